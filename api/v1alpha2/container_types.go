@@ -1,0 +1,256 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha2
+
+import corev1 "k8s.io/api/core/v1"
+
+// MiniClusterContainer is one container of every pod (or of the services pod).
+//
+// +kubebuilder:validation:XValidation:rule="!(has(self.batchRaw) && self.batchRaw) || (has(self.batch) && self.batch)",message="batchRaw needs batch: true"
+type MiniClusterContainer struct {
+	// name is the container's name. The Flux container is always named after the
+	// MiniCluster; every other container needs a name.
+	// +kubebuilder:validation:MaxLength=63
+	// +optional
+	Name string `json:"name,omitempty"`
+
+	// image is the container image. Default ghcr.io/rse-ops/accounting:app-latest.
+	// +kubebuilder:default="ghcr.io/rse-ops/accounting:app-latest"
+	// +kubebuilder:validation:MaxLength=1024
+	// +optional
+	Image string `json:"image,omitempty"`
+
+	// imagePullSecret names a Secret of the namespace to pull the image with.
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	ImagePullSecret string `json:"imagePullSecret,omitempty"`
+
+	// pullAlways: true pulls the image at every start; it wins over
+	// imagePullPolicy. Default false.
+	// +optional
+	PullAlways bool `json:"pullAlways,omitempty"`
+
+	// imagePullPolicy is Always, IfNotPresent or Never. Default IfNotPresent.
+	// +kubebuilder:validation:Enum="";Always;IfNotPresent;Never
+	// +optional
+	ImagePullPolicy corev1.PullPolicy `json:"imagePullPolicy,omitempty"`
+
+	// workingDir is the directory in which the command runs. Default: the image's.
+	// +kubebuilder:validation:MaxLength=4096
+	// +optional
+	WorkingDir string `json:"workingDir,omitempty"`
+
+	// command is what Flux runs, as one would type it in a shell: quotes, $, &&
+	// and pipes mean what they mean there. Without a command Flux starts and
+	// waits for people to use it.
+	// +kubebuilder:validation:MaxLength=65536
+	// +optional
+	Command string `json:"command,omitempty"`
+
+	// commands are pieces of shell that run before, around and after the command.
+	// +optional
+	Commands Commands `json:"commands,omitzero"`
+
+	// runFlux: true marks the container that Flux and the command run in. Exactly
+	// one has it; the only container needs no mark.
+	// +optional
+	RunFlux bool `json:"runFlux,omitempty"`
+
+	// launcher: true runs the command itself on the lead, once: it submits its
+	// own jobs. Default false: the command is submitted as one job.
+	// +optional
+	Launcher bool `json:"launcher,omitempty"`
+
+	// batch: true submits every line of the command as a job of its own, and
+	// waits for all of them. Default false.
+	// +optional
+	Batch bool `json:"batch,omitempty"`
+
+	// batchRaw: true leaves the lines of a batch as they are: they submit their
+	// own jobs. Default false.
+	// +optional
+	BatchRaw bool `json:"batchRaw,omitempty"`
+
+	// logs is the directory for the output of batch jobs, FLUX_OUTPUT_DIR in the
+	// container. Default /tmp/fluxout.
+	// +kubebuilder:validation:MaxLength=4096
+	// +optional
+	Logs string `json:"logs,omitempty"`
+
+	// noWrapEntrypoint: true runs the image's own entry point in a container
+	// beside Flux, rather than `command` with Flux on its path. Default false.
+	// +optional
+	NoWrapEntrypoint bool `json:"noWrapEntrypoint,omitempty"`
+
+	// ports are TCP ports of the container. A container beside Flux that has some
+	// gets a Service of its name.
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:Minimum=1
+	// +kubebuilder:validation:items:Maximum=65535
+	// +listType=atomic
+	// +optional
+	Ports []int32 `json:"ports,omitempty"`
+
+	// environment are environment variables.
+	// +optional
+	Environment map[string]string `json:"environment,omitempty"`
+
+	// secrets are environment variables that are read from Secrets, by variable.
+	// +optional
+	Secrets map[string]Secret `json:"secrets,omitempty"`
+
+	// volumes are mounted into this container, by name.
+	// +kubebuilder:validation:MaxProperties=128
+	// +optional
+	Volumes map[string]ContainerVolume `json:"volumes,omitempty"`
+
+	// lifeCycle are commands after start and before stop.
+	// +optional
+	LifeCycle LifeCycle `json:"lifeCycle,omitzero"`
+
+	// resources are the container's requests and limits. Nodes are chosen by them.
+	// +optional
+	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
+
+	// securityContext is the container's.
+	// +optional
+	SecurityContext *corev1.SecurityContext `json:"securityContext,omitempty"`
+}
+
+// Commands are pieces of shell around the command. They run in this order: init,
+// pre, then brokerPre on the lead or workerPre on a follower, the command, post.
+type Commands struct {
+	// init runs first in every pod, before Flux is on the path.
+	// +kubebuilder:validation:MaxLength=65536
+	// +optional
+	Init string `json:"init,omitempty"`
+
+	// pre runs in every pod, before the broker starts.
+	// +kubebuilder:validation:MaxLength=65536
+	// +optional
+	Pre string `json:"pre,omitempty"`
+
+	// brokerPre runs on the lead, before its broker starts.
+	// +kubebuilder:validation:MaxLength=65536
+	// +optional
+	BrokerPre string `json:"brokerPre,omitempty"`
+
+	// workerPre runs on a follower, before its broker starts.
+	// +kubebuilder:validation:MaxLength=65536
+	// +optional
+	WorkerPre string `json:"workerPre,omitempty"`
+
+	// prefix is put before the submission of the command (a wrapper).
+	// +kubebuilder:validation:MaxLength=4096
+	// +optional
+	Prefix string `json:"prefix,omitempty"`
+
+	// script is a command of several lines, in place of `command`.
+	// +kubebuilder:validation:MaxLength=65536
+	// +optional
+	Script string `json:"script,omitempty"`
+
+	// post runs in every pod after its broker has ended.
+	// +kubebuilder:validation:MaxLength=65536
+	// +optional
+	Post string `json:"post,omitempty"`
+
+	// servicePre runs in a container beside Flux, before its command.
+	// +kubebuilder:validation:MaxLength=65536
+	// +optional
+	ServicePre string `json:"servicePre,omitempty"`
+}
+
+// Secret is a key of a Secret.
+type Secret struct {
+	// name of the Secret.
+	// +kubebuilder:validation:MinLength=1
+	// +required
+	Name string `json:"name"`
+
+	// key in the Secret.
+	// +kubebuilder:validation:MinLength=1
+	// +required
+	Key string `json:"key"`
+}
+
+// LifeCycle are commands that run in a container after it has started and before
+// it is stopped.
+type LifeCycle struct {
+	// postStartExec runs after the container has started, in a shell.
+	// +kubebuilder:validation:MaxLength=65536
+	// +optional
+	PostStartExec string `json:"postStartExec,omitempty"`
+
+	// preStopExec runs before the container is stopped, in a shell.
+	// +kubebuilder:validation:MaxLength=65536
+	// +optional
+	PreStopExec string `json:"preStopExec,omitempty"`
+}
+
+// ContainerVolume is a volume and where it is mounted. The first source that is
+// set is taken, in the order csiDriver, secretName, emptyDir, hostPath,
+// configMapName, claimName; without any it is an empty directory.
+//
+// +kubebuilder:validation:XValidation:rule="!((has(self.claimName) && size(self.claimName) > 0) || (has(self.hostPath) && size(self.hostPath) > 0)) || (has(self.path) && size(self.path) > 0)",message="a volume with claimName or hostPath needs path, the place it is mounted at"
+type ContainerVolume struct {
+	// path is where the volume is mounted. Default for an emptyDir: /dev/shm; for
+	// all else: /<name of the volume>.
+	// +kubebuilder:validation:MaxLength=4096
+	// +optional
+	Path string `json:"path,omitempty"`
+
+	// readOnly: true mounts it read-only. Default false.
+	// +optional
+	ReadOnly bool `json:"readOnly,omitempty"`
+
+	// hostPath is a directory of the node.
+	// +kubebuilder:validation:MaxLength=4096
+	// +optional
+	HostPath string `json:"hostPath,omitempty"`
+
+	// configMapName names a ConfigMap.
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	ConfigMapName string `json:"configMapName,omitempty"`
+
+	// items are the keys of the ConfigMap or Secret to mount, with their paths.
+	// Default: all.
+	// +optional
+	Items map[string]string `json:"items,omitempty"`
+
+	// claimName names a PersistentVolumeClaim.
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	ClaimName string `json:"claimName,omitempty"`
+
+	// secretName names a Secret.
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	SecretName string `json:"secretName,omitempty"`
+
+	// emptyDir: true is an empty directory that lives as long as the pod.
+	// +optional
+	EmptyDir bool `json:"emptyDir,omitempty"`
+
+	// emptyDirMedium is "" (the node's disk) or "Memory", in either case.
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	EmptyDirMedium string `json:"emptyDirMedium,omitempty"`
+
+	// emptyDirSizeLimit is how much may be written to it, e.g. 64Gi.
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]*)?([KMGTPE]i|[mkMGTPE]|[eE][0-9]+)?)?$`
+	// +kubebuilder:validation:MaxLength=32
+	// +optional
+	EmptyDirSizeLimit string `json:"emptyDirSizeLimit,omitempty"`
+
+	// csiDriver is the driver of an inline CSI volume.
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	CSIDriver string `json:"csiDriver,omitempty"`
+
+	// csiDriverAttributes are the attributes of the CSI volume.
+	// +optional
+	CSIDriverAttributes map[string]string `json:"csiDriverAttributes,omitempty"`
+}

@@ -1,0 +1,111 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha2
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Defaults that hold where the parent of a field is left out, so that the schema
+// cannot set them.
+const (
+	DefaultQueue         = "default"
+	DefaultImage         = "ghcr.io/rse-ops/accounting:app-latest"
+	DefaultViewName      = "flux-view"
+	DefaultViewImage     = "ghcr.io/converged-computing/flux-view-ubuntu:tag-noble"
+	DefaultViewMountPath = "/mnt/flux"
+	DefaultOutputDir     = "/tmp/fluxout"
+	DefaultLogLevel      = 6
+
+	DefaultQuorumTimeout = 2 * time.Minute
+	DefaultStartTimeout  = 10 * time.Minute
+	DefaultRecreateLimit = 5
+	DefaultBackoffBase   = 30 * time.Second
+	DefaultBackoffMax    = 30 * time.Minute
+)
+
+// Default fills in every field that has a default and is not set. It leaves alone
+// what has a meaning when it is unset or empty: minSize, flux.connectTimeout,
+// flux.topology.
+func (mc *MiniCluster) Default() {
+	s := &mc.Spec
+	setDefault(&s.Size, 1)
+	setDefault(&s.MaxSize, s.Size)
+	setDefault(&s.MinSize, s.Size)
+	setDefaultPointer(&s.Tasks, 1)
+	setDefault(&s.Queue, DefaultQueue)
+	setDefaultPointer(&s.DeadlineSeconds, 31500000)
+	s.Elastic.setDefaults()
+
+	setDefault(&s.Network.HeadlessName, mc.Name)
+	setDefaultPointer(&s.Flux.LogLevel, DefaultLogLevel)
+	setDefault(&s.Flux.Container.Name, DefaultViewName)
+	setDefault(&s.Flux.Container.Image, DefaultViewImage)
+	setDefault(&s.Flux.Container.MountPath, DefaultViewMountPath)
+	setDefault(&s.Flux.Scheduler.QueuePolicy, "fcfs")
+
+	if len(s.Containers) == 1 {
+		s.Containers[0].RunFlux = true
+	}
+	for i := range s.Containers {
+		s.Containers[i].setDefaults()
+		if s.Containers[i].RunFlux {
+			s.Containers[i].Name = mc.Name
+		}
+	}
+	for i := range s.Services {
+		s.Services[i].setDefaults()
+	}
+}
+
+func (c *MiniClusterContainer) setDefaults() {
+	setDefault(&c.Image, DefaultImage)
+	setDefault(&c.Logs, DefaultOutputDir)
+}
+
+func (e *ElasticSpec) setDefaults() {
+	setDefaultDuration(&e.WaitForSize, 0)
+	setDefaultDuration(&e.QuorumTimeout, DefaultQuorumTimeout)
+	setDefaultDuration(&e.StartTimeout, DefaultStartTimeout)
+	setDefault(&e.Tasks.Scaling, TasksPerNode)
+	setDefault(&e.Tasks.Constraint, TasksAny)
+	setDefaultPointer(&e.Recreate.Limit, DefaultRecreateLimit)
+	setDefaultDuration(&e.Recreate.BackoffBase, DefaultBackoffBase)
+	setDefaultDuration(&e.Recreate.BackoffMax, DefaultBackoffMax)
+	if e.Sizes == nil {
+		e.Sizes = &Sizes{}
+	}
+	setDefault(&e.Sizes.Operator, "+")
+	setDefault(&e.Sizes.Operand, 1)
+}
+
+// FluxContainer is the container that Flux runs in: the one with runFlux, which
+// Default marks, or the first.
+func (s *MiniClusterSpec) FluxContainer() *MiniClusterContainer {
+	for i := range s.Containers {
+		if s.Containers[i].RunFlux {
+			return &s.Containers[i]
+		}
+	}
+	return &s.Containers[0]
+}
+
+func setDefault[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+func setDefaultPointer[T any](field **T, value T) {
+	if *field == nil {
+		*field = &value
+	}
+}
+
+func setDefaultDuration(field **metav1.Duration, value time.Duration) {
+	setDefaultPointer(field, metav1.Duration{Duration: value})
+}

@@ -1,0 +1,278 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha2
+
+import corev1 "k8s.io/api/core/v1"
+
+// FluxSpec are the settings of the Flux instance.
+type FluxSpec struct {
+	// container is the image that Flux is copied from into every pod.
+	// +optional
+	Container FluxContainer `json:"container,omitzero"`
+
+	// submitCommand is used in place of `flux submit`, e.g. `flux run`.
+	// +kubebuilder:validation:MaxLength=4096
+	// +optional
+	SubmitCommand string `json:"submitCommand,omitempty"`
+
+	// optionFlags are further options of the submission, e.g. `-ompi=openmpi@5`.
+	// +kubebuilder:validation:MaxLength=4096
+	// +optional
+	OptionFlags string `json:"optionFlags,omitempty"`
+
+	// wrap is a command that the lead broker is started under, e.g. `strace,-f`.
+	// +kubebuilder:validation:MaxLength=4096
+	// +optional
+	Wrap string `json:"wrap,omitempty"`
+
+	// connectTimeout is how long a follower tries to reach the lead before it
+	// starts over, as a Flux duration (RFC 23). Default 5s where `flux` is given;
+	// "" leaves it to Flux.
+	// +kubebuilder:default="5s"
+	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h|d)?)?$`
+	// +kubebuilder:validation:MaxLength=32
+	// +optional
+	ConnectTimeout *string `json:"connectTimeout,omitempty"`
+
+	// topology is the shape of the tree of brokers: kary:K, binomial or mincrit.
+	// Default kary:256.
+	// +kubebuilder:validation:MaxLength=256
+	// +optional
+	Topology string `json:"topology,omitempty"`
+
+	// logLevel is how much the broker logs: 0 (only emergencies) to 7 (all).
+	// Default 6.
+	// +kubebuilder:default=6
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=7
+	// +optional
+	LogLevel *int32 `json:"logLevel,omitempty"`
+
+	// minimalService: true gives only the lead a name in DNS. Default false.
+	// +optional
+	MinimalService bool `json:"minimalService,omitempty"`
+
+	// disableSocket: true does not fix the path of the broker's socket. Default
+	// false.
+	// +optional
+	DisableSocket bool `json:"disableSocket,omitempty"`
+
+	// noWaitSocket: true starts containers beside Flux without waiting for the
+	// broker's socket. Default false.
+	// +optional
+	NoWaitSocket bool `json:"noWaitSocket,omitempty"`
+
+	// completeWorkers: true ends a follower when its broker ends, for whatever
+	// reason. Default false: it comes back until the lead is gone.
+	// +optional
+	CompleteWorkers bool `json:"completeWorkers,omitempty"`
+
+	// curveCert is the text of a CURVE certificate to use. Default: one is made.
+	// +kubebuilder:validation:MaxLength=16384
+	// +optional
+	CurveCert string `json:"curveCert,omitempty"`
+
+	// brokerConfig is the text of a broker configuration (TOML) to use in place
+	// of the generated one.
+	// +kubebuilder:validation:MaxLength=262144
+	// +optional
+	BrokerConfig string `json:"brokerConfig,omitempty"`
+
+	// environment are variables set in flux-view.sh, for people and containers
+	// that connect to the instance.
+	// +kubebuilder:validation:MaxProperties=256
+	// +kubebuilder:validation:XValidation:rule="self.all(name, name.matches('^[A-Za-z_][A-Za-z0-9_]*$'))",message="names of environment variables hold letters, digits and _, and do not start with a digit"
+	// +optional
+	Environment map[string]string `json:"environment,omitempty"`
+
+	// scheduler is the scheduler inside the instance.
+	// +optional
+	Scheduler FluxScheduler `json:"scheduler,omitzero"`
+
+	// bursting joins this MiniCluster with others.
+	// +optional
+	Bursting Bursting `json:"bursting,omitzero"`
+
+	// arch does nothing; the Flux Operator has the field.
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	Arch string `json:"arch,omitempty"`
+
+	// mungeSecret does nothing; the Flux Operator has the field.
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	MungeSecret string `json:"mungeSecret,omitempty"`
+}
+
+// FluxContainer is the image that Flux is copied from, in an init container.
+type FluxContainer struct {
+	// disable: true takes Flux from the application's own image. Default false.
+	// +optional
+	Disable bool `json:"disable,omitempty"`
+
+	// name is the name of the init container and of the volume. Default flux-view.
+	// +kubebuilder:default="flux-view"
+	// +kubebuilder:validation:MaxLength=63
+	// +optional
+	Name string `json:"name,omitempty"`
+
+	// image is built for the operating system of the application's image. Default
+	// ghcr.io/converged-computing/flux-view-ubuntu:tag-noble.
+	// +kubebuilder:default="ghcr.io/converged-computing/flux-view-ubuntu:tag-noble"
+	// +kubebuilder:validation:MaxLength=1024
+	// +optional
+	Image string `json:"image,omitempty"`
+
+	// imagePullSecret names a Secret of the namespace to pull the image with.
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	ImagePullSecret string `json:"imagePullSecret,omitempty"`
+
+	// pullAlways: true pulls the image at every start. Default false.
+	// +optional
+	PullAlways bool `json:"pullAlways,omitempty"`
+
+	// workingDir is the directory in which the init container runs.
+	// +kubebuilder:validation:MaxLength=4096
+	// +optional
+	WorkingDir string `json:"workingDir,omitempty"`
+
+	// mountPath is where Flux is mounted in every container. Default /mnt/flux.
+	// +kubebuilder:default="/mnt/flux"
+	// +kubebuilder:validation:Pattern=`^(/.*)?$`
+	// +kubebuilder:validation:MaxLength=4096
+	// +optional
+	MountPath string `json:"mountPath,omitempty"`
+
+	// pythonPath is added to PYTHONPATH. Default: found in the view.
+	// +kubebuilder:validation:MaxLength=4096
+	// +optional
+	PythonPath string `json:"pythonPath,omitempty"`
+
+	// resources are the init container's requests and limits.
+	// +optional
+	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
+
+	// securityContext is the init container's.
+	// +optional
+	SecurityContext *corev1.SecurityContext `json:"securityContext,omitempty"`
+}
+
+// FluxScheduler is the scheduler inside the instance.
+type FluxScheduler struct {
+	// simple: true uses sched-simple, which knows no GPUs. Default false.
+	// +optional
+	Simple bool `json:"simple,omitempty"`
+
+	// queuePolicy is the policy of Fluxion's queue: fcfs, easy, conservative or
+	// hybrid. Default fcfs.
+	// +kubebuilder:validation:MaxLength=64
+	// +optional
+	QueuePolicy string `json:"queuePolicy,omitempty"`
+}
+
+// Bursting joins this MiniCluster with others.
+//
+// +kubebuilder:validation:XValidation:rule="!(has(self.hostlist) && size(self.hostlist) > 0 && has(self.clusters) && self.clusters.size() > 0)",message="bursting.hostlist and bursting.clusters exclude each other"
+type Bursting struct {
+	// leadBroker is the lead of the MiniCluster to join. Unset on the first.
+	// +optional
+	LeadBroker *FluxBroker `json:"leadBroker,omitempty"`
+
+	// hostlist is a list of all hosts (Flux RFC 29), in place of the generated one.
+	// +kubebuilder:validation:MaxLength=65536
+	// +optional
+	Hostlist string `json:"hostlist,omitempty"`
+
+	// clusters are the MiniClusters that join this one. All share one list, so
+	// that ranks agree.
+	// +kubebuilder:validation:MaxItems=64
+	// +listType=atomic
+	// +optional
+	Clusters []BurstedCluster `json:"clusters,omitempty"`
+}
+
+// BurstedCluster is a MiniCluster that joins this one.
+type BurstedCluster struct {
+	// name is the prefix of its host names. Default burst-<index>.
+	// +kubebuilder:validation:MaxLength=63
+	// +optional
+	Name string `json:"name,omitempty"`
+
+	// size is the number of its brokers. Default: this MiniCluster's.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	Size int32 `json:"size,omitempty"`
+}
+
+// FluxBroker is the lead broker of another MiniCluster.
+type FluxBroker struct {
+	// address is its host name or IP address.
+	// +required
+	Address string `json:"address"`
+
+	// name is the name of its MiniCluster.
+	// +required
+	Name string `json:"name"`
+
+	// size is the number of its brokers.
+	// +required
+	Size int32 `json:"size"`
+
+	// port is its port. Default 8050.
+	// +kubebuilder:default=8050
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	// +optional
+	Port int32 `json:"port,omitempty"`
+}
+
+// LoggingSpec says what is printed besides the output of the command.
+type LoggingSpec struct {
+	// quiet: true prints the output of the command alone. Default false.
+	// +optional
+	Quiet bool `json:"quiet,omitempty"`
+
+	// strict: true ends a pod at the first piece of shell that fails, hooks too.
+	// Default false. The exit code of the command decides in either case.
+	// +optional
+	Strict bool `json:"strict,omitempty"`
+
+	// debug: true submits with -vvv. Default false.
+	// +optional
+	Debug bool `json:"debug,omitempty"`
+
+	// zeromq: true logs what the brokers' sockets do. Default false.
+	// +optional
+	Zeromq bool `json:"zeromq,omitempty"`
+
+	// timed: true prints how long broker and submission took. Default false.
+	// +optional
+	Timed bool `json:"timed,omitempty"`
+}
+
+// MiniClusterArchive is a state of Flux to start from.
+type MiniClusterArchive struct {
+	// path is a file that `flux dump` wrote, on a volume. It is restored where it
+	// exists.
+	// +kubebuilder:validation:MaxLength=4096
+	// +optional
+	Path string `json:"path,omitempty"`
+}
+
+// Network is how brokers find each other.
+type Network struct {
+	// headlessName is the name of the headless Service, and so the domain of the
+	// brokers. It belongs to one MiniCluster. Default: the MiniCluster's name.
+	// +kubebuilder:validation:Pattern=`^([a-z]([-a-z0-9]*[a-z0-9])?)?$`
+	// +kubebuilder:validation:MaxLength=63
+	// +optional
+	HeadlessName string `json:"headlessName,omitempty"`
+
+	// disableAffinity: true packs several brokers of the MiniCluster onto a node
+	// where they fit. Default false: one broker per node as long as there are
+	// nodes.
+	// +optional
+	DisableAffinity bool `json:"disableAffinity,omitempty"`
+}

@@ -1,0 +1,55 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha2
+
+// Labels. Those without a prefix are the Flux Operator's, kept for those who
+// select by them; `job-name` is the one that cannot be kept, because the Job
+// controller sets it to the name of the Job.
+const (
+	// MiniClusterLabel is on every object that is made for a MiniCluster, its pods
+	// included: the MiniCluster's name.
+	MiniClusterLabel = Group + "/minicluster"
+
+	// UIDLabel is on every pod: the MiniCluster's UID, which tells its pods from
+	// those of one of the same name that was deleted.
+	UIDLabel = Group + "/minicluster-uid"
+
+	// RankLabel is on every placed pod: its rank in the Flux instance, "0" for the
+	// lead. It is set as the pod is placed.
+	RankLabel = "job-index"
+
+	// AppLabel is on every pod, with the value AppName.
+	AppLabel = "app"
+	// AppName is the value of AppLabel.
+	AppName = "flux-operator"
+	// AppInstanceLabel is on every pod: the MiniCluster's name.
+	AppInstanceLabel = "app.kubernetes.io/name"
+	// NamespaceLabel is on every pod: its namespace.
+	NamespaceLabel = "namespace"
+	// SelectorLabel is on every pod, the MiniCluster's name, and is what
+	// status.selector selects by.
+	SelectorLabel = "hpa-selector"
+)
+
+// Annotations that controller and pods talk through. A pod sees its own in a
+// downward API volume.
+const (
+	// AttemptAnnotation is on the objects made for an admission: its attempt, from 1.
+	AttemptAnnotation = Group + "/attempt"
+
+	// QuorumAnnotation is on the lead's pod: the number of brokers, itself
+	// included, that have to be online before the command is run.
+	QuorumAnnotation = Group + "/quorum"
+)
+
+// PlacementGate is the scheduling gate of every pod until it is placed. A gated
+// pod holds nothing.
+const PlacementGate = Group + "/placement"
+
+// Names of the replicated jobs of a MiniCluster's JobSet. The lead's is "0" so
+// that its host name begins with `<name>-0`, as the Flux Operator's does.
+const (
+	LeadJob    = "0"
+	WorkersJob = "w"
+)

@@ -1,0 +1,104 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha2
+
+import corev1 "k8s.io/api/core/v1"
+
+// PodSpec are settings of every pod of the MiniCluster.
+type PodSpec struct {
+	// annotations of the pods.
+	// +optional
+	Annotations map[string]string `json:"annotations,omitempty"`
+
+	// labels of the pods.
+	// +optional
+	Labels map[string]string `json:"labels,omitempty"`
+
+	// restartPolicy is Never (a broker that fails gets a new pod) or OnFailure (its
+	// container is started again in the same pod). Default Never: a node that is
+	// taken back from a MiniCluster then does not count as a failure.
+	// +kubebuilder:validation:Enum="";Never;OnFailure
+	// +optional
+	RestartPolicy corev1.RestartPolicy `json:"restartPolicy,omitempty"`
+
+	// serviceAccountName of the pods. Default: the namespace's default.
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	ServiceAccountName string `json:"serviceAccountName,omitempty"`
+
+	// automountServiceAccountToken: true gives the pods the service account's
+	// token. Default false.
+	// +optional
+	AutomountServiceAccountToken bool `json:"automountServiceAccountToken,omitempty"`
+
+	// runtimeClassName of the pods.
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	RuntimeClassName string `json:"runtimeClassName,omitempty"`
+
+	// schedulerName is the scheduler that binds the pods to the nodes that were
+	// chosen for them. Default: the cluster's default scheduler.
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	SchedulerName string `json:"schedulerName,omitempty"`
+
+	// nodeSelector are labels that the nodes must have.
+	// +optional
+	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+
+	// nodeAffinity are labels of which the nodes must have one of the values.
+	// +optional
+	NodeAffinity map[string][]string `json:"nodeAffinity,omitempty"`
+
+	// tolerations are taints that the pods can live with.
+	// +kubebuilder:validation:MaxItems=64
+	// +listType=atomic
+	// +optional
+	Tolerations []Toleration `json:"tolerations,omitempty"`
+
+	// dnsPolicy of the pods. Default ClusterFirst.
+	// +kubebuilder:validation:Enum="";ClusterFirst;ClusterFirstWithHostNet;Default;None
+	// +optional
+	DNSPolicy corev1.DNSPolicy `json:"dnsPolicy,omitempty"`
+
+	// hostIPC: true shares the node's IPC namespace. Default false.
+	// +optional
+	HostIPC bool `json:"hostIPC,omitempty"`
+
+	// hostPID: true shares the node's process namespace. Default false.
+	// +optional
+	HostPID bool `json:"hostPID,omitempty"`
+
+	// resources are the requests and the limits of the Flux container, where it
+	// has none of its own.
+	// +optional
+	Resources corev1.ResourceList `json:"resources,omitempty"`
+
+	// securityContext is the pods'.
+	// +optional
+	SecurityContext *corev1.PodSecurityContext `json:"securityContext,omitempty"`
+}
+
+// Toleration is a taint that the pods can live with.
+type Toleration struct {
+	// key of the taint. "" with operator Exists tolerates every taint.
+	// +kubebuilder:validation:MaxLength=316
+	// +optional
+	Key string `json:"key,omitempty"`
+
+	// operator is Equal or Exists. Default Equal.
+	// +kubebuilder:validation:Enum="";Equal;Exists
+	// +optional
+	Operator corev1.TolerationOperator `json:"operator,omitempty"`
+
+	// value of the taint, for operator Equal.
+	// +kubebuilder:validation:MaxLength=63
+	// +optional
+	Value string `json:"value,omitempty"`
+
+	// effect is NoSchedule, PreferNoSchedule or NoExecute. Default: all.
+	// +kubebuilder:validation:Enum="";NoSchedule;PreferNoSchedule;NoExecute
+	// +optional
+	Effect corev1.TaintEffect `json:"effect,omitempty"`
+}

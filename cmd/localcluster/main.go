@@ -1,0 +1,176 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Command localcluster runs Kubernetes with simulated nodes on this machine.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"text/tabwriter"
+
+	"k8s.io/client-go/tools/clientcmd"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	"github.com/flux-elastic/flux-elastic/internal/localcluster"
+	"github.com/flux-elastic/flux-elastic/internal/simulator"
+)
+
+const usage = `localcluster runs Kubernetes with simulated nodes on this machine.
+
+  localcluster build     build what is missing of the control plane
+  localcluster up        start a cluster
+  localcluster down      end it, and all that was started with it
+  localcluster status    show what runs
+  localcluster simulate  play Flux in the pods of MiniClusters (up starts it)
+
+Each takes --help.
+`
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		if !errors.Is(err, flag.ErrHelp) {
+			fmt.Fprintln(os.Stderr, "localcluster:", err)
+		}
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	commands := map[string]func(context.Context, []string) error{
+		"build": build, "up": up, "down": down, "status": status, "simulate": simulate,
+	}
+	if len(args) > 0 {
+		if command, ok := commands[args[0]]; ok {
+			return command(ctx, args[1:])
+		}
+	}
+	fmt.Fprint(os.Stderr, usage)
+	return flag.ErrHelp
+}
+
+func build(ctx context.Context, args []string) error {
+	if err := newFlags("build").Parse(args); err != nil {
+		return err
+	}
+	_, err := ensureBinaries(ctx)
+	return err
+}
+
+func ensureBinaries(ctx context.Context) (localcluster.Binaries, error) {
+	moduleDir, err := localcluster.ModuleDir()
+	if err != nil {
+		return nil, err
+	}
+	return localcluster.EnsureBinaries(ctx, moduleDir, newBuildDisplay(os.Stdout))
+}
+
+func up(ctx context.Context, args []string) error {
+	config := localcluster.Config{}
+	flags := newFlags("up")
+	clusterFlags(flags, &config)
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	binaries, err := ensureBinaries(ctx)
+	if err != nil {
+		return err
+	}
+	if config.Dir, err = filepath.Abs(config.Dir); err != nil {
+		return err
+	}
+	cluster, err := localcluster.Up(ctx, config, binaries, say)
+	if err != nil {
+		return err
+	}
+	if err := startSimulator(cluster); err != nil {
+		return err
+	}
+	fmt.Printf("\nUp: %d nodes at %s\n\n  export KUBECONFIG=%s\n  export PATH=%s:$PATH   # kubectl\n  make run                # the controller, in the foreground\n",
+		config.Nodes.Count, cluster.URL(), cluster.Kubeconfig(), filepath.Dir(binaries["kubectl"]))
+	return nil
+}
+
+// startSimulator runs this program's own simulate beside the cluster.
+func startSimulator(cluster *localcluster.Cluster) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	return cluster.Run("simulator", self, "simulate", "--kubeconfig="+cluster.Kubeconfig())
+}
+
+func simulate(ctx context.Context, args []string) error {
+	flags := newFlags("simulate")
+	kubeconfig := flags.String("kubeconfig", "", "kubeconfig of the cluster")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	ctrl.SetLogger(zap.New())
+	config, err := clientcmd.BuildConfigFromFlags("", *kubeconfig)
+	if err != nil {
+		return err
+	}
+	config.QPS = -1
+	return simulator.Run(ctx, config)
+}
+
+func down(ctx context.Context, args []string) error {
+	flags := newFlags("down")
+	dir := dirFlag(flags)
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	return localcluster.Down(ctx, *dir)
+}
+
+func status(ctx context.Context, args []string) error {
+	flags := newFlags("status")
+	dir := dirFlag(flags)
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	s, err := localcluster.GetStatus(ctx, *dir)
+	if err != nil {
+		return err
+	}
+	fmt.Printf("Kubernetes %s at %s\n%d of %d nodes ready, %d pods\n\n", s.Version, s.Cluster.URL(), s.Ready, s.Nodes, s.Pods)
+	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "PROCESS\tPID\tSTATE\tLOG")
+	for _, p := range s.Processes {
+		state := "running"
+		if !p.Alive {
+			state = "ended"
+		}
+		fmt.Fprintf(w, "%s\t%d\t%s\t%s\n", p.Name, p.PID, state, p.Log)
+	}
+	return w.Flush()
+}
+
+func newFlags(command string) *flag.FlagSet {
+	return flag.NewFlagSet("localcluster "+command, flag.ContinueOnError)
+}
+
+func dirFlag(flags *flag.FlagSet) *string {
+	return flags.String("dir", ".local", "directory of the cluster")
+}
+
+func clusterFlags(flags *flag.FlagSet, config *localcluster.Config) {
+	flags.StringVar(&config.Dir, "dir", ".local", "directory of the cluster")
+	flags.IntVar(&config.Port, "port", localcluster.DefaultPort, "first of its ports")
+	flags.IntVar(&config.Nodes.Count, "nodes", 149, "simulated nodes")
+	flags.StringVar(&config.Nodes.CPU, "node-cpu", "8", "CPUs of a node")
+	flags.StringVar(&config.Nodes.Memory, "node-memory", "32Gi", "memory of a node")
+	flags.IntVar(&config.Nodes.Pods, "node-pods", 110, "pods that a node can hold")
+}
+
+func say(line string) { fmt.Println(line) }

@@ -1,0 +1,67 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	jobsetcontrollers "sigs.k8s.io/jobset/pkg/controllers"
+	jobsetmetrics "sigs.k8s.io/jobset/pkg/metrics"
+	"sigs.k8s.io/yaml"
+
+	"github.com/flux-elastic/flux-elastic/internal/jobset/crd"
+)
+
+// installTimeout is how long a new API may take to be served.
+const installTimeout = 30 * time.Second
+
+// setupJobSet runs JobSet's own controller in this manager. Its webhooks are not
+// needed: our JobSets are written out in full.
+func setupJobSet(ctx context.Context, mgr ctrl.Manager) error {
+	if err := jobsetcontrollers.SetupJobSetIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
+		return err
+	}
+	jobsetmetrics.Register()
+	reconciler := jobsetcontrollers.NewJobSetReconciler(mgr.GetClient(), mgr.GetScheme(), mgr.GetEventRecorder("jobset"))
+	return reconciler.SetupWithManager(mgr)
+}
+
+// installJobSet installs the JobSet API where it is missing, and waits until it is
+// served. One that is there is left as it is.
+func installJobSet(ctx context.Context, config *rest.Config) error {
+	definition := &apiextensionsv1.CustomResourceDefinition{}
+	if err := yaml.Unmarshal(crd.JobSet, definition); err != nil {
+		return fmt.Errorf("reading JobSet's definition: %w", err)
+	}
+	c, err := client.New(config, client.Options{Scheme: newScheme()})
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	if err := c.Create(ctx, definition); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("installing the JobSet API: %w", err)
+	}
+	served := func(ctx context.Context) (bool, error) {
+		if err := c.Get(ctx, client.ObjectKeyFromObject(definition), definition); err != nil {
+			return false, err
+		}
+		for _, condition := range definition.Status.Conditions {
+			if condition.Type == apiextensionsv1.Established && condition.Status == apiextensionsv1.ConditionTrue {
+				return true, nil
+			}
+		}
+		return false, nil
+	}
+	if err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, installTimeout, true, served); err != nil {
+		return fmt.Errorf("waiting for the JobSet API: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,145 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Command manager runs the controllers of flux-elastic, in a cluster or outside.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/controllers"
+	"github.com/flux-elastic/flux-elastic/internal/state"
+)
+
+// Values of --jobset.
+const (
+	jobSetEmbedded = "embedded"
+	jobSetExternal = "external"
+)
+
+// options are the flags.
+type options struct {
+	jobSet         string
+	metricsAddress string
+	healthAddress  string
+	leaderElect    bool
+	namespace      string
+	qps            float64
+	burst          int
+	workers        int
+}
+
+func main() {
+	var o options
+	flag.StringVar(&o.jobSet, "jobset", jobSetExternal, "who runs the JobSets: embedded (this program, which also installs the JobSet API where it is missing) or external (the cluster)")
+	flag.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "address of the metrics; 0 for none")
+	flag.StringVar(&o.healthAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
+	flag.BoolVar(&o.leaderElect, "leader-elect", false, "let one of several managers lead")
+	flag.StringVar(&o.namespace, "leader-election-namespace", "", "namespace of the lock; default: the manager's own")
+	flag.Float64Var(&o.qps, "kube-api-qps", 500, "requests per second to the API server; -1 without a limit")
+	flag.IntVar(&o.burst, "kube-api-burst", 1000, "requests at once")
+	flag.IntVar(&o.workers, "workers", 8, "MiniClusters that are worked on at once")
+	logging := zap.Options{}
+	logging.BindFlags(flag.CommandLine)
+	flag.Parse()
+	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&logging)))
+
+	if err := run(ctrl.SetupSignalHandler(), o); err != nil {
+		fmt.Fprintln(os.Stderr, "manager:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, o options) error {
+	if o.jobSet != jobSetEmbedded && o.jobSet != jobSetExternal {
+		return fmt.Errorf("--jobset is %q: it can be %s or %s", o.jobSet, jobSetEmbedded, jobSetExternal)
+	}
+	config, err := ctrl.GetConfig()
+	if err != nil {
+		return fmt.Errorf("finding the cluster: %w", err)
+	}
+	config.QPS, config.Burst = float32(o.qps), o.burst
+	config.UserAgent = controllers.FieldOwner
+	if o.jobSet == jobSetEmbedded {
+		if err := installJobSet(ctx, config); err != nil {
+			return err
+		}
+	}
+	mgr, err := ctrl.NewManager(config, ctrl.Options{
+		Scheme:                  newScheme(),
+		Metrics:                 metricsserver.Options{BindAddress: o.metricsAddress},
+		HealthProbeBindAddress:  o.healthAddress,
+		LeaderElection:          o.leaderElect,
+		LeaderElectionID:        "manager." + v1alpha2.Group,
+		LeaderElectionNamespace: o.namespace,
+		Controller:              ctrlconfig.Controller{GroupKindConcurrency: map[string]int{"JobSet." + jobsetapi.GroupVersion.Group: o.workers}},
+		Cache: cache.Options{
+			DefaultTransform: cache.TransformStripManagedFields(),
+			ByObject:         map[client.Object]cache.ByObject{&corev1.Pod{}: {Transform: state.StripPod}},
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("making the manager: %w", err)
+	}
+	if err := setup(ctx, mgr, o); err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
+}
+
+func newScheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, jobsetapi.AddToScheme, v1alpha2.AddToScheme,
+	} {
+		utilruntime.Must(add(scheme))
+	}
+	return scheme
+}
+
+func setup(ctx context.Context, mgr ctrl.Manager, o options) error {
+	if err := controllers.SetupIndexes(ctx, mgr); err != nil {
+		return fmt.Errorf("setting up indexes: %w", err)
+	}
+	scheduler := controllers.NewScheduler(mgr.GetClient(), clock.RealClock{})
+	if err := scheduler.SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("setting up the scheduler: %w", err)
+	}
+	reconciler := &controllers.MiniClusterReconciler{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(controllers.FieldOwner),
+		Scheduler: scheduler, Clock: clock.RealClock{}, Workers: o.workers,
+	}
+	if err := reconciler.SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("setting up the MiniCluster controller: %w", err)
+	}
+	if o.jobSet == jobSetEmbedded {
+		if err := setupJobSet(ctx, mgr); err != nil {
+			return fmt.Errorf("setting up JobSet: %w", err)
+		}
+	}
+	for name, add := range map[string]func(string, healthz.Checker) error{"healthz": mgr.AddHealthzCheck, "readyz": mgr.AddReadyzCheck} {
+		if err := add(name, healthz.Ping); err != nil {
+			return fmt.Errorf("setting up %s: %w", name, err)
+		}
+	}
+	return nil
+}

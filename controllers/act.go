@@ -1,0 +1,174 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/broker"
+	"github.com/flux-elastic/flux-elastic/internal/jobset"
+	"github.com/flux-elastic/flux-elastic/internal/state"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+)
+
+// patchesAtOnce is how many pods of a MiniCluster are patched at once.
+const patchesAtOnce = 16
+
+// act carries out a step that changes objects. Decisions are carried out by
+// reporting them.
+func (r *MiniClusterReconciler) act(ctx context.Context, seen *observed, plan elastic.Plan) error {
+	log := ctrl.LoggerFrom(ctx)
+	switch plan.Step {
+	case elastic.Make:
+		log.Info("Making the objects of an attempt", "attempt", seen.observation.Admission.Attempt)
+		return r.makeObjects(ctx, seen)
+	case elastic.Place:
+		log.Info("Placing pods", "ranks", len(plan.Ranks))
+		return r.place(ctx, seen, plan)
+	case elastic.Publish:
+		log.Info("Publishing the quorum", "quorum", plan.Quorum)
+		return r.publish(ctx, seen, plan)
+	case elastic.Release:
+		log.Info("Deleting the JobSet", "JobSet", klog.KObj(seen.view.JobSet), "reason", plan.Message)
+		return r.release(ctx, seen)
+	case elastic.Remove:
+		log.Info("Deleting the MiniCluster", "reason", plan.Message)
+		return r.remove(ctx, seen)
+	}
+	return nil
+}
+
+// makeObjects makes what the attempt needs and is not there yet, the JobSet last.
+// It asks the API server rather than the cache what is there: an object that was
+// made is never made a second time, and never with another certificate.
+func (r *MiniClusterReconciler) makeObjects(ctx context.Context, seen *observed) error {
+	mc, attempt := seen.view.MiniCluster, seen.view.MiniCluster.Status.Admission.Attempt
+	objects, err := jobset.Objects(mc, attempt, func() (string, error) { return broker.Certificate(mc.Name, rand.Reader) })
+	if err != nil {
+		return fmt.Errorf("building the objects of MiniCluster %q: %w", mc.Name, err)
+	}
+	for _, object := range objects {
+		there, err := r.existing(ctx, mc, object)
+		var clash *nameClash
+		if errors.As(err, &clash) {
+			// Somebody took the name since it was checked: the next pass says so, and
+			// gives the nodes back.
+			r.checks.put(mc, r.temporary(rejection(v1alpha2.ReasonNameClash, clash.Error())))
+			return errStillThere
+		}
+		if err != nil {
+			return err
+		}
+		if there != nil && jobset.Attempt(there) == attempt {
+			continue
+		}
+		if err := r.apply(ctx, object); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// apply writes an object by server-side apply.
+func (r *MiniClusterReconciler) apply(ctx context.Context, object client.Object) error {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
+		return err
+	}
+	delete(content, "status")
+	desired := &unstructured.Unstructured{Object: content}
+	unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
+	err = r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(desired), client.FieldOwner(FieldOwner), client.ForceOwnership)
+	if err != nil {
+		return fmt.Errorf("applying %s %q: %w", desired.GetKind(), desired.GetName(), err)
+	}
+	return nil
+}
+
+// place pins pods to their nodes and lets them go, the lead's first.
+func (r *MiniClusterReconciler) place(ctx context.Context, seen *observed, plan elastic.Plan) error {
+	nodes, err := state.Nodes(seen.view.MiniCluster)
+	if err != nil {
+		return err
+	}
+	pods := state.BrokerPods(seen.view)
+	placeRank := func(ctx context.Context, rank int) error {
+		quorum := 0
+		if rank == 0 {
+			quorum = plan.Quorum
+		}
+		patch, err := jobset.PlacePatch(pods[rank], nodes[rank], rank, quorum)
+		if err != nil {
+			return err
+		}
+		err = r.Client.Patch(ctx, pods[rank].DeepCopy(), client.RawPatch(types.StrategicMergePatchType, patch), client.FieldOwner(FieldOwner))
+		if err != nil {
+			return fmt.Errorf("placing pod %q: %w", pods[rank].Name, err)
+		}
+		return nil
+	}
+	ranks := plan.Ranks
+	if ranks[0] == 0 {
+		if err := placeRank(ctx, 0); err != nil {
+			return err
+		}
+		ranks = ranks[1:]
+	}
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(patchesAtOnce)
+	for _, rank := range ranks {
+		group.Go(func() error { return placeRank(groupCtx, rank) })
+	}
+	return group.Wait()
+}
+
+// publish tells the lead its quorum.
+func (r *MiniClusterReconciler) publish(ctx context.Context, seen *observed, plan elastic.Plan) error {
+	lead := state.BrokerPods(seen.view)[0]
+	patch, err := jobset.QuorumPatch(lead, plan.Quorum)
+	if err != nil {
+		return err
+	}
+	err = r.Client.Patch(ctx, lead.DeepCopy(), client.RawPatch(types.MergePatchType, patch), client.FieldOwner(FieldOwner))
+	if err != nil {
+		return fmt.Errorf("telling pod %q its quorum: %w", lead.Name, err)
+	}
+	return nil
+}
+
+// release deletes the JobSet. It stays, being deleted, until all of its pods are
+// gone.
+func (r *MiniClusterReconciler) release(ctx context.Context, seen *observed) error {
+	set := seen.view.JobSet
+	err := r.Client.Delete(ctx, set.DeepCopy(),
+		client.Preconditions{UID: ptr.To(set.UID)}, client.PropagationPolicy(metav1.DeletePropagationForeground))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting JobSet %q: %w", set.Name, err)
+	}
+	return nil
+}
+
+// remove deletes the MiniCluster, and all that belongs to it with it.
+func (r *MiniClusterReconciler) remove(ctx context.Context, seen *observed) error {
+	mc := seen.stored
+	err := r.Client.Delete(ctx, mc.DeepCopy(), client.Preconditions{UID: ptr.To(mc.UID)}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting MiniCluster %q: %w", mc.Name, err)
+	}
+	return nil
+}

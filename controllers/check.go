@@ -1,0 +1,174 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/jobset"
+	"github.com/flux-elastic/flux-elastic/internal/status"
+)
+
+// errStillThere says that an object of an earlier MiniCluster of the same name is
+// still being removed.
+var errStillThere = errors.New("an object of an earlier MiniCluster of the name is still there")
+
+// check is what the check of one generation of a spec came to.
+type check struct {
+	status.Check
+	uid        types.UID
+	generation int64
+	// pod is one of its pods, as the API server would make it.
+	pod *corev1.Pod
+	// until is when to check again; zero where only a new spec changes the result.
+	until time.Time
+}
+
+// checks are the results that are known. They are made again after a restart.
+type checks struct {
+	mutex  sync.Mutex
+	byName map[types.NamespacedName]*check
+}
+
+func (c *checks) get(mc *v1alpha2.MiniCluster, now time.Time) *check {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	known := c.byName[client.ObjectKeyFromObject(mc)]
+	if known == nil || known.uid != mc.UID || known.generation != mc.Generation ||
+		(!known.until.IsZero() && !now.Before(known.until)) {
+		return nil
+	}
+	return known
+}
+
+func (c *checks) put(mc *v1alpha2.MiniCluster, result *check) {
+	result.uid, result.generation = mc.UID, mc.Generation
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if c.byName == nil {
+		c.byName = map[types.NamespacedName]*check{}
+	}
+	c.byName[client.ObjectKeyFromObject(mc)] = result
+}
+
+func (c *checks) forget(name types.NamespacedName) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	delete(c.byName, name)
+}
+
+// check finds out whether a spec can be carried out: whether all it asks for is
+// there, whether the API server would take its pods (a dry run, which makes
+// nothing), and whether the names of its objects are free. The answer is kept for
+// the generation.
+func (r *MiniClusterReconciler) check(ctx context.Context, mc *v1alpha2.MiniCluster) (*check, error) {
+	if known := r.checks.get(mc, r.Clock.Now()); known != nil {
+		return known, nil
+	}
+	result, err := r.newCheck(ctx, mc)
+	if err != nil {
+		return nil, err
+	}
+	r.checks.put(mc, result)
+	return result, nil
+}
+
+func (r *MiniClusterReconciler) newCheck(ctx context.Context, mc *v1alpha2.MiniCluster) (*check, error) {
+	if missing := jobset.Unsupported(mc); missing != "" {
+		return rejection(v1alpha2.ReasonUnsupported, missing), nil
+	}
+	pod, err := jobset.Pod(mc)
+	if err != nil {
+		return rejection(v1alpha2.ReasonPodRejected, err.Error()), nil
+	}
+	if err := r.Client.Create(ctx, pod, client.DryRunAll); err != nil {
+		return r.podRefused(err)
+	}
+	objects, err := jobset.Objects(mc, 1, noCertificate)
+	if err != nil {
+		return rejection(v1alpha2.ReasonPodRejected, err.Error()), nil
+	}
+	for _, object := range objects {
+		_, err := r.existing(ctx, mc, object)
+		var clash *nameClash
+		switch {
+		case errors.As(err, &clash):
+			return r.temporary(rejection(v1alpha2.ReasonNameClash, clash.Error())), nil
+		case err != nil && !errors.Is(err, errStillThere):
+			return nil, err
+		}
+	}
+	return &check{Check: status.Check{Reason: v1alpha2.ReasonValid}, pod: pod}, nil
+}
+
+// podRefused sorts out why a pod was not taken.
+func (r *MiniClusterReconciler) podRefused(err error) (*check, error) {
+	switch {
+	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
+		return rejection(v1alpha2.ReasonPodRejected, err.Error()), nil
+	case apierrors.IsForbidden(err), apierrors.IsNotFound(err), apierrors.IsInternalError(err):
+		// A quota, a policy, a namespace that ends, a webhook that does not answer.
+		return r.temporary(rejection(v1alpha2.ReasonPodRejected, err.Error())), nil
+	}
+	return nil, fmt.Errorf("asking whether the pods would be taken: %w", err)
+}
+
+func rejection(reason, message string) *check {
+	return &check{Check: status.Check{Reason: reason, Message: message}}
+}
+
+// temporary is a result that may change without the spec.
+func (r *MiniClusterReconciler) temporary(result *check) *check {
+	result.until = r.Clock.Now().Add(recheckInterval)
+	return result
+}
+
+func noCertificate() (string, error) { return "", nil }
+
+// nameClash says that a name is taken by somebody else's object.
+type nameClash struct{ kind, name, owner string }
+
+func (c *nameClash) Error() string {
+	owner := "is not of this MiniCluster"
+	if c.owner != "" {
+		owner = "belongs to " + c.owner
+	}
+	return fmt.Sprintf("%s %q exists and %s; it is left alone", c.kind, c.name, owner)
+}
+
+// existing reads, from the API server and not from the cache, the object that is
+// there under the name of one that is to be made: nil if there is none. One that
+// is not the MiniCluster's is an error.
+func (r *MiniClusterReconciler) existing(ctx context.Context, mc *v1alpha2.MiniCluster, object client.Object) (*metav1.PartialObjectMetadata, error) {
+	gvk := object.GetObjectKind().GroupVersionKind()
+	found := &metav1.PartialObjectMetadata{}
+	found.SetGroupVersionKind(gvk)
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(object), found); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("reading %s %q: %w", gvk.Kind, object.GetName(), err)
+	}
+	owner := metav1.GetControllerOf(found)
+	switch {
+	case metav1.IsControlledBy(found, mc):
+		return found, nil
+	case owner == nil:
+		return nil, &nameClash{kind: gvk.Kind, name: object.GetName()}
+	case owner.Kind == v1alpha2.MiniClusterKind && owner.Name == mc.Name:
+		return nil, fmt.Errorf("%s %q: %w", gvk.Kind, object.GetName(), errStillThere)
+	}
+	return nil, &nameClash{kind: gvk.Kind, name: object.GetName(), owner: owner.Kind + " " + owner.Name}
+}

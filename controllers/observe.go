@@ -1,0 +1,118 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/jobset"
+	"github.com/flux-elastic/flux-elastic/internal/state"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+)
+
+// observed is what a pass knows.
+type observed struct {
+	// stored is the MiniCluster as it is in the cache; a patch is made against it.
+	stored *v1alpha2.MiniCluster
+	// view is with the MiniCluster's defaults.
+	view        state.View
+	observation *elastic.Observation
+	// check is that of the spec; nil where it is not needed.
+	check *check
+}
+
+func (s *observed) name() types.NamespacedName { return client.ObjectKeyFromObject(s.stored) }
+
+// observe reads what there is of a MiniCluster, and enters it in the queue if it
+// waits for nodes.
+func (r *MiniClusterReconciler) observe(ctx context.Context, mc *v1alpha2.MiniCluster) (*observed, error) {
+	seen := &observed{stored: mc}
+	seen.view.MiniCluster = mc.DeepCopy()
+	seen.view.MiniCluster.Default()
+	seen.view.HasNode = func(name string) bool {
+		return r.Client.Get(ctx, types.NamespacedName{Name: name}, &corev1.Node{}) == nil
+	}
+	var set jobsetapi.JobSet
+	err := r.Client.Get(ctx, types.NamespacedName{Namespace: mc.Namespace, Name: jobset.Name(mc)}, &set)
+	switch {
+	case err == nil:
+		seen.view.JobSet = &set
+	case !apierrors.IsNotFound(err):
+		return nil, fmt.Errorf("reading JobSet %q: %w", jobset.Name(mc), err)
+	}
+	if seen.view.Pods, err = r.podsOf(ctx, mc); err != nil {
+		return nil, err
+	}
+	if seen.observation, err = state.Observe(seen.view); err != nil {
+		return nil, err
+	}
+	return seen, r.consult(ctx, seen)
+}
+
+// consult asks for what elastic needs to know besides: whether the spec can be
+// carried out, and what the scheduler has for it.
+func (r *MiniClusterReconciler) consult(ctx context.Context, seen *observed) error {
+	o, mc := seen.observation, seen.view.MiniCluster
+	unmade := o.Outcome == "" && o.Workload == elastic.Absent && o.Started.IsZero()
+	if !unmade || o.Policy.Suspend {
+		r.Scheduler.Forget(seen.name())
+		return nil
+	}
+	check, err := r.check(ctx, mc)
+	if err != nil {
+		return err
+	}
+	seen.check, o.Rejected = check, check.Message
+	waits := o.Admission == nil && o.Leftover == 0 && o.Rejected == "" && !r.Clock.Now().Before(o.NotBefore)
+	if !waits {
+		r.Scheduler.Forget(seen.name())
+		return nil
+	}
+	decision := r.Scheduler.Offer(mc, check.pod)
+	o.Offer, o.Verdict, o.Why = decision.Nodes, decision.Verdict, decision.Message
+	if decision.Verdict == "" {
+		o.Why = "is looked at"
+	}
+	return nil
+}
+
+// podIndex finds the pods of a MiniCluster by its name.
+const podIndex = "miniCluster"
+
+// SetupIndexes registers the indexes of the cache that reconciling needs.
+func SetupIndexes(ctx context.Context, mgr ctrl.Manager) error {
+	return mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, podIndex, func(pod client.Object) []string {
+		if name := pod.GetLabels()[v1alpha2.MiniClusterLabel]; name != "" {
+			return []string{name}
+		}
+		return nil
+	})
+}
+
+func (r *MiniClusterReconciler) podsOf(ctx context.Context, mc *v1alpha2.MiniCluster) ([]*corev1.Pod, error) {
+	var list corev1.PodList
+	err := r.Client.List(ctx, &list, client.InNamespace(mc.Namespace), client.MatchingFields{podIndex: mc.Name}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, fmt.Errorf("listing pods of MiniCluster %q: %w", mc.Name, err)
+	}
+	return pointers(list.Items), nil
+}
+
+// pointers are those to the elements of a list, which are only read.
+func pointers[T any](items []T) []*T {
+	out := make([]*T, len(items))
+	for i := range items {
+		out[i] = &items[i]
+	}
+	return out
+}

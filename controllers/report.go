@@ -1,0 +1,112 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/state"
+	"github.com/flux-elastic/flux-elastic/internal/status"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+)
+
+// report writes the status, if it changed, and then tells people. It returns when
+// to look again.
+func (r *MiniClusterReconciler) report(ctx context.Context, seen *observed, plan elastic.Plan, now time.Time) (ctrl.Result, error) {
+	if plan.Step == elastic.Remove {
+		return ctrl.Result{}, nil
+	}
+	in := status.Input{MiniCluster: seen.view.MiniCluster, Observation: seen.observation, Plan: plan, Now: now}
+	if seen.check != nil {
+		in.Check = seen.check.Check
+		if seen.check.pod != nil {
+			in.Requests = state.PodRequests(seen.check.pod)
+		}
+	}
+	desired := status.Compute(in)
+	if equality.Semantic.DeepEqual(&seen.stored.Status, &desired) {
+		return r.lookAgain(seen, plan, now), nil
+	}
+	if wait := r.paces.wait(seen.name(), now); wait > 0 && onlyCounts(&seen.stored.Status, &desired) {
+		return ctrl.Result{RequeueAfter: wait}, nil
+	}
+	updated := seen.stored.DeepCopy()
+	updated.Status = desired
+	// The lock makes sure that nothing is decided on a status that is no more.
+	patch := client.MergeFromWithOptions(seen.stored, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Status().Patch(ctx, updated, patch); err != nil {
+		return ctrl.Result{}, fmt.Errorf("writing the status of MiniCluster %q: %w", seen.stored.Name, err)
+	}
+	r.paces.wrote(seen.name(), now)
+	for _, event := range status.Events(in, &desired) {
+		r.Events.Eventf(updated, nil, event.Type, event.Reason, string(plan.Step), "%s", event.Note)
+	}
+	observeStep(plan)
+	ctrl.LoggerFrom(ctx).V(1).Info("Wrote the status", "step", plan.Step, "state", plan.State, "reason", plan.Message)
+	return r.lookAgain(seen, plan, now), nil
+}
+
+// lookAgain is when time alone may change what is to do.
+func (r *MiniClusterReconciler) lookAgain(seen *observed, plan elastic.Plan, now time.Time) ctrl.Result {
+	next := plan.LookAgain
+	if seen.check != nil && !seen.check.until.IsZero() && (next.IsZero() || seen.check.until.Before(next)) {
+		next = seen.check.until
+	}
+	if next.IsZero() {
+		return ctrl.Result{}
+	}
+	return ctrl.Result{RequeueAfter: max(next.Sub(now), time.Millisecond)}
+}
+
+// onlyCounts reports whether two statuses differ in numbers that change often, and
+// in the sentence that has them, alone.
+func onlyCounts(old, desired *v1alpha2.MiniClusterStatus) bool {
+	same := desired.DeepCopy()
+	same.Size, same.Nodes = old.Size, old.Nodes
+	for i := range same.Conditions {
+		if before := meta.FindStatusCondition(old.Conditions, same.Conditions[i].Type); before != nil {
+			same.Conditions[i].Message = before.Message
+		}
+	}
+	return equality.Semantic.DeepEqual(old, same)
+}
+
+// paces keep when the status of a MiniCluster was written last, so that counts
+// that change with every pod are not written with every pod.
+type paces struct {
+	mutex   sync.Mutex
+	written map[types.NamespacedName]time.Time
+}
+
+// wait is how long counts are not to be written yet.
+func (p *paces) wait(name types.NamespacedName, now time.Time) time.Duration {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	return countsInterval - now.Sub(p.written[name])
+}
+
+func (p *paces) wrote(name types.NamespacedName, now time.Time) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	if p.written == nil {
+		p.written = map[types.NamespacedName]time.Time{}
+	}
+	p.written[name] = now
+}
+
+func (p *paces) forget(name types.NamespacedName) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	delete(p.written, name)
+}

@@ -1,0 +1,114 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package jobset
+
+import (
+	"maps"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/broker"
+)
+
+// Name is the name of the JobSet.
+func Name(mc *v1alpha2.MiniCluster) string { return mc.Name }
+
+// filesName is the name of the ConfigMap.
+func filesName(mc *v1alpha2.MiniCluster) string { return mc.Name + "-entrypoint" }
+
+// certificateName is the name of the Secret.
+func certificateName(mc *v1alpha2.MiniCluster) string { return mc.Name + "-curve" }
+
+// Objects are the objects of one attempt, in the order in which they have to be
+// made: the JobSet, which starts everything, is the last. certificate makes the
+// text of a new certificate, where the user gives none.
+func Objects(mc *v1alpha2.MiniCluster, attempt int32, certificate func() (string, error)) ([]client.Object, error) {
+	files, err := broker.Files(mc, attempt)
+	if err != nil {
+		return nil, err
+	}
+	text := mc.Spec.Flux.CurveCert
+	if text == "" {
+		if text, err = certificate(); err != nil {
+			return nil, err
+		}
+	}
+	set, err := JobSet(mc, attempt)
+	if err != nil {
+		return nil, err
+	}
+	objects := []client.Object{
+		&corev1.Secret{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+			ObjectMeta: objectMeta(mc, certificateName(mc), attempt),
+			Type:       corev1.SecretTypeOpaque,
+			Data:       map[string][]byte{broker.CertificateFile: []byte(text)},
+		},
+		&corev1.ConfigMap{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+			ObjectMeta: objectMeta(mc, filesName(mc), attempt),
+			Data:       files,
+		},
+	}
+	for _, service := range services(mc, attempt) {
+		objects = append(objects, service)
+	}
+	return append(objects, set), nil
+}
+
+// services are the Service of the brokers, and one for each container beside Flux
+// that has ports.
+func services(mc *v1alpha2.MiniCluster, attempt int32) []*corev1.Service {
+	selector := map[string]string{v1alpha2.MiniClusterLabel: mc.Name}
+	brokers := newService(mc, mc.Spec.Network.HeadlessName, attempt)
+	brokers.Spec = corev1.ServiceSpec{
+		ClusterIP: corev1.ClusterIPNone,
+		Selector:  maps.Clone(selector),
+		// Brokers have to find each other before they are ready.
+		PublishNotReadyAddresses: true,
+	}
+	if mc.Spec.Flux.MinimalService {
+		brokers.Spec.Selector[jobsetapi.ReplicatedJobNameKey] = v1alpha2.LeadJob
+	}
+	out := []*corev1.Service{brokers}
+	for _, container := range mc.Spec.Containers {
+		if container.RunFlux || len(container.Ports) == 0 {
+			continue
+		}
+		service := newService(mc, container.Name, attempt)
+		service.Spec = corev1.ServiceSpec{Selector: maps.Clone(selector)}
+		for _, port := range container.Ports {
+			service.Spec.Ports = append(service.Spec.Ports, corev1.ServicePort{
+				Name: "port-" + strconv.Itoa(int(port)), Port: port,
+				Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromInt32(port),
+			})
+		}
+		out = append(out, service)
+	}
+	return out
+}
+
+func newService(mc *v1alpha2.MiniCluster, name string, attempt int32) *corev1.Service {
+	return &corev1.Service{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
+		ObjectMeta: objectMeta(mc, name, attempt),
+	}
+}
+
+// objectMeta is that of every object: it belongs to the MiniCluster and goes with
+// it.
+func objectMeta(mc *v1alpha2.MiniCluster, name string, attempt int32) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Name: name, Namespace: mc.Namespace,
+		Labels:          map[string]string{v1alpha2.MiniClusterLabel: mc.Name},
+		Annotations:     map[string]string{v1alpha2.AttemptAnnotation: strconv.Itoa(int(attempt))},
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(mc, v1alpha2.GroupVersion.WithKind(v1alpha2.MiniClusterKind))},
+	}
+}

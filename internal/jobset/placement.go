@@ -1,0 +1,129 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package jobset
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+)
+
+// Rank is the rank of a pod in the Flux instance: 0 for the lead's, and for a
+// follower's one more than its index in its Job. ok is false for a pod that is
+// none of a MiniCluster's brokers.
+func Rank(pod *corev1.Pod) (rank int, ok bool) {
+	switch pod.Labels[jobsetapi.ReplicatedJobNameKey] {
+	case v1alpha2.LeadJob:
+		return 0, true
+	case v1alpha2.WorkersJob:
+		index, err := strconv.Atoi(pod.Labels[batchv1.JobCompletionIndexAnnotation])
+		return index + 1, err == nil
+	}
+	return 0, false
+}
+
+// IsGated reports whether a pod waits to be placed.
+func IsGated(pod *corev1.Pod) bool {
+	for _, gate := range pod.Spec.SchedulingGates {
+		if gate.Name == v1alpha2.PlacementGate {
+			return true
+		}
+	}
+	return false
+}
+
+// PinnedNode is the node that a pod has been placed on, whether it is bound yet or
+// not; "" if none.
+func PinnedNode(pod *corev1.Pod) string {
+	if pod.Spec.NodeName != "" {
+		return pod.Spec.NodeName
+	}
+	if IsGated(pod) || pod.Spec.Affinity == nil || pod.Spec.Affinity.NodeAffinity == nil {
+		return ""
+	}
+	required := pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	if required == nil || len(required.NodeSelectorTerms) == 0 {
+		return ""
+	}
+	for _, field := range required.NodeSelectorTerms[0].MatchFields {
+		if field.Key == metav1.ObjectNameField && field.Operator == corev1.NodeSelectorOpIn && len(field.Values) == 1 {
+			return field.Values[0]
+		}
+	}
+	return ""
+}
+
+// PlacePatch is the strategic merge patch that pins a gated pod to a node and lets
+// it go, in one write. The lead's pod is told its quorum with it; for others quorum
+// is 0. A pod that was replaced by another of its name is not touched.
+func PlacePatch(pod *corev1.Pod, node string, rank, quorum int) ([]byte, error) {
+	metadata := map[string]any{
+		"uid":    pod.UID,
+		"labels": map[string]string{v1alpha2.RankLabel: strconv.Itoa(rank)},
+	}
+	if quorum > 0 {
+		metadata["annotations"] = map[string]string{v1alpha2.QuorumAnnotation: strconv.Itoa(quorum)}
+	}
+	return json.Marshal(map[string]any{
+		"metadata": metadata,
+		"spec": map[string]any{
+			"schedulingGates": []map[string]string{{"name": v1alpha2.PlacementGate, "$patch": "delete"}},
+			"affinity": map[string]any{"nodeAffinity": map[string]any{
+				"requiredDuringSchedulingIgnoredDuringExecution": map[string]any{"nodeSelectorTerms": pinned(pod, node)},
+			}},
+		},
+	})
+}
+
+// pinned are the terms of a pod's required node affinity, each narrowed to the
+// node. The API server lets a gated pod's terms only be narrowed.
+func pinned(pod *corev1.Pod, node string) []corev1.NodeSelectorTerm {
+	terms := []corev1.NodeSelectorTerm{{}}
+	if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
+		terms = a.DeepCopy().NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	}
+	for i := range terms {
+		terms[i].MatchFields = append(terms[i].MatchFields, corev1.NodeSelectorRequirement{
+			Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node},
+		})
+	}
+	return terms
+}
+
+// QuorumPatch is the merge patch that tells the lead's pod its quorum.
+func QuorumPatch(pod *corev1.Pod, quorum int) ([]byte, error) {
+	return json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid":         pod.UID,
+		"annotations": map[string]string{v1alpha2.QuorumAnnotation: strconv.Itoa(quorum)},
+	}})
+}
+
+// Quorum is what the lead's pod was told; 0 if nothing.
+func Quorum(pod *corev1.Pod) (int, error) {
+	text, ok := pod.Annotations[v1alpha2.QuorumAnnotation]
+	if !ok {
+		return 0, nil
+	}
+	quorum, err := strconv.Atoi(text)
+	if err != nil {
+		return 0, fmt.Errorf("annotation %s of pod %s: %w", v1alpha2.QuorumAnnotation, pod.Name, err)
+	}
+	return quorum, nil
+}
+
+// Attempt is the attempt that an object was made for; 0 if it says none.
+func Attempt(object metav1.Object) int32 {
+	attempt, err := strconv.ParseInt(object.GetAnnotations()[v1alpha2.AttemptAnnotation], 10, 32)
+	if err != nil {
+		return 0
+	}
+	return int32(attempt)
+}

@@ -1,0 +1,273 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package jobset
+
+import (
+	"maps"
+	"path"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/broker"
+)
+
+// Volumes of every pod, beside the one that Flux is copied to.
+const (
+	filesVolume = "flux-operator"
+	homeVolume  = "flux-operator-home"
+
+	homeDir     = "/home/flux-operator"
+	softwareDir = "/opt/software"
+)
+
+// Pod is a pod such as the Jobs will make: for asking the API server whether it
+// would take it, and what it would make of it.
+func Pod(mc *v1alpha2.MiniCluster) (*corev1.Pod, error) {
+	template, err := podTemplate(mc)
+	if err != nil {
+		return nil, err
+	}
+	pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
+	pod.Namespace = mc.Namespace
+	pod.GenerateName = mc.Name + "-"
+	return pod, nil
+}
+
+// podTemplate is that of every broker: lead and followers differ in their host
+// names alone.
+func podTemplate(mc *v1alpha2.MiniCluster) (corev1.PodTemplateSpec, error) {
+	s := &mc.Spec
+	userVolumes, err := podVolumes(s.Containers)
+	if err != nil {
+		return corev1.PodTemplateSpec{}, err
+	}
+	spec := corev1.PodSpec{
+		SchedulingGates:              []corev1.PodSchedulingGate{{Name: v1alpha2.PlacementGate}},
+		Subdomain:                    s.Network.HeadlessName,
+		RestartPolicy:                s.Pod.RestartPolicy,
+		PriorityClassName:            s.PriorityClassName,
+		ServiceAccountName:           s.Pod.ServiceAccountName,
+		AutomountServiceAccountToken: ptr.To(s.Pod.AutomountServiceAccountToken),
+		SchedulerName:                s.Pod.SchedulerName,
+		NodeSelector:                 s.Pod.NodeSelector,
+		Affinity:                     affinity(s.Pod.NodeAffinity),
+		Tolerations:                  tolerations(s.Pod.Tolerations),
+		DNSPolicy:                    s.Pod.DNSPolicy,
+		HostIPC:                      s.Pod.HostIPC,
+		HostPID:                      s.Pod.HostPID,
+		SecurityContext:              s.Pod.SecurityContext,
+		ImagePullSecrets:             pullSecrets(s),
+		Volumes:                      append(ownVolumes(mc), userVolumes...),
+		InitContainers:               []corev1.Container{viewContainer(mc)},
+		Containers:                   []corev1.Container{fluxContainer(mc)},
+	}
+	if spec.RestartPolicy == "" {
+		spec.RestartPolicy = corev1.RestartPolicyNever
+	}
+	if s.Pod.RuntimeClassName != "" {
+		spec.RuntimeClassName = ptr.To(s.Pod.RuntimeClassName)
+	}
+	if s.ShareProcessNamespace {
+		spec.ShareProcessNamespace = ptr.To(true)
+	}
+	for i := range s.Containers {
+		if !s.Containers[i].RunFlux {
+			spec.InitContainers = append(spec.InitContainers, sidecar(&s.Containers[i]))
+		}
+	}
+	return corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: podLabels(mc), Annotations: maps.Clone(s.Pod.Annotations)},
+		Spec:       spec,
+	}, nil
+}
+
+// podLabels are the user's and ours; ours win.
+func podLabels(mc *v1alpha2.MiniCluster) map[string]string {
+	labels := maps.Clone(mc.Spec.Pod.Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	maps.Copy(labels, map[string]string{
+		v1alpha2.MiniClusterLabel: mc.Name,
+		v1alpha2.UIDLabel:         string(mc.UID),
+		v1alpha2.AppLabel:         v1alpha2.AppName,
+		v1alpha2.AppInstanceLabel: mc.Name,
+		v1alpha2.NamespaceLabel:   mc.Namespace,
+		v1alpha2.SelectorLabel:    mc.Name,
+	})
+	return labels
+}
+
+// viewContainer is the init container: it lays out Flux, or only its
+// configuration where the application's image has Flux.
+func viewContainer(mc *v1alpha2.MiniCluster) corev1.Container {
+	view := &mc.Spec.Flux.Container
+	return corev1.Container{
+		Name:            view.Name,
+		Image:           view.Image,
+		ImagePullPolicy: pullPolicy(view.PullAlways, ""),
+		Command:         []string{"/bin/bash", path.Join(broker.Dir, broker.InitScript)},
+		WorkingDir:      view.WorkingDir,
+		Resources:       view.Resources,
+		SecurityContext: view.SecurityContext,
+		VolumeMounts: []corev1.VolumeMount{
+			{Name: filesVolume, MountPath: broker.Dir, ReadOnly: true},
+			{Name: view.Name, MountPath: view.MountPath},
+		},
+	}
+}
+
+// fluxContainer runs the broker and the command.
+func fluxContainer(mc *v1alpha2.MiniCluster) corev1.Container {
+	container := newContainer(mc.Spec.FluxContainer())
+	container.Command = []string{"/bin/bash", path.Join(broker.Dir, broker.WaitScript)}
+	if len(container.Resources.Limits) == 0 && len(container.Resources.Requests) == 0 {
+		container.Resources.Requests, container.Resources.Limits = mc.Spec.Pod.Resources, mc.Spec.Pod.Resources
+	}
+	view := &mc.Spec.Flux.Container
+	mounts := []corev1.VolumeMount{
+		{Name: filesVolume, MountPath: broker.Dir, ReadOnly: true},
+		{Name: homeVolume, MountPath: homeDir},
+		{Name: view.Name, MountPath: view.MountPath},
+	}
+	if !view.Disable {
+		// What the view's links point to is at the same place in every container.
+		mounts = append(mounts, corev1.VolumeMount{Name: view.Name, MountPath: softwareDir, SubPath: "software"})
+	}
+	container.VolumeMounts = append(mounts, container.VolumeMounts...)
+	return container
+}
+
+// sidecar is a container beside Flux. It is a native one (an init container that
+// is always restarted), so that it starts before Flux, and does not keep the pod
+// from completing.
+func sidecar(c *v1alpha2.MiniClusterContainer) corev1.Container {
+	container := newContainer(c)
+	container.RestartPolicy = ptr.To(corev1.ContainerRestartPolicyAlways)
+	return container
+}
+
+// newContainer carries over what a container says, its command aside.
+func newContainer(c *v1alpha2.MiniClusterContainer) corev1.Container {
+	container := corev1.Container{
+		Name:            c.Name,
+		Image:           c.Image,
+		ImagePullPolicy: pullPolicy(c.PullAlways, c.ImagePullPolicy),
+		WorkingDir:      c.WorkingDir,
+		Env:             environment(c),
+		Lifecycle:       lifecycle(c.LifeCycle),
+		Resources:       *c.Resources.DeepCopy(),
+		SecurityContext: c.SecurityContext,
+		VolumeMounts:    volumeMounts(c.Volumes),
+	}
+	for _, port := range c.Ports {
+		container.Ports = append(container.Ports, corev1.ContainerPort{ContainerPort: port, Protocol: corev1.ProtocolTCP})
+	}
+	return container
+}
+
+func environment(c *v1alpha2.MiniClusterContainer) []corev1.EnvVar {
+	var out []corev1.EnvVar
+	for _, name := range slices.Sorted(maps.Keys(c.Environment)) {
+		out = append(out, corev1.EnvVar{Name: name, Value: c.Environment[name]})
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Secrets)) {
+		secret := c.Secrets[name]
+		out = append(out, corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
+			LocalObjectReference: corev1.LocalObjectReference{Name: secret.Name}, Key: secret.Key,
+		}}})
+	}
+	return out
+}
+
+func lifecycle(l v1alpha2.LifeCycle) *corev1.Lifecycle {
+	if l == (v1alpha2.LifeCycle{}) {
+		return nil
+	}
+	handler := func(command string) *corev1.LifecycleHandler {
+		if command == "" {
+			return nil
+		}
+		return &corev1.LifecycleHandler{Exec: &corev1.ExecAction{Command: []string{"/bin/sh", "-c", command}}}
+	}
+	return &corev1.Lifecycle{PostStart: handler(l.PostStartExec), PreStop: handler(l.PreStopExec)}
+}
+
+func pullPolicy(always bool, policy corev1.PullPolicy) corev1.PullPolicy {
+	switch {
+	case always:
+		return corev1.PullAlways
+	case policy != "":
+		return policy
+	}
+	return corev1.PullIfNotPresent
+}
+
+// pullSecrets are those of all containers, once each.
+func pullSecrets(s *v1alpha2.MiniClusterSpec) []corev1.LocalObjectReference {
+	names := []string{s.Flux.Container.ImagePullSecret}
+	for _, container := range s.Containers {
+		names = append(names, container.ImagePullSecret)
+	}
+	slices.Sort(names)
+	var out []corev1.LocalObjectReference
+	for _, name := range slices.Compact(names) {
+		if name != "" {
+			out = append(out, corev1.LocalObjectReference{Name: name})
+		}
+	}
+	return out
+}
+
+func affinity(labels map[string][]string) *corev1.Affinity {
+	if len(labels) == 0 {
+		return nil
+	}
+	term := corev1.NodeSelectorTerm{}
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		term.MatchExpressions = append(term.MatchExpressions, corev1.NodeSelectorRequirement{
+			Key: key, Operator: corev1.NodeSelectorOpIn, Values: labels[key],
+		})
+	}
+	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{term}},
+	}}
+}
+
+func tolerations(in []v1alpha2.Toleration) []corev1.Toleration {
+	var out []corev1.Toleration
+	for _, t := range in {
+		out = append(out, corev1.Toleration{Key: t.Key, Operator: t.Operator, Value: t.Value, Effect: t.Effect})
+	}
+	return out
+}
+
+// ownVolumes are the files of package broker, a home, and the place for Flux.
+func ownVolumes(mc *v1alpha2.MiniCluster) []corev1.Volume {
+	emptyDir := corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}
+	return []corev1.Volume{
+		{Name: filesVolume, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+			DefaultMode: ptr.To[int32](0o755),
+			Sources: []corev1.VolumeProjection{
+				{ConfigMap: &corev1.ConfigMapProjection{
+					LocalObjectReference: corev1.LocalObjectReference{Name: filesName(mc)},
+				}},
+				{Secret: &corev1.SecretProjection{
+					LocalObjectReference: corev1.LocalObjectReference{Name: certificateName(mc)},
+					Items:                []corev1.KeyToPath{{Key: broker.CertificateFile, Path: broker.CertificateFile, Mode: ptr.To[int32](0o400)}},
+				}},
+				{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{{
+					Path:     broker.QuorumFile,
+					FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.annotations['" + v1alpha2.QuorumAnnotation + "']"},
+				}}}},
+			},
+		}}},
+		{Name: homeVolume, VolumeSource: emptyDir},
+		{Name: mc.Spec.Flux.Container.Name, VolumeSource: emptyDir},
+	}
+}

@@ -1,0 +1,108 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package localcluster
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/hex"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// credentials are the keys of a cluster. They live as long as it does.
+type credentials struct {
+	caFile, certFile, keyFile string // of the API server
+	serviceAccountKeyFile     string // signs tokens
+	tokenFile                 string // the administrator's token, for the API server
+	ca                        []byte // PEM
+	token                     string
+}
+
+// makeCredentials writes new keys into a directory.
+func makeCredentials(dir string) (*credentials, error) {
+	c := &credentials{
+		caFile:                filepath.Join(dir, "ca.crt"),
+		certFile:              filepath.Join(dir, "apiserver.crt"),
+		keyFile:               filepath.Join(dir, "apiserver.key"),
+		serviceAccountKeyFile: filepath.Join(dir, "service-account.key"),
+		tokenFile:             filepath.Join(dir, "tokens.csv"),
+	}
+	if err := c.makeServerCertificate(); err != nil {
+		return nil, fmt.Errorf("making certificates: %w", err)
+	}
+	if _, err := writeNewKey(c.serviceAccountKeyFile); err != nil {
+		return nil, fmt.Errorf("making the service account key: %w", err)
+	}
+	secret := make([]byte, 16)
+	if _, err := rand.Read(secret); err != nil {
+		return nil, err
+	}
+	c.token = hex.EncodeToString(secret)
+	line := c.token + `,admin,admin,"system:masters"` + "\n"
+	return c, os.WriteFile(c.tokenFile, []byte(line), 0o600)
+}
+
+func (c *credentials) makeServerCertificate() error {
+	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	now := time.Now()
+	ca := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "flux-elastic local cluster"},
+		NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(10, 0, 0),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, ca, ca, caKey.Public(), caKey)
+	if err != nil {
+		return err
+	}
+	if c.ca, err = writePEM(c.caFile, "CERTIFICATE", der); err != nil {
+		return err
+	}
+	key, err := writeNewKey(c.keyFile)
+	if err != nil {
+		return err
+	}
+	server := &x509.Certificate{
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "kube-apiserver"},
+		NotBefore: ca.NotBefore, NotAfter: ca.NotAfter,
+		DNSNames: []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"},
+		// 10.96.0.1 is the first address of the Service range: the API server's own.
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv4(10, 96, 0, 1)},
+		KeyUsage:    x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	if der, err = x509.CreateCertificate(rand.Reader, server, ca, key.Public(), caKey); err != nil {
+		return err
+	}
+	_, err = writePEM(c.certFile, "CERTIFICATE", der)
+	return err
+}
+
+func writeNewKey(path string) (*ecdsa.PrivateKey, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, err
+	}
+	der, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	_, err = writePEM(path, "EC PRIVATE KEY", der)
+	return key, err
+}
+
+func writePEM(path, kind string, der []byte) ([]byte, error) {
+	data := pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+	return data, os.WriteFile(path, data, 0o600)
+}

@@ -1,0 +1,484 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package localcluster
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+// DefaultPort is the first of the ports of a cluster.
+const DefaultPort = 6550
+
+// Ports of a cluster, counted from its first.
+const (
+	portAPIServer = iota
+	portEtcd
+	portEtcdPeer
+	portControllerManager
+	portScheduler
+	portKwok
+	// PortMetrics and PortHealth are left for a manager that runs beside it.
+	PortMetrics
+	PortHealth
+	portsPerCluster
+)
+
+// What the control plane's clients may send per second. The defaults (20 for the
+// controller manager, 50 for the scheduler) would be all that one measures.
+const (
+	clientQPS   = "1000"
+	clientBurst = "2000"
+)
+
+// startTimeout is how long the control plane may take to answer.
+const startTimeout = 2 * time.Minute
+
+//go:embed stages/*.yaml
+var stages embed.FS
+
+// Config describes a cluster.
+type Config struct {
+	// Dir holds all that belongs to the cluster.
+	Dir string
+	// Port is the first of its ports; 0 takes free ones.
+	Port int
+	// Nodes are the simulated nodes.
+	Nodes NodeConfig
+	// APIServerOnly leaves out everything but etcd and the API server: nothing
+	// happens to what is created.
+	APIServerOnly bool
+}
+
+// Cluster is a running cluster.
+type Cluster struct {
+	// Dir holds all that belongs to the cluster.
+	Dir string
+	// Port is the first of its ports.
+	Port int
+}
+
+// Up starts a cluster and returns when it can run pods. A cluster that runs
+// already in the directory is an error; one that was left behind is ended first.
+// say is told what happens.
+func Up(ctx context.Context, config Config, binaries Binaries, say func(string)) (_ *Cluster, err error) {
+	if running, err := Open(config.Dir); err == nil {
+		return nil, fmt.Errorf("a cluster runs in %s already, on port %d", config.Dir, running.Port)
+	}
+	if err := Down(ctx, config.Dir); err != nil {
+		return nil, fmt.Errorf("ending what an earlier cluster left behind: %w", err)
+	}
+	port, err := choosePorts(config.Port)
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{Dir: config.Dir, Port: port}
+	if err := c.makeDirs(); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, Down(context.WithoutCancel(ctx), config.Dir))
+		}
+	}()
+	if err := c.startControlPlane(ctx, binaries, config.APIServerOnly, say); err != nil {
+		return nil, err
+	}
+	if config.APIServerOnly {
+		return c, nil
+	}
+	say(fmt.Sprintf("making %d simulated nodes", config.Nodes.Count))
+	return c, c.makeNodes(ctx, config.Nodes)
+}
+
+// Open finds the cluster that runs in a directory.
+func Open(dir string) (*Cluster, error) {
+	running, err := processes(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range running {
+		if p.Name == "kube-apiserver" && p.alive() {
+			data, err := os.ReadFile(filepath.Join(dir, "port"))
+			if err != nil {
+				return nil, err
+			}
+			port, err := strconv.Atoi(string(data))
+			return &Cluster{Dir: dir, Port: port}, err
+		}
+	}
+	return nil, fmt.Errorf("no cluster runs in %s", dir)
+}
+
+// Down ends every process that was started in the directory, the last one first,
+// and removes the cluster's data. Logs stay. It does nothing where nothing runs.
+func Down(ctx context.Context, dir string) error {
+	running, err := processes(dir)
+	if err != nil {
+		return err
+	}
+	slices.Reverse(running)
+	for _, p := range running {
+		if err := p.stop(ctx); err != nil {
+			return err
+		}
+		if err := os.Remove(p.file(dir)); err != nil {
+			return err
+		}
+	}
+	for _, name := range []string{"etcd", "keys", "kubeconfig", "port"} {
+		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Run starts a program beside the cluster. It ends with the cluster.
+func (c *Cluster) Run(name, path string, args ...string) error {
+	_, err := start(c.Dir, name, path, args...)
+	return err
+}
+
+// Kill ends a process of the cluster as a crash would. The cluster goes on
+// without it.
+func (c *Cluster) Kill(name string) error {
+	running, err := processes(c.Dir)
+	if err != nil {
+		return err
+	}
+	for _, p := range running {
+		if p.Name == name {
+			return p.kill(context.Background())
+		}
+	}
+	return fmt.Errorf("killing %s: it does not run", name)
+}
+
+// Kubeconfig is the path of the administrator's kubeconfig.
+func (c *Cluster) Kubeconfig() string { return filepath.Join(c.Dir, "kubeconfig") }
+
+// URL is the API server's.
+func (c *Cluster) URL() string { return fmt.Sprintf("https://127.0.0.1:%d", c.Port+portAPIServer) }
+
+// Address is an address of the cluster's own on which something that runs beside
+// it may listen.
+func (c *Cluster) Address(port int) string { return fmt.Sprintf("127.0.0.1:%d", c.Port+port) }
+
+// RESTConfig is the administrator's, without a limit on requests.
+func (c *Cluster) RESTConfig() (*rest.Config, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig())
+	if err != nil {
+		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
+	}
+	config.QPS = -1
+	return config, nil
+}
+
+func (c *Cluster) makeDirs() error {
+	for _, name := range []string{"run", "logs", "keys", "etcd", "config"} {
+		if err := os.MkdirAll(filepath.Join(c.Dir, name), 0o755); err != nil {
+			return err
+		}
+	}
+	return os.WriteFile(filepath.Join(c.Dir, "port"), []byte(strconv.Itoa(c.Port)), 0o644)
+}
+
+func (c *Cluster) startControlPlane(ctx context.Context, binaries Binaries, apiServerOnly bool, say func(string)) error {
+	keys, err := makeCredentials(filepath.Join(c.Dir, "keys"))
+	if err != nil {
+		return err
+	}
+	if err := c.writeKubeconfig(keys); err != nil {
+		return fmt.Errorf("writing the kubeconfig: %w", err)
+	}
+	say("starting etcd and kube-apiserver")
+	etcd, err := start(c.Dir, "etcd", binaries["etcd"], c.etcdArgs()...)
+	if err != nil {
+		return err
+	}
+	apiServer, err := start(c.Dir, "kube-apiserver", binaries["kube-apiserver"], c.apiServerArgs(keys)...)
+	if err != nil {
+		return err
+	}
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	ready := func() (bool, error) {
+		return client.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error() == nil, nil
+	}
+	if err := c.await(ctx, "the API server", ready, etcd, apiServer); err != nil || apiServerOnly {
+		return err
+	}
+	return c.startControllers(ctx, binaries, keys, client, say)
+}
+
+func (c *Cluster) startControllers(ctx context.Context, binaries Binaries, keys *credentials, client kubernetes.Interface, say func(string)) error {
+	say("starting kube-controller-manager, kube-scheduler and kwok")
+	if err := c.writeConfigs(); err != nil {
+		return err
+	}
+	args := map[string][]string{
+		"kube-controller-manager": c.controllerManagerArgs(keys),
+		"kube-scheduler":          c.schedulerArgs(),
+		"kwok":                    c.kwokArgs(),
+	}
+	var started []*process
+	for _, name := range []string{"kube-controller-manager", "kube-scheduler", "kwok"} {
+		p, err := start(c.Dir, name, binaries[name], args[name]...)
+		if err != nil {
+			return err
+		}
+		started = append(started, p)
+	}
+	// Pods cannot be created in a namespace before its service account is there.
+	ready := func() (bool, error) {
+		_, err := client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
+		return err == nil, nil
+	}
+	return c.await(ctx, "the controller manager", ready, started...)
+}
+
+// await waits for a condition that processes bring about. If one of them ends,
+// its last words are the error.
+func (c *Cluster) await(ctx context.Context, what string, condition func() (bool, error), on ...*process) error {
+	err := waitFor(ctx, startTimeout, func() (bool, error) {
+		for _, p := range on {
+			if !p.alive() {
+				return false, fmt.Errorf("%s ended. The end of %s:\n%s", p.Name, p.Log, p.lastWords())
+			}
+		}
+		return condition()
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for %s: %w", what, err)
+	}
+	return nil
+}
+
+func (c *Cluster) client() (*kubernetes.Clientset, error) {
+	config, err := c.RESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	return kubernetes.NewForConfig(config)
+}
+
+func (c *Cluster) writeKubeconfig(keys *credentials) error {
+	const name = "flux-elastic-local"
+	config := clientcmdapi.NewConfig()
+	config.Clusters[name] = &clientcmdapi.Cluster{Server: c.URL(), CertificateAuthorityData: keys.ca}
+	config.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: keys.token}
+	config.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
+	config.CurrentContext = name
+	return clientcmd.WriteToFile(*config, c.Kubeconfig())
+}
+
+func (c *Cluster) writeConfigs() error {
+	scheduler := `apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection: {leaderElect: false}
+clientConnection:
+  kubeconfig: ` + c.Kubeconfig() + `
+  qps: ` + clientQPS + `
+  burst: ` + clientBurst + "\n"
+	if err := os.WriteFile(c.config("scheduler.yaml"), []byte(scheduler), 0o644); err != nil {
+		return err
+	}
+	entries, err := stages.ReadDir("stages")
+	if err != nil {
+		return err
+	}
+	for _, entry := range entries {
+		data, err := stages.ReadFile("stages/" + entry.Name())
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(c.config("kwok-"+entry.Name()), data, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Cluster) config(name string) string { return filepath.Join(c.Dir, "config", name) }
+
+func (c *Cluster) etcdArgs() []string {
+	client, peer := "http://"+c.Address(portEtcd), "http://"+c.Address(portEtcdPeer)
+	return []string{
+		"--data-dir=" + filepath.Join(c.Dir, "etcd"),
+		"--listen-client-urls=" + client, "--advertise-client-urls=" + client,
+		"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=default=" + peer,
+		"--unsafe-no-fsync", // the data does not outlive the cluster
+		"--quota-backend-bytes=4294967296", "--log-level=warn",
+	}
+}
+
+func (c *Cluster) apiServerArgs(keys *credentials) []string {
+	return []string{
+		"--etcd-servers=http://" + c.Address(portEtcd),
+		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1",
+		"--secure-port=" + strconv.Itoa(c.Port+portAPIServer),
+		"--tls-cert-file=" + keys.certFile, "--tls-private-key-file=" + keys.keyFile,
+		"--token-auth-file=" + keys.tokenFile, "--authorization-mode=RBAC",
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-key-file=" + keys.serviceAccountKeyFile,
+		"--service-account-signing-key-file=" + keys.serviceAccountKeyFile,
+		"--service-cluster-ip-range=10.96.0.0/16", "--endpoint-reconciler-type=none",
+		"--allow-privileged",
+		// No limit on requests: one would measure it, not what is under test.
+		"--max-requests-inflight=0", "--max-mutating-requests-inflight=0", "--enable-priority-and-fairness=false",
+	}
+}
+
+func (c *Cluster) controllerManagerArgs(keys *credentials) []string {
+	return []string{
+		"--kubeconfig=" + c.Kubeconfig(), "--authentication-kubeconfig=" + c.Kubeconfig(), "--authorization-kubeconfig=" + c.Kubeconfig(),
+		"--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(c.Port+portControllerManager), "--leader-elect=false",
+		"--service-account-private-key-file=" + keys.serviceAccountKeyFile, "--root-ca-file=" + keys.caFile,
+		"--kube-api-qps=" + clientQPS, "--kube-api-burst=" + clientBurst, "--concurrent-job-syncs=20",
+		// Nothing here asks for a certificate.
+		"--controllers=*,-certificatesigningrequest-approving-controller,-certificatesigningrequest-cleaner-controller,-certificatesigningrequest-signing-controller",
+	}
+}
+
+func (c *Cluster) schedulerArgs() []string {
+	return []string{
+		"--config=" + c.config("scheduler.yaml"),
+		"--authentication-kubeconfig=" + c.Kubeconfig(), "--authorization-kubeconfig=" + c.Kubeconfig(),
+		"--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(c.Port+portScheduler),
+	}
+}
+
+func (c *Cluster) kwokArgs() []string {
+	args := []string{
+		"--kubeconfig=" + c.Kubeconfig(), "--server-address=" + c.Address(portKwok),
+		"--manage-nodes-with-label-selector=" + simulatedLabel + "=" + simulatedValue,
+		"--node-lease-duration-seconds=40", // as a kubelet's
+		"--node-ip=127.0.0.1", "--v=WARN",
+	}
+	entries, _ := stages.ReadDir("stages") // writeConfigs has read it
+	for _, entry := range entries {
+		args = append(args, "--config="+c.config("kwok-"+entry.Name()))
+	}
+	return args
+}
+
+// choosePorts returns the first of a row of free ports: the given one, or any.
+func choosePorts(first int) (int, error) {
+	if first != 0 {
+		if busy := busyPort(first); busy != 0 {
+			return 0, fmt.Errorf("port %d of 127.0.0.1 is in use; a cluster needs %d ports from PORT (%d) on: choose another PORT",
+				busy, portsPerCluster, first)
+		}
+		return first, nil
+	}
+	for range 100 {
+		if first = 20000 + 10*rand.IntN(1200); busyPort(first) == 0 {
+			return first, nil
+		}
+	}
+	return 0, errors.New("finding free ports: none in a hundred tries")
+}
+
+func busyPort(first int) int {
+	for port := first; port < first+portsPerCluster; port++ {
+		listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err != nil {
+			return port
+		}
+		_ = listener.Close()
+	}
+	return 0
+}
+
+// Status describes a cluster.
+type Status struct {
+	Cluster   *Cluster
+	Version   string // of Kubernetes
+	Nodes     int
+	Ready     int // nodes
+	Pods      int
+	Processes []ProcessStatus
+}
+
+// ProcessStatus describes a process of a cluster.
+type ProcessStatus struct {
+	Name  string
+	PID   int
+	Alive bool
+	Log   string
+}
+
+// GetStatus asks the cluster how it is.
+func GetStatus(ctx context.Context, dir string) (*Status, error) {
+	c, err := Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	running, err := processes(dir)
+	if err != nil {
+		return nil, err
+	}
+	status := &Status{Cluster: c}
+	for _, p := range running {
+		status.Processes = append(status.Processes, ProcessStatus{Name: p.Name, PID: p.PID, Alive: p.alive(), Log: p.Log})
+	}
+	client, err := c.client()
+	if err != nil {
+		return nil, err
+	}
+	version, err := client.ServerVersion()
+	if err != nil {
+		return nil, fmt.Errorf("asking the API server: %w", err)
+	}
+	status.Version = version.GitVersion
+	nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("listing nodes: %w", err)
+	}
+	status.Nodes = len(nodes.Items)
+	for i := range nodes.Items {
+		if nodeReady(&nodes.Items[i]) {
+			status.Ready++
+		}
+	}
+	pods, err := client.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("listing pods: %w", err)
+	}
+	status.Pods = len(pods.Items)
+	return status, nil
+}
+
+func nodeReady(node *corev1.Node) bool {
+	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+func ignoreAlreadyExists(err error) error {
+	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,102 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package localcluster
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strconv"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Nodes with this label are kept by kwok.
+const (
+	simulatedLabel = "type"
+	simulatedValue = "simulated"
+)
+
+// NodeConfig describes the simulated nodes.
+type NodeConfig struct {
+	// Count is their number. Names are node-000, node-001, ...
+	Count int
+	// CPU and Memory are what each has, as resource quantities.
+	CPU, Memory string
+	// Pods is how many pods each can hold.
+	Pods int
+}
+
+// makeNodes creates the nodes and waits until they are ready.
+func (c *Cluster) makeNodes(ctx context.Context, config NodeConfig) error {
+	capacity, err := config.capacity()
+	if err != nil {
+		return err
+	}
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(16)
+	for i := range config.Count {
+		group.Go(func() error {
+			_, err := client.CoreV1().Nodes().Create(groupCtx, newNode(NodeName(i), capacity), metav1.CreateOptions{})
+			return ignoreAlreadyExists(err)
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return fmt.Errorf("making nodes: %w", err)
+	}
+	return c.await(ctx, "the nodes", func() (bool, error) {
+		nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return false, err
+		}
+		ready := 0
+		for i := range nodes.Items {
+			// The taint of a node that is not ready outlives the state by a moment.
+			if nodeReady(&nodes.Items[i]) && len(nodes.Items[i].Spec.Taints) == 0 {
+				ready++
+			}
+		}
+		return ready >= config.Count, nil
+	})
+}
+
+// NodeName is the name of the i-th simulated node.
+func NodeName(i int) string { return fmt.Sprintf("node-%03d", i) }
+
+func (n NodeConfig) capacity() (corev1.ResourceList, error) {
+	capacity := corev1.ResourceList{}
+	for name, text := range map[corev1.ResourceName]string{
+		corev1.ResourceCPU: n.CPU, corev1.ResourceMemory: n.Memory, corev1.ResourcePods: strconv.Itoa(n.Pods),
+	} {
+		quantity, err := resource.ParseQuantity(text)
+		if err != nil {
+			return nil, fmt.Errorf("%s of a node, %q: %w", name, text, err)
+		}
+		capacity[name] = quantity
+	}
+	return capacity, nil
+}
+
+func newNode(name string, capacity corev1.ResourceList) *corev1.Node {
+	return &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name,
+			Labels: map[string]string{
+				simulatedLabel:           simulatedValue,
+				corev1.LabelHostname:     name,
+				corev1.LabelOSStable:     "linux",
+				corev1.LabelArchStable:   runtime.GOARCH,
+				corev1.LabelInstanceType: simulatedValue,
+			},
+		},
+		Status: corev1.NodeStatus{Capacity: capacity, Allocatable: capacity},
+	}
+}

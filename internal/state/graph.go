@@ -1,0 +1,189 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	resourcehelper "k8s.io/component-helpers/resource"
+	schedulinghelper "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/klog/v2"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/jobset"
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
+)
+
+// Promise is what a MiniCluster was given: nodes by rank, and what a broker takes
+// on each. It holds as long as the MiniCluster needs it, with or without pods.
+type Promise struct {
+	UID      types.UID
+	Nodes    []string
+	Requests fluxion.Resources
+}
+
+// Graph makes the resource graph of the cluster: what the nodes have, without what
+// is held by pods that have not ended and by promises of which no pod is there yet.
+// A pod that ended holds nothing; one that is being deleted holds until it is gone.
+func Graph(nodes []*corev1.Node, pods []*corev1.Pod, promises []Promise) (*fluxion.Graph, error) {
+	graph, err := fluxion.NewGraph(fluxionNodes(nodes))
+	if err != nil {
+		return nil, err
+	}
+	type place struct {
+		uid  types.UID
+		rank int
+		node string
+	}
+	holding := map[place]bool{}
+	for _, pod := range pods {
+		node := jobset.PinnedNode(pod)
+		if node == "" || Ended(pod) {
+			continue
+		}
+		graph.Occupy(node, Requests(pod))
+		if rank, ok := jobset.Rank(pod); ok {
+			holding[place{types.UID(pod.Labels[v1alpha2.UIDLabel]), rank, node}] = true
+		}
+	}
+	for _, promise := range promises {
+		for rank, node := range promise.Nodes {
+			if !holding[place{promise.UID, rank, node}] {
+				graph.Occupy(node, promise.Requests)
+			}
+		}
+	}
+	return graph, nil
+}
+
+func fluxionNodes(nodes []*corev1.Node) []fluxion.Node {
+	out := make([]fluxion.Node, 0, len(nodes))
+	for _, node := range nodes {
+		out = append(out, fluxion.Node{Name: node.Name, Capacity: resources(node.Status.Allocatable), Down: down(node)})
+	}
+	return out
+}
+
+// lifecycleTaints mark states of a node that pass, such as not-ready.
+const lifecycleTaints = "node.kubernetes.io/"
+
+// down is why nothing can be placed on the node for the time being; "" if it is up.
+func down(node *corev1.Node) string {
+	switch {
+	case node.DeletionTimestamp != nil:
+		return "being removed"
+	case node.Spec.Unschedulable:
+		return "cordoned"
+	case !Ready(node):
+		return "not ready"
+	}
+	for _, taint := range node.Spec.Taints {
+		if taint.Effect != corev1.TaintEffectPreferNoSchedule && strings.HasPrefix(taint.Key, lifecycleTaints) {
+			return strings.TrimPrefix(taint.Key, lifecycleTaints)
+		}
+	}
+	return ""
+}
+
+// Ready reports whether a node says that it is.
+func Ready(node *corev1.Node) bool {
+	for _, condition := range node.Status.Conditions {
+		if condition.Type == corev1.NodeReady {
+			return condition.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// Excluded are the nodes that a pod cannot use whoever holds them, each with the
+// reason: taints that it does not tolerate, labels that it does not select.
+func Excluded(pod *corev1.Pod, nodes []*corev1.Node) map[string]string {
+	required := nodeaffinity.GetRequiredNodeAffinity(pod)
+	picky := len(pod.Spec.NodeSelector) > 0 || pod.Spec.Affinity != nil
+	excluded := map[string]string{}
+	for _, node := range nodes {
+		if len(node.Spec.Taints) > 0 {
+			taint, untolerated := schedulinghelper.FindMatchingUntoleratedTaint(klog.Background(), node.Spec.Taints, pod.Spec.Tolerations, lasting, false)
+			if untolerated {
+				excluded[node.Name] = fmt.Sprintf("tainted %s", taint.Key)
+				continue
+			}
+		}
+		if !picky {
+			continue
+		}
+		if match, err := required.Match(node); err != nil || !match {
+			excluded[node.Name] = "not selected by the pod's node labels"
+		}
+	}
+	return excluded
+}
+
+// lasting taints keep pods off for good; the others are states that pass.
+func lasting(taint *corev1.Taint) bool {
+	return taint.Effect != corev1.TaintEffectPreferNoSchedule && !strings.HasPrefix(taint.Key, lifecycleTaints)
+}
+
+// Requests are what a pod takes of its node, as kube-scheduler counts it: init
+// containers, sidecars and overhead included, and the pod itself.
+func Requests(pod *corev1.Pod) fluxion.Resources {
+	out := resources(PodRequests(pod))
+	out[fluxion.Pods] = 1
+	return out
+}
+
+// PodRequests are what a pod takes of its node, in Kubernetes' own units.
+func PodRequests(pod *corev1.Pod) corev1.ResourceList {
+	return resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
+}
+
+// resources are amounts in the units of package fluxion.
+func resources(list corev1.ResourceList) fluxion.Resources {
+	out := make(fluxion.Resources, len(list)+1)
+	for name, quantity := range list {
+		if name == corev1.ResourceCPU {
+			out[fluxion.CPU] = quantity.MilliValue()
+		} else {
+			out[string(name)] = quantity.Value()
+		}
+	}
+	return out
+}
+
+// Ended reports whether the pod's containers are done for good.
+func Ended(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// StripPod takes out of a pod what nobody here reads, before it is cached: a
+// cluster has many. It is a cache transform.
+func StripPod(object any) (any, error) {
+	pod, ok := object.(*corev1.Pod)
+	if !ok {
+		return object, nil
+	}
+	pod.ManagedFields = nil
+	pod.Annotations = keep(pod.Annotations, v1alpha2.QuorumAnnotation)
+	pod.Spec.Volumes = nil
+	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range containers {
+			c := &containers[i]
+			*c = corev1.Container{Name: c.Name, Resources: c.Resources, RestartPolicy: c.RestartPolicy}
+		}
+	}
+	return pod, nil
+}
+
+// keep returns the map with one of its keys alone.
+func keep(values map[string]string, key string) map[string]string {
+	value, ok := values[key]
+	if !ok {
+		return nil
+	}
+	return map[string]string{key: value}
+}

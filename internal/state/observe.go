@@ -1,0 +1,291 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"cmp"
+	"fmt"
+	"hash/fnv"
+	"math"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/jobset"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion/hostlist"
+)
+
+// View is what there is of one MiniCluster.
+type View struct {
+	// MiniCluster has its defaults.
+	MiniCluster *v1alpha2.MiniCluster
+	// JobSet is the one of its name, whoever owns it; nil if there is none.
+	JobSet *jobsetapi.JobSet
+	// Pods are those with its name in their label MiniClusterLabel, also those of
+	// an earlier MiniCluster of the name.
+	Pods []*corev1.Pod
+	// HasNode reports whether a node exists.
+	HasNode func(name string) bool
+}
+
+// Observe makes the observation that elastic.Decide needs. What the scheduler and
+// the check of the spec have to say is left to the caller.
+func Observe(v View) (*elastic.Observation, error) {
+	mc := v.MiniCluster
+	o := &elastic.Observation{Policy: policy(mc), Jitter: jitter(mc)}
+	if finished := meta.FindStatusCondition(mc.Status.Conditions, v1alpha2.ConditionFinished); finished != nil && finished.Status == metav1.ConditionTrue {
+		o.Outcome = elastic.Outcome(finished.Reason)
+	}
+	if requeue := mc.Status.RequeueState; requeue != nil {
+		o.GivenUp = int(requeue.Count)
+		o.NotBefore = ptr.Deref(requeue.RequeueAt, metav1.Time{}).Time
+	}
+	if mc.Status.StartTime != nil {
+		o.Started = mc.Status.StartTime.Time
+	}
+	if a := mc.Status.Admission; a != nil {
+		o.Admission = &elastic.Admission{Attempt: int(a.Attempt), Size: int(a.Size), Quorum: int(a.Quorum), At: a.Time.Time}
+	}
+	o.Workload = workload(v)
+	return o, observePods(o, v)
+}
+
+// observePods fills in what pods tell.
+func observePods(o *elastic.Observation, v View) error {
+	if v.JobSet != nil && !metav1.IsControlledBy(v.JobSet, v.MiniCluster) && madeForName(v.JobSet, v.MiniCluster.Name) {
+		o.Leftover++ // of an earlier MiniCluster of the name
+	}
+	for _, pod := range v.Pods {
+		if !v.current(pod) {
+			o.Leftover++
+		}
+		if pod.Labels[v1alpha2.UIDLabel] == string(v.MiniCluster.UID) && jobset.PinnedNode(pod) != "" && !Ended(pod) {
+			o.Occupied++
+		}
+	}
+	if o.Admission == nil {
+		return nil
+	}
+	nodes, err := Nodes(v.MiniCluster)
+	if err != nil {
+		return err
+	}
+	pods := BrokerPods(v)
+	o.Brokers = make([]elastic.Broker, len(nodes))
+	for rank, node := range nodes {
+		o.Brokers[rank] = brokerOf(pods[rank], v.MiniCluster.Name, !v.HasNode(node))
+	}
+	if lead := pods[0]; lead != nil {
+		o.Published, err = jobset.Quorum(lead)
+	}
+	return err
+}
+
+// current reports whether a pod is of the JobSet that there is.
+func (v View) current(pod *corev1.Pod) bool {
+	return v.JobSet != nil && pod.Labels[jobsetapi.JobSetUIDKey] == string(v.JobSet.UID)
+}
+
+// Nodes are the nodes of the MiniCluster's admission, by rank.
+func Nodes(mc *v1alpha2.MiniCluster) ([]string, error) {
+	if mc.Status.Admission == nil {
+		return nil, nil
+	}
+	size := int(mc.Status.Admission.Size)
+	nodes, err := hostlist.Decode(mc.Status.Admission.Nodes, size)
+	if err == nil && len(nodes) != size {
+		err = fmt.Errorf("%d nodes for %d brokers", len(nodes), size)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading status.admission.nodes: %w", err)
+	}
+	return nodes, nil
+}
+
+// BrokerPods are the pods of the current JobSet by rank, the one that counts where
+// a rank has several.
+func BrokerPods(v View) map[int]*corev1.Pod {
+	pods := map[int]*corev1.Pod{}
+	for _, pod := range v.Pods {
+		if rank, ok := jobset.Rank(pod); ok && v.current(pod) && newer(pod, pods[rank]) {
+			pods[rank] = pod
+		}
+	}
+	return pods
+}
+
+// newer reports whether a pod replaces another one of its rank: one that has not
+// ended one that has, and then a younger one an older.
+func newer(pod, other *corev1.Pod) bool {
+	switch {
+	case other == nil:
+		return true
+	case Ended(pod) != Ended(other):
+		return Ended(other)
+	}
+	return cmp.Or(
+		pod.CreationTimestamp.Compare(other.CreationTimestamp.Time),
+		cmp.Compare(pod.Name, other.Name),
+	) > 0
+}
+
+func brokerOf(pod *corev1.Pod, container string, nodeGone bool) elastic.Broker {
+	b := elastic.Broker{NodeGone: nodeGone}
+	switch {
+	case pod == nil:
+		b.State = elastic.Missing
+	case pod.Status.Phase == corev1.PodSucceeded:
+		b.State = elastic.Succeeded
+	case pod.Status.Phase == corev1.PodFailed:
+		b.State, b.ExitCode = elastic.Failed, exitCode(pod, container)
+	case pod.DeletionTimestamp != nil || (nodeGone && !jobset.IsGated(pod)):
+		b.State = elastic.Leaving
+	case jobset.IsGated(pod):
+		b.State = elastic.Gated
+	case PodReady(pod):
+		b.State = elastic.Up
+	default:
+		b.State = elastic.Coming
+	}
+	return b
+}
+
+// exitCode is that of a container that ended; nil where it is not known, as for a
+// pod that was evicted or lost its node.
+func exitCode(pod *corev1.Pod, container string) *int {
+	for _, status := range pod.Status.ContainerStatuses {
+		if status.Name == container && status.State.Terminated != nil {
+			return ptr.To(int(status.State.Terminated.ExitCode))
+		}
+	}
+	return nil
+}
+
+// PodReady reports whether a pod says that it is.
+func PodReady(pod *corev1.Pod) bool {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodReady {
+			return condition.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// workload is how the JobSet is. One of somebody else is none.
+func workload(v View) elastic.Workload {
+	set, admission := v.JobSet, v.MiniCluster.Status.Admission
+	switch {
+	case set == nil || !metav1.IsControlledBy(set, v.MiniCluster):
+		return elastic.Absent
+	case set.DeletionTimestamp != nil:
+		return elastic.Deleting
+	case admission == nil || jobset.Attempt(set) != admission.Attempt:
+		return elastic.Stale
+	case meta.IsStatusConditionTrue(set.Status.Conditions, string(jobsetapi.JobSetCompleted)):
+		return elastic.Completed
+	case meta.IsStatusConditionTrue(set.Status.Conditions, string(jobsetapi.JobSetFailed)):
+		return elastic.Broken
+	}
+	return elastic.Active
+}
+
+// madeForName reports whether an object was made for a MiniCluster of the name.
+func madeForName(object metav1.Object, name string) bool {
+	owner := metav1.GetControllerOf(object)
+	return owner != nil && owner.Kind == v1alpha2.MiniClusterKind && owner.Name == name &&
+		owner.APIVersion == v1alpha2.GroupVersion.String()
+}
+
+func policy(mc *v1alpha2.MiniCluster) elastic.Policy {
+	s, e := &mc.Spec, &mc.Spec.Elastic
+	return elastic.Policy{
+		Sizing:        Sizing(s),
+		QuorumTimeout: e.QuorumTimeout.Duration,
+		StartTimeout:  e.StartTimeout.Duration,
+		Deadline:      time.Duration(min(*s.DeadlineSeconds, math.MaxInt64/int64(time.Second))) * time.Second,
+		RecreateLimit: int(*e.Recreate.Limit),
+		BackoffBase:   e.Recreate.BackoffBase.Duration,
+		BackoffMax:    e.Recreate.BackoffMax.Duration,
+		Retries:       int(s.BackoffLimit),
+		Suspend:       s.Suspend,
+		Cleanup:       s.Cleanup,
+	}
+}
+
+// Sizing is what a spec, with its defaults, says about sizes and tasks.
+func Sizing(s *v1alpha2.MiniClusterSpec) elastic.Sizing {
+	e := &s.Elastic
+	return elastic.Sizing{
+		Min: int(s.MinSize), Size: int(s.Size),
+		Operator: elastic.Operator(e.Sizes.Operator), Operand: int(e.Sizes.Operand),
+		Tasks: elastic.Tasks{
+			AtSize:     int(*s.Tasks),
+			Fixed:      e.Tasks.Scaling == v1alpha2.TasksFixed,
+			Constraint: elastic.Constraint(e.Tasks.Constraint),
+			MultipleOf: int(ptr.Deref(e.Tasks.MultipleOf, 1)),
+		},
+	}
+}
+
+// Gang is a MiniCluster as the queue sees it; pod is one of its pods as the
+// cluster makes it.
+func Gang(mc *v1alpha2.MiniCluster, pod *corev1.Pod) elastic.Gang {
+	since := mc.CreationTimestamp.Time
+	if requeue := mc.Status.RequeueState; requeue != nil && requeue.RequeueAt != nil && requeue.RequeueAt.After(since) {
+		since = requeue.RequeueAt.Time
+	}
+	return elastic.Gang{
+		ID:          string(mc.UID),
+		Name:        mc.Namespace + "/" + mc.Name,
+		Queue:       mc.Spec.Queue,
+		Priority:    ptr.Deref(pod.Spec.Priority, 0),
+		Created:     mc.CreationTimestamp.Time,
+		Since:       since,
+		Sizing:      Sizing(&mc.Spec),
+		WaitForSize: mc.Spec.Elastic.WaitForSize.Duration,
+	}
+}
+
+// Request is what one of the MiniCluster's gangs asks of the graph.
+func Request(mc *v1alpha2.MiniCluster, pod *corev1.Pod, nodes []*corev1.Node, sizes []int) fluxion.Gang {
+	gang := fluxion.Gang{Requests: Requests(pod), Sizes: sizes, Excluded: Excluded(pod, nodes), Policy: fluxion.Spread}
+	if mc.Spec.Network.DisableAffinity {
+		gang.Policy = fluxion.Pack
+	}
+	return gang
+}
+
+// PromiseOf is what the MiniCluster's admission holds; nil where it needs it no
+// more.
+func PromiseOf(mc *v1alpha2.MiniCluster) (*Promise, error) {
+	if mc.Status.Admission == nil || meta.IsStatusConditionTrue(mc.Status.Conditions, v1alpha2.ConditionFinished) {
+		return nil, nil
+	}
+	nodes, err := Nodes(mc)
+	if err != nil {
+		return nil, err
+	}
+	requests := resources(mc.Status.Admission.Requests)
+	requests[fluxion.Pods] = 1
+	return &Promise{UID: mc.UID, Nodes: nodes, Requests: requests}, nil
+}
+
+// jitter is a number from 0 to 1 that differs from one MiniCluster and attempt to
+// the next, and is the same after a restart.
+func jitter(mc *v1alpha2.MiniCluster) float64 {
+	hash := fnv.New32a()
+	count := int32(0)
+	if mc.Status.RequeueState != nil {
+		count = mc.Status.RequeueState.Count
+	}
+	fmt.Fprintf(hash, "%s/%d", mc.UID, count)
+	return float64(hash.Sum32()) / math.MaxUint32
+}

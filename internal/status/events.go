@@ -1,0 +1,103 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package status
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+)
+
+// Event is something to tell people once its cause is written down.
+type Event struct {
+	Type   string // corev1.EventTypeNormal or Warning
+	Reason string
+	Note   string
+}
+
+// Reasons of events, beside those of the condition Accepted and the outcomes.
+const (
+	eventAdmitted      = "Admitted"
+	eventStarted       = "Started"
+	eventQuorumLowered = "QuorumLowered"
+	eventGaveUp        = "GaveUp"
+	eventReleased      = "Released"
+)
+
+// Events are those of the change from the old status, which is the input's, to the
+// new one.
+func Events(in Input, s *v1alpha2.MiniClusterStatus) []Event {
+	var events []Event
+	old := &in.MiniCluster.Status
+	if turnedTo(old, s, v1alpha2.ConditionAccepted, metav1.ConditionFalse) {
+		accepted := meta.FindStatusCondition(s.Conditions, v1alpha2.ConditionAccepted)
+		events = append(events, Event{corev1.EventTypeWarning, accepted.Reason, accepted.Message})
+	}
+	if turnedTo(old, s, v1alpha2.ConditionAdmitted, metav1.ConditionFalse) && in.Plan.State == elastic.StateQueued {
+		events = append(events, queued(in, s)...)
+	}
+	if event := decided(in, s); event != nil {
+		events = append(events, *event)
+	}
+	return events
+}
+
+// queued tells why it waits, where that is news to somebody.
+func queued(in Input, s *v1alpha2.MiniClusterStatus) []Event {
+	admitted := meta.FindStatusCondition(s.Conditions, v1alpha2.ConditionAdmitted)
+	switch in.Observation.Verdict {
+	case elastic.NeverFits:
+		return []Event{{corev1.EventTypeWarning, admitted.Reason, admitted.Message}}
+	case elastic.NoRoom, elastic.WaitingForSize:
+		return []Event{{corev1.EventTypeNormal, admitted.Reason, admitted.Message}}
+	}
+	return nil
+}
+
+// decided tells of the plan's decision.
+func decided(in Input, s *v1alpha2.MiniClusterStatus) *Event {
+	plan := in.Plan
+	switch plan.Step {
+	case elastic.Admit:
+		return &Event{corev1.EventTypeNormal, eventAdmitted, fmt.Sprintf("Placed %d of %d brokers on %s",
+			s.Admission.Size, in.MiniCluster.Spec.Size, s.Admission.Nodes)}
+	case elastic.Start:
+		return &Event{corev1.EventTypeNormal, eventStarted, "Started with " + quorumMessage(s, in)}
+	case elastic.LowerQuorum:
+		return &Event{corev1.EventTypeWarning, eventQuorumLowered, "Lowered the quorum: " + plan.Message}
+	case elastic.GiveUp:
+		return &Event{corev1.EventTypeWarning, eventGaveUp, fmt.Sprintf("Gave up attempt %d of %d: %s",
+			s.RequeueState.Count, in.Observation.Policy.RecreateLimit+1, plan.Message)}
+	case elastic.Withdraw:
+		if in.Observation.Admission == nil {
+			return nil
+		}
+		return &Event{corev1.EventTypeNormal, eventReleased, fmt.Sprintf("Gave back nodes for %d brokers: %s",
+			in.Observation.Admission.Size, plan.Message)}
+	case elastic.Finish:
+		finished := meta.FindStatusCondition(s.Conditions, v1alpha2.ConditionFinished)
+		kind := corev1.EventTypeNormal
+		if plan.Outcome != elastic.OutcomeSucceeded {
+			kind = corev1.EventTypeWarning
+		}
+		return &Event{kind, finished.Reason, finished.Message}
+	}
+	return nil
+}
+
+// turnedTo reports whether a condition has come to a value for a reason that it did
+// not have before.
+func turnedTo(old, s *v1alpha2.MiniClusterStatus, kind string, value metav1.ConditionStatus) bool {
+	after := meta.FindStatusCondition(s.Conditions, kind)
+	if after == nil || after.Status != value {
+		return false
+	}
+	before := meta.FindStatusCondition(old.Conditions, kind)
+	return before == nil || before.Status != value || before.Reason != after.Reason
+}

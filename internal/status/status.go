@@ -1,0 +1,211 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package status
+
+import (
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion/hostlist"
+)
+
+// Check is what the check of a spec came to.
+type Check struct {
+	// Reason is one of the reasons of the condition Accepted.
+	Reason string
+	// Message says what is wrong, for people; "" if nothing is.
+	Message string
+}
+
+// Input is all that a status is made from.
+type Input struct {
+	// MiniCluster has its defaults. Its status is the one that was there.
+	MiniCluster *v1alpha2.MiniCluster
+	Observation *elastic.Observation
+	Plan        elastic.Plan
+	Check       Check
+	// Requests are what one of its pods takes.
+	Requests corev1.ResourceList
+	Now      time.Time
+}
+
+// Compute returns the new status. The decision of the plan is carried out in it;
+// what the plan makes or removes is not there yet.
+func Compute(in Input) v1alpha2.MiniClusterStatus {
+	s := in.MiniCluster.Status.DeepCopy()
+	s.ObservedGeneration = in.MiniCluster.Generation
+	s.Selector = v1alpha2.SelectorLabel + "=" + in.MiniCluster.Name
+	s.MaximumSize = in.MiniCluster.Spec.MaxSize
+	decide(s, in)
+	count(s, in)
+	setAccepted(s, in)
+	setAdmitted(s, in)
+	setQuorumReached(s, in)
+	setFinished(s, in)
+	setReady(s, in)
+	return *s
+}
+
+// decide writes the plan's decision down.
+func decide(s *v1alpha2.MiniClusterStatus, in Input) {
+	plan, o := in.Plan, in.Observation
+	now := metav1.NewTime(in.Now)
+	switch plan.Step {
+	case elastic.Admit:
+		s.Admission = &v1alpha2.Admission{
+			Attempt: int32(o.GivenUp) + 1,
+			Size:    int32(len(o.Offer)), Quorum: int32(plan.Quorum),
+			Nodes: hostlist.Encode(o.Offer), Requests: in.Requests, Time: now,
+		}
+		s.StartTime, s.CompletionTime, s.ExitCode = nil, nil, nil
+	case elastic.LowerQuorum:
+		s.Admission.Quorum = int32(plan.Quorum)
+	case elastic.Start:
+		s.StartTime = &now
+	case elastic.GiveUp:
+		s.RequeueState = &v1alpha2.RequeueState{Count: int32(o.GivenUp) + 1, RequeueAt: ptr.To(metav1.NewTime(plan.NotBefore))}
+		s.Admission, s.StartTime = nil, nil
+	case elastic.Withdraw:
+		s.Admission, s.StartTime = nil, nil
+		if o.Policy.Suspend {
+			s.RequeueState = nil
+		}
+	case elastic.Finish:
+		s.CompletionTime = &now
+		if plan.ExitCode != nil {
+			s.ExitCode = ptr.To(int32(*plan.ExitCode))
+		}
+	}
+}
+
+// count fills in the numbers.
+func count(s *v1alpha2.MiniClusterStatus, in Input) {
+	o := in.Observation
+	s.Size, s.Nodes = 0, int32(o.Occupied)
+	for _, broker := range o.Brokers {
+		if broker.State == elastic.Up {
+			s.Size++
+		}
+	}
+	finished := o.Outcome != "" || in.Plan.Step == elastic.Finish
+	if finished {
+		s.Size = 0
+		return // the tasks stay those that ran
+	}
+	s.Tasks = 0
+	if s.Admission != nil {
+		s.Tasks = int32(o.Policy.Sizing.TasksAt(int(s.Admission.Quorum)))
+		s.Nodes = max(s.Nodes, s.Admission.Size) // promised, if not occupied yet
+	}
+}
+
+func setAccepted(s *v1alpha2.MiniClusterStatus, in Input) {
+	if in.Check.Reason == "" {
+		return // not checked in this pass: what was said holds
+	}
+	value, message := metav1.ConditionTrue, "The spec can be carried out"
+	if in.Check.Message != "" {
+		value, message = metav1.ConditionFalse, in.Check.Message
+	}
+	set(s, in, v1alpha2.ConditionAccepted, value, in.Check.Reason, message)
+}
+
+func setAdmitted(s *v1alpha2.MiniClusterStatus, in Input) {
+	value, reason, message := metav1.ConditionFalse, v1alpha2.ReasonReleased, in.Plan.Message
+	switch {
+	case in.finished():
+		reason, message = v1alpha2.ReasonFinished, "It is done"
+	case s.Admission != nil:
+		value, reason = metav1.ConditionTrue, v1alpha2.ReasonAdmitted
+		message = fmt.Sprintf("Holds nodes for %d of %d brokers", s.Admission.Size, in.MiniCluster.Spec.Size)
+	case in.Plan.State == elastic.StateSuspended, in.Plan.State == elastic.StateRejected:
+		reason = string(in.Plan.State)
+	case in.Plan.State == elastic.StateQueued:
+		reason, message = admittedReasons[in.Observation.Verdict], in.Observation.Why
+	}
+	set(s, in, v1alpha2.ConditionAdmitted, value, reason, message)
+}
+
+// admittedReasons are the API's words for the scheduler's verdicts.
+var admittedReasons = map[elastic.Verdict]string{
+	"":                     v1alpha2.ReasonWaitingForTurn, // no cycle has been since it came
+	elastic.NeverFits:      v1alpha2.ReasonNeverFits,
+	elastic.NoRoom:         v1alpha2.ReasonNoRoom,
+	elastic.WaitingForSize: v1alpha2.ReasonWaitingForSize,
+	elastic.WaitingForTurn: v1alpha2.ReasonWaitingForTurn,
+}
+
+func setQuorumReached(s *v1alpha2.MiniClusterStatus, in Input) {
+	switch {
+	case in.finished():
+		return // what was so stays said
+	case s.StartTime != nil:
+		if meta.IsStatusConditionTrue(s.Conditions, v1alpha2.ConditionQuorumReached) {
+			return // it is about the start
+		}
+		set(s, in, v1alpha2.ConditionQuorumReached, metav1.ConditionTrue, v1alpha2.ReasonQuorumReached, quorumMessage(s, in))
+	case s.Admission != nil:
+		set(s, in, v1alpha2.ConditionQuorumReached, metav1.ConditionFalse, v1alpha2.ReasonWaitingForBrokers,
+			fmt.Sprintf("%d of %d brokers up", s.Size, s.Admission.Quorum))
+	default:
+		set(s, in, v1alpha2.ConditionQuorumReached, metav1.ConditionFalse, v1alpha2.ReasonNotAdmitted, "It has no nodes")
+	}
+}
+
+// quorumMessage says with what the command starts, of what was asked for.
+func quorumMessage(s *v1alpha2.MiniClusterStatus, in Input) string {
+	message := fmt.Sprintf("%d of %d brokers", s.Admission.Quorum, in.MiniCluster.Spec.Size)
+	if tasks := *in.MiniCluster.Spec.Tasks; tasks > 0 {
+		message += fmt.Sprintf(", tasks %d of %d", s.Tasks, tasks)
+	}
+	return message
+}
+
+func setFinished(s *v1alpha2.MiniClusterStatus, in Input) {
+	switch {
+	case in.Observation.Outcome != "":
+	case in.Plan.Step == elastic.Finish:
+		message := in.Plan.Message
+		if message == "" {
+			message = "The command ended with exit code 0"
+		}
+		set(s, in, v1alpha2.ConditionFinished, metav1.ConditionTrue, string(in.Plan.Outcome), message)
+	default:
+		set(s, in, v1alpha2.ConditionFinished, metav1.ConditionFalse, v1alpha2.ReasonUnfinished, "It is not done")
+	}
+}
+
+// setReady sums the others up.
+func setReady(s *v1alpha2.MiniClusterStatus, in Input) {
+	value := metav1.ConditionFalse
+	if in.Plan.State == elastic.StateRunning {
+		value = metav1.ConditionTrue
+	}
+	message := in.Plan.Message
+	if in.finished() {
+		message = meta.FindStatusCondition(s.Conditions, v1alpha2.ConditionFinished).Message
+		if s.Nodes > 0 {
+			message += fmt.Sprintf("; %d pods are still ending", s.Nodes)
+		}
+	}
+	set(s, in, v1alpha2.ConditionReady, value, string(in.Plan.State), message)
+}
+
+func (in Input) finished() bool {
+	return in.Observation.Outcome != "" || in.Plan.Step == elastic.Finish
+}
+
+func set(s *v1alpha2.MiniClusterStatus, in Input, kind string, value metav1.ConditionStatus, reason, message string) {
+	meta.SetStatusCondition(&s.Conditions, metav1.Condition{
+		Type: kind, Status: value, Reason: reason, Message: message,
+		ObservedGeneration: in.MiniCluster.Generation, LastTransitionTime: metav1.NewTime(in.Now),
+	})
+}

@@ -1,0 +1,487 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package elastic
+
+import (
+	"fmt"
+	"time"
+)
+
+// BrokerState is how the pod of one rank is.
+type BrokerState int
+
+// States of a broker's pod.
+const (
+	// Missing: there is no pod.
+	Missing BrokerState = iota
+	// Gated: the pod waits to be placed, and holds nothing.
+	Gated
+	// Coming: the pod is placed, and not up yet.
+	Coming
+	// Up: the pod runs and is ready.
+	Up
+	// Leaving: the pod is being deleted.
+	Leaving
+	// Succeeded: the pod ended with exit code 0.
+	Succeeded
+	// Failed: the pod ended otherwise.
+	Failed
+)
+
+// Broker is the pod of one rank.
+type Broker struct {
+	State BrokerState
+	// ExitCode is that of a pod that ended; nil if it is not known.
+	ExitCode *int
+	// NodeGone is true where the node that was chosen for the rank is no more.
+	NodeGone bool
+}
+
+// Workload is how the pods' owner (a JobSet) is.
+type Workload int
+
+// States of the owner.
+const (
+	// Absent: there is none.
+	Absent Workload = iota
+	// Active: it makes and keeps the pods of the admission.
+	Active
+	// Completed: the lead ended with exit code 0.
+	Completed
+	// Broken: the lead failed for good, or followers failed too often.
+	Broken
+	// Stale: it belongs to an admission that is no more.
+	Stale
+	// Deleting: it is being deleted.
+	Deleting
+)
+
+// Admission is what a MiniCluster was given.
+type Admission struct {
+	Attempt, Size, Quorum int
+	At                    time.Time
+}
+
+// Policy is what the user said about the life of a MiniCluster.
+type Policy struct {
+	Sizing                      Sizing
+	QuorumTimeout, StartTimeout time.Duration
+	// Deadline is how long the command may run; 0 without end.
+	Deadline time.Duration
+	// RecreateLimit is how often one that did not start is tried again.
+	RecreateLimit           int
+	BackoffBase, BackoffMax time.Duration
+	// Retries is how often a lead that failed is started again.
+	Retries int
+	Suspend bool
+	// Cleanup deletes the MiniCluster once it is done.
+	Cleanup bool
+}
+
+// Observation is all that a decision about one MiniCluster is made from.
+type Observation struct {
+	Policy Policy
+	// Rejected says why the MiniCluster cannot be carried out; "" if it can.
+	Rejected string
+	// Offer are the nodes that the scheduler has for it now, by rank; nil if none.
+	Offer []string
+	// Verdict and Why are the scheduler's, where it offers none.
+	Verdict Verdict
+	Why     string
+
+	// Admission is nil while it waits.
+	Admission *Admission
+	// GivenUp counts the attempts that did not start; NotBefore is when the next
+	// one may begin.
+	GivenUp   int
+	NotBefore time.Time
+	// Started is when the quorum was reached; zero before.
+	Started time.Time
+	// Outcome is the end that was written down; "" before.
+	Outcome Outcome
+
+	Workload Workload
+	// Brokers are the pods of the admission's ranks.
+	Brokers []Broker
+	// Published is the quorum that the lead's pod says; 0 if it says none.
+	Published int
+	// Occupied is the number of pods of the MiniCluster, of whatever admission,
+	// that hold a node.
+	Occupied int
+	// Leftover is the number of pods of earlier owners that still exist.
+	Leftover int
+	// Jitter, from 0 to 1, lengthens a pause by up to a tenth.
+	Jitter float64
+}
+
+// Step is what to do next. At most one thing is done at a time; what it leads to
+// is observed before the next.
+type Step string
+
+// Steps that write a decision down, and nothing else.
+const (
+	// Admit takes the offer.
+	Admit Step = "Admit"
+	// LowerQuorum lets the command start with fewer brokers than were placed.
+	LowerQuorum Step = "LowerQuorum"
+	// Start records that the quorum is reached.
+	Start Step = "Start"
+	// GiveUp ends the attempt and queues the MiniCluster again after a pause.
+	GiveUp Step = "GiveUp"
+	// Withdraw takes the admission back without counting it as given up.
+	Withdraw Step = "Withdraw"
+	// Finish records the end.
+	Finish Step = "Finish"
+)
+
+// Steps that make the cluster follow what was decided.
+const (
+	// Wait does nothing.
+	Wait Step = "Wait"
+	// Make makes the objects of the admission.
+	Make Step = "Make"
+	// Place pins the pods of Plan.Ranks to their nodes and lets them go.
+	Place Step = "Place"
+	// Publish tells the lead its quorum.
+	Publish Step = "Publish"
+	// Release deletes the workload, and with it the pods.
+	Release Step = "Release"
+	// Remove deletes the MiniCluster.
+	Remove Step = "Remove"
+)
+
+// State is where in its life a MiniCluster is, for people.
+type State string
+
+// States.
+const (
+	StateRejected   State = "Rejected"
+	StateSuspended  State = "Suspended"
+	StateQueued     State = "Queued"
+	StateStarting   State = "Starting"
+	StateRunning    State = "Running"
+	StateReleasing  State = "Releasing"
+	StateBackingOff State = "BackingOff"
+	StateSucceeded  State = "Succeeded"
+	StateFailed     State = "Failed"
+)
+
+// Outcome is how a MiniCluster ended.
+type Outcome string
+
+// Outcomes.
+const (
+	OutcomeSucceeded        Outcome = "Succeeded"
+	OutcomeCommandFailed    Outcome = "CommandFailed"
+	OutcomeLeadLost         Outcome = "LeadLost"
+	OutcomeWorkersFailed    Outcome = "WorkersFailed"
+	OutcomeDeadlineExceeded Outcome = "DeadlineExceeded"
+	OutcomeStartLimit       Outcome = "StartLimitExceeded"
+)
+
+// Plan is the decision about one MiniCluster.
+type Plan struct {
+	Step  Step
+	State State
+	// Message says why, for people.
+	Message string
+	// Ranks are those to place.
+	Ranks []int
+	// Quorum is the one to record or to publish.
+	Quorum int
+	// NotBefore is when an attempt that was given up may be followed by the next.
+	NotBefore time.Time
+	// Outcome and ExitCode are the end to record.
+	Outcome  Outcome
+	ExitCode *int
+	// LookAgain is when time alone may change the plan; zero if never.
+	LookAgain time.Time
+}
+
+// rule is one reason to do something. It returns nil where it does not apply.
+type rule func(o *Observation, now time.Time) *Plan
+
+// rules in the order in which they are asked; the first that applies decides.
+var rules = []rule{
+	afterTheEnd,    // what has ended is only cleaned up
+	suspended,      // the user wants it to hold nothing
+	releasing,      // what is left of an earlier attempt goes before anything new
+	rejected,       // what cannot be carried out waits for a better spec
+	queued,         // without nodes it waits for them
+	leadEnded,      // the lead's end is the end
+	workloadBroken, // so is the end of its owner
+	leadLost,       // and its loss, once the command ran
+	unmade,         // nothing runs before it is made
+	unplaced,       // pods are placed together
+	unpublished,    // the lead has to know its quorum
+	running,        // the command runs until it ends, or its time is up
+	quorumReached,  // enough are up: the command starts
+	quorumTimedOut, // too few after a while: enough for a smaller start?
+	startTimedOut,  // too few for too long: give up; else wait
+}
+
+// Decide returns the one next step for a MiniCluster. The same observation gives
+// the same plan: what must be remembered is in the observation.
+func Decide(o *Observation, now time.Time) Plan {
+	for _, rule := range rules {
+		if plan := rule(o, now); plan != nil {
+			return *plan
+		}
+	}
+	return *waitingForBrokers(o, now)
+}
+
+func afterTheEnd(o *Observation, _ time.Time) *Plan {
+	if o.Outcome == "" {
+		return nil
+	}
+	plan := &Plan{Step: Wait, State: StateFailed}
+	if o.Outcome == OutcomeSucceeded {
+		plan.State = StateSucceeded
+	}
+	switch {
+	case o.Workload == Active && !o.Outcome.endsWorkload():
+		plan.Step = Release
+	case o.Occupied == 0 && o.Policy.Cleanup:
+		plan.Step = Remove
+	}
+	return plan
+}
+
+// endsWorkload reports whether the workload comes to its end by itself: its own
+// policies see how the pods ended.
+func (o Outcome) endsWorkload() bool {
+	return o == OutcomeSucceeded || o == OutcomeCommandFailed || o == OutcomeWorkersFailed
+}
+
+func suspended(o *Observation, _ time.Time) *Plan {
+	if !o.Policy.Suspend {
+		return nil
+	}
+	plan := &Plan{Step: Wait, State: StateSuspended, Message: "suspend: true"}
+	switch {
+	case o.Admission != nil || o.GivenUp > 0:
+		plan.Step = Withdraw
+	case o.Workload == Stale:
+		plan.Step = Release
+	}
+	return plan
+}
+
+func releasing(o *Observation, _ time.Time) *Plan {
+	plan := &Plan{Step: Wait, State: StateReleasing, Message: "waits for the pods of the attempt before to end"}
+	switch {
+	case o.Workload == Stale:
+		plan.Step = Release
+	case o.Workload == Deleting, o.Workload == Absent && o.Leftover > 0:
+	default:
+		return nil
+	}
+	return plan
+}
+
+func rejected(o *Observation, _ time.Time) *Plan {
+	switch {
+	case o.Rejected == "":
+		return nil
+	case o.Admission == nil:
+		return &Plan{Step: Wait, State: StateRejected, Message: o.Rejected}
+	case o.Workload == Absent && o.Started.IsZero():
+		return &Plan{Step: Withdraw, State: StateRejected, Message: o.Rejected}
+	}
+	return nil // what runs is not touched
+}
+
+func queued(o *Observation, now time.Time) *Plan {
+	switch {
+	case o.Admission != nil:
+		return nil
+	case now.Before(o.NotBefore):
+		return &Plan{
+			Step: Wait, State: StateBackingOff, LookAgain: o.NotBefore,
+			Message: fmt.Sprintf("did not start in attempt %d of %d", o.GivenUp, o.Policy.RecreateLimit+1),
+		}
+	case len(o.Offer) > 0:
+		return &Plan{Step: Admit, State: StateStarting, Quorum: len(o.Offer)}
+	}
+	return &Plan{Step: Wait, State: StateQueued, Message: o.Why}
+}
+
+func leadEnded(o *Observation, _ time.Time) *Plan {
+	lead := o.Brokers[0]
+	switch {
+	case o.Workload == Completed || lead.State == Succeeded:
+		zero := 0
+		return &Plan{Step: Finish, State: StateSucceeded, Outcome: OutcomeSucceeded, ExitCode: &zero}
+	case lead.State == Failed && (o.Policy.Retries == 0 || o.Workload == Broken):
+		message := "the command failed"
+		if lead.ExitCode != nil {
+			message = fmt.Sprintf("the command failed with exit code %d", *lead.ExitCode)
+		}
+		return &Plan{Step: Finish, State: StateFailed, Outcome: OutcomeCommandFailed, ExitCode: lead.ExitCode, Message: message}
+	}
+	return nil
+}
+
+func workloadBroken(o *Observation, _ time.Time) *Plan {
+	if o.Workload != Broken {
+		return nil
+	}
+	if o.Brokers[0].State == Missing {
+		return &Plan{Step: Finish, State: StateFailed, Outcome: OutcomeLeadLost, Message: "the lead's pod was lost"}
+	}
+	return &Plan{Step: Finish, State: StateFailed, Outcome: OutcomeWorkersFailed, Message: "pods of followers failed too often"}
+}
+
+func leadLost(o *Observation, _ time.Time) *Plan {
+	lead := o.Brokers[0].State
+	if o.Started.IsZero() || o.Policy.Retries > 0 || (lead != Missing && lead != Gated) {
+		return nil
+	}
+	return &Plan{
+		Step: Finish, State: StateFailed, Outcome: OutcomeLeadLost,
+		Message: "the lead's pod was lost while the command ran",
+	}
+}
+
+func unmade(o *Observation, _ time.Time) *Plan {
+	if o.Workload != Absent {
+		return nil
+	}
+	return &Plan{Step: Make, State: StateStarting, Message: "makes its pods"}
+}
+
+// unplaced places all pods at once: none before every one of them is there, so
+// that no part of a gang holds nodes. After that, a pod that was replaced goes
+// back to its node.
+func unplaced(o *Observation, now time.Time) *Plan {
+	var gated []int
+	missing, placed, stranded := 0, 0, 0
+	for rank, broker := range o.Brokers {
+		switch {
+		case broker.State == Missing:
+			missing++
+		case broker.State != Gated:
+			placed++
+		case broker.NodeGone:
+			stranded++
+		default:
+			gated = append(gated, rank)
+		}
+	}
+	deadline := o.Admission.At.Add(o.Policy.StartTimeout)
+	switch {
+	case placed == 0 && stranded > 0:
+		return &Plan{Step: Withdraw, State: StateReleasing, Message: "a node that was chosen is gone"}
+	case placed == 0 && missing > 0 && now.Before(deadline):
+		message := fmt.Sprintf("%d of %d pods made", len(o.Brokers)-missing, len(o.Brokers))
+		return &Plan{Step: Wait, State: StateStarting, LookAgain: deadline, Message: message}
+	case len(gated) > 0 && (placed > 0 || missing == 0):
+		return &Plan{Step: Place, State: o.state(), Ranks: gated, Quorum: o.Admission.Quorum, Message: "places its pods"}
+	}
+	return nil
+}
+
+func unpublished(o *Observation, _ time.Time) *Plan {
+	if o.Published == o.Admission.Quorum || !holdsNode(o.Brokers[0].State) {
+		return nil
+	}
+	return &Plan{Step: Publish, State: o.state(), Quorum: o.Admission.Quorum, Message: "tells the lead its quorum"}
+}
+
+func running(o *Observation, now time.Time) *Plan {
+	if o.Started.IsZero() {
+		return nil
+	}
+	plan := &Plan{Step: Wait, State: StateRunning, Message: o.progress()}
+	if o.Policy.Deadline > 0 {
+		plan.LookAgain = o.Started.Add(o.Policy.Deadline)
+		if !now.Before(plan.LookAgain) {
+			return &Plan{
+				Step: Finish, State: StateFailed, Outcome: OutcomeDeadlineExceeded,
+				Message: fmt.Sprintf("the command ran longer than %s", o.Policy.Deadline),
+			}
+		}
+	}
+	return plan
+}
+
+func quorumReached(o *Observation, _ time.Time) *Plan {
+	if o.up() < o.Admission.Quorum || o.Brokers[0].State != Up {
+		return nil
+	}
+	return &Plan{Step: Start, State: StateRunning, Message: o.progress()}
+}
+
+func quorumTimedOut(o *Observation, now time.Time) *Plan {
+	size := o.Policy.Sizing.LargestWithin(o.up())
+	if now.Before(o.Admission.At.Add(o.Policy.QuorumTimeout)) || size == 0 || o.Brokers[0].State != Up {
+		return nil
+	}
+	return &Plan{
+		Step: LowerQuorum, State: StateStarting, Quorum: size,
+		Message: fmt.Sprintf("starts with %d brokers: %d of %d came up within %s", size, o.up(), o.Admission.Size, o.Policy.QuorumTimeout),
+	}
+}
+
+func startTimedOut(o *Observation, now time.Time) *Plan {
+	if now.Before(o.Admission.At.Add(o.Policy.StartTimeout)) {
+		return nil
+	}
+	message := fmt.Sprintf("%d of %d brokers came up within %s, too few to start", o.up(), o.Admission.Size, o.Policy.StartTimeout)
+	if o.GivenUp >= o.Policy.RecreateLimit {
+		return &Plan{
+			Step: Finish, State: StateFailed, Outcome: OutcomeStartLimit,
+			Message: fmt.Sprintf("%s, in attempt %d of %d", message, o.GivenUp+1, o.Policy.RecreateLimit+1),
+		}
+	}
+	return &Plan{Step: GiveUp, State: StateReleasing, Message: message, NotBefore: now.Add(o.pause())}
+}
+
+func waitingForBrokers(o *Observation, now time.Time) *Plan {
+	plan := &Plan{Step: Wait, State: StateStarting, Message: o.progress(), LookAgain: o.Admission.At.Add(o.Policy.StartTimeout)}
+	if quorum := o.Admission.At.Add(o.Policy.QuorumTimeout); now.Before(quorum) {
+		plan.LookAgain = quorum
+	}
+	return plan
+}
+
+// pause is the time before the next attempt: it doubles with each one, and is
+// lengthened by up to a tenth.
+func (o *Observation) pause() time.Duration {
+	pause := o.Policy.BackoffBase
+	for range o.GivenUp {
+		if pause >= o.Policy.BackoffMax/2 {
+			pause = o.Policy.BackoffMax
+			break
+		}
+		pause *= 2
+	}
+	return pause + time.Duration(o.Jitter*float64(pause)/10)
+}
+
+// state is that of a MiniCluster that has nodes.
+func (o *Observation) state() State {
+	if o.Started.IsZero() {
+		return StateStarting
+	}
+	return StateRunning
+}
+
+func (o *Observation) progress() string {
+	return fmt.Sprintf("%d of %d brokers up", o.up(), o.Admission.Size)
+}
+
+// up is the number of brokers that are up.
+func (o *Observation) up() int {
+	n := 0
+	for _, broker := range o.Brokers {
+		if broker.State == Up {
+			n++
+		}
+	}
+	return n
+}
+
+func holdsNode(state BrokerState) bool { return state == Coming || state == Up || state == Leaving }

@@ -1,0 +1,190 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package hostlist reads and writes host lists of Flux RFC 29: an ordered list of
+// host names in which runs of numbers are written as ranges, such as
+// "node[008-011,003],login". Order and repetition are kept: the position of a
+// host is its rank.
+package hostlist
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// maxDigits keeps numbers within int64.
+const maxDigits = 18
+
+// Encode writes hosts as a host list.
+func Encode(hosts []string) string {
+	var out strings.Builder
+	for start := 0; start < len(hosts); {
+		prefix, digits := split(hosts[start])
+		end := start + 1
+		for digits != "" && end < len(hosts) && isNumbered(hosts[end], prefix) {
+			end++
+		}
+		if start > 0 {
+			out.WriteByte(',')
+		}
+		writeGroup(&out, prefix, hosts[start:end])
+		start = end
+	}
+	return out.String()
+}
+
+// writeGroup writes hosts that differ only in the number at their end.
+func writeGroup(out *strings.Builder, prefix string, hosts []string) {
+	if len(hosts) == 1 {
+		out.WriteString(hosts[0])
+		return
+	}
+	out.WriteString(prefix + "[")
+	for i := 0; i < len(hosts); {
+		_, first := split(hosts[i])
+		last, j := first, i+1
+		for ; j < len(hosts); j++ {
+			_, digits := split(hosts[j])
+			if digits != successor(last) {
+				break
+			}
+			last = digits
+		}
+		if i > 0 {
+			out.WriteByte(',')
+		}
+		out.WriteString(first)
+		if j-i > 1 {
+			out.WriteString("-" + last)
+		}
+		i = j
+	}
+	out.WriteByte(']')
+}
+
+// Decode reads a host list. A list of more than limit hosts is refused, so that a
+// short text cannot ask for much memory.
+func Decode(text string, limit int) ([]string, error) {
+	var hosts []string
+	for text != "" {
+		element, rest, err := cut(text)
+		if err != nil {
+			return nil, err
+		}
+		if hosts, err = expand(hosts, element, limit); err != nil {
+			return nil, err
+		}
+		text = rest
+	}
+	return hosts, nil
+}
+
+// cut takes the first element off a list: up to a comma outside brackets.
+func cut(text string) (element, rest string, err error) {
+	open := false
+	for i, r := range text {
+		switch {
+		case r == '[' && open, r == ']' && !open:
+			return "", "", fmt.Errorf("host list %q: unexpected %q at %d", text, r, i)
+		case r == '[':
+			open = true
+		case r == ']':
+			open = false
+		case r == ',' && !open:
+			if rest = text[i+1:]; i == 0 || rest == "" {
+				return "", "", fmt.Errorf("host list %q: empty name", text)
+			}
+			return text[:i], rest, nil
+		}
+	}
+	if open {
+		return "", "", fmt.Errorf("host list %q: missing ]", text)
+	}
+	return text, "", nil
+}
+
+// expand appends the hosts of one element.
+func expand(hosts []string, element string, limit int) ([]string, error) {
+	prefix, list, found := strings.Cut(element, "[")
+	if !found {
+		return appendHost(hosts, element, limit)
+	}
+	list, after, _ := strings.Cut(list, "]")
+	if after != "" {
+		return nil, fmt.Errorf("host list element %q: text after ]", element)
+	}
+	for part := range strings.SplitSeq(list, ",") {
+		first, last, isRange := strings.Cut(part, "-")
+		if !isRange {
+			last = first
+		}
+		low, lowErr := number(first)
+		high, highErr := number(last)
+		if lowErr != nil || highErr != nil || high < low {
+			return nil, fmt.Errorf("host list element %q: %q is no number or rising range", element, part)
+		}
+		for n := low; n <= high; n++ {
+			var err error
+			if hosts, err = appendHost(hosts, fmt.Sprintf("%s%0*d", prefix, len(first), n), limit); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return hosts, nil
+}
+
+func appendHost(hosts []string, host string, limit int) ([]string, error) {
+	if len(hosts) >= limit {
+		return nil, fmt.Errorf("host list: more than %d hosts", limit)
+	}
+	return append(hosts, host), nil
+}
+
+func number(digits string) (int64, error) {
+	if len(digits) > maxDigits || strings.ContainsAny(digits, "+-") {
+		return 0, strconv.ErrSyntax
+	}
+	return strconv.ParseInt(digits, 10, 64)
+}
+
+// split divides a name into what is before the number at its end, and the number.
+func split(host string) (prefix, digits string) {
+	i := len(host)
+	for i > 0 && host[i-1] >= '0' && host[i-1] <= '9' && len(host)-i < maxDigits {
+		i--
+	}
+	return host[:i], host[i:]
+}
+
+// isNumbered reports whether a name is the prefix and a number.
+func isNumbered(host, prefix string) bool {
+	before, digits := split(host)
+	return before == prefix && digits != ""
+}
+
+// successor is the next number, written with the same leading zeros.
+func successor(digits string) string {
+	n, err := number(digits)
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf("%0*d", len(digits), n+1)
+}
+
+// Compare orders names as people count: by what is before the number at their
+// end, then by the number, so that node-2 is before node-10.
+func Compare(a, b string) int {
+	prefixA, digitsA := split(a)
+	prefixB, digitsB := split(b)
+	if c := strings.Compare(prefixA, prefixB); c != 0 {
+		return c
+	}
+	numberA, _ := number(digitsA) // no number counts as 0
+	numberB, _ := number(digitsB)
+	if c := cmp.Compare(numberA, numberB); c != 0 {
+		return c
+	}
+	return strings.Compare(a, b)
+}
