@@ -64,7 +64,7 @@ func (r *MiniClusterReconciler) makeObjects(ctx context.Context, seen *observed)
 	}
 	for _, object := range objects {
 		there, err := r.existing(ctx, mc, object)
-		var clash *nameClash
+		var clash *nameClashError
 		if errors.As(err, &clash) {
 			// Somebody took the name since it was checked: the next pass says so, and
 			// gives the nodes back.

@@ -102,7 +102,7 @@ func (r *MiniClusterReconciler) newCheck(ctx context.Context, mc *v1alpha2.MiniC
 	}
 	for _, object := range objects {
 		_, err := r.existing(ctx, mc, object)
-		var clash *nameClash
+		var clash *nameClashError
 		switch {
 		case errors.As(err, &clash):
 			return r.temporary(rejection(v1alpha2.ReasonNameClash, clash.Error())), nil
@@ -137,10 +137,10 @@ func (r *MiniClusterReconciler) temporary(result *check) *check {
 
 func noCertificate() (string, error) { return "", nil }
 
-// nameClash says that a name is taken by somebody else's object.
-type nameClash struct{ kind, name, owner string }
+// nameClashError says that a name is taken by somebody else's object.
+type nameClashError struct{ kind, name, owner string }
 
-func (c *nameClash) Error() string {
+func (c *nameClashError) Error() string {
 	owner := "is not of this MiniCluster"
 	if c.owner != "" {
 		owner = "belongs to " + c.owner
@@ -166,9 +166,9 @@ func (r *MiniClusterReconciler) existing(ctx context.Context, mc *v1alpha2.MiniC
 	case metav1.IsControlledBy(found, mc):
 		return found, nil
 	case owner == nil:
-		return nil, &nameClash{kind: gvk.Kind, name: object.GetName()}
+		return nil, &nameClashError{kind: gvk.Kind, name: object.GetName()}
 	case owner.Kind == v1alpha2.MiniClusterKind && owner.Name == mc.Name:
 		return nil, fmt.Errorf("%s %q: %w", gvk.Kind, object.GetName(), errStillThere)
 	}
-	return nil, &nameClash{kind: gvk.Kind, name: object.GetName(), owner: owner.Kind + " " + owner.Name}
+	return nil, &nameClashError{kind: gvk.Kind, name: object.GetName(), owner: owner.Kind + " " + owner.Name}
 }

@@ -79,7 +79,7 @@ func (r *MiniClusterReconciler) Reconcile(ctx context.Context, req ctrl.Request)
 	}
 	now := r.Clock.Now()
 	seen, err := r.observe(ctx, &mc)
-	if err != nil {
+	if err != nil || seen.undecided {
 		return ctrl.Result{}, err
 	}
 	plan := elastic.Decide(seen.observation, now)

@@ -29,6 +29,9 @@ type observed struct {
 	observation *elastic.Observation
 	// check is that of the spec; nil where it is not needed.
 	check *check
+	// undecided is true while it waits for the scheduler's first word, which comes
+	// at once: there is nothing to do or to say until then.
+	undecided bool
 }
 
 func (s *observed) name() types.NamespacedName { return client.ObjectKeyFromObject(s.stored) }
@@ -80,9 +83,7 @@ func (r *MiniClusterReconciler) consult(ctx context.Context, seen *observed) err
 	}
 	decision := r.Scheduler.Offer(mc, check.pod)
 	o.Offer, o.Verdict, o.Why = decision.Nodes, decision.Verdict, decision.Message
-	if decision.Verdict == "" {
-		o.Why = "is looked at"
-	}
+	seen.undecided = decision.Verdict == ""
 	return nil
 }
 

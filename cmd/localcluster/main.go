@@ -29,6 +29,8 @@ const usage = `localcluster runs Kubernetes with simulated nodes on this machine
   localcluster up        start a cluster
   localcluster down      end it, and all that was started with it
   localcluster status    show what runs
+  localcluster install   install the MiniCluster API
+  localcluster demo      run the examples on a cluster of their own, live
   localcluster simulate  play Flux in the pods of MiniClusters (up starts it)
 
 Each takes --help.
@@ -36,18 +38,20 @@ Each takes --help.
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, os.Args[1:]); err != nil {
-		if !errors.Is(err, flag.ErrHelp) {
-			fmt.Fprintln(os.Stderr, "localcluster:", err)
-		}
-		os.Exit(1)
+	err := run(ctx, os.Args[1:])
+	stop()
+	if err == nil {
+		return
 	}
+	if !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "localcluster:", err)
+	}
+	os.Exit(1)
 }
 
 func run(ctx context.Context, args []string) error {
 	commands := map[string]func(context.Context, []string) error{
-		"build": build, "up": up, "down": down, "status": status, "simulate": simulate,
+		"build": build, "up": up, "down": down, "status": status, "install": install, "simulate": simulate, "demo": demo,
 	}
 	if len(args) > 0 {
 		if command, ok := commands[args[0]]; ok {
@@ -67,11 +71,11 @@ func build(ctx context.Context, args []string) error {
 }
 
 func ensureBinaries(ctx context.Context) (localcluster.Binaries, error) {
-	moduleDir, err := localcluster.ModuleDir()
+	root, err := localcluster.Root()
 	if err != nil {
 		return nil, err
 	}
-	return localcluster.EnsureBinaries(ctx, moduleDir, newBuildDisplay(os.Stdout))
+	return localcluster.EnsureBinaries(ctx, localcluster.ModuleDir(root), newBuildDisplay(os.Stdout))
 }
 
 func up(ctx context.Context, args []string) error {
@@ -98,6 +102,24 @@ func up(ctx context.Context, args []string) error {
 	fmt.Printf("\nUp: %d nodes at %s\n\n  export KUBECONFIG=%s\n  export PATH=%s:$PATH   # kubectl\n  make run                # the controller, in the foreground\n",
 		config.Nodes.Count, cluster.URL(), cluster.Kubeconfig(), filepath.Dir(binaries["kubectl"]))
 	return nil
+}
+
+func install(ctx context.Context, args []string) error {
+	flags := newFlags("install")
+	dir := dirFlag(flags)
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	cluster, err := localcluster.Open(*dir)
+	if err != nil {
+		return err
+	}
+	root, err := localcluster.Root()
+	if err != nil {
+		return err
+	}
+	_, err = installAPI(ctx, cluster, root)
+	return err
 }
 
 // startSimulator runs this program's own simulate beside the cluster.

@@ -18,9 +18,9 @@ import (
 const (
 	// Dir is where the files are in every container.
 	Dir = "/flux_operator"
-	// InitScript and WaitScript are the entry points of the init container and of
-	// the Flux container.
+	// InitScript is the entry point of the init container.
 	InitScript = "flux-init.sh"
+	// WaitScript is the entry point of the Flux container.
 	WaitScript = "wait-0.sh"
 	// CertificateFile is the file of the certificate, which is not among Files.
 	CertificateFile = "curve.cert"

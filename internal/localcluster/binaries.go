@@ -226,25 +226,24 @@ func cacheDir(moduleDir string) (string, error) {
 	return filepath.Join(base, "flux-elastic", "controlplane", runtime.GOOS+"-"+runtime.GOARCH+"-"+key), nil
 }
 
-// ModuleDir finds hack/controlplane in the checkout that the working directory
-// is in.
-func ModuleDir() (string, error) {
+// Root finds the checkout that the working directory is in.
+func Root() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
 		return "", err
 	}
-	for {
-		candidate := filepath.Join(dir, "hack", "controlplane")
-		if isFile(filepath.Join(candidate, "go.mod")) {
-			return candidate, nil
-		}
+	for !isFile(filepath.Join(ModuleDir(dir), "go.mod")) {
 		parent := filepath.Dir(dir)
 		if parent == dir {
 			return "", errors.New("no hack/controlplane here or above: run this inside a checkout of flux-elastic")
 		}
 		dir = parent
 	}
+	return dir, nil
 }
+
+// ModuleDir is the directory of the nested module in a checkout.
+func ModuleDir(root string) string { return filepath.Join(root, "hack", "controlplane") }
 
 func isFile(path string) bool {
 	info, err := os.Stat(path)

@@ -106,7 +106,10 @@ func Up(ctx context.Context, config Config, binaries Binaries, say func(string))
 		return c, nil
 	}
 	say(fmt.Sprintf("making %d simulated nodes", config.Nodes.Count))
-	return c, c.makeNodes(ctx, config.Nodes)
+	if err := c.makeNodes(ctx, config.Nodes); err != nil {
+		return nil, err
+	}
+	return c, nil
 }
 
 // Open finds the cluster that runs in a directory.

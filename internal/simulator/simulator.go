@@ -202,7 +202,7 @@ func (s *simulator) await(ctx context.Context, lead *corev1.Pod, online []*corev
 		target = settings.sizing.Size
 	}
 	timeout := r.since.Add(settings.quorumTimeout)
-	nodes := 0
+	var nodes int
 	switch {
 	case len(online) >= target:
 		nodes = target

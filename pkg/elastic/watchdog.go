@@ -303,7 +303,7 @@ func queued(o *Observation, now time.Time) *Plan {
 			Message: fmt.Sprintf("did not start in attempt %d of %d", o.GivenUp, o.Policy.RecreateLimit+1),
 		}
 	case len(o.Offer) > 0:
-		return &Plan{Step: Admit, State: StateStarting, Quorum: len(o.Offer)}
+		return &Plan{Step: Admit, State: StateStarting, Quorum: len(o.Offer), Message: "makes its pods"}
 	}
 	return &Plan{Step: Wait, State: StateQueued, Message: o.Why}
 }

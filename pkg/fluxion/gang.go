@@ -73,17 +73,15 @@ func (g *Graph) capacity(gang Gang) int {
 	return sum(g.room(gang, func(v *vertex) Resources { return v.Capacity }, false))
 }
 
-// room is how many brokers each node could take of what `left` says is left, at
-// most as many as the gang may have.
+// room is how many brokers each node could take of what `left` says is left.
 func (g *Graph) room(gang Gang, left func(*vertex) Resources, upOnly bool) []int {
-	largest := slices.Max(gang.Sizes)
 	room := make([]int, len(g.nodes))
 	for i := range g.nodes {
 		v := &g.nodes[i]
 		if _, excluded := gang.Excluded[v.Name]; excluded || (upOnly && v.Down != "") {
 			continue
 		}
-		room[i] = min(left(v).holds(gang.Requests), largest)
+		room[i] = left(v).holds(gang.Requests)
 	}
 	return room
 }
@@ -195,14 +193,17 @@ func (v *vertex) firstReason(gang Gang) string {
 // String says it in one sentence.
 func (r *Refusal) String() string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "needs room for %d brokers", r.Least)
+	fmt.Fprintf(&out, "needs room for %s", plural(r.Least, "broker"))
 	if requests := r.Requests.String(); requests != "" {
 		fmt.Fprintf(&out, " of %s each", requests)
 	}
-	if r.Never {
-		fmt.Fprintf(&out, "; the whole cluster of %d nodes has room for %d", r.Nodes, r.Capacity)
-	} else {
-		fmt.Fprintf(&out, "; %d of %d nodes have room now for %d", r.Nodes-r.refusing(), r.Nodes, r.Fits)
+	switch {
+	case r.Never:
+		fmt.Fprintf(&out, "; the whole cluster of %s has room for %d", plural(r.Nodes, "node"), r.Capacity)
+	case r.Fits == 0:
+		fmt.Fprintf(&out, "; none of %s has room now", plural(r.Nodes, "node"))
+	default:
+		fmt.Fprintf(&out, "; %d of %s have room now for %d", r.Nodes-r.refusing(), plural(r.Nodes, "node"), r.Fits)
 	}
 	for i, reason := range r.Reasons {
 		separator := ", "
@@ -212,6 +213,13 @@ func (r *Refusal) String() string {
 		fmt.Fprintf(&out, "%s%d %s", separator, reason.Nodes, reason.Text)
 	}
 	return out.String()
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }
 
 func (r *Refusal) refusing() int {

@@ -1,0 +1,110 @@
+# What one does with flux-elastic. `make help` explains every target.
+
+SHELL := /bin/bash -o pipefail
+.DEFAULT_GOAL := help
+
+# The local cluster: see `make cluster-up`.
+NODES       ?= 149
+NODE_CPU    ?= 8
+NODE_MEMORY ?= 32Gi
+PORT        ?= 6550
+LOCAL_DIR   ?= .local
+DEMO_NODES  ?= 24
+
+# Tests to run, and how: make test TEST=./pkg/... TEST_ARGS='-run Gang -v'
+TEST      ?= ./...
+TEST_ARGS ?=
+
+TOOL   := go tool -modfile=hack/tools/go.mod
+SHELLS := $(shell git ls-files '*.sh' .ci/run)
+YAMLS  := $(shell git ls-files '*.yaml' '*.yml' ':!config/crd/*' ':!config/rbac/role.yaml' ':!internal/jobset/crd/*' ':!internal/localcluster/stages/*')
+
+##@ Use
+
+.PHONY: demo
+demo: build ## Run the examples on a local cluster with simulated nodes, live; everything is ended after it
+	bin/localcluster demo --dir=$(LOCAL_DIR)/demo --port=0 --nodes=$(DEMO_NODES)
+
+.PHONY: cluster-up
+cluster-up: build ## Start a local cluster: [NODES=149] [NODE_CPU=8] [NODE_MEMORY=32Gi] [PORT=6550] [LOCAL_DIR=.local]
+	bin/localcluster up --dir=$(LOCAL_DIR) --port=$(PORT) --nodes=$(NODES) --node-cpu=$(NODE_CPU) --node-memory=$(NODE_MEMORY)
+
+.PHONY: cluster-down
+cluster-down: build ## End the local cluster of LOCAL_DIR, and all that was started with it
+	bin/localcluster down --dir=$(LOCAL_DIR)
+
+.PHONY: cluster-status
+cluster-status: build ## Show what runs in LOCAL_DIR
+	bin/localcluster status --dir=$(LOCAL_DIR)
+
+.PHONY: run
+run: build ## Install the API on the local cluster of LOCAL_DIR and run the manager in the foreground
+	bin/localcluster install --dir=$(LOCAL_DIR)
+	bin/manager --kubeconfig=$(LOCAL_DIR)/kubeconfig --jobset=embedded --metrics-bind-address=127.0.0.1:8080 --health-probe-bind-address=127.0.0.1:8081
+
+##@ Build and test
+
+.PHONY: build
+build: ## Build bin/manager and bin/localcluster
+	go build -o bin/ ./cmd/...
+
+.PHONY: test
+test: build ## Run all tests that need no root; builds the control plane the first time (some minutes)
+	bin/localcluster build
+	go test -timeout=30m $(TEST_ARGS) $(TEST)
+
+.PHONY: race
+race: build ## Run the tests with the race detector (needs a C compiler)
+	bin/localcluster build
+	go test -race -timeout=60m $(TEST_ARGS) $(TEST)
+
+.PHONY: deflake
+deflake: build ## Run the tests ten times over, in random order
+	bin/localcluster build
+	go test -count=10 -shuffle=on -timeout=300m $(TEST_ARGS) $(TEST)
+
+.PHONY: bench
+bench: ## Run the benchmarks
+	go test -run='^$$' -bench=. -benchmem ./pkg/...
+
+.PHONY: fuzz
+fuzz: ## Fuzz every reader for a while: [FUZZTIME=30s]
+	go test -run='^$$' -fuzz=FuzzDecode -fuzztime=$(or $(FUZZTIME),30s) ./pkg/fluxion/hostlist
+	go test -run='^$$' -fuzz=FuzzSettings -fuzztime=$(or $(FUZZTIME),30s) ./internal/broker
+
+##@ Develop
+
+.PHONY: generate
+generate: ## Generate deep copies, CRDs and the manager's role
+	$(TOOL) controller-gen object:headerFile=hack/boilerplate.go.txt paths=./api/...
+	$(TOOL) controller-gen crd paths=./api/... output:crd:dir=config/crd
+	$(TOOL) controller-gen rbac:roleName=flux-elastic paths=./controllers/... output:rbac:dir=config/rbac
+	$(TOOL) controller-gen crd:maxDescLen=0,generateEmbeddedObjectMeta=true paths=sigs.k8s.io/jobset/api/jobset/v1alpha2 output:crd:dir=internal/jobset/crd
+
+.PHONY: format
+format: ## Format Go, shell and YAML
+	$(TOOL) golangci-lint fmt
+	$(TOOL) shfmt -w $(SHELLS)
+	$(TOOL) yamlfmt $(YAMLS)
+
+.PHONY: lint
+lint: ## Check Go (the layers of docs/architecture.md too), shell and YAML
+	$(TOOL) golangci-lint run
+	$(TOOL) shfmt -d $(SHELLS)
+	@command -v shellcheck >/dev/null || { echo "make lint needs shellcheck: apt-get install shellcheck, brew install shellcheck" >&2; exit 1; }
+	shellcheck -x -P internal/broker/scripts $(SHELLS)
+	$(TOOL) yamlfmt -lint $(YAMLS)
+
+.PHONY: verify
+verify: generate lint ## Check that everything generated is up to date, and lint; fails on a diff
+	go vet ./...
+	for dir in . hack/controlplane hack/tools; do (cd $$dir && go mod tidy -diff) || exit; done
+	git diff --exit-code
+	@test -z "$$(git status --porcelain)" || { git status --short; echo "verify: files are not committed, or were generated and are new" >&2; exit 1; }
+
+.PHONY: presubmit
+presubmit: verify test ## What CI runs
+
+.PHONY: help
+help: ## Show this
+	@awk 'BEGIN {FS = ":.*##"} /^##@/ {printf "\n\033[1m%s\033[0m\n", substr($$0, 5)} /^[a-z-]+:.*##/ {printf "  \033[36m%-15s\033[0m%s\n", $$1, $$2}' $(MAKEFILE_LIST)

@@ -1,0 +1,264 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/localcluster"
+)
+
+const (
+	// demoTimeout is how long the examples may take.
+	demoTimeout = 10 * time.Minute
+	// fieldOwner is the name under which the demo applies things, as kubectl does
+	// under its own.
+	fieldOwner = "localcluster"
+)
+
+// submission is a part of the demo.
+type submission struct {
+	what string
+	yaml func(root string) ([]byte, error)
+}
+
+// submissions are what the demo runs, in this order.
+var submissions = []submission{
+	{"LAMMPS on four nodes", fromFile("examples/lammps/minicluster.yaml")},
+	{"fourteen MiniClusters of mixed sizes", fromScript("examples/many/generate.sh", "14", "8")},
+	{"an elastic one, that wants 16 nodes and takes fewer", fromFile("examples/elastic/minicluster.yaml")},
+}
+
+func fromFile(path string) func(string) ([]byte, error) {
+	return func(root string) ([]byte, error) { return os.ReadFile(filepath.Join(root, path)) }
+}
+
+func fromScript(path string, args ...string) func(string) ([]byte, error) {
+	return func(root string) ([]byte, error) {
+		cmd := exec.Command("bash", append([]string{filepath.Join(root, path)}, args...)...)
+		cmd.Stderr = os.Stderr
+		return cmd.Output()
+	}
+}
+
+// demo runs the examples on a cluster of its own, shows them live, and cleans up.
+func demo(ctx context.Context, args []string) (err error) {
+	config := localcluster.Config{}
+	flags := newFlags("demo")
+	clusterFlags(flags, &config)
+	manager := flags.String("manager", "bin/manager", "the manager to run")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	ctrl.SetLogger(zap.New(zap.WriteTo(io.Discard)))
+	binaries, err := ensureBinaries(ctx)
+	if err != nil {
+		return err
+	}
+	root, err := localcluster.Root()
+	if err != nil {
+		return err
+	}
+	if config.Dir, err = filepath.Abs(config.Dir); err != nil {
+		return err
+	}
+	cluster, err := localcluster.Up(ctx, config, binaries, say)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		say("ending the cluster")
+		err = errors.Join(err, localcluster.Down(context.WithoutCancel(ctx), config.Dir))
+	}()
+	c, err := startDemo(ctx, cluster, root, *manager)
+	if err != nil {
+		return err
+	}
+	return runDemo(ctx, cluster, c, root, filepath.Join(config.Dir, "timeline.svg"))
+}
+
+// startDemo installs the API and starts what acts on it.
+func startDemo(ctx context.Context, cluster *localcluster.Cluster, root, manager string) (client.Client, error) {
+	say("installing the MiniCluster API, starting the manager and the simulator")
+	c, err := installAPI(ctx, cluster, root)
+	if err != nil {
+		return nil, err
+	}
+	if err := startSimulator(cluster); err != nil {
+		return nil, err
+	}
+	health := cluster.Address(localcluster.PortHealth)
+	err = cluster.Run("manager", manager, "--kubeconfig="+cluster.Kubeconfig(), "--jobset=embedded",
+		"--metrics-bind-address="+cluster.Address(localcluster.PortMetrics), "--health-probe-bind-address="+health)
+	if err != nil {
+		return nil, err
+	}
+	return c, poll(ctx, func() (bool, error) { return answers("http://" + health + "/readyz"), nil })
+}
+
+// installAPI applies the CRD of MiniClusters and waits until it is served.
+func installAPI(ctx context.Context, cluster *localcluster.Cluster, root string) (client.Client, error) {
+	config, err := cluster.RESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	c, err := client.New(config, client.Options{Scheme: newScheme()})
+	if err != nil {
+		return nil, err
+	}
+	definition, err := os.ReadFile(filepath.Join(root, "config/crd/flux-framework.org_miniclusters.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	if _, err := apply(ctx, c, definition); err != nil {
+		return nil, fmt.Errorf("installing the MiniCluster API: %w", err)
+	}
+	served := func() (bool, error) { return c.List(ctx, &v1alpha2.MiniClusterList{}) == nil, nil }
+	if err := poll(ctx, served); err != nil {
+		return nil, fmt.Errorf("waiting for the MiniCluster API: %w", err)
+	}
+	return c, nil
+}
+
+// answers reports whether somebody listens and says OK.
+func answers(url string) bool {
+	response, err := http.Get(url)
+	if err != nil {
+		return false
+	}
+	return response.StatusCode == http.StatusOK && response.Body.Close() == nil
+}
+
+// runDemo submits the examples, watches them to their end, removes them, and draws
+// what happened.
+func runDemo(ctx context.Context, cluster *localcluster.Cluster, c client.Client, root, svg string) error {
+	ctx, cancel := context.WithTimeout(ctx, demoTimeout)
+	defer cancel()
+	restConfig, err := cluster.RESTConfig()
+	if err != nil {
+		return err
+	}
+	w, err := newWatcher(ctx, restConfig, c)
+	if err != nil {
+		return err
+	}
+	var submitted []client.Object
+	for _, s := range submissions {
+		data, err := s.yaml(root)
+		if err != nil {
+			return fmt.Errorf("reading %s: %w", s.what, err)
+		}
+		objects, err := apply(ctx, c, data)
+		if err != nil {
+			return fmt.Errorf("submitting %s: %w", s.what, err)
+		}
+		say("submitted " + s.what)
+		submitted = append(submitted, objects...)
+	}
+	fmt.Println()
+	display := newTable(os.Stdout)
+	if err := w.until(ctx, display, func() bool { return w.finished() == len(submitted) }); err != nil {
+		return fmt.Errorf("%d of %d MiniClusters finished: %w", w.finished(), len(submitted), err)
+	}
+	if err := w.until(ctx, display, func() bool { return w.holding() == 0 }); err != nil {
+		return fmt.Errorf("%d nodes are still held: %w", w.holding(), err)
+	}
+	display.close()
+	if err := w.draw(svg); err != nil {
+		return fmt.Errorf("drawing the timeline: %w", err)
+	}
+	if err := removeAll(ctx, c, submitted); err != nil {
+		return err
+	}
+	w.summary(os.Stdout, svg)
+	return w.verdict(len(submitted))
+}
+
+// apply applies the documents of a YAML file, and returns the objects.
+func apply(ctx context.Context, c client.Client, data []byte) ([]client.Object, error) {
+	var objects []client.Object
+	reader := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096)
+	for {
+		object := &unstructured.Unstructured{}
+		if err := reader.Decode(object); errors.Is(err, io.EOF) {
+			return objects, nil
+		} else if err != nil {
+			return nil, err
+		}
+		if len(object.Object) == 0 { // an empty document
+			continue
+		}
+		if object.GetKind() == v1alpha2.MiniClusterKind && object.GetNamespace() == "" {
+			object.SetNamespace(corev1.NamespaceDefault)
+		}
+		err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(fieldOwner), client.ForceOwnership)
+		if err != nil {
+			return nil, err
+		}
+		objects = append(objects, object)
+	}
+}
+
+// removeAll deletes the MiniClusters and waits until nothing of them is left.
+func removeAll(ctx context.Context, c client.Client, objects []client.Object) error {
+	for _, object := range objects {
+		if err := client.IgnoreNotFound(c.Delete(ctx, object, client.PropagationPolicy("Foreground"))); err != nil {
+			return fmt.Errorf("deleting %s: %w", object.GetName(), err)
+		}
+	}
+	return poll(ctx, func() (bool, error) {
+		var left v1alpha2.MiniClusterList
+		var pods corev1.PodList
+		if err := c.List(ctx, &left); err != nil {
+			return false, err
+		}
+		err := c.List(ctx, &pods, client.HasLabels{v1alpha2.MiniClusterLabel})
+		return len(left.Items) == 0 && len(pods.Items) == 0, err
+	})
+}
+
+// poll looks at a condition until it holds or the context is done.
+func poll(ctx context.Context, condition func() (bool, error)) error {
+	ticker := time.NewTicker(100 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		if done, err := condition(); done || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-ticker.C:
+		}
+	}
+}
+
+func newScheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha2.AddToScheme} {
+		if err := add(scheme); err != nil {
+			panic(err)
+		}
+	}
+	return scheme
+}

@@ -1,0 +1,211 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/jobset"
+	"github.com/flux-elastic/flux-elastic/internal/state"
+	"github.com/flux-elastic/flux-elastic/internal/timeline"
+)
+
+// change is something that was seen: a pod or a MiniCluster, as it is or as it was
+// when it went.
+type change struct {
+	object client.Object
+	gone   bool
+}
+
+// watcher follows MiniClusters and their pods, for the table and the timeline.
+type watcher struct {
+	changes  chan change
+	recorder *timeline.Recorder
+	rows     map[string]*row
+	held     map[string]bool // pods that hold a node
+}
+
+func newWatcher(ctx context.Context, config *rest.Config, c client.Client) (*watcher, error) {
+	var nodes corev1.NodeList
+	if err := c.List(ctx, &nodes); err != nil {
+		return nil, err
+	}
+	var names []string
+	for i := range nodes.Items {
+		names = append(names, nodes.Items[i].Name)
+	}
+	w := &watcher{
+		changes: make(chan change, 1024), rows: map[string]*row{}, held: map[string]bool{},
+		recorder: timeline.NewRecorder(names, time.Now()),
+	}
+	informers, err := cache.New(config, cache.Options{Scheme: newScheme()})
+	if err != nil {
+		return nil, err
+	}
+	for _, kind := range []client.Object{&v1alpha2.MiniCluster{}, &corev1.Pod{}} {
+		informer, err := informers.GetInformer(ctx, kind)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := informer.AddEventHandler(w.handler(ctx)); err != nil {
+			return nil, err
+		}
+	}
+	go func() { _ = informers.Start(ctx) }()
+	if !informers.WaitForCacheSync(ctx) {
+		return nil, errors.New("watching MiniClusters: no answer")
+	}
+	return w, nil
+}
+
+func (w *watcher) handler(ctx context.Context) toolscache.ResourceEventHandler {
+	send := func(object any, gone bool) {
+		if tombstone, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
+			object = tombstone.Obj
+		}
+		select {
+		case w.changes <- change{object.(client.Object), gone}:
+		case <-ctx.Done():
+		}
+	}
+	return toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(object any) { send(object, false) },
+		UpdateFunc: func(_, object any) { send(object, false) },
+		DeleteFunc: func(object any) { send(object, true) },
+	}
+}
+
+// until follows, and shows, what happens until a condition holds.
+func (w *watcher) until(ctx context.Context, display *table, condition func() bool) error {
+	ticker := time.NewTicker(200 * time.Millisecond)
+	defer ticker.Stop()
+	for {
+		if condition() {
+			display.show(w.rows, time.Now())
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			display.close()
+			return context.Cause(ctx)
+		case seen := <-w.changes:
+			w.take(seen, time.Now())
+		case now := <-ticker.C:
+			display.show(w.rows, now)
+		}
+	}
+}
+
+func (w *watcher) take(seen change, now time.Time) {
+	switch object := seen.object.(type) {
+	case *corev1.Pod:
+		w.takePod(object, seen.gone, now)
+	case *v1alpha2.MiniCluster:
+		if !seen.gone {
+			w.takeMiniCluster(object, now)
+		}
+	}
+}
+
+func (w *watcher) takePod(pod *corev1.Pod, gone bool, now time.Time) {
+	rank, ok := jobset.Rank(pod)
+	node := jobset.PinnedNode(pod)
+	if !ok || node == "" {
+		return
+	}
+	name := string(pod.UID)
+	if gone || state.Ended(pod) {
+		delete(w.held, name)
+		w.recorder.Freed(name, now)
+		return
+	}
+	w.held[name] = true
+	w.recorder.Held(name, timeline.Span{MiniCluster: pod.Labels[v1alpha2.MiniClusterLabel], Rank: rank, Node: node}, now)
+}
+
+func (w *watcher) takeMiniCluster(mc *v1alpha2.MiniCluster, now time.Time) {
+	r := w.rows[mc.Name]
+	if r == nil {
+		r = &row{name: mc.Name, created: mc.CreationTimestamp.Time}
+		w.rows[mc.Name] = r
+	}
+	r.wanted, r.tasks, r.nodes = int(mc.Spec.Size), int(mc.Status.Tasks), int(mc.Status.Nodes)
+	r.size = int(mc.Status.Size)
+	if ready := meta.FindStatusCondition(mc.Status.Conditions, v1alpha2.ConditionReady); ready != nil {
+		r.state, r.reason = ready.Reason, ready.Message
+	}
+	finished := meta.IsStatusConditionTrue(mc.Status.Conditions, v1alpha2.ConditionFinished)
+	if finished && r.ended.IsZero() {
+		r.ended = now
+	}
+	run := timeline.Run{Name: mc.Name, Wanted: r.wanted, Tasks: r.tasks, State: r.state}
+	if mc.Status.Admission != nil {
+		run.Size = int(mc.Status.Admission.Quorum)
+	}
+	w.recorder.Seen(run, mc.Status.StartTime != nil || finished, finished, now)
+}
+
+func (w *watcher) finished() int {
+	n := 0
+	for _, r := range w.rows {
+		if !r.ended.IsZero() {
+			n++
+		}
+	}
+	return n
+}
+
+// holding is the number of pods that still hold a node.
+func (w *watcher) holding() int { return len(w.held) }
+
+func (w *watcher) draw(path string) error {
+	file, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(w.recorder.SVG(file), file.Close())
+}
+
+func (w *watcher) summary(out io.Writer, svg string) {
+	usage := w.recorder.Usage()
+	fmt.Fprintf(out, "\n%d MiniClusters, %d succeeded, in %.1f s; nodes were running commands %.0f %% of the time, starting or ending %.0f %%, idle %.0f %%\n",
+		len(w.rows), w.succeeded(), usage.Makespan.Seconds(), usage.Running*100, usage.Waiting*100, usage.Idle*100)
+	for _, run := range w.recorder.Runs() {
+		if run.Size > 0 && run.Size < run.Wanted {
+			fmt.Fprintf(out, "%s wanted %d nodes and ran at once on %d, with %d tasks\n", run.Name, run.Wanted, run.Size, run.Tasks)
+		}
+	}
+	fmt.Fprintf(out, "Which node ran what: %s\n\n", svg)
+}
+
+func (w *watcher) succeeded() int {
+	n := 0
+	for _, r := range w.rows {
+		if r.state == v1alpha2.StateSucceeded {
+			n++
+		}
+	}
+	return n
+}
+
+// verdict is an error unless all succeeded.
+func (w *watcher) verdict(submitted int) error {
+	if n := w.succeeded(); n != submitted {
+		return fmt.Errorf("%d of %d MiniClusters did not succeed", submitted-n, submitted)
+	}
+	return nil
+}

@@ -1,0 +1,45 @@
+#!/bin/bash
+# Copyright The flux-elastic Authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# Prints an experiment: many MiniClusters of mixed sizes, all wanting whole nodes.
+#
+#   ./generate.sh [COUNT] [LARGEST] [SEED] | kubectl create -f -
+#
+# COUNT (200) MiniClusters of 2 to LARGEST (64) brokers, small ones more often; the
+# same SEED (1) prints the same. On simulated nodes each runs for 5 to 15 seconds.
+set -eu
+
+count=${1:-200}
+largest=${2:-64}
+RANDOM=${3:-1}
+
+sizes=()
+for ((size = largest, times = 1; size >= 2; size /= 2, times += 1)); do
+	for ((i = 0; i < times; i++)); do sizes+=("$size"); done
+done
+
+for ((i = 0; i < count; i++)); do
+	size=${sizes[RANDOM % ${#sizes[@]}]}
+	cat <<-YAML
+		---
+		apiVersion: flux-framework.org/v1alpha2
+		kind: MiniCluster
+		metadata:
+		  name: $(printf 'many-%03d' "$i")
+		  labels: {experiment: many}
+		spec:
+		  size: $size
+		  tasks: $((size * 8))
+		  pod:
+		    annotations: {sim.flux-framework.org/runtime: $((5 + RANDOM % 11))s}
+		  flux:
+		    container: {image: "ghcr.io/converged-computing/flux-view-ubuntu:tag-jammy"}
+		  containers:
+		    - image: ghcr.io/converged-computing/metric-lammps:latest
+		      workingDir: /opt/lammps/examples/reaxff/HNS
+		      command: lmp -v x 2 -v y 2 -v z 2 -in in.reaxc.hns -nocite
+		      resources:
+		        limits: {cpu: "8", memory: 16Gi}
+	YAML
+done

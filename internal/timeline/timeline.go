@@ -1,0 +1,204 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package timeline records which node held which MiniCluster when, and draws it:
+// one row per node, one colour per MiniCluster, time to the right. It watches
+// nothing itself; it is told, with the time.
+package timeline
+
+import (
+	"slices"
+	"time"
+
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion/hostlist"
+)
+
+// Span is the time that one pod held a node.
+type Span struct {
+	MiniCluster string
+	Rank        int
+	Node        string
+	// Held is when the pod was placed, Freed when it had ended or was gone; zero
+	// while it holds the node.
+	Held, Freed time.Time
+}
+
+// Run is the life of one MiniCluster.
+type Run struct {
+	Name string
+	// Size is the number of brokers it ran with, Wanted that it asked for.
+	Size, Wanted, Tasks int
+	// Submitted, Started (the command ran) and Ended (the command was done) are
+	// zero until then.
+	Submitted, Started, Ended time.Time
+	// State is the last one seen.
+	State string
+}
+
+// Recorder collects spans and runs. It is not safe for use by several goroutines.
+type Recorder struct {
+	nodes []string
+	spans map[string]*Span // by a name for the pod
+	runs  map[string]*Run
+	begun time.Time
+	last  time.Time
+}
+
+// NewRecorder begins a record of some nodes.
+func NewRecorder(nodes []string, now time.Time) *Recorder {
+	nodes = slices.Clone(nodes)
+	slices.SortFunc(nodes, hostlist.Compare)
+	return &Recorder{nodes: nodes, spans: map[string]*Span{}, runs: map[string]*Run{}, begun: now, last: now}
+}
+
+// Held tells that a pod has a node.
+func (r *Recorder) Held(pod string, span Span, now time.Time) {
+	r.last = now
+	if r.spans[pod] == nil {
+		span.Held = now
+		r.spans[pod] = &span
+	}
+}
+
+// Freed tells that a pod has ended or is gone.
+func (r *Recorder) Freed(pod string, now time.Time) {
+	r.last = now
+	if span := r.spans[pod]; span != nil && span.Freed.IsZero() {
+		span.Freed = now
+	}
+}
+
+// Seen tells how a MiniCluster is. Times in it are ignored: they are those at
+// which it was first seen so.
+func (r *Recorder) Seen(run Run, started, ended bool, now time.Time) {
+	r.last = now
+	known := r.runs[run.Name]
+	if known == nil {
+		known = &Run{Name: run.Name, Submitted: now}
+		r.runs[run.Name] = known
+	}
+	run.Submitted, run.Started, run.Ended = known.Submitted, known.Started, known.Ended
+	if started && run.Started.IsZero() {
+		run.Started = now
+	}
+	if ended && run.Ended.IsZero() {
+		run.Ended = now
+	}
+	*known = run
+}
+
+// Runs are the MiniClusters in the order in which they were seen first.
+func (r *Recorder) Runs() []Run {
+	out := make([]Run, 0, len(r.runs))
+	for _, run := range r.runs {
+		out = append(out, *run)
+	}
+	slices.SortFunc(out, func(a, b Run) int {
+		if c := a.Submitted.Compare(b.Submitted); c != 0 {
+			return c
+		}
+		return hostlist.Compare(a.Name, b.Name)
+	})
+	return out
+}
+
+// Usage is how the time of all nodes together was spent, as shares of 1, from the
+// first pod to the last.
+type Usage struct {
+	// Running is under a command, Waiting held by pods whose command does not run
+	// (starting or ending), Idle the rest.
+	Running, Waiting, Idle float64
+	// Makespan is from the submission of the first MiniCluster to the end of the
+	// last pod.
+	Makespan time.Duration
+}
+
+// Usage adds up what was recorded.
+func (r *Recorder) Usage() Usage {
+	var u Usage
+	first, last := r.bounds()
+	u.Makespan = last.Sub(first)
+	total := u.Makespan.Seconds() * float64(len(r.nodes))
+	if total <= 0 {
+		return u
+	}
+	// A node that holds several pods counts once, as running if one of them is.
+	running, held := intervals{}, intervals{}
+	for _, span := range r.spans {
+		from, to := span.Held, span.end(r.last)
+		held.add(span.Node, from, to)
+		if start, end := r.commandTime(span); end.After(start) {
+			running.add(span.Node, start, end)
+		}
+	}
+	u.Running = running.seconds() / total
+	u.Waiting = held.seconds()/total - u.Running
+	u.Idle = 1 - u.Running - u.Waiting
+	return u
+}
+
+// bounds are the first and the last moment of what was recorded.
+func (r *Recorder) bounds() (first, last time.Time) {
+	first, last = r.begun, r.begun
+	for i, run := range r.Runs() {
+		if i == 0 {
+			first, last = run.Submitted, run.Submitted
+		}
+	}
+	for _, span := range r.spans {
+		if end := span.end(r.last); end.After(last) {
+			last = end
+		}
+	}
+	return first, last
+}
+
+// commandTime is the part of a span in which the command ran.
+func (r *Recorder) commandTime(span *Span) (start, end time.Time) {
+	run := r.runs[span.MiniCluster]
+	if run == nil || run.Started.IsZero() {
+		return time.Time{}, time.Time{}
+	}
+	start, end = span.Held, span.end(r.last)
+	if run.Started.After(start) {
+		start = run.Started
+	}
+	if !run.Ended.IsZero() && run.Ended.Before(end) {
+		end = run.Ended
+	}
+	return start, end
+}
+
+func (s *Span) end(last time.Time) time.Time {
+	if s.Freed.IsZero() {
+		return last
+	}
+	return s.Freed
+}
+
+// intervals are times by node.
+type intervals map[string][][2]time.Time
+
+func (v intervals) add(node string, from, to time.Time) {
+	v[node] = append(v[node], [2]time.Time{from, to})
+}
+
+// seconds is the length of the union of each node's intervals, added up.
+func (v intervals) seconds() float64 {
+	total := 0.0
+	for _, list := range v {
+		slices.SortFunc(list, func(a, b [2]time.Time) int { return a[0].Compare(b[0]) })
+		var until time.Time
+		for _, interval := range list {
+			from := interval[0]
+			if from.Before(until) {
+				from = until
+			}
+			if interval[1].After(from) {
+				total += interval[1].Sub(from).Seconds()
+				until = interval[1]
+			}
+		}
+	}
+	return total
+}
