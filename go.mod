@@ -3,6 +3,8 @@ module github.com/flux-elastic/flux-elastic
 go 1.26.0
 
 require (
+	github.com/google/go-cmp v0.7.0
+	github.com/pelletier/go-toml/v2 v2.4.3
 	github.com/prometheus/client_golang v1.23.2
 	golang.org/x/sync v0.22.0
 	golang.org/x/term v0.45.0

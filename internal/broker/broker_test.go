@@ -1,0 +1,410 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package broker
+
+import (
+	"bytes"
+	"crypto/ecdh"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/pelletier/go-toml/v2"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/fixture"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion/hostlist"
+)
+
+func TestHosts(t *testing.T) {
+	cases := map[string]struct {
+		mc   *v1alpha2.MiniCluster
+		want string
+	}{
+		"one broker is the lead":                {fixture.MiniCluster("lmp").Defaulted(), "lmp-0-0-0"},
+		"followers come after it":               {fixture.MiniCluster("lmp").Size(4).Defaulted(), "lmp-0-0-0,lmp-w-0-[0-2]"},
+		"all that there can ever be are listed": {fixture.MiniCluster("lmp").Size(2).MaxSize(12).Defaulted(), "lmp-0-0-0,lmp-w-0-[0-10]"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := hostlist.Encode(Hosts(tc.mc)); got != tc.want {
+				t.Errorf("got %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+// config is the part of the broker's TOML that is looked at.
+type config struct {
+	Access    struct{ AllowGuestUser, AllowRootOwner bool }
+	Resource  struct{ Path string }
+	Bootstrap struct {
+		CurveCert      string `toml:"curve_cert"`
+		DefaultPort    int    `toml:"default_port"`
+		DefaultBind    string `toml:"default_bind"`
+		DefaultConnect string `toml:"default_connect"`
+		Hosts          []struct{ Host string }
+	}
+	Qmanager struct {
+		Policy string `toml:"queue-policy"`
+	} `toml:"sched-fluxion-qmanager"`
+}
+
+func TestTOML(t *testing.T) {
+	mc := fixture.MiniCluster("lmp").Size(3).Spec(func(s *v1alpha2.MiniClusterSpec) {
+		s.Flux.Container.MountPath = `/mnt/"flux"`
+		s.Flux.Scheduler.QueuePolicy = "easy"
+		s.Network.HeadlessName = "net"
+	}).Defaulted()
+	var got config
+	if err := toml.Unmarshal([]byte(TOML(mc)), &got); err != nil {
+		t.Fatalf("%v in\n%s", err, TOML(mc))
+	}
+	want := config{}
+	want.Resource.Path = `/mnt/"flux"/config/etc/flux/system/R`
+	want.Bootstrap.CurveCert = `/mnt/"flux"/config/curve/curve.cert`
+	want.Bootstrap.DefaultPort = 8050
+	want.Bootstrap.DefaultBind = "tcp://eth0:%p"
+	want.Bootstrap.DefaultConnect = "tcp://%h.net.default.svc.cluster.local:%p"
+	want.Bootstrap.Hosts = []struct{ Host string }{{"lmp-0-0-0"}, {"lmp-w-0-[0-1]"}}
+	want.Qmanager.Policy = "easy"
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the configuration is another (-want +got):\n%s", diff)
+	}
+}
+
+func TestTOMLOfTheUser(t *testing.T) {
+	mc := fixture.MiniCluster("lmp").Spec(func(s *v1alpha2.MiniClusterSpec) { s.Flux.BrokerConfig = "[mine]\na = '$x'\n" }).Defaulted()
+	if got := TOML(mc); got != "[mine]\na = '$x'\n" {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestR(t *testing.T) {
+	cases := map[string]struct {
+		mc   *v1alpha2.MiniCluster
+		want string
+	}{
+		"cores of the limit": {
+			fixture.MiniCluster("lmp").Size(4).CPU("8").Defaulted(),
+			`{"version":1,"execution":{"R_lite":[{"rank":"0-3","children":{"core":"0-7"}}],"nodelist":["lmp-0-0-0","lmp-w-0-[0-2]"],"starttime":0,"expiration":0}}`,
+		},
+		"GPUs of either kind": {
+			fixture.MiniCluster("lmp").CPU("4").Limit("nvidia.com/gpu", "2").Defaulted(),
+			`{"version":1,"execution":{"R_lite":[{"rank":"0","children":{"core":"0-3","gpu":"0-1"}}],"nodelist":["lmp-0-0-0"],"starttime":0,"expiration":0}}`,
+		},
+		"part of a core is one core, parts of several are rounded down": {
+			fixture.MiniCluster("lmp").CPU("500m").Defaulted(),
+			`{"version":1,"execution":{"R_lite":[{"rank":"0","children":{"core":"0"}}],"nodelist":["lmp-0-0-0"],"starttime":0,"expiration":0}}`,
+		},
+		"unknown without a limit or a request": {fixture.MiniCluster("lmp").Defaulted(), ""},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got, err := R(tc.mc)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tc.want != "" && !json.Valid([]byte(tc.want)) {
+				t.Fatal("the expectation is no JSON")
+			}
+			if got != tc.want {
+				t.Errorf("got  %s\nwant %s", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestCertificate(t *testing.T) {
+	text, err := Certificate("lmp", bytes.NewReader(bytes.Repeat([]byte{7}, 1000)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := regexp.MustCompile(`(?m)^    (public|secret)-key = "(.{40})"$`).FindAllStringSubmatch(text, -1)
+	if len(keys) != 2 || !strings.Contains(text, "\nmetadata\n    name = \"lmp\"\ncurve\n") {
+		t.Fatalf("it is no certificate:\n%s", text)
+	}
+	secret, err := ecdh.X25519().NewPrivateKey(fromZ85(t, keys[1][2]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(secret.PublicKey().Bytes(), fromZ85(t, keys[0][2])) {
+		t.Error("the public key is not that of the secret key")
+	}
+}
+
+// The example of ZeroMQ RFC 32.
+func TestZ85(t *testing.T) {
+	if got := z85([]byte{0x86, 0x4F, 0xD2, 0x6F, 0xB5, 0x59, 0xF7, 0x5B}); got != "HelloWorld" {
+		t.Errorf("got %q, want HelloWorld", got)
+	}
+}
+
+func fromZ85(t *testing.T, text string) []byte {
+	t.Helper()
+	var out []byte
+	for ; text != ""; text = text[5:] {
+		value := uint32(0)
+		for i := range 5 {
+			value = value*85 + uint32(strings.IndexByte(z85Digits, text[i]))
+		}
+		out = append(out, byte(value>>24), byte(value>>16), byte(value>>8), byte(value))
+	}
+	return out
+}
+
+// nasty is text that a shell would like to interpret.
+const nasty = `it's "quoted" $HOME $(id) ` + "`id`" + ` \ && | ; # ünïcode 日本
+and a second line	with a tab'`
+
+func TestSettingsArriveUnchanged(t *testing.T) {
+	mc := fixture.MiniCluster("lmp").Size(4).MinSize(2).Tasks(0).Spec(func(s *v1alpha2.MiniClusterSpec) {
+		s.Flux.OptionFlags = nasty
+		s.Flux.Wrap = "'"
+		s.Flux.SubmitCommand = ""
+		s.Elastic.QuorumTimeout = &metav1.Duration{Duration: 90 * time.Second}
+	}).Defaulted()
+	files, err := Files(mc, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"OPTION_FLAGS": nasty, "WRAP": "'", "SUBMIT": "flux submit", "SIZE": "4", "MIN_SIZE": "2", "TASKS_AT_SIZE": "0",
+		"QUORUM_TIMEOUT": "90", "ATTEMPT": "3", "CONNECT_TIMEOUT": "", "LEAD_HOST": "lmp-0-0-0", "MODE": "submit",
+	} {
+		if got := ParseSettings(files)[name]; got != want {
+			t.Errorf("%s is read back as %q, want %q", name, got, want)
+		}
+		if got := bash(t, files, `printf %s "$`+name+`"`); got != want {
+			t.Errorf("%s is %q in the shell, want %q", name, got, want)
+		}
+	}
+}
+
+// bash runs a script after the settings, in a directory with the files.
+func bash(t *testing.T, files map[string]string, script string, environment ...string) string {
+	t.Helper()
+	dir := writeFiles(t, files)
+	cmd := exec.Command("bash", "-s")
+	cmd.Stdin = strings.NewReader(`. "$FLUX_OPERATOR_DIR/settings.sh"` + "\n" + script)
+	cmd.Env = append(append(os.Environ(), "FLUX_OPERATOR_DIR="+dir), environment...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return string(out)
+}
+
+func writeFiles(t *testing.T, files map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+func FuzzSettings(f *testing.F) {
+	f.Add("x", "y")
+	f.Add("'", "a'b\n'='c")
+	f.Fuzz(func(t *testing.T, a, b string) {
+		files := map[string]string{"settings.sh": assignments("", map[string]string{"A": a, "B": b})}
+		got := ParseSettings(files)
+		if got["A"] != a || got["B"] != b {
+			t.Errorf("%q and %q are read back as %q", a, b, got)
+		}
+	})
+}
+
+func TestModes(t *testing.T) {
+	cases := map[string]struct {
+		change func(*v1alpha2.MiniClusterSpec)
+		want   string
+	}{
+		"a command is submitted":            {func(*v1alpha2.MiniClusterSpec) {}, "submit"},
+		"a launcher is run":                 {func(s *v1alpha2.MiniClusterSpec) { s.Containers[0].Launcher = true }, "launcher"},
+		"without a command Flux stays up":   {func(s *v1alpha2.MiniClusterSpec) { s.Containers[0].Command = " \n" }, "interactive"},
+		"so it does when it is interactive": {func(s *v1alpha2.MiniClusterSpec) { s.Interactive = true }, "interactive"},
+		"a script is a command": {func(s *v1alpha2.MiniClusterSpec) {
+			s.Containers[0].Command, s.Containers[0].Commands.Script = "", "echo 1\necho 2"
+		}, "submit"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			files, err := Files(fixture.MiniCluster("lmp").Spec(tc.change).Defaulted(), 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := ParseSettings(files)["MODE"]; got != tc.want {
+				t.Errorf("got %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+// The shell and Go compute the same sizes and tasks.
+func TestSizesInShellAndGo(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	var script, want strings.Builder
+	script.WriteString(`. "$FLUX_OPERATOR_DIR/sizes.sh"` + "\n")
+	for range 1500 {
+		s := elastic.Sizing{
+			Min: 1 + random.IntN(9), Operator: []elastic.Operator{elastic.Add, elastic.Multiply, elastic.Power}[random.IntN(3)],
+			Operand: 1 + random.IntN(4),
+			Tasks: elastic.Tasks{
+				AtSize: random.IntN(600), Fixed: random.IntN(5) == 0, MultipleOf: 1 + random.IntN(12),
+				Constraint: []elastic.Constraint{elastic.AnyNumber, elastic.PowerOfTwo, elastic.Cube, elastic.MultipleOf}[random.IntN(4)],
+			},
+		}
+		s.Size = s.Min + random.IntN(60)
+		limit := random.IntN(s.Size + 5)
+		scaling := v1alpha2.TasksPerNode
+		if s.Tasks.Fixed {
+			scaling = v1alpha2.TasksFixed
+		}
+		fmt.Fprintf(&script, "SIZE=%d MIN_SIZE=%d OPERATOR='%s' OPERAND=%d TASKS_AT_SIZE=%d SCALING=%s CONSTRAINT=%s MULTIPLE_OF=%d\n",
+			s.Size, s.Min, s.Operator, s.Operand, s.Tasks.AtSize, scaling, s.Tasks.Constraint, s.Tasks.MultipleOf)
+		fmt.Fprintf(&script, "set_largest %d; set_tasks %d; echo $nodes $tasks\n", limit, limit)
+		fmt.Fprintln(&want, s.LargestWithin(limit), s.TasksAt(limit))
+	}
+	files, err := Files(fixture.MiniCluster("lmp").Defaulted(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want.String(), bash(t, files, script.String())); diff != "" {
+		t.Errorf("the shell computes otherwise (-Go +shell):\n%s", diff)
+	}
+}
+
+// fakeFlux answers what lead.sh asks, and runs the command of a submission once.
+const fakeFlux = `#!/bin/bash
+case $1 in
+resource) echo "$ONLINE" ;;
+*)
+	printf '<%s>' "$@"; echo
+	bash "${@: -1}"
+	;;
+esac
+`
+
+func TestLead(t *testing.T) {
+	cases := map[string]struct {
+		change         func(*v1alpha2.MiniClusterSpec)
+		quorum, online string
+		want           string // FILES stands for the directory of the files
+		code           int
+	}{
+		"the command is submitted with all brokers and tasks, and arrives unchanged": {
+			quorum: "4", online: "4",
+			change: func(s *v1alpha2.MiniClusterSpec) {
+				s.Containers[0].Command = `echo "a  b" 'c$x' $FLUX_MINICLUSTER_NODES/$FLUX_MINICLUSTER_SIZE $FLUX_MINICLUSTER_TASKS | cat && exit 7 # ü`
+			},
+			want: "<submit><-N><4><-n><32><--quiet><--watch></bin/bash><FILES/command.sh>\na  b c$x 4/4 32\n", code: 7,
+		},
+		"with those that the quorum asks for, though more are up": {
+			quorum: "3", online: "4",
+			want: "<submit><-N><3><-n><24><--quiet><--watch></bin/bash><FILES/command.sh>\nran\n",
+		},
+		"after its own timeout with an allowed size": {
+			quorum: "4", online: "3",
+			change: func(s *v1alpha2.MiniClusterSpec) { s.Elastic.Sizes = &v1alpha2.Sizes{Operator: "*", Operand: 2} },
+			want:   "<submit><-N><2><-n><16><--quiet><--watch></bin/bash><FILES/command.sh>\nran\n",
+		},
+		"tasks: 0 leaves their number to Flux": {
+			quorum: "4", online: "4", change: func(s *v1alpha2.MiniClusterSpec) { s.Tasks = new(int32) },
+			want: "<submit><-N><4><--quiet><--watch></bin/bash><FILES/command.sh>\nran\n",
+		},
+		"fewer tasks than brokers are not tied to brokers": {
+			quorum: "4", online: "4", change: func(s *v1alpha2.MiniClusterSpec) { s.Tasks = new(int32(2)) },
+			want: "<submit><-n><2><--quiet><--watch></bin/bash><FILES/command.sh>\nran\n",
+		},
+		"options, prefix and submission are shell": {
+			quorum: "4", online: "4",
+			change: func(s *v1alpha2.MiniClusterSpec) {
+				s.Containers[0].Commands.Prefix = `env PREFIX="p q"`
+				s.Containers[0].Command = `echo "$PREFIX"`
+				s.Flux.SubmitCommand, s.Flux.OptionFlags = "flux run", `-o "mpi=a b" --env=X='$y'`
+				s.Logging.Debug = true
+			},
+			want: "<run><-N><4><-n><32><-vvv><-o><mpi=a b><--env=X=$y><--quiet></bin/bash><FILES/command.sh>\np q\n",
+		},
+		"a launcher runs once, itself": {
+			quorum: "2", online: "2",
+			change: func(s *v1alpha2.MiniClusterSpec) {
+				s.Containers[0].Launcher, s.Containers[0].Command = true, "echo on $FLUX_MINICLUSTER_NODES; exit 5"
+			},
+			want: "on 2\n", code: 5,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			mc := fixture.MiniCluster("lmp").Size(4).MinSize(2).Tasks(32).Command("echo ran").Spec(func(s *v1alpha2.MiniClusterSpec) {
+				s.Logging.Quiet = true
+				s.Elastic.QuorumTimeout = &metav1.Duration{Duration: time.Millisecond}
+				if tc.change != nil {
+					tc.change(s)
+				}
+			}).Defaulted()
+			files, err := Files(mc, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			files["quorum"], files["flux"] = tc.quorum, fakeFlux
+			dir := writeFiles(t, files)
+			cmd := exec.Command("bash", filepath.Join(dir, "lead.sh"))
+			cmd.Env = append(os.Environ(), "FLUX_OPERATOR_DIR="+dir, "ONLINE="+tc.online, "PATH="+dir+":"+os.Getenv("PATH"))
+			out, err := cmd.CombinedOutput()
+			if code := cmd.ProcessState.ExitCode(); code != tc.code {
+				t.Errorf("exit code %d (%v), want %d", code, err, tc.code)
+			}
+			if diff := cmp.Diff(strings.ReplaceAll(tc.want, "FILES", dir), string(out)); diff != "" {
+				t.Errorf("it ran something else (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// No secret, and no file that the scripts do not expect.
+func TestFiles(t *testing.T) {
+	mc := fixture.MiniCluster("lmp").CPU("8").Spec(func(s *v1alpha2.MiniClusterSpec) {
+		s.Containers[0].Commands = v1alpha2.Commands{Init: "a", Pre: "b", BrokerPre: "c", WorkerPre: "d", Post: "e"}
+		s.Flux.CurveCert = "the secret"
+		s.Flux.Environment = map[string]string{"X": "it's"}
+	}).Defaulted()
+	files, err := Files(mc, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{
+		"R", "broker.toml", "command.sh", "flux-init.sh", "hook-broker-pre.sh", "hook-init.sh", "hook-post.sh", "hook-pre.sh",
+		"hook-worker-pre.sh", "hostlist", "lead.sh", "settings.sh", "sizes.sh", "view-environment.sh", "wait-0.sh",
+	} {
+		if _, ok := files[name]; !ok {
+			t.Errorf("%s is missing", name)
+		}
+	}
+	if len(files) != 15 {
+		t.Errorf("there are %d files, want 15", len(files))
+	}
+	if files["view-environment.sh"] != `export X='it'\''s'`+"\n" {
+		t.Errorf("view-environment.sh is %q", files["view-environment.sh"])
+	}
+	for name, text := range files {
+		if strings.Contains(text, "the secret") {
+			t.Errorf("%s holds the certificate", name)
+		}
+	}
+}

@@ -1,0 +1,474 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package jobset
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"k8s.io/apimachinery/pkg/util/validation"
+	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/fixture"
+)
+
+func jobSetOf(t *testing.T, mc *v1alpha2.MiniCluster) *jobsetapi.JobSet {
+	t.Helper()
+	set, err := JobSet(mc, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+func TestJobSet(t *testing.T) {
+	cases := map[string]struct {
+		mc   *v1alpha2.MiniCluster
+		want string // name: pods, backoff limit
+	}{
+		"one broker has no followers":             {fixture.MiniCluster("lmp").Defaulted(), "0: 1 pods, 0 retries"},
+		"lead and followers":                      {fixture.MiniCluster("lmp").Size(4).Defaulted(), "0: 1 pods, 0 retries; w: 3 pods, 100 retries"},
+		"pods for all that there can be":          {fixture.MiniCluster("lmp").Size(2).MaxSize(8).Defaulted(), "0: 1 pods, 0 retries; w: 7 pods, 100 retries"},
+		"the lead is tried as often as one likes": {fixture.MiniCluster("lmp").Spec(func(s *v1alpha2.MiniClusterSpec) { s.BackoffLimit = 3 }).Defaulted(), "0: 1 pods, 3 retries"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			set := jobSetOf(t, tc.mc)
+			var got []string
+			for _, job := range set.Spec.ReplicatedJobs {
+				spec := job.Template.Spec
+				if *spec.Completions != *spec.Parallelism || *spec.CompletionMode != batchv1.IndexedCompletion || job.Replicas != 1 {
+					t.Errorf("job %s: %d completions, %d parallel, %s, %d replicas", job.Name, *spec.Completions, *spec.Parallelism, *spec.CompletionMode, job.Replicas)
+				}
+				if gates := spec.Template.Spec.SchedulingGates; len(gates) != 1 || gates[0].Name != v1alpha2.PlacementGate {
+					t.Errorf("job %s: gates %v", job.Name, gates)
+				}
+				got = append(got, fmt.Sprintf("%s: %d pods, %d retries", job.Name, *spec.Parallelism, *spec.BackoffLimit))
+			}
+			if text := strings.Join(got, "; "); text != tc.want {
+				t.Errorf("got %s, want %s", text, tc.want)
+			}
+			if targets := set.Spec.SuccessPolicy.TargetReplicatedJobs; !slices.Equal(targets, []string{"0"}) {
+				t.Errorf("success is that of %v", targets)
+			}
+			if Attempt(set) != 2 || !metav1.IsControlledBy(set, tc.mc) {
+				t.Errorf("attempt %d, owners %v", Attempt(set), set.OwnerReferences)
+			}
+		})
+	}
+}
+
+// Whatever the size, the longest names that the schema lets through make pod names
+// of 63 characters at most.
+func TestNamesFit(t *testing.T) {
+	for _, size := range []int32{1, 2, 9, 10, 11, 12, 99, 100, 101, 102, 1000, 99999, 100000} {
+		name := strings.Repeat("n", 52-len(fmt.Sprint(size)))
+		longest := fmt.Sprintf("%s-%s-0-%d-abcde", name, v1alpha2.LeadJob, 0)
+		if size > 1 {
+			longest = fmt.Sprintf("%s-%s-0-%d-abcde", name, v1alpha2.WorkersJob, size-2)
+		}
+		if problems := validation.IsDNS1035Label(longest); len(problems) > 0 {
+			t.Errorf("size %d: %s (%d characters): %v", size, longest, len(longest), problems)
+		}
+	}
+}
+
+func TestRestartPolicy(t *testing.T) {
+	never := jobSetOf(t, fixture.MiniCluster("lmp").Defaulted()).Spec.ReplicatedJobs[0].Template.Spec
+	if never.Template.Spec.RestartPolicy != corev1.RestartPolicyNever || never.PodFailurePolicy == nil {
+		t.Errorf("by default: %s, %v", never.Template.Spec.RestartPolicy, never.PodFailurePolicy)
+	}
+	mc := fixture.MiniCluster("lmp").Spec(func(s *v1alpha2.MiniClusterSpec) { s.Pod.RestartPolicy = corev1.RestartPolicyOnFailure }).Defaulted()
+	onFailure := jobSetOf(t, mc).Spec.ReplicatedJobs[0].Template.Spec
+	// Jobs refuse a podFailurePolicy with any other restart policy than Never.
+	if onFailure.Template.Spec.RestartPolicy != corev1.RestartPolicyOnFailure || onFailure.PodFailurePolicy != nil {
+		t.Errorf("with OnFailure: %s, %v", onFailure.Template.Spec.RestartPolicy, onFailure.PodFailurePolicy)
+	}
+}
+
+// What a user writes about pods and containers is in the pods.
+func TestPodTemplate(t *testing.T) {
+	mc := fixture.MiniCluster("lmp").CPU("8").Spec(func(s *v1alpha2.MiniClusterSpec) {
+		s.PriorityClassName = "high"
+		s.ShareProcessNamespace = true
+		s.Network.HeadlessName = "net"
+		s.Flux.Container.ImagePullSecret = "b"
+		s.Pod = v1alpha2.PodSpec{
+			Annotations: map[string]string{"a": "1"}, Labels: map[string]string{"l": "1", "app": "mine"},
+			ServiceAccountName: "sa", RuntimeClassName: "rc", SchedulerName: "sn", NodeSelector: map[string]string{"n": "1"},
+			NodeAffinity: map[string][]string{"z": {"1", "2"}}, DNSPolicy: corev1.DNSDefault, HostIPC: true, HostPID: true,
+			Tolerations:     []v1alpha2.Toleration{{Key: "gpu", Operator: "Exists", Effect: "NoSchedule"}},
+			SecurityContext: &corev1.PodSecurityContext{RunAsUser: new(int64(5))},
+		}
+		c := &s.Containers[0]
+		c.Image, c.WorkingDir, c.ImagePullPolicy, c.ImagePullSecret = "img", "/w", corev1.PullNever, "a"
+		c.Environment = map[string]string{"B": "2", "A": "1"}
+		c.Secrets = map[string]v1alpha2.Secret{"S": {Name: "n", Key: "k"}}
+		c.Ports = []int32{80}
+		c.LifeCycle.PreStopExec = "sync; sync"
+		c.SecurityContext = &corev1.SecurityContext{Privileged: new(true)}
+	}).Defaulted()
+	template, err := podTemplate(mc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := template.Spec
+	flux := spec.Containers[0]
+	env := map[string]string{}
+	for _, v := range flux.Env {
+		env[v.Name] = v.Value
+		if v.ValueFrom != nil {
+			env[v.Name] = v.ValueFrom.SecretKeyRef.Name + "/" + v.ValueFrom.SecretKeyRef.Key
+		}
+	}
+	got := map[string]any{
+		"annotations": template.Annotations, "label l": template.Labels["l"], "label app": template.Labels["app"],
+		"label hpa-selector": template.Labels["hpa-selector"], "label namespace": template.Labels["namespace"],
+		"label of the MiniCluster": template.Labels[v1alpha2.MiniClusterLabel], "label of its UID": template.Labels[v1alpha2.UIDLabel],
+		"priority class": spec.PriorityClassName, "shared": *spec.ShareProcessNamespace, "subdomain": spec.Subdomain,
+		"service account": spec.ServiceAccountName, "token": *spec.AutomountServiceAccountToken,
+		"runtime class": *spec.RuntimeClassName, "scheduler": spec.SchedulerName,
+		"selector": spec.NodeSelector, "dns": spec.DNSPolicy, "ipc": spec.HostIPC, "pid": spec.HostPID,
+		"affinity":    spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchExpressions[0],
+		"tolerations": spec.Tolerations, "user": *spec.SecurityContext.RunAsUser,
+		"pull secrets": spec.ImagePullSecrets,
+		"container":    flux.Name, "image": flux.Image, "working dir": flux.WorkingDir, "pull": flux.ImagePullPolicy, "env": env,
+		"port": flux.Ports[0].ContainerPort, "pre stop": flux.Lifecycle.PreStop.Exec.Command, "privileged": *flux.SecurityContext.Privileged,
+		"cpu": flux.Resources.Limits.Cpu().String(), "command": flux.Command, "init command": spec.InitContainers[0].Command,
+	}
+	want := map[string]any{
+		"annotations": map[string]string{"a": "1"}, "label l": "1", "label app": "flux-operator",
+		"label hpa-selector": "lmp", "label namespace": "default",
+		"label of the MiniCluster": "lmp", "label of its UID": "uid-lmp",
+		"priority class": "high", "shared": true, "subdomain": "net",
+		"service account": "sa", "token": false, "runtime class": "rc", "scheduler": "sn",
+		"selector": map[string]string{"n": "1"}, "dns": corev1.DNSDefault, "ipc": true, "pid": true,
+		"affinity":     corev1.NodeSelectorRequirement{Key: "z", Operator: corev1.NodeSelectorOpIn, Values: []string{"1", "2"}},
+		"tolerations":  []corev1.Toleration{{Key: "gpu", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}},
+		"user":         int64(5),
+		"pull secrets": []corev1.LocalObjectReference{{Name: "a"}, {Name: "b"}},
+		"container":    "lmp", "image": "img", "working dir": "/w", "pull": corev1.PullNever, "env": map[string]string{"A": "1", "B": "2", "S": "n/k"},
+		"port": int32(80), "pre stop": []string{"/bin/sh", "-c", "sync; sync"}, "privileged": true,
+		"cpu": "8", "command": []string{"/bin/bash", "/flux_operator/wait-0.sh"}, "init command": []string{"/bin/bash", "/flux_operator/flux-init.sh"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the pod is another (-want +got):\n%s", diff)
+	}
+}
+
+func TestPodResourcesAreForAContainerWithoutItsOwn(t *testing.T) {
+	four := corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")}
+	podResources := func(s *v1alpha2.MiniClusterSpec) { s.Pod.Resources = four }
+	for name, tc := range map[string]struct {
+		mc   *v1alpha2.MiniCluster
+		want string
+	}{
+		"without":  {fixture.MiniCluster("lmp").Spec(podResources).Defaulted(), "4"},
+		"with own": {fixture.MiniCluster("lmp").CPU("8").Spec(podResources).Defaulted(), "8"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod, err := Pod(tc.mc)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := pod.Spec.Containers[0].Resources.Limits.Cpu().String(); got != tc.want {
+				t.Errorf("got %s CPUs, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestSidecarsAreNative(t *testing.T) {
+	mc := fixture.MiniCluster("lmp").Spec(func(s *v1alpha2.MiniClusterSpec) {
+		s.Containers[0].RunFlux = true
+		s.Containers = append(s.Containers, v1alpha2.MiniClusterContainer{Name: "web", Image: "nginx", NoWrapEntrypoint: true, Ports: []int32{80}})
+	}).Defaulted()
+	template, err := podTemplate(mc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(template.Spec.Containers) != 1 || len(template.Spec.InitContainers) != 2 {
+		t.Fatalf("%d containers and %d init containers", len(template.Spec.Containers), len(template.Spec.InitContainers))
+	}
+	web := template.Spec.InitContainers[1]
+	if web.Name != "web" || web.Command != nil || *web.RestartPolicy != corev1.ContainerRestartPolicyAlways {
+		t.Errorf("the sidecar is %+v", web)
+	}
+	var names []string
+	for _, service := range services(mc, 1) {
+		names = append(names, service.Name)
+	}
+	if !slices.Equal(names, []string{"lmp", "web"}) {
+		t.Errorf("the services are %v", names)
+	}
+}
+
+func TestVolumes(t *testing.T) {
+	cases := map[string]struct {
+		volume v1alpha2.ContainerVolume
+		mount  string
+		source string // JSON
+	}{
+		"no source is an empty directory":          {v1alpha2.ContainerVolume{Path: "/data"}, "/data", `{"emptyDir":{}}`},
+		"an empty directory is at /dev/shm":        {v1alpha2.ContainerVolume{EmptyDir: true, EmptyDirMedium: "memory"}, "/dev/shm", `{"emptyDir":{"medium":"Memory"}}`},
+		"unless it has a path":                     {v1alpha2.ContainerVolume{EmptyDir: true, Path: "/tmp/x", EmptyDirSizeLimit: "64Gi"}, "/tmp/x", `{"emptyDir":{"sizeLimit":"64Gi"}}`},
+		"host path":                                {v1alpha2.ContainerVolume{HostPath: "/h", Path: "/p"}, "/p", `{"hostPath":{"path":"/h","type":"Directory"}}`},
+		"claim":                                    {v1alpha2.ContainerVolume{ClaimName: "c", Path: "/p", ReadOnly: true}, "/p", `{"persistentVolumeClaim":{"claimName":"c","readOnly":true}}`},
+		"config map, whatever the volume's name":   {v1alpha2.ContainerVolume{ConfigMapName: "cm", Path: "/p", Items: map[string]string{"b": "2", "a": "1"}}, "/p", `{"configMap":{"name":"cm","items":[{"key":"a","path":"1"},{"key":"b","path":"2"}]}}`},
+		"secret":                                   {v1alpha2.ContainerVolume{SecretName: "s", Path: "/p"}, "/p", `{"secret":{"secretName":"s"}}`},
+		"CSI":                                      {v1alpha2.ContainerVolume{CSIDriver: "d", Path: "/p", CSIDriverAttributes: map[string]string{"k": "v"}}, "/p", `{"csi":{"driver":"d","readOnly":false,"volumeAttributes":{"k":"v"}}}`},
+		"of several sources the first is taken":    {v1alpha2.ContainerVolume{SecretName: "s", HostPath: "/h", Path: "/p"}, "/p", `{"secret":{"secretName":"s"}}`},
+		"without a path it is where its name says": {v1alpha2.ContainerVolume{ConfigMapName: "cm"}, "/vol", `{"configMap":{"name":"cm"}}`},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			mc := fixture.MiniCluster("lmp").Spec(func(s *v1alpha2.MiniClusterSpec) {
+				s.Containers[0].Volumes = map[string]v1alpha2.ContainerVolume{"vol": tc.volume}
+			}).Defaulted()
+			template, err := podTemplate(mc)
+			if err != nil {
+				t.Fatal(err)
+			}
+			i := slices.IndexFunc(template.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == "vol" })
+			source, err := json.Marshal(template.Spec.Volumes[i].VolumeSource)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(source) != tc.source {
+				t.Errorf("got source %s, want %s", source, tc.source)
+			}
+			mounts := template.Spec.Containers[0].VolumeMounts
+			i = slices.IndexFunc(mounts, func(m corev1.VolumeMount) bool { return m.Name == "vol" })
+			if mounts[i].MountPath != tc.mount || mounts[i].ReadOnly != tc.volume.ReadOnly {
+				t.Errorf("mounted at %s (read-only %v), want %s", mounts[i].MountPath, mounts[i].ReadOnly, tc.mount)
+			}
+		})
+	}
+}
+
+func TestVolumesThatAreRefused(t *testing.T) {
+	cases := map[string][]v1alpha2.MiniClusterContainer{
+		"a size that is none":                {{Volumes: map[string]v1alpha2.ContainerVolume{"v": {EmptyDir: true, EmptyDirSizeLimit: "1e"}}}},
+		"one name for two different volumes": {{RunFlux: true, Volumes: map[string]v1alpha2.ContainerVolume{"v": {SecretName: "a"}}}, {Name: "x", Volumes: map[string]v1alpha2.ContainerVolume{"v": {SecretName: "b"}}}},
+	}
+	for name, containers := range cases {
+		t.Run(name, func(t *testing.T) {
+			mc := fixture.MiniCluster("lmp").Spec(func(s *v1alpha2.MiniClusterSpec) { s.Containers = containers }).Defaulted()
+			if _, err := JobSet(mc, 1); err == nil {
+				t.Error("it was taken")
+			}
+		})
+	}
+}
+
+// Mounts stay in their container.
+func TestMountsOfContainers(t *testing.T) {
+	mc := fixture.MiniCluster("lmp").Spec(func(s *v1alpha2.MiniClusterSpec) {
+		s.Containers[0].RunFlux = true
+		s.Containers[0].Volumes = map[string]v1alpha2.ContainerVolume{"a": {Path: "/a"}, "both": {Path: "/one"}}
+		s.Containers = append(s.Containers, v1alpha2.MiniClusterContainer{Name: "x", Volumes: map[string]v1alpha2.ContainerVolume{"b": {Path: "/b"}, "both": {Path: "/two"}}})
+	}).Defaulted()
+	template, err := podTemplate(mc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	paths := func(c corev1.Container) string {
+		var out []string
+		for _, m := range c.VolumeMounts {
+			if strings.HasPrefix(m.Name, "a") || strings.HasPrefix(m.Name, "b") {
+				out = append(out, m.MountPath)
+			}
+		}
+		return strings.Join(out, " ")
+	}
+	if got := paths(template.Spec.Containers[0]); got != "/a /one" {
+		t.Errorf("the Flux container mounts %s", got)
+	}
+	if got := paths(template.Spec.InitContainers[1]); got != "/b /two" {
+		t.Errorf("the other container mounts %s", got)
+	}
+}
+
+func TestObjects(t *testing.T) {
+	made := 0
+	certificate := func() (string, error) { made++; return "a new one", nil }
+	for name, tc := range map[string]struct {
+		own, want string
+		made      int
+	}{
+		"a certificate is made":   {"", "a new one", 1},
+		"unless the user has one": {"my own", "my own", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			made = 0
+			mc := fixture.MiniCluster("lmp").Size(2).Spec(func(s *v1alpha2.MiniClusterSpec) { s.Flux.CurveCert = tc.own }).Defaulted()
+			objects, err := Objects(mc, 1, certificate)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var kinds []string
+			for _, object := range objects {
+				kinds = append(kinds, object.GetObjectKind().GroupVersionKind().Kind+" "+object.GetName())
+				if object.GetNamespace() != "default" || !metav1.IsControlledBy(object, mc) || object.GetLabels()[v1alpha2.MiniClusterLabel] != "lmp" {
+					t.Errorf("%s is in %q, of %v, labelled %v", object.GetName(), object.GetNamespace(), object.GetOwnerReferences(), object.GetLabels())
+				}
+			}
+			want := []string{"Secret lmp-curve", "ConfigMap lmp-entrypoint", "Service lmp", "JobSet lmp"}
+			if !slices.Equal(kinds, want) {
+				t.Errorf("got %v, want %v, the JobSet last", kinds, want)
+			}
+			if got := string(objects[0].(*corev1.Secret).Data["curve.cert"]); got != tc.want || made != tc.made {
+				t.Errorf("the certificate is %q, %d were made", got, made)
+			}
+		})
+	}
+}
+
+func TestServiceOfTheLeadAlone(t *testing.T) {
+	mc := fixture.MiniCluster("lmp").Spec(func(s *v1alpha2.MiniClusterSpec) { s.Flux.MinimalService = true }).Defaulted()
+	want := map[string]string{v1alpha2.MiniClusterLabel: "lmp", jobsetapi.ReplicatedJobNameKey: "0"}
+	if got := services(mc, 1)[0].Spec.Selector; !maps.Equal(got, want) {
+		t.Errorf("it selects %v, want %v", got, want)
+	}
+}
+
+// patched is a pod after the API server has applied a strategic merge patch.
+func patched(t *testing.T, pod *corev1.Pod, patch []byte) *corev1.Pod {
+	t.Helper()
+	before, err := json.Marshal(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err := strategicpatch.StrategicMergePatch(before, patch, &corev1.Pod{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := &corev1.Pod{}
+	if err := json.Unmarshal(after, out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestPlacePatch(t *testing.T) {
+	pod := fixture.BrokerPod("lmp", 2).Annotation("mine", "1").Spec(func(s *corev1.PodSpec) {
+		s.SchedulingGates = append(s.SchedulingGates, corev1.PodSchedulingGate{Name: "example.com/mine"})
+		s.Affinity = affinity(map[string][]string{"zone": {"a"}})
+	}).Obj()
+	patch, err := PlacePatch(pod, "node-7", 2, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := patched(t, pod, patch)
+	if IsGated(got) || len(got.Spec.SchedulingGates) != 1 {
+		t.Errorf("its gates are %v: others' have to stay", got.Spec.SchedulingGates)
+	}
+	if node := PinnedNode(got); node != "node-7" {
+		t.Errorf("it is pinned to %q", node)
+	}
+	terms := got.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	if len(terms) != 1 || len(terms[0].MatchExpressions) != 1 {
+		t.Errorf("its own affinity is %v", terms)
+	}
+	if got.Labels[v1alpha2.RankLabel] != "2" || got.Annotations["mine"] != "1" || got.Annotations[v1alpha2.QuorumAnnotation] != "" {
+		t.Errorf("labels %v, annotations %v", got.Labels, got.Annotations)
+	}
+}
+
+func TestPlacePatchOfTheLead(t *testing.T) {
+	lead := fixture.BrokerPod("lmp", 0).Obj()
+	patch, err := PlacePatch(lead, "node-7", 0, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := patched(t, lead, patch)
+	if quorum, err := Quorum(got); err != nil || quorum != 4 || PinnedNode(got) != "node-7" {
+		t.Errorf("quorum %d (%v), pinned to %q", quorum, err, PinnedNode(got))
+	}
+	patch, err = QuorumPatch(got, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if quorum, err := Quorum(patched(t, got, patch)); err != nil || quorum != 3 {
+		t.Errorf("quorum %d (%v) after it was lowered to 3", quorum, err)
+	}
+}
+
+func TestRank(t *testing.T) {
+	for rank := range 3 {
+		if got, ok := Rank(fixture.BrokerPod("lmp", rank).Obj()); !ok || got != rank {
+			t.Errorf("the pod of rank %d has rank %d, %v", rank, got, ok)
+		}
+	}
+	for name, pod := range map[string]*corev1.Pod{
+		"a pod of somebody else":   fixture.Pod("x").Obj(),
+		"a pod of another JobSet":  fixture.BrokerPod("lmp", 1).Label(jobsetapi.ReplicatedJobNameKey, "other").Obj(),
+		"a follower without index": fixture.BrokerPod("lmp", 1).Label(batchv1.JobCompletionIndexAnnotation, "x").Obj(),
+	} {
+		if rank, ok := Rank(pod); ok {
+			t.Errorf("%s has rank %d", name, rank)
+		}
+	}
+}
+
+func TestPinnedNode(t *testing.T) {
+	for name, tc := range map[string]struct {
+		pod  *corev1.Pod
+		want string
+	}{
+		"gated":                   {fixture.BrokerPod("lmp", 0).Obj(), ""},
+		"pinned":                  {fixture.BrokerPod("lmp", 0).Pinned("a").Obj(), "a"},
+		"bound":                   {fixture.BrokerPod("lmp", 0).On("a").Obj(), "a"},
+		"of somebody else, bound": {fixture.Pod("x").On("b").Obj(), "b"},
+		"with another affinity":   {fixture.Pod("x").Spec(func(s *corev1.PodSpec) { s.Affinity = affinity(map[string][]string{"zone": {"a"}}) }).Obj(), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := PinnedNode(tc.pod); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestUnsupported(t *testing.T) {
+	sidecar := func(c v1alpha2.MiniClusterContainer) func(*v1alpha2.MiniClusterSpec) {
+		return func(s *v1alpha2.MiniClusterSpec) {
+			s.Containers[0].RunFlux = true
+			c.Name = "side"
+			s.Containers = append(s.Containers, c)
+		}
+	}
+	cases := map[string]struct {
+		change func(*v1alpha2.MiniClusterSpec)
+		want   string // in the message; "" if it is supported
+	}{
+		"a command":           {func(*v1alpha2.MiniClusterSpec) {}, ""},
+		"services":            {func(s *v1alpha2.MiniClusterSpec) { s.Services = s.Containers }, "spec.services"},
+		"bursting":            {func(s *v1alpha2.MiniClusterSpec) { s.Flux.Bursting.Hostlist = "a" }, "spec.flux.bursting"},
+		"a batch":             {func(s *v1alpha2.MiniClusterSpec) { s.Containers[0].Batch = true }, "batch"},
+		"a wrapped sidecar":   {sidecar(v1alpha2.MiniClusterContainer{Command: "x"}), `container "side"`},
+		"a sidecar's hooks":   {sidecar(v1alpha2.MiniClusterContainer{Commands: v1alpha2.Commands{ServicePre: "x"}}), `container "side"`},
+		"an unwrapped one":    {sidecar(v1alpha2.MiniClusterContainer{Command: "x", NoWrapEntrypoint: true}), ""},
+		"one without command": {sidecar(v1alpha2.MiniClusterContainer{}), ""},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := Unsupported(fixture.MiniCluster("lmp").Spec(tc.change).Defaulted())
+			if (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
+				t.Errorf("got %q, want it to say %q", got, tc.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,351 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/fixture"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
+)
+
+// free are the nodes that have 8 CPUs left.
+func free(t *testing.T, graph *fluxion.Graph, nodes []*corev1.Node, excluded map[string]string) []string {
+	t.Helper()
+	var out []string
+	for _, node := range nodes {
+		others := map[string]string{}
+		for _, other := range nodes {
+			if other.Name != node.Name {
+				others[other.Name] = "another"
+			}
+		}
+		for name, reason := range excluded {
+			others[name] = reason
+		}
+		request := fluxion.Gang{Requests: fluxion.Resources{fluxion.CPU: 8000, fluxion.Pods: 1}, Sizes: []int{1}, Excluded: others}
+		if got, _ := graph.MatchGang(request); got != nil {
+			out = append(out, node.Name)
+		}
+	}
+	return out
+}
+
+func TestGraph(t *testing.T) {
+	promise := func(name string, nodes ...string) Promise {
+		mc := fixture.MiniCluster(name).Obj()
+		return Promise{UID: mc.UID, Nodes: nodes, Requests: fluxion.Resources{fluxion.CPU: 8000, fluxion.Pods: 1}}
+	}
+	cases := map[string]struct {
+		nodes    []*corev1.Node
+		pods     []*corev1.Pod
+		promises []Promise
+		want     []string // nodes that are free
+	}{
+		"an empty cluster is free": {nodes: fixture.Nodes("a", "b"), want: []string{"a", "b"}},
+		"others' pods hold their nodes": {
+			nodes: fixture.Nodes("a", "b"), pods: []*corev1.Pod{fixture.Pod("x").CPU("1").On("a").Obj()}, want: []string{"b"},
+		},
+		"pods that ended hold nothing": {
+			nodes: fixture.Nodes("a", "b"),
+			pods:  []*corev1.Pod{fixture.Pod("x").On("a").Ended(0).Obj(), fixture.Pod("y").On("b").Ended(1).Obj()},
+			want:  []string{"a", "b"},
+		},
+		"pods that leave hold until they are gone": {
+			nodes: fixture.Nodes("a"), pods: []*corev1.Pod{fixture.Pod("x").On("a").Up().Leaving().Obj()},
+		},
+		"gated pods hold nothing": {
+			nodes: fixture.Nodes("a"), pods: []*corev1.Pod{fixture.BrokerPod("lmp", 0).Obj()}, want: []string{"a"},
+		},
+		"pinned pods hold their node before they are bound": {
+			nodes: fixture.Nodes("a", "b"), pods: []*corev1.Pod{fixture.BrokerPod("lmp", 0).Pinned("a").Obj()}, want: []string{"b"},
+		},
+		"a promise holds without pods": {
+			nodes: fixture.Nodes("a", "b", "c"), promises: []Promise{promise("lmp", "a", "b")}, want: []string{"c"},
+		},
+		"a pod and its promise count once": {
+			nodes: []*corev1.Node{fixture.Node("a").Has("cpu", "16").Obj(), fixture.Node("b").Obj()},
+			pods:  []*corev1.Pod{fixture.BrokerPod("lmp", 0).On("a").Up().Obj()}, promises: []Promise{promise("lmp", "a")},
+			want: []string{"a", "b"},
+		},
+		"two promises on one node count twice": {
+			nodes:    []*corev1.Node{fixture.Node("a").Has("cpu", "16").Obj()},
+			promises: []Promise{promise("lmp", "a", "a")},
+		},
+		"the pod of an earlier MiniCluster does not stand for the promise of the next": {
+			nodes: []*corev1.Node{fixture.Node("a").Has("cpu", "16").Obj()},
+			pods:  []*corev1.Pod{fixture.BrokerPod("lmp", 0).Label(v1alpha2.UIDLabel, "uid-before").On("a").Up().Obj()}, promises: []Promise{promise("lmp", "a")},
+		},
+		"the pod of a rank that ended leaves its promise": {
+			nodes: fixture.Nodes("a"), pods: []*corev1.Pod{fixture.BrokerPod("lmp", 1).On("a").Ended(1).Obj()}, promises: []Promise{promise("lmp", "x", "a")},
+		},
+		"nodes that are not ready, cordoned, tainted by the cluster or leaving are down": {
+			nodes: []*corev1.Node{
+				fixture.Node("a").NotReady().Obj(), fixture.Node("b").Cordoned().Obj(),
+				fixture.Node("c").Taint("node.kubernetes.io/disk-pressure", corev1.TaintEffectNoSchedule).Obj(),
+				fixture.Node("d").Taint("node.kubernetes.io/x", corev1.TaintEffectPreferNoSchedule).Obj(),
+			},
+			want: []string{"d"},
+		},
+		"pods on nodes that are gone are nobody's": {
+			nodes: fixture.Nodes("a"), pods: []*corev1.Pod{fixture.Pod("x").On("gone").Obj()}, promises: []Promise{promise("lmp", "gone")}, want: []string{"a"},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			graph, err := Graph(tc.nodes, tc.pods, tc.promises)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := free(t, graph, tc.nodes, nil); !slices.Equal(got, tc.want) {
+				t.Errorf("free are %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestExcluded(t *testing.T) {
+	pod := func(change func(*corev1.PodSpec)) *corev1.Pod { return fixture.Pod("x").Spec(change).Obj() }
+	cases := map[string]struct {
+		node *corev1.Node
+		pod  *corev1.Pod
+		want string
+	}{
+		"any pod goes on a plain node": {fixture.Node("a").Obj(), pod(func(*corev1.PodSpec) {}), ""},
+		"a taint keeps it off":         {fixture.Node("a").Taint("gpu", corev1.TaintEffectNoSchedule).Obj(), pod(func(*corev1.PodSpec) {}), "tainted gpu"},
+		"unless it tolerates it": {fixture.Node("a").Taint("gpu", corev1.TaintEffectNoExecute).Obj(),
+			pod(func(s *corev1.PodSpec) { s.Tolerations = []corev1.Toleration{{Key: "gpu", Operator: corev1.TolerationOpExists}} }), ""},
+		"a wish is no taint":            {fixture.Node("a").Taint("gpu", corev1.TaintEffectPreferNoSchedule).Obj(), pod(func(*corev1.PodSpec) {}), ""},
+		"a state that passes is none":   {fixture.Node("a").Taint("node.kubernetes.io/not-ready", corev1.TaintEffectNoExecute).Obj(), pod(func(*corev1.PodSpec) {}), ""},
+		"a selector has to match":       {fixture.Node("a").Label("rack", "1").Obj(), pod(func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{"rack": "2"} }), "not selected by the pod's node labels"},
+		"and matches":                   {fixture.Node("a").Label("rack", "2").Obj(), pod(func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{"rack": "2"} }), ""},
+		"so does an affinity to a name": {fixture.Node("a").Obj(), fixture.Pod("x").Pinned("b").Obj(), "not selected by the pod's node labels"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := Excluded(tc.pod, []*corev1.Node{tc.node})["a"]; got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// What a pod takes is what kube-scheduler counts, and is the same after the pod was
+// stripped for the cache.
+func TestRequests(t *testing.T) {
+	always := corev1.ContainerRestartPolicyAlways
+	container := func(name, cpu string) corev1.Container {
+		return corev1.Container{
+			Name: name, Env: []corev1.EnvVar{{Name: "long", Value: strings.Repeat("x", 1000)}},
+			Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
+				corev1.ResourceCPU: resource.MustParse(cpu), "nvidia.com/gpu": resource.MustParse("1"),
+			}},
+		}
+	}
+	pod := fixture.Pod("x").Annotation(v1alpha2.QuorumAnnotation, "4").Annotation("other", "x").Spec(func(s *corev1.PodSpec) {
+		sidecar := container("sidecar", "500m")
+		sidecar.RestartPolicy = &always
+		s.InitContainers = []corev1.Container{container("init", "4"), sidecar}
+		s.Containers = []corev1.Container{container("app", "2"), container("b", "250m")}
+		s.Overhead = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")}
+		s.Volumes = []corev1.Volume{{Name: "v"}}
+	}).Obj()
+	want := fluxion.Resources{fluxion.CPU: 4000, fluxion.Memory: 64 << 20, "nvidia.com/gpu": 3, fluxion.Pods: 1}
+	if diff := cmp.Diff(want, Requests(pod)); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
+	}
+	stripped, err := StripPod(pod.DeepCopy())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := stripped.(*corev1.Pod)
+	if diff := cmp.Diff(want, Requests(got)); diff != "" {
+		t.Errorf("requests after stripping (-want +got):\n%s", diff)
+	}
+	if got.Spec.Volumes != nil || got.Spec.Containers[0].Env != nil || len(got.Annotations) != 1 {
+		t.Errorf("left over: volumes %v, env %v, annotations %v", got.Spec.Volumes, got.Spec.Containers[0].Env, got.Annotations)
+	}
+}
+
+// view is one of a MiniCluster of two brokers that was given the nodes a and b.
+func view(change func(*View)) View {
+	v := View{
+		MiniCluster: fixture.MiniCluster("lmp").Size(2).Admitted(1, 2, "a,b").Defaulted(),
+		JobSet:      fixture.JobSet("lmp", 1).Obj(),
+		HasNode:     func(string) bool { return true },
+	}
+	if change != nil {
+		change(&v)
+	}
+	return v
+}
+
+func states(brokers []elastic.Broker) []elastic.BrokerState {
+	var out []elastic.BrokerState
+	for _, b := range brokers {
+		out = append(out, b.State)
+	}
+	return out
+}
+
+func TestObserveBrokers(t *testing.T) {
+	later := fixture.Noon.Add(time.Minute)
+	cases := map[string]struct {
+		change func(*View)
+		want   []elastic.BrokerState
+	}{
+		"no pods": {nil, []elastic.BrokerState{elastic.Missing, elastic.Missing}},
+		"gated and pinned": {func(v *View) {
+			v.Pods = []*corev1.Pod{fixture.BrokerPod("lmp", 1).Pinned("b").Obj(), fixture.BrokerPod("lmp", 0).Obj()}
+		}, []elastic.BrokerState{elastic.Gated, elastic.Coming}},
+		"running and ready": {func(v *View) {
+			v.Pods = []*corev1.Pod{fixture.BrokerPod("lmp", 0).On("a").Up().Obj(), fixture.BrokerPod("lmp", 1).On("b").Obj()}
+		}, []elastic.BrokerState{elastic.Up, elastic.Coming}},
+		"ended": {func(v *View) {
+			v.Pods = []*corev1.Pod{fixture.BrokerPod("lmp", 0).On("a").Ended(0).Obj(), fixture.BrokerPod("lmp", 1).On("b").Ended(2).Obj()}
+		}, []elastic.BrokerState{elastic.Succeeded, elastic.Failed}},
+		"leaving": {func(v *View) {
+			v.Pods = []*corev1.Pod{fixture.BrokerPod("lmp", 0).On("a").Up().Leaving().Obj()}
+		}, []elastic.BrokerState{elastic.Leaving, elastic.Missing}},
+		"on a node that is gone": {func(v *View) {
+			v.HasNode = func(name string) bool { return name != "b" }
+			v.Pods = []*corev1.Pod{fixture.BrokerPod("lmp", 0).On("a").Up().Obj(), fixture.BrokerPod("lmp", 1).On("b").Up().Obj()}
+		}, []elastic.BrokerState{elastic.Up, elastic.Leaving}},
+		"one that replaces one that failed": {func(v *View) {
+			v.Pods = []*corev1.Pod{
+				fixture.BrokerPod("lmp", 0).Named("new").Obj(),
+				fixture.BrokerPod("lmp", 0).Named("old").On("a").Ended(1).Created(later).Obj(),
+			}
+		}, []elastic.BrokerState{elastic.Gated, elastic.Missing}},
+		"the younger of two": {func(v *View) {
+			v.Pods = []*corev1.Pod{
+				fixture.BrokerPod("lmp", 0).Named("new").Created(later).Obj(),
+				fixture.BrokerPod("lmp", 0).Named("old").On("a").Up().Obj(),
+			}
+		}, []elastic.BrokerState{elastic.Gated, elastic.Missing}},
+		"pods of another JobSet do not count": {func(v *View) {
+			v.Pods = []*corev1.Pod{fixture.BrokerPod("lmp", 0).Label(jobsetapi.JobSetUIDKey, "other").On("a").Up().Obj()}
+		}, []elastic.BrokerState{elastic.Missing, elastic.Missing}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			o, err := Observe(view(tc.change))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := states(o.Brokers); !slices.Equal(got, tc.want) {
+				t.Errorf("got %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestObserveWorkload(t *testing.T) {
+	cases := map[string]struct {
+		change func(*View)
+		want   elastic.Workload
+	}{
+		"active":                       {nil, elastic.Active},
+		"absent":                       {func(v *View) { v.JobSet = nil }, elastic.Absent},
+		"completed":                    {func(v *View) { v.JobSet = fixture.JobSet("lmp", 1).Condition(jobsetapi.JobSetCompleted).Obj() }, elastic.Completed},
+		"broken":                       {func(v *View) { v.JobSet = fixture.JobSet("lmp", 1).Condition(jobsetapi.JobSetFailed).Obj() }, elastic.Broken},
+		"being deleted":                {func(v *View) { v.JobSet = fixture.JobSet("lmp", 1).Leaving().Obj() }, elastic.Deleting},
+		"of another attempt":           {func(v *View) { v.JobSet = fixture.JobSet("lmp", 2).Obj() }, elastic.Stale},
+		"of an attempt that was ended": {func(v *View) { v.MiniCluster.Status.Admission = nil }, elastic.Stale},
+		"of nobody":                    {func(v *View) { v.JobSet = fixture.JobSet("lmp", 1).OwnedBy("", "").Obj() }, elastic.Absent},
+		"of one of the same name that was deleted": {func(v *View) {
+			v.JobSet = fixture.JobSet("lmp", 1).OwnedBy("lmp", "uid-before").Obj()
+		}, elastic.Absent},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			o, err := Observe(view(tc.change))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if o.Workload != tc.want {
+				t.Errorf("got %d, want %d", o.Workload, tc.want)
+			}
+		})
+	}
+}
+
+func TestObserveNumbers(t *testing.T) {
+	v := view(func(v *View) {
+		v.Pods = []*corev1.Pod{
+			fixture.BrokerPod("lmp", 0).On("a").Ended(3).Annotation(v1alpha2.QuorumAnnotation, "2").Obj(),
+			fixture.BrokerPod("lmp", 1).On("b").Up().Obj(),
+			fixture.BrokerPod("lmp", 2).Obj(),
+			fixture.BrokerPod("lmp", 1).Named("before").Label(jobsetapi.JobSetUIDKey, "before").On("b").Up().Leaving().Obj(),
+			fixture.BrokerPod("lmp", 1).Named("namesake").Label(jobsetapi.JobSetUIDKey, "x").Label(v1alpha2.UIDLabel, "x").On("b").Up().Obj(),
+		}
+		started := metav1.NewTime(fixture.Noon)
+		v.MiniCluster.Status.StartTime = &started
+		v.MiniCluster.Status.RequeueState = &v1alpha2.RequeueState{Count: 2, RequeueAt: &started}
+	})
+	o, err := Observe(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.Occupied != 2 || o.Leftover != 2 || o.Published != 2 || o.GivenUp != 2 || !o.Started.Equal(fixture.Noon) || !o.NotBefore.Equal(fixture.Noon) {
+		t.Errorf("occupied %d, left over %d, published %d, given up %d, started %s, not before %s",
+			o.Occupied, o.Leftover, o.Published, o.GivenUp, o.Started, o.NotBefore)
+	}
+	if code := o.Brokers[0].ExitCode; code == nil || *code != 3 {
+		t.Errorf("the lead's exit code is %v, want 3", code)
+	}
+}
+
+func TestObserveRefusesAStatusThatIsNoStatus(t *testing.T) {
+	for name, nodes := range map[string]string{"too few nodes": "a", "too many": "a,b,c", "no list": "a["} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Observe(view(func(v *View) { v.MiniCluster.Status.Admission.Nodes = nodes }))
+			if err == nil {
+				t.Error("it was taken")
+			}
+		})
+	}
+}
+
+func TestGang(t *testing.T) {
+	requeued := metav1.NewTime(fixture.Noon.Add(time.Hour))
+	mc := fixture.MiniCluster("lmp").Size(4).MinSize(2).Queue("research").Status(func(s *v1alpha2.MiniClusterStatus) {
+		s.RequeueState = &v1alpha2.RequeueState{Count: 1, RequeueAt: &requeued}
+	}).Defaulted()
+	pod := fixture.Pod("x").Spec(func(s *corev1.PodSpec) { s.Priority = new(int32(7)) }).Obj()
+	got := Gang(mc, pod)
+	if got.ID != "uid-lmp" || got.Name != "default/lmp" || got.Queue != "research" || got.Priority != 7 {
+		t.Errorf("got %+v", got)
+	}
+	// Its age stays, but it begins anew to wait for its size.
+	if !got.Created.Equal(fixture.Noon) || !got.Since.Equal(requeued.Time) {
+		t.Errorf("created %s, waits since %s", got.Created, got.Since)
+	}
+	if sizes := got.Sizing.Allowed(); !slices.Equal(sizes, []int{2, 3, 4}) {
+		t.Errorf("sizes %v", sizes)
+	}
+}
+
+func TestPromiseOf(t *testing.T) {
+	admitted := fixture.MiniCluster("lmp").Size(2).Admitted(1, 2, "n[1-2]")
+	promise, err := PromiseOf(admitted.Obj())
+	if err != nil || !slices.Equal(promise.Nodes, []string{"n1", "n2"}) || promise.Requests[fluxion.CPU] != 8000 || promise.Requests[fluxion.Pods] != 1 {
+		t.Errorf("got %+v, %v", promise, err)
+	}
+	done := admitted.Condition(v1alpha2.ConditionFinished, metav1.ConditionTrue, v1alpha2.ReasonSucceeded).Obj()
+	if promise, err := PromiseOf(done); promise != nil || err != nil {
+		t.Errorf("one that is done holds %+v (%v)", promise, err)
+	}
+}

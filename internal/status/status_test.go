@@ -1,0 +1,262 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package status
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/fixture"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+)
+
+// wanted4 is a MiniCluster of four brokers and 32 tasks that starts with two.
+func wanted4() *fixture.MiniClusterWrapper {
+	return fixture.MiniCluster("lmp").Size(4).MinSize(2).Tasks(32)
+}
+
+// policy is the part of wanted4's policy that a status is made from.
+var policy = elastic.Policy{
+	RecreateLimit: 2,
+	Sizing:        elastic.Sizing{Min: 2, Size: 4, Operator: elastic.Add, Operand: 1, Tasks: elastic.Tasks{AtSize: 32}},
+}
+
+func upBrokers(n int) []elastic.Broker {
+	return slices.Repeat([]elastic.Broker{{State: elastic.Up}}, n)
+}
+
+// conditions are a line for each, in the order of a life.
+func conditions(s *v1alpha2.MiniClusterStatus) string {
+	var out strings.Builder
+	for _, kind := range []string{
+		v1alpha2.ConditionAccepted, v1alpha2.ConditionAdmitted, v1alpha2.ConditionQuorumReached, v1alpha2.ConditionFinished, v1alpha2.ConditionReady,
+	} {
+		if c := meta.FindStatusCondition(s.Conditions, kind); c != nil {
+			fmt.Fprintf(&out, "%s %s %s: %s\n", c.Type, c.Status, c.Reason, c.Message)
+		}
+	}
+	return out.String()
+}
+
+func TestCompute(t *testing.T) {
+	admitted := &elastic.Admission{Attempt: 1, Size: 3, Quorum: 3}
+	cases := map[string]struct {
+		mc     *fixture.MiniClusterWrapper
+		o      elastic.Observation
+		plan   elastic.Plan
+		check  Check
+		want   string
+		counts string // size, tasks, nodes
+		events string
+	}{
+		"a spec that is refused": {
+			mc: wanted4(), plan: elastic.Plan{Step: elastic.Wait, State: elastic.StateRejected, Message: "no such class"},
+			check: Check{v1alpha2.ReasonPodRejected, "no such class"},
+			want: `Accepted False PodRejected: no such class
+Admitted False Rejected: no such class
+QuorumReached False NotAdmitted: It has no nodes
+Finished False Unfinished: It is not done
+JobMiniClusterReady False Rejected: no such class
+`,
+			counts: "0 brokers, 0 tasks, 0 nodes", events: "Warning PodRejected: no such class",
+		},
+		"one that waits": {
+			mc: wanted4(), o: elastic.Observation{Verdict: elastic.NoRoom, Why: "1 free"},
+			plan: elastic.Plan{Step: elastic.Wait, State: elastic.StateQueued, Message: "1 free"}, check: Check{Reason: v1alpha2.ReasonValid},
+			want: `Accepted True Valid: The spec can be carried out
+Admitted False NoRoom: 1 free
+QuorumReached False NotAdmitted: It has no nodes
+Finished False Unfinished: It is not done
+JobMiniClusterReady False Queued: 1 free
+`,
+			counts: "0 brokers, 0 tasks, 0 nodes", events: "Normal NoRoom: 1 free",
+		},
+		"one that would never fit": {
+			mc: wanted4(), o: elastic.Observation{Verdict: elastic.NeverFits, Why: "too large"},
+			plan: elastic.Plan{Step: elastic.Wait, State: elastic.StateQueued, Message: "too large"}, check: Check{Reason: v1alpha2.ReasonValid},
+			want: `Accepted True Valid: The spec can be carried out
+Admitted False NeverFits: too large
+QuorumReached False NotAdmitted: It has no nodes
+Finished False Unfinished: It is not done
+JobMiniClusterReady False Queued: too large
+`,
+			counts: "0 brokers, 0 tasks, 0 nodes", events: "Warning NeverFits: too large",
+		},
+		"one that takes an offer": {
+			mc: wanted4(), o: elastic.Observation{Offer: []string{"n1", "n2", "n3"}},
+			plan: elastic.Plan{Step: elastic.Admit, State: elastic.StateStarting, Quorum: 3, Message: "makes its pods"}, check: Check{Reason: v1alpha2.ReasonValid},
+			want: `Accepted True Valid: The spec can be carried out
+Admitted True Admitted: Holds nodes for 3 of 4 brokers
+QuorumReached False WaitingForBrokers: 0 of 3 brokers up
+Finished False Unfinished: It is not done
+JobMiniClusterReady False Starting: makes its pods
+`,
+			counts: "0 brokers, 24 tasks, 3 nodes", events: "Normal Admitted: Placed 3 of 4 brokers on n[1-3]",
+		},
+		"one that starts": {
+			mc: wanted4().Admitted(1, 3, "n[1-3]"), o: elastic.Observation{Admission: admitted, Brokers: upBrokers(3), Occupied: 3},
+			plan: elastic.Plan{Step: elastic.Start, State: elastic.StateRunning, Message: "3 of 3 brokers up"},
+			want: `Admitted True Admitted: Holds nodes for 3 of 4 brokers
+QuorumReached True QuorumReached: 3 of 4 brokers, tasks 24 of 32
+Finished False Unfinished: It is not done
+JobMiniClusterReady True Running: 3 of 3 brokers up
+`,
+			counts: "3 brokers, 24 tasks, 3 nodes", events: "Normal Started: Started with 3 of 4 brokers, tasks 24 of 32",
+		},
+		"one that starts with fewer than were placed": {
+			mc: wanted4().Admitted(1, 3, "n[1-3]"), o: elastic.Observation{Admission: admitted, Brokers: upBrokers(2), Occupied: 3},
+			plan: elastic.Plan{Step: elastic.LowerQuorum, State: elastic.StateStarting, Quorum: 2, Message: "starts with 2 brokers"},
+			want: `Admitted True Admitted: Holds nodes for 3 of 4 brokers
+QuorumReached False WaitingForBrokers: 2 of 2 brokers up
+Finished False Unfinished: It is not done
+JobMiniClusterReady False Starting: starts with 2 brokers
+`,
+			counts: "2 brokers, 16 tasks, 3 nodes", events: "Warning QuorumLowered: Lowered the quorum: starts with 2 brokers",
+		},
+		"one that gives up": {
+			mc: wanted4().Admitted(1, 3, "n[1-3]"), o: elastic.Observation{Admission: admitted, Brokers: upBrokers(1), Occupied: 3},
+			plan: elastic.Plan{Step: elastic.GiveUp, State: elastic.StateReleasing, NotBefore: fixture.Noon, Message: "too few"},
+			want: `Admitted False Released: too few
+QuorumReached False NotAdmitted: It has no nodes
+Finished False Unfinished: It is not done
+JobMiniClusterReady False Releasing: too few
+`,
+			counts: "1 brokers, 0 tasks, 3 nodes", events: "Warning GaveUp: Gave up attempt 1 of 3: too few",
+		},
+		"one that is suspended while it runs": {
+			mc: wanted4().Admitted(1, 3, "n[1-3]"), o: elastic.Observation{Admission: admitted, Brokers: upBrokers(3), Occupied: 3},
+			plan: elastic.Plan{Step: elastic.Withdraw, State: elastic.StateSuspended, Message: "suspend: true"},
+			want: `Admitted False Suspended: suspend: true
+QuorumReached False NotAdmitted: It has no nodes
+Finished False Unfinished: It is not done
+JobMiniClusterReady False Suspended: suspend: true
+`,
+			counts: "3 brokers, 0 tasks, 3 nodes", events: "Normal Released: Gave back nodes for 3 brokers: suspend: true",
+		},
+		"one that succeeds": {
+			mc: wanted4().Admitted(1, 3, "n[1-3]"), o: elastic.Observation{Admission: admitted, Brokers: upBrokers(2), Occupied: 2},
+			plan: elastic.Plan{Step: elastic.Finish, State: elastic.StateSucceeded, Outcome: elastic.OutcomeSucceeded, ExitCode: new(int)},
+			want: `Admitted False Finished: It is done
+Finished True Succeeded: The command ended with exit code 0
+JobMiniClusterReady False Succeeded: The command ended with exit code 0; 2 pods are still ending
+`,
+			counts: "0 brokers, 0 tasks, 2 nodes", events: "Normal Succeeded: The command ended with exit code 0",
+		},
+		"one that fails": {
+			mc: wanted4().Admitted(1, 3, "n[1-3]"), o: elastic.Observation{Admission: admitted},
+			plan: elastic.Plan{Step: elastic.Finish, State: elastic.StateFailed, Outcome: elastic.OutcomeCommandFailed, ExitCode: new(3), Message: "the command failed with exit code 3"},
+			want: `Admitted False Finished: It is done
+Finished True CommandFailed: the command failed with exit code 3
+JobMiniClusterReady False Failed: the command failed with exit code 3
+`,
+			counts: "0 brokers, 0 tasks, 0 nodes", events: "Warning CommandFailed: the command failed with exit code 3",
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			tc.o.Policy.Sizing, tc.o.Policy.RecreateLimit = policy.Sizing, policy.RecreateLimit
+			tc.o.Policy.Suspend = tc.plan.State == elastic.StateSuspended
+			in := Input{MiniCluster: tc.mc.Defaulted(), Observation: &tc.o, Plan: tc.plan, Check: tc.check, Now: fixture.Noon.Add(time.Second)}
+			got := Compute(in)
+			if text := conditions(&got); text != tc.want {
+				t.Errorf("got\n%swant\n%s", text, tc.want)
+			}
+			if text := fmt.Sprintf("%d brokers, %d tasks, %d nodes", got.Size, got.Tasks, got.Nodes); text != tc.counts {
+				t.Errorf("got %s, want %s", text, tc.counts)
+			}
+			var events []string
+			for _, e := range Events(in, &got) {
+				events = append(events, fmt.Sprintf("%s %s: %s", e.Type, e.Reason, e.Note))
+			}
+			if text := strings.Join(events, "\n"); text != tc.events {
+				t.Errorf("got events %q, want %q", text, tc.events)
+			}
+			in.MiniCluster.Status = got
+			in.Plan.Step = elastic.Wait
+			if events := Events(in, &got); len(events) > 0 {
+				t.Errorf("said again without a change: %v", events)
+			}
+		})
+	}
+}
+
+// A decision is written down with all that the next pass needs.
+func TestComputeDecisions(t *testing.T) {
+	now := fixture.Noon.Add(time.Minute)
+	compute := func(mc *fixture.MiniClusterWrapper, o elastic.Observation, plan elastic.Plan) v1alpha2.MiniClusterStatus {
+		o.Policy.Sizing, o.Policy.RecreateLimit = policy.Sizing, policy.RecreateLimit
+		return Compute(Input{MiniCluster: mc.Defaulted(), Observation: &o, Plan: plan, Now: now})
+	}
+	admitted := compute(wanted4(), elastic.Observation{Offer: []string{"b", "a"}, GivenUp: 2}, elastic.Plan{Step: elastic.Admit, Quorum: 2, State: elastic.StateStarting})
+	if a := admitted.Admission; a == nil || a.Attempt != 3 || a.Size != 2 || a.Quorum != 2 || a.Nodes != "b,a" || !a.Time.Time.Equal(now) {
+		t.Errorf("admission %+v", a)
+	}
+	started := compute(wanted4().Admitted(1, 2, "a,b"), elastic.Observation{Brokers: upBrokers(2)}, elastic.Plan{Step: elastic.Start, State: elastic.StateRunning})
+	if started.StartTime == nil || !started.StartTime.Time.Equal(now) {
+		t.Errorf("start time %v", started.StartTime)
+	}
+	gaveUp := compute(wanted4().Admitted(1, 2, "a,b"), elastic.Observation{GivenUp: 1}, elastic.Plan{Step: elastic.GiveUp, NotBefore: now.Add(time.Hour), State: elastic.StateReleasing})
+	if r := gaveUp.RequeueState; gaveUp.Admission != nil || r == nil || r.Count != 2 || !r.RequeueAt.Time.Equal(now.Add(time.Hour)) {
+		t.Errorf("requeue state %+v, admission %v", r, gaveUp.Admission)
+	}
+	finished := compute(wanted4().Admitted(1, 2, "a,b"), elastic.Observation{}, elastic.Plan{Step: elastic.Finish, Outcome: elastic.OutcomeCommandFailed, ExitCode: new(3), State: elastic.StateFailed})
+	if finished.ExitCode == nil || *finished.ExitCode != 3 || finished.CompletionTime == nil || finished.Admission == nil {
+		t.Errorf("exit code %v, completion time %v, admission %v", finished.ExitCode, finished.CompletionTime, finished.Admission)
+	}
+}
+
+// The end that was written down stays as it was written, but for the pods that are
+// still ending.
+func TestComputeAfterTheEnd(t *testing.T) {
+	mc := wanted4().Admitted(1, 3, "n[1-3]").Condition(v1alpha2.ConditionFinished, metav1.ConditionTrue, v1alpha2.ReasonCommandFailed).
+		Status(func(s *v1alpha2.MiniClusterStatus) { s.Tasks, s.Conditions[0].Message = 24, "exit code 3" })
+	o := elastic.Observation{Outcome: elastic.OutcomeCommandFailed}
+	got := Compute(Input{MiniCluster: mc.Defaulted(), Observation: &o, Plan: elastic.Plan{Step: elastic.Wait, State: elastic.StateFailed}, Now: fixture.Noon})
+	want := `Admitted False Finished: It is done
+Finished True CommandFailed: exit code 3
+JobMiniClusterReady False Failed: exit code 3
+`
+	if text := conditions(&got); text != want || got.Tasks != 24 || got.Nodes != 0 {
+		t.Errorf("got %d tasks, %d nodes,\n%s", got.Tasks, got.Nodes, text)
+	}
+}
+
+// The cores' words and the API's are the same.
+func TestWords(t *testing.T) {
+	for _, word := range [][2]string{
+		{string(elastic.StateRejected), v1alpha2.StateRejected},
+		{string(elastic.StateSuspended), v1alpha2.StateSuspended},
+		{string(elastic.StateQueued), v1alpha2.StateQueued},
+		{string(elastic.StateStarting), v1alpha2.StateStarting},
+		{string(elastic.StateRunning), v1alpha2.StateRunning},
+		{string(elastic.StateReleasing), v1alpha2.StateReleasing},
+		{string(elastic.StateBackingOff), v1alpha2.StateBackingOff},
+		{string(elastic.StateSucceeded), v1alpha2.StateSucceeded},
+		{string(elastic.StateFailed), v1alpha2.StateFailed},
+		{string(elastic.OutcomeSucceeded), v1alpha2.ReasonSucceeded},
+		{string(elastic.OutcomeCommandFailed), v1alpha2.ReasonCommandFailed},
+		{string(elastic.OutcomeLeadLost), v1alpha2.ReasonLeadLost},
+		{string(elastic.OutcomeWorkersFailed), v1alpha2.ReasonWorkersFailed},
+		{string(elastic.OutcomeDeadlineExceeded), v1alpha2.ReasonDeadlineExceeded},
+		{string(elastic.OutcomeStartLimit), v1alpha2.ReasonStartLimit},
+		{string(elastic.Add), "+"},
+		{string(elastic.Multiply), "*"},
+		{string(elastic.Power), "^"},
+		{string(elastic.AnyNumber), string(v1alpha2.TasksAny)},
+		{string(elastic.PowerOfTwo), string(v1alpha2.TasksPowerOfTwo)},
+		{string(elastic.Cube), string(v1alpha2.TasksCube)},
+		{string(elastic.MultipleOf), string(v1alpha2.TasksMultipleOf)},
+	} {
+		if word[0] != word[1] {
+			t.Errorf("%q is %q in the API", word[0], word[1])
+		}
+	}
+}
