@@ -46,6 +46,9 @@ func (r *MiniClusterReconciler) act(ctx context.Context, seen *observed, plan el
 	case elastic.Release:
 		log.Info("Deleting the JobSet", "JobSet", klog.KObj(seen.view.JobSet), "reason", plan.Message)
 		return r.release(ctx, seen)
+	case elastic.Tidy:
+		log.Info("Deleting pods that have ended", "pods", seen.observation.Done)
+		return r.tidy(ctx, seen)
 	case elastic.Remove:
 		log.Info("Deleting the MiniCluster", "reason", plan.Message)
 		return r.remove(ctx, seen)
@@ -159,6 +162,20 @@ func (r *MiniClusterReconciler) release(ctx context.Context, seen *observed) err
 		client.Preconditions{UID: ptr.To(set.UID)}, client.PropagationPolicy(metav1.DeletePropagationForeground))
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting JobSet %q: %w", set.Name, err)
+	}
+	return nil
+}
+
+// tidy deletes the Job of the followers. JobSet, which is done, leaves Jobs alone
+// that have ended by themselves.
+func (r *MiniClusterReconciler) tidy(ctx context.Context, seen *observed) error {
+	job := state.WorkersJob(seen.view)
+	if job == nil {
+		return nil
+	}
+	err := r.Client.Delete(ctx, job, client.Preconditions{UID: ptr.To(job.UID)}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting Job %q: %w", job.Name, err)
 	}
 	return nil
 }

@@ -65,6 +65,7 @@ type MiniClusterReconciler struct {
 // +kubebuilder:rbac:groups=flux-framework.org,resources=miniclusters/status,verbs=patch
 // +kubebuilder:rbac:groups=flux-framework.org,resources=miniclusters/finalizers,verbs=update
 // +kubebuilder:rbac:groups=jobset.x-k8s.io,resources=jobsets,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=batch,resources=jobs,verbs=delete
 // +kubebuilder:rbac:groups="",resources=configmaps;secrets;services,verbs=get;create;patch
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch

@@ -120,6 +120,7 @@ func settings(mc *v1alpha2.MiniCluster, attempt int32) string {
 	return assignments("", map[string]string{
 		"LEAD_HOST":        LeadHost(mc.Name),
 		"MODE":             mode(mc),
+		"BACKOFF_LIMIT":    strconv.Itoa(int(s.BackoffLimit)),
 		"ATTEMPT":          strconv.Itoa(int(attempt)),
 		"SIZE":             strconv.Itoa(int(s.Size)),
 		"MIN_SIZE":         strconv.Itoa(int(s.MinSize)),

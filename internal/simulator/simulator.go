@@ -147,12 +147,27 @@ func (s *simulator) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	case lead == nil:
 		return ctrl.Result{}, nil
 	case lead.Status.Phase == corev1.PodSucceeded || lead.Status.Phase == corev1.PodFailed:
-		s.forget(lead.UID)
-		return ctrl.Result{}, s.endAll(ctx, online)
+		return ctrl.Result{}, s.shutDown(ctx, lead, online)
 	case !s.isOnline(ctx, lead):
 		return ctrl.Result{}, nil
 	}
 	return s.playLead(ctx, lead, online)
+}
+
+// shutDown ends the followers of a lead that has ended, unless it may be started
+// again.
+func (s *simulator) shutDown(ctx context.Context, lead *corev1.Pod, online []*corev1.Pod) error {
+	s.forget(lead.UID)
+	if len(online) == 0 {
+		return nil
+	}
+	if lead.Status.Phase == corev1.PodFailed {
+		settings, err := s.settings(ctx, lead)
+		if err != nil || settings.retries > 0 {
+			return client.IgnoreNotFound(err)
+		}
+	}
+	return s.endAll(ctx, online)
 }
 
 // isOnline reports whether a pod's broker is: it runs, on a node that is there.
@@ -248,6 +263,7 @@ func (s *simulator) forget(lead types.UID) {
 type settings struct {
 	sizing        elastic.Sizing
 	quorumTimeout time.Duration
+	retries       int
 }
 
 // settings reads the ConfigMap that is mounted in the lead's pod.
@@ -273,7 +289,7 @@ func (s *simulator) settings(ctx context.Context, lead *corev1.Pod) (*settings, 
 
 func parseSettings(values map[string]string) (*settings, error) {
 	numbers := map[string]int{}
-	for _, name := range []string{"SIZE", "MIN_SIZE", "OPERAND", "TASKS_AT_SIZE", "MULTIPLE_OF", "QUORUM_TIMEOUT"} {
+	for _, name := range []string{"SIZE", "MIN_SIZE", "OPERAND", "TASKS_AT_SIZE", "MULTIPLE_OF", "QUORUM_TIMEOUT", "BACKOFF_LIMIT"} {
 		n, err := strconv.Atoi(values[name])
 		if err != nil {
 			return nil, fmt.Errorf("setting %s: %w", name, err)
@@ -282,6 +298,7 @@ func parseSettings(values map[string]string) (*settings, error) {
 	}
 	return &settings{
 		quorumTimeout: time.Duration(numbers["QUORUM_TIMEOUT"]) * time.Second,
+		retries:       numbers["BACKOFF_LIMIT"],
 		sizing: elastic.Sizing{
 			Min: numbers["MIN_SIZE"], Size: numbers["SIZE"],
 			Operator: elastic.Operator(values["OPERATOR"]), Operand: numbers["OPERAND"],

@@ -10,6 +10,7 @@ import (
 	"math"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -70,6 +71,9 @@ func observePods(o *elastic.Observation, v View) error {
 		if pod.Labels[v1alpha2.UIDLabel] == string(v.MiniCluster.UID) && jobset.PinnedNode(pod) != "" && !Ended(pod) {
 			o.Occupied++
 		}
+		if rank, ok := jobset.Rank(pod); ok && rank > 0 && v.current(pod) && Ended(pod) {
+			o.Done++
+		}
 	}
 	if o.Admission == nil {
 		return nil
@@ -120,6 +124,17 @@ func BrokerPods(v View) map[int]*corev1.Pod {
 		}
 	}
 	return pods
+}
+
+// WorkersJob is the Job of the current followers, by what their pods say; nil if
+// there are none.
+func WorkersJob(v View) *batchv1.Job {
+	for rank, pod := range BrokerPods(v) {
+		if owner := metav1.GetControllerOf(pod); rank > 0 && owner != nil && owner.Kind == "Job" {
+			return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: owner.Name, UID: owner.UID}}
+		}
+	}
+	return nil
 }
 
 // newer reports whether a pod replaces another one of its rank: one that has not

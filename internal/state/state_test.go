@@ -126,7 +126,9 @@ func TestExcluded(t *testing.T) {
 		"any pod goes on a plain node": {fixture.Node("a").Obj(), pod(func(*corev1.PodSpec) {}), ""},
 		"a taint keeps it off":         {fixture.Node("a").Taint("gpu", corev1.TaintEffectNoSchedule).Obj(), pod(func(*corev1.PodSpec) {}), "tainted gpu"},
 		"unless it tolerates it": {fixture.Node("a").Taint("gpu", corev1.TaintEffectNoExecute).Obj(),
-			pod(func(s *corev1.PodSpec) { s.Tolerations = []corev1.Toleration{{Key: "gpu", Operator: corev1.TolerationOpExists}} }), ""},
+			pod(func(s *corev1.PodSpec) {
+				s.Tolerations = []corev1.Toleration{{Key: "gpu", Operator: corev1.TolerationOpExists}}
+			}), ""},
 		"a wish is no taint":            {fixture.Node("a").Taint("gpu", corev1.TaintEffectPreferNoSchedule).Obj(), pod(func(*corev1.PodSpec) {}), ""},
 		"a state that passes is none":   {fixture.Node("a").Taint("node.kubernetes.io/not-ready", corev1.TaintEffectNoExecute).Obj(), pod(func(*corev1.PodSpec) {}), ""},
 		"a selector has to match":       {fixture.Node("a").Label("rack", "1").Obj(), pod(func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{"rack": "2"} }), "not selected by the pod's node labels"},

@@ -111,6 +111,8 @@ type Observation struct {
 	Occupied int
 	// Leftover is the number of pods of earlier owners that still exist.
 	Leftover int
+	// Done is the number of pods of followers that have ended and still exist.
+	Done int
 	// Jitter, from 0 to 1, lengthens a pause by up to a tenth.
 	Jitter float64
 }
@@ -147,6 +149,9 @@ const (
 	Publish Step = "Publish"
 	// Release deletes the workload, and with it the pods.
 	Release Step = "Release"
+	// Tidy removes the pods of followers that have ended. The lead's stays, for its
+	// log.
+	Tidy Step = "Tidy"
 	// Remove deletes the MiniCluster.
 	Remove Step = "Remove"
 )
@@ -243,6 +248,8 @@ func afterTheEnd(o *Observation, _ time.Time) *Plan {
 	switch {
 	case o.Workload == Active && !o.Outcome.endsWorkload():
 		plan.Step = Release
+	case (o.Workload == Completed || o.Workload == Broken) && o.Done > 0:
+		plan.Step = Tidy
 	case o.Occupied == 0 && o.Policy.Cleanup:
 		plan.Step = Remove
 	}
@@ -314,29 +321,33 @@ func leadEnded(o *Observation, _ time.Time) *Plan {
 	case o.Workload == Completed || lead.State == Succeeded:
 		zero := 0
 		return &Plan{Step: Finish, State: StateSucceeded, Outcome: OutcomeSucceeded, ExitCode: &zero}
-	case lead.State == Failed && (o.Policy.Retries == 0 || o.Workload == Broken):
-		message := "the command failed"
-		if lead.ExitCode != nil {
-			message = fmt.Sprintf("the command failed with exit code %d", *lead.ExitCode)
+	case lead.State == Failed && lead.ExitCode != nil && (o.Policy.Retries == 0 || o.Workload == Broken):
+		return &Plan{
+			Step: Finish, State: StateFailed, Outcome: OutcomeCommandFailed, ExitCode: lead.ExitCode,
+			Message: fmt.Sprintf("the command failed with exit code %d", *lead.ExitCode),
 		}
-		return &Plan{Step: Finish, State: StateFailed, Outcome: OutcomeCommandFailed, ExitCode: lead.ExitCode, Message: message}
 	}
 	return nil
+}
+
+// lost reports whether the broker's pod is no more, or was ended by the cluster, so
+// that nobody knows how its command ended.
+func (b Broker) lost() bool {
+	return b.State == Missing || b.State == Gated || (b.State == Failed && b.ExitCode == nil)
 }
 
 func workloadBroken(o *Observation, _ time.Time) *Plan {
 	if o.Workload != Broken {
 		return nil
 	}
-	if o.Brokers[0].State == Missing {
+	if o.Brokers[0].lost() {
 		return &Plan{Step: Finish, State: StateFailed, Outcome: OutcomeLeadLost, Message: "the lead's pod was lost"}
 	}
 	return &Plan{Step: Finish, State: StateFailed, Outcome: OutcomeWorkersFailed, Message: "pods of followers failed too often"}
 }
 
 func leadLost(o *Observation, _ time.Time) *Plan {
-	lead := o.Brokers[0].State
-	if o.Started.IsZero() || o.Policy.Retries > 0 || (lead != Missing && lead != Gated) {
+	if o.Started.IsZero() || o.Policy.Retries > 0 || !o.Brokers[0].lost() {
 		return nil
 	}
 	return &Plan{

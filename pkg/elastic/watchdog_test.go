@@ -267,6 +267,14 @@ func TestDecide(t *testing.T) {
 			o:    admitted("guuu", started),
 			want: Plan{Step: Finish, State: StateFailed, Outcome: OutcomeLeadLost},
 		},
+		"so is one that the cluster ended": {
+			o:    admitted("fuuu", func(o *Observation) { started(o); o.Brokers[0].ExitCode = nil }),
+			want: Plan{Step: Finish, State: StateFailed, Outcome: OutcomeLeadLost},
+		},
+		"not before its command: it is made again": {
+			o:    admitted("fuuu", func(o *Observation) { o.Brokers[0].ExitCode = nil }),
+			want: Plan{Step: Wait, State: StateStarting, LookAgain: noon.Add(time.Minute)},
+		},
 		"one that leaves is waited for: it may tell its exit code": {
 			o:    admitted("luuu", started),
 			want: Plan{Step: Wait, State: StateRunning, LookAgain: noon.Add(time.Hour + time.Second)},
@@ -290,6 +298,14 @@ func TestDecide(t *testing.T) {
 		"unless they do not know of the end": {
 			o:    admitted("uuuu", func(o *Observation) { o.Outcome = OutcomeDeadlineExceeded }),
 			want: Plan{Step: Release, State: StateFailed},
+		},
+		"pods of followers that have ended are removed": {
+			o:    admitted("sss-", func(o *Observation) { o.Outcome, o.Workload, o.Done = OutcomeSucceeded, Completed, 2 }),
+			want: Plan{Step: Tidy, State: StateSucceeded},
+		},
+		"not before the workload is done: it would make them again": {
+			o:    admitted("sss-", func(o *Observation) { o.Outcome, o.Workload, o.Done = OutcomeSucceeded, Active, 2 }),
+			want: Plan{Step: Wait, State: StateSucceeded},
 		},
 		"cleanup waits until no pod holds a node": {
 			o: admitted("sul-", func(o *Observation) {

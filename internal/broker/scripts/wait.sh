@@ -129,14 +129,15 @@ lead() {
 }
 
 # follow comes back after a broker that failed: the lead may not be there yet. It
-# ends when the lead has shut the instance down, or when the pod is deleted.
+# ends when the lead has shut the instance down, unless a lead that failed is started
+# again, and when the pod is deleted.
 follow() {
 	local code pause=1
 	hook worker-pre || return
 	while true; do
 		code=0
 		run flux start "${options[@]}" || code=$?
-		if [[ $code == 0 || $COMPLETE_WORKERS == true || $ending == true ]]; then
+		if [[ $COMPLETE_WORKERS == true || $ending == true ]] || ((code == 0 && BACKOFF_LIMIT == 0)); then
 			return "$code"
 		fi
 		say "The broker ended with exit code $code; again in $pause s"

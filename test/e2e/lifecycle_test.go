@@ -1,0 +1,324 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/jobset"
+	"github.com/flux-elastic/flux-elastic/internal/simulator"
+)
+
+func duration(text string) *metav1.Duration {
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		panic(err)
+	}
+	return &metav1.Duration{Duration: d}
+}
+
+// A MiniCluster's way from being created to being gone, seen from outside.
+func TestLifecycle(t *testing.T) {
+	s := newSite(t, 4)
+	mc := s.create(s.miniCluster("lammps").Size(4).Tasks(32).PodAnnotation(simulator.Runtime, "2s"))
+	s.awaitState(mc, v1alpha2.StateRunning)
+
+	if mc.Status.Admission.Size != 4 || mc.Status.Tasks != 32 || mc.Status.Nodes != 4 {
+		t.Errorf("it runs with %d brokers, %d tasks on %d nodes", mc.Status.Admission.Size, mc.Status.Tasks, mc.Status.Nodes)
+	}
+	for _, kind := range []string{v1alpha2.ConditionAccepted, v1alpha2.ConditionAdmitted, v1alpha2.ConditionQuorumReached, v1alpha2.ConditionReady} {
+		if c := condition(mc, kind); c.Status != metav1.ConditionTrue || c.ObservedGeneration != mc.Generation {
+			t.Errorf("condition %s is %+v", kind, c)
+		}
+	}
+	var selected corev1.PodList
+	if err := env.client.List(s.ctx, &selected, client.InNamespace(s.namespace), &client.ListOptions{Raw: &metav1.ListOptions{LabelSelector: mc.Status.Selector}}); err != nil {
+		t.Fatal(err)
+	}
+	if len(selected.Items) != 4 {
+		t.Errorf("status.selector selects %d pods", len(selected.Items))
+	}
+	var hosts []string
+	for _, pod := range s.pods(mc) {
+		rank, _ := jobset.Rank(&pod)
+		hosts = append(hosts, fmt.Sprintf("%s=%s", pod.Spec.Hostname, pod.Labels["job-index"]))
+		if pod.Spec.NodeName == "" || pod.Labels["app"] != "flux-operator" || pod.Spec.Subdomain != "lammps" {
+			t.Errorf("pod %s: node %q, labels %v, subdomain %q", pod.Name, pod.Spec.NodeName, pod.Labels, pod.Spec.Subdomain)
+		}
+		if rank == 0 && !strings.HasPrefix(pod.Name, "lammps-0") {
+			t.Errorf("the lead's pod is %s", pod.Name)
+		}
+	}
+	slices.Sort(hosts)
+	if want := []string{"lammps-0-0-0=0", "lammps-w-0-0=1", "lammps-w-0-1=2", "lammps-w-0-2=3"}; !slices.Equal(hosts, want) {
+		t.Errorf("the hosts, with their ranks, are %v, want %v", hosts, want)
+	}
+
+	s.awaitSuccess(mc)
+	if mc.Status.ExitCode == nil || *mc.Status.ExitCode != 0 || mc.Status.StartTime == nil || mc.Status.CompletionTime == nil || mc.Status.Size != 0 {
+		t.Errorf("at the end the status is %+v", mc.Status)
+	}
+	// The lead's pod stays for its log, alone.
+	eventually(t, func() error {
+		if pods := s.pods(mc); len(pods) != 1 || pods[0].Status.Phase != corev1.PodSucceeded {
+			return fmt.Errorf("%d pods are left", len(pods))
+		}
+		return nil
+	})
+	eventually(t, func() error {
+		for _, reason := range []string{"Admitted", "Started", "Succeeded"} {
+			if n := s.events(mc)[reason]; n != 1 {
+				return fmt.Errorf("event %s was said %d times", reason, n)
+			}
+		}
+		return nil
+	})
+	if err := env.client.Delete(s.ctx, mc); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, s.nothingLeft)
+}
+
+func TestCommandFails(t *testing.T) {
+	s := newSite(t, 3)
+	mc := s.create(s.miniCluster("fails").Size(3).PodAnnotation(simulator.ExitCode, "3"))
+	s.await(mc, "failed", func(mc *v1alpha2.MiniCluster) bool { return state(mc) == v1alpha2.StateFailed && mc.Status.Nodes == 0 })
+	finished := condition(mc, v1alpha2.ConditionFinished)
+	if *mc.Status.ExitCode != 3 || finished.Reason != v1alpha2.ReasonCommandFailed {
+		t.Errorf("exit code %d, %s: %s", *mc.Status.ExitCode, finished.Reason, finished.Message)
+	}
+	if n := env.watch.leadsOf(mc); n != 1 {
+		t.Errorf("the command ran %d times", n)
+	}
+}
+
+// backoffLimit tries the lead again, in a new pod.
+func TestCommandFailsAgain(t *testing.T) {
+	s := newSite(t, 2)
+	mc := s.create(s.miniCluster("retries").Size(2).PodAnnotation(simulator.ExitCode, "3").PodAnnotation(simulator.Runtime, "10ms").
+		Spec(func(spec *v1alpha2.MiniClusterSpec) { spec.BackoffLimit = 1 }))
+	s.await(mc, "failed", func(mc *v1alpha2.MiniCluster) bool { return state(mc) == v1alpha2.StateFailed && mc.Status.Nodes == 0 })
+	if n := env.watch.leadsOf(mc); n != 2 || *mc.Status.ExitCode != 3 {
+		t.Errorf("the command ran %d times, exit code %d", n, *mc.Status.ExitCode)
+	}
+}
+
+func TestCleanup(t *testing.T) {
+	for name, code := range map[string]string{"succeeds": "0", "fails": "1"} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t, 2)
+			mc := s.create(s.miniCluster("goes").Size(2).PodAnnotation(simulator.ExitCode, code).
+				Spec(func(spec *v1alpha2.MiniClusterSpec) { spec.Cleanup = true }))
+			s.awaitGone(mc)
+			eventually(t, s.nothingLeft)
+		})
+	}
+}
+
+// One that could never run says so at once, with numbers, and holds nothing.
+func TestNeverFits(t *testing.T) {
+	s := newSite(t, 3)
+	mc := s.create(s.miniCluster("huge").Size(1000))
+	s.await(mc, "told that it never fits", func(mc *v1alpha2.MiniCluster) bool {
+		return condition(mc, v1alpha2.ConditionAdmitted).Reason == v1alpha2.ReasonNeverFits
+	})
+	message := condition(mc, v1alpha2.ConditionAdmitted).Message
+	for _, part := range []string{"1000 brokers of 8 cpu each", "has room for 3", fmt.Sprintf("%d not selected", nodeCount-3)} {
+		if !strings.Contains(message, part) {
+			t.Errorf("the message is %q, without %q", message, part)
+		}
+	}
+	if pods := s.pods(mc); len(pods) > 0 {
+		t.Errorf("it has %d pods", len(pods))
+	}
+	// It holds up nobody.
+	small := s.create(s.miniCluster("small").Size(3))
+	s.awaitSuccess(small)
+}
+
+// One that does not fit now has no pods until it does, and takes the nodes when they
+// are free.
+func TestWaitsForRoom(t *testing.T) {
+	s := newSite(t, 4)
+	first := s.create(s.miniCluster("first").Size(3).PodAnnotation(simulator.Runtime, "2s"))
+	s.awaitState(first, v1alpha2.StateRunning)
+	second := s.create(s.miniCluster("second").Size(4))
+	s.await(second, "told why it waits", func(mc *v1alpha2.MiniCluster) bool {
+		return strings.Contains(condition(mc, v1alpha2.ConditionAdmitted).Message, "1 of 48 nodes have room now for 1: 44 not selected by the pod's node labels, 3 in use")
+	})
+	if pods := s.pods(second); len(pods) > 0 || state(s.get(first)) != v1alpha2.StateRunning {
+		t.Errorf("it has %d pods while the first is %s", len(pods), state(first))
+	}
+	// Of two that came in the same second either may be first: the other waits for it.
+	third := s.create(s.miniCluster("third").Size(3))
+	eventually(t, func() error {
+		reasons := []string{condition(s.get(second), v1alpha2.ConditionAdmitted).Reason, condition(s.get(third), v1alpha2.ConditionAdmitted).Reason}
+		slices.Sort(reasons)
+		if !slices.Equal(reasons, []string{v1alpha2.ReasonNoRoom, v1alpha2.ReasonWaitingForTurn}) {
+			return fmt.Errorf("they wait for %v", reasons)
+		}
+		return nil
+	})
+	s.awaitSuccess(second)
+	s.awaitSuccess(third)
+}
+
+func TestElasticAdmission(t *testing.T) {
+	s := newSite(t, 5)
+	mc := s.create(s.miniCluster("elastic").Size(16).MinSize(2).MaxSize(20).Tasks(128).Spec(func(spec *v1alpha2.MiniClusterSpec) {
+		spec.Elastic.Sizes = &v1alpha2.Sizes{Operator: "*", Operand: 2}
+	}))
+	s.awaitState(mc, v1alpha2.StateRunning)
+	if a := mc.Status.Admission; a.Size != 4 || mc.Status.Tasks != 32 || mc.Status.MaximumSize != 20 {
+		t.Errorf("it runs with %d brokers, %d tasks, at most %d", a.Size, mc.Status.Tasks, mc.Status.MaximumSize)
+	}
+	gated, placed := 0, 0
+	for _, pod := range s.pods(mc) {
+		if jobset.IsGated(&pod) {
+			gated++
+		} else {
+			placed++
+		}
+	}
+	if gated != 16 || placed != 4 {
+		t.Errorf("%d pods wait behind the gate, %d are placed", gated, placed)
+	}
+	s.awaitSuccess(mc)
+}
+
+func TestWaitsForSize(t *testing.T) {
+	s := newSite(t, 3)
+	mc := s.create(s.miniCluster("holds-out").Size(4).MinSize(2).Spec(func(spec *v1alpha2.MiniClusterSpec) {
+		spec.Elastic.WaitForSize = duration("3s")
+	}))
+	s.await(mc, "holding out", func(mc *v1alpha2.MiniCluster) bool {
+		return condition(mc, v1alpha2.ConditionAdmitted).Reason == v1alpha2.ReasonWaitingForSize
+	})
+	s.awaitState(mc, v1alpha2.StateRunning)
+	if waited := mc.Status.Admission.Time.Sub(mc.CreationTimestamp.Time); mc.Status.Admission.Size != 3 || waited < 3*time.Second {
+		t.Errorf("after %s it got %d brokers", waited, mc.Status.Admission.Size)
+	}
+}
+
+// Brokers that never come up do not keep the others waiting for ever.
+func TestQuorumTimeout(t *testing.T) {
+	s := newSite(t, 4)
+	mc := s.create(s.miniCluster("shrinks").Size(4).MinSize(2).Tasks(32).PodAnnotation(simulator.NeverStart, "2").
+		Spec(func(spec *v1alpha2.MiniClusterSpec) { spec.Elastic.QuorumTimeout = duration("2s") }))
+	s.awaitState(mc, v1alpha2.StateRunning)
+	if message := condition(mc, v1alpha2.ConditionQuorumReached).Message; message != "3 of 4 brokers, tasks 24 of 32" {
+		t.Errorf("it started with %s", message)
+	}
+	s.awaitSuccess(mc)
+	if events := s.events(mc); events["QuorumLowered"] != 1 {
+		t.Errorf("events %v", events)
+	}
+}
+
+func TestLateBrokersAreWaitedFor(t *testing.T) {
+	s := newSite(t, 3)
+	mc := s.create(s.miniCluster("late").Size(3).MinSize(1).PodAnnotation(simulator.StartLate, "1").PodAnnotation(simulator.StartDelay, "2s"))
+	s.awaitSuccess(mc)
+	if message := condition(mc, v1alpha2.ConditionQuorumReached).Message; !strings.HasPrefix(message, "3 of 3 brokers") {
+		t.Errorf("it started with %s", message)
+	}
+}
+
+// One that cannot start gives its nodes back, and is tried again, until it has been
+// often enough.
+func TestStartTimeout(t *testing.T) {
+	s := newSite(t, 3)
+	mc := s.create(s.miniCluster("stuck").Size(3).PodAnnotation(simulator.NeverStart, "1").Spec(func(spec *v1alpha2.MiniClusterSpec) {
+		spec.Elastic.QuorumTimeout, spec.Elastic.StartTimeout = duration("1s"), duration("2s")
+		spec.Elastic.Recreate = v1alpha2.Recreate{Limit: new(int32(1)), BackoffBase: duration("2s")}
+	}))
+	s.awaitState(mc, v1alpha2.StateStarting)
+	s.awaitState(mc, v1alpha2.StateBackingOff)
+	if mc.Status.RequeueState.Count != 1 || mc.Status.Admission != nil || mc.Status.Nodes != 0 {
+		t.Errorf("while it backs off the status is %+v", mc.Status)
+	}
+	// Its nodes are free in the meantime.
+	other := s.create(s.miniCluster("other").Size(3).PodAnnotation(simulator.Runtime, "100ms"))
+	s.awaitSuccess(other)
+	s.await(mc, "failed", func(mc *v1alpha2.MiniCluster) bool { return state(mc) == v1alpha2.StateFailed && mc.Status.Nodes == 0 })
+	if reason := condition(mc, v1alpha2.ConditionFinished).Reason; reason != v1alpha2.ReasonStartLimit {
+		t.Errorf("it failed with %s", reason)
+	}
+	eventually(t, func() error {
+		if events := s.events(mc); events["Admitted"] != 2 || events["GaveUp"] != 1 || events["Started"] != 0 {
+			return fmt.Errorf("events %v", events)
+		}
+		return nil
+	})
+}
+
+func TestDeadline(t *testing.T) {
+	s := newSite(t, 2)
+	mc := s.create(s.miniCluster("long").Size(2).PodAnnotation(simulator.Runtime, "1h").
+		Spec(func(spec *v1alpha2.MiniClusterSpec) { spec.DeadlineSeconds = new(int64(1)) }))
+	s.await(mc, "failed, with no node held", func(mc *v1alpha2.MiniCluster) bool {
+		return state(mc) == v1alpha2.StateFailed && mc.Status.Nodes == 0
+	})
+	if reason := condition(mc, v1alpha2.ConditionFinished).Reason; reason != v1alpha2.ReasonDeadlineExceeded {
+		t.Errorf("it failed with %s", reason)
+	}
+}
+
+func TestSuspend(t *testing.T) {
+	s := newSite(t, 2)
+	suspend := func(mc *v1alpha2.MiniCluster, value bool) {
+		t.Helper()
+		patch := fmt.Appendf(nil, `{"spec":{"suspend":%v}}`, value)
+		if err := env.client.Patch(s.ctx, mc, client.RawPatch("application/merge-patch+json", patch)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mc := s.create(s.miniCluster("pauses").Size(2).PodAnnotation(simulator.Runtime, "1h").
+		Spec(func(spec *v1alpha2.MiniClusterSpec) { spec.Suspend = true }))
+	s.awaitState(mc, v1alpha2.StateSuspended)
+	if pods := s.pods(mc); len(pods) > 0 {
+		t.Errorf("it has %d pods", len(pods))
+	}
+	suspend(mc, false)
+	s.awaitState(mc, v1alpha2.StateRunning)
+	suspend(mc, true)
+	s.await(mc, "suspended, with nothing held", func(mc *v1alpha2.MiniCluster) bool {
+		return state(mc) == v1alpha2.StateSuspended && mc.Status.Nodes == 0 && mc.Status.Admission == nil
+	})
+	eventually(t, func() error {
+		var sets jobsetapi.JobSetList
+		if err := env.client.List(s.ctx, &sets, client.InNamespace(s.namespace)); err != nil {
+			return err
+		}
+		if len(sets.Items)+len(s.pods(mc)) > 0 {
+			return fmt.Errorf("%d JobSets and %d pods are left", len(sets.Items), len(s.pods(mc)))
+		}
+		return nil
+	})
+	suspend(mc, false)
+	s.awaitState(mc, v1alpha2.StateRunning)
+}
+
+// What waits can be made to fit.
+func TestChangeWhileQueued(t *testing.T) {
+	s := newSite(t, 2)
+	mc := s.create(s.miniCluster("shrunk").Size(3))
+	s.await(mc, "told that it never fits", func(mc *v1alpha2.MiniCluster) bool {
+		return condition(mc, v1alpha2.ConditionAdmitted).Reason == v1alpha2.ReasonNeverFits
+	})
+	if out, err := kubectl(s.ctx, "-n", s.namespace, "scale", "mc/shrunk", "--replicas=2"); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	s.awaitSuccess(mc)
+}

@@ -1,0 +1,299 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/simulator"
+)
+
+// fuse is a proxy to the API server that counts the manager's writes by kind, and
+// kills the manager at one of them: when it has taken effect, and the manager does
+// not know, or just before.
+type fuse struct {
+	mutex  sync.Mutex
+	counts map[string]int // writes that were seen, by kind
+	blowAt write
+	blow   func()
+	blown  bool
+	proxy  *httputil.ReverseProxy
+}
+
+// write is the n-th of a kind, such as "PATCH pods".
+type write struct {
+	kind   string
+	n      int
+	before bool
+}
+
+func newFuse(t *testing.T) (*fuse, string) {
+	t.Helper()
+	config, err := env.cluster.RESTConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.Impersonate.UserName = systemIdentity
+	transport, err := rest.TransportFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, err := url.Parse(config.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fuse{proxy: &httputil.ReverseProxy{
+		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		Transport:     transport,
+		FlushInterval: -1, // watches
+		ErrorHandler:  func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
+	}}
+	server := httptest.NewServer(f)
+	t.Cleanup(server.CloseClientConnections)
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := writeKubeconfig(path, server.URL); err != nil {
+		t.Fatal(err)
+	}
+	return f, path
+}
+
+// set begins to count anew, and makes it blow at a write.
+func (f *fuse) set(at write, blow func()) {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	f.counts, f.blowAt, f.blow, f.blown = map[string]int{}, at, blow, false
+}
+
+func (f *fuse) hasBlown() bool {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	return f.blown
+}
+
+func (f *fuse) seen() map[string]int {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	return maps.Clone(f.counts)
+}
+
+// kindOf is the kind of a write that matters; "" for others: events do not, and dry
+// runs write nothing.
+func kindOf(r *http.Request) string {
+	_, path, namespaced := strings.Cut(r.URL.Path, "/namespaces/")
+	parts := strings.Split(path, "/") // namespace, resource, name, subresource
+	if r.Method == http.MethodGet || r.URL.Query().Get("dryRun") != "" || !namespaced || len(parts) < 2 || parts[1] == "events" {
+		return ""
+	}
+	kind := r.Method + " " + parts[1]
+	if len(parts) > 3 {
+		kind += "/" + parts[3]
+	}
+	return kind
+}
+
+func (f *fuse) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	kind := kindOf(r)
+	if kind == "" {
+		f.proxy.ServeHTTP(w, r)
+		return
+	}
+	f.mutex.Lock()
+	defer f.mutex.Unlock() // one write after the other
+	if f.blown {
+		panic(http.ErrAbortHandler) // of a manager that is dead
+	}
+	f.counts[kind]++
+	if kind == f.blowAt.kind && f.counts[kind] == f.blowAt.n {
+		f.blown = true
+		if !f.blowAt.before {
+			f.proxy.ServeHTTP(httptest.NewRecorder(), r)
+		}
+		f.blow()
+		panic(http.ErrAbortHandler)
+	}
+	f.proxy.ServeHTTP(w, r)
+}
+
+// The manager is killed before and after every write of a life, those of JobSet's
+// controller in it included, and started again: nothing is lost, nothing is done
+// twice.
+func TestKilledAtEveryWrite(t *testing.T) {
+	env.manager.stop()
+	defer restartManager(t)
+	f, kubeconfig := newFuse(t)
+	var quiet map[string]int
+	t.Run("never", func(t *testing.T) {
+		liveOnce(t, f, kubeconfig, write{})
+		quiet = f.seen()
+	})
+	t.Logf("the writes of a life: %v", quiet)
+	for _, kind := range []string{
+		"PATCH miniclusters/status", "PATCH secrets", "PATCH configmaps", "PATCH services", "PATCH jobsets", "POST jobs",
+		"PUT jobsets/status", "PATCH pods", "DELETE jobs",
+	} {
+		if quiet[kind] == 0 {
+			t.Errorf("a life has no %s", kind)
+		}
+		for n := 1; n <= quiet[kind]; n++ {
+			for _, before := range []bool{true, false} {
+				at := write{kind, n, before}
+				t.Run(fmt.Sprintf("%s/%d/before=%v", strings.ReplaceAll(kind, "/", "-"), n, before), func(t *testing.T) {
+					liveOnce(t, f, kubeconfig, at)
+				})
+			}
+		}
+		delete(quiet, kind)
+	}
+	if len(quiet) > 0 {
+		t.Errorf("a life also has %v", quiet)
+	}
+}
+
+// restartManager starts the manager that the other tests use.
+func restartManager(t *testing.T) {
+	t.Helper()
+	var err error
+	if env.manager, err = startManager(env.kubeconfig, jobSetEmbedded); err != nil {
+		t.Error(err)
+	}
+}
+
+// liveOnce lives a life in which the manager is killed at a write.
+func liveOnce(t *testing.T, f *fuse, kubeconfig string, at write) {
+	t.Helper()
+	s := newSite(t, 3)
+	f.set(write{}, nil)
+	m, err := startManager(kubeconfig, jobSetEmbedded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { m.stop() }()
+	f.set(at, m.kill)
+	mc := s.create(s.miniCluster("life").Size(2).PodAnnotation(simulator.Runtime, "100ms"))
+	done := func() bool {
+		return state(s.get(mc)) == v1alpha2.StateSucceeded && mc.Status.Nodes == 0 && len(s.pods(mc)) == 1
+	}
+	eventually(t, func() error {
+		if !f.hasBlown() && !done() {
+			return fmt.Errorf("it is %s", state(mc))
+		}
+		return nil
+	})
+	if f.hasBlown() {
+		f.set(write{}, nil)
+		if m, err = startManager(kubeconfig, jobSetEmbedded); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, func() error {
+		if !done() {
+			return fmt.Errorf("it is %s", state(mc))
+		}
+		return nil
+	})
+	checkLife(s, mc)
+}
+
+// checkLife checks that a life of two brokers was lived once.
+func checkLife(s *site, mc *v1alpha2.MiniCluster) {
+	s.t.Helper()
+	if n := env.watch.leadsOf(mc); n != 1 {
+		s.t.Errorf("the command ran %d times", n)
+	}
+	if mc.Status.Admission.Attempt != 1 || mc.Status.RequeueState != nil || *mc.Status.ExitCode != 0 {
+		s.t.Errorf("the status is %+v", mc.Status)
+	}
+	var set jobsetapi.JobSet
+	if err := env.client.Get(s.ctx, client.ObjectKeyFromObject(mc), &set); err != nil {
+		s.t.Fatal(err)
+	}
+	if n := env.watch.podsOf(mc); n != 2 {
+		s.t.Errorf("%d pods were made for two brokers", n)
+	}
+	if made := env.watch.madeBeforeBound(set.UID); made != 2 {
+		s.t.Errorf("%d of 2 pods were there when the first was bound", made)
+	}
+	for reason, n := range s.events(mc) {
+		if n > 1 {
+			s.t.Errorf("event %s was said %d times", reason, n)
+		}
+	}
+	if violations := env.watch.broken(); len(violations) > 0 {
+		s.t.Error(violations)
+	}
+}
+
+// With two managers one leads; when it dies the other takes over, and the life goes
+// on.
+func TestLeaderElection(t *testing.T) {
+	env.manager.stop()
+	defer restartManager(t)
+	s := newSite(t, 2)
+	elect := []string{"--leader-elect", "--leader-election-namespace=flux-elastic-system"}
+	var managers []*manager
+	for range 2 {
+		m, err := startManager(env.kubeconfig, jobSetEmbedded, elect...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.stop()
+		managers = append(managers, m)
+	}
+	mc := s.create(s.miniCluster("life").Size(2).PodAnnotation(simulator.Runtime, "5s"))
+	s.awaitState(mc, v1alpha2.StateRunning)
+	managers[0].kill() // the first to come leads
+	s.awaitSuccess(mc)
+	eventually(t, func() error {
+		if n := len(s.pods(mc)); n != 1 {
+			return fmt.Errorf("%d pods are left", n)
+		}
+		return nil
+	})
+	checkLife(s, mc)
+}
+
+// A manager that uses the JobSet of the cluster makes what one needs that it runs
+// itself.
+func TestExternalJobSet(t *testing.T) {
+	env.manager.stop()
+	defer restartManager(t)
+	s := newSite(t, 2)
+	external, err := startManager(env.kubeconfig, jobSetExternal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer external.stop()
+	mc := s.create(s.miniCluster("life").Size(2))
+	// Nobody runs JobSets: it gets as far as having one.
+	eventually(t, func() error {
+		return env.client.Get(s.ctx, client.ObjectKeyFromObject(mc), &jobsetapi.JobSet{})
+	})
+	if pods := s.pods(mc); len(pods) > 0 {
+		t.Errorf("it has %d pods", len(pods))
+	}
+	stop := runJobSet(t)
+	defer stop()
+	s.awaitSuccess(mc)
+	eventually(t, func() error {
+		if n := len(s.pods(mc)); n != 1 {
+			return fmt.Errorf("%d pods are left", n)
+		}
+		return nil
+	})
+	checkLife(s, mc)
+}

@@ -1,0 +1,398 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/simulator"
+)
+
+// Deleted at any moment of its life, a MiniCluster leaves nothing.
+func TestDeleteAtAnyMoment(t *testing.T) {
+	s := newSite(t, 4)
+	moments := map[string]func(mc *v1alpha2.MiniCluster) error{
+		"at once": func(*v1alpha2.MiniCluster) error { return nil },
+		"admitted": func(mc *v1alpha2.MiniCluster) error {
+			if s.get(mc).Status.Admission == nil {
+				return fmt.Errorf("it is %s", state(mc))
+			}
+			return nil
+		},
+		"with pods": func(mc *v1alpha2.MiniCluster) error {
+			if len(s.pods(mc)) == 0 {
+				return fmt.Errorf("it is %s", state(s.get(mc)))
+			}
+			return nil
+		},
+		"with pods that run": func(mc *v1alpha2.MiniCluster) error {
+			for _, pod := range s.pods(mc) {
+				if pod.Status.Phase == corev1.PodRunning {
+					return nil
+				}
+			}
+			return fmt.Errorf("it is %s", state(s.get(mc)))
+		},
+		"running": func(mc *v1alpha2.MiniCluster) error {
+			if state(s.get(mc)) != v1alpha2.StateRunning {
+				return fmt.Errorf("it is %s", state(mc))
+			}
+			return nil
+		},
+		"finished": func(mc *v1alpha2.MiniCluster) error {
+			if state(s.get(mc)) != v1alpha2.StateSucceeded {
+				return fmt.Errorf("it is %s", state(mc))
+			}
+			return nil
+		},
+	}
+	for name, reached := range moments {
+		t.Run(name, func(t *testing.T) {
+			mc := s.create(s.miniCluster("goes").Size(4).PodAnnotation(simulator.Runtime, "500ms"))
+			eventually(t, func() error { return reached(mc) })
+			if err := env.client.Delete(s.ctx, mc); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, s.nothingLeft)
+		})
+	}
+}
+
+// One of the same name, made while the pods of the one before are still going, waits
+// for them and then runs.
+func TestRecreateAtOnce(t *testing.T) {
+	s := newSite(t, 3)
+	for range 3 {
+		mc := s.create(s.miniCluster("again").Size(3).PodAnnotation(simulator.Runtime, "1h"))
+		s.awaitState(mc, v1alpha2.StateRunning)
+		if err := env.client.Delete(s.ctx, mc); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mc := s.create(s.miniCluster("again").Size(3))
+	s.awaitSuccess(mc)
+	if violations := env.watch.broken(); len(violations) > 0 {
+		t.Error(violations)
+	}
+}
+
+// Foreign objects under the names that are needed are left as they are.
+func TestNameClash(t *testing.T) {
+	foreign := map[string]client.Object{
+		"ConfigMap": &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "clash-entrypoint"}, Data: map[string]string{"theirs": "1"}},
+		"Secret":    &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "clash-curve"}, StringData: map[string]string{"theirs": "1"}},
+		"Service": &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "clash"}, Spec: corev1.ServiceSpec{
+			ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{"theirs": "1"},
+		}},
+		"JobSet": &jobsetapi.JobSet{ObjectMeta: metav1.ObjectMeta{Name: "clash"}, Spec: jobsetapi.JobSetSpec{Suspend: new(true)}},
+	}
+	for kind, object := range foreign {
+		t.Run(kind, func(t *testing.T) {
+			s := newSite(t, 1)
+			object.SetNamespace(s.namespace)
+			if err := env.client.Create(s.ctx, object); err != nil {
+				t.Fatal(err)
+			}
+			before := object.GetResourceVersion()
+			mc := s.create(s.miniCluster("clash"))
+			s.awaitState(mc, v1alpha2.StateRejected)
+			accepted := condition(mc, v1alpha2.ConditionAccepted)
+			if accepted.Reason != v1alpha2.ReasonNameClash || !strings.Contains(accepted.Message, fmt.Sprintf("%s %q exists", kind, object.GetName())) {
+				t.Errorf("it was told %s: %s", accepted.Reason, accepted.Message)
+			}
+			if err := env.client.Get(s.ctx, client.ObjectKeyFromObject(object), object); err != nil {
+				t.Fatal(err)
+			}
+			if object.GetResourceVersion() != before {
+				t.Errorf("the foreign %s was changed: %+v", kind, object)
+			}
+			// With the name free, it goes on.
+			if err := env.client.Delete(s.ctx, object); err != nil {
+				t.Fatal(err)
+			}
+			s.awaitSuccess(mc)
+		})
+	}
+}
+
+// A Service belongs to one MiniCluster: of two with one headlessName, the second is
+// told.
+func TestSharedHeadlessName(t *testing.T) {
+	s := newSite(t, 2)
+	shared := func(spec *v1alpha2.MiniClusterSpec) { spec.Network.HeadlessName = "flux-service" }
+	first := s.create(s.miniCluster("first").Spec(shared))
+	s.awaitState(first, v1alpha2.StateRunning, v1alpha2.StateSucceeded)
+	second := s.create(s.miniCluster("second").Spec(shared))
+	s.awaitState(second, v1alpha2.StateRejected)
+	if message := condition(second, v1alpha2.ConditionAccepted).Message; !strings.Contains(message, "belongs to MiniCluster first") {
+		t.Errorf("it was told %q", message)
+	}
+}
+
+// Names that begin with one another do not touch each other.
+func TestNamesThatBeginAlike(t *testing.T) {
+	s := newSite(t, 8)
+	names := []string{"foo", "foo-0", "foo-0-0", "foo-w"}
+	var all []*v1alpha2.MiniCluster
+	for i, name := range names {
+		all = append(all, s.create(s.miniCluster(name).Size(2).PodAnnotation(simulator.Runtime, fmt.Sprintf("%ds", 1+2*i)).
+			Spec(func(spec *v1alpha2.MiniClusterSpec) { spec.Cleanup = true })))
+	}
+	for _, mc := range all {
+		s.awaitState(mc, v1alpha2.StateRunning)
+	}
+	for i, mc := range all {
+		s.awaitGone(mc)
+		for _, other := range all[i+1:] {
+			if state := state(s.get(other)); state != v1alpha2.StateRunning {
+				t.Errorf("with %s gone, %s is %s", mc.Name, other.Name, state)
+			}
+		}
+	}
+}
+
+// What only the API server can know to be nonsense is said in the condition, and
+// mended by mending it.
+func TestPodsThatAreRefused(t *testing.T) {
+	s := newSite(t, 1)
+	cases := map[string]struct {
+		change func(*v1alpha2.MiniClusterSpec)
+		want   string
+	}{
+		"a priority class that is not there":  {func(spec *v1alpha2.MiniClusterSpec) { spec.PriorityClassName = "e2e-later" }, "no PriorityClass with name e2e-later"},
+		"a service account that is not there": {func(spec *v1alpha2.MiniClusterSpec) { spec.Pod.ServiceAccountName = "nobody" }, `serviceaccount "nobody" not found`},
+		"a mount that is taken": {func(spec *v1alpha2.MiniClusterSpec) {
+			spec.Containers[0].Volumes = map[string]v1alpha2.ContainerVolume{"x": {Path: "/mnt/flux"}}
+		}, "must be unique"},
+		"a request above its limit": {func(spec *v1alpha2.MiniClusterSpec) {
+			spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: *spec.Containers[0].Resources.Limits.Cpu()}
+			spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = *quantity("9")
+		}, "must be less than or equal to cpu limit"},
+		"a volume name that is none": {func(spec *v1alpha2.MiniClusterSpec) {
+			spec.Containers[0].Volumes = map[string]v1alpha2.ContainerVolume{"Not_A_Name": {Path: "/x"}}
+		}, "spec.volumes[3].name"},
+		"a field that does nothing yet": {func(spec *v1alpha2.MiniClusterSpec) { spec.Containers[0].Batch = true }, "batch is not supported yet"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			mc := s.create(s.miniCluster("refused").Spec(tc.change))
+			s.awaitState(mc, v1alpha2.StateRejected)
+			accepted := condition(mc, v1alpha2.ConditionAccepted)
+			if accepted.Status != metav1.ConditionFalse || !strings.Contains(accepted.Message, tc.want) {
+				t.Errorf("it was told %s: %s", accepted.Reason, accepted.Message)
+			}
+			eventually(t, func() error {
+				if s.events(mc)[accepted.Reason] == 0 {
+					return fmt.Errorf("no event %s: %v", accepted.Reason, s.events(mc))
+				}
+				return nil
+			})
+			if tc.want == "no PriorityClass with name e2e-later" {
+				class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "e2e-later"}, Value: 7}
+				if err := env.client.Create(s.ctx, class); err != nil {
+					t.Fatal(err)
+				}
+				s.awaitSuccess(mc)
+			}
+			if err := env.client.Delete(s.ctx, mc); err != nil {
+				t.Fatal(err)
+			}
+			s.awaitGone(mc)
+		})
+	}
+}
+
+// Priority goes before age.
+func TestPriority(t *testing.T) {
+	s := newSite(t, 2)
+	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: s.namespace + "-high"}, Value: 1000, PreemptionPolicy: new(corev1.PreemptNever)}
+	if err := env.client.Create(s.ctx, class); err != nil {
+		t.Fatal(err)
+	}
+	first := s.create(s.miniCluster("first").Size(2).PodAnnotation(simulator.Runtime, "3s"))
+	s.awaitState(first, v1alpha2.StateRunning)
+	low := s.create(s.miniCluster("low").Size(2))
+	s.awaitState(low, v1alpha2.StateQueued)
+	high := s.create(s.miniCluster("high").Size(2).Spec(func(spec *v1alpha2.MiniClusterSpec) { spec.PriorityClassName = class.Name }))
+	s.awaitSuccess(high)
+	s.awaitSuccess(low)
+	if low.Status.StartTime.Before(high.Status.CompletionTime) {
+		t.Errorf("low started at %s, high ended at %s", low.Status.StartTime, high.Status.CompletionTime)
+	}
+}
+
+// A node that goes while brokers start: the MiniCluster starts without it where it
+// may, and else begins anew elsewhere.
+func TestNodeVanishesWhileStarting(t *testing.T) {
+	for name, least := range map[string]int32{"elastic": 2, "rigid": 3} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t, 4)
+			mc := s.create(s.miniCluster("loses").Size(3).MinSize(least).PodAnnotation(simulator.StartLate, "1,2").PodAnnotation(simulator.StartDelay, "3s").
+				Spec(func(spec *v1alpha2.MiniClusterSpec) {
+					spec.Elastic.QuorumTimeout, spec.Elastic.StartTimeout = duration("6s"), duration("8s")
+					spec.Elastic.Recreate.BackoffBase = duration("1s")
+				}))
+			s.await(mc, "placed", func(mc *v1alpha2.MiniCluster) bool { return mc.Status.Size > 0 })
+			vanish(s, nodeOfRank(s, mc, 1))
+			s.awaitAfterLoss(mc, v1alpha2.StateSucceeded)
+			want := map[string]string{"elastic": "2 of 3 brokers", "rigid": "3 of 3 brokers"}[name]
+			if message := condition(mc, v1alpha2.ConditionQuorumReached).Message; !strings.HasPrefix(message, want) {
+				t.Errorf("it started with %s, want %s", message, want)
+			}
+		})
+	}
+}
+
+// A node that goes under a running MPI job takes it with it.
+func TestNodeVanishesWhileRunning(t *testing.T) {
+	s := newSite(t, 3)
+	mc := s.create(s.miniCluster("loses").Size(3).PodAnnotation(simulator.Runtime, "1h"))
+	s.awaitState(mc, v1alpha2.StateRunning)
+	vanish(s, nodeOfRank(s, mc, 2))
+	s.awaitState(mc, v1alpha2.StateFailed)
+	if reason := condition(mc, v1alpha2.ConditionFinished).Reason; reason != v1alpha2.ReasonCommandFailed {
+		t.Errorf("it failed with %s", reason)
+	}
+}
+
+// So does the node of the lead.
+func TestLeadsNodeVanishesWhileRunning(t *testing.T) {
+	s := newSite(t, 2)
+	mc := s.create(s.miniCluster("headless").Size(2).PodAnnotation(simulator.Runtime, "1h"))
+	s.awaitState(mc, v1alpha2.StateRunning)
+	vanish(s, nodeOfRank(s, mc, 0))
+	s.awaitAfterLoss(mc, v1alpha2.StateFailed)
+	if reason := condition(mc, v1alpha2.ConditionFinished).Reason; reason != v1alpha2.ReasonLeadLost {
+		t.Errorf("it failed with %s", reason)
+	}
+}
+
+// Others' pods and cordoned nodes are reckoned with.
+func TestOthersOnTheNodes(t *testing.T) {
+	s := newSite(t, 3)
+	other := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "other"},
+		Spec: corev1.PodSpec{
+			NodeName:   s.nodes[0],
+			Containers: []corev1.Container{{Name: "x", Image: "x", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: *quantity("1")}}}},
+		},
+	}
+	if err := env.client.Create(s.ctx, other); err != nil {
+		t.Fatal(err)
+	}
+	cordon(s, s.nodes[1], true)
+	t.Cleanup(func() { cordon(s, s.nodes[1], false) })
+	mc := s.create(s.miniCluster("waits").Size(3))
+	s.await(mc, "told why it waits", func(mc *v1alpha2.MiniCluster) bool {
+		return strings.HasSuffix(condition(mc, v1alpha2.ConditionAdmitted).Message, "1 cordoned, 1 in use")
+	})
+	cordon(s, s.nodes[1], false)
+	if err := env.client.Delete(s.ctx, other, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	s.awaitSuccess(mc)
+}
+
+// Many gangs at once: each is wholly made before a pod of it is bound, no node is
+// held twice, and all run, once.
+func TestManyGangs(t *testing.T) {
+	s := newSite(t, 24)
+	sizes := []int32{16, 1, 8, 3, 24, 2, 12, 5, 4, 20, 6, 1, 9, 16, 2, 3, 7, 11, 4, 1}
+	var all []*v1alpha2.MiniCluster
+	for i, size := range sizes {
+		all = append(all, s.create(s.miniCluster(fmt.Sprintf("gang-%02d", i)).Size(size).PodAnnotation(simulator.Runtime, "500ms")))
+	}
+	for i, mc := range all {
+		s.awaitSuccess(mc)
+		var set jobsetapi.JobSet
+		if err := env.client.Get(s.ctx, client.ObjectKeyFromObject(mc), &set); err != nil {
+			t.Fatal(err)
+		}
+		if made := env.watch.madeBeforeBound(set.UID); made != int(sizes[i]) {
+			t.Errorf("%s: %d of %d pods were there when the first was bound", mc.Name, made, sizes[i])
+		}
+		if n := env.watch.leadsOf(mc); n != 1 {
+			t.Errorf("%s ran %d times", mc.Name, n)
+		}
+	}
+	if violations := env.watch.broken(); len(violations) > 0 {
+		t.Error(violations)
+	}
+}
+
+// awaitAfterLoss waits for a state that comes after a node was lost: the cluster
+// removes the pods of nodes that are gone only after a while.
+func (s *site) awaitAfterLoss(mc *v1alpha2.MiniCluster, want string) {
+	s.t.Helper()
+	err := pollFor(3*timeout, func() error {
+		if s.get(mc); state(mc) != want {
+			return fmt.Errorf("%s is %s: %s", mc.Name, state(mc), condition(mc, v1alpha2.ConditionReady).Message)
+		}
+		return nil
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// nodeOfRank is where a broker runs.
+func nodeOfRank(s *site, mc *v1alpha2.MiniCluster, rank int) string {
+	s.t.Helper()
+	pods := s.pods(mc)
+	i := slices.IndexFunc(pods, func(pod corev1.Pod) bool { return pod.Labels["job-index"] == fmt.Sprint(rank) })
+	if i < 0 || pods[i].Spec.NodeName == "" {
+		s.t.Fatalf("rank %d is nowhere", rank)
+	}
+	return pods[i].Spec.NodeName
+}
+
+// vanish lets a node be no more, and makes it anew when the test has ended.
+func vanish(s *site, name string) {
+	s.t.Helper()
+	var node corev1.Node
+	if err := env.client.Get(s.ctx, client.ObjectKey{Name: name}, &node); err != nil {
+		s.t.Fatal(err)
+	}
+	again := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: node.Labels},
+		Status:     corev1.NodeStatus{Capacity: node.Status.Capacity, Allocatable: node.Status.Allocatable},
+	}
+	patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`,
+		simulator.VanishAt, node.CreationTimestamp.Format(time.RFC3339)))
+	if err := env.client.Patch(s.ctx, &node, patch); err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() {
+		s.t.Helper()
+		eventually(s.t, func() error { return env.client.Create(s.ctx, again.DeepCopy()) })
+		eventually(s.t, func() error {
+			if err := env.client.Get(s.ctx, client.ObjectKey{Name: name}, &node); err != nil {
+				return err
+			}
+			if len(node.Spec.Taints) > 0 {
+				return fmt.Errorf("node %s is tainted: %v", name, node.Spec.Taints)
+			}
+			return nil
+		})
+	})
+}
+
+func cordon(s *site, name string, value bool) {
+	s.t.Helper()
+	patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"unschedulable":%v}}`, value))
+	if err := env.client.Patch(s.ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, patch); err != nil {
+		s.t.Fatal(err)
+	}
+}
