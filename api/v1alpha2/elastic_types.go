@@ -10,7 +10,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.quorumTimeout) || duration(self.quorumTimeout) > duration('0s')",message="quorumTimeout must be longer than 0s"
 // +kubebuilder:validation:XValidation:rule="!has(self.startTimeout) || duration(self.startTimeout) > duration('0s')",message="startTimeout must be longer than 0s"
-// +kubebuilder:validation:XValidation:rule="!has(self.quorumTimeout) || !has(self.startTimeout) || duration(self.quorumTimeout) <= duration(self.startTimeout)",message="quorumTimeout must not be longer than startTimeout"
+// +kubebuilder:validation:XValidation:rule="!has(self.quorumTimeout) || !has(self.startTimeout) || duration(self.quorumTimeout) <= duration(self.startTimeout)",message="quorumTimeout must not be longer than startTimeout (default 10m)"
 type ElasticSpec struct {
 	// waitForSize is how long the MiniCluster holds out in the queue for `size`
 	// before it takes the largest allowed size that fits. Default 0s: it takes
@@ -137,7 +137,7 @@ type TaskPolicy struct {
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.backoffBase) || duration(self.backoffBase) > duration('0s')",message="backoffBase must be longer than 0s"
 // +kubebuilder:validation:XValidation:rule="!has(self.backoffMax) || duration(self.backoffMax) > duration('0s')",message="backoffMax must be longer than 0s"
-// +kubebuilder:validation:XValidation:rule="!has(self.backoffBase) || !has(self.backoffMax) || duration(self.backoffBase) <= duration(self.backoffMax)",message="backoffBase must not be longer than backoffMax"
+// +kubebuilder:validation:XValidation:rule="!has(self.backoffBase) || !has(self.backoffMax) || duration(self.backoffBase) <= duration(self.backoffMax)",message="backoffBase must not be longer than backoffMax (default 30m)"
 type Recreate struct {
 	// limit is how often a MiniCluster that did not start is tried again; then it
 	// fails. Default 5.

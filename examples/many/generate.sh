@@ -20,7 +20,7 @@ for ((size = largest, times = 1; size >= 2; size /= 2, times += 1)); do
 done
 
 for ((i = 0; i < count; i++)); do
-	size=${sizes[RANDOM % ${#sizes[@]}]}
+	size=${sizes[RANDOM % ${#sizes[@]}]} runtime=$((5 + RANDOM % 11))
 	cat <<-YAML
 		---
 		apiVersion: flux-framework.org/v1alpha2
@@ -32,7 +32,7 @@ for ((i = 0; i < count; i++)); do
 		  size: $size
 		  tasks: $((size * 8))
 		  pod:
-		    annotations: {sim.flux-framework.org/runtime: $((5 + RANDOM % 11))s}
+		    annotations: {sim.flux-framework.org/runtime: ${runtime}s}
 		  flux:
 		    container: {image: "ghcr.io/converged-computing/flux-view-ubuntu:tag-jammy"}
 		  containers:

@@ -5,6 +5,7 @@ package jobset
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -302,8 +303,8 @@ func TestMountsOfContainers(t *testing.T) {
 }
 
 func TestObjects(t *testing.T) {
-	made := 0
-	certificate := func() (string, error) { made++; return "a new one", nil }
+	made, failure := 0, error(nil)
+	certificate := func() (string, error) { made++; return "a new one", failure }
 	for name, tc := range map[string]struct {
 		own, want string
 		made      int
@@ -333,6 +334,10 @@ func TestObjects(t *testing.T) {
 				t.Errorf("the certificate is %q, %d were made", got, made)
 			}
 		})
+	}
+	failure = errors.New("no random numbers")
+	if objects, err := Objects(fixture.MiniCluster("lmp").Defaulted(), 1, certificate); !errors.Is(err, failure) {
+		t.Errorf("without a certificate it made %v: %v", objects, err)
 	}
 }
 

@@ -65,15 +65,7 @@ func observePods(o *elastic.Observation, v View) error {
 		o.Leftover++ // of an earlier MiniCluster of the name
 	}
 	for _, pod := range v.Pods {
-		if !v.current(pod) {
-			o.Leftover++
-		}
-		if pod.Labels[v1alpha2.UIDLabel] == string(v.MiniCluster.UID) && jobset.PinnedNode(pod) != "" && !Ended(pod) {
-			o.Occupied++
-		}
-		if rank, ok := jobset.Rank(pod); ok && rank > 0 && v.current(pod) && Ended(pod) {
-			o.Done++
-		}
+		countPod(o, v, pod)
 	}
 	if o.Admission == nil {
 		return nil
@@ -91,6 +83,17 @@ func observePods(o *elastic.Observation, v View) error {
 		o.Published, err = jobset.Quorum(lead)
 	}
 	return err
+}
+
+func countPod(o *elastic.Observation, v View, pod *corev1.Pod) {
+	if !v.current(pod) {
+		o.Leftover++
+	} else if rank, ok := jobset.Rank(pod); ok && rank > 0 && Ended(pod) {
+		o.Done++
+	}
+	if pod.Labels[v1alpha2.UIDLabel] == string(v.MiniCluster.UID) && jobset.PinnedNode(pod) != "" && !Ended(pod) {
+		o.Occupied++
+	}
 }
 
 // current reports whether a pod is of the JobSet that there is.

@@ -5,6 +5,7 @@ package status
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -119,7 +120,7 @@ func setAccepted(s *v1alpha2.MiniClusterStatus, in Input) {
 }
 
 func setAdmitted(s *v1alpha2.MiniClusterStatus, in Input) {
-	value, reason, message := metav1.ConditionFalse, v1alpha2.ReasonReleased, in.Plan.Message
+	value, reason, message := metav1.ConditionFalse, v1alpha2.ReasonReleased, in.message()
 	switch {
 	case in.finished():
 		reason, message = v1alpha2.ReasonFinished, "It is done"
@@ -129,7 +130,7 @@ func setAdmitted(s *v1alpha2.MiniClusterStatus, in Input) {
 	case in.Plan.State == elastic.StateSuspended, in.Plan.State == elastic.StateRejected:
 		reason = string(in.Plan.State)
 	case in.Plan.State == elastic.StateQueued:
-		reason, message = admittedReasons[in.Observation.Verdict], in.Observation.Why
+		reason, message = admittedReasons[in.Observation.Verdict], sentence(in.Observation.Why)
 	}
 	set(s, in, v1alpha2.ConditionAdmitted, value, reason, message)
 }
@@ -173,7 +174,7 @@ func setFinished(s *v1alpha2.MiniClusterStatus, in Input) {
 	switch {
 	case in.Observation.Outcome != "":
 	case in.Plan.Step == elastic.Finish:
-		message := in.Plan.Message
+		message := in.message()
 		if message == "" {
 			message = "The command ended with exit code 0"
 		}
@@ -189,7 +190,7 @@ func setReady(s *v1alpha2.MiniClusterStatus, in Input) {
 	if in.Plan.State == elastic.StateRunning {
 		value = metav1.ConditionTrue
 	}
-	message := in.Plan.Message
+	message := in.message()
 	if in.finished() {
 		message = meta.FindStatusCondition(s.Conditions, v1alpha2.ConditionFinished).Message
 		if s.Nodes > 0 {
@@ -201,6 +202,22 @@ func setReady(s *v1alpha2.MiniClusterStatus, in Input) {
 
 func (in Input) finished() bool {
 	return in.Observation.Outcome != "" || in.Plan.Step == elastic.Finish
+}
+
+// message is the plan's, as a sentence. What is wrong with a spec is said as it is: it
+// may begin with the name of a field.
+func (in Input) message() string {
+	if in.Plan.State == elastic.StateRejected {
+		return in.Plan.Message
+	}
+	return sentence(in.Plan.Message)
+}
+
+func sentence(text string) string {
+	if text == "" {
+		return ""
+	}
+	return strings.ToUpper(text[:1]) + text[1:]
 }
 
 func set(s *v1alpha2.MiniClusterStatus, in Input, kind string, value metav1.ConditionStatus, reason, message string) {

@@ -83,12 +83,12 @@ JobMiniClusterReady False Queued: 1 free
 			mc: wanted4(), o: elastic.Observation{Verdict: elastic.NeverFits, Why: "too large"},
 			plan: elastic.Plan{Step: elastic.Wait, State: elastic.StateQueued, Message: "too large"}, check: Check{Reason: v1alpha2.ReasonValid},
 			want: `Accepted True Valid: The spec can be carried out
-Admitted False NeverFits: too large
+Admitted False NeverFits: Too large
 QuorumReached False NotAdmitted: It has no nodes
 Finished False Unfinished: It is not done
-JobMiniClusterReady False Queued: too large
+JobMiniClusterReady False Queued: Too large
 `,
-			counts: "0 brokers, 0 tasks, 0 nodes", events: "Warning NeverFits: too large",
+			counts: "0 brokers, 0 tasks, 0 nodes", events: "Warning NeverFits: Too large",
 		},
 		"one that takes an offer": {
 			mc: wanted4(), o: elastic.Observation{Offer: []string{"n1", "n2", "n3"}},
@@ -97,7 +97,7 @@ JobMiniClusterReady False Queued: too large
 Admitted True Admitted: Holds nodes for 3 of 4 brokers
 QuorumReached False WaitingForBrokers: 0 of 3 brokers up
 Finished False Unfinished: It is not done
-JobMiniClusterReady False Starting: makes its pods
+JobMiniClusterReady False Starting: Makes its pods
 `,
 			counts: "0 brokers, 24 tasks, 3 nodes", events: "Normal Admitted: Placed 3 of 4 brokers on n[1-3]",
 		},
@@ -117,27 +117,27 @@ JobMiniClusterReady True Running: 3 of 3 brokers up
 			want: `Admitted True Admitted: Holds nodes for 3 of 4 brokers
 QuorumReached False WaitingForBrokers: 2 of 2 brokers up
 Finished False Unfinished: It is not done
-JobMiniClusterReady False Starting: starts with 2 brokers
+JobMiniClusterReady False Starting: Starts with 2 brokers
 `,
 			counts: "2 brokers, 16 tasks, 3 nodes", events: "Warning QuorumLowered: Lowered the quorum: starts with 2 brokers",
 		},
 		"one that gives up": {
 			mc: wanted4().Admitted(1, 3, "n[1-3]"), o: elastic.Observation{Admission: admitted, Brokers: upBrokers(1), Occupied: 3},
 			plan: elastic.Plan{Step: elastic.GiveUp, State: elastic.StateReleasing, NotBefore: fixture.Noon, Message: "too few"},
-			want: `Admitted False Released: too few
+			want: `Admitted False Released: Too few
 QuorumReached False NotAdmitted: It has no nodes
 Finished False Unfinished: It is not done
-JobMiniClusterReady False Releasing: too few
+JobMiniClusterReady False Releasing: Too few
 `,
 			counts: "1 brokers, 0 tasks, 3 nodes", events: "Warning GaveUp: Gave up attempt 1 of 3: too few",
 		},
 		"one that is suspended while it runs": {
 			mc: wanted4().Admitted(1, 3, "n[1-3]"), o: elastic.Observation{Admission: admitted, Brokers: upBrokers(3), Occupied: 3},
 			plan: elastic.Plan{Step: elastic.Withdraw, State: elastic.StateSuspended, Message: "suspend: true"},
-			want: `Admitted False Suspended: suspend: true
+			want: `Admitted False Suspended: Suspend: true
 QuorumReached False NotAdmitted: It has no nodes
 Finished False Unfinished: It is not done
-JobMiniClusterReady False Suspended: suspend: true
+JobMiniClusterReady False Suspended: Suspend: true
 `,
 			counts: "3 brokers, 0 tasks, 3 nodes", events: "Normal Released: Gave back nodes for 3 brokers: suspend: true",
 		},
@@ -154,10 +154,10 @@ JobMiniClusterReady False Succeeded: The command ended with exit code 0; 2 pods 
 			mc: wanted4().Admitted(1, 3, "n[1-3]"), o: elastic.Observation{Admission: admitted},
 			plan: elastic.Plan{Step: elastic.Finish, State: elastic.StateFailed, Outcome: elastic.OutcomeCommandFailed, ExitCode: new(3), Message: "the command failed with exit code 3"},
 			want: `Admitted False Finished: It is done
-Finished True CommandFailed: the command failed with exit code 3
-JobMiniClusterReady False Failed: the command failed with exit code 3
+Finished True CommandFailed: The command failed with exit code 3
+JobMiniClusterReady False Failed: The command failed with exit code 3
 `,
-			counts: "0 brokers, 0 tasks, 0 nodes", events: "Warning CommandFailed: the command failed with exit code 3",
+			counts: "0 brokers, 0 tasks, 0 nodes", events: "Warning CommandFailed: The command failed with exit code 3",
 		},
 	}
 	for name, tc := range cases {

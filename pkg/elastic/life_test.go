@@ -61,14 +61,15 @@ func (w *world) observe() *Observation {
 		Policy: w.policy, GivenUp: w.givenUp, NotBefore: w.notBefore, Started: w.started,
 		Outcome: w.outcome, Workload: w.workload, Jitter: w.random.Float64(),
 	}
-	if w.admission != nil {
+	switch {
+	case w.admission != nil:
 		a := *w.admission
 		o.Admission, o.Published = &a, w.published
 		o.Brokers = make([]Broker, a.Size)
 		copy(o.Brokers, w.pods)
-	} else if w.random.IntN(3) > 0 {
+	case w.random.IntN(3) > 0:
 		o.Verdict = NoRoom
-	} else {
+	default:
 		o.Offer = make([]string, w.policy.Sizing.Min+w.random.IntN(w.policy.Sizing.Size-w.policy.Sizing.Min+1))
 	}
 	if w.workload == Stale || w.workload == Deleting {
@@ -202,10 +203,10 @@ func (w *world) livePods() {
 	for rank := range w.pods {
 		w.livePod(rank)
 	}
-	switch lead := w.pods[0].State; {
-	case lead == Succeeded:
+	switch w.pods[0].State {
+	case Succeeded:
 		w.workload = Completed
-	case lead == Failed:
+	case Failed:
 		w.workload = Broken
 	}
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // cores are n cores, and room for pods.
-func cores(n int64) Resources { return Resources{CPU: n * 1000, Pods: 110} }
+func eightCores() Resources { return Resources{CPU: 8000, Pods: 110} }
 
 // broker is what one broker of n cores takes.
 func broker(n int64) Resources { return Resources{CPU: n * 1000, Pods: 1} }
@@ -29,7 +29,7 @@ func graphOf(t *testing.T, nodes ...Node) *Graph {
 func rack(n int) []Node {
 	nodes := make([]Node, n)
 	for i := range nodes {
-		nodes[i] = Node{Name: fmt.Sprintf("n%d", i), Capacity: cores(8)}
+		nodes[i] = Node{Name: fmt.Sprintf("n%d", i), Capacity: eightCores()}
 	}
 	return nodes
 }
@@ -80,12 +80,12 @@ func TestMatchGang(t *testing.T) {
 			want: []string{"n2"},
 		},
 		"nodes that are down or excluded are not used": {
-			nodes: []Node{{Name: "a", Capacity: cores(8), Down: "not ready"}, {Name: "b", Capacity: cores(8)}, {Name: "c", Capacity: cores(8)}},
+			nodes: []Node{{Name: "a", Capacity: eightCores(), Down: "not ready"}, {Name: "b", Capacity: eightCores()}, {Name: "c", Capacity: eightCores()}},
 			gang:  Gang{Requests: broker(8), Sizes: []int{1}, Excluded: map[string]string{"b": "tainted gpu"}},
 			want:  []string{"c"},
 		},
 		"a resource that a node does not have is not there": {
-			nodes: []Node{{Name: "a", Capacity: cores(8)}, {Name: "b", Capacity: Resources{CPU: 8000, Pods: 110, "nvidia.com/gpu": 2}}},
+			nodes: []Node{{Name: "a", Capacity: eightCores()}, {Name: "b", Capacity: Resources{CPU: 8000, Pods: 110, "nvidia.com/gpu": 2}}},
 			gang:  Gang{Requests: Resources{CPU: 1000, Pods: 1, "nvidia.com/gpu": 1}, Sizes: []int{2}},
 			want:  []string{"b", "b"},
 		},
@@ -99,7 +99,7 @@ func TestMatchGang(t *testing.T) {
 			gang: Gang{Requests: broker(1), Sizes: []int{1}},
 		},
 		"nodes are in the order in which people count": {
-			nodes: []Node{{Name: "n10", Capacity: cores(8)}, {Name: "n9", Capacity: cores(8)}},
+			nodes: []Node{{Name: "n10", Capacity: eightCores()}, {Name: "n9", Capacity: eightCores()}},
 			gang:  Gang{Requests: broker(8), Sizes: []int{2}},
 			want:  []string{"n9", "n10"},
 		},
@@ -154,7 +154,7 @@ func TestRefusal(t *testing.T) {
 			want:  "needs room for 1 broker of 16500m cpu, 64Gi memory each; the whole cluster of 4 nodes has room for 0: 2 too little cpu, 1 tainted gpu, 1 too little memory",
 		},
 		"a gang larger than what is up may still fit": {
-			nodes: []Node{{Name: "a", Capacity: cores(8)}, {Name: "b", Capacity: cores(8), Down: "not ready"}},
+			nodes: []Node{{Name: "a", Capacity: eightCores()}, {Name: "b", Capacity: eightCores(), Down: "not ready"}},
 			gang:  Gang{Requests: broker(8), Sizes: []int{2}},
 			want:  "needs room for 2 brokers of 8 cpu each; 1 of 2 nodes have room now for 1: 1 not ready",
 		},

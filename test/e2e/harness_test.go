@@ -19,6 +19,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,7 +36,7 @@ import (
 
 func newScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, jobsetapi.AddToScheme, v1alpha2.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, jobsetapi.AddToScheme, v1alpha2.AddToScheme} {
 		utilruntime.Must(add(scheme))
 	}
 	return scheme
@@ -78,7 +79,11 @@ func startManager(kubeconfig, jobSet string, args ...string) (*manager, error) {
 		_ = cmd.Wait()
 		close(m.done)
 	}()
-	return m, m.awaitReady(logFile.Name())
+	if err := m.awaitReady(logFile.Name()); err != nil {
+		m.kill()
+		return nil, err
+	}
+	return m, nil
 }
 
 func (m *manager) awaitReady(logPath string) error {
@@ -135,8 +140,8 @@ type final struct{ error }
 func poll(attempt func() error) error { return pollFor(timeout, attempt) }
 
 func pollFor(limit time.Duration, attempt func() error) error {
-	deadline := time.NewTimer(limit)
-	defer deadline.Stop()
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
 	ticker := time.NewTicker(50 * time.Millisecond)
 	defer ticker.Stop()
 	for {
@@ -145,7 +150,7 @@ func pollFor(limit time.Duration, attempt func() error) error {
 			return err
 		}
 		select {
-		case <-deadline.C:
+		case <-ctx.Done():
 			return fmt.Errorf("after %s: %w", limit, err)
 		case <-ticker.C:
 		}
@@ -225,14 +230,17 @@ func (s *site) labelNode(name, value string) {
 	}
 }
 
-// close removes what the test made, checks that nothing is left, and gives the
-// nodes back.
+// close checks what must be in every test, removes what this one made, checks that
+// nothing is left, and gives the nodes back.
 func (s *site) close() {
 	if s.t.Failed() {
 		s.describe()
 	}
 	if err := env.client.DeleteAllOf(s.ctx, &v1alpha2.MiniCluster{}, client.InNamespace(s.namespace)); err != nil {
 		s.t.Error(err)
+	}
+	for _, violation := range env.watch.broken(s.namespace) {
+		s.t.Error(violation)
 	}
 	if err := poll(s.nothingLeft); err != nil {
 		s.t.Errorf("something is left over: %v", err)
@@ -390,4 +398,11 @@ func (s *site) events(mc *v1alpha2.MiniCluster) map[string]int {
 		}
 	}
 	return counts
+}
+
+func writeFile(t *testing.T, path string, data []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
 }

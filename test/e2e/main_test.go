@@ -8,6 +8,7 @@ package e2e
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -26,7 +27,7 @@ import (
 )
 
 const (
-	nodeCount      = 48
+	nodeCount      = 96
 	systemIdentity = "system:serviceaccount:flux-elastic-system:flux-elastic"
 )
 
@@ -44,6 +45,11 @@ var env struct {
 }
 
 func TestMain(m *testing.M) {
+	flag.Parse()
+	// Tests wait for the cluster, and not for a core.
+	if err := flag.Set("test.parallel", "8"); err != nil {
+		panic(err)
+	}
 	code, err := run(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "e2e:", err)

@@ -34,13 +34,14 @@ type podWatch struct {
 	alive      map[string]int
 	known      map[types.UID]types.NamespacedName // MiniCluster, by pod
 	firstBound map[string]int
-	violations []string
+	violations map[string][]string // by namespace
 }
 
 func watchPods(ctx context.Context, config *rest.Config) (*podWatch, error) {
 	w := &podWatch{
 		bound: map[types.UID]string{}, holders: map[string]types.UID{}, leads: map[types.NamespacedName]map[types.UID]bool{},
 		alive: map[string]int{}, known: map[types.UID]types.NamespacedName{}, firstBound: map[string]int{},
+		violations: map[string][]string{},
 	}
 	informers, err := cache.New(config, cache.Options{Scheme: newScheme()})
 	if err != nil {
@@ -104,7 +105,7 @@ func (w *podWatch) see(pod *corev1.Pod, gone bool) {
 		delete(w.bound, pod.UID)
 	case node != "" && w.bound[pod.UID] == "":
 		if other, held := w.holders[node]; held && wholeNode(pod) {
-			w.violations = append(w.violations, fmt.Sprintf("%s and pod %s hold %s at once", pod.Name, other, node))
+			w.violations[pod.Namespace] = append(w.violations[pod.Namespace], fmt.Sprintf("%s and pod %s hold %s at once", pod.Name, other, node))
 		}
 		w.bound[pod.UID] = node
 		if _, ok := w.firstBound[set]; !ok {
@@ -148,11 +149,9 @@ func (w *podWatch) madeBeforeBound(set types.UID) int {
 	return w.firstBound[string(set)]
 }
 
-// broken returns what must never have been, once.
-func (w *podWatch) broken() []string {
+// broken is what was in a namespace and must never be.
+func (w *podWatch) broken(namespace string) []string {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
-	out := w.violations
-	w.violations = nil
-	return out
+	return w.violations[namespace]
 }

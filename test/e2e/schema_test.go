@@ -1,0 +1,232 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+)
+
+// refused are specs, and for two metadata, that a rule of the API refuses, with the
+// sentence that the user reads.
+var refused = []struct{ manifest, message string }{
+	{"metadata: {name: 1st}", "metadata.name must start with a letter"},
+	{"metadata: {name: a.b}", "metadata.name must start with a letter"},
+	{"metadata: {name: " + strings.Repeat("x", 52) + "}", "metadata.name is too long: it and the digits of the largest size may have 52 characters in all"},
+	{"metadata: {name: " + strings.Repeat("x", 50) + "}\nspec: {size: 4, maxSize: 100}", "metadata.name is too long"},
+
+	{"spec: {size: 4, maxSize: 3}", "maxSize must be at least size"},
+	{"spec: {size: 4, minSize: 5}", "minSize must be at most size"},
+	{"spec: {size: 4, elastic: {sizes: {operator: '*', operand: 2}}}", "elastic.sizes needs minSize"},
+	{"spec: {minSize: 1, elastic: {sizes: {operator: '^', operand: 1}}}", "operand must be at least 2 for the operators * and ^"},
+	{"spec: {elastic: {quorumTimeout: 0s}}", "quorumTimeout must be longer than 0s"},
+	{"spec: {elastic: {startTimeout: 0m0s}}", "startTimeout must be longer than 0s"},
+	{"spec: {elastic: {quorumTimeout: 2m, startTimeout: 1m}}", "quorumTimeout must not be longer than startTimeout"},
+	{"spec: {elastic: {quorumTimeout: 1h}}", "quorumTimeout must not be longer than startTimeout (default 10m)"},
+	{"spec: {elastic: {recreate: {backoffBase: 0s}}}", "backoffBase must be longer than 0s"},
+	{"spec: {elastic: {recreate: {backoffMax: 0s}}}", "backoffMax must be longer than 0s"},
+	{"spec: {elastic: {recreate: {backoffBase: 2m, backoffMax: 1m}}}", "backoffBase must not be longer than backoffMax"},
+	{"spec: {elastic: {tasks: {multipleOf: 4}}}", "multipleOf belongs to constraint: MultipleOf"},
+	{"spec: {elastic: {tasks: {constraint: MultipleOf}}}", "multipleOf belongs to constraint: MultipleOf"},
+	{"spec: {elastic: {waitForSize: -5s}}", "should match"},
+	{"spec: {elastic: {waitForSize: soon}}", "should match"},
+
+	{"spec: {containers: []}", "should have at least 1 items"},
+	{"spec: {containers: [{image: a}, {image: b, name: b}]}", "exactly one container must have runFlux: true"},
+	{"spec: {containers: [{image: a, runFlux: true}, {image: b, runFlux: true}]}", "exactly one container must have runFlux: true"},
+	{"spec: {containers: [{image: a, runFlux: true}, {image: b}]}", "every container without runFlux: true needs a name"},
+	{"spec: {containers: [{image: a, runFlux: true}, {image: b, name: x}, {image: c, name: x}]}", "two containers cannot have the same name"},
+	{"spec: {containers: [{image: a, launcher: true, batch: true}]}", "launcher and batch exclude each other"},
+	{"spec: {containers: [{image: a, batchRaw: true}]}", "batchRaw needs batch: true"},
+	{"spec: {containers: [{image: a, command: b, commands: {script: c}}]}", "command and commands.script exclude each other"},
+	{"spec: {containers: [{image: a, volumes: {data: {claimName: data}}}]}", "a volume with claimName or hostPath needs path"},
+	{"spec: {services: [{image: a}]}", "every service needs a name"},
+	{"spec: {services: [{image: a, name: b, commands: {pre: c}}]}", "services run beside Flux"},
+	{"spec: {flux: {environment: {a-b: c}}}", "names of environment variables hold letters, digits and _"},
+	{"spec: {flux: {bursting: {hostlist: 'a[0-3]', clusters: [{name: b, size: 1}]}}}", "bursting.hostlist and bursting.clusters exclude each other"},
+}
+
+// Specs that are as far as the rules go.
+var accepted = []string{
+	"metadata: {name: " + strings.Repeat("x", 51) + "}",
+	"metadata: {name: a-0-b}",
+	"spec: {size: 4, minSize: 4, maxSize: 4}",
+	"spec: {size: 4, minSize: 0, maxSize: 0}",
+	"spec: {size: 8, minSize: 1, elastic: {sizes: {operator: '+', operand: 1}}}",
+	"spec: {elastic: {quorumTimeout: 1m, startTimeout: 1m, waitForSize: 0s, recreate: {limit: 0, backoffBase: 1s, backoffMax: 1s}}}",
+	"spec: {elastic: {quorumTimeout: 1h2m3.004s, startTimeout: 2h}}",
+	"spec: {elastic: {tasks: {constraint: MultipleOf, multipleOf: 4}}}",
+	"spec: {tasks: 0}",
+	"spec: {containers: [{image: a, runFlux: true, name: x}, {image: b, name: x2}]}",
+	"spec: {containers: [{image: a, volumes: {data: {claimName: data, path: /data}}}]}",
+}
+
+// candidate makes a MiniCluster of a manifest that says what differs from a plain
+// one.
+func candidate(t *testing.T, manifest string) *unstructured.Unstructured {
+	t.Helper()
+	var differs map[string]map[string]any
+	if err := yaml.UnmarshalStrict([]byte(manifest), &differs); err != nil {
+		t.Fatal(err)
+	}
+	metadata := map[string]any{"name": "candidate", "namespace": "default"}
+	spec := map[string]any{"containers": []any{map[string]any{"image": "app", "command": "run"}}}
+	maps.Copy(metadata, differs["metadata"])
+	maps.Copy(spec, differs["spec"])
+	return &unstructured.Unstructured{Object: map[string]any{
+		"apiVersion": "flux-framework.org/v1alpha2", "kind": "MiniCluster", "metadata": metadata, "spec": spec,
+	}}
+}
+
+func dryRun(t *testing.T, object client.Object) error {
+	t.Helper()
+	return env.client.Create(t.Context(), object, client.DryRunAll)
+}
+
+func TestSchemaRefuses(t *testing.T) {
+	t.Parallel()
+	for _, tc := range refused {
+		if err := dryRun(t, candidate(t, tc.manifest)); err == nil || !strings.Contains(err.Error(), tc.message) {
+			t.Errorf("%s\n\twas told: %v\n\twant: %s", tc.manifest, err, tc.message)
+		}
+	}
+	for _, manifest := range accepted {
+		if err := dryRun(t, candidate(t, manifest)); err != nil {
+			t.Errorf("%s\n\twas told: %v", manifest, err)
+		}
+	}
+}
+
+func specSchema(t *testing.T) (whole, spec *apiextensionsv1.JSONSchemaProps) {
+	t.Helper()
+	var crd apiextensionsv1.CustomResourceDefinition
+	if err := env.client.Get(t.Context(), client.ObjectKey{Name: "miniclusters.flux-framework.org"}, &crd); err != nil {
+		t.Fatal(err)
+	}
+	whole = crd.Spec.Versions[0].Schema.OpenAPIV3Schema
+	return whole, new(whole.Properties["spec"])
+}
+
+// Every rule that is written in the API has a case above.
+func TestSchemaRulesAreTested(t *testing.T) {
+	t.Parallel()
+	whole, _ := specSchema(t)
+	rules := 0
+	walk(whole, nil, func(path []string, schema *apiextensionsv1.JSONSchemaProps) {
+		for _, rule := range schema.XValidations {
+			rules++
+			if !slices.ContainsFunc(refused, func(r struct{ manifest, message string }) bool { return strings.HasPrefix(rule.Message, r.message) }) {
+				t.Errorf("no case for the rule at %s: %s", strings.Join(path, "."), rule.Message)
+			}
+		}
+	})
+	if rules < 20 {
+		t.Errorf("only %d rules were found", rules)
+	}
+}
+
+// Every bound, pattern and enumeration of a field refuses a value beyond it, and the
+// refusal names the field.
+func TestSchemaBounds(t *testing.T) {
+	t.Parallel()
+	_, spec := specSchema(t)
+	bounds := 0
+	walk(spec, nil, func(path []string, schema *apiextensionsv1.JSONSchemaProps) {
+		for _, value := range beyond(schema) {
+			bounds++
+			object := candidate(t, "{}")
+			object.Object["spec"] = put(object.Object["spec"], path, value)
+			err := dryRun(t, object)
+			if name := path[len(path)-1]; err == nil || (name != "[]" && name != "{}" && !strings.Contains(err.Error(), name)) {
+				t.Errorf("%s with %.40q was told: %v", strings.Join(path, "."), fmt.Sprint(value), err)
+			}
+		}
+	})
+	if bounds < 100 {
+		t.Errorf("only %d bounds were found", bounds)
+	}
+}
+
+// walk visits a schema and what is in it. Items of lists are [], values of maps {}.
+func walk(schema *apiextensionsv1.JSONSchemaProps, path []string, visit func([]string, *apiextensionsv1.JSONSchemaProps)) {
+	visit(path, schema)
+	at := func(name string) []string { return append(slices.Clone(path), name) }
+	for name, property := range schema.Properties {
+		walk(&property, at(name), visit)
+	}
+	if schema.Items != nil {
+		walk(schema.Items.Schema, at("[]"), visit)
+	}
+	if schema.AdditionalProperties != nil {
+		walk(schema.AdditionalProperties.Schema, at("{}"), visit)
+	}
+}
+
+// beyond are values that a schema refuses: one for each thing it demands.
+func beyond(schema *apiextensionsv1.JSONSchemaProps) (values []any) {
+	if schema.Minimum != nil {
+		values = append(values, int64(*schema.Minimum)-1)
+	}
+	if schema.Maximum != nil {
+		values = append(values, int64(*schema.Maximum)+1)
+	}
+	if schema.MinLength != nil {
+		values = append(values, strings.Repeat("x", int(*schema.MinLength)-1))
+	}
+	if schema.MaxLength != nil {
+		values = append(values, strings.Repeat("x", int(*schema.MaxLength)+1))
+	}
+	if schema.MaxItems != nil {
+		values = append(values, make([]any, *schema.MaxItems+1))
+	}
+	if schema.MaxProperties != nil {
+		var value any = map[string]any{}
+		if schema.AdditionalProperties.Schema.Type == "string" {
+			value = "x"
+		}
+		many := map[string]any{}
+		for i := range *schema.MaxProperties + 1 {
+			many[fmt.Sprintf("x%d", i)] = value
+		}
+		values = append(values, many)
+	}
+	if schema.Pattern != "" || len(schema.Enum) > 0 {
+		values = append(values, "?!")
+	}
+	if schema.Type == "string" || schema.Type == "integer" || schema.Type == "boolean" {
+		values = append(values, []any{})
+	}
+	return values
+}
+
+// put sets a value deep in an object.
+func put(object any, path []string, value any) any {
+	if len(path) == 0 {
+		return value
+	}
+	switch path[0] {
+	case "[]":
+		items, _ := object.([]any)
+		if len(items) == 0 {
+			items = []any{nil}
+		}
+		return append([]any{put(items[0], path[1:], value)}, items[1:]...)
+	case "{}":
+		return map[string]any{"x": put(nil, path[1:], value)}
+	}
+	fields, _ := object.(map[string]any)
+	if fields == nil {
+		fields = map[string]any{}
+	}
+	fields[path[0]] = put(fields[path[0]], path[1:], value)
+	return fields
+}

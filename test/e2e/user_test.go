@@ -1,0 +1,126 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"bytes"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/simulator"
+)
+
+// The examples are applied as they are, by kubectl, into an empty namespace. They may
+// run on any node, so no other test runs meanwhile.
+func TestExamples(t *testing.T) {
+	examples, err := filepath.Glob(filepath.Join(env.root, "examples", "*", "minicluster.yaml"))
+	if err != nil || len(examples) == 0 {
+		t.Fatalf("no examples: %v", err)
+	}
+	for _, path := range examples {
+		name := filepath.Base(filepath.Dir(path))
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, 0)
+			s.kubectl("apply", "-f", path)
+			mc := &v1alpha2.MiniCluster{}
+			mc.Name, mc.Namespace = name, s.namespace
+			if s.get(mc).Spec.Cleanup {
+				s.awaitGone(mc)
+				eventually(t, s.nothingLeft)
+				return
+			}
+			s.awaitSuccess(mc)
+			if mc.Status.Tasks < 1 || *mc.Status.ExitCode != 0 {
+				t.Errorf("it ran with %d tasks: exit code %d", mc.Status.Tasks, *mc.Status.ExitCode)
+			}
+		})
+	}
+	t.Run("many", func(t *testing.T) {
+		t.Parallel()
+		s := newSite(t, 0)
+		manifests := s.generate("30", "16")
+		if again := s.generate("30", "16"); !bytes.Equal(manifests, again) {
+			t.Error("the same experiment differs")
+		}
+		path := filepath.Join(t.TempDir(), "many.yaml")
+		writeFile(t, path, regexp.MustCompile(`runtime: \d+s`).ReplaceAll(manifests, []byte("runtime: 500ms")))
+		s.kubectl("create", "-f", path)
+		var list v1alpha2.MiniClusterList
+		if err := env.client.List(s.ctx, &list, client.InNamespace(s.namespace), client.MatchingLabels{"experiment": "many"}); err != nil {
+			t.Fatal(err)
+		}
+		if len(list.Items) != 30 {
+			t.Errorf("%d MiniClusters", len(list.Items))
+		}
+		for i := range list.Items {
+			s.awaitSuccess(&list.Items[i])
+		}
+	})
+}
+
+func (s *site) generate(args ...string) []byte {
+	s.t.Helper()
+	out, err := exec.Command(filepath.Join(env.root, "examples", "many", "generate.sh"), args...).Output()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return out
+}
+
+func (s *site) kubectl(args ...string) string {
+	s.t.Helper()
+	out, err := kubectl(s.ctx, append([]string{"-n", s.namespace}, args...)...)
+	if err != nil {
+		s.t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// What people see with kubectl.
+func TestKubectl(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 3)
+	mc := s.create(s.miniCluster("lammps").Size(4).MinSize(2).Tasks(32).PodAnnotation(simulator.Runtime, "1h"))
+	s.awaitState(mc, v1alpha2.StateRunning)
+	s.await(mc, "seen whole", func(mc *v1alpha2.MiniCluster) bool { return mc.Status.Size == 3 })
+	lines := strings.Split(strings.TrimSpace(s.kubectl("get", "mc", "-o", "wide")), "\n")
+	if len(lines) != 2 {
+		t.Fatalf("kubectl get mc printed %q", lines)
+	}
+	if header := strings.Fields(lines[0]); !slices.Equal(header, []string{"NAME", "STATE", "SIZE", "WANTED", "TASKS", "NODES", "QUEUE", "AGE", "REASON", "PLACEMENT"}) {
+		t.Errorf("columns %v", header)
+	}
+	fields := strings.Fields(lines[1])
+	if got := fields[:7]; !slices.Equal(got, []string{"lammps", "Running", "3", "4", "24", "3", s.namespace}) {
+		t.Errorf("row %v", got)
+	}
+	if got := s.kubectl("get", "mc/lammps", "--subresource=scale", "-o", "jsonpath={.spec.replicas} {.status.replicas} {.status.selector}"); got != "4 3 hpa-selector=lammps" {
+		t.Errorf("scale is %q", got)
+	}
+	if got := s.kubectl("explain", "minicluster.spec.elastic.quorumTimeout"); !strings.Contains(got, "from its admission") {
+		t.Errorf("kubectl explain says %s", got)
+	}
+	s.kubectl("wait", "--for=condition=JobMiniClusterReady", "mc/lammps")
+	s.kubectl("delete", "mc", "lammps")
+	s.awaitGone(mc)
+}
+
+// What config/ installs is taken by a cluster, with JobSet of its own and without.
+func TestConfig(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"default", "embedded"} {
+		out, err := kubectl(t.Context(), "apply", "--server-side", "--dry-run=server", "--force-conflicts", "-k", filepath.Join(env.root, "config", name))
+		if err != nil || strings.Contains(string(out), "Warning") {
+			t.Errorf("config/%s: %v\n%s", name, err, out)
+		}
+	}
+}
