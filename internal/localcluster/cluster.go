@@ -63,9 +63,6 @@ type Config struct {
 	Port int
 	// Nodes are the simulated nodes.
 	Nodes NodeConfig
-	// APIServerOnly leaves out everything but etcd and the API server: nothing
-	// happens to what is created.
-	APIServerOnly bool
 }
 
 // Cluster is a running cluster.
@@ -99,11 +96,8 @@ func Up(ctx context.Context, config Config, binaries Binaries, say func(string))
 			err = errors.Join(err, Down(context.WithoutCancel(ctx), config.Dir))
 		}
 	}()
-	if err := c.startControlPlane(ctx, binaries, config.APIServerOnly, say); err != nil {
+	if err := c.startControlPlane(ctx, binaries, say); err != nil {
 		return nil, err
-	}
-	if config.APIServerOnly {
-		return c, nil
 	}
 	say(fmt.Sprintf("making %d simulated nodes", config.Nodes.Count))
 	if err := c.makeNodes(ctx, config.Nodes); err != nil {
@@ -161,21 +155,6 @@ func (c *Cluster) Run(name, path string, args ...string) error {
 	return err
 }
 
-// Kill ends a process of the cluster as a crash would. The cluster goes on
-// without it.
-func (c *Cluster) Kill(name string) error {
-	running, err := processes(c.Dir)
-	if err != nil {
-		return err
-	}
-	for _, p := range running {
-		if p.Name == name {
-			return p.kill(context.Background())
-		}
-	}
-	return fmt.Errorf("killing %s: it does not run", name)
-}
-
 // Kubeconfig is the path of the administrator's kubeconfig.
 func (c *Cluster) Kubeconfig() string { return filepath.Join(c.Dir, "kubeconfig") }
 
@@ -205,7 +184,7 @@ func (c *Cluster) makeDirs() error {
 	return os.WriteFile(filepath.Join(c.Dir, "port"), []byte(strconv.Itoa(c.Port)), 0o644)
 }
 
-func (c *Cluster) startControlPlane(ctx context.Context, binaries Binaries, apiServerOnly bool, say func(string)) error {
+func (c *Cluster) startControlPlane(ctx context.Context, binaries Binaries, say func(string)) error {
 	keys, err := makeCredentials(filepath.Join(c.Dir, "keys"))
 	if err != nil {
 		return err
@@ -229,7 +208,7 @@ func (c *Cluster) startControlPlane(ctx context.Context, binaries Binaries, apiS
 	ready := func() (bool, error) {
 		return client.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error() == nil, nil
 	}
-	if err := c.await(ctx, "the API server", ready, etcd, apiServer); err != nil || apiServerOnly {
+	if err := c.await(ctx, "the API server", ready, etcd, apiServer); err != nil {
 		return err
 	}
 	return c.startControllers(ctx, binaries, keys, client, say)

@@ -61,12 +61,12 @@ func startManager(kubeconfig, jobSet string, args ...string) (*manager, error) {
 	if err != nil {
 		return nil, err
 	}
-	logFile, err := os.CreateTemp(filepath.Dir(env.managerBin), "manager-*.log")
+	logFile, err := os.CreateTemp(filepath.Dir(env.bin), "manager-*.log")
 	if err != nil {
 		return nil, err
 	}
 	defer logFile.Close()
-	cmd := exec.Command(env.managerBin, append([]string{
+	cmd := exec.Command(filepath.Join(env.bin, "manager"), append([]string{
 		"--kubeconfig=" + kubeconfig, "--jobset=" + jobSet, "--zap-log-level=1",
 		"--metrics-bind-address=" + metrics, "--health-probe-bind-address=" + health,
 	}, args...)...)

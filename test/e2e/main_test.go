@@ -39,7 +39,7 @@ var env struct {
 	binaries localcluster.Binaries
 	// kubeconfig has the rights of the manager's service account.
 	kubeconfig string
-	managerBin string
+	bin        string // directory of our programs
 	manager    *manager
 	watch      *podWatch
 }
@@ -131,7 +131,7 @@ func start(ctx context.Context, dir string) error {
 	return err
 }
 
-// install installs config/embedded as a user would, and builds the manager.
+// install installs config/embedded as a user would, and builds our programs.
 func install(ctx context.Context, dir string) error {
 	if out, err := kubectl(ctx, "apply", "--server-side", "-k", filepath.Join(env.root, "config", "embedded")); err != nil {
 		return fmt.Errorf("installing: %w\n%s", err, out)
@@ -147,11 +147,11 @@ func install(ctx context.Context, dir string) error {
 	if err := writeKubeconfig(env.kubeconfig, env.cluster.URL()); err != nil {
 		return err
 	}
-	env.managerBin = filepath.Join(dir, "manager")
-	build := exec.CommandContext(ctx, "go", "build", "-o", env.managerBin, "./cmd/manager")
+	env.bin = filepath.Join(dir, "bin")
+	build := exec.CommandContext(ctx, "go", "build", "-o", env.bin+"/", "./cmd/...")
 	build.Dir = env.root
 	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("building the manager: %w\n%s", err, out)
+		return fmt.Errorf("building the programs: %w\n%s", err, out)
 	}
 	return nil
 }

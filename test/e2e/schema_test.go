@@ -10,10 +10,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 )
 
 // refused are specs, and for two metadata, that a rule of the API refuses, with the
@@ -102,6 +106,34 @@ func TestSchemaRefuses(t *testing.T) {
 	for _, manifest := range accepted {
 		if err := dryRun(t, candidate(t, manifest)); err != nil {
 			t.Errorf("%s\n\twas told: %v", manifest, err)
+		}
+	}
+}
+
+// The defaults of the schema and those that the controller fills in are the same.
+func TestDefaultsAgree(t *testing.T) {
+	t.Parallel()
+	for _, manifest := range []string{
+		"{}",
+		"spec: {elastic: {recreate: {}, tasks: {}}, flux: {container: {}, scheduler: {}, connectTimeout: 5s}, logging: {}, network: {}, pod: {}, archive: {}}",
+		"spec: {size: 4, maxSize: 9, containers: [{}], services: [{name: db}]}",
+	} {
+		var own, served v1alpha2.MiniCluster
+		object := candidate(t, manifest)
+		decode := func(into *v1alpha2.MiniCluster) {
+			t.Helper()
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, into); err != nil {
+				t.Fatal(err)
+			}
+			into.Default()
+		}
+		decode(&own)
+		if err := dryRun(t, object); err != nil {
+			t.Fatal(err)
+		}
+		decode(&served)
+		if diff := cmp.Diff(own.Spec, served.Spec); diff != "" {
+			t.Errorf("%s: the controller (-) and the schema (+) differ: %s", manifest, diff)
 		}
 	}
 }

@@ -1,0 +1,67 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package v1alpha2
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func TestDefault(t *testing.T) {
+	mc := &MiniCluster{ObjectMeta: metav1.ObjectMeta{Name: "lmp"}}
+	mc.Spec = MiniClusterSpec{Size: 4, Containers: []MiniClusterContainer{{Name: "mine"}}, Services: []MiniClusterContainer{{Name: "db"}}}
+	mc.Default()
+	s := &mc.Spec
+	if s.MinSize != 4 || s.MaxSize != 4 || *s.Tasks != 1 || s.Queue != "default" || *s.DeadlineSeconds != 31500000 || s.BackoffLimit != 0 {
+		t.Errorf("sizes %d to %d, %d tasks, queue %q, deadline %d, backoff limit %d", s.MinSize, s.MaxSize, *s.Tasks, s.Queue, *s.DeadlineSeconds, s.BackoffLimit)
+	}
+	e := &s.Elastic
+	for name, d := range map[string][2]time.Duration{
+		"waitForSize": {e.WaitForSize.Duration, 0}, "quorumTimeout": {e.QuorumTimeout.Duration, 2 * time.Minute},
+		"startTimeout": {e.StartTimeout.Duration, 10 * time.Minute}, "backoffBase": {e.Recreate.BackoffBase.Duration, 30 * time.Second},
+		"backoffMax": {e.Recreate.BackoffMax.Duration, 30 * time.Minute},
+	} {
+		if d[0] != d[1] {
+			t.Errorf("%s is %s, want %s", name, d[0], d[1])
+		}
+	}
+	if *e.Sizes != (Sizes{Operator: "+", Operand: 1}) || e.Tasks != (TaskPolicy{Scaling: TasksPerNode, Constraint: TasksAny}) || *e.Recreate.Limit != 5 {
+		t.Errorf("elastic is %+v", e)
+	}
+	if c := s.FluxContainer(); c.Name != "lmp" || !c.RunFlux || c.Image != DefaultImage || c.Logs != "/tmp/fluxout" {
+		t.Errorf("the Flux container is %+v", c)
+	}
+	if s.Network.HeadlessName != "lmp" || *s.Flux.LogLevel != 6 || s.Flux.Container.MountPath != "/mnt/flux" || s.Services[0].Image != DefaultImage {
+		t.Errorf("network %+v, flux %+v, services %+v", s.Network, s.Flux, s.Services)
+	}
+}
+
+// What is set stays, zeros that have a meaning too, and a second time changes nothing.
+func TestDefaultKeeps(t *testing.T) {
+	mc := &MiniCluster{ObjectMeta: metav1.ObjectMeta{Name: "lmp"}}
+	mc.Spec = MiniClusterSpec{
+		Size: 4, MinSize: 2, MaxSize: 8, Tasks: new(int32(0)), Queue: "night", DeadlineSeconds: new(int64(0)),
+		Containers: []MiniClusterContainer{{Name: "side", Image: "a"}, {Image: "b", RunFlux: true}},
+		Elastic:    ElasticSpec{Recreate: Recreate{Limit: new(int32(0))}, Sizes: &Sizes{Operator: "*", Operand: 2}},
+		Flux:       FluxSpec{LogLevel: new(int32(0))},
+		Network:    Network{HeadlessName: "svc"},
+	}
+	mc.Default()
+	s := &mc.Spec
+	if s.MinSize != 2 || s.MaxSize != 8 || *s.Tasks != 0 || s.Queue != "night" || *s.DeadlineSeconds != 0 || *s.Elastic.Recreate.Limit != 0 ||
+		s.Elastic.Sizes.Operator != "*" || *s.Flux.LogLevel != 0 || s.Network.HeadlessName != "svc" {
+		t.Errorf("spec %+v", s)
+	}
+	if s.Containers[0].RunFlux || s.Containers[0].Name != "side" || s.FluxContainer().Image != "b" || s.FluxContainer().Name != "lmp" {
+		t.Errorf("containers %+v", s.Containers)
+	}
+	again := mc.DeepCopy()
+	again.Default()
+	if diff := cmp.Diff(mc, again); diff != "" {
+		t.Errorf("a second time changes it: %s", diff)
+	}
+}

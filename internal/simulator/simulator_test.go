@@ -1,0 +1,71 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flux-elastic/flux-elastic/internal/broker"
+	"github.com/flux-elastic/flux-elastic/internal/fixture"
+)
+
+func TestReadPlay(t *testing.T) {
+	for name, tc := range map[string]struct {
+		annotations map[string]string
+		want        play
+		complaint   string
+	}{
+		"nothing said":         {nil, play{runtime: 10 * time.Second}, ""},
+		"all said":             {map[string]string{Runtime: "90s", ExitCode: "3"}, play{runtime: 90 * time.Second, exitCode: 3}, ""},
+		"over at once":         {map[string]string{Runtime: "0s"}, play{}, ""},
+		"no duration":          {map[string]string{Runtime: "soon"}, play{}, `annotation sim.flux-framework.org/runtime of pod lead: "soon" is no duration`},
+		"a negative duration":  {map[string]string{Runtime: "-1s"}, play{}, "is no duration"},
+		"no number":            {map[string]string{ExitCode: "bad"}, play{}, `annotation sim.flux-framework.org/exit-code of pod lead: "bad" is no number`},
+		"too large for a code": {map[string]string{ExitCode: "99999999999"}, play{}, "is no number"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := readPlay(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "lead", Annotations: tc.annotations}})
+			if (err == nil) != (tc.complaint == "") || (err != nil && !strings.Contains(err.Error(), tc.complaint)) {
+				t.Fatalf("error %v, want %q", err, tc.complaint)
+			}
+			if got != tc.want {
+				t.Errorf("got %+v, want %+v", got, tc.want)
+			}
+		})
+	}
+}
+
+// What the lead's script would read from its files, the simulator reads from the same
+// files; half the tasks take twice as long.
+func TestSettings(t *testing.T) {
+	mc := fixture.MiniCluster("lmp").Size(8).MinSize(2).Tasks(64).Defaulted()
+	files, err := broker.Files(mc, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := parseSettings(broker.ParseSettings(files))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.sizing.Min != 2 || s.sizing.Size != 8 || s.sizing.Tasks.AtSize != 64 || s.quorumTimeout != 2*time.Minute || s.retries != 0 {
+		t.Errorf("settings %+v", s)
+	}
+	for nodes, want := range map[int]time.Duration{8: 10 * time.Second, 4: 20 * time.Second, 2: 40 * time.Second} {
+		if got := s.stretch(10*time.Second, nodes); got != want {
+			t.Errorf("on %d nodes it runs for %s, want %s", nodes, got, want)
+		}
+	}
+	s.sizing.Tasks.AtSize = 0 // Flux chooses: a task per node
+	if got := s.stretch(10*time.Second, 2); got != 40*time.Second {
+		t.Errorf("a task per node, on a quarter of the nodes it runs for %s", got)
+	}
+	if _, err := parseSettings(map[string]string{"SIZE": "x"}); err == nil || !strings.Contains(err.Error(), "setting SIZE") {
+		t.Errorf("error %v", err)
+	}
+}
