@@ -54,9 +54,9 @@ test: build ## Run all tests that need no root; builds the control plane the fir
 	go test -timeout=30m $(TEST_ARGS) $(TEST)
 
 .PHONY: race
-race: build ## Run the tests with the race detector (needs a C compiler)
+race: build ## Run the tests with the race detector, in the manager that they start too (needs a C compiler)
 	bin/localcluster build
-	go test -race -timeout=60m $(TEST_ARGS) $(TEST)
+	GOFLAGS=-race GORACE=halt_on_error=1 go test -timeout=60m $(TEST_ARGS) $(TEST)
 
 .PHONY: deflake
 deflake: build ## Run the tests ten times over, in random order
