@@ -4,6 +4,7 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -117,7 +118,7 @@ func (s *Scheduler) SetupWithManager(mgr ctrl.Manager) error {
 		})).
 		Watches(&v1alpha2.MiniCluster{}, cycle, builder.WithPredicates(predicate.Funcs{
 			CreateFunc: func(event.CreateEvent) bool { return false },
-			UpdateFunc: promiseEnded,
+			UpdateFunc: madeRoom,
 		})).
 		WatchesRawSource(source.Channel(s.kick, cycle)).
 		Complete(s)
@@ -143,11 +144,14 @@ func podFreed(e event.DeleteEvent) bool {
 	return jobset.PinnedNode(pod) != "" && !state.Ended(pod)
 }
 
-// promiseEnded reports whether a MiniCluster gave back what it was promised.
-func promiseEnded(e event.UpdateEvent) bool {
-	before, _ := state.PromiseOf(e.ObjectOld.(*v1alpha2.MiniCluster))
-	after, _ := state.PromiseOf(e.ObjectNew.(*v1alpha2.MiniCluster))
-	return before != nil && after == nil
+// madeRoom reports whether a MiniCluster gave back what it was promised, or holds up
+// its queue no more though it was never offered: it was refused, or suspended.
+func madeRoom(e event.UpdateEvent) bool {
+	old, mc := e.ObjectOld.(*v1alpha2.MiniCluster), e.ObjectNew.(*v1alpha2.MiniCluster)
+	before, _ := state.PromiseOf(old)
+	after, _ := state.PromiseOf(mc)
+	return before != nil && after == nil ||
+		inQueue(old) && !inQueue(mc) && mc.Status.Admission == nil
 }
 
 // Reconcile is one cycle.
@@ -206,15 +210,12 @@ func (s *Scheduler) cycle(seen *clusterState, now time.Time) (changed []types.Na
 		return nil, time.Time{}, err
 	}
 	gangs, byID := s.gangs(seen, now)
-	if len(gangs) == 0 {
-		return nil, time.Time{}, nil
-	}
-	graph, err := state.Graph(seen.nodes, seen.pods, promises)
+	decisions, err := allocate(gangs, byID, seen, promises, now)
 	if err != nil {
 		return nil, time.Time{}, err
 	}
 	verdicts := map[elastic.Verdict]int{}
-	for _, decision := range elastic.Allocate(gangs, &matcher{graph, seen.nodes, byID}, now) {
+	for _, decision := range decisions {
 		e := byID[decision.Gang]
 		if e.decision.Verdict != decision.Verdict || e.decision.Message != decision.Message || len(decision.Nodes) > 0 {
 			changed = append(changed, client.ObjectKeyFromObject(e.miniCluster))
@@ -229,6 +230,17 @@ func (s *Scheduler) cycle(seen *clusterState, now time.Time) (changed []types.Na
 		waiting.WithLabelValues(string(verdict)).Set(float64(verdicts[verdict]))
 	}
 	return changed, lookAgain, nil
+}
+
+func allocate(gangs []elastic.Gang, byID map[string]*entry, seen *clusterState, promises []state.Promise, now time.Time) ([]elastic.Decision, error) {
+	if len(gangs) == 0 {
+		return nil, nil // without looking at the nodes
+	}
+	graph, err := state.Graph(seen.nodes, seen.pods, promises)
+	if err != nil {
+		return nil, err
+	}
+	return elastic.Allocate(gangs, &matcher{graph, seen.nodes, byID}, now), nil
 }
 
 // promises are what admissions hold: those that are written down, and those that
@@ -260,14 +272,13 @@ func (s *Scheduler) promises(seen *clusterState) ([]state.Promise, error) {
 // gangs are those to decide about. A MiniCluster that has not been checked yet, as
 // after a restart, is not passed by younger ones of its queue.
 func (s *Scheduler) gangs(seen *clusterState, now time.Time) ([]elastic.Gang, map[string]*entry) {
-	unchecked := map[string]time.Time{} // the oldest, by queue
+	unchecked := map[string]*v1alpha2.MiniCluster{} // the oldest, by queue
 	for _, mc := range seen.miniClusters {
 		if s.entries[client.ObjectKeyFromObject(mc)] != nil || !mayCome(mc, now) {
 			continue
 		}
-		queue, created := mc.Spec.Queue, mc.CreationTimestamp.Time
-		if oldest, ok := unchecked[queue]; !ok || created.Before(oldest) {
-			unchecked[queue] = created
+		if oldest := unchecked[mc.Spec.Queue]; oldest == nil || older(mc, oldest) {
+			unchecked[mc.Spec.Queue] = mc
 		}
 	}
 	var gangs []elastic.Gang
@@ -277,7 +288,7 @@ func (s *Scheduler) gangs(seen *clusterState, now time.Time) ([]elastic.Gang, ma
 			continue // decided, and assumed
 		}
 		gang := state.Gang(e.miniCluster, e.pod)
-		if oldest, ok := unchecked[gang.Queue]; ok && oldest.Before(gang.Created) {
+		if oldest := unchecked[gang.Queue]; oldest != nil && older(oldest, e.miniCluster) {
 			continue
 		}
 		gangs = append(gangs, gang)
@@ -286,11 +297,20 @@ func (s *Scheduler) gangs(seen *clusterState, now time.Time) ([]elastic.Gang, ma
 	return gangs, byID
 }
 
+// older is the order of a queue among those of one priority.
+func older(a, b *v1alpha2.MiniCluster) bool {
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)) < 0
+}
+
 // mayCome reports whether a MiniCluster will enter the queue once it is checked.
 func mayCome(mc *v1alpha2.MiniCluster, now time.Time) bool {
 	requeue := mc.Status.RequeueState
+	return inQueue(mc) && (requeue == nil || requeue.RequeueAt == nil || !now.Before(requeue.RequeueAt.Time))
+}
+
+// inQueue reports whether a MiniCluster waits for nodes, or may once it is checked.
+func inQueue(mc *v1alpha2.MiniCluster) bool {
 	return mc.DeletionTimestamp == nil && !mc.Spec.Suspend && mc.Status.Admission == nil &&
-		(requeue == nil || requeue.RequeueAt == nil || !now.Before(requeue.RequeueAt.Time)) &&
 		!meta.IsStatusConditionTrue(mc.Status.Conditions, v1alpha2.ConditionFinished) &&
 		!meta.IsStatusConditionFalse(mc.Status.Conditions, v1alpha2.ConditionAccepted)
 }

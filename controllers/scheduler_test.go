@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/internal/fixture"
@@ -184,6 +185,28 @@ func TestSchedulerWaitsForOlderOnes(t *testing.T) {
 				t.Errorf("got %+v, want %q", got, tc.want)
 			}
 		})
+	}
+}
+
+// Whoever waits behind one that was not checked yet hears when that one leaves.
+func TestSchedulerHearsWhoLeaves(t *testing.T) {
+	waits := first
+	for name, tc := range map[string]struct {
+		after *fixture.MiniClusterWrapper
+		want  bool
+	}{
+		"refused":     {fixture.MiniCluster("first").Condition(v1alpha2.ConditionAccepted, metav1.ConditionFalse, v1alpha2.ReasonPodRejected), true},
+		"suspended":   {fixture.MiniCluster("first").Spec(func(s *v1alpha2.MiniClusterSpec) { s.Suspend = true }), true},
+		"admitted":    {fixture.MiniCluster("first").Admitted(1, 2, "a,b"), false},
+		"still there": {first, false},
+	} {
+		if got := madeRoom(event.UpdateEvent{ObjectOld: waits.Obj(), ObjectNew: tc.after.Obj()}); got != tc.want {
+			t.Errorf("one that is %s: %v", name, got)
+		}
+	}
+	holds := fixture.MiniCluster("first").Admitted(1, 2, "a,b")
+	if !madeRoom(event.UpdateEvent{ObjectOld: holds.Obj(), ObjectNew: waits.Obj()}) {
+		t.Error("one that gave its nodes back")
 	}
 }
 

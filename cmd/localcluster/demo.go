@@ -174,6 +174,11 @@ func runDemo(ctx context.Context, cluster *localcluster.Cluster, c client.Client
 		}
 		say("submitted " + s.what)
 		submitted = append(submitted, objects...)
+		// A queue goes by age, which counts in seconds: the next come in the next.
+		second := time.Now().Truncate(time.Second)
+		if err := poll(ctx, func() (bool, error) { return time.Now().Truncate(time.Second).After(second), nil }); err != nil {
+			return err
+		}
 	}
 	fmt.Println()
 	display := newTable(os.Stdout)

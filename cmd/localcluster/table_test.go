@@ -35,7 +35,7 @@ func seen(t *testing.T) *watcher {
 		fixture.MiniCluster("done").Size(1).Admitted(1, 1, "n1").Condition(v1alpha2.ConditionFinished, metav1.ConditionTrue, v1alpha2.ReasonSucceeded).
 			Status(ready(v1alpha2.StateSucceeded, "The command ended with exit code 0")).Obj(),
 	} {
-		w.take(change{object: mc}, noon.Add(30*time.Second))
+		w.take(change{object: mc, at: noon.Add(30 * time.Second)})
 	}
 	return w
 }
@@ -104,11 +104,11 @@ func TestVerdict(t *testing.T) {
 func TestHolding(t *testing.T) {
 	w := seen(t)
 	pod := func() *fixture.PodWrapper { return fixture.BrokerPod("lmp", 0).On("n1") }
-	w.take(change{object: pod().Up().Obj()}, noon)
+	w.take(change{object: pod().Up().Obj()})
 	if w.holding() != 1 {
 		t.Errorf("%d are held", w.holding())
 	}
-	w.take(change{object: pod().Ended(0).Obj()}, noon)
+	w.take(change{object: pod().Ended(0).Obj()})
 	if w.holding() != 0 {
 		t.Errorf("%d are held after the end", w.holding())
 	}

@@ -29,6 +29,7 @@ import (
 type change struct {
 	object client.Object
 	gone   bool
+	at     time.Time
 }
 
 // watcher follows MiniClusters and their pods, for the table and the timeline.
@@ -78,7 +79,7 @@ func (w *watcher) handler(ctx context.Context) toolscache.ResourceEventHandler {
 			object = tombstone.Obj
 		}
 		select {
-		case w.changes <- change{object.(client.Object), gone}:
+		case w.changes <- change{object.(client.Object), gone, time.Now()}:
 		case <-ctx.Done():
 		}
 	}
@@ -103,20 +104,20 @@ func (w *watcher) until(ctx context.Context, display *table, condition func() bo
 			display.close()
 			return context.Cause(ctx)
 		case seen := <-w.changes:
-			w.take(seen, time.Now())
+			w.take(seen)
 		case now := <-ticker.C:
 			display.show(w.rows, now)
 		}
 	}
 }
 
-func (w *watcher) take(seen change, now time.Time) {
+func (w *watcher) take(seen change) {
 	switch object := seen.object.(type) {
 	case *corev1.Pod:
-		w.takePod(object, seen.gone, now)
+		w.takePod(object, seen.gone, seen.at)
 	case *v1alpha2.MiniCluster:
 		if !seen.gone {
-			w.takeMiniCluster(object, now)
+			w.takeMiniCluster(object, seen.at)
 		}
 	}
 }

@@ -12,9 +12,9 @@ import (
 
 // Gang is a MiniCluster that waits for nodes.
 type Gang struct {
-	// ID tells it from all others; it breaks ties of age.
+	// ID tells it from all others.
 	ID string
-	// Name is what people know it by.
+	// Name is what people know it by; it breaks ties of age.
 	Name string
 	// Queue is where it waits.
 	Queue string
@@ -68,7 +68,7 @@ type Decision struct {
 	LookAgain time.Time
 }
 
-// Allocate serves every queue in its order: priority, then age, then ID. A gang
+// Allocate serves every queue in its order: priority, then age, then name. A gang
 // gets the largest of its sizes that fits, all of it or nothing. One that does
 // not fit now holds up those behind it in its queue, so that small ones cannot
 // starve it; one that would never fit holds up nobody.
@@ -92,6 +92,7 @@ func before(a, b Gang) int {
 	return cmp.Or(
 		-cmp.Compare(a.Priority, b.Priority),
 		a.Created.Compare(b.Created),
+		cmp.Compare(a.Name, b.Name),
 		cmp.Compare(a.ID, b.ID),
 	)
 }

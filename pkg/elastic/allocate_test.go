@@ -88,7 +88,7 @@ func TestAllocate(t *testing.T) {
 			gangs: []Gang{gang("a", 6, 1), withPriority(gang("b", 6, 2), 10)}, free: 10,
 			want: "b Admitted 6, a NoRoom",
 		},
-		"of one age the ID decides": {
+		"of one age the name decides": {
 			gangs: []Gang{gang("y", 6, 1), gang("x", 6, 1)}, free: 10,
 			want: "x Admitted 6, y NoRoom",
 		},
