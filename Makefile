@@ -22,7 +22,7 @@ YAMLS  := $(shell git ls-files '*.yaml' '*.yml' ':!config/crd/*' ':!config/rbac/
 ##@ Use
 
 .PHONY: demo
-demo: build ## Run the examples on a local cluster with simulated nodes, live; everything is ended after it
+demo: build ## Run the examples on a local cluster with simulated nodes, live, and end it: [DEMO_NODES=24]
 	bin/localcluster demo --dir=$(LOCAL_DIR)/demo --port=0 --nodes=$(DEMO_NODES)
 
 .PHONY: cluster-up
@@ -40,7 +40,7 @@ cluster-status: build ## Show what runs in LOCAL_DIR
 .PHONY: run
 run: build ## Install the API on the local cluster of LOCAL_DIR and run the manager in the foreground
 	bin/localcluster install --dir=$(LOCAL_DIR)
-	bin/manager --kubeconfig=$(LOCAL_DIR)/kubeconfig --jobset=embedded --metrics-bind-address=127.0.0.1:8080 --health-probe-bind-address=127.0.0.1:8081
+	bin/manager --kubeconfig=$(LOCAL_DIR)/kubeconfig --jobset=embedded --metrics-bind-address=127.0.0.1:$$(($(PORT)+6)) --health-probe-bind-address=127.0.0.1:$$(($(PORT)+7)) --zap-encoder=console --zap-time-encoding=iso8601
 
 ##@ Build and test
 
@@ -49,7 +49,7 @@ build: ## Build bin/manager and bin/localcluster
 	go build -o bin/ ./cmd/...
 
 .PHONY: test
-test: build ## Run all tests that need no root; builds the control plane the first time (some minutes)
+test: build ## Run the tests; the first time the control plane is built (some minutes): [TEST=./...] [TEST_ARGS=]
 	bin/localcluster build
 	go test -timeout=30m $(TEST_ARGS) $(TEST)
 
@@ -59,7 +59,7 @@ race: build ## Run the tests with the race detector, in the manager that they st
 	GOFLAGS=-race GORACE=halt_on_error=1 go test -timeout=60m $(TEST_ARGS) $(TEST)
 
 .PHONY: deflake
-deflake: build ## Run the tests ten times over, in random order
+deflake: build ## Run the tests ten times over, in random order: [TEST=] [TEST_ARGS=]
 	bin/localcluster build
 	go test -count=10 -shuffle=on -timeout=300m $(TEST_ARGS) $(TEST)
 
@@ -96,7 +96,7 @@ lint: ## Check Go (the layers of docs/architecture.md too), shell and YAML
 	$(TOOL) yamlfmt -lint $(YAMLS)
 
 .PHONY: verify
-verify: generate lint ## Check that everything generated is up to date, and lint; fails on a diff
+verify: generate lint ## Check that everything generated is up to date, and lint; fails on a diff: commit first
 	go vet ./...
 	for dir in . hack/controlplane hack/tools; do (cd $$dir && go mod tidy -diff) || exit; done
 	git diff --exit-code

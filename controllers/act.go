@@ -10,6 +10,7 @@ import (
 	"fmt"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -56,9 +57,10 @@ func (r *MiniClusterReconciler) act(ctx context.Context, seen *observed, plan el
 	return nil
 }
 
-// makeObjects makes what the attempt needs and is not there yet, the JobSet last.
-// It asks the API server rather than the cache what is there: an object that was
-// made is never made a second time, and never with another certificate.
+// makeObjects makes what the attempt needs, the JobSet last. It asks the API server
+// rather than the cache what is there: foreign objects are left alone, and a
+// certificate that was made for the attempt stays, since brokers may have it. All else
+// follows from the spec, which may have changed while the attempt was withdrawn.
 func (r *MiniClusterReconciler) makeObjects(ctx context.Context, seen *observed) error {
 	mc, attempt := seen.view.MiniCluster, seen.view.MiniCluster.Status.Admission.Attempt
 	objects, err := jobset.Objects(mc, attempt, func() (string, error) { return broker.Certificate(mc.Name, rand.Reader) })
@@ -77,7 +79,8 @@ func (r *MiniClusterReconciler) makeObjects(ctx context.Context, seen *observed)
 		if err != nil {
 			return err
 		}
-		if there != nil && jobset.Attempt(there) == attempt {
+		_, isSecret := object.(*corev1.Secret)
+		if isSecret && there != nil && jobset.Attempt(there) == attempt && mc.Spec.Flux.CurveCert == "" {
 			continue
 		}
 		if err := r.apply(ctx, object); err != nil {

@@ -1,8 +1,8 @@
 // Copyright The flux-elastic Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package controllers is the only code that talks to the API server. It carries a
-// MiniCluster from `kubectl apply` to its end in passes of four steps:
+// Package controllers is the only code that reads and writes for a MiniCluster. It
+// carries it from `kubectl apply` to its end in passes of four steps:
 //
 //   - observe: read what there is (observe.go, check.go),
 //   - decide: ask package elastic for the one next step,

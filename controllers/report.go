@@ -27,7 +27,7 @@ func (r *MiniClusterReconciler) report(ctx context.Context, seen *observed, plan
 	if plan.Step == elastic.Remove {
 		return ctrl.Result{}, nil
 	}
-	in := status.Input{MiniCluster: seen.view.MiniCluster, Observation: seen.observation, Plan: plan, Now: now}
+	in := status.Input{MiniCluster: seen.view.MiniCluster, Observation: seen.observation, Plan: plan, OccupiedNodes: state.OccupiedNodes(seen.view), Now: now}
 	if seen.check != nil {
 		in.Check = seen.check.Check
 		if seen.check.pod != nil {

@@ -63,7 +63,8 @@ type MiniClusterContainer struct {
 	Launcher bool `json:"launcher,omitempty"`
 
 	// batch: true submits every line of the command as a job of its own, and
-	// waits for all of them. Default false.
+	// waits for all of them. Default false. Not supported yet: a MiniCluster that
+	// sets it is refused (Accepted=False, reason Unsupported).
 	// +optional
 	Batch bool `json:"batch,omitempty"`
 
@@ -79,7 +80,9 @@ type MiniClusterContainer struct {
 	Logs string `json:"logs,omitempty"`
 
 	// noWrapEntrypoint: true runs the image's own entry point in a container
-	// beside Flux, rather than `command` with Flux on its path. Default false.
+	// beside Flux, rather than `command` with Flux on its path. Default false. A
+	// command beside Flux is not supported yet: a MiniCluster that has one without
+	// this field is refused (Accepted=False, reason Unsupported).
 	// +optional
 	NoWrapEntrypoint bool `json:"noWrapEntrypoint,omitempty"`
 
@@ -156,7 +159,8 @@ type Commands struct {
 	// +optional
 	Post string `json:"post,omitempty"`
 
-	// servicePre runs in a container beside Flux, before its command.
+	// servicePre runs in a container beside Flux, before its command. Not supported
+	// yet: a MiniCluster that sets it is refused (Accepted=False, reason Unsupported).
 	// +kubebuilder:validation:MaxLength=65536
 	// +optional
 	ServicePre string `json:"servicePre,omitempty"`
@@ -234,7 +238,8 @@ type ContainerVolume struct {
 	// +optional
 	EmptyDir bool `json:"emptyDir,omitempty"`
 
-	// emptyDirMedium is "" (the node's disk) or "Memory", in either case.
+	// emptyDirMedium is "" (the node's disk) or "Memory", in upper or lower
+	// case.
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	EmptyDirMedium string `json:"emptyDirMedium,omitempty"`

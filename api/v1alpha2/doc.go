@@ -4,9 +4,9 @@
 // Package v1alpha2 is the API of flux-elastic: the MiniCluster of the Flux
 // Operator, field for field, with the elastic fields added to it.
 //
-// A MiniCluster that works with the Flux Operator works here unchanged. What
-// differs on purpose is said at the field: some that did nothing still do
-// nothing, some that were broken work.
+// A MiniCluster of the Flux Operator is taken as it is. What differs on purpose is
+// said at the field: some that did nothing still do nothing, some that were broken
+// work, and some are not supported yet and refused.
 //
 // The package holds types, their defaults and the names by which others observe
 // a MiniCluster (labels, annotations, conditions). It decides nothing.

@@ -132,8 +132,8 @@ type TaskPolicy struct {
 
 // Recreate says how often and after which pause a MiniCluster that did not start
 // is tried again. The pause before attempt n+1 is backoffBase * 2^(n-1), at most
-// backoffMax, lengthened by up to a tenth so that neighbours do not return at
-// once.
+// backoffMax, lengthened by up to a tenth so that neighbours do not all return
+// at the same moment.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.backoffBase) || duration(self.backoffBase) > duration('0s')",message="backoffBase must be longer than 0s"
 // +kubebuilder:validation:XValidation:rule="!has(self.backoffMax) || duration(self.backoffMax) > duration('0s')",message="backoffMax must be longer than 0s"

@@ -59,7 +59,7 @@ type FluxSpec struct {
 	DisableSocket bool `json:"disableSocket,omitempty"`
 
 	// noWaitSocket: true starts containers beside Flux without waiting for the
-	// broker's socket. Default false.
+	// broker's socket. They never wait yet, so it changes nothing.
 	// +optional
 	NoWaitSocket bool `json:"noWaitSocket,omitempty"`
 
@@ -79,8 +79,8 @@ type FluxSpec struct {
 	// +optional
 	BrokerConfig string `json:"brokerConfig,omitempty"`
 
-	// environment are variables set in flux-view.sh, for people and containers
-	// that connect to the instance.
+	// environment are variables set in flux-view.sh, for people who connect to the
+	// instance.
 	// +kubebuilder:validation:MaxProperties=256
 	// +kubebuilder:validation:XValidation:rule="self.all(name, name.matches('^[A-Za-z_][A-Za-z0-9_]*$'))",message="names of environment variables hold letters, digits and _, and do not start with a digit"
 	// +optional
@@ -90,7 +90,8 @@ type FluxSpec struct {
 	// +optional
 	Scheduler FluxScheduler `json:"scheduler,omitzero"`
 
-	// bursting joins this MiniCluster with others.
+	// bursting joins this MiniCluster with others. Not supported yet: a MiniCluster
+	// that sets it is refused (Accepted=False, reason Unsupported).
 	// +optional
 	Bursting Bursting `json:"bursting,omitzero"`
 
@@ -138,7 +139,7 @@ type FluxContainer struct {
 	// +optional
 	WorkingDir string `json:"workingDir,omitempty"`
 
-	// mountPath is where Flux is mounted in every container. Default /mnt/flux.
+	// mountPath is where Flux is mounted in the Flux container. Default /mnt/flux.
 	// +kubebuilder:default="/mnt/flux"
 	// +kubebuilder:validation:Pattern=`^(/.*)?$`
 	// +kubebuilder:validation:MaxLength=4096
@@ -161,7 +162,8 @@ type FluxContainer struct {
 
 // FluxScheduler is the scheduler inside the instance.
 type FluxScheduler struct {
-	// simple: true uses sched-simple, which knows no GPUs. Default false.
+	// simple changes nothing: sched-simple is used until somebody sources
+	// load-fluxion.sh, as with the Flux Operator.
 	// +optional
 	Simple bool `json:"simple,omitempty"`
 
@@ -234,8 +236,9 @@ type LoggingSpec struct {
 	// +optional
 	Quiet bool `json:"quiet,omitempty"`
 
-	// strict: true ends a pod at the first piece of shell that fails, hooks too.
-	// Default false. The exit code of the command decides in either case.
+	// strict: true ends a pod at the first line that fails of init, pre, brokerPre or
+	// workerPre. Default false. The exit code of the command decides in either case,
+	// whatever post does.
 	// +optional
 	Strict bool `json:"strict,omitempty"`
 

@@ -35,7 +35,7 @@ const (
 // Annotations that controller and pods talk through. A pod sees its own in a
 // downward API volume.
 const (
-	// AttemptAnnotation is on the objects made for an admission: its attempt, from 1.
+	// AttemptAnnotation is on the objects made for an admission: its attempt.
 	AttemptAnnotation = Group + "/attempt"
 
 	// QuorumAnnotation is on the lead's pod: the number of brokers, itself

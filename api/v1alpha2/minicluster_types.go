@@ -70,7 +70,8 @@ type MiniClusterSpec struct {
 	Containers []MiniClusterContainer `json:"containers"`
 
 	// services are containers of one more pod, `<name>-services`, beside the
-	// MiniCluster (a database, say).
+	// MiniCluster (a database, say). Not supported yet: a MiniCluster that has some is
+	// refused (Accepted=False, reason Unsupported).
 	// +kubebuilder:validation:MaxItems=16
 	// +listType=atomic
 	// +optional
@@ -84,8 +85,8 @@ type MiniClusterSpec struct {
 	// +optional
 	Size int32 `json:"size,omitempty"`
 
-	// minSize is the number of brokers with which the MiniCluster may start at
-	// the least. Default size: all or nothing.
+	// minSize is the smallest number of brokers that the MiniCluster may start with.
+	// Default size: all or nothing.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100000
 	// +optional
@@ -93,7 +94,8 @@ type MiniClusterSpec struct {
 
 	// maxSize is the number of brokers up to which the MiniCluster may grow. Pods
 	// are made for all of them; those above the size it got wait behind a
-	// scheduling gate and hold nothing. Default size.
+	// scheduling gate and hold nothing. Default size. Growing while the command runs
+	// is not supported yet.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100000
 	// +optional
@@ -136,15 +138,16 @@ type MiniClusterSpec struct {
 
 	// deadlineSeconds is how long the command may run, in seconds from the moment
 	// the quorum is reached; time in the queue and starting up does not count.
-	// Then the MiniCluster fails. 0: no limit. Default 31500000 (a year).
+	// Then the MiniCluster fails. 0: no limit. Default 31500000 (about a
+	// year).
 	// +kubebuilder:default=31500000
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	DeadlineSeconds *int64 `json:"deadlineSeconds,omitempty"`
 
 	// backoffLimit is how often a lead broker that failed is started again, in a
-	// new pod with no old state, before the MiniCluster fails. Default 0: a
-	// failure of the command is the result.
+	// new pod with no old state (where pod.restartPolicy is Never), before the
+	// MiniCluster fails. Default 0: a failure of the command is the result.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	BackoffLimit int32 `json:"backoffLimit,omitempty"`
@@ -203,8 +206,8 @@ type MiniClusterStatus struct {
 	// +optional
 	JobID string `json:"jobid,omitempty"`
 
-	// maximumSize is the number of pods that exist for the MiniCluster, gated or
-	// not: the largest size it can have.
+	// maximumSize is maxSize, with its default: the number of pods that are made for
+	// the MiniCluster, gated or not.
 	// +optional
 	MaximumSize int32 `json:"maximumSize,omitempty"`
 
@@ -214,7 +217,7 @@ type MiniClusterStatus struct {
 	Tasks int32 `json:"tasks"`
 
 	// nodes is the number of nodes that are held now: promised to the
-	// MiniCluster or occupied by a pod of it that has not ended.
+	// MiniCluster or occupied by pods of it that have not ended.
 	// +optional
 	Nodes int32 `json:"nodes"`
 
@@ -255,7 +258,7 @@ type MiniClusterStatus struct {
 
 // Admission is one decision of the scheduler: this many brokers, on these nodes.
 type Admission struct {
-	// attempt counts the admissions of this MiniCluster, from 1.
+	// attempt is one more than the attempts that were given up in a row.
 	// +kubebuilder:validation:Minimum=1
 	// +required
 	Attempt int32 `json:"attempt"`

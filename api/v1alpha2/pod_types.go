@@ -15,9 +15,9 @@ type PodSpec struct {
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
 
-	// restartPolicy is Never (a broker that fails gets a new pod) or OnFailure (its
-	// container is started again in the same pod). Default Never: a node that is
-	// taken back from a MiniCluster then does not count as a failure.
+	// restartPolicy is Never (a broker that failed gets a new pod, a lead backoffLimit
+	// times at the most) or OnFailure (its container is started again in the same pod;
+	// the exit code of a command that failed is then not known). Default Never.
 	// +kubebuilder:validation:Enum="";Never;OnFailure
 	// +optional
 	RestartPolicy corev1.RestartPolicy `json:"restartPolicy,omitempty"`
@@ -47,7 +47,7 @@ type PodSpec struct {
 	// +optional
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 
-	// nodeAffinity are labels of which the nodes must have one of the values.
+	// nodeAffinity are labels that the nodes must have, each with one of its values.
 	// +optional
 	NodeAffinity map[string][]string `json:"nodeAffinity,omitempty"`
 

@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -71,30 +72,23 @@ func demo(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	ctrl.SetLogger(zap.New(zap.WriteTo(io.Discard)))
-	binaries, err := ensureBinaries(ctx)
-	if err != nil {
-		return err
-	}
 	root, err := localcluster.Root()
 	if err != nil {
 		return err
 	}
-	if config.Dir, err = filepath.Abs(config.Dir); err != nil {
-		return err
-	}
-	cluster, err := localcluster.Up(ctx, config, binaries, say)
+	cluster, _, err := startCluster(ctx, config)
 	if err != nil {
 		return err
 	}
 	defer func() {
 		say("ending the cluster")
-		err = errors.Join(err, localcluster.Down(context.WithoutCancel(ctx), config.Dir))
+		err = errors.Join(err, localcluster.Down(context.WithoutCancel(ctx), cluster.Dir))
 	}()
 	c, err := startDemo(ctx, cluster, root, *manager)
 	if err != nil {
 		return err
 	}
-	return runDemo(ctx, cluster, c, root, filepath.Join(config.Dir, "timeline.svg"))
+	return runDemo(ctx, cluster, c, root, filepath.Join(cluster.Dir, "timeline.svg"))
 }
 
 // startDemo installs the API and starts what acts on it.
@@ -244,18 +238,7 @@ func removeAll(ctx context.Context, c client.Client, objects []client.Object) er
 
 // poll looks at a condition until it holds or the context is done.
 func poll(ctx context.Context, condition func() (bool, error)) error {
-	ticker := time.NewTicker(100 * time.Millisecond)
-	defer ticker.Stop()
-	for {
-		if done, err := condition(); done || err != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-ticker.C:
-		}
-	}
+	return wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(context.Context) (bool, error) { return condition() })
 }
 
 func newScheme() *runtime.Scheme {

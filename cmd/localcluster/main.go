@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"text/tabwriter"
 
@@ -40,26 +41,27 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:])
 	stop()
-	if err == nil {
-		return
-	}
-	if !errors.Is(err, flag.ErrHelp) {
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "localcluster:", err)
+		os.Exit(1)
 	}
-	os.Exit(1)
 }
 
 func run(ctx context.Context, args []string) error {
 	commands := map[string]func(context.Context, []string) error{
 		"build": build, "up": up, "down": down, "status": status, "install": install, "simulate": simulate, "demo": demo,
 	}
-	if len(args) > 0 {
-		if command, ok := commands[args[0]]; ok {
-			return command(ctx, args[1:])
-		}
+	if len(args) == 0 {
+		args = []string{"help"}
 	}
-	fmt.Fprint(os.Stderr, usage)
-	return flag.ErrHelp
+	switch command, ok := commands[args[0]]; {
+	case ok:
+		return command(ctx, args[1:])
+	case strings.TrimLeft(args[0], "-") == "help", args[0] == "-h":
+		fmt.Print(usage)
+		return nil
+	}
+	return fmt.Errorf("there is no command %q; try localcluster help", args[0])
 }
 
 func build(ctx context.Context, args []string) error {
@@ -85,14 +87,7 @@ func up(ctx context.Context, args []string) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	binaries, err := ensureBinaries(ctx)
-	if err != nil {
-		return err
-	}
-	if config.Dir, err = filepath.Abs(config.Dir); err != nil {
-		return err
-	}
-	cluster, err := localcluster.Up(ctx, config, binaries, say)
+	cluster, binaries, err := startCluster(ctx, config)
 	if err != nil {
 		return err
 	}
@@ -102,6 +97,19 @@ func up(ctx context.Context, args []string) error {
 	fmt.Printf("\nUp: %d nodes at %s\n\n  export KUBECONFIG=%s\n  export PATH=%s:$PATH   # kubectl\n  make run                # the controller, in the foreground\n",
 		config.Nodes.Count, cluster.URL(), cluster.Kubeconfig(), filepath.Dir(binaries["kubectl"]))
 	return nil
+}
+
+// startCluster starts a cluster; what is missing of it is built first.
+func startCluster(ctx context.Context, config localcluster.Config) (*localcluster.Cluster, localcluster.Binaries, error) {
+	binaries, err := ensureBinaries(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if config.Dir, err = filepath.Abs(config.Dir); err != nil {
+		return nil, nil, err
+	}
+	cluster, err := localcluster.Up(ctx, config, binaries, say)
+	return cluster, binaries, err
 }
 
 func install(ctx context.Context, args []string) error {

@@ -270,6 +270,9 @@ func TestSizesInShellAndGo(t *testing.T) {
 			},
 		}
 		s.Size = s.Min + random.IntN(60)
+		if random.IntN(10) == 0 { // as far as the API goes
+			s.Size, s.Operand, s.Tasks.AtSize = 100_000, 2+random.IntN(50_000), random.IntN(100_000_001)
+		}
 		limit := random.IntN(s.Size + 5)
 		scaling := v1alpha2.TasksPerNode
 		if s.Tasks.Fixed {
@@ -371,6 +374,59 @@ func TestLead(t *testing.T) {
 				t.Errorf("exit code %d (%v), want %d", code, err, tc.code)
 			}
 			if diff := cmp.Diff(strings.ReplaceAll(tc.want, "FILES", dir), string(out)); diff != "" {
+				t.Errorf("it ran something else (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// The user's pieces of shell run in their order, see what those before them exported,
+// and, under strict alone, end the pod where they fail; the broker's exit code stays.
+func TestWait(t *testing.T) {
+	const broker = "broker of A B C\n"
+	cases := map[string]struct {
+		commands v1alpha2.Commands
+		strict   bool
+		want     string
+		code     int
+	}{
+		"in order": {
+			commands: v1alpha2.Commands{
+				Init: "export X=A; echo init", Pre: `export X="$X B"; echo pre`, BrokerPre: `export X="$X C"; echo lead`,
+				WorkerPre: "echo follower", Post: "echo post",
+			},
+			want: "init\npre\nlead\n" + broker + "post\n", code: 4,
+		},
+		"a failure before the broker": {
+			commands: v1alpha2.Commands{BrokerPre: "false; export X='A B C'; false"}, want: broker, code: 4,
+		},
+		"a failure before the broker, strict": {
+			commands: v1alpha2.Commands{BrokerPre: "false; echo not here"}, strict: true, code: 1,
+		},
+		"a failure after the broker":         {commands: v1alpha2.Commands{Pre: "export X='A B C'", Post: "false"}, want: broker, code: 4},
+		"a failure after the broker, strict": {commands: v1alpha2.Commands{Pre: "export X='A B C'", Post: "false"}, strict: true, want: broker, code: 4},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			files, err := Files(fixture.MiniCluster("lmp").Spec(func(s *v1alpha2.MiniClusterSpec) {
+				s.Containers[0].Commands, s.Logging.Strict = tc.commands, tc.strict
+				s.Flux.Container.MountPath = t.TempDir()
+				s.Flux.Container.Disable = true
+			}).Defaulted(), 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			files["curve.cert"] = "a certificate"
+			files["flux"] = "#!/bin/bash\n" + `[[ $1 != start ]] || { echo "broker of $X"; exit 4; }` + "\n"
+			dir := writeFiles(t, files)
+			cmd := exec.Command("bash", filepath.Join(dir, WaitScript))
+			cmd.Env = append(os.Environ(), "FLUX_OPERATOR_DIR="+dir, "HOSTNAME="+LeadHost("lmp"), "PATH="+dir+":"+os.Getenv("PATH"),
+				"FLUX_OUTPUT_DIR="+t.TempDir())
+			out, err := cmd.CombinedOutput()
+			if code := cmd.ProcessState.ExitCode(); code != tc.code {
+				t.Errorf("exit code %d (%v), want %d", code, err, tc.code)
+			}
+			if diff := cmp.Diff(tc.want, string(out)); diff != "" {
 				t.Errorf("it ran something else (-want +got):\n%s", diff)
 			}
 		})

@@ -106,14 +106,16 @@ func R(mc *v1alpha2.MiniCluster) (string, error) {
 }
 
 // amount is how much of a resource the Flux container has, in whole units: its
-// limit, or else its request. Less than one CPU still is one core.
+// limit, or else its request, or the pod's where it has none at all. Less than one CPU
+// still is one core.
 func amount(mc *v1alpha2.MiniCluster, name corev1.ResourceName) int64 {
 	resources := mc.Spec.FluxContainer().Resources
 	quantity, ok := resources.Limits[name]
 	if !ok {
-		if quantity, ok = resources.Requests[name]; !ok {
-			quantity = mc.Spec.Pod.Resources[name]
-		}
+		quantity = resources.Requests[name]
+	}
+	if len(resources.Limits) == 0 && len(resources.Requests) == 0 {
+		quantity = mc.Spec.Pod.Resources[name]
 	}
 	if quantity.Sign() <= 0 {
 		return 0

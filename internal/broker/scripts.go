@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// Dir is where the files are in every container.
+	// Dir is where the files are in the init container and the Flux container.
 	Dir = "/flux_operator"
 	// InitScript is the entry point of the init container.
 	InitScript = "flux-init.sh"
@@ -31,7 +31,7 @@ const (
 //go:embed scripts/*.sh
 var scripts embed.FS
 
-// Files are the files that every container finds in Dir, the certificate and the
+// Files are the files that both containers find in Dir, the certificate and the
 // quorum aside.
 func Files(mc *v1alpha2.MiniCluster, attempt int32) (map[string]string, error) {
 	r, err := R(mc)

@@ -459,14 +459,15 @@ func TestUnsupported(t *testing.T) {
 		change func(*v1alpha2.MiniClusterSpec)
 		want   string // in the message; "" if it is supported
 	}{
-		"a command":           {func(*v1alpha2.MiniClusterSpec) {}, ""},
-		"services":            {func(s *v1alpha2.MiniClusterSpec) { s.Services = s.Containers }, "spec.services"},
-		"bursting":            {func(s *v1alpha2.MiniClusterSpec) { s.Flux.Bursting.Hostlist = "a" }, "spec.flux.bursting"},
-		"a batch":             {func(s *v1alpha2.MiniClusterSpec) { s.Containers[0].Batch = true }, "batch"},
-		"a wrapped sidecar":   {sidecar(v1alpha2.MiniClusterContainer{Command: "x"}), `container "side"`},
-		"a sidecar's hooks":   {sidecar(v1alpha2.MiniClusterContainer{Commands: v1alpha2.Commands{ServicePre: "x"}}), `container "side"`},
-		"an unwrapped one":    {sidecar(v1alpha2.MiniClusterContainer{Command: "x", NoWrapEntrypoint: true}), ""},
-		"one without command": {sidecar(v1alpha2.MiniClusterContainer{}), ""},
+		"a command":              {func(*v1alpha2.MiniClusterSpec) {}, ""},
+		"services":               {func(s *v1alpha2.MiniClusterSpec) { s.Services = s.Containers }, "spec.services"},
+		"bursting":               {func(s *v1alpha2.MiniClusterSpec) { s.Flux.Bursting.Hostlist = "a" }, "spec.flux.bursting"},
+		"a batch":                {func(s *v1alpha2.MiniClusterSpec) { s.Containers[0].Batch = true }, "batch"},
+		"a wrapped sidecar":      {sidecar(v1alpha2.MiniClusterContainer{Command: "x"}), `container "side"`},
+		"a sidecar's hooks":      {sidecar(v1alpha2.MiniClusterContainer{Commands: v1alpha2.Commands{ServicePre: "x"}}), "servicePre"},
+		"hooks before a sidecar": {sidecar(v1alpha2.MiniClusterContainer{Commands: v1alpha2.Commands{Pre: "x"}}), `container "side"`},
+		"an unwrapped one":       {sidecar(v1alpha2.MiniClusterContainer{Command: "x", NoWrapEntrypoint: true}), ""},
+		"one without command":    {sidecar(v1alpha2.MiniClusterContainer{}), ""},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

@@ -23,6 +23,9 @@ func Unsupported(mc *v1alpha2.MiniCluster) string {
 		return "spec.containers[].batch is not supported yet; a launcher can submit jobs of its own"
 	}
 	for _, container := range s.Containers {
+		if container.Commands.ServicePre != "" {
+			return "spec.containers[].commands.servicePre is not supported yet"
+		}
 		wrapped := container.Command != "" || container.Commands != (v1alpha2.Commands{})
 		if !container.RunFlux && !container.NoWrapEntrypoint && wrapped {
 			return fmt.Sprintf("container %q: a command beside Flux is not supported yet; noWrapEntrypoint: true runs the image's own", container.Name)

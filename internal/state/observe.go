@@ -91,9 +91,28 @@ func countPod(o *elastic.Observation, v View, pod *corev1.Pod) {
 	} else if rank, ok := jobset.Rank(pod); ok && rank > 0 && Ended(pod) {
 		o.Done++
 	}
-	if pod.Labels[v1alpha2.UIDLabel] == string(v.MiniCluster.UID) && jobset.PinnedNode(pod) != "" && !Ended(pod) {
+	if v.occupies(pod) != "" {
 		o.Occupied++
 	}
+}
+
+// occupies is the node that a pod of the MiniCluster holds; "" if it holds none.
+func (v View) occupies(pod *corev1.Pod) string {
+	if pod.Labels[v1alpha2.UIDLabel] != string(v.MiniCluster.UID) || Ended(pod) {
+		return ""
+	}
+	return jobset.PinnedNode(pod)
+}
+
+// OccupiedNodes are the nodes that pods of the MiniCluster hold, each once.
+func OccupiedNodes(v View) map[string]bool {
+	nodes := map[string]bool{}
+	for _, pod := range v.Pods {
+		if node := v.occupies(pod); node != "" {
+			nodes[node] = true
+		}
+	}
+	return nodes
 }
 
 // current reports whether a pod is of the JobSet that there is.

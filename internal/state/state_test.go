@@ -305,6 +305,9 @@ func TestObserveNumbers(t *testing.T) {
 		t.Errorf("occupied %d, left over %d, published %d, given up %d, started %s, not before %s",
 			o.Occupied, o.Leftover, o.Published, o.GivenUp, o.Started, o.NotBefore)
 	}
+	if nodes := OccupiedNodes(v); len(nodes) != 1 || !nodes["b"] {
+		t.Errorf("occupied nodes %v", nodes)
+	}
 	if code := o.Brokers[0].ExitCode; code == nil || *code != 3 {
 		t.Errorf("the lead's exit code is %v, want 3", code)
 	}

@@ -5,6 +5,7 @@ package status
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -33,6 +34,8 @@ type Input struct {
 	Observation *elastic.Observation
 	Plan        elastic.Plan
 	Check       Check
+	// OccupiedNodes are the nodes that its pods hold.
+	OccupiedNodes map[string]bool
 	// Requests are what one of its pods takes.
 	Requests corev1.ResourceList
 	Now      time.Time
@@ -89,23 +92,25 @@ func decide(s *v1alpha2.MiniClusterStatus, in Input) {
 
 // count fills in the numbers.
 func count(s *v1alpha2.MiniClusterStatus, in Input) {
-	o := in.Observation
-	s.Size, s.Nodes = 0, int32(o.Occupied)
-	for _, broker := range o.Brokers {
-		if broker.State == elastic.Up {
-			s.Size++
+	nodes := map[string]bool{}
+	maps.Copy(nodes, in.OccupiedNodes)
+	s.Size = 0
+	if !in.finished() { // the tasks stay those that ran
+		s.Tasks = 0
+		for _, broker := range in.Observation.Brokers {
+			if broker.State == elastic.Up {
+				s.Size++
+			}
+		}
+		if s.Admission != nil {
+			s.Tasks = int32(in.Observation.Policy.Sizing.TasksAt(int(s.Admission.Quorum)))
+			promised, _ := hostlist.Decode(s.Admission.Nodes, int(s.Admission.Size)) // it was read to observe
+			for _, node := range promised {
+				nodes[node] = true
+			}
 		}
 	}
-	finished := o.Outcome != "" || in.Plan.Step == elastic.Finish
-	if finished {
-		s.Size = 0
-		return // the tasks stay those that ran
-	}
-	s.Tasks = 0
-	if s.Admission != nil {
-		s.Tasks = int32(o.Policy.Sizing.TasksAt(int(s.Admission.Quorum)))
-		s.Nodes = max(s.Nodes, s.Admission.Size) // promised, if not occupied yet
-	}
+	s.Nodes = int32(len(nodes))
 }
 
 func setAccepted(s *v1alpha2.MiniClusterStatus, in Input) {
@@ -193,8 +198,8 @@ func setReady(s *v1alpha2.MiniClusterStatus, in Input) {
 	message := in.message()
 	if in.finished() {
 		message = meta.FindStatusCondition(s.Conditions, v1alpha2.ConditionFinished).Message
-		if s.Nodes > 0 {
-			message += fmt.Sprintf("; %d pods are still ending", s.Nodes)
+		if n := in.Observation.Occupied; n > 0 {
+			message += fmt.Sprintf("; %d pods are still ending", n)
 		}
 	}
 	set(s, in, v1alpha2.ConditionReady, value, string(in.Plan.State), message)

@@ -133,13 +133,13 @@ JobMiniClusterReady False Releasing: Too few
 		},
 		"one that is suspended while it runs": {
 			mc: wanted4().Admitted(1, 3, "n[1-3]"), o: elastic.Observation{Admission: admitted, Brokers: upBrokers(3), Occupied: 3},
-			plan: elastic.Plan{Step: elastic.Withdraw, State: elastic.StateSuspended, Message: "suspend: true"},
-			want: `Admitted False Suspended: Suspend: true
+			plan: elastic.Plan{Step: elastic.Withdraw, State: elastic.StateSuspended, Message: "it is suspended"},
+			want: `Admitted False Suspended: It is suspended
 QuorumReached False NotAdmitted: It has no nodes
 Finished False Unfinished: It is not done
-JobMiniClusterReady False Suspended: Suspend: true
+JobMiniClusterReady False Suspended: It is suspended
 `,
-			counts: "3 brokers, 0 tasks, 3 nodes", events: "Normal Released: Gave back nodes for 3 brokers: suspend: true",
+			counts: "3 brokers, 0 tasks, 3 nodes", events: "Normal Released: Gave back nodes for 3 brokers: it is suspended",
 		},
 		"one that succeeds": {
 			mc: wanted4().Admitted(1, 3, "n[1-3]"), o: elastic.Observation{Admission: admitted, Brokers: upBrokers(2), Occupied: 2},
@@ -164,7 +164,14 @@ JobMiniClusterReady False Failed: The command failed with exit code 3
 		t.Run(name, func(t *testing.T) {
 			tc.o.Policy.Sizing, tc.o.Policy.RecreateLimit = policy.Sizing, policy.RecreateLimit
 			tc.o.Policy.Suspend = tc.plan.State == elastic.StateSuspended
-			in := Input{MiniCluster: tc.mc.Defaulted(), Observation: &tc.o, Plan: tc.plan, Check: tc.check, Now: fixture.Noon.Add(time.Second)}
+			occupied := map[string]bool{}
+			for i := range tc.o.Occupied {
+				occupied[fmt.Sprint("n", i+1)] = true
+			}
+			in := Input{
+				MiniCluster: tc.mc.Defaulted(), Observation: &tc.o, Plan: tc.plan, Check: tc.check, OccupiedNodes: occupied,
+				Now: fixture.Noon.Add(time.Second),
+			}
 			got := Compute(in)
 			if text := conditions(&got); text != tc.want {
 				t.Errorf("got\n%swant\n%s", text, tc.want)
@@ -185,6 +192,18 @@ JobMiniClusterReady False Failed: The command failed with exit code 3
 				t.Errorf("said again without a change: %v", events)
 			}
 		})
+	}
+}
+
+// A node that holds several brokers is one node.
+func TestNodesAreCountedOnce(t *testing.T) {
+	o := elastic.Observation{Admission: &elastic.Admission{Attempt: 1, Size: 3, Quorum: 3}, Occupied: 2, Policy: policy}
+	in := Input{
+		MiniCluster: wanted4().Admitted(1, 3, "n1,n1,n2").Defaulted(), Observation: &o, OccupiedNodes: map[string]bool{"n1": true},
+		Plan: elastic.Plan{Step: elastic.Wait, State: elastic.StateStarting}, Now: fixture.Noon,
+	}
+	if got := Compute(in); got.Nodes != 2 {
+		t.Errorf("%d nodes are held, want 2", got.Nodes)
 	}
 }
 

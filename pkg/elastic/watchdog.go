@@ -266,7 +266,7 @@ func suspended(o *Observation, _ time.Time) *Plan {
 	if !o.Policy.Suspend {
 		return nil
 	}
-	plan := &Plan{Step: Wait, State: StateSuspended, Message: "suspend: true"}
+	plan := &Plan{Step: Wait, State: StateSuspended, Message: "it is suspended"}
 	switch {
 	case o.Admission != nil || o.GivenUp > 0:
 		plan.Step = Withdraw

@@ -140,8 +140,8 @@ type Refusal struct {
 	Requests Resources
 	// Nodes is the number of nodes there are.
 	Nodes int
-	// Reasons tell of the nodes that cannot take one more broker why not, the
-	// reason of most nodes first.
+	// Reasons tell of the nodes that cannot take one more broker why not, or, where
+	// it would never fit, of those that never can; the reason of most nodes first.
 	Reasons []Reason
 }
 
@@ -159,7 +159,11 @@ func (g *Graph) refuse(gang Gang, fits int) *Refusal {
 	r.Never = r.Capacity < r.Least
 	counts := map[string]int{}
 	for i := range g.nodes {
-		if text := g.nodes[i].firstReason(gang); text != "" {
+		text := g.nodes[i].lastingReason(gang)
+		if text == "" && !r.Never {
+			text = g.nodes[i].passingReason(gang)
+		}
+		if text != "" {
 			counts[text]++
 		}
 	}
@@ -172,15 +176,20 @@ func (g *Graph) refuse(gang Gang, fits int) *Refusal {
 	return r
 }
 
-// firstReason is the first thing, from the most lasting to the most fleeting,
-// that keeps a broker of the gang off the node; "" if nothing does.
-func (v *vertex) firstReason(gang Gang) string {
+// lastingReason is why the node cannot take a broker of the gang, whoever else is
+// there; "" if it can.
+func (v *vertex) lastingReason(gang Gang) string {
 	if text, excluded := gang.Excluded[v.Name]; excluded {
 		return text
 	}
 	if name := v.Capacity.lacking(gang.Requests); name != "" {
 		return "too little " + name
 	}
+	return ""
+}
+
+// passingReason is why it cannot take one now.
+func (v *vertex) passingReason(gang Gang) string {
 	if v.Down != "" {
 		return v.Down
 	}

@@ -158,6 +158,10 @@ func TestRefusal(t *testing.T) {
 			gang:  Gang{Requests: broker(8), Sizes: []int{2}},
 			want:  "needs room for 2 brokers of 8 cpu each; 1 of 2 nodes have room now for 1: 1 not ready",
 		},
+		"never, whoever is there now": {
+			nodes: rack(3), held: map[string]Resources{"n0": broker(8)}, gang: Gang{Requests: broker(8), Sizes: []int{4}}, never: true,
+			want: "needs room for 4 brokers of 8 cpu each; the whole cluster of 3 nodes has room for 3",
+		},
 		"without nodes": {
 			gang: Gang{Requests: broker(1), Sizes: []int{1}}, never: true,
 			want: "needs room for 1 broker of 1 cpu each; the whole cluster of 0 nodes has room for 0",

@@ -54,15 +54,6 @@ func NewGraph(nodes []Node) (*Graph, error) {
 	return g, nil
 }
 
-// Len is the number of nodes.
-func (g *Graph) Len() int { return len(g.nodes) }
-
-// Has reports whether there is a node of the name.
-func (g *Graph) Has(node string) bool {
-	_, ok := g.index[node]
-	return ok
-}
-
 // Occupy takes resources of a node. It is not refused where there is too little
 // left: it tells what is so, whoever let it happen. On a node that is not in the
 // graph it does nothing.

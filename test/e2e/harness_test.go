@@ -50,9 +50,9 @@ const (
 
 // manager is a manager process.
 type manager struct {
-	cmd    *exec.Cmd
-	health string
-	done   chan struct{}
+	cmd             *exec.Cmd
+	metrics, health string // addresses
+	done            chan struct{}
 }
 
 // startManager starts one and waits until it is ready.
@@ -74,7 +74,7 @@ func startManager(kubeconfig, jobSet string, args ...string) (*manager, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, err
 	}
-	m := &manager{cmd: cmd, health: health, done: make(chan struct{})}
+	m := &manager{cmd: cmd, metrics: metrics, health: health, done: make(chan struct{})}
 	go func() {
 		_ = cmd.Wait()
 		close(m.done)

@@ -16,6 +16,7 @@ import (
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/broker"
 	"github.com/flux-elastic/flux-elastic/internal/jobset"
 	"github.com/flux-elastic/flux-elastic/internal/simulator"
 )
@@ -321,8 +322,23 @@ func TestSuspend(t *testing.T) {
 		}
 		return nil
 	})
+	// What was changed in the meantime holds from the next start on.
+	patch := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"size":1,"tasks":3}}`))
+	if err := env.client.Patch(s.ctx, mc, patch); err != nil {
+		t.Fatal(err)
+	}
 	suspend(mc, false)
 	s.awaitState(mc, v1alpha2.StateRunning)
+	if mc.Status.Admission.Size != 1 || mc.Status.Tasks != 3 {
+		t.Errorf("it runs with %d brokers, %d tasks", mc.Status.Admission.Size, mc.Status.Tasks)
+	}
+	var files corev1.ConfigMap
+	if err := env.client.Get(s.ctx, client.ObjectKey{Namespace: s.namespace, Name: "pauses-entrypoint"}, &files); err != nil {
+		t.Fatal(err)
+	}
+	if settings := broker.ParseSettings(files.Data); settings["SIZE"] != "1" || settings["TASKS_AT_SIZE"] != "3" {
+		t.Errorf("its lead was told %v", settings)
+	}
 }
 
 // What waits can be made to fit.

@@ -209,9 +209,16 @@ func liveOnce(t *testing.T, f *fuse, kubeconfig string, at write) {
 	checkLife(s, mc)
 }
 
-// checkLife checks that a life of two brokers was lived once.
+// checkLife checks that a life of two brokers was lived once, to its end: the lead's
+// pod is left alone.
 func checkLife(s *site, mc *v1alpha2.MiniCluster) {
 	s.t.Helper()
+	eventually(s.t, func() error {
+		if n := len(s.pods(mc)); n != 1 {
+			return fmt.Errorf("%d pods are left", n)
+		}
+		return nil
+	})
 	if n := env.watch.leadsOf(mc); n != 1 {
 		s.t.Errorf("the command ran %d times", n)
 	}
@@ -259,12 +266,6 @@ func TestLeaderElection(t *testing.T) {
 	s.awaitState(mc, v1alpha2.StateRunning)
 	managers[0].kill() // the first to come leads
 	s.awaitSuccess(mc)
-	eventually(t, func() error {
-		if n := len(s.pods(mc)); n != 1 {
-			return fmt.Errorf("%d pods are left", n)
-		}
-		return nil
-	})
 	checkLife(s, mc)
 }
 
@@ -290,11 +291,5 @@ func TestExternalJobSet(t *testing.T) {
 	stop := runJobSet(t)
 	defer stop()
 	s.awaitSuccess(mc)
-	eventually(t, func() error {
-		if n := len(s.pods(mc)); n != 1 {
-			return fmt.Errorf("%d pods are left", n)
-		}
-		return nil
-	})
 	checkLife(s, mc)
 }

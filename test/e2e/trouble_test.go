@@ -264,26 +264,18 @@ func TestNodeVanishesWhileStarting(t *testing.T) {
 // A node that goes under a running MPI job takes it with it.
 func TestNodeVanishesWhileRunning(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, 3)
-	mc := s.create(s.miniCluster("loses").Size(3).PodAnnotation(simulator.Runtime, "1h"))
-	s.awaitState(mc, v1alpha2.StateRunning)
-	vanish(s, nodeOfRank(s, mc, 2))
-	s.awaitState(mc, v1alpha2.StateFailed)
-	if reason := condition(mc, v1alpha2.ConditionFinished).Reason; reason != v1alpha2.ReasonCommandFailed {
-		t.Errorf("it failed with %s", reason)
-	}
-}
-
-// So does the node of the lead.
-func TestLeadsNodeVanishesWhileRunning(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, 2)
-	mc := s.create(s.miniCluster("headless").Size(2).PodAnnotation(simulator.Runtime, "1h"))
-	s.awaitState(mc, v1alpha2.StateRunning)
-	vanish(s, nodeOfRank(s, mc, 0))
-	s.awaitAfterLoss(mc, v1alpha2.StateFailed)
-	if reason := condition(mc, v1alpha2.ConditionFinished).Reason; reason != v1alpha2.ReasonLeadLost {
-		t.Errorf("it failed with %s", reason)
+	for rank, want := range []string{v1alpha2.ReasonLeadLost, v1alpha2.ReasonCommandFailed} {
+		t.Run(fmt.Sprint("of rank ", rank), func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, 3)
+			mc := s.create(s.miniCluster("loses").Size(3).PodAnnotation(simulator.Runtime, "1h"))
+			s.awaitState(mc, v1alpha2.StateRunning)
+			vanish(s, nodeOfRank(s, mc, rank))
+			s.awaitAfterLoss(mc, v1alpha2.StateFailed)
+			if reason := condition(mc, v1alpha2.ConditionFinished).Reason; reason != want {
+				t.Errorf("it failed with %s, want %s", reason, want)
+			}
+		})
 	}
 }
 

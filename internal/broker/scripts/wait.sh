@@ -119,7 +119,6 @@ timed() {
 }
 
 lead() {
-	hook broker-pre || return
 	if [[ $MODE == interactive ]]; then
 		say "Flux is up until this pod is deleted"
 		run flux broker "${options[@]}" -Sbroker.rc2_none
@@ -133,7 +132,6 @@ lead() {
 # again, and when the pod is deleted.
 follow() {
 	local code pause=1
-	hook worker-pre || return
 	while true; do
 		code=0
 		run flux start "${options[@]}" || code=$?
@@ -160,10 +158,12 @@ hook pre
 
 code=0
 if [[ $HOSTNAME == "$LEAD_HOST" ]]; then
+	hook broker-pre
 	lead || code=$?
 else
+	hook worker-pre
 	follow || code=$?
 fi
-hook post
+hook post || true
 touch "$VIEW_BASE/flux-operator-complete.txt"
 exit "$code"
