@@ -67,6 +67,9 @@ func (r *MiniClusterReconciler) makeObjects(ctx context.Context, seen *observed)
 	if err != nil {
 		return fmt.Errorf("building the objects of MiniCluster %q: %w", mc.Name, err)
 	}
+	if set, err := r.existing(ctx, mc, objects[len(objects)-1]); err == nil && set != nil && jobset.Attempt(set) == attempt {
+		return nil // made, and not in the cache yet
+	}
 	for _, object := range objects {
 		there, err := r.existing(ctx, mc, object)
 		var clash *nameClashError
@@ -91,7 +94,7 @@ func (r *MiniClusterReconciler) makeObjects(ctx context.Context, seen *observed)
 }
 
 // apply writes an object by server-side apply.
-func (r *MiniClusterReconciler) apply(ctx context.Context, object client.Object) error {
+func (r *MiniClusterReconciler) apply(ctx context.Context, object client.Object, options ...client.ApplyOption) error {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {
 		return err
@@ -99,7 +102,8 @@ func (r *MiniClusterReconciler) apply(ctx context.Context, object client.Object)
 	delete(content, "status")
 	desired := &unstructured.Unstructured{Object: content}
 	unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
-	err = r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(desired), client.FieldOwner(FieldOwner), client.ForceOwnership)
+	options = append(options, client.FieldOwner(FieldOwner), client.ForceOwnership)
+	err = r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(desired), options...)
 	if err != nil {
 		return fmt.Errorf("applying %s %q: %w", desired.GetKind(), desired.GetName(), err)
 	}

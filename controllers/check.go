@@ -70,8 +70,8 @@ func (c *checks) forget(name types.NamespacedName) {
 }
 
 // check finds out whether a spec can be carried out: whether all it asks for is
-// there, whether the API server would take its pods (a dry run, which makes
-// nothing), and whether the names of its objects are free. The answer is kept for
+// there, whether the API server would take its pods and objects (dry runs, which make
+// nothing), and whether the names are free. The answer is kept for
 // the generation.
 func (r *MiniClusterReconciler) check(ctx context.Context, mc *v1alpha2.MiniCluster) (*check, error) {
 	if known := r.checks.get(mc, r.Clock.Now()); known != nil {
@@ -94,35 +94,38 @@ func (r *MiniClusterReconciler) newCheck(ctx context.Context, mc *v1alpha2.MiniC
 		return rejection(v1alpha2.ReasonPodRejected, err.Error()), nil
 	}
 	if err := r.Client.Create(ctx, pod, client.DryRunAll); err != nil {
-		return r.podRefused(err)
+		return r.sortOut(v1alpha2.ReasonPodRejected, fmt.Errorf("the pods would be refused: %w", err))
 	}
 	objects, err := jobset.Objects(mc, 1, noCertificate)
 	if err != nil {
 		return rejection(v1alpha2.ReasonPodRejected, err.Error()), nil
 	}
 	for _, object := range objects {
-		_, err := r.existing(ctx, mc, object)
+		there, err := r.existing(ctx, mc, object)
+		if err == nil && there == nil {
+			err = r.apply(ctx, object, client.DryRunAll)
+		}
 		var clash *nameClashError
 		switch {
 		case errors.As(err, &clash):
 			return r.temporary(rejection(v1alpha2.ReasonNameClash, clash.Error())), nil
 		case err != nil && !errors.Is(err, errStillThere):
-			return nil, err
+			return r.sortOut(v1alpha2.ReasonObjectRejected, err)
 		}
 	}
 	return &check{Check: status.Check{Reason: v1alpha2.ReasonValid}, pod: pod}, nil
 }
 
-// podRefused sorts out why a pod was not taken.
-func (r *MiniClusterReconciler) podRefused(err error) (*check, error) {
+// sortOut tells why an object would not be taken.
+func (r *MiniClusterReconciler) sortOut(reason string, err error) (*check, error) {
 	switch {
-	case apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
-		return rejection(v1alpha2.ReasonPodRejected, err.Error()), nil
-	case apierrors.IsForbidden(err), apierrors.IsNotFound(err), apierrors.IsInternalError(err):
+	case apierrors.IsInvalid(err), apierrors.IsRequestEntityTooLargeError(err):
+		return rejection(reason, err.Error()), nil
+	case refused(err), apierrors.IsNotFound(err), apierrors.IsInternalError(err):
 		// A quota, a policy, a namespace that ends, a webhook that does not answer.
-		return r.temporary(rejection(v1alpha2.ReasonPodRejected, err.Error())), nil
+		return r.temporary(rejection(reason, err.Error())), nil
 	}
-	return nil, fmt.Errorf("asking whether the pods would be taken: %w", err)
+	return nil, err
 }
 
 func rejection(reason, message string) *check {

@@ -84,7 +84,11 @@ func (r *MiniClusterReconciler) Reconcile(ctx context.Context, req ctrl.Request)
 		return ctrl.Result{}, err
 	}
 	plan := elastic.Decide(seen.observation, now)
-	if err := r.act(ctx, seen, plan); err != nil {
+	if err := r.act(ctx, seen, plan); refused(err) {
+		// Shown, and tried again, as long as the attempt may take to start.
+		ctrl.LoggerFrom(ctx).Error(err, "Carrying out a step", "step", plan.Step)
+		plan = elastic.Plan{Step: elastic.Wait, State: plan.State, Message: err.Error(), LookAgain: now.Add(recheckInterval)}
+	} else if err != nil {
 		return r.retry(ctx, err)
 	}
 	result, err := r.report(ctx, seen, plan, now)
@@ -105,6 +109,11 @@ func (r *MiniClusterReconciler) retry(ctx context.Context, err error) (ctrl.Resu
 	return ctrl.Result{}, err
 }
 
+// refused reports whether the API server will not have what it was asked for.
+func refused(err error) bool {
+	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
+}
+
 func (r *MiniClusterReconciler) forget(name types.NamespacedName) {
 	r.Scheduler.Forget(name)
 	r.checks.forget(name)
@@ -119,7 +128,7 @@ func (r *MiniClusterReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Owns(&jobsetapi.JobSet{}).
 		Watches(&corev1.Pod{}, batched(podBatch, miniClusterOfPod), builder.WithPredicates(predicate.Funcs{UpdateFunc: podMoved})).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.placedOn), builder.WithPredicates(predicate.Funcs{
-			CreateFunc: func(event.CreateEvent) bool { return false },
+			CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList },
 			UpdateFunc: func(event.UpdateEvent) bool { return false },
 		})).
 		WatchesRawSource(source.Channel(r.Scheduler.decided, &handler.EnqueueRequestForObject{})).
@@ -161,7 +170,7 @@ func podMoved(e event.UpdateEvent) bool {
 }
 
 // placedOn are the MiniClusters that may have brokers on a node: those with an
-// admission. Nodes go seldom.
+// admission. Nodes come and go seldom.
 func (r *MiniClusterReconciler) placedOn(ctx context.Context, _ client.Object) []reconcile.Request {
 	var list v1alpha2.MiniClusterList
 	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {

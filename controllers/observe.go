@@ -68,17 +68,18 @@ func (r *MiniClusterReconciler) consult(ctx context.Context, seen *observed) err
 	o, mc := seen.observation, seen.view.MiniCluster
 	unmade := o.Outcome == "" && o.Workload == elastic.Absent && o.Started.IsZero()
 	if !unmade || o.Policy.Suspend {
-		r.Scheduler.Forget(seen.name())
+		r.Scheduler.Skip(mc)
 		return nil
 	}
 	check, err := r.check(ctx, mc)
 	if err != nil {
+		r.Scheduler.Skip(mc) // the others do not wait until it can be checked
 		return err
 	}
 	seen.check, o.Rejected = check, check.Message
 	waits := o.Admission == nil && o.Leftover == 0 && o.Rejected == "" && !r.Clock.Now().Before(o.NotBefore)
 	if !waits {
-		r.Scheduler.Forget(seen.name())
+		r.Scheduler.Skip(mc)
 		return nil
 	}
 	decision := r.Scheduler.Offer(mc, check.pod)

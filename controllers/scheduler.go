@@ -38,7 +38,7 @@ import (
 //
 // A decision is assumed until the cache shows it: its nodes count as taken from
 // the moment it is made, and are free again if the MiniCluster does not take it
-// up (Forget). So no two decisions use the same resource.
+// up (Skip). So no two decisions use the same resource.
 type Scheduler struct {
 	// Cache is read only.
 	Cache client.Reader
@@ -48,6 +48,9 @@ type Scheduler struct {
 	// entries are the MiniClusters that wait, and those that were given nodes and
 	// have not written it down yet.
 	entries map[types.NamespacedName]*entry
+	// checked are the MiniClusters, by UID, that were offered or skipped since the
+	// start: of the others it is not known whether they wait.
+	checked map[types.NamespacedName]types.UID
 	// kick asks for a cycle, decided tells of a new decision.
 	kick, decided chan event.GenericEvent
 }
@@ -63,7 +66,7 @@ type entry struct {
 func NewScheduler(cache client.Reader, clock clock.PassiveClock) *Scheduler {
 	return &Scheduler{
 		Cache: cache, Clock: clock,
-		entries: map[types.NamespacedName]*entry{},
+		entries: map[types.NamespacedName]*entry{}, checked: map[types.NamespacedName]types.UID{},
 		kick:    make(chan event.GenericEvent, 1),
 		decided: make(chan event.GenericEvent, 1024),
 	}
@@ -75,6 +78,7 @@ func (s *Scheduler) Offer(mc *v1alpha2.MiniCluster, pod *corev1.Pod) elastic.Dec
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	name := client.ObjectKeyFromObject(mc)
+	s.checked[name] = mc.UID
 	known := s.entries[name]
 	if known == nil || known.miniCluster.UID != mc.UID || known.miniCluster.Generation != mc.Generation {
 		known = &entry{miniCluster: mc, pod: pod}
@@ -84,15 +88,28 @@ func (s *Scheduler) Offer(mc *v1alpha2.MiniCluster, pod *corev1.Pod) elastic.Dec
 	return known.decision
 }
 
-// Forget takes a MiniCluster out of the queue. Nodes that it was offered and did
-// not take are free again.
+// Skip says that a MiniCluster does not wait for nodes now. Nodes that it was offered
+// and did not take are free again.
+func (s *Scheduler) Skip(mc *v1alpha2.MiniCluster) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	name := client.ObjectKeyFromObject(mc)
+	if s.checked[name] != mc.UID || s.entries[name] != nil {
+		s.wake() // others may have waited for it
+	}
+	s.checked[name] = mc.UID
+	delete(s.entries, name)
+}
+
+// Forget is Skip for a MiniCluster that is no more.
 func (s *Scheduler) Forget(name types.NamespacedName) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	if _, ok := s.entries[name]; ok {
-		delete(s.entries, name)
+	if s.entries[name] != nil {
 		s.wake()
 	}
+	delete(s.checked, name)
+	delete(s.entries, name)
 }
 
 // wake asks for a cycle, unless one is asked for already.
@@ -118,7 +135,7 @@ func (s *Scheduler) SetupWithManager(mgr ctrl.Manager) error {
 		})).
 		Watches(&v1alpha2.MiniCluster{}, cycle, builder.WithPredicates(predicate.Funcs{
 			CreateFunc: func(event.CreateEvent) bool { return false },
-			UpdateFunc: madeRoom,
+			UpdateFunc: promiseEnded,
 		})).
 		WatchesRawSource(source.Channel(s.kick, cycle)).
 		Complete(s)
@@ -144,14 +161,11 @@ func podFreed(e event.DeleteEvent) bool {
 	return jobset.PinnedNode(pod) != "" && !state.Ended(pod)
 }
 
-// madeRoom reports whether a MiniCluster gave back what it was promised, or holds up
-// its queue no more though it was never offered: it was refused, or suspended.
-func madeRoom(e event.UpdateEvent) bool {
-	old, mc := e.ObjectOld.(*v1alpha2.MiniCluster), e.ObjectNew.(*v1alpha2.MiniCluster)
-	before, _ := state.PromiseOf(old)
-	after, _ := state.PromiseOf(mc)
-	return before != nil && after == nil ||
-		inQueue(old) && !inQueue(mc) && mc.Status.Admission == nil
+// promiseEnded reports whether a MiniCluster gave back what it was promised.
+func promiseEnded(e event.UpdateEvent) bool {
+	before, _ := state.PromiseOf(e.ObjectOld.(*v1alpha2.MiniCluster))
+	after, _ := state.PromiseOf(e.ObjectNew.(*v1alpha2.MiniCluster))
+	return before != nil && after == nil
 }
 
 // Reconcile is one cycle.
@@ -209,7 +223,7 @@ func (s *Scheduler) cycle(seen *clusterState, now time.Time) (changed []types.Na
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	gangs, byID := s.gangs(seen, now)
+	gangs, byID := s.gangs(seen)
 	decisions, err := allocate(gangs, byID, seen, promises, now)
 	if err != nil {
 		return nil, time.Time{}, err
@@ -271,10 +285,10 @@ func (s *Scheduler) promises(seen *clusterState) ([]state.Promise, error) {
 
 // gangs are those to decide about. A MiniCluster that has not been checked yet, as
 // after a restart, is not passed by younger ones of its queue.
-func (s *Scheduler) gangs(seen *clusterState, now time.Time) ([]elastic.Gang, map[string]*entry) {
+func (s *Scheduler) gangs(seen *clusterState) ([]elastic.Gang, map[string]*entry) {
 	unchecked := map[string]*v1alpha2.MiniCluster{} // the oldest, by queue
 	for _, mc := range seen.miniClusters {
-		if s.entries[client.ObjectKeyFromObject(mc)] != nil || !mayCome(mc, now) {
+		if s.checked[client.ObjectKeyFromObject(mc)] == mc.UID || !mayCome(mc) {
 			continue
 		}
 		if oldest := unchecked[mc.Spec.Queue]; oldest == nil || older(mc, oldest) {
@@ -302,17 +316,10 @@ func older(a, b *v1alpha2.MiniCluster) bool {
 	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)) < 0
 }
 
-// mayCome reports whether a MiniCluster will enter the queue once it is checked.
-func mayCome(mc *v1alpha2.MiniCluster, now time.Time) bool {
-	requeue := mc.Status.RequeueState
-	return inQueue(mc) && (requeue == nil || requeue.RequeueAt == nil || !now.Before(requeue.RequeueAt.Time))
-}
-
-// inQueue reports whether a MiniCluster waits for nodes, or may once it is checked.
-func inQueue(mc *v1alpha2.MiniCluster) bool {
+// mayCome reports whether a MiniCluster may enter the queue once it is checked.
+func mayCome(mc *v1alpha2.MiniCluster) bool {
 	return mc.DeletionTimestamp == nil && !mc.Spec.Suspend && mc.Status.Admission == nil &&
-		!meta.IsStatusConditionTrue(mc.Status.Conditions, v1alpha2.ConditionFinished) &&
-		!meta.IsStatusConditionFalse(mc.Status.Conditions, v1alpha2.ConditionAccepted)
+		!meta.IsStatusConditionTrue(mc.Status.Conditions, v1alpha2.ConditionFinished)
 }
 
 // matcher asks the resource graph for gangs of the queue.

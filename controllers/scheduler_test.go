@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/internal/fixture"
@@ -113,7 +112,7 @@ func TestSchedulerAssumesItsDecisions(t *testing.T) {
 
 	// Shown in status, it is not assumed any more, but holds.
 	q.show(fixture.MiniCluster("first").Size(2).Admitted(1, 2, "a,b"))
-	q.Forget(client.ObjectKeyFromObject(second.Obj()))
+	q.Skip(second.Obj())
 	third := fixture.MiniCluster("third").Size(3).Created(fixture.Noon.Add(time.Hour))
 	q.offer(third)
 	q.cycle()
@@ -154,12 +153,7 @@ func TestSchedulerDecidesAnewAboutAnotherSpec(t *testing.T) {
 // younger one before.
 func TestSchedulerWaitsForOlderOnes(t *testing.T) {
 	suspended := fixture.MiniCluster("z-suspended").Spec(func(s *v1alpha2.MiniClusterSpec) { s.Suspend = true })
-	refused := fixture.MiniCluster("z-refused").Condition(v1alpha2.ConditionAccepted, metav1.ConditionFalse, v1alpha2.ReasonPodRejected)
 	finished := fixture.MiniCluster("z-finished").Condition(v1alpha2.ConditionFinished, metav1.ConditionTrue, v1alpha2.ReasonSucceeded)
-	backingOff := fixture.MiniCluster("z-backing-off").Status(func(s *v1alpha2.MiniClusterStatus) {
-		later := metav1.NewTime(fixture.Noon.Add(24 * time.Hour))
-		s.RequeueState = &v1alpha2.RequeueState{Count: 1, RequeueAt: &later}
-	})
 	for name, tc := range map[string]struct {
 		older *fixture.MiniClusterWrapper
 		want  elastic.Verdict
@@ -167,9 +161,7 @@ func TestSchedulerWaitsForOlderOnes(t *testing.T) {
 		"one that may come":     {first, ""},
 		"one of another queue":  {fixture.MiniCluster("other").Queue("other"), elastic.Admitted},
 		"one that is suspended": {suspended, elastic.Admitted},
-		"one that was refused":  {refused, elastic.Admitted},
 		"one that is done":      {finished, elastic.Admitted},
-		"one that pauses":       {backingOff, elastic.Admitted},
 		"one that runs":         {fixture.MiniCluster("runs").Admitted(1, 1, "c"), elastic.Admitted},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -188,26 +180,36 @@ func TestSchedulerWaitsForOlderOnes(t *testing.T) {
 	}
 }
 
-// Whoever waits behind one that was not checked yet hears when that one leaves.
-func TestSchedulerHearsWhoLeaves(t *testing.T) {
-	waits := first
-	for name, tc := range map[string]struct {
-		after *fixture.MiniClusterWrapper
-		want  bool
-	}{
-		"refused":     {fixture.MiniCluster("first").Condition(v1alpha2.ConditionAccepted, metav1.ConditionFalse, v1alpha2.ReasonPodRejected), true},
-		"suspended":   {fixture.MiniCluster("first").Spec(func(s *v1alpha2.MiniClusterSpec) { s.Suspend = true }), true},
-		"admitted":    {fixture.MiniCluster("first").Admitted(1, 2, "a,b"), false},
-		"still there": {first, false},
-	} {
-		if got := madeRoom(event.UpdateEvent{ObjectOld: waits.Obj(), ObjectNew: tc.after.Obj()}); got != tc.want {
-			t.Errorf("one that is %s: %v", name, got)
-		}
+// One that was looked at and does not wait (it is refused, it gives nodes back, it
+// could not be checked) holds up nobody, and those behind it hear of it.
+func TestSchedulerSkips(t *testing.T) {
+	q := newQueue(t, "a", "b", "c")
+	older := fixture.MiniCluster("a-older").Queue(v1alpha2.DefaultQueue).Obj()
+	q.seen.miniClusters = append(q.seen.miniClusters, older)
+	q.offer(second)
+	q.cycle()
+	q.expect(second, "")
+	<-q.kick
+	q.Skip(older)
+	select {
+	case <-q.kick:
+	default:
+		t.Error("nobody hears of it")
 	}
-	holds := fixture.MiniCluster("first").Admitted(1, 2, "a,b")
-	if !madeRoom(event.UpdateEvent{ObjectOld: holds.Obj(), ObjectNew: waits.Obj()}) {
-		t.Error("one that gave its nodes back")
+	q.cycle()
+	q.expect(second, elastic.Admitted, "a", "b")
+	q.Skip(older)
+	if len(q.kick) > 0 {
+		t.Error("it is news a second time")
 	}
+	// Another of the name has to be looked at anew.
+	again := older.DeepCopy()
+	again.UID = "another"
+	q.seen.miniClusters[len(q.seen.miniClusters)-1] = again
+	third := fixture.MiniCluster("third").Size(1).Created(fixture.Noon.Add(time.Hour))
+	q.offer(third)
+	q.cycle()
+	q.expect(third, "")
 }
 
 func TestSchedulerSeesPodsOfOthers(t *testing.T) {

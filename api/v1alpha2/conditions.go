@@ -50,6 +50,8 @@ const (
 	ReasonUnsupported = "Unsupported"
 	// ReasonPodRejected: the API server refuses the pods that the spec describes.
 	ReasonPodRejected = "PodRejected"
+	// ReasonObjectRejected: the API server refuses another object that is needed.
+	ReasonObjectRejected = "ObjectRejected"
 	// ReasonNameClash: an object of a name that is needed belongs to somebody else.
 	ReasonNameClash = "NameClash"
 )

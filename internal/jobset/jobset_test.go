@@ -399,15 +399,30 @@ func TestPlacePatchOfTheLead(t *testing.T) {
 		t.Fatal(err)
 	}
 	got := patched(t, lead, patch)
-	if quorum, err := Quorum(got); err != nil || quorum != 4 || PinnedNode(got) != "node-7" {
-		t.Errorf("quorum %d (%v), pinned to %q", quorum, err, PinnedNode(got))
+	if quorum := Quorum(got); quorum != 4 || PinnedNode(got) != "node-7" {
+		t.Errorf("quorum %d, pinned to %q", quorum, PinnedNode(got))
 	}
 	patch, err = QuorumPatch(got, 3)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if quorum, err := Quorum(patched(t, got, patch)); err != nil || quorum != 3 {
-		t.Errorf("quorum %d (%v) after it was lowered to 3", quorum, err)
+	if quorum := Quorum(patched(t, got, patch)); quorum != 3 {
+		t.Errorf("quorum %d after it was lowered to 3", quorum)
+	}
+}
+
+// What says how a pod was placed is not the user's to say.
+func TestPodAnnotations(t *testing.T) {
+	mc := fixture.MiniCluster("lmp").PodAnnotation("mine", "1").PodAnnotation(v1alpha2.QuorumAnnotation, "all").Defaulted()
+	pod, err := Pod(mc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := map[string]string{"mine": "1"}; !maps.Equal(pod.Annotations, want) {
+		t.Errorf("annotations %v", pod.Annotations)
+	}
+	if len(mc.Spec.Pod.Annotations) != 2 {
+		t.Errorf("the spec was changed: %v", mc.Spec.Pod.Annotations)
 	}
 }
 

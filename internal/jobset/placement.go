@@ -5,7 +5,6 @@ package jobset
 
 import (
 	"encoding/json"
-	"fmt"
 	"strconv"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -106,17 +105,13 @@ func QuorumPatch(pod *corev1.Pod, quorum int) ([]byte, error) {
 	}})
 }
 
-// Quorum is what the lead's pod was told; 0 if nothing.
-func Quorum(pod *corev1.Pod) (int, error) {
-	text, ok := pod.Annotations[v1alpha2.QuorumAnnotation]
-	if !ok {
-		return 0, nil
-	}
-	quorum, err := strconv.Atoi(text)
+// Quorum is what the lead's pod was told; 0 if nothing that can be read.
+func Quorum(pod *corev1.Pod) int {
+	quorum, err := strconv.Atoi(pod.Annotations[v1alpha2.QuorumAnnotation])
 	if err != nil {
-		return 0, fmt.Errorf("annotation %s of pod %s: %w", v1alpha2.QuorumAnnotation, pod.Name, err)
+		return 0
 	}
-	return quorum, nil
+	return quorum
 }
 
 // Attempt is the attempt that an object was made for; 0 if it says none.

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -81,7 +82,7 @@ func podTemplate(mc *v1alpha2.MiniCluster) (corev1.PodTemplateSpec, error) {
 		}
 	}
 	return corev1.PodTemplateSpec{
-		ObjectMeta: metav1.ObjectMeta{Labels: podLabels(mc), Annotations: maps.Clone(s.Pod.Annotations)},
+		ObjectMeta: metav1.ObjectMeta{Labels: podLabels(mc), Annotations: podAnnotations(s.Pod.Annotations)},
 		Spec:       spec,
 	}, nil
 }
@@ -101,6 +102,13 @@ func podLabels(mc *v1alpha2.MiniCluster) map[string]string {
 		v1alpha2.SelectorLabel:    mc.Name,
 	})
 	return labels
+}
+
+// podAnnotations are the user's, without those that say how the pod was placed.
+func podAnnotations(annotations map[string]string) map[string]string {
+	annotations = maps.Clone(annotations)
+	maps.DeleteFunc(annotations, func(key, _ string) bool { return strings.HasPrefix(key, v1alpha2.Group+"/") })
+	return annotations
 }
 
 // viewContainer is the init container: it lays out Flux, or only its
@@ -257,9 +265,10 @@ func ownVolumes(mc *v1alpha2.MiniCluster) []corev1.Volume {
 				{ConfigMap: &corev1.ConfigMapProjection{
 					LocalObjectReference: corev1.LocalObjectReference{Name: filesName(mc)},
 				}},
+				// The user that Flux runs as is not always the owner of the file.
 				{Secret: &corev1.SecretProjection{
 					LocalObjectReference: corev1.LocalObjectReference{Name: certificateName(mc)},
-					Items:                []corev1.KeyToPath{{Key: broker.CertificateFile, Path: broker.CertificateFile, Mode: ptr.To[int32](0o400)}},
+					Items:                []corev1.KeyToPath{{Key: broker.CertificateFile, Path: broker.CertificateFile, Mode: ptr.To[int32](0o444)}},
 				}},
 				{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{{
 					Path:     broker.QuorumFile,

@@ -209,10 +209,7 @@ func (s *simulator) await(ctx context.Context, lead *corev1.Pod, online []*corev
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	target, err := jobset.Quorum(lead)
-	if err != nil {
-		return ctrl.Result{}, err
-	}
+	target := jobset.Quorum(lead)
 	if target == 0 {
 		target = settings.sizing.Size
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	resourcehelper "k8s.io/component-helpers/resource"
 	schedulinghelper "k8s.io/component-helpers/scheduling/corev1"
@@ -31,7 +32,7 @@ type Promise struct {
 // is held by pods that have not ended and by promises of which no pod is there yet.
 // A pod that ended holds nothing; one that is being deleted holds until it is gone.
 func Graph(nodes []*corev1.Node, pods []*corev1.Pod, promises []Promise) (*fluxion.Graph, error) {
-	graph, err := fluxion.NewGraph(fluxionNodes(nodes))
+	graph, err := fluxion.NewGraph(fluxionNodes(nodes, daemons(pods)))
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +44,7 @@ func Graph(nodes []*corev1.Node, pods []*corev1.Pod, promises []Promise) (*fluxi
 	holding := map[place]bool{}
 	for _, pod := range pods {
 		node := jobset.PinnedNode(pod)
-		if node == "" || Ended(pod) {
+		if node == "" || Ended(pod) || isDaemon(pod) {
 			continue
 		}
 		graph.Occupy(node, Requests(pod))
@@ -61,10 +62,33 @@ func Graph(nodes []*corev1.Node, pods []*corev1.Pod, promises []Promise) (*fluxi
 	return graph, nil
 }
 
-func fluxionNodes(nodes []*corev1.Node) []fluxion.Node {
+// isDaemon reports whether a pod belongs to its node (of a DaemonSet, or static). It is
+// there whatever else runs, so what it takes is none of the node's capacity.
+func isDaemon(pod *corev1.Pod) bool {
+	owner := metav1.GetControllerOf(pod)
+	return owner != nil && (owner.Kind == "DaemonSet" || owner.Kind == "Node")
+}
+
+func daemons(pods []*corev1.Pod) map[string][]*corev1.Pod {
+	byNode := map[string][]*corev1.Pod{}
+	for _, pod := range pods {
+		if node := jobset.PinnedNode(pod); node != "" && isDaemon(pod) && !Ended(pod) {
+			byNode[node] = append(byNode[node], pod)
+		}
+	}
+	return byNode
+}
+
+func fluxionNodes(nodes []*corev1.Node, daemons map[string][]*corev1.Pod) []fluxion.Node {
 	out := make([]fluxion.Node, 0, len(nodes))
 	for _, node := range nodes {
-		out = append(out, fluxion.Node{Name: node.Name, Capacity: resources(node.Status.Allocatable), Down: down(node)})
+		capacity := resources(node.Status.Allocatable)
+		for _, pod := range daemons[node.Name] {
+			for name, amount := range Requests(pod) {
+				capacity[name] -= amount
+			}
+		}
+		out = append(out, fluxion.Node{Name: node.Name, Capacity: capacity, Down: down(node)})
 	}
 	return out
 }

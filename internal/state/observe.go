@@ -80,9 +80,9 @@ func observePods(o *elastic.Observation, v View) error {
 		o.Brokers[rank] = brokerOf(pods[rank], v.MiniCluster.Name, !v.HasNode(node))
 	}
 	if lead := pods[0]; lead != nil {
-		o.Published, err = jobset.Quorum(lead)
+		o.Published = jobset.Quorum(lead)
 	}
-	return err
+	return nil
 }
 
 func countPod(o *elastic.Observation, v View, pod *corev1.Pod) {
@@ -176,13 +176,17 @@ func newer(pod, other *corev1.Pod) bool {
 
 func brokerOf(pod *corev1.Pod, container string, nodeGone bool) elastic.Broker {
 	b := elastic.Broker{NodeGone: nodeGone}
+	if pod != nil && pod.DeletionTimestamp != nil {
+		b.GoneBy = pod.DeletionTimestamp.Time // its grace period included
+	}
 	switch {
 	case pod == nil:
 		b.State = elastic.Missing
 	case pod.Status.Phase == corev1.PodSucceeded:
 		b.State = elastic.Succeeded
 	case pod.Status.Phase == corev1.PodFailed:
-		b.State, b.ExitCode = elastic.Failed, exitCode(pod, container)
+		b.State = elastic.Failed
+		b.ExitCode, b.FailedIn = exitCode(pod, container)
 	case pod.DeletionTimestamp != nil || (nodeGone && !jobset.IsGated(pod)):
 		b.State = elastic.Leaving
 	case jobset.IsGated(pod):
@@ -195,15 +199,27 @@ func brokerOf(pod *corev1.Pod, container string, nodeGone bool) elastic.Broker {
 	return b
 }
 
-// exitCode is that of a container that ended; nil where it is not known, as for a
-// pod that was evicted or lost its node.
-func exitCode(pod *corev1.Pod, container string) *int {
-	for _, status := range pod.Status.ContainerStatuses {
-		if status.Name == container && status.State.Terminated != nil {
-			return ptr.To(int(status.State.Terminated.ExitCode))
+// exitCode is that of the container that runs the command, or of an init container
+// that failed before it, which is then named. It is nil where it is not known, and
+// where the cluster ended the pod (Kubernetes' condition DisruptionTarget: eviction,
+// preemption, a lost node): then it says nothing about the command.
+func exitCode(pod *corev1.Pod, container string) (code *int, failedIn string) {
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.DisruptionTarget && condition.Status == corev1.ConditionTrue {
+			return nil, ""
 		}
 	}
-	return nil
+	for _, status := range pod.Status.ContainerStatuses {
+		if status.Name == container && status.State.Terminated != nil {
+			return ptr.To(int(status.State.Terminated.ExitCode)), ""
+		}
+	}
+	for _, status := range pod.Status.InitContainerStatuses {
+		if ended := status.State.Terminated; ended != nil && ended.ExitCode != 0 {
+			return ptr.To(int(ended.ExitCode)), "the lead's init container " + status.Name
+		}
+	}
+	return nil, ""
 }
 
 // PodReady reports whether a pod says that it is.

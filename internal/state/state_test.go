@@ -4,6 +4,7 @@
 package state
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -66,6 +67,11 @@ func TestGraph(t *testing.T) {
 		"pods that leave hold until they are gone": {
 			nodes: fixture.Nodes("a"), pods: []*corev1.Pod{fixture.Pod("x").On("a").Up().Leaving().Obj()},
 		},
+		"pods of the node itself are none of its capacity": {
+			nodes: []*corev1.Node{fixture.Node("a").Has("cpu", "9").Obj(), fixture.Node("b").Has("cpu", "9").Obj()},
+			pods:  []*corev1.Pod{daemon("x", "DaemonSet", "1").On("a").Up().Obj(), daemon("y", "Node", "2").On("b").Up().Obj()},
+			want:  []string{"a"},
+		},
 		"gated pods hold nothing": {
 			nodes: fixture.Nodes("a"), pods: []*corev1.Pod{fixture.BrokerPod("lmp", 0).Obj()}, want: []string{"a"},
 		},
@@ -111,6 +117,74 @@ func TestGraph(t *testing.T) {
 			}
 			if got := free(t, graph, tc.nodes, nil); !slices.Equal(got, tc.want) {
 				t.Errorf("free are %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+// daemon is a pod that belongs to its node.
+func daemon(name, ownerKind, cpu string) *fixture.PodWrapper {
+	return fixture.Pod(name).CPU(cpu).Owner(ownerKind)
+}
+
+// Whole nodes of which a daemon takes a part are never free: that is said at once, and
+// not waited for.
+func TestDaemonsMakeItNeverFit(t *testing.T) {
+	nodes := fixture.Nodes("a", "b")
+	pods := []*corev1.Pod{daemon("x", "DaemonSet", "100m").On("a").Obj(), daemon("y", "DaemonSet", "100m").On("b").Obj()}
+	graph, err := Graph(nodes, pods, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refusal := graph.CouldHold(Request(fixture.MiniCluster("lmp").Defaulted(), fixture.Pod("p").CPU("8").Obj(), nodes, []int{1}))
+	if refusal == nil || refusal.String() != "needs room for 1 broker of 8 cpu each; the whole cluster of 2 nodes has room for 0: 2 too little cpu" {
+		t.Errorf("it is told %v", refusal)
+	}
+}
+
+func TestExitCode(t *testing.T) {
+	initFailed := func(s *corev1.PodStatus) {
+		s.ContainerStatuses = nil
+		s.InitContainerStatuses = []corev1.ContainerStatus{
+			{Name: "ok", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}},
+			{Name: "view", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 4}}},
+		}
+	}
+	for name, tc := range map[string]struct {
+		change func(*corev1.PodStatus)
+		want   string
+	}{
+		"of the command": {func(*corev1.PodStatus) {}, "3"},
+		"of the command, whatever init containers said": {func(s *corev1.PodStatus) {
+			command := s.ContainerStatuses
+			initFailed(s)
+			s.ContainerStatuses = command
+		}, "3"},
+		"of an init container": {initFailed, "4 in the lead's init container view"},
+		"of a pod that was evicted, none": {func(s *corev1.PodStatus) {
+			s.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue}}
+		}, "none"},
+		"of a pod that was not": {func(s *corev1.PodStatus) {
+			s.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionFalse}}
+		}, "3"},
+		"of a pod whose node is gone, none": {func(s *corev1.PodStatus) { s.ContainerStatuses = nil }, "none"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := fixture.BrokerPod("lmp", 0).On("a").Ended(3).Obj()
+			tc.change(&pod.Status)
+			o, err := Observe(view(func(v *View) { v.Pods = []*corev1.Pod{pod} }))
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := "none"
+			if lead := o.Brokers[0]; lead.ExitCode != nil {
+				got = fmt.Sprint(*lead.ExitCode)
+				if lead.FailedIn != "" {
+					got += " in " + lead.FailedIn
+				}
+			}
+			if got != tc.want {
+				t.Errorf("got %s, want %s", got, tc.want)
 			}
 		})
 	}

@@ -43,6 +43,7 @@ func Events(in Input, s *v1alpha2.MiniClusterStatus) []Event {
 		events = append(events, queued(in, s)...)
 	}
 	if event := decided(in, s); event != nil {
+		event.Note = shorten(event.Note)
 		events = append(events, *event)
 	}
 	return events

@@ -225,9 +225,21 @@ func sentence(text string) string {
 	return strings.ToUpper(text[:1]) + text[1:]
 }
 
+// longest is how many bytes a message may have: what an event's note may have by
+// Kubernetes' validation.
+const longest = 1024
+
+// shorten cuts a text that is too long.
+func shorten(text string) string {
+	if len(text) <= longest {
+		return text
+	}
+	return strings.ToValidUTF8(text[:longest-len("...")], "") + "..."
+}
+
 func set(s *v1alpha2.MiniClusterStatus, in Input, kind string, value metav1.ConditionStatus, reason, message string) {
 	meta.SetStatusCondition(&s.Conditions, metav1.Condition{
-		Type: kind, Status: value, Reason: reason, Message: message,
+		Type: kind, Status: value, Reason: reason, Message: shorten(message),
 		ObservedGeneration: in.MiniCluster.Generation, LastTransitionTime: metav1.NewTime(in.Now),
 	})
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -204,6 +205,16 @@ func TestNodesAreCountedOnce(t *testing.T) {
 	}
 	if got := Compute(in); got.Nodes != 2 {
 		t.Errorf("%d nodes are held, want 2", got.Nodes)
+	}
+}
+
+// What is said fits an event, whole characters alone.
+func TestShorten(t *testing.T) {
+	for text, want := range map[string]int{"short": 5, strings.Repeat("x", 1024): 1024, strings.Repeat("x", 1025): 1024, strings.Repeat("ü", 600): 1023} {
+		got := shorten(text)
+		if len(got) != want || !utf8.ValidString(got) || (len(text) > 1024) != strings.HasSuffix(got, "...") {
+			t.Errorf("%d bytes became %d: %q", len(text), len(got), got)
+		}
 	}
 }
 

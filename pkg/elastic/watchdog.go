@@ -4,6 +4,7 @@
 package elastic
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 )
@@ -34,6 +35,10 @@ type Broker struct {
 	State BrokerState
 	// ExitCode is that of a pod that ended; nil if it is not known.
 	ExitCode *int
+	// FailedIn is what ended with that code, where it was not the command.
+	FailedIn string
+	// GoneBy is when a pod that is leaving should be gone; zero if nobody said.
+	GoneBy time.Time
 	// NodeGone is true where the node that was chosen for the rank is no more.
 	NodeGone bool
 }
@@ -210,14 +215,14 @@ type rule func(o *Observation, now time.Time) *Plan
 // rules in the order in which they are asked; the first that applies decides.
 var rules = []rule{
 	afterTheEnd,    // what has ended is only cleaned up
+	leadEnded,      // the lead's end is the end, whatever came after
 	suspended,      // the user wants it to hold nothing
 	releasing,      // what is left of an earlier attempt goes before anything new
 	rejected,       // what cannot be carried out waits for a better spec
 	queued,         // without nodes it waits for them
-	leadEnded,      // the lead's end is the end
-	workloadBroken, // so is the end of its owner
+	workloadBroken, // the end of the lead's owner is the end
 	leadLost,       // and its loss, once the command ran
-	unmade,         // nothing runs before it is made
+	unmade,         // nothing runs before it is made, in time
 	unplaced,       // pods are placed together
 	unpublished,    // the lead has to know its quorum
 	running,        // the command runs until it ends, or its time is up
@@ -246,7 +251,7 @@ func afterTheEnd(o *Observation, _ time.Time) *Plan {
 		plan.State = StateSucceeded
 	}
 	switch {
-	case o.Workload == Active && !o.Outcome.endsWorkload():
+	case o.Workload == Active && (!o.Outcome.endsWorkload() || o.leadReplaced()):
 		plan.Step = Release
 	case (o.Workload == Completed || o.Workload == Broken) && o.Done > 0:
 		plan.Step = Tidy
@@ -260,6 +265,12 @@ func afterTheEnd(o *Observation, _ time.Time) *Plan {
 // policies see how the pods ended.
 func (o Outcome) endsWorkload() bool {
 	return o == OutcomeSucceeded || o == OutcomeCommandFailed || o == OutcomeWorkersFailed
+}
+
+// leadReplaced reports whether there is a new pod for the lead, or is to be one: the
+// workload goes on as if nothing had ended.
+func (o *Observation) leadReplaced() bool {
+	return len(o.Brokers) > 0 && (o.Brokers[0].State == Missing || o.Brokers[0].State == Gated)
 }
 
 func suspended(o *Observation, _ time.Time) *Plan {
@@ -316,6 +327,9 @@ func queued(o *Observation, now time.Time) *Plan {
 }
 
 func leadEnded(o *Observation, _ time.Time) *Plan {
+	if o.Admission == nil || (o.Workload != Active && o.Workload != Completed && o.Workload != Broken) {
+		return nil
+	}
 	lead := o.Brokers[0]
 	switch {
 	case o.Workload == Completed || lead.State == Succeeded:
@@ -324,7 +338,7 @@ func leadEnded(o *Observation, _ time.Time) *Plan {
 	case lead.State == Failed && lead.ExitCode != nil && (o.Policy.Retries == 0 || o.Workload == Broken):
 		return &Plan{
 			Step: Finish, State: StateFailed, Outcome: OutcomeCommandFailed, ExitCode: lead.ExitCode,
-			Message: fmt.Sprintf("the command failed with exit code %d", *lead.ExitCode),
+			Message: fmt.Sprintf("%s failed with exit code %d", cmp.Or(lead.FailedIn, "the command"), *lead.ExitCode),
 		}
 	}
 	return nil
@@ -346,8 +360,19 @@ func workloadBroken(o *Observation, _ time.Time) *Plan {
 	return &Plan{Step: Finish, State: StateFailed, Outcome: OutcomeWorkersFailed, Message: "pods of followers failed too often"}
 }
 
-func leadLost(o *Observation, _ time.Time) *Plan {
-	if o.Started.IsZero() || o.Policy.Retries > 0 || !o.Brokers[0].lost() {
+// goneGrace is how much longer than it should a pod may take to go. One whose node has
+// no power never does.
+const goneGrace = time.Minute
+
+func leadLost(o *Observation, now time.Time) *Plan {
+	lead := o.Brokers[0]
+	switch {
+	case o.Started.IsZero():
+		return nil
+	case lead.lost() && o.Policy.Retries == 0:
+	case lead.State == Gated && lead.NodeGone: // the next try has no node
+	case lead.overdue(now):
+	default:
 		return nil
 	}
 	return &Plan{
@@ -356,9 +381,17 @@ func leadLost(o *Observation, _ time.Time) *Plan {
 	}
 }
 
-func unmade(o *Observation, _ time.Time) *Plan {
+// overdue reports whether the broker's pod should be gone, and is not.
+func (b Broker) overdue(now time.Time) bool {
+	return b.State == Leaving && !b.GoneBy.IsZero() && !now.Before(b.GoneBy.Add(goneGrace))
+}
+
+func unmade(o *Observation, now time.Time) *Plan {
 	if o.Workload != Absent {
 		return nil
+	}
+	if plan := startTimedOut(o, now); plan != nil {
+		return plan
 	}
 	return &Plan{Step: Make, State: StateStarting, Message: "makes its pods"}
 }
@@ -414,6 +447,9 @@ func running(o *Observation, now time.Time) *Plan {
 				Message: fmt.Sprintf("the command ran longer than %s", o.Policy.Deadline),
 			}
 		}
+	}
+	if goneBy := o.Brokers[0].GoneBy; !goneBy.IsZero() && (plan.LookAgain.IsZero() || goneBy.Add(goneGrace).Before(plan.LookAgain)) {
+		plan.LookAgain = goneBy.Add(goneGrace)
 	}
 	return plan
 }

@@ -279,6 +279,37 @@ func TestDecide(t *testing.T) {
 			o:    admitted("luuu", started),
 			want: Plan{Step: Wait, State: StateRunning, LookAgain: noon.Add(time.Hour + time.Second)},
 		},
+		"not for ever: its node may have no power": {
+			o:     admitted("luuu", func(o *Observation) { started(o); o.Brokers[0].GoneBy = noon.Add(30 * time.Second) }),
+			after: time.Minute,
+			want:  Plan{Step: Wait, State: StateRunning, LookAgain: noon.Add(90 * time.Second)},
+		},
+		"a minute longer than its grace period": {
+			o:     admitted("luuu", func(o *Observation) { started(o); o.Brokers[0].GoneBy = noon.Add(30 * time.Second) }),
+			after: 90 * time.Second,
+			want:  Plan{Step: Finish, State: StateFailed, Outcome: OutcomeLeadLost},
+		},
+		"a lead whose node is gone is not tried again": {
+			o:    admitted("guuu", func(o *Observation) { started(o); o.Policy.Retries, o.Brokers[0].NodeGone = 1, true }),
+			want: Plan{Step: Finish, State: StateFailed, Outcome: OutcomeLeadLost},
+		},
+		"a lead that never came to its command says where it failed": {
+			o: admitted("fccc", func(o *Observation) { o.Brokers[0].FailedIn = "the lead's init container view" }),
+			want: Plan{Step: Finish, State: StateFailed, Outcome: OutcomeCommandFailed, ExitCode: new(3),
+				Message: "the lead's init container view failed with exit code 3"},
+		},
+		"what has ended before it was suspended has ended": {
+			o:    admitted("suuu", func(o *Observation) { started(o); o.Policy.Suspend = true }),
+			want: Plan{Step: Finish, State: StateSucceeded, Outcome: OutcomeSucceeded, ExitCode: new(0)},
+		},
+		"the end of an earlier attempt is none": {
+			o:    admitted("suuu", func(o *Observation) { o.Workload = Stale }),
+			want: Plan{Step: Release, State: StateReleasing},
+		},
+		"what cannot be made is given up too": {
+			o: admitted("----", func(o *Observation) { o.Workload = Absent }), after: 5 * time.Minute,
+			want: Plan{Step: GiveUp, State: StateReleasing, NotBefore: noon.Add(5*time.Minute + 30*time.Second)},
+		},
 		"one that is lost before its command is placed again": {
 			o:    admitted("gcuu", nil),
 			want: Plan{Step: Place, State: StateStarting, Ranks: []int{0}, Quorum: 4},
@@ -297,6 +328,10 @@ func TestDecide(t *testing.T) {
 		},
 		"unless they do not know of the end": {
 			o:    admitted("uuuu", func(o *Observation) { o.Outcome = OutcomeDeadlineExceeded }),
+			want: Plan{Step: Release, State: StateFailed},
+		},
+		"or have begun anew with the lead": {
+			o:    admitted("guuu", func(o *Observation) { o.Outcome = OutcomeCommandFailed }),
 			want: Plan{Step: Release, State: StateFailed},
 		},
 		"pods of followers that have ended are removed": {

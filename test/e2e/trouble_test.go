@@ -186,6 +186,10 @@ func TestPodsThatAreRefused(t *testing.T) {
 		"a volume name that is none": {func(spec *v1alpha2.MiniClusterSpec) {
 			spec.Containers[0].Volumes = map[string]v1alpha2.ContainerVolume{"Not_A_Name": {Path: "/x"}}
 		}, "spec.volumes[3].name"},
+		"a label of the JobSet that is none": {func(spec *v1alpha2.MiniClusterSpec) { spec.JobLabels = map[string]string{"a": "b c"} }, "a valid label"},
+		"files that are too large for a ConfigMap": {func(spec *v1alpha2.MiniClusterSpec) {
+			spec.Flux.Environment = map[string]string{"X": strings.Repeat("x", 1<<20)}
+		}, "ConfigMap"},
 		"a field that does nothing yet": {func(spec *v1alpha2.MiniClusterSpec) { spec.Containers[0].Batch = true }, "batch is not supported yet"},
 	}
 	for name, tc := range cases {
@@ -215,6 +219,35 @@ func TestPodsThatAreRefused(t *testing.T) {
 			s.awaitGone(mc)
 		})
 	}
+}
+
+// A quota that is in the way is named, and its end is noticed.
+func TestQuota(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 1)
+	quota := &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "no-services"},
+		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"count/services": *quantity("0")}},
+	}
+	if err := env.client.Create(s.ctx, quota); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() error { // it counts once it is counted
+		if err := env.client.Get(s.ctx, client.ObjectKeyFromObject(quota), quota); err != nil || len(quota.Status.Hard) == 0 {
+			return fmt.Errorf("the quota is %+v: %w", quota.Status, err)
+		}
+		return nil
+	})
+	mc := s.create(s.miniCluster("waits"))
+	s.awaitState(mc, v1alpha2.StateRejected)
+	accepted := condition(mc, v1alpha2.ConditionAccepted)
+	if accepted.Reason != v1alpha2.ReasonObjectRejected || !strings.Contains(accepted.Message, "exceeded quota: no-services") {
+		t.Errorf("it was told %s: %s", accepted.Reason, accepted.Message)
+	}
+	if err := env.client.Delete(s.ctx, quota); err != nil {
+		t.Fatal(err)
+	}
+	s.awaitSuccess(mc)
 }
 
 // Priority goes before age.
