@@ -212,7 +212,11 @@ func (r *Refusal) String() string {
 	case r.Fits == 0:
 		fmt.Fprintf(&out, "; none of %s has room now", plural(r.Nodes, "node"))
 	default:
-		fmt.Fprintf(&out, "; %d of %s have room now for %d", r.Nodes-r.refusing(), plural(r.Nodes, "node"), r.Fits)
+		free, verb := r.Nodes-r.refusing(), "have"
+		if free == 1 {
+			verb = "has"
+		}
+		fmt.Fprintf(&out, "; %d of %s %s room now for %d", free, plural(r.Nodes, "node"), verb, r.Fits)
 	}
 	for i, reason := range r.Reasons {
 		separator := ", "

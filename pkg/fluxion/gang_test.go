@@ -132,7 +132,7 @@ func TestRefusal(t *testing.T) {
 		"not now": {
 			nodes: rack(3), held: map[string]Resources{"n0": broker(8), "n1": broker(1)},
 			gang: Gang{Requests: Resources{CPU: 8000, Memory: 0, Pods: 1}, Sizes: []int{2}},
-			want: "needs room for 2 brokers of 8 cpu each; 1 of 3 nodes have room now for 1: 2 in use",
+			want: "needs room for 2 brokers of 8 cpu each; 1 of 3 nodes has room now for 1: 2 in use",
 		},
 		"not now, at all": {
 			nodes: rack(1), held: map[string]Resources{"n0": broker(8)}, gang: Gang{Requests: broker(8), Sizes: []int{1}},
@@ -156,7 +156,7 @@ func TestRefusal(t *testing.T) {
 		"a gang larger than what is up may still fit": {
 			nodes: []Node{{Name: "a", Capacity: eightCores()}, {Name: "b", Capacity: eightCores(), Down: "not ready"}},
 			gang:  Gang{Requests: broker(8), Sizes: []int{2}},
-			want:  "needs room for 2 brokers of 8 cpu each; 1 of 2 nodes have room now for 1: 1 not ready",
+			want:  "needs room for 2 brokers of 8 cpu each; 1 of 2 nodes has room now for 1: 1 not ready",
 		},
 		"never, whoever is there now": {
 			nodes: rack(3), held: map[string]Resources{"n0": broker(8)}, gang: Gang{Requests: broker(8), Sizes: []int{4}}, never: true,

@@ -164,7 +164,7 @@ func TestWaitsForRoom(t *testing.T) {
 	second := s.create(s.miniCluster("second").Size(4))
 	s.await(second, "told why it waits", func(mc *v1alpha2.MiniCluster) bool {
 		message := condition(mc, v1alpha2.ConditionAdmitted).Message
-		return strings.Contains(message, " nodes have room now for 1: ") && strings.Contains(message, "not selected by the pod's node labels") && strings.Contains(message, "3 in use")
+		return strings.Contains(message, " nodes has room now for 1: ") && strings.Contains(message, "not selected by the pod's node labels") && strings.Contains(message, "3 in use")
 	})
 	if pods := s.pods(second); len(pods) > 0 || state(s.get(first)) != v1alpha2.StateRunning {
 		t.Errorf("it has %d pods while the first is %s", len(pods), state(first))

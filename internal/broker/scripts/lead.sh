@@ -24,7 +24,7 @@ online() {
 # target is the number to wait for: what the controller wrote on the pod.
 target() {
 	local n=
-	read -r n <"$here/quorum" 2>/dev/null || true
+	read -r n 2>/dev/null <"$here/quorum" || true
 	echo "${n:-$SIZE}"
 }
 
