@@ -287,6 +287,10 @@ func (s *site) describe() {
 	s.t.Logf("what is there:\n%s", out)
 }
 
+// forAWhile is a runtime that is long enough to be looked at while it runs, on a
+// machine that is busy.
+const forAWhile = "6s"
+
 // miniCluster begins one whose pods take whole nodes of the site, in its own queue,
 // and whose command runs for a moment.
 func (s *site) miniCluster(name string) *fixture.MiniClusterWrapper {

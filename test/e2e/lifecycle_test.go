@@ -33,7 +33,7 @@ func duration(text string) *metav1.Duration {
 func TestLifecycle(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 4)
-	mc := s.create(s.miniCluster("lammps").Size(4).Tasks(32).PodAnnotation(simulator.Runtime, "2s"))
+	mc := s.create(s.miniCluster("lammps").Size(4).Tasks(32).PodAnnotation(simulator.Runtime, forAWhile))
 	s.awaitState(mc, v1alpha2.StateRunning)
 
 	if mc.Status.Admission.Size != 4 || mc.Status.Tasks != 32 || mc.Status.Nodes != 4 {
@@ -159,7 +159,7 @@ func TestNeverFits(t *testing.T) {
 func TestWaitsForRoom(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 4)
-	first := s.create(s.miniCluster("first").Size(3).PodAnnotation(simulator.Runtime, "2s"))
+	first := s.create(s.miniCluster("first").Size(3).PodAnnotation(simulator.Runtime, forAWhile))
 	s.awaitState(first, v1alpha2.StateRunning)
 	second := s.create(s.miniCluster("second").Size(4))
 	s.await(second, "told why it waits", func(mc *v1alpha2.MiniCluster) bool {
@@ -186,7 +186,7 @@ func TestWaitsForRoom(t *testing.T) {
 func TestElasticAdmission(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 5)
-	mc := s.create(s.miniCluster("elastic").Size(16).MinSize(2).MaxSize(20).Tasks(128).Spec(func(spec *v1alpha2.MiniClusterSpec) {
+	mc := s.create(s.miniCluster("elastic").Size(16).MinSize(2).MaxSize(20).Tasks(128).PodAnnotation(simulator.Runtime, "1500ms").Spec(func(spec *v1alpha2.MiniClusterSpec) {
 		spec.Elastic.Sizes = &v1alpha2.Sizes{Operator: "*", Operand: 2}
 	}))
 	s.awaitState(mc, v1alpha2.StateRunning)
@@ -210,7 +210,7 @@ func TestElasticAdmission(t *testing.T) {
 func TestWaitsForSize(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 3)
-	mc := s.create(s.miniCluster("holds-out").Size(4).MinSize(2).Spec(func(spec *v1alpha2.MiniClusterSpec) {
+	mc := s.create(s.miniCluster("holds-out").Size(4).MinSize(2).PodAnnotation(simulator.Runtime, forAWhile).Spec(func(spec *v1alpha2.MiniClusterSpec) {
 		spec.Elastic.WaitForSize = duration("3s")
 	}))
 	s.await(mc, "holding out", func(mc *v1alpha2.MiniCluster) bool {
@@ -226,7 +226,7 @@ func TestWaitsForSize(t *testing.T) {
 func TestQuorumTimeout(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 4)
-	mc := s.create(s.miniCluster("shrinks").Size(4).MinSize(2).Tasks(32).PodAnnotation(simulator.NeverStart, "2").
+	mc := s.create(s.miniCluster("shrinks").Size(4).MinSize(2).Tasks(32).PodAnnotation(simulator.Runtime, forAWhile).PodAnnotation(simulator.NeverStart, "2").
 		Spec(func(spec *v1alpha2.MiniClusterSpec) { spec.Elastic.QuorumTimeout = duration("2s") }))
 	s.awaitState(mc, v1alpha2.StateRunning)
 	if message := condition(mc, v1alpha2.ConditionQuorumReached).Message; message != "3 of 4 brokers, tasks 24 of 32" {
@@ -255,9 +255,8 @@ func TestStartTimeout(t *testing.T) {
 	s := newSite(t, 3)
 	mc := s.create(s.miniCluster("stuck").Size(3).PodAnnotation(simulator.NeverStart, "1").Spec(func(spec *v1alpha2.MiniClusterSpec) {
 		spec.Elastic.QuorumTimeout, spec.Elastic.StartTimeout = duration("1s"), duration("2s")
-		spec.Elastic.Recreate = v1alpha2.Recreate{Limit: new(int32(1)), BackoffBase: duration("2s")}
+		spec.Elastic.Recreate = v1alpha2.Recreate{Limit: new(int32(1)), BackoffBase: duration(forAWhile)}
 	}))
-	s.awaitState(mc, v1alpha2.StateStarting)
 	s.awaitState(mc, v1alpha2.StateBackingOff)
 	if mc.Status.RequeueState.Count != 1 || mc.Status.Admission != nil || mc.Status.Nodes != 0 {
 		t.Errorf("while it backs off the status is %+v", mc.Status)

@@ -181,4 +181,4 @@ func kubectl(ctx context.Context, args ...string) ([]byte, error) {
 }
 
 // timeout is how long anything that is waited for may take.
-const timeout = 60 * time.Second
+const timeout = 90 * time.Second

@@ -262,7 +262,7 @@ func TestLeaderElection(t *testing.T) {
 		}
 		managers = append(managers, m)
 	}
-	mc := s.create(s.miniCluster("life").Size(2).PodAnnotation(simulator.Runtime, "5s"))
+	mc := s.create(s.miniCluster("life").Size(2).PodAnnotation(simulator.Runtime, forAWhile))
 	s.awaitState(mc, v1alpha2.StateRunning)
 	managers[0].kill() // the first to come leads
 	s.awaitSuccess(mc)

@@ -61,7 +61,11 @@ func TestDeleteAtAnyMoment(t *testing.T) {
 	}
 	for name, reached := range moments {
 		t.Run(name, func(t *testing.T) {
-			mc := s.create(s.miniCluster("goes").Size(4).PodAnnotation(simulator.Runtime, "500ms"))
+			runtime := "1h"
+			if name == "finished" {
+				runtime = "100ms"
+			}
+			mc := s.create(s.miniCluster("goes").Size(4).PodAnnotation(simulator.Runtime, runtime))
 			eventually(t, func() error { return reached(mc) })
 			if err := env.client.Delete(s.ctx, mc); err != nil {
 				t.Fatal(err)
@@ -146,20 +150,27 @@ func TestSharedHeadlessName(t *testing.T) {
 func TestNamesThatBeginAlike(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 8)
-	names := []string{"foo", "foo-0", "foo-0-0", "foo-w"}
 	var all []*v1alpha2.MiniCluster
-	for i, name := range names {
-		all = append(all, s.create(s.miniCluster(name).Size(2).PodAnnotation(simulator.Runtime, fmt.Sprintf("%ds", 1+2*i)).
-			Spec(func(spec *v1alpha2.MiniClusterSpec) { spec.Cleanup = true })))
+	for _, name := range []string{"foo", "foo-0", "foo-0-0", "foo-w"} {
+		all = append(all, s.create(s.miniCluster(name).Size(2).PodAnnotation(simulator.Runtime, "1h")))
 	}
 	for _, mc := range all {
 		s.awaitState(mc, v1alpha2.StateRunning)
 	}
 	for i, mc := range all {
+		if err := env.client.Delete(s.ctx, mc); err != nil {
+			t.Fatal(err)
+		}
 		s.awaitGone(mc)
+		eventually(t, func() error {
+			if n := len(s.pods(mc)); n > 0 {
+				return fmt.Errorf("%s has %d pods", mc.Name, n)
+			}
+			return nil
+		})
 		for _, other := range all[i+1:] {
-			if state := state(s.get(other)); state != v1alpha2.StateRunning {
-				t.Errorf("with %s gone, %s is %s", mc.Name, other.Name, state)
+			if state(s.get(other)) != v1alpha2.StateRunning || len(s.pods(other)) != 2 {
+				t.Errorf("with %s gone, %s is %s, with %d pods", mc.Name, other.Name, state(other), len(s.pods(other)))
 			}
 		}
 	}
@@ -258,7 +269,7 @@ func TestPriority(t *testing.T) {
 	if err := env.client.Create(s.ctx, class); err != nil {
 		t.Fatal(err)
 	}
-	first := s.create(s.miniCluster("first").Size(2).PodAnnotation(simulator.Runtime, "3s"))
+	first := s.create(s.miniCluster("first").Size(2).PodAnnotation(simulator.Runtime, forAWhile))
 	s.awaitState(first, v1alpha2.StateRunning)
 	low := s.create(s.miniCluster("low").Size(2))
 	s.awaitState(low, v1alpha2.StateQueued)
