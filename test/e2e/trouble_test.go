@@ -4,6 +4,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -218,10 +219,7 @@ func TestPodsThatAreRefused(t *testing.T) {
 				return nil
 			})
 			if tc.want == "no PriorityClass with name e2e-later" {
-				class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "e2e-later"}, Value: 7}
-				if err := env.client.Create(s.ctx, class); err != nil {
-					t.Fatal(err)
-				}
+				s.priorityClass("e2e-later", 7)
 				s.awaitSuccess(mc)
 			}
 			if err := env.client.Delete(s.ctx, mc); err != nil {
@@ -236,19 +234,7 @@ func TestPodsThatAreRefused(t *testing.T) {
 func TestQuota(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 1)
-	quota := &corev1.ResourceQuota{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "no-services"},
-		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"count/services": *quantity("0")}},
-	}
-	if err := env.client.Create(s.ctx, quota); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, func() error { // it counts once it is counted
-		if err := env.client.Get(s.ctx, client.ObjectKeyFromObject(quota), quota); err != nil || len(quota.Status.Hard) == 0 {
-			return fmt.Errorf("the quota is %+v: %w", quota.Status, err)
-		}
-		return nil
-	})
+	quota := s.noServices()
 	mc := s.create(s.miniCluster("waits"))
 	s.awaitState(mc, v1alpha2.StateRejected)
 	accepted := condition(mc, v1alpha2.ConditionAccepted)
@@ -261,24 +247,80 @@ func TestQuota(t *testing.T) {
 	s.awaitSuccess(mc)
 }
 
+// So is one that came after the spec was checked.
+func TestQuotaThatComesLater(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 1)
+	first := s.create(s.miniCluster("first").PodAnnotation(simulator.Runtime, forAWhile))
+	s.awaitState(first, v1alpha2.StateRunning)
+	mc := s.create(s.miniCluster("second"))
+	s.await(mc, "waiting for room", func(mc *v1alpha2.MiniCluster) bool {
+		return condition(mc, v1alpha2.ConditionAdmitted).Reason == v1alpha2.ReasonNoRoom
+	})
+	quota := s.noServices()
+	s.await(mc, "told of the quota", func(mc *v1alpha2.MiniCluster) bool {
+		return state(mc) == v1alpha2.StateStarting && strings.Contains(condition(mc, v1alpha2.ConditionReady).Message, "exceeded quota: no-services")
+	})
+	if err := env.client.Delete(s.ctx, quota); err != nil {
+		t.Fatal(err)
+	}
+	s.awaitSuccess(mc)
+	if n := env.watch.leadsOf(mc); n != 1 || mc.Status.RequeueState != nil {
+		t.Errorf("the command ran %d times; %+v", n, mc.Status.RequeueState)
+	}
+}
+
+// noServices makes a quota that allows no further Service.
+func (s *site) noServices() *corev1.ResourceQuota {
+	s.t.Helper()
+	quota := &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "no-services"},
+		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"count/services": *quantity("0")}},
+	}
+	if err := env.client.Create(s.ctx, quota); err != nil {
+		s.t.Fatal(err)
+	}
+	eventually(s.t, func() error { // it holds once it has been counted
+		if err := env.client.Get(s.ctx, client.ObjectKeyFromObject(quota), quota); err != nil {
+			return err
+		}
+		if len(quota.Status.Hard) == 0 {
+			return errors.New("the quota has not been counted")
+		}
+		return nil
+	})
+	return quota
+}
+
 // Priority goes before age.
 func TestPriority(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 2)
-	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: s.namespace + "-high"}, Value: 1000, PreemptionPolicy: new(corev1.PreemptNever)}
-	if err := env.client.Create(s.ctx, class); err != nil {
-		t.Fatal(err)
-	}
+	s.priorityClass(s.namespace+"-high", 1000)
 	first := s.create(s.miniCluster("first").Size(2).PodAnnotation(simulator.Runtime, forAWhile))
 	s.awaitState(first, v1alpha2.StateRunning)
 	low := s.create(s.miniCluster("low").Size(2))
 	s.awaitState(low, v1alpha2.StateQueued)
-	high := s.create(s.miniCluster("high").Size(2).Spec(func(spec *v1alpha2.MiniClusterSpec) { spec.PriorityClassName = class.Name }))
+	high := s.create(s.miniCluster("high").Size(2).Spec(func(spec *v1alpha2.MiniClusterSpec) { spec.PriorityClassName = s.namespace + "-high" }))
 	s.awaitSuccess(high)
 	s.awaitSuccess(low)
 	if low.Status.StartTime.Before(high.Status.CompletionTime) {
 		t.Errorf("low started at %s, high ended at %s", low.Status.StartTime, high.Status.CompletionTime)
 	}
+}
+
+// priorityClass makes one for as long as the test runs.
+func (s *site) priorityClass(name string, value int32) {
+	s.t.Helper()
+	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value, PreemptionPolicy: new(corev1.PreemptNever)}
+	if err := env.client.Create(s.ctx, class); err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() {
+		if err := env.client.Delete(s.ctx, class); err != nil {
+			s.t.Error(err)
+		}
+	})
 }
 
 // A node that goes while brokers start: the MiniCluster starts without it where it
