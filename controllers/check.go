@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/internal/jobset"
@@ -102,7 +103,8 @@ func (r *MiniClusterReconciler) newCheck(ctx context.Context, mc *v1alpha2.MiniC
 	}
 	for _, object := range objects {
 		there, err := r.existing(ctx, mc, object)
-		if err == nil && there == nil {
+		_, isJobSet := object.(*jobsetapi.JobSet) // which never changes
+		if err == nil && (there == nil || !isJobSet) {
 			err = r.apply(ctx, object, client.DryRunAll)
 		}
 		var clash *nameClashError

@@ -28,6 +28,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/internal/jobset"
 	"github.com/flux-elastic/flux-elastic/internal/state"
+	"github.com/flux-elastic/flux-elastic/internal/status"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 )
 
@@ -43,6 +44,9 @@ const (
 	// recheckInterval is after which time a spec that was refused for what is in
 	// the cluster (a quota, a foreign object) is checked again.
 	recheckInterval = 5 * time.Second
+	// refusedInterval is the same where the check was passed, and its objects were
+	// refused nevertheless when it had nodes.
+	refusedInterval = 30 * time.Second
 )
 
 // MiniClusterReconciler carries MiniClusters through their lives.
@@ -84,11 +88,16 @@ func (r *MiniClusterReconciler) Reconcile(ctx context.Context, req ctrl.Request)
 		return ctrl.Result{}, err
 	}
 	plan := elastic.Decide(seen.observation, now)
-	if err := r.act(ctx, seen, plan); refused(err) {
-		// Shown, and tried again, as long as the attempt may take to start.
-		ctrl.LoggerFrom(ctx).Error(err, "Carrying out a step", "step", plan.Step)
+	err = r.act(ctx, seen, plan)
+	switch {
+	case refused(err) && plan.Step == elastic.Make:
+		// The next pass says so, and gives the nodes back.
+		r.checks.put(&mc, &check{Check: status.Check{Reason: v1alpha2.ReasonObjectRejected, Message: err.Error()}, until: now.Add(refusedInterval)})
+		return ctrl.Result{RequeueAfter: podBatch}, nil
+	case refused(err):
+		// Shown, and tried again until it is too late.
 		plan = elastic.Plan{Step: elastic.Wait, State: plan.State, Message: err.Error(), LookAgain: now.Add(recheckInterval)}
-	} else if err != nil {
+	case err != nil:
 		return r.retry(ctx, err)
 	}
 	result, err := r.report(ctx, seen, plan, now)

@@ -161,8 +161,11 @@ func podFreed(e event.DeleteEvent) bool {
 	return jobset.PinnedNode(pod) != "" && !state.Ended(pod)
 }
 
-// promiseEnded reports whether a MiniCluster gave back what it was promised.
+// promiseEnded reports whether a MiniCluster gave back what it was promised, or leaves.
 func promiseEnded(e event.UpdateEvent) bool {
+	if e.ObjectOld.GetDeletionTimestamp() == nil && e.ObjectNew.GetDeletionTimestamp() != nil {
+		return true
+	}
 	before, _ := state.PromiseOf(e.ObjectOld.(*v1alpha2.MiniCluster))
 	after, _ := state.PromiseOf(e.ObjectNew.(*v1alpha2.MiniCluster))
 	return before != nil && after == nil
@@ -171,11 +174,7 @@ func promiseEnded(e event.UpdateEvent) bool {
 // Reconcile is one cycle.
 func (s *Scheduler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	now := s.Clock.Now()
-	seen, err := s.observe(ctx)
-	if err != nil {
-		return ctrl.Result{}, err
-	}
-	changed, lookAgain, err := s.cycle(seen, now)
+	changed, lookAgain, err := s.decide(ctx, now)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -193,6 +192,18 @@ func (s *Scheduler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result,
 		return ctrl.Result{}, nil
 	}
 	return ctrl.Result{RequeueAfter: max(lookAgain.Sub(now), time.Millisecond)}, nil
+}
+
+// decide observes and decides at one moment: nobody takes a decision up, and so ends
+// its being assumed, after the cache was read.
+func (s *Scheduler) decide(ctx context.Context, now time.Time) (changed []types.NamespacedName, lookAgain time.Time, err error) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	seen, err := s.observe(ctx)
+	if err != nil {
+		return nil, time.Time{}, err
+	}
+	return s.cycle(seen, now)
 }
 
 // clusterState is what a cycle decides on.
@@ -217,8 +228,6 @@ func (s *Scheduler) observe(ctx context.Context) (*clusterState, error) {
 // cycle decides, and returns the MiniClusters whose decision is new and when time
 // alone may change one.
 func (s *Scheduler) cycle(seen *clusterState, now time.Time) (changed []types.NamespacedName, lookAgain time.Time, err error) {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
 	promises, err := s.promises(seen)
 	if err != nil {
 		return nil, time.Time{}, err

@@ -404,7 +404,8 @@ func TestWait(t *testing.T) {
 			commands: v1alpha2.Commands{BrokerPre: "false; echo not here"}, strict: true, code: 1,
 		},
 		"a failure after the broker":         {commands: v1alpha2.Commands{Pre: "export X='A B C'", Post: "false"}, want: broker, code: 4},
-		"a failure after the broker, strict": {commands: v1alpha2.Commands{Pre: "export X='A B C'", Post: "false"}, strict: true, want: broker, code: 4},
+		"a failure after the broker, strict": {commands: v1alpha2.Commands{Pre: "export X='A B C'", Post: "exec 2>/dev/null; echo $UNSET"}, strict: true, want: broker, code: 4},
+		"an exit after the broker":           {commands: v1alpha2.Commands{Pre: "export X='A B C'", Post: "exit 3"}, want: broker, code: 4},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

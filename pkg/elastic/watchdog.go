@@ -222,10 +222,11 @@ var rules = []rule{
 	queued,         // without nodes it waits for them
 	workloadBroken, // the end of the lead's owner is the end
 	leadLost,       // and its loss, once the command ran
+	overtime,       // and the end of its time
 	unmade,         // nothing runs before it is made, in time
 	unplaced,       // pods are placed together
 	unpublished,    // the lead has to know its quorum
-	running,        // the command runs until it ends, or its time is up
+	running,        // the command runs until it ends
 	quorumReached,  // enough are up: the command starts
 	quorumTimedOut, // too few after a while: enough for a smaller start?
 	startTimedOut,  // too few for too long: give up; else wait
@@ -390,7 +391,7 @@ func unmade(o *Observation, now time.Time) *Plan {
 	if o.Workload != Absent {
 		return nil
 	}
-	if plan := startTimedOut(o, now); plan != nil {
+	if plan := startTimedOut(o, now); plan != nil && o.Started.IsZero() {
 		return plan
 	}
 	return &Plan{Step: Make, State: StateStarting, Message: "makes its pods"}
@@ -400,8 +401,25 @@ func unmade(o *Observation, now time.Time) *Plan {
 // that no part of a gang holds nodes. After that, a pod that was replaced goes
 // back to its node.
 func unplaced(o *Observation, now time.Time) *Plan {
-	var gated []int
-	missing, placed, stranded := 0, 0, 0
+	gated, missing, placed, stranded := o.placement()
+	deadline := o.Admission.At.Add(o.Policy.StartTimeout)
+	switch {
+	case placed == 0 && stranded > 0:
+		return &Plan{Step: Withdraw, State: StateReleasing, Message: "a node that was chosen is gone"}
+	case o.Started.IsZero() && !now.Before(deadline):
+		return nil // it could not be placed in time
+	case placed == 0 && missing > 0:
+		message := fmt.Sprintf("%d of %d pods made", len(o.Brokers)-missing, len(o.Brokers))
+		return &Plan{Step: Wait, State: StateStarting, LookAgain: deadline, Message: message}
+	case len(gated) > 0 && (placed > 0 || missing == 0):
+		return &Plan{Step: Place, State: o.state(), Ranks: gated, Quorum: o.Admission.Quorum, Message: "places its pods"}
+	}
+	return nil
+}
+
+// placement sorts the brokers: the ranks that are to be placed, and how many have no
+// pod, are placed, or wait for a node that is gone.
+func (o *Observation) placement() (gated []int, missing, placed, stranded int) {
 	for rank, broker := range o.Brokers {
 		switch {
 		case broker.State == Missing:
@@ -414,17 +432,7 @@ func unplaced(o *Observation, now time.Time) *Plan {
 			gated = append(gated, rank)
 		}
 	}
-	deadline := o.Admission.At.Add(o.Policy.StartTimeout)
-	switch {
-	case placed == 0 && stranded > 0:
-		return &Plan{Step: Withdraw, State: StateReleasing, Message: "a node that was chosen is gone"}
-	case placed == 0 && missing > 0 && now.Before(deadline):
-		message := fmt.Sprintf("%d of %d pods made", len(o.Brokers)-missing, len(o.Brokers))
-		return &Plan{Step: Wait, State: StateStarting, LookAgain: deadline, Message: message}
-	case len(gated) > 0 && (placed > 0 || missing == 0):
-		return &Plan{Step: Place, State: o.state(), Ranks: gated, Quorum: o.Admission.Quorum, Message: "places its pods"}
-	}
-	return nil
+	return gated, missing, placed, stranded
 }
 
 func unpublished(o *Observation, _ time.Time) *Plan {
@@ -434,22 +442,28 @@ func unpublished(o *Observation, _ time.Time) *Plan {
 	return &Plan{Step: Publish, State: o.state(), Quorum: o.Admission.Quorum, Message: "tells the lead its quorum"}
 }
 
-func running(o *Observation, now time.Time) *Plan {
+func overtime(o *Observation, now time.Time) *Plan {
+	if o.Started.IsZero() || o.Policy.Deadline == 0 || now.Before(o.Started.Add(o.Policy.Deadline)) {
+		return nil
+	}
+	return &Plan{
+		Step: Finish, State: StateFailed, Outcome: OutcomeDeadlineExceeded,
+		Message: fmt.Sprintf("the command ran longer than %s", o.Policy.Deadline),
+	}
+}
+
+func running(o *Observation, _ time.Time) *Plan {
 	if o.Started.IsZero() {
 		return nil
 	}
 	plan := &Plan{Step: Wait, State: StateRunning, Message: o.progress()}
 	if o.Policy.Deadline > 0 {
 		plan.LookAgain = o.Started.Add(o.Policy.Deadline)
-		if !now.Before(plan.LookAgain) {
-			return &Plan{
-				Step: Finish, State: StateFailed, Outcome: OutcomeDeadlineExceeded,
-				Message: fmt.Sprintf("the command ran longer than %s", o.Policy.Deadline),
-			}
-		}
 	}
-	if goneBy := o.Brokers[0].GoneBy; !goneBy.IsZero() && (plan.LookAgain.IsZero() || goneBy.Add(goneGrace).Before(plan.LookAgain)) {
-		plan.LookAgain = goneBy.Add(goneGrace)
+	if lead := o.Brokers[0]; lead.State == Leaving && !lead.GoneBy.IsZero() {
+		if overdue := lead.GoneBy.Add(goneGrace); plan.LookAgain.IsZero() || overdue.Before(plan.LookAgain) {
+			plan.LookAgain = overdue
+		}
 	}
 	return plan
 }

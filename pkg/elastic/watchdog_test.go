@@ -310,6 +310,26 @@ func TestDecide(t *testing.T) {
 			o: admitted("----", func(o *Observation) { o.Workload = Absent }), after: 5 * time.Minute,
 			want: Plan{Step: GiveUp, State: StateReleasing, NotBefore: noon.Add(5*time.Minute + 30*time.Second)},
 		},
+		"under a command that ran, it is made again": {
+			o:     admitted("----", func(o *Observation) { started(o); o.Workload, o.Policy.Retries = Absent, 1 }),
+			after: 30 * time.Minute, want: Plan{Step: Make, State: StateStarting},
+		},
+		"so is what cannot be placed": {
+			o: admitted("gggg", nil), after: 5 * time.Minute,
+			want: Plan{Step: GiveUp, State: StateReleasing, NotBefore: noon.Add(5*time.Minute + 30*time.Second)},
+		},
+		"but not while enough are up": {
+			o: admitted("uugg", nil), after: 5 * time.Minute,
+			want: Plan{Step: LowerQuorum, State: StateStarting, Quorum: 2},
+		},
+		"its time is up though a pod cannot be placed": {
+			o: admitted("uugu", started), after: 61 * time.Minute,
+			want: Plan{Step: Finish, State: StateFailed, Outcome: OutcomeDeadlineExceeded},
+		},
+		"a lead that failed and stays is waited for without hurry": {
+			o: admitted("fuuu", func(o *Observation) { started(o); o.Policy.Retries, o.Brokers[0].GoneBy = 1, noon.Add(time.Second) }), after: 10 * time.Minute,
+			want: Plan{Step: Wait, State: StateRunning, LookAgain: noon.Add(time.Hour + time.Second)},
+		},
 		"one that is lost before its command is placed again": {
 			o:    admitted("gcuu", nil),
 			want: Plan{Step: Place, State: StateStarting, Ranks: []int{0}, Quorum: 4},

@@ -258,8 +258,9 @@ func TestQuotaThatComesLater(t *testing.T) {
 		return condition(mc, v1alpha2.ConditionAdmitted).Reason == v1alpha2.ReasonNoRoom
 	})
 	quota := s.noServices()
-	s.await(mc, "told of the quota", func(mc *v1alpha2.MiniCluster) bool {
-		return state(mc) == v1alpha2.StateStarting && strings.Contains(condition(mc, v1alpha2.ConditionReady).Message, "exceeded quota: no-services")
+	s.await(mc, "told of the quota, with no node held", func(mc *v1alpha2.MiniCluster) bool {
+		return state(mc) == v1alpha2.StateRejected && mc.Status.Nodes == 0 &&
+			strings.Contains(condition(mc, v1alpha2.ConditionAccepted).Message, "exceeded quota: no-services")
 	})
 	if err := env.client.Delete(s.ctx, quota); err != nil {
 		t.Fatal(err)

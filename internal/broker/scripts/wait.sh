@@ -164,6 +164,6 @@ else
 	hook worker-pre
 	follow || code=$?
 fi
-hook post || true
+(hook post) || true # whatever it does, the exit code is the broker's
 touch "$VIEW_BASE/flux-operator-complete.txt"
 exit "$code"
