@@ -37,7 +37,7 @@ func (r *MiniClusterReconciler) act(ctx context.Context, seen *observed, plan el
 	switch plan.Step {
 	case elastic.Make:
 		log.Info("Making the objects of an attempt", "attempt", seen.observation.Admission.Attempt)
-		return r.makeObjects(ctx, seen)
+		return r.standingInTheWay(seen.view.MiniCluster, r.makeObjects(ctx, seen))
 	case elastic.Place:
 		log.Info("Placing pods", "ranks", len(plan.Ranks))
 		return r.place(ctx, seen, plan)
@@ -72,13 +72,6 @@ func (r *MiniClusterReconciler) makeObjects(ctx context.Context, seen *observed)
 	}
 	for _, object := range objects {
 		there, err := r.existing(ctx, mc, object)
-		var clash *nameClashError
-		if errors.As(err, &clash) {
-			// Somebody took the name since it was checked: the next pass says so, and
-			// gives the nodes back.
-			r.checks.put(mc, r.temporary(rejection(v1alpha2.ReasonNameClash, clash.Error())))
-			return errStillThere
-		}
 		if err != nil {
 			return err
 		}
@@ -91,6 +84,22 @@ func (r *MiniClusterReconciler) makeObjects(ctx context.Context, seen *observed)
 		}
 	}
 	return nil
+}
+
+// standingInTheWay sorts out an error of making objects that the check did not foresee:
+// somebody took a name, or the API server will not have an object. Then the next pass,
+// which comes soon, says so and gives the nodes back.
+func (r *MiniClusterReconciler) standingInTheWay(mc *v1alpha2.MiniCluster, err error) error {
+	var clash *nameClashError
+	switch {
+	case errors.As(err, &clash):
+		r.checks.put(mc, r.temporary(rejection(v1alpha2.ReasonNameClash, clash.Error()), recheckInterval))
+	case refused(err):
+		r.checks.put(mc, r.temporary(rejection(v1alpha2.ReasonObjectRejected, err.Error()), refusedInterval))
+	default:
+		return err
+	}
+	return errStillThere
 }
 
 // apply writes an object by server-side apply.

@@ -72,8 +72,7 @@ func (c *checks) forget(name types.NamespacedName) {
 
 // check finds out whether a spec can be carried out: whether all it asks for is
 // there, whether the API server would take its pods and objects (dry runs, which make
-// nothing), and whether the names are free. The answer is kept for
-// the generation.
+// nothing), and whether the names are free. The answer is kept for the generation.
 func (r *MiniClusterReconciler) check(ctx context.Context, mc *v1alpha2.MiniCluster) (*check, error) {
 	if known := r.checks.get(mc, r.Clock.Now()); known != nil {
 		return known, nil
@@ -110,7 +109,7 @@ func (r *MiniClusterReconciler) newCheck(ctx context.Context, mc *v1alpha2.MiniC
 		var clash *nameClashError
 		switch {
 		case errors.As(err, &clash):
-			return r.temporary(rejection(v1alpha2.ReasonNameClash, clash.Error())), nil
+			return r.temporary(rejection(v1alpha2.ReasonNameClash, clash.Error()), recheckInterval), nil
 		case err != nil && !errors.Is(err, errStillThere):
 			return r.sortOut(v1alpha2.ReasonObjectRejected, err)
 		}
@@ -125,7 +124,7 @@ func (r *MiniClusterReconciler) sortOut(reason string, err error) (*check, error
 		return rejection(reason, err.Error()), nil
 	case refused(err), apierrors.IsNotFound(err), apierrors.IsInternalError(err):
 		// A quota, a policy, a namespace that ends, a webhook that does not answer.
-		return r.temporary(rejection(reason, err.Error())), nil
+		return r.temporary(rejection(reason, err.Error()), recheckInterval), nil
 	}
 	return nil, err
 }
@@ -134,9 +133,9 @@ func rejection(reason, message string) *check {
 	return &check{Check: status.Check{Reason: reason, Message: message}}
 }
 
-// temporary is a result that may change without the spec.
-func (r *MiniClusterReconciler) temporary(result *check) *check {
-	result.until = r.Clock.Now().Add(recheckInterval)
+// temporary is a result that may change without the spec, and holds for a while.
+func (r *MiniClusterReconciler) temporary(result *check, holds time.Duration) *check {
+	result.until = r.Clock.Now().Add(holds)
 	return result
 }
 

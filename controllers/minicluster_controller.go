@@ -28,7 +28,6 @@ import (
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/internal/jobset"
 	"github.com/flux-elastic/flux-elastic/internal/state"
-	"github.com/flux-elastic/flux-elastic/internal/status"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 )
 
@@ -88,16 +87,10 @@ func (r *MiniClusterReconciler) Reconcile(ctx context.Context, req ctrl.Request)
 		return ctrl.Result{}, err
 	}
 	plan := elastic.Decide(seen.observation, now)
-	err = r.act(ctx, seen, plan)
-	switch {
-	case refused(err) && plan.Step == elastic.Make:
-		// The next pass says so, and gives the nodes back.
-		r.checks.put(&mc, &check{Check: status.Check{Reason: v1alpha2.ReasonObjectRejected, Message: err.Error()}, until: now.Add(refusedInterval)})
-		return ctrl.Result{RequeueAfter: podBatch}, nil
-	case refused(err):
+	if err := r.act(ctx, seen, plan); refused(err) {
 		// Shown, and tried again until it is too late.
 		plan = elastic.Plan{Step: elastic.Wait, State: plan.State, Message: err.Error(), LookAgain: now.Add(recheckInterval)}
-	case err != nil:
+	} else if err != nil {
 		return r.retry(ctx, err)
 	}
 	result, err := r.report(ctx, seen, plan, now)

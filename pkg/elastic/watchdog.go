@@ -252,7 +252,7 @@ func afterTheEnd(o *Observation, _ time.Time) *Plan {
 		plan.State = StateSucceeded
 	}
 	switch {
-	case o.Workload == Active && (!o.Outcome.endsWorkload() || o.leadReplaced()):
+	case o.Workload == Active && (!o.Outcome.endsWorkload() || (len(o.Brokers) > 0 && o.Brokers[0].replaced())):
 		plan.Step = Release
 	case (o.Workload == Completed || o.Workload == Broken) && o.Done > 0:
 		plan.Step = Tidy
@@ -266,12 +266,6 @@ func afterTheEnd(o *Observation, _ time.Time) *Plan {
 // policies see how the pods ended.
 func (o Outcome) endsWorkload() bool {
 	return o == OutcomeSucceeded || o == OutcomeCommandFailed || o == OutcomeWorkersFailed
-}
-
-// leadReplaced reports whether there is a new pod for the lead, or is to be one: the
-// workload goes on as if nothing had ended.
-func (o *Observation) leadReplaced() bool {
-	return len(o.Brokers) > 0 && (o.Brokers[0].State == Missing || o.Brokers[0].State == Gated)
 }
 
 func suspended(o *Observation, _ time.Time) *Plan {
@@ -345,10 +339,14 @@ func leadEnded(o *Observation, _ time.Time) *Plan {
 	return nil
 }
 
+// replaced reports whether there is a new pod for the broker, or is to be one: the
+// workload goes on as if nothing had ended.
+func (b Broker) replaced() bool { return b.State == Missing || b.State == Gated }
+
 // lost reports whether the broker's pod is no more, or was ended by the cluster, so
 // that nobody knows how its command ended.
 func (b Broker) lost() bool {
-	return b.State == Missing || b.State == Gated || (b.State == Failed && b.ExitCode == nil)
+	return b.replaced() || (b.State == Failed && b.ExitCode == nil)
 }
 
 func workloadBroken(o *Observation, _ time.Time) *Plan {
@@ -372,7 +370,7 @@ func leadLost(o *Observation, now time.Time) *Plan {
 		return nil
 	case lead.lost() && o.Policy.Retries == 0:
 	case lead.State == Gated && lead.NodeGone: // the next try has no node
-	case lead.overdue(now):
+	case !lead.overdueAt().IsZero() && !now.Before(lead.overdueAt()):
 	default:
 		return nil
 	}
@@ -382,9 +380,13 @@ func leadLost(o *Observation, now time.Time) *Plan {
 	}
 }
 
-// overdue reports whether the broker's pod should be gone, and is not.
-func (b Broker) overdue(now time.Time) bool {
-	return b.State == Leaving && !b.GoneBy.IsZero() && !now.Before(b.GoneBy.Add(goneGrace))
+// overdueAt is when the broker's pod counts as lost though it is still there; zero if
+// it is not leaving.
+func (b Broker) overdueAt() time.Time {
+	if b.State != Leaving || b.GoneBy.IsZero() {
+		return time.Time{}
+	}
+	return b.GoneBy.Add(goneGrace)
 }
 
 func unmade(o *Observation, now time.Time) *Plan {
@@ -460,10 +462,8 @@ func running(o *Observation, _ time.Time) *Plan {
 	if o.Policy.Deadline > 0 {
 		plan.LookAgain = o.Started.Add(o.Policy.Deadline)
 	}
-	if lead := o.Brokers[0]; lead.State == Leaving && !lead.GoneBy.IsZero() {
-		if overdue := lead.GoneBy.Add(goneGrace); plan.LookAgain.IsZero() || overdue.Before(plan.LookAgain) {
-			plan.LookAgain = overdue
-		}
+	if overdue := o.Brokers[0].overdueAt(); !overdue.IsZero() && (plan.LookAgain.IsZero() || overdue.Before(plan.LookAgain)) {
+		plan.LookAgain = overdue
 	}
 	return plan
 }

@@ -25,6 +25,16 @@ func graphOf(t *testing.T, nodes ...Node) *Graph {
 	return g
 }
 
+// heldGraph is a graph of nodes some of which are held.
+func heldGraph(t *testing.T, nodes []Node, held map[string]Resources) *Graph {
+	t.Helper()
+	g := graphOf(t, nodes...)
+	for node, resources := range held {
+		g.Occupy(node, resources)
+	}
+	return g
+}
+
 // rack are nodes n0, n1, ... of 8 cores each.
 func rack(n int) []Node {
 	nodes := make([]Node, n)
@@ -106,10 +116,7 @@ func TestMatchGang(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			g := graphOf(t, tc.nodes...)
-			for node, held := range tc.held {
-				g.Occupy(node, held)
-			}
+			g := heldGraph(t, tc.nodes, tc.held)
 			got, refusal := g.MatchGang(tc.gang)
 			if !slices.Equal(got, tc.want) {
 				t.Errorf("got nodes %v, want %v", got, tc.want)
@@ -169,10 +176,7 @@ func TestRefusal(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			g := graphOf(t, tc.nodes...)
-			for node, held := range tc.held {
-				g.Occupy(node, held)
-			}
+			g := heldGraph(t, tc.nodes, tc.held)
 			_, refusal := g.MatchGang(tc.gang)
 			if refusal == nil {
 				t.Fatal("it was not refused")

@@ -24,6 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -223,9 +224,21 @@ func newSite(t *testing.T, nodes int) *site {
 
 func (s *site) labelNode(name, value string) {
 	s.t.Helper()
-	patch := fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, siteLabel, value)
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	if err := env.client.Patch(s.ctx, node, client.RawPatch("application/merge-patch+json", []byte(patch))); err != nil {
+	s.patch(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, `{"metadata":{"labels":{%q:%q}}}`, siteLabel, value)
+}
+
+// patch changes an object by a merge patch.
+func (s *site) patch(object client.Object, format string, args ...any) {
+	s.t.Helper()
+	if err := env.client.Patch(s.ctx, object, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, format, args...))); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// delete deletes an object.
+func (s *site) delete(object client.Object, options ...client.DeleteOption) {
+	s.t.Helper()
+	if err := env.client.Delete(s.ctx, object, options...); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -285,6 +298,16 @@ func (s *site) describe() {
 		s.t.Log(err)
 	}
 	s.t.Logf("what is there:\n%s", out)
+}
+
+// kubectl runs it in the site.
+func (s *site) kubectl(args ...string) string {
+	s.t.Helper()
+	out, err := kubectl(s.ctx, append([]string{"-n", s.namespace}, args...)...)
+	if err != nil {
+		s.t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
 }
 
 // forAWhile is a runtime that is long enough to be looked at while it runs, on a
@@ -402,11 +425,4 @@ func (s *site) events(mc *v1alpha2.MiniCluster) map[string]int {
 		}
 	}
 	return counts
-}
-
-func writeFile(t *testing.T, path string, data []byte) {
-	t.Helper()
-	if err := os.WriteFile(path, data, 0o600); err != nil {
-		t.Fatal(err)
-	}
 }

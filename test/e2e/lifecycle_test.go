@@ -86,9 +86,7 @@ func TestLifecycle(t *testing.T) {
 		}
 		return nil
 	})
-	if err := env.client.Delete(s.ctx, mc); err != nil {
-		t.Fatal(err)
-	}
+	s.delete(mc)
 	eventually(t, s.nothingLeft)
 }
 
@@ -292,22 +290,15 @@ func TestDeadline(t *testing.T) {
 func TestSuspend(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 2)
-	suspend := func(mc *v1alpha2.MiniCluster, value bool) {
-		t.Helper()
-		patch := fmt.Appendf(nil, `{"spec":{"suspend":%v}}`, value)
-		if err := env.client.Patch(s.ctx, mc, client.RawPatch("application/merge-patch+json", patch)); err != nil {
-			t.Fatal(err)
-		}
-	}
 	mc := s.create(s.miniCluster("pauses").Size(2).PodAnnotation(simulator.Runtime, "1h").
 		Spec(func(spec *v1alpha2.MiniClusterSpec) { spec.Suspend = true }))
 	s.awaitState(mc, v1alpha2.StateSuspended)
 	if pods := s.pods(mc); len(pods) > 0 {
 		t.Errorf("it has %d pods", len(pods))
 	}
-	suspend(mc, false)
+	s.patch(mc, `{"spec":{"suspend":false}}`)
 	s.awaitState(mc, v1alpha2.StateRunning)
-	suspend(mc, true)
+	s.patch(mc, `{"spec":{"suspend":true}}`)
 	s.await(mc, "suspended, with nothing held", func(mc *v1alpha2.MiniCluster) bool {
 		return state(mc) == v1alpha2.StateSuspended && mc.Status.Nodes == 0 && mc.Status.Admission == nil
 	})
@@ -322,11 +313,8 @@ func TestSuspend(t *testing.T) {
 		return nil
 	})
 	// What was changed in the meantime holds from the next start on.
-	patch := client.RawPatch("application/merge-patch+json", []byte(`{"spec":{"size":1,"tasks":3}}`))
-	if err := env.client.Patch(s.ctx, mc, patch); err != nil {
-		t.Fatal(err)
-	}
-	suspend(mc, false)
+	s.patch(mc, `{"spec":{"size":1,"tasks":3}}`)
+	s.patch(mc, `{"spec":{"suspend":false}}`)
 	s.awaitState(mc, v1alpha2.StateRunning)
 	if mc.Status.Admission.Size != 1 || mc.Status.Tasks != 3 {
 		t.Errorf("it runs with %d brokers, %d tasks", mc.Status.Admission.Size, mc.Status.Tasks)
@@ -348,8 +336,6 @@ func TestChangeWhileQueued(t *testing.T) {
 	s.await(mc, "told that it never fits", func(mc *v1alpha2.MiniCluster) bool {
 		return condition(mc, v1alpha2.ConditionAdmitted).Reason == v1alpha2.ReasonNeverFits
 	})
-	if out, err := kubectl(s.ctx, "-n", s.namespace, "scale", "mc/shrunk", "--replicas=2"); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	s.kubectl("scale", "mc/shrunk", "--replicas=2")
 	s.awaitSuccess(mc)
 }

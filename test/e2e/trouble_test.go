@@ -68,9 +68,7 @@ func TestDeleteAtAnyMoment(t *testing.T) {
 			}
 			mc := s.create(s.miniCluster("goes").Size(4).PodAnnotation(simulator.Runtime, runtime))
 			eventually(t, func() error { return reached(mc) })
-			if err := env.client.Delete(s.ctx, mc); err != nil {
-				t.Fatal(err)
-			}
+			s.delete(mc)
 			eventually(t, s.nothingLeft)
 		})
 	}
@@ -84,9 +82,7 @@ func TestRecreateAtOnce(t *testing.T) {
 	for range 3 {
 		mc := s.create(s.miniCluster("again").Size(3).PodAnnotation(simulator.Runtime, "1h"))
 		s.awaitState(mc, v1alpha2.StateRunning)
-		if err := env.client.Delete(s.ctx, mc); err != nil {
-			t.Fatal(err)
-		}
+		s.delete(mc)
 	}
 	mc := s.create(s.miniCluster("again").Size(3))
 	s.awaitSuccess(mc)
@@ -124,9 +120,7 @@ func TestNameClash(t *testing.T) {
 				t.Errorf("the foreign %s was changed: %+v", kind, object)
 			}
 			// With the name free, it goes on.
-			if err := env.client.Delete(s.ctx, object); err != nil {
-				t.Fatal(err)
-			}
+			s.delete(object)
 			s.awaitSuccess(mc)
 		})
 	}
@@ -159,9 +153,7 @@ func TestNamesThatBeginAlike(t *testing.T) {
 		s.awaitState(mc, v1alpha2.StateRunning)
 	}
 	for i, mc := range all {
-		if err := env.client.Delete(s.ctx, mc); err != nil {
-			t.Fatal(err)
-		}
+		s.delete(mc)
 		s.awaitGone(mc)
 		eventually(t, func() error {
 			if n := len(s.pods(mc)); n > 0 {
@@ -222,9 +214,7 @@ func TestPodsThatAreRefused(t *testing.T) {
 				s.priorityClass("e2e-later", 7)
 				s.awaitSuccess(mc)
 			}
-			if err := env.client.Delete(s.ctx, mc); err != nil {
-				t.Fatal(err)
-			}
+			s.delete(mc)
 			s.awaitGone(mc)
 		})
 	}
@@ -241,9 +231,7 @@ func TestQuota(t *testing.T) {
 	if accepted.Reason != v1alpha2.ReasonObjectRejected || !strings.Contains(accepted.Message, "exceeded quota: no-services") {
 		t.Errorf("it was told %s: %s", accepted.Reason, accepted.Message)
 	}
-	if err := env.client.Delete(s.ctx, quota); err != nil {
-		t.Fatal(err)
-	}
+	s.delete(quota)
 	s.awaitSuccess(mc)
 }
 
@@ -262,9 +250,7 @@ func TestQuotaThatComesLater(t *testing.T) {
 		return state(mc) == v1alpha2.StateRejected && mc.Status.Nodes == 0 &&
 			strings.Contains(condition(mc, v1alpha2.ConditionAccepted).Message, "exceeded quota: no-services")
 	})
-	if err := env.client.Delete(s.ctx, quota); err != nil {
-		t.Fatal(err)
-	}
+	s.delete(quota)
 	s.awaitSuccess(mc)
 	if n := env.watch.leadsOf(mc); n != 1 || mc.Status.RequeueState != nil {
 		t.Errorf("the command ran %d times; %+v", n, mc.Status.RequeueState)
@@ -388,9 +374,7 @@ func TestOthersOnTheNodes(t *testing.T) {
 		return strings.Contains(message, "1 cordoned") && strings.Contains(message, "1 in use")
 	})
 	cordon(s, s.nodes[1], false)
-	if err := env.client.Delete(s.ctx, other, client.GracePeriodSeconds(0)); err != nil {
-		t.Fatal(err)
-	}
+	s.delete(other, client.GracePeriodSeconds(0))
 	s.awaitSuccess(mc)
 }
 
@@ -456,11 +440,7 @@ func vanish(s *site, name string) {
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: node.Labels},
 		Status:     corev1.NodeStatus{Capacity: node.Status.Capacity, Allocatable: node.Status.Allocatable},
 	}
-	patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`,
-		simulator.VanishAt, node.CreationTimestamp.Format(time.RFC3339)))
-	if err := env.client.Patch(s.ctx, &node, patch); err != nil {
-		s.t.Fatal(err)
-	}
+	s.patch(&node, `{"metadata":{"annotations":{%q:%q}}}`, simulator.VanishAt, node.CreationTimestamp.Format(time.RFC3339))
 	s.t.Cleanup(func() {
 		s.t.Helper()
 		eventually(s.t, func() error { return env.client.Create(s.ctx, again.DeepCopy()) })
@@ -478,8 +458,5 @@ func vanish(s *site, name string) {
 
 func cordon(s *site, name string, value bool) {
 	s.t.Helper()
-	patch := client.RawPatch("application/merge-patch+json", fmt.Appendf(nil, `{"spec":{"unschedulable":%v}}`, value))
-	if err := env.client.Patch(s.ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, patch); err != nil {
-		s.t.Fatal(err)
-	}
+	s.patch(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, `{"spec":{"unschedulable":%v}}`, value)
 }

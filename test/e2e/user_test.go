@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"io"
 	"net/http"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -54,7 +55,10 @@ func TestExamples(t *testing.T) {
 			t.Error("the same experiment differs")
 		}
 		path := filepath.Join(t.TempDir(), "many.yaml")
-		writeFile(t, path, regexp.MustCompile(`runtime: \d+s`).ReplaceAll(manifests, []byte("runtime: 500ms")))
+		quick := regexp.MustCompile(`runtime: \d+s`).ReplaceAll(manifests, []byte("runtime: 500ms"))
+		if err := os.WriteFile(path, quick, 0o600); err != nil {
+			t.Fatal(err)
+		}
 		s.kubectl("create", "-f", path)
 		var list v1alpha2.MiniClusterList
 		if err := env.client.List(s.ctx, &list, client.InNamespace(s.namespace), client.MatchingLabels{"experiment": "many"}); err != nil {
@@ -76,15 +80,6 @@ func (s *site) generate(args ...string) []byte {
 		s.t.Fatal(err)
 	}
 	return out
-}
-
-func (s *site) kubectl(args ...string) string {
-	s.t.Helper()
-	out, err := kubectl(s.ctx, append([]string{"-n", s.namespace}, args...)...)
-	if err != nil {
-		s.t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
-	}
-	return string(out)
 }
 
 // What people see with kubectl.
