@@ -1,0 +1,163 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package idset reads and writes id sets of Flux RFC 22: ids that are not negative,
+// each once, rising, with runs written as ranges, such as "0-3,7" or "[0-3,7]".
+// Broker ranks and the ids of cores and GPUs are written like this.
+//
+// It is as strict as flux-core's idset_decode: no blanks, signs, leading zeros,
+// falling or overlapping ranges. Unlike there, an empty element ("1,,2") is
+// an error.
+package idset
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// MaxIDs is how many ids Decode returns at most, so that a short text cannot ask
+// for much memory.
+const MaxIDs = 1 << 24
+
+// Set is a set of ids. It is held as ranges, so that it takes no more memory than
+// its text, however many ids it has. The zero value is the empty set. A Set does
+// not change; several goroutines may use it.
+type Set struct {
+	ranges []idRange // rising; none touches the next
+}
+
+type idRange struct {
+	first, last int64
+}
+
+// Parse reads an idset. The empty text and "[]" are the empty set.
+func Parse(text string) (Set, error) {
+	list := text
+	if inner, ok := strings.CutPrefix(text, "["); ok {
+		if list, ok = strings.CutSuffix(inner, "]"); !ok {
+			return Set{}, fmt.Errorf("idset %q: missing ]", text)
+		}
+	}
+	if list == "" {
+		return Set{}, nil
+	}
+	var ranges []idRange
+	for part := range strings.SplitSeq(list, ",") {
+		r, ok := parseRange(part)
+		if !ok {
+			return Set{}, fmt.Errorf("idset %q: %q is no id or rising range", text, part)
+		}
+		if len(ranges) > 0 && r.first <= ranges[len(ranges)-1].last {
+			return Set{}, fmt.Errorf("idset %q: %q is not above what is before it", text, part)
+		}
+		ranges = append(ranges, r)
+	}
+	return Set{ranges: merge(ranges)}, nil
+}
+
+func parseRange(text string) (idRange, bool) {
+	first, last, isRange := strings.Cut(text, "-")
+	low, ok := parseID(first)
+	if !isRange {
+		return idRange{low, low}, ok
+	}
+	high, okHigh := parseID(last)
+	return idRange{low, high}, ok && okHigh && low < high
+}
+
+func parseID(digits string) (int64, bool) {
+	if strings.ContainsAny(digits, "+-") || len(digits) > 1 && digits[0] == '0' {
+		return 0, false
+	}
+	id, err := strconv.ParseInt(digits, 10, 64)
+	return id, err == nil
+}
+
+// merge sorts ranges and joins those that touch or overlap. It changes its argument.
+func merge(ranges []idRange) []idRange {
+	slices.SortFunc(ranges, func(a, b idRange) int { return cmp.Compare(a.first, b.first) })
+	merged := ranges[:0]
+	for _, r := range ranges {
+		if n := len(merged); n > 0 && r.first-1 <= merged[n-1].last {
+			merged[n-1].last = max(merged[n-1].last, r.last)
+			continue
+		}
+		merged = append(merged, r)
+	}
+	return merged
+}
+
+// Union is the set of all ids of the given sets.
+func Union(sets ...Set) Set {
+	var ranges []idRange
+	for _, s := range sets {
+		ranges = append(ranges, s.ranges...)
+	}
+	return Set{ranges: merge(ranges)}
+}
+
+// Has reports whether the id is in the set. It allocates nothing.
+func (s Set) Has(id int64) bool {
+	_, found := slices.BinarySearchFunc(s.ranges, id, func(r idRange, id int64) int {
+		switch {
+		case r.last < id:
+			return -1
+		case r.first > id:
+			return 1
+		}
+		return 0
+	})
+	return found
+}
+
+// String writes the set without brackets; the empty set is the empty text.
+func (s Set) String() string {
+	var out []byte
+	for i, r := range s.ranges {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = strconv.AppendInt(out, r.first, 10)
+		if r.last > r.first {
+			out = strconv.AppendInt(append(out, '-'), r.last, 10)
+		}
+	}
+	return string(out)
+}
+
+// Decode reads an idset as its ids, rising. A set of more than MaxIDs is refused.
+func Decode(text string) ([]int64, error) {
+	set, err := Parse(text)
+	if err != nil {
+		return nil, err
+	}
+	total := int64(0)
+	for _, r := range set.ranges {
+		if r.last-r.first >= MaxIDs-total {
+			return nil, fmt.Errorf("idset %q: more than %d ids", text, MaxIDs)
+		}
+		total += r.last - r.first + 1
+	}
+	ids := make([]int64, 0, total)
+	for _, r := range set.ranges {
+		for i := range r.last - r.first + 1 {
+			ids = append(ids, r.first+i)
+		}
+	}
+	return ids, nil
+}
+
+// Encode writes ids, in any order and however often each is given, as an idset
+// without brackets. Negative ids (Fluxion's rank of what has none) are left out.
+func Encode(ids []int64) string {
+	ranges := make([]idRange, 0, len(ids))
+	for _, id := range ids {
+		if id >= 0 {
+			ranges = append(ranges, idRange{id, id})
+		}
+	}
+	return Set{ranges: merge(ranges)}.String()
+}

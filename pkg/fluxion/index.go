@@ -1,0 +1,548 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fluxion
+
+import (
+	"cmp"
+	"math"
+	"math/bits"
+	"slices"
+
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion/jobspec"
+)
+
+// index lists the vertices of one type in the order in which the policy takes them,
+// with bits that say which of them are worth a visit. It finds what a full traversal
+// would find, where a request is for single vertices of the type: bare, or one to a
+// slot.
+//
+// Invariants, after every change:
+//   - order holds all vertices of the type that are in the tree, best first, and of
+//     those of one score the first in the order of edges first;
+//   - idle has those with nothing planned on them or below, nothing down below or
+//     above, and nothing above held as a whole;
+//   - active has those on which, or below which, a job has something that is no
+//     reservation.
+type index struct {
+	order []int32
+	// position is where order has a vertex, none for other types.
+	position     []int32
+	idle, active bitset
+	// class is the same for vertices that look the same inside: what fits one of them,
+	// idle, fits the other. classes is their number.
+	class   []int32
+	classes int
+	// gaps has the positions before which a score is left out.
+	gaps bitset
+	// unique: no two have the same score; rising: the order of edges is that of scores,
+	// which edgeOrder is else for.
+	unique, rising bool
+	edgeOrder      []int32
+	// above are the types of what they are in.
+	above []kind
+}
+
+// bitset is a set of positions.
+type bitset []uint64
+
+func newBitset(n int) bitset { return make(bitset, (n+63)/64) }
+
+func (b bitset) set(i int32, on bool) {
+	if on {
+		b[i/64] |= 1 << (i % 64)
+	} else {
+		b[i/64] &^= 1 << (i % 64)
+	}
+}
+
+func (b bitset) has(i int32) bool { return b[i/64]&(1<<(i%64)) != 0 }
+
+// indexOf returns the index of a type; nil where a vertex of the type is below
+// another, or beside other vertices that have some, so that levels of a request may
+// match in several ways.
+func (m *Matcher) indexOf(k kind) *index {
+	if m.indexShape != m.tree.shape {
+		clear(m.indexes)
+		m.indexShape = m.tree.shape
+	}
+	x, known := m.indexes[k]
+	if !known {
+		if m.isUniform(k) {
+			x = m.newIndex(k)
+		}
+		m.indexes[k] = x
+	}
+	return x
+}
+
+// isUniform reports whether all children of what has children of the type are of
+// the type, or have none of it below.
+func (m *Matcher) isUniform(k kind) bool {
+	uniform := true
+	var count func(v int32) int
+	count = func(v int32) int {
+		x := &m.tree.vertices[v]
+		direct, deeper := 0, 0
+		for c := x.first; c != none; c = m.tree.vertices[c].next {
+			n := count(c)
+			if m.tree.vertices[c].kind == k {
+				direct++
+				n--
+			}
+			deeper += n
+		}
+		if deeper > 0 && (direct > 0 || x.kind == k) || direct > 0 && x.kind == k {
+			uniform = false
+		}
+		n := direct + deeper
+		if x.kind == k {
+			n++
+		}
+		return n
+	}
+	count(m.tree.root)
+	return uniform && m.tree.vertices[m.tree.root].kind != k
+}
+
+func (m *Matcher) newIndex(k kind) *index {
+	t := m.tree
+	x := &index{position: make([]int32, len(t.vertices)), unique: true, rising: true}
+	scores := make([]int64, len(t.vertices))
+	edgeOrder := make([]int32, len(t.vertices))
+	t.below(t.root, func(v int32) {
+		x.position[v] = none
+		if t.vertices[v].kind == k {
+			edgeOrder[v] = int32(len(x.order))
+			x.order = append(x.order, v)
+			scores[v] = m.policy.score(t, v, m.factorAbove(v))
+		}
+	})
+	for i := 1; i < len(x.order); i++ {
+		x.rising = x.rising && scores[x.order[i-1]] < scores[x.order[i]]
+	}
+	x.sort(scores, m.policy.order == lowFirst || m.policy.order == classFirst)
+	n := len(x.order)
+	x.idle, x.active, x.gaps = newBitset(n), newBitset(n), newBitset(n)
+	x.class, x.edgeOrder = make([]int32, n), make([]int32, n)
+	shapes := newShapes(t)
+	for i, v := range x.order {
+		at := int32(i)
+		x.position[v], x.edgeOrder[i], x.class[i] = at, edgeOrder[v], shapes.of(v)
+		if i > 0 {
+			gap := scores[x.order[i-1]] - scores[v]
+			x.unique = x.unique && gap != 0
+			x.gaps.set(at, gap > 1)
+		}
+		x.active.set(at, t.vertices[v].running > 0)
+		x.refresh(t, v)
+		for p := t.vertices[v].parent; p != none; p = t.vertices[p].parent {
+			x.above = insert(x.above, t.vertices[p].kind)
+		}
+	}
+	x.classes = len(shapes.ids)
+	return x
+}
+
+func (x *index) sort(scores []int64, lowFirst bool) {
+	slices.SortStableFunc(x.order, func(a, b int32) int {
+		if lowFirst {
+			return cmp.Compare(scores[a], scores[b])
+		}
+		return cmp.Compare(scores[b], scores[a])
+	})
+}
+
+// factorAbove is what the nodes that a vertex is in add to its score.
+func (m *Matcher) factorAbove(v int32) int64 {
+	var factor int64
+	for p := m.tree.vertices[v].parent; p != none; p = m.tree.vertices[p].parent {
+		factor += m.policy.factor(&m.tree.vertices[p])
+	}
+	return factor
+}
+
+// refresh sets whether a vertex is idle.
+func (x *index) refresh(t *tree, v int32) {
+	plan := t.vertices[v].plan
+	idle := (plan == none || len(t.plans[plan].points) == 0) && t.allUp(v)
+	for p := t.vertices[v].parent; p != none && idle; p = t.vertices[p].parent {
+		idle = !t.vertices[p].down && t.vertices[p].allocations+t.vertices[p].reservations == 0
+	}
+	x.idle.set(x.position[v], idle)
+}
+
+// allUp reports whether nothing at v and below is down.
+func (t *tree) allUp(v int32) bool {
+	x := &t.vertices[v]
+	if x.down {
+		return false
+	}
+	for c := x.first; c != none; c = t.vertices[c].next {
+		if !t.allUp(c) {
+			return false
+		}
+	}
+	return true
+}
+
+// held keeps the indexes after a job got or lost something of a vertex.
+func (m *Matcher) held(u int32, j *job, h *hold, n int32) {
+	v := &m.tree.vertices[u]
+	if !j.reserved {
+		v.running += n
+	}
+	if m.indexShape != m.tree.shape {
+		return
+	}
+	if x := m.indexes[v.kind]; x != nil && x.position[u] != none {
+		x.active.set(x.position[u], v.running > 0)
+		x.refresh(m.tree, u)
+	}
+	if h.pool {
+		m.refreshBelow(u)
+	}
+}
+
+// refreshBelow keeps the indexes of what is below a vertex that changed.
+func (m *Matcher) refreshBelow(u int32) {
+	for _, x := range m.indexes {
+		if x != nil && slices.Contains(x.above, m.tree.vertices[u].kind) {
+			m.tree.below(u, func(v int32) {
+				if x.position[v] != none {
+					x.refresh(m.tree, v)
+				}
+			})
+		}
+	}
+}
+
+// changedStatus keeps the indexes after a vertex went up or down.
+func (m *Matcher) changedStatus(u int32) {
+	if m.indexShape != m.tree.shape {
+		return
+	}
+	m.refreshBelow(u)
+	for v := u; v != none; v = m.tree.vertices[v].parent {
+		if x := m.indexes[m.tree.vertices[v].kind]; x != nil && x.position[v] != none {
+			x.refresh(m.tree, v)
+		}
+	}
+}
+
+// shapes number subtrees that look the same: types, sizes, what is down. One in
+// which siblings of a type differ in size looks like no other, as which of them is
+// taken depends on their ids.
+type shapes struct {
+	tree *tree
+	ids  map[string]int32
+	text []byte
+}
+
+func newShapes(t *tree) *shapes { return &shapes{tree: t, ids: map[string]int32{}} }
+
+func (s *shapes) of(v int32) int32 {
+	s.text = s.text[:0]
+	if !s.describe(v) {
+		s.text = append(s.text, "only "...)
+		s.number(int64(v))
+	}
+	id, known := s.ids[string(s.text)]
+	if !known {
+		id = int32(len(s.ids))
+		s.ids[string(s.text)] = id
+	}
+	return id
+}
+
+func (s *shapes) number(n int64) {
+	for range 8 {
+		s.text = append(s.text, byte(n))
+		n >>= 8
+	}
+}
+
+func (s *shapes) describe(v int32) (alike bool) {
+	x := &s.tree.vertices[v]
+	s.number(int64(x.kind)<<1 | int64(boolBit(x.down)))
+	s.number(x.size)
+	alike = true
+	for c := x.first; c != none; c = s.tree.vertices[c].next {
+		if !s.describe(c) {
+			return false
+		}
+		for d := x.first; d != c && alike; d = s.tree.vertices[d].next {
+			a, b := &s.tree.vertices[c], &s.tree.vertices[d]
+			if a.kind == b.kind {
+				alike = a.size == b.size && (a.first == none) == (b.first == none)
+				break
+			}
+		}
+	}
+	s.text = append(s.text, ')')
+	return alike
+}
+
+func boolBit(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// quick is a search by index. It reports whether it could: if not, nothing is done.
+func (s *search) quick(requests []*request) (needs int64, could bool, err error) {
+	p := s.picker(requests)
+	if p == nil {
+		return 0, false, nil
+	}
+	if s.tooFew() || !s.open(s.tree.root) {
+		return 0, true, ErrBusy
+	}
+	asked := requests[0]
+	p.collect(int64(asked.most))
+	n := int64(asked.count.Largest(uint32(min(p.units, int64(asked.most)))))
+	if n == 0 {
+		return 0, true, ErrUnsatisfiable
+	}
+	p.take(n)
+	return 1, true, nil
+}
+
+// picker returns what goes through an index for a request; nil where none can.
+func (s *search) picker(requests []*request) *picker {
+	if s.policy.stopEarly || s.options.CountVisits || len(requests) != 1 {
+		return nil
+	}
+	p := &picker{search: s, wanted: requests, inSlot: requests[0].kind == slotKind}
+	if p.inSlot {
+		p.wanted = requests[0].with
+		if len(p.wanted) != 1 || p.wanted[0].count.Min != 1 || p.wanted[0].most != 1 {
+			return nil
+		}
+	}
+	p.alone = p.inSlot || p.wanted[0].exclusive == jobspec.Yes
+	p.index = s.indexOf(p.wanted[0].kind)
+	if p.index == nil || len(p.order) == 0 || s.policy.order == intervalFirst && !p.unique {
+		return nil
+	}
+	return p
+}
+
+// tooFew reports whether the root's aggregates leave less than the least that is
+// needed in all: then no traversal finds it.
+func (s *search) tooFew() bool {
+	root := &s.tree.vertices[s.tree.root]
+	if root.totals == none {
+		return false
+	}
+	filter := s.tree.filters[root.kind]
+	totals := s.tree.totals[root.totals:][:len(filter)]
+	needs := s.compiled.rootNeeds
+	if !enough(needs, totals) {
+		return true
+	}
+	return root.plan != none && !s.ignoring && !s.tree.plans[root.plan].fits(filterDims+len(filter), needs, totals, s.from, s.until)
+}
+
+// open reports whether the traversal would go below v: a level that the request
+// leaves out.
+func (s *search) open(v int32) bool {
+	x := &s.tree.vertices[v]
+	return (!x.down || s.ignoring) && s.avail(x) > 0 && s.allows(v, x)
+}
+
+// picker goes through an index.
+type picker struct {
+	*search
+	*index
+	wanted []*request
+	inSlot bool
+	// alone: the request wants the vertices for itself.
+	alone bool
+	// units are what the positions in scratch.picked make up.
+	units int64
+}
+
+// collect finds the best positions, until they make up most.
+func (p *picker) collect(most int64) {
+	p.scratch.classes = slices.Grow(p.scratch.classes[:0], p.classes)[:p.classes]
+	clear(p.scratch.classes)
+	p.scratch.picked = p.scratch.picked[:0]
+	if p.policy.order == intervalFirst {
+		p.collectRuns(most)
+		return
+	}
+	for at := p.next(0); at >= 0 && p.units < most; at = p.next(at + 1) {
+		if p.fits(at) {
+			p.pick(at)
+		}
+	}
+}
+
+// next is the first position from at on that may match, -1 if there is none. What
+// running jobs are on is no match for a request of its own, as long as none of them
+// is past its end.
+func (p *picker) next(at int32) int32 {
+	skip := p.alone && p.now && p.firstEnd() > p.from
+	for w := int(at / 64); w < len(p.idle); w++ {
+		word := ^uint64(0)
+		if skip {
+			word = ^p.active[w]
+		}
+		if w == int(at/64) {
+			word &= ^uint64(0) << (at % 64)
+		}
+		if word != 0 {
+			if found := int32(w*64 + bits.TrailingZeros64(word)); int(found) < len(p.order) {
+				return found
+			}
+			return -1
+		}
+	}
+	return -1
+}
+
+// fits reports whether the vertex at a position matches. Of idle ones that look the
+// same, one speaks for all.
+func (p *picker) fits(at int32) bool {
+	if p.constraint != nil || !p.idle.has(at) && !p.ignoring {
+		return p.visitAt(at)
+	}
+	class := &p.scratch.classes[p.class[at]]
+	if *class == 0 {
+		if *class = -1; p.visitAt(at) {
+			*class = 1
+		}
+	}
+	return *class > 0
+}
+
+// visitAt goes through the vertex at a position, as the traversal would that gets
+// there; it marks what it chooses inside.
+func (p *picker) visitAt(at int32) bool {
+	v := p.order[at]
+	p.factor = 0
+	for a := p.tree.vertices[v].parent; a != none; a = p.tree.vertices[a].parent {
+		if (p.constraint != nil || !p.idle.has(at)) && !p.open(a) {
+			return false
+		}
+		p.factor += p.policy.factor(&p.tree.vertices[a])
+	}
+	p.depth = 0
+	found := p.frame()
+	exclusive := p.inSlot
+	if !p.visit(v, p.wanted, !p.inSlot, &exclusive, found) {
+		return false
+	}
+	p.scratch.last = edge{v, exclusive || p.inSlot, found.avail}
+	return true
+}
+
+func (p *picker) pick(at int32) {
+	p.scratch.picked = append(p.scratch.picked, at)
+	p.units += p.unitsAt(at)
+}
+
+// unitsAt is what a position counts for.
+func (p *picker) unitsAt(at int32) int64 {
+	if p.inSlot {
+		return 1
+	}
+	return p.avail(&p.tree.vertices[p.order[at]])
+}
+
+// collectRuns picks from the runs of consecutive scores, the highest first; in a
+// run, in the order of edges.
+func (p *picker) collectRuns(most int64) {
+	for at := p.next(0); at >= 0 && p.units < most; {
+		if !p.fits(at) {
+			at = p.next(at + 1)
+			continue
+		}
+		first := at
+		for at++; int(at) < len(p.order) && !p.gaps.has(at); at++ {
+			if at%64 == 0 && p.alike() && p.idle[at/64] == ^uint64(0) && p.gaps[at/64] == 0 {
+				at += 63
+				continue
+			}
+			if !p.fits(at) {
+				break
+			}
+		}
+		p.pickRun(first, at, most)
+		at = p.next(at)
+	}
+}
+
+// alike reports whether all idle vertices match: they look the same, and one does.
+func (p *picker) alike() bool {
+	return p.classes == 1 && p.constraint == nil && p.scratch.classes[0] > 0
+}
+
+// pickRun picks from the positions of a run in the order of edges; slots that the
+// same vertex has are in the order of scores.
+func (p *picker) pickRun(first, end int32, most int64) {
+	if !p.rising {
+		p.scratch.run = p.scratch.run[:0]
+		for at := first; at < end; at++ {
+			p.scratch.run = append(p.scratch.run, at)
+		}
+		slices.SortFunc(p.scratch.run, func(a, b int32) int { return cmp.Compare(p.edgeOrder[a], p.edgeOrder[b]) })
+		for i := 0; i < len(p.scratch.run); {
+			siblings := i + 1
+			for p.inSlot && siblings < len(p.scratch.run) && p.parentAt(p.scratch.run[siblings]) == p.parentAt(p.scratch.run[i]) {
+				siblings++
+			}
+			slices.Sort(p.scratch.run[i:siblings])
+			for ; i < siblings && p.units < most; i++ {
+				p.pick(p.scratch.run[i])
+			}
+			i = siblings
+		}
+		return
+	}
+	for end > first && p.units < most {
+		sibling := end - 1
+		for p.inSlot && sibling > first && p.parentAt(sibling-1) == p.parentAt(end-1) {
+			sibling--
+		}
+		for at := sibling; at < end && p.units < most; at++ {
+			p.pick(at)
+		}
+		end = sibling
+	}
+}
+
+func (p *picker) parentAt(at int32) int32 { return p.tree.vertices[p.order[at]].parent }
+
+// take marks the first positions that make up n, and what leads to them.
+func (p *picker) take(n int64) {
+	for _, at := range p.scratch.picked {
+		if n <= 0 {
+			return
+		}
+		n -= p.unitsAt(at)
+		if !p.visitAt(at) {
+			panic("a vertex that matched does not") // classes are wrong
+		}
+		chosen := p.scratch.last
+		p.mark(chosen.vertex, chosen.count, chosen.exclusive)
+		for a := p.tree.vertices[chosen.vertex].parent; a != p.tree.root && p.tree.vertices[a].mark != p.sequence; a = p.tree.vertices[a].parent {
+			p.mark(a, p.tree.vertices[a].size, false)
+		}
+	}
+}
+
+// firstEnd is when the first running job ends.
+func (m *Matcher) firstEnd() int64 {
+	if m.nextEnd == 0 {
+		m.nextEnd = math.MaxInt64
+		for _, j := range m.jobs {
+			if !j.reserved {
+				m.nextEnd = min(m.nextEnd, j.until)
+			}
+		}
+	}
+	return m.nextEnd
+}

@@ -1,0 +1,64 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fluxion
+
+import (
+	"encoding/json"
+	"fmt"
+
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion/idset"
+)
+
+// ranked is what some ranks have of an R: ids by type.
+type ranked struct {
+	ranks    []int64
+	children map[string][]int64
+}
+
+// parseExecution reads the execution part of an R of version 1.
+func parseExecution(text string) ([]ranked, error) {
+	var r rv1
+	if err := json.Unmarshal([]byte(text), &r); err != nil {
+		return nil, fmt.Errorf("reading R: %w", err)
+	}
+	if r.Version != 1 {
+		return nil, fmt.Errorf("reading R: version is %d, not 1", r.Version)
+	}
+	var out []ranked
+	for _, entry := range r.Execution.Rlite {
+		ranks, err := idset.Decode(entry.Rank)
+		if err != nil {
+			return nil, fmt.Errorf("reading R: %w", err)
+		}
+		g := ranked{ranks, map[string][]int64{}}
+		for _, child := range entry.Children {
+			if g.children[child.kind], err = idset.Decode(child.ids); err != nil {
+				return nil, fmt.Errorf("reading R: %w", err)
+			}
+		}
+		out = append(out, g)
+	}
+	return out, nil
+}
+
+// ranksOf are all the ranks that an R names.
+func ranksOf(text string) ([]int64, error) {
+	groups, err := parseExecution(text)
+	var ranks []int64
+	for _, g := range groups {
+		ranks = append(ranks, g.ranks...)
+	}
+	return ranks, err
+}
+
+// schedulingOf is the JGF document in an R, or the text itself where it is bare.
+func schedulingOf(text string) string {
+	var r struct {
+		Scheduling json.RawMessage `json:"scheduling"`
+	}
+	if json.Unmarshal([]byte(text), &r) == nil && len(r.Scheduling) > 0 {
+		return string(r.Scheduling)
+	}
+	return text
+}

@@ -1,0 +1,116 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fluxion
+
+import (
+	"fmt"
+	"maps"
+)
+
+// SetStatus says whether the vertex of a path is up. What is below one that is down
+// is not used either, though it keeps its own status.
+func (m *Matcher) SetStatus(path string, up bool) error {
+	vertices := m.tree.at(path)
+	if len(vertices) == 0 {
+		return fmt.Errorf("setting the status of %s: %w", path, ErrNotFound)
+	}
+	for _, v := range vertices {
+		m.setStatus(v, up)
+	}
+	return nil
+}
+
+// SetRankStatus says whether the topmost vertices of broker ranks are up. Ranks that
+// no vertex has are passed over.
+func (m *Matcher) SetRankStatus(ranks []int64, up bool) {
+	for _, v := range m.tree.rankRoots(ranks) {
+		m.setStatus(v, up)
+	}
+}
+
+func (m *Matcher) setStatus(v int32, up bool) {
+	x := &m.tree.vertices[v]
+	if x.down != up {
+		return
+	}
+	x.down = false
+	n := m.tree.upBelow(v)
+	if x.down = !up; !up {
+		n = -n
+	}
+	m.changedStatus(v)
+	for p := x.parent; p != none; p = m.tree.vertices[p].parent {
+		if m.tree.vertices[p].down {
+			return
+		}
+	}
+	m.tree.nodesUp += n
+}
+
+// upBelow counts the nodes at v and below that are up, and all they are in from v
+// on.
+func (t *tree) upBelow(v int32) int64 {
+	x := &t.vertices[v]
+	if x.down {
+		return 0
+	}
+	var n int64
+	if x.kind == nodeKind {
+		n = 1
+	}
+	for c := x.first; c != none; c = t.vertices[c].next {
+		n += t.upBelow(c)
+	}
+	return n
+}
+
+// Status reports whether the vertex of a path is up.
+func (m *Matcher) Status(path string) (up bool, err error) {
+	vertices := m.tree.at(path)
+	if len(vertices) == 0 {
+		return false, fmt.Errorf("getting the status of %s: %w", path, ErrNotFound)
+	}
+	return !m.tree.vertices[vertices[0]].down, nil
+}
+
+// SetProperty gives the vertices of a path a property.
+func (m *Matcher) SetProperty(path, key, value string) error {
+	vertices := m.tree.at(path)
+	if len(vertices) == 0 {
+		return fmt.Errorf("setting a property of %s: %w", path, ErrNotFound)
+	}
+	for _, v := range vertices {
+		if m.tree.properties[v] == nil {
+			m.tree.properties[v] = map[string]string{}
+		}
+		m.tree.properties[v][key] = value
+	}
+	m.tree.shape++
+	return nil
+}
+
+// Properties are those of the vertex of a path.
+func (m *Matcher) Properties(path string) (map[string]string, error) {
+	vertices := m.tree.at(path)
+	if len(vertices) == 0 {
+		return nil, fmt.Errorf("getting the properties of %s: %w", path, ErrNotFound)
+	}
+	return maps.Clone(m.tree.properties[vertices[0]]), nil
+}
+
+// rankRoots are the topmost vertices of broker ranks, in the order of the tree.
+func (t *tree) rankRoots(ranks []int64) []int32 {
+	wanted := make(map[int32]bool, len(ranks))
+	for _, rank := range ranks {
+		wanted[int32(rank)] = true
+	}
+	var roots []int32
+	t.below(t.root, func(v int32) {
+		x := &t.vertices[v]
+		if wanted[x.rank] && (x.parent == none || t.vertices[x.parent].rank != x.rank) {
+			roots = append(roots, v)
+		}
+	})
+	return roots
+}

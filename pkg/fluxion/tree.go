@@ -1,0 +1,347 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fluxion
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// none is the index of no vertex.
+const none int32 = -1
+
+// kind is a resource type, interned: an index into tree.kinds.
+type kind uint16
+
+// Types that Fluxion knows from the start, in its order: it decides which
+// aggregate is the last of a pruning filter, by which the policy first orders.
+const (
+	clusterKind kind = iota
+	coreKind
+	socketKind
+	gpuKind
+	nodeKind
+	rackKind
+	slotKind
+	xorSlotKind
+	ssdKind
+	storageNodeKind
+)
+
+var firstKinds = []string{"cluster", "core", "socket", "gpu", "node", "rack", "slot", "xor_slot", "ssd", "storage_node"}
+
+// VertexSpec is a resource as a reader found it.
+type VertexSpec struct {
+	// Type of the resource; its pool is named Name, as a rule Basename and ID.
+	Type, Basename, Name string
+	// ID is what policies score by; UniqID is unique in the graph, and the id in
+	// JGF; Rank is that of the broker (execution target), -1 if it has none; Size
+	// is how much the pool holds.
+	ID, UniqID, Rank, Size int64
+	Unit                   string
+	Down, Exclusive        bool
+	Properties             map[string]string
+	// Path is kept where it is not the parent's path and Name.
+	Path string
+}
+
+// vertex is a resource pool, its place in the tree, and what is planned on it.
+type vertex struct {
+	parent, first, last, next int32
+	kind                      kind
+	down                      bool
+	// gone: cut off; the vertex stays, so that indexes do.
+	gone bool
+	rank int32
+	size int64
+	id   int64
+	uniq int64
+	// plan is the index of its timeline, none as long as nothing was planned.
+	plan int32
+	// totals is where its aggregates start in tree.totals, none for a leaf.
+	totals int32
+	// allocations and reservations are how many jobs hold its pool.
+	allocations, reservations int32
+	// running is how many jobs that are no reservations use it or something below.
+	running int32
+	// filtered is how many jobs have something in its pruning filter.
+	filtered int32
+	// weight orders the children of one parent for policies that stop early.
+	weight uint64
+	// mark tells the update what the match chose: the job's need of the edge that
+	// leads here, valid where seq is that of the match.
+	mark           uint64
+	needs          int64
+	exclusive      bool
+	name, basename string
+}
+
+// tree is the containment tree, flat: vertices refer to each other by index, and
+// children keep the order of their edges, which is the order of traversal and of
+// output.
+type tree struct {
+	kinds     []string
+	kindIndex map[string]kind
+	vertices  []vertex
+	root      int32
+	// plans are the timelines of the vertices that something was planned on.
+	plans []timeline
+	// filters are, by kind of vertex, the types whose amounts below it are counted;
+	// totals the amounts.
+	filters [][]kind
+	totals  []int64
+	// units, properties and paths of the few vertices that have some.
+	units      map[int32]string
+	properties map[int32]map[string]string
+	paths      map[int32]string
+	// byPath finds those with a path of their own.
+	byPath map[string][]int32
+	// elsewhere are the paths of vertices in other subsystems.
+	elsewhere map[int32]map[string]string
+	// nodesUp counts the vertices of type node that are up, with all they are in.
+	nodesUp int64
+	// shape counts changes of the tree itself, by which indexes notice them.
+	shape uint64
+}
+
+func newTree() *tree {
+	t := &tree{
+		root: none, kindIndex: map[string]kind{}, units: map[int32]string{},
+		properties: map[int32]map[string]string{}, paths: map[int32]string{},
+		byPath: map[string][]int32{}, elsewhere: map[int32]map[string]string{},
+	}
+	for _, name := range firstKinds {
+		t.intern(name)
+	}
+	return t
+}
+
+// intern returns the kind of a type, new or known.
+func (t *tree) intern(name string) kind {
+	if k, known := t.kindIndex[name]; known {
+		return k
+	}
+	k := kind(len(t.kinds))
+	name = strings.Clone(name)
+	t.kinds = append(t.kinds, name)
+	t.kindIndex[name] = k
+	return k
+}
+
+// kindOf returns the kind of a type that some vertex or filter has named.
+func (t *tree) kindOf(name string) (kind, bool) {
+	k, known := t.kindIndex[name]
+	return k, known
+}
+
+// maxVertices bounds a graph: indexes are 32 bits wide.
+const maxVertices = 1 << 26
+
+// add appends a vertex as the last child of parent; none makes it the root.
+func (t *tree) add(parent int32, spec VertexSpec) (int32, error) {
+	switch {
+	case spec.Type == "":
+		return none, fmt.Errorf("adding a vertex: it has no type")
+	case len(t.vertices) >= maxVertices || len(t.kinds) > math.MaxUint16-1:
+		return none, fmt.Errorf("adding a vertex: a graph holds at most %d vertices of %d types", maxVertices, math.MaxUint16-1)
+	case spec.Size < 0 || spec.Size > math.MaxUint32:
+		return none, fmt.Errorf("adding vertex %s: size %d is not between 0 and %d", spec.Name, spec.Size, uint32(math.MaxUint32))
+	case spec.Rank < -1 || spec.Rank > math.MaxInt32:
+		return none, fmt.Errorf("adding vertex %s: rank %d is not between -1 and %d", spec.Name, spec.Rank, math.MaxInt32)
+	}
+	v := int32(len(t.vertices))
+	t.vertices = append(t.vertices, vertex{
+		parent: none, first: none, last: none, next: none, plan: none, totals: none,
+		kind: t.intern(spec.Type), down: spec.Down, rank: int32(spec.Rank), size: spec.Size, id: spec.ID, uniq: spec.UniqID,
+		weight: math.MaxUint64, name: spec.Name, basename: spec.Basename,
+	})
+	if spec.Unit != "" {
+		t.units[v] = spec.Unit
+	}
+	if len(spec.Properties) > 0 {
+		t.properties[v] = spec.Properties
+	}
+	if spec.Path != "" {
+		t.paths[v] = spec.Path
+	}
+	t.link(parent, v)
+	return v, nil
+}
+
+// link makes v the last child of parent.
+func (t *tree) link(parent, v int32) {
+	t.shape++
+	if parent == none {
+		return
+	}
+	p := &t.vertices[parent]
+	t.vertices[v].parent = parent
+	if p.last == none {
+		p.first = v
+	} else {
+		t.vertices[p.last].next = v
+	}
+	p.last = v
+}
+
+// unlink takes v out of its parent's children.
+func (t *tree) unlink(v int32) {
+	t.shape++
+	p := &t.vertices[t.vertices[v].parent]
+	if p.first == v {
+		p.first = t.vertices[v].next
+		if p.last == v {
+			p.last = none
+		}
+		return
+	}
+	before := p.first
+	for t.vertices[before].next != v {
+		before = t.vertices[before].next
+	}
+	t.vertices[before].next = t.vertices[v].next
+	if p.last == v {
+		p.last = before
+	}
+}
+
+// below calls visit for v and everything under it, parents first.
+func (t *tree) below(v int32, visit func(int32)) {
+	visit(v)
+	for c := t.vertices[v].first; c != none; c = t.vertices[c].next {
+		t.below(c, visit)
+	}
+}
+
+// path is where a vertex is: "/cluster0/rack1/node7".
+func (t *tree) path(v int32) string {
+	if path, own := t.paths[v]; own {
+		return path
+	}
+	if t.vertices[v].parent == none {
+		return "/" + t.vertices[v].name
+	}
+	return t.path(t.vertices[v].parent) + "/" + t.vertices[v].name
+}
+
+// at returns the vertices of a path: as a rule one, several where siblings of
+// different ranks share a name.
+func (t *tree) at(path string) []int32 {
+	if own := t.ownPaths()[path]; len(own) > 0 {
+		return own
+	}
+	names := strings.Split(path, "/")
+	if t.root == none || len(names) < 2 || names[0] != "" || names[1] != t.vertices[t.root].name {
+		return nil
+	}
+	found := []int32{t.root}
+	for _, name := range names[2:] {
+		var next []int32
+		for _, v := range found {
+			for c := t.vertices[v].first; c != none; c = t.vertices[c].next {
+				if t.vertices[c].name == name && t.paths[c] == "" {
+					next = append(next, c)
+				}
+			}
+		}
+		found = next
+	}
+	return found
+}
+
+// ownPaths are the vertices with a path of their own.
+func (t *tree) ownPaths() map[string][]int32 {
+	if len(t.paths) > 0 && len(t.byPath) == 0 {
+		for v, path := range t.paths {
+			t.byPath[path] = append(t.byPath[path], v)
+		}
+		for _, vertices := range t.byPath {
+			slices.Sort(vertices)
+		}
+	}
+	return t.byPath
+}
+
+// find returns the vertex of a path and rank.
+func (t *tree) find(path string, rank int64) int32 {
+	for _, v := range t.at(path) {
+		if int64(t.vertices[v].rank) == rank {
+			return v
+		}
+	}
+	return none
+}
+
+// dims is how many amounts the timeline of a vertex counts.
+func (t *tree) dims(v *vertex) int {
+	if v.totals == none {
+		return filterDims
+	}
+	return filterDims + len(t.filters[v.kind])
+}
+
+// clone is a deep copy.
+func (t *tree) clone() *tree {
+	c := *t
+	c.kinds, c.vertices, c.totals = slices.Clone(t.kinds), slices.Clone(t.vertices), slices.Clone(t.totals)
+	c.kindIndex = cloneMap(t.kindIndex)
+	c.plans = make([]timeline, len(t.plans))
+	for i := range t.plans {
+		c.plans[i] = t.plans[i].clone()
+	}
+	c.filters = make([][]kind, len(t.filters))
+	for i := range t.filters {
+		c.filters[i] = slices.Clone(t.filters[i])
+	}
+	c.units, c.paths, c.elsewhere = cloneMap(t.units), cloneMap(t.paths), cloneMap(t.elsewhere)
+	c.byPath = map[string][]int32{}
+	c.properties = make(map[int32]map[string]string, len(t.properties))
+	for v, properties := range t.properties {
+		c.properties[v] = cloneMap(properties)
+	}
+	return &c
+}
+
+func cloneMap[K comparable, V any](m map[K]V) map[K]V {
+	out := make(map[K]V, len(m))
+	for k, v := range m {
+		out[k] = v
+	}
+	return out
+}
+
+// builder makes a graph vertex by vertex, parents first.
+type builder struct{ tree *tree }
+
+func newBuilder() *builder { return &builder{newTree()} }
+
+// graph is what was built.
+func (b *builder) graph() (*Graph, error) {
+	if b.tree.root == none {
+		return nil, errors.New("making a graph: it has no vertices")
+	}
+	return &Graph{tree: b.tree}, nil
+}
+
+// add appends a vertex below parent; -1 makes it the root, of which there is one.
+// It returns its index.
+func (b *builder) add(parent int, spec VertexSpec) (int, error) {
+	if parent < 0 && b.tree.root != none {
+		return -1, fmt.Errorf("adding vertex %s: the graph has a root already, %s", spec.Name, b.tree.vertices[b.tree.root].name)
+	}
+	if parent >= len(b.tree.vertices) {
+		return -1, fmt.Errorf("adding vertex %s: there is no parent %d", spec.Name, parent)
+	}
+	v, err := b.tree.add(max(int32(parent), none), spec)
+	if err != nil {
+		return -1, err
+	}
+	if parent < 0 {
+		b.tree.root = v
+	}
+	return int(v), nil
+}

@@ -1,0 +1,267 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fluxion
+
+import (
+	"cmp"
+	"slices"
+)
+
+// emission is a vertex of a match, as it is told. They are in post-order, and an
+// edge to a vertex follows what is below it.
+type emission struct {
+	vertex int32
+	depth  int16
+	// exclusive: it is the job's alone; inside: what it is in is.
+	exclusive, inside bool
+	needs             int64
+}
+
+// hold is what a job has of one vertex.
+type hold struct {
+	vertex int32
+	// pool is whether it holds the pool, of which it takes units.
+	pool  bool
+	units int64
+	// counts is where its amounts of the vertex's filter start in job.counts, none if
+	// it has none.
+	counts int32
+	// jobs is 1 as long as the job counts among those that use the vertex.
+	jobs int8
+	// gone: given back, by a partial cancel.
+	gone bool
+}
+
+// job is what a job was given.
+type job struct {
+	id          uint64
+	from, until int64
+	reserved    bool
+	holds       []hold
+	counts      []int64
+	// byVertex finds holds, where somebody asked.
+	byVertex map[int32]int32
+}
+
+// holdOf returns what a job has of a vertex; nil if nothing.
+func (j *job) holdOf(v int32) *hold {
+	if j.byVertex == nil {
+		j.byVertex = make(map[int32]int32, len(j.holds))
+		for i := range j.holds {
+			j.byVertex[j.holds[i].vertex] = int32(i)
+		}
+	}
+	i, has := j.byVertex[v]
+	if !has || j.holds[i].gone {
+		return nil
+	}
+	return &j.holds[i]
+}
+
+// update walks what the last search marked, from the root: it tells it, and where
+// a job is given, holds it for the job. The first level of a vertex's children that
+// a job has exclusively is followed by all that is below, where policy or jobspec
+// make its type exclusive.
+type update struct {
+	*Matcher
+	job *job // nil: only tell
+	// whole: what is exclusive takes all its pool (a known allocation is read back).
+	whole bool
+	now   int64
+	out   []emission
+	depth int16
+}
+
+// run walks from the root.
+func (u *update) run(rootNeeds int64, exclusive bool) {
+	root := u.tree.root
+	shadow := u.exclusiveKind(u.tree.vertices[root].kind)
+	u.counts = u.counts[:0]
+	u.visit(root, rootNeeds, exclusive, shadow, false)
+}
+
+func (m *Matcher) exclusiveKind(k kind) bool {
+	return k == nodeKind && m.policy.nodeExclusive || slices.Contains(m.exclusiveKinds, k)
+}
+
+// visit returns how many vertices below and at v are exclusive. Their units go to
+// the counts on top of the stack, which belong to the parent.
+func (u *update) visit(v int32, needs int64, exclusive, shadow, inside bool) int {
+	shadow = shadow || u.exclusiveKind(u.tree.vertices[v].kind)
+	exclusive = exclusive || shadow
+	parent := len(u.counts) - len(u.pruned)
+	u.counts = append(u.counts, u.zeros...)
+	u.depth++
+	n := 0
+	for c := u.tree.vertices[v].first; c != none; c = u.tree.vertices[c].next {
+		child := &u.tree.vertices[c]
+		if !shadow && child.mark != u.sequence {
+			continue
+		}
+		childNeeds, childExclusive := child.needs, child.exclusive
+		if shadow {
+			childNeeds, childExclusive = child.size, true
+		}
+		if below := u.visit(c, childNeeds, childExclusive, shadow, exclusive); below > 0 {
+			if u.policy.stopEarly {
+				u.reweigh(v, c)
+			}
+			n += below
+		}
+	}
+	if exclusive {
+		n++
+	}
+	if n > 0 {
+		u.grant(v, needs, exclusive, parent)
+		u.out = append(u.out, emission{v, u.depth, exclusive, inside, needs})
+	}
+	u.depth--
+	u.counts = u.counts[:len(u.counts)-len(u.pruned)]
+	return n
+}
+
+// grant holds a vertex for the job, and counts it for the parent.
+func (u *update) grant(v int32, needs int64, exclusive bool, parent int) {
+	if u.job == nil {
+		return
+	}
+	x := &u.tree.vertices[v]
+	counts := u.counts[len(u.counts)-len(u.pruned):]
+	h := hold{vertex: v, jobs: 1, counts: none}
+	if exclusive {
+		h.pool, h.units = true, needs
+		if u.whole {
+			h.units = x.size
+		}
+	}
+	if x.totals != none && slices.ContainsFunc(counts, func(n int64) bool { return n != 0 }) {
+		h.counts = int32(len(u.job.counts))
+		for _, k := range u.tree.filters[x.kind] {
+			u.job.counts = append(u.job.counts, counts[u.prunedIndex[k]])
+		}
+	}
+	u.job.holds = append(u.job.holds, h)
+	u.hold(u.job, &u.job.holds[len(u.job.holds)-1])
+	if parent < 0 {
+		return
+	}
+	up := u.counts[parent:][:len(u.pruned)]
+	for i, n := range counts {
+		up[i] += n
+	}
+	if i := u.pruneIndex(x.kind); i >= 0 {
+		if exclusive {
+			up[i] += x.size
+		} else {
+			up[i] += x.size - needs
+		}
+	}
+}
+
+// amounts are those of a hold on its vertex's timeline.
+func (m *Matcher) amounts(j *job, h *hold) []int64 {
+	v := &m.tree.vertices[h.vertex]
+	amounts := m.scratch.amounts[:0]
+	amounts = append(amounts, h.units, int64(h.jobs))
+	if v.totals != none {
+		filter := len(m.tree.filters[v.kind])
+		if h.counts != none {
+			amounts = append(amounts, j.counts[h.counts:][:filter]...)
+		} else {
+			amounts = append(amounts, m.zeros[:filter]...)
+		}
+	}
+	m.scratch.amounts = amounts
+	return amounts
+}
+
+// hold puts what a job has of a vertex on the vertex's timeline.
+func (m *Matcher) hold(j *job, h *hold) {
+	v := &m.tree.vertices[h.vertex]
+	if v.plan == none {
+		v.plan = int32(len(m.tree.plans))
+		m.tree.plans = append(m.tree.plans, timeline{})
+	}
+	m.tree.plans[v.plan].add(j.from, j.until, m.amounts(j, h))
+	m.count(v, j, h, 1)
+	m.held(h.vertex, j, h, 1)
+}
+
+// count keeps the number of jobs that hold the pool, and of those that the filter
+// counts.
+func (m *Matcher) count(v *vertex, j *job, h *hold, n int32) {
+	if h.counts != none {
+		v.filtered += n
+	}
+	if !h.pool {
+		return
+	}
+	if j.reserved {
+		v.reservations += n
+	} else {
+		v.allocations += n
+	}
+}
+
+// release takes what a job has of a vertex off its timeline.
+func (m *Matcher) release(j *job, h *hold) {
+	if h.gone {
+		return
+	}
+	v := &m.tree.vertices[h.vertex]
+	m.tree.plans[v.plan].remove(j.from, j.until, m.amounts(j, h))
+	m.count(v, j, h, -1)
+	m.held(h.vertex, j, h, -1)
+	h.gone = true
+}
+
+// byWeight are the children of a vertex, the freest first: by what was free of the
+// last pruned type when something below them was last given, those never touched
+// before all; then by the highest unique id.
+func (m *Matcher) byWeight(v int32) []int32 {
+	if children, known := m.ordered[v]; known {
+		return children
+	}
+	var children []int32
+	for c := m.tree.vertices[v].first; c != none; c = m.tree.vertices[c].next {
+		children = append(children, c)
+	}
+	slices.SortFunc(children, m.freer)
+	m.ordered[v] = children
+	return children
+}
+
+func (m *Matcher) freer(a, b int32) int {
+	x, y := &m.tree.vertices[a], &m.tree.vertices[b]
+	return cmp.Or(cmp.Compare(y.weight, x.weight), cmp.Compare(y.uniq, x.uniq), cmp.Compare(a, b))
+}
+
+// reweigh puts a child where its weight belongs, after it was given.
+func (u *update) reweigh(v, c int32) {
+	x := &u.tree.vertices[c]
+	if x.totals == none {
+		return
+	}
+	filter := u.tree.filters[x.kind]
+	last := len(filter) - 1
+	avail := u.tree.totals[int(x.totals)+last]
+	if x.plan != none {
+		avail -= u.tree.plans[x.plan].now(filterDims+len(filter), filterDims+last, u.now)
+	}
+	if avail == 0 && x.filtered == 0 || x.weight == uint64(avail) {
+		return
+	}
+	children := u.byWeight(v)
+	i, _ := slices.BinarySearchFunc(children, c, u.freer)
+	x.weight = uint64(avail)
+	j := i
+	for ; j > 0 && u.freer(c, children[j-1]) < 0; j-- {
+		children[j] = children[j-1]
+	}
+	for ; j+1 < len(children) && u.freer(c, children[j+1]) > 0; j++ {
+		children[j] = children[j+1]
+	}
+	children[j] = c
+}

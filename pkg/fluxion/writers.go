@@ -1,0 +1,303 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fluxion
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion/hostlist"
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion/idset"
+)
+
+// Format is how a match is written; byte for byte as Fluxion writes it.
+type Format string
+
+// Formats. The shorthand ones leave out what is below a vertex that is told to be
+// exclusive. R is the resource set of RFC 20.
+const (
+	Simple       Format = "simple"
+	PrettySimple Format = "pretty_simple"
+	JGF          Format = "jgf"
+	JGFShorthand Format = "jgf_shorthand"
+	RLite        Format = "rlite"
+	RV1          Format = "rv1"
+	RV1NoSched   Format = "rv1_nosched"
+	RV1Shorthand Format = "rv1_shorthand"
+)
+
+// written is what a writer needs to know.
+type written struct {
+	tree      *tree
+	emissions []emission
+	labels    map[int32]string
+	// aggregates are told of vertices by find.
+	aggregates map[int32]map[string]string
+	// start and end in seconds, and queue, are told by R.
+	start, end int64
+	queue      string
+}
+
+// Encode writes a match as text, with a newline at its end; as long as the graph has
+// not been changed. An empty match is "". In an R, every node needs a rank.
+func (m *Match) Encode(format Format) (string, error) {
+	w := &written{tree: m.tree, emissions: m.emissions, labels: m.labels, start: m.At, end: m.At + m.Duration, queue: m.Queue}
+	text, err := w.encode(format)
+	if err != nil {
+		return "", fmt.Errorf("writing the match of job %d as %s: %w", m.ID, format, err)
+	}
+	return text, nil
+}
+
+func (w *written) encode(format Format) (string, error) {
+	if len(w.emissions) == 0 {
+		return "", nil
+	}
+	switch format {
+	case Simple, PrettySimple:
+		return w.lines(format == PrettySimple), nil
+	case JGF, JGFShorthand:
+		text, err := w.jgf(format == JGFShorthand)
+		return text + "\n", err
+	case RLite:
+		r, err := w.execution()
+		if err != nil || r == nil {
+			return "", err
+		}
+		return r.groups + "\n", nil
+	case RV1, RV1NoSched, RV1Shorthand:
+		return w.r(format)
+	}
+	return "", fmt.Errorf("there is no format %q", format)
+}
+
+// lines are one for each vertex; pretty ones have the root first.
+func (w *written) lines(pretty bool) string {
+	exclusive, shared := "x", "s"
+	if pretty {
+		exclusive, shared = "exclusive", "shared"
+	}
+	lines := make([]string, 0, len(w.emissions))
+	for _, e := range w.emissions {
+		mode := shared
+		if e.exclusive {
+			mode = exclusive
+		}
+		lines = append(lines, fmt.Sprintf("      %s%s[%d:%s]\n", strings.Repeat("---", int(e.depth)), w.tree.vertices[e.vertex].name, e.needs, mode))
+	}
+	if pretty {
+		slices.Reverse(lines)
+	}
+	return strings.Join(lines, "")
+}
+
+func (w *written) jgf(shorthand bool) (string, error) {
+	var nodes, edges strings.Builder
+	complete := true
+	for _, e := range w.emissions {
+		if shorthand && e.inside {
+			complete = false
+			continue
+		}
+		if nodes.Len() > 0 {
+			nodes.WriteString(", ")
+		}
+		w.node(&nodes, e)
+		if v := &w.tree.vertices[e.vertex]; v.parent != none {
+			if edges.Len() > 0 {
+				edges.WriteString(", ")
+			}
+			fmt.Fprintf(&edges, `{"source": "%d", "target": "%d"}`, w.tree.vertices[v.parent].uniq, v.uniq)
+		}
+	}
+	if edges.Len() == 0 {
+		return "", errors.New("it has no edge, only the root")
+	}
+	writer := ""
+	if !complete {
+		writer = `, "writer": "fluxion:jgf_shorthand"`
+	}
+	return `{"graph": {"nodes": [` + nodes.String() + `], "edges": [` + edges.String() + `]}` + writer + `}`, nil
+}
+
+func (w *written) node(out *strings.Builder, e emission) {
+	v := &w.tree.vertices[e.vertex]
+	typeName := w.tree.kinds[v.kind]
+	fmt.Fprintf(out, `{"id": "%d", "metadata": {"type": %s`, v.uniq, quote(typeName))
+	if v.basename != typeName {
+		out.WriteString(`, "basename": ` + quote(v.basename))
+	}
+	if v.name != v.basename+strconv.FormatInt(v.id, 10) {
+		out.WriteString(`, "name": ` + quote(v.name))
+	}
+	fmt.Fprintf(out, `, "id": %d, "rank": %d`, v.id, v.rank)
+	writeMap(out, "properties", w.tree.properties[e.vertex])
+	if unit := w.tree.units[e.vertex]; unit != "" {
+		out.WriteString(`, "unit": ` + quote(unit))
+	}
+	if e.exclusive {
+		out.WriteString(`, "exclusive": true`)
+	}
+	if e.needs != 1 {
+		fmt.Fprintf(out, `, "size": %d`, e.needs)
+	}
+	paths := map[string]string{containment: w.tree.path(e.vertex)}
+	maps.Copy(paths, w.tree.elsewhere[e.vertex])
+	writeMap(out, "paths", paths)
+	if label, has := w.labels[e.vertex]; has {
+		writeMap(out, "ephemeral", map[string]string{"label": label})
+	}
+	writeMap(out, "agfilter", w.aggregates[e.vertex])
+	out.WriteString("}}")
+}
+
+// writeMap writes a field with a map, unless that is empty.
+func writeMap(out *strings.Builder, name string, values map[string]string) {
+	if len(values) == 0 {
+		return
+	}
+	separator := `, "` + name + `": {`
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		out.WriteString(separator + quote(key) + ": " + quote(values[key]))
+		separator = ", "
+	}
+	out.WriteString("}")
+}
+
+// quote writes a string as JSON, without escapes for the sake of HTML.
+func quote(text string) string {
+	plain := !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' || r > '~' })
+	if plain {
+		return `"` + text + `"`
+	}
+	var out strings.Builder
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	_ = encoder.Encode(text) // a string can be encoded
+	return strings.TrimSuffix(out.String(), "\n")
+}
+
+// execution is the part of an R about ranks.
+type execution struct {
+	groups, nodelist, properties string
+}
+
+// host is a node of a match.
+type host struct {
+	rank int64
+	name string
+}
+
+// gathered are the nodes of a match by the cores and GPUs that they have of it, as
+// text, and the ranks that have a property.
+type gathered struct {
+	hosts      map[string][]host
+	properties map[string][]int64
+}
+
+// execution tells the nodes that have the same cores and GPUs together; nil if there
+// are none.
+func (w *written) execution() (*execution, error) {
+	g, err := w.gather()
+	if err != nil || len(g.hosts) == 0 {
+		return nil, err
+	}
+	out := &execution{}
+	var all []host
+	var texts []string
+	for _, children := range slices.Sorted(maps.Keys(g.hosts)) {
+		var ranks []int64
+		for _, h := range g.hosts[children] {
+			ranks = append(ranks, h.rank)
+		}
+		all = append(all, g.hosts[children]...)
+		texts = append(texts, fmt.Sprintf(`{"rank": %s, "children": %s}`, quote(idset.Encode(ranks)), children))
+	}
+	out.groups = "[" + strings.Join(texts, ", ") + "]"
+	slices.SortStableFunc(all, func(a, b host) int { return cmp.Compare(a.rank, b.rank) })
+	names := make([]string, 0, len(all))
+	for _, h := range all {
+		names = append(names, h.name)
+	}
+	out.nodelist = quote(hostlist.Encode(names))
+	texts = nil
+	for _, key := range slices.Sorted(maps.Keys(g.properties)) {
+		texts = append(texts, quote(key)+": "+quote(idset.Encode(g.properties[key])))
+	}
+	if len(texts) > 0 {
+		out.properties = `"properties": {` + strings.Join(texts, ", ") + `}, `
+	}
+	return out, nil
+}
+
+// gather goes through a match: cores and GPUs come before the node that they are
+// in. A node without either is left out.
+func (w *written) gather() (*gathered, error) {
+	g := &gathered{map[string][]host{}, map[string][]int64{}}
+	var cores, gpus []int64
+	for _, e := range w.emissions {
+		v := &w.tree.vertices[e.vertex]
+		switch v.kind {
+		case coreKind:
+			cores = append(cores, v.id)
+		case gpuKind:
+			gpus = append(gpus, v.id)
+		case nodeKind, storageNodeKind:
+			if len(cores)+len(gpus) == 0 {
+				continue
+			}
+			if v.rank < 0 {
+				return nil, fmt.Errorf("%w: node %s has no rank", ErrInvalid, v.name)
+			}
+			children := childrenOf(cores, gpus)
+			cores, gpus = cores[:0], gpus[:0]
+			g.hosts[children] = append(g.hosts[children], host{int64(v.rank), v.name})
+			for key, value := range w.tree.properties[e.vertex] {
+				if value != "" {
+					key += "=" + value
+				}
+				g.properties[key] = append(g.properties[key], int64(v.rank))
+			}
+		}
+	}
+	return g, nil
+}
+
+func childrenOf(cores, gpus []int64) string {
+	var texts []string
+	if len(cores) > 0 {
+		texts = append(texts, `"core": "`+idset.Encode(cores)+`"`)
+	}
+	if len(gpus) > 0 {
+		texts = append(texts, `"gpu": "`+idset.Encode(gpus)+`"`)
+	}
+	return "{" + strings.Join(texts, ", ") + "}"
+}
+
+// r writes an R of version 1.
+func (w *written) r(format Format) (string, error) {
+	ranks, err := w.execution()
+	if err != nil || ranks == nil {
+		return "", err
+	}
+	rest := ""
+	if format != RV1NoSched {
+		graph, err := w.jgf(format == RV1Shorthand)
+		if err != nil {
+			return "", err
+		}
+		rest = `, "scheduling": ` + graph
+		if w.queue != "" {
+			rest += `, "attributes": {"system": {"scheduler": {"queue": ` + quote(w.queue) + `}}}`
+		}
+	}
+	return fmt.Sprintf(`{"version": 1, "execution": {"R_lite": %s, "nodelist": [%s], %s"starttime": %d, "expiration": %d}%s}`+"\n",
+		ranks.groups, ranks.nodelist, ranks.properties, w.start, w.end, rest), nil
+}
