@@ -13,12 +13,8 @@ import (
 // Attach adds the vertices of a JGF document that the graph does not have. What it
 // has, by path and rank, is left as it is. An error changes nothing.
 func (m *Matcher) Attach(r io.Reader) error {
-	doc, err := parseJGF(r)
-	if err != nil {
-		return fmt.Errorf("attaching a subgraph: %w: %w", ErrInvalid, err)
-	}
 	grown := m.tree.clone()
-	if err := doc.addTo(grown); err != nil {
+	if err := grown.addJGF(r); err != nil {
 		return fmt.Errorf("attaching a subgraph: %w: %w", ErrInvalid, err)
 	}
 	*m.tree = *grown
@@ -130,8 +126,8 @@ func (m *Matcher) PartialCancel(id uint64, format, r string) (full bool, err err
 // verticesOf are those that a JGF document names, except what it only passes
 // through.
 func (m *Matcher) verticesOf(text string) ([]int32, error) {
-	doc, err := parseJGF(strings.NewReader(text))
-	if err != nil {
+	doc := &jgfList{}
+	if err := parseJGF(strings.NewReader(text), doc); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	var vertices []int32
@@ -265,8 +261,8 @@ func (m *Matcher) Update(id uint64, format, r string, at, duration int64) (*Matc
 
 // markJGF marks what a document names.
 func (m *Matcher) markJGF(text string, shorthand bool, from, until int64) (needs int64, exclusive bool, err error) {
-	doc, err := parseJGF(strings.NewReader(schedulingOf(text)))
-	if err != nil {
+	doc := &jgfList{}
+	if err := parseJGF(strings.NewReader(schedulingOf(text)), doc); err != nil {
 		return 0, false, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	s := &search{Matcher: m, from: from, until: until}

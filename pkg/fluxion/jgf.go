@@ -40,10 +40,10 @@ type jgfEdge struct {
 	} `json:"metadata"`
 }
 
-// jgfGraph is a document, read.
-type jgfGraph struct {
-	vertices []jgfSpec
-	edges    [][2]string
+// jgfSink takes what a document has: vertices, then edges.
+type jgfSink interface {
+	vertex(v *jgfSpec) error
+	edge(source, target string) error
 }
 
 // jgfSpec is a vertex with its id in the document, and its paths.
@@ -57,44 +57,55 @@ type jgfSpec struct {
 // containment subsystem, in which every vertex but the root has one parent. Edges
 // and paths of other subsystems are kept out of matches.
 func ReadJGF(r io.Reader) (*Graph, error) {
-	doc, err := parseJGF(r)
-	if err != nil {
-		return nil, fmt.Errorf("reading JGF: %w", err)
-	}
 	t := newTree()
-	if err := doc.addTo(t); err != nil {
+	if err := t.addJGF(r); err != nil {
 		return nil, fmt.Errorf("reading JGF: %w", err)
 	}
 	return &Graph{tree: t}, nil
 }
 
-// parseJGF reads a document piece by piece: it may have a million vertices.
-func parseJGF(r io.Reader) (*jgfGraph, error) {
-	d := json.NewDecoder(r)
-	doc := &jgfGraph{}
+// jgfParser reads a document piece by piece: it may have a million vertices.
+type jgfParser struct {
+	*json.Decoder
+	sink            jgfSink
+	vertices, edges int
+	// early are edges that come before the nodes.
+	early [][2]string
+}
+
+func parseJGF(r io.Reader, sink jgfSink) error {
+	p := &jgfParser{Decoder: json.NewDecoder(r), sink: sink}
 	found := map[string]bool{}
-	err := eachKey(d, func(key string) error {
+	err := eachKey(p.Decoder, func(key string) error {
 		if key != "graph" {
-			return skip(d)
+			return skip(p.Decoder)
 		}
-		return eachKey(d, func(key string) error {
+		return eachKey(p.Decoder, func(key string) error {
+			if found[key] {
+				return fmt.Errorf("%q is there twice", key)
+			}
 			found[key] = true
 			switch key {
 			case "nodes":
-				return eachElement(d, doc.readVertex)
+				return eachElement(p.Decoder, p.readVertex)
 			case "edges":
-				return eachElement(d, doc.readEdge)
+				return eachElement(p.Decoder, func() error { return p.readEdge(found["nodes"]) })
 			}
-			return skip(d)
+			return skip(p.Decoder)
 		})
 	})
 	switch {
 	case err != nil:
-		return nil, err
+		return err
 	case !found["nodes"] || !found["edges"]:
-		return nil, errors.New("it has no graph with nodes and edges")
+		return errors.New("it has no graph with nodes and edges")
 	}
-	return doc, nil
+	for _, e := range p.early {
+		if err := sink.edge(e[0], e[1]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // eachKey calls value at every value of the object that comes next.
@@ -115,12 +126,12 @@ func eachKey(d *json.Decoder, value func(key string) error) error {
 }
 
 // eachElement calls read at every element of the array that comes next.
-func eachElement(d *json.Decoder, read func(*json.Decoder) error) error {
+func eachElement(d *json.Decoder, read func() error) error {
 	if err := expect(d, json.Delim('[')); err != nil {
 		return err
 	}
 	for d.More() {
-		if err := read(d); err != nil {
+		if err := read(); err != nil {
 			return err
 		}
 	}
@@ -143,30 +154,39 @@ func skip(d *json.Decoder) error {
 	return d.Decode(&raw)
 }
 
-func (doc *jgfGraph) readVertex(d *json.Decoder) error {
+func (p *jgfParser) readVertex() error {
 	var v jgfVertex
-	if err := d.Decode(&v); err != nil {
-		return fmt.Errorf("node %d: %w", len(doc.vertices), err)
+	if err := p.Decode(&v); err != nil {
+		return fmt.Errorf("node %d: %w", p.vertices, err)
 	}
 	spec, err := v.spec()
-	if err != nil {
-		return fmt.Errorf("node %d (id %q): %w", len(doc.vertices), v.ID, err)
+	if err == nil && spec.spec.Path != "" { // else it is of other subsystems alone
+		err = p.sink.vertex(&spec)
 	}
-	doc.vertices = append(doc.vertices, spec)
+	if err != nil {
+		return fmt.Errorf("node %d (id %q): %w", p.vertices, v.ID, err)
+	}
+	p.vertices++
 	return nil
 }
 
-func (doc *jgfGraph) readEdge(d *json.Decoder) error {
+func (p *jgfParser) readEdge(now bool) error {
 	var e jgfEdge
-	if err := d.Decode(&e); err != nil {
-		return fmt.Errorf("edge %d: %w", len(doc.edges), err)
+	err := p.Decode(&e)
+	if err == nil && (e.Source == nil || e.Target == nil) {
+		err = errors.New("it needs a source and a target")
 	}
-	if e.Source == nil || e.Target == nil {
-		return fmt.Errorf("edge %d: it needs a source and a target", len(doc.edges))
+	if err == nil && (e.Metadata.Subsystem == nil || *e.Metadata.Subsystem == containment) {
+		if now {
+			err = p.sink.edge(*e.Source, *e.Target)
+		} else {
+			p.early = append(p.early, [2]string{*e.Source, *e.Target})
+		}
 	}
-	if e.Metadata.Subsystem == nil || *e.Metadata.Subsystem == containment {
-		doc.edges = append(doc.edges, [2]string{*e.Source, *e.Target})
+	if err != nil {
+		return fmt.Errorf("edge %d: %w", p.edges, err)
 	}
+	p.edges++
 	return nil
 }
 
@@ -237,88 +257,119 @@ func trailingNumber(name string, otherwise int64) int64 {
 	return otherwise
 }
 
-// addTo adds what the tree does not have yet: a vertex of the same path and rank is
-// the same one.
-func (doc *jgfGraph) addTo(t *tree) error {
-	index := make(map[string]int32, len(doc.vertices))
-	added := make([]string, 0, len(doc.vertices)) // paths, from firstNew on
-	firstNew := int32(len(t.vertices))
-	empty := t.root == none
-	for i := range doc.vertices {
-		v := &doc.vertices[i]
-		path := v.spec.Path
-		if path == "" {
-			continue // of other subsystems alone
-		}
-		if _, twice := index[v.id]; twice {
-			return fmt.Errorf("two nodes have the id %q", v.id)
-		}
-		if !empty {
-			if known := t.find(path, v.spec.Rank); known != none {
-				index[v.id] = known
-				continue
-			}
-		}
-		v.spec.Path = ""
-		u, err := t.add(none, v.spec)
-		if err != nil {
-			return err
-		}
-		if strings.Count(path, "/") == 1 {
-			if t.root != none {
-				return fmt.Errorf("%s and %s are both roots", t.path(t.root), path)
-			}
-			t.root = u
-		}
-		if v.paths != nil {
-			t.elsewhere[u] = v.paths
-		}
-		index[v.id] = u
-		added = append(added, path)
+// jgfList is a document with all that it has.
+type jgfList struct {
+	vertices []jgfSpec
+	edges    [][2]string
+}
+
+func (l *jgfList) vertex(v *jgfSpec) error {
+	l.vertices = append(l.vertices, *v)
+	return nil
+}
+
+func (l *jgfList) edge(source, target string) error {
+	l.edges = append(l.edges, [2]string{source, target})
+	return nil
+}
+
+// grafter adds to a tree what it does not have yet: a vertex of the same path and
+// rank is the same one.
+type grafter struct {
+	tree  *tree
+	index map[string]int32
+	// names are those seen: many vertices have the same.
+	names map[string]string
+	// firstNew is the first vertex that is new; paths are those of the new ones.
+	firstNew int32
+	paths    []string
+	growing  bool
+}
+
+// addJGF adds what a document has. After an error, the tree is of no use.
+func (t *tree) addJGF(r io.Reader) error {
+	g := &grafter{tree: t, index: map[string]int32{}, names: map[string]string{}, firstNew: int32(len(t.vertices)), growing: t.root != none}
+	if err := parseJGF(r, g); err != nil {
+		return err
 	}
 	if t.root == none {
 		return errors.New("no node is the root: none has a containment path with one slash")
 	}
-	if err := doc.linkTo(t, index, firstNew); err != nil {
-		return err
-	}
-	return keepPaths(t, firstNew, added)
+	return g.keepPaths()
 }
 
-// linkTo adds the edges to new vertices.
-func (doc *jgfGraph) linkTo(t *tree, index map[string]int32, firstNew int32) error {
-	for _, e := range doc.edges {
-		source, found := index[e[0]]
-		target, foundToo := index[e[1]]
-		switch {
-		case !found || !foundToo:
-			return fmt.Errorf("the edge from %q to %q is not between nodes", e[0], e[1])
-		case target < firstNew && source < firstNew:
-			continue
-		case target == t.root || target < firstNew || t.vertices[target].parent != none:
-			return fmt.Errorf("the edge from %q to %q gives %s a second parent", e[0], e[1], t.vertices[target].name)
-		}
-		t.link(source, target)
+func (g *grafter) vertex(v *jgfSpec) error {
+	t := g.tree
+	if _, twice := g.index[v.id]; twice {
+		return errors.New("another node has its id")
 	}
+	path := v.spec.Path
+	if g.growing {
+		if known := t.find(path, v.spec.Rank); known != none {
+			g.index[v.id] = known
+			return nil
+		}
+	}
+	v.spec.Path = ""
+	v.spec.Name, v.spec.Basename = g.intern(v.spec.Name), g.intern(v.spec.Basename)
+	u, err := t.add(none, v.spec)
+	if err != nil {
+		return err
+	}
+	if strings.LastIndexByte(path, '/') == 0 {
+		if t.root != none {
+			return fmt.Errorf("%s and %s are both roots", t.path(t.root), path)
+		}
+		t.root = u
+	}
+	if v.paths != nil {
+		t.elsewhere[u] = v.paths
+	}
+	g.index[v.id] = u
+	g.paths = append(g.paths, path)
+	return nil
+}
+
+func (g *grafter) intern(name string) string {
+	if known, has := g.names[name]; has {
+		return known
+	}
+	g.names[name] = name
+	return name
+}
+
+func (g *grafter) edge(from, to string) error {
+	source, found := g.index[from]
+	target, foundToo := g.index[to]
+	switch {
+	case !found || !foundToo:
+		return fmt.Errorf("from %q to %q: it is not between nodes", from, to)
+	case target < g.firstNew && source < g.firstNew:
+		return nil
+	case target == g.tree.root || target < g.firstNew || g.tree.vertices[target].parent != none:
+		return fmt.Errorf("from %q to %q: it gives %s a second parent", from, to, g.tree.vertices[target].name)
+	}
+	g.tree.link(source, target)
 	return nil
 }
 
 // keepPaths checks that the new vertices hang on the root, and keeps those paths
 // that do not follow from where they are.
-func keepPaths(t *tree, firstNew int32, added []string) error {
+func (g *grafter) keepPaths() error {
+	t := g.tree
 	pathOf := func(v int32) string {
-		if v >= firstNew {
-			return added[v-firstNew]
+		if v >= g.firstNew {
+			return g.paths[v-g.firstNew]
 		}
 		return t.path(v)
 	}
 	reached := 0
-	visit := func(v int32) {
-		if v < firstNew {
+	t.below(t.root, func(v int32) {
+		if v < g.firstNew {
 			return
 		}
 		reached++
-		path, name := added[v-firstNew], t.vertices[v].name
+		path, name := pathOf(v), t.vertices[v].name
 		rest, below := path, true
 		if parent := t.vertices[v].parent; parent != none {
 			rest, below = strings.CutPrefix(path, pathOf(parent))
@@ -327,10 +378,9 @@ func keepPaths(t *tree, firstNew int32, added []string) error {
 			t.paths[v] = path
 			clear(t.byPath)
 		}
-	}
-	t.below(t.root, visit)
-	if reached != len(added) {
-		return fmt.Errorf("%d of %d nodes are not below the root, or are in a cycle", len(added)-reached, len(added))
+	})
+	if reached != len(g.paths) {
+		return fmt.Errorf("%d of %d nodes are not below the root, or are in a cycle", len(g.paths)-reached, len(g.paths))
 	}
 	return nil
 }

@@ -217,6 +217,11 @@ func (m *Matcher) Match(op Op, spec *jobspec.Jobspec, id uint64, now int64) (*Ma
 	}
 	match := &Match{ID: id, At: at, Duration: min(duration, graphEnd-at), Queue: spec.Queue, Reserved: at > now, tree: m.tree}
 	m.give(match, op, now, needs, exclusive)
+	if len(match.emissions) == 0 {
+		// What was chosen does not hang together: a slot is below a level that the
+		// request leaves out in the middle. Fluxion is busy then, too.
+		return nil, ErrBusy
+	}
 	return match, nil
 }
 
@@ -408,7 +413,7 @@ func (m *Matcher) give(match *Match, op Op, now, needs int64, exclusive bool) {
 	if len(m.scratch.labels) > 0 {
 		match.labels = maps.Clone(m.scratch.labels)
 	}
-	if u.job != nil {
+	if u.job != nil && len(u.out) > 0 {
 		m.scratch.holds = u.job.holds
 		u.job.holds = slices.Clone(u.job.holds)
 		m.remember(u.job)

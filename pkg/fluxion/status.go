@@ -65,13 +65,24 @@ func (t *tree) upBelow(v int32) int64 {
 	return n
 }
 
-// Status reports whether the vertex of a path is up.
-func (m *Matcher) Status(path string) (up bool, err error) {
+// Vertex is what is known of a vertex.
+type Vertex struct {
+	UniqID     int64
+	Up         bool
+	Properties map[string]string
+}
+
+// Vertices are those of a path: one, or several where ranks differ.
+func (m *Matcher) Vertices(path string) ([]Vertex, error) {
 	vertices := m.tree.at(path)
 	if len(vertices) == 0 {
-		return false, fmt.Errorf("getting the status of %s: %w", path, ErrNotFound)
+		return nil, fmt.Errorf("looking for %s: %w", path, ErrNotFound)
 	}
-	return !m.tree.vertices[vertices[0]].down, nil
+	out := make([]Vertex, 0, len(vertices))
+	for _, v := range vertices {
+		out = append(out, Vertex{m.tree.vertices[v].uniq, !m.tree.vertices[v].down, maps.Clone(m.tree.properties[v])})
+	}
+	return out, nil
 }
 
 // SetProperty gives the vertices of a path a property.
@@ -88,15 +99,6 @@ func (m *Matcher) SetProperty(path, key, value string) error {
 	}
 	m.tree.shape++
 	return nil
-}
-
-// Properties are those of the vertex of a path.
-func (m *Matcher) Properties(path string) (map[string]string, error) {
-	vertices := m.tree.at(path)
-	if len(vertices) == 0 {
-		return nil, fmt.Errorf("getting the properties of %s: %w", path, ErrNotFound)
-	}
-	return maps.Clone(m.tree.properties[vertices[0]]), nil
 }
 
 // rankRoots are the topmost vertices of broker ranks, in the order of the tree.

@@ -296,7 +296,11 @@ func (w *twin) match(op Op, spec *jobspec.Jobspec, now int64) (got map[int32]mar
 		s.marks[w.tree.root] = mark{w.tree.vertices[w.tree.root].size, x}
 		return w.emitted(s, spec)
 	}
+	incoherent := func(got map[int32]mark) bool { return got != nil && len(got) == 0 } // its slots are below a level left out
 	if got := try(now, false, true); got != nil && op != Satisfiability {
+		if incoherent(got) {
+			return nil, 0, true
+		}
 		return got, now, true
 	}
 	if op == AllocateOrElseReserve {
@@ -315,6 +319,9 @@ func (w *twin) match(op Op, spec *jobspec.Jobspec, now int64) (got map[int32]mar
 		slices.Sort(sorted)
 		for _, at := range sorted {
 			if got := try(at, false, false); got != nil {
+				if incoherent(got) {
+					return nil, 0, true
+				}
 				return got, at, true
 			}
 		}

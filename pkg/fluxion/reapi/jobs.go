@@ -1,0 +1,234 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package reapi
+
+import (
+	"errors"
+	"math"
+	"strconv"
+)
+
+// MatchOp is what a match is to do.
+type MatchOp int32
+
+// The match operations. An allocation is at time 0 always: the library has no
+// clock. A job of duration 0 lasts as long as the graph.
+const (
+	// MatchAllocate allocates now or is ErrBusy.
+	MatchAllocate MatchOp = 1
+	// MatchAllocateWithSatisfiability is ErrUnsatisfiable if it never could.
+	MatchAllocateWithSatisfiability MatchOp = 2
+	// MatchAllocateOrElseReserve reserves the first time there will be room. For
+	// more nodes than are up it is ErrBusy, also where ErrUnsatisfiable is meant.
+	MatchAllocateOrElseReserve MatchOp = 3
+	// MatchSatisfiability allocates nothing and returns nothing.
+	MatchSatisfiability MatchOp = 4
+	// MatchWithoutAllocating returns what MatchAllocate would (flux-sched 0.54;
+	// ErrInvalid before).
+	MatchWithoutAllocating MatchOp = 5
+	// MatchWithoutAllocatingFuture returns what MatchAllocateOrElseReserve would.
+	MatchWithoutAllocatingFuture MatchOp = 6
+)
+
+// NoJob is the job id of a match that is no job.
+const NoJob = math.MaxUint64
+
+// allocates says whether a match makes a job.
+func (op MatchOp) allocates() bool {
+	return op >= MatchAllocate && op <= MatchAllocateOrElseReserve
+}
+
+// Allocation is the answer of a match.
+type Allocation struct {
+	// JobID is NoJob for operations that allocate nothing.
+	JobID uint64
+	// R is the resource set in the match_format; empty for MatchSatisfiability.
+	R string
+	// Reserved is a job that starts later, At seconds from the start of the graph.
+	Reserved bool
+	At       int64
+	// Overhead is the seconds the library took.
+	Overhead float64
+}
+
+// Job is what the library knows of a job.
+type Job struct {
+	// Mode is "ALLOCATED", "RESERVED" or "CANCELED".
+	Mode     string
+	Reserved bool
+	At       int64
+	Overhead float64
+}
+
+// Match looks for resources for a jobspec (JSON) and gives the job the next id that
+// is free, from 1. It is ErrBusy, ErrUnsatisfiable, or ErrInvalid for a jobspec that
+// is wrong or names a type that the graph does not have.
+func (c *Client) Match(op MatchOp, jobspec string) (Allocation, error) {
+	const call = "match"
+	if err := checkJobspec(jobspec); err != nil {
+		return Allocation{}, refuse(call, ErrInvalid, err.Error())
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if !op.allocates() {
+		return c.match(call, op, jobspec, NoJob)
+	}
+	next := c.last + 1
+	for c.jobs[next] {
+		next++
+	}
+	allocation, err := c.match(call, op, jobspec, next)
+	if err == nil {
+		c.last = next
+	}
+	return allocation, err
+}
+
+// MatchAllocate is Match with MatchAllocate or MatchAllocateOrElseReserve.
+func (c *Client) MatchAllocate(orElseReserve bool, jobspec string) (Allocation, error) {
+	if orElseReserve {
+		return c.Match(MatchAllocateOrElseReserve, jobspec)
+	}
+	return c.Match(MatchAllocate, jobspec)
+}
+
+// MatchWithJobid is Match with an id of the caller's, from 1 to 2⁶³−1. An id in use
+// is ErrExists. Operations that allocate nothing take no notice of it.
+func (c *Client) MatchWithJobid(op MatchOp, jobid uint64, jobspec string) (Allocation, error) {
+	const call = "match_with_jobid"
+	if err := errors.Join(checkJobID(jobid), checkJobspec(jobspec)); err != nil {
+		return Allocation{}, refuse(call, ErrInvalid, err.Error())
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if !op.allocates() {
+		return c.match(call, op, jobspec, NoJob)
+	}
+	if c.jobs[jobid] {
+		return Allocation{}, refuse(call, ErrExists, "job "+strconv.FormatUint(jobid, 10))
+	}
+	return c.match(call, op, jobspec, jobid)
+}
+
+// MatchSatisfy says whether a jobspec could be met if all were up and free, and how
+// many seconds the answer took.
+func (c *Client) MatchSatisfy(jobspec string) (satisfiable bool, overhead float64, err error) {
+	allocation, err := c.Match(MatchSatisfiability, jobspec)
+	if errors.Is(err, ErrUnsatisfiable) {
+		return false, allocation.Overhead, nil
+	}
+	return err == nil, allocation.Overhead, err
+}
+
+// match is called with mu held, a jobspec that was checked and an id not in use.
+func (c *Client) match(call string, op MatchOp, jobspec string, jobid uint64) (Allocation, error) {
+	var r *byte
+	out := Allocation{JobID: jobid}
+	err := c.run(call, func() int32 {
+		return c.library.match(c.context, int32(op), jobspec, jobid, &out.Reserved, &r, &out.At, &out.Overhead)
+	})
+	if err != nil {
+		// The planner says ENOENT for no point in time.
+		return Allocation{Overhead: out.Overhead}, because(err, ErrNotFound, ErrUnsatisfiable)
+	}
+	out.R = c.library.take(r)
+	switch {
+	case !op.allocates():
+		return out, nil
+	case out.R == "":
+		return Allocation{}, c.nothing(call, jobid)
+	}
+	c.jobs[jobid] = true
+	return out, nil
+}
+
+// nothing is the error of a match that succeeded and returned no resources. Before
+// flux-sched 0.52 that was "no room". Since then it is a job that the writer has no
+// words for, and is given back.
+func (c *Client) nothing(call string, jobid uint64) error {
+	if err := c.cancel(jobid, false); errors.Is(err, ErrNotFound) {
+		return refuse(call, ErrBusy, "")
+	} else if err != nil {
+		return err
+	}
+	return refuse(call, ErrInvalid, "match_format "+strconv.Quote(c.format)+" says nothing of this job: it writes cores and GPUs below nodes only")
+}
+
+// UpdateAllocate puts an allocation back, after a restart: R as a match returned it
+// (jgf, or RFC 20 with or without scheduling), on a graph that still has the same
+// vertices, free. An id in use is ErrExists, a vertex that is not there ErrNotFound,
+// one that is different or taken ErrInvalid. Before flux-sched 0.53 it is
+// ErrUnsupported.
+func (c *Client) UpdateAllocate(jobid uint64, r string) (Allocation, error) {
+	const call = "update_allocate"
+	if err := errors.Join(checkJobID(jobid), checkUpdate(r)); err != nil {
+		return Allocation{}, refuse(call, ErrInvalid, err.Error())
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	var text *byte
+	out := Allocation{JobID: jobid}
+	err := c.run(call, func() int32 {
+		return c.library.update(c.context, jobid, r, &out.At, &out.Overhead, &text)
+	})
+	if err != nil {
+		return Allocation{}, err
+	}
+	out.R = c.library.take(text)
+	c.jobs[jobid] = true
+	return out, nil
+}
+
+// Cancel ends a job or a reservation. A job that is not there is ErrNotFound unless
+// noentOK.
+func (c *Client) Cancel(jobid uint64, noentOK bool) error {
+	mu.Lock()
+	defer mu.Unlock()
+	return c.cancel(jobid, noentOK)
+}
+
+func (c *Client) cancel(jobid uint64, noentOK bool) error {
+	err := c.run("cancel", func() int32 { return c.library.cancel(c.context, jobid, noentOK) })
+	if err == nil {
+		delete(c.jobs, jobid)
+	}
+	return err
+}
+
+// PartialCancel gives back a part of a job and says whether that was all of it. The
+// part is RFC 20 R naming ranks (execution.R_lite), or with JGF of vertices in
+// "scheduling", all of which the job holds exclusively and which say so
+// ("exclusive": true, as in what Match returned). A reservation is
+// ErrNotFound. A part that the job does not hold is ErrInvalid, and what stood
+// before it in R may be given back.
+func (c *Client) PartialCancel(jobid uint64, r string, noentOK bool) (full bool, err error) {
+	const call = "partial_cancel"
+	if err := errors.Join(checkJobID(jobid), checkPart(r)); err != nil {
+		return false, refuse(call, ErrInvalid, err.Error())
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	err = c.run(call, func() int32 { return c.library.partial(c.context, jobid, r, noentOK, &full) })
+	if err != nil || !full {
+		return false, err
+	}
+	delete(c.jobs, jobid)
+	return true, nil
+}
+
+// Info returns what is known of a job, also of one that was cancelled.
+func (c *Client) Info(jobid uint64) (Job, error) {
+	mu.Lock()
+	defer mu.Unlock()
+	var out Job
+	var mode *byte
+	err := c.run("info", func() int32 {
+		return c.library.info(c.context, jobid, &mode, &out.Reserved, &out.At, &out.Overhead)
+	})
+	if err != nil {
+		return Job{}, err
+	}
+	out.Mode = c.library.take(mode)
+	return out, nil
+}

@@ -1,0 +1,254 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fluxion
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion/hostlist"
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion/idset"
+)
+
+// rv1 is what R of version 1 (Flux RFC 20) says of resources.
+type rv1 struct {
+	Version   int `json:"version"`
+	Execution struct {
+		Rlite      []rlite           `json:"R_lite"`
+		Nodelist   []string          `json:"nodelist"`
+		Properties map[string]string `json:"properties"`
+	} `json:"execution"`
+}
+
+// rlite is some ranks, and what each of them has.
+type rlite struct {
+	Rank     string        `json:"rank"`
+	Children rliteChildren `json:"children"`
+}
+
+// rliteChildren are resources by type, in the order of the file.
+type rliteChildren []struct{ kind, ids string }
+
+// UnmarshalJSON reads an object of strings; a map would lose its order.
+func (c *rliteChildren) UnmarshalJSON(data []byte) error {
+	var ids map[string]string
+	if err := json.Unmarshal(data, &ids); err != nil {
+		return err
+	}
+	*c = nil
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	for {
+		key, err := decoder.Token()
+		if err != nil {
+			break // the end: the object is well formed
+		}
+		kind, isText := key.(string)
+		if !isText {
+			continue // a brace
+		}
+		if _, err := decoder.Token(); err != nil {
+			return err
+		}
+		*c = append(*c, struct{ kind, ids string }{kind, ids[kind]})
+	}
+	if len(*c) > len(ids) {
+		return errors.New("children: a type is there twice")
+	}
+	return nil
+}
+
+// ReadRv1Exec reads R of version 1 as a resource graph: a cluster of nodes and
+// what each has. What is under "scheduling" is not looked at.
+func ReadRv1Exec(r io.Reader) (*Graph, error) {
+	graph, err := readRv1Exec(r, maxMade)
+	if err != nil {
+		return nil, fmt.Errorf("reading R: %w", err)
+	}
+	return graph, nil
+}
+
+var errTooMany = errors.New("it makes too many vertices")
+
+func readRv1Exec(r io.Reader, limit int) (*Graph, error) {
+	data, err := io.ReadAll(r)
+	if err != nil {
+		return nil, err
+	}
+	var file rv1
+	if err := json.Unmarshal(data, &file); err != nil {
+		return nil, err
+	}
+	if file.Version != 1 {
+		return nil, fmt.Errorf("version is %d, not 1", file.Version)
+	}
+	hosts, err := file.hosts(limit)
+	if err != nil {
+		return nil, err
+	}
+	properties, err := file.properties()
+	if err != nil {
+		return nil, err
+	}
+	m := rv1Maker{builder: newBuilder(), hosts: hosts, properties: properties, limit: limit}
+	cluster, err := m.add(-1, VertexSpec{Type: "cluster", Basename: "cluster", Name: "cluster0", Rank: -1})
+	if err != nil {
+		return nil, err
+	}
+	for _, entry := range file.Execution.Rlite {
+		if err := m.addRanks(cluster, entry); err != nil {
+			return nil, err
+		}
+	}
+	return m.builder.graph()
+}
+
+// hosts are the names of the nodes, by rank: the n-th name is that of the n-th of
+// all ranks.
+func (f *rv1) hosts(limit int) (map[int64]string, error) {
+	var ranks []int64
+	for _, entry := range f.Execution.Rlite {
+		more, err := decodeIDs(entry.Rank, limit-len(ranks))
+		if err != nil {
+			return nil, err
+		}
+		ranks = append(ranks, more...)
+	}
+	slices.Sort(ranks)
+	var names []string
+	for _, list := range f.Execution.Nodelist {
+		more, err := hostlist.Decode(list, limit-len(names))
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, more...)
+	}
+	hosts := make(map[int64]string, len(ranks))
+	for i, rank := range ranks {
+		if i >= len(names) {
+			return nil, fmt.Errorf("there is no host for rank %d", rank)
+		}
+		if _, twice := hosts[rank]; twice {
+			return nil, fmt.Errorf("rank %d is there twice", rank)
+		}
+		hosts[rank] = names[i]
+	}
+	return hosts, nil
+}
+
+// decodeIDs reads an idset of at most limit ids.
+func decodeIDs(text string, limit int) ([]int64, error) {
+	ids, err := idset.Decode(text)
+	if err == nil && len(ids) > limit {
+		err = errTooMany
+	}
+	return ids, err
+}
+
+// properties are the ranks that have a property, by its name.
+func (f *rv1) properties() (map[string]idset.Set, error) {
+	properties := make(map[string]idset.Set, len(f.Execution.Properties))
+	for name, text := range f.Execution.Properties {
+		ranks, err := idset.Parse(text)
+		if err != nil {
+			return nil, fmt.Errorf("property %q: %w", name, err)
+		}
+		properties[name] = ranks
+	}
+	return properties, nil
+}
+
+// rv1Maker makes a graph of R.
+type rv1Maker struct {
+	builder    *builder
+	hosts      map[int64]string
+	properties map[string]idset.Set
+	// limit is how much more may be made, count how many vertices there are.
+	limit, count int
+}
+
+// add adds a vertex of size one; it counts as one, and so do its properties.
+func (m *rv1Maker) add(parent int, v VertexSpec) (int, error) {
+	if m.limit -= 1 + len(v.Properties); m.limit < 0 {
+		return -1, errTooMany
+	}
+	v.UniqID, v.Size = int64(m.count), 1
+	m.count++
+	return m.builder.add(parent, v)
+}
+
+// addRanks adds the nodes of an entry of R_lite.
+func (m *rv1Maker) addRanks(cluster int, entry rlite) error {
+	ranks, err := decodeIDs(entry.Rank, m.limit)
+	if err != nil {
+		return err
+	}
+	for _, rank := range ranks {
+		host := m.hosts[rank]
+		basename, id, err := splitHost(host)
+		if err != nil {
+			return err
+		}
+		node, err := m.add(cluster, VertexSpec{Type: "node", Basename: basename, Name: host, ID: id, Rank: rank, Properties: m.propertiesOf(rank)})
+		if err != nil {
+			return err
+		}
+		if err := m.addChildren(node, rank, entry.Children); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *rv1Maker) addChildren(node int, rank int64, children rliteChildren) error {
+	for _, child := range children {
+		ids, err := decodeIDs(child.ids, m.limit)
+		if err != nil {
+			return err
+		}
+		for _, id := range ids {
+			name := child.kind + strconv.FormatInt(id, 10)
+			if _, err := m.add(node, VertexSpec{Type: child.kind, Basename: child.kind, Name: name, ID: id, Rank: rank}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (m *rv1Maker) propertiesOf(rank int64) map[string]string {
+	var properties map[string]string
+	for name, ranks := range m.properties {
+		if ranks.Has(rank) {
+			if properties == nil {
+				properties = map[string]string{}
+			}
+			properties[name] = ""
+		}
+	}
+	return properties
+}
+
+// splitHost divides the name of a host into what is before the number at its end
+// and the number, -1 if there is none. Of a name that is a number, both are all
+// of it.
+func splitHost(host string) (basename string, id int64, err error) {
+	basename = strings.TrimRight(host, "0123456789")
+	digits := host[len(basename):]
+	if digits == "" {
+		return basename, -1, nil
+	}
+	if basename == "" {
+		basename = host
+	}
+	if id, err = strconv.ParseInt(digits, 10, 64); err != nil {
+		return "", 0, fmt.Errorf("host %q: the number at its end is too large", host)
+	}
+	return basename, id, nil
+}
