@@ -149,7 +149,7 @@ func (m *Matcher) same(described *jgfSpec) (int32, error) {
 		return none, fmt.Errorf("%w: there is no vertex %s of rank %d", ErrInvalid, spec.Path, spec.Rank)
 	}
 	x := &m.tree.vertices[v]
-	if m.tree.kinds[x.kind] != spec.Type || x.basename != spec.Basename || x.size != spec.Size || x.id != spec.ID || x.name != spec.Name {
+	if m.tree.kinds[x.kind] != spec.Type || x.basename != spec.Basename || x.size != spec.Size && !x.divisible || x.id != spec.ID || x.name != spec.Name {
 		return none, fmt.Errorf("%w: the vertex %s is not the same: type %s, basename %s, size %d, id %d, name %s",
 			ErrInvalid, spec.Path, m.tree.kinds[x.kind], x.basename, x.size, x.id, x.name)
 	}
@@ -181,7 +181,11 @@ func (m *Matcher) giveBack(j *job, vertices []int32) int {
 		x := &m.tree.vertices[v]
 		i := m.pruneIndex(x.kind)
 		units := int64(0)
-		if h.pool && i >= 0 {
+		switch {
+		case i < 0 || !h.pool:
+		case x.divisible:
+			units = h.units
+		default:
 			units = x.size
 		}
 		m.release(j, h)
@@ -274,7 +278,11 @@ func (m *Matcher) markJGF(text string, shorthand bool, from, until int64) (needs
 			return 0, false, err
 		}
 		index[described.id] = v
-		if s.avail(&m.tree.vertices[v]) < m.tree.vertices[v].size {
+		needed := m.tree.vertices[v].size
+		if m.tree.vertices[v].divisible {
+			needed = described.spec.Size
+		}
+		if s.avail(&m.tree.vertices[v]) < needed {
 			return 0, false, fmt.Errorf("%w: %s is taken", ErrInvalid, described.spec.Path)
 		}
 		if v == m.tree.root {

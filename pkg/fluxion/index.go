@@ -264,7 +264,7 @@ func (s *shapes) number(n int64) {
 
 func (s *shapes) describe(v int32) (alike bool) {
 	x := &s.tree.vertices[v]
-	s.number(int64(x.kind)<<1 | int64(boolBit(x.down)))
+	s.number(int64(x.kind)<<2 | boolBit(x.down)<<1 | boolBit(x.divisible))
 	s.number(x.size)
 	alike = true
 	for c := x.first; c != none; c = s.tree.vertices[c].next {
@@ -283,7 +283,7 @@ func (s *shapes) describe(v int32) (alike bool) {
 	return alike
 }
 
-func boolBit(b bool) int {
+func boolBit(b bool) int64 {
 	if b {
 		return 1
 	}
@@ -301,7 +301,7 @@ func (s *search) quick(requests []*request) (needs int64, could bool, err error)
 	}
 	asked := requests[0]
 	p.collect(int64(asked.most))
-	n := int64(asked.count.Largest(uint32(min(p.units, int64(asked.most)))))
+	n := int64(asked.count.Largest(saturate(min(p.units, int64(asked.most)))))
 	if n == 0 {
 		return 0, true, ErrUnsatisfiable
 	}
@@ -323,7 +323,7 @@ func (s *search) picker(requests []*request) *picker {
 	}
 	p.alone = p.inSlot || p.wanted[0].exclusive == jobspec.Yes
 	p.index = s.indexOf(p.wanted[0].kind)
-	if p.index == nil || len(p.order) == 0 || s.policy.order == intervalFirst && !p.unique {
+	if p.index == nil || len(p.order) == 0 || s.tree.vertices[p.order[0]].divisible || s.policy.order == intervalFirst && !p.unique {
 		return nil
 	}
 	return p

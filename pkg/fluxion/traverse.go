@@ -5,6 +5,7 @@ package fluxion
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/jobspec"
@@ -43,6 +44,7 @@ type evals struct {
 	total     int64
 	groups    []group
 	bestN     int // the first so many groups are chosen; 0: none
+	wanted    int64
 	next      int
 }
 
@@ -94,11 +96,14 @@ func (s *score) of(k kind) *evals {
 func (s *score) qualified(k kind) uint32 {
 	for i := range s.evals {
 		if s.evals[i].kind == k {
-			return uint32(s.evals[i].qualified)
+			return saturate(s.evals[i].qualified)
 		}
 	}
 	return 0
 }
+
+// saturate is an amount as counts have it.
+func saturate(n int64) uint32 { return uint32(min(n, math.MaxUint32)) }
 
 func (s *score) add(k kind, g group) {
 	e := s.of(k)
@@ -127,7 +132,7 @@ func (s *score) choose(k kind, n int64, better func(a, b group) int) {
 		return
 	}
 	slices.SortStableFunc(e.groups, better)
-	e.bestN = 0
+	e.bestN, e.wanted = 0, n
 	for left := n; left > 0; e.bestN++ {
 		left -= e.groups[e.bestN].count
 	}
@@ -200,7 +205,7 @@ func (s *search) finishGraph(root int32, requests []*request, found *score) (nee
 	needs = 1
 	for _, r := range requests {
 		if r.kind == s.tree.vertices[root].kind {
-			if needs = int64(r.count.Largest(uint32(found.avail))); needs == 0 {
+			if needs = int64(r.count.Largest(saturate(found.avail))); needs == 0 {
 				return 0, false
 			}
 		}
@@ -238,7 +243,10 @@ func (s *search) intervals(groups []group) func(a, b group) int {
 // parent's score.
 func (s *search) visit(u int32, wanted []*request, pristine bool, exclusive *bool, parent *score) bool {
 	v := &s.tree.vertices[u]
-	x := *exclusive || asksExclusive(wanted, v.kind)
+	x := (*exclusive || asksExclusive(wanted, v.kind)) && !v.divisible
+	if v.divisible {
+		v.mark = 0 // what is chosen of it adds up
+	}
 	next, slots, matches := s.level(u, wanted)
 	s.preorder++
 	if matches == illegalMatch || matches == noMatch && !pristine {
@@ -374,6 +382,9 @@ func (s *search) allows(u int32, v *vertex) bool {
 // pruneShared keeps a request that wants a vertex for itself off one that others
 // use, or use something of.
 func (s *search) pruneShared(v *vertex, r *request, exclusive bool) error {
+	if v.divisible {
+		return nil
+	}
 	if exclusive && r.exclusive == jobspec.No {
 		return ErrInvalid // not exclusive below a slot
 	}
@@ -503,19 +514,35 @@ func (s *search) slots(u int32, shape []*request, most uint32, pristine bool, fo
 		slot := group{score: matched, count: 1, first: int32(len(s.scratch.edges))}
 		for _, r := range shape {
 			e := below.of(r.kind)
-			count := int64(r.count.Largest(uint32(e.qualified)))
-			for taken := int64(0); taken < count; e.next++ {
-				g := &e.groups[e.next]
-				chosen := s.scratch.edges[g.first]
-				slot.score += g.score
-				taken += chosen.count
-				chosen.exclusive = true
-				s.scratch.edges = append(s.scratch.edges, chosen)
-			}
+			slot.score += s.fillSlot(e, int64(r.count.Largest(saturate(e.qualified))))
 		}
 		slot.last = int32(len(s.scratch.edges))
 		found.add(slotKind, slot)
 	}
+}
+
+// fillSlot takes a slot's share of one type from the candidates, and returns their
+// scores: whole vertices, or a part of a divisible one.
+func (s *search) fillSlot(e *evals, share int64) (score int64) {
+	for taken := int64(0); taken < share; {
+		g := &e.groups[e.next]
+		chosen := s.scratch.edges[g.first]
+		if s.tree.vertices[chosen.vertex].divisible {
+			if g.count < share {
+				e.next++
+				continue
+			}
+			chosen.count = share
+			g.count -= share
+		} else {
+			chosen.exclusive = true
+			e.next++
+		}
+		score += g.score
+		taken += chosen.count
+		s.scratch.edges = append(s.scratch.edges, chosen)
+	}
+	return score
 }
 
 // slotOrder is the order in which slots are filled.
@@ -531,9 +558,14 @@ func (s *search) countSlots(shape []*request, below *score) int64 {
 	least := int64(-1)
 	for _, r := range shape {
 		e := below.of(r.kind)
-		t := tally{share: int64(r.count.Largest(uint32(e.qualified)))}
+		t := tally{share: int64(r.count.Largest(saturate(e.qualified)))}
 		for i := range e.groups {
-			t.add(s.scratch.edges[e.groups[i].first].count)
+			chosen := &s.scratch.edges[e.groups[i].first]
+			if s.tree.vertices[chosen.vertex].divisible && t.share > 0 {
+				t.made += chosen.count / t.share
+			} else {
+				t.add(chosen.count)
+			}
 		}
 		if least < 0 || t.made < least {
 			least = t.made
@@ -579,11 +611,16 @@ func (s *search) label(u int32, k kind, wanted []*request) {
 func (s *search) enforce(found *score, toRoot bool) {
 	for i := range found.evals {
 		e := &found.evals[i]
+		left := e.wanted
 		for _, g := range e.groups[:e.bestN] {
 			if g.root {
 				continue
 			}
 			for _, chosen := range s.scratch.edges[g.first:g.last] {
+				if e.kind != slotKind && s.tree.vertices[chosen.vertex].divisible {
+					chosen.count = min(chosen.count, left)
+				}
+				left -= chosen.count
 				s.mark(chosen.vertex, chosen.count, chosen.exclusive)
 				if toRoot {
 					s.markAbove(chosen.vertex, found)
@@ -595,6 +632,9 @@ func (s *search) enforce(found *score, toRoot bool) {
 
 func (s *search) mark(u int32, needs int64, exclusive bool) {
 	v := &s.tree.vertices[u]
+	if v.divisible && v.mark == s.sequence {
+		needs += v.needs
+	}
 	v.mark, v.needs, v.exclusive = s.sequence, needs, exclusive
 }
 

@@ -44,7 +44,10 @@ type VertexSpec struct {
 	ID, UniqID, Rank, Size int64
 	Unit                   string
 	Down, Exclusive        bool
-	Properties             map[string]string
+	// Divisible: units of the pool are given one by one, to several jobs; else one unit
+	// takes all of it.
+	Divisible  bool
+	Properties map[string]string
 	// Path is kept where it is not the parent's path and Name.
 	Path string
 }
@@ -53,7 +56,7 @@ type VertexSpec struct {
 type vertex struct {
 	parent, first, last, next int32
 	kind                      kind
-	down                      bool
+	down, divisible           bool
 	// gone: cut off; the vertex stays, so that indexes do.
 	gone bool
 	rank int32
@@ -156,7 +159,7 @@ func (t *tree) add(parent int32, spec VertexSpec) (int32, error) {
 	v := int32(len(t.vertices))
 	t.vertices = append(t.vertices, vertex{
 		parent: none, first: none, last: none, next: none, plan: none, totals: none,
-		kind: t.intern(spec.Type), down: spec.Down, rank: int32(spec.Rank), size: spec.Size, id: spec.ID, uniq: spec.UniqID,
+		kind: t.intern(spec.Type), down: spec.Down, divisible: spec.Divisible, rank: int32(spec.Rank), size: spec.Size, id: spec.ID, uniq: spec.UniqID,
 		weight: math.MaxUint64, name: spec.Name, basename: spec.Basename,
 	})
 	if spec.Unit != "" {

@@ -52,6 +52,8 @@ type candidate struct {
 	units int64
 	marks map[int32]mark
 	kind  string
+	// of is the pool that the candidate is, where that is divisible; else none.
+	of int32
 }
 
 func (w *twin) free(v int32, from, until int64) int64 {
@@ -97,7 +99,7 @@ func (s *twinSearch) visit(v int32, wanted []jobspec.Resource, pristine, exclusi
 	if same > 1 {
 		return nil, 0, 0, false, false
 	}
-	x = exclusive || resource != nil && resource.Exclusive == jobspec.Yes
+	x = (exclusive || resource != nil && resource.Exclusive == jobspec.Yes) && !t.divisible
 	if slot != nil && !s.hasAll(v, slot.With) {
 		slot = nil
 	}
@@ -112,7 +114,7 @@ func (s *twinSearch) visit(v int32, wanted []jobspec.Resource, pristine, exclusi
 	if t.kind == nodeKind && !s.constraint.Match(target{s.tree, v}) {
 		blocked = true
 	}
-	if resource != nil {
+	if resource != nil && !t.divisible {
 		if x && resource.Exclusive == jobspec.No {
 			blocked = true
 		}
@@ -168,7 +170,11 @@ func (s *twinSearch) children(v int32, wanted []jobspec.Resource, pristine, excl
 			continue
 		}
 		found = append(found, passed...)
-		found = append(found, candidate{score, units, map[int32]mark{c: {units, x}}, s.tree.kinds[s.tree.vertices[c].kind]})
+		of := none
+		if s.tree.vertices[c].divisible {
+			of = c
+		}
+		found = append(found, candidate{score, units, map[int32]mark{c: {units, x}}, s.tree.kinds[s.tree.vertices[c].kind], of})
 	}
 	return found
 }
@@ -207,14 +213,25 @@ func (s *twinSearch) slots(v int32, slot *jobspec.Resource, factor int64) []cand
 		}
 	}
 	for {
-		made := candidate{matched, 1, map[int32]mark{}, "slot"}
+		made := candidate{matched, 1, map[int32]mark{}, "slot", none}
 		for i := range slot.With {
 			r := &slot.With[i]
 			for sum := int64(0); sum < int64(counts[r.Type]); {
 				if len(left[r.Type]) == 0 {
 					return out
 				}
-				c := left[r.Type][0]
+				c := &left[r.Type][0]
+				if c.of != none {
+					if share := int64(counts[r.Type]); c.units >= share {
+						c.units -= share
+						sum = share
+						made.score += c.score
+						made.marks[c.of] = mark{share, false}
+					} else {
+						left[r.Type] = left[r.Type][1:]
+					}
+					continue
+				}
 				left[r.Type] = left[r.Type][1:]
 				for u, m := range c.marks {
 					made.marks[u] = mark{m.needs, true}
@@ -245,8 +262,13 @@ func (s *twinSearch) choose(found []candidate, r *jobspec.Resource, top bool) bo
 		if n <= 0 {
 			break
 		}
-		n -= c.units
 		for v, m := range c.marks {
+			if c.of != none {
+				m.needs = min(m.needs, n)
+			}
+			if s.tree.vertices[v].divisible {
+				m.needs += s.marks[v].needs
+			}
 			s.marks[v] = m
 			for p := s.tree.vertices[v].parent; top && p != none; p = s.tree.vertices[p].parent {
 				if _, marked := s.marks[p]; !marked {
@@ -254,6 +276,7 @@ func (s *twinSearch) choose(found []candidate, r *jobspec.Resource, top bool) bo
 				}
 			}
 		}
+		n -= c.units
 	}
 	return true
 }
@@ -287,7 +310,7 @@ func (w *twin) match(op Op, spec *jobspec.Jobspec, now int64) (got map[int32]mar
 		if !ok {
 			return nil
 		}
-		found = append(found, candidate{score, units, nil, w.tree.kinds[w.tree.vertices[w.tree.root].kind]})
+		found = append(found, candidate{score, units, nil, w.tree.kinds[w.tree.vertices[w.tree.root].kind], none})
 		for i := range spec.Resources {
 			if !s.choose(found, &spec.Resources[i], true) {
 				return nil
@@ -348,7 +371,7 @@ func (w *twin) emitted(s *twinSearch, spec *jobspec.Jobspec) map[int32]mark {
 		if shadow {
 			m.exclusive = true
 		}
-		any := m.exclusive
+		any := m.exclusive || t.divisible
 		for c := t.first; c != none; c = w.tree.vertices[c].next {
 			below, marked := s.marks[c]
 			if shadow {
@@ -370,10 +393,11 @@ func (w *twin) emitted(s *twinSearch, spec *jobspec.Jobspec) map[int32]mark {
 func (w *twin) take(id uint64, got map[int32]mark, from, duration int64, reserved bool) {
 	for v, m := range got {
 		units := m.needs
-		if !m.exclusive {
+		pool := m.exclusive || w.tree.vertices[v].divisible
+		if !pool {
 			units = 0
 		}
-		w.spans[v] = append(w.spans[v], booking{id, from, from + duration, units, m.exclusive, reserved})
+		w.spans[v] = append(w.spans[v], booking{id, from, from + duration, units, pool, reserved})
 	}
 }
 
@@ -549,6 +573,7 @@ func randomGraph(t *testing.T, rng *rand.Rand) *Graph {
 	b := newBuilder()
 	uniq := int64(0)
 	counters := map[string]int64{}
+	divisible := rng.IntN(2) == 0
 	local, sockets, uneven := rng.IntN(3) == 0, rng.IntN(2) == 0, rng.IntN(3) == 0
 	add := func(parent int, typeName string, nth, rank, size int64) int {
 		id := counters[typeName]
@@ -558,7 +583,7 @@ func randomGraph(t *testing.T, rng *rand.Rand) *Graph {
 		}
 		spec := VertexSpec{
 			Type: typeName, Basename: typeName, Name: fmt.Sprint(typeName, id), ID: id, UniqID: uniq, Rank: rank, Size: size,
-			Down: rng.IntN(25) == 0,
+			Down: rng.IntN(25) == 0, Divisible: typeName == "cpu",
 		}
 		if typeName == "node" {
 			spec.Properties = map[string]string{"perf_class": fmt.Sprint(rng.IntN(4))}
@@ -586,6 +611,11 @@ func randomGraph(t *testing.T, rng *rand.Rand) *Graph {
 		}
 		for i := range rng.Int64N(2) {
 			add(parent, "gpu", i, rank, 1)
+		}
+		if divisible {
+			for i := range 1 + rng.Int64N(2) {
+				add(parent, "cpu", i, rank, 1+rng.Int64N(9))
+			}
 		}
 	}
 	root := add(-1, "cluster", 0, -1, 1)
@@ -646,6 +676,9 @@ func randomJobspec(rng *rand.Rand) string {
 		if rng.IntN(4) == 0 {
 			text += `, {"type": "gpu", "count": 1}`
 		}
+		if rng.IntN(3) == 0 {
+			text += fmt.Sprintf(`, {"type": "cpu", "count": %s}`, count(6))
+		}
 		return text
 	}
 	oneNode := fmt.Sprintf(`{"type": "node", "count": 1%s}`, []string{"", `, "with": [{"type": "core", "count": 2}]`, `, "with": [{"type": "socket", "count": 1}]`}[rng.IntN(3)])
@@ -661,7 +694,10 @@ func randomJobspec(rng *rand.Rand) string {
 		func() string { return of("socket", slot(leaf())) },
 		func() string { return slot(of("rack", "")) },
 		func() string { return of("cluster", slot(oneNode)) },
-	}[rng.IntN(11)]()
+		func() string { return slot(of("cpu", "")) },
+		func() string { return of("node", of("cpu", "")) },
+		func() string { return of("cpu", "") },
+	}[rng.IntN(14)]()
 	constraint := []string{"", "", `, "constraints": {"properties": ["fast"]}`, `, "constraints": {"not": [{"ranks": ["1-2"]}]}`}[rng.IntN(4)]
 	return fmt.Sprintf(`{"version": 1, "resources": [%s], "tasks": [{"command": ["app"], "slot": "default", "count": {"per_slot": 1}}],
 		"attributes": {"system": {"duration": %d%s}}}`, resources, 100*(1+rng.IntN(3)), constraint)

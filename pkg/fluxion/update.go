@@ -110,7 +110,7 @@ func (u *update) visit(v int32, needs int64, exclusive, shadow, inside bool) int
 			n += below
 		}
 	}
-	if exclusive {
+	if exclusive || u.tree.vertices[v].divisible {
 		n++
 	}
 	if n > 0 {
@@ -130,9 +130,9 @@ func (u *update) grant(v int32, needs int64, exclusive bool, parent int) {
 	x := &u.tree.vertices[v]
 	counts := u.counts[len(u.counts)-len(u.pruned):]
 	h := hold{vertex: v, jobs: 1, counts: none}
-	if exclusive {
+	if exclusive || x.divisible {
 		h.pool, h.units = true, needs
-		if u.whole {
+		if u.whole && !x.divisible {
 			h.units = x.size
 		}
 	}
@@ -152,9 +152,12 @@ func (u *update) grant(v int32, needs int64, exclusive bool, parent int) {
 		up[i] += n
 	}
 	if i := u.pruneIndex(x.kind); i >= 0 {
-		if exclusive {
+		switch {
+		case x.divisible:
+			up[i] += needs
+		case exclusive:
 			up[i] += x.size
-		} else {
+		default:
 			up[i] += x.size - needs
 		}
 	}
