@@ -263,7 +263,7 @@ func allocate(gangs []elastic.Gang, byID map[string]*entry, seen *clusterState, 
 	if err != nil {
 		return nil, err
 	}
-	return elastic.Allocate(gangs, &matcher{graph, seen.nodes, byID}, now), nil
+	return elastic.Allocate(gangs, &matcher{graph: graph, nodes: seen.nodes, byID: byID}, now), nil
 }
 
 // promises are what admissions hold: those that are written down, and those that
@@ -336,30 +336,37 @@ type matcher struct {
 	graph *fluxion.Graph
 	nodes []*corev1.Node
 	byID  map[string]*entry
+	// asked is the gang that was asked about last, as the graph knows it.
+	asked fluxion.Gang
 }
 
 func (m *matcher) request(gang string, sizes []int) fluxion.Gang {
-	e := m.byID[gang]
-	return state.Request(e.miniCluster, e.pod, m.nodes, sizes)
+	if m.asked.Job != gang {
+		e := m.byID[gang]
+		m.asked = state.Request(m.graph, e.miniCluster, e.pod, m.nodes, sizes)
+	}
+	m.asked.Sizes = sizes
+	return m.asked
 }
 
 // Place finds nodes for a gang and takes them.
 func (m *matcher) Place(gang string, sizes []int) ([]string, string) {
 	request := m.request(gang, sizes)
-	nodes, refusal := m.graph.MatchGang(request)
+	placement, refusal := m.graph.MatchGang(request)
 	if refusal != nil {
-		return nil, refusal.String()
+		return nil, m.graph.Explain(request).String()
 	}
-	for _, node := range nodes {
-		m.graph.Occupy(node, request.Requests)
+	if err := m.graph.Take(request, placement); err != nil {
+		return nil, err.Error() // it holds some already
 	}
-	return nodes, ""
+	return placement.Nodes, ""
 }
 
 // Never says why a gang would not even fit the empty cluster.
 func (m *matcher) Never(gang string, sizes []int) string {
-	if refusal := m.graph.CouldHold(m.request(gang, sizes)); refusal != nil {
-		return refusal.String()
+	request := m.request(gang, sizes)
+	if m.graph.CouldHold(request) == nil {
+		return ""
 	}
-	return ""
+	return m.graph.Explain(request).String()
 }

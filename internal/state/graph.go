@@ -5,7 +5,11 @@ package state
 
 import (
 	"fmt"
+	"iter"
+	"maps"
+	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,40 +30,100 @@ type Promise struct {
 	UID      types.UID
 	Nodes    []string
 	Requests fluxion.Resources
+	// End is when it will be over, at the latest; zero if that is not known.
+	End time.Time
 }
 
+// TopologyLevels are the levels of the cluster's topology, outermost first, and the
+// labels of nodes that tell them. A node without the label is in no domain of the
+// level.
+var TopologyLevels = []TopologyLevel{
+	{"zone", corev1.LabelTopologyZone},
+	{"block", "cloud.provider.com/topology-block"},
+	{"rack", "cloud.provider.com/topology-rack"},
+}
+
+// TopologyLevel is one level of the topology, as gangs name it, and its label. The
+// labels of blocks and racks are those in the documentation of Kueue and KAI.
+type TopologyLevel struct{ Name, Label string }
+
 // Graph makes the resource graph of the cluster: what the nodes have, without what
-// is held by pods that have not ended and by promises of which no pod is there yet.
-// A pod that ended holds nothing; one that is being deleted holds until it is gone.
+// is held by pods that have not ended and by promises. A promise is a job of the
+// graph, by its UID, and a pod that came of it is a part of it. A pod that ended
+// holds nothing; one that is being deleted holds until it is gone.
 func Graph(nodes []*corev1.Node, pods []*corev1.Pod, promises []Promise) (*fluxion.Graph, error) {
-	graph, err := fluxion.NewGraph(fluxionNodes(nodes, daemons(pods)))
+	levels := make([]string, len(TopologyLevels))
+	for i, level := range TopologyLevels {
+		levels[i] = level.Name
+	}
+	graph, err := fluxion.NewGraph(fluxionNodes(nodes, daemons(pods)), levels...)
 	if err != nil {
 		return nil, err
 	}
-	type place struct {
-		uid  types.UID
-		rank int
-		node string
-	}
-	holding := map[place]bool{}
+	kept := byUID(promises)
 	for _, pod := range pods {
 		node := jobset.PinnedNode(pod)
 		if node == "" || Ended(pod) || isDaemon(pod) {
 			continue
 		}
-		graph.Occupy(node, Requests(pod))
-		if rank, ok := jobset.Rank(pod); ok {
-			holding[place{types.UID(pod.Labels[v1alpha2.UIDLabel]), rank, node}] = true
+		if requests := Requests(pod); !kept.by(pod, node, requests) {
+			graph.Occupy(node, requests)
 		}
 	}
-	for _, promise := range promises {
-		for rank, node := range promise.Nodes {
-			if !holding[place{promise.UID, rank, node}] {
-				graph.Occupy(node, promise.Requests)
-			}
+	for i := range promises {
+		promise := kept[promises[i].UID]
+		gang := fluxion.Gang{
+			Job: string(promise.UID), Pods: fluxion.Shape{Requests: promise.Requests}, Sizes: []int{len(promise.Nodes)}, End: promise.End,
+		}
+		if err := graph.Adopt(gang, fluxion.Placement{Nodes: promise.unkept()}); err != nil {
+			return nil, err
 		}
 	}
 	return graph, nil
+}
+
+// promised are promises by UID.
+type promised map[types.UID]*keptPromise
+
+// keptPromise is a promise and the ranks that have a pod on their node; for true it takes
+// what was promised.
+type keptPromise struct {
+	*Promise
+	ranks map[int]bool
+}
+
+func byUID(promises []Promise) promised {
+	kept := promised{}
+	for i := range promises {
+		kept[promises[i].UID] = &keptPromise{&promises[i], map[int]bool{}}
+	}
+	return kept
+}
+
+// by reports whether a pod holds nothing but what was promised to it. Of two pods of a
+// rank only one does.
+func (p promised) by(pod *corev1.Pod, node string, requests fluxion.Resources) bool {
+	promise := p[types.UID(pod.Labels[v1alpha2.UIDLabel])]
+	rank, ok := jobset.Rank(pod)
+	if !ok || promise == nil || rank >= len(promise.Nodes) || promise.Nodes[rank] != node {
+		return false
+	}
+	if _, twice := promise.ranks[rank]; twice {
+		return false
+	}
+	promise.ranks[rank] = maps.Equal(requests, promise.Requests)
+	return promise.ranks[rank]
+}
+
+// unkept are the nodes of the promise, without those whose pod takes something else.
+func (p *keptPromise) unkept() []string {
+	nodes := slices.Clone(p.Nodes)
+	for rank, asPromised := range p.ranks {
+		if !asPromised {
+			nodes[rank] = ""
+		}
+	}
+	return nodes
 }
 
 // isDaemon reports whether a pod belongs to its node (of a DaemonSet, or static). It is
@@ -88,7 +152,11 @@ func fluxionNodes(nodes []*corev1.Node, daemons map[string][]*corev1.Pod) []flux
 				capacity[name] -= amount
 			}
 		}
-		out = append(out, fluxion.Node{Name: node.Name, Capacity: capacity, Down: down(node)})
+		topology := make([]string, len(TopologyLevels))
+		for i, level := range TopologyLevels {
+			topology[i] = node.Labels[level.Label]
+		}
+		out = append(out, fluxion.Node{Name: node.Name, Capacity: capacity, Down: down(node), Topology: topology})
 	}
 	return out
 }
@@ -126,26 +194,33 @@ func Ready(node *corev1.Node) bool {
 
 // Excluded are the nodes that a pod cannot use whoever holds them, each with the
 // reason: taints that it does not tolerate, labels that it does not select.
-func Excluded(pod *corev1.Pod, nodes []*corev1.Node) map[string]string {
+func Excluded(pod *corev1.Pod, nodes []*corev1.Node) iter.Seq2[string, string] {
 	required := nodeaffinity.GetRequiredNodeAffinity(pod)
 	picky := len(pod.Spec.NodeSelector) > 0 || pod.Spec.Affinity != nil
-	excluded := map[string]string{}
-	for _, node := range nodes {
-		if len(node.Spec.Taints) > 0 {
-			taint, untolerated := schedulinghelper.FindMatchingUntoleratedTaint(klog.Background(), node.Spec.Taints, pod.Spec.Tolerations, lasting, false)
-			if untolerated {
-				excluded[node.Name] = fmt.Sprintf("tainted %s", taint.Key)
-				continue
+	return func(yield func(node, reason string) bool) {
+		for _, node := range nodes {
+			if reason := excludes(node, pod, required, picky); reason != "" && !yield(node.Name, reason) {
+				return
 			}
 		}
-		if !picky {
-			continue
-		}
-		if match, err := required.Match(node); err != nil || !match {
-			excluded[node.Name] = "not selected by the pod's node labels"
+	}
+}
+
+// excludes is why a node keeps a pod off for good; "" if it does not.
+func excludes(node *corev1.Node, pod *corev1.Pod, required nodeaffinity.RequiredNodeAffinity, picky bool) string {
+	if len(node.Spec.Taints) > 0 {
+		taint, untolerated := schedulinghelper.FindMatchingUntoleratedTaint(klog.Background(), node.Spec.Taints, pod.Spec.Tolerations, lasting, false)
+		if untolerated {
+			return fmt.Sprintf("tainted %s", taint.Key)
 		}
 	}
-	return excluded
+	if !picky {
+		return ""
+	}
+	if match, err := required.Match(node); err != nil || !match {
+		return "not selected by the pod's node labels"
+	}
+	return ""
 }
 
 // lasting taints keep pods off for good; the others are states that pass.

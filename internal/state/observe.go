@@ -307,13 +307,18 @@ func Gang(mc *v1alpha2.MiniCluster, pod *corev1.Pod) elastic.Gang {
 	}
 }
 
-// Request is what one of the MiniCluster's gangs asks of the graph.
-func Request(mc *v1alpha2.MiniCluster, pod *corev1.Pod, nodes []*corev1.Node, sizes []int) fluxion.Gang {
-	gang := fluxion.Gang{Requests: Requests(pod), Sizes: sizes, Excluded: Excluded(pod, nodes), Policy: fluxion.Spread}
-	if mc.Spec.Network.DisableAffinity {
-		gang.Policy = fluxion.Pack
+// Request is what the MiniCluster asks of a graph that was made of the nodes; pod is
+// one of its pods as the cluster makes it.
+func Request(graph *fluxion.Graph, mc *v1alpha2.MiniCluster, pod *corev1.Pod, nodes []*corev1.Node, sizes []int) fluxion.Gang {
+	return fluxion.Gang{
+		Job: string(mc.UID),
+		Pods: fluxion.Shape{
+			Requests:   Requests(pod),
+			Infeasible: graph.Exclusions(Excluded(pod, nodes)),
+		},
+		Sizes:    sizes,
+		Distinct: !mc.Spec.Network.DisableAffinity,
 	}
-	return gang
 }
 
 // PromiseOf is what the MiniCluster's admission holds; nil where it needs it no
@@ -328,7 +333,19 @@ func PromiseOf(mc *v1alpha2.MiniCluster) (*Promise, error) {
 	}
 	requests := resources(mc.Status.Admission.Requests)
 	requests[fluxion.Pods] = 1
-	return &Promise{UID: mc.UID, Nodes: nodes, Requests: requests}, nil
+	return &Promise{UID: mc.UID, Nodes: nodes, Requests: requests, End: end(mc)}, nil
+}
+
+// endless is a deadline that says nothing: the default, about a year.
+const endless = 31500000
+
+// end is when a MiniCluster will be over, at the latest; zero if that is not known.
+func end(mc *v1alpha2.MiniCluster) time.Time {
+	deadline := ptr.Deref(mc.Spec.DeadlineSeconds, endless)
+	if mc.Status.StartTime == nil || deadline <= 0 || deadline >= endless {
+		return time.Time{}
+	}
+	return mc.Status.StartTime.Add(time.Duration(deadline) * time.Second)
 }
 
 // jitter is a number from 0 to 1 that differs from one MiniCluster and attempt to

@@ -22,22 +22,25 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
 )
 
-// free are the nodes that have 8 CPUs left.
-func free(t *testing.T, graph *fluxion.Graph, nodes []*corev1.Node, excluded map[string]string) []string {
+// free are the nodes that have 8 CPUs left and are up.
+func free(t *testing.T, graph *fluxion.Graph, nodes []*corev1.Node) []string {
 	t.Helper()
 	var out []string
 	for _, node := range nodes {
-		others := map[string]string{}
-		for _, other := range nodes {
-			if other.Name != node.Name {
-				others[other.Name] = "another"
-			}
+		gang := fluxion.Gang{
+			Pods: fluxion.Shape{
+				Requests: fluxion.Resources{fluxion.CPU: 8000, fluxion.Pods: 1},
+				Infeasible: graph.Exclusions(func(yield func(node, reason string) bool) {
+					for _, other := range nodes {
+						if other.Name != node.Name && !yield(other.Name, "another") {
+							return
+						}
+					}
+				}),
+			},
+			Sizes: []int{1},
 		}
-		for name, reason := range excluded {
-			others[name] = reason
-		}
-		request := fluxion.Gang{Requests: fluxion.Resources{fluxion.CPU: 8000, fluxion.Pods: 1}, Sizes: []int{1}, Excluded: others}
-		if got, _ := graph.MatchGang(request); got != nil {
+		if _, refusal := graph.MatchGang(gang); refusal == nil {
 			out = append(out, node.Name)
 		}
 	}
@@ -94,6 +97,21 @@ func TestGraph(t *testing.T) {
 			nodes: []*corev1.Node{fixture.Node("a").Has("cpu", "16").Obj()},
 			pods:  []*corev1.Pod{fixture.BrokerPod("lmp", 0).Label(v1alpha2.UIDLabel, "uid-before").On("a").Up().Obj()}, promises: []Promise{promise("lmp", "a")},
 		},
+		"of two pods of a rank one stands for the promise": {
+			nodes: []*corev1.Node{fixture.Node("a").Has("cpu", "16").Obj(), fixture.Node("b").Has("cpu", "24").Obj()},
+			pods: []*corev1.Pod{
+				fixture.BrokerPod("lmp", 0).On("a").Up().Leaving().Obj(), fixture.BrokerPod("lmp", 0).Named("next").Pinned("a").Obj(),
+				fixture.BrokerPod("lmp", 1).On("b").Up().Leaving().Obj(), fixture.BrokerPod("lmp", 1).Named("next").Pinned("b").Obj(),
+			},
+			promises: []Promise{promise("lmp", "a", "b")}, want: []string{"b"},
+		},
+		"a pod that takes something else than was promised holds that": {
+			nodes: []*corev1.Node{fixture.Node("a").Has("cpu", "16").Obj(), fixture.Node("b").Has("cpu", "12").Obj()},
+			pods: []*corev1.Pod{
+				fixture.BrokerPod("lmp", 0).CPU("9").On("a").Up().Obj(), fixture.BrokerPod("lmp", 1).CPU("4").On("b").Up().Obj(),
+			},
+			promises: []Promise{promise("lmp", "a", "b")}, want: []string{"b"},
+		},
 		"the pod of a rank that ended leaves its promise": {
 			nodes: fixture.Nodes("a"), pods: []*corev1.Pod{fixture.BrokerPod("lmp", 1).On("a").Ended(1).Obj()}, promises: []Promise{promise("lmp", "x", "a")},
 		},
@@ -115,10 +133,64 @@ func TestGraph(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := free(t, graph, tc.nodes, nil); !slices.Equal(got, tc.want) {
+			if got := free(t, graph, tc.nodes); !slices.Equal(got, tc.want) {
 				t.Errorf("free are %v, want %v", got, tc.want)
 			}
 		})
+	}
+}
+
+// Labels of nodes tell where they are: a gang gets a rack of its own, if one does, and
+// where they have no such labels a zone.
+func TestGraphKnowsTopology(t *testing.T) {
+	labelled := func(name string, labels ...string) *corev1.Node {
+		node := fixture.Node(name)
+		for i, value := range labels {
+			node.Label(TopologyLevels[i].Label, value)
+		}
+		return node.Obj()
+	}
+	cases := map[string]struct {
+		nodes []*corev1.Node
+		want  []string
+	}{
+		"no labels": {fixture.Nodes("a", "b", "c", "d"), []string{"a", "b"}},
+		"zones":     {[]*corev1.Node{labelled("a", "x"), labelled("b", "y"), labelled("c", "x"), labelled("d", "z")}, []string{"a", "c"}},
+		"racks": {[]*corev1.Node{
+			labelled("a", "x", "", "r0"), labelled("b", "x", "", "r1"), labelled("c", "x", "", "r2"), labelled("d", "x", "", "r1"),
+		}, []string{"b", "d"}},
+		"racks of the same name in two blocks": {[]*corev1.Node{
+			labelled("a", "x", "b0", "r0"), labelled("b", "x", "b1", "r0"), labelled("c", "x", "b2", "r0"), labelled("d", "x", "b1", "r0"),
+		}, []string{"b", "d"}},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			graph, err := Graph(tc.nodes, nil, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pod := fixture.Pod("p").CPU("8").Obj()
+			got, refusal := graph.MatchGang(Request(graph, fixture.MiniCluster("lmp").Defaulted(), pod, tc.nodes, []int{2}))
+			if !slices.Equal(got.Nodes, tc.want) {
+				t.Errorf("got %v (%v), want %v", got.Nodes, refusal, tc.want)
+			}
+		})
+	}
+}
+
+// Who waits is told when promises of known end make room.
+func TestGraphKnowsWhenPromisesEnd(t *testing.T) {
+	nodes := fixture.Nodes("a", "b")
+	requests := fluxion.Resources{fluxion.CPU: 8000, fluxion.Pods: 1}
+	graph, err := Graph(nodes, []*corev1.Pod{fixture.BrokerPod("lmp", 0).On("a").Up().Obj()}, []Promise{
+		{UID: "uid-lmp", Nodes: []string{"a", "b"}, Requests: requests, End: fixture.Noon},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	refusal := graph.Explain(Request(graph, fixture.MiniCluster("next").Defaulted(), fixture.Pod("p").CPU("8").Obj(), nodes, []int{2}))
+	if !refusal.Until.Equal(fixture.Noon) || !slices.Equal(refusal.Jobs, []string{"uid-lmp"}) {
+		t.Errorf("it is told %v: %v until %s", refusal, refusal.Jobs, refusal.Until)
 	}
 }
 
@@ -136,8 +208,8 @@ func TestDaemonsMakeItNeverFit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	refusal := graph.CouldHold(Request(fixture.MiniCluster("lmp").Defaulted(), fixture.Pod("p").CPU("8").Obj(), nodes, []int{1}))
-	if refusal == nil || refusal.String() != "needs room for 1 broker of 8 cpu each; the whole cluster of 2 nodes has room for 0: 2 too little cpu" {
+	refusal := graph.Explain(Request(graph, fixture.MiniCluster("lmp").Defaulted(), fixture.Pod("p").CPU("8").Obj(), nodes, []int{1}))
+	if refusal == nil || !refusal.Never || refusal.String() != "needs room for 1 broker of 8 cpu each; the whole cluster of 2 nodes has room for 0: 2 too little cpu" {
 		t.Errorf("it is told %v", refusal)
 	}
 }
@@ -211,7 +283,11 @@ func TestExcluded(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := Excluded(tc.pod, []*corev1.Node{tc.node})["a"]; got != tc.want {
+			got := ""
+			for _, reason := range Excluded(tc.pod, []*corev1.Node{tc.node}) {
+				got = reason
+			}
+			if got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})
@@ -426,5 +502,32 @@ func TestPromiseOf(t *testing.T) {
 	done := admitted.Condition(v1alpha2.ConditionFinished, metav1.ConditionTrue, v1alpha2.ReasonSucceeded).Obj()
 	if promise, err := PromiseOf(done); promise != nil || err != nil {
 		t.Errorf("one that is done holds %+v (%v)", promise, err)
+	}
+}
+
+func TestEndOfAPromise(t *testing.T) {
+	for name, tc := range map[string]struct {
+		deadline *int64
+		started  bool
+		want     time.Time
+	}{
+		"when its deadline is over":           {new(int64(60)), true, fixture.Noon.Add(time.Minute)},
+		"not known before it has started":     {new(int64(60)), false, time.Time{}},
+		"not known without a deadline":        {nil, true, time.Time{}},
+		"not known if there is no limit":      {new(int64(0)), true, time.Time{}},
+		"not known if the deadline is a year": {new(int64(31500000)), true, time.Time{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mc := fixture.MiniCluster("lmp").Size(1).Admitted(1, 1, "a").Obj()
+			mc.Spec.DeadlineSeconds = tc.deadline
+			if tc.started {
+				started := metav1.NewTime(fixture.Noon)
+				mc.Status.StartTime = &started
+			}
+			promise, err := PromiseOf(mc)
+			if err != nil || !promise.End.Equal(tc.want) {
+				t.Errorf("got %s (%v), want %s", promise.End, err, tc.want)
+			}
+		})
 	}
 }

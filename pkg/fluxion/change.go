@@ -179,15 +179,7 @@ func (m *Matcher) giveBack(j *job, vertices []int32) int {
 		}
 		given++
 		x := &m.tree.vertices[v]
-		i := m.pruneIndex(x.kind)
-		units := int64(0)
-		switch {
-		case i < 0 || !h.pool:
-		case x.divisible:
-			units = h.units
-		default:
-			units = x.size
-		}
+		units := m.counted(x, h)
 		m.release(j, h)
 		for p := x.parent; p != none; p = m.tree.vertices[p].parent {
 			m.reduce(j, p, x.kind, units)
@@ -199,6 +191,17 @@ func (m *Matcher) giveBack(j *job, vertices []int32) int {
 		}
 	}
 	return given
+}
+
+// counted are the units of a hold that filters above it count.
+func (m *Matcher) counted(x *vertex, h *hold) int64 {
+	switch {
+	case !h.pool || !m.prunes(x.kind):
+		return 0
+	case x.divisible:
+		return h.units
+	}
+	return x.size
 }
 
 // reduce takes units of a type off what a job has counted at a vertex.

@@ -5,38 +5,25 @@ package fluxion
 
 import (
 	"fmt"
+	"maps"
+	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
+	"strings"
 	"testing"
+
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion/hostlist"
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion/jobspec"
 )
 
-// cores are n cores, and room for pods.
 func eightCores() Resources { return Resources{CPU: 8000, Pods: 110} }
 
-// broker is what one broker of n cores takes.
-func broker(n int64) Resources { return Resources{CPU: n * 1000, Pods: 1} }
+// shape is that of brokers of n cores.
+func shape(n int64) Shape { return Shape{Requests: broker(n)} }
 
-func graphOf(t *testing.T, nodes ...Node) *Graph {
-	t.Helper()
-	g, err := NewGraph(nodes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return g
-}
-
-// heldGraph is a graph of nodes some of which are held.
-func heldGraph(t *testing.T, nodes []Node, held map[string]Resources) *Graph {
-	t.Helper()
-	g := graphOf(t, nodes...)
-	for node, resources := range held {
-		g.Occupy(node, resources)
-	}
-	return g
-}
-
-// rack are nodes n0, n1, ... of 8 cores each.
-func rack(n int) []Node {
+// line are nodes n0, n1, ... of 8 cores each, in no domain.
+func line(n int) []Node {
 	nodes := make([]Node, n)
 	for i := range nodes {
 		nodes[i] = Node{Name: fmt.Sprintf("n%d", i), Capacity: eightCores()}
@@ -44,307 +31,376 @@ func rack(n int) []Node {
 	return nodes
 }
 
+// rackNodes are as many nodes for each rack as it says, in two zones.
+func rackNodes(sizes ...int) []Node {
+	var nodes []Node
+	for rack, size := range sizes {
+		zone := fmt.Sprint("z", rack*2/len(sizes))
+		for range size {
+			nodes = append(nodes, Node{
+				Name: fmt.Sprintf("n%d", len(nodes)), Capacity: eightCores(), Topology: []string{zone, fmt.Sprint("r", rack)},
+			})
+		}
+	}
+	return nodes
+}
+
+// heldGraph is a graph of nodes some of which are held.
+func heldGraph(t *testing.T, nodes []Node, held map[string]Resources) *Graph {
+	t.Helper()
+	g, err := NewGraph(nodes, "zone", "rack")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for node, resources := range held {
+		g.Occupy(node, resources)
+	}
+	return g
+}
+
+// without excludes nodes from a gang's pods.
+func (gang Gang) without(reason string, nodes ...int) Gang {
+	e := Exclusion{Reason: reason}
+	for _, i := range nodes {
+		e.Nodes.Set(i)
+	}
+	gang.Pods.Infeasible = append(slices.Clone(gang.Pods.Infeasible), e)
+	return gang
+}
+
 func TestMatchGang(t *testing.T) {
+	lead := shape(2)
 	cases := map[string]struct {
 		nodes []Node
 		held  map[string]Resources
 		gang  Gang
-		want  []string
+		want  string // as a host list; "" if it is refused
 	}{
 		"a gang gets whole nodes, in order": {
-			nodes: rack(4), gang: Gang{Requests: broker(8), Sizes: []int{3}},
-			want: []string{"n0", "n1", "n2"},
+			nodes: line(4), gang: Gang{Pods: shape(8), Sizes: []int{3}}, want: "n[0-2]",
 		},
 		"the largest size that fits": {
-			nodes: rack(5), gang: Gang{Requests: broker(8), Sizes: []int{2, 4, 8}},
-			want: []string{"n0", "n1", "n2", "n3"},
+			nodes: line(5), gang: Gang{Pods: shape(8), Sizes: []int{2, 8, 4}}, want: "n[0-3]",
 		},
 		"all or nothing at the least size": {
-			nodes: rack(3), gang: Gang{Requests: broker(8), Sizes: []int{4, 8}},
+			nodes: line(3), gang: Gang{Pods: shape(8), Sizes: []int{4, 8}},
+		},
+		"no allowed size is no size": {
+			nodes: line(3), gang: Gang{Pods: shape(8), Sizes: []int{0, -1, math.MaxInt}},
 		},
 		"what is held is not given again": {
-			nodes: rack(4), held: map[string]Resources{"n1": broker(8), "n2": broker(1)},
-			gang: Gang{Requests: broker(8), Sizes: []int{2}},
-			want: []string{"n0", "n3"},
+			nodes: line(4), held: map[string]Resources{"n1": broker(8), "n2": broker(1)},
+			gang: Gang{Pods: shape(8), Sizes: []int{2}}, want: "n[0,3]",
 		},
-		"brokers spread over nodes": {
-			nodes: rack(4), gang: Gang{Requests: broker(2), Sizes: []int{4}},
-			want: []string{"n0", "n1", "n2", "n3"},
+		"distinct nodes, one broker each": {
+			nodes: line(4), gang: Gang{Pods: shape(2), Sizes: []int{4}, Distinct: true}, want: "n[0-3]",
 		},
-		"and share them where there are not enough": {
-			nodes: rack(2), gang: Gang{Requests: broker(2), Sizes: []int{5}},
-			want: []string{"n0", "n0", "n0", "n1", "n1"},
+		"distinct nodes are shared evenly where there are not enough": {
+			nodes: line(2), gang: Gang{Pods: shape(2), Sizes: []int{5}, Distinct: true}, want: "n[0,0,0,1,1]",
 		},
-		"packed brokers use the fewest nodes": {
-			nodes: rack(4), gang: Gang{Requests: broker(2), Sizes: []int{6}, Policy: Pack},
-			want: []string{"n0", "n0", "n3", "n3", "n3", "n3"},
+		"the fewest nodes": {
+			nodes: line(4), gang: Gang{Pods: shape(2), Sizes: []int{6}}, want: "n[0,0,0,0,1,1]",
 		},
-		"packed brokers fill the node with least room that takes them all": {
-			nodes: rack(3), held: map[string]Resources{"n1": broker(4)},
-			gang: Gang{Requests: broker(2), Sizes: []int{2}, Policy: Pack},
-			want: []string{"n1", "n1"},
+		"the node with least room that takes them all": {
+			nodes: line(3), held: map[string]Resources{"n1": broker(4)},
+			gang: Gang{Pods: shape(2), Sizes: []int{2}}, want: "n[1,1]",
+		},
+		"no more on a node than allowed": {
+			nodes: line(3), gang: Gang{Pods: shape(1), Sizes: []int{5, 7}, MaxPerNode: 2}, want: "n[0,0,1,1,2]",
 		},
 		"the emptiest nodes are left to others": {
-			nodes: rack(3), held: map[string]Resources{"n2": broker(6)},
-			gang: Gang{Requests: broker(2), Sizes: []int{1}},
-			want: []string{"n2"},
+			nodes: line(3), held: map[string]Resources{"n2": broker(6)},
+			gang: Gang{Pods: shape(2), Sizes: []int{1}, Distinct: true}, want: "n2",
 		},
-		"nodes that are down or excluded are not used": {
+		"of nodes with the same room, those that get full come first, untouched ones last": {
+			nodes: []Node{
+				{Name: "untouched", Capacity: Resources{CPU: 9000, Pods: 9}}, {Name: "used", Capacity: Resources{CPU: 10000, Pods: 9}},
+				{Name: "full", Capacity: Resources{CPU: 8000, Pods: 9}},
+			},
+			held: map[string]Resources{"used": broker(1)},
+			gang: Gang{Pods: shape(8), Sizes: []int{2}}, want: "full,used",
+		},
+		"nodes that are down or infeasible are not used": {
 			nodes: []Node{{Name: "a", Capacity: eightCores(), Down: "not ready"}, {Name: "b", Capacity: eightCores()}, {Name: "c", Capacity: eightCores()}},
-			gang:  Gang{Requests: broker(8), Sizes: []int{1}, Excluded: map[string]string{"b": "tainted gpu"}},
-			want:  []string{"c"},
+			gang:  Gang{Pods: shape(8), Sizes: []int{1}}.without("tainted gpu", 1), want: "c",
 		},
 		"a resource that a node does not have is not there": {
 			nodes: []Node{{Name: "a", Capacity: eightCores()}, {Name: "b", Capacity: Resources{CPU: 8000, Pods: 110, "nvidia.com/gpu": 2}}},
-			gang:  Gang{Requests: Resources{CPU: 1000, Pods: 1, "nvidia.com/gpu": 1}, Sizes: []int{2}},
-			want:  []string{"b", "b"},
+			gang:  Gang{Pods: Shape{Requests: Resources{CPU: 1000, Pods: 1, "nvidia.com/gpu": 1}}, Sizes: []int{2}}, want: "b,b",
+		},
+		"nor is one that no node has, unless nothing of it is asked for": {
+			nodes: line(1), gang: Gang{Pods: Shape{Requests: Resources{"x": 1}}, Lead: &Shape{Requests: Resources{"y": 0}}, Sizes: []int{1, 2}}, want: "n0",
 		},
 		"brokers that ask for nothing are limited by pods": {
 			nodes: []Node{{Name: "a", Capacity: Resources{CPU: 1000, Pods: 3}}},
-			gang:  Gang{Requests: Resources{Pods: 1}, Sizes: []int{2, 4}},
-			want:  []string{"a", "a"},
+			gang:  Gang{Pods: Shape{Requests: Resources{Pods: 1}}, Sizes: []int{2, 4}}, want: "a,a",
 		},
 		"an overcommitted node has no room": {
-			nodes: rack(1), held: map[string]Resources{"n0": broker(20)},
-			gang: Gang{Requests: broker(1), Sizes: []int{1}},
+			nodes: line(1), held: map[string]Resources{"n0": broker(20)}, gang: Gang{Pods: shape(1), Sizes: []int{1}},
 		},
 		"nodes are in the order in which people count": {
 			nodes: []Node{{Name: "n10", Capacity: eightCores()}, {Name: "n9", Capacity: eightCores()}},
-			gang:  Gang{Requests: broker(8), Sizes: []int{2}},
-			want:  []string{"n9", "n10"},
+			gang:  Gang{Pods: shape(8), Sizes: []int{2}}, want: "n[9-10]",
 		},
+		"the rack in which least is left over": {
+			nodes: rackNodes(2, 5, 3, 4), gang: Gang{Pods: shape(8), Sizes: []int{3}}, want: "n[7-9]",
+		},
+		"the fewest racks, the roomiest and the tightest": {
+			nodes: rackNodes(2, 5, 3, 4), gang: Gang{Pods: shape(8), Sizes: []int{7}}, want: "n[0-6]",
+		},
+		"all racks where it takes all": {
+			nodes: rackNodes(2, 5, 3, 4), gang: Gang{Pods: shape(8), Sizes: []int{14}}, want: "n[0-13]",
+		},
+		"all in one rack if that is required, at the size that it has room for": {
+			nodes: rackNodes(2, 5, 3, 4), gang: Gang{Pods: shape(8), Sizes: []int{1, 5, 6}, Topology: Topology{"rack", true}}, want: "n[2-6]",
+		},
+		"the tightest zone if one is required": {
+			nodes: rackNodes(2, 5, 3, 3), gang: Gang{Pods: shape(8), Sizes: []int{2, 6}, Topology: Topology{"zone", true}}, want: "n[7-12]",
+		},
+		"no node without a rack if one is required": {
+			nodes: line(4), gang: Gang{Pods: shape(8), Sizes: []int{1}, Topology: Topology{"rack", true}},
+		},
+		"nor any in a level that there is not": {
+			nodes: rackNodes(2, 2), gang: Gang{Pods: shape(8), Sizes: []int{1}, Topology: Topology{"row", true}},
+		},
+		"one zone is preferred to fewer racks": {
+			nodes: rackNodes(4, 1, 1, 1, 1, 1), held: map[string]Resources{"n0": broker(8), "n1": broker(8)},
+			gang: Gang{Pods: shape(8), Sizes: []int{4}, Topology: Topology{"zone", false}}, want: "n[2-5]",
+		},
+		"several zones are used if one does not do": {
+			nodes: rackNodes(2, 3), gang: Gang{Pods: shape(8), Sizes: []int{4}, Topology: Topology{"zone", false}}, want: "n[0,2-4]",
+		},
+		"a preference for a level that there is not is none": {
+			nodes: rackNodes(2, 3), gang: Gang{Pods: shape(8), Sizes: []int{3}, Topology: Topology{"row", false}}, want: "n[2-4]",
+		},
+		"spread over all racks, evenly": {
+			nodes: rackNodes(1, 5, 5), gang: Gang{Pods: shape(2), Sizes: []int{7}, Policy: Spread}, want: "n[0-3,6-8]",
+		},
+		"spread over all nodes before a second broker on one": {
+			nodes: rackNodes(1, 5), gang: Gang{Pods: shape(2), Sizes: []int{6}, Policy: Spread}, want: "n[0-5]",
+		},
+		"the lead takes what is of no use to the others": {
+			nodes: line(3), held: map[string]Resources{"n1": broker(6)},
+			gang: Gang{Pods: shape(8), Lead: &lead, Sizes: []int{3}}, want: "n[1,0,2]",
+		},
+		"the lead takes the place of as few others as possible": {
+			nodes: line(3), held: map[string]Resources{"n2": broker(3)},
+			gang: Gang{Pods: shape(3), Lead: &lead, Sizes: []int{6}}, want: "n[0,0,0,1,1,2]",
+		},
+		"the lead is in a rack of the others": {
+			nodes: rackNodes(3, 3), held: map[string]Resources{"n1": broker(6), "n3": broker(8)},
+			gang: Gang{Pods: shape(8), Lead: &lead, Sizes: []int{3}}, want: "n[1,0,2]",
+		},
+		"no gang without its lead": {
+			nodes: line(3), gang: Gang{Pods: shape(2), Lead: &Shape{Requests: broker(9)}, Sizes: []int{1}},
+		},
+		"a lead alone": {
+			nodes: line(3), gang: Gang{Pods: shape(9), Lead: &lead, Sizes: []int{1, 2}}, want: "n0",
+		},
+		"nothing on no nodes": {gang: Gang{Pods: shape(1), Sizes: []int{1}}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			g := heldGraph(t, tc.nodes, tc.held)
 			got, refusal := g.MatchGang(tc.gang)
-			if !slices.Equal(got, tc.want) {
-				t.Errorf("got nodes %v, want %v", got, tc.want)
+			want, err := hostlist.Decode(tc.want, 100)
+			if err != nil {
+				t.Fatal(err)
 			}
-			if (refusal == nil) != (len(tc.want) > 0) {
-				t.Errorf("got refusal %v with nodes %v", refusal, got)
+			if !slices.Equal(got.Nodes, want) {
+				t.Errorf("got nodes %v, want %v", got.Nodes, want)
+			}
+			if (refusal == nil) != (len(want) > 0) {
+				t.Errorf("got refusal %v with nodes %v", refusal, got.Nodes)
 			}
 		})
 	}
 }
 
-func TestRefusal(t *testing.T) {
-	cases := map[string]struct {
-		nodes []Node
-		held  map[string]Resources
-		gang  Gang
-		never bool
-		want  string
+func TestNewGraphRefuses(t *testing.T) {
+	for name, tc := range map[string]struct {
+		nodes  []Node
+		levels []string
 	}{
-		"not now": {
-			nodes: rack(3), held: map[string]Resources{"n0": broker(8), "n1": broker(1)},
-			gang: Gang{Requests: Resources{CPU: 8000, Memory: 0, Pods: 1}, Sizes: []int{2}},
-			want: "needs room for 2 brokers of 8 cpu each; 1 of 3 nodes has room now for 1: 2 in use",
-		},
-		"not now, at all": {
-			nodes: rack(1), held: map[string]Resources{"n0": broker(8)}, gang: Gang{Requests: broker(8), Sizes: []int{1}},
-			want: "needs room for 1 broker of 8 cpu each; none of 1 node has room now: 1 in use",
-		},
-		"never: too many": {
-			nodes: rack(149), gang: Gang{Requests: broker(8), Sizes: []int{1000}}, never: true,
-			want: "needs room for 1000 brokers of 8 cpu each; the whole cluster of 149 nodes has room for 149",
-		},
-		"never: too large, each reason counted": {
-			nodes: []Node{
-				{Name: "a", Capacity: Resources{CPU: 8000, Memory: 32 << 30, Pods: 110}},
-				{Name: "b", Capacity: Resources{CPU: 64000, Memory: 32 << 30, Pods: 110}},
-				{Name: "c", Capacity: Resources{CPU: 8000, Memory: 32 << 30, Pods: 110}},
-				{Name: "d", Capacity: Resources{CPU: 64000, Memory: 256 << 30, Pods: 110}},
-			},
-			gang:  Gang{Requests: Resources{CPU: 16500, Memory: 64 << 30, Pods: 1}, Sizes: []int{1}, Excluded: map[string]string{"d": "tainted gpu"}},
-			never: true,
-			want:  "needs room for 1 broker of 16500m cpu, 64Gi memory each; the whole cluster of 4 nodes has room for 0: 2 too little cpu, 1 tainted gpu, 1 too little memory",
-		},
-		"a gang larger than what is up may still fit": {
-			nodes: []Node{{Name: "a", Capacity: eightCores()}, {Name: "b", Capacity: eightCores(), Down: "not ready"}},
-			gang:  Gang{Requests: broker(8), Sizes: []int{2}},
-			want:  "needs room for 2 brokers of 8 cpu each; 1 of 2 nodes has room now for 1: 1 not ready",
-		},
-		"never, whoever is there now": {
-			nodes: rack(3), held: map[string]Resources{"n0": broker(8)}, gang: Gang{Requests: broker(8), Sizes: []int{4}}, never: true,
-			want: "needs room for 4 brokers of 8 cpu each; the whole cluster of 3 nodes has room for 3",
-		},
-		"without nodes": {
-			gang: Gang{Requests: broker(1), Sizes: []int{1}}, never: true,
-			want: "needs room for 1 broker of 1 cpu each; the whole cluster of 0 nodes has room for 0",
-		},
-	}
-	for name, tc := range cases {
+		"two nodes of one name":                     {nodes: []Node{{Name: "a"}, {Name: "a"}}},
+		"two nodes of one name in different places": {nodes: []Node{{Name: "a", Topology: []string{"x"}}, {Name: "b"}, {Name: "a"}}},
+		"two levels of one name":                    {levels: []string{"rack", "rack"}},
+		"a level named as one without a name":       {nodes: []Node{{Name: "a", Topology: []string{"x", "y"}}}, levels: []string{"level 2"}},
+	} {
 		t.Run(name, func(t *testing.T) {
-			g := heldGraph(t, tc.nodes, tc.held)
-			_, refusal := g.MatchGang(tc.gang)
-			if refusal == nil {
-				t.Fatal("it was not refused")
-			}
-			if refusal.Never != tc.never || refusal.String() != tc.want {
-				t.Errorf("got never %v, %q\nwant never %v, %q", refusal.Never, refusal, tc.never, tc.want)
-			}
-			if could := g.CouldHold(tc.gang); (could != nil) != tc.never {
-				t.Errorf("CouldHold says %v, want never %v", could, tc.never)
+			if _, err := NewGraph(tc.nodes, tc.levels...); err == nil {
+				t.Error("they were taken")
 			}
 		})
 	}
 }
 
-func TestNewGraphRefusesTwins(t *testing.T) {
-	if _, err := NewGraph([]Node{{Name: "a"}, {Name: "a"}}); err == nil {
-		t.Error("two nodes of one name were taken")
+// Each domain is a range of nodes, whatever order they come in.
+func TestNodesAreInTheOrderOfTopology(t *testing.T) {
+	nodes := []Node{
+		{Name: "n2", Topology: []string{"z1", "r1"}}, {Name: "n1", Topology: []string{"z1", "r10"}},
+		{Name: "n4", Topology: []string{"z1", "r1"}}, {Name: "n3", Topology: []string{"z0"}},
+		{Name: "n6"}, {Name: "n5", Topology: []string{"z1", "r9"}}, {Name: "n0", Topology: []string{"z0", "r1"}},
+	}
+	rand.New(rand.NewPCG(1, 1)).Shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
+	g, err := NewGraph(nodes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(g.nodes.names, " "); got != "n6 n3 n0 n2 n4 n5 n1" {
+		t.Errorf("got %s", got)
+	}
+	if got := fmt.Sprint(g.nodes.levels); got != "[{level 1 [0 1 1 2 2 2] [false true true true true true]} {level 2 [0 1 2 3 4 5] [false false true true true true]}]" {
+		t.Errorf("got levels %s", got)
+	}
+	if i, ok := g.Index("n4"); !ok || g.Name(i) != "n4" || g.Len() != len(nodes) {
+		t.Errorf("n4 is at %d (%v) of %d", i, ok, g.Len())
+	}
+	if _, ok := g.Index("n7"); ok {
+		t.Error("there is a node n7")
 	}
 }
 
-// scenario is a random graph with something held, and a gang.
-func scenario(random *rand.Rand) ([]Node, map[string]Resources, Gang) {
-	nodes := make([]Node, random.IntN(7))
-	held := map[string]Resources{}
+func TestBitmap(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 1))
+	for range 1000 {
+		var b Bitmap
+		want := map[int]bool{}
+		for range random.IntN(100) {
+			i := random.IntN(300)
+			b.Set(i)
+			want[i] = true
+		}
+		if b.Count() != len(want) || b.Has(-1) {
+			t.Fatalf("it has %d of %v", b.Count(), want)
+		}
+		first := random.IntN(400)
+		window := b.window(int32(first))
+		for i := range 64 {
+			if in := window>>i&1 == 1; in != want[first+i] || in != b.Has(first+i) {
+				t.Fatalf("the window from %d has bit %d %v, want %v", first, i, in, want[first+i])
+			}
+		}
+	}
+}
+
+func TestExclusions(t *testing.T) {
+	g := heldGraph(t, line(3), nil)
+	reasons := func(yield func(node, reason string) bool) {
+		_ = yield("n2", "tainted") && yield("n0", "old") && yield("n1", "tainted") && yield("gone", "tainted")
+	}
+	if got := fmt.Sprint(g.Exclusions(reasons)); got != "[{old [1]} {tainted [6]}]" {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestSizes(t *testing.T) {
+	for name, tc := range map[string]struct {
+		count jobspec.Count
+		limit int
+		want  []int
+	}{
+		"one number":             {jobspec.Count{Min: 4, Max: 4, Operator: '+', Operand: 1}, 10, []int{4}},
+		"by addition":            {jobspec.Count{Min: 2, Max: 8, Operator: '+', Operand: 3}, 10, []int{2, 5, 8}},
+		"by multiplication":      {jobspec.Count{Min: 2, Max: 40, Operator: '*', Operand: 2}, 10, []int{2, 4, 8}},
+		"by power":               {jobspec.Count{Min: 2, Max: 300, Operator: '^', Operand: 2}, 1000, []int{2, 4, 16, 256}},
+		"open above":             {jobspec.Count{Min: 8, Max: math.MaxUint32, Operator: '+', Operand: 1}, 10, []int{8, 9, 10}},
+		"none within the limit":  {jobspec.Count{Min: 8, Max: 9, Operator: '+', Operand: 1}, 7, nil},
+		"none below nothing":     {jobspec.Count{Min: 8, Max: 9, Operator: '+', Operand: 1}, -1, nil},
+		"a limit without bounds": {jobspec.Count{Min: 1, Max: 2, Operator: '+', Operand: 1}, math.MaxInt, []int{1, 2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := Sizes(tc.count, tc.limit); !slices.Equal(got, tc.want) {
+				t.Errorf("got %v, want %v", got, tc.want)
+			}
+		})
+	}
+}
+
+// Amounts that cannot be are no way to more room.
+func TestAmountsStayWithinBounds(t *testing.T) {
+	g := heldGraph(t, []Node{{Name: "a", Capacity: Resources{CPU: math.MaxInt64, Memory: math.MinInt64, Pods: 110}}}, nil)
+	for range 100 {
+		g.Occupy("a", Resources{CPU: math.MaxInt64, Memory: math.MinInt64, "unknown": 1})
+	}
+	if left := g.Left("a"); left[CPU] >= 0 || left[Memory] >= 0 {
+		t.Errorf("left are %v", left)
+	}
+	if _, refusal := g.MatchGang(Gang{Pods: shape(1), Sizes: []int{1}}); refusal == nil {
+		t.Error("there is room")
+	}
+	g.Occupy("b", broker(1))
+	g.Vacate("b", broker(1))
+	g.SetDown("b", "gone")
+	if g.Left("b") != nil {
+		t.Error("there is a node b")
+	}
+}
+
+// A match allocates its result and nothing else.
+func TestMatchGangDoesNotAllocate(t *testing.T) {
+	g, err := NewGraph(racks(2000), "zone", "rack")
+	if err != nil {
+		t.Fatal(err)
+	}
+	halfBusy(g)
+	lead := shape(1)
+	for name, gang := range map[string]Gang{
+		"pack":      {Pods: shape(3), Sizes: []int{300}},
+		"distinct":  {Pods: shape(3), Sizes: []int{300}, Distinct: true},
+		"spread":    {Pods: shape(3), Sizes: []int{300}, Policy: Spread},
+		"lead":      {Pods: shape(3), Lead: &lead, Sizes: []int{300}},
+		"preferred": {Pods: shape(3), Sizes: []int{3000}, Topology: Topology{"zone", false}},
+		"required":  {Pods: shape(3), Sizes: []int{100}, Topology: Topology{"rack", true}},
+		"refused":   {Pods: shape(3), Sizes: []int{4001}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if allocs := testing.AllocsPerRun(100, func() { g.MatchGang(gang) }); allocs > 1 {
+				t.Errorf("%.0f allocations, want 1", allocs)
+			}
+		})
+	}
+}
+
+// 100,000 nodes take little memory.
+func TestLargeGraph(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a second")
+	}
+	nodes := racks(100000)
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	g, err := NewGraph(nodes, "zone", "rack")
+	if err != nil {
+		t.Fatal(err)
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if size := int64(after.HeapAlloc) - int64(before.HeapAlloc); size > 50<<20 {
+		t.Errorf("%d nodes take %d bytes", g.Len(), size)
+	}
+	runtime.KeepAlive(nodes)
+	if placement, _ := g.MatchGang(wholeNodes(99999)); len(placement.Nodes) != 99999 {
+		t.Errorf("%d nodes are found", len(placement.Nodes))
+	}
+}
+
+// A node for each class, rack and resource is no reason to be wrong, or to take long.
+func TestNodesThatAreAllDifferent(t *testing.T) {
+	nodes := racks(5000)
 	for i := range nodes {
-		name := fmt.Sprintf("n%d", i)
-		nodes[i] = Node{Name: name, Capacity: Resources{CPU: random.Int64N(9) * 1000, Memory: random.Int64N(9), Pods: random.Int64N(6)}}
-		if random.IntN(6) == 0 {
-			nodes[i].Down = "not ready"
-		}
-		if random.IntN(2) == 0 {
-			held[name] = Resources{CPU: random.Int64N(5000), Memory: random.Int64N(5), Pods: random.Int64N(3)}
-		}
+		nodes[i].Capacity[CPU] = int64(8000 + i)
+		nodes[i].Capacity[fmt.Sprint("example.com/", i%20)] = 1
+		nodes[i].Topology = []string{"z", fmt.Sprint("r", i)}
 	}
-	gang := Gang{
-		Requests: Resources{CPU: random.Int64N(4000), Memory: random.Int64N(4), Pods: 1},
-		Excluded: map[string]string{}, Policy: Policy(random.IntN(2)),
+	g := heldGraph(t, nodes, nil)
+	gang := Gang{Job: "a", Pods: shape(8), Sizes: []int{4999}}
+	placement, _ := g.MatchGang(gang)
+	if len(placement.Nodes) != 4999 || len(maps.Collect(slices.All(slices.Compact(slices.Clone(placement.Nodes))))) != 4999 {
+		t.Fatalf("%d nodes are found", len(placement.Nodes))
 	}
-	for size := 1 + random.IntN(3); len(gang.Sizes) < 1+random.IntN(3); size += 1 + random.IntN(3) {
-		gang.Sizes = append(gang.Sizes, size)
-	}
-	for i := range nodes {
-		if random.IntN(6) == 0 {
-			gang.Excluded[nodes[i].Name] = "tainted"
-		}
-	}
-	return nodes, held, gang
-}
-
-// naive is the largest number of brokers, up to the limit, that a graph takes, by
-// putting one after the other wherever there is room. One broker is as good as
-// another, so this is exact.
-func naive(nodes []Node, held map[string]Resources, gang Gang, limit int) int {
-	placed := 0
-	for _, node := range nodes {
-		if _, excluded := gang.Excluded[node.Name]; excluded || node.Down != "" {
-			continue
-		}
-		free := Resources{}
-		free.add(node.Capacity, 1)
-		free.add(held[node.Name], -1)
-		for placed < limit && free.lacking(gang.Requests) == "" {
-			free.add(gang.Requests, -1)
-			placed++
-		}
-	}
-	return placed
-}
-
-// The matcher finds a size exactly when a naive twin does, and the same; what it
-// gives away was there, and is given once.
-func TestMatchGangAgainstNaiveTwin(t *testing.T) {
-	for seed := range uint64(20000) {
-		random := rand.New(rand.NewPCG(seed, 1))
-		nodes, held, gang := scenario(random)
-		g := graphOf(t, nodes...)
-		for node, r := range held {
-			g.Occupy(node, r)
-		}
-		room := naive(nodes, held, gang, slices.Max(gang.Sizes))
-		want := 0
-		for _, size := range gang.Sizes {
-			if size <= room {
-				want = max(want, size)
-			}
-		}
-		got, refusal := g.MatchGang(gang)
-		if len(got) != want || (refusal == nil) != (want > 0) {
-			t.Fatalf("seed %d: got %d brokers on %v (%v), want %d", seed, len(got), got, refusal, want)
-		}
-		again, _ := g.MatchGang(gang)
-		if !slices.Equal(got, again) {
-			t.Fatalf("seed %d: first %v, then %v: matching changed something", seed, got, again)
-		}
-		for _, node := range got {
-			v := &g.nodes[g.index[node]]
-			if lacking := v.free.lacking(gang.Requests); lacking != "" {
-				t.Fatalf("seed %d: %s on %v has too little %s for what it was given", seed, node, got, lacking)
-			}
-			g.Occupy(node, gang.Requests)
-		}
-	}
-}
-
-// Spread uses as many nodes as it can, Pack as few.
-func TestPolicies(t *testing.T) {
-	for seed := range uint64(5000) {
-		random := rand.New(rand.NewPCG(seed, 2))
-		nodes, held, gang := scenario(random)
-		g := graphOf(t, nodes...)
-		for node, r := range held {
-			g.Occupy(node, r)
-		}
-		gang.Policy = Spread
-		spread, refusal := g.MatchGang(gang)
-		if refusal != nil {
-			continue
-		}
-		gang.Policy = Pack
-		packed, _ := g.MatchGang(gang)
-		room := g.room(gang, func(v *vertex) Resources { return v.free }, true)
-		usable := 0
-		for _, n := range room {
-			if n > 0 {
-				usable++
-			}
-		}
-		if n := distinct(spread); n != min(usable, len(spread)) {
-			t.Fatalf("seed %d: %v uses %d of %d usable nodes", seed, spread, n, usable)
-		}
-		slices.SortFunc(room, func(a, b int) int { return b - a })
-		fewest, left := 0, len(packed)
-		for ; left > 0; fewest++ {
-			left -= room[fewest]
-		}
-		if n := distinct(packed); n != fewest {
-			t.Fatalf("seed %d: %v uses %d nodes where %d do", seed, packed, n, fewest)
-		}
-	}
-}
-
-func distinct(nodes []string) int { return len(slices.Compact(slices.Clone(nodes))) }
-
-func BenchmarkMatchGang(b *testing.B) {
-	for _, n := range []int{1000, 10000} {
-		nodes := rack(n)
-		g, err := NewGraph(nodes)
-		if err != nil {
-			b.Fatal(err)
-		}
-		for i := range n / 2 {
-			g.Occupy(nodes[i*2].Name, broker(8))
-		}
-		b.Run(fmt.Sprintf("nodes=%d/size=64", n), func(b *testing.B) {
-			gang := Gang{Requests: broker(8), Sizes: []int{64}}
-			for b.Loop() {
-				if _, refusal := g.MatchGang(gang); refusal != nil {
-					b.Fatal(refusal)
-				}
-			}
-		})
-		b.Run(fmt.Sprintf("nodes=%d/refused", n), func(b *testing.B) {
-			gang := Gang{Requests: broker(8), Sizes: []int{n}}
-			for b.Loop() {
-				if _, refusal := g.MatchGang(gang); refusal == nil {
-					b.Fatal("it was not refused")
-				}
-			}
-		})
+	if err := g.Take(gang, placement); err != nil {
+		t.Fatal(err)
 	}
 }

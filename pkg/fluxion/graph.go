@@ -4,64 +4,161 @@
 package fluxion
 
 import (
-	"fmt"
 	"maps"
 	"slices"
-
-	"github.com/flux-elastic/flux-elastic/pkg/fluxion/hostlist"
+	"time"
 )
 
-// Node is a machine that brokers run on.
-type Node struct {
-	Name     string
-	Capacity Resources
-	// Down says why nothing can be placed on it for the time being ("not ready",
-	// "cordoned"); "" if it is up.
-	Down string
-}
-
-// Graph is what there is and who holds it.
-//
-// Invariant: nodes are in the order of hostlist.Compare, so that neighbours in
-// the graph are neighbours by name.
+// Graph is what there is and who holds it. It is not safe for use by several
+// goroutines, not even if all of them only ask: each takes a Snapshot.
 type Graph struct {
-	nodes []vertex
-	index map[string]int
+	// tree is what Fluxion's way of asking goes by, of a graph that was read.
+	tree *tree
+	// nodes and jobs are what gangs go by.
+	nodes nodes
+	jobs  jobs
+	// scratch is what a match needs for itself; nothing in it outlives the match.
+	scratch *gangMatch
 }
 
-// vertex is a node and what is left of it. Free may be below zero, where others
-// hold more than there is.
-type vertex struct {
-	Node
-	free Resources
-}
-
-// NewGraph makes a graph of nodes of which nothing is held. Two nodes of one name
-// are an error.
-func NewGraph(nodes []Node) (*Graph, error) {
-	g := &Graph{nodes: make([]vertex, 0, len(nodes)), index: make(map[string]int, len(nodes))}
-	for _, node := range nodes {
-		g.nodes = append(g.nodes, vertex{Node: node, free: maps.Clone(node.Capacity)})
-	}
-	slices.SortFunc(g.nodes, func(a, b vertex) int { return hostlist.Compare(a.Name, b.Name) })
-	for i := range g.nodes {
-		name := g.nodes[i].Name
-		if _, twice := g.index[name]; twice {
-			return nil, fmt.Errorf("making a resource graph: two nodes are named %q", name)
-		}
-		g.index[name] = i
+// NewGraph makes a graph of nodes of which nothing is held. Levels are the names of
+// the levels of the nodes' topology, outermost first, by which gangs ask for them;
+// levels without a name are "level 1" and so on. Two nodes of one name are an error,
+// and so are two levels of one name.
+func NewGraph(specs []Node, levels ...string) (*Graph, error) {
+	g := &Graph{}
+	if err := g.setNodes(specs, levels); err != nil {
+		return nil, err
 	}
 	return g, nil
 }
 
-// Occupy takes resources of a node. It is not refused where there is too little
-// left: it tells what is so, whoever let it happen. On a node that is not in the
-// graph it does nothing.
-func (g *Graph) Occupy(node string, resources Resources) {
-	if i, ok := g.index[node]; ok {
-		if g.nodes[i].free == nil {
-			g.nodes[i].free = Resources{}
-		}
-		g.nodes[i].free.add(resources, -1)
+// setNodes gives a graph its nodes, of which nothing is held.
+func (g *Graph) setNodes(specs []Node, levels []string) (err error) {
+	g.nodes, err = newNodes(specs, levels)
+	g.jobs, g.scratch = newJobs(), &gangMatch{}
+	return err
+}
+
+// Snapshot is a copy to try things with. It costs little: what neither changes is
+// shared. One goroutine may read and change the snapshot while another goes on with
+// the graph; the call itself is made by the one that has the graph.
+func (g *Graph) Snapshot() *Graph {
+	return &Graph{tree: g.tree, nodes: g.nodes.copy(), jobs: g.jobs.copy(), scratch: &gangMatch{}}
+}
+
+// trial is a snapshot without jobs, which is not used any more once the graph is
+// changed: so the graph goes on owning its pages.
+func (g *Graph) trial() *Graph {
+	return &Graph{
+		nodes:   nodes{layout: g.nodes.layout, owner: &owner{}, pages: slices.Clone(g.nodes.pages)},
+		scratch: g.scratch,
 	}
+}
+
+// Len is the number of nodes.
+func (g *Graph) Len() int { return len(g.nodes.names) }
+
+// Index is a node's place in the order of the graph, from 0, by which a Bitmap
+// knows it.
+func (g *Graph) Index(node string) (int, bool) {
+	i, ok := g.nodes.index[node]
+	return int(i), ok
+}
+
+// Name is the name of the node at an index.
+func (g *Graph) Name(index int) string { return g.nodes.names[index] }
+
+// Left is what is left of a node, by resource: less than nothing where others hold
+// more than there is. It is nil for a node that is not in the graph.
+func (g *Graph) Left(node string) Resources {
+	i, ok := g.nodes.index[node]
+	if !ok {
+		return nil
+	}
+	out := make(Resources, len(g.nodes.resources))
+	for r, amount := range g.nodes.left(i) {
+		out[g.nodes.resources[r]] = amount
+	}
+	return out
+}
+
+// Occupy takes resources of a node for somebody who is no job of the graph. It is
+// not refused where there is too little left: it tells what is so, whoever let it
+// happen. On a node that is not in the graph it does nothing, and of resources that
+// no node has it takes nothing.
+func (g *Graph) Occupy(node string, resources Resources) { g.occupy(node, resources, g.nodes.take) }
+
+// Vacate gives back what Occupy took.
+func (g *Graph) Vacate(node string, resources Resources) { g.occupy(node, resources, g.nodes.give) }
+
+func (g *Graph) occupy(node string, resources Resources, change func([]int32, []int64)) {
+	if i, ok := g.nodes.index[node]; ok {
+		g.scratch.pods.compile(g.nodes.resources, resources)
+		change([]int32{i}, g.scratch.pods.amounts)
+	}
+}
+
+// SetDown says why nothing can be placed on a node for the time being; "" brings it
+// up. What is on it stays. On a node that is not in the graph it does nothing.
+func (g *Graph) SetDown(node, why string) {
+	if i, ok := g.nodes.index[node]; ok {
+		g.nodes.setDown(i, why)
+	}
+}
+
+// jobs are those that hold something, by id. A copy and its original share what
+// neither has changed since.
+type jobs struct {
+	owner *owner
+	byID  map[string]*gangJob
+	// shared: the map has another reader.
+	shared bool
+}
+
+// gangJob is what a job holds.
+type gangJob struct {
+	owner *owner
+	gang  Gang
+	// nodes are by rank; below zero where a rank has none (any more).
+	nodes []int32
+	// pods is the number of ranks that have one.
+	pods int
+	end  time.Time
+}
+
+func newJobs() jobs { return jobs{owner: &owner{}, byID: map[string]*gangJob{}} }
+
+func (j *jobs) copy() jobs {
+	j.owner, j.shared = &owner{}, true
+	return jobs{owner: &owner{}, byID: j.byID, shared: true}
+}
+
+// own makes the map one's own.
+func (j *jobs) own() {
+	if j.shared {
+		j.byID, j.shared = maps.Clone(j.byID), false
+	}
+}
+
+// writable is a job that may be written to; nil if there is none of the id.
+func (j *jobs) writable(id string) *gangJob {
+	job := j.byID[id]
+	if job != nil && job.owner != j.owner {
+		own := *job
+		own.owner, own.nodes = j.owner, append([]int32(nil), job.nodes...)
+		job = &own
+		j.put(id, job)
+	}
+	return job
+}
+
+func (j *jobs) put(id string, job *gangJob) {
+	j.own()
+	j.byID[id] = job
+}
+
+func (j *jobs) remove(id string) {
+	j.own()
+	delete(j.byID, id)
 }

@@ -71,6 +71,9 @@ func (m *Matcher) indexOf(k kind) *index {
 		if m.isUniform(k) {
 			x = m.newIndex(k)
 		}
+		if x != nil && (len(x.order) == 0 || m.tree.vertices[x.order[0]].divisible) {
+			x = nil // of a divisible vertex, several slots can have a part
+		}
 		m.indexes[k] = x
 	}
 	return x
@@ -296,7 +299,7 @@ func (s *search) quick(requests []*request) (needs int64, could bool, err error)
 	if p == nil {
 		return 0, false, nil
 	}
-	if s.tooFew() || !s.open(s.tree.root) {
+	if !s.open(s.tree.root) {
 		return 0, true, ErrBusy
 	}
 	asked := requests[0]
@@ -311,22 +314,26 @@ func (s *search) quick(requests []*request) (needs int64, could bool, err error)
 
 // picker returns what goes through an index for a request; nil where none can.
 func (s *search) picker(requests []*request) *picker {
-	if s.policy.stopEarly || s.options.CountVisits || len(requests) != 1 {
+	// A policy that stops early takes others, but finds something in the same cases.
+	if s.policy.stopEarly && !s.ignoring || s.options.CountVisits || len(requests) != 1 {
 		return nil
 	}
 	p := &picker{search: s, wanted: requests, inSlot: requests[0].kind == slotKind}
 	if p.inSlot {
-		p.wanted = requests[0].with
-		if len(p.wanted) != 1 || p.wanted[0].count.Min != 1 || p.wanted[0].most != 1 {
+		if p.wanted = requests[0].with; !single(p.wanted) {
 			return nil
 		}
 	}
 	p.alone = p.inSlot || p.wanted[0].exclusive == jobspec.Yes
-	p.index = s.indexOf(p.wanted[0].kind)
-	if p.index == nil || len(p.order) == 0 || s.tree.vertices[p.order[0]].divisible || s.policy.order == intervalFirst && !p.unique {
+	if p.index = s.indexOf(p.wanted[0].kind); p.index == nil || s.policy.order == intervalFirst && !p.unique {
 		return nil
 	}
 	return p
+}
+
+// single reports whether a slot is of one vertex.
+func single(shape []*request) bool {
+	return len(shape) == 1 && shape[0].count.Min == 1 && shape[0].most == 1
 }
 
 // tooFew reports whether the root's aggregates leave less than the least that is
@@ -483,34 +490,25 @@ func (p *picker) alike() bool {
 // pickRun picks from the positions of a run in the order of edges; slots that the
 // same vertex has are in the order of scores.
 func (p *picker) pickRun(first, end int32, most int64) {
-	if !p.rising {
-		p.scratch.run = p.scratch.run[:0]
-		for at := first; at < end; at++ {
-			p.scratch.run = append(p.scratch.run, at)
-		}
-		slices.SortFunc(p.scratch.run, func(a, b int32) int { return cmp.Compare(p.edgeOrder[a], p.edgeOrder[b]) })
-		for i := 0; i < len(p.scratch.run); {
-			siblings := i + 1
-			for p.inSlot && siblings < len(p.scratch.run) && p.parentAt(p.scratch.run[siblings]) == p.parentAt(p.scratch.run[i]) {
-				siblings++
-			}
-			slices.Sort(p.scratch.run[i:siblings])
-			for ; i < siblings && p.units < most; i++ {
-				p.pick(p.scratch.run[i])
-			}
-			i = siblings
-		}
-		return
+	run := p.scratch.run[:0]
+	for at := end - 1; at >= first && (!p.rising || int64(len(run)) < most-p.units || p.inSlot && p.parentAt(at) == p.parentAt(at+1)); at-- {
+		run = append(run, at) // the order of edges, if that rises
 	}
-	for end > first && p.units < most {
-		sibling := end - 1
-		for p.inSlot && sibling > first && p.parentAt(sibling-1) == p.parentAt(end-1) {
-			sibling--
+	p.scratch.run = run
+	if !p.rising {
+		slices.SortFunc(run, func(a, b int32) int { return cmp.Compare(p.edgeOrder[a], p.edgeOrder[b]) })
+	}
+	for i := 0; i < len(run); {
+		siblings := i + 1
+		for p.inSlot && siblings < len(run) && p.parentAt(run[siblings]) == p.parentAt(run[i]) {
+			siblings++
 		}
-		for at := sibling; at < end && p.units < most; at++ {
-			p.pick(at)
+		slices.Sort(run[i:siblings])
+		for ; i < siblings; i++ {
+			if p.units < most {
+				p.pick(run[i])
+			}
 		}
-		end = sibling
 	}
 }
 

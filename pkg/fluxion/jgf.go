@@ -4,39 +4,56 @@
 package fluxion
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"math"
 	"strconv"
 	"strings"
 )
 
 // jgfVertex is a node of a JSON Graph Format document, with Fluxion's metadata.
 type jgfVertex struct {
-	ID       string       `json:"id"`
-	Metadata *jgfMetadata `json:"metadata"`
+	ID       string      `json:"id"`
+	Metadata jgfMetadata `json:"metadata"`
 }
 
 type jgfMetadata struct {
 	Type       string            `json:"type"`
-	Basename   *string           `json:"basename"`
-	Name       *string           `json:"name"`
-	ID         *int64            `json:"id"`
-	UniqID     *int64            `json:"uniq_id"`
-	Rank       *int64            `json:"rank"`
-	Size       *int64            `json:"size"`
+	Basename   string            `json:"basename"`
+	Name       string            `json:"name"`
+	ID         int64             `json:"id"`
+	UniqID     int64             `json:"uniq_id"`
+	Rank       int64             `json:"rank"`
+	Size       int64             `json:"size"`
 	Status     int               `json:"status"`
 	Exclusive  bool              `json:"exclusive"`
 	Properties map[string]string `json:"properties"`
 	Paths      map[string]string `json:"paths"`
 }
 
+// missing is the number that stands for one that is not there.
+const missing = math.MinInt64
+
+// reset makes room for the next vertex, in the same memory: a graph may have a
+// million.
+func (v *jgfVertex) reset() {
+	paths := v.Metadata.Paths
+	if paths == nil {
+		paths = map[string]string{}
+	}
+	clear(paths)
+	*v = jgfVertex{Metadata: jgfMetadata{ID: missing, UniqID: missing, Rank: -1, Size: 1, Paths: paths}}
+}
+
 type jgfEdge struct {
-	Source   *string `json:"source"`
-	Target   *string `json:"target"`
+	Source   string `json:"source"`
+	Target   string `json:"target"`
 	Metadata struct {
-		Subsystem *string `json:"subsystem"`
+		Subsystem string `json:"subsystem"`
 	} `json:"metadata"`
 }
 
@@ -61,7 +78,7 @@ func ReadJGF(r io.Reader) (*Graph, error) {
 	if err := t.addJGF(r); err != nil {
 		return nil, fmt.Errorf("reading JGF: %w", err)
 	}
-	return &Graph{tree: t}, nil
+	return newGraph(t)
 }
 
 // jgfParser reads a document piece by piece: it may have a million vertices.
@@ -69,6 +86,8 @@ type jgfParser struct {
 	*json.Decoder
 	sink            jgfSink
 	vertices, edges int
+	v               jgfVertex
+	e               jgfEdge
 	// early are edges that come before the nodes.
 	early [][2]string
 }
@@ -155,32 +174,32 @@ func skip(d *json.Decoder) error {
 }
 
 func (p *jgfParser) readVertex() error {
-	var v jgfVertex
-	if err := p.Decode(&v); err != nil {
+	p.v.reset()
+	if err := p.Decode(&p.v); err != nil {
 		return fmt.Errorf("node %d: %w", p.vertices, err)
 	}
-	spec, err := v.spec()
+	spec, err := p.v.spec()
 	if err == nil && spec.spec.Path != "" { // else it is of other subsystems alone
 		err = p.sink.vertex(&spec)
 	}
 	if err != nil {
-		return fmt.Errorf("node %d (id %q): %w", p.vertices, v.ID, err)
+		return fmt.Errorf("node %d (id %q): %w", p.vertices, p.v.ID, err)
 	}
 	p.vertices++
 	return nil
 }
 
 func (p *jgfParser) readEdge(now bool) error {
-	var e jgfEdge
-	err := p.Decode(&e)
-	if err == nil && (e.Source == nil || e.Target == nil) {
+	p.e = jgfEdge{}
+	err := p.Decode(&p.e)
+	if err == nil && (p.e.Source == "" || p.e.Target == "") {
 		err = errors.New("it needs a source and a target")
 	}
-	if err == nil && (e.Metadata.Subsystem == nil || *e.Metadata.Subsystem == containment) {
+	if subsystem := p.e.Metadata.Subsystem; err == nil && (subsystem == "" || subsystem == containment) {
 		if now {
-			err = p.sink.edge(*e.Source, *e.Target)
+			err = p.sink.edge(p.e.Source, p.e.Target)
 		} else {
-			p.early = append(p.early, [2]string{*e.Source, *e.Target})
+			p.early = append(p.early, [2]string{p.e.Source, p.e.Target})
 		}
 	}
 	if err != nil {
@@ -193,50 +212,42 @@ func (p *jgfParser) readEdge(now bool) error {
 // spec applies Fluxion's defaults.
 func (v *jgfVertex) spec() (jgfSpec, error) {
 	out := jgfSpec{id: v.ID}
-	m := v.Metadata
+	m := &v.Metadata
 	switch {
 	case v.ID == "":
 		return out, errors.New("it has no id")
-	case m == nil || m.Type == "":
-		return out, errors.New("its metadata has no type")
-	case m.Paths == nil:
+	case m.Type == "":
+		return out, errors.New("it has no metadata with a type")
+	case len(m.Paths) == 0:
 		return out, errors.New("its metadata has no paths")
 	case m.Status != 0 && m.Status != 1:
 		return out, fmt.Errorf("status %d is neither 0 (up) nor 1 (down)", m.Status)
 	}
-	s := VertexSpec{
-		Type: m.Type, Basename: m.Type, Rank: -1, Size: 1,
-		Down: m.Status == 1, Exclusive: m.Exclusive, Properties: m.Properties, Path: m.Paths[containment],
-	}
-	if m.UniqID == nil {
-		uniq, err := leadingInteger(v.ID)
-		if err != nil {
+	if m.UniqID == missing {
+		var err error
+		if m.UniqID, err = leadingInteger(v.ID); err != nil {
 			return out, errors.New("it has no uniq_id, and its id is no number")
 		}
-		m.UniqID = &uniq
 	}
-	s.UniqID = *m.UniqID
-	set(&s.Basename, m.Basename)
-	set(&s.Rank, m.Rank)
-	set(&s.Size, m.Size)
-	if s.ID = s.UniqID; m.ID != nil {
-		s.ID = *m.ID
-	} else if m.Type == "node" && m.Name != nil {
-		s.ID = trailingNumber(*m.Name, s.ID)
+	if m.ID == missing {
+		if m.ID = m.UniqID; m.Type == "node" {
+			m.ID = trailingNumber(m.Name, m.UniqID)
+		}
 	}
-	s.Name = s.Basename + strconv.FormatInt(s.ID, 10)
-	set(&s.Name, m.Name)
-	out.spec = s
-	if delete(m.Paths, containment); len(m.Paths) > 0 {
-		out.paths = m.Paths
+	basename := cmp.Or(m.Basename, m.Type)
+	name := m.Name
+	if name == "" {
+		name = basename + strconv.FormatInt(m.ID, 10)
+	}
+	out.spec = VertexSpec{
+		Type: m.Type, Basename: basename, Name: name, ID: m.ID, UniqID: m.UniqID, Rank: m.Rank, Size: m.Size,
+		Down: m.Status == 1, Exclusive: m.Exclusive, Properties: m.Properties, Path: m.Paths[containment],
+	}
+	if len(m.Paths) > 1 || out.spec.Path == "" {
+		out.paths = maps.Clone(m.Paths)
+		delete(out.paths, containment)
 	}
 	return out, nil
-}
-
-func set[T any](to, from *T) {
-	if from != nil {
-		*to = *from
-	}
 }
 
 // leadingInteger reads an integer at the start of a text, as strtoll does.

@@ -148,12 +148,17 @@ type scratch struct {
 	last    edge
 }
 
-// NewMatcher makes a matcher for a graph, of which nothing is held.
+// NewMatcher makes a matcher that takes over a graph. Of one that was read nothing
+// must be held; of one of nodes, see plant, what is held stays so.
 func NewMatcher(g *Graph, options Options) (*Matcher, error) {
-	if g.tree == nil || g.tree.root == none {
-		return nil, errors.New("making a matcher: the graph is empty")
+	tree, used := g.tree, map[int32]int64(nil)
+	if tree == nil {
+		var err error
+		if tree, used, err = g.plant(); err != nil {
+			return nil, fmt.Errorf("making a matcher: %w", err)
+		}
 	}
-	m := &Matcher{tree: g.tree, jobs: map[uint64]*job{}, ordered: map[int32][]int32{}, indexes: map[kind]*index{}}
+	m := &Matcher{tree: tree, jobs: map[uint64]*job{}, ordered: map[int32][]int32{}, indexes: map[kind]*index{}}
 	m.options = Options{
 		Policy: cmp.Or(options.Policy, "first"), PruneFilters: cmp.Or(options.PruneFilters, "ALL:core,ALL:node"),
 		CountVisits: options.CountVisits,
@@ -166,6 +171,7 @@ func NewMatcher(g *Graph, options Options) (*Matcher, error) {
 		return nil, err
 	}
 	m.prime()
+	m.holdForOthers(used)
 	return m, nil
 }
 

@@ -4,6 +4,7 @@
 package fluxion
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -12,8 +13,8 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/jobspec"
 )
 
-// cluster makes racks of 100 nodes of some cores each.
-func cluster(tb testing.TB, nodes, cores int) *Graph {
+// cluster makes racks of 100 nodes of 8 cores each.
+func cluster(tb testing.TB, nodes int) *Graph {
 	tb.Helper()
 	b := newBuilder()
 	uniq := int64(0)
@@ -34,7 +35,7 @@ func cluster(tb testing.TB, nodes, cores int) *Graph {
 			rack = add(root, "rack", n/100, -1)
 		}
 		node := add(rack, "node", n, n)
-		for c := range cores {
+		for c := range 8 {
 			add(node, "core", c, n)
 		}
 	}
@@ -77,7 +78,8 @@ func BenchmarkMatch(b *testing.B) {
 }
 
 func benchmarkMatch(b *testing.B, nodes, request int, policy string) {
-	m, err := NewMatcher(cluster(b, nodes, 8), Options{Policy: policy})
+	b.Helper()
+	m, err := NewMatcher(cluster(b, nodes), Options{Policy: policy})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -92,17 +94,100 @@ func benchmarkMatch(b *testing.B, nodes, request int, policy string) {
 			oldest++
 			held -= request
 		}
-		start := time.Now()
+		elapsed := stopwatch()
 		if _, err := m.Match(Allocate, spec, id, 0); err != nil {
 			b.Fatal(err)
 		}
-		times = append(times, time.Since(start))
+		times = append(times, elapsed())
 		id++
 	}
 	reportMedian(b, times)
 }
 
+// BenchmarkMatchRefused asks for more than is free of 10,000 nodes, and for what none
+// of them has.
+func BenchmarkMatchRefused(b *testing.B) {
+	for _, policy := range policyNames {
+		m, err := NewMatcher(cluster(b, 10000), Options{Policy: policy})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := m.Match(Allocate, nodeSlots(b, 9950), 1, 0); err != nil {
+			b.Fatal(err)
+		}
+		requests := map[string]struct {
+			op   Op
+			spec *jobspec.Jobspec
+			want error
+		}{
+			"refused": {Allocate, nodeSlots(b, 64), ErrBusy},
+			"never":   {Satisfiability, nodeSlots(b, 10001), ErrUnsatisfiable},
+			"never-so-large": {Satisfiability, parseJobspec(b, `{"version": 1, "resources": [{"type": "slot", "count": 64, "label": "default",
+				"with": [{"type": "node", "count": 1, "with": [{"type": "core", "count": 9}]}]}],
+				"tasks": [{"command": ["app"], "slot": "default", "count": {"per_slot": 1}}], "attributes": {}}`), ErrUnsatisfiable},
+		}
+		for name, request := range requests {
+			b.Run(fmt.Sprintf("%s/%s", name, policy), func(b *testing.B) {
+				var times []time.Duration
+				for b.Loop() {
+					elapsed := stopwatch()
+					_, err := m.Match(request.op, request.spec, 2, 0)
+					times = append(times, elapsed())
+					if !errors.Is(err, request.want) {
+						b.Fatal(err)
+					}
+				}
+				reportMedian(b, times)
+			})
+		}
+	}
+}
+
+// BenchmarkMatchReserve reserves 64 of 1,000 nodes, all of which 60 jobs hold that end
+// one after the other.
+func BenchmarkMatchReserve(b *testing.B) {
+	for _, policy := range policyNames {
+		b.Run(policy, func(b *testing.B) {
+			m, err := NewMatcher(cluster(b, 1000), Options{Policy: policy})
+			if err != nil {
+				b.Fatal(err)
+			}
+			for id := range uint64(60) {
+				spec := *nodeSlots(b, 1000/60+1)
+				if id >= 40 {
+					spec = *nodeSlots(b, 16)
+				}
+				spec.Duration = int64(1000 + id*10)
+				if _, err := m.Match(Allocate, &spec, id+1, 0); err != nil {
+					b.Fatal(err)
+				}
+			}
+			spec := nodeSlots(b, 64)
+			var times []time.Duration
+			for b.Loop() {
+				elapsed := stopwatch()
+				match, err := m.Match(AllocateOrElseReserve, spec, 100, 0)
+				times = append(times, elapsed())
+				if err != nil || !match.Reserved {
+					b.Fatalf("it was not reserved: %v", err)
+				}
+				if err := m.Cancel(100); err != nil {
+					b.Fatal(err)
+				}
+			}
+			reportMedian(b, times)
+		})
+	}
+}
+
+// stopwatch returns what tells the time since.
+func stopwatch() func() time.Duration {
+	start := time.Now()                                      //nolint:forbidigo // a benchmark measures time
+	return func() time.Duration { return time.Since(start) } //nolint:forbidigo // a benchmark measures time
+}
+
 func reportMedian(b *testing.B, times []time.Duration) {
+	b.Helper()
 	slices.Sort(times)
 	b.ReportMetric(float64(times[len(times)/2].Nanoseconds())/1e6, "p50-ms")
 	b.ReportMetric(float64(times[len(times)*95/100].Nanoseconds())/1e6, "p95-ms")

@@ -19,37 +19,80 @@ const (
 	Pods             = "pods"
 )
 
-// Resources are amounts by name. An amount that is not there is 0.
+// Resources are amounts by name. An amount that is not there is 0; one that is
+// taken counts as no less than 0, and none as more than 2^53.
 type Resources map[string]int64
 
-// add changes r by n times the amounts of other.
-func (r Resources) add(other Resources, n int64) {
-	for name, amount := range other {
-		r[name] += n * amount
-	}
+// maxAmount is the most that counts: sums over a node's pods stay within int64.
+const maxAmount = 1 << 53
+
+// unlimited is how often a request for nothing fits.
+const unlimited = math.MaxInt32
+
+// demand is what one pod takes, in the terms of a graph.
+type demand struct {
+	// amounts are by resource of the graph.
+	amounts []int64
+	// asked are the resources of which it takes something, rising.
+	asked []int32
+	// unknown is the first resource, by name, that it asks for and no node of the
+	// graph has; "" if there is none.
+	unknown string
 }
 
-// holds is how often the request fits into r. A request for nothing fits without
-// end.
-func (r Resources) holds(request Resources) int {
-	count := int64(math.MaxInt32)
-	for name, amount := range request {
+// compile translates what a pod takes.
+func (d *demand) compile(resources []string, request Resources) {
+	d.amounts, d.asked, d.unknown = d.amounts[:0], d.asked[:0], ""
+	known := 0
+	for i, name := range resources {
+		amount, is := request[name]
+		if is {
+			known++
+		}
+		amount = min(max(amount, 0), maxAmount)
+		d.amounts = append(d.amounts, amount)
 		if amount > 0 {
-			count = min(count, max(r[name], 0)/amount)
+			d.asked = append(d.asked, int32(i))
 		}
 	}
-	return int(count)
+	if known == len(request) {
+		return
+	}
+	for name, amount := range request {
+		if amount > 0 && !slices.Contains(resources, name) && (d.unknown == "" || name < d.unknown) {
+			d.unknown = name
+		}
+	}
 }
 
-// lacking is the first resource, by name, of which r has too little for one
-// request; "" if there is none.
-func (r Resources) lacking(request Resources) string {
-	for _, name := range slices.Sorted(maps.Keys(request)) {
-		if request[name] > 0 && r[name] < request[name] {
-			return name
+// fits is how many of the pods what is left can take.
+func (d *demand) fits(free []int64) int32 {
+	if d.unknown != "" {
+		return 0
+	}
+	count := int64(unlimited)
+	for _, r := range d.asked {
+		left, amount := free[r], d.amounts[r]
+		if left < amount {
+			return 0
+		}
+		count = min(count, left/amount)
+	}
+	return int32(count)
+}
+
+// lacking is the first resource, by name, of which there is too little for one
+// pod; "" if there is none.
+func (d *demand) lacking(resources []string, free []int64) string {
+	for _, r := range d.asked {
+		if free[r] < d.amounts[r] {
+			if d.unknown != "" && d.unknown < resources[r] {
+				return d.unknown
+			}
+			return resources[r]
 		}
 	}
-	return ""
+	return d.unknown
 }
 
 // String writes the amounts for people: "8 cpu, 32Gi memory". Pods are left out:

@@ -171,6 +171,9 @@ func (s *search) run(requests []*request, exclusive bool) (needs int64, err erro
 	if len(m.scratch.labels) > 0 {
 		clear(m.scratch.labels)
 	}
+	if !m.options.CountVisits && s.tooFew() {
+		return 0, ErrBusy
+	}
 	if needs, could, err := s.quick(requests); could {
 		return needs, err
 	}

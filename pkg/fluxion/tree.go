@@ -144,19 +144,35 @@ func (t *tree) kindOf(name string) (kind, bool) {
 // maxVertices bounds a graph: indexes are 32 bits wide.
 const maxVertices = 1 << 26
 
+// check refuses what no vertex can be.
+func (s *VertexSpec) check() error {
+	most := int64(math.MaxUint32)
+	if s.Divisible {
+		most = maxAmount
+	}
+	switch {
+	case s.Type == "":
+		return errors.New("it has no type")
+	case s.Size < 0 || s.Size > most:
+		return fmt.Errorf("size %d is not between 0 and %d", s.Size, most)
+	case s.Rank < -1 || s.Rank > math.MaxInt32:
+		return fmt.Errorf("rank %d is not between -1 and %d", s.Rank, math.MaxInt32)
+	}
+	return nil
+}
+
 // add appends a vertex as the last child of parent; none makes it the root.
 func (t *tree) add(parent int32, spec VertexSpec) (int32, error) {
-	switch {
-	case spec.Type == "":
-		return none, fmt.Errorf("adding a vertex: it has no type")
-	case len(t.vertices) >= maxVertices || len(t.kinds) > math.MaxUint16-1:
+	if len(t.vertices) >= maxVertices || len(t.kinds) > math.MaxUint16-1 {
 		return none, fmt.Errorf("adding a vertex: a graph holds at most %d vertices of %d types", maxVertices, math.MaxUint16-1)
-	case spec.Size < 0 || spec.Size > math.MaxUint32:
-		return none, fmt.Errorf("adding vertex %s: size %d is not between 0 and %d", spec.Name, spec.Size, uint32(math.MaxUint32))
-	case spec.Rank < -1 || spec.Rank > math.MaxInt32:
-		return none, fmt.Errorf("adding vertex %s: rank %d is not between -1 and %d", spec.Name, spec.Rank, math.MaxInt32)
+	}
+	if err := spec.check(); err != nil {
+		return none, fmt.Errorf("adding vertex %q: %w", spec.Name, err)
 	}
 	v := int32(len(t.vertices))
+	if len(t.vertices) == cap(t.vertices) { // append would copy a large graph ten times
+		t.vertices = slices.Grow(t.vertices, max(len(t.vertices), 64))
+	}
 	t.vertices = append(t.vertices, vertex{
 		parent: none, first: none, last: none, next: none, plan: none, totals: none,
 		kind: t.intern(spec.Type), down: spec.Down, divisible: spec.Divisible, rank: int32(spec.Rank), size: spec.Size, id: spec.ID, uniq: spec.UniqID,
@@ -317,6 +333,15 @@ func cloneMap[K comparable, V any](m map[K]V) map[K]V {
 	return out
 }
 
+// newGraph is a graph that was read.
+func newGraph(t *tree) (*Graph, error) {
+	g := &Graph{tree: t}
+	if err := g.setNodesOfTree(); err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
 // builder makes a graph vertex by vertex, parents first.
 type builder struct{ tree *tree }
 
@@ -327,7 +352,7 @@ func (b *builder) graph() (*Graph, error) {
 	if b.tree.root == none {
 		return nil, errors.New("making a graph: it has no vertices")
 	}
-	return &Graph{tree: b.tree}, nil
+	return newGraph(b.tree)
 }
 
 // add appends a vertex below parent; -1 makes it the root, of which there is one.

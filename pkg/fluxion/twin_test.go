@@ -371,20 +371,20 @@ func (w *twin) emitted(s *twinSearch, spec *jobspec.Jobspec) map[int32]mark {
 		if shadow {
 			m.exclusive = true
 		}
-		any := m.exclusive || t.divisible
+		leads := m.exclusive || t.divisible
 		for c := t.first; c != none; c = w.tree.vertices[c].next {
 			below, marked := s.marks[c]
 			if shadow {
 				below, marked = mark{w.tree.vertices[c].size, true}, true
 			}
 			if marked && walk(c, below, shadow) {
-				any = true
+				leads = true
 			}
 		}
-		if any {
+		if leads {
 			out[v] = m
 		}
-		return any
+		return leads
 	}
 	walk(w.tree.root, s.marks[w.tree.root], false)
 	return out

@@ -152,15 +152,19 @@ func (u *update) grant(v int32, needs int64, exclusive bool, parent int) {
 		up[i] += n
 	}
 	if i := u.pruneIndex(x.kind); i >= 0 {
-		switch {
-		case x.divisible:
-			up[i] += needs
-		case exclusive:
-			up[i] += x.size
-		default:
-			up[i] += x.size - needs
-		}
+		up[i] += unitsUp(x, needs, exclusive)
 	}
+}
+
+// unitsUp are the units of a vertex that the filters above it count as taken.
+func unitsUp(x *vertex, needs int64, exclusive bool) int64 {
+	switch {
+	case x.divisible:
+		return needs
+	case exclusive:
+		return x.size
+	}
+	return x.size - needs
 }
 
 // amounts are those of a hold on its vertex's timeline.

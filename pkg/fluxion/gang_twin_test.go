@@ -1,0 +1,590 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fluxion
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+)
+
+// life is a graph and its twin, to which the same happens.
+type life struct {
+	t      *testing.T
+	seed   uint64
+	step   int
+	random *rand.Rand
+	w      *world
+	g      *Graph
+	jobs   int
+}
+
+func (l *life) failf(format string, values ...any) {
+	l.t.Helper()
+	l.t.Fatalf("seed %d, step %d: %s", l.seed, l.step, fmt.Sprintf(format, values...))
+}
+
+// Whatever happens to a graph, each match finds the largest size that there is room
+// for, on nodes as near to each other as can be, and nothing is given twice or lost.
+func TestGangAgainstNaiveTwin(t *testing.T) {
+	seeds := uint64(6000)
+	if testing.Short() {
+		seeds = 300
+	}
+	for seed := range seeds {
+		random := rand.New(rand.NewPCG(seed, 7))
+		w := randomWorld(random)
+		l := &life{t: t, seed: seed, random: random, w: w, g: w.graph(t, random)}
+		for l.step = range 12 {
+			l.live()
+			l.conserves(l.g, l.w)
+		}
+		if seed%3 == 0 {
+			l.branch()
+		}
+	}
+}
+
+// live lets something happen.
+func (l *life) live() {
+	job := l.anyJob()
+	switch what := l.random.IntN(12); {
+	case what < 4:
+		l.match()
+	case what == 4 && len(l.w.nodes) > 0:
+		l.occupy()
+	case what == 5 && len(l.w.nodes) > 0:
+		i := l.random.IntN(len(l.w.nodes))
+		l.w.nodes[i].Down = []string{"", "cordoned"}[l.random.IntN(2)]
+		l.g.SetDown(l.w.nodes[i].Name, l.w.nodes[i].Down)
+	case job == "":
+	case what == 6 || what == 7:
+		l.grow(job)
+	case what == 8:
+		l.shrink(job)
+	case what == 9:
+		l.free(job)
+	case what == 10:
+		l.release(job)
+	default:
+		l.reserve()
+	}
+}
+
+func (l *life) anyJob() string {
+	ids := slices.Sorted(maps.Keys(l.w.jobs))
+	if len(ids) == 0 {
+		return ""
+	}
+	return ids[l.random.IntN(len(ids))]
+}
+
+// conserves checks that what is left and what is held make what there is, and that
+// the pages are as they have to be.
+func (l *life) conserves(g *Graph, w *world) {
+	l.t.Helper()
+	for i, free := range w.free() {
+		left := g.Left(w.nodes[i].Name)
+		for name, amount := range left {
+			if free[name] != amount {
+				l.failf("node %s has %v left, want %v", w.nodes[i].Name, left, free)
+			}
+		}
+		if down := g.nodes.down(int32(i)); down != w.nodes[i].Down || g.Name(i) != w.nodes[i].Name {
+			l.failf("node %d is %s (%q), want %s (%q)", i, g.Name(i), down, w.nodes[i].Name, w.nodes[i].Down)
+		}
+	}
+	for id, job := range w.jobs {
+		var want []Pod
+		for rank, name := range job.nodes {
+			if name != "" {
+				want = append(want, Pod{rank, name})
+			}
+		}
+		if got := g.Pods(id); !slices.Equal(got, want) {
+			l.failf("job %s has %v, want %v", id, got, want)
+		}
+	}
+	if len(g.jobs.byID) != len(w.jobs) {
+		l.failf("%d jobs, want %d", len(g.jobs.byID), len(w.jobs))
+	}
+	for i, page := range g.nodes.pages {
+		all := uint64(0)
+		for c := range page.classes {
+			if nodes := page.classes[c].nodes; nodes == 0 || all&nodes != 0 {
+				l.failf("page %d has classes %v", i, page.classes)
+			}
+			all |= page.classes[c].nodes
+			for other := range c {
+				if page.alike(other, c) {
+					l.failf("page %d has two classes that are alike", i)
+				}
+			}
+		}
+	}
+}
+
+func (l *life) match() {
+	l.jobs++
+	gang := l.w.randomGang(l.random, fmt.Sprint("job-", l.jobs))
+	p := l.w.puzzle(gang, false)
+	size, fits := p.size()
+	got, refusal := l.g.MatchGang(gang)
+	if len(got.Nodes) != size || (refusal == nil) != (size > 0) {
+		l.failf("%+v got %v (%v), want %d", gang, got, refusal, size)
+	}
+	again := l.w.graph(l.t, l.random)
+	if other, _ := again.MatchGang(gang); !slices.Equal(other.Nodes, got.Nodes) {
+		l.failf("%+v got %v, and on a graph that came to be in another way %v", gang, got, other)
+	}
+	emptySize, capacity := l.w.puzzle(gang, true).size()
+	if could := l.g.CouldHold(gang); (could == nil) != (emptySize > 0) {
+		l.failf("%+v: CouldHold says %v, want room for %d", gang, could, capacity)
+	}
+	if refusal != nil {
+		if refusal.Fits != fits || refusal.Capacity != capacity || refusal.Never != (emptySize == 0) {
+			l.failf("%+v: got %+v, want room for %d, of %d", gang, refusal, fits, capacity)
+		}
+		l.explain(gang, p)
+		return
+	}
+	if l.g.Explain(gang) != nil {
+		l.failf("%+v is placed, and is told why not", gang)
+	}
+	l.isGood(gang, p, got.Nodes, 0)
+	if err := l.g.Take(gang, got); err != nil {
+		l.failf("%v", err)
+	}
+	l.w.jobs[gang.Job] = &worldJob{gang, got.Nodes, gang.End}
+	if err := l.g.Take(gang, got); !errors.Is(err, ErrExists) {
+		l.failf("taken twice: %v", err)
+	}
+}
+
+// explain checks what a refusal says beside the numbers.
+func (l *life) explain(gang Gang, p *puzzle) {
+	r := l.g.Explain(gang)
+	counted := 0
+	for _, reason := range r.Reasons {
+		counted += reason.Nodes
+	}
+	if !r.NoLead && !r.Never && r.Level == "" {
+		without := 0
+		for _, room := range p.capped(unlimited).room {
+			if room == 0 {
+				without++
+			}
+		}
+		if counted != without {
+			l.failf("%+v: %q tells of %d nodes, want %d", gang, r, counted, without)
+		}
+	}
+	if (len(r.Jobs) > 0 && r.Never) || len(r.String()) == 0 {
+		l.failf("%+v: %q", gang, r)
+	}
+	ended := l.w.clone()
+	for _, id := range slices.Sorted(maps.Keys(l.w.jobs)) {
+		delete(ended.jobs, id)
+	}
+	size, _ := ended.puzzle(gang, false).size()
+	if (size > 0) != (len(r.Jobs) > 0) {
+		l.failf("%+v: without jobs it gets %d, and is told that %v are in the way", gang, size, r.Jobs)
+	}
+	// It fits without the jobs, and not if one of them stays.
+	for stays := -1; stays < len(r.Jobs) && len(r.Jobs) > 0; stays++ {
+		after := l.w.clone()
+		for i, id := range r.Jobs {
+			if i != stays {
+				delete(after.jobs, id)
+			}
+		}
+		if size, _ := after.puzzle(gang, false).size(); (size > 0) != (stays < 0) {
+			l.failf("%+v: %v are in the way, but without number %d it gets %d", gang, r.Jobs, stays, size)
+		}
+	}
+	l.reserveFor(gang)
+}
+
+func (l *life) reserve() { l.reserveFor(l.w.randomGang(l.random, "reserved")) }
+
+// reserveFor compares the earliest start with that found by trying each end.
+func (l *life) reserveFor(gang Gang) {
+	now := noon.Add(time.Hour)
+	starts := []time.Time{now}
+	for _, job := range l.w.jobs {
+		if job.end.After(now) {
+			starts = append(starts, job.end)
+		}
+	}
+	slices.SortFunc(starts, time.Time.Compare)
+	got, refusal := l.g.Reserve(gang, now)
+	for i, start := range starts {
+		after := l.w.clone()
+		for id, job := range l.w.jobs {
+			if _, isFirst := after.jobs[id]; isFirst && !job.end.IsZero() && !job.end.After(start) && (i > 0 || !l.fitsNow(gang)) {
+				delete(after.jobs, id)
+			}
+		}
+		p := after.puzzle(gang, false)
+		size, _ := p.size()
+		if size == 0 {
+			continue
+		}
+		if refusal != nil || !got.Start.Equal(start) || len(got.Nodes) != size {
+			l.failf("%+v is to start at %s on %v (%v), want %d at %s", gang, got.Start, got.Nodes, refusal, size, start)
+		}
+		(&life{t: l.t, seed: l.seed, step: l.step, w: after}).isGood(gang, p, got.Nodes, 0)
+		return
+	}
+	if refusal == nil {
+		l.failf("%+v is to start at %s on %v, want never", gang, got.Start, got.Nodes)
+	}
+}
+
+func (l *life) fitsNow(gang Gang) bool {
+	size, _ := l.w.puzzle(gang, false).size()
+	return size > 0
+}
+
+func (l *life) occupy() {
+	name := l.w.nodes[l.random.IntN(len(l.w.nodes))].Name
+	resources := Resources{CPU: l.random.Int64N(4), Memory: l.random.Int64N(3), Pods: 1}
+	if l.random.IntN(3) == 0 && l.w.others[name] != nil {
+		l.g.Vacate(name, l.w.others[name])
+		delete(l.w.others, name)
+		return
+	}
+	l.g.Occupy(name, resources)
+	l.w.others[name] = l.w.others[name].plus(resources, 1)
+}
+
+func (l *life) grow(id string) {
+	job := l.w.jobs[id]
+	p := l.w.puzzle(job.gang, false)
+	scope := l.w.all()
+	if t := job.gang.Topology; t.Required && slices.Contains(l.w.levels, t.Level) {
+		for _, nodes := range l.w.domains(t.Level, scope) {
+			if slices.ContainsFunc(nodes, func(i int) bool { return p.has[i] > 0 }) {
+				scope = nodes
+			}
+		}
+	}
+	n := 1 + l.random.IntN(5)
+	want := min(n, p.most(scope))
+	pods, refusal, err := l.g.Grow(id, n)
+	if err != nil || len(pods) != want || (refusal == nil) != (want > 0) {
+		l.failf("%+v grew by %v (%v), want %d", job.gang, pods, refusal, want)
+	}
+	nodes := make([]string, len(pods))
+	for i, pod := range pods {
+		nodes[i] = pod.Node
+		for rank := range pod.Rank {
+			if rank > 0 && (rank >= len(job.nodes) || job.nodes[rank] == "") || pod.Rank == 0 {
+				l.failf("%v: rank %d has no pod yet", pods, rank)
+			}
+		}
+		if pod.Rank == len(job.nodes) {
+			job.nodes = append(job.nodes, "")
+		}
+		job.nodes[pod.Rank] = pod.Node
+	}
+	if want > 0 {
+		l.isGood(p.gang, p, nodes, 1)
+	}
+}
+
+func (l *life) shrink(id string) {
+	job := l.w.jobs[id]
+	victims := l.g.Victims(id, l.random.IntN(5))
+	l.areGoodVictims(job, victims)
+	if err := l.g.Shrink(id, victims); err != nil {
+		l.failf("%v", err)
+	}
+	for _, bad := range [][]int{{0}, {-1}, {len(job.nodes)}, victims} {
+		if len(bad) > 0 && l.g.Shrink(id, bad) == nil {
+			l.failf("ranks %v were taken", bad)
+		}
+	}
+	for _, rank := range victims {
+		job.nodes[rank] = ""
+	}
+	l.bury(id)
+}
+
+// areGoodVictims checks that no others would free more innermost domains.
+func (l *life) areGoodVictims(job *worldJob, victims []int) {
+	freed := func(ranks []int) int {
+		has := map[string]bool{}
+		level := ""
+		if len(l.w.levels) > 0 {
+			level = l.w.levels[len(l.w.levels)-1]
+		}
+		for key, nodes := range l.w.domains(level, l.w.all()) {
+			for rank, name := range job.nodes {
+				if name != "" && !slices.Contains(ranks, rank) && slices.Contains(nodes, l.w.index(name)) {
+					has[key] = true
+				}
+			}
+		}
+		return -len(has)
+	}
+	if len(job.nodes) > 10 {
+		return
+	}
+	for choice := range 1 << len(job.nodes) {
+		var ranks []int
+		for rank, name := range job.nodes {
+			if choice>>rank&1 == 1 && rank > 0 && name != "" {
+				ranks = append(ranks, rank)
+			}
+		}
+		if len(ranks) == len(victims) && freed(ranks) > freed(victims) {
+			l.failf("%v of %v leave, though %v would free more", victims, job.nodes, ranks)
+		}
+	}
+}
+
+func (l *life) free(id string) {
+	job := l.w.jobs[id]
+	rank := l.random.IntN(len(job.nodes))
+	if err := l.g.Free(id, rank); (err == nil) != (job.nodes[rank] != "") {
+		l.failf("freeing rank %d of %v: %v", rank, job.nodes, err)
+	}
+	job.nodes[rank] = ""
+	l.bury(id)
+}
+
+// bury forgets a job that has no pod left.
+func (l *life) bury(id string) {
+	if !slices.ContainsFunc(l.w.jobs[id].nodes, func(name string) bool { return name != "" }) {
+		delete(l.w.jobs, id)
+	}
+}
+
+func (l *life) release(id string) {
+	if err := l.g.Release(id); err != nil {
+		l.failf("%v", err)
+	}
+	delete(l.w.jobs, id)
+	if err := l.g.Release(id); !errors.Is(err, ErrNotFound) {
+		l.failf("released twice: %v", err)
+	}
+}
+
+// branch lets a snapshot and the graph go on, each with a twin of its own.
+func (l *life) branch() {
+	other := &life{t: l.t, seed: l.seed, random: rand.New(rand.NewPCG(l.seed, 8)), w: l.w.clone(), g: l.g.Snapshot(), jobs: 100}
+	for step := range 6 {
+		l.step, other.step = 100+step, 200+step
+		l.live()
+		other.live()
+		l.conserves(l.g, l.w)
+		other.conserves(other.g, other.w)
+	}
+}
+
+// isGood checks pods that a gang got: that each has room, and that they are as near
+// to each other as can be. A gang that grows gets more pods beside those that it has;
+// first is the rank of the first one then, and else 0.
+func (l *life) isGood(gang Gang, p *puzzle, names []string, first int) {
+	l.t.Helper()
+	counts := make([]int, len(l.w.nodes))
+	left := slices.Clone(p.left)
+	for rank, name := range names {
+		i := l.w.index(name)
+		shape := gang.shape(rank + first)
+		if i < 0 || left[i] == nil || !shape.allows(i) || !left[i].covers(shape.Requests) {
+			l.failf("%+v got %v: there is no room for %d on %s", gang, names, rank, name)
+		}
+		left[i] = left[i].plus(shape.Requests, -1)
+		counts[i]++
+		if counts[i]+p.has[i] > p.top {
+			l.failf("%+v got %v: too many on %s", gang, names, name)
+		}
+		if from := min(rank, 1); rank > 0 && (gang.Lead == nil || rank > from) && l.w.index(names[rank-1]) > i {
+			l.failf("%+v got %v: %s is not in order", gang, names, name)
+		}
+	}
+	lead := -1
+	if gang.Lead != nil && first == 0 {
+		lead = l.w.index(names[0])
+	}
+	l.isNear(gang, p, counts, lead)
+}
+
+// isNear checks the domains of a placement, from the outside to the inside.
+func (l *life) isNear(gang Gang, p *puzzle, counts []int, lead int) {
+	t := gang.Topology
+	scopes := map[string][]int{"": l.w.all()}
+	switch known := slices.Contains(l.w.levels, t.Level); {
+	case known && t.Required:
+		n := total(counts, l.w.all())
+		best := unlimited
+		domains := l.w.domains(t.Level, l.w.all())
+		scopes = map[string][]int{}
+		for key, nodes := range domains {
+			if room := p.most(nodes); room >= n && !isNone(key) && total(p.has, nodes) == 0 {
+				best = min(best, room)
+			}
+			if total(counts, nodes) > 0 {
+				scopes[key] = nodes
+			}
+		}
+		for key, nodes := range scopes {
+			if len(scopes) > 1 || isNone(key) || (total(p.has, l.w.all()) == 0 && p.most(nodes) != best) {
+				l.failf("%+v got %v: not all in the tightest %s", gang, counts, t.Level)
+			}
+		}
+	case known:
+		scopes = l.w.domains(t.Level, l.w.all())
+		l.isFewest(gang, p, scopes, counts)
+	}
+	for _, nodes := range scopes {
+		if total(counts, nodes) == 0 {
+			continue
+		}
+		within := p
+		if lead >= 0 && !slices.Contains(nodes, lead) {
+			without := *p
+			without.gang.Lead = nil
+			within = without.count()
+		}
+		l.isNearIn(gang, within, nodes, counts, lead)
+	}
+}
+
+// isFewest checks that pods are in as few domains as possible, and if one does, in the
+// tightest.
+func (l *life) isFewest(gang Gang, p *puzzle, domains map[string][]int, counts []int) {
+	var all, in []int
+	used := 0
+	for _, nodes := range domains {
+		all = append(all, nodes...)
+		if total(counts, nodes) > 0 && total(p.has, nodes) == 0 {
+			used++
+			in = nodes
+		}
+	}
+	n := total(counts, all)
+	if want := p.fewest(domains, n); used != want {
+		l.failf("%+v got %v: in %d domains of %v, want %d", gang, counts, used, domains, want)
+	}
+	for _, nodes := range domains {
+		if used == 1 && total(p.has, all) == 0 && p.most(nodes) >= n && p.most(nodes) < p.most(in) {
+			l.failf("%+v got %v: in %v, though %v is tighter", gang, counts, in, nodes)
+		}
+	}
+}
+
+func total(counts, nodes []int) int {
+	sum := 0
+	for _, i := range nodes {
+		sum += counts[i]
+	}
+	return sum
+}
+
+// isNearIn checks the innermost domains of one scope, and the nodes.
+func (l *life) isNearIn(gang Gang, p *puzzle, nodes, counts []int, lead int) {
+	level := ""
+	if len(l.w.levels) > 0 {
+		level = l.w.levels[len(l.w.levels)-1]
+	}
+	racks := l.w.domains(level, nodes)
+	placed := p
+	if lead >= 0 && slices.Contains(nodes, lead) {
+		placed = p.leadOn(lead)
+	}
+	if !gang.Distinct && gang.Policy == Pack {
+		l.isFewest(gang, p, racks, counts)
+		for _, rack := range racks {
+			l.hasFewestNodes(gang, placed, rack, counts, lead)
+		}
+		return
+	}
+	// As few pods on the fullest node as can be.
+	n := total(counts, nodes)
+	top := 1
+	for p.capped(top).most(nodes) < n {
+		top++
+	}
+	base := 0 // what every node gets
+	for _, i := range nodes {
+		if counts[i] > 0 && counts[i]+p.has[i] > max(top, 1) {
+			l.failf("%+v got %v: more than %d on one node", gang, counts, top)
+		}
+		each := min(placed.room[i], max(top-1-placed.has[i], 0))
+		base += each
+		if got := counts[i] + p.has[i] - placed.has[i]; got < each {
+			l.failf("%+v got %v: fewer than %d on node %d", gang, counts, each, i)
+		}
+	}
+	switch {
+	case gang.Policy == Spread:
+		l.isEven(gang, placed, racks, counts, lead, top)
+	case base == 0:
+		l.isFewest(gang, p.capped(top), racks, counts)
+	}
+}
+
+// hasFewestNodes checks that the pods of a rack are on as few nodes as possible.
+func (l *life) hasFewestNodes(gang Gang, placed *puzzle, rack, counts []int, lead int) {
+	n, used := 0, 0
+	var rooms []int
+	for _, i := range rack {
+		got := counts[i]
+		if i == lead {
+			got--
+		}
+		n += got
+		if placed.has[i] > 0 {
+			n -= placed.room[i]
+			continue
+		}
+		rooms = append(rooms, placed.room[i])
+		if got > 0 {
+			used++
+		}
+	}
+	slices.Sort(rooms)
+	for _, room := range slices.Backward(rooms) {
+		if n > 0 {
+			n -= room
+			used--
+		}
+	}
+	if used > 0 {
+		l.failf("%+v got %v: on more nodes than needed", gang, counts)
+	}
+}
+
+// isEven checks that no rack has two pods more than another one that has room.
+func (l *life) isEven(gang Gang, placed *puzzle, racks map[string][]int, counts []int, lead, top int) {
+	has := func(rack []int) (has, most, base int) {
+		for _, i := range rack {
+			before := placed.has[i]
+			got := counts[i]
+			if i == lead {
+				got--
+			}
+			has += before + got
+			most += before + min(placed.room[i], max(top-before, 0))
+			base += before + min(placed.room[i], max(top-1-before, 0))
+		}
+		return has, most, base
+	}
+	for _, a := range racks {
+		for _, b := range racks {
+			hasA, _, baseA := has(a)
+			hasB, mostB, _ := has(b)
+			if hasA > hasB+1 && hasA > baseA && hasB < mostB {
+				l.failf("%+v got %v: %d in %v, but %d in %v", gang, counts, hasA, a, hasB, b)
+			}
+		}
+	}
+}

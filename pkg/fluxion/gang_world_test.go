@@ -1,0 +1,371 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fluxion
+
+import (
+	"fmt"
+	"maps"
+	"math/bits"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion/hostlist"
+)
+
+// world is the naive twin of a graph: it keeps no sums and no index, and tries what
+// there is to try.
+type world struct {
+	nodes  []Node // in the order of the graph
+	levels []string
+	others map[string]Resources // what others hold, by node
+	jobs   map[string]*worldJob
+}
+
+type worldJob struct {
+	gang Gang
+	// nodes are by rank; "" without a pod.
+	nodes []string
+	end   time.Time
+}
+
+func (r Resources) plus(other Resources, n int64) Resources {
+	sum := maps.Clone(r)
+	if sum == nil {
+		sum = Resources{}
+	}
+	for name, amount := range other {
+		sum[name] += n * amount
+	}
+	return sum
+}
+
+// covers reports whether r has all that is requested.
+func (r Resources) covers(request Resources) bool {
+	for name, amount := range request {
+		if amount > 0 && r[name] < amount {
+			return false
+		}
+	}
+	return true
+}
+
+func (w *world) clone() *world {
+	c := &world{slices.Clone(w.nodes), w.levels, maps.Clone(w.others), map[string]*worldJob{}}
+	for id, job := range w.jobs {
+		c.jobs[id] = &worldJob{job.gang, slices.Clone(job.nodes), job.end}
+	}
+	return c
+}
+
+func (w *world) index(name string) int {
+	return slices.IndexFunc(w.nodes, func(n Node) bool { return n.Name == name })
+}
+
+// shape is that of a rank.
+func (g *Gang) shape(rank int) *Shape {
+	if rank == 0 && g.Lead != nil {
+		return g.Lead
+	}
+	return &g.Pods
+}
+
+// free is what is left of each node.
+func (w *world) free() []Resources {
+	free := make([]Resources, len(w.nodes))
+	for i, node := range w.nodes {
+		free[i] = node.Capacity.plus(w.others[node.Name], -1)
+	}
+	for _, job := range w.jobs {
+		for rank, name := range job.nodes {
+			if i := w.index(name); i >= 0 {
+				free[i] = free[i].plus(job.gang.shape(rank).Requests, -1)
+			}
+		}
+	}
+	return free
+}
+
+func (s *Shape) allows(i int) bool {
+	return !slices.ContainsFunc(s.Infeasible, func(e Exclusion) bool { return e.Nodes.Has(i) })
+}
+
+// puzzle is a gang and where it may go.
+type puzzle struct {
+	w    *world
+	gang Gang
+	// left is what is left of each node, nil if it is down, has how many pods of the gang
+	// it has.
+	left []Resources
+	has  []int
+	// top is how many pods a node may have, room how many more that do not lead it takes,
+	// and after how many beside the lead; below zero where the lead cannot be. There is
+	// no after where the lead is like the others, or is placed.
+	top         int
+	room, after []int
+}
+
+func (w *world) puzzle(gang Gang, empty bool) *puzzle {
+	p := &puzzle{w: w, gang: gang, left: w.free(), has: make([]int, len(w.nodes)), top: gang.MaxPerNode}
+	if p.top == 0 {
+		p.top = unlimited
+	}
+	for i, node := range w.nodes {
+		if empty {
+			p.left[i] = node.Capacity
+		} else if node.Down != "" {
+			p.left[i] = nil
+		}
+	}
+	if job := w.jobs[gang.Job]; job != nil {
+		p.gang.Lead = nil
+		for _, name := range job.nodes {
+			if i := w.index(name); i >= 0 {
+				p.has[i]++
+			}
+		}
+	}
+	return p.count()
+}
+
+// count fills in room and after.
+func (p *puzzle) count() *puzzle {
+	p.room, p.after = nil, nil
+	for i := range p.w.nodes {
+		p.room = append(p.room, p.roomOf(i, p.left[i], p.has[i]))
+		if lead := p.gang.Lead; lead != nil {
+			after := -1
+			if p.left[i] != nil && lead.allows(i) && p.left[i].covers(lead.Requests) {
+				after = p.roomOf(i, p.left[i].plus(lead.Requests, -1), p.has[i]+1)
+			}
+			p.after = append(p.after, after)
+		}
+	}
+	return p
+}
+
+// roomOf puts one pod after the other on a node.
+func (p *puzzle) roomOf(i int, left Resources, has int) int {
+	room := 0
+	for left != nil && p.gang.Pods.allows(i) && has+room < p.top && left.covers(p.gang.Pods.Requests) {
+		left = left.plus(p.gang.Pods.Requests, -1)
+		room++
+	}
+	return room
+}
+
+// most is how many pods the nodes take, the lead among them, which is tried on each.
+func (p *puzzle) most(nodes []int) int {
+	sum, most := 0, 0
+	for _, i := range nodes {
+		sum += p.room[i]
+	}
+	if p.after == nil {
+		return sum
+	}
+	for _, i := range nodes {
+		if p.after[i] >= 0 {
+			most = max(most, sum-p.room[i]+p.after[i]+1)
+		}
+	}
+	return most
+}
+
+// capped is the puzzle with another limit.
+func (p *puzzle) capped(top int) *puzzle {
+	with := *p
+	with.top = min(p.top, top)
+	return with.count()
+}
+
+// leadOn is the puzzle when the lead is on a node.
+func (p *puzzle) leadOn(i int) *puzzle {
+	with := *p
+	with.left, with.has = slices.Clone(p.left), slices.Clone(p.has)
+	with.left[i], with.has[i] = p.left[i].plus(p.gang.Lead.Requests, -1), p.has[i]+1
+	with.gang.Lead = nil
+	return with.count()
+}
+
+func (w *world) all() []int {
+	all := make([]int, len(w.nodes))
+	for i := range all {
+		all[i] = i
+	}
+	return all
+}
+
+// domains are the nodes of each domain of a level, by the domain's path; those that
+// are in none are in one together.
+func (w *world) domains(level string, nodes []int) map[string][]int {
+	depth := slices.Index(w.levels, level) + 1
+	domains := map[string][]int{}
+	for _, i := range nodes {
+		path := make([]string, depth)
+		copy(path, w.nodes[i].Topology)
+		key := fmt.Sprint(path)
+		if depth > 0 && path[depth-1] == "" {
+			key += " none"
+		}
+		domains[key] = append(domains[key], i)
+	}
+	return domains
+}
+
+// fewest is the smallest number of domains that together take n pods: of all choices.
+// Domains with pods of the gang are in each choice, and do not count.
+func (p *puzzle) fewest(domains map[string][]int, n int) int {
+	var free []int
+	var others [][]int
+	for _, key := range slices.Sorted(maps.Keys(domains)) {
+		if nodes := domains[key]; slices.ContainsFunc(nodes, func(i int) bool { return p.has[i] > 0 }) {
+			free = append(free, nodes...)
+		} else {
+			others = append(others, nodes)
+		}
+	}
+	best := len(others) + 1
+	for choice := range 1 << len(others) {
+		count := bits.OnesCount(uint(choice))
+		if count >= best {
+			continue
+		}
+		nodes := slices.Clone(free)
+		for d := range others {
+			if choice>>d&1 == 1 {
+				nodes = append(nodes, others[d]...)
+			}
+		}
+		if p.most(nodes) >= n {
+			best = count
+		}
+	}
+	return best
+}
+
+// size is the largest allowed size that fits.
+func (p *puzzle) size() (size, fits int) {
+	fits = p.most(p.w.all())
+	if t := p.gang.Topology; t.Required && t.Level != "" {
+		fits = 0
+		for key, nodes := range p.w.domains(t.Level, p.w.all()) {
+			if slices.Contains(p.w.levels, t.Level) && !isNone(key) {
+				fits = max(fits, p.most(nodes))
+			}
+		}
+	}
+	for _, allowed := range p.gang.Sizes {
+		if allowed <= fits {
+			size = max(size, allowed)
+		}
+	}
+	return size, fits
+}
+
+func isNone(key string) bool { return len(key) > 5 && key[len(key)-5:] == " none" }
+
+// gpu is a resource that some nodes have.
+const gpu = "example.com/gpu"
+
+// randomWorld is a small cluster.
+func randomWorld(random *rand.Rand) *world {
+	w := &world{others: map[string]Resources{}, jobs: map[string]*worldJob{}}
+	w.levels = [][]string{nil, {"rack"}, {"zone", "rack"}}[random.IntN(3)]
+	for i := range random.IntN(14) {
+		node := Node{
+			Name:     fmt.Sprintf("n%d", i),
+			Capacity: Resources{CPU: random.Int64N(5) * 2, Memory: random.Int64N(9), Pods: 1 + random.Int64N(6)},
+		}
+		if random.IntN(3) == 0 {
+			node.Capacity[gpu] = random.Int64N(3)
+		}
+		if random.IntN(8) == 0 {
+			node.Down = "not ready"
+		}
+		switch {
+		case random.IntN(12) == 0: // nowhere
+		case len(w.levels) == 1:
+			node.Topology = []string{fmt.Sprint(random.IntN(4))}
+		case len(w.levels) == 2:
+			node.Topology = []string{fmt.Sprint(random.IntN(2)), fmt.Sprint(random.IntN(3))}
+		}
+		w.nodes = append(w.nodes, node)
+	}
+	slices.SortFunc(w.nodes, func(a, b Node) int {
+		pathA, pathB := append(slices.Clone(a.Topology), "", ""), append(slices.Clone(b.Topology), "", "")
+		for l := range 2 {
+			if c := hostlist.Compare(pathA[l], pathB[l]); c != 0 {
+				return c
+			}
+		}
+		return hostlist.Compare(a.Name, b.Name)
+	})
+	return w
+}
+
+func randomShape(random *rand.Rand, nodes int) Shape {
+	s := Shape{Requests: Resources{CPU: random.Int64N(4), Memory: random.Int64N(4), Pods: 1}}
+	if random.IntN(6) == 0 {
+		s.Requests[gpu] = 1
+	}
+	if random.IntN(40) == 0 {
+		s.Requests["nobody/has"] = random.Int64N(2)
+	}
+	for _, reason := range []string{"tainted a", "tainted b"} {
+		if random.IntN(3) == 0 {
+			e := Exclusion{Reason: reason}
+			for i := range nodes {
+				if random.IntN(5) == 0 {
+					e.Nodes.Set(i)
+				}
+			}
+			s.Infeasible = append(s.Infeasible, e)
+		}
+	}
+	return s
+}
+
+func (w *world) randomGang(random *rand.Rand, id string) Gang {
+	gang := Gang{
+		Job: id, Pods: randomShape(random, len(w.nodes)), Policy: Policy(random.IntN(2) * random.IntN(2)),
+		Distinct: random.IntN(2) == 0, MaxPerNode: max(0, random.IntN(6)-2),
+	}
+	if random.IntN(3) == 0 {
+		lead := randomShape(random, len(w.nodes))
+		gang.Lead = &lead
+	}
+	for range 1 + random.IntN(3) {
+		gang.Sizes = append(gang.Sizes, random.IntN(9))
+	}
+	if random.IntN(2) == 0 {
+		gang.Topology = Topology{Level: []string{"zone", "rack", "nothing"}[random.IntN(20)*2/19], Required: random.IntN(2) == 0}
+	}
+	if random.IntN(3) > 0 {
+		gang.End = noon.Add(time.Duration(random.IntN(5)) * time.Hour)
+	}
+	return gang
+}
+
+// graph makes the graph of a world, in an order of its own.
+func (w *world) graph(t *testing.T, random *rand.Rand) *Graph {
+	t.Helper()
+	nodes := slices.Clone(w.nodes)
+	random.Shuffle(len(nodes), func(i, j int) { nodes[i], nodes[j] = nodes[j], nodes[i] })
+	g, err := NewGraph(nodes, w.levels...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, resources := range w.others {
+		g.Occupy(name, resources)
+	}
+	for _, job := range w.jobs {
+		gang := job.gang
+		gang.End = job.end
+		if err := g.Adopt(gang, Placement{job.nodes}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return g
+}

@@ -1,0 +1,306 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fluxion
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion/hostlist"
+)
+
+// Node is a machine that brokers run on.
+type Node struct {
+	Name     string
+	Capacity Resources
+	// Down says why nothing can be placed on it for the time being ("not ready",
+	// "cordoned"); "" if it is up.
+	Down string
+	// Topology is its place: the names of the domains that it is in, outermost first
+	// (zone, rack). A name that is missing or empty says that it is in no domain of
+	// that level. Domains of one name in two others are two domains.
+	Topology []string
+}
+
+// nodes is a table of nodes: what they have, what is left, and which are up. It can
+// be copied cheaply: a copy and its original share their pages until one of them
+// writes.
+type nodes struct {
+	*layout
+	owner *owner
+	pages []*page
+}
+
+// layout is what does not change: which nodes there are, where, and with what.
+//
+// Nodes are in the order of their topology and then of their names, so that each
+// domain of each level is a range of nodes. A page has nodes of one innermost
+// domain alone, so that a domain is also a range of pages.
+type layout struct {
+	names []string
+	index map[string]int32
+	// resources are their names, sorted. Amounts are slices of one number for each.
+	resources []string
+	// models are the different capacities, one after the other.
+	models []int64
+	// empty are the pages of nodes that are up and of which nothing is taken.
+	empty []*page
+	// pageOf is the page of a node, first the first node of a page.
+	pageOf, first []int32
+	// levels are those of the topology, outermost first; one at least.
+	levels []level
+}
+
+// level is one of the topology.
+type level struct {
+	name string
+	// domain is that of a page. Pages that are in none, since their nodes' names are
+	// empty, count as one domain of each domain of the level above; of such a page
+	// placed is false.
+	domain []int32
+	placed []bool
+}
+
+// model is a capacity.
+func (l *layout) model(m int32) []int64 {
+	width := int32(len(l.resources))
+	return l.models[m*width : (m+1)*width]
+}
+
+// levelOf is the index of a level; -1 if there is none of the name.
+func (l *layout) levelOf(name string) int {
+	return slices.IndexFunc(l.levels, func(level level) bool { return level.name == name })
+}
+
+// locate is where a node is: its page, and its bit there.
+func (l *layout) locate(node int32) (page int32, mask uint64) {
+	page = l.pageOf[node]
+	return page, bit(node - l.first[page])
+}
+
+// newNodes makes a table of which nothing is taken.
+func newNodes(specs []Node, levels []string) (nodes, error) {
+	specs = slices.Clone(specs)
+	slices.SortFunc(specs, compareNodes)
+	l := &layout{
+		names: make([]string, len(specs)), index: make(map[string]int32, len(specs)), pageOf: make([]int32, len(specs)),
+		resources: resourceNames(specs),
+	}
+	if err := l.nameLevels(specs, levels); err != nil {
+		return nodes{}, err
+	}
+	t := nodes{layout: l, owner: &owner{}}
+	models := map[string]int32{}
+	var capacity demand
+	for i := range specs {
+		spec := &specs[i]
+		if _, twice := l.index[spec.Name]; twice {
+			return nodes{}, fmt.Errorf("making a resource graph: two nodes are named %q", spec.Name)
+		}
+		l.names[i] = spec.Name
+		l.index[spec.Name] = int32(i)
+		if i == 0 || l.isNewPage(i, specs) {
+			l.addPage(i, specs)
+		}
+		page := len(l.empty) - 1
+		l.pageOf[i] = int32(page)
+		capacity.capacity(l.resources, spec.Capacity)
+		model := l.addModel(models, capacity.amounts)
+		l.empty[page].add(bit(int32(i)-l.first[page]), model, capacity.amounts)
+	}
+	t.pages = slices.Clone(l.empty)
+	for i := range specs {
+		if specs[i].Down != "" {
+			t.setDown(int32(i), specs[i].Down)
+		}
+	}
+	return t, nil
+}
+
+// compareNodes is the order of the nodes.
+func compareNodes(a, b Node) int {
+	for i := range max(len(a.Topology), len(b.Topology)) {
+		if c := comparePlaces(domainAt(&a, i), domainAt(&b, i)); c != 0 {
+			return c
+		}
+	}
+	return hostlist.Compare(a.Name, b.Name)
+}
+
+func comparePlaces(a, b string) int {
+	if a == b {
+		return 0
+	}
+	return hostlist.Compare(a, b)
+}
+
+// domainAt is the name of a node's domain at a level; "" if it has none.
+func domainAt(node *Node, level int) string {
+	if level < len(node.Topology) {
+		return node.Topology[level]
+	}
+	return ""
+}
+
+func resourceNames(specs []Node) []string {
+	names := map[string]bool{}
+	for i := range specs {
+		for name := range specs[i].Capacity {
+			names[name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(names))
+}
+
+// nameLevels makes the levels of the topology. Those that have no name are "level
+// 1" and so on.
+func (l *layout) nameLevels(specs []Node, names []string) error {
+	depth := max(1, len(names))
+	for i := range specs {
+		depth = max(depth, len(specs[i].Topology))
+	}
+	for i := range depth {
+		name := fmt.Sprintf("level %d", i+1)
+		if i < len(names) {
+			name = names[i]
+		}
+		if l.levelOf(name) >= 0 {
+			return fmt.Errorf("making a resource graph: two levels are named %q", name)
+		}
+		l.levels = append(l.levels, level{name: name})
+	}
+	return nil
+}
+
+// isNewPage reports whether a node begins a page: its page is full, or it is in
+// another domain than the one before it.
+func (l *layout) isNewPage(i int, specs []Node) bool {
+	if int32(i)-l.first[len(l.first)-1] == pageSize {
+		return true
+	}
+	for level := range l.levels {
+		if domainAt(&specs[i], level) != domainAt(&specs[i-1], level) {
+			return true
+		}
+	}
+	return false
+}
+
+// addPage begins a page with a node.
+func (l *layout) addPage(i int, specs []Node) {
+	l.first = append(l.first, int32(i))
+	l.empty = append(l.empty, &page{})
+	same := i > 0 // as the page before
+	for j := range l.levels {
+		level := &l.levels[j]
+		name := domainAt(&specs[i], j)
+		same = same && name == domainAt(&specs[i-1], j)
+		domain := int32(0)
+		if i > 0 {
+			domain = level.domain[len(level.domain)-1]
+			if !same {
+				domain++
+			}
+		}
+		level.domain = append(level.domain, domain)
+		level.placed = append(level.placed, name != "")
+	}
+}
+
+// addModel is the model of a capacity, new or known.
+func (l *layout) addModel(known map[string]int32, capacity []int64) int32 {
+	var key [256]byte
+	text := key[:0]
+	for _, amount := range capacity {
+		text = binary.AppendVarint(text, amount)
+	}
+	model, ok := known[string(text)]
+	if !ok {
+		model = int32(len(known))
+		known[string(text)] = model
+		l.models = append(l.models, capacity...)
+	}
+	return model
+}
+
+// capacity translates what a node has, which may be less than nothing.
+func (d *demand) capacity(resources []string, capacity Resources) {
+	d.amounts = d.amounts[:0]
+	for _, name := range resources {
+		d.amounts = append(d.amounts, min(max(capacity[name], -maxAmount), maxAmount))
+	}
+}
+
+// add puts a node on a page that is being made.
+func (p *page) add(node uint64, model int32, free []int64) {
+	for i := range p.classes {
+		if p.classes[i].model == model {
+			p.classes[i].nodes |= node
+			return
+		}
+	}
+	p.classes = append(p.classes, class{nodes: node, model: model})
+	p.free = append(p.free, free...)
+}
+
+// copy is a table of its own, which has now what this one has.
+func (t *nodes) copy() nodes {
+	t.owner = &owner{} // nobody owns the pages now
+	return nodes{layout: t.layout, owner: &owner{}, pages: slices.Clone(t.pages)}
+}
+
+// writable is a page that may be written to.
+func (t *nodes) writable(i int32) *page {
+	if t.pages[i].owner != t.owner {
+		t.pages[i] = t.pages[i].clone(t.owner)
+	}
+	return t.pages[i]
+}
+
+// left is what is left of a node: not to be changed, and to be read before
+// anything else changes.
+func (t *nodes) left(node int32) []int64 {
+	i, mask := t.locate(node)
+	return t.pages[i].left(t.pages[i].of(mask))
+}
+
+// down is why nothing can be placed on a node; "" if it is up.
+func (t *nodes) down(node int32) string {
+	i, mask := t.locate(node)
+	return t.pages[i].classes[t.pages[i].of(mask)].down
+}
+
+// take takes amounts of each of the nodes, once for each time that it is named.
+// There may be less than nothing left then.
+func (t *nodes) take(nodes []int32, amounts []int64) { t.change(nodes, amounts, -1) }
+
+// give gives back what was taken.
+func (t *nodes) give(nodes []int32, amounts []int64) { t.change(nodes, amounts, 1) }
+
+// change changes neighbours together. Indexes below zero are no nodes.
+func (t *nodes) change(nodes []int32, amounts []int64, n int64) {
+	page, mask := int32(0), uint64(0)
+	for _, node := range nodes {
+		if node < 0 {
+			continue
+		}
+		at, bit := t.locate(node)
+		if mask != 0 && (at != page || mask&bit != 0) {
+			t.writable(page).change(mask, amounts, n)
+			mask = 0
+		}
+		page, mask = at, mask|bit
+	}
+	if mask != 0 {
+		t.writable(page).change(mask, amounts, n)
+	}
+}
+
+// setDown says why nothing can be placed on a node; "" brings it up.
+func (t *nodes) setDown(node int32, why string) {
+	i, mask := t.locate(node)
+	t.writable(i).setDown(mask, why)
+}

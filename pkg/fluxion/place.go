@@ -1,0 +1,214 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package fluxion
+
+import (
+	"math/bits"
+	"slices"
+	"sort"
+)
+
+// place decides which nodes get n pods; there is room for them.
+//
+//  1. With a topology, as few of its domains as possible get them all.
+//  2. In each, if nodes are to be distinct, every node gets as many pods as all can
+//     have, and the rest one for each.
+//  3. These go to the innermost domains as the policy says, and
+//  4. in each of them to its nodes.
+func (m *gangMatch) place(n int64) {
+	m.setTop(m.whole(), m.limit)
+	if m.level < 0 || m.required() {
+		m.placeIn(m.whole(), n)
+		return
+	}
+	m.outer = m.divide(m.outer[:0], m.whole(), m.level)
+	m.pack(m.outer, n)
+	for i := range m.outer {
+		if d := &m.outer[i]; d.get > 0 {
+			m.placeIn(d.span, d.get)
+		}
+	}
+}
+
+func (m *gangMatch) placeIn(s span, n int64) {
+	if m.distinct {
+		n = m.layer(s, n)
+	}
+	m.inner = m.divide(m.inner[:0], s, len(m.levels)-1)
+	if m.gang.Policy == Spread {
+		m.even(m.inner, n)
+	} else {
+		m.pack(m.inner, n)
+	}
+	for i := range m.inner {
+		if d := &m.inner[i]; d.get > 0 {
+			m.fill(m.cells[d.lo:d.hi], d.get, d.room)
+		}
+	}
+}
+
+// lowestTop is the smallest number of pods per node at which a span takes n, beside
+// the lead if that is not placed.
+func (m *gangMatch) lowestTop(s span, n int64) int32 {
+	if m.takes(s, n, 1) {
+		return 1
+	}
+	most := int64(1)
+	for i := s.lo; i < s.hi; i++ {
+		most = max(most, int64(m.cells[i].has)+1)
+	}
+	return int32(2 + sort.Search(int(min(n+most, unlimited-2)), func(i int) bool { return m.takes(s, n, int32(i)+2) }))
+}
+
+// takes reports whether a span takes n pods, so many per node at most.
+func (m *gangMatch) takes(s span, n int64, top int32) bool {
+	m.setTop(s, top)
+	whole := m.sum(s, -1)
+	if s.leadLo < s.leadHi {
+		n += int64(whole.loss)
+	}
+	return whole.room >= n
+}
+
+// layer gives each node of a span as many pods as all can have, and leaves one for
+// each of those that can have one more. It returns how many pods are left.
+func (m *gangMatch) layer(s span, n int64) int64 {
+	top := m.lowestTop(s, n)
+	for i := s.lo; i < s.hi; i++ {
+		cell := &m.cells[i]
+		cell.each = min(cell.room, max(top-1-cell.has, 0))
+		cell.take = min(cell.room, max(top-cell.has, 0)) - cell.each
+		n -= int64(cell.each) * int64(bits.OnesCount64(cell.nodes))
+	}
+	return n
+}
+
+// fill gives n pods to nodes of an innermost domain that has room for more or for
+// just as many.
+func (m *gangMatch) fill(cells []cell, n, room int64) {
+	if n == room {
+		for i := range cells {
+			cells[i].chosen = cells[i].nodes
+		}
+		return
+	}
+	if m.distinct {
+		m.fillDistinct(cells, n)
+	} else {
+		m.fillFewest(cells, n)
+	}
+}
+
+// sortCells puts the indexes of cells in m.order: those with the least room first, of
+// these the ones that are used most willingly, of these the first.
+func (m *gangMatch) sortCells(cells []cell) {
+	m.order = m.order[:0]
+	for i := range cells {
+		cell := &cells[i]
+		if cell.take > 0 {
+			m.order = append(m.order, uint64(cell.room)<<32|uint64(cell.tier)<<30|uint64(i))
+		}
+	}
+	slices.Sort(m.order)
+}
+
+const cellIndex = 1<<30 - 1
+
+// fillDistinct gives one pod to each of n nodes, those with the least room first.
+func (m *gangMatch) fillDistinct(cells []cell, n int64) {
+	m.sortCells(cells)
+	for _, key := range m.order {
+		cell := &cells[key&cellIndex]
+		cell.chosen = lowest(cell.nodes, int(n))
+		if n -= int64(bits.OnesCount64(cell.chosen)); n == 0 {
+			return
+		}
+	}
+}
+
+// fillFewest gives n pods to the fewest nodes: those that have some, then the
+// roomiest ones, but the last of them the tightest that takes what is left.
+func (m *gangMatch) fillFewest(cells []cell, n int64) {
+	for i := range cells {
+		if cell := &cells[i]; cell.has > 0 && n > 0 {
+			cell.last = cell.nodes
+			cell.rest = int32(min(n, int64(cell.take)))
+			n -= int64(cell.rest)
+			cell.take = 0
+		}
+	}
+	m.sortCells(cells)
+	for order := m.order; n > 0; {
+		// The first cell that takes what is left on one node.
+		if i := sort.Search(len(order), func(i int) bool { return int64(order[i]>>32) >= n }); i < len(order) {
+			cell := &cells[order[i]&cellIndex]
+			cell.last, cell.rest = lowest(cell.nodes&^cell.chosen, 1), int32(n)
+			return
+		}
+		// No node takes it: the roomiest one, which is the first of its room.
+		room := int64(order[len(order)-1] >> 32)
+		i := sort.Search(len(order), func(i int) bool { return int64(order[i]>>32) >= room })
+		cell := &cells[order[i]&cellIndex]
+		free := cell.nodes &^ cell.chosen
+		more := lowest(free, int(n/room))
+		cell.chosen |= more
+		n -= room * int64(bits.OnesCount64(more))
+		if more == free {
+			order = slices.Delete(order, i, i+1)
+		}
+	}
+}
+
+// byRank are the names of the nodes by rank, for so many pods.
+func (m *gangMatch) byRank(size int) []string {
+	nodes := make([]string, 0, size)
+	if m.leadNode >= 0 {
+		nodes = append(nodes, m.names[m.leadNode])
+	}
+	m.eachNode(func(node, pods int32) {
+		for range pods {
+			nodes = append(nodes, m.names[node])
+		}
+	})
+	return nodes
+}
+
+// eachNode calls, in the order of the graph, for each node that gets pods.
+func (m *gangMatch) eachNode(call func(node, pods int32)) {
+	for i := 0; i < len(m.cells); {
+		page := m.cells[i].page
+		var pods [pageSize]int32
+		got := uint64(0)
+		for ; i < len(m.cells) && m.cells[i].page == page; i++ {
+			got |= m.cells[i].count(&pods)
+		}
+		for node := range eachBit(got) {
+			call(m.first[page]+node, pods[node])
+		}
+	}
+}
+
+// count notes how many pods the nodes get, and returns those that get some.
+func (c *cell) count(pods *[pageSize]int32) uint64 {
+	got := uint64(0)
+	if c.each > 0 {
+		got = c.nodes
+		for node := range eachBit(c.nodes) {
+			pods[node] += c.each
+		}
+	}
+	if c.take > 0 {
+		got |= c.chosen
+		for node := range eachBit(c.chosen) {
+			pods[node] += c.take
+		}
+	}
+	if c.rest > 0 {
+		got |= c.last
+		for node := range eachBit(c.last) {
+			pods[node] += c.rest
+		}
+	}
+	return got
+}
