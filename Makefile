@@ -45,7 +45,7 @@ run: build ## Install the API on the local cluster of LOCAL_DIR and run the mana
 ##@ Build and test
 
 .PHONY: build
-build: ## Build bin/manager and bin/localcluster
+build: ## Build bin/manager, bin/localcluster and bin/resource-query
 	go build -o bin/ ./cmd/...
 
 .PHONY: test
@@ -66,6 +66,17 @@ deflake: build ## Run the tests ten times over, in random order: [TEST=] [TEST_A
 .PHONY: bench
 bench: ## Run the benchmarks
 	go test -run='^$$' -bench=. -benchmem ./pkg/...
+
+.PHONY: bench-fluxion
+bench-fluxion: ## Measure the matcher, beside the real Fluxion where FLUXION_LIBRARY names its libreapi_cli.so
+	go test -run='^$$' -bench='Gang|Match' -benchtime=200x -benchmem ./pkg/fluxion
+	go test -run='^$$' -bench='New|Read' -benchtime=3x -benchmem ./pkg/fluxion
+	go test -run='^$$' -bench=. -benchtime=5x ./test/bench
+
+.PHONY: conformance
+conformance: ## Run the test scripts of a flux-sched checkout against resource-query: FLUX_SCHED_SRC=
+	@test -n "$(FLUX_SCHED_SRC)" || { echo "say where flux-sched is: make conformance FLUX_SCHED_SRC=DIR" >&2; exit 1; }
+	FLUX_SCHED_SRC=$(abspath $(FLUX_SCHED_SRC)) go test -count=1 -v ./test/conformance
 
 .PHONY: fuzz
 fuzz: ## Fuzz every reader for a while: [FUZZTIME=30s]

@@ -43,6 +43,9 @@ type written struct {
 	// start and end in seconds, and queue, are told by R.
 	start, end int64
 	queue      string
+	// parentPath is the path of parent, the last one that path asked for.
+	parent     int32
+	parentPath string
 }
 
 // Encode writes a match as text, with a newline at its end; as long as the graph has
@@ -99,84 +102,118 @@ func (w *written) lines(pretty bool) string {
 }
 
 func (w *written) jgf(shorthand bool) (string, error) {
-	var nodes, edges strings.Builder
+	nodes := make([]byte, 0, 160*len(w.emissions))
+	edges := make([]byte, 0, 40*len(w.emissions))
 	complete := true
 	for _, e := range w.emissions {
 		if shorthand && e.inside {
 			complete = false
 			continue
 		}
-		if nodes.Len() > 0 {
-			nodes.WriteString(", ")
+		if len(nodes) > 0 {
+			nodes = append(nodes, ", "...)
 		}
-		w.node(&nodes, e)
+		nodes = w.appendNode(nodes, e)
 		if v := &w.tree.vertices[e.vertex]; v.parent != none {
-			if edges.Len() > 0 {
-				edges.WriteString(", ")
+			if len(edges) > 0 {
+				edges = append(edges, ", "...)
 			}
-			fmt.Fprintf(&edges, `{"source": "%d", "target": "%d"}`, w.tree.vertices[v.parent].uniq, v.uniq)
+			edges = strconv.AppendInt(append(edges, `{"source": "`...), w.tree.vertices[v.parent].uniq, 10)
+			edges = strconv.AppendInt(append(edges, `", "target": "`...), v.uniq, 10)
+			edges = append(edges, `"}`...)
 		}
 	}
-	if edges.Len() == 0 {
+	if len(edges) == 0 {
 		return "", errors.New("it has no edge, only the root")
 	}
 	writer := ""
 	if !complete {
 		writer = `, "writer": "fluxion:jgf_shorthand"`
 	}
-	return `{"graph": {"nodes": [` + nodes.String() + `], "edges": [` + edges.String() + `]}` + writer + `}`, nil
+	return `{"graph": {"nodes": [` + string(nodes) + `], "edges": [` + string(edges) + `]}` + writer + `}`, nil
 }
 
-func (w *written) node(out *strings.Builder, e emission) {
+func (w *written) appendNode(out []byte, e emission) []byte {
 	v := &w.tree.vertices[e.vertex]
 	typeName := w.tree.kinds[v.kind]
-	fmt.Fprintf(out, `{"id": "%d", "metadata": {"type": %s`, v.uniq, quote(typeName))
+	out = strconv.AppendInt(append(out, `{"id": "`...), v.uniq, 10)
+	out = appendQuoted(append(out, `", "metadata": {"type": `...), typeName)
 	if v.basename != typeName {
-		out.WriteString(`, "basename": ` + quote(v.basename))
+		out = appendQuoted(append(out, `, "basename": `...), v.basename)
 	}
-	if v.name != v.basename+strconv.FormatInt(v.id, 10) {
-		out.WriteString(`, "name": ` + quote(v.name))
+	if number, found := strings.CutPrefix(v.name, v.basename); !found || number != strconv.FormatInt(v.id, 10) {
+		out = appendQuoted(append(out, `, "name": `...), v.name)
 	}
-	fmt.Fprintf(out, `, "id": %d, "rank": %d`, v.id, v.rank)
-	writeMap(out, "properties", w.tree.properties[e.vertex])
+	out = strconv.AppendInt(append(out, `, "id": `...), v.id, 10)
+	out = strconv.AppendInt(append(out, `, "rank": `...), int64(v.rank), 10)
+	out = appendMap(out, "properties", w.tree.properties[e.vertex])
 	if unit := w.tree.units[e.vertex]; unit != "" {
-		out.WriteString(`, "unit": ` + quote(unit))
+		out = appendQuoted(append(out, `, "unit": `...), unit)
 	}
 	if e.exclusive {
-		out.WriteString(`, "exclusive": true`)
+		out = append(out, `, "exclusive": true`...)
 	}
 	if e.needs != 1 {
-		fmt.Fprintf(out, `, "size": %d`, e.needs)
+		out = strconv.AppendInt(append(out, `, "size": `...), e.needs, 10)
 	}
-	paths := map[string]string{containment: w.tree.path(e.vertex)}
-	maps.Copy(paths, w.tree.elsewhere[e.vertex])
-	writeMap(out, "paths", paths)
+	out = w.appendPaths(out, e.vertex)
 	if label, has := w.labels[e.vertex]; has {
-		writeMap(out, "ephemeral", map[string]string{"label": label})
+		out = appendQuoted(append(out, `, "ephemeral": {"label": `...), label)
+		out = append(out, '}')
 	}
-	writeMap(out, "agfilter", w.aggregates[e.vertex])
-	out.WriteString("}}")
+	return append(appendMap(out, "agfilter", w.aggregates[e.vertex]), "}}"...)
 }
 
-// writeMap writes a field with a map, unless that is empty.
-func writeMap(out *strings.Builder, name string, values map[string]string) {
+func (w *written) appendPaths(out []byte, v int32) []byte {
+	path := w.path(v)
+	if elsewhere := w.tree.elsewhere[v]; len(elsewhere) > 0 {
+		paths := maps.Clone(elsewhere)
+		paths[containment] = path
+		return appendMap(out, "paths", paths)
+	}
+	out = appendQuoted(append(out, `, "paths": {"containment": `...), path)
+	return append(out, '}')
+}
+
+// path is that of a vertex. Siblings come one after the other, so that the path of
+// the last one's parent is as a rule that of the next one's.
+func (w *written) path(v int32) string {
+	parent := w.tree.vertices[v].parent
+	if _, own := w.tree.paths[v]; own || parent == none {
+		return w.tree.path(v)
+	}
+	if w.parentPath == "" || w.parent != parent {
+		w.parent, w.parentPath = parent, w.tree.path(parent)
+	}
+	return w.parentPath + "/" + w.tree.vertices[v].name
+}
+
+// appendMap writes a field with a map, unless that is empty.
+func appendMap(out []byte, name string, values map[string]string) []byte {
 	if len(values) == 0 {
-		return
+		return out
 	}
 	separator := `, "` + name + `": {`
 	for _, key := range slices.Sorted(maps.Keys(values)) {
-		out.WriteString(separator + quote(key) + ": " + quote(values[key]))
+		out = appendQuoted(append(out, separator...), key)
+		out = appendQuoted(append(out, ": "...), values[key])
 		separator = ", "
 	}
-	out.WriteString("}")
+	return append(out, '}')
+}
+
+// appendQuoted writes a string as JSON.
+func appendQuoted(out []byte, text string) []byte {
+	for i := range len(text) {
+		if c := text[i]; c < ' ' || c == '"' || c == '\\' || c > '~' {
+			return append(out, quote(text)...)
+		}
+	}
+	return append(append(append(out, '"'), text...), '"')
 }
 
 // quote writes a string as JSON, without escapes for the sake of HTML.
 func quote(text string) string {
-	plain := !strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r == '"' || r == '\\' || r > '~' })
-	if plain {
-		return `"` + text + `"`
-	}
 	var out strings.Builder
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)
