@@ -39,46 +39,41 @@ func (m *Matcher) Find(expression string, format Format) (string, error) {
 		return "", fmt.Errorf("finding %q: %w: %w", expression, ErrInvalid, err)
 	}
 	w := &written{tree: m.tree, aggregates: map[int32]map[string]string{}}
-	if _, err := m.findBelow(q, m.tree.root, states{}, 1, w); err != nil {
-		return "", fmt.Errorf("finding %q: %w", expression, err)
-	}
+	m.findBelow(q, m.tree.root, states{}, 1, w)
 	return w.encode(format)
 }
 
-func (m *Matcher) findBelow(q *query, v int32, above states, depth int16, w *written) (found bool, err error) {
+func (m *Matcher) findBelow(q *query, v int32, above states, depth int16, w *written) (found bool) {
 	x := &m.tree.vertices[v]
 	here := states{above.down || x.down, above.allocated || x.allocations > 0, above.reserved || x.reservations > 0}
 	for c := x.first; c != none; c = m.tree.vertices[c].next {
-		below, err := m.findBelow(q, c, here, depth+1, w)
-		if err != nil {
-			return false, err
-		}
-		found = found || below
+		found = m.findBelow(q, c, here, depth+1, w) || found
 	}
 	if !q.criterion(m, v, here) && !found {
-		return false, nil
+		return false
 	}
 	if q.aggregates {
-		if x.totals == none {
-			return found, nil
-		}
-		if w.aggregates[v], err = m.aggregates(v, q.job); err != nil {
-			return false, err
+		if w.aggregates[v] = m.aggregates(v, q.job); w.aggregates[v] == nil {
+			return false // nor is what it is in, unless for something else
 		}
 	}
 	w.emissions = append(w.emissions, emission{vertex: v, depth: depth, exclusive: true, needs: x.size})
-	return true, nil
+	return true
 }
 
-// aggregates are the amounts of a vertex's filter, of one job or of all.
-func (m *Matcher) aggregates(v int32, id uint64) (map[string]string, error) {
+// aggregates are the amounts of a vertex's filter, of one job or of all; nil if it
+// has no filter, or none that counts the job.
+func (m *Matcher) aggregates(v int32, id uint64) map[string]string {
 	x := &m.tree.vertices[v]
+	if x.totals == none {
+		return nil
+	}
 	filter := m.tree.filters[x.kind]
 	used := make([]int64, len(filter))
 	if id != 0 {
 		j := m.jobs[id]
 		if j == nil || j.holdOf(v) == nil || j.holdOf(v).counts == none {
-			return nil, fmt.Errorf("job %d at %s: %w", id, m.tree.path(v), ErrNotFound)
+			return nil
 		}
 		copy(used, j.counts[j.holdOf(v).counts:])
 	} else if x.plan != none {
@@ -90,7 +85,7 @@ func (m *Matcher) aggregates(v int32, id uint64) (map[string]string, error) {
 	for i, k := range filter {
 		out[m.tree.kinds[k]] = fmt.Sprintf("used:%d, total:%d", used[i], m.tree.totals[int(x.totals)+i])
 	}
-	return out, nil
+	return out
 }
 
 // parse reads an expression.

@@ -318,7 +318,8 @@ func (s *search) picker(requests []*request) *picker {
 	if s.policy.stopEarly && !s.ignoring || s.options.CountVisits || len(requests) != 1 {
 		return nil
 	}
-	p := &picker{search: s, wanted: requests, inSlot: requests[0].kind == slotKind}
+	p := &s.scratch.picker
+	*p = picker{search: s, wanted: requests, inSlot: requests[0].kind == slotKind}
 	if p.inSlot {
 		if p.wanted = requests[0].with; !single(p.wanted) {
 			return nil

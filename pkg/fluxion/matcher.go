@@ -139,7 +139,12 @@ type scratch struct {
 	amounts []int64
 	labels  map[int32]string
 	holds   []hold
+	held    []int64
 	out     []emission
+	// those under way.
+	search search
+	picker picker
+	update update
 	// of a picker: whether classes match, the positions that it picked, a run, and the
 	// vertex visited last.
 	classes []int8
@@ -205,7 +210,8 @@ func (m *Matcher) Match(op Op, spec *jobspec.Jobspec, id uint64, now int64) (*Ma
 		return nil, err
 	}
 	m.prepare(spec)
-	s := &search{Matcher: m, constraint: spec.Constraint}
+	s := &m.scratch.search
+	*s = search{Matcher: m, constraint: spec.Constraint}
 	root := &m.tree.vertices[m.tree.root]
 	exclusive := asksExclusive(m.compiled.requests, root.kind)
 	if op == Satisfiability {
@@ -407,10 +413,11 @@ func (s *search) enoughAllowed(nodes int64, op Op, now, duration int64) bool {
 
 // give tells what was marked, and holds it.
 func (m *Matcher) give(match *Match, op Op, now, needs int64, exclusive bool) {
-	u := &update{Matcher: m, now: now}
+	u := &m.scratch.update
+	*u = update{Matcher: m, now: now}
 	if op != WithoutAllocating && op != WithoutAllocatingFuture {
 		u.job = &job{id: match.ID, from: match.At, until: match.At + match.Duration, reserved: match.Reserved}
-		u.job.holds = m.scratch.holds[:0]
+		u.job.holds, u.job.counts = m.scratch.holds[:0], m.scratch.held[:0]
 	}
 	u.out = m.scratch.out[:0]
 	u.run(needs, exclusive)
@@ -420,8 +427,8 @@ func (m *Matcher) give(match *Match, op Op, now, needs int64, exclusive bool) {
 		match.labels = maps.Clone(m.scratch.labels)
 	}
 	if u.job != nil && len(u.out) > 0 {
-		m.scratch.holds = u.job.holds
-		u.job.holds = slices.Clone(u.job.holds)
+		m.scratch.holds, m.scratch.held = u.job.holds, u.job.counts
+		u.job.holds, u.job.counts = slices.Clone(u.job.holds), slices.Clone(u.job.counts)
 		m.remember(u.job)
 	}
 }

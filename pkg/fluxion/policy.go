@@ -122,6 +122,9 @@ func perfClass(properties map[string]string) int64 {
 	for end < len(text) && (text[end] >= '0' && text[end] <= '9' || end == 0 && (text[end] == '-' || text[end] == '+')) {
 		end++
 	}
+	if end == 0 {
+		return worstClass
+	}
 	class, err := strconv.ParseInt(text[:end], 10, 64)
 	if err != nil || class < 0 || class > worstClass {
 		return worstClass
