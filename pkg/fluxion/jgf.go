@@ -374,6 +374,11 @@ func (g *grafter) keepPaths() error {
 		}
 		return t.path(v)
 	}
+	for v := g.firstNew; int(v) < len(t.vertices); v++ {
+		if t.tooDeep(v) {
+			return fmt.Errorf("%s is in a cycle, or more than %d levels deep", t.vertices[v].name, maxDepth)
+		}
+	}
 	reached := 0
 	t.below(t.root, func(v int32) {
 		if v < g.firstNew {
@@ -391,7 +396,7 @@ func (g *grafter) keepPaths() error {
 		}
 	})
 	if reached != len(g.paths) {
-		return fmt.Errorf("%d of %d nodes are not below the root, or are in a cycle", len(g.paths)-reached, len(g.paths))
+		return fmt.Errorf("%d of %d nodes are not below the root", len(g.paths)-reached, len(g.paths))
 	}
 	return nil
 }

@@ -141,8 +141,22 @@ func (t *tree) kindOf(name string) (kind, bool) {
 	return k, known
 }
 
-// maxVertices bounds a graph: indexes are 32 bits wide.
-const maxVertices = 1 << 26
+// maxVertices bounds a graph: indexes are 32 bits wide. maxDepth bounds its levels:
+// walks are recursive.
+const (
+	maxVertices = 1 << 26
+	maxDepth    = 1000
+)
+
+// tooDeep reports whether a vertex is on a level beyond the last, or in a cycle.
+func (t *tree) tooDeep(v int32) bool {
+	for range maxDepth {
+		if v = t.vertices[v].parent; v == none {
+			return false
+		}
+	}
+	return true
+}
 
 // check refuses what no vertex can be.
 func (s *VertexSpec) check() error {
@@ -370,6 +384,9 @@ func (b *builder) add(parent int, spec VertexSpec) (int, error) {
 	}
 	if parent < 0 {
 		b.tree.root = v
+	}
+	if b.tree.tooDeep(v) {
+		return -1, fmt.Errorf("adding vertex %q: it is more than %d levels deep", spec.Name, maxDepth)
 	}
 	return int(v), nil
 }
