@@ -48,10 +48,19 @@ run: build ## Install the API on the local cluster of LOCAL_DIR and run the mana
 build: ## Build bin/manager, bin/localcluster and bin/resource-query
 	go build -o bin/ ./cmd/...
 
+.PHONY: build-fluxion
+build-fluxion: ## Build bin/manager-fluxion, which can let Fluxion's own library choose the nodes
+	go build -tags=fluxion -o bin/manager-fluxion ./cmd/manager
+
 .PHONY: test
 test: build ## Run the tests; the first time the control plane is built (some minutes): [TEST=./...] [TEST_ARGS=]
 	bin/localcluster build
 	go test -timeout=30m $(TEST_ARGS) $(TEST)
+
+.PHONY: test-fluxion
+test-fluxion: ## Test what Fluxion's own library chooses and answers: FLUXION_LIBRARY=
+	@test -n "$(FLUXION_LIBRARY)" || { echo "say where it is: make test-fluxion FLUXION_LIBRARY=.../libreapi_cli.so" >&2; exit 1; }
+	FLUXION_LIBRARY=$(abspath $(FLUXION_LIBRARY)) go test -count=1 -tags=fluxion $(TEST_ARGS) ./cmd/manager ./internal/reapigraph ./pkg/fluxion/reapi
 
 .PHONY: race
 race: build ## Run the tests with the race detector, in the manager that they start too (needs a C compiler)
@@ -72,6 +81,7 @@ bench-fluxion: ## Measure the matcher, beside the real Fluxion where FLUXION_LIB
 	go test -run='^$$' -bench='Gang|Match' -benchtime=200x -benchmem ./pkg/fluxion
 	go test -run='^$$' -bench='New|Read' -benchtime=3x -benchmem ./pkg/fluxion
 	go test -run='^$$' -bench=. -benchtime=5x ./test/bench
+	go test -run='^$$' -bench=. -benchtime=20x ./internal/reapigraph
 
 .PHONY: conformance
 conformance: ## Run the test scripts of a flux-sched checkout against resource-query: FLUX_SCHED_SRC=
@@ -101,6 +111,7 @@ format: ## Format Go, shell and YAML
 .PHONY: lint
 lint: ## Check Go (the layers of docs/architecture.md too), shell and YAML
 	$(TOOL) golangci-lint run
+	$(TOOL) golangci-lint run --build-tags=fluxion ./cmd/manager
 	$(TOOL) shfmt -d $(SHELLS)
 	@command -v shellcheck >/dev/null || { echo "make lint needs shellcheck: apt-get install shellcheck, brew install shellcheck" >&2; exit 1; }
 	shellcheck -x -P internal/broker/scripts $(SHELLS)
@@ -109,6 +120,7 @@ lint: ## Check Go (the layers of docs/architecture.md too), shell and YAML
 .PHONY: verify
 verify: generate lint ## Check that everything generated is up to date, and lint; fails on a diff: commit first
 	go vet ./...
+	go vet -tags=fluxion ./cmd/manager
 	for dir in . hack/controlplane hack/tools; do (cd $$dir && go mod tidy -diff) || exit; done
 	git diff --exit-code
 	@test -z "$$(git status --porcelain)" || { git status --short; echo "verify: files are not committed, or were generated and are new" >&2; exit 1; }

@@ -43,6 +43,8 @@ type Scheduler struct {
 	// Cache is read only.
 	Cache client.Reader
 	Clock clock.PassiveClock
+	// Engine chooses nodes; nil: the graph itself does.
+	Engine Engine
 
 	mutex sync.Mutex
 	// entries are the MiniClusters that wait, and those that were given nodes and
@@ -54,6 +56,16 @@ type Scheduler struct {
 	// kick asks for a cycle, decided tells of a new decision.
 	kick, decided chan event.GenericEvent
 }
+
+// GangMatcher chooses the nodes that gangs get on a graph, and changes nothing there.
+// A *fluxion.Graph is the one of itself. Others answer with the same size, or the same
+// refusal, and may choose other nodes.
+type GangMatcher interface {
+	MatchGang(gang fluxion.Gang) (fluxion.Placement, *fluxion.Refusal)
+}
+
+// Engine makes the GangMatcher of a cycle's graph.
+type Engine func(*fluxion.Graph) GangMatcher
 
 // entry is one MiniCluster in the queue.
 type entry struct {
@@ -233,7 +245,7 @@ func (s *Scheduler) cycle(seen *clusterState, now time.Time) (changed []types.Na
 		return nil, time.Time{}, err
 	}
 	gangs, byID := s.gangs(seen)
-	decisions, err := allocate(gangs, byID, seen, promises, now)
+	decisions, err := s.allocate(gangs, byID, seen, promises, now)
 	if err != nil {
 		return nil, time.Time{}, err
 	}
@@ -255,7 +267,7 @@ func (s *Scheduler) cycle(seen *clusterState, now time.Time) (changed []types.Na
 	return changed, lookAgain, nil
 }
 
-func allocate(gangs []elastic.Gang, byID map[string]*entry, seen *clusterState, promises []state.Promise, now time.Time) ([]elastic.Decision, error) {
+func (s *Scheduler) allocate(gangs []elastic.Gang, byID map[string]*entry, seen *clusterState, promises []state.Promise, now time.Time) ([]elastic.Decision, error) {
 	if len(gangs) == 0 {
 		return nil, nil // without looking at the nodes
 	}
@@ -263,7 +275,11 @@ func allocate(gangs []elastic.Gang, byID map[string]*entry, seen *clusterState, 
 	if err != nil {
 		return nil, err
 	}
-	return elastic.Allocate(gangs, &matcher{graph: graph, nodes: seen.nodes, byID: byID}, now), nil
+	m := &matcher{graph: graph, engine: graph, nodes: seen.nodes, byID: byID}
+	if s.Engine != nil {
+		m.engine = s.Engine(graph)
+	}
+	return elastic.Allocate(gangs, m, now), nil
 }
 
 // promises are what admissions hold: those that are written down, and those that
@@ -331,11 +347,13 @@ func mayCome(mc *v1alpha2.MiniCluster) bool {
 		!meta.IsStatusConditionTrue(mc.Status.Conditions, v1alpha2.ConditionFinished)
 }
 
-// matcher asks the resource graph for gangs of the queue.
+// matcher asks the resource graph for gangs of the queue. The graph keeps the books and
+// gives the reasons, whoever chooses the nodes on it.
 type matcher struct {
-	graph *fluxion.Graph
-	nodes []*corev1.Node
-	byID  map[string]*entry
+	graph  *fluxion.Graph
+	engine GangMatcher
+	nodes  []*corev1.Node
+	byID   map[string]*entry
 	// asked is the gang that was asked about last, as the graph knows it.
 	asked fluxion.Gang
 }
@@ -352,9 +370,12 @@ func (m *matcher) request(gang string, sizes []int) fluxion.Gang {
 // Place finds nodes for a gang and takes them.
 func (m *matcher) Place(gang string, sizes []int) ([]string, string) {
 	request := m.request(gang, sizes)
-	placement, refusal := m.graph.MatchGang(request)
+	placement, refusal := m.engine.MatchGang(request)
 	if refusal != nil {
-		return nil, m.graph.Explain(request).String()
+		if explained := m.graph.Explain(request); explained != nil {
+			refusal = explained
+		}
+		return nil, refusal.String()
 	}
 	if err := m.graph.Take(request, placement); err != nil {
 		return nil, err.Error() // it holds some already

@@ -18,6 +18,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/internal/fixture"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
 )
 
 // queue is a scheduler with a cluster that the cache shows.
@@ -218,6 +219,31 @@ func TestSchedulerSeesPodsOfOthers(t *testing.T) {
 	q.offer(first)
 	q.cycle()
 	q.expect(first, elastic.Admitted, "b", "c")
+}
+
+// fromTheEnd gives gangs the last nodes that have room.
+type fromTheEnd struct{ *fluxion.Graph }
+
+func (g fromTheEnd) MatchGang(gang fluxion.Gang) (fluxion.Placement, *fluxion.Refusal) {
+	placement, refusal := g.Graph.MatchGang(gang)
+	rooms := g.Rooms(gang)
+	for i := range placement.Nodes {
+		placement.Nodes[i] = g.Name(rooms[len(rooms)-len(placement.Nodes)+i].Node)
+	}
+	return placement, refusal
+}
+
+func TestSchedulerAsksItsEngine(t *testing.T) {
+	q := newQueue(t, "a", "b", "c")
+	q.Engine = func(graph *fluxion.Graph) GangMatcher { return fromTheEnd{graph} }
+	q.offer(first)
+	q.offer(second)
+	q.cycle()
+	q.expect(first, elastic.Admitted, "b", "c")
+	q.expect(second, elastic.NoRoom)
+	if got, want := q.offer(second).Message, "needs room for 2 brokers of 8 cpu each; 1 of 3 nodes has room now for 1: 2 in use; it fits once 1 job has ended"; got != want {
+		t.Errorf("it is told %q, want %q", got, want)
+	}
 }
 
 // A kick is not lost, and never blocks.

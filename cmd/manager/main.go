@@ -49,6 +49,7 @@ type options struct {
 	qps            float64
 	burst          int
 	workers        int
+	matcher        matcherOptions
 }
 
 func main() {
@@ -61,6 +62,7 @@ func main() {
 	flag.Float64Var(&o.qps, "kube-api-qps", 500, "requests per second to the API server; -1 without a limit")
 	flag.IntVar(&o.burst, "kube-api-burst", 1000, "requests at once")
 	flag.IntVar(&o.workers, "workers", 8, "MiniClusters that are worked on at once")
+	o.matcher.bind(flag.CommandLine)
 	logging := zap.Options{}
 	logging.BindFlags(flag.CommandLine)
 	flag.Parse()
@@ -75,6 +77,10 @@ func main() {
 func run(ctx context.Context, o options) error {
 	if o.jobSet != jobSetEmbedded && o.jobSet != jobSetExternal {
 		return fmt.Errorf("--jobset is %q: it can be %s or %s", o.jobSet, jobSetEmbedded, jobSetExternal)
+	}
+	engine, err := o.matcher.engine()
+	if err != nil {
+		return err
 	}
 	config, err := ctrl.GetConfig()
 	if err != nil {
@@ -103,7 +109,7 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return fmt.Errorf("making the manager: %w", err)
 	}
-	if err := setup(ctx, mgr, o); err != nil {
+	if err := setup(ctx, mgr, o, engine); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
@@ -119,11 +125,12 @@ func newScheme() *runtime.Scheme {
 	return scheme
 }
 
-func setup(ctx context.Context, mgr ctrl.Manager, o options) error {
+func setup(ctx context.Context, mgr ctrl.Manager, o options, engine controllers.Engine) error {
 	if err := controllers.SetupIndexes(ctx, mgr); err != nil {
 		return fmt.Errorf("setting up indexes: %w", err)
 	}
 	scheduler := controllers.NewScheduler(mgr.GetClient(), clock.RealClock{})
+	scheduler.Engine = engine
 	if err := scheduler.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("setting up the scheduler: %w", err)
 	}

@@ -155,7 +155,9 @@ func (s *session) updateJob(id uint64, format, file, r string, at, duration int6
 		s.jobs[id] = job{state: state(at), file: file, at: at, took: took}
 	}
 	s.printMatch(fluxion.Allocate, m, err, took)
-	s.nextID++
+	for used := true; used; _, used = s.jobs[s.nextID] {
+		s.nextID++
+	}
 	if err != nil {
 		return fmt.Errorf("ERROR: %w", err)
 	}
@@ -334,6 +336,9 @@ func (s *session) attach(args []string) error {
 	return nil
 }
 
+// maxRanks is how many ranks can be removed at a time.
+const maxRanks = 1 << 24
+
 func (s *session) remove(args []string) error {
 	var err error
 	switch args[1] {
@@ -341,7 +346,7 @@ func (s *session) remove(args []string) error {
 		err = s.matcher.Remove(args[0])
 	case "false":
 		var ranks []int64
-		if ranks, err = idset.Decode(args[0]); err == nil {
+		if ranks, err = idset.Decode(args[0], maxRanks); err == nil {
 			err = s.matcher.RemoveRanks(ranks)
 		}
 	default:

@@ -87,26 +87,14 @@ func query(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	start := time.Now()
-	graph, err := load(o)
+	s, err := newSession(o, stdout, stderr)
 	if err != nil {
 		return err
-	}
-	matcher, err := fluxion.NewMatcher(graph, fluxion.Options{
-		Policy: o.policy, PruneFilters: strings.Join(o.pruneFilters, ","), CountVisits: o.elapse,
-	})
-	if err != nil {
-		return err
-	}
-	s := &session{matcher: matcher, format: fluxion.Format(o.format), elapse: o.elapse, stdout: stdout, stderr: stderr, nextID: 1, jobs: map[uint64]job{}}
-	if o.elapse {
-		fmt.Fprintf(stdout, "INFO: Graph Load Time: %g\n", time.Since(start).Seconds())
 	}
 	if file, isFile := stdin.(*os.File); isFile && !o.noPrompt {
 		s.interactive = term.IsTerminal(int(file.Fd()))
 	}
 	if o.output == "" {
-		s.out = stdout
 		return s.loop(stdin)
 	}
 	out, err := os.Create(o.output)
@@ -115,6 +103,28 @@ func query(args []string, stdin io.Reader, stdout, stderr io.Writer) error {
 	}
 	s.out = out
 	return errors.Join(s.loop(stdin), out.Close())
+}
+
+// newSession loads the graph. Results go to the standard output.
+func newSession(o *options, stdout, stderr io.Writer) (*session, error) {
+	start := time.Now()
+	graph, err := load(o)
+	if err != nil {
+		return nil, err
+	}
+	matcher, err := fluxion.NewMatcher(graph, fluxion.Options{
+		Policy: o.policy, PruneFilters: strings.Join(o.pruneFilters, ","), CountVisits: o.elapse,
+	})
+	if err != nil {
+		return nil, err
+	}
+	if o.elapse {
+		fmt.Fprintf(stdout, "INFO: Graph Load Time: %g\n", time.Since(start).Seconds())
+	}
+	return &session{
+		matcher: matcher, format: fluxion.Format(o.format), elapse: o.elapse,
+		out: stdout, stdout: stdout, stderr: stderr, nextID: 1, jobs: map[uint64]job{},
+	}, nil
 }
 
 func load(o *options) (*fluxion.Graph, error) {

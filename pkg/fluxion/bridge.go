@@ -135,52 +135,108 @@ func (m *Matcher) holdForOthers(used map[int32]int64) {
 }
 
 // setNodesOfTree lets gangs ask a graph that was read: its nodes, what is in them by
-// type, in units, and as topology what they are in.
+// type, in units, and as topology what they are in. What is down in a node is taken.
 func (g *Graph) setNodesOfTree() error {
-	specs, _, levels := g.tree.nodeSpecs()
-	return g.setNodes(specs, levels)
+	specs, vertices, levels := g.tree.nodeSpecs()
+	if err := g.setNodes(specs, levels); err != nil {
+		return err
+	}
+	for i, v := range vertices {
+		down := Resources{}
+		g.tree.eachPool(v, func(u int32, usable bool) {
+			if !usable {
+				down[g.tree.kinds[g.tree.vertices[u].kind]] += g.tree.vertices[u].size
+			}
+		}, func(u int32) bool { return !g.tree.vertices[u].down })
+		if len(down) > 0 {
+			g.Occupy(specs[i].Name, down)
+		}
+	}
+	return nil
 }
 
-// nodeSpecs are the nodes of a tree, and their vertices.
+// nodeSpecs are the nodes of a tree, their vertices, and the levels of what they are
+// in, by type; a type that is in itself is a level each time.
 func (t *tree) nodeSpecs() (specs []Node, vertices []int32, levels []string) {
-	seen := map[string]bool{}
 	t.below(t.root, func(v int32) {
-		if t.vertices[v].kind != nodeKind {
-			return
+		if t.vertices[v].kind == nodeKind {
+			vertices = append(vertices, v)
 		}
-		spec := Node{Name: t.vertices[v].name, Capacity: Resources{}}
-		if seen[spec.Name] {
-			spec.Name = t.path(v)
+	})
+	chains := make([][]place, len(vertices))
+	for i, v := range vertices {
+		chains[i] = t.places(v)
+		levels = addLevels(levels, chains[i])
+	}
+	seen := make(map[string]bool, len(vertices))
+	for i, v := range vertices {
+		spec := Node{Name: t.vertices[v].name, Capacity: Resources{}, Topology: make([]string, len(levels))}
+		for n := 1; seen[spec.Name]; n++ {
+			spec.Name = fmt.Sprintf("%s (%d)", t.path(v), n)
 		}
 		seen[spec.Name] = true
-		t.eachPool(v, func(name string, pool *vertex) { spec.Capacity[name] += pool.size })
-		var kinds []string
-		for p := t.vertices[v].parent; p != none && p != t.root; p = t.vertices[p].parent {
-			spec.Topology = append(spec.Topology, t.vertices[p].name)
-			kinds = append(kinds, t.kinds[t.vertices[p].kind])
+		for _, p := range chains[i] {
+			spec.Topology[slices.Index(levels, p.level)] = p.name
 		}
-		slices.Reverse(spec.Topology)
-		slices.Reverse(kinds)
-		if len(kinds) > len(levels) {
-			levels = kinds
-		}
+		t.eachPool(v, func(u int32, _ bool) { spec.Capacity[t.kinds[t.vertices[u].kind]] += t.vertices[u].size }, nil)
 		for p := v; p != none && spec.Down == ""; p = t.vertices[p].parent {
 			if t.vertices[p].down {
 				spec.Down = "down"
 			}
 		}
-		specs, vertices = append(specs, spec), append(vertices, v)
-	})
+		specs = append(specs, spec)
+	}
 	return specs, vertices, levels
 }
 
-// eachPool calls visit for the leaves below a vertex.
-func (t *tree) eachPool(v int32, visit func(typeName string, pool *vertex)) {
-	t.below(v, func(u int32) {
-		if x := &t.vertices[u]; u != v && x.first == none {
-			visit(t.kinds[x.kind], x)
+// place is a domain that a node is in.
+type place struct{ level, name string }
+
+// places are the domains that a node is in, outermost first.
+func (t *tree) places(v int32) []place {
+	var chain []place
+	for p := t.vertices[v].parent; p != none && p != t.root; p = t.vertices[p].parent {
+		chain = append(chain, place{t.kinds[t.vertices[p].kind], t.vertices[p].name})
+	}
+	slices.Reverse(chain)
+	times := map[string]int{}
+	for i := range chain {
+		if times[chain[i].level]++; times[chain[i].level] > 1 {
+			chain[i].level = fmt.Sprintf("%s %d", chain[i].level, times[chain[i].level])
 		}
-	})
+	}
+	return chain
+}
+
+// addLevels adds those of a chain that are not known, each after the one that it is
+// in.
+func addLevels(levels []string, chain []place) []string {
+	after := 0
+	for _, p := range chain {
+		at := slices.Index(levels, p.level)
+		if at < 0 {
+			at = after
+			levels = slices.Insert(levels, at, p.level)
+		}
+		after = at + 1
+	}
+	return levels
+}
+
+// eachPool calls visit for the leaves below a vertex, and tells whether all that they
+// are in is usable, below the vertex.
+func (t *tree) eachPool(v int32, visit func(pool int32, usable bool), usable func(u int32) bool) {
+	var walk func(u int32, above bool)
+	walk = func(u int32, above bool) {
+		for c := t.vertices[u].first; c != none; c = t.vertices[c].next {
+			ok := above && (usable == nil || usable(c))
+			if t.vertices[c].first == none {
+				visit(c, ok)
+			}
+			walk(c, ok)
+		}
+	}
+	walk(v, true)
 }
 
 // Graph is what the matcher has at a time, for gangs to ask: its nodes, without what
@@ -191,13 +247,24 @@ func (m *Matcher) Graph(now int64) (*Graph, error) {
 	if err != nil {
 		return nil, err
 	}
+	t := m.tree
 	for i, v := range vertices {
 		if m.heldWhole(v, now) {
 			g.Occupy(specs[i].Name, specs[i].Capacity)
 			continue
 		}
 		held := Resources{}
-		m.tree.eachPool(v, func(name string, pool *vertex) { held[name] += m.heldOf(pool, now) })
+		t.eachPool(v, func(u int32, usable bool) {
+			pool := &t.vertices[u]
+			units := m.heldOf(pool, now)
+			if !usable {
+				units = pool.size
+			}
+			held[t.kinds[pool.kind]] += units
+		}, func(u int32) bool {
+			x := &t.vertices[u]
+			return !x.down && (x.first == none || m.heldOf(x, now) == 0)
+		})
 		g.Occupy(specs[i].Name, held)
 	}
 	return g, nil

@@ -6,8 +6,11 @@ package fluxion
 import (
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
+
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion/idset"
 )
 
 // Attach adds the vertices of a JGF document that the graph does not have. What it
@@ -64,7 +67,9 @@ func (m *Matcher) cutOff(vertices []int32) {
 	}
 	for _, u := range all {
 		m.tree.vertices[u].gone = true
+		delete(m.tree.paths, u)
 	}
+	clear(m.tree.byPath)
 	for _, v := range vertices {
 		parent := m.tree.vertices[v].parent
 		m.tree.unlink(v)
@@ -157,14 +162,20 @@ func (m *Matcher) same(described *jgfSpec) (int32, error) {
 }
 
 func (m *Matcher) verticesOfRanks(text string) ([]int32, error) {
-	ranks, err := ranksOf(text)
+	groups, err := parseExecution(text)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	var vertices []int32
-	for _, root := range m.tree.rankRoots(ranks) {
-		m.tree.below(root, func(v int32) { vertices = append(vertices, v) })
-	}
+	m.tree.below(m.tree.root, func(v int32) {
+		root := v // what has no rank belongs to what it is in
+		for m.tree.vertices[root].rank < 0 && m.tree.vertices[root].parent != none {
+			root = m.tree.vertices[root].parent
+		}
+		if slices.ContainsFunc(groups, func(g ranked) bool { return g.ranks.Has(int64(m.tree.vertices[root].rank)) }) {
+			vertices = append(vertices, v)
+		}
+	})
 	return vertices, nil
 }
 
@@ -174,34 +185,46 @@ func (m *Matcher) giveBack(j *job, vertices []int32) int {
 	given := 0
 	for _, v := range vertices {
 		h := j.holdOf(v)
-		if h == nil || !h.pool && h.counts != none {
+		if h == nil || !h.pool {
 			continue
 		}
 		given++
 		x := &m.tree.vertices[v]
-		units := m.counted(x, h)
+		units := x.size
+		if x.divisible {
+			units = h.units
+		}
 		m.release(j, h)
 		for p := x.parent; p != none; p = m.tree.vertices[p].parent {
 			m.reduce(j, p, x.kind, units)
 		}
 	}
-	for i := range j.holds { // what only leads to what was given back
-		if h := &j.holds[i]; !h.gone && !h.pool && h.counts != none && m.countless(j, h) {
-			m.release(j, h)
-		}
-	}
+	m.releasePaths(j, vertices)
 	return given
 }
 
-// counted are the units of a hold that filters above it count.
-func (m *Matcher) counted(x *vertex, h *hold) int64 {
-	switch {
-	case !h.pool || !m.prunes(x.kind):
-		return 0
-	case x.divisible:
-		return h.units
+// releasePaths gives back what leads to nothing any more that the job holds: what was
+// named, and what has a filter that counted it. Others stay in use until the job is
+// cancelled, as with Fluxion.
+func (m *Matcher) releasePaths(j *job, named []int32) {
+	given := make(map[int32]bool, len(named))
+	for _, v := range named {
+		given[v] = true
 	}
-	return x.size
+	leads := map[int32]bool{}
+	for i := range j.holds {
+		if h := &j.holds[i]; h.gone || !h.pool {
+			continue
+		}
+		for p := m.tree.vertices[j.holds[i].vertex].parent; p != none && !leads[p]; p = m.tree.vertices[p].parent {
+			leads[p] = true
+		}
+	}
+	for i := range j.holds {
+		if h := &j.holds[i]; !h.gone && !h.pool && !leads[h.vertex] && (given[h.vertex] || h.counts != none) {
+			m.release(j, h)
+		}
+	}
 }
 
 // reduce takes units of a type off what a job has counted at a vertex.
@@ -224,11 +247,6 @@ func (m *Matcher) reduce(j *job, v int32, k kind, units int64) {
 	m.tree.plans[x.plan].reduce(j.from, j.until, amounts)
 }
 
-func (m *Matcher) countless(j *job, h *hold) bool {
-	filter := m.tree.filters[m.tree.vertices[h.vertex].kind]
-	return !slices.ContainsFunc(j.counts[h.counts:][:len(filter)], func(n int64) bool { return n > 0 })
-}
-
 func (m *Matcher) isEmpty(j *job) bool {
 	return !slices.ContainsFunc(j.holds, func(h hold) bool { return !h.gone })
 }
@@ -244,121 +262,174 @@ func (m *Matcher) Update(id uint64, format, r string, at, duration int64) (*Matc
 	if at < 0 || duration <= 0 || at >= graphEnd {
 		return nil, fmt.Errorf("updating job %d: %w: it cannot start at %d s and last %d s", id, ErrInvalid, at, duration)
 	}
+	until := at + min(duration, graphEnd-at)
 	m.sequence++
 	m.exclusiveKinds = m.exclusiveKinds[:0]
-	var rootNeeds int64
+	var named []int32
 	var exclusive bool
 	var err error
 	switch format {
 	case "jgf", "jgf_shorthand":
-		rootNeeds, exclusive, err = m.markJGF(r, format == "jgf_shorthand", at, at+duration)
+		named, exclusive, err = m.markJGF(r, format == "jgf_shorthand")
 	case "rv1exec":
-		rootNeeds, err = m.markRanks(r, at, at+duration)
+		named, err = m.markRanks(r)
 	default:
 		err = fmt.Errorf("%w: there is no format %q to read R", ErrInvalid, format)
+	}
+	if err == nil {
+		err = m.checkFree(named, exclusive, at, until)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("updating job %d: %w", id, err)
 	}
-	u := &update{Matcher: m, whole: true, job: &job{id: id, from: at, until: at + duration}}
-	u.run(rootNeeds, exclusive)
+	u := &update{Matcher: m, whole: true, job: &job{id: id, from: at, until: until, later: at > 0}}
+	u.run(m.tree.vertices[m.tree.root].size, exclusive)
 	m.remember(u.job)
-	return &Match{ID: id, At: at, Duration: duration, tree: m.tree, emissions: u.out}, nil
+	return &Match{ID: id, At: at, Duration: until - at, tree: m.tree, emissions: u.out}, nil
 }
 
-// markJGF marks what a document names.
-func (m *Matcher) markJGF(text string, shorthand bool, from, until int64) (needs int64, exclusive bool, err error) {
+// checkFree refuses what was marked where somebody has some of it, and where what is
+// named does not hang on the root.
+func (m *Matcher) checkFree(named []int32, exclusive bool, from, until int64) error {
+	u := &update{Matcher: m, whole: true, dry: true}
+	u.run(m.tree.vertices[m.tree.root].size, exclusive)
+	s := &search{Matcher: m, from: from, until: until}
+	told := map[int32]bool{}
+	for _, e := range u.out {
+		told[e.vertex] = true
+		if !s.takable(e) {
+			return fmt.Errorf("%w: %s is taken", ErrInvalid, m.tree.path(e.vertex))
+		}
+	}
+	for _, v := range named {
+		if !told[v] {
+			return fmt.Errorf("%w: not all that leads from the root to %s is named", ErrInvalid, m.tree.path(v))
+		}
+	}
+	if len(named) == 0 {
+		return fmt.Errorf("%w: it names no resources", ErrInvalid)
+	}
+	return nil
+}
+
+// takable reports whether an emission can be given in the window.
+func (s *search) takable(e emission) bool {
+	x := &s.tree.vertices[e.vertex]
+	switch avail := s.avail(x); {
+	case x.divisible:
+		return avail >= e.needs
+	case avail < x.size:
+		return false
+	}
+	return !e.exclusive || x.plan == none || s.tree.plans[x.plan].peak(s.tree.dims(x), jobsDim, s.from, s.until) == 0
+}
+
+// markJGF marks what a document names, and returns what of it a job would hold.
+func (m *Matcher) markJGF(text string, shorthand bool) (named []int32, exclusive bool, err error) {
 	doc := &jgfList{}
 	if err := parseJGF(strings.NewReader(schedulingOf(text)), doc); err != nil {
-		return 0, false, fmt.Errorf("%w: %w", ErrInvalid, err)
+		return nil, false, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	s := &search{Matcher: m, from: from, until: until}
+	s := &search{Matcher: m}
 	index := map[string]int32{}
 	for i := range doc.vertices {
 		described := &doc.vertices[i]
 		v, err := m.same(described)
 		if err != nil {
-			return 0, false, err
+			return nil, false, err
+		}
+		if _, twice := index[described.id]; twice {
+			return nil, false, fmt.Errorf("%w: two nodes have the id %q", ErrInvalid, described.id)
 		}
 		index[described.id] = v
-		needed := m.tree.vertices[v].size
-		if m.tree.vertices[v].divisible {
-			needed = described.spec.Size
-		}
-		if s.avail(&m.tree.vertices[v]) < needed {
-			return 0, false, fmt.Errorf("%w: %s is taken", ErrInvalid, described.spec.Path)
-		}
 		if v == m.tree.root {
-			needs, exclusive = described.spec.Size, described.spec.Exclusive
+			exclusive = described.spec.Exclusive
 		}
+		m.tree.vertices[v].mark = 0
 		s.mark(v, described.spec.Size, described.spec.Exclusive)
+		if described.spec.Exclusive || m.tree.vertices[v].divisible {
+			named = append(named, v)
+		}
 		if shorthand && described.spec.Exclusive {
 			m.tree.below(v, func(u int32) { s.mark(u, m.tree.vertices[u].size, true) })
 		}
 	}
-	for _, e := range doc.edges {
+	return named, exclusive, m.sameEdges(doc.edges, index)
+}
+
+// sameEdges refuses edges that the graph does not have.
+func (m *Matcher) sameEdges(edges [][2]string, index map[string]int32) error {
+	for _, e := range edges {
 		source, found := index[e[0]]
 		target, foundToo := index[e[1]]
 		if !found || !foundToo || m.tree.vertices[target].parent != source {
-			return 0, false, fmt.Errorf("%w: the graph has no edge from %q to %q", ErrInvalid, e[0], e[1])
+			return fmt.Errorf("%w: the graph has no edge from %q to %q", ErrInvalid, e[0], e[1])
 		}
 	}
-	return needs, exclusive, nil
+	return nil
 }
 
-// markRanks marks the cores and GPUs that an R gives by rank. A node of which it
-// gives all is exclusive.
-func (m *Matcher) markRanks(text string, from, until int64) (needs int64, err error) {
+// markRanks marks the cores and GPUs that an R gives by rank, and what leads to them.
+// A node of which it gives all is exclusive.
+func (m *Matcher) markRanks(text string) (named []int32, err error) {
 	groups, err := parseExecution(text)
 	if err != nil {
-		return 0, fmt.Errorf("%w: %w", ErrInvalid, err)
+		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
-	s := &search{Matcher: m, from: from, until: until}
+	s := &search{Matcher: m}
+	roots := m.tree.rootsByRank()
+	ranks := slices.Sorted(maps.Keys(roots))
 	for _, g := range groups {
-		for _, rank := range g.ranks {
-			roots := m.tree.rankRoots([]int64{rank})
-			if len(roots) == 0 {
-				return 0, fmt.Errorf("%w: there is no rank %d", ErrInvalid, rank)
+		found := int64(0)
+		for _, rank := range ranks {
+			if !g.ranks.Has(rank) {
+				continue
 			}
-			if err := s.markRank(roots[0], g.children); err != nil {
-				return 0, err
+			found++
+			marked, err := s.markRank(roots[rank][0], g.children)
+			if err != nil {
+				return nil, err
 			}
+			named = append(named, marked...)
+		}
+		if found < g.ranks.Len() {
+			return nil, fmt.Errorf("%w: of the ranks %s there are only %d", ErrInvalid, g.ranks, found)
 		}
 	}
-	return m.tree.vertices[m.tree.root].size, nil
+	return named, nil
 }
 
-// markRank marks children of a node by type and id, and what leads to them.
-func (s *search) markRank(node int32, children map[string][]int64) error {
-	all, marked := 0, 0
-	wanted := 0
-	var err error
-	for _, ids := range children {
-		wanted += len(ids)
-	}
+// markRank marks children of a node by type and id.
+func (s *search) markRank(node int32, children map[string]idset.Set) (marked []int32, err error) {
+	all := 0
+	found := map[string]map[int64]bool{}
 	s.tree.below(node, func(v int32) {
 		x := &s.tree.vertices[v]
 		if x.first != none {
 			return
 		}
 		all++
-		if !slices.Contains(children[s.tree.kinds[x.kind]], x.id) {
+		typeName := s.tree.kinds[x.kind]
+		if !children[typeName].Has(x.id) {
 			return
 		}
-		if s.avail(x) < x.size {
-			err = fmt.Errorf("%w: %s is taken", ErrInvalid, s.tree.path(v))
+		if found[typeName] == nil {
+			found[typeName] = map[int64]bool{}
 		}
-		marked++
+		found[typeName][x.id] = true
+		marked = append(marked, v)
 		s.mark(v, x.size, true)
 		for p := x.parent; p != none && s.tree.vertices[p].mark != s.sequence; p = s.tree.vertices[p].parent {
 			s.mark(p, s.tree.vertices[p].size, false)
 		}
 	})
-	if err == nil && marked < wanted {
-		err = fmt.Errorf("%w: %s has only %d of the %d resources named", ErrInvalid, s.tree.path(node), marked, wanted)
+	for typeName, ids := range children {
+		if n := int64(len(found[typeName])); n < ids.Len() {
+			return nil, fmt.Errorf("%w: %s has only %d of %s %s", ErrInvalid, s.tree.path(node), n, typeName, ids)
+		}
 	}
-	if marked == all {
+	if len(marked) == all {
 		s.mark(node, s.tree.vertices[node].size, true)
 	}
-	return err
+	return marked, nil
 }

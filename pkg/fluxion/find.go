@@ -5,7 +5,6 @@ package fluxion
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -172,11 +171,7 @@ func (q *query) predicate(text string) (criterion, error) {
 		q.aggregates = yes
 		return func(*Matcher, int32, states) bool { return yes }, nil
 	case "names":
-		hosts, err := hostlist.Decode(lower, maxHosts)
-		if err != nil {
-			return nil, err
-		}
-		return func(m *Matcher, v int32, _ states) bool { return slices.Contains(hosts, m.tree.vertices[v].name) }, nil
+		return namesPredicate(value)
 	case "property":
 		if lower == "" {
 			return nil, fmt.Errorf("%s needs a name", name)
@@ -190,6 +185,18 @@ func (q *query) predicate(text string) (criterion, error) {
 		return func(_ *Matcher, _ int32, s states) bool { return predicate(s) }, nil
 	}
 	return nil, fmt.Errorf("there is no predicate %q", text)
+}
+
+func namesPredicate(hostList string) (criterion, error) {
+	hosts, err := hostlist.Decode(hostList, maxHosts)
+	if err != nil {
+		return nil, err
+	}
+	names := make(map[string]bool, len(hosts))
+	for _, host := range hosts {
+		names[host] = true
+	}
+	return func(m *Matcher, v int32, _ states) bool { return names[m.tree.vertices[v].name] }, nil
 }
 
 // maxHosts bounds the names that a host list stands for.

@@ -4,6 +4,7 @@
 package fluxion
 
 import (
+	"math"
 	"slices"
 	"time"
 
@@ -76,6 +77,7 @@ type Placement struct {
 // Sizes are the counts, rising, that a jobspec's count range (RFC 14) allows up to
 // a limit.
 func Sizes(count jobspec.Count, limit int) []int {
+	limit = min(limit, math.MaxInt32)
 	var sizes []int
 	for n := count.Largest(uint32(max(limit, 0))); n > 0; n = count.Largest(n - 1) {
 		sizes = append(sizes, int(n))

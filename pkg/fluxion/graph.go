@@ -14,6 +14,8 @@ import (
 type Graph struct {
 	// tree is what Fluxion's way of asking goes by, of a graph that was read.
 	tree *tree
+	// shared: a snapshot has the tree, too. taken: a Matcher has.
+	shared, taken bool
 	// nodes and jobs are what gangs go by.
 	nodes nodes
 	jobs  jobs
@@ -44,7 +46,8 @@ func (g *Graph) setNodes(specs []Node, levels []string) (err error) {
 // shared. One goroutine may read and change the snapshot while another goes on with
 // the graph; the call itself is made by the one that has the graph.
 func (g *Graph) Snapshot() *Graph {
-	return &Graph{tree: g.tree, nodes: g.nodes.copy(), jobs: g.jobs.copy(), scratch: &gangMatch{}}
+	g.shared = true
+	return &Graph{tree: g.tree, shared: true, taken: g.taken, nodes: g.nodes.copy(), jobs: g.jobs.copy(), scratch: &gangMatch{}}
 }
 
 // trial is a snapshot without jobs, which is not used any more once the graph is

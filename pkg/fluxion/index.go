@@ -22,8 +22,8 @@ import (
 //     those of one score the first in the order of edges first;
 //   - idle has those with nothing planned on them or below, nothing down below or
 //     above, and nothing above held as a whole;
-//   - active has those on which, or below which, a job has something that is no
-//     reservation.
+//   - active has those on which, or below which, a job has something that had started
+//     when it was given.
 type index struct {
 	order []int32
 	// position is where order has a vertex, none for other types.
@@ -71,7 +71,7 @@ func (m *Matcher) indexOf(k kind) *index {
 		if m.isUniform(k) {
 			x = m.newIndex(k)
 		}
-		if x != nil && (len(x.order) == 0 || m.tree.vertices[x.order[0]].divisible) {
+		if x != nil && (len(x.order) == 0 || slices.ContainsFunc(x.order, func(v int32) bool { return m.tree.vertices[v].divisible })) {
 			x = nil // of a divisible vertex, several slots can have a part
 		}
 		m.indexes[k] = x
@@ -192,7 +192,7 @@ func (t *tree) allUp(v int32) bool {
 // held keeps the indexes after a job got or lost something of a vertex.
 func (m *Matcher) held(u int32, j *job, h *hold, n int32) {
 	v := &m.tree.vertices[u]
-	if !j.reserved {
+	if !j.later {
 		v.running += n
 	}
 	if m.indexShape != m.tree.shape {
@@ -538,7 +538,7 @@ func (m *Matcher) firstEnd() int64 {
 	if m.nextEnd == 0 {
 		m.nextEnd = math.MaxInt64
 		for _, j := range m.jobs {
-			if !j.reserved {
+			if !j.later {
 				m.nextEnd = min(m.nextEnd, j.until)
 			}
 		}

@@ -113,6 +113,9 @@ func parseJGF(r io.Reader, sink jgfSink) error {
 			return skip(p.Decoder)
 		})
 	})
+	if err == nil && p.More() {
+		err = errors.New("there is more after the document")
+	}
 	switch {
 	case err != nil:
 		return err

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 )
@@ -42,7 +43,7 @@ func (g *Graph) Adopt(gang Gang, placement Placement) error {
 	if g.jobs.byID[gang.Job] != nil {
 		return fmt.Errorf("adopting job %q: %w", gang.Job, ErrExists)
 	}
-	job := &gangJob{owner: g.jobs.owner, gang: gang, end: gang.End}
+	job := &gangJob{owner: g.jobs.owner, gang: gang.clone(), end: gang.End}
 	for _, name := range placement.Nodes {
 		node, ok := g.nodes.index[name]
 		if !ok {
@@ -59,6 +60,18 @@ func (g *Graph) Adopt(gang Gang, placement Placement) error {
 	return nil
 }
 
+// clone is a copy with amounts of its own: what is given back has to be what was taken.
+func (g *Gang) clone() Gang {
+	c := *g
+	c.Pods.Requests = maps.Clone(g.Pods.Requests)
+	if g.Lead != nil {
+		lead := *g.Lead
+		lead.Requests = maps.Clone(lead.Requests)
+		c.Lead = &lead
+	}
+	return c
+}
+
 func (g *Graph) newJob(gang *Gang, placement Placement) (*gangJob, error) {
 	if g.jobs.byID[gang.Job] != nil {
 		return nil, ErrExists
@@ -66,7 +79,7 @@ func (g *Graph) newJob(gang *Gang, placement Placement) (*gangJob, error) {
 	if len(placement.Nodes) == 0 {
 		return nil, errors.New("none are named")
 	}
-	job := &gangJob{owner: g.jobs.owner, gang: *gang, end: gang.End, pods: len(placement.Nodes)}
+	job := &gangJob{owner: g.jobs.owner, gang: gang.clone(), end: gang.End, pods: len(placement.Nodes)}
 	job.nodes = make([]int32, 0, job.pods)
 	for _, name := range placement.Nodes {
 		node, ok := g.nodes.index[name]

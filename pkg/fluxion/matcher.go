@@ -157,12 +157,18 @@ type scratch struct {
 // must be held; of one of nodes, see plant, what is held stays so.
 func NewMatcher(g *Graph, options Options) (*Matcher, error) {
 	tree, used := g.tree, map[int32]int64(nil)
-	if tree == nil {
+	switch {
+	case g.taken:
+		return nil, errors.New("making a matcher: the graph has one already")
+	case tree == nil:
 		var err error
 		if tree, used, err = g.plant(); err != nil {
 			return nil, fmt.Errorf("making a matcher: %w", err)
 		}
+	case g.shared:
+		tree = tree.clone()
 	}
+	g.taken = true
 	m := &Matcher{tree: tree, jobs: map[uint64]*job{}, ordered: map[int32][]int32{}, indexes: map[kind]*index{}}
 	m.options = Options{
 		Policy: cmp.Or(options.Policy, "first"), PruneFilters: cmp.Or(options.PruneFilters, "ALL:core,ALL:node"),
@@ -278,10 +284,30 @@ func (m *Matcher) prepare(spec *jobspec.Jobspec) {
 	if c := &m.compiled; c.spec != spec || c.shape != m.tree.shape {
 		total := map[kind]int64{}
 		*c = compiledSpec{spec, m.tree.shape, m.compile(spec.Resources, total), total, nil}
-		for _, k := range m.tree.filters[m.tree.vertices[m.tree.root].kind] {
-			c.rootNeeds = append(c.rootNeeds, total[k])
-		}
+		c.rootNeeds = m.rootNeeds(c.requests)
 	}
+}
+
+// rootNeeds is what is needed below the root at the least, as its filter has it.
+func (m *Matcher) rootNeeds(requests []*request) []int64 {
+	root := m.tree.vertices[m.tree.root].kind
+	var needs []int64
+	for _, k := range m.tree.filters[root] {
+		need := int64(0)
+		for _, r := range requests {
+			count := int64(r.count.Min)
+			switch r.kind {
+			case root:
+				need += r.least[k]
+			case k:
+				need += count + count*r.least[k]
+			default:
+				need += count * r.least[k]
+			}
+		}
+		needs = append(needs, need)
+	}
+	return needs
 }
 
 // collectExclusive notes the types that are asked for exclusively: of those, all
@@ -352,16 +378,21 @@ func (s *search) everPossible(exclusive, tell bool) error {
 func (s *search) candidates(from, duration int64) func(yield func(int64) bool) {
 	return func(yield func(int64) bool) {
 		root := &s.tree.vertices[s.tree.root]
-		if root.plan == none || root.totals == none {
+		if root.plan == none {
 			return
 		}
-		filter := s.tree.filters[root.kind]
-		needs := s.compiled.rootNeeds
-		totals := s.tree.totals[root.totals:][:len(filter)]
+		var needs, totals []int64
+		if root.totals != none {
+			needs = s.compiled.rootNeeds
+			totals = s.tree.totals[root.totals:][:len(needs)]
+		}
 		plan := &s.tree.plans[root.plan]
 		for i := plan.search(from); i < len(plan.points); i++ {
 			at := plan.points[i].at
-			if enough(needs, totals) && plan.fits(filterDims+len(filter), needs, totals, at, at+duration) && !yield(at) {
+			if at >= graphEnd {
+				return
+			}
+			if enough(needs, totals) && plan.fits(filterDims+len(needs), needs, totals, at, at+duration) && !yield(at) {
 				return
 			}
 		}
@@ -416,7 +447,7 @@ func (m *Matcher) give(match *Match, op Op, now, needs int64, exclusive bool) {
 	u := &m.scratch.update
 	*u = update{Matcher: m, now: now}
 	if op != WithoutAllocating && op != WithoutAllocatingFuture {
-		u.job = &job{id: match.ID, from: match.At, until: match.At + match.Duration, reserved: match.Reserved}
+		u.job = &job{id: match.ID, from: match.At, until: match.At + match.Duration, reserved: match.Reserved, later: match.Reserved}
 		u.job.holds, u.job.counts = m.scratch.holds[:0], m.scratch.held[:0]
 	}
 	u.out = m.scratch.out[:0]
@@ -466,7 +497,7 @@ func (m *Matcher) forget(id uint64) {
 // remember keeps a job.
 func (m *Matcher) remember(j *job) {
 	m.jobs[j.id] = j
-	if !j.reserved && m.nextEnd > 0 {
+	if !j.later && m.nextEnd > 0 {
 		m.nextEnd = min(m.nextEnd, j.until)
 	}
 }

@@ -207,7 +207,6 @@ func BenchmarkReadJGF(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	m = nil
 	runtime.GC()
 	debug.FreeOSMemory()
 	var before, after runtime.MemStats

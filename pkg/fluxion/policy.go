@@ -103,15 +103,21 @@ func (p *policy) factor(v *vertex) int64 {
 	if tie < 0 {
 		tie = -tie
 	}
-	return (v.id+2)*nodeFactor + tie
+	return (v.rated()+2)*nodeFactor + tie
 }
+
+// maxRated is the highest id that scores tell from others.
+const maxRated = 1 << 48
+
+// rated is a vertex's id, as scores take it: ids come from names, and can be anything.
+func (v *vertex) rated() int64 { return min(max(v.id, -1), maxRated) }
 
 // score is that of a vertex in a node of some factor.
 func (p *policy) score(t *tree, u int32, factor int64) int64 {
 	if p.order == classFirst {
 		return matched + perfClass(t.properties[u])
 	}
-	return matched + factor + t.vertices[u].id + 1
+	return matched + factor + t.vertices[u].rated() + 1
 }
 
 // perfClass is the performance class of a vertex: 0 to 9999, which also stands for

@@ -41,7 +41,7 @@ func (p *pruning) addAll(counted kind) {
 }
 
 func (p *pruning) add(anchor, counted kind) {
-	if !slices.Contains(p.all, counted) {
+	if anchor != counted && !slices.Contains(p.all, counted) {
 		p.anchored[anchor] = insert(p.anchored[anchor], counted)
 	}
 }
@@ -103,6 +103,7 @@ func (m *Matcher) prime() {
 	t := m.tree
 	t.shape++
 	t.nodesUp = t.upBelow(t.root)
+	m.pruned = m.pruning.counted()
 	t.below(t.root, func(v int32) {
 		if t.vertices[v].first == none && !slices.Contains(m.pruned, t.vertices[v].kind) {
 			m.pruning.add(clusterKind, t.vertices[v].kind)
@@ -172,7 +173,9 @@ func (m *Matcher) refilter(old [][]kind) {
 			if h.counts != none {
 				had := j.counts[h.counts:][:len(old[v.kind])]
 				h.counts = none
+				v.filtered--
 				if v.totals != none {
+					v.filtered++
 					h.counts = int32(len(counts))
 					for _, k := range m.tree.filters[v.kind] {
 						amount := int64(0)

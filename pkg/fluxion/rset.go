@@ -12,8 +12,8 @@ import (
 
 // ranked is what some ranks have of an R: ids by type.
 type ranked struct {
-	ranks    []int64
-	children map[string][]int64
+	ranks    idset.Set
+	children map[string]idset.Set
 }
 
 // parseExecution reads the execution part of an R of version 1.
@@ -27,29 +27,19 @@ func parseExecution(text string) ([]ranked, error) {
 	}
 	var out []ranked
 	for _, entry := range r.Execution.Rlite {
-		ranks, err := idset.Decode(entry.Rank)
+		ranks, err := idset.Parse(entry.Rank)
 		if err != nil {
 			return nil, fmt.Errorf("reading R: %w", err)
 		}
-		g := ranked{ranks, map[string][]int64{}}
+		g := ranked{ranks, map[string]idset.Set{}}
 		for _, child := range entry.Children {
-			if g.children[child.kind], err = idset.Decode(child.ids); err != nil {
+			if g.children[child.kind], err = idset.Parse(child.ids); err != nil {
 				return nil, fmt.Errorf("reading R: %w", err)
 			}
 		}
 		out = append(out, g)
 	}
 	return out, nil
-}
-
-// ranksOf are all the ranks that an R names.
-func ranksOf(text string) ([]int64, error) {
-	groups, err := parseExecution(text)
-	var ranks []int64
-	for _, g := range groups {
-		ranks = append(ranks, g.ranks...)
-	}
-	return ranks, err
 }
 
 // schedulingOf is the JGF document in an R, or the text itself where it is bare.

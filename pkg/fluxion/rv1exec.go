@@ -114,7 +114,7 @@ func readRv1Exec(r io.Reader, limit int) (*Graph, error) {
 func (f *rv1) hosts(limit int) (map[int64]string, error) {
 	var ranks []int64
 	for _, entry := range f.Execution.Rlite {
-		more, err := decodeIDs(entry.Rank, limit-len(ranks))
+		more, err := idset.Decode(entry.Rank, limit-len(ranks))
 		if err != nil {
 			return nil, err
 		}
@@ -140,15 +140,6 @@ func (f *rv1) hosts(limit int) (map[int64]string, error) {
 		hosts[rank] = names[i]
 	}
 	return hosts, nil
-}
-
-// decodeIDs reads an idset of at most limit ids.
-func decodeIDs(text string, limit int) ([]int64, error) {
-	ids, err := idset.Decode(text)
-	if err == nil && len(ids) > limit {
-		err = errTooMany
-	}
-	return ids, err
 }
 
 // properties are the ranks that have a property, by its name.
@@ -185,7 +176,7 @@ func (m *rv1Maker) add(parent int, v VertexSpec) (int, error) {
 
 // addRanks adds the nodes of an entry of R_lite.
 func (m *rv1Maker) addRanks(cluster int, entry rlite) error {
-	ranks, err := decodeIDs(entry.Rank, m.limit)
+	ranks, err := idset.Decode(entry.Rank, m.limit)
 	if err != nil {
 		return err
 	}
@@ -208,7 +199,7 @@ func (m *rv1Maker) addRanks(cluster int, entry rlite) error {
 
 func (m *rv1Maker) addChildren(node int, rank int64, children rliteChildren) error {
 	for _, child := range children {
-		ids, err := decodeIDs(child.ids, m.limit)
+		ids, err := idset.Decode(child.ids, m.limit)
 		if err != nil {
 			return err
 		}

@@ -79,10 +79,10 @@ func TestReadRv1ExecRefuses(t *testing.T) {
 		"children that are no text":    {execution("0", `{"core": 2}`, "n0"), "number"},
 		"a type of children twice":     {execution("0", `{"core": "0", "core": "1"}`, "n0"), "twice"},
 		"more ranks than there may be": {execution("0-4000000000", "{}", "n0"), "more than"},
-		"more ranks than vertices":     {execution("0-100", "{}", "n0"), "too many vertices"},
+		"more ranks than vertices":     {execution("0-100", "{}", "n0"), "more than"},
 		"more hosts, too":              {execution("0", "{}", "n[0-4000000000]"), "more than"},
-		"more children, too":           {execution("0", `{"core": "0-100"}`, "n0"), "too many vertices"},
-		"more of all together":         {execution("0-20", `{"core": "0-20"}`, "n[0-20]"), "too many vertices"},
+		"more children, too":           {execution("0", `{"core": "0-100"}`, "n0"), "more than"},
+		"more of all together":         {execution("0-20", `{"core": "0-20"}`, "n[0-20]"), "more than"},
 		"a property of no ranks":       {`{"version": 1, "execution": {"R_lite": [], "properties": {"fast": "all"}}}`, `property "fast"`},
 	}
 	for name, tc := range cases {

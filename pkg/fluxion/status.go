@@ -6,6 +6,7 @@ package fluxion
 import (
 	"fmt"
 	"maps"
+	"slices"
 )
 
 // SetStatus says whether the vertex of a path is up. What is below one that is down
@@ -103,15 +104,24 @@ func (m *Matcher) SetProperty(path, key, value string) error {
 
 // rankRoots are the topmost vertices of broker ranks, in the order of the tree.
 func (t *tree) rankRoots(ranks []int64) []int32 {
-	wanted := make(map[int32]bool, len(ranks))
+	roots := t.rootsByRank()
+	var out []int32
 	for _, rank := range ranks {
-		wanted[int32(rank)] = true
+		if rank >= 0 {
+			out = append(out, roots[rank]...)
+		}
 	}
-	var roots []int32
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// rootsByRank are the topmost vertices of all ranks.
+func (t *tree) rootsByRank() map[int64][]int32 {
+	roots := map[int64][]int32{}
 	t.below(t.root, func(v int32) {
 		x := &t.vertices[v]
-		if wanted[x.rank] && (x.parent == none || t.vertices[x.parent].rank != x.rank) {
-			roots = append(roots, v)
+		if x.parent == none || t.vertices[x.parent].rank != x.rank {
+			roots[int64(x.rank)] = append(roots[int64(x.rank)], v)
 		}
 	})
 	return roots

@@ -105,6 +105,10 @@ type tree struct {
 	byPath map[string][]int32
 	// elsewhere are the paths of vertices in other subsystems.
 	elsewhere map[int32]map[string]string
+	// named are children by name of the parents that were asked about, as the tree was
+	// at namedShape.
+	named      map[int32]map[string][]int32
+	namedShape uint64
 	// nodesUp counts the vertices of type node that are up, with all they are in.
 	nodesUp int64
 	// shape counts changes of the tree itself, by which indexes notice them.
@@ -275,15 +279,30 @@ func (t *tree) at(path string) []int32 {
 	for _, name := range names[2:] {
 		var next []int32
 		for _, v := range found {
-			for c := t.vertices[v].first; c != none; c = t.vertices[c].next {
-				if t.vertices[c].name == name && t.paths[c] == "" {
-					next = append(next, c)
-				}
-			}
+			next = append(next, t.childrenNamed(v, name)...)
 		}
 		found = next
 	}
 	return found
+}
+
+// childrenNamed are the children of a name whose path follows from where they are.
+// The names of a parent's children are kept: often many are asked for.
+func (t *tree) childrenNamed(v int32, name string) []int32 {
+	if t.namedShape != t.shape {
+		t.named, t.namedShape = map[int32]map[string][]int32{}, t.shape
+	}
+	byName, known := t.named[v]
+	if !known {
+		byName = map[string][]int32{}
+		for c := t.vertices[v].first; c != none; c = t.vertices[c].next {
+			if t.paths[c] == "" {
+				byName[t.vertices[c].name] = append(byName[t.vertices[c].name], c)
+			}
+		}
+		t.named[v] = byName
+	}
+	return byName[name]
 }
 
 // ownPaths are the vertices with a path of their own.
@@ -331,7 +350,8 @@ func (t *tree) clone() *tree {
 		c.filters[i] = slices.Clone(t.filters[i])
 	}
 	c.units, c.paths, c.elsewhere = cloneMap(t.units), cloneMap(t.paths), cloneMap(t.elsewhere)
-	c.byPath = map[string][]int32{}
+	c.byPath, c.named = map[string][]int32{}, nil
+	c.namedShape = 0
 	c.properties = make(map[int32]map[string]string, len(t.properties))
 	for v, properties := range t.properties {
 		c.properties[v] = cloneMap(properties)

@@ -38,8 +38,10 @@ type job struct {
 	id          uint64
 	from, until int64
 	reserved    bool
-	holds       []hold
-	counts      []int64
+	// later: it starts later than when it was given.
+	later  bool
+	holds  []hold
+	counts []int64
 	// byVertex finds holds, where somebody asked.
 	byVertex map[int32]int32
 }
@@ -66,6 +68,8 @@ func (j *job) holdOf(v int32) *hold {
 type update struct {
 	*Matcher
 	job *job // nil: only tell
+	// dry: only to see what it would be.
+	dry bool
 	// whole: what is exclusive takes all its pool (a known allocation is read back).
 	whole bool
 	now   int64
@@ -104,7 +108,7 @@ func (u *update) visit(v int32, needs int64, exclusive, shadow, inside bool) int
 			childNeeds, childExclusive = child.size, true
 		}
 		if below := u.visit(c, childNeeds, childExclusive, shadow, exclusive); below > 0 {
-			if u.policy.stopEarly {
+			if u.policy.stopEarly && !u.dry {
 				u.reweigh(v, c)
 			}
 			n += below
@@ -257,7 +261,13 @@ func (u *update) reweigh(v, c int32) {
 	if x.plan != none {
 		avail -= u.tree.plans[x.plan].now(filterDims+len(filter), filterDims+last, u.now)
 	}
-	if avail == 0 && x.filtered == 0 || x.weight == uint64(avail) {
+	switch {
+	case u.whole: // as for Fluxion, which reads it back without a time
+		avail = 0
+	case avail == 0 && x.filtered == 0:
+		return
+	}
+	if x.weight == uint64(avail) {
 		return
 	}
 	children := u.byWeight(v)

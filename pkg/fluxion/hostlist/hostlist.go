@@ -64,21 +64,30 @@ func writeGroup(out *strings.Builder, prefix string, hosts []string) {
 	out.WriteByte(']')
 }
 
-// Decode reads a host list. A list of more than limit hosts is refused, so that a
-// short text cannot ask for much memory.
+// maxBytes is how long the names that a list stands for may be, all together.
+const maxBytes = 1 << 26
+
+// Decode reads a host list. A list of more than limit hosts is refused, and one whose
+// names take more than 64 MiB, so that a short text cannot ask for much memory.
 func Decode(text string, limit int) ([]string, error) {
-	var hosts []string
+	d := decoder{limit: limit, room: maxBytes}
 	for text != "" {
 		element, rest, err := cut(text)
 		if err != nil {
 			return nil, err
 		}
-		if hosts, err = expand(hosts, element, limit); err != nil {
+		if err := d.expand(element); err != nil {
 			return nil, err
 		}
 		text = rest
 	}
-	return hosts, nil
+	return d.hosts, nil
+}
+
+// decoder collects hosts, as long as there is room for their names.
+type decoder struct {
+	hosts       []string
+	limit, room int
 }
 
 // cut takes the first element off a list: up to a comma outside brackets.
@@ -105,15 +114,15 @@ func cut(text string) (element, rest string, err error) {
 	return text, "", nil
 }
 
-// expand appends the hosts of one element.
-func expand(hosts []string, element string, limit int) ([]string, error) {
+// expand adds the hosts of one element.
+func (d *decoder) expand(element string) error {
 	prefix, list, found := strings.Cut(element, "[")
 	if !found {
-		return appendHost(hosts, element, limit)
+		return d.add(element, "")
 	}
 	list, after, _ := strings.Cut(list, "]")
 	if after != "" {
-		return nil, fmt.Errorf("host list element %q: text after ]", element)
+		return fmt.Errorf("host list element %q: text after ]", element)
 	}
 	for part := range strings.SplitSeq(list, ",") {
 		first, last, isRange := strings.Cut(part, "-")
@@ -123,23 +132,26 @@ func expand(hosts []string, element string, limit int) ([]string, error) {
 		low, lowErr := number(first)
 		high, highErr := number(last)
 		if lowErr != nil || highErr != nil || high < low {
-			return nil, fmt.Errorf("host list element %q: %q is no number or rising range", element, part)
+			return fmt.Errorf("host list element %q: %q is no number or rising range", element, part)
 		}
 		for n := low; n <= high; n++ {
-			var err error
-			if hosts, err = appendHost(hosts, fmt.Sprintf("%s%0*d", prefix, len(first), n), limit); err != nil {
-				return nil, err
+			if err := d.add(prefix, fmt.Sprintf("%0*d", len(first), n)); err != nil {
+				return err
 			}
 		}
 	}
-	return hosts, nil
+	return nil
 }
 
-func appendHost(hosts []string, host string, limit int) ([]string, error) {
-	if len(hosts) >= limit {
-		return nil, fmt.Errorf("host list: more than %d hosts", limit)
+func (d *decoder) add(prefix, digits string) error {
+	if len(d.hosts) >= d.limit {
+		return fmt.Errorf("host list: more than %d hosts", d.limit)
 	}
-	return append(hosts, host), nil
+	if d.room -= len(prefix) + len(digits); d.room < 0 {
+		return fmt.Errorf("host list: the names are more than %d bytes", maxBytes)
+	}
+	d.hosts = append(d.hosts, prefix+digits)
+	return nil
 }
 
 func number(digits string) (int64, error) {

@@ -56,11 +56,12 @@ func TestDecodeRefuses(t *testing.T) {
 		"text after a bracket":         "n[1-2]x",
 		"a number that overflows":      "n[0-9999999999999999999]",
 		"more hosts than are expected": "n[0-100]",
+		"more bytes than fit":          strings.Repeat("n", 1<<20) + "[0-99]",
 		"signs":                        "n[+1-+2]",
 	} {
 		t.Run(name, func(t *testing.T) {
 			if hosts, err := Decode(text, 100); err == nil {
-				t.Errorf("Decode(%q) = %v, want an error", text, hosts)
+				t.Errorf("Decode(%.100q) = %.100v, want an error", text, hosts)
 			}
 		})
 	}

@@ -18,10 +18,6 @@ import (
 	"strings"
 )
 
-// MaxIDs is how many ids Decode returns at most, so that a short text cannot ask
-// for much memory.
-const MaxIDs = 1 << 24
-
 // Set is a set of ids. It is held as ranges, so that it takes no more memory than
 // its text, however many ids it has. The zero value is the empty set. A Set does
 // not change; several goroutines may use it.
@@ -99,6 +95,15 @@ func Union(sets ...Set) Set {
 	return Set{ranges: merge(ranges)}
 }
 
+// Len is the number of ids.
+func (s Set) Len() int64 {
+	var n int64
+	for _, r := range s.ranges {
+		n += r.last - r.first + 1
+	}
+	return n
+}
+
 // Has reports whether the id is in the set. It allocates nothing.
 func (s Set) Has(id int64) bool {
 	_, found := slices.BinarySearchFunc(s.ranges, id, func(r idRange, id int64) int {
@@ -128,16 +133,17 @@ func (s Set) String() string {
 	return string(out)
 }
 
-// Decode reads an idset as its ids, rising. A set of more than MaxIDs is refused.
-func Decode(text string) ([]int64, error) {
+// Decode reads an idset as its ids, rising. A set of more than limit ids is refused,
+// so that a short text cannot ask for much memory.
+func Decode(text string, limit int) ([]int64, error) {
 	set, err := Parse(text)
 	if err != nil {
 		return nil, err
 	}
 	total := int64(0)
 	for _, r := range set.ranges {
-		if r.last-r.first >= MaxIDs-total {
-			return nil, fmt.Errorf("idset %q: more than %d ids", text, MaxIDs)
+		if r.last-r.first >= int64(limit)-total {
+			return nil, fmt.Errorf("idset %q: more than %d ids", text, max(limit, 0))
 		}
 		total += r.last - r.first + 1
 	}

@@ -20,6 +20,8 @@ type Client struct {
 	jobs map[uint64]bool
 	// last is the highest job id that Match gave out.
 	last uint64
+	// lookedAhead: a match has looked for a later time.
+	lookedAhead bool
 	// message is the text of the last error.
 	message string
 }
@@ -65,11 +67,20 @@ func (c *Client) HasContext() bool {
 }
 
 // Clone copies the graph with all jobs and states. The two then have nothing to do
-// with each other, which suits looking ahead; except that a job of both, cancelled
-// in one, has the Mode "CANCELED" in Info of both.
+// with each other, with exceptions:
+//
+//   - A job of both, cancelled in one, has the Mode "CANCELED" in Info of both.
+//   - The library counts the matches of a clone from 0, and takes what the original
+//     chose in its match of the same number for chosen: the first matches of a clone,
+//     as many as the original had made, may return more than was asked for.
+//   - Once a match has looked for a later time, Clone is ErrState: the library then
+//     copies a point of time twice, and never returns from that or from Destroy.
 func (c *Client) Clone() (*Client, error) {
 	mu.Lock()
 	defer mu.Unlock()
+	if c.lookedAhead {
+		return nil, refuse("clone", ErrState, "a match has looked for a later time")
+	}
 	var context uintptr
 	err := c.run("clone", func() int32 {
 		if context = c.library.clone(c.context); context == 0 {

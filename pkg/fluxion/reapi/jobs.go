@@ -125,6 +125,7 @@ func (c *Client) MatchSatisfy(jobspec string) (satisfiable bool, overhead float6
 func (c *Client) match(call string, op MatchOp, jobspec string, jobid uint64) (Allocation, error) {
 	var r *byte
 	out := Allocation{JobID: jobid}
+	c.lookedAhead = c.lookedAhead || op == MatchAllocateOrElseReserve || op == MatchWithoutAllocatingFuture
 	err := c.run(call, func() int32 {
 		return c.library.match(c.context, int32(op), jobspec, jobid, &out.Reserved, &r, &out.At, &out.Overhead)
 	})

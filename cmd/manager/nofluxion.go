@@ -1,0 +1,17 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !fluxion
+
+package main
+
+import (
+	"errors"
+
+	"github.com/flux-elastic/flux-elastic/controllers"
+)
+
+// openFluxion refuses: see fluxion.go.
+func openFluxion(string, string) (controllers.Engine, error) {
+	return nil, errors.New("--matcher=fluxion: this manager was built without it; build one that has it: go build -tags fluxion ./cmd/manager")
+}

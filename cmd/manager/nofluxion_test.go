@@ -1,0 +1,15 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build !fluxion
+
+package main
+
+import "testing"
+
+func TestFluxionTakesABuildTag(t *testing.T) {
+	_, message := engineOf(t, "--matcher=fluxion")
+	if want := "--matcher=fluxion: this manager was built without it; build one that has it: go build -tags fluxion ./cmd/manager"; message != want {
+		t.Errorf("got %q, want %q", message, want)
+	}
+}

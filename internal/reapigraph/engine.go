@@ -1,0 +1,109 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package reapigraph lets Fluxion itself choose the nodes that a gang gets, through
+// libreapi_cli.so (package reapi).
+//
+// Fluxion knows whole vertices: no thousandths of a core, no bytes, no pods of others.
+// So it does not keep the books. What there is, who holds it, whether a gang fits and
+// at which size, and why not, is for the fluxion.Graph that it chooses on to say, in
+// the same words whoever chooses. For each match Fluxion gets a graph of its own, of
+// the nodes that have room: a cluster, the domains of the topology, the nodes, and in
+// each node as many cores as it can take pods of the gang. It is asked, in this order,
+//
+//  1. for one domain, where all pods have to be in one, or had better be and can;
+//  2. for one node for the lead, where that has a shape of its own, of those that leave
+//     room for the others;
+//  3. for slots of one core, one for each pod; where nodes are to be distinct, for
+//     slots of one node. If there are fewer nodes than pods, every node gets what all
+//     can have, and Fluxion says which get one more.
+//
+// Its answers say how many pods each node gets; ranks are laid out in the order of the
+// graph. So the size and the refusals are those of the embedded matcher, the nodes are
+// Fluxion's.
+//
+// What the embedded matcher does and Fluxion does not: it takes the tightest domain, the
+// fewest domains where one is not enough, the fewest nodes if they differ in room, and
+// chooses the lead's node with an eye on distinct nodes for the others. Spread is as
+// Distinct here.
+//
+// Importing this package makes a binary that needs a dynamic loader and libc: import
+// it from files with the build tag fluxion alone.
+package reapigraph
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion/reapi"
+)
+
+// Policies are the match policies of Fluxion that Open takes. Those that are missing
+// give away whole nodes, whoever asks for how much of them, or go by properties that
+// the graph does not have.
+var Policies = []string{"first", "high", "low", "hinode", "lonode", "locality"}
+
+// Engine is Fluxion's library, ready to choose.
+type Engine struct {
+	library *reapi.Library
+	options string
+	failed  func(error)
+}
+
+// Open loads the library and tries it. Failed is told when Fluxion does not answer a
+// match as it should; the embedded matcher's choice is taken then.
+func Open(library, policy string, failed func(error)) (*Engine, error) {
+	if !slices.Contains(Policies, policy) {
+		return nil, fmt.Errorf("the policy is %q: it can be %s", policy, strings.Join(Policies, ", "))
+	}
+	loaded, err := reapi.Open(library)
+	if err != nil {
+		return nil, err
+	}
+	options, err := json.Marshal(map[string]string{
+		"load_format": "jgf", "match_format": "jgf", "prune_filters": "ALL:core,ALL:node", "matcher_policy": policy,
+	})
+	if err != nil {
+		return nil, err
+	}
+	e := &Engine{loaded, string(options), failed}
+	if err := e.try(); err != nil {
+		return nil, fmt.Errorf("trying Fluxion: %w", err)
+	}
+	return e, nil
+}
+
+// try chooses once. The library only knows types for good that its first graph has:
+// so that has all of them.
+func (e *Engine) try() error {
+	places := []place{{above: []int{0}, cores: 1}, {above: []int{1}, cores: 2}}
+	_, err := e.choose(coreType, places, 3)
+	return err
+}
+
+// Graph is a fluxion.Graph on which Fluxion chooses the nodes. Like that, it is not for
+// several goroutines; those of one Engine may be used by one each.
+type Graph struct {
+	*fluxion.Graph
+	engine *Engine
+}
+
+// On lets Fluxion choose on a graph.
+func (e *Engine) On(graph *fluxion.Graph) *Graph { return &Graph{graph, e} }
+
+// MatchGang is fluxion.Graph.MatchGang with nodes of Fluxion's choice.
+func (g *Graph) MatchGang(gang fluxion.Gang) (fluxion.Placement, *fluxion.Refusal) {
+	placement, refusal := g.Graph.MatchGang(gang)
+	if refusal != nil {
+		return placement, refusal
+	}
+	chosen, err := g.place(&gang, len(placement.Nodes))
+	if err != nil {
+		g.engine.failed(fmt.Errorf("letting Fluxion choose %d nodes for job %q: %w", len(placement.Nodes), gang.Job, err))
+		return placement, nil
+	}
+	return chosen, nil
+}
