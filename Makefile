@@ -15,6 +15,13 @@ DEMO_NODES  ?= 24
 TEST      ?= ./...
 TEST_ARGS ?=
 
+# Readers to fuzz, and how long each: PACKAGE:TARGET
+FUZZTIME ?= 30s
+FUZZ     ?= pkg/fluxion/hostlist:FuzzDecode pkg/fluxion/idset:FuzzParse pkg/fluxion/idset:FuzzEncode \
+            pkg/fluxion/jobspec:FuzzParse pkg/fluxion/jobspec:FuzzParseConstraint \
+            pkg/fluxion:FuzzReadJGF pkg/fluxion:FuzzReadGRUG pkg/fluxion:FuzzReadRv1Exec pkg/fluxion:FuzzFind \
+            pkg/fluxion:FuzzPartialCancel pkg/fluxion:FuzzUpdate pkg/fluxion:FuzzSession internal/broker:FuzzSettings
+
 TOOL   := go tool -modfile=hack/tools/go.mod
 SHELLS := $(shell git ls-files '*.sh' .ci/run)
 YAMLS  := $(shell git ls-files '*.yaml' '*.yml' ':!config/crd/*' ':!config/rbac/role.yaml' ':!internal/jobset/crd/*' ':!internal/localcluster/stages/*')
@@ -90,8 +97,7 @@ conformance: ## Run the test scripts of a flux-sched checkout against resource-q
 
 .PHONY: fuzz
 fuzz: ## Fuzz every reader for a while: [FUZZTIME=30s]
-	go test -run='^$$' -fuzz=FuzzDecode -fuzztime=$(or $(FUZZTIME),30s) ./pkg/fluxion/hostlist
-	go test -run='^$$' -fuzz=FuzzSettings -fuzztime=$(or $(FUZZTIME),30s) ./internal/broker
+	set -e; for target in $(FUZZ); do go test -run='^$$' -fuzz="^$${target#*:}$$" -fuzztime=$(FUZZTIME) -fuzzminimizetime=1s ./$${target%:*}; done
 
 ##@ Develop
 

@@ -187,6 +187,8 @@ func (q *query) predicate(text string) (criterion, error) {
 	return nil, fmt.Errorf("there is no predicate %q", text)
 }
 
+// namesPredicate is about names as they are given, or, as Fluxion takes them, in lower
+// case.
 func namesPredicate(hostList string) (criterion, error) {
 	hosts, err := hostlist.Decode(hostList, maxHosts)
 	if err != nil {
@@ -194,7 +196,7 @@ func namesPredicate(hostList string) (criterion, error) {
 	}
 	names := make(map[string]bool, len(hosts))
 	for _, host := range hosts {
-		names[host] = true
+		names[host], names[strings.ToLower(host)] = true, true
 	}
 	return func(m *Matcher, v int32, _ states) bool { return names[m.tree.vertices[v].name] }, nil
 }
@@ -212,7 +214,11 @@ var statePredicates = map[string]func(states) bool{
 }
 
 func (q *query) jobPredicate(name, value string) (criterion, error) {
-	id, err := strconv.ParseUint(value, 0, 64)
+	digits, base := value, 10
+	if hex, isHex := strings.CutPrefix(value, "0x"); isHex {
+		digits, base = hex, 16
+	}
+	id, err := strconv.ParseUint(digits, base, 64)
 	if err != nil {
 		return nil, fmt.Errorf("%s needs the number of a job, not %q", name, value)
 	}

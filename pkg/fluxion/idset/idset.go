@@ -13,6 +13,7 @@ package idset
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -95,11 +96,14 @@ func Union(sets ...Set) Set {
 	return Set{ranges: merge(ranges)}
 }
 
-// Len is the number of ids.
+// Len is the number of ids, or the greatest number if there is one more than that.
 func (s Set) Len() int64 {
 	var n int64
 	for _, r := range s.ranges {
-		n += r.last - r.first + 1
+		if n += r.last - r.first; n == math.MaxInt64 {
+			return n // from 0 on, and so all there are
+		}
+		n++
 	}
 	return n
 }

@@ -125,6 +125,11 @@ func TestSet(t *testing.T) {
 			t.Errorf("%s has %d: %t, want %t", set, id, got, want)
 		}
 	}
+	for text, want := range map[string]int64{"": 0, "7": 1, "0-3,5": 5, "0-9223372036854775806": math.MaxInt64, "0-9223372036854775807": math.MaxInt64} {
+		if got := parse(text).Len(); got != want {
+			t.Errorf("%q has %d ids, want %d", text, got, want)
+		}
+	}
 	if (Set{}).Has(0) {
 		t.Error("the zero set has an id")
 	}
