@@ -54,7 +54,7 @@ func TestLibrary(t *testing.T) {
 // These are not met, as the library would crash, hang, or go on with books that are
 // wrong; where they would be, it says how:
 //   - Clones: see clone.
-//   - Changes of the graph after looking ahead, or where jobs are: see attach, remove.
+//   - Changes of the graph where jobs are: see attach, remove.
 //   - Nodes that go up or down twice, or are down from the start: see setStatus, add.
 //   - Partial cancels where filters do not count all, of scattered parts, of what has no
 //     rank, and requests for racks after them: see partialCancel, match.
@@ -153,8 +153,6 @@ type pair struct {
 	jobs map[uint64]held
 	// down are the paths of what is down.
 	down map[string]bool
-	// lookedAhead: a match has looked for a later time.
-	lookedAhead bool
 	// removed: something was taken out of the graph.
 	removed bool
 }
@@ -223,7 +221,7 @@ func (l *life) open() (*pair, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &pair{ours, theirs, l.options.Format, l.options.Prune, map[uint64]held{}, map[string]bool{}, false, false}, theirs.InitContext(l.graph, asJSON(l.options))
+	return &pair{ours, theirs, l.options.Format, l.options.Prune, map[uint64]held{}, map[string]bool{}, false}, theirs.InitContext(l.graph, asJSON(l.options))
 }
 
 // shrink leaves out steps as long as there still is a difference, and tells of it.
@@ -281,15 +279,14 @@ var operations = []struct {
 	ours   fluxion.Op
 	theirs reapi.MatchOp
 	name   string
-	// gives: it makes a job; ahead: it may look for a later time.
-	gives, ahead bool
+	gives  bool // it makes a job
 }{
-	{fluxion.Allocate, reapi.MatchAllocate, "allocate", true, false},
-	{fluxion.AllocateOrElseReserve, reapi.MatchAllocateOrElseReserve, "allocate_orelse_reserve", true, true},
-	{fluxion.AllocateWithSatisfiability, reapi.MatchAllocateWithSatisfiability, "allocate_with_satisfiability", true, false},
-	{fluxion.Satisfiability, reapi.MatchSatisfiability, "satisfiability", false, false},
-	{fluxion.WithoutAllocating, reapi.MatchWithoutAllocating, "without_allocating", false, false},
-	{fluxion.WithoutAllocatingFuture, reapi.MatchWithoutAllocatingFuture, "without_allocating_future", false, true},
+	{fluxion.Allocate, reapi.MatchAllocate, "allocate", true},
+	{fluxion.AllocateOrElseReserve, reapi.MatchAllocateOrElseReserve, "allocate_orelse_reserve", true},
+	{fluxion.AllocateWithSatisfiability, reapi.MatchAllocateWithSatisfiability, "allocate_with_satisfiability", true},
+	{fluxion.Satisfiability, reapi.MatchSatisfiability, "satisfiability", false},
+	{fluxion.WithoutAllocating, reapi.MatchWithoutAllocating, "without_allocating", false},
+	{fluxion.WithoutAllocatingFuture, reapi.MatchWithoutAllocatingFuture, "without_allocating_future", false},
 }
 
 func (p *pair) match(op int, id uint64, text string) (ours, theirs string) {
@@ -305,7 +302,6 @@ func (p *pair) match(op int, id uint64, text string) (ours, theirs string) {
 			}
 		}
 	}
-	p.lookedAhead = p.lookedAhead || operation.ahead
 	match, err := p.ours.Match(operation.ours, spec, id, 0)
 	r := ""
 	if err == nil {
@@ -362,13 +358,16 @@ func (p *pair) setStatus(path string, up bool) (ours, theirs string) {
 
 // attach adds a node that is down, and then up: the library does not count it else. It
 // is not done where jobs are: the library's planner does not learn of it for the time
-// after them. Nor is it done once the library has looked ahead: it crashes when it looks
-// ahead again.
+// after them.
 func (p *pair) attach(subgraph, path string) (ours, theirs string) {
-	if len(p.jobs) > 0 || len(p.down) > 0 || p.lookedAhead {
+	if len(p.jobs) > 0 || len(p.down) > 0 {
 		return "", ""
 	}
-	ours, theirs = outcome(p.ours.Attach(strings.NewReader(subgraph)), ""), outcome(p.theirs.AddSubgraph(subgraph), "")
+	theirErr := p.theirs.AddSubgraph(subgraph)
+	if errors.Is(theirErr, reapi.ErrState) { // it would crash
+		return "", ""
+	}
+	ours, theirs = outcome(p.ours.Attach(strings.NewReader(subgraph)), ""), outcome(theirErr, "")
 	if ours != theirs {
 		return ours, theirs
 	}
@@ -376,12 +375,9 @@ func (p *pair) attach(subgraph, path string) (ours, theirs string) {
 }
 
 // remove takes away a vertex on which no job is, after it was set down: the library
-// would count it on; see attach. Clones are not compared from then on: those of the
+// would count it on. Clones are not compared from then on: those of the
 // library know nothing of types that have gone.
 func (p *pair) remove(path string) (ours, theirs string) {
-	if p.lookedAhead {
-		return "", ""
-	}
 	for _, j := range p.jobs {
 		if strings.Contains(j.r, path) {
 			return "", ""
@@ -425,7 +421,7 @@ func (p *pair) clone() (ours, theirs string) {
 		return "", err.Error()
 	}
 	defer theirClone.Destroy()
-	c := &pair{p.ours.Clone(), theirClone, p.format, p.prune, maps.Clone(p.jobs), maps.Clone(p.down), false, false}
+	c := &pair{p.ours.Clone(), theirClone, p.format, p.prune, maps.Clone(p.jobs), maps.Clone(p.down), false}
 	for _, id := range slices.Sorted(maps.Keys(p.jobs)) {
 		if ours, theirs = c.cancel(id); ours != theirs {
 			return ours, theirs

@@ -20,7 +20,8 @@ type Client struct {
 	jobs map[uint64]bool
 	// last is the highest job id that Match gave out.
 	last uint64
-	// lookedAhead: a match has looked for a later time.
+	// lookedAhead: a match has looked for a later time. The library's planner then may
+	// be in a state in which it must not be copied or changed.
 	lookedAhead bool
 	// message is the text of the last error.
 	message string
@@ -73,13 +74,13 @@ func (c *Client) HasContext() bool {
 //   - The library counts the matches of a clone from 0, and takes what the original
 //     chose in its match of the same number for chosen: the first matches of a clone,
 //     as many as the original had made, may return more than was asked for.
-//   - Once a match has looked for a later time, Clone is ErrState: the library then
-//     copies a point of time twice, and never returns from that or from Destroy.
+//   - Once a match has looked for a later time, Clone is ErrState: it might never
+//     return.
 func (c *Client) Clone() (*Client, error) {
 	mu.Lock()
 	defer mu.Unlock()
-	if c.lookedAhead {
-		return nil, refuse("clone", ErrState, "a match has looked for a later time")
+	if err := c.settled("clone"); err != nil {
+		return nil, err
 	}
 	var context uintptr
 	err := c.run("clone", func() int32 {
@@ -128,6 +129,15 @@ func (c *Client) ready(call string) error {
 		return refuse(call, ErrState, "the client is destroyed")
 	case c.graph == nil:
 		return refuse(call, ErrState, "the client has no graph: InitContext comes first")
+	}
+	return nil
+}
+
+// settled refuses a call that the library does not survive once it has looked ahead.
+// mu is held.
+func (c *Client) settled(call string) error {
+	if c.lookedAhead {
+		return refuse(call, ErrState, "a match has looked for a later time; a new client can be given the graph and, by UpdateAllocate, the jobs")
 	}
 	return nil
 }

@@ -256,6 +256,21 @@ func TestClone(t *testing.T) {
 	clone.Destroy()
 }
 
+// The planner of a library that has looked ahead is not to be copied or changed.
+func TestAfterLookingAhead(t *testing.T) {
+	for name, op := range map[string]MatchOp{"without allocating": MatchWithoutAllocatingFuture, "to reserve": MatchAllocateOrElseReserve} {
+		t.Run(name, func(t *testing.T) {
+			client := openClient(t, makeGraph(2, 2), jgfOptions)
+			match(t, client, op, makeJobspec(1, 3, 0), ErrUnsatisfiable)
+			match(t, client, MatchAllocate, makeJobspec(1, 2, 0), nil)
+			_, err := client.Clone()
+			wantReason(t, err, ErrState)
+			wantReason(t, client.AddSubgraph(makeGraph(3, 2).text()), ErrState)
+			wantReason(t, client.RemoveSubgraph("/cluster0/node1"), nil)
+		})
+	}
+}
+
 func TestSubgraphs(t *testing.T) {
 	client := openClient(t, makeGraph(2, 2), jgfOptions)
 	job := makeJobspec(1, 2, 0)

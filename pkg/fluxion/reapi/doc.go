@@ -46,6 +46,8 @@
 //     never ends, and a package that cannot read it cannot see it.
 //   - RemoveSubgraph does not take the last child of a vertex (it would never
 //     return): remove the parent.
+//   - AddSubgraph and Clone are ErrState once a match has looked for a later time: the
+//     library might crash or hang, then or later.
 //   - PartialCancel by JGF names only what the job holds exclusively: the resource
 //     set as a match returned it, with the shared vertices above, leaves half a job
 //     that cannot be cancelled.

@@ -26,7 +26,8 @@ var (
 	ErrUnsupported = errors.New("not supported")
 	// ErrNoMemory is a library out of memory.
 	ErrNoMemory = errors.New("out of memory")
-	// ErrState is a client without a graph, with one already, or destroyed.
+	// ErrState is a client without a graph, with one already, or destroyed; or one that
+	// has looked ahead, after which the library may not survive some calls.
 	ErrState = errors.New("wrong state")
 	// ErrFailed is a failure for which the library gave no reason.
 	ErrFailed = errors.New("failed")

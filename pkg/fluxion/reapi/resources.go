@@ -5,6 +5,7 @@ package reapi
 
 import (
 	"cmp"
+	"errors"
 	"strconv"
 )
 
@@ -40,11 +41,14 @@ func (c *Client) Stat() (Stat, error) {
 // The library does not count nodes that come up this way: with "node" among the
 // prune_filters, a job of more nodes than there were at first is ErrBusy. Add nodes
 // with status 1 (down), then set them up.
+//
+// Once a match has looked for a later time it is ErrState: the library might crash when
+// it next looks ahead.
 func (c *Client) AddSubgraph(jgf string) error {
 	const call = "add_subgraph"
 	mu.Lock()
 	defer mu.Unlock()
-	if err := c.has(call, c.library.Features().Subgraphs); err != nil {
+	if err := errors.Join(c.has(call, c.library.Features().Subgraphs), c.settled(call)); err != nil {
 		return err
 	}
 	added, err := checkGraph(jgf, options{matchFormat: c.format}.ranked())
