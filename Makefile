@@ -65,9 +65,9 @@ test: build ## Run the tests; the first time the control plane is built (some mi
 	go test -timeout=30m $(TEST_ARGS) $(TEST)
 
 .PHONY: test-fluxion
-test-fluxion: ## Test what Fluxion's own library chooses and answers: FLUXION_LIBRARY=
+test-fluxion: ## Test what Fluxion's own library chooses and answers: FLUXION_LIBRARY= [RESOURCE_QUERY=, flux-sched's]
 	@test -n "$(FLUXION_LIBRARY)" || { echo "say where it is: make test-fluxion FLUXION_LIBRARY=.../libreapi_cli.so" >&2; exit 1; }
-	FLUXION_LIBRARY=$(abspath $(FLUXION_LIBRARY)) go test -count=1 -tags=fluxion $(TEST_ARGS) ./cmd/manager ./internal/reapigraph ./pkg/fluxion/reapi
+	FLUXION_LIBRARY=$(abspath $(FLUXION_LIBRARY)) go test -count=1 -tags=fluxion $(TEST_ARGS) ./cmd/manager ./cmd/resource-query ./internal/reapigraph ./pkg/fluxion/reapi ./test/conformance
 
 .PHONY: race
 race: build ## Run the tests with the race detector, in the manager that they start too (needs a C compiler)

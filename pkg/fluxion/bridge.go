@@ -16,7 +16,7 @@ import (
 // it over.
 const othersID = ^uint64(0)
 
-// mebibytes are the units of pools whose resources are counted in bytes: counts of
+// mebibyte is the unit of pools whose resources are counted in bytes: counts of
 // jobspecs have 32 bits.
 const mebibyte = 1 << 20
 
@@ -125,9 +125,7 @@ func (m *Matcher) holdForOthers(used map[int32]int64) {
 	s := &search{Matcher: m}
 	for _, v := range slices.Sorted(maps.Keys(used)) {
 		s.mark(v, used[v], false)
-		for p := m.tree.vertices[v].parent; p != m.tree.root && m.tree.vertices[p].mark != m.sequence; p = m.tree.vertices[p].parent {
-			s.mark(p, m.tree.vertices[p].size, false)
-		}
+		s.markPath(v)
 	}
 	u := &update{Matcher: m, job: &job{id: othersID, until: graphEnd}}
 	u.run(1, false)

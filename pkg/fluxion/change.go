@@ -42,11 +42,9 @@ func (m *Matcher) Remove(path string) error {
 // RemoveRanks cuts off the topmost vertices of broker ranks, and what is below
 // them. Jobs lose what they have there.
 func (m *Matcher) RemoveRanks(ranks []int64) error {
-	roots := m.tree.rankRoots(ranks)
-	for _, rank := range ranks {
-		if !slices.ContainsFunc(roots, func(v int32) bool { return int64(m.tree.vertices[v].rank) == rank }) {
-			return fmt.Errorf("removing ranks: rank %d: %w", rank, ErrNotFound)
-		}
+	roots, missing := m.tree.rankRoots(ranks)
+	if len(missing) > 0 {
+		return fmt.Errorf("removing ranks: rank %d: %w", missing[0], ErrNotFound)
 	}
 	if slices.Contains(roots, m.tree.root) {
 		return fmt.Errorf("removing ranks: %w: the root has one of them", ErrInvalid)
@@ -419,9 +417,7 @@ func (s *search) markRank(node int32, children map[string]idset.Set) (marked []i
 		found[typeName][x.id] = true
 		marked = append(marked, v)
 		s.mark(v, x.size, true)
-		for p := x.parent; p != none && s.tree.vertices[p].mark != s.sequence; p = s.tree.vertices[p].parent {
-			s.mark(p, s.tree.vertices[p].size, false)
-		}
+		s.markPath(v)
 	})
 	for typeName, ids := range children {
 		if n := int64(len(found[typeName])); n < ids.Len() {

@@ -527,9 +527,7 @@ func (p *picker) take(n int64) {
 		}
 		chosen := p.scratch.last
 		p.mark(chosen.vertex, chosen.count, chosen.exclusive)
-		for a := p.tree.vertices[chosen.vertex].parent; a != p.tree.root && p.tree.vertices[a].mark != p.sequence; a = p.tree.vertices[a].parent {
-			p.mark(a, p.tree.vertices[a].size, false)
-		}
+		p.markPath(chosen.vertex)
 	}
 }
 

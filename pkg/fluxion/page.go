@@ -64,24 +64,22 @@ func (p *page) clone(owner *owner) *page {
 // change gives back n times the amounts on each of the nodes, or takes them where n
 // is below zero.
 func (p *page) change(nodes uint64, amounts []int64, n int64) {
-	for i := 0; i < len(p.classes) && nodes != 0; {
-		moving := p.classes[i].nodes & nodes
-		if moving == 0 {
-			i++
-			continue
+	p.alter(nodes, func(class int) {
+		left := p.left(class)
+		for r := range left {
+			left[r] += n * amounts[r]
 		}
-		nodes &^= moving
-		to := p.split(i, moving)
-		for r, left := range p.left(to) {
-			p.left(to)[r] = left + n*amounts[r]
-		}
-		p.join(to)
-		i = 0 // classes have moved
-	}
+	})
 }
 
 // setDown says of nodes why they are down.
 func (p *page) setDown(nodes uint64, why string) {
+	p.alter(nodes, func(class int) { p.classes[class].down = why })
+}
+
+// alter does something to each class that some nodes make up, once they are apart from
+// the nodes that were like them.
+func (p *page) alter(nodes uint64, do func(class int)) {
 	for i := 0; i < len(p.classes) && nodes != 0; {
 		moving := p.classes[i].nodes & nodes
 		if moving == 0 {
@@ -90,9 +88,9 @@ func (p *page) setDown(nodes uint64, why string) {
 		}
 		nodes &^= moving
 		to := p.split(i, moving)
-		p.classes[to].down = why
+		do(to)
 		p.join(to)
-		i = 0
+		i = 0 // classes have moved
 	}
 }
 

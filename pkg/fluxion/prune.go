@@ -5,6 +5,7 @@ package fluxion
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -79,7 +80,7 @@ func (p *pruning) counted() []kind {
 }
 
 func (p *pruning) clone() pruning {
-	c := pruning{anchored: cloneMap(p.anchored), all: slices.Clone(p.all)}
+	c := pruning{anchored: maps.Clone(p.anchored), all: slices.Clone(p.all)}
 	for anchor, kinds := range c.anchored {
 		c.anchored[anchor] = slices.Clone(kinds)
 	}

@@ -18,12 +18,9 @@ type ranked struct {
 
 // parseExecution reads the execution part of an R of version 1.
 func parseExecution(text string) ([]ranked, error) {
-	var r rv1
-	if err := json.Unmarshal([]byte(text), &r); err != nil {
+	r, err := parseRv1([]byte(text))
+	if err != nil {
 		return nil, fmt.Errorf("reading R: %w", err)
-	}
-	if r.Version != 1 {
-		return nil, fmt.Errorf("reading R: version is %d, not 1", r.Version)
 	}
 	var out []ranked
 	for _, entry := range r.Execution.Rlite {

@@ -27,6 +27,17 @@ type rv1 struct {
 	} `json:"execution"`
 }
 
+func parseRv1(data []byte) (*rv1, error) {
+	var r rv1
+	if err := json.Unmarshal(data, &r); err != nil {
+		return nil, err
+	}
+	if r.Version != 1 {
+		return nil, fmt.Errorf("version is %d, not 1", r.Version)
+	}
+	return &r, nil
+}
+
 // rlite is some ranks, and what each of them has.
 type rlite struct {
 	Rank     string        `json:"rank"`
@@ -81,12 +92,9 @@ func readRv1Exec(r io.Reader, limit int) (*Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	var file rv1
-	if err := json.Unmarshal(data, &file); err != nil {
+	file, err := parseRv1(data)
+	if err != nil {
 		return nil, err
-	}
-	if file.Version != 1 {
-		return nil, fmt.Errorf("version is %d, not 1", file.Version)
 	}
 	hosts, err := file.hosts(limit)
 	if err != nil {

@@ -25,7 +25,8 @@ func (m *Matcher) SetStatus(path string, up bool) error {
 // SetRankStatus says whether the topmost vertices of broker ranks are up. Ranks that
 // no vertex has are passed over.
 func (m *Matcher) SetRankStatus(ranks []int64, up bool) {
-	for _, v := range m.tree.rankRoots(ranks) {
+	roots, _ := m.tree.rankRoots(ranks)
+	for _, v := range roots {
 		m.setStatus(v, up)
 	}
 }
@@ -102,17 +103,18 @@ func (m *Matcher) SetProperty(path, key, value string) error {
 	return nil
 }
 
-// rankRoots are the topmost vertices of broker ranks, in the order of the tree.
-func (t *tree) rankRoots(ranks []int64) []int32 {
-	roots := t.rootsByRank()
-	var out []int32
+// rankRoots are the topmost vertices of broker ranks, and the ranks that no vertex has.
+func (t *tree) rankRoots(ranks []int64) (roots []int32, missing []int64) {
+	byRank := t.rootsByRank()
 	for _, rank := range ranks {
-		if rank >= 0 {
-			out = append(out, roots[rank]...)
+		if rank < 0 || len(byRank[rank]) == 0 {
+			missing = append(missing, rank)
+		} else {
+			roots = append(roots, byRank[rank]...)
 		}
 	}
-	slices.Sort(out)
-	return slices.Compact(out)
+	slices.Sort(roots)
+	return slices.Compact(roots), missing
 }
 
 // rootsByRank are the topmost vertices of all ranks.

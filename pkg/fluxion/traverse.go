@@ -641,6 +641,13 @@ func (s *search) mark(u int32, needs int64, exclusive bool) {
 	v.mark, v.needs, v.exclusive = s.sequence, needs, exclusive
 }
 
+// markPath marks what leads from the root to a vertex, as not the job's alone.
+func (s *search) markPath(u int32) {
+	for p := s.tree.vertices[u].parent; p != none && s.tree.vertices[p].mark != s.sequence; p = s.tree.vertices[p].parent {
+		s.mark(p, s.tree.vertices[p].size, false)
+	}
+}
+
 func (s *search) markAbove(u int32, found *score) {
 	for p := s.tree.vertices[u].parent; p != s.tree.root; p = s.tree.vertices[p].parent {
 		v := &s.tree.vertices[p]

@@ -6,6 +6,7 @@ package fluxion
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -340,7 +341,7 @@ func (t *tree) dims(v *vertex) int {
 func (t *tree) clone() *tree {
 	c := *t
 	c.kinds, c.vertices, c.totals = slices.Clone(t.kinds), slices.Clone(t.vertices), slices.Clone(t.totals)
-	c.kindIndex = cloneMap(t.kindIndex)
+	c.kindIndex = maps.Clone(t.kindIndex)
 	c.plans = make([]timeline, len(t.plans))
 	for i := range t.plans {
 		c.plans[i] = t.plans[i].clone()
@@ -349,22 +350,14 @@ func (t *tree) clone() *tree {
 	for i := range t.filters {
 		c.filters[i] = slices.Clone(t.filters[i])
 	}
-	c.units, c.paths, c.elsewhere = cloneMap(t.units), cloneMap(t.paths), cloneMap(t.elsewhere)
+	c.units, c.paths, c.elsewhere = maps.Clone(t.units), maps.Clone(t.paths), maps.Clone(t.elsewhere)
 	c.byPath, c.named = map[string][]int32{}, nil
 	c.namedShape = 0
 	c.properties = make(map[int32]map[string]string, len(t.properties))
 	for v, properties := range t.properties {
-		c.properties[v] = cloneMap(properties)
+		c.properties[v] = maps.Clone(properties)
 	}
 	return &c
-}
-
-func cloneMap[K comparable, V any](m map[K]V) map[K]V {
-	out := make(map[K]V, len(m))
-	for k, v := range m {
-		out[k] = v
-	}
-	return out
 }
 
 // newGraph is a graph that was read.
