@@ -15,6 +15,15 @@ DEMO_NODES  ?= 24
 TEST      ?= ./...
 TEST_ARGS ?=
 
+# The clogging experiment: see `make bench-clog`.
+SIZES  ?= 64x6,32x10,16x20,8x20,4x20
+SEED   ?= 1
+MIN    ?= rigid
+RUN    ?= 10s
+LIMIT  ?= 180s
+BINDER ?= gate
+OUT    ?= $(LOCAL_DIR)/clog
+
 # Readers to fuzz, and how long each: PACKAGE:TARGET
 FUZZTIME ?= 30s
 FUZZ     ?= pkg/fluxion/hostlist:FuzzDecode pkg/fluxion/idset:FuzzParse pkg/fluxion/idset:FuzzEncode \
@@ -89,6 +98,10 @@ bench-fluxion: ## Measure the matcher, beside the real Fluxion where FLUXION_LIB
 	go test -run='^$$' -bench='New|Read' -benchtime=3x -benchmem ./pkg/fluxion
 	go test -run='^$$' -bench=. -benchtime=5x ./test/bench
 	go test -run='^$$' -bench=. -benchtime=20x ./internal/reapigraph
+
+.PHONY: bench-clog
+bench-clog: build ## Run many gangs at once on a cluster of their own: [SIZES=64x6,32x10,..] [SEED=1] [NODES=149] [MIN=rigid|half] [RUN=10s] [LIMIT=180s] [BINDER=gate|direct] [OUT=.local/clog]
+	bin/localcluster clog --dir=$(OUT) --port=0 --nodes=$(NODES) --node-cpu=$(NODE_CPU) --sizes=$(SIZES) --seed=$(SEED) --min=$(MIN) --run=$(RUN) --limit=$(LIMIT) --binder=$(BINDER)
 
 .PHONY: conformance
 conformance: ## Run the test scripts of a flux-sched checkout against resource-query: FLUX_SCHED_SRC=

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -24,6 +25,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/internal/broker"
 	"github.com/flux-elastic/flux-elastic/internal/jobset"
 	"github.com/flux-elastic/flux-elastic/internal/state"
+	"github.com/flux-elastic/flux-elastic/internal/status"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 )
 
@@ -42,8 +44,11 @@ func (r *MiniClusterReconciler) act(ctx context.Context, seen *observed, plan el
 		log.Info("Placing pods", "ranks", len(plan.Ranks))
 		return r.place(ctx, seen, plan)
 	case elastic.Publish:
-		log.Info("Publishing the quorum", "quorum", plan.Quorum)
+		log.Info("Publishing the quorum and who leaves", "quorum", plan.Quorum, "leaving", plan.Ranks)
 		return r.publish(ctx, seen, plan)
+	case elastic.EvictRanks:
+		log.Info("Evicting pods", "ranks", plan.Ranks)
+		return r.evict(ctx, seen, plan)
 	case elastic.Release:
 		log.Info("Deleting the JobSet", "JobSet", klog.KObj(seen.view.JobSet), "reason", plan.Message)
 		return r.release(ctx, seen)
@@ -69,6 +74,9 @@ func (r *MiniClusterReconciler) makeObjects(ctx context.Context, seen *observed)
 	}
 	if set, err := r.existing(ctx, mc, objects[len(objects)-1]); err == nil && set != nil && jobset.Attempt(set) == attempt {
 		return nil // made, and not in the cache yet
+	}
+	if err := r.chooseBinder(ctx, seen, objects[len(objects)-1]); err != nil {
+		return err
 	}
 	for _, object := range objects {
 		there, err := r.existing(ctx, mc, object)
@@ -131,15 +139,7 @@ func (r *MiniClusterReconciler) place(ctx context.Context, seen *observed, plan 
 		if rank == 0 {
 			quorum = plan.Quorum
 		}
-		patch, err := jobset.PlacePatch(pods[rank], nodes[rank], rank, quorum)
-		if err != nil {
-			return err
-		}
-		err = r.Client.Patch(ctx, pods[rank].DeepCopy(), client.RawPatch(types.StrategicMergePatchType, patch), client.FieldOwner(FieldOwner))
-		if err != nil {
-			return fmt.Errorf("placing pod %q: %w", pods[rank].Name, err)
-		}
-		return nil
+		return r.binderOf(pods[rank]).Bind(ctx, pods[rank], nodes[rank], rank, quorum)
 	}
 	ranks := plan.Ranks
 	if ranks[0] == 0 {
@@ -156,10 +156,10 @@ func (r *MiniClusterReconciler) place(ctx context.Context, seen *observed, plan 
 	return group.Wait()
 }
 
-// publish tells the lead its quorum.
+// publish tells the lead its quorum, and which ranks leave.
 func (r *MiniClusterReconciler) publish(ctx context.Context, seen *observed, plan elastic.Plan) error {
 	lead := state.BrokerPods(seen.view)[0]
-	patch, err := jobset.QuorumPatch(lead, plan.Quorum)
+	patch, err := jobset.PublishPatch(lead, plan.Quorum, status.Ranks(plan.Ranks))
 	if err != nil {
 		return err
 	}
@@ -168,6 +168,29 @@ func (r *MiniClusterReconciler) publish(ctx context.Context, seen *observed, pla
 		return fmt.Errorf("telling pod %q its quorum: %w", lead.Name, err)
 	}
 	return nil
+}
+
+// evict removes pods by the Eviction API: their Job does not count them as failed, and
+// makes them again, gated. Disruption budgets are kept to.
+func (r *MiniClusterReconciler) evict(ctx context.Context, seen *observed, plan elastic.Plan) error {
+	pods := state.BrokerPods(seen.view)
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(patchesAtOnce)
+	for _, rank := range plan.Ranks {
+		pod := pods[rank].DeepCopy()
+		group.Go(func() error {
+			eviction := &policyv1.Eviction{
+				ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
+				DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(pod.UID)}},
+			}
+			err := r.Client.SubResource("eviction").Create(groupCtx, pod, eviction)
+			if client.IgnoreNotFound(err) != nil {
+				return fmt.Errorf("evicting pod %q: %w", pod.Name, err)
+			}
+			return nil
+		})
+	}
+	return group.Wait()
 }
 
 // release deletes the JobSet. It stays, being deleted, until all of its pods are

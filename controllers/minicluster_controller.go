@@ -40,6 +40,9 @@ const (
 	podBatch = 50 * time.Millisecond
 	// countsInterval is how often the counts in a status are written at most.
 	countsInterval = time.Second
+	// queuedInterval is the same for the sentence that says why one waits: while it waits,
+	// those before it come and go.
+	queuedInterval = 30 * time.Second
 	// recheckInterval is after which time a spec that was refused for what is in
 	// the cluster (a quota, a foreign object) is checked again.
 	recheckInterval = 5 * time.Second
@@ -59,6 +62,9 @@ type MiniClusterReconciler struct {
 	Clock     clock.PassiveClock
 	// Workers is how many MiniClusters are worked on at once.
 	Workers int
+	// BindDirectly makes JobSets whose pods this manager binds, where they can be bound
+	// without a scheduler.
+	BindDirectly bool
 
 	checks checks
 	paces  paces
@@ -71,6 +77,7 @@ type MiniClusterReconciler struct {
 // +kubebuilder:rbac:groups=batch,resources=jobs,verbs=delete
 // +kubebuilder:rbac:groups="",resources=configmaps;secrets;services,verbs=get;create;patch
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups="",resources=pods/eviction,verbs=create
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
@@ -87,7 +94,7 @@ func (r *MiniClusterReconciler) Reconcile(ctx context.Context, req ctrl.Request)
 		return ctrl.Result{}, err
 	}
 	plan := elastic.Decide(seen.observation, now)
-	if err := r.act(ctx, seen, plan); refused(err) {
+	if err := r.act(ctx, seen, plan); refused(err) || held(err, plan) {
 		// Shown, and tried again until it is too late.
 		plan = elastic.Plan{Step: elastic.Wait, State: plan.State, Message: err.Error(), LookAgain: now.Add(recheckInterval)}
 	} else if err != nil {
@@ -114,6 +121,11 @@ func (r *MiniClusterReconciler) retry(ctx context.Context, err error) (ctrl.Resu
 // refused reports whether the API server will not have what it was asked for.
 func refused(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
+}
+
+// held reports whether a disruption budget keeps pods from being evicted for now.
+func held(err error, plan elastic.Plan) bool {
+	return plan.Step == elastic.EvictRanks && apierrors.IsTooManyRequests(err)
 }
 
 func (r *MiniClusterReconciler) forget(name types.NamespacedName) {
@@ -168,7 +180,8 @@ func podMoved(e event.UpdateEvent) bool {
 	return before.Status.Phase != after.Status.Phase ||
 		jobset.IsGated(before) != jobset.IsGated(after) ||
 		(before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) ||
-		state.PodReady(before) != state.PodReady(after)
+		state.PodReady(before) != state.PodReady(after) ||
+		state.Unschedulable(before) != state.Unschedulable(after)
 }
 
 // placedOn are the MiniClusters that may have brokers on a node: those with an

@@ -66,6 +66,10 @@ func (r *MiniClusterReconciler) observe(ctx context.Context, mc *v1alpha2.MiniCl
 // carried out, and what the scheduler has for it.
 func (r *MiniClusterReconciler) consult(ctx context.Context, seen *observed) error {
 	o, mc := seen.observation, seen.view.MiniCluster
+	if o.Admission != nil && o.Outcome == "" {
+		r.Scheduler.Repair(mc, o.Unbindable(r.Clock.Now()))
+		o.Order = r.Scheduler.OrderFor(mc)
+	}
 	unmade := o.Outcome == "" && o.Workload == elastic.Absent && o.Started.IsZero()
 	if !unmade || o.Policy.Suspend {
 		r.Scheduler.Skip(mc)

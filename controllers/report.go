@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -28,18 +29,25 @@ func (r *MiniClusterReconciler) report(ctx context.Context, seen *observed, plan
 		return ctrl.Result{}, nil
 	}
 	in := status.Input{MiniCluster: seen.view.MiniCluster, Observation: seen.observation, Plan: plan, OccupiedNodes: state.OccupiedNodes(seen.view), Now: now}
+	if seen.observation.Outcome == "" {
+		in.Queue = r.Scheduler.QueueOf(seen.view.MiniCluster)
+	}
 	if seen.check != nil {
 		in.Check = seen.check.Check
 		if seen.check.pod != nil {
-			in.Requests = state.PodRequests(seen.check.pod)
+			in.Requests, in.Priority = state.PodRequests(seen.check.pod), ptr.Deref(seen.check.pod.Spec.Priority, 0)
 		}
 	}
 	desired := status.Compute(in)
 	if equality.Semantic.DeepEqual(&seen.stored.Status, &desired) {
 		return r.lookAgain(seen, plan, now), nil
 	}
-	if wait := r.paces.wait(seen.name(), now); wait > 0 && onlyCounts(&seen.stored.Status, &desired) {
-		return ctrl.Result{RequeueAfter: wait}, nil
+	if wait := r.paces.wait(seen.name(), pace(plan), now); wait > 0 && onlyCounts(&seen.stored.Status, &desired) {
+		result := r.lookAgain(seen, plan, now)
+		if result.RequeueAfter == 0 || wait < result.RequeueAfter {
+			result.RequeueAfter = wait
+		}
+		return result, nil
 	}
 	updated := seen.stored.DeepCopy()
 	updated.Status = desired
@@ -82,6 +90,15 @@ func onlyCounts(old, desired *v1alpha2.MiniClusterStatus) bool {
 	return equality.Semantic.DeepEqual(old, same)
 }
 
+// pace is how long after one write counts and sentences alone make another. Of one that
+// waits the queue's status has them.
+func pace(plan elastic.Plan) time.Duration {
+	if plan.State == elastic.StateQueued {
+		return queuedInterval
+	}
+	return countsInterval
+}
+
 // paces keep when the status of a MiniCluster was written last, so that counts
 // that change with every pod are not written with every pod.
 type paces struct {
@@ -90,10 +107,10 @@ type paces struct {
 }
 
 // wait is how long counts are not to be written yet.
-func (p *paces) wait(name types.NamespacedName, now time.Time) time.Duration {
+func (p *paces) wait(name types.NamespacedName, pace time.Duration, now time.Time) time.Duration {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	return countsInterval - now.Sub(p.written[name])
+	return pace - now.Sub(p.written[name])
 }
 
 func (p *paces) wrote(name types.NamespacedName, now time.Time) {

@@ -7,14 +7,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -26,15 +24,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
-	"github.com/flux-elastic/flux-elastic/internal/jobset"
 	"github.com/flux-elastic/flux-elastic/internal/state"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
-	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
 )
 
-// Scheduler decides, over the whole queue, which MiniCluster gets which nodes. It
-// runs a cycle when something happened that may change a decision: one came or
-// went, nodes came or were freed.
+// freedBatch is how long the scheduler gathers what was freed: the pods of a gang end
+// one by one.
+const freedBatch = 20 * time.Millisecond
+
+// Scheduler decides, over all queues, which MiniCluster gets which nodes, which gives
+// some back and which gets more. It follows nodes and pods event by event, and runs a
+// cycle when something happened that may change a decision.
 //
 // A decision is assumed until the cache shows it: its nodes count as taken from
 // the moment it is made, and are free again if the MiniCluster does not take it
@@ -44,60 +44,118 @@ type Scheduler struct {
 	Cache client.Reader
 	Clock clock.PassiveClock
 	// Engine chooses nodes; nil: the graph itself does.
-	Engine Engine
+	Engine state.Engine
 
-	mutex sync.Mutex
+	mutex   sync.Mutex
+	cluster *state.Cluster
 	// entries are the MiniClusters that wait, and those that were given nodes and
 	// have not written it down yet.
 	entries map[types.NamespacedName]*entry
 	// checked are the MiniClusters, by UID, that were offered or skipped since the
 	// start: of the others it is not known whether they wait.
 	checked map[types.NamespacedName]types.UID
-	// kick asks for a cycle, decided tells of a new decision.
-	kick, decided chan event.GenericEvent
-}
+	// known are the MiniClusters that the cache shows.
+	known map[types.UID]*known
+	// orders are what those that have nodes are to do, until it is written down.
+	orders map[types.UID]*assumed
+	// repairs are the ranks for which other nodes are looked for.
+	repairs map[types.UID][]int
+	reports queueReports
+	// changed: something other than what was freed may change a decision. freed is
+	// what the cluster counted at the last cycle; lookAgain when time alone may change one.
+	changed   bool
+	freed     uint64
+	lookAgain time.Time
 
-// GangMatcher chooses the nodes that gangs get on a graph, and changes nothing there.
-// A *fluxion.Graph is the one of itself. Others answer with the same size, or the same
-// refusal, and may choose other nodes.
-type GangMatcher interface {
-	MatchGang(gang fluxion.Gang) (fluxion.Placement, *fluxion.Refusal)
+	// kick asks for a cycle, decided tells of a new decision, and reported of a queue
+	// of which there is news.
+	kick, decided, reported chan event.GenericEvent
 }
-
-// Engine makes the GangMatcher of a cycle's graph.
-type Engine func(*fluxion.Graph) GangMatcher
 
 // entry is one MiniCluster in the queue.
 type entry struct {
 	miniCluster *v1alpha2.MiniCluster // with defaults
 	pod         *corev1.Pod           // as the cluster makes it
+	queue       string
+	ask         state.Ask
+	gang        elastic.Gang
 	decision    elastic.Decision
+	// promise is what it was given, once it was; nil before.
+	promise *state.Promise
 }
 
 // NewScheduler makes a scheduler that reads from the cache.
 func NewScheduler(cache client.Reader, clock clock.PassiveClock) *Scheduler {
 	return &Scheduler{
-		Cache: cache, Clock: clock,
+		Cache: cache, Clock: clock, cluster: state.NewCluster(state.TopologyLevels),
 		entries: map[types.NamespacedName]*entry{}, checked: map[types.NamespacedName]types.UID{},
+		known: map[types.UID]*known{}, orders: map[types.UID]*assumed{}, repairs: map[types.UID][]int{},
+		reports: queueReports{},
 		kick:    make(chan event.GenericEvent, 1),
-		decided: make(chan event.GenericEvent, 1024),
+		decided: make(chan event.GenericEvent, 1024), reported: make(chan event.GenericEvent, 1024),
 	}
 }
 
-// Offer enters a MiniCluster, with its defaults, in the queue, if it is not there,
+// Offer enters a MiniCluster, with its defaults, in its queue, if it is not there,
 // and returns the last decision about it: the zero Decision before there is one.
 func (s *Scheduler) Offer(mc *v1alpha2.MiniCluster, pod *corev1.Pod) elastic.Decision {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	name := client.ObjectKeyFromObject(mc)
 	s.checked[name] = mc.UID
-	known := s.entries[name]
-	if known == nil || known.miniCluster.UID != mc.UID || known.miniCluster.Generation != mc.Generation {
-		known = &entry{miniCluster: mc, pod: pod}
-		s.entries[name] = known
+	e := s.entries[name]
+	if e == nil || e.miniCluster.UID != mc.UID || e.miniCluster.Generation != mc.Generation {
+		e = &entry{miniCluster: mc, pod: pod, queue: s.queueOf(mc), ask: state.Request(s.cluster, mc, pod), gang: state.Gang(mc, pod, nil)}
+		e.gang.Queue = e.queue
+		s.entries[name] = e
 		s.wake()
 	}
-	return known.decision
+	return e.decision
+}
+
+// QueueOf is the queue of a MiniCluster: the one that it names, or else its namespace.
+func (s *Scheduler) QueueOf(mc *v1alpha2.MiniCluster) string {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if e := s.entries[client.ObjectKeyFromObject(mc)]; e != nil && e.miniCluster.UID == mc.UID {
+		return e.queue
+	}
+	return s.queueOf(mc)
+}
+
+func (s *Scheduler) queueOf(mc *v1alpha2.MiniCluster) string {
+	if mc.Spec.Queue != "" || s.Cache == nil {
+		return cmp.Or(mc.Spec.Queue, v1alpha2.DefaultQueue)
+	}
+	var namespace corev1.Namespace
+	if err := s.Cache.Get(context.Background(), types.NamespacedName{Name: mc.Namespace}, &namespace); err != nil {
+		return v1alpha2.DefaultQueue
+	}
+	return cmp.Or(namespace.Labels[v1alpha2.QueueLabel], v1alpha2.DefaultQueue)
+}
+
+// OrderFor is what a MiniCluster that has nodes is to do; nil: to go on.
+func (s *Scheduler) OrderFor(mc *v1alpha2.MiniCluster) *elastic.Order {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if order := s.orders[mc.UID]; order != nil {
+		return order.Order
+	}
+	return nil
+}
+
+// Repair asks for other nodes for ranks that cannot be bound where they are. OrderFor
+// tells them, once there are any.
+func (s *Scheduler) Repair(mc *v1alpha2.MiniCluster, ranks []int) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	switch {
+	case len(ranks) == 0:
+		delete(s.repairs, mc.UID)
+	case s.orders[mc.UID] == nil && s.repairs[mc.UID] == nil:
+		s.repairs[mc.UID] = ranks
+		s.wake()
+	}
 }
 
 // Skip says that a MiniCluster does not wait for nodes now. Nodes that it was offered
@@ -126,51 +184,60 @@ func (s *Scheduler) Forget(name types.NamespacedName) {
 
 // wake asks for a cycle, unless one is asked for already.
 func (s *Scheduler) wake() {
+	s.changed = true
 	select {
 	case s.kick <- event.GenericEvent{Object: &v1alpha2.MiniCluster{}}:
 	default:
 	}
 }
 
-// SetupWithManager registers the scheduler and what wakes it.
+// +kubebuilder:rbac:groups=flux-framework.org,resources=miniclusterqueues,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=namespaces;resourcequotas,verbs=get;list;watch
+
+// SetupWithManager registers the scheduler, what it follows and what wakes it.
 func (s *Scheduler) SetupWithManager(mgr ctrl.Manager) error {
 	cycle := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
+		s.mutex.Lock()
+		defer s.mutex.Unlock()
+		s.changed = true
 		return []reconcile.Request{{}}
 	})
+	nodes := follow(s, func(node *corev1.Node) { s.cluster.SetNode(node) }, func(node *corev1.Node) { s.cluster.DeleteNode(node.Name) })
+	pods := follow(s, func(pod *corev1.Pod) { s.cluster.SetPod(pod) }, func(pod *corev1.Pod) { s.cluster.DeletePod(pod.UID) })
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("scheduler").
-		Watches(&corev1.Node{}, cycle, builder.WithPredicates(predicate.Funcs{UpdateFunc: nodeChanged})).
-		Watches(&corev1.Pod{}, cycle, builder.WithPredicates(predicate.Funcs{
-			CreateFunc: func(event.CreateEvent) bool { return false },
-			UpdateFunc: podEnded,
-			DeleteFunc: podFreed,
-		})).
+		Watches(&corev1.Node{}, nodes).
+		Watches(&corev1.Pod{}, pods).
 		Watches(&v1alpha2.MiniCluster{}, cycle, builder.WithPredicates(predicate.Funcs{
 			CreateFunc: func(event.CreateEvent) bool { return false },
 			UpdateFunc: promiseEnded,
 		})).
-		WatchesRawSource(source.Channel(s.kick, cycle)).
+		Watches(&v1alpha2.MiniClusterQueue{}, cycle, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&corev1.ResourceQuota{}, cycle).
+		WatchesRawSource(source.Channel(s.kick, handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
+			return []reconcile.Request{{}}
+		}))).
 		Complete(s)
 }
 
-func nodeChanged(e event.UpdateEvent) bool {
-	before, after := e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node)
-	return state.Ready(before) != state.Ready(after) ||
-		before.Spec.Unschedulable != after.Spec.Unschedulable ||
-		!equality.Semantic.DeepEqual(before.Spec.Taints, after.Spec.Taints) ||
-		!equality.Semantic.DeepEqual(before.Status.Allocatable, after.Status.Allocatable) ||
-		!maps.Equal(before.Labels, after.Labels)
-}
-
-func podEnded(e event.UpdateEvent) bool {
-	before, after := e.ObjectOld.(*corev1.Pod), e.ObjectNew.(*corev1.Pod)
-	return state.Ended(after) && !state.Ended(before)
-}
-
-// podFreed reports whether a pod that is gone held a node to the end.
-func podFreed(e event.DeleteEvent) bool {
-	pod := e.Object.(*corev1.Pod)
-	return jobset.PinnedNode(pod) != "" && !state.Ended(pod)
+// follow tells the scheduler's picture of the cluster of every event, and asks for a
+// cycle where something was freed by it.
+func follow[T client.Object](s *Scheduler, set, remove func(T)) handler.EventHandler {
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	tell := func(change func(T), object client.Object, q queue) {
+		s.mutex.Lock()
+		defer s.mutex.Unlock()
+		before := s.cluster.Freed()
+		change(object.(T))
+		if s.cluster.Freed() != before {
+			q.AddAfter(reconcile.Request{}, freedBatch)
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { tell(set, e.Object, q) },
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) { tell(set, e.ObjectNew, q) },
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) { tell(remove, e.Object, q) },
+	}
 }
 
 // promiseEnded reports whether a MiniCluster gave back what it was promised, or leaves.
@@ -186,208 +253,93 @@ func promiseEnded(e event.UpdateEvent) bool {
 // Reconcile is one cycle.
 func (s *Scheduler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	now := s.Clock.Now()
-	changed, lookAgain, err := s.decide(ctx, now)
+	news, err := s.decide(ctx, now)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	cycleSeconds.Observe(s.Clock.Since(now).Seconds())
-	for _, name := range changed {
-		mc := &v1alpha2.MiniCluster{}
-		mc.Namespace, mc.Name = name.Namespace, name.Name
-		select {
-		case s.decided <- event.GenericEvent{Object: mc}:
-		case <-ctx.Done():
-			return ctrl.Result{}, ctx.Err()
+	for channel, names := range map[chan event.GenericEvent][]types.NamespacedName{s.decided: news.decided, s.reported: news.reported} {
+		for _, name := range names {
+			mc := &v1alpha2.MiniCluster{}
+			mc.Namespace, mc.Name = name.Namespace, name.Name
+			select {
+			case channel <- event.GenericEvent{Object: mc}:
+			case <-ctx.Done():
+				return ctrl.Result{}, ctx.Err()
+			}
 		}
 	}
-	if lookAgain.IsZero() {
+	if news.lookAgain.IsZero() {
 		return ctrl.Result{}, nil
 	}
-	return ctrl.Result{RequeueAfter: max(lookAgain.Sub(now), time.Millisecond)}, nil
+	return ctrl.Result{RequeueAfter: max(news.lookAgain.Sub(now), time.Millisecond)}, nil
+}
+
+// news is what a cycle has to tell: the MiniClusters whose decision or order is new,
+// the queues that changed, and when time alone may change a decision.
+type news struct {
+	decided, reported []types.NamespacedName
+	lookAgain         time.Time
 }
 
 // decide observes and decides at one moment: nobody takes a decision up, and so ends
 // its being assumed, after the cache was read.
-func (s *Scheduler) decide(ctx context.Context, now time.Time) (changed []types.NamespacedName, lookAgain time.Time, err error) {
+func (s *Scheduler) decide(ctx context.Context, now time.Time) (news, error) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
+	timeIsUp := !s.lookAgain.IsZero() && !now.Before(s.lookAgain)
+	if !s.changed && s.cluster.Freed() == s.freed && !timeIsUp {
+		return news{lookAgain: s.lookAgain}, nil // nothing that matters has happened
+	}
 	seen, err := s.observe(ctx)
 	if err != nil {
-		return nil, time.Time{}, err
+		return news{}, err
 	}
-	return s.cycle(seen, now)
+	began := s.Clock.Now()
+	result, err := s.cycle(ctx, seen, now)
+	cycleSeconds.Observe(s.Clock.Since(began).Seconds())
+	return result, err
 }
 
-// clusterState is what a cycle decides on.
+// clusterState is what a cycle reads, besides what the scheduler follows.
 type clusterState struct {
-	nodes        []*corev1.Node
-	pods         []*corev1.Pod
 	miniClusters []*v1alpha2.MiniCluster
+	queues       []*v1alpha2.MiniClusterQueue
+	quotas       map[string][]*corev1.ResourceQuota // by namespace
+	// made are the pods there are of MiniClusters in namespaces with a quota.
+	made map[types.UID]int
 }
 
 func (s *Scheduler) observe(ctx context.Context) (*clusterState, error) {
-	var nodes corev1.NodeList
-	var pods corev1.PodList
 	var miniClusters v1alpha2.MiniClusterList
-	for _, list := range []client.ObjectList{&nodes, &pods, &miniClusters} {
+	var queues v1alpha2.MiniClusterQueueList
+	var quotas corev1.ResourceQuotaList
+	for _, list := range []client.ObjectList{&miniClusters, &queues, &quotas} {
 		if err := s.Cache.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("listing what a cycle decides on: %w", err)
 		}
 	}
-	return &clusterState{pointers(nodes.Items), pointers(pods.Items), pointers(miniClusters.Items)}, nil
+	seen := &clusterState{
+		miniClusters: pointers(miniClusters.Items), queues: pointers(queues.Items), quotas: map[string][]*corev1.ResourceQuota{},
+	}
+	for _, quota := range pointers(quotas.Items) {
+		seen.quotas[quota.Namespace] = append(seen.quotas[quota.Namespace], quota)
+	}
+	return seen, s.countPods(ctx, seen)
 }
 
-// cycle decides, and returns the MiniClusters whose decision is new and when time
-// alone may change one.
-func (s *Scheduler) cycle(seen *clusterState, now time.Time) (changed []types.NamespacedName, lookAgain time.Time, err error) {
-	promises, err := s.promises(seen)
-	if err != nil {
-		return nil, time.Time{}, err
-	}
-	gangs, byID := s.gangs(seen)
-	decisions, err := s.allocate(gangs, byID, seen, promises, now)
-	if err != nil {
-		return nil, time.Time{}, err
-	}
-	verdicts := map[elastic.Verdict]int{}
-	for _, decision := range decisions {
-		e := byID[decision.Gang]
-		if e.decision.Verdict != decision.Verdict || e.decision.Message != decision.Message || len(decision.Nodes) > 0 {
-			changed = append(changed, client.ObjectKeyFromObject(e.miniCluster))
+// countPods counts the pods that there are of MiniClusters in namespaces with a quota.
+func (s *Scheduler) countPods(ctx context.Context, seen *clusterState) error {
+	seen.made = map[types.UID]int{}
+	for namespace := range seen.quotas {
+		var pods corev1.PodList
+		if err := s.Cache.List(ctx, &pods, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+			return fmt.Errorf("listing pods of namespace %q: %w", namespace, err)
 		}
-		e.decision = decision
-		verdicts[decision.Verdict]++
-		if !decision.LookAgain.IsZero() && (lookAgain.IsZero() || decision.LookAgain.Before(lookAgain)) {
-			lookAgain = decision.LookAgain
+		for i := range pods.Items {
+			if uid := pods.Items[i].Labels[v1alpha2.UIDLabel]; uid != "" {
+				seen.made[types.UID(uid)]++
+			}
 		}
 	}
-	for _, verdict := range []elastic.Verdict{elastic.NeverFits, elastic.NoRoom, elastic.WaitingForSize, elastic.WaitingForTurn} {
-		waiting.WithLabelValues(string(verdict)).Set(float64(verdicts[verdict]))
-	}
-	return changed, lookAgain, nil
-}
-
-func (s *Scheduler) allocate(gangs []elastic.Gang, byID map[string]*entry, seen *clusterState, promises []state.Promise, now time.Time) ([]elastic.Decision, error) {
-	if len(gangs) == 0 {
-		return nil, nil // without looking at the nodes
-	}
-	graph, err := state.Graph(seen.nodes, seen.pods, promises)
-	if err != nil {
-		return nil, err
-	}
-	m := &matcher{graph: graph, engine: graph, nodes: seen.nodes, byID: byID}
-	if s.Engine != nil {
-		m.engine = s.Engine(graph)
-	}
-	return elastic.Allocate(gangs, m, now), nil
-}
-
-// promises are what admissions hold: those that are written down, and those that
-// are assumed.
-func (s *Scheduler) promises(seen *clusterState) ([]state.Promise, error) {
-	var out []state.Promise
-	written := map[types.UID]bool{}
-	for _, mc := range seen.miniClusters {
-		promise, err := state.PromiseOf(mc)
-		if err != nil {
-			return nil, fmt.Errorf("MiniCluster %s/%s: %w", mc.Namespace, mc.Name, err)
-		}
-		if promise != nil {
-			out = append(out, *promise)
-			written[mc.UID] = true
-		}
-	}
-	for name, e := range s.entries {
-		switch {
-		case written[e.miniCluster.UID]:
-			delete(s.entries, name) // taken up
-		case len(e.decision.Nodes) > 0:
-			out = append(out, state.Promise{UID: e.miniCluster.UID, Nodes: e.decision.Nodes, Requests: state.Requests(e.pod)})
-		}
-	}
-	return out, nil
-}
-
-// gangs are those to decide about. A MiniCluster that has not been checked yet, as
-// after a restart, is not passed by younger ones of its queue.
-func (s *Scheduler) gangs(seen *clusterState) ([]elastic.Gang, map[string]*entry) {
-	unchecked := map[string]*v1alpha2.MiniCluster{} // the oldest, by queue
-	for _, mc := range seen.miniClusters {
-		if s.checked[client.ObjectKeyFromObject(mc)] == mc.UID || !mayCome(mc) {
-			continue
-		}
-		if oldest := unchecked[mc.Spec.Queue]; oldest == nil || older(mc, oldest) {
-			unchecked[mc.Spec.Queue] = mc
-		}
-	}
-	var gangs []elastic.Gang
-	byID := map[string]*entry{}
-	for _, e := range s.entries {
-		if len(e.decision.Nodes) > 0 {
-			continue // decided, and assumed
-		}
-		gang := state.Gang(e.miniCluster, e.pod)
-		if oldest := unchecked[gang.Queue]; oldest != nil && older(oldest, e.miniCluster) {
-			continue
-		}
-		gangs = append(gangs, gang)
-		byID[gang.ID] = e
-	}
-	return gangs, byID
-}
-
-// older is the order of a queue among those of one priority.
-func older(a, b *v1alpha2.MiniCluster) bool {
-	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Namespace+"/"+a.Name, b.Namespace+"/"+b.Name)) < 0
-}
-
-// mayCome reports whether a MiniCluster may enter the queue once it is checked.
-func mayCome(mc *v1alpha2.MiniCluster) bool {
-	return mc.DeletionTimestamp == nil && !mc.Spec.Suspend && mc.Status.Admission == nil &&
-		!meta.IsStatusConditionTrue(mc.Status.Conditions, v1alpha2.ConditionFinished)
-}
-
-// matcher asks the resource graph for gangs of the queue. The graph keeps the books and
-// gives the reasons, whoever chooses the nodes on it.
-type matcher struct {
-	graph  *fluxion.Graph
-	engine GangMatcher
-	nodes  []*corev1.Node
-	byID   map[string]*entry
-	// asked is the gang that was asked about last, as the graph knows it.
-	asked fluxion.Gang
-}
-
-func (m *matcher) request(gang string, sizes []int) fluxion.Gang {
-	if m.asked.Job != gang {
-		e := m.byID[gang]
-		m.asked = state.Request(m.graph, e.miniCluster, e.pod, m.nodes, sizes)
-	}
-	m.asked.Sizes = sizes
-	return m.asked
-}
-
-// Place finds nodes for a gang and takes them.
-func (m *matcher) Place(gang string, sizes []int) ([]string, string) {
-	request := m.request(gang, sizes)
-	placement, refusal := m.engine.MatchGang(request)
-	if refusal != nil {
-		if explained := m.graph.Explain(request); explained != nil {
-			refusal = explained
-		}
-		return nil, refusal.String()
-	}
-	if err := m.graph.Take(request, placement); err != nil {
-		return nil, err.Error() // it holds some already
-	}
-	return placement.Nodes, ""
-}
-
-// Never says why a gang would not even fit the empty cluster.
-func (m *matcher) Never(gang string, sizes []int) string {
-	request := m.request(gang, sizes)
-	if m.graph.CouldHold(request) == nil {
-		return ""
-	}
-	return m.graph.Explain(request).String()
+	return nil
 }

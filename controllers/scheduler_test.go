@@ -5,11 +5,11 @@ package controllers
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
@@ -17,6 +17,7 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/internal/fixture"
+	"github.com/flux-elastic/flux-elastic/internal/state"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
 )
@@ -24,13 +25,27 @@ import (
 // queue is a scheduler with a cluster that the cache shows.
 type queue struct {
 	*Scheduler
-	t    *testing.T
-	seen clusterState
+	t       *testing.T
+	seen    clusterState
+	now     time.Time
+	version int
 }
 
 func newQueue(t *testing.T, nodes ...string) *queue {
 	t.Helper()
-	return &queue{Scheduler: NewScheduler(nil, clock.RealClock{}), t: t, seen: clusterState{nodes: fixture.Nodes(nodes...)}}
+	q := &queue{Scheduler: NewScheduler(nil, clock.RealClock{}), t: t, now: fixture.Noon.Add(time.Hour)}
+	for _, node := range fixture.Nodes(nodes...) {
+		q.cluster.SetNode(node)
+	}
+	q.seen.queues = []*v1alpha2.MiniClusterQueue{strict("default"), strict("other")}
+	return q
+}
+
+// strict is a queue in which nobody passes another.
+func strict(name string) *v1alpha2.MiniClusterQueue {
+	queue := &v1alpha2.MiniClusterQueue{}
+	queue.Name, queue.Spec.Backfill = name, v1alpha2.BackfillNone
+	return queue
 }
 
 // pod is what one of the pods takes: a whole node.
@@ -49,12 +64,17 @@ func (q *queue) offer(w *fixture.MiniClusterWrapper) elastic.Decision {
 // cycle runs one, and says which MiniClusters have a new decision.
 func (q *queue) cycle() string {
 	q.t.Helper()
-	changed, _, err := q.Scheduler.cycle(&q.seen, fixture.Noon.Add(time.Hour))
+	for i, mc := range q.seen.miniClusters { // each look is at another version
+		q.seen.miniClusters[i] = mc.DeepCopy()
+		q.version++
+		q.seen.miniClusters[i].ResourceVersion = strconv.Itoa(q.version)
+	}
+	news, err := q.Scheduler.cycle(q.t.Context(), &q.seen, q.now)
 	if err != nil {
 		q.t.Fatal(err)
 	}
 	var names []string
-	for _, name := range changed {
+	for _, name := range news.decided {
 		names = append(names, name.Name)
 	}
 	slices.Sort(names)
@@ -215,7 +235,7 @@ func TestSchedulerSkips(t *testing.T) {
 
 func TestSchedulerSeesPodsOfOthers(t *testing.T) {
 	q := newQueue(t, "a", "b", "c")
-	q.seen.pods = []*corev1.Pod{fixture.Pod("other").CPU("1").On("a").Up().Obj()}
+	q.cluster.SetPod(fixture.Pod("other").CPU("1").On("a").Up().Obj())
 	q.offer(first)
 	q.cycle()
 	q.expect(first, elastic.Admitted, "b", "c")
@@ -235,7 +255,7 @@ func (g fromTheEnd) MatchGang(gang fluxion.Gang) (fluxion.Placement, *fluxion.Re
 
 func TestSchedulerAsksItsEngine(t *testing.T) {
 	q := newQueue(t, "a", "b", "c")
-	q.Engine = func(graph *fluxion.Graph) GangMatcher { return fromTheEnd{graph} }
+	q.Engine = func(graph *fluxion.Graph) state.GangMatcher { return fromTheEnd{graph} }
 	q.offer(first)
 	q.offer(second)
 	q.cycle()

@@ -68,6 +68,13 @@ const (
 	ReasonWaitingForSize = "WaitingForSize"
 	// ReasonWaitingForTurn: others of its queue are before it.
 	ReasonWaitingForTurn = "WaitingForTurn"
+	// ReasonNotAllowed: its queue, or a quota of its namespace, does not let it now, or
+	// not at all.
+	ReasonNotAllowed = "NotAllowed"
+	// ReasonPreempted: it gave its nodes to one of higher priority.
+	ReasonPreempted = "Preempted"
+	// ReasonReclaimed: it gave its nodes back to another queue, to which they belong.
+	ReasonReclaimed = "Reclaimed"
 	// ReasonReleased: it gave its nodes back.
 	ReasonReleased = "Released"
 	// ReasonFinished: it is done and needs no nodes any more.

@@ -25,6 +25,7 @@ const (
 	DefaultRecreateLimit = 5
 	DefaultBackoffBase   = 30 * time.Second
 	DefaultBackoffMax    = 30 * time.Minute
+	DefaultPatience      = 5 * time.Minute
 )
 
 // Default fills in every field that has a default and is not set. It leaves alone
@@ -36,7 +37,8 @@ func (mc *MiniCluster) Default() {
 	setDefault(&s.MaxSize, s.Size)
 	setDefault(&s.MinSize, s.Size)
 	setDefaultPointer(&s.Tasks, 1)
-	setDefault(&s.Queue, DefaultQueue)
+	setDefault(&s.Placement.Policy, PlacementPack)
+	setDefault(&s.Placement.Topology, TopologyPreferred)
 	setDefaultPointer(&s.DeadlineSeconds, 31500000)
 	s.Elastic.setDefaults()
 
@@ -80,6 +82,16 @@ func (e *ElasticSpec) setDefaults() {
 	}
 	setDefault(&e.Sizes.Operator, "+")
 	setDefault(&e.Sizes.Operand, 1)
+}
+
+// Default fills in every field that has a default and is not set.
+func (q *MiniClusterQueue) Default() {
+	setDefault(&q.Spec.Weight, 1)
+	setDefaultPointer(&q.Spec.Reclaimable, true)
+	setDefault(&q.Spec.Ordering, OrderPriority)
+	setDefault(&q.Spec.Backfill, BackfillEASY)
+	setDefaultDuration(&q.Spec.Patience, DefaultPatience)
+	setDefault(&q.Spec.Requeue, RequeueOriginal)
 }
 
 // FluxContainer is the container that Flux runs in: the one with runFlux, which

@@ -16,7 +16,7 @@ func TestDefault(t *testing.T) {
 	mc.Spec = MiniClusterSpec{Size: 4, Containers: []MiniClusterContainer{{Name: "mine"}}, Services: []MiniClusterContainer{{Name: "db"}}}
 	mc.Default()
 	s := &mc.Spec
-	if s.MinSize != 4 || s.MaxSize != 4 || *s.Tasks != 1 || s.Queue != "default" || *s.DeadlineSeconds != 31500000 || s.BackoffLimit != 0 {
+	if s.MinSize != 4 || s.MaxSize != 4 || *s.Tasks != 1 || s.Queue != "" || *s.DeadlineSeconds != 31500000 || s.BackoffLimit != 0 {
 		t.Errorf("sizes %d to %d, %d tasks, queue %q, deadline %d, backoff limit %d", s.MinSize, s.MaxSize, *s.Tasks, s.Queue, *s.DeadlineSeconds, s.BackoffLimit)
 	}
 	e := &s.Elastic
@@ -63,5 +63,23 @@ func TestDefaultKeeps(t *testing.T) {
 	again.Default()
 	if diff := cmp.Diff(mc, again); diff != "" {
 		t.Errorf("a second time changes it: %s", diff)
+	}
+}
+
+func TestDefaultQueue(t *testing.T) {
+	queue := &MiniClusterQueue{}
+	queue.Default()
+	s := &queue.Spec
+	if s.Weight != 1 || s.Priority != 0 || !*s.Reclaimable || s.Ordering != OrderPriority || s.Backfill != BackfillEASY ||
+		s.Patience.Duration != 5*time.Minute || s.Requeue != RequeueOriginal || s.Suspended || s.Capacity != nil || s.Guarantee != nil {
+		t.Errorf("spec %+v", s)
+	}
+	queue.Spec = MiniClusterQueueSpec{
+		Weight: 3, Reclaimable: new(false), Ordering: OrderFIFO, Backfill: BackfillNone, Patience: &metav1.Duration{}, Requeue: RequeueLast,
+	}
+	again := queue.DeepCopy()
+	again.Default()
+	if diff := cmp.Diff(queue, again); diff != "" {
+		t.Errorf("what is set does not stay: %s", diff)
 	}
 }

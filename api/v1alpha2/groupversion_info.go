@@ -27,7 +27,7 @@ var (
 )
 
 func addKnownTypes(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(GroupVersion, &MiniCluster{}, &MiniClusterList{})
+	scheme.AddKnownTypes(GroupVersion, &MiniCluster{}, &MiniClusterList{}, &MiniClusterQueue{}, &MiniClusterQueueList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }

@@ -16,7 +16,8 @@ const (
 	UIDLabel = Group + "/minicluster-uid"
 
 	// RankLabel is on every placed pod: its rank in the Flux instance, "0" for the
-	// lead. It is set as the pod is placed.
+	// lead. It is set as the pod is placed; where the manager binds pods itself,
+	// Kubernetes 1.35 or later copies it.
 	RankLabel = "job-index"
 
 	// AppLabel is on every pod, with the value AppName.
@@ -32,6 +33,9 @@ const (
 	SelectorLabel = "hpa-selector"
 )
 
+// QueueLabel is on a namespace: the queue of its MiniClusters that name none.
+const QueueLabel = Group + "/queue"
+
 // Annotations that controller and pods talk through. A pod sees its own in a
 // downward API volume.
 const (
@@ -41,11 +45,19 @@ const (
 	// QuorumAnnotation is on the lead's pod: the number of brokers, itself
 	// included, that have to be online before the command is run.
 	QuorumAnnotation = Group + "/quorum"
+
+	// DrainAnnotation is on the lead's pod: the ranks that are asked to leave, as an
+	// idset.
+	DrainAnnotation = Group + "/drain"
 )
 
-// PlacementGate is the scheduling gate of every pod until it is placed. A gated
-// pod holds nothing.
+// PlacementGate is the scheduling gate of every pod until it is placed, unless the
+// manager binds it itself. A gated pod holds nothing.
 const PlacementGate = Group + "/placement"
+
+// SchedulerName is the schedulerName of pods that the manager binds itself. One that
+// is not bound waits to be placed, and holds nothing.
+const SchedulerName = "flux-elastic"
 
 // Names of the replicated jobs of a MiniCluster's JobSet. The lead's is "0" so
 // that its host name begins with `<name>-0`, as the Flux Operator's does.

@@ -21,7 +21,7 @@ import (
 // +kubebuilder:printcolumn:name="Wanted",type=integer,JSONPath=`.spec.size`,description="Brokers asked for"
 // +kubebuilder:printcolumn:name="Tasks",type=integer,JSONPath=`.status.tasks`,description="Tasks the command is started with"
 // +kubebuilder:printcolumn:name="Nodes",type=integer,JSONPath=`.status.nodes`,description="Nodes that are held now"
-// +kubebuilder:printcolumn:name="Queue",type=string,JSONPath=`.spec.queue`
+// +kubebuilder:printcolumn:name="Queue",type=string,JSONPath=`.status.queue`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Reason",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="JobMiniClusterReady")].message`
 // +kubebuilder:printcolumn:name="Placement",type=string,priority=1,JSONPath=`.status.admission.nodes`
@@ -85,8 +85,9 @@ type MiniClusterSpec struct {
 	// +optional
 	Size int32 `json:"size,omitempty"`
 
-	// minSize is the smallest number of brokers that the MiniCluster may start with.
-	// Default size: all or nothing.
+	// minSize is the smallest number of brokers that the MiniCluster may start with, and
+	// what it keeps while others take nodes from it (it bears that where its Flux
+	// container is a launcher, or interactive is true). Default size: all or nothing.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100000
 	// +optional
@@ -94,8 +95,9 @@ type MiniClusterSpec struct {
 
 	// maxSize is the number of brokers up to which the MiniCluster may grow. Pods
 	// are made for all of them; those above the size it got wait behind a
-	// scheduling gate and hold nothing. Default size. Growing while the command runs
-	// is not supported yet.
+	// scheduling gate and hold nothing. Nodes that nobody waits for are given to a
+	// MiniCluster that bears brokers joining: one that has not started its command
+	// yet, whose Flux container is a launcher, or that is interactive. Default size.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100000
 	// +optional
@@ -110,17 +112,23 @@ type MiniClusterSpec struct {
 	// +optional
 	Tasks *int32 `json:"tasks,omitempty"`
 
-	// queue is the queue in which the MiniCluster waits for nodes. Each queue is
-	// served in order of priority and age. Default "default".
-	// +kubebuilder:default=default
+	// queue is the MiniClusterQueue in which the MiniCluster waits for nodes. Default:
+	// the one that the namespace names in its label flux-framework.org/queue, or else
+	// "default". In one that does not exist it waits until that is made (Admitted=False,
+	// reason NotAllowed).
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	// +optional
 	Queue string `json:"queue,omitempty"`
 
+	// placement says which nodes the MiniCluster would like, of those that would do.
+	// +optional
+	Placement PlacementSpec `json:"placement,omitzero"`
+
 	// priorityClassName names the PriorityClass of the pods. Higher priority is
-	// served first in the queue. Default: the cluster's default class.
+	// served first in the queue, and may take nodes from lower there. Default: the
+	// cluster's default class.
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	PriorityClassName string `json:"priorityClassName,omitempty"`
@@ -226,6 +234,10 @@ type MiniClusterStatus struct {
 	// +optional
 	Admission *Admission `json:"admission,omitempty"`
 
+	// queue is the one it waits in, or waited in.
+	// +optional
+	Queue string `json:"queue,omitempty"`
+
 	// requeueState tells how often starting was given up, and when it is tried
 	// again.
 	// +optional
@@ -280,13 +292,44 @@ type Admission struct {
 	// +required
 	Nodes string `json:"nodes"`
 
+	// vacated are the ranks that have given their node back since, as an idset (Flux
+	// RFC 22): "5-7". They are still counted in size and named in nodes, so that ranks
+	// stay what they are; the brokers that are left are size less these.
+	// +optional
+	Vacated string `json:"vacated,omitempty"`
+
+	// drain are ranks that are asked to leave. Once they have, they are vacated.
+	// +optional
+	Drain *Drain `json:"drain,omitempty"`
+
 	// requests are the resources of one pod, as the cluster makes it.
 	// +optional
 	Requests corev1.ResourceList `json:"requests,omitempty"`
 
+	// priority is that of its pods, as the cluster makes them.
+	// +optional
+	Priority int32 `json:"priority,omitempty"`
+
 	// time is when it was decided.
 	// +required
 	Time metav1.Time `json:"time"`
+}
+
+// Drain asks ranks of a MiniCluster that runs to leave: they take no new work, and are
+// evicted at the deadline.
+type Drain struct {
+	// ranks are those to leave, as an idset (Flux RFC 22); the lead, rank 0, never is.
+	// +kubebuilder:validation:MinLength=1
+	// +required
+	Ranks string `json:"ranks"`
+
+	// deadline is when they are evicted.
+	// +required
+	Deadline metav1.Time `json:"deadline"`
+
+	// reason says for whom, and by which action: preempt or reclaim.
+	// +optional
+	Reason string `json:"reason,omitempty"`
 }
 
 // RequeueState tells how often starting was given up.

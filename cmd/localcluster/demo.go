@@ -91,9 +91,10 @@ func demo(ctx context.Context, args []string) (err error) {
 	return runDemo(ctx, cluster, c, root, filepath.Join(cluster.Dir, "timeline.svg"))
 }
 
-// startDemo installs the API and starts what acts on it.
-func startDemo(ctx context.Context, cluster *localcluster.Cluster, root, manager string) (client.Client, error) {
-	say("installing the MiniCluster API, starting the manager and the simulator")
+// startDemo installs the API and starts what acts on it, the manager with some options
+// besides.
+func startDemo(ctx context.Context, cluster *localcluster.Cluster, root, manager string, options ...string) (client.Client, error) {
+	say("installing the API, starting the manager and the simulator")
 	c, err := installAPI(ctx, cluster, root)
 	if err != nil {
 		return nil, err
@@ -102,15 +103,15 @@ func startDemo(ctx context.Context, cluster *localcluster.Cluster, root, manager
 		return nil, err
 	}
 	health := cluster.Address(localcluster.PortHealth)
-	err = cluster.Run("manager", manager, "--kubeconfig="+cluster.Kubeconfig(), "--jobset=embedded",
-		"--metrics-bind-address="+cluster.Address(localcluster.PortMetrics), "--health-probe-bind-address="+health)
+	err = cluster.Run("manager", manager, append([]string{"--kubeconfig=" + cluster.Kubeconfig(), "--jobset=embedded",
+		"--metrics-bind-address=" + cluster.Address(localcluster.PortMetrics), "--health-probe-bind-address=" + health}, options...)...)
 	if err != nil {
 		return nil, err
 	}
 	return c, poll(ctx, func() (bool, error) { return answers("http://" + health + "/readyz"), nil })
 }
 
-// installAPI applies the CRD of MiniClusters and waits until it is served.
+// installAPI applies the CRDs and waits until they are served.
 func installAPI(ctx context.Context, cluster *localcluster.Cluster, root string) (client.Client, error) {
 	config, err := cluster.RESTConfig()
 	if err != nil {
@@ -120,16 +121,24 @@ func installAPI(ctx context.Context, cluster *localcluster.Cluster, root string)
 	if err != nil {
 		return nil, err
 	}
-	definition, err := os.ReadFile(filepath.Join(root, "config/crd/flux-framework.org_miniclusters.yaml"))
-	if err != nil {
-		return nil, err
+	definitions, err := filepath.Glob(filepath.Join(root, "config/crd/flux-framework.org_*.yaml"))
+	if err != nil || len(definitions) == 0 {
+		return nil, errors.Join(fmt.Errorf("no definitions in %s", root), err)
 	}
-	if _, err := apply(ctx, c, definition); err != nil {
-		return nil, fmt.Errorf("installing the MiniCluster API: %w", err)
+	for _, path := range definitions {
+		definition, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := apply(ctx, c, definition); err != nil {
+			return nil, fmt.Errorf("installing %s: %w", filepath.Base(path), err)
+		}
 	}
-	served := func() (bool, error) { return c.List(ctx, &v1alpha2.MiniClusterList{}) == nil, nil }
+	served := func() (bool, error) {
+		return c.List(ctx, &v1alpha2.MiniClusterList{}) == nil && c.List(ctx, &v1alpha2.MiniClusterQueueList{}) == nil, nil
+	}
 	if err := poll(ctx, served); err != nil {
-		return nil, fmt.Errorf("waiting for the MiniCluster API: %w", err)
+		return nil, fmt.Errorf("waiting for the API: %w", err)
 	}
 	return c, nil
 }

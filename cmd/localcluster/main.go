@@ -32,6 +32,7 @@ const usage = `localcluster runs Kubernetes with simulated nodes on this machine
   localcluster status    show what runs
   localcluster install   install the MiniCluster API
   localcluster demo      run the examples on a cluster of their own, live
+  localcluster clog      run many gangs at once on one, and tell where the time goes
   localcluster simulate  play Flux in the pods of MiniClusters (up starts it)
 
 Each takes --help.
@@ -49,7 +50,7 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	commands := map[string]func(context.Context, []string) error{
-		"build": build, "up": up, "down": down, "status": status, "install": install, "simulate": simulate, "demo": demo,
+		"build": build, "up": up, "down": down, "status": status, "install": install, "simulate": simulate, "demo": demo, "clog": clogging,
 	}
 	if len(args) == 0 {
 		args = []string{"help"}

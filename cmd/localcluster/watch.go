@@ -40,7 +40,7 @@ type watcher struct {
 	held     map[string]bool // pods that hold a node
 }
 
-func newWatcher(ctx context.Context, config *rest.Config, c client.Client) (*watcher, error) {
+func newWatcher(ctx context.Context, config *rest.Config, c client.Client, also ...client.Object) (*watcher, error) {
 	var nodes corev1.NodeList
 	if err := c.List(ctx, &nodes); err != nil {
 		return nil, err
@@ -57,7 +57,7 @@ func newWatcher(ctx context.Context, config *rest.Config, c client.Client) (*wat
 	if err != nil {
 		return nil, err
 	}
-	for _, kind := range []client.Object{&v1alpha2.MiniCluster{}, &corev1.Pod{}} {
+	for _, kind := range append([]client.Object{&v1alpha2.MiniCluster{}, &corev1.Pod{}}, also...) {
 		informer, err := informers.GetInformer(ctx, kind)
 		if err != nil {
 			return nil, err

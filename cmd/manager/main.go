@@ -49,6 +49,7 @@ type options struct {
 	qps            float64
 	burst          int
 	workers        int
+	binder         string
 	matcher        matcherOptions
 }
 
@@ -62,6 +63,7 @@ func main() {
 	flag.Float64Var(&o.qps, "kube-api-qps", 500, "requests per second to the API server; -1 without a limit")
 	flag.IntVar(&o.burst, "kube-api-burst", 1000, "requests at once")
 	flag.IntVar(&o.workers, "workers", 8, "MiniClusters that are worked on at once")
+	flag.StringVar(&o.binder, "binder", binderGate, "who binds pods to the nodes that were chosen for them: gate (a scheduler, which the pods are pinned for) or direct (this program, with half the writes; pods with volumes that are not bound, with resource claims or with a schedulerName are left to a scheduler)")
 	o.matcher.bind(flag.CommandLine)
 	logging := zap.Options{}
 	logging.BindFlags(flag.CommandLine)
@@ -77,6 +79,10 @@ func main() {
 func run(ctx context.Context, o options) error {
 	if o.jobSet != jobSetEmbedded && o.jobSet != jobSetExternal {
 		return fmt.Errorf("--jobset is %q: it can be %s or %s", o.jobSet, jobSetEmbedded, jobSetExternal)
+	}
+	direct, err := bindsDirectly(o.binder)
+	if err != nil {
+		return err
 	}
 	engine, err := o.matcher.engine()
 	if err != nil {
@@ -109,7 +115,7 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return fmt.Errorf("making the manager: %w", err)
 	}
-	if err := setup(ctx, mgr, o, engine); err != nil {
+	if err := setup(ctx, mgr, o, engine, direct); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
@@ -125,7 +131,7 @@ func newScheme() *runtime.Scheme {
 	return scheme
 }
 
-func setup(ctx context.Context, mgr ctrl.Manager, o options, engine controllers.Engine) error {
+func setup(ctx context.Context, mgr ctrl.Manager, o options, engine state.Engine, direct bool) error {
 	if err := controllers.SetupIndexes(ctx, mgr); err != nil {
 		return fmt.Errorf("setting up indexes: %w", err)
 	}
@@ -137,9 +143,14 @@ func setup(ctx context.Context, mgr ctrl.Manager, o options, engine controllers.
 	reconciler := &controllers.MiniClusterReconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(controllers.FieldOwner),
 		Scheduler: scheduler, Clock: clock.RealClock{}, Workers: o.workers,
+		BindDirectly: direct,
 	}
 	if err := reconciler.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("setting up the MiniCluster controller: %w", err)
+	}
+	queues := &controllers.QueueReconciler{Client: mgr.GetClient(), Scheduler: scheduler, Clock: clock.RealClock{}}
+	if err := queues.SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("setting up the queue controller: %w", err)
 	}
 	if o.jobSet == jobSetEmbedded {
 		if err := setupJobSet(ctx, mgr); err != nil {

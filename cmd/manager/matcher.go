@@ -7,7 +7,7 @@ import (
 	"flag"
 	"fmt"
 
-	"github.com/flux-elastic/flux-elastic/controllers"
+	"github.com/flux-elastic/flux-elastic/internal/state"
 )
 
 // Values of --matcher.
@@ -30,7 +30,7 @@ func (o *matcherOptions) bind(flags *flag.FlagSet) {
 }
 
 // engine is who chooses, for the scheduler.
-func (o *matcherOptions) engine() (controllers.Engine, error) {
+func (o *matcherOptions) engine() (state.Engine, error) {
 	switch o.matcher {
 	case matcherEmbedded:
 		return nil, nil

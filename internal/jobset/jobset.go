@@ -20,8 +20,8 @@ import (
 const workersBackoffLimit = 100
 
 // JobSet is the one of an attempt: a Job for the lead and, if there can be any,
-// one for the followers, with a gated pod for each of maxSize brokers. It never
-// changes. The lead's end is its end.
+// one for the followers, with a gated pod for each of maxSize brokers (BindDirectly
+// makes them wait otherwise). It never changes. The lead's end is its end.
 //
 // It is written out in full, so that it is the same with JobSet's webhooks and
 // without.

@@ -372,7 +372,7 @@ func TestPlacePatch(t *testing.T) {
 		s.SchedulingGates = append(s.SchedulingGates, corev1.PodSchedulingGate{Name: "example.com/mine"})
 		s.Affinity = affinity(map[string][]string{"zone": {"a"}})
 	}).Obj()
-	patch, err := PlacePatch(pod, "node-7", 2, 0)
+	patch, err := PlacePatch(pod, "node-7", 2, 0, fixture.Noon)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -390,11 +390,14 @@ func TestPlacePatch(t *testing.T) {
 	if got.Labels[v1alpha2.RankLabel] != "2" || got.Annotations["mine"] != "1" || got.Annotations[v1alpha2.QuorumAnnotation] != "" {
 		t.Errorf("labels %v, annotations %v", got.Labels, got.Annotations)
 	}
+	if at := PlacedAt(got); !at.Equal(fixture.Noon) || !PlacedAt(pod).IsZero() {
+		t.Errorf("it was placed at %s", at)
+	}
 }
 
 func TestPlacePatchOfTheLead(t *testing.T) {
 	lead := fixture.BrokerPod("lmp", 0).Obj()
-	patch, err := PlacePatch(lead, "node-7", 0, 4)
+	patch, err := PlacePatch(lead, "node-7", 0, 4, fixture.Noon)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -402,18 +405,22 @@ func TestPlacePatchOfTheLead(t *testing.T) {
 	if quorum := Quorum(got); quorum != 4 || PinnedNode(got) != "node-7" {
 		t.Errorf("quorum %d, pinned to %q", quorum, PinnedNode(got))
 	}
-	patch, err = QuorumPatch(got, 3)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if quorum := Quorum(patched(t, got, patch)); quorum != 3 {
-		t.Errorf("quorum %d after it was lowered to 3", quorum)
+	for _, leave := range []string{"", "2-3", "3", ""} {
+		patch, err = PublishPatch(got, 3, leave)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = patched(t, got, patch)
+		if quorum := Quorum(got); quorum != 3 || Drain(got) != leave {
+			t.Errorf("quorum %d, told that %q leave, want 3 and %q", quorum, Drain(got), leave)
+		}
 	}
 }
 
 // What says how a pod was placed is not the user's to say.
 func TestPodAnnotations(t *testing.T) {
-	mc := fixture.MiniCluster("lmp").PodAnnotation("mine", "1").PodAnnotation(v1alpha2.QuorumAnnotation, "all").Defaulted()
+	mc := fixture.MiniCluster("lmp").PodAnnotation("mine", "1").PodAnnotation(v1alpha2.QuorumAnnotation, "all").
+		PodAnnotation(v1alpha2.DrainAnnotation, "0").PodAnnotation(PlacedAnnotation, "now").Defaulted()
 	pod, err := Pod(mc)
 	if err != nil {
 		t.Fatal(err)
@@ -421,7 +428,7 @@ func TestPodAnnotations(t *testing.T) {
 	if want := map[string]string{"mine": "1"}; !maps.Equal(pod.Annotations, want) {
 		t.Errorf("annotations %v", pod.Annotations)
 	}
-	if len(mc.Spec.Pod.Annotations) != 2 {
+	if len(mc.Spec.Pod.Annotations) != 4 {
 		t.Errorf("the spec was changed: %v", mc.Spec.Pod.Annotations)
 	}
 }

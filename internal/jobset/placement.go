@@ -6,6 +6,7 @@ package jobset
 import (
 	"encoding/json"
 	"strconv"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -29,14 +30,10 @@ func Rank(pod *corev1.Pod) (rank int, ok bool) {
 	return 0, false
 }
 
-// IsGated reports whether a pod waits to be placed.
+// IsGated reports whether a pod waits to be placed: behind the gate, or for a Binding
+// that nobody else makes.
 func IsGated(pod *corev1.Pod) bool {
-	for _, gate := range pod.Spec.SchedulingGates {
-		if gate.Name == v1alpha2.PlacementGate {
-			return true
-		}
-	}
-	return false
+	return HasGate(pod) || (pod.Spec.SchedulerName == v1alpha2.SchedulerName && pod.Spec.NodeName == "")
 }
 
 // PinnedNode is the node that a pod has been placed on, whether it is bound yet or
@@ -60,16 +57,31 @@ func PinnedNode(pod *corev1.Pod) string {
 	return ""
 }
 
+// PlacedAnnotation is on a pod that was placed: when (RFC 3339). Kubernetes' condition
+// PodScheduled does not tell, since it is the same before.
+const PlacedAnnotation = v1alpha2.Group + "/placed"
+
+// PlacedAt is when a pod was placed; zero if that cannot be read.
+func PlacedAt(pod *corev1.Pod) time.Time {
+	at, err := time.Parse(time.RFC3339, pod.Annotations[PlacedAnnotation])
+	if err != nil {
+		return time.Time{}
+	}
+	return at
+}
+
 // PlacePatch is the strategic merge patch that pins a gated pod to a node and lets
 // it go, in one write. The lead's pod is told its quorum with it; for others quorum
 // is 0. A pod that was replaced by another of its name is not touched.
-func PlacePatch(pod *corev1.Pod, node string, rank, quorum int) ([]byte, error) {
-	metadata := map[string]any{
-		"uid":    pod.UID,
-		"labels": map[string]string{v1alpha2.RankLabel: strconv.Itoa(rank)},
-	}
+func PlacePatch(pod *corev1.Pod, node string, rank, quorum int, now time.Time) ([]byte, error) {
+	annotations := map[string]string{PlacedAnnotation: now.UTC().Format(time.RFC3339)}
 	if quorum > 0 {
-		metadata["annotations"] = map[string]string{v1alpha2.QuorumAnnotation: strconv.Itoa(quorum)}
+		annotations[v1alpha2.QuorumAnnotation] = strconv.Itoa(quorum)
+	}
+	metadata := map[string]any{
+		"uid":         pod.UID,
+		"labels":      map[string]string{v1alpha2.RankLabel: strconv.Itoa(rank)},
+		"annotations": annotations,
 	}
 	return json.Marshal(map[string]any{
 		"metadata": metadata,
@@ -97,13 +109,18 @@ func pinned(pod *corev1.Pod, node string) []corev1.NodeSelectorTerm {
 	return terms
 }
 
-// QuorumPatch is the merge patch that tells the lead's pod its quorum.
-func QuorumPatch(pod *corev1.Pod, quorum int) ([]byte, error) {
-	return json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid":         pod.UID,
-		"annotations": map[string]string{v1alpha2.QuorumAnnotation: strconv.Itoa(quorum)},
-	}})
+// PublishPatch is the merge patch that tells the lead's pod its quorum, and the ranks
+// that leave as an idset; "" takes what was said about them away.
+func PublishPatch(pod *corev1.Pod, quorum int, drain string) ([]byte, error) {
+	annotations := map[string]any{v1alpha2.QuorumAnnotation: strconv.Itoa(quorum), v1alpha2.DrainAnnotation: nil}
+	if drain != "" {
+		annotations[v1alpha2.DrainAnnotation] = drain
+	}
+	return json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID, "annotations": annotations}})
 }
+
+// Drain are the ranks that the lead's pod was told leave, as an idset.
+func Drain(pod *corev1.Pod) string { return pod.Annotations[v1alpha2.DrainAnnotation] }
 
 // Quorum is what the lead's pod was told; 0 if nothing that can be read.
 func Quorum(pod *corev1.Pod) int {

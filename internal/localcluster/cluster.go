@@ -33,9 +33,10 @@ const (
 	portAPIServer = iota
 	portEtcd
 	portEtcdPeer
-	portControllerManager
-	portScheduler
-	portKwok
+	// PortControllerManager, PortScheduler and PortKwok serve their metrics.
+	PortControllerManager
+	PortScheduler
+	PortKwok
 	// PortMetrics and PortHealth are left for a manager that runs beside it.
 	PortMetrics
 	PortHealth
@@ -335,7 +336,7 @@ func (c *Cluster) apiServerArgs(keys *credentials) []string {
 func (c *Cluster) controllerManagerArgs(keys *credentials) []string {
 	return []string{
 		"--kubeconfig=" + c.Kubeconfig(), "--authentication-kubeconfig=" + c.Kubeconfig(), "--authorization-kubeconfig=" + c.Kubeconfig(),
-		"--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(c.Port+portControllerManager), "--leader-elect=false",
+		"--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(c.Port+PortControllerManager), "--leader-elect=false",
 		"--service-account-private-key-file=" + keys.serviceAccountKeyFile, "--root-ca-file=" + keys.caFile,
 		"--kube-api-qps=" + clientQPS, "--kube-api-burst=" + clientBurst, "--concurrent-job-syncs=20",
 		// Nothing here asks for a certificate.
@@ -347,13 +348,13 @@ func (c *Cluster) schedulerArgs() []string {
 	return []string{
 		"--config=" + c.config("scheduler.yaml"),
 		"--authentication-kubeconfig=" + c.Kubeconfig(), "--authorization-kubeconfig=" + c.Kubeconfig(),
-		"--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(c.Port+portScheduler),
+		"--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(c.Port+PortScheduler),
 	}
 }
 
 func (c *Cluster) kwokArgs() []string {
 	args := []string{
-		"--kubeconfig=" + c.Kubeconfig(), "--server-address=" + c.Address(portKwok),
+		"--kubeconfig=" + c.Kubeconfig(), "--server-address=" + c.Address(PortKwok),
 		"--manage-nodes-with-label-selector=" + simulatedLabel + "=" + simulatedValue,
 		"--node-lease-duration-seconds=40", // as a kubelet's
 		"--node-ip=127.0.0.1", "--v=WARN",

@@ -19,7 +19,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/hostlist"
 )
 
-// matcher is what all engines are: see controllers.GangMatcher.
+// matcher is what all engines are: see state.GangMatcher.
 type matcher interface {
 	MatchGang(gang fluxion.Gang) (fluxion.Placement, *fluxion.Refusal)
 }

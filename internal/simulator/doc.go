@@ -11,7 +11,9 @@
 // proportion to the tasks that it does not get. Then it ends with the exit code of
 // sim.flux-framework.org/exit-code, and the followers end after it. A broker that
 // is lost under a running command takes the command with it, as it does an MPI
-// job.
+// job. Where the command is a launcher, or there is none (interactive), it bears it:
+// what is left of the work is shared by the brokers that are there and that its pod is
+// not told leave, those that joined later too.
 //
 // When a pod starts (at once, late or never) is kwok's business; see the stages of
 // package localcluster.

@@ -33,6 +33,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/internal/broker"
 	"github.com/flux-elastic/flux-elastic/internal/jobset"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion/idset"
 )
 
 const (
@@ -124,6 +125,13 @@ type run struct {
 	end time.Time
 	// brokers are the pods that the command runs on.
 	brokers map[types.UID]bool
+	// malleable: the command bears that brokers come and go.
+	malleable bool
+	// left is the work of a malleable command that was left at a time, and hands are the
+	// brokers at it since. All of the brokers have all of it done in the runtime.
+	left  time.Duration
+	at    time.Time
+	hands int
 }
 
 // Reconcile looks at one instance.
@@ -188,6 +196,9 @@ func (s *simulator) playLead(ctx context.Context, lead *corev1.Pod, online []*co
 	if r.end.IsZero() {
 		return s.await(ctx, lead, online, r, play, now)
 	}
+	if r.malleable {
+		r.share(len(working(lead, online)), now)
+	}
 	left := 0
 	for _, pod := range online {
 		if r.brokers[pod.UID] {
@@ -195,7 +206,7 @@ func (s *simulator) playLead(ctx context.Context, lead *corev1.Pod, online []*co
 		}
 	}
 	switch {
-	case left < len(r.brokers): // a broker was lost, and the job with it
+	case left < len(r.brokers) && !r.malleable: // a broker was lost, and the job with it
 		return ctrl.Result{}, s.end(ctx, lead, 1)
 	case now.Before(r.end):
 		return ctrl.Result{RequeueAfter: r.end.Sub(now)}, nil
@@ -226,6 +237,11 @@ func (s *simulator) await(ctx context.Context, lead *corev1.Pod, online []*corev
 	if nodes == 0 {
 		return ctrl.Result{}, nil
 	}
+	if settings.malleable {
+		r.malleable, r.left, r.at = true, play.runtime*time.Duration(settings.sizing.Size), now
+		r.share(len(working(lead, online)), now)
+		return ctrl.Result{RequeueAfter: r.end.Sub(now)}, nil
+	}
 	r.end = now.Add(settings.stretch(play.runtime, nodes))
 	r.brokers = map[types.UID]bool{}
 	slices.SortFunc(online, byRank)
@@ -233,6 +249,26 @@ func (s *simulator) await(ctx context.Context, lead *corev1.Pod, online []*corev
 		r.brokers[pod.UID] = true
 	}
 	return ctrl.Result{RequeueAfter: r.end.Sub(now)}, nil
+}
+
+// share lets so many brokers work on what is left of a malleable command from now on.
+func (r *run) share(hands int, now time.Time) {
+	r.left = max(0, r.left-time.Duration(r.hands)*now.Sub(r.at))
+	r.hands, r.at = hands, now
+	n := time.Duration(hands)
+	r.end = now.Add((r.left + n - 1) / n) // the lead at least is there
+}
+
+// working are the brokers that the lead gives work to: those that it was not told leave.
+func working(lead *corev1.Pod, online []*corev1.Pod) []*corev1.Pod {
+	leaving, _ := idset.Parse(jobset.Drain(lead))
+	var out []*corev1.Pod
+	for _, pod := range online {
+		if rank, ok := jobset.Rank(pod); ok && !leaving.Has(int64(rank)) {
+			out = append(out, pod)
+		}
+	}
+	return out
 }
 
 func byRank(a, b *corev1.Pod) int {
@@ -261,6 +297,7 @@ type settings struct {
 	sizing        elastic.Sizing
 	quorumTimeout time.Duration
 	retries       int
+	malleable     bool
 }
 
 // settings reads the ConfigMap that is mounted in the lead's pod.
@@ -296,6 +333,7 @@ func parseSettings(values map[string]string) (*settings, error) {
 	return &settings{
 		quorumTimeout: time.Duration(numbers["QUORUM_TIMEOUT"]) * time.Second,
 		retries:       numbers["BACKOFF_LIMIT"],
+		malleable:     values["MODE"] == "launcher" || values["MODE"] == "interactive",
 		sizing: elastic.Sizing{
 			Min: numbers["MIN_SIZE"], Size: numbers["SIZE"],
 			Operator: elastic.Operator(values["OPERATOR"]), Operand: numbers["OPERAND"],

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/internal/broker"
 	"github.com/flux-elastic/flux-elastic/internal/fixture"
 )
@@ -67,5 +68,26 @@ func TestSettings(t *testing.T) {
 	}
 	if _, err := parseSettings(map[string]string{"SIZE": "x"}); err == nil || !strings.Contains(err.Error(), "setting SIZE") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// What is left of the work is shared by those who are there.
+func TestShare(t *testing.T) {
+	at := fixture.Noon
+	r := &run{malleable: true, left: 40 * time.Second, at: at} // 10s for 4
+	for _, step := range []struct {
+		after time.Duration
+		hands int
+		end   time.Duration
+	}{{0, 4, 10 * time.Second}, {5 * time.Second, 2, 15 * time.Second}, {10 * time.Second, 5, 12 * time.Second}, {12 * time.Second, 5, 12 * time.Second}} {
+		r.share(step.hands, at.Add(step.after))
+		if got := r.end.Sub(at); got != step.end {
+			t.Errorf("with %d after %s it ends after %s, want %s", step.hands, step.after, got, step.end)
+		}
+	}
+	lead := fixture.BrokerPod("lmp", 0).Annotation(v1alpha2.DrainAnnotation, "2").Obj()
+	online := []*corev1.Pod{lead, fixture.BrokerPod("lmp", 1).Obj(), fixture.BrokerPod("lmp", 2).Obj()}
+	if got := len(working(lead, online)); got != 2 {
+		t.Errorf("%d work, want 2", got)
 	}
 }

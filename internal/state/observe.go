@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math"
+	"slices"
+	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -20,7 +22,6 @@ import (
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/internal/jobset"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
-	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/hostlist"
 )
 
@@ -52,11 +53,31 @@ func Observe(v View) (*elastic.Observation, error) {
 	if mc.Status.StartTime != nil {
 		o.Started = mc.Status.StartTime.Time
 	}
-	if a := mc.Status.Admission; a != nil {
-		o.Admission = &elastic.Admission{Attempt: int(a.Attempt), Size: int(a.Size), Quorum: int(a.Quorum), At: a.Time.Time}
+	if mc.Status.Admission != nil {
+		var err error
+		if o.Admission, err = admission(mc); err != nil {
+			return nil, err
+		}
 	}
 	o.Workload = workload(v)
 	return o, observePods(o, v)
+}
+
+// admission is that of the status.
+func admission(mc *v1alpha2.MiniCluster) (*elastic.Admission, error) {
+	a := mc.Status.Admission
+	nodes, err := Nodes(mc)
+	if err != nil {
+		return nil, err
+	}
+	out := &elastic.Admission{Attempt: int(a.Attempt), Size: int(a.Size), Quorum: int(a.Quorum), At: a.Time.Time, Nodes: nodes}
+	if a.Drain != nil {
+		out.Draining = &elastic.Draining{Deadline: a.Drain.Deadline.Time}
+		if out.Draining.Ranks, err = ranks("drain.ranks", a.Drain.Ranks, out.Size); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
 // observePods fills in what pods tell.
@@ -70,19 +91,64 @@ func observePods(o *elastic.Observation, v View) error {
 	if o.Admission == nil {
 		return nil
 	}
-	nodes, err := Nodes(v.MiniCluster)
+	pods := BrokerPods(v)
+	o.Brokers = make([]elastic.Broker, o.Admission.Size)
+	for rank, node := range o.Admission.Nodes {
+		o.Brokers[rank] = brokerOf(pods[rank], v.MiniCluster.Name, !v.HasNode(node))
+		if pod := pods[rank]; pod != nil {
+			observePlace(&o.Brokers[rank], pod, node)
+		}
+	}
+	vacated, err := ranks("vacated", v.MiniCluster.Status.Admission.Vacated, o.Admission.Size)
 	if err != nil {
 		return err
 	}
-	pods := BrokerPods(v)
-	o.Brokers = make([]elastic.Broker, len(nodes))
-	for rank, node := range nodes {
-		o.Brokers[rank] = brokerOf(pods[rank], v.MiniCluster.Name, !v.HasNode(node))
+	for _, rank := range vacated {
+		o.Brokers[rank].Vacated = true
 	}
 	if lead := pods[0]; lead != nil {
 		o.Published = jobset.Quorum(lead)
+		o.PublishedDrain, _ = ranks("drain.ranks", jobset.Drain(lead), o.Policy.Max) // what cannot be read is written anew
 	}
 	return nil
+}
+
+// observePlace fills in how a pod and the node that is meant for it get along.
+func observePlace(b *elastic.Broker, pod *corev1.Pod, node string) {
+	pinned := jobset.PinnedNode(pod)
+	b.Placed = jobset.PlacedAt(pod)
+	b.Misplaced = pinned != "" && pinned != node
+	b.Unbindable = pinned != "" && (Unschedulable(pod) || turnedAway(pod))
+}
+
+// Unschedulable reports whether kube-scheduler finds no node for a pod that waits for
+// nothing else.
+func Unschedulable(pod *corev1.Pod) bool {
+	if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || Ended(pod) || jobset.IsGated(pod) {
+		return false
+	}
+	for _, condition := range pod.Status.Conditions {
+		if condition.Type == corev1.PodScheduled {
+			return condition.Status == corev1.ConditionFalse && condition.Reason == corev1.PodReasonUnschedulable
+		}
+	}
+	return false
+}
+
+// turnedAway reports whether the kubelet of its node did not take a pod, so that nothing
+// of it ever ran.
+func turnedAway(pod *corev1.Pod) bool {
+	if pod.Status.Phase != corev1.PodFailed || slices.ContainsFunc(pod.Status.InitContainerStatuses, ran) || slices.ContainsFunc(pod.Status.ContainerStatuses, ran) {
+		return false
+	}
+	return strings.HasPrefix(pod.Status.Reason, "OutOf") || slices.Contains(refusals, pod.Status.Reason)
+}
+
+// refusals are kubelets' reasons not to take a pod, beside "OutOfcpu" and its like.
+var refusals = []string{"NodeAffinity", "NodeName", "NodePorts", "TaintToleration", "TopologyAffinityError", "UnexpectedAdmissionError"}
+
+func ran(status corev1.ContainerStatus) bool {
+	return status.State.Running != nil || status.State.Terminated != nil
 }
 
 func countPod(o *elastic.Observation, v View, pod *corev1.Pod) {
@@ -264,6 +330,7 @@ func policy(mc *v1alpha2.MiniCluster) elastic.Policy {
 		QuorumTimeout: e.QuorumTimeout.Duration,
 		StartTimeout:  e.StartTimeout.Duration,
 		Deadline:      time.Duration(min(*s.DeadlineSeconds, math.MaxInt64/int64(time.Second))) * time.Second,
+		Max:           int(s.MaxSize),
 		RecreateLimit: int(*e.Recreate.Limit),
 		BackoffBase:   e.Recreate.BackoffBase.Duration,
 		BackoffMax:    e.Recreate.BackoffMax.Duration,
@@ -271,81 +338,6 @@ func policy(mc *v1alpha2.MiniCluster) elastic.Policy {
 		Suspend:       s.Suspend,
 		Cleanup:       s.Cleanup,
 	}
-}
-
-// Sizing is what a spec, with its defaults, says about sizes and tasks.
-func Sizing(s *v1alpha2.MiniClusterSpec) elastic.Sizing {
-	e := &s.Elastic
-	return elastic.Sizing{
-		Min: int(s.MinSize), Size: int(s.Size),
-		Operator: elastic.Operator(e.Sizes.Operator), Operand: int(e.Sizes.Operand),
-		Tasks: elastic.Tasks{
-			AtSize:     int(*s.Tasks),
-			Fixed:      e.Tasks.Scaling == v1alpha2.TasksFixed,
-			Constraint: elastic.Constraint(e.Tasks.Constraint),
-			MultipleOf: int(ptr.Deref(e.Tasks.MultipleOf, 1)),
-		},
-	}
-}
-
-// Gang is a MiniCluster as the queue sees it; pod is one of its pods as the
-// cluster makes it.
-func Gang(mc *v1alpha2.MiniCluster, pod *corev1.Pod) elastic.Gang {
-	since := mc.CreationTimestamp.Time
-	if requeue := mc.Status.RequeueState; requeue != nil && requeue.RequeueAt != nil && requeue.RequeueAt.After(since) {
-		since = requeue.RequeueAt.Time
-	}
-	return elastic.Gang{
-		ID:          string(mc.UID),
-		Name:        mc.Namespace + "/" + mc.Name,
-		Queue:       mc.Spec.Queue,
-		Priority:    ptr.Deref(pod.Spec.Priority, 0),
-		Created:     mc.CreationTimestamp.Time,
-		Since:       since,
-		Sizing:      Sizing(&mc.Spec),
-		WaitForSize: mc.Spec.Elastic.WaitForSize.Duration,
-	}
-}
-
-// Request is what the MiniCluster asks of a graph that was made of the nodes; pod is
-// one of its pods as the cluster makes it.
-func Request(graph *fluxion.Graph, mc *v1alpha2.MiniCluster, pod *corev1.Pod, nodes []*corev1.Node, sizes []int) fluxion.Gang {
-	return fluxion.Gang{
-		Job: string(mc.UID),
-		Pods: fluxion.Shape{
-			Requests:   Requests(pod),
-			Infeasible: graph.Exclusions(Excluded(pod, nodes)),
-		},
-		Sizes:    sizes,
-		Distinct: !mc.Spec.Network.DisableAffinity,
-	}
-}
-
-// PromiseOf is what the MiniCluster's admission holds; nil where it needs it no
-// more.
-func PromiseOf(mc *v1alpha2.MiniCluster) (*Promise, error) {
-	if mc.Status.Admission == nil || meta.IsStatusConditionTrue(mc.Status.Conditions, v1alpha2.ConditionFinished) {
-		return nil, nil
-	}
-	nodes, err := Nodes(mc)
-	if err != nil {
-		return nil, err
-	}
-	requests := resources(mc.Status.Admission.Requests)
-	requests[fluxion.Pods] = 1
-	return &Promise{UID: mc.UID, Nodes: nodes, Requests: requests, End: end(mc)}, nil
-}
-
-// endless is a deadline that says nothing: the default, about a year.
-const endless = 31500000
-
-// end is when a MiniCluster will be over, at the latest; zero if that is not known.
-func end(mc *v1alpha2.MiniCluster) time.Time {
-	deadline := ptr.Deref(mc.Spec.DeadlineSeconds, endless)
-	if mc.Status.StartTime == nil || deadline <= 0 || deadline >= endless {
-		return time.Time{}
-	}
-	return mc.Status.StartTime.Add(time.Duration(deadline) * time.Second)
 }
 
 // jitter is a number from 0 to 1 that differs from one MiniCluster and attempt to

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
@@ -45,6 +46,40 @@ func free(t *testing.T, graph *fluxion.Graph, nodes []*corev1.Node) []string {
 		}
 	}
 	return out
+}
+
+// clusterOf is a Cluster that was told of all this.
+func clusterOf(nodes []*corev1.Node, pods []*corev1.Pod, promises []Promise) *Cluster {
+	c := NewCluster(TopologyLevels)
+	for _, node := range nodes {
+		c.SetNode(node)
+	}
+	for i, pod := range pods {
+		pod.UID += types.UID(fmt.Sprintf("-%d", i))
+		c.SetPod(pod)
+	}
+	for i := range promises {
+		if err := c.SetPromise(promises[i].UID, &promises[i]); err != nil {
+			panic(err)
+		}
+	}
+	return c
+}
+
+func graphOf(t *testing.T, c *Cluster) *fluxion.Graph {
+	t.Helper()
+	graph, err := c.Graph()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return graph
+}
+
+// asked is what a MiniCluster with pods of 8 CPUs asks for.
+func asked(c *Cluster, mc *fixture.MiniClusterWrapper, size int) fluxion.Gang {
+	gang := Request(c, mc.Defaulted(), fixture.Pod("p").Obj()).Gang
+	gang.Sizes = []int{size}
+	return gang
 }
 
 func TestGraph(t *testing.T) {
@@ -105,12 +140,12 @@ func TestGraph(t *testing.T) {
 			},
 			promises: []Promise{promise("lmp", "a", "b")}, want: []string{"b"},
 		},
-		"a pod that takes something else than was promised holds that": {
+		"a pod that takes more than was promised holds that, one that takes less all that was": {
 			nodes: []*corev1.Node{fixture.Node("a").Has("cpu", "16").Obj(), fixture.Node("b").Has("cpu", "12").Obj()},
 			pods: []*corev1.Pod{
 				fixture.BrokerPod("lmp", 0).CPU("9").On("a").Up().Obj(), fixture.BrokerPod("lmp", 1).CPU("4").On("b").Up().Obj(),
 			},
-			promises: []Promise{promise("lmp", "a", "b")}, want: []string{"b"},
+			promises: []Promise{promise("lmp", "a", "b")},
 		},
 		"the pod of a rank that ended leaves its promise": {
 			nodes: fixture.Nodes("a"), pods: []*corev1.Pod{fixture.BrokerPod("lmp", 1).On("a").Ended(1).Obj()}, promises: []Promise{promise("lmp", "x", "a")},
@@ -129,10 +164,7 @@ func TestGraph(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			graph, err := Graph(tc.nodes, tc.pods, tc.promises)
-			if err != nil {
-				t.Fatal(err)
-			}
+			graph := graphOf(t, clusterOf(tc.nodes, tc.pods, tc.promises))
 			if got := free(t, graph, tc.nodes); !slices.Equal(got, tc.want) {
 				t.Errorf("free are %v, want %v", got, tc.want)
 			}
@@ -165,12 +197,8 @@ func TestGraphKnowsTopology(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			graph, err := Graph(tc.nodes, nil, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			pod := fixture.Pod("p").CPU("8").Obj()
-			got, refusal := graph.MatchGang(Request(graph, fixture.MiniCluster("lmp").Defaulted(), pod, tc.nodes, []int{2}))
+			c := clusterOf(tc.nodes, nil, nil)
+			got, refusal := graphOf(t, c).MatchGang(asked(c, fixture.MiniCluster("lmp"), 2))
 			if !slices.Equal(got.Nodes, tc.want) {
 				t.Errorf("got %v (%v), want %v", got.Nodes, refusal, tc.want)
 			}
@@ -182,13 +210,10 @@ func TestGraphKnowsTopology(t *testing.T) {
 func TestGraphKnowsWhenPromisesEnd(t *testing.T) {
 	nodes := fixture.Nodes("a", "b")
 	requests := fluxion.Resources{fluxion.CPU: 8000, fluxion.Pods: 1}
-	graph, err := Graph(nodes, []*corev1.Pod{fixture.BrokerPod("lmp", 0).On("a").Up().Obj()}, []Promise{
+	c := clusterOf(nodes, []*corev1.Pod{fixture.BrokerPod("lmp", 0).On("a").Up().Obj()}, []Promise{
 		{UID: "uid-lmp", Nodes: []string{"a", "b"}, Requests: requests, End: fixture.Noon},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	refusal := graph.Explain(Request(graph, fixture.MiniCluster("next").Defaulted(), fixture.Pod("p").CPU("8").Obj(), nodes, []int{2}))
+	refusal := graphOf(t, c).Explain(asked(c, fixture.MiniCluster("next"), 2))
 	if !refusal.Until.Equal(fixture.Noon) || !slices.Equal(refusal.Jobs, []string{"uid-lmp"}) {
 		t.Errorf("it is told %v: %v until %s", refusal, refusal.Jobs, refusal.Until)
 	}
@@ -204,11 +229,8 @@ func daemon(name, ownerKind, cpu string) *fixture.PodWrapper {
 func TestDaemonsMakeItNeverFit(t *testing.T) {
 	nodes := fixture.Nodes("a", "b")
 	pods := []*corev1.Pod{daemon("x", "DaemonSet", "100m").On("a").Obj(), daemon("y", "DaemonSet", "100m").On("b").Obj()}
-	graph, err := Graph(nodes, pods, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	refusal := graph.Explain(Request(graph, fixture.MiniCluster("lmp").Defaulted(), fixture.Pod("p").CPU("8").Obj(), nodes, []int{1}))
+	c := clusterOf(nodes, pods, nil)
+	refusal := graphOf(t, c).Explain(asked(c, fixture.MiniCluster("lmp"), 1))
 	if refusal == nil || !refusal.Never || refusal.String() != "needs room for 1 broker of 8 cpu each; the whole cluster of 2 nodes has room for 0: 2 too little cpu" {
 		t.Errorf("it is told %v", refusal)
 	}
@@ -469,64 +491,6 @@ func TestObserveRefusesAStatusThatIsNoStatus(t *testing.T) {
 			_, err := Observe(view(func(v *View) { v.MiniCluster.Status.Admission.Nodes = nodes }))
 			if err == nil {
 				t.Error("it was taken")
-			}
-		})
-	}
-}
-
-func TestGang(t *testing.T) {
-	requeued := metav1.NewTime(fixture.Noon.Add(time.Hour))
-	mc := fixture.MiniCluster("lmp").Size(4).MinSize(2).Queue("research").Status(func(s *v1alpha2.MiniClusterStatus) {
-		s.RequeueState = &v1alpha2.RequeueState{Count: 1, RequeueAt: &requeued}
-	}).Defaulted()
-	pod := fixture.Pod("x").Spec(func(s *corev1.PodSpec) { s.Priority = new(int32(7)) }).Obj()
-	got := Gang(mc, pod)
-	if got.ID != "uid-lmp" || got.Name != "default/lmp" || got.Queue != "research" || got.Priority != 7 {
-		t.Errorf("got %+v", got)
-	}
-	// Its age stays, but it begins anew to wait for its size.
-	if !got.Created.Equal(fixture.Noon) || !got.Since.Equal(requeued.Time) {
-		t.Errorf("created %s, waits since %s", got.Created, got.Since)
-	}
-	if sizes := got.Sizing.Allowed(); !slices.Equal(sizes, []int{2, 3, 4}) {
-		t.Errorf("sizes %v", sizes)
-	}
-}
-
-func TestPromiseOf(t *testing.T) {
-	admitted := fixture.MiniCluster("lmp").Size(2).Admitted(1, 2, "n[1-2]")
-	promise, err := PromiseOf(admitted.Obj())
-	if err != nil || !slices.Equal(promise.Nodes, []string{"n1", "n2"}) || promise.Requests[fluxion.CPU] != 8000 || promise.Requests[fluxion.Pods] != 1 {
-		t.Errorf("got %+v, %v", promise, err)
-	}
-	done := admitted.Condition(v1alpha2.ConditionFinished, metav1.ConditionTrue, v1alpha2.ReasonSucceeded).Obj()
-	if promise, err := PromiseOf(done); promise != nil || err != nil {
-		t.Errorf("one that is done holds %+v (%v)", promise, err)
-	}
-}
-
-func TestEndOfAPromise(t *testing.T) {
-	for name, tc := range map[string]struct {
-		deadline *int64
-		started  bool
-		want     time.Time
-	}{
-		"when its deadline is over":           {new(int64(60)), true, fixture.Noon.Add(time.Minute)},
-		"not known before it has started":     {new(int64(60)), false, time.Time{}},
-		"not known without a deadline":        {nil, true, time.Time{}},
-		"not known if there is no limit":      {new(int64(0)), true, time.Time{}},
-		"not known if the deadline is a year": {new(int64(31500000)), true, time.Time{}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			mc := fixture.MiniCluster("lmp").Size(1).Admitted(1, 1, "a").Obj()
-			mc.Spec.DeadlineSeconds = tc.deadline
-			if tc.started {
-				started := metav1.NewTime(fixture.Noon)
-				mc.Status.StartTime = &started
-			}
-			promise, err := PromiseOf(mc)
-			if err != nil || !promise.End.Equal(tc.want) {
-				t.Errorf("got %s (%v), want %s", promise.End, err, tc.want)
 			}
 		})
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion/hostlist"
 )
 
 // Event is something to tell people once its cause is written down.
@@ -28,6 +29,10 @@ const (
 	eventQuorumLowered = "QuorumLowered"
 	eventGaveUp        = "GaveUp"
 	eventReleased      = "Released"
+	eventDraining      = "Draining"
+	eventVacated       = "Vacated"
+	eventGrew          = "Grew"
+	eventMoved         = "Moved"
 )
 
 // Events are those of the change from the old status, which is the input's, to the
@@ -55,7 +60,7 @@ func queued(in Input, s *v1alpha2.MiniClusterStatus) []Event {
 	switch in.Observation.Verdict {
 	case elastic.NeverFits:
 		return []Event{{corev1.EventTypeWarning, admitted.Reason, admitted.Message}}
-	case elastic.NoRoom, elastic.WaitingForSize:
+	case elastic.NoRoom, elastic.NotAllowed, elastic.WaitingForSize:
 		return []Event{{corev1.EventTypeNormal, admitted.Reason, admitted.Message}}
 	}
 	return nil
@@ -76,11 +81,14 @@ func decided(in Input, s *v1alpha2.MiniClusterStatus) *Event {
 		return &Event{corev1.EventTypeWarning, eventGaveUp, fmt.Sprintf("Gave up attempt %d of %d: %s",
 			s.RequeueState.Count, in.Observation.Policy.RecreateLimit+1, plan.Message)}
 	case elastic.Withdraw:
-		if in.Observation.Admission == nil {
+		if in.MiniCluster.Status.Admission == nil {
 			return nil
 		}
 		return &Event{corev1.EventTypeNormal, eventReleased, fmt.Sprintf("Gave back nodes for %d brokers: %s",
-			in.Observation.Admission.Size, plan.Message)}
+			len(members(in.MiniCluster.Status.Admission)), plan.Message)}
+	case elastic.Evict:
+		return &Event{corev1.EventTypeWarning, plan.Reason, fmt.Sprintf("Gave back nodes for %d brokers: %s",
+			len(members(in.MiniCluster.Status.Admission)), plan.Message)}
 	case elastic.Finish:
 		finished := meta.FindStatusCondition(s.Conditions, v1alpha2.ConditionFinished)
 		kind := corev1.EventTypeNormal
@@ -89,7 +97,32 @@ func decided(in Input, s *v1alpha2.MiniClusterStatus) *Event {
 		}
 		return &Event{kind, finished.Reason, finished.Message}
 	}
+	return resized(plan)
+}
+
+// resized tells of ranks that leave, have left, come or move.
+func resized(plan elastic.Plan) *Event {
+	switch plan.Step {
+	case elastic.DrainRanks:
+		return &Event{corev1.EventTypeNormal, eventDraining, fmt.Sprintf("%s, ranks %s", sentence(plan.Message), Ranks(plan.Ranks))}
+	case elastic.Vacate:
+		return &Event{corev1.EventTypeNormal, eventVacated, fmt.Sprintf("%s, ranks %s left", sentence(plan.Message), Ranks(plan.Ranks))}
+	case elastic.GrowRanks:
+		return &Event{corev1.EventTypeNormal, eventGrew, fmt.Sprintf("%s, %s", sentence(plan.Message), places(plan.Pods))}
+	case elastic.MoveRanks:
+		return &Event{corev1.EventTypeNormal, eventMoved, fmt.Sprintf("%s, %s", sentence(plan.Message), places(plan.Pods))}
+	}
 	return nil
+}
+
+// places says which ranks get which nodes.
+func places(pods []elastic.Pod) string {
+	var ranks []int
+	var nodes []string
+	for _, pod := range pods {
+		ranks, nodes = append(ranks, pod.Rank), append(nodes, pod.Node)
+	}
+	return fmt.Sprintf("ranks %s on %s", Ranks(ranks), hostlist.Encode(nodes))
 }
 
 // turnedTo reports whether a condition has come to a value for a reason that it did

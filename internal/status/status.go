@@ -6,6 +6,7 @@ package status
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/hostlist"
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion/idset"
 )
 
 // Check is what the check of a spec came to.
@@ -38,7 +40,11 @@ type Input struct {
 	OccupiedNodes map[string]bool
 	// Requests are what one of its pods takes.
 	Requests corev1.ResourceList
-	Now      time.Time
+	// Priority is that of its pods.
+	Priority int32
+	// Queue is the one it waits in; "" if that is not known.
+	Queue string
+	Now   time.Time
 }
 
 // Compute returns the new status. The decision of the plan is carried out in it;
@@ -48,6 +54,9 @@ func Compute(in Input) v1alpha2.MiniClusterStatus {
 	s.ObservedGeneration = in.MiniCluster.Generation
 	s.Selector = v1alpha2.SelectorLabel + "=" + in.MiniCluster.Name
 	s.MaximumSize = in.MiniCluster.Spec.MaxSize
+	if in.Queue != "" && (in.Plan.State == elastic.StateQueued || in.Plan.Step == elastic.Admit || s.Queue == "") {
+		s.Queue = in.Queue
+	}
 	decide(s, in)
 	count(s, in)
 	setAccepted(s, in)
@@ -67,13 +76,17 @@ func decide(s *v1alpha2.MiniClusterStatus, in Input) {
 		s.Admission = &v1alpha2.Admission{
 			Attempt: int32(o.GivenUp) + 1,
 			Size:    int32(len(o.Offer)), Quorum: int32(plan.Quorum),
-			Nodes: hostlist.Encode(o.Offer), Requests: in.Requests, Time: now,
+			Nodes: hostlist.Encode(o.Offer), Requests: in.Requests, Priority: in.Priority, Time: now,
 		}
 		s.StartTime, s.CompletionTime, s.ExitCode = nil, nil, nil
 	case elastic.LowerQuorum:
 		s.Admission.Quorum = int32(plan.Quorum)
 	case elastic.Start:
 		s.StartTime = &now
+	case elastic.DrainRanks, elastic.Vacate, elastic.GrowRanks, elastic.MoveRanks:
+		resize(s.Admission, plan)
+	case elastic.Evict:
+		s.Admission, s.StartTime = nil, nil
 	case elastic.GiveUp:
 		s.RequeueState = &v1alpha2.RequeueState{Count: int32(o.GivenUp) + 1, RequeueAt: ptr.To(metav1.NewTime(plan.NotBefore))}
 		s.Admission, s.StartTime = nil, nil
@@ -90,6 +103,57 @@ func decide(s *v1alpha2.MiniClusterStatus, in Input) {
 	}
 }
 
+// resize writes down which ranks leave, have left, come or move.
+func resize(a *v1alpha2.Admission, plan elastic.Plan) {
+	switch plan.Step {
+	case elastic.DrainRanks:
+		a.Drain = &v1alpha2.Drain{Ranks: Ranks(plan.Ranks), Deadline: metav1.NewTime(plan.Deadline), Reason: shorten(plan.Message)}
+		return
+	case elastic.Vacate:
+		a.Drain, a.Quorum = nil, int32(plan.Quorum)
+		vacated, _ := idset.Parse(a.Vacated) // it was read to observe
+		leaving, _ := idset.Parse(Ranks(plan.Ranks))
+		a.Vacated = idset.Union(vacated, leaving).String()
+		return
+	}
+	nodes, _ := hostlist.Decode(a.Nodes, int(a.Size))
+	vacated, _ := idset.Decode(a.Vacated, int(a.Size))
+	for _, pod := range plan.Pods {
+		if pod.Rank == len(nodes) {
+			nodes = append(nodes, pod.Node)
+			continue
+		}
+		nodes[pod.Rank] = pod.Node
+		vacated = slices.DeleteFunc(vacated, func(rank int64) bool { return rank == int64(pod.Rank) })
+	}
+	a.Nodes, a.Size, a.Vacated = hostlist.Encode(nodes), int32(len(nodes)), idset.Encode(vacated)
+	if plan.Step == elastic.GrowRanks {
+		a.Quorum = int32(plan.Quorum)
+	}
+}
+
+// Ranks are ranks as an idset.
+func Ranks(ranks []int) string {
+	ids := make([]int64, len(ranks))
+	for i, rank := range ranks {
+		ids[i] = int64(rank)
+	}
+	return idset.Encode(ids)
+}
+
+// members are the nodes of the ranks that have one.
+func members(a *v1alpha2.Admission) []string {
+	nodes, _ := hostlist.Decode(a.Nodes, int(a.Size)) // it was read to observe
+	vacated, _ := idset.Parse(a.Vacated)
+	var out []string
+	for rank, node := range nodes {
+		if !vacated.Has(int64(rank)) {
+			out = append(out, node)
+		}
+	}
+	return out
+}
+
 // count fills in the numbers.
 func count(s *v1alpha2.MiniClusterStatus, in Input) {
 	nodes := map[string]bool{}
@@ -98,14 +162,13 @@ func count(s *v1alpha2.MiniClusterStatus, in Input) {
 	if !in.finished() { // the tasks stay those that ran
 		s.Tasks = 0
 		for _, broker := range in.Observation.Brokers {
-			if broker.State == elastic.Up {
+			if broker.State == elastic.Up && !broker.Vacated {
 				s.Size++
 			}
 		}
 		if s.Admission != nil {
 			s.Tasks = int32(in.Observation.Policy.Sizing.TasksAt(int(s.Admission.Quorum)))
-			promised, _ := hostlist.Decode(s.Admission.Nodes, int(s.Admission.Size)) // it was read to observe
-			for _, node := range promised {
+			for _, node := range members(s.Admission) {
 				nodes[node] = true
 			}
 		}
@@ -131,7 +194,11 @@ func setAdmitted(s *v1alpha2.MiniClusterStatus, in Input) {
 		reason, message = v1alpha2.ReasonFinished, "It is done"
 	case s.Admission != nil:
 		value, reason = metav1.ConditionTrue, v1alpha2.ReasonAdmitted
-		message = fmt.Sprintf("Holds nodes for %d of %d brokers", s.Admission.Size, in.MiniCluster.Spec.Size)
+		message = fmt.Sprintf("Holds nodes for %d of %d brokers", len(members(s.Admission)), in.MiniCluster.Spec.Size)
+	case in.Plan.Step == elastic.Evict:
+		reason = in.Plan.Reason
+	case in.Plan.State == elastic.StateReleasing && givenToOthers(s):
+		return // why it has no nodes stays said until it waits again
 	case in.Plan.State == elastic.StateSuspended, in.Plan.State == elastic.StateRejected:
 		reason = string(in.Plan.State)
 	case in.Plan.State == elastic.StateQueued:
@@ -140,10 +207,17 @@ func setAdmitted(s *v1alpha2.MiniClusterStatus, in Input) {
 	set(s, in, v1alpha2.ConditionAdmitted, value, reason, message)
 }
 
+// givenToOthers reports whether it had to give its nodes to others.
+func givenToOthers(s *v1alpha2.MiniClusterStatus) bool {
+	admitted := meta.FindStatusCondition(s.Conditions, v1alpha2.ConditionAdmitted)
+	return admitted != nil && (admitted.Reason == v1alpha2.ReasonPreempted || admitted.Reason == v1alpha2.ReasonReclaimed)
+}
+
 // admittedReasons are the API's words for the scheduler's verdicts.
 var admittedReasons = map[elastic.Verdict]string{
 	"":                     v1alpha2.ReasonWaitingForTurn, // no cycle has been since it came
 	elastic.NeverFits:      v1alpha2.ReasonNeverFits,
+	elastic.NotAllowed:     v1alpha2.ReasonNotAllowed,
 	elastic.NoRoom:         v1alpha2.ReasonNoRoom,
 	elastic.WaitingForSize: v1alpha2.ReasonWaitingForSize,
 	elastic.WaitingForTurn: v1alpha2.ReasonWaitingForTurn,
@@ -230,7 +304,9 @@ func sentence(text string) string {
 const longest = 1024
 
 // shorten cuts a text that is too long.
-func shorten(text string) string {
+func shorten(text string) string { return cut(text, longest) }
+
+func cut(text string, longest int) string {
 	if len(text) <= longest {
 		return text
 	}

@@ -40,6 +40,14 @@ type world struct {
 	pods      []Broker
 	stuck     map[int]bool // ranks whose pods never start
 	published int
+	told      []int
+	vacated   map[int]bool
+	at        map[int]string // the nodes that pods were let go to
+	// orders are the scheduler's; nil for none. standing is the last of them.
+	orders   func(*Observation) *Order
+	standing *Order
+	steps    map[Step]int
+	full     bool // the scheduler has all it wants
 
 	faults faults
 	starts int // in this attempt
@@ -47,7 +55,7 @@ type world struct {
 
 // faults are what goes wrong, as chances of one in so many; 0 is never.
 type faults struct {
-	neverStarts, nodeGoes, evicted, fails, stuckPods int
+	neverStarts, nodeGoes, evicted, fails, stuckPods, unbindable int
 }
 
 func (w *world) chance(oneIn int) bool { return oneIn > 0 && w.random.IntN(oneIn) == 0 }
@@ -64,16 +72,26 @@ func (w *world) observe() *Observation {
 	switch {
 	case w.admission != nil:
 		a := *w.admission
-		o.Admission, o.Published = &a, w.published
+		o.Admission, o.Published, o.PublishedDrain = &a, w.published, w.told
 		o.Brokers = make([]Broker, a.Size)
 		copy(o.Brokers, w.pods)
+		for rank := range o.Brokers {
+			o.Brokers[rank].Vacated = w.vacated[rank]
+			o.Brokers[rank].Misplaced = holdsNode(o.Brokers[rank].State) && w.at[rank] != a.Nodes[rank]
+		}
 	case w.random.IntN(3) > 0:
 		o.Verdict = NoRoom
 	default:
-		o.Offer = make([]string, w.policy.Sizing.Min+w.random.IntN(w.policy.Sizing.Size-w.policy.Sizing.Min+1))
+		o.Offer = w.free()[:w.policy.Sizing.Min+w.random.IntN(w.policy.Sizing.Size-w.policy.Sizing.Min+1)]
+		if w.full {
+			o.Offer = w.free()[:w.policy.Sizing.Size]
+		}
 	}
 	if w.workload == Stale || w.workload == Deleting {
 		o.Brokers = make([]Broker, len(o.Brokers))
+		for rank := range o.Brokers {
+			o.Brokers[rank].Vacated = w.vacated[rank]
+		}
 	}
 	for _, pod := range w.pods {
 		if holdsNode(pod.State) {
@@ -83,16 +101,21 @@ func (w *world) observe() *Observation {
 	if w.workload == Absent {
 		o.Leftover = len(w.pods)
 	}
+	if w.orders != nil && w.admission != nil && w.outcome == "" {
+		o.Order = w.orders(o)
+	}
 	return o
 }
 
 // carryOut does what the controller does, and checks what must hold of every plan.
 func (w *world) carryOut(o *Observation, plan Plan) {
 	w.check(o, plan)
+	w.steps[plan.Step]++
+	w.resize(plan)
 	switch plan.Step {
 	case Admit:
-		w.admission = &Admission{Attempt: w.givenUp + 1, Size: len(o.Offer), Quorum: plan.Quorum, At: w.now}
-		w.started, w.starts = time.Time{}, 0
+		w.admission = &Admission{Attempt: w.givenUp + 1, Size: len(o.Offer), Quorum: plan.Quorum, At: w.now, Nodes: o.Offer}
+		w.started, w.starts, w.vacated = time.Time{}, 0, map[int]bool{}
 	case LowerQuorum:
 		w.admission.Quorum = plan.Quorum
 	case Start:
@@ -102,25 +125,30 @@ func (w *world) carryOut(o *Observation, plan Plan) {
 		w.givenUp++
 		w.notBefore = plan.NotBefore
 		w.withdraw()
-	case Withdraw:
+	case Withdraw, Evict:
 		w.withdraw()
 	case Finish:
 		w.outcome = plan.Outcome
 	case Make:
-		w.workload, w.pods, w.published = Active, nil, 0
+		w.workload, w.pods, w.published, w.told, w.at = Active, nil, 0, nil, map[int]string{}
 		w.stuck = map[int]bool{}
 		for rank := range o.Admission.Size {
 			w.stuck[rank] = w.chance(w.faults.neverStarts)
 		}
 	case Place:
 		for _, rank := range plan.Ranks {
-			w.pods[rank].State = Coming
+			w.pods[rank].State, w.pods[rank].Placed, w.at[rank] = Coming, w.now, w.admission.Nodes[rank]
+			w.pods[rank].Unbindable = w.now.Sub(noon) < time.Hour && w.chance(w.faults.unbindable)
 			if rank == 0 {
 				w.published = plan.Quorum
 			}
 		}
 	case Publish:
-		w.published = plan.Quorum
+		w.published, w.told = plan.Quorum, plan.Ranks
+	case EvictRanks:
+		for _, rank := range plan.Ranks {
+			w.pods[rank].State = Leaving
+		}
 	case Release:
 		w.workload = Deleting
 	case Remove:
@@ -129,7 +157,7 @@ func (w *world) carryOut(o *Observation, plan Plan) {
 }
 
 func (w *world) withdraw() {
-	w.admission, w.started = nil, time.Time{}
+	w.admission, w.started, w.standing = nil, time.Time{}, nil
 	if w.workload != Absent && w.workload != Deleting {
 		w.workload = Stale
 	}
@@ -154,7 +182,7 @@ func (w *world) check(o *Observation, plan Plan) {
 		}
 	case Place:
 		for rank, b := range o.Brokers {
-			if o.Occupied == 0 && b.State == Missing {
+			if o.Occupied == 0 && b.State == Missing && !o.leaves(rank) {
 				fail("placed pods before that of rank %d was made", rank)
 			}
 		}
@@ -167,6 +195,7 @@ func (w *world) check(o *Observation, plan Plan) {
 			fail("made what is there")
 		}
 	}
+	w.checkNodes(o, plan, fail)
 	if o.Outcome != "" && plan.Step != Wait && plan.Step != Release && plan.Step != Remove {
 		fail("did something after the end")
 	}
@@ -222,7 +251,7 @@ func (w *world) livePod(rank int) {
 		switch {
 		case w.nodeGoes():
 			pod.State, pod.NodeGone = Leaving, true
-		case !w.stuck[rank] && w.random.IntN(3) == 0:
+		case !w.stuck[rank] && !pod.Unbindable && w.random.IntN(3) == 0:
 			pod.State = Up
 		}
 	case Up:
@@ -238,7 +267,7 @@ func (w *world) livePod(rank int) {
 			}
 		}
 	case Leaving:
-		pod.State = Missing
+		*pod = Broker{NodeGone: pod.NodeGone}
 	}
 }
 
@@ -280,8 +309,9 @@ func (w *world) run() {
 
 func newWorld(t *testing.T, seed uint64) *world {
 	t.Helper()
-	w := &world{t: t, random: rand.New(rand.NewPCG(seed, 4)), now: noon, policy: policy4}
+	w := &world{t: t, random: rand.New(rand.NewPCG(seed, 4)), now: noon, policy: policy4, steps: map[Step]int{}}
 	w.policy.Deadline = 2 * time.Minute
+	w.policy.Max = w.policy.Sizing.Size + 2
 	return w
 }
 
@@ -316,19 +346,36 @@ func TestLives(t *testing.T) {
 func TestNarratives(t *testing.T) {
 	cases := map[string]struct {
 		seed   uint64
+		full   bool
 		change func(*world)
 	}{
-		"quiet-life":       {1, func(*world) {}},
-		"fewer-brokers":    {6, func(w *world) { w.faults.neverStarts = 3 }},
-		"nodes-go":         {6, func(w *world) { w.faults.nodeGoes = 20 }},
-		"never-enough":     {3, func(w *world) { w.faults.neverStarts = 1 }},
-		"command-fails":    {4, func(w *world) { w.faults.fails = 1 }},
-		"pods-cannot-come": {5, func(w *world) { w.faults.stuckPods = 1 }},
+		"quiet-life":         {1, false, func(*world) {}},
+		"fewer-brokers":      {6, false, func(w *world) { w.faults.neverStarts = 3 }},
+		"nodes-go":           {6, false, func(w *world) { w.faults.nodeGoes = 20 }},
+		"never-enough":       {3, false, func(w *world) { w.faults.neverStarts = 1 }},
+		"command-fails":      {4, false, func(w *world) { w.faults.fails = 1 }},
+		"pods-cannot-come":   {5, false, func(w *world) { w.faults.stuckPods = 1 }},
+		"shrink-for-another": {18, true, onceStarted(Order{Drain: []int{1, 3}, DrainFor: "default/urgent"})},
+		"evicted-and-back": {18, true, func(w *world) {
+			w.orders = func(o *Observation) *Order {
+				if o.Started.IsZero() || w.steps[Evict] > 0 {
+					return nil
+				}
+				return &Order{Evict: "default/urgent needs its nodes", EvictReason: "Preempted"}
+			}
+		}},
+		"grows": {18, true, onceStarted(Order{Grow: []Pod{{4, "n10"}, {5, "n11"}}})},
+		"repaired": {3, true, func(w *world) {
+			w.faults.unbindable = 5
+			w.orders = w.repair
+		}},
+		"cannot-be-repaired": {12, true, func(w *world) { w.faults.unbindable = 6 }},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, tc.seed)
 			w.policy.Cleanup = true
+			w.full = tc.full
 			tc.change(w)
 			w.run()
 			path := filepath.Join("testdata", name+".txt")
@@ -345,5 +392,17 @@ func TestNarratives(t *testing.T) {
 				t.Errorf("the life is another than in %s (go test -update writes it):\n%s", path, got)
 			}
 		})
+	}
+}
+
+// onceStarted gives one order as soon as the command runs, and never takes it back.
+func onceStarted(order Order) func(*world) {
+	return func(w *world) {
+		w.orders = func(o *Observation) *Order {
+			if o.Started.IsZero() {
+				return nil
+			}
+			return &order
+		}
 	}
 }

@@ -6,6 +6,7 @@ package elastic
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -41,6 +42,15 @@ type Broker struct {
 	GoneBy time.Time
 	// NodeGone is true where the node that was chosen for the rank is no more.
 	NodeGone bool
+	// Vacated: the rank has given its node back. Its pod, if it still has one, goes.
+	Vacated bool
+	// Misplaced: the pod is bound for another node than the admission says.
+	Misplaced bool
+	// Unbindable: kube-scheduler cannot bind the pod to its node, or the kubelet there
+	// did not take it.
+	Unbindable bool
+	// Placed is when the pod was let go to its node; zero if that is not known.
+	Placed time.Time
 }
 
 // Workload is how the pods' owner (a JobSet) is.
@@ -64,14 +74,43 @@ const (
 
 // Admission is what a MiniCluster was given.
 type Admission struct {
+	// Size counts all ranks, those that were vacated too.
 	Attempt, Size, Quorum int
 	At                    time.Time
+	// Nodes are by rank.
+	Nodes []string
+	// Draining are ranks that are asked to leave; nil if none are.
+	Draining *Draining
+}
+
+// Draining are ranks that are asked to leave.
+type Draining struct {
+	// Ranks are rising, and never the lead.
+	Ranks    []int
+	Deadline time.Time
+}
+
+// Order is what the scheduler wants of a gang that has nodes; at most one of its
+// fields is set, beside those that say why.
+type Order struct {
+	// Evict says why it has to give all back and is queued again; "" if it has not.
+	// EvictReason is the word for it: Preempted or Reclaimed.
+	Evict, EvictReason string
+	// Drain are ranks to leave, and DrainFor is for whom.
+	Drain    []int
+	DrainFor string
+	// Grow are ranks, new ones or vacated ones, and the nodes that they get.
+	Grow []Pod
+	// Move are ranks whose pods cannot be bound, and the nodes that they get instead.
+	Move []Pod
 }
 
 // Policy is what the user said about the life of a MiniCluster.
 type Policy struct {
 	Sizing                      Sizing
 	QuorumTimeout, StartTimeout time.Duration
+	// Max is the number of brokers up to which it may grow.
+	Max int
 	// Deadline is how long the command may run; 0 without end.
 	Deadline time.Duration
 	// RecreateLimit is how often one that did not start is tried again.
@@ -95,6 +134,9 @@ type Observation struct {
 	Verdict Verdict
 	Why     string
 
+	// Order is what the scheduler wants of it while it has nodes; nil if nothing.
+	Order *Order
+
 	// Admission is nil while it waits.
 	Admission *Admission
 	// GivenUp counts the attempts that did not start; NotBefore is when the next
@@ -111,6 +153,8 @@ type Observation struct {
 	Brokers []Broker
 	// Published is the quorum that the lead's pod says; 0 if it says none.
 	Published int
+	// PublishedDrain are the ranks that the lead's pod says are to leave or have left.
+	PublishedDrain []int
 	// Occupied is the number of pods of the MiniCluster, of whatever admission,
 	// that hold a node.
 	Occupied int
@@ -140,6 +184,16 @@ const (
 	Withdraw Step = "Withdraw"
 	// Finish records the end.
 	Finish Step = "Finish"
+	// Evict takes the admission back, since others need the nodes.
+	Evict Step = "Evict"
+	// DrainRanks asks ranks to leave until a deadline.
+	DrainRanks Step = "Drain"
+	// Vacate gives the nodes of the ranks that were asked to leave back.
+	Vacate Step = "Vacate"
+	// GrowRanks gives more ranks nodes.
+	GrowRanks Step = "Grow"
+	// MoveRanks gives ranks other nodes.
+	MoveRanks Step = "Move"
 )
 
 // Steps that make the cluster follow what was decided.
@@ -150,8 +204,10 @@ const (
 	Make Step = "Make"
 	// Place pins the pods of Plan.Ranks to their nodes and lets them go.
 	Place Step = "Place"
-	// Publish tells the lead its quorum.
+	// Publish tells the lead its quorum, and which ranks leave.
 	Publish Step = "Publish"
+	// EvictRanks evicts pods from nodes that their ranks have given back.
+	EvictRanks Step = "EvictRanks"
 	// Release deletes the workload, and with it the pods.
 	Release Step = "Release"
 	// Tidy removes the pods of followers that have ended. The lead's stays, for its
@@ -196,8 +252,14 @@ type Plan struct {
 	State State
 	// Message says why, for people.
 	Message string
-	// Ranks are those to place.
+	// Reason is the word for why all is given back: the order's.
+	Reason string
+	// Ranks are those to place, to drain, to vacate, to evict, or to publish as leaving.
 	Ranks []int
+	// Pods are the ranks that get nodes, rising.
+	Pods []Pod
+	// Deadline is when ranks that are asked to leave have to be gone.
+	Deadline time.Time
 	// Quorum is the one to record or to publish.
 	Quorum int
 	// NotBefore is when an attempt that was given up may be followed by the next.
@@ -223,9 +285,16 @@ var rules = []rule{
 	workloadBroken, // the end of the lead's owner is the end
 	leadLost,       // and its loss, once the command ran
 	overtime,       // and the end of its time
+	evicted,        // others need all that it has
 	unmade,         // nothing runs before it is made, in time
+	evicting,       // pods leave nodes that are not theirs any more
+	vacating,       // whoever was asked to leave has left, or has to
+	draining,       // others need a part of what it has
+	moving,         // pods that cannot be bound get other nodes
+	growing,        // there is more for it
+	unrepaired,     // or there are none: it does not stay half placed
 	unplaced,       // pods are placed together
-	unpublished,    // the lead has to know its quorum
+	unpublished,    // the lead has to know its quorum, and who leaves
 	running,        // the command runs until it ends
 	quorumReached,  // enough are up: the command starts
 	quorumTimedOut, // too few after a while: enough for a smaller start?
@@ -349,11 +418,15 @@ func (b Broker) lost() bool {
 	return b.replaced() || (b.State == Failed && b.ExitCode == nil)
 }
 
-func workloadBroken(o *Observation, _ time.Time) *Plan {
+func workloadBroken(o *Observation, now time.Time) *Plan {
 	if o.Workload != Broken {
 		return nil
 	}
-	if o.Brokers[0].lost() {
+	lead := o.Brokers[0]
+	switch {
+	case lead.Unbindable && o.Started.IsZero():
+		return o.giveUp("the lead's node did not take its pod", now)
+	case lead.lost():
 		return &Plan{Step: Finish, State: StateFailed, Outcome: OutcomeLeadLost, Message: "the lead's pod was lost"}
 	}
 	return &Plan{Step: Finish, State: StateFailed, Outcome: OutcomeWorkersFailed, Message: "pods of followers failed too often"}
@@ -411,7 +484,7 @@ func unplaced(o *Observation, now time.Time) *Plan {
 	case o.Started.IsZero() && !now.Before(deadline):
 		return nil // it could not be placed in time
 	case placed == 0 && missing > 0:
-		message := fmt.Sprintf("%d of %d pods made", len(o.Brokers)-missing, len(o.Brokers))
+		message := fmt.Sprintf("%d of %d pods made", o.members()-missing, o.members())
 		return &Plan{Step: Wait, State: StateStarting, LookAgain: deadline, Message: message}
 	case len(gated) > 0 && (placed > 0 || missing == 0):
 		return &Plan{Step: Place, State: o.state(), Ranks: gated, Quorum: o.Admission.Quorum, Message: "places its pods"}
@@ -420,10 +493,11 @@ func unplaced(o *Observation, now time.Time) *Plan {
 }
 
 // placement sorts the brokers: the ranks that are to be placed, and how many have no
-// pod, are placed, or wait for a node that is gone.
+// pod, are placed, or wait for a node that is gone. Those that leave are none of them.
 func (o *Observation) placement() (gated []int, missing, placed, stranded int) {
 	for rank, broker := range o.Brokers {
 		switch {
+		case o.leaves(rank):
 		case broker.State == Missing:
 			missing++
 		case broker.State != Gated:
@@ -438,10 +512,17 @@ func (o *Observation) placement() (gated []int, missing, placed, stranded int) {
 }
 
 func unpublished(o *Observation, _ time.Time) *Plan {
-	if o.Published == o.Admission.Quorum || !holdsNode(o.Brokers[0].State) {
+	leaving := o.leavingRanks()
+	if !holdsNode(o.Brokers[0].State) {
 		return nil
 	}
-	return &Plan{Step: Publish, State: o.state(), Quorum: o.Admission.Quorum, Message: "tells the lead its quorum"}
+	switch {
+	case o.Published != o.Admission.Quorum:
+		return &Plan{Step: Publish, State: o.state(), Quorum: o.Admission.Quorum, Ranks: leaving, Message: "tells the lead its quorum"}
+	case !slices.Equal(o.PublishedDrain, leaving):
+		return &Plan{Step: Publish, State: o.state(), Quorum: o.Admission.Quorum, Ranks: leaving, Message: "tells the lead which ranks leave"}
+	}
+	return nil
 }
 
 func overtime(o *Observation, now time.Time) *Plan {
@@ -454,7 +535,7 @@ func overtime(o *Observation, now time.Time) *Plan {
 	}
 }
 
-func running(o *Observation, _ time.Time) *Plan {
+func running(o *Observation, now time.Time) *Plan {
 	if o.Started.IsZero() {
 		return nil
 	}
@@ -462,10 +543,19 @@ func running(o *Observation, _ time.Time) *Plan {
 	if o.Policy.Deadline > 0 {
 		plan.LookAgain = o.Started.Add(o.Policy.Deadline)
 	}
-	if overdue := o.Brokers[0].overdueAt(); !overdue.IsZero() && (plan.LookAgain.IsZero() || overdue.Before(plan.LookAgain)) {
-		plan.LookAgain = overdue
-	}
+	plan.LookAgain = earliest(plan.LookAgain, o.Brokers[0].overdueAt(), o.drainDeadline(), o.nextUnbindable(now))
 	return plan
+}
+
+// earliest is the first of some times; zero ones are none.
+func earliest(times ...time.Time) time.Time {
+	var first time.Time
+	for _, t := range times {
+		if !t.IsZero() && (first.IsZero() || t.Before(first)) {
+			first = t
+		}
+	}
+	return first
 }
 
 func quorumReached(o *Observation, _ time.Time) *Plan {
@@ -482,7 +572,7 @@ func quorumTimedOut(o *Observation, now time.Time) *Plan {
 	}
 	return &Plan{
 		Step: LowerQuorum, State: StateStarting, Quorum: size,
-		Message: fmt.Sprintf("starts with %d brokers: %d of %d came up within %s", size, o.up(), o.Admission.Size, o.Policy.QuorumTimeout),
+		Message: fmt.Sprintf("starts with %d brokers: %d of %d came up within %s", size, o.up(), o.members(), o.Policy.QuorumTimeout),
 	}
 }
 
@@ -490,7 +580,11 @@ func startTimedOut(o *Observation, now time.Time) *Plan {
 	if now.Before(o.Admission.At.Add(o.Policy.StartTimeout)) {
 		return nil
 	}
-	message := fmt.Sprintf("%d of %d brokers came up within %s, too few to start", o.up(), o.Admission.Size, o.Policy.StartTimeout)
+	return o.giveUp(fmt.Sprintf("%d of %d brokers came up within %s, too few to start", o.up(), o.members(), o.Policy.StartTimeout), now)
+}
+
+// giveUp ends an attempt that did not start, or all of them if it was the last.
+func (o *Observation) giveUp(message string, now time.Time) *Plan {
 	if o.GivenUp >= o.Policy.RecreateLimit {
 		return &Plan{
 			Step: Finish, State: StateFailed, Outcome: OutcomeStartLimit,
@@ -505,6 +599,7 @@ func waitingForBrokers(o *Observation, now time.Time) *Plan {
 	if quorum := o.Admission.At.Add(o.Policy.QuorumTimeout); now.Before(quorum) {
 		plan.LookAgain = quorum
 	}
+	plan.LookAgain = earliest(plan.LookAgain, o.drainDeadline(), o.nextUnbindable(now))
 	return plan
 }
 
@@ -531,14 +626,14 @@ func (o *Observation) state() State {
 }
 
 func (o *Observation) progress() string {
-	return fmt.Sprintf("%d of %d brokers up", o.up(), o.Admission.Size)
+	return fmt.Sprintf("%d of %d brokers up", o.up(), o.members())
 }
 
-// up is the number of brokers that are up.
+// up is the number of brokers that are up, and may stay.
 func (o *Observation) up() int {
 	n := 0
 	for _, broker := range o.Brokers {
-		if broker.State == Up {
+		if broker.State == Up && !broker.Vacated {
 			n++
 		}
 	}

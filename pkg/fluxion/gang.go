@@ -119,6 +119,14 @@ func (g *Graph) CouldHold(gang Gang) *Refusal {
 	return g.refuse(m, m.fits(), least(gang.Sizes))
 }
 
+// Fits is how many pods of a gang there is room for now, whatever its sizes: in one
+// domain, where all have to be in one. No more than 2^31-1 count.
+func (g *Graph) Fits(gang Gang) int {
+	m := g.match(&gang)
+	m.gather(g.nodes.pages)
+	return int(min(m.fits(), unlimited))
+}
+
 // fitsNow reports whether the gang has room at one of its sizes.
 func (g *Graph) fitsNow(gang *Gang) bool {
 	m := g.match(gang)

@@ -151,6 +151,19 @@ func (g *Graph) SetEnd(job string, end time.Time) error {
 	return nil
 }
 
+// Respecify says anew where more pods of a job can be, and how close to each other:
+// all of a gang but its id, its end, and what its pods take.
+func (g *Graph) Respecify(job string, gang Gang) error {
+	j := g.jobs.writable(job)
+	if j == nil {
+		return fmt.Errorf("respecifying job %q: %w", job, ErrNotFound)
+	}
+	gang.Job, gang.End = j.gang.Job, j.gang.End
+	gang.Pods.Requests, gang.Lead = j.gang.Pods.Requests, j.gang.Lead
+	j.gang = gang
+	return nil
+}
+
 // Grow gives a job as many more pods as fit, n at most, and returns them: near those
 // that it has, in the same innermost domains first; where all have to be in one
 // domain, in that one. They get the lowest ranks that have no pod, but not rank 0.

@@ -218,6 +218,11 @@ func newSite(t *testing.T, nodes int) *site {
 	if err := env.client.Create(s.ctx, namespace); err != nil {
 		t.Fatal(err)
 	}
+	// The order of its queue is strict, unless a test changes it.
+	queue := fixture.Queue(s.namespace).Backfill(v1alpha2.BackfillNone).New()
+	if err := env.client.Create(s.ctx, queue); err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(s.close)
 	return s
 }
@@ -258,8 +263,11 @@ func (s *site) close() {
 	if err := poll(s.nothingLeft); err != nil {
 		s.t.Errorf("something is left over: %v", err)
 	}
-	if err := env.client.Delete(s.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}); err != nil {
-		s.t.Error(err)
+	for _, object := range []client.Object{&v1alpha2.MiniClusterQueue{}, &corev1.Namespace{}} {
+		object.SetName(s.namespace)
+		if err := env.client.Delete(s.ctx, object); err != nil {
+			s.t.Error(err)
+		}
 	}
 	sites.Lock()
 	defer sites.Unlock()
@@ -293,7 +301,7 @@ func (s *site) nothingLeft() error {
 
 // describe shows what is there, for a test that failed.
 func (s *site) describe() {
-	out, err := kubectl(s.ctx, "-n", s.namespace, "get", "mc,jobsets,jobs,pods,events", "-o", "wide")
+	out, err := kubectl(s.ctx, "-n", s.namespace, "get", "mc,mcq,jobsets,jobs,pods,events", "-o", "wide")
 	if err != nil {
 		s.t.Log(err)
 	}

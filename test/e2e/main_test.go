@@ -136,7 +136,8 @@ func install(ctx context.Context, dir string) error {
 	if out, err := kubectl(ctx, "apply", "--server-side", "-k", filepath.Join(env.root, "config", "embedded")); err != nil {
 		return fmt.Errorf("installing: %w\n%s", err, out)
 	}
-	if out, err := kubectl(ctx, "wait", "--for=condition=Established", "crd/miniclusters.flux-framework.org"); err != nil {
+	if out, err := kubectl(ctx, "wait", "--for=condition=Established",
+		"crd/miniclusters.flux-framework.org", "crd/miniclusterqueues.flux-framework.org"); err != nil {
 		return fmt.Errorf("installing: %w\n%s", err, out)
 	}
 	// The Deployment's pods would run on simulated nodes, where nothing runs.
@@ -159,7 +160,12 @@ func install(ctx context.Context, dir string) error {
 // writeKubeconfig writes one for a server with the rights of the manager's service
 // account.
 func writeKubeconfig(path, server string) error {
-	config, err := clientcmd.LoadFromFile(env.cluster.Kubeconfig())
+	return impersonate(env.cluster.Kubeconfig(), path, server)
+}
+
+// impersonate writes the kubeconfig of writeKubeconfig from another one.
+func impersonate(from, path, server string) error {
+	config, err := clientcmd.LoadFromFile(from)
 	if err != nil {
 		return err
 	}
@@ -175,8 +181,12 @@ func writeKubeconfig(path, server string) error {
 }
 
 func kubectl(ctx context.Context, args ...string) ([]byte, error) {
+	return kubectlOf(ctx, env.cluster, args...)
+}
+
+func kubectlOf(ctx context.Context, cluster *localcluster.Cluster, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(ctx, env.binaries["kubectl"], args...)
-	cmd.Env = append(os.Environ(), "KUBECONFIG="+env.cluster.Kubeconfig())
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+cluster.Kubeconfig())
 	return cmd.CombinedOutput()
 }
 

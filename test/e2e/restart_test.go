@@ -173,12 +173,13 @@ func restartManager(t *testing.T) {
 	}
 }
 
-// liveOnce lives a life in which the manager is killed at a write.
-func liveOnce(t *testing.T, f *fuse, kubeconfig string, at write) {
+// liveOnce lives a life in which the manager is killed at a write. It has flags; the
+// one after it has not.
+func liveOnce(t *testing.T, f *fuse, kubeconfig string, at write, args ...string) (killed bool) {
 	t.Helper()
 	s := newSite(t, 3)
 	f.set(write{}, nil)
-	m, err := startManager(kubeconfig, jobSetEmbedded)
+	m, err := startManager(kubeconfig, jobSetEmbedded, args...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +195,7 @@ func liveOnce(t *testing.T, f *fuse, kubeconfig string, at write) {
 		}
 		return nil
 	})
-	if f.hasBlown() {
+	if killed = f.hasBlown(); killed {
 		f.set(write{}, nil)
 		if m, err = startManager(kubeconfig, jobSetEmbedded); err != nil {
 			t.Fatal(err)
@@ -207,6 +208,7 @@ func liveOnce(t *testing.T, f *fuse, kubeconfig string, at write) {
 		return nil
 	})
 	checkLife(s, mc)
+	return killed
 }
 
 // checkLife checks that a life of two brokers was lived once, to its end: the lead's

@@ -20,9 +20,35 @@ import (
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 )
 
-// refused are specs, and for two metadata, that a rule of the API refuses, with the
-// sentence that the user reads.
-var refused = []struct{ manifest, message string }{
+// kind is one of the API: its candidates are what a manifest makes of a plain one.
+type kind struct {
+	name, plural, namespace string
+	// spec is that of a plain one.
+	spec map[string]any
+	// refused are manifests that a rule of the API refuses, accepted some that are as far
+	// as the rules go.
+	refused  []refusal
+	accepted []string
+	// bounds is how many bounds of fields there are at least, rules how many rules.
+	bounds, rules int
+}
+
+// refusal is a manifest and the sentence that the user reads.
+type refusal struct{ manifest, message string }
+
+var kinds = []kind{
+	{
+		name: "MiniCluster", plural: "miniclusters", namespace: "default",
+		spec:    map[string]any{"containers": []any{map[string]any{"image": "app", "command": "run"}}},
+		refused: refused, accepted: accepted, bounds: 100, rules: 20,
+	},
+	{
+		name: "MiniClusterQueue", plural: "miniclusterqueues", spec: map[string]any{},
+		refused: refusedQueues, accepted: acceptedQueues, bounds: 15, rules: 5,
+	},
+}
+
+var refused = []refusal{
 	{"metadata: {name: 1st}", "metadata.name must start with a letter"},
 	{"metadata: {name: a.b}", "metadata.name must start with a letter"},
 	{"metadata: {name: " + strings.Repeat("x", 52) + "}", "metadata.name is too long: it and the digits of the largest size may have 52 characters in all"},
@@ -44,6 +70,12 @@ var refused = []struct{ manifest, message string }{
 	{"spec: {elastic: {waitForSize: -5s}}", "should match"},
 	{"spec: {elastic: {waitForSize: soon}}", "should match"},
 
+	{"spec: {placement: {topology: Required}}", "topology needs topologyKey"},
+	{"spec: {placement: {topology: Preferred, policy: Spread}}", "topology needs topologyKey"},
+	{"spec: {placement: {topologyKey: 'a rack'}}", "should match"},
+	{"spec: {placement: {policy: Random}}", `supported values: "Pack", "Spread"`},
+	{"spec: {queue: Night}", "should match"},
+
 	{"spec: {containers: []}", "should have at least 1 items"},
 	{"spec: {containers: [{image: a}, {image: b, name: b}]}", "exactly one container must have runFlux: true"},
 	{"spec: {containers: [{image: a, runFlux: true}, {image: b, runFlux: true}]}", "exactly one container must have runFlux: true"},
@@ -59,8 +91,9 @@ var refused = []struct{ manifest, message string }{
 	{"spec: {flux: {bursting: {hostlist: 'a[0-3]', clusters: [{name: b, size: 1}]}}}", "bursting.hostlist and bursting.clusters exclude each other"},
 }
 
-// Specs that are as far as the rules go.
 var accepted = []string{
+	"spec: {queue: night.science, placement: {}}",
+	"spec: {placement: {policy: Spread, topologyKey: cloud.provider.com/topology-rack, topology: Required}}",
 	"metadata: {name: " + strings.Repeat("x", 51) + "}",
 	"metadata: {name: a-0-b}",
 	"spec: {size: 4, minSize: 4, maxSize: 4}",
@@ -74,20 +107,52 @@ var accepted = []string{
 	"spec: {containers: [{image: a, volumes: {data: {claimName: data, path: /data}}}]}",
 }
 
-// candidate makes a MiniCluster of a manifest that says what differs from a plain
-// one.
-func candidate(t *testing.T, manifest string) *unstructured.Unstructured {
+var refusedQueues = []refusal{
+	{"spec: {weight: 0}", "spec.weight in body should be greater than or equal to 1"},
+	{"spec: {capacity: {cpu: -1}}", "capacity must not be negative; leave out a resource that has no limit"},
+	{"spec: {capacity: {cpu: 8, memory: -1Gi}}", "capacity must not be negative"},
+	{"spec: {capacity: {cpu: lots}}", "should match"},
+	{"spec: {capacity: {cpus: 8}}", "capacity is by resource of nodes: cpu, memory, ephemeral-storage, pods, hugepages-*, or one with a domain, such as nvidia.com/gpu"},
+	{"spec: {guarantee: {memory: -1m}}", "guarantee must not be negative"},
+	{"spec: {guarantee: {nodes: 4}}", "guarantee is by resource of nodes"},
+	{"spec: {capacity: {cpu: 8}, guarantee: {cpu: 8001m}}", "guarantee must not be more than capacity"},
+	{"spec: {capacity: {memory: 1G}, guarantee: {cpu: 1, memory: 1Gi}}", "guarantee must not be more than capacity"},
+	{"spec: {patience: soon}", "should match"},
+	{"spec: {patience: -1m}", "should match"},
+	{"spec: {patience: 1d}", "should match"},
+	{"spec: {patience: 5}", "must be of type string"},
+	{"spec: {ordering: Random}", `supported values: "Priority", "FIFO"`},
+	{"spec: {backfill: Easy}", `supported values: "None", "EASY", "Conservative"`},
+	{"spec: {requeue: First}", `supported values: "Original", "Last"`},
+}
+
+var acceptedQueues = []string{
+	"{}",
+	"metadata: {name: default}",
+	"metadata: {name: night.science}",
+	"spec: {weight: 1000000, priority: -5, reclaimable: false, ordering: FIFO, backfill: Conservative, requeue: Last, suspended: true}",
+	"spec: {capacity: {}, guarantee: {}}",
+	"spec: {capacity: {cpu: 0, pods: 0}, guarantee: {cpu: '0'}}",
+	"spec: {capacity: {cpu: 8, memory: 1Gi, pods: 1e3, nvidia.com/gpu: 4, hugepages-2Mi: 1Gi}, guarantee: {cpu: 8000m, memory: 1024Mi, ephemeral-storage: 1}}",
+	"spec: {patience: 0s}",
+	"spec: {patience: 1h30m0.5s}",
+}
+
+// candidate makes one of a manifest that says what differs from a plain one.
+func (k *kind) candidate(t *testing.T, manifest string) *unstructured.Unstructured {
 	t.Helper()
 	var differs map[string]map[string]any
 	if err := yaml.UnmarshalStrict([]byte(manifest), &differs); err != nil {
 		t.Fatal(err)
 	}
-	metadata := map[string]any{"name": "candidate", "namespace": "default"}
-	spec := map[string]any{"containers": []any{map[string]any{"image": "app", "command": "run"}}}
+	metadata, spec := map[string]any{"name": "candidate"}, maps.Clone(k.spec)
+	if k.namespace != "" {
+		metadata["namespace"] = k.namespace
+	}
 	maps.Copy(metadata, differs["metadata"])
 	maps.Copy(spec, differs["spec"])
 	return &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "flux-framework.org/v1alpha2", "kind": "MiniCluster", "metadata": metadata, "spec": spec,
+		"apiVersion": "flux-framework.org/v1alpha2", "kind": k.name, "metadata": metadata, "spec": spec,
 	}}
 }
 
@@ -98,14 +163,16 @@ func dryRun(t *testing.T, object client.Object) error {
 
 func TestSchemaRefuses(t *testing.T) {
 	t.Parallel()
-	for _, tc := range refused {
-		if err := dryRun(t, candidate(t, tc.manifest)); err == nil || !strings.Contains(err.Error(), tc.message) {
-			t.Errorf("%s\n\twas told: %v\n\twant: %s", tc.manifest, err, tc.message)
+	for _, k := range kinds {
+		for _, tc := range k.refused {
+			if err := dryRun(t, k.candidate(t, tc.manifest)); err == nil || !strings.Contains(err.Error(), tc.message) {
+				t.Errorf("%s: %s\n\twas told: %v\n\twant: %s", k.name, tc.manifest, err, tc.message)
+			}
 		}
-	}
-	for _, manifest := range accepted {
-		if err := dryRun(t, candidate(t, manifest)); err != nil {
-			t.Errorf("%s\n\twas told: %v", manifest, err)
+		for _, manifest := range k.accepted {
+			if err := dryRun(t, k.candidate(t, manifest)); err != nil {
+				t.Errorf("%s: %s\n\twas told: %v", k.name, manifest, err)
+			}
 		}
 	}
 }
@@ -116,32 +183,57 @@ func TestDefaultsAgree(t *testing.T) {
 	for _, manifest := range []string{
 		"{}",
 		"spec: {elastic: {recreate: {}, tasks: {}}, flux: {container: {}, scheduler: {}, connectTimeout: 5s}, logging: {}, network: {}, pod: {}, archive: {}}",
-		"spec: {size: 4, maxSize: 9, containers: [{}], services: [{name: db}]}",
+		"spec: {size: 4, maxSize: 9, containers: [{}], services: [{name: db}], placement: {}}",
 	} {
-		var own, served v1alpha2.MiniCluster
-		object := candidate(t, manifest)
-		decode := func(into *v1alpha2.MiniCluster) {
-			t.Helper()
-			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, into); err != nil {
-				t.Fatal(err)
-			}
-			into.Default()
+		own, served := defaulted[v1alpha2.MiniCluster](t, &kinds[0], manifest)
+		if diff := cmp.Diff(own.Spec, served.Spec); diff != "" {
+			t.Errorf("%s: the controller (-) and the schema (+) differ: %s", manifest, diff)
 		}
-		decode(&own)
-		if err := dryRun(t, object); err != nil {
-			t.Fatal(err)
-		}
-		decode(&served)
+	}
+	for _, manifest := range []string{"{}", "spec: {weight: 2, patience: 0s, reclaimable: false}"} {
+		own, served := defaulted[v1alpha2.MiniClusterQueue](t, &kinds[1], manifest)
 		if diff := cmp.Diff(own.Spec, served.Spec); diff != "" {
 			t.Errorf("%s: the controller (-) and the schema (+) differ: %s", manifest, diff)
 		}
 	}
 }
 
-func specSchema(t *testing.T) (whole, spec *apiextensionsv1.JSONSchemaProps) {
+// The schema leaves out the queue of a MiniCluster, and the controller too: the label
+// of its namespace may say it.
+func TestQueueHasNoDefault(t *testing.T) {
+	t.Parallel()
+	if own, served := defaulted[v1alpha2.MiniCluster](t, &kinds[0], "{}"); own.Spec.Queue != "" || served.Spec.Queue != "" {
+		t.Errorf("the queue is %q by the controller and %q by the schema", own.Spec.Queue, served.Spec.Queue)
+	}
+}
+
+// defaulted is a candidate with the controller's defaults, without those of the schema
+// and with them.
+func defaulted[T any, P interface {
+	*T
+	Default()
+}](t *testing.T, k *kind, manifest string) (own, served T) {
+	t.Helper()
+	object := k.candidate(t, manifest)
+	decode := func(into *T) {
+		t.Helper()
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, into); err != nil {
+			t.Fatal(err)
+		}
+		P(into).Default()
+	}
+	decode(&own)
+	if err := dryRun(t, object); err != nil {
+		t.Fatal(err)
+	}
+	decode(&served)
+	return own, served
+}
+
+func (k *kind) schema(t *testing.T) (whole, spec *apiextensionsv1.JSONSchemaProps) {
 	t.Helper()
 	var crd apiextensionsv1.CustomResourceDefinition
-	if err := env.client.Get(t.Context(), client.ObjectKey{Name: "miniclusters.flux-framework.org"}, &crd); err != nil {
+	if err := env.client.Get(t.Context(), client.ObjectKey{Name: k.plural + ".flux-framework.org"}, &crd); err != nil {
 		t.Fatal(err)
 	}
 	whole = crd.Spec.Versions[0].Schema.OpenAPIV3Schema
@@ -151,18 +243,20 @@ func specSchema(t *testing.T) (whole, spec *apiextensionsv1.JSONSchemaProps) {
 // Every rule that is written in the API has a case above.
 func TestSchemaRulesAreTested(t *testing.T) {
 	t.Parallel()
-	whole, _ := specSchema(t)
-	rules := 0
-	walk(whole, nil, func(path []string, schema *apiextensionsv1.JSONSchemaProps) {
-		for _, rule := range schema.XValidations {
-			rules++
-			if !slices.ContainsFunc(refused, func(r struct{ manifest, message string }) bool { return strings.HasPrefix(rule.Message, r.message) }) {
-				t.Errorf("no case for the rule at %s: %s", strings.Join(path, "."), rule.Message)
+	for _, k := range kinds {
+		whole, _ := k.schema(t)
+		rules := 0
+		walk(whole, nil, func(path []string, schema *apiextensionsv1.JSONSchemaProps) {
+			for _, rule := range schema.XValidations {
+				rules++
+				if !slices.ContainsFunc(k.refused, func(r refusal) bool { return strings.HasPrefix(rule.Message, r.message) }) {
+					t.Errorf("%s: no case for the rule at %s: %s", k.name, strings.Join(path, "."), rule.Message)
+				}
 			}
+		})
+		if rules < k.rules {
+			t.Errorf("%s: only %d rules were found", k.name, rules)
 		}
-	})
-	if rules < 20 {
-		t.Errorf("only %d rules were found", rules)
 	}
 }
 
@@ -170,21 +264,23 @@ func TestSchemaRulesAreTested(t *testing.T) {
 // refusal names the field.
 func TestSchemaBounds(t *testing.T) {
 	t.Parallel()
-	_, spec := specSchema(t)
-	bounds := 0
-	walk(spec, nil, func(path []string, schema *apiextensionsv1.JSONSchemaProps) {
-		for _, value := range beyond(schema) {
-			bounds++
-			object := candidate(t, "{}")
-			object.Object["spec"] = put(object.Object["spec"], path, value)
-			err := dryRun(t, object)
-			if name := path[len(path)-1]; err == nil || (name != "[]" && name != "{}" && !strings.Contains(err.Error(), name)) {
-				t.Errorf("%s with %.40q was told: %v", strings.Join(path, "."), fmt.Sprint(value), err)
+	for _, k := range kinds {
+		_, spec := k.schema(t)
+		bounds := 0
+		walk(spec, nil, func(path []string, schema *apiextensionsv1.JSONSchemaProps) {
+			for _, value := range beyond(schema) {
+				bounds++
+				object := k.candidate(t, "{}")
+				object.Object["spec"] = put(object.Object["spec"], path, value)
+				err := dryRun(t, object)
+				if name := path[len(path)-1]; err == nil || (name != "[]" && name != "{}" && !strings.Contains(err.Error(), name)) {
+					t.Errorf("%s: %s with %.40q was told: %v", k.name, strings.Join(path, "."), fmt.Sprint(value), err)
+				}
 			}
+		})
+		if bounds < k.bounds {
+			t.Errorf("%s: only %d bounds were found", k.name, bounds)
 		}
-	})
-	if bounds < 100 {
-		t.Errorf("only %d bounds were found", bounds)
 	}
 }
 

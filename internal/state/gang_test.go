@@ -1,0 +1,251 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/fixture"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
+)
+
+func TestGang(t *testing.T) {
+	requeued := metav1.NewTime(fixture.Noon.Add(time.Hour))
+	mc := fixture.MiniCluster("lmp").Size(4).MinSize(2).Queue("research").Status(func(s *v1alpha2.MiniClusterStatus) {
+		s.RequeueState = &v1alpha2.RequeueState{Count: 1, RequeueAt: &requeued}
+	}).Defaulted()
+	pod := fixture.Pod("x").Spec(func(s *corev1.PodSpec) { s.Priority = new(int32(7)) }).Obj()
+	got := Gang(mc, pod, nil)
+	if got.ID != "uid-lmp" || got.Name != "default/lmp" || got.Queue != "research" || got.Priority != 7 {
+		t.Errorf("got %+v", got)
+	}
+	// Its age stays, but it begins anew to wait for its size.
+	if !got.Created.Equal(fixture.Noon) || !got.Since.Equal(requeued.Time) {
+		t.Errorf("created %s, waits since %s", got.Created, got.Since)
+	}
+	if sizes := got.Sizing.Allowed(); !slices.Equal(sizes, []int{2, 3, 4}) {
+		t.Errorf("sizes %v", sizes)
+	}
+}
+
+func TestPromiseOf(t *testing.T) {
+	admitted := fixture.MiniCluster("lmp").Size(2).Admitted(1, 2, "n[1-2]")
+	promise, err := PromiseOf(admitted.Obj())
+	if err != nil || !slices.Equal(promise.Nodes, []string{"n1", "n2"}) || promise.Requests[fluxion.CPU] != 8000 || promise.Requests[fluxion.Pods] != 1 {
+		t.Errorf("got %+v, %v", promise, err)
+	}
+	vacated := admitted.Obj()
+	vacated.Status.Admission.Vacated = "1"
+	if promise, err := PromiseOf(vacated); err != nil || !slices.Equal(promise.Nodes, []string{"n1", ""}) {
+		t.Errorf("with a rank that left it holds %+v (%v)", promise, err)
+	}
+	done := admitted.Condition(v1alpha2.ConditionFinished, metav1.ConditionTrue, v1alpha2.ReasonSucceeded).Obj()
+	if promise, err := PromiseOf(done); promise != nil || err != nil {
+		t.Errorf("one that is done holds %+v (%v)", promise, err)
+	}
+}
+
+func TestEndOfAPromise(t *testing.T) {
+	for name, tc := range map[string]struct {
+		deadline *int64
+		started  bool
+		want     time.Time
+	}{
+		"when its deadline is over":           {new(int64(60)), true, fixture.Noon.Add(time.Minute)},
+		"not known before it has started":     {new(int64(60)), false, time.Time{}},
+		"not known without a deadline":        {nil, true, time.Time{}},
+		"not known if there is no limit":      {new(int64(0)), true, time.Time{}},
+		"not known if the deadline is a year": {new(int64(31500000)), true, time.Time{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mc := fixture.MiniCluster("lmp").Size(1).Admitted(1, 1, "a").Obj()
+			mc.Spec.DeadlineSeconds = tc.deadline
+			if tc.started {
+				started := metav1.NewTime(fixture.Noon)
+				mc.Status.StartTime = &started
+			}
+			promise, err := PromiseOf(mc)
+			if err != nil || !promise.End.Equal(tc.want) {
+				t.Errorf("got %s (%v), want %s", promise.End, err, tc.want)
+			}
+		})
+	}
+}
+
+func TestGangsOfOneClass(t *testing.T) {
+	base := func() *fixture.MiniClusterWrapper { return fixture.MiniCluster("a").Size(4) }
+	pod := func() *fixture.PodWrapper { return fixture.Pod("x") }
+	want := Gang(base().Defaulted(), pod().Obj(), nil).Class
+	for name, tc := range map[string]struct {
+		mc   *fixture.MiniClusterWrapper
+		pod  *fixture.PodWrapper
+		same bool
+	}{
+		"another size and name": {fixture.MiniCluster("b").Size(9), pod(), true},
+		"other requests":        {base(), pod().CPU("4"), false},
+		"other places":          {base(), pod().Spec(func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{"a": "b"} }), false},
+		"not distinct":          {base().Spec(func(s *v1alpha2.MiniClusterSpec) { s.Network.DisableAffinity = true }), pod(), false},
+		"spread":                {base().Spec(func(s *v1alpha2.MiniClusterSpec) { s.Placement.Policy = v1alpha2.PlacementSpread }), pod(), false},
+		"a topology":            {base().Spec(func(s *v1alpha2.MiniClusterSpec) { s.Placement.TopologyKey = "x" }), pod(), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if same := Gang(tc.mc.Defaulted(), tc.pod.Obj(), nil).Class == want; same != tc.same {
+				t.Errorf("of one class: %t", same)
+			}
+		})
+	}
+}
+
+func TestGangDetails(t *testing.T) {
+	requeued := metav1.NewTime(fixture.Noon.Add(time.Hour))
+	mc := fixture.MiniCluster("lmp").Queue("asked").Status(func(s *v1alpha2.MiniClusterStatus) {
+		s.Queue = "is"
+		s.RequeueState = &v1alpha2.RequeueState{Count: 1, RequeueAt: &requeued}
+	}).Spec(func(s *v1alpha2.MiniClusterSpec) { s.DeadlineSeconds = new(int64(60)) }).Defaulted()
+	queue := &v1alpha2.MiniClusterQueue{Spec: v1alpha2.MiniClusterQueueSpec{Requeue: v1alpha2.RequeueLast}}
+	got := Gang(mc, fixture.Pod("x").Obj(), queue)
+	if !got.Created.Equal(requeued.Time) || got.Queue != "is" || got.Limit != time.Minute || got.BestEffort {
+		t.Errorf("got %+v", got)
+	}
+	if diff := cmp.Diff(elastic.Resources{"cpu": 8000, "pods": 1}, got.Requests); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
+	}
+	plain := Gang(fixture.MiniCluster("x").Defaulted(), fixture.Pod("x").CPU("0").Obj(), nil)
+	if plain.Queue != v1alpha2.DefaultQueue || plain.Limit != 0 || !plain.BestEffort {
+		t.Errorf("got %+v", plain)
+	}
+}
+
+func TestRunning(t *testing.T) {
+	started := metav1.NewTime(fixture.Noon)
+	by := metav1.NewTime(fixture.Noon.Add(time.Minute))
+	admitted := func() *fixture.MiniClusterWrapper {
+		return fixture.MiniCluster("lmp").Size(4).MaxSize(8).Admitted(1, 4, "n[0-3]")
+	}
+	start := func(s *v1alpha2.MiniClusterStatus) { s.StartTime = &started }
+	type want struct {
+		ranks, draining   []int
+		max               int
+		malleable, ending bool
+	}
+	for name, tc := range map[string]struct {
+		mc   *fixture.MiniClusterWrapper
+		want want
+	}{
+		"not started": {admitted(), want{[]int{0, 1, 2, 3}, nil, 8, true, false}},
+		"started":     {admitted().Status(start), want{[]int{0, 1, 2, 3}, nil, 4, false, false}},
+		"interactive": {
+			admitted().Status(start).Spec(func(s *v1alpha2.MiniClusterSpec) { s.Interactive = true }), want{[]int{0, 1, 2, 3}, nil, 8, true, false},
+		},
+		"a launcher": {
+			admitted().Status(start).Spec(func(s *v1alpha2.MiniClusterSpec) { s.Containers[0].Launcher = true }), want{[]int{0, 1, 2, 3}, nil, 8, true, false},
+		},
+		"vacated and draining": {admitted().Status(start).Status(func(s *v1alpha2.MiniClusterStatus) {
+			s.Admission.Vacated, s.Admission.Drain = "1", &v1alpha2.Drain{Ranks: "1,3", Deadline: by}
+		}), want{[]int{0, 2, 3}, []int{3}, 3, false, false}},
+		"finished": {
+			admitted().Condition(v1alpha2.ConditionFinished, metav1.ConditionTrue, v1alpha2.ReasonSucceeded), want{[]int{7}, nil, 1, true, true},
+		},
+		"no longer admitted": {fixture.MiniCluster("lmp").Size(4), want{[]int{7}, nil, 1, true, true}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := Running(tc.mc.Defaulted(), fixture.Pod("x").CPU("4").Obj(), nil, []int{7})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(tc.want, want{got.Ranks, got.Draining, got.Max, got.Malleable, got.Ending}, cmp.AllowUnexported(want{})); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			if len(got.Draining) > 0 != got.DrainBy.Equal(by.Time) {
+				t.Errorf("drains by %s", got.DrainBy)
+			}
+			if cpu := got.Requests["cpu"]; (cpu == 8000) != (name != "no longer admitted") || got.Requests["pods"] != 1 {
+				t.Errorf("requests %v", got.Requests)
+			}
+		})
+	}
+}
+
+func TestStatusThatIsNoStatus(t *testing.T) {
+	for name, change := range map[string]func(*v1alpha2.Admission){
+		"nodes":              func(a *v1alpha2.Admission) { a.Nodes = "a[" },
+		"vacated":            func(a *v1alpha2.Admission) { a.Vacated = "x" },
+		"vacated is above":   func(a *v1alpha2.Admission) { a.Vacated = "2" },
+		"vacated is endless": func(a *v1alpha2.Admission) { a.Vacated = "0-999999999" },
+		"drain":              func(a *v1alpha2.Admission) { a.Drain = &v1alpha2.Drain{Ranks: "7"} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			mc := fixture.MiniCluster("lmp").Size(2).Admitted(1, 2, "a,b").Defaulted()
+			change(mc.Status.Admission)
+			if got, err := Running(mc, fixture.Pod("x").Obj(), nil, nil); err == nil {
+				t.Errorf("it was taken: %+v", got)
+			}
+		})
+	}
+}
+
+func TestQueue(t *testing.T) {
+	made := &v1alpha2.MiniClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: "q"}}
+	made.Spec.Capacity = corev1.ResourceList{"cpu": resource.MustParse("1500m"), "pods": resource.MustParse("7")}
+	want := elastic.Queue{
+		Name: "q", Weight: 1, Capacity: elastic.Resources{"cpu": 1500, "pods": 7}, Guarantee: elastic.Resources{},
+		Reclaimable: true, Ordering: elastic.ByPriority, Backfill: elastic.EASY, Patience: 5 * time.Minute,
+	}
+	if diff := cmp.Diff(want, Queue(made)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	made.Spec.Ordering, made.Spec.Backfill, made.Spec.Reclaimable = v1alpha2.OrderFIFO, v1alpha2.BackfillConservative, new(false)
+	if got := Queue(made); got.Ordering != elastic.ByAge || got.Backfill != elastic.Conservative || got.Reclaimable {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestPolicyOfARequest(t *testing.T) {
+	for policy, want := range map[v1alpha2.PlacementPolicy]fluxion.Policy{"": fluxion.Pack, v1alpha2.PlacementSpread: fluxion.Spread} {
+		mc := fixture.MiniCluster("lmp").Spec(func(s *v1alpha2.MiniClusterSpec) { s.Placement.Policy = policy }).Defaulted()
+		got := Request(NewCluster(nil), mc, fixture.Pod("x").Obj())
+		if got.Policy != want || !got.Distinct {
+			t.Errorf("%s: got %+v", policy, got.Gang)
+		}
+	}
+}
+
+func TestTopologyOfARequest(t *testing.T) {
+	c := NewCluster(TopologyLevels)
+	place := func(key string, mode v1alpha2.TopologyMode) *v1alpha2.MiniCluster {
+		return fixture.MiniCluster("lmp").Spec(func(s *v1alpha2.MiniClusterSpec) {
+			s.Placement.TopologyKey, s.Placement.Topology = key, mode
+		}).Defaulted()
+	}
+	for name, tc := range map[string]struct {
+		mc      *v1alpha2.MiniCluster
+		want    fluxion.Topology
+		unknown bool
+	}{
+		"none":      {place("", ""), fluxion.Topology{}, false},
+		"preferred": {place(corev1.LabelTopologyZone, ""), fluxion.Topology{Level: "zone"}, false},
+		"required":  {place(corev1.LabelTopologyZone, v1alpha2.TopologyRequired), fluxion.Topology{Level: "zone", Required: true}, false},
+		"unknown":   {place("x", v1alpha2.TopologyRequired), fluxion.Topology{Level: "x", Required: true}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := Request(c, tc.mc, fixture.Pod("x").Obj()).Topology; got != tc.want {
+				t.Errorf("got %+v", got)
+			}
+			text := UnknownTopology(tc.mc, TopologyLevels)
+			if (text != "") != tc.unknown || (tc.unknown && !strings.Contains(text, "those are topology.kubernetes.io/zone, ")) {
+				t.Errorf("it is told %q", text)
+			}
+		})
+	}
+}

@@ -1,0 +1,44 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/fixture"
+)
+
+// Pods that do not get the node that they should have, and ranks that leave.
+func TestObserveOrders(t *testing.T) {
+	unschedulable := fixture.BrokerPod("lmp", 0).Pinned("a").Annotation(v1alpha2.DrainAnnotation, "1").Obj()
+	unschedulable.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
+	refused := fixture.BrokerPod("lmp", 1).On("x").Obj()
+	refused.Status.Phase, refused.Status.Reason = corev1.PodFailed, "OutOfcpu"
+	v := view(func(v *View) {
+		v.Pods = []*corev1.Pod{unschedulable, refused}
+		v.MiniCluster.Spec.MaxSize = 2
+		v.MiniCluster.Status.Admission.Vacated = "1"
+		v.MiniCluster.Status.Admission.Drain = &v1alpha2.Drain{Ranks: "1", Deadline: metav1.NewTime(fixture.Noon)}
+	})
+	o, err := Observe(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lead, follower := o.Brokers[0], o.Brokers[1]
+	if !lead.Unbindable || lead.Misplaced || lead.Vacated || !follower.Unbindable || !follower.Misplaced || !follower.Vacated || follower.ExitCode != nil {
+		t.Errorf("lead %+v, follower %+v", lead, follower)
+	}
+	if d := o.Admission.Draining; d == nil || !slices.Equal(d.Ranks, []int{1}) || !slices.Equal(o.PublishedDrain, []int{1}) || !d.Deadline.Equal(fixture.Noon) {
+		t.Errorf("draining %+v, published %v", d, o.PublishedDrain)
+	}
+	v.MiniCluster.Status.Admission.Vacated = "2"
+	if _, err := Observe(v); err == nil {
+		t.Error("a rank that is not there was vacated")
+	}
+}

@@ -1,0 +1,89 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package status
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/fixture"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+)
+
+// What is ordered is written down in one write, and told.
+func TestComputeOrders(t *testing.T) {
+	cases := map[string]struct {
+		vacated, drain string
+		plan           elastic.Plan
+		want, event    string
+	}{
+		"drain": {"", "", elastic.Plan{Step: elastic.DrainRanks, Ranks: []int{2, 3}, Message: "2 leave", Deadline: fixture.Noon},
+			`n[1-4], vacated "", drain "2-3", quorum 4`, "Normal Draining: 2 leave, ranks 2-3"},
+		"vacate": {"1", "3", elastic.Plan{Step: elastic.Vacate, Ranks: []int{3}, Message: "1 left", Quorum: 2},
+			`n[1-4], vacated "1,3", drain "", quorum 2`, "Normal Vacated: 1 left, ranks 3 left"},
+		"grow": {"1,3", "", elastic.Plan{Step: elastic.GrowRanks, Pods: []elastic.Pod{{Rank: 3, Node: "x"}, {Rank: 4, Node: "n5"}}, Message: "grows", Quorum: 4},
+			`n[1-3],x,n5, vacated "1", drain "", quorum 4`, "Normal Grew: Grows, ranks 3-4 on x,n5"},
+		"move": {"1", "", elastic.Plan{Step: elastic.MoveRanks, Pods: []elastic.Pod{{Rank: 2, Node: "x"}}, Message: "moves"},
+			`n[1-2],x,n4, vacated "1", drain "", quorum 4`, "Normal Moved: Moves, ranks 2 on x"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			mc := wanted4().Admitted(1, 4, "n[1-4]").Status(func(s *v1alpha2.MiniClusterStatus) {
+				s.Admission.Vacated = tc.vacated
+				if tc.drain != "" {
+					s.Admission.Drain = &v1alpha2.Drain{Ranks: tc.drain}
+				}
+			}).Defaulted()
+			tc.plan.State = elastic.StateRunning
+			in := Input{MiniCluster: mc, Observation: &elastic.Observation{Policy: policy}, Plan: tc.plan, Now: fixture.Noon, Queue: "q"}
+			s := Compute(in)
+			drain := ""
+			if s.Admission.Drain != nil {
+				drain = s.Admission.Drain.Ranks
+			}
+			got := fmt.Sprintf("%s, vacated %q, drain %q, quorum %d", s.Admission.Nodes, s.Admission.Vacated, drain, s.Admission.Quorum)
+			if got != tc.want || s.Queue != "q" {
+				t.Errorf("got %s (queue %s), want %s", got, s.Queue, tc.want)
+			}
+			events := Events(in, &s)
+			if len(events) != 1 || fmt.Sprintf("%s %s: %s", events[0].Type, events[0].Reason, events[0].Note) != tc.event {
+				t.Errorf("events %v, want %s", events, tc.event)
+			}
+		})
+	}
+}
+
+// Why it was evicted stays said until it waits again.
+func TestComputeEviction(t *testing.T) {
+	started := fixture.Noon
+	mc := wanted4().Admitted(1, 4, "n[1-4]").Defaulted()
+	in := Input{MiniCluster: mc, Observation: &elastic.Observation{Policy: policy}, Now: started.Add(time.Minute),
+		Plan: elastic.Plan{Step: elastic.Evict, State: elastic.StateReleasing, Reason: v1alpha2.ReasonPreempted, Message: "x needs it"}}
+	s := Compute(in)
+	said := func() string {
+		c := meta.FindStatusCondition(s.Conditions, v1alpha2.ConditionAdmitted)
+		return fmt.Sprint(c.Status, " ", c.Reason, ": ", c.Message)
+	}
+	if s.Admission != nil || s.StartTime != nil || s.RequeueState != nil || said() != "False Preempted: X needs it" {
+		t.Errorf("admission %v, started %v, requeue %v, %s", s.Admission, s.StartTime, s.RequeueState, said())
+	}
+	if events := Events(in, &s); len(events) != 1 || events[0] != (Event{"Warning", "Preempted", "Gave back nodes for 4 brokers: x needs it"}) {
+		t.Errorf("events %v", events)
+	}
+	in.MiniCluster.Status = s
+	in.Plan = elastic.Plan{Step: elastic.Release, State: elastic.StateReleasing, Message: "waits"}
+	if s = Compute(in); said() != "False Preempted: X needs it" {
+		t.Errorf("while it is released: %s", said())
+	}
+	in.MiniCluster.Status = s
+	in.Plan = elastic.Plan{Step: elastic.Wait, State: elastic.StateQueued, Message: "over its capacity"}
+	in.Observation.Verdict, in.Observation.Why = elastic.NotAllowed, "over its capacity"
+	if s = Compute(in); said() != "False NotAllowed: Over its capacity" {
+		t.Errorf("while it waits: %s", said())
+	}
+}

@@ -1,0 +1,73 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package status
+
+import (
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+)
+
+// QueueReport is what the last cycle found of a queue.
+type QueueReport struct {
+	Use      elastic.Use
+	Admitted int
+	// Waiting are those that wait, in the order in which they are served.
+	Waiting []Waiting
+}
+
+// Waiting is a MiniCluster that waits.
+type Waiting struct {
+	Namespace, Name string
+	Decision        elastic.Decision
+}
+
+// mostWaiting is how many of those that wait are shown: an object has its limits.
+const mostWaiting = 1000
+
+// longestReason is how long their messages are there; their own status has all.
+const longestReason = 256
+
+// Queue returns the status of a queue.
+func Queue(queue *v1alpha2.MiniClusterQueue, report QueueReport) v1alpha2.MiniClusterQueueStatus {
+	s := v1alpha2.MiniClusterQueueStatus{
+		Pending: int32(len(report.Waiting)), Admitted: int32(report.Admitted),
+		Used:  resourceList(report.Use.Used),
+		Share: fraction(report.Use.Share), Deserved: fraction(report.Use.Deserved),
+		ObservedGeneration: queue.Generation,
+	}
+	for _, waiting := range report.Waiting[:min(len(report.Waiting), mostWaiting)] {
+		s.Waiting = append(s.Waiting, v1alpha2.WaitingMiniCluster{
+			Namespace: waiting.Namespace, Name: waiting.Name, Position: int32(waiting.Decision.Position),
+			Reason: admittedReasons[waiting.Decision.Verdict], Message: cut(sentence(waiting.Decision.Message), longestReason),
+		})
+	}
+	return s
+}
+
+// fraction is a part of 1, to three digits.
+func fraction(part float64) string { return strconv.FormatFloat(part, 'f', 3, 64) }
+
+// resourceList is amounts in Kubernetes' units: those of cpu are thousandths.
+func resourceList(amounts elastic.Resources) corev1.ResourceList {
+	if len(amounts) == 0 {
+		return nil
+	}
+	list := corev1.ResourceList{}
+	for name, amount := range amounts {
+		switch corev1.ResourceName(name) {
+		case corev1.ResourceCPU:
+			list[corev1.ResourceCPU] = *resource.NewMilliQuantity(amount, resource.DecimalSI)
+		case corev1.ResourceMemory, corev1.ResourceEphemeralStorage:
+			list[corev1.ResourceName(name)] = *resource.NewQuantity(amount, resource.BinarySI)
+		default:
+			list[corev1.ResourceName(name)] = *resource.NewQuantity(amount, resource.DecimalSI)
+		}
+	}
+	return list
+}

@@ -1,0 +1,127 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package elastic
+
+import (
+	"fmt"
+	"time"
+)
+
+// cycle writes down what was decided.
+func (p *plan) cycle() Cycle {
+	c := Cycle{Growths: p.growths, Uses: p.uses()}
+	for _, l := range p.lines {
+		before := 0 // those that hold up others
+		for i, e := range l.all {
+			d := p.decision(e, before)
+			d.Position = i + 1
+			if e.verdict == "" && len(e.nodes) == 0 {
+				before++
+			}
+			c.Decisions = append(c.Decisions, d)
+		}
+	}
+	for _, r := range p.runs {
+		switch {
+		case r.evicted:
+			c.Evictions = append(c.Evictions, Eviction{Gang: r.ID, For: r.taker.Name, Action: r.action, Message: r.message()})
+		case len(r.drains) > 0:
+			c.Drains = append(c.Drains, Drain{Gang: r.ID, Ranks: r.drains, For: r.taker.Name, Action: r.action})
+		}
+	}
+	return c
+}
+
+func (r *run) message() string {
+	if r.action == "preempt" {
+		return fmt.Sprintf("gave its nodes to %s of priority %d", r.taker.Name, r.taker.Priority)
+	}
+	return fmt.Sprintf("gave its nodes to %s of queue %s, which had less than its share", r.taker.Name, r.taker.line.Name)
+}
+
+// decision is the verdict on a gang that so many are before.
+func (p *plan) decision(e *entry, before int) Decision {
+	d := Decision{Gang: e.ID, Verdict: e.verdict, Message: e.message}
+	switch {
+	case e.verdict != "":
+		return d
+	case len(e.nodes) > 0:
+		d.Verdict, d.Action, d.Nodes = Admitted, e.action, e.nodes
+		return d
+	case e.line.head == e:
+		p.decideHead(e, &d)
+	case e.BestEffort && before == 0:
+		d.Verdict, d.Message = NoRoom, p.why(e)
+	default:
+		d.Verdict, d.Message = WaitingForTurn, e.turn(before)
+	}
+	if e.holdsOut {
+		d.LookAgain = earlier(d.LookAgain, e.holdsOutUntil())
+	}
+	return d
+}
+
+func (e *entry) turn(before int) string {
+	if before == 1 {
+		return fmt.Sprintf("waits for its turn: 1 is before it in queue %s", e.line.Name)
+	}
+	return fmt.Sprintf("waits for its turn: %d are before it in queue %s", before, e.line.Name)
+}
+
+// decideHead is the verdict on the first of its queue that does not fit.
+func (p *plan) decideHead(e *entry, d *Decision) {
+	d.Verdict, d.Blocked, d.Message = NoRoom, e.Blocked, p.why(e)
+	switch {
+	case e.overCapacity:
+		d.Verdict = NotAllowed
+	case e.holdsOut:
+		d.Verdict, d.Message = WaitingForSize, "holds out for its full size: "+d.Message
+	}
+	for _, g := range p.guards {
+		if g.head != e || !g.fits {
+			continue
+		}
+		patient := e.Blocked.Add(e.line.Patience)
+		if !g.shadow.IsZero() {
+			d.Message += "; it is expected to start by " + g.shadow.UTC().Format("15:04:05 UTC")
+		} else if patient.After(p.now) {
+			d.LookAgain = patient
+		}
+	}
+}
+
+// why says what is in the way of a gang: its queue, promises to others, nodes, or
+// a gang that goes before it.
+func (p *plan) why(e *entry) string {
+	l, least := e.line, e.least()
+	used := p.view.used[l.index]
+	for _, name := range sorted(l.Capacity) {
+		if need := e.Requests[name] * int64(least); need > 0 && used[name]+need > l.Capacity[name] {
+			return fmt.Sprintf("queue %s has %d of %d %s in use, needs %d more", l.Name, used[name], l.Capacity[name], name, need)
+		}
+	}
+	for _, name := range p.view.guarantees(l) {
+		free, kept := p.view.total[name]-p.view.sum[name], p.view.kept(l, name)
+		if need := e.Requests[name] * int64(least); need > 0 && need > free-kept {
+			return fmt.Sprintf("needs %d %s: %d free, of which %d are promised to other queues", need, name, free, kept)
+		}
+	}
+	if why := p.view.room.Why(e.ID, e.sizes); why != "" {
+		return why
+	}
+	for _, g := range p.guards {
+		if g.head != e && g.binds(e) {
+			return fmt.Sprintf("leaves room for %s of queue %s, which waits longer", g.head.Name, g.head.line.Name)
+		}
+	}
+	return "waits for others that go before it"
+}
+
+// earlier is the first of two times, of which the first may be none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,243 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/jobset"
+	"github.com/flux-elastic/flux-elastic/internal/simulator"
+)
+
+// bindDirectly is the flag.
+const bindDirectly = "--binder=direct"
+
+// followed is what was seen of a site's pods: the first state with a node of each.
+type followed struct {
+	mutex sync.Mutex
+	gated map[types.UID]bool
+	bound map[types.UID]*corev1.Pod
+}
+
+// follow sees every state of every pod of the site.
+func (s *site) follow() *followed {
+	s.t.Helper()
+	config, err := env.cluster.RESTConfig()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	c, err := client.NewWithWatch(config, client.Options{Scheme: newScheme()})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	watch, err := c.Watch(s.ctx, &corev1.PodList{}, client.InNamespace(s.namespace))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(watch.Stop)
+	f := &followed{gated: map[types.UID]bool{}, bound: map[types.UID]*corev1.Pod{}}
+	go func() {
+		for event := range watch.ResultChan() {
+			if pod, ok := event.Object.(*corev1.Pod); ok {
+				f.see(pod)
+			}
+		}
+	}()
+	return f
+}
+
+func (f *followed) see(pod *corev1.Pod) {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	if jobset.HasGate(pod) {
+		f.gated[pod.UID] = true
+	}
+	if pod.Spec.NodeName != "" && f.bound[pod.UID] == nil {
+		f.bound[pod.UID] = pod
+	}
+}
+
+// expect waits until all of some pods were bound, and checks how many had the gate.
+func (f *followed) expect(t *testing.T, bound, gated int) []*corev1.Pod {
+	t.Helper()
+	var pods []*corev1.Pod
+	eventually(t, func() error {
+		f.mutex.Lock()
+		defer f.mutex.Unlock()
+		if len(f.bound) != bound {
+			return fmt.Errorf("%d pods were bound, and not %d", len(f.bound), bound)
+		}
+		pods = nil
+		for _, pod := range f.bound {
+			pods = append(pods, pod)
+		}
+		return nil
+	})
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	if len(f.gated) != gated {
+		t.Errorf("%d pods had the gate, and not %d", len(f.gated), gated)
+	}
+	return pods
+}
+
+// scheduled is how many pods of the site a scheduler says that it has bound.
+func (s *site) scheduled() int {
+	s.t.Helper()
+	var list corev1.EventList
+	if err := env.client.List(s.ctx, &list, client.InNamespace(s.namespace)); err != nil {
+		s.t.Fatal(err)
+	}
+	n := 0
+	for i := range list.Items {
+		if list.Items[i].Reason == "Scheduled" {
+			n++
+		}
+	}
+	return n
+}
+
+// A manager that binds pods itself: one write for each, no gate, no scheduler, and what
+// a pod is told as it is placed is in that write.
+func TestBinderDirect(t *testing.T) {
+	env.manager.stop()
+	defer restartManager(t)
+	fuse, kubeconfig := newFuse(t)
+	fuse.set(write{}, nil)
+	m, err := startManager(kubeconfig, jobSetEmbedded, bindDirectly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.stop()
+	s := newSite(t, 4)
+	pods := s.follow()
+	mc := s.create(s.miniCluster("direct").Size(3).MaxSize(4).PodAnnotation(simulator.Runtime, forAWhile))
+	s.awaitState(mc, v1alpha2.StateRunning)
+	for _, pod := range s.pods(mc) {
+		if rank, _ := jobset.Rank(&pod); rank == 3 && (!jobset.IsGated(&pod) || pod.Spec.NodeName != "") {
+			t.Errorf("pod %s, which is not needed, is on %q", pod.Name, pod.Spec.NodeName)
+		}
+	}
+	s.awaitSuccess(mc)
+	for _, pod := range pods.expect(t, 3, 0) {
+		rank, _ := jobset.Rank(pod)
+		if pod.Spec.SchedulerName != v1alpha2.SchedulerName || pod.Labels[v1alpha2.RankLabel] != strconv.Itoa(rank) {
+			t.Errorf("pod %s: scheduler %s, rank label %q", pod.Name, pod.Spec.SchedulerName, pod.Labels[v1alpha2.RankLabel])
+		}
+		if rank == 0 && jobset.Quorum(pod) != 3 {
+			t.Errorf("the lead was bound with a quorum of %d", jobset.Quorum(pod))
+		}
+	}
+	seen := fuse.seen()
+	// A pass may repeat, in vain, what the cache does not show yet.
+	if seen["POST pods/binding"] < 3 || seen["PATCH pods"] != 0 {
+		t.Errorf("the manager's writes: %v", seen)
+	}
+	if n := s.scheduled(); n != 0 {
+		t.Errorf("a scheduler bound %d pods", n)
+	}
+	if mc.Status.Admission.Attempt != 1 || env.watch.leadsOf(mc) != 1 {
+		t.Errorf("attempt %d, the command ran %d times", mc.Status.Admission.Attempt, env.watch.leadsOf(mc))
+	}
+}
+
+// The manager that binds is killed at every Binding, and one that would not goes on:
+// what a pod waits for counts.
+func TestBinderKilledAtEveryBinding(t *testing.T) {
+	env.manager.stop()
+	defer restartManager(t)
+	f, kubeconfig := newFuse(t)
+	for n := 1; n <= 2; n++ {
+		for _, before := range []bool{true, false} {
+			at := write{"POST pods/binding", n, before}
+			t.Run(fmt.Sprintf("%s/%d/before=%v", strings.ReplaceAll(at.kind, "/", "-"), n, before), func(t *testing.T) {
+				if !liveOnce(t, f, kubeconfig, at, bindDirectly) {
+					t.Error("nobody was killed")
+				}
+			})
+		}
+	}
+}
+
+// Pods whose volume is bound no sooner than they are have the gate, and a scheduler
+// binds both. With the volume there, pods are bound directly.
+func TestBinderWithAVolume(t *testing.T) {
+	env.manager.stop()
+	defer restartManager(t)
+	m, err := startManager(env.kubeconfig, jobSetEmbedded, bindDirectly)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.stop()
+	s := newSite(t, 2)
+	s.createVolume("data")
+	pods := s.follow()
+	withVolume := func(s *v1alpha2.MiniClusterSpec) {
+		s.Containers[0].Volumes = map[string]v1alpha2.ContainerVolume{"data": {ClaimName: "data", Path: "/data"}}
+	}
+	first := s.create(s.miniCluster("unbound").Size(2).Spec(withVolume))
+	s.awaitSuccess(first)
+	pods.expect(t, 2, 2)
+	eventually(t, func() error {
+		if n := s.scheduled(); n != 2 {
+			return fmt.Errorf("the scheduler says that it has bound %d pods", n)
+		}
+		return nil
+	})
+	second := s.create(s.miniCluster("bound").Size(2).Spec(withVolume))
+	s.awaitSuccess(second)
+	pods.expect(t, 4, 2)
+	if n := s.scheduled(); n != 2 {
+		t.Errorf("a scheduler bound %d pods", n)
+	}
+}
+
+// createVolume makes a claim for a volume that is bound when a pod with it is.
+func (s *site) createVolume(name string) {
+	s.t.Helper()
+	class := &storagev1.StorageClass{
+		ObjectMeta:  metav1.ObjectMeta{Name: s.namespace},
+		Provisioner: "kubernetes.io/no-provisioner", VolumeBindingMode: new(storagev1.VolumeBindingWaitForFirstConsumer),
+	}
+	capacity := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+	volume := &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: s.namespace},
+		Spec: corev1.PersistentVolumeSpec{
+			Capacity: capacity, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}, StorageClassName: class.Name,
+			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
+			PersistentVolumeSource:        corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/data"}},
+		},
+	}
+	claim := &corev1.PersistentVolumeClaim{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name},
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}, StorageClassName: &class.Name,
+			Resources: corev1.VolumeResourceRequirements{Requests: capacity},
+		},
+	}
+	for _, object := range []client.Object{class, volume, claim} {
+		if err := env.client.Create(s.ctx, object); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	s.t.Cleanup(func() {
+		for _, object := range []client.Object{claim, volume, class} {
+			if err := client.IgnoreNotFound(env.client.Delete(s.ctx, object)); err != nil {
+				s.t.Error(err)
+			}
+		}
+	})
+}

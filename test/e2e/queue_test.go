@@ -1,0 +1,661 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/fixture"
+	"github.com/flux-elastic/flux-elastic/internal/localcluster"
+	"github.com/flux-elastic/flux-elastic/internal/simulator"
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion/hostlist"
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion/idset"
+)
+
+// plays are the examples of queues, by the names of their files.
+var plays = map[string]func(*stage){
+	"enqueue": playEnqueue, "allocate": playAllocate, "backfill": playBackfill, "preempt": playPreempt,
+	"reclaim": playReclaim, "grow": playGrow, "topology": playTopology, "best-effort": playBestEffort,
+}
+
+// The examples of queues are applied as they are, one after the other, on a cluster
+// of their own: what a queue deserves is a part of the whole cluster.
+func TestQueues(t *testing.T) {
+	s := startStage(t)
+	for name, play := range plays {
+		t.Run(name, func(t *testing.T) {
+			example := s.example(t, name)
+			play(example)
+		})
+	}
+}
+
+// Every example of queues is played above, and an API server takes all of it.
+func TestQueueExamples(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob(filepath.Join(env.root, "examples", "queues", "*.yaml"))
+	if err != nil || len(files) != len(plays) {
+		t.Errorf("%d are played of the examples %v: %v", len(plays), files, err)
+	}
+	for _, file := range files {
+		out, err := kubectl(t.Context(), "apply", "--dry-run=server", "-f", file)
+		if err != nil || strings.Contains(string(out), "Warning") {
+			t.Errorf("%s: %v\n%s", file, err, out)
+		}
+	}
+}
+
+func playEnqueue(s *stage) {
+	s.step(0)
+	s.awaitReason("never", v1alpha2.ReasonNeverFits)
+	never := s.get("never")
+	told := condition(never, v1alpha2.ConditionAdmitted).LastTransitionTime
+	if took := told.Sub(never.CreationTimestamp.Time); took > 3*time.Second { // the machine is busy
+		s.t.Errorf("the verdict came after %s", took)
+	}
+	s.awaitMessage("never", "the whole cluster of 8 nodes has room for 8")
+	s.awaitReason("over-capacity", v1alpha2.ReasonNotAllowed)
+	s.awaitReason("no-such-queue", v1alpha2.ReasonNotAllowed)
+	s.awaitMessage("no-such-queue", "nowhere")
+	s.awaitWaiting("default", "never: "+v1alpha2.ReasonNeverFits)
+	s.awaitWaiting("two-nodes", "over-capacity: "+v1alpha2.ReasonNotAllowed)
+	s.awaitSuccess("behind")
+	if smaller := s.awaitSuccess("smaller"); s.admittedSizes(smaller)[0] != 2 {
+		s.t.Errorf("smaller was admitted at %v", s.admittedSizes(smaller))
+	}
+	for _, name := range []string{"never", "over-capacity", "no-such-queue"} {
+		s.neverHad(name)
+	}
+	s.awaitEvent("never", v1alpha2.ReasonNeverFits)
+	s.awaitEvent("over-capacity", v1alpha2.ReasonNotAllowed)
+	s.create(fixture.Queue("nowhere").New())
+	s.awaitSuccess("no-such-queue")
+}
+
+func playAllocate(s *stage) {
+	s.step(1)
+	for _, name := range []string{"elastic", "rigid"} {
+		s.await(name, "waiting for its queue", func(mc *v1alpha2.MiniCluster) bool {
+			c := condition(mc, v1alpha2.ConditionAdmitted)
+			return c.Status == metav1.ConditionFalse && strings.Contains(c.Message, "suspended") && mc.Status.Queue == "joint"
+		})
+		s.neverHad(name)
+	}
+	s.awaitQueue("joint", "counting two that wait, in order", func(q *v1alpha2.MiniClusterQueueStatus) bool {
+		return q.Pending == 2 && q.Admitted == 0 && len(q.Waiting) == 2 && q.Waiting[0].Position == 1 && q.Waiting[1].Position == 2 &&
+			q.Waiting[0].Message != "" && q.Waiting[0].Namespace == "default"
+	})
+	s.step(2)
+	elastic, rigid := s.awaitAdmitted("elastic"), s.awaitAdmitted("rigid")
+	if len(s.members(elastic)) != 4 || len(s.members(rigid)) != 4 {
+		s.t.Errorf("elastic was admitted on %s, rigid on %s", elastic.Status.Admission.Nodes, rigid.Status.Admission.Nodes)
+	}
+	s.awaitQueue("joint", "counting two that run, on all of the cluster", func(q *v1alpha2.MiniClusterQueueStatus) bool {
+		return q.Pending == 0 && q.Admitted == 2 && fraction(q.Share) == 1 && q.Used.Cpu().Value() == 64
+	})
+	s.awaitSuccess("elastic")
+	s.awaitSuccess("rigid")
+}
+
+func playBackfill(s *stage) {
+	s.step(1)
+	s.awaitAdmitted("first")
+	s.step(2)
+	s.awaitReason("large", v1alpha2.ReasonNoRoom)
+	s.step(3)
+	small := s.awaitAdmitted("small")
+	s.awaitReason("long", v1alpha2.ReasonWaitingForTurn)
+	s.awaitWaiting("easy", "large: "+v1alpha2.ReasonNoRoom, "long: "+v1alpha2.ReasonWaitingForTurn)
+	first := s.awaitSuccess("first")
+	large, long := s.awaitSuccess("large"), s.awaitSuccess("long")
+	if end := s.awaitSuccess("small").Status.CompletionTime; end.After(first.Status.CompletionTime.Time) {
+		s.t.Errorf("small was done at %s, after the first", end)
+	}
+	if !small.Status.Admission.Time.Before(&large.Status.Admission.Time) || long.Status.Admission.Time.Before(&large.Status.Admission.Time) {
+		s.t.Errorf("admitted: small at %s, large at %s, long at %s", small.Status.Admission.Time, large.Status.Admission.Time, long.Status.Admission.Time)
+	}
+}
+
+func playPreempt(s *stage) {
+	s.step(1)
+	s.awaitRunning("sweep")
+	s.step(2)
+	urgent := s.awaitAdmitted("urgent")
+	s.shrunkBefore("sweep", urgent, 4)
+	if sweep := s.get("sweep"); state(sweep) != v1alpha2.StateRunning || s.leads("sweep") != 1 {
+		s.t.Errorf("sweep is %s after it shrank, and had %d leads", state(sweep), s.leads("sweep"))
+	}
+	s.awaitEvent("sweep", "Draining")
+	if n := s.events("sweep")[v1alpha2.ReasonPreempted]; n != 0 {
+		s.t.Errorf("sweep was evicted, though it could shrink")
+	}
+	s.awaitSuccess("urgent")
+	s.step(3)
+	s.awaitEvent("sweep", v1alpha2.ReasonPreempted)
+	s.awaitAdmitted("urgent-all")
+	if c := condition(s.get("sweep"), v1alpha2.ConditionAdmitted); c.Status != metav1.ConditionFalse {
+		s.t.Errorf("sweep is admitted beside what took its nodes: %s", c.Message)
+	}
+	s.awaitSuccess("urgent-all")
+	s.awaitSuccess("sweep") // it came back
+	if s.leads("sweep") != 2 {
+		s.t.Errorf("sweep ran %d times", s.leads("sweep"))
+	}
+}
+
+func playReclaim(s *stage) {
+	s.step(1)
+	s.awaitRunning("a-sweep")
+	s.awaitRunning("a-job")
+	s.awaitQueue("team-a", "having the whole cluster", func(q *v1alpha2.MiniClusterQueueStatus) bool {
+		return fraction(q.Share) == 1 && q.Admitted == 2
+	})
+	s.step(2)
+	job := s.awaitAdmitted("b-job")
+	if len(s.members(job)) != 6 {
+		s.t.Errorf("b-job was admitted on %s", job.Status.Admission.Nodes)
+	}
+	s.shrunkBefore("a-sweep", job, 2)
+	s.awaitEvent("a-sweep", "Draining")
+	s.awaitEvent("a-job", v1alpha2.ReasonReclaimed)
+	s.awaitQueue("team-a", "having what it deserves, a quarter", func(q *v1alpha2.MiniClusterQueueStatus) bool {
+		return fraction(q.Share) == 0.25 && fraction(q.Deserved) == 0.25
+	})
+	s.awaitQueue("team-b", "having what it deserves, the rest", func(q *v1alpha2.MiniClusterQueueStatus) bool {
+		return fraction(q.Share) == 0.75 && fraction(q.Deserved) == 0.75
+	})
+	for _, name := range []string{"b-job", "a-sweep", "a-job"} {
+		s.awaitSuccess(name)
+	}
+	if s.leads("a-sweep") != 1 || s.leads("a-job") != 2 {
+		s.t.Errorf("a-sweep ran %d times, a-job %d times", s.leads("a-sweep"), s.leads("a-job"))
+	}
+}
+
+func playGrow(s *stage) {
+	s.step(0)
+	s.await("grows", "on the nodes that were idle", func(mc *v1alpha2.MiniCluster) bool { return len(s.members(mc)) == 4 })
+	s.await("grows", "on all nodes", func(mc *v1alpha2.MiniCluster) bool { return len(s.members(mc)) == 8 && mc.Status.Size == 8 })
+	s.awaitEvent("grows", "Grew")
+	s.awaitSuccess("other")
+	s.awaitSuccess("grows")
+	if s.leads("grows") != 1 {
+		s.t.Errorf("it ran %d times", s.leads("grows"))
+	}
+}
+
+func playTopology(s *stage) {
+	racks := map[string]string{}
+	for i := range stageNodes {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: localcluster.NodeName(i)}}
+		rack := []string{"left", "right"}[i/4]
+		racks[node.Name] = rack
+		patch := fmt.Appendf(nil, `{"metadata":{"labels":{"cloud.provider.com/topology-rack":%q}}}`, rack)
+		if err := s.client.Patch(s.ctx, node, client.RawPatch(types.MergePatchType, patch)); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	in := func(mc *v1alpha2.MiniCluster) map[string]int {
+		counts := map[string]int{}
+		for _, node := range s.members(mc) {
+			counts[racks[node]]++
+		}
+		return counts
+	}
+	s.step(1)
+	half, whole := s.awaitAdmitted("half-a-rack"), s.awaitAdmitted("a-rack")
+	if len(in(half)) != 1 || len(in(whole)) != 1 {
+		s.t.Errorf("half-a-rack is in %v, a-rack in %v", in(half), in(whole))
+	}
+	s.step(2)
+	s.awaitReason("too-wide", v1alpha2.ReasonNeverFits)
+	if waits := s.awaitSuccess("waits"); len(in(waits)) != 1 {
+		s.t.Errorf("waits was in %v", in(waits))
+	}
+	if wide := s.awaitSuccess("two-racks"); len(in(wide)) != 2 {
+		s.t.Errorf("two-racks was in %v", in(wide))
+	}
+	s.neverHad("too-wide")
+}
+
+func playBestEffort(s *stage) {
+	s.step(1)
+	s.awaitRunning("full")
+	s.step(2)
+	s.awaitAdmitted("guest")
+	s.awaitReason("one-too-many", v1alpha2.ReasonNotAllowed)
+	s.awaitMessage("one-too-many", "pods")
+	if full := s.get("full"); state(full) != v1alpha2.StateRunning {
+		s.t.Errorf("full is %s", state(full))
+	}
+	s.awaitQueue("guests", "counting pods", func(q *v1alpha2.MiniClusterQueueStatus) bool { return q.Used.Pods().Value() == 4 })
+	s.awaitSuccess("guest")
+	s.awaitSuccess("full")
+	s.neverHad("one-too-many")
+}
+
+// A namespace names the queue of the MiniClusters in it that name none.
+func TestNamespaceQueue(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 1)
+	s.patch(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}, `{"metadata":{"labels":{%q:%q}}}`, v1alpha2.QueueLabel, s.namespace)
+	labelled := s.create(s.miniCluster("labelled").Queue(""))
+	s.awaitSuccess(labelled)
+	if labelled.Status.Queue != s.namespace || labelled.Spec.Queue != "" {
+		t.Errorf("it was in queue %q", labelled.Status.Queue)
+	}
+	named := s.create(s.miniCluster("named").Queue(v1alpha2.DefaultQueue))
+	s.awaitSuccess(named)
+	if named.Status.Queue != v1alpha2.DefaultQueue {
+		t.Errorf("it was in queue %q", named.Status.Queue)
+	}
+}
+
+// What runs in a suspended queue goes on, and what waits there starts once it is no
+// more.
+func TestSuspendedQueue(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 2)
+	queue := &v1alpha2.MiniClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}
+	running := s.create(s.miniCluster("running").PodAnnotation(simulator.Runtime, forAWhile))
+	s.awaitState(running, v1alpha2.StateRunning)
+	s.patch(queue, `{"spec":{"suspended":true}}`)
+	waiting := s.create(s.miniCluster("waiting"))
+	s.await(waiting, "told that its queue is suspended", func(mc *v1alpha2.MiniCluster) bool {
+		return strings.Contains(condition(mc, v1alpha2.ConditionAdmitted).Message, "suspended")
+	})
+	s.awaitSuccess(running)
+	if s.get(waiting).Status.Admission != nil {
+		t.Error("it was admitted from a suspended queue")
+	}
+	s.patch(queue, `{"spec":{"suspended":false}}`)
+	s.awaitSuccess(waiting)
+}
+
+// A capacity that counts pods lets in as many as are left.
+func TestCapacityInPods(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 4)
+	s.patch(&v1alpha2.MiniClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}, `{"spec":{"capacity":{"pods":"3"}}}`)
+	first := s.create(s.miniCluster("first").Size(2).PodAnnotation(simulator.Runtime, forAWhile))
+	s.awaitState(first, v1alpha2.StateRunning)
+	second := s.create(s.miniCluster("second").Size(2))
+	s.await(second, "told that its queue has no more", func(mc *v1alpha2.MiniCluster) bool {
+		c := condition(mc, v1alpha2.ConditionAdmitted)
+		return c.Reason == v1alpha2.ReasonNotAllowed && strings.Contains(c.Message, "pods")
+	})
+	s.awaitSuccess(first)
+	s.awaitSuccess(second)
+	if second.Status.Admission != nil && second.Status.Admission.Time.Before(first.Status.CompletionTime) {
+		t.Error("both had four of three pods")
+	}
+}
+
+const stageNodes = 8
+
+// stage is a small cluster with a manager of its own, on which examples are played one
+// after the other.
+type stage struct {
+	t       *testing.T
+	ctx     context.Context // outlives the test, for what it cleans up
+	cluster *localcluster.Cluster
+	client  client.Client
+	file    string
+	applied metav1.Time
+}
+
+func startStage(t *testing.T) *stage {
+	t.Helper()
+	dir := t.TempDir()
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	s := &stage{t: t, ctx: ctx}
+	config := localcluster.Config{
+		Dir:   filepath.Join(dir, "cluster"),
+		Nodes: localcluster.NodeConfig{Count: stageNodes, CPU: "8", Memory: "32Gi", Pods: 110},
+	}
+	var err error
+	if s.cluster, err = localcluster.Up(ctx, config, env.binaries, func(string) {}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cancel()
+		if err := localcluster.Down(context.Background(), s.cluster.Dir); err != nil {
+			t.Error(err)
+		}
+	})
+	restConfig, err := s.cluster.RESTConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		if err := simulator.Run(ctx, restConfig); err != nil && ctx.Err() == nil {
+			t.Error(err)
+		}
+	}()
+	if s.client, err = client.New(restConfig, client.Options{Scheme: newScheme()}); err != nil {
+		t.Fatal(err)
+	}
+	s.kubectl("apply", "--server-side", "-k", filepath.Join(env.root, "config", "embedded"))
+	s.kubectl("wait", "--for=condition=Established", "crd/miniclusters.flux-framework.org", "crd/miniclusterqueues.flux-framework.org")
+	s.kubectl("-n", "flux-elastic-system", "scale", "deployment/flux-elastic", "--replicas=0")
+	kubeconfig := filepath.Join(dir, "manager.kubeconfig")
+	if err := impersonate(s.cluster.Kubeconfig(), kubeconfig, s.cluster.URL()); err != nil {
+		t.Fatal(err)
+	}
+	m, err := startManager(kubeconfig, jobSetEmbedded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(m.stop)
+	return s
+}
+
+// example is the stage for one of them, which is removed when its test ends.
+func (s *stage) example(t *testing.T, name string) *stage {
+	t.Helper()
+	e := &stage{t: t, ctx: s.ctx, cluster: s.cluster, client: s.client, file: filepath.Join(env.root, "examples", "queues", name+".yaml")}
+	t.Cleanup(e.clear)
+	return e
+}
+
+// clear removes what the example made, and waits until the nodes are free.
+func (s *stage) clear() {
+	if s.t.Failed() {
+		s.t.Logf("what is there:\n%s", s.kubectl("get", "mc,mcq,pods,events", "-o", "wide"))
+	}
+	if err := s.client.DeleteAllOf(s.ctx, &v1alpha2.MiniCluster{}, client.InNamespace(corev1.NamespaceDefault)); err != nil {
+		s.t.Error(err)
+	}
+	if err := s.client.DeleteAllOf(s.ctx, &v1alpha2.MiniClusterQueue{}); err != nil {
+		s.t.Error(err)
+	}
+	if err := poll(func() error {
+		var list corev1.PodList
+		if err := s.client.List(s.ctx, &list, client.HasLabels{v1alpha2.MiniClusterLabel}); err != nil || len(list.Items) > 0 {
+			return errors.Join(err, fmt.Errorf("%d pods are left", len(list.Items)))
+		}
+		return nil
+	}); err != nil {
+		s.t.Error(err)
+	}
+}
+
+func (s *stage) kubectl(args ...string) string {
+	s.t.Helper()
+	out, err := kubectlOf(s.ctx, s.cluster, args...)
+	if err != nil {
+		s.t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// step applies what has this label, or everything for 0. Age counts in seconds: what
+// comes later is younger.
+func (s *stage) step(n int) {
+	s.t.Helper()
+	eventually(s.t, func() error {
+		if now := s.now(); !s.applied.Before(&now) {
+			return errors.New("it is the same second still")
+		}
+		return nil
+	})
+	args := []string{"apply", "-f", s.file}
+	if n > 0 {
+		args = append(args, "-l", "step="+strconv.Itoa(n))
+	}
+	s.kubectl(args...)
+	s.applied = s.now()
+}
+
+// now is what an object that is created now has as its creation.
+func (s *stage) now() metav1.Time {
+	s.t.Helper()
+	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "now", Namespace: corev1.NamespaceDefault}}
+	if err := s.client.Create(s.ctx, object, client.DryRunAll); err != nil {
+		s.t.Fatal(err)
+	}
+	return object.CreationTimestamp
+}
+
+func (s *stage) create(object client.Object) {
+	s.t.Helper()
+	if err := s.client.Create(s.ctx, object); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *stage) get(name string) *v1alpha2.MiniCluster {
+	s.t.Helper()
+	mc := &v1alpha2.MiniCluster{}
+	if err := s.client.Get(s.ctx, client.ObjectKey{Namespace: corev1.NamespaceDefault, Name: name}, mc); err != nil {
+		s.t.Fatal(err)
+	}
+	return mc
+}
+
+// await waits until a MiniCluster is as it is expected to be, and returns it.
+func (s *stage) await(name, what string, holds func(*v1alpha2.MiniCluster) bool) *v1alpha2.MiniCluster {
+	s.t.Helper()
+	var mc *v1alpha2.MiniCluster
+	eventually(s.t, func() error {
+		if mc = s.get(name); holds(mc) {
+			return nil
+		}
+		admitted := condition(mc, v1alpha2.ConditionAdmitted)
+		return fmt.Errorf("%s is not %s, but %s; Admitted=%s, %s: %s", name, what, state(mc), admitted.Status, admitted.Reason, admitted.Message)
+	})
+	return mc
+}
+
+func (s *stage) awaitAdmitted(name string) *v1alpha2.MiniCluster {
+	s.t.Helper()
+	return s.await(name, "admitted", func(mc *v1alpha2.MiniCluster) bool { return mc.Status.Admission != nil })
+}
+
+func (s *stage) awaitRunning(name string) {
+	s.t.Helper()
+	s.await(name, "running", func(mc *v1alpha2.MiniCluster) bool { return state(mc) == v1alpha2.StateRunning })
+}
+
+func (s *stage) awaitSuccess(name string) *v1alpha2.MiniCluster {
+	s.t.Helper()
+	return s.await(name, "done", func(mc *v1alpha2.MiniCluster) bool {
+		if state(mc) == v1alpha2.StateFailed {
+			s.t.Fatalf("%s failed: %s", name, condition(mc, v1alpha2.ConditionReady).Message)
+		}
+		return state(mc) == v1alpha2.StateSucceeded && mc.Status.Nodes == 0
+	})
+}
+
+// awaitReason waits until a MiniCluster waits for a reason.
+func (s *stage) awaitReason(name, reason string) {
+	s.t.Helper()
+	s.await(name, "waiting: "+reason, func(mc *v1alpha2.MiniCluster) bool {
+		c := condition(mc, v1alpha2.ConditionAdmitted)
+		return c.Status == metav1.ConditionFalse && c.Reason == reason && c.Message != ""
+	})
+}
+
+// awaitMessage waits until the message of why it waits says something.
+func (s *stage) awaitMessage(name, part string) {
+	s.t.Helper()
+	s.await(name, "told "+part, func(mc *v1alpha2.MiniCluster) bool {
+		return strings.Contains(condition(mc, v1alpha2.ConditionAdmitted).Message, part)
+	})
+}
+
+// neverHad checks that nothing was made for a MiniCluster.
+func (s *stage) neverHad(name string) {
+	s.t.Helper()
+	var pods corev1.PodList
+	if err := s.client.List(s.ctx, &pods, client.MatchingLabels{v1alpha2.MiniClusterLabel: name}); err != nil {
+		s.t.Fatal(err)
+	}
+	if mc := s.get(name); len(pods.Items) > 0 || mc.Status.Admission != nil || mc.Status.Nodes > 0 {
+		s.t.Errorf("%s has %d pods and holds %d nodes", name, len(pods.Items), mc.Status.Nodes)
+	}
+}
+
+// members are the nodes of the brokers that it was given and that have not left.
+func (s *stage) members(mc *v1alpha2.MiniCluster) []string {
+	s.t.Helper()
+	a := mc.Status.Admission
+	if a == nil {
+		return nil
+	}
+	nodes, err := hostlist.Decode(a.Nodes, stageNodes)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var vacated idset.Set
+	if a.Vacated != "" {
+		if vacated, err = idset.Parse(a.Vacated); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	var members []string
+	for rank, node := range nodes {
+		if !vacated.Has(int64(rank)) {
+			members = append(members, node)
+		}
+	}
+	return members
+}
+
+// shrunkBefore checks that one had shrunk, to a size, when another one was admitted,
+// and that no node is both's.
+func (s *stage) shrunkBefore(name string, admitted *v1alpha2.MiniCluster, size int) {
+	s.t.Helper()
+	mc := s.get(name)
+	members := s.members(mc)
+	if len(members) != size || mc.Status.Admission.Vacated == "" || mc.Status.Admission.Nodes == "" {
+		s.t.Fatalf("%s has %d nodes, and not %d", name, len(members), size)
+	}
+	if members[0] != strings.Split(s.leadNode(name), " ")[0] {
+		s.t.Errorf("the lead of %s is on %s, and its admission says %s", name, s.leadNode(name), members[0])
+	}
+	for _, node := range s.members(admitted) {
+		if slices.Contains(members, node) {
+			s.t.Errorf("%s and %s both have %s", name, admitted.Name, node)
+		}
+	}
+}
+
+func (s *stage) leadNode(name string) string {
+	s.t.Helper()
+	return s.kubectl("get", "pods", "-l", v1alpha2.MiniClusterLabel+"="+name+","+v1alpha2.RankLabel+"=0", "-o", "jsonpath={.items[*].spec.nodeName}")
+}
+
+// events are the reasons of a MiniCluster's events, each as often as it was said.
+func (s *stage) events(name string) map[string]int {
+	s.t.Helper()
+	uid := s.get(name).UID
+	var list corev1.EventList
+	if err := s.client.List(s.ctx, &list, client.InNamespace(corev1.NamespaceDefault)); err != nil {
+		s.t.Fatal(err)
+	}
+	counts := map[string]int{}
+	for i := range list.Items {
+		if e := &list.Items[i]; e.InvolvedObject.UID == uid {
+			counts[e.Reason] += max(1, int(e.Count))
+		}
+	}
+	return counts
+}
+
+func (s *stage) awaitEvent(name, reason string) {
+	s.t.Helper()
+	eventually(s.t, func() error {
+		if events := s.events(name); events[reason] == 0 {
+			return fmt.Errorf("no event %s of %s: %v", reason, name, events)
+		}
+		return nil
+	})
+}
+
+// leads is how often a MiniCluster was started: each time it tells so.
+func (s *stage) leads(name string) int { return s.events(name)["Started"] }
+
+// admittedSizes are those at which it was admitted, by its events.
+func (s *stage) admittedSizes(mc *v1alpha2.MiniCluster) []int {
+	s.t.Helper()
+	var list corev1.EventList
+	if err := s.client.List(s.ctx, &list, client.InNamespace(corev1.NamespaceDefault)); err != nil {
+		s.t.Fatal(err)
+	}
+	var sizes []int
+	for i := range list.Items {
+		e := &list.Items[i]
+		var size, wanted int
+		if e.InvolvedObject.UID != mc.UID || e.Reason != v1alpha2.ReasonAdmitted {
+			continue
+		}
+		if _, err := fmt.Sscanf(e.Message, "Placed %d of %d brokers", &size, &wanted); err != nil {
+			s.t.Fatalf("event %q: %v", e.Message, err)
+		}
+		sizes = append(sizes, size)
+	}
+	if len(sizes) == 0 {
+		s.t.Fatalf("no event tells that %s was admitted", mc.Name)
+	}
+	return sizes
+}
+
+// awaitQueue waits until the status of a queue is as it is expected to be.
+func (s *stage) awaitQueue(name, what string, holds func(*v1alpha2.MiniClusterQueueStatus) bool) {
+	s.t.Helper()
+	eventually(s.t, func() error {
+		var queue v1alpha2.MiniClusterQueue
+		if err := s.client.Get(s.ctx, client.ObjectKey{Name: name}, &queue); err != nil {
+			return err
+		}
+		if !holds(&queue.Status) {
+			return fmt.Errorf("queue %s is not %s: %+v", name, what, queue.Status)
+		}
+		return nil
+	})
+}
+
+// awaitWaiting waits until the status of a queue says who waits, in this order.
+// Queues that nobody made have none.
+func (s *stage) awaitWaiting(name string, want ...string) {
+	s.t.Helper()
+	if name == v1alpha2.DefaultQueue {
+		queue := fixture.Queue(name).New()
+		if err := s.client.Create(s.ctx, queue); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	s.awaitQueue(name, strings.Join(want, ", "), func(q *v1alpha2.MiniClusterQueueStatus) bool {
+		var got []string
+		for _, w := range q.Waiting {
+			got = append(got, w.Name+": "+w.Reason)
+		}
+		return slices.Equal(got, want)
+	})
+}
+
+// fraction reads a share, to a hundredth.
+func fraction(text string) float64 {
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return -1
+	}
+	return math.Round(f*100) / 100
+}
