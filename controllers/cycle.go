@@ -51,7 +51,7 @@ type assumed struct {
 func (s *Scheduler) cycle(ctx context.Context, seen *clusterState, now time.Time) (news, error) {
 	s.changed = false
 	s.learn(ctx, seen, now)
-	repaired, err := s.repair(now)
+	repaired, err := s.repair(ctx, now)
 	if err != nil {
 		return news{}, err
 	}
@@ -62,10 +62,13 @@ func (s *Scheduler) cycle(ctx context.Context, seen *clusterState, now time.Time
 		return news{}, err
 	}
 	decided := s.choose(elastic.Schedule(snapshot, room, now), room)
-	result := s.store(decided, byID)
+	result := s.store(ctx, decided, byID)
 	result.decided = append(result.decided, repaired...)
-	result.decided = append(result.decided, s.order(decided, now)...)
+	result.decided = append(result.decided, s.order(ctx, decided, now)...)
 	result.reported = s.reports.update(decided, snapshot, byID)
+	for _, o := range s.orders {
+		result.lookAgain = elastic.Earliest(result.lookAgain, o.at.Add(orderTimeout))
+	}
 	s.lookAgain = result.lookAgain
 	return result, nil
 }
@@ -223,8 +226,6 @@ func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (elastic.Snapsho
 	byDefault := &v1alpha2.MiniClusterQueue{}
 	byDefault.Name = v1alpha2.DefaultQueue
 	for _, queue := range append([]*v1alpha2.MiniClusterQueue{byDefault}, seen.queues...) {
-		queue = queue.DeepCopy()
-		queue.Default()
 		queues[queue.Name] = queue
 	}
 	for _, name := range slices.Sorted(maps.Keys(queues)) {
@@ -234,10 +235,7 @@ func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (elastic.Snapsho
 	reserved := s.reserved(seen)
 	for _, e := range s.waiting(seen) {
 		gang := e.gang
-		if queue := queues[e.queue]; queue != nil && queue.Spec.Requeue == v1alpha2.RequeueLast {
-			gang.Created = gang.Since
-		}
-		gang.Blocked = e.decision.Blocked
+		gang.Created, gang.Blocked = state.Age(e.miniCluster, queues[e.queue]), e.decision.Blocked
 		gang.NotAllowed = s.quotaRefusal(seen, e, reserved)
 		out.Waiting = append(out.Waiting, gang)
 		byID[gang.ID] = e
@@ -296,7 +294,7 @@ func (s *Scheduler) running(now time.Time) []elastic.Running {
 		case k.promise != nil:
 			out = append(out, s.runs(k))
 		case e != nil:
-			out = append(out, elastic.Running{Gang: e.gang, Ranks: ranksOf(e.promise.Nodes), Max: len(e.promise.Nodes), Admitted: now})
+			out = append(out, elastic.Running{Gang: e.gang, Ranks: e.promise.Ranks(), Max: len(e.promise.Nodes), Admitted: now})
 		default:
 			if ranks := s.cluster.Holds(uid); len(ranks) > 0 {
 				r := k.running
@@ -311,14 +309,20 @@ func (s *Scheduler) running(now time.Time) []elastic.Running {
 // runs is one that has nodes, as it will be once its order is carried out.
 func (s *Scheduler) runs(k *known) elastic.Running {
 	r := k.running
-	r.Ranks = ranksOf(k.held.Nodes)
+	r.Ranks = k.held.Ranks()
+	for _, rank := range s.cluster.Holds(k.miniCluster.UID) {
+		if !slices.Contains(r.Ranks, rank) { // its pod is not gone yet
+			r.Ranks, r.Draining = append(r.Ranks, rank), append(slices.Clone(r.Draining), rank)
+		}
+	}
+	slices.Sort(r.Ranks)
 	if o := s.orders[k.miniCluster.UID]; o != nil {
 		r.Malleable = false // one thing at a time
 		switch {
 		case o.Evict != "":
 			r.Ending = true
 		case len(o.Drain) > 0:
-			r.Draining, r.DrainBy = o.Drain, o.at
+			r.Draining, r.DrainBy = append(slices.Clone(r.Draining), o.Drain...), o.at
 		}
 	}
 	return r
@@ -351,7 +355,7 @@ func (s *Scheduler) quotaRefusal(seen *clusterState, e *entry, reserved map[stri
 }
 
 // store keeps the decisions, and returns those that are new to somebody.
-func (s *Scheduler) store(decided elastic.Cycle, byID map[string]*entry) news {
+func (s *Scheduler) store(ctx context.Context, decided elastic.Cycle, byID map[string]*entry) news {
 	var result news
 	verdicts := map[elastic.Verdict]int{}
 	for _, decision := range decided.Decisions {
@@ -366,10 +370,10 @@ func (s *Scheduler) store(decided elastic.Cycle, byID map[string]*entry) news {
 		e.decision = decision
 		if admitted {
 			e.promise = &state.Promise{UID: e.miniCluster.UID, Nodes: decision.Nodes, Requests: state.Requests(e.pod)}
-			s.hold(context.Background(), e.miniCluster.UID, e.promise)
+			s.hold(ctx, e.miniCluster.UID, e.promise)
 		}
 		verdicts[decision.Verdict]++
-		result.lookAgain = sooner(result.lookAgain, decision.LookAgain)
+		result.lookAgain = elastic.Earliest(result.lookAgain, decision.LookAgain)
 	}
 	for _, verdict := range []elastic.Verdict{elastic.NeverFits, elastic.NotAllowed, elastic.NoRoom, elastic.WaitingForSize, elastic.WaitingForTurn} {
 		waiting.WithLabelValues(string(verdict)).Set(float64(verdicts[verdict]))
@@ -377,29 +381,23 @@ func (s *Scheduler) store(decided elastic.Cycle, byID map[string]*entry) news {
 	return result
 }
 
-// sooner is the earlier of two times, of which the zero time is none.
-func sooner(a, b time.Time) time.Time {
-	if a.IsZero() || (!b.IsZero() && b.Before(a)) {
-		return b
-	}
-	return a
-}
-
 // reasons are the API's words for what takes nodes away.
 var reasons = map[string]string{"preempt": v1alpha2.ReasonPreempted, "reclaim": v1alpha2.ReasonReclaimed}
 
 // order keeps what those that run are to do, and returns whom it is to be told.
-func (s *Scheduler) order(decided elastic.Cycle, now time.Time) []types.NamespacedName {
+func (s *Scheduler) order(ctx context.Context, decided elastic.Cycle, now time.Time) []types.NamespacedName {
 	var told []types.NamespacedName
+	s.owed = false
 	put := func(id string, order elastic.Order) {
 		k := s.known[types.UID(id)]
 		if k == nil || k.promise == nil || s.orders[types.UID(id)] != nil {
+			s.owed = true
 			return
 		}
 		o := &assumed{Order: &order, at: now}
 		if pods := append(slices.Clone(order.Grow), order.Move...); len(pods) > 0 {
-			o.promise = with(k.promise, pods)
-			s.hold(context.Background(), types.UID(id), o.promise)
+			o.promise = k.promise.With(pods)
+			s.hold(ctx, types.UID(id), o.promise)
 		}
 		s.orders[types.UID(id)] = o
 		told = append(told, client.ObjectKeyFromObject(k.miniCluster))
@@ -417,7 +415,7 @@ func (s *Scheduler) order(decided elastic.Cycle, now time.Time) []types.Namespac
 }
 
 // repair looks for other nodes for ranks that cannot be bound on theirs.
-func (s *Scheduler) repair(now time.Time) ([]types.NamespacedName, error) {
+func (s *Scheduler) repair(ctx context.Context, now time.Time) ([]types.NamespacedName, error) {
 	var told []types.NamespacedName
 	for _, uid := range slices.Sorted(maps.Keys(s.repairs)) {
 		ranks := s.repairs[uid]
@@ -437,34 +435,10 @@ func (s *Scheduler) repair(now time.Time) ([]types.NamespacedName, error) {
 			continue // not yet; it gives up when that takes too long
 		}
 		delete(s.repairs, uid)
-		o := &assumed{Order: &elastic.Order{Move: moved}, at: now, promise: with(k.promise, moved)}
+		o := &assumed{Order: &elastic.Order{Move: moved}, at: now, promise: k.promise.With(moved)}
 		s.orders[uid] = o
-		s.hold(context.Background(), uid, o.promise)
+		s.hold(ctx, uid, o.promise)
 		told = append(told, client.ObjectKeyFromObject(k.miniCluster))
 	}
 	return told, nil
-}
-
-// ranksOf are the ranks that have a node.
-func ranksOf(nodes []string) []int {
-	var ranks []int
-	for rank, node := range nodes {
-		if node != "" {
-			ranks = append(ranks, rank)
-		}
-	}
-	return ranks
-}
-
-// with is a promise with other nodes for some ranks, or with more of them.
-func with(promise *state.Promise, pods []elastic.Pod) *state.Promise {
-	more := *promise
-	more.Nodes = slices.Clone(promise.Nodes)
-	for _, pod := range pods {
-		for len(more.Nodes) <= pod.Rank {
-			more.Nodes = append(more.Nodes, "")
-		}
-		more.Nodes[pod.Rank] = pod.Node
-	}
-	return &more
 }

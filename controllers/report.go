@@ -68,8 +68,8 @@ func (r *MiniClusterReconciler) report(ctx context.Context, seen *observed, plan
 // lookAgain is when time alone may change what is to do.
 func (r *MiniClusterReconciler) lookAgain(seen *observed, plan elastic.Plan, now time.Time) ctrl.Result {
 	next := plan.LookAgain
-	if seen.check != nil && !seen.check.until.IsZero() && (next.IsZero() || seen.check.until.Before(next)) {
-		next = seen.check.until
+	if seen.check != nil {
+		next = elastic.Earliest(next, seen.check.until)
 	}
 	if next.IsZero() {
 		return ctrl.Result{}

@@ -60,6 +60,8 @@ type Scheduler struct {
 	orders map[types.UID]*assumed
 	// repairs are the ranks for which other nodes are looked for.
 	repairs map[types.UID][]int
+	// owed: there is an order for one that has not written down what came before it.
+	owed    bool
 	reports queueReports
 	// changed: something other than what was freed may change a decision. freed is
 	// what the cluster counted at the last cycle; lookAgain when time alone may change one.
@@ -196,7 +198,7 @@ func (s *Scheduler) wake() {
 
 // SetupWithManager registers the scheduler, what it follows and what wakes it.
 func (s *Scheduler) SetupWithManager(mgr ctrl.Manager) error {
-	cycle := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
+	run := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		s.mutex.Lock()
 		defer s.mutex.Unlock()
 		s.changed = true
@@ -208,12 +210,12 @@ func (s *Scheduler) SetupWithManager(mgr ctrl.Manager) error {
 		Named("scheduler").
 		Watches(&corev1.Node{}, nodes).
 		Watches(&corev1.Pod{}, pods).
-		Watches(&v1alpha2.MiniCluster{}, cycle, builder.WithPredicates(predicate.Funcs{
+		Watches(&v1alpha2.MiniCluster{}, run, builder.WithPredicates(predicate.Funcs{
 			CreateFunc: func(event.CreateEvent) bool { return false },
-			UpdateFunc: promiseEnded,
+			UpdateFunc: s.matters,
 		})).
-		Watches(&v1alpha2.MiniClusterQueue{}, cycle, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&corev1.ResourceQuota{}, cycle).
+		Watches(&v1alpha2.MiniClusterQueue{}, run, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&corev1.ResourceQuota{}, run).
 		WatchesRawSource(source.Channel(s.kick, handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 			return []reconcile.Request{{}}
 		}))).
@@ -240,14 +242,21 @@ func follow[T client.Object](s *Scheduler, set, remove func(T)) handler.EventHan
 	}
 }
 
-// promiseEnded reports whether a MiniCluster gave back what it was promised, or leaves.
-func promiseEnded(e event.UpdateEvent) bool {
+// matters reports whether a MiniCluster leaves, holds other nodes than before or for
+// another time, or may take an order that could not be given. That it wrote down what
+// it was given is no news.
+func (s *Scheduler) matters(e event.UpdateEvent) bool {
 	if e.ObjectOld.GetDeletionTimestamp() == nil && e.ObjectNew.GetDeletionTimestamp() != nil {
 		return true
 	}
 	before, _ := state.PromiseOf(e.ObjectOld.(*v1alpha2.MiniCluster))
 	after, _ := state.PromiseOf(e.ObjectNew.(*v1alpha2.MiniCluster))
-	return before != nil && after == nil
+	if before != nil && !before.Same(after) {
+		return true
+	}
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.owed
 }
 
 // Reconcile is one cycle.

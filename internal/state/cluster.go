@@ -22,7 +22,7 @@ import (
 // promises. Events may come in any order. It is not safe for use by several goroutines.
 //
 // A promise is a job of the graph, by its UID, and a pod that came of it is a part of
-// it. The pods of a MiniCluster that was promised nothing any more are a job, too, so
+// it, also when its rank gave its node back. The pods of a MiniCluster that was promised nothing any more are a job, too, so
 // that one can ask what there is without them. A pod that ended holds nothing; one that
 // is being deleted holds until it is gone.
 type Cluster struct {

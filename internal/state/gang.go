@@ -112,22 +112,14 @@ func Sizing(s *v1alpha2.MiniClusterSpec) elastic.Sizing {
 // Gang is a MiniCluster, with its defaults, as the queue sees it. Pod is one of its
 // pods as the cluster makes it; queue is its queue as it was made, nil if it was not.
 func Gang(mc *v1alpha2.MiniCluster, pod *corev1.Pod, queue *v1alpha2.MiniClusterQueue) elastic.Gang {
-	created := mc.CreationTimestamp.Time
-	since := created
-	if requeue := mc.Status.RequeueState; requeue != nil && requeue.RequeueAt != nil && requeue.RequeueAt.After(created) {
-		since = requeue.RequeueAt.Time
-	}
-	if queue != nil && queue.Spec.Requeue == v1alpha2.RequeueLast {
-		created = since
-	}
 	requests := Requests(pod)
 	return elastic.Gang{
 		ID:          string(mc.UID),
 		Name:        mc.Namespace + "/" + mc.Name,
 		Queue:       cmp.Or(mc.Status.Queue, mc.Spec.Queue, v1alpha2.DefaultQueue),
 		Priority:    ptr.Deref(pod.Spec.Priority, 0),
-		Created:     created,
-		Since:       since,
+		Created:     Age(mc, queue),
+		Since:       since(mc),
 		Sizing:      Sizing(&mc.Spec),
 		WaitForSize: mc.Spec.Elastic.WaitForSize.Duration,
 		Requests:    elastic.Resources(requests),
@@ -135,6 +127,23 @@ func Gang(mc *v1alpha2.MiniCluster, pod *corev1.Pod, queue *v1alpha2.MiniCluster
 		Class:       class(mc, pod, requests),
 		Limit:       limit(mc),
 	}
+}
+
+// Age is from when on a MiniCluster counts as waiting in its queue; queue may be nil.
+func Age(mc *v1alpha2.MiniCluster, queue *v1alpha2.MiniClusterQueue) time.Time {
+	if queue != nil && queue.Spec.Requeue == v1alpha2.RequeueLast {
+		return since(mc)
+	}
+	return mc.CreationTimestamp.Time
+}
+
+// since is when it began to wait for its size: when it was made, or queued again.
+func since(mc *v1alpha2.MiniCluster) time.Time {
+	created := mc.CreationTimestamp.Time
+	if requeue := mc.Status.RequeueState; requeue != nil && requeue.RequeueAt != nil && requeue.RequeueAt.After(created) {
+		return requeue.RequeueAt.Time
+	}
+	return created
 }
 
 // asksForNothing reports whether a pod takes nothing but its place.
@@ -180,7 +189,7 @@ func Running(mc *v1alpha2.MiniCluster, pod *corev1.Pod, queue *v1alpha2.MiniClus
 	}
 	r.Ending = promise == nil || mc.DeletionTimestamp != nil
 	if promise != nil {
-		r.Ranks = promise.ranks()
+		r.Ranks = promise.Ranks()
 		if r.Draining, err = draining(admission, r.Ranks); err != nil {
 			return elastic.Running{}, err
 		}
@@ -195,8 +204,8 @@ func Running(mc *v1alpha2.MiniCluster, pod *corev1.Pod, queue *v1alpha2.MiniClus
 	return r, nil
 }
 
-// ranks are those that hold a node.
-func (p *Promise) ranks() []int {
+// Ranks are those that hold a node, rising.
+func (p *Promise) Ranks() []int {
 	var out []int
 	for rank, node := range p.Nodes {
 		if node != "" {
@@ -204,6 +213,19 @@ func (p *Promise) ranks() []int {
 		}
 	}
 	return out
+}
+
+// With is the promise with other nodes for some ranks, or with more of them.
+func (p *Promise) With(pods []elastic.Pod) *Promise {
+	more := *p
+	more.Nodes = slices.Clone(p.Nodes)
+	for _, pod := range pods {
+		for len(more.Nodes) <= pod.Rank {
+			more.Nodes = append(more.Nodes, "")
+		}
+		more.Nodes[pod.Rank] = pod.Node
+	}
+	return &more
 }
 
 // draining are the ranks, of those that hold a node, that are asked to leave.

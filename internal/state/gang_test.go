@@ -143,7 +143,7 @@ func TestRunning(t *testing.T) {
 		mc   *fixture.MiniClusterWrapper
 		want want
 	}{
-		"not started": {admitted(), want{[]int{0, 1, 2, 3}, nil, 8, true, false}},
+		"not started": {admitted(), want{[]int{0, 1, 2, 3}, nil, 4, true, false}},
 		"started":     {admitted().Status(start), want{[]int{0, 1, 2, 3}, nil, 4, false, false}},
 		"interactive": {
 			admitted().Status(start).Spec(func(s *v1alpha2.MiniClusterSpec) { s.Interactive = true }), want{[]int{0, 1, 2, 3}, nil, 8, true, false},

@@ -11,6 +11,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
 )
 
@@ -45,7 +46,7 @@ func (c *Cluster) setPromise(uid types.UID, promise *Promise) {
 		return
 	case h == nil:
 		h = c.newHolding(uid)
-	case h.promise.same(promise):
+	case h.promise.Same(promise):
 		return
 	}
 	h.promise = nil
@@ -57,7 +58,8 @@ func (c *Cluster) setPromise(uid types.UID, promise *Promise) {
 	c.sync(uid, h)
 }
 
-func (p *Promise) same(other *Promise) bool {
+// Same reports whether both promise the same for the same time; nil: nothing.
+func (p *Promise) Same(other *Promise) bool {
 	if p == nil || other == nil {
 		return p == other
 	}
@@ -98,7 +100,7 @@ func (h *holding) promised(p *pod) bool {
 func (c *Cluster) deleteBroker(p *pod) {
 	h := c.holdings[p.owner]
 	delete(h.pods, p.uid)
-	if h.promise != nil && len(h.extras) == 0 {
+	if h.promised(p) && len(h.extras) == 0 {
 		delete(h.stand, p.rank) // and nothing changes
 		return
 	}
@@ -220,9 +222,11 @@ func (h *holding) plans(uid types.UID) plan {
 	pods := slices.SortedFunc(maps.Values(h.pods), func(a, b *pod) int {
 		return cmp.Or(cmp.Compare(uint(a.rank), uint(b.rank)), strings.Compare(string(a.uid), string(b.uid)))
 	})
-	promise := h.promise
-	if promise == nil {
+	var promise *Promise
+	if h.promise == nil {
 		promise = promiseOf(uid, pods)
+	} else {
+		promise = h.promise.until(pods)
 	}
 	p := plan{stand: map[int]types.UID{}}
 	p.job = fluxion.Gang{Job: string(uid), Pods: fluxion.Shape{Requests: promise.Requests}, Sizes: []int{len(promise.Nodes)}, End: promise.End}
@@ -248,6 +252,22 @@ func (h *holding) plans(uid types.UID) plan {
 		}
 	}
 	return p
+}
+
+// until is the promise with what is left of ranks that gave their node back: pods that
+// are not gone yet, if they take the same.
+func (p *Promise) until(pods []*pod) *Promise {
+	var left []elastic.Pod
+	for _, pod := range pods {
+		gave := pod.rank >= 0 && pod.rank < len(p.Nodes) && p.Nodes[pod.rank] == ""
+		if gave && maps.Equal(pod.requests, p.Requests) && !slices.ContainsFunc(left, func(l elastic.Pod) bool { return l.Rank == pod.rank }) {
+			left = append(left, elastic.Pod{Rank: pod.rank, Node: pod.node})
+		}
+	}
+	if left == nil {
+		return p
+	}
+	return p.With(left)
 }
 
 // isAt reports whether a pod is on the node that was promised to its rank.

@@ -5,7 +5,6 @@ package elastic
 
 import (
 	"fmt"
-	"time"
 )
 
 // cycle writes down what was decided.
@@ -57,7 +56,7 @@ func (p *plan) decision(e *entry, before int) Decision {
 		d.Verdict, d.Message = WaitingForTurn, e.turn(before)
 	}
 	if e.holdsOut {
-		d.LookAgain = earlier(d.LookAgain, e.holdsOutUntil())
+		d.LookAgain = Earliest(d.LookAgain, e.holdsOutUntil())
 	}
 	return d
 }
@@ -116,12 +115,4 @@ func (p *plan) why(e *entry) string {
 		}
 	}
 	return "waits for others that go before it"
-}
-
-// earlier is the first of two times, of which the first may be none.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || b.Before(a) {
-		return b
-	}
-	return a
 }

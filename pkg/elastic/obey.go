@@ -206,7 +206,7 @@ func (o *Observation) nextUnbindable(now time.Time) time.Time {
 		}
 		for _, grace := range []time.Duration{bindGrace, repairTimeout} {
 			if at := broker.Placed.Add(grace); now.Before(at) {
-				next = earliest(next, at)
+				next = Earliest(next, at)
 			}
 		}
 	}

@@ -114,19 +114,30 @@ func (r *run) kept() int { return r.held() - len(r.drains) }
 
 // find makes room: by surplus alone, by one gang more, or by several.
 func (t *taking) find() bool {
-	trial := t.base.snapshot()
-	if t.shrinkAll(trial) {
+	shrunk := t.base.snapshot()
+	if t.shrinkAll(shrunk) {
 		return true
 	}
-	several := trial.snapshot()
-	slices.SortFunc(t.victims, func(a, b *victim) int {
-		return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(b.kept(), a.kept()), youngest(a, b))
-	})
-	if !t.evict(several) {
+	if !t.enough(t.without()) {
 		return false
 	}
-	t.evictOne(trial)
-	return true
+	if t.evictOne(shrunk) || t.evictSeveral(shrunk) {
+		return true
+	}
+	// What shrank may be what keeps a queue from giving up a gang.
+	for _, v := range t.victims {
+		v.take = 0
+	}
+	return t.evictOne(t.base) || t.evictSeveral(t.base)
+}
+
+// without is the room once all that may be taken from are gone.
+func (t *taking) without() *view {
+	after := t.base.snapshot()
+	for _, v := range t.victims {
+		after.end(v.run, v.kept())
+	}
+	return after
 }
 
 func youngest(a, b *victim) int {
@@ -160,8 +171,30 @@ func (t *taking) shrinkAll(trial *view) bool {
 	return false
 }
 
-// evict takes whole gangs until there is room.
-func (t *taking) evict(trial *view) bool {
+// evictOne takes a single gang, if one is enough.
+func (t *taking) evictOne(trial *view) bool {
+	slices.SortFunc(t.victims, lowest)
+	for _, v := range t.victims {
+		left := v.kept() - v.take
+		if !t.spares(trial, v.run, left) {
+			continue
+		}
+		one := trial.snapshot()
+		one.end(v.run, left)
+		if t.enough(one) {
+			v.whole = true
+			return true
+		}
+	}
+	return false
+}
+
+// evictSeveral takes whole gangs, the largest of a priority first, until there is room.
+func (t *taking) evictSeveral(trial *view) bool {
+	trial = trial.snapshot()
+	slices.SortFunc(t.victims, func(a, b *victim) int {
+		return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(b.kept()-b.take, a.kept()-a.take), youngest(a, b))
+	})
 	for _, v := range t.victims {
 		left := v.kept() - v.take
 		if !t.spares(trial, v.run, left) {
@@ -173,26 +206,10 @@ func (t *taking) evict(trial *view) bool {
 			return true
 		}
 	}
-	return false
-}
-
-// evictOne takes a single gang instead of several, if one is enough.
-func (t *taking) evictOne(trial *view) {
-	slices.SortFunc(t.victims, lowest)
 	for _, v := range t.victims {
-		left := v.kept() - v.take
-		if !t.spares(trial, v.run, left) {
-			continue
-		}
-		one := trial.snapshot()
-		one.end(v.run, left)
-		if t.enough(one) {
-			for _, other := range t.victims {
-				other.whole = other == v
-			}
-			return
-		}
+		v.whole = false
 	}
+	return false
 }
 
 // prune gives back what is not needed: to the highest priority and the oldest

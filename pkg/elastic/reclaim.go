@@ -3,6 +3,8 @@
 
 package elastic
 
+import "maps"
+
 // rounding is what shares that are the same may differ by.
 const rounding = 1e-9
 
@@ -23,10 +25,7 @@ func (p *plan) reclaim() {
 // with a gang.
 func (p *plan) deserves(e *entry) bool {
 	l := e.line
-	after := Resources{}
-	for name, amount := range p.coming.used[l.index] {
-		after[name] = amount
-	}
+	after := maps.Clone(p.coming.used[l.index])
 	promised := false
 	for name, amount := range e.Requests {
 		after[name] += amount * int64(e.least())

@@ -210,6 +210,7 @@ func TestPreempt(t *testing.T) {
 
 func TestReclaim(t *testing.T) {
 	lent := queue("b", func(q *Queue) { q.Reclaimable = true })
+	weighs := func(name string, weight int) Queue { return queue(name, func(q *Queue) { q.Weight = weight }) }
 	testSchedule(t, map[string]scheduleCase{
 		"what another queue has above its share": {
 			cluster: newCluster(10, easy("default"), lent).run(with(gang("r", 5, 0), inQueue("b")), 5, 0).run(with(gang("s", 5, 0), inQueue("b")), 5, 1).wait(gang("a", 5, 1)), second: 10,
@@ -230,6 +231,14 @@ func TestReclaim(t *testing.T) {
 		"surplus first": {
 			cluster: newCluster(10, easy("default"), lent).run(with(elasticGang("r", 2, 8, 0, 0), inQueue("b")), 8, 0, malleable).run(with(gang("s", 2, 0), inQueue("b")), 2, 1).wait(gang("a", 2, 1)), second: 10,
 			want: "a NoRoom, r drains [6 7] (reclaim)",
+		},
+		"one that can shrink stays when another has to go": {
+			cluster: newCluster(8, weighs("default", 3), lent).run(with(elasticGang("r", 2, 4, 0, 0), inQueue("b")), 4, 2, malleable).run(with(gang("s", 4, 0), inQueue("b")), 4, 1).wait(gang("a", 6, 1)), second: 10,
+			want: "a NoRoom, r drains [2 3] (reclaim), s is evicted (reclaim)",
+		},
+		"what could shrink does not when a queue could not give up a larger gang then": {
+			cluster: newCluster(8, weighs("default", 3), lent).run(with(elasticGang("r", 1, 2, 0, 0), inQueue("b")), 2, 2, malleable).run(with(gang("s", 6, 0), inQueue("b")), 6, 1).wait(gang("a", 6, 1)), second: 10,
+			want: "a NoRoom, s is evicted (reclaim)",
 		},
 	})
 }

@@ -5,6 +5,7 @@ package elastic
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 )
@@ -26,10 +27,7 @@ func (p *plan) deserve() {
 // demand is the share of all that a queue has and waits for, as far as its
 // capacity goes.
 func (p *plan) demand(l *line) float64 {
-	want := Resources{}
-	for name, amount := range p.view.used[l.index] {
-		want[name] = amount
-	}
+	want := maps.Clone(p.view.used[l.index])
 	for _, e := range l.all {
 		if e.verdict == "" {
 			for name, amount := range e.Requests {

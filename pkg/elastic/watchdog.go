@@ -543,12 +543,12 @@ func running(o *Observation, now time.Time) *Plan {
 	if o.Policy.Deadline > 0 {
 		plan.LookAgain = o.Started.Add(o.Policy.Deadline)
 	}
-	plan.LookAgain = earliest(plan.LookAgain, o.Brokers[0].overdueAt(), o.drainDeadline(), o.nextUnbindable(now))
+	plan.LookAgain = Earliest(plan.LookAgain, o.Brokers[0].overdueAt(), o.drainDeadline(), o.nextUnbindable(now))
 	return plan
 }
 
-// earliest is the first of some times; zero ones are none.
-func earliest(times ...time.Time) time.Time {
+// Earliest is the first of some times; zero ones are none.
+func Earliest(times ...time.Time) time.Time {
 	var first time.Time
 	for _, t := range times {
 		if !t.IsZero() && (first.IsZero() || t.Before(first)) {
@@ -599,7 +599,7 @@ func waitingForBrokers(o *Observation, now time.Time) *Plan {
 	if quorum := o.Admission.At.Add(o.Policy.QuorumTimeout); now.Before(quorum) {
 		plan.LookAgain = quorum
 	}
-	plan.LookAgain = earliest(plan.LookAgain, o.drainDeadline(), o.nextUnbindable(now))
+	plan.LookAgain = Earliest(plan.LookAgain, o.drainDeadline(), o.nextUnbindable(now))
 	return plan
 }
 
