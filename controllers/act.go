@@ -8,8 +8,10 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"time"
 
 	"golang.org/x/sync/errgroup"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,6 +30,9 @@ import (
 	"github.com/flux-elastic/flux-elastic/internal/status"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 )
+
+// tidyAgain is after which time pods that are still there are deleted once more.
+const tidyAgain = time.Minute
 
 // patchesAtOnce is how many pods of a MiniCluster are patched at once.
 const patchesAtOnce = 16
@@ -53,7 +58,7 @@ func (r *MiniClusterReconciler) act(ctx context.Context, seen *observed, plan el
 		log.Info("Deleting the JobSet", "JobSet", klog.KObj(seen.view.JobSet), "reason", plan.Message)
 		return r.release(ctx, seen)
 	case elastic.Tidy:
-		log.Info("Deleting pods that have ended", "pods", seen.observation.Done)
+		log.V(1).Info("Deleting pods that have ended", "pods", seen.observation.Done)
 		return r.tidy(ctx, seen)
 	case elastic.Remove:
 		log.Info("Deleting the MiniCluster", "reason", plan.Message)
@@ -135,11 +140,18 @@ func (r *MiniClusterReconciler) place(ctx context.Context, seen *observed, plan 
 	}
 	pods := state.BrokerPods(seen.view)
 	placeRank := func(ctx context.Context, rank int) error {
-		quorum := 0
+		pod, quorum := pods[rank], 0
 		if rank == 0 {
 			quorum = plan.Quorum
 		}
-		return r.binderOf(pods[rank]).Bind(ctx, pods[rank], nodes[rank], rank, quorum)
+		if r.placed.has(seen.name(), pod) {
+			return nil // the cache does not show it yet
+		}
+		if err := r.binderOf(pod).Bind(ctx, pod, nodes[rank], rank, quorum); err != nil {
+			return err
+		}
+		r.placed.add(seen.name(), pod)
+		return nil
 	}
 	ranks := plan.Ranks
 	if ranks[0] == 0 {
@@ -205,17 +217,18 @@ func (r *MiniClusterReconciler) release(ctx context.Context, seen *observed) err
 	return nil
 }
 
-// tidy deletes the Job of the followers. JobSet, which is done, leaves Jobs alone
-// that have ended by themselves.
+// tidy deletes the pods of followers that have ended, in one request. Their Job has ended
+// too, or was deleted by JobSet, and makes no others.
 func (r *MiniClusterReconciler) tidy(ctx context.Context, seen *observed) error {
-	job := state.WorkersJob(seen.view)
-	if job == nil {
-		return nil
+	job, now := state.WorkersJob(seen.view), r.Clock.Now()
+	if job == nil || r.tidied.wait(seen.name(), tidyAgain, now) > 0 {
+		return nil // they go one by one
 	}
-	err := r.Client.Delete(ctx, job, client.Preconditions{UID: ptr.To(job.UID)}, client.PropagationPolicy(metav1.DeletePropagationBackground))
-	if client.IgnoreNotFound(err) != nil {
-		return fmt.Errorf("deleting Job %q: %w", job.Name, err)
+	err := r.Client.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(job.Namespace), client.MatchingLabels{batchv1.ControllerUidLabel: string(job.UID)})
+	if err != nil {
+		return fmt.Errorf("deleting the pods of Job %q: %w", job.Name, err)
 	}
+	r.tidied.wrote(seen.name(), now)
 	return nil
 }
 

@@ -6,6 +6,7 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -35,6 +36,39 @@ func (r *MiniClusterReconciler) binderOf(pod *corev1.Pod) Binder {
 		return gateBinder{r.Client, r.Clock.Now()}
 	}
 	return directBinder{r.Client, r.Live}
+}
+
+// placedPods are the pods, by MiniCluster, that were placed as they were in the cache
+// then.
+type placedPods struct {
+	mutex  sync.Mutex
+	byName map[types.NamespacedName]map[types.UID]string // the version that was placed
+}
+
+// has reports whether this version of a pod was placed.
+func (p *placedPods) has(name types.NamespacedName, pod *corev1.Pod) bool {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	version, ok := p.byName[name][pod.UID]
+	return ok && version == pod.ResourceVersion
+}
+
+func (p *placedPods) add(name types.NamespacedName, pod *corev1.Pod) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	if p.byName == nil {
+		p.byName = map[types.NamespacedName]map[types.UID]string{}
+	}
+	if p.byName[name] == nil {
+		p.byName[name] = map[types.UID]string{}
+	}
+	p.byName[name][pod.UID] = pod.ResourceVersion
+}
+
+func (p *placedPods) forget(name types.NamespacedName) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	delete(p.byName, name)
 }
 
 // gateBinder pins a pod to its node and takes the gate off. A scheduler, which checks

@@ -5,8 +5,10 @@ package controllers
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -37,10 +39,58 @@ type check struct {
 	until time.Time
 }
 
+// shapeInterval is how long what the API server says of one MiniCluster goes for all
+// that are alike. Hundreds of them come at once.
+const shapeInterval = 5 * time.Second
+
 // checks are the results that are known. They are made again after a restart.
 type checks struct {
-	mutex  sync.Mutex
-	byName map[types.NamespacedName]*check
+	mutex   sync.Mutex
+	byName  map[types.NamespacedName]*check
+	byShape map[string]*shapeCheck
+}
+
+// shapeCheck is one of MiniClusters that are alike. Who comes while it is made waits.
+type shapeCheck struct {
+	once   sync.Once
+	at     time.Time
+	result *check
+	err    error
+}
+
+// ofShape is the result for a MiniCluster, without its defaults (some hold its name),
+// that differs from others in its name alone.
+// Only one that passed goes for others: messages name names.
+func (c *checks) ofShape(mc *v1alpha2.MiniCluster, now time.Time, dryRun func() (*check, error)) (*check, error) {
+	text, err := json.Marshal(mc.Spec)
+	if err != nil {
+		return nil, err
+	}
+	key := fmt.Sprintf("%s %d %s", mc.Namespace, len(mc.Name), text)
+	c.mutex.Lock()
+	if c.byShape == nil {
+		c.byShape = map[string]*shapeCheck{}
+	}
+	maps.DeleteFunc(c.byShape, func(_ string, s *shapeCheck) bool { return now.Sub(s.at) >= shapeInterval })
+	s := c.byShape[key]
+	if s == nil {
+		s = &shapeCheck{at: now}
+		c.byShape[key] = s
+	}
+	c.mutex.Unlock()
+	mine := false
+	s.once.Do(func() {
+		mine = true
+		s.result, s.err = dryRun()
+	})
+	if mine || (s.err == nil && s.result.pod != nil) {
+		result := check{}
+		if s.result != nil {
+			result = *s.result
+		}
+		return &result, s.err
+	}
+	return dryRun()
 }
 
 func (c *checks) get(mc *v1alpha2.MiniCluster, now time.Time) *check {
@@ -73,11 +123,12 @@ func (c *checks) forget(name types.NamespacedName) {
 // check finds out whether a spec can be carried out: whether all it asks for is
 // there, whether the API server would take its pods and objects (dry runs, which make
 // nothing), and whether the names are free. The answer is kept for the generation.
-func (r *MiniClusterReconciler) check(ctx context.Context, mc *v1alpha2.MiniCluster) (*check, error) {
+func (r *MiniClusterReconciler) check(ctx context.Context, seen *observed) (*check, error) {
+	mc := seen.view.MiniCluster
 	if known := r.checks.get(mc, r.Clock.Now()); known != nil {
 		return known, nil
 	}
-	result, err := r.newCheck(ctx, mc)
+	result, err := r.newCheck(ctx, mc, seen.stored)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +136,7 @@ func (r *MiniClusterReconciler) check(ctx context.Context, mc *v1alpha2.MiniClus
 	return result, nil
 }
 
-func (r *MiniClusterReconciler) newCheck(ctx context.Context, mc *v1alpha2.MiniCluster) (*check, error) {
+func (r *MiniClusterReconciler) newCheck(ctx context.Context, mc, stored *v1alpha2.MiniCluster) (*check, error) {
 	if missing := jobset.Unsupported(mc); missing != "" {
 		return rejection(v1alpha2.ReasonUnsupported, missing), nil
 	}
@@ -93,24 +144,37 @@ func (r *MiniClusterReconciler) newCheck(ctx context.Context, mc *v1alpha2.MiniC
 	if err != nil {
 		return rejection(v1alpha2.ReasonPodRejected, err.Error()), nil
 	}
-	if err := r.Client.Create(ctx, pod, client.DryRunAll); err != nil {
-		return r.sortOut(v1alpha2.ReasonPodRejected, fmt.Errorf("the pods would be refused: %w", err))
-	}
 	objects, err := jobset.Objects(mc, 1, noCertificate)
 	if err != nil {
 		return rejection(v1alpha2.ReasonPodRejected, err.Error()), nil
 	}
+	var unmade []client.Object
 	for _, object := range objects {
 		there, err := r.existing(ctx, mc, object)
 		_, isJobSet := object.(*jobsetapi.JobSet) // which never changes
-		if err == nil && (there == nil || !isJobSet) {
-			err = r.apply(ctx, object, client.DryRunAll)
-		}
 		var clash *nameClashError
 		switch {
 		case errors.As(err, &clash):
 			return r.temporary(rejection(v1alpha2.ReasonNameClash, clash.Error()), recheckInterval), nil
 		case err != nil && !errors.Is(err, errStillThere):
+			return r.sortOut(v1alpha2.ReasonObjectRejected, err)
+		case err == nil && (there == nil || !isJobSet):
+			unmade = append(unmade, object)
+		}
+	}
+	if len(unmade) < len(objects) {
+		return r.dryRun(ctx, pod, unmade)
+	}
+	return r.checks.ofShape(stored, r.Clock.Now(), func() (*check, error) { return r.dryRun(ctx, pod, objects) })
+}
+
+// dryRun asks the API server whether it would take these.
+func (r *MiniClusterReconciler) dryRun(ctx context.Context, pod *corev1.Pod, objects []client.Object) (*check, error) {
+	if err := r.Client.Create(ctx, pod, client.DryRunAll); err != nil {
+		return r.sortOut(v1alpha2.ReasonPodRejected, fmt.Errorf("the pods would be refused: %w", err))
+	}
+	for _, object := range objects {
+		if err := r.apply(ctx, object, client.DryRunAll); err != nil {
 			return r.sortOut(v1alpha2.ReasonObjectRejected, err)
 		}
 	}

@@ -221,7 +221,7 @@ func (s *Scheduler) room(byID map[string]*entry) (elastic.Room, error) {
 
 // snapshot is what a cycle decides on, and the entries of those that wait.
 func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (elastic.Snapshot, map[string]*entry) {
-	out := elastic.Snapshot{Total: s.cluster.Total()}
+	out := elastic.Snapshot{Total: s.cluster.Total(), Settles: s.settles}
 	queues := map[string]*v1alpha2.MiniClusterQueue{}
 	byDefault := &v1alpha2.MiniClusterQueue{}
 	byDefault.Name = v1alpha2.DefaultQueue
@@ -268,9 +268,9 @@ func (s *Scheduler) waiting(seen *clusterState) []*entry {
 	return waits
 }
 
-// older is the order of a queue among those of one priority.
+// older goes by seconds, as the API server does: those of one second come at once.
 func older(a, b *v1alpha2.MiniCluster) bool {
-	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.UID, b.UID)) < 0
+	return a.CreationTimestamp.Time.Before(b.CreationTimestamp.Time)
 }
 
 // mayCome reports whether a MiniCluster may enter the queue once it is checked.

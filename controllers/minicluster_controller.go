@@ -14,10 +14,12 @@ import (
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -39,7 +41,12 @@ const (
 	// looked at: many pods change at once.
 	podBatch = 50 * time.Millisecond
 	// countsInterval is how often the counts in a status are written at most.
-	countsInterval = time.Second
+	countsInterval = 3 * time.Second
+	// turnDelay is after which time those that wait are told why, if they wait still: those
+	// that start go first.
+	turnDelay = time.Second
+	// decidedPriority is that of what has something to do; others have 0.
+	decidedPriority = 1
 	// queuedInterval is the same for the sentence that says why one waits: while it waits,
 	// those before it come and go.
 	queuedInterval = 30 * time.Second
@@ -67,16 +74,17 @@ type MiniClusterReconciler struct {
 	BindDirectly bool
 
 	checks checks
-	paces  paces
+	// paces are those of the statuses, tidied those of the Jobs that were deleted.
+	paces, tidied paces
+	placed        placedPods
 }
 
 // +kubebuilder:rbac:groups=flux-framework.org,resources=miniclusters,verbs=get;list;watch;delete
 // +kubebuilder:rbac:groups=flux-framework.org,resources=miniclusters/status,verbs=patch
 // +kubebuilder:rbac:groups=flux-framework.org,resources=miniclusters/finalizers,verbs=update
 // +kubebuilder:rbac:groups=jobset.x-k8s.io,resources=jobsets,verbs=get;list;watch;create;patch;delete
-// +kubebuilder:rbac:groups=batch,resources=jobs,verbs=delete
 // +kubebuilder:rbac:groups="",resources=configmaps;secrets;services,verbs=get;create;patch
-// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;create;patch;deletecollection
 // +kubebuilder:rbac:groups="",resources=pods/eviction,verbs=create
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
@@ -92,6 +100,9 @@ func (r *MiniClusterReconciler) Reconcile(ctx context.Context, req ctrl.Request)
 	seen, err := r.observe(ctx, &mc)
 	if err != nil || seen.undecided {
 		return ctrl.Result{}, err
+	}
+	if seen.observation.Outcome != "" {
+		r.placed.forget(req.NamespacedName)
 	}
 	plan := elastic.Decide(seen.observation, now)
 	if err := r.act(ctx, seen, plan); refused(err) || held(err, plan) {
@@ -132,6 +143,8 @@ func (r *MiniClusterReconciler) forget(name types.NamespacedName) {
 	r.Scheduler.Forget(name)
 	r.checks.forget(name)
 	r.paces.forget(name)
+	r.tidied.forget(name)
+	r.placed.forget(name)
 }
 
 // SetupWithManager registers the reconciler and what wakes it.
@@ -140,19 +153,33 @@ func (r *MiniClusterReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Named("minicluster").
 		For(&v1alpha2.MiniCluster{}).
 		Owns(&jobsetapi.JobSet{}).
-		Watches(&corev1.Pod{}, batched(podBatch, miniClusterOfPod), builder.WithPredicates(predicate.Funcs{UpdateFunc: podMoved})).
+		Watches(&corev1.Pod{}, Batched(podBatch, miniClusterOfPod), builder.WithPredicates(predicate.Funcs{UpdateFunc: podMoved})).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.placedOn), builder.WithPredicates(predicate.Funcs{
 			CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList },
 			UpdateFunc: func(event.UpdateEvent) bool { return false },
 		})).
-		WatchesRawSource(source.Channel(r.Scheduler.decided, &handler.EnqueueRequestForObject{})).
+		WatchesRawSource(source.Channel(r.Scheduler.decided, handler.Funcs{GenericFunc: r.decided})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: r.Workers}).
 		Complete(r)
 }
 
-// batched maps events to requests that are handled after a while, so that many
+// decided has those go first that have something to do.
+func (r *MiniClusterReconciler) decided(_ context.Context, e event.GenericEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+	request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e.Object)}
+	if r.Scheduler.waits(request.NamespacedName) {
+		q.AddAfter(request, turnDelay)
+		return
+	}
+	if q, ok := q.(priorityqueue.PriorityQueue[reconcile.Request]); ok {
+		q.AddWithOpts(priorityqueue.AddOpts{Priority: ptr.To(decidedPriority)}, request)
+		return
+	}
+	q.Add(request)
+}
+
+// Batched maps events to requests that are handled after a while, so that many
 // events make one pass.
-func batched(delay time.Duration, toRequest func(client.Object) *reconcile.Request) handler.EventHandler {
+func Batched(delay time.Duration, toRequest func(client.Object) *reconcile.Request) handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	add := func(object client.Object, q queue) {
 		if request := toRequest(object); request != nil {

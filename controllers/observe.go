@@ -75,7 +75,7 @@ func (r *MiniClusterReconciler) consult(ctx context.Context, seen *observed) err
 		r.Scheduler.Skip(mc)
 		return nil
 	}
-	check, err := r.check(ctx, mc)
+	check, err := r.check(ctx, seen)
 	if err != nil {
 		r.Scheduler.Skip(mc) // the others do not wait until it can be checked
 		return err

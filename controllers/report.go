@@ -99,14 +99,14 @@ func pace(plan elastic.Plan) time.Duration {
 	return countsInterval
 }
 
-// paces keep when the status of a MiniCluster was written last, so that counts
-// that change with every pod are not written with every pod.
+// paces keep when something was last done for a MiniCluster that is not done with every
+// pod that changes: to write counts, say.
 type paces struct {
 	mutex   sync.Mutex
 	written map[types.NamespacedName]time.Time
 }
 
-// wait is how long counts are not to be written yet.
+// wait is how long it is not to be done yet.
 func (p *paces) wait(name types.NamespacedName, pace time.Duration, now time.Time) time.Duration {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()

@@ -24,7 +24,7 @@ func TestPaces(t *testing.T) {
 		t.Error("the first write waits")
 	}
 	p.wrote(name, now)
-	if a, b := p.wait(name, queued, now.Add(time.Second)), p.wait(name, running, now.Add(time.Second)); a != 29*time.Second || b != 0 {
+	if a, b := p.wait(name, queued, now.Add(time.Second)), p.wait(name, running, now.Add(time.Second)); a != 29*time.Second || b != 2*time.Second {
 		t.Errorf("one that waits has to wait for %s, one that runs for %s", a, b)
 	}
 	waits := func(reason, message string) *v1alpha2.MiniClusterStatus {

@@ -32,6 +32,13 @@ import (
 // one by one.
 const freedBatch = 20 * time.Millisecond
 
+const (
+	// settlesIn is how long after something was freed more may be freed with it, and
+	// settlesAtLast how long that goes on at most.
+	settlesIn     = 200 * time.Millisecond
+	settlesAtLast = time.Second
+)
+
 // Scheduler decides, over all queues, which MiniCluster gets which nodes, which gives
 // some back and which gets more. It follows nodes and pods event by event, and runs a
 // cycle when something happened that may change a decision.
@@ -68,6 +75,9 @@ type Scheduler struct {
 	changed   bool
 	freed     uint64
 	lookAgain time.Time
+	// freedSince is when something was freed that nothing was freed shortly before, and
+	// settles when that is over.
+	freedSince, settles time.Time
 
 	// kick asks for a cycle, decided tells of a new decision, and reported of a queue
 	// of which there is news.
@@ -134,6 +144,14 @@ func (s *Scheduler) queueOf(mc *v1alpha2.MiniCluster) string {
 		return v1alpha2.DefaultQueue
 	}
 	return cmp.Or(namespace.Labels[v1alpha2.QueueLabel], v1alpha2.DefaultQueue)
+}
+
+// waits reports whether a MiniCluster may be given nodes in one of the next cycles.
+func (s *Scheduler) waits(name types.NamespacedName) bool {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	e := s.entries[name]
+	return e != nil && (e.decision.Verdict == elastic.NoRoom || e.decision.Verdict == elastic.WaitingForTurn)
 }
 
 // OrderFor is what a MiniCluster that has nodes is to do; nil: to go on.
@@ -232,6 +250,7 @@ func follow[T client.Object](s *Scheduler, set, remove func(T)) handler.EventHan
 		before := s.cluster.Freed()
 		change(object.(T))
 		if s.cluster.Freed() != before {
+			s.settle()
 			q.AddAfter(reconcile.Request{}, freedBatch)
 		}
 	}
@@ -240,6 +259,15 @@ func follow[T client.Object](s *Scheduler, set, remove func(T)) handler.EventHan
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) { tell(set, e.ObjectNew, q) },
 		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) { tell(remove, e.Object, q) },
 	}
+}
+
+// settle says that something was freed.
+func (s *Scheduler) settle() {
+	now := s.Clock.Now()
+	if now.After(s.settles) {
+		s.freedSince = now
+	}
+	s.settles = elastic.Earliest(now.Add(settlesIn), s.freedSince.Add(settlesAtLast))
 }
 
 // matters reports whether a MiniCluster leaves, holds other nodes than before or for

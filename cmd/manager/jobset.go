@@ -8,16 +8,23 @@ import (
 	"fmt"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 	jobsetcontrollers "sigs.k8s.io/jobset/pkg/controllers"
 	jobsetmetrics "sigs.k8s.io/jobset/pkg/metrics"
 	"sigs.k8s.io/yaml"
 
+	"github.com/flux-elastic/flux-elastic/controllers"
 	"github.com/flux-elastic/flux-elastic/internal/jobset/crd"
 )
 
@@ -32,7 +39,25 @@ func setupJobSet(ctx context.Context, mgr ctrl.Manager) error {
 	}
 	jobsetmetrics.Register()
 	reconciler := jobsetcontrollers.NewJobSetReconciler(mgr.GetClient(), mgr.GetScheme(), mgr.GetEventRecorder("jobset"))
-	return reconciler.SetupWithManager(mgr)
+	// As it registers itself, but that it looks at Jobs after a while: their counts change
+	// all the time, and each look writes them down. When the lead ends, its followers do:
+	// those that have ended by then do not have to be killed.
+	return ctrl.NewControllerManagedBy(mgr).
+		For(&jobsetapi.JobSet{}).
+		Watches(&batchv1.Job{}, controllers.Batched(jobBatch, jobSetOf)).
+		Owns(&corev1.Service{}).
+		Complete(reconciler)
+}
+
+// jobBatch is how long events of a JobSet's Jobs are gathered.
+const jobBatch = 2 * time.Second
+
+func jobSetOf(job client.Object) *reconcile.Request {
+	owner := metav1.GetControllerOf(job)
+	if owner == nil || owner.Kind != "JobSet" {
+		return nil
+	}
+	return &reconcile.Request{NamespacedName: types.NamespacedName{Namespace: job.GetNamespace(), Name: owner.Name}}
 }
 
 // installJobSet installs the JobSet API where it is missing, and waits until it is

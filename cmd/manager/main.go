@@ -6,12 +6,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"net/http"
 	"os"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -62,7 +60,7 @@ func main() {
 	flag.StringVar(&o.namespace, "leader-election-namespace", "", "namespace of the lock; default: the manager's own")
 	flag.Float64Var(&o.qps, "kube-api-qps", 500, "requests per second to the API server; -1 without a limit")
 	flag.IntVar(&o.burst, "kube-api-burst", 1000, "requests at once")
-	flag.IntVar(&o.workers, "workers", 8, "MiniClusters that are worked on at once")
+	flag.IntVar(&o.workers, "workers", 16, "MiniClusters that are worked on at once")
 	flag.StringVar(&o.binder, "binder", binderGate, "who binds pods to the nodes that were chosen for them: gate (a scheduler, which the pods are pinned for) or direct (this program, with half the writes; pods with volumes that are not bound, with resource claims or with a schedulerName are left to a scheduler)")
 	o.matcher.bind(flag.CommandLine)
 	logging := zap.Options{}
@@ -168,11 +166,19 @@ func setup(ctx context.Context, mgr ctrl.Manager, o options, engine state.Engine
 
 // cachesSynced is ready once the manager knows what is in the cluster.
 func cachesSynced(mgr ctrl.Manager) healthz.Checker {
+	watched := []client.Object{
+		&v1alpha2.MiniCluster{}, &v1alpha2.MiniClusterQueue{}, &jobsetapi.JobSet{},
+		&corev1.Pod{}, &corev1.Node{}, &corev1.Namespace{}, &corev1.ResourceQuota{},
+	}
 	return func(req *http.Request) error {
-		ctx, cancel := context.WithTimeout(req.Context(), time.Second)
-		defer cancel()
-		if !mgr.GetCache().WaitForCacheSync(ctx) {
-			return errors.New("the caches are not synced yet")
+		for _, object := range watched {
+			informer, err := mgr.GetCache().GetInformer(req.Context(), object, cache.BlockUntilSynced(false))
+			if err != nil {
+				return err
+			}
+			if !informer.HasSynced() {
+				return fmt.Errorf("the cache of %T is not synced yet", object)
+			}
 		}
 		return nil
 	}

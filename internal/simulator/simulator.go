@@ -57,7 +57,7 @@ func Run(ctx context.Context, config *rest.Config) error {
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, instanceIndex, instanceOf); err != nil {
 		return err
 	}
-	s := &simulator{client: mgr.GetClient(), live: mgr.GetAPIReader(), clock: clock.RealClock{}, runs: map[types.UID]*run{}}
+	s := &simulator{client: mgr.GetClient(), live: mgr.GetAPIReader(), clock: clock.RealClock{}, runs: map[types.UID]*run{}, ended: map[types.UID]bool{}}
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named("flux").
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(requestOf)).
@@ -115,6 +115,7 @@ type simulator struct {
 
 	mutex sync.Mutex
 	runs  map[types.UID]*run // by the UID of the lead's pod
+	ended map[types.UID]bool // pods of which the cache does not show it yet
 }
 
 // run is what the lead's container remembers. Only the look at its instance reads
@@ -137,7 +138,8 @@ type run struct {
 // Reconcile looks at one instance.
 func (s *simulator) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var list corev1.PodList
-	if err := s.client.List(ctx, &list, client.InNamespace(req.Namespace), client.MatchingFields{instanceIndex: req.Name}); err != nil {
+	err := s.client.List(ctx, &list, client.InNamespace(req.Namespace), client.MatchingFields{instanceIndex: req.Name}, client.UnsafeDisableDeepCopy)
+	if err != nil {
 		return ctrl.Result{}, err
 	}
 	var lead *corev1.Pod
@@ -149,6 +151,8 @@ func (s *simulator) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 		}
 		if s.isOnline(ctx, pod) {
 			online = append(online, pod)
+		} else {
+			s.forgetEnd(pod.UID)
 		}
 	}
 	switch {
@@ -169,6 +173,10 @@ func (s *simulator) shutDown(ctx context.Context, lead *corev1.Pod, online []*co
 	if len(online) == 0 {
 		return nil
 	}
+	// The cache may show those that were ended a moment ago as running still.
+	s.mutex.Lock()
+	online = slices.DeleteFunc(online, func(pod *corev1.Pod) bool { return s.ended[pod.UID] })
+	s.mutex.Unlock()
 	if lead.Status.Phase == corev1.PodFailed {
 		settings, err := s.settings(ctx, lead)
 		if err != nil || settings.retries > 0 {
@@ -292,6 +300,12 @@ func (s *simulator) forget(lead types.UID) {
 	delete(s.runs, lead)
 }
 
+func (s *simulator) forgetEnd(pod types.UID) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	delete(s.ended, pod)
+}
+
 // settings are what the lead's script reads from its files.
 type settings struct {
 	sizing        elastic.Sizing
@@ -392,7 +406,12 @@ func (s *simulator) end(ctx context.Context, pod *corev1.Pod, code int32) error 
 	if err != nil {
 		return err
 	}
-	err = s.client.Status().Patch(ctx, pod, client.RawPatch(types.StrategicMergePatchType, patch))
+	err = s.client.Status().Patch(ctx, pod.DeepCopy(), client.RawPatch(types.StrategicMergePatchType, patch))
+	if err == nil {
+		s.mutex.Lock()
+		s.ended[pod.UID] = true
+		s.mutex.Unlock()
+	}
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // it is gone
 		return nil
 	}

@@ -45,6 +45,7 @@ func Observe(v View) (*elastic.Observation, error) {
 	o := &elastic.Observation{Policy: policy(mc), Jitter: jitter(mc)}
 	if finished := meta.FindStatusCondition(mc.Status.Conditions, v1alpha2.ConditionFinished); finished != nil && finished.Status == metav1.ConditionTrue {
 		o.Outcome = elastic.Outcome(finished.Reason)
+		o.Ended = finished.LastTransitionTime.Time
 	}
 	if requeue := mc.Status.RequeueState; requeue != nil {
 		o.GivenUp = int(requeue.Count)

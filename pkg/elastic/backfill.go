@@ -72,6 +72,17 @@ func (p *plan) stepsOf(r *run) []step {
 	return []step{first, rest}
 }
 
+// older are the ends that a gang can wait for: of those whose time is not known not the
+// ones that began since it waits, or it would wait for ever new ones.
+func (p *plan) older(e *entry) []step {
+	steps := p.steps()
+	n := slices.IndexFunc(steps, func(s step) bool { return s.turn == 2 && s.order.After(e.Blocked) })
+	if n < 0 || e.Blocked.IsZero() {
+		return steps
+	}
+	return steps[:n]
+}
+
 func (v *view) take(steps []step) *view {
 	v = v.snapshot()
 	for _, s := range steps {
@@ -135,9 +146,13 @@ type guard struct {
 
 func (p *plan) newGuard(e *entry) *guard {
 	g := &guard{head: e, gone: map[string]bool{}, refused: map[string]int{}}
-	steps := p.steps()
+	steps := p.older(e)
 	var n int
 	n, g.after, g.fits = p.view.until(e, steps)
+	if !g.fits {
+		steps = p.steps()
+		n, g.after, g.fits = p.view.until(e, steps)
+	}
 	if !g.fits {
 		return g
 	}
@@ -245,6 +260,9 @@ const protected = 100
 // backfill lets gangs pass the first of their queue if they delay nobody. Large
 // ones are tried first: they find room seldom, small ones always.
 func (p *plan) backfill() {
+	if p.settles.After(p.now) {
+		return
+	}
 	var candidates []*entry
 	for _, l := range p.lines {
 		if l.head != nil && (l.Backfill == EASY || l.Backfill == Conservative) {

@@ -77,6 +77,9 @@ func (p *plan) decideHead(e *entry, d *Decision) {
 	case e.holdsOut:
 		d.Verdict, d.Message = WaitingForSize, "holds out for its full size: "+d.Message
 	}
+	if p.settles.After(p.now) && e.line.next < len(e.line.waiting) {
+		d.LookAgain = p.settles
+	}
 	for _, g := range p.guards {
 		if g.head != e || !g.fits {
 			continue
@@ -85,7 +88,7 @@ func (p *plan) decideHead(e *entry, d *Decision) {
 		if !g.shadow.IsZero() {
 			d.Message += "; it is expected to start by " + g.shadow.UTC().Format("15:04:05 UTC")
 		} else if patient.After(p.now) {
-			d.LookAgain = patient
+			d.LookAgain = Earliest(d.LookAgain, patient)
 		}
 	}
 }

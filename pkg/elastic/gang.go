@@ -112,6 +112,10 @@ type Snapshot struct {
 	Running []Running
 	// Total is what the nodes that are up have together.
 	Total Resources
+	// Settles is until when more may be freed together with what was just freed: gangs that
+	// started together end together, and their pods one by one. Nobody passes another
+	// before, since small gangs would take it bit by bit, and large ones never fit.
+	Settles time.Time
 }
 
 // Pod is one of a gang.

@@ -30,7 +30,7 @@ func Schedule(s Snapshot, room Room, now time.Time) Cycle {
 
 // plan is a cycle in the making. It lives as long as one call of Schedule.
 type plan struct {
-	now time.Time
+	now, settles time.Time
 	// base is the room before the cycle.
 	base Room
 	// view is what is free now, after what was decided so far.
@@ -102,7 +102,7 @@ func (r *run) held() int { return len(r.Ranks) - len(r.draining) }
 func (l *line) weight() float64 { return float64(max(l.Weight, 1)) }
 
 func newPlan(s Snapshot, room Room, now time.Time) *plan {
-	p := &plan{now: now, base: room.Snapshot(), atMost: map[string]int{}}
+	p := &plan{now: now, settles: s.Settles, base: room.Snapshot(), atMost: map[string]int{}}
 	byName := p.makeLines(s)
 	p.view = &view{room: room.Snapshot(), lines: p.lines, total: s.Total, used: make([]Resources, len(p.lines)), sum: Resources{}}
 	for i := range p.view.used {
@@ -175,13 +175,14 @@ func (p *plan) newEntry(gang Gang, l *line) *entry {
 	return e
 }
 
-// before is the order of a queue.
+// before is the order of a queue. Of those that were made in the same second, as the API
+// server tells it, the largest are first: small ones fill what these leave.
 func (l *line) before(a, b *entry) int {
 	byPriority := 0
 	if l.Ordering != ByAge {
 		byPriority = cmp.Compare(b.Priority, a.Priority)
 	}
-	return cmp.Or(byPriority, a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
+	return cmp.Or(byPriority, a.Created.Truncate(time.Second).Compare(b.Created.Truncate(time.Second)), cmp.Compare(b.least(), a.least()), cmp.Compare(a.ID, b.ID))
 }
 
 // heads are the gangs that are first in their queue and do not fit, in the order

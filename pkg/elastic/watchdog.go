@@ -145,8 +145,9 @@ type Observation struct {
 	NotBefore time.Time
 	// Started is when the quorum was reached; zero before.
 	Started time.Time
-	// Outcome is the end that was written down; "" before.
+	// Outcome is the end that was written down, and Ended when; "" before.
 	Outcome Outcome
+	Ended   time.Time
 
 	Workload Workload
 	// Brokers are the pods of the admission's ranks.
@@ -312,7 +313,11 @@ func Decide(o *Observation, now time.Time) Plan {
 	return *waitingForBrokers(o, now)
 }
 
-func afterTheEnd(o *Observation, _ time.Time) *Plan {
+// tidyDelay is how long pods that have ended stay: removing them at once competes with
+// what starts on the nodes that they left.
+const tidyDelay = 5 * time.Second
+
+func afterTheEnd(o *Observation, now time.Time) *Plan {
 	if o.Outcome == "" {
 		return nil
 	}
@@ -323,10 +328,12 @@ func afterTheEnd(o *Observation, _ time.Time) *Plan {
 	switch {
 	case o.Workload == Active && (!o.Outcome.endsWorkload() || (len(o.Brokers) > 0 && o.Brokers[0].replaced())):
 		plan.Step = Release
-	case (o.Workload == Completed || o.Workload == Broken) && o.Done > 0:
-		plan.Step = Tidy
 	case o.Occupied == 0 && o.Policy.Cleanup:
 		plan.Step = Remove
+	case (o.Workload == Completed || o.Workload == Broken) && o.Done > 0:
+		if plan.LookAgain = o.Ended.Add(tidyDelay); !now.Before(plan.LookAgain) {
+			plan.Step, plan.LookAgain = Tidy, time.Time{}
+		}
 	}
 	return plan
 }

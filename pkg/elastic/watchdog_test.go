@@ -355,8 +355,16 @@ func TestDecide(t *testing.T) {
 			want: Plan{Step: Release, State: StateFailed},
 		},
 		"pods of followers that have ended are removed": {
-			o:    admitted("sss-", func(o *Observation) { o.Outcome, o.Workload, o.Done = OutcomeSucceeded, Completed, 2 }),
+			o: admitted("sss-", func(o *Observation) {
+				o.Outcome, o.Workload, o.Done, o.Ended = OutcomeSucceeded, Completed, 2, noon
+			}), after: tidyDelay,
 			want: Plan{Step: Tidy, State: StateSucceeded},
+		},
+		"after a while": {
+			o: admitted("sss-", func(o *Observation) {
+				o.Outcome, o.Workload, o.Done, o.Ended = OutcomeSucceeded, Completed, 2, noon.Add(time.Second)
+			}), after: tidyDelay,
+			want: Plan{Step: Wait, State: StateSucceeded, LookAgain: noon.Add(time.Second + tidyDelay)},
 		},
 		"not before the workload is done: it would make them again": {
 			o:    admitted("sss-", func(o *Observation) { o.Outcome, o.Workload, o.Done = OutcomeSucceeded, Active, 2 }),
