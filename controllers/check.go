@@ -4,6 +4,7 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/internal/jobset"
+	"github.com/flux-elastic/flux-elastic/internal/state"
 	"github.com/flux-elastic/flux-elastic/internal/status"
 )
 
@@ -137,7 +139,7 @@ func (r *MiniClusterReconciler) check(ctx context.Context, seen *observed) (*che
 }
 
 func (r *MiniClusterReconciler) newCheck(ctx context.Context, mc, stored *v1alpha2.MiniCluster) (*check, error) {
-	if missing := jobset.Unsupported(mc); missing != "" {
+	if missing := cmp.Or(jobset.Unsupported(mc), state.UnknownTopology(mc, r.Scheduler.Topology)); missing != "" {
 		return rejection(v1alpha2.ReasonUnsupported, missing), nil
 	}
 	pod, err := jobset.Pod(mc)

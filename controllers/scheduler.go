@@ -50,6 +50,8 @@ type Scheduler struct {
 	// Cache is read only.
 	Cache client.Reader
 	Clock clock.PassiveClock
+	// Topology are the levels that a MiniCluster can name.
+	Topology []state.TopologyLevel
 	// Engine chooses nodes; nil: the graph itself does.
 	Engine state.Engine
 
@@ -96,10 +98,10 @@ type entry struct {
 	promise *state.Promise
 }
 
-// NewScheduler makes a scheduler that reads from the cache.
-func NewScheduler(cache client.Reader, clock clock.PassiveClock) *Scheduler {
+// NewScheduler makes a scheduler that reads from the cache, for nodes with a topology.
+func NewScheduler(cache client.Reader, clock clock.PassiveClock, topology []state.TopologyLevel) *Scheduler {
 	return &Scheduler{
-		Cache: cache, Clock: clock, cluster: state.NewCluster(state.TopologyLevels),
+		Cache: cache, Clock: clock, Topology: topology, cluster: state.NewCluster(topology),
 		entries: map[types.NamespacedName]*entry{}, checked: map[types.NamespacedName]types.UID{},
 		known: map[types.UID]*known{}, orders: map[types.UID]*assumed{}, repairs: map[types.UID][]int{},
 		reports: queueReports{},

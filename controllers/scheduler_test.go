@@ -33,7 +33,7 @@ type queue struct {
 
 func newQueue(t *testing.T, nodes ...string) *queue {
 	t.Helper()
-	q := &queue{Scheduler: NewScheduler(nil, clock.RealClock{}), t: t, now: fixture.Noon.Add(time.Hour)}
+	q := &queue{Scheduler: NewScheduler(nil, clock.RealClock{}, nil), t: t, now: fixture.Noon.Add(time.Hour)}
 	for _, node := range fixture.Nodes(nodes...) {
 		q.cluster.SetNode(node)
 	}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -48,6 +49,8 @@ type options struct {
 	burst          int
 	workers        int
 	binder         string
+	topology       string
+	pprofAddress   string
 	matcher        matcherOptions
 }
 
@@ -62,6 +65,8 @@ func main() {
 	flag.IntVar(&o.burst, "kube-api-burst", 1000, "requests at once")
 	flag.IntVar(&o.workers, "workers", 16, "MiniClusters that are worked on at once")
 	flag.StringVar(&o.binder, "binder", binderGate, "who binds pods to the nodes that were chosen for them: gate (a scheduler, which the pods are pinned for) or direct (this program, with half the writes; pods with volumes that are not bound, with resource claims or with a schedulerName are left to a scheduler)")
+	flag.StringVar(&o.topology, "topology-labels", topologyLabels(state.TopologyLevels), "labels of nodes that tell where they are, outermost first: what placement.topologyKey can be")
+	flag.StringVar(&o.pprofAddress, "pprof-bind-address", "", "address of the profiles of net/http/pprof; default: none")
 	o.matcher.bind(flag.CommandLine)
 	logging := zap.Options{}
 	logging.BindFlags(flag.CommandLine)
@@ -82,6 +87,10 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
+	topology, err := state.ParseTopologyLevels(o.topology)
+	if err != nil {
+		return fmt.Errorf("--topology-labels: %w", err)
+	}
 	engine, err := o.matcher.engine()
 	if err != nil {
 		return err
@@ -101,6 +110,7 @@ func run(ctx context.Context, o options) error {
 		Scheme:                  newScheme(),
 		Metrics:                 metricsserver.Options{BindAddress: o.metricsAddress},
 		HealthProbeBindAddress:  o.healthAddress,
+		PprofBindAddress:        o.pprofAddress,
 		LeaderElection:          o.leaderElect,
 		LeaderElectionID:        "manager." + v1alpha2.Group,
 		LeaderElectionNamespace: o.namespace,
@@ -113,10 +123,18 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return fmt.Errorf("making the manager: %w", err)
 	}
-	if err := setup(ctx, mgr, o, engine, direct); err != nil {
+	if err := setup(ctx, mgr, o, engine, direct, topology); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
+}
+
+func topologyLabels(levels []state.TopologyLevel) string {
+	labels := make([]string, len(levels))
+	for i, level := range levels {
+		labels[i] = level.Label
+	}
+	return strings.Join(labels, ",")
 }
 
 func newScheme() *runtime.Scheme {
@@ -129,11 +147,11 @@ func newScheme() *runtime.Scheme {
 	return scheme
 }
 
-func setup(ctx context.Context, mgr ctrl.Manager, o options, engine state.Engine, direct bool) error {
+func setup(ctx context.Context, mgr ctrl.Manager, o options, engine state.Engine, direct bool, topology []state.TopologyLevel) error {
 	if err := controllers.SetupIndexes(ctx, mgr); err != nil {
 		return fmt.Errorf("setting up indexes: %w", err)
 	}
-	scheduler := controllers.NewScheduler(mgr.GetClient(), clock.RealClock{})
+	scheduler := controllers.NewScheduler(mgr.GetClient(), clock.RealClock{}, topology)
 	scheduler.Engine = engine
 	if err := scheduler.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("setting up the scheduler: %w", err)

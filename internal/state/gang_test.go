@@ -249,3 +249,23 @@ func TestTopologyOfARequest(t *testing.T) {
 		})
 	}
 }
+
+func TestParseTopologyLevels(t *testing.T) {
+	for text, want := range map[string][]TopologyLevel{
+		"": nil,
+		"topology.kubernetes.io/zone, cloud.provider.com/topology-block,cloud.provider.com/topology-rack": TopologyLevels,
+		"pod,a.b/chassis": {{"pod", "pod"}, {"chassis", "a.b/chassis"}},
+	} {
+		if got, err := ParseTopologyLevels(text); err != nil || !slices.Equal(got, want) {
+			t.Errorf("%q: got %v, %v", text, got, err)
+		}
+	}
+	for text, want := range map[string]string{
+		"a b":           "is no label of nodes",
+		"x/rack,y/rack": `two levels of the topology are called "rack"`,
+	} {
+		if _, err := ParseTopologyLevels(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v", text, err)
+		}
+	}
+}

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	resourcehelper "k8s.io/component-helpers/resource"
 	schedulinghelper "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
@@ -20,18 +21,40 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
 )
 
-// TopologyLevels are the levels of the cluster's topology, outermost first, and the
-// labels of nodes that tell them. A node without the label is in no domain of the
-// level.
+// TopologyLevel is one level of the topology, as gangs and messages name it, and the
+// label of nodes that tells it. A node without the label is in no domain of the level.
+type TopologyLevel struct{ Name, Label string }
+
+// TopologyLevels are those that are usual, outermost first: zones, and the labels of blocks
+// and racks that are in the documentation of Kueue and KAI.
 var TopologyLevels = []TopologyLevel{
 	{"zone", corev1.LabelTopologyZone},
 	{"block", "cloud.provider.com/topology-block"},
 	{"rack", "cloud.provider.com/topology-rack"},
 }
 
-// TopologyLevel is one level of the topology, as gangs name it, and its label. The
-// labels of blocks and racks are those in the documentation of Kueue and KAI.
-type TopologyLevel struct{ Name, Label string }
+// ParseTopologyLevels reads levels as their labels, outermost first, with commas between.
+// A level has the name of its label without domain and "topology-".
+func ParseTopologyLevels(text string) ([]TopologyLevel, error) {
+	var levels []TopologyLevel
+	for label := range strings.SplitSeq(text, ",") {
+		label = strings.TrimSpace(label)
+		if label == "" {
+			continue
+		}
+		if problems := validation.IsQualifiedName(label); len(problems) > 0 {
+			return nil, fmt.Errorf("%q is no label of nodes: %s", label, strings.Join(problems, "; "))
+		}
+		name := strings.TrimPrefix(label[strings.LastIndexByte(label, '/')+1:], "topology-")
+		for _, level := range levels {
+			if level.Name == name || level.Label == label {
+				return nil, fmt.Errorf("two levels of the topology are called %q: %s and %s", name, level.Label, label)
+			}
+		}
+		levels = append(levels, TopologyLevel{name, label})
+	}
+	return levels, nil
+}
 
 // isDaemon reports whether a pod belongs to its node (of a DaemonSet, or static). It is
 // there whatever else runs, so what it takes is none of the node's capacity.

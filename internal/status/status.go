@@ -242,8 +242,8 @@ func setQuorumReached(s *v1alpha2.MiniClusterStatus, in Input) {
 
 // quorumMessage says with what the command starts, of what was asked for.
 func quorumMessage(s *v1alpha2.MiniClusterStatus, in Input) string {
-	message := fmt.Sprintf("%d of %d brokers", s.Admission.Quorum, in.MiniCluster.Spec.Size)
-	if tasks := *in.MiniCluster.Spec.Tasks; tasks > 0 {
+	message := fmt.Sprintf("%d of %d brokers", s.Admission.Quorum, max(s.Admission.Quorum, in.MiniCluster.Spec.Size))
+	if tasks := max(s.Tasks, *in.MiniCluster.Spec.Tasks); tasks > 0 {
 		message += fmt.Sprintf(", tasks %d of %d", s.Tasks, tasks)
 	}
 	return message

@@ -211,36 +211,54 @@ func TestMeasure(t *testing.T) {
 }
 
 // One by one, each gang takes the largest size that fits before the next is looked
-// at; together, gangs are smaller where that lets others start.
+// at; together, gangs are smaller where that lets others start. Both keep all of the work.
 func TestJointChoiceUsesMore(t *testing.T) {
-	var joint, single, seeds int
-	for seed := range uint64(200) {
+	const nodes, seeds = 64, 20
+	var joint, single time.Duration
+	for seed := range uint64(seeds) {
 		random := rand.New(rand.NewPCG(seed, 11))
-		all := newCluster(64)
-		oneByOne := newCluster(64)
-		for i := range 12 {
-			size := 8 + 8*random.IntN(6)
-			g := with(elasticGang(fmt.Sprintf("g%02d", i), size/2, size, i, 0), func(g *Gang) { g.Sizing.Operator, g.Sizing.Operand = Multiply, 2 })
-			all.wait(g)
-			oneByOne.snap.Waiting = []Gang{g}
-			for _, d := range Schedule(oneByOne.snap, oneByOne.room, noon.Add(time.Hour)).Decisions {
-				if d.Verdict == Admitted {
-					oneByOne.run(g, len(d.Nodes), i)
-				}
+		var gangs []Gang
+		for i := range 30 {
+			least := nodes/10 + random.IntN(nodes/5)
+			g := elasticGang(fmt.Sprintf("g%02d", i), least, 2*least, 0, 0)
+			g.Sizing.Operator, g.Sizing.Operand = Multiply, 2
+			gangs = append(gangs, g)
+		}
+		works := func(g Gang, size int) time.Duration {
+			return time.Minute * time.Duration(g.Sizing.Size) / time.Duration(size)
+		}
+		together := simulate(newCluster(nodes), works)
+		together.wait(gangs...)
+		joint += together.finish()
+		single += simulate(newCluster(nodes), works).oneByOne(gangs)
+	}
+	t.Logf("together they take %s on average, one by one %s", joint/seeds, single/seeds)
+	if joint*100 > single*95 {
+		t.Errorf("together they take %s on average, one by one %s", joint/seeds, single/seeds)
+	}
+}
+
+// oneByOne runs gangs of which each is decided about as if it were the only one.
+func (s *simulation) oneByOne(waiting []Gang) time.Duration {
+	for len(waiting)+len(s.snap.Running) > 0 {
+		var left []Gang
+		for _, g := range waiting {
+			s.snap.Waiting = []Gang{g}
+			s.step()
+			left = append(left, s.snap.Waiting...)
+		}
+		waiting = left
+		next := s.now.Add(time.Hour)
+		for i := range s.snap.Running {
+			if end := s.ends[s.snap.Running[i].ID]; end.Before(next) {
+				next = end
 			}
 		}
-		together := 0
-		for _, d := range Schedule(all.snap, all.room, noon.Add(time.Hour)).Decisions {
-			together += len(d.Nodes)
-		}
-		alone := 64 - oneByOne.room.Fits("g00", 64)
-		joint, single = joint+together, single+alone
-		seeds++
+		s.now = next
+		s.snap.Waiting = nil
+		s.leave()
 	}
-	t.Logf("of %d nodes %d are used together, %d one by one", 64*seeds, joint, single)
-	if joint <= single {
-		t.Errorf("together %d nodes are used, one by one %d", joint, single)
-	}
+	return s.now.Sub(noon)
 }
 
 // A gang that fits the empty cluster starts in bounded time, whatever comes.
