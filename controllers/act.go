@@ -83,20 +83,28 @@ func (r *MiniClusterReconciler) makeObjects(ctx context.Context, seen *observed)
 	if err := r.chooseBinder(ctx, seen, objects[len(objects)-1]); err != nil {
 		return err
 	}
-	for _, object := range objects {
-		there, err := r.existing(ctx, mc, object)
-		if err != nil {
-			return err
-		}
-		_, isSecret := object.(*corev1.Secret)
-		if isSecret && there != nil && jobset.Attempt(there) == attempt && mc.Spec.Flux.CurveCert == "" {
-			continue
-		}
-		if err := r.apply(ctx, object); err != nil {
-			return err
-		}
+	// The JobSet is last: its pods need the others.
+	last := len(objects) - 1
+	group, groupCtx := errgroup.WithContext(ctx)
+	for _, object := range objects[:last] {
+		group.Go(func() error { return r.makeObject(groupCtx, mc, object, attempt) })
 	}
-	return nil
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return r.makeObject(ctx, mc, objects[last], attempt)
+}
+
+func (r *MiniClusterReconciler) makeObject(ctx context.Context, mc *v1alpha2.MiniCluster, object client.Object, attempt int32) error {
+	there, err := r.existing(ctx, mc, object)
+	if err != nil {
+		return err
+	}
+	_, isSecret := object.(*corev1.Secret)
+	if isSecret && there != nil && jobset.Attempt(there) == attempt && mc.Spec.Flux.CurveCert == "" {
+		return nil
+	}
+	return r.apply(ctx, object)
 }
 
 // standingInTheWay sorts out an error of making objects that the check did not foresee:

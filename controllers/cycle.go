@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	quota "k8s.io/apiserver/pkg/quota/v1"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -244,33 +245,29 @@ func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (elastic.Snapsho
 	return out, byID
 }
 
-// waiting are the entries to decide about. A MiniCluster that has not been checked yet,
-// as after a restart, is not passed by younger ones of its queue.
+// waiting are the entries to decide about. A MiniCluster that has not been checked yet, as
+// after a restart or when many come at once, is not passed by others of its queue unless
+// they are older, by seconds.
 func (s *Scheduler) waiting(seen *clusterState) []*entry {
-	unchecked := map[string]*v1alpha2.MiniCluster{} // the oldest, by queue
+	unchecked := map[string]metav1.Time{} // the oldest, by queue
 	for _, mc := range seen.miniClusters {
 		if s.checked[client.ObjectKeyFromObject(mc)] == mc.UID || !mayCome(mc) {
 			continue
 		}
 		queue := s.queueOf(mc)
-		if oldest := unchecked[queue]; oldest == nil || older(mc, oldest) {
-			unchecked[queue] = mc
+		if oldest, ok := unchecked[queue]; !ok || mc.CreationTimestamp.Before(&oldest) {
+			unchecked[queue] = mc.CreationTimestamp
 		}
 	}
 	var waits []*entry
 	for _, e := range s.entries {
-		oldest := unchecked[e.queue]
-		if e.promise == nil && (oldest == nil || !older(oldest, e.miniCluster)) {
+		oldest, ok := unchecked[e.queue]
+		if e.promise == nil && (!ok || e.miniCluster.CreationTimestamp.Before(&oldest)) {
 			waits = append(waits, e)
 		}
 	}
 	slices.SortFunc(waits, func(a, b *entry) int { return cmp.Compare(a.miniCluster.UID, b.miniCluster.UID) })
 	return waits
-}
-
-// older goes by seconds, as the API server does: those of one second come at once.
-func older(a, b *v1alpha2.MiniCluster) bool {
-	return a.CreationTimestamp.Time.Before(b.CreationTimestamp.Time)
 }
 
 // mayCome reports whether a MiniCluster may enter the queue once it is checked.
