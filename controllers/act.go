@@ -229,15 +229,20 @@ func (r *MiniClusterReconciler) release(ctx context.Context, seen *observed) err
 // too, or was deleted by JobSet, and makes no others.
 func (r *MiniClusterReconciler) tidy(ctx context.Context, seen *observed) error {
 	job, now := state.WorkersJob(seen.view), r.Clock.Now()
-	if job == nil || r.tidied.wait(seen.name(), tidyAgain, now) > 0 {
+	if job == nil || r.tidied.wait(jobName(job), tidyAgain, now) > 0 {
 		return nil // they go one by one
 	}
 	err := r.Client.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(job.Namespace), client.MatchingLabels{batchv1.ControllerUidLabel: string(job.UID)})
 	if err != nil {
 		return fmt.Errorf("deleting the pods of Job %q: %w", job.Name, err)
 	}
-	r.tidied.wrote(seen.name(), now)
+	r.tidied.wrote(jobName(job), now)
 	return nil
+}
+
+// jobName is that of one Job, and of no other that is made under its name later.
+func jobName(job *batchv1.Job) types.NamespacedName {
+	return types.NamespacedName{Namespace: job.Namespace, Name: string(job.UID)}
 }
 
 // remove deletes the MiniCluster, and all that belongs to it with it.

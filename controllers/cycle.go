@@ -39,10 +39,12 @@ type known struct {
 	// running is what it is for the queue once it has nodes, and ask what it asks for more.
 	running elastic.Running
 	ask     state.Ask
+	// pod is one of its pods, as the cluster makes it if that is known since the start.
+	pod *corev1.Pod
 }
 
-// assumed is an order, or a decision, whose nodes count before they are written down.
-type assumed struct {
+// givenOrder is an order whose nodes count before they are written down.
+type givenOrder struct {
 	*elastic.Order
 	at      time.Time
 	promise *state.Promise
@@ -51,31 +53,38 @@ type assumed struct {
 // cycle decides, and returns what there is to tell.
 func (s *Scheduler) cycle(ctx context.Context, seen *clusterState, now time.Time) (news, error) {
 	s.changed = false
+	done := false
+	defer func() {
+		s.changed = s.changed || !done // an error, or worse
+	}()
 	s.learn(ctx, seen, now)
-	repaired, err := s.repair(ctx, now)
+	repaired, err := s.repair(now)
 	if err != nil {
 		return news{}, err
 	}
 	s.freed = s.cluster.Freed()
-	snapshot, byID := s.snapshot(seen, now)
+	reserved := s.reserved(seen)
+	snapshot, byID := s.snapshot(seen, reserved, now)
 	room, err := s.room(byID)
 	if err != nil {
 		return news{}, err
 	}
-	decided := s.choose(elastic.Schedule(snapshot, room, now), room)
-	result := s.store(ctx, decided, byID)
+	decided := s.choose(s.withinQuotas(elastic.Schedule(snapshot, room, now), seen, byID, reserved), room)
+	result := s.store(decided, byID)
 	result.decided = append(result.decided, repaired...)
-	result.decided = append(result.decided, s.order(ctx, decided, now)...)
+	result.decided = append(result.decided, s.order(decided, now)...)
 	result.reported = s.reports.update(decided, snapshot, byID)
 	for _, o := range s.orders {
 		result.lookAgain = elastic.Earliest(result.lookAgain, o.at.Add(orderTimeout))
 	}
 	s.lookAgain = result.lookAgain
+	done = true
 	return result, nil
 }
 
 // choose lets the engine choose nodes, where there is one, for what was decided. One that
-// it has none for, at that size, waits for the next cycle.
+// it has none for, at that size, waits for the next cycle; and so do those that would grow,
+// onto nodes that it may have chosen.
 func (s *Scheduler) choose(decided elastic.Cycle, room elastic.Room) elastic.Cycle {
 	if s.Engine == nil {
 		return decided
@@ -87,7 +96,11 @@ func (s *Scheduler) choose(decided elastic.Cycle, room elastic.Room) elastic.Cyc
 		}
 		if decision.Nodes = room.Place(decision.Gang, []int{len(decision.Nodes)}); decision.Nodes == nil {
 			decision.Verdict, decision.Message = elastic.NoRoom, "has room, but no nodes were chosen"
-			s.changed = true
+			s.wake()
+		}
+		if len(decided.Growths) > 0 {
+			decided.Growths = nil
+			s.wake()
 		}
 	}
 	return decided
@@ -103,16 +116,20 @@ func (s *Scheduler) learn(ctx context.Context, seen *clusterState, now time.Time
 		}
 	}
 	for uid := range s.known {
-		if !there[uid] {
-			s.hold(ctx, uid, nil)
+		if there[uid] {
+			continue
+		}
+		delete(s.orders, uid)
+		delete(s.repairs, uid)
+		s.known[uid].promise = nil
+		s.hold(uid, nil)
+		if len(s.cluster.Holds(uid)) == 0 { // its pods may be there still
 			delete(s.known, uid)
-			delete(s.orders, uid)
-			delete(s.repairs, uid)
 		}
 	}
 	given := s.givenNodes()
 	for uid, k := range s.known {
-		s.hold(ctx, uid, cmp.Or(s.ordered(k, now), given[uid]))
+		s.hold(uid, cmp.Or(s.ordered(k, now), given[uid]))
 	}
 }
 
@@ -123,6 +140,7 @@ func (s *Scheduler) givenNodes() map[types.UID]*state.Promise {
 	for name, e := range s.entries {
 		switch k := s.known[e.miniCluster.UID]; {
 		case k != nil && k.promise != nil:
+			k.pod = e.pod
 			delete(s.entries, name) // taken up
 		case e.promise != nil:
 			given[e.miniCluster.UID] = e.promise
@@ -137,7 +155,7 @@ func (s *Scheduler) ordered(k *known, now time.Time) *state.Promise {
 	uid := k.miniCluster.UID
 	switch o := s.orders[uid]; {
 	case o == nil:
-	case k.promise == nil, carriedOut(k, o), now.Sub(o.at) > orderTimeout:
+	case k.promise == nil, carriedOut(k, o), now.Sub(o.at) > orderTimeout, len(o.Drain) > 0 && !k.running.Malleable:
 		delete(s.orders, uid)
 	default:
 		return cmp.Or(o.promise, k.promise)
@@ -149,17 +167,18 @@ func (s *Scheduler) ordered(k *known, now time.Time) *state.Promise {
 // do; its own pass says what is wrong.
 func (s *Scheduler) translate(ctx context.Context, mc *v1alpha2.MiniCluster) *known {
 	k := &known{version: mc.ResourceVersion, miniCluster: mc.DeepCopy()}
-	if before := s.known[mc.UID]; before != nil {
-		k.held = before.held
-	}
 	k.miniCluster.Default()
 	pod, err := jobset.Pod(k.miniCluster)
 	if err != nil { // it has none
 		pod = &corev1.Pod{}
 	}
+	k.pod = pod
+	if before := s.known[mc.UID]; before != nil {
+		k.held, k.pod = before.held, before.pod
+	}
 	k.ask = state.Request(s.cluster, k.miniCluster, pod)
 	if k.promise, err = state.PromiseOf(k.miniCluster); err == nil {
-		k.running, err = state.Running(k.miniCluster, pod, nil, nil)
+		k.running, err = state.Running(k.miniCluster, pod)
 	}
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Reading what a MiniCluster was promised", "MiniCluster", client.ObjectKeyFromObject(mc))
@@ -172,20 +191,17 @@ func (s *Scheduler) translate(ctx context.Context, mc *v1alpha2.MiniCluster) *kn
 }
 
 // hold tells the picture of the cluster what a MiniCluster holds, if that is news.
-func (s *Scheduler) hold(ctx context.Context, uid types.UID, promise *state.Promise) {
+func (s *Scheduler) hold(uid types.UID, promise *state.Promise) {
 	k := s.known[uid]
 	if k.held == promise {
 		return
 	}
-	if err := s.cluster.SetPromise(uid, promise); err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Recording what a MiniCluster holds", "uid", uid)
-		return
-	}
+	s.cluster.SetPromise(uid, promise)
 	k.held = promise
 }
 
 // carriedOut reports whether the status shows what an order asked for.
-func carriedOut(k *known, o *assumed) bool {
+func carriedOut(k *known, o *givenOrder) bool {
 	admission := k.miniCluster.Status.Admission
 	placed := func(pods []elastic.Pod) bool {
 		return !slices.ContainsFunc(pods, func(pod elastic.Pod) bool {
@@ -196,8 +212,9 @@ func carriedOut(k *known, o *assumed) bool {
 	case o.Evict != "":
 		return admission == nil // or another one: then there is another promise
 	case len(o.Drain) > 0:
-		return admission.Drain != nil || !slices.ContainsFunc(o.Drain, func(rank int) bool {
-			return rank < len(k.promise.Nodes) && k.promise.Nodes[rank] != ""
+		return !slices.ContainsFunc(o.Drain, func(rank int) bool {
+			holds := rank < len(k.promise.Nodes) && k.promise.Nodes[rank] != ""
+			return holds && !slices.Contains(k.running.Draining, rank)
 		})
 	case len(o.Grow) > 0:
 		return placed(o.Grow)
@@ -221,7 +238,7 @@ func (s *Scheduler) room(byID map[string]*entry) (elastic.Room, error) {
 }
 
 // snapshot is what a cycle decides on, and the entries of those that wait.
-func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (elastic.Snapshot, map[string]*entry) {
+func (s *Scheduler) snapshot(seen *clusterState, reserved map[string]corev1.ResourceList, now time.Time) (elastic.Snapshot, map[string]*entry) {
 	out := elastic.Snapshot{Total: s.cluster.Total(), Settles: s.settles}
 	queues := map[string]*v1alpha2.MiniClusterQueue{}
 	byDefault := &v1alpha2.MiniClusterQueue{}
@@ -233,11 +250,10 @@ func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (elastic.Snapsho
 		out.Queues = append(out.Queues, state.Queue(queues[name]))
 	}
 	byID := map[string]*entry{}
-	reserved := s.reserved(seen)
 	for _, e := range s.waiting(seen) {
 		gang := e.gang
 		gang.Created, gang.Blocked = state.Age(e.miniCluster, queues[e.queue]), e.decision.Blocked
-		gang.NotAllowed = s.quotaRefusal(seen, e, reserved)
+		gang.NotAllowed = quotaRefusal(seen, e, reserved)
 		out.Waiting = append(out.Waiting, gang)
 		byID[gang.ID] = e
 	}
@@ -262,6 +278,10 @@ func (s *Scheduler) waiting(seen *clusterState) []*entry {
 	var waits []*entry
 	for _, e := range s.entries {
 		oldest, ok := unchecked[e.queue]
+		k := s.known[e.miniCluster.UID]
+		if k == nil || k.miniCluster.DeletionTimestamp != nil { // it will be forgotten
+			continue
+		}
 		if e.promise == nil && (!ok || e.miniCluster.CreationTimestamp.Before(&oldest)) {
 			waits = append(waits, e)
 		}
@@ -334,15 +354,34 @@ func (s *Scheduler) reserved(seen *clusterState) map[string]corev1.ResourceList 
 		if k.held == nil || len(seen.quotas[namespace]) == 0 {
 			continue
 		}
-		pod, err := jobset.Pod(k.miniCluster)
-		if left := int(k.miniCluster.Spec.MaxSize) - seen.made[uid]; left > 0 && err == nil {
-			out[namespace] = quota.Add(out[namespace], state.QuotaUse(pod, left))
+		if left := int(state.MaxSize(k.miniCluster)) - seen.made[uid]; left > 0 {
+			out[namespace] = quota.Add(out[namespace], state.QuotaUse(k.pod, left))
 		}
 	}
 	return out
 }
 
-func (s *Scheduler) quotaRefusal(seen *clusterState, e *entry, reserved map[string]corev1.ResourceList) string {
+// withinQuotas lets those wait that a quota has no more for once others, that were admitted
+// with them, have their pods.
+func (s *Scheduler) withinQuotas(decided elastic.Cycle, seen *clusterState, byID map[string]*entry, reserved map[string]corev1.ResourceList) elastic.Cycle {
+	for i := range decided.Decisions {
+		decision := &decided.Decisions[i]
+		e := byID[decision.Gang]
+		namespace := e.miniCluster.Namespace
+		if decision.Verdict != elastic.Admitted || len(seen.quotas[namespace]) == 0 {
+			continue
+		}
+		if why := quotaRefusal(seen, e, reserved); why != "" {
+			decision.Verdict, decision.Message, decision.Nodes = elastic.NotAllowed, why, nil
+			s.wake() // for those that it has something for
+			continue
+		}
+		reserved[namespace] = quota.Add(reserved[namespace], state.QuotaUse(e.pod, int(e.miniCluster.Spec.MaxSize)))
+	}
+	return decided
+}
+
+func quotaRefusal(seen *clusterState, e *entry, reserved map[string]corev1.ResourceList) string {
 	namespace := e.miniCluster.Namespace
 	if len(seen.quotas[namespace]) == 0 {
 		return ""
@@ -352,7 +391,7 @@ func (s *Scheduler) quotaRefusal(seen *clusterState, e *entry, reserved map[stri
 }
 
 // store keeps the decisions, and returns those that are new to somebody.
-func (s *Scheduler) store(ctx context.Context, decided elastic.Cycle, byID map[string]*entry) news {
+func (s *Scheduler) store(decided elastic.Cycle, byID map[string]*entry) news {
 	var result news
 	verdicts := map[elastic.Verdict]int{}
 	for _, decision := range decided.Decisions {
@@ -360,14 +399,15 @@ func (s *Scheduler) store(ctx context.Context, decided elastic.Cycle, byID map[s
 		admitted := len(decision.Nodes) > 0
 		// What changes all the time for those in the middle of a queue is in the queue's
 		// status.
-		atHead := !decision.Blocked.IsZero() && e.decision.Message != decision.Message
+		told := !decision.Blocked.IsZero() || decision.Verdict == elastic.NotAllowed || decision.Verdict == elastic.NeverFits
+		atHead := told && e.decision.Message != decision.Message
 		if e.decision.Verdict != decision.Verdict || atHead || admitted {
 			result.decided = append(result.decided, client.ObjectKeyFromObject(e.miniCluster))
 		}
 		e.decision = decision
 		if admitted {
 			e.promise = &state.Promise{UID: e.miniCluster.UID, Nodes: decision.Nodes, Requests: state.Requests(e.pod)}
-			s.hold(ctx, e.miniCluster.UID, e.promise)
+			s.hold(e.miniCluster.UID, e.promise)
 		}
 		verdicts[decision.Verdict]++
 		result.lookAgain = elastic.Earliest(result.lookAgain, decision.LookAgain)
@@ -382,7 +422,7 @@ func (s *Scheduler) store(ctx context.Context, decided elastic.Cycle, byID map[s
 var reasons = map[string]string{"preempt": v1alpha2.ReasonPreempted, "reclaim": v1alpha2.ReasonReclaimed}
 
 // order keeps what those that run are to do, and returns whom it is to be told.
-func (s *Scheduler) order(ctx context.Context, decided elastic.Cycle, now time.Time) []types.NamespacedName {
+func (s *Scheduler) order(decided elastic.Cycle, now time.Time) []types.NamespacedName {
 	var told []types.NamespacedName
 	s.owed = false
 	put := func(id string, order elastic.Order) {
@@ -391,10 +431,10 @@ func (s *Scheduler) order(ctx context.Context, decided elastic.Cycle, now time.T
 			s.owed = true
 			return
 		}
-		o := &assumed{Order: &order, at: now}
+		o := &givenOrder{Order: &order, at: now}
 		if pods := append(slices.Clone(order.Grow), order.Move...); len(pods) > 0 {
 			o.promise = k.promise.With(pods)
-			s.hold(ctx, types.UID(id), o.promise)
+			s.hold(types.UID(id), o.promise)
 		}
 		s.orders[types.UID(id)] = o
 		told = append(told, client.ObjectKeyFromObject(k.miniCluster))
@@ -406,13 +446,16 @@ func (s *Scheduler) order(ctx context.Context, decided elastic.Cycle, now time.T
 		put(eviction.Gang, elastic.Order{Evict: eviction.Message, EvictReason: reasons[eviction.Action]})
 	}
 	for _, growth := range decided.Growths {
+		if k := s.known[types.UID(growth.Gang)]; k != nil && k.promise != nil && k.promise.Any(growth.Pods) {
+			continue // ranks whose nodes are gone come first
+		}
 		put(growth.Gang, elastic.Order{Grow: growth.Pods})
 	}
 	return told
 }
 
 // repair looks for other nodes for ranks that cannot be bound on theirs.
-func (s *Scheduler) repair(ctx context.Context, now time.Time) ([]types.NamespacedName, error) {
+func (s *Scheduler) repair(now time.Time) ([]types.NamespacedName, error) {
 	var told []types.NamespacedName
 	for _, uid := range slices.Sorted(maps.Keys(s.repairs)) {
 		ranks := s.repairs[uid]
@@ -425,16 +468,18 @@ func (s *Scheduler) repair(ctx context.Context, now time.Time) ([]types.Namespac
 		if err != nil {
 			return nil, err
 		}
-		room.Shrink(string(uid), ranks)
 		moved := room.Grow(string(uid), len(ranks))
+		for i := range moved { // the nodes are for these
+			moved[i].Rank = ranks[i]
+		}
 		same := slices.ContainsFunc(moved, func(pod elastic.Pod) bool { return k.promise.Nodes[pod.Rank] == pod.Node })
 		if len(moved) < len(ranks) || same {
 			continue // not yet; it gives up when that takes too long
 		}
 		delete(s.repairs, uid)
-		o := &assumed{Order: &elastic.Order{Move: moved}, at: now, promise: k.promise.With(moved)}
+		o := &givenOrder{Order: &elastic.Order{Move: moved}, at: now, promise: k.promise.With(moved)}
 		s.orders[uid] = o
-		s.hold(ctx, uid, o.promise)
+		s.hold(uid, o.promise)
 		told = append(told, client.ObjectKeyFromObject(k.miniCluster))
 	}
 	return told, nil

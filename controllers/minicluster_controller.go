@@ -142,8 +142,6 @@ func held(err error, plan elastic.Plan) bool {
 func (r *MiniClusterReconciler) forget(name types.NamespacedName) {
 	r.Scheduler.Forget(name)
 	r.checks.forget(name)
-	r.paces.forget(name)
-	r.tidied.forget(name)
 	r.placed.forget(name)
 }
 

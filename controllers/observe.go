@@ -43,7 +43,7 @@ func (r *MiniClusterReconciler) observe(ctx context.Context, mc *v1alpha2.MiniCl
 	seen.view.MiniCluster = mc.DeepCopy()
 	seen.view.MiniCluster.Default()
 	seen.view.HasNode = func(name string) bool {
-		return r.Client.Get(ctx, types.NamespacedName{Name: name}, &corev1.Node{}) == nil
+		return r.Client.Get(ctx, types.NamespacedName{Name: name}, &corev1.Node{}, client.UnsafeDisableDeepCopy) == nil
 	}
 	var set jobsetapi.JobSet
 	err := r.Client.Get(ctx, types.NamespacedName{Namespace: mc.Namespace, Name: jobset.Name(mc)}, &set)

@@ -4,8 +4,12 @@
 package controllers
 
 import (
+	"slices"
 	"testing"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
@@ -100,4 +104,93 @@ func TestWhatMatters(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A pod that cannot be bound gets another node, the lead's too, and ranks that gave theirs
+// back none.
+func TestSchedulerRepairs(t *testing.T) {
+	for name, tc := range map[string]struct {
+		mc    *fixture.MiniClusterWrapper
+		stuck int
+	}{
+		"the lead":       {fixture.MiniCluster("x").Size(3).Admitted(1, 3, "a,d,e"), 0},
+		"a follower":     {fixture.MiniCluster("x").Size(3).Admitted(1, 3, "a,d,e"), 1},
+		"beside vacated": {fixture.MiniCluster("x").Size(4).MinSize(1).Admitted(1, 4, "a,b,d,e").Vacated("1"), 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := newQueue(t, "a", "b", "c", "d", "e")
+			mc := tc.mc.Status(func(s *v1alpha2.MiniClusterStatus) {
+				s.Admission.Requests = wholeNode.Spec.Containers[0].Resources.Requests
+			}).Obj()
+			q.seen.miniClusters = append(q.seen.miniClusters, mc)
+			q.Repair(mc, []int{tc.stuck})
+			q.cycle()
+			order := q.OrderFor(mc)
+			free := []string{"b", "c"}
+			if order == nil || len(order.Move) != 1 || order.Move[0].Rank != tc.stuck || !slices.Contains(free, order.Move[0].Node) {
+				t.Errorf("it is ordered %+v", order)
+			}
+		})
+	}
+}
+
+// One that was deleted before it was forgotten is no trouble for the others.
+func TestSchedulerOutlivesItsEntries(t *testing.T) {
+	q := newQueue(t, "a", "b")
+	gone := fixture.MiniCluster("gone").Size(2).Created(fixture.Noon.Add(-time.Minute))
+	q.offer(gone)
+	q.offer(first)
+	q.seen.miniClusters = q.seen.miniClusters[1:]
+	q.cycle()
+	q.expect(first, elastic.Admitted, "a", "b")
+}
+
+// The pods of one that was deleted are on their way: nobody is evicted for what they hold.
+func TestSchedulerKnowsThePodsOfTheDeleted(t *testing.T) {
+	q := newQueue(t, "a", "b", "c", "d")
+	urgent := wholeNode.DeepCopy()
+	urgent.Spec.Priority = new(int32(1000))
+	admit := func(name, nodes string) *v1alpha2.MiniCluster {
+		return fixture.MiniCluster(name).Size(2).Admitted(1, 2, nodes).Status(func(s *v1alpha2.MiniClusterStatus) {
+			s.Admission.Requests = wholeNode.Spec.Containers[0].Resources.Requests
+		}).Obj()
+	}
+	deleted, other := admit("deleted", "a,b"), admit("other", "c,d")
+	q.seen.miniClusters = append(q.seen.miniClusters, other, deleted)
+	for rank, node := range []string{"a", "b"} {
+		q.cluster.SetPod(fixture.BrokerPod("deleted", rank).CPU("8").On(node).Up().Leaving().Obj())
+	}
+	q.cycle()
+	q.seen.miniClusters = q.seen.miniClusters[:1]
+	head := fixture.MiniCluster("head").Size(2)
+	q.seen.miniClusters = append(q.seen.miniClusters, head.Obj())
+	q.Offer(head.Defaulted(), urgent)
+	q.cycle()
+	if order := q.OrderFor(other); order != nil {
+		t.Errorf("other is ordered %+v", order)
+	}
+	for rank := range 2 {
+		q.cluster.DeletePod(fixture.BrokerPod("deleted", rank).Obj().UID)
+	}
+	q.cycle()
+	q.expect(head, elastic.Admitted, "a", "b")
+	if len(q.known) != 2 {
+		t.Errorf("%d MiniClusters are known", len(q.known))
+	}
+}
+
+// A quota that has room for one of two lets in one.
+func TestSchedulerKeepsQuotas(t *testing.T) {
+	q := newQueue(t, "a", "b", "c", "d")
+	two := &corev1.ResourceQuota{}
+	two.Name, two.Namespace = "two", fixture.Namespace
+	two.Spec.Hard = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("2")}
+	two.Status.Hard = two.Spec.Hard
+	two.Status.Used = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}
+	q.seen.quotas = map[string][]*corev1.ResourceQuota{fixture.Namespace: {two}}
+	q.offer(first)
+	q.offer(second)
+	q.cycle()
+	q.expect(first, elastic.Admitted, "a", "b")
+	q.expect(second, elastic.NotAllowed)
 }

@@ -38,7 +38,6 @@ type QueueReconciler struct {
 func (r *QueueReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var queue v1alpha2.MiniClusterQueue
 	if err := r.Client.Get(ctx, req.NamespacedName, &queue); err != nil {
-		r.paces.forget(req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	report, ok := r.Scheduler.report(queue.Name)

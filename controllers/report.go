@@ -6,6 +6,7 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -104,7 +105,11 @@ func pace(plan elastic.Plan) time.Duration {
 type paces struct {
 	mutex   sync.Mutex
 	written map[types.NamespacedName]time.Time
+	pruned  time.Time
 }
+
+// longestPace is longer than any: what was done before then does not matter.
+const longestPace = 2 * time.Minute
 
 // wait is how long it is not to be done yet.
 func (p *paces) wait(name types.NamespacedName, pace time.Duration, now time.Time) time.Duration {
@@ -120,10 +125,8 @@ func (p *paces) wrote(name types.NamespacedName, now time.Time) {
 		p.written = map[types.NamespacedName]time.Time{}
 	}
 	p.written[name] = now
-}
-
-func (p *paces) forget(name types.NamespacedName) {
-	p.mutex.Lock()
-	defer p.mutex.Unlock()
-	delete(p.written, name)
+	if now.Sub(p.pruned) > longestPace {
+		maps.DeleteFunc(p.written, func(_ types.NamespacedName, at time.Time) bool { return now.Sub(at) > longestPace })
+		p.pruned = now
+	}
 }

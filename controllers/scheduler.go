@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -66,7 +67,7 @@ type Scheduler struct {
 	// known are the MiniClusters that the cache shows.
 	known map[types.UID]*known
 	// orders are what those that have nodes are to do, until it is written down.
-	orders map[types.UID]*assumed
+	orders map[types.UID]*givenOrder
 	// repairs are the ranks for which other nodes are looked for.
 	repairs map[types.UID][]int
 	// owed: there is an order for one that has not written down what came before it.
@@ -103,7 +104,7 @@ func NewScheduler(cache client.Reader, clock clock.PassiveClock, topology []stat
 	return &Scheduler{
 		Cache: cache, Clock: clock, Topology: topology, cluster: state.NewCluster(topology),
 		entries: map[types.NamespacedName]*entry{}, checked: map[types.NamespacedName]types.UID{},
-		known: map[types.UID]*known{}, orders: map[types.UID]*assumed{}, repairs: map[types.UID][]int{},
+		known: map[types.UID]*known{}, orders: map[types.UID]*givenOrder{}, repairs: map[types.UID][]int{},
 		reports: queueReports{},
 		kick:    make(chan event.GenericEvent, 1),
 		decided: make(chan event.GenericEvent, 1024), reported: make(chan event.GenericEvent, 1024),
@@ -118,8 +119,8 @@ func (s *Scheduler) Offer(mc *v1alpha2.MiniCluster, pod *corev1.Pod) elastic.Dec
 	name := client.ObjectKeyFromObject(mc)
 	s.checked[name] = mc.UID
 	e := s.entries[name]
-	if e == nil || e.miniCluster.UID != mc.UID || e.miniCluster.Generation != mc.Generation {
-		e = &entry{miniCluster: mc, pod: pod, queue: s.queueOf(mc), ask: state.Request(s.cluster, mc, pod), gang: state.Gang(mc, pod, nil)}
+	if e == nil || e.miniCluster.UID != mc.UID || e.miniCluster.Generation != mc.Generation || (e.promise == nil && e.queue != s.queueOf(mc)) {
+		e = &entry{miniCluster: mc, pod: pod, queue: s.queueOf(mc), ask: state.Request(s.cluster, mc, pod), gang: state.Gang(mc, pod)}
 		e.gang.Queue = e.queue
 		s.entries[name] = e
 		s.wake()
@@ -174,7 +175,7 @@ func (s *Scheduler) Repair(mc *v1alpha2.MiniCluster, ranks []int) {
 	switch {
 	case len(ranks) == 0:
 		delete(s.repairs, mc.UID)
-	case s.orders[mc.UID] == nil && s.repairs[mc.UID] == nil:
+	case s.orders[mc.UID] == nil && !slices.Equal(s.repairs[mc.UID], ranks):
 		s.repairs[mc.UID] = ranks
 		s.wake()
 	}
@@ -258,7 +259,12 @@ func follow[T client.Object](s *Scheduler, set, remove func(T)) handler.EventHan
 	}
 	return handler.Funcs{
 		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { tell(set, e.Object, q) },
-		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) { tell(set, e.ObjectNew, q) },
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
+			if e.ObjectOld.GetUID() != e.ObjectNew.GetUID() { // as after a gap in the watch
+				tell(remove, e.ObjectOld, q)
+			}
+			tell(set, e.ObjectNew, q)
+		},
 		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) { tell(remove, e.Object, q) },
 	}
 }

@@ -4,7 +4,6 @@
 package state
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 
@@ -210,16 +209,6 @@ func (c *Cluster) setDaemon(name string, uid types.UID, requests fluxion.Resourc
 			c.freed++
 		}
 	}
-}
-
-// SetPromise says what a MiniCluster was promised; nil: nothing (any more). The pods
-// that it has go on holding.
-func (c *Cluster) SetPromise(uid types.UID, promise *Promise) error {
-	if promise != nil && promise.UID != uid {
-		return fmt.Errorf("keeping the promise to MiniCluster %s: it is one to %s", uid, promise.UID)
-	}
-	c.setPromise(uid, promise)
-	return nil
 }
 
 // Freed counts the changes by which something may fit that did not: room was freed, or

@@ -110,15 +110,15 @@ func Sizing(s *v1alpha2.MiniClusterSpec) elastic.Sizing {
 }
 
 // Gang is a MiniCluster, with its defaults, as the queue sees it. Pod is one of its
-// pods as the cluster makes it; queue is its queue as it was made, nil if it was not.
-func Gang(mc *v1alpha2.MiniCluster, pod *corev1.Pod, queue *v1alpha2.MiniClusterQueue) elastic.Gang {
+// pods as the cluster makes it.
+func Gang(mc *v1alpha2.MiniCluster, pod *corev1.Pod) elastic.Gang {
 	requests := Requests(pod)
 	return elastic.Gang{
 		ID:          string(mc.UID),
 		Name:        mc.Namespace + "/" + mc.Name,
 		Queue:       cmp.Or(mc.Status.Queue, mc.Spec.Queue, v1alpha2.DefaultQueue),
 		Priority:    ptr.Deref(pod.Spec.Priority, 0),
-		Created:     Age(mc, queue),
+		Created:     mc.CreationTimestamp.Time,
 		Since:       since(mc),
 		Sizing:      Sizing(&mc.Spec),
 		WaitForSize: mc.Spec.Elastic.WaitForSize.Duration,
@@ -173,10 +173,9 @@ func class(mc *v1alpha2.MiniCluster, pod *corev1.Pod, requests fluxion.Resources
 }
 
 // Running is a MiniCluster, with its defaults, that has nodes. Pod is one of its pods
-// as the cluster makes it; holds are the ranks of which that is so (Cluster.Holds),
-// which count for one that was promised nothing any more: it is on its way out.
-func Running(mc *v1alpha2.MiniCluster, pod *corev1.Pod, queue *v1alpha2.MiniClusterQueue, holds []int) (elastic.Running, error) {
-	r := elastic.Running{Gang: Gang(mc, pod, queue), End: end(mc), Malleable: malleable(mc), Ranks: holds}
+// as the cluster makes it. One that was promised nothing any more is on its way out.
+func Running(mc *v1alpha2.MiniCluster, pod *corev1.Pod) (elastic.Running, error) {
+	r := elastic.Running{Gang: Gang(mc, pod), End: end(mc), Malleable: malleable(mc)}
 	admission := mc.Status.Admission
 	if admission != nil {
 		r.Admitted, r.Priority = admission.Time.Time, admission.Priority
@@ -199,9 +198,18 @@ func Running(mc *v1alpha2.MiniCluster, pod *corev1.Pod, queue *v1alpha2.MiniClus
 	}
 	r.Max = len(r.Ranks)
 	if bearsChange(mc) && !r.Ending {
-		r.Max = int(mc.Spec.MaxSize)
+		r.Max = int(MaxSize(mc))
 	}
 	return r, nil
+}
+
+// MaxSize is up to which size a MiniCluster can grow: while it has nodes, that for which
+// pods were made.
+func MaxSize(mc *v1alpha2.MiniCluster) int32 {
+	if mc.Status.Admission != nil && mc.Status.MaximumSize > 0 {
+		return mc.Status.MaximumSize
+	}
+	return mc.Spec.MaxSize
 }
 
 // Ranks are those that hold a node, rising.
@@ -213,6 +221,11 @@ func (p *Promise) Ranks() []int {
 		}
 	}
 	return out
+}
+
+// Any reports whether one of these ranks holds a node already.
+func (p *Promise) Any(pods []elastic.Pod) bool {
+	return slices.ContainsFunc(pods, func(pod elastic.Pod) bool { return pod.Rank < len(p.Nodes) && p.Nodes[pod.Rank] != "" })
 }
 
 // With is the promise with other nodes for some ranks, or with more of them.

@@ -26,7 +26,7 @@ func TestGang(t *testing.T) {
 		s.RequeueState = &v1alpha2.RequeueState{Count: 1, RequeueAt: &requeued}
 	}).Defaulted()
 	pod := fixture.Pod("x").Spec(func(s *corev1.PodSpec) { s.Priority = new(int32(7)) }).Obj()
-	got := Gang(mc, pod, nil)
+	got := Gang(mc, pod)
 	if got.ID != "uid-lmp" || got.Name != "default/lmp" || got.Queue != "research" || got.Priority != 7 {
 		t.Errorf("got %+v", got)
 	}
@@ -86,7 +86,7 @@ func TestEndOfAPromise(t *testing.T) {
 func TestGangsOfOneClass(t *testing.T) {
 	base := func() *fixture.MiniClusterWrapper { return fixture.MiniCluster("a").Size(4) }
 	pod := func() *fixture.PodWrapper { return fixture.Pod("x") }
-	want := Gang(base().Defaulted(), pod().Obj(), nil).Class
+	want := Gang(base().Defaulted(), pod().Obj()).Class
 	for name, tc := range map[string]struct {
 		mc   *fixture.MiniClusterWrapper
 		pod  *fixture.PodWrapper
@@ -100,7 +100,7 @@ func TestGangsOfOneClass(t *testing.T) {
 		"a topology":            {base().Spec(func(s *v1alpha2.MiniClusterSpec) { s.Placement.TopologyKey = "x" }), pod(), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if same := Gang(tc.mc.Defaulted(), tc.pod.Obj(), nil).Class == want; same != tc.same {
+			if same := Gang(tc.mc.Defaulted(), tc.pod.Obj()).Class == want; same != tc.same {
 				t.Errorf("of one class: %t", same)
 			}
 		})
@@ -114,14 +114,14 @@ func TestGangDetails(t *testing.T) {
 		s.RequeueState = &v1alpha2.RequeueState{Count: 1, RequeueAt: &requeued}
 	}).Spec(func(s *v1alpha2.MiniClusterSpec) { s.DeadlineSeconds = new(int64(60)) }).Defaulted()
 	queue := &v1alpha2.MiniClusterQueue{Spec: v1alpha2.MiniClusterQueueSpec{Requeue: v1alpha2.RequeueLast}}
-	got := Gang(mc, fixture.Pod("x").Obj(), queue)
-	if !got.Created.Equal(requeued.Time) || got.Queue != "is" || got.Limit != time.Minute || got.BestEffort {
+	got := Gang(mc, fixture.Pod("x").Obj())
+	if !Age(mc, queue).Equal(requeued.Time) || !Age(mc, nil).Equal(got.Created) || !got.Since.Equal(requeued.Time) || got.Queue != "is" || got.Limit != time.Minute || got.BestEffort {
 		t.Errorf("got %+v", got)
 	}
 	if diff := cmp.Diff(elastic.Resources{"cpu": 8000, "pods": 1}, got.Requests); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
-	plain := Gang(fixture.MiniCluster("x").Defaulted(), fixture.Pod("x").CPU("0").Obj(), nil)
+	plain := Gang(fixture.MiniCluster("x").Defaulted(), fixture.Pod("x").CPU("0").Obj())
 	if plain.Queue != v1alpha2.DefaultQueue || plain.Limit != 0 || !plain.BestEffort {
 		t.Errorf("got %+v", plain)
 	}
@@ -155,12 +155,12 @@ func TestRunning(t *testing.T) {
 			s.Admission.Vacated, s.Admission.Drain = "1", &v1alpha2.Drain{Ranks: "1,3", Deadline: by}
 		}), want{[]int{0, 2, 3}, []int{3}, 3, false, false}},
 		"finished": {
-			admitted().Condition(v1alpha2.ConditionFinished, metav1.ConditionTrue, v1alpha2.ReasonSucceeded), want{[]int{7}, nil, 1, true, true},
+			admitted().Condition(v1alpha2.ConditionFinished, metav1.ConditionTrue, v1alpha2.ReasonSucceeded), want{nil, nil, 0, true, true},
 		},
-		"no longer admitted": {fixture.MiniCluster("lmp").Size(4), want{[]int{7}, nil, 1, true, true}},
+		"no longer admitted": {fixture.MiniCluster("lmp").Size(4), want{nil, nil, 0, true, true}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := Running(tc.mc.Defaulted(), fixture.Pod("x").CPU("4").Obj(), nil, []int{7})
+			got, err := Running(tc.mc.Defaulted(), fixture.Pod("x").CPU("4").Obj())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -188,7 +188,7 @@ func TestStatusThatIsNoStatus(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			mc := fixture.MiniCluster("lmp").Size(2).Admitted(1, 2, "a,b").Defaulted()
 			change(mc.Status.Admission)
-			if got, err := Running(mc, fixture.Pod("x").Obj(), nil, nil); err == nil {
+			if got, err := Running(mc, fixture.Pod("x").Obj()); err == nil {
 				t.Errorf("it was taken: %+v", got)
 			}
 		})

@@ -39,7 +39,9 @@ type occupied struct {
 	requests fluxion.Resources
 }
 
-func (c *Cluster) setPromise(uid types.UID, promise *Promise) {
+// SetPromise says what a MiniCluster was promised; nil: nothing (any more). The pods
+// that it has go on holding.
+func (c *Cluster) SetPromise(uid types.UID, promise *Promise) {
 	h := c.holdings[uid]
 	switch {
 	case h == nil && promise == nil:

@@ -109,7 +109,7 @@ func observePods(o *elastic.Observation, v View) error {
 	}
 	if lead := pods[0]; lead != nil {
 		o.Published = jobset.Quorum(lead)
-		o.PublishedDrain, _ = ranks("drain.ranks", jobset.Drain(lead), o.Policy.Max) // what cannot be read is written anew
+		o.PublishedDrain, _ = ranks("drain.ranks", jobset.Drain(lead), o.Admission.Size) // what cannot be read is written anew
 	}
 	return nil
 }
@@ -331,7 +331,8 @@ func policy(mc *v1alpha2.MiniCluster) elastic.Policy {
 		QuorumTimeout: e.QuorumTimeout.Duration,
 		StartTimeout:  e.StartTimeout.Duration,
 		Deadline:      time.Duration(min(*s.DeadlineSeconds, math.MaxInt64/int64(time.Second))) * time.Second,
-		Max:           int(s.MaxSize),
+		Max:           int(MaxSize(mc)),
+		BearsChange:   bearsChange(mc),
 		RecreateLimit: int(*e.Recreate.Limit),
 		BackoffBase:   e.Recreate.BackoffBase.Duration,
 		BackoffMax:    e.Recreate.BackoffMax.Duration,

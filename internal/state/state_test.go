@@ -59,9 +59,7 @@ func clusterOf(nodes []*corev1.Node, pods []*corev1.Pod, promises []Promise) *Cl
 		c.SetPod(pod)
 	}
 	for i := range promises {
-		if err := c.SetPromise(promises[i].UID, &promises[i]); err != nil {
-			panic(err)
-		}
+		c.SetPromise(promises[i].UID, &promises[i])
 	}
 	return c
 }

@@ -69,7 +69,7 @@ func TestComputeEviction(t *testing.T) {
 		c := meta.FindStatusCondition(s.Conditions, v1alpha2.ConditionAdmitted)
 		return fmt.Sprint(c.Status, " ", c.Reason, ": ", c.Message)
 	}
-	if s.Admission != nil || s.StartTime != nil || s.RequeueState != nil || said() != "False Preempted: X needs it" {
+	if s.Admission != nil || s.StartTime != nil || s.RequeueState == nil || s.RequeueState.Count != 0 || !s.RequeueState.RequeueAt.Time.Equal(in.Now) || said() != "False Preempted: X needs it" {
 		t.Errorf("admission %v, started %v, requeue %v, %s", s.Admission, s.StartTime, s.RequeueState, said())
 	}
 	if events := Events(in, &s); len(events) != 1 || events[0] != (Event{"Warning", "Preempted", "Gave back nodes for 4 brokers: x needs it"}) {

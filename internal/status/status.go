@@ -53,7 +53,9 @@ func Compute(in Input) v1alpha2.MiniClusterStatus {
 	s := in.MiniCluster.Status.DeepCopy()
 	s.ObservedGeneration = in.MiniCluster.Generation
 	s.Selector = v1alpha2.SelectorLabel + "=" + in.MiniCluster.Name
-	s.MaximumSize = in.MiniCluster.Spec.MaxSize
+	if s.Admission == nil || s.MaximumSize == 0 { // else the pods that were made say it
+		s.MaximumSize = in.MiniCluster.Spec.MaxSize
+	}
 	if in.Queue != "" && (in.Plan.State == elastic.StateQueued || in.Plan.Step == elastic.Admit || s.Queue == "") {
 		s.Queue = in.Queue
 	}
@@ -87,6 +89,7 @@ func decide(s *v1alpha2.MiniClusterStatus, in Input) {
 		resize(s.Admission, plan)
 	case elastic.Evict:
 		s.Admission, s.StartTime = nil, nil
+		s.RequeueState = &v1alpha2.RequeueState{Count: int32(o.GivenUp), RequeueAt: &now}
 	case elastic.GiveUp:
 		s.RequeueState = &v1alpha2.RequeueState{Count: int32(o.GivenUp) + 1, RequeueAt: ptr.To(metav1.NewTime(plan.NotBefore))}
 		s.Admission, s.StartTime = nil, nil

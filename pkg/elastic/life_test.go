@@ -312,6 +312,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	w := &world{t: t, random: rand.New(rand.NewPCG(seed, 4)), now: noon, policy: policy4, steps: map[Step]int{}}
 	w.policy.Deadline = 2 * time.Minute
 	w.policy.Max = w.policy.Sizing.Size + 2
+	w.policy.BearsChange = seed%2 == 0
 	return w
 }
 

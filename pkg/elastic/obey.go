@@ -83,11 +83,12 @@ func draining(o *Observation, now time.Time) *Plan {
 	slices.Sort(ranks)
 	ranks = slices.Compact(ranks)
 	remain := o.members() - len(ranks)
-	if len(ranks) == 0 || remain < o.Policy.Sizing.Min {
+	runs := o.mayRun(now)
+	if len(ranks) == 0 || remain < o.Policy.Sizing.Min || (runs && !o.Policy.BearsChange) {
 		return nil
 	}
 	plan := &Plan{Step: DrainRanks, State: o.state(), Ranks: ranks, Deadline: now}
-	if o.mayRun(now) {
+	if runs {
 		plan.Deadline = now.Add(drainGrace)
 	}
 	plan.LookAgain = plan.Deadline

@@ -13,13 +13,14 @@ func TestOrders(t *testing.T) {
 	started := func(o *Observation) { o.Started = noon.Add(time.Second) }
 	orders := func(order Order, more ...func(*Observation)) func(*Observation) {
 		return func(o *Observation) {
-			o.Order, o.Policy.Max = &order, 6
+			o.Order, o.Policy.Max, o.Policy.BearsChange = &order, 6, true
 			o.Admission.Nodes = []string{"a", "b", "c", "d"}
 			for _, change := range more {
 				change(o)
 			}
 		}
 	}
+	rigid := func(o *Observation) { o.Policy.BearsChange = false }
 	vacated := func(rank int) func(*Observation) {
 		return func(o *Observation) {
 			o.Brokers[rank].Vacated, o.Admission.Quorum, o.Published, o.PublishedDrain = true, 3, 3, []int{rank}
@@ -48,7 +49,10 @@ func TestOrders(t *testing.T) {
 		"nor one whose end is written":          {"suuu", orders(Order{Evict: "x"}, func(o *Observation) { o.Outcome = OutcomeSucceeded }), 0, "Wait"},
 		"drain under a command":                 {"uuuu", orders(Order{Drain: []int{3, 1, 3}}, started), 10 * time.Second, "Drain ranks [1 3] quorum 0 until 12:00:40"},
 		"drain before the start is at once":     {"uucc", orders(Order{Drain: []int{3}}), 10 * time.Second, "Drain ranks [3] quorum 0 until 12:00:10"},
-		"not where the command may run":         {"uuuu", orders(Order{Drain: []int{3}}), 10 * time.Second, "Drain ranks [3] quorum 0 until 12:00:40"},
+		"later where the command may run":       {"uuuu", orders(Order{Drain: []int{3}}), 10 * time.Second, "Drain ranks [3] quorum 0 until 12:00:40"},
+		"not where ranks belong to one job":     {"uuuu", orders(Order{Drain: []int{3}}, started, rigid), 0, "Wait"},
+		"also if it is not known to run":        {"uuuu", orders(Order{Drain: []int{3}}, rigid), 0, "Start"},
+		"before the start they leave there too": {"uucc", orders(Order{Drain: []int{3}}, rigid), 0, "Drain ranks [3] quorum 0 until 12:00:00"},
 		"the lead is not drained":               {"uuuu", orders(Order{Drain: []int{0, 1}}, started), 0, "Wait"},
 		"nor more than is above the minimum":    {"uuuu", orders(Order{Drain: []int{1, 2, 3}}, started), 0, "Wait"},
 		"nor ranks that are not there":          {"uuuu", orders(Order{Drain: []int{4}}, started), 0, "Wait"},

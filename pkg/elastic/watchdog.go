@@ -111,6 +111,8 @@ type Policy struct {
 	QuorumTimeout, StartTimeout time.Duration
 	// Max is the number of brokers up to which it may grow.
 	Max int
+	// BearsChange: its command goes on when ranks join and leave.
+	BearsChange bool
 	// Deadline is how long the command may run; 0 without end.
 	Deadline time.Duration
 	// RecreateLimit is how often one that did not start is tried again.
@@ -518,16 +520,20 @@ func (o *Observation) placement() (gated []int, missing, placed, stranded int) {
 	return gated, missing, placed, stranded
 }
 
-func unpublished(o *Observation, _ time.Time) *Plan {
+// publishAgain is after which time the lead's pod is looked at again: what is written to it
+// wakes nobody.
+const publishAgain = time.Second
+
+func unpublished(o *Observation, now time.Time) *Plan {
 	leaving := o.leavingRanks()
 	if !holdsNode(o.Brokers[0].State) {
 		return nil
 	}
 	switch {
 	case o.Published != o.Admission.Quorum:
-		return &Plan{Step: Publish, State: o.state(), Quorum: o.Admission.Quorum, Ranks: leaving, Message: "tells the lead its quorum"}
+		return &Plan{Step: Publish, State: o.state(), Quorum: o.Admission.Quorum, Ranks: leaving, Message: "tells the lead its quorum", LookAgain: now.Add(publishAgain)}
 	case !slices.Equal(o.PublishedDrain, leaving):
-		return &Plan{Step: Publish, State: o.state(), Quorum: o.Admission.Quorum, Ranks: leaving, Message: "tells the lead which ranks leave"}
+		return &Plan{Step: Publish, State: o.state(), Quorum: o.Admission.Quorum, Ranks: leaving, Message: "tells the lead which ranks leave", LookAgain: now.Add(publishAgain)}
 	}
 	return nil
 }

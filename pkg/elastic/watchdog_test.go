@@ -155,7 +155,7 @@ func TestDecide(t *testing.T) {
 		},
 		"the lead is told its quorum": {
 			o:    admitted("uuuu", func(o *Observation) { o.Published = 0 }),
-			want: Plan{Step: Publish, State: StateStarting, Quorum: 4},
+			want: Plan{Step: Publish, State: StateStarting, Quorum: 4, LookAgain: noon.Add(time.Second)},
 		},
 		"brokers are waited for": {
 			o:    admitted("uucc", nil),
@@ -171,7 +171,7 @@ func TestDecide(t *testing.T) {
 		},
 		"the lowered quorum is published": {
 			o: admitted("uucu", func(o *Observation) { o.Admission.Quorum = 3 }), after: time.Minute,
-			want: Plan{Step: Publish, State: StateStarting, Quorum: 3},
+			want: Plan{Step: Publish, State: StateStarting, Quorum: 3, LookAgain: noon.Add(time.Minute + time.Second)},
 		},
 		"and reached": {
 			o: admitted("uucu", func(o *Observation) { o.Admission.Quorum, o.Published = 3, 3 }), after: time.Minute,
