@@ -19,7 +19,7 @@ import (
 func TestClogging(t *testing.T) {
 	for name, args := range map[string][]string{
 		"rigid":          {"--seed=1"},
-		"half, directly": {"--seed=2", "--min=half", "--run=3s", "--binder=direct"},
+		"half-directly": {"--seed=2", "--min=half", "--run=3s", "--binder=direct"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "clog")

@@ -225,7 +225,7 @@ func TestQuorumTimeout(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 4)
 	mc := s.create(s.miniCluster("shrinks").Size(4).MinSize(2).Tasks(32).PodAnnotation(simulator.Runtime, forAWhile).PodAnnotation(simulator.NeverStart, "2").
-		Spec(func(spec *v1alpha2.MiniClusterSpec) { spec.Elastic.QuorumTimeout = duration("2s") }))
+		Spec(func(spec *v1alpha2.MiniClusterSpec) { spec.Elastic.QuorumTimeout = duration("5s") }))
 	s.awaitState(mc, v1alpha2.StateRunning)
 	if message := condition(mc, v1alpha2.ConditionQuorumReached).Message; message != "3 of 4 brokers, tasks 24 of 32" {
 		t.Errorf("it started with %s", message)

@@ -319,7 +319,7 @@ func TestNodeVanishesWhileStarting(t *testing.T) {
 			t.Parallel()
 			s := newSite(t, 4)
 			mc := s.create(s.miniCluster("loses").Size(3).MinSize(least).PodAnnotation(simulator.StartLate, "1,2").PodAnnotation(simulator.StartDelay, "3s").
-				Spec(func(spec *v1alpha2.MiniClusterSpec) {
+				PodAnnotation(simulator.Runtime, forAWhile).Spec(func(spec *v1alpha2.MiniClusterSpec) {
 					spec.Elastic.QuorumTimeout, spec.Elastic.StartTimeout = duration("6s"), duration("8s")
 					spec.Elastic.Recreate.BackoffBase = duration("1s")
 				}))
