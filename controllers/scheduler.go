@@ -78,8 +78,8 @@ type Scheduler struct {
 	changed   bool
 	freed     uint64
 	lookAgain time.Time
-	// freedSince is when something was freed that nothing was freed shortly before, and
-	// settles when that is over.
+	// freedSince is when something was freed first since the last cycle in which that had
+	// settled, and settles when it will have.
 	freedSince, settles time.Time
 
 	// kick asks for a cycle, decided tells of a new decision, and reported of a queue
@@ -272,7 +272,7 @@ func follow[T client.Object](s *Scheduler, set, remove func(T)) handler.EventHan
 // settle says that something was freed.
 func (s *Scheduler) settle() {
 	now := s.Clock.Now()
-	if now.After(s.settles) {
+	if s.freedSince.IsZero() {
 		s.freedSince = now
 	}
 	s.settles = elastic.Earliest(now.Add(settlesIn), s.freedSince.Add(settlesAtLast))

@@ -96,8 +96,8 @@ type MiniClusterSpec struct {
 	// maxSize is the number of brokers up to which the MiniCluster may grow. Pods
 	// are made for all of them; those above the size it got wait behind a
 	// scheduling gate and hold nothing. Nodes that nobody waits for are given to a
-	// MiniCluster that bears brokers joining: one that has not started its command
-	// yet, whose Flux container is a launcher, or that is interactive. Default size.
+	// MiniCluster that bears brokers joining: one whose Flux container is a launcher,
+	// or that is interactive. It counts when the pods are made. Default size.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100000
 	// +optional

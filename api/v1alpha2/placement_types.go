@@ -35,7 +35,7 @@ type PlacementSpec struct {
 	Policy PlacementPolicy `json:"policy,omitempty"`
 
 	// topologyKey is a label of nodes: those with the same value, a domain, are near to
-	// each other. It is one of those that the manager knows:
+	// each other. It is one of the manager's --topology-labels, which are by default
 	// topology.kubernetes.io/zone, cloud.provider.com/topology-block and
 	// cloud.provider.com/topology-rack. Default: none.
 	// +kubebuilder:validation:MinLength=1

@@ -260,6 +260,14 @@ func bearsChange(mc *v1alpha2.MiniCluster) bool {
 	return s.Interactive || (len(s.Containers) > 0 && s.FluxContainer().Launcher)
 }
 
+// AmountText writes an amount of a resource for people: "8 cpu", "4 pods".
+func AmountText(name string, amount int64) string {
+	if text := (fluxion.Resources{name: amount}).String(); text != "" {
+		return text
+	}
+	return fmt.Sprintf("%d %s", amount, name)
+}
+
 // Queue is how a queue is served.
 func Queue(made *v1alpha2.MiniClusterQueue) elastic.Queue {
 	q := made.DeepCopy()

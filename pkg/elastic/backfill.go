@@ -58,7 +58,7 @@ func (p *plan) stepsOf(r *run) []step {
 	rest := step{id: r.ID, line: r.line, requests: r.Requests, pods: len(r.Ranks), turn: 2, order: r.Admitted, end: known(r.End)}
 	switch {
 	case r.Ending || r.evicted:
-		rest.turn = 0
+		rest.turn, rest.end = 0, time.Time{}
 		return []step{rest}
 	case !r.End.IsZero():
 		rest.turn, rest.order = 1, r.End

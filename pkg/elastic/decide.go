@@ -50,7 +50,7 @@ func (p *plan) decision(e *entry, before int) Decision {
 		return d
 	case e.line.head == e:
 		p.decideHead(e, &d)
-	case e.BestEffort && before == 0:
+	case e.BestEffort:
 		d.Verdict, d.Message = NoRoom, p.why(e)
 	default:
 		d.Verdict, d.Message = WaitingForTurn, e.turn(before)
@@ -87,6 +87,7 @@ func (p *plan) decideHead(e *entry, d *Decision) {
 		patient := e.Blocked.Add(e.line.Patience)
 		if !g.shadow.IsZero() {
 			d.Message += "; it is expected to start by " + g.shadow.UTC().Format("15:04:05 UTC")
+			d.LookAgain = Earliest(d.LookAgain, g.shadow)
 		} else if patient.After(p.now) {
 			d.LookAgain = Earliest(d.LookAgain, patient)
 		}
@@ -100,13 +101,13 @@ func (p *plan) why(e *entry) string {
 	used := p.view.used[l.index]
 	for _, name := range sorted(l.Capacity) {
 		if need := e.Requests[name] * int64(least); need > 0 && used[name]+need > l.Capacity[name] {
-			return fmt.Sprintf("queue %s has %d of %d %s in use, needs %d more", l.Name, used[name], l.Capacity[name], name, need)
+			return fmt.Sprintf("queue %s has %s of %s in use, needs %s more", l.Name, p.amount(name, used[name]), p.amount(name, l.Capacity[name]), p.amount(name, need))
 		}
 	}
 	for _, name := range p.view.guarantees(l) {
 		free, kept := p.view.total[name]-p.view.sum[name], p.view.kept(l, name)
 		if need := e.Requests[name] * int64(least); need > 0 && need > free-kept {
-			return fmt.Sprintf("needs %d %s: %d free, of which %d are promised to other queues", need, name, free, kept)
+			return fmt.Sprintf("needs %s: %s free, of which %s are promised to other queues", p.amount(name, need), p.amount(name, free), p.amount(name, kept))
 		}
 	}
 	if why := p.view.room.Why(e.ID, e.sizes); why != "" {

@@ -4,6 +4,7 @@
 package elastic
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 )
@@ -31,7 +32,7 @@ func (p *plan) sortOut(e *entry, holds map[string][2]int) {
 	case l.Suspended:
 		e.message = fmt.Sprintf("queue %s is suspended", l.Name)
 	default:
-		e.message = e.tooLarge()
+		e.message = cmp.Or(p.tooLarge(e), p.tooMuchPromised(e))
 	}
 	if e.message != "" {
 		e.verdict = NotAllowed
@@ -42,11 +43,28 @@ func (p *plan) sortOut(e *entry, holds map[string][2]int) {
 
 // tooLarge says what the whole queue has too little of for a gang; "" if it has
 // enough.
-func (e *entry) tooLarge() string {
+func (p *plan) tooLarge(e *entry) string {
 	for _, name := range sorted(e.line.Capacity) {
 		need := e.Requests[name] * int64(e.allowed[0])
 		if may := e.line.Capacity[name]; need > may {
-			return fmt.Sprintf("needs %d %s, queue %s may have %d", need, name, e.line.Name, may)
+			return fmt.Sprintf("needs %s, queue %s may have %s", p.amount(name, need), e.line.Name, p.amount(name, may))
+		}
+	}
+	return ""
+}
+
+// tooMuchPromised says what is always kept free for other queues; "" if it leaves enough.
+func (p *plan) tooMuchPromised(e *entry) string {
+	for _, name := range sorted(e.Requests) {
+		var promised int64
+		for _, other := range p.lines {
+			if other != e.line {
+				promised += other.Guarantee[name]
+			}
+		}
+		need, total := e.Requests[name]*int64(e.allowed[0]), p.view.total[name]
+		if promised > 0 && need > max(total-promised, e.line.Guarantee[name]) && need <= total {
+			return fmt.Sprintf("needs %s, of %s in all %s are promised to other queues", p.amount(name, need), p.amount(name, total), p.amount(name, promised))
 		}
 	}
 	return ""

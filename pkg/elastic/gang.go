@@ -116,6 +116,8 @@ type Snapshot struct {
 	// started together end together, and their pods one by one. Nobody passes another
 	// before, since small gangs would take it bit by bit, and large ones never fit.
 	Settles time.Time
+	// Amount writes an amount of a resource for people; nil: as a plain number.
+	Amount func(name string, amount int64) string
 }
 
 // Pod is one of a gang.

@@ -10,15 +10,15 @@ import (
 )
 
 // preempt takes nodes for gangs that are blocked from gangs of lower priority in
-// the same queue. Nothing is taken for one that fits once all that was asked to go
-// has gone, or that holds out for its size.
+// the same queue, unless that goes by age. Nothing is taken for one that fits once all
+// that was asked to go has gone, or that holds out for its size.
 func (p *plan) preempt() {
 	for _, head := range p.heads() {
 		if p.comes(head) {
 			continue
 		}
 		p.takeFor(head, "preempt", func(r *run) bool {
-			return r.line == head.line && r.Priority < head.Priority
+			return r.line == head.line && r.line.Ordering != ByAge && r.Priority < head.Priority
 		}, func(*view, *run, int) bool { return true })
 	}
 }
@@ -73,6 +73,9 @@ func (p *plan) takeFor(head *entry, action string, may func(*run) bool, spares f
 		return
 	}
 	t.prune()
+	if !p.goesTo(head, t.victims) {
+		return
+	}
 	for _, v := range t.victims {
 		switch {
 		case v.whole:
@@ -88,12 +91,73 @@ func (p *plan) takeFor(head *entry, action string, may func(*run) bool, spares f
 	p.coming = t.apply()
 	p.coming.place(head, head.least())
 	head.served = true
-	p.ends = nil
-	p.renew(p.guards)
+	p.ends, p.took = nil, true
 }
 
+// goesTo reports whether a gang is the one that starts once what is taken for it has gone:
+// it serves the queues as they will be then. Others may be served before it, a gang that
+// was evicted too, and would be evicted again.
+func (p *plan) goesTo(head *entry, victims []*victim) bool {
+	room, s := p.view.room.Snapshot(), p.sofar()
+	taken := map[string]*victim{}
+	for _, v := range victims {
+		taken[v.ID] = v
+	}
+	for _, r := range p.runs {
+		v := taken[r.ID]
+		if r.Ending || r.evicted || (v != nil && v.whole) {
+			room.Release(r.ID)
+			if !r.Ending {
+				s.Waiting = append(s.Waiting, r.Gang)
+			}
+			continue
+		}
+		gone := slices.Concat(r.draining, r.drains)
+		room.Shrink(r.ID, gone)
+		if v != nil && v.take > 0 {
+			more := room.Victims(r.ID, v.take)
+			room.Shrink(r.ID, more)
+			gone = append(gone, more...)
+		}
+		left := r.Running
+		left.Draining = nil
+		left.Ranks = slices.DeleteFunc(slices.Clone(r.Ranks), func(rank int) bool { return slices.Contains(gone, rank) })
+		s.Running = append(s.Running, left)
+	}
+	then := newPlan(s, room, p.now)
+	then.enqueue()
+	then.deserve()
+	then.allocate()
+	return slices.ContainsFunc(then.admitted, func(e *entry) bool { return e.ID == head.ID })
+}
+
+// sofar are the queues, who waits in them, and whom this cycle has let start.
+func (p *plan) sofar() Snapshot {
+	s := Snapshot{Total: p.view.total}
+	for _, l := range p.lines {
+		if l.known {
+			s.Queues = append(s.Queues, l.Queue)
+		}
+		for _, e := range l.all {
+			if len(e.nodes) == 0 {
+				s.Waiting = append(s.Waiting, e.Gang)
+				continue
+			}
+			r := Running{Gang: e.Gang, Admitted: p.now}
+			for rank := range e.nodes {
+				r.Ranks = append(r.Ranks, rank)
+			}
+			s.Running = append(s.Running, r)
+		}
+	}
+	return s
+}
+
+// enough reports whether the taker could start. One that its queue has no capacity for
+// needs nodes, too.
 func (t *taking) enough(v *view) bool {
-	return v.most(t.taker, t.taker.least()) >= t.taker.least()
+	least := t.taker.least()
+	return v.most(t.taker, least) >= least && v.room.Fits(t.taker.ID, least) >= least
 }
 
 // apply is the room once all that is taken has gone.

@@ -5,6 +5,7 @@ package elastic
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 )
@@ -21,6 +22,9 @@ func Schedule(s Snapshot, room Room, now time.Time) Cycle {
 	p.allocate()
 	p.preempt()
 	p.reclaim()
+	if p.took {
+		p.renew(p.guards)
+	}
 	p.backfill()
 	p.resize()
 	p.bestEffort()
@@ -47,6 +51,8 @@ type plan struct {
 	// coming is the view once all that is asked to go has gone, and gangs that
 	// wait for it are there; nil before it is needed.
 	coming *view
+	took   bool // nodes were taken from some
+	amount func(name string, amount int64) string
 }
 
 // line is a queue and those who wait in it.
@@ -102,7 +108,10 @@ func (r *run) held() int { return len(r.Ranks) - len(r.draining) }
 func (l *line) weight() float64 { return float64(max(l.Weight, 1)) }
 
 func newPlan(s Snapshot, room Room, now time.Time) *plan {
-	p := &plan{now: now, settles: s.Settles, base: room.Snapshot(), atMost: map[string]int{}}
+	p := &plan{now: now, settles: s.Settles, base: room.Snapshot(), atMost: map[string]int{}, amount: s.Amount}
+	if p.amount == nil {
+		p.amount = func(name string, amount int64) string { return fmt.Sprintf("%d %s", amount, name) }
+	}
 	byName := p.makeLines(s)
 	p.view = &view{room: room.Snapshot(), lines: p.lines, total: s.Total, used: make([]Resources, len(p.lines)), sum: Resources{}}
 	for i := range p.view.used {
@@ -182,7 +191,7 @@ func (l *line) before(a, b *entry) int {
 	if l.Ordering != ByAge {
 		byPriority = cmp.Compare(b.Priority, a.Priority)
 	}
-	return cmp.Or(byPriority, a.Created.Truncate(time.Second).Compare(b.Created.Truncate(time.Second)), cmp.Compare(b.least(), a.least()), cmp.Compare(a.ID, b.ID))
+	return cmp.Or(byPriority, a.Created.Truncate(time.Second).Compare(b.Created.Truncate(time.Second)), cmp.Compare(b.Sizing.Size, a.Sizing.Size), cmp.Compare(a.ID, b.ID))
 }
 
 // heads are the gangs that are first in their queue and do not fit, in the order

@@ -80,7 +80,17 @@ func TestAllocate(t *testing.T) {
 		},
 		"the guarantee of another queue is kept free": {
 			cluster: newCluster(10, easy("a"), queue("b", func(q *Queue) { q.Guarantee = Resources{"cpu": 4} })).wait(with(gang("a1", 7, 1), inQueue("a"))), second: 100,
+			want: "a1 NotAllowed",
+		},
+		"and waits for what others use meanwhile": {
+			cluster: newCluster(10, easy("a"), queue("b", func(q *Queue) { q.Guarantee = Resources{"cpu": 4} })).
+				run(with(gang("r", 3, 0), inQueue("a")), 3, 0).wait(with(gang("a1", 6, 1), inQueue("a"))), second: 100,
 			want: "a1 NoRoom",
+		},
+		"its own guarantee a queue may always use": {
+			cluster: newCluster(10, queue("a", func(q *Queue) { q.Guarantee = Resources{"cpu": 8} }), queue("b", func(q *Queue) { q.Guarantee = Resources{"cpu": 8} })).
+				wait(with(gang("a1", 5, 1), inQueue("a")), with(gang("b1", 5, 1), inQueue("b"))), second: 100,
+			want: "a1 Admitted 5, b1 Admitted 5",
 		},
 		"a gang that waits for capacity lets smaller ones pass, and holds back no nodes": {
 			cluster: newCluster(20, queue("a", capacity(8)), easy("b")).run(with(gang("r", 4, 0), inQueue("a")), 4, 0).
@@ -201,6 +211,19 @@ func TestPreempt(t *testing.T) {
 			cluster: newCluster(10).run(elasticGang("r", 4, 5, 0, 0), 5, 0, malleable).run(gang("s", 5, 0), 5, 1).wait(with(gang("a", 5, 1), high)), second: 10,
 			want: "a NoRoom, s is evicted (preempt)",
 		},
+		"not in a queue that goes by age: it would start again": {
+			cluster: newCluster(5, queue("default", func(q *Queue) { q.Ordering = ByAge })).run(gang("r", 5, 0), 5, 0).wait(with(gang("a", 5, 1), high)), second: 10,
+			want: "a NoRoom",
+		},
+		"nothing for capacity where nodes are missing": {
+			cluster: newCluster(10, queue("default", func(q *Queue) { q.Capacity = Resources{"cpu": 6} }), easy("b")).
+				run(gang("v", 2, 0), 2, 1).run(with(gang("r", 8, 0), inQueue("b")), 8, 0).wait(with(gang("a", 5, 1), high)), second: 10,
+			want: "a NotAllowed",
+		},
+		"nobody passes in the time that one who goes would have had": {
+			cluster: newCluster(10).run(gang("r", 6, 0), 6, 0, endsAt(3600)).wait(with(gang("a", 10, 1), high), with(gang("s", 4, 2), func(g *Gang) { g.Limit = 30 * time.Minute })), second: 10,
+			want: "a NoRoom, s WaitingForTurn, r is evicted (preempt)",
+		},
 		"capacity is preempted as nodes are": {
 			cluster: newCluster(10, queue("default", func(q *Queue) { q.Capacity = Resources{"cpu": 4} })).run(gang("s", 4, 0), 4, 1).wait(with(gang("a", 2, 1), high)), second: 10,
 			want: "a NotAllowed, s is evicted (preempt)",
@@ -218,6 +241,11 @@ func TestReclaim(t *testing.T) {
 		},
 		"not below its share": {
 			cluster: newCluster(10, easy("default"), lent).run(with(gang("r", 6, 0), inQueue("b")), 6, 0).run(with(gang("s", 4, 0), inQueue("b")), 4, 1).wait(gang("a", 5, 1)), second: 10,
+			want: "a NoRoom",
+		},
+		"not from a queue that is served first: it would take them back": {
+			cluster: newCluster(10, easy("default"), queue("b", func(q *Queue) { q.Reclaimable, q.Priority = true, 1 })).
+				run(with(gang("r", 5, 0), inQueue("b")), 5, 0).run(with(gang("s", 5, 0), inQueue("b")), 5, 1).wait(gang("a", 5, 1)), second: 10,
 			want: "a NoRoom",
 		},
 		"not if it is not lent": {
@@ -282,8 +310,8 @@ func TestMessages(t *testing.T) {
 	want := []string{
 		"d 1 needs 50, 0 free; it is expected to start by 12:00:20 UTC",
 		"e 1 there is no queue lost",
-		"a 1 needs 64 cpu, queue research may have 48",
-		"b 2 queue research has 40 of 48 cpu in use, needs 10 more; it is expected to start by 12:00:30 UTC",
+		"a 1 needs 64 cpu, queue research may have 48 cpu",
+		"b 2 queue research has 40 cpu of 48 cpu in use, needs 10 cpu more; it is expected to start by 12:00:30 UTC",
 		"c 3 waits for its turn: 1 is before it in queue research",
 	}
 	var said []string

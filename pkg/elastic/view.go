@@ -106,7 +106,10 @@ func (v *view) capacity(l *line, requests Resources, limit int) int {
 func (v *view) guaranteed(l *line, requests Resources, limit int) int {
 	for _, name := range v.guarantees(l) {
 		if amount := requests[name]; amount > 0 {
-			free := v.total[name] - v.sum[name] - v.kept(l, name)
+			free := v.total[name] - v.sum[name]
+			// What it was promised itself it may take, though all promises may be more than there is.
+			own := min(free, l.Guarantee[name]-v.used[l.index][name])
+			free = max(free-v.kept(l, name), own)
 			limit = min(limit, int(max(free, 0)/amount))
 		}
 	}

@@ -320,9 +320,9 @@ func TestNodeVanishesWhileStarting(t *testing.T) {
 			s := newSite(t, 4)
 			mc := s.create(s.miniCluster("loses").Size(3).MinSize(least).PodAnnotation(simulator.StartLate, "1,2").PodAnnotation(simulator.StartDelay, "3s").
 				PodAnnotation(simulator.Runtime, forAWhile).Spec(func(spec *v1alpha2.MiniClusterSpec) {
-					spec.Elastic.QuorumTimeout, spec.Elastic.StartTimeout = duration("6s"), duration("8s")
-					spec.Elastic.Recreate.BackoffBase = duration("1s")
-				}))
+				spec.Elastic.QuorumTimeout, spec.Elastic.StartTimeout = duration("6s"), duration("8s")
+				spec.Elastic.Recreate.BackoffBase = duration("1s")
+			}))
 			s.await(mc, "placed", func(mc *v1alpha2.MiniCluster) bool { return mc.Status.Size > 0 })
 			vanish(s, nodeOfRank(s, mc, 1))
 			s.awaitAfterLoss(mc, v1alpha2.StateSucceeded)
