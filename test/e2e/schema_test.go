@@ -145,7 +145,7 @@ func (k *kind) candidate(t *testing.T, manifest string) *unstructured.Unstructur
 	if err := yaml.UnmarshalStrict([]byte(manifest), &differs); err != nil {
 		t.Fatal(err)
 	}
-	metadata, spec := map[string]any{"name": "candidate"}, maps.Clone(k.spec)
+	metadata, spec := map[string]any{"name": "candidate"}, runtime.DeepCopyJSON(k.spec)
 	if k.namespace != "" {
 		metadata["namespace"] = k.namespace
 	}
