@@ -61,8 +61,8 @@ type shapeCheck struct {
 }
 
 // ofShape is the result for a MiniCluster, without its defaults (some hold its name),
-// that differs from others in its name alone.
-// Only one that passed goes for others: messages name names.
+// that differs from others in its name alone. Only one that passed goes for others:
+// messages name names.
 func (c *checks) ofShape(mc *v1alpha2.MiniCluster, now time.Time, dryRun func() (*check, error)) (*check, error) {
 	text, err := json.Marshal(mc.Spec)
 	if err != nil {
@@ -85,12 +85,12 @@ func (c *checks) ofShape(mc *v1alpha2.MiniCluster, now time.Time, dryRun func() 
 		mine = true
 		s.result, s.err = dryRun()
 	})
-	if mine || (s.err == nil && s.result.pod != nil) {
-		result := check{}
-		if s.result != nil {
-			result = *s.result
-		}
-		return &result, s.err
+	switch {
+	case s.err == nil && s.result.pod != nil:
+		result := *s.result // each is of a MiniCluster of its own
+		return &result, nil
+	case mine:
+		return s.result, s.err
 	}
 	return dryRun()
 }

@@ -402,14 +402,14 @@ func (s *Scheduler) store(decided elastic.Cycle, byID map[string]*entry) news {
 		admitted := len(decision.Nodes) > 0
 		// What changes all the time for those in the middle of a queue is in the queue's
 		// status.
-		told := !decision.Blocked.IsZero() || decision.Verdict == elastic.NotAllowed || decision.Verdict == elastic.NeverFits
-		atHead := told && e.decision.Message != decision.Message
-		if e.decision.Verdict != decision.Verdict || atHead || admitted {
+		inTheMiddle := decision.Blocked.IsZero() && decision.Verdict != elastic.NotAllowed && decision.Verdict != elastic.NeverFits
+		otherWords := e.decision.Message != decision.Message && !inTheMiddle
+		if e.decision.Verdict != decision.Verdict || otherWords || admitted {
 			result.decided = append(result.decided, client.ObjectKeyFromObject(e.miniCluster))
 		}
 		e.decision = decision
 		if admitted {
-			e.promise = &state.Promise{UID: e.miniCluster.UID, Nodes: decision.Nodes, Requests: state.Requests(e.pod)}
+			e.promise = &state.Promise{Nodes: decision.Nodes, Requests: state.Requests(e.pod)}
 			s.hold(e.miniCluster.UID, e.promise)
 		}
 		verdicts[decision.Verdict]++

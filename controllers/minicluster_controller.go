@@ -42,14 +42,14 @@ const (
 	podBatch = 50 * time.Millisecond
 	// countsInterval is how often the counts in a status are written at most.
 	countsInterval = 3 * time.Second
+	// queuedInterval is the same for the sentence that says why one waits: while it waits,
+	// those before it come and go.
+	queuedInterval = 30 * time.Second
 	// turnDelay is after which time those that wait are told why, if they wait still: those
 	// that start go first.
 	turnDelay = time.Second
 	// decidedPriority is that of what has something to do; others have 0.
 	decidedPriority = 1
-	// queuedInterval is the same for the sentence that says why one waits: while it waits,
-	// those before it come and go.
-	queuedInterval = 30 * time.Second
 	// recheckInterval is after which time a spec that was refused for what is in
 	// the cluster (a quota, a foreign object) is checked again.
 	recheckInterval = 5 * time.Second
@@ -74,7 +74,7 @@ type MiniClusterReconciler struct {
 	BindDirectly bool
 
 	checks checks
-	// paces are those of the statuses, tidied those of the Jobs that were deleted.
+	// paces are those of the statuses, tidied those of the Jobs whose pods were deleted.
 	paces, tidied paces
 	placed        placedPods
 }

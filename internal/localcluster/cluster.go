@@ -53,6 +53,10 @@ const (
 // startTimeout is how long the control plane may take to answer.
 const startTimeout = 2 * time.Minute
 
+// environments are what programs are told besides what this one was. A quarter of the API
+// server's time is garbage collection else.
+var environments = map[string][]string{"kube-apiserver": {"GOGC=300"}}
+
 //go:embed stages/*.yaml
 var stages embed.FS
 

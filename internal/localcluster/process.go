@@ -65,9 +65,7 @@ func start(dir, name, path string, args ...string) (*process, error) {
 
 	cmd := exec.Command(path, args...)
 	cmd.Stdout, cmd.Stderr = logFile, logFile
-	if name == "kube-apiserver" {
-		cmd.Env = append(os.Environ(), "GOGC=300") // else a quarter of its time is garbage collection
-	}
+	cmd.Env = append(os.Environ(), environments[name]...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting %s: %w", name, err)

@@ -138,7 +138,7 @@ func (w *world) changePromise(t *testing.T) string {
 		shrunk.Nodes[w.random.IntN(len(shrunk.Nodes))] = ""
 		promise = &shrunk
 	default:
-		promise = &Promise{UID: uid, Requests: fluxion.Resources{"cpu": 1000, "pods": 1}, End: fixture.Noon.Add(time.Duration(w.random.IntN(3)) * time.Hour)}
+		promise = &Promise{Requests: fluxion.Resources{"cpu": 1000, "pods": 1}, End: fixture.Noon.Add(time.Duration(w.random.IntN(3)) * time.Hour)}
 		for range 1 + w.random.IntN(4) {
 			promise.Nodes = append(promise.Nodes, w.node())
 		}
@@ -200,7 +200,7 @@ func pictureOf(t *testing.T, c *Cluster) picture {
 		p.Jobs[gang], p.Holds[gang] = graph.Pods(string(gang)), c.Holds(gang)
 	}
 	pod := fixture.Pod("q").CPU("1").Spec(func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{"kind": "1"} }).Obj()
-	p.Exclusions = c.Exclusions(pod)
+	p.Exclusions = c.excluded(placesOf(pod))
 	ask := Request(c, fixture.MiniCluster("q").Defaulted(), pod)
 	everywhere := Request(c, fixture.MiniCluster("all").Defaulted(), fixture.Pod("q").CPU("1").Obj())
 	r, err := c.Room(map[string]Ask{"q": ask, "all": everywhere}, nil)
@@ -273,8 +273,8 @@ func fitsNow(t *testing.T, c *Cluster) int {
 
 // Of what is the same as before nothing is made anew, and nobody has to look again.
 func TestNothingNewFreesNothing(t *testing.T) {
-	promise := Promise{UID: "uid-lmp", Nodes: []string{"a", "b"}, Requests: fluxion.Resources{"cpu": 8000, "pods": 1}}
-	c := clusterOf(fixture.Nodes("a", "b", "c"), nil, []Promise{promise})
+	promise := Promise{Nodes: []string{"a", "b"}, Requests: fluxion.Resources{"cpu": 8000, "pods": 1}}
+	c := clusterOf(fixture.Nodes("a", "b", "c"), nil, map[types.UID]Promise{"uid-lmp": promise})
 	graph, freed := graphOf(t, c), c.Freed()
 	for what, do := range map[string]func(){
 		"a node":                 func() { c.SetNode(fixture.Node("a").Obj()) },
@@ -298,9 +298,9 @@ func TestNothingNewFreesNothing(t *testing.T) {
 
 // Each of these frees something, and only a new node needs a new graph.
 func TestFreed(t *testing.T) {
-	promise := &Promise{UID: "uid-lmp", Nodes: []string{"a", "b"}, Requests: fluxion.Resources{"cpu": 8000, "pods": 1}}
-	shrunk := &Promise{UID: "uid-lmp", Nodes: []string{"a", ""}, Requests: promise.Requests}
-	c := clusterOf(fixture.Nodes("a", "b", "c"), nil, []Promise{*promise})
+	promise := &Promise{Nodes: []string{"a", "b"}, Requests: fluxion.Resources{"cpu": 8000, "pods": 1}}
+	shrunk := &Promise{Nodes: []string{"a", ""}, Requests: promise.Requests}
+	c := clusterOf(fixture.Nodes("a", "b", "c"), nil, map[types.UID]Promise{"uid-lmp": *promise})
 	c.SetPod(fixture.Pod("p").On("c").Obj())
 	graph := graphOf(t, c)
 	set := func(p *Promise) func() {
@@ -373,13 +373,13 @@ func large(tb testing.TB) *Cluster {
 	}
 	for gang := range 200 {
 		name := fmt.Sprintf("g%d", gang)
-		promise := &Promise{UID: types.UID("uid-" + name), Requests: fluxion.Resources{"cpu": 1000, "pods": 1}}
+		promise := &Promise{Requests: fluxion.Resources{"cpu": 1000, "pods": 1}}
 		for rank := range 50 {
 			node := fmt.Sprintf("n%d", (gang*50+rank)%1000)
 			promise.Nodes = append(promise.Nodes, node)
 			c.SetPod(fixture.BrokerPod(name, rank).CPU("1").On(node).Obj())
 		}
-		c.SetPromise(promise.UID, promise)
+		c.SetPromise(types.UID("uid-"+name), promise)
 	}
 	return c
 }
@@ -417,7 +417,7 @@ func BenchmarkExclusionsCached(b *testing.B) {
 	c := large(b)
 	pod := fixture.Pod("x").Spec(func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{corev1.LabelTopologyZone: "3"} }).Obj()
 	for b.Loop() {
-		if got := c.Exclusions(pod); len(got) != 1 {
+		if got := c.excluded(placesOf(pod)); len(got) != 1 {
 			b.Fatal(got)
 		}
 	}

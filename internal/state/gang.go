@@ -15,7 +15,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
@@ -28,7 +27,6 @@ import (
 // none, and what a broker takes on each. It holds as long as the MiniCluster needs it,
 // with or without pods.
 type Promise struct {
-	UID      types.UID
 	Nodes    []string
 	Requests fluxion.Resources
 	// End is when it will be over, at the latest; zero if that is not known.
@@ -52,7 +50,7 @@ func PromiseOf(mc *v1alpha2.MiniCluster) (*Promise, error) {
 	for _, rank := range vacated {
 		nodes[rank] = ""
 	}
-	return &Promise{UID: mc.UID, Nodes: nodes, Requests: withPod(resources(mc.Status.Admission.Requests)), End: end(mc)}, nil
+	return &Promise{Nodes: nodes, Requests: withPod(resources(mc.Status.Admission.Requests)), End: end(mc)}, nil
 }
 
 // ranks reads a field of the admission that names some of the ranks.

@@ -226,7 +226,7 @@ func (h *holding) plans(uid types.UID) plan {
 	})
 	var promise *Promise
 	if h.promise == nil {
-		promise = promiseOf(uid, pods)
+		promise = promiseOf(pods)
 	} else {
 		promise = h.promise.until(pods)
 	}
@@ -293,8 +293,8 @@ func above(takes, promised fluxion.Resources) fluxion.Resources {
 
 // promiseOf is what would have to be promised for the pods to be just that: one of each
 // rank, of those that take what the first one does.
-func promiseOf(uid types.UID, pods []*pod) *Promise {
-	p := &Promise{UID: uid}
+func promiseOf(pods []*pod) *Promise {
+	p := &Promise{}
 	for _, pod := range pods {
 		if pod.rank < 0 || (p.Requests != nil && !maps.Equal(pod.requests, p.Requests)) {
 			continue

@@ -37,10 +37,8 @@ func placesOf(pod *corev1.Pod) *places {
 // maxExclusions is how many answers are kept: more than the kinds of pods there are.
 const maxExclusions = 4096
 
-// Exclusions are the nodes that a pod cannot use whoever holds them, by reason, in the
+// excluded are the nodes that a pod cannot use whoever holds them, by reason, in the
 // terms of Graph. They are kept until nodes change.
-func (c *Cluster) Exclusions(pod *corev1.Pod) []fluxion.Exclusion { return c.excluded(placesOf(pod)) }
-
 func (c *Cluster) excluded(p *places) []fluxion.Exclusion {
 	graph, err := c.Graph()
 	if err != nil {

@@ -25,7 +25,7 @@ func fourNodes(t *testing.T) *Cluster {
 	for i := range 4 {
 		c.SetNode(fixture.Node(fmt.Sprintf("n%d", i)).Label("rack", fmt.Sprint(i/2)).Label("kind", fmt.Sprint(i%2)).Obj())
 	}
-	c.SetPromise("uid-lmp", &Promise{UID: "uid-lmp", Nodes: []string{"n0", "n1"}, Requests: fluxion.Resources{"cpu": 8000, "pods": 1}})
+	c.SetPromise("uid-lmp", &Promise{Nodes: []string{"n0", "n1"}, Requests: fluxion.Resources{"cpu": 8000, "pods": 1}})
 	return c
 }
 

@@ -49,7 +49,7 @@ func free(t *testing.T, graph *fluxion.Graph, nodes []*corev1.Node) []string {
 }
 
 // clusterOf is a Cluster that was told of all this.
-func clusterOf(nodes []*corev1.Node, pods []*corev1.Pod, promises []Promise) *Cluster {
+func clusterOf(nodes []*corev1.Node, pods []*corev1.Pod, promises map[types.UID]Promise) *Cluster {
 	c := NewCluster(TopologyLevels)
 	for _, node := range nodes {
 		c.SetNode(node)
@@ -58,8 +58,8 @@ func clusterOf(nodes []*corev1.Node, pods []*corev1.Pod, promises []Promise) *Cl
 		pod.UID += types.UID(fmt.Sprintf("-%d", i))
 		c.SetPod(pod)
 	}
-	for i := range promises {
-		c.SetPromise(promises[i].UID, &promises[i])
+	for uid, promise := range promises {
+		c.SetPromise(uid, &promise)
 	}
 	return c
 }
@@ -81,14 +81,14 @@ func asked(c *Cluster, mc *fixture.MiniClusterWrapper, size int) fluxion.Gang {
 }
 
 func TestGraph(t *testing.T) {
-	promise := func(name string, nodes ...string) Promise {
+	promise := func(name string, nodes ...string) map[types.UID]Promise {
 		mc := fixture.MiniCluster(name).Obj()
-		return Promise{UID: mc.UID, Nodes: nodes, Requests: fluxion.Resources{fluxion.CPU: 8000, fluxion.Pods: 1}}
+		return map[types.UID]Promise{mc.UID: {Nodes: nodes, Requests: fluxion.Resources{fluxion.CPU: 8000, fluxion.Pods: 1}}}
 	}
 	cases := map[string]struct {
 		nodes    []*corev1.Node
 		pods     []*corev1.Pod
-		promises []Promise
+		promises map[types.UID]Promise
 		want     []string // nodes that are free
 	}{
 		"an empty cluster is free": {nodes: fixture.Nodes("a", "b"), want: []string{"a", "b"}},
@@ -115,20 +115,20 @@ func TestGraph(t *testing.T) {
 			nodes: fixture.Nodes("a", "b"), pods: []*corev1.Pod{fixture.BrokerPod("lmp", 0).Pinned("a").Obj()}, want: []string{"b"},
 		},
 		"a promise holds without pods": {
-			nodes: fixture.Nodes("a", "b", "c"), promises: []Promise{promise("lmp", "a", "b")}, want: []string{"c"},
+			nodes: fixture.Nodes("a", "b", "c"), promises: promise("lmp", "a", "b"), want: []string{"c"},
 		},
 		"a pod and its promise count once": {
 			nodes: []*corev1.Node{fixture.Node("a").Has("cpu", "16").Obj(), fixture.Node("b").Obj()},
-			pods:  []*corev1.Pod{fixture.BrokerPod("lmp", 0).On("a").Up().Obj()}, promises: []Promise{promise("lmp", "a")},
+			pods:  []*corev1.Pod{fixture.BrokerPod("lmp", 0).On("a").Up().Obj()}, promises: promise("lmp", "a"),
 			want: []string{"a", "b"},
 		},
 		"two promises on one node count twice": {
 			nodes:    []*corev1.Node{fixture.Node("a").Has("cpu", "16").Obj()},
-			promises: []Promise{promise("lmp", "a", "a")},
+			promises: promise("lmp", "a", "a"),
 		},
 		"the pod of an earlier MiniCluster does not stand for the promise of the next": {
 			nodes: []*corev1.Node{fixture.Node("a").Has("cpu", "16").Obj()},
-			pods:  []*corev1.Pod{fixture.BrokerPod("lmp", 0).Label(v1alpha2.UIDLabel, "uid-before").On("a").Up().Obj()}, promises: []Promise{promise("lmp", "a")},
+			pods:  []*corev1.Pod{fixture.BrokerPod("lmp", 0).Label(v1alpha2.UIDLabel, "uid-before").On("a").Up().Obj()}, promises: promise("lmp", "a"),
 		},
 		"of two pods of a rank one stands for the promise": {
 			nodes: []*corev1.Node{fixture.Node("a").Has("cpu", "16").Obj(), fixture.Node("b").Has("cpu", "24").Obj()},
@@ -136,17 +136,17 @@ func TestGraph(t *testing.T) {
 				fixture.BrokerPod("lmp", 0).On("a").Up().Leaving().Obj(), fixture.BrokerPod("lmp", 0).Named("next").Pinned("a").Obj(),
 				fixture.BrokerPod("lmp", 1).On("b").Up().Leaving().Obj(), fixture.BrokerPod("lmp", 1).Named("next").Pinned("b").Obj(),
 			},
-			promises: []Promise{promise("lmp", "a", "b")}, want: []string{"b"},
+			promises: promise("lmp", "a", "b"), want: []string{"b"},
 		},
 		"a pod that takes more than was promised holds that, one that takes less all that was": {
 			nodes: []*corev1.Node{fixture.Node("a").Has("cpu", "16").Obj(), fixture.Node("b").Has("cpu", "12").Obj()},
 			pods: []*corev1.Pod{
 				fixture.BrokerPod("lmp", 0).CPU("9").On("a").Up().Obj(), fixture.BrokerPod("lmp", 1).CPU("4").On("b").Up().Obj(),
 			},
-			promises: []Promise{promise("lmp", "a", "b")},
+			promises: promise("lmp", "a", "b"),
 		},
 		"the pod of a rank that ended leaves its promise": {
-			nodes: fixture.Nodes("a"), pods: []*corev1.Pod{fixture.BrokerPod("lmp", 1).On("a").Ended(1).Obj()}, promises: []Promise{promise("lmp", "x", "a")},
+			nodes: fixture.Nodes("a"), pods: []*corev1.Pod{fixture.BrokerPod("lmp", 1).On("a").Ended(1).Obj()}, promises: promise("lmp", "x", "a"),
 		},
 		"nodes that are not ready, cordoned, tainted by the cluster or leaving are down": {
 			nodes: []*corev1.Node{
@@ -157,7 +157,7 @@ func TestGraph(t *testing.T) {
 			want: []string{"d"},
 		},
 		"pods on nodes that are gone are nobody's": {
-			nodes: fixture.Nodes("a"), pods: []*corev1.Pod{fixture.Pod("x").On("gone").Obj()}, promises: []Promise{promise("lmp", "gone")}, want: []string{"a"},
+			nodes: fixture.Nodes("a"), pods: []*corev1.Pod{fixture.Pod("x").On("gone").Obj()}, promises: promise("lmp", "gone"), want: []string{"a"},
 		},
 	}
 	for name, tc := range cases {
@@ -208,8 +208,8 @@ func TestGraphKnowsTopology(t *testing.T) {
 func TestGraphKnowsWhenPromisesEnd(t *testing.T) {
 	nodes := fixture.Nodes("a", "b")
 	requests := fluxion.Resources{fluxion.CPU: 8000, fluxion.Pods: 1}
-	c := clusterOf(nodes, []*corev1.Pod{fixture.BrokerPod("lmp", 0).On("a").Up().Obj()}, []Promise{
-		{UID: "uid-lmp", Nodes: []string{"a", "b"}, Requests: requests, End: fixture.Noon},
+	c := clusterOf(nodes, []*corev1.Pod{fixture.BrokerPod("lmp", 0).On("a").Up().Obj()}, map[types.UID]Promise{
+		"uid-lmp": {Nodes: []string{"a", "b"}, Requests: requests, End: fixture.Noon},
 	})
 	refusal := graphOf(t, c).Explain(asked(c, fixture.MiniCluster("next"), 2))
 	if !refusal.Until.Equal(fixture.Noon) || !slices.Equal(refusal.Jobs, []string{"uid-lmp"}) {

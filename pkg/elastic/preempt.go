@@ -57,8 +57,8 @@ type taking struct {
 // victim is a gang of which ranks, or all, are taken.
 type victim struct {
 	*run
-	surplus, take int
-	whole         bool
+	take  int // of its ranks
+	whole bool
 }
 
 // takeFor takes the least it can from the gangs that may be taken from.
@@ -98,7 +98,7 @@ func (p *plan) takeFor(head *entry, action string, may func(*run) bool, spares f
 // it serves the queues as they will be then. Others may be served before it, a gang that
 // was evicted too, and would be evicted again.
 func (p *plan) goesTo(head *entry, victims []*victim) bool {
-	room, s := p.view.room.Snapshot(), p.sofar()
+	room, s := p.view.room.Snapshot(), p.soFar()
 	taken := map[string]*victim{}
 	for _, v := range victims {
 		taken[v.ID] = v
@@ -131,8 +131,8 @@ func (p *plan) goesTo(head *entry, victims []*victim) bool {
 	return slices.ContainsFunc(then.admitted, func(e *entry) bool { return e.ID == head.ID })
 }
 
-// sofar are the queues, who waits in them, and whom this cycle has let start.
-func (p *plan) sofar() Snapshot {
+// soFar are the queues, who waits in them, and whom this cycle has let start.
+func (p *plan) soFar() Snapshot {
 	s := Snapshot{Total: p.view.total}
 	for _, l := range p.lines {
 		if l.known {
@@ -174,7 +174,7 @@ func (t *taking) apply() *view {
 }
 
 // kept is how many ranks a gang has that nobody asked to leave before.
-func (r *run) kept() int { return r.held() - len(r.drains) }
+func (r *run) kept() int { return len(r.Ranks) - len(r.draining) - len(r.drains) }
 
 // find makes room: by surplus alone, by one gang more, or by several.
 func (t *taking) find() bool {
@@ -182,7 +182,11 @@ func (t *taking) find() bool {
 	if t.shrinkAll(shrunk) {
 		return true
 	}
-	if !t.enough(t.without()) {
+	all := t.base.snapshot()
+	for _, v := range t.victims {
+		all.end(v.run, v.kept())
+	}
+	if !t.enough(all) {
 		return false
 	}
 	if t.evictOne(shrunk) || t.evictSeveral(shrunk) {
@@ -193,15 +197,6 @@ func (t *taking) find() bool {
 		v.take = 0
 	}
 	return t.evictOne(t.base) || t.evictSeveral(t.base)
-}
-
-// without is the room once all that may be taken from are gone.
-func (t *taking) without() *view {
-	after := t.base.snapshot()
-	for _, v := range t.victims {
-		after.end(v.run, v.kept())
-	}
-	return after
 }
 
 func youngest(a, b *victim) int {
@@ -219,14 +214,13 @@ func (t *taking) shrinkAll(trial *view) bool {
 		if !v.Malleable {
 			continue
 		}
-		v.surplus = max(v.kept()-v.Sizing.Min, 0)
-		for v.surplus > 0 && !t.spares(trial, v.run, v.surplus) {
-			v.surplus--
+		v.take = max(v.kept()-v.Sizing.Min, 0)
+		for v.take > 0 && !t.spares(trial, v.run, v.take) {
+			v.take--
 		}
-		if v.surplus == 0 {
+		if v.take == 0 {
 			continue
 		}
-		v.take = v.surplus
 		trial.shrink(v.run, trial.room.Victims(v.ID, v.take))
 		if t.enough(trial) {
 			return true

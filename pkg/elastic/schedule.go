@@ -102,9 +102,6 @@ func (e *entry) least() int { return e.sizes[0] }
 
 func (e *entry) holdsOutUntil() time.Time { return e.Since.Add(e.WaitForSize) }
 
-// held are the ranks that it keeps if all goes as was asked before.
-func (r *run) held() int { return len(r.Ranks) - len(r.draining) }
-
 func (l *line) weight() float64 { return float64(max(l.Weight, 1)) }
 
 func newPlan(s Snapshot, room Room, now time.Time) *plan {
