@@ -43,7 +43,7 @@ func (r *MiniClusterReconciler) act(ctx context.Context, seen *observed, plan el
 	log := ctrl.LoggerFrom(ctx)
 	switch plan.Step {
 	case elastic.Make:
-		log.Info("Making the objects of an attempt", "attempt", seen.observation.Admission.Attempt)
+		log.Info("Making the objects of an attempt", "attempt", seen.observation.Attempt(), "ahead", seen.observation.Admission == nil)
 		return r.standingInTheWay(seen.view.MiniCluster, r.makeObjects(ctx, seen))
 	case elastic.Place:
 		log.Info("Placing pods", "ranks", len(plan.Ranks))
@@ -72,19 +72,24 @@ func (r *MiniClusterReconciler) act(ctx context.Context, seen *observed, plan el
 // certificate that was made for the attempt stays, since brokers may have it. All else
 // follows from the spec, which may have changed while the attempt was withdrawn.
 func (r *MiniClusterReconciler) makeObjects(ctx context.Context, seen *observed) error {
-	mc, attempt := seen.view.MiniCluster, seen.view.MiniCluster.Status.Admission.Attempt
+	mc, attempt := seen.view.MiniCluster, int32(seen.observation.Attempt())
 	objects, err := jobset.Objects(mc, attempt, func() (string, error) { return broker.Certificate(mc.Name, rand.Reader) })
 	if err != nil {
 		return fmt.Errorf("building the objects of MiniCluster %q: %w", mc.Name, err)
 	}
-	if set, err := r.existing(ctx, mc, objects[len(objects)-1]); err == nil && set != nil && jobset.Attempt(set) == attempt {
+	last := len(objects) - 1 // the JobSet, whose pods need the others
+	switch set, err := r.existing(ctx, mc, objects[last]); {
+	case err != nil:
+		return err
+	case set == nil:
+	case jobset.Attempt(set) == attempt && jobset.Generation(set) == jobset.Generation(objects[last]):
 		return nil // made, and not in the cache yet
+	default:
+		return errStillThere // not in the cache yet either, and of no use
 	}
-	if err := r.chooseBinder(ctx, seen, objects[len(objects)-1]); err != nil {
+	if err := r.chooseBinder(ctx, seen, objects[last]); err != nil {
 		return err
 	}
-	// The JobSet is last: its pods need the others.
-	last := len(objects) - 1
 	group, groupCtx := errgroup.WithContext(ctx)
 	for _, object := range objects[:last] {
 		group.Go(func() error { return r.makeObject(groupCtx, mc, object, attempt) })

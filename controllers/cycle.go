@@ -70,7 +70,7 @@ func (s *Scheduler) cycle(ctx context.Context, seen *clusterState, now time.Time
 		return news{}, err
 	}
 	decided := s.choose(s.withinQuotas(elastic.Schedule(snapshot, room, now), seen, byID, reserved), room)
-	result := s.store(decided, byID)
+	result := s.store(decided, byID, seen, now)
 	result.decided = append(result.decided, repaired...)
 	result.decided = append(result.decided, s.order(decided, now)...)
 	result.reported = s.reports.update(decided, snapshot, byID)
@@ -240,9 +240,6 @@ func (s *Scheduler) room(byID map[string]*entry) (elastic.Room, error) {
 // snapshot is what a cycle decides on, and the entries of those that wait.
 func (s *Scheduler) snapshot(seen *clusterState, reserved map[string]corev1.ResourceList, now time.Time) (elastic.Snapshot, map[string]*entry) {
 	out := elastic.Snapshot{Total: s.cluster.Total(), Settles: s.settles, Amount: state.AmountText}
-	if !now.Before(s.settles) {
-		s.freedSince = time.Time{}
-	}
 	queues := map[string]*v1alpha2.MiniClusterQueue{}
 	byDefault := &v1alpha2.MiniClusterQueue{}
 	byDefault.Name = v1alpha2.DefaultQueue
@@ -379,7 +376,7 @@ func (s *Scheduler) withinQuotas(decided elastic.Cycle, seen *clusterState, byID
 			s.wake() // for those that it has something for
 			continue
 		}
-		reserved[namespace] = quota.Add(reserved[namespace], state.QuotaUse(e.pod, int(e.miniCluster.Spec.MaxSize)))
+		reserved[namespace] = quota.Add(reserved[namespace], state.QuotaUse(e.pod, unmade(seen, e)))
 	}
 	return decided
 }
@@ -389,12 +386,17 @@ func quotaRefusal(seen *clusterState, e *entry, reserved map[string]corev1.Resou
 	if len(seen.quotas[namespace]) == 0 {
 		return ""
 	}
-	why, _ := state.QuotaRefusal(seen.quotas[namespace], e.pod, int(e.miniCluster.Spec.MaxSize), reserved[namespace])
+	why, _ := state.QuotaRefusal(seen.quotas[namespace], e.pod, unmade(seen, e), reserved[namespace])
 	return why
 }
 
+// unmade is how many pods one that waits has still to make in a namespace with a quota.
+func unmade(seen *clusterState, e *entry) int {
+	return max(int(e.miniCluster.Spec.MaxSize)-seen.made[e.miniCluster.UID], 0)
+}
+
 // store keeps the decisions, and returns those that are new to somebody.
-func (s *Scheduler) store(decided elastic.Cycle, byID map[string]*entry) news {
+func (s *Scheduler) store(decided elastic.Cycle, byID map[string]*entry, seen *clusterState, now time.Time) news {
 	var result news
 	verdicts := map[elastic.Verdict]int{}
 	for _, decision := range decided.Decisions {
@@ -408,7 +410,9 @@ func (s *Scheduler) store(decided elastic.Cycle, byID map[string]*entry) news {
 			result.decided = append(result.decided, client.ObjectKeyFromObject(e.miniCluster))
 		}
 		e.decision = decision
+		e.mayMakeAhead = startsInTime(decision.Verdict) && len(seen.quotas[e.miniCluster.Namespace]) == 0
 		if admitted {
+			s.starting[e.miniCluster.UID] = now
 			e.promise = &state.Promise{Nodes: decision.Nodes, Requests: state.Requests(e.pod)}
 			s.hold(e.miniCluster.UID, e.promise)
 		}

@@ -70,7 +70,7 @@ func (r *MiniClusterReconciler) consult(ctx context.Context, seen *observed) err
 		r.Scheduler.Repair(mc, o.Unbindable(r.Clock.Now()))
 		o.Order = r.Scheduler.OrderFor(mc)
 	}
-	unmade := o.Outcome == "" && o.Workload == elastic.Absent && o.Started.IsZero()
+	unmade := o.Outcome == "" && (o.Workload == elastic.Absent || o.Workload == elastic.Ahead) && o.Started.IsZero()
 	if !unmade || o.Policy.Suspend {
 		r.Scheduler.Skip(mc)
 		return nil
@@ -88,6 +88,7 @@ func (r *MiniClusterReconciler) consult(ctx context.Context, seen *observed) err
 	}
 	decision := r.Scheduler.Offer(mc, check.pod)
 	o.Offer, o.Verdict, o.Why = decision.Nodes, decision.Verdict, decision.Message
+	o.Soon = r.Scheduler.Soon(mc, o.Workload == elastic.Ahead && state.Made(seen.view))
 	seen.undecided = decision.Verdict == ""
 	return nil
 }

@@ -55,6 +55,8 @@ type Scheduler struct {
 	Topology []state.TopologyLevel
 	// Engine chooses nodes; nil: the graph itself does.
 	Engine state.Engine
+	// AheadPods is how many pods those that wait may have, made ahead.
+	AheadPods int
 
 	mutex   sync.Mutex
 	cluster *state.Cluster
@@ -78,9 +80,11 @@ type Scheduler struct {
 	changed   bool
 	freed     uint64
 	lookAgain time.Time
-	// freedSince is when something was freed first since the last cycle in which that had
+	// freedSince is when something was freed first since all that was freed before had
 	// settled, and settles when it will have.
 	freedSince, settles time.Time
+	// starting are those that were given nodes and do not run yet, and when they were.
+	starting map[types.UID]time.Time
 
 	// kick asks for a cycle, decided tells of a new decision, and reported of a queue
 	// of which there is news.
@@ -97,6 +101,9 @@ type entry struct {
 	decision    elastic.Decision
 	// promise is what it was given, once it was; nil before.
 	promise *state.Promise
+	// ahead is how far its objects are made, if they may be.
+	ahead        ahead
+	mayMakeAhead bool
 }
 
 // NewScheduler makes a scheduler that reads from the cache, for nodes with a topology.
@@ -105,7 +112,7 @@ func NewScheduler(cache client.Reader, clock clock.PassiveClock, topology []stat
 		Cache: cache, Clock: clock, Topology: topology, cluster: state.NewCluster(topology),
 		entries: map[types.NamespacedName]*entry{}, checked: map[types.NamespacedName]types.UID{},
 		known: map[types.UID]*known{}, orders: map[types.UID]*givenOrder{}, repairs: map[types.UID][]int{},
-		reports: queueReports{},
+		reports: queueReports{}, starting: map[types.UID]time.Time{},
 		kick:    make(chan event.GenericEvent, 1),
 		decided: make(chan event.GenericEvent, 1024), reported: make(chan event.GenericEvent, 1024),
 	}
@@ -154,7 +161,7 @@ func (s *Scheduler) waits(name types.NamespacedName) bool {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	e := s.entries[name]
-	return e != nil && (e.decision.Verdict == elastic.NoRoom || e.decision.Verdict == elastic.WaitingForTurn)
+	return e != nil && e.ahead != aheadMaking && (e.decision.Verdict == elastic.NoRoom || e.decision.Verdict == elastic.WaitingForTurn)
 }
 
 // OrderFor is what a MiniCluster that has nodes is to do; nil: to go on.
@@ -208,6 +215,11 @@ func (s *Scheduler) Forget(name types.NamespacedName) {
 // wake asks for a cycle, unless one is asked for already.
 func (s *Scheduler) wake() {
 	s.changed = true
+	s.ask()
+}
+
+// ask asks for a look at whether a cycle is due.
+func (s *Scheduler) ask() {
 	select {
 	case s.kick <- event.GenericEvent{Object: &v1alpha2.MiniCluster{}}:
 	default:
@@ -272,7 +284,7 @@ func follow[T client.Object](s *Scheduler, set, remove func(T)) handler.EventHan
 // settle says that something was freed.
 func (s *Scheduler) settle() {
 	now := s.Clock.Now()
-	if s.freedSince.IsZero() {
+	if !now.Before(s.settles) {
 		s.freedSince = now
 	}
 	s.settles = elastic.Earliest(now.Add(settlesIn), s.freedSince.Add(settlesAtLast))
@@ -292,6 +304,9 @@ func (s *Scheduler) matters(e event.UpdateEvent) bool {
 	}
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
+	if e.ObjectNew.(*v1alpha2.MiniCluster).Status.StartTime != nil {
+		s.started(e.ObjectNew.GetUID())
+	}
 	return s.owed
 }
 
@@ -332,17 +347,22 @@ func (s *Scheduler) decide(ctx context.Context, now time.Time) (news, error) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	timeIsUp := !s.lookAgain.IsZero() && !now.Before(s.lookAgain)
-	if !s.changed && s.cluster.Freed() == s.freed && !timeIsUp {
-		return news{lookAgain: s.lookAgain}, nil // nothing that matters has happened
+	result := news{lookAgain: s.lookAgain}
+	if s.changed || s.cluster.Freed() != s.freed || timeIsUp { // something that matters has happened
+		seen, err := s.observe(ctx)
+		if err != nil {
+			return news{}, err
+		}
+		began := s.Clock.Now()
+		result, err = s.cycle(ctx, seen, now)
+		cycleSeconds.Observe(s.Clock.Since(began).Seconds())
+		if err != nil {
+			return news{}, err
+		}
 	}
-	seen, err := s.observe(ctx)
-	if err != nil {
-		return news{}, err
-	}
-	began := s.Clock.Now()
-	result, err := s.cycle(ctx, seen, now)
-	cycleSeconds.Observe(s.Clock.Since(began).Seconds())
-	return result, err
+	told, lookAgain := s.lookAhead(now)
+	result.decided, result.lookAgain = append(result.decided, told...), elastic.Earliest(result.lookAgain, lookAgain)
+	return result, nil
 }
 
 // clusterState is what a cycle reads, besides what the scheduler follows.

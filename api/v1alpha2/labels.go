@@ -42,6 +42,10 @@ const (
 	// AttemptAnnotation is on the objects made for an admission: its attempt.
 	AttemptAnnotation = Group + "/attempt"
 
+	// GenerationAnnotation is on the JobSet: the generation of the spec that it was
+	// made for.
+	GenerationAnnotation = Group + "/generation"
+
 	// QuorumAnnotation is on the lead's pod: the number of brokers, itself
 	// included, that have to be online before the command is run.
 	QuorumAnnotation = Group + "/quorum"

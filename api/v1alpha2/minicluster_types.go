@@ -275,6 +275,11 @@ type Admission struct {
 	// +required
 	Attempt int32 `json:"attempt"`
 
+	// generation is that of the spec which was admitted. A later one takes effect at
+	// the next attempt.
+	// +optional
+	Generation int64 `json:"generation,omitempty"`
+
 	// size is the number of brokers that were placed.
 	// +kubebuilder:validation:Minimum=1
 	// +required

@@ -50,6 +50,7 @@ type options struct {
 	workers        int
 	binder         string
 	topology       string
+	aheadPods      int
 	pprofAddress   string
 	matcher        matcherOptions
 }
@@ -66,6 +67,7 @@ func main() {
 	flag.IntVar(&o.workers, "workers", 16, "MiniClusters that are worked on at once")
 	flag.StringVar(&o.binder, "binder", binderGate, "who binds pods to the nodes that were chosen for them: gate (a scheduler, which the pods are pinned for) or direct (this program, with half the writes; pods with volumes that are not bound, with resource claims or with a schedulerName are left to a scheduler)")
 	flag.StringVar(&o.topology, "topology-labels", topologyLabels(state.TopologyLevels), "labels of nodes that tell where they are, outermost first: what placement.topologyKey can be")
+	flag.IntVar(&o.aheadPods, "ahead-pods", 256, "pods, at most, that are made for the next MiniClusters before there is room for them; they hold nothing; 0 for none")
 	flag.StringVar(&o.pprofAddress, "pprof-bind-address", "", "address of the profiles of net/http/pprof; default: none")
 	o.matcher.bind(flag.CommandLine)
 	logging := zap.Options{}
@@ -152,7 +154,7 @@ func setup(ctx context.Context, mgr ctrl.Manager, o options, engine state.Engine
 		return fmt.Errorf("setting up indexes: %w", err)
 	}
 	scheduler := controllers.NewScheduler(mgr.GetClient(), clock.RealClock{}, topology)
-	scheduler.Engine = engine
+	scheduler.Engine, scheduler.AheadPods = engine, o.aheadPods
 	if err := scheduler.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("setting up the scheduler: %w", err)
 	}

@@ -5,6 +5,7 @@ package jobset
 
 import (
 	"maps"
+	"strconv"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -46,6 +47,11 @@ func JobSet(mc *v1alpha2.MiniCluster, attempt int32) (*jobsetapi.JobSet, error) 
 		},
 	}
 	maps.Copy(set.Labels, jobLabels(mc))
+	generation := mc.Generation
+	if mc.Status.Admission != nil {
+		generation = mc.Status.Admission.Generation
+	}
+	set.Annotations[v1alpha2.GenerationAnnotation] = strconv.FormatInt(generation, 10)
 	if workers := mc.Spec.MaxSize - 1; workers > 0 {
 		set.Spec.ReplicatedJobs = append(set.Spec.ReplicatedJobs,
 			replicatedJob(mc, v1alpha2.WorkersJob, template, workers, workersBackoffLimit))

@@ -142,3 +142,12 @@ func Attempt(object metav1.Object) int32 {
 	}
 	return int32(attempt)
 }
+
+// Generation is that of the spec that a JobSet was made for; 0 if it says none.
+func Generation(set metav1.Object) int64 {
+	generation, err := strconv.ParseInt(set.GetAnnotations()[v1alpha2.GenerationAnnotation], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return generation
+}

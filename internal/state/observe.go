@@ -60,7 +60,7 @@ func Observe(v View) (*elastic.Observation, error) {
 			return nil, err
 		}
 	}
-	o.Workload = workload(v)
+	o.Workload = workload(v, int32(o.Attempt()))
 	return o, observePods(o, v)
 }
 
@@ -300,15 +300,20 @@ func PodReady(pod *corev1.Pod) bool {
 }
 
 // workload is how the JobSet is. One of somebody else is none.
-func workload(v View) elastic.Workload {
-	set, admission := v.JobSet, v.MiniCluster.Status.Admission
+func workload(v View, attempt int32) elastic.Workload {
+	set, admission, generation := v.JobSet, v.MiniCluster.Status.Admission, v.MiniCluster.Generation
+	if admission != nil {
+		generation = admission.Generation
+	}
 	switch {
 	case set == nil || !metav1.IsControlledBy(set, v.MiniCluster):
 		return elastic.Absent
 	case set.DeletionTimestamp != nil:
 		return elastic.Deleting
-	case admission == nil || jobset.Attempt(set) != admission.Attempt:
+	case jobset.Attempt(set) != attempt, jobset.Generation(set) != generation, admission == nil && !untouched(v):
 		return elastic.Stale
+	case admission == nil:
+		return elastic.Ahead
 	case meta.IsStatusConditionTrue(set.Status.Conditions, string(jobsetapi.JobSetCompleted)):
 		return elastic.Completed
 	case meta.IsStatusConditionTrue(set.Status.Conditions, string(jobsetapi.JobSetFailed)):
@@ -316,6 +321,16 @@ func workload(v View) elastic.Workload {
 	}
 	return elastic.Active
 }
+
+// untouched reports whether all pods of the JobSet wait to be placed.
+func untouched(v View) bool {
+	return v.JobSet.Status.Restarts == 0 && !slices.ContainsFunc(v.Pods, func(pod *corev1.Pod) bool {
+		return v.current(pod) && (!jobset.IsGated(pod) || Ended(pod) || pod.DeletionTimestamp != nil)
+	})
+}
+
+// Made reports whether there is a pod for every rank that there may be.
+func Made(v View) bool { return len(BrokerPods(v)) >= int(MaxSize(v.MiniCluster)) }
 
 // madeForName reports whether an object was made for a MiniCluster of the name.
 func madeForName(object metav1.Object, name string) bool {

@@ -76,8 +76,8 @@ func decide(s *v1alpha2.MiniClusterStatus, in Input) {
 	switch plan.Step {
 	case elastic.Admit:
 		s.Admission = &v1alpha2.Admission{
-			Attempt: int32(o.GivenUp) + 1,
-			Size:    int32(len(o.Offer)), Quorum: int32(plan.Quorum),
+			Attempt: int32(o.Attempt()), Generation: in.MiniCluster.Generation,
+			Size: int32(len(o.Offer)), Quorum: int32(plan.Quorum),
 			Nodes: hostlist.Encode(o.Offer), Requests: in.Requests, Priority: in.Priority, Time: now,
 		}
 		s.StartTime, s.CompletionTime, s.ExitCode = nil, nil, nil

@@ -131,7 +131,7 @@ func newPlan(s Snapshot, room Room, now time.Time) *plan {
 		l.all = append(l.all, p.newEntry(gang, l))
 	}
 	for _, l := range p.lines {
-		slices.SortFunc(l.all, l.before)
+		l.sort()
 		for i, e := range l.all {
 			e.index = i
 		}
@@ -181,14 +181,31 @@ func (p *plan) newEntry(gang Gang, l *line) *entry {
 	return e
 }
 
-// before is the order of a queue. Of those that were made in the same second, as the API
-// server tells it, the largest are first: small ones fill what these leave.
-func (l *line) before(a, b *entry) int {
-	byPriority := 0
-	if l.Ordering != ByAge {
-		byPriority = cmp.Compare(b.Priority, a.Priority)
+// atOnce is within which time gangs count as made at once. The API server tells whole
+// seconds.
+const atOnce = time.Second
+
+// sort puts those who wait in the order of the queue. Of those that were made at once with
+// the oldest of them, the largest are first: small ones fill what these leave.
+func (l *line) sort() {
+	priority := func(e *entry) int32 {
+		if l.Ordering == ByAge {
+			return 0
+		}
+		return e.Priority
 	}
-	return cmp.Or(byPriority, a.Created.Truncate(time.Second).Compare(b.Created.Truncate(time.Second)), cmp.Compare(b.Sizing.Size, a.Sizing.Size), cmp.Compare(a.ID, b.ID))
+	slices.SortFunc(l.all, func(a, b *entry) int {
+		return cmp.Or(cmp.Compare(priority(b), priority(a)), a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
+	})
+	for rest := l.all; len(rest) > 0; {
+		last := rest[0].Created.Add(atOnce)
+		n := slices.IndexFunc(rest, func(e *entry) bool { return priority(e) != priority(rest[0]) || e.Created.After(last) })
+		if n < 0 {
+			n = len(rest)
+		}
+		slices.SortStableFunc(rest[:n], func(a, b *entry) int { return cmp.Compare(b.Sizing.Size, a.Sizing.Size) })
+		rest = rest[n:]
+	}
 }
 
 // heads are the gangs that are first in their queue and do not fit, in the order

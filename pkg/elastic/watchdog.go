@@ -60,6 +60,8 @@ type Workload int
 const (
 	// Absent: there is none.
 	Absent Workload = iota
+	// Ahead: it was made for the admission that comes, and its pods wait.
+	Ahead
 	// Active: it makes and keeps the pods of the admission.
 	Active
 	// Completed: the lead ended with exit code 0.
@@ -135,6 +137,8 @@ type Observation struct {
 	// Verdict and Why are the scheduler's, where it offers none.
 	Verdict Verdict
 	Why     string
+	// Soon: it is one of the next to start, so that its pods are worth making now.
+	Soon bool
 
 	// Order is what the scheduler wants of it while it has nodes; nil if nothing.
 	Order *Order
@@ -167,6 +171,14 @@ type Observation struct {
 	Done int
 	// Jitter, from 0 to 1, lengthens a pause by up to a tenth.
 	Jitter float64
+}
+
+// Attempt is the number of the attempt that is made, or comes.
+func (o *Observation) Attempt() int {
+	if o.Admission != nil {
+		return o.Admission.Attempt
+	}
+	return o.GivenUp + 1
 }
 
 // Step is what to do next. At most one thing is done at a time; what it leads to
@@ -203,7 +215,7 @@ const (
 const (
 	// Wait does nothing.
 	Wait Step = "Wait"
-	// Make makes the objects of the admission.
+	// Make makes the objects of the admission, or of the one that comes.
 	Make Step = "Make"
 	// Place pins the pods of Plan.Ranks to their nodes and lets them go.
 	Place Step = "Place"
@@ -354,7 +366,7 @@ func suspended(o *Observation, _ time.Time) *Plan {
 	switch {
 	case o.Admission != nil || o.GivenUp > 0:
 		plan.Step = Withdraw
-	case o.Workload == Stale:
+	case o.Workload == Stale, o.Workload == Ahead:
 		plan.Step = Release
 	}
 	return plan
@@ -395,6 +407,8 @@ func queued(o *Observation, now time.Time) *Plan {
 		}
 	case len(o.Offer) > 0:
 		return &Plan{Step: Admit, State: StateStarting, Quorum: len(o.Offer), Message: "makes its pods"}
+	case o.Soon && o.Workload == Absent:
+		return &Plan{Step: Make, State: StateQueued, Message: o.Why}
 	}
 	return &Plan{Step: Wait, State: StateQueued, Message: o.Why}
 }
