@@ -5,7 +5,7 @@ package controllers
 
 import (
 	"cmp"
-	"slices"
+	"maps"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -15,8 +15,13 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 )
 
-// startsWithin is how long after its admission one counts as starting at most.
-const startsWithin = 10 * time.Second
+const (
+	// startsWithin is how long after its admission one counts as starting at most, and how
+	// long the next waits for one that makes its pods.
+	startsWithin = 10 * time.Second
+	// aheadPatience is how long the next waits for those that start.
+	aheadPatience = 3 * time.Second
+)
 
 // ahead is how far the objects of one that waits are made.
 type ahead int
@@ -46,40 +51,39 @@ func (s *Scheduler) Soon(mc *v1alpha2.MiniCluster, made bool) bool {
 }
 
 // lookAhead chooses the next MiniCluster to make its objects ahead, if there is one, and says
-// when to look again. They make them one after the other, in the order of their queues, while
-// nobody else starts, and have AheadPods pods at most. A quota would count the pods, so where
-// there is one none are made.
+// when to look again. They make them one after the other, in the order of their queues, and
+// have AheadPods pods at most; those that start go before them for a while. A quota would
+// count the pods, so where there is one none are made.
 func (s *Scheduler) lookAhead(now time.Time) (told []types.NamespacedName, lookAgain time.Time) {
-	for uid, admitted := range s.starting {
-		if again := admitted.Add(startsWithin); now.Before(again) {
-			return nil, again
-		}
-		delete(s.starting, uid)
-	}
-	var candidates []*entry
-	pods := 0
+	next, pods := (*entry)(nil), 0
 	for _, e := range s.entries {
-		switch {
+		switch busyUntil := e.aheadAt.Add(startsWithin); {
 		case e.promise != nil:
-		case e.ahead == aheadMaking:
-			return nil, time.Time{}
-		case e.ahead == aheadMade:
+		case e.ahead == aheadMaking && now.Before(busyUntil):
+			return nil, busyUntil
+		case e.ahead != aheadNot:
 			pods += int(e.miniCluster.Spec.MaxSize)
-		case e.mayMakeAhead:
-			candidates = append(candidates, e)
+		case e.mayMakeAhead && (next == nil || e.goesBefore(next)):
+			next = e
 		}
 	}
-	if len(candidates) == 0 {
+	if next == nil || pods+int(next.miniCluster.Spec.MaxSize) > s.AheadPods {
+		s.aheadSince = time.Time{}
 		return nil, time.Time{}
 	}
-	next := slices.MinFunc(candidates, func(a, b *entry) int {
-		return cmp.Or(cmp.Compare(a.decision.Position, b.decision.Position), cmp.Compare(a.queue, b.queue))
-	})
-	if pods+int(next.miniCluster.Spec.MaxSize) > s.AheadPods {
-		return nil, time.Time{}
+	if s.aheadSince.IsZero() {
+		s.aheadSince = now
 	}
-	next.ahead = aheadMaking
+	maps.DeleteFunc(s.starting, func(_ types.UID, at time.Time) bool { return now.Sub(at) >= startsWithin })
+	if patient := s.aheadSince.Add(aheadPatience); len(s.starting) > 0 && now.Before(patient) {
+		return nil, patient
+	}
+	next.ahead, next.aheadAt, s.aheadSince = aheadMaking, now, time.Time{}
 	return []types.NamespacedName{client.ObjectKeyFromObject(next.miniCluster)}, time.Time{}
+}
+
+func (e *entry) goesBefore(other *entry) bool {
+	return cmp.Or(cmp.Compare(e.decision.Position, other.decision.Position), cmp.Compare(e.queue, other.queue)) < 0
 }
 
 // started says that one runs that was given nodes.

@@ -240,6 +240,9 @@ func (s *Scheduler) room(byID map[string]*entry) (elastic.Room, error) {
 // snapshot is what a cycle decides on, and the entries of those that wait.
 func (s *Scheduler) snapshot(seen *clusterState, reserved map[string]corev1.ResourceList, now time.Time) (elastic.Snapshot, map[string]*entry) {
 	out := elastic.Snapshot{Total: s.cluster.Total(), Settles: s.settles, Amount: state.AmountText}
+	if !now.Before(s.settles) {
+		s.freedSince = time.Time{}
+	}
 	queues := map[string]*v1alpha2.MiniClusterQueue{}
 	byDefault := &v1alpha2.MiniClusterQueue{}
 	byDefault.Name = v1alpha2.DefaultQueue

@@ -37,7 +37,7 @@ const (
 	// settlesIn is how long after something was freed more may be freed with it, and
 	// settlesAtLast how long that goes on at most.
 	settlesIn     = 200 * time.Millisecond
-	settlesAtLast = time.Second
+	settlesAtLast = 2 * time.Second
 )
 
 // Scheduler decides, over all queues, which MiniCluster gets which nodes, which gives
@@ -80,11 +80,13 @@ type Scheduler struct {
 	changed   bool
 	freed     uint64
 	lookAgain time.Time
-	// freedSince is when something was freed first since all that was freed before had
-	// settled, and settles when it will have.
+	// freedSince is when something was freed first since the last cycle in which all that was
+	// freed had settled, or in a while; settles is when it will have.
 	freedSince, settles time.Time
 	// starting are those that were given nodes and do not run yet, and when they were.
 	starting map[types.UID]time.Time
+	// aheadSince is since when one waits to make its objects ahead.
+	aheadSince time.Time
 
 	// kick asks for a cycle, decided tells of a new decision, and reported of a queue
 	// of which there is news.
@@ -103,6 +105,7 @@ type entry struct {
 	promise *state.Promise
 	// ahead is how far its objects are made, if they may be.
 	ahead        ahead
+	aheadAt      time.Time // when it was told to make them
 	mayMakeAhead bool
 }
 
@@ -284,7 +287,7 @@ func follow[T client.Object](s *Scheduler, set, remove func(T)) handler.EventHan
 // settle says that something was freed.
 func (s *Scheduler) settle() {
 	now := s.Clock.Now()
-	if !now.Before(s.settles) {
+	if s.freedSince.IsZero() || now.Sub(s.settles) >= settlesAtLast {
 		s.freedSince = now
 	}
 	s.settles = elastic.Earliest(now.Add(settlesIn), s.freedSince.Add(settlesAtLast))

@@ -429,14 +429,32 @@ func TestObserveWorkload(t *testing.T) {
 		change func(*View)
 		want   elastic.Workload
 	}{
-		"active":                       {nil, elastic.Active},
-		"absent":                       {func(v *View) { v.JobSet = nil }, elastic.Absent},
-		"completed":                    {func(v *View) { v.JobSet = fixture.JobSet("lmp", 1).Condition(jobsetapi.JobSetCompleted).Obj() }, elastic.Completed},
-		"broken":                       {func(v *View) { v.JobSet = fixture.JobSet("lmp", 1).Condition(jobsetapi.JobSetFailed).Obj() }, elastic.Broken},
-		"being deleted":                {func(v *View) { v.JobSet = fixture.JobSet("lmp", 1).Leaving().Obj() }, elastic.Deleting},
-		"of another attempt":           {func(v *View) { v.JobSet = fixture.JobSet("lmp", 2).Obj() }, elastic.Stale},
-		"of an attempt that was ended": {func(v *View) { v.MiniCluster.Status.Admission = nil }, elastic.Stale},
-		"of nobody":                    {func(v *View) { v.JobSet = fixture.JobSet("lmp", 1).OwnedBy("", "").Obj() }, elastic.Absent},
+		"active":                {nil, elastic.Active},
+		"absent":                {func(v *View) { v.JobSet = nil }, elastic.Absent},
+		"completed":             {func(v *View) { v.JobSet = fixture.JobSet("lmp", 1).Condition(jobsetapi.JobSetCompleted).Obj() }, elastic.Completed},
+		"broken":                {func(v *View) { v.JobSet = fixture.JobSet("lmp", 1).Condition(jobsetapi.JobSetFailed).Obj() }, elastic.Broken},
+		"being deleted":         {func(v *View) { v.JobSet = fixture.JobSet("lmp", 1).Leaving().Obj() }, elastic.Deleting},
+		"of another attempt":    {func(v *View) { v.JobSet = fixture.JobSet("lmp", 2).Obj() }, elastic.Stale},
+		"of another generation": {func(v *View) { v.MiniCluster.Status.Admission.Generation = 2 }, elastic.Stale},
+		"of an attempt that was ended": {func(v *View) {
+			v.MiniCluster.Status.Admission = nil
+			v.Pods = []*corev1.Pod{fixture.BrokerPod("lmp", 0).On("a").Up().Obj(), fixture.BrokerPod("lmp", 1).Obj()}
+		}, elastic.Stale},
+		"of one that ended, whose pods end": {func(v *View) {
+			v.MiniCluster.Status.Admission = nil
+			v.Pods = []*corev1.Pod{fixture.BrokerPod("lmp", 0).Leaving().Obj()}
+		}, elastic.Stale},
+		"made ahead": {func(v *View) {
+			v.MiniCluster.Status.Admission = nil
+			v.Pods = []*corev1.Pod{fixture.BrokerPod("lmp", 0).Obj()}
+		}, elastic.Ahead},
+		"made ahead for a spec that was changed": {func(v *View) {
+			v.MiniCluster.Status.Admission, v.MiniCluster.Generation = nil, 2
+		}, elastic.Stale},
+		"made ahead for an attempt before": {func(v *View) {
+			v.MiniCluster.Status.Admission, v.MiniCluster.Status.RequeueState = nil, &v1alpha2.RequeueState{Count: 1}
+		}, elastic.Stale},
+		"of nobody": {func(v *View) { v.JobSet = fixture.JobSet("lmp", 1).OwnedBy("", "").Obj() }, elastic.Absent},
 		"of one of the same name that was deleted": {func(v *View) {
 			v.JobSet = fixture.JobSet("lmp", 1).OwnedBy("lmp", "uid-before").Obj()
 		}, elastic.Absent},

@@ -11,9 +11,64 @@ func (p *plan) allocate() {
 	for l := p.nextLine(); l != nil; l = p.nextLine() {
 		e := l.waiting[l.next]
 		l.next++
+		if !p.gains(e) {
+			p.resize()
+		}
 		if !p.admit(e, "allocate") {
 			p.block(e)
 		}
+	}
+}
+
+// gains reports whether more of the cluster is used if those of its queue that were admitted
+// give way to a gang. Where more waits than the cluster holds they always do: of gangs that
+// are smaller more run.
+func (p *plan) gains(e *entry) bool {
+	if !slices.ContainsFunc(p.admitted, func(other *entry) bool { return other.line == e.line && len(other.sizes) > 1 }) || p.crowded() {
+		return true
+	}
+	without := p.view.snapshot()
+	without.enlarge(p.admitted)
+	if without.most(e, e.least()) == e.least() {
+		return true
+	}
+	with := p.view.snapshot()
+	if with.place(e, e.least()) == nil {
+		return true // nobody can give way to it
+	}
+	with.enlarge(p.admitted)
+	return with.usage() > without.usage()
+}
+
+// crowded reports whether more waits than the cluster holds.
+func (p *plan) crowded() bool {
+	wanted := Resources{}
+	for _, l := range p.lines {
+		for _, e := range l.waiting {
+			for name, amount := range e.Requests {
+				wanted[name] += amount * int64(e.Sizing.Size)
+			}
+		}
+	}
+	for name, amount := range wanted {
+		if total := p.view.total[name]; total > 0 && amount > total {
+			return true
+		}
+	}
+	return false
+}
+
+// enlarge gives gangs that are placed what is left, in turn.
+func (v *view) enlarge(gangs []*entry) {
+	for _, e := range gangs {
+		v.unplace(e, len(e.nodes))
+		size, most := len(e.nodes), v.most(e, e.Sizing.Size)
+		for _, larger := range e.sizes {
+			if larger <= most {
+				size = max(size, larger)
+			}
+		}
+		v.place(e, size)
 	}
 }
 

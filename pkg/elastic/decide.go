@@ -55,9 +55,7 @@ func (p *plan) decision(e *entry, before int) Decision {
 	default:
 		d.Verdict, d.Message = WaitingForTurn, e.turn(before)
 	}
-	if e.holdsOut {
-		d.LookAgain = Earliest(d.LookAgain, e.holdsOutUntil())
-	}
+	d.LookAgain = Earliest(d.LookAgain, e.fullUntil)
 	return d
 }
 

@@ -114,7 +114,8 @@ type Snapshot struct {
 	Total Resources
 	// Settles is until when more may be freed together with what was just freed: gangs that
 	// started together end together, and their pods one by one. Nobody passes another
-	// before, since small gangs would take it bit by bit, and large ones never fit.
+	// before, since small gangs would take it bit by bit, and large ones never fit; and
+	// nobody starts at less than its full size.
 	Settles time.Time
 	// Amount writes an amount of a resource for people; nil: as a plain number.
 	Amount func(name string, amount int64) string

@@ -163,11 +163,12 @@ func (r *toyRoom) String() string {
 	return out.String()
 }
 
-// gang is a rigid gang that came some seconds after noon.
+// gang is a rigid gang that came some seconds after noon. Of two that did not come in the
+// same second, one was made clearly before the other.
 func gang(id string, size, second int) Gang {
 	at := noon.Add(time.Duration(second) * time.Second)
 	return Gang{
-		ID: id, Name: "default/" + id, Queue: "default", Created: at, Since: at,
+		ID: id, Name: "default/" + id, Queue: "default", Created: noon.Add(2 * at.Sub(noon)), Since: at,
 		Sizing:   Sizing{Min: size, Size: size, Operator: Add, Operand: 1, Tasks: Tasks{AtSize: 1}},
 		Requests: Resources{"cpu": 1}, Class: "one",
 	}

@@ -25,6 +25,7 @@ func Schedule(s Snapshot, room Room, now time.Time) Cycle {
 	if p.took {
 		p.renew(p.guards)
 	}
+	p.resize()
 	p.backfill()
 	p.resize()
 	p.bestEffort()
@@ -76,7 +77,9 @@ type entry struct {
 	allowed  []int // all sizes
 	sizes    []int // those that count now
 	holdsOut bool
-	class    string
+	// fullUntil is until when it starts at its full size or not at all; zero: it need not.
+	fullUntil time.Time
+	class     string
 	// overCapacity: it is its queue that has no more, not the nodes.
 	overCapacity bool
 	// served: its room was made, or comes.
@@ -99,8 +102,6 @@ type run struct {
 }
 
 func (e *entry) least() int { return e.sizes[0] }
-
-func (e *entry) holdsOutUntil() time.Time { return e.Since.Add(e.WaitForSize) }
 
 func (l *line) weight() float64 { return float64(max(l.Weight, 1)) }
 
@@ -174,9 +175,16 @@ func (p *plan) newEntry(gang Gang, l *line) *entry {
 		e.class = "gang " + e.ID
 	}
 	e.sizes = e.allowed
-	if len(e.sizes) > 1 && p.now.Before(e.holdsOutUntil()) {
-		e.holdsOut = true
-		e.sizes = e.sizes[len(e.sizes)-1:]
+	if len(e.sizes) == 1 {
+		return e
+	}
+	until := e.Since.Add(e.WaitForSize)
+	e.holdsOut = until.After(p.now)
+	if until.Before(p.settles) { // there will be more
+		until = p.settles
+	}
+	if until.After(p.now) {
+		e.fullUntil, e.sizes = until, e.sizes[len(e.sizes)-1:]
 	}
 	return e
 }

@@ -118,8 +118,54 @@ func TestAllocate(t *testing.T) {
 			cluster: newCluster(10).wait(elasticGang("a", 2, 10, 0, 0), gang("b", 4, 1)), second: 60,
 			want: "a Admitted 6, b Admitted 4",
 		},
+		"but not where that uses no more": {
+			cluster: newCluster(40).run(gang("r", 24, 0), 24, 0).wait(elasticGang("a", 4, 8, 1, 0), elasticGang("b", 4, 8, 2, 0), elasticGang("c", 4, 8, 3, 0)), second: 60,
+			want: "a Admitted 8, b Admitted 8, c NoRoom",
+		},
+		"unless more waits than the cluster holds": {
+			cluster: newCluster(40).run(gang("r", 24, 0), 24, 0).wait(elasticGang("a", 4, 8, 1, 0), elasticGang("b", 4, 8, 2, 0), elasticGang("c", 4, 8, 3, 0), gang("d", 30, 4)), second: 60,
+			want: "a Admitted 8, b Admitted 4, c Admitted 4, d NoRoom",
+		},
+		"it is smaller where some would be left": {
+			cluster: newCluster(40).run(gang("r", 30, 0), 30, 0).wait(elasticGang("a", 4, 8, 1, 0), elasticGang("b", 4, 8, 2, 0)), second: 60,
+			want: "a Admitted 6, b Admitted 4",
+		},
+		"of those made at once the largest are first": {
+			cluster: newCluster(10).wait(made(gang("a", 2, 1), 0), made(gang("b", 6, 1), 1), made(gang("c", 7, 1), 2)), second: 60,
+			want: "b Admitted 6, a Admitted 2, c NoRoom",
+		},
 		"nobody waits": {cluster: newCluster(1)},
 	})
+}
+
+// made is a gang that was made some seconds after noon.
+func made(g Gang, second int) Gang {
+	g.Created = noon.Add(time.Duration(second) * time.Second)
+	return g
+}
+
+func TestSettles(t *testing.T) {
+	settles := func(c *cluster, second int) *cluster {
+		copied := *c
+		copied.snap.Settles = noon.Add(time.Duration(second) * time.Second)
+		return &copied
+	}
+	wide := newCluster(10).run(gang("r", 4, 0), 4, 0).wait(gang("a", 7, 1), gang("b", 4, 2))
+	elastic := newCluster(10).run(gang("r", 4, 0), 4, 0).wait(elasticGang("a", 3, 8, 1, 0))
+	urgent := newCluster(10).run(gang("r", 8, 0), 8, 0).wait(with(elasticGang("a", 4, 8, 1, 0), ofPriority(9)))
+	testSchedule(t, map[string]scheduleCase{
+		"while nodes are being freed nobody passes": {cluster: settles(wide, 61), second: 60, want: "a NoRoom, b WaitingForTurn"},
+		"nor starts at less than its size":          {cluster: settles(elastic, 61), second: 60, want: "a NoRoom"},
+		"nor is anything taken":                     {cluster: settles(urgent, 61), second: 60, want: "a NoRoom"},
+		"what fits at its size starts":              {cluster: settles(newCluster(10).wait(gang("a", 7, 1)), 61), second: 60, want: "a Admitted 7"},
+		"then one passes that delays nobody":        {cluster: settles(small, 60), second: 60, want: "a NoRoom, b Admitted 2 by backfill"},
+		"then it starts at what there is":           {cluster: settles(elastic, 60), second: 60, want: "a Admitted 6"},
+		"then it is taken":                          {cluster: settles(urgent, 60), second: 60, want: "a NoRoom, r is evicted (preempt)"},
+	})
+	c := settles(elastic, 61)
+	if got := Schedule(c.snap, c.room, noon.Add(time.Minute)).Decisions[0].LookAgain; !got.Equal(c.snap.Settles) {
+		t.Errorf("it is looked at again at %s, want %s", got, c.snap.Settles)
+	}
 }
 
 func TestBackfill(t *testing.T) {

@@ -75,6 +75,22 @@ func TestDecide(t *testing.T) {
 			o:    waiting(func(o *Observation) { o.Offer = []string{"a", "b", "c"} }),
 			want: Plan{Step: Admit, State: StateStarting, Quorum: 3},
 		},
+		"one of the next makes its pods while it waits": {
+			o:    waiting(func(o *Observation) { o.Soon, o.Why = true, "3 free" }),
+			want: Plan{Step: Make, State: StateQueued, Message: "3 free"},
+		},
+		"once": {
+			o:    waiting(func(o *Observation) { o.Soon, o.Workload, o.Why = true, Ahead, "3 free" }),
+			want: Plan{Step: Wait, State: StateQueued, Message: "3 free"},
+		},
+		"and takes an offer with them": {
+			o:    waiting(func(o *Observation) { o.Soon, o.Workload, o.Offer = true, Ahead, []string{"a", "b", "c"} }),
+			want: Plan{Step: Admit, State: StateStarting, Quorum: 3},
+		},
+		"suspended it has none": {
+			o:    waiting(func(o *Observation) { o.Policy.Suspend, o.Workload = true, Ahead }),
+			want: Plan{Step: Release, State: StateSuspended},
+		},
 		"what cannot be carried out waits for a better spec": {
 			o:    waiting(func(o *Observation) { o.Rejected, o.Offer = "no such thing", []string{"a"} }),
 			want: Plan{Step: Wait, State: StateRejected, Message: "no such thing"},

@@ -164,8 +164,8 @@ func TestWaitsForRoom(t *testing.T) {
 		message := condition(mc, v1alpha2.ConditionAdmitted).Message
 		return strings.Contains(message, " nodes has room now for 1: ") && strings.Contains(message, "not selected by the pod's node labels") && strings.Contains(message, "3 in use")
 	})
-	if pods := s.pods(second); len(pods) > 0 || state(s.get(first)) != v1alpha2.StateRunning {
-		t.Errorf("it has %d pods while the first is %s", len(pods), state(first))
+	if n := occupied(s.pods(second)); n > 0 || state(s.get(first)) != v1alpha2.StateRunning {
+		t.Errorf("%d of its pods hold a node while the first is %s", n, state(first))
 	}
 	// Of two that came in the same second either may be first: the other waits for it.
 	third := s.create(s.miniCluster("third").Size(3))
@@ -329,6 +329,48 @@ func TestSuspend(t *testing.T) {
 }
 
 // What waits can be made to fit.
+// The pods of the next MiniCluster are made while it waits: behind their gates, for the spec
+// as it is, and not while it is suspended.
+func TestMadeAhead(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 3)
+	other := s.occupy(s.nodes[0])
+	mc := s.create(s.miniCluster("next").Size(3))
+	pods := func(n int) {
+		t.Helper()
+		eventually(t, func() error {
+			if made := s.pods(mc); len(made) != n || occupied(made) > 0 {
+				return fmt.Errorf("there are %d pods, of which %d hold a node; want %d", len(made), occupied(made), n)
+			}
+			return nil
+		})
+	}
+	pods(3)
+	if got := state(s.get(mc)); got != v1alpha2.StateQueued {
+		t.Errorf("it is %s", got)
+	}
+	s.patch(mc, `{"spec":{"suspend":true}}`)
+	pods(0)
+	s.patch(mc, `{"spec":{"suspend":false,"maxSize":4}}`)
+	pods(4)
+	s.delete(other, client.GracePeriodSeconds(0))
+	s.awaitSuccess(mc)
+	if n := env.watch.leadsOf(mc); n != 1 || mc.Status.RequeueState != nil {
+		t.Errorf("the command ran %d times; %+v", n, mc.Status.RequeueState)
+	}
+}
+
+// occupied counts the pods that hold a node.
+func occupied(pods []corev1.Pod) int {
+	n := 0
+	for i := range pods {
+		if jobset.PinnedNode(&pods[i]) != "" {
+			n++
+		}
+	}
+	return n
+}
+
 func TestChangeWhileQueued(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 2)

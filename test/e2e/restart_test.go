@@ -4,6 +4,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 	"sync"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
@@ -173,9 +175,34 @@ func restartManager(t *testing.T) {
 	}
 }
 
+// The same while it waits, and its pods are made ahead.
+func TestKilledWhileMakingAhead(t *testing.T) {
+	env.manager.stop()
+	defer restartManager(t)
+	f, kubeconfig := newFuse(t)
+	for _, at := range []write{
+		{kind: "PATCH secrets", n: 1}, {kind: "PATCH configmaps", n: 1}, {kind: "PATCH services", n: 1}, {kind: "PATCH jobsets", n: 1},
+		{kind: "POST jobs", n: 1}, {kind: "PATCH miniclusters/status", n: 1}, {kind: "PATCH miniclusters/status", n: 2}, {kind: "PATCH pods", n: 1},
+	} {
+		for _, at.before = range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s/%d/before=%v", strings.ReplaceAll(at.kind, "/", "-"), at.n, at.before), func(t *testing.T) {
+				if !live(t, f, kubeconfig, at, true) {
+					t.Error("nobody was killed")
+				}
+			})
+		}
+	}
+}
+
 // liveOnce lives a life in which the manager is killed at a write. It has flags; the
 // one after it has not.
 func liveOnce(t *testing.T, f *fuse, kubeconfig string, at write, args ...string) (killed bool) {
+	t.Helper()
+	return live(t, f, kubeconfig, at, false, args...)
+}
+
+// live is the same; the nodes may be in others' use until the pods are there.
+func live(t *testing.T, f *fuse, kubeconfig string, at write, ahead bool, args ...string) (killed bool) {
 	t.Helper()
 	s := newSite(t, 3)
 	f.set(write{}, nil)
@@ -185,27 +212,35 @@ func liveOnce(t *testing.T, f *fuse, kubeconfig string, at write, args ...string
 	}
 	defer func() { m.stop() }()
 	f.set(at, m.kill)
+	reach := func(what string, reached func() bool) {
+		t.Helper()
+		eventually(t, func() error {
+			if f.hasBlown() {
+				killed = true
+				f.set(write{}, nil)
+				if m, err = startManager(kubeconfig, jobSetEmbedded); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if !reached() {
+				return errors.New("it is not " + what)
+			}
+			return nil
+		})
+	}
+	var others []*corev1.Pod
+	if ahead {
+		others = append(others, s.occupy(s.nodes[0]), s.occupy(s.nodes[1]))
+	}
 	mc := s.create(s.miniCluster("life").Size(2).PodAnnotation(simulator.Runtime, "100ms"))
-	done := func() bool {
+	if ahead {
+		reach("made ahead", func() bool { return len(s.pods(mc)) == 2 })
+		for _, other := range others {
+			s.delete(other, client.GracePeriodSeconds(0))
+		}
+	}
+	reach("done", func() bool {
 		return state(s.get(mc)) == v1alpha2.StateSucceeded && mc.Status.Nodes == 0 && len(s.pods(mc)) == 1
-	}
-	eventually(t, func() error {
-		if !f.hasBlown() && !done() {
-			return fmt.Errorf("it is %s", state(mc))
-		}
-		return nil
-	})
-	if killed = f.hasBlown(); killed {
-		f.set(write{}, nil)
-		if m, err = startManager(kubeconfig, jobSetEmbedded); err != nil {
-			t.Fatal(err)
-		}
-	}
-	eventually(t, func() error {
-		if !done() {
-			return fmt.Errorf("it is %s", state(mc))
-		}
-		return nil
 	})
 	checkLife(s, mc)
 	return killed

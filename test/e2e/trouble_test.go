@@ -241,7 +241,8 @@ func TestQuotaThatComesLater(t *testing.T) {
 	s := newSite(t, 1)
 	first := s.create(s.miniCluster("first").PodAnnotation(simulator.Runtime, forAWhile))
 	s.awaitState(first, v1alpha2.StateRunning)
-	mc := s.create(s.miniCluster("second"))
+	// No node could ever hold so many pods ahead.
+	mc := s.create(s.miniCluster("second").MaxSize(300))
 	s.await(mc, "waiting for room", func(mc *v1alpha2.MiniCluster) bool {
 		return condition(mc, v1alpha2.ConditionAdmitted).Reason == v1alpha2.ReasonNoRoom
 	})
@@ -356,16 +357,7 @@ func TestNodeVanishesWhileRunning(t *testing.T) {
 func TestOthersOnTheNodes(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 3)
-	other := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "other"},
-		Spec: corev1.PodSpec{
-			NodeName:   s.nodes[0],
-			Containers: []corev1.Container{{Name: "x", Image: "x", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: *quantity("1")}}}},
-		},
-	}
-	if err := env.client.Create(s.ctx, other); err != nil {
-		t.Fatal(err)
-	}
+	other := s.occupy(s.nodes[0])
 	cordon(s, s.nodes[1], true)
 	t.Cleanup(func() { cordon(s, s.nodes[1], false) })
 	mc := s.create(s.miniCluster("waits").Size(3))
@@ -376,6 +368,22 @@ func TestOthersOnTheNodes(t *testing.T) {
 	cordon(s, s.nodes[1], false)
 	s.delete(other, client.GracePeriodSeconds(0))
 	s.awaitSuccess(mc)
+}
+
+// occupy makes a pod of somebody else on a node.
+func (s *site) occupy(node string) *corev1.Pod {
+	s.t.Helper()
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "other-" + node},
+		Spec: corev1.PodSpec{
+			NodeName:   node,
+			Containers: []corev1.Container{{Name: "x", Image: "x", Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: *quantity("1")}}}},
+		},
+	}
+	if err := env.client.Create(s.ctx, pod); err != nil {
+		s.t.Fatal(err)
+	}
+	return pod
 }
 
 // Many gangs at once: each is wholly made before a pod of it is bound, no node is
