@@ -150,11 +150,11 @@ func TestSettles(t *testing.T) {
 		copied.snap.Settles = noon.Add(time.Duration(second) * time.Second)
 		return &copied
 	}
-	wide := newCluster(10).run(gang("r", 4, 0), 4, 0).wait(gang("a", 7, 1), gang("b", 4, 2))
+	small := newCluster(10).run(gang("r", 4, 0), 4, 0, endsAt(600)).wait(gang("a", 7, 1), with(gang("b", 2, 2), limited(time.Minute)))
 	elastic := newCluster(10).run(gang("r", 4, 0), 4, 0).wait(elasticGang("a", 3, 8, 1, 0))
 	urgent := newCluster(10).run(gang("r", 8, 0), 8, 0).wait(with(elasticGang("a", 4, 8, 1, 0), ofPriority(9)))
 	testSchedule(t, map[string]scheduleCase{
-		"while nodes are being freed nobody passes": {cluster: settles(wide, 61), second: 60, want: "a NoRoom, b WaitingForTurn"},
+		"while nodes are being freed nobody passes": {cluster: settles(small, 61), second: 60, want: "a NoRoom, b WaitingForTurn"},
 		"nor starts at less than its size":          {cluster: settles(elastic, 61), second: 60, want: "a NoRoom"},
 		"nor is anything taken":                     {cluster: settles(urgent, 61), second: 60, want: "a NoRoom"},
 		"what fits at its size starts":              {cluster: settles(newCluster(10).wait(gang("a", 7, 1)), 61), second: 60, want: "a Admitted 7"},
