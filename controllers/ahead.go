@@ -51,25 +51,13 @@ func (s *Scheduler) Soon(mc *v1alpha2.MiniCluster, made bool) bool {
 }
 
 // lookAhead chooses the next MiniCluster to make its objects ahead, if there is one, and says
-// when to look again. They make them one after the other, in the order of their queues, and
-// have AheadPods pods at most; those that start go before them for a while. A quota would
-// count the pods, so where there is one none are made.
+// when to look again. They make them one after the other, in the order of their queues; those
+// that start go before them for a while.
 func (s *Scheduler) lookAhead(now time.Time) (told []types.NamespacedName, lookAgain time.Time) {
-	next, pods := (*entry)(nil), 0
-	for _, e := range s.entries {
-		switch busyUntil := e.aheadAt.Add(startsWithin); {
-		case e.promise != nil:
-		case e.ahead == aheadMaking && now.Before(busyUntil):
-			return nil, busyUntil
-		case e.ahead != aheadNot:
-			pods += int(e.miniCluster.Spec.MaxSize)
-		case e.mayMakeAhead && (next == nil || e.goesBefore(next)):
-			next = e
-		}
-	}
-	if next == nil || pods+int(next.miniCluster.Spec.MaxSize) > s.AheadPods {
+	next, busyUntil := s.nextAhead(now)
+	if next == nil {
 		s.aheadSince = time.Time{}
-		return nil, time.Time{}
+		return nil, busyUntil
 	}
 	if s.aheadSince.IsZero() {
 		s.aheadSince = now
@@ -80,6 +68,29 @@ func (s *Scheduler) lookAhead(now time.Time) (told []types.NamespacedName, lookA
 	}
 	next.ahead, next.aheadAt, s.aheadSince = aheadMaking, now, time.Time{}
 	return []types.NamespacedName{client.ObjectKeyFromObject(next.miniCluster)}, time.Time{}
+}
+
+// nextAhead is the first that may make its pods, while those made ahead are not too many; nil
+// if there is none, or until when another is waited for. A quota would count the pods, so where
+// there is one none are made.
+func (s *Scheduler) nextAhead(now time.Time) (next *entry, busyUntil time.Time) {
+	pods := 0
+	for _, e := range s.entries {
+		busyUntil := e.aheadAt.Add(startsWithin)
+		switch {
+		case e.promise != nil:
+		case e.ahead == aheadMaking && now.Before(busyUntil):
+			return nil, busyUntil
+		case e.ahead != aheadNot:
+			pods += int(e.miniCluster.Spec.MaxSize)
+		case e.mayMakeAhead && (next == nil || e.goesBefore(next)):
+			next = e
+		}
+	}
+	if next != nil && pods+int(next.miniCluster.Spec.MaxSize) > s.AheadPods {
+		next = nil
+	}
+	return next, time.Time{}
 }
 
 func (e *entry) goesBefore(other *entry) bool {

@@ -70,8 +70,7 @@ func (r *MiniClusterReconciler) consult(ctx context.Context, seen *observed) err
 		r.Scheduler.Repair(mc, o.Unbindable(r.Clock.Now()))
 		o.Order = r.Scheduler.OrderFor(mc)
 	}
-	unmade := o.Outcome == "" && (o.Workload == elastic.Absent || o.Workload == elastic.Ahead) && o.Started.IsZero()
-	if !unmade || o.Policy.Suspend {
+	if !o.Unplaced() || o.Policy.Suspend {
 		r.Scheduler.Skip(mc)
 		return nil
 	}

@@ -173,6 +173,11 @@ type Observation struct {
 	Jitter float64
 }
 
+// Unplaced reports whether it has no pods, or only those made ahead.
+func (o *Observation) Unplaced() bool {
+	return o.Outcome == "" && o.Started.IsZero() && (o.Workload == Absent || o.Workload == Ahead)
+}
+
 // Attempt is the number of the attempt that is made, or comes.
 func (o *Observation) Attempt() int {
 	if o.Admission != nil {
