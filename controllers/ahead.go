@@ -35,25 +35,30 @@ const (
 )
 
 // Soon reports whether a MiniCluster that waits is to make its objects before it has nodes,
-// so that it starts the sooner once it has. made says that its pods are there.
-func (s *Scheduler) Soon(mc *v1alpha2.MiniCluster, made bool) bool {
+// so that it starts the sooner once it has, or to keep them. there says that it has begun, and
+// made that its pods are there.
+func (s *Scheduler) Soon(mc *v1alpha2.MiniCluster, there, made bool) bool {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	e := s.entries[client.ObjectKeyFromObject(mc)]
 	if e == nil {
 		return false
 	}
+	if there && e.ahead == aheadNot { // since before a restart
+		e.ahead, e.aheadAt = aheadMaking, s.Clock.Now()
+	}
 	if made && e.ahead != aheadMade {
 		e.ahead = aheadMade
 		s.ask() // for the next
 	}
-	return e.ahead != aheadNot
+	return e.ahead != aheadNot && (e.mayMakeAhead || e.decision.Verdict == "")
 }
 
 // lookAhead chooses the next MiniCluster to make its objects ahead, if there is one, and says
 // when to look again. They make them one after the other, in the order of their queues; those
 // that start go before them for a while.
 func (s *Scheduler) lookAhead(now time.Time) (told []types.NamespacedName, lookAgain time.Time) {
+	maps.DeleteFunc(s.starting, func(_ types.UID, at time.Time) bool { return now.Sub(at) >= startsWithin })
 	next, busyUntil := s.nextAhead(now)
 	if next == nil {
 		s.aheadSince = time.Time{}
@@ -62,7 +67,6 @@ func (s *Scheduler) lookAhead(now time.Time) (told []types.NamespacedName, lookA
 	if s.aheadSince.IsZero() {
 		s.aheadSince = now
 	}
-	maps.DeleteFunc(s.starting, func(_ types.UID, at time.Time) bool { return now.Sub(at) >= startsWithin })
 	if patient := s.aheadSince.Add(aheadPatience); len(s.starting) > 0 && now.Before(patient) {
 		return nil, patient
 	}
@@ -70,25 +74,25 @@ func (s *Scheduler) lookAhead(now time.Time) (told []types.NamespacedName, lookA
 	return []types.NamespacedName{client.ObjectKeyFromObject(next.miniCluster)}, time.Time{}
 }
 
-// nextAhead is the first that may make its pods, while those made ahead are not too many; nil
-// if there is none, or until when another is waited for. A quota would count the pods, so where
-// there is one none are made.
+// nextAhead is the first that may make its pods, of those that have not too many; nil if there
+// is none, or until when another is waited for. A quota would count the pods, so where there is
+// one none are made.
 func (s *Scheduler) nextAhead(now time.Time) (next *entry, busyUntil time.Time) {
-	pods := 0
+	left := s.AheadPods
 	for _, e := range s.entries {
-		busyUntil := e.aheadAt.Add(startsWithin)
-		switch {
-		case e.promise != nil:
-		case e.ahead == aheadMaking && now.Before(busyUntil):
-			return nil, busyUntil
-		case e.ahead != aheadNot:
-			pods += int(e.miniCluster.Spec.MaxSize)
-		case e.mayMakeAhead && (next == nil || e.goesBefore(next)):
-			next = e
+		if e.promise != nil || e.ahead == aheadNot || !e.mayMakeAhead {
+			continue
+		}
+		left -= int(e.miniCluster.Spec.MaxSize)
+		if until := e.aheadAt.Add(startsWithin); e.ahead == aheadMaking && now.Before(until) {
+			return nil, until
 		}
 	}
-	if next != nil && pods+int(next.miniCluster.Spec.MaxSize) > s.AheadPods {
-		next = nil
+	for _, e := range s.entries {
+		mayBe := e.promise == nil && e.ahead == aheadNot && e.mayMakeAhead && int(e.miniCluster.Spec.MaxSize) <= left
+		if mayBe && (next == nil || e.goesBefore(next)) {
+			next = e
+		}
 	}
 	return next, time.Time{}
 }
@@ -99,6 +103,8 @@ func (e *entry) goesBefore(other *entry) bool {
 
 // started says that one runs that was given nodes.
 func (s *Scheduler) started(uid types.UID) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
 	if _, ok := s.starting[uid]; ok {
 		delete(s.starting, uid)
 		s.ask()

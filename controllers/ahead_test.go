@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flux-elastic/flux-elastic/internal/fixture"
 )
@@ -29,7 +30,7 @@ func (q *queue) next() string {
 func TestLookAhead(t *testing.T) {
 	third := fixture.MiniCluster("third").Size(1).Created(fixture.Noon.Add(2 * time.Minute))
 	ready := func(w *fixture.MiniClusterWrapper) func(*queue) {
-		return func(q *queue) { q.Soon(w.Defaulted(), true) }
+		return func(q *queue) { q.Soon(w.Defaulted(), true, true) }
 	}
 	for name, tc := range map[string]struct {
 		pods   int // at most
@@ -60,6 +61,11 @@ func TestLookAhead(t *testing.T) {
 			q.seen.quotas = map[string][]*corev1.ResourceQuota{fixture.Namespace: {{}}}
 			q.cycle()
 		}, want: ""},
+		"one that is too large lets others pass": {pods: 1, want: "third"},
+		"what is not wanted any more does not count": {pods: 2, change: func(q *queue) {
+			q.Soon(second.Defaulted(), true, true)
+			q.entries[client.ObjectKeyFromObject(second.Obj())].mayMakeAhead = false
+		}, want: "third"},
 		"nobody who left": {pods: 10, change: func(q *queue) { q.Skip(second.Defaulted()) }, want: "third"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -87,17 +93,17 @@ func TestSoon(t *testing.T) {
 	for _, w := range []*fixture.MiniClusterWrapper{first, second} {
 		q.offer(w)
 	}
-	if q.Soon(second.Defaulted(), false) {
+	if q.Soon(second.Defaulted(), false, false) {
 		t.Error("it was not chosen yet")
 	}
 	q.cycle()
 	q.started("uid-first")
-	if q.next() != "second" || !q.Soon(second.Defaulted(), false) {
+	if q.next() != "second" || !q.Soon(second.Defaulted(), false, false) {
 		t.Error("it was chosen, and not told")
 	}
 	again := newQueue(t, "a", "b")
 	again.offer(second)
-	if !again.Soon(second.Defaulted(), true) || again.Soon(first.Defaulted(), false) {
+	if !again.Soon(second.Defaulted(), true, false) || again.Soon(first.Defaulted(), false, false) {
 		t.Error("what is there does not count")
 	}
 }

@@ -6,6 +6,7 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -51,6 +52,13 @@ func (p *placedPods) has(name types.NamespacedName, pod *corev1.Pod) bool {
 	defer p.mutex.Unlock()
 	version, ok := p.byName[name][pod.UID]
 	return ok && version == pod.ResourceVersion
+}
+
+// any reports whether one of some pods was placed.
+func (p *placedPods) any(name types.NamespacedName, pods []*corev1.Pod) bool {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	return slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return p.byName[name][pod.UID] != "" })
 }
 
 func (p *placedPods) add(name types.NamespacedName, pod *corev1.Pod) {

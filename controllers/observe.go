@@ -59,6 +59,9 @@ func (r *MiniClusterReconciler) observe(ctx context.Context, mc *v1alpha2.MiniCl
 	if seen.observation, err = state.Observe(seen.view); err != nil {
 		return nil, err
 	}
+	if seen.observation.Workload == elastic.Ahead && r.placed.any(seen.name(), seen.view.Pods) {
+		seen.observation.Workload = elastic.Stale // the cache does not show it yet
+	}
 	return seen, r.consult(ctx, seen)
 }
 
@@ -87,7 +90,8 @@ func (r *MiniClusterReconciler) consult(ctx context.Context, seen *observed) err
 	}
 	decision := r.Scheduler.Offer(mc, check.pod)
 	o.Offer, o.Verdict, o.Why = decision.Nodes, decision.Verdict, decision.Message
-	o.Soon = r.Scheduler.Soon(mc, o.Workload == elastic.Ahead && state.Made(seen.view))
+	there := o.Workload == elastic.Ahead
+	o.Soon = r.Scheduler.Soon(mc, there, there && state.Made(seen.view))
 	seen.undecided = decision.Verdict == ""
 	return nil
 }

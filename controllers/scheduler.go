@@ -297,6 +297,9 @@ func (s *Scheduler) settle() {
 // another time, or may take an order that could not be given. That it wrote down what
 // it was given is no news.
 func (s *Scheduler) matters(e event.UpdateEvent) bool {
+	if e.ObjectNew.(*v1alpha2.MiniCluster).Status.StartTime != nil {
+		s.started(e.ObjectNew.GetUID())
+	}
 	if e.ObjectOld.GetDeletionTimestamp() == nil && e.ObjectNew.GetDeletionTimestamp() != nil {
 		return true
 	}
@@ -307,9 +310,6 @@ func (s *Scheduler) matters(e event.UpdateEvent) bool {
 	}
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	if e.ObjectNew.(*v1alpha2.MiniCluster).Status.StartTime != nil {
-		s.started(e.ObjectNew.GetUID())
-	}
 	return s.owed
 }
 

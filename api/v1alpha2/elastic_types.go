@@ -14,7 +14,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 type ElasticSpec struct {
 	// waitForSize is how long the MiniCluster holds out in the queue for `size`
 	// before it takes the largest allowed size that fits. Default 0s: it takes
-	// at once what fits.
+	// at once what fits, or up to two seconds later where nodes are being freed.
 	// +kubebuilder:default="0s"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MinLength=2

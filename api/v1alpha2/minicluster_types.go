@@ -275,8 +275,7 @@ type Admission struct {
 	// +required
 	Attempt int32 `json:"attempt"`
 
-	// generation is that of the spec which was admitted. A later one takes effect at
-	// the next attempt.
+	// generation is that of the spec that was admitted. The pods are made from it.
 	// +optional
 	Generation int64 `json:"generation,omitempty"`
 

@@ -59,6 +59,7 @@ func Observe(v View) (*elastic.Observation, error) {
 		if o.Admission, err = admission(mc); err != nil {
 			return nil, err
 		}
+		o.Outdated = mc.Status.Admission.Generation != 0 && mc.Status.Admission.Generation != mc.Generation
 	}
 	o.Workload = workload(v, int32(o.Attempt()))
 	return o, observePods(o, v)
@@ -322,9 +323,11 @@ func workload(v View, attempt int32) elastic.Workload {
 	return elastic.Active
 }
 
-// untouched reports whether all pods of the JobSet wait to be placed.
+// untouched reports whether the JobSet goes on, and all of its pods wait to be placed.
 func untouched(v View) bool {
-	return v.JobSet.Status.Restarts == 0 && !slices.ContainsFunc(v.Pods, func(pod *corev1.Pod) bool {
+	ended := meta.IsStatusConditionTrue(v.JobSet.Status.Conditions, string(jobsetapi.JobSetCompleted)) ||
+		meta.IsStatusConditionTrue(v.JobSet.Status.Conditions, string(jobsetapi.JobSetFailed))
+	return !ended && v.JobSet.Status.Restarts == 0 && !slices.ContainsFunc(v.Pods, func(pod *corev1.Pod) bool {
 		return v.current(pod) && (!jobset.IsGated(pod) || Ended(pod) || pod.DeletionTimestamp != nil)
 	})
 }

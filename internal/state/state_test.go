@@ -448,6 +448,10 @@ func TestObserveWorkload(t *testing.T) {
 			v.MiniCluster.Status.Admission = nil
 			v.Pods = []*corev1.Pod{fixture.BrokerPod("lmp", 0).Obj()}
 		}, elastic.Ahead},
+		"made ahead, and ended by somebody": {func(v *View) {
+			v.MiniCluster.Status.Admission = nil
+			v.JobSet = fixture.JobSet("lmp", 1).Condition(jobsetapi.JobSetFailed).Obj()
+		}, elastic.Stale},
 		"made ahead for a spec that was changed": {func(v *View) {
 			v.MiniCluster.Status.Admission, v.MiniCluster.Generation = nil, 2
 		}, elastic.Stale},

@@ -6,13 +6,16 @@ package elastic
 import "slices"
 
 // allocate serves the queues in turn, each in its order, until their first gangs
-// do not fit. Every gang gets its least size: resize gives what is left.
+// do not fit. Every gang gets its least size, unless none behind it uses what is left
+// better: resize gives what is left.
 func (p *plan) allocate() {
+	p.crowded = p.wanted()
 	for l := p.nextLine(); l != nil; l = p.nextLine() {
 		e := l.waiting[l.next]
 		l.next++
-		if !p.gains(e) {
-			p.resize()
+		if alike := p.alike(e); !p.gains(e, alike) {
+			e.yields = true
+			p.enlarge(alike)
 		}
 		if !p.admit(e, "allocate") {
 			p.block(e)
@@ -20,28 +23,8 @@ func (p *plan) allocate() {
 	}
 }
 
-// gains reports whether more of the cluster is used if those of its queue that were admitted
-// give way to a gang. Where more waits than the cluster holds they always do: of gangs that
-// are smaller more run.
-func (p *plan) gains(e *entry) bool {
-	if !slices.ContainsFunc(p.admitted, func(other *entry) bool { return other.line == e.line && len(other.sizes) > 1 }) || p.crowded() {
-		return true
-	}
-	without := p.view.snapshot()
-	without.enlarge(p.admitted)
-	if without.most(e, e.least()) == e.least() {
-		return true
-	}
-	with := p.view.snapshot()
-	if with.place(e, e.least()) == nil {
-		return true // nobody can give way to it
-	}
-	with.enlarge(p.admitted)
-	return with.usage() > without.usage()
-}
-
-// crowded reports whether more waits than the cluster holds.
-func (p *plan) crowded() bool {
+// wanted reports whether more is waited for than the cluster holds.
+func (p *plan) wanted() bool {
 	wanted := Resources{}
 	for _, l := range p.lines {
 		for _, e := range l.waiting {
@@ -58,24 +41,51 @@ func (p *plan) crowded() bool {
 	return false
 }
 
-// enlarge gives gangs that are placed what is left, in turn.
-func (v *view) enlarge(gangs []*entry) {
+// alike are the gangs that were admitted, of a gang's queue and with pods like its own, that
+// can be larger.
+func (p *plan) alike(e *entry) []*entry {
+	var alike []*entry
+	for _, other := range p.admitted {
+		if other.line == e.line && other.class == e.class && len(other.nodes) < other.Sizing.Size {
+			alike = append(alike, other)
+		}
+	}
+	return alike
+}
+
+// gains reports whether more nodes are used if others, which are alike, give way to a gang. If
+// not, they had better be large. Where more is waited for than there is they always give way:
+// of smaller gangs more run.
+func (p *plan) gains(e *entry, others []*entry) bool {
+	if p.crowded || len(others) == 0 {
+		return true
+	}
+	missing := e.least()
+	for _, other := range others {
+		missing += other.Sizing.Size - len(other.nodes)
+	}
+	free := p.view.most(e, missing)
+	return free < e.least() || e.least()+fill(others, free-e.least()) > fill(others, free)
+}
+
+// fill is how many of so many free pods gangs can take in turn.
+func fill(gangs []*entry, free int) int {
+	taken := 0
 	for _, e := range gangs {
-		v.unplace(e, len(e.nodes))
-		size, most := len(e.nodes), v.most(e, e.Sizing.Size)
-		for _, larger := range e.sizes {
-			if larger <= most {
-				size = max(size, larger)
+		for _, size := range slices.Backward(e.sizes) {
+			if more := size - len(e.nodes); more <= free-taken {
+				taken += max(more, 0)
+				break
 			}
 		}
-		v.place(e, size)
 	}
+	return taken
 }
 
 // block makes a gang the one for which those behind it have to leave room.
 func (p *plan) block(e *entry) {
 	e.line.head = e
-	e.overCapacity = p.view.capacity(e.line, e.Requests, e.least()) < e.least()
+	e.overCapacity = p.view.capacity(e.line, e.Requests, e.allowed[0]) < e.allowed[0]
 	if e.Blocked.IsZero() {
 		e.Blocked = p.now
 	}

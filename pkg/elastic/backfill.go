@@ -146,6 +146,10 @@ type guard struct {
 
 func (p *plan) newGuard(e *entry) *guard {
 	g := &guard{head: e, gone: map[string]bool{}, refused: map[string]int{}}
+	if p.settles.After(p.now) && !e.fullUntil.IsZero() { // it may take what is free in a moment
+		g.fits, g.strict, g.floor = true, true, p.view.most(e, e.least())
+		return g
+	}
 	steps := p.older(e)
 	var n int
 	n, g.after, g.fits = p.view.until(e, steps)

@@ -11,9 +11,11 @@ import (
 
 // resize gives gangs that were admitted at their least size what is left: each in
 // turn the largest size at which all others keep what they have.
-func (p *plan) resize() {
+func (p *plan) resize() { p.enlarge(p.admitted) }
+
+func (p *plan) enlarge(gangs []*entry) {
 	raised := false
-	for _, e := range p.admitted {
+	for _, e := range gangs {
 		raised = p.raise(e) || raised
 	}
 	if raised {
@@ -59,6 +61,7 @@ func (p *plan) layOut() {
 		e.nodes = nodes[i]
 	}
 	p.view.room = room
+	clear(p.atMost) // there may be room where there was none
 }
 
 // bestEffort admits gangs that ask for nothing but to be there, after all others.

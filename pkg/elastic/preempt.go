@@ -26,7 +26,7 @@ func (p *plan) preempt() {
 // comes reports whether a gang needs nothing to be taken, and reserves its room
 // then.
 func (p *plan) comes(head *entry) bool {
-	if !head.fullUntil.IsZero() {
+	if !head.fullUntil.IsZero() || head.yields {
 		return true
 	}
 	if p.coming == nil {

@@ -168,7 +168,7 @@ func (r *toyRoom) String() string {
 func gang(id string, size, second int) Gang {
 	at := noon.Add(time.Duration(second) * time.Second)
 	return Gang{
-		ID: id, Name: "default/" + id, Queue: "default", Created: noon.Add(2 * at.Sub(noon)), Since: at,
+		ID: id, Name: "default/" + id, Queue: "default", Created: noon.Add(10 * at.Sub(noon)), Since: at,
 		Sizing:   Sizing{Min: size, Size: size, Operator: Add, Operand: 1, Tasks: Tasks{AtSize: 1}},
 		Requests: Resources{"cpu": 1}, Class: "one",
 	}
@@ -181,8 +181,10 @@ func elasticGang(id string, least, size, second int, wait time.Duration) Gang {
 }
 
 // with changes a gang.
-func with(g Gang, change func(*Gang)) Gang {
-	change(&g)
+func with(g Gang, changes ...func(*Gang)) Gang {
+	for _, change := range changes {
+		change(&g)
+	}
 	return g
 }
 

@@ -38,6 +38,8 @@ type plan struct {
 	now, settles time.Time
 	// base is the room before the cycle.
 	base Room
+	// crowded: more waits than the cluster holds.
+	crowded bool
 	// view is what is free now, after what was decided so far.
 	view  *view
 	lines []*line // by name
@@ -82,6 +84,8 @@ type entry struct {
 	class     string
 	// overCapacity: it is its queue that has no more, not the nodes.
 	overCapacity bool
+	// yields: it would start if others were smaller, and uses no more than they do.
+	yields bool
 	// served: its room was made, or comes.
 	served  bool
 	verdict Verdict // of enqueue
@@ -189,31 +193,20 @@ func (p *plan) newEntry(gang Gang, l *line) *entry {
 	return e
 }
 
-// atOnce is within which time gangs count as made at once. The API server tells whole
-// seconds.
-const atOnce = time.Second
+// atOnce is how long gangs are made that count as made at once, where age alone does not
+// decide. These times do not depend on who waits, so the order does not either.
+const atOnce = 5 * time.Second
 
-// sort puts those who wait in the order of the queue. Of those that were made at once with
-// the oldest of them, the largest are first: small ones fill what these leave.
+// sort puts those who wait in the order of the queue. Of those that were made at once the
+// largest are first: small ones fill what these leave.
 func (l *line) sort() {
-	priority := func(e *entry) int32 {
-		if l.Ordering == ByAge {
-			return 0
-		}
-		return e.Priority
-	}
 	slices.SortFunc(l.all, func(a, b *entry) int {
-		return cmp.Or(cmp.Compare(priority(b), priority(a)), a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
-	})
-	for rest := l.all; len(rest) > 0; {
-		last := rest[0].Created.Add(atOnce)
-		n := slices.IndexFunc(rest, func(e *entry) bool { return priority(e) != priority(rest[0]) || e.Created.After(last) })
-		if n < 0 {
-			n = len(rest)
+		if l.Ordering == ByAge {
+			return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(b.Sizing.Size, a.Sizing.Size), cmp.Compare(a.ID, b.ID))
 		}
-		slices.SortStableFunc(rest[:n], func(a, b *entry) int { return cmp.Compare(b.Sizing.Size, a.Sizing.Size) })
-		rest = rest[n:]
-	}
+		return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.Created.Truncate(atOnce).Compare(b.Created.Truncate(atOnce)),
+			cmp.Compare(b.Sizing.Size, a.Sizing.Size), a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
+	})
 }
 
 // heads are the gangs that are first in their queue and do not fit, in the order

@@ -4,6 +4,8 @@
 package elastic
 
 import (
+	"cmp"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -131,11 +133,86 @@ func TestAllocate(t *testing.T) {
 			want: "a Admitted 6, b Admitted 4",
 		},
 		"of those made at once the largest are first": {
-			cluster: newCluster(10).wait(made(gang("a", 2, 1), 0), made(gang("b", 6, 1), 1), made(gang("c", 7, 1), 2)), second: 60,
+			cluster: newCluster(10).wait(made(gang("a", 2, 1), 0), made(gang("b", 6, 1), 4), made(gang("c", 7, 1), 5)), second: 60,
 			want: "b Admitted 6, a Admitted 2, c NoRoom",
+		},
+		"though that is no reason to take from others": {
+			cluster: newCluster(12).run(gang("r", 4, 0), 4, 0).wait(with(twice(4, "a", 1), ofPriority(5)), with(gang("b", 4, 2), ofPriority(5))), second: 60,
+			want: "a Admitted 8, b NoRoom",
+		},
+		"nor from another queue": {
+			cluster: newCluster(40, easy("a"), easy("b")).run(with(gang("r", 24, 0), inQueue("c")), 24, 0).wait(
+				with(elasticGang("a1", 2, 3, 1, 0), inQueue("a")), with(gang("a2", 4, 2), inQueue("a")), with(elasticGang("b1", 4, 13, 1, 0), inQueue("b"))), second: 60,
+			want: "a1 Admitted 3, a2 Admitted 4, b1 Admitted 9",
+		},
+		"other resources do not count": {
+			cluster: withGPUs(newCluster(40).run(with(gang("r", 30, 0), gpus), 30, 0)).wait(elasticGang("a", 4, 8, 1, 0), elasticGang("b", 4, 8, 2, 0)), second: 60,
+			want: "a Admitted 6, b Admitted 4",
 		},
 		"nobody waits": {cluster: newCluster(1)},
 	})
+}
+
+// twice is a gang that may have half its size, or all.
+func twice(least int, id string, second int) Gang {
+	g := elasticGang(id, least, 2*least, second, 0)
+	g.Sizing.Operator, g.Sizing.Operand = Multiply, 2
+	return g
+}
+
+func gpus(g *Gang) { g.Requests = Resources{"cpu": 1, "gpu": 1} }
+
+// withGPUs has one on each node that is in use.
+func withGPUs(c *cluster) *cluster {
+	c.snap.Total["gpu"] = int64(len(c.snap.Running[0].Ranks))
+	return c
+}
+
+// The order does not depend on who else waits, so that what was taken for one is not another's.
+func TestOrderStays(t *testing.T) {
+	c := newCluster(13).run(with(gang("x", 4, 0), ofPriority(9)), 4, 0).run(gang("r", 8, 0), 8, 0).wait(
+		made(with(gang("o", 1, 1), ofPriority(5), limited(10*time.Second)), 9), made(with(gang("h", 8, 1), ofPriority(5)), 10), made(with(gang("l", 9, 1), ofPriority(5)), 15))
+	s := simulate(c, func(g Gang, _ int) time.Duration { return cmp.Or(g.Limit, time.Hour) })
+	s.limits = true
+	var starts []string
+	s.say = func(format string, args ...any) {
+		if text := fmt.Sprintf(format, args...); strings.Contains(text, "starts") || strings.Contains(text, "gave") {
+			starts = append(starts, text)
+		}
+	}
+	for range 4 {
+		s.now = s.now.Add(20 * time.Second)
+		s.step()
+	}
+	if text := strings.Join(starts, "; "); !strings.Contains(text, "default/h starts at 8") || strings.Count(text, "gave") != 1 {
+		t.Errorf("this happened: %s", text)
+	}
+}
+
+// While it settles, what was taken for a gang is not given to another queue.
+func TestSettlesForTheHead(t *testing.T) {
+	waiting := []Gang{with(elasticGang("h", 4, 8, 1, 0), inQueue("a"), ofPriority(9))}
+	for i := range 6 {
+		waiting = append(waiting, with(gang(fmt.Sprintf("b%d", i), 4, 2), inQueue("b")))
+	}
+	c := newCluster(24, queue("a", func(q *Queue) { q.Priority = 1 }), easy("b"), easy("c")).run(with(gang("x", 8, 0), inQueue("c")), 8, 0)
+	for i := range 4 {
+		c.run(with(gang(fmt.Sprintf("r%d", i), 4, 0), inQueue("a")), 4, 0)
+	}
+	s := simulate(c.wait(waiting...), func(Gang, int) time.Duration { return time.Hour })
+	evicted := 0
+	s.check = func(c Cycle) { evicted += len(c.Evictions) }
+	for range 30 {
+		s.snap.Settles = s.now.Add(time.Second)
+		if evicted == 0 || s.now.Second()%5 == 0 {
+			s.snap.Settles = time.Time{}
+		}
+		s.step()
+		s.now = s.now.Add(time.Second)
+	}
+	if s.began["h"].IsZero() || evicted != 1 {
+		t.Errorf("it began at %s, and %d were evicted for it", s.began["h"], evicted)
+	}
 }
 
 // made is a gang that was made some seconds after noon.

@@ -88,17 +88,6 @@ func (v *view) most(e *entry, limit int) int {
 	return min(limit, v.room.Fits(e.ID, limit))
 }
 
-// usage is the share of the resource of which most is used.
-func (v *view) usage() float64 {
-	most := 0.0
-	for name, used := range v.sum {
-		if total := v.total[name]; total > 0 {
-			most = max(most, float64(used)/float64(total))
-		}
-	}
-	return most
-}
-
 // quota is how many pods the capacity of the queue and the guarantees of others
 // leave, limit at most.
 func (v *view) quota(l *line, requests Resources, limit int) int {

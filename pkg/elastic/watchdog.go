@@ -145,6 +145,8 @@ type Observation struct {
 
 	// Admission is nil while it waits.
 	Admission *Admission
+	// Outdated: the spec was changed since the admission.
+	Outdated bool
 	// GivenUp counts the attempts that did not start; NotBefore is when the next
 	// one may begin.
 	GivenUp   int
@@ -414,6 +416,8 @@ func queued(o *Observation, now time.Time) *Plan {
 		return &Plan{Step: Admit, State: StateStarting, Quorum: len(o.Offer), Message: "makes its pods"}
 	case o.Soon && o.Workload == Absent:
 		return &Plan{Step: Make, State: StateQueued, Message: o.Why}
+	case !o.Soon && o.Workload == Ahead:
+		return &Plan{Step: Release, State: StateQueued, Message: o.Why}
 	}
 	return &Plan{Step: Wait, State: StateQueued, Message: o.Why}
 }
@@ -496,6 +500,9 @@ func unmade(o *Observation, now time.Time) *Plan {
 	}
 	if plan := startTimedOut(o, now); plan != nil && o.Started.IsZero() {
 		return plan
+	}
+	if o.Outdated && o.Started.IsZero() {
+		return &Plan{Step: Withdraw, State: StateReleasing, Message: "the spec was changed before its pods were made"}
 	}
 	return &Plan{Step: Make, State: StateStarting, Message: "makes its pods"}
 }

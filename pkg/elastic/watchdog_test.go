@@ -87,6 +87,14 @@ func TestDecide(t *testing.T) {
 			o:    waiting(func(o *Observation) { o.Soon, o.Workload, o.Offer = true, Ahead, []string{"a", "b", "c"} }),
 			want: Plan{Step: Admit, State: StateStarting, Quorum: 3},
 		},
+		"one that may not start now has none": {
+			o:    waiting(func(o *Observation) { o.Workload, o.Verdict, o.Why = Ahead, NotAllowed, "its queue is suspended" }),
+			want: Plan{Step: Release, State: StateQueued, Message: "its queue is suspended"},
+		},
+		"what was admitted for another spec is given back before it is made": {
+			o:    admitted("----", func(o *Observation) { o.Workload, o.Outdated = Absent, true }),
+			want: Plan{Step: Withdraw, State: StateReleasing},
+		},
 		"suspended it has none": {
 			o:    waiting(func(o *Observation) { o.Policy.Suspend, o.Workload = true, Ahead }),
 			want: Plan{Step: Release, State: StateSuspended},

@@ -328,7 +328,6 @@ func TestSuspend(t *testing.T) {
 	}
 }
 
-// What waits can be made to fit.
 // The pods of the next MiniCluster are made while it waits: behind their gates, for the spec
 // as it is, and not while it is suspended.
 func TestMadeAhead(t *testing.T) {
@@ -371,6 +370,7 @@ func occupied(pods []corev1.Pod) int {
 	return n
 }
 
+// What waits can be made to fit.
 func TestChangeWhileQueued(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 2)
