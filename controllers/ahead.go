@@ -78,19 +78,22 @@ func (s *Scheduler) lookAhead(now time.Time) (told []types.NamespacedName, lookA
 // is none, or until when another is waited for. A quota would count the pods, so where there is
 // one none are made.
 func (s *Scheduler) nextAhead(now time.Time) (next *entry, busyUntil time.Time) {
+	var candidates []*entry
 	left := s.AheadPods
 	for _, e := range s.entries {
-		if e.promise != nil || e.ahead == aheadNot || !e.mayMakeAhead {
-			continue
-		}
-		left -= int(e.miniCluster.Spec.MaxSize)
-		if until := e.aheadAt.Add(startsWithin); e.ahead == aheadMaking && now.Before(until) {
+		until := e.aheadAt.Add(startsWithin)
+		switch {
+		case e.promise != nil || !e.mayMakeAhead:
+		case e.ahead == aheadNot:
+			candidates = append(candidates, e)
+		case e.ahead == aheadMaking && now.Before(until):
 			return nil, until
+		default:
+			left -= int(e.miniCluster.Spec.MaxSize)
 		}
 	}
-	for _, e := range s.entries {
-		mayBe := e.promise == nil && e.ahead == aheadNot && e.mayMakeAhead && int(e.miniCluster.Spec.MaxSize) <= left
-		if mayBe && (next == nil || e.goesBefore(next)) {
+	for _, e := range candidates {
+		if int(e.miniCluster.Spec.MaxSize) <= left && (next == nil || e.goesBefore(next)) {
 			next = e
 		}
 	}
