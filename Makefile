@@ -29,7 +29,7 @@ FUZZTIME ?= 30s
 FUZZ     ?= pkg/fluxion/hostlist:FuzzDecode pkg/fluxion/idset:FuzzParse pkg/fluxion/idset:FuzzEncode \
             pkg/fluxion/jobspec:FuzzParse pkg/fluxion/jobspec:FuzzParseConstraint \
             pkg/fluxion:FuzzReadJGF pkg/fluxion:FuzzReadGRUG pkg/fluxion:FuzzReadRv1Exec pkg/fluxion:FuzzFind \
-            pkg/fluxion:FuzzPartialCancel pkg/fluxion:FuzzUpdate pkg/fluxion:FuzzSession internal/broker:FuzzSettings
+            pkg/fluxion:FuzzPartialCancel pkg/fluxion:FuzzUpdate pkg/fluxion:FuzzSession internal/broker:FuzzSettings internal/broker:FuzzFiles
 
 TOOL   := go tool -modfile=hack/tools/go.mod
 SHELLS := $(shell git ls-files '*.sh' .ci/run)
@@ -61,7 +61,7 @@ run: build ## Install the API on the local cluster of LOCAL_DIR and run the mana
 ##@ Build and test
 
 .PHONY: build
-build: ## Build bin/manager, bin/localcluster and bin/resource-query
+build: ## Build bin/manager, bin/localcluster, bin/resource-query and bin/kubectl-minicluster
 	go build -o bin/ ./cmd/...
 
 .PHONY: build-fluxion

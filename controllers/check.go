@@ -4,7 +4,6 @@
 package controllers
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -139,10 +138,14 @@ func (r *MiniClusterReconciler) check(ctx context.Context, seen *observed) (*che
 }
 
 func (r *MiniClusterReconciler) newCheck(ctx context.Context, mc, stored *v1alpha2.MiniCluster) (*check, error) {
-	if missing := cmp.Or(jobset.Unsupported(mc), state.UnknownTopology(mc, r.Scheduler.Topology)); missing != "" {
+	if missing := state.UnknownTopology(mc, r.Scheduler.Topology); missing != "" {
 		return rejection(v1alpha2.ReasonUnsupported, missing), nil
 	}
 	pod, err := jobset.Pod(mc)
+	if err != nil {
+		return rejection(v1alpha2.ReasonPodRejected, err.Error()), nil
+	}
+	services, err := jobset.ServicesPod(mc)
 	if err != nil {
 		return rejection(v1alpha2.ReasonPodRejected, err.Error()), nil
 	}
@@ -165,15 +168,21 @@ func (r *MiniClusterReconciler) newCheck(ctx context.Context, mc, stored *v1alph
 		}
 	}
 	if len(unmade) < len(objects) {
-		return r.dryRun(ctx, pod, unmade)
+		return r.dryRun(ctx, pod, services, unmade)
 	}
-	return r.checks.ofShape(stored, r.Clock.Now(), func() (*check, error) { return r.dryRun(ctx, pod, objects) })
+	return r.checks.ofShape(stored, r.Clock.Now(), func() (*check, error) { return r.dryRun(ctx, pod, services, objects) })
 }
 
-// dryRun asks the API server whether it would take these.
-func (r *MiniClusterReconciler) dryRun(ctx context.Context, pod *corev1.Pod, objects []client.Object) (*check, error) {
+// dryRun asks the API server whether it would take these: a broker's pod, the services
+// pod if there is one, and objects.
+func (r *MiniClusterReconciler) dryRun(ctx context.Context, pod, services *corev1.Pod, objects []client.Object) (*check, error) {
 	if err := r.Client.Create(ctx, pod, client.DryRunAll); err != nil {
 		return r.sortOut(v1alpha2.ReasonPodRejected, fmt.Errorf("the pods would be refused: %w", err))
+	}
+	if services != nil {
+		if err := r.Client.Create(ctx, services, client.DryRunAll); err != nil {
+			return r.sortOut(v1alpha2.ReasonPodRejected, fmt.Errorf("the services pod would be refused: %w", err))
+		}
 	}
 	for _, object := range objects {
 		if err := r.apply(ctx, object, client.DryRunAll); err != nil {

@@ -112,6 +112,9 @@ func (r *MiniClusterReconciler) Reconcile(ctx context.Context, req ctrl.Request)
 		return r.retry(ctx, err)
 	}
 	result, err := r.report(ctx, seen, plan, now)
+	if err == nil {
+		err = r.releaseServices(ctx, seen, &result)
+	}
 	if err != nil {
 		return r.retry(ctx, err)
 	}

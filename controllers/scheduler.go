@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/jobset"
 	"github.com/flux-elastic/flux-elastic/internal/state"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 )
@@ -395,7 +396,7 @@ func (s *Scheduler) observe(ctx context.Context) (*clusterState, error) {
 	return seen, s.countPods(ctx, seen)
 }
 
-// countPods counts the pods that there are of MiniClusters in namespaces with a quota.
+// countPods counts the brokers' pods that there are of MiniClusters in namespaces with a quota.
 func (s *Scheduler) countPods(ctx context.Context, seen *clusterState) error {
 	seen.made = map[types.UID]int{}
 	for namespace := range seen.quotas {
@@ -404,8 +405,8 @@ func (s *Scheduler) countPods(ctx context.Context, seen *clusterState) error {
 			return fmt.Errorf("listing pods of namespace %q: %w", namespace, err)
 		}
 		for i := range pods.Items {
-			if uid := pods.Items[i].Labels[v1alpha2.UIDLabel]; uid != "" {
-				seen.made[types.UID(uid)]++
+			if _, ok := jobset.Rank(&pods.Items[i]); ok {
+				seen.made[types.UID(pods.Items[i].Labels[v1alpha2.UIDLabel])]++
 			}
 		}
 	}

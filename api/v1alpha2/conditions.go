@@ -46,7 +46,7 @@ const (
 const (
 	// ReasonValid: the spec can be carried out.
 	ReasonValid = "Valid"
-	// ReasonUnsupported: the spec asks for what is not there yet.
+	// ReasonUnsupported: the spec asks for what the cluster has not.
 	ReasonUnsupported = "Unsupported"
 	// ReasonPodRejected: the API server refuses the pods that the spec describes.
 	ReasonPodRejected = "PodRejected"

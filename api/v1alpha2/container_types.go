@@ -43,7 +43,7 @@ type MiniClusterContainer struct {
 
 	// command is what Flux runs, as one would type it in a shell: quotes, $, &&
 	// and pipes mean what they mean there. Without a command Flux starts and
-	// waits for people to use it.
+	// waits for people to use it. In a container beside Flux it is what runs there.
 	// +kubebuilder:validation:MaxLength=65536
 	// +optional
 	Command string `json:"command,omitempty"`
@@ -62,27 +62,32 @@ type MiniClusterContainer struct {
 	// +optional
 	Launcher bool `json:"launcher,omitempty"`
 
-	// batch: true submits every line of the command as a job of its own, and
-	// waits for all of them. Default false. Not supported yet: a MiniCluster that
-	// sets it is refused (Accepted=False, reason Unsupported).
+	// batch: true submits every line of the command as a job of its own, in one
+	// batch job with the nodes and tasks of the MiniCluster, and waits for all. The exit
+	// code is the highest of them. A line is what one would type after `flux submit`
+	// in a shell: options of the job, then its command. So `a && b` submits a, and
+	// runs b beside it at once; `sh -c "a && b"` is one job. Empty lines and those that
+	// begin with # are left out. Job <i>, from 0, writes to job-<i>.out and
+	// job-<i>.err in `logs`. Default false.
 	// +optional
 	Batch bool `json:"batch,omitempty"`
 
-	// batchRaw: true leaves the lines of a batch as they are: they submit their
-	// own jobs. Default false.
+	// batchRaw: true leaves the lines of a batch as they are: a script that submits
+	// its own jobs, which are waited for. The exit code is the highest of theirs and
+	// the script's. Default false.
 	// +optional
 	BatchRaw bool `json:"batchRaw,omitempty"`
 
 	// logs is the directory for the output of batch jobs, FLUX_OUTPUT_DIR in the
-	// container. Default /tmp/fluxout.
+	// Flux container. Default /tmp/fluxout.
 	// +kubebuilder:validation:MaxLength=4096
 	// +optional
 	Logs string `json:"logs,omitempty"`
 
 	// noWrapEntrypoint: true runs the image's own entry point in a container
-	// beside Flux, rather than `command` with Flux on its path. Default false. A
-	// command beside Flux is not supported yet: a MiniCluster that has one without
-	// this field is refused (Accepted=False, reason Unsupported).
+	// beside Flux, rather than `command` with Flux on its path. Default false. One
+	// that has neither command nor commands, or a service without a command, runs it
+	// in any case.
 	// +optional
 	NoWrapEntrypoint bool `json:"noWrapEntrypoint,omitempty"`
 
@@ -122,9 +127,15 @@ type MiniClusterContainer struct {
 }
 
 // Commands are pieces of shell around the command. They run in this order: init,
-// pre, then brokerPre on the lead or workerPre on a follower, the command, post.
+// pre, then brokerPre on the lead or workerPre on a follower, the command, post. In a
+// container beside Flux, and in a service that has a command: init, servicePre, the
+// command, post.
+//
+// All of them see FLUX_MINICLUSTER_SIZE, FLUX_MINICLUSTER_MIN_SIZE and
+// FLUX_MINICLUSTER_ATTEMPT. The command that Flux runs sees FLUX_MINICLUSTER_NODES and
+// FLUX_MINICLUSTER_TASKS too, which are not known before the brokers are up.
 type Commands struct {
-	// init runs first in every pod, before Flux is on the path.
+	// init runs first, before Flux is on the path.
 	// +kubebuilder:validation:MaxLength=65536
 	// +optional
 	Init string `json:"init,omitempty"`
@@ -154,13 +165,13 @@ type Commands struct {
 	// +optional
 	Script string `json:"script,omitempty"`
 
-	// post runs in every pod after its broker has ended.
+	// post runs in every pod after its broker has ended; in a container beside Flux,
+	// after its command.
 	// +kubebuilder:validation:MaxLength=65536
 	// +optional
 	Post string `json:"post,omitempty"`
 
-	// servicePre runs in a container beside Flux, before its command. Not supported
-	// yet: a MiniCluster that sets it is refused (Accepted=False, reason Unsupported).
+	// servicePre runs in a container beside Flux, or in a service, before its command.
 	// +kubebuilder:validation:MaxLength=65536
 	// +optional
 	ServicePre string `json:"servicePre,omitempty"`

@@ -4,6 +4,7 @@
 package v1alpha2
 
 import (
+	"fmt"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +20,9 @@ const (
 	DefaultViewMountPath = "/mnt/flux"
 	DefaultOutputDir     = "/tmp/fluxout"
 	DefaultLogLevel      = 6
+	DefaultPort          = 8050
+	DefaultInterface     = "eth0"
+	DefaultClusterDomain = "cluster.local"
 
 	DefaultQuorumTimeout = 2 * time.Minute
 	DefaultStartTimeout  = 10 * time.Minute
@@ -43,11 +47,16 @@ func (mc *MiniCluster) Default() {
 	s.Elastic.setDefaults()
 
 	setDefault(&s.Network.HeadlessName, mc.Name)
+	setDefault(&s.Network.Port, DefaultPort)
+	setDefault(&s.Network.Interface, DefaultInterface)
+	setDefault(&s.Network.ClusterDomain, DefaultClusterDomain)
+	setDefault(&s.Flux.Resources, ResourcesOfPod)
 	setDefaultPointer(&s.Flux.LogLevel, DefaultLogLevel)
 	setDefault(&s.Flux.Container.Name, DefaultViewName)
 	setDefault(&s.Flux.Container.Image, DefaultViewImage)
 	setDefault(&s.Flux.Container.MountPath, DefaultViewMountPath)
 	setDefault(&s.Flux.Scheduler.QueuePolicy, "fcfs")
+	s.Flux.Bursting.setDefaults(s.MaxSize)
 
 	if len(s.Containers) == 1 {
 		s.Containers[0].RunFlux = true
@@ -60,6 +69,17 @@ func (mc *MiniCluster) Default() {
 	}
 	for i := range s.Services {
 		s.Services[i].setDefaults()
+		s.Services[i].RunFlux = false // Flux runs in none of them
+	}
+}
+
+func (b *Bursting) setDefaults(size int32) {
+	for i := range b.Clusters {
+		setDefault(&b.Clusters[i].Name, fmt.Sprintf("burst-%d", i))
+		setDefault(&b.Clusters[i].Size, size)
+	}
+	if b.LeadBroker != nil {
+		setDefault(&b.LeadBroker.Port, DefaultPort)
 	}
 }
 

@@ -5,8 +5,8 @@
 // Operator, field for field, with the elastic fields added to it.
 //
 // A MiniCluster of the Flux Operator is taken as it is. What differs on purpose is
-// said at the field: some that did nothing still do nothing, some that were broken
-// work, and some are not supported yet and refused.
+// said at the field: some that did nothing still do nothing, and some that were
+// broken work.
 //
 // The package holds types, their defaults and the names by which others observe
 // a MiniCluster (labels, annotations, conditions). It decides nothing.

@@ -111,7 +111,8 @@ const (
 // +kubebuilder:validation:XValidation:rule="(has(self.constraint) && self.constraint == 'MultipleOf') == has(self.multipleOf)",message="multipleOf belongs to constraint: MultipleOf"
 type TaskPolicy struct {
 	// scaling is PerNode (tasks in proportion to the brokers) or Fixed (always
-	// `tasks`). Default PerNode.
+	// `tasks`; a size whose cores are fewer is not allowed, unless those of `size`
+	// are too). Default PerNode.
 	// +kubebuilder:default=PerNode
 	// +optional
 	Scaling TaskScaling `json:"scaling,omitempty"`

@@ -6,6 +6,8 @@ package v1alpha2
 import corev1 "k8s.io/api/core/v1"
 
 // FluxSpec are the settings of the Flux instance.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.bursting) || !has(self.bursting.leadBroker) || (has(self.curveCert) && size(self.curveCert) > 0)",message="bursting.leadBroker needs curveCert: the certificate of the MiniCluster to join"
 type FluxSpec struct {
 	// container is the image that Flux is copied from into every pod.
 	// +optional
@@ -58,8 +60,8 @@ type FluxSpec struct {
 	// +optional
 	DisableSocket bool `json:"disableSocket,omitempty"`
 
-	// noWaitSocket: true starts containers beside Flux without waiting for the
-	// broker's socket. They never wait yet, so it changes nothing.
+	// noWaitSocket: true starts containers beside Flux at once. Default false: those
+	// that have a command wait for the broker of their pod.
 	// +optional
 	NoWaitSocket bool `json:"noWaitSocket,omitempty"`
 
@@ -90,8 +92,15 @@ type FluxSpec struct {
 	// +optional
 	Scheduler FluxScheduler `json:"scheduler,omitzero"`
 
-	// bursting joins this MiniCluster with others. Not supported yet: a MiniCluster
-	// that sets it is refused (Accepted=False, reason Unsupported).
+	// resources says where the cores and GPUs that Flux schedules come from: Pod (what
+	// the Flux container of a pod is given) or Local (what each broker sees on its
+	// node, for pods that have whole nodes). Default Pod, or Local where the Flux
+	// container has no CPU limit or request.
+	// +kubebuilder:default=Pod
+	// +optional
+	Resources ResourceSource `json:"resources,omitempty"`
+
+	// bursting joins this MiniCluster with others in one Flux instance.
 	// +optional
 	Bursting Bursting `json:"bursting,omitzero"`
 
@@ -105,6 +114,17 @@ type FluxSpec struct {
 	// +optional
 	MungeSecret string `json:"mungeSecret,omitempty"`
 }
+
+// ResourceSource says where Flux learns the cores and GPUs of its ranks from.
+// +kubebuilder:validation:Enum=Pod;Local
+type ResourceSource string
+
+const (
+	// ResourcesOfPod are those that the Flux container is given.
+	ResourcesOfPod ResourceSource = "Pod"
+	// ResourcesLocal are those that a broker sees on its node.
+	ResourcesLocal ResourceSource = "Local"
+)
 
 // FluxContainer is the image that Flux is copied from, in an init container.
 type FluxContainer struct {
@@ -162,8 +182,8 @@ type FluxContainer struct {
 
 // FluxScheduler is the scheduler inside the instance.
 type FluxScheduler struct {
-	// simple changes nothing: sched-simple is used until somebody sources
-	// load-fluxion.sh, as with the Flux Operator.
+	// simple: true keeps sched-simple, the scheduler that Flux itself has. Default
+	// false: Fluxion, where the view (or the image that Flux is in) has it.
 	// +optional
 	Simple bool `json:"simple,omitempty"`
 
@@ -174,51 +194,73 @@ type FluxScheduler struct {
 	QueuePolicy string `json:"queuePolicy,omitempty"`
 }
 
-// Bursting joins this MiniCluster with others.
+// Bursting joins MiniClusters, of several Kubernetes clusters as well, in one Flux
+// instance: that of the first one, which has no leadBroker. All its brokers share one
+// list of hosts, in which a rank never changes its place:
+//
+//   - the hosts of the first MiniCluster,
+//   - those of clusters, in their order,
+//   - those of a MiniCluster that joins and is not named in clusters.
+//
+// Every MiniCluster has to come to the same list, or one that is only longer. All have
+// one certificate too (curveCert). Size, quorum and tasks are those of each MiniCluster
+// alone: the command of the first gets as many nodes as it has brokers of its own, and
+// what it submits itself can run on all.
 //
 // +kubebuilder:validation:XValidation:rule="!(has(self.hostlist) && size(self.hostlist) > 0 && has(self.clusters) && self.clusters.size() > 0)",message="bursting.hostlist and bursting.clusters exclude each other"
 type Bursting struct {
-	// leadBroker is the lead of the MiniCluster to join. Unset on the first.
+	// leadBroker is the lead of the MiniCluster to join. Unset on the first. Where it
+	// is set, all brokers of this MiniCluster are followers: its command is not run,
+	// and it ends with the instance.
 	// +optional
 	LeadBroker *FluxBroker `json:"leadBroker,omitempty"`
 
-	// hostlist is a list of all hosts (Flux RFC 29), in place of the generated one.
+	// hostlist is a list of all hosts (Flux RFC 29), in place of the generated one. The
+	// hosts of this MiniCluster must be in it: <name>-0-0-0, and <name>-w-0-<i> for i
+	// from 0 to maxSize-2. Without leadBroker they come first, in this order.
 	// +kubebuilder:validation:MaxLength=65536
 	// +optional
 	Hostlist string `json:"hostlist,omitempty"`
 
-	// clusters are the MiniClusters that join this one. All share one list, so
-	// that ranks agree.
+	// clusters are the MiniClusters that join. Their host names are made as here:
+	// <name>-0-0-0, <name>-w-0-0, <name>-w-0-1, ...; brokers with other names, as
+	// those of a MiniCluster of the Flux Operator, need hostlist.
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=atomic
 	// +optional
 	Clusters []BurstedCluster `json:"clusters,omitempty"`
 }
 
-// BurstedCluster is a MiniCluster that joins this one.
+// BurstedCluster is a MiniCluster that joins the instance.
 type BurstedCluster struct {
-	// name is the prefix of its host names. Default burst-<index>.
+	// name is the name of the MiniCluster. Default burst-<index>.
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	Name string `json:"name,omitempty"`
 
-	// size is the number of its brokers. Default: this MiniCluster's.
+	// size is the number of brokers that it can have, its maxSize. Default: this
+	// MiniCluster's.
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100000
 	// +optional
 	Size int32 `json:"size,omitempty"`
 }
 
 // FluxBroker is the lead broker of another MiniCluster.
 type FluxBroker struct {
-	// address is its host name or IP address.
+	// address is the host name or IP address at which it can be reached from here.
+	// +kubebuilder:validation:MaxLength=253
 	// +required
 	Address string `json:"address"`
 
 	// name is the name of its MiniCluster.
+	// +kubebuilder:validation:MaxLength=63
 	// +required
 	Name string `json:"name"`
 
-	// size is the number of its brokers.
+	// size is the number of brokers that its MiniCluster can have, its maxSize.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100000
 	// +required
 	Size int32 `json:"size"`
 
@@ -236,8 +278,8 @@ type LoggingSpec struct {
 	// +optional
 	Quiet bool `json:"quiet,omitempty"`
 
-	// strict: true ends a pod at the first line that fails of init, pre, brokerPre or
-	// workerPre. Default false. The exit code of the command decides in either case,
+	// strict: true ends a container at the first line that fails of init, pre,
+	// brokerPre, workerPre or servicePre. Default false. The exit code of the command decides in either case,
 	// whatever post does.
 	// +optional
 	Strict bool `json:"strict,omitempty"`
@@ -278,4 +320,27 @@ type Network struct {
 	// nodes.
 	// +optional
 	DisableAffinity bool `json:"disableAffinity,omitempty"`
+
+	// port is where the brokers listen. Default 8050.
+	// +kubebuilder:default=8050
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	// +optional
+	Port int32 `json:"port,omitempty"`
+
+	// interface is the network interface of a pod that the brokers listen on. Default
+	// eth0.
+	// +kubebuilder:default=eth0
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_.-]+$`
+	// +kubebuilder:validation:MaxLength=15
+	// +optional
+	Interface string `json:"interface,omitempty"`
+
+	// clusterDomain is the DNS domain of the Kubernetes cluster. Default
+	// cluster.local.
+	// +kubebuilder:default=cluster.local
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
+	// +kubebuilder:validation:MaxLength=253
+	// +optional
+	ClusterDomain string `json:"clusterDomain,omitempty"`
 }

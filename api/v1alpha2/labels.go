@@ -28,7 +28,7 @@ const (
 	AppInstanceLabel = "app.kubernetes.io/name"
 	// NamespaceLabel is on every pod: its namespace.
 	NamespaceLabel = "namespace"
-	// SelectorLabel is on every pod, the MiniCluster's name, and is what
+	// SelectorLabel is on the pod of every broker, the MiniCluster's name, and is what
 	// status.selector selects by.
 	SelectorLabel = "hpa-selector"
 )
@@ -68,4 +68,6 @@ const SchedulerName = "flux-elastic"
 const (
 	LeadJob    = "0"
 	WorkersJob = "w"
+	// ServicesJob is the one of the pod with the services, which is no broker.
+	ServicesJob = "services"
 )

@@ -27,6 +27,7 @@ import (
 // +kubebuilder:printcolumn:name="Placement",type=string,priority=1,JSONPath=`.status.admission.nodes`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must start with a letter and hold only lower case letters, digits and '-': host names are made from it"
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) + size(string(has(self.spec.maxSize) && self.spec.maxSize > self.spec.size ? self.spec.maxSize : self.spec.size)) <= 52",message="metadata.name is too long: it and the digits of the largest size may have 52 characters in all, so that every pod name fits in 63"
+// +kubebuilder:validation:XValidation:rule="!has(self.spec.services) || size(self.spec.services) == 0 || size(self.metadata.name) <= 46",message="metadata.name is too long: with services it may have 46 characters, so that the name of their pod fits in 63"
 type MiniCluster struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -69,9 +70,13 @@ type MiniClusterSpec struct {
 	// +required
 	Containers []MiniClusterContainer `json:"containers"`
 
-	// services are containers of one more pod, `<name>-services`, beside the
-	// MiniCluster (a database, say). Not supported yet: a MiniCluster that has some is
-	// refused (Accepted=False, reason Unsupported).
+	// services are containers of one more pod beside the MiniCluster (a database, say).
+	// Its host name is `<name>-services`, in the domain of the brokers. It is no broker:
+	// it is not counted in size, gets a node from the cluster's scheduler once the
+	// brokers have theirs, ends with the lead, and does not fail the MiniCluster. Of
+	// `pod` it has all but hostIPC, hostPID and resources; its restartPolicy is OnFailure
+	// by default. Fields for the Flux container have no effect there: runFlux, launcher,
+	// batch, batchRaw, logs, pre, brokerPre, workerPre, prefix.
 	// +kubebuilder:validation:MaxItems=16
 	// +listType=atomic
 	// +optional
@@ -190,12 +195,12 @@ type MiniClusterSpec struct {
 	// +optional
 	JobLabels map[string]string `json:"jobLabels,omitempty"`
 
-	// shareProcessNamespace: true lets the containers of a pod see each other's
+	// shareProcessNamespace: true lets the containers of a broker's pod see each other's
 	// processes. Default false.
 	// +optional
 	ShareProcessNamespace bool `json:"shareProcessNamespace,omitempty"`
 
-	// pod are settings of every pod.
+	// pod are settings of every pod, that of the services included (see there).
 	// +optional
 	Pod PodSpec `json:"pod,omitzero"`
 }

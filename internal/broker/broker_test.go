@@ -28,18 +28,76 @@ import (
 )
 
 func TestHosts(t *testing.T) {
+	lead := &v1alpha2.FluxBroker{Address: "1.2.3.4", Name: "big", Size: 3}
+	clusters := []v1alpha2.BurstedCluster{{}, {Name: "lmp", Size: 4}}
 	cases := map[string]struct {
-		mc   *v1alpha2.MiniCluster
-		want string
+		mc       *fixture.MiniClusterWrapper
+		bursting v1alpha2.Bursting
+		want     string
+		problem  string
 	}{
-		"one broker is the lead":                {fixture.MiniCluster("lmp").Defaulted(), "lmp-0-0-0"},
-		"followers come after it":               {fixture.MiniCluster("lmp").Size(4).Defaulted(), "lmp-0-0-0,lmp-w-0-[0-2]"},
-		"all that there can ever be are listed": {fixture.MiniCluster("lmp").Size(2).MaxSize(12).Defaulted(), "lmp-0-0-0,lmp-w-0-[0-10]"},
+		"one broker is the lead":                {mc: fixture.MiniCluster("lmp"), want: "lmp-0-0-0"},
+		"followers come after it":               {mc: fixture.MiniCluster("lmp").Size(4), want: "lmp-0-0-0,lmp-w-0-[0-2]"},
+		"one follower":                          {mc: fixture.MiniCluster("lmp").Size(2), want: "lmp-0-0-0,lmp-w-0-0"},
+		"all that there can ever be are listed": {mc: fixture.MiniCluster("lmp").Size(2).MaxSize(12), want: "lmp-0-0-0,lmp-w-0-[0-10]"},
+		"those that join come after": {
+			mc: fixture.MiniCluster("lmp").Size(3), bursting: v1alpha2.Bursting{Clusters: []v1alpha2.BurstedCluster{{}, {Name: "far", Size: 1}}},
+			want: "lmp-0-0-0,lmp-w-0-[0-1],burst-0-0-0-0,burst-0-w-0-[0-1],far-0-0-0",
+		},
+		"one that joins comes after the first": {
+			mc: fixture.MiniCluster("lmp").Size(2), bursting: v1alpha2.Bursting{LeadBroker: lead}, want: "big-0-0-0,big-w-0-[0-1],lmp-0-0-0,lmp-w-0-0",
+		},
+		"or where it is named": {
+			mc: fixture.MiniCluster("lmp").Size(4), bursting: v1alpha2.Bursting{LeadBroker: lead, Clusters: clusters},
+			want: "big-0-0-0,big-w-0-[0-1],burst-0-0-0-0,burst-0-w-0-[0-2],lmp-0-0-0,lmp-w-0-[0-2]",
+		},
+		"a list of the user stays as it is": {
+			mc: fixture.MiniCluster("lmp").Size(2), bursting: v1alpha2.Bursting{Hostlist: "lmp-0-0-0,lmp-w-0-[0],x[8,9]"}, want: "lmp-0-0-0,lmp-w-0-[0],x[8,9]",
+		},
+		"no list":                    {mc: fixture.MiniCluster("lmp"), bursting: v1alpha2.Bursting{Hostlist: "a[0"}, problem: "host list"},
+		"a list that asks for a lot": {mc: fixture.MiniCluster("lmp"), bursting: v1alpha2.Bursting{Hostlist: "a[0-999999999]"}, problem: "more than"},
+		"a list without us":          {mc: fixture.MiniCluster("lmp"), bursting: v1alpha2.Bursting{LeadBroker: lead, Hostlist: "a"}, problem: "has no lmp-0-0-0"},
+		"a list that begins with others": {
+			mc: fixture.MiniCluster("lmp"), bursting: v1alpha2.Bursting{Hostlist: "a,lmp-0-0-0"}, problem: "has to begin with the hosts of this MiniCluster",
+		},
+		"a list with a host twice": {mc: fixture.MiniCluster("lmp"), bursting: v1alpha2.Bursting{Hostlist: "lmp-0-0-0,a,a"}, problem: "has a twice"},
+		"a name twice": {
+			mc: fixture.MiniCluster("lmp"), bursting: v1alpha2.Bursting{Clusters: []v1alpha2.BurstedCluster{{Name: "a"}, {Name: "a"}}}, problem: "two MiniClusters",
+		},
+		"fewer of us than there can be": {
+			mc: fixture.MiniCluster("lmp").Size(5), bursting: v1alpha2.Bursting{LeadBroker: lead, Clusters: clusters}, problem: "4 brokers, but maxSize is 5",
+		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := hostlist.Encode(Hosts(tc.mc)); got != tc.want {
+			mc := tc.mc.Spec(func(s *v1alpha2.MiniClusterSpec) { s.Flux.Bursting = tc.bursting }).Defaulted()
+			files, err := Files(mc, 1)
+			if tc.problem != "" {
+				if err == nil || !strings.Contains(err.Error(), tc.problem) {
+					t.Fatalf("got %v, want %s", err, tc.problem)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := files["hostlist"]; got != tc.want {
 				t.Errorf("got %s, want %s", got, tc.want)
+			}
+			listed, err := hostlist.Decode(tc.want, 100)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var inTOML []string
+			for _, entry := range readTOML(t, mc).Bootstrap.Hosts {
+				hosts, err := hostlist.Decode(entry.Host, 100)
+				if err != nil {
+					t.Fatal(err)
+				}
+				inTOML = append(inTOML, hosts...)
+			}
+			if diff := cmp.Diff(listed, inTOML); diff != "" {
+				t.Errorf("the TOML has others (-list +TOML):\n%s", diff)
 			}
 		})
 	}
@@ -54,40 +112,78 @@ type config struct {
 		DefaultPort    int    `toml:"default_port"`
 		DefaultBind    string `toml:"default_bind"`
 		DefaultConnect string `toml:"default_connect"`
-		Hosts          []struct{ Host string }
+		Hosts          []host
 	}
+	Modules  struct{ Alternatives map[string]string }
 	Qmanager struct {
 		Policy string `toml:"queue-policy"`
 	} `toml:"sched-fluxion-qmanager"`
+}
+
+type host struct{ Host, Connect string }
+
+func readTOML(t *testing.T, mc *v1alpha2.MiniCluster) config {
+	t.Helper()
+	text, err := TOML(mc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got config
+	if err := toml.Unmarshal([]byte(text), &got); err != nil {
+		t.Fatalf("%v in\n%s", err, text)
+	}
+	return got
 }
 
 func TestTOML(t *testing.T) {
 	mc := fixture.MiniCluster("lmp").Size(3).Spec(func(s *v1alpha2.MiniClusterSpec) {
 		s.Flux.Container.MountPath = `/mnt/"flux"`
 		s.Flux.Scheduler.QueuePolicy = "easy"
-		s.Network.HeadlessName = "net"
+		s.Network = v1alpha2.Network{HeadlessName: "net", Port: 9000, Interface: "net1", ClusterDomain: "k8s.example.org"}
 	}).Defaulted()
-	var got config
-	if err := toml.Unmarshal([]byte(TOML(mc)), &got); err != nil {
-		t.Fatalf("%v in\n%s", err, TOML(mc))
-	}
 	want := config{}
 	want.Resource.Path = `/mnt/"flux"/config/etc/flux/system/R`
 	want.Bootstrap.CurveCert = `/mnt/"flux"/config/curve/curve.cert`
-	want.Bootstrap.DefaultPort = 8050
-	want.Bootstrap.DefaultBind = "tcp://eth0:%p"
-	want.Bootstrap.DefaultConnect = "tcp://%h.net.default.svc.cluster.local:%p"
-	want.Bootstrap.Hosts = []struct{ Host string }{{"lmp-0-0-0"}, {"lmp-w-0-[0-1]"}}
+	want.Bootstrap.DefaultPort = 9000
+	want.Bootstrap.DefaultBind = "tcp://net1:%p"
+	want.Bootstrap.DefaultConnect = "tcp://%h.net.default.svc.k8s.example.org:%p"
+	want.Bootstrap.Hosts = []host{{Host: "lmp-0-0-0"}, {Host: "lmp-w-0-[0-1]"}}
 	want.Qmanager.Policy = "easy"
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, readTOML(t, mc)); diff != "" {
 		t.Errorf("the configuration is another (-want +got):\n%s", diff)
+	}
+}
+
+func TestTOMLOfOneThatJoins(t *testing.T) {
+	for address, want := range map[string]string{"10.0.0.1": "tcp://10.0.0.1:8050", "fd00::1": "tcp://[fd00::1]:8050", "big.example.org": "tcp://big.example.org:8050"} {
+		mc := fixture.MiniCluster("lmp").Spec(func(s *v1alpha2.MiniClusterSpec) {
+			s.Flux.Bursting.LeadBroker = &v1alpha2.FluxBroker{Address: address, Name: "big", Size: 1}
+		}).Defaulted()
+		if diff := cmp.Diff([]host{{"big-0-0-0", want}, {Host: "lmp-0-0-0"}}, readTOML(t, mc).Bootstrap.Hosts); diff != "" {
+			t.Errorf("the hosts are others (-want +got):\n%s", diff)
+		}
+		files, err := Files(mc, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Nobody here is the lead.
+		if got := ParseSettings(files); got["LEAD_HOST"] != "" || got["TOPOLOGY"] != "kary:0" {
+			t.Errorf("lead %q, topology %q", got["LEAD_HOST"], got["TOPOLOGY"])
+		}
+	}
+}
+
+func TestTOMLOfTheSimpleScheduler(t *testing.T) {
+	mc := fixture.MiniCluster("lmp").Spec(func(s *v1alpha2.MiniClusterSpec) { s.Flux.Scheduler.Simple = true }).Defaulted()
+	if got := readTOML(t, mc); got.Modules.Alternatives["sched"] != "sched-simple" || got.Modules.Alternatives["feasibility"] != "sched-simple" {
+		t.Errorf("got %+v", got)
 	}
 }
 
 func TestTOMLOfTheUser(t *testing.T) {
 	mc := fixture.MiniCluster("lmp").Spec(func(s *v1alpha2.MiniClusterSpec) { s.Flux.BrokerConfig = "[mine]\na = '$x'\n" }).Defaulted()
-	if got := TOML(mc); got != "[mine]\na = '$x'\n" {
-		t.Errorf("got %q", got)
+	if got, err := TOML(mc); err != nil || got != "[mine]\na = '$x'\n" {
+		t.Errorf("got %q, %v", got, err)
 	}
 }
 
@@ -100,13 +196,22 @@ func TestR(t *testing.T) {
 			fixture.MiniCluster("lmp").Size(4).CPU("8").Defaulted(),
 			`{"version":1,"execution":{"R_lite":[{"rank":"0-3","children":{"core":"0-7"}}],"nodelist":["lmp-0-0-0","lmp-w-0-[0-2]"],"starttime":0,"expiration":0}}`,
 		},
-		"GPUs of either kind": {
-			fixture.MiniCluster("lmp").CPU("4").Limit("nvidia.com/gpu", "2").Defaulted(),
-			`{"version":1,"execution":{"R_lite":[{"rank":"0","children":{"core":"0-3","gpu":"0-1"}}],"nodelist":["lmp-0-0-0"],"starttime":0,"expiration":0}}`,
+		"GPUs of all kinds, but not their memory": {
+			fixture.MiniCluster("lmp").CPU("4").Limit("nvidia.com/gpu", "2").Limit("gpu.intel.com/i915", "1").Limit("gpu.intel.com/memory.max", "8").Defaulted(),
+			`{"version":1,"execution":{"R_lite":[{"rank":"0","children":{"core":"0-3","gpu":"0-2"}}],"nodelist":["lmp-0-0-0"],"starttime":0,"expiration":0}}`,
 		},
 		"part of a core is one core, parts of several are rounded down": {
 			fixture.MiniCluster("lmp").CPU("500m").Defaulted(),
 			`{"version":1,"execution":{"R_lite":[{"rank":"0","children":{"core":"0"}}],"nodelist":["lmp-0-0-0"],"starttime":0,"expiration":0}}`,
+		},
+		"brokers of others count": {
+			fixture.MiniCluster("lmp").CPU("2").Spec(func(s *v1alpha2.MiniClusterSpec) {
+				s.Flux.Bursting.Clusters = []v1alpha2.BurstedCluster{{Size: 3}}
+			}).Defaulted(),
+			`{"version":1,"execution":{"R_lite":[{"rank":"0-3","children":{"core":"0-1"}}],"nodelist":["lmp-0-0-0","burst-0-0-0-0","burst-0-w-0-[0-1]"],"starttime":0,"expiration":0}}`,
+		},
+		"unknown where brokers are to look": {
+			fixture.MiniCluster("lmp").CPU("2").Spec(func(s *v1alpha2.MiniClusterSpec) { s.Flux.Resources = v1alpha2.ResourcesLocal }).Defaulted(), "",
 		},
 		"unknown without a limit or a request": {fixture.MiniCluster("lmp").Defaulted(), ""},
 	}
@@ -123,6 +228,18 @@ func TestR(t *testing.T) {
 				t.Errorf("got  %s\nwant %s", got, tc.want)
 			}
 		})
+	}
+}
+
+func TestRanksThatHaveTheSame(t *testing.T) {
+	got := rLites([]ranks{{2, 8, 0}, {1, 4, 2}, {3, 8, 0}, {1, 8, 0}, {1, 1, 1}})
+	want := []rLite{
+		{"0-1,3-6", map[string]string{"core": "0-7"}},
+		{"2", map[string]string{"core": "0-3", "gpu": "0-1"}},
+		{"7", map[string]string{"core": "0", "gpu": "0"}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the entries are others (-want +got):\n%s", diff)
 	}
 }
 
@@ -186,7 +303,7 @@ func TestSettingsArriveUnchanged(t *testing.T) {
 		if got := ParseSettings(files)[name]; got != want {
 			t.Errorf("%s is read back as %q, want %q", name, got, want)
 		}
-		if got := bash(t, files, `printf %s "$`+name+`"`); got != want {
+		if got := bash(t, files, `printf %s "$`+settingPrefix+name+`"`); got != want {
 			t.Errorf("%s is %q in the shell, want %q", name, got, want)
 		}
 	}
@@ -237,6 +354,7 @@ func TestModes(t *testing.T) {
 		"a command is submitted":            {func(*v1alpha2.MiniClusterSpec) {}, "submit"},
 		"a launcher is run":                 {func(s *v1alpha2.MiniClusterSpec) { s.Containers[0].Launcher = true }, "launcher"},
 		"without a command Flux stays up":   {func(s *v1alpha2.MiniClusterSpec) { s.Containers[0].Command = " \n" }, "interactive"},
+		"a batch is one":                    {func(s *v1alpha2.MiniClusterSpec) { s.Containers[0].Batch = true }, "batch"},
 		"so it does when it is interactive": {func(s *v1alpha2.MiniClusterSpec) { s.Interactive = true }, "interactive"},
 		"a script is a command": {func(s *v1alpha2.MiniClusterSpec) {
 			s.Containers[0].Command, s.Containers[0].Commands.Script = "", "echo 1\necho 2"
@@ -270,6 +388,7 @@ func TestSizesInShellAndGo(t *testing.T) {
 			},
 		}
 		s.Size = s.Min + random.IntN(60)
+		s.CoresPerNode = random.IntN(3) * random.IntN(30)
 		if random.IntN(10) == 0 { // as far as the API goes
 			s.Size, s.Operand, s.Tasks.AtSize = 100_000, 2+random.IntN(50_000), random.IntN(100_000_001)
 		}
@@ -278,9 +397,9 @@ func TestSizesInShellAndGo(t *testing.T) {
 		if s.Tasks.Fixed {
 			scaling = v1alpha2.TasksFixed
 		}
-		fmt.Fprintf(&script, "SIZE=%d MIN_SIZE=%d OPERATOR='%s' OPERAND=%d TASKS_AT_SIZE=%d SCALING=%s CONSTRAINT=%s MULTIPLE_OF=%d\n",
-			s.Size, s.Min, s.Operator, s.Operand, s.Tasks.AtSize, scaling, s.Tasks.Constraint, s.Tasks.MultipleOf)
-		fmt.Fprintf(&script, "set_largest %d; set_tasks %d; echo $nodes $tasks\n", limit, limit)
+		fmt.Fprintf(&script, "FE_SIZE=%d FE_MIN_SIZE=%d FE_OPERATOR='%s' FE_OPERAND=%d FE_TASKS_AT_SIZE=%d FE_SCALING=%s FE_CONSTRAINT=%s FE_MULTIPLE_OF=%d FE_CORES_PER_NODE=%d\n",
+			s.Size, s.Min, s.Operator, s.Operand, s.Tasks.AtSize, scaling, s.Tasks.Constraint, s.Tasks.MultipleOf, s.CoresPerNode)
+		fmt.Fprintf(&script, "set_largest %d; set_tasks %d; echo $fe_nodes $fe_tasks\n", limit, limit)
 		fmt.Fprintln(&want, s.LargestWithin(limit), s.TasksAt(limit))
 	}
 	files, err := Files(fixture.MiniCluster("lmp").Defaulted(), 1)
@@ -446,15 +565,15 @@ func TestFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{
-		"R", "broker.toml", "command.sh", "flux-init.sh", "hook-broker-pre.sh", "hook-init.sh", "hook-post.sh", "hook-pre.sh",
+		"R", "batch-job.sh", "batch.sh", "broker.toml", "command.sh", "common.sh", "drain.sh", "flux-init.sh", "hook-broker-pre.sh", "hook-init.sh", "hook-post.sh", "hook-pre.sh",
 		"hook-worker-pre.sh", "hostlist", "lead.sh", "settings.sh", "sizes.sh", "view-environment.sh", "wait-0.sh",
 	} {
 		if _, ok := files[name]; !ok {
 			t.Errorf("%s is missing", name)
 		}
 	}
-	if len(files) != 15 {
-		t.Errorf("there are %d files, want 15", len(files))
+	if len(files) != 19 {
+		t.Errorf("there are %d files, want 19", len(files))
 	}
 	if files["view-environment.sh"] != `export X='it'\''s'`+"\n" {
 		t.Errorf("view-environment.sh is %q", files["view-environment.sh"])

@@ -6,22 +6,24 @@ package broker
 import (
 	"encoding/json"
 	"fmt"
+	"net"
 	"path"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion/idset"
 )
 
-const (
-	// Port is where brokers listen.
-	Port = 8050
+// Port is where the brokers of a MiniCluster, with its defaults, listen.
+func Port(mc *v1alpha2.MiniCluster) int32 { return mc.Spec.Network.Port }
 
-	clusterDomain = "cluster.local"
-	// networkInterface is the one that a pod's address is on.
-	networkInterface = "eth0"
-)
+// Domain is the DNS domain of its brokers.
+func Domain(mc *v1alpha2.MiniCluster) string {
+	return strings.Join([]string{mc.Spec.Network.HeadlessName, mc.Namespace, "svc", mc.Spec.Network.ClusterDomain}, ".")
+}
 
 // configDir is where the broker's files are in a pod.
 func configDir(mc *v1alpha2.MiniCluster) string {
@@ -31,12 +33,15 @@ func configDir(mc *v1alpha2.MiniCluster) string {
 // TOML is the broker's configuration (flux-config-bootstrap(5),
 // flux-config-resource(5)): the user's own, or one in which the instance has all
 // the hosts that it can ever have. Those that do not exist are down to Flux.
-func TOML(mc *v1alpha2.MiniCluster) string {
+func TOML(mc *v1alpha2.MiniCluster) (string, error) {
 	if own := mc.Spec.Flux.BrokerConfig; own != "" {
-		return own
+		return own, nil
+	}
+	hosts, err := instanceOf(mc)
+	if err != nil {
+		return "", err
 	}
 	dir := configDir(mc)
-	domain := strings.Join([]string{mc.Spec.Network.HeadlessName, mc.Namespace, "svc", clusterDomain}, ".")
 	var out strings.Builder
 	section := func(name string, lines ...string) {
 		fmt.Fprintf(&out, "[%s]\n%s\n\n", name, strings.Join(lines, "\n"))
@@ -46,45 +51,53 @@ func TOML(mc *v1alpha2.MiniCluster) string {
 	section("resource", "path = "+quote(path.Join(dir, "etc/flux/system/R")), "noverify = true")
 	bootstrap := []string{
 		"curve_cert = " + quote(path.Join(dir, "curve/curve.cert")),
-		fmt.Sprintf("default_port = %d", Port),
-		"default_bind = " + quote("tcp://"+networkInterface+":%p"),
-		"default_connect = " + quote("tcp://%h."+domain+":%p"),
+		fmt.Sprintf("default_port = %d", Port(mc)),
+		"default_bind = " + quote("tcp://"+mc.Spec.Network.Interface+":%p"),
+		"default_connect = " + quote("tcp://%h."+Domain(mc)+":%p"),
 		"hosts = [",
 	}
-	for _, hosts := range hostRanges(mc) {
-		bootstrap = append(bootstrap, "  {host = "+quote(hosts)+"},")
+	for i, host := range hosts.ranges {
+		connect := ""
+		if lead := mc.Spec.Flux.Bursting.LeadBroker; i == 0 && lead != nil {
+			connect = ", connect = " + quote("tcp://"+net.JoinHostPort(lead.Address, strconv.Itoa(int(lead.Port))))
+		}
+		bootstrap = append(bootstrap, "  {host = "+quote(host)+connect+"},")
 	}
 	section("bootstrap", append(bootstrap, "]")...)
 	section("archive", "dbpath = "+quote(path.Join(dir, "var/lib/flux/job-archive.sqlite")), `period = "1m"`, `busytimeout = "50s"`)
-	section("sched-fluxion-qmanager", "queue-policy = "+quote(mc.Spec.Flux.Scheduler.QueuePolicy))
-	return strings.TrimSuffix(out.String(), "\n")
+	if mc.Spec.Flux.Scheduler.Simple { // also where Flux has Fluxion in its own prefix
+		section("modules.alternatives", `sched = "sched-simple"`, `feasibility = "sched-simple"`)
+	} else {
+		section("sched-fluxion-qmanager", "queue-policy = "+quote(mc.Spec.Flux.Scheduler.QueuePolicy))
+	}
+	return strings.TrimSuffix(out.String(), "\n"), nil
 }
 
-// quote writes a TOML basic string. JSON's escapes are a part of TOML's.
+// quote writes a TOML basic string. JSON's escapes are a part of TOML's, which wants one
+// for DEL too.
 func quote(text string) string {
 	data, err := json.Marshal(text)
 	if err != nil { // cannot be for a string
 		panic(err)
 	}
-	return string(data)
+	return strings.ReplaceAll(string(data), "\x7f", `\u007f`)
 }
 
 // R is the resource set of all ranks (Flux RFC 20): the cores and GPUs that the
-// Flux container of a pod may use. It is "" where the container does not say how
-// many cores it has; then each broker takes what it sees on its node.
+// Flux container of a pod may use. It is "" where each broker is to take what it sees
+// on its node. The pods of other MiniClusters count as the own ones.
 func R(mc *v1alpha2.MiniCluster) (string, error) {
-	cores := amount(mc, corev1.ResourceCPU)
+	cores := Cores(&mc.Spec)
 	if cores == 0 {
 		return "", nil
 	}
-	children := map[string]string{"core": idset(cores)}
-	gpus := amount(mc, "nvidia.com/gpu") + amount(mc, "amd.com/gpu")
-	if gpus > 0 {
-		children["gpu"] = idset(gpus)
+	hosts, err := instanceOf(mc)
+	if err != nil {
+		return "", err
 	}
-	type rLite struct {
-		Rank     string            `json:"rank"`
-		Children map[string]string `json:"children"`
+	gpus := int64(0)
+	for _, name := range gpuResources {
+		gpus += amount(&mc.Spec, name)
 	}
 	type execution struct {
 		RLite      []rLite  `json:"R_lite"`
@@ -96,8 +109,8 @@ func R(mc *v1alpha2.MiniCluster) (string, error) {
 		Version   int       `json:"version"`
 		Execution execution `json:"execution"`
 	}{1, execution{
-		RLite:    []rLite{{Rank: idset(int64(mc.Spec.MaxSize)), Children: children}},
-		Nodelist: hostRanges(mc),
+		RLite:    rLites([]ranks{{count: hosts.size, cores: int64(cores), gpus: gpus}}),
+		Nodelist: hosts.ranges,
 	}})
 	if err != nil {
 		return "", fmt.Errorf("writing R: %w", err)
@@ -105,28 +118,83 @@ func R(mc *v1alpha2.MiniCluster) (string, error) {
 	return string(data), nil
 }
 
+// ranks are some in a row that have the same.
+type ranks struct {
+	count       int
+	cores, gpus int64
+}
+
+// rLite is what the ranks of an idset have.
+type rLite struct {
+	Rank     string            `json:"rank"`
+	Children map[string]string `json:"children"`
+}
+
+// rLites has one entry for all ranks that have the same.
+func rLites(all []ranks) []rLite {
+	type amounts struct{ cores, gpus int64 }
+	sets := map[amounts]idset.Set{}
+	var order []amounts
+	first := int64(0)
+	for _, r := range all {
+		key := amounts{r.cores, r.gpus}
+		if _, known := sets[key]; !known {
+			order = append(order, key)
+		}
+		sets[key] = idset.Union(sets[key], ids(first, int64(r.count)))
+		first += int64(r.count)
+	}
+	var out []rLite
+	for _, key := range order {
+		children := map[string]string{"core": ids(0, key.cores).String()}
+		if key.gpus > 0 {
+			children["gpu"] = ids(0, key.gpus).String()
+		}
+		out = append(out, rLite{Rank: sets[key].String(), Children: children})
+	}
+	return out
+}
+
+// ids is the set of n ids from first on.
+func ids(first, n int64) idset.Set {
+	text := strconv.FormatInt(first, 10)
+	if n > 1 {
+		text += "-" + strconv.FormatInt(first+n-1, 10)
+	}
+	set, err := idset.Parse(text)
+	if err != nil { // cannot be for such a text
+		panic(err)
+	}
+	return set
+}
+
+// gpuResources are the extended resources of which one is one GPU. The others of
+// gpu.intel.com are shares, memory and monitoring.
+var gpuResources = []corev1.ResourceName{"nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe"}
+
+// Cores is how many cores each rank has to Flux; 0 where that is not known before the
+// brokers run.
+func Cores(s *v1alpha2.MiniClusterSpec) int {
+	if s.Flux.Resources == v1alpha2.ResourcesLocal {
+		return 0
+	}
+	return int(amount(s, corev1.ResourceCPU))
+}
+
 // amount is how much of a resource the Flux container has, in whole units: its
 // limit, or else its request, or the pod's where it has none at all. Less than one CPU
 // still is one core.
-func amount(mc *v1alpha2.MiniCluster, name corev1.ResourceName) int64 {
-	resources := mc.Spec.FluxContainer().Resources
+func amount(s *v1alpha2.MiniClusterSpec, name corev1.ResourceName) int64 {
+	resources := s.FluxContainer().Resources
 	quantity, ok := resources.Limits[name]
 	if !ok {
 		quantity = resources.Requests[name]
 	}
 	if len(resources.Limits) == 0 && len(resources.Requests) == 0 {
-		quantity = mc.Spec.Pod.Resources[name]
+		quantity = s.Pod.Resources[name]
 	}
 	if quantity.Sign() <= 0 {
 		return 0
 	}
 	return max(quantity.MilliValue()/1000, 1)
-}
-
-// idset writes the ids 0 to n-1 (Flux RFC 22).
-func idset(n int64) string {
-	if n == 1 {
-		return "0"
-	}
-	return fmt.Sprintf("0-%d", n-1)
 }

@@ -6,6 +6,7 @@ package broker
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/hostlist"
@@ -17,8 +18,8 @@ func LeadHost(miniCluster string) string {
 	return fmt.Sprintf("%s-%s-0-0", miniCluster, v1alpha2.LeadJob)
 }
 
-// Hosts are the host names of all brokers that the MiniCluster can have, by rank.
-// The order never changes, so that a rank keeps its host as the MiniCluster grows.
+// Hosts are the host names of all brokers that the MiniCluster can have, the lead's
+// first.
 func Hosts(mc *v1alpha2.MiniCluster) []string {
 	hosts := []string{LeadHost(mc.Name)}
 	for i := range int(mc.Spec.MaxSize) - 1 {
@@ -27,13 +28,109 @@ func Hosts(mc *v1alpha2.MiniCluster) []string {
 	return hosts
 }
 
-// hostRanges are the hosts as host lists (RFC 29) of one bracket each, in the
-// order of ranks.
-func hostRanges(mc *v1alpha2.MiniCluster) []string {
-	hosts := Hosts(mc)
-	ranges := []string{hosts[0]}
-	if len(hosts) > 1 {
-		ranges = append(ranges, hostlist.Encode(hosts[1:]))
+// maxHosts is how many hosts a list of the user may name.
+const maxHosts = 1_000_000
+
+// member is a MiniCluster whose brokers are in the instance.
+type member struct {
+	name string
+	size int
+}
+
+// members are the MiniClusters of the instance, in the order of their ranks.
+func members(mc *v1alpha2.MiniCluster) []member {
+	own := member{mc.Name, int(mc.Spec.MaxSize)}
+	bursting := &mc.Spec.Flux.Bursting
+	out := []member{own}
+	if lead := bursting.LeadBroker; lead != nil {
+		out[0] = member{lead.Name, int(lead.Size)}
 	}
-	return slices.Clip(ranges)
+	for _, cluster := range bursting.Clusters {
+		out = append(out, member{cluster.Name, int(cluster.Size)})
+	}
+	if !slices.ContainsFunc(out, func(m member) bool { return m.name == own.name }) {
+		out = append(out, own)
+	}
+	return out
+}
+
+// ranges are the member's hosts as host lists (RFC 29) of one bracket each.
+func (m member) ranges() []string {
+	out := []string{LeadHost(m.name)}
+	workers := fmt.Sprintf("%s-%s-0-", m.name, v1alpha2.WorkersJob)
+	switch {
+	case m.size == 2:
+		out = append(out, workers+"0")
+	case m.size > 2:
+		out = append(out, fmt.Sprintf("%s[0-%d]", workers, m.size-2))
+	}
+	return out
+}
+
+// instance are the hosts of all brokers that the Flux instance can have, by rank. The
+// order never changes, so that a rank keeps its host as MiniClusters grow and join.
+type instance struct {
+	// ranges are host lists, of which the first is the lead broker's alone.
+	ranges []string
+	size   int
+}
+
+func instanceOf(mc *v1alpha2.MiniCluster) (instance, error) {
+	if mc.Spec.Flux.Bursting.Hostlist != "" {
+		return givenInstance(mc)
+	}
+	var out instance
+	seen := map[string]bool{}
+	for _, m := range members(mc) {
+		if seen[m.name] {
+			return instance{}, fmt.Errorf("spec.flux.bursting has two MiniClusters of the name %q: their hosts would be the same", m.name)
+		}
+		seen[m.name] = true
+		if m.name == mc.Name && m.size < int(mc.Spec.MaxSize) {
+			return instance{}, fmt.Errorf("spec.flux.bursting gives this MiniCluster %d brokers, but maxSize is %d", m.size, mc.Spec.MaxSize)
+		}
+		out.ranges = append(out.ranges, m.ranges()...)
+		out.size += max(m.size, 1)
+	}
+	return out, nil
+}
+
+// givenInstance has the hosts of the user's own list.
+func givenInstance(mc *v1alpha2.MiniCluster) (instance, error) {
+	bursting := &mc.Spec.Flux.Bursting
+	hosts, err := hostlist.Decode(bursting.Hostlist, maxHosts)
+	if err != nil {
+		return instance{}, fmt.Errorf("spec.flux.bursting.hostlist: %w", err)
+	}
+	listed := map[string]bool{}
+	for _, host := range hosts {
+		if listed[host] {
+			return instance{}, fmt.Errorf("spec.flux.bursting.hostlist has %s twice", host)
+		}
+		listed[host] = true
+	}
+	own := Hosts(mc)
+	for _, host := range own {
+		if !listed[host] {
+			return instance{}, fmt.Errorf("spec.flux.bursting.hostlist has no %s, which is a host of this MiniCluster", host)
+		}
+	}
+	// The ranks that the controller speaks of are Flux's then.
+	if bursting.LeadBroker == nil && !slices.Equal(hosts[:len(own)], own) {
+		return instance{}, fmt.Errorf("spec.flux.bursting.hostlist has to begin with the hosts of this MiniCluster: %s", hostlist.Encode(own))
+	}
+	out := instance{ranges: hosts[:1], size: len(hosts)}
+	if len(hosts) > 1 {
+		out.ranges = []string{hosts[0], hostlist.Encode(hosts[1:])}
+	}
+	return out, nil
+}
+
+// list are all hosts as one host list.
+func (i instance) list() string { return strings.Join(i.ranges, ",") }
+
+// bursts reports whether the instance has brokers of other MiniClusters too.
+func bursts(mc *v1alpha2.MiniCluster) bool {
+	b := &mc.Spec.Flux.Bursting
+	return b.LeadBroker != nil || b.Hostlist != "" || len(b.Clusters) > 0
 }

@@ -16,9 +16,12 @@ import (
 
 // BindDirectly makes the pods of a JobSet, which is still to be made, wait for a
 // Binding by us in place of the gate: they have the name of a scheduler that nobody
-// else is.
+// else is. That of the services, for which no node is chosen, keeps its gate.
 func BindDirectly(set *jobsetapi.JobSet) {
 	for i := range set.Spec.ReplicatedJobs {
+		if set.Spec.ReplicatedJobs[i].Name == v1alpha2.ServicesJob {
+			continue
+		}
 		spec := &set.Spec.ReplicatedJobs[i].Template.Spec.Template.Spec
 		spec.SchedulingGates = slices.DeleteFunc(spec.SchedulingGates, isPlacementGate)
 		spec.SchedulerName = v1alpha2.SchedulerName

@@ -22,7 +22,8 @@ const workersBackoffLimit = 100
 
 // JobSet is the one of an attempt: a Job for the lead and, if there can be any,
 // one for the followers, with a gated pod for each of maxSize brokers (BindDirectly
-// makes them wait otherwise). It never changes. The lead's end is its end.
+// makes them wait otherwise), and one for the services. It never changes. The lead's end
+// is its end.
 //
 // It is written out in full, so that it is the same with JobSet's webhooks and
 // without.
@@ -55,6 +56,13 @@ func JobSet(mc *v1alpha2.MiniCluster, attempt int32) (*jobsetapi.JobSet, error) 
 	if workers := mc.Spec.MaxSize - 1; workers > 0 {
 		set.Spec.ReplicatedJobs = append(set.Spec.ReplicatedJobs,
 			replicatedJob(mc, v1alpha2.WorkersJob, template, workers, workersBackoffLimit))
+	}
+	if len(mc.Spec.Services) > 0 {
+		job, err := servicesJob(mc)
+		if err != nil {
+			return nil, err
+		}
+		set.Spec.ReplicatedJobs = append(set.Spec.ReplicatedJobs, job)
 	}
 	return set, nil
 }

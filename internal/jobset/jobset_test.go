@@ -208,7 +208,7 @@ func TestSidecarsAreNative(t *testing.T) {
 		t.Errorf("the sidecar is %+v", web)
 	}
 	var names []string
-	for _, service := range services(mc, 1) {
+	for _, service := range servicesOf(t, mc) {
 		names = append(names, service.Name)
 	}
 	if !slices.Equal(names, []string{"lmp", "web"}) {
@@ -341,10 +341,19 @@ func TestObjects(t *testing.T) {
 	}
 }
 
+func servicesOf(t *testing.T, mc *v1alpha2.MiniCluster) []*corev1.Service {
+	t.Helper()
+	out, err := services(mc, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
 func TestServiceOfTheLeadAlone(t *testing.T) {
 	mc := fixture.MiniCluster("lmp").Spec(func(s *v1alpha2.MiniClusterSpec) { s.Flux.MinimalService = true }).Defaulted()
 	want := map[string]string{v1alpha2.MiniClusterLabel: "lmp", jobsetapi.ReplicatedJobNameKey: "0"}
-	if got := services(mc, 1)[0].Spec.Selector; !maps.Equal(got, want) {
+	if got := servicesOf(t, mc)[0].Spec.Selector; !maps.Equal(got, want) {
 		t.Errorf("it selects %v, want %v", got, want)
 	}
 }
@@ -464,38 +473,6 @@ func TestPinnedNode(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if got := PinnedNode(tc.pod); got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
-			}
-		})
-	}
-}
-
-func TestUnsupported(t *testing.T) {
-	sidecar := func(c v1alpha2.MiniClusterContainer) func(*v1alpha2.MiniClusterSpec) {
-		return func(s *v1alpha2.MiniClusterSpec) {
-			s.Containers[0].RunFlux = true
-			c.Name = "side"
-			s.Containers = append(s.Containers, c)
-		}
-	}
-	cases := map[string]struct {
-		change func(*v1alpha2.MiniClusterSpec)
-		want   string // in the message; "" if it is supported
-	}{
-		"a command":              {func(*v1alpha2.MiniClusterSpec) {}, ""},
-		"services":               {func(s *v1alpha2.MiniClusterSpec) { s.Services = s.Containers }, "spec.services"},
-		"bursting":               {func(s *v1alpha2.MiniClusterSpec) { s.Flux.Bursting.Hostlist = "a" }, "spec.flux.bursting"},
-		"a batch":                {func(s *v1alpha2.MiniClusterSpec) { s.Containers[0].Batch = true }, "batch"},
-		"a wrapped sidecar":      {sidecar(v1alpha2.MiniClusterContainer{Command: "x"}), `container "side"`},
-		"a sidecar's hooks":      {sidecar(v1alpha2.MiniClusterContainer{Commands: v1alpha2.Commands{ServicePre: "x"}}), "servicePre"},
-		"hooks before a sidecar": {sidecar(v1alpha2.MiniClusterContainer{Commands: v1alpha2.Commands{Pre: "x"}}), `container "side"`},
-		"an unwrapped one":       {sidecar(v1alpha2.MiniClusterContainer{Command: "x", NoWrapEntrypoint: true}), ""},
-		"one without command":    {sidecar(v1alpha2.MiniClusterContainer{}), ""},
-	}
-	for name, tc := range cases {
-		t.Run(name, func(t *testing.T) {
-			got := Unsupported(fixture.MiniCluster("lmp").Spec(tc.change).Defaulted())
-			if (got == "") != (tc.want == "") || !strings.Contains(got, tc.want) {
-				t.Errorf("got %q, want it to say %q", got, tc.want)
 			}
 		})
 	}

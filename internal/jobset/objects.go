@@ -4,6 +4,7 @@
 package jobset
 
 import (
+	"fmt"
 	"maps"
 	"strconv"
 
@@ -30,7 +31,7 @@ func certificateName(mc *v1alpha2.MiniCluster) string { return mc.Name + "-curve
 // made: the JobSet, which starts everything, is the last. certificate makes the
 // text of a new certificate, where the user gives none.
 func Objects(mc *v1alpha2.MiniCluster, attempt int32, certificate func() (string, error)) ([]client.Object, error) {
-	files, err := broker.Files(mc, attempt)
+	texts, err := broker.Files(mc, attempt)
 	if err != nil {
 		return nil, err
 	}
@@ -54,18 +55,22 @@ func Objects(mc *v1alpha2.MiniCluster, attempt int32, certificate func() (string
 		&corev1.ConfigMap{
 			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
 			ObjectMeta: objectMeta(mc, filesName(mc), attempt),
-			Data:       files,
+			Data:       texts,
 		},
 	}
-	for _, service := range services(mc, attempt) {
+	networking, err := services(mc, attempt)
+	if err != nil {
+		return nil, err
+	}
+	for _, service := range networking {
 		objects = append(objects, service)
 	}
 	return append(objects, set), nil
 }
 
-// services are the Service of the brokers, and one for each container beside Flux
-// that has ports.
-func services(mc *v1alpha2.MiniCluster, attempt int32) []*corev1.Service {
+// services are the Service of the brokers, which gives the services pod its name too,
+// and one for each container beside Flux that has ports.
+func services(mc *v1alpha2.MiniCluster, attempt int32) ([]*corev1.Service, error) {
 	selector := map[string]string{v1alpha2.MiniClusterLabel: mc.Name}
 	brokers := newService(mc, mc.Spec.Network.HeadlessName, attempt)
 	brokers.Spec = corev1.ServiceSpec{
@@ -82,8 +87,12 @@ func services(mc *v1alpha2.MiniCluster, attempt int32) []*corev1.Service {
 		if container.RunFlux || len(container.Ports) == 0 {
 			continue
 		}
+		if container.Name == brokers.Name {
+			return nil, fmt.Errorf("container %q: its Service would have the name of the brokers'; network.headlessName has to be another", container.Name)
+		}
 		service := newService(mc, container.Name, attempt)
 		service.Spec = corev1.ServiceSpec{Selector: maps.Clone(selector)}
+		service.Spec.Selector[v1alpha2.SelectorLabel] = mc.Name // the services pod has no such container
 		for _, port := range container.Ports {
 			service.Spec.Ports = append(service.Spec.Ports, corev1.ServicePort{
 				Name: "port-" + strconv.Itoa(int(port)), Port: port,
@@ -92,7 +101,7 @@ func services(mc *v1alpha2.MiniCluster, attempt int32) []*corev1.Service {
 		}
 		out = append(out, service)
 	}
-	return out
+	return out, nil
 }
 
 func newService(mc *v1alpha2.MiniCluster, name string, attempt int32) *corev1.Service {

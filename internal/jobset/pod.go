@@ -4,6 +4,7 @@
 package jobset
 
 import (
+	"cmp"
 	"maps"
 	"path"
 	"slices"
@@ -43,14 +44,38 @@ func Pod(mc *v1alpha2.MiniCluster) (*corev1.Pod, error) {
 // names alone.
 func podTemplate(mc *v1alpha2.MiniCluster) (corev1.PodTemplateSpec, error) {
 	s := &mc.Spec
-	userVolumes, err := podVolumes(s.Containers)
+	volumes, err := podVolumes(ownVolumes(mc), s.Containers)
 	if err != nil {
 		return corev1.PodTemplateSpec{}, err
 	}
+	spec := podSpec(mc, corev1.RestartPolicyNever)
+	spec.HostIPC, spec.HostPID = s.Pod.HostIPC, s.Pod.HostPID
+	if s.ShareProcessNamespace {
+		spec.ShareProcessNamespace = ptr.To(true)
+	}
+	spec.Volumes = volumes
+	spec.InitContainers = []corev1.Container{viewContainer(mc)}
+	for i := range s.Containers {
+		if !s.Containers[i].RunFlux {
+			spec.InitContainers = append(spec.InitContainers, sidecar(mc, i))
+		}
+	}
+	spec.Containers = []corev1.Container{fluxContainer(mc)}
+	labels := podLabels(mc)
+	labels[v1alpha2.SelectorLabel] = mc.Name
+	return corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: podAnnotations(s.Pod.Annotations)},
+		Spec:       spec,
+	}, nil
+}
+
+// podSpec is what the pods of brokers and that of the services have in common.
+func podSpec(mc *v1alpha2.MiniCluster, restartPolicy corev1.RestartPolicy) corev1.PodSpec {
+	s := &mc.Spec
 	spec := corev1.PodSpec{
 		SchedulingGates:              []corev1.PodSchedulingGate{{Name: v1alpha2.PlacementGate}},
 		Subdomain:                    s.Network.HeadlessName,
-		RestartPolicy:                s.Pod.RestartPolicy,
+		RestartPolicy:                cmp.Or(s.Pod.RestartPolicy, restartPolicy),
 		PriorityClassName:            s.PriorityClassName,
 		ServiceAccountName:           s.Pod.ServiceAccountName,
 		AutomountServiceAccountToken: ptr.To(s.Pod.AutomountServiceAccountToken),
@@ -59,32 +84,13 @@ func podTemplate(mc *v1alpha2.MiniCluster) (corev1.PodTemplateSpec, error) {
 		Affinity:                     affinity(s.Pod.NodeAffinity),
 		Tolerations:                  tolerations(s.Pod.Tolerations),
 		DNSPolicy:                    s.Pod.DNSPolicy,
-		HostIPC:                      s.Pod.HostIPC,
-		HostPID:                      s.Pod.HostPID,
 		SecurityContext:              s.Pod.SecurityContext,
 		ImagePullSecrets:             pullSecrets(s),
-		Volumes:                      append(ownVolumes(mc), userVolumes...),
-		InitContainers:               []corev1.Container{viewContainer(mc)},
-		Containers:                   []corev1.Container{fluxContainer(mc)},
-	}
-	if spec.RestartPolicy == "" {
-		spec.RestartPolicy = corev1.RestartPolicyNever
 	}
 	if s.Pod.RuntimeClassName != "" {
 		spec.RuntimeClassName = ptr.To(s.Pod.RuntimeClassName)
 	}
-	if s.ShareProcessNamespace {
-		spec.ShareProcessNamespace = ptr.To(true)
-	}
-	for i := range s.Containers {
-		if !s.Containers[i].RunFlux {
-			spec.InitContainers = append(spec.InitContainers, sidecar(&s.Containers[i]))
-		}
-	}
-	return corev1.PodTemplateSpec{
-		ObjectMeta: metav1.ObjectMeta{Labels: podLabels(mc), Annotations: podAnnotations(s.Pod.Annotations)},
-		Spec:       spec,
-	}, nil
+	return spec
 }
 
 // podLabels are the user's and ours; ours win.
@@ -99,8 +105,10 @@ func podLabels(mc *v1alpha2.MiniCluster) map[string]string {
 		v1alpha2.AppLabel:         v1alpha2.AppName,
 		v1alpha2.AppInstanceLabel: mc.Name,
 		v1alpha2.NamespaceLabel:   mc.Namespace,
-		v1alpha2.SelectorLabel:    mc.Name,
 	})
+	// Who is a broker, and of which rank, is not the user's to say.
+	delete(labels, v1alpha2.SelectorLabel)
+	delete(labels, v1alpha2.RankLabel)
 	return labels
 }
 
@@ -119,7 +127,7 @@ func viewContainer(mc *v1alpha2.MiniCluster) corev1.Container {
 		Name:            view.Name,
 		Image:           view.Image,
 		ImagePullPolicy: pullPolicy(view.PullAlways, ""),
-		Command:         []string{"/bin/bash", path.Join(broker.Dir, broker.InitScript)},
+		Command:         script(broker.InitScript),
 		WorkingDir:      view.WorkingDir,
 		Resources:       view.Resources,
 		SecurityContext: view.SecurityContext,
@@ -133,32 +141,45 @@ func viewContainer(mc *v1alpha2.MiniCluster) corev1.Container {
 // fluxContainer runs the broker and the command.
 func fluxContainer(mc *v1alpha2.MiniCluster) corev1.Container {
 	container := newContainer(mc.Spec.FluxContainer())
-	container.Command = []string{"/bin/bash", path.Join(broker.Dir, broker.WaitScript)}
+	container.Command = script(broker.WaitScript)
 	if len(container.Resources.Limits) == 0 && len(container.Resources.Requests) == 0 {
 		container.Resources.Requests, container.Resources.Limits = mc.Spec.Pod.Resources, mc.Spec.Pod.Resources
 	}
+	mounts := append(fluxMounts(mc), corev1.VolumeMount{Name: homeVolume, MountPath: homeDir})
+	container.VolumeMounts = append(mounts, container.VolumeMounts...)
+	return container
+}
+
+// sidecar is a container beside Flux, by its index. It is a native one (an init
+// container that is always restarted), so that it starts before Flux, and does not keep
+// the pod from completing.
+func sidecar(mc *v1alpha2.MiniCluster, i int) corev1.Container {
+	c := &mc.Spec.Containers[i]
+	container := newContainer(c)
+	container.RestartPolicy = ptr.To(corev1.ContainerRestartPolicyAlways)
+	if broker.Wrapped(c) {
+		container.Command = script(broker.SidecarScript(i))
+		container.VolumeMounts = append(fluxMounts(mc), container.VolumeMounts...)
+	}
+	return container
+}
+
+// fluxMounts are where a container has its script and Flux.
+func fluxMounts(mc *v1alpha2.MiniCluster) []corev1.VolumeMount {
 	view := &mc.Spec.Flux.Container
 	mounts := []corev1.VolumeMount{
 		{Name: filesVolume, MountPath: broker.Dir, ReadOnly: true},
-		{Name: homeVolume, MountPath: homeDir},
 		{Name: view.Name, MountPath: view.MountPath},
 	}
 	if !view.Disable {
 		// What the view's links point to is at the same place in every container.
 		mounts = append(mounts, corev1.VolumeMount{Name: view.Name, MountPath: softwareDir, SubPath: "software"})
 	}
-	container.VolumeMounts = append(mounts, container.VolumeMounts...)
-	return container
+	return mounts
 }
 
-// sidecar is a container beside Flux. It is a native one (an init container that
-// is always restarted), so that it starts before Flux, and does not keep the pod
-// from completing.
-func sidecar(c *v1alpha2.MiniClusterContainer) corev1.Container {
-	container := newContainer(c)
-	container.RestartPolicy = ptr.To(corev1.ContainerRestartPolicyAlways)
-	return container
-}
+// script is the command that runs a file of package broker.
+func script(name string) []string { return []string{"/bin/bash", path.Join(broker.Dir, name)} }
 
 // newContainer carries over what a container says, its command aside.
 func newContainer(c *v1alpha2.MiniClusterContainer) corev1.Container {
@@ -173,7 +194,7 @@ func newContainer(c *v1alpha2.MiniClusterContainer) corev1.Container {
 		SecurityContext: c.SecurityContext,
 		VolumeMounts:    volumeMounts(c.Volumes),
 	}
-	for _, port := range c.Ports {
+	for _, port := range slices.Compact(slices.Sorted(slices.Values(c.Ports))) {
 		container.Ports = append(container.Ports, corev1.ContainerPort{ContainerPort: port, Protocol: corev1.ProtocolTCP})
 	}
 	return container
@@ -182,6 +203,9 @@ func newContainer(c *v1alpha2.MiniClusterContainer) corev1.Container {
 func environment(c *v1alpha2.MiniClusterContainer) []corev1.EnvVar {
 	var out []corev1.EnvVar
 	for _, name := range slices.Sorted(maps.Keys(c.Environment)) {
+		if _, secret := c.Secrets[name]; secret {
+			continue
+		}
 		out = append(out, corev1.EnvVar{Name: name, Value: c.Environment[name]})
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Secrets)) {
@@ -216,10 +240,10 @@ func pullPolicy(always bool, policy corev1.PullPolicy) corev1.PullPolicy {
 	return corev1.PullIfNotPresent
 }
 
-// pullSecrets are those of all containers, once each.
+// pullSecrets are those of all containers of all pods, once each.
 func pullSecrets(s *v1alpha2.MiniClusterSpec) []corev1.LocalObjectReference {
 	names := []string{s.Flux.Container.ImagePullSecret}
-	for _, container := range s.Containers {
+	for _, container := range slices.Concat(s.Containers, s.Services) {
 		names = append(names, container.ImagePullSecret)
 	}
 	slices.Sort(names)
@@ -262,21 +286,34 @@ func ownVolumes(mc *v1alpha2.MiniCluster) []corev1.Volume {
 		{Name: filesVolume, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
 			DefaultMode: ptr.To[int32](0o755),
 			Sources: []corev1.VolumeProjection{
-				{ConfigMap: &corev1.ConfigMapProjection{
-					LocalObjectReference: corev1.LocalObjectReference{Name: filesName(mc)},
-				}},
+				files(mc),
 				// The user that Flux runs as is not always the owner of the file.
 				{Secret: &corev1.SecretProjection{
 					LocalObjectReference: corev1.LocalObjectReference{Name: certificateName(mc)},
 					Items:                []corev1.KeyToPath{{Key: broker.CertificateFile, Path: broker.CertificateFile, Mode: ptr.To[int32](0o444)}},
 				}},
-				{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{{
-					Path:     broker.QuorumFile,
-					FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.annotations['" + v1alpha2.QuorumAnnotation + "']"},
-				}}}},
+				{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{
+					annotation(v1alpha2.QuorumAnnotation, broker.QuorumFile),
+					annotation(v1alpha2.DrainAnnotation, broker.DrainFile),
+				}}},
 			},
 		}}},
 		{Name: homeVolume, VolumeSource: emptyDir},
 		{Name: mc.Spec.Flux.Container.Name, VolumeSource: emptyDir},
+	}
+}
+
+// files are those of package broker, without the certificate.
+func files(mc *v1alpha2.MiniCluster) corev1.VolumeProjection {
+	return corev1.VolumeProjection{ConfigMap: &corev1.ConfigMapProjection{
+		LocalObjectReference: corev1.LocalObjectReference{Name: filesName(mc)},
+	}}
+}
+
+// annotation is a file that holds what an annotation of the pod says.
+func annotation(key, file string) corev1.DownwardAPIVolumeFile {
+	return corev1.DownwardAPIVolumeFile{
+		Path:     file,
+		FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.annotations['" + key + "']"},
 	}
 }

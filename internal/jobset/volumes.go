@@ -6,39 +6,50 @@ package jobset
 import (
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 )
 
-// podVolumes are the user's volumes of all containers. A volume that several
-// containers name has to be the same in each.
-func podVolumes(containers []v1alpha2.MiniClusterContainer) ([]corev1.Volume, error) {
-	byName := map[string]corev1.Volume{}
+// podVolumes are our volumes of a pod and the user's of all its containers. A volume
+// that several containers name has to be the same in each; where it is mounted, and
+// whether it may be written to there, is up to each.
+func podVolumes(own []corev1.Volume, containers []v1alpha2.MiniClusterContainer) ([]corev1.Volume, error) {
+	byName := map[string]v1alpha2.ContainerVolume{}
 	for _, container := range containers {
-		for name, description := range container.Volumes {
-			source, err := volumeSource(description)
-			if err != nil {
-				return nil, fmt.Errorf("volume %q of container %q: %w", name, container.Name, err)
-			}
-			volume := corev1.Volume{Name: name, VolumeSource: source}
-			if other, ok := byName[name]; ok && !reflect.DeepEqual(other, volume) {
+		for _, name := range slices.Sorted(maps.Keys(container.Volumes)) {
+			description := container.Volumes[name]
+			other, known := byName[name]
+			if known && !sameVolume(other, description) {
 				return nil, fmt.Errorf("volume %q is not the same in all containers", name)
 			}
-			byName[name] = volume
+			description.ReadOnly = description.ReadOnly && (!known || other.ReadOnly)
+			byName[name] = description
 		}
 	}
-	var out []corev1.Volume
+	out := slices.Clone(own)
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
-		out = append(out, byName[name])
+		if slices.ContainsFunc(own, func(volume corev1.Volume) bool { return volume.Name == name }) {
+			return nil, fmt.Errorf("volume %q has the name of one that every pod has; it needs another", name)
+		}
+		source, err := volumeSource(byName[name])
+		if err != nil {
+			return nil, fmt.Errorf("volume %q: %w", name, err)
+		}
+		out = append(out, corev1.Volume{Name: name, VolumeSource: source})
 	}
 	return out, nil
+}
+
+func sameVolume(a, b v1alpha2.ContainerVolume) bool {
+	a.Path, b.Path, a.ReadOnly, b.ReadOnly = "", "", false, false
+	return equality.Semantic.DeepEqual(a, b)
 }
 
 // volumeSource is the first source that is set, in the Flux Operator's order; an

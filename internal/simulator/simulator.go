@@ -78,6 +78,9 @@ func Run(ctx context.Context, config *rest.Config) error {
 const instanceIndex = "instance"
 
 func instanceOf(pod client.Object) []string {
+	if _, ok := jobset.Rank(pod.(*corev1.Pod)); !ok {
+		return nil // the services pod, say
+	}
 	if uid := pod.GetLabels()[jobsetapi.JobSetUIDKey]; uid != "" && pod.GetLabels()[v1alpha2.MiniClusterLabel] != "" {
 		return []string{uid}
 	}

@@ -18,6 +18,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/broker"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/idset"
@@ -104,6 +105,7 @@ func Sizing(s *v1alpha2.MiniClusterSpec) elastic.Sizing {
 			Constraint: elastic.Constraint(e.Tasks.Constraint),
 			MultipleOf: int(ptr.Deref(e.Tasks.MultipleOf, 1)),
 		},
+		CoresPerNode: broker.Cores(s),
 	}
 }
 

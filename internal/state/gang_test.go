@@ -39,6 +39,20 @@ func TestGang(t *testing.T) {
 	}
 }
 
+// A fixed number of tasks does not start on fewer cores.
+func TestSizingKnowsCores(t *testing.T) {
+	mc := fixture.MiniCluster("lmp").Size(4).MinSize(1).Tasks(20).CPU("8").Spec(func(s *v1alpha2.MiniClusterSpec) {
+		s.Elastic.Tasks.Scaling = v1alpha2.TasksFixed
+	})
+	if sizes := Sizing(&mc.Defaulted().Spec).Allowed(); !slices.Equal(sizes, []int{3, 4}) {
+		t.Errorf("sizes %v", sizes)
+	}
+	mc.Spec(func(s *v1alpha2.MiniClusterSpec) { s.Flux.Resources = v1alpha2.ResourcesLocal })
+	if sizes := Sizing(&mc.Defaulted().Spec).Allowed(); !slices.Equal(sizes, []int{1, 2, 3, 4}) {
+		t.Errorf("sizes %v, where the cores are not known", sizes)
+	}
+}
+
 func TestPromiseOf(t *testing.T) {
 	admitted := fixture.MiniCluster("lmp").Size(2).Admitted(1, 2, "n[1-2]")
 	promise, err := PromiseOf(admitted.Obj())

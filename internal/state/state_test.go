@@ -156,6 +156,14 @@ func TestGraph(t *testing.T) {
 			},
 			want: []string{"d"},
 		},
+		"a services pod holds what it takes until it ends, its gang's promise aside": {
+			nodes: []*corev1.Node{fixture.Node("a").Has("cpu", "16").Obj(), fixture.Node("b").Has("cpu", "16").Obj(), fixture.Node("c").Obj()},
+			pods: []*corev1.Pod{
+				fixture.ServicesPod("lmp").CPU("1").On("a").Obj(), fixture.BrokerPod("lmp", 0).On("a").Obj(),
+				fixture.ServicesPod("two").CPU("1").On("b").Ended(1).Obj(), fixture.ServicesPod("three").CPU("1").Obj(),
+			},
+			promises: promise("lmp", "a", "b"), want: []string{"b", "c"},
+		},
 		"pods on nodes that are gone are nobody's": {
 			nodes: fixture.Nodes("a"), pods: []*corev1.Pod{fixture.Pod("x").On("gone").Obj()}, promises: promise("lmp", "gone"), want: []string{"a"},
 		},

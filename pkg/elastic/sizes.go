@@ -19,6 +19,8 @@ type Sizing struct {
 	Operator Operator
 	Operand  int
 	Tasks    Tasks
+	// CoresPerNode is how many tasks a broker has cores for; 0 if that is not known.
+	CoresPerNode int
 }
 
 // Operator takes one allowed size to the next.
@@ -35,7 +37,8 @@ const (
 type Tasks struct {
 	// AtSize is their number at Sizing.Size brokers. 0 leaves it to Flux.
 	AtSize int
-	// Fixed keeps the number at other sizes; otherwise it is in proportion.
+	// Fixed keeps the number at other sizes that have the cores for it; otherwise it is
+	// in proportion.
 	Fixed      bool
 	Constraint Constraint
 	// MultipleOf belongs to the constraint of that name.
@@ -106,12 +109,30 @@ func (s Sizing) next(n int) int {
 
 // TasksAt is the number of tasks with n brokers; 0 where none would do, or where
 // it is left to Flux. At the full size it is what the user wrote.
+//
+// It is never more than the brokers have cores for, unless the user asked for that at
+// the full size: what is in proportion fits then as well, and a fixed number that does
+// not fit would wait for ever.
 func (s Sizing) TasksAt(n int) int {
-	if n == s.Size || s.Tasks.AtSize == 0 || s.Tasks.Fixed {
+	if n == s.Size || s.Tasks.AtSize == 0 {
+		return s.Tasks.AtSize
+	}
+	if s.Tasks.Fixed {
+		if least := s.leastForFixed(); n < least && least <= s.Size {
+			return 0
+		}
 		return s.Tasks.AtSize
 	}
 	tasks := int(int64(s.Tasks.AtSize) * int64(n) / int64(s.Size))
 	return s.Tasks.constrain(max(tasks, 1))
+}
+
+// leastForFixed is the number of brokers that have a core for each task at full size.
+func (s Sizing) leastForFixed() int {
+	if s.CoresPerNode == 0 {
+		return 0
+	}
+	return (s.Tasks.AtSize-1)/s.CoresPerNode + 1
 }
 
 // constrain lowers a number of tasks to one that the application can run with.

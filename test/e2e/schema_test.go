@@ -53,6 +53,7 @@ var refused = []refusal{
 	{"metadata: {name: a.b}", "metadata.name must start with a letter"},
 	{"metadata: {name: " + strings.Repeat("x", 52) + "}", "metadata.name is too long: it and the digits of the largest size may have 52 characters in all"},
 	{"metadata: {name: " + strings.Repeat("x", 50) + "}\nspec: {size: 4, maxSize: 100}", "metadata.name is too long"},
+	{"metadata: {name: " + strings.Repeat("x", 47) + "}\nspec: {services: [{name: db}]}", "metadata.name is too long: with services it may have 46 characters"},
 
 	{"spec: {size: 4, maxSize: 3}", "maxSize must be at least size"},
 	{"spec: {size: 4, minSize: 5}", "minSize must be at most size"},
@@ -89,6 +90,11 @@ var refused = []refusal{
 	{"spec: {services: [{image: a, name: b, commands: {pre: c}}]}", "services run beside Flux"},
 	{"spec: {flux: {environment: {a-b: c}}}", "names of environment variables hold letters, digits and _"},
 	{"spec: {flux: {bursting: {hostlist: 'a[0-3]', clusters: [{name: b, size: 1}]}}}", "bursting.hostlist and bursting.clusters exclude each other"},
+	{"spec: {flux: {bursting: {leadBroker: {address: a, name: b, size: 1}}}}", "bursting.leadBroker needs curveCert"},
+	{"spec: {flux: {resources: Node}}", `supported values: "Pod", "Local"`},
+	{"spec: {network: {port: 65536}}", "should be less than or equal to 65535"},
+	{"spec: {network: {interface: 'a b'}}", "should match"},
+	{"spec: {network: {clusterDomain: Cluster.}}", "should match"},
 }
 
 var accepted = []string{

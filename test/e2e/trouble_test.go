@@ -190,11 +190,14 @@ func TestPodsThatAreRefused(t *testing.T) {
 		"a volume name that is none": {func(spec *v1alpha2.MiniClusterSpec) {
 			spec.Containers[0].Volumes = map[string]v1alpha2.ContainerVolume{"Not_A_Name": {Path: "/x"}}
 		}, "spec.volumes[3].name"},
+		"a services pod that is none": {func(spec *v1alpha2.MiniClusterSpec) {
+			spec.Services = []v1alpha2.MiniClusterContainer{{Name: "db"}, {Name: "db"}}
+		}, "the services pod would be refused"},
+		"a topology that is none":            {func(spec *v1alpha2.MiniClusterSpec) { spec.Placement.TopologyKey = "shelf" }, `topologyKey "shelf" is no label`},
 		"a label of the JobSet that is none": {func(spec *v1alpha2.MiniClusterSpec) { spec.JobLabels = map[string]string{"a": "b c"} }, "a valid label"},
 		"files that are too large for a ConfigMap": {func(spec *v1alpha2.MiniClusterSpec) {
 			spec.Flux.Environment = map[string]string{"X": strings.Repeat("x", 1<<20)}
 		}, "ConfigMap"},
-		"a field that does nothing yet": {func(spec *v1alpha2.MiniClusterSpec) { spec.Containers[0].Batch = true }, "batch is not supported yet"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -324,7 +327,7 @@ func TestNodeVanishesWhileStarting(t *testing.T) {
 				spec.Elastic.QuorumTimeout, spec.Elastic.StartTimeout = duration("6s"), duration("8s")
 				spec.Elastic.Recreate.BackoffBase = duration("1s")
 			}))
-			s.await(mc, "placed", func(mc *v1alpha2.MiniCluster) bool { return mc.Status.Size > 0 })
+			s.await(mc, "placed", func(mc *v1alpha2.MiniCluster) bool { return occupied(s.pods(mc)) == 3 })
 			vanish(s, nodeOfRank(s, mc, 1))
 			s.awaitAfterLoss(mc, v1alpha2.StateSucceeded)
 			want := map[string]string{"elastic": "2 of 3 brokers", "rigid": "3 of 3 brokers"}[name]

@@ -6,25 +6,24 @@
 # that the other containers share. It can run again on the same volume.
 set -eu
 
-here=${FLUX_OPERATOR_DIR:-/flux_operator}
+fe_here=${FLUX_OPERATOR_DIR:-/flux_operator}
 # shellcheck source=/dev/null
-. "$here/settings.sh"
+. "$fe_here/settings.sh"
 
-config=$VIEW_BASE/config
-mkdir -p "$VIEW_BASE/view" "$VIEW_BASE/software" \
-	"$config/curve" "$config/etc/flux/config" "$config/etc/flux/system/cron.d" \
-	"$config/run/flux" "$config/var/lib/flux"
+fe_config=$FE_VIEW_BASE/config
+mkdir -p "$FE_VIEW_BASE/view" "$FE_VIEW_BASE/software" "$fe_config/etc/flux/config" "$fe_config/etc/flux/system/cron.d"
+chmod 0777 "$fe_config" "$fe_config/etc/flux/system" # Flux may run as another user, and owns the rest
 
-cp "$here/hostlist" "$config/etc/flux/system/hostlist"
-cp "$here/broker.toml" "$config/etc/flux/config/broker.toml"
-if [[ -s $here/R ]]; then
-	cp "$here/R" "$config/etc/flux/system/R"
+cp "$fe_here/hostlist" "$fe_config/etc/flux/system/hostlist"
+cp "$fe_here/broker.toml" "$fe_config/etc/flux/config/broker.toml"
+if [[ -s $fe_here/R ]]; then
+  cp "$fe_here/R" "$fe_config/etc/flux/system/R"
 fi
 
-if [[ $VIEW_DISABLED != true ]]; then
-	# The view is a Spack one: /opt/view is a link into /opt/views, and what it
-	# holds are links into /opt/software.
-	cp -R "$(readlink -f /opt/view)/." "$VIEW_BASE/view/"
-	cp -R /opt/software/. "$VIEW_BASE/software/"
+if [[ $FE_VIEW_DISABLED != true ]]; then
+  # The view is a Spack one: /opt/view is a link into /opt/views, and what it
+  # holds are links into /opt/software.
+  cp -R "$(readlink -f /opt/view)/." "$FE_VIEW_BASE/view/"
+  cp -R /opt/software/. "$FE_VIEW_BASE/software/"
 fi
-touch "$VIEW_BASE/flux-operator-done.txt"
+touch "$FE_VIEW_BASE/flux-operator-done.txt"

@@ -3,76 +3,79 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # The arithmetic of sizes and tasks, as elastic.Sizing has it. Reads the settings
-# SIZE, MIN_SIZE, OPERATOR, OPERAND, TASKS_AT_SIZE, SCALING, CONSTRAINT and
-# MULTIPLE_OF.
+# FE_SIZE, FE_MIN_SIZE, FE_OPERATOR, FE_OPERAND, FE_TASKS_AT_SIZE, FE_SCALING, FE_CONSTRAINT, FE_MULTIPLE_OF
+# and FE_CORES_PER_NODE.
 #
 # shellcheck disable=SC2034 # what the functions set is for the caller
 
-# set_tasks NODES sets tasks to the number of tasks with that many brokers; 0 where
+# set_tasks NODES sets fe_tasks to the number of tasks with that many brokers; 0 where
 # none would do, or where it is left to Flux.
 set_tasks() {
-	local nodes=$1 n=1
-	tasks=$TASKS_AT_SIZE
-	if ((nodes == SIZE || tasks == 0)) || [[ $SCALING == Fixed ]]; then
-		return
-	fi
-	tasks=$((tasks * nodes / SIZE))
-	((tasks > 0)) || tasks=1
-	case $CONSTRAINT in
-	PowerOfTwo)
-		while ((n * 2 <= tasks)); do ((n *= 2)); done
-		tasks=$n
-		;;
-	Cube)
-		while (((n + 1) ** 3 <= tasks)); do ((n += 1)); done
-		tasks=$((n ** 3))
-		;;
-	MultipleOf)
-		tasks=$((tasks / MULTIPLE_OF * MULTIPLE_OF))
-		;;
-	esac
+  local fe_nodes=$1 n=1 least=0
+  fe_tasks=$FE_TASKS_AT_SIZE
+  ((fe_nodes != FE_SIZE && fe_tasks != 0)) || return 0
+  if [[ $FE_SCALING == Fixed ]]; then
+    ((FE_CORES_PER_NODE == 0)) || least=$(((fe_tasks - 1) / FE_CORES_PER_NODE + 1))
+    ((fe_nodes >= least || least > FE_SIZE)) || fe_tasks=0
+    return 0
+  fi
+  fe_tasks=$((fe_tasks * fe_nodes / FE_SIZE))
+  ((fe_tasks > 0)) || fe_tasks=1
+  case $FE_CONSTRAINT in
+  PowerOfTwo)
+    while ((n * 2 <= fe_tasks)); do ((n *= 2)); done
+    fe_tasks=$n
+    ;;
+  Cube)
+    while (((n + 1) ** 3 <= fe_tasks)); do ((n += 1)); done
+    fe_tasks=$((n ** 3))
+    ;;
+  MultipleOf)
+    fe_tasks=$((fe_tasks / FE_MULTIPLE_OF * FE_MULTIPLE_OF))
+    ;;
+  esac
 }
 
-# set_next SIZE sets next to the allowed size after it; what is beyond SIZE is SIZE.
+# set_next N sets fe_next to the allowed size after it; what is beyond the full size is that.
 set_next() {
-	local n=$1 i
-	case $OPERATOR in
-	'*') next=$((n * OPERAND)) ;;
-	'^')
-		next=1
-		for ((i = 0; i < OPERAND && next < SIZE; i++)); do ((next *= n)) || true; done
-		;;
-	*) next=$((n + OPERAND)) ;;
-	esac
-	((next < SIZE)) || next=$SIZE
+  local n=$1 i
+  case $FE_OPERATOR in
+  '*') fe_next=$((n * FE_OPERAND)) ;;
+  '^')
+    fe_next=1
+    for ((i = 0; i < FE_OPERAND && fe_next < FE_SIZE; i++)); do ((fe_next *= n)) || true; done
+    ;;
+  *) fe_next=$((n + FE_OPERAND)) ;;
+  esac
+  ((fe_next < FE_SIZE)) || fe_next=$FE_SIZE
 }
 
-# set_largest LIMIT sets nodes to the largest allowed size of at most that many
+# set_largest LIMIT sets fe_nodes to the largest allowed size of at most that many
 # brokers; 0 if there is none.
 set_largest() {
-	local limit=$1 n=$MIN_SIZE tasks next
-	nodes=0
-	while ((n < SIZE && n <= limit)); do
-		set_tasks "$n"
-		if ((TASKS_AT_SIZE == 0 || tasks > 0)); then
-			nodes=$n
-		fi
-		set_next "$n"
-		((next > n)) || break
-		n=$next
-	done
-	if ((SIZE <= limit)); then
-		nodes=$SIZE
-	fi
+  local limit=$1 n=$FE_MIN_SIZE fe_tasks fe_next
+  fe_nodes=0
+  while ((n < FE_SIZE && n <= limit)); do
+    set_tasks "$n"
+    if ((FE_TASKS_AT_SIZE == 0 || fe_tasks > 0)); then
+      fe_nodes=$n
+    fi
+    set_next "$n"
+    ((fe_next > n)) || break
+    n=$fe_next
+  done
+  if ((FE_SIZE <= limit)); then
+    fe_nodes=$FE_SIZE
+  fi
 }
 
-# set_flags NODES TASKS sets flags to the options of the submission.
+# set_flags NODES TASKS sets fe_flags to the options of the submission.
 set_flags() {
-	if (($2 == 0)); then
-		flags="-N $1"
-	elif (($2 >= $1)); then
-		flags="-N $1 -n $2"
-	else
-		flags="-n $2"
-	fi
+  if (($2 == 0)); then
+    fe_flags="-N $1"
+  elif (($2 >= $1)); then
+    fe_flags="-N $1 -n $2"
+  else
+    fe_flags="-n $2"
+  fi
 }

@@ -6,164 +6,151 @@
 # the lead the command with it (lead.sh). Its exit code is the broker's, which on
 # the lead is that of the command.
 
-here=${FLUX_OPERATOR_DIR:-/flux_operator}
+fe_here=${FLUX_OPERATOR_DIR:-/flux_operator}
 # shellcheck source=/dev/null
-. "$here/settings.sh"
-if [[ $STRICT == true ]]; then
-	set -eEu -o pipefail
+. "$fe_here/settings.sh"
+if [[ $FE_STRICT == true ]]; then
+  set -eEu -o pipefail
 fi
 
-view=$VIEW_BASE/view
-config=$VIEW_BASE/config
+# shellcheck source=common.sh
+. "$fe_here/common.sh"
 
-say() {
-	[[ $QUIET == true ]] || printf '%s\n' "$*"
+# fe_describe writes the files that people and other containers connect with.
+fe_describe() {
+  {
+    printf 'export PATH=%q\n' "$PATH"
+    printf 'export PYTHONPATH=%q\n' "${PYTHONPATH:-}"
+    printf 'export LD_LIBRARY_PATH=%q\n' "${LD_LIBRARY_PATH:-}"
+    printf 'export fluxsocket=%q\n' "local://$fe_config/run/flux/local"
+    cat "$fe_here/view-environment.sh"
+  } >"$FE_VIEW_BASE/flux-view.sh.new"
+  mv "$FE_VIEW_BASE/flux-view.sh.new" "$FE_VIEW_BASE/flux-view.sh" # others wait for it
+  # shellcheck disable=SC2016 # the variable is expanded where the file is used
+  printf '. %q\nflux proxy "$fluxsocket" bash\n' "$FE_VIEW_BASE/flux-view.sh" >"$FE_VIEW_BASE/flux-connect.sh"
+  printf 'flux module remove sched-simple\nflux module load sched-fluxion-resource\nflux module load sched-fluxion-qmanager\n' \
+    >"$FE_VIEW_BASE/load-fluxion.sh"
 }
 
-# hook NAME runs a piece of the user's shell in this one, so that what it exports
-# is seen by the broker.
-hook() {
-	local file=$here/hook-$1.sh
-	[[ -s $file ]] || return 0
-	if [[ $QUIET == true ]]; then
-		# shellcheck source=/dev/null
-		. "$file" >/dev/null 2>&1
-	else
-		# shellcheck source=/dev/null
-		. "$file"
-	fi
+# fe_scheduler lets Flux find Fluxion, which is in another prefix than Flux where the view
+# is Spack's: its modules, and what loads them (rc1.d, and modprobe since Flux 0.78).
+# Without it Flux takes sched-simple.
+fe_scheduler() {
+  if [[ $FE_SCHEDULER_SIMPLE == true ]]; then
+    # Where Flux and Fluxion share a prefix, and Flux is older than modprobe.
+    export FLUXION_RESOURCE_RC_NOOP=1 FLUXION_QMANAGER_RC_NOOP=1
+    return
+  fi
+  [[ $FE_VIEW_DISABLED != true ]] || return 0
+  local dir
+  for dir in "$fe_view/lib/flux/modules" "$fe_view/lib64/flux/modules"; do
+    [[ -e $dir/sched-fluxion-qmanager.so ]] || continue
+    export FLUX_MODULE_PATH=${FLUX_MODULE_PATH:+$FLUX_MODULE_PATH:}$dir
+    export FLUX_RC_EXTRA=${FLUX_RC_EXTRA:+$FLUX_RC_EXTRA:}$fe_view/etc/flux
+    export FLUX_MODPROBE_PATH_APPEND=${FLUX_MODPROBE_PATH_APPEND:+$FLUX_MODPROBE_PATH_APPEND:}$fe_view/etc/flux/modprobe
+    return
+  done
 }
 
-# paths puts Flux on the path, after what the image has, and writes the files that
-# people and other containers connect with.
-paths() {
-	if [[ ${HOME:-/} == / ]]; then
-		export HOME=/home/flux-operator USER=flux-operator
-	fi
-	if [[ $VIEW_DISABLED != true ]]; then
-		local python
-		python=$(find "$view/lib" -maxdepth 1 -name 'python3*' 2>/dev/null | sort | head -n 1)
-		export PATH=$PATH:$view/bin
-		export PYTHONPATH=${PYTHONPATH:+$PYTHONPATH:}${PYTHON_PATH:-$python/site-packages}
-		export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$view/lib
-	fi
-	{
-		printf 'export PATH=%q\n' "$PATH"
-		printf 'export PYTHONPATH=%q\n' "${PYTHONPATH:-}"
-		printf 'export LD_LIBRARY_PATH=%q\n' "${LD_LIBRARY_PATH:-}"
-		printf 'export fluxsocket=%q\n' "local://$config/run/flux/local"
-		cat "$here/view-environment.sh"
-	} >"$VIEW_BASE/flux-view.sh"
-	# shellcheck disable=SC2016 # the variable is expanded where the file is used
-	printf '. %q\nflux proxy "$fluxsocket" bash\n' "$VIEW_BASE/flux-view.sh" >"$VIEW_BASE/flux-connect.sh"
-	printf 'flux module remove sched-simple\nflux module load sched-fluxion-resource\nflux module load sched-fluxion-qmanager\n' \
-		>"$VIEW_BASE/load-fluxion.sh"
-}
-
-# prepare makes what the broker reads. State of an earlier container of this pod
+# fe_prepare makes what the broker reads. State of an earlier container of this pod
 # goes: its jobs must not run a second time.
-prepare() {
-	export STATE_DIR=$config/var/lib/flux
-	rm -rf "$STATE_DIR"
-	mkdir -p "$STATE_DIR" "$FLUX_OUTPUT_DIR" "$config/run/flux" "$config/curve" "$config/etc/flux/system/cron.d"
-	# The broker wants a certificate that nobody else can read.
-	(umask 077 && cat "$here/curve.cert" >"$config/curve/curve.cert")
-	if [[ ! -s $config/etc/flux/system/R ]]; then
-		flux R encode --hosts="$(<"$here/hostlist")" --local >"$config/etc/flux/system/R"
-	fi
+fe_prepare() {
+  export STATE_DIR=$fe_config/var/lib/flux
+  export FE_COMMAND_BEGAN=$fe_config/run/flux/command-began # lead.sh makes it
+  rm -rf "$STATE_DIR" "$FE_COMMAND_BEGAN"
+  mkdir -p "$STATE_DIR" "$fe_config/run/flux" "$fe_config/curve" "$fe_config/etc/flux/system/cron.d"
+  mkdir -p "$FLUX_OUTPUT_DIR" || true # only batches need it
+  # The broker wants a certificate that nobody else can read.
+  (umask 077 && cat "$fe_here/curve.cert" >"$fe_config/curve/curve.cert")
+  if [[ ! -s $fe_config/etc/flux/system/R ]]; then
+    flux R encode --hosts="$(<"$fe_here/hostlist")" --local >"$fe_config/etc/flux/system/R"
+  fi
 }
 
-broker_options() {
-	options=(
-		--config-path="$config/etc/flux/config"
-		-Scron.directory="$config/etc/flux/system/cron.d"
-		-Stbon.topo="${TOPOLOGY:-kary:256}"
-		-Srundir="$config/run/flux"
-		-Sstatedir="$STATE_DIR"
-		-Sbroker.quorum="$MIN_SIZE"
-		-Slog-stderr-mode=local
-		-Slog-stderr-level="$LOG_LEVEL"
-	)
-	[[ $DISABLE_SOCKET == true ]] || options+=(-Slocal-uri="local://$config/run/flux/local")
-	[[ -z $CONNECT_TIMEOUT ]] || options+=(-Stbon.connect_timeout="$CONNECT_TIMEOUT")
-	[[ $ZEROMQ != true ]] || options+=(-Stbon.zmqdebug=1)
-	if [[ -n $ARCHIVE && -e $ARCHIVE ]]; then
-		options+=(-Scontent.restore="$ARCHIVE")
-	fi
+fe_broker_options() {
+  fe_options=(
+    --config-path="$fe_config/etc/flux/config"
+    -Scron.directory="$fe_config/etc/flux/system/cron.d"
+    -Stbon.topo="$FE_TOPOLOGY"
+    -Srundir="$fe_config/run/flux"
+    -Sstatedir="$STATE_DIR"
+    -Sbroker.quorum="$FE_MIN_SIZE"
+    -Slog-stderr-mode=local
+    -Slog-stderr-level="$FE_LOG_LEVEL"
+  )
+  [[ $FE_DISABLE_SOCKET == true ]] || fe_options+=(-Slocal-uri="local://$fe_config/run/flux/local")
+  [[ -z $FE_CONNECT_TIMEOUT ]] || fe_options+=(-Stbon.connect_timeout="$FE_CONNECT_TIMEOUT")
+  [[ $FE_ZEROMQ != true ]] || fe_options+=(-Stbon.zmqdebug=1)
+  if [[ -n $FE_ARCHIVE && -e $FE_ARCHIVE ]]; then
+    fe_options+=(-Scontent.restore="$FE_ARCHIVE")
+  fi
 }
 
-# run COMMAND... runs it and passes on the request to end, so that a broker shuts
-# down cleanly when its pod is deleted. Returns its exit code.
-ending=false
-run() {
-	local code=0
-	"$@" &
-	local child=$!
-	trap 'ending=true; kill -TERM "$child" 2>/dev/null' TERM INT
-	wait "$child" || code=$?
-	# A trap ends wait early; the broker still has to end.
-	while kill -0 "$child" 2>/dev/null; do
-		code=0
-		wait "$child" || code=$?
-	done
-	trap - TERM INT
-	return "$code"
+fe_lead() {
+  if [[ $FE_MODE == interactive ]]; then
+    fe_say "Flux is up until this pod is deleted"
+    local socket=local fe_drainer code=0
+    [[ $FE_DISABLE_SOCKET != true ]] || socket=local-0
+    FLUX_URI=local://$fe_config/run/flux/$socket /bin/bash "$fe_here/drain.sh" &
+    fe_drainer=$!
+    fe_run flux broker "${fe_options[@]}" -Sbroker.rc2_none || code=$?
+    kill "$fe_drainer"
+    fe_ended_itself "$code" || code=143
+    return "$code"
+  fi
+  local code=0
+  fe_timed fluxstart fe_run flux start ${FE_WRAP:+--wrap="$FE_WRAP"} "${fe_options[@]}" /bin/bash "$fe_here/lead.sh" || code=$?
+  if [[ $code == 0 && ! -e $FE_COMMAND_BEGAN ]]; then
+    echo "The broker ended before the command was started" >&2 # Flux calls that a success
+    return 143
+  fi
+  return "$code"
 }
 
-timed() {
-	if [[ $TIMED == true ]]; then
-		run /usr/bin/time -f 'FLUXTIME fluxstart wall time %E' "$@"
-	else
-		run "$@"
-	fi
-}
+# fe_ended_itself CODE is false where a broker ended well since its pod is to end: that is
+# no success, after which its Job would never make the pod again.
+fe_ended_itself() { [[ $fe_ending != true || $1 != 0 ]]; }
 
-lead() {
-	if [[ $MODE == interactive ]]; then
-		say "Flux is up until this pod is deleted"
-		run flux broker "${options[@]}" -Sbroker.rc2_none
-		return
-	fi
-	timed flux start ${WRAP:+--wrap="$WRAP"} "${options[@]}" /bin/bash "$here/lead.sh"
-}
-
-# follow comes back after a broker that failed: the lead may not be there yet. It
+# fe_follow comes back after a broker that failed: the lead may not be there yet. It
 # ends when the lead has shut the instance down, unless a lead that failed is started
 # again, and when the pod is deleted.
-follow() {
-	local code pause=1
-	while true; do
-		code=0
-		run flux start "${options[@]}" || code=$?
-		if [[ $COMPLETE_WORKERS == true || $ending == true ]] || ((code == 0 && BACKOFF_LIMIT == 0)); then
-			return "$code"
-		fi
-		say "The broker ended with exit code $code; again in $pause s"
-		run sleep "$pause" || true
-		[[ $ending != true ]] || return "$code"
-		pause=$((pause < 8 ? pause * 2 : 15))
-	done
+fe_follow() {
+  local code pause=1
+  while true; do
+    code=0
+    fe_run flux start "${fe_options[@]}" || code=$?
+    fe_ended_itself "$code" || return 143
+    if [[ $FE_COMPLETE_WORKERS == true || $fe_ending == true ]] || ((code == 0 && FE_BACKOFF_LIMIT == 0)); then
+      return "$code"
+    fi
+    fe_say "The broker ended with exit code $code; again in $pause s"
+    fe_run sleep "$pause" || true
+    [[ $fe_ending != true ]] || return 143
+    pause=$((pause < 8 ? pause * 2 : 15))
+  done
 }
 
-if [[ $TIMED == true && ! -x /usr/bin/time ]]; then
-	echo "logging.timed needs /usr/bin/time in the image" >&2
-	exit 1
+# What ends this shell before the broker has run is no success either.
+fe_exit_code=
+trap '[[ $? != 0 || -n $fe_exit_code ]] || exit 1' EXIT
+fe_hook hook-init
+if [[ ${HOME:-/} == / ]]; then
+  export HOME=/home/flux-operator USER=flux-operator
 fi
-hook init
-paths
-export FLUX_OUTPUT_DIR
-prepare
-broker_options
-hook pre
+fe_paths
+fe_describe
+fe_scheduler
+fe_prepare
+fe_broker_options
+fe_hook hook-pre
 
-code=0
-if [[ $HOSTNAME == "$LEAD_HOST" ]]; then
-	hook broker-pre
-	lead || code=$?
+if [[ $HOSTNAME == "$FE_LEAD_HOST" ]]; then
+  fe_hook hook-broker-pre
+  if fe_lead; then fe_exit_code=0; else fe_exit_code=$?; fi
 else
-	hook worker-pre
-	follow || code=$?
+  fe_hook hook-worker-pre
+  if fe_follow; then fe_exit_code=0; else fe_exit_code=$?; fi
 fi
-(hook post) || true # whatever it does, the exit code is the broker's
-touch "$VIEW_BASE/flux-operator-complete.txt"
-exit "$code"
+(fe_hook hook-post) || true # whatever it does, the exit code is the broker's
+touch "$FE_VIEW_BASE/flux-operator-complete.txt" || true
+exit "$fe_exit_code"

@@ -1,0 +1,415 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package broker
+
+import (
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/fixture"
+)
+
+const (
+	// terminated is how a pod ends that was asked to, and a job that loses a node.
+	terminated = 128 + int(syscall.SIGTERM)
+	// hungUp is how a lead ends that was asked to: Flux hangs its program up.
+	hungUp = 128 + int(syscall.SIGHUP)
+)
+
+// three is a MiniCluster of three brokers that can do with two.
+func three(command string, changes ...func(*v1alpha2.MiniClusterSpec)) *fixture.MiniClusterWrapper {
+	w := fixture.MiniCluster("lmp").Size(3).MinSize(2).CPU("2").Tasks(3).Command(command)
+	for _, change := range changes {
+		w.Spec(change)
+	}
+	return w
+}
+
+func launcher(s *v1alpha2.MiniClusterSpec)    { s.Containers[0].Launcher = true }
+func strict(s *v1alpha2.MiniClusterSpec)      { s.Logging.Strict = true }
+func interactive(s *v1alpha2.MiniClusterSpec) { s.Interactive = true }
+
+// loop runs until the test writes a file: a command that is there as long as it has to
+// be.
+const loop = `echo begun >"$BEGUN"; until [[ -e $RELEASE ]]; do sleep 0.1; done; echo released`
+
+// All brokers come, and the command runs in every mode.
+func TestRunModes(t *testing.T) {
+	cases := map[string]struct {
+		mc   *fixture.MiniClusterWrapper
+		want []string // lines of the lead
+		code int
+		args []string // of the lead's flux, as the double writes them down
+	}{
+		"submitted": {
+			mc:   three(`echo "task $FLUX_TASK_RANK of $FLUX_JOB_SIZE on $FLUX_JOB_NNODES nodes"`),
+			want: []string{"task 0 of 3 on 3 nodes", "task 1 of 3 on 3 nodes", "task 2 of 3 on 3 nodes"},
+			args: []string{`"-Sbroker.quorum=2"`, `"submit","-N","3","-n","3","--quiet","--watch","/bin/bash"`},
+		},
+		"by a submission of the user's": {
+			mc: three(`echo "task $FLUX_TASK_RANK is $X"`, func(s *v1alpha2.MiniClusterSpec) {
+				s.Flux.SubmitCommand, s.Flux.OptionFlags = "flux run", `--env=X="a  b"`
+			}),
+			want: []string{"task 0 is a  b", "task 1 is a  b", "task 2 is a  b"},
+		},
+		"a launcher": {
+			mc:   three("echo \"on $FLUX_MINICLUSTER_NODES\"\nflux run -N 2 bash -c 'echo \"node $FLUX_TASK_RANK\"'\nexit 4", launcher),
+			want: []string{"on 3", "node 0", "node 1"}, code: 4,
+		},
+		"a script": {
+			mc: three("", launcher, func(s *v1alpha2.MiniClusterSpec) {
+				s.Containers[0].Commands.Script = "f() {\n\techo \"from $1\"\n}\nf there"
+			}),
+			want: []string{"from there"},
+		},
+		"a command that fails":         {mc: three("exit $((3 + FLUX_TASK_RANK))"), code: 5},
+		"a command that fails, strict": {mc: three("false || exit 7", strict), code: 7},
+		"a launcher that fails, strict": {
+			mc: three("flux submit --watch --quiet bash -c 'exit 6'; code=$?; echo \"code $code\"; exit $code", launcher, strict), want: []string{"code 6"}, code: 6,
+		},
+		"a command of anything": {
+			mc:   three("printf '<%s>\\n' "+shellQuote(nasty)+" | cat && echo 'after it'", func(s *v1alpha2.MiniClusterSpec) { *s.Tasks = 1 }),
+			want: append(strings.Split("<"+nasty+">", "\n"), "after it"),
+		},
+		"with variables and hooks of any name": {
+			mc: three(`echo "$DEBUG $MODE $nodes $view $here"`, launcher, func(s *v1alpha2.MiniClusterSpec) {
+				s.Containers[0].Environment = map[string]string{"DEBUG": "1", "MODE": "prod", "nodes": "a,b", "view": "v", "exit_code": "0", "LOG_LEVEL": "info"}
+				s.Containers[0].Commands.Init = "run() { echo mine; }; lead() { echo mine; }; options=x; export here=there LOG_LEVEL=debug"
+			}),
+			want: []string{"1 prod a,b v there"},
+		},
+		"submissions with line ends": {
+			mc: three(`echo "task $X"`, func(s *v1alpha2.MiniClusterSpec) {
+				s.Flux.SubmitCommand, s.Flux.OptionFlags, s.Containers[0].Commands.Prefix = " flux  run\n", "--env=X=1\n", "env Y=2\n"
+			}),
+			want: []string{"task 1"},
+		},
+		"with all that can be set": {
+			mc: three("echo done", func(s *v1alpha2.MiniClusterSpec) {
+				timeout := "5s"
+				s.Flux.ConnectTimeout, s.Flux.Topology, s.Flux.CompleteWorkers = &timeout, "kary:2", true
+				s.Flux.DisableSocket, s.Logging.Zeromq, s.Flux.Wrap = true, true, "env,WRAPPED=1"
+			}),
+			want: []string{"done"},
+			args: []string{`"--wrap=env,WRAPPED=1"`, `"-Stbon.topo=kary:2"`, `"-Stbon.connect_timeout=5s"`, `"-Stbon.zmqdebug=1"`},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			withFlux(t, tc.mc, func(c *cluster) {
+				pods := c.startAll()
+				pods[0].ends(tc.code)
+				for _, follower := range pods[1:] {
+					follower.ends(0)
+				}
+				for _, line := range tc.want {
+					pods[0].hasLine(line)
+				}
+				for _, text := range tc.args {
+					c.wasCalled(pods[0].host, text)
+				}
+			})
+		})
+	}
+}
+
+// Without a command the instance is there until its pods are deleted.
+func TestRunInteractive(t *testing.T) {
+	for name, mc := range map[string]*fixture.MiniClusterWrapper{"interactive": three("echo not run", interactive), "no command": three("")} {
+		t.Run(name, func(t *testing.T) {
+			withFlux(t, mc, func(c *cluster) {
+				pods := c.startAll()
+				pods[0].awaitOnline("3")
+				pods[0].terminate()
+				pods[0].ends(terminated)
+				for _, pod := range pods {
+					pod.hasNot("not run")
+				}
+				for _, follower := range pods[1:] {
+					follower.ends(0)
+				}
+			})
+		})
+	}
+}
+
+const nodes = `echo "with $FLUX_MINICLUSTER_NODES of $FLUX_MINICLUSTER_SIZE: $FLUX_MINICLUSTER_TASKS tasks"`
+
+func TestRunLateJoin(t *testing.T) {
+	withFlux(t, three(nodes, launcher), func(c *cluster) {
+		lead, first, second := c.pod(0), c.pod(1), c.pod(2)
+		first.start() // before the lead
+		lead.start()
+		lead.awaitOnline("2")
+		lead.hasNot("Starting")
+		second.start()
+		lead.ends(0)
+		lead.hasLine("with 3 of 3: 3 tasks")
+		first.ends(0)
+		second.ends(0)
+	})
+}
+
+// Where one is missing, the controller lowers the quorum.
+func TestRunLoweredQuorum(t *testing.T) {
+	withFlux(t, three(nodes), func(c *cluster) {
+		lead, follower := c.pod(0), c.pod(2)
+		lead.start()
+		follower.start()
+		lead.awaitOnline("2")
+		lead.hasNot("Starting")
+		lead.write(QuorumFile, "2")
+		lead.ends(0)
+		lead.hasLine("with 2 of 3: 2 tasks")
+		follower.ends(0)
+	})
+}
+
+// The lead goes on by itself where nobody lowers it.
+func TestRunQuorumTimeout(t *testing.T) {
+	soon := func(s *v1alpha2.MiniClusterSpec) { s.Elastic.QuorumTimeout = &metav1.Duration{Duration: time.Second} }
+	withFlux(t, three(nodes, soon), func(c *cluster) {
+		lead, follower := c.pod(0), c.pod(1)
+		lead.start()
+		follower.start()
+		lead.ends(0)
+		lead.hasLine("with 2 of 3: 2 tasks")
+		follower.ends(0)
+	})
+}
+
+// A launcher goes on without a broker that is lost, and has one that comes in its place.
+func TestRunLostFollowerOfLauncher(t *testing.T) {
+	withFlux(t, three(loop+"\nflux run -N 3 bash -c 'echo \"again $FLUX_TASK_RANK\"'", launcher), func(c *cluster) {
+		pods := c.startAll()
+		c.awaitBegun()
+		pods[2].kill()
+		pods[0].awaitOnline("2")
+		c.release()
+		pods[0].awaitLine("released")
+		c.pod(2).start()
+		pods[0].ends(0)
+		pods[0].hasLine("again 2")
+		pods[1].ends(0)
+	})
+}
+
+// One job of all nodes does not.
+func TestRunLostFollowerOfJob(t *testing.T) {
+	withFlux(t, three(loop), func(c *cluster) {
+		pods := c.startAll()
+		c.awaitBegun()
+		pods[2].kill()
+		pods[0].ends(terminated)
+		pods[0].hasNot("released")
+		pods[1].ends(0)
+	})
+}
+
+// A lead that comes again on the same volume begins anew, and with nothing of before.
+func TestRunRestartedLead(t *testing.T) {
+	command := `echo run >>"$RUNS"; ` + loop
+	withFlux(t, three(command, func(s *v1alpha2.MiniClusterSpec) { *s.Tasks, s.BackoffLimit = 1, 2 }), func(c *cluster) {
+		pods := c.startAll()
+		c.awaitBegun()
+		pods[0].kill()
+		again := pods[0].again()
+		c.awaitBegun()
+		c.release()
+		again.ends(0)
+		if runs := c.read("runs"); runs != "run\nrun\n" {
+			t.Errorf("the command ran %d times, want 2: once in each container", strings.Count(runs, "run"))
+		}
+		for _, follower := range pods[1:] { // they wait for another attempt
+			follower.terminate()
+			follower.endsAnyhow()
+		}
+	})
+}
+
+// A follower that comes when the instance has ended waits until its pod is deleted.
+func TestRunFollowerAfterTheEnd(t *testing.T) {
+	withFlux(t, three("true"), func(c *cluster) {
+		pods := []*pod{c.pod(0), c.pod(1)}
+		pods[0].write(QuorumFile, "2")
+		for _, pod := range pods {
+			pod.start()
+		}
+		pods[0].ends(0)
+		pods[1].ends(0)
+		late := c.pod(2)
+		late.start()
+		late.awaitBroker()
+		late.terminate()
+		if code := late.endsAnyhow(); code == 0 {
+			t.Error("it ended as if it had been there")
+		}
+	})
+}
+
+// A pod that is deleted ends, whatever it is doing. The lead then never reports success.
+func TestRunTerminated(t *testing.T) {
+	cases := map[string]struct {
+		mc    *fixture.MiniClusterWrapper
+		phase func(lead, first, second *pod) // brings them there, and ends one
+		lead  int
+	}{
+		"the lead while it waits for the quorum": {three("true"), func(lead, first, _ *pod) {
+			lead.start()
+			first.start()
+			lead.awaitOnline("2")
+			lead.terminate()
+		}, hungUp},
+		"the lead while the command runs": {three(loop), func(lead, first, second *pod) {
+			start(lead, first, second)
+			lead.awaitBegun()
+			lead.terminate()
+		}, hungUp},
+		"the lead while a launcher runs": {three(loop, launcher, strict), func(lead, first, second *pod) {
+			start(lead, first, second)
+			lead.awaitBegun()
+			lead.terminate()
+		}, hungUp},
+		"the lead while a launcher runs that saves its work": {three("trap 'echo saved; exit 5' HUP; "+loop, launcher), func(lead, first, second *pod) {
+			start(lead, first, second)
+			lead.awaitBegun()
+			lead.terminate()
+			lead.awaitLine("saved")
+		}, 5},
+		"a follower before the lead is there": {three("true", func(s *v1alpha2.MiniClusterSpec) { s.MinSize = 1 }), func(lead, first, second *pod) {
+			first.start()
+			first.awaitBroker()
+			first.terminate()
+			first.endsAnyhow()
+			lead.write(QuorumFile, "2")
+			start(lead, second)
+		}, 0},
+		"a follower while the lead waits for the quorum": {three("true"), func(lead, first, second *pod) {
+			start(lead, first)
+			lead.awaitOnline("2")
+			first.terminate()
+			first.ends(terminated)
+			lead.awaitOnline("1")
+			start(second)
+			lead.write(QuorumFile, "2")
+		}, 0},
+		"a follower while the command runs": {three(loop), func(lead, first, second *pod) {
+			start(lead, first, second)
+			lead.awaitBegun()
+			first.terminate()
+			first.ends(terminated)
+		}, terminated},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			withFlux(t, tc.mc, func(c *cluster) {
+				lead, first, second := c.pod(0), c.pod(1), c.pod(2)
+				tc.phase(lead, first, second)
+				lead.ends(tc.lead)
+				lead.hasNot("released")
+				for _, follower := range []*pod{first, second} {
+					if follower.isRunning() {
+						follower.ends(0)
+					}
+				}
+			})
+		})
+	}
+}
+
+func start(pods ...*pod) {
+	for _, pod := range pods {
+		pod.start()
+	}
+}
+
+// Flux calls it a success.
+func TestRunTerminatedBeforeQuorum(t *testing.T) {
+	withFlux(t, three("true"), func(c *cluster) {
+		lead := c.pod(0)
+		lead.start()
+		lead.awaitBroker()
+		lead.terminate()
+		if code := lead.endsAnyhow(); code == 0 {
+			t.Error("the lead reports success, and the command has not run")
+		}
+	})
+}
+
+// The time that it takes is told, and it ends cleanly nevertheless.
+func TestRunTerminatedTimed(t *testing.T) {
+	withFlux(t, three(loop, func(s *v1alpha2.MiniClusterSpec) { s.Logging.Timed = true }), func(c *cluster) {
+		pods := c.startAll()
+		c.awaitBegun()
+		pods[0].terminate()
+		pods[0].endsAnyhow()
+		if left := processes(pods[0].cmd.Process.Pid); len(left) > 0 {
+			t.Errorf("%d processes are left", len(left))
+		}
+		for _, what := range []string{"fluxsubmit", "fluxstart"} {
+			if text := "FLUXTIME " + what + " wall time 0:"; !strings.Contains(pods[0].output.String(), text) {
+				t.Errorf("it did not print %q", text)
+			}
+		}
+	})
+}
+
+// Each line of a batch is a job, and the worst of them is the result.
+func TestRunBatch(t *testing.T) {
+	for name, tc := range map[string]struct {
+		command string
+		raw     bool
+		code    int
+		line    string // of the first job's output, or of the lead's where the lines are raw
+	}{
+		"lines":     {"-n1 bash -c 'echo \"one  $X\"'\n\n# a remark\n-n1 bash -c 'exit 3'\n-n1 bash -c 'exit 2'", false, 3, "one  1"},
+		"raw lines": {"echo raw\nflux submit -n1 bash -c 'exit 4'", true, 4, "raw"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mc := three(tc.command, func(s *v1alpha2.MiniClusterSpec) {
+				s.Containers[0].Batch, s.Containers[0].BatchRaw, s.Logging.Debug = true, tc.raw, true
+				s.Containers[0].Commands.BrokerPre = "export X=1"
+			})
+			withFlux(t, mc, func(c *cluster) {
+				pods := c.startAll()
+				pods[0].ends(tc.code)
+				if tc.raw {
+					pods[0].hasLine(tc.line)
+				} else if text := c.read(filepath.Join(pods[0].dir, "logs/job-0.out")); text != tc.line+"\n" {
+					t.Errorf("the first job printed %q, want %q", text, tc.line)
+				}
+			})
+		})
+	}
+}
+
+// Ranks that are asked to leave are drained, and those that may stay after all are not.
+func TestRunDrains(t *testing.T) {
+	withFlux(t, three(loop, launcher), func(c *cluster) {
+		pods := c.startAll()
+		c.awaitBegun()
+		for _, ranks := range []string{"1-2", "2", ""} {
+			pods[0].write(DrainFile, ranks)
+			pods[0].awaitDrained(ranks)
+		}
+		c.release()
+		pods[0].ends(0)
+	})
+}
+
+// Whatever a hook does, there is no success before the command has run.
+func TestRunHookThatEndsTheScript(t *testing.T) {
+	mc := three("true", func(s *v1alpha2.MiniClusterSpec) { s.Containers[0].Commands.BrokerPre = "exit 0" })
+	withFlux(t, mc, func(c *cluster) {
+		lead := c.pod(0)
+		lead.start()
+		lead.ends(1)
+	})
+}

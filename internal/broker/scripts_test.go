@@ -1,0 +1,348 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package broker
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/pelletier/go-toml/v2"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/fixture"
+)
+
+// scriptIn is a script of a directory of files, with what it finds in its environment.
+func scriptIn(t *testing.T, dir, name string, environment ...string) *exec.Cmd {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	t.Cleanup(cancel)
+	cmd := exec.CommandContext(ctx, "bash", filepath.Join(dir, name))
+	cmd.WaitDelay = time.Second
+	cmd.Env = append(append(os.Environ(), "FLUX_OPERATOR_DIR="+dir, "PATH="+dir+":"+os.Getenv("PATH")), environment...)
+	return cmd
+}
+
+// combined runs it, and gives its output and exit code.
+func combined(t *testing.T, cmd *exec.Cmd) (string, int) {
+	t.Helper()
+	out, err := cmd.CombinedOutput()
+	if cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return string(out), cmd.ProcessState.ExitCode()
+}
+
+func filesOf(t *testing.T, mc *v1alpha2.MiniCluster, more map[string]string) string {
+	t.Helper()
+	files, err := Files(mc, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	maps.Copy(files, more)
+	return writeFiles(t, files)
+}
+
+// batchFlux writes down what is submitted and answers with the exit codes of jobs.
+const batchFlux = `#!/bin/bash
+case $1 in
+batch) bash "${@: -1}" >&2; echo "$?" >"$FLUX_OPERATOR_DIR/code"; printf '<%s>' "$@" >&2; echo >&2; echo f1 ;;
+job) exit "$(<"$FLUX_OPERATOR_DIR/code")" ;;
+submit) printf '<%s>' "${@:4}"; echo ;;
+jobs) [[ $* != *returncode* ]] || printf '%s\n' $CODES ;;
+esac
+`
+
+func TestBatch(t *testing.T) {
+	cases := map[string]struct {
+		command, codes string
+		raw            bool
+		want           []string
+		code           int
+	}{
+		"a job for each line": {
+			command: "-n 2 a\n\n \t\n# b\nc", codes: "0 0",
+			want: []string{"<--error=/out/job-0.err><--output=/out/job-0.out><-n><2><a>", "<--error=/out/job-1.err><--output=/out/job-1.out><c>"},
+		},
+		"as typed after flux submit": {
+			command: `--env=X="a  b" sh -c 'echo $HOME ` + "`x`" + ` && "y"' ü | cat && echo then`, codes: "0",
+			want: []string{"<--error=/out/job-0.err><--output=/out/job-0.out><--env=X=a  b><sh><-c><echo $HOME `x` && \"y\"><ü>", "then"},
+		},
+		"the highest exit code counts":                {command: "a", codes: "0 3 137 -128", code: 137, want: []string{"<--error=/out/job-0.err><--output=/out/job-0.out><a>"}},
+		"a line may end itself, not the others":       {command: "a; exit 4\nb", codes: "0 0", code: 4, want: []string{"<--error=/out/job-0.err><--output=/out/job-0.out><a>", "<--error=/out/job-1.err><--output=/out/job-1.out><b>"}},
+		"raw lines are a script":                      {raw: true, command: "for i in 1 2\ndo echo $i\ndone", codes: "0", want: []string{"1", "2"}},
+		"the exit code of a raw script counts":        {raw: true, command: "exit 5", codes: "3", code: 5},
+		"and that of its jobs, where it is a success": {raw: true, command: "true", codes: "3", code: 3},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			dir := filesOf(t, fixture.MiniCluster("lmp").Command(tc.command).Spec(func(s *v1alpha2.MiniClusterSpec) {
+				s.Containers[0].Batch, s.Containers[0].BatchRaw, s.Containers[0].Logs = true, tc.raw, "/out"
+			}).Defaulted(), map[string]string{"flux": batchFlux})
+			out, code := combined(t, scriptIn(t, dir, "batch.sh", "CODES="+tc.codes))
+			if code != tc.code {
+				t.Errorf("exit code %d, want %d", code, tc.code)
+			}
+			want := append(slices.Clone(tc.want), "<batch><--output=kvs><--error=kvs><"+dir+"/batch-job.sh>", "")
+			if diff := cmp.Diff(want, strings.Split(out, "\n")); diff != "" {
+				t.Errorf("it ran something else (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// The file changes as the annotation does; flux is called when it does, and not
+// otherwise.
+func TestDrain(t *testing.T) {
+	dir := filesOf(t, fixture.MiniCluster("lmp").Size(20).Defaulted(), map[string]string{
+		"texts": "\n9-11\n9-11\n[3,10-12]\n3\n\n\n",
+		"sleep": `#!/bin/bash
+cd "$FLUX_OPERATOR_DIR"
+[[ -s texts ]] || kill "$PPID"
+head -n 1 texts >drain
+sed -i 1d texts
+`,
+		"flux": "#!/bin/bash\necho \"${*:2}\"\n",
+	})
+	out, _ := combined(t, scriptIn(t, dir, "drain.sh"))
+	want := `drain --update 10,11,9 flux-elastic
+undrain 9
+drain --update 12,3 flux-elastic
+undrain 10
+undrain 11
+undrain 12
+undrain 3
+`
+	if diff := cmp.Diff(want, out); diff != "" {
+		t.Errorf("it did something else (-want +got):\n%s", diff)
+	}
+}
+
+// beside is a MiniCluster with a container beside Flux, and the same as a service.
+func beside(t *testing.T, c v1alpha2.MiniClusterContainer, change func(*v1alpha2.MiniClusterSpec)) *v1alpha2.MiniCluster {
+	t.Helper()
+	return fixture.MiniCluster("lmp").Size(3).Spec(func(s *v1alpha2.MiniClusterSpec) {
+		s.Containers[0].RunFlux = true
+		c.Name = "side"
+		s.Containers = append(s.Containers, c)
+		s.Services = []v1alpha2.MiniClusterContainer{c}
+		s.Flux.Container.MountPath = t.TempDir()
+		if change != nil {
+			change(s)
+		}
+	}).Defaulted()
+}
+
+func TestWrapped(t *testing.T) {
+	cases := map[string]struct {
+		container v1alpha2.MiniClusterContainer
+		want      bool
+	}{
+		"a command":              {v1alpha2.MiniClusterContainer{Command: "x"}, true},
+		"a script":               {v1alpha2.MiniClusterContainer{Commands: v1alpha2.Commands{Script: "x"}}, true},
+		"hooks":                  {v1alpha2.MiniClusterContainer{Commands: v1alpha2.Commands{ServicePre: "x"}}, true},
+		"nothing":                {v1alpha2.MiniClusterContainer{Command: "\n"}, false},
+		"the image's own":        {v1alpha2.MiniClusterContainer{Command: "x", NoWrapEntrypoint: true}, false},
+		"the one that runs Flux": {v1alpha2.MiniClusterContainer{Command: "x", RunFlux: true}, false},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if got := Wrapped(&tc.container); got != tc.want {
+				t.Errorf("got %t", got)
+			}
+			if tc.container.RunFlux {
+				return
+			}
+			files, err := Files(beside(t, tc.container, nil), 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, sidecar := files[SidecarScript(1)]
+			_, service := files[ServiceScript(0)]
+			if sidecar != tc.want || service != WrappedService(&tc.container) || (service && name == "hooks") {
+				t.Errorf("scripts: %t, %t", sidecar, service)
+			}
+		})
+	}
+}
+
+// A container beside Flux runs its pieces of shell in their order, with Flux on the
+// path once the Flux container has started; a service does without Flux.
+func TestStart(t *testing.T) {
+	container := v1alpha2.MiniClusterContainer{
+		Command: `echo "command $X ${fluxsocket##*/}" 'a  b' "$FLUX_MINICLUSTER_SIZE/$FLUX_MINICLUSTER_ATTEMPT"; type -t a-tool-of-the-view; exit 7`,
+		Commands: v1alpha2.Commands{
+			Init: "echo init; type -t a-tool-of-the-view", ServicePre: "export X=1; echo pre; type -t a-tool-of-the-view", Post: "echo post; false",
+			Pre: "echo not here", Prefix: "not here",
+		},
+	}
+	mc := beside(t, container, nil)
+	dir := filesOf(t, mc, nil)
+	bin := filepath.Join(mc.Spec.Flux.Container.MountPath, "view/bin")
+	socket := filepath.Join(mc.Spec.Flux.Container.MountPath, "config/run/flux/local")
+	for _, dir := range []string{bin, filepath.Dir(socket)} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(bin, "a-tool-of-the-view"), nil, 0o755); err != nil {
+		t.Fatal(err)
+	}
+
+	out, code := combined(t, scriptIn(t, dir, ServiceScript(0)))
+	if diff := cmp.Diff("init\npre\ncommand 1  a  b 3/2\npost\n", out); diff != "" || code != 7 {
+		t.Errorf("the service ended with %d (-want +got):\n%s", code, diff)
+	}
+
+	listener, err := net.Listen("unix", socket+"-later")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	// The Flux container starts while this one waits.
+	sleep := fmt.Sprintf("#!/bin/bash\nif [[ -e $0.once ]]; then mv %q %q; else touch \"$0.once\"; echo x >%q; fi\n",
+		socket+"-later", socket, filepath.Join(mc.Spec.Flux.Container.MountPath, "flux-view.sh"))
+	if err := os.WriteFile(filepath.Join(dir, "sleep"), []byte(sleep), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	out, code = combined(t, scriptIn(t, dir, SidecarScript(1)))
+	if diff := cmp.Diff("init\npre\nfile\ncommand 1 local a  b 3/2\nfile\npost\n", out); diff != "" || code != 7 {
+		t.Errorf("the sidecar ended with %d (-want +got):\n%s", code, diff)
+	}
+}
+
+// A command that has succeeded is not run again: its container stays.
+func TestStartStrict(t *testing.T) {
+	container := v1alpha2.MiniClusterContainer{Command: "echo command", Commands: v1alpha2.Commands{ServicePre: "false"}}
+	for strict, want := range map[bool]int{false: 0, true: 1} {
+		mc := beside(t, container, func(s *v1alpha2.MiniClusterSpec) { s.Logging.Strict, s.Flux.NoWaitSocket = strict, true })
+		dir := filesOf(t, mc, nil)
+		if err := os.WriteFile(filepath.Join(dir, "sleep"), []byte("#!/bin/bash\necho stays to $1\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		out, code := combined(t, scriptIn(t, dir, SidecarScript(1)))
+		if stays := strings.HasSuffix(out, "command\nstays to infinity\n"); code != want || stays == strict {
+			t.Errorf("strict %t: exit code %d, %s", strict, code, out)
+		}
+	}
+}
+
+// All that the command started is asked to end, and post still runs.
+func TestStartEnds(t *testing.T) {
+	mc := beside(t, v1alpha2.MiniClusterContainer{
+		Command:  "bash -c 'trap \"echo asked; exit 3\" TERM; echo up; while true; do sleep 0.1; done'; exit $?",
+		Commands: v1alpha2.Commands{Post: "echo post"},
+	}, nil)
+	cmd := scriptIn(t, filesOf(t, mc, nil), ServiceScript(0))
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line := make([]byte, len("up\n"))
+	if _, err := stdout.Read(line); err != nil || string(line) != "up\n" {
+		t.Fatalf("%q, %v", line, err)
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	rest := make([]byte, 0, 100)
+	for {
+		chunk := make([]byte, 100)
+		n, err := stdout.Read(chunk)
+		rest = append(rest, chunk[:n]...)
+		if err != nil {
+			break
+		}
+	}
+	_ = cmd.Wait()
+	if string(rest) != "asked\npost\n" {
+		t.Errorf("got %q", rest)
+	}
+}
+
+// Flux is told where Fluxion is, where it is.
+func TestScheduler(t *testing.T) {
+	cases := map[string]struct {
+		module string
+		simple bool
+		want   string
+	}{
+		"Fluxion of the view":     {module: "lib/flux/modules/sched-fluxion-qmanager.so", want: "VIEW/lib/flux/modules VIEW/etc/flux VIEW/etc/flux/modprobe"},
+		"in another directory":    {module: "lib64/flux/modules/sched-fluxion-qmanager.so", want: "VIEW/lib64/flux/modules VIEW/etc/flux VIEW/etc/flux/modprobe"},
+		"a view without it":       {module: "lib/flux/modules/other.so", want: "  "},
+		"sched-simple is ordered": {module: "lib/flux/modules/sched-fluxion-qmanager.so", simple: true, want: "  1"},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			mc := fixture.MiniCluster("lmp").Command("x").Spec(func(s *v1alpha2.MiniClusterSpec) {
+				s.Flux.Scheduler.Simple = tc.simple
+				s.Flux.Container.MountPath = t.TempDir()
+			}).Defaulted()
+			view := filepath.Join(mc.Spec.Flux.Container.MountPath, "view")
+			module := filepath.Join(view, tc.module)
+			if err := os.MkdirAll(filepath.Dir(module), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(module, nil, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			dir := filesOf(t, mc, map[string]string{
+				"curve.cert": "a certificate",
+				"flux":       "#!/bin/bash\n[[ $1 != start ]] || { touch \"$FE_COMMAND_BEGAN\"; echo \"$FLUX_MODULE_PATH $FLUX_RC_EXTRA $FLUX_MODPROBE_PATH_APPEND$FLUXION_QMANAGER_RC_NOOP\"; }\n",
+			})
+			out, _ := combined(t, scriptIn(t, dir, WaitScript, "HOSTNAME="+LeadHost("lmp"), "FLUX_OUTPUT_DIR="+t.TempDir()))
+			if got := strings.ReplaceAll(out, view, "VIEW"); got != tc.want+"\n" {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// Whatever users write, it is refused or gives files that can be read.
+func FuzzFiles(f *testing.F) {
+	f.Add("lmp-0-0-0,x[1-3]", "burst", int32(3), "10.0.0.1", "eth0", "fcfs", "echo")
+	f.Add("", "", int32(0), "::1", "\x7f\"", "\\", "'\n")
+	f.Add("a[0-", "lmp", int32(-1), "a:b", "\xff", "\u2028", "\x00")
+	f.Fuzz(func(t *testing.T, list, name string, size int32, address, device, policy, text string) {
+		mc := fixture.MiniCluster("lmp").CPU("2").Command(text).Spec(func(s *v1alpha2.MiniClusterSpec) {
+			s.Flux.Bursting.Hostlist = list
+			s.Flux.Bursting.Clusters = []v1alpha2.BurstedCluster{{Name: name, Size: size}, {}}
+			if address != "" {
+				s.Flux.Bursting.LeadBroker = &v1alpha2.FluxBroker{Address: address, Name: name + "x", Size: size, Port: size}
+			}
+			s.Network.Interface, s.Network.ClusterDomain = device, policy
+			s.Flux.Scheduler.QueuePolicy, s.Flux.Container.MountPath = policy, "/"+policy
+			s.Containers[0].RunFlux = true
+			s.Containers = append(s.Containers, v1alpha2.MiniClusterContainer{Name: name, Command: text, Commands: v1alpha2.Commands{Init: text}})
+		}).Defaulted()
+		files, err := Files(mc, 1)
+		if err != nil {
+			return
+		}
+		if err := toml.Unmarshal([]byte(files["broker.toml"]), new(map[string]any)); err != nil {
+			t.Errorf("%v in\n%s", err, files["broker.toml"])
+		}
+		if !json.Valid([]byte(files["R"])) {
+			t.Errorf("R is no JSON: %s", files["R"])
+		}
+		if got := ParseSettings(files)["VIEW_BASE"]; got != "/"+policy {
+			t.Errorf("%q is read back as %q", "/"+policy, got)
+		}
+	})
+}

@@ -1,0 +1,97 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package jobset
+
+import (
+	"encoding/json"
+	"math"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/broker"
+)
+
+// servicesJob is the Job of the services pod. It ends with the JobSet, and never fails:
+// how services do is no result of the command.
+func servicesJob(mc *v1alpha2.MiniCluster) (jobsetapi.ReplicatedJob, error) {
+	template, err := servicesTemplate(mc)
+	if err != nil {
+		return jobsetapi.ReplicatedJob{}, err
+	}
+	job := replicatedJob(mc, v1alpha2.ServicesJob, template, 1, math.MaxInt32)
+	// An Indexed Job would set the host name.
+	job.Template.Spec.CompletionMode = ptr.To(batchv1.NonIndexedCompletion)
+	return job, nil
+}
+
+// ServicesPod is the services pod as its Job will make it, for asking the API server
+// whether it would take it; nil if there are no services.
+func ServicesPod(mc *v1alpha2.MiniCluster) (*corev1.Pod, error) {
+	if len(mc.Spec.Services) == 0 {
+		return nil, nil
+	}
+	template, err := servicesTemplate(mc)
+	if err != nil {
+		return nil, err
+	}
+	pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
+	pod.Namespace = mc.Namespace
+	pod.GenerateName = mc.Name + "-" + v1alpha2.ServicesJob + "-"
+	return pod, nil
+}
+
+// servicesTemplate is that of the services pod. A scheduler of the cluster chooses its
+// node; it waits behind the gate until the brokers have theirs.
+func servicesTemplate(mc *v1alpha2.MiniCluster) (corev1.PodTemplateSpec, error) {
+	var own []corev1.Volume
+	spec := podSpec(mc, corev1.RestartPolicyOnFailure)
+	spec.Hostname = mc.Name + "-services"
+	if spec.SchedulerName == v1alpha2.SchedulerName {
+		spec.SchedulerName = ""
+	}
+	for i := range mc.Spec.Services {
+		c := &mc.Spec.Services[i]
+		container := newContainer(c)
+		if broker.WrappedService(c) {
+			container.Command = script(broker.ServiceScript(i))
+			container.VolumeMounts = append([]corev1.VolumeMount{{Name: filesVolume, MountPath: broker.Dir, ReadOnly: true}}, container.VolumeMounts...)
+			own = []corev1.Volume{servicesFiles(mc)}
+		}
+		spec.Containers = append(spec.Containers, container)
+	}
+	var err error
+	spec.Volumes, err = podVolumes(own, mc.Spec.Services)
+	return corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: podLabels(mc), Annotations: podAnnotations(mc.Spec.Pod.Annotations)},
+		Spec:       spec,
+	}, err
+}
+
+// servicesFiles are the files of package broker; no broker runs there that would need
+// the certificate.
+func servicesFiles(mc *v1alpha2.MiniCluster) corev1.Volume {
+	return corev1.Volume{Name: filesVolume, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+		DefaultMode: ptr.To[int32](0o755), Sources: []corev1.VolumeProjection{files(mc)},
+	}}}
+}
+
+// IsServices reports whether a pod is a services pod.
+func IsServices(pod *corev1.Pod) bool {
+	return pod.Labels[jobsetapi.ReplicatedJobNameKey] == v1alpha2.ServicesJob
+}
+
+// UngatePatch is the strategic merge patch that takes the gate off a pod, and leaves it
+// to its scheduler where it goes. A pod that was replaced by another of its name is not
+// touched.
+func UngatePatch(pod *corev1.Pod) ([]byte, error) {
+	return json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": pod.UID},
+		"spec":     map[string]any{"schedulingGates": []map[string]string{{"name": v1alpha2.PlacementGate, "$patch": "delete"}}},
+	})
+}

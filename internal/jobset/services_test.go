@@ -1,0 +1,235 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package jobset
+
+import (
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/fixture"
+)
+
+func withServices(s *v1alpha2.MiniClusterSpec) {
+	s.Services = []v1alpha2.MiniClusterContainer{
+		{Name: "db", Image: "db", Command: "serve"},
+		{Name: "cache", Image: "cache", Command: "ignored", NoWrapEntrypoint: true},
+	}
+}
+
+func TestServicesPod(t *testing.T) {
+	mc := fixture.MiniCluster("lmp").Size(2).Spec(withServices).Defaulted()
+	set := jobSetOf(t, mc)
+	job := set.Spec.ReplicatedJobs[2]
+	spec := &job.Template.Spec
+	if job.Name != "services" || *spec.CompletionMode != batchv1.NonIndexedCompletion || *spec.Completions != 1 || *spec.Parallelism != 1 {
+		t.Errorf("job %s, %s, %d pods", job.Name, *spec.CompletionMode, *spec.Completions)
+	}
+	// How services do is not the result.
+	if *spec.BackoffLimit != math.MaxInt32 || !slices.Equal(set.Spec.SuccessPolicy.TargetReplicatedJobs, []string{"0"}) {
+		t.Errorf("%d retries, success is that of %v", *spec.BackoffLimit, set.Spec.SuccessPolicy.TargetReplicatedJobs)
+	}
+	pod, err := ServicesPod(mc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pod.Spec.Hostname != "lmp-services" || pod.Spec.Subdomain != "lmp" || !IsGated(pod) || pod.Spec.RestartPolicy != corev1.RestartPolicyOnFailure {
+		t.Errorf("host %s in %s, gates %v, restart policy %s", pod.Spec.Hostname, pod.Spec.Subdomain, pod.Spec.SchedulingGates, pod.Spec.RestartPolicy)
+	}
+	db, cache := pod.Spec.Containers[0], pod.Spec.Containers[1]
+	if !slices.Equal(db.Command, []string{"/bin/bash", "/flux_operator/service-0.sh"}) || len(db.VolumeMounts) != 1 || cache.Command != nil || len(cache.VolumeMounts) != 0 {
+		t.Errorf("the containers are %+v", pod.Spec.Containers)
+	}
+	// The certificate is for brokers.
+	if volume := pod.Spec.Volumes[0].Projected; len(pod.Spec.Volumes) != 1 || len(volume.Sources) != 1 || volume.Sources[0].ConfigMap == nil {
+		t.Errorf("its volumes are %+v", pod.Spec.Volumes)
+	}
+	without, err := ServicesPod(fixture.MiniCluster("lmp").Defaulted())
+	if without != nil || err != nil {
+		t.Errorf("without services it is %v, %v", without, err)
+	}
+}
+
+// The Service of the brokers has the services pod among its names, those of containers
+// beside Flux have not, and nothing counts it as a broker.
+func TestServicesPodIsNoBroker(t *testing.T) {
+	mc := fixture.MiniCluster("lmp").Spec(withServices).Spec(func(s *v1alpha2.MiniClusterSpec) {
+		s.Containers[0].RunFlux = true
+		s.Containers = append(s.Containers, v1alpha2.MiniClusterContainer{Name: "web", Ports: []int32{80}})
+		s.Pod.Labels = map[string]string{v1alpha2.SelectorLabel: "lmp", v1alpha2.RankLabel: "0", "mine": "1"}
+	}).Defaulted()
+	services, broker := jobSetOf(t, mc).Spec.ReplicatedJobs[1].Template.Spec.Template.Labels, jobSetOf(t, mc).Spec.ReplicatedJobs[0].Template.Spec.Template.Labels
+	selects := func(selector, labels map[string]string) bool {
+		for key, value := range selector {
+			if labels[key] != value {
+				return false
+			}
+		}
+		return true
+	}
+	names := servicesOf(t, mc)
+	for i, want := range []bool{true, false} {
+		if selects(names[i].Spec.Selector, services) != want || !selects(names[i].Spec.Selector, broker) {
+			t.Errorf("Service %s selects %v", names[i].Name, names[i].Spec.Selector)
+		}
+	}
+	if services["mine"] != "1" || services[v1alpha2.RankLabel] != "" || services[v1alpha2.SelectorLabel] != "" || broker[v1alpha2.SelectorLabel] != "lmp" {
+		t.Errorf("its labels are %v", services)
+	}
+	pod := fixture.ServicesPod("lmp").Obj()
+	if rank, ok := Rank(pod); ok || !IsServices(pod) || IsServices(fixture.BrokerPod("lmp", 0).Obj()) {
+		t.Errorf("it has rank %d", rank)
+	}
+}
+
+// Whoever binds the brokers, the services pod keeps its gate: nobody chooses its node.
+func TestServicesPodIsLeftToAScheduler(t *testing.T) {
+	mc := fixture.MiniCluster("lmp").Spec(withServices).Spec(func(s *v1alpha2.MiniClusterSpec) { s.Pod.SchedulerName = v1alpha2.SchedulerName }).Defaulted()
+	set := jobSetOf(t, mc)
+	BindDirectly(set)
+	for _, job := range set.Spec.ReplicatedJobs {
+		pod := &corev1.Pod{Spec: job.Template.Spec.Template.Spec}
+		isServices := job.Name == v1alpha2.ServicesJob
+		if HasGate(pod) != isServices || (pod.Spec.SchedulerName == v1alpha2.SchedulerName) == isServices {
+			t.Errorf("job %s: gates %v, scheduler %q", job.Name, pod.Spec.SchedulingGates, pod.Spec.SchedulerName)
+		}
+	}
+	pod := fixture.ServicesPod("lmp").Spec(func(s *corev1.PodSpec) {
+		s.SchedulingGates = append(s.SchedulingGates, corev1.PodSchedulingGate{Name: "example.com/mine"})
+	}).Obj()
+	patch, err := UngatePatch(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := patched(t, patched(t, pod, patch), patch); HasGate(got) || len(got.Spec.SchedulingGates) != 1 || PinnedNode(got) != "" {
+		t.Errorf("its gates are %v, it is pinned to %q", got.Spec.SchedulingGates, PinnedNode(got))
+	}
+}
+
+func TestNamesOfServicesFit(t *testing.T) {
+	name := strings.Repeat("n", 46)
+	for _, longest := range []string{name + "-services-0-abcde", name + "-services"} {
+		if problems := validation.IsDNS1035Label(longest); len(problems) > 0 {
+			t.Errorf("%s (%d characters): %v", longest, len(longest), problems)
+		}
+	}
+}
+
+// A command beside Flux has its script and Flux where the Flux container has them, and
+// starts after Flux was copied.
+func TestWrappedSidecar(t *testing.T) {
+	for name, tc := range map[string]struct {
+		disable bool
+		want    []string
+	}{
+		"with a view":    {false, []string{"/flux_operator", "/mnt/flux", "/opt/software", "/data"}},
+		"without a view": {true, []string{"/flux_operator", "/mnt/flux", "/data"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mc := fixture.MiniCluster("lmp").Spec(func(s *v1alpha2.MiniClusterSpec) {
+				s.Flux.Container.Disable = tc.disable
+				s.Containers[0].RunFlux = true
+				s.Containers = append(s.Containers, v1alpha2.MiniClusterContainer{
+					Name: "web", Command: "serve", Volumes: map[string]v1alpha2.ContainerVolume{"data": {}},
+				})
+			}).Defaulted()
+			pod, err := Pod(mc)
+			if err != nil {
+				t.Fatal(err)
+			}
+			web := pod.Spec.InitContainers[1]
+			var mounts []string
+			for _, mount := range web.VolumeMounts {
+				mounts = append(mounts, mount.MountPath)
+			}
+			if !slices.Equal(web.Command, []string{"/bin/bash", "/flux_operator/start-1.sh"}) || !slices.Equal(mounts, tc.want) {
+				t.Errorf("it runs %v with %v", web.Command, mounts)
+			}
+			if *web.RestartPolicy != corev1.ContainerRestartPolicyAlways || pod.Spec.InitContainers[0].Name != v1alpha2.DefaultViewName {
+				t.Errorf("restart policy %v, the first init container is %s", *web.RestartPolicy, pod.Spec.InitContainers[0].Name)
+			}
+		})
+	}
+}
+
+// The lead's pod reads its annotations as files.
+func TestAnnotationsAsFiles(t *testing.T) {
+	pod, err := Pod(fixture.MiniCluster("lmp").Defaulted())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, source := range pod.Spec.Volumes[0].Projected.Sources {
+		if source.DownwardAPI != nil {
+			for _, item := range source.DownwardAPI.Items {
+				got[item.Path] = item.FieldRef.FieldPath
+			}
+		}
+	}
+	want := map[string]string{
+		"quorum": "metadata.annotations['flux-framework.org/quorum']",
+		"drain":  "metadata.annotations['flux-framework.org/drain']",
+	}
+	if !maps.Equal(got, want) {
+		t.Errorf("the files are %v", got)
+	}
+}
+
+// What differs only in where it is mounted, and how, is one volume.
+func TestOneVolumeInTwoContainers(t *testing.T) {
+	claim := func(path string, readOnly bool) map[string]v1alpha2.ContainerVolume {
+		return map[string]v1alpha2.ContainerVolume{"v": {ClaimName: "c", Path: path, ReadOnly: readOnly}}
+	}
+	for name, tc := range map[string]struct {
+		first, second bool
+		want          bool
+	}{
+		"both read": {true, true, true}, "the first writes": {false, true, false}, "the second writes": {true, false, false}, "both write": {false, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			volumes, err := podVolumes(nil, []v1alpha2.MiniClusterContainer{{Volumes: claim("/a", tc.first)}, {Volumes: claim("/b", tc.second)}})
+			if err != nil || len(volumes) != 1 || volumes[0].PersistentVolumeClaim.ReadOnly != tc.want {
+				t.Errorf("volumes %+v, %v", volumes, err)
+			}
+		})
+	}
+}
+
+func TestErrorsOfObjects(t *testing.T) {
+	volume := func(v v1alpha2.ContainerVolume) map[string]v1alpha2.ContainerVolume {
+		return map[string]v1alpha2.ContainerVolume{"v": v}
+	}
+	for name, tc := range map[string]struct {
+		change func(*v1alpha2.MiniClusterSpec)
+		want   string
+	}{
+		"a size that is none": {func(s *v1alpha2.MiniClusterSpec) {
+			s.Services[0].Volumes = volume(v1alpha2.ContainerVolume{EmptyDir: true, EmptyDirSizeLimit: "1e"})
+		}, `volume "v": emptyDirSizeLimit "1e"`},
+		"volumes of services that differ": {func(s *v1alpha2.MiniClusterSpec) {
+			s.Services[0].Volumes, s.Services[1].Volumes = volume(v1alpha2.ContainerVolume{}), volume(v1alpha2.ContainerVolume{SecretName: "s"})
+		}, `volume "v" is not the same in all containers`},
+		"a volume with a name of ours": {func(s *v1alpha2.MiniClusterSpec) {
+			s.Containers[0].Volumes = map[string]v1alpha2.ContainerVolume{"flux-view": {}}
+		}, `volume "flux-view" has the name of one that every pod has`},
+		"two Services of a name": {func(s *v1alpha2.MiniClusterSpec) {
+			s.Network.HeadlessName, s.Containers[0].RunFlux = "net", true
+			s.Containers = append(s.Containers, v1alpha2.MiniClusterContainer{Name: "net", Ports: []int32{80}})
+		}, `container "net": its Service would have the name of the brokers'`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mc := fixture.MiniCluster("lmp").Spec(withServices).Spec(tc.change).Defaulted()
+			if _, err := Objects(mc, 1, func() (string, error) { return "", nil }); err == nil || !strings.Contains(err.Error(), tc.want) {
+				t.Errorf("got %v, want %q", err, tc.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,57 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+
+	"github.com/flux-elastic/flux-elastic/internal/fixture"
+)
+
+func TestServices(t *testing.T) {
+	unschedulable := fixture.BrokerPod("lmp", 1).Pinned("b").Obj()
+	unschedulable.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
+	lead, follower := fixture.BrokerPod("lmp", 0).On("a").Obj(), fixture.BrokerPod("lmp", 1).On("b").Obj()
+	services := fixture.ServicesPod("lmp")
+	for name, tc := range map[string]struct {
+		pods     []*corev1.Pod
+		change   func(*View)
+		waits    bool
+		may      bool
+		occupied int
+	}{
+		"all have their nodes":          {[]*corev1.Pod{lead, follower, services.Obj()}, nil, true, true, 2},
+		"one is placed, and not there":  {[]*corev1.Pod{lead, fixture.BrokerPod("lmp", 1).Pinned("b").Obj(), services.Obj()}, nil, true, false, 2},
+		"one waits to be placed":        {[]*corev1.Pod{lead, fixture.BrokerPod("lmp", 1).Obj(), services.Obj()}, nil, true, false, 1},
+		"one is missing":                {[]*corev1.Pod{lead, services.Obj()}, nil, true, false, 1},
+		"one cannot be there":           {[]*corev1.Pod{lead, unschedulable, services.Obj()}, nil, true, true, 2},
+		"it runs, and one is made anew": {[]*corev1.Pod{lead, fixture.BrokerPod("lmp", 1).Obj(), services.Obj()}, func(v *View) { v.MiniCluster.Status.StartTime = ptr.To(metav1.NewTime(fixture.Noon)) }, true, true, 1},
+		"it is made ahead":              {[]*corev1.Pod{services.Obj()}, func(v *View) { v.MiniCluster.Status.Admission = nil }, true, false, 0},
+		"it has ended":                  {[]*corev1.Pod{lead, follower, services.Obj()}, func(v *View) { v.JobSet = fixture.JobSet("lmp", 1).Condition(jobsetapi.JobSetCompleted).Obj() }, true, false, 2},
+		"it runs already":               {[]*corev1.Pod{lead, follower, fixture.ServicesPod("lmp").On("c").Obj()}, nil, false, true, 3},
+		"it leaves":                     {[]*corev1.Pod{lead, follower, fixture.ServicesPod("lmp").Leaving().Obj()}, nil, false, true, 2},
+		"it is of a JobSet before":      {[]*corev1.Pod{lead, follower, fixture.ServicesPod("lmp").Label(jobsetapi.JobSetUIDKey, "before").Obj()}, nil, false, true, 2},
+		"there are none":                {[]*corev1.Pod{lead, follower}, nil, false, true, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			v := view(tc.change)
+			v.Pods = tc.pods
+			o, err := Observe(v)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if waits, may := WaitingServices(v) != nil, MayServe(v, o); waits != tc.waits || may != tc.may {
+				t.Errorf("it waits: %v, and may go: %v; want %v, %v", waits, may, tc.waits, tc.may)
+			}
+			if o.Occupied != tc.occupied || o.Done != 0 || len(BrokerPods(v)) > 2 {
+				t.Errorf("%d pods hold nodes, %d are done, %d are brokers'", o.Occupied, o.Done, len(BrokerPods(v)))
+			}
+		})
+	}
+}

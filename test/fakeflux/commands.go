@@ -1,0 +1,416 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion/hostlist"
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion/idset"
+)
+
+// commands are those that the instance carries out.
+var commands = map[string]func(*call, []string) int{
+	"submit": (*call).submission, "run": (*call).submission, "batch": (*call).submission,
+	"jobs": (*call).listJobs, "job": (*call).job, "cancel": (*call).cancelJobs, "queue": (*call).queue,
+	"resource": (*call).resource, "module": (*call).module, "getattr": (*call).getattr, "dump": (*call).dump,
+}
+
+func (c *call) run() int {
+	if len(c.Args) == 0 || commands[c.Args[0]] == nil {
+		return c.fail("flux: no such command")
+	}
+	return commands[c.Args[0]](c, c.Args[1:])
+}
+
+// misuse is the exit code of a command that is used wrongly.
+func (c *call) misuse(err error) int {
+	c.fail("flux %s: %v", c.Args[0], err)
+	return 2
+}
+
+// submissionOptions are those of submit, run and batch; those that only one has are
+// added to it.
+var submissionOptions = syntax{
+	"nodes,N=", "ntasks,n=", "nslots=", "cores-per-task,c=", "cores-per-slot=", "gpus-per-task,g=", "exclusive,x", "time-limit,t=",
+	"setopt,o=", "setattr,S=", "env=", "env-remove=", "env-file=", "flags=", "output=", "error=", "input=", "job-name=",
+	"queue,q=", "cwd=", "urgency=", "requires=", "dependency=", "unbuffered,u", "label-io,l", "verbose,v", "quiet",
+}
+
+var ownOptions = map[string]syntax{
+	"submit": {"watch", "wait", "wait-event=", "progress", "jps", "cc=", "bcc=", "log="},
+	"batch":  {"wrap", "broker-opts,B=", "dump"},
+}
+
+// submission is flux submit, run and batch.
+func (c *call) submission(args []string) int {
+	kind := c.Args[0]
+	given, command, err := parse(args, slices.Concat(submissionOptions, ownOptions[kind]))
+	if err != nil {
+		return c.misuse(err)
+	}
+	spec, err := c.spec(given, command)
+	if err != nil {
+		return c.misuse(err)
+	}
+	if kind == "batch" {
+		if err := c.keepScript(given, &spec); err != nil {
+			return c.fail("flux-batch: ERROR: %v", err)
+		}
+	}
+	var j *job
+	c.change(func() { j = c.submit(spec) })
+	if kind != "run" && !given.has("quiet") {
+		c.print("%s", j.name())
+	}
+	switch {
+	case kind == "run" || given.has("watch"):
+		return c.watch(j, kind == "run")
+	case given.has("wait"):
+		c.await(c.context, func() bool { return !j.isActive() })
+		return j.code
+	}
+	return 0
+}
+
+func (c *call) spec(given options, command []string) (jobspec, error) {
+	spec := jobspec{
+		Command: command, Directory: c.Directory, Output: given.last("output"), Error: given.last("error"),
+		Waitable: slices.Contains(given.list("flags"), "waitable"), Environment: slices.Clone(c.Environment), Inside: c.batch(),
+	}
+	if len(command) == 0 {
+		return spec, fmt.Errorf("error: job command and arguments are missing")
+	}
+	var problem error
+	for option, to := range map[string]*int{
+		"nodes": &spec.Nodes, "ntasks": &spec.Tasks, "nslots": &spec.Tasks, "cores-per-task": &spec.Cores, "cores-per-slot": &spec.Cores,
+	} {
+		n, err := given.number(option)
+		if err != nil {
+			problem = err
+		}
+		*to = max(*to, n)
+	}
+	spec.Cores = max(spec.Cores, 1)
+	if problem == nil && spec.Tasks > 0 && spec.Tasks < spec.Nodes {
+		problem = fmt.Errorf("error: node count must not be greater than task count")
+	}
+	for _, text := range given["env"] {
+		if strings.Contains(text, "=") {
+			spec.Environment = append(spec.Environment, text)
+		}
+	}
+	if dir := given.last("cwd"); dir != "" {
+		spec.Directory = dir
+	}
+	return spec, problem
+}
+
+// keepScript keeps the script of a batch job as it is now.
+func (c *call) keepScript(given options, spec *jobspec) error {
+	spec.Batch = true
+	if spec.Output == "" {
+		spec.Output = "flux-{{id}}.out"
+	}
+	if given.has("wrap") {
+		spec.Command = []string{"/bin/sh", "-c", strings.Join(spec.Command, " ")}
+		return nil
+	}
+	path := spec.Command[0]
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(spec.Directory, path)
+	}
+	script, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	if !strings.HasPrefix(string(script), "#!") {
+		return fmt.Errorf("%s does not appear to start with '#!'", spec.Command[0])
+	}
+	file, err := os.CreateTemp(c.attributes["rundir"], "script-")
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	spec.Command = append([]string{file.Name()}, spec.Command[1:]...)
+	if err := file.Chmod(0o700); err != nil {
+		return err
+	}
+	_, err = file.Write(script)
+	return err
+}
+
+// watch passes the output on until the job has ended, and returns its exit code.
+func (c *call) watch(j *job, report bool) int {
+	for sent := 0; ; {
+		ok := c.await(c.context, func() bool { return len(j.output) > sent || !j.isActive() })
+		if !ok {
+			return 1
+		}
+		c.Lock()
+		output, ended := j.output[sent:], !j.isActive()
+		c.Unlock()
+		for _, m := range output {
+			_ = c.encoder.Encode(m)
+		}
+		sent += len(output)
+		if ended {
+			break
+		}
+	}
+	if j.exception != "" {
+		c.fail("%s", j.exception)
+	}
+	if report && j.code > 0 {
+		c.fail("flux-job: task(s) exited with exit code %d", j.code)
+	}
+	return j.code
+}
+
+// find is the job of an id.
+func (c *call) find(id string) *job {
+	c.Lock()
+	defer c.Unlock()
+	n, err := strconv.Atoi(strings.TrimPrefix(id, "ƒ"))
+	if err != nil || n < 1 || n > len(c.jobs) {
+		c.fail("flux-%s: invalid job id: %s", c.Args[0], id)
+		return nil
+	}
+	return c.jobs[n-1]
+}
+
+func (c *call) job(args []string) int {
+	switch {
+	case len(args) == 2 && args[0] == "wait" && (args[1] == "--all" || args[1] == "-a"):
+		return c.waitForAll()
+	case len(args) == 2 && args[0] == "wait":
+		if j := c.find(args[1]); j != nil && j.Waitable {
+			return c.wait(j)
+		}
+		c.fail("flux-job: invalid job id, or job may be inactive and not waitable")
+		return 2
+	case len(args) == 2 && args[0] == "attach":
+		if j := c.find(args[1]); j != nil {
+			return c.watch(j, true)
+		}
+		return 1
+	}
+	return c.fail("flux-job: fakeflux has wait [--all] and attach alone")
+}
+
+func (c *call) waitForAll() int {
+	c.Lock()
+	jobs := c.seen()
+	c.Unlock()
+	worst := 0
+	for _, j := range jobs {
+		if j.Waitable && !j.reaped && c.wait(j) != 0 {
+			worst = 1
+		}
+	}
+	return worst
+}
+
+// wait is for one that has not been waited for.
+func (c *call) wait(j *job) int {
+	c.await(c.context, func() bool { return !j.isActive() })
+	c.Lock()
+	defer c.Unlock()
+	j.reaped = true
+	if j.code != 0 {
+		return c.fail("%s: task(s) exited with exit code %d", j.name(), j.code)
+	}
+	return 0
+}
+
+func (c *call) cancelJobs(args []string) int {
+	given, ids, err := parse(args, syntax{"all", "quiet,q", "user,u=", "states,S=", "message,m="})
+	if err != nil {
+		return c.misuse(err)
+	}
+	var chosen []*job
+	for _, id := range ids {
+		j := c.find(id)
+		if j == nil {
+			return 1
+		}
+		chosen = append(chosen, j)
+	}
+	c.change(func() {
+		if given.has("all") {
+			chosen = c.jobs
+		}
+		for _, j := range chosen {
+			if j.state == pending {
+				c.instance.fail(j, "job.exception: type=cancel severity=0", 1)
+			}
+			j.cancel()
+		}
+		c.save()
+	})
+	return 0
+}
+
+func (c *call) listJobs(args []string) int {
+	given, _, err := parse(args, syntax{"a", "no-header,n", "format,o=", "filter,f=", "user,u=", "count,c="})
+	if err != nil {
+		return c.misuse(err)
+	}
+	format := given.last("format")
+	if format == "" {
+		format = "{id:>12} {status_abbrev:<2} {ntasks:>6} {nnodes:>6} {name} {nodelist}"
+	}
+	if !given.has("no-header") {
+		c.print("%12s %-2s %6s %6s %s %s", "JOBID", "ST", "NTASKS", "NNODES", "NAME", "NODELIST")
+	}
+	c.Lock()
+	defer c.Unlock()
+	for _, j := range slices.Backward(c.seen()) {
+		if !j.isActive() && !given.has("a") {
+			continue
+		}
+		if err := c.row(format, c.fields(j)); err != nil {
+			return c.misuse(err)
+		}
+	}
+	return 0
+}
+
+var statuses = map[string]string{pending: "SCHED", running: "RUN", completed: "COMPLETED", failed: "FAILED"}
+
+func (c *call) fields(j *job) map[string]string {
+	ranks := slices.Compact(slices.Sorted(slices.Values(j.tasks)))
+	code := ""
+	if !j.isActive() {
+		code = strconv.Itoa(j.code)
+	}
+	name := ""
+	if len(j.Command) > 0 {
+		name = filepath.Base(j.Command[0])
+	}
+	return map[string]string{
+		"id": j.name(), "status_abbrev": j.state, "status": statuses[j.state], "name": name, "returncode": code,
+		"ntasks": strconv.Itoa(max(j.Tasks, j.Nodes, 1)), "nnodes": strconv.Itoa(max(len(ranks), j.Nodes)),
+		"nodelist": c.nodelist(ranks), "ranks": rankset(ranks),
+	}
+}
+
+func (c *call) nodelist(ranks []int) string {
+	var hosts []string
+	for _, rank := range ranks {
+		hosts = append(hosts, c.hosts[rank])
+	}
+	return hostlist.Encode(hosts)
+}
+
+func rankset(ranks []int) string {
+	var ids []int64
+	for _, rank := range ranks {
+		ids = append(ids, int64(rank))
+	}
+	return idset.Encode(ids)
+}
+
+var field = regexp.MustCompile(`\{([a-z_]+)(:[^}]*)?\}`)
+
+// row prints a line with the values of the fields that the format has. How wide they
+// are to be is left out.
+func (c *call) row(format string, values map[string]string) error {
+	var unknown error
+	line := field.ReplaceAllStringFunc(format, func(text string) string {
+		name := field.FindStringSubmatch(text)[1]
+		value, ok := values[name]
+		if !ok {
+			unknown = fmt.Errorf("error: unknown format field: %s", name)
+		}
+		return value
+	})
+	if unknown == nil {
+		c.print("%s", line)
+	}
+	return unknown
+}
+
+// queue waits: for no job that runs, or for no job at all.
+func (c *call) queue(args []string) int {
+	var busy func(*job) bool
+	switch {
+	case len(args) > 0 && args[0] == "idle":
+		busy = (*job).isRunning
+	case len(args) > 0 && args[0] == "drain":
+		busy = (*job).isActive
+	default:
+		return c.fail("flux-queue: fakeflux has idle and drain alone")
+	}
+	if _, _, err := parse(args[1:], syntax{"quiet,q"}); err != nil {
+		return c.misuse(err)
+	}
+	if !c.await(c.context, func() bool { return !slices.ContainsFunc(c.seen(), busy) }) {
+		return 1
+	}
+	return 0
+}
+
+func (c *call) getattr(args []string) int {
+	if len(args) != 1 {
+		return c.misuse(fmt.Errorf("usage: flux getattr NAME"))
+	}
+	value, ok := c.attributes[args[0]]
+	if !ok {
+		return c.fail("flux-getattr: %s: No such file or directory", args[0])
+	}
+	c.print("%s", value)
+	return 0
+}
+
+func (c *call) module(args []string) int {
+	if len(args) == 1 && args[0] == "list" {
+		c.Lock()
+		defer c.Unlock()
+		c.print("Module\n%s", strings.Join(c.modules, "\n"))
+		return 0
+	}
+	if len(args) < 2 || args[0] != "load" && args[0] != "remove" {
+		return c.fail("flux-module: fakeflux has list, load and remove alone")
+	}
+	code, verb, name := 0, args[0], args[1]
+	c.change(func() {
+		at := slices.Index(c.modules, name)
+		switch {
+		case verb == "load" && at >= 0:
+			code = c.fail("flux-module: load %s: File exists", name)
+		case verb == "load":
+			c.modules = append(c.modules, name)
+		case at < 0:
+			code = c.fail("flux-module: remove %s: No such file or directory", name)
+		default:
+			c.modules = slices.Delete(c.modules, at, at+1)
+		}
+	})
+	return code
+}
+
+// dump writes a file that is no archive, but says whose it is.
+func (c *call) dump(args []string) int {
+	_, files, err := parse(args, syntax{"quiet,q", "verbose,v", "checkpoint", "no-cache", "ignore-failed-read", "size-limit=", "sd-notify"})
+	if err != nil || len(files) != 1 {
+		return c.misuse(fmt.Errorf("usage: flux dump OUTFILE"))
+	}
+	path := files[0]
+	if !filepath.IsAbs(path) {
+		path = filepath.Join(c.Directory, path)
+	}
+	text := fmt.Sprintf("fakeflux dump of %s\n", slices.Sorted(maps.Keys(c.attributes)))
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		return c.fail("flux-dump: %v", err)
+	}
+	return 0
+}
