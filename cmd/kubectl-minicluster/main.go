@@ -1,0 +1,111 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Command kubectl-minicluster shows what becomes of MiniClusters. It needs no cluster.
+// kubectl finds it on the path: kubectl minicluster render FILE.
+package main
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+)
+
+const usage = `kubectl-minicluster shows what becomes of MiniClusters.
+
+  kubectl minicluster render [-n NAMESPACE] FILE...
+
+render prints the objects that the controller would make for the MiniClusters in
+the files (- is the standard input), as YAML, in the order in which it makes them.
+What the API would refuse is refused; documents of other kinds are left out. It
+asks no cluster: MiniClusters have no UID, and the CURVE certificate is a
+placeholder, unless flux.curveCert is set.
+
+  -n, --namespace NAMESPACE   of MiniClusters that name none (default)
+  -h, --help                  show this
+`
+
+// errUsage says that the command line is none.
+var errUsage = errors.New("try kubectl minicluster --help")
+
+func main() {
+	os.Exit(status(run(os.Args[1:], os.Stdin, os.Stdout), os.Stderr))
+}
+
+// status is the exit code of a program that ended with an error, which it tells.
+func status(err error, stderr io.Writer) int {
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, errUsage):
+		fmt.Fprintln(stderr, "kubectl-minicluster:", err)
+		return 2
+	}
+	fmt.Fprintln(stderr, err)
+	return 1
+}
+
+func run(args []string, stdin io.Reader, stdout io.Writer) error {
+	namespace, words := "default", []string(nil)
+	flags := flag.NewFlagSet("kubectl-minicluster", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	flags.StringVar(&namespace, "n", namespace, "")
+	flags.StringVar(&namespace, "namespace", namespace, "")
+	for rest := args; ; rest = flags.Args()[1:] { // options may follow files
+		err := flags.Parse(rest)
+		switch {
+		case errors.Is(err, flag.ErrHelp):
+			_, err = io.WriteString(stdout, usage)
+			return err
+		case err != nil:
+			return fmt.Errorf("%w; %w", err, errUsage)
+		}
+		if flags.NArg() == 0 {
+			break
+		}
+		words = append(words, flags.Arg(0))
+	}
+	if len(words) == 0 || words[0] != "render" {
+		return fmt.Errorf("the command is render; %w", errUsage)
+	}
+	if len(words) == 1 {
+		return fmt.Errorf("render needs a file; %w", errUsage)
+	}
+	return renderFiles(words[1:], namespace, stdin, stdout)
+}
+
+// renderFiles writes the objects of all files, or, where there is an error, nothing.
+func renderFiles(files []string, namespace string, stdin io.Reader, stdout io.Writer) error {
+	r, err := newRenderer(namespace)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	var out bytes.Buffer
+	for _, file := range files {
+		text, err := read(file, stdin)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		errs = append(errs, r.render(file, text, &out)...)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	if out.Len() == 0 {
+		return errors.New("there is no MiniCluster")
+	}
+	_, err = out.WriteTo(stdout)
+	return err
+}
+
+func read(file string, stdin io.Reader) ([]byte, error) {
+	if file == "-" {
+		return io.ReadAll(stdin)
+	}
+	return os.ReadFile(file)
+}

@@ -1,0 +1,168 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+	"sigs.k8s.io/yaml"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+)
+
+// invoke runs the program on the standard input.
+func invoke(stdin string, args ...string) (code int, stdout, stderr string) {
+	var out, trouble bytes.Buffer
+	code = status(run(args, strings.NewReader(stdin), &out), &trouble)
+	return code, out.String(), trouble.String()
+}
+
+// parse reads what was rendered: every object with all of its fields.
+func parse(t *testing.T, text string) (names []string, sets []*jobsetapi.JobSet) {
+	t.Helper()
+	for document := range strings.SplitSeq(strings.TrimPrefix(text, "---\n"), "\n---\n") {
+		var meta metav1.PartialObjectMetadata
+		if err := yaml.Unmarshal([]byte(document), &meta); err != nil {
+			t.Fatal(err)
+		}
+		object, ok := map[string]any{
+			"Secret": &corev1.Secret{}, "ConfigMap": &corev1.ConfigMap{}, "Service": &corev1.Service{}, "JobSet": &jobsetapi.JobSet{},
+		}[meta.Kind]
+		if !ok {
+			t.Fatalf("an object of kind %q:\n%s", meta.Kind, document)
+		}
+		if err := yaml.UnmarshalStrict([]byte(document), object); err != nil {
+			t.Errorf("%s %s: %v", meta.Kind, meta.Name, err)
+		}
+		names = append(names, meta.Kind+" "+meta.Namespace+"/"+meta.Name)
+		if set, ok := object.(*jobsetapi.JobSet); ok {
+			sets = append(sets, set)
+		}
+	}
+	return names, sets
+}
+
+func TestExamples(t *testing.T) {
+	files, err := filepath.Glob("../../examples/*/*.yaml")
+	if err != nil || len(files) < 10 {
+		t.Fatalf("%d examples, %v", len(files), err)
+	}
+	for _, file := range files {
+		t.Run(file, func(t *testing.T) {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			code, out, stderr := invoke("", "render", file)
+			if code != 0 || stderr != "" {
+				t.Fatalf("exit code %d: %s", code, stderr)
+			}
+			if _, sets := parse(t, out); len(sets) != strings.Count("\n"+string(text), "\nkind: MiniCluster\n") {
+				t.Errorf("%d JobSets", len(sets))
+			}
+			_, again, _ := invoke(string(text), "render", "-")
+			if diff := cmp.Diff(out, again); diff != "" {
+				t.Errorf("a second time it is another: %s", diff)
+			}
+		})
+	}
+}
+
+const plain = `
+apiVersion: flux-framework.org/v1alpha2
+kind: MiniCluster
+metadata: {name: lmp}
+spec:
+  containers: [{image: app, command: lmp}]
+`
+
+func TestRender(t *testing.T) {
+	services := "# a comment\n---\n" + plain + "  size: 3\n  services: [{name: db, image: db}]\n---\nkind: Namespace\n---\n" + strings.ReplaceAll(plain, "{name: lmp}", "{name: two, namespace: own}")
+	code, out, stderr := invoke(services, "render", "-", "-n", "there")
+	if code != 0 {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	names, sets := parse(t, out)
+	want := []string{
+		"Secret there/lmp-curve", "ConfigMap there/lmp-entrypoint", "Service there/lmp", "JobSet there/lmp",
+		"Secret own/two-curve", "ConfigMap own/two-entrypoint", "Service own/two", "JobSet own/two",
+	}
+	if !slices.Equal(names, want) {
+		t.Errorf("got %v, want %v", names, want)
+	}
+	var jobs []string
+	for _, job := range sets[0].Spec.ReplicatedJobs {
+		jobs = append(jobs, job.Name+" "+string(*job.Template.Spec.CompletionMode))
+	}
+	if want := []string{"0 Indexed", "w Indexed", "services " + string(batchv1.NonIndexedCompletion)}; !slices.Equal(jobs, want) {
+		t.Errorf("jobs %v", jobs)
+	}
+	// The schema's defaults are there.
+	if !strings.Contains(out, v1alpha2.DefaultImage) && !strings.Contains(out, v1alpha2.DefaultViewImage) {
+		t.Error("no default of the schema is in it")
+	}
+}
+
+func TestErrors(t *testing.T) {
+	with := func(line string) string { return plain + "  " + line + "\n" }
+	for name, tc := range map[string]struct {
+		stdin string
+		args  []string
+		code  int
+		want  string
+	}{
+		"no command":           {"", nil, 2, "the command is render"},
+		"another command":      {"", []string{"draw"}, 2, "the command is render"},
+		"no file":              {"", []string{"render"}, 2, "render needs a file"},
+		"an unknown option":    {"", []string{"render", "-x"}, 2, "-x"},
+		"a file that is none":  {"", []string{"render", "nowhere.yaml"}, 1, "nowhere.yaml: no such file"},
+		"nothing":              {"", []string{"render", "-"}, 1, "there is no MiniCluster"},
+		"other kinds alone":    {"kind: Namespace", []string{"render", "-"}, 1, "there is no MiniCluster"},
+		"no YAML":              {"{", []string{"render", "-"}, 1, "-, document 1: "},
+		"no object":            {"- 1", []string{"render", "-"}, 1, "document 1: it is no object"},
+		"the second document":  {plain + "---\n" + with("size: 0"), []string{"render", "-"}, 1, "-, document 2: spec.size: Invalid value: 0"},
+		"a field twice":        {with("size: 1\n  size: 2"), []string{"render", "-"}, 1, `key "size" already set`},
+		"an unknown field":     {with("sizes: 2"), []string{"render", "-"}, 1, "unknown field spec.sizes"},
+		"another type":         {with("size: big"), []string{"render", "-"}, 1, "spec.size"},
+		"another version":      {strings.Replace(plain, "v1alpha2", "v1alpha1", 1), []string{"render", "-"}, 1, "and not flux-framework.org/v1alpha1"},
+		"a rule":               {with("size: 4\n  maxSize: 3"), []string{"render", "-"}, 1, "maxSize must be at least size"},
+		"no name":              {strings.Replace(plain, "name: lmp", "", 1), []string{"render", "-"}, 1, "metadata.name"},
+		"too long with a pod":  {strings.Replace(with("services: [{name: db}]"), "name: lmp", "name: "+strings.Repeat("x", 47), 1), []string{"render", "-"}, 1, "with services it may have 46"},
+		"volumes that differ":  {with("services: [{name: a, volumes: {v: {hostPath: /x, path: /p}}}, {name: b, volumes: {v: {hostPath: /y, path: /p}}}]"), []string{"render", "-"}, 1, `volume "v" is not the same in all containers`},
+		"both files are named": {with("size: 0"), []string{"render", "nowhere.yaml", "-"}, 1, "-, document 1: spec.size"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, out, stderr := invoke(tc.stdin, tc.args...)
+			if code != tc.code || !strings.Contains(stderr, tc.want) || out != "" {
+				t.Errorf("exit code %d, and it says %q and prints %q; want %d, %q", code, stderr, out, tc.code, tc.want)
+			}
+		})
+	}
+	if code, out, _ := invoke("", "--help"); code != 0 || out != usage {
+		t.Errorf("help: exit code %d, %q", code, out)
+	}
+}
+
+// What kubectl get -o yaml prints is a list.
+func TestList(t *testing.T) {
+	item := "{apiVersion: flux-framework.org/v1alpha2, kind: MiniCluster, metadata: {name: NAME}, spec: {containers: [{image: x}]}}"
+	list := "apiVersion: v1\nkind: List\nitems:\n- " + strings.ReplaceAll(item, "NAME", "a") + "\n- {apiVersion: v1, kind: Pod}\n- " + strings.ReplaceAll(item, "NAME", "b")
+	code, stdout, stderr := invoke(list, "render", "-")
+	if code != 0 {
+		t.Fatalf("exit code %d: %s", code, stderr)
+	}
+	if _, sets := parse(t, stdout); len(sets) != 2 || sets[0].Name != "a" || sets[1].Name != "b" {
+		t.Errorf("%d JobSets", len(sets))
+	}
+}

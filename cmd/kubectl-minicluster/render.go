@@ -1,0 +1,142 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	utiljson "k8s.io/apimachinery/pkg/util/json"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/jobset"
+)
+
+// What an object has that was made in a cluster.
+const (
+	placeholderUID         = "00000000-0000-0000-0000-000000000000"
+	placeholderCertificate = "# a new CURVE certificate\n"
+)
+
+// renderer makes the objects of MiniClusters.
+type renderer struct {
+	schema    *schema
+	namespace string // of those that name none
+}
+
+func newRenderer(namespace string) (*renderer, error) {
+	schema, err := newSchema()
+	return &renderer{schema, namespace}, err
+}
+
+// render writes the objects of all MiniClusters of a file, and returns what is wrong
+// with the others.
+func (r *renderer) render(file string, text []byte, out io.Writer) (errs []error) {
+	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
+	for n := 1; ; n++ {
+		document, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			return errs
+		}
+		if err == nil {
+			err = r.renderDocument(document, out)
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s, document %d: %w", file, n, err))
+		}
+	}
+}
+
+func (r *renderer) renderDocument(document []byte, out io.Writer) error {
+	text, err := yaml.YAMLToJSONStrict(document)
+	if err != nil {
+		return err
+	}
+	var content any
+	if err := utiljson.Unmarshal(text, &content); err != nil {
+		return err
+	}
+	if content == nil {
+		return nil // comments alone
+	}
+	return r.renderObject(content, out)
+}
+
+func (r *renderer) renderObject(content any, out io.Writer) error {
+	object, ok := content.(map[string]any)
+	if !ok || object["kind"] == nil {
+		return errors.New("it is no object: it has no kind")
+	}
+	switch object["kind"] {
+	case "List", v1alpha2.MiniClusterKind + "List":
+		items, _ := object["items"].([]any)
+		var errs []error
+		for _, item := range items {
+			errs = append(errs, r.renderObject(item, out))
+		}
+		return errors.Join(errs...)
+	case v1alpha2.MiniClusterKind:
+		return r.renderMiniCluster(object, out)
+	}
+	return nil
+}
+
+func (r *renderer) renderMiniCluster(object map[string]any, out io.Writer) error {
+	mc, err := r.miniCluster(object)
+	if err != nil {
+		return err
+	}
+	if err := r.write(mc, out); err != nil {
+		return fmt.Errorf("MiniCluster %q: %w", mc.Name, err)
+	}
+	return nil
+}
+
+// miniCluster is one as the controller would see it.
+func (r *renderer) miniCluster(object map[string]any) (*v1alpha2.MiniCluster, error) {
+	if version := v1alpha2.GroupVersion.String(); object["apiVersion"] != version {
+		return nil, fmt.Errorf("the apiVersion of a MiniCluster is %s, and not %v", version, object["apiVersion"])
+	}
+	if err := r.schema.admit(object, r.namespace); err != nil {
+		return nil, err
+	}
+	mc := &v1alpha2.MiniCluster{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object, mc); err != nil {
+		return nil, err
+	}
+	mc.UID, mc.Generation = cmp.Or(mc.UID, placeholderUID), 1
+	mc.Status = v1alpha2.MiniClusterStatus{}
+	mc.Default()
+	return mc, nil
+}
+
+// write writes the objects of a MiniCluster.
+func (r *renderer) write(mc *v1alpha2.MiniCluster, out io.Writer) error {
+	objects, err := jobset.Objects(mc, 1, func() (string, error) { return placeholderCertificate, nil })
+	if err != nil {
+		return err
+	}
+	for _, object := range objects {
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+		if err != nil {
+			return err
+		}
+		delete(content, "status")
+		text, err := yaml.Marshal(content)
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(out, "---\n%s", text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
