@@ -35,20 +35,16 @@ const (
 )
 
 // Soon reports whether a MiniCluster that waits is to make its objects before it has nodes,
-// so that it starts the sooner once it has, or to keep them. there says that it has begun, and
-// made that its pods are there.
-func (s *Scheduler) Soon(mc *v1alpha2.MiniCluster, there, made bool) bool {
+// so that it starts the sooner once it has, or to keep those that it has.
+func (s *Scheduler) Soon(mc *v1alpha2.MiniCluster, has ahead) bool {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	e := s.entries[client.ObjectKeyFromObject(mc)]
 	if e == nil {
 		return false
 	}
-	if there && e.ahead == aheadNot { // since before a restart
-		e.ahead, e.aheadAt = aheadMaking, s.Clock.Now()
-	}
-	if made && e.ahead != aheadMade {
-		e.ahead = aheadMade
+	if has > e.ahead { // it has made them, or had begun to before a restart
+		e.ahead, e.aheadAt = has, s.Clock.Now()
 		s.ask() // for the next
 	}
 	return e.ahead != aheadNot && (e.mayMakeAhead || e.decision.Verdict == "")

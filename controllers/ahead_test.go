@@ -30,7 +30,7 @@ func (q *queue) next() string {
 func TestLookAhead(t *testing.T) {
 	third := fixture.MiniCluster("third").Size(1).Created(fixture.Noon.Add(2 * time.Minute))
 	ready := func(w *fixture.MiniClusterWrapper) func(*queue) {
-		return func(q *queue) { q.Soon(w.Defaulted(), true, true) }
+		return func(q *queue) { q.Soon(w.Defaulted(), aheadMade) }
 	}
 	for name, tc := range map[string]struct {
 		pods   int // at most
@@ -63,7 +63,7 @@ func TestLookAhead(t *testing.T) {
 		}, want: ""},
 		"one that is too large lets others pass": {pods: 1, want: "third"},
 		"what is not wanted any more does not count": {pods: 2, change: func(q *queue) {
-			q.Soon(second.Defaulted(), true, true)
+			q.Soon(second.Defaulted(), aheadMade)
 			q.entries[client.ObjectKeyFromObject(second.Obj())].mayMakeAhead = false
 		}, want: "third"},
 		"nobody who left": {pods: 10, change: func(q *queue) { q.Skip(second.Defaulted()) }, want: "third"},
@@ -93,17 +93,17 @@ func TestSoon(t *testing.T) {
 	for _, w := range []*fixture.MiniClusterWrapper{first, second} {
 		q.offer(w)
 	}
-	if q.Soon(second.Defaulted(), false, false) {
+	if q.Soon(second.Defaulted(), aheadNot) {
 		t.Error("it was not chosen yet")
 	}
 	q.cycle()
 	q.started("uid-first")
-	if q.next() != "second" || !q.Soon(second.Defaulted(), false, false) {
+	if q.next() != "second" || !q.Soon(second.Defaulted(), aheadNot) {
 		t.Error("it was chosen, and not told")
 	}
 	again := newQueue(t, "a", "b")
 	again.offer(second)
-	if !again.Soon(second.Defaulted(), true, false) || again.Soon(first.Defaulted(), false, false) {
+	if !again.Soon(second.Defaulted(), aheadMaking) || again.Soon(first.Defaulted(), aheadNot) {
 		t.Error("what is there does not count")
 	}
 }

@@ -90,10 +90,20 @@ func (r *MiniClusterReconciler) consult(ctx context.Context, seen *observed) err
 	}
 	decision := r.Scheduler.Offer(mc, check.pod)
 	o.Offer, o.Verdict, o.Why = decision.Nodes, decision.Verdict, decision.Message
-	there := o.Workload == elastic.Ahead
-	o.Soon = r.Scheduler.Soon(mc, there, there && state.Made(seen.view))
+	o.Soon = r.Scheduler.Soon(mc, madeAhead(seen))
 	seen.undecided = decision.Verdict == ""
 	return nil
+}
+
+// madeAhead is how far the objects are made of one that waits.
+func madeAhead(seen *observed) ahead {
+	switch {
+	case seen.observation.Workload != elastic.Ahead:
+		return aheadNot
+	case state.Made(seen.view):
+		return aheadMade
+	}
+	return aheadMaking
 }
 
 // podIndex finds the pods of a MiniCluster by its name.

@@ -122,12 +122,19 @@ type config struct {
 
 type host struct{ Host, Connect string }
 
-func readTOML(t *testing.T, mc *v1alpha2.MiniCluster) config {
+// file is one of a MiniCluster's.
+func file(t *testing.T, mc *v1alpha2.MiniCluster, name string) string {
 	t.Helper()
-	text, err := TOML(mc)
+	files, err := Files(mc, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return files[name]
+}
+
+func readTOML(t *testing.T, mc *v1alpha2.MiniCluster) config {
+	t.Helper()
+	text := file(t, mc, "broker.toml")
 	var got config
 	if err := toml.Unmarshal([]byte(text), &got); err != nil {
 		t.Fatalf("%v in\n%s", err, text)
@@ -182,8 +189,8 @@ func TestTOMLOfTheSimpleScheduler(t *testing.T) {
 
 func TestTOMLOfTheUser(t *testing.T) {
 	mc := fixture.MiniCluster("lmp").Spec(func(s *v1alpha2.MiniClusterSpec) { s.Flux.BrokerConfig = "[mine]\na = '$x'\n" }).Defaulted()
-	if got, err := TOML(mc); err != nil || got != "[mine]\na = '$x'\n" {
-		t.Errorf("got %q, %v", got, err)
+	if got := file(t, mc, "broker.toml"); got != "[mine]\na = '$x'\n" {
+		t.Errorf("got %q", got)
 	}
 }
 
@@ -217,10 +224,7 @@ func TestR(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			got, err := R(tc.mc)
-			if err != nil {
-				t.Fatal(err)
-			}
+			got := file(t, tc.mc, "R")
 			if tc.want != "" && !json.Valid([]byte(tc.want)) {
 				t.Fatal("the expectation is no JSON")
 			}
@@ -298,7 +302,7 @@ func TestSettingsArriveUnchanged(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"OPTION_FLAGS": nasty, "WRAP": "'", "SUBMIT": "flux submit", "SIZE": "4", "MIN_SIZE": "2", "TASKS_AT_SIZE": "0",
-		"QUORUM_TIMEOUT": "90", "ATTEMPT": "3", "CONNECT_TIMEOUT": "", "LEAD_HOST": "lmp-0-0-0", "MODE": "submit",
+		"QUORUM_TIMEOUT": "90", "CONNECT_TIMEOUT": "", "LEAD_HOST": "lmp-0-0-0", "MODE": "submit",
 	} {
 		if got := ParseSettings(files)[name]; got != want {
 			t.Errorf("%s is read back as %q, want %q", name, got, want)
@@ -306,6 +310,10 @@ func TestSettingsArriveUnchanged(t *testing.T) {
 		if got := bash(t, files, `printf %s "$`+settingPrefix+name+`"`); got != want {
 			t.Errorf("%s is %q in the shell, want %q", name, got, want)
 		}
+	}
+	attempt := "FLUX_MINICLUSTER_ATTEMPT"
+	if read, shell := ParseSettings(files)[attempt], bash(t, files, `printf %s "$`+attempt+`"`); read != "3" || shell != "3" {
+		t.Errorf("the attempt is read back as %q, and is %q in the shell", read, shell)
 	}
 }
 

@@ -17,11 +17,8 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/idset"
 )
 
-// Port is where the brokers of a MiniCluster, with its defaults, listen.
-func Port(mc *v1alpha2.MiniCluster) int32 { return mc.Spec.Network.Port }
-
-// Domain is the DNS domain of its brokers.
-func Domain(mc *v1alpha2.MiniCluster) string {
+// domain is the DNS domain of a MiniCluster's brokers.
+func domain(mc *v1alpha2.MiniCluster) string {
 	return strings.Join([]string{mc.Spec.Network.HeadlessName, mc.Namespace, "svc", mc.Spec.Network.ClusterDomain}, ".")
 }
 
@@ -30,16 +27,12 @@ func configDir(mc *v1alpha2.MiniCluster) string {
 	return path.Join(mc.Spec.Flux.Container.MountPath, "config")
 }
 
-// TOML is the broker's configuration (flux-config-bootstrap(5),
+// brokerConfig is the broker's configuration (flux-config-bootstrap(5),
 // flux-config-resource(5)): the user's own, or one in which the instance has all
 // the hosts that it can ever have. Those that do not exist are down to Flux.
-func TOML(mc *v1alpha2.MiniCluster) (string, error) {
+func brokerConfig(mc *v1alpha2.MiniCluster, hosts instance) string {
 	if own := mc.Spec.Flux.BrokerConfig; own != "" {
-		return own, nil
-	}
-	hosts, err := instanceOf(mc)
-	if err != nil {
-		return "", err
+		return own
 	}
 	dir := configDir(mc)
 	var out strings.Builder
@@ -51,9 +44,9 @@ func TOML(mc *v1alpha2.MiniCluster) (string, error) {
 	section("resource", "path = "+quote(path.Join(dir, "etc/flux/system/R")), "noverify = true")
 	bootstrap := []string{
 		"curve_cert = " + quote(path.Join(dir, "curve/curve.cert")),
-		fmt.Sprintf("default_port = %d", Port(mc)),
+		fmt.Sprintf("default_port = %d", mc.Spec.Network.Port),
 		"default_bind = " + quote("tcp://"+mc.Spec.Network.Interface+":%p"),
-		"default_connect = " + quote("tcp://%h."+Domain(mc)+":%p"),
+		"default_connect = " + quote("tcp://%h."+domain(mc)+":%p"),
 		"hosts = [",
 	}
 	for i, host := range hosts.ranges {
@@ -70,7 +63,7 @@ func TOML(mc *v1alpha2.MiniCluster) (string, error) {
 	} else {
 		section("sched-fluxion-qmanager", "queue-policy = "+quote(mc.Spec.Flux.Scheduler.QueuePolicy))
 	}
-	return strings.TrimSuffix(out.String(), "\n"), nil
+	return strings.TrimSuffix(out.String(), "\n")
 }
 
 // quote writes a TOML basic string. JSON's escapes are a part of TOML's, which wants one
@@ -83,17 +76,13 @@ func quote(text string) string {
 	return strings.ReplaceAll(string(data), "\x7f", `\u007f`)
 }
 
-// R is the resource set of all ranks (Flux RFC 20): the cores and GPUs that the
+// resources is R, the resource set of all ranks (Flux RFC 20): the cores and GPUs that the
 // Flux container of a pod may use. It is "" where each broker is to take what it sees
 // on its node. The pods of other MiniClusters count as the own ones.
-func R(mc *v1alpha2.MiniCluster) (string, error) {
+func resources(mc *v1alpha2.MiniCluster, hosts instance) (string, error) {
 	cores := Cores(&mc.Spec)
 	if cores == 0 {
 		return "", nil
-	}
-	hosts, err := instanceOf(mc)
-	if err != nil {
-		return "", err
 	}
 	gpus := int64(0)
 	for _, name := range gpuResources {

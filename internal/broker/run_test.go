@@ -239,9 +239,7 @@ func TestRunFollowerAfterTheEnd(t *testing.T) {
 	withFlux(t, three("true"), func(c *cluster) {
 		pods := []*pod{c.pod(0), c.pod(1)}
 		pods[0].write(QuorumFile, "2")
-		for _, pod := range pods {
-			pod.start()
-		}
+		start(pods...)
 		pods[0].ends(0)
 		pods[1].ends(0)
 		late := c.pod(2)

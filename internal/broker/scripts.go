@@ -57,16 +57,12 @@ func Files(mc *v1alpha2.MiniCluster, attempt int32) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	config, err := TOML(mc)
-	if err != nil {
-		return nil, err
-	}
-	r, err := R(mc)
+	r, err := resources(mc, hosts)
 	if err != nil {
 		return nil, err
 	}
 	files := map[string]string{
-		"broker.toml":         config,
+		"broker.toml":         brokerConfig(mc, hosts),
 		"hostlist":            cmp.Or(mc.Spec.Flux.Bursting.Hostlist, hosts.list()),
 		"settings.sh":         settings(mc, attempt),
 		"view-environment.sh": exports(mc.Spec.Flux.Environment),
@@ -189,7 +185,6 @@ func settings(mc *v1alpha2.MiniCluster, attempt int32) string {
 		"OWN_HOSTS":        ownHosts,
 		"MODE":             mode(mc),
 		"BACKOFF_LIMIT":    strconv.Itoa(int(retries)),
-		"ATTEMPT":          strconv.Itoa(int(attempt)),
 		"SIZE":             strconv.Itoa(int(s.Size)),
 		"MIN_SIZE":         strconv.Itoa(int(s.MinSize)),
 		"QUORUM_TIMEOUT":   strconv.Itoa(int(s.Elastic.QuorumTimeout.Seconds())),

@@ -83,7 +83,8 @@ func services(mc *v1alpha2.MiniCluster, attempt int32) ([]*corev1.Service, error
 		brokers.Spec.Selector[jobsetapi.ReplicatedJobNameKey] = v1alpha2.LeadJob
 	}
 	out := []*corev1.Service{brokers}
-	for _, container := range mc.Spec.Containers {
+	for i := range mc.Spec.Containers {
+		container := &mc.Spec.Containers[i]
 		if container.RunFlux || len(container.Ports) == 0 {
 			continue
 		}
@@ -93,7 +94,7 @@ func services(mc *v1alpha2.MiniCluster, attempt int32) ([]*corev1.Service, error
 		service := newService(mc, container.Name, attempt)
 		service.Spec = corev1.ServiceSpec{Selector: maps.Clone(selector)}
 		service.Spec.Selector[v1alpha2.SelectorLabel] = mc.Name // the services pod has no such container
-		for _, port := range container.Ports {
+		for _, port := range ports(container) {
 			service.Spec.Ports = append(service.Spec.Ports, corev1.ServicePort{
 				Name: "port-" + strconv.Itoa(int(port)), Port: port,
 				Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromInt32(port),

@@ -89,13 +89,16 @@ func PlacePatch(pod *corev1.Pod, node string, rank, quorum int, now time.Time) (
 	return json.Marshal(map[string]any{
 		"metadata": metadata,
 		"spec": map[string]any{
-			"schedulingGates": []map[string]string{{"name": v1alpha2.PlacementGate, "$patch": "delete"}},
+			"schedulingGates": noGate,
 			"affinity": map[string]any{"nodeAffinity": map[string]any{
 				"requiredDuringSchedulingIgnoredDuringExecution": map[string]any{"nodeSelectorTerms": pinned(pod, node)},
 			}},
 		},
 	})
 }
+
+// noGate takes the gate off, in a strategic merge patch.
+var noGate = []map[string]string{{"name": v1alpha2.PlacementGate, "$patch": "delete"}}
 
 // pinned are the terms of a pod's required node affinity, each narrowed to the
 // node. The API server lets a gated pod's terms only be narrowed.

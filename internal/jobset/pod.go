@@ -34,10 +34,15 @@ func Pod(mc *v1alpha2.MiniCluster) (*corev1.Pod, error) {
 	if err != nil {
 		return nil, err
 	}
+	return podOf(mc, template, mc.Name), nil
+}
+
+// podOf is a pod that a Job of the name makes from its template.
+func podOf(mc *v1alpha2.MiniCluster, template corev1.PodTemplateSpec, job string) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
 	pod.Namespace = mc.Namespace
-	pod.GenerateName = mc.Name + "-"
-	return pod, nil
+	pod.GenerateName = job + "-"
+	return pod
 }
 
 // podTemplate is that of every broker: lead and followers differ in their host
@@ -194,10 +199,15 @@ func newContainer(c *v1alpha2.MiniClusterContainer) corev1.Container {
 		SecurityContext: c.SecurityContext,
 		VolumeMounts:    volumeMounts(c.Volumes),
 	}
-	for _, port := range slices.Compact(slices.Sorted(slices.Values(c.Ports))) {
+	for _, port := range ports(c) {
 		container.Ports = append(container.Ports, corev1.ContainerPort{ContainerPort: port, Protocol: corev1.ProtocolTCP})
 	}
 	return container
+}
+
+// ports are those of a container, once each.
+func ports(c *v1alpha2.MiniClusterContainer) []int32 {
+	return slices.Compact(slices.Sorted(slices.Values(c.Ports)))
 }
 
 func environment(c *v1alpha2.MiniClusterContainer) []corev1.EnvVar {

@@ -40,10 +40,7 @@ func ServicesPod(mc *v1alpha2.MiniCluster) (*corev1.Pod, error) {
 	if err != nil {
 		return nil, err
 	}
-	pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
-	pod.Namespace = mc.Namespace
-	pod.GenerateName = mc.Name + "-" + v1alpha2.ServicesJob + "-"
-	return pod, nil
+	return podOf(mc, template, mc.Name+"-"+v1alpha2.ServicesJob), nil
 }
 
 // servicesTemplate is that of the services pod. A scheduler of the cluster chooses its
@@ -92,6 +89,6 @@ func IsServices(pod *corev1.Pod) bool {
 func UngatePatch(pod *corev1.Pod) ([]byte, error) {
 	return json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": pod.UID},
-		"spec":     map[string]any{"schedulingGates": []map[string]string{{"name": v1alpha2.PlacementGate, "$patch": "delete"}}},
+		"spec":     map[string]any{"schedulingGates": noGate},
 	})
 }

@@ -233,3 +233,18 @@ func TestErrorsOfObjects(t *testing.T) {
 		})
 	}
 }
+
+// The API server takes a port once.
+func TestPortsGivenTwice(t *testing.T) {
+	mc := fixture.MiniCluster("lmp").Spec(func(s *v1alpha2.MiniClusterSpec) {
+		s.Containers[0].RunFlux = true
+		s.Containers = append(s.Containers, v1alpha2.MiniClusterContainer{Name: "web", Image: "x", Ports: []int32{80, 22, 80}})
+	}).Defaulted()
+	made, err := services(mc, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ports := made[1].Spec.Ports; len(ports) != 2 || ports[0].Port != 22 || ports[1].Port != 80 {
+		t.Errorf("the Service has the ports %v", ports)
+	}
+}
