@@ -94,7 +94,7 @@ func clogging(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	machine := thisMachine() // before the cluster is
-	cluster, _, err := startCluster(ctx, o.config)
+	cluster, _, err := startSimulated(ctx, o.config)
 	if err != nil {
 		return err
 	}

@@ -44,10 +44,15 @@ type submission struct {
 }
 
 // submissions are what the demo runs, in this order.
-var submissions = []submission{
-	{"LAMMPS on four nodes", fromFile("examples/lammps/minicluster.yaml")},
-	{"fourteen MiniClusters of mixed sizes", fromScript("examples/many/generate.sh", "14", "8")},
-	{"an elastic one, that wants 16 nodes and takes fewer", fromFile("examples/elastic/minicluster.yaml")},
+var submissions = map[localcluster.Mode][]submission{
+	localcluster.Simulated: {
+		{"LAMMPS on four nodes", fromFile("examples/lammps/minicluster.yaml")},
+		{"fourteen MiniClusters of mixed sizes", fromScript("examples/many/generate.sh", "14", "8")},
+		{"an elastic one, that wants 16 nodes and takes fewer", fromFile("examples/elastic/minicluster.yaml")},
+	},
+	localcluster.Real: {
+		{"three MiniClusters", fromFile("examples/real/miniclusters.yaml")},
+	},
 }
 
 func fromFile(path string) func(string) ([]byte, error) {
@@ -67,16 +72,20 @@ func demo(ctx context.Context, args []string) (err error) {
 	config := localcluster.Config{}
 	flags := newFlags("demo")
 	clusterFlags(flags, &config)
+	mode := modeFlag(flags)
 	manager := flags.String("manager", "bin/manager", "the manager to run")
 	if err := flags.Parse(args); err != nil {
 		return err
+	}
+	if submissions[localcluster.Mode(*mode)] == nil {
+		return fmt.Errorf("there is no demo of mode %q: simulated or real", *mode)
 	}
 	ctrl.SetLogger(zap.New(zap.WriteTo(io.Discard)))
 	root, err := localcluster.Root()
 	if err != nil {
 		return err
 	}
-	cluster, _, err := startCluster(ctx, config)
+	cluster, binaries, err := startNodes(ctx, localcluster.Mode(*mode), config, false)
 	if err != nil {
 		return err
 	}
@@ -88,18 +97,18 @@ func demo(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	return runDemo(ctx, cluster, c, root, filepath.Join(cluster.Dir, "timeline.svg"))
+	d := demonstration{Cluster: cluster, client: c, root: root, svg: filepath.Join(cluster.Dir, "timeline.svg")}
+	if localcluster.Mode(*mode) == localcluster.Real {
+		d.kubectl = binaries["kubectl"]
+	}
+	return d.run(ctx, submissions[localcluster.Mode(*mode)])
 }
 
-// startDemo installs the API and starts what acts on it, the manager with some options
-// besides.
+// startDemo installs the API and starts the manager, with some options besides.
 func startDemo(ctx context.Context, cluster *localcluster.Cluster, root, manager string, options ...string) (client.Client, error) {
-	say("installing the API, starting the manager and the simulator")
-	c, err := installAPI(ctx, cluster, root)
+	say("installing the API, starting the manager")
+	c, err := installAPI(ctx, cluster.Dir, root)
 	if err != nil {
-		return nil, err
-	}
-	if err := startSimulator(cluster); err != nil {
 		return nil, err
 	}
 	health := cluster.Address(localcluster.PortHealth)
@@ -111,9 +120,9 @@ func startDemo(ctx context.Context, cluster *localcluster.Cluster, root, manager
 	return c, poll(ctx, func() (bool, error) { return answers("http://" + health + "/readyz"), nil })
 }
 
-// installAPI applies the CRDs and waits until they are served.
-func installAPI(ctx context.Context, cluster *localcluster.Cluster, root string) (client.Client, error) {
-	config, err := cluster.RESTConfig()
+// installAPI applies the CRDs to the cluster of a directory and waits until they are served.
+func installAPI(ctx context.Context, dir, root string) (client.Client, error) {
+	config, err := localcluster.RESTConfig(dir)
 	if err != nil {
 		return nil, err
 	}
@@ -152,26 +161,35 @@ func answers(url string) bool {
 	return response.StatusCode == http.StatusOK && response.Body.Close() == nil
 }
 
-// runDemo submits the examples, watches them to their end, removes them, and draws
-// what happened.
-func runDemo(ctx context.Context, cluster *localcluster.Cluster, c client.Client, root, svg string) error {
+// demonstration is a demo whose cluster is up.
+type demonstration struct {
+	*localcluster.Cluster
+	client  client.Client
+	root    string // of the checkout
+	svg     string // where to draw what happened
+	kubectl string // prints what the commands printed; "" where nothing does
+}
+
+// run submits the examples, watches them to their end, removes them, and draws what
+// happened.
+func (d *demonstration) run(ctx context.Context, submissions []submission) error {
 	ctx, cancel := context.WithTimeout(ctx, demoTimeout)
 	defer cancel()
-	restConfig, err := cluster.RESTConfig()
+	restConfig, err := d.RESTConfig()
 	if err != nil {
 		return err
 	}
-	w, err := newWatcher(ctx, restConfig, c)
+	w, err := newWatcher(ctx, restConfig, d.client)
 	if err != nil {
 		return err
 	}
 	var submitted []client.Object
 	for _, s := range submissions {
-		data, err := s.yaml(root)
+		data, err := s.yaml(d.root)
 		if err != nil {
 			return fmt.Errorf("reading %s: %w", s.what, err)
 		}
-		objects, err := apply(ctx, c, data)
+		objects, err := apply(ctx, d.client, data)
 		if err != nil {
 			return fmt.Errorf("submitting %s: %w", s.what, err)
 		}
@@ -192,14 +210,34 @@ func runDemo(ctx context.Context, cluster *localcluster.Cluster, c client.Client
 		return fmt.Errorf("%d nodes are still held: %w", w.holding(), err)
 	}
 	display.close()
-	if err := w.draw(svg); err != nil {
+	if err := w.draw(d.svg); err != nil {
 		return fmt.Errorf("drawing the timeline: %w", err)
 	}
-	if err := removeAll(ctx, c, submitted); err != nil {
+	if err := d.printLogs(ctx, submitted); err != nil {
 		return err
 	}
-	w.summary(os.Stdout, svg)
+	if err := removeAll(ctx, d.client, submitted); err != nil {
+		return err
+	}
+	w.summary(os.Stdout, d.svg)
 	return w.verdict(len(submitted))
+}
+
+// printLogs prints what the commands printed.
+func (d *demonstration) printLogs(ctx context.Context, miniClusters []client.Object) error {
+	if d.kubectl == "" {
+		return nil
+	}
+	for _, mc := range miniClusters {
+		fmt.Printf("\n$ kubectl logs job/%s-0-0\n", mc.GetName())
+		logs := exec.CommandContext(ctx, d.kubectl, "--kubeconfig="+d.Kubeconfig(), "--namespace="+mc.GetNamespace(), "logs", "job/"+mc.GetName()+"-0-0")
+		logs.Stdout, logs.Stderr = os.Stdout, os.Stderr
+		if err := logs.Run(); err != nil {
+			return fmt.Errorf("reading the log of %s: %w", mc.GetName(), err)
+		}
+	}
+	fmt.Println()
+	return nil
 }
 
 // apply applies the documents of a YAML file, and returns the objects.

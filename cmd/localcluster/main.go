@@ -1,7 +1,7 @@
 // Copyright The flux-elastic Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command localcluster runs Kubernetes with simulated nodes on this machine.
+// Command localcluster runs Kubernetes with simulated or real nodes on this machine.
 package main
 
 import (
@@ -21,15 +21,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
 	"github.com/flux-elastic/flux-elastic/internal/localcluster"
+	"github.com/flux-elastic/flux-elastic/internal/localcluster/image"
 	"github.com/flux-elastic/flux-elastic/internal/simulator"
 )
 
-const usage = `localcluster runs Kubernetes with simulated nodes on this machine.
+const usage = `localcluster runs Kubernetes with simulated or real nodes on this machine.
 
   localcluster build     build what is missing of the control plane
-  localcluster up        start a cluster
+  localcluster up        start a cluster, with simulated nodes or real ones
   localcluster down      end it, and all that was started with it
   localcluster status    show what runs
+  localcluster images    make the images of real nodes
+  localcluster fault     kill, stop or start a process, or disconnect or connect a real node
   localcluster install   install the MiniCluster API
   localcluster demo      run the examples on a cluster of their own, live
   localcluster clog      run many gangs at once on one, and tell where the time goes
@@ -50,7 +53,7 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	commands := map[string]func(context.Context, []string) error{
-		"build": build, "up": up, "down": down, "status": status, "install": install, "simulate": simulate, "demo": demo, "clog": clogging,
+		"build": build, "images": images, "up": up, "fault": fault, "down": down, "status": status, "install": install, "simulate": simulate, "demo": demo, "clog": clogging,
 	}
 	if len(args) == 0 {
 		args = []string{"help"}
@@ -66,43 +69,102 @@ func run(ctx context.Context, args []string) error {
 }
 
 func build(ctx context.Context, args []string) error {
-	if err := newFlags("build").Parse(args); err != nil {
+	flags := newFlags("build")
+	mode := modeFlag(flags)
+	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	_, err := ensureBinaries(ctx)
+	_, err := ensureBinaries(ctx, localcluster.Mode(*mode))
 	return err
 }
 
-func ensureBinaries(ctx context.Context) (localcluster.Binaries, error) {
+func ensureBinaries(ctx context.Context, modes ...localcluster.Mode) (localcluster.Binaries, error) {
 	root, err := localcluster.Root()
 	if err != nil {
 		return nil, err
 	}
-	return localcluster.EnsureBinaries(ctx, localcluster.ModuleDir(root), newBuildDisplay(os.Stdout))
+	return localcluster.EnsureBinaries(ctx, localcluster.ModuleDir(root), newBuildDisplay(os.Stdout), modes...)
 }
 
 func up(ctx context.Context, args []string) error {
 	config := localcluster.Config{}
 	flags := newFlags("up")
 	clusterFlags(flags, &config)
+	mode, mpi := modeFlag(flags), mpiFlag(flags)
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	cluster, binaries, err := startCluster(ctx, config)
+	if localcluster.Mode(*mode) == localcluster.Kind {
+		return upKind(ctx, config)
+	}
+	cluster, binaries, err := startNodes(ctx, localcluster.Mode(*mode), config, *mpi)
 	if err != nil {
 		return err
 	}
-	if err := startSimulator(cluster); err != nil {
-		return err
-	}
-	fmt.Printf("\nUp: %d nodes at %s\n\n  export KUBECONFIG=%s\n  export PATH=%s:$PATH   # kubectl\n  make run                # the controller, in the foreground\n",
-		config.Nodes.Count, cluster.URL(), cluster.Kubeconfig(), filepath.Dir(binaries["kubectl"]))
+	sayUp(cluster, binaries, config.Nodes.Count)
 	return nil
 }
 
+// startNodes starts a cluster with simulated or real nodes; what is missing of the real ones'
+// images is made first.
+func startNodes(ctx context.Context, mode localcluster.Mode, config localcluster.Config, mpi bool) (*localcluster.Cluster, localcluster.Binaries, error) {
+	switch mode {
+	case localcluster.Simulated:
+		return startSimulated(ctx, config)
+	case localcluster.Real:
+		return startReal(ctx, config, mpi)
+	}
+	return nil, nil, fmt.Errorf("there is no mode %q: simulated, real or kind", mode)
+}
+
+func startSimulated(ctx context.Context, config localcluster.Config) (*localcluster.Cluster, localcluster.Binaries, error) {
+	cluster, binaries, err := startCluster(ctx, config)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := startSimulator(cluster); err != nil {
+		return nil, nil, errors.Join(err, localcluster.Down(context.WithoutCancel(ctx), cluster.Dir))
+	}
+	return cluster, binaries, nil
+}
+
+func startReal(ctx context.Context, config localcluster.Config, mpi bool) (*localcluster.Cluster, localcluster.Binaries, error) {
+	if err := localcluster.CheckReal(image.Commands); err != nil {
+		return nil, nil, err
+	}
+	archive, err := makeImages(ctx, config.Dir, mpi)
+	if err != nil {
+		return nil, nil, err
+	}
+	config.Real = localcluster.RealConfig{Count: config.Nodes.Count, Images: []string{archive}}
+	config.Nodes.Count = 0
+	return startCluster(ctx, config, localcluster.Real)
+}
+
+func upKind(ctx context.Context, config localcluster.Config) error {
+	root, err := localcluster.Root()
+	if err != nil {
+		return err
+	}
+	kubeconfig, err := localcluster.UpKind(ctx, config.Dir, config.Nodes.Count)
+	if err != nil {
+		return err
+	}
+	if _, err := installAPI(ctx, config.Dir, root); err != nil {
+		return err
+	}
+	fmt.Printf("\nUp: %d workers of kind's\n\n  export KUBECONFIG=%s\n", config.Nodes.Count, kubeconfig)
+	return nil
+}
+
+func sayUp(cluster *localcluster.Cluster, binaries localcluster.Binaries, nodes int) {
+	fmt.Printf("\nUp: %d nodes at %s\n\n  export KUBECONFIG=%s\n  export PATH=%s:$PATH   # kubectl\n  make run                # the controller, in the foreground\n",
+		nodes, cluster.URL(), cluster.Kubeconfig(), filepath.Dir(binaries["kubectl"]))
+}
+
 // startCluster starts a cluster; what is missing of it is built first.
-func startCluster(ctx context.Context, config localcluster.Config) (*localcluster.Cluster, localcluster.Binaries, error) {
-	binaries, err := ensureBinaries(ctx)
+func startCluster(ctx context.Context, config localcluster.Config, modes ...localcluster.Mode) (*localcluster.Cluster, localcluster.Binaries, error) {
+	binaries, err := ensureBinaries(ctx, modes...)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -113,21 +175,73 @@ func startCluster(ctx context.Context, config localcluster.Config) (*localcluste
 	return cluster, binaries, err
 }
 
+func images(ctx context.Context, args []string) error {
+	flags := newFlags("images")
+	dir, mpi := dirFlag(flags), mpiFlag(flags)
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	archive, err := makeImages(ctx, *dir, *mpi)
+	if err == nil {
+		fmt.Println(archive)
+	}
+	return err
+}
+
+// makeImages makes the images of real nodes into one archive in a directory.
+func makeImages(ctx context.Context, dir string, mpi bool) (archive string, err error) {
+	root, err := localcluster.Root()
+	if err != nil {
+		return "", err
+	}
+	cache, err := localcluster.CacheDir()
+	if err != nil {
+		return "", err
+	}
+	if archive, err = filepath.Abs(filepath.Join(dir, "images.tar")); err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(filepath.Dir(archive), 0o755); err != nil {
+		return "", err
+	}
+	say("making images")
+	return archive, image.Build(ctx, root, cache, archive, mpi)
+}
+
+// fault does something to a running cluster.
+func fault(ctx context.Context, args []string) error {
+	flags := newFlags("fault [--dir=DIR] kill|stop|suspend|resume|start|disconnect|connect NAME")
+	dir := dirFlag(flags)
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	c, err := localcluster.Find(*dir)
+	if err != nil {
+		return err
+	}
+	does := map[string]func(context.Context, string) error{
+		"kill": c.Kill, "stop": c.Stop, "start": c.Start, "disconnect": c.Disconnect, "connect": c.Connect,
+		"suspend": func(_ context.Context, name string) error { return c.Suspend(name) },
+		"resume":  func(_ context.Context, name string) error { return c.Resume(name) },
+	}
+	do, ok := does[flags.Arg(0)]
+	if !ok || flags.NArg() != 2 {
+		return fmt.Errorf("say what and to whom: %s", flags.Name())
+	}
+	return do(ctx, flags.Arg(1))
+}
+
 func install(ctx context.Context, args []string) error {
 	flags := newFlags("install")
 	dir := dirFlag(flags)
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	cluster, err := localcluster.Open(*dir)
-	if err != nil {
-		return err
-	}
 	root, err := localcluster.Root()
 	if err != nil {
 		return err
 	}
-	_, err = installAPI(ctx, cluster, root)
+	_, err = installAPI(ctx, *dir, root)
 	return err
 }
 
@@ -191,6 +305,14 @@ func newFlags(command string) *flag.FlagSet {
 	return flag.NewFlagSet("localcluster "+command, flag.ContinueOnError)
 }
 
+func modeFlag(flags *flag.FlagSet) *string {
+	return flags.String("mode", string(localcluster.Simulated), "what the nodes are: simulated, real or kind")
+}
+
+func mpiFlag(flags *flag.FlagSet) *bool {
+	return flags.Bool("mpi", false, "make the image with MPI, too")
+}
+
 func dirFlag(flags *flag.FlagSet) *string {
 	return flags.String("dir", ".local", "directory of the cluster")
 }
@@ -198,10 +320,10 @@ func dirFlag(flags *flag.FlagSet) *string {
 func clusterFlags(flags *flag.FlagSet, config *localcluster.Config) {
 	flags.StringVar(&config.Dir, "dir", ".local", "directory of the cluster")
 	flags.IntVar(&config.Port, "port", localcluster.DefaultPort, "first of its ports")
-	flags.IntVar(&config.Nodes.Count, "nodes", 149, "simulated nodes")
-	flags.StringVar(&config.Nodes.CPU, "node-cpu", "8", "CPUs of a node")
-	flags.StringVar(&config.Nodes.Memory, "node-memory", "32Gi", "memory of a node")
-	flags.IntVar(&config.Nodes.Pods, "node-pods", 110, "pods that a node can hold")
+	flags.IntVar(&config.Nodes.Count, "nodes", 149, "nodes")
+	flags.StringVar(&config.Nodes.CPU, "node-cpu", "8", "CPUs of a simulated node")
+	flags.StringVar(&config.Nodes.Memory, "node-memory", "32Gi", "memory of a simulated node")
+	flags.IntVar(&config.Nodes.Pods, "node-pods", 110, "pods that a simulated node can hold")
 }
 
 func say(line string) { fmt.Println(line) }

@@ -15,27 +15,34 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 )
 
-// component is one program of the control plane.
+// component is one program of the control plane, or of real nodes.
 type component struct {
 	name string // of the binary
 	pkg  string // Go package of its main function
 	// version is the beginning of a line of `<name> --version` by which a binary
 	// that is already on the machine is known to match.
 	version string
+	// module is the directory of the module that pins it, seen from the control
+	// plane's, where it has one of its own.
+	module string
+	real   bool // only real nodes need it
 }
 
 // components in the order in which they are built: the API server compiles most
 // of what the others share.
 var components = []component{
-	{"kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver", "Kubernetes v1.36."},
-	{"kube-controller-manager", "k8s.io/kubernetes/cmd/kube-controller-manager", "Kubernetes v1.36."},
-	{"kube-scheduler", "k8s.io/kubernetes/cmd/kube-scheduler", "Kubernetes v1.36."},
-	{"etcd", "go.etcd.io/etcd/server/v3", "etcd Version: 3.7."},
-	{"kwok", "sigs.k8s.io/kwok/cmd/kwok", "kwok version v0.8."},
-	{"kubectl", "k8s.io/kubernetes/cmd/kubectl", ""},
+	{name: "kube-apiserver", pkg: "k8s.io/kubernetes/cmd/kube-apiserver", version: "Kubernetes v1.36."},
+	{name: "kube-controller-manager", pkg: "k8s.io/kubernetes/cmd/kube-controller-manager", version: "Kubernetes v1.36."},
+	{name: "kube-scheduler", pkg: "k8s.io/kubernetes/cmd/kube-scheduler", version: "Kubernetes v1.36."},
+	{name: "etcd", pkg: "go.etcd.io/etcd/server/v3", version: "etcd Version: 3.7."},
+	{name: "kwok", pkg: "sigs.k8s.io/kwok/cmd/kwok", version: "kwok version v0.8."},
+	{name: "kubectl", pkg: "k8s.io/kubernetes/cmd/kubectl"},
+	{name: "kubelet", pkg: "k8s.io/kubernetes/cmd/kubelet", version: "Kubernetes v1.36.", real: true},
+	{name: "coredns", pkg: ".", module: "coredns", real: true},
 }
 
 // Binaries are the paths of the control plane's programs, by name.
@@ -51,16 +58,29 @@ type BuildProgress interface {
 	Done(name string)
 }
 
-// FindBinaries returns the control plane's programs: those in the directory of
-// KUBEBUILDER_ASSETS or on the PATH that have the right version, and else those
-// in the cache. What is missing is listed.
-func FindBinaries(ctx context.Context, moduleDir string) (found Binaries, missing []string, err error) {
-	cache, err := cacheDir(moduleDir)
-	if err != nil {
-		return nil, nil, err
-	}
+// Mode says what nodes a cluster has.
+type Mode string
+
+// The modes.
+const (
+	Simulated Mode = "simulated" // nodes that kwok keeps
+	Real      Mode = "real"      // kubelets
+	Kind      Mode = "kind"      // a cluster of kind's, which has a control plane of its own
+)
+
+// FindBinaries returns the control plane's programs, and those of nodes of the given
+// modes: those in the directory of KUBEBUILDER_ASSETS or on the PATH that
+// have the right version, and else those in the cache. What is missing is listed.
+func FindBinaries(ctx context.Context, moduleDir string, modes ...Mode) (found Binaries, missing []string, err error) {
 	found = Binaries{}
 	for _, c := range components {
+		if c.real && !slices.Contains(modes, Real) {
+			continue
+		}
+		cache, err := cacheDir(c.moduleDir(moduleDir))
+		if err != nil {
+			return nil, nil, err
+		}
 		switch path := c.find(ctx, cache); path {
 		case "":
 			missing = append(missing, c.name)
@@ -73,12 +93,8 @@ func FindBinaries(ctx context.Context, moduleDir string) (found Binaries, missin
 
 // EnsureBinaries is FindBinaries, and builds what is missing. It needs the go
 // command. Building from nothing takes some minutes.
-func EnsureBinaries(ctx context.Context, moduleDir string, progress BuildProgress) (Binaries, error) {
-	found, missing, err := FindBinaries(ctx, moduleDir)
-	if err != nil {
-		return nil, err
-	}
-	cache, err := cacheDir(moduleDir)
+func EnsureBinaries(ctx context.Context, moduleDir string, progress BuildProgress, modes ...Mode) (Binaries, error) {
+	found, missing, err := FindBinaries(ctx, moduleDir, modes...)
 	if err != nil {
 		return nil, err
 	}
@@ -90,8 +106,12 @@ func EnsureBinaries(ctx context.Context, moduleDir string, progress BuildProgres
 				return nil, err
 			}
 		}
+		cache, err := cacheDir(c.moduleDir(moduleDir))
+		if err != nil {
+			return nil, err
+		}
 		progress.Step(i+1, len(missing), name)
-		if err := c.build(ctx, moduleDir, cache, ldflags, progress); err != nil {
+		if err := c.build(ctx, c.moduleDir(moduleDir), cache, ldflags, progress); err != nil {
 			return nil, fmt.Errorf("building %s: %w", name, err)
 		}
 		progress.Done(name)
@@ -109,12 +129,17 @@ func componentOf(name string) component {
 	return component{}
 }
 
+// moduleDir is the directory of its module, given the control plane's.
+func (c component) moduleDir(controlPlane string) string {
+	return filepath.Join(controlPlane, c.module)
+}
+
 // find returns the path of a matching binary, or "".
 func (c component) find(ctx context.Context, cache string) string {
 	if path := filepath.Join(cache, c.name); isFile(path) {
 		return path
 	}
-	if c.version == "" { // not needed to run a cluster: no other build will do
+	if c.version == "" { // no other build will do
 		return ""
 	}
 	candidates := []string{}
@@ -206,6 +231,28 @@ func versionFlags(ctx context.Context, moduleDir string) (string, error) {
 // cacheDir is where the binaries of one set of versions are kept. Whatever
 // changes a version changes go.sum, and with it the directory.
 func cacheDir(moduleDir string) (string, error) {
+	base, err := CacheDir()
+	if err != nil {
+		return "", err
+	}
+	sources, err := filepath.Glob(filepath.Join(moduleDir, "*.go"))
+	if err != nil {
+		return "", err
+	}
+	hash := sha256.New()
+	for _, path := range append([]string{filepath.Join(moduleDir, "go.mod"), filepath.Join(moduleDir, "go.sum")}, sources...) {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return "", fmt.Errorf("reading the versions of the control plane: %w", err)
+		}
+		hash.Write(data)
+	}
+	key := hex.EncodeToString(hash.Sum(nil))[:12]
+	return filepath.Join(base, "controlplane", runtime.GOOS+"-"+runtime.GOARCH+"-"+key), nil
+}
+
+// CacheDir is where what takes long to make is kept.
+func CacheDir() (string, error) {
 	base := os.Getenv("XDG_CACHE_HOME")
 	if base == "" {
 		home, err := os.UserHomeDir()
@@ -214,16 +261,7 @@ func cacheDir(moduleDir string) (string, error) {
 		}
 		base = filepath.Join(home, ".cache")
 	}
-	hash := sha256.New()
-	for _, name := range []string{"go.mod", "go.sum"} {
-		data, err := os.ReadFile(filepath.Join(moduleDir, name))
-		if err != nil {
-			return "", fmt.Errorf("reading the versions of the control plane: %w", err)
-		}
-		hash.Write(data)
-	}
-	key := hex.EncodeToString(hash.Sum(nil))[:12]
-	return filepath.Join(base, "flux-elastic", "controlplane", runtime.GOOS+"-"+runtime.GOARCH+"-"+key), nil
+	return filepath.Join(base, "flux-elastic"), nil
 }
 
 // Root finds the checkout that the working directory is in.

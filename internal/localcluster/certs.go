@@ -21,23 +21,26 @@ import (
 
 // credentials are the keys of a cluster. They live as long as it does.
 type credentials struct {
+	dir                       string
 	caFile, certFile, keyFile string // of the API server
 	serviceAccountKeyFile     string // signs tokens
 	tokenFile                 string // the administrator's token, for the API server
 	ca                        []byte // PEM
 	token                     string
+	authority                 *x509.Certificate
+	authorityKey              *ecdsa.PrivateKey
 }
 
-// makeCredentials writes new keys into a directory.
-func makeCredentials(dir string) (*credentials, error) {
+// makeCredentials writes new keys into a directory. The API server's certificate is
+// good for the addresses besides the usual ones.
+func makeCredentials(dir string, addresses ...net.IP) (*credentials, error) {
 	c := &credentials{
+		dir:                   dir,
 		caFile:                filepath.Join(dir, "ca.crt"),
-		certFile:              filepath.Join(dir, "apiserver.crt"),
-		keyFile:               filepath.Join(dir, "apiserver.key"),
 		serviceAccountKeyFile: filepath.Join(dir, "service-account.key"),
 		tokenFile:             filepath.Join(dir, "tokens.csv"),
 	}
-	if err := c.makeServerCertificate(); err != nil {
+	if err := c.makeCertificates(addresses); err != nil {
 		return nil, fmt.Errorf("making certificates: %w", err)
 	}
 	if _, err := writeNewKey(c.serviceAccountKeyFile); err != nil {
@@ -52,41 +55,51 @@ func makeCredentials(dir string) (*credentials, error) {
 	return c, os.WriteFile(c.tokenFile, []byte(line), 0o600)
 }
 
-func (c *credentials) makeServerCertificate() error {
-	caKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
+func (c *credentials) makeCertificates(addresses []net.IP) (err error) {
+	if c.authorityKey, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
 		return err
 	}
 	now := time.Now()
-	ca := &x509.Certificate{
+	c.authority = &x509.Certificate{
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "flux-elastic local cluster"},
 		NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(10, 0, 0),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 	}
-	der, err := x509.CreateCertificate(rand.Reader, ca, ca, caKey.Public(), caKey)
+	der, err := x509.CreateCertificate(rand.Reader, c.authority, c.authority, c.authorityKey.Public(), c.authorityKey)
 	if err != nil {
 		return err
 	}
 	if c.ca, err = writePEM(c.caFile, "CERTIFICATE", der); err != nil {
 		return err
 	}
-	key, err := writeNewKey(c.keyFile)
-	if err != nil {
-		return err
-	}
-	server := &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "kube-apiserver"},
-		NotBefore: ca.NotBefore, NotAfter: ca.NotAfter,
+	c.certFile, c.keyFile, err = c.issue("apiserver", &x509.Certificate{
+		Subject:  pkix.Name{CommonName: "kube-apiserver"},
 		DNSNames: []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"},
 		// 10.96.0.1 is the first address of the Service range: the API server's own.
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv4(10, 96, 0, 1)},
-		KeyUsage:    x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
-	if der, err = x509.CreateCertificate(rand.Reader, server, ca, key.Public(), caKey); err != nil {
-		return err
-	}
-	_, err = writePEM(c.certFile, "CERTIFICATE", der)
+		IPAddresses: append([]net.IP{net.IPv4(127, 0, 0, 1), net.IPv4(10, 96, 0, 1)}, addresses...),
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	})
 	return err
+}
+
+// issue writes a key and a certificate of the cluster's own authority.
+func (c *credentials) issue(name string, template *x509.Certificate) (certFile, keyFile string, err error) {
+	certFile, keyFile = filepath.Join(c.dir, name+".crt"), filepath.Join(c.dir, name+".key")
+	key, err := writeNewKey(keyFile)
+	if err != nil {
+		return "", "", err
+	}
+	if template.SerialNumber, err = rand.Int(rand.Reader, big.NewInt(1<<62)); err != nil {
+		return "", "", err
+	}
+	template.NotBefore, template.NotAfter = c.authority.NotBefore, c.authority.NotAfter
+	template.KeyUsage = x509.KeyUsageDigitalSignature
+	der, err := x509.CreateCertificate(rand.Reader, template, c.authority, key.Public(), c.authorityKey)
+	if err != nil {
+		return "", "", err
+	}
+	_, err = writePEM(certFile, "CERTIFICATE", der)
+	return certFile, keyFile, err
 }
 
 func writeNewKey(path string) (*ecdsa.PrivateKey, error) {

@@ -5,15 +5,19 @@ package localcluster
 
 import (
 	"context"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"embed"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -68,6 +72,9 @@ type Config struct {
 	Port int
 	// Nodes are the simulated nodes.
 	Nodes NodeConfig
+	// Real are the real nodes, for which the machine has to have what CheckReal
+	// tells. A cluster may have nodes of both kinds.
+	Real RealConfig
 }
 
 // Cluster is a running cluster.
@@ -76,12 +83,17 @@ type Cluster struct {
 	Dir string
 	// Port is the first of its ports.
 	Port int
+	// network is that of the real nodes, and of the API server where there are any.
+	network network
 }
 
 // Up starts a cluster and returns when it can run pods. A cluster that runs
 // already in the directory is an error; one that was left behind is ended first.
 // say is told what happens.
 func Up(ctx context.Context, config Config, binaries Binaries, say func(string)) (_ *Cluster, err error) {
+	if err := config.check(); err != nil {
+		return nil, err
+	}
 	if running, err := Open(config.Dir); err == nil {
 		return nil, fmt.Errorf("a cluster runs in %s already, on port %d", config.Dir, running.Port)
 	}
@@ -101,37 +113,99 @@ func Up(ctx context.Context, config Config, binaries Binaries, say func(string))
 			err = errors.Join(err, Down(context.WithoutCancel(ctx), config.Dir))
 		}
 	}()
-	if err := c.startControlPlane(ctx, binaries, say); err != nil {
-		return nil, err
-	}
-	say(fmt.Sprintf("making %d simulated nodes", config.Nodes.Count))
-	if err := c.makeNodes(ctx, config.Nodes); err != nil {
+	if err := c.start(ctx, config, binaries, say); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
+// check refuses what cannot be started.
+func (c *Config) check() error {
+	if c.Real.Count == 0 {
+		return nil
+	}
+	if c.Real.Count > maxNodes {
+		return fmt.Errorf("%d real nodes are too many: a cluster can have %d", c.Real.Count, maxNodes)
+	}
+	dir, err := filepath.Abs(c.Dir)
+	if err != nil {
+		return err
+	}
+	// A node has these directories to itself.
+	for _, hidden := range []string{"/run/", "/var/run/", "/var/lib/", "/var/log/", "/proc/"} {
+		if strings.HasPrefix(dir+"/", hidden) {
+			return fmt.Errorf("a cluster with real nodes cannot be in %s", hidden)
+		}
+	}
+	c.Dir = dir
+	return CheckReal(nil)
+}
+
+// start starts the control plane and the nodes, and waits until these are ready.
+func (c *Cluster) start(ctx context.Context, config Config, binaries Binaries, say func(string)) error {
+	var addresses []net.IP
+	if config.Real.Count > 0 {
+		if err := c.makeNetwork(ctx); err != nil {
+			return err
+		}
+		addresses = append(addresses, c.network.gateway().AsSlice())
+	}
+	keys, err := makeCredentials(filepath.Join(c.Dir, "keys"), addresses...)
+	if err != nil {
+		return err
+	}
+	controllers := []string{"kube-controller-manager", "kube-scheduler", "kwok"}
+	if config.Real.Count > 0 && config.Nodes.Count == 0 {
+		controllers = controllers[:2] // nothing is simulated
+	}
+	if err := c.startControlPlane(ctx, binaries, keys, controllers, say); err != nil {
+		return err
+	}
+	if config.Real.Count > 0 {
+		if err := c.startReal(ctx, config.Real, binaries, keys, say); err != nil {
+			return err
+		}
+	}
+	if config.Nodes.Count > 0 || config.Real.Count == 0 {
+		say(fmt.Sprintf("making %d simulated nodes", config.Nodes.Count))
+		if err := c.makeNodes(ctx, config.Nodes); err != nil {
+			return err
+		}
+	}
+	return c.awaitNodes(ctx, config.Nodes.Count+config.Real.Count)
+}
+
 // Open finds the cluster that runs in a directory.
 func Open(dir string) (*Cluster, error) {
-	running, err := processes(dir)
+	c, err := Find(dir)
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range running {
-		if p.Name == "kube-apiserver" && p.alive() {
-			data, err := os.ReadFile(filepath.Join(dir, "port"))
-			if err != nil {
-				return nil, err
-			}
-			port, err := strconv.Atoi(string(data))
-			return &Cluster{Dir: dir, Port: port}, err
-		}
+	if p, err := c.process("kube-apiserver"); err != nil || !p.alive() {
+		return nil, fmt.Errorf("no cluster runs in %s", dir)
 	}
-	return nil, fmt.Errorf("no cluster runs in %s", dir)
+	return c, nil
+}
+
+// Find finds the cluster of a directory, whether or not its API server runs.
+func Find(dir string) (*Cluster, error) {
+	data, err := os.ReadFile(filepath.Join(dir, "port"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("no cluster runs in %s", dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	c := &Cluster{Dir: dir}
+	if c.Port, err = strconv.Atoi(string(data)); err != nil {
+		return nil, err
+	}
+	err = c.readNetwork()
+	return c, err
 }
 
 // Down ends every process that was started in the directory, the last one first,
-// and removes the cluster's data. Logs stay. It does nothing where nothing runs.
+// and removes the cluster's data, and all else that was made for it. Logs stay. It does nothing where nothing runs.
 func Down(ctx context.Context, dir string) error {
 	running, err := processes(dir)
 	if err != nil {
@@ -145,6 +219,9 @@ func Down(ctx context.Context, dir string) error {
 		if err := os.Remove(p.file(dir)); err != nil {
 			return err
 		}
+	}
+	if err := errors.Join(removeReal(ctx, dir), downKind(ctx, dir)); err != nil {
+		return err
 	}
 	for _, name := range []string{"etcd", "keys", "kubeconfig", "port"} {
 		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
@@ -164,7 +241,15 @@ func (c *Cluster) Run(name, path string, args ...string) error {
 func (c *Cluster) Kubeconfig() string { return filepath.Join(c.Dir, "kubeconfig") }
 
 // URL is the API server's.
-func (c *Cluster) URL() string { return fmt.Sprintf("https://127.0.0.1:%d", c.Port+portAPIServer) }
+func (c *Cluster) URL() string { return fmt.Sprintf("https://%s:%d", c.host(), c.Port+portAPIServer) }
+
+// host is the address of the API server, which real nodes can reach.
+func (c *Cluster) host() string {
+	if c.network.Name != "" {
+		return c.network.gateway().String()
+	}
+	return "127.0.0.1"
+}
 
 // Address is an address of the cluster's own on which something that runs beside
 // it may listen.
@@ -172,12 +257,7 @@ func (c *Cluster) Address(port int) string { return fmt.Sprintf("127.0.0.1:%d", 
 
 // RESTConfig is the administrator's, without a limit on requests.
 func (c *Cluster) RESTConfig() (*rest.Config, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig())
-	if err != nil {
-		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
-	}
-	config.QPS = -1
-	return config, nil
+	return readKubeconfig(c.Kubeconfig())
 }
 
 func (c *Cluster) makeDirs() error {
@@ -189,11 +269,7 @@ func (c *Cluster) makeDirs() error {
 	return os.WriteFile(filepath.Join(c.Dir, "port"), []byte(strconv.Itoa(c.Port)), 0o644)
 }
 
-func (c *Cluster) startControlPlane(ctx context.Context, binaries Binaries, say func(string)) error {
-	keys, err := makeCredentials(filepath.Join(c.Dir, "keys"))
-	if err != nil {
-		return err
-	}
+func (c *Cluster) startControlPlane(ctx context.Context, binaries Binaries, keys *credentials, controllers []string, say func(string)) error {
 	if err := c.writeKubeconfig(keys); err != nil {
 		return fmt.Errorf("writing the kubeconfig: %w", err)
 	}
@@ -202,10 +278,25 @@ func (c *Cluster) startControlPlane(ctx context.Context, binaries Binaries, say 
 	if err != nil {
 		return err
 	}
-	apiServer, err := start(c.Dir, "kube-apiserver", binaries["kube-apiserver"], c.apiServerArgs(keys)...)
+	args, err := c.apiServerArgs(keys)
 	if err != nil {
 		return err
 	}
+	apiServer, err := start(c.Dir, "kube-apiserver", binaries["kube-apiserver"], args...)
+	if err != nil {
+		return err
+	}
+	if err := c.awaitAPIServer(ctx, etcd, apiServer); err != nil {
+		return err
+	}
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	return c.startControllers(ctx, controllers, binaries, keys, client, say)
+}
+
+func (c *Cluster) awaitAPIServer(ctx context.Context, on ...*process) error {
 	client, err := c.client()
 	if err != nil {
 		return err
@@ -213,14 +304,11 @@ func (c *Cluster) startControlPlane(ctx context.Context, binaries Binaries, say 
 	ready := func() (bool, error) {
 		return client.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error() == nil, nil
 	}
-	if err := c.await(ctx, "the API server", ready, etcd, apiServer); err != nil {
-		return err
-	}
-	return c.startControllers(ctx, binaries, keys, client, say)
+	return c.await(ctx, "the API server", ready, on...)
 }
 
-func (c *Cluster) startControllers(ctx context.Context, binaries Binaries, keys *credentials, client kubernetes.Interface, say func(string)) error {
-	say("starting kube-controller-manager, kube-scheduler and kwok")
+func (c *Cluster) startControllers(ctx context.Context, controllers []string, binaries Binaries, keys *credentials, client kubernetes.Interface, say func(string)) error {
+	say("starting " + strings.Join(controllers, ", "))
 	if err := c.writeConfigs(); err != nil {
 		return err
 	}
@@ -230,7 +318,7 @@ func (c *Cluster) startControllers(ctx context.Context, binaries Binaries, keys 
 		"kwok":                    c.kwokArgs(),
 	}
 	var started []*process
-	for _, name := range []string{"kube-controller-manager", "kube-scheduler", "kwok"} {
+	for _, name := range controllers {
 		p, err := start(c.Dir, name, binaries[name], args[name]...)
 		if err != nil {
 			return err
@@ -320,10 +408,10 @@ func (c *Cluster) etcdArgs() []string {
 	}
 }
 
-func (c *Cluster) apiServerArgs(keys *credentials) []string {
-	return []string{
+func (c *Cluster) apiServerArgs(keys *credentials) ([]string, error) {
+	args := []string{
 		"--etcd-servers=http://" + c.Address(portEtcd),
-		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1",
+		"--bind-address=" + c.host(), "--advertise-address=" + c.host(),
 		"--secure-port=" + strconv.Itoa(c.Port+portAPIServer),
 		"--tls-cert-file=" + keys.certFile, "--tls-private-key-file=" + keys.keyFile,
 		"--token-auth-file=" + keys.tokenFile, "--authorization-mode=RBAC",
@@ -335,6 +423,18 @@ func (c *Cluster) apiServerArgs(keys *credentials) []string {
 		// No limit on requests: one would measure it, not what is under test.
 		"--max-requests-inflight=0", "--max-mutating-requests-inflight=0", "--enable-priority-and-fairness=false",
 	}
+	if c.network.Name == "" {
+		return args, nil
+	}
+	// It and the kubelets know each other by certificates.
+	certFile, keyFile, err := keys.issue("kubelet-client", &x509.Certificate{
+		Subject:     pkix.Name{CommonName: "kube-apiserver", Organization: []string{"system:masters"}},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	})
+	args[slices.Index(args, "--authorization-mode=RBAC")] = "--authorization-mode=Node,RBAC"
+	return append(args, "--client-ca-file="+keys.caFile,
+		"--kubelet-certificate-authority="+keys.caFile, "--kubelet-preferred-address-types=InternalIP",
+		"--kubelet-client-certificate="+certFile, "--kubelet-client-key="+keyFile), err
 }
 
 func (c *Cluster) controllerManagerArgs(keys *credentials) []string {
@@ -343,6 +443,7 @@ func (c *Cluster) controllerManagerArgs(keys *credentials) []string {
 		"--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(c.Port+PortControllerManager), "--leader-elect=false",
 		"--service-account-private-key-file=" + keys.serviceAccountKeyFile, "--root-ca-file=" + keys.caFile,
 		"--kube-api-qps=" + clientQPS, "--kube-api-burst=" + clientBurst, "--concurrent-job-syncs=20",
+		"--horizontal-pod-autoscaler-sync-period=1s",
 		// Nothing here asks for a certificate.
 		"--controllers=*,-certificatesigningrequest-approving-controller,-certificatesigningrequest-cleaner-controller,-certificatesigningrequest-signing-controller",
 	}

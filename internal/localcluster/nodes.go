@@ -31,7 +31,7 @@ type NodeConfig struct {
 	Pods int
 }
 
-// makeNodes creates the nodes and waits until they are ready.
+// makeNodes creates the simulated nodes.
 func (c *Cluster) makeNodes(ctx context.Context, config NodeConfig) error {
 	capacity, err := config.capacity()
 	if err != nil {
@@ -52,6 +52,15 @@ func (c *Cluster) makeNodes(ctx context.Context, config NodeConfig) error {
 	if err := group.Wait(); err != nil {
 		return fmt.Errorf("making nodes: %w", err)
 	}
+	return nil
+}
+
+// awaitNodes waits until so many nodes are ready.
+func (c *Cluster) awaitNodes(ctx context.Context, count int) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
 	return c.await(ctx, "the nodes", func() (bool, error) {
 		nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 		if err != nil {
@@ -64,7 +73,7 @@ func (c *Cluster) makeNodes(ctx context.Context, config NodeConfig) error {
 				ready++
 			}
 		}
-		return ready >= config.Count, nil
+		return ready >= count, nil
 	})
 }
 

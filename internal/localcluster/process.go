@@ -41,47 +41,118 @@ type process struct {
 	Order int      `json:"order"`
 	Args  []string `json:"args"`
 	Log   string   `json:"log"`
+	// Node is the real node in whose namespaces it runs, if it does.
+	Node string `json:"node,omitempty"`
+}
+
+// launch is a program that is to be started.
+type launch struct {
+	name string
+	path string
+	args []string
+	// node is the first process of a real node in whose namespaces it is to run.
+	node *process
+	// wrapper is a command that starts the program as its one child, and waits for it.
+	wrapper []string
+	stdin   *os.File
+	files   []*os.File // from descriptor 3 on
+	again   bool       // its log goes on
 }
 
 // start runs a program in the background, with a log of its own, out of reach of
 // the terminal's ctrl-C, and records it. The record is written before start
 // returns: whatever is started can be found and ended.
 func start(dir, name, path string, args ...string) (*process, error) {
+	return launch{name: name, path: path, args: args}.start(dir)
+}
+
+func (l launch) start(dir string) (*process, error) {
 	running, err := processes(dir)
 	if err != nil {
 		return nil, err
 	}
+	order := nextOrder(running)
 	for _, p := range running {
-		if p.Name == name && p.alive() {
-			return nil, fmt.Errorf("starting %s: it runs already (process %d)", name, p.PID)
+		if p.Name == l.name && p.alive() {
+			return nil, fmt.Errorf("starting %s: it runs already (process %d)", l.name, p.PID)
+		}
+		if p.Name == l.name { // again: what needs it was started after it
+			order = p.Order
 		}
 	}
-	logPath := filepath.Join(dir, "logs", name+".log")
-	logFile, err := os.Create(logPath)
+	p := &process{
+		Name: l.name, Order: order,
+		Args: append([]string{l.path}, l.args...), Log: filepath.Join(dir, "logs", l.name+".log"),
+	}
+	if l.node != nil {
+		p.Node = l.node.Name
+		l.wrapper = enter(l.node)
+	}
+	if err := l.run(p); err != nil {
+		return nil, fmt.Errorf("starting %s: %w", l.name, err)
+	}
+	if err := p.write(dir); err != nil {
+		return nil, errors.Join(fmt.Errorf("starting %s: %w", l.name, err), p.stop(context.Background()))
+	}
+	return p, nil
+}
+
+// run starts the program and tells the record which process it is.
+func (l launch) run(p *process) error {
+	mode := os.O_CREATE | os.O_WRONLY | os.O_APPEND
+	if !l.again {
+		mode |= os.O_TRUNC
+	}
+	logFile, err := os.OpenFile(p.Log, mode, 0o644)
 	if err != nil {
-		return nil, fmt.Errorf("starting %s: %w", name, err)
+		return err
 	}
 	defer logFile.Close()
-
-	cmd := exec.Command(path, args...)
-	cmd.Stdout, cmd.Stderr = logFile, logFile
-	cmd.Env = append(os.Environ(), environments[name]...)
+	argv := append(slices.Clone(l.wrapper), p.Args...)
+	cmd := exec.Command(argv[0], argv[1:]...)
+	if l.stdin != nil { // and else nothing: not a nil in an interface
+		cmd.Stdin = l.stdin
+	}
+	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = logFile, logFile, l.files
+	cmd.Env = append(os.Environ(), environments[l.name]...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("starting %s: %w", name, err)
+		return err
 	}
 	// Reaps it, so that it does not look alive as a zombie; while this process
 	// lives, which is long enough.
-	go func() { _ = cmd.Wait() }()
+	ended := make(chan struct{})
+	go func() {
+		_ = cmd.Wait()
+		close(ended)
+	}()
+	p.PID = cmd.Process.Pid
+	if l.wrapper != nil {
+		if p.PID, err = childOf(p.PID, ended); err != nil {
+			return fmt.Errorf("%w: %s", err, p.lastWords())
+		}
+	}
+	p.Born = born(p.PID)
+	return nil
+}
 
-	p := &process{
-		Name: name, PID: cmd.Process.Pid, Born: born(cmd.Process.Pid),
-		Order: nextOrder(running), Args: append([]string{path}, args...), Log: logPath,
-	}
-	if err := p.write(dir); err != nil {
-		return nil, errors.Join(fmt.Errorf("starting %s: %w", name, err), p.stop(context.Background()))
-	}
-	return p, nil
+// childOf waits for the one child of a process, which Linux tells.
+func childOf(parent int, ended <-chan struct{}) (child int, err error) {
+	path := fmt.Sprintf("/proc/%d/task/%d/children", parent, parent)
+	err = waitFor(context.Background(), stopTimeout, func() (bool, error) {
+		select {
+		case <-ended:
+			return false, errors.New("it ended at once")
+		default:
+		}
+		data, err := os.ReadFile(path)
+		if err != nil || len(data) == 0 {
+			return false, nil //nolint:nilerr // it may be ending
+		}
+		child, err = strconv.Atoi(strings.TrimSpace(string(data)))
+		return true, err
+	})
+	return child, err
 }
 
 func nextOrder(running []*process) int {
@@ -101,7 +172,12 @@ func (p *process) write(dir string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(p.file(dir), data, 0o644)
+	// At once: another may be reading the records.
+	tmp := filepath.Join(dir, "."+p.Name+".json")
+	if err := os.WriteFile(tmp, data, 0o644); err != nil {
+		return err
+	}
+	return os.Rename(tmp, p.file(dir))
 }
 
 // alive reports whether the recorded process still runs.
@@ -117,6 +193,9 @@ func (p *process) stop(ctx context.Context) error {
 	if err := syscall.Kill(p.PID, syscall.SIGTERM); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return fmt.Errorf("ending %s (process %d): %w", p.Name, p.PID, err)
 	}
+	if err := p.resume(); err != nil {
+		return err
+	}
 	if err := waitFor(ctx, stopTimeout, p.gone); err == nil {
 		return nil
 	}
@@ -131,7 +210,24 @@ func (p *process) kill(ctx context.Context) error {
 	if err := syscall.Kill(p.PID, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 		return fmt.Errorf("killing %s (process %d): %w", p.Name, p.PID, err)
 	}
+	if err := p.resume(); err != nil {
+		return err
+	}
 	return waitFor(ctx, stopTimeout, p.gone)
+}
+
+// resume lets the process go on if it was suspended.
+func (p *process) resume() error {
+	pids := []int{p.PID}
+	if p.Node != "" && p.alive() {
+		pids = append(pids, parent(p.PID)) // what entered the node halts with it, and would not see it end
+	}
+	for _, pid := range pids {
+		if err := syscall.Kill(pid, syscall.SIGCONT); err != nil && !errors.Is(err, syscall.ESRCH) {
+			return fmt.Errorf("resuming %s (process %d): %w", p.Name, pid, err)
+		}
+	}
+	return nil
 }
 
 func (p *process) gone() (bool, error) { return !p.alive(), nil }
@@ -178,13 +274,7 @@ func processes(dir string) ([]*process, error) {
 // the system writes it; "" if there is none.
 func born(pid int) string {
 	if runtime.GOOS == "linux" {
-		stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
-		if err != nil {
-			return ""
-		}
-		// proc(5): the name, in parentheses, may hold anything; state is the field
-		// after it, starttime the twentieth after it.
-		fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+		fields := stat(pid)
 		if len(fields) < 20 || fields[0] == "Z" {
 			return ""
 		}
@@ -195,6 +285,29 @@ func born(pid int) string {
 		return ""
 	}
 	return strings.TrimSpace(string(out))
+}
+
+// stat are proc(5)'s fields of a process from its state on. The name before that, in
+// parentheses, may hold anything. Of none there are none.
+func stat(pid int) []string {
+	data, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	if err != nil {
+		return nil
+	}
+	return strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
+}
+
+// parent is the process that started another; on Linux, where nodes are.
+func parent(pid int) int {
+	fields := stat(pid)
+	if len(fields) < 2 {
+		return pid
+	}
+	number, err := strconv.Atoi(fields[1])
+	if err != nil {
+		return pid
+	}
+	return number
 }
 
 // waitFor looks at a condition until it holds, fails, or time is up.

@@ -1,0 +1,65 @@
+/*
+ * Copyright The flux-elastic Authors
+ * SPDX-License-Identifier: Apache-2.0
+ *
+ * Halo lets heat spread on a ring of cells that is cut into a piece per rank: in every
+ * step each rank gives its outermost cells to its neighbours. A sine wave keeps its form
+ * and fades at a known rate, so that the result is known, too.
+ *
+ *     halo [STEPS [CELLS]]
+ */
+#include <math.h>
+#include <mpi.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+int main(int argc, char **argv)
+{
+	MPI_Init(&argc, &argv);
+	int rank, size;
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	MPI_Comm_size(MPI_COMM_WORLD, &size);
+	long steps = argc > 1 ? atol(argv[1]) : 1000;
+	long cells = argc > 2 ? atol(argv[2]) : 100000;
+
+	/* Hosts are as many as there are first ranks of one. */
+	MPI_Comm host;
+	MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &host);
+	int local, hosts;
+	MPI_Comm_rank(host, &local);
+	int first = local == 0;
+	MPI_Allreduce(&first, &hosts, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+
+	long begin = cells * rank / size, end = cells * (rank + 1) / size, mine = end - begin;
+	double *now = calloc(mine + 2, sizeof(double)), *next = calloc(mine + 2, sizeof(double));
+	if (!now || !next)
+		MPI_Abort(MPI_COMM_WORLD, 1);
+	const double wave = 2 * M_PI / cells, rate = 0.25;
+	for (long i = 0; i < mine; i++)
+		now[i + 1] = sin(wave * (begin + i));
+
+	int left = (rank + size - 1) % size, right = (rank + 1) % size;
+	double started = MPI_Wtime();
+	for (long step = 0; step < steps; step++) {
+		MPI_Sendrecv(&now[1], 1, MPI_DOUBLE, left, 0, &now[mine + 1], 1, MPI_DOUBLE, right, 0, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		MPI_Sendrecv(&now[mine], 1, MPI_DOUBLE, right, 1, &now[0], 1, MPI_DOUBLE, left, 1, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+		for (long i = 1; i <= mine; i++)
+			next[i] = now[i] + rate * (now[i - 1] - 2 * now[i] + now[i + 1]);
+		double *other = now;
+		now = next;
+		next = other;
+	}
+
+	double fade = pow(1 - 4 * rate * pow(sin(wave / 2), 2), steps), worst = 0, error;
+	for (long i = 0; i < mine; i++)
+		worst = fmax(worst, fabs(now[i + 1] - fade * sin(wave * (begin + i))));
+	MPI_Allreduce(&worst, &error, 1, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+	int right_result = error < 1e-9;
+	if (rank == 0)
+		printf("halo: %d ranks on %d hosts, %ld steps of %ld cells in %.2f s, error %.1e: %s\n", size, hosts, steps, cells, MPI_Wtime() - started, error,
+		       right_result ? "right" : "WRONG");
+	free(now);
+	free(next);
+	MPI_Finalize();
+	return right_result ? 0 : 1;
+}

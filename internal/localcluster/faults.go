@@ -1,0 +1,150 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package localcluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"syscall"
+)
+
+// What can be done to a running cluster, to see what its users make of it. Names are
+// those of processes as GetStatus lists them; a real node has that of its first process,
+// with which all others of the node end.
+
+// Kill ends a process without asking. Of a real node's name, it is a loss of power.
+func (c *Cluster) Kill(ctx context.Context, name string) error {
+	p, err := c.process(name)
+	if err != nil {
+		return err
+	}
+	return p.kill(ctx)
+}
+
+// Stop asks a process to end, and waits until it has.
+func (c *Cluster) Stop(ctx context.Context, name string) error {
+	p, err := c.process(name)
+	if err != nil {
+		return err
+	}
+	return p.stop(ctx)
+}
+
+// Suspend halts a process, which keeps its connections and answers nobody until Resume.
+func (c *Cluster) Suspend(name string) error { return c.signal(name, syscall.SIGSTOP) }
+
+// Resume lets a suspended process go on.
+func (c *Cluster) Resume(name string) error {
+	p, err := c.process(name)
+	if err != nil {
+		return err
+	}
+	return p.resume()
+}
+
+// Start starts a process again that has ended, with the same arguments; of a real node's
+// name, the node with all that runs in it. It returns when an API server answers; of
+// others, when they run.
+func (c *Cluster) Start(ctx context.Context, name string) error {
+	p, err := c.process(name)
+	if err != nil {
+		return err
+	}
+	if p.alive() {
+		return fmt.Errorf("starting %s: it runs already (process %d)", name, p.PID)
+	}
+	if node, err := c.realNode(name); err == nil {
+		return c.startAgain(ctx, node)
+	}
+	l := launch{name: name, path: p.Args[0], args: p.Args[1:], again: true}
+	if p.Node != "" {
+		if l.node, err = c.process(p.Node); err != nil {
+			return err
+		}
+		if !l.node.alive() {
+			return fmt.Errorf("starting %s: its node does not run: start %s", name, p.Node)
+		}
+	}
+	started, err := l.start(c.Dir)
+	if err != nil || name != "kube-apiserver" {
+		return err
+	}
+	return c.awaitAPIServer(ctx, started)
+}
+
+// startAgain starts a real node that has ended.
+func (c *Cluster) startAgain(ctx context.Context, node *realNode) error {
+	containerd, err := c.process(ContainerdOf(node.name()))
+	if err != nil {
+		return err
+	}
+	kubelet, err := c.process(KubeletOf(node.name()))
+	if err != nil {
+		return err
+	}
+	// Of a machine without power no control group stays. A kubelet would look for seconds
+	// at each that is left.
+	gone := func() (bool, error) { return removeControlGroups(node.controlGroup()) }
+	if err := waitFor(ctx, stopTimeout, gone); err != nil {
+		return fmt.Errorf("removing the control groups %s: %w", node.controlGroup(), err)
+	}
+	if err := makeControlGroups(node.controlGroup()); err != nil {
+		return err
+	}
+	return node.boot(ctx, containerd.Args, kubelet.Args, nil)
+}
+
+// Disconnect pulls a real node's cable: neither the control plane and the DNS nor other
+// nodes' pods can be reached from it and its pods, nor it and them from anywhere.
+func (c *Cluster) Disconnect(ctx context.Context, node string) error {
+	return c.setPort(ctx, node, "down")
+}
+
+// Connect undoes Disconnect.
+func (c *Cluster) Connect(ctx context.Context, node string) error {
+	return c.setPort(ctx, node, "up")
+}
+
+func (c *Cluster) setPort(ctx context.Context, name, state string) error {
+	node, err := c.realNode(name)
+	if err != nil {
+		return err
+	}
+	return command(ctx, "ip", "link", "set", c.network.port(node.index), state)
+}
+
+func (c *Cluster) signal(name string, signal syscall.Signal) error {
+	p, err := c.process(name)
+	if err != nil {
+		return err
+	}
+	if !p.alive() {
+		return fmt.Errorf("%s has ended", name)
+	}
+	return syscall.Kill(p.PID, signal)
+}
+
+// process finds the record of a process.
+func (c *Cluster) process(name string) (*process, error) {
+	all, err := processes(c.Dir)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(all, func(p *process) bool { return p.Name == name })
+	if i < 0 {
+		return nil, fmt.Errorf("there is no process %q in %s", name, c.Dir)
+	}
+	return all[i], nil
+}
+
+func (c *Cluster) realNode(name string) (*realNode, error) {
+	var index int
+	_, err := fmt.Sscanf(name, "real-%d", &index)
+	if err != nil || RealNodeName(index) != name || c.network.Name == "" {
+		return nil, errors.Join(fmt.Errorf("%q is no real node of %s", name, c.Dir), err)
+	}
+	return &realNode{cluster: c, index: index}, nil
+}

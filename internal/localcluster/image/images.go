@@ -1,0 +1,201 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package image
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+)
+
+// The images.
+const (
+	// Pause holds the namespaces of pods.
+	Pause = "docker.io/flux-elastic/pause:latest"
+	// Manager is flux-elastic's own, as the Dockerfile makes it and config deploys it.
+	Manager = "docker.io/library/flux-elastic:latest"
+	// App is a small Debian: an application that does not know of Flux.
+	App = "docker.io/flux-elastic/app:latest"
+	// Test is that with the test double of Flux. It can be the image of a MiniCluster
+	// without a view (flux.container.disable), and that of the view of any other.
+	Test = "docker.io/flux-elastic/test:latest"
+	// MPI is that with MPICH, the program halo, and the Flux of FLUX_ROOT (/opt/flux by
+	// default) where there is one, or else the double. It is large.
+	MPI = "docker.io/flux-elastic/mpi:latest"
+)
+
+// Commands are the programs that making images takes besides Go, with the packages of
+// Debian that they come in.
+var Commands = map[string]string{"mmdebstrap": "mmdebstrap"}
+
+// maker makes images.
+type maker struct {
+	context.Context
+	checkout string
+	cache    string // of what is the same every time
+	work     string // of what is not
+}
+
+// Build makes the images and writes them into one archive: MPI only if that is wanted.
+// Debian's part is kept in the cache directory.
+func Build(ctx context.Context, checkout, cache, archive string, mpi bool) error {
+	work, err := os.MkdirTemp("", "flux-elastic-images-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(work)
+	m := &maker{Context: ctx, checkout: checkout, cache: filepath.Join(cache, "images"), work: work}
+	if err := os.MkdirAll(m.cache, 0o755); err != nil {
+		return err
+	}
+	pause, err := m.program("pause", "./hack/images/pause")
+	if err != nil {
+		return fmt.Errorf("making the image %s: %w", Pause, err)
+	}
+	manager, err := m.program("manager", "./cmd/manager")
+	if err != nil {
+		return fmt.Errorf("making the image %s: %w", Manager, err)
+	}
+	debian, err := m.debian()
+	if err != nil {
+		return fmt.Errorf("making a root of Debian: %w", err)
+	}
+	double, err := m.double()
+	if err != nil {
+		return fmt.Errorf("making the image %s: %w", Test, err)
+	}
+	env := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
+	shell := []string{"/bin/bash"}
+	images := []Image{
+		{Name: Pause, Layers: []string{pause}, Entrypoint: []string{"/pause"}},
+		{Name: Manager, Layers: []string{manager}, Entrypoint: []string{"/manager"}},
+		{Name: App, Layers: []string{debian}, Entrypoint: shell, Env: env},
+		{Name: Test, Layers: []string{debian, double}, Entrypoint: shell, Env: env},
+	}
+	if mpi {
+		image, err := m.mpi(double)
+		if err != nil {
+			return fmt.Errorf("making the image %s: %w", MPI, err)
+		}
+		images = append(images, *image)
+	}
+	return WriteArchive(archive, images)
+}
+
+// program is the one layer of an image with a program alone.
+func (m *maker) program(name, pkg string) (layer string, err error) {
+	path, err := m.build(name, pkg)
+	if err != nil {
+		return "", err
+	}
+	return m.layer(name, []Entry{{Path: name, Source: path}})
+}
+
+// double is a layer with the test double of Flux: on the path, and in a view as Spack
+// makes it, of links into /opt/software.
+func (m *maker) double() (layer string, err error) {
+	program, err := m.build("flux", "./test/fakeflux")
+	if err != nil {
+		return "", err
+	}
+	const software, view = "opt/software/linux/fakeflux", "opt/views/._view/fakeflux"
+	return m.layer("double", []Entry{
+		{Path: "usr/bin/flux", Source: program},
+		{Path: "opt"}, {Path: "opt/software"}, {Path: "opt/software/linux"}, {Path: software}, {Path: software + "/bin"},
+		{Path: software + "/bin/flux", Source: program},
+		{Path: "opt/views"}, {Path: "opt/views/._view"}, {Path: view}, {Path: view + "/bin"}, {Path: view + "/lib"},
+		{Path: view + "/bin/flux", Link: "/" + software + "/bin/flux"},
+		{Path: "opt/views/view", Link: "/" + view},
+		{Path: "opt/view", Link: "/opt/views/view"},
+	})
+}
+
+// build compiles a program of the checkout.
+func (m *maker) build(name, pkg string) (path string, err error) {
+	path = filepath.Join(m.work, name)
+	cmd := exec.CommandContext(m, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, pkg)
+	cmd.Dir = m.checkout
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false") // a race detector would link the C library
+	return path, run(cmd)
+}
+
+func (m *maker) layer(name string, entries []Entry) (path string, err error) {
+	path = filepath.Join(m.work, name+".tar")
+	return path, WriteLayer(path, entries)
+}
+
+// unwanted is what of Debian nobody reads in a container.
+var unwanted = []string{"/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*"}
+
+// debian is a layer with Debian's essential packages and others: of this machine's
+// release, so that what is built here runs there.
+func (m *maker) debian(packages ...string) (layer string, err error) {
+	slices.Sort(packages)
+	args := []string{"--variant=essential"}
+	if len(packages) > 0 {
+		args = append(args, "--include="+strings.Join(packages, ","))
+	}
+	for _, path := range unwanted {
+		args = append(args, "--dpkgopt=path-exclude="+path)
+	}
+	// A package without which the others cannot be set up brings all of Perl.
+	args = append(args, `--customize-hook=rm -r "$1"/usr/share/perl "$1"/usr/lib/*/perl`, debianRelease("/etc/os-release"))
+	return m.cached("debian", ".tar", []byte(strings.Join(args, " ")), func(path string) error {
+		return m.mmdebstrap(append(args, path)...)
+	})
+}
+
+func (m *maker) mmdebstrap(args ...string) error {
+	cmd := exec.CommandContext(m, "mmdebstrap", args...)
+	cmd.Env = append(os.Environ(), "SOURCE_DATE_EPOCH=0")
+	return run(cmd)
+}
+
+// cached returns a file of the cache, which is made if it is not there, once for every
+// recipe.
+func (m *maker) cached(name, suffix string, recipe []byte, create func(path string) error) (path string, err error) {
+	sum := sha256.Sum256(append([]byte(runtime.GOARCH+" "), recipe...))
+	path = filepath.Join(m.cache, name+"-"+hex.EncodeToString(sum[:6])+suffix)
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	}
+	made := filepath.Join(m.work, name+suffix)
+	if err := create(made); err != nil {
+		return "", err
+	}
+	// Whole or not at all: the two directories may be on different disks.
+	return path, writeWhole(made, path)
+}
+
+// debianRelease is the name of this machine's release, or where this is no Debian that
+// of one.
+func debianRelease(path string) string {
+	values := map[string]string{}
+	if file, err := os.Open(path); err == nil {
+		defer file.Close()
+		for lines := bufio.NewScanner(file); lines.Scan(); {
+			key, value, _ := strings.Cut(lines.Text(), "=")
+			values[key] = strings.Trim(value, `"`)
+		}
+	}
+	if name := values["VERSION_CODENAME"]; values["ID"] == "debian" && name != "" {
+		return name
+	}
+	return "bookworm"
+}
+
+func run(cmd *exec.Cmd) error {
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w: %s", filepath.Base(cmd.Path), err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}

@@ -1,0 +1,280 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package localcluster
+
+import (
+	"context"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+)
+
+//go:embed node.sh
+var nodeScript []byte
+
+// realValue is the label of real nodes where simulated ones have simulatedValue.
+const realValue = "real"
+
+// RealNodeName is the name of the i-th real node, and of its first process. Its other
+// processes are named after it: see ContainerdOf and KubeletOf.
+func RealNodeName(i int) string { return "real-" + strconv.Itoa(i) }
+
+// ContainerdOf is the name of a real node's containerd.
+func ContainerdOf(node string) string { return node + "-containerd" }
+
+// KubeletOf is the name of a real node's kubelet.
+func KubeletOf(node string) string { return node + "-kubelet" }
+
+// realNode is a containerd and a kubelet in namespaces of their own, which a first
+// process holds. They find all at the usual places, and other nodes do not see it.
+type realNode struct {
+	cluster *Cluster
+	index   int
+}
+
+func (n *realNode) name() string { return RealNodeName(n.index) }
+
+func (c *Cluster) nodesDir() string { return filepath.Join(c.Dir, "nodes") }
+
+// file is a place in the node's own directory.
+func (n *realNode) file(name string) string {
+	return filepath.Join(n.cluster.nodesDir(), n.name(), name)
+}
+
+func (n *realNode) logs() string { return filepath.Join(n.cluster.Dir, "logs", n.name()) }
+
+// controlGroup is that of all pods.
+func (n *realNode) controlGroup() string {
+	return filepath.Join(n.cluster.network.Name, n.name())
+}
+
+func (n *realNode) address() netip.Addr { return n.cluster.network.node(n.index) }
+
+// start makes the node and starts it.
+func (n *realNode) start(ctx context.Context, config RealConfig, binaries Binaries, keys *credentials) error {
+	if err := n.prepare(keys); err != nil {
+		return err
+	}
+	containerd, err := exec.LookPath("containerd")
+	if err != nil {
+		return err
+	}
+	return n.boot(ctx, []string{containerd, "--config=" + n.file("containerd.toml"), "--log-level=warn"}, n.kubeletArgs(binaries), config.Images)
+}
+
+// boot starts what runs in the node, and gives it images.
+func (n *realNode) boot(ctx context.Context, containerdArgs, kubeletArgs, images []string) error {
+	init, err := n.plugIn(ctx)
+	if err != nil {
+		return err
+	}
+	again := len(images) == 0
+	containerd, err := launch{name: ContainerdOf(n.name()), path: containerdArgs[0], args: containerdArgs[1:], node: init, again: again}.start(n.cluster.Dir)
+	if err != nil {
+		return err
+	}
+	listens := func() (bool, error) { return exists(inside(init, "/run/containerd/containerd.sock")), nil }
+	if err := n.cluster.await(ctx, "containerd", listens, init, containerd); err != nil {
+		return err
+	}
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.Go(func() error {
+		_, err := launch{name: KubeletOf(n.name()), path: kubeletArgs[0], args: kubeletArgs[1:], node: init, again: again}.start(n.cluster.Dir)
+		return err
+	})
+	for _, image := range images {
+		group.Go(func() error {
+			argv := append(enter(init), "ctr", "--namespace=k8s.io", "images", "import", image)
+			return command(groupCtx, argv[0], argv[1:]...)
+		})
+	}
+	return group.Wait()
+}
+
+// plugIn starts the node's first process and connects it to the bridge.
+func (n *realNode) plugIn(ctx context.Context) (_ *process, err error) {
+	said, sayGo, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer sayGo.Close()
+	ready, sayReady, err := os.Pipe()
+	if err != nil {
+		return nil, errors.Join(err, said.Close())
+	}
+	defer ready.Close()
+	network := n.cluster.network
+	init, err := launch{
+		name: n.name(), path: "/bin/bash",
+		args:    []string{n.cluster.config("node.sh"), n.name(), n.file("lib"), n.logs(), netip.PrefixFrom(n.address(), networkBits).String(), mac(n.address())},
+		wrapper: []string{"unshare", "--mount", "--uts", "--ipc", "--net", "--pid", "--fork"},
+		stdin:   said, files: []*os.File{sayReady}, again: true,
+	}.start(n.cluster.Dir)
+	if err := errors.Join(err, said.Close(), sayReady.Close()); err != nil {
+		return nil, err
+	}
+	port := network.port(n.index)
+	for _, args := range [][]string{
+		{"link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", strconv.Itoa(init.PID)},
+		{"link", "set", port, "master", network.Name, "up"},
+	} {
+		if err := command(ctx, "ip", args...); err != nil {
+			return nil, err
+		}
+	}
+	if _, err := sayGo.WriteString("go\n"); err != nil {
+		return nil, err
+	}
+	if err := ready.SetReadDeadline(time.Now().Add(startTimeout)); err != nil {
+		return nil, err
+	}
+	if _, err := ready.Read(make([]byte, 1)); err != nil {
+		return nil, fmt.Errorf("its first process: %w. The end of %s:\n%s", err, init.Log, init.lastWords())
+	}
+	return init, nil
+}
+
+// enter is a command that runs another one in the namespaces of a node.
+func enter(init *process) []string {
+	return []string{"nsenter", "--target=" + strconv.Itoa(init.PID), "--mount", "--uts", "--ipc", "--net", "--pid"}
+}
+
+// inside is the path by which a file in a node is seen from outside.
+func inside(init *process, path string) string {
+	return filepath.Join("/proc", strconv.Itoa(init.PID), "root", path)
+}
+
+// prepare writes what the node's programs read.
+func (n *realNode) prepare(keys *credentials) error {
+	// Logs are kept until there is another node of this name.
+	if err := os.RemoveAll(n.logs()); err != nil {
+		return err
+	}
+	for _, dir := range []string{n.logs(), n.file("lib"), n.file("cni")} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return err
+		}
+	}
+	if err := makeControlGroups(n.controlGroup()); err != nil {
+		return err
+	}
+	certFile, keyFile, err := keys.issue(n.name(), &x509.Certificate{
+		Subject:     pkix.Name{CommonName: "system:node:" + n.name(), Organization: []string{"system:nodes"}},
+		DNSNames:    []string{n.name()},
+		IPAddresses: []net.IP{n.address().AsSlice()},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
+	})
+	if err != nil {
+		return err
+	}
+	kubeconfig := clientcmdapi.NewConfig()
+	kubeconfig.Clusters["local"] = &clientcmdapi.Cluster{Server: n.cluster.URL(), CertificateAuthorityData: keys.ca}
+	kubeconfig.AuthInfos["node"] = &clientcmdapi.AuthInfo{ClientCertificate: certFile, ClientKey: keyFile}
+	kubeconfig.Contexts["local"] = &clientcmdapi.Context{Cluster: "local", AuthInfo: "node"}
+	kubeconfig.CurrentContext = "local"
+	if err := clientcmd.WriteToFile(*kubeconfig, n.file("kubeconfig")); err != nil {
+		return err
+	}
+	plugins, err := cniDir()
+	if err != nil {
+		return err
+	}
+	for name, content := range map[string]any{
+		"kubelet.json":     n.kubeletConfig(keys, certFile, keyFile),
+		"cni/network.conf": n.cniConfig(),
+	} {
+		data, err := json.MarshalIndent(content, "", "  ")
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(n.file(name), data, 0o644); err != nil {
+			return err
+		}
+	}
+	if err := os.WriteFile(n.file("resolv.conf"), nil, 0o644); err != nil {
+		return err
+	}
+	return os.WriteFile(n.file("containerd.toml"), []byte(n.containerdConfig(plugins)), 0o644)
+}
+
+// containerdConfig leaves most at its place, which is the node's own. That no process
+// may get a lower oom_score_adj than containerd has lets it run without
+// CAP_SYS_RESOURCE.
+func (n *realNode) containerdConfig(plugins string) string {
+	return fmt.Sprintf(`version = 2
+disabled_plugins = ["io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.zfs"]
+[plugins."io.containerd.internal.v1.opt"]
+  path = "/var/lib/containerd/opt"
+[plugins."io.containerd.grpc.v1.cri"]
+  sandbox_image = %q
+  restrict_oom_score_adj = true
+[plugins."io.containerd.grpc.v1.cri".cni]
+  bin_dir = %q
+  conf_dir = %q
+`, PauseImage, plugins, n.file("cni"))
+}
+
+// cniConfig plugs pods into the node's bridge.
+func (n *realNode) cniConfig() any {
+	first, last := n.cluster.network.pods(n.index)
+	return map[string]any{
+		"cniVersion": "0.4.0", "name": "pods", "type": "bridge", "bridge": "cni0",
+		"ipam": map[string]any{
+			"type": "host-local",
+			"ranges": [][]any{{map[string]any{
+				"subnet": n.cluster.network.Prefix, "rangeStart": first, "rangeEnd": last, "gateway": n.cluster.network.gateway(),
+			}}},
+			"routes": []any{map[string]any{"dst": "0.0.0.0/0"}},
+		},
+	}
+}
+
+// kubeletConfig is what differs from the kubelet's own defaults.
+func (n *realNode) kubeletConfig(keys *credentials, certFile, keyFile string) any {
+	return map[string]any{
+		"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
+		"address":     n.address(),
+		"tlsCertFile": certFile, "tlsPrivateKeyFile": keyFile,
+		"authentication": map[string]any{
+			"anonymous": map[string]any{"enabled": false},
+			"x509":      map[string]any{"clientCAFile": keys.caFile},
+			"webhook":   map[string]any{"enabled": true},
+		},
+		"authorization":            map[string]any{"mode": "Webhook"},
+		"containerRuntimeEndpoint": "unix:///run/containerd/containerd.sock",
+		"clusterDNS":               []any{n.cluster.network.gateway()},
+		"clusterDomain":            "cluster.local",
+		"resolvConf":               n.file("resolv.conf"),
+		// Control groups of either version, in one of the node's own.
+		"failCgroupV1": false, "cgroupDriver": "cgroupfs", "cgroupRoot": "/" + n.controlGroup(), "enforceNodeAllocatable": []string{},
+		// The disk is not the node's own either. Images cannot be pulled again.
+		"evictionHard":                map[string]string{"nodefs.available": "0%", "imagefs.available": "0%", "memory.available": "0%"},
+		"imageGCHighThresholdPercent": 100,
+		"volumeStatsAggPeriod":        "5s", // a volume that is fuller than it may be is seen soon
+		"failSwapOn":                  false,
+		"oomScoreAdj":                 0,
+	}
+}
+
+func (n *realNode) kubeletArgs(binaries Binaries) []string {
+	return []string{
+		binaries["kubelet"], "--config=" + n.file("kubelet.json"), "--kubeconfig=" + n.file("kubeconfig"),
+		"--hostname-override=" + n.name(), "--node-ip=" + n.address().String(),
+		"--node-labels=" + simulatedLabel + "=" + realValue,
+	}
+}
