@@ -51,6 +51,9 @@ func (r *MiniClusterReconciler) act(ctx context.Context, seen *observed, plan el
 	case elastic.Publish:
 		log.Info("Publishing the quorum and who leaves", "quorum", plan.Quorum, "leaving", plan.Ranks)
 		return r.publish(ctx, seen, plan)
+	case elastic.Stop:
+		log.Info("Telling the lead to end the command", "reason", plan.Reason)
+		return r.stop(ctx, seen, plan)
 	case elastic.EvictRanks:
 		log.Info("Evicting pods", "ranks", plan.Ranks)
 		return r.evict(ctx, seen, plan)
@@ -163,7 +166,7 @@ func (r *MiniClusterReconciler) place(ctx context.Context, seen *observed, plan 
 		if err := r.binderOf(pod).Bind(ctx, pod, nodes[rank], rank, quorum); err != nil {
 			return err
 		}
-		r.placed.add(seen.name(), pod)
+		r.placed.add(seen.name(), pod, seen.view.Pods)
 		return nil
 	}
 	ranks := plan.Ranks
@@ -188,9 +191,24 @@ func (r *MiniClusterReconciler) publish(ctx context.Context, seen *observed, pla
 	if err != nil {
 		return err
 	}
-	err = r.Client.Patch(ctx, lead.DeepCopy(), client.RawPatch(types.MergePatchType, patch), client.FieldOwner(FieldOwner))
+	return r.tell(ctx, lead, patch)
+}
+
+// stop tells the lead to end the command.
+func (r *MiniClusterReconciler) stop(ctx context.Context, seen *observed, plan elastic.Plan) error {
+	lead := state.BrokerPods(seen.view)[0]
+	patch, err := jobset.StopPatch(lead, plan.Reason)
 	if err != nil {
-		return fmt.Errorf("telling pod %q its quorum: %w", lead.Name, err)
+		return err
+	}
+	return r.tell(ctx, lead, patch)
+}
+
+// tell patches what the lead's pod is told.
+func (r *MiniClusterReconciler) tell(ctx context.Context, lead *corev1.Pod, patch []byte) error {
+	err := r.Client.Patch(ctx, lead.DeepCopy(), client.RawPatch(types.MergePatchType, patch), client.FieldOwner(FieldOwner))
+	if err != nil {
+		return fmt.Errorf("telling pod %q what to do: %w", lead.Name, err)
 	}
 	return nil
 }

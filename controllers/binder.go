@@ -6,6 +6,7 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -61,7 +62,8 @@ func (p *placedPods) any(name types.NamespacedName, pods []*corev1.Pod) bool {
 	return slices.ContainsFunc(pods, func(pod *corev1.Pod) bool { return p.byName[name][pod.UID] != "" })
 }
 
-func (p *placedPods) add(name types.NamespacedName, pod *corev1.Pod) {
+// add notes that a pod was placed, and forgets those that are no more.
+func (p *placedPods) add(name types.NamespacedName, pod *corev1.Pod, there []*corev1.Pod) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	if p.byName == nil {
@@ -71,6 +73,11 @@ func (p *placedPods) add(name types.NamespacedName, pod *corev1.Pod) {
 		p.byName[name] = map[types.UID]string{}
 	}
 	p.byName[name][pod.UID] = pod.ResourceVersion
+	if len(p.byName[name]) > 2*len(there) {
+		maps.DeleteFunc(p.byName[name], func(uid types.UID, _ string) bool {
+			return !slices.ContainsFunc(there, func(other *corev1.Pod) bool { return other.UID == uid })
+		})
+	}
 }
 
 func (p *placedPods) forget(name types.NamespacedName) {

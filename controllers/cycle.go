@@ -46,8 +46,18 @@ type known struct {
 // givenOrder is an order whose nodes count before they are written down.
 type givenOrder struct {
 	*elastic.Order
-	at      time.Time
-	promise *state.Promise
+	at time.Time
+	// promise is what it holds with the order, of what it holds without; nil if that is
+	// the same.
+	promise, without *state.Promise
+}
+
+// with is what one holds by its order, beside what its status says now.
+func (o *givenOrder) with(promise *state.Promise) *state.Promise {
+	if o.without != promise && o.promise != nil {
+		o.promise, o.without = promise.With(slices.Concat(o.Grow, o.Move)), promise
+	}
+	return cmp.Or(o.promise, promise)
 }
 
 // cycle decides, and returns what there is to tell.
@@ -65,7 +75,7 @@ func (s *Scheduler) cycle(ctx context.Context, seen *clusterState, now time.Time
 	s.freed = s.cluster.Freed()
 	reserved := s.reserved(seen)
 	snapshot, byID := s.snapshot(seen, reserved, now)
-	room, err := s.room(byID)
+	room, err := s.room(byID, now)
 	if err != nil {
 		return news{}, err
 	}
@@ -74,6 +84,11 @@ func (s *Scheduler) cycle(ctx context.Context, seen *clusterState, now time.Time
 	result.decided = append(result.decided, repaired...)
 	result.decided = append(result.decided, s.order(decided, now)...)
 	result.reported = s.reports.update(decided, snapshot, byID)
+	for _, e := range byID {
+		if until := e.ask.AvoidUntil; now.Before(until) {
+			result.lookAgain = elastic.Earliest(result.lookAgain, until)
+		}
+	}
 	for _, o := range s.orders {
 		result.lookAgain = elastic.Earliest(result.lookAgain, o.at.Add(orderTimeout))
 	}
@@ -155,10 +170,10 @@ func (s *Scheduler) ordered(k *known, now time.Time) *state.Promise {
 	uid := k.miniCluster.UID
 	switch o := s.orders[uid]; {
 	case o == nil:
-	case k.promise == nil, carriedOut(k, o), now.Sub(o.at) > orderTimeout, len(o.Drain) > 0 && !k.running.Malleable:
+	case k.promise == nil, carriedOut(k, o), overtaken(k, o), now.Sub(o.at) > orderTimeout:
 		delete(s.orders, uid)
 	default:
-		return cmp.Or(o.promise, k.promise)
+		return o.with(k.promise)
 	}
 	return k.promise
 }
@@ -200,6 +215,14 @@ func (s *Scheduler) hold(uid types.UID, promise *state.Promise) {
 	k.held = promise
 }
 
+// overtaken reports whether an order makes no sense any more: ranks that were to leave belong
+// to a command that does not bear it, or one that was to move has given its node back.
+func overtaken(k *known, o *givenOrder) bool {
+	return (len(o.Drain) > 0 && !k.running.Malleable) || slices.ContainsFunc(o.Move, func(pod elastic.Pod) bool {
+		return pod.Rank >= len(k.promise.Nodes) || k.promise.Nodes[pod.Rank] == ""
+	})
+}
+
 // carriedOut reports whether the status shows what an order asked for.
 func carriedOut(k *known, o *givenOrder) bool {
 	admission := k.miniCluster.Status.Admission
@@ -223,16 +246,16 @@ func carriedOut(k *known, o *givenOrder) bool {
 }
 
 // room is what is free, and what those that are asked about ask for.
-func (s *Scheduler) room(byID map[string]*entry) (elastic.Room, error) {
+func (s *Scheduler) room(byID map[string]*entry, now time.Time) (elastic.Room, error) {
 	asks := make(map[string]state.Ask, len(byID))
 	for id, e := range byID {
-		asks[id] = e.ask
+		asks[id] = e.ask.At(now)
 	}
 	for uid, k := range s.known {
 		if k.held == nil || byID[string(uid)] != nil {
 			continue
 		}
-		asks[string(uid)] = k.ask
+		asks[string(uid)] = k.ask.At(now)
 	}
 	return s.cluster.Room(asks, s.Engine)
 }
@@ -443,7 +466,7 @@ func (s *Scheduler) order(decided elastic.Cycle, now time.Time) []types.Namespac
 		}
 		o := &givenOrder{Order: &order, at: now}
 		if pods := append(slices.Clone(order.Grow), order.Move...); len(pods) > 0 {
-			o.promise = k.promise.With(pods)
+			o.promise, o.without = k.promise.With(pods), k.promise
 			s.hold(types.UID(id), o.promise)
 		}
 		s.orders[types.UID(id)] = o
@@ -474,7 +497,7 @@ func (s *Scheduler) repair(now time.Time) ([]types.NamespacedName, error) {
 			delete(s.repairs, uid)
 			continue
 		}
-		room, err := s.room(nil)
+		room, err := s.room(nil, now)
 		if err != nil {
 			return nil, err
 		}
@@ -482,12 +505,12 @@ func (s *Scheduler) repair(now time.Time) ([]types.NamespacedName, error) {
 		for i := range moved { // the nodes are for these
 			moved[i].Rank = ranks[i]
 		}
-		same := slices.ContainsFunc(moved, func(pod elastic.Pod) bool { return k.promise.Nodes[pod.Rank] == pod.Node })
-		if len(moved) < len(ranks) || same {
+		moved = slices.DeleteFunc(moved, func(pod elastic.Pod) bool { return k.promise.Nodes[pod.Rank] == pod.Node })
+		if len(moved) == 0 {
 			continue // not yet; it gives up when that takes too long
 		}
 		delete(s.repairs, uid)
-		o := &givenOrder{Order: &elastic.Order{Move: moved}, at: now, promise: k.promise.With(moved)}
+		o := &givenOrder{Order: &elastic.Order{Move: moved}, at: now, promise: k.promise.With(moved), without: k.promise}
 		s.orders[uid] = o
 		s.hold(uid, o.promise)
 		told = append(told, client.ObjectKeyFromObject(k.miniCluster))

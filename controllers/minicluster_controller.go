@@ -77,6 +77,8 @@ type MiniClusterReconciler struct {
 	// paces are those of the statuses, tidied those of the Jobs whose pods were deleted.
 	paces, tidied paces
 	placed        placedPods
+	announced     announced
+	troubles      troubles
 }
 
 // +kubebuilder:rbac:groups=flux-framework.org,resources=miniclusters,verbs=get;list;watch;delete
@@ -95,6 +97,10 @@ func (r *MiniClusterReconciler) Reconcile(ctx context.Context, req ctrl.Request)
 	if err := r.Client.Get(ctx, req.NamespacedName, &mc); err != nil || mc.DeletionTimestamp != nil {
 		r.forget(req.NamespacedName)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	// What was decided is told before anything else is.
+	if err := r.announce(ctx, &mc); err != nil {
+		return r.retry(ctx, err)
 	}
 	now := r.Clock.Now()
 	seen, err := r.observe(ctx, &mc)
@@ -146,6 +152,8 @@ func (r *MiniClusterReconciler) forget(name types.NamespacedName) {
 	r.Scheduler.Forget(name)
 	r.checks.forget(name)
 	r.placed.forget(name)
+	r.announced.forget(name)
+	r.troubles.forget(name)
 }
 
 // SetupWithManager registers the reconciler and what wakes it.
@@ -208,7 +216,8 @@ func podMoved(e event.UpdateEvent) bool {
 	return before.Status.Phase != after.Status.Phase ||
 		jobset.IsGated(before) != jobset.IsGated(after) ||
 		(before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) ||
-		state.PodReady(before) != state.PodReady(after) ||
+		state.BrokerReady(before) != state.BrokerReady(after) ||
+		state.Trouble(before) != state.Trouble(after) ||
 		state.Unschedulable(before) != state.Unschedulable(after)
 }
 

@@ -42,8 +42,12 @@ func (r *MiniClusterReconciler) observe(ctx context.Context, mc *v1alpha2.MiniCl
 	seen := &observed{stored: mc}
 	seen.view.MiniCluster = mc.DeepCopy()
 	seen.view.MiniCluster.Default()
-	seen.view.HasNode = func(name string) bool {
-		return r.Client.Get(ctx, types.NamespacedName{Name: name}, &corev1.Node{}, client.UnsafeDisableDeepCopy) == nil
+	seen.view.Node = func(name string) *corev1.Node {
+		var node corev1.Node
+		if r.Client.Get(ctx, types.NamespacedName{Name: name}, &node, client.UnsafeDisableDeepCopy) != nil {
+			return nil
+		}
+		return &node
 	}
 	var set jobsetapi.JobSet
 	err := r.Client.Get(ctx, types.NamespacedName{Namespace: mc.Namespace, Name: jobset.Name(mc)}, &set)
@@ -56,6 +60,7 @@ func (r *MiniClusterReconciler) observe(ctx context.Context, mc *v1alpha2.MiniCl
 	if seen.view.Pods, err = r.podsOf(ctx, mc); err != nil {
 		return nil, err
 	}
+	seen.view.Troubles = r.troubles.note(seen.name(), seen.view.Pods, r.Clock.Now())
 	if seen.observation, err = state.Observe(seen.view); err != nil {
 		return nil, err
 	}
@@ -70,7 +75,7 @@ func (r *MiniClusterReconciler) observe(ctx context.Context, mc *v1alpha2.MiniCl
 func (r *MiniClusterReconciler) consult(ctx context.Context, seen *observed) error {
 	o, mc := seen.observation, seen.view.MiniCluster
 	if o.Admission != nil && o.Outcome == "" {
-		r.Scheduler.Repair(mc, o.Unbindable(r.Clock.Now()))
+		r.Scheduler.Repair(mc, o.Homeless(r.Clock.Now()))
 		o.Order = r.Scheduler.OrderFor(mc)
 	}
 	if !o.Unplaced() || o.Policy.Suspend {

@@ -81,6 +81,7 @@ func TestWhatMatters(t *testing.T) {
 		now := metav1.NewTime(fixture.Noon)
 		w.StartTime = &now
 	}
+	growing := func(s *v1alpha2.MiniClusterStatus) { s.MaximumSize = 6 }
 	running := fixture.MiniCluster("x").Size(4).MinSize(1).Admitted(1, 4, "a,b,c,d").Status(started)
 	limited := fixture.MiniCluster("x").Size(4).MinSize(1).Deadline(60).Admitted(1, 4, "a,b,c,d")
 	ends := fixture.MiniCluster("x").Size(4).MinSize(1).Deadline(60).Admitted(1, 4, "a,b,c,d").Status(started)
@@ -88,14 +89,20 @@ func TestWhatMatters(t *testing.T) {
 		before, after *fixture.MiniClusterWrapper
 		owed, want    bool
 	}{
-		"it wrote down what it was given":        {queued, admitted, false, false},
-		"and there is an order for it":           {queued, admitted, true, true},
-		"it gave its nodes back":                 {admitted, queued, false, true},
-		"ranks were asked to leave":              {admitted, leaving, false, false},
-		"ranks gave theirs back":                 {leaving, shrunk, false, true},
-		"it grew":                                {shrunk, admitted, false, true},
-		"it started":                             {admitted, running, false, false},
+		"it wrote down what it was given": {queued, admitted, false, false},
+		"and there is an order for it":    {queued, admitted, true, true},
+		"it gave its nodes back":          {admitted, queued, false, true},
+		"ranks were asked to leave":       {admitted, leaving, false, false},
+		"ranks gave theirs back":          {leaving, shrunk, false, true},
+		"it grew":                         {shrunk, admitted, false, true},
+		"it started":                      {admitted, running, false, false},
+		"it started, and may grow": {
+			fixture.MiniCluster("x").Size(4).MaxSize(6).Launcher().Admitted(1, 4, "a,b,c,d").Status(growing),
+			fixture.MiniCluster("x").Size(4).MaxSize(6).Launcher().Admitted(1, 4, "a,b,c,d").Status(growing).Status(started), false, true,
+		},
 		"it started, and one knows when it ends": {limited, ends, false, true},
+		"its size was changed while it waits":    {queued, fixture.MiniCluster("x").Size(2).MinSize(1), false, false}, // its own pass tells
+		"its size was changed while it runs":     {running, fixture.MiniCluster("x").Size(6).MinSize(1).Admitted(1, 4, "a,b,c,d").Status(started), false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &Scheduler{owed: tc.owed}

@@ -62,6 +62,9 @@ func (r *MiniClusterReconciler) report(ctx context.Context, seen *observed, plan
 		r.Events.Eventf(updated, nil, event.Type, event.Reason, string(plan.Step), "%s", event.Note)
 	}
 	observeStep(plan)
+	if err := r.announce(ctx, updated); err != nil {
+		return ctrl.Result{}, err
+	}
 	ctrl.LoggerFrom(ctx).V(1).Info("Wrote the status", "step", plan.Step, "state", plan.State, "reason", plan.Message)
 	return r.lookAgain(seen, plan, now), nil
 }
@@ -75,7 +78,10 @@ func (r *MiniClusterReconciler) lookAgain(seen *observed, plan elastic.Plan, now
 	if next.IsZero() {
 		return ctrl.Result{}
 	}
-	return ctrl.Result{RequeueAfter: max(next.Sub(now), time.Millisecond)}
+	if !next.After(now) { // there is nothing to look at, or it would have been
+		return ctrl.Result{RequeueAfter: time.Second}
+	}
+	return ctrl.Result{RequeueAfter: next.Sub(now)}
 }
 
 // onlyCounts reports whether two statuses differ in numbers that change often, and

@@ -295,17 +295,20 @@ func (s *Scheduler) settle() {
 }
 
 // matters reports whether a MiniCluster leaves, holds other nodes than before or for
-// another time, or may take an order that could not be given. That it wrote down what
-// it was given is no news.
+// another time, wants another size, or may take an order that could not be given. That it
+// wrote down what it was given is no news.
 func (s *Scheduler) matters(e event.UpdateEvent) bool {
-	if e.ObjectNew.(*v1alpha2.MiniCluster).Status.StartTime != nil {
-		s.started(e.ObjectNew.GetUID())
+	old, mc := e.ObjectOld.(*v1alpha2.MiniCluster), e.ObjectNew.(*v1alpha2.MiniCluster)
+	if mc.Status.StartTime != nil {
+		s.started(mc.UID)
 	}
-	if e.ObjectOld.GetDeletionTimestamp() == nil && e.ObjectNew.GetDeletionTimestamp() != nil {
+	leaves := old.DeletionTimestamp == nil && mc.DeletionTimestamp != nil
+	grows := old.Status.StartTime == nil && mc.Status.StartTime != nil && state.MayGrow(mc)
+	if leaves || grows || (mc.Status.Admission != nil && old.Spec.Size != mc.Spec.Size) {
 		return true
 	}
-	before, _ := state.PromiseOf(e.ObjectOld.(*v1alpha2.MiniCluster))
-	after, _ := state.PromiseOf(e.ObjectNew.(*v1alpha2.MiniCluster))
+	before, _ := state.PromiseOf(old)
+	after, _ := state.PromiseOf(mc)
 	if before != nil && !before.Same(after) {
 		return true
 	}

@@ -42,6 +42,6 @@ func (r *MiniClusterReconciler) releaseServices(ctx context.Context, seen *obser
 	if err != nil {
 		return fmt.Errorf("letting pod %q go: %w", pod.Name, err)
 	}
-	r.placed.add(seen.name(), pod)
+	r.placed.add(seen.name(), pod, seen.view.Pods)
 	return nil
 }

@@ -39,7 +39,7 @@ func TestReleaseServices(t *testing.T) {
 			r := &MiniClusterReconciler{Client: c, Clock: clock.RealClock{}}
 			mc := fixture.MiniCluster("lmp").Admitted(1, 1, "a").Defaulted()
 			seen := &observed{stored: mc, view: state.View{
-				MiniCluster: mc, JobSet: fixture.JobSet("lmp", 1).Obj(), Pods: tc.pods, HasNode: func(string) bool { return true },
+				MiniCluster: mc, JobSet: fixture.JobSet("lmp", 1).Obj(), Pods: tc.pods, Node: func(name string) *corev1.Node { return fixture.Node(name).Obj() },
 			}}
 			var err error
 			if seen.observation, err = state.Observe(seen.view); err != nil {

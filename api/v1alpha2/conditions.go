@@ -101,6 +101,8 @@ const (
 	ReasonLeadLost = "LeadLost"
 	// ReasonWorkersFailed: pods of followers failed more often than is allowed.
 	ReasonWorkersFailed = "WorkersFailed"
+	// ReasonBrokersLost: brokers were lost while the command ran.
+	ReasonBrokersLost = "BrokersLost"
 	// ReasonDeadlineExceeded: the command ran longer than deadlineSeconds.
 	ReasonDeadlineExceeded = "DeadlineExceeded"
 	// ReasonStartLimit: it did not start in as many attempts as are allowed.

@@ -67,6 +67,10 @@ func (mc *MiniCluster) Default() {
 			s.Containers[i].Name = mc.Name
 		}
 	}
+	if c := s.FluxContainer(); s.Interactive || c.Launcher || c.Batch {
+		setDefault(&s.Elastic.OnLoss, LossContinue)
+	}
+	setDefault(&s.Elastic.OnLoss, LossFail)
 	for i := range s.Services {
 		s.Services[i].setDefaults()
 		s.Services[i].RunFlux = false // Flux runs in none of them
@@ -97,6 +101,7 @@ func (e *ElasticSpec) setDefaults() {
 	setDefaultPointer(&e.Recreate.Limit, DefaultRecreateLimit)
 	setDefaultDuration(&e.Recreate.BackoffBase, DefaultBackoffBase)
 	setDefaultDuration(&e.Recreate.BackoffMax, DefaultBackoffMax)
+	setDefault(&e.Recreate.SizePolicy, SizeSame)
 	if e.Sizes == nil {
 		e.Sizes = &Sizes{}
 	}
@@ -113,6 +118,10 @@ func (q *MiniClusterQueue) Default() {
 	setDefaultDuration(&q.Spec.Patience, DefaultPatience)
 	setDefault(&q.Spec.Requeue, RequeueOriginal)
 }
+
+// LeastSize is the smallest size to start at, of a spec that has its defaults: minSize,
+// unless the size was lowered below it since.
+func (s *MiniClusterSpec) LeastSize() int32 { return min(s.MinSize, s.Size) }
 
 // FluxContainer is the container that Flux runs in: the one with runFlux, which
 // Default marks, or the first.

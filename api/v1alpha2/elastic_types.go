@@ -57,7 +57,29 @@ type ElasticSpec struct {
 	// start is tried again.
 	// +optional
 	Recreate Recreate `json:"recreate,omitzero"`
+
+	// onLoss says what becomes of a MiniCluster that loses a broker while its command
+	// runs: Fail (it has half a minute to end by itself, and then fails), Continue (it
+	// goes on with those that are left, and the lost one joins again once its pod is made
+	// anew) or Recreate (all pods go, and the command is run again as recreate says). The
+	// lead's loss is always the end, or with Recreate a new attempt. Default: Continue for
+	// launchers, batches and interactive MiniClusters, else Fail.
+	// +optional
+	OnLoss LossPolicy `json:"onLoss,omitempty"`
 }
+
+// LossPolicy says what becomes of a MiniCluster that loses a broker while it runs.
+// +kubebuilder:validation:Enum=Fail;Continue;Recreate
+type LossPolicy string
+
+const (
+	// LossFail ends the MiniCluster: it has failed.
+	LossFail LossPolicy = "Fail"
+	// LossContinue leaves it to the command, which goes on with the others.
+	LossContinue LossPolicy = "Continue"
+	// LossRecreate ends the attempt, and begins another.
+	LossRecreate LossPolicy = "Recreate"
+)
 
 // Sizes are the sizes minSize, minSize op operand, (minSize op operand) op
 // operand, ... up to size, as a count range of Flux's jobspec (RFC 14) has them;
@@ -131,10 +153,22 @@ type TaskPolicy struct {
 	MultipleOf *int32 `json:"multipleOf,omitempty"`
 }
 
+// SizePolicy says at which sizes a MiniCluster is tried again.
+// +kubebuilder:validation:Enum=Same;Shrink
+type SizePolicy string
+
+const (
+	// SizeSame allows the same sizes as before.
+	SizeSame SizePolicy = "Same"
+	// SizeShrink allows only smaller ones, down to minSize.
+	SizeShrink SizePolicy = "Shrink"
+)
+
 // Recreate says how often and after which pause a MiniCluster that did not start
-// is tried again. The pause before attempt n+1 is backoffBase * 2^(n-1), at most
-// backoffMax, lengthened by up to a tenth so that neighbours do not all return
-// at the same moment.
+// is tried again. Nodes on which single brokers did not start are avoided for ten
+// minutes, as long as others would do. The pause before attempt n+1 is backoffBase *
+// 2^(n-1), at most backoffMax, lengthened by up to a tenth so that neighbours do not
+// all return at the same moment.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.backoffBase) || duration(self.backoffBase) > duration('0s')",message="backoffBase must be longer than 0s"
 // +kubebuilder:validation:XValidation:rule="!has(self.backoffMax) || duration(self.backoffMax) > duration('0s')",message="backoffMax must be longer than 0s"
@@ -165,4 +199,10 @@ type Recreate struct {
 	// +kubebuilder:validation:Pattern=`^([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}(\.[0-9]{1,3})?s)?([0-9]{1,6}ms)?$`
 	// +optional
 	BackoffMax *metav1.Duration `json:"backoffMax,omitempty"`
+
+	// sizePolicy is Same (it is tried again at any allowed size) or Shrink (only at sizes
+	// smaller than the one at which it did not start, if there are any). Default Same.
+	// +kubebuilder:default=Same
+	// +optional
+	SizePolicy SizePolicy `json:"sizePolicy,omitempty"`
 }

@@ -53,6 +53,11 @@ const (
 	// DrainAnnotation is on the lead's pod: the ranks that are asked to leave, as an
 	// idset.
 	DrainAnnotation = Group + "/drain"
+
+	// StopAnnotation is on the lead's pod once the command is to end: a word that says
+	// why. The lead then ends as if it had been asked to by a signal, and its pod stays,
+	// with its log.
+	StopAnnotation = Group + "/stop"
 )
 
 // PlacementGate is the scheduling gate of every pod until it is placed, unless the

@@ -52,7 +52,7 @@ type MiniClusterList struct {
 // MiniClusterSpec is what the user wants.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.maxSize) || self.maxSize == 0 || self.maxSize >= self.size",message="maxSize must be at least size"
-// +kubebuilder:validation:XValidation:rule="!has(self.minSize) || self.minSize <= self.size",message="minSize must be at most size"
+// +kubebuilder:validation:XValidation:rule="!has(self.minSize) || self.minSize <= self.size || (oldSelf.hasValue() && oldSelf.value().?minSize == self.?minSize)",message="minSize must be at most size",optionalOldSelf=true
 // +kubebuilder:validation:XValidation:rule="self.containers.size() == 1 || self.containers.filter(c, has(c.runFlux) && c.runFlux).size() == 1",message="exactly one container must have runFlux: true, the one that Flux runs the command in"
 // +kubebuilder:validation:XValidation:rule="self.containers.size() == 1 || self.containers.all(c, (has(c.runFlux) && c.runFlux) || (has(c.name) && size(c.name) > 0))",message="every container without runFlux: true needs a name"
 // +kubebuilder:validation:XValidation:rule="self.containers.all(c, !has(c.name) || size(c.name) == 0 || (has(c.runFlux) && c.runFlux) || self.containers.filter(d, has(d.name) && d.name == c.name && !(has(d.runFlux) && d.runFlux)).size() == 1)",message="two containers cannot have the same name"
@@ -83,7 +83,11 @@ type MiniClusterSpec struct {
 	Services []MiniClusterContainer `json:"services,omitempty"`
 
 	// size is the number of brokers wanted, one per pod. Default 1. The
-	// MiniCluster starts with fewer, down to minSize, where size does not fit.
+	// MiniCluster starts with fewer, down to minSize, where size does not fit. It may be
+	// changed, by `kubectl scale` and HPA too. A MiniCluster that bears it (one whose Flux
+	// container is a launcher, or that is interactive) then shrinks at once, below minSize
+	// as well, or grows up to maxSize when there are nodes that nobody waits for; for
+	// others it counts from the next start.
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100000
@@ -102,7 +106,8 @@ type MiniClusterSpec struct {
 	// are made for all of them; those above the size it got wait behind a
 	// scheduling gate and hold nothing. Nodes that nobody waits for are given to a
 	// MiniCluster that bears brokers joining: one whose Flux container is a launcher,
-	// or that is interactive. It counts when the pods are made. Default size.
+	// or that is interactive; once its size was changed while it runs, no more than that.
+	// It counts when the pods are made. Default size.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100000
 	// +optional
@@ -169,6 +174,13 @@ type MiniClusterSpec struct {
 	// log, once the command is done and no pod is left running. Default false.
 	// +optional
 	Cleanup bool `json:"cleanup,omitempty"`
+
+	// ttlSecondsAfterFinished is how long, in seconds, the MiniCluster stays once it is
+	// done, with the lead's pod and its log; then it is deleted. 0 is the same as cleanup.
+	// Default: until somebody deletes it.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
 
 	// interactive: true starts Flux without running a command: it stays up for
 	// people to use until the MiniCluster is deleted. Default false.
@@ -248,6 +260,22 @@ type MiniClusterStatus struct {
 	// +optional
 	RequeueState *RequeueState `json:"requeueState,omitempty"`
 
+	// attempts are those that ended without success, the last ten of them, the oldest
+	// first.
+	// +kubebuilder:validation:MaxItems=10
+	// +listType=atomic
+	// +optional
+	Attempts []Attempt `json:"attempts,omitempty"`
+
+	// avoid are nodes on which brokers did not start.
+	// +optional
+	Avoid *Avoid `json:"avoid,omitempty"`
+
+	// lastDecision is the last thing that was decided about the MiniCluster. There is an
+	// event of each, which has the same words.
+	// +optional
+	LastDecision *Decision `json:"lastDecision,omitempty"`
+
 	// startTime is when the quorum was reached in the current attempt.
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
@@ -289,6 +317,15 @@ type Admission struct {
 	// +required
 	Size int32 `json:"size"`
 
+	// wanted is the size that the spec asked for: tasks are in proportion to it.
+	// +optional
+	Wanted int32 `json:"wanted,omitempty"`
+
+	// resized is true once the size in the spec was another one than wanted: from then on
+	// the MiniCluster follows it.
+	// +optional
+	Resized bool `json:"resized,omitempty"`
+
 	// quorum is the number of brokers that the command waits for. It begins as
 	// size, and falls to what came up once elastic.quorumTimeout is over.
 	// +kubebuilder:validation:Minimum=1
@@ -310,6 +347,15 @@ type Admission struct {
 	// drain are ranks that are asked to leave. Once they have, they are vacated.
 	// +optional
 	Drain *Drain `json:"drain,omitempty"`
+
+	// moved are the ranks that got another node than at first, as an idset, since they
+	// did not start where they were.
+	// +optional
+	Moved string `json:"moved,omitempty"`
+
+	// loss are brokers that were lost while the command ran.
+	// +optional
+	Loss *Loss `json:"loss,omitempty"`
 
 	// requests are the resources of one pod, as the cluster makes it.
 	// +optional
@@ -350,4 +396,84 @@ type RequeueState struct {
 	// requeueAt is when the MiniCluster is queued again.
 	// +optional
 	RequeueAt *metav1.Time `json:"requeueAt,omitempty"`
+
+	// size is the largest that it may have in the next attempt, by
+	// elastic.recreate.sizePolicy; 0: any that is allowed.
+	// +optional
+	Size int32 `json:"size,omitempty"`
+}
+
+// Attempt is one that ended without success.
+type Attempt struct {
+	// attempt is its number: one more than the attempts that were given up before it.
+	// +required
+	Attempt int32 `json:"attempt"`
+
+	// size is the number of brokers that it had nodes for.
+	// +required
+	Size int32 `json:"size"`
+
+	// admitted is when it got them.
+	// +required
+	Admitted metav1.Time `json:"admitted"`
+
+	// started is when its command began to run; unset if it did not.
+	// +optional
+	Started *metav1.Time `json:"started,omitempty"`
+
+	// ended is when it was over.
+	// +required
+	Ended metav1.Time `json:"ended"`
+
+	// reason is the one of the event that told its end.
+	// +required
+	Reason string `json:"reason"`
+
+	// message says why it ended.
+	// +optional
+	Message string `json:"message,omitempty"`
+}
+
+// MostAvoided is how many nodes a MiniCluster avoids at most.
+const MostAvoided = 1000
+
+// Avoid are nodes that the MiniCluster is not placed on while there are others for it.
+type Avoid struct {
+	// nodes are their names, as a host list (Flux RFC 29).
+	// +required
+	Nodes string `json:"nodes"`
+
+	// until is how long they are avoided.
+	// +required
+	Until metav1.Time `json:"until"`
+}
+
+// Loss are brokers that were lost while the command ran.
+type Loss struct {
+	// ranks are theirs, as an idset (Flux RFC 22).
+	// +required
+	Ranks string `json:"ranks"`
+
+	// time is when that was seen.
+	// +required
+	Time metav1.Time `json:"time"`
+}
+
+// Decision is something that was decided about a MiniCluster.
+type Decision struct {
+	// time is when it was decided.
+	// +required
+	Time metav1.MicroTime `json:"time"`
+
+	// type is that of its event: Normal or Warning.
+	// +required
+	Type string `json:"type"`
+
+	// reason is the word for it.
+	// +required
+	Reason string `json:"reason"`
+
+	// message says what was decided, and why.
+	// +optional
+	Message string `json:"message,omitempty"`
 }

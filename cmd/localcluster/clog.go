@@ -301,7 +301,7 @@ func (f *follower) takeBroker(pod *corev1.Pod, seen change, revision uint64) {
 	cpu := state.PodRequests(pod)[corev1.ResourceCPU]
 	f.record.TakePod(clog.Pod{
 		UID: string(pod.UID), Gang: pod.Labels[v1alpha2.MiniClusterLabel], Try: pod.Labels[jobsetapi.JobSetUIDKey], Rank: rank,
-		Node: jobset.PinnedNode(pod), Bound: pod.Spec.NodeName != "", Up: state.PodReady(pod), Ended: seen.gone || state.Ended(pod),
+		Node: jobset.PinnedNode(pod), Bound: pod.Spec.NodeName != "", Up: pod.Status.Phase == corev1.PodRunning, Ended: seen.gone || state.Ended(pod),
 		CPU: cpu.MilliValue(), Revision: revision,
 	}, seen.at)
 }

@@ -8,6 +8,7 @@ import (
 	"crypto/ecdh"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -423,6 +424,7 @@ func TestSizesInShellAndGo(t *testing.T) {
 const fakeFlux = `#!/bin/bash
 case $1 in
 resource) echo "$ONLINE" ;;
+overlay) printf '%s\n' "$OVERLAY" ;;
 *)
 	printf '<%s>' "$@"; echo
 	bash "${@: -1}"
@@ -482,26 +484,72 @@ func TestLead(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			mc := fixture.MiniCluster("lmp").Size(4).MinSize(2).Tasks(32).Command("echo ran").Spec(func(s *v1alpha2.MiniClusterSpec) {
-				s.Logging.Quiet = true
+				s.Logging.Quiet, s.Flux.Container.MountPath = true, t.TempDir()
 				s.Elastic.QuorumTimeout = &metav1.Duration{Duration: time.Millisecond}
 				if tc.change != nil {
 					tc.change(s)
 				}
 			}).Defaulted()
-			files, err := Files(mc, 1)
-			if err != nil {
-				t.Fatal(err)
-			}
-			files["quorum"], files["flux"] = tc.quorum, fakeFlux
-			dir := writeFiles(t, files)
-			cmd := exec.Command("bash", filepath.Join(dir, "lead.sh"))
-			cmd.Env = append(os.Environ(), "FLUX_OPERATOR_DIR="+dir, "ONLINE="+tc.online, "PATH="+dir+":"+os.Getenv("PATH"))
-			out, err := cmd.CombinedOutput()
-			if code := cmd.ProcessState.ExitCode(); code != tc.code {
-				t.Errorf("exit code %d (%v), want %d", code, err, tc.code)
+			dir := leadFiles(t, mc, map[string]string{"quorum": tc.quorum})
+			out, code := runLead(dir, "ONLINE="+tc.online)
+			if code != tc.code {
+				t.Errorf("exit code %d, want %d", code, tc.code)
 			}
 			if diff := cmp.Diff(strings.ReplaceAll(tc.want, "FILES", dir), string(out)); diff != "" {
 				t.Errorf("it ran something else (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// leadFiles are those of a lead with a Flux that tells what the environment says.
+func leadFiles(t *testing.T, mc *v1alpha2.MiniCluster, more map[string]string) string {
+	t.Helper()
+	files, err := Files(mc, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Dir(ReadyFile(mc)), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	maps.Copy(files, more)
+	files["flux"], files["told"] = fakeFlux, ""
+	return writeFiles(t, files)
+}
+
+func runLead(dir string, environment ...string) (out []byte, code int) {
+	cmd := exec.Command("bash", filepath.Join(dir, "lead.sh"))
+	cmd.Env = append(os.Environ(), "FLUX_OPERATOR_DIR="+dir, "FE_TERMINATION_LOG="+filepath.Join(dir, "told"), "PATH="+dir+":"+os.Getenv("PATH"))
+	cmd.Env = append(cmd.Env, environment...)
+	out, _ = cmd.CombinedOutput() // the code says it
+	return out, cmd.ProcessState.ExitCode()
+}
+
+// A lead whose command failed tells which ranks it had lost by then.
+func TestLeadTellsWhatItLost(t *testing.T) {
+	cases := map[string]struct {
+		overlay string
+		code    int
+		want    string
+	}{
+		"none, one has not come":  {"0 a: partial\n1 b: full\n2 c: offline", 1, ""},
+		"some":                    {"0 a: degraded\n1 b: lost lost connection\n2 c: full\n10 d: lost", 1, "lost ranks 1,10\n"},
+		"a command that did well": {"0 a: degraded\n1 b: lost", 0, ""},
+		"Flux does not answer":    {"", 1, ""},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			mc := fixture.MiniCluster("lmp").Size(4).Command(fmt.Sprint("exit ", tc.code)).Spec(func(s *v1alpha2.MiniClusterSpec) {
+				s.Flux.Container.MountPath = t.TempDir()
+			}).Defaulted()
+			dir := leadFiles(t, mc, map[string]string{"quorum": "4"})
+			out, code := runLead(dir, "ONLINE=4", "OVERLAY="+tc.overlay)
+			if code != tc.code {
+				t.Fatalf("exit code %d, want %d: %s", code, tc.code, out)
+			}
+			told, err := os.ReadFile(filepath.Join(dir, "told"))
+			if err != nil || string(told) != tc.want {
+				t.Errorf("it told %q (%v), want %q", told, err, tc.want)
 			}
 		})
 	}
@@ -573,8 +621,8 @@ func TestFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{
-		"R", "batch-job.sh", "batch.sh", "broker.toml", "command.sh", "common.sh", "drain.sh", "flux-init.sh", "hook-broker-pre.sh", "hook-init.sh", "hook-post.sh", "hook-pre.sh",
-		"hook-worker-pre.sh", "hostlist", "lead.sh", "settings.sh", "sizes.sh", "view-environment.sh", "wait-0.sh",
+		"R", "batch-job.sh", "batch.sh", "broker.toml", "command.sh", "common.sh", "flux-init.sh", "hook-broker-pre.sh", "hook-init.sh", "hook-post.sh", "hook-pre.sh",
+		"hook-worker-pre.sh", "hostlist", "lead.sh", "members.sh", "settings.sh", "sizes.sh", "view-environment.sh", "wait-0.sh",
 	} {
 		if _, ok := files[name]; !ok {
 			t.Errorf("%s is missing", name)

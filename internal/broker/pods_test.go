@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -55,6 +56,8 @@ var fluxes = sync.OnceValues(func() (map[string]string, error) {
 })
 
 func TestMain(m *testing.M) {
+	// Processes that these tests start heed it, also where nohup keeps it from the tests.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	code := m.Run()
 	if found, err := fluxes(); err == nil {
 		os.RemoveAll(filepath.Dir(found["fakeflux"]))
@@ -196,7 +199,7 @@ func (c *cluster) pod(rank int) *pod {
 	}
 	files["broker.toml"] = address.ReplaceAllLiteralString(files["broker.toml"], fmt.Sprintf("%q", "tcp://"+c.address+":%p"))
 	files[CertificateFile] = c.certificate
-	files[QuorumFile] = ""
+	files[QuorumFile], files["termination-log"] = "", ""
 	for name, text := range files {
 		p.write(name, text)
 	}
@@ -226,7 +229,7 @@ func (p *pod) environment() []string {
 	}
 	return append(environment, "FLUX_OPERATOR_DIR="+operator, "HOSTNAME="+p.host, "PATH="+p.flux+":"+os.Getenv("PATH"),
 		"BEGUN="+filepath.Join(p.cluster.dir, "begun"), "RELEASE="+filepath.Join(p.cluster.dir, "release"), "RUNS="+filepath.Join(p.cluster.dir, "runs"),
-		"FAKEFLUX_LOG="+filepath.Join(p.cluster.dir, "log"), "FLUX_URI=")
+		"FE_TERMINATION_LOG="+filepath.Join(p.cluster.dir, p.dir, "o", "termination-log"), "FAKEFLUX_LOG="+filepath.Join(p.cluster.dir, "log"), "FLUX_URI=")
 }
 
 func (p *pod) command(name string) *exec.Cmd {
@@ -356,10 +359,9 @@ func (p *pod) awaitDrained(ranks string) {
 // awaitFlux waits until Flux answers so.
 func (p *pod) awaitFlux(answer string, args ...string) {
 	p.Helper()
-	uri := "local://" + filepath.Join(p.cluster.dir, p.dir, "v/config/run/flux/local")
 	p.await(fmt.Sprintf("%q as answer to %s", answer, args), func() bool {
 		cmd := exec.CommandContext(p.context, filepath.Join(p.flux, "flux"), args...)
-		cmd.Env = append(p.environment(), "FLUX_URI="+uri)
+		cmd.Env = append(p.environment(), "FLUX_URI=local://"+strings.Join(p.sockets(), ""))
 		out, err := cmd.Output()
 		return err == nil && strings.TrimSpace(string(out)) == answer
 	})
@@ -368,10 +370,13 @@ func (p *pod) awaitFlux(answer string, args ...string) {
 // awaitBroker waits until the broker of the pod is there, joined or not.
 func (p *pod) awaitBroker() {
 	p.Helper()
-	p.await("the broker of "+p.host, func() bool {
-		sockets, _ := filepath.Glob(filepath.Join(p.cluster.dir, p.dir, "v/config/run/flux/local*"))
-		return len(sockets) > 0
-	})
+	p.await("the broker of "+p.host, func() bool { return len(p.sockets()) > 0 })
+}
+
+// sockets are those of the broker: one, once it is there.
+func (p *pod) sockets() []string {
+	sockets, _ := filepath.Glob(filepath.Join(p.cluster.dir, p.dir, "v/config/run/flux/local*"))
+	return sockets
 }
 
 func (p *pod) awaitLine(line string) {

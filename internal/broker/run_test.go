@@ -201,7 +201,7 @@ func TestRunLostFollowerOfLauncher(t *testing.T) {
 	})
 }
 
-// One job of all nodes does not.
+// One job of all nodes does not, and the lead tells which it has lost.
 func TestRunLostFollowerOfJob(t *testing.T) {
 	withFlux(t, three(loop), func(c *cluster) {
 		pods := c.startAll()
@@ -209,6 +209,9 @@ func TestRunLostFollowerOfJob(t *testing.T) {
 		pods[2].kill()
 		pods[0].ends(terminated)
 		pods[0].hasNot("released")
+		if told := c.read(filepath.Join(pods[0].dir, "o", "termination-log")); told != "lost ranks 2\n" {
+			c.Errorf("the lead tells %q", told)
+		}
 		pods[1].ends(0)
 	})
 }
@@ -264,7 +267,7 @@ func TestRunTerminated(t *testing.T) {
 			first.start()
 			lead.awaitOnline("2")
 			lead.terminate()
-		}, hungUp},
+		}, terminated},
 		"the lead while the command runs": {three(loop), func(lead, first, second *pod) {
 			start(lead, first, second)
 			lead.awaitBegun()

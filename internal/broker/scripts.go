@@ -8,6 +8,7 @@ import (
 	"embed"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,7 +29,16 @@ const (
 	QuorumFile = "quorum"
 	// DrainFile holds what the annotation DrainAnnotation of the pod says.
 	DrainFile = "drain"
+	// StopFile holds what the annotation StopAnnotation of the pod says.
+	StopFile = "stop"
 )
+
+// ReadyFile is where the Flux container has a file while its pod is ready: a follower's
+// while its broker is online and has not been drained of its work, the lead's when the
+// command has been started. It is in the broker's run directory.
+func ReadyFile(mc *v1alpha2.MiniCluster) string {
+	return path.Join(mc.Spec.Flux.Container.MountPath, "config/run/flux/ready")
+}
 
 // SidecarScript is the entry point of container i of the spec, where it is Wrapped.
 func SidecarScript(i int) string { return fmt.Sprintf("start-%d.sh", i) }
@@ -74,7 +84,7 @@ func Files(mc *v1alpha2.MiniCluster, attempt int32) (map[string]string, error) {
 	for name, file := range map[string]string{InitScript: "flux-init.sh", WaitScript: "wait.sh"} {
 		files[name] = script(file)
 	}
-	for _, name := range []string{"common.sh", "lead.sh", "sizes.sh", "drain.sh", "batch.sh", "batch-job.sh"} {
+	for _, name := range []string{"common.sh", "lead.sh", "sizes.sh", "members.sh", "batch.sh", "batch-job.sh"} {
 		files[name] = script(name)
 	}
 	commands := mc.Spec.FluxContainer().Commands
@@ -177,7 +187,7 @@ func settings(mc *v1alpha2.MiniCluster, attempt int32) string {
 	}
 	return exports(map[string]string{
 		"FLUX_MINICLUSTER_SIZE":     strconv.Itoa(int(s.Size)),
-		"FLUX_MINICLUSTER_MIN_SIZE": strconv.Itoa(int(s.MinSize)),
+		"FLUX_MINICLUSTER_MIN_SIZE": strconv.Itoa(int(s.LeastSize())),
 		"FLUX_MINICLUSTER_ATTEMPT":  strconv.Itoa(int(attempt)),
 		"FLUX_OUTPUT_DIR":           container.Logs,
 	}) + assignments(settingPrefix, map[string]string{
@@ -186,7 +196,7 @@ func settings(mc *v1alpha2.MiniCluster, attempt int32) string {
 		"MODE":             mode(mc),
 		"BACKOFF_LIMIT":    strconv.Itoa(int(retries)),
 		"SIZE":             strconv.Itoa(int(s.Size)),
-		"MIN_SIZE":         strconv.Itoa(int(s.MinSize)),
+		"MIN_SIZE":         strconv.Itoa(int(s.LeastSize())),
 		"QUORUM_TIMEOUT":   strconv.Itoa(int(s.Elastic.QuorumTimeout.Seconds())),
 		"OPERATOR":         s.Elastic.Sizes.Operator,
 		"OPERAND":          strconv.Itoa(int(s.Elastic.Sizes.Operand)),
@@ -202,6 +212,7 @@ func settings(mc *v1alpha2.MiniCluster, attempt int32) string {
 		"CONNECT_TIMEOUT":  connectTimeout,
 		"LOG_LEVEL":        strconv.Itoa(int(logLevel)),
 		"VIEW_BASE":        s.Flux.Container.MountPath,
+		"READY":            ReadyFile(mc),
 		"VIEW_DISABLED":    strconv.FormatBool(s.Flux.Container.Disable),
 		"PYTHON_PATH":      s.Flux.Container.PythonPath,
 		"SCHEDULER_SIMPLE": strconv.FormatBool(s.Flux.Scheduler.Simple),

@@ -104,30 +104,98 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// The file changes as the annotation does; flux is called when it does, and not
-// otherwise.
-func TestDrain(t *testing.T) {
-	dir := filesOf(t, fixture.MiniCluster("lmp").Size(20).Defaulted(), map[string]string{
-		"texts": "\n9-11\n9-11\n[3,10-12]\n3\n\n\n",
-		"sleep": `#!/bin/bash
+// Each line of texts is what the file says for a second, as the annotation does; flux is
+// called when that changes, and while ranks leave, and not otherwise.
+func TestMembers(t *testing.T) {
+	cases := map[string]struct {
+		texts   string
+		answers string // of flux resource status, one a line
+		want    string
+	}{
+		"drained and undrained": {
+			texts: "\n9-11\n[3,10-12]\n3\n\n\n",
+			want: `resource drain --update 10,11,9 flux-elastic
+resource undrain 9
+stay 9
+resource drain --update 12,3 flux-elastic
+resource undrain 10
+resource undrain 11
+resource undrain 12
+stay 10,11,12
+resource undrain 3
+stay 3
+`,
+		},
+		"told once their work has ended, and when they may stay": {
+			texts:   strings.Repeat("0,9-11\n", 9) + "10\n",
+			answers: "0,9-11\n11\n11\n\n",
+			want: `resource drain --update 0,10,11,9 flux-elastic
+resource status -i 0,9-11 -s draining -no {ranks}
+resource status -i 0,9-11 -s draining -no {ranks}
+leave 10,9
+resource status -i 11 -s draining -no {ranks}
+resource status -i 11 -s draining -no {ranks}
+leave 10,11,9
+resource undrain 0
+resource undrain 11
+resource undrain 9
+stay 11,9
+`,
+		},
+		"who comes on such a rank is told, too": {
+			texts: strings.Repeat("2\n", 22),
+			want: `resource drain --update 2 flux-elastic
+resource status -i 2 -s draining -no {ranks}
+leave 2
+leave 2
+leave 2
+`,
+		},
+		"Flux is asked again where it does not answer": {
+			texts:   strings.Repeat("1\n", 6) + "\n",
+			answers: "fail\n\n",
+			want: `resource drain --update 1 flux-elastic
+resource status -i 1 -s draining -no {ranks}
+resource status -i 1 -s draining -no {ranks}
+leave 1
+resource undrain 1
+stay 1
+`,
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			dir := filesOf(t, fixture.MiniCluster("lmp").Size(20).Defaulted(), map[string]string{
+				"texts": tc.texts, "answers": tc.answers,
+				"sleep": `#!/bin/bash
 cd "$FLUX_OPERATOR_DIR"
 [[ -s texts ]] || kill "$PPID"
 head -n 1 texts >drain
 sed -i 1d texts
 `,
-		"flux": "#!/bin/bash\necho \"${*:2}\"\n",
-	})
-	out, _ := combined(t, scriptIn(t, dir, "drain.sh"))
-	want := `drain --update 10,11,9 flux-elastic
-undrain 9
-drain --update 12,3 flux-elastic
-undrain 10
-undrain 11
-undrain 12
-undrain 3
-`
-	if diff := cmp.Diff(want, out); diff != "" {
-		t.Errorf("it did something else (-want +got):\n%s", diff)
+				"flux": `#!/bin/bash
+cd "$FLUX_OPERATOR_DIR"
+case $* in
+exec*"touch leaving"*) echo "leave $5" ;;
+exec*"touch ready"*) echo "stay $5" ;;
+*) echo "$@" >&2 ;;
+esac
+case $1$2 in
+exec*) exit 68 ;; # some are gone
+*status)
+	read -r answer <answers
+	sed -i 1d answers
+	[[ $answer != fail ]] || exit 1
+	echo "$answer"
+	;;
+esac
+`,
+			})
+			out, _ := combined(t, scriptIn(t, dir, "members.sh"))
+			if diff := cmp.Diff(tc.want, out); diff != "" {
+				t.Errorf("it did something else (-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 
@@ -304,9 +372,9 @@ func TestScheduler(t *testing.T) {
 			}
 			dir := filesOf(t, mc, map[string]string{
 				"curve.cert": "a certificate",
-				"flux":       "#!/bin/bash\n[[ $1 != start ]] || { touch \"$FE_COMMAND_BEGAN\"; echo \"$FLUX_MODULE_PATH $FLUX_RC_EXTRA $FLUX_MODPROBE_PATH_APPEND$FLUXION_QMANAGER_RC_NOOP\"; }\n",
+				"flux":       "#!/bin/bash\n[[ $1 != start ]] || { touch \"$READY_FILE\"; echo \"$FLUX_MODULE_PATH $FLUX_RC_EXTRA $FLUX_MODPROBE_PATH_APPEND$FLUXION_QMANAGER_RC_NOOP\"; }\n",
 			})
-			out, _ := combined(t, scriptIn(t, dir, WaitScript, "HOSTNAME="+LeadHost("lmp"), "FLUX_OUTPUT_DIR="+t.TempDir()))
+			out, _ := combined(t, scriptIn(t, dir, WaitScript, "HOSTNAME="+LeadHost("lmp"), "FLUX_OUTPUT_DIR="+t.TempDir(), "READY_FILE="+ReadyFile(mc)))
 			if got := strings.ReplaceAll(out, view, "VIEW"); got != tc.want+"\n" {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}

@@ -16,7 +16,8 @@ type Pod struct {
 	Try  string
 	Rank int
 	// Node is the one it is pinned or bound to; "" while it is gated.
-	Node             string
+	Node string
+	// Up: its containers run. A lead is ready only once the command does.
 	Bound, Up, Ended bool
 	// CPU is what it requests, in thousandths.
 	CPU      int64

@@ -43,7 +43,7 @@ func JobSet(mc *v1alpha2.MiniCluster, attempt int32) (*jobsetapi.JobSet, error) 
 			StartupPolicy: &jobsetapi.StartupPolicy{StartupPolicyOrder: jobsetapi.AnyOrder},
 			Suspend:       ptr.To(false),
 			ReplicatedJobs: []jobsetapi.ReplicatedJob{
-				replicatedJob(mc, v1alpha2.LeadJob, template, 1, mc.Spec.BackoffLimit),
+				replicatedJob(mc, v1alpha2.LeadJob, template, 1, leadBackoffLimit(mc)),
 			},
 		},
 	}
@@ -54,8 +54,14 @@ func JobSet(mc *v1alpha2.MiniCluster, attempt int32) (*jobsetapi.JobSet, error) 
 	}
 	set.Annotations[v1alpha2.GenerationAnnotation] = strconv.FormatInt(generation, 10)
 	if workers := mc.Spec.MaxSize - 1; workers > 0 {
-		set.Spec.ReplicatedJobs = append(set.Spec.ReplicatedJobs,
-			replicatedJob(mc, v1alpha2.WorkersJob, template, workers, workersBackoffLimit))
+		job := replicatedJob(mc, v1alpha2.WorkersJob, template, workers, workersBackoffLimit)
+		if template.Spec.RestartPolicy == corev1.RestartPolicyNever {
+			// Each rank has a count of its own. Pods that were evicted count for the pause before
+			// a Job makes the next one (10 s, doubled with each), though not as failures: of one
+			// count for all, a few brokers that leave would keep all others away for minutes.
+			job.Template.Spec.BackoffLimitPerIndex = ptr.To[int32](workersBackoffLimit)
+		}
+		set.Spec.ReplicatedJobs = append(set.Spec.ReplicatedJobs, job)
 	}
 	if len(mc.Spec.Services) > 0 {
 		job, err := servicesJob(mc)
@@ -65,6 +71,17 @@ func JobSet(mc *v1alpha2.MiniCluster, attempt int32) (*jobsetapi.JobSet, error) 
 		set.Spec.ReplicatedJobs = append(set.Spec.ReplicatedJobs, job)
 	}
 	return set, nil
+}
+
+// leadBackoffLimit is that of a Job which tries the lead so often again. Where containers
+// are started again in their pod, a Job fails as soon as that was done as often as its
+// limit says, unless it is 0.
+func leadBackoffLimit(mc *v1alpha2.MiniCluster) int32 {
+	limit := mc.Spec.BackoffLimit
+	if limit > 0 && mc.Spec.Pod.RestartPolicy == corev1.RestartPolicyOnFailure {
+		limit++
+	}
+	return limit
 }
 
 func replicatedJob(mc *v1alpha2.MiniCluster, name string, template corev1.PodTemplateSpec, pods, backoffLimit int32) jobsetapi.ReplicatedJob {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -43,6 +44,9 @@ func TestJobSet(t *testing.T) {
 		"lead and followers":                      {fixture.MiniCluster("lmp").Size(4).Defaulted(), "0: 1 pods, 0 retries; w: 3 pods, 100 retries"},
 		"pods for all that there can be":          {fixture.MiniCluster("lmp").Size(2).MaxSize(8).Defaulted(), "0: 1 pods, 0 retries; w: 7 pods, 100 retries"},
 		"the lead is tried as often as one likes": {fixture.MiniCluster("lmp").Spec(func(s *v1alpha2.MiniClusterSpec) { s.BackoffLimit = 3 }).Defaulted(), "0: 1 pods, 3 retries"},
+		"in its pod, too": {fixture.MiniCluster("lmp").Spec(func(s *v1alpha2.MiniClusterSpec) {
+			s.BackoffLimit, s.Pod.RestartPolicy = 3, corev1.RestartPolicyOnFailure
+		}).Defaulted(), "0: 1 pods, 4 retries"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -166,6 +170,40 @@ func TestPodTemplate(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the pod is another (-want +got):\n%s", diff)
+	}
+}
+
+// The Flux container, and no other, says whether its pod is ready, and is never ended for
+// that it is not.
+func TestReadiness(t *testing.T) {
+	mc := fixture.MiniCluster("lmp").Spec(func(s *v1alpha2.MiniClusterSpec) {
+		s.Containers[0].RunFlux = true
+		s.Containers = append(s.Containers, v1alpha2.MiniClusterContainer{Name: "web", Command: "x"})
+		s.Services = []v1alpha2.MiniClusterContainer{{Name: "db", Command: "x"}}
+		s.Flux.Container.MountPath = "/a b"
+	}).Defaulted()
+	pod, err := Pod(mc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	services, err := ServicesPod(mc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	probe := func(period, failures int32) *corev1.Probe {
+		return &corev1.Probe{
+			ProbeHandler:  corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"/bin/bash", "-c", "[[ -e $0 ]] || { echo 'the broker has not joined, or the command does not run'; exit 1; }", "/a b/config/run/flux/ready"}}},
+			PeriodSeconds: period, TimeoutSeconds: 10, FailureThreshold: failures,
+		}
+	}
+	flux := pod.Spec.Containers[0]
+	if diff := cmp.Diff([]*corev1.Probe{probe(1, math.MaxInt32), probe(5, 1), nil}, []*corev1.Probe{flux.StartupProbe, flux.ReadinessProbe, flux.LivenessProbe}); diff != "" {
+		t.Errorf("its probes are others (-want +got):\n%s", diff)
+	}
+	for _, c := range slices.Concat(pod.Spec.InitContainers, services.Spec.Containers) {
+		if c.StartupProbe != nil || c.ReadinessProbe != nil || c.LivenessProbe != nil {
+			t.Errorf("container %s has probes", c.Name)
+		}
 	}
 }
 

@@ -6,6 +6,7 @@ package jobset
 import (
 	"encoding/json"
 	"strconv"
+	"strings"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -125,8 +126,56 @@ func PublishPatch(pod *corev1.Pod, quorum int, drain string) ([]byte, error) {
 	return json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID, "annotations": annotations}})
 }
 
+// StopPatch is the merge patch that tells the lead's pod to end the command, and why.
+func StopPatch(pod *corev1.Pod, reason string) ([]byte, error) {
+	return json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": pod.UID, "annotations": map[string]string{v1alpha2.StopAnnotation: reason},
+	}})
+}
+
 // Drain are the ranks that the lead's pod was told leave, as an idset.
 func Drain(pod *corev1.Pod) string { return pod.Annotations[v1alpha2.DrainAnnotation] }
+
+// Stop says why the lead's pod was told to end the command; "" if it was not.
+func Stop(pod *corev1.Pod) string { return pod.Annotations[v1alpha2.StopAnnotation] }
+
+// lostRanks is what the termination message of the broker's container begins with where the
+// lead's command failed and brokers had been lost (internal/broker/scripts/lead.sh).
+const lostRanks = "lost ranks "
+
+// LostMessage is the termination message of a lead that has lost ranks, an idset; "" where
+// it has lost none.
+func LostMessage(ranks string) string {
+	if ranks == "" {
+		return ""
+	}
+	return lostRanks + ranks
+}
+
+// Lost are the ranks that the lead's broker had lost when its command failed, as an idset; ""
+// where it tells of none.
+func Lost(lead *corev1.Pod) string {
+	status := FluxStatus(lead)
+	if status == nil || status.State.Terminated == nil {
+		return ""
+	}
+	ranks, tells := strings.CutPrefix(status.State.Terminated.Message, lostRanks)
+	if !tells {
+		return ""
+	}
+	return strings.TrimSpace(ranks)
+}
+
+// FluxStatus is the status of the container that runs the broker, which has the name of the
+// MiniCluster; nil if there is none yet.
+func FluxStatus(pod *corev1.Pod) *corev1.ContainerStatus {
+	for i := range pod.Status.ContainerStatuses {
+		if status := &pod.Status.ContainerStatuses[i]; status.Name == pod.Labels[v1alpha2.MiniClusterLabel] {
+			return status
+		}
+	}
+	return nil
+}
 
 // Quorum is what the lead's pod was told; 0 if nothing that can be read.
 func Quorum(pod *corev1.Pod) int {

@@ -6,6 +6,7 @@ package jobset
 import (
 	"cmp"
 	"maps"
+	"math"
 	"path"
 	"slices"
 	"strings"
@@ -152,7 +153,24 @@ func fluxContainer(mc *v1alpha2.MiniCluster) corev1.Container {
 	}
 	mounts := append(fluxMounts(mc), corev1.VolumeMount{Name: homeVolume, MountPath: homeDir})
 	container.VolumeMounts = append(mounts, container.VolumeMounts...)
+	// That a pod becomes ready is seen at once; later it is looked at seldom, since that
+	// takes time from the command. Neither ends it: a broker may wait as long as it takes.
+	container.StartupProbe, container.ReadinessProbe = readyProbe(mc, 1), readyProbe(mc, 5)
+	container.StartupProbe.FailureThreshold = math.MaxInt32
 	return container
+}
+
+// readyProbe looks for the file of package broker every so many seconds. Bash runs the
+// scripts, and so is in the image. A node that is busy may take its time to start it.
+func readyProbe(mc *v1alpha2.MiniCluster, period int32) *corev1.Probe {
+	const test = "[[ -e $0 ]] || { echo 'the broker has not joined, or the command does not run'; exit 1; }"
+	command := []string{"/bin/bash", "-c", test, broker.ReadyFile(mc)}
+	return &corev1.Probe{
+		ProbeHandler:     corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: command}},
+		PeriodSeconds:    period,
+		TimeoutSeconds:   10,
+		FailureThreshold: 1,
+	}
 }
 
 // sidecar is a container beside Flux, by its index. It is a native one (an init
@@ -305,6 +323,7 @@ func ownVolumes(mc *v1alpha2.MiniCluster) []corev1.Volume {
 				{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{
 					annotation(v1alpha2.QuorumAnnotation, broker.QuorumFile),
 					annotation(v1alpha2.DrainAnnotation, broker.DrainFile),
+					annotation(v1alpha2.StopAnnotation, broker.StopFile),
 				}}},
 			},
 		}}},

@@ -177,6 +177,7 @@ func TestAnnotationsAsFiles(t *testing.T) {
 	want := map[string]string{
 		"quorum": "metadata.annotations['flux-framework.org/quorum']",
 		"drain":  "metadata.annotations['flux-framework.org/drain']",
+		"stop":   "metadata.annotations['flux-framework.org/stop']",
 	}
 	if !maps.Equal(got, want) {
 		t.Errorf("the files are %v", got)

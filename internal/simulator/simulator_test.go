@@ -4,6 +4,7 @@
 package simulator
 
 import (
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -11,31 +12,52 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/internal/broker"
 	"github.com/flux-elastic/flux-elastic/internal/fixture"
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion/idset"
 )
 
 func TestReadPlay(t *testing.T) {
+	ordinary := play{runtime: 10 * time.Second, failsAfter: time.Second, loseAfter: time.Second}
+	with := func(change func(*play)) play {
+		p := ordinary
+		change(&p)
+		return p
+	}
+	ranks, err := idset.Parse("1,3")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for name, tc := range map[string]struct {
 		annotations map[string]string
 		want        play
 		complaint   string
 	}{
-		"nothing said":         {nil, play{runtime: 10 * time.Second}, ""},
-		"all said":             {map[string]string{Runtime: "90s", ExitCode: "3"}, play{runtime: 90 * time.Second, exitCode: 3}, ""},
-		"over at once":         {map[string]string{Runtime: "0s"}, play{}, ""},
+		"nothing said": {nil, ordinary, ""},
+		"all said": {map[string]string{
+			Runtime: "90s", ExitCode: "3", Busy: "2s", LeadFails: PhaseRunning, FailsAfter: "5s",
+			LoseRanks: "1,3", LoseAfter: "0s", HangsOnLoss: "true",
+		}, play{
+			runtime: 90 * time.Second, exitCode: 3, busy: 2 * time.Second, fails: PhaseRunning, failsAfter: 5 * time.Second,
+			lose: ranks, hangs: true,
+		}, ""},
+		"over at once":         {map[string]string{Runtime: "0s"}, with(func(p *play) { p.runtime = 0 }), ""},
+		"hangs not":            {map[string]string{HangsOnLoss: "false"}, ordinary, ""},
 		"no duration":          {map[string]string{Runtime: "soon"}, play{}, `annotation sim.flux-framework.org/runtime of pod lead: "soon" is no duration`},
 		"a negative duration":  {map[string]string{Runtime: "-1s"}, play{}, "is no duration"},
 		"no number":            {map[string]string{ExitCode: "bad"}, play{}, `annotation sim.flux-framework.org/exit-code of pod lead: "bad" is no number`},
 		"too large for a code": {map[string]string{ExitCode: "99999999999"}, play{}, "is no number"},
+		"no phase":             {map[string]string{LeadFails: "later"}, play{}, `annotation sim.flux-framework.org/lead-fails of pod lead: "later" is no phase`},
+		"no ranks":             {map[string]string{LoseRanks: "*"}, play{}, "is no set of ranks"},
+		"no truth":             {map[string]string{HangsOnLoss: "often"}, play{}, "is no truth value"},
+		"two mistakes":         {map[string]string{Runtime: "soon", HangsOnLoss: "often"}, play{}, `runtime of pod lead: "soon"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := readPlay(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "lead", Annotations: tc.annotations}})
 			if (err == nil) != (tc.complaint == "") || (err != nil && !strings.Contains(err.Error(), tc.complaint)) {
 				t.Fatalf("error %v, want %q", err, tc.complaint)
 			}
-			if got != tc.want {
+			if !reflect.DeepEqual(got, tc.want) {
 				t.Errorf("got %+v, want %+v", got, tc.want)
 			}
 		})
@@ -74,7 +96,7 @@ func TestSettings(t *testing.T) {
 // What is left of the work is shared by those who are there.
 func TestShare(t *testing.T) {
 	at := fixture.Noon
-	r := &run{malleable: true, left: 40 * time.Second, at: at} // 10s for 4
+	r := &run{left: 40 * time.Second, at: at} // 10s for 4
 	for _, step := range []struct {
 		after time.Duration
 		hands int
@@ -84,10 +106,5 @@ func TestShare(t *testing.T) {
 		if got := r.end.Sub(at); got != step.end {
 			t.Errorf("with %d after %s it ends after %s, want %s", step.hands, step.after, got, step.end)
 		}
-	}
-	lead := fixture.BrokerPod("lmp", 0).Annotation(v1alpha2.DrainAnnotation, "2").Obj()
-	online := []*corev1.Pod{lead, fixture.BrokerPod("lmp", 1).Obj(), fixture.BrokerPod("lmp", 2).Obj()}
-	if got := len(working(lead, online)); got != 2 {
-		t.Errorf("%d work, want 2", got)
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/internal/broker"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion/hostlist"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/idset"
 )
 
@@ -97,7 +98,7 @@ func end(mc *v1alpha2.MiniCluster) time.Time {
 func Sizing(s *v1alpha2.MiniClusterSpec) elastic.Sizing {
 	e := &s.Elastic
 	return elastic.Sizing{
-		Min: int(s.MinSize), Size: int(s.Size),
+		Min: int(s.LeastSize()), Size: int(s.Size),
 		Operator: elastic.Operator(e.Sizes.Operator), Operand: int(e.Sizes.Operand),
 		Tasks: elastic.Tasks{
 			AtSize:     int(*s.Tasks),
@@ -120,13 +121,22 @@ func Gang(mc *v1alpha2.MiniCluster, pod *corev1.Pod) elastic.Gang {
 		Priority:    ptr.Deref(pod.Spec.Priority, 0),
 		Created:     mc.CreationTimestamp.Time,
 		Since:       since(mc),
-		Sizing:      Sizing(&mc.Spec),
+		Sizing:      nextSizing(mc),
 		WaitForSize: mc.Spec.Elastic.WaitForSize.Duration,
 		Requests:    elastic.Resources(requests),
 		BestEffort:  asksForNothing(requests),
 		Class:       class(mc, pod, requests),
 		Limit:       limit(mc),
 	}
+}
+
+// nextSizing are the sizes for the next attempt.
+func nextSizing(mc *v1alpha2.MiniCluster) elastic.Sizing {
+	s := Sizing(&mc.Spec)
+	if requeue := mc.Status.RequeueState; requeue != nil {
+		s.Most = int(requeue.Size)
+	}
+	return s
 }
 
 // Age is from when on a MiniCluster counts as waiting in its queue; queue may be nil.
@@ -164,7 +174,8 @@ func class(mc *v1alpha2.MiniCluster, pod *corev1.Pod, requests fluxion.Resources
 		Places    string
 		Distinct  bool
 		Placement v1alpha2.PlacementSpec
-	}{requests, placesOf(pod).key, !mc.Spec.Network.DisableAffinity, mc.Spec.Placement})
+		Avoid     *v1alpha2.Avoid
+	}{requests, placesOf(pod).key, !mc.Spec.Network.DisableAffinity, mc.Spec.Placement, mc.Status.Avoid})
 	if err != nil { // it never is
 		return string(mc.UID)
 	}
@@ -197,9 +208,10 @@ func Running(mc *v1alpha2.MiniCluster, pod *corev1.Pod) (elastic.Running, error)
 		}
 	}
 	r.Max = len(r.Ranks)
-	if bearsChange(mc) && !r.Ending {
-		r.Max = int(MaxSize(mc))
+	if bearsChange(mc) && !r.Ending && mc.Status.StartTime != nil {
+		r.Max = mostBrokers(mc)
 	}
+	r.Sizing.Most = 0
 	return r, nil
 }
 
@@ -260,6 +272,11 @@ func bearsChange(mc *v1alpha2.MiniCluster) bool {
 	return s.Interactive || (len(s.Containers) > 0 && s.FluxContainer().Launcher)
 }
 
+// MayGrow reports whether a MiniCluster that runs can take more nodes.
+func MayGrow(mc *v1alpha2.MiniCluster) bool {
+	return bearsChange(mc) && mc.Status.Admission != nil && mc.Status.MaximumSize > mc.Status.Admission.Size
+}
+
 // AmountText writes an amount of a resource for people: "8 cpu", "4 pods".
 func AmountText(name string, amount int64) string {
 	if text := (fluxion.Resources{name: amount}).String(); text != "" {
@@ -294,12 +311,25 @@ type Ask struct {
 	// those of its places, when there are such.
 	fluxion.Gang
 	places *places
+	// avoid are nodes that it is not placed on until AvoidUntil, as long as others could
+	// hold it at its least size.
+	avoid      []string
+	AvoidUntil time.Time
+	least      int
+}
+
+// At is what is asked at a time: after AvoidUntil no node is avoided.
+func (a Ask) At(now time.Time) Ask {
+	if !now.Before(a.AvoidUntil) {
+		a.avoid, a.AvoidUntil = nil, time.Time{}
+	}
+	return a
 }
 
 // Request is what the MiniCluster, with its defaults, asks of the cluster; pod is one
 // of its pods as the cluster makes it.
 func Request(c *Cluster, mc *v1alpha2.MiniCluster, pod *corev1.Pod) Ask {
-	return Ask{
+	ask := Ask{
 		Gang: fluxion.Gang{
 			Job:      string(mc.UID),
 			Pods:     fluxion.Shape{Requests: Requests(pod)},
@@ -308,7 +338,13 @@ func Request(c *Cluster, mc *v1alpha2.MiniCluster, pod *corev1.Pod) Ask {
 			Policy:   placementPolicy(mc),
 		},
 		places: placesOf(pod),
+		least:  int(mc.Spec.LeastSize()),
 	}
+	if avoid := mc.Status.Avoid; avoid != nil {
+		ask.avoid, _ = hostlist.Decode(avoid.Nodes, v1alpha2.MostAvoided) // what cannot be read is not avoided
+		ask.AvoidUntil = avoid.Until.Time
+	}
+	return ask
 }
 
 func placementPolicy(mc *v1alpha2.MiniCluster) fluxion.Policy {

@@ -173,7 +173,7 @@ func StripPod(object any) (any, error) {
 		return object, nil
 	}
 	pod.ManagedFields = nil
-	pod.Annotations = keep(pod.Annotations, v1alpha2.QuorumAnnotation, v1alpha2.DrainAnnotation, jobset.PlacedAnnotation)
+	pod.Annotations = keep(pod.Annotations, v1alpha2.QuorumAnnotation, v1alpha2.DrainAnnotation, v1alpha2.StopAnnotation, jobset.PlacedAnnotation)
 	pod.Spec.Volumes = nil
 	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range containers {

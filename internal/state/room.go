@@ -48,6 +48,9 @@ func (c *Cluster) Room(gangs map[string]Ask, engine Engine) (elastic.Room, error
 		if ask.places != nil {
 			gang.Pods.Infeasible = c.excluded(ask.places)
 		}
+		if len(ask.avoid) > 0 {
+			gang.Pods.Infeasible = avoiding(r.graph, gang, ask)
+		}
 		r.asks[id] = gang
 	}
 	for uid, h := range c.holdings {
@@ -60,6 +63,24 @@ func (c *Cluster) Room(gangs map[string]Ask, engine Engine) (elastic.Room, error
 		r.engine = engine(r.graph)
 	}
 	return r, nil
+}
+
+// avoiding are the nodes that a gang cannot use, with those that it avoids if the others
+// could hold it.
+func avoiding(graph *fluxion.Graph, gang fluxion.Gang, ask Ask) []fluxion.Exclusion {
+	infeasible := gang.Pods.Infeasible
+	gang.Sizes = []int{ask.least}
+	gang.Pods.Infeasible = append(slices.Clip(infeasible), graph.Exclusions(func(yield func(node, reason string) bool) {
+		for _, node := range ask.avoid {
+			if !yield(node, "avoided") {
+				return
+			}
+		}
+	})...)
+	if graph.CouldHold(gang) != nil {
+		return infeasible
+	}
+	return gang.Pods.Infeasible
 }
 
 // ask is what a gang asks for, at these sizes.

@@ -267,6 +267,15 @@ func TestExitCode(t *testing.T) {
 		"of a pod that was not": {func(s *corev1.PodStatus) {
 			s.Conditions = []corev1.PodCondition{{Type: corev1.DisruptionTarget, Status: corev1.ConditionFalse}}
 		}, "3"},
+		"of a pod that took too much, none, but why": {func(s *corev1.PodStatus) {
+			s.Reason, s.Message = "Evicted", "Usage of EmptyDir volume \"scratch\" exceeds the limit \"1Mi\". "
+		}, `none: Usage of EmptyDir volume "scratch" exceeds the limit "1Mi"`},
+		"of a container that ended with its node, none": {func(s *corev1.PodStatus) {
+			s.ContainerStatuses[0].State.Terminated.Reason = "Unknown"
+		}, "none"},
+		"of a container that the kubelet knows no more, none": {func(s *corev1.PodStatus) {
+			s.ContainerStatuses[0].State.Terminated.Reason = "ContainerStatusUnknown"
+		}, "none"},
 		"of a pod whose node is gone, none": {func(s *corev1.PodStatus) { s.ContainerStatuses = nil }, "none"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -277,6 +286,9 @@ func TestExitCode(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := "none"
+			if why := o.Brokers[0].Evicted; why != "" {
+				got += ": " + why
+			}
 			if lead := o.Brokers[0]; lead.ExitCode != nil {
 				got = fmt.Sprint(*lead.ExitCode)
 				if lead.FailedIn != "" {
@@ -364,7 +376,7 @@ func view(change func(*View)) View {
 	v := View{
 		MiniCluster: fixture.MiniCluster("lmp").Size(2).Admitted(1, 2, "a,b").Defaulted(),
 		JobSet:      fixture.JobSet("lmp", 1).Obj(),
-		HasNode:     func(string) bool { return true },
+		Node:        aNode,
 	}
 	if change != nil {
 		change(&v)
@@ -400,7 +412,12 @@ func TestObserveBrokers(t *testing.T) {
 			v.Pods = []*corev1.Pod{fixture.BrokerPod("lmp", 0).On("a").Up().Leaving().Obj()}
 		}, []elastic.BrokerState{elastic.Leaving, elastic.Missing}},
 		"on a node that is gone": {func(v *View) {
-			v.HasNode = func(name string) bool { return name != "b" }
+			v.Node = func(name string) *corev1.Node {
+				if name == "b" {
+					return nil
+				}
+				return aNode(name)
+			}
 			v.Pods = []*corev1.Pod{fixture.BrokerPod("lmp", 0).On("a").Up().Obj(), fixture.BrokerPod("lmp", 1).On("b").Up().Obj()}
 		}, []elastic.BrokerState{elastic.Up, elastic.Leaving}},
 		"one that replaces one that failed": {func(v *View) {

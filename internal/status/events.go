@@ -33,10 +33,12 @@ const (
 	eventVacated       = "Vacated"
 	eventGrew          = "Grew"
 	eventMoved         = "Moved"
+	eventSizeIgnored   = "SizeIgnored"
+	eventBelowMinimum  = "BelowMinimum"
 )
 
 // Events are those of the change from the old status, which is the input's, to the
-// new one.
+// new one, beside that of the last decision.
 func Events(in Input, s *v1alpha2.MiniClusterStatus) []Event {
 	var events []Event
 	old := &in.MiniCluster.Status
@@ -47,11 +49,29 @@ func Events(in Input, s *v1alpha2.MiniClusterStatus) []Event {
 	if turnedTo(old, s, v1alpha2.ConditionAdmitted, metav1.ConditionFalse) && in.Plan.State == elastic.StateQueued {
 		events = append(events, queued(in, s)...)
 	}
-	if event := decided(in, s); event != nil {
-		event.Note = shorten(event.Note)
-		events = append(events, *event)
+	if old.ObservedGeneration != s.ObservedGeneration && s.StartTime != nil && !in.finished() {
+		events = append(events, otherSize(in, s)...)
 	}
 	return events
+}
+
+// otherSize tells those who changed the size of one that runs what they may not expect.
+func otherSize(in Input, s *v1alpha2.MiniClusterStatus) []Event {
+	size, asked := in.MiniCluster.Spec.Size, s.Admission.Wanted
+	policy := in.Observation.Policy
+	switch {
+	case asked == 0 || size == asked:
+	case !policy.BearsChange:
+		return []Event{{corev1.EventTypeWarning, eventSizeIgnored, fmt.Sprintf(
+			"The size of %d counts from the next start: the command was started with %d brokers, and does not bear that they come and go", size, s.Admission.Quorum)}}
+	case size > s.MaximumSize:
+		return []Event{{corev1.EventTypeWarning, eventSizeIgnored, fmt.Sprintf(
+			"It grows up to %d brokers, not %d: its pods were made for maxSize when it was admitted", s.MaximumSize, size)}}
+	case int(size) < policy.Sizing.Min:
+		return []Event{{corev1.EventTypeWarning, eventBelowMinimum, fmt.Sprintf(
+			"It shrinks to a size of %d, less than its minSize of %d", size, policy.Sizing.Min)}}
+	}
+	return nil
 }
 
 // queued tells why it waits, where that is news to somebody.
@@ -77,6 +97,8 @@ func decided(in Input, s *v1alpha2.MiniClusterStatus) *Event {
 		return &Event{corev1.EventTypeNormal, eventStarted, "Started with " + quorumMessage(s, in)}
 	case elastic.LowerQuorum:
 		return &Event{corev1.EventTypeWarning, eventQuorumLowered, "Lowered the quorum: " + plan.Message}
+	case elastic.Lose:
+		return &Event{corev1.EventTypeWarning, v1alpha2.ReasonBrokersLost, in.message()}
 	case elastic.GiveUp:
 		return &Event{corev1.EventTypeWarning, eventGaveUp, fmt.Sprintf("Gave up attempt %d of %d: %s",
 			s.RequeueState.Count, in.Observation.Policy.RecreateLimit+1, plan.Message)}
@@ -98,6 +120,19 @@ func decided(in Input, s *v1alpha2.MiniClusterStatus) *Event {
 		return &Event{kind, finished.Reason, finished.Message}
 	}
 	return resized(plan)
+}
+
+// endReason is the reason of the event that tells the end of an attempt.
+func endReason(plan elastic.Plan) string {
+	switch plan.Step {
+	case elastic.GiveUp:
+		return eventGaveUp
+	case elastic.Withdraw:
+		return eventReleased
+	case elastic.Evict:
+		return plan.Reason
+	}
+	return string(plan.Outcome)
 }
 
 // resized tells of ranks that leave, have left, come or move.

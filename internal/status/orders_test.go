@@ -5,6 +5,7 @@ package status
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -50,8 +51,7 @@ func TestComputeOrders(t *testing.T) {
 			if got != tc.want || s.Queue != "q" {
 				t.Errorf("got %s (queue %s), want %s", got, s.Queue, tc.want)
 			}
-			events := Events(in, &s)
-			if len(events) != 1 || fmt.Sprintf("%s %s: %s", events[0].Type, events[0].Reason, events[0].Note) != tc.event {
+			if events := toldOf(in, &s); !slices.Equal(events, []string{tc.event}) {
 				t.Errorf("events %v, want %s", events, tc.event)
 			}
 		})
@@ -72,7 +72,7 @@ func TestComputeEviction(t *testing.T) {
 	if s.Admission != nil || s.StartTime != nil || s.RequeueState == nil || s.RequeueState.Count != 0 || !s.RequeueState.RequeueAt.Time.Equal(in.Now) || said() != "False Preempted: X needs it" {
 		t.Errorf("admission %v, started %v, requeue %v, %s", s.Admission, s.StartTime, s.RequeueState, said())
 	}
-	if events := Events(in, &s); len(events) != 1 || events[0] != (Event{"Warning", "Preempted", "Gave back nodes for 4 brokers: x needs it"}) {
+	if events := toldOf(in, &s); !slices.Equal(events, []string{"Warning Preempted: Gave back nodes for 4 brokers: x needs it"}) {
 		t.Errorf("events %v", events)
 	}
 	in.MiniCluster.Status = s

@@ -4,6 +4,7 @@
 package status
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -60,50 +61,132 @@ func Compute(in Input) v1alpha2.MiniClusterStatus {
 		s.Queue = in.Queue
 	}
 	decide(s, in)
+	if a := s.Admission; a != nil && a.Wanted > 0 && a.Wanted != in.MiniCluster.Spec.Size && !in.finished() {
+		a.Resized = true
+	}
 	count(s, in)
 	setAccepted(s, in)
 	setAdmitted(s, in)
 	setQuorumReached(s, in)
 	setFinished(s, in)
 	setReady(s, in)
+	if event := decided(in, s); event != nil {
+		s.LastDecision = &v1alpha2.Decision{
+			Time: metav1.NewMicroTime(in.Now.Truncate(time.Microsecond)), Type: event.Type, Reason: event.Reason, Message: shorten(event.Note),
+		}
+	}
 	return *s
 }
+
+// avoidFor is how long nodes are avoided on which brokers did not start.
+const avoidFor = 10 * time.Minute
+
+// mostAttempts is how many attempts are kept.
+const mostAttempts = 10
 
 // decide writes the plan's decision down.
 func decide(s *v1alpha2.MiniClusterStatus, in Input) {
 	plan, o := in.Plan, in.Observation
 	now := metav1.NewTime(in.Now)
+	avoid(s, in)
+	if plan.State == elastic.StateSuspended { // it begins anew
+		s.RequeueState, s.Avoid, s.Attempts = nil, nil, nil
+	}
 	switch plan.Step {
 	case elastic.Admit:
 		s.Admission = &v1alpha2.Admission{
-			Attempt: int32(o.Attempt()), Generation: in.MiniCluster.Generation,
+			Attempt: int32(o.Attempt()), Generation: in.MiniCluster.Generation, Wanted: in.MiniCluster.Spec.Size,
 			Size: int32(len(o.Offer)), Quorum: int32(plan.Quorum),
 			Nodes: hostlist.Encode(o.Offer), Requests: in.Requests, Priority: in.Priority, Time: now,
 		}
 		s.StartTime, s.CompletionTime, s.ExitCode = nil, nil, nil
-	case elastic.LowerQuorum:
+	case elastic.LowerQuorum, elastic.Start:
 		s.Admission.Quorum = int32(plan.Quorum)
-	case elastic.Start:
-		s.StartTime = &now
+		vacate(s.Admission, plan.Ranks)
+		if plan.Step == elastic.Start {
+			s.StartTime = &now
+		}
 	case elastic.DrainRanks, elastic.Vacate, elastic.GrowRanks, elastic.MoveRanks:
 		resize(s.Admission, plan)
+	case elastic.Lose:
+		s.Admission.Loss = &v1alpha2.Loss{Ranks: Ranks(plan.Ranks), Time: now}
 	case elastic.Evict:
-		s.Admission, s.StartTime = nil, nil
-		s.RequeueState = &v1alpha2.RequeueState{Count: int32(o.GivenUp), RequeueAt: &now}
+		endAttempt(s, in)
+		requeue(s, o.GivenUp, in.Now, 0)
 	case elastic.GiveUp:
-		s.RequeueState = &v1alpha2.RequeueState{Count: int32(o.GivenUp) + 1, RequeueAt: ptr.To(metav1.NewTime(plan.NotBefore))}
-		s.Admission, s.StartTime = nil, nil
+		endAttempt(s, in)
+		requeue(s, o.GivenUp+1, plan.NotBefore, plan.Size)
 	case elastic.Withdraw:
-		s.Admission, s.StartTime = nil, nil
-		if o.Policy.Suspend {
-			s.RequeueState = nil
-		}
+		endAttempt(s, in)
 	case elastic.Finish:
-		s.CompletionTime = &now
-		if plan.ExitCode != nil {
-			s.ExitCode = ptr.To(int32(*plan.ExitCode))
-		}
+		finish(s, in)
 	}
+}
+
+// requeue queues it again: at a smaller size, or at those that were allowed before.
+func requeue(s *v1alpha2.MiniClusterStatus, count int, at time.Time, size int) {
+	next := &v1alpha2.RequeueState{Count: int32(count), RequeueAt: ptr.To(metav1.NewTime(at)), Size: int32(size)}
+	if s.RequeueState != nil && size == 0 {
+		next.Size = s.RequeueState.Size
+	}
+	s.RequeueState = next
+}
+
+func finish(s *v1alpha2.MiniClusterStatus, in Input) {
+	s.CompletionTime = ptr.To(metav1.NewTime(in.Now))
+	if in.Plan.ExitCode != nil {
+		s.ExitCode = ptr.To(int32(*in.Plan.ExitCode))
+	}
+	if in.Plan.Outcome != elastic.OutcomeSucceeded {
+		keepAttempt(s, in)
+	}
+}
+
+// endAttempt takes the admission back.
+func endAttempt(s *v1alpha2.MiniClusterStatus, in Input) {
+	if s.Admission != nil {
+		keepAttempt(s, in)
+	}
+	s.Admission, s.StartTime = nil, nil
+}
+
+// keepAttempt writes down what became of the attempt that ends.
+func keepAttempt(s *v1alpha2.MiniClusterStatus, in Input) {
+	s.Attempts = append(s.Attempts, v1alpha2.Attempt{
+		Attempt: s.Admission.Attempt, Size: s.Admission.Size, Admitted: s.Admission.Time, Started: s.StartTime,
+		Ended: metav1.NewTime(in.Now), Reason: endReason(in.Plan), Message: cut(in.message(), longestWhy),
+	})
+	s.Attempts = s.Attempts[max(0, len(s.Attempts)-mostAttempts):]
+}
+
+// longestWhy is how many bytes are kept of why an attempt ended.
+const longestWhy = 256
+
+// avoid adds the nodes on which brokers did not start to those that are avoided, and
+// forgets the latter when their time has come.
+func avoid(s *v1alpha2.MiniClusterStatus, in Input) {
+	if s.Avoid != nil && !in.Now.Before(s.Avoid.Until.Time) && (in.Plan.Step == elastic.Admit || len(in.Plan.Avoid) > 0) {
+		s.Avoid = nil
+	}
+	if len(in.Plan.Avoid) == 0 {
+		return
+	}
+	nodes := slices.Clone(in.Plan.Avoid)
+	if s.Avoid != nil {
+		before, _ := hostlist.Decode(s.Avoid.Nodes, v1alpha2.MostAvoided)
+		nodes = append(nodes, before...)
+	}
+	slices.Sort(nodes)
+	nodes = slices.Compact(nodes)
+	nodes = nodes[:min(len(nodes), v1alpha2.MostAvoided)]
+	s.Avoid = &v1alpha2.Avoid{Nodes: hostlist.Encode(nodes), Until: metav1.NewTime(in.Now.Add(avoidFor))}
+}
+
+// vacate writes down that ranks gave their nodes back.
+func vacate(a *v1alpha2.Admission, ranks []int) {
+	vacated, _ := idset.Parse(a.Vacated) // it was read to observe
+	leaving, _ := idset.Parse(Ranks(ranks))
+	a.Vacated = idset.Union(vacated, leaving).String()
 }
 
 // resize writes down which ranks leave, have left, come or move.
@@ -114,22 +197,27 @@ func resize(a *v1alpha2.Admission, plan elastic.Plan) {
 		return
 	case elastic.Vacate:
 		a.Drain, a.Quorum = nil, int32(plan.Quorum)
-		vacated, _ := idset.Parse(a.Vacated) // it was read to observe
-		leaving, _ := idset.Parse(Ranks(plan.Ranks))
-		a.Vacated = idset.Union(vacated, leaving).String()
+		vacate(a, plan.Ranks)
 		return
 	}
 	nodes, _ := hostlist.Decode(a.Nodes, int(a.Size))
 	vacated, _ := idset.Decode(a.Vacated, int(a.Size))
+	moved, _ := idset.Decode(a.Moved, int(a.Size))
 	for _, pod := range plan.Pods {
+		rank := int64(pod.Rank)
+		moved = slices.DeleteFunc(moved, func(other int64) bool { return other == rank })
+		if plan.Step == elastic.MoveRanks {
+			moved = append(moved, rank)
+		}
 		if pod.Rank == len(nodes) {
 			nodes = append(nodes, pod.Node)
 			continue
 		}
 		nodes[pod.Rank] = pod.Node
-		vacated = slices.DeleteFunc(vacated, func(rank int64) bool { return rank == int64(pod.Rank) })
+		vacated = slices.DeleteFunc(vacated, func(other int64) bool { return other == rank })
 	}
-	a.Nodes, a.Size, a.Vacated = hostlist.Encode(nodes), int32(len(nodes)), idset.Encode(vacated)
+	a.Nodes, a.Size = hostlist.Encode(nodes), int32(len(nodes))
+	a.Vacated, a.Moved = idset.Encode(vacated), idset.Encode(moved)
 	if plan.Step == elastic.GrowRanks {
 		a.Quorum = int32(plan.Quorum)
 	}
@@ -197,7 +285,8 @@ func setAdmitted(s *v1alpha2.MiniClusterStatus, in Input) {
 		reason, message = v1alpha2.ReasonFinished, "It is done"
 	case s.Admission != nil:
 		value, reason = metav1.ConditionTrue, v1alpha2.ReasonAdmitted
-		message = fmt.Sprintf("Holds nodes for %d of %d brokers", len(members(s.Admission)), in.MiniCluster.Spec.Size)
+		has := len(members(s.Admission))
+		message = fmt.Sprintf("Holds nodes for %d of %d brokers", has, max(has, int(in.MiniCluster.Spec.Size)))
 	case in.Plan.Step == elastic.Evict:
 		reason = in.Plan.Reason
 	case in.Plan.State == elastic.StateReleasing && givenToOthers(s):
@@ -245,7 +334,8 @@ func setQuorumReached(s *v1alpha2.MiniClusterStatus, in Input) {
 
 // quorumMessage says with what the command starts, of what was asked for.
 func quorumMessage(s *v1alpha2.MiniClusterStatus, in Input) string {
-	message := fmt.Sprintf("%d of %d brokers", s.Admission.Quorum, max(s.Admission.Quorum, in.MiniCluster.Spec.Size))
+	wanted := cmp.Or(s.Admission.Wanted, in.MiniCluster.Spec.Size)
+	message := fmt.Sprintf("%d of %d brokers", s.Admission.Quorum, max(s.Admission.Quorum, wanted))
 	if tasks := max(s.Tasks, *in.MiniCluster.Spec.Tasks); tasks > 0 {
 		message += fmt.Sprintf(", tasks %d of %d", s.Tasks, tasks)
 	}

@@ -104,7 +104,7 @@ JobMiniClusterReady False Starting: Makes its pods
 		},
 		"one that starts": {
 			mc: wanted4().Admitted(1, 3, "n[1-3]"), o: elastic.Observation{Admission: admitted, Brokers: upBrokers(3), Occupied: 3},
-			plan: elastic.Plan{Step: elastic.Start, State: elastic.StateRunning, Message: "3 of 3 brokers up"},
+			plan: elastic.Plan{Step: elastic.Start, State: elastic.StateRunning, Quorum: 3, Message: "3 of 3 brokers up"},
 			want: `Admitted True Admitted: Holds nodes for 3 of 4 brokers
 QuorumReached True QuorumReached: 3 of 4 brokers, tasks 24 of 32
 Finished False Unfinished: It is not done
@@ -180,10 +180,7 @@ JobMiniClusterReady False Failed: The command failed with exit code 3
 			if text := fmt.Sprintf("%d brokers, %d tasks, %d nodes", got.Size, got.Tasks, got.Nodes); text != tc.counts {
 				t.Errorf("got %s, want %s", text, tc.counts)
 			}
-			var events []string
-			for _, e := range Events(in, &got) {
-				events = append(events, fmt.Sprintf("%s %s: %s", e.Type, e.Reason, e.Note))
-			}
+			events := toldOf(in, &got)
 			if text := strings.Join(events, "\n"); text != tc.events {
 				t.Errorf("got events %q, want %q", text, tc.events)
 			}
@@ -194,6 +191,18 @@ JobMiniClusterReady False Failed: The command failed with exit code 3
 			}
 		})
 	}
+}
+
+// toldOf is what people are told of a change.
+func toldOf(in Input, s *v1alpha2.MiniClusterStatus) []string {
+	var told []string
+	for _, e := range Events(in, s) {
+		told = append(told, fmt.Sprintf("%s %s: %s", e.Type, e.Reason, e.Note))
+	}
+	if d := s.LastDecision; d != nil && d.Time.Time.Equal(in.Now) {
+		told = append(told, fmt.Sprintf("%s %s: %s", d.Type, d.Reason, d.Message))
+	}
+	return told
 }
 
 // A node that holds several brokers is one node.

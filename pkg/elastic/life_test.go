@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -32,16 +33,26 @@ type world struct {
 	notBefore time.Time
 	started   time.Time
 	outcome   Outcome
+	ended     time.Time
 	removed   bool
 
 	// What is in the cluster.
 	policy    Policy
+	bad       map[string]bool // nodes on which pods do not start
+	avoided   []string
+	quorumBy  time.Time           // until when the lead waits for its quorum
+	stopped   bool                // the lead was told to end the command
+	hangs     bool                // the command does not end by itself when it lost a broker
+	atLeast   time.Duration       // for which the command runs
+	incident  func(pods []Broker) // happens once, when the command has run for a while
 	workload  Workload
 	pods      []Broker
 	stuck     map[int]bool // ranks whose pods never start
 	published int
 	told      []int
 	vacated   map[int]bool
+	moved     map[int]bool
+	least     int            // brokers that it may have in this attempt: its minimum, unless the user goes below
 	at        map[int]string // the nodes that pods were let go to
 	// orders are the scheduler's; nil for none. standing is the last of them.
 	orders   func(*Observation) *Order
@@ -55,7 +66,7 @@ type world struct {
 
 // faults are what goes wrong, as chances of one in so many; 0 is never.
 type faults struct {
-	neverStarts, nodeGoes, evicted, fails, stuckPods, unbindable int
+	neverStarts, nodeGoes, evicted, fails, stuckPods, unbindable, crashes, hangs, resizes int
 }
 
 func (w *world) chance(oneIn int) bool { return oneIn > 0 && w.random.IntN(oneIn) == 0 }
@@ -67,16 +78,16 @@ func (w *world) nodeGoes() bool { return w.now.Sub(noon) < time.Hour && w.chance
 func (w *world) observe() *Observation {
 	o := &Observation{
 		Policy: w.policy, GivenUp: w.givenUp, NotBefore: w.notBefore, Started: w.started,
-		Outcome: w.outcome, Workload: w.workload, Jitter: w.random.Float64(),
+		Outcome: w.outcome, Ended: w.ended, Workload: w.workload, Jitter: w.random.Float64(),
 	}
 	switch {
 	case w.admission != nil:
 		a := *w.admission
-		o.Admission, o.Published, o.PublishedDrain = &a, w.published, w.told
+		o.Admission, o.Published, o.PublishedDrain, o.Stopped = &a, w.published, w.told, w.stopped
 		o.Brokers = make([]Broker, a.Size)
 		copy(o.Brokers, w.pods)
 		for rank := range o.Brokers {
-			o.Brokers[rank].Vacated = w.vacated[rank]
+			o.Brokers[rank].Vacated, o.Brokers[rank].Moved = w.vacated[rank], w.moved[rank]
 			o.Brokers[rank].Misplaced = holdsNode(o.Brokers[rank].State) && w.at[rank] != a.Nodes[rank]
 		}
 	case w.random.IntN(3) > 0:
@@ -111,26 +122,37 @@ func (w *world) observe() *Observation {
 func (w *world) carryOut(o *Observation, plan Plan) {
 	w.check(o, plan)
 	w.steps[plan.Step]++
-	w.resize(plan)
+	w.resize(o, plan)
 	switch plan.Step {
 	case Admit:
 		w.admission = &Admission{Attempt: w.givenUp + 1, Size: len(o.Offer), Quorum: plan.Quorum, At: w.now, Nodes: o.Offer}
-		w.started, w.starts, w.vacated = time.Time{}, 0, map[int]bool{}
-	case LowerQuorum:
+		w.policy.Want, w.least = 0, w.policy.Sizing.Min
+		w.started, w.starts, w.vacated, w.moved = time.Time{}, 0, map[int]bool{}, map[int]bool{}
+	case LowerQuorum, Start:
 		w.admission.Quorum = plan.Quorum
-	case Start:
-		w.started = w.now
-		w.starts++
+		for _, rank := range plan.Ranks {
+			w.vacated[rank] = true
+		}
+		if plan.Step == Start {
+			w.started = w.now
+			w.starts++
+		}
+	case Lose:
+		w.admission.Loss = &Loss{Ranks: plan.Ranks, At: w.now}
+	case Stop:
+		w.stopped = true
 	case GiveUp:
 		w.givenUp++
-		w.notBefore = plan.NotBefore
+		w.notBefore, w.avoided = plan.NotBefore, plan.Avoid
+		w.policy.Sizing.Most = plan.Size
 		w.withdraw()
 	case Withdraw, Evict:
 		w.withdraw()
 	case Finish:
-		w.outcome = plan.Outcome
+		w.outcome, w.ended = plan.Outcome, w.now
 	case Make:
 		w.workload, w.pods, w.published, w.told, w.at = Active, nil, 0, nil, map[int]string{}
+		w.stopped, w.hangs, w.quorumBy = false, w.chance(w.faults.hangs), time.Time{}
 		w.stuck = map[int]bool{}
 		for rank := range o.Admission.Size {
 			w.stuck[rank] = w.chance(w.faults.neverStarts)
@@ -139,6 +161,9 @@ func (w *world) carryOut(o *Observation, plan Plan) {
 		for _, rank := range plan.Ranks {
 			w.pods[rank].State, w.pods[rank].Placed, w.at[rank] = Coming, w.now, w.admission.Nodes[rank]
 			w.pods[rank].Unbindable = w.now.Sub(noon) < time.Hour && w.chance(w.faults.unbindable)
+			if w.bad[w.at[rank]] && !w.pods[rank].Unbindable {
+				w.pods[rank].Trouble, w.pods[rank].TroubleSince = "ErrImagePull", w.now
+			}
 			if rank == 0 {
 				w.published = plan.Quorum
 			}
@@ -147,7 +172,7 @@ func (w *world) carryOut(o *Observation, plan Plan) {
 		w.published, w.told = plan.Quorum, plan.Ranks
 	case EvictRanks:
 		for _, rank := range plan.Ranks {
-			w.pods[rank].State = Leaving
+			w.pods[rank] = Broker{State: Leaving}
 		}
 	case Release:
 		w.workload = Deleting
@@ -177,12 +202,25 @@ func (w *world) check(o *Observation, plan Plan) {
 			fail("admitted over %d pods of an earlier attempt", o.Occupied)
 		}
 	case Start:
-		if w.starts > 0 || up < o.Admission.Quorum || o.Admission.Quorum < w.policy.Sizing.Min || o.Brokers[0].State != Up {
-			fail("started for the %d. time with %d up, quorum %d, lead %d", w.starts+1, up, o.Admission.Quorum, o.Brokers[0].State)
+		lead := o.Brokers[0]
+		if w.starts > 0 || plan.Quorum > o.Admission.Quorum || (!lead.Ready && lead.State != Succeeded && o.Workload != Completed) {
+			fail("started for the %d. time with %d up, quorum %d, lead %d", w.starts+1, up, plan.Quorum, lead.State)
+		}
+	case LowerQuorum:
+		if plan.Quorum < min(w.policy.Sizing.Min, o.members()) || plan.Quorum >= o.members() || up < plan.Quorum || o.Brokers[0].Ready {
+			fail("starts with %d of %d, %d are up", plan.Quorum, o.members(), up)
+		}
+	case Lose:
+		if o.Started.IsZero() || o.Policy.OnLoss == LossContinue || (o.Admission.Loss != nil && subset(plan.Ranks, o.Admission.Loss.Ranks)) {
+			fail("lost brokers that do not matter")
+		}
+	case Stop:
+		if o.Outcome == "" || w.stopped {
+			fail("stopped what goes on")
 		}
 	case Place:
 		for rank, b := range o.Brokers {
-			if o.Occupied == 0 && b.State == Missing && !o.leaves(rank) {
+			if len(w.at) == 0 && b.State == Missing && !o.leaves(rank) {
 				fail("placed pods before that of rank %d was made", rank)
 			}
 		}
@@ -196,7 +234,7 @@ func (w *world) check(o *Observation, plan Plan) {
 		}
 	}
 	w.checkNodes(o, plan, fail)
-	if o.Outcome != "" && plan.Step != Wait && plan.Step != Release && plan.Step != Remove {
+	if o.Outcome != "" && plan.Step != Wait && plan.Step != Release && plan.Step != Remove && plan.Step != Stop {
 		fail("did something after the end")
 	}
 	if again := Decide(o, w.now); show(again) != show(plan) {
@@ -223,6 +261,14 @@ func (w *world) live() {
 	case Active:
 		w.livePods()
 	}
+	if w.incident != nil && w.workload == Active && !w.started.IsZero() && w.now.Sub(w.started) > 10*time.Second {
+		w.incident(w.pods)
+		w.incident = nil
+	}
+	if w.admission != nil && w.outcome == "" && w.chance(w.faults.resizes) && w.now.Sub(noon) < time.Hour {
+		w.policy.Want = 1 + w.random.IntN(w.policy.Max)
+		w.least = min(w.least, w.policy.Want)
+	}
 }
 
 func (w *world) livePods() {
@@ -232,6 +278,7 @@ func (w *world) livePods() {
 	for rank := range w.pods {
 		w.livePod(rank)
 	}
+	w.liveLead()
 	switch w.pods[0].State {
 	case Succeeded:
 		w.workload = Completed
@@ -251,23 +298,70 @@ func (w *world) livePod(rank int) {
 		switch {
 		case w.nodeGoes():
 			pod.State, pod.NodeGone = Leaving, true
-		case !w.stuck[rank] && !pod.Unbindable && w.random.IntN(3) == 0:
-			pod.State = Up
+		case !w.stuck[rank] && !pod.Unbindable && pod.Trouble == "" && !pod.Idle && (rank == 0 || w.pods[0].State == Up) && w.random.IntN(3) == 0:
+			*pod = Broker{State: Up, Ready: rank > 0, Placed: pod.Placed, Since: w.now}
 		}
 	case Up:
 		switch {
 		case w.chance(w.faults.evicted):
-			pod.State = Leaving
+			*pod = Broker{State: Leaving}
 		case w.nodeGoes():
-			pod.State, pod.NodeGone = Leaving, true
-		case rank == 0 && !w.started.IsZero() && w.random.IntN(12) == 0:
-			*pod = Broker{State: Succeeded}
-			if w.chance(w.faults.fails) {
-				*pod = Broker{State: Failed, ExitCode: new(1)}
-			}
+			*pod = Broker{State: Leaving, NodeGone: true}
+		case rank > 0 && w.chance(w.faults.crashes):
+			*pod = Broker{State: Failed, ExitCode: new(137), EndedAt: w.now}
+		case slices.Contains(w.told, rank) && w.random.IntN(3) == 0:
+			*pod = Broker{State: Coming, Idle: true, Placed: pod.Placed, Since: pod.Since}
+		}
+	case Failed:
+		if rank > 0 {
+			*pod = Broker{}
 		}
 	case Leaving:
 		*pod = Broker{NodeGone: pod.NodeGone}
+	}
+}
+
+// liveLead is what the lead's script and Flux do.
+func (w *world) liveLead() {
+	lead := &w.pods[0]
+	if lead.State != Up {
+		return
+	}
+	if w.quorumBy.IsZero() {
+		w.quorumBy = w.now.Add(w.policy.QuorumTimeout + 5*time.Second)
+	}
+	up, lost := 0, false
+	for rank, pod := range w.pods {
+		if pod.State == Up && !slices.Contains(w.told, rank) {
+			up++
+		}
+		lost = lost || (pod.replaced() && !w.vacated[rank])
+	}
+	switch {
+	case w.stopped:
+		*lead = Broker{State: Failed, ExitCode: new(143), EndedAt: w.now}
+	case !lead.Ready:
+		lead.Ready = w.published > 0 && up >= w.published || (!w.now.Before(w.quorumBy) && up >= w.policy.Sizing.Min)
+	case lost && !w.policy.BearsChange && !w.hangs && w.random.IntN(4) == 0:
+		*lead = Broker{State: Failed, ExitCode: new(1), EndedAt: w.now}
+	case lost && !w.policy.BearsChange && w.hangs:
+	case w.started.IsZero() || w.now.Sub(w.started) < w.atLeast:
+	case w.random.IntN(12) == 0:
+		w.followersEnd()
+	case w.pods[len(w.pods)-1].State == Succeeded:
+		*lead = Broker{State: Succeeded, EndedAt: w.now}
+		if w.chance(w.faults.fails) {
+			*lead = Broker{State: Failed, ExitCode: new(1), EndedAt: w.now}
+		}
+	}
+}
+
+// followersEnd ends followers with the instance, before the lead ends.
+func (w *world) followersEnd() {
+	for rank := range w.pods {
+		if rank > 0 && (w.pods[rank].State == Up || rank == len(w.pods)-1) {
+			w.pods[rank] = Broker{State: Succeeded, EndedAt: w.now}
+		}
 	}
 }
 
@@ -300,7 +394,7 @@ func (w *world) run() {
 		if w.random.IntN(3) > 0 {
 			w.live()
 		}
-		if w.removed || (w.outcome != "" && !w.policy.Cleanup && plan.Step == Wait && o.Occupied == 0) {
+		if w.removed || (w.outcome != "" && w.policy.TTL == nil && plan.Step == Wait && o.Occupied == 0) {
 			return
 		}
 	}
@@ -313,6 +407,10 @@ func newWorld(t *testing.T, seed uint64) *world {
 	w.policy.Deadline = 2 * time.Minute
 	w.policy.Max = w.policy.Sizing.Size + 2
 	w.policy.BearsChange = seed%2 == 0
+	w.policy.OnLoss = LossFail
+	if w.policy.BearsChange {
+		w.policy.OnLoss = LossContinue
+	}
 	return w
 }
 
@@ -320,13 +418,19 @@ func newWorld(t *testing.T, seed uint64) *world {
 // breaks no rule on the way.
 func TestLives(t *testing.T) {
 	outcomes := map[Outcome]int{}
-	for seed := range uint64(4000) {
+	for seed := range uint64(3000) {
 		w := newWorld(t, seed)
-		w.policy.Cleanup = seed%2 == 0
+		if seed%2 == 0 {
+			w.policy.TTL = new(time.Duration(seed%3) * time.Minute)
+		}
+		w.policy.OnLoss = []LossPolicy{LossFail, LossContinue, LossRecreate}[seed%3]
+		w.policy.Shrink, w.atLeast = seed%4 == 0, time.Duration(seed%7/5)*2*time.Minute
+		w.bad = map[string]bool{"n1": seed%5 == 0, "n3": seed%5 < 2}
 		w.policy.Sizing.Size = 2 + int(seed%5)
 		w.faults = faults{
 			neverStarts: w.random.IntN(12), nodeGoes: w.random.IntN(300), evicted: w.random.IntN(300),
-			fails: w.random.IntN(4), stuckPods: w.random.IntN(3),
+			fails: w.random.IntN(4), stuckPods: w.random.IntN(3), crashes: w.random.IntN(200), hangs: w.random.IntN(4),
+			resizes: w.random.IntN(30),
 		}
 		w.run()
 		for rank, pod := range w.pods {
@@ -336,9 +440,9 @@ func TestLives(t *testing.T) {
 		}
 		outcomes[w.outcome]++
 	}
-	for _, outcome := range []Outcome{OutcomeSucceeded, OutcomeCommandFailed, OutcomeLeadLost, OutcomeDeadlineExceeded, OutcomeStartLimit} {
+	for _, outcome := range []Outcome{OutcomeSucceeded, OutcomeCommandFailed, OutcomeLeadLost, OutcomeBrokersLost, OutcomeDeadlineExceeded, OutcomeStartLimit} {
 		if outcomes[outcome] < 20 {
-			t.Errorf("only %d of 4000 lives ended with %s: the faults do not reach it (%v)", outcomes[outcome], outcome, outcomes)
+			t.Errorf("only %d of 3000 lives ended with %s: the faults do not reach it (%v)", outcomes[outcome], outcome, outcomes)
 		}
 	}
 }
@@ -371,11 +475,38 @@ func TestNarratives(t *testing.T) {
 			w.orders = w.repair
 		}},
 		"cannot-be-repaired": {12, true, func(w *world) { w.faults.unbindable = 6 }},
+		"a-bad-node": {3, true, func(w *world) {
+			w.bad, w.orders = map[string]bool{"n2": true}, w.repair
+		}},
+		"bad-nodes-and-no-others": {3, true, func(w *world) { w.bad = map[string]bool{"n2": true} }},
+		"an-image-that-is-not-there": {3, true, func(w *world) {
+			w.bad, w.orders = map[string]bool{"n0": true, "n1": true, "n2": true, "n3": true}, w.repair
+		}},
+		"loses-a-broker":       {9, true, losesABroker},
+		"hangs-with-a-loss":    {9, true, func(w *world) { losesABroker(w); w.faults.hangs = 1 }},
+		"recreated-after-loss": {9, true, func(w *world) { losesABroker(w); w.policy.OnLoss = LossRecreate }},
+		"goes-on-with-a-loss":  {9, true, func(w *world) { losesABroker(w); bearsChange(w) }},
+		"shrunk-and-grown-by-the-user": {9, true, func(w *world) {
+			bearsChange(w)
+			w.atLeast = time.Minute
+			w.orders = func(o *Observation) *Order {
+				switch {
+				case o.Started.IsZero():
+				case w.steps[DrainRanks] == 0:
+					w.policy.Want, w.least = 1, 1
+				case o.Admission.Draining == nil && w.steps[GrowRanks] == 0:
+					w.policy.Want = 2
+					return &Order{Grow: []Pod{{2, "n10"}}}
+				}
+				return nil
+			}
+		}},
+		"overtime": {9, true, func(w *world) { w.policy.Deadline, w.atLeast = 20*time.Second, time.Minute }},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, tc.seed)
-			w.policy.Cleanup = true
+			w.policy.TTL = new(time.Duration)
 			w.full = tc.full
 			tc.change(w)
 			w.run()
@@ -394,6 +525,13 @@ func TestNarratives(t *testing.T) {
 			}
 		})
 	}
+}
+
+func bearsChange(w *world) { w.policy.BearsChange, w.policy.OnLoss = true, LossContinue }
+
+func losesABroker(w *world) {
+	w.atLeast = time.Minute
+	w.incident = func(pods []Broker) { pods[2] = Broker{State: Failed, ExitCode: new(137)} }
 }
 
 // onceStarted gives one order as soon as the command runs, and never takes it back.

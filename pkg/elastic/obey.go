@@ -19,6 +19,11 @@ const (
 	// repairTimeout is how long a gang that has not started waits for other nodes for
 	// pods that cannot be bound.
 	repairTimeout = 30 * time.Second
+	// troubleGrace is how long a pod's trouble may take to pass by itself: an image may come
+	// with the second try.
+	troubleGrace = 15 * time.Second
+	// replaceTimeout is how long after that another node is looked for.
+	replaceTimeout = 10 * time.Second
 )
 
 func evicted(o *Observation, _ time.Time) *Plan {
@@ -43,25 +48,39 @@ func evicting(o *Observation, _ time.Time) *Plan {
 	return &Plan{Step: EvictRanks, State: o.state(), Ranks: ranks, Message: "evicts pods from nodes that were given back"}
 }
 
-// vacating gives back the nodes of ranks that were asked to leave, when their time is
-// up or nothing of them is left. Before the start they are not awaited any more.
+// vacating gives back the nodes of ranks that were asked to leave, when they have no work
+// left, or their time is up. Before the start they are not awaited any more.
 func vacating(o *Observation, now time.Time) *Plan {
 	d := o.Admission.Draining
 	if d == nil {
 		return nil
 	}
-	if now.Before(d.Deadline) && slices.ContainsFunc(d.Ranks, func(rank int) bool { return holdsNode(o.Brokers[rank].State) }) {
+	busy := func(rank int) bool { return holdsNode(o.Brokers[rank].State) && !o.Brokers[rank].Idle }
+	if now.Before(d.Deadline) && slices.ContainsFunc(d.Ranks, busy) {
 		return nil
 	}
-	plan := &Plan{Step: Vacate, State: o.state(), Ranks: d.Ranks, Quorum: o.Admission.Quorum}
-	remain := o.members() - len(d.Ranks)
-	plan.Message = fmt.Sprintf("%d brokers gave their nodes back, %d remain", len(d.Ranks), remain)
+	return o.vacate(d.Ranks, brokersText(len(d.Ranks))+" gave nodes back")
+}
+
+// vacate gives the nodes of ranks back. Before the start the quorum follows, and so many
+// more leave that no node is held for nothing.
+func (o *Observation) vacate(ranks []int, why string) *Plan {
+	plan := &Plan{Step: Vacate, State: o.state(), Ranks: ranks, Quorum: o.Admission.Quorum}
+	remain := 0
+	for rank := range o.Brokers {
+		if !o.Brokers[rank].Vacated && !slices.Contains(ranks, rank) {
+			remain++
+		}
+	}
 	if o.Started.IsZero() && plan.Quorum > remain {
 		plan.Quorum = remain
 		if size := o.Policy.Sizing.LargestWithin(remain); size > 0 {
 			plan.Quorum = size
 		}
+		plan.Ranks = slices.Sorted(slices.Values(slices.Concat(ranks, o.surplus(plan.Quorum))))
+		remain = plan.Quorum
 	}
+	plan.Message = fmt.Sprintf("%s, %d remain", why, remain)
 	return plan
 }
 
@@ -82,9 +101,30 @@ func draining(o *Observation, now time.Time) *Plan {
 	}
 	slices.Sort(ranks)
 	ranks = slices.Compact(ranks)
-	remain := o.members() - len(ranks)
+	if len(ranks) == 0 || o.members()-len(ranks) < o.Policy.Sizing.Min {
+		return nil
+	}
+	return o.drain(ranks, "for "+cmp.Or(o.Order.DrainFor, "others"), now)
+}
+
+// shrinking asks those to leave that are more than is wanted. Once the command runs the user
+// may go below the minimum, without which Flux does not start.
+func shrinking(o *Observation, now time.Time) *Plan {
+	below := o.Policy.Want < o.Policy.Sizing.Min
+	if o.Policy.Want == 0 || (below && o.Started.IsZero()) || o.Admission.Draining != nil {
+		return nil
+	}
+	why := fmt.Sprintf("since the size is %d now", o.Policy.Want)
+	if below {
+		why += fmt.Sprintf(", less than the minimum of %d", o.Policy.Sizing.Min)
+	}
+	return o.drain(o.surplus(o.Policy.Want), why, now)
+}
+
+// drain asks ranks to leave; nil if there are none, or the command does not bear it.
+func (o *Observation) drain(ranks []int, why string, now time.Time) *Plan {
 	runs := o.mayRun(now)
-	if len(ranks) == 0 || remain < o.Policy.Sizing.Min || (runs && !o.Policy.BearsChange) {
+	if len(ranks) == 0 || (runs && !o.Policy.BearsChange) {
 		return nil
 	}
 	plan := &Plan{Step: DrainRanks, State: o.state(), Ranks: ranks, Deadline: now}
@@ -92,18 +132,28 @@ func draining(o *Observation, now time.Time) *Plan {
 		plan.Deadline = now.Add(drainGrace)
 	}
 	plan.LookAgain = plan.Deadline
-	plan.Message = fmt.Sprintf("%d of %d brokers leave for %s", len(ranks), o.members(), cmp.Or(o.Order.DrainFor, "others"))
+	plan.Message = fmt.Sprintf("%d of %d brokers leave %s", len(ranks), o.members(), why)
 	return plan
 }
 
 // mayRun reports whether the lead may have begun with its command, whether or not that
 // was written down.
 func (o *Observation) mayRun(now time.Time) bool {
-	if !o.Started.IsZero() {
+	lead := o.Brokers[0]
+	if !o.Started.IsZero() || lead.Ready {
 		return true
 	}
-	return o.Brokers[0].State == Up && (o.up() >= o.Admission.Quorum || !now.Before(o.Admission.At.Add(o.Policy.QuorumTimeout)))
+	running := 0
+	for _, b := range o.Brokers {
+		if !b.Vacated && b.mayBeOnline() {
+			running++
+		}
+	}
+	return lead.State == Up && (running >= o.Admission.Quorum || !now.Before(o.quorumDeadline()))
 }
+
+// mayBeOnline reports whether the lead may see the broker: it may before the pod is ready.
+func (b Broker) mayBeOnline() bool { return b.State == Up || !b.Since.IsZero() }
 
 // moving gives ranks other nodes. Their pods are evicted after that, and those that
 // replace them are placed on the new nodes.
@@ -111,17 +161,19 @@ func moving(o *Observation, now time.Time) *Plan {
 	if o.Order == nil {
 		return nil
 	}
-	unbindable := o.Unbindable(now)
+	homeless := o.Homeless(now)
 	var pods []Pod
+	var ranks []int
 	for _, pod := range podsByRank(o.Order.Move) {
-		if slices.Contains(unbindable, pod.Rank) && o.Admission.Nodes[pod.Rank] != pod.Node {
-			pods = append(pods, pod)
+		if slices.Contains(homeless, pod.Rank) && o.Admission.Nodes[pod.Rank] != pod.Node {
+			pods, ranks = append(pods, pod), append(ranks, pod.Rank)
 		}
 	}
 	if len(pods) == 0 {
 		return nil
 	}
-	return &Plan{Step: MoveRanks, State: o.state(), Pods: pods, Message: fmt.Sprintf("%d brokers could not get their nodes, and get others", len(pods))}
+	message := fmt.Sprintf("other nodes for %s: %s could not start", brokersText(len(pods)), o.where(ranks))
+	return &Plan{Step: MoveRanks, State: o.state(), Pods: pods, Avoid: o.nodesOf(ranks), Message: message}
 }
 
 // growing gives nodes to vacated ranks that hold none any more, and to new ranks that
@@ -172,44 +224,130 @@ func unrepaired(o *Observation, now time.Time) *Plan {
 	}
 	for rank, broker := range o.Brokers {
 		if broker.stuck() && !o.leaves(rank) && !broker.Placed.IsZero() && !now.Before(broker.Placed.Add(repairTimeout)) {
-			return &Plan{
-				Step: Withdraw, State: StateReleasing,
-				Message: fmt.Sprintf("the pod of rank %d could not get its node within %s, and there was no other", rank, repairTimeout),
-			}
+			return o.giveUp(fmt.Sprintf("the pod of rank %d could not get its node within %s, and there was no other", rank, repairTimeout), OutcomeStartLimit, now)
 		}
 	}
 	return nil
 }
 
-// Unbindable are the ranks that need another node: kube-scheduler could not bind their
-// pods for a while, the kubelet did not take them, or their node is gone.
-func (o *Observation) Unbindable(now time.Time) []int {
+// hopeless goes on without brokers that will not come: it starts with the others once they
+// are up, gives up where they are too few, and takes the nodes of those back that were to
+// join a command that runs.
+func hopeless(o *Observation, now time.Time) *Plan {
+	ranks, left := o.futile(now)
+	if len(ranks) == 0 {
+		return nil
+	}
+	why := fmt.Sprintf("%d of %d brokers cannot start%s", len(ranks), o.members(), o.trouble())
+	if !o.Started.IsZero() {
+		if ranks[0] == 0 || o.Admission.Draining != nil {
+			return nil // the lead's Job goes on trying; others leave first
+		}
+		plan := o.vacate(ranks, why)
+		plan.Avoid = o.nodesOf(ranks)
+		return plan
+	}
+	size := o.Policy.Sizing.LargestWithin(left)
+	switch {
+	case size == 0 || ranks[0] == 0:
+		return o.giveUp(why, OutcomeStartLimit, now)
+	case o.up() < left || o.Brokers[0].State != Up || o.Brokers[0].Ready:
+		return nil // for those that come
+	}
+	plan := o.lowerQuorum(min(size, o.Admission.Quorum), why)
+	plan.Avoid = o.nodesOf(ranks)
+	return plan
+}
+
+// futile are the ranks that will not come, and how many others there are.
+func (o *Observation) futile(now time.Time) (ranks []int, others int) {
+	for rank := range o.Brokers {
+		if o.leaves(rank) {
+			continue
+		}
+		if at := o.futileAt(rank); !at.IsZero() && !now.Before(at) {
+			ranks = append(ranks, rank)
+		} else {
+			others++
+		}
+	}
+	return ranks, others
+}
+
+// Homeless are the ranks that need another node: kube-scheduler could not bind their
+// pods for a while, the kubelet did not take them, their node is gone, or their pods do
+// not start there. For the last, which may not be the node's fault, one more is tried,
+// unless most of the gang does not start.
+func (o *Observation) Homeless(now time.Time) []int {
 	var ranks []int
+	inTrouble := 0
 	for rank, broker := range o.Brokers {
-		stuck := broker.stuck() && (broker.State == Failed || !now.Before(broker.Placed.Add(bindGrace)))
-		if stranded := broker.NodeGone && broker.State == Gated; (stuck || stranded) && !o.leaves(rank) {
+		if !o.leaves(rank) && !broker.troubledAt().IsZero() {
+			inTrouble++
+		}
+	}
+	for rank, broker := range o.Brokers {
+		if o.leaves(rank) || o.wasLost(rank) {
+			continue
+		}
+		at := broker.troubledAt()
+		replaceable := !at.IsZero() && !now.Before(at) && !broker.Moved && o.few(inTrouble)
+		if broker.hasNoNode(now) || replaceable {
 			ranks = append(ranks, rank)
 		}
 	}
 	return ranks
 }
 
+// hasNoNode reports whether the broker's pod cannot get its node, and did not for a while,
+// or there is no such node.
+func (b Broker) hasNoNode(now time.Time) bool {
+	stuck := b.stuck() && (b.State == Failed || !now.Before(b.Placed.Add(bindGrace)))
+	return stuck || (b.NodeGone && b.State == Gated)
+}
+
 // stuck reports whether the broker's pod cannot get the node that it should have.
 func (b Broker) stuck() bool { return b.Unbindable && !b.Misplaced }
 
-// nextUnbindable is when a pod that cannot be bound next needs another look; zero if
-// there is none.
-func (o *Observation) nextUnbindable(now time.Time) time.Time {
+// troubledAt is when a pod counts as one that does not start where it is; zero if it may
+// start.
+func (b Broker) troubledAt() time.Time {
+	if b.Trouble == "" || b.Misplaced || b.State != Coming {
+		return time.Time{}
+	}
+	return b.TroubleSince.Add(troubleGrace)
+}
+
+// futileAt is when it is futile to wait for a broker any longer: it does not start, and got
+// another node already, or there is none for it; or it has ended with a lead that was lost
+// before the start, after which its Job makes it never again. Zero if it may come.
+func (o *Observation) futileAt(rank int) time.Time {
+	b := o.Brokers[rank]
+	if b.State == Succeeded && o.Started.IsZero() && !b.EndedAt.IsZero() {
+		return b.EndedAt.Add(lossGrace) // a command that is over has been seen by then
+	}
+	at := b.troubledAt()
+	if at.IsZero() || b.Moved {
+		return at
+	}
+	return at.Add(replaceTimeout)
+}
+
+// nextRepair is when a pod that does not come needs another look; zero if there is none.
+func (o *Observation) nextRepair(now time.Time) time.Time {
 	var next time.Time
-	for _, broker := range o.Brokers {
-		if !broker.stuck() || broker.Placed.IsZero() {
-			continue
+	later := func(at time.Time) {
+		if !at.IsZero() && now.Before(at) {
+			next = Earliest(next, at)
 		}
-		for _, grace := range []time.Duration{bindGrace, repairTimeout} {
-			if at := broker.Placed.Add(grace); now.Before(at) {
-				next = Earliest(next, at)
-			}
+	}
+	for rank, broker := range o.Brokers {
+		if broker.stuck() && !broker.Placed.IsZero() {
+			later(broker.Placed.Add(bindGrace))
+			later(broker.Placed.Add(repairTimeout))
 		}
+		later(broker.troubledAt())
+		later(o.futileAt(rank))
 	}
 	return next
 }

@@ -13,6 +13,9 @@ import (
 type Sizing struct {
 	// Min and Size bound the number of brokers.
 	Min, Size int
+	// Most bounds it for now, since larger ones did not start; 0 if they may. The least
+	// allowed size always is allowed.
+	Most int
 	// Operator and Operand make the allowed sizes from Min: Min, Min op Operand,
 	// and so on, as a count range of a jobspec does (Flux RFC 14). Size is always
 	// allowed.
@@ -57,8 +60,17 @@ const (
 )
 
 // Allowed are the sizes that the MiniCluster may start at, rising. The last is
-// Size.
+// Size, or the largest within Most.
 func (s Sizing) Allowed() []int {
+	sizes := s.ladder()
+	for s.Most > 0 && len(sizes) > 1 && sizes[len(sizes)-1] > s.Most {
+		sizes = sizes[:len(sizes)-1]
+	}
+	return sizes
+}
+
+// ladder are the sizes from Min to Size.
+func (s Sizing) ladder() []int {
 	var sizes []int
 	for n := s.Min; n < s.Size; {
 		if s.TasksAt(n) > 0 || s.Tasks.AtSize == 0 {

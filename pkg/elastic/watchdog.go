@@ -4,9 +4,6 @@
 package elastic
 
 import (
-	"cmp"
-	"fmt"
-	"slices"
 	"time"
 )
 
@@ -21,7 +18,8 @@ const (
 	Gated
 	// Coming: the pod is placed, and not up yet.
 	Coming
-	// Up: the pod runs and is ready.
+	// Up: the broker is online. That is so once the pod of a follower is ready, and the
+	// lead's runs.
 	Up
 	// Leaving: the pod is being deleted.
 	Leaving
@@ -38,10 +36,32 @@ type Broker struct {
 	ExitCode *int
 	// FailedIn is what ended with that code, where it was not the command.
 	FailedIn string
+	// EndedAt is when the containers of a pod that failed ended; zero if that is not known.
+	EndedAt time.Time
+	// Evicted is why the kubelet evicted the pod; "" if it did not.
+	Evicted string
+	// Ready is what the pod says: a follower's broker is online and may get work, the
+	// lead runs the command.
+	Ready bool
+	// Idle: the pod runs and was ready, and is so no more. A rank that is asked to leave
+	// has no work left then.
+	Idle bool
+	// Trouble is what keeps the pod's containers from starting, and TroubleSince since when
+	// that is known; "" if nothing does.
+	Trouble      string
+	TroubleSince time.Time
+	// Moved: the rank got another node than at first.
+	Moved bool
 	// GoneBy is when a pod that is leaving should be gone; zero if nobody said.
 	GoneBy time.Time
+	// DeletedAt is when that was asked for.
+	DeletedAt time.Time
 	// NodeGone is true where the node that was chosen for the rank is no more.
 	NodeGone bool
+	// NodeDown is true where the node is there, and not ready.
+	NodeDown bool
+	// Since is since when the broker's container runs; zero if it does not.
+	Since time.Time
 	// Vacated: the rank has given its node back. Its pod, if it still has one, goes.
 	Vacated bool
 	// Misplaced: the pod is bound for another node than the admission says.
@@ -83,6 +103,15 @@ type Admission struct {
 	Nodes []string
 	// Draining are ranks that are asked to leave; nil if none are.
 	Draining *Draining
+	// Loss are brokers that were lost while the command ran; nil if none were, or if
+	// that does not matter.
+	Loss *Loss
+}
+
+// Loss are brokers that were lost, and when that was seen.
+type Loss struct {
+	Ranks []int
+	At    time.Time
 }
 
 // Draining are ranks that are asked to leave.
@@ -107,12 +136,25 @@ type Order struct {
 	Move []Pod
 }
 
+// LossPolicy says what becomes of one that loses a broker while its command runs.
+type LossPolicy string
+
+// Policies for losses.
+const (
+	LossFail     LossPolicy = "Fail"
+	LossContinue LossPolicy = "Continue"
+	LossRecreate LossPolicy = "Recreate"
+)
+
 // Policy is what the user said about the life of a MiniCluster.
 type Policy struct {
 	Sizing                      Sizing
 	QuorumTimeout, StartTimeout time.Duration
 	// Max is the number of brokers up to which it may grow.
 	Max int
+	// Want is the size that is wanted of it now, where that was changed since its
+	// admission; else 0.
+	Want int
 	// BearsChange: its command goes on when ranks join and leave.
 	BearsChange bool
 	// Deadline is how long the command may run; 0 without end.
@@ -120,11 +162,14 @@ type Policy struct {
 	// RecreateLimit is how often one that did not start is tried again.
 	RecreateLimit           int
 	BackoffBase, BackoffMax time.Duration
+	// Shrink: the next attempt is smaller than the one that did not start.
+	Shrink bool
+	OnLoss LossPolicy
 	// Retries is how often a lead that failed is started again.
 	Retries int
 	Suspend bool
-	// Cleanup deletes the MiniCluster once it is done.
-	Cleanup bool
+	// TTL is how long the MiniCluster stays once it is done; nil: for ever.
+	TTL *time.Duration
 }
 
 // Observation is all that a decision about one MiniCluster is made from.
@@ -164,6 +209,10 @@ type Observation struct {
 	Published int
 	// PublishedDrain are the ranks that the lead's pod says are to leave or have left.
 	PublishedDrain []int
+	// ToldLost are the ranks that the lead's broker says it had lost when the command failed.
+	ToldLost []int
+	// Stopped: the lead's pod was told to end the command.
+	Stopped bool
 	// Occupied is the number of pods of the MiniCluster, of whatever admission,
 	// that hold a node.
 	Occupied int
@@ -196,10 +245,13 @@ type Step string
 const (
 	// Admit takes the offer.
 	Admit Step = "Admit"
-	// LowerQuorum lets the command start with fewer brokers than were placed.
+	// LowerQuorum lets the command start with fewer brokers than were placed. The others
+	// give their nodes back.
 	LowerQuorum Step = "LowerQuorum"
-	// Start records that the quorum is reached.
+	// Start records that the quorum is reached and the command runs.
 	Start Step = "Start"
+	// Lose records that brokers were lost while the command ran.
+	Lose Step = "Lose"
 	// GiveUp ends the attempt and queues the MiniCluster again after a pause.
 	GiveUp Step = "GiveUp"
 	// Withdraw takes the admission back without counting it as given up.
@@ -228,6 +280,8 @@ const (
 	Place Step = "Place"
 	// Publish tells the lead its quorum, and which ranks leave.
 	Publish Step = "Publish"
+	// Stop tells the lead to end the command.
+	Stop Step = "Stop"
 	// EvictRanks evicts pods from nodes that their ranks have given back.
 	EvictRanks Step = "EvictRanks"
 	// Release deletes the workload, and with it the pods.
@@ -264,6 +318,7 @@ const (
 	OutcomeCommandFailed    Outcome = "CommandFailed"
 	OutcomeLeadLost         Outcome = "LeadLost"
 	OutcomeWorkersFailed    Outcome = "WorkersFailed"
+	OutcomeBrokersLost      Outcome = "BrokersLost"
 	OutcomeDeadlineExceeded Outcome = "DeadlineExceeded"
 	OutcomeStartLimit       Outcome = "StartLimitExceeded"
 )
@@ -274,10 +329,17 @@ type Plan struct {
 	State State
 	// Message says why, for people.
 	Message string
-	// Reason is the word for why all is given back: the order's.
+	// Reason is the word for why all is given back (the order's), or the command is
+	// stopped.
 	Reason string
-	// Ranks are those to place, to drain, to vacate, to evict, or to publish as leaving.
+	// Ranks are those to place, to drain, to vacate, to evict, or to publish as leaving,
+	// those that were lost, or those that give their nodes back as the quorum is lowered.
 	Ranks []int
+	// Avoid are nodes on which brokers did not start, for Move, Vacate, LowerQuorum and
+	// GiveUp; one that had several may be there as often.
+	Avoid []string
+	// Size is the largest that the next attempt may have, for GiveUp; 0: any.
+	Size int
 	// Pods are the ranks that get nodes, rising.
 	Pods []Pod
 	// Deadline is when ranks that are asked to leave have to be gone.
@@ -309,16 +371,19 @@ var rules = []rule{
 	overtime,       // and the end of its time
 	evicted,        // others need all that it has
 	unmade,         // nothing runs before it is made, in time
+	brokersLost,    // a command may not bear to lose brokers
+	unpublished,    // the lead has to know its quorum, and who leaves
+	commandBegan,   // the command runs: the lead says so
 	evicting,       // pods leave nodes that are not theirs any more
 	vacating,       // whoever was asked to leave has left, or has to
 	draining,       // others need a part of what it has
-	moving,         // pods that cannot be bound get other nodes
+	shrinking,      // or fewer brokers are wanted of it
+	moving,         // pods that cannot start where they are get other nodes
 	growing,        // there is more for it
 	unrepaired,     // or there are none: it does not stay half placed
+	hopeless,       // nobody waits for brokers that will not come
 	unplaced,       // pods are placed together
-	unpublished,    // the lead has to know its quorum, and who leaves
 	running,        // the command runs until it ends
-	quorumReached,  // enough are up: the command starts
 	quorumTimedOut, // too few after a while: enough for a smaller start?
 	startTimedOut,  // too few for too long: give up; else wait
 }
@@ -333,350 +398,3 @@ func Decide(o *Observation, now time.Time) Plan {
 	}
 	return *waitingForBrokers(o, now)
 }
-
-// tidyDelay is how long pods that have ended stay: removing them at once competes with
-// what starts on the nodes that they left.
-const tidyDelay = 5 * time.Second
-
-func afterTheEnd(o *Observation, now time.Time) *Plan {
-	if o.Outcome == "" {
-		return nil
-	}
-	plan := &Plan{Step: Wait, State: StateFailed}
-	if o.Outcome == OutcomeSucceeded {
-		plan.State = StateSucceeded
-	}
-	switch {
-	case o.Workload == Active && (!o.Outcome.endsWorkload() || (len(o.Brokers) > 0 && o.Brokers[0].replaced())):
-		plan.Step = Release
-	case o.Occupied == 0 && o.Policy.Cleanup:
-		plan.Step = Remove
-	case (o.Workload == Completed || o.Workload == Broken) && o.Done > 0:
-		if plan.LookAgain = o.Ended.Add(tidyDelay); !now.Before(plan.LookAgain) {
-			plan.Step, plan.LookAgain = Tidy, time.Time{}
-		}
-	}
-	return plan
-}
-
-// endsWorkload reports whether the workload comes to its end by itself: its own
-// policies see how the pods ended.
-func (o Outcome) endsWorkload() bool {
-	return o == OutcomeSucceeded || o == OutcomeCommandFailed || o == OutcomeWorkersFailed
-}
-
-func suspended(o *Observation, _ time.Time) *Plan {
-	if !o.Policy.Suspend {
-		return nil
-	}
-	plan := &Plan{Step: Wait, State: StateSuspended, Message: "it is suspended"}
-	switch {
-	case o.Admission != nil || o.GivenUp > 0:
-		plan.Step = Withdraw
-	case o.Workload == Stale, o.Workload == Ahead:
-		plan.Step = Release
-	}
-	return plan
-}
-
-func releasing(o *Observation, _ time.Time) *Plan {
-	plan := &Plan{Step: Wait, State: StateReleasing, Message: "waits for the pods of the attempt before to end"}
-	switch {
-	case o.Workload == Stale:
-		plan.Step = Release
-	case o.Workload == Deleting, o.Workload == Absent && o.Leftover > 0:
-	default:
-		return nil
-	}
-	return plan
-}
-
-func rejected(o *Observation, _ time.Time) *Plan {
-	switch {
-	case o.Rejected == "":
-		return nil
-	case o.Admission == nil:
-		return &Plan{Step: Wait, State: StateRejected, Message: o.Rejected}
-	case o.Workload == Absent && o.Started.IsZero():
-		return &Plan{Step: Withdraw, State: StateRejected, Message: o.Rejected}
-	}
-	return nil // what runs is not touched
-}
-
-func queued(o *Observation, now time.Time) *Plan {
-	switch {
-	case o.Admission != nil:
-		return nil
-	case now.Before(o.NotBefore):
-		return &Plan{
-			Step: Wait, State: StateBackingOff, LookAgain: o.NotBefore,
-			Message: fmt.Sprintf("did not start in attempt %d of %d", o.GivenUp, o.Policy.RecreateLimit+1),
-		}
-	case len(o.Offer) > 0:
-		return &Plan{Step: Admit, State: StateStarting, Quorum: len(o.Offer), Message: "makes its pods"}
-	case o.Soon && o.Workload == Absent:
-		return &Plan{Step: Make, State: StateQueued, Message: o.Why}
-	case !o.Soon && o.Workload == Ahead:
-		return &Plan{Step: Release, State: StateQueued, Message: o.Why}
-	}
-	return &Plan{Step: Wait, State: StateQueued, Message: o.Why}
-}
-
-func leadEnded(o *Observation, _ time.Time) *Plan {
-	if o.Admission == nil || (o.Workload != Active && o.Workload != Completed && o.Workload != Broken) {
-		return nil
-	}
-	lead := o.Brokers[0]
-	switch {
-	case o.Workload == Completed || lead.State == Succeeded:
-		zero := 0
-		return &Plan{Step: Finish, State: StateSucceeded, Outcome: OutcomeSucceeded, ExitCode: &zero}
-	case lead.State == Failed && lead.ExitCode != nil && (o.Policy.Retries == 0 || o.Workload == Broken):
-		return &Plan{
-			Step: Finish, State: StateFailed, Outcome: OutcomeCommandFailed, ExitCode: lead.ExitCode,
-			Message: fmt.Sprintf("%s failed with exit code %d", cmp.Or(lead.FailedIn, "the command"), *lead.ExitCode),
-		}
-	}
-	return nil
-}
-
-// replaced reports whether there is a new pod for the broker, or is to be one: the
-// workload goes on as if nothing had ended.
-func (b Broker) replaced() bool { return b.State == Missing || b.State == Gated }
-
-// lost reports whether the broker's pod is no more, or was ended by the cluster, so
-// that nobody knows how its command ended.
-func (b Broker) lost() bool {
-	return b.replaced() || (b.State == Failed && b.ExitCode == nil)
-}
-
-func workloadBroken(o *Observation, now time.Time) *Plan {
-	if o.Workload != Broken {
-		return nil
-	}
-	lead := o.Brokers[0]
-	switch {
-	case lead.Unbindable && o.Started.IsZero():
-		return o.giveUp("the lead's node did not take its pod", now)
-	case lead.lost():
-		return &Plan{Step: Finish, State: StateFailed, Outcome: OutcomeLeadLost, Message: "the lead's pod was lost"}
-	}
-	return &Plan{Step: Finish, State: StateFailed, Outcome: OutcomeWorkersFailed, Message: "pods of followers failed too often"}
-}
-
-// goneGrace is how much longer than it should a pod may take to go. One whose node has
-// no power never does.
-const goneGrace = time.Minute
-
-func leadLost(o *Observation, now time.Time) *Plan {
-	lead := o.Brokers[0]
-	switch {
-	case o.Started.IsZero():
-		return nil
-	case lead.lost() && o.Policy.Retries == 0:
-	case lead.State == Gated && lead.NodeGone: // the next try has no node
-	case !lead.overdueAt().IsZero() && !now.Before(lead.overdueAt()):
-	default:
-		return nil
-	}
-	return &Plan{
-		Step: Finish, State: StateFailed, Outcome: OutcomeLeadLost,
-		Message: "the lead's pod was lost while the command ran",
-	}
-}
-
-// overdueAt is when the broker's pod counts as lost though it is still there; zero if
-// it is not leaving.
-func (b Broker) overdueAt() time.Time {
-	if b.State != Leaving || b.GoneBy.IsZero() {
-		return time.Time{}
-	}
-	return b.GoneBy.Add(goneGrace)
-}
-
-func unmade(o *Observation, now time.Time) *Plan {
-	if o.Workload != Absent {
-		return nil
-	}
-	if plan := startTimedOut(o, now); plan != nil && o.Started.IsZero() {
-		return plan
-	}
-	if o.Outdated && o.Started.IsZero() {
-		return &Plan{Step: Withdraw, State: StateReleasing, Message: "the spec was changed before its pods were made"}
-	}
-	return &Plan{Step: Make, State: StateStarting, Message: "makes its pods"}
-}
-
-// unplaced places all pods at once: none before every one of them is there, so
-// that no part of a gang holds nodes. After that, a pod that was replaced goes
-// back to its node.
-func unplaced(o *Observation, now time.Time) *Plan {
-	gated, missing, placed, stranded := o.placement()
-	deadline := o.Admission.At.Add(o.Policy.StartTimeout)
-	switch {
-	case placed == 0 && stranded > 0:
-		return &Plan{Step: Withdraw, State: StateReleasing, Message: "a node that was chosen is gone"}
-	case o.Started.IsZero() && !now.Before(deadline):
-		return nil // it could not be placed in time
-	case placed == 0 && missing > 0:
-		message := fmt.Sprintf("%d of %d pods made", o.members()-missing, o.members())
-		return &Plan{Step: Wait, State: StateStarting, LookAgain: deadline, Message: message}
-	case len(gated) > 0 && (placed > 0 || missing == 0):
-		return &Plan{Step: Place, State: o.state(), Ranks: gated, Quorum: o.Admission.Quorum, Message: "places its pods"}
-	}
-	return nil
-}
-
-// placement sorts the brokers: the ranks that are to be placed, and how many have no
-// pod, are placed, or wait for a node that is gone. Those that leave are none of them.
-func (o *Observation) placement() (gated []int, missing, placed, stranded int) {
-	for rank, broker := range o.Brokers {
-		switch {
-		case o.leaves(rank):
-		case broker.State == Missing:
-			missing++
-		case broker.State != Gated:
-			placed++
-		case broker.NodeGone:
-			stranded++
-		default:
-			gated = append(gated, rank)
-		}
-	}
-	return gated, missing, placed, stranded
-}
-
-// publishAgain is after which time the lead's pod is looked at again: what is written to it
-// wakes nobody.
-const publishAgain = time.Second
-
-func unpublished(o *Observation, now time.Time) *Plan {
-	leaving := o.leavingRanks()
-	if !holdsNode(o.Brokers[0].State) {
-		return nil
-	}
-	switch {
-	case o.Published != o.Admission.Quorum:
-		return &Plan{Step: Publish, State: o.state(), Quorum: o.Admission.Quorum, Ranks: leaving, Message: "tells the lead its quorum", LookAgain: now.Add(publishAgain)}
-	case !slices.Equal(o.PublishedDrain, leaving):
-		return &Plan{Step: Publish, State: o.state(), Quorum: o.Admission.Quorum, Ranks: leaving, Message: "tells the lead which ranks leave", LookAgain: now.Add(publishAgain)}
-	}
-	return nil
-}
-
-func overtime(o *Observation, now time.Time) *Plan {
-	if o.Started.IsZero() || o.Policy.Deadline == 0 || now.Before(o.Started.Add(o.Policy.Deadline)) {
-		return nil
-	}
-	return &Plan{
-		Step: Finish, State: StateFailed, Outcome: OutcomeDeadlineExceeded,
-		Message: fmt.Sprintf("the command ran longer than %s", o.Policy.Deadline),
-	}
-}
-
-func running(o *Observation, now time.Time) *Plan {
-	if o.Started.IsZero() {
-		return nil
-	}
-	plan := &Plan{Step: Wait, State: StateRunning, Message: o.progress()}
-	if o.Policy.Deadline > 0 {
-		plan.LookAgain = o.Started.Add(o.Policy.Deadline)
-	}
-	plan.LookAgain = Earliest(plan.LookAgain, o.Brokers[0].overdueAt(), o.drainDeadline(), o.nextUnbindable(now))
-	return plan
-}
-
-// Earliest is the first of some times; zero ones are none.
-func Earliest(times ...time.Time) time.Time {
-	var first time.Time
-	for _, t := range times {
-		if !t.IsZero() && (first.IsZero() || t.Before(first)) {
-			first = t
-		}
-	}
-	return first
-}
-
-func quorumReached(o *Observation, _ time.Time) *Plan {
-	if o.up() < o.Admission.Quorum || o.Brokers[0].State != Up {
-		return nil
-	}
-	return &Plan{Step: Start, State: StateRunning, Message: o.progress()}
-}
-
-func quorumTimedOut(o *Observation, now time.Time) *Plan {
-	size := o.Policy.Sizing.LargestWithin(o.up())
-	if now.Before(o.Admission.At.Add(o.Policy.QuorumTimeout)) || size == 0 || o.Brokers[0].State != Up {
-		return nil
-	}
-	return &Plan{
-		Step: LowerQuorum, State: StateStarting, Quorum: size,
-		Message: fmt.Sprintf("starts with %d brokers: %d of %d came up within %s", size, o.up(), o.members(), o.Policy.QuorumTimeout),
-	}
-}
-
-func startTimedOut(o *Observation, now time.Time) *Plan {
-	if now.Before(o.Admission.At.Add(o.Policy.StartTimeout)) {
-		return nil
-	}
-	return o.giveUp(fmt.Sprintf("%d of %d brokers came up within %s, too few to start", o.up(), o.members(), o.Policy.StartTimeout), now)
-}
-
-// giveUp ends an attempt that did not start, or all of them if it was the last.
-func (o *Observation) giveUp(message string, now time.Time) *Plan {
-	if o.GivenUp >= o.Policy.RecreateLimit {
-		return &Plan{
-			Step: Finish, State: StateFailed, Outcome: OutcomeStartLimit,
-			Message: fmt.Sprintf("%s, in attempt %d of %d", message, o.GivenUp+1, o.Policy.RecreateLimit+1),
-		}
-	}
-	return &Plan{Step: GiveUp, State: StateReleasing, Message: message, NotBefore: now.Add(o.pause())}
-}
-
-func waitingForBrokers(o *Observation, now time.Time) *Plan {
-	plan := &Plan{Step: Wait, State: StateStarting, Message: o.progress(), LookAgain: o.Admission.At.Add(o.Policy.StartTimeout)}
-	if quorum := o.Admission.At.Add(o.Policy.QuorumTimeout); now.Before(quorum) {
-		plan.LookAgain = quorum
-	}
-	plan.LookAgain = Earliest(plan.LookAgain, o.drainDeadline(), o.nextUnbindable(now))
-	return plan
-}
-
-// pause is the time before the next attempt: it doubles with each one, and is
-// lengthened by up to a tenth.
-func (o *Observation) pause() time.Duration {
-	pause := o.Policy.BackoffBase
-	for range o.GivenUp {
-		if pause >= o.Policy.BackoffMax/2 {
-			pause = o.Policy.BackoffMax
-			break
-		}
-		pause *= 2
-	}
-	return pause + time.Duration(o.Jitter*float64(pause)/10)
-}
-
-// state is that of a MiniCluster that has nodes.
-func (o *Observation) state() State {
-	if o.Started.IsZero() {
-		return StateStarting
-	}
-	return StateRunning
-}
-
-func (o *Observation) progress() string {
-	return fmt.Sprintf("%d of %d brokers up", o.up(), o.members())
-}
-
-// up is the number of brokers that are up, and may stay.
-func (o *Observation) up() int {
-	n := 0
-	for _, broker := range o.Brokers {
-		if broker.State == Up && !broker.Vacated {
-			n++
-		}
-	}
-	return n
-}
-
-func holdsNode(state BrokerState) bool { return state == Coming || state == Up || state == Leaving }

@@ -15,19 +15,26 @@ var policy4 = Policy{
 	Sizing:        Sizing{Min: 2, Size: 4, Operator: Add, Operand: 1, Tasks: Tasks{AtSize: 8}},
 	QuorumTimeout: time.Minute, StartTimeout: 5 * time.Minute,
 	Deadline:      time.Hour,
+	OnLoss:        LossFail,
 	RecreateLimit: 2, BackoffBase: 30 * time.Second, BackoffMax: 90 * time.Second,
 }
 
 // brokers are states, one letter each: - missing, g gated, c coming, u up,
-// l leaving, s succeeded, f failed.
+// l leaving, s succeeded, f failed; r up and running the command, i idle, t in trouble.
 func brokers(states string) []Broker {
 	letters := "-gculsf"
 	var out []Broker
 	for _, letter := range states {
-		b := Broker{State: BrokerState(slices.Index([]byte(letters), byte(letter)))}
-		if b.State == Failed {
-			code := 3
-			b.ExitCode = &code
+		b := Broker{State: BrokerState(slices.Index([]byte(letters), byte(letter))), Placed: noon}
+		switch letter {
+		case 'f':
+			b.ExitCode, b.EndedAt = new(3), noon.Add(10*time.Second)
+		case 'r':
+			b.State, b.Ready = Up, true
+		case 'i':
+			b.State, b.Idle = Coming, true
+		case 't':
+			b.State, b.Trouble, b.TroubleSince = Coming, "ImagePullBackOff", noon
 		}
 		out = append(out, b)
 	}
@@ -38,7 +45,7 @@ func brokers(states string) []Broker {
 func admitted(states string, change func(*Observation)) *Observation {
 	o := &Observation{
 		Policy:    policy4,
-		Admission: &Admission{Attempt: 1, Size: 4, Quorum: 4, At: noon},
+		Admission: &Admission{Attempt: 1, Size: 4, Quorum: 4, At: noon, Nodes: []string{"n0", "n1", "n2", "n3"}},
 		Workload:  Active,
 		Brokers:   brokers(states),
 		Published: 4,
@@ -62,6 +69,20 @@ func waiting(change func(*Observation)) *Observation {
 
 func TestDecide(t *testing.T) {
 	started := func(o *Observation) { o.Started = noon.Add(time.Second) }
+	bears := func(o *Observation) {
+		started(o)
+		o.Policy.BearsChange, o.Policy.OnLoss = true, LossContinue
+	}
+	recreates := func(o *Observation) {
+		started(o)
+		o.Policy.OnLoss = LossRecreate
+	}
+	lost := func(rank int) func(*Observation) {
+		return func(o *Observation) {
+			started(o)
+			o.Admission.Loss = &Loss{Ranks: []int{rank}, At: noon}
+		}
+	}
 	cases := map[string]struct {
 		o     *Observation
 		after time.Duration // noon
@@ -134,7 +155,7 @@ func TestDecide(t *testing.T) {
 		"after giving up it pauses": {
 			o:     waiting(func(o *Observation) { o.GivenUp, o.NotBefore = 1, noon.Add(time.Minute) }),
 			after: 59 * time.Second,
-			want:  Plan{Step: Wait, State: StateBackingOff, LookAgain: noon.Add(time.Minute), Message: "did not start in attempt 1 of 3"},
+			want:  Plan{Step: Wait, State: StateBackingOff, LookAgain: noon.Add(time.Minute), Message: "gave up attempt 1 of 3"},
 		},
 		"and then waits in the queue again": {
 			o:     waiting(func(o *Observation) { o.GivenUp, o.NotBefore = 1, noon.Add(time.Minute) }),
@@ -185,21 +206,46 @@ func TestDecide(t *testing.T) {
 			o:    admitted("uucc", nil),
 			want: Plan{Step: Wait, State: StateStarting, LookAgain: noon.Add(time.Minute), Message: "2 of 4 brokers up"},
 		},
-		"with all of them it starts": {
+		"with all of them the lead starts": {
 			o:    admitted("uuuu", nil),
-			want: Plan{Step: Start, State: StateRunning, Message: "4 of 4 brokers up"},
+			want: Plan{Step: Wait, State: StateStarting, LookAgain: noon.Add(time.Minute), Message: "4 of 4 brokers up"},
+		},
+		"it says so": {
+			o:    admitted("ruuu", nil),
+			want: Plan{Step: Start, State: StateRunning, Quorum: 4, Message: "4 of 4 brokers up"},
+		},
+		"a bit before its followers do": {
+			o:    admitted("rucc", nil),
+			want: Plan{Step: Start, State: StateRunning, Quorum: 4},
+		},
+		"it starts with fewer where nobody tells it its quorum": {
+			o: admitted("ruuc", nil), after: 3 * time.Minute,
+			want: Plan{Step: Start, State: StateRunning, Quorum: 3, Ranks: []int{3}},
+		},
+		"one that never starts is given up": {
+			o: admitted("uuuu", nil), after: 5 * time.Minute,
+			want: Plan{Step: GiveUp, State: StateReleasing, NotBefore: noon.Add(5*time.Minute + 30*time.Second),
+				Message: "4 of 4 brokers came up within 5m0s, and the command did not begin"},
 		},
 		"after a while it starts with those that are up": {
 			o: admitted("uucu", nil), after: time.Minute,
-			want: Plan{Step: LowerQuorum, State: StateStarting, Quorum: 3, Message: "starts with 3 brokers: 3 of 4 came up within 1m0s"},
+			want: Plan{Step: LowerQuorum, State: StateStarting, Quorum: 3, Ranks: []int{2}, Message: "starts with 3 brokers: 3 of 4 came up within 1m0s"},
 		},
 		"the lowered quorum is published": {
-			o: admitted("uucu", func(o *Observation) { o.Admission.Quorum = 3 }), after: time.Minute,
-			want: Plan{Step: Publish, State: StateStarting, Quorum: 3, LookAgain: noon.Add(time.Minute + time.Second)},
+			o: admitted("uucu", func(o *Observation) { o.Admission.Quorum, o.Brokers[2].Vacated = 3, true }), after: time.Minute,
+			want: Plan{Step: Publish, State: StateStarting, Quorum: 3, Ranks: []int{2}, LookAgain: noon.Add(time.Minute + time.Second)},
 		},
-		"and reached": {
-			o: admitted("uucu", func(o *Observation) { o.Admission.Quorum, o.Published = 3, 3 }), after: time.Minute,
-			want: Plan{Step: Start, State: StateRunning},
+		"the others lose their nodes": {
+			o: admitted("uucu", func(o *Observation) {
+				o.Admission.Quorum, o.Published, o.PublishedDrain, o.Brokers[2].Vacated = 3, 3, []int{2}, true
+			}), after: time.Minute,
+			want: Plan{Step: EvictRanks, State: StateStarting, Ranks: []int{2}},
+		},
+		"and it starts": {
+			o: admitted("rugu", func(o *Observation) {
+				o.Admission.Quorum, o.Published, o.PublishedDrain, o.Brokers[2].Vacated = 3, 3, []int{2}, true
+			}), after: time.Minute,
+			want: Plan{Step: Start, State: StateRunning, Quorum: 3},
 		},
 		"not without the lead": {
 			o: admitted("cuuu", nil), after: time.Minute,
@@ -211,7 +257,7 @@ func TestDecide(t *testing.T) {
 		},
 		"not at a size that is not allowed": {
 			o: admitted("uuuc", func(o *Observation) { o.Policy.Sizing.Operand = 2 }), after: time.Minute,
-			want: Plan{Step: LowerQuorum, State: StateStarting, Quorum: 2},
+			want: Plan{Step: LowerQuorum, State: StateStarting, Quorum: 2, Ranks: []int{2, 3}},
 		},
 		"too few for too long: it gives up": {
 			o: admitted("uccc", nil), after: 5 * time.Minute,
@@ -249,21 +295,21 @@ func TestDecide(t *testing.T) {
 			o:     admitted("uuuu", func(o *Observation) { started(o); o.Policy.Deadline = 0 }),
 			after: 1000 * time.Hour, want: Plan{Step: Wait, State: StateRunning},
 		},
-		"a follower that is lost does not end it": {
-			o:    admitted("uu-u", started),
+		"a follower that is lost does not end a command that bears it": {
+			o:    admitted("ru-u", bears),
 			want: Plan{Step: Wait, State: StateRunning, LookAgain: noon.Add(time.Hour + time.Second), Message: "3 of 4 brokers up"},
 		},
 		"one that was replaced is placed again": {
-			o:    admitted("uugu", started),
+			o:    admitted("rugu", bears),
 			want: Plan{Step: Place, State: StateRunning, Ranks: []int{2}, Quorum: 4},
 		},
 		"the lead's success is the end": {
 			o:    admitted("suuu", started),
 			want: Plan{Step: Finish, State: StateSucceeded, Outcome: OutcomeSucceeded, ExitCode: new(0)},
 		},
-		"even before the start was seen": {
+		"of which the start was not seen, it is written down first": {
 			o:    admitted("sccc", nil),
-			want: Plan{Step: Finish, State: StateSucceeded, Outcome: OutcomeSucceeded, ExitCode: new(0)},
+			want: Plan{Step: Start, State: StateRunning, Quorum: 4},
 		},
 		"and though its pod is gone": {
 			o:    admitted("-uuu", func(o *Observation) { started(o); o.Workload = Completed }),
@@ -344,7 +390,7 @@ func TestDecide(t *testing.T) {
 		},
 		"but not while enough are up": {
 			o: admitted("uugg", nil), after: 5 * time.Minute,
-			want: Plan{Step: LowerQuorum, State: StateStarting, Quorum: 2},
+			want: Plan{Step: LowerQuorum, State: StateStarting, Quorum: 2, Ranks: []int{2, 3}},
 		},
 		"its time is up though a pod cannot be placed": {
 			o: admitted("uugu", started), after: 61 * time.Minute,
@@ -353,6 +399,14 @@ func TestDecide(t *testing.T) {
 		"a lead that failed and stays is waited for without hurry": {
 			o: admitted("fuuu", func(o *Observation) { started(o); o.Policy.Retries, o.Brokers[0].GoneBy = 1, noon.Add(time.Second) }), after: 10 * time.Minute,
 			want: Plan{Step: Wait, State: StateRunning, LookAgain: noon.Add(time.Hour + time.Second)},
+		},
+		"one that is lost under a command whose start is not written down is not": {
+			o:    admitted("rugu", nil),
+			want: Plan{Step: Start, State: StateRunning, Quorum: 4, Message: "3 of 4 brokers up"},
+		},
+		"but counts as lost then": {
+			o:    admitted("rugu", started),
+			want: Plan{Step: Lose, State: StateRunning, Ranks: []int{2}, LookAgain: noon.Add(30 * time.Second)},
 		},
 		"one that is lost before its command is placed again": {
 			o:    admitted("gcuu", nil),
@@ -370,8 +424,25 @@ func TestDecide(t *testing.T) {
 			o:    admitted("suuu", func(o *Observation) { o.Outcome, o.Workload = OutcomeSucceeded, Active }),
 			want: Plan{Step: Wait, State: StateSucceeded},
 		},
-		"unless they do not know of the end": {
-			o:    admitted("uuuu", func(o *Observation) { o.Outcome = OutcomeDeadlineExceeded }),
+		"a command that may go on is told to stop": {
+			o:    admitted("ruuu", func(o *Observation) { o.Outcome, o.Ended = OutcomeDeadlineExceeded, noon }),
+			want: Plan{Step: Stop, State: StateFailed, Reason: "DeadlineExceeded", LookAgain: noon.Add(time.Second)},
+		},
+		"it has a while for it": {
+			o:    admitted("ruuu", func(o *Observation) { o.Outcome, o.Ended, o.Stopped = OutcomeDeadlineExceeded, noon, true }),
+			want: Plan{Step: Wait, State: StateFailed, LookAgain: noon.Add(30 * time.Second)},
+		},
+		"and then goes without its log": {
+			o:     admitted("ruuu", func(o *Observation) { o.Outcome, o.Ended, o.Stopped = OutcomeDeadlineExceeded, noon, true }),
+			after: 30 * time.Second,
+			want:  Plan{Step: Release, State: StateFailed},
+		},
+		"when it has stopped, the workload ends by itself": {
+			o:    admitted("fuuu", func(o *Observation) { o.Outcome, o.Ended, o.Stopped = OutcomeDeadlineExceeded, noon, true }),
+			want: Plan{Step: Wait, State: StateFailed, LookAgain: noon.Add(30 * time.Second)},
+		},
+		"a lead that was lost has nothing to stop": {
+			o:    admitted("luuu", func(o *Observation) { o.Outcome, o.Ended = OutcomeLeadLost, noon }),
 			want: Plan{Step: Release, State: StateFailed},
 		},
 		"or have begun anew with the lead": {
@@ -396,15 +467,249 @@ func TestDecide(t *testing.T) {
 		},
 		"cleanup waits until no pod holds a node": {
 			o: admitted("sul-", func(o *Observation) {
-				o.Outcome, o.Workload, o.Policy.Cleanup = OutcomeSucceeded, Completed, true
+				o.Outcome, o.Workload, o.Policy.TTL = OutcomeSucceeded, Completed, new(time.Duration)
 			}),
 			want: Plan{Step: Wait, State: StateSucceeded},
 		},
 		"and then removes it": {
 			o: admitted("s---", func(o *Observation) {
-				o.Outcome, o.Workload, o.Policy.Cleanup = OutcomeCommandFailed, Broken, true
+				o.Outcome, o.Workload, o.Policy.TTL = OutcomeCommandFailed, Broken, new(time.Duration)
 			}),
 			want: Plan{Step: Remove, State: StateFailed},
+		},
+		"or stays as long as it was said": {
+			o: admitted("s---", func(o *Observation) {
+				o.Outcome, o.Workload, o.Policy.TTL, o.Ended = OutcomeSucceeded, Completed, new(time.Hour), noon
+			}), after: 59 * time.Minute,
+			want: Plan{Step: Wait, State: StateSucceeded, LookAgain: noon.Add(time.Hour)},
+		},
+		"and no longer": {
+			o: admitted("s---", func(o *Observation) {
+				o.Outcome, o.Workload, o.Policy.TTL, o.Ended = OutcomeSucceeded, Completed, new(time.Hour), noon
+			}), after: time.Hour,
+			want: Plan{Step: Remove, State: StateSucceeded},
+		},
+		"brokers that are lost are written down, and the command may end by itself": {
+			o: admitted("ru-u", started),
+			want: Plan{Step: Lose, State: StateRunning, Ranks: []int{2}, LookAgain: noon.Add(30 * time.Second),
+				Message: "1 of 4 brokers were lost while the command ran: rank 2 on n2"},
+		},
+		"for half a minute, and the lost ones are not placed again": {
+			o:     admitted("rugu", lost(2)),
+			after: 29 * time.Second,
+			want:  Plan{Step: Wait, State: StateRunning, LookAgain: noon.Add(30 * time.Second)},
+		},
+		"then it has failed": {
+			o:     admitted("rugu", lost(2)),
+			after: 30 * time.Second,
+			want:  Plan{Step: Finish, State: StateFailed, Outcome: OutcomeBrokersLost, Message: "1 of 4 brokers were lost while the command ran: rank 2 on n2"},
+		},
+		"ended by itself it tells its exit code": {
+			o: admitted("fugu", lost(2)), after: time.Second,
+			want: Plan{Step: Finish, State: StateFailed, Outcome: OutcomeCommandFailed, ExitCode: new(3),
+				Message: "the command failed with exit code 3 after 1 of 4 brokers were lost while the command ran: rank 2 on n2"},
+		},
+		"and why the kubelet took a broker away": {
+			o: admitted("ruuf", func(o *Observation) { started(o); o.Brokers[3].Evicted = "the volume is full" }),
+			want: Plan{Step: Lose, State: StateRunning, Ranks: []int{3}, LookAgain: noon.Add(30 * time.Second),
+				Message: "1 of 4 brokers were lost while the command ran: rank 3 on n3 (evicted: the volume is full)"},
+		},
+		"or the lead": {
+			o: admitted("fuuu", func(o *Observation) {
+				started(o)
+				o.Brokers[0].ExitCode, o.Brokers[0].Evicted = nil, "the volume is full"
+			}),
+			want: Plan{Step: Finish, State: StateFailed, Outcome: OutcomeLeadLost,
+				Message: "the lead's pod was evicted (the volume is full) while the command ran"},
+		},
+		"or it is tried again": {
+			o: admitted("ruuf", func(o *Observation) { recreates(o); lost(3)(o) }), after: 31 * time.Second,
+			want: Plan{Step: GiveUp, State: StateReleasing, NotBefore: noon.Add(61 * time.Second),
+				Message: "1 of 4 brokers were lost while the command ran: rank 3 on n3", Avoid: []string{"n3"}},
+		},
+		"with the lead too": {
+			o: admitted("-uuu", recreates), after: time.Second,
+			want: Plan{Step: GiveUp, State: StateReleasing, NotBefore: noon.Add(31 * time.Second), Message: "the lead's pod was lost while the command ran", Avoid: []string{"n0"}},
+		},
+		"as often as it may": {
+			o: admitted("luuf", func(o *Observation) { recreates(o); lost(3)(o); o.GivenUp = 2 }), after: 31 * time.Second,
+			want: Plan{Step: Finish, State: StateFailed, Outcome: OutcomeBrokersLost,
+				Message: "1 of 4 brokers were lost while the command ran: rank 3 on n3, in attempt 3 of 3"},
+		},
+		"a command that failed since it lost a broker is tried again": {
+			o: admitted("fuuu", func(o *Observation) { recreates(o); o.Brokers[2].NodeGone = true }), after: time.Second,
+			want: Plan{Step: GiveUp, State: StateReleasing, NotBefore: noon.Add(31 * time.Second), Avoid: []string{"n2"},
+				Message: "the command failed with exit code 3 after 1 of 4 brokers were lost while the command ran: rank 2 on n2"},
+		},
+		"in the same second, too": {
+			o: admitted("fuuf", recreates), after: time.Second,
+			want: Plan{Step: GiveUp, State: StateReleasing, NotBefore: noon.Add(31 * time.Second), Avoid: []string{"n3"},
+				Message: "the command failed with exit code 3 after 1 of 4 brokers were lost while the command ran: rank 3 on n3"},
+		},
+		"also one whose start nobody saw": {
+			o: admitted("fuuf", func(o *Observation) { recreates(o); o.Started = time.Time{} }), after: time.Second,
+			want: Plan{Step: GiveUp, State: StateReleasing, NotBefore: noon.Add(31 * time.Second), Avoid: []string{"n3"}},
+		},
+		"whose pod is no more, as the lead says": {
+			o: admitted("f---", func(o *Observation) { recreates(o); o.ToldLost = []int{2} }), after: time.Second,
+			want: Plan{Step: GiveUp, State: StateReleasing, NotBefore: noon.Add(31 * time.Second), Avoid: []string{"n2"},
+				Message: "the command failed with exit code 3 after 1 of 4 brokers were lost while the command ran: rank 2 on n2"},
+		},
+		"which may be known only later": {
+			o: admitted("fuuu", recreates), after: time.Minute,
+			want: Plan{Step: Wait, State: StateRunning, LookAgain: noon.Add(70 * time.Second),
+				Message: "the command failed with exit code 3; whether it lost a node is known in a while"},
+		},
+		"of a node that is down": {
+			o: admitted("fuuu", func(o *Observation) { recreates(o); o.Brokers[1].NodeDown = true }), after: time.Minute,
+			want: Plan{Step: GiveUp, State: StateReleasing, NotBefore: noon.Add(90 * time.Second), Avoid: []string{"n1"}},
+		},
+		"which alone is avoided, and not where brokers ended with the lead": {
+			o: admitted("f-lf", func(o *Observation) {
+				recreates(o)
+				o.Brokers[2].NodeDown, o.Brokers[3].EndedAt = true, noon.Add(11*time.Second)
+			}), after: time.Minute,
+			want: Plan{Step: GiveUp, State: StateReleasing, NotBefore: noon.Add(90 * time.Second), Avoid: []string{"n2"}},
+		},
+		"with the last attempt it tells its exit code": {
+			o: admitted("fuuu", func(o *Observation) { recreates(o); o.Brokers[1].NodeDown, o.GivenUp = true, 2 }), after: time.Minute,
+			want: Plan{Step: Finish, State: StateFailed, Outcome: OutcomeCommandFailed, ExitCode: new(3)},
+		},
+		"not one whose brokers were ended after it": {
+			o:     admitted("fuuf", func(o *Observation) { recreates(o); o.Brokers[3].DeletedAt = noon.Add(10 * time.Second) }),
+			after: 70 * time.Second,
+			want:  Plan{Step: Finish, State: StateFailed, Outcome: OutcomeCommandFailed, ExitCode: new(3)},
+		},
+		"or failed after it": {
+			after: 70 * time.Second,
+			o:     admitted("fuuf", func(o *Observation) { recreates(o); o.Brokers[3].EndedAt = noon.Add(time.Minute) }),
+			want:  Plan{Step: Finish, State: StateFailed, Outcome: OutcomeCommandFailed, ExitCode: new(3)},
+		},
+		"a pod that does not start may do so yet": {
+			o: admitted("uutu", nil), after: 14 * time.Second,
+			want: Plan{Step: Wait, State: StateStarting, LookAgain: noon.Add(15 * time.Second), Message: "3 of 4 brokers up; rank 2 on n2: ImagePullBackOff"},
+		},
+		"then it gets another node": {
+			o: admitted("uutu", func(o *Observation) { o.Order = &Order{Move: []Pod{{2, "n9"}}} }), after: 15 * time.Second,
+			want: Plan{Step: MoveRanks, State: StateStarting, Avoid: []string{"n2"}, Message: "other nodes for 1 broker: rank 2 on n2 could not start"},
+		},
+		"if there is one": {
+			o: admitted("uutu", nil), after: 25 * time.Second,
+			want: Plan{Step: LowerQuorum, State: StateStarting, Quorum: 3, Ranks: []int{2}, Avoid: []string{"n2"},
+				Message: "starts with 3 brokers: 1 of 4 brokers cannot start; rank 2 on n2: ImagePullBackOff"},
+		},
+		"one, and no more": {
+			o: admitted("uutu", func(o *Observation) { o.Brokers[2].Moved = true }), after: 15 * time.Second,
+			want: Plan{Step: LowerQuorum, State: StateStarting, Quorum: 3, Ranks: []int{2}, Avoid: []string{"n2"}},
+		},
+		"those that still come are waited for": {
+			o: admitted("uuct", nil), after: 25 * time.Second,
+			want: Plan{Step: Wait, State: StateStarting, LookAgain: noon.Add(time.Minute)},
+		},
+		"where too few can come it gives up at once": {
+			o: admitted("uttt", nil), after: 25 * time.Second,
+			want: Plan{Step: GiveUp, State: StateReleasing, NotBefore: noon.Add(55 * time.Second),
+				Message: "3 of 4 brokers cannot start; rank 1 on n1: ImagePullBackOff"},
+		},
+		"and where the lead cannot": {
+			o: admitted("tuuu", nil), after: 25 * time.Second,
+			want: Plan{Step: GiveUp, State: StateReleasing, NotBefore: noon.Add(55 * time.Second), Avoid: []string{"n0"}},
+		},
+		"a follower that ended with an earlier lead never comes again": {
+			o: admitted("uusu", func(o *Observation) { o.Brokers[2].EndedAt = noon }), after: 30 * time.Second,
+			want: Plan{Step: LowerQuorum, State: StateStarting, Quorum: 3, Ranks: []int{2}, Avoid: []string{"n2"}},
+		},
+		"it may have ended with the command": {
+			o: admitted("uusu", func(o *Observation) { o.Brokers[2].EndedAt = noon }), after: 29 * time.Second,
+			want: Plan{Step: Wait, State: StateStarting, LookAgain: noon.Add(30 * time.Second)},
+		},
+		"the next attempt may have to be smaller": {
+			o: admitted("uccc", func(o *Observation) { o.Policy.Shrink = true }), after: 5 * time.Minute,
+			want: Plan{Step: GiveUp, State: StateReleasing, NotBefore: noon.Add(5*time.Minute + 30*time.Second), Size: 3},
+		},
+		"its size is lowered": {
+			o: admitted("ruuu", func(o *Observation) { bears(o); o.Policy.Want = 2 }),
+			want: Plan{Step: DrainRanks, State: StateRunning, Ranks: []int{2, 3}, LookAgain: noon.Add(30 * time.Second),
+				Message: "2 of 4 brokers leave since the size is 2 now"},
+		},
+		"those that are not up leave first": {
+			o:    admitted("rcuu", func(o *Observation) { bears(o); o.Policy.Want = 3 }),
+			want: Plan{Step: DrainRanks, State: StateRunning, Ranks: []int{1}, LookAgain: noon.Add(30 * time.Second)},
+		},
+		"the user may go below the minimum, not below the lead": {
+			o: admitted("ruuu", func(o *Observation) { bears(o); o.Policy.Want = 1 }),
+			want: Plan{Step: DrainRanks, State: StateRunning, Ranks: []int{1, 2, 3}, LookAgain: noon.Add(30 * time.Second),
+				Message: "3 of 4 brokers leave since the size is 1 now, less than the minimum of 2"},
+		},
+		"a command that does not bear it goes on": {
+			o:    admitted("ruuu", func(o *Observation) { started(o); o.Policy.Want = 2 }),
+			want: Plan{Step: Wait, State: StateRunning, LookAgain: noon.Add(time.Hour + time.Second)},
+		},
+		"before it starts any has another size": {
+			o:    admitted("uccc", func(o *Observation) { o.Policy.Want = 2 }),
+			want: Plan{Step: DrainRanks, State: StateStarting, Ranks: []int{2, 3}, LookAgain: noon},
+		},
+		"not below the minimum, which Flux waits for": {
+			o:    admitted("uccc", func(o *Observation) { o.Policy.Want, o.Policy.BearsChange = 1, true }),
+			want: Plan{Step: Wait, State: StateStarting, LookAgain: noon.Add(time.Minute)},
+		},
+		"where most are in trouble, sooner or later, none gets another node": {
+			o: admitted("uttt", func(o *Observation) {
+				o.Brokers[2].TroubleSince, o.Brokers[3].TroubleSince = noon.Add(5*time.Second), noon.Add(5*time.Second)
+				o.Order = &Order{Move: []Pod{{1, "n9"}}}
+			}), after: 15 * time.Second,
+			want: Plan{Step: Wait, State: StateStarting, LookAgain: noon.Add(20 * time.Second)},
+		},
+		"brokers that succeed end before the lead does": {
+			o:    admitted("rsss", started),
+			want: Plan{Step: Wait, State: StateRunning, LookAgain: noon.Add(time.Hour + time.Second)},
+		},
+		"a loss that was none is forgotten": {
+			o:     admitted("ruuu", lost(2)),
+			after: time.Minute,
+			want:  Plan{Step: Wait, State: StateRunning, LookAgain: noon.Add(time.Hour + time.Second), Message: "4 of 4 brokers up"},
+		},
+		"another one counts anew": {
+			o:     admitted("rugf", lost(2)),
+			after: time.Minute,
+			want:  Plan{Step: Lose, State: StateRunning, Ranks: []int{2, 3}, LookAgain: noon.Add(90 * time.Second)},
+		},
+		"a rank that comes, and does not start there, is none": {
+			o:    admitted("rulu", func(o *Observation) { started(o); o.Policy.BearsChange, o.Brokers[2].Misplaced = true, true }),
+			want: Plan{Step: Wait, State: StateRunning, LookAgain: noon.Add(time.Hour + time.Second)},
+		},
+		"followers have a moment to join a lead that came late": {
+			o:     admitted("uccc", func(o *Observation) { o.Brokers[0].Since = noon.Add(2 * time.Minute) }),
+			after: 2*time.Minute + 14*time.Second,
+			want:  Plan{Step: Wait, State: StateStarting, LookAgain: noon.Add(2*time.Minute + 15*time.Second)},
+		},
+		"one that a lead may have seen keeps its node": {
+			o:     admitted("ruuc", func(o *Observation) { o.Brokers[3].Since = noon }),
+			after: 3 * time.Minute,
+			want:  Plan{Step: Start, State: StateRunning, Quorum: 4},
+		},
+		"a lead that never comes is to blame": {
+			o: admitted("cccc", nil), after: 5 * time.Minute,
+			want: Plan{Step: GiveUp, State: StateReleasing, NotBefore: noon.Add(5*time.Minute + 30*time.Second), Avoid: []string{"n0"},
+				Message: "0 of 4 brokers came up within 5m0s, not the lead's on n0, which the others wait for"},
+		},
+		"those that leave have time for their work": {
+			o: admitted("ruiu", func(o *Observation) {
+				bears(o)
+				o.Admission.Draining, o.PublishedDrain = &Draining{Ranks: []int{2, 3}, Deadline: noon.Add(time.Minute)}, []int{2, 3}
+			}),
+			want: Plan{Step: Wait, State: StateRunning, LookAgain: noon.Add(time.Minute)},
+		},
+		"and leave when they have none": {
+			o: admitted("ruii", func(o *Observation) {
+				bears(o)
+				o.Admission.Draining, o.PublishedDrain = &Draining{Ranks: []int{2, 3}, Deadline: noon.Add(time.Minute)}, []int{2, 3}
+			}),
+			want: Plan{Step: Vacate, State: StateRunning, Ranks: []int{2, 3}, Quorum: 4, Message: "2 brokers gave nodes back, 2 remain"},
+		},
+		"one that was to join and cannot gives its node back": {
+			o: admitted("ruut", bears), after: 25 * time.Second,
+			want: Plan{Step: Vacate, State: StateRunning, Ranks: []int{3}, Quorum: 4, Avoid: []string{"n3"}},
 		},
 		"what has ended is not suspended": {
 			o: admitted("s---", func(o *Observation) {
@@ -437,6 +742,6 @@ func show(p Plan) string {
 		}
 		return t.Format(time.TimeOnly)
 	}
-	return fmt.Sprintf("%s, %s, %q, ranks %v, quorum %d, not before %s, outcome %q, exit code %s, look again %s",
-		p.Step, p.State, p.Message, p.Ranks, p.Quorum, clock(p.NotBefore), p.Outcome, code, clock(p.LookAgain))
+	return fmt.Sprintf("%s, %s, %q, ranks %v, quorum %d, not before %s, size %d, avoid %v, outcome %q, reason %q, exit code %s, look again %s",
+		p.Step, p.State, p.Message, p.Ranks, p.Quorum, clock(p.NotBefore), p.Size, p.Avoid, p.Outcome, p.Reason, code, clock(p.LookAgain))
 }

@@ -325,10 +325,14 @@ const forAWhile = "6s"
 // miniCluster begins one whose pods take whole nodes of the site, in its own queue,
 // and whose command runs for a moment.
 func (s *site) miniCluster(name string) *fixture.MiniClusterWrapper {
-	return fixture.MiniCluster(name).CPU("8").Queue(s.namespace).PodAnnotation(simulator.Runtime, "1s").
-		Spec(func(spec *v1alpha2.MiniClusterSpec) {
-			spec.Pod.NodeSelector = map[string]string{siteLabel: s.namespace}
-		})
+	return s.here(fixture.MiniCluster(name).PodAnnotation(simulator.Runtime, "1s"))
+}
+
+// here lets the pods of one take whole nodes of the site, in its own queue.
+func (s *site) here(w *fixture.MiniClusterWrapper) *fixture.MiniClusterWrapper {
+	return w.CPU("8").Queue(s.namespace).Spec(func(spec *v1alpha2.MiniClusterSpec) {
+		spec.Pod.NodeSelector = map[string]string{siteLabel: s.namespace}
+	})
 }
 
 // create creates a MiniCluster in the site.

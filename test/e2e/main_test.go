@@ -8,6 +8,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -16,11 +17,13 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/flux-elastic/flux-elastic/internal/localcluster"
 	"github.com/flux-elastic/flux-elastic/internal/simulator"
@@ -127,8 +130,31 @@ func start(ctx context.Context, dir string) error {
 	if env.watch, err = watchPods(ctx, restConfig); err != nil {
 		return err
 	}
-	env.manager, err = startManager(env.kubeconfig, jobSetEmbedded)
-	return err
+	if env.manager, err = startManager(env.kubeconfig, jobSetEmbedded); err != nil {
+		return err
+	}
+	return awaitGarbageCollector(ctx)
+}
+
+// awaitGarbageCollector waits until the garbage collector knows of JobSets, for which it
+// looks every half a minute: it ends deletions in the foreground.
+func awaitGarbageCollector(ctx context.Context) error {
+	set := &jobsetapi.JobSet{
+		ObjectMeta: metav1.ObjectMeta{Namespace: metav1.NamespaceDefault, Name: "known"}, Spec: jobsetapi.JobSetSpec{Suspend: new(true)},
+	}
+	if err := env.client.Create(ctx, set); err != nil {
+		return err
+	}
+	if err := env.client.Delete(ctx, set, client.PropagationPolicy(metav1.DeletePropagationForeground)); err != nil {
+		return err
+	}
+	return poll(func() error {
+		err := env.client.Get(ctx, client.ObjectKeyFromObject(set), set)
+		if err == nil {
+			return errors.New("the garbage collector does not know of JobSets")
+		}
+		return client.IgnoreNotFound(err)
+	})
 }
 
 // install installs config/embedded as a user would, and builds our programs.

@@ -4,14 +4,18 @@
 package e2e
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -34,7 +38,10 @@ type fuse struct {
 	blowAt write
 	blow   func()
 	blown  bool
-	proxy  *httputil.ReverseProxy
+	// told are the events of decisions, each with how often it was sent, where the manager is
+	// killed at every one of them; else nil.
+	told  map[string]int
+	proxy *httputil.ReverseProxy
 }
 
 // write is the n-th of a kind, such as "PATCH pods".
@@ -59,7 +66,7 @@ func newFuse(t *testing.T) (*fuse, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &fuse{proxy: &httputil.ReverseProxy{
+	f := &fuse{counts: map[string]int{}, proxy: &httputil.ReverseProxy{
 		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
 		Transport:     transport,
 		FlushInterval: -1, // watches
@@ -108,8 +115,51 @@ func kindOf(r *http.Request) string {
 	return kind
 }
 
+// atEvents makes it blow twice at every event of the manager's: before it is written, and
+// when it is sent again, after that. Until it has something to blow nothing is written.
+func (f *fuse) atEvents(blow func()) {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	if f.told == nil {
+		f.told = map[string]int{}
+	}
+	f.blow, f.blown = blow, blow == nil
+}
+
+// eventName is how an event is called, in whatever way it is encoded.
+var eventName = regexp.MustCompile(`[-a-z0-9]+\.[0-9a-f]{16}`)
+
+func (f *fuse) tell(w http.ResponseWriter, r *http.Request) {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	if f.blown {
+		panic(http.ErrAbortHandler)
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	name := string(eventName.Find(body))
+	f.told[name]++
+	n := f.told[name]
+	if n == 2 {
+		f.proxy.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	if n <= 2 {
+		f.blown = true
+		f.blow()
+		panic(http.ErrAbortHandler)
+	}
+	f.proxy.ServeHTTP(w, r)
+}
+
 func (f *fuse) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	kind := kindOf(r)
+	if f.told != nil && r.Method == http.MethodPost && strings.Contains(r.URL.Path, "/events.k8s.io/") {
+		f.tell(w, r)
+		return
+	}
 	if kind == "" {
 		f.proxy.ServeHTTP(w, r)
 		return
@@ -163,6 +213,87 @@ func TestKilledAtEveryWrite(t *testing.T) {
 	}
 	if len(quiet) > 0 {
 		t.Errorf("a life also has %v", quiet)
+	}
+}
+
+// The manager is killed before and after it tells of every decision, through lives that are
+// resized, lost, given up and suspended: each is told once, and nothing is done twice.
+func TestKilledAtEveryEvent(t *testing.T) {
+	env.manager.stop()
+	defer restartManager(t)
+	f, kubeconfig := newFuse(t)
+	s := newSite(t, 14)
+	record := s.newRecord()
+	defer f.keepAlive(t, kubeconfig)()
+	again := func(spec *v1alpha2.MiniClusterSpec) {
+		spec.Elastic.Recreate = v1alpha2.Recreate{Limit: new(int32(1)), BackoffBase: duration("1s")}
+	}
+	resized := s.create(s.miniCluster("resized").Launcher().Size(3).MinSize(1).MaxSize(6).PodAnnotation(simulator.Runtime, "1h"))
+	lost := s.create(s.miniCluster("lost").Size(2).PodAnnotation(simulator.LoseRanks, "1").PodAnnotation(simulator.Runtime, "1h").
+		Spec(again).Spec(func(spec *v1alpha2.MiniClusterSpec) { spec.Elastic.OnLoss = v1alpha2.LossRecreate }))
+	givenUp := s.create(s.miniCluster("given-up").Size(2).PodAnnotation(simulator.NeverStart, "1").
+		Spec(again).Spec(func(spec *v1alpha2.MiniClusterSpec) {
+		spec.Elastic.QuorumTimeout, spec.Elastic.StartTimeout = duration("3s"), duration("5s")
+	}))
+	suspended := s.create(s.miniCluster("suspended").Size(2).PodAnnotation(simulator.Runtime, "1h"))
+	reach := func(mc *v1alpha2.MiniCluster, reason string) {
+		t.Helper()
+		eventually(t, func() error {
+			if seen := record.of(mc); seen.times(reason) == 0 {
+				return fmt.Errorf("%s: no %s was decided", mc.Name, reason)
+			}
+			return nil
+		})
+	}
+	reach(resized, "Started")
+	s.patch(resized, `{"spec":{"size":5}}`)
+	reach(suspended, "Started")
+	s.patch(suspended, `{"spec":{"suspend":true}}`)
+	reach(resized, "Grew")
+	s.patch(resized, `{"spec":{"size":2}}`)
+	reach(suspended, "Released")
+	s.patch(suspended, `{"spec":{"suspend":false,"deadlineSeconds":1}}`)
+	reach(resized, "Vacated")
+	s.patch(resized, `{"spec":{"deadlineSeconds":1}}`)
+	for _, mc := range []*v1alpha2.MiniCluster{resized, lost, givenUp, suspended} {
+		s.awaitState(mc, v1alpha2.StateFailed)
+	}
+	record.check(s)
+	for mc, runs := range map[*v1alpha2.MiniCluster]int{resized: 1, lost: 2, givenUp: 0, suspended: 2} {
+		if n := record.runsOf(mc.UID); n != runs {
+			t.Errorf("%s: the command began %d times, want %d", mc.Name, n, runs)
+		}
+	}
+}
+
+// keepAlive starts a manager, and another whenever the fuse has killed it at an event,
+// until the function that it returns is called.
+func (f *fuse) keepAlive(t *testing.T, kubeconfig string) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	f.atEvents(nil)
+	go func() {
+		m, err := startManager(kubeconfig, jobSetEmbedded)
+		for err == nil {
+			f.atEvents(m.kill)
+			select {
+			case <-ctx.Done():
+				m.stop()
+				ended <- nil
+				return
+			case <-m.done:
+				m, err = startManager(kubeconfig, jobSetEmbedded)
+			}
+		}
+		ended <- err
+	}()
+	return func() {
+		t.Helper()
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -6,7 +6,6 @@ package e2e
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -429,15 +428,19 @@ func (s *site) awaitAfterLoss(mc *v1alpha2.MiniCluster, want string) {
 	}
 }
 
-// nodeOfRank is where a broker runs.
-func nodeOfRank(s *site, mc *v1alpha2.MiniCluster, rank int) string {
+// nodeOfRank is where a broker runs, once its pod is bound.
+func nodeOfRank(s *site, mc *v1alpha2.MiniCluster, rank int) (node string) {
 	s.t.Helper()
-	pods := s.pods(mc)
-	i := slices.IndexFunc(pods, func(pod corev1.Pod) bool { return pod.Labels["job-index"] == fmt.Sprint(rank) })
-	if i < 0 || pods[i].Spec.NodeName == "" {
-		s.t.Fatalf("rank %d is nowhere", rank)
-	}
-	return pods[i].Spec.NodeName
+	eventually(s.t, func() error {
+		for _, pod := range s.pods(mc) {
+			if pod.Labels["job-index"] == fmt.Sprint(rank) && pod.Spec.NodeName != "" {
+				node = pod.Spec.NodeName
+				return nil
+			}
+		}
+		return fmt.Errorf("rank %d is nowhere", rank)
+	})
+	return node
 }
 
 // vanish lets a node be no more, and makes it anew when the test has ended.

@@ -14,7 +14,9 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -28,13 +30,20 @@ const (
 	patience = 5 * time.Second
 )
 
+// Who is silent for 20 s is lost, as to Flux (its tbon.tcp_user_timeout).
+var (
+	keepAlive = net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 5 * time.Second, Count: 3}
+	dialer    = net.Dialer{Timeout: patience, KeepAliveConfig: keepAlive}
+)
+
 // A message is what brokers and clients send each other, one JSON value each. What
 // a connection begins with says what it is for: a broker that joins, or a command.
 type message struct {
 	Join        string   `json:"join,omitempty"` // the host that joins
 	Rank        int      `json:"rank,omitempty"`
 	Certificate []byte   `json:"certificate,omitempty"`
-	Args        []string `json:"args,omitempty"` // a command
+	Args        []string `json:"args,omitempty"` // a command of a client's, or what a follower is to run
+	ID          int      `json:"id,omitempty"`   // of what it is to run, in its answer, too
 	Environment []string `json:"environment,omitempty"`
 	Directory   string   `json:"directory,omitempty"`
 
@@ -51,6 +60,7 @@ type broker struct {
 	settings
 	certificate []byte
 	local       net.Listener
+	joined      atomic.Bool // the lead has taken it
 	signals     chan os.Signal
 }
 
@@ -94,7 +104,7 @@ func (b *broker) lead() int {
 		return fail("flux-broker: %v", err)
 	}
 	if len(b.hosts) > 1 {
-		listener, err := net.Listen("tcp", b.bindAddress())
+		listener, err := (&net.ListenConfig{KeepAliveConfig: keepAlive}).Listen(context.Background(), "tcp", b.bindAddress())
 		if err != nil {
 			return fail("broker.err[0]: bind %s: %v", b.bindAddress(), err)
 		}
@@ -108,6 +118,7 @@ func (b *broker) lead() int {
 		b.log("quorum-fail: quorum->shutdown")
 	} else {
 		b.log("quorum-full: quorum->run")
+		i.change(func() { i.full = true })
 		if _, none := b.attributes["broker.rc2_none"]; none {
 			b.log("signal %d", <-b.signals)
 		} else {
@@ -140,7 +151,8 @@ func (b *broker) awaitQuorum(i *instance) bool {
 }
 
 // initialProgram runs it in a process group of its own, which is hung up when the broker
-// has to end. Like Flux it goes on as long as the program does.
+// has to end. Like Flux it goes on as long as the program does, and then calls none a
+// success.
 func (b *broker) initialProgram() int {
 	argv := b.program
 	switch len(argv) {
@@ -158,13 +170,16 @@ func (b *broker) initialProgram() int {
 	}
 	ended := make(chan int)
 	go func() { ended <- exitCode(cmd.Wait()) }()
+	least := 0
 	for {
 		select {
 		case code := <-ended:
+			code = max(code, least)
 			b.log("rc2.0: %s Exited (rc=%d)", strings.Join(argv, " "), code)
 			return code
 		case s := <-b.signals:
 			b.log("signal %d", s)
+			least = 1
 			signalGroup(cmd, syscall.SIGHUP)
 		}
 	}
@@ -199,13 +214,10 @@ func (b *broker) follow() int {
 		return 1
 	}
 	defer conn.Close()
+	b.joined.Store(true)
 	b.log("parent-ready: join->run")
 	ended := make(chan bool)
-	go func() {
-		var m message
-		err := conn.Decode(&m)
-		ended <- err == nil && m.Shutdown
-	}()
+	go func() { ended <- b.attend(conn) }()
 	select {
 	case well := <-ended:
 		if !well {
@@ -217,6 +229,28 @@ func (b *broker) follow() int {
 		_ = conn.Encode(message{Goodbye: true}) // closing says it too
 	}
 	return 0
+}
+
+// attend runs what the lead asks for, until the lead shuts the instance down, or is gone.
+func (b *broker) attend(lead *link) (well bool) {
+	for {
+		var m message
+		if err := lead.Decode(&m); err != nil || m.Shutdown {
+			return err == nil
+		}
+		go func() {
+			out, code := b.runHere(context.Background(), m.Args, m.Directory, m.Environment)
+			_ = json.NewEncoder(lead.Conn).Encode(message{ID: m.ID, Stdout: out, Exit: &code})
+		}()
+	}
+}
+
+// runHere runs a command as flux exec does on each broker.
+func (b *broker) runHere(ctx context.Context, argv []string, dir string, environment []string) (out []byte, code int) {
+	cmd := exec.CommandContext(ctx, argv[0], argv[1:]...)
+	cmd.Dir, cmd.Env = dir, append(slices.Clone(environment), "FLUX_URI="+b.attributes["local-uri"])
+	out, err := cmd.Output()
+	return out, exitCode(err)
 }
 
 // join keeps trying until there is a lead that takes this broker. It returns nil if it
@@ -250,7 +284,7 @@ type link struct {
 
 // hello asks the lead once.
 func (b *broker) hello() *link {
-	conn, err := net.DialTimeout("tcp", b.connectAddress(), patience)
+	conn, err := dialer.Dial("tcp", b.connectAddress())
 	if err != nil {
 		return nil
 	}
@@ -264,19 +298,46 @@ func (b *broker) hello() *link {
 	return lead
 }
 
-// forward hands a client of this broker to the lead.
+// forward hands a client of this broker to the lead. What is about the broker it answers
+// itself.
 func (b *broker) forward(client net.Conn) {
 	defer client.Close()
-	lead, err := net.DialTimeout("tcp", b.connectAddress(), patience)
+	decoder := json.NewDecoder(client)
+	var first message
+	if decoder.Decode(&first) != nil {
+		return
+	}
+	if own := b.own(first.Args); own != nil {
+		c := &call{broker: b, message: first, encoder: json.NewEncoder(client)}
+		code := own(c, first.Args[1:])
+		_ = c.encoder.Encode(message{Exit: &code})
+		return
+	}
+	lead, err := dialer.Dial("tcp", b.connectAddress())
 	if err != nil {
 		return
 	}
 	defer lead.Close()
+	if json.NewEncoder(lead).Encode(first) != nil {
+		return
+	}
 	go func() {
-		_, _ = io.Copy(lead, client)
+		_, _ = io.Copy(io.Discard, client)
 		lead.Close() // the client has gone
 	}()
 	_, _ = io.Copy(client, lead)
+}
+
+// own is a command that a follower carries out itself; nil if the lead does.
+func (b *broker) own(args []string) func(*call, []string) int {
+	switch {
+	case len(args) == 0:
+	case args[0] == "getattr":
+		return (*call).getattr
+	case args[0] == "uptime" && !b.joined.Load():
+		return func(c *call, _ []string) int { return c.uptime("join") }
+	}
+	return nil
 }
 
 // serve answers every connection on its own, until the listener is closed.

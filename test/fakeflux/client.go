@@ -77,7 +77,8 @@ func proxy(args []string) int {
 
 // call is a command that the instance carries out for a client.
 type call struct {
-	*instance
+	*broker
+	*instance // nil on a follower
 	message
 	context context.Context // ends with the connection
 	encoder *json.Encoder

@@ -22,6 +22,7 @@ var commands = map[string]func(*call, []string) int{
 	"submit": (*call).submission, "run": (*call).submission, "batch": (*call).submission,
 	"jobs": (*call).listJobs, "job": (*call).job, "cancel": (*call).cancelJobs, "queue": (*call).queue,
 	"resource": (*call).resource, "module": (*call).module, "getattr": (*call).getattr, "dump": (*call).dump,
+	"uptime": (*call).uptimeOfInstance, "exec": (*call).exec, "overlay": (*call).overlay,
 }
 
 func (c *call) run() int {
@@ -29,6 +30,26 @@ func (c *call) run() int {
 		return c.fail("flux: no such command")
 	}
 	return commands[c.Args[0]](c, c.Args[1:])
+}
+
+// overlay prints the state of each broker.
+func (c *call) overlay(args []string) int {
+	if strings.Join(args, " ") != "status --no-pretty" {
+		return c.fail("flux-overlay: fakeflux has status --no-pretty alone")
+	}
+	c.Lock()
+	defer c.Unlock()
+	for rank, host := range c.hosts {
+		state := "offline"
+		switch {
+		case c.lost[rank]:
+			state = "lost lost connection"
+		case c.isUp(rank):
+			state = "full"
+		}
+		c.print("%d %s: %s", rank, host, state)
+	}
+	return 0
 }
 
 // misuse is the exit code of a command that is used wrongly.
@@ -370,6 +391,59 @@ func (c *call) getattr(args []string) int {
 	c.print("%s", value)
 	return 0
 }
+
+// uptime prints the state of a broker where Flux has it. How long it has been so is left
+// out.
+func (c *call) uptime(state string) int {
+	c.print(" 12:00:00 %s 1s,  owner root,  depth 0,  size %d", state, len(c.hosts))
+	return 0
+}
+
+func (c *call) uptimeOfInstance([]string) int {
+	c.Lock()
+	defer c.Unlock()
+	switch {
+	case c.closing:
+		return c.uptime("cleanup")
+	case c.full:
+		return c.uptime("run")
+	}
+	return c.uptime("quorum")
+}
+
+// exec runs a command on the brokers of the ranks, one after the other. Those that are
+// down it says, and leaves out.
+func (c *call) exec(args []string) int {
+	given, command, err := parse(args, syntax{"rank,r=", "noinput,n", "dir,d=", "quiet,q"})
+	if err != nil || len(command) == 0 {
+		return c.misuse(fmt.Errorf("usage: flux exec [OPTIONS] COMMAND"))
+	}
+	ranks, err := c.targets(given.last("rank"))
+	if err != nil {
+		return c.fail("flux-exec: %v", err)
+	}
+	worst := 0
+	for _, rank := range ranks {
+		out, code := c.execOn(rank, command, given.last("dir"))
+		_ = c.encoder.Encode(message{Stdout: out})
+		worst = max(worst, code)
+	}
+	return worst
+}
+
+func (c *call) execOn(rank int, command []string, dir string) (out []byte, code int) {
+	if rank == 0 {
+		return c.runHere(c.context, command, dir, c.Environment)
+	}
+	answer, ok := c.runOn(c.context, rank, message{Args: command, Directory: dir, Environment: c.Environment})
+	if !ok {
+		return nil, max(unreached, c.fail("flux-exec: Error: rank %d: %s: No route to host", rank, command[0]))
+	}
+	return answer.Stdout, *answer.Exit
+}
+
+// unreached is the exit code of flux exec where a rank is down.
+const unreached = 68
 
 func (c *call) module(args []string) int {
 	if len(args) == 1 && args[0] == "list" {

@@ -21,16 +21,20 @@ type instance struct {
 	changed chan struct{} // closed at every change, and made anew
 
 	members map[int]net.Conn // the followers that are up, by rank
+	answers map[int]message  // of followers, by what they were asked
+	asked   int              // how often
+	lost    map[int]bool     // the followers that left without a word
 	drained map[int]string   // the reasons, by rank
 	cores   [][]int64        // by rank
 	jobs    []*job           // by id, which begins at 1
 	modules []string
+	full    bool // the quorum was there
 	closing bool // nothing is started any more
 }
 
 func newInstance(b *broker) (*instance, error) {
 	i := &instance{
-		broker: b, changed: make(chan struct{}), members: map[int]net.Conn{}, drained: map[int]string{},
+		broker: b, changed: make(chan struct{}), members: map[int]net.Conn{}, answers: map[int]message{}, drained: map[int]string{}, lost: map[int]bool{},
 		modules: []string{"resource", "job-manager", "job-exec", "job-list", "sched-simple"},
 	}
 	var err error
@@ -101,7 +105,7 @@ func (i *instance) answer(conn net.Conn) {
 		_ = decoder.Decode(&none)
 		cancel()
 	}()
-	c := &call{instance: i, context: ctx, message: first, encoder: json.NewEncoder(conn)}
+	c := &call{broker: i.broker, instance: i, context: ctx, message: first, encoder: json.NewEncoder(conn)}
 	code := c.run()
 	_ = c.encoder.Encode(message{Exit: &code})
 }
@@ -126,14 +130,14 @@ func (i *instance) member(hello message, conn net.Conn, decoder *json.Decoder) {
 		taken = json.NewEncoder(conn).Encode(message{Welcome: true}) == nil
 		if taken {
 			i.members[rank] = conn
+			delete(i.lost, rank)
 			i.log("online: %s (rank %d)", i.hosts[rank], rank)
 		}
 	})
 	if !taken {
 		return
 	}
-	var last message
-	err := decoder.Decode(&last)
+	last, err := i.listen(decoder)
 	i.change(func() {
 		if i.members[rank] != conn {
 			return
@@ -143,11 +147,43 @@ func (i *instance) member(hello message, conn net.Conn, decoder *json.Decoder) {
 			return
 		}
 		if err != nil || !last.Goodbye {
+			i.lost[rank] = true
 			fmt.Fprintf(os.Stderr, "<3>overlay.err[0]: %s (rank %d) failed\n", i.hosts[rank], rank)
 		}
 		fmt.Fprintf(os.Stderr, "<3>broker.err[0]: dead to Flux: %s (rank %d)\n", i.hosts[rank], rank)
 		i.lose(rank)
 	})
+}
+
+// listen takes the answers of a follower, and returns what it says last.
+func (i *instance) listen(decoder *json.Decoder) (last message, err error) {
+	for {
+		var m message
+		if err := decoder.Decode(&m); err != nil || m.Exit == nil {
+			return m, err
+		}
+		i.change(func() { i.answers[m.ID] = m })
+	}
+}
+
+// runOn lets a follower run a command; ok is false where it is down, or goes meanwhile.
+func (i *instance) runOn(ctx context.Context, rank int, command message) (answer message, ok bool) {
+	i.Lock()
+	conn := i.members[rank]
+	i.asked++
+	command.ID = i.asked
+	if conn != nil {
+		_ = json.NewEncoder(conn).Encode(command) // a follower that is gone says so below
+	}
+	i.Unlock()
+	i.await(ctx, func() bool {
+		answer, ok = i.answers[command.ID]
+		return ok || conn == nil || i.members[rank] != conn
+	})
+	i.Lock()
+	defer i.Unlock()
+	delete(i.answers, command.ID)
+	return answer, ok
 }
 
 // cleanUp cancels what runs. What is pending stays in the state directory.

@@ -5,6 +5,7 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -43,22 +44,27 @@ func (c *call) table(args []string, states string, in func(state string) (map[in
 	if format == "" {
 		format = "{state}\t{nnodes}\t{ncores}\t{nodelist}"
 	}
+	chosen, err := c.chosen(given)
+	if err != nil {
+		return c.misuse(err)
+	}
 	if !given.has("no-header") {
 		c.print("%s", strings.ToUpper(strings.NewReplacer("{", "", "}", "").Replace(format)))
 	}
 	c.Lock()
 	defer c.Unlock()
-	all, names := map[int][]int64{}, strings.Split(states, ",")
-	for _, state := range names {
+	all := map[int][]int64{}
+	for state := range strings.SplitSeq(states, ",") {
 		cores, err := in(state)
 		if err != nil {
 			return c.misuse(err)
 		}
+		maps.DeleteFunc(cores, func(rank int, _ []int64) bool { return !slices.Contains(chosen, rank) })
 		if !strings.Contains(format, "{state") {
 			for rank, more := range cores {
 				all[rank] = slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(all[rank]), more...))))
 			}
-		} else if err := c.row(format, c.resources(state, cores)); err != nil {
+		} else if err := c.lines(format, state, cores); err != nil {
 			return c.misuse(err)
 		}
 	}
@@ -68,6 +74,33 @@ func (c *call) table(args []string, states string, in func(state string) (map[in
 		}
 	}
 	return 0
+}
+
+// chosen are the ranks to tell of: all, where it is not said.
+func (c *call) chosen(given options) ([]int, error) {
+	if given.has("include") {
+		return c.targets(given.last("include"))
+	}
+	var all []int
+	for rank := range c.hosts {
+		all = append(all, rank)
+	}
+	return all, nil
+}
+
+// lines prints that of a state, and one with a star for those which are drained and down.
+func (c *call) lines(format, state string, cores map[int][]int64) error {
+	down := map[int][]int64{}
+	if state == "draining" || state == "drained" {
+		maps.Copy(down, cores)
+		maps.DeleteFunc(down, func(rank int, _ []int64) bool { return c.isUp(rank) })
+		maps.DeleteFunc(cores, func(rank int, _ []int64) bool { return !c.isUp(rank) })
+	}
+	err := c.row(format, c.resources(state, cores))
+	if err == nil && len(down) > 0 {
+		err = c.row(format, c.resources(state+"*", down))
+	}
+	return err
 }
 
 // resources are the fields of a line.

@@ -77,6 +77,30 @@ fe_attend() {
 fe_unattended() { trap 'fe_ending=true; exit "${fe_exit_code:-143}"' TERM INT; }
 fe_unattended
 
+# fe_pause SECONDS sleeps, and leaves nothing behind when this shell is told to end. It is
+# for shells that run beside another.
+fe_pause() {
+  # shellcheck disable=SC2046 # its jobs, this sleep alone, may be none yet
+  trap 'kill $(jobs -p) 2>/dev/null; exit' TERM
+  sleep "$1" &
+  wait "$!"
+  trap - TERM
+}
+
+# fe_uri prints where the broker of this pod is reached, whatever its socket is called.
+fe_uri() {
+  local sockets=("$fe_config"/run/flux/local*)
+  echo "local://${sockets[0]}"
+}
+
+# fe_until STATE waits until the broker of this pod is in a state that the pattern
+# matches. Unlike most of what asks Flux, this is no Python, and may be asked often.
+fe_until() {
+  until [[ $(FLUX_URI=$(fe_uri) flux uptime 2>/dev/null) =~ ^\ *[^\ ]+\ ($1)\  ]]; do
+    fe_pause 0.5
+  done
+}
+
 # fe_timed NAME COMMAND... runs a command and, where that is wanted, tells how long it took,
 # as GNU time tells it.
 fe_timed() {

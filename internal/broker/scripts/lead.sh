@@ -4,7 +4,8 @@
 #
 # The initial program of the Flux instance: waits until as many brokers are online
 # as the lead's pod is told, or until its own time is up, and then runs the command
-# with the nodes and tasks that are there. Its exit code is that of the command.
+# with the nodes and tasks that are there. Its exit code is that of the command. Where
+# the instance is for people it runs beside the broker, and the lead is ready then.
 
 fe_here=${FLUX_OPERATOR_DIR:-/flux_operator}
 # shellcheck source=/dev/null
@@ -36,18 +37,21 @@ target() {
 fe_hung_up=false
 trap 'fe_hung_up=true' HUP
 
+# The controller moves the quorum when the time is up. Some seconds later it is away.
+fe_alone=$((FE_QUORUM_TIMEOUT + (FE_QUORUM_TIMEOUT < 10 ? FE_QUORUM_TIMEOUT : 10)))
+
 # await sets nodes to the number of brokers to run the command with.
 await() {
   local up want
   while true; do
-    [[ $fe_hung_up == false ]] || exit 129
+    [[ $fe_hung_up == false ]] || exit 143
     up=$(online)
     want=$(target)
     if ((up >= want)); then
       fe_nodes=$want
       return
     fi
-    if ((SECONDS >= FE_QUORUM_TIMEOUT)); then
+    if ((SECONDS >= fe_alone)); then
       set_largest "$up"
       ((fe_nodes == 0)) || return 0
     fi
@@ -55,10 +59,34 @@ await() {
   done
 }
 
-/bin/bash "$fe_here/drain.sh" &
-fe_drainer=$!
-trap 'kill "$fe_drainer"' EXIT
+# tell_lost leaves word of the ranks that were online and did not leave in good order, where
+# the controller finds it when their pods are gone: the termination message of this container.
+tell_lost() {
+  local log=${FE_TERMINATION_LOG:-/dev/termination-log} lost='' rank state
+  while read -r rank _ state _; do
+    [[ $state != lost ]] || lost+=${lost:+,}$rank
+  done < <(flux overlay status --no-pretty)
+  [[ -z $lost || ! -w $log ]] || echo "lost ranks $lost" >"$log"
+}
+
+if [[ $FE_MODE == interactive ]]; then
+  fe_until run
+  FLUX_URI=$(fe_uri)
+  export FLUX_URI
+fi
+/bin/bash "$fe_here/members.sh" &
+fe_members=$!
+trap 'kill "$fe_members" 2>/dev/null' EXIT # it may have been hung up
 await
+if [[ $FE_MODE == interactive ]]; then
+  touch "$FE_READY"
+  wait "$fe_members"
+  exit
+fi
+# Those that leave get none of its work: of them and of the quorum the pod is told at once.
+fe_leave=
+read -r fe_leave 2>/dev/null <"$fe_here/drain" || true
+[[ -z $fe_leave ]] || flux resource drain --update "$fe_leave" flux-elastic || true
 set_tasks "$fe_nodes"
 export FLUX_MINICLUSTER_NODES=$fe_nodes FLUX_MINICLUSTER_TASKS=$fe_tasks
 
@@ -77,5 +105,9 @@ batch) fe_submission="/bin/bash $fe_here/batch.sh $fe_flags $FE_OPTION_FLAGS" ;;
 esac
 fe_submission="${FE_PREFIX:+$FE_PREFIX }$fe_submission"
 fe_say "Starting on $fe_nodes of $FE_SIZE nodes: $fe_submission"
-[[ -z ${FE_COMMAND_BEGAN:-} ]] || touch "$FE_COMMAND_BEGAN"
-fe_timed fluxsubmit eval "$fe_submission"
+echo "$$" >"$FE_READY" # that it was made tells wait.sh, too; and whom to kill
+fe_code=0
+fe_timed fluxsubmit eval "$fe_submission" || fe_code=$?
+[[ $fe_code == 0 ]] || tell_lost
+[[ $fe_code != 0 || $fe_hung_up == false ]] || fe_code=143 # asked to end, it has not done its work
+exit "$fe_code"

@@ -56,8 +56,7 @@ fe_scheduler() {
 # goes: its jobs must not run a second time.
 fe_prepare() {
   export STATE_DIR=$fe_config/var/lib/flux
-  export FE_COMMAND_BEGAN=$fe_config/run/flux/command-began # lead.sh makes it
-  rm -rf "$STATE_DIR" "$FE_COMMAND_BEGAN"
+  rm -rf "$STATE_DIR"
   mkdir -p "$STATE_DIR" "$fe_config/run/flux" "$fe_config/curve" "$fe_config/etc/flux/system/cron.d"
   mkdir -p "$FLUX_OUTPUT_DIR" || true # only batches need it
   # The broker wants a certificate that nobody else can read.
@@ -87,20 +86,18 @@ fe_broker_options() {
 }
 
 fe_lead() {
+  local code=0
   if [[ $FE_MODE == interactive ]]; then
     fe_say "Flux is up until this pod is deleted"
-    local socket=local fe_drainer code=0
-    [[ $FE_DISABLE_SOCKET != true ]] || socket=local-0
-    FLUX_URI=local://$fe_config/run/flux/$socket /bin/bash "$fe_here/drain.sh" &
-    fe_drainer=$!
+    /bin/bash "$fe_here/lead.sh" &
+    local beside=$!
     fe_run flux broker "${fe_options[@]}" -Sbroker.rc2_none || code=$?
-    kill "$fe_drainer"
+    kill "$beside"
     fe_ended_itself "$code" || code=143
     return "$code"
   fi
-  local code=0
   fe_timed fluxstart fe_run flux start ${FE_WRAP:+--wrap="$FE_WRAP"} "${fe_options[@]}" /bin/bash "$fe_here/lead.sh" || code=$?
-  if [[ $code == 0 && ! -e $FE_COMMAND_BEGAN ]]; then
+  if [[ $code == 0 && ! -e $FE_READY ]]; then
     echo "The broker ended before the command was started" >&2 # Flux calls that a success
     return 143
   fi
@@ -111,14 +108,43 @@ fe_lead() {
 # no success, after which its Job would never make the pod again.
 fe_ended_itself() { [[ $fe_ending != true || $1 != 0 ]]; }
 
+# fe_obey ends this container as the kubelet would, once the lead's pod says why, and a
+# command that ignores that. Flux then ends the instance, and the pod is left with its log.
+fe_obey() {
+  local command
+  until [[ -s $fe_here/stop ]]; do fe_pause 1; done
+  echo "Asked to end: $(<"$fe_here/stop")" >&2
+  kill -TERM "$$"
+  fe_pause 15
+  if read -r command 2>/dev/null <"$FE_READY"; then
+    kill -KILL -- "-$command" 2>/dev/null # Flux gives lead.sh a process group
+  else
+    kill -KILL 0 # a hook, or a broker that does not start
+  fi
+}
+
+# fe_announce makes the pod of a follower ready when its broker has joined the others,
+# unless it has heard since that it is to leave.
+fe_announce() {
+  fe_until 'quorum|run'
+  : >"$FE_READY"
+  [[ ! -e $fe_leaving ]] || rm -f "$FE_READY"
+}
+
 # fe_follow comes back after a broker that failed: the lead may not be there yet. It
 # ends when the lead has shut the instance down, unless a lead that failed is started
 # again, and when the pod is deleted.
 fe_follow() {
-  local code pause=1
+  local announcer code pause=1
   while true; do
     code=0
+    rm -f "$fe_leaving"
+    fe_announce &
+    announcer=$!
     fe_run flux start "${fe_options[@]}" || code=$?
+    kill '%?fe_announce' 2>/dev/null || true # by name: it has ended long since, as a rule
+    wait "$announcer" || true
+    rm -f "$FE_READY"
     fe_ended_itself "$code" || return 143
     if [[ $FE_COMPLETE_WORKERS == true || $fe_ending == true ]] || ((code == 0 && FE_BACKOFF_LIMIT == 0)); then
       return "$code"
@@ -130,9 +156,24 @@ fe_follow() {
   done
 }
 
-# What ends this shell before the broker has run is no success either.
-fe_exit_code=
-trap '[[ $? != 0 || -n $fe_exit_code ]] || exit 1' EXIT
+# fe_exit: what ends this shell before the broker has run is no success, and neither is
+# what was asked to end.
+# shellcheck disable=SC2317 # the trap runs it
+fe_exit() {
+  local code=$?
+  [[ -z $fe_obeying ]] || kill "$fe_obeying" 2>/dev/null || true
+  [[ $code != 0 || -n $fe_exit_code ]] || exit 1
+  [[ $code != 0 || ! -s $fe_here/stop ]] || exit 143
+}
+
+fe_leaving=${FE_READY%/*}/leaving # members.sh makes it
+rm -f "$FE_READY" "$fe_leaving"   # of an earlier container of this pod
+fe_exit_code='' fe_obeying=''
+trap fe_exit EXIT
+if [[ $HOSTNAME == "$FE_LEAD_HOST" ]]; then
+  fe_obey &
+  fe_obeying=$!
+fi
 fe_hook hook-init
 if [[ ${HOME:-/} == / ]]; then
   export HOME=/home/flux-operator USER=flux-operator

@@ -1,0 +1,322 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package broker
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/fixture"
+)
+
+func noSocket(s *v1alpha2.MiniClusterSpec) { s.Flux.DisableSocket = true }
+
+// A follower is ready when its broker has joined the others, the lead when the command
+// runs, and where the instance is for people as soon as it would.
+func TestRunReady(t *testing.T) {
+	batch := func(s *v1alpha2.MiniClusterSpec) { s.Containers[0].Batch = true }
+	line := "-n1 bash -c " + shellQuote(loop)
+	for name, mc := range map[string]*fixture.MiniClusterWrapper{
+		"submitted":               three(loop),
+		"a launcher":              three(loop, launcher, strict),
+		"a launcher, no socket":   three(loop, launcher, noSocket),
+		"a batch":                 three(line, batch),
+		"interactive":             three("x", interactive, strict),
+		"interactive, no socket":  three("x", interactive, noSocket),
+		"interactive, no command": three(""),
+	} {
+		t.Run(name, func(t *testing.T) {
+			withFlux(t, mc, func(c *cluster) {
+				lead, first, second := c.pod(0), c.pod(1), c.pod(2)
+				first.start()
+				first.awaitBroker()
+				first.isReady(false)
+				lead.start()
+				first.awaitReady(true)
+				lead.awaitOnline("2")
+				lead.isReady(false)
+				second.start()
+				second.awaitReady(true)
+				lead.awaitReady(true)
+				if mode(mc.Defaulted()) == modeInteractive {
+					lead.terminate()
+					lead.ends(terminated)
+				} else {
+					c.awaitBegun()
+					c.release()
+					lead.ends(0)
+				}
+				for _, follower := range []*pod{first, second} {
+					follower.ends(0)
+					follower.isReady(false)
+				}
+			})
+		})
+	}
+}
+
+// An instance for people is ready with fewer as a command would run with fewer.
+func TestRunReadyWithFewer(t *testing.T) {
+	soon := func(s *v1alpha2.MiniClusterSpec) { s.Elastic.QuorumTimeout = &metav1.Duration{Duration: time.Second} }
+	cases := map[string]struct {
+		mc    *fixture.MiniClusterWrapper
+		lower bool
+	}{"the quorum is lowered": {three(""), true}, "its time is up": {three("", soon), false}}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			withFlux(t, tc.mc, func(c *cluster) {
+				lead, follower := c.pod(0), c.pod(1)
+				start(lead, follower)
+				lead.awaitOnline("2")
+				if tc.lower {
+					lead.isReady(false)
+					lead.write(QuorumFile, "2")
+				}
+				lead.awaitReady(true)
+			})
+		})
+	}
+}
+
+// A follower is not ready while its broker is started again, be it in the same pod or in
+// another.
+func TestRunReadyAgain(t *testing.T) {
+	for name, mc := range map[string]*fixture.MiniClusterWrapper{"with a socket": three(loop, launcher, strict), "without": three(loop, launcher, noSocket)} {
+		t.Run(name, func(t *testing.T) {
+			withFlux(t, mc, func(c *cluster) {
+				pods := c.startAll()
+				c.awaitBegun()
+				pods[1].awaitReady(true)
+				pods[1].killBroker()
+				pods[1].awaitReady(false)
+				pods[1].awaitReady(true)
+
+				pods[2].awaitReady(true)
+				pods[2].kill()
+				pods[0].awaitOnline("2")
+				before := pods[2].made("ready")
+				again := pods[2].again() // the file of before is on its volume
+				again.await("it to be ready anew", func() bool { return again.made("ready").After(before) })
+				c.release()
+				pods[0].ends(0)
+			})
+		})
+	}
+}
+
+// busy has work on all brokers until it is released, and then goes on without until the
+// test writes the file of runs.
+const busy = `flux run -N 3 -n 3 bash -c '[[ $FLUX_TASK_RANK != 0 ]] || ` + loop + `'; echo done; until [[ -e $RUNS ]]; do sleep 0.1; done`
+
+// The pod of a rank that is to leave is ready until its work has ended, and again if it
+// may stay.
+func TestRunReadyUntilIdle(t *testing.T) {
+	withFlux(t, three(busy, launcher), func(c *cluster) {
+		pods := c.startAll()
+		c.awaitBegun()
+		for _, pod := range pods {
+			pod.awaitReady(true)
+		}
+		pods[0].write(DrainFile, "1-2")
+		pods[0].awaitFlux("1-2", "resource", "status", "-s", "draining", "-no", "{ranks}")
+		for _, pod := range pods {
+			pod.isReady(true)
+		}
+		c.release()
+		pods[1].awaitReady(false)
+		pods[2].awaitReady(false)
+		pods[0].isReady(true)
+
+		pods[0].write(DrainFile, "2")
+		pods[1].awaitReady(true)
+		pods[0].awaitDrained("2")
+		pods[2].isReady(false)
+
+		// It is evicted, and comes again while it is still to leave: it gets no work.
+		pods[2].terminate()
+		pods[2].ends(terminated)
+		pods[0].awaitFlux("2", "resource", "status", "-s", "offline", "-no", "{ranks}")
+		again := c.pod(2)
+		again.start()
+		again.await("it to be told", func() bool { return again.has("leaving") })
+		again.awaitReady(false)
+		pods[0].awaitDrained("2")
+		pods[0].write(DrainFile, "")
+		again.awaitReady(true)
+		pods[0].awaitOnline("3")
+		c.save("runs", "")
+		pods[0].ends(0)
+	})
+}
+
+// A rank that has left is of use again to who comes there when it may stay.
+func TestRunComesAgain(t *testing.T) {
+	withFlux(t, three(loop+"\nflux run -N 3 bash -c 'echo \"again $FLUX_TASK_RANK\"'", launcher, noSocket), func(c *cluster) {
+		pods := c.startAll()
+		c.awaitBegun()
+		pods[0].write(DrainFile, "2")
+		pods[2].awaitReady(false)
+		pods[2].terminate()
+		pods[2].ends(terminated)
+		pods[0].awaitFlux("2", "resource", "status", "-s", "offline", "-no", "{ranks}")
+		pods[0].write(DrainFile, "")
+		pods[0].awaitDrained("")
+		again := c.pod(2)
+		again.start()
+		again.awaitReady(true)
+		pods[0].awaitOnline("3")
+		c.release()
+		pods[0].ends(0)
+		pods[0].hasLine("again 2")
+	})
+}
+
+// Brokers that are too many for the quorum that was lowered get none of the command, though
+// they are up: they are going to be evicted.
+func TestRunWithoutThoseThatLeave(t *testing.T) {
+	withFlux(t, three("bash -c 'echo \"on $(flux resource list -s allocated -no {ranks})\"'"), func(c *cluster) {
+		lead := c.pod(0)
+		lead.write(QuorumFile, "9")
+		start(lead, c.pod(1), c.pod(2))
+		lead.awaitOnline("3")
+		lead.write(DrainFile, "1")
+		lead.write(QuorumFile, "2")
+		lead.ends(0)
+		lead.hasLine("on 0,2")
+	})
+}
+
+// A lead that is told to ends as if by a signal, says why, and reports no success.
+func TestRunStopped(t *testing.T) {
+	begun := func(lead, first, second *pod) {
+		start(lead, first, second)
+		lead.awaitBegun()
+	}
+	cases := map[string]struct {
+		mc    *fixture.MiniClusterWrapper
+		phase func(lead, first, second *pod)
+		code  int
+	}{
+		"before it starts": {three(loop), func(lead, _, _ *pod) {
+			lead.write(StopFile, "evicted")
+			lead.start()
+		}, terminated},
+		"while it is being started": {three(loop, func(s *v1alpha2.MiniClusterSpec) {
+			s.Containers[0].Commands.BrokerPre = `echo begun >"$BEGUN"; until [[ -e $RELEASE ]]; do sleep 0.1; done`
+		}), func(lead, _, _ *pod) {
+			lead.start()
+			lead.awaitBegun()
+		}, terminated},
+		"before the quorum of Flux": {three(loop), func(lead, _, _ *pod) {
+			lead.start()
+			lead.awaitBroker()
+		}, terminated},
+		"while it waits for the quorum": {three(loop), func(lead, first, _ *pod) {
+			start(lead, first)
+			lead.awaitOnline("2")
+		}, terminated},
+		"while the command runs": {three(loop), begun, hungUp},
+		"while a launcher runs":  {three(loop, launcher, strict), begun, hungUp},
+		"while a batch runs": {three("-n1 bash -c "+shellQuote(loop), func(s *v1alpha2.MiniClusterSpec) {
+			s.Containers[0].Batch = true
+		}), begun, hungUp},
+		"a launcher that saves its work":         {three("trap 'exit 5' HUP; "+loop, launcher), begun, 5},
+		"a launcher that saves its work, well":   {three("trap 'exit 0' HUP; "+loop, launcher), begun, terminated},
+		"a launcher that does not heed":          {three("trap '' HUP TERM; "+loop, launcher), begun, 128 + int(syscall.SIGKILL)},
+		"a job that does not heed":               {three("trap '' HUP TERM; " + loop), begun, hungUp},
+		"an instance for people":                 {three("", strict), func(lead, first, second *pod) { start(lead, first, second); lead.awaitReady(true) }, terminated},
+		"an instance for people before it is up": {three(""), func(lead, _, _ *pod) { lead.start(); lead.awaitBroker() }, terminated},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			withFlux(t, tc.mc, func(c *cluster) {
+				lead, first, second := c.pod(0), c.pod(1), c.pod(2)
+				tc.phase(lead, first, second)
+				lead.write(StopFile, "evicted") // without a line end, as the kubelet writes it
+				lead.ends(tc.code)
+				lead.hasLine("Asked to end: evicted")
+				lead.hasNot("released")
+				for _, follower := range []*pod{first, second} {
+					if follower.isRunning() {
+						follower.ends(0)
+					}
+				}
+			})
+		})
+	}
+}
+
+// One whose container is started again does not run the command again.
+func TestRunStoppedAndRestarted(t *testing.T) {
+	mc := three(`echo run >>"$RUNS"; `+loop, launcher, func(s *v1alpha2.MiniClusterSpec) { s.BackoffLimit = 2 })
+	withFlux(t, mc, func(c *cluster) {
+		pods := c.startAll()
+		c.awaitBegun()
+		pods[0].write(StopFile, "deadline")
+		pods[0].ends(hungUp)
+		again := pods[0].again()
+		again.ends(terminated)
+		again.isReady(false)
+		if runs := c.read("runs"); runs != "run\n" {
+			t.Errorf("the command ran %d times", strings.Count(runs, "run"))
+		}
+	})
+}
+
+// ready is whether the probes of the pod would succeed.
+func (p *pod) ready() bool { return p.has("ready") }
+
+// has is whether there is a file in the run directory of the broker.
+func (p *pod) has(name string) bool { return !p.made(name).IsZero() }
+
+// made is when a file there was made; the zero time if there is none.
+func (p *pod) made(name string) time.Time {
+	p.Helper()
+	mc := p.mc.Defaulted()
+	mc.Spec.Flux.Container.MountPath = filepath.Join(p.cluster.dir, p.dir, "v")
+	info, err := os.Stat(filepath.Join(filepath.Dir(ReadyFile(mc)), name))
+	if err != nil {
+		return time.Time{}
+	}
+	return info.ModTime()
+}
+
+func (p *pod) isReady(want bool) {
+	p.Helper()
+	if p.ready() != want {
+		p.Errorf("%s is ready: %t, want %t", p.host, !want, want)
+	}
+}
+
+func (p *pod) awaitReady(want bool) {
+	p.Helper()
+	what := p.host + " to be ready"
+	if !want {
+		what = p.host + " to be ready no more"
+	}
+	p.await(what, func() bool { return p.ready() == want })
+}
+
+// killBroker ends the broker alone, and nothing else of the pod.
+func (p *pod) killBroker() {
+	p.Helper()
+	killed := 0
+	for _, pid := range processes(p.cmd.Process.Pid) {
+		line, _ := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "cmdline"))
+		if strings.Contains(string(line), "-Srundir=") && syscall.Kill(pid, syscall.SIGKILL) == nil {
+			killed++
+		}
+	}
+	if killed != 1 {
+		p.Errorf("%d processes are a broker", killed)
+	}
+}

@@ -1,0 +1,213 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/fixture"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+)
+
+// runs makes a pod's container run since a time; it is ready, or not any more, since another.
+func runs(pod *fixture.PodWrapper, since time.Time, ready corev1.ConditionStatus, turned time.Time) *corev1.Pod {
+	p := pod.Up().Obj()
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{{
+		Name: "lmp", Ready: ready == corev1.ConditionTrue, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(since)}},
+	}}
+	p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: ready, LastTransitionTime: metav1.NewTime(turned)}}
+	return p
+}
+
+func waits(pod *fixture.PodWrapper, init bool, reason string) *corev1.Pod {
+	p := pod.Obj()
+	statuses := []corev1.ContainerStatus{{Name: "lmp", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason}}}}
+	if init {
+		p.Status.InitContainerStatuses = statuses
+	} else {
+		p.Status.ContainerStatuses = statuses
+	}
+	return p
+}
+
+// ended has a container that ended, in a pod that was not said to have.
+func ended(pod *fixture.PodWrapper) *corev1.Pod {
+	p := pod.Up().Obj()
+	p.Status.ContainerStatuses = []corev1.ContainerStatus{{
+		Name: "lmp", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137}},
+	}}
+	return p
+}
+
+func aNode(name string) *corev1.Node { return fixture.Node(name).Obj() }
+
+// What pods say by their readiness, and what keeps them from starting.
+func TestObserveReadiness(t *testing.T) {
+	noon, later := fixture.Noon, fixture.Noon.Add(time.Minute)
+	lead := func() *fixture.PodWrapper { return fixture.BrokerPod("lmp", 0).On("a") }
+	follower := func() *fixture.PodWrapper { return fixture.BrokerPod("lmp", 1).On("b") }
+	for name, tc := range map[string]struct {
+		pod  *corev1.Pod
+		want string
+	}{
+		"a lead that runs is up":                 {runs(lead(), noon, corev1.ConditionFalse, noon), "up false, ready false, idle false, \"\""},
+		"ready it runs the command":              {runs(lead(), noon, corev1.ConditionTrue, later), "up true, ready true, idle false, \"\""},
+		"a follower is up when it is ready":      {runs(follower(), noon, corev1.ConditionTrue, later), "up true, ready true, idle false, \"\""},
+		"not before":                             {runs(follower(), noon, corev1.ConditionFalse, noon), "up false, ready false, idle false, \"\""},
+		"one that is ready no more is idle":      {runs(follower(), noon, corev1.ConditionFalse, later), "up false, ready false, idle true, \"\""},
+		"a lead is up until its pod has ended":   {ended(lead()), "up false, ready false, idle false, \"\""},
+		"a follower is not":                      {ended(follower()), "up false, ready false, idle false, \"\""},
+		"an image that does not come":            {waits(follower(), false, "ImagePullBackOff"), "up false, ready false, idle false, \"ImagePullBackOff\""},
+		"also that of an init container":         {waits(lead(), true, "ErrImagePull"), "up false, ready false, idle false, \"ErrImagePull\""},
+		"a container that is made is no trouble": {waits(follower(), false, "ContainerCreating"), "up false, ready false, idle false, \"\""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, err := Observe(view(func(v *View) { v.Pods = []*corev1.Pod{stripped(t, tc.pod)} }))
+			if err != nil {
+				t.Fatal(err)
+			}
+			i := slices.IndexFunc(o.Brokers, func(b elastic.Broker) bool { return b.State != elastic.Missing })
+			b := o.Brokers[i]
+			up := b.State == elastic.Up && (i > 0 || b.Ready)
+			if got := fmt.Sprintf("up %v, ready %v, idle %v, %q", up, b.Ready, b.Idle, b.Trouble); got != tc.want {
+				t.Errorf("got %s, want %s", got, tc.want)
+			}
+			if i == 0 && tc.pod.Status.Phase == corev1.PodRunning && b.State != elastic.Up {
+				t.Error("a lead that runs is not up")
+			}
+		})
+	}
+}
+
+// stripped is a pod as the cache has it.
+func stripped(t *testing.T, pod *corev1.Pod) *corev1.Pod {
+	t.Helper()
+	out, err := StripPod(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out.(*corev1.Pod)
+}
+
+// What the lead's pod was told is seen in the cache.
+func TestObserveWhatWasTold(t *testing.T) {
+	told := fixture.BrokerPod("lmp", 0).On("a").Up().Annotation(v1alpha2.QuorumAnnotation, "2").Annotation(v1alpha2.DrainAnnotation, "1").
+		Annotation(v1alpha2.StopAnnotation, "DeadlineExceeded")
+	o, err := Observe(view(func(v *View) { v.Pods = []*corev1.Pod{stripped(t, told.Obj())} }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.Published != 2 || !slices.Equal(o.PublishedDrain, []int{1}) || !o.Stopped {
+		t.Errorf("it was told a quorum of %d, that %v leave, and to stop: %v", o.Published, o.PublishedDrain, o.Stopped)
+	}
+}
+
+// What the lead tells of ranks that it has lost is seen in the cache; of what cannot be read
+// nothing is.
+func TestObserveWhatTheLeadLost(t *testing.T) {
+	for message, want := range map[string][]int{"lost ranks 1\n": {1}, "lost ranks 0-99": nil, "lost ranks all": nil, "out of memory": nil, "": nil} {
+		lead := fixture.BrokerPod("lmp", 0).On("a").Ended(1).Obj()
+		lead.Status.ContainerStatuses[0].Name = "lmp"
+		lead.Status.ContainerStatuses[0].State.Terminated.Message = message
+		o, err := Observe(view(func(v *View) { v.Pods = []*corev1.Pod{stripped(t, lead)} }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(o.ToldLost, want) {
+			t.Errorf("%q: it has lost %v, want %v", message, o.ToldLost, want)
+		}
+	}
+}
+
+// Where a pod was bound without a scheduler, its binding tells when.
+func TestPlacedByBinding(t *testing.T) {
+	pod := fixture.BrokerPod("lmp", 0).On("a").Obj()
+	if at := placedAt(pod); !at.IsZero() {
+		t.Errorf("it was placed at %s", at)
+	}
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(fixture.Noon)}}
+	if at := placedAt(pod); !at.Equal(fixture.Noon) {
+		t.Errorf("it was placed at %s", at)
+	}
+}
+
+// A size that was changed since the admission is wanted, and what the pods were told stays.
+func TestObserveAnotherSize(t *testing.T) {
+	running := func(size int32) *v1alpha2.MiniCluster {
+		mc := fixture.MiniCluster("lmp").Size(4).MinSize(3).MaxSize(8).Tasks(16).Launcher().Admitted(1, 4, "n[0-3]").Status(func(s *v1alpha2.MiniClusterStatus) {
+			s.Admission.Wanted, s.MaximumSize, s.StartTime = 4, 8, &metav1.Time{Time: fixture.Noon}
+			s.Admission.Moved, s.Admission.Loss = "2", &v1alpha2.Loss{Ranks: "1,3", Time: metav1.NewTime(fixture.Noon)}
+		}).Obj()
+		mc.Spec.Size = size
+		mc.Default()
+		return mc
+	}
+	for size, want := range map[int32]string{
+		4: "want 0, at most 8, sizes 3 to 4, 16 tasks at 4",
+		2: "want 2, at most 2, sizes 3 to 4, 16 tasks at 4",
+		6: "want 6, at most 6, sizes 3 to 4, 16 tasks at 4",
+	} {
+		mc := running(size)
+		o, err := Observe(View{MiniCluster: mc, Node: aNode})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := o.Policy
+		if got := fmt.Sprintf("want %d, at most %d, sizes %d to %d, %d tasks at 4", p.Want, p.Max, p.Sizing.Min, p.Sizing.Size, p.Sizing.TasksAt(4)); got != want {
+			t.Errorf("size %d: %s, want %s", size, got, want)
+		}
+		if loss := o.Admission.Loss; !o.Brokers[2].Moved || loss == nil || !slices.Equal(loss.Ranks, []int{1, 3}) {
+			t.Errorf("moved %v, lost %v", o.Brokers, loss)
+		}
+		r, err := Running(mc, fixture.Pod("p").Obj())
+		if err != nil || r.Max != p.Max {
+			t.Errorf("to the queue it grows to %d (%v)", r.Max, err)
+		}
+	}
+	back := running(4)
+	back.Status.Admission.Resized = true
+	if p := policy(back); p.Want != 4 || p.Max != 4 {
+		t.Errorf("with the size that it had at first: want %d, at most %d", p.Want, p.Max)
+	}
+}
+
+// Nodes are avoided for a while, as long as others would do.
+func TestRoomAvoidsNodes(t *testing.T) {
+	avoids := func(size int32, nodes string) *fixture.MiniClusterWrapper {
+		return fixture.MiniCluster("lmp").Size(size).Status(func(s *v1alpha2.MiniClusterStatus) {
+			s.Avoid = &v1alpha2.Avoid{Nodes: nodes, Until: metav1.NewTime(fixture.Noon)}
+		})
+	}
+	for name, tc := range map[string]struct {
+		mc   *fixture.MiniClusterWrapper
+		at   time.Time
+		want []string
+	}{
+		"avoided":                           {avoids(2, "a"), fixture.Noon.Add(-time.Second), []string{"b", "c"}},
+		"no longer":                         {avoids(2, "a"), fixture.Noon, []string{"a", "b"}},
+		"without them it would never fit":   {avoids(3, "a"), fixture.Noon.Add(-time.Second), []string{"a", "b", "c"}},
+		"nodes that are not there":          {avoids(3, "x[1-9]"), fixture.Noon.Add(-time.Second), []string{"a", "b", "c"}},
+		"what cannot be read avoids nobody": {avoids(3, "x["), fixture.Noon.Add(-time.Second), []string{"a", "b", "c"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := clusterOf(fixture.Nodes("a", "b", "c"), nil, map[types.UID]Promise{})
+			mc := tc.mc.Defaulted()
+			r, err := c.Room(map[string]Ask{"uid-lmp": Request(c, mc, fixture.Pod("p").Obj()).At(tc.at)}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if nodes := r.Place("uid-lmp", []int{int(mc.Spec.Size)}); !slices.Equal(nodes, tc.want) {
+				t.Errorf("it got %v, want %v", nodes, tc.want)
+			}
+		})
+	}
+}

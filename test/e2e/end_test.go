@@ -1,0 +1,119 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/simulator"
+)
+
+// machineClock is the one that the cluster has, too.
+var machineClock clock.RealClock
+
+// A command that runs too long is ended, and leaves its log.
+func TestDeadlineKeepsTheLog(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 3)
+	mc := s.create(s.miniCluster("long").Size(3).PodAnnotation(simulator.Runtime, "1h").Deadline(2))
+	s.awaitEnd(mc, v1alpha2.ReasonDeadlineExceeded)
+	if code := s.awaitOnlyLead(mc); code != 143 {
+		t.Errorf("the lead's pod ended with %d", code)
+	}
+	var set jobsetapi.JobSet
+	eventually(t, func() error {
+		if err := env.client.Get(s.ctx, client.ObjectKeyFromObject(mc), &set); err != nil {
+			return final{err}
+		}
+		if !meta.IsStatusConditionTrue(set.Status.Conditions, string(jobsetapi.JobSetFailed)) {
+			return fmt.Errorf("the JobSet says %+v", set.Status.Conditions)
+		}
+		return nil
+	})
+	s.awaitSuccess(s.create(s.miniCluster("next").Size(3)))
+	s.awaitDecisions(mc, map[string]int{"Admitted": 1, "Started": 1, v1alpha2.ReasonDeadlineExceeded: 1})
+}
+
+// What is done stays for as long as it was told, and then goes with all that it has.
+func TestTTL(t *testing.T) {
+	t.Parallel()
+	const ttl = 15 * time.Second
+	for name, code := range map[string]int32{"succeeded": 0, "failed": 3} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, 2)
+			mc := s.create(s.miniCluster("stays").Size(2).PodAnnotation(simulator.ExitCode, fmt.Sprint(code)).Spec(func(spec *v1alpha2.MiniClusterSpec) {
+				spec.TTLSecondsAfterFinished = new(int32(ttl / time.Second))
+			}))
+			s.awaitState(mc, v1alpha2.StateSucceeded, v1alpha2.StateFailed)
+			if got := s.awaitOnlyLead(mc); got != code {
+				t.Errorf("the lead's pod ended with %d", got)
+			}
+			ended := s.get(mc).Status.CompletionTime
+			s.awaitGone(mc)
+			if stayed := machineClock.Since(ended.Time); stayed < ttl {
+				t.Errorf("it was gone after %s", stayed)
+			}
+			eventually(t, s.nothingLeft)
+		})
+	}
+}
+
+// Whenever the lead fails, that is the end: nobody holds a node or waits behind a gate.
+func TestLeadFails(t *testing.T) {
+	t.Parallel()
+	for phase, message := range map[string]string{
+		simulator.PhaseInit:    "The lead's init container flux-view failed with exit code 1",
+		simulator.PhaseWaiting: "The command failed with exit code 1",
+		simulator.PhaseRunning: "The command failed with exit code 1",
+	} {
+		t.Run(phase, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, 3)
+			mc := s.create(s.miniCluster("fails").Size(3).MaxSize(5).PodAnnotation(simulator.Runtime, "1h").PodAnnotation(simulator.LeadFails, phase).
+				PodAnnotation(simulator.FailsAfter, "3s").PodAnnotation(simulator.StartLate, "1").PodAnnotation(simulator.StartDelay, "2s"))
+			s.awaitEnd(mc, v1alpha2.ReasonCommandFailed)
+			if code := mc.Status.ExitCode; code == nil || *code != 1 || condition(mc, v1alpha2.ConditionFinished).Message != message {
+				t.Errorf("it ended with %v: %s", code, condition(mc, v1alpha2.ConditionFinished).Message)
+			}
+			eventually(t, func() error {
+				if pods := s.pods(mc); len(pods) != 1 || pods[0].Labels[v1alpha2.RankLabel] != "0" {
+					return fmt.Errorf("%d pods are left", len(pods))
+				}
+				return nil
+			})
+			want := map[string]int{"Admitted": 1, v1alpha2.ReasonCommandFailed: 1}
+			if phase == simulator.PhaseRunning {
+				want["Started"] = 1
+			}
+			s.awaitDecisions(mc, want)
+			s.awaitSuccess(s.create(s.miniCluster("next").Size(3)))
+		})
+	}
+}
+
+// The end of many pods frees all of their nodes.
+func TestLargeEnd(t *testing.T) {
+	t.Parallel()
+	const size = 24
+	s := newSite(t, size)
+	mc := s.create(s.miniCluster("large").Size(size))
+	s.awaitState(mc, v1alpha2.StateSucceeded)
+	s.await(mc, "on no node", func(mc *v1alpha2.MiniCluster) bool { return mc.Status.Nodes == 0 && occupied(unended(s.pods(mc))) == 0 })
+	t.Logf("%d nodes were free %s after the end", size, machineClock.Since(mc.Status.CompletionTime.Time).Round(time.Second))
+	if code := s.awaitOnlyLead(mc); code != 0 {
+		t.Errorf("the lead's pod ended with %d", code)
+	}
+	t.Logf("its followers were gone %s after the end", machineClock.Since(mc.Status.CompletionTime.Time).Round(time.Second))
+	s.awaitSuccess(s.create(s.miniCluster("next").Size(size)))
+	s.awaitDecisions(mc, map[string]int{"Admitted": 1, "Started": 1, "Succeeded": 1})
+}

@@ -1,0 +1,203 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/jobset"
+	"github.com/flux-elastic/flux-elastic/internal/simulator"
+	internalstate "github.com/flux-elastic/flux-elastic/internal/state"
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion/idset"
+)
+
+// departures sees how pods of a site that run are deleted: whether the lead had been told
+// that the rank leaves, and whether it was idle.
+type departures struct {
+	mutex sync.Mutex
+	told  idset.Set    // by the lead's pod, as it is
+	ready map[int]bool // pods that run, by rank
+	left  []int
+	wrong []string
+}
+
+// watchDepartures begins to watch the pods of one MiniCluster, the only one with a lead
+// of that name.
+func (s *site) watchDepartures(mc *v1alpha2.MiniCluster) *departures {
+	s.t.Helper()
+	d := &departures{ready: map[int]bool{}}
+	s.watch(func(object any, gone bool) {
+		if pod := object.(*corev1.Pod); !gone && pod.Labels[v1alpha2.MiniClusterLabel] == mc.Name {
+			d.see(pod)
+		}
+	}, &corev1.Pod{})
+	return d
+}
+
+func (d *departures) see(pod *corev1.Pod) {
+	rank, ok := jobset.Rank(pod)
+	if !ok {
+		return
+	}
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	_, running := d.ready[rank]
+	switch {
+	case pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodRunning:
+		if d.ready[rank] = internalstate.BrokerReady(pod); rank == 0 {
+			d.told, _ = idset.Parse(jobset.Drain(pod))
+		}
+	case pod.DeletionTimestamp != nil && running:
+		if !d.told.Has(int64(rank)) {
+			d.wrong = append(d.wrong, fmt.Sprintf("the lead was not told that rank %d leaves", rank))
+		}
+		if d.ready[rank] {
+			d.wrong = append(d.wrong, fmt.Sprintf("rank %d had to leave and was not idle", rank))
+		}
+		delete(d.ready, rank)
+		d.left = append(d.left, rank)
+	}
+}
+
+// check checks that some ranks have left, as they should.
+func (d *departures) check(t *testing.T, want ...int) {
+	t.Helper()
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	for _, wrong := range d.wrong {
+		t.Error(wrong)
+	}
+	if left := slices.Sorted(slices.Values(d.left)); !slices.Equal(left, want) {
+		t.Errorf("ranks %v have left, want %v", left, want)
+	}
+}
+
+// launcher begins a MiniCluster whose command bears that brokers come and go, and runs on.
+func (s *site) launcher(name string) *v1alpha2.MiniCluster {
+	s.t.Helper()
+	return s.create(s.miniCluster(name).Size(3).MinSize(2).MaxSize(4).Launcher().PodAnnotation(simulator.Runtime, "1h").PodAnnotation(simulator.Busy, "3s"))
+}
+
+// scale does what users do.
+func (s *site) scale(mc *v1alpha2.MiniCluster, replicas int) {
+	s.t.Helper()
+	s.kubectl("scale", "mc/"+mc.Name, fmt.Sprintf("--replicas=%d", replicas))
+}
+
+// awaitBrokers waits until a MiniCluster runs with so many brokers, on as many nodes.
+func (s *site) awaitBrokers(mc *v1alpha2.MiniCluster, n int32) {
+	s.t.Helper()
+	s.await(mc, fmt.Sprintf("running with %d brokers", n), func(mc *v1alpha2.MiniCluster) bool {
+		return state(mc) == v1alpha2.StateRunning && mc.Status.Size == n && mc.Status.Nodes == n && mc.Status.Admission.Drain == nil
+	})
+}
+
+// A command that bears it follows `kubectl scale`: ranks that are too many end their work
+// and leave, and come back when they are wanted again.
+func TestScale(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 4)
+	mc := s.launcher("scales")
+	s.awaitBrokers(mc, 4) // nobody else wants the nodes
+	departures := s.watchDepartures(mc)
+
+	s.scale(mc, 2)
+	s.await(mc, "asking two to leave", func(mc *v1alpha2.MiniCluster) bool {
+		return mc.Status.Admission.Drain != nil && mc.Status.Admission.Drain.Ranks == "2-3"
+	})
+	s.awaitBrokers(mc, 2)
+	for _, rank := range []int{2, 3} {
+		s.awaitPod(mc, rank, "behind its gate again", isGated)
+	}
+	departures.check(t, 2, 3)
+	s.awaitSuccess(s.create(s.miniCluster("other").Size(2)))
+
+	s.scale(mc, 4)
+	s.awaitBrokers(mc, 4)
+	lead := s.awaitPod(mc, 0, "told that nobody leaves", func(pod *corev1.Pod) bool { return jobset.Drain(pod) == "" })
+	if lead.Status.Phase != corev1.PodRunning {
+		t.Errorf("the lead is %s", lead.Status.Phase)
+	}
+	s.awaitDecisions(mc, map[string]int{"Admitted": 1, "Started": 1, "Grew": 2, "Draining": 1, "Vacated": 1})
+}
+
+// A user may go below minSize, and is told. The lead stays.
+func TestScaleBelowMinimum(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 3)
+	mc := s.launcher("scales")
+	s.awaitBrokers(mc, 3)
+	departures := s.watchDepartures(mc)
+	s.scale(mc, 1)
+	s.awaitBrokers(mc, 1)
+	for _, rank := range []int{1, 2} {
+		s.awaitPod(mc, rank, "behind its gate again", isGated)
+	}
+	departures.check(t, 1, 2)
+	if n := env.watch.leadsOf(mc); n != 1 {
+		t.Errorf("%d leads have run", n)
+	}
+	s.awaitDecisions(mc, map[string]int{"Admitted": 1, "Started": 1, "Draining": 1, "Vacated": 1, "BelowMinimum": 1})
+}
+
+// The API server refuses what cannot be.
+func TestScaleRefused(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 1)
+	mc := s.create(s.miniCluster("scales").Size(3).MinSize(2).MaxSize(4).Spec(func(spec *v1alpha2.MiniClusterSpec) { spec.Suspend = true }))
+	for replicas, want := range map[string]string{"5": "maxSize must be at least size", "0": "should be greater than or equal to 1"} {
+		out, err := kubectl(s.ctx, "-n", s.namespace, "scale", "mc/scales", "--replicas="+replicas)
+		if err == nil || !strings.Contains(string(out), want) {
+			t.Errorf("scaling to %s says %q (%v)", replicas, out, err)
+		}
+	}
+	if size := s.get(mc).Spec.Size; size != 3 {
+		t.Errorf("its size is %d", size)
+	}
+	wrong := s.miniCluster("wrong").Size(2).MinSize(3).New()
+	wrong.Namespace = s.namespace
+	if err := env.client.Create(s.ctx, wrong); err == nil || !strings.Contains(err.Error(), "minSize must be at most size") {
+		t.Errorf("creating one with minSize above size says %v", err)
+	}
+}
+
+// A command that does not bear it goes on as it was started.
+func TestScaleRigid(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 3)
+	mc := s.create(s.miniCluster("rigid").Size(3).MinSize(1).PodAnnotation(simulator.Runtime, "15s"))
+	s.awaitState(mc, v1alpha2.StateRunning)
+	s.scale(mc, 2)
+	s.await(mc, "told", func(mc *v1alpha2.MiniCluster) bool { return mc.Status.ObservedGeneration == mc.Generation })
+	s.awaitSuccess(mc)
+	if a := mc.Status.Admission; a.Size != 3 || a.Quorum != 3 || a.Vacated != "" {
+		t.Errorf("it ran with the admission %+v", a)
+	}
+	s.awaitDecisions(mc, map[string]int{"Admitted": 1, "Started": 1, "SizeIgnored": 1, "Succeeded": 1})
+}
+
+// Before it starts any may shrink: those that are not up are not waited for.
+func TestScaleWhileStarting(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 4)
+	mc := s.create(s.miniCluster("shrinks").Size(4).MinSize(1).PodAnnotation(simulator.Runtime, "1h").PodAnnotation(simulator.NeverStart, "1"))
+	s.await(mc, "starting, with three up", func(mc *v1alpha2.MiniCluster) bool { return state(mc) == v1alpha2.StateStarting && mc.Status.Size == 3 })
+	s.scale(mc, 2)
+	s.awaitBrokers(mc, 2)
+	if a := mc.Status.Admission; a.Quorum != 2 || a.Vacated != "1,3" {
+		t.Errorf("it runs with the admission %+v", a)
+	}
+	for _, rank := range []int{1, 3} {
+		s.awaitPod(mc, rank, "behind its gate again", isGated)
+	}
+	s.awaitSuccess(s.create(s.miniCluster("other").Size(2)))
+	s.awaitDecisions(mc, map[string]int{"Admitted": 1, "Draining": 1, "Vacated": 1, "Started": 1})
+}
