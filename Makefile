@@ -4,16 +4,31 @@ SHELL := /bin/bash -o pipefail
 .DEFAULT_GOAL := help
 
 # The local cluster: see `make cluster-up`.
-NODES       ?= 149
+MODE        ?= simulated
+NODES       ?= $(if $(filter real kind,$(MODE)),3,149)
 NODE_CPU    ?= 8
 NODE_MEMORY ?= 32Gi
 PORT        ?= 6550
+MPI         ?= false
 LOCAL_DIR   ?= .local
-DEMO_NODES  ?= 24
+DEMO_NODES  ?= $(if $(filter real,$(MODE)),3,24)
 
 # Tests to run, and how: make test TEST=./pkg/... TEST_ARGS='-run Gang -v'
 TEST      ?= ./...
 TEST_ARGS ?=
+# Where their results are: NAME.xml (JUnit), and NAME.md (a table).
+RESULTS   ?= $(LOCAL_DIR)/results
+
+# Tests that need a cluster to themselves, since parts of it die, the manager among them, or it
+# is busy. They wait most of the time, so both lots run beside the others, on clusters of their own.
+KILLED := ^Test(KilledAtEvery|KilledWhile|Binder|LeaderElection|ExternalJobSet|APIServerAway)
+FAULTS := ^Test(KilledAtRandom|NothingIsLeftOver|Clogging)
+# The same of those with real nodes.
+REAL_FAULTS := ^TestMiniClusters$$/^(Back|Away|Trouble|Halted|DNS|Killed)$$
+
+# Faults at random: for how long, and which. See `make e2e-faults`.
+FAULTS_FOR  ?= 10m
+FAULTS_SEED ?= 1
 
 # The clogging experiment: see `make bench-clog`.
 SIZES  ?= 64x6,32x10,16x20,8x20,4x20
@@ -31,6 +46,13 @@ FUZZ     ?= pkg/fluxion/hostlist:FuzzDecode pkg/fluxion/idset:FuzzParse pkg/flux
             pkg/fluxion:FuzzReadJGF pkg/fluxion:FuzzReadGRUG pkg/fluxion:FuzzReadRv1Exec pkg/fluxion:FuzzFind \
             pkg/fluxion:FuzzPartialCancel pkg/fluxion:FuzzUpdate pkg/fluxion:FuzzSession internal/broker:FuzzSettings internal/broker:FuzzFiles
 
+# $(call suite,NAME,ARGS) runs go test, and writes its results.
+define suite
+mkdir -p $(RESULTS)
+code=0; $(TOOL) gotestsum --hide-summary=skipped --format=$(if $(findstring e2e,$1),testname,pkgname) --jsonfile=$(RESULTS)/$1.json --junitfile=$(RESULTS)/$1.xml -- $2 || code=$$?; \
+$(TOOL) tparse -all -format=markdown -file=$(RESULTS)/$1.json >$(RESULTS)/$1.md; exit $$code
+endef
+
 TOOL   := go tool -modfile=hack/tools/go.mod
 SHELLS := $(shell git ls-files '*.sh' .ci/run)
 YAMLS  := $(shell git ls-files '*.yaml' '*.yml' ':!config/crd/*' ':!config/rbac/role.yaml' ':!internal/jobset/crd/*' ':!internal/localcluster/stages/*')
@@ -38,12 +60,12 @@ YAMLS  := $(shell git ls-files '*.yaml' '*.yml' ':!config/crd/*' ':!config/rbac/
 ##@ Use
 
 .PHONY: demo
-demo: build ## Run the examples on a local cluster with simulated nodes, live, and end it: [DEMO_NODES=24]
-	bin/localcluster demo --dir=$(LOCAL_DIR)/demo --port=0 --nodes=$(DEMO_NODES)
+demo: build ## Run the examples on a local cluster, live, and end it: [MODE=simulated|real] [DEMO_NODES=24 or 3]
+	bin/localcluster demo --mode=$(MODE) --dir=$(LOCAL_DIR)/demo --port=0 --nodes=$(DEMO_NODES)
 
 .PHONY: cluster-up
-cluster-up: build ## Start a local cluster: [NODES=149] [NODE_CPU=8] [NODE_MEMORY=32Gi] [PORT=6550] [LOCAL_DIR=.local]
-	bin/localcluster up --dir=$(LOCAL_DIR) --port=$(PORT) --nodes=$(NODES) --node-cpu=$(NODE_CPU) --node-memory=$(NODE_MEMORY)
+cluster-up: build ## Start a local cluster: [MODE=simulated|real|kind] [NODES=149 or 3] [MPI=false|true] [NODE_CPU=8] [NODE_MEMORY=32Gi] [PORT=6550] [LOCAL_DIR=.local]
+	bin/localcluster up --mode=$(MODE) --mpi=$(MPI) --dir=$(LOCAL_DIR) --port=$(PORT) --nodes=$(NODES) --node-cpu=$(NODE_CPU) --node-memory=$(NODE_MEMORY)
 
 .PHONY: cluster-down
 cluster-down: build ## End the local cluster of LOCAL_DIR, and all that was started with it
@@ -52,6 +74,10 @@ cluster-down: build ## End the local cluster of LOCAL_DIR, and all that was star
 .PHONY: cluster-status
 cluster-status: build ## Show what runs in LOCAL_DIR
 	bin/localcluster status --dir=$(LOCAL_DIR)
+
+.PHONY: images
+images: build ## Make the images of real nodes, LOCAL_DIR/images.tar (needs root and mmdebstrap): [MPI=false|true]
+	bin/localcluster images --mpi=$(MPI) --dir=$(LOCAL_DIR)
 
 .PHONY: run
 run: build ## Install the API on the local cluster of LOCAL_DIR and run the manager in the foreground
@@ -69,24 +95,63 @@ build-fluxion: ## Build bin/manager-fluxion, which can let Fluxion's own library
 	go build -tags=fluxion -o bin/manager-fluxion ./cmd/manager
 
 .PHONY: test
-test: build ## Run the tests; the first time the control plane is built (some minutes): [TEST=./...] [TEST_ARGS=]
+test: unit $(if $(filter ./...,$(TEST)),e2e-sim) ## Run the tests; the first time the control plane is built (some minutes): [TEST=./...] [TEST_ARGS=]
+
+.PHONY: unit
+unit: control-plane ## Run those that need no cluster, or start a part of one: [TEST=./...] [TEST_ARGS=]
+	@$(call suite,unit,-timeout=45m $(TEST_ARGS) $(shell go list $(TEST) | grep -v /test/e2e))
+
+.PHONY: e2e-sim
+e2e-sim: control-plane ## Run MiniClusters on simulated nodes: [TEST_ARGS=]
+ifeq ($(TEST_ARGS),)
+	@$(MAKE) --no-print-directory -j3 e2e-sim-killed e2e-sim-faults e2e-sim-lives
+else
+	@$(call suite,e2e-sim,-count=1 -timeout=45m $(TEST_ARGS) ./test/e2e)
+endif
+
+.PHONY: e2e-sim-killed e2e-sim-faults e2e-sim-lives
+e2e-sim-killed: SELECT = -run='$(KILLED)'
+e2e-sim-faults: SELECT = -run='$(FAULTS)'
+e2e-sim-lives: SELECT = -skip='$(KILLED)|$(FAULTS)'
+e2e-sim-killed e2e-sim-faults e2e-sim-lives:
+	@$(call suite,$@,-count=1 -timeout=45m $(SELECT) ./test/e2e)
+
+.PHONY: control-plane
+control-plane: build
 	bin/localcluster build
-	go test -timeout=30m $(TEST_ARGS) $(TEST)
 
 .PHONY: test-fluxion
 test-fluxion: ## Test what Fluxion's own library chooses and answers: FLUXION_LIBRARY= [RESOURCE_QUERY=, flux-sched's]
 	@test -n "$(FLUXION_LIBRARY)" || { echo "say where it is: make test-fluxion FLUXION_LIBRARY=.../libreapi_cli.so" >&2; exit 1; }
 	FLUXION_LIBRARY=$(abspath $(FLUXION_LIBRARY)) go test -count=1 -tags=fluxion $(TEST_ARGS) ./cmd/manager ./cmd/resource-query ./internal/reapigraph ./pkg/fluxion/reapi ./test/conformance
 
+.PHONY: e2e-real
+e2e-real: MPI = true
+e2e-real: images ## Test with real nodes, and what breaks them (needs root; docs/testing.md): [TEST_ARGS=]
+	bin/localcluster build --mode=real
+ifeq ($(TEST_ARGS),)
+	@$(MAKE) --no-print-directory -j2 e2e-real-faults e2e-real-lives
+else
+	@$(call suite,e2e-real,-count=1 -tags=real -timeout=60m $(TEST_ARGS) ./test/e2e-real)
+endif
+
+.PHONY: e2e-real-faults e2e-real-lives
+e2e-real-faults: SELECT = -run='$(REAL_FAULTS)'
+e2e-real-lives: SELECT = -skip='$(REAL_FAULTS)'
+e2e-real-faults e2e-real-lives:
+	@$(call suite,$@,-count=1 -tags=real -timeout=60m $(SELECT) ./test/e2e-real)
+
 .PHONY: race
-race: build ## Run the tests with the race detector, in the manager that they start too (needs a C compiler)
-	bin/localcluster build
-	GOFLAGS=-race GORACE=halt_on_error=1 go test -timeout=60m $(TEST_ARGS) $(TEST)
+race: control-plane ## Run the tests with the race detector, in the manager that they start too (needs a C compiler)
+	GOFLAGS=-race GORACE=halt_on_error=1 go test -timeout=90m $(TEST_ARGS) $(TEST)
 
 .PHONY: deflake
-deflake: build ## Run the tests ten times over, in random order: [TEST=] [TEST_ARGS=]
-	bin/localcluster build
-	go test -count=10 -shuffle=on -timeout=300m $(TEST_ARGS) $(TEST)
+deflake: control-plane ## Run the tests ten times over, in random order: [TEST=] [TEST_ARGS=]
+	go test -count=10 -shuffle=on -timeout=450m $(TEST_ARGS) $(TEST)
+
+.PHONY: e2e-faults
+e2e-faults: control-plane ## Kill the manager and take nodes away at random under many MiniClusters with faults: [FAULTS_FOR=10m] [FAULTS_SEED=1]
+	FAULTS_FOR=$(FAULTS_FOR) FAULTS_SEED=$(FAULTS_SEED) go test -count=1 -timeout=120m -v -run='^TestKilledAtRandom$$' ./test/e2e
 
 .PHONY: bench
 bench: ## Run the benchmarks
@@ -131,6 +196,7 @@ format: ## Format Go, shell and YAML
 lint: ## Check Go (the layers of docs/architecture.md too), shell and YAML
 	$(TOOL) golangci-lint run
 	$(TOOL) golangci-lint run --build-tags=fluxion ./cmd/manager
+	$(TOOL) golangci-lint run --build-tags=real ./test/e2e-real
 	$(TOOL) shfmt -d $(SHELLS)
 	@command -v shellcheck >/dev/null || { echo "make lint needs shellcheck: apt-get install shellcheck, brew install shellcheck" >&2; exit 1; }
 	shellcheck -x -P internal/broker/scripts $(SHELLS)
@@ -140,13 +206,14 @@ lint: ## Check Go (the layers of docs/architecture.md too), shell and YAML
 verify: generate lint ## Check that everything generated is up to date, and lint; fails on a diff: commit first
 	go vet ./...
 	go vet -tags=fluxion ./cmd/manager
-	for dir in . hack/controlplane hack/tools; do (cd $$dir && go mod tidy -diff) || exit; done
+	go vet -tags=real ./test/e2e-real
+	for dir in . hack/controlplane hack/controlplane/coredns hack/tools; do (cd $$dir && go mod tidy -diff) || exit; done
 	git diff --exit-code
 	@test -z "$$(git status --porcelain)" || { git status --short; echo "verify: files are not committed, or were generated and are new" >&2; exit 1; }
 
 .PHONY: presubmit
-presubmit: verify test ## What CI runs
+presubmit: verify test e2e-real ## What CI runs
 
 .PHONY: help
 help: ## Show this
-	@awk 'BEGIN {FS = ":.*##"} /^##@/ {printf "\n\033[1m%s\033[0m\n", substr($$0, 5)} /^[a-z-]+:.*##/ {printf "  \033[36m%-15s\033[0m%s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*##"} /^##@/ {printf "\n\033[1m%s\033[0m\n", substr($$0, 5)} /^[a-z0-9-]+:.*##/ {printf "  \033[36m%-15s\033[0m%s\n", $$1, $$2}' $(MAKEFILE_LIST)

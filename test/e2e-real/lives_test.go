@@ -1,0 +1,46 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build real
+
+package e2ereal
+
+import (
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/localcluster"
+	"github.com/flux-elastic/flux-elastic/test/lives"
+)
+
+// What is the same on simulated nodes, where TestLives has the same lives. They are all there
+// at once, and wait for each other: a node has room for three brokers.
+func testLives(c *cluster) {
+	var node corev1.Node
+	if err := c.client.Get(c.Context(), client.ObjectKey{Name: localcluster.RealNodeName(0)}, &node); err != nil {
+		c.Fatal(err)
+	}
+	third := *resource.NewMilliQuantity(node.Status.Allocatable.Cpu().MilliValue()*3/10, resource.DecimalSI)
+	var all sync.WaitGroup
+	for _, life := range lives.All() {
+		mc := life.MiniCluster.Spec(func(spec *v1alpha2.MiniClusterSpec) {
+			spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: third}
+		}).New()
+		all.Go(func() {
+			c.T.Run(mc.Name, func(t *testing.T) {
+				m := &miniCluster{cluster: c.in(t), name: mc.Name}
+				t.Cleanup(m.remove)
+				err := life.Play(t.Context(), c.client, mc, func(is func() error) error { return poll(t.Context(), is) })
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
+	all.Wait()
+}

@@ -1,0 +1,179 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build real
+
+package e2ereal
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+)
+
+// The example for real nodes is applied as it is.
+func testExample(c *cluster) {
+	var all []*miniCluster
+	for _, name := range []string{"hello", "elastic", "pair"} {
+		all = append(all, &miniCluster{cluster: c, name: name})
+		c.Cleanup(all[len(all)-1].remove)
+	}
+	c.must("apply", "--filename="+filepath.Join(env.root, "examples", "real", "miniclusters.yaml"))
+	for _, m := range all {
+		m.awaitEnd(v1alpha2.ReasonSucceeded)
+	}
+	all[0].says("hello from task 5 of 6")
+	all[2].says("a pair")
+}
+
+// Every way to run a command does so in real pods: brokers find each other, with Flux from
+// the image and from a view; the log of the lead has what the command says. MPI works
+// between the pods of a real Flux.
+func testModes(c *cluster) {
+	t := c.T
+	hosts := []string{"hosts-0-0-0"} // the double runs all tasks on the lead's
+	if hasFlux() {
+		hosts = append(hosts, "hosts-w-0-0", "hosts-w-0-1")
+	}
+	for name, test := range map[string]struct {
+		image, container string // the image is mpi where it is not said
+		fails            bool
+		code             int32
+		says             []string
+	}{
+		"submit":   {container: command("echo on $FLUX_MINICLUSTER_NODES nodes, $FLUX_MINICLUSTER_TASKS tasks"), says: []string{"Starting on 3 of 3 nodes: flux submit -N 3 -n 3 ", "on 3 nodes, 3 tasks"}},
+		"hosts":    {container: command("hostname"), says: hosts},
+		"image":    {image: double, container: command("type -p flux"), says: []string{"/usr/bin/flux\n"}},
+		"view":     {image: app, container: command("type -p flux"), says: []string{"/mnt/flux/view/bin/flux\n"}},
+		"mpi":      {container: command("if flux version | grep -q fakeflux; then mpiexec -n 3 halo 100; else halo 100; fi"), says: []string{": right"}},
+		"launcher": {container: "launcher: true, " + command("flux run -N3 -n3 echo task && flux resource list -s up -no '{nnodes} nodes up'"), says: []string{"/flux_operator/command.sh\n", "task\ntask\ntask\n", "3 nodes up"}},
+		"batch":    {container: "batch: true, logs: /gate, " + command("-n1 echo one\n# no job\n-N2 -n2 hostname\n-n1 sh -c 'exit 5'"), fails: true, code: 5},
+		"raw":      {container: "batch: true, batchRaw: true, " + command("flux run -n1 echo first\nflux submit -n1 sh -c 'exit 4'"), fails: true, code: 4, says: []string{"first\n"}},
+		"script":   {container: `commands: {pre: "export SAID=before", script: "echo first\necho $SAID second", post: "echo after"}`, says: []string{"first\n", "before second\n", "after"}},
+		"no-image": {container: command("no-such-command"), fails: true, code: 127, says: []string{"no-such-command"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := c.in(t)
+			image, reason := mpi, v1alpha2.ReasonSucceeded
+			if test.image != "" {
+				image = test.image
+			}
+			if test.fails {
+				reason = v1alpha2.ReasonCommandFailed
+			}
+			m := c.make(name, image, test.container, "")
+			mc := m.awaitEnd(reason)
+			if code := mc.Status.ExitCode; code == nil || *code != test.code {
+				t.Errorf("exit code %v, and not %d", code, test.code)
+			}
+			m.says(test.says...)
+			if name == "batch" {
+				m.wrote("job-0.out", "one\n", 1)
+				m.wrote("job-1.out", "batch-", 2)
+			}
+			if name == "mpi" {
+				t.Log(m.log())
+			}
+		})
+	}
+}
+
+// wrote checks a file that was written at the gate.
+func (m *miniCluster) wrote(file, word string, times int) {
+	m.Helper()
+	text, err := os.ReadFile(filepath.Join(m.gate, file))
+	if err != nil || strings.Count(string(text), word) != times {
+		m.Errorf("%s has not %q %d times: %q, %v", file, word, times, text, err)
+	}
+}
+
+// Volumes of every kind are where they were wanted, on every node.
+func testVolumes(c *cluster) {
+	t := c.T
+	c.apply(`
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: settings}
+data: {steps: "100", cells: "7"}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: password}
+stringData: {word: sesame}
+`)
+	m := c.make("volumes", best(), command(`set -e
+echo $(</settings/steps) $(</only/deep/cells) $(</safe/word) $WORD >/gate/$(hostname)-$FLUX_TASK_RANK
+echo kept >/scratch/file
+echo kept >/dev/shm/file
+[[ $(stat -f -c %T /dev/shm) == tmpfs ]]
+if [[ ! -e /settings/cells || -e /only/steps ]]; then exit 1; fi
+if echo changed >/safe/word; then exit 1; fi`)+`,
+    secrets: {WORD: {name: password, key: word}},
+    volumes: {settings: {configMapName: settings}, only: {configMapName: settings, items: {cells: deep/cells}},
+      safe: {secretName: password, readOnly: true}, scratch: {emptyDir: true, path: /scratch},
+      memory: {emptyDir: true, emptyDirMedium: Memory, emptyDirSizeLimit: 8Mi}}`, "")
+	m.awaitEnd(v1alpha2.ReasonSucceeded)
+	files, err := filepath.Glob(filepath.Join(m.gate, "volumes-*"))
+	if err != nil || len(files) != 3 {
+		t.Errorf("%q, %v", files, err)
+	}
+	for _, file := range files {
+		m.wrote(filepath.Base(file), "100 7 sesame sesame\n", 1)
+	}
+}
+
+// greeter is a service that answers whoever connects.
+const greeter = `exec perl -MIO::Socket -e 'my $s = IO::Socket::INET->new(Listen => 5, LocalPort => 7000) or die $!; while (my $c = $s->accept) { print $c "welcome\n"; close $c }'`
+
+// Containers beside Flux find the broker of their pod, and services are found by name. All
+// end with the lead.
+func testBeside(c *cluster) {
+	t := c.T
+	m := c.make("beside", best(), `runFlux: true, `+command(`until exec 3<>/dev/tcp/beside-services.beside/7000; do sleep 1; done
+cat <&3
+`+until("go"))+`, volumes: {}},
+    {name: watcher, image: "`+best()+`", `+command("FLUX_URI=$fluxsocket flux getattr rank"), `services: [{name: greeter, image: "`+app+`", `+command(greeter)+`}]`)
+	m.awaitRunning()
+	for rank, want := range []string{"0", "1", "2"} {
+		eventually(t, "the container beside rank "+want, func() error {
+			out, err := c.kubectl("logs", m.pod(rank).Name, "--container=watcher")
+			return errorUnless(out == want, out, err)
+		})
+	}
+	m.open("go")
+	m.awaitEnd(v1alpha2.ReasonSucceeded)
+	m.says("welcome")
+	m.followersGone()
+}
+
+// Where there is nothing to run, Flux is there for people until it is deleted.
+func testInteractive(c *cluster) {
+	t := c.T
+	for name, test := range map[string]struct{ container, spec string }{
+		"interactive": {command("exit 1"), "interactive: true"},
+		"no-command":  {"", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := c.in(t).make(name, best(), test.container, test.spec)
+			m.awaitRunning()
+			m.podIs(0, "is ready", ready)
+			out, err := m.exec(0, ". /mnt/flux/flux-view.sh; FLUX_URI=$fluxsocket flux run -N3 -n3 echo task")
+			if err != nil || out != "task\ntask\ntask" {
+				t.Errorf("%s, %v", out, err)
+			}
+			if out, err := m.exec(1, ". /mnt/flux/flux-view.sh; FLUX_URI=$fluxsocket flux run -n1 echo from a follower"); err != nil || out != "from a follower" {
+				t.Errorf("%s, %v", out, err)
+			}
+			if hasFlux() {
+				if out, err := m.exec(0, "echo flux getattr size | bash /mnt/flux/flux-connect.sh"); err != nil || out != "3" {
+					t.Errorf("flux-connect.sh: %s, %v", out, err)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,222 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+//go:build real
+
+package e2ereal
+
+import (
+	"cmp"
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/localcluster"
+)
+
+const (
+	launcher = "launcher: true, "
+	recreate = "elastic: {onLoss: Recreate, recreate: {backoffBase: 1s, limit: 1}}"
+	scratch  = ", volumes: {scratch: {emptyDir: true, path: /scratch, emptyDirSizeLimit: 1Mi}}"
+	twice    = "echo ran >>/gate/runs; [[ $(wc -l </gate/runs) == 2 ]] || exit 7; until [[ -e /gate/go ]]; do sleep 0.2; done"
+)
+
+// troubles are what goes wrong in pods, while their nodes are well: MiniClusters, what is
+// done to them once they run, and what becomes of them.
+var troubles = map[string]struct {
+	image, container, spec string // the image is the double's where it is not said
+	hurt, then             func(m *miniCluster)
+}{
+	"disk-lead-fail":     {container: command(until("go")) + scratch, hurt: fill(0), then: func(m *miniCluster) { m.tellsOfVolume(m.state(m.awaitEnd(v1alpha2.ReasonLeadLost))) }},
+	"disk-lead-recreate": {container: command(until("go")) + scratch, spec: recreate, hurt: fill(0), then: (*miniCluster).onceMoreForVolume},
+	"disk-fail":          {container: command(until("go")) + scratch, hurt: fill(2), then: func(m *miniCluster) { m.tellsOfVolume(m.state(m.awaitEnd(v1alpha2.ReasonCommandFailed))) }},
+	"disk-continue":      {container: launcher + command(until("go")) + scratch, hurt: fill(2), then: func(m *miniCluster) { m.goesOnWith(ready) }},
+	"disk-recreate":      {container: command(until("go")) + scratch, spec: recreate, hurt: fill(2), then: (*miniCluster).onceMoreForVolume},
+	"memory": {container: command("head -c 20M /dev/zero >/dev/shm/full || exit 28") + ", volumes: {memory: {emptyDir: true, emptyDirMedium: Memory, emptyDirSizeLimit: 1Mi}}", then: func(m *miniCluster) {
+		if code := m.awaitEnd(v1alpha2.ReasonCommandFailed).Status.ExitCode; code == nil || *code != 28 {
+			m.Errorf("exit code %v", code)
+		}
+		m.says("No space left on device")
+	}},
+	"image-nowhere": {image: "flux-elastic/nowhere:latest", container: command("true"), spec: recreate, then: func(m *miniCluster) {
+		end := m.state(m.awaitEnd(v1alpha2.ReasonStartLimit))
+		if !strings.Contains(end, "of 3 brokers cannot start; rank ") || !strings.Contains(end, "ImagePull") {
+			m.Errorf("it is told %q", end)
+		}
+		m.holdsNoNode()
+	}},
+	// Only the others have it.
+	"image-lead": {image: "flux-elastic/rest:latest", container: command("true"), then: func(m *miniCluster) {
+		if mc := m.awaitEnd(v1alpha2.ReasonSucceeded); len(mc.Status.Attempts) != 0 || m.pod(0).Spec.NodeName != "real-3" {
+			m.Errorf("attempts %+v, the lead is on %s", mc.Status.Attempts, m.pod(0).Spec.NodeName)
+		}
+		if said := m.told("Moved"); !strings.Contains(said, "rank 0 on real-0 could not start") {
+			m.Errorf("it was told %q", said)
+		}
+	}},
+	"retry":         {container: command(twice), spec: "size: 3, tasks: 1, backoffLimit: 1", then: (*miniCluster).ranTwice},
+	"retry-in-pod":  {container: command(twice), spec: "size: 3, tasks: 1, backoffLimit: 1, pod: {restartPolicy: OnFailure}", then: (*miniCluster).ranTwice},
+	"lead-fail":     {container: command(until("go")), hurt: killLead, then: (*miniCluster).failedKilled},
+	"lead-recreate": {container: command(until("go")), spec: recreate, hurt: killLead, then: (*miniCluster).failedKilled},
+}
+
+func testTrouble(c *cluster) {
+	for _, node := range []string{"real-1", "real-2", "real-3"} {
+		if err := c.inNode(node, "ctr", "--namespace=k8s.io", "images", "tag", "--force", "docker.io/"+double, "docker.io/flux-elastic/rest:latest"); err != nil {
+			c.Fatal(err)
+		}
+	}
+	all := map[string]*miniCluster{}
+	for name, test := range troubles {
+		all[name] = c.make(name, cmp.Or(test.image, double), test.container, test.spec)
+	}
+	for name, test := range troubles {
+		if test.hurt != nil {
+			all[name].awaitRunning()
+			test.hurt(all[name])
+		}
+	}
+	for name, test := range troubles {
+		c.T.Run(name, func(t *testing.T) {
+			test.then(&miniCluster{cluster: c.in(t), name: name, gate: all[name].gate})
+		})
+	}
+}
+
+// fill makes a volume of a rank fuller than it may be, for which the kubelet evicts the
+// pod.
+func fill(rank int) func(m *miniCluster) {
+	return func(m *miniCluster) {
+		pod := m.podIs(rank, "is ready", ready)
+		if _, err := m.exec(rank, "head -c 20M /dev/zero >/scratch/full"); err != nil {
+			m.Fatal(err)
+		}
+		eventually(m.T, "the kubelet evicts "+pod.Name, func() error {
+			out, err := m.kubectl("get", "events", "--field-selector=reason=Evicted,involvedObject.name="+pod.Name, "--output=jsonpath={.items[*].message}")
+			return errorUnless(strings.Contains(out, `EmptyDir volume "scratch" exceeds the limit`), out, err)
+		})
+	}
+}
+
+// tellsOfVolume checks a reason, and that nothing is held.
+func (m *miniCluster) tellsOfVolume(told string) {
+	m.Helper()
+	if !strings.Contains(told, `EmptyDir volume "scratch" exceeds the limit "1Mi"`) {
+		m.Errorf("%s tells %q", m.name, told)
+	}
+	m.holdsNoNode()
+}
+
+// onceMoreForVolume: the next attempt fills none.
+func (m *miniCluster) onceMoreForVolume() {
+	m.Helper()
+	m.onceMore()
+	m.tellsOfVolume(m.get().Status.Attempts[0].Message)
+}
+
+// failedKilled: a process of the pod was killed while its node was well, which is no loss.
+func (m *miniCluster) failedKilled() {
+	m.Helper()
+	if code := m.awaitEnd(v1alpha2.ReasonCommandFailed).Status.ExitCode; code == nil || *code != 137 {
+		m.Errorf("exit code %v", code)
+	}
+	m.holdsNoNode()
+}
+
+// killLead kills the lead's broker. That ends the container from which it was done.
+func killLead(m *miniCluster) {
+	pod := m.pod(0)
+	if err := m.killBroker(0); err != nil {
+		m.Log(err)
+	}
+	m.podIs(0, "has failed", func(now *corev1.Pod) bool { return now.UID != pod.UID || now.Status.Phase == corev1.PodFailed })
+}
+
+// ranTwice: it failed, and then does not, also where Kubernetes has seen that it was
+// started again.
+func (m *miniCluster) ranTwice() {
+	m.Helper()
+	eventually(m.T, m.name+" runs again", func() error {
+		runs, err := os.ReadFile(filepath.Join(m.gate, "runs"))
+		return errorUnless(string(runs) == "ran\nran\n", string(runs), err)
+	})
+	m.podIs(0, "is ready again", ready)
+	job := m.name + "-0-0"
+	eventually(m.T, job+" counts that", func() error {
+		out, err := m.kubectl("get", "job", job, "--output=jsonpath={.status.ready}")
+		return errorUnless(out == "1", out, err)
+	})
+	m.open("go")
+	if mc := m.awaitEnd(v1alpha2.ReasonSucceeded); len(mc.Status.Attempts) != 0 {
+		m.Errorf("attempts %+v", mc.Status.Attempts)
+	}
+	m.wrote("runs", "ran", 2)
+}
+
+// Who is halted for a while, the command waits for.
+func testHalted(c *cluster) {
+	m := c.make("halted", best(), command(until("go")+"; echo $FLUX_TASK_RANK >>/gate/ended"), "")
+	m.awaitRunning()
+	follower := m.podIs(2, "is ready", ready)
+	kubelets := []string{localcluster.KubeletOf(m.pod(0).Spec.NodeName), localcluster.KubeletOf(m.pod(1).Spec.NodeName)}
+	signal := func(name string) {
+		if _, err := c.kubectlIn(context.WithoutCancel(c.Context()), "exec", follower.Name, "--container="+m.name, "--", "bash", "-c", brokers("kill -"+name)); err != nil {
+			c.Error(err)
+		}
+	}
+	c.Cleanup(func() {
+		for _, kubelet := range kubelets {
+			if err := c.Resume(kubelet); err != nil {
+				c.Error(err)
+			}
+		}
+	})
+	signal("STOP")
+	for _, kubelet := range kubelets {
+		if err := c.Suspend(kubelet); err != nil {
+			c.Fatal(err)
+		}
+	}
+	m.open("go")
+	m.wait("ended")
+	signal("CONT")
+	for _, kubelet := range kubelets {
+		if err := c.Resume(kubelet); err != nil {
+			c.Fatal(err)
+		}
+	}
+	if mc := m.awaitEnd(v1alpha2.ReasonSucceeded); len(mc.Status.Attempts) != 0 {
+		c.Errorf("attempts %+v", mc.Status.Attempts)
+	}
+	m.followersGone()
+}
+
+// Brokers find each other by name. Where there are no names for a while, they join when
+// there are; a MiniCluster that waits no longer than that tries again.
+func testDNS(c *cluster) {
+	const dns = "coredns"
+	c.Cleanup(func() { c.startAgain(dns) })
+	if err := c.Stop(c.Context(), dns); err != nil {
+		c.Fatal(err)
+	}
+	patient := c.make("patient", best(), command(until("go")), "")
+	hasty := c.make("hasty", best(), command(until("go")), "minSize: 2, elastic: {quorumTimeout: 5s, startTimeout: 15s, recreate: {backoffBase: 1s}}")
+	hasty.is("gives its first attempt up", func(mc *v1alpha2.MiniCluster) bool { return len(mc.Status.Attempts) == 1 })
+	c.startAgain(dns)
+	began := machineClock.Now()
+	for m, attempts := range map[*miniCluster]int{patient: 0, hasty: 1} {
+		m.awaitRunning()
+		c.Log(m.name, "runs after", machineClock.Since(began))
+		m.isInFlux("avail", "0-2")
+		m.open("go")
+		mc := m.awaitEnd(v1alpha2.ReasonSucceeded)
+		if len(mc.Status.Attempts) != attempts || (attempts > 0 && !strings.Contains(mc.Status.Attempts[0].Message, "too few to start")) {
+			c.Errorf("attempts of %s: %+v", m.name, mc.Status.Attempts)
+		}
+	}
+}

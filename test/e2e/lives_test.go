@@ -1,0 +1,35 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"testing"
+
+	"github.com/flux-elastic/flux-elastic/test/lives"
+)
+
+// What is the same on real nodes, where TestMiniClusters/Lives has the same lives.
+func TestLives(t *testing.T) {
+	t.Parallel()
+	for _, life := range lives.All() {
+		t.Run(life.MiniCluster.Obj().Name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, 3)
+			mc := s.here(life.MiniCluster).New()
+			mc.Namespace = s.namespace
+			if err := life.Play(s.ctx, env.client, mc, poll); err != nil {
+				t.Error(err)
+			}
+			admitted := 0
+			for _, told := range life.Told {
+				if told == "Admitted" {
+					admitted++
+				}
+			}
+			if n := env.watch.leadsOf(mc); n != admitted {
+				t.Errorf("%d leads have run", n)
+			}
+		})
+	}
+}
