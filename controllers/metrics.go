@@ -13,7 +13,7 @@ import (
 var (
 	stepsTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "flux_elastic_decisions_total",
-		Help: "Decisions about MiniClusters that were written down, by step: Admit, Start, LowerQuorum, GiveUp, Withdraw, Finish, Evict, Drain, Vacate, Grow, Move.",
+		Help: "Decisions about MiniClusters that were written down, by step: Admit, Start, LowerQuorum, GiveUp, Withdraw, Finish, Evict, Drain, Vacate, Keep, Grow, Move.",
 	}, []string{"step"})
 	finishedTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "flux_elastic_finished_total",
@@ -38,7 +38,7 @@ func init() {
 func observeStep(plan elastic.Plan) {
 	switch plan.Step {
 	case elastic.Admit, elastic.Start, elastic.LowerQuorum, elastic.GiveUp, elastic.Withdraw,
-		elastic.Evict, elastic.DrainRanks, elastic.Vacate, elastic.GrowRanks, elastic.MoveRanks:
+		elastic.Evict, elastic.DrainRanks, elastic.Vacate, elastic.Keep, elastic.GrowRanks, elastic.MoveRanks:
 		stepsTotal.WithLabelValues(string(plan.Step)).Inc()
 	case elastic.Finish:
 		stepsTotal.WithLabelValues(string(plan.Step)).Inc()

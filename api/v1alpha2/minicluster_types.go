@@ -378,9 +378,10 @@ type Drain struct {
 	// +required
 	Ranks string `json:"ranks"`
 
-	// deadline is when they are evicted.
-	// +required
-	Deadline metav1.Time `json:"deadline"`
+	// deadline is when they are evicted. Without one, as before the command runs, they leave
+	// if it begins without them, and else stay.
+	// +optional
+	Deadline *metav1.Time `json:"deadline,omitempty"`
 
 	// reason says for whom, and by which action: preempt or reclaim.
 	// +optional

@@ -195,6 +195,22 @@ func TestRunWithoutThoseThatLeave(t *testing.T) {
 	})
 }
 
+// A lead that hears of those that leave does not begin before it hears of the quorum that
+// goes with that: the command would wait for them for ever.
+func TestRunOnceQuorumIsTold(t *testing.T) {
+	withFlux(t, three("bash -c 'echo \"on $(flux resource list -s allocated -no {ranks})\"'"), func(c *cluster) {
+		lead := c.pod(0)
+		lead.write(QuorumFile, "3")
+		lead.write(DrainFile, "1")
+		start(lead, c.pod(1), c.pod(2))
+		lead.awaitDrained("1")
+		lead.isReady(false)
+		lead.write(QuorumFile, "2")
+		lead.ends(0)
+		lead.hasLine("on 0,2")
+	})
+}
+
 // A lead that is told to ends as if by a signal, says why, and reports no success.
 func TestRunStopped(t *testing.T) {
 	begun := func(lead, first, second *pod) {

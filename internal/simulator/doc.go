@@ -15,8 +15,9 @@
 // A broker that is lost under a running command takes the command with it, as it does
 // an MPI job. A batch bears it, and goes on with those that are left. Where the command
 // is a launcher, or there is none (interactive), what is left of the work is shared by
-// the brokers that are there, those that joined later too. A broker that its pod is told
-// leave ends the work that it has, and is then idle: its pod is not ready.
+// the brokers that are there, those that joined later too. A broker that is told to
+// leave ends the work that it has, and is then idle: its pod is not ready. An MPI job that
+// began with it has work for it to the end.
 //
 // When a pod starts (at once, late or never) is kwok's business; see the stages of
 // package localcluster.

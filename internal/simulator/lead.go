@@ -33,8 +33,7 @@ type run struct {
 	began, end time.Time
 	// brokers are the pods that the command began on, with their ranks.
 	brokers map[types.UID]int
-	// busy are the pods that are to leave a malleable command, and until when they have
-	// work.
+	// busy are the pods that are to leave, and until when they have work; zero: to the end.
 	busy map[types.UID]time.Time
 	lost bool // the ranks that are to be, once
 	// left is the work that was left at a time, and hands are the brokers at it since.
@@ -77,6 +76,11 @@ func (s *simulator) await(ctx context.Context, lead *corev1.Pod, online []*corev
 		target = settings.sizing.Size
 	}
 	timeout := r.since.Add(settings.quorumTimeout + min(settings.quorumTimeout, alone))
+	r.leave(lead, online, play.busy, now)
+	if err := s.tellFollowers(ctx, online, r, now); err != nil {
+		return 0, err
+	}
+	online = slices.DeleteFunc(slices.Clone(online), func(pod *corev1.Pod) bool { return r.leaves(pod) })
 	var nodes int
 	switch {
 	case len(online) >= target:
@@ -95,7 +99,7 @@ func (s *simulator) await(ctx context.Context, lead *corev1.Pod, online []*corev
 // begin begins the command with some nodes.
 func (r *run) begin(settings *settings, online []*corev1.Pod, nodes int, runtime time.Duration, now time.Time) {
 	r.kind, r.began, r.at = settings.kind, now, now
-	r.brokers, r.busy = map[types.UID]int{}, map[types.UID]time.Time{}
+	r.brokers = map[types.UID]int{}
 	slices.SortFunc(online, byRank)
 	for _, pod := range online[:nodes] {
 		r.brokers[pod.UID], _ = jobset.Rank(pod)
@@ -116,11 +120,9 @@ func (s *simulator) playCommand(ctx context.Context, lead *corev1.Pod, online []
 		r.lost = err == nil
 		return ctrl.Result{}, err // their ends bring the next look
 	}
-	if r.kind == malleable {
-		r.leave(lead, online, play.busy, now)
-		if err := s.tellFollowers(ctx, online, r, now); err != nil {
-			return ctrl.Result{}, err
-		}
+	r.leave(lead, online, play.busy, now)
+	if err := s.tellFollowers(ctx, online, r, now); err != nil {
+		return ctrl.Result{}, err
 	}
 	hands := r.working(online, now)
 	r.share(hands, now)
@@ -142,7 +144,8 @@ func (r *run) losing(online []*corev1.Pod, play play, now time.Time) []*corev1.P
 	return ofRanks(online, play.lose)
 }
 
-// leave takes up who is to leave, and who may stay after all. The lead stays.
+// leave takes up who is to leave, and who may stay after all. The lead stays. A command that
+// is not malleable has those that it began with to its end.
 func (r *run) leave(lead *corev1.Pod, online []*corev1.Pod, busy time.Duration, now time.Time) {
 	ranks, _ := idset.Parse(jobset.Drain(lead))
 	before := r.busy
@@ -151,18 +154,29 @@ func (r *run) leave(lead *corev1.Pod, online []*corev1.Pod, busy time.Duration, 
 		if pod.UID == lead.UID {
 			continue
 		}
+		_, began := r.brokers[pod.UID]
 		until, known := before[pod.UID]
-		if !known {
+		switch {
+		case known, r.kind != malleable && began:
+		case r.kind == malleable && !r.began.IsZero():
 			until = now.Add(busy)
+		default: // none
+			until = now
 		}
 		r.busy[pod.UID] = until
 	}
 }
 
+// leaves reports whether a broker was told to leave, and gets no work any more.
+func (r *run) leaves(pod *corev1.Pod) bool {
+	_, leaves := r.busy[pod.UID]
+	return leaves
+}
+
 // isIdle reports whether a broker was told leave, and has no work any more.
 func (r *run) isIdle(pod *corev1.Pod, now time.Time) bool {
 	until, leaves := r.busy[pod.UID]
-	return leaves && !now.Before(until)
+	return leaves && !until.IsZero() && !now.Before(until)
 }
 
 // tellFollowers reports which followers are ready: those that are not idle.

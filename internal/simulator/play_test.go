@@ -342,10 +342,11 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// Who has no work is idle at once; the lead stays, and no MPI job lets anybody go.
+// Who has no work is idle at once; the lead stays, and so does who has a part in an MPI job.
 func TestDrainAtOnce(t *testing.T) {
 	s := newStage(t, interactive, nil, 0, 1, 2, 3)
 	s.tell(v1alpha2.DrainAnnotation, "0-1")
+	s.tell(v1alpha2.QuorumAnnotation, "3")
 	if again := s.at(0).Round(time.Second); again != 13*time.Second { // 40 s of work for three
 		t.Errorf("it looks again after %s", again)
 	}
@@ -354,7 +355,13 @@ func TestDrainAtOnce(t *testing.T) {
 	s = newStage(t, rigidJob, nil, 0, 1, 2, 3)
 	s.tell(v1alpha2.DrainAnnotation, "1")
 	s.at(0)
-	s.want("ready ready ready ready")
+	s.want("up up ready ready") // and the lead waits for four
+	s.tell(v1alpha2.QuorumAnnotation, "3")
+	s.at(time.Second)
+	s.want("ready up ready ready")
+	s.tell(v1alpha2.DrainAnnotation, "1-2")
+	s.at(time.Hour)
+	s.want("0 up ready ready") // it had rank 2 to its end
 }
 
 // A lead that is told to stop does, in any phase, and its followers end after it.

@@ -203,7 +203,7 @@ func Running(mc *v1alpha2.MiniCluster, pod *corev1.Pod) (elastic.Running, error)
 		if r.Draining, err = draining(admission, r.Ranks); err != nil {
 			return elastic.Running{}, err
 		}
-		if len(r.Draining) > 0 {
+		if len(r.Draining) > 0 && admission.Drain.Deadline != nil {
 			r.DrainBy = admission.Drain.Deadline.Time
 		}
 	}

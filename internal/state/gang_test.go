@@ -166,7 +166,7 @@ func TestRunning(t *testing.T) {
 			admitted().Status(start).Spec(func(s *v1alpha2.MiniClusterSpec) { s.Containers[0].Launcher = true }), want{[]int{0, 1, 2, 3}, nil, 8, true, false},
 		},
 		"vacated and draining": {admitted().Status(start).Status(func(s *v1alpha2.MiniClusterStatus) {
-			s.Admission.Vacated, s.Admission.Drain = "1", &v1alpha2.Drain{Ranks: "1,3", Deadline: by}
+			s.Admission.Vacated, s.Admission.Drain = "1", &v1alpha2.Drain{Ranks: "1,3", Deadline: &by}
 		}), want{[]int{0, 2, 3}, []int{3}, 3, false, false}},
 		"finished": {
 			admitted().Condition(v1alpha2.ConditionFinished, metav1.ConditionTrue, v1alpha2.ReasonSucceeded), want{nil, nil, 0, true, true},

@@ -77,7 +77,10 @@ func admission(mc *v1alpha2.MiniCluster) (*elastic.Admission, error) {
 	}
 	out := &elastic.Admission{Attempt: int(a.Attempt), Size: int(a.Size), Quorum: int(a.Quorum), At: a.Time.Time, Nodes: nodes}
 	if a.Drain != nil {
-		out.Draining = &elastic.Draining{Deadline: a.Drain.Deadline.Time}
+		out.Draining = &elastic.Draining{}
+		if a.Drain.Deadline != nil {
+			out.Draining.Deadline = a.Drain.Deadline.Time
+		}
 		if out.Draining.Ranks, err = ranks("drain.ranks", a.Drain.Ranks, out.Size); err != nil {
 			return nil, err
 		}
@@ -327,6 +330,9 @@ func brokerOf(pod *corev1.Pod, rank int, container string, nodeGone bool) elasti
 // observeContainers fills in what the containers of a pod that was placed tell.
 func observeContainers(b *elastic.Broker, pod *corev1.Pod, rank int) {
 	b.Ready, b.Idle = BrokerReady(pod), idle(pod)
+	if ready := podCondition(pod, corev1.PodReady); b.Ready && ready.Status == corev1.ConditionTrue {
+		b.ReadySince = ready.LastTransitionTime.Time
+	}
 	b.State, b.Trouble = elastic.Coming, Trouble(pod)
 	flux := jobset.FluxStatus(pod)
 	if since := runningSince(flux); since != nil {

@@ -24,7 +24,7 @@ func TestObserveOrders(t *testing.T) {
 		v.Pods = []*corev1.Pod{unschedulable, refused}
 		v.MiniCluster.Spec.MaxSize = 2
 		v.MiniCluster.Status.Admission.Vacated = "1"
-		v.MiniCluster.Status.Admission.Drain = &v1alpha2.Drain{Ranks: "1", Deadline: metav1.NewTime(fixture.Noon)}
+		v.MiniCluster.Status.Admission.Drain = &v1alpha2.Drain{Ranks: "1", Deadline: new(metav1.NewTime(fixture.Noon))}
 	})
 	o, err := Observe(v)
 	if err != nil {
@@ -36,6 +36,10 @@ func TestObserveOrders(t *testing.T) {
 	}
 	if d := o.Admission.Draining; d == nil || !slices.Equal(d.Ranks, []int{1}) || !slices.Equal(o.PublishedDrain, []int{1}) || !d.Deadline.Equal(fixture.Noon) {
 		t.Errorf("draining %+v, published %v", d, o.PublishedDrain)
+	}
+	v.MiniCluster.Status.Admission.Drain.Deadline = nil
+	if o, err = Observe(v); err != nil || !o.Admission.Draining.Deadline.IsZero() {
+		t.Errorf("draining %+v, %v", o.Admission.Draining, err)
 	}
 	v.MiniCluster.Status.Admission.Vacated = "2"
 	if _, err := Observe(v); err == nil {

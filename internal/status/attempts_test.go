@@ -67,7 +67,7 @@ func TestComputeLosses(t *testing.T) {
 		want string
 	}{
 		"brokers that do not come": {elastic.Plan{Step: elastic.LowerQuorum, Quorum: 2, Ranks: []int{1, 3}, Message: "starts with 2"},
-			`quorum 2, vacated "1,3", moved "", lost "", avoid "": Lowered the quorum: starts with 2`},
+			`quorum 2, vacated "", moved "", lost "", avoid "": Lowered the quorum: starts with 2`},
 		"a lead that started with fewer": {elastic.Plan{Step: elastic.Start, Quorum: 3, Ranks: []int{2}},
 			`quorum 3, vacated "2", moved "", lost "", avoid "": Started with 3 of 4 brokers, tasks 24 of 32`},
 		"other nodes": {elastic.Plan{Step: elastic.MoveRanks, Pods: []elastic.Pod{{Rank: 2, Node: "x"}}, Avoid: []string{"n3"}, Message: "moves"},

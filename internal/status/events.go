@@ -33,6 +33,7 @@ const (
 	eventVacated       = "Vacated"
 	eventGrew          = "Grew"
 	eventMoved         = "Moved"
+	eventKept          = "Kept"
 	eventSizeIgnored   = "SizeIgnored"
 	eventBelowMinimum  = "BelowMinimum"
 )
@@ -97,6 +98,8 @@ func decided(in Input, s *v1alpha2.MiniClusterStatus) *Event {
 		return &Event{corev1.EventTypeNormal, eventStarted, "Started with " + quorumMessage(s, in)}
 	case elastic.LowerQuorum:
 		return &Event{corev1.EventTypeWarning, eventQuorumLowered, "Lowered the quorum: " + plan.Message}
+	case elastic.Keep:
+		return &Event{corev1.EventTypeNormal, eventKept, fmt.Sprintf("The command had begun with ranks %s, too, which stay: %s", Ranks(plan.Ranks), quorumMessage(s, in))}
 	case elastic.Lose:
 		return &Event{corev1.EventTypeWarning, v1alpha2.ReasonBrokersLost, in.message()}
 	case elastic.GiveUp:

@@ -23,10 +23,18 @@ func TestComputeOrders(t *testing.T) {
 		plan           elastic.Plan
 		want, event    string
 	}{
-		"drain": {"", "", elastic.Plan{Step: elastic.DrainRanks, Ranks: []int{2, 3}, Message: "2 leave", Deadline: fixture.Noon},
+		"drain": {"", "", elastic.Plan{Step: elastic.DrainRanks, Ranks: []int{2, 3}, Message: "2 leave", Deadline: fixture.Noon, Quorum: 4},
 			`n[1-4], vacated "", drain "2-3", quorum 4`, "Normal Draining: 2 leave, ranks 2-3"},
 		"vacate": {"1", "3", elastic.Plan{Step: elastic.Vacate, Ranks: []int{3}, Message: "1 left", Quorum: 2},
 			`n[1-4], vacated "1,3", drain "", quorum 2`, "Normal Vacated: 1 left, ranks 3 left"},
+		"vacate some": {"", "1,3", elastic.Plan{Step: elastic.Vacate, Ranks: []int{3}, Message: "1 left", Quorum: 2},
+			`n[1-4], vacated "3", drain "1", quorum 2`, "Normal Vacated: 1 left, ranks 3 left"},
+		"lower the quorum": {"", "", elastic.Plan{Step: elastic.LowerQuorum, Ranks: []int{1, 3}, Message: "starts with 2", Quorum: 2},
+			`n[1-4], vacated "", drain "1,3", quorum 2`, "Warning QuorumLowered: Lowered the quorum: starts with 2"},
+		"keep": {"1", "2-3", elastic.Plan{Step: elastic.Keep, Ranks: []int{3}, Quorum: 2},
+			`n[1-4], vacated "1", drain "2", quorum 2`, "Normal Kept: The command had begun with ranks 3, too, which stay: 2 of 4 brokers, tasks 16 of 32"},
+		"keep all": {"", "3", elastic.Plan{Step: elastic.Keep, Ranks: []int{3}, Quorum: 4},
+			`n[1-4], vacated "", drain "", quorum 4`, "Normal Kept: The command had begun with ranks 3, too, which stay: 4 of 4 brokers, tasks 32 of 32"},
 		"grow": {"1,3", "", elastic.Plan{Step: elastic.GrowRanks, Pods: []elastic.Pod{{Rank: 3, Node: "x"}, {Rank: 4, Node: "n5"}}, Message: "grows", Quorum: 4},
 			`n[1-3],x,n5, vacated "1", drain "", quorum 4`, "Normal Grew: Grows, ranks 3-4 on x,n5"},
 		"move": {"1", "", elastic.Plan{Step: elastic.MoveRanks, Pods: []elastic.Pod{{Rank: 2, Node: "x"}}, Message: "moves"},

@@ -100,13 +100,11 @@ func decide(s *v1alpha2.MiniClusterStatus, in Input) {
 			Nodes: hostlist.Encode(o.Offer), Requests: in.Requests, Priority: in.Priority, Time: now,
 		}
 		s.StartTime, s.CompletionTime, s.ExitCode = nil, nil, nil
-	case elastic.LowerQuorum, elastic.Start:
+	case elastic.Start:
 		s.Admission.Quorum = int32(plan.Quorum)
 		vacate(s.Admission, plan.Ranks)
-		if plan.Step == elastic.Start {
-			s.StartTime = &now
-		}
-	case elastic.DrainRanks, elastic.Vacate, elastic.GrowRanks, elastic.MoveRanks:
+		s.StartTime = &now
+	case elastic.LowerQuorum, elastic.DrainRanks, elastic.Vacate, elastic.Keep, elastic.GrowRanks, elastic.MoveRanks:
 		resize(s.Admission, plan)
 	case elastic.Lose:
 		s.Admission.Loss = &v1alpha2.Loss{Ranks: Ranks(plan.Ranks), Time: now}
@@ -192,12 +190,18 @@ func vacate(a *v1alpha2.Admission, ranks []int) {
 // resize writes down which ranks leave, have left, come or move.
 func resize(a *v1alpha2.Admission, plan elastic.Plan) {
 	switch plan.Step {
-	case elastic.DrainRanks:
-		a.Drain = &v1alpha2.Drain{Ranks: Ranks(plan.Ranks), Deadline: metav1.NewTime(plan.Deadline), Reason: shorten(plan.Message)}
+	case elastic.LowerQuorum, elastic.DrainRanks:
+		a.Drain, a.Quorum = &v1alpha2.Drain{Ranks: Ranks(plan.Ranks), Reason: shorten(plan.Message)}, int32(plan.Quorum)
+		if !plan.Deadline.IsZero() {
+			a.Drain.Deadline = ptr.To(metav1.NewTime(plan.Deadline))
+		}
 		return
 	case elastic.Vacate:
-		a.Drain, a.Quorum = nil, int32(plan.Quorum)
 		vacate(a, plan.Ranks)
+		fallthrough
+	case elastic.Keep:
+		a.Quorum = int32(plan.Quorum)
+		drained(a, plan.Ranks)
 		return
 	}
 	nodes, _ := hostlist.Decode(a.Nodes, int(a.Size))
@@ -220,6 +224,18 @@ func resize(a *v1alpha2.Admission, plan elastic.Plan) {
 	a.Vacated, a.Moved = idset.Encode(vacated), idset.Encode(moved)
 	if plan.Step == elastic.GrowRanks {
 		a.Quorum = int32(plan.Quorum)
+	}
+}
+
+// drained writes down that ranks that were asked to leave have left, or stay.
+func drained(a *v1alpha2.Admission, ranks []int) {
+	if a.Drain == nil {
+		return
+	}
+	asked, _ := idset.Decode(a.Drain.Ranks, int(a.Size))
+	asked = slices.DeleteFunc(asked, func(rank int64) bool { return slices.Contains(ranks, int(rank)) })
+	if a.Drain.Ranks = idset.Encode(asked); len(asked) == 0 {
+		a.Drain = nil
 	}
 }
 
@@ -320,7 +336,7 @@ func setQuorumReached(s *v1alpha2.MiniClusterStatus, in Input) {
 	case in.finished():
 		return // what was so stays said
 	case s.StartTime != nil:
-		if meta.IsStatusConditionTrue(s.Conditions, v1alpha2.ConditionQuorumReached) {
+		if meta.IsStatusConditionTrue(s.Conditions, v1alpha2.ConditionQuorumReached) && in.Plan.Step != elastic.Keep {
 			return // it is about the start
 		}
 		set(s, in, v1alpha2.ConditionQuorumReached, metav1.ConditionTrue, v1alpha2.ReasonQuorumReached, quorumMessage(s, in))

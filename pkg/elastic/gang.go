@@ -60,7 +60,8 @@ type Running struct {
 	// Malleable: ranks may join and leave without ending it: it has not started its
 	// command yet, or the command bears it.
 	Malleable bool
-	// Draining are ranks that were asked to leave already, until DrainBy.
+	// Draining are ranks that were asked to leave already, until DrainBy; zero if that is not
+	// known.
 	Draining []int
 	DrainBy  time.Time
 }

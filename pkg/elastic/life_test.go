@@ -43,6 +43,8 @@ type world struct {
 	quorumBy  time.Time           // until when the lead waits for its quorum
 	stopped   bool                // the lead was told to end the command
 	hangs     bool                // the command does not end by itself when it lost a broker
+	joined    map[int]bool        // ranks that the lead sees, ready or not
+	began     map[int]bool        // those that the command began with; nil if it did not
 	atLeast   time.Duration       // for which the command runs
 	incident  func(pods []Broker) // happens once, when the command has run for a while
 	workload  Workload
@@ -128,15 +130,15 @@ func (w *world) carryOut(o *Observation, plan Plan) {
 		w.admission = &Admission{Attempt: w.givenUp + 1, Size: len(o.Offer), Quorum: plan.Quorum, At: w.now, Nodes: o.Offer}
 		w.policy.Want, w.least = 0, w.policy.Sizing.Min
 		w.started, w.starts, w.vacated, w.moved = time.Time{}, 0, map[int]bool{}, map[int]bool{}
-	case LowerQuorum, Start:
+	case LowerQuorum:
+		w.admission.Quorum, w.admission.Draining = plan.Quorum, &Draining{Ranks: plan.Ranks}
+	case Start:
 		w.admission.Quorum = plan.Quorum
 		for _, rank := range plan.Ranks {
 			w.vacated[rank] = true
 		}
-		if plan.Step == Start {
-			w.started = w.now
-			w.starts++
-		}
+		w.started = w.now
+		w.starts++
 	case Lose:
 		w.admission.Loss = &Loss{Ranks: plan.Ranks, At: w.now}
 	case Stop:
@@ -153,6 +155,7 @@ func (w *world) carryOut(o *Observation, plan Plan) {
 	case Make:
 		w.workload, w.pods, w.published, w.told, w.at = Active, nil, 0, nil, map[int]string{}
 		w.stopped, w.hangs, w.quorumBy = false, w.chance(w.faults.hangs), time.Time{}
+		w.joined, w.began = map[int]bool{}, nil
 		w.stuck = map[int]bool{}
 		for rank := range o.Admission.Size {
 			w.stuck[rank] = w.chance(w.faults.neverStarts)
@@ -209,6 +212,18 @@ func (w *world) check(o *Observation, plan Plan) {
 	case LowerQuorum:
 		if plan.Quorum < min(w.policy.Sizing.Min, o.members()) || plan.Quorum >= o.members() || up < plan.Quorum || o.Brokers[0].Ready {
 			fail("starts with %d of %d, %d are up", plan.Quorum, o.members(), up)
+		}
+	case Keep:
+		for _, rank := range plan.Ranks {
+			if !w.began[rank] {
+				fail("kept rank %d, which has no part in the command", rank)
+			}
+		}
+	case EvictRanks:
+		for _, rank := range plan.Ranks {
+			if w.began[rank] && w.joined[rank] && !w.policy.BearsChange && w.vacated[rank] && o.Brokers[0].State == Up {
+				fail("took rank %d from the command", rank)
+			}
 		}
 	case Lose:
 		if o.Started.IsZero() || o.Policy.OnLoss == LossContinue || (o.Admission.Loss != nil && subset(plan.Ranks, o.Admission.Loss.Ranks)) {
@@ -289,6 +304,10 @@ func (w *world) livePods() {
 
 func (w *world) livePod(rank int) {
 	pod := &w.pods[rank]
+	needless := slices.Contains(w.told, rank) && (w.policy.BearsChange || !w.began[rank])
+	if pod.State != Coming && pod.State != Up {
+		delete(w.joined, rank)
+	}
 	switch pod.State {
 	case Missing:
 		if w.random.IntN(2) == 0 && !w.chance(w.faults.stuckPods) {
@@ -298,8 +317,13 @@ func (w *world) livePod(rank int) {
 		switch {
 		case w.nodeGoes():
 			pod.State, pod.NodeGone = Leaving, true
+		case w.joined[rank] && !pod.Idle && (!needless || w.random.IntN(2) == 0): // and is seen to be ready a moment later
+			*pod = Broker{State: Up, Ready: rank > 0, ReadySince: w.now, Placed: pod.Placed, Since: pod.Since}
 		case !w.stuck[rank] && !pod.Unbindable && pod.Trouble == "" && !pod.Idle && (rank == 0 || w.pods[0].State == Up) && w.random.IntN(3) == 0:
-			*pod = Broker{State: Up, Ready: rank > 0, Placed: pod.Placed, Since: w.now}
+			if pod.Since.IsZero() {
+				pod.Since = w.now
+			}
+			w.joined[rank] = true
 		}
 	case Up:
 		switch {
@@ -309,7 +333,7 @@ func (w *world) livePod(rank int) {
 			*pod = Broker{State: Leaving, NodeGone: true}
 		case rank > 0 && w.chance(w.faults.crashes):
 			*pod = Broker{State: Failed, ExitCode: new(137), EndedAt: w.now}
-		case slices.Contains(w.told, rank) && w.random.IntN(3) == 0:
+		case needless && (!w.began[rank] || w.random.IntN(3) == 0):
 			*pod = Broker{State: Coming, Idle: true, Placed: pod.Placed, Since: pod.Since}
 		}
 	case Failed:
@@ -330,10 +354,10 @@ func (w *world) liveLead() {
 	if w.quorumBy.IsZero() {
 		w.quorumBy = w.now.Add(w.policy.QuorumTimeout + 5*time.Second)
 	}
-	up, lost := 0, false
+	up, lost := map[int]bool{}, false
 	for rank, pod := range w.pods {
-		if pod.State == Up && !slices.Contains(w.told, rank) {
-			up++
+		if w.joined[rank] && !slices.Contains(w.told, rank) {
+			up[rank] = true
 		}
 		lost = lost || (pod.replaced() && !w.vacated[rank])
 	}
@@ -341,7 +365,10 @@ func (w *world) liveLead() {
 	case w.stopped:
 		*lead = Broker{State: Failed, ExitCode: new(143), EndedAt: w.now}
 	case !lead.Ready:
-		lead.Ready = w.published > 0 && up >= w.published || (!w.now.Before(w.quorumBy) && up >= w.policy.Sizing.Min)
+		lead.Ready = w.published > 0 && len(up) >= w.published || (!w.now.Before(w.quorumBy) && len(up) >= w.policy.Sizing.Min)
+		if lead.Ready {
+			w.began = up
+		}
 	case lost && !w.policy.BearsChange && !w.hangs && w.random.IntN(4) == 0:
 		*lead = Broker{State: Failed, ExitCode: new(1), EndedAt: w.now}
 	case lost && !w.policy.BearsChange && w.hangs:
@@ -417,13 +444,14 @@ func newWorld(t *testing.T, seed uint64) *world {
 // Lives with all kinds of faults: each comes to an end, holds nothing after it, and
 // breaks no rule on the way.
 func TestLives(t *testing.T) {
-	outcomes := map[Outcome]int{}
+	outcomes, kept := map[Outcome]int{}, 0
 	for seed := range uint64(3000) {
 		w := newWorld(t, seed)
 		if seed%2 == 0 {
 			w.policy.TTL = new(time.Duration(seed%3) * time.Minute)
 		}
 		w.policy.OnLoss = []LossPolicy{LossFail, LossContinue, LossRecreate}[seed%3]
+		w.policy.QuorumTimeout = time.Duration(10+seed%4*5) * time.Second
 		w.policy.Shrink, w.atLeast = seed%4 == 0, time.Duration(seed%7/5)*2*time.Minute
 		w.bad = map[string]bool{"n1": seed%5 == 0, "n3": seed%5 < 2}
 		w.policy.Sizing.Size = 2 + int(seed%5)
@@ -439,6 +467,10 @@ func TestLives(t *testing.T) {
 			}
 		}
 		outcomes[w.outcome]++
+		kept += w.steps[Keep]
+	}
+	if kept < 10 {
+		t.Errorf("only %d times brokers stayed that the command had begun with", kept)
 	}
 	for _, outcome := range []Outcome{OutcomeSucceeded, OutcomeCommandFailed, OutcomeLeadLost, OutcomeBrokersLost, OutcomeDeadlineExceeded, OutcomeStartLimit} {
 		if outcomes[outcome] < 20 {
@@ -500,6 +532,9 @@ func TestNarratives(t *testing.T) {
 				}
 				return nil
 			}
+		}},
+		"begins-as-the-quorum-is-lowered": {43, true, func(w *world) {
+			w.policy.QuorumTimeout, w.policy.BearsChange, w.atLeast = 10*time.Second, false, time.Minute
 		}},
 		"overtime": {9, true, func(w *world) { w.policy.Deadline, w.atLeast = 20*time.Second, time.Minute }},
 	}

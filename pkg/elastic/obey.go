@@ -24,6 +24,9 @@ const (
 	troubleGrace = 15 * time.Second
 	// replaceTimeout is how long after that another node is looked for.
 	replaceTimeout = 10 * time.Second
+	// seenGrace is how long after the start a broker with which the command began may take to
+	// be seen ready, and how long one may be ready that is to leave and has no work.
+	seenGrace = 15 * time.Second
 )
 
 func evicted(o *Observation, _ time.Time) *Plan {
@@ -55,6 +58,9 @@ func vacating(o *Observation, now time.Time) *Plan {
 	if d == nil {
 		return nil
 	}
+	if d.Deadline.IsZero() {
+		return o.sparing(d.Ranks, now)
+	}
 	busy := func(rank int) bool { return holdsNode(o.Brokers[rank].State) && !o.Brokers[rank].Idle }
 	if now.Before(d.Deadline) && slices.ContainsFunc(d.Ranks, busy) {
 		return nil
@@ -62,26 +68,55 @@ func vacating(o *Observation, now time.Time) *Plan {
 	return o.vacate(d.Ranks, brokersText(len(d.Ranks))+" gave nodes back")
 }
 
+// sparing gives back the nodes of ranks that the command has no part in. The lead was told
+// that they leave: it drains them, so that they do not get ready, or are so no more. Those that
+// it had begun with by then get ready, and stay so: they keep their nodes.
+func (o *Observation) sparing(ranks []int, now time.Time) *Plan {
+	var apart, at []int
+	for _, rank := range ranks {
+		switch b := o.Brokers[rank]; {
+		case !b.mayBeOnline(), b.Idle, o.Brokers[0].State != Up && o.Started.IsZero():
+			apart = append(apart, rank)
+		case b.State == Up:
+			at = append(at, rank)
+		}
+	}
+	known := !o.Started.IsZero() && !now.Before(o.drainDeadline())
+	switch {
+	case len(apart) > 0:
+		return o.vacate(apart, brokersText(len(apart))+" gave nodes back")
+	case known && len(at) > 0:
+		quorum := o.Admission.Quorum + len(at)
+		return &Plan{Step: Keep, State: o.state(), Ranks: at, Quorum: quorum, Message: "the command had begun with " + brokersText(quorum)}
+	case known:
+		return o.vacate(ranks, brokersText(len(ranks))+" gave nodes back")
+	}
+	return nil
+}
+
 // vacate gives the nodes of ranks back. Before the start the quorum follows, and so many
 // more leave that no node is held for nothing.
 func (o *Observation) vacate(ranks []int, why string) *Plan {
-	plan := &Plan{Step: Vacate, State: o.state(), Ranks: ranks, Quorum: o.Admission.Quorum}
-	remain := 0
+	ranks, quorum, remain := o.without(ranks)
+	return &Plan{Step: Vacate, State: o.state(), Ranks: ranks, Quorum: quorum, Message: fmt.Sprintf("%s, %d remain", why, remain)}
+}
+
+// without is the quorum once some ranks have left, all that leave then, and how many remain.
+func (o *Observation) without(ranks []int) (leaving []int, quorum, remain int) {
 	for rank := range o.Brokers {
 		if !o.Brokers[rank].Vacated && !slices.Contains(ranks, rank) {
 			remain++
 		}
 	}
-	if o.Started.IsZero() && plan.Quorum > remain {
-		plan.Quorum = remain
-		if size := o.Policy.Sizing.LargestWithin(remain); size > 0 {
-			plan.Quorum = size
-		}
-		plan.Ranks = slices.Sorted(slices.Values(slices.Concat(ranks, o.surplus(plan.Quorum))))
-		remain = plan.Quorum
+	quorum = o.Admission.Quorum
+	if !o.Started.IsZero() || quorum <= remain {
+		return ranks, quorum, remain
 	}
-	plan.Message = fmt.Sprintf("%s, %d remain", why, remain)
-	return plan
+	quorum = remain
+	if size := o.Policy.Sizing.LargestWithin(remain); size > 0 {
+		quorum = size
+	}
+	return slices.Sorted(slices.Values(slices.Concat(ranks, o.surplus(quorum, ranks...)))), quorum, quorum
 }
 
 // draining asks ranks to leave: never the lead, nobody while others are leaving, and no
@@ -121,18 +156,21 @@ func shrinking(o *Observation, now time.Time) *Plan {
 	return o.drain(o.surplus(o.Policy.Want), why, now)
 }
 
-// drain asks ranks to leave; nil if there are none, or the command does not bear it.
+// drain asks ranks to leave; nil if there are none, or the command does not bear it. Before
+// the start the quorum follows at once: the lead must not wait for those that it drains.
 func (o *Observation) drain(ranks []int, why string, now time.Time) *Plan {
 	runs := o.mayRun(now)
 	if len(ranks) == 0 || (runs && !o.Policy.BearsChange) {
 		return nil
 	}
-	plan := &Plan{Step: DrainRanks, State: o.state(), Ranks: ranks, Deadline: now}
+	plan := &Plan{Step: DrainRanks, State: o.state(), Ranks: ranks, Quorum: o.Admission.Quorum}
 	if runs {
 		plan.Deadline = now.Add(drainGrace)
+		plan.LookAgain = plan.Deadline
+	} else {
+		plan.Ranks, plan.Quorum, _ = o.without(ranks)
 	}
-	plan.LookAgain = plan.Deadline
-	plan.Message = fmt.Sprintf("%d of %d brokers leave %s", len(ranks), o.members(), why)
+	plan.Message = fmt.Sprintf("%d of %d brokers leave %s", len(plan.Ranks), o.members(), why)
 	return plan
 }
 
@@ -179,7 +217,7 @@ func moving(o *Observation, now time.Time) *Plan {
 // growing gives nodes to vacated ranks that hold none any more, and to new ranks that
 // follow on those there are.
 func growing(o *Observation, _ time.Time) *Plan {
-	if o.Order == nil {
+	if o.Order == nil || (o.Started.IsZero() && o.Admission.Draining != nil) {
 		return nil
 	}
 	var pods []Pod
@@ -251,11 +289,13 @@ func hopeless(o *Observation, now time.Time) *Plan {
 	switch {
 	case size == 0 || ranks[0] == 0:
 		return o.giveUp(why, OutcomeStartLimit, now)
-	case o.up() < left || o.Brokers[0].State != Up || o.Brokers[0].Ready:
+	case o.upToStay() < left || o.Brokers[0].State != Up || o.Brokers[0].Ready:
 		return nil // for those that come
 	}
 	plan := o.lowerQuorum(min(size, o.Admission.Quorum), why)
-	plan.Avoid = o.nodesOf(ranks)
+	if plan != nil {
+		plan.Avoid = o.nodesOf(ranks)
+	}
 	return plan
 }
 
@@ -380,10 +420,21 @@ func (o *Observation) members() int {
 	return n
 }
 
-// drainDeadline is when ranks that are asked to leave have to be gone; zero if none are.
+// drainDeadline is when ranks that are asked to leave have to be gone, or it is known that
+// they stay; zero if none are, or that is not known.
 func (o *Observation) drainDeadline() time.Time {
-	if d := o.Admission.Draining; d != nil {
+	d := o.Admission.Draining
+	switch {
+	case d == nil:
+		return time.Time{}
+	case !d.Deadline.IsZero() || o.Started.IsZero():
 		return d.Deadline
 	}
-	return time.Time{}
+	last := o.Started
+	for _, rank := range d.Ranks {
+		if since := o.Brokers[rank].ReadySince; since.After(last) {
+			last = since
+		}
+	}
+	return last.Add(seenGrace)
 }

@@ -31,6 +31,12 @@ func TestOrders(t *testing.T) {
 			o.Admission.Draining, o.PublishedDrain = &Draining{Ranks: ranks, Deadline: noon.Add(30 * time.Second)}, ranks
 		}
 	}
+	spared := func(ranks ...int) func(*Observation) {
+		return func(o *Observation) {
+			o.Admission.Draining, o.PublishedDrain = &Draining{Ranks: ranks}, ranks
+			o.Admission.Quorum, o.Published = 4-len(ranks), 4-len(ranks)
+		}
+	}
 	unbindable := func(rank int) func(*Observation) {
 		return func(o *Observation) { o.Brokers[rank].Unbindable, o.Brokers[rank].Placed = true, noon }
 	}
@@ -47,12 +53,12 @@ func TestOrders(t *testing.T) {
 		"evict before anything is made":         {"----", orders(Order{Evict: "x"}, func(o *Observation) { o.Workload = Absent }), 0, "Evict"},
 		"one that has ended is not evicted":     {"suuu", orders(Order{Evict: "x"}, started), 0, "Finish"},
 		"nor one whose end is written":          {"suuu", orders(Order{Evict: "x"}, func(o *Observation) { o.Outcome = OutcomeSucceeded }), 0, "Wait"},
-		"drain under a command":                 {"uuuu", orders(Order{Drain: []int{3, 1, 3}}, started), 10 * time.Second, "Drain ranks [1 3] quorum 0 until 12:00:40"},
-		"drain before the start is at once":     {"uucc", orders(Order{Drain: []int{3}}), 10 * time.Second, "Drain ranks [3] quorum 0 until 12:00:10"},
-		"later where the command may run":       {"uuuu", orders(Order{Drain: []int{3}}), 10 * time.Second, "Drain ranks [3] quorum 0 until 12:00:40"},
+		"drain under a command":                 {"uuuu", orders(Order{Drain: []int{3, 1, 3}}, started), 10 * time.Second, "Drain ranks [1 3] quorum 4 until 12:00:40"},
+		"before the start the quorum follows":   {"uucc", orders(Order{Drain: []int{3}}), 10 * time.Second, "Drain ranks [3] quorum 3"},
+		"not where the command may run":         {"uuuu", orders(Order{Drain: []int{3}}), 10 * time.Second, "Drain ranks [3] quorum 4 until 12:00:40"},
 		"not where ranks belong to one job":     {"uuuu", orders(Order{Drain: []int{3}}, started, rigid), 0, "Wait"},
 		"also if it is not known to run":        {"ruuu", orders(Order{Drain: []int{3}}, rigid), 0, "Start"},
-		"before the start they leave there too": {"uucc", orders(Order{Drain: []int{3}}, rigid), 0, "Drain ranks [3] quorum 0 until 12:00:00"},
+		"before the start they leave there too": {"uucc", orders(Order{Drain: []int{3}}, rigid), 0, "Drain ranks [3] quorum 3"},
 		"the lead is not drained":               {"uuuu", orders(Order{Drain: []int{0, 1}}, started), 0, "Wait"},
 		"nor more than is above the minimum":    {"uuuu", orders(Order{Drain: []int{1, 2, 3}}, started), 0, "Wait"},
 		"nor ranks that are not there":          {"uuuu", orders(Order{Drain: []int{4}}, started), 0, "Wait"},
@@ -63,8 +69,19 @@ func TestOrders(t *testing.T) {
 		"then they give their nodes back":       {"uuuu", orders(Order{}, started, leaving(3)), 30 * time.Second, "Vacate ranks [3] quorum 4"},
 		"or when nothing of them is left":       {"uuug", orders(Order{}, started, leaving(3)), time.Second, "Vacate ranks [3] quorum 4"},
 		"before the start they are not awaited": {"uucc", orders(Order{}, leaving(2, 3)), time.Minute, "Vacate ranks [2 3] quorum 2"},
-		"the quorum is one that is allowed": {"uucc", orders(Order{}, leaving(3), func(o *Observation) { o.Policy.Sizing.Operand = 2 }), time.Minute,
-			"Vacate ranks [2 3] quorum 2"},
+		"the quorum is one that is allowed": {"uucc", orders(Order{Drain: []int{3}}, func(o *Observation) { o.Policy.Sizing.Operand = 2 }), 0,
+			"Drain ranks [2 3] quorum 2"},
+		"those leave at once that cannot be online": {"uuco", orders(Order{}, spared(2, 3)), time.Minute, "Vacate ranks [2] quorum 2"},
+		"and those without work":                    {"uuio", orders(Order{}, spared(2, 3)), time.Minute, "Vacate ranks [2] quorum 2"},
+		"or without a lead":                         {"cuoo", orders(Order{}, spared(2, 3)), 0, "Vacate ranks [2 3] quorum 2"},
+		"the command may begin with the others":     {"uuoo", orders(Order{}, spared(2, 3)), time.Minute, "Wait"},
+		"or have begun with them":                   {"ruoo", orders(Order{}, spared(2, 3), started), 15 * time.Second, "Wait"},
+		"after a while it has not":                  {"ruoo", orders(Order{}, spared(2, 3), started), 16 * time.Second, "Vacate ranks [2 3] quorum 2"},
+		"those stay that it had begun with":         {"ruou", orders(Order{}, spared(2, 3), started), 16 * time.Second, "Keep ranks [3] quorum 3"},
+		"if they stay ready": {"ruou", orders(Order{}, spared(2, 3), started, func(o *Observation) {
+			o.Brokers[3].ReadySince = noon.Add(2 * time.Second)
+		}), 16 * time.Second, "Wait"},
+		"it does not grow until that is known": {"uuuo", orders(Order{Grow: []Pod{{4, "e"}}}, spared(3)), 0, "Wait"},
 		"their pods are evicted":               {"uuuu", orders(Order{}, started, vacated(3)), 0, "EvictRanks ranks [3] quorum 0"},
 		"once":                                 {"uuul", orders(Order{}, started, vacated(3)), 0, "Wait"},
 		"and not placed again":                 {"uuug", orders(Order{}, started, vacated(3)), 0, "Wait"},

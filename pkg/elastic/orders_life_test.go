@@ -77,15 +77,17 @@ func (w *world) anyOrder(o *Observation) *Order {
 func (w *world) resize(o *Observation, plan Plan) {
 	switch plan.Step {
 	case DrainRanks:
-		w.admission.Draining = &Draining{Ranks: plan.Ranks, Deadline: plan.Deadline}
+		w.admission.Draining, w.admission.Quorum = &Draining{Ranks: plan.Ranks, Deadline: plan.Deadline}, plan.Quorum
 	case Vacate:
 		for _, rank := range plan.Ranks {
 			w.vacated[rank] = true
 		}
-		w.admission.Draining, w.admission.Quorum = nil, plan.Quorum
+		w.stay(plan)
 		if len(plan.Avoid) > 0 { // brokers that were not there anyway
 			w.least = min(w.least, o.members()-len(plan.Ranks))
 		}
+	case Keep:
+		w.stay(plan)
 	case GrowRanks, MoveRanks:
 		w.admission.Nodes = slices.Clone(w.admission.Nodes)
 		for _, pod := range plan.Pods {
@@ -101,6 +103,20 @@ func (w *world) resize(o *Observation, plan Plan) {
 		if plan.Step == GrowRanks {
 			w.admission.Quorum = plan.Quorum
 		}
+	}
+}
+
+// stay takes ranks from those that are asked to leave: they have left, or stay.
+func (w *world) stay(plan Plan) {
+	w.admission.Quorum = plan.Quorum
+	d := w.admission.Draining
+	if d == nil {
+		return
+	}
+	left := slices.DeleteFunc(slices.Clone(d.Ranks), func(rank int) bool { return slices.Contains(plan.Ranks, rank) })
+	w.admission.Draining = nil
+	if len(left) > 0 {
+		w.admission.Draining = &Draining{Ranks: left, Deadline: d.Deadline}
 	}
 }
 

@@ -191,29 +191,37 @@ func (o *Observation) quorumDeadline() time.Time {
 }
 
 func quorumTimedOut(o *Observation, now time.Time) *Plan {
-	size := o.Policy.Sizing.LargestWithin(o.up())
+	size := o.Policy.Sizing.LargestWithin(o.upToStay())
 	if now.Before(o.quorumDeadline()) || size == 0 || size >= o.Admission.Quorum || o.Brokers[0].State != Up {
 		return nil
 	}
 	return o.lowerQuorum(size, fmt.Sprintf("%d of %d came up within %s", o.up(), o.members(), o.Policy.QuorumTimeout))
 }
 
-// lowerQuorum starts with some of the brokers. The others give their nodes back.
+// lowerQuorum starts with some of the brokers; nil while others leave a command that may run.
+// With those that leave the lead may begin at this very moment, before it hears of that.
 func (o *Observation) lowerQuorum(size int, why string) *Plan {
+	ranks := o.surplus(size)
+	if d := o.Admission.Draining; d != nil {
+		if !d.Deadline.IsZero() {
+			return nil
+		}
+		ranks = slices.Sorted(slices.Values(slices.Concat(ranks, d.Ranks)))
+	}
 	return &Plan{
-		Step: LowerQuorum, State: StateStarting, Quorum: size, Ranks: o.surplus(size),
+		Step: LowerQuorum, State: StateStarting, Quorum: size, Ranks: ranks,
 		Message: fmt.Sprintf("starts with %s: %s", brokersText(size), why),
 	}
 }
 
-// surplus are the ranks that are too many for a size, rising: first those that are not up,
-// and of these and of the others the highest; never the lead.
-func (o *Observation) surplus(size int) []int {
+// surplus are the ranks that are too many for a size when some have left, rising: first those
+// that are not up, and of these and of the others the highest; never the lead.
+func (o *Observation) surplus(size int, left ...int) []int {
 	var ranks []int // those to leave first are first
 	staying := 1
 	for _, up := range []bool{false, true} {
 		for rank := len(o.Brokers) - 1; rank > 0; rank-- {
-			if !o.leaves(rank) && (o.Brokers[rank].State == Up) == up {
+			if !o.leaves(rank) && !slices.Contains(left, rank) && (o.Brokers[rank].State == Up) == up {
 				ranks = append(ranks, rank)
 				staying++
 			}
@@ -230,7 +238,7 @@ func startTimedOut(o *Observation, now time.Time) *Plan {
 	}
 	why := "too few to start"
 	switch {
-	case o.up() >= o.Admission.Quorum:
+	case o.upToStay() >= o.Admission.Quorum:
 		why = "and the command did not begin"
 	case o.Brokers[0].State != Up:
 		why = fmt.Sprintf("not the lead's on %s, which the others wait for", o.Admission.Nodes[0])
@@ -389,7 +397,18 @@ func (o *Observation) trouble() string {
 	return ""
 }
 
-// up is the number of brokers that are up, and may stay.
+// upToStay is the number of brokers that are up, and not asked to leave.
+func (o *Observation) upToStay() int {
+	n := 0
+	for rank, broker := range o.Brokers {
+		if broker.State == Up && !o.leaves(rank) {
+			n++
+		}
+	}
+	return n
+}
+
+// up is the number of brokers that are up on nodes of theirs.
 func (o *Observation) up() int {
 	n := 0
 	for _, broker := range o.Brokers {

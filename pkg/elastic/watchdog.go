@@ -43,6 +43,8 @@ type Broker struct {
 	// Ready is what the pod says: a follower's broker is online and may get work, the
 	// lead runs the command.
 	Ready bool
+	// ReadySince is since when; zero if it is not, or that is not known.
+	ReadySince time.Time
 	// Idle: the pod runs and was ready, and is so no more. A rank that is asked to leave
 	// has no work left then.
 	Idle bool
@@ -117,7 +119,9 @@ type Loss struct {
 // Draining are ranks that are asked to leave.
 type Draining struct {
 	// Ranks are rising, and never the lead.
-	Ranks    []int
+	Ranks []int
+	// Deadline is when they leave at the latest. Zero: they leave if the command begins
+	// without them, and else stay.
 	Deadline time.Time
 }
 
@@ -245,8 +249,8 @@ type Step string
 const (
 	// Admit takes the offer.
 	Admit Step = "Admit"
-	// LowerQuorum lets the command start with fewer brokers than were placed. The others
-	// give their nodes back.
+	// LowerQuorum lets the command start with fewer brokers than were placed. The others are
+	// asked to leave.
 	LowerQuorum Step = "LowerQuorum"
 	// Start records that the quorum is reached and the command runs.
 	Start Step = "Start"
@@ -264,6 +268,8 @@ const (
 	DrainRanks Step = "Drain"
 	// Vacate gives the nodes of the ranks that were asked to leave back.
 	Vacate Step = "Vacate"
+	// Keep lets ranks stay that were asked to leave: the command began with them.
+	Keep Step = "Keep"
 	// GrowRanks gives more ranks nodes.
 	GrowRanks Step = "Grow"
 	// MoveRanks gives ranks other nodes.
@@ -333,7 +339,7 @@ type Plan struct {
 	// stopped.
 	Reason string
 	// Ranks are those to place, to drain, to vacate, to evict, or to publish as leaving,
-	// those that were lost, or those that give their nodes back as the quorum is lowered.
+	// those that were lost, or those that stay.
 	Ranks []int
 	// Avoid are nodes on which brokers did not start, for Move, Vacate, LowerQuorum and
 	// GiveUp; one that had several may be there as often.
@@ -342,7 +348,7 @@ type Plan struct {
 	Size int
 	// Pods are the ranks that get nodes, rising.
 	Pods []Pod
-	// Deadline is when ranks that are asked to leave have to be gone.
+	// Deadline is when ranks that are asked to leave have to be gone; zero as in Draining.
 	Deadline time.Time
 	// Quorum is the one to record or to publish.
 	Quorum int

@@ -20,7 +20,8 @@ var policy4 = Policy{
 }
 
 // brokers are states, one letter each: - missing, g gated, c coming, u up,
-// l leaving, s succeeded, f failed; r up and running the command, i idle, t in trouble.
+// l leaving, s succeeded, f failed; r up and running the command, o maybe online, i idle,
+// t in trouble.
 func brokers(states string) []Broker {
 	letters := "-gculsf"
 	var out []Broker
@@ -31,6 +32,8 @@ func brokers(states string) []Broker {
 			b.ExitCode, b.EndedAt = new(3), noon.Add(10*time.Second)
 		case 'r':
 			b.State, b.Ready = Up, true
+		case 'o':
+			b.State, b.Since = Coming, noon
 		case 'i':
 			b.State, b.Idle = Coming, true
 		case 't':
@@ -232,8 +235,20 @@ func TestDecide(t *testing.T) {
 			want: Plan{Step: LowerQuorum, State: StateStarting, Quorum: 3, Ranks: []int{2}, Message: "starts with 3 brokers: 3 of 4 came up within 1m0s"},
 		},
 		"the lowered quorum is published": {
-			o: admitted("uucu", func(o *Observation) { o.Admission.Quorum, o.Brokers[2].Vacated = 3, true }), after: time.Minute,
+			o: admitted("uucu", func(o *Observation) { o.Admission.Quorum, o.Admission.Draining = 3, &Draining{Ranks: []int{2}} }), after: time.Minute,
 			want: Plan{Step: Publish, State: StateStarting, Quorum: 3, Ranks: []int{2}, LookAgain: noon.Add(time.Minute + time.Second)},
+		},
+		"it is lowered once more": {
+			o: admitted("uluo", func(o *Observation) {
+				o.Admission.Quorum, o.Admission.Draining, o.Published, o.PublishedDrain = 3, &Draining{Ranks: []int{3}}, 3, []int{3}
+			}), after: time.Minute,
+			want: Plan{Step: LowerQuorum, State: StateStarting, Quorum: 2, Ranks: []int{1, 3}},
+		},
+		"not while some leave a command that may run": {
+			o: admitted("uuoo", func(o *Observation) {
+				o.Admission.Draining, o.PublishedDrain = &Draining{Ranks: []int{3}, Deadline: noon.Add(2 * time.Minute)}, []int{3}
+			}), after: time.Minute,
+			want: Plan{Step: Wait, State: StateStarting, LookAgain: noon.Add(2 * time.Minute)},
 		},
 		"the others lose their nodes": {
 			o: admitted("uucu", func(o *Observation) {
@@ -629,16 +644,16 @@ func TestDecide(t *testing.T) {
 		},
 		"its size is lowered": {
 			o: admitted("ruuu", func(o *Observation) { bears(o); o.Policy.Want = 2 }),
-			want: Plan{Step: DrainRanks, State: StateRunning, Ranks: []int{2, 3}, LookAgain: noon.Add(30 * time.Second),
+			want: Plan{Step: DrainRanks, State: StateRunning, Ranks: []int{2, 3}, Quorum: 4, LookAgain: noon.Add(30 * time.Second),
 				Message: "2 of 4 brokers leave since the size is 2 now"},
 		},
 		"those that are not up leave first": {
 			o:    admitted("rcuu", func(o *Observation) { bears(o); o.Policy.Want = 3 }),
-			want: Plan{Step: DrainRanks, State: StateRunning, Ranks: []int{1}, LookAgain: noon.Add(30 * time.Second)},
+			want: Plan{Step: DrainRanks, State: StateRunning, Ranks: []int{1}, Quorum: 4, LookAgain: noon.Add(30 * time.Second)},
 		},
 		"the user may go below the minimum, not below the lead": {
 			o: admitted("ruuu", func(o *Observation) { bears(o); o.Policy.Want = 1 }),
-			want: Plan{Step: DrainRanks, State: StateRunning, Ranks: []int{1, 2, 3}, LookAgain: noon.Add(30 * time.Second),
+			want: Plan{Step: DrainRanks, State: StateRunning, Ranks: []int{1, 2, 3}, Quorum: 4, LookAgain: noon.Add(30 * time.Second),
 				Message: "3 of 4 brokers leave since the size is 1 now, less than the minimum of 2"},
 		},
 		"a command that does not bear it goes on": {
@@ -647,7 +662,7 @@ func TestDecide(t *testing.T) {
 		},
 		"before it starts any has another size": {
 			o:    admitted("uccc", func(o *Observation) { o.Policy.Want = 2 }),
-			want: Plan{Step: DrainRanks, State: StateStarting, Ranks: []int{2, 3}, LookAgain: noon},
+			want: Plan{Step: DrainRanks, State: StateStarting, Ranks: []int{2, 3}, Quorum: 2},
 		},
 		"not below the minimum, which Flux waits for": {
 			o:    admitted("uccc", func(o *Observation) { o.Policy.Want, o.Policy.BearsChange = 1, true }),

@@ -187,10 +187,10 @@ var changes = []struct {
 	}},
 	{"ranks were asked to leave", ofAdmission(func(before, after *v1alpha2.Admission) bool {
 		return before.Drain == nil && after.Drain != nil
-	}), []string{"Draining"}},
+	}), []string{"Draining", "QuorumLowered"}},
 	{"ranks left", ofAdmission(func(before, after *v1alpha2.Admission) bool {
 		return before.Vacated != after.Vacated
-	}), []string{"Vacated", "Started", "QuorumLowered", "Grew"}},
+	}), []string{"Vacated", "Started", "Grew"}},
 	{"ranks came or moved", ofAdmission(func(before, after *v1alpha2.Admission) bool {
 		return before.Nodes != after.Nodes || before.Size != after.Size
 	}), []string{"Grew", "Moved"}},
@@ -199,7 +199,7 @@ var changes = []struct {
 	}), []string{v1alpha2.ReasonBrokersLost}},
 	{"its quorum was changed", ofAdmission(func(before, after *v1alpha2.Admission) bool {
 		return before.Quorum != after.Quorum
-	}), []string{"QuorumLowered", "Started", "Vacated", "Grew"}},
+	}), []string{"QuorumLowered", "Draining", "Started", "Vacated", "Kept", "Grew"}},
 }
 
 // ofAdmission compares what it has before and after, where it has nodes all the time.

@@ -81,7 +81,7 @@ func told(events []eventsv1.Event, of types.UID) []string {
 	var told []string
 	for _, event := range events {
 		switch {
-		case event.Regarding.UID != of || event.Action != "Decide":
+		case event.Regarding.UID != of || event.Action != "Decide" || event.Reason == "Vacated":
 		case event.Reason == "Started":
 			told = append(told, event.Note)
 		default:

@@ -15,8 +15,8 @@ fe_here=${FLUX_OPERATOR_DIR:-/flux_operator}
 # shellcheck source=common.sh
 . "$fe_here/common.sh"
 
-# online is the number of brokers that are up, of this MiniCluster alone where others
-# have joined it.
+# online is the number of brokers that are up and may get work, of this MiniCluster alone
+# where others have joined it.
 online() {
   local total=0 n
   while read -r n; do
@@ -40,14 +40,26 @@ trap 'fe_hung_up=true' HUP
 # The controller moves the quorum when the time is up. Some seconds later it is away.
 fe_alone=$((FE_QUORUM_TIMEOUT + (FE_QUORUM_TIMEOUT < 10 ? FE_QUORUM_TIMEOUT : 10)))
 
-# await sets nodes to the number of brokers to run the command with.
+# drain_leaving drains those who are to leave: they get none of the work.
+drain_leaving() {
+  local leave=
+  read -r leave 2>/dev/null <"$fe_here/drain" || true
+  [[ -z $leave || $leave == "$fe_drained" ]] || flux resource drain --update "$leave" flux-elastic || true
+  fe_drained=$leave
+}
+fe_drained=''
+
+# await sets nodes to the number of brokers to run the command with. The quorum and who leaves
+# are written at once, and belong together: it begins when the one was the same before and
+# after it read the other.
 await() {
   local up want
   while true; do
     [[ $fe_hung_up == false ]] || exit 143
-    up=$(online)
     want=$(target)
-    if ((up >= want)); then
+    drain_leaving
+    up=$(online)
+    if ((up >= want)) && [[ $(target) == "$want" ]]; then
       fe_nodes=$want
       return
     fi
@@ -83,10 +95,6 @@ if [[ $FE_MODE == interactive ]]; then
   wait "$fe_members"
   exit
 fi
-# Those that leave get none of its work: of them and of the quorum the pod is told at once.
-fe_leave=
-read -r fe_leave 2>/dev/null <"$fe_here/drain" || true
-[[ -z $fe_leave ]] || flux resource drain --update "$fe_leave" flux-elastic || true
 set_tasks "$fe_nodes"
 export FLUX_MINICLUSTER_NODES=$fe_nodes FLUX_MINICLUSTER_TASKS=$fe_tasks
 
