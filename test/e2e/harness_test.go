@@ -320,7 +320,7 @@ func (s *site) kubectl(args ...string) string {
 
 // forAWhile is a runtime that is long enough to be looked at while it runs, on a
 // machine that is busy.
-const forAWhile = "6s"
+const forAWhile = "20s"
 
 // miniCluster begins one whose pods take whole nodes of the site, in its own queue,
 // and whose command runs for a moment.
