@@ -55,7 +55,7 @@ endef
 
 TOOL   := go tool -modfile=hack/tools/go.mod
 SHELLS := $(shell git ls-files '*.sh' .ci/run)
-YAMLS  := $(shell git ls-files '*.yaml' '*.yml' ':!config/crd/*' ':!config/rbac/role.yaml' ':!internal/jobset/crd/*' ':!internal/localcluster/stages/*')
+YAMLS  := $(shell git ls-files '*.yaml' '*.yml' ':!config/crd/*' ':!config/rbac/role.yaml' ':!internal/jobset/crd/*' ':!dev/localcluster/stages/*')
 
 ##@ Use
 

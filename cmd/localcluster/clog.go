@@ -28,10 +28,10 @@ import (
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
-	"github.com/flux-elastic/flux-elastic/internal/clog"
-	"github.com/flux-elastic/flux-elastic/internal/jobset"
-	"github.com/flux-elastic/flux-elastic/internal/localcluster"
-	"github.com/flux-elastic/flux-elastic/internal/simulator"
+	"github.com/flux-elastic/flux-elastic/dev/clog"
+	"github.com/flux-elastic/flux-elastic/dev/localcluster"
+	"github.com/flux-elastic/flux-elastic/dev/simulator"
+	"github.com/flux-elastic/flux-elastic/internal/protocol"
 	"github.com/flux-elastic/flux-elastic/internal/state"
 )
 
@@ -289,7 +289,7 @@ func (f *follower) takeAll(seen change) {
 }
 
 func (f *follower) takeBroker(pod *corev1.Pod, seen change, revision uint64) {
-	rank, ok := jobset.Rank(pod)
+	rank, ok := protocol.Rank(pod)
 	if !ok {
 		return
 	}
@@ -301,7 +301,7 @@ func (f *follower) takeBroker(pod *corev1.Pod, seen change, revision uint64) {
 	cpu := state.PodRequests(pod)[corev1.ResourceCPU]
 	f.record.TakePod(clog.Pod{
 		UID: string(pod.UID), Gang: pod.Labels[v1alpha2.MiniClusterLabel], Try: pod.Labels[jobsetapi.JobSetUIDKey], Rank: rank,
-		Node: jobset.PinnedNode(pod), Bound: pod.Spec.NodeName != "", Up: pod.Status.Phase == corev1.PodRunning, Ended: seen.gone || state.Ended(pod),
+		Node: protocol.PinnedNode(pod), Bound: pod.Spec.NodeName != "", Up: pod.Status.Phase == corev1.PodRunning, Ended: seen.gone || protocol.Ended(pod),
 		CPU: cpu.MilliValue(), Revision: revision,
 	}, seen.at)
 }

@@ -20,9 +20,9 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
-	"github.com/flux-elastic/flux-elastic/internal/localcluster"
-	"github.com/flux-elastic/flux-elastic/internal/localcluster/image"
-	"github.com/flux-elastic/flux-elastic/internal/simulator"
+	"github.com/flux-elastic/flux-elastic/dev/localcluster"
+	"github.com/flux-elastic/flux-elastic/dev/localcluster/image"
+	"github.com/flux-elastic/flux-elastic/dev/simulator"
 )
 
 const usage = `localcluster runs Kubernetes with simulated or real nodes on this machine.

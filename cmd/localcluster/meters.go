@@ -19,8 +19,8 @@ import (
 
 	"k8s.io/client-go/rest"
 
-	"github.com/flux-elastic/flux-elastic/internal/clog"
-	"github.com/flux-elastic/flux-elastic/internal/localcluster"
+	"github.com/flux-elastic/flux-elastic/dev/clog"
+	"github.com/flux-elastic/flux-elastic/dev/localcluster"
 )
 
 // ticksPerSecond is the unit of CPU time in /proc, on all that Linux runs on today.

@@ -19,9 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
-	"github.com/flux-elastic/flux-elastic/internal/jobset"
-	"github.com/flux-elastic/flux-elastic/internal/state"
-	"github.com/flux-elastic/flux-elastic/internal/timeline"
+	"github.com/flux-elastic/flux-elastic/dev/timeline"
+	"github.com/flux-elastic/flux-elastic/internal/protocol"
 )
 
 // change is something that was seen: a pod or a MiniCluster, as it is or as it was
@@ -123,13 +122,13 @@ func (w *watcher) take(seen change) {
 }
 
 func (w *watcher) takePod(pod *corev1.Pod, gone bool, now time.Time) {
-	rank, ok := jobset.Rank(pod)
-	node := jobset.PinnedNode(pod)
+	rank, ok := protocol.Rank(pod)
+	node := protocol.PinnedNode(pod)
 	if !ok || node == "" {
 		return
 	}
 	name := string(pod.UID)
-	if gone || state.Ended(pod) {
+	if gone || protocol.Ended(pod) {
 		delete(w.held, name)
 		w.recorder.Freed(name, now)
 		return

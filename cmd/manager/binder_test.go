@@ -3,7 +3,9 @@
 
 package main
 
-import "testing"
+import (
+	"testing"
+)
 
 func TestBinder(t *testing.T) {
 	for value, want := range map[string]struct {

@@ -10,14 +10,14 @@ import (
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/flux-elastic/flux-elastic/internal/ledger"
 	"github.com/flux-elastic/flux-elastic/internal/reapigraph"
-	"github.com/flux-elastic/flux-elastic/internal/state"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
 )
 
 // openFluxion loads Fluxion's library. What takes it makes a program that needs a
 // dynamic loader and libc: hence the build tag.
-func openFluxion(library, policy string) (state.Engine, error) {
+func openFluxion(library, policy string) (ledger.Matcher, error) {
 	log := ctrl.Log.WithName("fluxion")
 	engine, err := reapigraph.Open(library, policy, func(err error) {
 		log.Error(err, "Fluxion did not choose, so the embedded matcher did")
@@ -26,5 +26,7 @@ func openFluxion(library, policy string) (state.Engine, error) {
 		return nil, fmt.Errorf("--matcher=fluxion --fluxion-library=%s --fluxion-policy=%s: %w", library, policy, err)
 	}
 	log.Info("Fluxion chooses the nodes", "library", library, "policy", policy)
-	return func(graph *fluxion.Graph) state.GangMatcher { return engine.On(graph) }, nil
+	return func(graph *fluxion.Graph, gang fluxion.Gang) (fluxion.Placement, *fluxion.Refusal) {
+		return engine.On(graph).MatchGang(gang)
+	}, nil
 }

@@ -15,8 +15,8 @@ func TestFluxionIsOpened(t *testing.T) {
 	if library == "" {
 		t.Skip("FLUXION_LIBRARY does not name a libreapi_cli.so of flux-sched 0.52 or later")
 	}
-	if chosen, message := engineOf(t, "--matcher=fluxion", "--fluxion-library="+library, "--fluxion-policy=high"); !chosen {
-		t.Errorf("got no engine: %s", message)
+	if chosen, message := matcherOf(t, "--matcher=fluxion", "--fluxion-library="+library, "--fluxion-policy=high"); !chosen {
+		t.Errorf("got no matcher: %s", message)
 	}
 }
 
@@ -35,7 +35,7 @@ func TestFluxionSaysWhatIsMissing(t *testing.T) {
 		},
 	}
 	for name, tc := range cases {
-		if _, message := engineOf(t, append(tc.args, "--matcher=fluxion")...); message != tc.want {
+		if _, message := matcherOf(t, append(tc.args, "--matcher=fluxion")...); message != tc.want {
 			t.Errorf("%s: got %q, want %q", name, message, tc.want)
 		}
 	}

@@ -24,7 +24,7 @@ import (
 	jobsetmetrics "sigs.k8s.io/jobset/pkg/metrics"
 	"sigs.k8s.io/yaml"
 
-	"github.com/flux-elastic/flux-elastic/controllers"
+	"github.com/flux-elastic/flux-elastic/controllers/minicluster"
 	"github.com/flux-elastic/flux-elastic/internal/jobset/crd"
 )
 
@@ -44,7 +44,7 @@ func setupJobSet(ctx context.Context, mgr ctrl.Manager) error {
 	// those that have ended by then do not have to be killed.
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&jobsetapi.JobSet{}).
-		Watches(&batchv1.Job{}, controllers.Batched(jobBatch, jobSetOf)).
+		Watches(&batchv1.Job{}, minicluster.Batched(jobBatch, jobSetOf)).
 		Owns(&corev1.Service{}).
 		Complete(reconciler)
 }

@@ -28,7 +28,10 @@ import (
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
-	"github.com/flux-elastic/flux-elastic/controllers"
+	"github.com/flux-elastic/flux-elastic/controllers/minicluster"
+	"github.com/flux-elastic/flux-elastic/controllers/scheduler"
+	"github.com/flux-elastic/flux-elastic/internal/ledger"
+	"github.com/flux-elastic/flux-elastic/internal/protocol"
 	"github.com/flux-elastic/flux-elastic/internal/state"
 )
 
@@ -93,7 +96,7 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return fmt.Errorf("--topology-labels: %w", err)
 	}
-	engine, err := o.matcher.engine()
+	matcher, err := o.matcher.open()
 	if err != nil {
 		return err
 	}
@@ -102,7 +105,7 @@ func run(ctx context.Context, o options) error {
 		return fmt.Errorf("finding the cluster: %w", err)
 	}
 	config.QPS, config.Burst = float32(o.qps), o.burst
-	config.UserAgent = controllers.FieldOwner
+	config.UserAgent = minicluster.FieldOwner
 	if o.jobSet == jobSetEmbedded {
 		if err := installJobSet(ctx, config); err != nil {
 			return err
@@ -119,13 +122,13 @@ func run(ctx context.Context, o options) error {
 		Controller:              ctrlconfig.Controller{GroupKindConcurrency: map[string]int{"JobSet." + jobsetapi.GroupVersion.Group: o.workers}},
 		Cache: cache.Options{
 			DefaultTransform: cache.TransformStripManagedFields(),
-			ByObject:         map[client.Object]cache.ByObject{&corev1.Pod{}: {Transform: state.StripPod}},
+			ByObject:         map[client.Object]cache.ByObject{&corev1.Pod{}: {Transform: protocol.Strip}},
 		},
 	})
 	if err != nil {
 		return fmt.Errorf("making the manager: %w", err)
 	}
-	if err := setup(ctx, mgr, o, engine, direct, topology); err != nil {
+	if err := setup(ctx, mgr, o, matcher, direct, topology); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
@@ -149,25 +152,25 @@ func newScheme() *runtime.Scheme {
 	return scheme
 }
 
-func setup(ctx context.Context, mgr ctrl.Manager, o options, engine state.Engine, direct bool, topology []state.TopologyLevel) error {
-	if err := controllers.SetupIndexes(ctx, mgr); err != nil {
+func setup(ctx context.Context, mgr ctrl.Manager, o options, matcher ledger.Matcher, direct bool, topology []state.TopologyLevel) error {
+	if err := minicluster.SetupIndexes(ctx, mgr); err != nil {
 		return fmt.Errorf("setting up indexes: %w", err)
 	}
-	scheduler := controllers.NewScheduler(mgr.GetClient(), clock.RealClock{}, topology)
-	scheduler.Engine, scheduler.AheadPods = engine, o.aheadPods
-	if err := scheduler.SetupWithManager(mgr); err != nil {
+	queues := scheduler.New(mgr.GetClient(), clock.RealClock{}, topology, matcher)
+	queues.AheadPods = o.aheadPods
+	if err := queues.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("setting up the scheduler: %w", err)
 	}
-	reconciler := &controllers.MiniClusterReconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(controllers.FieldOwner),
-		Scheduler: scheduler, Clock: clock.RealClock{}, Workers: o.workers,
+	reconciler := &minicluster.Reconciler{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(minicluster.FieldOwner),
+		Scheduler: queues, Clock: clock.RealClock{}, Topology: topology, Workers: o.workers,
 		BindDirectly: direct,
 	}
 	if err := reconciler.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("setting up the MiniCluster controller: %w", err)
 	}
-	queues := &controllers.QueueReconciler{Client: mgr.GetClient(), Scheduler: scheduler, Clock: clock.RealClock{}}
-	if err := queues.SetupWithManager(mgr); err != nil {
+	reports := &scheduler.QueueReconciler{Client: mgr.GetClient(), Scheduler: queues, Clock: clock.RealClock{}}
+	if err := reports.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("setting up the queue controller: %w", err)
 	}
 	if o.jobSet == jobSetEmbedded {

@@ -7,7 +7,7 @@ import (
 	"flag"
 	"fmt"
 
-	"github.com/flux-elastic/flux-elastic/internal/state"
+	"github.com/flux-elastic/flux-elastic/internal/ledger"
 )
 
 // Values of --matcher.
@@ -29,8 +29,8 @@ func (o *matcherOptions) bind(flags *flag.FlagSet) {
 	flags.StringVar(&o.policy, "fluxion-policy", "lonode", "Fluxion's match policy: first, high, low, hinode, lonode or locality")
 }
 
-// engine is who chooses, for the scheduler.
-func (o *matcherOptions) engine() (state.Engine, error) {
+// open makes the matcher that was chosen; nil: nobody has a last word on the nodes.
+func (o *matcherOptions) open() (ledger.Matcher, error) {
 	switch o.matcher {
 	case matcherEmbedded:
 		return nil, nil

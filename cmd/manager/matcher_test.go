@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// engineOf is the outcome of flags.
-func engineOf(t *testing.T, args ...string) (chosen bool, message string) {
+// matcherOf is the outcome of flags.
+func matcherOf(t *testing.T, args ...string) (chosen bool, message string) {
 	t.Helper()
 	var o matcherOptions
 	flags := flag.NewFlagSet("manager", flag.ContinueOnError)
@@ -17,23 +17,23 @@ func engineOf(t *testing.T, args ...string) (chosen bool, message string) {
 	if err := flags.Parse(args); err != nil {
 		t.Fatal(err)
 	}
-	engine, err := o.engine()
+	matcher, err := o.open()
 	if err != nil {
 		message = err.Error()
 	}
-	return engine != nil, message
+	return matcher != nil, message
 }
 
 func TestTheGraphChoosesByDefault(t *testing.T) {
 	for _, args := range [][]string{nil, {"--matcher=embedded", "--fluxion-library=/nowhere"}} {
-		if chosen, message := engineOf(t, args...); chosen || message != "" {
-			t.Errorf("%v: got an engine: %v, %s", args, chosen, message)
+		if chosen, message := matcherOf(t, args...); chosen || message != "" {
+			t.Errorf("%v: got a matcher: %v, %s", args, chosen, message)
 		}
 	}
 }
 
 func TestAnUnknownMatcherIsRefused(t *testing.T) {
-	_, message := engineOf(t, "--matcher=best")
+	_, message := matcherOf(t, "--matcher=best")
 	if want := `--matcher is "best": it can be embedded or fluxion`; message != want {
 		t.Errorf("got %q, want %q", message, want)
 	}

@@ -8,10 +8,10 @@ package main
 import (
 	"errors"
 
-	"github.com/flux-elastic/flux-elastic/internal/state"
+	"github.com/flux-elastic/flux-elastic/internal/ledger"
 )
 
 // openFluxion refuses: see fluxion.go.
-func openFluxion(string, string) (state.Engine, error) {
+func openFluxion(string, string) (ledger.Matcher, error) {
 	return nil, errors.New("--matcher=fluxion: this manager was built without it; build one that has it: go build -tags fluxion ./cmd/manager")
 }

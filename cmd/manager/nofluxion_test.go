@@ -5,10 +5,12 @@
 
 package main
 
-import "testing"
+import (
+	"testing"
+)
 
 func TestFluxionTakesABuildTag(t *testing.T) {
-	_, message := engineOf(t, "--matcher=fluxion")
+	_, message := matcherOf(t, "--matcher=fluxion")
 	if want := "--matcher=fluxion: this manager was built without it; build one that has it: go build -tags fluxion ./cmd/manager"; message != want {
 		t.Errorf("got %q, want %q", message, want)
 	}

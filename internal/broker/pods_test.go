@@ -22,7 +22,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/flux-elastic/flux-elastic/internal/fixture"
+	"github.com/flux-elastic/flux-elastic/dev/fixture"
 )
 
 // The scripts run as they do in pods: each pod is a session of processes with files,

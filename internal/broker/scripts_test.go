@@ -22,7 +22,7 @@ import (
 	"github.com/pelletier/go-toml/v2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
-	"github.com/flux-elastic/flux-elastic/internal/fixture"
+	"github.com/flux-elastic/flux-elastic/dev/fixture"
 )
 
 // scriptIn is a script of a directory of files, with what it finds in its environment.

@@ -5,10 +5,8 @@ package jobset
 
 import (
 	"slices"
-	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
@@ -26,11 +24,6 @@ func BindDirectly(set *jobsetapi.JobSet) {
 		spec.SchedulingGates = slices.DeleteFunc(spec.SchedulingGates, isPlacementGate)
 		spec.SchedulerName = v1alpha2.SchedulerName
 	}
-}
-
-// HasGate reports whether a pod has the gate that is taken off as it is placed.
-func HasGate(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Spec.SchedulingGates, isPlacementGate)
 }
 
 func isPlacementGate(gate corev1.PodSchedulingGate) bool { return gate.Name == v1alpha2.PlacementGate }
@@ -56,21 +49,4 @@ func VolumeClaims(pod *corev1.Pod) []string {
 		}
 	}
 	return names
-}
-
-// Binding binds a pod without gate to a node. What PlacePatch writes to the pod's
-// metadata is in it: the API server copies it, the label from Kubernetes 1.35 on. It
-// refuses the Binding of a pod that was replaced by another of its name.
-func Binding(pod *corev1.Pod, node string, rank, quorum int) *corev1.Binding {
-	binding := &corev1.Binding{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID,
-			Labels: map[string]string{v1alpha2.RankLabel: strconv.Itoa(rank)},
-		},
-		Target: corev1.ObjectReference{Kind: "Node", Name: node},
-	}
-	if quorum > 0 {
-		binding.Annotations = map[string]string{v1alpha2.QuorumAnnotation: strconv.Itoa(quorum)}
-	}
-	return binding
 }

@@ -21,8 +21,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/dev/fixture"
 	"github.com/flux-elastic/flux-elastic/internal/broker"
-	"github.com/flux-elastic/flux-elastic/internal/fixture"
 	"github.com/flux-elastic/flux-elastic/internal/jobset"
 	"github.com/flux-elastic/flux-elastic/internal/state"
 )
@@ -103,7 +103,7 @@ var fields = map[string]field{
 	"containers[].commands.post":                 seen("{containers: [{commands: {post: x}}]}", "file.hook-post.sh: x\n"),
 	"containers[].commands.servicePre":           seen("{containers: [{}, {}, {commands: {servicePre: x}}]}", "lead.spec.initContainers.2.command.1: /flux_operator/start-2.sh", "lead.spec.initContainers.2.volumeMounts.1.mountPath: /mnt/flux"),
 	"containers[].runFlux":                       seen("{containers: [{runFlux: false, name: zero, noWrapEntrypoint: true}, {runFlux: true}]}", "lead.spec.containers.0.image: side", "lead.spec.initContainers.1.image: app"),
-	"containers[].launcher":                      seen("{containers: [{launcher: true}]}", "setting.MODE: launcher", "policy.BearsChange: true"),
+	"containers[].launcher":                      seen("{containers: [{launcher: true}]}", "setting.MODE: launcher", "policy.Malleable: true"),
 	"containers[].batch":                         seen("{containers: [{batch: true}]}", "setting.MODE: batch"),
 	"containers[].batchRaw":                      seen("{containers: [{batch: true, batchRaw: true}]}", "setting.BATCH_RAW: true"),
 	"containers[].logs":                          seen("{containers: [{logs: /out}]}", "setting.FLUX_OUTPUT_DIR: /out"),
@@ -477,7 +477,7 @@ func observe(t *testing.T, change string) map[string]bool {
 	gang := state.Gang(mc, pod)
 	gang.Class = "" // which gangs are alike
 	tree["policy"], tree["gang"] = observation.Policy, gang
-	ask := state.Request(state.NewCluster(nil), mc, pod)
+	ask := state.Request(mc, pod, nil)
 	tree["ask"] = map[string]any{"Policy": ask.Policy, "Topology": ask.Topology, "Distinct": ask.Distinct}
 	return lines(t, tree)
 }

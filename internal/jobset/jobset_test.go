@@ -18,12 +18,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/apimachinery/pkg/util/validation"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
-	"github.com/flux-elastic/flux-elastic/internal/fixture"
+	"github.com/flux-elastic/flux-elastic/dev/fixture"
 )
 
 func jobSetOf(t *testing.T, mc *v1alpha2.MiniCluster) *jobsetapi.JobSet {
@@ -396,78 +395,10 @@ func TestServiceOfTheLeadAlone(t *testing.T) {
 	}
 }
 
-// patched is a pod after the API server has applied a strategic merge patch.
-func patched(t *testing.T, pod *corev1.Pod, patch []byte) *corev1.Pod {
-	t.Helper()
-	before, err := json.Marshal(pod)
-	if err != nil {
-		t.Fatal(err)
-	}
-	after, err := strategicpatch.StrategicMergePatch(before, patch, &corev1.Pod{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	out := &corev1.Pod{}
-	if err := json.Unmarshal(after, out); err != nil {
-		t.Fatal(err)
-	}
-	return out
-}
-
-func TestPlacePatch(t *testing.T) {
-	pod := fixture.BrokerPod("lmp", 2).Annotation("mine", "1").Spec(func(s *corev1.PodSpec) {
-		s.SchedulingGates = append(s.SchedulingGates, corev1.PodSchedulingGate{Name: "example.com/mine"})
-		s.Affinity = affinity(map[string][]string{"zone": {"a"}})
-	}).Obj()
-	patch, err := PlacePatch(pod, "node-7", 2, 0, fixture.Noon)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := patched(t, pod, patch)
-	if IsGated(got) || len(got.Spec.SchedulingGates) != 1 {
-		t.Errorf("its gates are %v: others' have to stay", got.Spec.SchedulingGates)
-	}
-	if node := PinnedNode(got); node != "node-7" {
-		t.Errorf("it is pinned to %q", node)
-	}
-	terms := got.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
-	if len(terms) != 1 || len(terms[0].MatchExpressions) != 1 {
-		t.Errorf("its own affinity is %v", terms)
-	}
-	if got.Labels[v1alpha2.RankLabel] != "2" || got.Annotations["mine"] != "1" || got.Annotations[v1alpha2.QuorumAnnotation] != "" {
-		t.Errorf("labels %v, annotations %v", got.Labels, got.Annotations)
-	}
-	if at := PlacedAt(got); !at.Equal(fixture.Noon) || !PlacedAt(pod).IsZero() {
-		t.Errorf("it was placed at %s", at)
-	}
-}
-
-func TestPlacePatchOfTheLead(t *testing.T) {
-	lead := fixture.BrokerPod("lmp", 0).Obj()
-	patch, err := PlacePatch(lead, "node-7", 0, 4, fixture.Noon)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := patched(t, lead, patch)
-	if quorum := Quorum(got); quorum != 4 || PinnedNode(got) != "node-7" {
-		t.Errorf("quorum %d, pinned to %q", quorum, PinnedNode(got))
-	}
-	for _, leave := range []string{"", "2-3", "3", ""} {
-		patch, err = PublishPatch(got, 3, leave)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got = patched(t, got, patch)
-		if quorum := Quorum(got); quorum != 3 || Drain(got) != leave {
-			t.Errorf("quorum %d, told that %q leave, want 3 and %q", quorum, Drain(got), leave)
-		}
-	}
-}
-
 // What says how a pod was placed is not the user's to say.
 func TestPodAnnotations(t *testing.T) {
 	mc := fixture.MiniCluster("lmp").PodAnnotation("mine", "1").PodAnnotation(v1alpha2.QuorumAnnotation, "all").
-		PodAnnotation(v1alpha2.DrainAnnotation, "0").PodAnnotation(PlacedAnnotation, "now").Defaulted()
+		PodAnnotation(v1alpha2.DrainAnnotation, "0").PodAnnotation(v1alpha2.Group+"/placed", "now").Defaulted()
 	pod, err := Pod(mc)
 	if err != nil {
 		t.Fatal(err)
@@ -477,41 +408,5 @@ func TestPodAnnotations(t *testing.T) {
 	}
 	if len(mc.Spec.Pod.Annotations) != 4 {
 		t.Errorf("the spec was changed: %v", mc.Spec.Pod.Annotations)
-	}
-}
-
-func TestRank(t *testing.T) {
-	for rank := range 3 {
-		if got, ok := Rank(fixture.BrokerPod("lmp", rank).Obj()); !ok || got != rank {
-			t.Errorf("the pod of rank %d has rank %d, %v", rank, got, ok)
-		}
-	}
-	for name, pod := range map[string]*corev1.Pod{
-		"a pod of somebody else":   fixture.Pod("x").Obj(),
-		"a pod of another JobSet":  fixture.BrokerPod("lmp", 1).Label(jobsetapi.ReplicatedJobNameKey, "other").Obj(),
-		"a follower without index": fixture.BrokerPod("lmp", 1).Label(batchv1.JobCompletionIndexAnnotation, "x").Obj(),
-	} {
-		if rank, ok := Rank(pod); ok {
-			t.Errorf("%s has rank %d", name, rank)
-		}
-	}
-}
-
-func TestPinnedNode(t *testing.T) {
-	for name, tc := range map[string]struct {
-		pod  *corev1.Pod
-		want string
-	}{
-		"gated":                   {fixture.BrokerPod("lmp", 0).Obj(), ""},
-		"pinned":                  {fixture.BrokerPod("lmp", 0).Pinned("a").Obj(), "a"},
-		"bound":                   {fixture.BrokerPod("lmp", 0).On("a").Obj(), "a"},
-		"of somebody else, bound": {fixture.Pod("x").On("b").Obj(), "b"},
-		"with another affinity":   {fixture.Pod("x").Spec(func(s *corev1.PodSpec) { s.Affinity = affinity(map[string][]string{"zone": {"a"}}) }).Obj(), ""},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := PinnedNode(tc.pod); got != tc.want {
-				t.Errorf("got %q, want %q", got, tc.want)
-			}
-		})
 	}
 }

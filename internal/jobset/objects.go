@@ -122,3 +122,20 @@ func objectMeta(mc *v1alpha2.MiniCluster, name string, attempt int32) metav1.Obj
 		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(mc, v1alpha2.GroupVersion.WithKind(v1alpha2.MiniClusterKind))},
 	}
 }
+
+// Attempt is the attempt that an object was made for; 0 if it says none.
+func Attempt(object metav1.Object) int32 {
+	return int32(number(object, v1alpha2.AttemptAnnotation, 32))
+}
+
+// Generation is that of the spec that a JobSet was made for; 0 if it says none.
+func Generation(set metav1.Object) int64 { return number(set, v1alpha2.GenerationAnnotation, 64) }
+
+// number is what an annotation says; 0 if that cannot be read.
+func number(object metav1.Object, annotation string, bits int) int64 {
+	n, err := strconv.ParseInt(object.GetAnnotations()[annotation], 10, bits)
+	if err != nil {
+		return 0
+	}
+	return n
+}

@@ -4,7 +4,6 @@
 package jobset
 
 import (
-	"encoding/json"
 	"math"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -76,19 +75,4 @@ func servicesFiles(mc *v1alpha2.MiniCluster) corev1.Volume {
 	return corev1.Volume{Name: filesVolume, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
 		DefaultMode: ptr.To[int32](0o755), Sources: []corev1.VolumeProjection{files(mc)},
 	}}}
-}
-
-// IsServices reports whether a pod is a services pod.
-func IsServices(pod *corev1.Pod) bool {
-	return pod.Labels[jobsetapi.ReplicatedJobNameKey] == v1alpha2.ServicesJob
-}
-
-// UngatePatch is the strategic merge patch that takes the gate off a pod, and leaves it
-// to its scheduler where it goes. A pod that was replaced by another of its name is not
-// touched.
-func UngatePatch(pod *corev1.Pod) ([]byte, error) {
-	return json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": pod.UID},
-		"spec":     map[string]any{"schedulingGates": noGate},
-	})
 }

@@ -15,7 +15,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
-	"github.com/flux-elastic/flux-elastic/internal/fixture"
+	"github.com/flux-elastic/flux-elastic/dev/fixture"
+	"github.com/flux-elastic/flux-elastic/internal/protocol"
 )
 
 func withServices(s *v1alpha2.MiniClusterSpec) {
@@ -41,7 +42,7 @@ func TestServicesPod(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if pod.Spec.Hostname != "lmp-services" || pod.Spec.Subdomain != "lmp" || !IsGated(pod) || pod.Spec.RestartPolicy != corev1.RestartPolicyOnFailure {
+	if pod.Spec.Hostname != "lmp-services" || pod.Spec.Subdomain != "lmp" || !protocol.IsGated(pod) || pod.Spec.RestartPolicy != corev1.RestartPolicyOnFailure {
 		t.Errorf("host %s in %s, gates %v, restart policy %s", pod.Spec.Hostname, pod.Spec.Subdomain, pod.Spec.SchedulingGates, pod.Spec.RestartPolicy)
 	}
 	db, cache := pod.Spec.Containers[0], pod.Spec.Containers[1]
@@ -85,8 +86,8 @@ func TestServicesPodIsNoBroker(t *testing.T) {
 		t.Errorf("its labels are %v", services)
 	}
 	pod := fixture.ServicesPod("lmp").Obj()
-	if rank, ok := Rank(pod); ok || !IsServices(pod) || IsServices(fixture.BrokerPod("lmp", 0).Obj()) {
-		t.Errorf("it has rank %d", rank)
+	if read := protocol.Read(pod); read.Rank >= 0 || !read.Services || protocol.Read(fixture.BrokerPod("lmp", 0).Obj()).Services {
+		t.Errorf("it has rank %d", read.Rank)
 	}
 }
 
@@ -98,19 +99,9 @@ func TestServicesPodIsLeftToAScheduler(t *testing.T) {
 	for _, job := range set.Spec.ReplicatedJobs {
 		pod := &corev1.Pod{Spec: job.Template.Spec.Template.Spec}
 		isServices := job.Name == v1alpha2.ServicesJob
-		if HasGate(pod) != isServices || (pod.Spec.SchedulerName == v1alpha2.SchedulerName) == isServices {
+		if protocol.HasGate(pod) != isServices || (pod.Spec.SchedulerName == v1alpha2.SchedulerName) == isServices {
 			t.Errorf("job %s: gates %v, scheduler %q", job.Name, pod.Spec.SchedulingGates, pod.Spec.SchedulerName)
 		}
-	}
-	pod := fixture.ServicesPod("lmp").Spec(func(s *corev1.PodSpec) {
-		s.SchedulingGates = append(s.SchedulingGates, corev1.PodSchedulingGate{Name: "example.com/mine"})
-	}).Obj()
-	patch, err := UngatePatch(pod)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := patched(t, patched(t, pod, patch), patch); HasGate(got) || len(got.Spec.SchedulingGates) != 1 || PinnedNode(got) != "" {
-		t.Errorf("its gates are %v, it is pinned to %q", got.Spec.SchedulingGates, PinnedNode(got))
 	}
 }
 

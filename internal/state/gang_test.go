@@ -15,8 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
-	"github.com/flux-elastic/flux-elastic/internal/fixture"
-	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+	"github.com/flux-elastic/flux-elastic/dev/fixture"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic/queue"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
 )
 
@@ -127,12 +127,12 @@ func TestGangDetails(t *testing.T) {
 		s.Queue = "is"
 		s.RequeueState = &v1alpha2.RequeueState{Count: 1, RequeueAt: &requeued}
 	}).Spec(func(s *v1alpha2.MiniClusterSpec) { s.DeadlineSeconds = new(int64(60)) }).Defaulted()
-	queue := &v1alpha2.MiniClusterQueue{Spec: v1alpha2.MiniClusterQueueSpec{Requeue: v1alpha2.RequeueLast}}
+	last := &v1alpha2.MiniClusterQueue{Spec: v1alpha2.MiniClusterQueueSpec{Requeue: v1alpha2.RequeueLast}}
 	got := Gang(mc, fixture.Pod("x").Obj())
-	if !Age(mc, queue).Equal(requeued.Time) || !Age(mc, nil).Equal(got.Created) || !got.Since.Equal(requeued.Time) || got.Queue != "is" || got.Limit != time.Minute || got.BestEffort {
+	if !Age(mc, last).Equal(requeued.Time) || !Age(mc, nil).Equal(got.Created) || !got.Since.Equal(requeued.Time) || got.Queue != "is" || got.Limit != time.Minute || got.BestEffort {
 		t.Errorf("got %+v", got)
 	}
-	if diff := cmp.Diff(elastic.Resources{"cpu": 8000, "pods": 1}, got.Requests); diff != "" {
+	if diff := cmp.Diff(queue.Resources{"cpu": 8000, "pods": 1}, got.Requests); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 	plain := Gang(fixture.MiniCluster("x").Defaulted(), fixture.Pod("x").CPU("0").Obj())
@@ -174,10 +174,12 @@ func TestRunning(t *testing.T) {
 		"no longer admitted": {fixture.MiniCluster("lmp").Size(4), want{nil, nil, 0, true, true}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := Running(tc.mc.Defaulted(), fixture.Pod("x").CPU("4").Obj())
+			mc := tc.mc.Defaulted()
+			promise, err := PromiseOf(mc)
 			if err != nil {
 				t.Fatal(err)
 			}
+			got := Running(mc, fixture.Pod("x").CPU("4").Obj(), promise)
 			if diff := cmp.Diff(tc.want, want{got.Ranks, got.Draining, got.Max, got.Malleable, got.Ending}, cmp.AllowUnexported(want{})); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
@@ -202,7 +204,7 @@ func TestStatusThatIsNoStatus(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			mc := fixture.MiniCluster("lmp").Size(2).Admitted(1, 2, "a,b").Defaulted()
 			change(mc.Status.Admission)
-			if got, err := Running(mc, fixture.Pod("x").Obj()); err == nil {
+			if got, err := PromiseOf(mc); err == nil {
 				t.Errorf("it was taken: %+v", got)
 			}
 		})
@@ -212,15 +214,15 @@ func TestStatusThatIsNoStatus(t *testing.T) {
 func TestQueue(t *testing.T) {
 	made := &v1alpha2.MiniClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: "q"}}
 	made.Spec.Capacity = corev1.ResourceList{"cpu": resource.MustParse("1500m"), "pods": resource.MustParse("7")}
-	want := elastic.Queue{
-		Name: "q", Weight: 1, Capacity: elastic.Resources{"cpu": 1500, "pods": 7}, Guarantee: elastic.Resources{},
-		Reclaimable: true, Ordering: elastic.ByPriority, Backfill: elastic.EASY, Patience: 5 * time.Minute,
+	want := queue.Queue{
+		Name: "q", Weight: 1, Capacity: queue.Resources{"cpu": 1500, "pods": 7}, Guarantee: queue.Resources{},
+		Reclaimable: true, Ordering: queue.ByPriority, Backfill: queue.EASY, Patience: 5 * time.Minute,
 	}
 	if diff := cmp.Diff(want, Queue(made)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	made.Spec.Ordering, made.Spec.Backfill, made.Spec.Reclaimable = v1alpha2.OrderFIFO, v1alpha2.BackfillConservative, new(false)
-	if got := Queue(made); got.Ordering != elastic.ByAge || got.Backfill != elastic.Conservative || got.Reclaimable {
+	if got := Queue(made); got.Ordering != queue.ByAge || got.Backfill != queue.Conservative || got.Reclaimable {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -228,7 +230,7 @@ func TestQueue(t *testing.T) {
 func TestPolicyOfARequest(t *testing.T) {
 	for policy, want := range map[v1alpha2.PlacementPolicy]fluxion.Policy{"": fluxion.Pack, v1alpha2.PlacementSpread: fluxion.Spread} {
 		mc := fixture.MiniCluster("lmp").Spec(func(s *v1alpha2.MiniClusterSpec) { s.Placement.Policy = policy }).Defaulted()
-		got := Request(NewCluster(nil), mc, fixture.Pod("x").Obj())
+		got := Request(mc, fixture.Pod("x").Obj(), nil)
 		if got.Policy != want || !got.Distinct {
 			t.Errorf("%s: got %+v", policy, got.Gang)
 		}
@@ -236,7 +238,6 @@ func TestPolicyOfARequest(t *testing.T) {
 }
 
 func TestTopologyOfARequest(t *testing.T) {
-	c := NewCluster(TopologyLevels)
 	place := func(key string, mode v1alpha2.TopologyMode) *v1alpha2.MiniCluster {
 		return fixture.MiniCluster("lmp").Spec(func(s *v1alpha2.MiniClusterSpec) {
 			s.Placement.TopologyKey, s.Placement.Topology = key, mode
@@ -253,7 +254,7 @@ func TestTopologyOfARequest(t *testing.T) {
 		"unknown":   {place("x", v1alpha2.TopologyRequired), fluxion.Topology{Level: "x", Required: true}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := Request(c, tc.mc, fixture.Pod("x").Obj()).Topology; got != tc.want {
+			if got := Request(tc.mc, fixture.Pod("x").Obj(), TopologyLevels).Topology; got != tc.want {
 				t.Errorf("got %+v", got)
 			}
 			text := UnknownTopology(tc.mc, TopologyLevels)

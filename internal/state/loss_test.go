@@ -11,11 +11,11 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
-	"github.com/flux-elastic/flux-elastic/internal/fixture"
-	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+	"github.com/flux-elastic/flux-elastic/dev/fixture"
+	"github.com/flux-elastic/flux-elastic/internal/protocol"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
 )
 
 // runs makes a pod's container run since a time; it is ready, or not any more, since another.
@@ -71,17 +71,17 @@ func TestObserveReadiness(t *testing.T) {
 		"a container that is made is no trouble": {waits(follower(), false, "ContainerCreating"), "up false, ready false, idle false, \"\""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o, err := Observe(view(func(v *View) { v.Pods = []*corev1.Pod{stripped(t, tc.pod)} }))
+			o, err := Observe(view(func(v *View) { v.Pods = read(stripped(t, tc.pod)) }))
 			if err != nil {
 				t.Fatal(err)
 			}
-			i := slices.IndexFunc(o.Brokers, func(b elastic.Broker) bool { return b.State != elastic.Missing })
+			i := slices.IndexFunc(o.Brokers, func(b life.Broker) bool { return b.State != life.Missing })
 			b := o.Brokers[i]
-			up := b.State == elastic.Up && (i > 0 || b.Ready)
+			up := b.State == life.Up && (i > 0 || b.Ready)
 			if got := fmt.Sprintf("up %v, ready %v, idle %v, %q", up, b.Ready, b.Idle, b.Trouble); got != tc.want {
 				t.Errorf("got %s, want %s", got, tc.want)
 			}
-			if i == 0 && tc.pod.Status.Phase == corev1.PodRunning && b.State != elastic.Up {
+			if i == 0 && tc.pod.Status.Phase == corev1.PodRunning && b.State != life.Up {
 				t.Error("a lead that runs is not up")
 			}
 		})
@@ -91,7 +91,7 @@ func TestObserveReadiness(t *testing.T) {
 // stripped is a pod as the cache has it.
 func stripped(t *testing.T, pod *corev1.Pod) *corev1.Pod {
 	t.Helper()
-	out, err := StripPod(pod)
+	out, err := protocol.Strip(pod)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func stripped(t *testing.T, pod *corev1.Pod) *corev1.Pod {
 func TestObserveWhatWasTold(t *testing.T) {
 	told := fixture.BrokerPod("lmp", 0).On("a").Up().Annotation(v1alpha2.QuorumAnnotation, "2").Annotation(v1alpha2.DrainAnnotation, "1").
 		Annotation(v1alpha2.StopAnnotation, "DeadlineExceeded")
-	o, err := Observe(view(func(v *View) { v.Pods = []*corev1.Pod{stripped(t, told.Obj())} }))
+	o, err := Observe(view(func(v *View) { v.Pods = read(stripped(t, told.Obj())) }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +118,7 @@ func TestObserveWhatTheLeadLost(t *testing.T) {
 		lead := fixture.BrokerPod("lmp", 0).On("a").Ended(1).Obj()
 		lead.Status.ContainerStatuses[0].Name = "lmp"
 		lead.Status.ContainerStatuses[0].State.Terminated.Message = message
-		o, err := Observe(view(func(v *View) { v.Pods = []*corev1.Pod{stripped(t, lead)} }))
+		o, err := Observe(view(func(v *View) { v.Pods = read(stripped(t, lead)) }))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -131,11 +131,11 @@ func TestObserveWhatTheLeadLost(t *testing.T) {
 // Where a pod was bound without a scheduler, its binding tells when.
 func TestPlacedByBinding(t *testing.T) {
 	pod := fixture.BrokerPod("lmp", 0).On("a").Obj()
-	if at := placedAt(pod); !at.IsZero() {
+	if at := protocol.Read(pod).Placed; !at.IsZero() {
 		t.Errorf("it was placed at %s", at)
 	}
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(fixture.Noon)}}
-	if at := placedAt(pod); !at.Equal(fixture.Noon) {
+	if at := protocol.Read(pod).Placed; !at.Equal(fixture.Noon) {
 		t.Errorf("it was placed at %s", at)
 	}
 }
@@ -165,11 +165,11 @@ func TestObserveAnotherSize(t *testing.T) {
 		if got := fmt.Sprintf("want %d, at most %d, sizes %d to %d, %d tasks at 4", p.Want, p.Max, p.Sizing.Min, p.Sizing.Size, p.Sizing.TasksAt(4)); got != want {
 			t.Errorf("size %d: %s, want %s", size, got, want)
 		}
-		if loss := o.Admission.Loss; !o.Brokers[2].Moved || loss == nil || !slices.Equal(loss.Ranks, []int{1, 3}) {
-			t.Errorf("moved %v, lost %v", o.Brokers, loss)
+		if loss := o.Admission.Loss; !slices.Equal(o.Admission.Moved, []int{2}) || loss == nil || !slices.Equal(loss.Ranks, []int{1, 3}) {
+			t.Errorf("moved %v, lost %v", o.Admission.Moved, loss)
 		}
-		r, err := Running(mc, fixture.Pod("p").Obj())
-		if err != nil || r.Max != p.Max {
+		promise, err := PromiseOf(mc)
+		if r := Running(mc, fixture.Pod("p").Obj(), promise); err != nil || r.Max != p.Max {
 			t.Errorf("to the queue it grows to %d (%v)", r.Max, err)
 		}
 	}
@@ -177,37 +177,5 @@ func TestObserveAnotherSize(t *testing.T) {
 	back.Status.Admission.Resized = true
 	if p := policy(back); p.Want != 4 || p.Max != 4 {
 		t.Errorf("with the size that it had at first: want %d, at most %d", p.Want, p.Max)
-	}
-}
-
-// Nodes are avoided for a while, as long as others would do.
-func TestRoomAvoidsNodes(t *testing.T) {
-	avoids := func(size int32, nodes string) *fixture.MiniClusterWrapper {
-		return fixture.MiniCluster("lmp").Size(size).Status(func(s *v1alpha2.MiniClusterStatus) {
-			s.Avoid = &v1alpha2.Avoid{Nodes: nodes, Until: metav1.NewTime(fixture.Noon)}
-		})
-	}
-	for name, tc := range map[string]struct {
-		mc   *fixture.MiniClusterWrapper
-		at   time.Time
-		want []string
-	}{
-		"avoided":                           {avoids(2, "a"), fixture.Noon.Add(-time.Second), []string{"b", "c"}},
-		"no longer":                         {avoids(2, "a"), fixture.Noon, []string{"a", "b"}},
-		"without them it would never fit":   {avoids(3, "a"), fixture.Noon.Add(-time.Second), []string{"a", "b", "c"}},
-		"nodes that are not there":          {avoids(3, "x[1-9]"), fixture.Noon.Add(-time.Second), []string{"a", "b", "c"}},
-		"what cannot be read avoids nobody": {avoids(3, "x["), fixture.Noon.Add(-time.Second), []string{"a", "b", "c"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			c := clusterOf(fixture.Nodes("a", "b", "c"), nil, map[types.UID]Promise{})
-			mc := tc.mc.Defaulted()
-			r, err := c.Room(map[string]Ask{"uid-lmp": Request(c, mc, fixture.Pod("p").Obj()).At(tc.at)}, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if nodes := r.Place("uid-lmp", []int{int(mc.Spec.Size)}); !slices.Equal(nodes, tc.want) {
-				t.Errorf("it got %v, want %v", nodes, tc.want)
-			}
-		})
 	}
 }

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
-	"github.com/flux-elastic/flux-elastic/internal/fixture"
+	"github.com/flux-elastic/flux-elastic/dev/fixture"
 )
 
 // Pods that do not get the node that they should have, and ranks that leave.
@@ -21,7 +21,7 @@ func TestObserveOrders(t *testing.T) {
 	refused := fixture.BrokerPod("lmp", 1).On("x").Obj()
 	refused.Status.Phase, refused.Status.Reason = corev1.PodFailed, "OutOfcpu"
 	v := view(func(v *View) {
-		v.Pods = []*corev1.Pod{unschedulable, refused}
+		v.Pods = read(unschedulable, refused)
 		v.MiniCluster.Spec.MaxSize = 2
 		v.MiniCluster.Status.Admission.Vacated = "1"
 		v.MiniCluster.Status.Admission.Drain = &v1alpha2.Drain{Ranks: "1", Deadline: new(metav1.NewTime(fixture.Noon))}
@@ -31,7 +31,7 @@ func TestObserveOrders(t *testing.T) {
 		t.Fatal(err)
 	}
 	lead, follower := o.Brokers[0], o.Brokers[1]
-	if !lead.Unbindable || lead.Misplaced || lead.Vacated || !follower.Unbindable || !follower.Misplaced || !follower.Vacated || follower.ExitCode != nil {
+	if !lead.Unbindable || lead.Misplaced || !o.Admission.Has(0) || !follower.Unbindable || !follower.Misplaced || o.Admission.Has(1) || follower.ExitCode != nil {
 		t.Errorf("lead %+v, follower %+v", lead, follower)
 	}
 	if d := o.Admission.Draining; d == nil || !slices.Equal(d.Ranks, []int{1}) || !slices.Equal(o.PublishedDrain, []int{1}) || !d.Deadline.Equal(fixture.Noon) {

@@ -11,10 +11,11 @@ import (
 	"k8s.io/utils/ptr"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
-	"github.com/flux-elastic/flux-elastic/internal/fixture"
+	"github.com/flux-elastic/flux-elastic/dev/fixture"
 )
 
-func TestServices(t *testing.T) {
+// A services pod that waits is seen, and whether the brokers have their nodes.
+func TestObserveServices(t *testing.T) {
 	unschedulable := fixture.BrokerPod("lmp", 1).Pinned("b").Obj()
 	unschedulable.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
 	lead, follower := fixture.BrokerPod("lmp", 0).On("a").Obj(), fixture.BrokerPod("lmp", 1).On("b").Obj()
@@ -22,35 +23,41 @@ func TestServices(t *testing.T) {
 	for name, tc := range map[string]struct {
 		pods     []*corev1.Pod
 		change   func(*View)
-		waits    bool
-		may      bool
+		gated    bool
+		bound    int // brokers that kube-scheduler has done with
 		occupied int
 	}{
-		"all have their nodes":          {[]*corev1.Pod{lead, follower, services.Obj()}, nil, true, true, 2},
-		"one is placed, and not there":  {[]*corev1.Pod{lead, fixture.BrokerPod("lmp", 1).Pinned("b").Obj(), services.Obj()}, nil, true, false, 2},
-		"one waits to be placed":        {[]*corev1.Pod{lead, fixture.BrokerPod("lmp", 1).Obj(), services.Obj()}, nil, true, false, 1},
-		"one is missing":                {[]*corev1.Pod{lead, services.Obj()}, nil, true, false, 1},
-		"one cannot be there":           {[]*corev1.Pod{lead, unschedulable, services.Obj()}, nil, true, true, 2},
-		"it runs, and one is made anew": {[]*corev1.Pod{lead, fixture.BrokerPod("lmp", 1).Obj(), services.Obj()}, func(v *View) { v.MiniCluster.Status.StartTime = ptr.To(metav1.NewTime(fixture.Noon)) }, true, true, 1},
-		"it is made ahead":              {[]*corev1.Pod{services.Obj()}, func(v *View) { v.MiniCluster.Status.Admission = nil }, true, false, 0},
-		"it has ended":                  {[]*corev1.Pod{lead, follower, services.Obj()}, func(v *View) { v.JobSet = fixture.JobSet("lmp", 1).Condition(jobsetapi.JobSetCompleted).Obj() }, true, false, 2},
-		"it runs already":               {[]*corev1.Pod{lead, follower, fixture.ServicesPod("lmp").On("c").Obj()}, nil, false, true, 3},
-		"it leaves":                     {[]*corev1.Pod{lead, follower, fixture.ServicesPod("lmp").Leaving().Obj()}, nil, false, true, 2},
-		"it is of a JobSet before":      {[]*corev1.Pod{lead, follower, fixture.ServicesPod("lmp").Label(jobsetapi.JobSetUIDKey, "before").Obj()}, nil, false, true, 2},
-		"there are none":                {[]*corev1.Pod{lead, follower}, nil, false, true, 2},
+		"all have their nodes":          {[]*corev1.Pod{lead, follower, services.Obj()}, nil, true, 2, 2},
+		"one is placed, and not there":  {[]*corev1.Pod{lead, fixture.BrokerPod("lmp", 1).Pinned("b").Obj(), services.Obj()}, nil, true, 1, 2},
+		"one waits to be placed":        {[]*corev1.Pod{lead, fixture.BrokerPod("lmp", 1).Obj(), services.Obj()}, nil, true, 1, 1},
+		"one is missing":                {[]*corev1.Pod{lead, services.Obj()}, nil, true, 1, 1},
+		"one cannot be there":           {[]*corev1.Pod{lead, unschedulable, services.Obj()}, nil, true, 2, 2},
+		"it runs, and one is made anew": {[]*corev1.Pod{lead, fixture.BrokerPod("lmp", 1).Obj(), services.Obj()}, func(v *View) { v.MiniCluster.Status.StartTime = ptr.To(metav1.NewTime(fixture.Noon)) }, true, 1, 1},
+		"it is made ahead":              {[]*corev1.Pod{services.Obj()}, func(v *View) { v.MiniCluster.Status.Admission = nil }, false, 0, 0},
+		"it has ended":                  {[]*corev1.Pod{lead, follower, services.Obj()}, func(v *View) { v.JobSet = fixture.JobSet("lmp", 1).Condition(jobsetapi.JobSetCompleted).Obj() }, false, 2, 2},
+		"it runs already":               {[]*corev1.Pod{lead, follower, fixture.ServicesPod("lmp").On("c").Obj()}, nil, false, 2, 3},
+		"it leaves":                     {[]*corev1.Pod{lead, follower, fixture.ServicesPod("lmp").Leaving().Obj()}, nil, false, 2, 2},
+		"it is of a JobSet before":      {[]*corev1.Pod{lead, follower, fixture.ServicesPod("lmp").Label(jobsetapi.JobSetUIDKey, "before").Obj()}, nil, false, 2, 2},
+		"there are none":                {[]*corev1.Pod{lead, follower}, nil, false, 2, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := view(tc.change)
-			v.Pods = tc.pods
+			v.Pods = read(tc.pods...)
 			o, err := Observe(v)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if waits, may := WaitingServices(v) != nil, MayServe(v, o); waits != tc.waits || may != tc.may {
-				t.Errorf("it waits: %v, and may go: %v; want %v, %v", waits, may, tc.waits, tc.may)
+			bound := 0
+			for _, b := range o.Brokers {
+				if b.Bound || b.Unbindable {
+					bound++
+				}
 			}
-			if o.Occupied != tc.occupied || o.Done != 0 || len(BrokerPods(v)) > 2 {
-				t.Errorf("%d pods hold nodes, %d are done, %d are brokers'", o.Occupied, o.Done, len(BrokerPods(v)))
+			if o.ServicesGated != tc.gated || bound != tc.bound {
+				t.Errorf("the services wait: %t, and %d brokers have nodes; want %t, %d", o.ServicesGated, bound, tc.gated, tc.bound)
+			}
+			if o.Occupied != tc.occupied || o.Done != 0 || len(v.Brokers()) > 2 {
+				t.Errorf("%d pods hold nodes, %d are done, %d are brokers'", o.Occupied, o.Done, len(v.Brokers()))
 			}
 		})
 	}

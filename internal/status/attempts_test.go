@@ -12,8 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
-	"github.com/flux-elastic/flux-elastic/internal/fixture"
+	"github.com/flux-elastic/flux-elastic/dev/fixture"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
 )
 
 // Attempts that ended without success are kept, the last ten, with the nodes to avoid.
@@ -24,10 +25,10 @@ func TestAttemptsAreKept(t *testing.T) {
 		mc.Status.Admission = admitted.DeepCopy()
 		mc.Status.Admission.Attempt = int32(i + 1)
 		in := Input{
-			MiniCluster: mc, Observation: &elastic.Observation{Policy: policy, GivenUp: i}, Now: fixture.Noon.Add(time.Duration(i) * time.Minute),
-			Plan: elastic.Plan{Step: elastic.GiveUp, State: elastic.StateReleasing, Message: "too few", Avoid: []string{fmt.Sprint("n", i)}, Size: 2},
+			MiniCluster: mc, Observation: &life.Observation{Policy: policy}, Now: fixture.Noon.Add(time.Duration(i) * time.Minute),
+			Plan: life.Plan{Step: life.GiveUp{Most: 2, Avoid: []string{fmt.Sprint("n", i)}}, State: life.StateReleasing, Message: "too few"},
 		}
-		mc.Status = Compute(in)
+		mc.Status = compute(t, in)
 	}
 	s := &mc.Status
 	if len(s.Attempts) != 10 || s.Attempts[0].Attempt != 3 || s.Attempts[9].Attempt != 12 {
@@ -52,9 +53,9 @@ func TestSuspendingForgets(t *testing.T) {
 		s.Avoid = &v1alpha2.Avoid{Nodes: "n1", Until: metav1.NewTime(fixture.Noon.Add(time.Hour))}
 		s.Attempts = []v1alpha2.Attempt{{Attempt: 3}}
 	}).Defaulted()
-	o := &elastic.Observation{Policy: policy, GivenUp: 3}
+	o := &life.Observation{Policy: policy}
 	o.Policy.Suspend = true
-	s := Compute(Input{MiniCluster: mc, Observation: o, Now: fixture.Noon, Plan: elastic.Plan{Step: elastic.Withdraw, State: elastic.StateSuspended}})
+	s := compute(t, Input{MiniCluster: mc, Observation: o, Now: fixture.Noon, Plan: life.Plan{Step: life.Withdraw{}, State: life.StateSuspended}})
 	if s.RequeueState != nil || s.Avoid != nil || s.Attempts != nil {
 		t.Errorf("it remembers %+v, %+v, %+v", s.RequeueState, s.Avoid, s.Attempts)
 	}
@@ -63,22 +64,22 @@ func TestSuspendingForgets(t *testing.T) {
 // What changes an admission without ending it.
 func TestComputeLosses(t *testing.T) {
 	for name, tc := range map[string]struct {
-		plan elastic.Plan
+		plan life.Plan
 		want string
 	}{
-		"brokers that do not come": {elastic.Plan{Step: elastic.LowerQuorum, Quorum: 2, Ranks: []int{1, 3}, Message: "starts with 2"},
+		"brokers that do not come": {life.Plan{Step: life.LowerQuorum{Quorum: 2, Leaving: []int{1, 3}}, Message: "starts with 2"},
 			`quorum 2, vacated "", moved "", lost "", avoid "": Lowered the quorum: starts with 2`},
-		"a lead that started with fewer": {elastic.Plan{Step: elastic.Start, Quorum: 3, Ranks: []int{2}},
+		"a lead that started with fewer": {life.Plan{Step: life.Start{Quorum: 3, Vacated: []int{2}}},
 			`quorum 3, vacated "2", moved "", lost "", avoid "": Started with 3 of 4 brokers, tasks 24 of 32`},
-		"other nodes": {elastic.Plan{Step: elastic.MoveRanks, Pods: []elastic.Pod{{Rank: 2, Node: "x"}}, Avoid: []string{"n3"}, Message: "moves"},
+		"other nodes": {life.Plan{Step: life.Move{Pods: []elastic.Pod{{Rank: 2, Node: "x"}}, Avoid: []string{"n3"}}, Message: "moves"},
 			`quorum 4, vacated "", moved "2", lost "", avoid "n3": Moves, ranks 2 on x`},
-		"brokers that are lost": {elastic.Plan{Step: elastic.Lose, Ranks: []int{2}, Message: "1 of 4 brokers were lost"},
+		"brokers that are lost": {life.Plan{Step: life.Lose{Ranks: []int{2}}, Message: "1 of 4 brokers were lost"},
 			`quorum 4, vacated "", moved "", lost "2", avoid "": 1 of 4 brokers were lost`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			mc := wanted4().Admitted(1, 4, "n[1-4]").Defaulted()
-			tc.plan.State = elastic.StateRunning
-			s := Compute(Input{MiniCluster: mc, Observation: &elastic.Observation{Policy: policy}, Plan: tc.plan, Now: fixture.Noon})
+			tc.plan.State = life.StateRunning
+			s := compute(t, Input{MiniCluster: mc, Observation: &life.Observation{Policy: policy}, Plan: tc.plan, Now: fixture.Noon})
 			lost, avoid := "", ""
 			if s.Admission.Loss != nil {
 				lost = s.Admission.Loss.Ranks
@@ -114,10 +115,10 @@ func TestOtherSizes(t *testing.T) {
 				s.StartTime = &metav1.Time{Time: fixture.Noon}
 			}).Defaulted()
 			mc.Spec.Size, mc.Generation = tc.size, 2
-			o := &elastic.Observation{Policy: policy}
-			o.Policy.BearsChange = tc.bears
-			in := Input{MiniCluster: mc, Observation: o, Now: fixture.Noon, Plan: elastic.Plan{Step: elastic.Wait, State: elastic.StateRunning}}
-			s := Compute(in)
+			o := &life.Observation{Policy: policy}
+			o.Policy.Malleable = tc.bears
+			in := Input{MiniCluster: mc, Observation: o, Now: fixture.Noon, Plan: life.Plan{Step: life.Wait{}, State: life.StateRunning}}
+			s := compute(t, in)
 			if got := strings.Join(toldOf(in, &s), "\n"); got != tc.want {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
@@ -126,7 +127,7 @@ func TestOtherSizes(t *testing.T) {
 				t.Errorf("it is said again: %v", again)
 			}
 			mc.Spec.Size = 4 // again
-			if got := Compute(in).Admission.Resized; got != (tc.size != 4) {
+			if got := compute(t, in).Admission.Resized; got != (tc.size != 4) {
 				t.Errorf("that it was another is kept: %v", got)
 			}
 		})

@@ -12,32 +12,33 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
-	"github.com/flux-elastic/flux-elastic/internal/fixture"
+	"github.com/flux-elastic/flux-elastic/dev/fixture"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
 )
 
 // What is ordered is written down in one write, and told.
 func TestComputeOrders(t *testing.T) {
 	cases := map[string]struct {
 		vacated, drain string
-		plan           elastic.Plan
+		plan           life.Plan
 		want, event    string
 	}{
-		"drain": {"", "", elastic.Plan{Step: elastic.DrainRanks, Ranks: []int{2, 3}, Message: "2 leave", Deadline: fixture.Noon, Quorum: 4},
+		"drain": {"", "", life.Plan{Step: life.Drain{Ranks: []int{2, 3}, Quorum: 4, Deadline: fixture.Noon}, Message: "2 leave"},
 			`n[1-4], vacated "", drain "2-3", quorum 4`, "Normal Draining: 2 leave, ranks 2-3"},
-		"vacate": {"1", "3", elastic.Plan{Step: elastic.Vacate, Ranks: []int{3}, Message: "1 left", Quorum: 2},
+		"vacate": {"1", "3", life.Plan{Step: life.Vacate{Ranks: []int{3}, Quorum: 2}, Message: "1 left"},
 			`n[1-4], vacated "1,3", drain "", quorum 2`, "Normal Vacated: 1 left, ranks 3 left"},
-		"vacate some": {"", "1,3", elastic.Plan{Step: elastic.Vacate, Ranks: []int{3}, Message: "1 left", Quorum: 2},
+		"vacate some": {"", "1,3", life.Plan{Step: life.Vacate{Ranks: []int{3}, Quorum: 2}, Message: "1 left"},
 			`n[1-4], vacated "3", drain "1", quorum 2`, "Normal Vacated: 1 left, ranks 3 left"},
-		"lower the quorum": {"", "", elastic.Plan{Step: elastic.LowerQuorum, Ranks: []int{1, 3}, Message: "starts with 2", Quorum: 2},
+		"lower the quorum": {"", "", life.Plan{Step: life.LowerQuorum{Quorum: 2, Leaving: []int{1, 3}}, Message: "starts with 2"},
 			`n[1-4], vacated "", drain "1,3", quorum 2`, "Warning QuorumLowered: Lowered the quorum: starts with 2"},
-		"keep": {"1", "2-3", elastic.Plan{Step: elastic.Keep, Ranks: []int{3}, Quorum: 2},
+		"keep": {"1", "2-3", life.Plan{Step: life.Keep{Ranks: []int{3}, Quorum: 2}},
 			`n[1-4], vacated "1", drain "2", quorum 2`, "Normal Kept: The command had begun with ranks 3, too, which stay: 2 of 4 brokers, tasks 16 of 32"},
-		"keep all": {"", "3", elastic.Plan{Step: elastic.Keep, Ranks: []int{3}, Quorum: 4},
+		"keep all": {"", "3", life.Plan{Step: life.Keep{Ranks: []int{3}, Quorum: 4}},
 			`n[1-4], vacated "", drain "", quorum 4`, "Normal Kept: The command had begun with ranks 3, too, which stay: 4 of 4 brokers, tasks 32 of 32"},
-		"grow": {"1,3", "", elastic.Plan{Step: elastic.GrowRanks, Pods: []elastic.Pod{{Rank: 3, Node: "x"}, {Rank: 4, Node: "n5"}}, Message: "grows", Quorum: 4},
+		"grow": {"1,3", "", life.Plan{Step: life.Grow{Pods: []elastic.Pod{{Rank: 3, Node: "x"}, {Rank: 4, Node: "n5"}}, Quorum: 4}, Message: "grows"},
 			`n[1-3],x,n5, vacated "1", drain "", quorum 4`, "Normal Grew: Grows, ranks 3-4 on x,n5"},
-		"move": {"1", "", elastic.Plan{Step: elastic.MoveRanks, Pods: []elastic.Pod{{Rank: 2, Node: "x"}}, Message: "moves"},
+		"move": {"1", "", life.Plan{Step: life.Move{Pods: []elastic.Pod{{Rank: 2, Node: "x"}}}, Message: "moves"},
 			`n[1-2],x,n4, vacated "1", drain "", quorum 4`, "Normal Moved: Moves, ranks 2 on x"},
 	}
 	for name, tc := range cases {
@@ -48,9 +49,9 @@ func TestComputeOrders(t *testing.T) {
 					s.Admission.Drain = &v1alpha2.Drain{Ranks: tc.drain}
 				}
 			}).Defaulted()
-			tc.plan.State = elastic.StateRunning
-			in := Input{MiniCluster: mc, Observation: &elastic.Observation{Policy: policy}, Plan: tc.plan, Now: fixture.Noon, Queue: "q"}
-			s := Compute(in)
+			tc.plan.State = life.StateRunning
+			in := Input{MiniCluster: mc, Observation: &life.Observation{Policy: policy}, Plan: tc.plan, Now: fixture.Noon, Queue: "q"}
+			s := compute(t, in)
 			drain := ""
 			if s.Admission.Drain != nil {
 				drain = s.Admission.Drain.Ranks
@@ -70,9 +71,9 @@ func TestComputeOrders(t *testing.T) {
 func TestComputeEviction(t *testing.T) {
 	started := fixture.Noon
 	mc := wanted4().Admitted(1, 4, "n[1-4]").Defaulted()
-	in := Input{MiniCluster: mc, Observation: &elastic.Observation{Policy: policy}, Now: started.Add(time.Minute),
-		Plan: elastic.Plan{Step: elastic.Evict, State: elastic.StateReleasing, Reason: v1alpha2.ReasonPreempted, Message: "x needs it"}}
-	s := Compute(in)
+	in := Input{MiniCluster: mc, Observation: &life.Observation{Policy: policy}, Now: started.Add(time.Minute),
+		Plan: life.Plan{Step: life.Evict{Reason: v1alpha2.ReasonPreempted}, State: life.StateReleasing, Message: "x needs it"}}
+	s := compute(t, in)
 	said := func() string {
 		c := meta.FindStatusCondition(s.Conditions, v1alpha2.ConditionAdmitted)
 		return fmt.Sprint(c.Status, " ", c.Reason, ": ", c.Message)
@@ -84,14 +85,14 @@ func TestComputeEviction(t *testing.T) {
 		t.Errorf("events %v", events)
 	}
 	in.MiniCluster.Status = s
-	in.Plan = elastic.Plan{Step: elastic.Release, State: elastic.StateReleasing, Message: "waits"}
-	if s = Compute(in); said() != "False Preempted: X needs it" {
+	in.Plan = life.Plan{Step: life.Release{}, State: life.StateReleasing, Message: "waits"}
+	if s = compute(t, in); said() != "False Preempted: X needs it" {
 		t.Errorf("while it is released: %s", said())
 	}
 	in.MiniCluster.Status = s
-	in.Plan = elastic.Plan{Step: elastic.Wait, State: elastic.StateQueued, Message: "over its capacity"}
-	in.Observation.Verdict, in.Observation.Why = elastic.NotAllowed, "over its capacity"
-	if s = Compute(in); said() != "False NotAllowed: Over its capacity" {
+	in.Plan = life.Plan{Step: life.Wait{}, State: life.StateQueued, Message: "over its capacity"}
+	in.Observation.Offer = elastic.Offer{Verdict: elastic.NotAllowed, Message: "over its capacity"}
+	if s = compute(t, in); said() != "False NotAllowed: Over its capacity" {
 		t.Errorf("while it waits: %s", said())
 	}
 }

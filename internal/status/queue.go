@@ -10,12 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
-	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic/queue"
 )
 
 // QueueReport is what the last cycle found of a queue.
 type QueueReport struct {
-	Use      elastic.Use
+	Use      queue.Use
 	Admitted int
 	// Waiting are those that wait, in the order in which they are served.
 	Waiting []Waiting
@@ -24,7 +24,7 @@ type QueueReport struct {
 // Waiting is a MiniCluster that waits.
 type Waiting struct {
 	Namespace, Name string
-	Decision        elastic.Decision
+	Decision        queue.Decision
 }
 
 // mostWaiting is how many of those that wait are shown: an object has its limits.
@@ -34,12 +34,12 @@ const mostWaiting = 1000
 const longestReason = 256
 
 // Queue returns the status of a queue.
-func Queue(queue *v1alpha2.MiniClusterQueue, report QueueReport) v1alpha2.MiniClusterQueueStatus {
+func Queue(q *v1alpha2.MiniClusterQueue, report QueueReport) v1alpha2.MiniClusterQueueStatus {
 	s := v1alpha2.MiniClusterQueueStatus{
 		Pending: int32(len(report.Waiting)), Admitted: int32(report.Admitted),
 		Used:  resourceList(report.Use.Used),
 		Share: fraction(report.Use.Share), Deserved: fraction(report.Use.Deserved),
-		ObservedGeneration: queue.Generation,
+		ObservedGeneration: q.Generation,
 	}
 	for _, waiting := range report.Waiting[:min(len(report.Waiting), mostWaiting)] {
 		s.Waiting = append(s.Waiting, v1alpha2.WaitingMiniCluster{
@@ -54,7 +54,7 @@ func Queue(queue *v1alpha2.MiniClusterQueue, report QueueReport) v1alpha2.MiniCl
 func fraction(part float64) string { return strconv.FormatFloat(part, 'f', 3, 64) }
 
 // resourceList is amounts in Kubernetes' units: those of cpu are thousandths.
-func resourceList(amounts elastic.Resources) corev1.ResourceList {
+func resourceList(amounts queue.Resources) corev1.ResourceList {
 	if len(amounts) == 0 {
 		return nil
 	}

@@ -11,12 +11,15 @@ import (
 	"time"
 	"unicode/utf8"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
-	"github.com/flux-elastic/flux-elastic/internal/fixture"
+	"github.com/flux-elastic/flux-elastic/dev/fixture"
+	"github.com/flux-elastic/flux-elastic/internal/state"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
 )
 
 // wanted4 is a MiniCluster of four brokers and 32 tasks that starts with two.
@@ -25,13 +28,24 @@ func wanted4() *fixture.MiniClusterWrapper {
 }
 
 // policy is the part of wanted4's policy that a status is made from.
-var policy = elastic.Policy{
+var policy = life.Policy{
 	RecreateLimit: 2,
 	Sizing:        elastic.Sizing{Min: 2, Size: 4, Operator: elastic.Add, Operand: 1, Tasks: elastic.Tasks{AtSize: 32}},
 }
 
-func upBrokers(n int) []elastic.Broker {
-	return slices.Repeat([]elastic.Broker{{State: elastic.Up}}, n)
+func upBrokers(n int) []life.Broker {
+	return slices.Repeat([]life.Broker{{State: life.Up}}, n)
+}
+
+// compute is Compute with what is written in the status as the record that was observed.
+func compute(t *testing.T, in Input) v1alpha2.MiniClusterStatus {
+	t.Helper()
+	o, err := state.Observe(state.View{MiniCluster: in.MiniCluster, Node: func(string) *corev1.Node { return nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in.Observation.Record = o.Record
+	return Compute(in)
 }
 
 // conditions are a line for each, in the order of a life.
@@ -48,18 +62,17 @@ func conditions(s *v1alpha2.MiniClusterStatus) string {
 }
 
 func TestCompute(t *testing.T) {
-	admitted := &elastic.Admission{Attempt: 1, Size: 3, Quorum: 3}
 	cases := map[string]struct {
 		mc     *fixture.MiniClusterWrapper
-		o      elastic.Observation
-		plan   elastic.Plan
+		o      life.Observation
+		plan   life.Plan
 		check  Check
 		want   string
 		counts string // size, tasks, nodes
 		events string
 	}{
 		"a spec that is refused": {
-			mc: wanted4(), plan: elastic.Plan{Step: elastic.Wait, State: elastic.StateRejected, Message: "no such class"},
+			mc: wanted4(), plan: life.Plan{Step: life.Wait{}, State: life.StateRejected, Message: "no such class"},
 			check: Check{v1alpha2.ReasonPodRejected, "no such class"},
 			want: `Accepted False PodRejected: no such class
 Admitted False Rejected: no such class
@@ -70,8 +83,8 @@ JobMiniClusterReady False Rejected: no such class
 			counts: "0 brokers, 0 tasks, 0 nodes", events: "Warning PodRejected: no such class",
 		},
 		"one that waits": {
-			mc: wanted4(), o: elastic.Observation{Verdict: elastic.NoRoom, Why: "1 free"},
-			plan: elastic.Plan{Step: elastic.Wait, State: elastic.StateQueued, Message: "1 free"}, check: Check{Reason: v1alpha2.ReasonValid},
+			mc: wanted4(), o: life.Observation{Offer: elastic.Offer{Verdict: elastic.NoRoom, Message: "1 free"}},
+			plan: life.Plan{Step: life.Wait{}, State: life.StateQueued, Message: "1 free"}, check: Check{Reason: v1alpha2.ReasonValid},
 			want: `Accepted True Valid: The spec can be carried out
 Admitted False NoRoom: 1 free
 QuorumReached False NotAdmitted: It has no nodes
@@ -81,8 +94,8 @@ JobMiniClusterReady False Queued: 1 free
 			counts: "0 brokers, 0 tasks, 0 nodes", events: "Normal NoRoom: 1 free",
 		},
 		"one that would never fit": {
-			mc: wanted4(), o: elastic.Observation{Verdict: elastic.NeverFits, Why: "too large"},
-			plan: elastic.Plan{Step: elastic.Wait, State: elastic.StateQueued, Message: "too large"}, check: Check{Reason: v1alpha2.ReasonValid},
+			mc: wanted4(), o: life.Observation{Offer: elastic.Offer{Verdict: elastic.NeverFits, Message: "too large"}},
+			plan: life.Plan{Step: life.Wait{}, State: life.StateQueued, Message: "too large"}, check: Check{Reason: v1alpha2.ReasonValid},
 			want: `Accepted True Valid: The spec can be carried out
 Admitted False NeverFits: Too large
 QuorumReached False NotAdmitted: It has no nodes
@@ -92,8 +105,8 @@ JobMiniClusterReady False Queued: Too large
 			counts: "0 brokers, 0 tasks, 0 nodes", events: "Warning NeverFits: Too large",
 		},
 		"one that takes an offer": {
-			mc: wanted4(), o: elastic.Observation{Offer: []string{"n1", "n2", "n3"}},
-			plan: elastic.Plan{Step: elastic.Admit, State: elastic.StateStarting, Quorum: 3, Message: "makes its pods"}, check: Check{Reason: v1alpha2.ReasonValid},
+			mc: wanted4(), o: life.Observation{},
+			plan: life.Plan{Step: life.Admit{Attempt: 1, Nodes: []string{"n1", "n2", "n3"}}, State: life.StateStarting, Message: "makes its pods"}, check: Check{Reason: v1alpha2.ReasonValid},
 			want: `Accepted True Valid: The spec can be carried out
 Admitted True Admitted: Holds nodes for 3 of 4 brokers
 QuorumReached False WaitingForBrokers: 0 of 3 brokers up
@@ -103,8 +116,8 @@ JobMiniClusterReady False Starting: Makes its pods
 			counts: "0 brokers, 24 tasks, 3 nodes", events: "Normal Admitted: Placed 3 of 4 brokers on n[1-3]",
 		},
 		"one that starts": {
-			mc: wanted4().Admitted(1, 3, "n[1-3]"), o: elastic.Observation{Admission: admitted, Brokers: upBrokers(3), Occupied: 3},
-			plan: elastic.Plan{Step: elastic.Start, State: elastic.StateRunning, Quorum: 3, Message: "3 of 3 brokers up"},
+			mc: wanted4().Admitted(1, 3, "n[1-3]"), o: life.Observation{Brokers: upBrokers(3), Occupied: 3},
+			plan: life.Plan{Step: life.Start{Quorum: 3}, State: life.StateRunning, Message: "3 of 3 brokers up"},
 			want: `Admitted True Admitted: Holds nodes for 3 of 4 brokers
 QuorumReached True QuorumReached: 3 of 4 brokers, tasks 24 of 32
 Finished False Unfinished: It is not done
@@ -113,8 +126,8 @@ JobMiniClusterReady True Running: 3 of 3 brokers up
 			counts: "3 brokers, 24 tasks, 3 nodes", events: "Normal Started: Started with 3 of 4 brokers, tasks 24 of 32",
 		},
 		"one that starts with fewer than were placed": {
-			mc: wanted4().Admitted(1, 3, "n[1-3]"), o: elastic.Observation{Admission: admitted, Brokers: upBrokers(2), Occupied: 3},
-			plan: elastic.Plan{Step: elastic.LowerQuorum, State: elastic.StateStarting, Quorum: 2, Message: "starts with 2 brokers"},
+			mc: wanted4().Admitted(1, 3, "n[1-3]"), o: life.Observation{Brokers: upBrokers(2), Occupied: 3},
+			plan: life.Plan{Step: life.LowerQuorum{Quorum: 2}, State: life.StateStarting, Message: "starts with 2 brokers"},
 			want: `Admitted True Admitted: Holds nodes for 3 of 4 brokers
 QuorumReached False WaitingForBrokers: 2 of 2 brokers up
 Finished False Unfinished: It is not done
@@ -123,8 +136,8 @@ JobMiniClusterReady False Starting: Starts with 2 brokers
 			counts: "2 brokers, 16 tasks, 3 nodes", events: "Warning QuorumLowered: Lowered the quorum: starts with 2 brokers",
 		},
 		"one that gives up": {
-			mc: wanted4().Admitted(1, 3, "n[1-3]"), o: elastic.Observation{Admission: admitted, Brokers: upBrokers(1), Occupied: 3},
-			plan: elastic.Plan{Step: elastic.GiveUp, State: elastic.StateReleasing, NotBefore: fixture.Noon, Message: "too few"},
+			mc: wanted4().Admitted(1, 3, "n[1-3]"), o: life.Observation{Brokers: upBrokers(1), Occupied: 3},
+			plan: life.Plan{Step: life.GiveUp{NotBefore: fixture.Noon}, State: life.StateReleasing, Message: "too few"},
 			want: `Admitted False Released: Too few
 QuorumReached False NotAdmitted: It has no nodes
 Finished False Unfinished: It is not done
@@ -133,8 +146,8 @@ JobMiniClusterReady False Releasing: Too few
 			counts: "1 brokers, 0 tasks, 3 nodes", events: "Warning GaveUp: Gave up attempt 1 of 3: too few",
 		},
 		"one that is suspended while it runs": {
-			mc: wanted4().Admitted(1, 3, "n[1-3]"), o: elastic.Observation{Admission: admitted, Brokers: upBrokers(3), Occupied: 3},
-			plan: elastic.Plan{Step: elastic.Withdraw, State: elastic.StateSuspended, Message: "it is suspended"},
+			mc: wanted4().Admitted(1, 3, "n[1-3]"), o: life.Observation{Brokers: upBrokers(3), Occupied: 3},
+			plan: life.Plan{Step: life.Withdraw{}, State: life.StateSuspended, Message: "it is suspended"},
 			want: `Admitted False Suspended: It is suspended
 QuorumReached False NotAdmitted: It has no nodes
 Finished False Unfinished: It is not done
@@ -143,8 +156,8 @@ JobMiniClusterReady False Suspended: It is suspended
 			counts: "3 brokers, 0 tasks, 3 nodes", events: "Normal Released: Gave back nodes for 3 brokers: it is suspended",
 		},
 		"one that succeeds": {
-			mc: wanted4().Admitted(1, 3, "n[1-3]"), o: elastic.Observation{Admission: admitted, Brokers: upBrokers(2), Occupied: 2},
-			plan: elastic.Plan{Step: elastic.Finish, State: elastic.StateSucceeded, Outcome: elastic.OutcomeSucceeded, ExitCode: new(int)},
+			mc: wanted4().Admitted(1, 3, "n[1-3]"), o: life.Observation{Brokers: upBrokers(2), Occupied: 2},
+			plan: life.Plan{Step: life.Finish{Outcome: life.OutcomeSucceeded, ExitCode: new(int)}, State: life.StateSucceeded},
 			want: `Admitted False Finished: It is done
 Finished True Succeeded: The command ended with exit code 0
 JobMiniClusterReady False Succeeded: The command ended with exit code 0; 2 pods are still ending
@@ -152,8 +165,8 @@ JobMiniClusterReady False Succeeded: The command ended with exit code 0; 2 pods 
 			counts: "0 brokers, 0 tasks, 2 nodes", events: "Normal Succeeded: The command ended with exit code 0",
 		},
 		"one that fails": {
-			mc: wanted4().Admitted(1, 3, "n[1-3]"), o: elastic.Observation{Admission: admitted},
-			plan: elastic.Plan{Step: elastic.Finish, State: elastic.StateFailed, Outcome: elastic.OutcomeCommandFailed, ExitCode: new(3), Message: "the command failed with exit code 3"},
+			mc: wanted4().Admitted(1, 3, "n[1-3]"), o: life.Observation{},
+			plan: life.Plan{Step: life.Finish{Outcome: life.OutcomeCommandFailed, ExitCode: new(3)}, State: life.StateFailed, Message: "the command failed with exit code 3"},
 			want: `Admitted False Finished: It is done
 Finished True CommandFailed: The command failed with exit code 3
 JobMiniClusterReady False Failed: The command failed with exit code 3
@@ -164,7 +177,7 @@ JobMiniClusterReady False Failed: The command failed with exit code 3
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			tc.o.Policy.Sizing, tc.o.Policy.RecreateLimit = policy.Sizing, policy.RecreateLimit
-			tc.o.Policy.Suspend = tc.plan.State == elastic.StateSuspended
+			tc.o.Policy.Suspend = tc.plan.State == life.StateSuspended
 			occupied := map[string]bool{}
 			for i := range tc.o.Occupied {
 				occupied[fmt.Sprint("n", i+1)] = true
@@ -173,7 +186,7 @@ JobMiniClusterReady False Failed: The command failed with exit code 3
 				MiniCluster: tc.mc.Defaulted(), Observation: &tc.o, Plan: tc.plan, Check: tc.check, OccupiedNodes: occupied,
 				Now: fixture.Noon.Add(time.Second),
 			}
-			got := Compute(in)
+			got := compute(t, in)
 			if text := conditions(&got); text != tc.want {
 				t.Errorf("got\n%swant\n%s", text, tc.want)
 			}
@@ -185,7 +198,7 @@ JobMiniClusterReady False Failed: The command failed with exit code 3
 				t.Errorf("got events %q, want %q", text, tc.events)
 			}
 			in.MiniCluster.Status = got
-			in.Plan.Step = elastic.Wait
+			in.Plan.Step = life.Wait{}
 			if events := Events(in, &got); len(events) > 0 {
 				t.Errorf("said again without a change: %v", events)
 			}
@@ -207,12 +220,12 @@ func toldOf(in Input, s *v1alpha2.MiniClusterStatus) []string {
 
 // A node that holds several brokers is one node.
 func TestNodesAreCountedOnce(t *testing.T) {
-	o := elastic.Observation{Admission: &elastic.Admission{Attempt: 1, Size: 3, Quorum: 3}, Occupied: 2, Policy: policy}
+	o := life.Observation{Occupied: 2, Policy: policy}
 	in := Input{
 		MiniCluster: wanted4().Admitted(1, 3, "n1,n1,n2").Defaulted(), Observation: &o, OccupiedNodes: map[string]bool{"n1": true},
-		Plan: elastic.Plan{Step: elastic.Wait, State: elastic.StateStarting}, Now: fixture.Noon,
+		Plan: life.Plan{Step: life.Wait{}, State: life.StateStarting}, Now: fixture.Noon,
 	}
-	if got := Compute(in); got.Nodes != 2 {
+	if got := compute(t, in); got.Nodes != 2 {
 		t.Errorf("%d nodes are held, want 2", got.Nodes)
 	}
 }
@@ -230,23 +243,23 @@ func TestShorten(t *testing.T) {
 // A decision is written down with all that the next pass needs.
 func TestComputeDecisions(t *testing.T) {
 	now := fixture.Noon.Add(time.Minute)
-	compute := func(mc *fixture.MiniClusterWrapper, o elastic.Observation, plan elastic.Plan) v1alpha2.MiniClusterStatus {
+	decide := func(mc *fixture.MiniClusterWrapper, o life.Observation, plan life.Plan) v1alpha2.MiniClusterStatus {
 		o.Policy.Sizing, o.Policy.RecreateLimit = policy.Sizing, policy.RecreateLimit
-		return Compute(Input{MiniCluster: mc.Defaulted(), Observation: &o, Plan: plan, Now: now})
+		return compute(t, Input{MiniCluster: mc.Defaulted(), Observation: &o, Plan: plan, Now: now})
 	}
-	admitted := compute(wanted4(), elastic.Observation{Offer: []string{"b", "a"}, GivenUp: 2}, elastic.Plan{Step: elastic.Admit, Quorum: 2, State: elastic.StateStarting})
+	admitted := decide(wanted4().Status(func(s *v1alpha2.MiniClusterStatus) { s.RequeueState = &v1alpha2.RequeueState{Count: 2} }), life.Observation{}, life.Plan{Step: life.Admit{Attempt: 3, Nodes: []string{"b", "a"}}, State: life.StateStarting})
 	if a := admitted.Admission; a == nil || a.Attempt != 3 || a.Size != 2 || a.Quorum != 2 || a.Nodes != "b,a" || !a.Time.Time.Equal(now) {
 		t.Errorf("admission %+v", a)
 	}
-	started := compute(wanted4().Admitted(1, 2, "a,b"), elastic.Observation{Brokers: upBrokers(2)}, elastic.Plan{Step: elastic.Start, State: elastic.StateRunning})
+	started := decide(wanted4().Admitted(1, 2, "a,b"), life.Observation{Brokers: upBrokers(2)}, life.Plan{Step: life.Start{}, State: life.StateRunning})
 	if started.StartTime == nil || !started.StartTime.Time.Equal(now) {
 		t.Errorf("start time %v", started.StartTime)
 	}
-	gaveUp := compute(wanted4().Admitted(1, 2, "a,b"), elastic.Observation{GivenUp: 1}, elastic.Plan{Step: elastic.GiveUp, NotBefore: now.Add(time.Hour), State: elastic.StateReleasing})
+	gaveUp := decide(wanted4().Admitted(2, 2, "a,b").Status(func(s *v1alpha2.MiniClusterStatus) { s.RequeueState = &v1alpha2.RequeueState{Count: 1} }), life.Observation{}, life.Plan{Step: life.GiveUp{NotBefore: now.Add(time.Hour)}, State: life.StateReleasing})
 	if r := gaveUp.RequeueState; gaveUp.Admission != nil || r == nil || r.Count != 2 || !r.RequeueAt.Time.Equal(now.Add(time.Hour)) {
 		t.Errorf("requeue state %+v, admission %v", r, gaveUp.Admission)
 	}
-	finished := compute(wanted4().Admitted(1, 2, "a,b"), elastic.Observation{}, elastic.Plan{Step: elastic.Finish, Outcome: elastic.OutcomeCommandFailed, ExitCode: new(3), State: elastic.StateFailed})
+	finished := decide(wanted4().Admitted(1, 2, "a,b"), life.Observation{}, life.Plan{Step: life.Finish{Outcome: life.OutcomeCommandFailed, ExitCode: new(3)}, State: life.StateFailed})
 	if finished.ExitCode == nil || *finished.ExitCode != 3 || finished.CompletionTime == nil || finished.Admission == nil {
 		t.Errorf("exit code %v, completion time %v, admission %v", finished.ExitCode, finished.CompletionTime, finished.Admission)
 	}
@@ -257,8 +270,8 @@ func TestComputeDecisions(t *testing.T) {
 func TestComputeAfterTheEnd(t *testing.T) {
 	mc := wanted4().Admitted(1, 3, "n[1-3]").Condition(v1alpha2.ConditionFinished, metav1.ConditionTrue, v1alpha2.ReasonCommandFailed).
 		Status(func(s *v1alpha2.MiniClusterStatus) { s.Tasks, s.Conditions[0].Message = 24, "exit code 3" })
-	o := elastic.Observation{Outcome: elastic.OutcomeCommandFailed}
-	got := Compute(Input{MiniCluster: mc.Defaulted(), Observation: &o, Plan: elastic.Plan{Step: elastic.Wait, State: elastic.StateFailed}, Now: fixture.Noon})
+	o := life.Observation{}
+	got := compute(t, Input{MiniCluster: mc.Defaulted(), Observation: &o, Plan: life.Plan{Step: life.Wait{}, State: life.StateFailed}, Now: fixture.Noon})
 	want := `Admitted False Finished: It is done
 Finished True CommandFailed: exit code 3
 JobMiniClusterReady False Failed: exit code 3
@@ -271,21 +284,21 @@ JobMiniClusterReady False Failed: exit code 3
 // The cores' words and the API's are the same.
 func TestWords(t *testing.T) {
 	for _, word := range [][2]string{
-		{string(elastic.StateRejected), v1alpha2.StateRejected},
-		{string(elastic.StateSuspended), v1alpha2.StateSuspended},
-		{string(elastic.StateQueued), v1alpha2.StateQueued},
-		{string(elastic.StateStarting), v1alpha2.StateStarting},
-		{string(elastic.StateRunning), v1alpha2.StateRunning},
-		{string(elastic.StateReleasing), v1alpha2.StateReleasing},
-		{string(elastic.StateBackingOff), v1alpha2.StateBackingOff},
-		{string(elastic.StateSucceeded), v1alpha2.StateSucceeded},
-		{string(elastic.StateFailed), v1alpha2.StateFailed},
-		{string(elastic.OutcomeSucceeded), v1alpha2.ReasonSucceeded},
-		{string(elastic.OutcomeCommandFailed), v1alpha2.ReasonCommandFailed},
-		{string(elastic.OutcomeLeadLost), v1alpha2.ReasonLeadLost},
-		{string(elastic.OutcomeWorkersFailed), v1alpha2.ReasonWorkersFailed},
-		{string(elastic.OutcomeDeadlineExceeded), v1alpha2.ReasonDeadlineExceeded},
-		{string(elastic.OutcomeStartLimit), v1alpha2.ReasonStartLimit},
+		{string(life.StateRejected), v1alpha2.StateRejected},
+		{string(life.StateSuspended), v1alpha2.StateSuspended},
+		{string(life.StateQueued), v1alpha2.StateQueued},
+		{string(life.StateStarting), v1alpha2.StateStarting},
+		{string(life.StateRunning), v1alpha2.StateRunning},
+		{string(life.StateReleasing), v1alpha2.StateReleasing},
+		{string(life.StateBackingOff), v1alpha2.StateBackingOff},
+		{string(life.StateSucceeded), v1alpha2.StateSucceeded},
+		{string(life.StateFailed), v1alpha2.StateFailed},
+		{string(life.OutcomeSucceeded), v1alpha2.ReasonSucceeded},
+		{string(life.OutcomeCommandFailed), v1alpha2.ReasonCommandFailed},
+		{string(life.OutcomeLeadLost), v1alpha2.ReasonLeadLost},
+		{string(life.OutcomeWorkersFailed), v1alpha2.ReasonWorkersFailed},
+		{string(life.OutcomeDeadlineExceeded), v1alpha2.ReasonDeadlineExceeded},
+		{string(life.OutcomeStartLimit), v1alpha2.ReasonStartLimit},
 		{string(elastic.Add), "+"},
 		{string(elastic.Multiply), "*"},
 		{string(elastic.Power), "^"},

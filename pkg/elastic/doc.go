@@ -1,15 +1,15 @@
 // Copyright The flux-elastic Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package elastic decides what should happen next: which MiniClusters of the
-// queues get nodes, at which size, and who gives some back (Schedule), and for one
-// MiniCluster the one next step of its life (Decide).
+// Package elastic has what both halls of the scheduler talk about: the sizes and task
+// counts of an elastic MiniCluster (Sizing), what the queue offers to one that waits
+// (Offer), and what it orders of one that has nodes (Order).
 //
-// Every decision is a value made from what is observed and from the time, which
-// comes in as a value too. The package knows no Kubernetes, reads no clock, starts
-// no goroutine, imports the standard library alone, and remembers nothing: the
-// same input gives the same output, after a restart as before it.
+// Two packages decide, and do not know each other: package queue which MiniClusters get
+// which nodes, and package life the next step of one MiniCluster.
 //
-// Where a gang could run is asked of a Room; carrying decisions out, and
-// writing them down first, is up to the caller.
+// Every decision is a value made from what is observed and from the time, which is a value
+// too. These packages know no Kubernetes, read no clock, start no goroutine, import the
+// standard library alone, and remember nothing: the same input gives the same output,
+// after a restart as before it.
 package elastic

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
-	"github.com/flux-elastic/flux-elastic/internal/jobset"
+	"github.com/flux-elastic/flux-elastic/internal/protocol"
 	"github.com/flux-elastic/flux-elastic/internal/state"
 )
 
@@ -107,7 +107,7 @@ func (m *miniCluster) holdsNoNode() {
 	eventually(m.T, m.name+" holds nothing", func() error {
 		pods, err := m.listPods(m.Context())
 		for i := range pods {
-			if pod := &pods[i]; !jobset.IsGated(pod) && !state.Ended(pod) {
+			if pod := &pods[i]; !protocol.IsGated(pod) && !protocol.Ended(pod) {
 				err = errors.Join(err, fmt.Errorf("%s is %s", pod.Name, pod.Status.Phase))
 			}
 		}

@@ -21,7 +21,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/flux-elastic/flux-elastic/internal/localcluster"
+	"github.com/flux-elastic/flux-elastic/dev/localcluster"
 )
 
 // traces are what may be found of a cluster on the machine: all that has the name or the

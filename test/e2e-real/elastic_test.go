@@ -20,8 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
-	"github.com/flux-elastic/flux-elastic/internal/jobset"
-	"github.com/flux-elastic/flux-elastic/internal/localcluster"
+	"github.com/flux-elastic/flux-elastic/dev/localcluster"
+	"github.com/flux-elastic/flux-elastic/internal/protocol"
 	"github.com/flux-elastic/flux-elastic/internal/state"
 )
 
@@ -172,7 +172,7 @@ echo nodes $FLUX_MINICLUSTER_NODES, tasks $FLUX_MINICLUSTER_TASKS of size $FLUX_
 				pods, err := m.listPods(c.Context())
 				placed := 0
 				for i := range pods {
-					if !jobset.IsGated(&pods[i]) {
+					if !protocol.IsGated(&pods[i]) {
 						placed++
 					}
 				}
@@ -313,7 +313,7 @@ func testScale(c *cluster) {
 func (m *miniCluster) gated() *corev1.Pod {
 	pods, err := m.listPods(m.Context())
 	for i := range pods {
-		if err == nil && jobset.IsGated(&pods[i]) && pods[i].DeletionTimestamp == nil {
+		if err == nil && protocol.IsGated(&pods[i]) && pods[i].DeletionTimestamp == nil {
 			return &pods[i]
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/flux-elastic/flux-elastic/internal/localcluster"
+	"github.com/flux-elastic/flux-elastic/dev/localcluster"
 )
 
 // What breaks comes back.

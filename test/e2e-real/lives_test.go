@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
-	"github.com/flux-elastic/flux-elastic/internal/localcluster"
+	"github.com/flux-elastic/flux-elastic/dev/localcluster"
 	"github.com/flux-elastic/flux-elastic/test/lives"
 )
 

@@ -21,8 +21,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/flux-elastic/flux-elastic/internal/localcluster"
-	"github.com/flux-elastic/flux-elastic/internal/localcluster/image"
+	"github.com/flux-elastic/flux-elastic/dev/localcluster"
+	"github.com/flux-elastic/flux-elastic/dev/localcluster/image"
 )
 
 // patience is how long anything may take. Nothing comes near to it.

@@ -27,8 +27,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
-	"github.com/flux-elastic/flux-elastic/internal/jobset"
-	"github.com/flux-elastic/flux-elastic/internal/localcluster"
+	"github.com/flux-elastic/flux-elastic/dev/localcluster"
+	"github.com/flux-elastic/flux-elastic/internal/protocol"
 )
 
 // Images, with their Flux.
@@ -226,7 +226,7 @@ func (m *miniCluster) pod(rank int) *corev1.Pod {
 	}
 	var found *corev1.Pod
 	for i, pod := range pods {
-		if r, ok := jobset.Rank(&pod); ok && r == rank && (found == nil || found.CreationTimestamp.Before(&pod.CreationTimestamp)) {
+		if r, ok := protocol.Rank(&pod); ok && r == rank && (found == nil || found.CreationTimestamp.Before(&pod.CreationTimestamp)) {
 			found = &pods[i]
 		}
 	}

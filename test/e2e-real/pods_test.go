@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/flux-elastic/flux-elastic/internal/localcluster"
+	"github.com/flux-elastic/flux-elastic/dev/localcluster"
 )
 
 // talkers are a pod on every node, which are up when the volume of their Secret is there.

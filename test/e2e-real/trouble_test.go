@@ -16,7 +16,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
-	"github.com/flux-elastic/flux-elastic/internal/localcluster"
+	"github.com/flux-elastic/flux-elastic/dev/localcluster"
 )
 
 const (

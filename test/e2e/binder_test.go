@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
-	"github.com/flux-elastic/flux-elastic/internal/jobset"
-	"github.com/flux-elastic/flux-elastic/internal/simulator"
+	"github.com/flux-elastic/flux-elastic/dev/simulator"
+	"github.com/flux-elastic/flux-elastic/internal/protocol"
 )
 
 // bindDirectly is the flag.
@@ -62,7 +62,7 @@ func (s *site) follow() *followed {
 func (f *followed) see(pod *corev1.Pod) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
-	if jobset.HasGate(pod) {
+	if protocol.HasGate(pod) {
 		f.gated[pod.UID] = true
 	}
 	if pod.Spec.NodeName != "" && f.bound[pod.UID] == nil {
@@ -127,18 +127,18 @@ func TestBinderDirect(t *testing.T) {
 	mc := s.create(s.miniCluster("direct").Size(3).MaxSize(4).PodAnnotation(simulator.Runtime, forAWhile))
 	s.awaitState(mc, v1alpha2.StateRunning)
 	for _, pod := range s.pods(mc) {
-		if rank, _ := jobset.Rank(&pod); rank == 3 && (!jobset.IsGated(&pod) || pod.Spec.NodeName != "") {
+		if rank, _ := protocol.Rank(&pod); rank == 3 && (!protocol.IsGated(&pod) || pod.Spec.NodeName != "") {
 			t.Errorf("pod %s, which is not needed, is on %q", pod.Name, pod.Spec.NodeName)
 		}
 	}
 	s.awaitSuccess(mc)
 	for _, pod := range pods.expect(t, 3, 0) {
-		rank, _ := jobset.Rank(pod)
+		rank, _ := protocol.Rank(pod)
 		if pod.Spec.SchedulerName != v1alpha2.SchedulerName || pod.Labels[v1alpha2.RankLabel] != strconv.Itoa(rank) {
 			t.Errorf("pod %s: scheduler %s, rank label %q", pod.Name, pod.Spec.SchedulerName, pod.Labels[v1alpha2.RankLabel])
 		}
-		if rank == 0 && jobset.Quorum(pod) != 3 {
-			t.Errorf("the lead was bound with a quorum of %d", jobset.Quorum(pod))
+		if rank == 0 && protocol.Read(pod).Quorum != 3 {
+			t.Errorf("the lead was bound with a quorum of %d", protocol.Read(pod).Quorum)
 		}
 	}
 	seen := fuse.seen()

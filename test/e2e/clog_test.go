@@ -10,7 +10,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/flux-elastic/flux-elastic/internal/clog"
+	"github.com/flux-elastic/flux-elastic/dev/clog"
 )
 
 // Many gangs at once do not clog a cluster: all finish, in their first attempt, and at no

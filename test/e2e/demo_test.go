@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/flux-elastic/flux-elastic/internal/localcluster"
+	"github.com/flux-elastic/flux-elastic/dev/localcluster"
 )
 
 // startDemo starts what `make demo` runs.

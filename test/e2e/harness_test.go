@@ -31,8 +31,8 @@ import (
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
-	"github.com/flux-elastic/flux-elastic/internal/fixture"
-	"github.com/flux-elastic/flux-elastic/internal/simulator"
+	"github.com/flux-elastic/flux-elastic/dev/fixture"
+	"github.com/flux-elastic/flux-elastic/dev/simulator"
 )
 
 func newScheme() *runtime.Scheme {

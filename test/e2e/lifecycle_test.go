@@ -16,9 +16,9 @@ import (
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/dev/simulator"
 	"github.com/flux-elastic/flux-elastic/internal/broker"
-	"github.com/flux-elastic/flux-elastic/internal/jobset"
-	"github.com/flux-elastic/flux-elastic/internal/simulator"
+	"github.com/flux-elastic/flux-elastic/internal/protocol"
 )
 
 func duration(text string) *metav1.Duration {
@@ -53,7 +53,7 @@ func TestLifecycle(t *testing.T) {
 	}
 	var hosts []string
 	for _, pod := range s.pods(mc) {
-		rank, _ := jobset.Rank(&pod)
+		rank, _ := protocol.Rank(&pod)
 		hosts = append(hosts, fmt.Sprintf("%s=%s", pod.Spec.Hostname, pod.Labels["job-index"]))
 		if pod.Spec.NodeName == "" || pod.Labels["app"] != "flux-operator" || pod.Spec.Subdomain != "lammps" {
 			t.Errorf("pod %s: node %q, labels %v, subdomain %q", pod.Name, pod.Spec.NodeName, pod.Labels, pod.Spec.Subdomain)
@@ -179,7 +179,7 @@ func TestElasticAdmission(t *testing.T) {
 	}
 	gated, placed := 0, 0
 	for _, pod := range s.pods(mc) {
-		if jobset.IsGated(&pod) {
+		if protocol.IsGated(&pod) {
 			gated++
 		} else {
 			placed++
@@ -310,7 +310,7 @@ func TestMadeAhead(t *testing.T) {
 func occupied(pods []corev1.Pod) int {
 	n := 0
 	for i := range pods {
-		if jobset.PinnedNode(&pods[i]) != "" {
+		if protocol.PinnedNode(&pods[i]) != "" {
 			n++
 		}
 	}

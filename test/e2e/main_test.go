@@ -25,8 +25,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
-	"github.com/flux-elastic/flux-elastic/internal/localcluster"
-	"github.com/flux-elastic/flux-elastic/internal/simulator"
+	"github.com/flux-elastic/flux-elastic/dev/localcluster"
+	"github.com/flux-elastic/flux-elastic/dev/simulator"
 )
 
 const (

@@ -22,7 +22,7 @@ import (
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
-	"github.com/flux-elastic/flux-elastic/internal/jobset"
+	"github.com/flux-elastic/flux-elastic/internal/protocol"
 )
 
 // meddler is somebody else who writes to what MiniClusters are made of.
@@ -65,10 +65,10 @@ func (m *meddler) once() error {
 	pod, isPod := object.(*corev1.Pod)
 	_, isMiniCluster := object.(*v1alpha2.MiniCluster)
 	switch n := m.random.IntN(20); {
-	case isPod && n < 2 && jobset.IsGated(pod):
+	case isPod && n < 2 && protocol.IsGated(pod):
 		m.done["delete a gated pod"]++
 		return env.client.Delete(m.ctx, pod, as(pod))
-	case isPod && n == 2 && (jobset.IsGated(pod) || m.bearsLoss(pod)):
+	case isPod && n == 2 && (protocol.IsGated(pod) || m.bearsLoss(pod)):
 		m.done["evict a pod"]++
 		eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
 		eviction.DeleteOptions = &metav1.DeleteOptions{Preconditions: (*metav1.Preconditions)(as(pod))}
@@ -122,7 +122,7 @@ func (m *meddler) objects() ([]client.Object, error) {
 
 // bearsLoss reports whether a pod is a follower's of a command that goes on without it.
 func (m *meddler) bearsLoss(pod *corev1.Pod) bool {
-	rank, ok := jobset.Rank(pod)
+	rank, ok := protocol.Rank(pod)
 	var mc v1alpha2.MiniCluster
 	err := env.client.Get(m.ctx, client.ObjectKey{Namespace: pod.Namespace, Name: pod.Labels[v1alpha2.MiniClusterLabel]}, &mc)
 	return ok && rank > 0 && err == nil && mc.Spec.Containers[0].Launcher

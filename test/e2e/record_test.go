@@ -24,7 +24,7 @@ import (
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
-	"github.com/flux-elastic/flux-elastic/internal/jobset"
+	"github.com/flux-elastic/flux-elastic/internal/protocol"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/hostlist"
 )
 
@@ -112,7 +112,7 @@ func (r *record) see(object any, gone bool) {
 }
 
 func (r *record) seePod(pod *corev1.Pod) {
-	rank, ok := jobset.Rank(pod)
+	rank, ok := protocol.Rank(pod)
 	ready := slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
 	})

@@ -26,7 +26,7 @@ import (
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
-	"github.com/flux-elastic/flux-elastic/internal/simulator"
+	"github.com/flux-elastic/flux-elastic/dev/simulator"
 )
 
 // fuse is a proxy to the API server that counts the manager's writes by kind, and

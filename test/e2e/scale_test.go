@@ -13,9 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
-	"github.com/flux-elastic/flux-elastic/internal/jobset"
-	"github.com/flux-elastic/flux-elastic/internal/simulator"
-	internalstate "github.com/flux-elastic/flux-elastic/internal/state"
+	"github.com/flux-elastic/flux-elastic/dev/simulator"
+	"github.com/flux-elastic/flux-elastic/internal/protocol"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/idset"
 )
 
@@ -43,7 +42,7 @@ func (s *site) watchDepartures(mc *v1alpha2.MiniCluster) *departures {
 }
 
 func (d *departures) see(pod *corev1.Pod) {
-	rank, ok := jobset.Rank(pod)
+	rank, ok := protocol.Rank(pod)
 	if !ok {
 		return
 	}
@@ -52,8 +51,8 @@ func (d *departures) see(pod *corev1.Pod) {
 	_, running := d.ready[rank]
 	switch {
 	case pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodRunning:
-		if d.ready[rank] = internalstate.BrokerReady(pod); rank == 0 {
-			d.told, _ = idset.Parse(jobset.Drain(pod))
+		if d.ready[rank] = protocol.Read(pod).Broker.Ready; rank == 0 {
+			d.told, _ = idset.Parse(protocol.Read(pod).Drain)
 		}
 	case pod.DeletionTimestamp != nil && running:
 		if !d.told.Has(int64(rank)) {
@@ -122,7 +121,7 @@ func TestScale(t *testing.T) {
 
 	s.scale(mc, 4)
 	s.awaitBrokers(mc, 4)
-	lead := s.awaitPod(mc, 0, "told that nobody leaves", func(pod *corev1.Pod) bool { return jobset.Drain(pod) == "" })
+	lead := s.awaitPod(mc, 0, "told that nobody leaves", func(pod *corev1.Pod) bool { return protocol.Read(pod).Drain == "" })
 	if lead.Status.Phase != corev1.PodRunning {
 		t.Errorf("the lead is %s", lead.Status.Phase)
 	}

@@ -13,8 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
-	"github.com/flux-elastic/flux-elastic/internal/jobset"
-	"github.com/flux-elastic/flux-elastic/internal/simulator"
+	"github.com/flux-elastic/flux-elastic/dev/simulator"
+	"github.com/flux-elastic/flux-elastic/internal/protocol"
 )
 
 func withService(cpu string) func(*v1alpha2.MiniClusterSpec) {
@@ -31,7 +31,7 @@ func (s *site) awaitService(mc *v1alpha2.MiniCluster, known ...types.UID) *corev
 	eventually(s.t, func() error {
 		for _, pod := range s.pods(mc) {
 			isKnown := len(known) > 0 && known[0] == pod.UID
-			if jobset.IsServices(&pod) && pod.Status.Phase == corev1.PodRunning && !isKnown {
+			if protocol.Read(&pod).Services && pod.Status.Phase == corev1.PodRunning && !isKnown {
 				found = &pod
 				return nil
 			}
@@ -71,7 +71,7 @@ func TestServices(t *testing.T) {
 		return nil
 	})
 	for _, pod := range s.pods(second) {
-		if !jobset.HasGate(&pod) {
+		if !protocol.HasGate(&pod) {
 			t.Errorf("pod %s does not wait", pod.Name)
 		}
 	}
@@ -80,7 +80,7 @@ func TestServices(t *testing.T) {
 	s.awaitSuccess(second)
 	eventually(t, func() error {
 		for _, pod := range s.pods(second) {
-			if jobset.IsServices(&pod) {
+			if protocol.Read(&pod).Services {
 				return fmt.Errorf("pod %s is still there: %s", pod.Name, pod.Status.Phase)
 			}
 		}

@@ -12,14 +12,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
-	"github.com/flux-elastic/flux-elastic/internal/jobset"
-	"github.com/flux-elastic/flux-elastic/internal/simulator"
-	internalstate "github.com/flux-elastic/flux-elastic/internal/state"
+	"github.com/flux-elastic/flux-elastic/dev/simulator"
+	"github.com/flux-elastic/flux-elastic/internal/protocol"
 )
 
 // Simulated pods say what a kubelet's would: the other tests rely on it.
 
 // The lead's pod is ready while the command runs, others' from when they start.
+// isReady reports whether a broker's container is ready.
+func isReady(pod *corev1.Pod) bool { return protocol.Read(pod).Broker.Ready }
+
 func TestSimulatedReadiness(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 3)
@@ -43,16 +45,16 @@ func TestSimulatedReadiness(t *testing.T) {
 	mc := s.create(s.miniCluster("late").Size(2).PodAnnotation(simulator.StartLate, "1").PodAnnotation(simulator.StartDelay, forAWhile).
 		PodAnnotation(simulator.Runtime, "1h"))
 	lead := s.awaitPod(mc, 0, "running", func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodRunning })
-	if container := lead.Status.ContainerStatuses[0]; internalstate.BrokerReady(lead) || container.Ready || *container.Started || container.State.Running == nil {
+	if container := lead.Status.ContainerStatuses[0]; isReady(lead) || container.Ready || *container.Started || container.State.Running == nil {
 		t.Errorf("before the command runs the lead's pod says %+v", lead.Status)
 	}
-	lead = s.awaitPod(mc, 0, "ready", internalstate.BrokerReady)
+	lead = s.awaitPod(mc, 0, "ready", isReady)
 	if container := lead.Status.ContainerStatuses[0]; !container.Ready || !*container.Started || container.State.Running == nil {
 		t.Errorf("the lead's pod is ready, and its container says %+v", container)
 	}
 	s.patch(lead, `{"metadata":{"annotations":{%q:"Test"}}}`, v1alpha2.StopAnnotation)
 	lead = s.awaitPod(mc, 0, "failed", func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodFailed })
-	if ended := lead.Status.ContainerStatuses[0].State.Terminated; ended == nil || ended.ExitCode != 143 || internalstate.BrokerReady(lead) {
+	if ended := lead.Status.ContainerStatuses[0].State.Terminated; ended == nil || ended.ExitCode != 143 || isReady(lead) {
 		t.Errorf("a lead that was told to stop says %+v", lead.Status)
 	}
 }
@@ -67,7 +69,7 @@ func TestSimulatedFaults(t *testing.T) {
 	}
 	hasReason := func(pod *corev1.Pod, reason string) {
 		t.Helper()
-		if got := pod.Status.ContainerStatuses[0].State.Waiting.Reason; got != reason || internalstate.BrokerReady(pod) {
+		if got := pod.Status.ContainerStatuses[0].State.Waiting.Reason; got != reason || isReady(pod) {
 			t.Errorf("%s waits for %q, want %q", pod.Name, got, reason)
 		}
 	}
@@ -106,7 +108,7 @@ func (s *site) awaitPod(mc *v1alpha2.MiniCluster, rank int, what string, holds f
 	eventually(s.t, func() error {
 		pods := s.pods(mc)
 		for i := range pods {
-			if got, ok := jobset.Rank(&pods[i]); ok && got == rank && holds(&pods[i]) {
+			if got, ok := protocol.Rank(&pods[i]); ok && got == rank && holds(&pods[i]) {
 				found = &pods[i]
 				return nil
 			}

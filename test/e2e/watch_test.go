@@ -17,7 +17,7 @@ import (
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
-	"github.com/flux-elastic/flux-elastic/internal/jobset"
+	"github.com/flux-elastic/flux-elastic/internal/protocol"
 )
 
 // podWatch sees every state of every pod, and remembers what must never be: a pod
@@ -72,7 +72,7 @@ func watchPods(ctx context.Context, config *rest.Config) (*podWatch, error) {
 }
 
 func (w *podWatch) see(pod *corev1.Pod, gone bool) {
-	rank, ok := jobset.Rank(pod)
+	rank, ok := protocol.Rank(pod)
 	if !ok || pod.Labels[v1alpha2.MiniClusterLabel] == "" {
 		return
 	}

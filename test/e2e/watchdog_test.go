@@ -14,9 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
-	"github.com/flux-elastic/flux-elastic/internal/jobset"
-	"github.com/flux-elastic/flux-elastic/internal/simulator"
-	internalstate "github.com/flux-elastic/flux-elastic/internal/state"
+	"github.com/flux-elastic/flux-elastic/dev/simulator"
+	"github.com/flux-elastic/flux-elastic/internal/protocol"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/hostlist"
 )
 
@@ -62,7 +61,7 @@ func (s *site) awaitOnlyLead(mc *v1alpha2.MiniCluster) int32 {
 			return fmt.Errorf("%s has %d pods", mc.Name, len(pods))
 		}
 		lead = pods[0]
-		if rank, _ := jobset.Rank(&lead); rank != 0 || lead.DeletionTimestamp != nil || (lead.Status.Phase != corev1.PodFailed && lead.Status.Phase != corev1.PodSucceeded) {
+		if rank, _ := protocol.Rank(&lead); rank != 0 || lead.DeletionTimestamp != nil || (lead.Status.Phase != corev1.PodFailed && lead.Status.Phase != corev1.PodSucceeded) {
 			return fmt.Errorf("what is left is pod %s: rank %d, %s", lead.Name, rank, lead.Status.Phase)
 		}
 		return nil
@@ -107,10 +106,10 @@ func (s *site) awaitPlaced(mc *v1alpha2.MiniCluster, n int) {
 
 // unended are the pods that have not ended.
 func unended(pods []corev1.Pod) []corev1.Pod {
-	return slices.DeleteFunc(pods, func(pod corev1.Pod) bool { return internalstate.Ended(&pod) })
+	return slices.DeleteFunc(pods, func(pod corev1.Pod) bool { return protocol.Ended(&pod) })
 }
 
-func isGated(pod *corev1.Pod) bool { return jobset.IsGated(pod) && pod.DeletionTimestamp == nil }
+func isGated(pod *corev1.Pod) bool { return protocol.IsGated(pod) && pod.DeletionTimestamp == nil }
 
 // A pod that does not start on a node gets another one, once, and the MiniCluster its
 // full size. The node is remembered.

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
-	"github.com/flux-elastic/flux-elastic/internal/jobset"
+	"github.com/flux-elastic/flux-elastic/internal/protocol"
 )
 
 // Play lets a MiniCluster have this life, and says what was not as it must be. The
@@ -165,7 +165,7 @@ func (e *End) left(pods []corev1.Pod) error {
 		return fmt.Errorf("%d pods are left, and not %d", len(pods), want)
 	}
 	for i := range pods {
-		rank, isBroker := jobset.Rank(&pods[i])
+		rank, isBroker := protocol.Rank(&pods[i])
 		if code := exitCode(&pods[i]); !isBroker || rank > 0 || pods[i].DeletionTimestamp != nil || !e.isOf(code) {
 			return fmt.Errorf("what is left is pod %s, with the exit code %d", pods[i].Name, code)
 		}

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
-	"github.com/flux-elastic/flux-elastic/internal/fixture"
+	"github.com/flux-elastic/flux-elastic/dev/fixture"
 )
 
 // Whatever is not as it must be at the end is seen.

@@ -1,0 +1,145 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package minicluster
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/protocol"
+	"github.com/flux-elastic/flux-elastic/internal/status"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
+)
+
+// tidyAgain is after which time pods that are still there are deleted once more.
+const tidyAgain = time.Minute
+
+// act carries out the step of a plan, and returns the plan to report: one that waits where
+// the API server, or a disruption budget, does not let the step be taken for now.
+func (r *Reconciler) act(ctx context.Context, seen *observed, plan life.Plan) (life.Plan, error) {
+	err := r.carryOut(ctx, seen, plan)
+	_, evicts := plan.Step.(life.EvictPods)
+	if refused(err) || (evicts && apierrors.IsTooManyRequests(err)) {
+		// It is shown, and tried again until it is too late.
+		return life.Plan{Step: life.Wait{}, State: plan.State, Message: err.Error(), LookAgain: seen.now.Add(recheckInterval)}, nil
+	}
+	return plan, err
+}
+
+// carryOut changes objects. Decisions are carried out by reporting them.
+func (r *Reconciler) carryOut(ctx context.Context, seen *observed, plan life.Plan) error {
+	log := ctrl.LoggerFrom(ctx).WithValues("step", life.Name(plan.Step))
+	switch step := plan.Step.(type) {
+	case life.Make:
+		log.Info("Making the objects of an attempt", "attempt", seen.observation.Attempt(), "ahead", seen.observation.Admission == nil)
+		return r.whatWasNotForeseen(seen, r.makeObjects(ctx, seen))
+	case life.Place:
+		log.Info("Placing pods", "ranks", len(step.Ranks))
+		return r.place(ctx, seen, step)
+	case life.ReleaseServices:
+		log.Info("Letting the services pod go")
+		return r.releaseServices(ctx, seen)
+	case life.Publish:
+		log.Info("Publishing the quorum and who leaves", "quorum", step.Quorum, "leaving", step.Leaving)
+		return r.tell(ctx, seen, func(lead *corev1.Pod) ([]byte, error) {
+			return protocol.PublishPatch(lead, step.Quorum, status.Ranks(step.Leaving))
+		})
+	case life.Stop:
+		log.Info("Telling the lead to end the command", "reason", step.Reason)
+		return r.tell(ctx, seen, func(lead *corev1.Pod) ([]byte, error) { return protocol.StopPatch(lead, step.Reason) })
+	case life.EvictPods:
+		log.Info("Evicting pods", "ranks", step.Ranks)
+		return r.evict(ctx, seen, step.Ranks)
+	case life.Release:
+		log.Info("Deleting the JobSet", "reason", plan.Message)
+		// It stays, being deleted, until all of its pods are gone.
+		return r.delete(ctx, "JobSet", seen.view.JobSet.DeepCopy(), metav1.DeletePropagationForeground)
+	case life.Tidy:
+		log.V(1).Info("Deleting pods that have ended", "pods", seen.observation.Done)
+		return r.tidy(ctx, seen)
+	case life.Remove:
+		log.Info("Deleting the MiniCluster", "reason", plan.Message)
+		// All that belongs to it goes with it.
+		return r.delete(ctx, v1alpha2.MiniClusterKind, seen.stored.DeepCopy(), metav1.DeletePropagationBackground)
+	}
+	return nil
+}
+
+// tell patches what the lead's pod is told.
+func (r *Reconciler) tell(ctx context.Context, seen *observed, patch func(lead *corev1.Pod) ([]byte, error)) error {
+	lead := seen.view.Brokers()[0].Pod
+	what, err := patch(lead)
+	if err != nil {
+		return err
+	}
+	if err := r.patch(ctx, lead, types.MergePatchType, what); err != nil {
+		return fmt.Errorf("telling pod %q what to do: %w", lead.Name, err)
+	}
+	return nil
+}
+
+// patch patches a pod, which stays as it is in the cache.
+func (r *Reconciler) patch(ctx context.Context, pod *corev1.Pod, kind types.PatchType, patch []byte) error {
+	return r.Client.Patch(ctx, pod.DeepCopy(), client.RawPatch(kind, patch), client.FieldOwner(FieldOwner))
+}
+
+// evict removes pods by the Eviction API: their Job does not count them as failed, and
+// makes them again, gated. Disruption budgets are kept to.
+func (r *Reconciler) evict(ctx context.Context, seen *observed, ranks []int) error {
+	pods := seen.view.Brokers()
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(patchesAtOnce)
+	for _, rank := range ranks {
+		pod := pods[rank].Pod.DeepCopy()
+		group.Go(func() error {
+			eviction := &policyv1.Eviction{
+				ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
+				DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(pod.UID)}},
+			}
+			err := r.Client.SubResource("eviction").Create(groupCtx, pod, eviction)
+			if client.IgnoreNotFound(err) != nil {
+				return fmt.Errorf("evicting pod %q: %w", pod.Name, err)
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// delete deletes an object, and none that was made under its name since.
+func (r *Reconciler) delete(ctx context.Context, kind string, object client.Object, policy metav1.DeletionPropagation) error {
+	err := r.Client.Delete(ctx, object, client.Preconditions{UID: ptr.To(object.GetUID())}, client.PropagationPolicy(policy))
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("deleting %s %q: %w", kind, object.GetName(), err)
+	}
+	return nil
+}
+
+// tidy deletes the pods of followers that have ended, in one request. Their Job has ended
+// too, or was deleted by JobSet, and makes no others.
+func (r *Reconciler) tidy(ctx context.Context, seen *observed) error {
+	job, memory := seen.view.WorkersJob(), seen.memory
+	if job == nil || (memory.tidiedJob == job.UID && seen.now.Sub(memory.tidied) < tidyAgain) {
+		return nil // they go one by one
+	}
+	err := r.Client.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(job.Namespace), client.MatchingLabels{batchv1.ControllerUidLabel: string(job.UID)})
+	if err != nil {
+		return fmt.Errorf("deleting the pods of Job %q: %w", job.Name, err)
+	}
+	memory.tidied, memory.tidiedJob = seen.now, job.UID
+	return nil
+}

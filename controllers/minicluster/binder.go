@@ -1,0 +1,122 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package minicluster
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+
+	"github.com/flux-elastic/flux-elastic/internal/jobset"
+	"github.com/flux-elastic/flux-elastic/internal/protocol"
+)
+
+// +kubebuilder:rbac:groups="",resources=pods/binding,verbs=create
+// +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get
+
+// Binder places a pod that waits for it. The lead's pod is told its quorum with it;
+// for others quorum is 0. A pod that was replaced by another of its name is not
+// touched.
+type Binder interface {
+	Bind(ctx context.Context, pod *corev1.Pod, node string, rank, quorum int) error
+}
+
+// binderOf is the one for a pod: it goes by what the pod waits for, and not by what
+// this manager would have it wait for, which another may have made.
+func (r *Reconciler) binderOf(pod *corev1.Pod) Binder {
+	if protocol.HasGate(pod) {
+		return gateBinder{r}
+	}
+	return directBinder{r}
+}
+
+// gateBinder pins a pod to its node and takes the gate off. A scheduler, which checks
+// it all again, then binds it: two writes.
+type gateBinder struct{ *Reconciler }
+
+// Bind implements Binder.
+func (b gateBinder) Bind(ctx context.Context, pod *corev1.Pod, node string, rank, quorum int) error {
+	patch, err := protocol.PlacePatch(pod, node, rank, quorum, b.Clock.Now())
+	if err != nil {
+		return err
+	}
+	if err := b.patch(ctx, pod, types.StrategicMergePatchType, patch); err != nil {
+		return fmt.Errorf("placing pod %q: %w", pod.Name, err)
+	}
+	return nil
+}
+
+// directBinder binds a pod: one write. Only the kubelet checks it again.
+type directBinder struct{ *Reconciler }
+
+// Bind implements Binder.
+func (b directBinder) Bind(ctx context.Context, pod *corev1.Pod, node string, rank, quorum int) error {
+	err := b.Client.SubResource("binding").Create(ctx, pod.DeepCopy(), protocol.Binding(pod, node, rank, quorum))
+	if err == nil || (apierrors.IsConflict(err) && b.isBound(ctx, pod, node)) {
+		return nil
+	}
+	return fmt.Errorf("binding pod %q: %w", pod.Name, err)
+}
+
+// isBound reports whether a pod is on its node already: the cache did not show it yet.
+func (b directBinder) isBound(ctx context.Context, pod *corev1.Pod, node string) bool {
+	var there corev1.Pod
+	err := b.Live.Get(ctx, client.ObjectKeyFromObject(pod), &there)
+	return err == nil && there.UID == pod.UID && there.Spec.NodeName == node
+}
+
+// chooseBinder decides how the pods of an attempt's JobSet, which is about to be made,
+// will be placed. It stays so, whoever places them.
+func (r *Reconciler) chooseBinder(ctx context.Context, seen *observed, set client.Object) error {
+	if !r.BindDirectly || seen.view.MiniCluster.Spec.Pod.SchedulerName != "" {
+		return nil
+	}
+	var pod *corev1.Pod
+	if seen.check != nil && seen.check.pod != nil {
+		pod = seen.check.pod // what webhooks add is in it
+	} else {
+		var err error
+		if pod, err = jobset.Pod(seen.view.MiniCluster); err != nil {
+			return err
+		}
+	}
+	if jobset.NeedsScheduler(pod) {
+		ctrl.LoggerFrom(ctx).Info("The pods are left to a scheduler: they cannot be bound directly")
+		return nil
+	}
+	unbound, err := r.unboundClaim(ctx, seen.view.MiniCluster.Namespace, jobset.VolumeClaims(pod))
+	if err != nil {
+		return err
+	}
+	if unbound != "" {
+		ctrl.LoggerFrom(ctx).Info("The pods are left to a scheduler: a volume of theirs is not bound", "PersistentVolumeClaim", unbound)
+		return nil
+	}
+	jobset.BindDirectly(set.(*jobsetapi.JobSet))
+	return nil
+}
+
+// unboundClaim is the first claim that has no volume, or will not have it for long; ""
+// if there is none.
+func (r *Reconciler) unboundClaim(ctx context.Context, namespace string, names []string) (string, error) {
+	for _, name := range names {
+		var claim corev1.PersistentVolumeClaim
+		err := r.Live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, &claim)
+		switch {
+		case apierrors.IsNotFound(err):
+			return name, nil
+		case err != nil:
+			return "", fmt.Errorf("reading PersistentVolumeClaim %q: %w", name, err)
+		case claim.Status.Phase != corev1.ClaimBound || claim.DeletionTimestamp != nil:
+			return name, nil
+		}
+	}
+	return "", nil
+}

@@ -1,0 +1,263 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package minicluster
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/dev/fixture"
+	"github.com/flux-elastic/flux-elastic/internal/jobset"
+	"github.com/flux-elastic/flux-elastic/internal/protocol"
+)
+
+// direct is how a pod is that is bound directly.
+func direct(s *corev1.PodSpec) { s.SchedulingGates, s.SchedulerName = nil, v1alpha2.SchedulerName }
+
+// written is what binders wrote.
+type written struct {
+	patches  int
+	bindings []*corev1.Binding
+	fails    error
+}
+
+// newClient is one of a cluster with these objects. Bindings are only noted.
+func (w *written) newClient(objects ...client.Object) client.WithWatch {
+	return fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithObjects(objects...).WithInterceptorFuncs(interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, object client.Object, patch client.Patch, options ...client.PatchOption) error {
+			w.patches++
+			return errors.Join(w.fails, c.Patch(ctx, object, patch, options...))
+		},
+		SubResourceCreate: func(_ context.Context, _ client.Client, name string, object, sub client.Object, _ ...client.SubResourceCreateOption) error {
+			if name != "binding" || object.GetName() != sub.GetName() {
+				return errors.New("no Binding of the pod")
+			}
+			w.bindings = append(w.bindings, sub.(*corev1.Binding))
+			return w.fails
+		},
+	}).Build()
+}
+
+func TestPodsAreBoundByWhatTheyWaitFor(t *testing.T) {
+	for name, tc := range map[string]struct {
+		pod               *corev1.Pod
+		patches, bindings int
+	}{
+		"the gate":                        {fixture.BrokerPod("lmp", 0).Obj(), 1, 0},
+		"a Binding":                       {fixture.BrokerPod("lmp", 0).Spec(direct).Obj(), 0, 1},
+		"the gate, and then a Binding":    {fixture.BrokerPod("lmp", 0).Spec(func(s *corev1.PodSpec) { s.SchedulerName = v1alpha2.SchedulerName }).Obj(), 1, 0},
+		"a Binding, after the gate's end": {fixture.BrokerPod("lmp", 0).Pinned("a").Spec(direct).Obj(), 0, 1},
+	} {
+		for _, flag := range []bool{false, true} { // which does not matter
+			t.Run(name, func(t *testing.T) {
+				var w written
+				r := &Reconciler{Client: w.newClient(tc.pod), BindDirectly: flag, Clock: clock.RealClock{}}
+				before := tc.pod.DeepCopy()
+				if err := r.binderOf(tc.pod).Bind(t.Context(), tc.pod, "a", 0, 3); err != nil {
+					t.Fatal(err)
+				}
+				if w.patches != tc.patches || len(w.bindings) != tc.bindings {
+					t.Errorf("%d patches, %d Bindings", w.patches, len(w.bindings))
+				}
+				if diff := cmp.Diff(before, tc.pod); diff != "" {
+					t.Errorf("the cache was changed:\n%s", diff)
+				}
+			})
+		}
+	}
+}
+
+func TestGateBinder(t *testing.T) {
+	pod := fixture.BrokerPod("lmp", 0).Obj()
+	var w written
+	c := w.newClient(pod)
+	if err := (gateBinder{&Reconciler{Client: c, Clock: clock.RealClock{}}}).Bind(t.Context(), pod, "a", 0, 3); err != nil {
+		t.Fatal(err)
+	}
+	var got corev1.Pod
+	if err := c.Get(t.Context(), client.ObjectKeyFromObject(pod), &got); err != nil {
+		t.Fatal(err)
+	}
+	if protocol.IsGated(&got) || protocol.PinnedNode(&got) != "a" || protocol.Read(&got).Quorum != 3 || got.Labels[v1alpha2.RankLabel] != "0" {
+		t.Errorf("it is %+v", got)
+	}
+}
+
+func TestDirectBinder(t *testing.T) {
+	pod := fixture.BrokerPod("lmp", 0).Spec(direct).Obj()
+	var w written
+	c := w.newClient(pod)
+	if err := (directBinder{&Reconciler{Client: c, Live: c}}).Bind(t.Context(), pod, "a", 0, 3); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]*corev1.Binding{protocol.Binding(pod, "a", 0, 3)}, w.bindings); diff != "" {
+		t.Errorf("another Binding (-want +got):\n%s", diff)
+	}
+}
+
+// A pass that has not seen the Binding of the one before makes it again.
+func TestDirectBinderConflict(t *testing.T) {
+	pod := fixture.BrokerPod("lmp", 0).Spec(direct).Obj()
+	on := func(node string, uid types.UID) *corev1.Pod {
+		there := pod.DeepCopy()
+		there.Spec.NodeName, there.UID = node, uid
+		return there
+	}
+	for name, tc := range map[string]struct {
+		there *corev1.Pod
+		ok    bool
+	}{
+		"it is on its node":           {on("a", pod.UID), true},
+		"it is on another":            {on("b", pod.UID), false},
+		"it has a gate, or is ending": {on("", pod.UID), false},
+		"it was replaced":             {on("a", "other"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := written{fails: apierrors.NewConflict(corev1.Resource("pods/binding"), pod.Name, errors.New("no"))}
+			c := w.newClient(tc.there)
+			err := directBinder{&Reconciler{Client: c, Live: c}}.Bind(t.Context(), pod, "a", 0, 3)
+			if (err == nil) != tc.ok || (err != nil && !apierrors.IsConflict(err)) {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+func TestBindersSayWhatFailed(t *testing.T) {
+	pod := fixture.BrokerPod("lmp", 0).Obj()
+	w := written{fails: errors.New("no more")}
+	c := w.newClient(pod)
+	r := &Reconciler{Client: c, Live: c, Clock: clock.RealClock{}}
+	for want, binder := range map[string]Binder{`placing pod "lmp-0": no more`: gateBinder{r}, `binding pod "lmp-0": no more`: directBinder{r}} {
+		if err := binder.Bind(t.Context(), pod, "a", 0, 3); err == nil || err.Error() != want || !errors.Is(err, w.fails) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
+func TestChooseBinder(t *testing.T) {
+	claim := func(name string, phase corev1.PersistentVolumeClaimPhase) *corev1.PersistentVolumeClaim {
+		return &corev1.PersistentVolumeClaim{
+			ObjectMeta: metav1.ObjectMeta{Namespace: fixture.Namespace, Name: name},
+			Status:     corev1.PersistentVolumeClaimStatus{Phase: phase},
+		}
+	}
+	leaving := claim("leaving", corev1.ClaimBound)
+	leaving.DeletionTimestamp, leaving.Finalizers = &metav1.Time{Time: fixture.Noon}, []string{"kubernetes.io/pvc-protection"}
+	live := (&written{}).newClient(claim("bound", corev1.ClaimBound), claim("pending", corev1.ClaimPending), claim("lost", corev1.ClaimLost), leaving)
+	volumes := func(volumes ...v1alpha2.ContainerVolume) func(*v1alpha2.MiniClusterSpec) {
+		return func(s *v1alpha2.MiniClusterSpec) {
+			s.Containers[0].Volumes = map[string]v1alpha2.ContainerVolume{}
+			for i, volume := range volumes {
+				s.Containers[0].Volumes["v"+string(rune('0'+i))] = volume
+			}
+		}
+	}
+	claims := func(names ...string) func(*v1alpha2.MiniClusterSpec) {
+		var list []v1alpha2.ContainerVolume
+		for _, name := range names {
+			list = append(list, v1alpha2.ContainerVolume{ClaimName: name})
+		}
+		return volumes(list...)
+	}
+	scheduler := func(name string) func(*v1alpha2.MiniClusterSpec) {
+		return func(s *v1alpha2.MiniClusterSpec) { s.Pod.SchedulerName = name }
+	}
+	plain := func(*v1alpha2.MiniClusterSpec) {}
+	for name, tc := range map[string]struct {
+		gate    bool // the flag
+		change  func(*v1alpha2.MiniClusterSpec)
+		webhook func(*corev1.PodSpec) // what the API server's pod has besides
+		direct  bool
+	}{
+		"--binder=gate":                    {gate: true, change: plain},
+		"--binder=direct":                  {change: plain, direct: true},
+		"volumes that are always there":    {change: volumes(v1alpha2.ContainerVolume{EmptyDir: true}, v1alpha2.ContainerVolume{HostPath: "/x"}, v1alpha2.ContainerVolume{ConfigMapName: "c"}), direct: true},
+		"a claim that is bound":            {change: claims("bound"), direct: true},
+		"one of two is not":                {change: claims("bound", "pending")},
+		"one that lost its volume":         {change: claims("lost")},
+		"one that is being deleted":        {change: claims("leaving")},
+		"one that does not exist":          {change: claims("nowhere")},
+		"an inline CSI volume":             {change: volumes(v1alpha2.ContainerVolume{CSIDriver: "d"})},
+		"a scheduler of its own":           {change: scheduler("mine")},
+		"the default one, but by its name": {change: scheduler(corev1.DefaultSchedulerName)},
+		"our name":                         {change: scheduler(v1alpha2.SchedulerName)},
+		"as the API server makes it":       {change: plain, webhook: func(s *corev1.PodSpec) { s.SchedulerName = corev1.DefaultSchedulerName }, direct: true},
+		"a resource claim by a webhook":    {change: plain, webhook: func(s *corev1.PodSpec) { s.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu"}} }},
+		"an ephemeral volume by a webhook": {change: plain, webhook: func(s *corev1.PodSpec) {
+			s.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}}}
+		}},
+		"an unbound volume by a webhook": {change: plain, webhook: func(s *corev1.PodSpec) {
+			s.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "pending"}}}}
+		}},
+		"a gate of its own by a webhook": {change: plain, webhook: func(s *corev1.PodSpec) {
+			s.SchedulingGates = append(s.SchedulingGates, corev1.PodSchedulingGate{Name: "quota"})
+		}},
+		"another scheduler by a webhook": {change: plain, webhook: func(s *corev1.PodSpec) { s.SchedulerName = "batch" }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mc := fixture.MiniCluster("lmp").Size(2).Spec(tc.change).Defaulted()
+			seen := &observed{}
+			seen.view.MiniCluster = mc
+			if tc.webhook != nil {
+				pod, err := jobset.Pod(mc)
+				if err != nil {
+					t.Fatal(err)
+				}
+				tc.webhook(&pod.Spec)
+				seen.check = &check{pod: pod}
+			}
+			set, err := jobset.JobSet(mc, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := &Reconciler{Live: live, BindDirectly: !tc.gate}
+			if err := r.chooseBinder(t.Context(), seen, set); err != nil {
+				t.Fatal(err)
+			}
+			for _, job := range set.Spec.ReplicatedJobs {
+				pod := &corev1.Pod{Spec: job.Template.Spec.Template.Spec}
+				if protocol.HasGate(pod) == tc.direct {
+					t.Errorf("job %s: its pods have gates %v and scheduler %q", job.Name, pod.Spec.SchedulingGates, pod.Spec.SchedulerName)
+				}
+			}
+		})
+	}
+}
+
+// Not to know is no reason to bind.
+func TestChooseBinderWithoutAnAnswer(t *testing.T) {
+	broken := errors.New("no answer")
+	live := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			return broken
+		},
+	}).Build()
+	mc := fixture.MiniCluster("lmp").Spec(func(s *v1alpha2.MiniClusterSpec) {
+		s.Containers[0].Volumes = map[string]v1alpha2.ContainerVolume{"data": {ClaimName: "x"}}
+	}).Defaulted()
+	seen := &observed{}
+	seen.view.MiniCluster = mc
+	set, err := jobset.JobSet(mc, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &Reconciler{Live: live, BindDirectly: true}
+	if err := r.chooseBinder(t.Context(), seen, set); !errors.Is(err, broken) {
+		t.Errorf("got %v", err)
+	}
+}

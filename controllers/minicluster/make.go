@@ -1,0 +1,143 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package minicluster
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/broker"
+	"github.com/flux-elastic/flux-elastic/internal/jobset"
+)
+
+// errStillThere says that an object of an earlier MiniCluster of the same name is
+// still being removed.
+var errStillThere = errors.New("an object of an earlier MiniCluster of the name is still there")
+
+// nameClashError says that a name is taken by somebody else's object.
+type nameClashError struct{ kind, name, owner string }
+
+func (c *nameClashError) Error() string {
+	owner := "is not of this MiniCluster"
+	if c.owner != "" {
+		owner = "belongs to " + c.owner
+	}
+	return fmt.Sprintf("%s %q exists and %s; it is left alone", c.kind, c.name, owner)
+}
+
+// makeObjects makes what the attempt needs, the JobSet last. It asks the API server
+// rather than the cache what is there: foreign objects are left alone, and a
+// certificate that was made for the attempt stays, since brokers may have it. All else
+// follows from the spec, which may have changed while the attempt was withdrawn.
+func (r *Reconciler) makeObjects(ctx context.Context, seen *observed) error {
+	mc, attempt := seen.view.MiniCluster, int32(seen.observation.Attempt())
+	objects, err := jobset.Objects(mc, attempt, func() (string, error) { return broker.Certificate(mc.Name, rand.Reader) })
+	if err != nil {
+		return fmt.Errorf("building the objects of MiniCluster %q: %w", mc.Name, err)
+	}
+	last := len(objects) - 1 // the JobSet, whose pods need the others
+	switch set, err := r.existing(ctx, mc, objects[last]); {
+	case err != nil:
+		return err
+	case set == nil:
+	case jobset.Attempt(set) == attempt && jobset.Generation(set) == jobset.Generation(objects[last]):
+		return nil // made, and not in the cache yet
+	default:
+		return errStillThere // not in the cache yet either, and of no use
+	}
+	if err := r.chooseBinder(ctx, seen, objects[last]); err != nil {
+		return err
+	}
+	group, groupCtx := errgroup.WithContext(ctx)
+	for _, object := range objects[:last] {
+		group.Go(func() error { return r.makeObject(groupCtx, mc, object, attempt) })
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return r.makeObject(ctx, mc, objects[last], attempt)
+}
+
+func (r *Reconciler) makeObject(ctx context.Context, mc *v1alpha2.MiniCluster, object client.Object, attempt int32) error {
+	there, err := r.existing(ctx, mc, object)
+	if err != nil {
+		return err
+	}
+	_, isSecret := object.(*corev1.Secret)
+	if isSecret && there != nil && jobset.Attempt(there) == attempt && mc.Spec.Flux.CurveCert == "" {
+		return nil
+	}
+	return r.apply(ctx, object)
+}
+
+// existing reads, from the API server and not from the cache, the object that is
+// there under the name of one that is to be made: nil if there is none. One that
+// is not the MiniCluster's is an error.
+func (r *Reconciler) existing(ctx context.Context, mc *v1alpha2.MiniCluster, object client.Object) (*metav1.PartialObjectMetadata, error) {
+	gvk := object.GetObjectKind().GroupVersionKind()
+	found := &metav1.PartialObjectMetadata{}
+	found.SetGroupVersionKind(gvk)
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(object), found); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("reading %s %q: %w", gvk.Kind, object.GetName(), err)
+	}
+	owner := metav1.GetControllerOf(found)
+	switch {
+	case metav1.IsControlledBy(found, mc):
+		return found, nil
+	case owner == nil:
+		return nil, &nameClashError{kind: gvk.Kind, name: object.GetName()}
+	case owner.Kind == v1alpha2.MiniClusterKind && owner.Name == mc.Name:
+		return nil, fmt.Errorf("%s %q: %w", gvk.Kind, object.GetName(), errStillThere)
+	}
+	return nil, &nameClashError{kind: gvk.Kind, name: object.GetName(), owner: owner.Kind + " " + owner.Name}
+}
+
+// apply writes an object by server-side apply.
+func (r *Reconciler) apply(ctx context.Context, object client.Object, options ...client.ApplyOption) error {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
+		return err
+	}
+	delete(content, "status")
+	desired := &unstructured.Unstructured{Object: content}
+	unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
+	options = append(options, client.FieldOwner(FieldOwner), client.ForceOwnership)
+	err = r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(desired), options...)
+	if err != nil {
+		return fmt.Errorf("applying %s %q: %w", desired.GetKind(), desired.GetName(), err)
+	}
+	return nil
+}
+
+// whatWasNotForeseen sorts out an error of making objects that the check did not foresee:
+// somebody took a name, or the API server will not have an object. Then the next pass,
+// which comes soon, says so and gives the nodes back.
+func (r *Reconciler) whatWasNotForeseen(seen *observed, err error) error {
+	var clash *nameClashError
+	var result *check
+	switch {
+	case errors.As(err, &clash):
+		result = r.temporary(rejection(v1alpha2.ReasonNameClash, clash.Error()), recheckInterval)
+	case refused(err):
+		result = r.temporary(rejection(v1alpha2.ReasonObjectRejected, err.Error()), refusedInterval)
+	default:
+		return err
+	}
+	result.generation, seen.memory.check = seen.view.MiniCluster.Generation, result
+	return errStillThere
+}

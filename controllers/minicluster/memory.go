@@ -1,0 +1,110 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package minicluster
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/protocol"
+)
+
+// memory is what the reconciler remembers of one MiniCluster. After a restart it is empty.
+// One pass at a time uses it.
+type memory struct {
+	uid types.UID
+	// check is the last one of the spec; nil before.
+	check *check
+	// announced is the time of the last decision that was told.
+	announced metav1.MicroTime
+	// written is when the status was written last.
+	written time.Time
+	// tidied is when pods were deleted last, and tidiedJob the Job of which they were.
+	tidied    time.Time
+	tidiedJob types.UID
+	// troubles are since when pods, by UID, do not start where they are. Kubernetes does not
+	// tell.
+	troubles map[types.UID]time.Time
+	// placed are the pods, by UID, that were placed, each in the version that was in the
+	// cache then.
+	placed map[types.UID]string
+}
+
+// memories are those of all MiniClusters.
+type memories struct {
+	mutex  sync.Mutex
+	byName map[types.NamespacedName]*memory
+}
+
+// of is the memory of a MiniCluster: an empty one where another of its name was before.
+func (m *memories) of(mc *v1alpha2.MiniCluster) *memory {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	name := client.ObjectKeyFromObject(mc)
+	if known := m.byName[name]; known != nil && known.uid == mc.UID {
+		return known
+	}
+	if m.byName == nil {
+		m.byName = map[types.NamespacedName]*memory{}
+	}
+	m.byName[name] = &memory{uid: mc.UID, placed: map[types.UID]string{}}
+	return m.byName[name]
+}
+
+func (m *memories) forget(name types.NamespacedName) {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	delete(m.byName, name)
+}
+
+// noteTroubles looks at the pods that there are, and notes since when those are in trouble
+// that are.
+func (m *memory) noteTroubles(pods []protocol.Pod, now time.Time) {
+	before := m.troubles
+	m.troubles = map[types.UID]time.Time{}
+	for i := range pods {
+		if pods[i].Trouble == "" {
+			continue
+		}
+		since, known := before[pods[i].UID]
+		if !known {
+			since = now
+		}
+		m.troubles[pods[i].UID] = since
+	}
+}
+
+// hasPlaced reports whether this version of a pod was placed: the cache does not show it yet.
+func (m *memory) hasPlaced(pod *protocol.Pod) bool {
+	version, ok := m.placed[pod.UID]
+	return ok && version == pod.ResourceVersion
+}
+
+// hasPlacedAny reports whether one of some pods was placed.
+func (m *memory) hasPlacedAny(pods []protocol.Pod) bool {
+	return slices.ContainsFunc(pods, func(pod protocol.Pod) bool { return m.placed[pod.UID] != "" })
+}
+
+// notePlaced notes that pods were placed, and forgets pods that are no more.
+func (m *memory) notePlaced(there []protocol.Pod, placed ...*protocol.Pod) {
+	for _, pod := range placed {
+		m.placed[pod.UID] = pod.ResourceVersion
+	}
+	if len(m.placed) <= 2*len(there) {
+		return
+	}
+	kept := map[types.UID]string{}
+	for i := range there {
+		if version, ok := m.placed[there[i].UID]; ok {
+			kept[there[i].UID] = version
+		}
+	}
+	m.placed = kept
+}

@@ -1,0 +1,82 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package minicluster
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/jobset"
+	"github.com/flux-elastic/flux-elastic/internal/protocol"
+	"github.com/flux-elastic/flux-elastic/internal/state"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
+)
+
+// observed is what a pass knows.
+type observed struct {
+	now    time.Time
+	memory *memory
+	// stored is the MiniCluster as it is in the cache; a patch is made against it.
+	stored *v1alpha2.MiniCluster
+	// view is with the MiniCluster's defaults.
+	view        state.View
+	observation *life.Observation
+	// check is that of the spec; nil where it is not needed.
+	check *check
+}
+
+// observe reads what there is of a MiniCluster.
+func (r *Reconciler) observe(ctx context.Context, mc *v1alpha2.MiniCluster, memory *memory) (*observed, error) {
+	seen := &observed{now: r.Clock.Now(), memory: memory, stored: mc}
+	seen.view.MiniCluster = mc.DeepCopy()
+	seen.view.MiniCluster.Default()
+	seen.view.Node = func(name string) *corev1.Node {
+		var node corev1.Node
+		if r.Client.Get(ctx, types.NamespacedName{Name: name}, &node, client.UnsafeDisableDeepCopy) != nil {
+			return nil
+		}
+		return &node
+	}
+	var set jobsetapi.JobSet
+	err := r.Client.Get(ctx, types.NamespacedName{Namespace: mc.Namespace, Name: jobset.Name(mc)}, &set)
+	switch {
+	case err == nil:
+		seen.view.JobSet = &set
+	case !apierrors.IsNotFound(err):
+		return nil, fmt.Errorf("reading JobSet %q: %w", jobset.Name(mc), err)
+	}
+	if seen.view.Pods, err = r.podsOf(ctx, mc); err != nil {
+		return nil, err
+	}
+	memory.noteTroubles(seen.view.Pods, seen.now)
+	seen.view.Troubles = memory.troubles
+	if seen.observation, err = state.Observe(seen.view); err != nil {
+		return nil, err
+	}
+	if seen.observation.Workload == life.Ahead && memory.hasPlacedAny(seen.view.Pods) {
+		seen.observation.Workload = life.Stale // the cache does not show it yet
+	}
+	return seen, nil
+}
+
+func (r *Reconciler) podsOf(ctx context.Context, mc *v1alpha2.MiniCluster) ([]protocol.Pod, error) {
+	var list corev1.PodList
+	err := r.Client.List(ctx, &list, client.InNamespace(mc.Namespace), client.MatchingFields{podIndex: mc.Name}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, fmt.Errorf("listing pods of MiniCluster %q: %w", mc.Name, err)
+	}
+	pods := make([]protocol.Pod, len(list.Items))
+	for i := range list.Items {
+		pods[i] = protocol.Read(&list.Items[i])
+	}
+	return pods, nil
+}

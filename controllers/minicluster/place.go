@@ -1,0 +1,71 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package minicluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-elastic/flux-elastic/internal/protocol"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
+)
+
+// patchesAtOnce is how many pods of a MiniCluster are patched at once.
+const patchesAtOnce = 16
+
+// place pins pods to their nodes and lets them go, the lead's first.
+func (r *Reconciler) place(ctx context.Context, seen *observed, step life.Place) error {
+	nodes, pods := seen.observation.Admission.Nodes, seen.view.Brokers()
+	ranks := slices.DeleteFunc(slices.Clone(step.Ranks), func(rank int) bool { return seen.memory.hasPlaced(pods[rank]) })
+	placed := make([]*protocol.Pod, len(ranks)) // nil where that failed
+	defer func() {
+		seen.memory.notePlaced(seen.view.Pods, slices.DeleteFunc(placed, func(pod *protocol.Pod) bool { return pod == nil })...)
+	}()
+	placeRank := func(ctx context.Context, i int) error {
+		rank, quorum := ranks[i], 0
+		if rank == 0 {
+			quorum = step.Quorum
+		}
+		pod := pods[rank]
+		err := r.binderOf(pod.Pod).Bind(ctx, pod.Pod, nodes[rank], rank, quorum)
+		if err == nil {
+			placed[i] = pod
+		}
+		return err
+	}
+	if len(ranks) > 0 && ranks[0] == 0 {
+		if err := placeRank(ctx, 0); err != nil {
+			return err
+		}
+	}
+	group, groupCtx := errgroup.WithContext(ctx)
+	group.SetLimit(patchesAtOnce)
+	for i, rank := range ranks {
+		if rank > 0 {
+			group.Go(func() error { return placeRank(groupCtx, i) })
+		}
+	}
+	return group.Wait()
+}
+
+// releaseServices takes the gate off the services pod. Its Job may make it again, gated.
+func (r *Reconciler) releaseServices(ctx context.Context, seen *observed) error {
+	pod := seen.view.Services()
+	if seen.memory.hasPlaced(pod) {
+		return nil
+	}
+	patch, err := protocol.UngatePatch(pod.Pod)
+	if err != nil {
+		return err
+	}
+	if err := r.patch(ctx, pod.Pod, types.StrategicMergePatchType, patch); err != nil {
+		return fmt.Errorf("letting pod %q go: %w", pod.Name, err)
+	}
+	seen.memory.notePlaced(seen.view.Pods, pod)
+	return nil
+}

@@ -1,0 +1,141 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package minicluster
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/state"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
+)
+
+// FieldOwner is the name under which every object is applied.
+const FieldOwner = "flux-elastic"
+
+// Reconciler carries MiniClusters through their lives.
+type Reconciler struct {
+	// Client reads from the cache and writes.
+	Client client.Client
+	// Live reads from the API server.
+	Live      client.Reader
+	Events    events.EventRecorder
+	Scheduler Scheduler
+	Clock     clock.PassiveClock
+	// Topology are the levels that a MiniCluster can name.
+	Topology []state.TopologyLevel
+	// Workers is how many MiniClusters are worked on at once.
+	Workers int
+	// BindDirectly makes JobSets whose pods this manager binds, where they can be bound
+	// without a scheduler.
+	BindDirectly bool
+
+	memories memories
+	shapes   shapes
+}
+
+// Scheduler decides which MiniCluster gets which nodes. MiniClusters are given with their
+// defaults.
+type Scheduler interface {
+	// Offer enters a MiniCluster in its queue, if it is not there, and returns what the queue
+	// says. Pod is one of its pods as the cluster makes it.
+	Offer(mc *v1alpha2.MiniCluster, pod *corev1.Pod, ahead elastic.Ahead) elastic.Offer
+	// Order is what a MiniCluster that has nodes is to do; nil if nothing. Other nodes are
+	// looked for, for the ranks that need some.
+	Order(mc *v1alpha2.MiniCluster, displaced []int) elastic.Order
+	// Skip says that a MiniCluster does not wait for nodes now. Nodes that it was offered
+	// and did not take are free again.
+	Skip(mc *v1alpha2.MiniCluster)
+	// Forget is Skip for a MiniCluster that is no more.
+	Forget(name types.NamespacedName)
+	// QueueOf is the queue of a MiniCluster: the one that it names, or else its namespace.
+	QueueOf(mc *v1alpha2.MiniCluster) string
+	// Waits reports whether a MiniCluster may be given nodes in one of the next cycles.
+	Waits(name types.NamespacedName) bool
+	// Decided tells of the MiniClusters about which something new was decided.
+	Decided() <-chan event.GenericEvent
+}
+
+// +kubebuilder:rbac:groups=flux-framework.org,resources=miniclusters,verbs=get;list;watch;delete
+// +kubebuilder:rbac:groups=flux-framework.org,resources=miniclusters/status,verbs=patch
+// +kubebuilder:rbac:groups=flux-framework.org,resources=miniclusters/finalizers,verbs=update
+// +kubebuilder:rbac:groups=jobset.x-k8s.io,resources=jobsets,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=configmaps;secrets;services,verbs=get;create;patch
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;create;patch;deletecollection
+// +kubebuilder:rbac:groups="",resources=pods/eviction,verbs=create
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
+// +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+
+// Reconcile is one pass for one MiniCluster.
+func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	var mc v1alpha2.MiniCluster
+	if err := r.Client.Get(ctx, req.NamespacedName, &mc); err != nil || mc.DeletionTimestamp != nil {
+		r.Scheduler.Forget(req.NamespacedName)
+		r.memories.forget(req.NamespacedName)
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	result, err := r.pass(ctx, &mc, r.memories.of(&mc))
+	if isPassing(err) {
+		ctrl.LoggerFrom(ctx).V(1).Info("Waiting to try again", "reason", err.Error())
+		return ctrl.Result{RequeueAfter: podBatch}, nil
+	}
+	return result, err
+}
+
+func (r *Reconciler) pass(ctx context.Context, mc *v1alpha2.MiniCluster, memory *memory) (ctrl.Result, error) {
+	// What was decided before is told before anything else is decided.
+	if err := r.announce(ctx, mc, memory); err != nil {
+		return ctrl.Result{}, err
+	}
+	seen, err := r.observe(ctx, mc, memory)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	if err := r.check(ctx, seen); err != nil {
+		r.Scheduler.Skip(seen.view.MiniCluster) // others do not wait until it can be checked
+		return ctrl.Result{}, err
+	}
+	if decided := r.consult(seen); !decided {
+		return ctrl.Result{}, nil
+	}
+	plan := life.Decide(seen.observation, seen.now)
+	if plan, err = r.act(ctx, seen, plan); err != nil {
+		return ctrl.Result{}, err
+	}
+	return r.report(ctx, seen, plan)
+}
+
+// isPassing reports whether an error is no fault: a stale cache, somebody else's write, an
+// object that is on its way out. The pass is repeated when there is news, or soon.
+func isPassing(err error) bool {
+	return apierrors.IsConflict(err) || apierrors.IsNotFound(err) || errors.Is(err, errStillThere)
+}
+
+// refused reports whether the API server will not have what it was asked for.
+func refused(err error) bool {
+	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
+}
+
+// requeueAt looks again at a time; zero: never.
+func requeueAt(at, now time.Time) ctrl.Result {
+	switch {
+	case at.IsZero():
+		return ctrl.Result{}
+	case !at.After(now): // there is nothing to look at, or it would have been
+		return ctrl.Result{RequeueAfter: time.Second}
+	}
+	return ctrl.Result{RequeueAfter: at.Sub(now)}
+}

@@ -1,0 +1,110 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package minicluster
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/state"
+	"github.com/flux-elastic/flux-elastic/internal/status"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
+)
+
+const (
+	// countsInterval is how often the counts in a status are written at most.
+	countsInterval = 3 * time.Second
+	// queuedInterval is the same for the sentence that says why one waits: while it waits,
+	// those before it come and go.
+	queuedInterval = 30 * time.Second
+)
+
+// report writes the status, if it changed, and then tells people. It returns when
+// to look again.
+func (r *Reconciler) report(ctx context.Context, seen *observed, plan life.Plan) (ctrl.Result, error) {
+	if _, removed := plan.Step.(life.Remove); removed {
+		return ctrl.Result{}, nil
+	}
+	in := r.statusInput(seen, plan)
+	desired := status.Compute(in)
+	lookAgain := plan.LookAgain
+	if seen.check != nil {
+		lookAgain = elastic.Earliest(lookAgain, seen.check.until)
+	}
+	if equality.Semantic.DeepEqual(&seen.stored.Status, &desired) {
+		return requeueAt(lookAgain, seen.now), nil
+	}
+	next := seen.memory.written.Add(pace(plan))
+	if seen.now.Before(next) && onlyCounts(&seen.stored.Status, &desired) {
+		return requeueAt(elastic.Earliest(lookAgain, next), seen.now), nil
+	}
+	updated := seen.stored.DeepCopy()
+	updated.Status = desired
+	// The lock makes sure that nothing is decided on a status that is no more.
+	patch := client.MergeFromWithOptions(seen.stored, client.MergeFromWithOptimisticLock{})
+	if err := r.Client.Status().Patch(ctx, updated, patch); err != nil {
+		return ctrl.Result{}, fmt.Errorf("writing the status of MiniCluster %q: %w", seen.stored.Name, err)
+	}
+	seen.memory.written = seen.now
+	for _, event := range status.Events(in, &desired) {
+		r.Events.Eventf(updated, nil, event.Type, event.Reason, life.Name(plan.Step), "%s", event.Note)
+	}
+	countDecision(plan.Step)
+	if _, over := plan.Step.(life.Finish); over {
+		clear(seen.memory.placed)
+	}
+	if err := r.announce(ctx, updated, seen.memory); err != nil {
+		return ctrl.Result{}, err
+	}
+	ctrl.LoggerFrom(ctx).V(1).Info("Wrote the status", "step", life.Name(plan.Step), "state", plan.State, "reason", plan.Message)
+	return requeueAt(lookAgain, seen.now), nil
+}
+
+// statusInput is what a status is made from.
+func (r *Reconciler) statusInput(seen *observed, plan life.Plan) status.Input {
+	in := status.Input{
+		MiniCluster: seen.view.MiniCluster, Observation: seen.observation, Plan: plan, OccupiedNodes: seen.view.OccupiedNodes(), Now: seen.now,
+	}
+	if seen.observation.Outcome == "" {
+		in.Queue = r.Scheduler.QueueOf(seen.view.MiniCluster)
+	}
+	if seen.check != nil {
+		in.Check = seen.check.Check
+		if seen.check.pod != nil {
+			in.Requests, in.Priority = state.PodRequests(seen.check.pod), ptr.Deref(seen.check.pod.Spec.Priority, 0)
+		}
+	}
+	return in
+}
+
+// onlyCounts reports whether two statuses differ in numbers that change often, and
+// in the sentence that has them, alone.
+func onlyCounts(old, desired *v1alpha2.MiniClusterStatus) bool {
+	same := desired.DeepCopy()
+	same.Size, same.Nodes = old.Size, old.Nodes
+	for i := range same.Conditions {
+		if before := meta.FindStatusCondition(old.Conditions, same.Conditions[i].Type); before != nil {
+			same.Conditions[i].Message = before.Message
+		}
+	}
+	return equality.Semantic.DeepEqual(old, same)
+}
+
+// pace is how long after one write counts and sentences alone make another. Of one that
+// waits the queue's status has them.
+func pace(plan life.Plan) time.Duration {
+	if plan.State == life.StateQueued {
+		return queuedInterval
+	}
+	return countsInterval
+}

@@ -1,0 +1,128 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package minicluster
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/protocol"
+)
+
+const (
+	// podBatch is how long events of a MiniCluster's pods are gathered before it is
+	// looked at: many pods change at once.
+	podBatch = 50 * time.Millisecond
+	// turnDelay is after which time those that wait are told why, if they wait still: those
+	// that start go first.
+	turnDelay = time.Second
+	// decidedPriority is that of what has something to do; others have 0.
+	decidedPriority = 1
+)
+
+// podIndex finds the pods of a MiniCluster by its name.
+const podIndex = "miniCluster"
+
+// SetupIndexes registers the indexes of the cache that reconciling needs.
+func SetupIndexes(ctx context.Context, mgr ctrl.Manager) error {
+	return mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, podIndex, func(pod client.Object) []string {
+		if name := pod.GetLabels()[v1alpha2.MiniClusterLabel]; name != "" {
+			return []string{name}
+		}
+		return nil
+	})
+}
+
+// SetupWithManager registers the reconciler and what wakes it.
+func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("minicluster").
+		For(&v1alpha2.MiniCluster{}).
+		Owns(&jobsetapi.JobSet{}).
+		Watches(&corev1.Pod{}, Batched(podBatch, miniClusterOfPod), builder.WithPredicates(predicate.Funcs{UpdateFunc: podMoved})).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.placedOn), builder.WithPredicates(predicate.Funcs{
+			CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList },
+			UpdateFunc: func(event.UpdateEvent) bool { return false },
+		})).
+		WatchesRawSource(source.Channel(r.Scheduler.Decided(), handler.Funcs{GenericFunc: r.decided})).
+		WithOptions(controller.Options{MaxConcurrentReconciles: r.Workers}).
+		Complete(r)
+}
+
+// decided has those go first that have something to do.
+func (r *Reconciler) decided(_ context.Context, e event.GenericEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+	request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e.Object)}
+	if r.Scheduler.Waits(request.NamespacedName) {
+		q.AddAfter(request, turnDelay)
+		return
+	}
+	if q, ok := q.(priorityqueue.PriorityQueue[reconcile.Request]); ok {
+		q.AddWithOpts(priorityqueue.AddOpts{Priority: ptr.To(decidedPriority)}, request)
+		return
+	}
+	q.Add(request)
+}
+
+// Batched maps events to requests that are handled after a while, so that many
+// events make one pass.
+func Batched(delay time.Duration, toRequest func(client.Object) *reconcile.Request) handler.EventHandler {
+	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	add := func(object client.Object, q queue) {
+		if request := toRequest(object); request != nil {
+			q.AddAfter(*request, delay)
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { add(e.Object, q) },
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) { add(e.ObjectNew, q) },
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) { add(e.Object, q) },
+	}
+}
+
+func miniClusterOfPod(pod client.Object) *reconcile.Request {
+	name := pod.GetLabels()[v1alpha2.MiniClusterLabel]
+	if name == "" {
+		return nil
+	}
+	return &reconcile.Request{NamespacedName: types.NamespacedName{Namespace: pod.GetNamespace(), Name: name}}
+}
+
+// podMoved reports whether a pod is in another state of its life than before.
+func podMoved(e event.UpdateEvent) bool {
+	return protocol.Moved(e.ObjectOld.(*corev1.Pod), e.ObjectNew.(*corev1.Pod))
+}
+
+// placedOn are the MiniClusters that may have brokers on a node: those with an
+// admission. Nodes come and go seldom.
+func (r *Reconciler) placedOn(ctx context.Context, _ client.Object) []reconcile.Request {
+	var list v1alpha2.MiniClusterList
+	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Listing MiniClusters")
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range list.Items {
+		if list.Items[i].Status.Admission != nil {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
+		}
+	}
+	return requests
+}

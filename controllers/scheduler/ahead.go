@@ -1,0 +1,85 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"cmp"
+	"maps"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+)
+
+const (
+	// startsWithin is how long after its admission one counts as starting at most, and how
+	// long the next waits for one that makes its pods.
+	startsWithin = 10 * time.Second
+	// aheadPatience is how long the next waits for those that start.
+	aheadPatience = 3 * time.Second
+)
+
+// lookAhead chooses the next MiniCluster to make its objects ahead, if there is one, and says
+// when to look again. They make them one after the other, in the order of their queues; those
+// that start go before them for a while.
+func (s *Scheduler) lookAhead(now time.Time) (told []types.NamespacedName, lookAgain time.Time) {
+	maps.DeleteFunc(s.starting, func(_ types.UID, at time.Time) bool { return now.Sub(at) >= startsWithin })
+	next, busyUntil := s.nextAhead(now)
+	if next == nil {
+		s.aheadSince = time.Time{}
+		return nil, busyUntil
+	}
+	if s.aheadSince.IsZero() {
+		s.aheadSince = now
+	}
+	if patient := s.aheadSince.Add(aheadPatience); len(s.starting) > 0 && now.Before(patient) {
+		return nil, patient
+	}
+	next.ahead, next.aheadAt, s.aheadSince = elastic.AheadMaking, now, time.Time{}
+	return []types.NamespacedName{next.name()}, time.Time{}
+}
+
+// nextAhead is the first that may make its pods, of those that have not too many; nil if there
+// is none, or until when another is waited for. A quota would count the pods, so where there is
+// one none are made.
+func (s *Scheduler) nextAhead(now time.Time) (next *entry, busyUntil time.Time) {
+	var candidates []*entry
+	left := s.AheadPods
+	for _, e := range s.entries {
+		until := e.aheadAt.Add(startsWithin)
+		switch {
+		case !e.mayMakeAhead || s.ledger.Assumed(e.miniCluster.UID):
+		case e.ahead == elastic.AheadNothing:
+			candidates = append(candidates, e)
+		case e.ahead == elastic.AheadMaking && now.Before(until):
+			return nil, until
+		default:
+			left -= int(e.miniCluster.Spec.MaxSize)
+		}
+	}
+	for _, e := range candidates {
+		if int(e.miniCluster.Spec.MaxSize) <= left && (next == nil || e.goesBefore(next)) {
+			next = e
+		}
+	}
+	return next, time.Time{}
+}
+
+func (e *entry) goesBefore(other *entry) bool {
+	return cmp.Or(cmp.Compare(e.decision.Position, other.decision.Position), cmp.Compare(e.queue, other.queue)) < 0
+}
+
+// started takes note of one that runs, which may be one that was given nodes.
+func (s *Scheduler) started(uid types.UID) {
+	if _, ok := s.starting[uid]; ok {
+		delete(s.starting, uid)
+		s.ask()
+	}
+}
+
+// startsInTime reports whether a gang that waits will start if it waits long enough.
+func startsInTime(verdict elastic.Verdict) bool {
+	return verdict == elastic.NoRoom || verdict == elastic.WaitingForTurn || verdict == elastic.WaitingForSize
+}

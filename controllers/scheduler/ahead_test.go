@@ -1,0 +1,110 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flux-elastic/flux-elastic/dev/fixture"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+)
+
+// next lets the scheduler choose whose pods are made ahead, and says whose; "" for nobody.
+func (q *toy) next() string {
+	q.t.Helper()
+	told, _ := q.lookAhead(q.now)
+	switch len(told) {
+	case 0:
+		return ""
+	case 1:
+		return told[0].Name
+	}
+	q.t.Fatalf("%d are told", len(told))
+	return ""
+}
+
+func TestLookAhead(t *testing.T) {
+	third := fixture.MiniCluster("third").Size(1).Created(fixture.Noon.Add(2 * time.Minute))
+	ready := func(w *fixture.MiniClusterWrapper) func(*toy) {
+		return func(q *toy) { q.Offer(w.Defaulted(), wholeNode, elastic.AheadMade) }
+	}
+	for name, tc := range map[string]struct {
+		pods   int // at most
+		change func(q *toy)
+		want   string
+	}{
+		"the first that waits":           {pods: 10, want: "second"},
+		"one after the other":            {pods: 10, change: func(q *toy) { q.next() }, want: ""},
+		"in the order of the queue":      {pods: 10, change: ready(second), want: "third"},
+		"not too many":                   {pods: 2, change: ready(second), want: ""},
+		"none, where that is not wanted": {pods: 0, want: ""},
+		"nobody while one starts":        {pods: 10, change: func(q *toy) { q.starting["uid-first"] = q.now.Add(-time.Second) }, want: ""},
+		"but not for long": {pods: 10, change: func(q *toy) {
+			q.starting["uid-first"] = q.now
+			q.next()
+			q.now = q.now.Add(aheadPatience)
+		}, want: "second"},
+		"one that takes long to start is no reason": {pods: 10, change: func(q *toy) { q.starting["uid-first"] = q.now.Add(-time.Minute) }, want: "second"},
+		"nor one that takes long to make them": {pods: 10, change: func(q *toy) {
+			q.next()
+			q.now = q.now.Add(startsWithin)
+		}, want: "third"},
+		"nor is one that has started": {pods: 10, change: func(q *toy) {
+			q.starting["uid-first"] = q.now
+			q.started("uid-first")
+		}, want: "second"},
+		"nobody where a quota counts the pods": {pods: 10, change: func(q *toy) {
+			q.quotas = []*corev1.ResourceQuota{{ObjectMeta: metav1.ObjectMeta{Namespace: fixture.Namespace}}}
+			q.cycle()
+		}, want: ""},
+		"one that is too large lets others pass": {pods: 1, want: "third"},
+		"what is not wanted any more does not count": {pods: 2, change: func(q *toy) {
+			q.Offer(second.Defaulted(), wholeNode, elastic.AheadMade)
+			q.entries[client.ObjectKeyFromObject(second.Obj())].mayMakeAhead = false
+		}, want: "third"},
+		"nobody who left": {pods: 10, change: func(q *toy) { q.Skip(second.Defaulted()) }, want: "third"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := newQueue(t, "a", "b")
+			q.AheadPods = tc.pods
+			for _, w := range []*fixture.MiniClusterWrapper{first, second, third} {
+				q.offer(w)
+			}
+			q.cycle()
+			q.started("uid-first")
+			if tc.change != nil {
+				tc.change(q)
+			}
+			if got := q.next(); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// It is told once it was chosen, and what is there after a restart counts.
+func TestMakeAhead(t *testing.T) {
+	q := newQueue(t, "a", "b")
+	q.AheadPods = 3
+	for _, w := range []*fixture.MiniClusterWrapper{first, second} {
+		q.offer(w)
+	}
+	if q.offer(second).MakeAhead {
+		t.Error("it was not chosen yet")
+	}
+	q.cycle()
+	q.started("uid-first")
+	if q.next() != "second" || !q.offer(second).MakeAhead {
+		t.Error("it was chosen, and not told")
+	}
+	again := newQueue(t, "a", "b")
+	if !again.Offer(second.Defaulted(), wholeNode, elastic.AheadMaking).MakeAhead || again.offer(first).MakeAhead {
+		t.Error("what is there does not count")
+	}
+}

@@ -1,0 +1,129 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/state"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic/queue"
+)
+
+// commit assumes in the ledger what was decided, and returns what there is to tell.
+func (s *Scheduler) commit(result queue.Result, seen *snapshot, now time.Time) news {
+	var out news
+	verdicts := map[elastic.Verdict]int{}
+	for i := range result.Decisions {
+		d := &result.Decisions[i]
+		e := seen.waiting[d.Gang]
+		if d.Verdict == elastic.Admitted {
+			s.admit(d, e, seen, now)
+		}
+		if isNews(&e.decision, d) {
+			out.decided = append(out.decided, e.name())
+		}
+		e.decision = *d
+		e.mayMakeAhead = startsInTime(d.Verdict) && !seen.quotas.Limit(e.miniCluster.Namespace)
+		verdicts[d.Verdict]++
+		out.lookAgain = elastic.Earliest(out.lookAgain, d.LookAgain)
+	}
+	for _, verdict := range []elastic.Verdict{elastic.NeverFits, elastic.NotAllowed, elastic.NoRoom, elastic.WaitingForSize, elastic.WaitingForTurn} {
+		waiting.WithLabelValues(string(verdict)).Set(float64(verdicts[verdict]))
+	}
+	out.decided = append(out.decided, s.order(result, now)...)
+	out.reported = s.updateReports(result, seen)
+	return out
+}
+
+// isNews reports whether a MiniCluster has to hear of a decision. What changes all the time for
+// those in the middle of a queue is in the queue's status.
+func isNews(before, d *queue.Decision) bool {
+	inTheMiddle := d.Blocked.IsZero() && d.Verdict != elastic.NotAllowed && d.Verdict != elastic.NeverFits
+	return before.Verdict != d.Verdict || (before.Message != d.Message && !inTheMiddle) || len(d.Nodes) > 0
+}
+
+// admit gives a MiniCluster its nodes. One that a quota has no more for, once others that are
+// admitted with it have their pods, waits for the next cycle, and so does one for which the
+// matcher has no nodes left.
+func (s *Scheduler) admit(d *queue.Decision, e *entry, seen *snapshot, now time.Time) {
+	namespace, unmade := e.miniCluster.Namespace, seen.unmade(e)
+	if why := seen.quotas.Refusal(namespace, e.pod, unmade); why != "" {
+		d.Verdict, d.Message, d.Nodes = elastic.NotAllowed, why, nil
+	} else if d.Nodes = s.ledger.Choose(e.ask.At(now), d.Nodes); d.Nodes == nil {
+		d.Verdict, d.Message = elastic.NoRoom, "has room, but no nodes were chosen"
+	}
+	if d.Nodes == nil {
+		s.wake() // for those that the next cycle has something for
+		return
+	}
+	seen.quotas.Reserve(namespace, e.pod, unmade)
+	s.starting[e.miniCluster.UID] = now
+	s.ledger.Assume(e.miniCluster.UID, &state.Promise{Nodes: d.Nodes, Requests: state.Requests(e.pod)})
+}
+
+// reasons are the API's words for what takes nodes away.
+var reasons = map[string]string{"preempt": v1alpha2.ReasonPreempted, "reclaim": v1alpha2.ReasonReclaimed}
+
+// order keeps what those that run are to do, and returns whom it is to be told.
+func (s *Scheduler) order(result queue.Result, now time.Time) []types.NamespacedName {
+	var told []types.NamespacedName
+	s.owed = false
+	put := func(id string, order elastic.Order) {
+		k := s.known[types.UID(id)]
+		if k == nil || !s.ledger.Order(types.UID(id), order, now) {
+			s.owed = true
+			return
+		}
+		told = append(told, client.ObjectKeyFromObject(k.miniCluster))
+	}
+	for _, drain := range result.Drains {
+		put(drain.Gang, elastic.Drain{Ranks: drain.Ranks, For: drain.For})
+	}
+	for _, eviction := range result.Evictions {
+		put(eviction.Gang, elastic.Evict{Reason: reasons[eviction.Action], Message: eviction.Message})
+	}
+	for _, growth := range result.Growths {
+		k := s.known[types.UID(growth.Gang)]
+		if k != nil && k.promise != nil && slices.ContainsFunc(growth.Pods, func(pod elastic.Pod) bool { return k.promise.Holds(pod.Rank) }) {
+			continue // ranks whose nodes are gone come first
+		}
+		put(growth.Gang, elastic.Grow{Pods: growth.Pods})
+	}
+	return told
+}
+
+// repair looks for other nodes for ranks that cannot be bound on theirs.
+func (s *Scheduler) repair(now time.Time) ([]types.NamespacedName, error) {
+	var told []types.NamespacedName
+	for _, uid := range slices.Sorted(maps.Keys(s.repairs)) {
+		ranks := s.repairs[uid]
+		k := s.known[uid]
+		if order, _ := s.ledger.OrderOf(uid); k == nil || k.promise == nil || order != nil {
+			delete(s.repairs, uid)
+			continue
+		}
+		room, err := s.room(nil, now)
+		if err != nil {
+			return nil, err
+		}
+		moved := room.Grow(string(uid), len(ranks))
+		for i := range moved { // the nodes are for these
+			moved[i].Rank = ranks[i]
+		}
+		moved = slices.DeleteFunc(moved, k.promise.Has)
+		if len(moved) == 0 || !s.ledger.Order(uid, elastic.Move{Pods: moved}, now) {
+			continue // not yet; it gives up when that takes too long
+		}
+		delete(s.repairs, uid)
+		told = append(told, client.ObjectKeyFromObject(k.miniCluster))
+	}
+	return told, nil
+}

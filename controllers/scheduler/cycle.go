@@ -1,0 +1,144 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/ledger"
+	"github.com/flux-elastic/flux-elastic/internal/protocol"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic/queue"
+)
+
+// news is what a cycle has to tell: the MiniClusters whose decision or order is new,
+// the queues that changed, and when time alone may change a decision.
+type news struct {
+	decided, reported []types.NamespacedName
+	lookAgain         time.Time
+}
+
+// Reconcile runs a cycle, if one is due, and tells what is new.
+func (s *Scheduler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
+	now := s.Clock.Now()
+	news, err := s.decide(ctx, now)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	for channel, names := range map[chan event.GenericEvent][]types.NamespacedName{s.decided: news.decided, s.reported: news.reported} {
+		for _, name := range names {
+			mc := &v1alpha2.MiniCluster{}
+			mc.Namespace, mc.Name = name.Namespace, name.Name
+			select {
+			case channel <- event.GenericEvent{Object: mc}:
+			case <-ctx.Done():
+				return ctrl.Result{}, ctx.Err()
+			}
+		}
+	}
+	if news.lookAgain.IsZero() {
+		return ctrl.Result{}, nil
+	}
+	return ctrl.Result{RequeueAfter: max(news.lookAgain.Sub(now), time.Millisecond)}, nil
+}
+
+// decide observes and decides at one moment: nobody takes a decision up, and so ends
+// its being assumed, after the cache was read.
+func (s *Scheduler) decide(ctx context.Context, now time.Time) (news, error) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	timeIsUp := !s.lookAgain.IsZero() && !now.Before(s.lookAgain)
+	result := news{lookAgain: s.lookAgain}
+	if s.changed || s.ledger.Freed() != s.freed || timeIsUp { // something that matters has happened
+		seen, err := s.observe(ctx)
+		if err != nil {
+			return news{}, err
+		}
+		if result, err = s.cycle(ctx, seen, now); err != nil {
+			return news{}, err
+		}
+	}
+	told, lookAgain := s.lookAhead(now)
+	result.decided, result.lookAgain = append(result.decided, told...), elastic.Earliest(result.lookAgain, lookAgain)
+	return result, nil
+}
+
+// cycle decides, and returns what there is to tell.
+func (s *Scheduler) cycle(ctx context.Context, seen *clusterState, now time.Time) (news, error) {
+	began, done := s.Clock.Now(), false
+	s.changed = false
+	defer func() {
+		s.changed = s.changed || !done // an error, or worse
+		cycleSeconds.Observe(s.Clock.Since(began).Seconds())
+	}()
+	s.learn(ctx, seen, now)
+	repaired, err := s.repair(now)
+	if err != nil {
+		return news{}, err
+	}
+	s.freed = s.ledger.Freed()
+	snapshot, room, err := s.snapshot(seen, now)
+	if err != nil {
+		return news{}, err
+	}
+	result := s.commit(queue.Schedule(snapshot.Snapshot, room, now), snapshot, now)
+	result.decided = append(result.decided, repaired...)
+	result.lookAgain = elastic.Earliest(result.lookAgain, snapshot.avoidUntil, s.ledger.Lapse(now))
+	s.lookAgain, done = result.lookAgain, true
+	return result, nil
+}
+
+// clusterState is what a cycle reads, besides what the ledger follows.
+type clusterState struct {
+	miniClusters []*v1alpha2.MiniCluster
+	queues       []*v1alpha2.MiniClusterQueue
+	quotas       *ledger.Quotas
+	// made are the pods there are of MiniClusters in namespaces with a quota.
+	made map[types.UID]int
+}
+
+func (s *Scheduler) observe(ctx context.Context) (*clusterState, error) {
+	var miniClusters v1alpha2.MiniClusterList
+	var queues v1alpha2.MiniClusterQueueList
+	var quotas corev1.ResourceQuotaList
+	for _, list := range []client.ObjectList{&miniClusters, &queues, &quotas} {
+		if err := s.Cache.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("listing what a cycle decides on: %w", err)
+		}
+	}
+	seen := &clusterState{
+		miniClusters: pointers(miniClusters.Items), queues: pointers(queues.Items),
+		quotas: ledger.NewQuotas(pointers(quotas.Items)), made: map[types.UID]int{},
+	}
+	for namespace := range seen.quotas.Namespaces() {
+		var pods corev1.PodList
+		if err := s.Cache.List(ctx, &pods, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("listing pods of namespace %q: %w", namespace, err)
+		}
+		for i := range pods.Items {
+			if _, ok := protocol.Rank(&pods.Items[i]); ok {
+				seen.made[types.UID(pods.Items[i].Labels[v1alpha2.UIDLabel])]++
+			}
+		}
+	}
+	return seen, nil
+}
+
+// pointers are those to the elements of a list, which are only read.
+func pointers[T any](items []T) []*T {
+	out := make([]*T, len(items))
+	for i := range items {
+		out[i] = &items[i]
+	}
+	return out
+}

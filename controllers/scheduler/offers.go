@@ -1,0 +1,148 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/state"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic/queue"
+)
+
+// entry is one MiniCluster in the queue.
+type entry struct {
+	miniCluster *v1alpha2.MiniCluster // with defaults
+	pod         *corev1.Pod           // as the cluster makes it
+	queue       string
+	ask         state.Ask
+	gang        queue.Gang
+	decision    queue.Decision
+	// ahead is how far its objects are made, if they may be.
+	ahead        elastic.Ahead
+	aheadAt      time.Time // when it was told to make them
+	mayMakeAhead bool
+}
+
+func (e *entry) name() types.NamespacedName { return client.ObjectKeyFromObject(e.miniCluster) }
+
+// Offer enters a MiniCluster, with its defaults, in its queue, if it is not there, and
+// returns the last decision about it: the zero Offer before there is one. Pod is one of its
+// pods as the cluster makes it; ahead is how far its objects are made.
+func (s *Scheduler) Offer(mc *v1alpha2.MiniCluster, pod *corev1.Pod, ahead elastic.Ahead) elastic.Offer {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	name := client.ObjectKeyFromObject(mc)
+	s.checked[name] = mc.UID
+	e := s.entries[name]
+	if e == nil || e.miniCluster.UID != mc.UID || e.miniCluster.Generation != mc.Generation || (!s.ledger.Assumed(mc.UID) && e.queue != s.queueOf(mc)) {
+		if e != nil {
+			s.ledger.Forget(e.miniCluster.UID)
+		}
+		e = &entry{miniCluster: mc, pod: pod, queue: s.queueOf(mc), ask: state.Request(mc, pod, s.topology), gang: state.Gang(mc, pod)}
+		e.gang.Queue = e.queue
+		s.entries[name] = e
+		s.wake()
+	}
+	if ahead > e.ahead { // it has made its objects, or had begun to before a restart
+		e.ahead, e.aheadAt = ahead, s.Clock.Now()
+		s.ask() // for the next
+	}
+	d := &e.decision
+	return elastic.Offer{
+		Nodes: d.Nodes, Verdict: d.Verdict, Message: d.Message,
+		MakeAhead: e.ahead != elastic.AheadNothing && (e.mayMakeAhead || d.Verdict == ""),
+	}
+}
+
+// QueueOf is the queue of a MiniCluster: the one that it names, or else its namespace.
+func (s *Scheduler) QueueOf(mc *v1alpha2.MiniCluster) string {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if e := s.entries[client.ObjectKeyFromObject(mc)]; e != nil && e.miniCluster.UID == mc.UID {
+		return e.queue
+	}
+	return s.queueOf(mc)
+}
+
+func (s *Scheduler) queueOf(mc *v1alpha2.MiniCluster) string {
+	if mc.Spec.Queue != "" || s.Cache == nil {
+		return cmp.Or(mc.Spec.Queue, v1alpha2.DefaultQueue)
+	}
+	var namespace corev1.Namespace
+	if err := s.Cache.Get(context.Background(), types.NamespacedName{Name: mc.Namespace}, &namespace); err != nil {
+		return v1alpha2.DefaultQueue
+	}
+	return cmp.Or(namespace.Labels[v1alpha2.QueueLabel], v1alpha2.DefaultQueue)
+}
+
+// Waits reports whether a MiniCluster may be given nodes in one of the next cycles.
+func (s *Scheduler) Waits(name types.NamespacedName) bool {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	e := s.entries[name]
+	return e != nil && e.ahead != elastic.AheadMaking && (e.decision.Verdict == elastic.NoRoom || e.decision.Verdict == elastic.WaitingForTurn)
+}
+
+// Order is what a MiniCluster that has nodes is to do; nil if nothing. Other nodes are looked
+// for, for the ranks that are displaced: an order tells them, once there are any.
+func (s *Scheduler) Order(mc *v1alpha2.MiniCluster, displaced []int) elastic.Order {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	order, _ := s.ledger.OrderOf(mc.UID)
+	switch {
+	case len(displaced) == 0:
+		delete(s.repairs, mc.UID)
+	case order == nil && !slices.Equal(s.repairs[mc.UID], displaced):
+		s.repairs[mc.UID] = displaced
+		s.wake()
+	}
+	return order
+}
+
+// Skip says that a MiniCluster does not wait for nodes now. Nodes that it was offered
+// and did not take are free again.
+func (s *Scheduler) Skip(mc *v1alpha2.MiniCluster) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	name := client.ObjectKeyFromObject(mc)
+	e := s.entries[name]
+	if e != nil || s.checked[name] != mc.UID {
+		s.wake() // others may have waited for it
+	}
+	s.checked[name] = mc.UID
+	delete(s.entries, name)
+	if !s.ledger.Assumed(mc.UID) {
+		return
+	}
+	if promise, err := state.PromiseOf(mc); err == nil && promise != nil {
+		s.ledger.Confirm(mc.UID, promise) // it took them
+	} else {
+		s.ledger.Forget(mc.UID)
+	}
+}
+
+// Forget is Skip for a MiniCluster that is no more.
+func (s *Scheduler) Forget(name types.NamespacedName) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if e := s.entries[name]; e != nil {
+		s.ledger.Forget(e.miniCluster.UID)
+		s.wake()
+	}
+	delete(s.checked, name)
+	delete(s.entries, name)
+}
+
+// Decided tells of the MiniClusters about which something new was decided.
+func (s *Scheduler) Decided() <-chan event.GenericEvent { return s.decided }

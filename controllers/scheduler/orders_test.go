@@ -1,0 +1,209 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/dev/fixture"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+)
+
+// A queue below its share gets it back: surplus first, and then whole gangs.
+func TestSchedulerReclaims(t *testing.T) {
+	q := newQueue(t, "a", "b", "c", "d", "e", "f", "g", "h")
+	ours, theirs := strict("ours"), strict("theirs")
+	ours.Spec.Weight = 3
+	q.seen.queues = append(q.seen.queues, ours, theirs)
+	started := func(s *v1alpha2.MiniClusterStatus) {
+		now := metav1.NewTime(fixture.Noon)
+		s.StartTime, s.Queue = &now, "theirs"
+		s.Admission.Requests = wholeNode.Spec.Containers[0].Resources.Requests
+	}
+	sweep := fixture.MiniCluster("sweep").Size(4).MinSize(2).Launcher().Queue("theirs").Admitted(1, 4, "a,b,c,d").Status(started)
+	job := fixture.MiniCluster("job").Size(4).Queue("theirs").Admitted(1, 4, "e,f,g,h").Status(started)
+	q.offer(fixture.MiniCluster("head").Size(6).Queue("ours"))
+	q.seen.miniClusters = append(q.seen.miniClusters, sweep.Obj(), job.Obj())
+	q.cycle()
+	if order, drains := q.Order(sweep.Obj(), nil).(elastic.Drain); !drains || len(order.Ranks) != 2 {
+		t.Errorf("sweep is ordered %+v", order)
+	}
+	if order, evicts := q.Order(job.Obj(), nil).(elastic.Evict); !evicts || order.Reason != v1alpha2.ReasonReclaimed {
+		t.Errorf("job is ordered %+v", order)
+	}
+}
+
+// Nodes that were given back are on their way as long as pods are on them: nobody is
+// evicted for somebody who gets these.
+func TestSchedulerAwaitsPodsThatLeave(t *testing.T) {
+	q := newQueue(t, "a", "b", "c", "d")
+	urgent := wholeNode.DeepCopy()
+	urgent.Spec.Priority = new(int32(1000))
+	sweep := fixture.MiniCluster("sweep").Size(4).MinSize(2).Launcher().Admitted(1, 4, "a,b,c,d").Vacated("2-3").Status(func(s *v1alpha2.MiniClusterStatus) {
+		now := metav1.NewTime(fixture.Noon)
+		s.StartTime, s.Admission.Requests = &now, wholeNode.Spec.Containers[0].Resources.Requests
+	})
+	leaves := fixture.BrokerPod("sweep", 2).CPU("8").On("c").Up().Leaving().Obj()
+	head := fixture.MiniCluster("head").Size(2)
+	q.seen.miniClusters = append(q.seen.miniClusters, sweep.Obj(), head.Obj())
+	q.ledger.SetPod(leaves)
+	q.Offer(head.Defaulted(), urgent, elastic.AheadNothing)
+	q.cycle()
+	if order := q.Order(sweep.Obj(), nil); order != nil {
+		t.Errorf("sweep is ordered %+v", order)
+	}
+	q.expect(head, elastic.NoRoom)
+	before := q.ledger.Freed()
+	q.ledger.DeletePod(leaves.UID)
+	if q.ledger.Freed() == before {
+		t.Error("nothing was freed")
+	}
+	q.cycle()
+	q.expect(head, elastic.Admitted, "c", "d")
+}
+
+// Cycles are for what may change a decision.
+func TestWhatMatters(t *testing.T) {
+	queued := fixture.MiniCluster("x").Size(4).MinSize(1)
+	admitted := fixture.MiniCluster("x").Size(4).MinSize(1).Admitted(1, 4, "a,b,c,d")
+	leaving := fixture.MiniCluster("x").Size(4).MinSize(1).Admitted(1, 4, "a,b,c,d").Draining("3", fixture.Noon)
+	shrunk := fixture.MiniCluster("x").Size(4).MinSize(1).Admitted(1, 4, "a,b,c,d").Vacated("3")
+	started := func(w *v1alpha2.MiniClusterStatus) {
+		now := metav1.NewTime(fixture.Noon)
+		w.StartTime = &now
+	}
+	growing := func(s *v1alpha2.MiniClusterStatus) { s.MaximumSize = 6 }
+	running := fixture.MiniCluster("x").Size(4).MinSize(1).Admitted(1, 4, "a,b,c,d").Status(started)
+	limited := fixture.MiniCluster("x").Size(4).MinSize(1).Deadline(60).Admitted(1, 4, "a,b,c,d")
+	ends := fixture.MiniCluster("x").Size(4).MinSize(1).Deadline(60).Admitted(1, 4, "a,b,c,d").Status(started)
+	for name, tc := range map[string]struct {
+		before, after *fixture.MiniClusterWrapper
+		owed, want    bool
+	}{
+		"it wrote down what it was given": {queued, admitted, false, false},
+		"and there is an order for it":    {queued, admitted, true, true},
+		"it gave its nodes back":          {admitted, queued, false, true},
+		"ranks were asked to leave":       {admitted, leaving, false, false},
+		"ranks gave theirs back":          {leaving, shrunk, false, true},
+		"it grew":                         {shrunk, admitted, false, true},
+		"it started":                      {admitted, running, false, false},
+		"it started, and may grow": {
+			fixture.MiniCluster("x").Size(4).MaxSize(6).Launcher().Admitted(1, 4, "a,b,c,d").Status(growing),
+			fixture.MiniCluster("x").Size(4).MaxSize(6).Launcher().Admitted(1, 4, "a,b,c,d").Status(growing).Status(started), false, true,
+		},
+		"it started, and one knows when it ends": {limited, ends, false, true},
+		"its size was changed while it waits":    {queued, fixture.MiniCluster("x").Size(2).MinSize(1), false, false}, // its own pass tells
+		"its size was changed while it runs":     {running, fixture.MiniCluster("x").Size(6).MinSize(1).Admitted(1, 4, "a,b,c,d").Status(started), false, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := New(nil, clock.RealClock{}, nil, nil)
+			s.owed = tc.owed
+			q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+			s.followMiniCluster(t.Context(), event.UpdateEvent{ObjectOld: tc.before.Obj(), ObjectNew: tc.after.Obj()}, q)
+			if s.changed != tc.want || (q.Len() > 0) != tc.want {
+				t.Errorf("a cycle is asked for: %t, want %t", s.changed, tc.want)
+			}
+		})
+	}
+}
+
+// A pod that cannot be bound gets another node, the lead's too, and ranks that gave theirs
+// back none.
+func TestSchedulerRepairs(t *testing.T) {
+	for name, tc := range map[string]struct {
+		mc    *fixture.MiniClusterWrapper
+		stuck int
+	}{
+		"the lead":       {fixture.MiniCluster("x").Size(3).Admitted(1, 3, "a,d,e"), 0},
+		"a follower":     {fixture.MiniCluster("x").Size(3).Admitted(1, 3, "a,d,e"), 1},
+		"beside vacated": {fixture.MiniCluster("x").Size(4).MinSize(1).Admitted(1, 4, "a,b,d,e").Vacated("1"), 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := newQueue(t, "a", "b", "c", "d", "e")
+			mc := tc.mc.Status(func(s *v1alpha2.MiniClusterStatus) {
+				s.Admission.Requests = wholeNode.Spec.Containers[0].Resources.Requests
+			}).Obj()
+			q.seen.miniClusters = append(q.seen.miniClusters, mc)
+			q.Order(mc, []int{tc.stuck})
+			q.cycle()
+			order, moves := q.Order(mc, []int{tc.stuck}).(elastic.Move)
+			free := []string{"b", "c"}
+			if !moves || len(order.Pods) != 1 || order.Pods[0].Rank != tc.stuck || !slices.Contains(free, order.Pods[0].Node) {
+				t.Errorf("it is ordered %+v", order)
+			}
+		})
+	}
+}
+
+// One that was deleted before it was forgotten is no trouble for the others.
+func TestSchedulerOutlivesItsEntries(t *testing.T) {
+	q := newQueue(t, "a", "b")
+	gone := fixture.MiniCluster("gone").Size(2).Created(fixture.Noon.Add(-time.Minute))
+	q.offer(gone)
+	q.offer(first)
+	q.seen.miniClusters = q.seen.miniClusters[1:]
+	q.cycle()
+	q.expect(first, elastic.Admitted, "a", "b")
+}
+
+// The pods of one that was deleted are on their way: nobody is evicted for what they hold.
+func TestSchedulerKnowsThePodsOfTheDeleted(t *testing.T) {
+	q := newQueue(t, "a", "b", "c", "d")
+	urgent := wholeNode.DeepCopy()
+	urgent.Spec.Priority = new(int32(1000))
+	admit := func(name, nodes string) *v1alpha2.MiniCluster {
+		return fixture.MiniCluster(name).Size(2).Admitted(1, 2, nodes).Status(func(s *v1alpha2.MiniClusterStatus) {
+			s.Admission.Requests = wholeNode.Spec.Containers[0].Resources.Requests
+		}).Obj()
+	}
+	deleted, other := admit("deleted", "a,b"), admit("other", "c,d")
+	q.seen.miniClusters = append(q.seen.miniClusters, other, deleted)
+	for rank, node := range []string{"a", "b"} {
+		q.ledger.SetPod(fixture.BrokerPod("deleted", rank).CPU("8").On(node).Up().Leaving().Obj())
+	}
+	q.cycle()
+	q.seen.miniClusters = q.seen.miniClusters[:1]
+	head := fixture.MiniCluster("head").Size(2)
+	q.seen.miniClusters = append(q.seen.miniClusters, head.Obj())
+	q.Offer(head.Defaulted(), urgent, elastic.AheadNothing)
+	q.cycle()
+	if order := q.Order(other, nil); order != nil {
+		t.Errorf("other is ordered %+v", order)
+	}
+	for rank := range 2 {
+		q.ledger.DeletePod(fixture.BrokerPod("deleted", rank).Obj().UID)
+	}
+	q.cycle()
+	q.expect(head, elastic.Admitted, "a", "b")
+	if len(q.known) != 2 {
+		t.Errorf("%d MiniClusters are known", len(q.known))
+	}
+}
+
+// A quota that has room for one of two lets in one.
+func TestSchedulerKeepsQuotas(t *testing.T) {
+	q := newQueue(t, "a", "b", "c", "d")
+	two := &corev1.ResourceQuota{}
+	two.Name, two.Namespace = "two", fixture.Namespace
+	two.Spec.Hard = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("2")}
+	two.Status.Hard = two.Spec.Hard
+	two.Status.Used = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}
+	q.quotas = []*corev1.ResourceQuota{two}
+	q.offer(first)
+	q.offer(second)
+	q.cycle()
+	q.expect(first, elastic.Admitted, "a", "b")
+	q.expect(second, elastic.NotAllowed)
+}

@@ -1,0 +1,123 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/status"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic/queue"
+)
+
+// QueueReconciler tells people what waits in a queue, and why.
+type QueueReconciler struct {
+	Client    client.Client
+	Scheduler *Scheduler
+	Clock     clock.PassiveClock
+
+	// written is when the status of each queue was written last.
+	written map[string]time.Time
+}
+
+// reportInterval is how often the status of a queue is written at most.
+const reportInterval = 3 * time.Second
+
+// +kubebuilder:rbac:groups=flux-framework.org,resources=miniclusterqueues/status,verbs=patch
+
+// Reconcile writes the status of one queue, if it changed, and not too often.
+func (r *QueueReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	var made v1alpha2.MiniClusterQueue
+	if err := r.Client.Get(ctx, req.NamespacedName, &made); err != nil {
+		delete(r.written, req.Name)
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	report, ok := r.Scheduler.report(made.Name)
+	if !ok {
+		return ctrl.Result{}, nil // no cycle has been since it came
+	}
+	desired := status.Queue(&made, report)
+	if equality.Semantic.DeepEqual(&made.Status, &desired) {
+		return ctrl.Result{}, nil
+	}
+	now := r.Clock.Now()
+	if wait := reportInterval - now.Sub(r.written[req.Name]); wait > 0 {
+		return ctrl.Result{RequeueAfter: wait}, nil
+	}
+	updated := made.DeepCopy()
+	updated.Status = desired
+	if err := r.Client.Status().Patch(ctx, updated, client.MergeFrom(&made)); err != nil {
+		return ctrl.Result{}, fmt.Errorf("writing the status of queue %q: %w", made.Name, err)
+	}
+	if r.written == nil {
+		r.written = map[string]time.Time{}
+	}
+	r.written[req.Name] = now
+	return ctrl.Result{}, nil
+}
+
+// SetupWithManager registers the reconciler and what wakes it.
+func (r *QueueReconciler) SetupWithManager(mgr ctrl.Manager) error {
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("queue").
+		For(&v1alpha2.MiniClusterQueue{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WatchesRawSource(source.Channel(r.Scheduler.reported, &handler.EnqueueRequestForObject{})).
+		Complete(r)
+}
+
+// report is what the last cycle found of a queue.
+func (s *Scheduler) report(name string) (status.QueueReport, bool) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	report, ok := s.reports[name]
+	return report, ok
+}
+
+// updateReports keeps what a cycle found, and returns the queues of which that is news.
+func (s *Scheduler) updateReports(result queue.Result, seen *snapshot) []types.NamespacedName {
+	reports := map[string]*status.QueueReport{}
+	for _, use := range result.Uses {
+		reports[use.Queue] = &status.QueueReport{Use: use}
+	}
+	for i := range seen.Running {
+		if report := reports[seen.Running[i].Queue]; report != nil {
+			report.Admitted++
+		}
+	}
+	for _, decision := range result.Decisions {
+		e := seen.waiting[decision.Gang]
+		report := reports[e.queue]
+		switch {
+		case report == nil: // there is no such queue
+		case decision.Verdict == elastic.Admitted:
+			report.Admitted++
+		default:
+			report.Waiting = append(report.Waiting, status.Waiting{
+				Namespace: e.miniCluster.Namespace, Name: e.miniCluster.Name, Decision: decision,
+			})
+		}
+	}
+	var news []types.NamespacedName
+	for name, report := range reports {
+		if !reflect.DeepEqual(s.reports[name], *report) {
+			s.reports[name] = *report
+			news = append(news, types.NamespacedName{Name: name})
+		}
+	}
+	return news
+}

@@ -1,0 +1,203 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/ledger"
+	"github.com/flux-elastic/flux-elastic/internal/state"
+	"github.com/flux-elastic/flux-elastic/internal/status"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+)
+
+const (
+	// freedBatch is how long the scheduler gathers what was freed: the pods of a gang end
+	// one by one.
+	freedBatch = 20 * time.Millisecond
+	// settlesIn is how long after something was freed more may be freed with it, and
+	// settlesAtLast how long that goes on at most.
+	settlesIn     = 200 * time.Millisecond
+	settlesAtLast = 2 * time.Second
+)
+
+// Scheduler decides which MiniCluster gets which nodes.
+//
+// A decision is assumed until the cache shows it: its nodes count as taken from
+// the moment it is made, and are free again if the MiniCluster does not take it
+// up (Skip). So no two decisions use the same resource.
+type Scheduler struct {
+	// Cache is read only.
+	Cache client.Reader
+	Clock clock.PassiveClock
+	// AheadPods is how many pods those that wait may have, made ahead.
+	AheadPods int
+
+	topology []state.TopologyLevel
+	mutex    sync.Mutex
+	ledger   *ledger.Ledger
+	// entries are the MiniClusters that wait, and those that were given nodes and
+	// have not written it down yet.
+	entries map[types.NamespacedName]*entry
+	// checked are the MiniClusters, by UID, that were offered or skipped since the
+	// start: of the others it is not known whether they wait.
+	checked map[types.NamespacedName]types.UID
+	// known are the MiniClusters that the cache shows.
+	known map[types.UID]*known
+	// repairs are the ranks for which other nodes are looked for.
+	repairs map[types.UID][]int
+	// owed: there is an order for one that has not written down what came before it.
+	owed bool
+	// reports are what the last cycle found, by queue.
+	reports map[string]status.QueueReport
+	// changed: something other than what was freed may change a decision. freed is
+	// what the ledger counted at the last cycle; lookAgain when time alone may change one.
+	changed   bool
+	freed     uint64
+	lookAgain time.Time
+	// freedSince is when something was freed first since the last cycle in which all that was
+	// freed had settled, or in a while; settles is when it will have.
+	freedSince, settles time.Time
+	// starting are those that were given nodes and do not run yet, and when they were.
+	starting map[types.UID]time.Time
+	// aheadSince is since when one waits to make its objects ahead.
+	aheadSince time.Time
+
+	// kick asks for a cycle, decided tells of a new decision, and reported of a queue
+	// of which there is news.
+	kick, decided, reported chan event.GenericEvent
+}
+
+// New makes a scheduler that reads from the cache, for nodes with a topology. The matcher has
+// the last word on the nodes that a MiniCluster gets; nil: nobody has.
+func New(cache client.Reader, clock clock.PassiveClock, topology []state.TopologyLevel, matcher ledger.Matcher) *Scheduler {
+	return &Scheduler{
+		Cache: cache, Clock: clock, topology: topology, ledger: ledger.New(topology, matcher),
+		entries: map[types.NamespacedName]*entry{}, checked: map[types.NamespacedName]types.UID{},
+		known: map[types.UID]*known{}, repairs: map[types.UID][]int{},
+		reports: map[string]status.QueueReport{}, starting: map[types.UID]time.Time{},
+		kick:    make(chan event.GenericEvent, 1),
+		decided: make(chan event.GenericEvent, 1024), reported: make(chan event.GenericEvent, 1024),
+	}
+}
+
+// wake asks for a cycle, unless one is asked for already.
+func (s *Scheduler) wake() {
+	s.changed = true
+	s.ask()
+}
+
+// ask asks for a look at whether a cycle is due.
+func (s *Scheduler) ask() {
+	select {
+	case s.kick <- event.GenericEvent{Object: &v1alpha2.MiniCluster{}}:
+	default:
+	}
+}
+
+// +kubebuilder:rbac:groups=flux-framework.org,resources=miniclusterqueues,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=namespaces;resourcequotas,verbs=get;list;watch
+
+// SetupWithManager registers the scheduler, what it follows and what wakes it.
+func (s *Scheduler) SetupWithManager(mgr ctrl.Manager) error {
+	nodes := follow(s, s.ledger.SetNode, func(node *corev1.Node) { s.ledger.DeleteNode(node.Name) })
+	pods := follow(s, s.ledger.SetPod, func(pod *corev1.Pod) { s.ledger.DeletePod(pod.UID) })
+	run := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
+		s.mutex.Lock()
+		defer s.mutex.Unlock()
+		s.changed = true
+		return []reconcile.Request{{}}
+	})
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("scheduler").
+		Watches(&corev1.Node{}, nodes).
+		Watches(&corev1.Pod{}, pods).
+		Watches(&v1alpha2.MiniCluster{}, handler.Funcs{UpdateFunc: s.followMiniCluster}).
+		Watches(&v1alpha2.MiniClusterQueue{}, run, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&corev1.ResourceQuota{}, run).
+		WatchesRawSource(source.Channel(s.kick, handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
+			return []reconcile.Request{{}}
+		}))).
+		Complete(s)
+}
+
+type requests = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+// follow tells the ledger of every event, and asks for a cycle where something was freed by
+// it.
+func follow[T client.Object](s *Scheduler, set, remove func(T)) handler.EventHandler {
+	tell := func(change func(T), object client.Object, q requests) {
+		s.mutex.Lock()
+		defer s.mutex.Unlock()
+		before := s.ledger.Freed()
+		change(object.(T))
+		if s.ledger.Freed() != before {
+			s.settle()
+			q.AddAfter(reconcile.Request{}, freedBatch)
+		}
+	}
+	return handler.Funcs{
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q requests) { tell(set, e.Object, q) },
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q requests) {
+			if e.ObjectOld.GetUID() != e.ObjectNew.GetUID() { // as after a gap in the watch
+				tell(remove, e.ObjectOld, q)
+			}
+			tell(set, e.ObjectNew, q)
+		},
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q requests) { tell(remove, e.Object, q) },
+	}
+}
+
+// settle says that something was freed.
+func (s *Scheduler) settle() {
+	now := s.Clock.Now()
+	if s.freedSince.IsZero() || now.Sub(s.settles) >= settlesAtLast {
+		s.freedSince = now
+	}
+	s.settles = elastic.Earliest(now.Add(settlesIn), s.freedSince.Add(settlesAtLast))
+}
+
+// followMiniCluster takes note of a MiniCluster that runs, and asks for a cycle where a change
+// matters to others, or there is an order that could not be given before.
+func (s *Scheduler) followMiniCluster(_ context.Context, e event.UpdateEvent, q requests) {
+	old, mc := e.ObjectOld.(*v1alpha2.MiniCluster), e.ObjectNew.(*v1alpha2.MiniCluster)
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if mc.Status.StartTime != nil {
+		s.started(mc.UID)
+	}
+	if s.owed || matters(old, mc) {
+		s.changed = true
+		q.Add(reconcile.Request{})
+	}
+}
+
+// matters reports whether a MiniCluster leaves, holds other nodes than before or for
+// another time, or wants another size. That it wrote down what it was given is no news.
+func matters(old, mc *v1alpha2.MiniCluster) bool {
+	leaves := old.DeletionTimestamp == nil && mc.DeletionTimestamp != nil
+	grows := old.Status.StartTime == nil && mc.Status.StartTime != nil && state.MayGrow(mc)
+	if leaves || grows || (mc.Status.Admission != nil && old.Spec.Size != mc.Spec.Size) {
+		return true
+	}
+	before, _ := state.PromiseOf(old)
+	after, _ := state.PromiseOf(mc)
+	return before != nil && !before.Same(after)
+}

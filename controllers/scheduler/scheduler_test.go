@@ -1,0 +1,283 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/dev/fixture"
+	"github.com/flux-elastic/flux-elastic/internal/ledger"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
+)
+
+// toy is a scheduler with a cluster that the cache shows.
+type toy struct {
+	*Scheduler
+	t       *testing.T
+	seen    clusterState
+	quotas  []*corev1.ResourceQuota
+	now     time.Time
+	version int
+}
+
+func newQueue(t *testing.T, nodes ...string) *toy {
+	t.Helper()
+	q := &toy{Scheduler: New(nil, clock.RealClock{}, nil, nil), t: t, now: fixture.Noon.Add(time.Hour)}
+	for _, node := range fixture.Nodes(nodes...) {
+		q.ledger.SetNode(node)
+	}
+	q.seen.queues = []*v1alpha2.MiniClusterQueue{strict("default"), strict("other")}
+	return q
+}
+
+// strict is a queue in which nobody passes another.
+func strict(name string) *v1alpha2.MiniClusterQueue {
+	queue := &v1alpha2.MiniClusterQueue{}
+	queue.Name, queue.Spec.Backfill = name, v1alpha2.BackfillNone
+	return queue
+}
+
+// pod is what one of the pods takes: a whole node.
+var wholeNode = fixture.Pod("x").CPU("8").Obj()
+
+// offer enters a MiniCluster, which the cache shows too.
+func (q *toy) offer(w *fixture.MiniClusterWrapper) elastic.Offer {
+	mc := w.Defaulted()
+	known := slices.ContainsFunc(q.seen.miniClusters, func(other *v1alpha2.MiniCluster) bool { return other.Name == mc.Name })
+	if !known {
+		q.seen.miniClusters = append(q.seen.miniClusters, w.Obj())
+	}
+	return q.Offer(mc, wholeNode, elastic.AheadNothing)
+}
+
+// cycle runs one, and says which MiniClusters have a new decision.
+func (q *toy) cycle() string {
+	q.t.Helper()
+	for i, mc := range q.seen.miniClusters { // each look is at another version
+		q.seen.miniClusters[i] = mc.DeepCopy()
+		q.version++
+		q.seen.miniClusters[i].ResourceVersion = strconv.Itoa(q.version)
+	}
+	q.seen.quotas = ledger.NewQuotas(q.quotas)
+	news, err := q.Scheduler.cycle(q.t.Context(), &q.seen, q.now)
+	if err != nil {
+		q.t.Fatal(err)
+	}
+	var names []string
+	for _, name := range news.decided {
+		names = append(names, name.Name)
+	}
+	slices.Sort(names)
+	return strings.Join(names, " ")
+}
+
+// show lets the cache show what is in a status.
+func (q *toy) show(w *fixture.MiniClusterWrapper) {
+	mc := w.Obj()
+	for i, other := range q.seen.miniClusters {
+		if other.Name == mc.Name {
+			q.seen.miniClusters[i] = mc
+		}
+	}
+}
+
+func (q *toy) expect(w *fixture.MiniClusterWrapper, verdict elastic.Verdict, nodes ...string) {
+	q.t.Helper()
+	got := q.offer(w)
+	if got.Verdict != verdict || !slices.Equal(got.Nodes, nodes) {
+		q.t.Errorf("%s: %s %v (%s), want %s %v", w.Obj().Name, got.Verdict, got.Nodes, got.Message, verdict, nodes)
+	}
+}
+
+var (
+	first  = fixture.MiniCluster("first").Size(2).Created(fixture.Noon)
+	second = fixture.MiniCluster("second").Size(2).Created(fixture.Noon.Add(time.Minute))
+)
+
+func TestSchedulerDecides(t *testing.T) {
+	q := newQueue(t, "a", "b", "c")
+	q.expect(second, "")
+	q.expect(first, "")
+	if changed := q.cycle(); changed != "first second" {
+		t.Errorf("new decisions about %q", changed)
+	}
+	q.expect(first, elastic.Admitted, "a", "b")
+	q.expect(second, elastic.NoRoom)
+	if changed := q.cycle(); changed != "" {
+		t.Errorf("new decisions about %q, though nothing happened", changed)
+	}
+}
+
+func TestSchedulerAssumesItsDecisions(t *testing.T) {
+	q := newQueue(t, "a", "b", "c", "d")
+	q.offer(first)
+	q.cycle()
+	q.expect(first, elastic.Admitted, "a", "b")
+
+	// The cache does not show it yet: its nodes are taken nevertheless, and the
+	// decision stays.
+	q.offer(second)
+	q.cycle()
+	q.expect(second, elastic.Admitted, "c", "d")
+	q.expect(first, elastic.Admitted, "a", "b")
+
+	// Shown in status, it is not assumed any more, but holds.
+	q.show(fixture.MiniCluster("first").Size(2).Admitted(1, 2, "a,b"))
+	q.Skip(second.Obj())
+	third := fixture.MiniCluster("third").Size(3).Created(fixture.Noon.Add(time.Hour))
+	q.offer(third)
+	q.cycle()
+	q.expect(third, elastic.NoRoom)
+}
+
+func TestSchedulerForgets(t *testing.T) {
+	q := newQueue(t, "a", "b")
+	q.offer(first)
+	q.cycle()
+	q.offer(second)
+	q.cycle()
+	q.expect(second, elastic.NoRoom)
+
+	q.seen.miniClusters = q.seen.miniClusters[1:] // first was deleted
+	q.Forget(client.ObjectKeyFromObject(first.Obj()))
+	q.cycle()
+	q.expect(second, elastic.Admitted, "a", "b")
+}
+
+func TestSchedulerDecidesAnewAboutAnotherSpec(t *testing.T) {
+	q := newQueue(t, "a", "b", "c")
+	q.offer(first)
+	q.cycle()
+	larger := fixture.MiniCluster("first").Size(3).Obj()
+	larger.Generation = 2
+	larger.Default()
+	if got := q.Offer(larger, wholeNode, elastic.AheadNothing); got.Verdict != "" {
+		t.Errorf("the decision about the old spec is taken for the new one: %+v", got)
+	}
+	q.cycle()
+	if got := q.Offer(larger, wholeNode, elastic.AheadNothing); !slices.Equal(got.Nodes, []string{"a", "b", "c"}) {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// After a restart MiniClusters are checked in any order: none is passed by a
+// younger one before.
+func TestSchedulerWaitsForOlderOnes(t *testing.T) {
+	suspended := fixture.MiniCluster("z-suspended").Spec(func(s *v1alpha2.MiniClusterSpec) { s.Suspend = true })
+	finished := fixture.MiniCluster("z-finished").Condition(v1alpha2.ConditionFinished, metav1.ConditionTrue, v1alpha2.ReasonSucceeded)
+	for name, tc := range map[string]struct {
+		older *fixture.MiniClusterWrapper
+		want  elastic.Verdict
+	}{
+		"one that may come":     {first, ""},
+		"one of another queue":  {fixture.MiniCluster("other").Queue("other"), elastic.Admitted},
+		"one that is suspended": {suspended, elastic.Admitted},
+		"one that is done":      {finished, elastic.Admitted},
+		"one that runs":         {fixture.MiniCluster("runs").Admitted(1, 1, "c"), elastic.Admitted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := newQueue(t, "a", "b", "c")
+			older := tc.older.Obj()
+			if older.Spec.Queue == "" {
+				older.Spec.Queue = v1alpha2.DefaultQueue
+			}
+			q.seen.miniClusters = append(q.seen.miniClusters, older)
+			q.offer(second)
+			q.cycle()
+			if got := q.offer(second); got.Verdict != tc.want {
+				t.Errorf("got %+v, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+// One that was looked at and does not wait (it is refused, it gives nodes back, it
+// could not be checked) holds up nobody, and those behind it hear of it.
+func TestSchedulerSkips(t *testing.T) {
+	q := newQueue(t, "a", "b", "c")
+	older := fixture.MiniCluster("a-older").Queue(v1alpha2.DefaultQueue).Obj()
+	q.seen.miniClusters = append(q.seen.miniClusters, older)
+	q.offer(second)
+	q.cycle()
+	q.expect(second, "")
+	<-q.kick
+	q.Skip(older)
+	select {
+	case <-q.kick:
+	default:
+		t.Error("nobody hears of it")
+	}
+	q.cycle()
+	q.expect(second, elastic.Admitted, "a", "b")
+	q.Skip(older)
+	if len(q.kick) > 0 {
+		t.Error("it is news a second time")
+	}
+	// Another of the name has to be looked at anew.
+	again := older.DeepCopy()
+	again.UID = "another"
+	q.seen.miniClusters[len(q.seen.miniClusters)-1] = again
+	third := fixture.MiniCluster("third").Size(1).Created(fixture.Noon.Add(time.Hour))
+	q.offer(third)
+	q.cycle()
+	q.expect(third, "")
+}
+
+func TestSchedulerSeesPodsOfOthers(t *testing.T) {
+	q := newQueue(t, "a", "b", "c")
+	q.ledger.SetPod(fixture.Pod("other").CPU("1").On("a").Up().Obj())
+	q.offer(first)
+	q.cycle()
+	q.expect(first, elastic.Admitted, "b", "c")
+}
+
+// fromTheEnd gives gangs the last nodes that have room.
+func fromTheEnd(graph *fluxion.Graph, gang fluxion.Gang) (fluxion.Placement, *fluxion.Refusal) {
+	placement, refusal := graph.MatchGang(gang)
+	rooms := graph.Rooms(gang)
+	for i := range placement.Nodes {
+		placement.Nodes[i] = graph.Name(rooms[len(rooms)-len(placement.Nodes)+i].Node)
+	}
+	return placement, refusal
+}
+
+func TestSchedulerAsksItsMatcher(t *testing.T) {
+	q := newQueue(t)
+	q.ledger = ledger.New(nil, fromTheEnd)
+	for _, node := range fixture.Nodes("a", "b", "c") {
+		q.ledger.SetNode(node)
+	}
+	q.offer(first)
+	q.offer(second)
+	q.cycle()
+	q.expect(first, elastic.Admitted, "b", "c")
+	q.expect(second, elastic.NoRoom)
+	if got, want := q.offer(second).Message, "needs room for 2 brokers of 8 cpu each; 1 of 3 nodes has room now for 1: 2 in use; it fits once 1 job has ended"; got != want {
+		t.Errorf("it is told %q, want %q", got, want)
+	}
+}
+
+// A kick is not lost, and never blocks.
+func TestSchedulerWakes(t *testing.T) {
+	q := newQueue(t, "a")
+	for range 100 {
+		q.offer(first)
+		q.Forget(types.NamespacedName{Namespace: fixture.Namespace, Name: "first"})
+	}
+	if len(q.kick) != 1 {
+		t.Errorf("%d kicks are waiting, want 1", len(q.kick))
+	}
+}

@@ -1,0 +1,249 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/jobset"
+	"github.com/flux-elastic/flux-elastic/internal/state"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic/queue"
+)
+
+// known is a MiniCluster that the cache shows, translated once for each version of it.
+type known struct {
+	version     string
+	miniCluster *v1alpha2.MiniCluster // with defaults
+	// promise is what its status says that it holds; nil if nothing.
+	promise *state.Promise
+	// running is what it is for the queue once it has nodes, and ask what it asks for more.
+	running queue.Running
+	ask     state.Ask
+	// pod is one of its pods, as the cluster makes it if that is known since the start.
+	pod *corev1.Pod
+}
+
+// snapshot is what a cycle decides on.
+type snapshot struct {
+	queue.Snapshot
+	*clusterState
+	// waiting are the entries of those that wait, by ID.
+	waiting map[string]*entry
+	// avoidUntil is when the first of them avoids some nodes no longer; zero if none does.
+	avoidUntil time.Time
+}
+
+// learn brings what is known of MiniClusters, and the ledger, up to what the cache shows.
+func (s *Scheduler) learn(ctx context.Context, seen *clusterState, now time.Time) {
+	there := make(map[types.UID]bool, len(seen.miniClusters))
+	for _, mc := range seen.miniClusters {
+		there[mc.UID] = true
+		if k := s.known[mc.UID]; k == nil || k.version != mc.ResourceVersion {
+			k = s.translate(ctx, mc)
+			s.known[mc.UID] = k
+			s.ledger.Confirm(mc.UID, k.promise)
+		}
+	}
+	for uid := range s.known {
+		if there[uid] {
+			continue
+		}
+		delete(s.repairs, uid)
+		s.known[uid].promise = nil
+		s.ledger.Confirm(uid, nil)
+		s.ledger.Forget(uid)
+		if len(s.ledger.Holds(uid)) == 0 { // its pods may be there still
+			delete(s.known, uid)
+		}
+	}
+	s.ledger.Lapse(now)
+	for name, e := range s.entries {
+		if k := s.known[e.miniCluster.UID]; k != nil && k.promise != nil {
+			k.pod = e.pod
+			delete(s.entries, name) // taken up
+		}
+	}
+}
+
+// translate reads a MiniCluster. One whose admission cannot be read holds what its pods
+// do; its own pass says what is wrong.
+func (s *Scheduler) translate(ctx context.Context, mc *v1alpha2.MiniCluster) *known {
+	k := &known{version: mc.ResourceVersion, miniCluster: mc.DeepCopy()}
+	k.miniCluster.Default()
+	pod, err := jobset.Pod(k.miniCluster)
+	if err != nil { // it has none
+		pod = &corev1.Pod{}
+	}
+	k.pod = pod
+	if before := s.known[mc.UID]; before != nil {
+		k.pod = before.pod
+	}
+	k.ask = state.Request(k.miniCluster, pod, s.topology)
+	if k.promise, err = state.PromiseOf(k.miniCluster); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Reading what a MiniCluster was promised", "MiniCluster", client.ObjectKeyFromObject(mc))
+		k.promise = nil
+	}
+	k.running = state.Running(k.miniCluster, pod, k.promise)
+	if k.promise != nil {
+		k.ask.Pods.Requests = k.promise.Requests
+	}
+	return k
+}
+
+// snapshot is what a cycle decides on, and what is free.
+func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (*snapshot, queue.Room, error) {
+	if !now.Before(s.settles) {
+		s.freedSince = time.Time{}
+	}
+	out := &snapshot{clusterState: seen, waiting: map[string]*entry{}}
+	out.Total, out.Settles, out.Amount = s.ledger.Total(), s.settles, state.AmountText
+	queues := queuesByName(seen.queues)
+	for _, name := range slices.Sorted(maps.Keys(queues)) {
+		out.Queues = append(out.Queues, state.Queue(queues[name]))
+	}
+	s.reserveQuotas(seen)
+	for _, e := range s.waiting(seen) {
+		gang := e.gang
+		gang.Created, gang.Blocked = state.Age(e.miniCluster, queues[e.queue]), e.decision.Blocked
+		gang.NotAllowed = seen.quotas.Refusal(e.miniCluster.Namespace, e.pod, seen.unmade(e))
+		out.Waiting = append(out.Waiting, gang)
+		out.waiting[gang.ID] = e
+		if until := e.ask.AvoidUntil; now.Before(until) {
+			out.avoidUntil = elastic.Earliest(out.avoidUntil, until)
+		}
+	}
+	out.Running = s.running(now)
+	room, err := s.room(out.waiting, now)
+	return out, room, err
+}
+
+// queuesByName are the queues that there are, and the one that need not be made.
+func queuesByName(made []*v1alpha2.MiniClusterQueue) map[string]*v1alpha2.MiniClusterQueue {
+	byDefault := &v1alpha2.MiniClusterQueue{}
+	byDefault.Name = v1alpha2.DefaultQueue
+	queues := map[string]*v1alpha2.MiniClusterQueue{byDefault.Name: byDefault}
+	for _, q := range made {
+		queues[q.Name] = q
+	}
+	return queues
+}
+
+// reserveQuotas keeps what pods that admitted MiniClusters have still to make will use of the
+// quotas of their namespaces.
+func (s *Scheduler) reserveQuotas(seen *clusterState) {
+	for uid, k := range s.known {
+		if s.ledger.Promised(uid) != nil {
+			seen.quotas.Reserve(k.miniCluster.Namespace, k.pod, int(state.MaxSize(k.miniCluster))-seen.made[uid])
+		}
+	}
+}
+
+// unmade is how many pods one that waits has still to make in a namespace with a quota.
+func (c *clusterState) unmade(e *entry) int {
+	return max(int(e.miniCluster.Spec.MaxSize)-c.made[e.miniCluster.UID], 0)
+}
+
+// waiting are the entries to decide about. A MiniCluster that has not been checked yet, as
+// after a restart or when many come at once, is not passed by others of its queue unless
+// they are older, by seconds.
+func (s *Scheduler) waiting(seen *clusterState) []*entry {
+	unchecked := map[string]metav1.Time{} // the oldest, by queue
+	for _, mc := range seen.miniClusters {
+		if s.checked[client.ObjectKeyFromObject(mc)] == mc.UID || !mayCome(mc) {
+			continue
+		}
+		name := s.queueOf(mc)
+		if oldest, ok := unchecked[name]; !ok || mc.CreationTimestamp.Before(&oldest) {
+			unchecked[name] = mc.CreationTimestamp
+		}
+	}
+	var waits []*entry
+	for _, e := range s.entries {
+		oldest, ok := unchecked[e.queue]
+		k := s.known[e.miniCluster.UID]
+		if k == nil || k.miniCluster.DeletionTimestamp != nil || s.ledger.Assumed(e.miniCluster.UID) { // it will be forgotten, or has nodes
+			continue
+		}
+		if !ok || e.miniCluster.CreationTimestamp.Before(&oldest) {
+			waits = append(waits, e)
+		}
+	}
+	slices.SortFunc(waits, func(a, b *entry) int { return cmp.Compare(a.miniCluster.UID, b.miniCluster.UID) })
+	return waits
+}
+
+// mayCome reports whether a MiniCluster may enter the queue once it is checked.
+func mayCome(mc *v1alpha2.MiniCluster) bool {
+	return mc.DeletionTimestamp == nil && !mc.Spec.Suspend && mc.Status.Admission == nil &&
+		!meta.IsStatusConditionTrue(mc.Status.Conditions, v1alpha2.ConditionFinished)
+}
+
+// running are those that have nodes, or whose pods still do.
+func (s *Scheduler) running(now time.Time) []queue.Running {
+	var out []queue.Running
+	for _, uid := range slices.Sorted(maps.Keys(s.known)) {
+		k := s.known[uid]
+		e, holds := s.entries[client.ObjectKeyFromObject(k.miniCluster)], s.ledger.Holds(uid)
+		switch {
+		case k.promise != nil:
+			out = append(out, s.runs(k, holds))
+		case e != nil && s.ledger.Assumed(uid):
+			promise := s.ledger.Promised(uid)
+			out = append(out, queue.Running{Gang: e.gang, Ranks: promise.Ranks(), Max: len(promise.Nodes), Admitted: now})
+		case len(holds) > 0:
+			r := k.running
+			r.Ranks, r.Ending = holds, true
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// runs is one that has nodes, as it will be once its order is carried out.
+func (s *Scheduler) runs(k *known, holds []int) queue.Running {
+	r := k.running
+	r.Ranks = s.ledger.Promised(k.miniCluster.UID).Ranks()
+	for _, rank := range holds {
+		if !slices.Contains(r.Ranks, rank) { // its pod is not gone yet
+			r.Ranks, r.Draining = append(r.Ranks, rank), append(slices.Clone(r.Draining), rank)
+		}
+	}
+	slices.Sort(r.Ranks)
+	order, at := s.ledger.OrderOf(k.miniCluster.UID)
+	r.Malleable = r.Malleable && order == nil // one thing at a time
+	switch o := order.(type) {
+	case elastic.Evict:
+		r.Ending = true
+	case elastic.Drain:
+		r.Draining, r.DrainBy = append(slices.Clone(r.Draining), o.Ranks...), at
+	}
+	return r
+}
+
+// room is what is free, for those that wait and those that may grow.
+func (s *Scheduler) room(waiting map[string]*entry, now time.Time) (queue.Room, error) {
+	asks := make(map[string]state.Ask, len(waiting))
+	for id, e := range waiting {
+		asks[id] = e.ask.At(now)
+	}
+	for uid, k := range s.known {
+		if s.ledger.Promised(uid) != nil && waiting[string(uid)] == nil {
+			asks[string(uid)] = k.ask.At(now)
+		}
+	}
+	return s.ledger.Room(asks)
+}

@@ -1,0 +1,291 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package simulator
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/flux-elastic/flux-elastic/internal/protocol"
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion/idset"
+)
+
+// Exit codes of the lead's container, other than the command's.
+const (
+	exitFailed  = 1
+	exitUsage   = 2   // its annotations cannot be read
+	exitStopped = 143 // as after SIGTERM
+)
+
+// run is what the lead's container remembers. Only the look at its instance reads
+// and changes it.
+type run struct {
+	kind  kind
+	since time.Time // the lead is up
+	// began and end are when the command does; zero before it runs.
+	began, end time.Time
+	// brokers are the pods that the command began on, with their ranks.
+	brokers map[types.UID]int
+	// busy are the pods that are to leave, and until when they have work; zero: to the end.
+	busy map[types.UID]time.Time
+	lost bool // the ranks that are to be, once
+	// left is the work that was left at a time, and hands are the brokers at it since.
+	left  time.Duration
+	at    time.Time
+	hands int
+}
+
+// playLead is one look of the lead at its instance.
+func (s *simulator) playLead(ctx context.Context, lead *corev1.Pod, online []*corev1.Pod) (ctrl.Result, error) {
+	now := s.clock.Now()
+	r := s.runOf(lead.UID, now)
+	if protocol.Read(lead).Stop != "" {
+		return ctrl.Result{}, s.end(ctx, lead, exitStopped, "")
+	}
+	play, err := readPlay(lead)
+	if err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Ending the lead")
+		return ctrl.Result{}, s.end(ctx, lead, exitUsage, "")
+	}
+	if r.began.IsZero() {
+		if play.fails == PhaseWaiting {
+			return ctrl.Result{}, s.end(ctx, lead, exitFailed, "")
+		}
+		if again, err := s.await(ctx, lead, online, r, play, now); err != nil || r.began.IsZero() {
+			return ctrl.Result{RequeueAfter: again}, err
+		}
+	}
+	return s.playCommand(ctx, lead, online, r, play, now)
+}
+
+// await begins the command if there are brokers enough, or says when to look again.
+func (s *simulator) await(ctx context.Context, lead *corev1.Pod, online []*corev1.Pod, r *run, play play, now time.Time) (again time.Duration, err error) {
+	settings, err := s.settings(ctx, lead)
+	if err != nil {
+		return 0, err
+	}
+	target := protocol.Read(lead).Quorum
+	if target == 0 {
+		target = settings.sizing.Size
+	}
+	timeout := r.since.Add(settings.quorumTimeout + min(settings.quorumTimeout, alone))
+	r.leave(lead, online, play.busy, now)
+	if err := s.tellFollowers(ctx, online, r, now); err != nil {
+		return 0, err
+	}
+	online = slices.DeleteFunc(slices.Clone(online), func(pod *corev1.Pod) bool { return r.leaves(pod) })
+	var nodes int
+	switch {
+	case len(online) >= target:
+		nodes = target
+	case now.Before(timeout):
+		return timeout.Sub(now), nil
+	default:
+		nodes = settings.sizing.LargestWithin(len(online))
+	}
+	if nodes > 0 {
+		r.begin(settings, online, nodes, play.runtime, now)
+	}
+	return 0, nil
+}
+
+// begin begins the command with some nodes.
+func (r *run) begin(settings *settings, online []*corev1.Pod, nodes int, runtime time.Duration, now time.Time) {
+	r.kind, r.began, r.at = settings.kind, now, now
+	r.brokers = map[types.UID]int{}
+	slices.SortFunc(online, byRank)
+	for _, pod := range online[:nodes] {
+		r.brokers[pod.UID], _ = protocol.Rank(pod)
+	}
+	r.left = settings.stretch(runtime, nodes) * time.Duration(nodes)
+	if r.kind == malleable { // all of the brokers have all of it done in the runtime
+		r.left = runtime * time.Duration(settings.sizing.Size)
+	}
+}
+
+// playCommand is one look at the command that runs.
+func (s *simulator) playCommand(ctx context.Context, lead *corev1.Pod, online []*corev1.Pod, r *run, play play, now time.Time) (ctrl.Result, error) {
+	if err := s.tellReady(ctx, lead, true); err != nil {
+		return ctrl.Result{}, err
+	}
+	if losing := r.losing(online, play, now); len(losing) > 0 {
+		err := s.endAll(ctx, losing, exitFailed)
+		r.lost = err == nil
+		return ctrl.Result{}, err // their ends bring the next look
+	}
+	r.leave(lead, online, play.busy, now)
+	if err := s.tellFollowers(ctx, online, r, now); err != nil {
+		return ctrl.Result{}, err
+	}
+	hands := r.working(online, now)
+	r.share(hands, now)
+	broken := r.kind == rigid && hands < len(r.brokers) // a broker was lost, and the job with it
+	switch {
+	case play.fails == PhaseRunning && !now.Before(r.began.Add(play.failsAfter)), broken && !play.hangs:
+		return ctrl.Result{}, s.end(ctx, lead, exitFailed, protocol.LostMessage(r.missing(online)))
+	case !broken && !now.Before(r.end):
+		return ctrl.Result{}, s.end(ctx, lead, play.exitCode, "")
+	}
+	return ctrl.Result{RequeueAfter: r.next(play, broken, now)}, nil
+}
+
+// losing are the pods that are to fail now.
+func (r *run) losing(online []*corev1.Pod, play play, now time.Time) []*corev1.Pod {
+	if r.lost || now.Before(r.began.Add(play.loseAfter)) {
+		return nil
+	}
+	return ofRanks(online, play.lose)
+}
+
+// leave takes up who is to leave, and who may stay after all. The lead stays. A command that
+// is not malleable has those that it began with to its end.
+func (r *run) leave(lead *corev1.Pod, online []*corev1.Pod, busy time.Duration, now time.Time) {
+	ranks, _ := idset.Parse(protocol.Read(lead).Drain)
+	before := r.busy
+	r.busy = map[types.UID]time.Time{}
+	for _, pod := range ofRanks(online, ranks) {
+		if pod.UID == lead.UID {
+			continue
+		}
+		_, began := r.brokers[pod.UID]
+		until, known := before[pod.UID]
+		switch {
+		case known, r.kind != malleable && began:
+		case r.kind == malleable && !r.began.IsZero():
+			until = now.Add(busy)
+		default: // none
+			until = now
+		}
+		r.busy[pod.UID] = until
+	}
+}
+
+// leaves reports whether a broker was told to leave, and gets no work any more.
+func (r *run) leaves(pod *corev1.Pod) bool {
+	_, leaves := r.busy[pod.UID]
+	return leaves
+}
+
+// isIdle reports whether a broker was told leave, and has no work any more.
+func (r *run) isIdle(pod *corev1.Pod, now time.Time) bool {
+	until, leaves := r.busy[pod.UID]
+	return leaves && !until.IsZero() && !now.Before(until)
+}
+
+// tellFollowers reports which followers are ready: those that are not idle.
+func (s *simulator) tellFollowers(ctx context.Context, online []*corev1.Pod, r *run, now time.Time) error {
+	var errs []error
+	for _, pod := range online {
+		if rank, _ := protocol.Rank(pod); rank > 0 {
+			errs = append(errs, s.tellReady(ctx, pod, !r.isIdle(pod, now)))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// working is how many brokers have a part in the command.
+func (r *run) working(online []*corev1.Pod, now time.Time) int {
+	n := 0
+	for _, pod := range online {
+		_, began := r.brokers[pod.UID]
+		if r.kind == malleable && !r.isIdle(pod, now) || r.kind != malleable && began {
+			n++
+		}
+	}
+	return n
+}
+
+// missing are the ranks of the brokers that the command began on and that are gone, as an
+// idset.
+func (r *run) missing(online []*corev1.Pod) string {
+	there := map[types.UID]bool{}
+	for _, pod := range online {
+		there[pod.UID] = true
+	}
+	var ranks []int64
+	for uid, rank := range r.brokers {
+		if !there[uid] {
+			ranks = append(ranks, int64(rank))
+		}
+	}
+	slices.Sort(ranks)
+	return idset.Encode(ranks)
+}
+
+// share lets so many brokers work on what is left from now on.
+func (r *run) share(hands int, now time.Time) {
+	r.left = max(0, r.left-time.Duration(r.hands)*now.Sub(r.at))
+	r.hands, r.at = hands, now
+	n := time.Duration(hands)
+	r.end = now.Add((r.left + n - 1) / n) // the lead at least is there
+}
+
+// next is in how long something is due; 0 if nothing is.
+func (r *run) next(play play, hangs bool, now time.Time) time.Duration {
+	var due []time.Time
+	for _, until := range r.busy {
+		due = append(due, until)
+	}
+	if !hangs {
+		due = append(due, r.end)
+	}
+	if !r.lost && play.lose.Len() > 0 {
+		due = append(due, r.began.Add(play.loseAfter))
+	}
+	if play.fails == PhaseRunning {
+		due = append(due, r.began.Add(play.failsAfter))
+	}
+	next := time.Duration(0)
+	for _, at := range due {
+		if wait := at.Sub(now); wait > 0 && (next == 0 || wait < next) {
+			next = wait
+		}
+	}
+	return next
+}
+
+// ofRanks are the pods of some ranks.
+func ofRanks(pods []*corev1.Pod, ranks idset.Set) []*corev1.Pod {
+	var out []*corev1.Pod
+	for _, pod := range pods {
+		if rank, ok := protocol.Rank(pod); ok && ranks.Has(int64(rank)) {
+			out = append(out, pod)
+		}
+	}
+	return out
+}
+
+func byRank(a, b *corev1.Pod) int {
+	rankA, _ := protocol.Rank(a)
+	rankB, _ := protocol.Rank(b)
+	return rankA - rankB
+}
+
+func (s *simulator) runOf(lead types.UID, now time.Time) *run {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if s.runs[lead] == nil {
+		s.runs[lead] = &run{since: now}
+	}
+	return s.runs[lead]
+}
+
+// knows reports whether a lead was up.
+func (s *simulator) knows(lead types.UID) bool {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.runs[lead] != nil
+}
+
+func (s *simulator) forget(lead types.UID) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	delete(s.runs, lead)
+}

@@ -1,0 +1,243 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-elastic/flux-elastic/internal/state"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+)
+
+// orderTimeout is how long an order waits to be written down. One that never is was
+// overtaken by what happened since.
+const orderTimeout = time.Minute
+
+// account is what one MiniCluster has: what it was promised, and its pods.
+type account struct {
+	// written is what its status says; nil if nothing.
+	written *state.Promise
+	// assumed is what it was given first, and order what it was ordered since, until its
+	// status shows them.
+	assumed *state.Promise
+	order   elastic.Order
+	ordered time.Time
+	// promise is what it holds, all these together; nil if nothing.
+	promise *state.Promise
+	pods    map[types.UID]*pod
+	plan
+}
+
+// Assume gives nodes to a MiniCluster that has none. They count as taken until its status
+// shows them (Confirm), or it does not take them (Forget).
+func (l *Ledger) Assume(uid types.UID, promise *state.Promise) {
+	l.change(uid, func(a *account) { a.assumed = promise })
+}
+
+// Confirm says what the status of a MiniCluster shows; nil: it was promised nothing, or needs
+// it no more. What was assumed of one whose status shows nodes is over, and so is an order
+// that was carried out or overtaken. The pods that it has go on holding.
+func (l *Ledger) Confirm(uid types.UID, written *state.Promise) {
+	l.change(uid, func(a *account) {
+		a.written = written
+		if written != nil {
+			a.assumed = nil
+		}
+		if isDone(a.order, written) {
+			a.order = nil
+		}
+	})
+}
+
+// Forget drops what was assumed of a MiniCluster that was given nodes, and does not take
+// them.
+func (l *Ledger) Forget(uid types.UID) {
+	l.change(uid, func(a *account) { a.assumed = nil })
+}
+
+// Order notes what a MiniCluster that has nodes is to do. Nodes that it gets by that count as
+// taken. It reports false where the order cannot be given: the status does not show yet what
+// was given or ordered before, or others took the nodes.
+func (l *Ledger) Order(uid types.UID, order elastic.Order, now time.Time) bool {
+	a := l.accounts[uid]
+	if a == nil || a.written == nil || a.order != nil || !l.hasRoom(a.written, podsOf(order)) {
+		return false
+	}
+	l.change(uid, func(a *account) { a.order, a.ordered = order, now })
+	return true
+}
+
+// OrderOf is what a MiniCluster is to do, and since when; nil if nothing.
+func (l *Ledger) OrderOf(uid types.UID) (elastic.Order, time.Time) {
+	if a := l.accounts[uid]; a != nil && a.order != nil {
+		return a.order, a.ordered
+	}
+	return nil, time.Time{}
+}
+
+// Lapse drops the orders that nobody has taken up for too long, and returns when the next of
+// the others will be dropped; zero if there is none.
+func (l *Ledger) Lapse(now time.Time) (next time.Time) {
+	for uid, a := range l.accounts {
+		if a.order == nil {
+			continue
+		}
+		lapses := a.ordered.Add(orderTimeout)
+		if now.After(lapses) {
+			l.change(uid, func(a *account) { a.order = nil })
+		} else {
+			next = elastic.Earliest(next, lapses)
+		}
+	}
+	return next
+}
+
+// Promised is what a MiniCluster holds, written down or not; nil if nothing.
+func (l *Ledger) Promised(uid types.UID) *state.Promise {
+	if a := l.accounts[uid]; a != nil {
+		return a.promise
+	}
+	return nil
+}
+
+// Assumed reports whether a MiniCluster was given nodes that its status does not show.
+func (l *Ledger) Assumed(uid types.UID) bool {
+	a := l.accounts[uid]
+	return a != nil && a.assumed != nil
+}
+
+// Holds are the ranks of a MiniCluster that hold a node that there is, rising: it was
+// promised to them, or they have a pod on it.
+func (l *Ledger) Holds(uid types.UID) []int {
+	a := l.accounts[uid]
+	if a == nil {
+		return nil
+	}
+	var out []int
+	add := func(rank int, node string) {
+		if rank >= 0 && l.nodes[node] != nil {
+			out = append(out, rank)
+		}
+	}
+	if a.promise != nil {
+		for rank, node := range a.promise.Nodes {
+			add(rank, node)
+		}
+	}
+	for _, pod := range a.pods {
+		add(pod.rank, pod.node)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// change changes an account, and brings the graph up to that.
+func (l *Ledger) change(uid types.UID, do func(*account)) {
+	a := l.account(uid)
+	do(a)
+	if promise := a.total(); !promise.Same(a.promise) {
+		a.promise = promise
+		l.sync(uid, a)
+	} else {
+		a.promise = promise // which may say more of who leaves
+	}
+	l.close(uid, a)
+}
+
+func (l *Ledger) account(uid types.UID) *account {
+	if l.accounts[uid] == nil {
+		l.accounts[uid] = &account{pods: map[types.UID]*pod{}}
+	}
+	return l.accounts[uid]
+}
+
+// close drops an account in which there is nothing.
+func (l *Ledger) close(uid types.UID, a *account) {
+	if a.promise == nil && a.order == nil && len(a.pods) == 0 {
+		delete(l.accounts, uid)
+	}
+}
+
+// total is what is written, assumed and ordered together.
+func (a *account) total() *state.Promise {
+	switch pods := podsOf(a.order); {
+	case a.written == nil:
+		return a.assumed
+	case len(pods) > 0:
+		return a.written.With(pods)
+	}
+	return a.written
+}
+
+// podsOf are the ranks that get nodes by an order.
+func podsOf(order elastic.Order) []elastic.Pod {
+	switch o := order.(type) {
+	case elastic.Grow:
+		return o.Pods
+	case elastic.Move:
+		return o.Pods
+	}
+	return nil
+}
+
+// isDone reports whether the status shows what an order asked for, or the order makes no
+// sense any more: ranks that were to leave belong to a rigid command, or one that was to
+// move has given its node back.
+func isDone(order elastic.Order, written *state.Promise) bool {
+	if order == nil || written == nil {
+		return true
+	}
+	has := func(pod elastic.Pod) bool { return written.Has(pod) }
+	switch o := order.(type) {
+	case elastic.Drain:
+		return written.Rigid || !slices.ContainsFunc(o.Ranks, func(rank int) bool {
+			return written.Holds(rank) && !slices.Contains(written.Draining, rank)
+		})
+	case elastic.Grow:
+		return all(o.Pods, has)
+	case elastic.Move:
+		return all(o.Pods, has) || !all(o.Pods, func(pod elastic.Pod) bool { return written.Holds(pod.Rank) })
+	}
+	return false
+}
+
+func all(pods []elastic.Pod, are func(elastic.Pod) bool) bool {
+	return !slices.ContainsFunc(pods, func(pod elastic.Pod) bool { return !are(pod) })
+}
+
+// setBroker says how a pod of a MiniCluster is.
+func (l *Ledger) setBroker(p *pod) {
+	a := l.account(p.owner)
+	_, known := a.pods[p.uid]
+	a.pods[p.uid] = p
+	if !known && a.promises(p) {
+		p.requests = a.promise.Requests // there are many pods
+		if _, twice := a.stand[p.rank]; !twice {
+			a.stand[p.rank] = p.uid // and nothing changes
+			return
+		}
+	}
+	l.sync(p.owner, a)
+}
+
+// deleteBroker says that a pod of a MiniCluster is gone.
+func (l *Ledger) deleteBroker(p *pod) {
+	a := l.accounts[p.owner]
+	delete(a.pods, p.uid)
+	if a.promises(p) && len(a.extras) == 0 {
+		delete(a.stand, p.rank) // and nothing changes
+		return
+	}
+	l.sync(p.owner, a)
+	l.close(p.owner, a)
+}
+
+// promises reports whether a pod takes nothing but what was promised to its rank.
+func (a *account) promises(p *pod) bool {
+	return a.promise != nil && p.isAt(a.promise) && maps.Equal(p.requests, a.promise.Requests)
+}

@@ -1,0 +1,82 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger
+
+import (
+	"fmt"
+	"iter"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	schedulinghelper "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+	"k8s.io/klog/v2"
+
+	"github.com/flux-elastic/flux-elastic/internal/state"
+)
+
+// isDaemon reports whether a pod belongs to its node (of a DaemonSet, or static). It is
+// there whatever else runs, so what it takes is none of the node's capacity.
+func isDaemon(pod *corev1.Pod) bool {
+	owner := metav1.GetControllerOf(pod)
+	return owner != nil && (owner.Kind == "DaemonSet" || owner.Kind == "Node")
+}
+
+// lifecycleTaints mark states of a node that pass, such as not-ready.
+const lifecycleTaints = "node.kubernetes.io/"
+
+// down is why nothing can be placed on the node for the time being; "" if it is up.
+func down(node *corev1.Node) string {
+	switch {
+	case node.DeletionTimestamp != nil:
+		return "being removed"
+	case node.Spec.Unschedulable:
+		return "cordoned"
+	case !state.Ready(node):
+		return "not ready"
+	}
+	for _, taint := range node.Spec.Taints {
+		if taint.Effect != corev1.TaintEffectPreferNoSchedule && strings.HasPrefix(taint.Key, lifecycleTaints) {
+			return strings.TrimPrefix(taint.Key, lifecycleTaints)
+		}
+	}
+	return ""
+}
+
+// excluded are the nodes that a pod cannot use whoever holds them, each with the
+// reason: taints that it does not tolerate, labels that it does not select.
+func excluded(pod *corev1.Pod, nodes []*corev1.Node) iter.Seq2[string, string] {
+	required := nodeaffinity.GetRequiredNodeAffinity(pod)
+	picky := len(pod.Spec.NodeSelector) > 0 || pod.Spec.Affinity != nil
+	return func(yield func(node, reason string) bool) {
+		for _, node := range nodes {
+			if reason := excludes(node, pod, required, picky); reason != "" && !yield(node.Name, reason) {
+				return
+			}
+		}
+	}
+}
+
+// excludes is why a node keeps a pod off for good; "" if it does not.
+func excludes(node *corev1.Node, pod *corev1.Pod, required nodeaffinity.RequiredNodeAffinity, picky bool) string {
+	if len(node.Spec.Taints) > 0 {
+		taint, untolerated := schedulinghelper.FindMatchingUntoleratedTaint(klog.Background(), node.Spec.Taints, pod.Spec.Tolerations, lasting, false)
+		if untolerated {
+			return fmt.Sprintf("tainted %s", taint.Key)
+		}
+	}
+	if !picky {
+		return ""
+	}
+	if match, err := required.Match(node); err != nil || !match {
+		return "not selected by the pod's node labels"
+	}
+	return ""
+}
+
+// lasting reports whether a taint is one of those that keep pods off for good; the others are states that pass.
+func lasting(taint *corev1.Taint) bool {
+	return taint.Effect != corev1.TaintEffectPreferNoSchedule && !strings.HasPrefix(taint.Key, lifecycleTaints)
+}

@@ -1,0 +1,232 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-elastic/flux-elastic/internal/state"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
+)
+
+// plan is what an account is in the graph.
+type plan struct {
+	job fluxion.Gang
+	// nodes are those of the job, by rank; none if there is no job.
+	nodes []string
+	// extras are what pods hold that is none of the job.
+	extras []occupied
+	// stand are the pods, by rank, that hold nothing but what the job does.
+	stand map[int]types.UID
+}
+
+// occupied is what is held of a node.
+type occupied struct {
+	node     string
+	requests fluxion.Resources
+}
+
+// sync puts what a MiniCluster holds in the place of what it held.
+func (l *Ledger) sync(uid types.UID, a *account) {
+	before := a.plan
+	a.plan = a.plans(uid)
+	if a.sameJob(&before) {
+		l.swap(before.extras, a.extras)
+	} else {
+		l.replan(&before, &a.plan)
+	}
+}
+
+func (p *plan) sameJob(other *plan) bool {
+	return p.job.End.Equal(other.job.End) && slices.Equal(p.nodes, other.nodes) &&
+		maps.Equal(p.job.Pods.Requests, other.job.Pods.Requests)
+}
+
+// replan puts one plan in the place of another.
+func (l *Ledger) replan(before, now *plan) {
+	if l.graph != nil {
+		before.remove(l.graph)
+		if now.put(l.graph) != nil {
+			l.remake()
+		}
+	}
+	if l.frees(before.all(), now.all()) {
+		l.freed++
+	}
+}
+
+// swap puts what is held by no job in the place of what was.
+func (l *Ledger) swap(before, now []occupied) {
+	if l.graph != nil {
+		for _, o := range before {
+			l.graph.Vacate(o.node, o.requests)
+		}
+		for _, o := range now {
+			l.graph.Occupy(o.node, o.requests)
+		}
+	}
+	if l.frees(before, now) {
+		l.freed++
+	}
+}
+
+// frees reports whether there is more left of a node that is up now than before.
+func (l *Ledger) frees(before, now []occupied) bool {
+	more := map[string]fluxion.Resources{}
+	add := func(list []occupied, sign int64) {
+		for _, o := range list {
+			if n := l.nodes[o.node]; n == nil || n.down != "" {
+				continue
+			}
+			if more[o.node] == nil {
+				more[o.node] = fluxion.Resources{}
+			}
+			for name, amount := range o.requests {
+				more[o.node][name] += sign * amount
+			}
+		}
+	}
+	add(before, 1)
+	add(now, -1)
+	for _, amounts := range more {
+		for _, amount := range amounts {
+			if amount > 0 {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// put puts what is planned in a graph.
+func (p *plan) put(graph *fluxion.Graph) error {
+	for _, o := range p.extras {
+		graph.Occupy(o.node, o.requests)
+	}
+	if len(p.nodes) == 0 {
+		return nil
+	}
+	return graph.Adopt(p.job, fluxion.Placement{Nodes: p.nodes})
+}
+
+// remove takes it out again.
+func (p *plan) remove(graph *fluxion.Graph) {
+	for _, o := range p.extras {
+		graph.Vacate(o.node, o.requests)
+	}
+	// One whose nodes are all gone holds nothing, and is not there.
+	if len(p.nodes) > 0 && len(graph.Pods(p.job.Job)) > 0 {
+		_ = graph.Release(p.job.Job)
+	}
+}
+
+// all is all that is held.
+func (p *plan) all() []occupied {
+	all := slices.Clone(p.extras)
+	for _, node := range p.nodes {
+		if node != "" {
+			all = append(all, occupied{node, p.job.Pods.Requests})
+		}
+	}
+	return all
+}
+
+// plans says what an account is in a graph: the job of its promise, or of its pods where
+// there is no promise any more, and what its pods hold beside that. It goes by the order of
+// the pods' UIDs, so that the order in which they came does not matter.
+func (a *account) plans(uid types.UID) plan {
+	pods := slices.SortedFunc(maps.Values(a.pods), func(a, b *pod) int {
+		return cmp.Or(cmp.Compare(uint(a.rank), uint(b.rank)), strings.Compare(string(a.uid), string(b.uid)))
+	})
+	var promise *state.Promise
+	if a.promise == nil {
+		promise = promiseOf(pods)
+	} else {
+		promise = withLeavers(a.promise, pods)
+	}
+	p := plan{stand: map[int]types.UID{}}
+	p.job = fluxion.Gang{Job: string(uid), Pods: fluxion.Shape{Requests: promise.Requests}, Sizes: []int{len(promise.Nodes)}, End: promise.End}
+	p.nodes = promise.Nodes
+	// Of the pods of a rank on its node one stands for what was promised, one that takes
+	// just that if there is one.
+	exact := map[int]types.UID{}
+	for _, pod := range pods {
+		if _, twice := exact[pod.rank]; !twice && maps.Equal(pod.requests, promise.Requests) && pod.isAt(promise) {
+			exact[pod.rank] = pod.uid
+		}
+	}
+	for _, pod := range pods {
+		_, twice := p.stand[pod.rank]
+		chosen, isThere := exact[pod.rank]
+		if twice || !pod.isAt(promise) || (isThere && chosen != pod.uid) {
+			p.extras = append(p.extras, occupied{pod.node, pod.requests})
+			continue
+		}
+		p.stand[pod.rank] = pod.uid
+		if more := above(pod.requests, promise.Requests); len(more) > 0 {
+			p.extras = append(p.extras, occupied{pod.node, more})
+		}
+	}
+	return p
+}
+
+// withLeavers is the promise with what is left of ranks that gave their node back: pods that
+// are not gone yet, if they take the same.
+func withLeavers(p *state.Promise, pods []*pod) *state.Promise {
+	var left []elastic.Pod
+	for _, pod := range pods {
+		gave := pod.rank >= 0 && pod.rank < len(p.Nodes) && !p.Holds(pod.rank)
+		if gave && maps.Equal(pod.requests, p.Requests) && !slices.ContainsFunc(left, func(l elastic.Pod) bool { return l.Rank == pod.rank }) {
+			left = append(left, elastic.Pod{Rank: pod.rank, Node: pod.node})
+		}
+	}
+	if left == nil {
+		return p
+	}
+	return p.With(left)
+}
+
+// isAt reports whether a pod is on the node that was promised to its rank.
+func (p *pod) isAt(promise *state.Promise) bool {
+	return p.rank >= 0 && promise.Has(elastic.Pod{Rank: p.rank, Node: p.node})
+}
+
+// above is by how much one takes more than was promised.
+func above(takes, promised fluxion.Resources) fluxion.Resources {
+	var more fluxion.Resources
+	for name, amount := range takes {
+		if amount > promised[name] {
+			if more == nil {
+				more = fluxion.Resources{}
+			}
+			more[name] = amount - promised[name]
+		}
+	}
+	return more
+}
+
+// promiseOf is what would have to be promised for the pods to be just that: one of each
+// rank, of those that take what the first one does.
+func promiseOf(pods []*pod) *state.Promise {
+	p := &state.Promise{}
+	for _, pod := range pods {
+		if pod.rank < 0 || (p.Requests != nil && !maps.Equal(pod.requests, p.Requests)) {
+			continue
+		}
+		p.Requests = pod.requests
+		for len(p.Nodes) <= pod.rank {
+			p.Nodes = append(p.Nodes, "")
+		}
+		if p.Nodes[pod.rank] == "" {
+			p.Nodes[pod.rank] = pod.node
+		}
+	}
+	return p
+}

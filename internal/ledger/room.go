@@ -1,0 +1,253 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flux-elastic/flux-elastic/internal/state"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic/queue"
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
+)
+
+// Matcher chooses the nodes that a gang gets on a graph, which it only reads. It answers with
+// the size that fits, or the refusal, that the graph itself would answer with, and may choose
+// other nodes.
+type Matcher func(graph *fluxion.Graph, gang fluxion.Gang) (fluxion.Placement, *fluxion.Refusal)
+
+// Choose lets the matcher choose other nodes than those that a gang is to get, as many; nil if
+// there are none left.
+func (l *Ledger) Choose(ask state.Ask, nodes []string) []string {
+	if l.matcher == nil {
+		return nodes
+	}
+	graph, err := l.theGraph()
+	if err != nil {
+		return nil
+	}
+	graph = graph.Snapshot()
+	gang := l.gangOf(graph, ask)
+	gang.Sizes = []int{len(nodes)}
+	if chosen, refusal := l.matcher(graph, gang); refusal == nil && len(chosen.Nodes) == len(nodes) && graph.Take(gang, chosen) == nil {
+		return chosen.Nodes
+	}
+	if graph.Take(gang, fluxion.Placement{Nodes: nodes}) != nil {
+		return nil
+	}
+	return nodes
+}
+
+// hasRoom reports whether there is room for more pods like those of a promise.
+func (l *Ledger) hasRoom(promise *state.Promise, pods []elastic.Pod) bool {
+	if len(pods) == 0 {
+		return true
+	}
+	graph, err := l.theGraph()
+	if err != nil {
+		return false
+	}
+	var nodes []string
+	for _, pod := range pods {
+		nodes = append(nodes, pod.Node)
+	}
+	gang := fluxion.Gang{Job: "more pods", Pods: fluxion.Shape{Requests: promise.Requests}}
+	return graph.Snapshot().Take(gang, fluxion.Placement{Nodes: nodes}) == nil
+}
+
+// room is a queue.Room over a graph of its own.
+type room struct {
+	graph *fluxion.Graph
+	gangs map[string]fluxion.Gang
+	// leftovers are those of the gangs whose MiniCluster was promised nothing, and has
+	// pods yet: what each of them takes.
+	leftovers map[string]fluxion.Resources
+}
+
+// Room is what is free now, for the gangs that are asked about, by ID: those that wait,
+// and those that run where they can grow only to some of the nodes. What happens in the
+// ledger later does not change the Room.
+//
+// Grow gives a node also to a rank whose node is gone.
+func (l *Ledger) Room(asks map[string]state.Ask) (queue.Room, error) {
+	graph, err := l.theGraph()
+	if err != nil {
+		return nil, err
+	}
+	r := &room{graph: graph.Snapshot(), gangs: make(map[string]fluxion.Gang, len(asks)), leftovers: map[string]fluxion.Resources{}}
+	for id, ask := range asks {
+		gang := l.gangOf(r.graph, ask)
+		gang.Job = id
+		r.gangs[id] = gang
+	}
+	for uid, a := range l.accounts {
+		if _, asked := r.gangs[string(uid)]; asked && a.promise == nil {
+			r.leftovers[string(uid)] = a.job.Pods.Requests
+		}
+	}
+	return r, nil
+}
+
+// gangOf is what is asked of a graph: with the nodes that the pods cannot use.
+func (l *Ledger) gangOf(graph *fluxion.Graph, ask state.Ask) fluxion.Gang {
+	gang := ask.Gang
+	gang.Pods.Infeasible = l.excluded(graph, ask.Places)
+	if len(ask.Avoid) > 0 {
+		gang.Pods.Infeasible = avoiding(graph, gang, ask)
+	}
+	return gang
+}
+
+// maxExclusions is how many answers are kept: more than the kinds of pods there are.
+const maxExclusions = 4096
+
+// excluded are the nodes that a pod cannot use whoever holds them, by reason, in the
+// terms of the graph. They are kept until nodes change.
+func (l *Ledger) excluded(graph *fluxion.Graph, places state.Places) []fluxion.Exclusion {
+	if places.Pod == nil {
+		return nil
+	}
+	if known, ok := l.exclusions[places.Key]; ok {
+		return known
+	}
+	if len(l.exclusions) >= maxExclusions || l.exclusions == nil {
+		l.exclusions = map[string][]fluxion.Exclusion{}
+	}
+	nodes := make([]*corev1.Node, 0, len(l.nodes))
+	for _, n := range l.nodes {
+		nodes = append(nodes, n.Node)
+	}
+	out := slices.Clip(graph.Exclusions(excluded(places.Pod, nodes)))
+	l.exclusions[places.Key] = out
+	return out
+}
+
+// avoiding are the nodes that a gang cannot use, with those that it avoids if the others
+// could hold it.
+func avoiding(graph *fluxion.Graph, gang fluxion.Gang, ask state.Ask) []fluxion.Exclusion {
+	infeasible := gang.Pods.Infeasible
+	gang.Sizes = []int{ask.Least}
+	gang.Pods.Infeasible = append(slices.Clip(infeasible), graph.Exclusions(func(yield func(node, reason string) bool) {
+		for _, node := range ask.Avoid {
+			if !yield(node, "avoided") {
+				return
+			}
+		}
+	})...)
+	if graph.CouldHold(gang) != nil {
+		return infeasible
+	}
+	return gang.Pods.Infeasible
+}
+
+// ask is what a gang asks for, at these sizes.
+func (r *room) ask(id string, sizes []int) (fluxion.Gang, bool) {
+	gang, ok := r.gangs[id]
+	gang.Sizes = sizes
+	return gang, ok
+}
+
+func (r *room) Place(id string, sizes []int) []string {
+	gang, ok := r.ask(id, sizes)
+	if !ok || !r.leave(id) {
+		return nil
+	}
+	placement, refusal := r.graph.MatchGang(gang)
+	if refusal != nil || r.graph.Take(gang, placement) != nil {
+		return nil
+	}
+	return placement.Nodes
+}
+
+// leave makes what the pods of a gang hold yet, which were those of an attempt before,
+// somebody else's: it is free to be placed. It is not if it holds nodes otherwise.
+func (r *room) leave(id string) bool {
+	pods := r.graph.Pods(id)
+	if len(pods) == 0 {
+		return true
+	}
+	requests, ok := r.leftovers[id]
+	if !ok || r.graph.Release(id) != nil {
+		return false
+	}
+	for _, pod := range pods {
+		r.graph.Occupy(pod.Node, requests)
+	}
+	return true
+}
+
+func (r *room) Fits(id string, limit int) int {
+	gang, ok := r.ask(id, nil)
+	if !ok {
+		return 0
+	}
+	return min(r.graph.Fits(gang), max(limit, 0))
+}
+
+func (r *room) CouldHold(id string, sizes []int) bool {
+	gang, ok := r.ask(id, sizes)
+	return ok && r.graph.CouldHold(gang) == nil
+}
+
+func (r *room) Why(id string, sizes []int) string {
+	gang, ok := r.ask(id, sizes)
+	if !ok {
+		return "is not known"
+	}
+	if refusal := r.graph.Explain(gang); refusal != nil {
+		return refusal.String()
+	}
+	return ""
+}
+
+func (r *room) Grow(id string, n int) []elastic.Pod {
+	if !r.complete(id) {
+		return nil
+	}
+	pods, _, err := r.graph.Grow(id, n)
+	if err != nil {
+		return nil
+	}
+	out := make([]elastic.Pod, len(pods))
+	for i, pod := range pods {
+		out[i] = elastic.Pod(pod)
+	}
+	return out
+}
+
+// complete tells the graph where the pods of a gang that has nodes can be, which it was
+// not told by the promise. It reports whether the gang has nodes.
+func (r *room) complete(id string) bool {
+	pods := r.graph.Pods(id)
+	if len(pods) == 0 {
+		return false
+	}
+	gang, ok := r.gangs[id]
+	if !ok {
+		return true
+	}
+	return r.graph.Respecify(id, gang) == nil
+}
+
+func (r *room) Victims(id string, n int) []int { return r.graph.Victims(id, n) }
+
+func (r *room) Shrink(id string, ranks []int) {
+	for _, rank := range ranks {
+		if rank > 0 {
+			_ = r.graph.Free(id, rank) // or it has nothing
+		}
+	}
+}
+
+func (r *room) Release(id string) {
+	if len(r.graph.Pods(id)) > 0 {
+		_ = r.graph.Release(id)
+	}
+}
+
+func (r *room) Snapshot() queue.Room {
+	return &room{graph: r.graph.Snapshot(), gangs: r.gangs, leftovers: r.leftovers}
+}

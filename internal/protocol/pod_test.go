@@ -1,0 +1,81 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package protocol
+
+import (
+	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/dev/fixture"
+)
+
+// ours is how a pod is that is bound directly.
+func ours(s *corev1.PodSpec) { s.SchedulingGates, s.SchedulerName = nil, v1alpha2.SchedulerName }
+
+func TestWaiting(t *testing.T) {
+	scheduler := func(s *corev1.PodSpec) { s.SchedulerName = v1alpha2.SchedulerName }
+	for name, tc := range map[string]struct {
+		pod   *corev1.Pod
+		waits bool
+		node  string
+	}{
+		"behind the gate":                        {fixture.BrokerPod("lmp", 0).Obj(), true, ""},
+		"pinned for a scheduler":                 {fixture.BrokerPod("lmp", 0).Pinned("a").Obj(), false, "a"},
+		"for our Binding":                        {fixture.BrokerPod("lmp", 0).Spec(ours).Obj(), true, ""},
+		"for our Binding, with another's gate":   {fixture.BrokerPod("lmp", 0).Spec(ours).Spec(func(s *corev1.PodSpec) { s.SchedulingGates = []corev1.PodSchedulingGate{{Name: "other"}} }).Obj(), true, ""},
+		"bound by us":                            {fixture.BrokerPod("lmp", 0).Spec(ours).Spec(func(s *corev1.PodSpec) { s.NodeName = "a" }).Obj(), false, "a"},
+		"behind the gate, our name by its user":  {fixture.BrokerPod("lmp", 0).Spec(scheduler).Obj(), true, ""},
+		"the gate is off, our name by its user":  {fixture.BrokerPod("lmp", 0).Pinned("a").Spec(scheduler).Obj(), true, ""},
+		"bound by us, our name by its user":      {fixture.BrokerPod("lmp", 0).On("a").Spec(scheduler).Obj(), false, "a"},
+		"for another scheduler, without a gate":  {fixture.Pod("x").Obj(), false, ""},
+		"for another scheduler, with its gate":   {fixture.Pod("x").Spec(func(s *corev1.PodSpec) { s.SchedulingGates = []corev1.PodSchedulingGate{{Name: "other"}} }).Obj(), false, ""},
+		"bound by the scheduler, and has failed": {fixture.BrokerPod("lmp", 0).On("a").Ended(1).Obj(), false, "a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if IsGated(tc.pod) != tc.waits || PinnedNode(tc.pod) != tc.node {
+				t.Errorf("waits: %v, on %q; want %v, %q", IsGated(tc.pod), PinnedNode(tc.pod), tc.waits, tc.node)
+			}
+		})
+	}
+}
+
+func TestRank(t *testing.T) {
+	for rank := range 3 {
+		if got, ok := Rank(fixture.BrokerPod("lmp", rank).Obj()); !ok || got != rank {
+			t.Errorf("the pod of rank %d has rank %d, %v", rank, got, ok)
+		}
+	}
+	for name, pod := range map[string]*corev1.Pod{
+		"a pod of somebody else":   fixture.Pod("x").Obj(),
+		"a pod of another JobSet":  fixture.BrokerPod("lmp", 1).Label(jobsetapi.ReplicatedJobNameKey, "other").Obj(),
+		"a follower without index": fixture.BrokerPod("lmp", 1).Label(batchv1.JobCompletionIndexAnnotation, "x").Obj(),
+	} {
+		if rank, ok := Rank(pod); ok {
+			t.Errorf("%s has rank %d", name, rank)
+		}
+	}
+}
+
+func TestPinnedNode(t *testing.T) {
+	for name, tc := range map[string]struct {
+		pod  *corev1.Pod
+		want string
+	}{
+		"gated":                   {fixture.BrokerPod("lmp", 0).Obj(), ""},
+		"pinned":                  {fixture.BrokerPod("lmp", 0).Pinned("a").Obj(), "a"},
+		"bound":                   {fixture.BrokerPod("lmp", 0).On("a").Obj(), "a"},
+		"of somebody else, bound": {fixture.Pod("x").On("b").Obj(), "b"},
+		"with another affinity":   {fixture.Pod("x").Spec(func(s *corev1.PodSpec) { s.Affinity = inZone("a") }).Obj(), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := PinnedNode(tc.pod); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,128 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package protocol
+
+import (
+	"encoding/json"
+	"maps"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+)
+
+// placedAnnotation is on a pod that was placed: when (RFC 3339). Kubernetes' condition
+// PodScheduled does not tell, since it is the same before.
+const placedAnnotation = v1alpha2.Group + "/placed"
+
+// lostRanks is what the termination message of the broker's container begins with where the
+// lead's command failed and brokers had been lost (internal/broker/scripts/lead.sh).
+const lostRanks = "lost ranks "
+
+// LostMessage is the termination message of a lead that has lost ranks, an idset; "" where
+// it has lost none.
+func LostMessage(ranks string) string {
+	if ranks == "" {
+		return ""
+	}
+	return lostRanks + ranks
+}
+
+// PlacePatch is the strategic merge patch that pins a gated pod to a node and lets
+// it go, in one write. The lead's pod is told its quorum with it; for others quorum
+// is 0. A pod that was replaced by another of its name is not touched.
+func PlacePatch(pod *corev1.Pod, node string, rank, quorum int, now time.Time) ([]byte, error) {
+	annotations := map[string]string{placedAnnotation: now.UTC().Format(time.RFC3339)}
+	maps.Copy(annotations, quorumAnnotations(quorum))
+	metadata := map[string]any{
+		"uid":         pod.UID,
+		"labels":      rankLabels(rank),
+		"annotations": annotations,
+		// Nobody applies pods of Jobs. Without a record of who set which field, what the
+		// API server has to do for each of their changes is a tenth less.
+		"managedFields": []any{map[string]any{}},
+	}
+	return json.Marshal(map[string]any{
+		"metadata": metadata,
+		"spec": map[string]any{
+			"schedulingGates": noGate,
+			"affinity": map[string]any{"nodeAffinity": map[string]any{
+				"requiredDuringSchedulingIgnoredDuringExecution": map[string]any{"nodeSelectorTerms": pinned(pod, node)},
+			}},
+		},
+	})
+}
+
+// noGate takes the gate off, in a strategic merge patch.
+var noGate = []map[string]string{{"name": v1alpha2.PlacementGate, "$patch": "delete"}}
+
+// pinned are the terms of a pod's required node affinity, each narrowed to the
+// node. The API server lets a gated pod's terms only be narrowed.
+func pinned(pod *corev1.Pod, node string) []corev1.NodeSelectorTerm {
+	terms := []corev1.NodeSelectorTerm{{}}
+	if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
+		terms = a.DeepCopy().NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	}
+	for i := range terms {
+		terms[i].MatchFields = append(terms[i].MatchFields, corev1.NodeSelectorRequirement{
+			Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node},
+		})
+	}
+	return terms
+}
+
+// Binding binds a pod without gate to a node. What PlacePatch writes to the pod's
+// metadata is in it: the API server copies it, the label from Kubernetes 1.35 on. It
+// refuses the Binding of a pod that was replaced by another of its name.
+func Binding(pod *corev1.Pod, node string, rank, quorum int) *corev1.Binding {
+	return &corev1.Binding{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID,
+			Labels: rankLabels(rank), Annotations: quorumAnnotations(quorum),
+		},
+		Target: corev1.ObjectReference{Kind: "Node", Name: node},
+	}
+}
+
+func rankLabels(rank int) map[string]string {
+	return map[string]string{v1alpha2.RankLabel: strconv.Itoa(rank)}
+}
+
+// quorumAnnotations tell the lead its quorum; none for a quorum of 0.
+func quorumAnnotations(quorum int) map[string]string {
+	if quorum == 0 {
+		return nil
+	}
+	return map[string]string{v1alpha2.QuorumAnnotation: strconv.Itoa(quorum)}
+}
+
+// UngatePatch is the strategic merge patch that takes the gate off a pod, and leaves it to
+// kube-scheduler where it goes. A pod that was replaced by another of its name is not
+// touched.
+func UngatePatch(pod *corev1.Pod) ([]byte, error) {
+	return json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": pod.UID},
+		"spec":     map[string]any{"schedulingGates": noGate},
+	})
+}
+
+// PublishPatch is the merge patch that tells the lead's pod its quorum, and the ranks
+// that leave as an idset; "" takes what was said about them away.
+func PublishPatch(pod *corev1.Pod, quorum int, drain string) ([]byte, error) {
+	annotations := map[string]any{v1alpha2.QuorumAnnotation: strconv.Itoa(quorum), v1alpha2.DrainAnnotation: nil}
+	if drain != "" {
+		annotations[v1alpha2.DrainAnnotation] = drain
+	}
+	return json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID, "annotations": annotations}})
+}
+
+// StopPatch is the merge patch that tells the lead's pod to end the command, and why.
+func StopPatch(pod *corev1.Pod, reason string) ([]byte, error) {
+	return json.Marshal(map[string]any{"metadata": map[string]any{
+		"uid": pod.UID, "annotations": map[string]string{v1alpha2.StopAnnotation: reason},
+	}})
+}

@@ -1,0 +1,130 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package protocol
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/dev/fixture"
+)
+
+// inZone is an affinity to nodes of a zone.
+func inZone(zone string) *corev1.Affinity {
+	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{
+			{Key: "zone", Operator: corev1.NodeSelectorOpIn, Values: []string{zone}},
+		}}},
+	}}}
+}
+
+// patched is a pod after the API server has applied a strategic merge patch.
+func patched(t *testing.T, pod *corev1.Pod, patch []byte) *corev1.Pod {
+	t.Helper()
+	before, err := json.Marshal(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err := strategicpatch.StrategicMergePatch(before, patch, &corev1.Pod{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := &corev1.Pod{}
+	if err := json.Unmarshal(after, out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func TestPlacePatch(t *testing.T) {
+	pod := fixture.BrokerPod("lmp", 2).Annotation("mine", "1").Spec(func(s *corev1.PodSpec) {
+		s.SchedulingGates = append(s.SchedulingGates, corev1.PodSchedulingGate{Name: "example.com/mine"})
+		s.Affinity = inZone("a")
+	}).Obj()
+	patch, err := PlacePatch(pod, "node-7", 2, 0, fixture.Noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := patched(t, pod, patch)
+	if IsGated(got) || len(got.Spec.SchedulingGates) != 1 {
+		t.Errorf("its gates are %v: others' have to stay", got.Spec.SchedulingGates)
+	}
+	if node := PinnedNode(got); node != "node-7" {
+		t.Errorf("it is pinned to %q", node)
+	}
+	terms := got.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms
+	if len(terms) != 1 || len(terms[0].MatchExpressions) != 1 {
+		t.Errorf("its own affinity is %v", terms)
+	}
+	if got.Labels[v1alpha2.RankLabel] != "2" || got.Annotations["mine"] != "1" || got.Annotations[v1alpha2.QuorumAnnotation] != "" {
+		t.Errorf("labels %v, annotations %v", got.Labels, got.Annotations)
+	}
+	if at := Read(got).Placed; !at.Equal(fixture.Noon) || !Read(pod).Placed.IsZero() {
+		t.Errorf("it was placed at %s", at)
+	}
+}
+
+func TestPlacePatchOfTheLead(t *testing.T) {
+	lead := fixture.BrokerPod("lmp", 0).Obj()
+	patch, err := PlacePatch(lead, "node-7", 0, 4, fixture.Noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := patched(t, lead, patch)
+	if quorum := Read(got).Quorum; quorum != 4 || PinnedNode(got) != "node-7" {
+		t.Errorf("quorum %d, pinned to %q", quorum, PinnedNode(got))
+	}
+	for _, leave := range []string{"", "2-3", "3", ""} {
+		patch, err = PublishPatch(got, 3, leave)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = patched(t, got, patch)
+		if quorum := Read(got).Quorum; quorum != 3 || Read(got).Drain != leave {
+			t.Errorf("quorum %d, told that %q leave, want 3 and %q", quorum, Read(got).Drain, leave)
+		}
+	}
+}
+
+func TestBinding(t *testing.T) {
+	for name, tc := range map[string]struct {
+		rank, quorum int
+		labels       map[string]string
+		annotations  map[string]string
+	}{
+		"the lead":   {0, 4, map[string]string{v1alpha2.RankLabel: "0"}, map[string]string{v1alpha2.QuorumAnnotation: "4"}},
+		"a follower": {2, 0, map[string]string{v1alpha2.RankLabel: "2"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := fixture.BrokerPod("lmp", tc.rank).Spec(ours).Obj()
+			want := &corev1.Binding{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: pod.Name, UID: pod.UID, Labels: tc.labels, Annotations: tc.annotations},
+				Target:     corev1.ObjectReference{Kind: "Node", Name: "node-7"},
+			}
+			if diff := cmp.Diff(want, Binding(pod, "node-7", tc.rank, tc.quorum)); diff != "" {
+				t.Errorf("it is another (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// The gate goes, whoever else has one, and the pod is left to a scheduler.
+func TestUngatePatch(t *testing.T) {
+	pod := fixture.ServicesPod("lmp").Spec(func(s *corev1.PodSpec) {
+		s.SchedulingGates = append(s.SchedulingGates, corev1.PodSchedulingGate{Name: "example.com/mine"})
+	}).Obj()
+	patch, err := UngatePatch(pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := patched(t, patched(t, pod, patch), patch); HasGate(got) || len(got.Spec.SchedulingGates) != 1 || PinnedNode(got) != "" {
+		t.Errorf("its gates are %v, it is pinned to %q", got.Spec.SchedulingGates, PinnedNode(got))
+	}
+}

@@ -1,0 +1,93 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"encoding/json"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion/hostlist"
+)
+
+// Ask is what a MiniCluster asks of the cluster. It stays true as long as the MiniCluster
+// and its pod are the same, whatever becomes of the nodes.
+type Ask struct {
+	// Gang is the request, but for its sizes and the nodes that its pods cannot use.
+	fluxion.Gang
+	// Places says which nodes its pods can use.
+	Places Places
+	// Avoid are nodes that it is not placed on until AvoidUntil, as long as others could
+	// hold it at its least size.
+	Avoid      []string
+	AvoidUntil time.Time
+	Least      int
+}
+
+// Places is what a pod says about where it can be.
+type Places struct {
+	// Pod says that, and nothing else. Key is the same for pods that say the same.
+	Pod *corev1.Pod
+	Key string
+}
+
+// At is what is asked at a time: after AvoidUntil no node is avoided.
+func (a Ask) At(now time.Time) Ask {
+	if !now.Before(a.AvoidUntil) {
+		a.Avoid, a.AvoidUntil = nil, time.Time{}
+	}
+	return a
+}
+
+// Request is what the MiniCluster, with its defaults, asks of a cluster with these levels of
+// topology; pod is one of its pods as the cluster makes it.
+func Request(mc *v1alpha2.MiniCluster, pod *corev1.Pod, levels []TopologyLevel) Ask {
+	ask := Ask{
+		Gang: fluxion.Gang{
+			Job:      string(mc.UID),
+			Pods:     fluxion.Shape{Requests: Requests(pod)},
+			Distinct: !mc.Spec.Network.DisableAffinity,
+			Topology: topology(mc, levels),
+			Policy:   placementPolicy(mc),
+		},
+		Places: placesOf(pod),
+		Least:  int(mc.Spec.LeastSize()),
+	}
+	if avoid := mc.Status.Avoid; avoid != nil {
+		ask.Avoid, ask.AvoidUntil = avoided(avoid), avoid.Until.Time
+	}
+	return ask
+}
+
+// avoided are the nodes that are avoided; none where that cannot be read.
+func avoided(avoid *v1alpha2.Avoid) []string {
+	nodes, _ := hostlist.Decode(avoid.Nodes, v1alpha2.MostAvoided)
+	return nodes
+}
+
+// placesOf are the places that a pod can be at.
+func placesOf(pod *corev1.Pod) Places {
+	p := Places{Pod: &corev1.Pod{}}
+	to, from := &p.Pod.Spec, &pod.Spec
+	to.NodeSelector, to.Tolerations = from.NodeSelector, from.Tolerations
+	if from.Affinity != nil && from.Affinity.NodeAffinity != nil {
+		required := from.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+		to.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: required}}
+	}
+	key, err := json.Marshal(&p.Pod.Spec)
+	if err == nil { // as it always is
+		p.Key = string(key)
+	}
+	return p
+}
+
+func placementPolicy(mc *v1alpha2.MiniCluster) fluxion.Policy {
+	if mc.Spec.Placement.Policy == v1alpha2.PlacementSpread {
+		return fluxion.Spread
+	}
+	return fluxion.Pack
+}

@@ -1,0 +1,111 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"math"
+	"time"
+
+	"k8s.io/utils/ptr"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/broker"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
+)
+
+func policy(mc *v1alpha2.MiniCluster) life.Policy {
+	s, e := &mc.Spec, &mc.Spec.Elastic
+	return life.Policy{
+		Sizing:        admittedSizing(mc),
+		QuorumTimeout: e.QuorumTimeout.Duration,
+		StartTimeout:  e.StartTimeout.Duration,
+		Deadline:      time.Duration(min(*s.DeadlineSeconds, math.MaxInt64/int64(time.Second))) * time.Second,
+		Max:           mostBrokers(mc),
+		Want:          wanted(mc),
+		Malleable:     malleable(mc),
+		RecreateLimit: int(*e.Recreate.Limit),
+		BackoffBase:   e.Recreate.BackoffBase.Duration,
+		BackoffMax:    e.Recreate.BackoffMax.Duration,
+		Shrink:        e.Recreate.SizePolicy == v1alpha2.SizeShrink,
+		OnLoss:        life.LossPolicy(e.OnLoss),
+		Retries:       int(s.BackoffLimit),
+		Suspend:       s.Suspend,
+		TTL:           ttl(s),
+	}
+}
+
+// ttl is how long one stays that is done; nil: for ever.
+func ttl(s *v1alpha2.MiniClusterSpec) *time.Duration {
+	switch {
+	case s.Cleanup:
+		return new(time.Duration)
+	case s.TTLSecondsAfterFinished != nil:
+		return ptr.To(time.Duration(*s.TTLSecondsAfterFinished) * time.Second)
+	}
+	return nil
+}
+
+// admittedSizing is what the pods were told about sizes and tasks, which the size that is
+// wanted now does not change.
+func admittedSizing(mc *v1alpha2.MiniCluster) elastic.Sizing {
+	s := Sizing(&mc.Spec)
+	if a := mc.Status.Admission; a != nil && a.Wanted > 0 {
+		s.Min, s.Size = int(min(mc.Spec.MinSize, a.Wanted)), int(a.Wanted)
+	}
+	return s
+}
+
+// wanted is the size that is wanted now, where that is another one than at the admission,
+// or was since; else 0.
+func wanted(mc *v1alpha2.MiniCluster) int {
+	if a := mc.Status.Admission; a != nil && a.Wanted > 0 && (a.Resized || a.Wanted != mc.Spec.Size) {
+		return int(mc.Spec.Size)
+	}
+	return 0
+}
+
+// mostBrokers is up to which size one may grow: its maxSize, or once it was told another
+// size, that.
+func mostBrokers(mc *v1alpha2.MiniCluster) int {
+	most := int(MaxSize(mc))
+	if want := wanted(mc); want > 0 {
+		return min(want, most)
+	}
+	return most
+}
+
+// Sizing is what a spec, with its defaults, says about sizes and tasks.
+func Sizing(s *v1alpha2.MiniClusterSpec) elastic.Sizing {
+	e := &s.Elastic
+	return elastic.Sizing{
+		Min: int(s.LeastSize()), Size: int(s.Size),
+		Operator: elastic.Operator(e.Sizes.Operator), Operand: int(e.Sizes.Operand),
+		Tasks: elastic.Tasks{
+			AtSize:     int(*s.Tasks),
+			Fixed:      e.Tasks.Scaling == v1alpha2.TasksFixed,
+			Constraint: elastic.Constraint(e.Tasks.Constraint),
+			MultipleOf: int(ptr.Deref(e.Tasks.MultipleOf, 1)),
+		},
+		CoresPerNode: broker.Cores(s),
+	}
+}
+
+// nextSizing are the sizes for the next attempt.
+func nextSizing(mc *v1alpha2.MiniCluster) elastic.Sizing {
+	s := Sizing(&mc.Spec)
+	if requeue := mc.Status.RequeueState; requeue != nil {
+		s.Most = int(requeue.Size)
+	}
+	return s
+}
+
+// MaxSize is up to which size a MiniCluster can grow: while it has nodes, that for which
+// pods were made.
+func MaxSize(mc *v1alpha2.MiniCluster) int32 {
+	if mc.Status.Admission != nil && mc.Status.MaximumSize > 0 {
+		return mc.Status.MaximumSize
+	}
+	return mc.Spec.MaxSize
+}

@@ -1,0 +1,135 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion/hostlist"
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion/idset"
+)
+
+// Promise is what a MiniCluster was given: nodes by rank, "" for a rank that holds
+// none, and what a broker takes on each. It holds as long as the MiniCluster needs it,
+// with or without pods.
+type Promise struct {
+	Nodes    []string
+	Requests fluxion.Resources
+	// End is when it will be over, at the latest; zero if that is not known.
+	End time.Time
+	// Draining are the ranks, of those that hold a node, that are asked to leave.
+	Draining []int
+	// Rigid: its command runs, and does not go on when ranks leave.
+	Rigid bool
+}
+
+// PromiseOf is what the MiniCluster's admission holds; nil where it needs it no
+// more. Ranks that gave their node back hold none.
+func PromiseOf(mc *v1alpha2.MiniCluster) (*Promise, error) {
+	a := mc.Status.Admission
+	if a == nil || meta.IsStatusConditionTrue(mc.Status.Conditions, v1alpha2.ConditionFinished) {
+		return nil, nil
+	}
+	nodes, err := Nodes(mc)
+	if err != nil {
+		return nil, err
+	}
+	vacated, err := ranks("vacated", a.Vacated, len(nodes))
+	if err != nil {
+		return nil, err
+	}
+	for _, rank := range vacated {
+		nodes[rank] = ""
+	}
+	p := &Promise{Nodes: nodes, Requests: withPod(Amounts(a.Requests)), End: end(mc), Rigid: !mayShrink(mc)}
+	if a.Drain == nil {
+		return p, nil
+	}
+	asked, err := ranks("drain.ranks", a.Drain.Ranks, len(nodes))
+	p.Draining = slices.DeleteFunc(asked, func(rank int) bool { return !p.Holds(rank) })
+	return p, err
+}
+
+// Nodes are the nodes of the MiniCluster's admission, by rank.
+func Nodes(mc *v1alpha2.MiniCluster) ([]string, error) {
+	if mc.Status.Admission == nil {
+		return nil, nil
+	}
+	size := int(mc.Status.Admission.Size)
+	nodes, err := hostlist.Decode(mc.Status.Admission.Nodes, size)
+	if err == nil && len(nodes) != size {
+		err = fmt.Errorf("%d nodes for %d brokers", len(nodes), size)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading status.admission.nodes: %w", err)
+	}
+	return nodes, nil
+}
+
+// ranks reads a field of the admission that names some of the ranks.
+func ranks(field, text string, size int) ([]int, error) {
+	if text == "" {
+		return nil, nil
+	}
+	ids, err := idset.Decode(text, size)
+	if err == nil && len(ids) > 0 && ids[len(ids)-1] >= int64(size) {
+		err = fmt.Errorf("rank %d of %d brokers", ids[len(ids)-1], size)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading status.admission.%s: %w", field, err)
+	}
+	out := make([]int, len(ids))
+	for i, id := range ids {
+		out[i] = int(id)
+	}
+	return out, nil
+}
+
+// Holds reports whether a rank holds a node.
+func (p *Promise) Holds(rank int) bool { return rank < len(p.Nodes) && p.Nodes[rank] != "" }
+
+// Has reports whether a rank holds the node that is meant for it.
+func (p *Promise) Has(pod elastic.Pod) bool {
+	return p.Holds(pod.Rank) && p.Nodes[pod.Rank] == pod.Node
+}
+
+// Ranks are those that hold a node, rising.
+func (p *Promise) Ranks() []int {
+	var out []int
+	for rank := range p.Nodes {
+		if p.Holds(rank) {
+			out = append(out, rank)
+		}
+	}
+	return out
+}
+
+// Same reports whether both promise the same for the same time; nil: nothing.
+func (p *Promise) Same(other *Promise) bool {
+	if p == nil || other == nil {
+		return p == other
+	}
+	return p.End.Equal(other.End) && slices.Equal(p.Nodes, other.Nodes) && maps.Equal(p.Requests, other.Requests)
+}
+
+// With is the promise with other nodes for some ranks, or with more of them.
+func (p *Promise) With(pods []elastic.Pod) *Promise {
+	more := *p
+	more.Nodes = slices.Clone(p.Nodes)
+	for _, pod := range pods {
+		for len(more.Nodes) <= pod.Rank {
+			more.Nodes = append(more.Nodes, "")
+		}
+		more.Nodes[pod.Rank] = pod.Node
+	}
+	return &more
+}

@@ -1,0 +1,51 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	resourcehelper "k8s.io/component-helpers/resource"
+
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
+)
+
+// Requests are what a pod takes of its node, as kube-scheduler counts it: init
+// containers, sidecars and overhead included, and the pod itself.
+func Requests(pod *corev1.Pod) fluxion.Resources {
+	return withPod(Amounts(PodRequests(pod)))
+}
+
+// withPod counts the pod itself.
+func withPod(amounts fluxion.Resources) fluxion.Resources {
+	amounts[fluxion.Pods] = 1
+	return amounts
+}
+
+// PodRequests are what a pod takes of its node, in Kubernetes' own units.
+func PodRequests(pod *corev1.Pod) corev1.ResourceList {
+	return resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
+}
+
+// Amounts are amounts in the units of package fluxion.
+func Amounts(list corev1.ResourceList) fluxion.Resources {
+	out := make(fluxion.Resources, len(list)+1)
+	for name, quantity := range list {
+		if name == corev1.ResourceCPU {
+			out[fluxion.CPU] = quantity.MilliValue()
+		} else {
+			out[string(name)] = quantity.Value()
+		}
+	}
+	return out
+}
+
+// AmountText writes an amount of a resource for people: "8 cpu", "4 pods".
+func AmountText(name string, amount int64) string {
+	if text := (fluxion.Resources{name: amount}).String(); text != "" {
+		return text
+	}
+	return fmt.Sprintf("%d %s", amount, name)
+}

@@ -1,0 +1,87 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
+)
+
+// TopologyLevel is one level of the topology, as gangs and messages name it, and the
+// label of nodes that tells it. A node without the label is in no domain of the level.
+type TopologyLevel struct{ Name, Label string }
+
+// TopologyLevels are those that are usual, outermost first: zones, and the labels of blocks
+// and racks that are in the documentation of Kueue and KAI.
+var TopologyLevels = []TopologyLevel{
+	{"zone", corev1.LabelTopologyZone},
+	{"block", "cloud.provider.com/topology-block"},
+	{"rack", "cloud.provider.com/topology-rack"},
+}
+
+// ParseTopologyLevels reads levels as their labels, outermost first, with commas between.
+// A level has the name of its label without domain and "topology-".
+func ParseTopologyLevels(text string) ([]TopologyLevel, error) {
+	var levels []TopologyLevel
+	for label := range strings.SplitSeq(text, ",") {
+		label = strings.TrimSpace(label)
+		if label == "" {
+			continue
+		}
+		if problems := validation.IsQualifiedName(label); len(problems) > 0 {
+			return nil, fmt.Errorf("%q is no label of nodes: %s", label, strings.Join(problems, "; "))
+		}
+		name := strings.TrimPrefix(label[strings.LastIndexByte(label, '/')+1:], "topology-")
+		for _, level := range levels {
+			if level.Name == name || level.Label == label {
+				return nil, fmt.Errorf("two levels of the topology are called %q: %s and %s", name, level.Label, label)
+			}
+		}
+		levels = append(levels, TopologyLevel{name, label})
+	}
+	return levels, nil
+}
+
+// topology is how close the pods of a MiniCluster have to be. A key that is none of
+// the levels' labels (UnknownTopology) is the name of no level.
+func topology(mc *v1alpha2.MiniCluster, levels []TopologyLevel) fluxion.Topology {
+	placement := &mc.Spec.Placement
+	if placement.TopologyKey == "" {
+		return fluxion.Topology{}
+	}
+	level := placement.TopologyKey
+	if i := levelOf(level, levels); i >= 0 {
+		level = levels[i].Name
+	}
+	return fluxion.Topology{Level: level, Required: placement.Topology == v1alpha2.TopologyRequired}
+}
+
+// levelOf is the index of the level that a label tells; -1 if there is none.
+func levelOf(label string, levels []TopologyLevel) int {
+	return slices.IndexFunc(levels, func(level TopologyLevel) bool { return level.Label == label })
+}
+
+// UnknownTopology says that the MiniCluster's topologyKey is none of the levels'
+// labels; "" if it is one, or there is none.
+func UnknownTopology(mc *v1alpha2.MiniCluster, levels []TopologyLevel) string {
+	key := mc.Spec.Placement.TopologyKey
+	if key == "" || levelOf(key, levels) >= 0 {
+		return ""
+	}
+	if len(levels) == 0 {
+		return fmt.Sprintf("placement.topologyKey %q is no label that the topology of the nodes is told by: there is none", key)
+	}
+	labels := make([]string, len(levels))
+	for i, level := range levels {
+		labels[i] = level.Label
+	}
+	return fmt.Sprintf("placement.topologyKey %q is no label that the topology of the nodes is told by: those are %s", key, strings.Join(labels, ", "))
+}

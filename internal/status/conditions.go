@@ -1,0 +1,130 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package status
+
+import (
+	"cmp"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
+)
+
+func setAccepted(s *v1alpha2.MiniClusterStatus, in Input) {
+	if in.Check.Reason == "" {
+		return // not checked in this pass: what was said holds
+	}
+	value, message := metav1.ConditionTrue, "The spec can be carried out"
+	if in.Check.Message != "" {
+		value, message = metav1.ConditionFalse, in.Check.Message
+	}
+	set(s, in, v1alpha2.ConditionAccepted, value, in.Check.Reason, message)
+}
+
+func setAdmitted(s *v1alpha2.MiniClusterStatus, in Input) {
+	value, reason, message := metav1.ConditionFalse, v1alpha2.ReasonReleased, in.message()
+	evict, evicted := in.Plan.Step.(life.Evict)
+	switch {
+	case in.finished():
+		reason, message = v1alpha2.ReasonFinished, "It is done"
+	case s.Admission != nil:
+		value, reason = metav1.ConditionTrue, v1alpha2.ReasonAdmitted
+		has := len(nodesOf(in.record.Admission))
+		message = fmt.Sprintf("Holds nodes for %d of %d brokers", has, max(has, int(in.MiniCluster.Spec.Size)))
+	case evicted:
+		reason = evict.Reason
+	case in.Plan.State == life.StateReleasing && givenToOthers(s):
+		return // why it has no nodes stays said until it waits again
+	case in.Plan.State == life.StateSuspended, in.Plan.State == life.StateRejected:
+		reason = string(in.Plan.State)
+	case in.Plan.State == life.StateQueued:
+		reason, message = admittedReasons[in.Observation.Offer.Verdict], sentence(in.Observation.Offer.Message)
+	}
+	set(s, in, v1alpha2.ConditionAdmitted, value, reason, message)
+}
+
+// givenToOthers reports whether it had to give its nodes to others.
+func givenToOthers(s *v1alpha2.MiniClusterStatus) bool {
+	admitted := meta.FindStatusCondition(s.Conditions, v1alpha2.ConditionAdmitted)
+	return admitted != nil && (admitted.Reason == v1alpha2.ReasonPreempted || admitted.Reason == v1alpha2.ReasonReclaimed)
+}
+
+// admittedReasons are the API's words for the scheduler's verdicts.
+var admittedReasons = map[elastic.Verdict]string{
+	"":                     v1alpha2.ReasonWaitingForTurn, // no cycle has been since it came
+	elastic.NeverFits:      v1alpha2.ReasonNeverFits,
+	elastic.NotAllowed:     v1alpha2.ReasonNotAllowed,
+	elastic.NoRoom:         v1alpha2.ReasonNoRoom,
+	elastic.WaitingForSize: v1alpha2.ReasonWaitingForSize,
+	elastic.WaitingForTurn: v1alpha2.ReasonWaitingForTurn,
+}
+
+func setQuorumReached(s *v1alpha2.MiniClusterStatus, in Input) {
+	switch {
+	case in.finished():
+		return // what was so stays said
+	case s.StartTime != nil:
+		if _, kept := in.Plan.Step.(life.Keep); !kept && meta.IsStatusConditionTrue(s.Conditions, v1alpha2.ConditionQuorumReached) {
+			return // it is about the start
+		}
+		set(s, in, v1alpha2.ConditionQuorumReached, metav1.ConditionTrue, v1alpha2.ReasonQuorumReached, quorumMessage(s, in))
+	case s.Admission != nil:
+		set(s, in, v1alpha2.ConditionQuorumReached, metav1.ConditionFalse, v1alpha2.ReasonWaitingForBrokers,
+			fmt.Sprintf("%d of %d brokers up", s.Size, s.Admission.Quorum))
+	default:
+		set(s, in, v1alpha2.ConditionQuorumReached, metav1.ConditionFalse, v1alpha2.ReasonNotAdmitted, "It has no nodes")
+	}
+}
+
+// quorumMessage says with what the command starts, of what was asked for.
+func quorumMessage(s *v1alpha2.MiniClusterStatus, in Input) string {
+	wanted := cmp.Or(s.Admission.Wanted, in.MiniCluster.Spec.Size)
+	message := fmt.Sprintf("%d of %d brokers", s.Admission.Quorum, max(s.Admission.Quorum, wanted))
+	if tasks := max(s.Tasks, *in.MiniCluster.Spec.Tasks); tasks > 0 {
+		message += fmt.Sprintf(", tasks %d of %d", s.Tasks, tasks)
+	}
+	return message
+}
+
+func setFinished(s *v1alpha2.MiniClusterStatus, in Input) {
+	finish, over := in.Plan.Step.(life.Finish)
+	switch {
+	case in.Observation.Outcome != "":
+	case over:
+		message := in.message()
+		if message == "" {
+			message = "The command ended with exit code 0"
+		}
+		set(s, in, v1alpha2.ConditionFinished, metav1.ConditionTrue, string(finish.Outcome), message)
+	default:
+		set(s, in, v1alpha2.ConditionFinished, metav1.ConditionFalse, v1alpha2.ReasonUnfinished, "It is not done")
+	}
+}
+
+// setReady sums the others up.
+func setReady(s *v1alpha2.MiniClusterStatus, in Input) {
+	value := metav1.ConditionFalse
+	if in.Plan.State == life.StateRunning {
+		value = metav1.ConditionTrue
+	}
+	message := in.message()
+	if in.finished() {
+		message = meta.FindStatusCondition(s.Conditions, v1alpha2.ConditionFinished).Message
+		if n := in.Observation.Occupied; n > 0 {
+			message += fmt.Sprintf("; %d pods are still ending", n)
+		}
+	}
+	set(s, in, v1alpha2.ConditionReady, value, string(in.Plan.State), message)
+}
+
+func set(s *v1alpha2.MiniClusterStatus, in Input, kind string, value metav1.ConditionStatus, reason, message string) {
+	meta.SetStatusCondition(&s.Conditions, metav1.Condition{
+		Type: kind, Status: value, Reason: reason, Message: shorten(message),
+		ObservedGeneration: in.MiniCluster.Generation, LastTransitionTime: metav1.NewTime(in.Now),
+	})
+}

@@ -1,0 +1,106 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package status
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion/hostlist"
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion/idset"
+)
+
+// mostAttempts is how many attempts are kept.
+const mostAttempts = 10
+
+// longestWhy is how many bytes are kept of why an attempt ended.
+const longestWhy = 256
+
+// writeRecord writes down what a decision changed.
+func writeRecord(s *v1alpha2.MiniClusterStatus, in Input, decision life.Decision) {
+	record := in.record
+	finish, over := decision.(life.Finish)
+	if s.Admission != nil && (record.Admission == nil || (over && finish.Outcome != life.OutcomeSucceeded)) {
+		keepAttempt(s, in, decision)
+	}
+	writeAdmission(s, in, record.Admission)
+	s.StartTime, s.CompletionTime, s.ExitCode = timeOf(record.Started), timeOf(record.Ended), nil
+	if record.ExitCode != nil {
+		s.ExitCode = ptr.To(int32(*record.ExitCode))
+	}
+	if record.GivenUp > 0 || !record.NotBefore.IsZero() {
+		s.RequeueState = &v1alpha2.RequeueState{Count: int32(record.GivenUp), RequeueAt: timeOf(record.NotBefore), Size: int32(record.Most)}
+	}
+	s.Avoid = nil
+	if len(record.Avoid) > 0 {
+		nodes := record.Avoid[:min(len(record.Avoid), v1alpha2.MostAvoided)]
+		s.Avoid = &v1alpha2.Avoid{Nodes: hostlist.Encode(nodes), Until: metav1.NewTime(record.AvoidUntil)}
+	}
+}
+
+// writeAdmission writes down what the MiniCluster has; what it was given at first stays.
+func writeAdmission(s *v1alpha2.MiniClusterStatus, in Input, a *life.Admission) {
+	if a == nil {
+		s.Admission = nil
+		return
+	}
+	if s.Admission == nil {
+		s.Admission = &v1alpha2.Admission{
+			Attempt: int32(a.Attempt), Generation: in.MiniCluster.Generation, Wanted: in.MiniCluster.Spec.Size,
+			Requests: in.Requests, Priority: in.Priority, Time: metav1.NewTime(a.At),
+		}
+	}
+	out := s.Admission
+	out.Size, out.Quorum, out.Nodes = int32(len(a.Nodes)), int32(a.Quorum), hostlist.Encode(a.Nodes)
+	out.Vacated, out.Moved, out.Drain, out.Loss = Ranks(a.Vacated), Ranks(a.Moved), nil, nil
+	if d := a.Draining; d != nil {
+		out.Drain = &v1alpha2.Drain{Ranks: Ranks(d.Ranks), Reason: shorten(d.Reason), Deadline: timeOf(d.Deadline)}
+	}
+	if a.Loss != nil {
+		out.Loss = &v1alpha2.Loss{Ranks: Ranks(a.Loss.Ranks), Time: metav1.NewTime(a.Loss.At)}
+	}
+}
+
+// keepAttempt writes down how the attempt ended.
+func keepAttempt(s *v1alpha2.MiniClusterStatus, in Input, decision life.Decision) {
+	reason, _ := decision.Event()
+	s.Attempts = append(s.Attempts, v1alpha2.Attempt{
+		Attempt: s.Admission.Attempt, Size: s.Admission.Size, Admitted: s.Admission.Time, Started: s.StartTime,
+		Ended: metav1.NewTime(in.Now), Reason: reason, Message: cut(in.message(), longestWhy),
+	})
+	s.Attempts = s.Attempts[max(0, len(s.Attempts)-mostAttempts):]
+}
+
+// timeOf is a time of the API; nil if it is zero.
+func timeOf(t time.Time) *metav1.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return ptr.To(metav1.NewTime(t))
+}
+
+// Ranks are ranks as an idset.
+func Ranks(ranks []int) string {
+	ids := make([]int64, len(ranks))
+	for i, rank := range ranks {
+		ids[i] = int64(rank)
+	}
+	return idset.Encode(ids)
+}
+
+// nodesOf are the nodes of the ranks that hold theirs.
+func nodesOf(a *life.Admission) []string {
+	if a == nil {
+		return nil
+	}
+	var nodes []string
+	for _, rank := range a.Members() {
+		nodes = append(nodes, a.Nodes[rank])
+	}
+	return nodes
+}

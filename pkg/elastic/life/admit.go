@@ -1,0 +1,117 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package life
+
+import (
+	"fmt"
+	"time"
+)
+
+// Admit takes the queue's offer.
+type Admit struct {
+	Attempt int
+	Nodes   []string
+}
+
+func (Admit) step() {}
+
+// Event implements Decision.
+func (Admit) Event() (reason string, warning bool) { return "Admitted", false }
+
+func (s Admit) apply(r *Record, _ string, now time.Time) {
+	r.end()
+	r.forgetAvoided(now)
+	r.Admission = &Admission{Attempt: s.Attempt, Quorum: len(s.Nodes), At: now, Nodes: s.Nodes}
+	r.Ended, r.ExitCode = time.Time{}, nil
+}
+
+// Withdraw takes the admission back without counting it as given up.
+type Withdraw struct{}
+
+func (Withdraw) step() {}
+
+// Event implements Decision.
+func (Withdraw) Event() (reason string, warning bool) { return "Released", false }
+
+func (Withdraw) apply(r *Record, _ string, _ time.Time) { r.end() }
+
+// Make makes the objects of the admission, or of the one that comes.
+type Make struct{}
+
+func (Make) step() {}
+
+// Release deletes the workload, and with it the pods.
+type Release struct{}
+
+func (Release) step() {}
+
+func suspended(o *Observation, _ time.Time) *Plan {
+	if !o.Policy.Suspend {
+		return nil
+	}
+	plan := &Plan{Step: Wait{}, State: StateSuspended, Message: "it is suspended"}
+	switch {
+	case o.Admission != nil || o.GivenUp > 0:
+		plan.Step = Withdraw{}
+	case o.Workload == Stale, o.Workload == Ahead:
+		plan.Step = Release{}
+	}
+	return plan
+}
+
+func releasing(o *Observation, _ time.Time) *Plan {
+	plan := &Plan{Step: Wait{}, State: StateReleasing, Message: "waits for the pods of the attempt before to end"}
+	switch {
+	case o.Workload == Stale:
+		plan.Step = Release{}
+	case o.Workload == Deleting, o.Workload == Absent && o.Leftover > 0:
+	default:
+		return nil
+	}
+	return plan
+}
+
+func rejected(o *Observation, _ time.Time) *Plan {
+	switch {
+	case o.Rejected == "":
+		return nil
+	case o.Admission == nil:
+		return &Plan{Step: Wait{}, State: StateRejected, Message: o.Rejected}
+	case o.Workload == Absent && !o.begun():
+		return &Plan{Step: Withdraw{}, State: StateRejected, Message: o.Rejected}
+	}
+	return nil // what runs is not touched
+}
+
+func queued(o *Observation, now time.Time) *Plan {
+	switch {
+	case o.Admission != nil:
+		return nil
+	case now.Before(o.NotBefore):
+		return &Plan{
+			Step: Wait{}, State: StateBackingOff, LookAgain: o.NotBefore,
+			Message: fmt.Sprintf("gave up attempt %d of %d", o.GivenUp, o.Policy.RecreateLimit+1),
+		}
+	case len(o.Offer.Nodes) > 0:
+		return &Plan{Step: Admit{Attempt: o.Attempt(), Nodes: o.Offer.Nodes}, State: StateStarting, Message: "makes its pods"}
+	case o.Offer.MakeAhead && o.Workload == Absent:
+		return &Plan{Step: Make{}, State: StateQueued, Message: o.Offer.Message}
+	case !o.Offer.MakeAhead && o.Workload == Ahead:
+		return &Plan{Step: Release{}, State: StateQueued, Message: o.Offer.Message}
+	}
+	return &Plan{Step: Wait{}, State: StateQueued, Message: o.Offer.Message}
+}
+
+func unmade(o *Observation, now time.Time) *Plan {
+	if o.Workload != Absent {
+		return nil
+	}
+	if plan := startTimedOut(o, now); plan != nil && !o.begun() {
+		return plan
+	}
+	if o.Outdated && !o.begun() {
+		return &Plan{Step: Withdraw{}, State: StateReleasing, Message: "the spec was changed before its pods were made"}
+	}
+	return &Plan{Step: Make{}, State: StateStarting, Message: "makes its pods"}
+}

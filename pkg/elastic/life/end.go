@@ -1,0 +1,232 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package life
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+)
+
+// Finish records the end.
+type Finish struct {
+	Outcome Outcome
+	// ExitCode is the command's; nil if it is not known.
+	ExitCode *int
+}
+
+func (Finish) step() {}
+
+// Event implements Decision.
+func (s Finish) Event() (reason string, warning bool) {
+	return string(s.Outcome), s.Outcome != OutcomeSucceeded
+}
+
+func (s Finish) apply(r *Record, _ string, now time.Time) {
+	r.Outcome, r.Ended, r.ExitCode = s.Outcome, now, s.ExitCode
+}
+
+// Evict takes the admission back, since others need the nodes. The MiniCluster is queued
+// again by its age.
+type Evict struct {
+	// Reason is the word for it: Preempted or Reclaimed.
+	Reason string
+}
+
+func (Evict) step() {}
+
+// Event implements Decision.
+func (s Evict) Event() (reason string, warning bool) { return s.Reason, true }
+
+func (Evict) apply(r *Record, _ string, now time.Time) {
+	r.end()
+	r.NotBefore = now
+}
+
+// Stop tells the lead to end the command.
+type Stop struct {
+	// Reason is a word for people who look at the pod.
+	Reason string
+}
+
+func (Stop) step() {}
+
+// Tidy removes the pods of followers that have ended. The lead's stays, for its log.
+type Tidy struct{}
+
+func (Tidy) step() {}
+
+// Remove deletes the MiniCluster.
+type Remove struct{}
+
+func (Remove) step() {}
+
+const (
+	// tidyDelay is how long pods that have ended stay: removing them at once competes with
+	// what starts on the nodes that they left.
+	tidyDelay = 5 * time.Second
+	// stopGrace is how long a lead has to end the command when it is told to.
+	stopGrace = 30 * time.Second
+)
+
+func afterTheEnd(o *Observation, now time.Time) *Plan {
+	if o.Outcome == "" {
+		return nil
+	}
+	plan := &Plan{Step: Wait{}, State: StateFailed}
+	if o.Outcome == OutcomeSucceeded {
+		plan.State = StateSucceeded
+	}
+	if o.Workload == Active {
+		o.end(plan, now)
+		return plan
+	}
+	if ttl := o.Policy.TTL; ttl != nil && o.Occupied == 0 {
+		if plan.LookAgain = o.Ended.Add(*ttl); !now.Before(plan.LookAgain) {
+			return &Plan{Step: Remove{}, State: plan.State, Message: "it is done"}
+		}
+	}
+	if (o.Workload == Completed || o.Workload == Broken) && o.Done > 0 {
+		tidy := o.Ended.Add(tidyDelay)
+		if !now.Before(tidy) {
+			return &Plan{Step: Tidy{}, State: plan.State}
+		}
+		plan.LookAgain = elastic.Earliest(plan.LookAgain, tidy)
+	}
+	return plan
+}
+
+// end brings the workload of one that has ended to its end. Where a lead that is up is to
+// blame for nothing it is told to stop, so that its pod stays, with its log.
+func (o *Observation) end(plan *Plan, now time.Time) {
+	lead, overdue := o.Brokers[0], o.Ended.Add(stopGrace)
+	ended := lead.State == Succeeded || lead.State == Failed
+	switch {
+	case lead.replaced():
+		plan.Step = Release{}
+	case o.Outcome.endsWorkload():
+	case !o.Outcome.stops() || (!ended && lead.State != Up) || !now.Before(overdue):
+		plan.Step = Release{}
+	case lead.State == Up && !o.Stopped:
+		plan.Step, plan.LookAgain = Stop{Reason: string(o.Outcome)}, now.Add(publishAgain)
+	default:
+		plan.LookAgain = overdue
+	}
+}
+
+// endsWorkload reports whether the workload comes to its end by itself: its own
+// policies see how the pods ended.
+func (o Outcome) endsWorkload() bool {
+	return o == OutcomeSucceeded || o == OutcomeCommandFailed || o == OutcomeWorkersFailed
+}
+
+// stops reports whether the command may still run.
+func (o Outcome) stops() bool { return o == OutcomeDeadlineExceeded || o == OutcomeBrokersLost }
+
+func leadEnded(o *Observation, now time.Time) *Plan {
+	if o.Admission == nil || (o.Workload != Active && o.Workload != Completed && o.Workload != Broken) {
+		return nil
+	}
+	lead := o.Brokers[0]
+	succeeded := o.Workload == Completed || lead.State == Succeeded
+	switch {
+	case succeeded && !o.begun():
+		return o.begin(now) // what was too short to be seen is written down, too
+	case succeeded:
+		zero := 0
+		return &Plan{Step: Finish{Outcome: OutcomeSucceeded, ExitCode: &zero}, State: StateSucceeded}
+	case lead.State == Failed && lead.ExitCode != nil && (o.Policy.Retries == 0 || o.Workload == Broken):
+		return o.leadFailed(now)
+	}
+	return nil
+}
+
+// leadFailed ends it with the lead's exit code, unless it is tried again since brokers were
+// lost.
+func (o *Observation) leadFailed(now time.Time) *Plan {
+	lead := o.Brokers[0]
+	message := fmt.Sprintf("%s failed with exit code %d", cmp.Or(lead.FailedIn, "the command"), *lead.ExitCode)
+	var lost []int
+	if lead.FailedIn == "" && o.Policy.OnLoss != LossContinue {
+		lost = o.lostBefore(lead)
+	}
+	if len(lost) > 0 {
+		message += " after " + o.lossOf(lost)
+	}
+	if o.Policy.OnLoss == LossRecreate && lead.FailedIn == "" {
+		if plan := o.failedByLoss(lost, message, now); plan != nil {
+			return plan
+		}
+	}
+	return &Plan{Step: Finish{Outcome: OutcomeCommandFailed, ExitCode: lead.ExitCode}, State: StateFailed, Message: message}
+}
+
+// failedByLoss gives the attempt up of a command that failed since it lost brokers. That a
+// node is down may be known only a while later; nil if it was not that.
+func (o *Observation) failedByLoss(lost []int, message string, now time.Time) *Plan {
+	lead := o.Brokers[0]
+	if len(lost) > 0 {
+		plan := o.giveUp(message, OutcomeCommandFailed, now)
+		if end, over := plan.Step.(Finish); over {
+			end.ExitCode = lead.ExitCode
+			plan.Step = end
+		}
+		return plan
+	}
+	known := lead.EndedAt.Add(downGrace)
+	if !now.Before(known) {
+		return nil
+	}
+	return &Plan{Step: Wait{}, State: StateRunning, Message: message + "; whether it lost a node is known in a while", LookAgain: known}
+}
+
+func workloadBroken(o *Observation, now time.Time) *Plan {
+	if o.Workload != Broken {
+		return nil
+	}
+	lead := o.Brokers[0]
+	switch {
+	case lead.Unbindable && !o.begun():
+		return o.giveUp("the lead's node did not take its pod", OutcomeStartLimit, now)
+	case lead.lost() && !o.begun():
+		return o.giveUp(lead.howLost(), OutcomeStartLimit, now)
+	case lead.lost():
+		return o.lose(lead.howLost(), OutcomeLeadLost, now)
+	}
+	return o.lose("pods of followers failed too often", OutcomeWorkersFailed, now)
+}
+
+func leadLost(o *Observation, now time.Time) *Plan {
+	lead := o.Brokers[0]
+	switch {
+	case !o.begun():
+		return nil
+	case lead.lost() && o.Policy.Retries == 0:
+	case lead.State == Gated && lead.NodeGone: // the next try has no node
+	case !lead.overdueAt().IsZero() && !now.Before(lead.overdueAt()):
+	default:
+		return nil
+	}
+	return o.lose(lead.howLost()+" while the command ran", OutcomeLeadLost, now)
+}
+
+func overtime(o *Observation, now time.Time) *Plan {
+	if !o.begun() || o.Policy.Deadline == 0 || now.Before(o.Started.Add(o.Policy.Deadline)) {
+		return nil
+	}
+	return &Plan{
+		Step: Finish{Outcome: OutcomeDeadlineExceeded}, State: StateFailed,
+		Message: fmt.Sprintf("the command ran longer than %s", o.Policy.Deadline),
+	}
+}
+
+func evicted(o *Observation, _ time.Time) *Plan {
+	order, ordered := o.Order.(elastic.Evict)
+	if !ordered {
+		return nil
+	}
+	return &Plan{Step: Evict{Reason: order.Reason}, State: StateReleasing, Message: order.Message}
+}

@@ -1,0 +1,126 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package life
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+)
+
+// Move gives ranks other nodes.
+type Move struct {
+	Pods []elastic.Pod // rising
+	// Avoid are the nodes on which the ranks could not start.
+	Avoid []string
+}
+
+func (Move) step() {}
+
+// Event implements Decision.
+func (Move) Event() (reason string, warning bool) { return "Moved", false }
+
+func (s Move) apply(r *Record, _ string, now time.Time) {
+	r.Admission.seat(s.Pods)
+	r.Admission.Moved = union(r.Admission.Moved, ranksOf(s.Pods))
+	r.avoid(s.Avoid, now)
+}
+
+// replaceTimeout is how long another node is looked for, for a pod that does not start.
+const replaceTimeout = 10 * time.Second
+
+// moved gives ranks other nodes. Their pods are evicted after that, and those that
+// replace them are placed on the new nodes.
+func moved(o *Observation, now time.Time) *Plan {
+	order, ordered := o.Order.(elastic.Move)
+	if !ordered {
+		return nil
+	}
+	displaced := o.Displaced(now)
+	var pods []elastic.Pod
+	for _, pod := range podsByRank(order.Pods) {
+		if slices.Contains(displaced, pod.Rank) && o.Admission.Nodes[pod.Rank] != pod.Node {
+			pods = append(pods, pod)
+		}
+	}
+	if len(pods) == 0 {
+		return nil
+	}
+	ranks := ranksOf(pods)
+	message := fmt.Sprintf("other nodes for %s: %s could not start", brokersText(len(pods)), o.where(ranks))
+	return &Plan{Step: Move{Pods: pods, Avoid: o.nodesOf(ranks)}, State: o.state(), Message: message}
+}
+
+// Displaced are the ranks that need another node: kube-scheduler could not bind their
+// pods for a while, the kubelet did not take them, their node is gone, or their pods do
+// not start there. For the last, which may not be the node's fault, one more is tried,
+// unless most of the gang does not start.
+func (o *Observation) Displaced(now time.Time) []int {
+	inTrouble := o.count(func(rank int, b Broker) bool { return !o.leaves(rank) && !b.troubledAt().IsZero() })
+	var ranks []int
+	for rank, broker := range o.Brokers {
+		if o.leaves(rank) || o.wasLost(rank) {
+			continue
+		}
+		at := broker.troubledAt()
+		replaceable := !at.IsZero() && !now.Before(at) && !o.wasMoved(rank) && o.few(inTrouble)
+		if broker.hasNoNode(now) || replaceable {
+			ranks = append(ranks, rank)
+		}
+	}
+	return ranks
+}
+
+func (o *Observation) wasMoved(rank int) bool { return slices.Contains(o.Admission.Moved, rank) }
+
+// futile are the ranks that will not come, and how many others there are.
+func (o *Observation) futile(now time.Time) (ranks []int, others int) {
+	for rank := range o.Brokers {
+		if o.leaves(rank) {
+			continue
+		}
+		if at := o.futileAt(rank); !at.IsZero() && !now.Before(at) {
+			ranks = append(ranks, rank)
+		} else {
+			others++
+		}
+	}
+	return ranks, others
+}
+
+// futileAt is when it is futile to wait for a broker any longer: it does not start, and got
+// another node already, or there is none for it; or it has ended with a lead that was lost
+// before the start, after which its Job makes it never again. Zero if it may come.
+func (o *Observation) futileAt(rank int) time.Time {
+	b := o.Brokers[rank]
+	if b.State == Succeeded && !o.begun() && !b.EndedAt.IsZero() {
+		return b.EndedAt.Add(lossGrace) // a command that is over has been seen by then
+	}
+	at := b.troubledAt()
+	if at.IsZero() || o.wasMoved(rank) {
+		return at
+	}
+	return at.Add(replaceTimeout)
+}
+
+// nextRepair is when a pod that does not come needs another look; zero if there is none.
+func (o *Observation) nextRepair(now time.Time) time.Time {
+	var next time.Time
+	later := func(at time.Time) {
+		if !at.IsZero() && now.Before(at) {
+			next = elastic.Earliest(next, at)
+		}
+	}
+	for rank, broker := range o.Brokers {
+		if broker.stuck() && !broker.Placed.IsZero() {
+			later(broker.Placed.Add(bindGrace))
+			later(broker.Placed.Add(repairTimeout))
+		}
+		later(broker.troubledAt())
+		later(o.futileAt(rank))
+	}
+	return next
+}

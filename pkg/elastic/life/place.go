@@ -1,0 +1,126 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package life
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+)
+
+// Place pins the pods of ranks to their nodes and lets them go.
+type Place struct {
+	Ranks []int
+	// Quorum is what the lead's pod is told with it.
+	Quorum int
+}
+
+func (Place) step() {}
+
+// ReleaseServices lets the services pod go.
+type ReleaseServices struct{}
+
+func (ReleaseServices) step() {}
+
+// unplaced places all pods at once: none before every one of them is there, so
+// that no part of a gang holds nodes. After that, a pod that was replaced goes
+// back to its node.
+func unplaced(o *Observation, now time.Time) *Plan {
+	gated, missing, placed, stranded := o.placement()
+	deadline := o.Admission.At.Add(o.Policy.StartTimeout)
+	switch {
+	case placed == 0 && stranded > 0:
+		return &Plan{Step: Withdraw{}, State: StateReleasing, Message: "a node that was chosen is gone"}
+	case !o.begun() && !now.Before(deadline):
+		return nil // it could not be placed in time
+	case placed == 0 && missing > 0:
+		message := fmt.Sprintf("%d of %d pods made", o.members()-missing, o.members())
+		plan := &Plan{Step: Wait{}, State: o.state(), Message: message}
+		if !o.begun() {
+			plan.LookAgain = deadline
+		}
+		return plan
+	case len(gated) > 0 && (placed > 0 || missing == 0):
+		return &Plan{Step: Place{Ranks: gated, Quorum: o.Admission.Quorum}, State: o.state(), Message: "places its pods"}
+	}
+	return nil
+}
+
+// placement sorts the brokers: the ranks that are to be placed, and how many have no
+// pod, are placed, or wait for a node that is gone. Those that leave are none of them,
+// and those that were lost have no place any more.
+func (o *Observation) placement() (gated []int, missing, placed, stranded int) {
+	for rank, broker := range o.Brokers {
+		switch {
+		case o.leaves(rank), o.wasLost(rank) && o.Policy.OnLoss != LossContinue:
+		case broker.State == Missing:
+			missing++
+		case broker.State != Gated:
+			placed++
+		case broker.NodeGone:
+			stranded++
+		default:
+			gated = append(gated, rank)
+		}
+	}
+	return gated, missing, placed, stranded
+}
+
+// servicesInterval is how often one looks whether the brokers are bound. That a pod was
+// bound wakes nobody.
+const servicesInterval = time.Second
+
+// serving lets the services pod have room once the brokers run, or are bound as far as
+// there are nodes for them. Before, it could take the room that was meant for one of them.
+func serving(o *Observation, now time.Time) *Plan {
+	if !o.ServicesGated || (!o.begun() && !o.bound()) {
+		return nil
+	}
+	return &Plan{Step: ReleaseServices{}, State: o.state(), Message: o.progress(), LookAgain: o.lookForServices(now)}
+}
+
+// bound reports whether kube-scheduler has done what it can for the pods of all ranks.
+func (o *Observation) bound() bool {
+	return o.count(func(_ int, b Broker) bool { return b.Bound || b.Unbindable }) == len(o.Brokers)
+}
+
+// lookForServices is when to look whether the services pod may go; zero if none waits.
+func (o *Observation) lookForServices(now time.Time) time.Time {
+	if !o.ServicesGated {
+		return time.Time{}
+	}
+	return now.Add(servicesInterval)
+}
+
+func waitingForBrokers(o *Observation, now time.Time) *Plan {
+	plan := &Plan{Step: Wait{}, State: StateStarting, Message: o.progress(), LookAgain: o.Admission.At.Add(o.Policy.StartTimeout)}
+	if quorum := o.quorumDeadline(); now.Before(quorum) {
+		plan.LookAgain = elastic.Earliest(plan.LookAgain, quorum)
+	}
+	plan.LookAgain = elastic.Earliest(plan.LookAgain, o.drainDeadline(), o.nextRepair(now), o.lookForServices(now))
+	return plan
+}
+
+func (o *Observation) progress() string {
+	return fmt.Sprintf("%d of %d brokers up%s", o.up(), o.members(), o.trouble())
+}
+
+// trouble says what keeps the first of the brokers that do not start from starting.
+func (o *Observation) trouble() string {
+	for rank, b := range o.Brokers {
+		if b.Trouble != "" && !o.leaves(rank) {
+			return fmt.Sprintf("; rank %d on %s: %s", rank, o.Admission.Nodes[rank], b.Trouble)
+		}
+	}
+	return ""
+}
+
+// brokersText counts brokers, for people.
+func brokersText(n int) string {
+	if n == 1 {
+		return "1 broker"
+	}
+	return fmt.Sprintf("%d brokers", n)
+}

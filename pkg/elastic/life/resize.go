@@ -1,0 +1,309 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package life
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+)
+
+// Drain asks ranks to leave.
+type Drain struct {
+	Ranks  []int
+	Quorum int
+	// Deadline is when they have to be gone; zero as in Draining.
+	Deadline time.Time
+}
+
+func (Drain) step() {}
+
+// Event implements Decision.
+func (Drain) Event() (reason string, warning bool) { return "Draining", false }
+
+func (s Drain) apply(r *Record, why string, _ time.Time) {
+	r.Admission.drain(s.Ranks, s.Quorum, s.Deadline, why)
+}
+
+// Vacate gives the nodes of ranks back.
+type Vacate struct {
+	Ranks  []int
+	Quorum int
+	// Avoid are nodes on which brokers did not start.
+	Avoid []string
+}
+
+func (Vacate) step() {}
+
+// Event implements Decision.
+func (Vacate) Event() (reason string, warning bool) { return "Vacated", false }
+
+func (s Vacate) apply(r *Record, _ string, now time.Time) {
+	r.Admission.vacate(s.Ranks)
+	r.Admission.drained(s.Ranks)
+	r.Admission.Quorum = s.Quorum
+	r.avoid(s.Avoid, now)
+}
+
+// Keep lets ranks stay that were asked to leave: the command began with them.
+type Keep struct {
+	Ranks  []int
+	Quorum int
+}
+
+func (Keep) step() {}
+
+// Event implements Decision.
+func (Keep) Event() (reason string, warning bool) { return "Kept", false }
+
+func (s Keep) apply(r *Record, _ string, _ time.Time) {
+	r.Admission.drained(s.Ranks)
+	r.Admission.Quorum = s.Quorum
+}
+
+// Grow gives more ranks nodes.
+type Grow struct {
+	Pods   []elastic.Pod // rising
+	Quorum int
+}
+
+func (Grow) step() {}
+
+// Event implements Decision.
+func (Grow) Event() (reason string, warning bool) { return "Grew", false }
+
+func (s Grow) apply(r *Record, _ string, _ time.Time) {
+	r.Admission.seat(s.Pods)
+	r.Admission.Quorum = s.Quorum
+}
+
+// EvictPods evicts pods from nodes that their ranks have given back.
+type EvictPods struct{ Ranks []int }
+
+func (EvictPods) step() {}
+
+const (
+	// drainGrace is how long ranks that are asked to leave a running command have.
+	drainGrace = 30 * time.Second
+	// seenGrace is how long after the start a broker with which the command began may take to
+	// be seen ready, and how long one may be ready that is to leave and has no work.
+	seenGrace = 15 * time.Second
+)
+
+// misplaced removes pods from nodes that are not their ranks' any more. Nodes count as
+// held as long as pods hold them.
+func misplaced(o *Observation, _ time.Time) *Plan {
+	var ranks []int
+	for rank, b := range o.Brokers {
+		if (!o.Admission.Has(rank) || b.Misplaced) && (b.State == Coming || b.State == Up) {
+			ranks = append(ranks, rank)
+		}
+	}
+	if len(ranks) == 0 {
+		return nil
+	}
+	return &Plan{Step: EvictPods{Ranks: ranks}, State: o.state(), Message: "evicts pods from nodes that were given back"}
+}
+
+// vacating gives back the nodes of ranks that were asked to leave, when they have no work
+// left, or their time is up. Before the start they are not awaited any more.
+func vacating(o *Observation, now time.Time) *Plan {
+	d := o.Admission.Draining
+	if d == nil {
+		return nil
+	}
+	why := brokersText(len(d.Ranks)) + " gave nodes back"
+	busy := func(rank int) bool { return o.Brokers[rank].holdsNode() && !o.Brokers[rank].Idle }
+	switch {
+	case d.Deadline.IsZero():
+		return o.settleStart(d.Ranks, now)
+	case now.Before(d.Deadline) && slices.ContainsFunc(d.Ranks, busy):
+		return nil
+	}
+	return o.vacate(d.Ranks, why, nil)
+}
+
+// settleStart gives back the nodes of ranks that the command has no part in. The lead was told
+// that they leave: it drains them, so that they do not get ready, or are so no more. Those that
+// it had begun with by then get ready, and stay so: they keep their nodes.
+func (o *Observation) settleStart(ranks []int, now time.Time) *Plan {
+	var apart, part []int
+	for _, rank := range ranks {
+		switch b := o.Brokers[rank]; {
+		case !b.mayBeOnline(), b.Idle, o.Brokers[0].State != Up && !o.begun():
+			apart = append(apart, rank)
+		case b.State == Up:
+			part = append(part, rank)
+		}
+	}
+	known := o.begun() && !now.Before(o.drainDeadline())
+	switch {
+	case len(apart) > 0:
+		return o.vacate(apart, brokersText(len(apart))+" gave nodes back", nil)
+	case known && len(part) > 0:
+		quorum := o.Admission.Quorum + len(part)
+		return &Plan{Step: Keep{Ranks: part, Quorum: quorum}, State: o.state(), Message: "the command had begun with " + brokersText(quorum)}
+	case known:
+		return o.vacate(ranks, brokersText(len(ranks))+" gave nodes back", nil)
+	}
+	return nil
+}
+
+// vacate gives the nodes of ranks back. Before the start the quorum follows, and so many
+// more leave that no node is held for nothing.
+func (o *Observation) vacate(ranks []int, why string, avoid []string) *Plan {
+	ranks, quorum, remain := o.without(ranks)
+	return &Plan{
+		Step: Vacate{Ranks: ranks, Quorum: quorum, Avoid: avoid}, State: o.state(),
+		Message: fmt.Sprintf("%s, %d remain", why, remain),
+	}
+}
+
+// without is the quorum once some ranks have left, all that leave then, and how many remain.
+func (o *Observation) without(ranks []int) (leaving []int, quorum, remain int) {
+	remain = o.count(func(rank int, _ Broker) bool { return o.Admission.Has(rank) && !slices.Contains(ranks, rank) })
+	quorum = o.Admission.Quorum
+	if o.begun() || quorum <= remain {
+		return ranks, quorum, remain
+	}
+	quorum = remain
+	if size := o.Policy.Sizing.LargestWithin(remain); size > 0 {
+		quorum = size
+	}
+	return union(ranks, o.surplus(quorum, ranks...)), quorum, quorum
+}
+
+// surplus are the ranks that are too many for a size when some have left, rising: first those
+// that are not up, and of these and of the others the highest; never the lead.
+func (o *Observation) surplus(size int, left ...int) []int {
+	var ranks []int // those to leave first are first
+	staying := 1
+	for _, up := range []bool{false, true} {
+		for rank := len(o.Brokers) - 1; rank > 0; rank-- {
+			if !o.leaves(rank) && !slices.Contains(left, rank) && (o.Brokers[rank].State == Up) == up {
+				ranks = append(ranks, rank)
+				staying++
+			}
+		}
+	}
+	ranks = ranks[:max(0, min(staying-size, len(ranks)))]
+	slices.Sort(ranks)
+	return ranks
+}
+
+// drained asks ranks to leave: never the lead, nobody while others are leaving, and no
+// more than there are above the minimum.
+func drained(o *Observation, now time.Time) *Plan {
+	order, ordered := o.Order.(elastic.Drain)
+	if !ordered || o.Admission.Draining != nil {
+		return nil
+	}
+	var ranks []int
+	for _, rank := range order.Ranks {
+		if rank <= 0 || rank >= len(o.Brokers) {
+			return nil
+		}
+		if o.Admission.Has(rank) {
+			ranks = append(ranks, rank)
+		}
+	}
+	ranks = union(ranks, nil)
+	if len(ranks) == 0 || o.members()-len(ranks) < o.Policy.Sizing.Min {
+		return nil
+	}
+	return o.drain(ranks, "for "+cmp.Or(order.For, "others"), now)
+}
+
+// shrinking asks those to leave that are more than is wanted. Once the command runs the user
+// may go below the minimum, without which Flux does not start.
+func shrinking(o *Observation, now time.Time) *Plan {
+	below := o.Policy.Want < o.Policy.Sizing.Min
+	if o.Policy.Want == 0 || (below && !o.begun()) || o.Admission.Draining != nil {
+		return nil
+	}
+	why := fmt.Sprintf("since the size is %d now", o.Policy.Want)
+	if below {
+		why += fmt.Sprintf(", less than the minimum of %d", o.Policy.Sizing.Min)
+	}
+	return o.drain(o.surplus(o.Policy.Want), why, now)
+}
+
+// drain asks ranks to leave; nil if there are none, or the command is rigid. Before
+// the start the quorum follows at once: the lead must not wait for those that it drains.
+func (o *Observation) drain(ranks []int, why string, now time.Time) *Plan {
+	runs := o.mayRun(now)
+	if len(ranks) == 0 || (runs && !o.Policy.Malleable) {
+		return nil
+	}
+	step := Drain{Ranks: ranks, Quorum: o.Admission.Quorum}
+	if runs {
+		step.Deadline = now.Add(drainGrace)
+	} else {
+		step.Ranks, step.Quorum, _ = o.without(ranks)
+	}
+	message := fmt.Sprintf("%d of %d brokers leave %s", len(step.Ranks), o.members(), why)
+	return &Plan{Step: step, State: o.state(), Message: message, LookAgain: step.Deadline}
+}
+
+// growing gives nodes to vacated ranks that hold none any more, and to new ranks that
+// follow on those there are.
+func growing(o *Observation, _ time.Time) *Plan {
+	order, ordered := o.Order.(elastic.Grow)
+	if !ordered || (!o.begun() && o.Admission.Draining != nil) {
+		return nil
+	}
+	var pods []elastic.Pod
+	next := len(o.Brokers)
+	for _, pod := range podsByRank(order.Pods) {
+		switch {
+		case pod.Rank < 0 || pod.Rank > next:
+			return nil
+		case pod.Rank == next:
+			next++
+		case o.Admission.Has(pod.Rank):
+			continue // it has a node
+		case o.Brokers[pod.Rank].holdsNode():
+			return nil // until that pod is gone
+		}
+		pods = append(pods, pod)
+	}
+	size := o.members() + len(pods)
+	if len(pods) == 0 || size > o.Policy.Max {
+		return nil
+	}
+	step := Grow{Pods: pods, Quorum: o.Admission.Quorum}
+	if !o.begun() {
+		step.Quorum = size
+	}
+	return &Plan{Step: step, State: o.state(), Message: fmt.Sprintf("grows by %d to %d brokers", len(pods), size)}
+}
+
+// podsByRank are pods by rank, each rank once.
+func podsByRank(pods []elastic.Pod) []elastic.Pod {
+	pods = slices.Clone(pods)
+	slices.SortStableFunc(pods, func(a, b elastic.Pod) int { return a.Rank - b.Rank })
+	return slices.CompactFunc(pods, func(a, b elastic.Pod) bool { return a.Rank == b.Rank })
+}
+
+// drainDeadline is when ranks that are asked to leave have to be gone, or it is known that
+// they stay; zero if none are, or that is not known.
+func (o *Observation) drainDeadline() time.Time {
+	d := o.Admission.Draining
+	switch {
+	case d == nil:
+		return time.Time{}
+	case !d.Deadline.IsZero() || !o.begun():
+		return d.Deadline
+	}
+	last := o.Started
+	for _, rank := range d.Ranks {
+		if since := o.Brokers[rank].ReadySince; since.After(last) {
+			last = since
+		}
+	}
+	return last.Add(seenGrace)
+}

@@ -1,0 +1,61 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"cmp"
+	"slices"
+)
+
+// mostReservations is how many gangs behind the head have a reservation at most.
+const mostReservations = 100
+
+// backfill lets gangs pass the first of their queue if they delay nobody. Large
+// ones are tried first: they find room seldom, small ones always.
+func (c *cycle) backfill() {
+	if c.settles.After(c.now) {
+		return
+	}
+	var candidates []*entry
+	for _, q := range c.queues {
+		if q.head != nil && (q.Backfill == EASY || q.Backfill == Conservative) {
+			candidates = append(candidates, q.waiting[q.next:]...)
+		}
+	}
+	queues := slices.Clone(c.queues)
+	slices.SortFunc(queues, c.goesBefore)
+	place := make([]int, len(queues))
+	for i, q := range queues {
+		place[q.index] = i
+	}
+	slices.SortFunc(candidates, func(a, b *entry) int {
+		return cmp.Or(cmp.Compare(b.least(), a.least()), cmp.Compare(place[a.queue.index], place[b.queue.index]), cmp.Compare(a.index, b.index))
+	})
+	for _, e := range candidates {
+		c.admit(e, "backfill")
+	}
+}
+
+// protect reserves room for the gangs of a conservative queue that are before one of its
+// gangs which may pass them. It reports false if they are too many.
+func (c *cycle) protect(e *entry) bool {
+	q := e.queue
+	if q.Backfill != Conservative || q.head == nil || q.head == e {
+		return true
+	}
+	if q.behind == nil {
+		for _, before := range q.waiting[q.next:min(q.next+mostReservations, len(q.waiting))] {
+			if before != e && len(before.nodes) == 0 {
+				q.behind = append(q.behind, c.reserve(before))
+			}
+		}
+	}
+	before := 0
+	for _, other := range q.waiting[q.next:] {
+		if other.index < e.index && len(other.nodes) == 0 {
+			before++
+		}
+	}
+	return before <= mostReservations
+}

@@ -1,0 +1,102 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+)
+
+// enqueue sorts out what cannot start whatever ends: it holds up nobody.
+func (c *cycle) enqueue() {
+	holds := map[string][2]int{} // by class: a least size that fits, and one that does not
+	for _, q := range c.queues {
+		for _, e := range q.all {
+			c.sortOut(e, holds)
+			if e.verdict == "" && !e.BestEffort {
+				q.waiting = append(q.waiting, e)
+			}
+		}
+	}
+}
+
+func (c *cycle) sortOut(e *entry, holds map[string][2]int) {
+	q := e.queue
+	switch {
+	case !q.known:
+		e.message = fmt.Sprintf("there is no queue %s", q.Name)
+	case e.NotAllowed != "":
+		e.message = e.NotAllowed
+	case q.Suspended:
+		e.message = fmt.Sprintf("queue %s is suspended", q.Name)
+	default:
+		e.message = cmp.Or(c.tooLarge(e), c.tooMuchPromised(e))
+	}
+	if e.message != "" {
+		e.verdict = elastic.NotAllowed
+	} else if !c.couldHold(e, holds) {
+		e.verdict, e.message = elastic.NeverFits, c.base.Why(e.ID, e.allowed)
+	}
+}
+
+// tooLarge says what the whole queue has too little of for a gang; "" if it has
+// enough.
+func (c *cycle) tooLarge(e *entry) string {
+	for _, name := range sorted(e.queue.Capacity) {
+		need := e.Requests[name] * int64(e.allowed[0])
+		if may := e.queue.Capacity[name]; need > may {
+			return fmt.Sprintf("needs %s, queue %s may have %s", c.amount(name, need), e.queue.Name, c.amount(name, may))
+		}
+	}
+	return ""
+}
+
+// tooMuchPromised says what is always kept free for other queues; "" if it leaves enough.
+func (c *cycle) tooMuchPromised(e *entry) string {
+	for _, name := range sorted(e.Requests) {
+		var promised int64
+		for _, other := range c.queues {
+			if other != e.queue {
+				promised += other.Guarantee[name]
+			}
+		}
+		need, total := e.Requests[name]*int64(e.allowed[0]), c.state.total[name]
+		if promised > 0 && need > max(total-promised, e.queue.Guarantee[name]) && need <= total {
+			return fmt.Sprintf("needs %s, of %s in all %s are promised to other queues", c.amount(name, need), c.amount(name, total), c.amount(name, promised))
+		}
+	}
+	return ""
+}
+
+// couldHold asks the room once for what is alike.
+func (c *cycle) couldHold(e *entry, holds map[string][2]int) bool {
+	least, seen := e.allowed[0], holds[e.class]
+	switch {
+	case seen[0] >= least:
+		return true
+	case seen[1] > 0 && least >= seen[1]:
+		return false
+	}
+	could := c.base.CouldHold(e.ID, e.allowed)
+	if could {
+		seen[0] = least
+	} else {
+		seen[1] = least
+	}
+	holds[e.class] = seen
+	return could
+}
+
+// sorted are the names of resources.
+func sorted(r Resources) []string {
+	names := make([]string, 0, len(r))
+	for name := range r {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}

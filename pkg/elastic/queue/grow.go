@@ -1,0 +1,122 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"cmp"
+	"slices"
+	"sort"
+)
+
+// resize gives gangs that were admitted at their least size what is left: each in
+// turn the largest size at which all others keep what they have.
+func (c *cycle) resize() { c.enlarge(c.admitted) }
+
+func (c *cycle) enlarge(gangs []*entry) {
+	raised := false
+	for _, e := range gangs {
+		raised = c.raise(e) || raised
+	}
+	if raised {
+		c.layOut()
+	}
+}
+
+func (c *cycle) raise(e *entry) bool {
+	larger := e.sizes[slices.Index(e.sizes, len(e.nodes))+1:]
+	if len(larger) == 0 {
+		return false
+	}
+	trial := c.state.snapshot()
+	trial.unplace(e, len(e.nodes))
+	most := trial.fits(e, e.Sizing.Size)
+	n := sort.Search(len(larger), func(i int) bool { return larger[i] > most })
+	low, high := 0, n // low of them are known to be possible
+	for low < high {
+		middle := (low + high + 1) / 2
+		if c.start(e, larger[middle-1]) {
+			low = middle
+		} else {
+			high = middle - 1
+		}
+	}
+	return low > 0
+}
+
+// layOut places all that was admitted again, at their sizes, so that the first has
+// the best choice. It is left if somebody waits for certain nodes.
+func (c *cycle) layOut() {
+	if slices.ContainsFunc(c.reservations, func(r *reservation) bool { return r.fits }) {
+		return
+	}
+	room := c.base.Snapshot()
+	nodes := make([][]string, len(c.admitted))
+	for i, e := range c.admitted {
+		if nodes[i] = room.Place(e.ID, []int{len(e.nodes)}); nodes[i] == nil {
+			return
+		}
+	}
+	for i, e := range c.admitted {
+		e.nodes = nodes[i]
+	}
+	c.state.room = room
+	clear(c.atMost) // there may be room where there was none
+}
+
+// bestEffort admits gangs that ask for nothing but to be there, after all others.
+func (c *cycle) bestEffort() {
+	for _, q := range c.queues {
+		for _, e := range q.all {
+			if e.verdict == "" && e.BestEffort && c.admit(e, "allocate") {
+				c.raise(e)
+			}
+		}
+	}
+}
+
+// grow gives what nobody waits for to gangs that run and can take it.
+func (c *cycle) grow() {
+	for _, q := range c.queues {
+		for _, e := range q.all {
+			if e.verdict == "" && len(e.nodes) == 0 && !e.overCapacity {
+				return
+			}
+		}
+	}
+	runs := slices.Clone(c.runs)
+	slices.SortFunc(runs, func(a, b *run) int {
+		return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
+	})
+	for _, r := range runs {
+		if r.mayGrow() {
+			c.growOne(r)
+		}
+	}
+}
+
+// mayGrow: it can take more, and nobody of its queue waits for capacity.
+func (r *run) mayGrow() bool {
+	leaves := r.Ending || r.evicted || len(r.Draining) > 0 || len(r.drains) > 0
+	return r.Malleable && !leaves && r.queue.head == nil && !r.queue.Suspended
+}
+
+// growOne gives a gang as much as there is, up to a size that it may have.
+func (c *cycle) growOne(r *run) {
+	has := len(r.Ranks)
+	want := c.state.allowed(r.queue, r.Requests, max(r.Max-has, 0))
+	if want == 0 {
+		return
+	}
+	got := len(c.state.room.Snapshot().Grow(r.ID, want))
+	if has+got < r.Sizing.Size {
+		got = r.Sizing.LargestWithin(has+got) - has
+	}
+	if got <= 0 {
+		return
+	}
+	if grown := c.state.room.Grow(r.ID, got); len(grown) > 0 {
+		c.state.add(r.queue, r.Requests, len(grown))
+		c.growths = append(c.growths, Growth{Gang: r.ID, Pods: grown})
+	}
+}

@@ -1,0 +1,47 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import "maps"
+
+// rounding is what shares that are the same may differ by.
+const rounding = 1e-9
+
+// reclaim takes nodes for gangs that are blocked from other queues which have more
+// than they deserve, and leaves them that.
+func (c *cycle) reclaim() {
+	for _, head := range c.heads() {
+		if c.needsNothing(head) || !c.deserves(head) {
+			continue
+		}
+		c.takeFor(head, "reclaim", func(r *run) bool {
+			return r.queue != head.queue && r.queue.Reclaimable
+		}, keepsShare)
+	}
+}
+
+// deserves reports whether a queue stays within its share, or what it was promised,
+// with a gang.
+func (c *cycle) deserves(e *entry) bool {
+	q := e.queue
+	after := maps.Clone(c.afterLeaving.used[q.index])
+	promised := false
+	for name, amount := range e.Requests {
+		after[name] += amount * int64(e.least())
+		promised = promised || q.Guarantee[name] > 0
+	}
+	for name, guarantee := range q.Guarantee {
+		promised = promised && (e.Requests[name] == 0 || after[name] <= guarantee)
+	}
+	return promised || c.afterLeaving.share(after) <= q.deserved+rounding
+}
+
+// keepsShare reports whether a queue keeps what it deserves without n pods of a gang.
+func keepsShare(s *clusterState, r *run, n int) bool {
+	left := Resources{}
+	for name, amount := range s.used[r.queue.index] {
+		left[name] = amount - r.Requests[name]*int64(n)
+	}
+	return s.share(left) >= r.queue.deserved-rounding
+}

@@ -1,0 +1,132 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"time"
+)
+
+// reservation keeps room for a gang that does not fit now, at the time at which it is
+// expected to fit. Gangs that start meanwhile must not delay it.
+type reservation struct {
+	head *entry
+	// fits: it fits once those that run have ended. If not even then, others hold its
+	// nodes, or the nodes are away, and it would help nobody to wait.
+	fits bool
+	// atShadow is the cluster at the shadow time, when the gang is expected to fit; what it
+	// does not need then are the spare nodes.
+	atShadow *clusterState
+	// shadow is the shadow time; zero if it is not known.
+	shadow time.Time
+	// keepsIdle: the gang has waited for unknown ends for long enough, and what is free is
+	// kept for it: room for idle of its pods.
+	keepsIdle bool
+	idle      int
+	// ended are those that have ended by then, by ID.
+	ended map[string]bool
+	// delays is, by queue and class, the smallest size that is known to delay the gang.
+	delays map[string]int
+}
+
+// reserve makes the reservation of a gang that does not fit now.
+func (c *cycle) reserve(e *entry) *reservation {
+	r := &reservation{head: e, ended: map[string]bool{}, delays: map[string]int{}}
+	if c.settles.After(c.now) && !e.fullUntil.IsZero() { // it may take what is free in a moment
+		r.fits, r.keepsIdle, r.idle = true, true, c.state.fits(e, e.least())
+		return r
+	}
+	ends := c.endsFor(e)
+	var n int
+	n, r.atShadow, r.fits = c.state.fitsAfter(e, ends)
+	if !r.fits {
+		ends = c.expectedEnds()
+		n, r.atShadow, r.fits = c.state.fitsAfter(e, ends)
+	}
+	if !r.fits {
+		return r
+	}
+	n, r.atShadow = withTies(ends, n, r.atShadow, e.queue.Patience/20)
+	unknown := false
+	for _, end := range ends[:n] {
+		r.ended[end.id] = r.ended[end.id] || end.ranks == nil
+		unknown = unknown || end.at.IsZero()
+		if end.at.After(r.shadow) {
+			r.shadow = end.at
+		}
+	}
+	if unknown {
+		r.shadow = time.Time{}
+		r.keepsIdle = !e.Blocked.IsZero() && c.now.Sub(e.Blocked) >= e.queue.Patience
+		r.idle = c.state.fits(e, e.least())
+	}
+	return r
+}
+
+// binds reports whether a gang has to respect the reservation.
+func (r *reservation) binds(e *entry) bool {
+	q := r.head.queue
+	switch {
+	case !r.fits || len(r.head.nodes) > 0:
+		return false
+	case e.queue != q:
+		return !r.head.overCapacity && e.queue.Priority <= q.Priority && q.head == r.head
+	case q.head == r.head || len(e.nodes) > 0:
+		return true
+	default:
+		return r.head.index < e.index
+	}
+}
+
+func (e *entry) kind() string { return e.queue.Name + "/" + e.class }
+
+// isDelayedBy reports whether a gang is known to delay the head at a size.
+func (r *reservation) isDelayedBy(e *entry, size int, now time.Time) bool {
+	delays, known := r.delays[e.kind()]
+	return known && size >= delays && len(e.nodes) == 0 && (r.keepsIdle || !r.endsInTime(e, now))
+}
+
+// endsInTime reports whether a gang will have ended by the shadow time.
+func (r *reservation) endsInTime(e *entry, now time.Time) bool {
+	if len(e.nodes) > 0 {
+		return r.ended[e.ID]
+	}
+	return e.Limit > 0 && !now.Add(e.Limit).After(r.shadow)
+}
+
+// allows reports whether the head is not delayed by a gang that starts at a size, as
+// in the trial. It returns the cluster at the shadow time, if that changes.
+func (r *reservation) allows(e *entry, size int, trial *clusterState, now time.Time) (atShadow *clusterState, ok bool) {
+	least := r.head.least()
+	switch {
+	case !r.fits:
+		return nil, true
+	case r.keepsIdle:
+		if ok = trial.fits(r.head, least) >= r.idle; !ok {
+			r.delays[e.kind()] = size
+		}
+		return nil, ok
+	case r.endsInTime(e, now):
+		return nil, true
+	}
+	atShadow = r.atShadow.snapshot()
+	if len(e.nodes) > 0 {
+		atShadow.unplace(e, len(e.nodes))
+	}
+	if atShadow.place(e, size) == nil || atShadow.fits(r.head, least) < least {
+		r.delays[e.kind()] = size
+		return nil, false
+	}
+	return atShadow, true
+}
+
+// accept takes note of a gang that has started.
+func (r *reservation) accept(e *entry, atShadow *clusterState) {
+	switch {
+	case !r.fits || r.keepsIdle:
+	case atShadow != nil:
+		r.atShadow = atShadow
+	default:
+		r.ended[e.ID] = true
+	}
+}

@@ -1,0 +1,122 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"fmt"
+
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+)
+
+// result writes down what was decided.
+func (c *cycle) result() Result {
+	out := Result{Growths: c.growths, Uses: c.uses()}
+	for _, q := range c.queues {
+		before := 0 // those that hold up others
+		for i, e := range q.all {
+			d := c.decision(e, before)
+			d.Position = i + 1
+			if e.verdict == "" && len(e.nodes) == 0 {
+				before++
+			}
+			out.Decisions = append(out.Decisions, d)
+		}
+	}
+	for _, r := range c.runs {
+		switch {
+		case r.evicted:
+			out.Evictions = append(out.Evictions, Eviction{Gang: r.ID, For: r.taker.Name, Action: r.action, Message: r.message()})
+		case len(r.drains) > 0:
+			out.Drains = append(out.Drains, Drain{Gang: r.ID, Ranks: r.drains, For: r.taker.Name, Action: r.action})
+		}
+	}
+	return out
+}
+
+func (r *run) message() string {
+	if r.action == "preempt" {
+		return fmt.Sprintf("gave its nodes to %s of priority %d", r.taker.Name, r.taker.Priority)
+	}
+	return fmt.Sprintf("gave its nodes to %s of queue %s, which had less than its share", r.taker.Name, r.taker.queue.Name)
+}
+
+// decision is the verdict on a gang that so many are before.
+func (c *cycle) decision(e *entry, before int) Decision {
+	d := Decision{Gang: e.ID, Verdict: e.verdict, Message: e.message}
+	switch {
+	case e.verdict != "":
+		return d
+	case len(e.nodes) > 0:
+		d.Verdict, d.Action, d.Nodes = elastic.Admitted, e.action, e.nodes
+		return d
+	case e.queue.head == e:
+		c.decideHead(e, &d)
+	case e.BestEffort:
+		d.Verdict, d.Message = elastic.NoRoom, c.why(e)
+	default:
+		d.Verdict, d.Message = elastic.WaitingForTurn, e.turnMessage(before)
+	}
+	d.LookAgain = elastic.Earliest(d.LookAgain, e.fullUntil)
+	return d
+}
+
+func (e *entry) turnMessage(before int) string {
+	if before == 1 {
+		return fmt.Sprintf("waits for its turn: 1 is before it in queue %s", e.queue.Name)
+	}
+	return fmt.Sprintf("waits for its turn: %d are before it in queue %s", before, e.queue.Name)
+}
+
+// decideHead is the verdict on the first of its queue that does not fit.
+func (c *cycle) decideHead(e *entry, d *Decision) {
+	d.Verdict, d.Blocked, d.Message = elastic.NoRoom, e.Blocked, c.why(e)
+	switch {
+	case e.overCapacity:
+		d.Verdict = elastic.NotAllowed
+	case e.holdsOut:
+		d.Verdict, d.Message = elastic.WaitingForSize, "holds out for its full size: "+d.Message
+	}
+	if c.settles.After(c.now) && e.queue.next < len(e.queue.waiting) {
+		d.LookAgain = c.settles
+	}
+	for _, r := range c.reservations {
+		if r.head != e || !r.fits {
+			continue
+		}
+		patient := e.Blocked.Add(e.queue.Patience)
+		if !r.shadow.IsZero() {
+			d.Message += "; it is expected to start by " + r.shadow.UTC().Format("15:04:05 UTC")
+			d.LookAgain = elastic.Earliest(d.LookAgain, r.shadow)
+		} else if patient.After(c.now) {
+			d.LookAgain = elastic.Earliest(d.LookAgain, patient)
+		}
+	}
+}
+
+// why says what keeps a gang from starting: its queue, promises to others, nodes, or
+// a gang that goes before it.
+func (c *cycle) why(e *entry) string {
+	q, least := e.queue, e.least()
+	used := c.state.used[q.index]
+	for _, name := range sorted(q.Capacity) {
+		if need := e.Requests[name] * int64(least); need > 0 && used[name]+need > q.Capacity[name] {
+			return fmt.Sprintf("queue %s has %s of %s in use, needs %s more", q.Name, c.amount(name, used[name]), c.amount(name, q.Capacity[name]), c.amount(name, need))
+		}
+	}
+	for _, name := range c.state.guaranteedToOthers(q) {
+		free, kept := c.state.total[name]-c.state.sum[name], c.state.keptForOthers(q, name)
+		if need := e.Requests[name] * int64(least); need > 0 && need > free-kept {
+			return fmt.Sprintf("needs %s: %s free, of which %s are promised to other queues", c.amount(name, need), c.amount(name, free), c.amount(name, kept))
+		}
+	}
+	if why := c.state.room.Why(e.ID, e.sizes); why != "" {
+		return why
+	}
+	for _, r := range c.reservations {
+		if r.head != e && r.binds(e) {
+			return fmt.Sprintf("leaves room for %s of queue %s, which waits longer", r.head.Name, r.head.queue.Name)
+		}
+	}
+	return "waits for others that go before it"
+}

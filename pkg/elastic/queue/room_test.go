@@ -1,0 +1,270 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+)
+
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// toyRoom is a cluster of nodes with slots, one for each pod, taken by index. Pods
+// that ask for nothing take no slot; ten pods are on a node at most.
+type toyRoom struct {
+	slots int // of one node
+	free  []int
+	pods  []int
+	held  map[string]map[int]int // node by rank
+	best  map[string]bool
+}
+
+func newToyRoom(nodes, slots int) *toyRoom {
+	r := &toyRoom{slots: slots, free: make([]int, nodes), pods: make([]int, nodes), held: map[string]map[int]int{}, best: map[string]bool{}}
+	for i := range r.free {
+		r.free[i], r.pods[i] = slots, max(10, slots)
+	}
+	return r
+}
+
+func (r *toyRoom) take(id string, rank, node, sign int) {
+	if !r.best[id] {
+		r.free[node] -= sign
+	}
+	r.pods[node] -= sign
+	ranks := maps.Clone(r.held[id])
+	if ranks == nil {
+		ranks = map[int]int{}
+	}
+	if sign > 0 {
+		ranks[rank] = node
+	} else {
+		delete(ranks, rank)
+	}
+	r.held[id] = ranks
+}
+
+func (r *toyRoom) open(id string, limit int) []int {
+	var nodes []int
+	for i := range r.free {
+		n := min(r.free[i], r.pods[i])
+		if r.best[id] {
+			n = r.pods[i]
+		}
+		for range n {
+			if len(nodes) == limit {
+				return nodes
+			}
+			nodes = append(nodes, i)
+		}
+	}
+	return nodes
+}
+
+func (r *toyRoom) Fits(id string, limit int) int { return len(r.open(id, limit)) }
+
+func (r *toyRoom) Place(id string, sizes []int) []string {
+	open := r.open(id, slices.Max(sizes))
+	largest := 0
+	for _, size := range sizes {
+		if size <= len(open) {
+			largest = max(largest, size)
+		}
+	}
+	if largest == 0 {
+		return nil
+	}
+	if len(r.held[id]) > 0 {
+		panic(id + " is placed twice")
+	}
+	ranks, nodes := make(map[int]int, largest), make([]string, largest)
+	for rank, node := range open[:largest] {
+		ranks[rank], nodes[rank] = node, fmt.Sprint("n", node)
+		r.pods[node]--
+		if !r.best[id] {
+			r.free[node]--
+		}
+	}
+	r.held[id] = ranks
+	return nodes
+}
+
+func (r *toyRoom) CouldHold(id string, sizes []int) bool {
+	if r.best[id] {
+		return true
+	}
+	return slices.Min(sizes) <= len(r.free)*r.slots
+}
+
+func (r *toyRoom) Why(id string, sizes []int) string {
+	least := slices.Min(sizes)
+	if !r.CouldHold(id, sizes) {
+		return fmt.Sprintf("needs %d, there are %d", least, len(r.free)*r.slots)
+	}
+	if fits := r.Fits(id, least); fits < least {
+		return fmt.Sprintf("needs %d, %d free", least, fits)
+	}
+	return ""
+}
+
+func (r *toyRoom) Grow(id string, n int) []elastic.Pod {
+	var pods []elastic.Pod
+	for _, node := range r.open(id, n) {
+		rank := 0
+		for _, taken := r.held[id][rank]; taken; _, taken = r.held[id][rank] {
+			rank++
+		}
+		r.take(id, rank, node, 1)
+		pods = append(pods, elastic.Pod{Rank: rank, Node: fmt.Sprint("n", node)})
+	}
+	return pods
+}
+
+func (r *toyRoom) ranks(id string) []int {
+	return slices.Sorted(maps.Keys(r.held[id]))
+}
+
+func (r *toyRoom) Victims(id string, n int) []int {
+	ranks := r.ranks(id)
+	n = min(n, len(ranks)-1)
+	return ranks[len(ranks)-n:]
+}
+
+func (r *toyRoom) Shrink(id string, ranks []int) {
+	for _, rank := range ranks {
+		r.take(id, rank, r.held[id][rank], -1)
+	}
+}
+
+func (r *toyRoom) Release(id string) {
+	for _, node := range r.held[id] {
+		if !r.best[id] {
+			r.free[node]++
+		}
+		r.pods[node]++
+	}
+	delete(r.held, id)
+}
+
+func (r *toyRoom) Snapshot() Room {
+	return &toyRoom{slots: r.slots, free: slices.Clone(r.free), pods: slices.Clone(r.pods), held: maps.Clone(r.held), best: r.best}
+}
+
+func (r *toyRoom) String() string {
+	var out strings.Builder
+	for _, id := range slices.Sorted(maps.Keys(r.held)) {
+		fmt.Fprintln(&out, id, r.held[id])
+	}
+	fmt.Fprintln(&out, r.free, r.pods)
+	return out.String()
+}
+
+// gang is a rigid gang that came some seconds after noon. Of two that did not come in the
+// same second, one was made clearly before the other.
+func gang(id string, size, second int) Gang {
+	at := noon.Add(time.Duration(second) * time.Second)
+	return Gang{
+		ID: id, Name: "default/" + id, Queue: "default", Created: noon.Add(10 * at.Sub(noon)), Since: at,
+		Sizing:   elastic.Sizing{Min: size, Size: size, Operator: elastic.Add, Operand: 1, Tasks: elastic.Tasks{AtSize: 1}},
+		Requests: Resources{"cpu": 1}, Class: "one",
+	}
+}
+
+func elasticGang(id string, least, size, second int, wait time.Duration) Gang {
+	g := gang(id, size, second)
+	g.Sizing.Min, g.WaitForSize = least, wait
+	return g
+}
+
+// with changes a gang.
+func with(g Gang, changes ...func(*Gang)) Gang {
+	for _, change := range changes {
+		change(&g)
+	}
+	return g
+}
+
+func inQueue(queue string) func(*Gang) { return func(g *Gang) { g.Queue = queue } }
+
+func ofPriority(priority int32) func(*Gang) { return func(g *Gang) { g.Priority = priority } }
+
+func limited(limit time.Duration) func(*Gang) { return func(g *Gang) { g.Limit = limit } }
+
+// cluster is a toy cluster and what runs on it.
+type cluster struct {
+	room *toyRoom
+	snap Snapshot
+}
+
+func newCluster(nodes int, queues ...Queue) *cluster {
+	if len(queues) == 0 {
+		queues = []Queue{easy("default")}
+	}
+	return &cluster{room: newToyRoom(nodes, 1), snap: Snapshot{Queues: queues, Total: Resources{"cpu": int64(nodes), "pods": int64(nodes * 10)}}}
+}
+
+func easy(name string) Queue {
+	return Queue{Name: name, Weight: 1, Ordering: ByPriority, Backfill: EASY, Patience: time.Minute}
+}
+
+// run starts a gang of a size some seconds after noon.
+func (c *cluster) run(g Gang, size, second int, change ...func(*Running)) *cluster {
+	c.room.best[g.ID] = g.BestEffort
+	if c.room.Place(g.ID, []int{size}) == nil {
+		panic(g.ID + " does not fit")
+	}
+	r := Running{Gang: g, Max: g.Sizing.Size, Admitted: noon.Add(time.Duration(second) * time.Second), Ranks: c.room.ranks(g.ID)}
+	for _, f := range change {
+		f(&r)
+	}
+	c.snap.Running = append(c.snap.Running, r)
+	return c
+}
+
+func (c *cluster) wait(gangs ...Gang) *cluster {
+	for i := range gangs {
+		c.room.best[gangs[i].ID] = gangs[i].BestEffort
+	}
+	c.snap.Waiting = append(c.snap.Waiting, gangs...)
+	return c
+}
+
+func ending(r *Running) { r.Ending = true }
+
+func malleable(r *Running) { r.Malleable = true }
+
+func endsAt(second int) func(*Running) {
+	return func(r *Running) { r.End = noon.Add(time.Duration(second) * time.Second) }
+}
+
+// say is a cycle in a line.
+func say(c Result) string {
+	var out []string
+	for i := range c.Decisions {
+		d := &c.Decisions[i]
+		text := d.Gang + " " + string(d.Verdict)
+		if d.Verdict == elastic.Admitted {
+			text += fmt.Sprint(" ", len(d.Nodes))
+			if d.Action == "backfill" {
+				text += " by backfill"
+			}
+		}
+		out = append(out, text)
+	}
+	for _, d := range c.Drains {
+		out = append(out, fmt.Sprintf("%s drains %v (%s)", d.Gang, d.Ranks, d.Action))
+	}
+	for _, e := range c.Evictions {
+		out = append(out, fmt.Sprintf("%s is evicted (%s)", e.Gang, e.Action))
+	}
+	for _, g := range c.Growths {
+		out = append(out, fmt.Sprintf("%s grows %d", g.Gang, len(g.Pods)))
+	}
+	return strings.Join(out, ", ")
+}

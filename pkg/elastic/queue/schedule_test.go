@@ -1,0 +1,450 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+)
+
+type scheduleCase struct {
+	cluster *cluster
+	second  int // after noon
+	want    string
+}
+
+func testSchedule(t *testing.T, cases map[string]scheduleCase) {
+	t.Helper()
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			before := tc.cluster.room.String()
+			got := Schedule(tc.cluster.snap, tc.cluster.room, noon.Add(time.Duration(tc.second)*time.Second))
+			if text := say(got); text != tc.want {
+				t.Errorf("got  %s\nwant %s", text, tc.want)
+				for i := range got.Decisions {
+					t.Log(got.Decisions[i].Gang, got.Decisions[i].Message)
+				}
+			}
+			if after := tc.cluster.room.String(); after != before {
+				t.Errorf("the caller's room was changed:\n%s\n%s", before, after)
+			}
+		})
+	}
+}
+
+func queue(name string, change func(*Queue)) Queue {
+	q := easy(name)
+	change(&q)
+	return q
+}
+
+func TestAllocate(t *testing.T) {
+	none := func(q *Queue) { q.Backfill = NoBackfill }
+	capacity := func(n int64) func(*Queue) { return func(q *Queue) { q.Capacity = Resources{"cpu": n} } }
+	testSchedule(t, map[string]scheduleCase{
+		"all that fit are admitted": {
+			cluster: newCluster(10).wait(gang("b", 4, 2), gang("a", 5, 1)), second: 100,
+			want: "a Admitted 5, b Admitted 4",
+		},
+		"without backfill the first that does not fit holds up the others": {
+			cluster: newCluster(10, queue("default", none)).wait(gang("a", 4, 1), gang("b", 8, 2), gang("c", 1, 3)), second: 100,
+			want: "a Admitted 4, b NoRoom, c WaitingForTurn",
+		},
+		"one that never fits holds up nobody": {
+			cluster: newCluster(10).wait(gang("a", 11, 1), gang("b", 8, 2)), second: 100,
+			want: "a NeverFits, b Admitted 8",
+		},
+		"one that its queue may not have holds up nobody": {
+			cluster: newCluster(10, queue("default", capacity(8))).wait(gang("a", 9, 1), gang("b", 8, 2)), second: 100,
+			want: "a NotAllowed, b Admitted 8",
+		},
+		"a queue that is not there, or is suspended": {
+			cluster: newCluster(10, queue("default", func(q *Queue) { q.Suspended = true })).wait(gang("a", 1, 1), with(gang("b", 1, 2), inQueue("other"))), second: 100,
+			want: "a NotAllowed, b NotAllowed",
+		},
+		"priority goes before age": {
+			cluster: newCluster(10).wait(gang("a", 6, 1), with(gang("b", 6, 2), ofPriority(10))), second: 100,
+			want: "b Admitted 6, a NoRoom",
+		},
+		"but not where age alone counts": {
+			cluster: newCluster(10, queue("default", func(q *Queue) { q.Ordering = ByAge })).wait(gang("a", 6, 1), with(gang("b", 6, 2), ofPriority(10))), second: 100,
+			want: "a Admitted 6, b NoRoom",
+		},
+		"queues share by weight": {
+			cluster: newCluster(9, queue("a", func(q *Queue) { q.Weight = 2 }), easy("b")).wait(
+				with(gang("a1", 3, 9), inQueue("a")), with(gang("a2", 3, 9), inQueue("a")), with(gang("a3", 3, 9), inQueue("a")),
+				with(gang("b1", 3, 1), inQueue("b")), with(gang("b2", 3, 1), inQueue("b"))), second: 100,
+			want: "a1 Admitted 3, a2 Admitted 3, a3 NoRoom, b1 Admitted 3, b2 NoRoom",
+		},
+		"the guarantee of another queue is kept free": {
+			cluster: newCluster(10, easy("a"), queue("b", func(q *Queue) { q.Guarantee = Resources{"cpu": 4} })).wait(with(gang("a1", 7, 1), inQueue("a"))), second: 100,
+			want: "a1 NotAllowed",
+		},
+		"and waits for what others use meanwhile": {
+			cluster: newCluster(10, easy("a"), queue("b", func(q *Queue) { q.Guarantee = Resources{"cpu": 4} })).
+				run(with(gang("r", 3, 0), inQueue("a")), 3, 0).wait(with(gang("a1", 6, 1), inQueue("a"))), second: 100,
+			want: "a1 NoRoom",
+		},
+		"its own guarantee a queue may always use": {
+			cluster: newCluster(10, queue("a", func(q *Queue) { q.Guarantee = Resources{"cpu": 8} }), queue("b", func(q *Queue) { q.Guarantee = Resources{"cpu": 8} })).
+				wait(with(gang("a1", 5, 1), inQueue("a")), with(gang("b1", 5, 1), inQueue("b"))), second: 100,
+			want: "a1 Admitted 5, b1 Admitted 5",
+		},
+		"a gang that waits for capacity lets smaller ones pass, and holds back no nodes": {
+			cluster: newCluster(20, queue("a", capacity(8)), easy("b")).run(with(gang("r", 4, 0), inQueue("a")), 4, 0).
+				wait(with(gang("a1", 5, 1), inQueue("a")), with(gang("a2", 3, 2), inQueue("a")), with(gang("b1", 13, 3), inQueue("b"))), second: 10,
+			want: "a1 NotAllowed, a2 Admitted 3 by backfill, b1 Admitted 13",
+		},
+		"but only so long": {
+			cluster: newCluster(20, queue("a", capacity(8))).run(with(gang("r", 4, 0), inQueue("a")), 4, 0).
+				wait(with(gang("a1", 5, 1), func(g *Gang) { g.Queue, g.Blocked = "a", noon }), with(gang("a2", 3, 2), inQueue("a"))), second: 60,
+			want: "a1 NotAllowed, a2 WaitingForTurn",
+		},
+		"an elastic gang takes what there is": {
+			cluster: newCluster(5).wait(elasticGang("a", 2, 8, 1, 0)), second: 100,
+			want: "a Admitted 5",
+		},
+		"it holds out for its size for a while": {
+			cluster: newCluster(8, queue("default", none)).run(gang("r", 3, 0), 3, 0).wait(elasticGang("a", 2, 8, 0, time.Minute), gang("b", 1, 1)), second: 59,
+			want: "a WaitingForSize, b WaitingForTurn",
+		},
+		"and then takes what there is": {
+			cluster: newCluster(8).run(gang("r", 3, 0), 3, 0).wait(elasticGang("a", 2, 8, 0, time.Minute)), second: 60,
+			want: "a Admitted 5",
+		},
+		"a gang is smaller if that lets another start": {
+			cluster: newCluster(10).wait(elasticGang("a", 2, 10, 0, 0), gang("b", 4, 1)), second: 60,
+			want: "a Admitted 6, b Admitted 4",
+		},
+		"but not where that uses no more": {
+			cluster: newCluster(40).run(gang("r", 24, 0), 24, 0).wait(elasticGang("a", 4, 8, 1, 0), elasticGang("b", 4, 8, 2, 0), elasticGang("c", 4, 8, 3, 0)), second: 60,
+			want: "a Admitted 8, b Admitted 8, c NoRoom",
+		},
+		"unless more waits than the cluster holds": {
+			cluster: newCluster(40).run(gang("r", 24, 0), 24, 0).wait(elasticGang("a", 4, 8, 1, 0), elasticGang("b", 4, 8, 2, 0), elasticGang("c", 4, 8, 3, 0), gang("d", 30, 4)), second: 60,
+			want: "a Admitted 8, b Admitted 4, c Admitted 4, d NoRoom",
+		},
+		"it is smaller where some would be left": {
+			cluster: newCluster(40).run(gang("r", 30, 0), 30, 0).wait(elasticGang("a", 4, 8, 1, 0), elasticGang("b", 4, 8, 2, 0)), second: 60,
+			want: "a Admitted 6, b Admitted 4",
+		},
+		"of those made at once the largest are first": {
+			cluster: newCluster(10).wait(made(gang("a", 2, 1), 0), made(gang("b", 6, 1), 4), made(gang("c", 7, 1), 5)), second: 60,
+			want: "b Admitted 6, a Admitted 2, c NoRoom",
+		},
+		"though that is no reason to take from others": {
+			cluster: newCluster(12).run(gang("r", 4, 0), 4, 0).wait(with(twice(4, "a", 1), ofPriority(5)), with(gang("b", 4, 2), ofPriority(5))), second: 60,
+			want: "a Admitted 8, b NoRoom",
+		},
+		"nor from another queue": {
+			cluster: newCluster(40, easy("a"), easy("b")).run(with(gang("r", 24, 0), inQueue("c")), 24, 0).wait(
+				with(elasticGang("a1", 2, 3, 1, 0), inQueue("a")), with(gang("a2", 4, 2), inQueue("a")), with(elasticGang("b1", 4, 13, 1, 0), inQueue("b"))), second: 60,
+			want: "a1 Admitted 3, a2 Admitted 4, b1 Admitted 9",
+		},
+		"other resources do not count": {
+			cluster: withGPUs(newCluster(40).run(with(gang("r", 30, 0), gpus), 30, 0)).wait(elasticGang("a", 4, 8, 1, 0), elasticGang("b", 4, 8, 2, 0)), second: 60,
+			want: "a Admitted 6, b Admitted 4",
+		},
+		"nobody waits": {cluster: newCluster(1)},
+	})
+}
+
+// twice is a gang that may have half its size, or all.
+func twice(least int, id string, second int) Gang {
+	g := elasticGang(id, least, 2*least, second, 0)
+	g.Sizing.Operator, g.Sizing.Operand = elastic.Multiply, 2
+	return g
+}
+
+func gpus(g *Gang) { g.Requests = Resources{"cpu": 1, "gpu": 1} }
+
+// withGPUs has one on each node that is in use.
+func withGPUs(c *cluster) *cluster {
+	c.snap.Total["gpu"] = int64(len(c.snap.Running[0].Ranks))
+	return c
+}
+
+// The order does not depend on who else waits, so that what was taken for one is not another's.
+func TestOrderStays(t *testing.T) {
+	c := newCluster(13).run(with(gang("x", 4, 0), ofPriority(9)), 4, 0).run(gang("r", 8, 0), 8, 0).wait(
+		made(with(gang("o", 1, 1), ofPriority(5), limited(10*time.Second)), 9), made(with(gang("h", 8, 1), ofPriority(5)), 10), made(with(gang("l", 9, 1), ofPriority(5)), 15))
+	s := simulate(c, func(g Gang, _ int) time.Duration { return cmp.Or(g.Limit, time.Hour) })
+	s.limits = true
+	var starts []string
+	s.say = func(format string, args ...any) {
+		if text := fmt.Sprintf(format, args...); strings.Contains(text, "starts") || strings.Contains(text, "gave") {
+			starts = append(starts, text)
+		}
+	}
+	for range 4 {
+		s.now = s.now.Add(20 * time.Second)
+		s.step()
+	}
+	if text := strings.Join(starts, "; "); !strings.Contains(text, "default/h starts at 8") || strings.Count(text, "gave") != 1 {
+		t.Errorf("this happened: %s", text)
+	}
+}
+
+// While it settles, what was taken for a gang is not given to another queue.
+func TestSettlesForTheHead(t *testing.T) {
+	waiting := []Gang{with(elasticGang("h", 4, 8, 1, 0), inQueue("a"), ofPriority(9))}
+	for i := range 6 {
+		waiting = append(waiting, with(gang(fmt.Sprintf("b%d", i), 4, 2), inQueue("b")))
+	}
+	c := newCluster(24, queue("a", func(q *Queue) { q.Priority = 1 }), easy("b"), easy("c")).run(with(gang("x", 8, 0), inQueue("c")), 8, 0)
+	for i := range 4 {
+		c.run(with(gang(fmt.Sprintf("r%d", i), 4, 0), inQueue("a")), 4, 0)
+	}
+	s := simulate(c.wait(waiting...), func(Gang, int) time.Duration { return time.Hour })
+	evicted := 0
+	s.check = func(c Result) { evicted += len(c.Evictions) }
+	for range 30 {
+		s.snap.Settles = s.now.Add(time.Second)
+		if evicted == 0 || s.now.Second()%5 == 0 {
+			s.snap.Settles = time.Time{}
+		}
+		s.step()
+		s.now = s.now.Add(time.Second)
+	}
+	if s.began["h"].IsZero() || evicted != 1 {
+		t.Errorf("it began at %s, and %d were evicted for it", s.began["h"], evicted)
+	}
+}
+
+// made is a gang that was made some seconds after noon.
+func made(g Gang, second int) Gang {
+	g.Created = noon.Add(time.Duration(second) * time.Second)
+	return g
+}
+
+func TestSettles(t *testing.T) {
+	settles := func(c *cluster, second int) *cluster {
+		copied := *c
+		copied.snap.Settles = noon.Add(time.Duration(second) * time.Second)
+		return &copied
+	}
+	small := newCluster(10).run(gang("r", 4, 0), 4, 0, endsAt(600)).wait(gang("a", 7, 1), with(gang("b", 2, 2), limited(time.Minute)))
+	malleable := newCluster(10).run(gang("r", 4, 0), 4, 0).wait(elasticGang("a", 3, 8, 1, 0))
+	urgent := newCluster(10).run(gang("r", 8, 0), 8, 0).wait(with(elasticGang("a", 4, 8, 1, 0), ofPriority(9)))
+	testSchedule(t, map[string]scheduleCase{
+		"while nodes are being freed nobody passes": {cluster: settles(small, 61), second: 60, want: "a NoRoom, b WaitingForTurn"},
+		"nor starts at less than its size":          {cluster: settles(malleable, 61), second: 60, want: "a NoRoom"},
+		"nor is anything taken":                     {cluster: settles(urgent, 61), second: 60, want: "a NoRoom"},
+		"what fits at its size starts":              {cluster: settles(newCluster(10).wait(gang("a", 7, 1)), 61), second: 60, want: "a Admitted 7"},
+		"then one passes that delays nobody":        {cluster: settles(small, 60), second: 60, want: "a NoRoom, b Admitted 2 by backfill"},
+		"then it starts at what there is":           {cluster: settles(malleable, 60), second: 60, want: "a Admitted 6"},
+		"then it is taken":                          {cluster: settles(urgent, 60), second: 60, want: "a NoRoom, r is evicted (preempt)"},
+	})
+	c := settles(malleable, 61)
+	if got := Schedule(c.snap, c.room, noon.Add(time.Minute)).Decisions[0].LookAgain; !got.Equal(c.snap.Settles) {
+		t.Errorf("it is looked at again at %s, want %s", got, c.snap.Settles)
+	}
+}
+
+func TestBackfill(t *testing.T) {
+	conservative := queue("default", func(q *Queue) { q.Backfill = Conservative })
+	testSchedule(t, map[string]scheduleCase{
+		"one that ends in time may pass": {
+			cluster: newCluster(10).run(gang("r", 6, 0), 6, 0, endsAt(100)).
+				wait(gang("a", 10, 1), with(gang("b", 4, 2), limited(time.Minute))), second: 40,
+			want: "a NoRoom, b Admitted 4 by backfill",
+		},
+		"one that ends too late may not": {
+			cluster: newCluster(10).run(gang("r", 6, 0), 6, 0, endsAt(100)).
+				wait(gang("a", 10, 1), with(gang("b", 4, 2), limited(time.Minute))), second: 41,
+			want: "a NoRoom, b WaitingForTurn",
+		},
+		"one that leaves enough may pass": {
+			cluster: newCluster(10).run(gang("r", 6, 0), 6, 0).wait(gang("a", 8, 1), gang("b", 3, 2), gang("c", 2, 2)), second: 10,
+			want: "a NoRoom, b WaitingForTurn, c Admitted 2 by backfill",
+		},
+		"not once the first has waited for long": {
+			cluster: newCluster(10).run(gang("r", 6, 0), 6, 0).wait(with(gang("a", 8, 1), func(g *Gang) { g.Blocked = noon }), gang("b", 2, 2)), second: 60,
+			want: "a NoRoom, b WaitingForTurn",
+		},
+		"the first of another queue is not delayed either": {
+			cluster: newCluster(10, easy("a"), easy("b")).run(with(gang("r", 6, 0), inQueue("b")), 6, 0).
+				wait(with(gang("a1", 10, 1), inQueue("a")), with(gang("b1", 2, 2), inQueue("b"))), second: 10,
+			want: "a1 NoRoom, b1 NoRoom",
+		},
+		"but by a queue of a higher priority": {
+			cluster: newCluster(10, easy("a"), queue("b", func(q *Queue) { q.Priority = 1 })).run(with(gang("r", 6, 0), inQueue("b")), 6, 0).
+				wait(with(gang("a1", 10, 1), inQueue("a")), with(gang("b1", 2, 2), inQueue("b"))), second: 10,
+			want: "a1 NoRoom, b1 Admitted 2",
+		},
+		"easy protects the first alone": {
+			cluster: newCluster(10).run(gang("r", 5, 0), 5, 0, endsAt(50)).run(gang("s", 3, 0), 3, 0, endsAt(100)).
+				wait(gang("a", 7, 1), gang("b", 9, 2), gang("c", 2, 3)), second: 10,
+			want: "a NoRoom, b WaitingForTurn, c WaitingForTurn",
+		},
+		"easy lets the third delay the second": {
+			cluster: newCluster(10).run(gang("r", 5, 0), 5, 0, endsAt(50)).run(gang("s", 3, 0), 3, 0, endsAt(100)).
+				wait(gang("a", 6, 1), gang("b", 10, 2), gang("c", 1, 3)), second: 10,
+			want: "a NoRoom, b WaitingForTurn, c Admitted 1 by backfill",
+		},
+		"conservative protects the second too": {
+			cluster: newCluster(10, conservative).run(gang("r", 5, 0), 5, 0, endsAt(50)).run(gang("s", 3, 0), 3, 0, endsAt(100)).
+				wait(gang("a", 6, 1), gang("b", 10, 2), gang("c", 1, 3)), second: 10,
+			want: "a NoRoom, b WaitingForTurn, c WaitingForTurn",
+		},
+		"best effort goes last, and takes no slot": {
+			cluster: newCluster(2).run(gang("r", 2, 0), 2, 0).
+				wait(gang("a", 2, 1), with(gang("b", 4, 2), func(g *Gang) { g.BestEffort, g.Requests, g.Class = true, nil, "none" })), second: 10,
+			want: "a NoRoom, b Admitted 4",
+		},
+	})
+}
+
+func TestPreempt(t *testing.T) {
+	high := ofPriority(100)
+	testSchedule(t, map[string]scheduleCase{
+		"surplus goes first": {
+			cluster: newCluster(10).run(elasticGang("r", 2, 6, 0, 0), 6, 0, malleable).run(gang("s", 4, 0), 4, 0).wait(with(gang("a", 3, 1), high)), second: 10,
+			want: "a NoRoom, r drains [3 4 5] (preempt)",
+		},
+		"a gang that cannot change is not shrunk": {
+			cluster: newCluster(10).run(elasticGang("r", 2, 6, 0, 0), 6, 0).run(gang("s", 4, 0), 4, 1).wait(with(gang("a", 3, 1), high)), second: 10,
+			want: "a NoRoom, s is evicted (preempt)",
+		},
+		"one whole gang rather than two": {
+			cluster: newCluster(10).run(gang("r", 3, 0), 3, 0).run(gang("s", 4, 0), 4, 1).run(gang("u", 3, 0), 3, 2).wait(with(gang("a", 4, 1), high)), second: 10,
+			want: "a NoRoom, s is evicted (preempt)",
+		},
+		"the youngest of equal ones": {
+			cluster: newCluster(9).run(gang("r", 3, 0), 3, 0).run(gang("s", 3, 0), 3, 2).run(gang("u", 3, 0), 3, 1).wait(with(gang("a", 3, 1), high)), second: 10,
+			want: "a NoRoom, s is evicted (preempt)",
+		},
+		"nothing if that would not be enough": {
+			cluster: newCluster(10).run(gang("r", 5, 0), 5, 0).run(with(gang("s", 5, 0), high), 5, 0).wait(with(gang("a", 6, 1), high)), second: 10,
+			want: "a NoRoom",
+		},
+		"nothing if enough is on its way out": {
+			cluster: newCluster(10).run(gang("r", 5, 0), 5, 0).run(gang("s", 5, 0), 5, 0, ending).wait(with(gang("a", 5, 1), high)), second: 10,
+			want: "a NoRoom",
+		},
+		"not from another queue": {
+			cluster: newCluster(10, easy("default"), easy("b")).run(with(gang("r", 10, 0), inQueue("b")), 10, 0).wait(with(gang("a", 5, 1), high)), second: 10,
+			want: "a NoRoom",
+		},
+		"surplus that does not matter stays when a whole gang goes": {
+			cluster: newCluster(10).run(elasticGang("r", 4, 5, 0, 0), 5, 0, malleable).run(gang("s", 5, 0), 5, 1).wait(with(gang("a", 5, 1), high)), second: 10,
+			want: "a NoRoom, s is evicted (preempt)",
+		},
+		"not in a queue that goes by age: it would start again": {
+			cluster: newCluster(5, queue("default", func(q *Queue) { q.Ordering = ByAge })).run(gang("r", 5, 0), 5, 0).wait(with(gang("a", 5, 1), high)), second: 10,
+			want: "a NoRoom",
+		},
+		"nothing for capacity where nodes are missing": {
+			cluster: newCluster(10, queue("default", func(q *Queue) { q.Capacity = Resources{"cpu": 6} }), easy("b")).
+				run(gang("v", 2, 0), 2, 1).run(with(gang("r", 8, 0), inQueue("b")), 8, 0).wait(with(gang("a", 5, 1), high)), second: 10,
+			want: "a NotAllowed",
+		},
+		"nobody passes in the time that one who goes would have had": {
+			cluster: newCluster(10).run(gang("r", 6, 0), 6, 0, endsAt(3600)).wait(with(gang("a", 10, 1), high), with(gang("s", 4, 2), func(g *Gang) { g.Limit = 30 * time.Minute })), second: 10,
+			want: "a NoRoom, s WaitingForTurn, r is evicted (preempt)",
+		},
+		"capacity is preempted as nodes are": {
+			cluster: newCluster(10, queue("default", func(q *Queue) { q.Capacity = Resources{"cpu": 4} })).run(gang("s", 4, 0), 4, 1).wait(with(gang("a", 2, 1), high)), second: 10,
+			want: "a NotAllowed, s is evicted (preempt)",
+		},
+	})
+}
+
+func TestReclaim(t *testing.T) {
+	lent := queue("b", func(q *Queue) { q.Reclaimable = true })
+	weighs := func(name string, weight int) Queue { return queue(name, func(q *Queue) { q.Weight = weight }) }
+	testSchedule(t, map[string]scheduleCase{
+		"what another queue has above its share": {
+			cluster: newCluster(10, easy("default"), lent).run(with(gang("r", 5, 0), inQueue("b")), 5, 0).run(with(gang("s", 5, 0), inQueue("b")), 5, 1).wait(gang("a", 5, 1)), second: 10,
+			want: "a NoRoom, s is evicted (reclaim)",
+		},
+		"not below its share": {
+			cluster: newCluster(10, easy("default"), lent).run(with(gang("r", 6, 0), inQueue("b")), 6, 0).run(with(gang("s", 4, 0), inQueue("b")), 4, 1).wait(gang("a", 5, 1)), second: 10,
+			want: "a NoRoom",
+		},
+		"not from a queue that is served first: it would take them back": {
+			cluster: newCluster(10, easy("default"), queue("b", func(q *Queue) { q.Reclaimable, q.Priority = true, 1 })).
+				run(with(gang("r", 5, 0), inQueue("b")), 5, 0).run(with(gang("s", 5, 0), inQueue("b")), 5, 1).wait(gang("a", 5, 1)), second: 10,
+			want: "a NoRoom",
+		},
+		"not if it is not lent": {
+			cluster: newCluster(10, easy("default"), easy("b")).run(with(gang("r", 5, 0), inQueue("b")), 5, 0).run(with(gang("s", 5, 0), inQueue("b")), 5, 1).wait(gang("a", 5, 1)), second: 10,
+			want: "a NoRoom",
+		},
+		"not for more than the own share": {
+			cluster: newCluster(10, easy("default"), lent).run(with(gang("r", 5, 0), inQueue("b")), 5, 0).run(with(gang("s", 5, 0), inQueue("b")), 5, 1).wait(gang("a", 6, 1)), second: 10,
+			want: "a NoRoom",
+		},
+		"surplus first": {
+			cluster: newCluster(10, easy("default"), lent).run(with(elasticGang("r", 2, 8, 0, 0), inQueue("b")), 8, 0, malleable).run(with(gang("s", 2, 0), inQueue("b")), 2, 1).wait(gang("a", 2, 1)), second: 10,
+			want: "a NoRoom, r drains [6 7] (reclaim)",
+		},
+		"one that can shrink stays when another has to go": {
+			cluster: newCluster(8, weighs("default", 3), lent).run(with(elasticGang("r", 2, 4, 0, 0), inQueue("b")), 4, 2, malleable).run(with(gang("s", 4, 0), inQueue("b")), 4, 1).wait(gang("a", 6, 1)), second: 10,
+			want: "a NoRoom, r drains [2 3] (reclaim), s is evicted (reclaim)",
+		},
+		"what could shrink does not when a queue could not give up a larger gang then": {
+			cluster: newCluster(8, weighs("default", 3), lent).run(with(elasticGang("r", 1, 2, 0, 0), inQueue("b")), 2, 2, malleable).run(with(gang("s", 6, 0), inQueue("b")), 6, 1).wait(gang("a", 6, 1)), second: 10,
+			want: "a NoRoom, s is evicted (reclaim)",
+		},
+	})
+}
+
+func TestGrow(t *testing.T) {
+	upTo := func(n int) func(*Running) { return func(r *Running) { r.Max = n } }
+	doubling := func(g *Gang) { g.Sizing.Operator, g.Sizing.Operand = elastic.Multiply, 2 }
+	testSchedule(t, map[string]scheduleCase{
+		"idle nodes go to a gang that can take them": {
+			cluster: newCluster(10).run(elasticGang("r", 2, 4, 0, 0), 4, 0, malleable, upTo(8)),
+			want:    "r grows 4",
+		},
+		"not while somebody waits for them": {
+			cluster: newCluster(10).run(elasticGang("r", 2, 4, 0, 0), 4, 0, malleable, upTo(8)).wait(gang("a", 10, 1)), second: 10,
+			want: "a NoRoom",
+		},
+		"one that never fits does not count": {
+			cluster: newCluster(10).run(elasticGang("r", 2, 4, 0, 0), 4, 0, malleable, upTo(8)).wait(gang("a", 11, 1)), second: 10,
+			want: "a NeverFits, r grows 4",
+		},
+		"to sizes that are allowed": {
+			cluster: newCluster(7).run(with(elasticGang("r", 2, 8, 0, 0), doubling), 2, 0, malleable),
+			want:    "r grows 2",
+		},
+		"within the capacity of the queue": {
+			cluster: newCluster(10, queue("default", func(q *Queue) { q.Capacity = Resources{"cpu": 5} })).run(elasticGang("r", 2, 4, 0, 0), 4, 0, malleable, upTo(8)),
+			want:    "r grows 1",
+		},
+		"a gang that cannot change stays": {
+			cluster: newCluster(10).run(elasticGang("r", 2, 4, 0, 0), 4, 0, upTo(8)),
+		},
+	})
+}
+
+func TestMessages(t *testing.T) {
+	q := queue("research", func(q *Queue) { q.Capacity = Resources{"cpu": 48} })
+	research := inQueue("research")
+	c := newCluster(100, q, easy("default")).run(with(gang("r", 40, 0), research), 40, 0, endsAt(30)).run(gang("s", 60, 0), 60, 0, endsAt(20)).
+		wait(with(gang("a", 64, 1), research), with(gang("b", 10, 2), research), with(gang("c", 10, 3), research), gang("d", 50, 4), with(gang("e", 1, 5), inQueue("lost")))
+	got := Schedule(c.snap, c.room, noon.Add(10*time.Second))
+	want := []string{
+		"d 1 needs 50, 0 free; it is expected to start by 12:00:20 UTC",
+		"e 1 there is no queue lost",
+		"a 1 needs 64 cpu, queue research may have 48 cpu",
+		"b 2 queue research has 40 cpu of 48 cpu in use, needs 10 cpu more; it is expected to start by 12:00:30 UTC",
+		"c 3 waits for its turn: 1 is before it in queue research",
+	}
+	var said []string
+	for i := range got.Decisions {
+		d := &got.Decisions[i]
+		said = append(said, d.Gang+" "+string(rune('0'+d.Position))+" "+d.Message)
+	}
+	if a, b := strings.Join(said, "\n"), strings.Join(want, "\n"); a != b {
+		t.Errorf("got\n%s\nwant\n%s", a, b)
+	}
+}

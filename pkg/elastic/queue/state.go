@@ -1,0 +1,165 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"maps"
+	"slices"
+)
+
+// pods is the resource that every pod takes one of.
+const pods = "pods"
+
+// clusterState is a room, with what each queue uses in it.
+type clusterState struct {
+	room   Room
+	queues []*jobQueue
+	total  Resources
+	used   []Resources // by queue
+	sum    Resources
+}
+
+func newClusterState(room Room, queues []*jobQueue, total Resources) *clusterState {
+	s := &clusterState{room: room, queues: queues, total: total, used: make([]Resources, len(queues)), sum: Resources{}}
+	for i := range s.used {
+		s.used[i] = Resources{}
+	}
+	return s
+}
+
+// withPod are the requests with the pod itself.
+func withPod(requests Resources) Resources {
+	if requests[pods] > 0 {
+		return requests
+	}
+	requests = maps.Clone(requests)
+	if requests == nil {
+		requests = Resources{}
+	}
+	requests[pods] = 1
+	return requests
+}
+
+func (s *clusterState) snapshot() *clusterState {
+	c := *s
+	c.room = s.room.Snapshot()
+	c.sum = maps.Clone(s.sum)
+	c.used = make([]Resources, len(s.used))
+	for i := range s.used {
+		c.used[i] = maps.Clone(s.used[i])
+	}
+	return &c
+}
+
+// add counts n pods more, or fewer.
+func (s *clusterState) add(q *jobQueue, requests Resources, n int) {
+	for name, amount := range requests {
+		s.used[q.index][name] += amount * int64(n)
+		s.sum[name] += amount * int64(n)
+	}
+}
+
+// place gives a gang nodes at exactly a size; nil if it does not fit.
+func (s *clusterState) place(e *entry, size int) []string {
+	nodes := s.room.Place(e.ID, []int{size})
+	if len(nodes) > 0 {
+		s.add(e.queue, e.Requests, len(nodes))
+	}
+	return nodes
+}
+
+// unplace takes the nodes of a gang back.
+func (s *clusterState) unplace(e *entry, size int) {
+	s.room.Release(e.ID)
+	s.add(e.queue, e.Requests, -size)
+}
+
+// end takes out a gang that runs, of which so many pods are left.
+func (s *clusterState) end(r *run, left int) {
+	s.room.Release(r.ID)
+	s.add(r.queue, r.Requests, -left)
+}
+
+func (s *clusterState) shrink(r *run, ranks []int) {
+	s.room.Shrink(r.ID, ranks)
+	s.add(r.queue, r.Requests, -len(ranks))
+}
+
+// fits is how many pods of a gang may run here, limit at most. The nodes do not
+// count for a gang that its queue has no capacity for.
+func (s *clusterState) fits(e *entry, limit int) int {
+	limit = s.allowed(e.queue, e.Requests, limit)
+	if limit == 0 || e.overCapacity {
+		return limit
+	}
+	return min(limit, s.room.Fits(e.ID, limit))
+}
+
+// allowed is how many pods the capacity of the queue and the guarantees of others
+// leave, limit at most.
+func (s *clusterState) allowed(q *jobQueue, requests Resources, limit int) int {
+	return s.withinGuarantees(q, requests, s.withinCapacity(q, requests, limit))
+}
+
+func (s *clusterState) withinCapacity(q *jobQueue, requests Resources, limit int) int {
+	for name, most := range q.Capacity {
+		if amount := requests[name]; amount > 0 {
+			limit = min(limit, int(max(most-s.used[q.index][name], 0)/amount))
+		}
+	}
+	return limit
+}
+
+func (s *clusterState) withinGuarantees(q *jobQueue, requests Resources, limit int) int {
+	for _, name := range s.guaranteedToOthers(q) {
+		if amount := requests[name]; amount > 0 {
+			free := s.total[name] - s.sum[name]
+			// What it was promised itself it may take, though all promises may be more than there is.
+			own := min(free, q.Guarantee[name]-s.used[q.index][name])
+			free = max(free-s.keptForOthers(q, name), own)
+			limit = min(limit, int(max(free, 0)/amount))
+		}
+	}
+	return limit
+}
+
+// guaranteedToOthers are the resources of which a queue has to leave some to others.
+func (s *clusterState) guaranteedToOthers(q *jobQueue) []string {
+	var names []string
+	for _, other := range s.queues {
+		if other == q {
+			continue
+		}
+		for name := range other.Guarantee {
+			if s.keptForOthers(q, name) > 0 {
+				names = append(names, name)
+			}
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// keptForOthers is how much of a resource other queues were promised and do not use.
+func (s *clusterState) keptForOthers(q *jobQueue, name string) int64 {
+	var kept int64
+	for _, other := range s.queues {
+		if other != q {
+			kept += max(other.Guarantee[name]-s.used[other.index][name], 0)
+		}
+	}
+	return kept
+}
+
+// share is the part of the cluster that an amount is, by the resource of which it
+// is the most (dominant resource fairness, Ghodsi et al. 2011).
+func (s *clusterState) share(amount Resources) float64 {
+	share := 0.0
+	for name, total := range s.total {
+		if total > 0 {
+			share = max(share, float64(amount[name])/float64(total))
+		}
+	}
+	return share
+}
