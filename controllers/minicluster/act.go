@@ -75,8 +75,10 @@ func (r *Reconciler) carryOut(ctx context.Context, seen *observed, plan life.Pla
 		log.Info("Deleting the MiniCluster", "reason", plan.Message)
 		// All that belongs to it goes with it.
 		return r.delete(ctx, v1alpha2.MiniClusterKind, seen.stored.DeepCopy(), metav1.DeletePropagationBackground)
+	case life.Wait, life.Decision:
+		return nil
 	}
-	return nil
+	return fmt.Errorf("nothing carries out the step %s", life.Name(plan.Step))
 }
 
 // tell patches what the lead's pod is told.
@@ -104,7 +106,7 @@ func (r *Reconciler) evict(ctx context.Context, seen *observed, ranks []int) err
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(patchesAtOnce)
 	for _, rank := range ranks {
-		pod := pods[rank].Pod.DeepCopy()
+		pod := pods[rank].DeepCopy()
 		group.Go(func() error {
 			eviction := &policyv1.Eviction{
 				ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},

@@ -6,6 +6,7 @@ package status
 import (
 	"cmp"
 	"fmt"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -120,6 +121,19 @@ func setReady(s *v1alpha2.MiniClusterStatus, in Input) {
 		}
 	}
 	set(s, in, v1alpha2.ConditionReady, value, string(in.Plan.State), message)
+}
+
+// setLastDecision keeps the plan's decision, for the event that tells of it.
+func setLastDecision(s *v1alpha2.MiniClusterStatus, in Input) {
+	decision, decides := in.Plan.Step.(life.Decision)
+	note := noteOf(in, s)
+	if !decides || note == "" {
+		return
+	}
+	reason, warning := decision.Event()
+	s.LastDecision = &v1alpha2.Decision{
+		Time: metav1.NewMicroTime(in.Now.Truncate(time.Microsecond)), Type: eventType(warning), Reason: reason, Message: shorten(note),
+	}
 }
 
 func set(s *v1alpha2.MiniClusterStatus, in Input, kind string, value metav1.ConditionStatus, reason, message string) {

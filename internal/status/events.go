@@ -81,7 +81,6 @@ func queued(in Input, s *v1alpha2.MiniClusterStatus) []Event {
 
 // noteOf tells people of the plan's decision; "" where nothing was decided that they have to know.
 func noteOf(in Input, s *v1alpha2.MiniClusterStatus) string {
-	message := in.message()
 	gaveBack := fmt.Sprintf("Gave back nodes for %d brokers: %s", len(nodesOf(in.Observation.Admission)), in.Plan.Message)
 	switch step := in.Plan.Step.(type) {
 	case life.Admit:
@@ -93,7 +92,7 @@ func noteOf(in Input, s *v1alpha2.MiniClusterStatus) string {
 	case life.Keep:
 		return fmt.Sprintf("The command had begun with ranks %s, too, which stay: %s", Ranks(step.Ranks), quorumMessage(s, in))
 	case life.Lose:
-		return message
+		return in.message()
 	case life.GiveUp:
 		return fmt.Sprintf("Gave up attempt %d of %d: %s", s.RequeueState.Count, in.Observation.Policy.RecreateLimit+1, in.Plan.Message)
 	case life.Withdraw:
@@ -105,16 +104,26 @@ func noteOf(in Input, s *v1alpha2.MiniClusterStatus) string {
 		return gaveBack
 	case life.Finish:
 		return meta.FindStatusCondition(s.Conditions, v1alpha2.ConditionFinished).Message
-	case life.Drain:
-		return fmt.Sprintf("%s, ranks %s", message, Ranks(step.Ranks))
-	case life.Vacate:
-		return fmt.Sprintf("%s, ranks %s left", message, Ranks(step.Ranks))
-	case life.Grow:
-		return fmt.Sprintf("%s, %s", message, places(step.Pods))
-	case life.Move:
-		return fmt.Sprintf("%s, %s", message, places(step.Pods))
+	}
+	if ranks, changes := ranksOf(in.Plan.Step); changes {
+		return in.message() + ", ranks " + ranks
 	}
 	return ""
+}
+
+// ranksOf says which ranks leave, have left, come or move by a step.
+func ranksOf(step life.Step) (ranks string, changes bool) {
+	switch step := step.(type) {
+	case life.Drain:
+		return Ranks(step.Ranks), true
+	case life.Vacate:
+		return Ranks(step.Ranks) + " left", true
+	case life.Grow:
+		return places(step.Pods), true
+	case life.Move:
+		return places(step.Pods), true
+	}
+	return "", false
 }
 
 // places says which ranks get which nodes.
@@ -124,7 +133,7 @@ func places(pods []elastic.Pod) string {
 	for _, pod := range pods {
 		ranks, nodes = append(ranks, pod.Rank), append(nodes, pod.Node)
 	}
-	return fmt.Sprintf("ranks %s on %s", Ranks(ranks), hostlist.Encode(nodes))
+	return fmt.Sprintf("%s on %s", Ranks(ranks), hostlist.Encode(nodes))
 }
 
 // turnedTo reports whether a condition has come to a value for a reason that it did

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
@@ -57,8 +56,7 @@ func Compute(in Input) v1alpha2.MiniClusterStatus {
 	if _, admitted := in.Plan.Step.(life.Admit); in.Queue != "" && (in.Plan.State == life.StateQueued || admitted || s.Queue == "") {
 		s.Queue = in.Queue
 	}
-	decision, decides := in.Plan.Step.(life.Decision)
-	if decides {
+	if decision, decides := in.Plan.Step.(life.Decision); decides {
 		writeRecord(s, in, decision)
 	}
 	if in.Plan.State == life.StateSuspended { // it begins anew
@@ -73,15 +71,7 @@ func Compute(in Input) v1alpha2.MiniClusterStatus {
 	setQuorumReached(s, in)
 	setFinished(s, in)
 	setReady(s, in)
-	if !decides {
-		return *s
-	}
-	if note := noteOf(in, s); note != "" {
-		reason, warning := decision.Event()
-		s.LastDecision = &v1alpha2.Decision{
-			Time: metav1.NewMicroTime(in.Now.Truncate(time.Microsecond)), Type: eventType(warning), Reason: reason, Message: shorten(note),
-		}
-	}
+	setLastDecision(s, in)
 	return *s
 }
 

@@ -312,3 +312,26 @@ func TestWords(t *testing.T) {
 		}
 	}
 }
+
+// Every decision is told, and nothing else is.
+func TestEveryDecisionIsTold(t *testing.T) {
+	mc := wanted4().Admitted(1, 4, "n[1-4]")
+	for _, step := range life.Steps {
+		if finish, over := step.(life.Finish); over {
+			finish.Outcome = life.OutcomeSucceeded
+			step = finish
+		}
+		in := Input{MiniCluster: mc.Defaulted(), Observation: &life.Observation{Policy: policy}, Now: fixture.Noon, Plan: life.Plan{Step: step, Message: "why"}}
+		if _, begins := step.(life.Admit); begins {
+			in.MiniCluster.Status.Admission = nil
+		}
+		s := compute(t, in)
+		if decision, decides := step.(life.Decision); decides {
+			if reason, _ := decision.Event(); s.LastDecision == nil || s.LastDecision.Message == "" || s.LastDecision.Reason != reason {
+				t.Errorf("of %s people are told %+v", life.Name(step), s.LastDecision)
+			}
+		} else if s.LastDecision != nil {
+			t.Errorf("of %s people are told %+v", life.Name(step), s.LastDecision)
+		}
+	}
+}

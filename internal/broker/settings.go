@@ -1,0 +1,161 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package broker
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/utils/ptr"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+)
+
+// settings are what the scripts read (settings.sh): variables of theirs, and those that the
+// command sees too.
+func settings(mc *v1alpha2.MiniCluster, attempt int32) string {
+	s, container := &mc.Spec, mc.Spec.FluxContainer()
+	values := placeSettings(mc)
+	for _, more := range []map[string]string{runSettings(mc), sizeSettings(s), fluxSettings(mc), loggingSettings(s)} {
+		maps.Copy(values, more)
+	}
+	return exports(map[string]string{
+		"FLUX_MINICLUSTER_SIZE":     strconv.Itoa(int(s.Size)),
+		"FLUX_MINICLUSTER_MIN_SIZE": strconv.Itoa(int(s.LeastSize())),
+		"FLUX_MINICLUSTER_ATTEMPT":  strconv.Itoa(int(attempt)),
+		"FLUX_OUTPUT_DIR":           container.Logs,
+	}) + assignments(settingPrefix, values)
+}
+
+// placeSettings say which broker this is, and how brokers find each other.
+func placeSettings(mc *v1alpha2.MiniCluster) map[string]string {
+	s := &mc.Spec
+	leadHost, ownHosts, topology, retries := LeadHost(mc.Name), "", "kary:256", s.BackoffLimit
+	if bursts(mc) {
+		ownHosts = strings.Join(member{mc.Name, int(s.MaxSize)}.ranges(), ",")
+		topology = "kary:0" // not every broker can reach the followers of others
+	}
+	if s.Flux.Bursting.LeadBroker != nil { // every broker here is a follower
+		leadHost, retries = "", 0
+	}
+	return map[string]string{
+		"LEAD_HOST":       leadHost,
+		"OWN_HOSTS":       ownHosts,
+		"TOPOLOGY":        cmp.Or(s.Flux.Topology, topology),
+		"BACKOFF_LIMIT":   strconv.Itoa(int(retries)),
+		"CONNECT_TIMEOUT": ptr.Deref(s.Flux.ConnectTimeout, ""),
+	}
+}
+
+// runSettings say how the command is run.
+func runSettings(mc *v1alpha2.MiniCluster) map[string]string {
+	s, container := &mc.Spec, mc.Spec.FluxContainer()
+	return map[string]string{
+		"MODE":         mode(mc),
+		"SUBMIT":       cmp.Or(strings.TrimSpace(s.Flux.SubmitCommand), "flux submit"),
+		"OPTION_FLAGS": strings.TrimSpace(s.Flux.OptionFlags),
+		"PREFIX":       strings.TrimSpace(container.Commands.Prefix),
+		"BATCH_RAW":    strconv.FormatBool(container.BatchRaw),
+		"WRAP":         s.Flux.Wrap,
+		"ARCHIVE":      s.Archive.Path,
+		"READY":        ReadyFile(mc),
+	}
+}
+
+// sizeSettings are those of elastic.Sizing, for the lead that starts alone.
+func sizeSettings(s *v1alpha2.MiniClusterSpec) map[string]string {
+	return map[string]string{
+		"SIZE":           strconv.Itoa(int(s.Size)),
+		"MIN_SIZE":       strconv.Itoa(int(s.LeastSize())),
+		"QUORUM_TIMEOUT": strconv.Itoa(int(s.Elastic.QuorumTimeout.Seconds())),
+		"OPERATOR":       s.Elastic.Sizes.Operator,
+		"OPERAND":        strconv.Itoa(int(s.Elastic.Sizes.Operand)),
+		"TASKS_AT_SIZE":  strconv.Itoa(int(*s.Tasks)),
+		"SCALING":        string(s.Elastic.Tasks.Scaling),
+		"CONSTRAINT":     string(s.Elastic.Tasks.Constraint),
+		"MULTIPLE_OF":    strconv.Itoa(int(ptr.Deref(s.Elastic.Tasks.MultipleOf, 1))),
+		"CORES_PER_NODE": strconv.Itoa(Cores(s)),
+	}
+}
+
+// fluxSettings say where Flux is, and how its brokers run.
+func fluxSettings(mc *v1alpha2.MiniCluster) map[string]string {
+	flux := &mc.Spec.Flux
+	return map[string]string{
+		"VIEW_BASE":        flux.Container.MountPath,
+		"VIEW_DISABLED":    strconv.FormatBool(flux.Container.Disable),
+		"PYTHON_PATH":      flux.Container.PythonPath,
+		"SCHEDULER_SIMPLE": strconv.FormatBool(flux.Scheduler.Simple),
+		"NO_WAIT_SOCKET":   strconv.FormatBool(flux.NoWaitSocket),
+		"DISABLE_SOCKET":   strconv.FormatBool(flux.DisableSocket),
+		"COMPLETE_WORKERS": strconv.FormatBool(flux.CompleteWorkers),
+	}
+}
+
+func loggingSettings(s *v1alpha2.MiniClusterSpec) map[string]string {
+	level := *s.Flux.LogLevel
+	if s.Logging.Quiet {
+		level = 0
+	}
+	return map[string]string{
+		"LOG_LEVEL": strconv.Itoa(int(level)),
+		"QUIET":     strconv.FormatBool(s.Logging.Quiet),
+		"STRICT":    strconv.FormatBool(s.Logging.Strict),
+		"DEBUG":     strconv.FormatBool(s.Logging.Debug),
+		"ZEROMQ":    strconv.FormatBool(s.Logging.Zeromq),
+		"TIMED":     strconv.FormatBool(s.Logging.Timed),
+	}
+}
+
+// settingPrefix begins the names of settings in the scripts, so that they are none of the
+// user's variables.
+const settingPrefix = "FE_"
+
+func exports(environment map[string]string) string { return assignments("export ", environment) }
+
+// assignments writes shell assignments in the order of names, each value quoted
+// so that it arrives unchanged.
+func assignments(prefix string, values map[string]string) string {
+	var out strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		fmt.Fprintf(&out, "%s%s=%s\n", prefix, name, shellQuote(values[name]))
+	}
+	return out.String()
+}
+
+// shellQuote writes a word of the shell that stands for the text, whatever is in
+// it.
+func shellQuote(text string) string {
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+// ParseSettings reads the variables of a settings.sh back, as the scripts see them.
+func ParseSettings(files map[string]string) map[string]string {
+	values := map[string]string{}
+	rest := files["settings.sh"]
+	for rest != "" {
+		name, after, found := strings.Cut(rest, "='")
+		if !found {
+			break
+		}
+		var value strings.Builder
+		for {
+			// A quote in a value is written as the four characters '\'' .
+			text, next, _ := strings.Cut(after, "'")
+			value.WriteString(text)
+			if !strings.HasPrefix(next, `\''`) {
+				rest = strings.TrimPrefix(next, "\n")
+				break
+			}
+			value.WriteByte('\'')
+			after = next[len(`\''`):]
+		}
+		values[strings.TrimPrefix(strings.TrimPrefix(name, "export "), settingPrefix)] = value.String()
+	}
+	return values
+}
