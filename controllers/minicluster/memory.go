@@ -70,7 +70,7 @@ func (m *memory) noteTroubles(pods []protocol.Pod, now time.Time) {
 	before := m.troubles
 	m.troubles = map[types.UID]time.Time{}
 	for i := range pods {
-		if pods[i].Trouble == "" {
+		if pods[i].Broker.Trouble == "" {
 			continue
 		}
 		since, known := before[pods[i].UID]

@@ -66,7 +66,7 @@ func TestPlacePatch(t *testing.T) {
 	if got.Labels[v1alpha2.RankLabel] != "2" || got.Annotations["mine"] != "1" || got.Annotations[v1alpha2.QuorumAnnotation] != "" {
 		t.Errorf("labels %v, annotations %v", got.Labels, got.Annotations)
 	}
-	if at := Read(got).Placed; !at.Equal(fixture.Noon) || !Read(pod).Placed.IsZero() {
+	if at := Read(got).Broker.Placed; !at.Equal(fixture.Noon) || !Read(pod).Broker.Placed.IsZero() {
 		t.Errorf("it was placed at %s", at)
 	}
 }

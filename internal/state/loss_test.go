@@ -131,11 +131,11 @@ func TestObserveWhatTheLeadLost(t *testing.T) {
 // Where a pod was bound without a scheduler, its binding tells when.
 func TestPlacedByBinding(t *testing.T) {
 	pod := fixture.BrokerPod("lmp", 0).On("a").Obj()
-	if at := protocol.Read(pod).Placed; !at.IsZero() {
+	if at := protocol.Read(pod).Broker.Placed; !at.IsZero() {
 		t.Errorf("it was placed at %s", at)
 	}
 	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(fixture.Noon)}}
-	if at := protocol.Read(pod).Placed; !at.Equal(fixture.Noon) {
+	if at := protocol.Read(pod).Broker.Placed; !at.Equal(fixture.Noon) {
 		t.Errorf("it was placed at %s", at)
 	}
 }

@@ -147,49 +147,16 @@ func observePods(o *life.Observation, v View) {
 // brokerOf is the broker of a pod, which may be nil, that is meant for a node, which may be
 // gone.
 func brokerOf(pod *protocol.Pod, node *corev1.Node, name string) life.Broker {
-	b := life.Broker{NodeGone: node == nil, NodeDown: node != nil && !Ready(node)}
-	if pod == nil {
-		return b
+	b := life.Broker{}
+	if pod != nil {
+		b = pod.Broker
+		b.Misplaced = pod.Node != "" && pod.Node != name
 	}
-	b.Evicted, b.GoneBy, b.DeletedAt, b.Placed = pod.Evicted, pod.GoneBy, pod.DeletedAt, pod.Placed
-	b.Bound, b.Unbindable = pod.Spec.NodeName != "", pod.Unbindable
-	b.Misplaced = pod.Node != "" && pod.Node != name
-	if b.State = brokerState(pod, b.NodeGone); b.State == life.Succeeded || pod.Status.Phase == corev1.PodFailed {
-		b.EndedAt = pod.EndedAt
-	}
-	switch b.State {
-	case life.Failed:
-		b.ExitCode = pod.Broker.ExitCode
-		if init := pod.Broker.FailedInit; init != "" {
-			b.FailedIn = "the lead's init container " + init
-		}
-	case life.Coming, life.Up:
-		b.Ready, b.ReadySince, b.Idle, b.Since = pod.Broker.Ready, pod.Broker.ReadySince, pod.Broker.Idle, pod.Broker.Since
-		if b.Since.IsZero() { // else what keeps others from starting is not the broker's trouble
-			b.Trouble = pod.Trouble
-		}
+	b.NodeGone, b.NodeDown = node == nil, node != nil && !Ready(node)
+	if b.NodeGone && (b.State == life.Coming || b.State == life.Up) {
+		b.State, b.Ready, b.ReadySince, b.Idle, b.Since, b.Trouble = life.Leaving, false, time.Time{}, false, time.Time{}, ""
 	}
 	return b
-}
-
-func brokerState(pod *protocol.Pod, nodeGone bool) life.BrokerState {
-	deleted := pod.DeletionTimestamp != nil
-	switch {
-	case deleted && pod.Status.Phase == corev1.PodFailed && pod.Rank > 0:
-		return life.Missing // its Job keeps it until it makes the next one
-	case pod.Status.Phase == corev1.PodSucceeded:
-		return life.Succeeded
-	case pod.Status.Phase == corev1.PodFailed:
-		return life.Failed
-	case deleted || (nodeGone && !pod.Gated):
-		return life.Leaving
-	case pod.Gated:
-		return life.Gated
-	// That a container ended is told a moment before its pod is said to have ended.
-	case pod.Broker.Ready || (pod.Rank == 0 && pod.Broker.Ran):
-		return life.Up
-	}
-	return life.Coming
 }
 
 // occupies is the node that a pod of the MiniCluster holds; "" if it holds none.

@@ -1,0 +1,202 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package protocol
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
+)
+
+// readBroker reads what the pod shows of its broker.
+func (p *Pod) readBroker() {
+	b := &p.Broker
+	b.Evicted, b.Placed, b.Bound = whyEvicted(p.Pod), placedAt(p.Pod), p.Spec.NodeName != ""
+	b.Unbindable = p.Node != "" && (p.unschedulable() || turnedAway(p.Pod))
+	if p.DeletionTimestamp != nil {
+		b.GoneBy = p.DeletionTimestamp.Time // its grace period included
+		b.DeletedAt = b.GoneBy.Add(-time.Duration(ptr.Deref(p.DeletionGracePeriodSeconds, 0)) * time.Second)
+	}
+	switch b.State = p.brokerState(); b.State {
+	case life.Failed:
+		b.ExitCode, b.FailedIn = exitCode(p.Pod)
+		b.EndedAt = endedAt(p.Pod)
+	case life.Missing, life.Succeeded:
+		b.EndedAt = endedAt(p.Pod)
+	case life.Coming, life.Up:
+		p.readContainer()
+	}
+}
+
+// brokerState is the state of the broker, on a node that is there.
+func (p *Pod) brokerState() life.BrokerState {
+	status, deleted := brokerStatus(p.Pod), p.DeletionTimestamp != nil
+	switch {
+	case deleted && p.Status.Phase == corev1.PodFailed && p.Rank > 0:
+		return life.Missing // its Job keeps it until it makes the next one
+	case p.Status.Phase == corev1.PodSucceeded:
+		return life.Succeeded
+	case p.Status.Phase == corev1.PodFailed:
+		return life.Failed
+	case deleted:
+		return life.Leaving
+	case p.Gated:
+		return life.Gated
+	// That a container ended is told a moment before its pod is said to have ended.
+	case status != nil && (status.Ready || (p.Rank == 0 && ran(*status))):
+		return life.Up
+	}
+	return life.Coming
+}
+
+// readContainer reads what the container that runs the broker shows.
+func (p *Pod) readContainer() {
+	b, status, ready := &p.Broker, brokerStatus(p.Pod), condition(p.Pod, corev1.PodReady)
+	b.Ready = status != nil && status.Ready
+	if status != nil && status.State.Running != nil {
+		b.Since = status.State.Running.StartedAt.Time
+	} else { // else what keeps others from starting is not the broker's trouble
+		b.Trouble = trouble(p.Pod)
+	}
+	switch {
+	case b.Ready && ready.Status == corev1.ConditionTrue:
+		b.ReadySince = ready.LastTransitionTime.Time
+	case !b.Ready && ready.Status == corev1.ConditionFalse:
+		b.Idle = !b.Since.IsZero() && ready.LastTransitionTime.After(b.Since)
+	}
+}
+
+// placedAt is when a pod was placed: where it was not written down with it, when it was
+// bound; zero if that is not known.
+func placedAt(pod *corev1.Pod) time.Time {
+	if at, err := time.Parse(time.RFC3339, pod.Annotations[placedAnnotation]); err == nil {
+		return at
+	}
+	if scheduled := condition(pod, corev1.PodScheduled); scheduled.Status == corev1.ConditionTrue {
+		return scheduled.LastTransitionTime.Time
+	}
+	return time.Time{}
+}
+
+// unschedulable reports whether kube-scheduler finds no node for a pod that waits for
+// nothing else.
+func (p *Pod) unschedulable() bool {
+	if p.Spec.NodeName != "" || p.DeletionTimestamp != nil || p.Ended || p.Gated {
+		return false
+	}
+	scheduled := condition(p.Pod, corev1.PodScheduled)
+	return scheduled.Status == corev1.ConditionFalse && scheduled.Reason == corev1.PodReasonUnschedulable
+}
+
+// turnedAway reports whether the kubelet of its node did not take a pod, so that nothing
+// of it ever ran.
+func turnedAway(pod *corev1.Pod) bool {
+	if pod.Status.Phase != corev1.PodFailed || slices.ContainsFunc(pod.Status.InitContainerStatuses, ran) || slices.ContainsFunc(pod.Status.ContainerStatuses, ran) {
+		return false
+	}
+	return strings.HasPrefix(pod.Status.Reason, "OutOf") || slices.Contains(refusals, pod.Status.Reason)
+}
+
+// refusals are kubelets' reasons not to take a pod, beside "OutOfcpu" and its like.
+var refusals = []string{"NodeAffinity", "NodeName", "NodePorts", "TaintToleration", "TopologyAffinityError", "UnexpectedAdmissionError"}
+
+// endedAt is when the last container of a pod ended; zero if none tells.
+func endedAt(pod *corev1.Pod) time.Time {
+	var last time.Time
+	for _, status := range pod.Status.ContainerStatuses {
+		if ended := status.State.Terminated; ended != nil && ended.FinishedAt.After(last) {
+			last = ended.FinishedAt.Time
+		}
+	}
+	return last
+}
+
+// evicted is a kubelet's reason for a pod that took more than it may.
+const evicted = "Evicted"
+
+func whyEvicted(pod *corev1.Pod) string {
+	if pod.Status.Reason != evicted {
+		return ""
+	}
+	return strings.TrimRight(strings.TrimSpace(pod.Status.Message), ".")
+}
+
+// troubles are kubelets' reasons why a container waits that may not pass by themselves.
+var troubles = []string{
+	"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable", "SignatureValidationFailed",
+	"CreateContainerConfigError", "CreateContainerError", "PreCreateHookError", "PreStartHookError", "PostStartHookError", "RunContainerError",
+	"ResourceAllocationFailed", "CrashLoopBackOff",
+}
+
+// trouble is what keeps a container of a pod from starting; "" if nothing does.
+func trouble(pod *corev1.Pod) string {
+	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
+		for i := range statuses {
+			if waiting := statuses[i].State.Waiting; waiting != nil && slices.Contains(troubles, waiting.Reason) {
+				return waiting.Reason
+			}
+		}
+	}
+	return ""
+}
+
+// brokerStatus is the status of the container that runs the broker; nil if there is none
+// yet.
+func brokerStatus(pod *corev1.Pod) *corev1.ContainerStatus {
+	for i := range pod.Status.ContainerStatuses {
+		if status := &pod.Status.ContainerStatuses[i]; status.Name == pod.Labels[v1alpha2.MiniClusterLabel] {
+			return status
+		}
+	}
+	return nil
+}
+
+func ran(status corev1.ContainerStatus) bool {
+	return status.State.Running != nil || status.State.Terminated != nil
+}
+
+// unknownEnds are the reasons of containers that ended unseen, as where a node was rebooted:
+// the container runtime's, and the kubelet's. Their exit codes are made up.
+var unknownEnds = []string{"Unknown", "ContainerStatusUnknown"}
+
+// exitCode is that of the container that runs the broker, or of an init container that
+// failed before it, which failedIn names then. It is nil where it is not known, and where the
+// cluster ended the pod: then it says nothing about the command. The cluster says so by the
+// condition DisruptionTarget (eviction, preemption, a lost node); a kubelet that evicts for a
+// full volume leaves no condition.
+func exitCode(pod *corev1.Pod) (code *int, failedIn string) {
+	if condition(pod, corev1.DisruptionTarget).Status == corev1.ConditionTrue || pod.Status.Reason == evicted {
+		return nil, ""
+	}
+	if status := brokerStatus(pod); status != nil && status.State.Terminated != nil {
+		if slices.Contains(unknownEnds, status.State.Terminated.Reason) {
+			return nil, ""
+		}
+		return ptr.To(int(status.State.Terminated.ExitCode)), ""
+	}
+	for _, status := range pod.Status.InitContainerStatuses {
+		if ended := status.State.Terminated; ended != nil && ended.ExitCode != 0 {
+			return ptr.To(int(ended.ExitCode)), "the lead's init container " + status.Name
+		}
+	}
+	return nil, ""
+}
+
+func lost(lead *corev1.Pod) string {
+	status := brokerStatus(lead)
+	if status == nil || status.State.Terminated == nil {
+		return ""
+	}
+	ranks, tells := strings.CutPrefix(status.State.Terminated.Message, lostRanks)
+	if !tells {
+		return ""
+	}
+	return strings.TrimSpace(ranks)
+}

@@ -1,0 +1,43 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package protocol
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+)
+
+// Strip takes out of a pod what nobody here reads, before it is cached: a cluster has many
+// pods. It is a cache transform.
+func Strip(object any) (any, error) {
+	pod, ok := object.(*corev1.Pod)
+	if !ok {
+		return object, nil
+	}
+	pod.ManagedFields = nil
+	pod.Annotations = keep(pod.Annotations, v1alpha2.QuorumAnnotation, v1alpha2.DrainAnnotation, v1alpha2.StopAnnotation, placedAnnotation)
+	pod.Spec.Volumes = nil
+	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range containers {
+			c := &containers[i]
+			*c = corev1.Container{Name: c.Name, Resources: c.Resources, RestartPolicy: c.RestartPolicy}
+		}
+	}
+	return pod, nil
+}
+
+// keep returns the map with some of its keys alone.
+func keep(values map[string]string, keys ...string) map[string]string {
+	var kept map[string]string
+	for _, key := range keys {
+		if value, ok := values[key]; ok {
+			if kept == nil {
+				kept = map[string]string{}
+			}
+			kept[key] = value
+		}
+	}
+	return kept
+}
