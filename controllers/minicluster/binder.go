@@ -21,54 +21,43 @@ import (
 // +kubebuilder:rbac:groups="",resources=pods/binding,verbs=create
 // +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get
 
-// Binder places a pod that waits for it. The lead's pod is told its quorum with it;
-// for others quorum is 0. A pod that was replaced by another of its name is not
-// touched.
-type Binder interface {
-	Bind(ctx context.Context, pod *corev1.Pod, node string, rank, quorum int) error
-}
-
-// binderOf is the one for a pod: it goes by what the pod waits for, and not by what
-// this manager would have it wait for, which another may have made.
-func (r *Reconciler) binderOf(pod *corev1.Pod) Binder {
+// bind places a pod that waits for it. The lead's pod is told its quorum with it; for others
+// quorum is 0. A pod that was replaced by another of its name is not touched. What is done
+// goes by what the pod waits for, and not by what this manager would have it wait for, which
+// another may have made.
+func (r *Reconciler) bind(ctx context.Context, pod *corev1.Pod, node string, rank, quorum int) error {
 	if protocol.HasGate(pod) {
-		return gateBinder{r}
+		return r.ungate(ctx, pod, node, rank, quorum)
 	}
-	return directBinder{r}
+	return r.bindDirectly(ctx, pod, node, rank, quorum)
 }
 
-// gateBinder pins a pod to its node and takes the gate off. A scheduler, which checks
+// ungate pins a pod to its node and takes the gate off. A scheduler, which checks
 // it all again, then binds it: two writes.
-type gateBinder struct{ *Reconciler }
-
-// Bind implements Binder.
-func (b gateBinder) Bind(ctx context.Context, pod *corev1.Pod, node string, rank, quorum int) error {
-	patch, err := protocol.PlacePatch(pod, node, rank, quorum, b.Clock.Now())
+func (r *Reconciler) ungate(ctx context.Context, pod *corev1.Pod, node string, rank, quorum int) error {
+	patch, err := protocol.PlacePatch(pod, node, rank, quorum, r.Clock.Now())
 	if err != nil {
 		return err
 	}
-	if err := b.patch(ctx, pod, types.StrategicMergePatchType, patch); err != nil {
+	if err := r.patch(ctx, pod, types.StrategicMergePatchType, patch); err != nil {
 		return fmt.Errorf("placing pod %q: %w", pod.Name, err)
 	}
 	return nil
 }
 
-// directBinder binds a pod: one write. Only the kubelet checks it again.
-type directBinder struct{ *Reconciler }
-
-// Bind implements Binder.
-func (b directBinder) Bind(ctx context.Context, pod *corev1.Pod, node string, rank, quorum int) error {
-	err := b.Client.SubResource("binding").Create(ctx, pod.DeepCopy(), protocol.Binding(pod, node, rank, quorum))
-	if err == nil || (apierrors.IsConflict(err) && b.isBound(ctx, pod, node)) {
+// bindDirectly binds a pod: one write. Only the kubelet checks it again.
+func (r *Reconciler) bindDirectly(ctx context.Context, pod *corev1.Pod, node string, rank, quorum int) error {
+	err := r.Client.SubResource("binding").Create(ctx, pod.DeepCopy(), protocol.Binding(pod, node, rank, quorum))
+	if err == nil || (apierrors.IsConflict(err) && r.isBound(ctx, pod, node)) {
 		return nil
 	}
 	return fmt.Errorf("binding pod %q: %w", pod.Name, err)
 }
 
 // isBound reports whether a pod is on its node already: the cache did not show it yet.
-func (b directBinder) isBound(ctx context.Context, pod *corev1.Pod, node string) bool {
+func (r *Reconciler) isBound(ctx context.Context, pod *corev1.Pod, node string) bool {
 	var there corev1.Pod
-	err := b.Live.Get(ctx, client.ObjectKeyFromObject(pod), &there)
+	err := r.Live.Get(ctx, client.ObjectKeyFromObject(pod), &there)
 	return err == nil && there.UID == pod.UID && there.Spec.NodeName == node
 }
 

@@ -67,7 +67,7 @@ func TestPodsAreBoundByWhatTheyWaitFor(t *testing.T) {
 				var w written
 				r := &Reconciler{Client: w.newClient(tc.pod), BindDirectly: flag, Clock: clock.RealClock{}}
 				before := tc.pod.DeepCopy()
-				if err := r.binderOf(tc.pod).Bind(t.Context(), tc.pod, "a", 0, 3); err != nil {
+				if err := r.bind(t.Context(), tc.pod, "a", 0, 3); err != nil {
 					t.Fatal(err)
 				}
 				if w.patches != tc.patches || len(w.bindings) != tc.bindings {
@@ -81,11 +81,11 @@ func TestPodsAreBoundByWhatTheyWaitFor(t *testing.T) {
 	}
 }
 
-func TestGateBinder(t *testing.T) {
+func TestUngate(t *testing.T) {
 	pod := fixture.BrokerPod("lmp", 0).Obj()
 	var w written
 	c := w.newClient(pod)
-	if err := (gateBinder{&Reconciler{Client: c, Clock: clock.RealClock{}}}).Bind(t.Context(), pod, "a", 0, 3); err != nil {
+	if err := (&Reconciler{Client: c, Clock: clock.RealClock{}}).ungate(t.Context(), pod, "a", 0, 3); err != nil {
 		t.Fatal(err)
 	}
 	var got corev1.Pod
@@ -97,11 +97,11 @@ func TestGateBinder(t *testing.T) {
 	}
 }
 
-func TestDirectBinder(t *testing.T) {
+func TestBindDirectly(t *testing.T) {
 	pod := fixture.BrokerPod("lmp", 0).Spec(direct).Obj()
 	var w written
 	c := w.newClient(pod)
-	if err := (directBinder{&Reconciler{Client: c, Live: c}}).Bind(t.Context(), pod, "a", 0, 3); err != nil {
+	if err := (&Reconciler{Client: c, Live: c}).bindDirectly(t.Context(), pod, "a", 0, 3); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]*corev1.Binding{protocol.Binding(pod, "a", 0, 3)}, w.bindings); diff != "" {
@@ -110,7 +110,7 @@ func TestDirectBinder(t *testing.T) {
 }
 
 // A pass that has not seen the Binding of the one before makes it again.
-func TestDirectBinderConflict(t *testing.T) {
+func TestBindDirectlyConflict(t *testing.T) {
 	pod := fixture.BrokerPod("lmp", 0).Spec(direct).Obj()
 	on := func(node string, uid types.UID) *corev1.Pod {
 		there := pod.DeepCopy()
@@ -129,7 +129,7 @@ func TestDirectBinderConflict(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := written{fails: apierrors.NewConflict(corev1.Resource("pods/binding"), pod.Name, errors.New("no"))}
 			c := w.newClient(tc.there)
-			err := directBinder{&Reconciler{Client: c, Live: c}}.Bind(t.Context(), pod, "a", 0, 3)
+			err := (&Reconciler{Client: c, Live: c}).bindDirectly(t.Context(), pod, "a", 0, 3)
 			if (err == nil) != tc.ok || (err != nil && !apierrors.IsConflict(err)) {
 				t.Errorf("got %v", err)
 			}
@@ -142,8 +142,9 @@ func TestBindersSayWhatFailed(t *testing.T) {
 	w := written{fails: errors.New("no more")}
 	c := w.newClient(pod)
 	r := &Reconciler{Client: c, Live: c, Clock: clock.RealClock{}}
-	for want, binder := range map[string]Binder{`placing pod "lmp-0": no more`: gateBinder{r}, `binding pod "lmp-0": no more`: directBinder{r}} {
-		if err := binder.Bind(t.Context(), pod, "a", 0, 3); err == nil || err.Error() != want || !errors.Is(err, w.fails) {
+	type bind = func(ctx context.Context, pod *corev1.Pod, node string, rank, quorum int) error
+	for want, bind := range map[string]bind{`placing pod "lmp-0": no more`: r.ungate, `binding pod "lmp-0": no more`: r.bindDirectly} {
+		if err := bind(t.Context(), pod, "a", 0, 3); err == nil || err.Error() != want || !errors.Is(err, w.fails) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}

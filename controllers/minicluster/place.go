@@ -32,7 +32,7 @@ func (r *Reconciler) place(ctx context.Context, seen *observed, step life.Place)
 			quorum = step.Quorum
 		}
 		pod := pods[rank]
-		err := r.binderOf(pod.Pod).Bind(ctx, pod.Pod, nodes[rank], rank, quorum)
+		err := r.bind(ctx, pod.Pod, nodes[rank], rank, quorum)
 		if err == nil {
 			placed[i] = pod
 		}
