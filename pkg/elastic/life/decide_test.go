@@ -93,6 +93,14 @@ func TestDecide(t *testing.T) {
 			o.Admission.Loss = &Loss{Ranks: []int{rank}, At: noon}
 		}
 	}
+	services := func(bound ...int) func(*Observation) {
+		return func(o *Observation) {
+			o.ServicesGated = true
+			for _, rank := range bound {
+				o.Brokers[rank].Bound = true
+			}
+		}
+	}
 	cases := map[string]struct {
 		o     *Observation
 		after time.Duration // noon
@@ -715,6 +723,26 @@ func TestDecide(t *testing.T) {
 		"one that was to join and cannot gives its node back": {
 			o: admitted("ruut", bears), after: 25 * time.Second,
 			want: Plan{Step: Vacate{Ranks: []int{3}, Quorum: 4, Avoid: []string{"n3"}}, State: StateRunning},
+		},
+		"the services pod waits until all brokers are bound": {
+			o:    admitted("cccc", services(0, 1, 2)),
+			want: Plan{Step: Wait{}, State: StateStarting, LookAgain: noon.Add(time.Second)},
+		},
+		"and goes then": {
+			o:    admitted("cccc", services(0, 1, 2, 3)),
+			want: Plan{Step: ReleaseServices{}, State: StateStarting, LookAgain: noon.Add(time.Second)},
+		},
+		"one that cannot be bound is not waited for": {
+			o:    admitted("cccc", func(o *Observation) { services(0, 1, 2)(o); o.Brokers[3].Unbindable = true }),
+			want: Plan{Step: ReleaseServices{}, State: StateStarting, LookAgain: noon.Add(time.Second)},
+		},
+		"nobody is when the command runs": {
+			o:    admitted("ru-u", func(o *Observation) { bears(o); services()(o) }),
+			want: Plan{Step: ReleaseServices{}, State: StateRunning, LookAgain: noon.Add(time.Second)},
+		},
+		"that all pods are placed comes first": {
+			o:    admitted("ccgc", services(0, 1, 2, 3)),
+			want: Plan{Step: Place{Ranks: []int{2}, Quorum: 4}, State: StateStarting},
 		},
 		"what has ended is not suspended": {
 			o: admitted("s---", func(o *Observation) {
