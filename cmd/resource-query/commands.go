@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/idset"
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion/traverser"
 )
 
 // command is something that one can say at the prompt.
@@ -59,18 +59,18 @@ func findCommand(name string) *command {
 	return nil
 }
 
-var operations = map[string]fluxion.Op{
-	"allocate":                     fluxion.Allocate,
-	"allocate_with_satisfiability": fluxion.AllocateWithSatisfiability,
-	"allocate_orelse_reserve":      fluxion.AllocateOrElseReserve,
-	"satisfiability":               fluxion.Satisfiability,
-	"without_allocating":           fluxion.WithoutAllocating,
-	"without_allocating_future":    fluxion.WithoutAllocatingFuture,
+var operations = map[string]traverser.Op{
+	"allocate":                     traverser.Allocate,
+	"allocate_with_satisfiability": traverser.AllocateWithSatisfiability,
+	"allocate_orelse_reserve":      traverser.AllocateOrElseReserve,
+	"satisfiability":               traverser.Satisfiability,
+	"without_allocating":           traverser.WithoutAllocating,
+	"without_allocating_future":    traverser.WithoutAllocatingFuture,
 }
 
 var operationNames = strings.Join(slices.Sorted(maps.Keys(operations)), ", ")
 
-func operation(name string) (fluxion.Op, error) {
+func operation(name string) (traverser.Op, error) {
 	op, known := operations[name]
 	if !known {
 		return 0, fmt.Errorf("ERROR: unknown subcmd %s", name)
@@ -154,7 +154,7 @@ func (s *session) updateJob(id uint64, format, file, r string, at, duration int6
 	if err == nil {
 		s.jobs[id] = job{state: state(at), file: file, at: at, took: took}
 	}
-	s.printMatch(fluxion.Allocate, m, err, took)
+	s.printMatch(traverser.Allocate, m, err, took)
 	for used := true; used; _, used = s.jobs[s.nextID] {
 		s.nextID++
 	}
@@ -170,7 +170,7 @@ func (s *session) cancel(args []string) error {
 		return err
 	}
 	switch err := s.matcher.Cancel(id); {
-	case errors.Is(err, fluxion.ErrNotFound):
+	case errors.Is(err, traverser.ErrNotFound):
 		return fmt.Errorf("cancel: ERROR: nonexistent job %d", id)
 	case err != nil:
 		return fmt.Errorf("cancel: ERROR: %w", err)
@@ -273,7 +273,7 @@ func (s *session) setStatus(args []string) error {
 	path, status := args[0], args[1]
 	_, err := s.matcher.Vertices(path)
 	switch {
-	case errors.Is(err, fluxion.ErrNotFound):
+	case errors.Is(err, traverser.ErrNotFound):
 		fmt.Fprintf(s.out, "Could not find path %s in resource graph.\n", path)
 		return nil
 	case status != "up" && status != "down":

@@ -15,14 +15,14 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/jobspec"
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion/traverser"
 )
 
 // session is what commands work on.
 type session struct {
-	matcher *fluxion.Matcher
-	format  fluxion.Format
+	matcher *traverser.Matcher
+	format  traverser.Format
 	// results go to out; what is for people, or about time, to stdout; errors to
 	// stderr.
 	out, stdout, stderr io.Writer
@@ -124,7 +124,7 @@ func parseJobspec(data []byte) (*jobspec.Jobspec, error) {
 
 // match carries out a match operation for the jobspec of a file, and tells of it.
 // To get nothing is no error.
-func (s *session) match(op fluxion.Op, file string) (matched bool, err error) {
+func (s *session) match(op traverser.Op, file string) (matched bool, err error) {
 	data, err := readFile(file)
 	if err != nil {
 		return true, err // as if there had been no such command
@@ -134,7 +134,7 @@ func (s *session) match(op fluxion.Op, file string) (matched bool, err error) {
 	took := time.Since(start)
 	s.times.add(took)
 	fmt.Fprint(s.out, text)
-	if op == fluxion.Satisfiability {
+	if op == traverser.Satisfiability {
 		s.printSatisfiability(!never(err), took)
 	} else {
 		s.printMatch(op, m, err, took)
@@ -142,7 +142,7 @@ func (s *session) match(op fluxion.Op, file string) (matched bool, err error) {
 	if givesID(op) && m != nil {
 		s.jobs[s.nextID] = job{state: state(m.At), file: file, at: m.At, took: took}
 	}
-	refused := errors.Is(err, fluxion.ErrBusy) || never(err)
+	refused := errors.Is(err, traverser.ErrBusy) || never(err)
 	if givesID(op) && (m != nil || refused) {
 		s.nextID++
 	}
@@ -153,14 +153,14 @@ func (s *session) match(op fluxion.Op, file string) (matched bool, err error) {
 }
 
 // tryMatch matches a jobspec, and writes what it got.
-func (s *session) tryMatch(op fluxion.Op, data []byte) (*fluxion.Match, string, error) {
+func (s *session) tryMatch(op traverser.Op, data []byte) (*traverser.Match, string, error) {
 	spec, err := parseJobspec(data)
 	if err != nil {
 		return nil, "", fmt.Errorf("match_allocate: ERROR: Jobspec error for %d: %w", s.nextID, err)
 	}
 	m, err := s.matcher.Match(op, spec, s.nextID, 0)
 	switch {
-	case errors.Is(err, fluxion.ErrInvalid):
+	case errors.Is(err, traverser.ErrInvalid):
 		return nil, "", fmt.Errorf("match_allocate: ERROR: Jobspec error for %d: %w", s.nextID, err)
 	case err != nil:
 		return nil, "", fmt.Errorf("match_allocate: ERROR: %w", err)
@@ -178,12 +178,12 @@ func (s *session) tryMatch(op fluxion.Op, data []byte) (*fluxion.Match, string, 
 // never reports whether an error says that a request can never be satisfied. One
 // that is invalid cannot, either, but as with flux-sched only the error tells so.
 func never(err error) bool {
-	return errors.Is(err, fluxion.ErrUnsatisfiable) && !errors.Is(err, fluxion.ErrInvalid)
+	return errors.Is(err, traverser.ErrUnsatisfiable) && !errors.Is(err, traverser.ErrInvalid)
 }
 
 // givesID reports whether an operation makes a job of what it finds.
-func givesID(op fluxion.Op) bool {
-	return op == fluxion.Allocate || op == fluxion.AllocateWithSatisfiability || op == fluxion.AllocateOrElseReserve
+func givesID(op traverser.Op) bool {
+	return op == traverser.Allocate || op == traverser.AllocateWithSatisfiability || op == traverser.AllocateOrElseReserve
 }
 
 // state is that of a job that starts at a time.
@@ -204,7 +204,7 @@ func (s *session) printSatisfiability(satisfiable bool, took time.Duration) {
 }
 
 // printMatch tells what came of a match, or of an update; m is nil if nothing did.
-func (s *session) printMatch(op fluxion.Op, m *fluxion.Match, err error, took time.Duration) {
+func (s *session) printMatch(op traverser.Op, m *traverser.Match, err error, took time.Duration) {
 	fmt.Fprintln(s.out, bar)
 	if m != nil {
 		mode, at := "MATCHED", "Now"

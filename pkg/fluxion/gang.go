@@ -3,13 +3,7 @@
 
 package fluxion
 
-import (
-	"math"
-	"slices"
-	"time"
-
-	"github.com/flux-elastic/flux-elastic/pkg/fluxion/jobspec"
-)
+import "time"
 
 // Gang is a request for brokers that start together, each in a pod of its own.
 type Gang struct {
@@ -72,18 +66,6 @@ type Placement struct {
 	// Nodes are the nodes by rank. Ranks follow the order of the graph, but for a lead
 	// with a shape of its own, so that neighbours in rank are neighbours.
 	Nodes []string
-}
-
-// Sizes are the counts, rising, that a jobspec's count range (RFC 14) allows up to
-// a limit.
-func Sizes(count jobspec.Count, limit int) []int {
-	limit = min(limit, math.MaxInt32)
-	var sizes []int
-	for n := count.Largest(uint32(max(limit, 0))); n > 0; n = count.Largest(n - 1) {
-		sizes = append(sizes, int(n))
-	}
-	slices.Reverse(sizes)
-	return sizes
 }
 
 // MatchGang finds nodes for the largest allowed size that fits now: all of it or

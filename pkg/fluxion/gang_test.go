@@ -14,7 +14,6 @@ import (
 	"testing"
 
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/hostlist"
-	"github.com/flux-elastic/flux-elastic/pkg/fluxion/jobspec"
 )
 
 func eightCores() Resources { return Resources{CPU: 8000, Pods: 110} }
@@ -291,29 +290,6 @@ func TestExclusions(t *testing.T) {
 	}
 	if got := fmt.Sprint(g.Exclusions(reasons)); got != "[{old [1]} {tainted [6]}]" {
 		t.Errorf("got %s", got)
-	}
-}
-
-func TestSizes(t *testing.T) {
-	for name, tc := range map[string]struct {
-		count jobspec.Count
-		limit int
-		want  []int
-	}{
-		"one number":             {jobspec.Count{Min: 4, Max: 4, Operator: '+', Operand: 1}, 10, []int{4}},
-		"by addition":            {jobspec.Count{Min: 2, Max: 8, Operator: '+', Operand: 3}, 10, []int{2, 5, 8}},
-		"by multiplication":      {jobspec.Count{Min: 2, Max: 40, Operator: '*', Operand: 2}, 10, []int{2, 4, 8}},
-		"by power":               {jobspec.Count{Min: 2, Max: 300, Operator: '^', Operand: 2}, 1000, []int{2, 4, 16, 256}},
-		"open above":             {jobspec.Count{Min: 8, Max: math.MaxUint32, Operator: '+', Operand: 1}, 10, []int{8, 9, 10}},
-		"none within the limit":  {jobspec.Count{Min: 8, Max: 9, Operator: '+', Operand: 1}, 7, nil},
-		"none below nothing":     {jobspec.Count{Min: 8, Max: 9, Operator: '+', Operand: 1}, -1, nil},
-		"a limit without bounds": {jobspec.Count{Min: 1, Max: 2, Operator: '+', Operand: 1}, math.MaxInt, []int{1, 2}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := Sizes(tc.count, tc.limit); !slices.Equal(got, tc.want) {
-				t.Errorf("got %v, want %v", got, tc.want)
-			}
-		})
 	}
 }
 

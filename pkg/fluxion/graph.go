@@ -4,19 +4,28 @@
 package fluxion
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"time"
 )
 
+// none stands for the node of a rank that has none.
+const none int32 = -1
+
+// Why a change of a Graph is refused, by errors.Is.
+var (
+	// ErrBusy means that a node has too little left, is down, or is not in the graph.
+	ErrBusy = errors.New("no resources are free for it now")
+	// ErrNotFound means that the graph has no such job.
+	ErrNotFound = errors.New("not found")
+	// ErrExists means that the graph has a job of this id already.
+	ErrExists = errors.New("exists already")
+)
+
 // Graph is what there is and who holds it. It is not safe for use by several
 // goroutines, not even if all of them only ask: each takes a Snapshot.
 type Graph struct {
-	// tree is what Fluxion's way of asking goes by, of a graph that was read.
-	tree *tree
-	// shared: a snapshot has the tree, too. taken: a Matcher has.
-	shared, taken bool
-	// nodes and jobs are what gangs go by.
 	nodes nodes
 	jobs  jobs
 	// scratch is what a match needs for itself; nothing in it outlives the match.
@@ -28,26 +37,18 @@ type Graph struct {
 // levels without a name are "level 1" and so on. Two nodes of one name are an error,
 // and so are two levels of one name.
 func NewGraph(specs []Node, levels ...string) (*Graph, error) {
-	g := &Graph{}
-	if err := g.setNodes(specs, levels); err != nil {
+	nodes, err := newNodes(specs, levels)
+	if err != nil {
 		return nil, err
 	}
-	return g, nil
-}
-
-// setNodes gives a graph its nodes, of which nothing is held.
-func (g *Graph) setNodes(specs []Node, levels []string) (err error) {
-	g.nodes, err = newNodes(specs, levels)
-	g.jobs, g.scratch = newJobs(), &gangMatch{}
-	return err
+	return &Graph{nodes: nodes, jobs: newJobs(), scratch: &gangMatch{}}, nil
 }
 
 // Snapshot is a copy to try things with. It costs little: what neither changes is
 // shared. One goroutine may read and change the snapshot while another goes on with
 // the graph; the call itself is made by the one that has the graph.
 func (g *Graph) Snapshot() *Graph {
-	g.shared = true
-	return &Graph{tree: g.tree, shared: true, taken: g.taken, nodes: g.nodes.copy(), jobs: g.jobs.copy(), scratch: &gangMatch{}}
+	return &Graph{nodes: g.nodes.copy(), jobs: g.jobs.copy(), scratch: &gangMatch{}}
 }
 
 // trial is a snapshot without jobs, which is not used any more once the graph is

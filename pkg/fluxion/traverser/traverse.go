@@ -1,7 +1,7 @@
 // Copyright The flux-elastic Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package fluxion
+package traverser
 
 import (
 	"cmp"
@@ -177,14 +177,14 @@ func (s *search) run(requests []*request, exclusive bool) (needs int64, err erro
 	if needs, could, err := s.quick(requests); could {
 		return needs, err
 	}
-	root := m.tree.root
+	root := m.graph.root
 	found := s.frame()
 	x := exclusive
 	if !s.visit(root, requests, true, &x, found) {
 		return 0, s.reason
 	}
 	at := int32(len(m.scratch.edges))
-	found.add(m.tree.vertices[root].kind, group{score: found.overall, count: found.avail, first: at, last: at, root: true})
+	found.add(m.graph.vertices[root].kind, group{score: found.overall, count: found.avail, first: at, last: at, root: true})
 	needs, ok := s.finishGraph(root, requests, found)
 	if !ok {
 		return 0, ErrUnsatisfiable
@@ -207,7 +207,7 @@ func (s *search) finishGraph(root int32, requests []*request, found *score) (nee
 	}
 	needs = 1
 	for _, r := range requests {
-		if r.kind == s.tree.vertices[root].kind {
+		if r.kind == s.graph.vertices[root].kind {
 			if needs = int64(r.count.Largest(saturate(found.avail))); needs == 0 {
 				return 0, false
 			}
@@ -245,7 +245,7 @@ func (s *search) intervals(groups []group) func(a, b group) int {
 // visit matches one vertex and what is below it, and gives the result to its
 // parent's score.
 func (s *search) visit(u int32, wanted []*request, pristine bool, exclusive *bool, parent *score) bool {
-	v := &s.tree.vertices[u]
+	v := &s.graph.vertices[u]
 	x := (*exclusive || asksExclusive(wanted, v.kind)) && !v.divisible
 	if v.divisible {
 		v.mark = 0 // what is chosen of it adds up
@@ -313,7 +313,7 @@ func (s *search) level(u int32, wanted []*request) (next []*request, slots uint3
 	count := 0
 	for _, r := range wanted {
 		switch r.kind {
-		case s.tree.vertices[u].kind:
+		case s.graph.vertices[u].kind:
 			count++
 			resource = r
 			for _, below := range r.with {
@@ -340,9 +340,9 @@ func (s *search) level(u int32, wanted []*request) (next []*request, slots uint3
 // hasAll reports whether a vertex has children of all the types.
 func (s *search) hasAll(u int32, wanted []*request) bool {
 	for _, r := range wanted {
-		c := s.tree.vertices[u].first
-		for c != none && s.tree.vertices[c].kind != r.kind {
-			c = s.tree.vertices[c].next
+		c := s.graph.vertices[u].first
+		for c != none && s.graph.vertices[c].kind != r.kind {
+			c = s.graph.vertices[c].next
 		}
 		if c == none {
 			return false
@@ -356,7 +356,7 @@ func (s *search) avail(v *vertex) int64 {
 	if v.plan == none || s.ignoring {
 		return v.size
 	}
-	return v.size - s.tree.plans[v.plan].peak(s.tree.dims(v), poolDim, s.from, s.until)
+	return v.size - s.graph.plans[v.plan].peak(s.graph.dims(v), poolDim, s.from, s.until)
 }
 
 // prune says why there is no need to look below a vertex; nil if there is.
@@ -379,7 +379,7 @@ func (s *search) prune(u int32, v *vertex, wanted []*request, exclusive bool, av
 
 // allows reports whether the constraint lets a vertex be used: it is about nodes.
 func (s *search) allows(u int32, v *vertex) bool {
-	return s.constraint == nil || v.kind != nodeKind && v.kind != storageNodeKind || s.constraint.Match(target{s.tree, u})
+	return s.constraint == nil || v.kind != nodeKind && v.kind != storageNodeKind || s.constraint.Match(target{s.graph, u})
 }
 
 // pruneShared keeps a request that wants a vertex for itself off one that others
@@ -397,7 +397,7 @@ func (s *search) pruneShared(v *vertex, r *request, exclusive bool) error {
 	if s.now && v.allocations > 0 {
 		return ErrBusy
 	}
-	if !s.ignoring && s.tree.plans[v.plan].peak(s.tree.dims(v), jobsDim, s.from, s.until) > 0 {
+	if !s.ignoring && s.graph.plans[v.plan].peak(s.graph.dims(v), jobsDim, s.from, s.until) > 0 {
 		return ErrBusy
 	}
 	return nil
@@ -409,8 +409,8 @@ func (s *search) enoughBelow(v *vertex, r *request) bool {
 	if v.totals == none || len(r.least) == 0 {
 		return true
 	}
-	needs := r.filterNeeds(s.tree, v.kind)
-	totals := s.tree.totals[v.totals:][:len(needs)]
+	needs := r.filterNeeds(s.graph, v.kind)
+	totals := s.graph.totals[v.totals:][:len(needs)]
 	for i, need := range needs {
 		if need > totals[i] {
 			return false
@@ -419,7 +419,7 @@ func (s *search) enoughBelow(v *vertex, r *request) bool {
 	if v.plan == none || s.ignoring {
 		return true
 	}
-	return s.tree.plans[v.plan].fits(filterDims+len(needs), needs, totals, s.from, s.until)
+	return s.graph.plans[v.plan].fits(filterDims+len(needs), needs, totals, s.from, s.until)
 }
 
 // explore visits the children: all of them, or from the freest until there are so
@@ -432,7 +432,7 @@ func (s *search) explore(u int32, wanted []*request, pristine, exclusive bool, f
 		s.exploreUntilEnough(u, wanted, pristine, exclusive, found, shares)
 		return
 	}
-	for c := s.tree.vertices[u].first; c != none; c = s.tree.vertices[c].next {
+	for c := s.graph.vertices[u].first; c != none; c = s.graph.vertices[c].next {
 		s.exploreChild(c, wanted, pristine, exclusive, found)
 	}
 }
@@ -444,7 +444,7 @@ func (s *search) exploreChild(c int32, wanted []*request, pristine, exclusive bo
 	}
 	at := int32(len(s.scratch.edges))
 	s.scratch.edges = append(s.scratch.edges, edge{c, x, found.avail})
-	found.add(s.tree.vertices[c].kind, group{score: found.overall, count: found.avail, first: at, last: at + 1})
+	found.add(s.graph.vertices[c].kind, group{score: found.overall, count: found.avail, first: at, last: at + 1})
 	return true
 }
 
@@ -471,7 +471,7 @@ func (s *search) exploreUntilEnough(u int32, wanted []*request, pristine, exclus
 	}
 	for _, c := range s.byWeight(u) {
 		tallies := s.scratch.tallies[first:]
-		if satisfied(tallies, s.tree.vertices[c].kind, shares) {
+		if satisfied(tallies, s.graph.vertices[c].kind, shares) {
 			continue
 		}
 		if !s.exploreChild(c, wanted, pristine, exclusive, found) {
@@ -530,7 +530,7 @@ func (s *search) fillSlot(e *evals, share int64) (score int64) {
 	for taken := int64(0); taken < share; {
 		g := &e.groups[e.next]
 		chosen := s.scratch.edges[g.first]
-		if s.tree.vertices[chosen.vertex].divisible {
+		if s.graph.vertices[chosen.vertex].divisible {
 			if g.count < share {
 				e.next++
 				continue
@@ -564,7 +564,7 @@ func (s *search) countSlots(shape []*request, below *score) int64 {
 		t := tally{share: int64(r.count.Largest(saturate(e.qualified)))}
 		for i := range e.groups {
 			chosen := &s.scratch.edges[e.groups[i].first]
-			if s.tree.vertices[chosen.vertex].divisible && t.share > 0 {
+			if s.graph.vertices[chosen.vertex].divisible && t.share > 0 {
 				t.made += chosen.count / t.share
 			} else {
 				t.add(chosen.count)
@@ -581,7 +581,7 @@ func (s *search) countSlots(shape []*request, below *score) int64 {
 // and scores the vertex.
 func (s *search) finish(u int32, wanted []*request, found *score) bool {
 	for _, r := range wanted {
-		if r.kind != s.tree.vertices[u].kind {
+		if r.kind != s.graph.vertices[u].kind {
 			continue
 		}
 		for _, below := range r.with {
@@ -593,7 +593,7 @@ func (s *search) finish(u int32, wanted []*request, found *score) bool {
 			found.choose(below.kind, int64(n), s.better())
 		}
 	}
-	found.overall = s.policy.score(s.tree, u, s.factor)
+	found.overall = s.policy.score(s.graph, u, s.factor)
 	return true
 }
 
@@ -620,7 +620,7 @@ func (s *search) enforce(found *score, toRoot bool) {
 				continue
 			}
 			for _, chosen := range s.scratch.edges[g.first:g.last] {
-				if e.kind != slotKind && s.tree.vertices[chosen.vertex].divisible {
+				if e.kind != slotKind && s.graph.vertices[chosen.vertex].divisible {
 					chosen.count = min(chosen.count, left)
 				}
 				left -= chosen.count
@@ -634,7 +634,7 @@ func (s *search) enforce(found *score, toRoot bool) {
 }
 
 func (s *search) mark(u int32, needs int64, exclusive bool) {
-	v := &s.tree.vertices[u]
+	v := &s.graph.vertices[u]
 	if v.divisible && v.mark == s.sequence {
 		needs += v.needs
 	}
@@ -643,14 +643,14 @@ func (s *search) mark(u int32, needs int64, exclusive bool) {
 
 // markPath marks what leads from the root to a vertex, as not the job's alone.
 func (s *search) markPath(u int32) {
-	for p := s.tree.vertices[u].parent; p != none && s.tree.vertices[p].mark != s.sequence; p = s.tree.vertices[p].parent {
-		s.mark(p, s.tree.vertices[p].size, false)
+	for p := s.graph.vertices[u].parent; p != none && s.graph.vertices[p].mark != s.sequence; p = s.graph.vertices[p].parent {
+		s.mark(p, s.graph.vertices[p].size, false)
 	}
 }
 
 func (s *search) markAbove(u int32, found *score) {
-	for p := s.tree.vertices[u].parent; p != s.tree.root; p = s.tree.vertices[p].parent {
-		v := &s.tree.vertices[p]
+	for p := s.graph.vertices[u].parent; p != s.graph.root; p = s.graph.vertices[p].parent {
+		v := &s.graph.vertices[p]
 		if v.mark == s.sequence {
 			return
 		}
@@ -664,13 +664,13 @@ func (s *search) markAbove(u int32, found *score) {
 
 // target is a vertex as constraints see it.
 type target struct {
-	tree   *tree
+	graph  *Graph
 	vertex int32
 }
 
-func (t target) Name() string { return t.tree.vertices[t.vertex].name }
-func (t target) Rank() int64  { return int64(t.tree.vertices[t.vertex].rank) }
+func (t target) Name() string { return t.graph.vertices[t.vertex].name }
+func (t target) Rank() int64  { return int64(t.graph.vertices[t.vertex].rank) }
 func (t target) HasProperty(name string) bool {
-	_, has := t.tree.properties[t.vertex][name]
+	_, has := t.graph.properties[t.vertex][name]
 	return has
 }

@@ -1,7 +1,7 @@
 // Copyright The flux-elastic Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package fluxion
+package traverser
 
 import (
 	"strings"
@@ -100,8 +100,8 @@ func FuzzReadRv1Exec(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		const limit = 1000
 		g, err := readRv1Exec(strings.NewReader(text), limit)
-		if err == nil && len(g.tree.vertices) > limit {
-			t.Errorf("%d vertices, want no more than %d", len(g.tree.vertices), limit)
+		if err == nil && len(g.vertices) > limit {
+			t.Errorf("%d vertices, want no more than %d", len(g.vertices), limit)
 		}
 	})
 }

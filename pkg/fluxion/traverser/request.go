@@ -1,7 +1,7 @@
 // Copyright The flux-elastic Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package fluxion
+package traverser
 
 import (
 	"math"
@@ -35,9 +35,9 @@ func (m *Matcher) compile(resources []jobspec.Resource, total map[kind]int64) []
 		r := &request{
 			kind: unknownKind, count: resource.Count, most: resource.Count.EffectiveMax(),
 			exclusive: resource.Exclusive, label: resource.Label,
-			least: map[kind]int64{}, needs: make([][]int64, len(m.tree.kinds)),
+			least: map[kind]int64{}, needs: make([][]int64, len(m.graph.kinds)),
 		}
-		if k, known := m.tree.kindOf(resource.Type); known {
+		if k, known := m.graph.kindOf(resource.Type); known {
 			r.kind = k
 		}
 		least := int64(resource.Count.Min)
@@ -54,9 +54,9 @@ func (m *Matcher) compile(resources []jobspec.Resource, total map[kind]int64) []
 }
 
 // filterNeeds are the least amounts, in the order of a vertex's filter.
-func (r *request) filterNeeds(t *tree, k kind) []int64 {
+func (r *request) filterNeeds(g *Graph, k kind) []int64 {
 	if r.needs[k] == nil {
-		filter := t.filters[k]
+		filter := g.filters[k]
 		r.needs[k] = make([]int64, len(filter))
 		for i, counted := range filter {
 			r.needs[k][i] = r.least[counted]

@@ -1,7 +1,7 @@
 // Copyright The flux-elastic Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package fluxion
+package traverser
 
 import (
 	"fmt"
@@ -37,15 +37,15 @@ func (m *Matcher) Find(expression string, format Format) (string, error) {
 	if q.criterion, err = q.parse(expression); err != nil {
 		return "", fmt.Errorf("finding %q: %w: %w", expression, ErrInvalid, err)
 	}
-	w := &written{tree: m.tree, aggregates: map[int32]map[string]string{}}
-	m.findBelow(q, m.tree.root, states{}, 1, w)
+	w := &written{graph: m.graph, aggregates: map[int32]map[string]string{}}
+	m.findBelow(q, m.graph.root, states{}, 1, w)
 	return w.encode(format)
 }
 
 func (m *Matcher) findBelow(q *query, v int32, above states, depth int16, w *written) (found bool) {
-	x := &m.tree.vertices[v]
+	x := &m.graph.vertices[v]
 	here := states{above.down || x.down, above.allocated || x.allocations > 0, above.reserved || x.reservations > 0}
-	for c := x.first; c != none; c = m.tree.vertices[c].next {
+	for c := x.first; c != none; c = m.graph.vertices[c].next {
 		found = m.findBelow(q, c, here, depth+1, w) || found
 	}
 	if !q.criterion(m, v, here) && !found {
@@ -63,11 +63,11 @@ func (m *Matcher) findBelow(q *query, v int32, above states, depth int16, w *wri
 // aggregates are the amounts of a vertex's filter, of one job or of all; nil if it
 // has no filter, or none that counts the job.
 func (m *Matcher) aggregates(v int32, id uint64) map[string]string {
-	x := &m.tree.vertices[v]
+	x := &m.graph.vertices[v]
 	if x.totals == none {
 		return nil
 	}
-	filter := m.tree.filters[x.kind]
+	filter := m.graph.filters[x.kind]
 	used := make([]int64, len(filter))
 	if id != 0 {
 		j := m.jobs[id]
@@ -77,12 +77,12 @@ func (m *Matcher) aggregates(v int32, id uint64) map[string]string {
 		copy(used, j.counts[j.holdOf(v).counts:])
 	} else if x.plan != none {
 		for i := range filter {
-			used[i] = m.tree.plans[x.plan].now(filterDims+len(filter), filterDims+i, 0)
+			used[i] = m.graph.plans[x.plan].now(filterDims+len(filter), filterDims+i, 0)
 		}
 	}
 	out := map[string]string{}
 	for i, k := range filter {
-		out[m.tree.kinds[k]] = fmt.Sprintf("used:%d, total:%d", used[i], m.tree.totals[int(x.totals)+i])
+		out[m.graph.kinds[k]] = fmt.Sprintf("used:%d, total:%d", used[i], m.graph.totals[int(x.totals)+i])
 	}
 	return out
 }
@@ -177,7 +177,7 @@ func (q *query) predicate(text string) (criterion, error) {
 			return nil, fmt.Errorf("%s needs a name", name)
 		}
 		return func(m *Matcher, v int32, _ states) bool {
-			_, has := m.tree.properties[v][lower]
+			_, has := m.graph.properties[v][lower]
 			return has
 		}, nil
 	}
@@ -198,7 +198,7 @@ func namesPredicate(hostList string) (criterion, error) {
 	for _, host := range hosts {
 		names[host], names[strings.ToLower(host)] = true, true
 	}
-	return func(m *Matcher, v int32, _ states) bool { return names[m.tree.vertices[v].name] }, nil
+	return func(m *Matcher, v int32, _ states) bool { return names[m.graph.vertices[v].name] }, nil
 }
 
 // maxHosts bounds the names that a host list stands for.

@@ -1,7 +1,7 @@
 // Copyright The flux-elastic Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package fluxion
+package traverser
 
 import (
 	"fmt"
@@ -17,7 +17,7 @@ type pruning struct {
 	all      []kind
 }
 
-func parsePruning(t *tree, text string) (pruning, error) {
+func parsePruning(g *Graph, text string) (pruning, error) {
 	p := pruning{anchored: map[kind][]kind{}}
 	for pair := range strings.SplitSeq(text, ",") {
 		anchor, counted, found := strings.Cut(pair, ":")
@@ -26,9 +26,9 @@ func parsePruning(t *tree, text string) (pruning, error) {
 			return p, fmt.Errorf("parsing prune filters %q: %q is not ANCHOR:TYPE", text, pair)
 		}
 		if anchor == "ALL" {
-			p.addAll(t.intern(counted))
+			p.addAll(g.intern(counted))
 		} else {
-			p.add(t.intern(anchor), t.intern(counted))
+			p.add(g.intern(anchor), g.intern(counted))
 		}
 	}
 	return p, nil
@@ -101,30 +101,30 @@ func (m *Matcher) pruneIndex(k kind) int {
 // prime counts what is below each vertex. The types of leaves that no filter names
 // are counted below the cluster.
 func (m *Matcher) prime() {
-	t := m.tree
-	t.shape++
-	t.nodesUp = t.upBelow(t.root)
+	g := m.graph
+	g.shape++
+	g.nodesUp = g.upBelow(g.root)
 	m.pruned = m.pruning.counted()
-	t.below(t.root, func(v int32) {
-		if t.vertices[v].first == none && !slices.Contains(m.pruned, t.vertices[v].kind) {
-			m.pruning.add(clusterKind, t.vertices[v].kind)
-			m.pruned = append(m.pruned, t.vertices[v].kind)
+	g.below(g.root, func(v int32) {
+		if g.vertices[v].first == none && !slices.Contains(m.pruned, g.vertices[v].kind) {
+			m.pruning.add(clusterKind, g.vertices[v].kind)
+			m.pruned = append(m.pruned, g.vertices[v].kind)
 		}
 	})
 	m.pruned = m.pruning.counted()
-	m.prunedIndex = make([]int, len(t.kinds))
+	m.prunedIndex = make([]int, len(g.kinds))
 	for i := range m.prunedIndex {
 		m.prunedIndex[i] = slices.Index(m.pruned, kind(i))
 	}
 	m.zeros = make([]int64, len(m.pruned))
-	filters := make([][]kind, len(t.kinds))
+	filters := make([][]kind, len(g.kinds))
 	for k := range filters {
 		filters[k] = m.pruning.filter(kind(k))
 	}
-	old := t.filters
-	t.filters = filters
-	t.totals = t.totals[:0]
-	m.primeBelow(t.root, make([]int64, len(m.pruned)))
+	old := g.filters
+	g.filters = filters
+	g.totals = g.totals[:0]
+	m.primeBelow(g.root, make([]int64, len(m.pruned)))
 	if old != nil {
 		m.refilter(old)
 	}
@@ -132,8 +132,8 @@ func (m *Matcher) prime() {
 
 // primeBelow counts what is at v and below it for its parent.
 func (m *Matcher) primeBelow(v int32, parent []int64) {
-	t := m.tree
-	x := &t.vertices[v]
+	g := m.graph
+	x := &g.vertices[v]
 	if i := m.pruneIndex(x.kind); i >= 0 {
 		parent[i] += x.size
 	}
@@ -142,14 +142,14 @@ func (m *Matcher) primeBelow(v int32, parent []int64) {
 		return
 	}
 	counts := make([]int64, len(m.pruned))
-	for c := x.first; c != none; c = t.vertices[c].next {
+	for c := x.first; c != none; c = g.vertices[c].next {
 		m.primeBelow(c, counts)
 	}
 	x.totals = none
-	if filter := t.filters[x.kind]; len(filter) > 0 {
-		x.totals = int32(len(t.totals))
+	if filter := g.filters[x.kind]; len(filter) > 0 {
+		x.totals = int32(len(g.totals))
 		for _, k := range filter {
-			t.totals = append(t.totals, counts[m.prunedIndex[k]])
+			g.totals = append(g.totals, counts[m.prunedIndex[k]])
 		}
 	}
 	for i, n := range counts {
@@ -160,8 +160,8 @@ func (m *Matcher) primeBelow(v int32, parent []int64) {
 // refilter rewrites what jobs have, where filters have changed: amounts keep their
 // type.
 func (m *Matcher) refilter(old [][]kind) {
-	for i := range m.tree.plans {
-		m.tree.plans[i] = timeline{}
+	for i := range m.graph.plans {
+		m.graph.plans[i] = timeline{}
 	}
 	for _, j := range m.jobs {
 		counts := []int64{}
@@ -170,7 +170,7 @@ func (m *Matcher) refilter(old [][]kind) {
 			if h.gone {
 				continue
 			}
-			v := &m.tree.vertices[h.vertex]
+			v := &m.graph.vertices[h.vertex]
 			if h.counts != none {
 				had := j.counts[h.counts:][:len(old[v.kind])]
 				h.counts = none
@@ -178,7 +178,7 @@ func (m *Matcher) refilter(old [][]kind) {
 				if v.totals != none {
 					v.filtered++
 					h.counts = int32(len(counts))
-					for _, k := range m.tree.filters[v.kind] {
+					for _, k := range m.graph.filters[v.kind] {
 						amount := int64(0)
 						if i := slices.Index(old[v.kind], k); i >= 0 {
 							amount = had[i]
@@ -191,7 +191,7 @@ func (m *Matcher) refilter(old [][]kind) {
 		j.counts = counts
 		for i := range j.holds {
 			if h := &j.holds[i]; !h.gone {
-				m.tree.plans[m.tree.vertices[h.vertex].plan].add(j.from, j.until, m.amounts(j, h))
+				m.graph.plans[m.graph.vertices[h.vertex].plan].add(j.from, j.until, m.amounts(j, h))
 			}
 		}
 	}

@@ -1,7 +1,7 @@
 // Copyright The flux-elastic Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package fluxion
+package traverser
 
 import (
 	"fmt"
@@ -52,16 +52,16 @@ func recipe(lines ...string) string {
 // describe tells of every vertex its path, and what differs from the usual.
 func describe(g *Graph) []string {
 	var out []string
-	for i := range g.tree.vertices {
-		v := &g.tree.vertices[i]
-		line := fmt.Sprintf("%s %s id=%d uniq=%d rank=%d", g.tree.path(int32(i)), g.tree.kinds[v.kind], v.id, v.uniq, v.rank)
-		if v.size != 1 || g.tree.units[int32(i)] != "" {
-			line += fmt.Sprintf(" size=%d%s", v.size, g.tree.units[int32(i)])
+	for i := range g.vertices {
+		v := &g.vertices[i]
+		line := fmt.Sprintf("%s %s id=%d uniq=%d rank=%d", g.path(int32(i)), g.kinds[v.kind], v.id, v.uniq, v.rank)
+		if v.size != 1 || g.units[int32(i)] != "" {
+			line += fmt.Sprintf(" size=%d%s", v.size, g.units[int32(i)])
 		}
 		if v.name != fmt.Sprintf("%s%d", v.basename, v.id) {
 			line += " basename=" + v.basename
 		}
-		if properties := g.tree.properties[int32(i)]; len(properties) > 0 {
+		if properties := g.properties[int32(i)]; len(properties) > 0 {
 			line += fmt.Sprint(" ", properties)
 		}
 		out = append(out, line)
@@ -173,8 +173,8 @@ func FuzzReadGRUG(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		const limit = 1000
 		g, err := readGRUG(strings.NewReader(text), limit)
-		if err == nil && len(g.tree.vertices) > limit {
-			t.Errorf("%d vertices, want no more than %d", len(g.tree.vertices), limit)
+		if err == nil && len(g.vertices) > limit {
+			t.Errorf("%d vertices, want no more than %d", len(g.vertices), limit)
 		}
 	})
 }

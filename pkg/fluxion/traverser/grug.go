@@ -1,7 +1,7 @@
 // Copyright The flux-elastic Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package fluxion
+package traverser
 
 import (
 	"cmp"
@@ -29,11 +29,11 @@ type pool struct {
 	visited   bool
 	// made are the vertices made of it, in the graph; absent for one of another
 	// subsystem.
-	made []int
+	made []int32
 }
 
 // absent stands for a vertex that has an id, but no place in the containment.
-const absent = -1
+const absent int32 = -2
 
 // relation is an edge of a recipe: how many vertices of its target are made for
 // every one of its source, and how they count.
@@ -62,7 +62,7 @@ func readGRUG(r io.Reader, limit int64) (*Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &maker{builder: newBuilder(), limit: limit, roots: map[string]int{}}
+	m := &maker{graph: newGraph(), limit: limit, roots: map[string]int32{}}
 	for _, p := range pools {
 		if p.visited {
 			continue
@@ -71,16 +71,16 @@ func readGRUG(r io.Reader, limit int64) (*Graph, error) {
 			return nil, err
 		}
 	}
-	return m.builder.graph()
+	return m.graph.whole()
 }
 
 // maker makes a graph of a recipe: depth first over the recipe, but all vertices
 // of one pool at a time, so that ids come in the order of Fluxion.
 type maker struct {
-	builder *builder
-	limit   int64
+	graph *Graph
+	limit int64
 	// roots are the root vertices, by subsystem.
-	roots map[string]int
+	roots map[string]int32
 	// count is how many vertices there are, nodes how many of them are nodes.
 	count, nodes int64
 	// scales are those of the relations above the pool being visited, nearest last.
@@ -163,10 +163,9 @@ func (m *maker) makeRoot(p *pool) error {
 		p.made = append(p.made, at)
 		return nil
 	}
-	const noParent = -1
 	if p.subsystem != containment {
 		m.skip(p)
-	} else if err := m.add(p, noParent, 0); err != nil {
+	} else if err := m.add(p, none, 0); err != nil {
 		return err
 	}
 	m.roots[p.subsystem] = p.made[0]
@@ -174,7 +173,7 @@ func (m *maker) makeRoot(p *pool) error {
 }
 
 // make makes a vertex under a parent.
-func (m *maker) make(p *pool, parent int, id int64) error {
+func (m *maker) make(p *pool, parent int32, id int64) error {
 	if parent == absent || p.subsystem != containment {
 		m.skip(p)
 		return nil
@@ -189,13 +188,13 @@ func (m *maker) skip(p *pool) {
 	p.made = append(p.made, absent)
 }
 
-func (m *maker) add(p *pool, parent int, id int64) error {
+func (m *maker) add(p *pool, parent int32, id int64) error {
 	v := p.vertex
 	v.ID, v.UniqID, v.Rank, v.Name = id, m.count, m.rank(p), v.Basename
 	if id != -1 {
 		v.Name += strconv.FormatInt(id, 10)
 	}
-	at, err := m.builder.add(parent, v)
+	at, err := m.graph.addBelow(parent, v)
 	m.count++
 	p.made = append(p.made, at)
 	return err

@@ -1,7 +1,7 @@
 // Copyright The flux-elastic Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package fluxion
+package traverser
 
 import (
 	"errors"
@@ -19,10 +19,10 @@ import (
 // cluster makes racks of 100 nodes of 8 cores each.
 func cluster(tb testing.TB, nodes int) *Graph {
 	tb.Helper()
-	b := newBuilder()
+	b := newGraph()
 	uniq := int64(0)
-	add := func(parent int, typeName string, id, rank int) int {
-		v, err := b.add(parent, VertexSpec{
+	add := func(parent int32, typeName string, id, rank int) int32 {
+		v, err := b.addBelow(parent, VertexSpec{
 			Type: typeName, Basename: typeName, Name: fmt.Sprint(typeName, id), ID: int64(id), UniqID: uniq, Rank: int64(rank), Size: 1,
 		})
 		if err != nil {
@@ -31,8 +31,8 @@ func cluster(tb testing.TB, nodes int) *Graph {
 		uniq++
 		return v
 	}
-	root := add(-1, "cluster", 0, -1)
-	rack := 0
+	root := add(none, "cluster", 0, -1)
+	rack := none
 	for n := range nodes {
 		if n%100 == 0 {
 			rack = add(root, "rack", n/100, -1)
@@ -42,7 +42,7 @@ func cluster(tb testing.TB, nodes int) *Graph {
 			add(node, "core", c, n)
 		}
 	}
-	g, err := b.graph()
+	g, err := b.whole()
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -1,7 +1,7 @@
 // Copyright The flux-elastic Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package fluxion
+package traverser
 
 import (
 	"fmt"
@@ -16,11 +16,11 @@ import (
 // Attach adds the vertices of a JGF document that the graph does not have. What it
 // has, by path and rank, is left as it is. An error changes nothing.
 func (m *Matcher) Attach(r io.Reader) error {
-	grown := m.tree.clone()
+	grown := m.graph.clone()
 	if err := grown.addJGF(r); err != nil {
 		return fmt.Errorf("attaching a subgraph: %w: %w", ErrInvalid, err)
 	}
-	*m.tree = *grown
+	*m.graph = *grown
 	m.replant()
 	return nil
 }
@@ -28,11 +28,11 @@ func (m *Matcher) Attach(r io.Reader) error {
 // Remove cuts off the vertex of a path, and what is below it. Jobs lose what they
 // have there.
 func (m *Matcher) Remove(path string) error {
-	vertices := m.tree.at(path)
+	vertices := m.graph.at(path)
 	switch {
 	case len(vertices) == 0:
 		return fmt.Errorf("removing %s: %w", path, ErrNotFound)
-	case slices.Contains(vertices, m.tree.root):
+	case slices.Contains(vertices, m.graph.root):
 		return fmt.Errorf("removing %s: %w: it is the root", path, ErrInvalid)
 	}
 	m.cutOff(vertices[len(vertices)-1:])
@@ -42,11 +42,11 @@ func (m *Matcher) Remove(path string) error {
 // RemoveRanks cuts off the topmost vertices of broker ranks, and what is below
 // them. Jobs lose what they have there.
 func (m *Matcher) RemoveRanks(ranks []int64) error {
-	roots, missing := m.tree.rankRoots(ranks)
+	roots, missing := m.graph.rankRoots(ranks)
 	if len(missing) > 0 {
 		return fmt.Errorf("removing ranks: rank %d: %w", missing[0], ErrNotFound)
 	}
-	if slices.Contains(roots, m.tree.root) {
+	if slices.Contains(roots, m.graph.root) {
 		return fmt.Errorf("removing ranks: %w: the root has one of them", ErrInvalid)
 	}
 	m.cutOff(roots)
@@ -58,19 +58,19 @@ func (m *Matcher) RemoveRanks(ranks []int64) error {
 func (m *Matcher) cutOff(vertices []int32) {
 	var all []int32
 	for _, v := range vertices {
-		m.tree.below(v, func(u int32) { all = append(all, u) })
+		m.graph.below(v, func(u int32) { all = append(all, u) })
 	}
 	for _, j := range m.jobs {
 		m.giveBack(j, all)
 	}
 	for _, u := range all {
-		m.tree.vertices[u].gone = true
-		delete(m.tree.paths, u)
+		m.graph.vertices[u].gone = true
+		delete(m.graph.paths, u)
 	}
-	clear(m.tree.byPath)
+	clear(m.graph.byPath)
 	for _, v := range vertices {
-		parent := m.tree.vertices[v].parent
-		m.tree.unlink(v)
+		parent := m.graph.vertices[v].parent
+		m.graph.unlink(v)
 		if children, ordered := m.ordered[parent]; ordered {
 			m.ordered[parent] = slices.DeleteFunc(children, func(c int32) bool { return c == v })
 		}
@@ -81,7 +81,7 @@ func (m *Matcher) cutOff(vertices []int32) {
 // replant counts anew after the tree has changed.
 func (m *Matcher) replant() {
 	for parent, children := range m.ordered {
-		for c := m.tree.vertices[parent].first; c != none; c = m.tree.vertices[c].next {
+		for c := m.graph.vertices[parent].first; c != none; c = m.graph.vertices[c].next {
 			if !slices.Contains(children, c) {
 				children = append(children, c)
 			}
@@ -147,14 +147,14 @@ func (m *Matcher) verticesOf(text string) ([]int32, error) {
 // same finds the vertex that a document describes.
 func (m *Matcher) same(described *jgfSpec) (int32, error) {
 	spec := &described.spec
-	v := m.tree.find(spec.Path, spec.Rank)
+	v := m.graph.find(spec.Path, spec.Rank)
 	if v == none {
 		return none, fmt.Errorf("%w: there is no vertex %s of rank %d", ErrInvalid, spec.Path, spec.Rank)
 	}
-	x := &m.tree.vertices[v]
-	if m.tree.kinds[x.kind] != spec.Type || x.basename != spec.Basename || x.size != spec.Size && !x.divisible || x.id != spec.ID || x.name != spec.Name {
+	x := &m.graph.vertices[v]
+	if m.graph.kinds[x.kind] != spec.Type || x.basename != spec.Basename || x.size != spec.Size && !x.divisible || x.id != spec.ID || x.name != spec.Name {
 		return none, fmt.Errorf("%w: the vertex %s is not the same: type %s, basename %s, size %d, id %d, name %s",
-			ErrInvalid, spec.Path, m.tree.kinds[x.kind], x.basename, x.size, x.id, x.name)
+			ErrInvalid, spec.Path, m.graph.kinds[x.kind], x.basename, x.size, x.id, x.name)
 	}
 	return v, nil
 }
@@ -165,12 +165,12 @@ func (m *Matcher) verticesOfRanks(text string) ([]int32, error) {
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	var vertices []int32
-	m.tree.below(m.tree.root, func(v int32) {
+	m.graph.below(m.graph.root, func(v int32) {
 		root := v // what has no rank belongs to what it is in
-		for m.tree.vertices[root].rank < 0 && m.tree.vertices[root].parent != none {
-			root = m.tree.vertices[root].parent
+		for m.graph.vertices[root].rank < 0 && m.graph.vertices[root].parent != none {
+			root = m.graph.vertices[root].parent
 		}
-		if slices.ContainsFunc(groups, func(g ranked) bool { return g.ranks.Has(int64(m.tree.vertices[root].rank)) }) {
+		if slices.ContainsFunc(groups, func(g ranked) bool { return g.ranks.Has(int64(m.graph.vertices[root].rank)) }) {
 			vertices = append(vertices, v)
 		}
 	})
@@ -187,13 +187,13 @@ func (m *Matcher) giveBack(j *job, vertices []int32) int {
 			continue
 		}
 		given++
-		x := &m.tree.vertices[v]
+		x := &m.graph.vertices[v]
 		units := x.size
 		if x.divisible {
 			units = h.units
 		}
 		m.release(j, h)
-		for p := x.parent; p != none; p = m.tree.vertices[p].parent {
+		for p := x.parent; p != none; p = m.graph.vertices[p].parent {
 			m.reduce(j, p, x.kind, units)
 		}
 	}
@@ -214,7 +214,7 @@ func (m *Matcher) releasePaths(j *job, named []int32) {
 		if h := &j.holds[i]; h.gone || !h.pool {
 			continue
 		}
-		for p := m.tree.vertices[j.holds[i].vertex].parent; p != none && !leads[p]; p = m.tree.vertices[p].parent {
+		for p := m.graph.vertices[j.holds[i].vertex].parent; p != none && !leads[p]; p = m.graph.vertices[p].parent {
 			leads[p] = true
 		}
 	}
@@ -231,8 +231,8 @@ func (m *Matcher) reduce(j *job, v int32, k kind, units int64) {
 	if h == nil || h.counts == none || units == 0 {
 		return
 	}
-	x := &m.tree.vertices[v]
-	filter := m.tree.filters[x.kind]
+	x := &m.graph.vertices[v]
+	filter := m.graph.filters[x.kind]
 	i := slices.Index(filter, k)
 	if i < 0 {
 		return
@@ -242,7 +242,7 @@ func (m *Matcher) reduce(j *job, v int32, k kind, units int64) {
 	counts[i] -= units
 	amounts := make([]int64, filterDims+len(filter))
 	amounts[filterDims+i] = units
-	m.tree.plans[x.plan].reduce(j.from, j.until, amounts)
+	m.graph.plans[x.plan].reduce(j.from, j.until, amounts)
 }
 
 func (m *Matcher) isEmpty(j *job) bool {
@@ -281,27 +281,27 @@ func (m *Matcher) Update(id uint64, format, r string, at, duration int64) (*Matc
 		return nil, fmt.Errorf("updating job %d: %w", id, err)
 	}
 	u := &update{Matcher: m, whole: true, job: &job{id: id, from: at, until: until, later: at > 0}}
-	u.run(m.tree.vertices[m.tree.root].size, exclusive)
+	u.run(m.graph.vertices[m.graph.root].size, exclusive)
 	m.remember(u.job)
-	return &Match{ID: id, At: at, Duration: until - at, tree: m.tree, emissions: u.out}, nil
+	return &Match{ID: id, At: at, Duration: until - at, graph: m.graph, emissions: u.out}, nil
 }
 
 // checkFree refuses what was marked where somebody has some of it, and where what is
 // named does not hang on the root.
 func (m *Matcher) checkFree(named []int32, exclusive bool, from, until int64) error {
 	u := &update{Matcher: m, whole: true, dry: true}
-	u.run(m.tree.vertices[m.tree.root].size, exclusive)
+	u.run(m.graph.vertices[m.graph.root].size, exclusive)
 	s := &search{Matcher: m, from: from, until: until}
 	told := map[int32]bool{}
 	for _, e := range u.out {
 		told[e.vertex] = true
 		if !s.takable(e) {
-			return fmt.Errorf("%w: %s is taken", ErrInvalid, m.tree.path(e.vertex))
+			return fmt.Errorf("%w: %s is taken", ErrInvalid, m.graph.path(e.vertex))
 		}
 	}
 	for _, v := range named {
 		if !told[v] {
-			return fmt.Errorf("%w: not all that leads from the root to %s is named", ErrInvalid, m.tree.path(v))
+			return fmt.Errorf("%w: not all that leads from the root to %s is named", ErrInvalid, m.graph.path(v))
 		}
 	}
 	if len(named) == 0 {
@@ -312,14 +312,14 @@ func (m *Matcher) checkFree(named []int32, exclusive bool, from, until int64) er
 
 // takable reports whether an emission can be given in the window.
 func (s *search) takable(e emission) bool {
-	x := &s.tree.vertices[e.vertex]
+	x := &s.graph.vertices[e.vertex]
 	switch avail := s.avail(x); {
 	case x.divisible:
 		return avail >= e.needs
 	case avail < x.size:
 		return false
 	}
-	return !e.exclusive || x.plan == none || s.tree.plans[x.plan].peak(s.tree.dims(x), jobsDim, s.from, s.until) == 0
+	return !e.exclusive || x.plan == none || s.graph.plans[x.plan].peak(s.graph.dims(x), jobsDim, s.from, s.until) == 0
 }
 
 // markJGF marks what a document names, and returns what of it a job would hold.
@@ -340,16 +340,16 @@ func (m *Matcher) markJGF(text string, shorthand bool) (named []int32, exclusive
 			return nil, false, fmt.Errorf("%w: two nodes have the id %q", ErrInvalid, described.id)
 		}
 		index[described.id] = v
-		if v == m.tree.root {
+		if v == m.graph.root {
 			exclusive = described.spec.Exclusive
 		}
-		m.tree.vertices[v].mark = 0
+		m.graph.vertices[v].mark = 0
 		s.mark(v, described.spec.Size, described.spec.Exclusive)
-		if described.spec.Exclusive || m.tree.vertices[v].divisible {
+		if described.spec.Exclusive || m.graph.vertices[v].divisible {
 			named = append(named, v)
 		}
 		if shorthand && described.spec.Exclusive {
-			m.tree.below(v, func(u int32) { s.mark(u, m.tree.vertices[u].size, true) })
+			m.graph.below(v, func(u int32) { s.mark(u, m.graph.vertices[u].size, true) })
 		}
 	}
 	return named, exclusive, m.sameEdges(doc.edges, index)
@@ -360,7 +360,7 @@ func (m *Matcher) sameEdges(edges [][2]string, index map[string]int32) error {
 	for _, e := range edges {
 		source, found := index[e[0]]
 		target, foundToo := index[e[1]]
-		if !found || !foundToo || m.tree.vertices[target].parent != source {
+		if !found || !foundToo || m.graph.vertices[target].parent != source {
 			return fmt.Errorf("%w: the graph has no edge from %q to %q", ErrInvalid, e[0], e[1])
 		}
 	}
@@ -375,7 +375,7 @@ func (m *Matcher) markRanks(text string) (named []int32, err error) {
 		return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	s := &search{Matcher: m}
-	roots := m.tree.rootsByRank()
+	roots := m.graph.rootsByRank()
 	ranks := slices.Sorted(maps.Keys(roots))
 	for _, g := range groups {
 		found := int64(0)
@@ -401,13 +401,13 @@ func (m *Matcher) markRanks(text string) (named []int32, err error) {
 func (s *search) markRank(node int32, children map[string]idset.Set) (marked []int32, err error) {
 	all := 0
 	found := map[string]map[int64]bool{}
-	s.tree.below(node, func(v int32) {
-		x := &s.tree.vertices[v]
+	s.graph.below(node, func(v int32) {
+		x := &s.graph.vertices[v]
 		if x.first != none {
 			return
 		}
 		all++
-		typeName := s.tree.kinds[x.kind]
+		typeName := s.graph.kinds[x.kind]
 		if !children[typeName].Has(x.id) {
 			return
 		}
@@ -421,11 +421,11 @@ func (s *search) markRank(node int32, children map[string]idset.Set) (marked []i
 	})
 	for typeName, ids := range children {
 		if n := int64(len(found[typeName])); n < ids.Len() {
-			return nil, fmt.Errorf("%w: %s has only %d of %s %s", ErrInvalid, s.tree.path(node), n, typeName, ids)
+			return nil, fmt.Errorf("%w: %s has only %d of %s %s", ErrInvalid, s.graph.path(node), n, typeName, ids)
 		}
 	}
 	if len(marked) == all {
-		s.mark(node, s.tree.vertices[node].size, true)
+		s.mark(node, s.graph.vertices[node].size, true)
 	}
 	return marked, nil
 }

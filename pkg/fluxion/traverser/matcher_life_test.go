@@ -1,12 +1,11 @@
 // Copyright The flux-elastic Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package fluxion
+package traverser
 
 import (
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -75,7 +74,7 @@ func (l *matcherLife) both(what string, do func(m *Matcher) string) bool {
 
 func (l *matcherLife) step(id uint64) bool {
 	l.t.Helper()
-	path := l.matchers[0].tree.path(int32(l.rng.IntN(len(l.matchers[0].tree.vertices))))
+	path := l.matchers[0].graph.path(int32(l.rng.IntN(len(l.matchers[0].graph.vertices))))
 	job, number := uint64(0), l.rng.IntN(1000)
 	if len(l.live) > 0 {
 		job = l.live[l.rng.IntN(len(l.live))]
@@ -141,15 +140,15 @@ func (l *matcherLife) end() {
 				}
 			}
 		}
-		for v := range m.tree.vertices {
-			x := &m.tree.vertices[v]
-			if x.plan != none && len(m.tree.plans[x.plan].points) > 0 || x.running != 0 || x.allocations != 0 || x.reservations != 0 || x.filtered != 0 {
+		for v := range m.graph.vertices {
+			x := &m.graph.vertices[v]
+			if x.plan != none && len(m.graph.plans[x.plan].points) > 0 || x.running != 0 || x.allocations != 0 || x.reservations != 0 || x.filtered != 0 {
 				l.t.Errorf("%s: %s is held when all is cancelled; after\n%s", l.what, x.name, strings.Join(l.log, "\n"))
 				return
 			}
 		}
-		if up := m.tree.upBelow(m.tree.root); up != m.tree.nodesUp {
-			l.t.Errorf("%s: %d nodes are up, not %d", l.what, up, m.tree.nodesUp)
+		if up := m.graph.upBelow(m.graph.root); up != m.graph.nodesUp {
+			l.t.Errorf("%s: %d nodes are up, not %d", l.what, up, m.graph.nodesUp)
 		}
 	}
 }
@@ -157,17 +156,17 @@ func (l *matcherLife) end() {
 // small is a rack of nodes of two cores and two GPUs.
 func small(t *testing.T, nodes int) *Matcher {
 	t.Helper()
-	b := newBuilder()
-	add := func(parent int, typeName string, id, rank int) int {
-		v, err := b.add(parent, VertexSpec{
-			Type: typeName, Basename: typeName, Name: fmt.Sprint(typeName, id), ID: int64(id), UniqID: int64(len(b.tree.vertices)), Rank: int64(rank), Size: 1,
+	b := newGraph()
+	add := func(parent int32, typeName string, id, rank int) int32 {
+		v, err := b.addBelow(parent, VertexSpec{
+			Type: typeName, Basename: typeName, Name: fmt.Sprint(typeName, id), ID: int64(id), UniqID: int64(len(b.vertices)), Rank: int64(rank), Size: 1,
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return v
 	}
-	rack := add(add(-1, "cluster", 0, -1), "rack", 0, -1)
+	rack := add(add(none, "cluster", 0, -1), "rack", 0, -1)
 	for n := range nodes {
 		node := add(rack, "node", n, n)
 		for i := range 2 {
@@ -175,7 +174,7 @@ func small(t *testing.T, nodes int) *Matcher {
 			add(node, "gpu", i, n)
 		}
 	}
-	g, err := b.graph()
+	g, err := b.whole()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -295,30 +294,6 @@ func TestGraphsWithPeculiarNamesAreRead(t *testing.T) {
 		text := `{"graph": {"nodes": [` + strings.Join(vertices, ", ") + `], "edges": [` + edges + `]}}`
 		if _, err := ReadJGF(strings.NewReader(text)); err != nil {
 			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
-func TestOneMatcherForAGraph(t *testing.T) {
-	g := cluster(t, 100)
-	snapshot := g.Snapshot()
-	var matchers []*Matcher
-	for _, graph := range []*Graph{g, snapshot} {
-		m, err := NewMatcher(graph, Options{Policy: "low"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := m.Match(Allocate, nodeSlots(t, 100), 1, 0); err != nil {
-			t.Errorf("the matchers are not independent: %v", err)
-		}
-		matchers = append(matchers, m)
-	}
-	if _, err := NewMatcher(g, Options{}); err == nil {
-		t.Error("the graph has two matchers")
-	}
-	for _, m := range slices.Backward(matchers) {
-		if err := m.Cancel(1); err != nil {
-			t.Error(err)
 		}
 	}
 }

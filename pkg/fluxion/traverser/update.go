@@ -1,7 +1,7 @@
 // Copyright The flux-elastic Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package fluxion
+package traverser
 
 import (
 	"cmp"
@@ -79,8 +79,8 @@ type update struct {
 
 // run walks from the root.
 func (u *update) run(rootNeeds int64, exclusive bool) {
-	root := u.tree.root
-	shadow := u.exclusiveKind(u.tree.vertices[root].kind)
+	root := u.graph.root
+	shadow := u.exclusiveKind(u.graph.vertices[root].kind)
 	u.counts = u.counts[:0]
 	u.visit(root, rootNeeds, exclusive, shadow, false)
 }
@@ -92,14 +92,14 @@ func (m *Matcher) exclusiveKind(k kind) bool {
 // visit returns how many vertices below and at v are exclusive. Their units go to
 // the counts on top of the stack, which belong to the parent.
 func (u *update) visit(v int32, needs int64, exclusive, shadow, inside bool) int {
-	shadow = shadow || u.exclusiveKind(u.tree.vertices[v].kind)
+	shadow = shadow || u.exclusiveKind(u.graph.vertices[v].kind)
 	exclusive = exclusive || shadow
 	parent := len(u.counts) - len(u.pruned)
 	u.counts = append(u.counts, u.zeros...)
 	u.depth++
 	n := 0
-	for c := u.tree.vertices[v].first; c != none; c = u.tree.vertices[c].next {
-		child := &u.tree.vertices[c]
+	for c := u.graph.vertices[v].first; c != none; c = u.graph.vertices[c].next {
+		child := &u.graph.vertices[c]
 		if !shadow && child.mark != u.sequence {
 			continue
 		}
@@ -114,7 +114,7 @@ func (u *update) visit(v int32, needs int64, exclusive, shadow, inside bool) int
 			n += below
 		}
 	}
-	if exclusive || u.tree.vertices[v].divisible {
+	if exclusive || u.graph.vertices[v].divisible {
 		n++
 	}
 	if n > 0 {
@@ -131,7 +131,7 @@ func (u *update) grant(v int32, needs int64, exclusive bool, parent int) {
 	if u.job == nil {
 		return
 	}
-	x := &u.tree.vertices[v]
+	x := &u.graph.vertices[v]
 	counts := u.counts[len(u.counts)-len(u.pruned):]
 	h := hold{vertex: v, jobs: 1, counts: none}
 	if exclusive || x.divisible {
@@ -142,7 +142,7 @@ func (u *update) grant(v int32, needs int64, exclusive bool, parent int) {
 	}
 	if x.totals != none && slices.ContainsFunc(counts, func(n int64) bool { return n != 0 }) {
 		h.counts = int32(len(u.job.counts))
-		for _, k := range u.tree.filters[x.kind] {
+		for _, k := range u.graph.filters[x.kind] {
 			u.job.counts = append(u.job.counts, counts[u.prunedIndex[k]])
 		}
 	}
@@ -173,11 +173,11 @@ func unitsUp(x *vertex, needs int64, exclusive bool) int64 {
 
 // amounts are those of a hold on its vertex's timeline.
 func (m *Matcher) amounts(j *job, h *hold) []int64 {
-	v := &m.tree.vertices[h.vertex]
+	v := &m.graph.vertices[h.vertex]
 	amounts := m.scratch.amounts[:0]
 	amounts = append(amounts, h.units, int64(h.jobs))
 	if v.totals != none {
-		filter := len(m.tree.filters[v.kind])
+		filter := len(m.graph.filters[v.kind])
 		if h.counts != none {
 			amounts = append(amounts, j.counts[h.counts:][:filter]...)
 		} else {
@@ -190,12 +190,12 @@ func (m *Matcher) amounts(j *job, h *hold) []int64 {
 
 // hold puts what a job has of a vertex on the vertex's timeline.
 func (m *Matcher) hold(j *job, h *hold) {
-	v := &m.tree.vertices[h.vertex]
+	v := &m.graph.vertices[h.vertex]
 	if v.plan == none {
-		v.plan = int32(len(m.tree.plans))
-		m.tree.plans = append(m.tree.plans, timeline{})
+		v.plan = int32(len(m.graph.plans))
+		m.graph.plans = append(m.graph.plans, timeline{})
 	}
-	m.tree.plans[v.plan].add(j.from, j.until, m.amounts(j, h))
+	m.graph.plans[v.plan].add(j.from, j.until, m.amounts(j, h))
 	m.count(v, j, h, 1)
 	m.held(h.vertex, j, h, 1)
 }
@@ -221,8 +221,8 @@ func (m *Matcher) release(j *job, h *hold) {
 	if h.gone {
 		return
 	}
-	v := &m.tree.vertices[h.vertex]
-	m.tree.plans[v.plan].remove(j.from, j.until, m.amounts(j, h))
+	v := &m.graph.vertices[h.vertex]
+	m.graph.plans[v.plan].remove(j.from, j.until, m.amounts(j, h))
 	m.count(v, j, h, -1)
 	m.held(h.vertex, j, h, -1)
 	h.gone = true
@@ -236,7 +236,7 @@ func (m *Matcher) byWeight(v int32) []int32 {
 		return children
 	}
 	var children []int32
-	for c := m.tree.vertices[v].first; c != none; c = m.tree.vertices[c].next {
+	for c := m.graph.vertices[v].first; c != none; c = m.graph.vertices[c].next {
 		children = append(children, c)
 	}
 	slices.SortFunc(children, m.freer)
@@ -245,21 +245,21 @@ func (m *Matcher) byWeight(v int32) []int32 {
 }
 
 func (m *Matcher) freer(a, b int32) int {
-	x, y := &m.tree.vertices[a], &m.tree.vertices[b]
+	x, y := &m.graph.vertices[a], &m.graph.vertices[b]
 	return cmp.Or(cmp.Compare(y.weight, x.weight), cmp.Compare(y.uniq, x.uniq), cmp.Compare(a, b))
 }
 
 // reweigh puts a child where its weight belongs, after it was given.
 func (u *update) reweigh(v, c int32) {
-	x := &u.tree.vertices[c]
+	x := &u.graph.vertices[c]
 	if x.totals == none {
 		return
 	}
-	filter := u.tree.filters[x.kind]
+	filter := u.graph.filters[x.kind]
 	last := len(filter) - 1
-	avail := u.tree.totals[int(x.totals)+last]
+	avail := u.graph.totals[int(x.totals)+last]
 	if x.plan != none {
-		avail -= u.tree.plans[x.plan].now(filterDims+len(filter), filterDims+last, u.now)
+		avail -= u.graph.plans[x.plan].now(filterDims+len(filter), filterDims+last, u.now)
 	}
 	switch {
 	case u.whole: // as for Fluxion, which reads it back without a time

@@ -1,7 +1,7 @@
 // Copyright The flux-elastic Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package fluxion
+package traverser
 
 import (
 	"bytes"
@@ -104,8 +104,8 @@ func readRv1Exec(r io.Reader, limit int) (*Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := rv1Maker{builder: newBuilder(), hosts: hosts, properties: properties, limit: limit}
-	cluster, err := m.add(-1, VertexSpec{Type: "cluster", Basename: "cluster", Name: "cluster0", Rank: -1})
+	m := rv1Maker{graph: newGraph(), hosts: hosts, properties: properties, limit: limit}
+	cluster, err := m.add(none, VertexSpec{Type: "cluster", Basename: "cluster", Name: "cluster0", Rank: -1})
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +114,7 @@ func readRv1Exec(r io.Reader, limit int) (*Graph, error) {
 			return nil, err
 		}
 	}
-	return m.builder.graph()
+	return m.graph.whole()
 }
 
 // hosts are the names of the nodes, by rank: the n-th name is that of the n-th of
@@ -165,7 +165,7 @@ func (f *rv1) properties() (map[string]idset.Set, error) {
 
 // rv1Maker makes a graph of R.
 type rv1Maker struct {
-	builder    *builder
+	graph      *Graph
 	hosts      map[int64]string
 	properties map[string]idset.Set
 	// limit is how much more may be made, count how many vertices there are.
@@ -173,17 +173,17 @@ type rv1Maker struct {
 }
 
 // add adds a vertex of size one; it counts as one, and so do its properties.
-func (m *rv1Maker) add(parent int, v VertexSpec) (int, error) {
+func (m *rv1Maker) add(parent int32, v VertexSpec) (int32, error) {
 	if m.limit -= 1 + len(v.Properties); m.limit < 0 {
-		return -1, errTooMany
+		return none, errTooMany
 	}
 	v.UniqID, v.Size = int64(m.count), 1
 	m.count++
-	return m.builder.add(parent, v)
+	return m.graph.addBelow(parent, v)
 }
 
 // addRanks adds the nodes of an entry of R_lite.
-func (m *rv1Maker) addRanks(cluster int, entry rlite) error {
+func (m *rv1Maker) addRanks(cluster int32, entry rlite) error {
 	ranks, err := idset.Decode(entry.Rank, m.limit)
 	if err != nil {
 		return err
@@ -205,7 +205,7 @@ func (m *rv1Maker) addRanks(cluster int, entry rlite) error {
 	return nil
 }
 
-func (m *rv1Maker) addChildren(node int, rank int64, children rliteChildren) error {
+func (m *rv1Maker) addChildren(node int32, rank int64, children rliteChildren) error {
 	for _, child := range children {
 		ids, err := idset.Decode(child.ids, m.limit)
 		if err != nil {

@@ -1,7 +1,7 @@
 // Copyright The flux-elastic Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package fluxion
+package traverser
 
 import (
 	"errors"
@@ -104,8 +104,8 @@ func checkBooks(t *testing.T, m *Matcher) {
 	if problem := imbalance(m); problem != "" {
 		t.Fatal(problem)
 	}
-	if up := m.tree.upBelow(m.tree.root); m.tree.nodesUp != up {
-		t.Fatalf("%d nodes are up, and %d are counted", up, m.tree.nodesUp)
+	if up := m.graph.upBelow(m.graph.root); m.graph.nodesUp != up {
+		t.Fatalf("%d nodes are up, and %d are counted", up, m.graph.nodesUp)
 	}
 	empty := m.Clone()
 	for id := range m.jobs {
@@ -113,10 +113,10 @@ func checkBooks(t *testing.T, m *Matcher) {
 			t.Fatal(err)
 		}
 	}
-	for v := range empty.tree.vertices {
-		x := &empty.tree.vertices[v]
-		if x.plan != none && len(empty.tree.plans[x.plan].points) > 0 || x.allocations+x.reservations+x.running+x.filtered != 0 {
-			t.Fatalf("Something is held of %s when all jobs are cancelled", empty.tree.path(int32(v)))
+	for v := range empty.graph.vertices {
+		x := &empty.graph.vertices[v]
+		if x.plan != none && len(empty.graph.plans[x.plan].points) > 0 || x.allocations+x.reservations+x.running+x.filtered != 0 {
+			t.Fatalf("Something is held of %s when all jobs are cancelled", empty.graph.path(int32(v)))
 		}
 	}
 	if problem := imbalance(m); problem != "" {
@@ -136,8 +136,8 @@ func FuzzReadJGF(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if len(graph.tree.vertices) > len(text) {
-			t.Errorf("%d vertices of %d bytes", len(graph.tree.vertices), len(text))
+		if len(graph.vertices) > len(text) {
+			t.Errorf("%d vertices of %d bytes", len(graph.vertices), len(text))
 		}
 		if !uniqueIDs(graph) {
 			return // JGF is written with them as ids
@@ -170,17 +170,17 @@ func FuzzReadJGF(f *testing.F) {
 
 func uniqueIDs(g *Graph) bool {
 	seen := map[int64]bool{}
-	for v := range g.tree.vertices {
-		seen[g.tree.vertices[v].uniq] = true
+	for v := range g.vertices {
+		seen[g.vertices[v].uniq] = true
 	}
-	return len(seen) == len(g.tree.vertices)
+	return len(seen) == len(g.vertices)
 }
 
 // findAll is all of a graph as JGF, "" for one of a root alone.
 func findAll(t *testing.T, m *Matcher) string {
 	t.Helper()
 	found, err := m.Find("status=up or status=down", JGF)
-	if err != nil && len(m.tree.vertices) > 1 {
+	if err != nil && len(m.graph.vertices) > 1 {
 		t.Fatal(err)
 	}
 	return found
@@ -330,7 +330,7 @@ func (s *fuzzedSession) next(n int) int {
 }
 
 func (s *fuzzedSession) path() string {
-	return s.m.tree.path(int32(s.next(len(s.m.tree.vertices))))
+	return s.m.graph.path(int32(s.next(len(s.m.graph.vertices))))
 }
 
 func (s *fuzzedSession) job() uint64 {

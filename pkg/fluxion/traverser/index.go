@@ -1,7 +1,7 @@
 // Copyright The flux-elastic Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package fluxion
+package traverser
 
 import (
 	"cmp"
@@ -62,16 +62,16 @@ func (b bitset) has(i int32) bool { return b[i/64]&(1<<(i%64)) != 0 }
 // another, or beside other vertices that have some, so that levels of a request may
 // match in several ways.
 func (m *Matcher) indexOf(k kind) *index {
-	if m.indexShape != m.tree.shape {
+	if m.indexShape != m.graph.shape {
 		clear(m.indexes)
-		m.indexShape = m.tree.shape
+		m.indexShape = m.graph.shape
 	}
 	x, known := m.indexes[k]
 	if !known {
 		if m.isUniform(k) {
 			x = m.newIndex(k)
 		}
-		if x != nil && (len(x.order) == 0 || slices.ContainsFunc(x.order, func(v int32) bool { return m.tree.vertices[v].divisible })) {
+		if x != nil && (len(x.order) == 0 || slices.ContainsFunc(x.order, func(v int32) bool { return m.graph.vertices[v].divisible })) {
 			x = nil // of a divisible vertex, several slots can have a part
 		}
 		m.indexes[k] = x
@@ -85,11 +85,11 @@ func (m *Matcher) isUniform(k kind) bool {
 	uniform := true
 	var count func(v int32) int
 	count = func(v int32) int {
-		x := &m.tree.vertices[v]
+		x := &m.graph.vertices[v]
 		direct, deeper := 0, 0
-		for c := x.first; c != none; c = m.tree.vertices[c].next {
+		for c := x.first; c != none; c = m.graph.vertices[c].next {
 			n := count(c)
-			if m.tree.vertices[c].kind == k {
+			if m.graph.vertices[c].kind == k {
 				direct++
 				n--
 			}
@@ -104,21 +104,21 @@ func (m *Matcher) isUniform(k kind) bool {
 		}
 		return n
 	}
-	count(m.tree.root)
-	return uniform && m.tree.vertices[m.tree.root].kind != k
+	count(m.graph.root)
+	return uniform && m.graph.vertices[m.graph.root].kind != k
 }
 
 func (m *Matcher) newIndex(k kind) *index {
-	t := m.tree
-	x := &index{position: make([]int32, len(t.vertices)), unique: true, rising: true}
-	scores := make([]int64, len(t.vertices))
-	edgeOrder := make([]int32, len(t.vertices))
-	t.below(t.root, func(v int32) {
+	g := m.graph
+	x := &index{position: make([]int32, len(g.vertices)), unique: true, rising: true}
+	scores := make([]int64, len(g.vertices))
+	edgeOrder := make([]int32, len(g.vertices))
+	g.below(g.root, func(v int32) {
 		x.position[v] = none
-		if t.vertices[v].kind == k {
+		if g.vertices[v].kind == k {
 			edgeOrder[v] = int32(len(x.order))
 			x.order = append(x.order, v)
-			scores[v] = m.policy.score(t, v, m.factorAbove(v))
+			scores[v] = m.policy.score(g, v, m.factorAbove(v))
 		}
 	})
 	for i := 1; i < len(x.order); i++ {
@@ -128,7 +128,7 @@ func (m *Matcher) newIndex(k kind) *index {
 	n := len(x.order)
 	x.idle, x.active, x.gaps = newBitset(n), newBitset(n), newBitset(n)
 	x.class, x.edgeOrder = make([]int32, n), make([]int32, n)
-	shapes := newShapes(t)
+	shapes := newShapes(g)
 	for i, v := range x.order {
 		at := int32(i)
 		x.position[v], x.edgeOrder[i], x.class[i] = at, edgeOrder[v], shapes.of(v)
@@ -137,10 +137,10 @@ func (m *Matcher) newIndex(k kind) *index {
 			x.unique = x.unique && gap != 0
 			x.gaps.set(at, gap > 1)
 		}
-		x.active.set(at, t.vertices[v].running > 0)
-		x.refresh(t, v)
-		for p := t.vertices[v].parent; p != none; p = t.vertices[p].parent {
-			x.above = insert(x.above, t.vertices[p].kind)
+		x.active.set(at, g.vertices[v].running > 0)
+		x.refresh(g, v)
+		for p := g.vertices[v].parent; p != none; p = g.vertices[p].parent {
+			x.above = insert(x.above, g.vertices[p].kind)
 		}
 	}
 	x.classes = len(shapes.ids)
@@ -159,30 +159,30 @@ func (x *index) sort(scores []int64, lowFirst bool) {
 // factorAbove is what the nodes that a vertex is in add to its score.
 func (m *Matcher) factorAbove(v int32) int64 {
 	var factor int64
-	for p := m.tree.vertices[v].parent; p != none; p = m.tree.vertices[p].parent {
-		factor += m.policy.factor(&m.tree.vertices[p])
+	for p := m.graph.vertices[v].parent; p != none; p = m.graph.vertices[p].parent {
+		factor += m.policy.factor(&m.graph.vertices[p])
 	}
 	return factor
 }
 
 // refresh sets whether a vertex is idle.
-func (x *index) refresh(t *tree, v int32) {
-	plan := t.vertices[v].plan
-	idle := (plan == none || len(t.plans[plan].points) == 0) && t.allUp(v)
-	for p := t.vertices[v].parent; p != none && idle; p = t.vertices[p].parent {
-		idle = !t.vertices[p].down && t.vertices[p].allocations+t.vertices[p].reservations == 0
+func (x *index) refresh(g *Graph, v int32) {
+	plan := g.vertices[v].plan
+	idle := (plan == none || len(g.plans[plan].points) == 0) && g.allUp(v)
+	for p := g.vertices[v].parent; p != none && idle; p = g.vertices[p].parent {
+		idle = !g.vertices[p].down && g.vertices[p].allocations+g.vertices[p].reservations == 0
 	}
 	x.idle.set(x.position[v], idle)
 }
 
 // allUp reports whether nothing at v and below is down.
-func (t *tree) allUp(v int32) bool {
-	x := &t.vertices[v]
+func (g *Graph) allUp(v int32) bool {
+	x := &g.vertices[v]
 	if x.down {
 		return false
 	}
-	for c := x.first; c != none; c = t.vertices[c].next {
-		if !t.allUp(c) {
+	for c := x.first; c != none; c = g.vertices[c].next {
+		if !g.allUp(c) {
 			return false
 		}
 	}
@@ -191,16 +191,16 @@ func (t *tree) allUp(v int32) bool {
 
 // held keeps the indexes after a job got or lost something of a vertex.
 func (m *Matcher) held(u int32, j *job, h *hold, n int32) {
-	v := &m.tree.vertices[u]
+	v := &m.graph.vertices[u]
 	if !j.later {
 		v.running += n
 	}
-	if m.indexShape != m.tree.shape {
+	if m.indexShape != m.graph.shape {
 		return
 	}
 	if x := m.indexes[v.kind]; x != nil && x.position[u] != none {
 		x.active.set(x.position[u], v.running > 0)
-		x.refresh(m.tree, u)
+		x.refresh(m.graph, u)
 	}
 	if h.pool {
 		m.refreshBelow(u)
@@ -210,10 +210,10 @@ func (m *Matcher) held(u int32, j *job, h *hold, n int32) {
 // refreshBelow keeps the indexes of what is below a vertex that changed.
 func (m *Matcher) refreshBelow(u int32) {
 	for _, x := range m.indexes {
-		if x != nil && slices.Contains(x.above, m.tree.vertices[u].kind) {
-			m.tree.below(u, func(v int32) {
+		if x != nil && slices.Contains(x.above, m.graph.vertices[u].kind) {
+			m.graph.below(u, func(v int32) {
 				if x.position[v] != none {
-					x.refresh(m.tree, v)
+					x.refresh(m.graph, v)
 				}
 			})
 		}
@@ -222,13 +222,13 @@ func (m *Matcher) refreshBelow(u int32) {
 
 // changedStatus keeps the indexes after a vertex went up or down.
 func (m *Matcher) changedStatus(u int32) {
-	if m.indexShape != m.tree.shape {
+	if m.indexShape != m.graph.shape {
 		return
 	}
 	m.refreshBelow(u)
-	for v := u; v != none; v = m.tree.vertices[v].parent {
-		if x := m.indexes[m.tree.vertices[v].kind]; x != nil && x.position[v] != none {
-			x.refresh(m.tree, v)
+	for v := u; v != none; v = m.graph.vertices[v].parent {
+		if x := m.indexes[m.graph.vertices[v].kind]; x != nil && x.position[v] != none {
+			x.refresh(m.graph, v)
 		}
 	}
 }
@@ -237,12 +237,12 @@ func (m *Matcher) changedStatus(u int32) {
 // which siblings of a type differ in size looks like no other, as which of them is
 // taken depends on their ids.
 type shapes struct {
-	tree *tree
-	ids  map[string]int32
-	text []byte
+	graph *Graph
+	ids   map[string]int32
+	text  []byte
 }
 
-func newShapes(t *tree) *shapes { return &shapes{tree: t, ids: map[string]int32{}} }
+func newShapes(g *Graph) *shapes { return &shapes{graph: g, ids: map[string]int32{}} }
 
 func (s *shapes) of(v int32) int32 {
 	s.text = s.text[:0]
@@ -266,16 +266,16 @@ func (s *shapes) number(n int64) {
 }
 
 func (s *shapes) describe(v int32) (alike bool) {
-	x := &s.tree.vertices[v]
+	x := &s.graph.vertices[v]
 	s.number(int64(x.kind)<<2 | boolBit(x.down)<<1 | boolBit(x.divisible))
 	s.number(x.size)
 	alike = true
-	for c := x.first; c != none; c = s.tree.vertices[c].next {
+	for c := x.first; c != none; c = s.graph.vertices[c].next {
 		if !s.describe(c) {
 			return false
 		}
-		for d := x.first; d != c && alike; d = s.tree.vertices[d].next {
-			a, b := &s.tree.vertices[c], &s.tree.vertices[d]
+		for d := x.first; d != c && alike; d = s.graph.vertices[d].next {
+			a, b := &s.graph.vertices[c], &s.graph.vertices[d]
 			if a.kind == b.kind {
 				alike = a.size == b.size && (a.first == none) == (b.first == none)
 				break
@@ -299,7 +299,7 @@ func (s *search) quick(requests []*request) (needs int64, could bool, err error)
 	if p == nil {
 		return 0, false, nil
 	}
-	if !s.open(s.tree.root) {
+	if !s.open(s.graph.root) {
 		return 0, true, ErrBusy
 	}
 	asked := requests[0]
@@ -340,23 +340,23 @@ func single(shape []*request) bool {
 // tooFew reports whether the root's aggregates leave less than the least that is
 // needed in all: then no traversal finds it.
 func (s *search) tooFew() bool {
-	root := &s.tree.vertices[s.tree.root]
+	root := &s.graph.vertices[s.graph.root]
 	if root.totals == none {
 		return false
 	}
-	filter := s.tree.filters[root.kind]
-	totals := s.tree.totals[root.totals:][:len(filter)]
+	filter := s.graph.filters[root.kind]
+	totals := s.graph.totals[root.totals:][:len(filter)]
 	needs := s.compiled.rootNeeds
 	if !enough(needs, totals) {
 		return true
 	}
-	return root.plan != none && !s.ignoring && !s.tree.plans[root.plan].fits(filterDims+len(filter), needs, totals, s.from, s.until)
+	return root.plan != none && !s.ignoring && !s.graph.plans[root.plan].fits(filterDims+len(filter), needs, totals, s.from, s.until)
 }
 
 // open reports whether the traversal would go below v: a level that the request
 // leaves out.
 func (s *search) open(v int32) bool {
-	x := &s.tree.vertices[v]
+	x := &s.graph.vertices[v]
 	return (!x.down || s.ignoring) && s.avail(x) > 0 && s.allows(v, x)
 }
 
@@ -431,11 +431,11 @@ func (p *picker) fits(at int32) bool {
 func (p *picker) visitAt(at int32) bool {
 	v := p.order[at]
 	p.factor = 0
-	for a := p.tree.vertices[v].parent; a != none; a = p.tree.vertices[a].parent {
+	for a := p.graph.vertices[v].parent; a != none; a = p.graph.vertices[a].parent {
 		if (p.constraint != nil || !p.idle.has(at)) && !p.open(a) {
 			return false
 		}
-		p.factor += p.policy.factor(&p.tree.vertices[a])
+		p.factor += p.policy.factor(&p.graph.vertices[a])
 	}
 	p.depth = 0
 	found := p.frame()
@@ -457,7 +457,7 @@ func (p *picker) unitsAt(at int32) int64 {
 	if p.inSlot {
 		return 1
 	}
-	return p.avail(&p.tree.vertices[p.order[at]])
+	return p.avail(&p.graph.vertices[p.order[at]])
 }
 
 // collectRuns picks from the runs of consecutive scores, the highest first; in a
@@ -513,7 +513,7 @@ func (p *picker) pickRun(first, end int32, most int64) {
 	}
 }
 
-func (p *picker) parentAt(at int32) int32 { return p.tree.vertices[p.order[at]].parent }
+func (p *picker) parentAt(at int32) int32 { return p.graph.vertices[p.order[at]].parent }
 
 // take marks the first positions that make up n, and what leads to them.
 func (p *picker) take(n int64) {

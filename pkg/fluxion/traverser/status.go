@@ -1,7 +1,7 @@
 // Copyright The flux-elastic Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package fluxion
+package traverser
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ import (
 // SetStatus says whether the vertex of a path is up. What is below one that is down
 // is not used either, though it keeps its own status.
 func (m *Matcher) SetStatus(path string, up bool) error {
-	vertices := m.tree.at(path)
+	vertices := m.graph.at(path)
 	if len(vertices) == 0 {
 		return fmt.Errorf("setting the status of %s: %w", path, ErrNotFound)
 	}
@@ -25,35 +25,35 @@ func (m *Matcher) SetStatus(path string, up bool) error {
 // SetRankStatus says whether the topmost vertices of broker ranks are up. Ranks that
 // no vertex has are passed over.
 func (m *Matcher) SetRankStatus(ranks []int64, up bool) {
-	roots, _ := m.tree.rankRoots(ranks)
+	roots, _ := m.graph.rankRoots(ranks)
 	for _, v := range roots {
 		m.setStatus(v, up)
 	}
 }
 
 func (m *Matcher) setStatus(v int32, up bool) {
-	x := &m.tree.vertices[v]
+	x := &m.graph.vertices[v]
 	if x.down != up {
 		return
 	}
 	x.down = false
-	n := m.tree.upBelow(v)
+	n := m.graph.upBelow(v)
 	if x.down = !up; !up {
 		n = -n
 	}
 	m.changedStatus(v)
-	for p := x.parent; p != none; p = m.tree.vertices[p].parent {
-		if m.tree.vertices[p].down {
+	for p := x.parent; p != none; p = m.graph.vertices[p].parent {
+		if m.graph.vertices[p].down {
 			return
 		}
 	}
-	m.tree.nodesUp += n
+	m.graph.nodesUp += n
 }
 
 // upBelow counts the nodes at v and below that are up, and all they are in from v
 // on.
-func (t *tree) upBelow(v int32) int64 {
-	x := &t.vertices[v]
+func (g *Graph) upBelow(v int32) int64 {
+	x := &g.vertices[v]
 	if x.down {
 		return 0
 	}
@@ -61,8 +61,8 @@ func (t *tree) upBelow(v int32) int64 {
 	if x.kind == nodeKind {
 		n = 1
 	}
-	for c := x.first; c != none; c = t.vertices[c].next {
-		n += t.upBelow(c)
+	for c := x.first; c != none; c = g.vertices[c].next {
+		n += g.upBelow(c)
 	}
 	return n
 }
@@ -76,36 +76,36 @@ type Vertex struct {
 
 // Vertices are those of a path: one, or several where ranks differ.
 func (m *Matcher) Vertices(path string) ([]Vertex, error) {
-	vertices := m.tree.at(path)
+	vertices := m.graph.at(path)
 	if len(vertices) == 0 {
 		return nil, fmt.Errorf("looking for %s: %w", path, ErrNotFound)
 	}
 	out := make([]Vertex, 0, len(vertices))
 	for _, v := range vertices {
-		out = append(out, Vertex{m.tree.vertices[v].uniq, !m.tree.vertices[v].down, maps.Clone(m.tree.properties[v])})
+		out = append(out, Vertex{m.graph.vertices[v].uniq, !m.graph.vertices[v].down, maps.Clone(m.graph.properties[v])})
 	}
 	return out, nil
 }
 
 // SetProperty gives the vertices of a path a property.
 func (m *Matcher) SetProperty(path, key, value string) error {
-	vertices := m.tree.at(path)
+	vertices := m.graph.at(path)
 	if len(vertices) == 0 {
 		return fmt.Errorf("setting a property of %s: %w", path, ErrNotFound)
 	}
 	for _, v := range vertices {
-		if m.tree.properties[v] == nil {
-			m.tree.properties[v] = map[string]string{}
+		if m.graph.properties[v] == nil {
+			m.graph.properties[v] = map[string]string{}
 		}
-		m.tree.properties[v][key] = value
+		m.graph.properties[v][key] = value
 	}
-	m.tree.shape++
+	m.graph.shape++
 	return nil
 }
 
 // rankRoots are the topmost vertices of broker ranks, and the ranks that no vertex has.
-func (t *tree) rankRoots(ranks []int64) (roots []int32, missing []int64) {
-	byRank := t.rootsByRank()
+func (g *Graph) rankRoots(ranks []int64) (roots []int32, missing []int64) {
+	byRank := g.rootsByRank()
 	for _, rank := range ranks {
 		if rank < 0 || len(byRank[rank]) == 0 {
 			missing = append(missing, rank)
@@ -118,11 +118,11 @@ func (t *tree) rankRoots(ranks []int64) (roots []int32, missing []int64) {
 }
 
 // rootsByRank are the topmost vertices of all ranks.
-func (t *tree) rootsByRank() map[int64][]int32 {
+func (g *Graph) rootsByRank() map[int64][]int32 {
 	roots := map[int64][]int32{}
-	t.below(t.root, func(v int32) {
-		x := &t.vertices[v]
-		if x.parent == none || t.vertices[x.parent].rank != x.rank {
+	g.below(g.root, func(v int32) {
+		x := &g.vertices[v]
+		if x.parent == none || g.vertices[x.parent].rank != x.rank {
 			roots[int64(x.rank)] = append(roots[int64(x.rank)], v)
 		}
 	})

@@ -1,7 +1,7 @@
 // Copyright The flux-elastic Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package fluxion
+package traverser
 
 import (
 	"cmp"
@@ -68,17 +68,6 @@ type jgfSpec struct {
 	id    string
 	spec  VertexSpec
 	paths map[string]string // in other subsystems
-}
-
-// ReadJGF reads a resource graph in the JSON Graph Format that Fluxion takes: its
-// containment subsystem, in which every vertex but the root has one parent. Edges
-// and paths of other subsystems are kept out of matches.
-func ReadJGF(r io.Reader) (*Graph, error) {
-	t := newTree()
-	if err := t.addJGF(r); err != nil {
-		return nil, fmt.Errorf("reading JGF: %w", err)
-	}
-	return newGraph(t)
 }
 
 // jgfParser reads a document piece by piece: it may have a million vertices.
@@ -284,122 +273,5 @@ func (l *jgfList) vertex(v *jgfSpec) error {
 
 func (l *jgfList) edge(source, target string) error {
 	l.edges = append(l.edges, [2]string{source, target})
-	return nil
-}
-
-// grafter adds to a tree what it does not have yet: a vertex of the same path and
-// rank is the same one.
-type grafter struct {
-	tree  *tree
-	index map[string]int32
-	// names are those seen: many vertices have the same.
-	names map[string]string
-	// firstNew is the first vertex that is new; paths are those of the new ones.
-	firstNew int32
-	paths    []string
-	growing  bool
-}
-
-// addJGF adds what a document has. After an error, the tree is of no use.
-func (t *tree) addJGF(r io.Reader) error {
-	g := &grafter{tree: t, index: map[string]int32{}, names: map[string]string{}, firstNew: int32(len(t.vertices)), growing: t.root != none}
-	if err := parseJGF(r, g); err != nil {
-		return err
-	}
-	if t.root == none {
-		return errors.New("no node is the root: none has a containment path with one slash")
-	}
-	return g.keepPaths()
-}
-
-func (g *grafter) vertex(v *jgfSpec) error {
-	t := g.tree
-	if _, twice := g.index[v.id]; twice {
-		return errors.New("another node has its id")
-	}
-	path := v.spec.Path
-	if g.growing {
-		if known := t.find(path, v.spec.Rank); known != none {
-			g.index[v.id] = known
-			return nil
-		}
-	}
-	v.spec.Path = ""
-	v.spec.Name, v.spec.Basename = g.intern(v.spec.Name), g.intern(v.spec.Basename)
-	u, err := t.add(none, v.spec)
-	if err != nil {
-		return err
-	}
-	if strings.LastIndexByte(path, '/') == 0 {
-		if t.root != none {
-			return fmt.Errorf("%s and %s are both roots", t.path(t.root), path)
-		}
-		t.root = u
-	}
-	if v.paths != nil {
-		t.elsewhere[u] = v.paths
-	}
-	g.index[v.id] = u
-	g.paths = append(g.paths, path)
-	return nil
-}
-
-func (g *grafter) intern(name string) string {
-	if known, has := g.names[name]; has {
-		return known
-	}
-	g.names[name] = name
-	return name
-}
-
-func (g *grafter) edge(from, to string) error {
-	source, found := g.index[from]
-	target, foundToo := g.index[to]
-	switch {
-	case !found || !foundToo:
-		return fmt.Errorf("from %q to %q: it is not between nodes", from, to)
-	case target < g.firstNew && source < g.firstNew:
-		return nil
-	case target == g.tree.root || target < g.firstNew || g.tree.vertices[target].parent != none:
-		return fmt.Errorf("from %q to %q: it gives %s a second parent", from, to, g.tree.vertices[target].name)
-	}
-	g.tree.link(source, target)
-	return nil
-}
-
-// keepPaths checks that the new vertices hang on the root, and keeps those paths
-// that do not follow from where they are.
-func (g *grafter) keepPaths() error {
-	t := g.tree
-	pathOf := func(v int32) string {
-		if v >= g.firstNew {
-			return g.paths[v-g.firstNew]
-		}
-		return t.path(v)
-	}
-	for v := g.firstNew; int(v) < len(t.vertices); v++ {
-		if t.tooDeep(v) {
-			return fmt.Errorf("%s is in a cycle, or more than %d levels deep", t.vertices[v].name, maxDepth)
-		}
-	}
-	reached := 0
-	t.below(t.root, func(v int32) {
-		if v < g.firstNew {
-			return
-		}
-		reached++
-		path, name := pathOf(v), t.vertices[v].name
-		rest, below := path, true
-		if parent := t.vertices[v].parent; parent != none {
-			rest, below = strings.CutPrefix(path, pathOf(parent))
-		}
-		if !below || len(rest) != len(name)+1 || rest[0] != '/' || rest[1:] != name {
-			t.paths[v] = path
-			clear(t.byPath)
-		}
-	})
-	if reached != len(g.paths) {
-		return fmt.Errorf("%d of %d nodes are not below the root", len(g.paths)-reached, len(g.paths))
-	}
 	return nil
 }

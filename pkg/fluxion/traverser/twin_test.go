@@ -1,7 +1,7 @@
 // Copyright The flux-elastic Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package fluxion
+package traverser
 
 import (
 	"cmp"
@@ -18,7 +18,7 @@ import (
 // timelines, nothing used twice. It shares the tree of a Matcher, of which it reads
 // nothing but what the tree is.
 type twin struct {
-	tree   *tree
+	graph  *Graph
 	policy policy
 	spans  map[int32][]booking // by vertex
 }
@@ -57,7 +57,7 @@ type candidate struct {
 }
 
 func (w *twin) free(v int32, from, until int64) int64 {
-	least := w.tree.vertices[v].size
+	least := w.graph.vertices[v].size
 	for _, at := range w.spans[v] {
 		used := int64(0)
 		for _, other := range w.spans[v] { // at the start of at, or of the window
@@ -66,7 +66,7 @@ func (w *twin) free(v int32, from, until int64) int64 {
 				used += other.units
 			}
 		}
-		least = min(least, w.tree.vertices[v].size-used)
+		least = min(least, w.graph.vertices[v].size-used)
 	}
 	return least
 }
@@ -77,8 +77,8 @@ func (w *twin) used(v int32, from, until int64) bool {
 
 // visit returns the candidates of v's parent that v makes, and whether v is one.
 func (s *twinSearch) visit(v int32, wanted []jobspec.Resource, pristine, exclusive bool, factor int64) (passed []candidate, units, score int64, x, ok bool) {
-	t := s.tree.vertices[v]
-	typeName := s.tree.kinds[t.kind]
+	t := s.graph.vertices[v]
+	typeName := s.graph.kinds[t.kind]
 	var resource, slot *jobspec.Resource
 	same := 0
 	for i := range wanted {
@@ -111,7 +111,7 @@ func (s *twinSearch) visit(v int32, wanted []jobspec.Resource, pristine, exclusi
 		units = s.free(v, s.from, s.until)
 	}
 	blocked := t.down && !s.ever || units <= 0
-	if t.kind == nodeKind && !s.constraint.Match(target{s.tree, v}) {
+	if t.kind == nodeKind && !s.constraint.Match(target{s.graph, v}) {
 		blocked = true
 	}
 	if resource != nil && !t.divisible {
@@ -146,14 +146,14 @@ func (s *twinSearch) visit(v int32, wanted []jobspec.Resource, pristine, exclusi
 		}
 		found = nil
 	}
-	return found, units, s.policy.score(s.tree, v, factor), x, true
+	return found, units, s.policy.score(s.graph, v, factor), x, true
 }
 
 func (s *twinSearch) hasAll(v int32, wanted []jobspec.Resource) bool {
 	for i := range wanted {
 		has := false
-		for c := s.tree.vertices[v].first; c != none; c = s.tree.vertices[c].next {
-			has = has || s.tree.kinds[s.tree.vertices[c].kind] == wanted[i].Type
+		for c := s.graph.vertices[v].first; c != none; c = s.graph.vertices[c].next {
+			has = has || s.graph.kinds[s.graph.vertices[c].kind] == wanted[i].Type
 		}
 		if !has {
 			return false
@@ -164,17 +164,17 @@ func (s *twinSearch) hasAll(v int32, wanted []jobspec.Resource) bool {
 
 func (s *twinSearch) children(v int32, wanted []jobspec.Resource, pristine, exclusive bool, factor int64) []candidate {
 	var found []candidate
-	for c := s.tree.vertices[v].first; c != none; c = s.tree.vertices[c].next {
+	for c := s.graph.vertices[v].first; c != none; c = s.graph.vertices[c].next {
 		passed, units, score, x, ok := s.visit(c, wanted, pristine, exclusive, factor)
 		if !ok {
 			continue
 		}
 		found = append(found, passed...)
 		of := none
-		if s.tree.vertices[c].divisible {
+		if s.graph.vertices[c].divisible {
 			of = c
 		}
-		found = append(found, candidate{score, units, map[int32]mark{c: {units, x}}, s.tree.kinds[s.tree.vertices[c].kind], of})
+		found = append(found, candidate{score, units, map[int32]mark{c: {units, x}}, s.graph.kinds[s.graph.vertices[c].kind], of})
 	}
 	return found
 }
@@ -266,13 +266,13 @@ func (s *twinSearch) choose(found []candidate, r *jobspec.Resource, top bool) bo
 			if c.of != none {
 				m.needs = min(m.needs, n)
 			}
-			if s.tree.vertices[v].divisible {
+			if s.graph.vertices[v].divisible {
 				m.needs += s.marks[v].needs
 			}
 			s.marks[v] = m
-			for p := s.tree.vertices[v].parent; top && p != none; p = s.tree.vertices[p].parent {
+			for p := s.graph.vertices[v].parent; top && p != none; p = s.graph.vertices[p].parent {
 				if _, marked := s.marks[p]; !marked {
-					s.marks[p] = mark{s.tree.vertices[p].size, false}
+					s.marks[p] = mark{s.graph.vertices[p].size, false}
 				}
 			}
 		}
@@ -305,18 +305,18 @@ func (w *twin) match(op Op, spec *jobspec.Jobspec, now int64) (got map[int32]mar
 	duration := cmp.Or(spec.Duration, graphEnd)
 	try := func(at int64, ever, now bool) map[int32]mark {
 		s := &twinSearch{w, at, at + duration, ever, now, spec.Constraint, map[int32]mark{}}
-		x := spec.Resources[0].Type == w.tree.kinds[w.tree.vertices[w.tree.root].kind] && spec.Resources[0].Exclusive == jobspec.Yes
-		found, units, score, x, ok := s.visit(w.tree.root, spec.Resources, true, x, 0)
+		x := spec.Resources[0].Type == w.graph.kinds[w.graph.vertices[w.graph.root].kind] && spec.Resources[0].Exclusive == jobspec.Yes
+		found, units, score, x, ok := s.visit(w.graph.root, spec.Resources, true, x, 0)
 		if !ok {
 			return nil
 		}
-		found = append(found, candidate{score, units, nil, w.tree.kinds[w.tree.vertices[w.tree.root].kind], none})
+		found = append(found, candidate{score, units, nil, w.graph.kinds[w.graph.vertices[w.graph.root].kind], none})
 		for i := range spec.Resources {
 			if !s.choose(found, &spec.Resources[i], true) {
 				return nil
 			}
 		}
-		s.marks[w.tree.root] = mark{w.tree.vertices[w.tree.root].size, x}
+		s.marks[w.graph.root] = mark{w.graph.vertices[w.graph.root].size, x}
 		return w.emitted(s, spec)
 	}
 	incoherent := func(got map[int32]mark) bool { return got != nil && len(got) == 0 } // its slots are below a level left out
@@ -366,16 +366,16 @@ func (w *twin) emitted(s *twinSearch, spec *jobspec.Jobspec) map[int32]mark {
 	out := map[int32]mark{}
 	var walk func(v int32, m mark, shadow bool) bool
 	walk = func(v int32, m mark, shadow bool) bool {
-		t := w.tree.vertices[v]
-		shadow = shadow || whole[w.tree.kinds[t.kind]]
+		t := w.graph.vertices[v]
+		shadow = shadow || whole[w.graph.kinds[t.kind]]
 		if shadow {
 			m.exclusive = true
 		}
 		leads := m.exclusive || t.divisible
-		for c := t.first; c != none; c = w.tree.vertices[c].next {
+		for c := t.first; c != none; c = w.graph.vertices[c].next {
 			below, marked := s.marks[c]
 			if shadow {
-				below, marked = mark{w.tree.vertices[c].size, true}, true
+				below, marked = mark{w.graph.vertices[c].size, true}, true
 			}
 			if marked && walk(c, below, shadow) {
 				leads = true
@@ -386,14 +386,14 @@ func (w *twin) emitted(s *twinSearch, spec *jobspec.Jobspec) map[int32]mark {
 		}
 		return leads
 	}
-	walk(w.tree.root, s.marks[w.tree.root], false)
+	walk(w.graph.root, s.marks[w.graph.root], false)
 	return out
 }
 
 func (w *twin) take(id uint64, got map[int32]mark, from, duration int64, reserved bool) {
 	for v, m := range got {
 		units := m.needs
-		pool := m.exclusive || w.tree.vertices[v].divisible
+		pool := m.exclusive || w.graph.vertices[v].divisible
 		if !pool {
 			units = 0
 		}
@@ -431,7 +431,7 @@ func TestAgreesWithTwin(t *testing.T) {
 
 func compareWithTwin(t *testing.T, rng *rand.Rand, m *Matcher, what string) int {
 	t.Helper()
-	w := &twin{tree: m.tree, policy: m.policy, spans: map[int32][]booking{}}
+	w := &twin{graph: m.graph, policy: m.policy, spans: map[int32][]booking{}}
 	var live []uint64
 	matches := 0
 	for step := range uint64(40) {
@@ -445,8 +445,8 @@ func compareWithTwin(t *testing.T, rng *rand.Rand, m *Matcher, what string) int 
 			w.cancel(live[i])
 			live = slices.Delete(live, i, i+1)
 		case rng.IntN(12) == 0:
-			v := int32(rng.IntN(len(m.tree.vertices)))
-			if err := m.SetStatus(m.tree.path(v), rng.IntN(2) == 0); err != nil {
+			v := int32(rng.IntN(len(m.graph.vertices)))
+			if err := m.SetStatus(m.graph.path(v), rng.IntN(2) == 0); err != nil {
 				t.Fatalf("%s: step %d: %v", what, step, err)
 			}
 		default:
@@ -473,8 +473,8 @@ func compareWithTwin(t *testing.T, rng *rand.Rand, m *Matcher, what string) int 
 			t.Fatal(err)
 		}
 	}
-	for i := range m.tree.plans {
-		if len(m.tree.plans[i].points) > 0 {
+	for i := range m.graph.plans {
+		if len(m.graph.plans[i].points) > 0 {
 			t.Fatalf("%s: something is held when all is cancelled", what)
 		}
 	}
@@ -510,10 +510,10 @@ func differ(m *Matcher, op Op, match *Match, err error, want map[int32]mark, at 
 	if len(got) != len(match.emissions) {
 		return "a vertex is told twice"
 	}
-	for v := range m.tree.vertices {
+	for v := range m.graph.vertices {
 		v := int32(v)
 		if got[v] != want[v] {
-			return fmt.Sprintf("of %s it gets %v, not %v", m.tree.path(v), got[v], want[v])
+			return fmt.Sprintf("of %s it gets %v, not %v", m.graph.path(v), got[v], want[v])
 		}
 	}
 	return ""
@@ -532,17 +532,17 @@ func imbalance(m *Matcher) string {
 				held[h.vertex] = map[uint64]int{}
 			}
 			if _, twice := held[h.vertex][id]; twice {
-				return fmt.Sprintf("job %d holds %s twice", id, m.tree.path(h.vertex))
+				return fmt.Sprintf("job %d holds %s twice", id, m.graph.path(h.vertex))
 			}
 			held[h.vertex][id] = i
 		}
 	}
-	for v := range m.tree.vertices {
-		x := &m.tree.vertices[v]
-		dims := m.tree.dims(x)
+	for v := range m.graph.vertices {
+		x := &m.graph.vertices[v]
+		dims := m.graph.dims(x)
 		var plan timeline
 		if x.plan != none {
-			plan = m.tree.plans[x.plan]
+			plan = m.graph.plans[x.plan]
 		}
 		for _, p := range plan.points {
 			want := make([]int64, dims)
@@ -555,14 +555,14 @@ func imbalance(m *Matcher) string {
 			}
 			got := plan.used[plan.search(p.at)*dims:][:dims]
 			if !slices.Equal(got, want) {
-				return fmt.Sprintf("%s has %v in use at %d, its jobs %v", m.tree.path(int32(v)), got, p.at, want)
+				return fmt.Sprintf("%s has %v in use at %d, its jobs %v", m.graph.path(int32(v)), got, p.at, want)
 			}
 			if got[poolDim] > x.size {
-				return fmt.Sprintf("%s is given twice at %d", m.tree.path(int32(v)), p.at)
+				return fmt.Sprintf("%s is given twice at %d", m.graph.path(int32(v)), p.at)
 			}
 		}
 		if len(plan.points) == 0 && len(held[int32(v)]) > 0 {
-			return fmt.Sprintf("%s is held, and nothing planned", m.tree.path(int32(v)))
+			return fmt.Sprintf("%s is held, and nothing planned", m.graph.path(int32(v)))
 		}
 	}
 	return ""
@@ -570,12 +570,12 @@ func imbalance(m *Matcher) string {
 
 func randomGraph(t *testing.T, rng *rand.Rand) *Graph {
 	t.Helper()
-	b := newBuilder()
+	b := newGraph()
 	uniq := int64(0)
 	counters := map[string]int64{}
 	divisible := rng.IntN(2) == 0
 	local, sockets, uneven := rng.IntN(3) == 0, rng.IntN(2) == 0, rng.IntN(3) == 0
-	add := func(parent int, typeName string, nth, rank, size int64) int {
+	add := func(parent int32, typeName string, nth, rank, size int64) int32 {
 		id := counters[typeName]
 		counters[typeName]++
 		if local {
@@ -591,14 +591,14 @@ func randomGraph(t *testing.T, rng *rand.Rand) *Graph {
 				spec.Properties["fast"] = ""
 			}
 		}
-		v, err := b.add(parent, spec)
+		v, err := b.addBelow(parent, spec)
 		if err != nil {
 			t.Fatal(err)
 		}
 		uniq++
 		return v
 	}
-	inside := func(parent int, rank int64) {
+	inside := func(parent int32, rank int64) {
 		for i := range 1 + rng.Int64N(4) {
 			add(parent, "core", i, rank, 1)
 		}
@@ -618,13 +618,13 @@ func randomGraph(t *testing.T, rng *rand.Rand) *Graph {
 			}
 		}
 	}
-	root := add(-1, "cluster", 0, -1, 1)
+	root := add(none, "cluster", 0, -1, 1)
 	rank := int64(0)
 	for i := range 1 + rng.Int64N(3) {
 		rack := add(root, "rack", i, -1, 1)
 		for k := range 1 + rng.Int64N(4) {
 			node := add(rack, "node", k, rank, 1)
-			parents := []int{node}
+			parents := []int32{node}
 			if sockets {
 				parents = nil
 				for l := range 1 + rng.Int64N(2) {
@@ -637,7 +637,7 @@ func randomGraph(t *testing.T, rng *rand.Rand) *Graph {
 			rank++
 		}
 	}
-	g, err := b.graph()
+	g, err := b.whole()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,7 @@
 // Copyright The flux-elastic Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package fluxion
+package traverser
 
 import (
 	"cmp"
@@ -74,7 +74,7 @@ type Match struct {
 	// Queue is that of the jobspec.
 	Queue string
 
-	tree      *tree
+	graph     *Graph
 	emissions []emission
 	labels    map[int32]string
 }
@@ -92,7 +92,7 @@ type Job struct {
 // It owns the graph: what it gives is held by its jobs until they are cancelled. It
 // is not safe for concurrent use; a Clone is independent.
 type Matcher struct {
-	tree    *tree
+	graph   *Graph
 	policy  policy
 	options Options
 	// pruning are the types that are counted below vertices of a type, or of any.
@@ -153,23 +153,10 @@ type scratch struct {
 	last    edge
 }
 
-// NewMatcher makes a matcher that takes over a graph. Of one that was read nothing
-// must be held; of one of nodes, see plant, what is held stays so.
-func NewMatcher(g *Graph, options Options) (*Matcher, error) {
-	tree, used := g.tree, map[int32]int64(nil)
-	switch {
-	case g.taken:
-		return nil, errors.New("making a matcher: the graph has one already")
-	case tree == nil:
-		var err error
-		if tree, used, err = g.plant(); err != nil {
-			return nil, fmt.Errorf("making a matcher: %w", err)
-		}
-	case g.shared:
-		tree = tree.clone()
-	}
-	g.taken = true
-	m := &Matcher{tree: tree, jobs: map[uint64]*job{}, ordered: map[int32][]int32{}, indexes: map[kind]*index{}}
+// NewMatcher makes a matcher that takes over a graph: nobody else uses it from then
+// on.
+func NewMatcher(graph *Graph, options Options) (*Matcher, error) {
+	m := &Matcher{graph: graph, jobs: map[uint64]*job{}, ordered: map[int32][]int32{}, indexes: map[kind]*index{}}
 	m.options = Options{
 		Policy: cmp.Or(options.Policy, "first"), PruneFilters: cmp.Or(options.PruneFilters, "ALL:core,ALL:node"),
 		CountVisits: options.CountVisits,
@@ -178,18 +165,17 @@ func NewMatcher(g *Graph, options Options) (*Matcher, error) {
 	if m.policy, err = parsePolicy(m.options.Policy); err != nil {
 		return nil, err
 	}
-	if m.pruning, err = parsePruning(m.tree, m.options.PruneFilters); err != nil {
+	if m.pruning, err = parsePruning(m.graph, m.options.PruneFilters); err != nil {
 		return nil, err
 	}
 	m.prime()
-	m.holdForOthers(used)
 	return m, nil
 }
 
 // Clone returns a matcher with a graph and jobs of its own that are the same now.
 func (m *Matcher) Clone() *Matcher {
 	c := *m
-	c.tree = m.tree.clone()
+	c.graph = m.graph.clone()
 	c.pruning = m.pruning.clone()
 	c.jobs = make(map[uint64]*job, len(m.jobs))
 	for id, j := range m.jobs {
@@ -218,7 +204,7 @@ func (m *Matcher) Match(op Op, spec *jobspec.Jobspec, id uint64, now int64) (*Ma
 	m.prepare(spec)
 	s := &m.scratch.search
 	*s = search{Matcher: m, constraint: spec.Constraint}
-	root := &m.tree.vertices[m.tree.root]
+	root := &m.graph.vertices[m.graph.root]
 	exclusive := asksExclusive(m.compiled.requests, root.kind)
 	if op == Satisfiability {
 		s.ignoring = true
@@ -227,13 +213,13 @@ func (m *Matcher) Match(op Op, spec *jobspec.Jobspec, id uint64, now int64) (*Ma
 		if err != nil {
 			return nil, unavailable(err)
 		}
-		return &Match{tree: m.tree}, nil
+		return &Match{graph: m.graph}, nil
 	}
 	at, needs, err := s.schedule(op, now, duration, exclusive)
 	if err != nil {
 		return nil, err
 	}
-	match := &Match{ID: id, At: at, Duration: min(duration, graphEnd-at), Queue: spec.Queue, Reserved: at > now, tree: m.tree}
+	match := &Match{ID: id, At: at, Duration: min(duration, graphEnd-at), Queue: spec.Queue, Reserved: at > now, graph: m.graph}
 	m.give(match, op, now, needs, exclusive)
 	if len(match.emissions) == 0 {
 		// What was chosen does not hang together: a slot is below a level that the
@@ -267,7 +253,7 @@ func (m *Matcher) check(op Op, spec *jobspec.Jobspec, id uint64, now int64) (dur
 // can never be satisfied, either.
 func (m *Matcher) checkTypes(resources []jobspec.Resource) error {
 	for i := range resources {
-		if _, known := m.tree.kindOf(resources[i].Type); !known {
+		if _, known := m.graph.kindOf(resources[i].Type); !known {
 			return fmt.Errorf("%w: there is no resource of type %q: %w", ErrInvalid, resources[i].Type, ErrUnsatisfiable)
 		}
 		if err := m.checkTypes(resources[i].With); err != nil {
@@ -281,18 +267,18 @@ func (m *Matcher) checkTypes(resources []jobspec.Resource) error {
 func (m *Matcher) prepare(spec *jobspec.Jobspec) {
 	m.exclusiveKinds = m.exclusiveKinds[:0]
 	m.collectExclusive(spec.Resources)
-	if c := &m.compiled; c.spec != spec || c.shape != m.tree.shape {
+	if c := &m.compiled; c.spec != spec || c.shape != m.graph.shape {
 		total := map[kind]int64{}
-		*c = compiledSpec{spec, m.tree.shape, m.compile(spec.Resources, total), total, nil}
+		*c = compiledSpec{spec, m.graph.shape, m.compile(spec.Resources, total), total, nil}
 		c.rootNeeds = m.rootNeeds(c.requests)
 	}
 }
 
 // rootNeeds is what is needed below the root at the least, as its filter has it.
 func (m *Matcher) rootNeeds(requests []*request) []int64 {
-	root := m.tree.vertices[m.tree.root].kind
+	root := m.graph.vertices[m.graph.root].kind
 	var needs []int64
-	for _, k := range m.tree.filters[root] {
+	for _, k := range m.graph.filters[root] {
 		need := int64(0)
 		for _, r := range requests {
 			count := int64(r.count.Min)
@@ -314,7 +300,7 @@ func (m *Matcher) rootNeeds(requests []*request) []int64 {
 // that is in them is told and held.
 func (m *Matcher) collectExclusive(resources []jobspec.Resource) {
 	for i := range resources {
-		if k, known := m.tree.kindOf(resources[i].Type); known && resources[i].Exclusive == jobspec.Yes {
+		if k, known := m.graph.kindOf(resources[i].Type); known && resources[i].Exclusive == jobspec.Yes {
 			m.exclusiveKinds = append(m.exclusiveKinds, k)
 		}
 		m.collectExclusive(resources[i].With)
@@ -377,16 +363,16 @@ func (s *search) everPossible(exclusive, tell bool) error {
 // which a job starts or ends.
 func (s *search) candidates(from, duration int64) func(yield func(int64) bool) {
 	return func(yield func(int64) bool) {
-		root := &s.tree.vertices[s.tree.root]
+		root := &s.graph.vertices[s.graph.root]
 		if root.plan == none {
 			return
 		}
 		var needs, totals []int64
 		if root.totals != none {
 			needs = s.compiled.rootNeeds
-			totals = s.tree.totals[root.totals:][:len(needs)]
+			totals = s.graph.totals[root.totals:][:len(needs)]
 		}
-		plan := &s.tree.plans[root.plan]
+		plan := &s.graph.plans[root.plan]
 		for i := plan.search(from); i < len(plan.points); i++ {
 			at := plan.points[i].at
 			if at >= graphEnd {
@@ -413,7 +399,7 @@ func enough(needs, totals []int64) bool {
 func (s *search) feasible(op Op, now, duration int64) error {
 	nodes := s.compiled.total[nodeKind]
 	ever := op == AllocateWithSatisfiability
-	if nodes <= s.tree.nodesUp && (s.constraint == nil || s.enoughAllowed(nodes, op, now, duration)) {
+	if nodes <= s.graph.nodesUp && (s.constraint == nil || s.enoughAllowed(nodes, op, now, duration)) {
 		return nil
 	}
 	if ever {
@@ -430,11 +416,11 @@ func (s *search) enoughAllowed(nodes int64, op Op, now, duration int64) bool {
 		at = now
 	}
 	s.from, s.until = at, at+duration
-	for v := range s.tree.vertices {
+	for v := range s.graph.vertices {
 		if nodes <= 0 {
 			return true
 		}
-		x := &s.tree.vertices[v]
+		x := &s.graph.vertices[v]
 		if x.kind == nodeKind && !x.gone && (!x.down || op == AllocateWithSatisfiability) && s.allows(int32(v), x) && s.avail(x) == 1 {
 			nodes--
 		}
@@ -476,7 +462,7 @@ func (m *Matcher) Cancel(id uint64) error {
 		if h.gone {
 			continue
 		}
-		for c := m.tree.vertices[h.vertex].first; c != none; c = m.tree.vertices[c].next {
+		for c := m.graph.vertices[h.vertex].first; c != none; c = m.graph.vertices[c].next {
 			m.totalPreorder++
 		}
 		m.totalPostorder++

@@ -1,7 +1,7 @@
 // Copyright The flux-elastic Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package fluxion
+package traverser
 
 import (
 	"fmt"
@@ -113,11 +113,11 @@ const maxRated = 1 << 48
 func (v *vertex) rated() int64 { return min(max(v.id, -1), maxRated) }
 
 // score is that of a vertex in a node of some factor.
-func (p *policy) score(t *tree, u int32, factor int64) int64 {
+func (p *policy) score(g *Graph, u int32, factor int64) int64 {
 	if p.order == classFirst {
-		return matched + perfClass(t.properties[u])
+		return matched + perfClass(g.properties[u])
 	}
-	return matched + factor + t.vertices[u].rated() + 1
+	return matched + factor + g.vertices[u].rated() + 1
 }
 
 // perfClass is the performance class of a vertex: 0 to 9999, which also stands for

@@ -1,7 +1,7 @@
 // Copyright The flux-elastic Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package fluxion
+package traverser
 
 import (
 	"errors"
@@ -14,6 +14,9 @@ import (
 
 // none is the index of no vertex.
 const none int32 = -1
+
+// maxAmount is the most that counts: sums over a node's pools stay within int64.
+const maxAmount = 1 << 53
 
 // kind is a resource type, interned: an index into tree.kinds.
 type kind uint16
@@ -84,10 +87,10 @@ type vertex struct {
 	name, basename string
 }
 
-// tree is the containment tree, flat: vertices refer to each other by index, and
-// children keep the order of their edges, which is the order of traversal and of
-// output.
-type tree struct {
+// Graph is a resource graph: the tree of its containment subsystem. The vertices are a
+// slice and refer to each other by index. Children keep the order of their edges, which
+// is the order of traversal and of output.
+type Graph struct {
 	kinds     []string
 	kindIndex map[string]kind
 	vertices  []vertex
@@ -116,33 +119,33 @@ type tree struct {
 	shape uint64
 }
 
-func newTree() *tree {
-	t := &tree{
+func newGraph() *Graph {
+	g := &Graph{
 		root: none, kindIndex: map[string]kind{}, units: map[int32]string{},
 		properties: map[int32]map[string]string{}, paths: map[int32]string{},
 		byPath: map[string][]int32{}, elsewhere: map[int32]map[string]string{},
 	}
 	for _, name := range firstKinds {
-		t.intern(name)
+		g.intern(name)
 	}
-	return t
+	return g
 }
 
 // intern returns the kind of a type, new or known.
-func (t *tree) intern(name string) kind {
-	if k, known := t.kindIndex[name]; known {
+func (g *Graph) intern(name string) kind {
+	if k, known := g.kindIndex[name]; known {
 		return k
 	}
-	k := kind(len(t.kinds))
+	k := kind(len(g.kinds))
 	name = strings.Clone(name)
-	t.kinds = append(t.kinds, name)
-	t.kindIndex[name] = k
+	g.kinds = append(g.kinds, name)
+	g.kindIndex[name] = k
 	return k
 }
 
 // kindOf returns the kind of a type that some vertex or filter has named.
-func (t *tree) kindOf(name string) (kind, bool) {
-	k, known := t.kindIndex[name]
+func (g *Graph) kindOf(name string) (kind, bool) {
+	k, known := g.kindIndex[name]
 	return k, known
 }
 
@@ -154,9 +157,9 @@ const (
 )
 
 // tooDeep reports whether a vertex is on a level beyond the last, or in a cycle.
-func (t *tree) tooDeep(v int32) bool {
+func (g *Graph) tooDeep(v int32) bool {
 	for range maxDepth {
-		if v = t.vertices[v].parent; v == none {
+		if v = g.vertices[v].parent; v == none {
 			return false
 		}
 	}
@@ -181,106 +184,106 @@ func (s *VertexSpec) check() error {
 }
 
 // add appends a vertex as the last child of parent; none makes it the root.
-func (t *tree) add(parent int32, spec VertexSpec) (int32, error) {
-	if len(t.vertices) >= maxVertices || len(t.kinds) > math.MaxUint16-1 {
+func (g *Graph) add(parent int32, spec VertexSpec) (int32, error) {
+	if len(g.vertices) >= maxVertices || len(g.kinds) > math.MaxUint16-1 {
 		return none, fmt.Errorf("adding a vertex: a graph holds at most %d vertices of %d types", maxVertices, math.MaxUint16-1)
 	}
 	if err := spec.check(); err != nil {
 		return none, fmt.Errorf("adding vertex %q: %w", spec.Name, err)
 	}
-	v := int32(len(t.vertices))
-	if len(t.vertices) == cap(t.vertices) { // append would copy a large graph ten times
-		t.vertices = slices.Grow(t.vertices, max(len(t.vertices), 64))
+	v := int32(len(g.vertices))
+	if len(g.vertices) == cap(g.vertices) { // append would copy a large graph ten times
+		g.vertices = slices.Grow(g.vertices, max(len(g.vertices), 64))
 	}
-	t.vertices = append(t.vertices, vertex{
+	g.vertices = append(g.vertices, vertex{
 		parent: none, first: none, last: none, next: none, plan: none, totals: none,
-		kind: t.intern(spec.Type), down: spec.Down, divisible: spec.Divisible, rank: int32(spec.Rank), size: spec.Size, id: spec.ID, uniq: spec.UniqID,
+		kind: g.intern(spec.Type), down: spec.Down, divisible: spec.Divisible, rank: int32(spec.Rank), size: spec.Size, id: spec.ID, uniq: spec.UniqID,
 		weight: math.MaxUint64, name: spec.Name, basename: spec.Basename,
 	})
 	if spec.Unit != "" {
-		t.units[v] = spec.Unit
+		g.units[v] = spec.Unit
 	}
 	if len(spec.Properties) > 0 {
-		t.properties[v] = spec.Properties
+		g.properties[v] = spec.Properties
 	}
 	if spec.Path != "" {
-		t.paths[v] = spec.Path
+		g.paths[v] = spec.Path
 	}
-	t.link(parent, v)
+	g.link(parent, v)
 	return v, nil
 }
 
 // link makes v the last child of parent.
-func (t *tree) link(parent, v int32) {
-	t.shape++
+func (g *Graph) link(parent, v int32) {
+	g.shape++
 	if parent == none {
 		return
 	}
-	p := &t.vertices[parent]
-	t.vertices[v].parent = parent
+	p := &g.vertices[parent]
+	g.vertices[v].parent = parent
 	if p.last == none {
 		p.first = v
 	} else {
-		t.vertices[p.last].next = v
+		g.vertices[p.last].next = v
 	}
 	p.last = v
 }
 
 // unlink takes v out of its parent's children.
-func (t *tree) unlink(v int32) {
-	t.shape++
-	p := &t.vertices[t.vertices[v].parent]
+func (g *Graph) unlink(v int32) {
+	g.shape++
+	p := &g.vertices[g.vertices[v].parent]
 	if p.first == v {
-		p.first = t.vertices[v].next
+		p.first = g.vertices[v].next
 		if p.last == v {
 			p.last = none
 		}
 		return
 	}
 	before := p.first
-	for t.vertices[before].next != v {
-		before = t.vertices[before].next
+	for g.vertices[before].next != v {
+		before = g.vertices[before].next
 	}
-	t.vertices[before].next = t.vertices[v].next
+	g.vertices[before].next = g.vertices[v].next
 	if p.last == v {
 		p.last = before
 	}
 }
 
 // below calls visit for v and everything under it, parents first.
-func (t *tree) below(v int32, visit func(int32)) {
+func (g *Graph) below(v int32, visit func(int32)) {
 	visit(v)
-	for c := t.vertices[v].first; c != none; c = t.vertices[c].next {
-		t.below(c, visit)
+	for c := g.vertices[v].first; c != none; c = g.vertices[c].next {
+		g.below(c, visit)
 	}
 }
 
 // path is where a vertex is: "/cluster0/rack1/node7".
-func (t *tree) path(v int32) string {
-	if path, own := t.paths[v]; own {
+func (g *Graph) path(v int32) string {
+	if path, own := g.paths[v]; own {
 		return path
 	}
-	if t.vertices[v].parent == none {
-		return "/" + t.vertices[v].name
+	if g.vertices[v].parent == none {
+		return "/" + g.vertices[v].name
 	}
-	return t.path(t.vertices[v].parent) + "/" + t.vertices[v].name
+	return g.path(g.vertices[v].parent) + "/" + g.vertices[v].name
 }
 
 // at returns the vertices of a path: as a rule one, several where siblings of
 // different ranks share a name.
-func (t *tree) at(path string) []int32 {
-	if own := t.ownPaths()[path]; len(own) > 0 {
+func (g *Graph) at(path string) []int32 {
+	if own := g.ownPaths()[path]; len(own) > 0 {
 		return own
 	}
 	names := strings.Split(path, "/")
-	if t.root == none || len(names) < 2 || names[0] != "" || names[1] != t.vertices[t.root].name {
+	if g.root == none || len(names) < 2 || names[0] != "" || names[1] != g.vertices[g.root].name {
 		return nil
 	}
-	found := []int32{t.root}
+	found := []int32{g.root}
 	for _, name := range names[2:] {
 		var next []int32
 		for _, v := range found {
-			next = append(next, t.childrenNamed(v, name)...)
+			next = append(next, g.childrenNamed(v, name)...)
 		}
 		found = next
 	}
@@ -289,40 +292,40 @@ func (t *tree) at(path string) []int32 {
 
 // childrenNamed are the children of a name whose path follows from where they are.
 // The names of a parent's children are kept: often many are asked for.
-func (t *tree) childrenNamed(v int32, name string) []int32 {
-	if t.namedShape != t.shape {
-		t.named, t.namedShape = map[int32]map[string][]int32{}, t.shape
+func (g *Graph) childrenNamed(v int32, name string) []int32 {
+	if g.namedShape != g.shape {
+		g.named, g.namedShape = map[int32]map[string][]int32{}, g.shape
 	}
-	byName, known := t.named[v]
+	byName, known := g.named[v]
 	if !known {
 		byName = map[string][]int32{}
-		for c := t.vertices[v].first; c != none; c = t.vertices[c].next {
-			if t.paths[c] == "" {
-				byName[t.vertices[c].name] = append(byName[t.vertices[c].name], c)
+		for c := g.vertices[v].first; c != none; c = g.vertices[c].next {
+			if g.paths[c] == "" {
+				byName[g.vertices[c].name] = append(byName[g.vertices[c].name], c)
 			}
 		}
-		t.named[v] = byName
+		g.named[v] = byName
 	}
 	return byName[name]
 }
 
 // ownPaths are the vertices with a path of their own.
-func (t *tree) ownPaths() map[string][]int32 {
-	if len(t.paths) > 0 && len(t.byPath) == 0 {
-		for v, path := range t.paths {
-			t.byPath[path] = append(t.byPath[path], v)
+func (g *Graph) ownPaths() map[string][]int32 {
+	if len(g.paths) > 0 && len(g.byPath) == 0 {
+		for v, path := range g.paths {
+			g.byPath[path] = append(g.byPath[path], v)
 		}
-		for _, vertices := range t.byPath {
+		for _, vertices := range g.byPath {
 			slices.Sort(vertices)
 		}
 	}
-	return t.byPath
+	return g.byPath
 }
 
 // find returns the vertex of a path and rank.
-func (t *tree) find(path string, rank int64) int32 {
-	for _, v := range t.at(path) {
-		if int64(t.vertices[v].rank) == rank {
+func (g *Graph) find(path string, rank int64) int32 {
+	for _, v := range g.at(path) {
+		if int64(g.vertices[v].rank) == rank {
 			return v
 		}
 	}
@@ -330,76 +333,59 @@ func (t *tree) find(path string, rank int64) int32 {
 }
 
 // dims is how many amounts the timeline of a vertex counts.
-func (t *tree) dims(v *vertex) int {
+func (g *Graph) dims(v *vertex) int {
 	if v.totals == none {
 		return filterDims
 	}
-	return filterDims + len(t.filters[v.kind])
+	return filterDims + len(g.filters[v.kind])
 }
 
 // clone is a deep copy.
-func (t *tree) clone() *tree {
-	c := *t
-	c.kinds, c.vertices, c.totals = slices.Clone(t.kinds), slices.Clone(t.vertices), slices.Clone(t.totals)
-	c.kindIndex = maps.Clone(t.kindIndex)
-	c.plans = make([]timeline, len(t.plans))
-	for i := range t.plans {
-		c.plans[i] = t.plans[i].clone()
+func (g *Graph) clone() *Graph {
+	c := *g
+	c.kinds, c.vertices, c.totals = slices.Clone(g.kinds), slices.Clone(g.vertices), slices.Clone(g.totals)
+	c.kindIndex = maps.Clone(g.kindIndex)
+	c.plans = make([]timeline, len(g.plans))
+	for i := range g.plans {
+		c.plans[i] = g.plans[i].clone()
 	}
-	c.filters = make([][]kind, len(t.filters))
-	for i := range t.filters {
-		c.filters[i] = slices.Clone(t.filters[i])
+	c.filters = make([][]kind, len(g.filters))
+	for i := range g.filters {
+		c.filters[i] = slices.Clone(g.filters[i])
 	}
-	c.units, c.paths, c.elsewhere = maps.Clone(t.units), maps.Clone(t.paths), maps.Clone(t.elsewhere)
+	c.units, c.paths, c.elsewhere = maps.Clone(g.units), maps.Clone(g.paths), maps.Clone(g.elsewhere)
 	c.byPath, c.named = map[string][]int32{}, nil
 	c.namedShape = 0
-	c.properties = make(map[int32]map[string]string, len(t.properties))
-	for v, properties := range t.properties {
+	c.properties = make(map[int32]map[string]string, len(g.properties))
+	for v, properties := range g.properties {
 		c.properties[v] = maps.Clone(properties)
 	}
 	return &c
 }
 
-// newGraph is a graph that was read.
-func newGraph(t *tree) (*Graph, error) {
-	g := &Graph{tree: t}
-	if err := g.setNodesOfTree(); err != nil {
-		return nil, err
+// whole is a graph that was built, which has a root.
+func (g *Graph) whole() (*Graph, error) {
+	if g.root == none {
+		return nil, errors.New("making a graph: it has no vertices")
 	}
 	return g, nil
 }
 
-// builder makes a graph vertex by vertex, parents first.
-type builder struct{ tree *tree }
-
-func newBuilder() *builder { return &builder{newTree()} }
-
-// graph is what was built.
-func (b *builder) graph() (*Graph, error) {
-	if b.tree.root == none {
-		return nil, errors.New("making a graph: it has no vertices")
+// addBelow appends a vertex below parent; none makes it the root, of which there is
+// one. It returns its index.
+func (g *Graph) addBelow(parent int32, spec VertexSpec) (int32, error) {
+	if parent == none && g.root != none {
+		return none, fmt.Errorf("adding vertex %s: the graph has a root already, %s", spec.Name, g.vertices[g.root].name)
 	}
-	return newGraph(b.tree)
-}
-
-// add appends a vertex below parent; -1 makes it the root, of which there is one.
-// It returns its index.
-func (b *builder) add(parent int, spec VertexSpec) (int, error) {
-	if parent < 0 && b.tree.root != none {
-		return -1, fmt.Errorf("adding vertex %s: the graph has a root already, %s", spec.Name, b.tree.vertices[b.tree.root].name)
-	}
-	if parent >= len(b.tree.vertices) {
-		return -1, fmt.Errorf("adding vertex %s: there is no parent %d", spec.Name, parent)
-	}
-	v, err := b.tree.add(max(int32(parent), none), spec)
+	v, err := g.add(parent, spec)
 	if err != nil {
-		return -1, err
+		return none, err
 	}
-	if parent < 0 {
-		b.tree.root = v
+	if parent == none {
+		g.root = v
 	}
-	if b.tree.tooDeep(v) {
-		return -1, fmt.Errorf("adding vertex %q: it is more than %d levels deep", spec.Name, maxDepth)
+	if g.tooDeep(v) {
+		return none, fmt.Errorf("adding vertex %q: it is more than %d levels deep", spec.Name, maxDepth)
 	}
-	return int(v), nil
+	return v, nil
 }

@@ -1,7 +1,7 @@
 // Copyright The flux-elastic Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package fluxion
+package traverser
 
 import (
 	"cmp"
@@ -35,7 +35,7 @@ const (
 
 // written is what a writer needs to know.
 type written struct {
-	tree      *tree
+	graph     *Graph
 	emissions []emission
 	labels    map[int32]string
 	// aggregates are told of vertices by find.
@@ -51,7 +51,7 @@ type written struct {
 // Encode writes a match as text, with a newline at its end; as long as the graph has
 // not been changed. An empty match is "". In an R, every node needs a rank.
 func (m *Match) Encode(format Format) (string, error) {
-	w := &written{tree: m.tree, emissions: m.emissions, labels: m.labels, start: m.At, end: m.At + m.Duration, queue: m.Queue}
+	w := &written{graph: m.graph, emissions: m.emissions, labels: m.labels, start: m.At, end: m.At + m.Duration, queue: m.Queue}
 	text, err := w.encode(format)
 	if err != nil {
 		return "", fmt.Errorf("writing the match of job %d as %s: %w", m.ID, format, err)
@@ -93,7 +93,7 @@ func (w *written) lines(pretty bool) string {
 		if e.exclusive {
 			mode = exclusive
 		}
-		lines = append(lines, fmt.Sprintf("      %s%s[%d:%s]\n", strings.Repeat("---", int(e.depth)), w.tree.vertices[e.vertex].name, e.needs, mode))
+		lines = append(lines, fmt.Sprintf("      %s%s[%d:%s]\n", strings.Repeat("---", int(e.depth)), w.graph.vertices[e.vertex].name, e.needs, mode))
 	}
 	if pretty {
 		slices.Reverse(lines)
@@ -114,11 +114,11 @@ func (w *written) jgf(shorthand bool) (string, error) {
 			nodes = append(nodes, ", "...)
 		}
 		nodes = w.appendNode(nodes, e)
-		if v := &w.tree.vertices[e.vertex]; v.parent != none {
+		if v := &w.graph.vertices[e.vertex]; v.parent != none {
 			if len(edges) > 0 {
 				edges = append(edges, ", "...)
 			}
-			edges = strconv.AppendInt(append(edges, `{"source": "`...), w.tree.vertices[v.parent].uniq, 10)
+			edges = strconv.AppendInt(append(edges, `{"source": "`...), w.graph.vertices[v.parent].uniq, 10)
 			edges = strconv.AppendInt(append(edges, `", "target": "`...), v.uniq, 10)
 			edges = append(edges, `"}`...)
 		}
@@ -134,8 +134,8 @@ func (w *written) jgf(shorthand bool) (string, error) {
 }
 
 func (w *written) appendNode(out []byte, e emission) []byte {
-	v := &w.tree.vertices[e.vertex]
-	typeName := w.tree.kinds[v.kind]
+	v := &w.graph.vertices[e.vertex]
+	typeName := w.graph.kinds[v.kind]
 	out = strconv.AppendInt(append(out, `{"id": "`...), v.uniq, 10)
 	out = appendQuoted(append(out, `", "metadata": {"type": `...), typeName)
 	if v.basename != typeName {
@@ -146,8 +146,8 @@ func (w *written) appendNode(out []byte, e emission) []byte {
 	}
 	out = strconv.AppendInt(append(out, `, "id": `...), v.id, 10)
 	out = strconv.AppendInt(append(out, `, "rank": `...), int64(v.rank), 10)
-	out = appendMap(out, "properties", w.tree.properties[e.vertex])
-	if unit := w.tree.units[e.vertex]; unit != "" {
+	out = appendMap(out, "properties", w.graph.properties[e.vertex])
+	if unit := w.graph.units[e.vertex]; unit != "" {
 		out = appendQuoted(append(out, `, "unit": `...), unit)
 	}
 	if e.exclusive {
@@ -166,7 +166,7 @@ func (w *written) appendNode(out []byte, e emission) []byte {
 
 func (w *written) appendPaths(out []byte, v int32) []byte {
 	path := w.path(v)
-	if elsewhere := w.tree.elsewhere[v]; len(elsewhere) > 0 {
+	if elsewhere := w.graph.elsewhere[v]; len(elsewhere) > 0 {
 		paths := maps.Clone(elsewhere)
 		paths[containment] = path
 		return appendMap(out, "paths", paths)
@@ -178,14 +178,14 @@ func (w *written) appendPaths(out []byte, v int32) []byte {
 // path is that of a vertex. Siblings come one after the other, so that the path of
 // the last one's parent is as a rule that of the next one's.
 func (w *written) path(v int32) string {
-	parent := w.tree.vertices[v].parent
-	if _, own := w.tree.paths[v]; own || parent == none {
-		return w.tree.path(v)
+	parent := w.graph.vertices[v].parent
+	if _, own := w.graph.paths[v]; own || parent == none {
+		return w.graph.path(v)
 	}
 	if w.parentPath == "" || w.parent != parent {
-		w.parent, w.parentPath = parent, w.tree.path(parent)
+		w.parent, w.parentPath = parent, w.graph.path(parent)
 	}
-	return w.parentPath + "/" + w.tree.vertices[v].name
+	return w.parentPath + "/" + w.graph.vertices[v].name
 }
 
 // appendMap writes a field with a map, unless that is empty.
@@ -280,7 +280,7 @@ func (w *written) gather() (*gathered, error) {
 	g := &gathered{map[string][]host{}, map[string][]int64{}}
 	var cores, gpus []int64
 	for _, e := range w.emissions {
-		v := &w.tree.vertices[e.vertex]
+		v := &w.graph.vertices[e.vertex]
 		switch v.kind {
 		case coreKind:
 			cores = append(cores, v.id)
@@ -296,7 +296,7 @@ func (w *written) gather() (*gathered, error) {
 			children := childrenOf(cores, gpus)
 			cores, gpus = cores[:0], gpus[:0]
 			g.hosts[children] = append(g.hosts[children], host{int64(v.rank), v.name})
-			for key, value := range w.tree.properties[e.vertex] {
+			for key, value := range w.graph.properties[e.vertex] {
 				if value != "" {
 					key += "=" + value
 				}
