@@ -4,28 +4,24 @@
 // Package reapigraph lets Fluxion itself choose the nodes that a gang gets, through
 // libreapi_cli.so (package reapi).
 //
-// Fluxion knows whole vertices: no thousandths of a core, no bytes, no pods of others.
-// So it does not keep the books. What there is, who holds it, whether a gang fits and
-// at which size, and why not, is for the fluxion.Graph that it chooses on to say, in
-// the same words whoever chooses. For each match Fluxion gets a graph of its own, of
-// the nodes that have room: a cluster, the domains of the topology, the nodes, and in
-// each node as many cores as it can take pods of the gang. It is asked, in this order,
+// Fluxion knows whole vertices: no thousandths of a core, no bytes, no pods of other
+// jobs. So a fluxion.Graph keeps the books: it says which nodes there are, who holds
+// them, whether a gang fits, at which size, and why not. For each match Fluxion gets a
+// graph that is made for this match, of the nodes that have room: a cluster, the domains
+// of the topology, the nodes, and in each node one core for each pod that fits there.
+// Fluxion is asked, in this order,
 //
-//  1. for one domain, where all pods have to be in one, or had better be and can;
-//  2. for one node for the lead, where that has a shape of its own, of those that leave
-//     room for the others;
-//  3. for slots of one core, one for each pod; where nodes are to be distinct, for
-//     slots of one node. If there are fewer nodes than pods, every node gets what all
-//     can have, and Fluxion says which get one more.
+//  1. for one domain, if all pods have to be in one, or should be and fit;
+//  2. for slots of one core, one for each pod. If nodes are to be distinct, for slots of
+//     one node. If there are fewer nodes than pods, every node gets as many pods as all
+//     nodes can have, and Fluxion says which nodes get one more.
 //
-// Its answers say how many pods each node gets; ranks are laid out in the order of the
-// graph. So the size and the refusals are those of the embedded matcher, the nodes are
-// Fluxion's.
+// The answers say how many pods each node gets, and ranks follow the order of the graph.
+// So size and refusals are those of the embedded matcher, and the nodes are Fluxion's.
 //
-// What the embedded matcher does and Fluxion does not: it takes the tightest domain, the
-// fewest domains where one is not enough, the fewest nodes if they differ in room, and
-// chooses the lead's node with an eye on distinct nodes for the others. Spread is as
-// Distinct here.
+// Unlike Fluxion, the embedded matcher takes the tightest domain, the fewest domains if
+// one is not enough, and the fewest nodes if nodes differ in room. With Fluxion, Spread
+// is the same as Distinct.
 //
 // Importing this package makes a binary that needs a dynamic loader and libc: import
 // it from files with the build tag fluxion alone.

@@ -36,10 +36,8 @@ func TestFitsIsTheLargestSize(t *testing.T) {
 	}{
 		"anywhere":           {Gang{Pods: pod}, 7},
 		"distinct":           {Gang{Pods: pod, Distinct: true}, 7},
-		"one per node":       {Gang{Pods: pod, MaxPerNode: 1}, 4},
 		"in one rack":        {Gang{Pods: pod, Topology: rack}, 4},
 		"in none that is":    {Gang{Pods: pod, Topology: Topology{Level: "x", Required: true}}, 0},
-		"with a lead":        {Gang{Pods: pod, Lead: &Shape{Requests: Resources{CPU: 2000}}}, 6},
 		"too large for each": {Gang{Pods: Shape{Requests: Resources{CPU: 3000}}}, 0},
 		"for nothing":        {Gang{}, unlimited},
 	} {

@@ -71,7 +71,6 @@ func BenchmarkGang(b *testing.B) {
 			{name: "64", gang: wholeNodes(64)},
 			{name: "64-half-busy", gang: wholeNodes(64), prepare: busy},
 			{name: "64-infeasible", gang: wholeNodes(64), prepare: infeasible},
-			{name: "64-with-lead", gang: with(wholeNodes(64), func(g *Gang) { g.Lead = &Shape{Requests: broker(2)} }), prepare: busy},
 			{name: "64-distinct", gang: with(wholeNodes(64), func(g *Gang) { g.Distinct = true; g.Pods.Requests = broker(2) }), prepare: busy},
 			{name: "64-spread", gang: with(wholeNodes(64), func(g *Gang) { g.Policy = Spread }), prepare: busy},
 			{name: "64-one-rack", gang: with(wholeNodes(64), func(g *Gang) { g.Topology = Topology{"rack", true} })},
@@ -123,15 +122,6 @@ func BenchmarkGang(b *testing.B) {
 			for b.Loop() {
 				if g.Snapshot().Take(gang, placement) != nil {
 					b.Fatal("it was not taken")
-				}
-			}
-		})
-		b.Run(fmt.Sprintf("%d/full-reserve-64", n), func(b *testing.B) {
-			g, gang := fullGraph(b, n)
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, refusal := g.Reserve(gang, noon); refusal != nil {
-					b.Fatal(refusal)
 				}
 			}
 		})
