@@ -128,7 +128,7 @@ func (s *session) update(args []string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.matcher.Info(id); err == nil {
+	if _, err := s.matcher.IsReserved(id); err == nil {
 		return fmt.Errorf("ERROR: existing job %d", id)
 	}
 	at, atErr := strconv.ParseInt(args[4], 10, 64)
@@ -209,10 +209,10 @@ func (s *session) partialCancel(args []string) error {
 	if err != nil {
 		return err
 	}
-	switch info, err := s.matcher.Info(id); {
+	switch reserved, err := s.matcher.IsReserved(id); {
 	case err != nil:
 		return fmt.Errorf("ERROR: nonexistent job %d", id)
-	case info.Reserved:
+	case reserved:
 		return errors.New("ERROR: reservations not currently supported by partial cancel")
 	}
 	full, err := s.matcher.PartialCancel(id, format, string(data))

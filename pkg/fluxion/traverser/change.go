@@ -152,7 +152,7 @@ func (m *Matcher) same(described *jgfSpec) (int32, error) {
 		return none, fmt.Errorf("%w: there is no vertex %s of rank %d", ErrInvalid, spec.Path, spec.Rank)
 	}
 	x := &m.graph.vertices[v]
-	if m.graph.kinds[x.kind] != spec.Type || x.basename != spec.Basename || x.size != spec.Size && !x.divisible || x.id != spec.ID || x.name != spec.Name {
+	if m.graph.kinds[x.kind] != spec.Type || x.basename != spec.Basename || x.size != spec.Size || x.id != spec.ID || x.name != spec.Name {
 		return none, fmt.Errorf("%w: the vertex %s is not the same: type %s, basename %s, size %d, id %d, name %s",
 			ErrInvalid, spec.Path, m.graph.kinds[x.kind], x.basename, x.size, x.id, x.name)
 	}
@@ -188,13 +188,9 @@ func (m *Matcher) giveBack(j *job, vertices []int32) int {
 		}
 		given++
 		x := &m.graph.vertices[v]
-		units := x.size
-		if x.divisible {
-			units = h.units
-		}
 		m.release(j, h)
 		for p := x.parent; p != none; p = m.graph.vertices[p].parent {
-			m.reduce(j, p, x.kind, units)
+			m.reduce(j, p, x.kind, x.size)
 		}
 	}
 	m.releasePaths(j, vertices)
@@ -283,7 +279,7 @@ func (m *Matcher) Update(id uint64, format, r string, at, duration int64) (*Matc
 	u := &update{Matcher: m, whole: true, job: &job{id: id, from: at, until: until, later: at > 0}}
 	u.run(m.graph.vertices[m.graph.root].size, exclusive)
 	m.remember(u.job)
-	return &Match{ID: id, At: at, Duration: until - at, graph: m.graph, emissions: u.out}, nil
+	return &Match{At: at, Duration: until - at, id: id, graph: m.graph, emissions: u.out}, nil
 }
 
 // checkFree refuses what was marked where somebody has some of it, and where what is
@@ -313,10 +309,7 @@ func (m *Matcher) checkFree(named []int32, exclusive bool, from, until int64) er
 // takable reports whether an emission can be given in the window.
 func (s *search) takable(e emission) bool {
 	x := &s.graph.vertices[e.vertex]
-	switch avail := s.avail(x); {
-	case x.divisible:
-		return avail >= e.needs
-	case avail < x.size:
+	if s.avail(x) < x.size {
 		return false
 	}
 	return !e.exclusive || x.plan == none || s.graph.plans[x.plan].peak(s.graph.dims(x), jobsDim, s.from, s.until) == 0
@@ -343,9 +336,8 @@ func (m *Matcher) markJGF(text string, shorthand bool) (named []int32, exclusive
 		if v == m.graph.root {
 			exclusive = described.spec.Exclusive
 		}
-		m.graph.vertices[v].mark = 0
 		s.mark(v, described.spec.Size, described.spec.Exclusive)
-		if described.spec.Exclusive || m.graph.vertices[v].divisible {
+		if described.spec.Exclusive {
 			named = append(named, v)
 		}
 		if shorthand && described.spec.Exclusive {

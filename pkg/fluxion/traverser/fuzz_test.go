@@ -69,8 +69,8 @@ func fuzzedMatcher(tb testing.TB, options Options) *Matcher {
 			tb.Fatal(err)
 		}
 	}
-	if info, err := m.Info(3); err != nil || !info.Reserved {
-		tb.Fatalf("Job 3 is %+v, %v; it should be a reservation", info, err)
+	if reserved, err := m.IsReserved(3); err != nil || !reserved {
+		tb.Fatalf("Job 3 is reserved: %v, %v; it should be a reservation", reserved, err)
 	}
 	return m
 }
@@ -245,8 +245,8 @@ func FuzzPartialCancel(f *testing.F) {
 		if after := state(t, m); err != nil && after != before {
 			t.Fatalf("After %v it is\n%s, not\n%s", err, after, before)
 		}
-		if _, infoErr := m.Info(id); err == nil && full != (infoErr != nil) {
-			t.Fatalf("The job is gone: %v, but Info says %v", full, infoErr)
+		if gone := m.jobs[id] == nil; err == nil && full != gone {
+			t.Fatalf("PartialCancel says that the job is gone: %v, but it is: %v", full, gone)
 		}
 		checkBooks(t, m)
 	})
@@ -347,7 +347,8 @@ func (s *fuzzedSession) step(t *testing.T) {
 	case 1:
 		_ = m.SetStatus(s.path(), s.next(2) == 0)
 	case 2:
-		m.SetRankStatus([]int64{int64(s.next(6)) - 1}, s.next(2) == 0)
+		clear(s.given)
+		_ = m.RemoveRanks([]int64{int64(s.next(6))})
 	case 3:
 		id := s.job()
 		delete(s.given, id)
@@ -376,19 +377,15 @@ func (s *fuzzedSession) step(t *testing.T) {
 func (s *fuzzedSession) updateAgain(t *testing.T) {
 	t.Helper()
 	id := s.job()
-	job, err := s.m.Info(id)
-	if err != nil || job.Reserved {
-		return
-	}
-	r := s.given[id]
-	if r == "" {
+	job, r := s.m.jobs[id], s.given[id]
+	if job == nil || job.reserved || r == "" {
 		return
 	}
 	before := state(t, s.m)
 	if err := s.m.Cancel(id); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.m.Update(id, "jgf", r, job.At, job.Duration); err != nil {
+	if _, err := s.m.Update(id, "jgf", r, job.from, job.until-job.from); err != nil {
 		t.Fatalf("%v; updating to %s", err, r)
 	}
 	if after := state(t, s.m); after != before {
@@ -402,7 +399,7 @@ func (s *fuzzedSession) match(t *testing.T) {
 	op := []Op{Allocate, AllocateOrElseReserve, AllocateWithSatisfiability, Satisfiability, WithoutAllocating}[s.next(5)]
 	spec := parseJobspec(t, text)
 	walker := s.m.Clone()
-	walker.options.CountVisits = true
+	walker.countVisits = true
 	want, wantErr := walker.Match(op, spec, s.id, 0)
 	got, err := s.m.Match(op, spec, s.id, 0)
 	if (err == nil) != (wantErr == nil) || errors.Is(err, ErrUnsatisfiable) != errors.Is(wantErr, ErrUnsatisfiable) {
@@ -416,7 +413,7 @@ func (s *fuzzedSession) match(t *testing.T) {
 	if err != nil || wantErr != nil || a != b || got.At != want.At {
 		t.Fatalf("Operation %d of %s is at %d, %v:\n%s, by the traversal at %d, %v:\n%s", op, text, got.At, err, a, want.At, wantErr, b)
 	}
-	if _, err := s.m.Info(s.id); err == nil {
+	if s.m.jobs[s.id] != nil {
 		s.given[s.id], _ = got.Encode(JGF) // there is none of the root alone
 	}
 }

@@ -22,7 +22,7 @@ const containment = "containment"
 
 // pool is a vertex of a recipe: what many vertices of the graph look like.
 type pool struct {
-	vertex    VertexSpec
+	vertex    vertexSpec
 	root      bool
 	subsystem string
 	relations []relation
@@ -240,7 +240,7 @@ func (g *graphML) pools() ([]*pool, error) {
 	for _, node := range g.Nodes {
 		a := g.attributes("node", node.Data)
 		p := &pool{
-			vertex:    VertexSpec{Type: a.text("type"), Basename: a.text("basename"), Size: a.number("size", 1, 64), Unit: a.text("unit")},
+			vertex:    vertexSpec{Type: a.text("type"), Basename: a.text("basename"), Size: a.number("size", 1, 64), Unit: a.text("unit")},
 			root:      a.number("root", 0, 32) != 0,
 			subsystem: cmp.Or(a.text("subsystem"), containment),
 		}

@@ -71,9 +71,6 @@ func (m *Matcher) indexOf(k kind) *index {
 		if m.isUniform(k) {
 			x = m.newIndex(k)
 		}
-		if x != nil && (len(x.order) == 0 || slices.ContainsFunc(x.order, func(v int32) bool { return m.graph.vertices[v].divisible })) {
-			x = nil // of a divisible vertex, several slots can have a part
-		}
 		m.indexes[k] = x
 	}
 	return x
@@ -121,6 +118,9 @@ func (m *Matcher) newIndex(k kind) *index {
 			scores[v] = m.policy.score(g, v, m.factorAbove(v))
 		}
 	})
+	if len(x.order) == 0 {
+		return nil
+	}
 	for i := 1; i < len(x.order); i++ {
 		x.rising = x.rising && scores[x.order[i-1]] < scores[x.order[i]]
 	}
@@ -267,7 +267,7 @@ func (s *shapes) number(n int64) {
 
 func (s *shapes) describe(v int32) (alike bool) {
 	x := &s.graph.vertices[v]
-	s.number(int64(x.kind)<<2 | boolBit(x.down)<<1 | boolBit(x.divisible))
+	s.number(int64(x.kind)<<1 | boolBit(x.down))
 	s.number(x.size)
 	alike = true
 	for c := x.first; c != none; c = s.graph.vertices[c].next {
@@ -315,7 +315,7 @@ func (s *search) quick(requests []*request) (needs int64, could bool, err error)
 // picker returns what goes through an index for a request; nil where none can.
 func (s *search) picker(requests []*request) *picker {
 	// A policy that stops early takes others, but finds something in the same cases.
-	if s.policy.stopEarly && !s.ignoring || s.options.CountVisits || len(requests) != 1 {
+	if s.policy.stopEarly && !s.ignoring || s.countVisits || len(requests) != 1 {
 		return nil
 	}
 	p := &s.scratch.picker
@@ -335,22 +335,6 @@ func (s *search) picker(requests []*request) *picker {
 // single reports whether a slot is of one vertex.
 func single(shape []*request) bool {
 	return len(shape) == 1 && shape[0].count.Min == 1 && shape[0].most == 1
-}
-
-// tooFew reports whether the root's aggregates leave less than the least that is
-// needed in all: then no traversal finds it.
-func (s *search) tooFew() bool {
-	root := &s.graph.vertices[s.graph.root]
-	if root.totals == none {
-		return false
-	}
-	filter := s.graph.filters[root.kind]
-	totals := s.graph.totals[root.totals:][:len(filter)]
-	needs := s.compiled.rootNeeds
-	if !enough(needs, totals) {
-		return true
-	}
-	return root.plan != none && !s.ignoring && !s.graph.plans[root.plan].fits(filterDims+len(filter), needs, totals, s.from, s.until)
 }
 
 // open reports whether the traversal would go below v: a level that the request

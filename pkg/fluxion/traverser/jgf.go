@@ -66,7 +66,7 @@ type jgfSink interface {
 // jgfSpec is a vertex with its id in the document, and its paths.
 type jgfSpec struct {
 	id    string
-	spec  VertexSpec
+	spec  vertexSpec
 	paths map[string]string // in other subsystems
 }
 
@@ -231,7 +231,7 @@ func (v *jgfVertex) spec() (jgfSpec, error) {
 	if name == "" {
 		name = basename + strconv.FormatInt(m.ID, 10)
 	}
-	out.spec = VertexSpec{
+	out.spec = vertexSpec{
 		Type: m.Type, Basename: basename, Name: name, ID: m.ID, UniqID: m.UniqID, Rank: m.Rank, Size: m.Size,
 		Down: m.Status == 1, Exclusive: m.Exclusive, Properties: m.Properties, Path: m.Paths[containment],
 	}

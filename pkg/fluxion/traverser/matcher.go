@@ -66,25 +66,17 @@ const (
 
 // Match is what a request got.
 type Match struct {
-	ID uint64
 	// At is when it starts and Duration how long it has, in seconds.
 	At, Duration int64
 	// Reserved: it starts later.
 	Reserved bool
-	// Queue is that of the jobspec.
-	Queue string
 
+	id uint64
+	// queue is that of the jobspec.
+	queue     string
 	graph     *Graph
 	emissions []emission
 	labels    map[int32]string
-}
-
-// Job is what is known of a job.
-type Job struct {
-	ID       uint64
-	Reserved bool
-	// At is when it starts and Duration how long it has, in seconds.
-	At, Duration int64
 }
 
 // Matcher asks a graph the way of Fluxion: jobspecs in, allocations out.
@@ -92,9 +84,9 @@ type Job struct {
 // It owns the graph: what it gives is held by its jobs until they are cancelled. It
 // is not safe for concurrent use; a Clone is independent.
 type Matcher struct {
-	graph   *Graph
-	policy  policy
-	options Options
+	graph       *Graph
+	policy      policy
+	countVisits bool
 	// pruning are the types that are counted below vertices of a type, or of any.
 	pruning pruning
 	// pruned are all types that some filter counts; prunedIndex is where, by kind.
@@ -156,16 +148,15 @@ type scratch struct {
 // NewMatcher makes a matcher that takes over a graph: nobody else uses it from then
 // on.
 func NewMatcher(graph *Graph, options Options) (*Matcher, error) {
-	m := &Matcher{graph: graph, jobs: map[uint64]*job{}, ordered: map[int32][]int32{}, indexes: map[kind]*index{}}
-	m.options = Options{
-		Policy: cmp.Or(options.Policy, "first"), PruneFilters: cmp.Or(options.PruneFilters, "ALL:core,ALL:node"),
-		CountVisits: options.CountVisits,
+	m := &Matcher{
+		graph: graph, countVisits: options.CountVisits,
+		jobs: map[uint64]*job{}, ordered: map[int32][]int32{}, indexes: map[kind]*index{},
 	}
 	var err error
-	if m.policy, err = parsePolicy(m.options.Policy); err != nil {
+	if m.policy, err = parsePolicy(cmp.Or(options.Policy, "first")); err != nil {
 		return nil, err
 	}
-	if m.pruning, err = parsePruning(m.graph, m.options.PruneFilters); err != nil {
+	if m.pruning, err = parsePruning(m.graph, cmp.Or(options.PruneFilters, "ALL:core,ALL:node")); err != nil {
 		return nil, err
 	}
 	m.prime()
@@ -219,7 +210,7 @@ func (m *Matcher) Match(op Op, spec *jobspec.Jobspec, id uint64, now int64) (*Ma
 	if err != nil {
 		return nil, err
 	}
-	match := &Match{ID: id, At: at, Duration: min(duration, graphEnd-at), Queue: spec.Queue, Reserved: at > now, graph: m.graph}
+	match := &Match{At: at, Duration: min(duration, graphEnd-at), Reserved: at > now, id: id, queue: spec.Queue, graph: m.graph}
 	m.give(match, op, now, needs, exclusive)
 	if len(match.emissions) == 0 {
 		// What was chosen does not hang together: a slot is below a level that the
@@ -253,7 +244,7 @@ func (m *Matcher) check(op Op, spec *jobspec.Jobspec, id uint64, now int64) (dur
 // can never be satisfied, either.
 func (m *Matcher) checkTypes(resources []jobspec.Resource) error {
 	for i := range resources {
-		if _, known := m.graph.kindOf(resources[i].Type); !known {
+		if _, known := m.graph.kindIndex[resources[i].Type]; !known {
 			return fmt.Errorf("%w: there is no resource of type %q: %w", ErrInvalid, resources[i].Type, ErrUnsatisfiable)
 		}
 		if err := m.checkTypes(resources[i].With); err != nil {
@@ -300,7 +291,7 @@ func (m *Matcher) rootNeeds(requests []*request) []int64 {
 // that is in them is told and held.
 func (m *Matcher) collectExclusive(resources []jobspec.Resource) {
 	for i := range resources {
-		if k, known := m.graph.kindOf(resources[i].Type); known && resources[i].Exclusive == jobspec.Yes {
+		if k, known := m.graph.kindIndex[resources[i].Type]; known && resources[i].Exclusive == jobspec.Yes {
 			m.exclusiveKinds = append(m.exclusiveKinds, k)
 		}
 		m.collectExclusive(resources[i].With)
@@ -331,8 +322,12 @@ func (s *search) schedule(op Op, now, duration int64, exclusive bool) (at, needs
 		return 0, 0, s.everPossible(exclusive, true)
 	case AllocateOrElseReserve, WithoutAllocatingFuture:
 		s.now = false
-		for at := range s.candidates(now+1, duration) {
+		root := &s.graph.vertices[s.graph.root]
+		for at := range s.times(root, now+1) {
 			s.from, s.until = at, at+duration
+			if !s.enough(root, s.compiled.rootNeeds) {
+				continue
+			}
 			needs, err = s.run(requests, exclusive)
 			s.totalPreorder += s.preorder
 			s.totalPostorder += s.postorder
@@ -359,39 +354,19 @@ func (s *search) everPossible(exclusive, tell bool) error {
 	return ErrBusy
 }
 
-// candidates are the times from which the aggregates at the root suffice: those at
-// which a job starts or ends.
-func (s *search) candidates(from, duration int64) func(yield func(int64) bool) {
+// times are the times, from a time on, at which a job on a vertex starts or ends.
+func (s *search) times(v *vertex, from int64) func(yield func(int64) bool) {
 	return func(yield func(int64) bool) {
-		root := &s.graph.vertices[s.graph.root]
-		if root.plan == none {
+		if v.plan == none {
 			return
 		}
-		var needs, totals []int64
-		if root.totals != none {
-			needs = s.compiled.rootNeeds
-			totals = s.graph.totals[root.totals:][:len(needs)]
-		}
-		plan := &s.graph.plans[root.plan]
-		for i := plan.search(from); i < len(plan.points); i++ {
-			at := plan.points[i].at
-			if at >= graphEnd {
-				return
-			}
-			if enough(needs, totals) && plan.fits(filterDims+len(needs), needs, totals, at, at+duration) && !yield(at) {
+		points := s.graph.plans[v.plan].points
+		for i := s.graph.plans[v.plan].search(from); i < len(points); i++ {
+			if at := points[i].at; at >= graphEnd || !yield(at) {
 				return
 			}
 		}
 	}
-}
-
-func enough(needs, totals []int64) bool {
-	for i, need := range needs {
-		if need > totals[i] {
-			return false
-		}
-	}
-	return true
 }
 
 // feasible refuses early what wants more nodes than there are up, or that satisfy
@@ -433,7 +408,7 @@ func (m *Matcher) give(match *Match, op Op, now, needs int64, exclusive bool) {
 	u := &m.scratch.update
 	*u = update{Matcher: m, now: now}
 	if op != WithoutAllocating && op != WithoutAllocatingFuture {
-		u.job = &job{id: match.ID, from: match.At, until: match.At + match.Duration, reserved: match.Reserved, later: match.Reserved}
+		u.job = &job{id: match.id, from: match.At, until: match.At + match.Duration, reserved: match.Reserved, later: match.Reserved}
 		u.job.holds, u.job.counts = m.scratch.holds[:0], m.scratch.held[:0]
 	}
 	u.out = m.scratch.out[:0]
@@ -488,13 +463,13 @@ func (m *Matcher) remember(j *job) {
 	}
 }
 
-// Info tells of a job.
-func (m *Matcher) Info(id uint64) (Job, error) {
+// IsReserved reports whether a job is a reservation.
+func (m *Matcher) IsReserved(id uint64) (bool, error) {
 	j := m.jobs[id]
 	if j == nil {
-		return Job{}, fmt.Errorf("looking up job %d: %w", id, ErrNotFound)
+		return false, fmt.Errorf("looking up job %d: %w", id, ErrNotFound)
 	}
-	return Job{ID: id, Reserved: j.reserved, At: j.from, Duration: j.until - j.from}, nil
+	return j.reserved, nil
 }
 
 // Visits are how many vertices the last operation came to, and how many of them it

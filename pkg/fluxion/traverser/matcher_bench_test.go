@@ -22,7 +22,7 @@ func cluster(tb testing.TB, nodes int) *Graph {
 	b := newGraph()
 	uniq := int64(0)
 	add := func(parent int32, typeName string, id, rank int) int32 {
-		v, err := b.addBelow(parent, VertexSpec{
+		v, err := b.addBelow(parent, vertexSpec{
 			Type: typeName, Basename: typeName, Name: fmt.Sprint(typeName, id), ID: int64(id), UniqID: uniq, Rank: int64(rank), Size: 1,
 		})
 		if err != nil {

@@ -158,7 +158,7 @@ func small(t *testing.T, nodes int) *Matcher {
 	t.Helper()
 	b := newGraph()
 	add := func(parent int32, typeName string, id, rank int) int32 {
-		v, err := b.addBelow(parent, VertexSpec{
+		v, err := b.addBelow(parent, vertexSpec{
 			Type: typeName, Basename: typeName, Name: fmt.Sprint(typeName, id), ID: int64(id), UniqID: int64(len(b.vertices)), Rank: int64(rank), Size: 1,
 		})
 		if err != nil {

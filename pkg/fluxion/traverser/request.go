@@ -37,7 +37,7 @@ func (m *Matcher) compile(resources []jobspec.Resource, total map[kind]int64) []
 			exclusive: resource.Exclusive, label: resource.Label,
 			least: map[kind]int64{}, needs: make([][]int64, len(m.graph.kinds)),
 		}
-		if k, known := m.graph.kindOf(resource.Type); known {
+		if k, known := m.graph.kindIndex[resource.Type]; known {
 			r.kind = k
 		}
 		least := int64(resource.Count.Min)

@@ -105,7 +105,7 @@ func readRv1Exec(r io.Reader, limit int) (*Graph, error) {
 		return nil, err
 	}
 	m := rv1Maker{graph: newGraph(), hosts: hosts, properties: properties, limit: limit}
-	cluster, err := m.add(none, VertexSpec{Type: "cluster", Basename: "cluster", Name: "cluster0", Rank: -1})
+	cluster, err := m.add(none, vertexSpec{Type: "cluster", Basename: "cluster", Name: "cluster0", Rank: -1})
 	if err != nil {
 		return nil, err
 	}
@@ -173,7 +173,7 @@ type rv1Maker struct {
 }
 
 // add adds a vertex of size one; it counts as one, and so do its properties.
-func (m *rv1Maker) add(parent int32, v VertexSpec) (int32, error) {
+func (m *rv1Maker) add(parent int32, v vertexSpec) (int32, error) {
 	if m.limit -= 1 + len(v.Properties); m.limit < 0 {
 		return none, errTooMany
 	}
@@ -194,7 +194,7 @@ func (m *rv1Maker) addRanks(cluster int32, entry rlite) error {
 		if err != nil {
 			return err
 		}
-		node, err := m.add(cluster, VertexSpec{Type: "node", Basename: basename, Name: host, ID: id, Rank: rank, Properties: m.propertiesOf(rank)})
+		node, err := m.add(cluster, vertexSpec{Type: "node", Basename: basename, Name: host, ID: id, Rank: rank, Properties: m.propertiesOf(rank)})
 		if err != nil {
 			return err
 		}
@@ -213,7 +213,7 @@ func (m *rv1Maker) addChildren(node int32, rank int64, children rliteChildren) e
 		}
 		for _, id := range ids {
 			name := child.kind + strconv.FormatInt(id, 10)
-			if _, err := m.add(node, VertexSpec{Type: child.kind, Basename: child.kind, Name: name, ID: id, Rank: rank}); err != nil {
+			if _, err := m.add(node, vertexSpec{Type: child.kind, Basename: child.kind, Name: name, ID: id, Rank: rank}); err != nil {
 				return err
 			}
 		}

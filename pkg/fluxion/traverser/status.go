@@ -22,15 +22,6 @@ func (m *Matcher) SetStatus(path string, up bool) error {
 	return nil
 }
 
-// SetRankStatus says whether the topmost vertices of broker ranks are up. Ranks that
-// no vertex has are passed over.
-func (m *Matcher) SetRankStatus(ranks []int64, up bool) {
-	roots, _ := m.graph.rankRoots(ranks)
-	for _, v := range roots {
-		m.setStatus(v, up)
-	}
-}
-
 func (m *Matcher) setStatus(v int32, up bool) {
 	x := &m.graph.vertices[v]
 	if x.down != up {

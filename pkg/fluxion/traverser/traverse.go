@@ -44,7 +44,6 @@ type evals struct {
 	total     int64
 	groups    []group
 	bestN     int // the first so many groups are chosen; 0: none
-	wanted    int64
 	next      int
 }
 
@@ -132,7 +131,7 @@ func (s *score) choose(k kind, n int64, better func(a, b group) int) {
 		return
 	}
 	slices.SortStableFunc(e.groups, better)
-	e.bestN, e.wanted = 0, n
+	e.bestN = 0
 	for left := n; left > 0; e.bestN++ {
 		left -= e.groups[e.bestN].count
 	}
@@ -171,7 +170,7 @@ func (s *search) run(requests []*request, exclusive bool) (needs int64, err erro
 	if len(m.scratch.labels) > 0 {
 		clear(m.scratch.labels)
 	}
-	if !m.options.CountVisits && s.tooFew() {
+	if !m.countVisits && !s.enough(&m.graph.vertices[m.graph.root], m.compiled.rootNeeds) {
 		return 0, ErrBusy
 	}
 	if needs, could, err := s.quick(requests); could {
@@ -246,10 +245,7 @@ func (s *search) intervals(groups []group) func(a, b group) int {
 // parent's score.
 func (s *search) visit(u int32, wanted []*request, pristine bool, exclusive *bool, parent *score) bool {
 	v := &s.graph.vertices[u]
-	x := (*exclusive || asksExclusive(wanted, v.kind)) && !v.divisible
-	if v.divisible {
-		v.mark = 0 // what is chosen of it adds up
-	}
+	x := *exclusive || asksExclusive(wanted, v.kind)
 	next, slots, matches := s.level(u, wanted)
 	s.preorder++
 	if matches == illegalMatch || matches == noMatch && !pristine {
@@ -385,9 +381,6 @@ func (s *search) allows(u int32, v *vertex) bool {
 // pruneShared keeps a request that wants a vertex for itself off one that others
 // use, or use something of.
 func (s *search) pruneShared(v *vertex, r *request, exclusive bool) error {
-	if v.divisible {
-		return nil
-	}
 	if exclusive && r.exclusive == jobspec.No {
 		return ErrInvalid // not exclusive below a slot
 	}
@@ -403,29 +396,31 @@ func (s *search) pruneShared(v *vertex, r *request, exclusive bool) error {
 	return nil
 }
 
-// enoughBelow reports whether the pruning filter of a vertex has what one of the
+// enoughBelow reports whether a vertex has, by its pruning filter, what one of the
 // request needs below it.
 func (s *search) enoughBelow(v *vertex, r *request) bool {
-	if v.totals == none || len(r.least) == 0 {
+	return v.totals == none || len(r.least) == 0 || s.enough(v, r.filterNeeds(s.graph, v.kind))
+}
+
+// enough reports whether the pruning filter of a vertex, if it has one, leaves room for
+// needs during the window.
+func (s *search) enough(v *vertex, needs []int64) bool {
+	if v.totals == none {
 		return true
 	}
-	needs := r.filterNeeds(s.graph, v.kind)
 	totals := s.graph.totals[v.totals:][:len(needs)]
 	for i, need := range needs {
 		if need > totals[i] {
 			return false
 		}
 	}
-	if v.plan == none || s.ignoring {
-		return true
-	}
-	return s.graph.plans[v.plan].fits(filterDims+len(needs), needs, totals, s.from, s.until)
+	return v.plan == none || s.ignoring || s.graph.plans[v.plan].fits(filterDims+len(needs), needs, totals, s.from, s.until)
 }
 
 // explore visits the children: all of them, or from the freest until there are so
 // many shares of everything wanted.
 func (s *search) explore(u int32, wanted []*request, pristine, exclusive bool, found *score, shares uint32) {
-	if len(wanted) == 0 && !pristine && !s.options.CountVisits {
+	if len(wanted) == 0 && !pristine && !s.countVisits {
 		return // nothing below can match
 	}
 	if s.policy.stopEarly {
@@ -525,22 +520,13 @@ func (s *search) slots(u int32, shape []*request, most uint32, pristine bool, fo
 }
 
 // fillSlot takes a slot's share of one type from the candidates, and returns their
-// scores: whole vertices, or a part of a divisible one.
+// scores.
 func (s *search) fillSlot(e *evals, share int64) (score int64) {
 	for taken := int64(0); taken < share; {
 		g := &e.groups[e.next]
+		e.next++
 		chosen := s.scratch.edges[g.first]
-		if s.graph.vertices[chosen.vertex].divisible {
-			if g.count < share {
-				e.next++
-				continue
-			}
-			chosen.count = share
-			g.count -= share
-		} else {
-			chosen.exclusive = true
-			e.next++
-		}
+		chosen.exclusive = true
 		score += g.score
 		taken += chosen.count
 		s.scratch.edges = append(s.scratch.edges, chosen)
@@ -563,12 +549,7 @@ func (s *search) countSlots(shape []*request, below *score) int64 {
 		e := below.of(r.kind)
 		t := tally{share: int64(r.count.Largest(saturate(e.qualified)))}
 		for i := range e.groups {
-			chosen := &s.scratch.edges[e.groups[i].first]
-			if s.graph.vertices[chosen.vertex].divisible && t.share > 0 {
-				t.made += chosen.count / t.share
-			} else {
-				t.add(chosen.count)
-			}
+			t.add(s.scratch.edges[e.groups[i].first].count)
 		}
 		if least < 0 || t.made < least {
 			least = t.made
@@ -614,16 +595,11 @@ func (s *search) label(u int32, k kind, wanted []*request) {
 func (s *search) enforce(found *score, toRoot bool) {
 	for i := range found.evals {
 		e := &found.evals[i]
-		left := e.wanted
 		for _, g := range e.groups[:e.bestN] {
 			if g.root {
 				continue
 			}
 			for _, chosen := range s.scratch.edges[g.first:g.last] {
-				if e.kind != slotKind && s.graph.vertices[chosen.vertex].divisible {
-					chosen.count = min(chosen.count, left)
-				}
-				left -= chosen.count
 				s.mark(chosen.vertex, chosen.count, chosen.exclusive)
 				if toRoot {
 					s.markAbove(chosen.vertex, found)
@@ -635,9 +611,6 @@ func (s *search) enforce(found *score, toRoot bool) {
 
 func (s *search) mark(u int32, needs int64, exclusive bool) {
 	v := &s.graph.vertices[u]
-	if v.divisible && v.mark == s.sequence {
-		needs += v.needs
-	}
 	v.mark, v.needs, v.exclusive = s.sequence, needs, exclusive
 }
 

@@ -15,9 +15,6 @@ import (
 // none is the index of no vertex.
 const none int32 = -1
 
-// maxAmount is the most that counts: sums over a node's pools stay within int64.
-const maxAmount = 1 << 53
-
 // kind is a resource type, interned: an index into tree.kinds.
 type kind uint16
 
@@ -39,7 +36,7 @@ const (
 var firstKinds = []string{"cluster", "core", "socket", "gpu", "node", "rack", "slot", "xor_slot", "ssd", "storage_node"}
 
 // VertexSpec is a resource as a reader found it.
-type VertexSpec struct {
+type vertexSpec struct {
 	// Type of the resource; its pool is named Name, as a rule Basename and ID.
 	Type, Basename, Name string
 	// ID is what policies score by; UniqID is unique in the graph, and the id in
@@ -48,10 +45,7 @@ type VertexSpec struct {
 	ID, UniqID, Rank, Size int64
 	Unit                   string
 	Down, Exclusive        bool
-	// Divisible: units of the pool are given one by one, to several jobs; else one unit
-	// takes all of it.
-	Divisible  bool
-	Properties map[string]string
+	Properties             map[string]string
 	// Path is kept where it is not the parent's path and Name.
 	Path string
 }
@@ -60,7 +54,7 @@ type VertexSpec struct {
 type vertex struct {
 	parent, first, last, next int32
 	kind                      kind
-	down, divisible           bool
+	down                      bool
 	// gone: cut off; the vertex stays, so that indexes do.
 	gone bool
 	rank int32
@@ -143,12 +137,6 @@ func (g *Graph) intern(name string) kind {
 	return k
 }
 
-// kindOf returns the kind of a type that some vertex or filter has named.
-func (g *Graph) kindOf(name string) (kind, bool) {
-	k, known := g.kindIndex[name]
-	return k, known
-}
-
 // maxVertices bounds a graph: indexes are 32 bits wide. maxDepth bounds its levels:
 // walks are recursive.
 const (
@@ -167,16 +155,12 @@ func (g *Graph) tooDeep(v int32) bool {
 }
 
 // check refuses what no vertex can be.
-func (s *VertexSpec) check() error {
-	most := int64(math.MaxUint32)
-	if s.Divisible {
-		most = maxAmount
-	}
+func (s *vertexSpec) check() error {
 	switch {
 	case s.Type == "":
 		return errors.New("it has no type")
-	case s.Size < 0 || s.Size > most:
-		return fmt.Errorf("size %d is not between 0 and %d", s.Size, most)
+	case s.Size < 0 || s.Size > math.MaxUint32:
+		return fmt.Errorf("size %d is not between 0 and %d", s.Size, math.MaxUint32)
 	case s.Rank < -1 || s.Rank > math.MaxInt32:
 		return fmt.Errorf("rank %d is not between -1 and %d", s.Rank, math.MaxInt32)
 	}
@@ -184,7 +168,7 @@ func (s *VertexSpec) check() error {
 }
 
 // add appends a vertex as the last child of parent; none makes it the root.
-func (g *Graph) add(parent int32, spec VertexSpec) (int32, error) {
+func (g *Graph) add(parent int32, spec vertexSpec) (int32, error) {
 	if len(g.vertices) >= maxVertices || len(g.kinds) > math.MaxUint16-1 {
 		return none, fmt.Errorf("adding a vertex: a graph holds at most %d vertices of %d types", maxVertices, math.MaxUint16-1)
 	}
@@ -197,7 +181,7 @@ func (g *Graph) add(parent int32, spec VertexSpec) (int32, error) {
 	}
 	g.vertices = append(g.vertices, vertex{
 		parent: none, first: none, last: none, next: none, plan: none, totals: none,
-		kind: g.intern(spec.Type), down: spec.Down, divisible: spec.Divisible, rank: int32(spec.Rank), size: spec.Size, id: spec.ID, uniq: spec.UniqID,
+		kind: g.intern(spec.Type), down: spec.Down, rank: int32(spec.Rank), size: spec.Size, id: spec.ID, uniq: spec.UniqID,
 		weight: math.MaxUint64, name: spec.Name, basename: spec.Basename,
 	})
 	if spec.Unit != "" {
@@ -373,7 +357,7 @@ func (g *Graph) whole() (*Graph, error) {
 
 // addBelow appends a vertex below parent; none makes it the root, of which there is
 // one. It returns its index.
-func (g *Graph) addBelow(parent int32, spec VertexSpec) (int32, error) {
+func (g *Graph) addBelow(parent int32, spec vertexSpec) (int32, error) {
 	if parent == none && g.root != none {
 		return none, fmt.Errorf("adding vertex %s: the graph has a root already, %s", spec.Name, g.vertices[g.root].name)
 	}

@@ -52,8 +52,6 @@ type candidate struct {
 	units int64
 	marks map[int32]mark
 	kind  string
-	// of is the pool that the candidate is, where that is divisible; else none.
-	of int32
 }
 
 func (w *twin) free(v int32, from, until int64) int64 {
@@ -99,7 +97,7 @@ func (s *twinSearch) visit(v int32, wanted []jobspec.Resource, pristine, exclusi
 	if same > 1 {
 		return nil, 0, 0, false, false
 	}
-	x = (exclusive || resource != nil && resource.Exclusive == jobspec.Yes) && !t.divisible
+	x = exclusive || resource != nil && resource.Exclusive == jobspec.Yes
 	if slot != nil && !s.hasAll(v, slot.With) {
 		slot = nil
 	}
@@ -114,7 +112,7 @@ func (s *twinSearch) visit(v int32, wanted []jobspec.Resource, pristine, exclusi
 	if t.kind == nodeKind && !s.constraint.Match(target{s.graph, v}) {
 		blocked = true
 	}
-	if resource != nil && !t.divisible {
+	if resource != nil {
 		if x && resource.Exclusive == jobspec.No {
 			blocked = true
 		}
@@ -170,11 +168,7 @@ func (s *twinSearch) children(v int32, wanted []jobspec.Resource, pristine, excl
 			continue
 		}
 		found = append(found, passed...)
-		of := none
-		if s.graph.vertices[c].divisible {
-			of = c
-		}
-		found = append(found, candidate{score, units, map[int32]mark{c: {units, x}}, s.graph.kinds[s.graph.vertices[c].kind], of})
+		found = append(found, candidate{score, units, map[int32]mark{c: {units, x}}, s.graph.kinds[s.graph.vertices[c].kind]})
 	}
 	return found
 }
@@ -213,7 +207,7 @@ func (s *twinSearch) slots(v int32, slot *jobspec.Resource, factor int64) []cand
 		}
 	}
 	for {
-		made := candidate{matched, 1, map[int32]mark{}, "slot", none}
+		made := candidate{matched, 1, map[int32]mark{}, "slot"}
 		for i := range slot.With {
 			r := &slot.With[i]
 			for sum := int64(0); sum < int64(counts[r.Type]); {
@@ -221,17 +215,6 @@ func (s *twinSearch) slots(v int32, slot *jobspec.Resource, factor int64) []cand
 					return out
 				}
 				c := &left[r.Type][0]
-				if c.of != none {
-					if share := int64(counts[r.Type]); c.units >= share {
-						c.units -= share
-						sum = share
-						made.score += c.score
-						made.marks[c.of] = mark{share, false}
-					} else {
-						left[r.Type] = left[r.Type][1:]
-					}
-					continue
-				}
 				left[r.Type] = left[r.Type][1:]
 				for u, m := range c.marks {
 					made.marks[u] = mark{m.needs, true}
@@ -263,12 +246,6 @@ func (s *twinSearch) choose(found []candidate, r *jobspec.Resource, top bool) bo
 			break
 		}
 		for v, m := range c.marks {
-			if c.of != none {
-				m.needs = min(m.needs, n)
-			}
-			if s.graph.vertices[v].divisible {
-				m.needs += s.marks[v].needs
-			}
 			s.marks[v] = m
 			for p := s.graph.vertices[v].parent; top && p != none; p = s.graph.vertices[p].parent {
 				if _, marked := s.marks[p]; !marked {
@@ -310,7 +287,7 @@ func (w *twin) match(op Op, spec *jobspec.Jobspec, now int64) (got map[int32]mar
 		if !ok {
 			return nil
 		}
-		found = append(found, candidate{score, units, nil, w.graph.kinds[w.graph.vertices[w.graph.root].kind], none})
+		found = append(found, candidate{score, units, nil, w.graph.kinds[w.graph.vertices[w.graph.root].kind]})
 		for i := range spec.Resources {
 			if !s.choose(found, &spec.Resources[i], true) {
 				return nil
@@ -371,7 +348,7 @@ func (w *twin) emitted(s *twinSearch, spec *jobspec.Jobspec) map[int32]mark {
 		if shadow {
 			m.exclusive = true
 		}
-		leads := m.exclusive || t.divisible
+		leads := m.exclusive
 		for c := t.first; c != none; c = w.graph.vertices[c].next {
 			below, marked := s.marks[c]
 			if shadow {
@@ -393,11 +370,10 @@ func (w *twin) emitted(s *twinSearch, spec *jobspec.Jobspec) map[int32]mark {
 func (w *twin) take(id uint64, got map[int32]mark, from, duration int64, reserved bool) {
 	for v, m := range got {
 		units := m.needs
-		pool := m.exclusive || w.graph.vertices[v].divisible
-		if !pool {
+		if !m.exclusive {
 			units = 0
 		}
-		w.spans[v] = append(w.spans[v], booking{id, from, from + duration, units, pool, reserved})
+		w.spans[v] = append(w.spans[v], booking{id, from, from + duration, units, m.exclusive, reserved})
 	}
 }
 
@@ -573,7 +549,7 @@ func randomGraph(t *testing.T, rng *rand.Rand) *Graph {
 	b := newGraph()
 	uniq := int64(0)
 	counters := map[string]int64{}
-	divisible := rng.IntN(2) == 0
+	cpus := rng.IntN(2) == 0
 	local, sockets, uneven := rng.IntN(3) == 0, rng.IntN(2) == 0, rng.IntN(3) == 0
 	add := func(parent int32, typeName string, nth, rank, size int64) int32 {
 		id := counters[typeName]
@@ -581,9 +557,9 @@ func randomGraph(t *testing.T, rng *rand.Rand) *Graph {
 		if local {
 			id = nth
 		}
-		spec := VertexSpec{
+		spec := vertexSpec{
 			Type: typeName, Basename: typeName, Name: fmt.Sprint(typeName, id), ID: id, UniqID: uniq, Rank: rank, Size: size,
-			Down: rng.IntN(25) == 0, Divisible: typeName == "cpu",
+			Down: rng.IntN(25) == 0,
 		}
 		if typeName == "node" {
 			spec.Properties = map[string]string{"perf_class": fmt.Sprint(rng.IntN(4))}
@@ -612,7 +588,7 @@ func randomGraph(t *testing.T, rng *rand.Rand) *Graph {
 		for i := range rng.Int64N(2) {
 			add(parent, "gpu", i, rank, 1)
 		}
-		if divisible {
+		if cpus {
 			for i := range 1 + rng.Int64N(2) {
 				add(parent, "cpu", i, rank, 1+rng.Int64N(9))
 			}

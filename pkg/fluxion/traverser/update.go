@@ -114,7 +114,7 @@ func (u *update) visit(v int32, needs int64, exclusive, shadow, inside bool) int
 			n += below
 		}
 	}
-	if exclusive || u.graph.vertices[v].divisible {
+	if exclusive {
 		n++
 	}
 	if n > 0 {
@@ -134,9 +134,9 @@ func (u *update) grant(v int32, needs int64, exclusive bool, parent int) {
 	x := &u.graph.vertices[v]
 	counts := u.counts[len(u.counts)-len(u.pruned):]
 	h := hold{vertex: v, jobs: 1, counts: none}
-	if exclusive || x.divisible {
+	if exclusive {
 		h.pool, h.units = true, needs
-		if u.whole && !x.divisible {
+		if u.whole {
 			h.units = x.size
 		}
 	}
@@ -156,19 +156,11 @@ func (u *update) grant(v int32, needs int64, exclusive bool, parent int) {
 		up[i] += n
 	}
 	if i := u.pruneIndex(x.kind); i >= 0 {
-		up[i] += unitsUp(x, needs, exclusive)
+		up[i] += x.size
+		if !exclusive {
+			up[i] -= needs
+		}
 	}
-}
-
-// unitsUp are the units of a vertex that the filters above it count as taken.
-func unitsUp(x *vertex, needs int64, exclusive bool) int64 {
-	switch {
-	case x.divisible:
-		return needs
-	case exclusive:
-		return x.size
-	}
-	return x.size - needs
 }
 
 // amounts are those of a hold on its vertex's timeline.

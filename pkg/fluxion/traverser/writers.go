@@ -51,10 +51,10 @@ type written struct {
 // Encode writes a match as text, with a newline at its end; as long as the graph has
 // not been changed. An empty match is "". In an R, every node needs a rank.
 func (m *Match) Encode(format Format) (string, error) {
-	w := &written{graph: m.graph, emissions: m.emissions, labels: m.labels, start: m.At, end: m.At + m.Duration, queue: m.Queue}
+	w := &written{graph: m.graph, emissions: m.emissions, labels: m.labels, start: m.At, end: m.At + m.Duration, queue: m.queue}
 	text, err := w.encode(format)
 	if err != nil {
-		return "", fmt.Errorf("writing the match of job %d as %s: %w", m.ID, format, err)
+		return "", fmt.Errorf("writing the match of job %d as %s: %w", m.id, format, err)
 	}
 	return text, nil
 }
