@@ -48,17 +48,6 @@ type Allocation struct {
 	// Reserved is a job that starts later, At seconds from the start of the graph.
 	Reserved bool
 	At       int64
-	// Overhead is the seconds the library took.
-	Overhead float64
-}
-
-// Job is what the library knows of a job.
-type Job struct {
-	// Mode is "ALLOCATED", "RESERVED" or "CANCELED".
-	Mode     string
-	Reserved bool
-	At       int64
-	Overhead float64
 }
 
 // Match looks for resources for a jobspec (JSON) and gives the job the next id that
@@ -111,27 +100,18 @@ func (c *Client) MatchWithJobid(op MatchOp, jobid uint64, jobspec string) (Alloc
 	return c.match(call, op, jobspec, jobid)
 }
 
-// MatchSatisfy says whether a jobspec could be met if all were up and free, and how
-// many seconds the answer took.
-func (c *Client) MatchSatisfy(jobspec string) (satisfiable bool, overhead float64, err error) {
-	allocation, err := c.Match(MatchSatisfiability, jobspec)
-	if errors.Is(err, ErrUnsatisfiable) {
-		return false, allocation.Overhead, nil
-	}
-	return err == nil, allocation.Overhead, err
-}
-
 // match is called with mu held, a jobspec that was checked and an id not in use.
 func (c *Client) match(call string, op MatchOp, jobspec string, jobid uint64) (Allocation, error) {
 	var r *byte
+	var overhead float64
 	out := Allocation{JobID: jobid}
 	c.lookedAhead = c.lookedAhead || op == MatchAllocateOrElseReserve || op == MatchWithoutAllocatingFuture
 	err := c.run(call, func() int32 {
-		return c.library.match(c.context, int32(op), jobspec, jobid, &out.Reserved, &r, &out.At, &out.Overhead)
+		return c.library.match(c.context, int32(op), jobspec, jobid, &out.Reserved, &r, &out.At, &overhead)
 	})
 	if err != nil {
 		// The planner says ENOENT for no point in time.
-		return Allocation{Overhead: out.Overhead}, because(err, ErrNotFound, ErrUnsatisfiable)
+		return Allocation{}, because(err, ErrNotFound, ErrUnsatisfiable)
 	}
 	out.R = c.library.take(r)
 	switch {
@@ -169,9 +149,10 @@ func (c *Client) UpdateAllocate(jobid uint64, r string) (Allocation, error) {
 	mu.Lock()
 	defer mu.Unlock()
 	var text *byte
+	var overhead float64
 	out := Allocation{JobID: jobid}
 	err := c.run(call, func() int32 {
-		return c.library.update(c.context, jobid, r, &out.At, &out.Overhead, &text)
+		return c.library.update(c.context, jobid, r, &out.At, &overhead, &text)
 	})
 	if err != nil {
 		return Allocation{}, err
@@ -216,20 +197,4 @@ func (c *Client) PartialCancel(jobid uint64, r string, noentOK bool) (full bool,
 	}
 	delete(c.jobs, jobid)
 	return true, nil
-}
-
-// Info returns what is known of a job, also of one that was cancelled.
-func (c *Client) Info(jobid uint64) (Job, error) {
-	mu.Lock()
-	defer mu.Unlock()
-	var out Job
-	var mode *byte
-	err := c.run("info", func() int32 {
-		return c.library.info(c.context, jobid, &mode, &out.Reserved, &out.At, &out.Overhead)
-	})
-	if err != nil {
-		return Job{}, err
-	}
-	out.Mode = c.library.take(mode)
-	return out, nil
 }

@@ -23,16 +23,6 @@ type Library struct {
 	symbols
 }
 
-// Features are the calls that only newer libraries have.
-type Features struct {
-	// Subgraphs is AddSubgraph and RemoveSubgraph (flux-sched 0.53).
-	Subgraphs bool
-	// Find is Find (0.53).
-	Find bool
-	// Status is SetStatus, GetStatus and those of ranks (0.53).
-	Status bool
-}
-
 // symbols are the functions of the library as declared in its reapi_cli.h, and what
 // is needed of libc. A C string that is returned is the caller's to free.
 type symbols struct {
@@ -46,15 +36,10 @@ type symbols struct {
 	remove       func(ctx uintptr, path string) int32
 	cancel       func(ctx uintptr, jobid uint64, noentOK bool) int32
 	partial      func(ctx uintptr, jobid uint64, r string, noentOK bool, full *bool) int32
-	info         func(ctx uintptr, jobid uint64, mode **byte, reserved *bool, at *int64, ov *float64) int32
 	find         func(ctx uintptr, criteria string, format *byte, r **byte) int32
-	stat         func(ctx uintptr, v, e, j *int64, load, shortest, longest, average *float64) int32
 	message      func(ctx uintptr) *byte
 	clearMessage func(ctx uintptr)
 	setStatus    func(ctx uintptr, path string, status int32) int32
-	getStatus    func(ctx uintptr, path string, status *int32) int32
-	setRanks     func(ctx uintptr, ranks string, status int32) int32
-	getRank      func(ctx uintptr, rank string, status *int32) int32
 
 	errno  func() *int32
 	free   func(*byte)
@@ -78,8 +63,6 @@ func (s *symbols) table() []symbol {
 		{name: "reapi_cli_initialize", function: &s.initialize},
 		{name: "reapi_cli_update_allocate", function: &s.update},
 		{name: "reapi_cli_cancel", function: &s.cancel},
-		{name: "reapi_cli_info", function: &s.info},
-		{name: "reapi_cli_stat", function: &s.stat},
 		{name: "reapi_cli_get_err_msg", function: &s.message},
 		{name: "reapi_cli_clear_err_msg", function: &s.clearMessage},
 		{name: "reapi_cli_partial_cancel", function: &s.partial, since: "0.40"},
@@ -89,9 +72,6 @@ func (s *symbols) table() []symbol {
 		{name: "reapi_cli_remove_subgraph", function: &s.remove, optional: true},
 		{name: "reapi_cli_find", function: &s.find, optional: true},
 		{name: "reapi_cli_set_status", function: &s.setStatus, optional: true},
-		{name: "reapi_cli_get_status", function: &s.getStatus, optional: true},
-		{name: "reapi_cli_set_rank_status", function: &s.setRanks, optional: true},
-		{name: "reapi_cli_get_rank_status", function: &s.getRank, optional: true},
 		{name: "__errno_location", function: &s.errno},
 		{name: "free", function: &s.free},
 		{name: "strlen", function: &s.strlen},
@@ -147,15 +127,6 @@ func explain(path string, err error) error {
 		return fmt.Errorf("%w: %w", fs.ErrNotExist, err)
 	default:
 		return fmt.Errorf("%s needs %s, which the loader does not find: %w", path, missing, err)
-	}
-}
-
-// Features says what this library has beyond what every client needs.
-func (l *Library) Features() Features {
-	return Features{
-		Subgraphs: l.add != nil && l.remove != nil,
-		Find:      l.find != nil,
-		Status:    l.setStatus != nil && l.getStatus != nil && l.setRanks != nil && l.getRank != nil,
 	}
 }
 
