@@ -71,7 +71,10 @@ func readGRUG(r io.Reader, limit int64) (*Graph, error) {
 			return nil, err
 		}
 	}
-	return m.graph.whole()
+	if m.graph.root == none {
+		return nil, errors.New("making a graph: it has no vertices")
+	}
+	return m.graph, nil
 }
 
 // maker makes a graph of a recipe: depth first over the recipe, but all vertices
@@ -113,15 +116,16 @@ func (m *maker) visit(p *pool) error {
 
 // follow makes the vertices at the far end of a relation.
 func (m *maker) follow(p *pool, rel relation) error {
+	between := fmt.Sprintf("relation of %q to %q", p.vertex.Type, rel.target.vertex.Type)
 	switch rel.method {
 	case "MULTIPLY":
 	case "ASSOCIATE_IN", "ASSOCIATE_BY_PATH_IN":
 		if rel.subsystem == containment {
-			return fmt.Errorf("relation of %q to %q: a vertex in two places is not supported", p.vertex.Type, rel.target.vertex.Type)
+			return fmt.Errorf("%s: a vertex in two places is not supported", between)
 		}
 		return nil
 	default:
-		return fmt.Errorf("relation of %q to %q: unknown gen_method %q", p.vertex.Type, rel.target.vertex.Type, rel.method)
+		return fmt.Errorf("%s: unknown gen_method %q", between, rel.method)
 	}
 	if int64(len(p.made))*rel.scale > m.limit-m.count {
 		return fmt.Errorf("the recipe makes more than %d vertices", m.limit)
@@ -240,7 +244,9 @@ func (g *graphML) pools() ([]*pool, error) {
 	for _, node := range g.Nodes {
 		a := g.attributes("node", node.Data)
 		p := &pool{
-			vertex:    vertexSpec{Type: a.text("type"), Basename: a.text("basename"), Size: a.number("size", 1, 64), Unit: a.text("unit")},
+			vertex: vertexSpec{
+				Type: a.text("type"), Basename: a.text("basename"), Size: a.number("size", 1, 64), Unit: a.text("unit"),
+			},
 			root:      a.number("root", 0, 32) != 0,
 			subsystem: cmp.Or(a.text("subsystem"), containment),
 		}
@@ -253,8 +259,9 @@ func (g *graphML) pools() ([]*pool, error) {
 	for _, edge := range g.Edges {
 		a := g.attributes("edge", edge.Data)
 		rel := relation{
-			target: byID[edge.Target], method: cmp.Or(a.text("gen_method"), "MULTIPLY"), subsystem: cmp.Or(a.text("e_subsystem"), containment),
-			scale: a.number("multi_scale", 1, 32), scope: a.number("id_scope", 0, 32), start: a.number("id_start", 0, 32), stride: a.number("id_stride", 1, 32),
+			target: byID[edge.Target], method: cmp.Or(a.text("gen_method"), "MULTIPLY"),
+			subsystem: cmp.Or(a.text("e_subsystem"), containment), scale: a.number("multi_scale", 1, 32),
+			scope: a.number("id_scope", 0, 32), start: a.number("id_start", 0, 32), stride: a.number("id_stride", 1, 32),
 		}
 		source := byID[edge.Source]
 		switch {

@@ -12,7 +12,6 @@ import (
 	"maps"
 	"math"
 	"strconv"
-	"strings"
 )
 
 // jgfVertex is a node of a JSON Graph Format document, with Fluxion's metadata.
@@ -223,7 +222,7 @@ func (v *jgfVertex) spec() (jgfSpec, error) {
 	}
 	if m.ID == missing {
 		if m.ID = m.UniqID; m.Type == "node" {
-			m.ID = trailingNumber(m.Name, m.UniqID)
+			m.ID = numberOf(m.Name, m.UniqID)
 		}
 	}
 	basename := cmp.Or(m.Basename, m.Type)
@@ -242,6 +241,14 @@ func (v *jgfVertex) spec() (jgfSpec, error) {
 	return out, nil
 }
 
+// numberOf is the number at the end of a host name; otherwise, if there is none.
+func numberOf(host string, otherwise int64) int64 {
+	if _, id, err := splitHost(host); err == nil && id >= 0 {
+		return id
+	}
+	return otherwise
+}
+
 // leadingInteger reads an integer at the start of a text, as strtoll does.
 func leadingInteger(text string) (int64, error) {
 	end := 0
@@ -249,15 +256,6 @@ func leadingInteger(text string) (int64, error) {
 		end++
 	}
 	return strconv.ParseInt(text[:end], 10, 64)
-}
-
-// trailingNumber is the number at the end of a host name.
-func trailingNumber(name string, otherwise int64) int64 {
-	digits := name[len(strings.TrimRight(name, "0123456789")):]
-	if n, err := strconv.ParseInt(digits, 10, 64); err == nil {
-		return n
-	}
-	return otherwise
 }
 
 // jgfList is a document with all that it has.

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/jobspec"
@@ -93,9 +92,7 @@ type Matcher struct {
 	pruned      []kind
 	prunedIndex []int
 	zeros       []int64
-	// exclusiveKinds are those that the jobspec in hand asks for exclusively.
-	exclusiveKinds []kind
-	jobs           map[uint64]*job
+	jobs        map[uint64]*job
 	// ordered are the children of vertices in the order of byWeight.
 	ordered  map[int32][]int32
 	sequence uint64
@@ -111,16 +108,6 @@ type Matcher struct {
 	indexShape uint64
 	// nextEnd is when the first running job ends, 0 if not known.
 	nextEnd int64
-}
-
-// compiledSpec is the last jobspec: many are matched again and again.
-type compiledSpec struct {
-	spec     *jobspec.Jobspec
-	shape    uint64
-	requests []*request
-	total    map[kind]int64
-	// rootNeeds are total, as the root's filter has it.
-	rootNeeds []int64
 }
 
 // scratch is memory that searches use again.
@@ -178,8 +165,7 @@ func (m *Matcher) Clone() *Matcher {
 	for v, children := range m.ordered {
 		c.ordered[v] = slices.Clone(children)
 	}
-	c.pruned, c.prunedIndex, c.zeros = slices.Clone(m.pruned), slices.Clone(m.prunedIndex), slices.Clone(m.zeros)
-	c.counts, c.scratch, c.compiled, c.exclusiveKinds = nil, scratch{}, compiledSpec{}, nil
+	c.counts, c.scratch, c.compiled = nil, scratch{}, compiledSpec{}
 	c.indexes, c.indexShape = map[kind]*index{}, 0
 	return &c
 }
@@ -210,7 +196,9 @@ func (m *Matcher) Match(op Op, spec *jobspec.Jobspec, id uint64, now int64) (*Ma
 	if err != nil {
 		return nil, err
 	}
-	match := &Match{At: at, Duration: min(duration, graphEnd-at), Reserved: at > now, id: id, queue: spec.Queue, graph: m.graph}
+	match := &Match{
+		At: at, Duration: min(duration, graphEnd-at), Reserved: at > now, id: id, queue: spec.Queue, graph: m.graph,
+	}
 	m.give(match, op, now, needs, exclusive)
 	if len(match.emissions) == 0 {
 		// What was chosen does not hang together: a slot is below a level that the
@@ -254,175 +242,12 @@ func (m *Matcher) checkTypes(resources []jobspec.Resource) error {
 	return nil
 }
 
-// prepare compiles the jobspec, unless it was the last one.
-func (m *Matcher) prepare(spec *jobspec.Jobspec) {
-	m.exclusiveKinds = m.exclusiveKinds[:0]
-	m.collectExclusive(spec.Resources)
-	if c := &m.compiled; c.spec != spec || c.shape != m.graph.shape {
-		total := map[kind]int64{}
-		*c = compiledSpec{spec, m.graph.shape, m.compile(spec.Resources, total), total, nil}
-		c.rootNeeds = m.rootNeeds(c.requests)
-	}
-}
-
-// rootNeeds is what is needed below the root at the least, as its filter has it.
-func (m *Matcher) rootNeeds(requests []*request) []int64 {
-	root := m.graph.vertices[m.graph.root].kind
-	var needs []int64
-	for _, k := range m.graph.filters[root] {
-		need := int64(0)
-		for _, r := range requests {
-			count := int64(r.count.Min)
-			switch r.kind {
-			case root:
-				need += r.least[k]
-			case k:
-				need += count + count*r.least[k]
-			default:
-				need += count * r.least[k]
-			}
-		}
-		needs = append(needs, need)
-	}
-	return needs
-}
-
-// collectExclusive notes the types that are asked for exclusively: of those, all
-// that is in them is told and held.
-func (m *Matcher) collectExclusive(resources []jobspec.Resource) {
-	for i := range resources {
-		if k, known := m.graph.kindIndex[resources[i].Type]; known && resources[i].Exclusive == jobspec.Yes {
-			m.exclusiveKinds = append(m.exclusiveKinds, k)
-		}
-		m.collectExclusive(resources[i].With)
-	}
-}
-
 // unavailable is what it means not to find something where nothing is taken.
 func unavailable(err error) error {
 	if errors.Is(err, ErrBusy) {
 		return ErrUnsatisfiable
 	}
 	return err
-}
-
-// schedule finds when and where.
-func (s *search) schedule(op Op, now, duration int64, exclusive bool) (at, needs int64, err error) {
-	if err := s.feasible(op, now, duration); err != nil {
-		return 0, 0, err
-	}
-	requests := s.compiled.requests
-	s.from, s.until, s.now = now, now+duration, true
-	if needs, err = s.run(requests, exclusive); err == nil {
-		s.totalPreorder, s.totalPostorder = s.preorder, s.postorder
-		return now, needs, nil
-	}
-	switch op {
-	case AllocateWithSatisfiability:
-		return 0, 0, s.everPossible(exclusive, true)
-	case AllocateOrElseReserve, WithoutAllocatingFuture:
-		s.now = false
-		root := &s.graph.vertices[s.graph.root]
-		for at := range s.times(root, now+1) {
-			s.from, s.until = at, at+duration
-			if !s.enough(root, s.compiled.rootNeeds) {
-				continue
-			}
-			needs, err = s.run(requests, exclusive)
-			s.totalPreorder += s.preorder
-			s.totalPostorder += s.postorder
-			if err == nil {
-				return at, needs, nil
-			}
-		}
-		return 0, 0, s.everPossible(exclusive, false)
-	}
-	return 0, 0, ErrBusy
-}
-
-// everPossible says which of ErrBusy and ErrUnsatisfiable it is.
-func (s *search) everPossible(exclusive, tell bool) error {
-	s.ignoring, s.now = true, false
-	_, err := s.run(s.compiled.requests, exclusive)
-	if tell {
-		s.totalPreorder += s.preorder
-		s.totalPostorder += s.postorder
-	}
-	if err != nil {
-		return unavailable(err)
-	}
-	return ErrBusy
-}
-
-// times are the times, from a time on, at which a job on a vertex starts or ends.
-func (s *search) times(v *vertex, from int64) func(yield func(int64) bool) {
-	return func(yield func(int64) bool) {
-		if v.plan == none {
-			return
-		}
-		points := s.graph.plans[v.plan].points
-		for i := s.graph.plans[v.plan].search(from); i < len(points); i++ {
-			if at := points[i].at; at >= graphEnd || !yield(at) {
-				return
-			}
-		}
-	}
-}
-
-// feasible refuses early what wants more nodes than there are up, or that satisfy
-// its constraint.
-func (s *search) feasible(op Op, now, duration int64) error {
-	nodes := s.compiled.total[nodeKind]
-	ever := op == AllocateWithSatisfiability
-	if nodes <= s.graph.nodesUp && (s.constraint == nil || s.enoughAllowed(nodes, op, now, duration)) {
-		return nil
-	}
-	if ever {
-		return ErrUnsatisfiable
-	}
-	return ErrBusy
-}
-
-// enoughAllowed reports whether the constraint allows so many nodes that are free:
-// for the time being, or in the end.
-func (s *search) enoughAllowed(nodes int64, op Op, now, duration int64) bool {
-	at := graphEnd - 1
-	if op == Allocate || op == WithoutAllocating {
-		at = now
-	}
-	s.from, s.until = at, at+duration
-	for v := range s.graph.vertices {
-		if nodes <= 0 {
-			return true
-		}
-		x := &s.graph.vertices[v]
-		if x.kind == nodeKind && !x.gone && (!x.down || op == AllocateWithSatisfiability) && s.allows(int32(v), x) && s.avail(x) == 1 {
-			nodes--
-		}
-	}
-	return nodes <= 0
-}
-
-// give tells what was marked, and holds it.
-func (m *Matcher) give(match *Match, op Op, now, needs int64, exclusive bool) {
-	u := &m.scratch.update
-	*u = update{Matcher: m, now: now}
-	if op != WithoutAllocating && op != WithoutAllocatingFuture {
-		u.job = &job{id: match.id, from: match.At, until: match.At + match.Duration, reserved: match.Reserved, later: match.Reserved}
-		u.job.holds, u.job.counts = m.scratch.holds[:0], m.scratch.held[:0]
-	}
-	u.out = m.scratch.out[:0]
-	u.run(needs, exclusive)
-	match.emissions = slices.Clone(u.out)
-	m.scratch.out = u.out
-	if len(m.scratch.labels) > 0 {
-		match.labels = maps.Clone(m.scratch.labels)
-	}
-	if u.job != nil && len(u.out) > 0 {
-		m.scratch.holds, m.scratch.held = u.job.holds, u.job.counts
-		u.job.holds, u.job.counts = slices.Clone(u.job.holds), slices.Clone(u.job.counts)
-		m.remember(u.job)
-	}
 }
 
 // Cancel gives back all that a job has.
@@ -445,22 +270,6 @@ func (m *Matcher) Cancel(id uint64) error {
 	}
 	m.forget(id)
 	return nil
-}
-
-// forget drops a job that has nothing any more.
-func (m *Matcher) forget(id uint64) {
-	if m.jobs[id].until == m.nextEnd {
-		m.nextEnd = 0
-	}
-	delete(m.jobs, id)
-}
-
-// remember keeps a job.
-func (m *Matcher) remember(j *job) {
-	m.jobs[j.id] = j
-	if !j.later && m.nextEnd > 0 {
-		m.nextEnd = min(m.nextEnd, j.until)
-	}
 }
 
 // IsReserved reports whether a job is a reservation.

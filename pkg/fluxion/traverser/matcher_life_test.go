@@ -174,11 +174,7 @@ func small(t *testing.T, nodes int) *Matcher {
 			add(node, "gpu", i, n)
 		}
 	}
-	g, err := b.whole()
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := NewMatcher(g, Options{Policy: "low"})
+	m, err := NewMatcher(b, Options{Policy: "low"})
 	if err != nil {
 		t.Fatal(err)
 	}

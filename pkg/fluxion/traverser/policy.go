@@ -5,7 +5,6 @@ package traverser
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 )
 
@@ -120,18 +119,14 @@ func (p *policy) score(g *Graph, u int32, factor int64) int64 {
 	return matched + factor + g.vertices[u].rated() + 1
 }
 
-// perfClass is the performance class of a vertex: 0 to 9999, which also stands for
-// one that is missing or no number.
+// perfClass is the performance class of a vertex: 0 to 9999. A missing class, or one that
+// is no number, counts as 9999.
 func perfClass(properties map[string]string) int64 {
-	text := strings.TrimLeft(properties["perf_class"], " \t\n")
-	end := 0
-	for end < len(text) && (text[end] >= '0' && text[end] <= '9' || end == 0 && (text[end] == '-' || text[end] == '+')) {
-		end++
-	}
-	if end == 0 {
+	text, has := properties["perf_class"]
+	if !has {
 		return worstClass
 	}
-	class, err := strconv.ParseInt(text[:end], 10, 64)
+	class, err := leadingInteger(strings.TrimPrefix(strings.TrimLeft(text, " \t\n"), "+"))
 	if err != nil || class < 0 || class > worstClass {
 		return worstClass
 	}

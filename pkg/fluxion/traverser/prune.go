@@ -4,195 +4,99 @@
 package traverser
 
 import (
-	"fmt"
-	"maps"
-	"slices"
-	"strings"
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion/jobspec"
 )
 
-// pruning are the types that are counted below vertices of each type, and below
-// all.
-type pruning struct {
-	anchored map[kind][]kind
-	all      []kind
-}
-
-func parsePruning(g *Graph, text string) (pruning, error) {
-	p := pruning{anchored: map[kind][]kind{}}
-	for pair := range strings.SplitSeq(text, ",") {
-		anchor, counted, found := strings.Cut(pair, ":")
-		anchor, counted = strings.TrimSpace(anchor), strings.TrimSpace(counted)
-		if !found || anchor == "" || counted == "" {
-			return p, fmt.Errorf("parsing prune filters %q: %q is not ANCHOR:TYPE", text, pair)
-		}
-		if anchor == "ALL" {
-			p.addAll(g.intern(counted))
-		} else {
-			p.add(g.intern(anchor), g.intern(counted))
-		}
+// prune says why there is no need to look below a vertex; nil if there is.
+func (s *search) prune(u int32, v *vertex, wanted []*request, exclusive bool, avail int64) error {
+	if v.down && !s.ignoring || avail <= 0 || !s.allows(u, v) {
+		return ErrBusy
 	}
-	return p, nil
-}
-
-func (p *pruning) addAll(counted kind) {
-	for anchor, kinds := range p.anchored {
-		p.anchored[anchor] = slices.DeleteFunc(kinds, func(k kind) bool { return k == counted })
-	}
-	p.all = insert(p.all, counted)
-}
-
-func (p *pruning) add(anchor, counted kind) {
-	if anchor != counted && !slices.Contains(p.all, counted) {
-		p.anchored[anchor] = insert(p.anchored[anchor], counted)
-	}
-}
-
-// insert keeps kinds sorted and unique.
-func insert(kinds []kind, k kind) []kind {
-	i, known := slices.BinarySearch(kinds, k)
-	if known {
-		return kinds
-	}
-	return slices.Insert(kinds, i, k)
-}
-
-// filter are the types that are counted below a vertex of a type: its own, then
-// those of all.
-func (p *pruning) filter(anchor kind) []kind {
-	filter := slices.Clone(p.anchored[anchor])
-	for _, k := range p.all {
-		if k != anchor {
-			filter = append(filter, k)
-		}
-	}
-	return filter
-}
-
-// counted are all types that are counted anywhere.
-func (p *pruning) counted() []kind {
-	counted := slices.Clone(p.all)
-	for _, kinds := range p.anchored {
-		for _, k := range kinds {
-			counted = insert(counted, k)
-		}
-	}
-	return counted
-}
-
-func (p *pruning) clone() pruning {
-	c := pruning{anchored: maps.Clone(p.anchored), all: slices.Clone(p.all)}
-	for anchor, kinds := range c.anchored {
-		c.anchored[anchor] = slices.Clone(kinds)
-	}
-	return c
-}
-
-// prunes reports whether some filter counts a type.
-func (m *Matcher) prunes(k kind) bool { return m.pruneIndex(k) >= 0 }
-
-// pruneIndex is where m.pruned has a type, -1 if it has not.
-func (m *Matcher) pruneIndex(k kind) int {
-	if int(k) >= len(m.prunedIndex) {
-		return -1
-	}
-	return m.prunedIndex[k]
-}
-
-// prime counts what is below each vertex. The types of leaves that no filter names
-// are counted below the cluster.
-func (m *Matcher) prime() {
-	g := m.graph
-	g.shape++
-	g.nodesUp = g.upBelow(g.root)
-	m.pruned = m.pruning.counted()
-	g.below(g.root, func(v int32) {
-		if g.vertices[v].first == none && !slices.Contains(m.pruned, g.vertices[v].kind) {
-			m.pruning.add(clusterKind, g.vertices[v].kind)
-			m.pruned = append(m.pruned, g.vertices[v].kind)
-		}
-	})
-	m.pruned = m.pruning.counted()
-	m.prunedIndex = make([]int, len(g.kinds))
-	for i := range m.prunedIndex {
-		m.prunedIndex[i] = slices.Index(m.pruned, kind(i))
-	}
-	m.zeros = make([]int64, len(m.pruned))
-	filters := make([][]kind, len(g.kinds))
-	for k := range filters {
-		filters[k] = m.pruning.filter(kind(k))
-	}
-	old := g.filters
-	g.filters = filters
-	g.totals = g.totals[:0]
-	m.primeBelow(g.root, make([]int64, len(m.pruned)))
-	if old != nil {
-		m.refilter(old)
-	}
-}
-
-// primeBelow counts what is at v and below it for its parent.
-func (m *Matcher) primeBelow(v int32, parent []int64) {
-	g := m.graph
-	x := &g.vertices[v]
-	if i := m.pruneIndex(x.kind); i >= 0 {
-		parent[i] += x.size
-	}
-	if x.first == none {
-		x.totals = none
-		return
-	}
-	counts := make([]int64, len(m.pruned))
-	for c := x.first; c != none; c = g.vertices[c].next {
-		m.primeBelow(c, counts)
-	}
-	x.totals = none
-	if filter := g.filters[x.kind]; len(filter) > 0 {
-		x.totals = int32(len(g.totals))
-		for _, k := range filter {
-			g.totals = append(g.totals, counts[m.prunedIndex[k]])
-		}
-	}
-	for i, n := range counts {
-		parent[i] += n
-	}
-}
-
-// refilter rewrites what jobs have, where filters have changed: amounts keep their
-// type.
-func (m *Matcher) refilter(old [][]kind) {
-	for i := range m.graph.plans {
-		m.graph.plans[i] = timeline{}
-	}
-	for _, j := range m.jobs {
-		counts := []int64{}
-		for i := range j.holds {
-			h := &j.holds[i]
-			if h.gone {
-				continue
-			}
-			v := &m.graph.vertices[h.vertex]
-			if h.counts != none {
-				had := j.counts[h.counts:][:len(old[v.kind])]
-				h.counts = none
-				v.filtered--
-				if v.totals != none {
-					v.filtered++
-					h.counts = int32(len(counts))
-					for _, k := range m.graph.filters[v.kind] {
-						amount := int64(0)
-						if i := slices.Index(old[v.kind], k); i >= 0 {
-							amount = had[i]
-						}
-						counts = append(counts, amount)
-					}
-				}
+	for _, r := range wanted {
+		if r.kind == v.kind {
+			if err := s.pruneShared(v, r, exclusive); err != nil {
+				return err
 			}
 		}
-		j.counts = counts
-		for i := range j.holds {
-			if h := &j.holds[i]; !h.gone {
-				m.graph.plans[m.graph.vertices[h.vertex].plan].add(j.from, j.until, m.amounts(j, h))
-			}
+		if (r.kind == v.kind || r.kind == slotKind) && !s.enoughBelow(v, r) {
+			return ErrBusy
 		}
 	}
+	return nil
+}
+
+// pruneShared keeps a request that wants a vertex for itself off one that others
+// use, or use something of.
+func (s *search) pruneShared(v *vertex, r *request, exclusive bool) error {
+	if exclusive && r.exclusive == jobspec.No {
+		return ErrInvalid // not exclusive below a slot
+	}
+	if !exclusive && r.exclusive != jobspec.Yes || v.plan == none {
+		return nil
+	}
+	if s.now && v.allocations > 0 {
+		return ErrBusy
+	}
+	if !s.ignoring && s.graph.plans[v.plan].peak(s.graph.dims(v), jobsDim, s.from, s.until) > 0 {
+		return ErrBusy
+	}
+	return nil
+}
+
+// avail is what is free of a vertex's pool during the window.
+func (s *search) avail(v *vertex) int64 {
+	if v.plan == none || s.ignoring {
+		return v.size
+	}
+	return v.size - s.graph.plans[v.plan].peak(s.graph.dims(v), poolDim, s.from, s.until)
+}
+
+// enoughBelow reports whether a vertex has, by its pruning filter, what one of the
+// request needs below it.
+func (s *search) enoughBelow(v *vertex, r *request) bool {
+	return v.totals == none || len(r.least) == 0 || s.enough(v, r.filterNeeds(s.graph, v.kind))
+}
+
+// enough reports whether the pruning filter of a vertex, if it has one, leaves room for
+// needs during the window.
+func (s *search) enough(v *vertex, needs []int64) bool {
+	if v.totals == none {
+		return true
+	}
+	totals := s.graph.totals[v.totals:][:len(needs)]
+	for i, need := range needs {
+		if need > totals[i] {
+			return false
+		}
+	}
+	return v.plan == none || s.ignoring ||
+		s.graph.plans[v.plan].fits(filterDims+len(needs), needs, totals, s.from, s.until)
+}
+
+// open reports whether the traversal would go below v: a level that the request
+// leaves out.
+func (s *search) open(v int32) bool {
+	x := &s.graph.vertices[v]
+	return (!x.down || s.ignoring) && s.avail(x) > 0 && s.allows(v, x)
+}
+
+// allows reports whether the constraint lets a vertex be used: it is about nodes.
+func (s *search) allows(u int32, v *vertex) bool {
+	isNode := v.kind == nodeKind || v.kind == storageNodeKind
+	return s.constraint == nil || !isNode || s.constraint.Match(target{s.graph, u})
+}
+
+// target is a vertex as constraints see it.
+type target struct {
+	graph  *Graph
+	vertex int32
+}
+
+func (t target) Name() string { return t.graph.vertices[t.vertex].name }
+
+func (t target) Rank() int64 { return int64(t.graph.vertices[t.vertex].rank) }
+
+func (t target) HasProperty(name string) bool {
+	_, has := t.graph.properties[t.vertex][name]
+	return has
 }

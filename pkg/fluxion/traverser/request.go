@@ -26,6 +26,28 @@ type request struct {
 	needs [][]int64
 }
 
+// compiledSpec is the last jobspec: many are matched again and again.
+type compiledSpec struct {
+	spec     *jobspec.Jobspec
+	shape    uint64
+	requests []*request
+	// exclusive are the types that the jobspec asks for exclusively: all that is in them
+	// is told and held.
+	exclusive []kind
+	total     map[kind]int64
+	// rootNeeds are total, as the root's filter has it.
+	rootNeeds []int64
+}
+
+// prepare compiles the jobspec, unless it was the last one.
+func (m *Matcher) prepare(spec *jobspec.Jobspec) {
+	if c := &m.compiled; c.spec != spec || c.shape != m.graph.shape {
+		*c = compiledSpec{spec: spec, shape: m.graph.shape, total: map[kind]int64{}}
+		c.requests = m.compile(spec.Resources, c.total)
+		c.rootNeeds = m.rootNeeds(c.requests)
+	}
+}
+
 // compile turns resources into requests, and adds up in total what they need at
 // the least of each type that filters count.
 func (m *Matcher) compile(resources []jobspec.Resource, total map[kind]int64) []*request {
@@ -39,6 +61,9 @@ func (m *Matcher) compile(resources []jobspec.Resource, total map[kind]int64) []
 		}
 		if k, known := m.graph.kindIndex[resource.Type]; known {
 			r.kind = k
+		}
+		if r.exclusive == jobspec.Yes {
+			m.compiled.exclusive = append(m.compiled.exclusive, r.kind)
 		}
 		least := int64(resource.Count.Min)
 		if m.prunes(r.kind) {
@@ -63,4 +88,33 @@ func (r *request) filterNeeds(g *Graph, k kind) []int64 {
 		}
 	}
 	return r.needs[k]
+}
+
+// rootNeeds is what is needed below the root at the least, as its filter has it.
+func (m *Matcher) rootNeeds(requests []*request) []int64 {
+	root := m.graph.vertices[m.graph.root].kind
+	var needs []int64
+	for _, k := range m.graph.filters[root] {
+		need := int64(0)
+		for _, r := range requests {
+			count := int64(r.count.Min)
+			if r.kind == root {
+				count = 1
+			}
+			if need += count * r.least[k]; r.kind == k {
+				need += count
+			}
+		}
+		needs = append(needs, need)
+	}
+	return needs
+}
+
+func asksExclusive(wanted []*request, k kind) bool {
+	for _, r := range wanted {
+		if r.kind == k && r.exclusive == jobspec.Yes {
+			return true
+		}
+	}
+	return false
 }

@@ -114,7 +114,7 @@ func readRv1Exec(r io.Reader, limit int) (*Graph, error) {
 			return nil, err
 		}
 	}
-	return m.graph.whole()
+	return m.graph, nil
 }
 
 // hosts are the names of the nodes, by rank: the n-th name is that of the n-th of
@@ -194,7 +194,9 @@ func (m *rv1Maker) addRanks(cluster int32, entry rlite) error {
 		if err != nil {
 			return err
 		}
-		node, err := m.add(cluster, vertexSpec{Type: "node", Basename: basename, Name: host, ID: id, Rank: rank, Properties: m.propertiesOf(rank)})
+		node, err := m.add(cluster, vertexSpec{
+			Type: "node", Basename: basename, Name: host, ID: id, Rank: rank, Properties: m.propertiesOf(rank),
+		})
 		if err != nil {
 			return err
 		}
@@ -213,7 +215,8 @@ func (m *rv1Maker) addChildren(node int32, rank int64, children rliteChildren) e
 		}
 		for _, id := range ids {
 			name := child.kind + strconv.FormatInt(id, 10)
-			if _, err := m.add(node, vertexSpec{Type: child.kind, Basename: child.kind, Name: name, ID: id, Rank: rank}); err != nil {
+			_, err := m.add(node, vertexSpec{Type: child.kind, Basename: child.kind, Name: name, ID: id, Rank: rank})
+			if err != nil {
 				return err
 			}
 		}
@@ -250,4 +253,44 @@ func splitHost(host string) (basename string, id int64, err error) {
 		return "", 0, fmt.Errorf("host %q: the number at its end is too large", host)
 	}
 	return basename, id, nil
+}
+
+// ranked is what some ranks have of an R: ids by type.
+type ranked struct {
+	ranks    idset.Set
+	children map[string]idset.Set
+}
+
+// parseExecution reads the execution part of an R of version 1.
+func parseExecution(text string) ([]ranked, error) {
+	r, err := parseRv1([]byte(text))
+	if err != nil {
+		return nil, fmt.Errorf("%w: reading R: %w", ErrInvalid, err)
+	}
+	var out []ranked
+	for _, entry := range r.Execution.Rlite {
+		ranks, err := idset.Parse(entry.Rank)
+		g := ranked{ranks, map[string]idset.Set{}}
+		for _, child := range entry.Children {
+			if err == nil {
+				g.children[child.kind], err = idset.Parse(child.ids)
+			}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%w: reading R: %w", ErrInvalid, err)
+		}
+		out = append(out, g)
+	}
+	return out, nil
+}
+
+// schedulingOf is the JGF document in an R, or the text itself where it is bare.
+func schedulingOf(text string) string {
+	var r struct {
+		Scheduling json.RawMessage `json:"scheduling"`
+	}
+	if json.Unmarshal([]byte(text), &r) == nil && len(r.Scheduling) > 0 {
+		return string(r.Scheduling)
+	}
+	return text
 }

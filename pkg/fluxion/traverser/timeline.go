@@ -3,7 +3,9 @@
 
 package traverser
 
-import "slices"
+import (
+	"slices"
+)
 
 // timeline is how much of a vertex is in use, by time. It counts several amounts
 // side by side: the units of its pool that are taken, the jobs that use it or

@@ -5,6 +5,7 @@ package traverser
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 )
 
@@ -16,49 +17,6 @@ type emission struct {
 	// exclusive: it is the job's alone; inside: what it is in is.
 	exclusive, inside bool
 	needs             int64
-}
-
-// hold is what a job has of one vertex.
-type hold struct {
-	vertex int32
-	// pool is whether it holds the pool, of which it takes units.
-	pool  bool
-	units int64
-	// counts is where its amounts of the vertex's filter start in job.counts, none if
-	// it has none.
-	counts int32
-	// jobs is 1 as long as the job counts among those that use the vertex.
-	jobs int8
-	// gone: given back, by a partial cancel.
-	gone bool
-}
-
-// job is what a job was given.
-type job struct {
-	id          uint64
-	from, until int64
-	reserved    bool
-	// later: it starts later than when it was given.
-	later  bool
-	holds  []hold
-	counts []int64
-	// byVertex finds holds, where somebody asked.
-	byVertex map[int32]int32
-}
-
-// holdOf returns what a job has of a vertex; nil if nothing.
-func (j *job) holdOf(v int32) *hold {
-	if j.byVertex == nil {
-		j.byVertex = make(map[int32]int32, len(j.holds))
-		for i := range j.holds {
-			j.byVertex[j.holds[i].vertex] = int32(i)
-		}
-	}
-	i, has := j.byVertex[v]
-	if !has || j.holds[i].gone {
-		return nil
-	}
-	return &j.holds[i]
 }
 
 // update walks what the last search marked, from the root: it tells it, and where
@@ -77,6 +35,30 @@ type update struct {
 	depth int16
 }
 
+// give tells what was marked, and holds it.
+func (m *Matcher) give(match *Match, op Op, now, needs int64, exclusive bool) {
+	u := &m.scratch.update
+	*u = update{Matcher: m, now: now}
+	if op != WithoutAllocating && op != WithoutAllocatingFuture {
+		u.job = &job{
+			id: match.id, from: match.At, until: match.At + match.Duration, reserved: match.Reserved, later: match.Reserved,
+			holds: m.scratch.holds[:0], counts: m.scratch.held[:0],
+		}
+	}
+	u.out = m.scratch.out[:0]
+	u.run(needs, exclusive)
+	match.emissions = slices.Clone(u.out)
+	m.scratch.out = u.out
+	if len(m.scratch.labels) > 0 {
+		match.labels = maps.Clone(m.scratch.labels)
+	}
+	if u.job != nil && len(u.out) > 0 {
+		m.scratch.holds, m.scratch.held = u.job.holds, u.job.counts
+		u.job.holds, u.job.counts = slices.Clone(u.job.holds), slices.Clone(u.job.counts)
+		m.remember(u.job)
+	}
+}
+
 // run walks from the root.
 func (u *update) run(rootNeeds int64, exclusive bool) {
 	root := u.graph.root
@@ -86,7 +68,7 @@ func (u *update) run(rootNeeds int64, exclusive bool) {
 }
 
 func (m *Matcher) exclusiveKind(k kind) bool {
-	return k == nodeKind && m.policy.nodeExclusive || slices.Contains(m.exclusiveKinds, k)
+	return k == nodeKind && m.policy.nodeExclusive || slices.Contains(m.compiled.exclusive, k)
 }
 
 // visit returns how many vertices below and at v are exclusive. Their units go to
@@ -133,7 +115,7 @@ func (u *update) grant(v int32, needs int64, exclusive bool, parent int) {
 	}
 	x := &u.graph.vertices[v]
 	counts := u.counts[len(u.counts)-len(u.pruned):]
-	h := hold{vertex: v, jobs: 1, counts: none}
+	h := hold{vertex: v, counts: none}
 	if exclusive {
 		h.pool, h.units = true, needs
 		if u.whole {
@@ -161,63 +143,6 @@ func (u *update) grant(v int32, needs int64, exclusive bool, parent int) {
 			up[i] -= needs
 		}
 	}
-}
-
-// amounts are those of a hold on its vertex's timeline.
-func (m *Matcher) amounts(j *job, h *hold) []int64 {
-	v := &m.graph.vertices[h.vertex]
-	amounts := m.scratch.amounts[:0]
-	amounts = append(amounts, h.units, int64(h.jobs))
-	if v.totals != none {
-		filter := len(m.graph.filters[v.kind])
-		if h.counts != none {
-			amounts = append(amounts, j.counts[h.counts:][:filter]...)
-		} else {
-			amounts = append(amounts, m.zeros[:filter]...)
-		}
-	}
-	m.scratch.amounts = amounts
-	return amounts
-}
-
-// hold puts what a job has of a vertex on the vertex's timeline.
-func (m *Matcher) hold(j *job, h *hold) {
-	v := &m.graph.vertices[h.vertex]
-	if v.plan == none {
-		v.plan = int32(len(m.graph.plans))
-		m.graph.plans = append(m.graph.plans, timeline{})
-	}
-	m.graph.plans[v.plan].add(j.from, j.until, m.amounts(j, h))
-	m.count(v, j, h, 1)
-	m.held(h.vertex, j, h, 1)
-}
-
-// count keeps the number of jobs that hold the pool, and of those that the filter
-// counts.
-func (m *Matcher) count(v *vertex, j *job, h *hold, n int32) {
-	if h.counts != none {
-		v.filtered += n
-	}
-	if !h.pool {
-		return
-	}
-	if j.reserved {
-		v.reservations += n
-	} else {
-		v.allocations += n
-	}
-}
-
-// release takes what a job has of a vertex off its timeline.
-func (m *Matcher) release(j *job, h *hold) {
-	if h.gone {
-		return
-	}
-	v := &m.graph.vertices[h.vertex]
-	m.graph.plans[v.plan].remove(j.from, j.until, m.amounts(j, h))
-	m.count(v, j, h, -1)
-	m.held(h.vertex, j, h, -1)
-	h.gone = true
 }
 
 // byWeight are the children of a vertex, the freest first: by what was free of the

@@ -51,7 +51,9 @@ type written struct {
 // Encode writes a match as text, with a newline at its end; as long as the graph has
 // not been changed. An empty match is "". In an R, every node needs a rank.
 func (m *Match) Encode(format Format) (string, error) {
-	w := &written{graph: m.graph, emissions: m.emissions, labels: m.labels, start: m.At, end: m.At + m.Duration, queue: m.queue}
+	w := &written{
+		graph: m.graph, emissions: m.emissions, labels: m.labels, start: m.At, end: m.At + m.Duration, queue: m.queue,
+	}
 	text, err := w.encode(format)
 	if err != nil {
 		return "", fmt.Errorf("writing the match of job %d as %s: %w", m.id, format, err)
@@ -93,7 +95,8 @@ func (w *written) lines(pretty bool) string {
 		if e.exclusive {
 			mode = exclusive
 		}
-		lines = append(lines, fmt.Sprintf("      %s%s[%d:%s]\n", strings.Repeat("---", int(e.depth)), w.graph.vertices[e.vertex].name, e.needs, mode))
+		indent := strings.Repeat("---", int(e.depth))
+		lines = append(lines, fmt.Sprintf("      %s%s[%d:%s]\n", indent, w.graph.vertices[e.vertex].name, e.needs, mode))
 	}
 	if pretty {
 		slices.Reverse(lines)
@@ -335,6 +338,6 @@ func (w *written) r(format Format) (string, error) {
 			rest += `, "attributes": {"system": {"scheduler": {"queue": ` + quote(w.queue) + `}}}`
 		}
 	}
-	return fmt.Sprintf(`{"version": 1, "execution": {"R_lite": %s, "nodelist": [%s], %s"starttime": %d, "expiration": %d}%s}`+"\n",
-		ranks.groups, ranks.nodelist, ranks.properties, w.start, w.end, rest), nil
+	const r = `{"version": 1, "execution": {"R_lite": %s, "nodelist": [%s], %s"starttime": %d, "expiration": %d}%s}`
+	return fmt.Sprintf(r+"\n", ranks.groups, ranks.nodelist, ranks.properties, w.start, w.end, rest), nil
 }

@@ -33,7 +33,9 @@ const (
 	storageNodeKind
 )
 
-var firstKinds = []string{"cluster", "core", "socket", "gpu", "node", "rack", "slot", "xor_slot", "ssd", "storage_node"}
+var firstKinds = []string{
+	"cluster", "core", "socket", "gpu", "node", "rack", "slot", "xor_slot", "ssd", "storage_node",
+}
 
 // VertexSpec is a resource as a reader found it.
 type vertexSpec struct {
@@ -181,8 +183,8 @@ func (g *Graph) add(parent int32, spec vertexSpec) (int32, error) {
 	}
 	g.vertices = append(g.vertices, vertex{
 		parent: none, first: none, last: none, next: none, plan: none, totals: none,
-		kind: g.intern(spec.Type), down: spec.Down, rank: int32(spec.Rank), size: spec.Size, id: spec.ID, uniq: spec.UniqID,
-		weight: math.MaxUint64, name: spec.Name, basename: spec.Basename,
+		kind: g.intern(spec.Type), down: spec.Down, rank: int32(spec.Rank), size: spec.Size, id: spec.ID,
+		uniq: spec.UniqID, weight: math.MaxUint64, name: spec.Name, basename: spec.Basename,
 	})
 	if spec.Unit != "" {
 		g.units[v] = spec.Unit
@@ -194,6 +196,25 @@ func (g *Graph) add(parent int32, spec vertexSpec) (int32, error) {
 		g.paths[v] = spec.Path
 	}
 	g.link(parent, v)
+	return v, nil
+}
+
+// addBelow appends a vertex below parent; none makes it the root, of which there is
+// one. It returns its index.
+func (g *Graph) addBelow(parent int32, spec vertexSpec) (int32, error) {
+	if parent == none && g.root != none {
+		return none, fmt.Errorf("adding vertex %s: the graph has a root already, %s", spec.Name, g.vertices[g.root].name)
+	}
+	v, err := g.add(parent, spec)
+	if err != nil {
+		return none, err
+	}
+	if parent == none {
+		g.root = v
+	}
+	if g.tooDeep(v) {
+		return none, fmt.Errorf("adding vertex %q: it is more than %d levels deep", spec.Name, maxDepth)
+	}
 	return v, nil
 }
 
@@ -242,80 +263,6 @@ func (g *Graph) below(v int32, visit func(int32)) {
 	}
 }
 
-// path is where a vertex is: "/cluster0/rack1/node7".
-func (g *Graph) path(v int32) string {
-	if path, own := g.paths[v]; own {
-		return path
-	}
-	if g.vertices[v].parent == none {
-		return "/" + g.vertices[v].name
-	}
-	return g.path(g.vertices[v].parent) + "/" + g.vertices[v].name
-}
-
-// at returns the vertices of a path: as a rule one, several where siblings of
-// different ranks share a name.
-func (g *Graph) at(path string) []int32 {
-	if own := g.ownPaths()[path]; len(own) > 0 {
-		return own
-	}
-	names := strings.Split(path, "/")
-	if g.root == none || len(names) < 2 || names[0] != "" || names[1] != g.vertices[g.root].name {
-		return nil
-	}
-	found := []int32{g.root}
-	for _, name := range names[2:] {
-		var next []int32
-		for _, v := range found {
-			next = append(next, g.childrenNamed(v, name)...)
-		}
-		found = next
-	}
-	return found
-}
-
-// childrenNamed are the children of a name whose path follows from where they are.
-// The names of a parent's children are kept: often many are asked for.
-func (g *Graph) childrenNamed(v int32, name string) []int32 {
-	if g.namedShape != g.shape {
-		g.named, g.namedShape = map[int32]map[string][]int32{}, g.shape
-	}
-	byName, known := g.named[v]
-	if !known {
-		byName = map[string][]int32{}
-		for c := g.vertices[v].first; c != none; c = g.vertices[c].next {
-			if g.paths[c] == "" {
-				byName[g.vertices[c].name] = append(byName[g.vertices[c].name], c)
-			}
-		}
-		g.named[v] = byName
-	}
-	return byName[name]
-}
-
-// ownPaths are the vertices with a path of their own.
-func (g *Graph) ownPaths() map[string][]int32 {
-	if len(g.paths) > 0 && len(g.byPath) == 0 {
-		for v, path := range g.paths {
-			g.byPath[path] = append(g.byPath[path], v)
-		}
-		for _, vertices := range g.byPath {
-			slices.Sort(vertices)
-		}
-	}
-	return g.byPath
-}
-
-// find returns the vertex of a path and rank.
-func (g *Graph) find(path string, rank int64) int32 {
-	for _, v := range g.at(path) {
-		if int64(g.vertices[v].rank) == rank {
-			return v
-		}
-	}
-	return none
-}
-
 // dims is how many amounts the timeline of a vertex counts.
 func (g *Graph) dims(v *vertex) int {
 	if v.totals == none {
@@ -333,43 +280,11 @@ func (g *Graph) clone() *Graph {
 	for i := range g.plans {
 		c.plans[i] = g.plans[i].clone()
 	}
-	c.filters = make([][]kind, len(g.filters))
-	for i := range g.filters {
-		c.filters[i] = slices.Clone(g.filters[i])
-	}
 	c.units, c.paths, c.elsewhere = maps.Clone(g.units), maps.Clone(g.paths), maps.Clone(g.elsewhere)
-	c.byPath, c.named = map[string][]int32{}, nil
-	c.namedShape = 0
+	c.byPath, c.named, c.namedShape = map[string][]int32{}, nil, 0
 	c.properties = make(map[int32]map[string]string, len(g.properties))
 	for v, properties := range g.properties {
 		c.properties[v] = maps.Clone(properties)
 	}
 	return &c
-}
-
-// whole is a graph that was built, which has a root.
-func (g *Graph) whole() (*Graph, error) {
-	if g.root == none {
-		return nil, errors.New("making a graph: it has no vertices")
-	}
-	return g, nil
-}
-
-// addBelow appends a vertex below parent; none makes it the root, of which there is
-// one. It returns its index.
-func (g *Graph) addBelow(parent int32, spec vertexSpec) (int32, error) {
-	if parent == none && g.root != none {
-		return none, fmt.Errorf("adding vertex %s: the graph has a root already, %s", spec.Name, g.vertices[g.root].name)
-	}
-	v, err := g.add(parent, spec)
-	if err != nil {
-		return none, err
-	}
-	if parent == none {
-		g.root = v
-	}
-	if g.tooDeep(v) {
-		return none, fmt.Errorf("adding vertex %q: it is more than %d levels deep", spec.Name, maxDepth)
-	}
-	return v, nil
 }
