@@ -77,9 +77,7 @@ func (g *Gang) clone() Gang {
 // or for nothing. It changes nothing: Take records the placement. If there is no room,
 // the refusal says so in numbers, and Explain adds reasons.
 func (g *Graph) MatchGang(gang Gang) (Placement, *Refusal) {
-	m := g.match(&gang)
-	m.gather(g.nodes.pages)
-	fits := m.fits()
+	m, fits := g.room(&gang, g.nodes.pages)
 	size := largestWithin(gang.Sizes, fits)
 	if size == 0 {
 		return Placement{}, g.refuse(m, fits)
@@ -92,9 +90,8 @@ func (g *Graph) MatchGang(gang Gang) (Placement, *Refusal) {
 // CouldHold returns nil if the gang would fit with every node up and nothing held.
 // Otherwise it returns a refusal.
 func (g *Graph) CouldHold(gang Gang) *Refusal {
-	m := g.match(&gang)
-	m.gather(g.nodes.empty)
-	if largestWithin(gang.Sizes, m.fits()) > 0 {
+	m, fits := g.room(&gang, g.nodes.empty)
+	if largestWithin(gang.Sizes, fits) > 0 {
 		return nil
 	}
 	m.gather(g.nodes.pages)
@@ -104,16 +101,22 @@ func (g *Graph) CouldHold(gang Gang) *Refusal {
 // Fits is the number of pods of a gang for which there is room now, whatever sizes are
 // allowed: in one domain, if all pods have to be in one. No more than 2^31-1 count.
 func (g *Graph) Fits(gang Gang) int {
-	m := g.match(&gang)
-	m.gather(g.nodes.pages)
-	return int(min(m.fits(), unlimited))
+	_, fits := g.room(&gang, g.nodes.pages)
+	return int(min(fits, unlimited))
 }
 
 // fitsNow reports whether the gang has room at one of its sizes.
 func (g *Graph) fitsNow(gang *Gang) bool {
+	_, fits := g.room(gang, g.nodes.pages)
+	return largestWithin(gang.Sizes, fits) > 0
+}
+
+// room begins a match on pages, and counts the pods of the gang that fit.
+func (g *Graph) room(gang *Gang, pages []*page) (*gangMatch, int64) {
 	m := g.match(gang)
-	m.gather(g.nodes.pages)
-	return largestWithin(gang.Sizes, m.fits()) > 0
+	m.gather(pages)
+	fits := m.fits()
+	return m, fits
 }
 
 // largestWithin is the largest allowed size of at most n pods; 0 if there is none.

@@ -18,10 +18,10 @@ import (
 
 func eightCores() Resources { return Resources{CPU: 8000, Pods: 110} }
 
-// shape is that of brokers of n cores.
+// shape is the shape of brokers of n cores.
 func shape(n int64) Shape { return Shape{Requests: broker(n)} }
 
-// line are nodes n0, n1, ... of 8 cores each, in no domain.
+// line are nodes n0, n1, ... of 8 cores each, which are in no domain.
 func line(n int) []Node {
 	nodes := make([]Node, n)
 	for i := range nodes {
@@ -30,7 +30,7 @@ func line(n int) []Node {
 	return nodes
 }
 
-// rackNodes are as many nodes for each rack as it says, in two zones.
+// rackNodes are nodes in racks of the given sizes, in two zones.
 func rackNodes(sizes ...int) []Node {
 	var nodes []Node
 	for rack, size := range sizes {
@@ -44,7 +44,7 @@ func rackNodes(sizes ...int) []Node {
 	return nodes
 }
 
-// heldGraph is a graph of nodes some of which are held.
+// heldGraph is a graph of nodes of which something is held.
 func heldGraph(t *testing.T, nodes []Node, held map[string]Resources) *Graph {
 	t.Helper()
 	g, err := NewGraph(nodes, "zone", "rack")
@@ -72,7 +72,7 @@ func TestMatchGang(t *testing.T) {
 		nodes []Node
 		held  map[string]Resources
 		gang  Gang
-		want  string // as a host list; "" if it is refused
+		want  string // a host list; "" for a refusal
 	}{
 		"a gang gets whole nodes, in order": {
 			nodes: line(4), gang: Gang{Pods: shape(8), Sizes: []int{3}}, want: "n[0-2]",
@@ -212,7 +212,7 @@ func TestNewGraphRefuses(t *testing.T) {
 	}
 }
 
-// Each domain is a range of nodes, whatever order they come in.
+// Each domain is a range of nodes, in whatever order they come.
 func TestNodesAreInTheOrderOfTopology(t *testing.T) {
 	nodes := []Node{
 		{Name: "n2", Topology: []string{"z1", "r1"}}, {Name: "n1", Topology: []string{"z1", "r10"}},
@@ -271,7 +271,7 @@ func TestExclusions(t *testing.T) {
 	}
 }
 
-// Amounts that cannot be are no way to more room.
+// Amounts beyond all bounds do not make room.
 func TestAmountsStayWithinBounds(t *testing.T) {
 	g := heldGraph(t, []Node{{Name: "a", Capacity: Resources{CPU: math.MaxInt64, Memory: math.MinInt64, Pods: 110}}}, nil)
 	for range 100 {
@@ -291,7 +291,7 @@ func TestAmountsStayWithinBounds(t *testing.T) {
 	}
 }
 
-// A match allocates its result and nothing else.
+// A match allocates memory for its result, and no other memory.
 func TestMatchGangDoesNotAllocate(t *testing.T) {
 	g, err := NewGraph(racks(2000), "zone", "rack")
 	if err != nil {
@@ -338,7 +338,7 @@ func TestLargeGraph(t *testing.T) {
 	}
 }
 
-// A node for each class, rack and resource is no reason to be wrong, or to take long.
+// Nodes that all differ in class, rack and resources are matched, too.
 func TestNodesThatAreAllDifferent(t *testing.T) {
 	nodes := racks(5000)
 	for i := range nodes {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// life is a graph and its twin, to which the same happens.
+// life is a graph and its twin, with which the same is done.
 type life struct {
 	t      *testing.T
 	seed   uint64
@@ -29,8 +29,8 @@ func (l *life) failf(format string, values ...any) {
 	l.t.Fatalf("seed %d, step %d: %s", l.seed, l.step, fmt.Sprintf(format, values...))
 }
 
-// Whatever happens to a graph, each match finds the largest size that there is room
-// for, on nodes as near to each other as can be, and nothing is given twice or lost.
+// After random operations, each match finds the largest size for which there is room, on
+// nodes as near to each other as possible. Nothing is given twice or lost.
 func TestGangAgainstNaiveTwin(t *testing.T) {
 	seeds := uint64(6000)
 	if testing.Short() {
@@ -50,7 +50,7 @@ func TestGangAgainstNaiveTwin(t *testing.T) {
 	}
 }
 
-// live lets something happen.
+// live does a random operation.
 func (l *life) live() {
 	job := l.anyJob()
 	switch what := l.random.IntN(11); {
@@ -82,8 +82,8 @@ func (l *life) anyJob() string {
 	return ids[l.random.IntN(len(ids))]
 }
 
-// conserves checks that what is left and what is held make what there is, and that
-// the pages are as they have to be.
+// conserves checks that what is left and what is held add up to the capacity, and that the
+// pages keep their invariants.
 func (l *life) conserves(g *Graph, w *world) {
 	l.t.Helper()
 	for i, free := range w.free() {
@@ -164,7 +164,7 @@ func (l *life) match() {
 	}
 }
 
-// explain checks what a refusal says beside the numbers.
+// explain checks the reasons and jobs of a refusal.
 func (l *life) explain(gang Gang, p *puzzle) {
 	r := l.g.Explain(gang)
 	counted := 0
@@ -193,7 +193,7 @@ func (l *life) explain(gang Gang, p *puzzle) {
 	if (size > 0) != (len(r.Jobs) > 0) {
 		l.failf("%+v: without jobs it gets %d, and is told that %v are in the way", gang, size, r.Jobs)
 	}
-	// It fits without the jobs, and not if one of them stays.
+	// The gang fits without these jobs, and does not fit if one of them stays.
 	for stays := -1; stays < len(r.Jobs) && len(r.Jobs) > 0; stays++ {
 		after := l.w.clone()
 		for i, id := range r.Jobs {
@@ -286,7 +286,7 @@ func (l *life) shrink(id string) {
 	l.bury(id)
 }
 
-// areGoodVictims checks that no others would free more innermost domains.
+// areGoodVictims checks that no other ranks would free more innermost domains.
 func (l *life) areGoodVictims(job *worldJob, victims []int) {
 	freed := func(ranks []int) int {
 		has := map[string]bool{}
@@ -329,7 +329,7 @@ func (l *life) free(id string) {
 	l.bury(id)
 }
 
-// bury forgets a job that has no pod left.
+// bury removes a job that has no pod left.
 func (l *life) bury(id string) {
 	if !slices.ContainsFunc(l.w.jobs[id].nodes, func(name string) bool { return name != "" }) {
 		delete(l.w.jobs, id)
@@ -346,7 +346,7 @@ func (l *life) release(id string) {
 	}
 }
 
-// branch lets a snapshot and the graph go on, each with a twin of its own.
+// branch goes on with a snapshot and with the graph, each with its own twin.
 func (l *life) branch() {
 	other := &life{t: l.t, seed: l.seed, random: rand.New(rand.NewPCG(l.seed, 8)), w: l.w.clone(), g: l.g.Snapshot(), jobs: 100}
 	for step := range 6 {
@@ -358,8 +358,8 @@ func (l *life) branch() {
 	}
 }
 
-// isGood checks the nodes of new pods of a gang: that each node has room, and that the
-// pods are as near to each other as possible.
+// isGood checks the nodes of new pods of a gang: that each node has room, and that the pods
+// are as near to each other as possible.
 func (l *life) isGood(gang Gang, p *puzzle, names []string) {
 	l.t.Helper()
 	counts := make([]int, len(l.w.nodes))
@@ -376,7 +376,7 @@ func (l *life) isGood(gang Gang, p *puzzle, names []string) {
 	l.isNear(gang, p, counts)
 }
 
-// isNear checks the domains of a placement, from the outside to the inside.
+// isNear checks the domains of a placement, from the outermost to the innermost.
 func (l *life) isNear(gang Gang, p *puzzle, counts []int) {
 	t := gang.Topology
 	scopes := map[string][]int{"": l.w.all()}
@@ -411,8 +411,8 @@ func (l *life) isNear(gang Gang, p *puzzle, counts []int) {
 	}
 }
 
-// isFewest checks that pods are in as few domains as possible, and if one does, in the
-// tightest.
+// isFewest checks that pods are in as few domains as possible. If one domain is enough, it
+// has to be the tightest.
 func (l *life) isFewest(gang Gang, p *puzzle, domains map[string][]int, counts []int) {
 	var all, in []int
 	used := 0

@@ -146,8 +146,8 @@ func (w *world) all() []int {
 	return all
 }
 
-// domains are the nodes of each domain of a level, by the domain's path; those that
-// are in none are in one together.
+// domains are the nodes of each domain of a level, by the path of the domain. Nodes in no
+// domain of the level are together.
 func (w *world) domains(level string, nodes []int) map[string][]int {
 	depth := slices.Index(w.levels, level) + 1
 	domains := map[string][]int{}
@@ -163,8 +163,8 @@ func (w *world) domains(level string, nodes []int) map[string][]int {
 	return domains
 }
 
-// fewest is the smallest number of domains that together take n pods: of all choices.
-// Domains with pods of the gang are in each choice, and do not count.
+// fewest is the smallest number of domains that together take n pods. It tries all choices.
+// Domains that have pods of the gang are in every choice, and do not count.
 func (p *puzzle) fewest(domains map[string][]int, n int) int {
 	var free []int
 	var others [][]int
@@ -293,7 +293,7 @@ func (w *world) randomGang(random *rand.Rand, id string) Gang {
 	return gang
 }
 
-// graph makes the graph of a world, in an order of its own.
+// graph makes the graph of a world. It shuffles the nodes first.
 func (w *world) graph(t *testing.T, random *rand.Rand) *Graph {
 	t.Helper()
 	nodes := slices.Clone(w.nodes)

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// taken is a graph of which a job has the nodes.
+// taken is a graph of which a job holds nodes.
 func taken(t *testing.T, nodes []Node, gang Gang, on ...string) *Graph {
 	t.Helper()
 	g := heldGraph(t, nodes, nil)
@@ -51,7 +51,7 @@ func TestTakeRefuses(t *testing.T) {
 	}
 }
 
-// What is so is recorded, be there room or not.
+// Adopt records what a job holds, whether there is room or not.
 func TestAdopt(t *testing.T) {
 	g := heldGraph(t, line(2), map[string]Resources{"n0": broker(8)})
 	gang := Gang{Job: "a", Pods: shape(8)}
@@ -109,7 +109,7 @@ func TestGrow(t *testing.T) {
 	}
 }
 
-// It is told why by what one more pod needs, whatever the job began with.
+// The refusal is about one more pod, whatever the size of the job was.
 func TestGrowIsRefused(t *testing.T) {
 	g := taken(t, line(2), Gang{Job: "a", Pods: shape(8), Sizes: []int{2}}, "n0", "n1")
 	_, refusal, _ := g.Grow("a", 3)
@@ -118,7 +118,7 @@ func TestGrowIsRefused(t *testing.T) {
 	}
 }
 
-// Ranks that left are filled again, but for the lead's.
+// Grow fills ranks that have no pod, except rank 0.
 func TestGrowFillsGaps(t *testing.T) {
 	g := taken(t, line(6), Gang{Job: "a", Pods: shape(8)}, "n0", "n1", "n2", "n3")
 	for _, rank := range []int{0, 2} {
@@ -185,8 +185,8 @@ func TestChangesOfJobsThatAreRefused(t *testing.T) {
 	}
 }
 
-// A snapshot and its graph do not see each other's changes, whoever makes them, and may
-// be used at the same time (with -race).
+// A snapshot and its graph do not see each other's changes, and may be used at the same
+// time (with -race).
 func TestSnapshot(t *testing.T) {
 	g := heldGraph(t, racks(500), nil)
 	gang := func(i int) Gang {
@@ -232,7 +232,7 @@ func TestSnapshot(t *testing.T) {
 		snapshots = append(snapshots, g.Snapshot())
 	}
 	snapshots = append(snapshots, snapshots[0].Snapshot())
-	// What each of them comes to, if nobody else does anything.
+	// These are the states to which the snapshots come, if nobody else does anything.
 	var want []string
 	for i, s := range snapshots {
 		want = append(want, live(s.Snapshot(), uint64(i)))

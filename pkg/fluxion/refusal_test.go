@@ -15,7 +15,7 @@ func TestExplain(t *testing.T) {
 		held  map[string]Resources
 		gang  Gang
 		never bool
-		// light is what is said without an explanation, where it is not all.
+		// light is the refusal without an explanation; "" if it is the same.
 		light, want string
 	}{
 		"not now": {
@@ -129,7 +129,7 @@ func TestExplain(t *testing.T) {
 // hour is a time of day.
 func hour(n int) time.Time { return noon.Add(time.Duration(n) * time.Hour) }
 
-// busyGraph is one of 10 nodes that jobs hold, of the number of nodes and the end that
+// busyGraph is a graph of 10 nodes. Jobs hold as many nodes as they say, until the end that
 // they say.
 func busyGraph(t *testing.T, jobs map[string]struct {
 	nodes int

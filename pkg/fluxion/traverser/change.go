@@ -10,17 +10,22 @@ import (
 	"slices"
 )
 
-// SetStatus says whether the vertex of a path is up. What is below one that is down
-// is not used either, though it keeps its own status.
+// SetStatus sets the vertices of a path up or down. Nothing below a vertex that is down is
+// used, though the vertices below keep their own status.
 func (m *Matcher) SetStatus(path string, up bool) error {
-	vertices := m.graph.at(path)
-	if len(vertices) == 0 {
-		return fmt.Errorf("setting the status of %s: %w", path, ErrNotFound)
-	}
+	vertices, err := m.at("setting the status of", path)
 	for _, v := range vertices {
 		m.setStatus(v, up)
 	}
-	return nil
+	return err
+}
+
+// at finds the vertices of a path; what tells what for.
+func (m *Matcher) at(what, path string) (vertices []int32, err error) {
+	if vertices = m.graph.at(path); len(vertices) == 0 {
+		err = fmt.Errorf("%s %s: %w", what, path, ErrNotFound)
+	}
+	return vertices, err
 }
 
 func (m *Matcher) setStatus(v int32, up bool) {
@@ -42,8 +47,8 @@ func (m *Matcher) setStatus(v int32, up bool) {
 	m.graph.nodesUp += n
 }
 
-// upBelow counts the nodes at v and below that are up, and all they are in from v
-// on.
+// upBelow is the number of nodes at v and below that are up, and below no vertex that is
+// down.
 func (g *Graph) upBelow(v int32) int64 {
 	x := &g.vertices[v]
 	if x.down {
@@ -59,32 +64,26 @@ func (g *Graph) upBelow(v int32) int64 {
 	return n
 }
 
-// Vertex is what is known of a vertex.
+// Vertex is the state of a vertex.
 type Vertex struct {
 	UniqID     int64
 	Up         bool
 	Properties map[string]string
 }
 
-// Vertices are those of a path: one, or several where ranks differ.
+// Vertices are the vertices of a path: one, or several of different ranks.
 func (m *Matcher) Vertices(path string) ([]Vertex, error) {
-	vertices := m.graph.at(path)
-	if len(vertices) == 0 {
-		return nil, fmt.Errorf("looking for %s: %w", path, ErrNotFound)
-	}
-	out := make([]Vertex, 0, len(vertices))
+	vertices, err := m.at("looking for", path)
+	var out []Vertex
 	for _, v := range vertices {
 		out = append(out, Vertex{m.graph.vertices[v].uniq, !m.graph.vertices[v].down, maps.Clone(m.graph.properties[v])})
 	}
-	return out, nil
+	return out, err
 }
 
-// SetProperty gives the vertices of a path a property.
+// SetProperty sets a property of the vertices of a path.
 func (m *Matcher) SetProperty(path, key, value string) error {
-	vertices := m.graph.at(path)
-	if len(vertices) == 0 {
-		return fmt.Errorf("setting a property of %s: %w", path, ErrNotFound)
-	}
+	vertices, err := m.at("setting a property of", path)
 	for _, v := range vertices {
 		if m.graph.properties[v] == nil {
 			m.graph.properties[v] = map[string]string{}
@@ -92,11 +91,11 @@ func (m *Matcher) SetProperty(path, key, value string) error {
 		m.graph.properties[v][key] = value
 	}
 	m.graph.shape++
-	return nil
+	return err
 }
 
-// Attach adds the vertices of a JGF document that the graph does not have. What it
-// has, by path and rank, is left as it is. An error changes nothing.
+// Attach adds the vertices of a JGF document that the graph does not have, by path and
+// rank. The others stay as they are. An error changes nothing.
 func (m *Matcher) Attach(r io.Reader) error {
 	grown := m.graph.clone()
 	if err := grown.addJGF(r); err != nil {
@@ -107,13 +106,13 @@ func (m *Matcher) Attach(r io.Reader) error {
 	return nil
 }
 
-// Remove cuts off the vertex of a path, and what is below it. Jobs lose what they
-// have there.
+// Remove removes the vertex of a path, and all vertices below. Jobs lose what they have
+// there.
 func (m *Matcher) Remove(path string) error {
-	vertices := m.graph.at(path)
+	vertices, err := m.at("removing", path)
 	switch {
-	case len(vertices) == 0:
-		return fmt.Errorf("removing %s: %w", path, ErrNotFound)
+	case err != nil:
+		return err
 	case slices.Contains(vertices, m.graph.root):
 		return fmt.Errorf("removing %s: %w: it is the root", path, ErrInvalid)
 	}
@@ -121,22 +120,26 @@ func (m *Matcher) Remove(path string) error {
 	return nil
 }
 
-// RemoveRanks cuts off the topmost vertices of broker ranks, and what is below
-// them. Jobs lose what they have there.
+// RemoveRanks removes the topmost vertices of broker ranks, and all vertices below. Jobs
+// lose what they have there.
 func (m *Matcher) RemoveRanks(ranks []int64) error {
-	roots, missing := m.graph.rankRoots(ranks)
-	if len(missing) > 0 {
-		return fmt.Errorf("removing ranks: rank %d: %w", missing[0], ErrNotFound)
+	byRank := m.graph.rootsByRank()
+	var roots []int32
+	for _, rank := range ranks {
+		if rank < 0 || len(byRank[rank]) == 0 {
+			return fmt.Errorf("removing ranks: rank %d: %w", rank, ErrNotFound)
+		}
+		roots = append(roots, byRank[rank]...)
 	}
 	if slices.Contains(roots, m.graph.root) {
 		return fmt.Errorf("removing ranks: %w: the root has one of them", ErrInvalid)
 	}
-	m.cutOff(roots)
+	slices.Sort(roots)
+	m.cutOff(slices.Compact(roots))
 	return nil
 }
 
-// cutOff removes subtrees; jobs lose what they have there, and stay, if only in
-// name, until they are cancelled.
+// cutOff removes subtrees. A job that loses everything stays until it is cancelled.
 func (m *Matcher) cutOff(vertices []int32) {
 	var all []int32
 	for _, v := range vertices {
@@ -160,7 +163,7 @@ func (m *Matcher) cutOff(vertices []int32) {
 	m.replant()
 }
 
-// replant counts anew after the tree has changed.
+// replant updates what depends on the tree, after the tree has changed.
 func (m *Matcher) replant() {
 	for parent, children := range m.ordered {
 		for c := m.graph.vertices[parent].first; c != none; c = m.graph.vertices[c].next {

@@ -3,11 +3,11 @@
 
 package traverser
 
-// explore visits the children: all of them, or from the freest until there are so
-// many shares of everything wanted.
+// explore visits the children of a vertex: all of them, or the freest ones first, until
+// there are so many shares of everything wanted.
 func (s *search) explore(u int32, wanted []*request, pristine, exclusive bool, found *score, shares uint32) {
 	if len(wanted) == 0 && !pristine && !s.countVisits {
-		return // nothing below can match
+		return // no vertex below can match
 	}
 	if s.policy.stopEarly {
 		s.exploreUntilEnough(u, wanted, pristine, exclusive, found, shares)
@@ -31,7 +31,10 @@ func (s *search) exploreChild(c int32, wanted []*request, pristine, exclusive bo
 	return true
 }
 
-func (s *search) exploreUntilEnough(u int32, wanted []*request, pristine, exclusive bool, found *score, shares uint32) {
+// exploreUntilEnough visits the freest children first, until there are so many shares.
+func (s *search) exploreUntilEnough(
+	u int32, wanted []*request, pristine, exclusive bool, found *score, shares uint32,
+) {
 	first := len(s.scratch.tallies)
 	for _, r := range wanted {
 		s.scratch.tallies = append(s.scratch.tallies, tally{kind: r.kind, share: int64(r.most)})
@@ -61,7 +64,7 @@ func (s *search) exploreUntilEnough(u int32, wanted []*request, pristine, exclus
 	s.scratch.tallies = s.scratch.tallies[:first]
 }
 
-// satisfied reports whether enough of a type was found.
+// satisfied reports whether enough vertices of a type were found.
 func satisfied(tallies []tally, k kind, shares uint32) bool {
 	for i := range tallies {
 		if tallies[i].kind == k {
@@ -71,8 +74,7 @@ func satisfied(tallies []tally, k kind, shares uint32) bool {
 	return false
 }
 
-// tally counts shares: bundles of whole vertices that reach the count of one
-// request.
+// tally counts shares: groups of whole vertices that reach the count of one request.
 type tally struct {
 	kind                   kind
 	share, seen, sum, made int64
@@ -83,12 +85,12 @@ func (t *tally) enough(shares uint32) bool { return t.share == 0 || t.made >= in
 func (t *tally) add(n int64) {
 	if t.sum += n; t.share > 0 && t.sum >= t.share {
 		t.made++
-		t.sum = 0 // what is over backs no other share
+		t.sum = 0 // a surplus belongs to no other share
 	}
 }
 
-// slots makes slots of what is below a vertex: bundles of whole vertices, the best
-// first, that have the count of every type of the slot.
+// slots makes slots below a vertex. A slot is a group of whole vertices, the best ones
+// first, with the count of every type of the slot.
 func (s *search) slots(u int32, shape []*request, most uint32, pristine bool, found *score) {
 	below := s.frame()
 	s.explore(u, shape, pristine, true, below, most)
@@ -107,8 +109,7 @@ func (s *search) slots(u int32, shape []*request, most uint32, pristine bool, fo
 	}
 }
 
-// fillSlot takes a slot's share of one type from the candidates, and returns their
-// scores.
+// fillSlot gives a slot its share of one type, and returns the sum of the scores.
 func (s *search) fillSlot(e *evals, share int64) (score int64) {
 	for taken := int64(0); taken < share; {
 		g := &e.groups[e.next]
@@ -122,7 +123,7 @@ func (s *search) fillSlot(e *evals, share int64) (score int64) {
 	return score
 }
 
-// slotOrder is the order in which slots are filled.
+// slotOrder is the order in which candidates fill slots.
 func (s *search) slotOrder() func(a, b group) int {
 	if s.policy.order == lowFirst {
 		return lower
@@ -130,7 +131,7 @@ func (s *search) slotOrder() func(a, b group) int {
 	return higher
 }
 
-// countSlots is how many slots of a shape what was found makes.
+// countSlots is the number of slots of a shape that the candidates make.
 func (s *search) countSlots(shape []*request, below *score) int64 {
 	least := int64(-1)
 	for _, r := range shape {

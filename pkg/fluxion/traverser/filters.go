@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// pruning are the types that are counted below vertices of each type, and below
-// all.
+// pruning says which types the pruning filters count, for each type of anchor and for all
+// anchors.
 type pruning struct {
 	anchored map[kind][]kind
 	all      []kind
@@ -47,7 +47,7 @@ func (p *pruning) add(anchor, counted kind) {
 	}
 }
 
-// insert keeps kinds sorted and unique.
+// insert adds a kind to sorted kinds, unless they have it.
 func insert(kinds []kind, k kind) []kind {
 	i, known := slices.BinarySearch(kinds, k)
 	if known {
@@ -56,8 +56,8 @@ func insert(kinds []kind, k kind) []kind {
 	return slices.Insert(kinds, i, k)
 }
 
-// filter are the types that are counted below a vertex of a type: its own, then
-// those of all.
+// filter are the types that the filter of an anchor counts: first its own, then those of
+// all anchors.
 func (p *pruning) filter(anchor kind) []kind {
 	filter := slices.Clone(p.anchored[anchor])
 	for _, k := range p.all {
@@ -68,7 +68,7 @@ func (p *pruning) filter(anchor kind) []kind {
 	return filter
 }
 
-// counted are all types that are counted anywhere.
+// counted are all types that some filter counts.
 func (p *pruning) counted() []kind {
 	counted := slices.Clone(p.all)
 	for _, kinds := range p.anchored {
@@ -87,19 +87,8 @@ func (p *pruning) clone() pruning {
 	return c
 }
 
-// prunes reports whether some filter counts a type.
-func (m *Matcher) prunes(k kind) bool { return m.pruneIndex(k) >= 0 }
-
-// pruneIndex is where m.pruned has a type, -1 if it has not.
-func (m *Matcher) pruneIndex(k kind) int {
-	if int(k) >= len(m.prunedIndex) {
-		return -1
-	}
-	return m.prunedIndex[k]
-}
-
-// prime counts what is below each vertex. The types of leaves that no filter names
-// are counted below the cluster.
+// prime sets the totals of all filters. The root's filter also counts the types of leaves
+// that no other filter counts.
 func (m *Matcher) prime() {
 	g := m.graph
 	g.shape++
@@ -130,11 +119,11 @@ func (m *Matcher) prime() {
 	}
 }
 
-// primeBelow counts what is at v and below it for its parent.
+// primeBelow adds the amounts at a vertex and below it to those of its parent.
 func (m *Matcher) primeBelow(v int32, parent []int64) {
 	g := m.graph
 	x := &g.vertices[v]
-	if i := m.pruneIndex(x.kind); i >= 0 {
+	if i := m.prunedIndex[x.kind]; i >= 0 {
 		parent[i] += x.size
 	}
 	if x.first == none {
@@ -157,7 +146,7 @@ func (m *Matcher) primeBelow(v int32, parent []int64) {
 	}
 }
 
-// refilter rewrites what jobs have, where filters have changed: amounts keep their
+// refilter converts what jobs hold after the filters have changed: each amount keeps its
 // type.
 func (m *Matcher) refilter(old [][]kind) {
 	for i := range m.graph.plans {

@@ -11,26 +11,27 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/hostlist"
 )
 
-// criterion says of a vertex whether it is looked for. Predicates are joined from
-// left to right: there is no precedence but that of parentheses.
+// criterion reports whether a vertex fits. Criteria are joined from left to right: only
+// parentheses give precedence.
 type criterion func(m *Matcher, v int32, above states) bool
 
-// states are those of a vertex or of something that it is in.
+// states are the states of a vertex, or of a vertex above.
 type states struct{ down, allocated, reserved bool }
 
-// query is an expression of find, read.
+// query is a parsed expression.
 type query struct {
 	criterion criterion
-	// aggregates are told; of one job, or, 0, of all.
+	// aggregates is true if the amounts of filters are wanted: of one job, or of all jobs
+	// if job is 0.
 	aggregates bool
 	job        uint64
 }
 
-// Find tells, in a format, of the vertices that fit an expression, and of what they
-// are in: predicates status=up|down, sched-now=allocated|free,
-// sched-future=reserved|free, jobid-alloc=, jobid-reserved=, jobid-span= and
-// jobid-tag= a job, names= a host list, property= a name, agfilter=true (which tells
-// the amounts below), joined by "and", "or" and parentheses.
+// Find writes the vertices that fit an expression, and the vertices above them. Predicates
+// are status=up|down, sched-now=allocated|free, sched-future=reserved|free, jobid-alloc=ID,
+// jobid-reserved=ID, jobid-span=ID, jobid-tag=ID, names=HOSTLIST, property=NAME, and
+// agfilter=true, which adds the amounts of filters. They are joined by "and", "or" and
+// parentheses.
 func (m *Matcher) Find(expression string, format Format) (string, error) {
 	q := &query{}
 	var err error
@@ -53,15 +54,15 @@ func (m *Matcher) findBelow(q *query, v int32, above states, depth int16, w *wri
 	}
 	if q.aggregates {
 		if w.aggregates[v] = m.aggregates(v, q.job); w.aggregates[v] == nil {
-			return false // nor is what it is in, unless for something else
+			return false // nor is the vertex above written, unless for something else
 		}
 	}
 	w.emissions = append(w.emissions, emission{vertex: v, depth: depth, exclusive: true, needs: x.size})
 	return true
 }
 
-// aggregates are the amounts of a vertex's filter, of one job or of all; nil if it
-// has no filter, or none that counts the job.
+// aggregates are the amounts of a vertex's filter, of one job or of all. They are nil if
+// the vertex has no filter, or the filter does not count the job.
 func (m *Matcher) aggregates(v int32, id uint64) map[string]string {
 	x := &m.graph.vertices[v]
 	if x.totals == none {
@@ -124,7 +125,7 @@ func cutWord(text string) (word, rest string) {
 	return text, ""
 }
 
-// maxNesting bounds parentheses.
+// maxNesting bounds the depth of parentheses.
 const maxNesting = 1000
 
 // term reads a predicate, or an expression in parentheses.
@@ -187,8 +188,7 @@ func (q *query) predicate(text string) (criterion, error) {
 	return nil, fmt.Errorf("there is no predicate %q", text)
 }
 
-// namesPredicate is about names as they are given, or, as Fluxion takes them, in lower
-// case.
+// namesPredicate compares names as given, and, as Fluxion does, in lower case.
 func namesPredicate(hostList string) (criterion, error) {
 	hosts, err := hostlist.Decode(hostList, maxHosts)
 	if err != nil {
@@ -201,7 +201,7 @@ func namesPredicate(hostList string) (criterion, error) {
 	return func(m *Matcher, v int32, _ states) bool { return names[m.graph.vertices[v].name] }, nil
 }
 
-// maxHosts bounds the names that a host list stands for.
+// maxHosts bounds the names in a host list.
 const maxHosts = 1 << 20
 
 var statePredicates = map[string]func(states) bool{

@@ -32,7 +32,7 @@ const fuzzedGraph = `{"graph": {"nodes": [
 	{"source": "1", "target": "5"}, {"source": "5", "target": "6"}, {"source": "5", "target": "7"}, {"source": "0", "target": "8"},
 	{"source": "8", "target": "9"}, {"source": "9", "target": "10"}, {"source": "9", "target": "11"}, {"source": "8", "target": "12"}, {"source": "12", "target": "13"}]}}`
 
-// fuzzedJobspecs are requests that the graph has for some, and not for others.
+// fuzzedJobspecs are requests, some of which the graph can satisfy.
 var fuzzedJobspecs = func() []string {
 	var out []string
 	for _, resources := range []string{
@@ -53,7 +53,7 @@ var fuzzedJobspecs = func() []string {
 	return out
 }()
 
-// fuzzedMatcher has jobs 1 and 2 on the graph, and a reservation, 3.
+// fuzzedMatcher has jobs 1 and 2 on the graph, and a reservation, job 3.
 func fuzzedMatcher(tb testing.TB, options Options) *Matcher {
 	tb.Helper()
 	graph, err := ReadJGF(strings.NewReader(fuzzedGraph))
@@ -75,7 +75,7 @@ func fuzzedMatcher(tb testing.TB, options Options) *Matcher {
 	return m
 }
 
-// state is all that can be told of a matcher.
+// state is all that Find tells about a matcher.
 func state(tb testing.TB, m *Matcher) string {
 	tb.Helper()
 	expressions := []string{"status=up", "status=down", "sched-now=allocated", "sched-future=reserved", "agfilter=true"}
@@ -98,7 +98,7 @@ func state(tb testing.TB, m *Matcher) string {
 	return out.String()
 }
 
-// checkBooks fails if books do not balance, now or when all jobs are cancelled.
+// checkBooks fails if the books do not balance, now or after all jobs are cancelled.
 func checkBooks(t *testing.T, m *Matcher) {
 	t.Helper()
 	if problem := imbalance(m); problem != "" {
@@ -124,8 +124,8 @@ func checkBooks(t *testing.T, m *Matcher) {
 	}
 }
 
-// A graph that is read is no larger than its text, can be asked, and, as Find tells
-// of it, reads as the same.
+// A graph that was read has no more vertices than its text has bytes. Jobspecs match on it,
+// and what Find writes of it reads as the same graph.
 func FuzzReadJGF(f *testing.F) {
 	f.Add(fuzzedGraph)
 	f.Add(`{"graph": {"edges": [{"source": "a", "target": "b", "metadata": {"subsystem": "containment"}}], "nodes": [
@@ -140,7 +140,7 @@ func FuzzReadJGF(f *testing.F) {
 			t.Errorf("%d vertices of %d bytes", len(graph.vertices), len(text))
 		}
 		if !uniqueIDs(graph) {
-			return // JGF is written with them as ids
+			return // the unique ids are the ids in JGF
 		}
 		m, err := NewMatcher(graph, Options{Policy: "lonodex"})
 		if err != nil {
@@ -153,7 +153,7 @@ func FuzzReadJGF(f *testing.F) {
 			}
 		}
 		if before == "" {
-			return // it is a root alone
+			return // the graph is a root alone
 		}
 		again, err := ReadJGF(strings.NewReader(before))
 		if err != nil {
@@ -176,7 +176,7 @@ func uniqueIDs(g *Graph) bool {
 	return len(seen) == len(g.vertices)
 }
 
-// findAll is all of a graph as JGF, "" for one of a root alone.
+// findAll is the whole graph as JGF; "" for a root alone.
 func findAll(t *testing.T, m *Matcher) string {
 	t.Helper()
 	found, err := m.Find("status=up or status=down", JGF)
@@ -186,8 +186,8 @@ func findAll(t *testing.T, m *Matcher) string {
 	return found
 }
 
-// An expression finds vertices with all they are in, or is refused, and changes
-// nothing.
+// Find either writes vertices with all vertices above them, or refuses the expression. It
+// changes nothing.
 func FuzzFind(f *testing.F) {
 	for _, expression := range []string{
 		"status=up", "(sched-now=allocated or sched-future=reserved) and status=up", "names=n[0-2],n3 and property=fast",
@@ -228,10 +228,10 @@ var fuzzedParts = []string{
 		"edges": [{"source": "9", "target": "10"}, {"source": "8", "target": "9"}, {"source": "0", "target": "8"}]}}`,
 }
 
-// fuzzedFormat is a format to read R, as a number has it.
+// fuzzedFormat is the format of a number, for reading an R.
 func fuzzedFormat(n uint8) string { return []string{"jgf", "rv1exec", "jgf_shorthand"}[n%3] }
 
-// What is given back of a job is free; what is refused changes nothing.
+// What a job gives back is free. A refusal changes nothing.
 func FuzzPartialCancel(f *testing.F) {
 	for _, part := range fuzzedParts {
 		f.Add(part, uint8(0))
@@ -252,7 +252,7 @@ func FuzzPartialCancel(f *testing.F) {
 	})
 }
 
-// A job that is put back has what was free; what is refused changes nothing.
+// A job that is put back has what was free. A refusal changes nothing.
 func FuzzUpdate(f *testing.F) {
 	for _, part := range fuzzedParts {
 		f.Add(part, uint8(0), int64(0), int64(100))
@@ -285,8 +285,8 @@ func FuzzUpdate(f *testing.F) {
 	})
 }
 
-// Whatever is done, in whatever order, books balance, clones go their own way, and a
-// match by the index is that by the traversal.
+// After every operation, in whatever order, the books balance, clones are independent, and
+// a match by index is the same as one by traversal.
 func FuzzSession(f *testing.F) {
 	f.Add([]byte{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20})
 	f.Add([]byte("match, cancel, find, and so on"))
@@ -307,14 +307,14 @@ func FuzzSession(f *testing.F) {
 	})
 }
 
-// fuzzedSession does what bytes say.
+// fuzzedSession does the operations that bytes stand for.
 type fuzzedSession struct {
 	m  *Matcher
 	id uint64
-	// original is what m is a clone of, and cloned what it was then.
+	// m is a clone of original, whose state was cloned then.
 	original *Matcher
 	cloned   string
-	// given is the JGF of jobs that have all that they were given.
+	// given is the JGF of the jobs that still have all that they were given.
 	given map[uint64]string
 	bytes []byte
 }
@@ -359,7 +359,7 @@ func (s *fuzzedSession) step(t *testing.T) {
 		clear(s.given)
 		_ = m.Remove(s.path())
 	case 6:
-		clear(s.given) // with a node go the cores that it has now
+		clear(s.given) // the jobs keep the cores of a node, and the node gets more
 		if err := m.Attach(strings.NewReader(fuzzedGraph)); err != nil && !strings.Contains(err.Error(), "root") {
 			t.Fatal(err)
 		}
@@ -373,7 +373,7 @@ func (s *fuzzedSession) step(t *testing.T) {
 	}
 }
 
-// updateAgain takes what a job has, and gives it to the job again.
+// updateAgain cancels a job, and gives it the same resources by Update.
 func (s *fuzzedSession) updateAgain(t *testing.T) {
 	t.Helper()
 	id := s.job()
@@ -414,6 +414,6 @@ func (s *fuzzedSession) match(t *testing.T) {
 		t.Fatalf("Operation %d of %s is at %d, %v:\n%s, by the traversal at %d, %v:\n%s", op, text, got.At, err, a, want.At, wantErr, b)
 	}
 	if s.m.jobs[s.id] != nil {
-		s.given[s.id], _ = got.Encode(JGF) // there is none of the root alone
+		s.given[s.id], _ = got.Encode(JGF) // a root alone has no JGF
 	}
 }

@@ -12,14 +12,14 @@ import (
 	"strings"
 )
 
-// none is the index of no vertex.
+// none stands for no vertex where the index of one is expected.
 const none int32 = -1
 
-// kind is a resource type, interned: an index into tree.kinds.
+// kind is a resource type, as an index into Graph.kinds.
 type kind uint16
 
-// Types that Fluxion knows from the start, in its order: it decides which
-// aggregate is the last of a pruning filter, by which the policy first orders.
+// These are the types that Fluxion knows from the start, in its order. The order decides
+// which type a pruning filter counts last; the policy "first" orders children by that type.
 const (
 	clusterKind kind = iota
 	coreKind
@@ -37,46 +37,49 @@ var firstKinds = []string{
 	"cluster", "core", "socket", "gpu", "node", "rack", "slot", "xor_slot", "ssd", "storage_node",
 }
 
-// VertexSpec is a resource as a reader found it.
+// vertexSpec is a vertex as a reader found it.
 type vertexSpec struct {
-	// Type of the resource; its pool is named Name, as a rule Basename and ID.
+	// The name of a vertex is Basename and ID, as a rule.
 	Type, Basename, Name string
-	// ID is what policies score by; UniqID is unique in the graph, and the id in
-	// JGF; Rank is that of the broker (execution target), -1 if it has none; Size
-	// is how much the pool holds.
+	// ID is what policies score by. UniqID is unique in the graph, and is the id in JGF.
+	// Rank is the rank of the broker (execution target), or -1. Size is the size of the
+	// resource pool.
 	ID, UniqID, Rank, Size int64
 	Unit                   string
 	Down, Exclusive        bool
 	Properties             map[string]string
-	// Path is kept where it is not the parent's path and Name.
+	// Path is the path of a vertex whose path is not its parent's path and its name.
 	Path string
 }
 
-// vertex is a resource pool, its place in the tree, and what is planned on it.
+// vertex is a resource pool, its place in the tree, and what is planned for it.
 type vertex struct {
 	parent, first, last, next int32
 	kind                      kind
 	down                      bool
-	// gone: cut off; the vertex stays, so that indexes do.
+	// gone is true for a vertex that was removed. The vertex stays in the slice, so that
+	// the indexes of the others do not change.
 	gone bool
 	rank int32
 	size int64
 	id   int64
 	uniq int64
-	// plan is the index of its timeline, none as long as nothing was planned.
+	// plan is the index of the timeline; none until something is planned.
 	plan int32
-	// totals is where its aggregates start in tree.totals, none for a leaf.
+	// totals is where the aggregates of the pruning filter start in Graph.totals; none for
+	// a vertex without a filter.
 	totals int32
-	// allocations and reservations are how many jobs hold its pool.
+	// allocations and reservations are the numbers of jobs that hold the pool.
 	allocations, reservations int32
-	// running is how many jobs that are no reservations use it or something below.
+	// running is the number of jobs that use the vertex or a vertex below it, and started
+	// when they were given.
 	running int32
-	// filtered is how many jobs have something in its pruning filter.
+	// filtered is the number of jobs that have an amount in the pruning filter.
 	filtered int32
-	// weight orders the children of one parent for policies that stop early.
+	// weight orders the children of a vertex for policies that stop early.
 	weight uint64
-	// mark tells the update what the match chose: the job's need of the edge that
-	// leads here, valid where seq is that of the match.
+	// A match marks the vertices that it has chosen, with its sequence number, the units
+	// that it needs, and whether the job gets the vertex exclusively.
 	mark           uint64
 	needs          int64
 	exclusive      bool
@@ -91,27 +94,27 @@ type Graph struct {
 	kindIndex map[string]kind
 	vertices  []vertex
 	root      int32
-	// plans are the timelines of the vertices that something was planned on.
+	// plans are the timelines of the vertices.
 	plans []timeline
-	// filters are, by kind of vertex, the types whose amounts below it are counted;
-	// totals the amounts.
+	// filters are the types that the pruning filter of each kind of vertex counts, and
+	// totals are the amounts of these types below each vertex.
 	filters [][]kind
 	totals  []int64
-	// units, properties and paths of the few vertices that have some.
+	// Few vertices have a unit, properties, or a path that does not follow from the tree.
 	units      map[int32]string
 	properties map[int32]map[string]string
 	paths      map[int32]string
-	// byPath finds those with a path of their own.
+	// byPath finds the vertices with such a path.
 	byPath map[string][]int32
 	// elsewhere are the paths of vertices in other subsystems.
 	elsewhere map[int32]map[string]string
-	// named are children by name of the parents that were asked about, as the tree was
-	// at namedShape.
+	// named are the children of vertices by name. They are valid while shape is namedShape.
 	named      map[int32]map[string][]int32
 	namedShape uint64
-	// nodesUp counts the vertices of type node that are up, with all they are in.
+	// nodesUp is the number of nodes that are up, and below no vertex that is down.
 	nodesUp int64
-	// shape counts changes of the tree itself, by which indexes notice them.
+	// shape counts the changes of the tree, by which caches notice that they are out of
+	// date.
 	shape uint64
 }
 
@@ -127,7 +130,7 @@ func newGraph() *Graph {
 	return g
 }
 
-// intern returns the kind of a type, new or known.
+// intern is the kind of a type, new or known.
 func (g *Graph) intern(name string) kind {
 	if k, known := g.kindIndex[name]; known {
 		return k
@@ -139,14 +142,14 @@ func (g *Graph) intern(name string) kind {
 	return k
 }
 
-// maxVertices bounds a graph: indexes are 32 bits wide. maxDepth bounds its levels:
-// walks are recursive.
+// maxVertices bounds the vertices of a graph, because indexes have 32 bits. maxDepth bounds
+// its levels, because walks are recursive.
 const (
 	maxVertices = 1 << 26
 	maxDepth    = 1000
 )
 
-// tooDeep reports whether a vertex is on a level beyond the last, or in a cycle.
+// tooDeep reports whether a vertex is below the last allowed level, or in a cycle.
 func (g *Graph) tooDeep(v int32) bool {
 	for range maxDepth {
 		if v = g.vertices[v].parent; v == none {
@@ -156,7 +159,7 @@ func (g *Graph) tooDeep(v int32) bool {
 	return true
 }
 
-// check refuses what no vertex can be.
+// check refuses a vertex that cannot exist.
 func (s *vertexSpec) check() error {
 	switch {
 	case s.Type == "":
@@ -169,16 +172,18 @@ func (s *vertexSpec) check() error {
 	return nil
 }
 
-// add appends a vertex as the last child of parent; none makes it the root.
+// add appends a vertex as the last child of parent. A vertex without a parent is linked to
+// one later.
 func (g *Graph) add(parent int32, spec vertexSpec) (int32, error) {
 	if len(g.vertices) >= maxVertices || len(g.kinds) > math.MaxUint16-1 {
-		return none, fmt.Errorf("adding a vertex: a graph holds at most %d vertices of %d types", maxVertices, math.MaxUint16-1)
+		const text = "adding a vertex: a graph holds at most %d vertices of %d types"
+		return none, fmt.Errorf(text, maxVertices, math.MaxUint16-1)
 	}
 	if err := spec.check(); err != nil {
 		return none, fmt.Errorf("adding vertex %q: %w", spec.Name, err)
 	}
 	v := int32(len(g.vertices))
-	if len(g.vertices) == cap(g.vertices) { // append would copy a large graph ten times
+	if len(g.vertices) == cap(g.vertices) { // append alone would copy a large graph ten times
 		g.vertices = slices.Grow(g.vertices, max(len(g.vertices), 64))
 	}
 	g.vertices = append(g.vertices, vertex{
@@ -199,12 +204,9 @@ func (g *Graph) add(parent int32, spec vertexSpec) (int32, error) {
 	return v, nil
 }
 
-// addBelow appends a vertex below parent; none makes it the root, of which there is
-// one. It returns its index.
+// addBelow appends a vertex below parent, and returns its index. The vertex without a
+// parent is the root.
 func (g *Graph) addBelow(parent int32, spec vertexSpec) (int32, error) {
-	if parent == none && g.root != none {
-		return none, fmt.Errorf("adding vertex %s: the graph has a root already, %s", spec.Name, g.vertices[g.root].name)
-	}
 	v, err := g.add(parent, spec)
 	if err != nil {
 		return none, err
@@ -234,7 +236,7 @@ func (g *Graph) link(parent, v int32) {
 	p.last = v
 }
 
-// unlink takes v out of its parent's children.
+// unlink removes v from the children of its parent.
 func (g *Graph) unlink(v int32) {
 	g.shape++
 	p := &g.vertices[g.vertices[v].parent]
@@ -255,7 +257,7 @@ func (g *Graph) unlink(v int32) {
 	}
 }
 
-// below calls visit for v and everything under it, parents first.
+// below calls visit for v and every vertex below it, parents first.
 func (g *Graph) below(v int32, visit func(int32)) {
 	visit(v)
 	for c := g.vertices[v].first; c != none; c = g.vertices[c].next {
@@ -263,7 +265,7 @@ func (g *Graph) below(v int32, visit func(int32)) {
 	}
 }
 
-// dims is how many amounts the timeline of a vertex counts.
+// dims is the number of amounts that the timeline of a vertex counts.
 func (g *Graph) dims(v *vertex) int {
 	if v.totals == none {
 		return filterDims
@@ -271,7 +273,7 @@ func (g *Graph) dims(v *vertex) int {
 	return filterDims + len(g.filters[v.kind])
 }
 
-// clone is a deep copy.
+// clone is a deep copy. It shares the filters, which are never changed in place.
 func (g *Graph) clone() *Graph {
 	c := *g
 	c.kinds, c.vertices, c.totals = slices.Clone(g.kinds), slices.Clone(g.vertices), slices.Clone(g.totals)

@@ -13,38 +13,36 @@ import (
 	"strings"
 )
 
-// maxMade bounds what a reader makes of its input, which can be much longer than
-// that is.
+// maxMade bounds the vertices that a reader makes, because a short text can stand for many.
 const maxMade = 1 << 24
 
-// containment is the subsystem that says what is part of what.
+// containment is the subsystem that says which vertex is a part of which.
 const containment = "containment"
 
-// pool is a vertex of a recipe: what many vertices of the graph look like.
+// pool is a vertex of a recipe, of which many vertices of the graph are made.
 type pool struct {
 	vertex    vertexSpec
 	root      bool
 	subsystem string
 	relations []relation
 	visited   bool
-	// made are the vertices made of it, in the graph; absent for one of another
-	// subsystem.
+	// made are the vertices of the graph; absent for a vertex in another subsystem.
 	made []int32
 }
 
-// absent stands for a vertex that has an id, but no place in the containment.
+// absent stands for a vertex that has an id, and no place in the containment.
 const absent int32 = -2
 
-// relation is an edge of a recipe: how many vertices of its target are made for
-// every one of its source, and how they count.
+// relation is an edge of a recipe. It says how many vertices of its target are made for
+// each vertex of its source, and how they are numbered.
 type relation struct {
 	target                      *pool
 	method, subsystem           string
 	scale, scope, start, stride int64
 }
 
-// ReadGRUG reads a recipe for a resource graph, GraphML of a vertex per kind of
-// resource. What is not of the containment subsystem is left out.
+// ReadGRUG reads a recipe for a resource graph (GRUG): GraphML with a vertex for each kind
+// of resource. Subsystems other than the containment are left out.
 func ReadGRUG(r io.Reader) (*Graph, error) {
 	graph, err := readGRUG(r, maxMade)
 	if err != nil {
@@ -77,16 +75,16 @@ func readGRUG(r io.Reader, limit int64) (*Graph, error) {
 	return m.graph, nil
 }
 
-// maker makes a graph of a recipe: depth first over the recipe, but all vertices
-// of one pool at a time, so that ids come in the order of Fluxion.
+// maker makes a graph of a recipe. It visits the recipe depth first, and makes all vertices
+// of a pool at a time, so that ids are those of Fluxion.
 type maker struct {
 	graph *Graph
 	limit int64
 	// roots are the root vertices, by subsystem.
 	roots map[string]int32
-	// count is how many vertices there are, nodes how many of them are nodes.
+	// count is the number of vertices, and nodes the number of vertices of type node.
 	count, nodes int64
-	// scales are those of the relations above the pool being visited, nearest last.
+	// scales are the scales of the relations above the current pool, the nearest last.
 	scales []int64
 }
 
@@ -144,9 +142,8 @@ func (m *maker) follow(p *pool, rel relation) error {
 	return nil
 }
 
-// id numbers the i-th child of the nth parent: from anew in every ancestor as far
-// up as the scope of the relation says, 0 being the parent. Below that there are
-// no numbers, and it is -1.
+// id numbers the i-th child of the nth parent. Numbers start anew in the ancestor that the
+// scope of the relation names, 0 for the parent. A scope below 0 gives no numbers, but -1.
 func (m *maker) id(rel relation, nth, i int64) int64 {
 	switch {
 	case rel.scope < 0:
@@ -154,14 +151,14 @@ func (m *maker) id(rel relation, nth, i int64) int64 {
 	case rel.scope == 0:
 		return rel.start + i
 	}
-	siblings := int64(1) // parents within the scope
+	siblings := int64(1) // the parents within the scope
 	for up := range min(rel.scope, int64(len(m.scales))) {
 		siblings = min(siblings*m.scales[int64(len(m.scales))-1-up], m.limit)
 	}
 	return rel.start + (nth%max(siblings, 1)*rel.scale+i)*rel.stride
 }
 
-// makeRoot makes the root of a subsystem; all root pools of it are the same vertex.
+// makeRoot makes the root of a subsystem. All root pools of a subsystem are one vertex.
 func (m *maker) makeRoot(p *pool) error {
 	if at, found := m.roots[p.subsystem]; found {
 		p.made = append(p.made, at)
@@ -176,7 +173,7 @@ func (m *maker) makeRoot(p *pool) error {
 	return nil
 }
 
-// make makes a vertex under a parent.
+// make makes a vertex below a parent.
 func (m *maker) make(p *pool, parent int32, id int64) error {
 	if parent == absent || p.subsystem != containment {
 		m.skip(p)
@@ -204,7 +201,7 @@ func (m *maker) add(p *pool, parent int32, id int64) error {
 	return err
 }
 
-// rank is the next rank for a node and none, -1, for all else.
+// rank is the next rank for a node, and -1 for other vertices.
 func (m *maker) rank(p *pool) int64 {
 	if p.vertex.Type != "node" {
 		return -1
@@ -213,7 +210,7 @@ func (m *maker) rank(p *pool) int64 {
 	return m.nodes - 1
 }
 
-// graphML is what a recipe has of GraphML.
+// graphML is the part of GraphML that recipes use.
 type graphML struct {
 	Keys []struct {
 		ID      string `xml:"id,attr"`
@@ -237,7 +234,7 @@ type graphMLData struct {
 	Value string `xml:",chardata"`
 }
 
-// pools are the vertices of a recipe with its edges, both in the order of the file.
+// pools are the vertices of a recipe with their edges, in the order of the file.
 func (g *graphML) pools() ([]*pool, error) {
 	pools := make([]*pool, 0, len(g.Nodes))
 	byID := make(map[string]*pool, len(g.Nodes))
@@ -278,10 +275,10 @@ func (g *graphML) pools() ([]*pool, error) {
 	return pools, nil
 }
 
-// attributes are those of one node or edge.
+// attributes are the attributes of a node or edge.
 type attributes struct {
 	values map[string]string
-	// err is the first error there was in reading them.
+	// err is the first error in reading them.
 	err error
 }
 
@@ -306,7 +303,7 @@ func (g *graphML) attributes(of string, data []graphMLData) attributes {
 
 func (a *attributes) text(name string) string { return strings.TrimSpace(a.values[name]) }
 
-// number reads a number, or gives the one that stands for none.
+// number reads a number, and returns otherwise if the text is empty.
 func (a *attributes) number(name string, otherwise int64, bits int) int64 {
 	text := a.text(name)
 	if text == "" {

@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// recipe makes a GRUG recipe of a short text: "rack node" is a node of type rack
-// with attributes behind it, "rack>node 2" an edge.
+// recipe makes a GRUG recipe of a short text: "rack node" is a node of type rack with
+// attributes, and "rack>node 2" is an edge.
 func recipe(lines ...string) string {
 	const keys = `<graphml>
 <key id="root" for="node" attr.name="root"><default>0</default></key>
@@ -49,7 +49,7 @@ func recipe(lines ...string) string {
 	return out.String()
 }
 
-// describe tells of every vertex its path, and what differs from the usual.
+// describe writes the path of every vertex, and what is special about it.
 func describe(g *Graph) []string {
 	var out []string
 	for i := range g.vertices {

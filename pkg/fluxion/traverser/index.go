@@ -8,34 +8,34 @@ import (
 	"slices"
 )
 
-// index lists the vertices of one type in the order in which the policy takes them,
-// with bits that say which of them are worth a visit. It finds what a full traversal
-// would find, where a request is for single vertices of the type: bare, or one to a
-// slot.
+// index lists the vertices of one type in the order of the policy. Bits say which of them
+// are worth a visit. An index finds the same as a full traversal, for requests of single
+// vertices of the type: bare ones, or one in each slot.
 //
 // Invariants, after every change:
-//   - order holds all vertices of the type that are in the tree, best first, and of
-//     those of one score the first in the order of edges first;
-//   - idle has those with nothing planned on them or below, nothing down below or
-//     above, and nothing above held as a whole;
-//   - active has those on which, or below which, a job has something that had started
-//     when it was given.
+//
+//   - order holds all vertices of the type in the tree, the best first. Of equal scores,
+//     the first in the order of edges comes first.
+//   - idle has a vertex if nothing is planned on it or below, nothing at it, below or above
+//     is down, and no job holds a vertex above exclusively.
+//   - active has a vertex if a job has something at it or below, and started when the job
+//     was given.
 type index struct {
 	order []int32
-	// position is where order has a vertex, none for other types.
+	// position is the position of a vertex in order; none for other types.
 	position     []int32
 	idle, active bitset
-	// class is the same for vertices that look the same inside: what fits one of them,
-	// idle, fits the other. classes is their number.
+	// class is the same for vertices that look the same inside: if one idle vertex fits, so
+	// does the other. classes is the number of classes.
 	class   []int32
 	classes int
-	// gaps has the positions before which a score is left out.
+	// gaps has a position if a score is missing before it.
 	gaps bitset
-	// unique: no two have the same score; rising: the order of edges is that of scores,
-	// which edgeOrder is else for.
+	// unique means that all scores differ. rising means that scores rise in the order of
+	// edges; otherwise edgeOrder has that order.
 	unique, rising bool
 	edgeOrder      []int32
-	// above are the types of what they are in.
+	// above are the types of the vertices above.
 	above []kind
 }
 
@@ -54,9 +54,9 @@ func (b bitset) set(i int32, on bool) {
 
 func (b bitset) has(i int32) bool { return b[i/64]&(1<<(i%64)) != 0 }
 
-// indexOf returns the index of a type; nil where a vertex of the type is below
-// another, or beside other vertices that have some, so that levels of a request may
-// match in several ways.
+// indexOf is the index of a type. It is nil if the levels of a request may match in several
+// ways, because vertices of the type are below each other, or beside vertices that have
+// some below.
 func (m *Matcher) indexOf(k kind) *index {
 	if m.indexShape != m.graph.shape {
 		clear(m.indexes)
@@ -72,8 +72,8 @@ func (m *Matcher) indexOf(k kind) *index {
 	return x
 }
 
-// isUniform reports whether all children of what has children of the type are of
-// the type, or have none of it below.
+// isUniform reports whether the type is never at different depths below one vertex, and not
+// below itself.
 func (m *Matcher) isUniform(k kind) bool {
 	uniform := true
 	var count func(v int32) int
@@ -120,7 +120,13 @@ func (m *Matcher) newIndex(k kind) *index {
 	for i := 1; i < len(x.order); i++ {
 		x.rising = x.rising && scores[x.order[i-1]] < scores[x.order[i]]
 	}
-	x.sort(scores, m.policy.order == lowFirst || m.policy.order == classFirst)
+	low := m.policy.order == lowFirst || m.policy.order == classFirst
+	slices.SortStableFunc(x.order, func(a, b int32) int {
+		if low {
+			a, b = b, a
+		}
+		return cmp.Compare(scores[b], scores[a])
+	})
 	n := len(x.order)
 	x.idle, x.active, x.gaps = newBitset(n), newBitset(n), newBitset(n)
 	x.class, x.edgeOrder = make([]int32, n), make([]int32, n)
@@ -143,16 +149,7 @@ func (m *Matcher) newIndex(k kind) *index {
 	return x
 }
 
-func (x *index) sort(scores []int64, lowFirst bool) {
-	slices.SortStableFunc(x.order, func(a, b int32) int {
-		if lowFirst {
-			return cmp.Compare(scores[a], scores[b])
-		}
-		return cmp.Compare(scores[b], scores[a])
-	})
-}
-
-// factorAbove is what the nodes that a vertex is in add to its score.
+// factorAbove is what the nodes above a vertex add to its score.
 func (m *Matcher) factorAbove(v int32) int64 {
 	var factor int64
 	for p := m.graph.vertices[v].parent; p != none; p = m.graph.vertices[p].parent {
@@ -171,7 +168,7 @@ func (x *index) refresh(g *Graph, v int32) {
 	x.idle.set(x.position[v], idle)
 }
 
-// allUp reports whether nothing at v and below is down.
+// allUp reports whether v and all vertices below are up.
 func (g *Graph) allUp(v int32) bool {
 	x := &g.vertices[v]
 	if x.down {
@@ -185,7 +182,7 @@ func (g *Graph) allUp(v int32) bool {
 	return true
 }
 
-// held keeps the indexes after a job got or lost something of a vertex.
+// held updates the indexes after a job has got or lost a vertex.
 func (m *Matcher) held(u int32, j *job, h *hold, n int32) {
 	v := &m.graph.vertices[u]
 	if !j.later {
@@ -203,7 +200,7 @@ func (m *Matcher) held(u int32, j *job, h *hold, n int32) {
 	}
 }
 
-// refreshBelow keeps the indexes of what is below a vertex that changed.
+// refreshBelow updates the indexes for the vertices below one that has changed.
 func (m *Matcher) refreshBelow(u int32) {
 	for _, x := range m.indexes {
 		if x != nil && slices.Contains(x.above, m.graph.vertices[u].kind) {
@@ -216,7 +213,7 @@ func (m *Matcher) refreshBelow(u int32) {
 	}
 }
 
-// changedStatus keeps the indexes after a vertex went up or down.
+// changedStatus updates the indexes after a vertex went up or down.
 func (m *Matcher) changedStatus(u int32) {
 	if m.indexShape != m.graph.shape {
 		return
@@ -229,9 +226,8 @@ func (m *Matcher) changedStatus(u int32) {
 	}
 }
 
-// shapes number subtrees that look the same: types, sizes, what is down. One in
-// which siblings of a type differ in size looks like no other, as which of them is
-// taken depends on their ids.
+// shapes number subtrees that look the same by types, sizes and status. A subtree in which
+// siblings of a type differ in size is unique, because ids decide which sibling is taken.
 type shapes struct {
 	graph *Graph
 	ids   map[string]int32

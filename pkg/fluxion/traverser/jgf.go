@@ -34,11 +34,11 @@ type jgfMetadata struct {
 	Paths      map[string]string `json:"paths"`
 }
 
-// missing is the number that stands for one that is not there.
+// missing stands for a number that is not in the document.
 const missing = math.MinInt64
 
-// reset makes room for the next vertex, in the same memory: a graph may have a
-// million.
+// reset prepares for the next vertex, and keeps the memory: a graph may have a million
+// vertices.
 func (v *jgfVertex) reset() {
 	paths := v.Metadata.Paths
 	if paths == nil {
@@ -56,7 +56,7 @@ type jgfEdge struct {
 	} `json:"metadata"`
 }
 
-// jgfSink takes what a document has: vertices, then edges.
+// jgfSink takes the vertices of a document, then its edges.
 type jgfSink interface {
 	vertex(v *jgfSpec) error
 	edge(source, target string) error
@@ -69,14 +69,14 @@ type jgfSpec struct {
 	paths map[string]string // in other subsystems
 }
 
-// jgfParser reads a document piece by piece: it may have a million vertices.
+// jgfParser reads a document piece by piece, because it may have a million vertices.
 type jgfParser struct {
 	*json.Decoder
 	sink            jgfSink
 	vertices, edges int
 	v               jgfVertex
 	e               jgfEdge
-	// early are edges that come before the nodes.
+	// early are edges that come before the vertices.
 	early [][2]string
 }
 
@@ -118,7 +118,7 @@ func parseJGF(r io.Reader, sink jgfSink) error {
 	return nil
 }
 
-// eachKey calls value at every value of the object that comes next.
+// eachKey calls value for every key of the object that comes next.
 func eachKey(d *json.Decoder, value func(key string) error) error {
 	if err := expect(d, json.Delim('{')); err != nil {
 		return err
@@ -135,7 +135,7 @@ func eachKey(d *json.Decoder, value func(key string) error) error {
 	return expect(d, json.Delim('}'))
 }
 
-// eachElement calls read at every element of the array that comes next.
+// eachElement calls read for every element of the array that comes next.
 func eachElement(d *json.Decoder, read func() error) error {
 	if err := expect(d, json.Delim('[')); err != nil {
 		return err
@@ -170,7 +170,7 @@ func (p *jgfParser) readVertex() error {
 		return fmt.Errorf("node %d: %w", p.vertices, err)
 	}
 	spec, err := p.v.spec()
-	if err == nil && spec.spec.Path != "" { // else it is of other subsystems alone
+	if err == nil && spec.spec.Path != "" { // otherwise the vertex is in other subsystems only
 		err = p.sink.vertex(&spec)
 	}
 	if err != nil {
@@ -258,7 +258,7 @@ func leadingInteger(text string) (int64, error) {
 	return strconv.ParseInt(text[:end], 10, 64)
 }
 
-// jgfList is a document with all that it has.
+// jgfList is a whole document.
 type jgfList struct {
 	vertices []jgfSpec
 	edges    [][2]string

@@ -3,33 +3,33 @@
 
 package traverser
 
-// job is what a job was given.
+// job is a job, and the vertices that it holds.
 type job struct {
 	id          uint64
 	from, until int64
 	reserved    bool
-	// later: it starts later than when it was given.
+	// later is true for a job that was given before its start.
 	later  bool
 	holds  []hold
 	counts []int64
-	// byVertex finds holds, where somebody asked.
+	// byVertex finds holds by vertex. It is made when it is needed.
 	byVertex map[int32]int32
 }
 
 // hold is what a job has of one vertex.
 type hold struct {
 	vertex int32
-	// pool is whether it holds the pool, of which it takes units.
+	// pool is true if the job holds the pool, of which it takes units.
 	pool  bool
 	units int64
-	// counts is where its amounts of the vertex's filter start in job.counts, none if
-	// it has none.
+	// counts is where the amounts of the vertex's filter start in job.counts; none if there
+	// are none.
 	counts int32
-	// gone: given back, by a partial cancel.
+	// gone is true after the hold was given back.
 	gone bool
 }
 
-// holdOf returns what a job has of a vertex; nil if nothing.
+// holdOf is what a job has of a vertex; nil if it has nothing.
 func (j *job) holdOf(v int32) *hold {
 	if j.byVertex == nil {
 		j.byVertex = make(map[int32]int32, len(j.holds))
@@ -44,7 +44,7 @@ func (j *job) holdOf(v int32) *hold {
 	return &j.holds[i]
 }
 
-// remember keeps a job.
+// remember adds a job.
 func (m *Matcher) remember(j *job) {
 	m.jobs[j.id] = j
 	if !j.later && m.nextEnd > 0 {
@@ -52,7 +52,7 @@ func (m *Matcher) remember(j *job) {
 	}
 }
 
-// forget drops a job that has nothing any more.
+// forget removes a job that has nothing any more.
 func (m *Matcher) forget(id uint64) {
 	if m.jobs[id].until == m.nextEnd {
 		m.nextEnd = 0
@@ -60,7 +60,7 @@ func (m *Matcher) forget(id uint64) {
 	delete(m.jobs, id)
 }
 
-// amounts are those of a hold on its vertex's timeline.
+// amounts are the amounts of a hold on the timeline of its vertex.
 func (m *Matcher) amounts(j *job, h *hold) []int64 {
 	v := &m.graph.vertices[h.vertex]
 	amounts := m.scratch.amounts[:0]
@@ -77,7 +77,7 @@ func (m *Matcher) amounts(j *job, h *hold) []int64 {
 	return amounts
 }
 
-// hold puts what a job has of a vertex on the vertex's timeline.
+// hold adds a hold to the timeline of its vertex.
 func (m *Matcher) hold(j *job, h *hold) {
 	v := &m.graph.vertices[h.vertex]
 	if v.plan == none {
@@ -89,8 +89,7 @@ func (m *Matcher) hold(j *job, h *hold) {
 	m.held(h.vertex, j, h, 1)
 }
 
-// count keeps the number of jobs that hold the pool, and of those that the filter
-// counts.
+// count updates the numbers of jobs at a vertex.
 func (m *Matcher) count(v *vertex, j *job, h *hold, n int32) {
 	if h.counts != none {
 		v.filtered += n
@@ -105,7 +104,7 @@ func (m *Matcher) count(v *vertex, j *job, h *hold, n int32) {
 	}
 }
 
-// release takes what a job has of a vertex off its timeline.
+// release removes a hold from the timeline of its vertex.
 func (m *Matcher) release(j *job, h *hold) {
 	if h.gone {
 		return

@@ -12,105 +12,106 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/jobspec"
 )
 
-// What a match or another operation can end with. Fluxion says EBUSY, ENODEV,
-// EINVAL, ENOENT and EEXIST.
+// An operation fails with one of these errors, by errors.Is. Fluxion calls them EBUSY,
+// ENODEV, EINVAL, ENOENT and EEXIST.
 var (
-	// ErrBusy: not now.
+	// ErrBusy means that the resources are not free now.
 	ErrBusy = errors.New("no resources are free for it now")
-	// ErrUnsatisfiable: never, whatever is free.
+	// ErrUnsatisfiable means that the graph could not satisfy the request even if it were
+	// idle.
 	ErrUnsatisfiable = errors.New("the resources can never satisfy it")
-	// ErrInvalid: what was asked makes no sense.
+	// ErrInvalid means that the request makes no sense.
 	ErrInvalid = errors.New("invalid request")
-	// ErrNotFound: there is no such job or vertex.
+	// ErrNotFound means that there is no such job or vertex.
 	ErrNotFound = errors.New("not found")
-	// ErrExists: there is such a job already.
+	// ErrExists means that there is a job of this id already.
 	ErrExists = errors.New("exists already")
 )
 
-// graphEnd is how long resources are there, in seconds from 0: Fluxion's 100 years.
+// graphEnd is the end of the graph's lifetime, in seconds from 0: Fluxion's 100 years.
 const graphEnd int64 = 3153600000
 
-// Options say how a Matcher works.
+// Options configure a Matcher.
 type Options struct {
-	// Policy is the name of a match policy, or a custom one; "first" if empty.
+	// Policy is a match policy, by name or as options; "first" if empty.
 	Policy string
-	// PruneFilters are the types whose amounts are counted below which vertices:
-	// ANCHOR:TYPE, separated by commas, ANCHOR a type or ALL; "ALL:core,ALL:node" if
-	// empty. They make matches quick, and never change them, but for the order in
-	// which a policy that stops early looks around.
+	// PruneFilters say which types the pruning filters count, below which vertices:
+	// ANCHOR:TYPE, separated by commas, where ANCHOR is a type or ALL. "ALL:core,ALL:node"
+	// if empty. Filters make matches fast. They change a result only for a policy that
+	// stops early, whose order of visits they change.
 	PruneFilters string
-	// CountVisits walks the tree as Fluxion does, without the index, so that Visits
-	// tells the same.
+	// CountVisits disables the index, so that Visits counts what Fluxion counts.
 	CountVisits bool
 }
 
-// Op is a way to match.
+// Op is a match operation.
 type Op int
 
-// The match operations of Fluxion.
+// These are the match operations of Fluxion.
 const (
-	// Allocate gives resources now, or is busy.
+	// Allocate allocates resources now, or fails with ErrBusy.
 	Allocate Op = iota
-	// AllocateWithSatisfiability says, if busy, whether it ever could.
+	// AllocateWithSatisfiability fails with ErrUnsatisfiable where waiting would not help.
 	AllocateWithSatisfiability
-	// AllocateOrElseReserve gives resources at the earliest time that it can.
+	// AllocateOrElseReserve allocates now, or reserves at the earliest possible time.
 	AllocateOrElseReserve
-	// Satisfiability says whether it ever could, and gives nothing.
+	// Satisfiability tells whether an idle graph could satisfy the request.
 	Satisfiability
-	// WithoutAllocating tells what Allocate would give.
+	// WithoutAllocating tells what Allocate would allocate.
 	WithoutAllocating
-	// WithoutAllocatingFuture tells what AllocateOrElseReserve would give.
+	// WithoutAllocatingFuture tells what AllocateOrElseReserve would allocate or reserve.
 	WithoutAllocatingFuture
 )
 
-// Match is what a request got.
+// Match is what a request was given.
 type Match struct {
-	// At is when it starts and Duration how long it has, in seconds.
+	// At is the start of the job, and Duration its length, in seconds.
 	At, Duration int64
-	// Reserved: it starts later.
+	// Reserved is true for a job that starts later.
 	Reserved bool
 
 	id uint64
-	// queue is that of the jobspec.
+	// queue is the queue of the jobspec.
 	queue     string
 	graph     *Graph
 	emissions []emission
 	labels    map[int32]string
 }
 
-// Matcher asks a graph the way of Fluxion: jobspecs in, allocations out.
+// Matcher matches jobspecs on a graph.
 //
-// It owns the graph: what it gives is held by its jobs until they are cancelled. It
-// is not safe for concurrent use; a Clone is independent.
+// It owns the graph. A job holds its resources until it is cancelled. A Matcher is not safe
+// for use by several goroutines; a Clone is independent.
 type Matcher struct {
 	graph       *Graph
 	policy      policy
 	countVisits bool
-	// pruning are the types that are counted below vertices of a type, or of any.
+	// pruning says which types the pruning filters count, below which vertices.
 	pruning pruning
-	// pruned are all types that some filter counts; prunedIndex is where, by kind.
+	// pruned are all types that some filter counts, and prunedIndex is the position in
+	// pruned by kind. zeros has an amount for each of them.
 	pruned      []kind
 	prunedIndex []int
 	zeros       []int64
 	jobs        map[uint64]*job
-	// ordered are the children of vertices in the order of byWeight.
+	// ordered are the children of vertices, in the order of byWeight.
 	ordered  map[int32][]int32
 	sequence uint64
-	// visits of the last search, and those that are told of the last operation.
+	// These are the visits of the last traversal, and of the last operation.
 	preorder, postorder           int
 	totalPreorder, totalPostorder int
 	// counts is the stack of an update.
 	counts   []int64
 	compiled compiledSpec
 	scratch  scratch
-	// indexes are by type, as the tree was at indexShape.
+	// indexes are by type. They are valid while the shape of the graph is indexShape.
 	indexes    map[kind]*index
 	indexShape uint64
-	// nextEnd is when the first running job ends, 0 if not known.
+	// nextEnd is the first end of a running job; 0 if that is not known.
 	nextEnd int64
 }
 
-// scratch is memory that searches use again.
+// scratch is memory that operations use again.
 type scratch struct {
 	frames  []*score
 	edges   []edge
@@ -120,20 +121,19 @@ type scratch struct {
 	holds   []hold
 	held    []int64
 	out     []emission
-	// those under way.
+	// The current search, picker and update are kept here.
 	search search
 	picker picker
 	update update
-	// of a picker: whether classes match, the positions that it picked, a run, and the
-	// vertex visited last.
+	// A picker uses these: whether each class matches, the positions that it has picked, a
+	// run, and the edge to the last vertex that it has visited.
 	classes []int8
 	picked  []int32
 	run     []int32
 	last    edge
 }
 
-// NewMatcher makes a matcher that takes over a graph: nobody else uses it from then
-// on.
+// NewMatcher makes a Matcher that takes over a graph. Nobody else may use the graph then.
 func NewMatcher(graph *Graph, options Options) (*Matcher, error) {
 	m := &Matcher{
 		graph: graph, countVisits: options.CountVisits,
@@ -150,7 +150,7 @@ func NewMatcher(graph *Graph, options Options) (*Matcher, error) {
 	return m, nil
 }
 
-// Clone returns a matcher with a graph and jobs of its own that are the same now.
+// Clone is a Matcher with a copy of the graph and the jobs.
 func (m *Matcher) Clone() *Matcher {
 	c := *m
 	c.graph = m.graph.clone()
@@ -170,9 +170,9 @@ func (m *Matcher) Clone() *Matcher {
 	return &c
 }
 
-// Match looks for the resources of a jobspec from a time on, and gives them to job
-// id where the operation does. The error is, by errors.Is, ErrBusy,
-// ErrUnsatisfiable, ErrInvalid or ErrExists.
+// Match matches a jobspec at a time, or from that time on. If the operation allocates or
+// reserves, the job of the id holds the resources. The error is ErrBusy, ErrUnsatisfiable,
+// ErrInvalid or ErrExists.
 func (m *Matcher) Match(op Op, spec *jobspec.Jobspec, id uint64, now int64) (*Match, error) {
 	duration, err := m.check(op, spec, id, now)
 	if err != nil {
@@ -201,8 +201,8 @@ func (m *Matcher) Match(op Op, spec *jobspec.Jobspec, id uint64, now int64) (*Ma
 	}
 	m.give(match, op, now, needs, exclusive)
 	if len(match.emissions) == 0 {
-		// What was chosen does not hang together: a slot is below a level that the
-		// request leaves out in the middle. Fluxion is busy then, too.
+		// The chosen vertices do not lead to the root, because the request leaves out a
+		// level above a slot. Fluxion is busy then, too.
 		return nil, ErrBusy
 	}
 	return match, nil
@@ -228,8 +228,8 @@ func (m *Matcher) check(op Op, spec *jobspec.Jobspec, id uint64, now int64) (dur
 	return cmp.Or(spec.Duration, graphEnd), nil
 }
 
-// checkTypes refuses types that nobody has heard of. Fluxion finds that invalid; it
-// can never be satisfied, either.
+// checkTypes refuses types that the graph does not know. Fluxion calls such a request
+// invalid; it is unsatisfiable, too.
 func (m *Matcher) checkTypes(resources []jobspec.Resource) error {
 	for i := range resources {
 		if _, known := m.graph.kindIndex[resources[i].Type]; !known {
@@ -242,7 +242,7 @@ func (m *Matcher) checkTypes(resources []jobspec.Resource) error {
 	return nil
 }
 
-// unavailable is what it means not to find something where nothing is taken.
+// unavailable is the error of a search on an idle graph.
 func unavailable(err error) error {
 	if errors.Is(err, ErrBusy) {
 		return ErrUnsatisfiable
@@ -250,7 +250,7 @@ func unavailable(err error) error {
 	return err
 }
 
-// Cancel gives back all that a job has.
+// Cancel gives back all resources of a job.
 func (m *Matcher) Cancel(id uint64) error {
 	j := m.jobs[id]
 	if j == nil {
@@ -281,6 +281,6 @@ func (m *Matcher) IsReserved(id uint64) (bool, error) {
 	return j.reserved, nil
 }
 
-// Visits are how many vertices the last operation came to, and how many of them it
-// left with success.
+// Visits are the numbers of vertices that the last operation has visited in pre-order, and
+// has left with success in post-order.
 func (m *Matcher) Visits() (pre, post int) { return m.totalPreorder, m.totalPostorder }

@@ -64,8 +64,8 @@ func parseJobspec(tb testing.TB, text string) *jobspec.Jobspec {
 
 var policyNames = []string{"first", "firstnodex", "high", "low", "hinode", "lonode", "hinodex", "lonodex", "locality", "variation"}
 
-// BenchmarkMatch gives whole nodes the way of Fluxion, and takes the oldest job back
-// where half of the nodes are given; p50-ms is the time of a match alone.
+// BenchmarkMatch allocates whole nodes. Once half of the nodes are allocated, it cancels
+// the oldest job first. p50-ms is the time of a match alone.
 func BenchmarkMatch(b *testing.B) {
 	for _, size := range []struct{ nodes, request int }{{1000, 64}, {10000, 64}, {100000, 64}, {10000, 2000}} {
 		for _, policy := range policyNames {
@@ -103,8 +103,8 @@ func benchmarkMatch(b *testing.B, nodes, request int, policy string) {
 	reportMedian(b, times)
 }
 
-// BenchmarkMatchRefused asks for more than is free of 10,000 nodes, and for what none
-// of them has.
+// BenchmarkMatchRefused requests more than is free of 10,000 nodes, and more than any node
+// has.
 func BenchmarkMatchRefused(b *testing.B) {
 	for _, policy := range policyNames {
 		m, err := NewMatcher(cluster(b, 10000), Options{Policy: policy})
@@ -142,7 +142,7 @@ func BenchmarkMatchRefused(b *testing.B) {
 	}
 }
 
-// BenchmarkMatchReserve reserves 64 of 1,000 nodes, all of which 60 jobs hold that end
+// BenchmarkMatchReserve reserves 64 of 1,000 nodes. 60 jobs hold all of the nodes, and end
 // one after the other.
 func BenchmarkMatchReserve(b *testing.B) {
 	for _, policy := range policyNames {
@@ -179,7 +179,7 @@ func BenchmarkMatchReserve(b *testing.B) {
 	}
 }
 
-// stopwatch returns what tells the time since.
+// stopwatch starts to measure time.
 func stopwatch() func() time.Duration {
 	start := time.Now()                                      //nolint:forbidigo // a benchmark measures time
 	return func() time.Duration { return time.Since(start) } //nolint:forbidigo // a benchmark measures time
@@ -192,8 +192,8 @@ func reportMedian(b *testing.B, times []time.Duration) {
 	b.ReportMetric(float64(times[len(times)*95/100].Nanoseconds())/1e6, "p95-ms")
 }
 
-// BenchmarkReadJGF reads 100,000 nodes of 8 cores: 901,001 vertices. live-MiB is what
-// the graph takes, sys-MiB what the process has asked for at most, the text left out.
+// BenchmarkReadJGF reads 100,000 nodes of 8 cores: 901,001 vertices. live-MiB is the memory
+// of the graph. sys-MiB is the peak memory of the process, without the text.
 func BenchmarkReadJGF(b *testing.B) {
 	m, err := NewMatcher(cluster(b, 100000), Options{})
 	if err != nil {

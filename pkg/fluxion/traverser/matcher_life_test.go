@@ -10,8 +10,7 @@ import (
 	"testing"
 )
 
-// TestIndexAgreesWithTraversal lives the same random life, of all that can happen to a
-// graph, with the index and without.
+// TestIndexAgreesWithTraversal does the same random operations with the index and without.
 func TestIndexAgreesWithTraversal(t *testing.T) {
 	seeds := 1200
 	if testing.Short() {
@@ -28,13 +27,13 @@ func TestIndexAgreesWithTraversal(t *testing.T) {
 	}
 }
 
-// matcherLife is that of two matchers that are asked the same.
+// matcherLife has two matchers, with which the same is done.
 type matcherLife struct {
 	t        *testing.T
 	what     string
 	rng      *rand.Rand
 	matchers [2]*Matcher
-	// whole is the graph as it was at first.
+	// whole is the graph at the start.
 	whole string
 	now   int64
 	live  []uint64
@@ -46,7 +45,7 @@ func newMatcherLife(t *testing.T, seed uint64) *matcherLife {
 	l := &matcherLife{t: t}
 	for i := range l.matchers {
 		l.rng = rand.New(rand.NewPCG(seed, 77))
-		policy := policyNames[2+l.rng.IntN(8)] // without those that stop early: they have no index
+		policy := policyNames[2+l.rng.IntN(8)] // without the policies that stop early, which use no index
 		filters := []string{"ALL:core,ALL:node", "ALL:core", "ALL:node,ALL:memory", "rack:node,node:core,cluster:gpu"}[l.rng.IntN(4)]
 		m, err := NewMatcher(randomGraph(t, l.rng), Options{Policy: policy, PruneFilters: filters, CountVisits: i == 1})
 		if err != nil {
@@ -61,7 +60,7 @@ func newMatcherLife(t *testing.T, seed uint64) *matcherLife {
 	return l
 }
 
-// both does something to both matchers; it reports whether it went the same way.
+// both does something with both matchers, and reports whether the results are equal.
 func (l *matcherLife) both(what string, do func(m *Matcher) string) bool {
 	l.t.Helper()
 	first, second := do(l.matchers[0]), do(l.matchers[1])
@@ -129,7 +128,7 @@ func (l *matcherLife) match(id uint64, op Op) bool {
 	return same
 }
 
-// end cancels all; then nothing is held any more.
+// end cancels all jobs, and checks that nothing is held then.
 func (l *matcherLife) end() {
 	l.t.Helper()
 	for _, m := range l.matchers {
@@ -186,7 +185,7 @@ func slots(n int, typeName string, each int) string {
 		"tasks": [{"command": ["a"], "slot": "s", "count": {"per_slot": 1}}], "attributes": {"system": {"duration": 3600}}}`, n, typeName, each)
 }
 
-// encoded is what a request gets in JGF, of a graph of its own.
+// encoded is the JGF of a match on a graph of its own.
 func encoded(t *testing.T, m *Matcher, spec string) string {
 	t.Helper()
 	match, err := m.Match(WithoutAllocating, parseJobspec(t, spec), 1, 0)

@@ -5,8 +5,8 @@ package traverser
 
 import "testing"
 
-// TestMatchAllocatesItsResultAlone: the Match, what it tells, and what the job holds
-// are five pieces of memory; all else is used again.
+// TestMatchAllocatesItsResultAlone: the Match, its output, and the job with its holds are
+// five allocations. All other memory is used again.
 func TestMatchAllocatesItsResultAlone(t *testing.T) {
 	for _, policy := range policyNames {
 		m, err := NewMatcher(cluster(t, 1000), Options{Policy: policy})
@@ -24,7 +24,7 @@ func TestMatchAllocatesItsResultAlone(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for range 20 { // until every vertex in question has had its first job
+		for range 20 { // until every vertex has had its first job
 			cycle()
 		}
 		if got := testing.AllocsPerRun(100, cycle); got > 5 {

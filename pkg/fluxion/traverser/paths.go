@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// path is where a vertex is: "/cluster0/rack1/node7".
+// path is the path of a vertex: "/cluster0/rack1/node7".
 func (g *Graph) path(v int32) string {
 	if path, own := g.paths[v]; own {
 		return path
@@ -19,7 +19,7 @@ func (g *Graph) path(v int32) string {
 	return g.path(g.vertices[v].parent) + "/" + g.vertices[v].name
 }
 
-// at returns the vertices of a path: as a rule one, several where siblings of
+// at finds the vertices of a path. There is one as a rule, and several if siblings of
 // different ranks share a name.
 func (g *Graph) at(path string) []int32 {
 	if own := g.ownPaths()[path]; len(own) > 0 {
@@ -40,8 +40,8 @@ func (g *Graph) at(path string) []int32 {
 	return found
 }
 
-// childrenNamed are the children of a name whose path follows from where they are.
-// The names of a parent's children are kept: often many are asked for.
+// childrenNamed are the children of a name, without those whose path does not follow from
+// the tree. The names are kept, because many children are looked up.
 func (g *Graph) childrenNamed(v int32, name string) []int32 {
 	if g.namedShape != g.shape {
 		g.named, g.namedShape = map[int32]map[string][]int32{}, g.shape
@@ -59,7 +59,7 @@ func (g *Graph) childrenNamed(v int32, name string) []int32 {
 	return byName[name]
 }
 
-// ownPaths are the vertices with a path of their own.
+// ownPaths finds the vertices whose path does not follow from the tree.
 func (g *Graph) ownPaths() map[string][]int32 {
 	if len(g.paths) > 0 && len(g.byPath) == 0 {
 		for v, path := range g.paths {
@@ -72,7 +72,7 @@ func (g *Graph) ownPaths() map[string][]int32 {
 	return g.byPath
 }
 
-// find returns the vertex of a path and rank.
+// find is the vertex of a path and rank; none if there is no such vertex.
 func (g *Graph) find(path string, rank int64) int32 {
 	for _, v := range g.at(path) {
 		if int64(g.vertices[v].rank) == rank {
@@ -82,21 +82,7 @@ func (g *Graph) find(path string, rank int64) int32 {
 	return none
 }
 
-// rankRoots are the topmost vertices of broker ranks, and the ranks that no vertex has.
-func (g *Graph) rankRoots(ranks []int64) (roots []int32, missing []int64) {
-	byRank := g.rootsByRank()
-	for _, rank := range ranks {
-		if rank < 0 || len(byRank[rank]) == 0 {
-			missing = append(missing, rank)
-		} else {
-			roots = append(roots, byRank[rank]...)
-		}
-	}
-	slices.Sort(roots)
-	return slices.Compact(roots), missing
-}
-
-// rootsByRank are the topmost vertices of all ranks.
+// rootsByRank are the topmost vertices of every rank.
 func (g *Graph) rootsByRank() map[int64][]int32 {
 	roots := map[int64][]int32{}
 	g.below(g.root, func(v int32) {

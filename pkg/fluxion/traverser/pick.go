@@ -12,7 +12,8 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/jobspec"
 )
 
-// quick is a search by index. It reports whether it could: if not, nothing is done.
+// quick searches by index. It reports whether an index could be used; if not, it does
+// nothing.
 func (s *search) quick(requests []*request) (needs int64, could bool, err error) {
 	p := s.picker(requests)
 	if p == nil {
@@ -31,9 +32,9 @@ func (s *search) quick(requests []*request) (needs int64, could bool, err error)
 	return 1, true, nil
 }
 
-// picker returns what goes through an index for a request; nil where none can.
+// picker goes through an index for a request; nil if no index can be used.
 func (s *search) picker(requests []*request) *picker {
-	// A policy that stops early takes others, but finds something in the same cases.
+	// A policy that stops early takes other vertices, but is satisfiable in the same cases.
 	if s.policy.stopEarly && !s.ignoring || s.countVisits || len(requests) != 1 {
 		return nil
 	}
@@ -51,7 +52,7 @@ func (s *search) picker(requests []*request) *picker {
 	return p
 }
 
-// single reports whether a slot is of one vertex.
+// single reports whether a slot is a single vertex.
 func single(shape []*request) bool {
 	return len(shape) == 1 && shape[0].count.Min == 1 && shape[0].most == 1
 }
@@ -62,13 +63,13 @@ type picker struct {
 	*index
 	wanted []*request
 	inSlot bool
-	// alone: the request wants the vertices for itself.
+	// alone is true if the request wants the vertices exclusively.
 	alone bool
-	// units are what the positions in scratch.picked make up.
+	// units is the sum over the positions in scratch.picked.
 	units int64
 }
 
-// collect finds the best positions, until they make up most.
+// collect picks the best positions, until they have most units.
 func (p *picker) collect(most int64) {
 	p.scratch.classes = slices.Grow(p.scratch.classes[:0], p.classes)[:p.classes]
 	clear(p.scratch.classes)
@@ -84,9 +85,8 @@ func (p *picker) collect(most int64) {
 	}
 }
 
-// next is the first position from at on that may match, -1 if there is none. What
-// running jobs are on is no match for a request of its own, as long as none of them
-// is past its end.
+// next is the first position from at on that may match; -1 if there is none. A request of
+// exclusive vertices skips active ones, as long as no running job is past its end.
 func (p *picker) next(at int32) int32 {
 	skip := p.alone && p.now && p.firstEnd() > p.from
 	for w := int(at / 64); w < len(p.idle); w++ {
@@ -107,8 +107,8 @@ func (p *picker) next(at int32) int32 {
 	return -1
 }
 
-// fits reports whether the vertex at a position matches. Of idle ones that look the
-// same, one speaks for all.
+// fits reports whether the vertex at a position matches. One idle vertex speaks for its
+// class.
 func (p *picker) fits(at int32) bool {
 	if p.constraint != nil || !p.idle.has(at) && !p.ignoring {
 		return p.visitAt(at)
@@ -122,8 +122,8 @@ func (p *picker) fits(at int32) bool {
 	return *class > 0
 }
 
-// visitAt goes through the vertex at a position, as the traversal would that gets
-// there; it marks what it chooses inside.
+// visitAt visits the vertex at a position, as the traversal would. It marks the vertices
+// that are chosen below.
 func (p *picker) visitAt(at int32) bool {
 	v := p.order[at]
 	p.factor = 0
@@ -148,7 +148,7 @@ func (p *picker) pick(at int32) {
 	p.units += p.unitsAt(at)
 }
 
-// unitsAt is what a position counts for.
+// unitsAt is the number of units at a position.
 func (p *picker) unitsAt(at int32) int64 {
 	if p.inSlot {
 		return 1
@@ -156,8 +156,8 @@ func (p *picker) unitsAt(at int32) int64 {
 	return p.avail(&p.graph.vertices[p.order[at]])
 }
 
-// collectRuns picks from the runs of consecutive scores, the highest first; in a
-// run, in the order of edges.
+// collectRuns picks from the runs of consecutive scores, the highest run first. Within a
+// run it goes in the order of edges.
 func (p *picker) collectRuns(most int64) {
 	for at := p.next(0); at >= 0 && p.units < most; {
 		if !p.fits(at) {
@@ -179,16 +179,17 @@ func (p *picker) collectRuns(most int64) {
 	}
 }
 
-// alike reports whether all idle vertices match: they look the same, and one does.
+// alike reports whether all idle vertices match, because they are one class and one
+// matches.
 func (p *picker) alike() bool {
 	return p.classes == 1 && p.constraint == nil && p.scratch.classes[0] > 0
 }
 
-// pickRun picks from the positions of a run in the order of edges; slots that the
-// same vertex has are in the order of scores.
+// pickRun picks from the positions of a run in the order of edges. Slots at the same vertex
+// are in the order of scores.
 func (p *picker) pickRun(first, end int32, most int64) {
 	run := p.scratch.run[:0]
-	for at := end - 1; at >= first; at-- { // the order of edges, if that rises
+	for at := end - 1; at >= first; at-- { // the order of edges, if scores rise in it
 		enough := p.rising && int64(len(run)) >= most-p.units
 		if enough && (!p.inSlot || p.parentAt(at) != p.parentAt(at+1)) {
 			break
@@ -215,7 +216,7 @@ func (p *picker) pickRun(first, end int32, most int64) {
 
 func (p *picker) parentAt(at int32) int32 { return p.graph.vertices[p.order[at]].parent }
 
-// take marks the first positions that make up n, and what leads to them.
+// take marks the first positions that have n units, and the vertices above them.
 func (p *picker) take(n int64) {
 	for _, at := range p.scratch.picked {
 		if n <= 0 {
@@ -223,7 +224,7 @@ func (p *picker) take(n int64) {
 		}
 		n -= p.unitsAt(at)
 		if !p.visitAt(at) {
-			panic("a vertex that matched does not") // classes are wrong
+			panic("a vertex that matched does not") // the classes are wrong
 		}
 		chosen := p.scratch.last
 		p.mark(chosen.vertex, chosen.count, chosen.exclusive)
@@ -231,7 +232,7 @@ func (p *picker) take(n int64) {
 	}
 }
 
-// firstEnd is when the first running job ends.
+// firstEnd is the first end of a running job.
 func (m *Matcher) firstEnd() int64 {
 	if m.nextEnd == 0 {
 		m.nextEnd = math.MaxInt64

@@ -8,17 +8,17 @@ import (
 	"strings"
 )
 
-// policy is which of the resources that would do are taken. What is equally good
-// goes in the order of edges.
+// policy says which of the suitable resources a match takes. Resources of equal score are
+// taken in the order of edges.
 type policy struct {
-	// order says how candidates of one type compare.
+	// order compares the scores of candidates.
 	order order
-	// nodeCentric: what is in one node belongs together, before its own id counts.
+	// nodeCentric lets the node of a vertex count before the id of the vertex.
 	nodeCentric bool
-	// nodeExclusive: nodes are taken whole, with all that is in them.
+	// nodeExclusive gives nodes exclusively, with all vertices below.
 	nodeExclusive bool
-	// stopEarly: not the best of all, but the first that are enough, from where most
-	// is free.
+	// stopEarly takes the first candidates that are enough, beginning with the freest
+	// children, instead of the best ones.
 	stopEarly bool
 }
 
@@ -27,14 +27,14 @@ type order int
 const (
 	highFirst order = iota
 	lowFirst
-	// intervalFirst takes, in the graph as a whole, from the highest run of
-	// consecutive scores; below, high scores.
+	// intervalFirst prefers the highest run of consecutive scores in the whole graph. Below
+	// the root it prefers high scores.
 	intervalFirst
-	// classFirst takes what has the lowest performance class (property perf_class).
+	// classFirst prefers the lowest performance class (property perf_class).
 	classFirst
 )
 
-// policies by name, as Fluxion has them.
+// policies are the match policies of Fluxion by name.
 var policies = map[string]policy{
 	"first":      {order: highFirst, nodeCentric: true, stopEarly: true},
 	"firstnodex": {order: highFirst, nodeCentric: true, nodeExclusive: true, stopEarly: true},
@@ -48,8 +48,8 @@ var policies = map[string]policy{
 	"variation":  {order: classFirst},
 }
 
-// parsePolicy reads the name of a policy, or a custom one such as "policy=low
-// node_centric=true stop_on_1_matches=true node_exclusive=true".
+// parsePolicy reads the name of a policy, or options such as "policy=low node_centric=true
+// stop_on_1_matches=true node_exclusive=true".
 func parsePolicy(text string) (policy, error) {
 	if p, known := policies[text]; known {
 		return p, nil
@@ -85,15 +85,14 @@ func parsePolicy(text string) (policy, error) {
 	return p, nil
 }
 
-// Scores, as Fluxion makes them: above 0 is a match.
+// Scores are made as in Fluxion: a match has a score above 0.
 const (
 	matched    = 1
 	nodeFactor = 10000
 	worstClass = 9999
 )
 
-// factor is what a node adds to the scores of what is in it, under a node-centric
-// policy.
+// factor is what a node adds to the scores of the vertices below it.
 func (p *policy) factor(v *vertex) int64 {
 	if !p.nodeCentric || v.kind != nodeKind {
 		return 0
@@ -105,13 +104,14 @@ func (p *policy) factor(v *vertex) int64 {
 	return (v.rated()+2)*nodeFactor + tie
 }
 
-// maxRated is the highest id that scores tell from others.
+// maxRated is the highest id that scores can tell apart.
 const maxRated = 1 << 48
 
-// rated is a vertex's id, as scores take it: ids come from names, and can be anything.
+// rated is the id of a vertex within the range of scores. Ids come from names, and can be
+// anything.
 func (v *vertex) rated() int64 { return min(max(v.id, -1), maxRated) }
 
-// score is that of a vertex in a node of some factor.
+// score is the score of a vertex, with the factor of the nodes above it.
 func (p *policy) score(g *Graph, u int32, factor int64) int64 {
 	if p.order == classFirst {
 		return matched + perfClass(g.properties[u])

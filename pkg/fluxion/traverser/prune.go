@@ -7,7 +7,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/jobspec"
 )
 
-// prune says why there is no need to look below a vertex; nil if there is.
+// prune is the reason why the traversal does not go below a vertex; nil if it does.
 func (s *search) prune(u int32, v *vertex, wanted []*request, exclusive bool, avail int64) error {
 	if v.down && !s.ignoring || avail <= 0 || !s.allows(u, v) {
 		return ErrBusy
@@ -25,11 +25,11 @@ func (s *search) prune(u int32, v *vertex, wanted []*request, exclusive bool, av
 	return nil
 }
 
-// pruneShared keeps a request that wants a vertex for itself off one that others
-// use, or use something of.
+// pruneShared refuses a vertex that a request wants exclusively, if a job uses the vertex
+// or a vertex below it.
 func (s *search) pruneShared(v *vertex, r *request, exclusive bool) error {
 	if exclusive && r.exclusive == jobspec.No {
-		return ErrInvalid // not exclusive below a slot
+		return ErrInvalid // Fluxion's rule below a slot
 	}
 	if !exclusive && r.exclusive != jobspec.Yes || v.plan == none {
 		return nil
@@ -43,7 +43,7 @@ func (s *search) pruneShared(v *vertex, r *request, exclusive bool) error {
 	return nil
 }
 
-// avail is what is free of a vertex's pool during the window.
+// avail is the number of units of a pool that are free during the window.
 func (s *search) avail(v *vertex) int64 {
 	if v.plan == none || s.ignoring {
 		return v.size
@@ -51,14 +51,14 @@ func (s *search) avail(v *vertex) int64 {
 	return v.size - s.graph.plans[v.plan].peak(s.graph.dims(v), poolDim, s.from, s.until)
 }
 
-// enoughBelow reports whether a vertex has, by its pruning filter, what one of the
-// request needs below it.
+// enoughBelow reports whether the pruning filter of a vertex leaves room for what one
+// vertex of the request needs below it.
 func (s *search) enoughBelow(v *vertex, r *request) bool {
 	return v.totals == none || len(r.least) == 0 || s.enough(v, r.filterNeeds(s.graph, v.kind))
 }
 
-// enough reports whether the pruning filter of a vertex, if it has one, leaves room for
-// needs during the window.
+// enough reports whether the pruning filter of a vertex leaves room for needs during the
+// window. A vertex without a filter does.
 func (s *search) enough(v *vertex, needs []int64) bool {
 	if v.totals == none {
 		return true
@@ -73,20 +73,19 @@ func (s *search) enough(v *vertex, needs []int64) bool {
 		s.graph.plans[v.plan].fits(filterDims+len(needs), needs, totals, s.from, s.until)
 }
 
-// open reports whether the traversal would go below v: a level that the request
-// leaves out.
+// open reports whether the traversal goes below a vertex that the request leaves out.
 func (s *search) open(v int32) bool {
 	x := &s.graph.vertices[v]
 	return (!x.down || s.ignoring) && s.avail(x) > 0 && s.allows(v, x)
 }
 
-// allows reports whether the constraint lets a vertex be used: it is about nodes.
+// allows reports whether the constraint allows a vertex. Constraints are about nodes.
 func (s *search) allows(u int32, v *vertex) bool {
 	isNode := v.kind == nodeKind || v.kind == storageNodeKind
 	return s.constraint == nil || !isNode || s.constraint.Match(target{s.graph, u})
 }
 
-// target is a vertex as constraints see it.
+// target is a vertex that a constraint is matched with.
 type target struct {
 	graph  *Graph
 	vertex int32

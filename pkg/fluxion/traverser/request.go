@@ -3,16 +3,9 @@
 
 package traverser
 
-import (
-	"math"
+import "github.com/flux-elastic/flux-elastic/pkg/fluxion/jobspec"
 
-	"github.com/flux-elastic/flux-elastic/pkg/fluxion/jobspec"
-)
-
-// unknownKind is that of a type which no vertex has.
-const unknownKind kind = math.MaxUint16
-
-// request is a resource of a jobspec, in terms of one tree.
+// request is a resource of a jobspec, compiled for one graph.
 type request struct {
 	kind      kind
 	count     jobspec.Count
@@ -20,26 +13,27 @@ type request struct {
 	exclusive jobspec.Exclusive
 	with      []*request
 	label     string
-	// least are the units of each pruned type that one of it has below it.
+	// least are the amounts of each pruned type that each vertex needs below it at least.
 	least map[kind]int64
-	// needs is least as the filter of each kind of vertex has it; nil: not made yet.
+	// needs are these amounts in the order of the filter of each kind of vertex; nil until
+	// they are needed.
 	needs [][]int64
 }
 
-// compiledSpec is the last jobspec: many are matched again and again.
+// compiledSpec is the last jobspec, because many are matched again and again.
 type compiledSpec struct {
 	spec     *jobspec.Jobspec
 	shape    uint64
 	requests []*request
-	// exclusive are the types that the jobspec asks for exclusively: all that is in them
-	// is told and held.
+	// exclusive are the types that the jobspec requests exclusively. A job holds all that
+	// is below a vertex of such a type.
 	exclusive []kind
 	total     map[kind]int64
-	// rootNeeds are total, as the root's filter has it.
+	// rootNeeds are the least amounts in total, in the order of the root's filter.
 	rootNeeds []int64
 }
 
-// prepare compiles the jobspec, unless it was the last one.
+// prepare compiles a jobspec, unless it was the last one.
 func (m *Matcher) prepare(spec *jobspec.Jobspec) {
 	if c := &m.compiled; c.spec != spec || c.shape != m.graph.shape {
 		*c = compiledSpec{spec: spec, shape: m.graph.shape, total: map[kind]int64{}}
@@ -48,25 +42,22 @@ func (m *Matcher) prepare(spec *jobspec.Jobspec) {
 	}
 }
 
-// compile turns resources into requests, and adds up in total what they need at
-// the least of each type that filters count.
+// compile turns resources into requests. It adds to total the least amounts of each type
+// that the filters count.
 func (m *Matcher) compile(resources []jobspec.Resource, total map[kind]int64) []*request {
 	var requests []*request
 	for i := range resources {
 		resource := &resources[i]
 		r := &request{
-			kind: unknownKind, count: resource.Count, most: resource.Count.EffectiveMax(),
+			kind: m.graph.kindIndex[resource.Type], count: resource.Count, most: resource.Count.EffectiveMax(),
 			exclusive: resource.Exclusive, label: resource.Label,
 			least: map[kind]int64{}, needs: make([][]int64, len(m.graph.kinds)),
-		}
-		if k, known := m.graph.kindIndex[resource.Type]; known {
-			r.kind = k
 		}
 		if r.exclusive == jobspec.Yes {
 			m.compiled.exclusive = append(m.compiled.exclusive, r.kind)
 		}
 		least := int64(resource.Count.Min)
-		if m.prunes(r.kind) {
+		if m.prunedIndex[r.kind] >= 0 {
 			total[r.kind] += least
 		}
 		r.with = m.compile(resource.With, r.least)
@@ -78,7 +69,7 @@ func (m *Matcher) compile(resources []jobspec.Resource, total map[kind]int64) []
 	return requests
 }
 
-// filterNeeds are the least amounts, in the order of a vertex's filter.
+// filterNeeds are the least amounts below a vertex, in the order of its filter.
 func (r *request) filterNeeds(g *Graph, k kind) []int64 {
 	if r.needs[k] == nil {
 		filter := g.filters[k]
@@ -90,7 +81,7 @@ func (r *request) filterNeeds(g *Graph, k kind) []int64 {
 	return r.needs[k]
 }
 
-// rootNeeds is what is needed below the root at the least, as its filter has it.
+// rootNeeds are the least amounts below the root, in the order of its filter.
 func (m *Matcher) rootNeeds(requests []*request) []int64 {
 	root := m.graph.vertices[m.graph.root].kind
 	var needs []int64

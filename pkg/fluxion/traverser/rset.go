@@ -13,9 +13,9 @@ import (
 )
 
 // PartialCancel gives back a part of what a job has: the vertices of a JGF document
-// ("jgf"), or all of some broker ranks, as an R of version 1 names them ("rv1exec").
-// It reports whether nothing is left, and the job gone. A reservation cannot be
-// given back in parts. An error changes nothing.
+// ("jgf"), or all vertices of some broker ranks, as named by an R of version 1 ("rv1exec").
+// It reports whether the job has nothing left, and is gone. A reservation cannot be given
+// back in part. An error changes nothing.
 func (m *Matcher) PartialCancel(id uint64, format, r string) (full bool, err error) {
 	m.totalPreorder, m.totalPostorder = 0, 0
 	j := m.jobs[id]
@@ -40,7 +40,7 @@ func (m *Matcher) PartialCancel(id uint64, format, r string) (full bool, err err
 	if m.giveBack(j, vertices) == 0 {
 		return false, fmt.Errorf("partially cancelling job %d: %w: it has none of the resources", id, ErrInvalid)
 	}
-	if full = m.isEmpty(j); full {
+	if full = !slices.ContainsFunc(j.holds, func(h hold) bool { return !h.gone }); full {
 		m.forget(id)
 	}
 	return full, nil
@@ -84,7 +84,7 @@ func (m *Matcher) verticesOfRanks(text string) ([]int32, error) {
 	}
 	var vertices []int32
 	m.graph.below(m.graph.root, func(v int32) {
-		root := v // what has no rank belongs to what it is in
+		root := v // a vertex without a rank belongs to the vertex above
 		for m.graph.vertices[root].rank < 0 && m.graph.vertices[root].parent != none {
 			root = m.graph.vertices[root].parent
 		}
@@ -95,8 +95,8 @@ func (m *Matcher) verticesOfRanks(text string) ([]int32, error) {
 	return vertices, nil
 }
 
-// giveBack takes vertices off a job, and their units off what is counted above
-// them. It returns how many of them the job had.
+// giveBack takes vertices off a job, and their units off the filters above. It returns how
+// many of the vertices the job had.
 func (m *Matcher) giveBack(j *job, vertices []int32) int {
 	given := 0
 	for _, v := range vertices {
@@ -115,9 +115,9 @@ func (m *Matcher) giveBack(j *job, vertices []int32) int {
 	return given
 }
 
-// releasePaths gives back what leads to nothing any more that the job holds: what was
-// named, and what has a filter that counted it. Others stay in use until the job is
-// cancelled, as with Fluxion.
+// releasePaths releases the vertices of a job that are above none of its pools any more:
+// those that were named, and those whose filter counted something. As with Fluxion, the
+// others stay in use until the job is cancelled.
 func (m *Matcher) releasePaths(j *job, named []int32) {
 	given := make(map[int32]bool, len(named))
 	for _, v := range named {
@@ -139,7 +139,8 @@ func (m *Matcher) releasePaths(j *job, named []int32) {
 	}
 }
 
-// reduce takes units of a type off what a job has counted at a vertex.
+// reduce takes units of a type off the filter of a vertex, as far as the job has them
+// there.
 func (m *Matcher) reduce(j *job, v int32, k kind, units int64) {
 	h := j.holdOf(v)
 	if h == nil || h.counts == none || units == 0 {
@@ -159,14 +160,10 @@ func (m *Matcher) reduce(j *job, v int32, k kind, units int64) {
 	m.graph.plans[x.plan].reduce(j.from, j.until, amounts)
 }
 
-func (m *Matcher) isEmpty(j *job) bool {
-	return !slices.ContainsFunc(j.holds, func(h hold) bool { return !h.gone })
-}
-
-// Update gives a job the resources that an R names, as after a restart: a JGF
-// document, bare or as the scheduling key of an R ("jgf"; "jgf_shorthand": what is
-// below an exclusive vertex goes with it), or an R of version 1 alone ("rv1exec").
-// From at, in seconds, for a duration. An error changes nothing.
+// Update gives a job the resources of an R, as after a restart. The R is a JGF document,
+// bare or under the key "scheduling" ("jgf"), or an R of version 1 alone ("rv1exec"). With
+// "jgf_shorthand", all vertices below an exclusive vertex belong to the document. The job
+// starts at a time and has a duration, in seconds. An error changes nothing.
 func (m *Matcher) Update(id uint64, format, r string, at, duration int64) (*Match, error) {
 	if m.jobs[id] != nil {
 		return nil, fmt.Errorf("updating job %d: %w", id, ErrExists)
@@ -176,7 +173,7 @@ func (m *Matcher) Update(id uint64, format, r string, at, duration int64) (*Matc
 	}
 	until := at + min(duration, graphEnd-at)
 	m.sequence++
-	m.compiled = compiledSpec{} // no type is exclusive now
+	m.compiled = compiledSpec{} // so that no type is exclusive
 	var named []int32
 	var exclusive bool
 	var err error
@@ -200,8 +197,8 @@ func (m *Matcher) Update(id uint64, format, r string, at, duration int64) (*Matc
 	return &Match{At: at, Duration: until - at, id: id, graph: m.graph, emissions: u.out}, nil
 }
 
-// checkFree refuses what was marked where somebody has some of it, and where what is
-// named does not hang on the root.
+// checkFree refuses marked vertices of which another job has something, and named vertices
+// without all the vertices above them.
 func (m *Matcher) checkFree(named []int32, exclusive bool, from, until int64) error {
 	u := &update{Matcher: m, whole: true, dry: true}
 	u.run(m.graph.vertices[m.graph.root].size, exclusive)
@@ -224,7 +221,7 @@ func (m *Matcher) checkFree(named []int32, exclusive bool, from, until int64) er
 	return nil
 }
 
-// takable reports whether an emission can be given in the window.
+// takable reports whether an emission is free during the window.
 func (s *search) takable(e emission) bool {
 	x := &s.graph.vertices[e.vertex]
 	if s.avail(x) < x.size {
@@ -233,7 +230,7 @@ func (s *search) takable(e emission) bool {
 	return !e.exclusive || x.plan == none || s.graph.plans[x.plan].peak(s.graph.dims(x), jobsDim, s.from, s.until) == 0
 }
 
-// markJGF marks what a document names, and returns what of it a job would hold.
+// markJGF marks the vertices of a document, and returns those that a job would hold.
 func (m *Matcher) markJGF(text string, shorthand bool) (named []int32, exclusive bool, err error) {
 	doc, vertices, err := m.readJGF(schedulingOf(text))
 	if err != nil {
@@ -272,8 +269,8 @@ func (m *Matcher) sameEdges(edges [][2]string, index map[string]int32) error {
 	return nil
 }
 
-// markRanks marks the cores and GPUs that an R gives by rank, and what leads to them.
-// A node of which it gives all is exclusive.
+// markRanks marks the cores and GPUs that an R gives by rank, and the vertices above them.
+// A node is exclusive if the R gives all of it.
 func (m *Matcher) markRanks(text string) (named []int32, err error) {
 	groups, err := parseExecution(text)
 	if err != nil {
@@ -302,7 +299,7 @@ func (m *Matcher) markRanks(text string) (named []int32, err error) {
 	return named, nil
 }
 
-// markRank marks children of a node by type and id.
+// markRank marks the leaves below a node by type and id.
 func (s *search) markRank(node int32, children map[string]idset.Set) (marked []int32, err error) {
 	all := 0
 	found := map[string]map[int64]bool{}

@@ -17,7 +17,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/idset"
 )
 
-// rv1 is what R of version 1 (Flux RFC 20) says of resources.
+// rv1 is an R of version 1 (Flux RFC 20).
 type rv1 struct {
 	Version   int `json:"version"`
 	Execution struct {
@@ -38,7 +38,7 @@ func parseRv1(data []byte) (*rv1, error) {
 	return &r, nil
 }
 
-// rlite is some ranks, and what each of them has.
+// rlite is what each of some ranks has.
 type rlite struct {
 	Rank     string        `json:"rank"`
 	Children rliteChildren `json:"children"`
@@ -47,7 +47,7 @@ type rlite struct {
 // rliteChildren are resources by type, in the order of the file.
 type rliteChildren []struct{ kind, ids string }
 
-// UnmarshalJSON reads an object of strings; a map would lose its order.
+// UnmarshalJSON reads an object of strings. A map would lose its order.
 func (c *rliteChildren) UnmarshalJSON(data []byte) error {
 	var ids map[string]string
 	if err := json.Unmarshal(data, &ids); err != nil {
@@ -58,7 +58,7 @@ func (c *rliteChildren) UnmarshalJSON(data []byte) error {
 	for {
 		key, err := decoder.Token()
 		if err != nil {
-			break // the end: the object is well formed
+			break // the end, since the object is well formed
 		}
 		kind, isText := key.(string)
 		if !isText {
@@ -75,8 +75,8 @@ func (c *rliteChildren) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// ReadRv1Exec reads R of version 1 as a resource graph: a cluster of nodes and
-// what each has. What is under "scheduling" is not looked at.
+// ReadRv1Exec reads an R of version 1 as a resource graph: a cluster of nodes, and what
+// each node has. It ignores the key "scheduling".
 func ReadRv1Exec(r io.Reader) (*Graph, error) {
 	graph, err := readRv1Exec(r, maxMade)
 	if err != nil {
@@ -84,8 +84,6 @@ func ReadRv1Exec(r io.Reader) (*Graph, error) {
 	}
 	return graph, nil
 }
-
-var errTooMany = errors.New("it makes too many vertices")
 
 func readRv1Exec(r io.Reader, limit int) (*Graph, error) {
 	data, err := io.ReadAll(r)
@@ -117,8 +115,7 @@ func readRv1Exec(r io.Reader, limit int) (*Graph, error) {
 	return m.graph, nil
 }
 
-// hosts are the names of the nodes, by rank: the n-th name is that of the n-th of
-// all ranks.
+// hosts are the names of the nodes by rank. The n-th name belongs to the n-th of all ranks.
 func (f *rv1) hosts(limit int) (map[int64]string, error) {
 	var ranks []int64
 	for _, entry := range f.Execution.Rlite {
@@ -163,19 +160,20 @@ func (f *rv1) properties() (map[string]idset.Set, error) {
 	return properties, nil
 }
 
-// rv1Maker makes a graph of R.
+// rv1Maker makes a graph of an R.
 type rv1Maker struct {
 	graph      *Graph
 	hosts      map[int64]string
 	properties map[string]idset.Set
-	// limit is how much more may be made, count how many vertices there are.
+	// limit is how many more vertices and properties may be made, and count the number of
+	// vertices.
 	limit, count int
 }
 
-// add adds a vertex of size one; it counts as one, and so do its properties.
+// add adds a vertex of size one. The vertex counts as one, and so does each property.
 func (m *rv1Maker) add(parent int32, v vertexSpec) (int32, error) {
 	if m.limit -= 1 + len(v.Properties); m.limit < 0 {
-		return none, errTooMany
+		return none, errors.New("it makes too many vertices")
 	}
 	v.UniqID, v.Size = int64(m.count), 1
 	m.count++
@@ -237,9 +235,8 @@ func (m *rv1Maker) propertiesOf(rank int64) map[string]string {
 	return properties
 }
 
-// splitHost divides the name of a host into what is before the number at its end
-// and the number, -1 if there is none. Of a name that is a number, both are all
-// of it.
+// splitHost divides the name of a host into the text before the number at its end, and the
+// number; -1 if there is none. If the name is a number, both are the whole name.
 func splitHost(host string) (basename string, id int64, err error) {
 	basename = strings.TrimRight(host, "0123456789")
 	digits := host[len(basename):]
@@ -284,7 +281,7 @@ func parseExecution(text string) ([]ranked, error) {
 	return out, nil
 }
 
-// schedulingOf is the JGF document in an R, or the text itself where it is bare.
+// schedulingOf is the JGF document in an R, or the text itself if it is a bare document.
 func schedulingOf(text string) string {
 	var r struct {
 		Scheduling json.RawMessage `json:"scheduling"`

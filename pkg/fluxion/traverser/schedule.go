@@ -3,7 +3,8 @@
 
 package traverser
 
-// schedule finds when and where.
+// schedule finds the time and the vertices of a job. Needs is how many units of the root
+// the job gets.
 func (s *search) schedule(op Op, now, duration int64, exclusive bool) (at, needs int64, err error) {
 	if err := s.feasible(op, now, duration); err != nil {
 		return 0, 0, err
@@ -37,7 +38,8 @@ func (s *search) schedule(op Op, now, duration int64, exclusive bool) (at, needs
 	return 0, 0, ErrBusy
 }
 
-// everPossible says which of ErrBusy and ErrUnsatisfiable it is.
+// everPossible is ErrBusy if an idle graph could satisfy the request, and else
+// ErrUnsatisfiable.
 func (s *search) everPossible(exclusive, tell bool) error {
 	s.ignoring, s.now = true, false
 	_, err := s.run(s.compiled.requests, exclusive)
@@ -51,7 +53,7 @@ func (s *search) everPossible(exclusive, tell bool) error {
 	return ErrBusy
 }
 
-// times are the times, from a time on, at which a job on a vertex starts or ends.
+// times are the times, from a time on, at which a job starts or ends on a vertex.
 func (s *search) times(v *vertex, from int64) func(yield func(int64) bool) {
 	return func(yield func(int64) bool) {
 		if v.plan == none {
@@ -66,8 +68,8 @@ func (s *search) times(v *vertex, from int64) func(yield func(int64) bool) {
 	}
 }
 
-// feasible refuses early what wants more nodes than there are up, or that satisfy
-// its constraint.
+// feasible refuses a request early if too few nodes are up, or if its constraint allows too
+// few.
 func (s *search) feasible(op Op, now, duration int64) error {
 	nodes := s.compiled.total[nodeKind]
 	ever := op == AllocateWithSatisfiability
@@ -80,8 +82,8 @@ func (s *search) feasible(op Op, now, duration int64) error {
 	return ErrBusy
 }
 
-// enoughAllowed reports whether the constraint allows so many nodes that are free:
-// for the time being, or in the end.
+// enoughAllowed reports whether the constraint allows so many free nodes: now, or at the
+// end of the graph for operations that may wait.
 func (s *search) enoughAllowed(nodes int64, op Op, now, duration int64) bool {
 	at := graphEnd - 1
 	if op == Allocate || op == WithoutAllocating {

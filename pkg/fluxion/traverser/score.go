@@ -9,7 +9,7 @@ import (
 	"slices"
 )
 
-// score collects what was found below a vertex.
+// score collects the candidates below a vertex.
 type score struct {
 	evals     []evals
 	constrain bool
@@ -23,11 +23,11 @@ type evals struct {
 	qualified int64
 	total     int64
 	groups    []group
-	bestN     int // the first so many groups are chosen; 0: none
+	bestN     int // the first bestN groups are chosen
 	next      int
 }
 
-// group is a candidate: a vertex, or a slot of several. Its edges are in
+// group is a candidate: a vertex, or a slot of several vertices. Its edges are in
 // scratch.edges.
 type group struct {
 	score       int64
@@ -36,7 +36,7 @@ type group struct {
 	root        bool
 }
 
-// edge is a vertex that a candidate would take.
+// edge leads to a vertex of a candidate.
 type edge struct {
 	vertex    int32
 	exclusive bool
@@ -47,7 +47,7 @@ func (s *score) reset() {
 	s.evals, s.constrain, s.overall, s.avail = s.evals[:0], false, -1, 0
 }
 
-// of returns the candidates of a type.
+// of are the candidates of a type.
 func (s *score) of(k kind) *evals {
 	for i := range s.evals {
 		if s.evals[i].kind == k {
@@ -64,16 +64,7 @@ func (s *score) of(k kind) *evals {
 	return e
 }
 
-func (s *score) qualified(k kind) uint32 {
-	for i := range s.evals {
-		if s.evals[i].kind == k {
-			return saturate(s.evals[i].qualified)
-		}
-	}
-	return 0
-}
-
-// saturate is an amount as counts have it.
+// saturate bounds an amount to the range of a count.
 func saturate(n int64) uint32 { return uint32(min(n, math.MaxUint32)) }
 
 func (s *score) add(k kind, g group) {
@@ -85,7 +76,7 @@ func (s *score) add(k kind, g group) {
 	e.groups = append(e.groups, g)
 }
 
-// merge adds what another has found.
+// merge adds the candidates of another score.
 func (s *score) merge(o *score) {
 	for i := range o.evals {
 		from := &o.evals[i]
@@ -96,7 +87,7 @@ func (s *score) merge(o *score) {
 	}
 }
 
-// choose takes the best candidates of a type that make up n.
+// choose takes the best candidates of a type, until they have n units.
 func (s *score) choose(k kind, n int64, better func(a, b group) int) {
 	e := s.of(k)
 	if n == 0 || n > e.qualified {

@@ -7,17 +7,16 @@ import (
 	"slices"
 )
 
-// timeline is how much of a vertex is in use, by time. It counts several amounts
-// side by side: the units of its pool that are taken, the jobs that use it or
-// something below it, and, where it has a pruning filter, the units of each type
-// that are taken below it.
+// timeline is a planner: it tells how much of a vertex is in use at each time. It counts
+// several amounts side by side: the units of the pool that are taken, the jobs that use the
+// vertex or a vertex below it, and the units of each type that its pruning filter counts.
 //
-// Invariant: points rise in time, the amounts of a point hold until the next one,
-// before the first point and after the last one nothing is in use. A point stays
-// as long as a span starts or ends there.
+// Invariant: points rise in time, and the amounts of a point hold until the next point.
+// Nothing is in use before the first point and after the last one. A point stays as long as
+// a span starts or ends there.
 type timeline struct {
 	points []point
-	// used are the amounts, dims of them for each point.
+	// used are the amounts of the points, dims for each point.
 	used []int64
 }
 
@@ -26,15 +25,14 @@ type point struct {
 	refs int32
 }
 
-// What a timeline counts before the types of the pruning filter.
+// A timeline counts these before the types of the pruning filter.
 const (
 	poolDim = iota
 	jobsDim
 	filterDims
 )
 
-// add puts amounts on [from, until); negative amounts do not take back (remove
-// does).
+// add adds amounts on [from, until).
 func (t *timeline) add(from, until int64, amounts []int64) {
 	i := t.point(from, len(amounts))
 	j := t.point(until, len(amounts))
@@ -43,7 +41,7 @@ func (t *timeline) add(from, until int64, amounts []int64) {
 	t.change(i, j, amounts, 1)
 }
 
-// remove takes back what add put there.
+// remove takes back what add has added.
 func (t *timeline) remove(from, until int64, amounts []int64) {
 	i, j := t.search(from), t.search(until)
 	t.change(i, j, amounts, -1)
@@ -51,7 +49,7 @@ func (t *timeline) remove(from, until int64, amounts []int64) {
 	t.release(i, len(amounts))
 }
 
-// reduce takes back part of what add put there; the span stays.
+// reduce takes back a part of what add has added. The span stays.
 func (t *timeline) reduce(from, until int64, amounts []int64) {
 	t.change(t.search(from), t.search(until), amounts, -1)
 }
@@ -66,7 +64,7 @@ func (t *timeline) change(i, j int, amounts []int64, sign int64) {
 	}
 }
 
-// search returns the index of the first point at or after a time.
+// search is the index of the first point at or after a time.
 func (t *timeline) search(at int64) int {
 	low, high := 0, len(t.points)
 	for low < high {
@@ -80,7 +78,7 @@ func (t *timeline) search(at int64) int {
 	return low
 }
 
-// point returns the index of the point at a time, new or known.
+// point is the index of the point at a time, new or known.
 func (t *timeline) point(at int64, dims int) int {
 	i := t.search(at)
 	if i < len(t.points) && t.points[i].at == at {
@@ -105,7 +103,7 @@ func (t *timeline) release(i, dims int) {
 	}
 }
 
-// peak is the greatest amount of one dimension on [from, until).
+// peak is the largest amount of one dimension on [from, until).
 func (t *timeline) peak(dims, dim int, from, until int64) int64 {
 	var peak int64
 	for i := t.current(from); i < len(t.points) && t.points[i].at < until; i++ {
@@ -122,13 +120,13 @@ func (t *timeline) now(dims, dim int, at int64) int64 {
 	return 0
 }
 
-// current is the index of the point that holds at a time, or of the first.
+// current is the index of the point that holds at a time, or of the first point.
 func (t *timeline) current(at int64) int {
 	return max(t.search(at+1)-1, 0)
 }
 
-// fits reports whether, on [from, until), the filter's amounts leave room for
-// needs within totals; a negative need does not matter.
+// fits reports whether the filter's amounts leave room for needs within totals, on [from,
+// until).
 func (t *timeline) fits(dims int, needs, totals []int64, from, until int64) bool {
 	for i := t.current(from); i < len(t.points) && t.points[i].at < until; i++ {
 		used := t.used[i*dims+filterDims : (i+1)*dims]

@@ -10,34 +10,34 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/jobspec"
 )
 
-// search is one traversal: it looks for a request on a window of time, and marks
-// in the tree what it chooses. It follows Fluxion's simple depth-first traverser:
+// search is one traversal. It looks for a request during a window of time, and marks the
+// vertices that it chooses. It follows Fluxion's simple depth-first traverser:
 //
-//  1. Pre-order, a vertex is matched with the requests of its level, and pruned: by
+//  1. In pre-order, a vertex is matched with the requests of its level. It is pruned by
 //     status, constraint, pool, exclusivity, and the amounts below it.
-//  2. Its children are explored, all in order, or from the freest until it is enough.
-//  3. Post-order, the best of the candidates below are taken, whole vertices, until
-//     their number is reached; a level that the request leaves out passes its
-//     candidates up.
+//  2. Its children are explored: all of them in order, or the freest ones first, until
+//     there are enough.
+//  3. In post-order, the best candidates below the vertex are chosen, until their number
+//     is reached. A level that the request leaves out passes its candidates up.
 //
-// Slots are made where a vertex has children of all types of the slot.
+// Slots are made at a vertex that has children of all types of the slot.
 type search struct {
 	*Matcher
 	from, until int64
-	// ignoring what is planned, and what is down: could it ever be?
+	// ignoring is true for satisfiability: neither jobs nor the status of vertices count.
 	ignoring bool
-	// now: what is allocated is taken, even past its end.
+	// now is true if what is allocated is taken, even past the end of its job.
 	now        bool
 	constraint *jobspec.Constraint
-	// factor is that of the node that the traversal is in.
+	// factor is what the nodes above add to a score.
 	factor int64
-	// reason is why the last vertex failed that failed.
+	// reason is why the last vertex failed.
 	reason error
 	depth  int
 }
 
-// run searches for requests from the root; it returns how much of the root is
-// needed.
+// run searches for requests from the root. It returns how many units of the root the job
+// gets.
 func (s *search) run(requests []*request, exclusive bool) (needs int64, err error) {
 	m := s.Matcher
 	m.sequence++
@@ -70,10 +70,10 @@ func (s *search) run(requests []*request, exclusive bool) (needs int64, err erro
 	return needs, nil
 }
 
-// finishGraph chooses at the top, and marks what was chosen up to the root.
+// finishGraph chooses among all candidates, and marks the chosen ones up to the root.
 func (s *search) finishGraph(root int32, requests []*request, found *score) (needs int64, ok bool) {
 	for _, r := range requests {
-		n := r.count.Largest(found.qualified(r.kind))
+		n := r.count.Largest(saturate(found.of(r.kind).qualified))
 		if n == 0 {
 			return 0, false
 		}
@@ -100,8 +100,8 @@ func (s *search) finishGraph(root int32, requests []*request, found *score) (nee
 	return needs, true
 }
 
-// intervals orders by the lower bound of the run of consecutive scores that a
-// candidate is in, highest first.
+// intervals orders candidates by their runs of consecutive scores, the run with the highest
+// lower bound first.
 func (s *search) intervals(groups []group) func(a, b group) int {
 	scores := make([]int64, 0, len(groups))
 	for i := range groups {
@@ -120,7 +120,7 @@ func (s *search) intervals(groups []group) func(a, b group) int {
 	return func(a, b group) int { return cmp.Compare(lower[b.score], lower[a.score]) }
 }
 
-// frame is a score to fill, one for each level of the traversal.
+// frame is an empty score for the next level of the traversal.
 func (s *search) frame() *score {
 	if s.depth == len(s.scratch.frames) {
 		s.scratch.frames = append(s.scratch.frames, &score{})
@@ -131,8 +131,8 @@ func (s *search) frame() *score {
 	return f
 }
 
-// visit matches one vertex and what is below it, and gives the result to its
-// parent's score.
+// visit matches a vertex and the vertices below it, and adds the candidates to the score of
+// the parent.
 func (s *search) visit(u int32, wanted []*request, pristine bool, exclusive *bool, parent *score) bool {
 	v := &s.graph.vertices[u]
 	x := *exclusive || asksExclusive(wanted, v.kind)
@@ -182,9 +182,8 @@ const (
 	illegalMatch
 )
 
-// level finds the request that a vertex answers, and what is requested below it.
-// Two requests of one type, or a slot beside a request that matches, are not
-// allowed side by side, and match nothing.
+// level finds the request that a vertex answers, and the requests below it. Two requests of
+// one type match nothing side by side, and neither does a slot beside a matching request.
 func (s *search) level(u int32, wanted []*request) (next []*request, slots uint32, matches matching) {
 	var slot, resource *request
 	count := 0
@@ -228,15 +227,15 @@ func (s *search) hasAll(u int32, wanted []*request) bool {
 	return true
 }
 
-// finish chooses, of what was found below a vertex, what its request has below it,
-// and scores the vertex.
+// finish chooses the candidates below a vertex that its request needs, and scores the
+// vertex.
 func (s *search) finish(u int32, wanted []*request, found *score) bool {
 	for _, r := range wanted {
 		if r.kind != s.graph.vertices[u].kind {
 			continue
 		}
 		for _, below := range r.with {
-			n := below.count.Largest(found.qualified(below.kind))
+			n := below.count.Largest(saturate(found.of(below.kind).qualified))
 			if n == 0 {
 				s.reason = ErrBusy
 				return false
@@ -248,7 +247,7 @@ func (s *search) finish(u int32, wanted []*request, found *score) bool {
 	return true
 }
 
-// label remembers what a vertex is called in the jobspec.
+// label notes the label that the jobspec gives to a vertex.
 func (s *search) label(u int32, k kind, wanted []*request) {
 	for _, r := range wanted {
 		if r.kind == k && r.label != "" {
@@ -260,8 +259,8 @@ func (s *search) label(u int32, k kind, wanted []*request) {
 	}
 }
 
-// enforce marks what was chosen. At the root, what leads to it is marked as well
-// where the request does not speak of it.
+// enforce marks the chosen vertices. At the root, it also marks the vertices above them
+// that the request leaves out.
 func (s *search) enforce(found *score, toRoot bool) {
 	for i := range found.evals {
 		e := &found.evals[i]
@@ -284,7 +283,7 @@ func (s *search) mark(u int32, needs int64, exclusive bool) {
 	v.mark, v.needs, v.exclusive = s.sequence, needs, exclusive
 }
 
-// markPath marks what leads from the root to a vertex, as not the job's alone.
+// markPath marks the vertices from the root to a vertex as shared.
 func (s *search) markPath(u int32) {
 	v := s.graph.vertices
 	for p := v[u].parent; p != none && v[p].mark != s.sequence; p = v[p].parent {

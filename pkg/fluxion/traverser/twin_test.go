@@ -14,16 +14,15 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/jobspec"
 )
 
-// twin is the matcher once more, slow and obvious: no filters, no index, no
-// timelines, nothing used twice. It shares the tree of a Matcher, of which it reads
-// nothing but what the tree is.
+// twin is the naive twin of a matcher: it has no filters, no index and no timelines. It
+// shares the graph of a Matcher, and reads the tree alone.
 type twin struct {
 	graph  *Graph
 	policy policy
 	spans  map[int32][]booking // by vertex
 }
 
-// booking is what a job has of a vertex for some time.
+// booking is what a job has of a vertex during some time.
 type booking struct {
 	job         uint64
 	from, until int64
@@ -32,7 +31,7 @@ type booking struct {
 	reserved    bool
 }
 
-// find is one traversal of the twin.
+// twinSearch is one traversal of the twin.
 type twinSearch struct {
 	*twin
 	from, until int64
@@ -58,7 +57,7 @@ func (w *twin) free(v int32, from, until int64) int64 {
 	least := w.graph.vertices[v].size
 	for _, at := range w.spans[v] {
 		used := int64(0)
-		for _, other := range w.spans[v] { // at the start of at, or of the window
+		for _, other := range w.spans[v] { // at the start of a booking, or of the window
 			t := max(at.from, from)
 			if t < min(at.until, until) && other.from <= t && t < other.until {
 				used += other.units
@@ -73,7 +72,7 @@ func (w *twin) used(v int32, from, until int64) bool {
 	return slices.ContainsFunc(w.spans[v], func(s booking) bool { return s.from < until && from < s.until })
 }
 
-// visit returns the candidates of v's parent that v makes, and whether v is one.
+// visit returns the candidates that v passes to its parent, and whether v is one itself.
 func (s *twinSearch) visit(v int32, wanted []jobspec.Resource, pristine, exclusive bool, factor int64) (passed []candidate, units, score int64, x, ok bool) {
 	t := s.graph.vertices[v]
 	typeName := s.graph.kinds[t.kind]
@@ -227,7 +226,7 @@ func (s *twinSearch) slots(v int32, slot *jobspec.Resource, factor int64) []cand
 	}
 }
 
-// choose marks the best of a type.
+// choose marks the best candidates of a type.
 func (s *twinSearch) choose(found []candidate, r *jobspec.Resource, top bool) bool {
 	candidates := s.sorted(found, r.Type, s.policy.order == lowFirst || s.policy.order == classFirst)
 	if top && s.policy.order == intervalFirst {
@@ -277,7 +276,7 @@ func (s *twinSearch) byInterval(found []candidate, typeName string) []candidate 
 	return out
 }
 
-// match tells what spec gets, as a map of what is emitted, and when.
+// match returns the vertices of a match, and its time.
 func (w *twin) match(op Op, spec *jobspec.Jobspec, now int64) (got map[int32]mark, at int64, ever bool) {
 	duration := cmp.Or(spec.Duration, graphEnd)
 	try := func(at int64, ever, now bool) map[int32]mark {
@@ -296,7 +295,7 @@ func (w *twin) match(op Op, spec *jobspec.Jobspec, now int64) (got map[int32]mar
 		s.marks[w.graph.root] = mark{w.graph.vertices[w.graph.root].size, x}
 		return w.emitted(s, spec)
 	}
-	incoherent := func(got map[int32]mark) bool { return got != nil && len(got) == 0 } // its slots are below a level left out
+	incoherent := func(got map[int32]mark) bool { return got != nil && len(got) == 0 } // its slots are below a level that the request leaves out
 	if got := try(now, false, true); got != nil && op != Satisfiability {
 		if incoherent(got) {
 			return nil, 0, true
@@ -329,7 +328,7 @@ func (w *twin) match(op Op, spec *jobspec.Jobspec, now int64) (got map[int32]mar
 	return nil, 0, try(0, true, false) != nil
 }
 
-// emitted adds what is in exclusive types, and drops what only leads nowhere.
+// emitted adds the vertices below exclusive types, and drops vertices that lead to none.
 func (w *twin) emitted(s *twinSearch, spec *jobspec.Jobspec) map[int32]mark {
 	whole := map[string]bool{"node": w.policy.nodeExclusive}
 	var collect func([]jobspec.Resource)
@@ -383,8 +382,8 @@ func (w *twin) cancel(id uint64) {
 	}
 }
 
-// TestAgreesWithTwin runs random sequences of operations on random graphs through the
-// matcher, and through its twin.
+// TestAgreesWithTwin does random operations on random graphs, with the matcher and with its
+// twin.
 func TestAgreesWithTwin(t *testing.T) {
 	seeds := 3000
 	if testing.Short() {
@@ -457,7 +456,7 @@ func compareWithTwin(t *testing.T, rng *rand.Rand, m *Matcher, what string) int 
 	return matches
 }
 
-// differ says how a match is not what the twin wants; "" if it is.
+// differ tells how a match differs from what the twin wants; "" if it does not.
 func differ(m *Matcher, op Op, match *Match, err error, want map[int32]mark, at int64, ever bool) string {
 	switch {
 	case op == Satisfiability:
@@ -495,8 +494,8 @@ func differ(m *Matcher, op Op, match *Match, err error, want map[int32]mark, at 
 	return ""
 }
 
-// imbalance says where the matcher's books are not what its jobs hold; "" if they
-// are: nothing is given twice, all that is given back is free.
+// imbalance tells where the timelines differ from what the jobs hold; "" if they do not. So
+// nothing is given twice, and all that was given back is free.
 func imbalance(m *Matcher) string {
 	held := map[int32]map[uint64]int{}
 	for id, j := range m.jobs {

@@ -9,33 +9,33 @@ import (
 	"slices"
 )
 
-// emission is a vertex of a match, as it is told. They are in post-order, and an
-// edge to a vertex follows what is below it.
+// emission is a vertex in the output of a match. Emissions are in post-order, and an edge
+// to a vertex follows the vertices below it.
 type emission struct {
 	vertex int32
 	depth  int16
-	// exclusive: it is the job's alone; inside: what it is in is.
+	// exclusive is true if the job has the vertex exclusively, and inside if the job has a
+	// vertex above exclusively.
 	exclusive, inside bool
 	needs             int64
 }
 
-// update walks what the last search marked, from the root: it tells it, and where
-// a job is given, holds it for the job. The first level of a vertex's children that
-// a job has exclusively is followed by all that is below, where policy or jobspec
-// make its type exclusive.
+// update visits the marked vertices from the root. It makes the output, and holds the
+// vertices for a job. Where the policy or the jobspec makes a type exclusive, all vertices
+// below a vertex of that type are held as well.
 type update struct {
 	*Matcher
-	job *job // nil: only tell
-	// dry: only to see what it would be.
+	job *job // nil for output alone
+	// dry is true if nothing may change, not even the weights.
 	dry bool
-	// whole: what is exclusive takes all its pool (a known allocation is read back).
+	// whole is true for an R that is read back: an exclusive vertex takes all of its pool.
 	whole bool
 	now   int64
 	out   []emission
 	depth int16
 }
 
-// give tells what was marked, and holds it.
+// give makes the output of a match, and holds the vertices for its job.
 func (m *Matcher) give(match *Match, op Op, now, needs int64, exclusive bool) {
 	u := &m.scratch.update
 	*u = update{Matcher: m, now: now}
@@ -59,7 +59,7 @@ func (m *Matcher) give(match *Match, op Op, now, needs int64, exclusive bool) {
 	}
 }
 
-// run walks from the root.
+// run visits the tree from the root.
 func (u *update) run(rootNeeds int64, exclusive bool) {
 	root := u.graph.root
 	shadow := u.exclusiveKind(u.graph.vertices[root].kind)
@@ -71,8 +71,8 @@ func (m *Matcher) exclusiveKind(k kind) bool {
 	return k == nodeKind && m.policy.nodeExclusive || slices.Contains(m.compiled.exclusive, k)
 }
 
-// visit returns how many vertices below and at v are exclusive. Their units go to
-// the counts on top of the stack, which belong to the parent.
+// visit returns the number of exclusive vertices at v and below. It adds their units to the
+// counts of the parent, which are on top of the stack.
 func (u *update) visit(v int32, needs int64, exclusive, shadow, inside bool) int {
 	shadow = shadow || u.exclusiveKind(u.graph.vertices[v].kind)
 	exclusive = exclusive || shadow
@@ -137,7 +137,7 @@ func (u *update) grant(v int32, needs int64, exclusive bool, parent int) {
 	for i, n := range counts {
 		up[i] += n
 	}
-	if i := u.pruneIndex(x.kind); i >= 0 {
+	if i := u.prunedIndex[x.kind]; i >= 0 {
 		up[i] += x.size
 		if !exclusive {
 			up[i] -= needs
@@ -145,9 +145,9 @@ func (u *update) grant(v int32, needs int64, exclusive bool, parent int) {
 	}
 }
 
-// byWeight are the children of a vertex, the freest first: by what was free of the
-// last pruned type when something below them was last given, those never touched
-// before all; then by the highest unique id.
+// byWeight are the children of a vertex, the freest first. The weight of a child is what
+// was free of the last pruned type when the child was last given. Children that were never
+// given come first. For equal weights, the highest unique id comes first.
 func (m *Matcher) byWeight(v int32) []int32 {
 	if children, known := m.ordered[v]; known {
 		return children
@@ -166,7 +166,7 @@ func (m *Matcher) freer(a, b int32) int {
 	return cmp.Or(cmp.Compare(y.weight, x.weight), cmp.Compare(y.uniq, x.uniq), cmp.Compare(a, b))
 }
 
-// reweigh puts a child where its weight belongs, after it was given.
+// reweigh moves a child to its place by weight, after it was given.
 func (u *update) reweigh(v, c int32) {
 	x := &u.graph.vertices[c]
 	if x.totals == none {
@@ -179,7 +179,7 @@ func (u *update) reweigh(v, c int32) {
 		avail -= u.graph.plans[x.plan].now(filterDims+len(filter), filterDims+last, u.now)
 	}
 	switch {
-	case u.whole: // as for Fluxion, which reads it back without a time
+	case u.whole: // Fluxion reads an R back without a time
 		avail = 0
 	case avail == 0 && x.filtered == 0:
 		return

@@ -17,11 +17,11 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/idset"
 )
 
-// Format is how a match is written; byte for byte as Fluxion writes it.
+// Format is an output format. The output is byte for byte that of Fluxion.
 type Format string
 
-// Formats. The shorthand ones leave out what is below a vertex that is told to be
-// exclusive. R is the resource set of RFC 20.
+// These are the formats. The shorthand ones leave out what is below an exclusive vertex. R
+// is the resource set of RFC 20.
 const (
 	Simple       Format = "simple"
 	PrettySimple Format = "pretty_simple"
@@ -33,23 +33,23 @@ const (
 	RV1Shorthand Format = "rv1_shorthand"
 )
 
-// written is what a writer needs to know.
+// written is the input of a writer.
 type written struct {
 	graph     *Graph
 	emissions []emission
 	labels    map[int32]string
-	// aggregates are told of vertices by find.
+	// aggregates are the amounts of filters, for find.
 	aggregates map[int32]map[string]string
-	// start and end in seconds, and queue, are told by R.
+	// R has the start and end, in seconds, and the queue.
 	start, end int64
 	queue      string
-	// parentPath is the path of parent, the last one that path asked for.
+	// path keeps the path of the last parent.
 	parent     int32
 	parentPath string
 }
 
-// Encode writes a match as text, with a newline at its end; as long as the graph has
-// not been changed. An empty match is "". In an R, every node needs a rank.
+// Encode writes a match as text, which ends with a newline. It must be called before the
+// graph changes. An empty match is "". For an R, every node needs a rank.
 func (m *Match) Encode(format Format) (string, error) {
 	w := &written{
 		graph: m.graph, emissions: m.emissions, labels: m.labels, start: m.At, end: m.At + m.Duration, queue: m.queue,
@@ -83,7 +83,7 @@ func (w *written) encode(format Format) (string, error) {
 	return "", fmt.Errorf("there is no format %q", format)
 }
 
-// lines are one for each vertex; pretty ones have the root first.
+// lines has a line for each vertex. Pretty lines begin with the root.
 func (w *written) lines(pretty bool) string {
 	exclusive, shared := "x", "s"
 	if pretty {
@@ -178,8 +178,8 @@ func (w *written) appendPaths(out []byte, v int32) []byte {
 	return append(out, '}')
 }
 
-// path is that of a vertex. Siblings come one after the other, so that the path of
-// the last one's parent is as a rule that of the next one's.
+// path is the path of a vertex. Siblings come one after the other, so that the path of the
+// parent can be kept.
 func (w *written) path(v int32) string {
 	parent := w.graph.vertices[v].parent
 	if _, own := w.graph.paths[v]; own || parent == none {
@@ -191,7 +191,7 @@ func (w *written) path(v int32) string {
 	return w.parentPath + "/" + w.graph.vertices[v].name
 }
 
-// appendMap writes a field with a map, unless that is empty.
+// appendMap writes a map as a field, unless it is empty.
 func appendMap(out []byte, name string, values map[string]string) []byte {
 	if len(values) == 0 {
 		return out
@@ -215,12 +215,12 @@ func appendQuoted(out []byte, text string) []byte {
 	return append(append(append(out, '"'), text...), '"')
 }
 
-// quote writes a string as JSON, without escapes for the sake of HTML.
+// quote writes a string as JSON, and does not escape characters of HTML.
 func quote(text string) string {
 	var out strings.Builder
 	encoder := json.NewEncoder(&out)
 	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(text) // a string can be encoded
+	_ = encoder.Encode(text) // a string can always be encoded
 	return strings.TrimSuffix(out.String(), "\n")
 }
 
@@ -235,15 +235,14 @@ type host struct {
 	name string
 }
 
-// gathered are the nodes of a match by the cores and GPUs that they have of it, as
-// text, and the ranks that have a property.
+// gathered are the nodes of a match, by the text of their cores and GPUs, and the ranks
+// that have each property.
 type gathered struct {
 	hosts      map[string][]host
 	properties map[string][]int64
 }
 
-// execution tells the nodes that have the same cores and GPUs together; nil if there
-// are none.
+// execution groups the nodes that have the same cores and GPUs; nil if there are none.
 func (w *written) execution() (*execution, error) {
 	g, err := w.gather()
 	if err != nil || len(g.hosts) == 0 {
@@ -277,8 +276,8 @@ func (w *written) execution() (*execution, error) {
 	return out, nil
 }
 
-// gather goes through a match: cores and GPUs come before the node that they are
-// in. A node without either is left out.
+// gather collects the nodes of a match. Cores and GPUs come before their node. A node
+// without either is left out.
 func (w *written) gather() (*gathered, error) {
 	g := &gathered{map[string][]host{}, map[string][]int64{}}
 	var cores, gpus []int64
