@@ -17,15 +17,15 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/traverser"
 )
 
-// command is something that one can say at the prompt.
+// command is a command at the prompt.
 type command struct {
 	name, alias, usage, help string
-	// min and max are how many arguments it takes; max -1 is any number.
+	// min and max are the numbers of arguments; max is -1 for any number.
 	min, max int
 	run      func(*session, []string) error
 }
 
-// commands is a function, as help is one of them and lists all.
+// commands is a function and no variable, because the command help lists all commands.
 func commands() []command {
 	return []command{
 		{"match", "m", "OPERATION JOBSPEC", "find resources for a jobspec; operations: " + operationNames, 2, 2, (*session).matchOne},
@@ -50,7 +50,7 @@ func commands() []command {
 	}
 }
 
-// findCommand returns the command of a name or alias, nil if there is none.
+// findCommand is the command of a name or alias; nil if there is none.
 func findCommand(name string) *command {
 	all := commands()
 	if i := slices.IndexFunc(all, func(c command) bool { return c.name == name || c.alias == name }); i >= 0 {
@@ -139,7 +139,7 @@ func (s *session) update(args []string) error {
 	return s.updateJob(id, format, file, string(data), at, duration)
 }
 
-// updateJob gives a job resources, and tells of it. The next job counts on from it.
+// updateJob gives a job resources, and prints them. The next job gets the next id.
 func (s *session) updateJob(id uint64, format, file, r string, at, duration int64) error {
 	start := time.Now()
 	m, err := s.matcher.Update(id, format, r, at, duration)
@@ -187,7 +187,7 @@ func (s *session) cancelled(id uint64) {
 	}
 }
 
-// printStats tells, if asked for, what an operation has visited.
+// printStats prints the visits of an operation, if the arguments ask for them.
 func (s *session) printStats(args []string, what string) {
 	if !slices.Equal(args, []string{"stats"}) {
 		return
@@ -336,7 +336,7 @@ func (s *session) attach(args []string) error {
 	return nil
 }
 
-// maxRanks is how many ranks can be removed at a time.
+// maxRanks bounds the ranks that can be removed at a time.
 const maxRanks = 1 << 24
 
 func (s *session) remove(args []string) error {

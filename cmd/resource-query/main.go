@@ -1,9 +1,9 @@
 // Copyright The flux-elastic Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command resource-query asks a resource graph for resources, at a prompt or by a
-// script: what can a jobspec get, now or when. It takes the commands and options
-// of the resource-query of flux-sched, and writes the same.
+// Command resource-query matches jobspecs on a resource graph, at a prompt or by a script.
+// It tells which resources a jobspec can get, now or later. It takes the commands and
+// options of the resource-query of flux-sched, and writes the same output.
 package main
 
 import (
@@ -51,8 +51,8 @@ For scripts that were written for flux-sched there are also:
   -g, --graph-format FORMAT      in no format
 `
 
-// loaders read the formats of a resource graph. A shorthand one is one in which
-// something is not told, and R is read without its scheduling key in any case.
+// loaders read the formats of a resource graph. A shorthand format leaves something out. An
+// R is always read without its scheduling key.
 var loaders = map[string]func(io.Reader) (*traverser.Graph, error){
 	"grug":          traverser.ReadGRUG,
 	"jgf":           traverser.ReadJGF,

@@ -37,9 +37,8 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/reapi"
 )
 
-// Policies are the match policies of Fluxion that Open takes. Those that are missing
-// give away whole nodes, whoever asks for how much of them, or go by properties that
-// the graph does not have.
+// Policies are the match policies of Fluxion that Open takes. The missing ones always give
+// whole nodes, or use properties that the graph does not have.
 var Policies = []string{"first", "high", "low", "hinode", "lonode", "locality"}
 
 // Engine is Fluxion's library, ready to choose.
@@ -49,8 +48,8 @@ type Engine struct {
 	failed  func(error)
 }
 
-// Open loads the library and tries it. Failed is told when Fluxion does not answer a
-// match as it should; the embedded matcher's choice is taken then.
+// Open loads the library and tries it. The function failed is called when Fluxion does not
+// answer a match as it should. Then the embedded matcher's choice is taken.
 func Open(library, policy string, failed func(error)) (*Engine, error) {
 	if !slices.Contains(Policies, policy) {
 		return nil, fmt.Errorf("the policy is %q: it can be %s", policy, strings.Join(Policies, ", "))
@@ -72,16 +71,16 @@ func Open(library, policy string, failed func(error)) (*Engine, error) {
 	return e, nil
 }
 
-// try chooses once. The library only knows types for good that its first graph has:
-// so that has all of them.
+// try chooses once. The library knows only the types of its first graph for good, so this
+// graph has all types.
 func (e *Engine) try() error {
 	places := []place{{above: []int{0}, cores: 1}, {above: []int{1}, cores: 2}}
 	_, err := e.choose(coreType, places, 3)
 	return err
 }
 
-// Graph is a fluxion.Graph on which Fluxion chooses the nodes. Like that, it is not for
-// several goroutines; those of one Engine may be used by one each.
+// Graph is a fluxion.Graph on which Fluxion chooses the nodes. It is not safe for use by
+// several goroutines, but each goroutine may use a Graph of the same Engine.
 type Graph struct {
 	*fluxion.Graph
 	engine *Engine
@@ -90,7 +89,7 @@ type Graph struct {
 // On lets Fluxion choose on a graph.
 func (e *Engine) On(graph *fluxion.Graph) *Graph { return &Graph{graph, e} }
 
-// MatchGang is fluxion.Graph.MatchGang with nodes of Fluxion's choice.
+// MatchGang is fluxion.Graph.MatchGang, with nodes that Fluxion chooses.
 func (g *Graph) MatchGang(gang fluxion.Gang) (fluxion.Placement, *fluxion.Refusal) {
 	placement, refusal := g.Graph.MatchGang(gang)
 	if refusal != nil {

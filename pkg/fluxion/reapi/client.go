@@ -5,8 +5,8 @@ package reapi
 
 import "maps"
 
-// Client is one resource graph and the jobs on it. Several goroutines may use it;
-// all calls of all clients run one after the other.
+// Client is a resource graph with its jobs. It is safe for use by several goroutines. The
+// calls of all clients run one after the other.
 type Client struct {
 	library *Library
 	// context is 0 once destroyed.
@@ -15,13 +15,13 @@ type Client struct {
 	graph tree
 	// format is the match_format.
 	format string
-	// jobs are those that hold or reserve resources. The library's own record does
-	// not serve: a clone shares it.
+	// jobs are the jobs that hold or reserve resources. The library's own record cannot be
+	// used, because clones share it.
 	jobs map[uint64]bool
 	// last is the highest job id that Match gave out.
 	last uint64
-	// lookedAhead: a match has looked for a later time. The library's planner then may
-	// be in a state in which it must not be copied or changed.
+	// lookedAhead is true after a match has looked for a later time. The library's planner
+	// may then be in a state in which it must not be copied or changed.
 	lookedAhead bool
 }
 

@@ -18,13 +18,13 @@ import (
 // its tables of type names are global to the process.
 var mu sync.Mutex
 
-// Library is a libreapi_cli that was loaded. Several goroutines may use it.
+// Library is a loaded libreapi_cli. It is safe for use by several goroutines.
 type Library struct {
 	symbols
 }
 
-// symbols are the functions of the library as declared in its reapi_cli.h, and what
-// is needed of libc. A C string that is returned is the caller's to free.
+// symbols are the functions of the library, as declared in its reapi_cli.h, and a few of
+// libc. The caller frees the C strings that are returned.
 type symbols struct {
 	create       func() uintptr
 	clone        func(ctx uintptr) uintptr
@@ -50,9 +50,10 @@ type symbols struct {
 type symbol struct {
 	name     string
 	function any
-	// since is the release of flux-sched that brought it, if one that is required.
+	// since is the release of flux-sched that brought a required function, if the function
+	// is newer than the others.
 	since string
-	// optional says that a client can do without.
+	// optional is true for a function that a client can do without.
 	optional bool
 }
 
@@ -102,7 +103,7 @@ func Open(path string) (*Library, error) {
 	return library, nil
 }
 
-// bind looks the functions up; 0 is one that is not there.
+// bind looks up the functions. The address 0 means that there is no such function.
 func (s *symbols) bind(lookup func(name string) uintptr) error {
 	for _, sym := range s.table() {
 		switch address := lookup(sym.name); {
@@ -117,7 +118,7 @@ func (s *symbols) bind(lookup func(name string) uintptr) error {
 	return nil
 }
 
-// explain tells a library that was not found from one whose own needs were not.
+// explain tells a missing library from a library whose own dependencies are missing.
 func explain(path string, err error) error {
 	missing, _, found := strings.Cut(err.Error(), ": cannot open shared object file")
 	switch {

@@ -8,10 +8,10 @@ import (
 	"errors"
 )
 
-// Status is whether new jobs may use a resource.
+// Status says whether new jobs may use a resource.
 type Status int32
 
-// The states of a resource.
+// These are the states of a resource.
 const (
 	StatusUp   Status = 0
 	StatusDown Status = 1
@@ -106,7 +106,7 @@ func (c *Client) SetStatus(path string, status Status) error {
 	if status != StatusUp && status != StatusDown {
 		return refuse(call, ErrInvalid, "no such status")
 	}
-	// The library answers EINVAL, whatever is wrong.
+	// The library answers EINVAL for every mistake.
 	err := c.run(call, func() int32 { return c.library.setStatus(c.context, path, int32(status)) })
 	return because(err, ErrInvalid, ErrNotFound)
 }
