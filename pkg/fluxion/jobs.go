@@ -89,9 +89,9 @@ func (g *Graph) Pods(job string) []Pod {
 	return pods
 }
 
-// Take records that the gang's job holds a placement. It changes nothing and fails if
-// the graph has a job of that id already (ErrExists), or if a node is not in the graph,
-// is down, or has too little left (ErrBusy).
+// Take records that the gang's job holds a placement. It fails if the graph has a job of
+// that id already (ErrExists). It also fails if a node is not in the graph, is down, or
+// has too little left (ErrBusy). A Take that fails changes nothing.
 func (g *Graph) Take(gang Gang, placement Placement) error {
 	job, err := g.newJob(&gang, placement)
 	if err != nil {

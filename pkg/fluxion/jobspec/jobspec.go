@@ -9,10 +9,10 @@
 // refuses. In particular, it refuses the count strings of RFC 14 ("2-6:2"). It checks
 // neither resource types nor whether the slot of a task exists. Sometimes Fluxion would
 // go on with another request than was meant, and the package follows RFC 14 instead. It
-// refuses a count of zero, unknown keys in a count, an empty list of resources, duplicate
-// keys, system attributes and an environment that are no mapping, and null for a text. It
-// also refuses a duration that is negative or too long, which Fluxion refuses when it
-// matches.
+// refuses a count of zero, unknown keys in a count, an empty list of resources, and
+// duplicate keys. It refuses system attributes and an environment that are no mapping, and
+// null for a text. It also refuses a duration that is negative or too long, which Fluxion
+// refuses when it matches.
 package jobspec
 
 import (
