@@ -93,38 +93,47 @@ func (g *Graph) Pods(job string) []Pod {
 // that id already (ErrExists). It also fails if a node is not in the graph, is down, or
 // has too little left (ErrBusy). A Take that fails changes nothing.
 func (g *Graph) Take(gang Gang, placement Placement) error {
-	job, err := g.newJob(&gang, placement)
-	if err != nil {
+	if err := g.take(&gang, placement); err != nil {
 		return fmt.Errorf("taking nodes for job %q: %w", gang.Job, err)
+	}
+	return nil
+}
+
+func (g *Graph) take(gang *Gang, placement Placement) error {
+	if g.jobs.byID[gang.Job] != nil {
+		return ErrExists
+	}
+	if len(placement.Nodes) == 0 {
+		return errors.New("none are named")
+	}
+	job := g.newJob(gang, placement)
+	if rank := slices.Index(job.nodes, none); rank >= 0 {
+		return fmt.Errorf("node %s: %w", placement.Nodes[rank], ErrBusy)
 	}
 	g.hold(job, g.nodes.take)
 	for _, node := range job.nodes {
 		if why := g.lacks(node); why != "" {
 			g.hold(job, g.nodes.give)
-			return fmt.Errorf("taking nodes for job %q: node %s (%s): %w", gang.Job, g.Name(int(node)), why, ErrBusy)
+			return fmt.Errorf("node %s (%s): %w", g.Name(int(node)), why, ErrBusy)
 		}
 	}
 	g.jobs.put(gang.Job, job)
 	return nil
 }
 
-func (g *Graph) newJob(gang *Gang, placement Placement) (*gangJob, error) {
-	if g.jobs.byID[gang.Job] != nil {
-		return nil, ErrExists
-	}
-	if len(placement.Nodes) == 0 {
-		return nil, errors.New("none are named")
-	}
-	job := &gangJob{owner: g.jobs.owner, gang: gang.clone(), pods: len(placement.Nodes)}
-	job.nodes = make([]int32, 0, job.pods)
-	for _, name := range placement.Nodes {
+// newJob is a job at a placement. Ranks on nodes that are not in the graph have no pod.
+func (g *Graph) newJob(gang *Gang, placement Placement) *gangJob {
+	job := &gangJob{owner: g.jobs.owner, gang: gang.clone(), nodes: make([]int32, len(placement.Nodes))}
+	for rank, name := range placement.Nodes {
 		node, ok := g.nodes.index[name]
 		if !ok {
-			return nil, fmt.Errorf("node %s: %w", name, ErrBusy)
+			node = none
+		} else {
+			job.pods++
 		}
-		job.nodes = append(job.nodes, node)
+		job.nodes[rank] = node
 	}
-	return job, nil
+	return job
 }
 
 // lacks is the reason why a node cannot have the pods that hold has just put there; ""
@@ -151,17 +160,7 @@ func (g *Graph) Adopt(gang Gang, placement Placement) error {
 	if g.jobs.byID[gang.Job] != nil {
 		return fmt.Errorf("adopting job %q: %w", gang.Job, ErrExists)
 	}
-	job := &gangJob{owner: g.jobs.owner, gang: gang.clone()}
-	for _, name := range placement.Nodes {
-		node, ok := g.nodes.index[name]
-		if !ok {
-			node = none
-		} else {
-			job.pods++
-		}
-		job.nodes = append(job.nodes, node)
-	}
-	if job.pods > 0 {
+	if job := g.newJob(&gang, placement); job.pods > 0 {
 		g.hold(job, g.nodes.take)
 		g.jobs.put(gang.Job, job)
 	}

@@ -83,15 +83,15 @@ func (l *layout) locate(node int32) (page int32, mask uint64) {
 
 // newNodes makes a table of nodes of which nothing is held.
 func newNodes(specs []Node, levels []string) (nodes, error) {
-	specs = slices.Clone(specs)
-	slices.SortFunc(specs, compareNodes)
 	l := &layout{
 		names: make([]string, len(specs)), index: make(map[string]int32, len(specs)), pageOf: make([]int32, len(specs)),
 		resources: resourceNames(specs),
 	}
+	specs = slices.Clone(specs)
 	if err := l.nameLevels(specs, levels); err != nil {
 		return nodes{}, err
 	}
+	slices.SortFunc(specs, compareNodes)
 	t := nodes{layout: l, owner: &owner{}}
 	models := map[string]int32{}
 	var capacity demand
@@ -102,8 +102,10 @@ func newNodes(specs []Node, levels []string) (nodes, error) {
 		}
 		l.names[i] = spec.Name
 		l.index[spec.Name] = int32(i)
-		if i == 0 || l.isNewPage(i, specs) {
-			l.addPage(i, specs)
+		if i == 0 {
+			l.addPage(0, spec.Topology, nil)
+		} else if before := specs[i-1].Topology; l.isFull(i) || !slices.Equal(spec.Topology, before) {
+			l.addPage(i, spec.Topology, before)
 		}
 		page := len(l.empty) - 1
 		l.pageOf[i] = int32(page)
@@ -122,27 +124,12 @@ func newNodes(specs []Node, levels []string) (nodes, error) {
 
 // compareNodes orders nodes by their topology, then by their names.
 func compareNodes(a, b Node) int {
-	for i := range max(len(a.Topology), len(b.Topology)) {
-		if c := comparePlaces(domainAt(&a, i), domainAt(&b, i)); c != 0 {
-			return c
+	for i := range a.Topology {
+		if a.Topology[i] != b.Topology[i] {
+			return hostlist.Compare(a.Topology[i], b.Topology[i])
 		}
 	}
 	return hostlist.Compare(a.Name, b.Name)
-}
-
-func comparePlaces(a, b string) int {
-	if a == b {
-		return 0
-	}
-	return hostlist.Compare(a, b)
-}
-
-// domainAt is the name of a node's domain at a level; "" if there is none.
-func domainAt(node *Node, level int) string {
-	if level < len(node.Topology) {
-		return node.Topology[level]
-	}
-	return ""
 }
 
 func resourceNames(specs []Node) []string {
@@ -156,7 +143,7 @@ func resourceNames(specs []Node) []string {
 }
 
 // nameLevels makes the levels of the topology. A level without a name is "level 1" and
-// so on.
+// so on. Each node gets a name for every level, "" for a level in which it has no domain.
 func (l *layout) nameLevels(specs []Node, names []string) error {
 	depth := max(1, len(names))
 	for i := range specs {
@@ -172,41 +159,34 @@ func (l *layout) nameLevels(specs []Node, names []string) error {
 		}
 		l.levels = append(l.levels, level{name: name})
 	}
+	for i := range specs {
+		topology := &specs[i].Topology
+		*topology = append(slices.Clip(*topology), make([]string, depth-len(*topology))...)
+	}
 	return nil
 }
 
-// isNewPage reports whether a node begins a page, because the last page is full or the
-// node is in another domain than the node before it.
-func (l *layout) isNewPage(i int, specs []Node) bool {
-	if int32(i)-l.first[len(l.first)-1] == pageSize {
-		return true
-	}
-	for level := range l.levels {
-		if domainAt(&specs[i], level) != domainAt(&specs[i-1], level) {
-			return true
-		}
-	}
-	return false
-}
+// isFull reports whether the last page has no place for a node.
+func (l *layout) isFull(i int) bool { return int32(i)-l.first[len(l.first)-1] == pageSize }
 
-// addPage begins a page with a node.
-func (l *layout) addPage(i int, specs []Node) {
+// addPage begins a page with a node. Before is the topology of the node before it; nil for
+// the first node.
+func (l *layout) addPage(i int, topology, before []string) {
 	l.first = append(l.first, int32(i))
 	l.empty = append(l.empty, &page{})
-	same := i > 0 // whether all domains so far are those of the page before
+	same := before != nil // whether all domains so far are those of the page before
 	for j := range l.levels {
 		level := &l.levels[j]
-		name := domainAt(&specs[i], j)
-		same = same && name == domainAt(&specs[i-1], j)
+		same = same && topology[j] == before[j]
 		domain := int32(0)
-		if i > 0 {
+		if before != nil {
 			domain = level.domain[len(level.domain)-1]
 			if !same {
 				domain++
 			}
 		}
 		level.domain = append(level.domain, domain)
-		level.placed = append(level.placed, name != "")
+		level.placed = append(level.placed, topology[j] != "")
 	}
 }
 

@@ -259,7 +259,11 @@ func (s *shapes) number(n int64) {
 
 func (s *shapes) describe(v int32) (alike bool) {
 	x := &s.graph.vertices[v]
-	s.number(int64(x.kind)<<1 | boolBit(x.down))
+	kind := int64(x.kind)
+	if x.down {
+		kind = ^kind
+	}
+	s.number(kind)
 	s.number(x.size)
 	alike = true
 	for c := x.first; c != none; c = s.graph.vertices[c].next {
@@ -276,11 +280,4 @@ func (s *shapes) describe(v int32) (alike bool) {
 	}
 	s.text = append(s.text, ')')
 	return alike
-}
-
-func boolBit(b bool) int64 {
-	if b {
-		return 1
-	}
-	return 0
 }
