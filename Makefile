@@ -43,8 +43,8 @@ OUT    ?= $(LOCAL_DIR)/clog
 FUZZTIME ?= 30s
 FUZZ     ?= pkg/fluxion/hostlist:FuzzDecode pkg/fluxion/idset:FuzzParse pkg/fluxion/idset:FuzzEncode \
             pkg/fluxion/jobspec:FuzzParse pkg/fluxion/jobspec:FuzzParseConstraint \
-            pkg/fluxion:FuzzReadJGF pkg/fluxion:FuzzReadGRUG pkg/fluxion:FuzzReadRv1Exec pkg/fluxion:FuzzFind \
-            pkg/fluxion:FuzzPartialCancel pkg/fluxion:FuzzUpdate pkg/fluxion:FuzzSession internal/broker:FuzzSettings internal/broker:FuzzFiles
+            $(addprefix pkg/fluxion/traverser:,FuzzReadJGF FuzzReadGRUG FuzzReadRv1Exec FuzzFind FuzzPartialCancel FuzzUpdate FuzzSession) \
+            internal/broker:FuzzSettings internal/broker:FuzzFiles
 
 # $(call suite,NAME,ARGS) runs go test, and writes its results.
 define suite
@@ -159,8 +159,8 @@ bench: ## Run the benchmarks
 
 .PHONY: bench-fluxion
 bench-fluxion: ## Measure the matcher, beside the real Fluxion where FLUXION_LIBRARY names its libreapi_cli.so
-	go test -run='^$$' -bench='Gang|Match' -benchtime=200x -benchmem ./pkg/fluxion
-	go test -run='^$$' -bench='New|Read' -benchtime=3x -benchmem ./pkg/fluxion
+	go test -run='^$$' -bench='Gang|Match' -benchtime=200x -benchmem ./pkg/fluxion ./pkg/fluxion/traverser
+	go test -run='^$$' -bench='New|Read' -benchtime=3x -benchmem ./pkg/fluxion ./pkg/fluxion/traverser
 	go test -run='^$$' -bench=. -benchtime=5x ./test/bench
 	go test -run='^$$' -bench=. -benchtime=20x ./internal/reapigraph
 

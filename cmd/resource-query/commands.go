@@ -13,19 +13,19 @@ import (
 	"strings"
 	"time"
 
-	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/idset"
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion/traverser"
 )
 
-// command is something that one can say at the prompt.
+// command is a command at the prompt.
 type command struct {
 	name, alias, usage, help string
-	// min and max are how many arguments it takes; max -1 is any number.
+	// min and max are the numbers of arguments; max is -1 for any number.
 	min, max int
 	run      func(*session, []string) error
 }
 
-// commands is a function, as help is one of them and lists all.
+// commands is a function and no variable, because the command help lists all commands.
 func commands() []command {
 	return []command{
 		{"match", "m", "OPERATION JOBSPEC", "find resources for a jobspec; operations: " + operationNames, 2, 2, (*session).matchOne},
@@ -50,7 +50,7 @@ func commands() []command {
 	}
 }
 
-// findCommand returns the command of a name or alias, nil if there is none.
+// findCommand is the command of a name or alias; nil if there is none.
 func findCommand(name string) *command {
 	all := commands()
 	if i := slices.IndexFunc(all, func(c command) bool { return c.name == name || c.alias == name }); i >= 0 {
@@ -59,18 +59,18 @@ func findCommand(name string) *command {
 	return nil
 }
 
-var operations = map[string]fluxion.Op{
-	"allocate":                     fluxion.Allocate,
-	"allocate_with_satisfiability": fluxion.AllocateWithSatisfiability,
-	"allocate_orelse_reserve":      fluxion.AllocateOrElseReserve,
-	"satisfiability":               fluxion.Satisfiability,
-	"without_allocating":           fluxion.WithoutAllocating,
-	"without_allocating_future":    fluxion.WithoutAllocatingFuture,
+var operations = map[string]traverser.Op{
+	"allocate":                     traverser.Allocate,
+	"allocate_with_satisfiability": traverser.AllocateWithSatisfiability,
+	"allocate_orelse_reserve":      traverser.AllocateOrElseReserve,
+	"satisfiability":               traverser.Satisfiability,
+	"without_allocating":           traverser.WithoutAllocating,
+	"without_allocating_future":    traverser.WithoutAllocatingFuture,
 }
 
 var operationNames = strings.Join(slices.Sorted(maps.Keys(operations)), ", ")
 
-func operation(name string) (fluxion.Op, error) {
+func operation(name string) (traverser.Op, error) {
 	op, known := operations[name]
 	if !known {
 		return 0, fmt.Errorf("ERROR: unknown subcmd %s", name)
@@ -128,7 +128,7 @@ func (s *session) update(args []string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.matcher.Info(id); err == nil {
+	if _, err := s.matcher.IsReserved(id); err == nil {
 		return fmt.Errorf("ERROR: existing job %d", id)
 	}
 	at, atErr := strconv.ParseInt(args[4], 10, 64)
@@ -139,7 +139,7 @@ func (s *session) update(args []string) error {
 	return s.updateJob(id, format, file, string(data), at, duration)
 }
 
-// updateJob gives a job resources, and tells of it. The next job counts on from it.
+// updateJob gives a job resources, and prints them. The next job gets the next id.
 func (s *session) updateJob(id uint64, format, file, r string, at, duration int64) error {
 	start := time.Now()
 	m, err := s.matcher.Update(id, format, r, at, duration)
@@ -154,7 +154,7 @@ func (s *session) updateJob(id uint64, format, file, r string, at, duration int6
 	if err == nil {
 		s.jobs[id] = job{state: state(at), file: file, at: at, took: took}
 	}
-	s.printMatch(fluxion.Allocate, m, err, took)
+	s.printMatch(traverser.Allocate, m, err, took)
 	for used := true; used; _, used = s.jobs[s.nextID] {
 		s.nextID++
 	}
@@ -170,7 +170,7 @@ func (s *session) cancel(args []string) error {
 		return err
 	}
 	switch err := s.matcher.Cancel(id); {
-	case errors.Is(err, fluxion.ErrNotFound):
+	case errors.Is(err, traverser.ErrNotFound):
 		return fmt.Errorf("cancel: ERROR: nonexistent job %d", id)
 	case err != nil:
 		return fmt.Errorf("cancel: ERROR: %w", err)
@@ -187,7 +187,7 @@ func (s *session) cancelled(id uint64) {
 	}
 }
 
-// printStats tells, if asked for, what an operation has visited.
+// printStats prints the visits of an operation, if the arguments ask for them.
 func (s *session) printStats(args []string, what string) {
 	if !slices.Equal(args, []string{"stats"}) {
 		return
@@ -209,10 +209,10 @@ func (s *session) partialCancel(args []string) error {
 	if err != nil {
 		return err
 	}
-	switch info, err := s.matcher.Info(id); {
+	switch reserved, err := s.matcher.IsReserved(id); {
 	case err != nil:
 		return fmt.Errorf("ERROR: nonexistent job %d", id)
-	case info.Reserved:
+	case reserved:
 		return errors.New("ERROR: reservations not currently supported by partial cancel")
 	}
 	full, err := s.matcher.PartialCancel(id, format, string(data))
@@ -273,7 +273,7 @@ func (s *session) setStatus(args []string) error {
 	path, status := args[0], args[1]
 	_, err := s.matcher.Vertices(path)
 	switch {
-	case errors.Is(err, fluxion.ErrNotFound):
+	case errors.Is(err, traverser.ErrNotFound):
 		fmt.Fprintf(s.out, "Could not find path %s in resource graph.\n", path)
 		return nil
 	case status != "up" && status != "down":
@@ -336,7 +336,7 @@ func (s *session) attach(args []string) error {
 	return nil
 }
 
-// maxRanks is how many ranks can be removed at a time.
+// maxRanks bounds the ranks that can be removed at a time.
 const maxRanks = 1 << 24
 
 func (s *session) remove(args []string) error {

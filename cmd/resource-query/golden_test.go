@@ -32,7 +32,7 @@ var update = flag.Bool("update", false, "write what comes out into the sessions"
 // read it, and run the test with RESOURCE_QUERY naming the resource-query of
 // flux-sched, which has to say the same but for errors. Where it does not, a comment
 // before the "$" that begins with "differs" says why.
-const testdata = "../../pkg/fluxion/testdata"
+const testdata = "testdata"
 
 const differs = "# differs"
 

@@ -1,9 +1,9 @@
 // Copyright The flux-elastic Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command resource-query asks a resource graph for resources, at a prompt or by a
-// script: what can a jobspec get, now or when. It takes the commands and options
-// of the resource-query of flux-sched, and writes the same.
+// Command resource-query matches jobspecs on a resource graph, at a prompt or by a script.
+// It tells which resources a jobspec can get, now or later. It takes the commands and
+// options of the resource-query of flux-sched, and writes the same output.
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 
 	"golang.org/x/term"
 
-	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion/traverser"
 )
 
 const usage = `resource-query asks a resource graph for resources.
@@ -51,19 +51,19 @@ For scripts that were written for flux-sched there are also:
   -g, --graph-format FORMAT      in no format
 `
 
-// loaders read the formats of a resource graph. A shorthand one is one in which
-// something is not told, and R is read without its scheduling key in any case.
-var loaders = map[string]func(io.Reader) (*fluxion.Graph, error){
-	"grug":          fluxion.ReadGRUG,
-	"jgf":           fluxion.ReadJGF,
-	"jgf_shorthand": fluxion.ReadJGF,
-	"rv1exec":       fluxion.ReadRv1Exec,
-	"rv1exec_force": fluxion.ReadRv1Exec,
+// loaders read the formats of a resource graph. A shorthand format leaves something out. An
+// R is always read without its scheduling key.
+var loaders = map[string]func(io.Reader) (*traverser.Graph, error){
+	"grug":          traverser.ReadGRUG,
+	"jgf":           traverser.ReadJGF,
+	"jgf_shorthand": traverser.ReadJGF,
+	"rv1exec":       traverser.ReadRv1Exec,
+	"rv1exec_force": traverser.ReadRv1Exec,
 }
 
-var formats = []fluxion.Format{
-	fluxion.Simple, fluxion.PrettySimple, fluxion.JGF, fluxion.JGFShorthand,
-	fluxion.RLite, fluxion.RV1, fluxion.RV1NoSched, fluxion.RV1Shorthand,
+var formats = []traverser.Format{
+	traverser.Simple, traverser.PrettySimple, traverser.JGF, traverser.JGFShorthand,
+	traverser.RLite, traverser.RV1, traverser.RV1NoSched, traverser.RV1Shorthand,
 }
 
 func main() {
@@ -112,7 +112,7 @@ func newSession(o *options, stdout, stderr io.Writer) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	matcher, err := fluxion.NewMatcher(graph, fluxion.Options{
+	matcher, err := traverser.NewMatcher(graph, traverser.Options{
 		Policy: o.policy, PruneFilters: strings.Join(o.pruneFilters, ","), CountVisits: o.elapse,
 	})
 	if err != nil {
@@ -122,12 +122,12 @@ func newSession(o *options, stdout, stderr io.Writer) (*session, error) {
 		fmt.Fprintf(stdout, "INFO: Graph Load Time: %g\n", time.Since(start).Seconds())
 	}
 	return &session{
-		matcher: matcher, format: fluxion.Format(o.format), elapse: o.elapse,
+		matcher: matcher, format: traverser.Format(o.format), elapse: o.elapse,
 		out: stdout, stdout: stdout, stderr: stderr, nextID: 1, jobs: map[uint64]job{},
 	}, nil
 }
 
-func load(o *options) (*fluxion.Graph, error) {
+func load(o *options) (*traverser.Graph, error) {
 	file, err := os.Open(o.file)
 	if err != nil {
 		return nil, err
@@ -196,7 +196,7 @@ func (o *options) check(rest []string) error {
 		return errors.New("which resource graph? Give a file with -L, or try resource-query --help")
 	case loaders[o.fileFormat] == nil:
 		return fmt.Errorf("-f %s: the formats of a resource graph are %s", o.fileFormat, loaderNames())
-	case !slices.Contains(formats, fluxion.Format(o.format)):
+	case !slices.Contains(formats, traverser.Format(o.format)):
 		return fmt.Errorf("-F %s: the formats of matches are %s", o.format, formatNames())
 	case !strings.EqualFold(o.subsystems, "CA"):
 		return fmt.Errorf("-S %s: there is no subsystem but CA, containment", o.subsystems)

@@ -15,16 +15,15 @@ import (
 
 	"sigs.k8s.io/yaml"
 
-	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/jobspec"
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion/traverser"
 )
 
-// session is what commands work on.
+// session is the state that commands use.
 type session struct {
-	matcher *fluxion.Matcher
-	format  fluxion.Format
-	// results go to out; what is for people, or about time, to stdout; errors to
-	// stderr.
+	matcher *traverser.Matcher
+	format  traverser.Format
+	// Results go to out, messages and times to stdout, and errors to stderr.
 	out, stdout, stderr io.Writer
 	interactive, elapse bool
 	// nextID is the id of the next job.
@@ -33,14 +32,14 @@ type session struct {
 	times  times
 }
 
-// job is what there is to tell of a job, cancelled ones too.
+// job is what the commands info and list print of a job, even after it was cancelled.
 type job struct {
 	state, file string
 	at          int64
 	took        time.Duration
 }
 
-// times are how long matches have taken.
+// times are statistics of how long matches took.
 type times struct {
 	count         int64
 	sum, min, max time.Duration
@@ -73,7 +72,7 @@ func (s *session) loop(stdin io.Reader) error {
 	}
 }
 
-// execute carries out a command; what begins with # is a comment. A command that
+// execute carries out a command. A line that begins with # is a comment. A command that
 // fails does not end the session.
 func (s *session) execute(words []string) (quit bool) {
 	if len(words) == 0 || strings.HasPrefix(words[0], "#") {
@@ -122,19 +121,19 @@ func parseJobspec(data []byte) (*jobspec.Jobspec, error) {
 	return jobspec.Parse(data)
 }
 
-// match carries out a match operation for the jobspec of a file, and tells of it.
-// To get nothing is no error.
-func (s *session) match(op fluxion.Op, file string) (matched bool, err error) {
+// match carries out a match operation for the jobspec in a file, and prints the result. A
+// match without a result is no error.
+func (s *session) match(op traverser.Op, file string) (matched bool, err error) {
 	data, err := readFile(file)
 	if err != nil {
-		return true, err // as if there had been no such command
+		return true, err // as if the command did not exist
 	}
 	start := time.Now()
 	m, text, err := s.tryMatch(op, data)
 	took := time.Since(start)
 	s.times.add(took)
 	fmt.Fprint(s.out, text)
-	if op == fluxion.Satisfiability {
+	if op == traverser.Satisfiability {
 		s.printSatisfiability(!never(err), took)
 	} else {
 		s.printMatch(op, m, err, took)
@@ -142,7 +141,7 @@ func (s *session) match(op fluxion.Op, file string) (matched bool, err error) {
 	if givesID(op) && m != nil {
 		s.jobs[s.nextID] = job{state: state(m.At), file: file, at: m.At, took: took}
 	}
-	refused := errors.Is(err, fluxion.ErrBusy) || never(err)
+	refused := errors.Is(err, traverser.ErrBusy) || never(err)
 	if givesID(op) && (m != nil || refused) {
 		s.nextID++
 	}
@@ -152,15 +151,15 @@ func (s *session) match(op fluxion.Op, file string) (matched bool, err error) {
 	return m != nil, err
 }
 
-// tryMatch matches a jobspec, and writes what it got.
-func (s *session) tryMatch(op fluxion.Op, data []byte) (*fluxion.Match, string, error) {
+// tryMatch matches a jobspec, and writes the resources as text.
+func (s *session) tryMatch(op traverser.Op, data []byte) (*traverser.Match, string, error) {
 	spec, err := parseJobspec(data)
 	if err != nil {
 		return nil, "", fmt.Errorf("match_allocate: ERROR: Jobspec error for %d: %w", s.nextID, err)
 	}
 	m, err := s.matcher.Match(op, spec, s.nextID, 0)
 	switch {
-	case errors.Is(err, fluxion.ErrInvalid):
+	case errors.Is(err, traverser.ErrInvalid):
 		return nil, "", fmt.Errorf("match_allocate: ERROR: Jobspec error for %d: %w", s.nextID, err)
 	case err != nil:
 		return nil, "", fmt.Errorf("match_allocate: ERROR: %w", err)
@@ -168,25 +167,25 @@ func (s *session) tryMatch(op fluxion.Op, data []byte) (*fluxion.Match, string, 
 	text, err := m.Encode(s.format)
 	if err != nil {
 		if givesID(op) {
-			err = errors.Join(err, s.matcher.Cancel(s.nextID)) // nobody learns what it has
+			err = errors.Join(err, s.matcher.Cancel(s.nextID)) // because nobody learns which resources the job has
 		}
 		return nil, "", fmt.Errorf("match_allocate: ERROR: %w", err)
 	}
 	return m, text, nil
 }
 
-// never reports whether an error says that a request can never be satisfied. One
-// that is invalid cannot, either, but as with flux-sched only the error tells so.
+// never reports whether an error means that a request is unsatisfiable. An invalid request
+// is unsatisfiable, too, but as with flux-sched it is reported as invalid only.
 func never(err error) bool {
-	return errors.Is(err, fluxion.ErrUnsatisfiable) && !errors.Is(err, fluxion.ErrInvalid)
+	return errors.Is(err, traverser.ErrUnsatisfiable) && !errors.Is(err, traverser.ErrInvalid)
 }
 
-// givesID reports whether an operation makes a job of what it finds.
-func givesID(op fluxion.Op) bool {
-	return op == fluxion.Allocate || op == fluxion.AllocateWithSatisfiability || op == fluxion.AllocateOrElseReserve
+// givesID reports whether an operation makes a job.
+func givesID(op traverser.Op) bool {
+	return op == traverser.Allocate || op == traverser.AllocateWithSatisfiability || op == traverser.AllocateOrElseReserve
 }
 
-// state is that of a job that starts at a time.
+// state is the state of a job that starts at a time.
 func state(at int64) string {
 	if at == 0 {
 		return "ALLOCATED"
@@ -203,8 +202,8 @@ func (s *session) printSatisfiability(satisfiable bool, took time.Duration) {
 	s.printEffort(took)
 }
 
-// printMatch tells what came of a match, or of an update; m is nil if nothing did.
-func (s *session) printMatch(op fluxion.Op, m *fluxion.Match, err error, took time.Duration) {
+// printMatch prints the result of a match or an update; m is nil if there is none.
+func (s *session) printMatch(op traverser.Op, m *traverser.Match, err error, took time.Duration) {
 	fmt.Fprintln(s.out, bar)
 	if m != nil {
 		mode, at := "MATCHED", "Now"
@@ -226,7 +225,7 @@ func (s *session) printMatch(op fluxion.Op, m *fluxion.Match, err error, took ti
 	fmt.Fprintln(s.out, bar)
 }
 
-// printEffort tells, if asked for, how long a match has taken and what it visited.
+// printEffort prints how long a match took and what it visited, if the user asked for that.
 func (s *session) printEffort(took time.Duration) {
 	if !s.elapse {
 		return

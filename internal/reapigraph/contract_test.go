@@ -138,7 +138,6 @@ type contractCase struct {
 }
 
 func contractCases() map[string]contractCase {
-	lead := shape(2)
 	rackRequired := fluxion.Topology{Level: "rack", Required: true}
 	rackPreferred := fluxion.Topology{Level: "rack"}
 	return map[string]contractCase{
@@ -203,9 +202,6 @@ func contractCases() map[string]contractCase {
 			nodes: line(3), gang: fluxion.Gang{Pods: without(without(shape(8), "tainted gpu", 0), "not selected", 0, 1), Sizes: []int{2}}, never: true,
 			why: "needs room for 2 brokers of 8 cpu each; the whole cluster of 3 nodes has room for 1: 1 not selected, 1 tainted gpu",
 		},
-		"no more on a node than allowed": {
-			nodes: line(3), gang: fluxion.Gang{Pods: shape(1), Sizes: []int{6, 7}, MaxPerNode: 2}, want: 6, wantNodes: "n[0,0,1,1,2,2]",
-		},
 		"pods are packed": {
 			nodes: line(8), gang: fluxion.Gang{Pods: shape(1), Sizes: []int{64}}, want: 64,
 		},
@@ -254,24 +250,6 @@ func contractCases() map[string]contractCase {
 		},
 		"a preference for a level that there is not is none": {
 			nodes: racks(2, 3), gang: fluxion.Gang{Pods: shape(8), Sizes: []int{4}, Topology: fluxion.Topology{Level: "row"}}, want: 4,
-		},
-		"a lead where the others have no room": {
-			nodes: line(3), held: map[string]fluxion.Resources{"n1": broker(6)}, gang: fluxion.Gang{Pods: shape(8), Lead: &lead, Sizes: []int{3}}, want: 3, wantNodes: "n[1,0,2]",
-		},
-		"a lead that takes the place of as few others as need be": {
-			nodes: line(3), held: map[string]fluxion.Resources{"n2": broker(3)},
-			gang: fluxion.Gang{Pods: shape(3), Lead: &lead, Sizes: []int{6}}, want: 6,
-		},
-		"a lead alone": {
-			nodes: line(3), gang: fluxion.Gang{Pods: shape(9), Lead: &lead, Sizes: []int{1, 2}}, want: 1,
-		},
-		"a lead in the rack of the others": {
-			nodes: racks(3, 3), held: map[string]fluxion.Resources{"n0": broker(8), "n3": broker(6)},
-			gang: fluxion.Gang{Pods: shape(8), Lead: &lead, Sizes: []int{3}, Topology: rackRequired}, want: 3, wantNodes: "n[3-5]",
-		},
-		"no gang without its lead": {
-			nodes: line(3), gang: fluxion.Gang{Pods: shape(2), Lead: &fluxion.Shape{Requests: broker(9)}, Sizes: []int{1}}, never: true,
-			why: "needs room for a lead of 9 cpu and 0 brokers of 2 cpu each; none of 3 nodes could have the lead: 3 too little cpu",
 		},
 	}
 }
@@ -436,8 +414,8 @@ func (c *cluster) take(gang fluxion.Gang, placement fluxion.Placement) {
 	if err := c.graph.Take(gang, placement); err != nil {
 		c.t.Fatal(err)
 	}
-	for rank, node := range placement.Nodes {
-		c.hold(node, shapeOf(&gang, rank).Requests)
+	for _, node := range placement.Nodes {
+		c.hold(node, gang.Pods.Requests)
 	}
 	c.unchanged()
 }
@@ -455,13 +433,6 @@ func (c *cluster) refused(gang fluxion.Gang, refusal *fluxion.Refusal, never boo
 	}
 }
 
-func shapeOf(gang *fluxion.Gang, rank int) *fluxion.Shape {
-	if rank == 0 && gang.Lead != nil {
-		return gang.Lead
-	}
-	return &gang.Pods
-}
-
 // check checks that a placement is one that the gang may have.
 func (c *cluster) check(gang fluxion.Gang, placement fluxion.Placement) {
 	c.t.Helper()
@@ -472,34 +443,27 @@ func (c *cluster) check(gang fluxion.Gang, placement fluxion.Placement) {
 			left[name] = maps.Clone(c.left[name])
 		}
 		count[name]++
-		s := shapeOf(&gang, rank)
-		for resource, amount := range s.Requests {
+		for resource, amount := range gang.Pods.Requests {
 			left[name][resource] -= amount
 			if amount > 0 && left[name][resource] < 0 {
 				c.t.Errorf("rank %d has too little %s on %s", rank, resource, name)
 			}
 		}
 		index, ok := c.graph.Index(name)
-		if !ok || c.nodes[name].Down != "" || slices.ContainsFunc(s.Infeasible, func(e fluxion.Exclusion) bool { return e.Nodes.Has(index) }) {
+		if !ok || c.nodes[name].Down != "" || slices.ContainsFunc(gang.Pods.Infeasible, func(e fluxion.Exclusion) bool { return e.Nodes.Has(index) }) {
 			c.t.Errorf("rank %d cannot be on %s", rank, name)
 		}
-		if gang.MaxPerNode > 0 && count[name] > gang.MaxPerNode {
-			c.t.Errorf("%s has more than %d", name, gang.MaxPerNode)
-		}
 	}
-	c.checkOrder(&gang, placement.Nodes)
+	c.checkOrder(placement.Nodes)
 	c.checkTopology(&gang, placement.Nodes)
 	if gang.Distinct {
 		c.checkDistinct(&gang, placement.Nodes, left, count)
 	}
 }
 
-// checkOrder: ranks follow the order of the graph, but for a lead of its own.
-func (c *cluster) checkOrder(gang *fluxion.Gang, nodes []string) {
+// checkOrder: ranks follow the order of the graph.
+func (c *cluster) checkOrder(nodes []string) {
 	c.t.Helper()
-	if gang.Lead != nil {
-		nodes = nodes[1:]
-	}
 	sorted := slices.IsSortedFunc(nodes, func(a, b string) int {
 		i, _ := c.graph.Index(a)
 		j, _ := c.graph.Index(b)
@@ -537,10 +501,8 @@ func (c *cluster) checkTopology(gang *fluxion.Gang, nodes []string) {
 func (c *cluster) checkDistinct(gang *fluxion.Gang, nodes []string, left map[string]fluxion.Resources, count map[string]int) {
 	c.t.Helper()
 	fullest := 0
-	for rank, node := range nodes {
-		if rank > 0 || gang.Lead == nil {
-			fullest = max(fullest, count[node])
-		}
+	for _, node := range nodes {
+		fullest = max(fullest, count[node])
 	}
 	for name := range c.nodes {
 		index, _ := c.graph.Index(name)
@@ -554,7 +516,7 @@ func (c *cluster) checkDistinct(gang *fluxion.Gang, nodes []string, left map[str
 		if free == nil {
 			free = c.left[name]
 		}
-		room := gang.MaxPerNode == 0 || count[name] < gang.MaxPerNode
+		room := true
 		for resource, amount := range gang.Pods.Requests {
 			room = room && (amount <= 0 || free[resource] >= amount)
 		}
@@ -605,12 +567,7 @@ func (c *cluster) randomShape(random *rand.Rand) fluxion.Shape {
 
 func (c *cluster) randomGang(random *rand.Rand, id string) fluxion.Gang {
 	gang := fluxion.Gang{
-		Job: id, Pods: c.randomShape(random), Distinct: random.IntN(2) == 0, MaxPerNode: max(0, random.IntN(6)-2),
-		Policy: fluxion.Policy(random.IntN(5) / 4),
-	}
-	if random.IntN(3) == 0 {
-		lead := c.randomShape(random)
-		gang.Lead = &lead
+		Job: id, Pods: c.randomShape(random), Distinct: random.IntN(2) == 0, Policy: fluxion.Policy(random.IntN(5) / 4),
 	}
 	for range 1 + random.IntN(3) {
 		gang.Sizes = append(gang.Sizes, 1+random.IntN(11))

@@ -4,28 +4,24 @@
 // Package reapigraph lets Fluxion itself choose the nodes that a gang gets, through
 // libreapi_cli.so (package reapi).
 //
-// Fluxion knows whole vertices: no thousandths of a core, no bytes, no pods of others.
-// So it does not keep the books. What there is, who holds it, whether a gang fits and
-// at which size, and why not, is for the fluxion.Graph that it chooses on to say, in
-// the same words whoever chooses. For each match Fluxion gets a graph of its own, of
-// the nodes that have room: a cluster, the domains of the topology, the nodes, and in
-// each node as many cores as it can take pods of the gang. It is asked, in this order,
+// Fluxion knows whole vertices: no thousandths of a core, no bytes, no pods of other
+// jobs. So a fluxion.Graph keeps the books: it says which nodes there are, who holds
+// them, whether a gang fits, at which size, and why not. For each match Fluxion gets a
+// graph that is made for this match, of the nodes that have room: a cluster, the domains
+// of the topology, the nodes, and in each node one core for each pod that fits there.
+// Fluxion is asked, in this order,
 //
-//  1. for one domain, where all pods have to be in one, or had better be and can;
-//  2. for one node for the lead, where that has a shape of its own, of those that leave
-//     room for the others;
-//  3. for slots of one core, one for each pod; where nodes are to be distinct, for
-//     slots of one node. If there are fewer nodes than pods, every node gets what all
-//     can have, and Fluxion says which get one more.
+//  1. for one domain, if all pods have to be in one, or should be and fit;
+//  2. for slots of one core, one for each pod. If nodes are to be distinct, for slots of
+//     one node. If there are fewer nodes than pods, every node gets as many pods as all
+//     nodes can have, and Fluxion says which nodes get one more.
 //
-// Its answers say how many pods each node gets; ranks are laid out in the order of the
-// graph. So the size and the refusals are those of the embedded matcher, the nodes are
-// Fluxion's.
+// The answers say how many pods each node gets, and ranks follow the order of the graph.
+// So size and refusals are those of the embedded matcher, and the nodes are Fluxion's.
 //
-// What the embedded matcher does and Fluxion does not: it takes the tightest domain, the
-// fewest domains where one is not enough, the fewest nodes if they differ in room, and
-// chooses the lead's node with an eye on distinct nodes for the others. Spread is as
-// Distinct here.
+// Unlike Fluxion, the embedded matcher takes the tightest domain, the fewest domains if
+// one is not enough, and the fewest nodes if nodes differ in room. With Fluxion, Spread
+// is the same as Distinct.
 //
 // Importing this package makes a binary that needs a dynamic loader and libc: import
 // it from files with the build tag fluxion alone.
@@ -41,9 +37,8 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/reapi"
 )
 
-// Policies are the match policies of Fluxion that Open takes. Those that are missing
-// give away whole nodes, whoever asks for how much of them, or go by properties that
-// the graph does not have.
+// Policies are the match policies of Fluxion that Open takes. The missing ones always give
+// whole nodes, or use properties that the graph does not have.
 var Policies = []string{"first", "high", "low", "hinode", "lonode", "locality"}
 
 // Engine is Fluxion's library, ready to choose.
@@ -53,8 +48,8 @@ type Engine struct {
 	failed  func(error)
 }
 
-// Open loads the library and tries it. Failed is told when Fluxion does not answer a
-// match as it should; the embedded matcher's choice is taken then.
+// Open loads the library and tries it. The function failed is called when Fluxion does not
+// answer a match as it should. Then the embedded matcher's choice is taken.
 func Open(library, policy string, failed func(error)) (*Engine, error) {
 	if !slices.Contains(Policies, policy) {
 		return nil, fmt.Errorf("the policy is %q: it can be %s", policy, strings.Join(Policies, ", "))
@@ -76,16 +71,16 @@ func Open(library, policy string, failed func(error)) (*Engine, error) {
 	return e, nil
 }
 
-// try chooses once. The library only knows types for good that its first graph has:
-// so that has all of them.
+// try chooses once. The library knows only the types of its first graph for good, so this
+// graph has all types.
 func (e *Engine) try() error {
 	places := []place{{above: []int{0}, cores: 1}, {above: []int{1}, cores: 2}}
 	_, err := e.choose(coreType, places, 3)
 	return err
 }
 
-// Graph is a fluxion.Graph on which Fluxion chooses the nodes. Like that, it is not for
-// several goroutines; those of one Engine may be used by one each.
+// Graph is a fluxion.Graph on which Fluxion chooses the nodes. It is not safe for use by
+// several goroutines, but each goroutine may use a Graph of the same Engine.
 type Graph struct {
 	*fluxion.Graph
 	engine *Engine
@@ -94,7 +89,7 @@ type Graph struct {
 // On lets Fluxion choose on a graph.
 func (e *Engine) On(graph *fluxion.Graph) *Graph { return &Graph{graph, e} }
 
-// MatchGang is fluxion.Graph.MatchGang with nodes of Fluxion's choice.
+// MatchGang is fluxion.Graph.MatchGang, with nodes that Fluxion chooses.
 func (g *Graph) MatchGang(gang fluxion.Gang) (fluxion.Placement, *fluxion.Refusal) {
 	placement, refusal := g.Graph.MatchGang(gang)
 	if refusal != nil {

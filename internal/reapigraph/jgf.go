@@ -11,8 +11,8 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/reapi"
 )
 
-// Types of vertices. Domains of all levels have one: the library only knows the types of
-// the first graph of the process for good.
+// These are the types of vertices. Domains of all levels share a type, because the library
+// knows only the types of the first graph of the process for good.
 const (
 	clusterType = "cluster"
 	domainType  = "domain"
@@ -20,20 +20,21 @@ const (
 	coreType    = "core"
 )
 
-// maxVertices is how large a graph may be: Fluxion takes 12 KiB for a vertex, and the
-// manager has little memory.
+// maxVertices bounds a graph: Fluxion takes 12 KiB for a vertex, and the manager has little
+// memory.
 const maxVertices = 20_000
 
-// place is a node to choose, or as many of its cores.
+// place is a node to choose, or a node with cores to choose.
 type place struct {
-	// above are the domains that it is in, by level, outermost first: numbers that differ
-	// from those of its neighbours in others.
+	// above are the domains of the place by level, outermost first. Neighbours in different
+	// domains have different numbers.
 	above []int
 	cores int
 }
 
 // choose lets Fluxion choose n places, if the kind is a node, or n of their cores. The
-// places are in the order of the graph. It returns how many it chose of each.
+// places are in the order of the graph. The counts say how many Fluxion chose of each
+// place.
 func (e *Engine) choose(kind string, places []place, n int) (counts []int, err error) {
 	counts = make([]int, len(places))
 	if n == 0 {
@@ -73,7 +74,7 @@ func size(places []place) int {
 	return size
 }
 
-// jobspec asks for slots of one vertex each, for as long as the graph lasts.
+// jobspec requests slots of one vertex each, for as long as the graph lasts.
 func jobspec(kind string, slots int) string {
 	return fmt.Sprintf(`{"version": 1,
 		"resources": [{"type": "slot", "label": "pod", "count": %d, "with": [{"type": %q, "count": 1}]}],
@@ -81,7 +82,7 @@ func jobspec(kind string, slots int) string {
 		"attributes": {"system": {"duration": 0}}}`, slots, kind)
 }
 
-// count reads, by the ranks in R, how many of the vertices each place has.
+// count reads from R, by rank, how many of the vertices belong to each place.
 func count(r, kind string, places []place, counts []int, n int) error {
 	var chosen struct{ Graph jgf }
 	if err := json.Unmarshal([]byte(r), &chosen); err != nil {
@@ -108,7 +109,7 @@ func count(r, kind string, places []place, counts []int, n int) error {
 	return nil
 }
 
-// jgf is a graph as Fluxion reads it, and R as it writes it.
+// jgf is a graph as Fluxion reads it, and an R as Fluxion writes it.
 type jgf struct {
 	Nodes []vertex `json:"nodes"`
 	Edges []edge   `json:"edges"`
@@ -121,9 +122,9 @@ type vertex struct {
 
 type metadata struct {
 	Type string `json:"type"`
-	// ID is the vertex's place among those of its type, by which policies go.
+	// ID is the number of the vertex among the vertices of its type. Policies compare it.
 	ID int `json:"id"`
-	// Rank is the place that the vertex is or belongs to.
+	// Rank is the index of the vertex's place.
 	Rank      int               `json:"rank"`
 	Exclusive bool              `json:"exclusive,omitempty"`
 	Paths     map[string]string `json:"paths"`
@@ -155,9 +156,9 @@ func (b *builder) add(above int, kind string, rank int) int {
 	return at
 }
 
-// makeGraph is a cluster with the places, each in its domains. All are equally deep:
-// Fluxion looks for slots at the first vertex that has the type directly below, and then
-// no further down. So what is in no domain of a level is in one of its own there.
+// makeGraph is a cluster with the places, each in its domains. All places are equally deep:
+// Fluxion looks for slots at the first vertex that has the type directly below, and no
+// further down. So a place in no domain of a level gets a domain of its own there.
 func makeGraph(places []place) jgf {
 	b := builder{ids: map[string]int{}}
 	above := []int{b.add(-1, clusterType, -1)}

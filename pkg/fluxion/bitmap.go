@@ -10,11 +10,10 @@ import (
 	"strings"
 )
 
-// Bitmap is a set of nodes of a graph, by their index there (Graph.Index). The zero
-// Bitmap is empty.
+// Bitmap is a set of nodes of a graph, by index (Graph.Index). The zero Bitmap is empty.
 type Bitmap []uint64
 
-// Set puts a node in.
+// Set adds a node.
 func (b *Bitmap) Set(node int) {
 	if word := node / 64; word >= len(*b) {
 		*b = append(*b, make(Bitmap, word+1-len(*b))...)
@@ -22,21 +21,12 @@ func (b *Bitmap) Set(node int) {
 	(*b)[node/64] |= 1 << (node % 64)
 }
 
-// Has reports whether a node is in.
+// Has reports whether a node is in the set.
 func (b Bitmap) Has(node int) bool {
 	return node >= 0 && node/64 < len(b) && b[node/64]&(1<<(node%64)) != 0
 }
 
-// Count is the number of nodes.
-func (b Bitmap) Count() int {
-	count := 0
-	for _, word := range b {
-		count += bits.OnesCount64(word)
-	}
-	return count
-}
-
-// window is 64 nodes, from the first on.
+// window is the part of the set from the first node on, as one word.
 func (b Bitmap) window(first int32) uint64 {
 	word, shift := int(first/64), uint(first%64)
 	if word >= len(b) {
@@ -49,16 +39,15 @@ func (b Bitmap) window(first int32) uint64 {
 	return window
 }
 
-// Exclusion are nodes that a shape cannot use, whoever holds them, and why.
+// Exclusion is a set of nodes that a shape cannot use, whoever holds them, and why.
 type Exclusion struct {
-	// Reason says it for a number of nodes: "9 tainted gpu".
+	// Reason completes a number of nodes: "tainted gpu" for "9 tainted gpu".
 	Reason string
 	Nodes  Bitmap
 }
 
-// Exclusions groups reasons by node, each name with a reason that is not empty,
-// into what a Shape needs, in the order of the reasons. Nodes that the graph does
-// not have are left out.
+// Exclusions turns pairs of a node and a reason into the exclusions of a Shape: one for
+// each reason, sorted by reason. Nodes that are not in the graph are left out.
 func (g *Graph) Exclusions(reasons iter.Seq2[string, string]) []Exclusion {
 	var out []Exclusion
 	for name, reason := range reasons {
@@ -77,7 +66,21 @@ func (g *Graph) Exclusions(reasons iter.Seq2[string, string]) []Exclusion {
 	return out
 }
 
-// lowest are the lowest n bits that are set, or all.
+// bit is the word in which one bit is set.
+func bit(i int32) uint64 { return 1 << uint(i) }
+
+// eachBit yields the positions of the bits that are set, lowest first.
+func eachBit(mask uint64) func(yield func(int32) bool) {
+	return func(yield func(int32) bool) {
+		for ; mask != 0; mask &= mask - 1 {
+			if !yield(int32(bits.TrailingZeros64(mask))) {
+				return
+			}
+		}
+	}
+}
+
+// lowest are the lowest n bits that are set, or all of them if there are fewer.
 func lowest(mask uint64, n int) uint64 {
 	if bits.OnesCount64(mask) <= n {
 		return mask

@@ -1,19 +1,19 @@
 // Copyright The flux-elastic Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fluxion answers where something could run, on a graph of resources, and if
-// nowhere, why not.
+// Package fluxion answers where a gang of pods could run on the nodes of a cluster, and
+// if nowhere, why not.
 //
-// There are two ways to ask. A Graph is asked for gangs of pods: MatchGang finds the
-// largest allowed size that fits now, all of it or nothing, close together; Take,
-// Grow, Shrink, Free and Release keep what gangs hold; Reserve finds the earliest
-// start; Explain says why not. A Matcher is asked with jobspecs, the way of Fluxion,
-// and answers byte for byte as it does: its policies, operations and formats are
-// those of flux-sched. docs/fluxion.md explains how both find what they find.
+// A Graph knows the nodes, their topology, what each node has, and which jobs hold what.
+// MatchGang finds nodes for the largest allowed size that fits now: for the whole gang
+// or for nothing, and close together. Take and Adopt record what a job holds, Grow adds
+// pods to the job, and Free and Release give the resources back. Explain says why a gang
+// does not fit. docs/fluxion.md explains how a match finds its nodes.
 //
-// Neither is safe for use by several goroutines: each takes a Snapshot, or a Clone.
-// The package knows no Kubernetes, reads no clock and imports the standard library
-// alone; the same input gives the same output.
+// A Graph is not safe for use by several goroutines: each goroutine takes a Snapshot.
+// The package knows no Kubernetes and no jobspecs, reads no clock, and starts no
+// goroutine. The same input gives the same output.
 //
-// When something runs, and who goes first, is decided elsewhere (package elastic).
+// The package does not decide when a gang runs, and which gang comes first: package
+// elastic does. Jobspecs are matched by package traverser, on a graph of its own.
 package fluxion

@@ -10,26 +10,25 @@ import (
 	"sort"
 )
 
-// span are neighbouring cells, and those for the lead.
-type span struct{ lo, hi, leadLo, leadHi int }
+// span is a range of neighbouring cells.
+type span struct{ lo, hi int }
 
-// domain is one of a level, as far as there are cells in it.
+// domain is a domain of a level, with the cells that it has.
 type domain struct {
 	span
 	id int32
-	// placed: its nodes have a name for the level.
+	// placed is false for nodes that are in no domain of the level.
 	placed bool
-	// room is how many pods it can take in the step under way, has how many it has.
+	// room is the number of pods that the domain can take in this step; has is the
+	// number of pods of the gang that it has.
 	room, has int64
-	// loss is how many of them the lead displaces at least (noLead).
-	loss int32
-	// get is how many it gets.
+	// get is the number of pods that the domain gets.
 	get int64
 }
 
-func (m *gangMatch) whole() span { return span{0, len(m.cells), 0, len(m.leads)} }
+func (m *gangMatch) whole() span { return span{0, len(m.cells)} }
 
-// domainOf is the domain of a page; 0 of all without a level.
+// domainOf is the domain of a page. Without a level all pages are in domain 0.
 func (m *gangMatch) domainOf(level int, page int32) int32 {
 	if level < 0 {
 		return 0
@@ -39,27 +38,21 @@ func (m *gangMatch) domainOf(level int, page int32) int32 {
 
 // divide appends the domains of a level in a span.
 func (m *gangMatch) divide(into []domain, s span, level int) []domain {
-	for s.lo < s.hi || s.leadLo < s.leadHi {
+	for s.lo < s.hi {
 		d := m.sum(s, level)
-		s.lo, s.leadLo = d.hi, d.leadHi
+		s.lo = d.hi
 		into = append(into, d)
 	}
 	return into
 }
 
-// sum is the first domain of a level in a span; all of it without a level.
+// sum is the first domain of a level in a span. Without a level it is the whole span.
 func (m *gangMatch) sum(s span, level int) domain {
-	page := int32(math.MaxInt32)
-	if s.lo < s.hi {
-		page = m.cells[s.lo].page
-	}
-	if s.leadLo < s.leadHi {
-		page = min(page, m.leads[s.leadLo].page)
-	}
-	d := domain{span: s, loss: noLead, placed: true}
-	if page == math.MaxInt32 {
+	d := domain{span: s, placed: true}
+	if s.lo == s.hi {
 		return d
 	}
+	page := m.cells[s.lo].page
 	d.id = m.domainOf(level, page)
 	if level >= 0 {
 		d.placed = m.levels[level].placed[page]
@@ -70,14 +63,11 @@ func (m *gangMatch) sum(s span, level int) domain {
 		d.room += count * int64(cell.take)
 		d.has += count * int64(cell.has+cell.each)
 	}
-	for d.leadHi = s.leadLo; d.leadHi < s.leadHi && m.domainOf(level, m.leads[d.leadHi].page) == d.id; d.leadHi++ {
-		d.loss = min(d.loss, m.loss(&m.leads[d.leadHi]))
-	}
 	return d
 }
 
-// pack decides how many of n pods each domain gets: those that have some come first,
-// and else there are as few domains as possible.
+// pack decides how many of n pods each domain gets. Domains that have pods of the gang
+// come first. Apart from that, as few domains as possible get pods.
 func (m *gangMatch) pack(domains []domain, n int64) {
 	room := int64(0)
 	for i := range domains {
@@ -97,9 +87,9 @@ func (m *gangMatch) pack(domains []domain, n int64) {
 	m.packFewest(domains, n-room, false)
 }
 
-// packFewest packs into those domains that have some, or into the others: the
-// roomiest ones, but the last of them the tightest that takes what is left. So there
-// are no fewer that would do, and of those that take all alone it is the best fit.
+// packFewest gives n pods to the domains that have pods of the gang, or to the others.
+// The roomiest domains come first, and the last one is the tightest that takes the
+// rest. So no fewer domains would do, and a domain that takes all pods is the best fit.
 func (m *gangMatch) packFewest(domains []domain, n int64, has bool) {
 	best := -1
 	for i := range domains {
@@ -112,29 +102,27 @@ func (m *gangMatch) packFewest(domains []domain, n int64, has bool) {
 		domains[best].get = n
 		return
 	}
-	m.sortByRoom(domains, func(d *domain) bool { return (d.has > 0) == has })
+	m.sortByRoom(domains, has)
 	for order := m.order; n > 0; {
-		// The tightest that takes what is left.
+		// The tightest domain that takes the rest, or else the roomiest domain.
 		i := sort.Search(len(order), func(i int) bool { return domains[domainIn(order[i])].room >= n })
-		if i == len(order) {
-			i-- // none does: the roomiest
-		}
+		i = min(i, len(order)-1)
 		room := domains[domainIn(order[i])].room
+		// The first of the domains with this room.
 		i = sort.Search(len(order), func(i int) bool { return domains[domainIn(order[i])].room > room }) - 1
-		d := &domains[domainIn(order[i])] // the first of them
+		d := &domains[domainIn(order[i])]
 		d.get = min(d.room, n)
 		n -= d.get
 		order = order[:i]
 	}
 }
 
-// sortByRoom puts the indexes of domains in m.order: those with less room first, of
-// those with the same the last one first. Room
-// for 2^32 pods and more is the same.
-func (m *gangMatch) sortByRoom(domains []domain, which func(*domain) bool) {
+// sortByRoom puts the indexes of domains into m.order: by rising room, and for equal
+// room by falling index. Room for 2^32 pods and more counts as equal.
+func (m *gangMatch) sortByRoom(domains []domain, has bool) {
 	m.order = m.order[:0]
 	for i := range domains {
-		if which(&domains[i]) {
+		if (domains[i].has > 0) == has {
 			m.order = append(m.order, uint64(min(domains[i].room, math.MaxUint32))<<32|uint64(^uint32(i)))
 		}
 	}
@@ -144,8 +132,8 @@ func (m *gangMatch) sortByRoom(domains []domain, which func(*domain) bool) {
 // domainIn is the index of the domain in an element of the order.
 func domainIn(key uint64) uint32 { return ^uint32(key) }
 
-// even decides how many of n pods each domain gets, so that they have as evenly many
-// as they can, those that have some counted.
+// even decides how many of n pods each domain gets, so that the domains have as equal
+// numbers of pods as possible. Pods that a domain has already count.
 func (m *gangMatch) even(domains []domain, n int64) {
 	level := func(d *domain, top int64) int64 { return min(max(top-d.has, 0), d.room) }
 	most := int64(0)

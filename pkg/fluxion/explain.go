@@ -8,11 +8,9 @@ import (
 	"maps"
 	"math/bits"
 	"slices"
-	"strings"
-	"time"
 )
 
-// Explain says why a gang does not fit, with reasons; nil if it does.
+// Explain is the refusal of a gang with all reasons; nil if the gang fits.
 func (g *Graph) Explain(gang Gang) *Refusal {
 	_, r := g.MatchGang(gang)
 	if r == nil {
@@ -27,31 +25,30 @@ func (g *Graph) Explain(gang Gang) *Refusal {
 	}
 	slices.SortStableFunc(r.Reasons, func(a, b Reason) int { return cmp.Compare(b.Nodes, a.Nodes) })
 	if !r.Never {
-		r.Scarcest = e.scarcest()
 		r.Jobs, r.Until = g.blocking(&gang)
 	}
 	return r
 }
 
-// explanation counts nodes by the first reason that keeps a broker off them: first
-// those that last, whoever is there, then those that pass.
+// explanation counts nodes by the first reason why they cannot take a broker. Reasons
+// that last come before reasons that pass.
 type explanation struct {
 	*layout
 	shape  *Shape
 	demand demand
 	never  bool
-	// several: more than one resource is asked for, so that it matters which.
+	// several is true if the gang asks for more than one resource, so that the reason
+	// names the resource.
 	several bool
-	// domains is the name of the level in one domain of which all have to be, "" if they
-	// need not; level is its index, below zero if there is none of the name. now and
-	// empty are how many brokers each of them has room for, now and if it were empty.
-	domains    string
-	level      int
-	least      int64
+	// domains is the name of the level in one domain of which all brokers have to be;
+	// "" if there is none. level is its index, below zero for an unknown name.
+	domains string
+	level   int
+	least   int64
+	// now and empty are the numbers of brokers for which each domain has room: now, and
+	// on the empty graph.
 	now, empty []int64
 	counts     map[string]int
-	// units are how many brokers' worth of a resource there is, by what is asked.
-	units []int64
 }
 
 func newExplanation(g *Graph, gang *Gang, r *Refusal) *explanation {
@@ -61,10 +58,7 @@ func newExplanation(g *Graph, gang *Gang, r *Refusal) *explanation {
 		domains: r.Level, level: m.level, least: int64(r.Least), counts: map[string]int{},
 	}
 	if e.domains != "" && e.level >= 0 {
-		e.now, e.empty = m.sizes(g.nodes.pages), m.sizes(g.nodes.empty)
-	}
-	if r.NoLead {
-		e.shape = gang.Lead
+		e.now, e.empty = m.roomByDomain(g.nodes.pages), m.roomByDomain(g.nodes.empty)
 	}
 	e.demand.compile(e.resources, e.shape.Requests)
 	named := 0
@@ -74,22 +68,21 @@ func newExplanation(g *Graph, gang *Gang, r *Refusal) *explanation {
 		}
 	}
 	e.several = named > 1
-	e.units = make([]int64, len(e.demand.asked))
 	return e
 }
 
-// sizes are how many brokers fit, by domain of the gang's level.
-func (m *gangMatch) sizes(pages []*page) []int64 {
+// roomByDomain is the number of brokers that fit in each domain of the gang's level.
+func (m *gangMatch) roomByDomain(pages []*page) []int64 {
 	m.gather(pages)
 	m.fits()
-	var sizes []int64
+	var rooms []int64
 	if domains := m.levels[m.level].domain; len(domains) > 0 {
-		sizes = make([]int64, domains[len(domains)-1]+1)
+		rooms = make([]int64, domains[len(domains)-1]+1)
 	}
 	for i := range m.outer {
-		sizes[m.outer[i].id] = m.size(&m.outer[i])
+		rooms[m.outer[i].id] = m.roomIn(&m.outer[i])
 	}
-	return sizes
+	return rooms
 }
 
 func (e *explanation) addPage(i int32, page *page) {
@@ -102,25 +95,12 @@ func (e *explanation) addPage(i int32, page *page) {
 	}
 	for c := range page.classes {
 		class := &page.classes[c]
-		nodes := class.nodes &^ excluded
 		text := e.lasting(i, class)
 		if text == "" && !e.never {
 			text = e.passing(i, class, page.left(c))
-			if class.down == "" {
-				e.addUnits(page.left(c), nodes)
-			}
 		}
-		e.count(text, nodes)
+		e.count(text, class.nodes&^excluded)
 	}
-}
-
-// all are the nodes of a page.
-func (p *page) all() uint64 {
-	nodes := uint64(0)
-	for i := range p.classes {
-		nodes |= p.classes[i].nodes
-	}
-	return nodes
 }
 
 func (e *explanation) count(text string, nodes uint64) {
@@ -129,7 +109,8 @@ func (e *explanation) count(text string, nodes uint64) {
 	}
 }
 
-// lasting is why nodes of a class can never take a broker.
+// lasting is the reason why nodes of a class can never take a broker; "" if there is
+// none.
 func (e *explanation) lasting(page int32, class *class) string {
 	lacking := e.demand.lacking(e.resources, e.model(class.model))
 	switch {
@@ -143,13 +124,14 @@ func (e *explanation) lasting(page int32, class *class) string {
 	return ""
 }
 
-// isSmall reports whether all have to be in one domain, and that of a page has not room
-// for enough of them.
-func (e *explanation) isSmall(page int32, sizes []int64) bool {
-	return e.domains != "" && sizes[e.levels[e.level].domain[page]] < e.least
+// isSmall reports whether all brokers have to be in one domain, and the domain of a page
+// has too little room.
+func (e *explanation) isSmall(page int32, rooms []int64) bool {
+	return e.domains != "" && rooms[e.levels[e.level].domain[page]] < e.least
 }
 
-// passing is why they cannot take one now.
+// passing is the reason why nodes of a class cannot take a broker now; "" if there is
+// none.
 func (e *explanation) passing(page int32, class *class, left []int64) string {
 	lacking := e.demand.lacking(e.resources, left)
 	switch {
@@ -163,79 +145,4 @@ func (e *explanation) passing(page int32, class *class, left []int64) string {
 		return "in a " + e.domains + " with too little room"
 	}
 	return ""
-}
-
-// addUnits counts what is left for a broker on nodes that can be used.
-func (e *explanation) addUnits(left []int64, nodes uint64) {
-	for i, r := range e.demand.asked {
-		e.units[i] += int64(bits.OnesCount64(nodes)) * (max(left[r], 0) / e.demand.amounts[r])
-	}
-}
-
-// scarcest is the resource of which there is the least, by what is asked.
-func (e *explanation) scarcest() string {
-	if len(e.units) == 0 {
-		return ""
-	}
-	best := 0
-	for i := range e.units {
-		if e.units[i] < e.units[best] {
-			best = i
-		}
-	}
-	return e.resources[e.demand.asked[best]]
-}
-
-// maxPruned is how many jobs that would have to end are looked at one by one.
-const maxPruned = 100
-
-// blocking are the jobs that would have to end for the gang to fit, and when they
-// will have: those that end first, if it is known of enough of them; if not, the
-// largest ones.
-func (g *Graph) blocking(gang *Gang) ([]string, time.Time) {
-	jobs := g.endingJobs()
-	after, count := g.whenEnded(gang, jobs)
-	var until time.Time
-	if after != nil {
-		until = jobs[count-1].end
-	} else {
-		jobs = g.largestJobs()
-		if after, count = g.whenEnded(gang, jobs); after == nil {
-			return nil, until
-		}
-	}
-	jobs = jobs[:count]
-	if count <= maxPruned {
-		jobs = after.needed(gang, jobs)
-	}
-	ids := make([]string, len(jobs))
-	for i, job := range jobs {
-		ids[i] = job.gang.Job
-	}
-	return ids, until
-}
-
-// largestJobs are all jobs, those with the most pods first.
-func (g *Graph) largestJobs() []*gangJob {
-	jobs := slices.Collect(maps.Values(g.jobs.byID))
-	slices.SortFunc(jobs, func(a, b *gangJob) int {
-		return cmp.Or(cmp.Compare(b.pods, a.pods), strings.Compare(a.gang.Job, b.gang.Job))
-	})
-	return jobs
-}
-
-// needed are those of jobs that have ended, in their order, without whose end the
-// gang would not fit: as few as can be found by leaving out one after the other,
-// those with the fewest pods first.
-func (g *Graph) needed(gang *Gang, ended []*gangJob) []*gangJob {
-	bySize := slices.Clone(ended)
-	slices.SortStableFunc(bySize, func(a, b *gangJob) int { return cmp.Compare(a.pods, b.pods) })
-	keep := map[*gangJob]bool{}
-	for _, job := range bySize {
-		g.hold(job, g.nodes.take)
-		if keep[job] = !g.fitsNow(gang); keep[job] {
-			g.hold(job, g.nodes.give)
-		}
-	}
-	return slices.DeleteFunc(slices.Clone(ended), func(job *gangJob) bool { return !keep[job] })
 }

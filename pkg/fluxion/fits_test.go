@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// twoRacks are two of two nodes with room for two pods each; one pod's room is taken in
-// the first.
+// twoRacks are two racks of two nodes. Each node has room for two pods, and one pod is on
+// the first node.
 func twoRacks(t *testing.T) *Graph {
 	t.Helper()
 	var nodes []Node
@@ -25,7 +25,7 @@ func twoRacks(t *testing.T) *Graph {
 	return g
 }
 
-// What fits is the largest size at which a gang is given nodes.
+// Fits is the largest size at which a gang is given nodes.
 func TestFitsIsTheLargestSize(t *testing.T) {
 	g := twoRacks(t)
 	pod := Shape{Requests: Resources{CPU: 1000}}
@@ -36,10 +36,8 @@ func TestFitsIsTheLargestSize(t *testing.T) {
 	}{
 		"anywhere":           {Gang{Pods: pod}, 7},
 		"distinct":           {Gang{Pods: pod, Distinct: true}, 7},
-		"one per node":       {Gang{Pods: pod, MaxPerNode: 1}, 4},
 		"in one rack":        {Gang{Pods: pod, Topology: rack}, 4},
 		"in none that is":    {Gang{Pods: pod, Topology: Topology{Level: "x", Required: true}}, 0},
-		"with a lead":        {Gang{Pods: pod, Lead: &Shape{Requests: Resources{CPU: 2000}}}, 6},
 		"too large for each": {Gang{Pods: Shape{Requests: Resources{CPU: 3000}}}, 0},
 		"for nothing":        {Gang{}, unlimited},
 	} {
@@ -58,8 +56,8 @@ func TestFitsIsTheLargestSize(t *testing.T) {
 	}
 }
 
-// A job that was adopted without it is told where it can grow. What its pods take, it
-// was told before.
+// Respecify tells where the pods of an adopted job can be. It does not change what its pods
+// take.
 func TestRespecify(t *testing.T) {
 	g := twoRacks(t)
 	adopted := Gang{Job: "j", Pods: Shape{Requests: Resources{CPU: 2000}}}

@@ -4,134 +4,119 @@
 package fluxion
 
 import (
-	"math"
-	"slices"
+	"maps"
 	"time"
-
-	"github.com/flux-elastic/flux-elastic/pkg/fluxion/jobspec"
 )
 
 // Gang is a request for brokers that start together, each in a pod of its own.
 type Gang struct {
-	// Job is the id under which Take records what it is given.
+	// Job is the id under which Take records what the gang holds.
 	Job string
-	// Pods is the shape of its pods.
+	// Pods is the shape of every pod.
 	Pods Shape
-	// Lead is the shape of the pod of rank 0, where it has one of its own.
-	Lead *Shape
-	// Sizes are the numbers of pods, the lead among them, that it may start with: one
-	// at least, in any order. Numbers below 1
-	// and above 2^31-1 never fit.
+	// Sizes are the numbers of pods that the gang may start with, in any order. Numbers
+	// below 1 and above 2^31-1 never fit.
 	Sizes []int
-	// MaxPerNode is how many of its pods one node may have; 0 if any number.
-	MaxPerNode int
-	// Distinct puts one pod on each node while there are nodes with room, and then a
-	// second one on each, and so on. Otherwise it gets the fewest nodes.
+	// Distinct puts one pod on each node while there are nodes with room, then a second
+	// pod on each, and so on. Otherwise the gang gets the fewest nodes.
 	Distinct bool
 	Topology Topology
 	Policy   Policy
-	// End is when the job will be over, at the latest; zero if that is not known.
+	// End is the latest time at which the job ends; zero if that time is not known.
 	End time.Time
 }
 
-// Shape is what pods take, and where they cannot be.
+// Shape is what a pod takes, and where the pod cannot be.
 type Shape struct {
 	// Requests are what one pod takes.
 	Requests Resources
-	// Infeasible are the nodes that it cannot use. Where a node is in several, the
-	// first says why.
+	// Infeasible are the nodes that the pod cannot use. If several exclusions have a
+	// node, the first one gives the reason.
 	Infeasible []Exclusion
 }
 
-// Topology says how close the pods of a gang have to be to each other. It comes
+// Topology says how close the pods of a gang have to be to each other. Topology comes
 // before everything but the size.
 type Topology struct {
-	// Level is the name of a level of the graph; "" if it does not matter.
+	// Level is the name of a level of the graph; "" if the topology does not matter.
 	Level string
-	// Required: all are in one domain of the level; the size is the largest that a
-	// domain has room for. Otherwise they are in as few domains as their size allows.
+	// Required puts all pods into one domain of the level: the size is the largest that
+	// a domain has room for. Otherwise the pods get as few domains as their size allows.
 	Required bool
 }
 
-// Policy says which of the nodes that would do are taken.
+// Policy says which of the suitable nodes are taken.
 type Policy int
 
 const (
-	// Pack takes the fewest innermost domains (racks), of these the one in which least
-	// is left over, and in it the nodes with the least room, those that get full and
-	// those of which something is taken already first: whole racks and whole nodes are
-	// left to others.
+	// Pack leaves whole racks and whole nodes to other gangs. It takes the fewest
+	// innermost domains (racks), and of these the domain in which least is left over. In
+	// a domain it takes the nodes with the least room: first the nodes that become full,
+	// then the nodes in use.
 	Pack Policy = iota
-	// Spread takes as many nodes (as Distinct does) and as many innermost domains as
-	// it can, evenly.
+	// Spread takes as many nodes and as many innermost domains as possible, evenly. It
+	// implies Distinct.
 	Spread
 )
 
-// Placement is where a gang would be.
+// Placement is where the pods of a gang are.
 type Placement struct {
-	// Nodes are the nodes by rank. Ranks follow the order of the graph, but for a lead
-	// with a shape of its own, so that neighbours in rank are neighbours.
+	// Nodes are the nodes by rank. Ranks follow the order of the graph, so that
+	// neighbours in rank are neighbours in the topology.
 	Nodes []string
 }
 
-// Sizes are the counts, rising, that a jobspec's count range (RFC 14) allows up to
-// a limit.
-func Sizes(count jobspec.Count, limit int) []int {
-	limit = min(limit, math.MaxInt32)
-	var sizes []int
-	for n := count.Largest(uint32(max(limit, 0))); n > 0; n = count.Largest(n - 1) {
-		sizes = append(sizes, int(n))
-	}
-	slices.Reverse(sizes)
-	return sizes
+// clone is a copy with its own requests: a job gives back exactly what it took.
+func (g *Gang) clone() Gang {
+	c := *g
+	c.Pods.Requests = maps.Clone(g.Pods.Requests)
+	return c
 }
 
-// MatchGang finds nodes for the largest allowed size that fits now: all of it or
-// nothing. It changes nothing; what is found has to be taken (Take). Where there is
-// no room, the refusal says so in numbers, and Explain knows more.
+// MatchGang finds nodes for the largest allowed size that fits now: for the whole gang
+// or for nothing. It changes nothing: Take records the placement. If there is no room,
+// the refusal says so in numbers, and Explain adds reasons.
 func (g *Graph) MatchGang(gang Gang) (Placement, *Refusal) {
-	m := g.match(&gang)
-	m.gather(g.nodes.pages)
-	fits := m.fits()
+	m, fits := g.room(&gang, g.nodes.pages)
 	size := largestWithin(gang.Sizes, fits)
 	if size == 0 {
-		return Placement{}, g.refuse(m, fits, least(gang.Sizes))
+		return Placement{}, g.refuse(m, fits)
 	}
 	m.narrow(int64(size))
-	pods := int64(size)
-	if gang.Lead != nil {
-		pods--
-		m.placeLead(g.nodes.pages, pods)
-	}
-	m.place(pods)
+	m.place(int64(size))
 	return Placement{m.byRank(size)}, nil
 }
 
-// CouldHold reports whether the gang would fit the graph if nobody held any of it
-// and every node were up. If not, it says so.
+// CouldHold returns nil if the gang would fit with every node up and nothing held.
+// Otherwise it returns a refusal.
 func (g *Graph) CouldHold(gang Gang) *Refusal {
-	m := g.match(&gang)
-	m.gather(g.nodes.empty)
-	if largestWithin(gang.Sizes, m.fits()) > 0 {
+	m, fits := g.room(&gang, g.nodes.empty)
+	if largestWithin(gang.Sizes, fits) > 0 {
 		return nil
 	}
 	m.gather(g.nodes.pages)
-	return g.refuse(m, m.fits(), least(gang.Sizes))
+	return g.refuse(m, m.fits())
 }
 
-// Fits is how many pods of a gang there is room for now, whatever its sizes: in one
-// domain, where all have to be in one. No more than 2^31-1 count.
+// Fits is the number of pods of a gang for which there is room now, whatever sizes are
+// allowed: in one domain, if all pods have to be in one. No more than 2^31-1 count.
 func (g *Graph) Fits(gang Gang) int {
-	m := g.match(&gang)
-	m.gather(g.nodes.pages)
-	return int(min(m.fits(), unlimited))
+	_, fits := g.room(&gang, g.nodes.pages)
+	return int(min(fits, unlimited))
 }
 
 // fitsNow reports whether the gang has room at one of its sizes.
 func (g *Graph) fitsNow(gang *Gang) bool {
+	_, fits := g.room(gang, g.nodes.pages)
+	return largestWithin(gang.Sizes, fits) > 0
+}
+
+// room begins a match on pages, and counts the pods of the gang that fit.
+func (g *Graph) room(gang *Gang, pages []*page) (*gangMatch, int64) {
 	m := g.match(gang)
-	m.gather(g.nodes.pages)
-	return largestWithin(gang.Sizes, m.fits()) > 0
+	m.gather(pages)
+	fits := m.fits()
+	return m, fits
 }
 
 // largestWithin is the largest allowed size of at most n pods; 0 if there is none.

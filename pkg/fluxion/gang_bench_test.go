@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// racks are nodes of 8 cores in racks of 100, as Kubernetes has them.
+// racks are nodes of 8 cores in racks of 100, with the resources that Kubernetes has.
 func racks(n int) []Node {
 	nodes := make([]Node, n)
 	for i := range nodes {
@@ -32,7 +32,7 @@ func racksGraph(b *testing.B, n int) *Graph {
 	return g
 }
 
-// halfBusy takes a core of about half of the nodes.
+// halfBusy takes a core of each of about half of the nodes.
 func halfBusy(g *Graph) {
 	random := rand.New(rand.NewPCG(1, 1))
 	for i := range g.Len() {
@@ -51,7 +51,7 @@ func BenchmarkGang(b *testing.B) {
 	type benchmark struct {
 		name string
 		gang Gang
-		// prepare changes the graph, or the gang.
+		// prepare changes the graph or the gang.
 		prepare func(g *Graph, gang *Gang)
 		refused bool
 	}
@@ -71,7 +71,6 @@ func BenchmarkGang(b *testing.B) {
 			{name: "64", gang: wholeNodes(64)},
 			{name: "64-half-busy", gang: wholeNodes(64), prepare: busy},
 			{name: "64-infeasible", gang: wholeNodes(64), prepare: infeasible},
-			{name: "64-with-lead", gang: with(wholeNodes(64), func(g *Gang) { g.Lead = &Shape{Requests: broker(2)} }), prepare: busy},
 			{name: "64-distinct", gang: with(wholeNodes(64), func(g *Gang) { g.Distinct = true; g.Pods.Requests = broker(2) }), prepare: busy},
 			{name: "64-spread", gang: with(wholeNodes(64), func(g *Gang) { g.Policy = Spread }), prepare: busy},
 			{name: "64-one-rack", gang: with(wholeNodes(64), func(g *Gang) { g.Topology = Topology{"rack", true} })},
@@ -126,15 +125,6 @@ func BenchmarkGang(b *testing.B) {
 				}
 			}
 		})
-		b.Run(fmt.Sprintf("%d/full-reserve-64", n), func(b *testing.B) {
-			g, gang := fullGraph(b, n)
-			b.ReportAllocs()
-			for b.Loop() {
-				if _, refusal := g.Reserve(gang, noon); refusal != nil {
-					b.Fatal(refusal)
-				}
-			}
-		})
 		b.Run(fmt.Sprintf("%d/full-explain", n), func(b *testing.B) {
 			g, gang := fullGraph(b, n)
 			b.ReportAllocs()
@@ -147,8 +137,8 @@ func BenchmarkGang(b *testing.B) {
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// fullGraph is one of which 60 jobs, and as many of one node as there is room for,
-// hold all nodes, and a gang that waits.
+// fullGraph is a graph without room, and a gang that waits. 60 jobs, and jobs of one node
+// each, hold all nodes.
 func fullGraph(b *testing.B, n int) (*Graph, Gang) {
 	b.Helper()
 	g := racksGraph(b, n)
@@ -182,5 +172,5 @@ func BenchmarkNewGraph(b *testing.B) {
 	}
 }
 
-// broker is what one broker of n cores takes.
+// broker is what a broker of n cores takes.
 func broker(n int64) Resources { return Resources{CPU: n * 1000, Pods: 1} }

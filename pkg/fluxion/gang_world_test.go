@@ -15,20 +15,19 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/hostlist"
 )
 
-// world is the naive twin of a graph: it keeps no sums and no index, and tries what
-// there is to try.
+// world is the naive twin of a graph. It keeps no sums and no index, and tries every
+// possibility.
 type world struct {
 	nodes  []Node // in the order of the graph
 	levels []string
-	others map[string]Resources // what others hold, by node
+	others map[string]Resources // what pods of no job hold, by node
 	jobs   map[string]*worldJob
 }
 
 type worldJob struct {
 	gang Gang
-	// nodes are by rank; "" without a pod.
+	// nodes are by rank; "" for a rank without a pod.
 	nodes []string
-	end   time.Time
 }
 
 func (r Resources) plus(other Resources, n int64) Resources {
@@ -55,21 +54,13 @@ func (r Resources) covers(request Resources) bool {
 func (w *world) clone() *world {
 	c := &world{slices.Clone(w.nodes), w.levels, maps.Clone(w.others), map[string]*worldJob{}}
 	for id, job := range w.jobs {
-		c.jobs[id] = &worldJob{job.gang, slices.Clone(job.nodes), job.end}
+		c.jobs[id] = &worldJob{job.gang, slices.Clone(job.nodes)}
 	}
 	return c
 }
 
 func (w *world) index(name string) int {
 	return slices.IndexFunc(w.nodes, func(n Node) bool { return n.Name == name })
-}
-
-// shape is that of a rank.
-func (g *Gang) shape(rank int) *Shape {
-	if rank == 0 && g.Lead != nil {
-		return g.Lead
-	}
-	return &g.Pods
 }
 
 // free is what is left of each node.
@@ -79,9 +70,9 @@ func (w *world) free() []Resources {
 		free[i] = node.Capacity.plus(w.others[node.Name], -1)
 	}
 	for _, job := range w.jobs {
-		for rank, name := range job.nodes {
+		for _, name := range job.nodes {
 			if i := w.index(name); i >= 0 {
-				free[i] = free[i].plus(job.gang.shape(rank).Requests, -1)
+				free[i] = free[i].plus(job.gang.Pods.Requests, -1)
 			}
 		}
 	}
@@ -92,26 +83,22 @@ func (s *Shape) allows(i int) bool {
 	return !slices.ContainsFunc(s.Infeasible, func(e Exclusion) bool { return e.Nodes.Has(i) })
 }
 
-// puzzle is a gang and where it may go.
+// puzzle is a gang, and the nodes on which it may be placed.
 type puzzle struct {
 	w    *world
 	gang Gang
-	// left is what is left of each node, nil if it is down, has how many pods of the gang
-	// it has.
+	// left is what is left of each node, and nil for a node that is down. has is the
+	// number of pods of the gang on each node.
 	left []Resources
 	has  []int
-	// top is how many pods a node may have, room how many more that do not lead it takes,
-	// and after how many beside the lead; below zero where the lead cannot be. There is
-	// no after where the lead is like the others, or is placed.
-	top         int
-	room, after []int
+	// top is the most pods that a node may have, and room the number of pods that each
+	// node can take.
+	top  int
+	room []int
 }
 
 func (w *world) puzzle(gang Gang, empty bool) *puzzle {
-	p := &puzzle{w: w, gang: gang, left: w.free(), has: make([]int, len(w.nodes)), top: gang.MaxPerNode}
-	if p.top == 0 {
-		p.top = unlimited
-	}
+	p := &puzzle{w: w, gang: gang, left: w.free(), has: make([]int, len(w.nodes)), top: unlimited}
 	for i, node := range w.nodes {
 		if empty {
 			p.left[i] = node.Capacity
@@ -120,7 +107,6 @@ func (w *world) puzzle(gang Gang, empty bool) *puzzle {
 		}
 	}
 	if job := w.jobs[gang.Job]; job != nil {
-		p.gang.Lead = nil
 		for _, name := range job.nodes {
 			if i := w.index(name); i >= 0 {
 				p.has[i]++
@@ -130,62 +116,25 @@ func (w *world) puzzle(gang Gang, empty bool) *puzzle {
 	return p.count()
 }
 
-// count fills in room and after.
+// count fills in the room: it puts one pod after the other on each node.
 func (p *puzzle) count() *puzzle {
-	p.room, p.after = nil, nil
-	for i := range p.w.nodes {
-		p.room = append(p.room, p.roomOf(i, p.left[i], p.has[i]))
-		if lead := p.gang.Lead; lead != nil {
-			after := -1
-			if p.left[i] != nil && lead.allows(i) && p.left[i].covers(lead.Requests) {
-				after = p.roomOf(i, p.left[i].plus(lead.Requests, -1), p.has[i]+1)
-			}
-			p.after = append(p.after, after)
+	p.room = make([]int, len(p.w.nodes))
+	for i, left := range p.left {
+		for left != nil && p.gang.Pods.allows(i) && p.has[i]+p.room[i] < p.top && left.covers(p.gang.Pods.Requests) {
+			left = left.plus(p.gang.Pods.Requests, -1)
+			p.room[i]++
 		}
 	}
 	return p
 }
 
-// roomOf puts one pod after the other on a node.
-func (p *puzzle) roomOf(i int, left Resources, has int) int {
-	room := 0
-	for left != nil && p.gang.Pods.allows(i) && has+room < p.top && left.covers(p.gang.Pods.Requests) {
-		left = left.plus(p.gang.Pods.Requests, -1)
-		room++
-	}
-	return room
-}
+// most is the number of pods that nodes can take.
+func (p *puzzle) most(nodes []int) int { return total(p.room, nodes) }
 
-// most is how many pods the nodes take, the lead among them, which is tried on each.
-func (p *puzzle) most(nodes []int) int {
-	sum, most := 0, 0
-	for _, i := range nodes {
-		sum += p.room[i]
-	}
-	if p.after == nil {
-		return sum
-	}
-	for _, i := range nodes {
-		if p.after[i] >= 0 {
-			most = max(most, sum-p.room[i]+p.after[i]+1)
-		}
-	}
-	return most
-}
-
-// capped is the puzzle with another limit.
+// capped is the puzzle in which no node may have more than top pods.
 func (p *puzzle) capped(top int) *puzzle {
 	with := *p
-	with.top = min(p.top, top)
-	return with.count()
-}
-
-// leadOn is the puzzle when the lead is on a node.
-func (p *puzzle) leadOn(i int) *puzzle {
-	with := *p
-	with.left, with.has = slices.Clone(p.left), slices.Clone(p.has)
-	with.left[i], with.has[i] = p.left[i].plus(p.gang.Lead.Requests, -1), p.has[i]+1
-	with.gang.Lead = nil
+	with.top = top
 	return with.count()
 }
 
@@ -197,8 +146,8 @@ func (w *world) all() []int {
 	return all
 }
 
-// domains are the nodes of each domain of a level, by the domain's path; those that
-// are in none are in one together.
+// domains are the nodes of each domain of a level, by the path of the domain. Nodes in no
+// domain of the level are together.
 func (w *world) domains(level string, nodes []int) map[string][]int {
 	depth := slices.Index(w.levels, level) + 1
 	domains := map[string][]int{}
@@ -214,8 +163,8 @@ func (w *world) domains(level string, nodes []int) map[string][]int {
 	return domains
 }
 
-// fewest is the smallest number of domains that together take n pods: of all choices.
-// Domains with pods of the gang are in each choice, and do not count.
+// fewest is the smallest number of domains that together take n pods. It tries all choices.
+// Domains that have pods of the gang are in every choice, and do not count.
 func (p *puzzle) fewest(domains map[string][]int, n int) int {
 	var free []int
 	var others [][]int
@@ -330,11 +279,7 @@ func randomShape(random *rand.Rand, nodes int) Shape {
 func (w *world) randomGang(random *rand.Rand, id string) Gang {
 	gang := Gang{
 		Job: id, Pods: randomShape(random, len(w.nodes)), Policy: Policy(random.IntN(2) * random.IntN(2)),
-		Distinct: random.IntN(2) == 0, MaxPerNode: max(0, random.IntN(6)-2),
-	}
-	if random.IntN(3) == 0 {
-		lead := randomShape(random, len(w.nodes))
-		gang.Lead = &lead
+		Distinct: random.IntN(2) == 0,
 	}
 	for range 1 + random.IntN(3) {
 		gang.Sizes = append(gang.Sizes, random.IntN(9))
@@ -348,7 +293,7 @@ func (w *world) randomGang(random *rand.Rand, id string) Gang {
 	return gang
 }
 
-// graph makes the graph of a world, in an order of its own.
+// graph makes the graph of a world. It shuffles the nodes first.
 func (w *world) graph(t *testing.T, random *rand.Rand) *Graph {
 	t.Helper()
 	nodes := slices.Clone(w.nodes)
@@ -361,9 +306,7 @@ func (w *world) graph(t *testing.T, random *rand.Rand) *Graph {
 		g.Occupy(name, resources)
 	}
 	for _, job := range w.jobs {
-		gang := job.gang
-		gang.End = job.end
-		if err := g.Adopt(gang, Placement{job.nodes}); err != nil {
+		if err := g.Adopt(job.gang, Placement{job.nodes}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -3,67 +3,51 @@
 
 package fluxion
 
-import (
-	"maps"
-	"slices"
-	"time"
+import "errors"
+
+// Why a change of a Graph is refused, by errors.Is.
+var (
+	// ErrBusy means that a node is not in the graph, is down, or has too little left.
+	ErrBusy = errors.New("no resources are free for it now")
+	// ErrNotFound means that the graph has no such job.
+	ErrNotFound = errors.New("not found")
+	// ErrExists means that the graph has a job of this id already.
+	ErrExists = errors.New("exists already")
 )
 
-// Graph is what there is and who holds it. It is not safe for use by several
-// goroutines, not even if all of them only ask: each takes a Snapshot.
+// Graph is the nodes of a cluster, and who holds what of them. It is not safe for use
+// by several goroutines, not even for matches alone: each goroutine takes a Snapshot.
 type Graph struct {
-	// tree is what Fluxion's way of asking goes by, of a graph that was read.
-	tree *tree
-	// shared: a snapshot has the tree, too. taken: a Matcher has.
-	shared, taken bool
-	// nodes and jobs are what gangs go by.
 	nodes nodes
 	jobs  jobs
-	// scratch is what a match needs for itself; nothing in it outlives the match.
+	// scratch is the memory of a match. Nothing in it outlives the match.
 	scratch *gangMatch
 }
 
-// NewGraph makes a graph of nodes of which nothing is held. Levels are the names of
-// the levels of the nodes' topology, outermost first, by which gangs ask for them;
-// levels without a name are "level 1" and so on. Two nodes of one name are an error,
-// and so are two levels of one name.
+// NewGraph makes a graph of nodes, of which nothing is held. Levels are the names of the
+// levels of the nodes' topology, outermost first; a gang names a level by them. Levels
+// without a name are "level 1" and so on. Two nodes of one name are an error, and so are
+// two levels of one name.
 func NewGraph(specs []Node, levels ...string) (*Graph, error) {
-	g := &Graph{}
-	if err := g.setNodes(specs, levels); err != nil {
+	nodes, err := newNodes(specs, levels)
+	if err != nil {
 		return nil, err
 	}
-	return g, nil
+	return &Graph{nodes: nodes, jobs: newJobs(), scratch: &gangMatch{}}, nil
 }
 
-// setNodes gives a graph its nodes, of which nothing is held.
-func (g *Graph) setNodes(specs []Node, levels []string) (err error) {
-	g.nodes, err = newNodes(specs, levels)
-	g.jobs, g.scratch = newJobs(), &gangMatch{}
-	return err
-}
-
-// Snapshot is a copy to try things with. It costs little: what neither changes is
-// shared. One goroutine may read and change the snapshot while another goes on with
-// the graph; the call itself is made by the one that has the graph.
+// Snapshot is a copy to try things with. It costs little: the graph and the snapshot
+// share their pages and jobs until one of them changes. The goroutine that has the graph
+// makes the call; afterwards another goroutine may use the snapshot.
 func (g *Graph) Snapshot() *Graph {
-	g.shared = true
-	return &Graph{tree: g.tree, shared: true, taken: g.taken, nodes: g.nodes.copy(), jobs: g.jobs.copy(), scratch: &gangMatch{}}
-}
-
-// trial is a snapshot without jobs, which is not used any more once the graph is
-// changed: so the graph goes on owning its pages.
-func (g *Graph) trial() *Graph {
-	return &Graph{
-		nodes:   nodes{layout: g.nodes.layout, owner: &owner{}, pages: slices.Clone(g.nodes.pages)},
-		scratch: g.scratch,
-	}
+	return &Graph{nodes: g.nodes.copy(), jobs: g.jobs.copy(), scratch: &gangMatch{}}
 }
 
 // Len is the number of nodes.
 func (g *Graph) Len() int { return len(g.nodes.names) }
 
-// Index is a node's place in the order of the graph, from 0, by which a Bitmap
-// knows it.
+// Index is the index of a node in the order of the graph, from 0. A Bitmap is a set of
+// such indexes.
 func (g *Graph) Index(node string) (int, bool) {
 	i, ok := g.nodes.index[node]
 	return int(i), ok
@@ -72,8 +56,17 @@ func (g *Graph) Index(node string) (int, bool) {
 // Name is the name of the node at an index.
 func (g *Graph) Name(index int) string { return g.nodes.names[index] }
 
-// Left is what is left of a node, by resource: less than nothing where others hold
-// more than there is. It is nil for a node that is not in the graph.
+// Levels are the names of the levels of the topology, outermost first.
+func (g *Graph) Levels() []string {
+	names := make([]string, len(g.nodes.levels))
+	for i := range g.nodes.levels {
+		names[i] = g.nodes.levels[i].name
+	}
+	return names
+}
+
+// Left is what is left of a node, by resource. An amount is below zero if pods hold more
+// than the node has. The result is nil for a node that is not in the graph.
 func (g *Graph) Left(node string) Resources {
 	i, ok := g.nodes.index[node]
 	if !ok {
@@ -86,10 +79,9 @@ func (g *Graph) Left(node string) Resources {
 	return out
 }
 
-// Occupy takes resources of a node for somebody who is no job of the graph. It is
-// not refused where there is too little left: it tells what is so, whoever let it
-// happen. On a node that is not in the graph it does nothing, and of resources that
-// no node has it takes nothing.
+// Occupy takes resources of a node for pods that belong to no job of the graph. It is
+// never refused, even if too little is left. It ignores a node that is not in the graph,
+// and resources that no node has.
 func (g *Graph) Occupy(node string, resources Resources) { g.occupy(node, resources, g.nodes.take) }
 
 // Vacate gives back what Occupy took.
@@ -102,66 +94,10 @@ func (g *Graph) occupy(node string, resources Resources, change func([]int32, []
 	}
 }
 
-// SetDown says why nothing can be placed on a node for the time being; "" brings it
-// up. What is on it stays. On a node that is not in the graph it does nothing.
+// SetDown gives the reason why no pod can be placed on a node for the time being; ""
+// brings the node up. Pods on the node stay. A node that is not in the graph is ignored.
 func (g *Graph) SetDown(node, why string) {
 	if i, ok := g.nodes.index[node]; ok {
 		g.nodes.setDown(i, why)
 	}
-}
-
-// jobs are those that hold something, by id. A copy and its original share what
-// neither has changed since.
-type jobs struct {
-	owner *owner
-	byID  map[string]*gangJob
-	// shared: the map has another reader.
-	shared bool
-}
-
-// gangJob is what a job holds.
-type gangJob struct {
-	owner *owner
-	gang  Gang
-	// nodes are by rank; below zero where a rank has none (any more).
-	nodes []int32
-	// pods is the number of ranks that have one.
-	pods int
-	end  time.Time
-}
-
-func newJobs() jobs { return jobs{owner: &owner{}, byID: map[string]*gangJob{}} }
-
-func (j *jobs) copy() jobs {
-	j.owner, j.shared = &owner{}, true
-	return jobs{owner: &owner{}, byID: j.byID, shared: true}
-}
-
-// own makes the map one's own.
-func (j *jobs) own() {
-	if j.shared {
-		j.byID, j.shared = maps.Clone(j.byID), false
-	}
-}
-
-// writable is a job that may be written to; nil if there is none of the id.
-func (j *jobs) writable(id string) *gangJob {
-	job := j.byID[id]
-	if job != nil && job.owner != j.owner {
-		own := *job
-		own.owner, own.nodes = j.owner, append([]int32(nil), job.nodes...)
-		job = &own
-		j.put(id, job)
-	}
-	return job
-}
-
-func (j *jobs) put(id string, job *gangJob) {
-	j.own()
-	j.byID[id] = job
-}
-
-func (j *jobs) remove(id string) {
-	j.own()
-	delete(j.byID, id)
 }

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// taken is a graph of which a job has the nodes.
+// taken is a graph of which a job holds nodes.
 func taken(t *testing.T, nodes []Node, gang Gang, on ...string) *Graph {
 	t.Helper()
 	g := heldGraph(t, nodes, nil)
@@ -27,15 +27,13 @@ func TestTakeRefuses(t *testing.T) {
 		nodes []string
 		want  error
 	}{
-		"a job that has some":                {Gang{Job: "known", Pods: shape(1)}, []string{"n3"}, ErrExists},
-		"nodes that there are not":           {Gang{Job: "a", Pods: shape(1)}, []string{"n0", "gone"}, ErrBusy},
-		"nodes that are held":                {Gang{Job: "a", Pods: shape(8)}, []string{"n0", "n1"}, ErrBusy},
-		"more of a node than there is":       {Gang{Job: "a", Pods: shape(3)}, []string{"n0", "n0", "n0"}, ErrBusy},
-		"nodes that are down":                {Gang{Job: "a", Pods: shape(1)}, []string{"n0", "n2"}, ErrBusy},
-		"a lead that is too large":           {Gang{Job: "a", Pods: shape(1), Lead: &Shape{Requests: broker(9)}}, []string{"n0", "n0"}, ErrBusy},
-		"a resource that no node has":        {Gang{Job: "a", Pods: Shape{Requests: Resources{"x": 1}}}, []string{"n0"}, ErrBusy},
-		"no nodes":                           {Gang{Job: "a", Pods: shape(1)}, nil, nil},
-		"pods beside a lead that takes half": {Gang{Job: "a", Pods: shape(3), Lead: &Shape{Requests: broker(4)}}, []string{"n0", "n0", "n0"}, ErrBusy},
+		"a job that has some":          {Gang{Job: "known", Pods: shape(1)}, []string{"n3"}, ErrExists},
+		"nodes that there are not":     {Gang{Job: "a", Pods: shape(1)}, []string{"n0", "gone"}, ErrBusy},
+		"nodes that are held":          {Gang{Job: "a", Pods: shape(8)}, []string{"n0", "n1"}, ErrBusy},
+		"more of a node than there is": {Gang{Job: "a", Pods: shape(3)}, []string{"n0", "n0", "n0"}, ErrBusy},
+		"nodes that are down":          {Gang{Job: "a", Pods: shape(1)}, []string{"n0", "n2"}, ErrBusy},
+		"a resource that no node has":  {Gang{Job: "a", Pods: Shape{Requests: Resources{"x": 1}}}, []string{"n0"}, ErrBusy},
+		"no nodes":                     {Gang{Job: "a", Pods: shape(1)}, nil, nil},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -53,10 +51,10 @@ func TestTakeRefuses(t *testing.T) {
 	}
 }
 
-// What is so is recorded, be there room or not.
+// Adopt records what a job holds, whether there is room or not.
 func TestAdopt(t *testing.T) {
 	g := heldGraph(t, line(2), map[string]Resources{"n0": broker(8)})
-	gang := Gang{Job: "a", Pods: shape(8), Lead: &Shape{Requests: broker(1)}}
+	gang := Gang{Job: "a", Pods: shape(8)}
 	if err := g.Adopt(gang, Placement{[]string{"gone", "n0", "", "n1"}}); err != nil {
 		t.Fatal(err)
 	}
@@ -81,16 +79,14 @@ func TestGrow(t *testing.T) {
 		n    int
 		want string
 	}{
-		"in its rack":                        {Gang{Pods: shape(8)}, []string{"n2", "n3"}, 2, "[{2 n4} {3 n5}]"},
-		"in its rack first":                  {Gang{Pods: shape(8)}, []string{"n0"}, 4, "[{1 n1} {2 n7} {3 n8} {4 n9}]"},
-		"as many as fit":                     {Gang{Pods: shape(8)}, []string{"n0"}, 100, "[{1 n1} {2 n2} {3 n3} {4 n4} {5 n5} {6 n6} {7 n7} {8 n8} {9 n9}]"},
-		"in its rack alone, if it has to":    {Gang{Pods: shape(8), Topology: Topology{"rack", true}}, []string{"n0"}, 4, "[{1 n1}]"},
-		"not at all, if its rack is full":    {Gang{Pods: shape(8), Topology: Topology{"rack", true}}, []string{"n0", "n1"}, 4, "[]"},
-		"on its nodes":                       {Gang{Pods: shape(2)}, []string{"n3"}, 3, "[{1 n3} {2 n3} {3 n3}]"},
-		"on other nodes, if distinct":        {Gang{Pods: shape(2), Distinct: true}, []string{"n3"}, 2, "[{1 n2} {2 n4}]"},
-		"on its nodes, as often as it may":   {Gang{Pods: shape(2), MaxPerNode: 2}, []string{"n3"}, 2, "[{1 n2} {2 n3}]"},
-		"without a node that is not for it":  {Gang{Pods: shape(8)}.without("tainted", 4, 5), []string{"n2", "n3"}, 1, "[{2 n6}]"},
-		"by pods of the shape of the others": {Gang{Pods: shape(4), Lead: &Shape{Requests: broker(8)}}, []string{"n0"}, 3, "[{1 n1} {2 n1} {3 n7}]"},
+		"in its rack":                       {Gang{Pods: shape(8)}, []string{"n2", "n3"}, 2, "[{2 n4} {3 n5}]"},
+		"in its rack first":                 {Gang{Pods: shape(8)}, []string{"n0"}, 4, "[{1 n1} {2 n7} {3 n8} {4 n9}]"},
+		"as many as fit":                    {Gang{Pods: shape(8)}, []string{"n0"}, 100, "[{1 n1} {2 n2} {3 n3} {4 n4} {5 n5} {6 n6} {7 n7} {8 n8} {9 n9}]"},
+		"in its rack alone, if it has to":   {Gang{Pods: shape(8), Topology: Topology{"rack", true}}, []string{"n0"}, 4, "[{1 n1}]"},
+		"not at all, if its rack is full":   {Gang{Pods: shape(8), Topology: Topology{"rack", true}}, []string{"n0", "n1"}, 4, "[]"},
+		"on its nodes":                      {Gang{Pods: shape(2)}, []string{"n3"}, 3, "[{1 n3} {2 n3} {3 n3}]"},
+		"on other nodes, if distinct":       {Gang{Pods: shape(2), Distinct: true}, []string{"n3"}, 2, "[{1 n2} {2 n4}]"},
+		"without a node that is not for it": {Gang{Pods: shape(8)}.without("tainted", 4, 5), []string{"n2", "n3"}, 1, "[{2 n6}]"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -113,16 +109,16 @@ func TestGrow(t *testing.T) {
 	}
 }
 
-// It is told why by what one more pod needs, whatever the job began with.
+// The refusal is about one more pod, whatever the size of the job was.
 func TestGrowIsRefused(t *testing.T) {
-	g := taken(t, line(2), Gang{Job: "a", Pods: shape(8), Lead: &Shape{Requests: broker(2)}, Sizes: []int{2}}, "n0", "n1")
+	g := taken(t, line(2), Gang{Job: "a", Pods: shape(8), Sizes: []int{2}}, "n0", "n1")
 	_, refusal, _ := g.Grow("a", 3)
 	if got := refusal.String(); got != "needs room for 1 broker of 8 cpu each; none of 2 nodes has room now" {
 		t.Errorf("got %q", got)
 	}
 }
 
-// Ranks that left are filled again, but for the lead's.
+// Grow fills ranks that have no pod, except rank 0.
 func TestGrowFillsGaps(t *testing.T) {
 	g := taken(t, line(6), Gang{Job: "a", Pods: shape(8)}, "n0", "n1", "n2", "n3")
 	for _, rank := range []int{0, 2} {
@@ -167,17 +163,16 @@ func TestVictims(t *testing.T) {
 }
 
 func TestChangesOfJobsThatAreRefused(t *testing.T) {
-	g := taken(t, line(4), Gang{Job: "a", Pods: shape(8)}, "n0", "n1", "n2")
+	g := taken(t, line(4), Gang{Job: "a", Pods: shape(8)}, "n0", "n1", "n2", "n3")
+	if err := g.Free("a", 2); err != nil {
+		t.Fatal(err)
+	}
 	for name, change := range map[string]func() error{
-		"no such job to shrink":  func() error { return g.Shrink("b", []int{1}) },
 		"no such job to free":    func() error { return g.Free("b", 0) },
 		"no such job to release": func() error { return g.Release("b") },
-		"no such job to end":     func() error { return g.SetEnd("b", noon) },
-		"the lead":               func() error { return g.Shrink("a", []int{1, 0}) },
-		"no such rank":           func() error { return g.Shrink("a", []int{1, 3}) },
-		"a rank below 0":         func() error { return g.Shrink("a", []int{-1}) },
-		"a rank twice":           func() error { return g.Shrink("a", []int{1, 2, 1}) },
-		"no such rank to free":   func() error { return g.Free("a", 3) },
+		"a rank below 0":         func() error { return g.Free("a", -1) },
+		"no such rank to free":   func() error { return g.Free("a", 4) },
+		"a rank without a pod":   func() error { return g.Free("a", 2) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			if change() == nil {
@@ -190,8 +185,8 @@ func TestChangesOfJobsThatAreRefused(t *testing.T) {
 	}
 }
 
-// A snapshot and its graph do not see each other's changes, whoever makes them, and may
-// be used at the same time (with -race).
+// A snapshot and its graph do not see each other's changes, and may be used at the same
+// time (with -race).
 func TestSnapshot(t *testing.T) {
 	g := heldGraph(t, racks(500), nil)
 	gang := func(i int) Gang {
@@ -213,11 +208,13 @@ func TestSnapshot(t *testing.T) {
 				_ = g.Release(id)
 			case 4:
 				_, _, _ = g.Grow(id, 3)
-				_ = g.Shrink(id, g.Victims(id, 2))
-				_ = g.SetEnd(id, hour(random.IntN(9)))
+				for _, rank := range g.Victims(id, 2) {
+					_ = g.Free(id, rank)
+				}
+				_ = g.Respecify(id, wholeNodes(random.IntN(9)))
 			default:
 				g.SetDown(g.Name(random.IntN(g.Len())), "x")
-				_, _ = g.Reserve(wholeNodes(400), noon)
+				g.Explain(wholeNodes(400))
 			}
 		}
 		text := ""
@@ -235,7 +232,7 @@ func TestSnapshot(t *testing.T) {
 		snapshots = append(snapshots, g.Snapshot())
 	}
 	snapshots = append(snapshots, snapshots[0].Snapshot())
-	// What each of them comes to, if nobody else does anything.
+	// These are the states to which the snapshots come, if nobody else does anything.
 	var want []string
 	for i, s := range snapshots {
 		want = append(want, live(s.Snapshot(), uint64(i)))

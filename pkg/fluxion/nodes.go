@@ -12,59 +12,59 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/hostlist"
 )
 
-// Node is a machine that brokers run on.
+// Node is a machine on which brokers run.
 type Node struct {
 	Name     string
 	Capacity Resources
-	// Down says why nothing can be placed on it for the time being ("not ready",
-	// "cordoned"); "" if it is up.
+	// Down is the reason why nothing can be placed on the node for the time being ("not
+	// ready", "cordoned"); "" if the node is up.
 	Down string
-	// Topology is its place: the names of the domains that it is in, outermost first
-	// (zone, rack). A name that is missing or empty says that it is in no domain of
-	// that level. Domains of one name in two others are two domains.
+	// Topology has the names of the node's domains, outermost first (zone, rack). A name
+	// is missing or empty if the node is in no domain of that level. Domains of the same
+	// name in two different outer domains are different.
 	Topology []string
 }
 
-// nodes is a table of nodes: what they have, what is left, and which are up. It can
-// be copied cheaply: a copy and its original share their pages until one of them
-// writes.
+// nodes is a table of nodes: what each has, what is left of it, and whether it is up. A
+// copy is cheap: it shares each page with its original until one of them changes it.
 type nodes struct {
 	*layout
 	owner *owner
 	pages []*page
 }
 
-// layout is what does not change: which nodes there are, where, and with what.
+// layout is the part of the table that does not change: the nodes, their topology and
+// their capacities.
 //
-// Nodes are in the order of their topology and then of their names, so that each
-// domain of each level is a range of nodes. A page has nodes of one innermost
-// domain alone, so that a domain is also a range of pages.
+// Nodes are in the order of their topology and then of their names, so each domain of
+// each level is a range of nodes. A page has nodes of one innermost domain only, so a
+// domain is also a range of pages.
 type layout struct {
 	names []string
 	index map[string]int32
-	// resources are their names, sorted. Amounts are slices of one number for each.
+	// resources are the names of the resources, sorted. A slice of amounts has one number
+	// for each of them.
 	resources []string
-	// models are the different capacities, one after the other.
+	// models are the amounts of all different capacities, one capacity after the other.
 	models []int64
-	// empty are the pages of nodes that are up and of which nothing is taken.
+	// empty are the pages as they are when all nodes are up and nothing is held.
 	empty []*page
-	// pageOf is the page of a node, first the first node of a page.
+	// pageOf is the page of each node, and first is the first node of each page.
 	pageOf, first []int32
-	// levels are those of the topology, outermost first; one at least.
+	// levels are the levels of the topology, outermost first; there is at least one.
 	levels []level
 }
 
-// level is one of the topology.
+// level is a level of the topology.
 type level struct {
 	name string
-	// domain is that of a page. Pages that are in none, since their nodes' names are
-	// empty, count as one domain of each domain of the level above; of such a page
-	// placed is false.
+	// domain is the domain of each page. Pages in no domain of the level have a number
+	// too, one for each domain of the level above; placed is false for them.
 	domain []int32
 	placed []bool
 }
 
-// model is a capacity.
+// model is the capacity of an index.
 func (l *layout) model(m int32) []int64 {
 	width := int32(len(l.resources))
 	return l.models[m*width : (m+1)*width]
@@ -75,23 +75,23 @@ func (l *layout) levelOf(name string) int {
 	return slices.IndexFunc(l.levels, func(level level) bool { return level.name == name })
 }
 
-// locate is where a node is: its page, and its bit there.
+// locate finds a node: its page, and its bit there.
 func (l *layout) locate(node int32) (page int32, mask uint64) {
 	page = l.pageOf[node]
 	return page, bit(node - l.first[page])
 }
 
-// newNodes makes a table of which nothing is taken.
+// newNodes makes a table of nodes of which nothing is held.
 func newNodes(specs []Node, levels []string) (nodes, error) {
-	specs = slices.Clone(specs)
-	slices.SortFunc(specs, compareNodes)
 	l := &layout{
 		names: make([]string, len(specs)), index: make(map[string]int32, len(specs)), pageOf: make([]int32, len(specs)),
 		resources: resourceNames(specs),
 	}
+	specs = slices.Clone(specs)
 	if err := l.nameLevels(specs, levels); err != nil {
 		return nodes{}, err
 	}
+	slices.SortFunc(specs, compareNodes)
 	t := nodes{layout: l, owner: &owner{}}
 	models := map[string]int32{}
 	var capacity demand
@@ -102,8 +102,10 @@ func newNodes(specs []Node, levels []string) (nodes, error) {
 		}
 		l.names[i] = spec.Name
 		l.index[spec.Name] = int32(i)
-		if i == 0 || l.isNewPage(i, specs) {
-			l.addPage(i, specs)
+		if i == 0 {
+			l.addPage(0, spec.Topology, nil)
+		} else if before := specs[i-1].Topology; l.isFull(i) || !slices.Equal(spec.Topology, before) {
+			l.addPage(i, spec.Topology, before)
 		}
 		page := len(l.empty) - 1
 		l.pageOf[i] = int32(page)
@@ -120,29 +122,14 @@ func newNodes(specs []Node, levels []string) (nodes, error) {
 	return t, nil
 }
 
-// compareNodes is the order of the nodes.
+// compareNodes orders nodes by their topology, then by their names.
 func compareNodes(a, b Node) int {
-	for i := range max(len(a.Topology), len(b.Topology)) {
-		if c := comparePlaces(domainAt(&a, i), domainAt(&b, i)); c != 0 {
-			return c
+	for i := range a.Topology {
+		if a.Topology[i] != b.Topology[i] {
+			return hostlist.Compare(a.Topology[i], b.Topology[i])
 		}
 	}
 	return hostlist.Compare(a.Name, b.Name)
-}
-
-func comparePlaces(a, b string) int {
-	if a == b {
-		return 0
-	}
-	return hostlist.Compare(a, b)
-}
-
-// domainAt is the name of a node's domain at a level; "" if it has none.
-func domainAt(node *Node, level int) string {
-	if level < len(node.Topology) {
-		return node.Topology[level]
-	}
-	return ""
 }
 
 func resourceNames(specs []Node) []string {
@@ -155,8 +142,8 @@ func resourceNames(specs []Node) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// nameLevels makes the levels of the topology. Those that have no name are "level
-// 1" and so on.
+// nameLevels makes the levels of the topology. A level without a name is "level 1" and
+// so on. Each node gets a name for every level, "" for a level in which it has no domain.
 func (l *layout) nameLevels(specs []Node, names []string) error {
 	depth := max(1, len(names))
 	for i := range specs {
@@ -172,45 +159,38 @@ func (l *layout) nameLevels(specs []Node, names []string) error {
 		}
 		l.levels = append(l.levels, level{name: name})
 	}
+	for i := range specs {
+		topology := &specs[i].Topology
+		*topology = append(slices.Clip(*topology), make([]string, depth-len(*topology))...)
+	}
 	return nil
 }
 
-// isNewPage reports whether a node begins a page: its page is full, or it is in
-// another domain than the one before it.
-func (l *layout) isNewPage(i int, specs []Node) bool {
-	if int32(i)-l.first[len(l.first)-1] == pageSize {
-		return true
-	}
-	for level := range l.levels {
-		if domainAt(&specs[i], level) != domainAt(&specs[i-1], level) {
-			return true
-		}
-	}
-	return false
-}
+// isFull reports whether the last page has no place for a node.
+func (l *layout) isFull(i int) bool { return int32(i)-l.first[len(l.first)-1] == pageSize }
 
-// addPage begins a page with a node.
-func (l *layout) addPage(i int, specs []Node) {
+// addPage begins a page with a node. Before is the topology of the node before it; nil for
+// the first node.
+func (l *layout) addPage(i int, topology, before []string) {
 	l.first = append(l.first, int32(i))
 	l.empty = append(l.empty, &page{})
-	same := i > 0 // as the page before
+	same := before != nil // whether all domains so far are those of the page before
 	for j := range l.levels {
 		level := &l.levels[j]
-		name := domainAt(&specs[i], j)
-		same = same && name == domainAt(&specs[i-1], j)
+		same = same && topology[j] == before[j]
 		domain := int32(0)
-		if i > 0 {
+		if before != nil {
 			domain = level.domain[len(level.domain)-1]
 			if !same {
 				domain++
 			}
 		}
 		level.domain = append(level.domain, domain)
-		level.placed = append(level.placed, name != "")
+		level.placed = append(level.placed, topology[j] != "")
 	}
 }
 
-// addModel is the model of a capacity, new or known.
+// addModel is the index of a capacity, new or known.
 func (l *layout) addModel(known map[string]int32, capacity []int64) int32 {
 	var key [256]byte
 	text := key[:0]
@@ -226,7 +206,7 @@ func (l *layout) addModel(known map[string]int32, capacity []int64) int32 {
 	return model
 }
 
-// capacity translates what a node has, which may be less than nothing.
+// capacity compiles the capacity of a node, whose amounts may be below zero.
 func (d *demand) capacity(resources []string, capacity Resources) {
 	d.amounts = d.amounts[:0]
 	for _, name := range resources {
@@ -234,7 +214,7 @@ func (d *demand) capacity(resources []string, capacity Resources) {
 	}
 }
 
-// add puts a node on a page that is being made.
+// add puts a node on a new page.
 func (p *page) add(node uint64, model int32, free []int64) {
 	for i := range p.classes {
 		if p.classes[i].model == model {
@@ -246,13 +226,13 @@ func (p *page) add(node uint64, model int32, free []int64) {
 	p.free = append(p.free, free...)
 }
 
-// copy is a table of its own, which has now what this one has.
+// copy is a table that is the same now and changes independently.
 func (t *nodes) copy() nodes {
-	t.owner = &owner{} // nobody owns the pages now
+	t.owner = &owner{} // from now on neither table owns the pages
 	return nodes{layout: t.layout, owner: &owner{}, pages: slices.Clone(t.pages)}
 }
 
-// writable is a page that may be written to.
+// writable is a page that may be changed.
 func (t *nodes) writable(i int32) *page {
 	if t.pages[i].owner != t.owner {
 		t.pages[i] = t.pages[i].clone(t.owner)
@@ -260,27 +240,28 @@ func (t *nodes) writable(i int32) *page {
 	return t.pages[i]
 }
 
-// left is what is left of a node: not to be changed, and to be read before
-// anything else changes.
+// left is what is left of a node. The caller must not change it, and must read it before
+// the table changes.
 func (t *nodes) left(node int32) []int64 {
 	i, mask := t.locate(node)
 	return t.pages[i].left(t.pages[i].of(mask))
 }
 
-// down is why nothing can be placed on a node; "" if it is up.
+// down is the reason why nothing can be placed on a node; "" if the node is up.
 func (t *nodes) down(node int32) string {
 	i, mask := t.locate(node)
 	return t.pages[i].classes[t.pages[i].of(mask)].down
 }
 
-// take takes amounts of each of the nodes, once for each time that it is named.
-// There may be less than nothing left then.
+// take takes amounts of each of the nodes, once for each time that the node is named.
+// What is left may become less than nothing.
 func (t *nodes) take(nodes []int32, amounts []int64) { t.change(nodes, amounts, -1) }
 
 // give gives back what was taken.
 func (t *nodes) give(nodes []int32, amounts []int64) { t.change(nodes, amounts, 1) }
 
-// change changes neighbours together. Indexes below zero are no nodes.
+// change adds n times the amounts to what is left of the nodes, of a whole page at a
+// time if possible. Indexes below zero are no nodes.
 func (t *nodes) change(nodes []int32, amounts []int64, n int64) {
 	page, mask := int32(0), uint64(0)
 	for _, node := range nodes {
@@ -299,7 +280,7 @@ func (t *nodes) change(nodes []int32, amounts []int64, n int64) {
 	}
 }
 
-// setDown says why nothing can be placed on a node; "" brings it up.
+// setDown gives the reason why nothing can be placed on a node; "" brings the node up.
 func (t *nodes) setDown(node int32, why string) {
 	i, mask := t.locate(node)
 	t.writable(i).setDown(mask, why)

@@ -3,37 +3,33 @@
 
 package fluxion
 
-import (
-	"math/bits"
-	"slices"
-)
+import "slices"
 
 // pageSize is the number of nodes of a page: the bits of a word.
 const pageSize = 64
 
-// page tells what is left of up to 64 neighbouring nodes of one innermost domain.
-// Nodes between which no match can tell a difference are one class: a match
-// reckons once for all of them.
+// page is what is left of up to 64 neighbouring nodes of one innermost domain. Nodes
+// that no match can tell apart are one class: a match counts once for all of them.
 //
-// Invariants: each node of the page is in one class; no class is without nodes;
-// no two classes are alike. Only the owner writes to a page, all others copy it
-// first.
+// Invariants: each node of the page is in one class; no class is without nodes; no two
+// classes are alike. Only the owner changes a page; everybody else copies it first.
 type page struct {
 	owner   *owner
 	classes []class
-	// free is what is left, by class and resource.
+	// free is what is left of each node, by class and resource.
 	free []int64
 }
 
-// owner is whose a page is: of one graph, until it gives a snapshot away.
+// owner is the identity of one graph that may change its pages and jobs. A snapshot and
+// its graph get new owners.
 type owner struct{ _ byte }
 
-// class are the nodes of a page that are alike.
+// class is a set of nodes of a page that are alike.
 type class struct {
 	nodes uint64
-	// model is what they have (layout.models).
+	// model is the capacity of each node (layout.models).
 	model int32
-	// down is why nothing can be placed on them; "" if they are up.
+	// down is the reason why nothing can be placed on the nodes; "" if they are up.
 	down string
 }
 
@@ -51,8 +47,17 @@ func (p *page) of(node uint64) int {
 	return slices.IndexFunc(p.classes, func(c class) bool { return c.nodes&node != 0 })
 }
 
+// all is the set of nodes of a page.
+func (p *page) all() uint64 {
+	nodes := uint64(0)
+	for i := range p.classes {
+		nodes |= p.classes[i].nodes
+	}
+	return nodes
+}
+
 func (p *page) clone(owner *owner) *page {
-	// Room for one class more: the next thing that happens is often a new one.
+	// The copy has room for one more class, because the next change often makes one.
 	width := p.width()
 	classes := make([]class, len(p.classes), len(p.classes)+1)
 	free := make([]int64, len(p.free), len(p.free)+width)
@@ -61,8 +66,7 @@ func (p *page) clone(owner *owner) *page {
 	return &page{owner, classes, free}
 }
 
-// change gives back n times the amounts on each of the nodes, or takes them where n
-// is below zero.
+// change adds n times the amounts to what is left of each of the nodes.
 func (p *page) change(nodes uint64, amounts []int64, n int64) {
 	p.alter(nodes, func(class int) {
 		left := p.left(class)
@@ -72,13 +76,13 @@ func (p *page) change(nodes uint64, amounts []int64, n int64) {
 	})
 }
 
-// setDown says of nodes why they are down.
+// setDown gives the reason why nodes are down.
 func (p *page) setDown(nodes uint64, why string) {
 	p.alter(nodes, func(class int) { p.classes[class].down = why })
 }
 
-// alter does something to each class that some nodes make up, once they are apart from
-// the nodes that were like them.
+// alter changes some nodes, class by class. Nodes that are to change leave their class
+// first, and join a class that is like them afterwards.
 func (p *page) alter(nodes uint64, do func(class int)) {
 	for i := 0; i < len(p.classes) && nodes != 0; {
 		moving := p.classes[i].nodes & nodes
@@ -94,13 +98,13 @@ func (p *page) alter(nodes uint64, do func(class int)) {
 	}
 }
 
-// split takes nodes out of their class into one of their own, and returns it. It
-// is like the other until it is changed, and then has to be joined.
+// split moves nodes out of their class into a new one, and returns the new one. Both are
+// alike until the caller changes one and calls join.
 func (p *page) split(from int, nodes uint64) int {
 	if p.classes[from].nodes == nodes {
 		return from
 	}
-	p.free = append(p.free, p.left(from)...) // before classes: width reckons with both
+	p.free = append(p.free, p.left(from)...) // before classes, since width divides one by the other
 	p.classes = append(p.classes, p.classes[from])
 	to := len(p.classes) - 1
 	p.classes[from].nodes &^= nodes
@@ -108,7 +112,7 @@ func (p *page) split(from int, nodes uint64) int {
 	return to
 }
 
-// join puts a class into another that is like it, if there is one.
+// join merges a class into another one that is like it, if there is one.
 func (p *page) join(c int) {
 	for other := range p.classes {
 		if other != c && p.alike(other, c) {
@@ -124,7 +128,7 @@ func (p *page) alike(a, b int) bool {
 		slices.Equal(p.left(a), p.left(b))
 }
 
-// remove puts the last class in the place of one.
+// remove replaces a class by the last one.
 func (p *page) remove(c int) {
 	last, width := len(p.classes)-1, p.width()
 	p.classes[c] = p.classes[last]
@@ -132,18 +136,4 @@ func (p *page) remove(c int) {
 	p.free = p.free[:last*width]
 	p.classes[last] = class{}
 	p.classes = p.classes[:last]
-}
-
-// bit is a node of a page.
-func bit(i int32) uint64 { return 1 << uint(i) }
-
-// eachBit yields the positions of the bits that are set, lowest first.
-func eachBit(mask uint64) func(yield func(int32) bool) {
-	return func(yield func(int32) bool) {
-		for ; mask != 0; mask &= mask - 1 {
-			if !yield(int32(bits.TrailingZeros64(mask))) {
-				return
-			}
-		}
-	}
 }

@@ -9,15 +9,14 @@ import (
 	"sort"
 )
 
-// place decides which nodes get n pods; there is room for them.
+// place decides which nodes get n pods, for which there is room.
 //
-//  1. With a topology, as few of its domains as possible get them all.
-//  2. In each, if nodes are to be distinct, every node gets as many pods as all can
-//     have, and the rest one for each.
-//  3. These go to the innermost domains as the policy says, and
-//  4. in each of them to its nodes.
+//  1. With a topology, as few of its domains as possible get all pods.
+//  2. In each domain, if nodes are to be distinct, every node gets as many pods as all
+//     nodes can have, and some nodes get one more.
+//  3. The policy divides the remaining pods over the innermost domains, and
+//  4. in each of them over the nodes.
 func (m *gangMatch) place(n int64) {
-	m.setTop(m.whole(), m.limit)
 	if m.level < 0 || m.required() {
 		m.placeIn(m.whole(), n)
 		return
@@ -48,8 +47,7 @@ func (m *gangMatch) placeIn(s span, n int64) {
 	}
 }
 
-// lowestTop is the smallest number of pods per node at which a span takes n, beside
-// the lead if that is not placed.
+// lowestTop is the smallest number of pods per node with which a span takes n pods.
 func (m *gangMatch) lowestTop(s span, n int64) int32 {
 	if m.takes(s, n, 1) {
 		return 1
@@ -61,18 +59,17 @@ func (m *gangMatch) lowestTop(s span, n int64) int32 {
 	return int32(2 + sort.Search(int(min(n+most, unlimited-2)), func(i int) bool { return m.takes(s, n, int32(i)+2) }))
 }
 
-// takes reports whether a span takes n pods, so many per node at most.
+// takes reports whether a span takes n pods, with at most top pods on each node.
 func (m *gangMatch) takes(s span, n int64, top int32) bool {
-	m.setTop(s, top)
-	whole := m.sum(s, -1)
-	if s.leadLo < s.leadHi {
-		n += int64(whole.loss)
+	for i := s.lo; i < s.hi; i++ {
+		cell := &m.cells[i]
+		cell.take = min(cell.room, max(top-cell.has, 0))
 	}
-	return whole.room >= n
+	return m.sum(s, -1).room >= n
 }
 
-// layer gives each node of a span as many pods as all can have, and leaves one for
-// each of those that can have one more. It returns how many pods are left.
+// layer gives each node of a span as many pods as all nodes can have. A node that can
+// take one more may be chosen for it later. The number of pods that are left is returned.
 func (m *gangMatch) layer(s span, n int64) int64 {
 	top := m.lowestTop(s, n)
 	for i := s.lo; i < s.hi; i++ {
@@ -84,8 +81,7 @@ func (m *gangMatch) layer(s span, n int64) int64 {
 	return n
 }
 
-// fill gives n pods to nodes of an innermost domain that has room for more or for
-// just as many.
+// fill gives n pods to nodes of an innermost domain, which has room for them.
 func (m *gangMatch) fill(cells []cell, n, room int64) {
 	if n == room {
 		for i := range cells {
@@ -100,8 +96,8 @@ func (m *gangMatch) fill(cells []cell, n, room int64) {
 	}
 }
 
-// sortCells puts the indexes of cells in m.order: those with the least room first, of
-// these the ones that are used most willingly, of these the first.
+// sortCells puts the indexes of cells into m.order: by rising room, then by tier, then
+// by index.
 func (m *gangMatch) sortCells(cells []cell) {
 	m.order = m.order[:0]
 	for i := range cells {
@@ -113,9 +109,10 @@ func (m *gangMatch) sortCells(cells []cell) {
 	slices.Sort(m.order)
 }
 
+// cellIndex masks the index of the cell in an element of the order.
 const cellIndex = 1<<30 - 1
 
-// fillDistinct gives one pod to each of n nodes, those with the least room first.
+// fillDistinct gives one pod to each of n nodes: first to the nodes with the least room.
 func (m *gangMatch) fillDistinct(cells []cell, n int64) {
 	m.sortCells(cells)
 	for _, key := range m.order {
@@ -127,8 +124,8 @@ func (m *gangMatch) fillDistinct(cells []cell, n int64) {
 	}
 }
 
-// fillFewest gives n pods to the fewest nodes: those that have some, then the
-// roomiest ones, but the last of them the tightest that takes what is left.
+// fillFewest gives n pods to the fewest nodes. Nodes that have pods of the gang come
+// first, then the roomiest nodes. The last node is the tightest that takes the rest.
 func (m *gangMatch) fillFewest(cells []cell, n int64) {
 	for i := range cells {
 		if cell := &cells[i]; cell.has > 0 && n > 0 {
@@ -140,13 +137,13 @@ func (m *gangMatch) fillFewest(cells []cell, n int64) {
 	}
 	m.sortCells(cells)
 	for order := m.order; n > 0; {
-		// The first cell that takes what is left on one node.
+		// The first cell of which one node takes the rest.
 		if i := sort.Search(len(order), func(i int) bool { return int64(order[i]>>32) >= n }); i < len(order) {
 			cell := &cells[order[i]&cellIndex]
 			cell.last, cell.rest = lowest(cell.nodes&^cell.chosen, 1), int32(n)
 			return
 		}
-		// No node takes it: the roomiest one, which is the first of its room.
+		// No node takes the rest: the first cell with the most room gets pods.
 		room := int64(order[len(order)-1] >> 32)
 		i := sort.Search(len(order), func(i int) bool { return int64(order[i]>>32) >= room })
 		cell := &cells[order[i]&cellIndex]
@@ -160,12 +157,9 @@ func (m *gangMatch) fillFewest(cells []cell, n int64) {
 	}
 }
 
-// byRank are the names of the nodes by rank, for so many pods.
+// byRank are the names of the nodes by rank, for size pods.
 func (m *gangMatch) byRank(size int) []string {
 	nodes := make([]string, 0, size)
-	if m.leadNode >= 0 {
-		nodes = append(nodes, m.names[m.leadNode])
-	}
 	m.eachNode(func(node, pods int32) {
 		for range pods {
 			nodes = append(nodes, m.names[node])
@@ -174,7 +168,7 @@ func (m *gangMatch) byRank(size int) []string {
 	return nodes
 }
 
-// eachNode calls, in the order of the graph, for each node that gets pods.
+// eachNode calls the function for each node that gets pods, in the order of the graph.
 func (m *gangMatch) eachNode(call func(node, pods int32)) {
 	for i := 0; i < len(m.cells); {
 		page := m.cells[i].page
@@ -189,7 +183,7 @@ func (m *gangMatch) eachNode(call func(node, pods int32)) {
 	}
 }
 
-// count notes how many pods the nodes get, and returns those that get some.
+// count adds up how many pods each node gets, and returns the nodes that get pods.
 func (c *cell) count(pods *[pageSize]int32) uint64 {
 	got := uint64(0)
 	if c.each > 0 {

@@ -10,36 +10,31 @@ import (
 )
 
 // Refusal says why a gang does not fit. A match fills in the numbers, which cost
-// little; Explain tells the rest.
+// little. Explain adds the reasons and the jobs.
 type Refusal struct {
-	// Never is true where it would not fit even if nobody else held anything.
+	// Never is true if the gang would not fit even on the empty graph.
 	Never bool
-	// Least is the smallest size that would do, Fits the number of brokers that
-	// would fit now, Capacity the number that the empty graph could hold: in one domain
-	// of Level, where all have to be in one.
+	// Least is the smallest allowed size. Fits is the number of brokers that would fit
+	// now, and Capacity the number that the empty graph could hold. If all brokers have
+	// to be in one domain of Level, the numbers are those of the roomiest domain.
 	Least, Fits, Capacity int
-	// Requests are what one broker takes, Lead what the lead takes where it has a shape
-	// of its own.
-	Requests, Lead Resources
-	// Level is the level of the topology that all have to be in one domain of; "" if
-	// they need not.
+	// Requests are what one broker takes.
+	Requests Resources
+	// Level is the level of the topology that all brokers have to be in one domain of;
+	// "" if there is none.
 	Level string
-	// Nodes is the number of nodes there are, Free the number of those that have room
-	// for a broker now.
+	// Nodes is the number of nodes of the graph, and Free the number of nodes that have
+	// room for a broker now.
 	Nodes, Free int
 
-	// NoLead: there is no place for the lead, and Reasons are about its shape.
-	NoLead bool
-	// Reasons tell of the nodes that cannot take one more broker why not, or, where
-	// it would never fit, of those that never can; the reason of most nodes first.
+	// Reasons count the nodes that cannot take one more broker, or never can if Never is
+	// true. The reason of most nodes comes first.
 	Reasons []Reason
-	// Scarcest is the resource of which the nodes that could be used have the least
-	// left, measured by what a broker takes; "" if it fits never, or asks for nothing.
-	Scarcest string
-	// Jobs would have to end for it to fit: the earliest to end, if those whose end is
-	// known do, and else the largest. None, where others are in the way too.
+	// Jobs are the jobs that would have to end before the gang fits: those that end
+	// first, if enough ends are known, and else the largest ones. There are none if
+	// anything else keeps the gang from fitting.
 	Jobs []string
-	// Until is when they will have ended; zero if that is not known.
+	// Until is when these jobs will have ended; zero if that time is not known.
 	Until time.Time
 }
 
@@ -49,36 +44,28 @@ type Reason struct {
 	Nodes int
 }
 
-// refuse makes the refusal of a gang that fits no better than so, and for which the
-// least would do. The match has the cells as they are now.
-func (g *Graph) refuse(m *gangMatch, fits int64, least int) *Refusal {
-	gang := &m.gang
+// refuse makes the refusal of a gang of which so many pods fit. The match has the cells
+// of the graph as it is now.
+func (g *Graph) refuse(m *gangMatch, fits int64) *Refusal {
 	r := &Refusal{
-		Least: least, Fits: int(fits), Free: m.nodesWithRoom(), Nodes: g.Len(),
-		Requests: gang.Pods.Requests,
-	}
-	hasLead := gang.Lead != nil && len(m.own) == 0 // and it is not placed
-	if hasLead {
-		r.Lead, r.NoLead = gang.Lead.Requests, len(m.leads) == 0
+		Least: least(m.gang.Sizes), Fits: int(fits), Free: m.nodesWithRoom(), Nodes: g.Len(),
+		Requests: m.gang.Pods.Requests,
 	}
 	if m.required() {
-		r.Level = gang.Topology.Level
+		r.Level = m.gang.Topology.Level
 	}
 	m.gather(g.nodes.empty)
 	r.Capacity = int(m.fits())
-	if r.Never = r.Least == 0 || r.Capacity < r.Least; r.Never {
-		r.NoLead = hasLead && len(m.leads) == 0
-	}
+	r.Never = r.Least == 0 || r.Capacity < r.Least
 	return r
 }
 
-// String says it in one sentence.
+// String tells the refusal in one sentence.
 func (r *Refusal) String() string {
 	if r.Least == 0 {
 		return "may have no size"
 	}
 	var out strings.Builder
-	out.WriteString("needs room for ")
 	r.writeNeed(&out)
 	r.writeRoom(&out)
 	for i, reason := range r.Reasons {
@@ -92,17 +79,24 @@ func (r *Refusal) String() string {
 	return out.String()
 }
 
-// writeRoom says how much room there is.
+// writeNeed tells what the gang needs.
+func (r *Refusal) writeNeed(out *strings.Builder) {
+	out.WriteString("needs room for " + plural(r.Least, "broker"))
+	if requests := r.Requests.String(); requests != "" {
+		fmt.Fprintf(out, " of %s each", requests)
+	}
+	if r.Level != "" {
+		out.WriteString(" in one " + r.Level)
+	}
+}
+
+// writeRoom tells how much room there is.
 func (r *Refusal) writeRoom(out *strings.Builder) {
 	switch nodes := plural(r.Nodes, "node"); {
-	case r.Never && r.NoLead:
-		fmt.Fprintf(out, "; none of %s could have the lead", nodes)
 	case r.Never && r.Level != "":
 		fmt.Fprintf(out, "; no %s of the whole cluster of %s has room for more than %d", r.Level, nodes, r.Capacity)
 	case r.Never:
 		fmt.Fprintf(out, "; the whole cluster of %s has room for %d", nodes, r.Capacity)
-	case r.NoLead:
-		fmt.Fprintf(out, "; none of %s has room now for the lead", nodes)
 	case r.Fits == 0:
 		fmt.Fprintf(out, "; none of %s has room now", nodes)
 	case r.Level != "":
@@ -116,28 +110,8 @@ func (r *Refusal) writeRoom(out *strings.Builder) {
 	}
 }
 
-// writeNeed says what it needs.
-func (r *Refusal) writeNeed(out *strings.Builder) {
-	pods := r.Least
-	if lead := r.Lead.String(); r.Lead != nil {
-		pods--
-		out.WriteString("a lead")
-		if lead != "" {
-			out.WriteString(" of " + lead)
-		}
-		out.WriteString(" and ")
-	}
-	out.WriteString(plural(pods, "broker"))
-	if requests := r.Requests.String(); requests != "" {
-		fmt.Fprintf(out, " of %s each", requests)
-	}
-	if r.Level != "" {
-		out.WriteString(" in one " + r.Level)
-	}
-}
-
-// writeWhen says what would have to end. The jobs are those of others, so it does not
-// name them.
+// writeWhen tells how many jobs would have to end. It does not name the jobs, because
+// they belong to other users.
 func (r *Refusal) writeWhen(out *strings.Builder) {
 	switch len(r.Jobs) {
 	case 0:

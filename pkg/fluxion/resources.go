@@ -11,7 +11,8 @@ import (
 	"strings"
 )
 
-// Names of resources with units of their own. All others (GPUs, say) are counted.
+// Names of resources that have a unit. All other resources (GPUs, for example) are
+// counted.
 const (
 	CPU              = "cpu"               // thousandths of a core
 	Memory           = "memory"            // bytes
@@ -19,28 +20,29 @@ const (
 	Pods             = "pods"
 )
 
-// Resources are amounts by name. An amount that is not there is 0; one that is
-// taken counts as no less than 0, and none as more than 2^53.
+// Resources are amounts by name. A missing amount is 0. A requested amount counts as at
+// least 0, and every amount as at most 2^53.
 type Resources map[string]int64
 
-// maxAmount is the most that counts: sums over a node's pods stay within int64.
+// maxAmount is the largest amount that counts, so that sums over the pods of a node stay
+// within int64.
 const maxAmount = 1 << 53
 
-// unlimited is how often a request for nothing fits.
+// unlimited is how many pods fit that request nothing.
 const unlimited = math.MaxInt32
 
-// demand is what one pod takes, in the terms of a graph.
+// demand is what one pod takes, by the resources of a graph.
 type demand struct {
 	// amounts are by resource of the graph.
 	amounts []int64
-	// asked are the resources of which it takes something, rising.
+	// asked are the resources of which the pod takes something, rising.
 	asked []int32
-	// unknown is the first resource, by name, that it asks for and no node of the
-	// graph has; "" if there is none.
+	// unknown is the first resource, by name, that the pod takes and no node of the graph
+	// has; "" if there is none.
 	unknown string
 }
 
-// compile translates what a pod takes.
+// compile sets the demand to what a pod requests.
 func (d *demand) compile(resources []string, request Resources) {
 	d.amounts, d.asked, d.unknown = d.amounts[:0], d.asked[:0], ""
 	known := 0
@@ -65,7 +67,7 @@ func (d *demand) compile(resources []string, request Resources) {
 	}
 }
 
-// fits is how many of the pods what is left can take.
+// fits is the number of pods for which this much is enough.
 func (d *demand) fits(free []int64) int32 {
 	if d.unknown != "" {
 		return 0
@@ -81,8 +83,8 @@ func (d *demand) fits(free []int64) int32 {
 	return int32(count)
 }
 
-// lacking is the first resource, by name, of which there is too little for one
-// pod; "" if there is none.
+// lacking is the first resource, by name, of which this much is too little for one pod;
+// "" if there is none.
 func (d *demand) lacking(resources []string, free []int64) string {
 	for _, r := range d.asked {
 		if free[r] < d.amounts[r] {
@@ -95,8 +97,8 @@ func (d *demand) lacking(resources []string, free []int64) string {
 	return d.unknown
 }
 
-// String writes the amounts for people: "8 cpu, 32Gi memory". Pods are left out:
-// each broker is one.
+// String writes the amounts for people: "8 cpu, 32Gi memory". The pods are left out,
+// because each broker is one pod.
 func (r Resources) String() string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(r)) {
@@ -115,7 +117,7 @@ func (r Resources) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// bytesText writes an amount in the largest binary unit that leaves it whole.
+// bytesText writes a number of bytes in the largest binary unit that keeps it whole.
 func bytesText(amount int64) string {
 	units := []string{"", "Ki", "Mi", "Gi", "Ti", "Pi"}
 	i := 0

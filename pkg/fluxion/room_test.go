@@ -25,16 +25,12 @@ func TestRooms(t *testing.T) {
 			t.Fatalf("seed %d: not in the order of the graph: %v", seed, rooms)
 		}
 		for i := range w.nodes {
-			room := Room{Node: i, BesideLead: -1}
+			room := Room{Node: i}
 			if at[i] != nil {
 				room = *at[i]
 			}
-			after := -1
-			if gang.Lead != nil {
-				after = p.after[i]
-			}
-			if room.Pods != p.room[i] || room.BesideLead != after {
-				t.Fatalf("seed %d: node %d has %+v, want %d and %d", seed, i, room, p.room[i], after)
+			if room.Pods != p.room[i] {
+				t.Fatalf("seed %d: node %d has %+v, want %d", seed, i, room, p.room[i])
 			}
 		}
 		for level, name := range g.Levels() {

@@ -14,9 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/jobspec"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/reapi"
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion/traverser"
 )
 
 // racks is a cluster in JGF: racks of 100 nodes of 8 cores each.
@@ -60,7 +60,7 @@ type matcher interface {
 }
 
 type ours struct {
-	matcher *fluxion.Matcher
+	matcher *traverser.Matcher
 	last    uint64
 }
 
@@ -69,16 +69,16 @@ func (o *ours) match(text string, reserve bool) (uint64, error) {
 	if err != nil {
 		return 0, err
 	}
-	op := fluxion.Allocate
+	op := traverser.Allocate
 	if reserve {
-		op = fluxion.AllocateOrElseReserve
+		op = traverser.AllocateOrElseReserve
 	}
 	o.last++
 	match, err := o.matcher.Match(op, spec, o.last, 0)
 	if err != nil {
 		return 0, err
 	}
-	_, err = match.Encode(fluxion.JGF)
+	_, err = match.Encode(traverser.JGF)
 	return o.last, err
 }
 
@@ -127,11 +127,11 @@ func BenchmarkSideBySide(b *testing.B) {
 
 func newOurs(b *testing.B, graph, policy string) matcher {
 	b.Helper()
-	g, err := fluxion.ReadJGF(strings.NewReader(graph))
+	g, err := traverser.ReadJGF(strings.NewReader(graph))
 	if err != nil {
 		b.Fatal(err)
 	}
-	m, err := fluxion.NewMatcher(g, fluxion.Options{Policy: policy})
+	m, err := traverser.NewMatcher(g, traverser.Options{Policy: policy})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -16,9 +16,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/jobspec"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/reapi"
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion/traverser"
 )
 
 // TestLibrary does random things to random graphs with Fluxion's library and with our
@@ -131,10 +131,10 @@ type life struct {
 }
 
 type options struct {
-	Load   string         `json:"load_format"`
-	Policy string         `json:"matcher_policy"`
-	Prune  string         `json:"prune_filters"`
-	Format fluxion.Format `json:"match_format"`
+	Load   string           `json:"load_format"`
+	Policy string           `json:"matcher_policy"`
+	Prune  string           `json:"prune_filters"`
+	Format traverser.Format `json:"match_format"`
 }
 
 // step is one thing to do. It says what came of it, ours and theirs.
@@ -145,9 +145,9 @@ type step struct {
 
 // pair is a matcher and a client of the library that have lived the same.
 type pair struct {
-	ours   *fluxion.Matcher
+	ours   *traverser.Matcher
 	theirs *reapi.Client
-	format fluxion.Format
+	format traverser.Format
 	prune  string
 	// jobs are those that hold something, with their R in JGF.
 	jobs map[uint64]held
@@ -209,11 +209,11 @@ func apart(ours, theirs string) string {
 }
 
 func (l *life) open() (*pair, error) {
-	graph, err := fluxion.ReadJGF(strings.NewReader(l.graph))
+	graph, err := traverser.ReadJGF(strings.NewReader(l.graph))
 	if err != nil {
 		return nil, err
 	}
-	ours, err := fluxion.NewMatcher(graph, fluxion.Options{Policy: l.options.Policy, PruneFilters: l.options.Prune})
+	ours, err := traverser.NewMatcher(graph, traverser.Options{Policy: l.options.Policy, PruneFilters: l.options.Prune})
 	if err != nil {
 		return nil, err
 	}
@@ -246,11 +246,11 @@ var reasons = []struct {
 	ours, theirs error
 	word         string
 }{
-	{fluxion.ErrInvalid, reapi.ErrInvalid, "invalid"},
-	{fluxion.ErrBusy, reapi.ErrBusy, "busy"},
-	{fluxion.ErrUnsatisfiable, reapi.ErrUnsatisfiable, "never"},
-	{fluxion.ErrNotFound, reapi.ErrNotFound, "not found"},
-	{fluxion.ErrExists, reapi.ErrExists, "exists"},
+	{traverser.ErrInvalid, reapi.ErrInvalid, "invalid"},
+	{traverser.ErrBusy, reapi.ErrBusy, "busy"},
+	{traverser.ErrUnsatisfiable, reapi.ErrUnsatisfiable, "never"},
+	{traverser.ErrNotFound, reapi.ErrNotFound, "not found"},
+	{traverser.ErrExists, reapi.ErrExists, "exists"},
 }
 
 // outcome is an error, or else a text that begins with "ok".
@@ -276,17 +276,17 @@ func allocated(r string, at int64, reserved bool) string {
 
 // operations of both.
 var operations = []struct {
-	ours   fluxion.Op
+	ours   traverser.Op
 	theirs reapi.MatchOp
 	name   string
 	gives  bool // it makes a job
 }{
-	{fluxion.Allocate, reapi.MatchAllocate, "allocate", true},
-	{fluxion.AllocateOrElseReserve, reapi.MatchAllocateOrElseReserve, "allocate_orelse_reserve", true},
-	{fluxion.AllocateWithSatisfiability, reapi.MatchAllocateWithSatisfiability, "allocate_with_satisfiability", true},
-	{fluxion.Satisfiability, reapi.MatchSatisfiability, "satisfiability", false},
-	{fluxion.WithoutAllocating, reapi.MatchWithoutAllocating, "without_allocating", false},
-	{fluxion.WithoutAllocatingFuture, reapi.MatchWithoutAllocatingFuture, "without_allocating_future", false},
+	{traverser.Allocate, reapi.MatchAllocate, "allocate", true},
+	{traverser.AllocateOrElseReserve, reapi.MatchAllocateOrElseReserve, "allocate_orelse_reserve", true},
+	{traverser.AllocateWithSatisfiability, reapi.MatchAllocateWithSatisfiability, "allocate_with_satisfiability", true},
+	{traverser.Satisfiability, reapi.MatchSatisfiability, "satisfiability", false},
+	{traverser.WithoutAllocating, reapi.MatchWithoutAllocating, "without_allocating", false},
+	{traverser.WithoutAllocatingFuture, reapi.MatchWithoutAllocatingFuture, "without_allocating_future", false},
 }
 
 func (p *pair) match(op int, id uint64, text string) (ours, theirs string) {
@@ -310,14 +310,14 @@ func (p *pair) match(op int, id uint64, text string) (ours, theirs string) {
 	switch {
 	case err != nil:
 		ours = outcome(err, "")
-	case operation.ours == fluxion.Satisfiability:
+	case operation.ours == traverser.Satisfiability:
 		ours = "ok: "
 	case r == "" && operation.gives: // the client gives such a job back
-		ours = outcome(errors.Join(fluxion.ErrInvalid, p.ours.Cancel(id)), "")
+		ours = outcome(errors.Join(traverser.ErrInvalid, p.ours.Cancel(id)), "")
 	default:
 		ours = outcome(nil, allocated(r, match.At, match.Reserved && operation.gives))
 		if operation.gives {
-			jgf, err := match.Encode(fluxion.JGF)
+			jgf, err := match.Encode(traverser.JGF)
 			if err != nil {
 				return err.Error(), ""
 			}
@@ -325,7 +325,7 @@ func (p *pair) match(op int, id uint64, text string) (ours, theirs string) {
 		}
 	}
 	allocation, err := p.theirs.MatchWithJobid(operation.theirs, id, text)
-	if theirs = outcome(err, ""); err == nil && operation.ours != fluxion.Satisfiability {
+	if theirs = outcome(err, ""); err == nil && operation.ours != traverser.Satisfiability {
 		theirs = outcome(nil, allocated(allocation.R, allocation.At, allocation.Reserved))
 	}
 	return ours, theirs
@@ -395,7 +395,7 @@ func (p *pair) remove(path string) (ours, theirs string) {
 	return outcome(p.ours.Remove(path), ""), outcome(theirErr, "")
 }
 
-func (p *pair) find(expression string, format fluxion.Format) (ours, theirs string) {
+func (p *pair) find(expression string, format traverser.Format) (ours, theirs string) {
 	found, err := p.ours.Find(expression, format)
 	var compact bytes.Buffer // the library leaves out blanks, here alone
 	if err == nil && found != "" {
@@ -427,10 +427,10 @@ func (p *pair) clone() (ours, theirs string) {
 			return ours, theirs
 		}
 	}
-	if ours, theirs = c.find("agfilter=true", fluxion.JGF); ours != theirs {
+	if ours, theirs = c.find("agfilter=true", traverser.JGF); ours != theirs {
 		return ours, theirs
 	}
-	return p.find("agfilter=true", fluxion.JGF)
+	return p.find("agfilter=true", traverser.JGF)
 }
 
 // partialCancel gives back what a job has exclusively in some nodes, all of it if it
@@ -623,7 +623,7 @@ func (r *random) options() options {
 	return options{
 		Load: "jgf", Policy: policies[r.IntN(len(policies))],
 		Prune:  []string{"ALL:core,ALL:node", "ALL:core", "ALL:node,ALL:memory", "ALL:gpu,ALL:core", "rack:node,node:core,cluster:gpu"}[r.IntN(5)],
-		Format: []fluxion.Format{fluxion.JGF, fluxion.JGF, fluxion.RV1NoSched, fluxion.Simple}[r.IntN(4)],
+		Format: []traverser.Format{traverser.JGF, traverser.JGF, traverser.RV1NoSched, traverser.Simple}[r.IntN(4)],
 	}
 }
 
@@ -733,7 +733,7 @@ func (r *random) step() step {
 		return step{"status", fmt.Sprint(path, yes), func(p *pair) (string, string) { return p.setStatus(path, yes) }}
 	case n < 52:
 		expression := r.expression()
-		format := []fluxion.Format{fluxion.JGF, fluxion.RV1NoSched}[r.IntN(2)]
+		format := []traverser.Format{traverser.JGF, traverser.RV1NoSched}[r.IntN(2)]
 		return step{"find", fmt.Sprint(expression, " in ", format), func(p *pair) (string, string) {
 			return p.find(strings.ReplaceAll(expression, "JOB", fmt.Sprint(p.choose(choice))), format)
 		}}

@@ -64,11 +64,11 @@ func writeGroup(out *strings.Builder, prefix string, hosts []string) {
 	out.WriteByte(']')
 }
 
-// maxBytes is how long the names that a list stands for may be, all together.
+// maxBytes limits the total length of the names in a list.
 const maxBytes = 1 << 26
 
-// Decode reads a host list. A list of more than limit hosts is refused, and one whose
-// names take more than 64 MiB, so that a short text cannot ask for much memory.
+// Decode reads a host list. A list of more than limit hosts is refused, and so is one whose
+// names take more than 64 MiB. So a short text cannot take much memory.
 func Decode(text string, limit int) ([]string, error) {
 	d := decoder{limit: limit, room: maxBytes}
 	for text != "" {
@@ -161,7 +161,7 @@ func number(digits string) (int64, error) {
 	return strconv.ParseInt(digits, 10, 64)
 }
 
-// split divides a name into what is before the number at its end, and the number.
+// split divides a name into the text before the number at its end, and the number.
 func split(host string) (prefix, digits string) {
 	i := len(host)
 	for i > 0 && host[i-1] >= '0' && host[i-1] <= '9' && len(host)-i < maxDigits {
@@ -185,8 +185,8 @@ func successor(digits string) string {
 	return fmt.Sprintf("%0*d", len(digits), n+1)
 }
 
-// Compare orders names as people count: by what is before the number at their
-// end, then by the number, so that node-2 is before node-10.
+// Compare orders names as people do: by the text before the number at their end, then by
+// the number. So node-2 is before node-10.
 func Compare(a, b string) int {
 	prefixA, digitsA := split(a)
 	prefixB, digitsB := split(b)

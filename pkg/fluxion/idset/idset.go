@@ -19,9 +19,9 @@ import (
 	"strings"
 )
 
-// Set is a set of ids. It is held as ranges, so that it takes no more memory than
-// its text, however many ids it has. The zero value is the empty set. A Set does
-// not change; several goroutines may use it.
+// Set is a set of ids. It is kept as ranges, so that it takes no more memory than its text,
+// however many ids it has. The zero value is the empty set. A Set never changes, and is
+// safe for use by several goroutines.
 type Set struct {
 	ranges []idRange // rising; none touches the next
 }
@@ -96,19 +96,19 @@ func Union(sets ...Set) Set {
 	return Set{ranges: merge(ranges)}
 }
 
-// Len is the number of ids, or the greatest number if there is one more than that.
+// Len is the number of ids, or the greatest number if the set has one id more than that.
 func (s Set) Len() int64 {
 	var n int64
 	for _, r := range s.ranges {
 		if n += r.last - r.first; n == math.MaxInt64 {
-			return n // from 0 on, and so all there are
+			return n // the set has all ids from 0 on
 		}
 		n++
 	}
 	return n
 }
 
-// Has reports whether the id is in the set. It allocates nothing.
+// Has reports whether the id is in the set. It allocates no memory.
 func (s Set) Has(id int64) bool {
 	_, found := slices.BinarySearchFunc(s.ranges, id, func(r idRange, id int64) int {
 		switch {
@@ -137,8 +137,8 @@ func (s Set) String() string {
 	return string(out)
 }
 
-// Decode reads an idset as its ids, rising. A set of more than limit ids is refused,
-// so that a short text cannot ask for much memory.
+// Decode reads an idset as its ids, rising. A set of more than limit ids is refused, so
+// that a short text cannot take much memory.
 func Decode(text string, limit int) ([]int64, error) {
 	set, err := Parse(text)
 	if err != nil {
@@ -160,8 +160,8 @@ func Decode(text string, limit int) ([]int64, error) {
 	return ids, nil
 }
 
-// Encode writes ids, in any order and however often each is given, as an idset
-// without brackets. Negative ids (Fluxion's rank of what has none) are left out.
+// Encode writes ids as an idset without brackets. The ids may be in any order, and
+// repeated. Negative ids (Fluxion's rank of a vertex without a rank) are left out.
 func Encode(ids []int64) string {
 	ranges := make([]idRange, 0, len(ids))
 	for _, id := range ids {

@@ -11,15 +11,15 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/idset"
 )
 
-// A short host list can stand for many names, so there are limits: maxHosts to the
-// names of all host lists of a constraint together, maxName to the bytes of what is
-// between the commas and brackets (no host name is longer).
+// A short host list can stand for many names, so there are limits. maxHosts limits the
+// names in all host lists of a constraint together. maxName limits the bytes of a name,
+// between commas and brackets.
 const (
 	maxHosts = 1 << 17
 	maxName  = 255
 )
 
-// Target is what a constraint is about: a node.
+// Target is a node that a constraint is matched with.
 type Target interface {
 	// Name is the host name.
 	Name() string
@@ -29,10 +29,10 @@ type Target interface {
 	HasProperty(name string) bool
 }
 
-// Constraint says which nodes may be used (RFC 31). It is made by ParseConstraint
-// or Parse and does not change; several goroutines may use it.
+// Constraint says which nodes may be used (RFC 31). A Constraint never changes, and is safe
+// for use by several goroutines.
 type Constraint struct {
-	operator   string // empty: matches everything
+	operator   string // "" matches everything
 	properties []property
 	hosts      map[string]struct{}
 	ranks      idset.Set
@@ -44,10 +44,10 @@ type property struct {
 	absent bool
 }
 
-// Match reports whether the target may be used. It allocates nothing. No constraint
-// (nil) and the empty one match everything.
+// Match reports whether the target may be used. It allocates no memory. A nil constraint
+// and an empty one match everything.
 //
-// As with Fluxion, {"or": []} matches nothing. By RFC 31 it would match everything.
+// As with Fluxion, {"or": []} matches nothing. By RFC 31 that would match everything.
 func (c *Constraint) Match(target Target) bool {
 	if c == nil {
 		return true
@@ -65,7 +65,7 @@ func (c *Constraint) Match(target Target) bool {
 	case "or":
 		return c.matchAny(target)
 	case "not":
-		return !c.matchAll(target) // of several, RFC 31 does not say; this is Fluxion's
+		return !c.matchAll(target) // Fluxion's rule for several operands; RFC 31 has none
 	}
 	return true
 }
@@ -97,23 +97,16 @@ func (c *Constraint) matchAny(target Target) bool {
 	return false
 }
 
-// ParseConstraint reads a constraint in JSON: {} or one operator with a list of
-// values, such as {"properties": ["ssd", "^slow"]}. Host lists have to be such as
-// package hostlist reads, and may together have 131072 names.
-func ParseConstraint(data []byte) (*Constraint, error) {
-	constraint, err := read(data, parseConstraint)
-	if err != nil {
-		return nil, fmt.Errorf("parsing constraint: %w", err)
-	}
-	return constraint, nil
-}
-
+// parseConstraint reads a constraint: {}, or one operator with a list of values, such as
+// {"properties": ["ssd", "^slow"]}. Package hostlist reads the host lists, which may have
+// 131072 names together.
 func parseConstraint(n node) *Constraint {
 	room := maxHosts
 	return parseOperator(n, &room)
 }
 
-// parseOperator reads a constraint in which there is room for so many host names.
+// parseOperator reads a constraint, which may have room host names. It takes the host
+// names off the room.
 func parseOperator(n node, room *int) *Constraint {
 	constraint := &Constraint{}
 	keys := n.object("properties", "hostlist", "ranks", "and", "or", "not")
@@ -143,7 +136,7 @@ func parseProperties(n node) []property {
 	for _, value := range n.list() {
 		text, isString := value.value.(string)
 		if !isString {
-			value.fail("not a string") // nor does Fluxion take a number for one here
+			value.fail("not a string") // Fluxion refuses a number here, too
 		}
 		name, absent := strings.CutPrefix(text, "^")
 		if strings.ContainsAny(name, "!&'\"^`|()") {
@@ -160,7 +153,7 @@ func parseHosts(n node, room *int) map[string]struct{} {
 		names, err := decodeHosts(value.text(), *room)
 		if err != nil {
 			value.fail("%w", err)
-			*room = 0 // do no more work
+			*room = 0 // so that no more names are decoded
 		}
 		*room -= len(names)
 		for _, name := range names {

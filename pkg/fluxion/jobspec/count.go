@@ -5,8 +5,8 @@ package jobspec
 
 import "math"
 
-// Count is how many of a resource are asked for: Min, and from there on what the
-// operator makes of it, again and again, up to Max.
+// Count is the allowed numbers of a resource: Min, and what the operator makes of each
+// number, up to Max.
 //
 //	'+'  Min, Min+Operand, Min+2*Operand, …
 //	'*'  Min, Min*Operand, Min*Operand*Operand, …
@@ -17,8 +17,8 @@ type Count struct {
 	Operand  int
 }
 
-// parseCount reads a count: a number; a least number, which is open above; or a
-// range (RFC 14). That max, operator and operand go together is Fluxion's rule.
+// parseCount reads a count: a number, a minimum alone, or a range (RFC 14). A range has
+// max, operator and operand together: that is Fluxion's rule.
 func parseCount(n node) Count {
 	if _, isMap := n.value.(map[string]any); !isMap {
 		fixed := uint32(n.integer(1, math.MaxUint32))
@@ -51,8 +51,8 @@ func parseCount(n node) Count {
 	return count
 }
 
-// Largest is the largest allowed count that is at most `available`, and 0 if there
-// is none: Fluxion's calc_count, but that no product wraps around.
+// Largest is the largest allowed count up to the available number; 0 if there is none. It
+// is Fluxion's calc_count, except that products do not wrap around.
 func (c Count) Largest(available uint32) uint32 {
 	limit := uint64(min(available, c.Max))
 	if uint64(c.Min) > limit {
@@ -70,8 +70,8 @@ func (c Count) Largest(available uint32) uint32 {
 	}
 }
 
-// next is the count after this one by multiplication or power, and no greater than
-// this one if there is none within the limit.
+// next is the count after this one, by multiplication or power. If there is none within
+// the limit, next is not greater than this one.
 func (c Count) next(count, limit uint64) uint64 {
 	switch {
 	case c.Operator == '*' && c.Operand > 1 && count <= limit/uint64(c.Operand):
@@ -89,7 +89,7 @@ func (c Count) next(count, limit uint64) uint64 {
 	return 0
 }
 
-// EffectiveMax is the largest allowed count, however many are available.
+// EffectiveMax is the largest allowed count, if enough are available.
 func (c Count) EffectiveMax() uint32 {
 	return c.Largest(math.MaxUint32)
 }

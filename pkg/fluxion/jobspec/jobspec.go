@@ -1,19 +1,18 @@
 // Copyright The flux-elastic Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package jobspec reads a request for resources as Flux writes it: the canonical
-// jobspec of RFC 14, of which version 1 (RFC 25) is a part, with the constraints
-// of RFC 31. It says what is asked for; whether there is such a thing is package
-// fluxion's to say.
+// Package jobspec reads a request for resources as Flux writes it: the canonical jobspec
+// of RFC 14, which version 1 (RFC 25) is a part of, with the constraints of RFC 31. It
+// tells what is requested. Whether a graph has such resources, package traverser tells.
 //
-// What is read and what is refused is what Fluxion's libjobspec (flux-sched 0.54)
-// reads and refuses. In particular, the count strings of RFC 14 ("2-6:2") are refused,
-// resource types are not checked, and neither is whether a task's slot exists. It
-// is stricter, with RFC 14, where Fluxion would go on with another request
-// than was meant: a count of zero, unknown keys in a count, no resources at all, a
-// key that is there twice, system attributes or an environment that are no mapping,
-// null for a text, and a duration that is negative or too long, which Fluxion refuses
-// when it matches.
+// The package reads and refuses what Fluxion's libjobspec (flux-sched 0.54) reads and
+// refuses. In particular, it refuses the count strings of RFC 14 ("2-6:2"). It checks
+// neither resource types nor whether the slot of a task exists. Sometimes Fluxion would
+// go on with another request than was meant, and the package follows RFC 14 instead. It
+// refuses a count of zero, unknown keys in a count, an empty list of resources, and
+// duplicate keys. It refuses system attributes and an environment that are no mapping, and
+// null for a text. It also refuses a duration that is negative or too long, which Fluxion
+// refuses when it matches.
 package jobspec
 
 import (
@@ -22,41 +21,31 @@ import (
 	"strconv"
 )
 
-// Jobspec is a request for resources, and what to run on them.
+// Jobspec is a request for resources. Parse checks the tasks and the other attributes of
+// a job too, and does not keep them, since no match depends on them.
 type Jobspec struct {
-	Version   int
 	Resources []Resource
-	Tasks     []Task
-
-	// What follows is from attributes.system. The rest of it, and
-	// attributes.user, are not kept.
-
-	// Duration is how long the resources are needed, in seconds, rounded up; 0 is
-	// for as long as the resource graph lives.
+	// Duration is how long the resources are needed, in seconds, rounded up. 0 means as
+	// long as the resource graph exists.
 	Duration int64
-	// Queue is the queue to run in; empty: the default.
+	// Queue is the queue to run in; "" for the default.
 	Queue string
-	// Cwd is the working directory of the tasks, and Environment their environment.
-	Cwd         string
-	Environment map[string]string
-	// Constraint says which nodes may be used; nil: all.
+	// Constraint says which nodes may be used; nil for all nodes.
 	Constraint *Constraint
 }
 
-// Resource is a vertex of the request: so many of a type, each with what is below it.
+// Resource is a vertex of the request: a number of vertices of a type, each with what is
+// requested below it.
 type Resource struct {
-	// Type is a resource type, such as "node" or "core", or "slot": what one
-	// task gets.
-	Type  string
-	Count Count
-	// Unit is the unit of the count, such as "GB"; Fluxion ignores it.
-	Unit      string
+	// Type is a resource type, such as "node" or "core", or "slot": the resources of one
+	// task.
+	Type      string
+	Count     Count
 	Exclusive Exclusive
-	// With is what each of these has to have.
+	// With is what each of the vertices has to have below it.
 	With []Resource
-	// Label is the name by which tasks refer to a slot; every slot has one.
+	// Label is the name by which tasks refer to a slot. Every slot has a label.
 	Label string
-	ID    string
 }
 
 // Exclusive says whether a resource may be shared with other jobs.
@@ -71,24 +60,12 @@ const (
 	No
 )
 
-// Task is what runs in the slots of one label. Fluxion does not look at it when it
-// matches.
-type Task struct {
-	Command []string
-	// Slot is the label of the slot.
-	Slot string
-	// Count is how many run: a number under per_slot or total.
-	Count        map[string]string
-	Distribution string
-	Attributes   map[string]string
-}
-
-// Parse reads a jobspec in JSON. YAML is for the caller to convert
-// (sigs.k8s.io/yaml), after which some of what Fluxion tells apart is the same:
-// 4 and 4.0, true and yes, a text that is quoted and one that is not.
+// Parse reads a jobspec in JSON. The caller converts YAML (sigs.k8s.io/yaml). After the
+// conversion some texts that Fluxion tells apart are the same: 4 and 4.0, true and yes, a
+// quoted text and an unquoted one.
 //
-// An error names the place: "parsing jobspec: resources[0].with[1].count: …".
-// The nesting of what is read is bounded.
+// An error names the place: "parsing jobspec: resources[0].with[1].count: …". Documents
+// that are nested too deeply are refused.
 func Parse(data []byte) (*Jobspec, error) {
 	spec, err := read(data, parseJobspec)
 	if err != nil {
@@ -99,15 +76,13 @@ func Parse(data []byte) (*Jobspec, error) {
 
 func parseJobspec(n node) *Jobspec {
 	n.object("version", "resources", "tasks", "attributes")
-	spec := &Jobspec{
-		Version:   int(n.get("version").integer(1, 9999)),
-		Resources: parseResources(n.get("resources")),
-	}
+	n.get("version").integer(1, 9999)
+	spec := &Jobspec{Resources: parseResources(n.get("resources"))}
 	if len(spec.Resources) == 0 {
 		n.get("resources").fail("empty")
 	}
 	for _, task := range n.get("tasks").list() {
-		spec.Tasks = append(spec.Tasks, parseTask(task))
+		checkTask(task)
 	}
 	if attributes := n.get("attributes"); attributes.value != nil {
 		attributes.object("system", "user")
@@ -118,22 +93,22 @@ func parseJobspec(n node) *Jobspec {
 	return spec
 }
 
-// parseSystem reads attributes.system, in which, by RFC 14, unknown keys are allowed.
+// parseSystem reads attributes.system, in which RFC 14 allows unknown keys.
 func (spec *Jobspec) parseSystem(system node) {
 	if system.has("duration") {
 		spec.Duration = parseDuration(system.get("duration"))
 	}
 	spec.Queue = system.optional("queue")
-	spec.Cwd = system.optional("cwd")
+	system.optional("cwd")
 	if system.has("environment") {
-		spec.Environment = system.get("environment").texts()
+		system.get("environment").checkTexts()
 	}
 	if system.has("constraints") {
 		spec.Constraint = parseConstraint(system.get("constraints"))
 	}
 }
 
-// parseDuration rounds up as Fluxion does, so that a part of a second is not none.
+// parseDuration rounds up, as Fluxion does, so that a part of a second does not become 0.
 func parseDuration(n node) int64 {
 	text := n.text()
 	seconds, err := strconv.ParseFloat(text, 64)
@@ -154,14 +129,11 @@ func parseResources(n node) []Resource {
 
 func parseResource(n node) Resource {
 	n.object("type", "count", "unit", "exclusive", "with", "label", "id")
-	resource := Resource{
-		Type:      n.get("type").text(),
-		Count:     parseCount(n.get("count")),
-		Unit:      n.optional("unit"),
-		Exclusive: parseExclusive(n),
-		Label:     n.optional("label"),
-		ID:        n.optional("id"),
-	}
+	resource := Resource{Type: n.get("type").text(), Count: parseCount(n.get("count"))}
+	n.optional("unit")
+	resource.Exclusive = parseExclusive(n)
+	resource.Label = n.optional("label")
+	n.optional("id")
 	if n.has("with") {
 		resource.With = parseResources(n.get("with"))
 	}
@@ -186,25 +158,25 @@ func parseExclusive(resource node) Exclusive {
 	}
 }
 
-func parseTask(n node) Task {
-	// Like Fluxion, and unlike RFC 14, a task need not have a count, as long as it has something.
+// checkTask checks a task. A task need not have a count, as long as it has three keys:
+// that is Fluxion's rule, and not that of RFC 14.
+func checkTask(n node) {
 	if keys := len(n.object()); keys < 3 || keys > 5 {
 		n.fail("%d keys; a task has command, slot, count, and up to 2 more", keys)
 	}
-	task := Task{
-		Slot:         n.get("slot").text(),
-		Distribution: n.optional("distribution"),
-	}
+	n.get("slot").text()
+	n.optional("distribution")
 	for _, word := range n.get("command").list() {
-		task.Command = append(task.Command, word.text())
+		word.text()
 	}
 	if n.has("count") {
-		if task.Count = n.get("count").texts(); len(task.Count) != 1 {
-			n.get("count").fail("%d keys, not one", len(task.Count))
+		count := n.get("count")
+		count.checkTexts()
+		if keys := len(count.object()); keys != 1 {
+			count.fail("%d keys, not one", keys)
 		}
 	}
 	if n.has("attributes") {
-		task.Attributes = n.get("attributes").texts()
+		n.get("attributes").checkTexts()
 	}
-	return task
 }

@@ -40,22 +40,17 @@ func TestParse(t *testing.T) {
 	}
 	one := func(n uint32) Count { return Count{Min: n, Max: n, Operator: '+', Operand: 1} }
 	want := &Jobspec{
-		Version: 1,
 		Resources: []Resource{{
-			Type: "rack", Count: Count{Min: 1, Max: math.MaxUint32, Operator: '+', Operand: 1}, Exclusive: No, ID: "r0",
+			Type: "rack", Count: Count{Min: 1, Max: math.MaxUint32, Operator: '+', Operand: 1}, Exclusive: No,
 			With: []Resource{{
 				Type: "slot", Count: Count{Min: 2, Max: 8, Operator: '*', Operand: 2}, Label: "task",
 				With: []Resource{
 					{Type: "core", Count: one(4)},
-					{Type: "memory", Count: one(2), Unit: "GB", Exclusive: Yes},
+					{Type: "memory", Count: one(2), Exclusive: Yes},
 				},
 			}},
 		}},
-		Tasks: []Task{{
-			Command: []string{"app", "-n", "1"}, Slot: "task", Count: map[string]string{"per_slot": "1"},
-			Distribution: "cyclic", Attributes: map[string]string{"a": "b"},
-		}},
-		Duration: 1, Queue: "batch", Cwd: "/home", Environment: map[string]string{"HOME": "/home", "N": "1"},
+		Duration: 1, Queue: "batch",
 		Constraint: got.Constraint,
 	}
 	if !reflect.DeepEqual(got, want) {
@@ -255,7 +250,7 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if len(spec.Resources) == 0 || spec.Version < 1 || spec.Duration < 0 {
+		if len(spec.Resources) == 0 || spec.Duration < 0 {
 			t.Errorf("%q is %+v", data, spec)
 		}
 		for _, resource := range spec.Resources {

@@ -14,19 +14,19 @@ import (
 	"strconv"
 )
 
-// maxDepth bounds the nesting of a document, and so the stack; a resource takes two levels.
+// maxDepth bounds the nesting of a document, and so the stack. A resource takes two levels.
 const maxDepth = 128
 
-// node is a value of a JSON document that knows its place. What is wrong with the
-// document is kept at its first place; from then on, what is read means nothing.
-// That keeps the reading of a document free of error handling.
+// node is a value of a JSON document, and its place there. All nodes of a document share
+// its first error. After an error the values mean nothing, so that the code that reads a
+// document needs no error handling.
 type node struct {
 	value any // map[string]any, []any, or a scalar: string, json.Number, bool, nil
 	path  string
 	err   *error
 }
 
-// read turns a document into what `interpret` makes of it.
+// read returns what interpret makes of a document.
 func read[T any](data []byte, interpret func(node) T) (T, error) {
 	var none T
 	decoder := json.NewDecoder(bytes.NewReader(data))
@@ -48,8 +48,8 @@ func read[T any](data []byte, interpret func(node) T) (T, error) {
 	return result, nil
 }
 
-// decode reads one value. Unlike json.Unmarshal it refuses a key that is there
-// twice, as one of the two would be ignored.
+// decode reads one value. Unlike json.Unmarshal it refuses a duplicate key, of which one
+// value would be ignored.
 func decode(decoder *json.Decoder, depth int) (any, error) {
 	if depth > maxDepth {
 		return nil, fmt.Errorf("nested more than %d deep", maxDepth)
@@ -83,7 +83,7 @@ func decodeObject(decoder *json.Decoder, depth int) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		key, _ := token.(string) // the decoder has seen to that
+		key, _ := token.(string) // the decoder refuses other keys
 		if _, twice := object[key]; twice {
 			return nil, fmt.Errorf("key %q is there twice, at byte %d", key, decoder.InputOffset())
 		}
@@ -95,7 +95,7 @@ func decodeObject(decoder *json.Decoder, depth int) (any, error) {
 	return object, err
 }
 
-// fail keeps the error if it is the first of the document.
+// fail sets the error of the document, unless there is one already.
 func (n node) fail(format string, args ...any) {
 	if *n.err != nil {
 		return
@@ -106,7 +106,7 @@ func (n node) fail(format string, args ...any) {
 	}
 }
 
-// object is the value as a mapping, with no keys but these, if any are given.
+// object is the value as a mapping. If keys are given, other keys are an error.
 func (n node) object(keys ...string) map[string]any {
 	object, ok := n.value.(map[string]any)
 	if !ok {
@@ -122,13 +122,13 @@ func (n node) object(keys ...string) map[string]any {
 	return object
 }
 
-// has reports whether the mapping has a key, if only with the value null.
+// has reports whether the mapping has a key, even with the value null.
 func (n node) has(key string) bool {
 	_, ok := n.object()[key]
 	return ok
 }
 
-// get is the value of a key that has to be there.
+// get is the value of a required key.
 func (n node) get(key string) node {
 	value, ok := n.object()[key]
 	if !ok {
@@ -154,8 +154,8 @@ func (n node) list() []node {
 	return nodes
 }
 
-// text is the value as a scalar. To YAML, and so to Fluxion, numbers and truth
-// values are texts as well.
+// text is the value as a scalar. In YAML, and so for Fluxion, numbers and truth values are
+// texts as well.
 func (n node) text() string {
 	switch value := n.value.(type) {
 	case string:
@@ -169,7 +169,7 @@ func (n node) text() string {
 	return ""
 }
 
-// optional is the text of a key that need not be there.
+// optional is the text of an optional key.
 func (n node) optional(key string) string {
 	if !n.has(key) {
 		return ""
@@ -177,18 +177,15 @@ func (n node) optional(key string) string {
 	return n.get(key).text()
 }
 
-// texts is the value as a mapping of scalars.
-func (n node) texts() map[string]string {
-	texts := map[string]string{}
+// checkTexts refuses a value that is no mapping of scalars.
+func (n node) checkTexts() {
 	for _, key := range slices.Sorted(maps.Keys(n.object())) {
-		texts[key] = n.get(key).text()
+		n.get(key).text()
 	}
-	return texts
 }
 
-// integer is the value as a whole number within limits. As with Fluxion it may be
-// quoted, and is then hexadecimal or octal if it begins like that, but has neither
-// fraction nor exponent.
+// integer is the value as a whole number within limits. As with Fluxion, the number may
+// be quoted, and may then be hexadecimal or octal. It has neither fraction nor exponent.
 func (n node) integer(low, high int64) int64 {
 	text := n.text()
 	number, err := strconv.ParseInt(text, 0, 64)

@@ -5,8 +5,8 @@ package reapi
 
 import "maps"
 
-// Client is one resource graph and the jobs on it. Several goroutines may use it;
-// all calls of all clients run one after the other.
+// Client is a resource graph with its jobs. It is safe for use by several goroutines. The
+// calls of all clients run one after the other.
 type Client struct {
 	library *Library
 	// context is 0 once destroyed.
@@ -15,16 +15,14 @@ type Client struct {
 	graph tree
 	// format is the match_format.
 	format string
-	// jobs are those that hold or reserve resources. The library's own record does
-	// not serve: a clone shares it.
+	// jobs are the jobs that hold or reserve resources. The library's own record cannot be
+	// used, because clones share it.
 	jobs map[uint64]bool
 	// last is the highest job id that Match gave out.
 	last uint64
-	// lookedAhead: a match has looked for a later time. The library's planner then may
-	// be in a state in which it must not be copied or changed.
+	// lookedAhead is true after a match has looked for a later time. The library's planner
+	// may then be in a state in which it must not be copied or changed.
 	lookedAhead bool
-	// message is the text of the last error.
-	message string
 }
 
 // InitContext loads the resource graph (JGF) and sets the options, a JSON object:
@@ -60,17 +58,9 @@ func (c *Client) InitContext(jgf, options string) error {
 	return nil
 }
 
-// HasContext says whether the client has a graph and is not destroyed.
-func (c *Client) HasContext() bool {
-	mu.Lock()
-	defer mu.Unlock()
-	return c.context != 0 && c.graph != nil
-}
-
 // Clone copies the graph with all jobs and states. The two then have nothing to do
 // with each other, with exceptions:
 //
-//   - A job of both, cancelled in one, has the Mode "CANCELED" in Info of both.
 //   - The library counts the matches of a clone from 0, and takes what the original
 //     chose in its match of the same number for chosen: the first matches of a clone,
 //     as many as the original had made, may return more than was asked for.
@@ -106,20 +96,6 @@ func (c *Client) Destroy() {
 		c.library.destroy(c.context)
 	}
 	c.context, c.graph, c.jobs = 0, nil, nil
-}
-
-// GetErrMsg returns what this client's last error said, until ClearErrMsg.
-func (c *Client) GetErrMsg() string {
-	mu.Lock()
-	defer mu.Unlock()
-	return c.message
-}
-
-// ClearErrMsg forgets the text of the last error.
-func (c *Client) ClearErrMsg() {
-	mu.Lock()
-	defer mu.Unlock()
-	c.message = ""
 }
 
 // ready refuses a call that needs a graph where there is none. mu is held.
@@ -158,7 +134,5 @@ func (c *Client) call(name string, function func() int32) error {
 	if result == 0 {
 		return nil
 	}
-	err := failure(name, errno, c.library.take(c.library.message(c.context)))
-	c.message = err.Error()
-	return err
+	return failure(name, errno, c.library.take(c.library.message(c.context)))
 }

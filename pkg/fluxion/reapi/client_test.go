@@ -47,9 +47,6 @@ func nodesOf(tb testing.TB, r string) []string {
 
 func TestLife(t *testing.T) {
 	client := openClient(t, makeGraph(2, 4), `{"load_format": "jgf", "matcher_policy": "lonode"}`)
-	if got := client.library.Features(); got != (Features{true, true, true}) {
-		t.Errorf("features %+v", got)
-	}
 	job := makeJobspec(1, 4, 0)
 	first := match(t, client, MatchAllocate, job, nil)
 	if diff := cmp.Diff([]string{"/cluster0/node0"}, nodesOf(t, first.R)); diff != "" {
@@ -71,15 +68,6 @@ func TestLife(t *testing.T) {
 	if again.JobID != 3 || !strings.Contains(again.R, "node0") {
 		t.Errorf("refill: %+v", again)
 	}
-	for jobid, want := range map[uint64]string{1: "CANCELED", 2: "ALLOCATED"} {
-		if got, err := client.Info(jobid); err != nil || got.Mode != want {
-			t.Errorf("job %d: %+v, %v", jobid, got, err)
-		}
-	}
-	_, err = client.Info(9)
-	wantReason(t, err, ErrNotFound)
-	_, err = client.Stat()
-	wantReason(t, err, ErrUnsupported)
 }
 
 func TestReserve(t *testing.T) {
@@ -88,9 +76,6 @@ func TestReserve(t *testing.T) {
 	reserved := match(t, client, MatchAllocateOrElseReserve, makeJobspec(1, 2, 10), nil)
 	if !reserved.Reserved || reserved.At != 10 {
 		t.Errorf("reservation: %+v", reserved)
-	}
-	if got, err := client.Info(reserved.JobID); err != nil || got.Mode != "RESERVED" || !got.Reserved || got.At != 10 {
-		t.Errorf("info: %+v, %v", got, err)
 	}
 	_, err := client.PartialCancel(reserved.JobID, part(t, reserved.R, ofRank(0)), false)
 	wantReason(t, err, ErrNotFound)
@@ -122,13 +107,10 @@ func TestWhyNot(t *testing.T) {
 			match(t, client, op, nodes, want.nodes)
 			match(t, client, op, unknown, ErrInvalid)
 			match(t, client, op, makeJobspec(1, 2, -1), ErrInvalid)
-			match(t, client, op, `{"version": 1}`, ErrInvalid)
-			if text := client.GetErrMsg(); !strings.Contains(text, "version") && !strings.Contains(text, "resource") {
+			_, err := client.Match(op, `{"version": 1}`)
+			wantReason(t, err, ErrInvalid)
+			if text := err.Error(); !strings.Contains(text, "version") && !strings.Contains(text, "resource") {
 				t.Errorf("text %q", text)
-			}
-			client.ClearErrMsg()
-			if text := client.GetErrMsg(); text != "" {
-				t.Errorf("text %q after it was cleared", text)
 			}
 		})
 	}
@@ -137,26 +119,6 @@ func TestWhyNot(t *testing.T) {
 	match(t, client, 7, busy, ErrInvalid)
 	// A jobspec without a slot fails with errno 0.
 	match(t, client, MatchAllocate, strings.ReplaceAll(makeJobspec(1, 1, 0), `"slot", "label": "s"`, `"node"`), ErrFailed)
-}
-
-func TestSatisfy(t *testing.T) {
-	client := openClient(t, makeGraph(2, 2), jgfOptions)
-	match(t, client, MatchAllocate, makeJobspec(2, 2, 0), nil)
-	for _, test := range []struct {
-		jobspec string
-		want    bool
-		reason  error
-	}{
-		{makeJobspec(2, 2, 0), true, nil},
-		{makeJobspec(3, 2, 0), false, nil},
-		{makeJobspec(1, 1, -1), false, ErrInvalid},
-	} {
-		got, _, err := client.MatchSatisfy(test.jobspec)
-		wantReason(t, err, test.reason)
-		if got != test.want {
-			t.Errorf("%v, want %v", got, test.want)
-		}
-	}
 }
 
 func TestRestart(t *testing.T) {
@@ -241,13 +203,8 @@ func TestClone(t *testing.T) {
 	wantReason(t, clone.SetStatus("/cluster0/node0", StatusDown), nil)
 	wantReason(t, clone.AddSubgraph(makeGraph(3, 2).text()), nil)
 
-	if got, err := client.Info(1); err != nil || got.Mode != "CANCELED" {
-		t.Errorf("%+v, %v: upstream no longer shares the mode; mend the comment of Clone", got, err)
-	}
 	_, err = client.MatchWithJobid(MatchAllocate, 1, job)
 	wantReason(t, err, ErrExists)
-	_, err = client.Info(2)
-	wantReason(t, err, ErrNotFound)
 	wantReason(t, client.RemoveSubgraph("/cluster0/node2"), ErrNotFound)
 	match(t, client, MatchAllocate, job, nil)
 	match(t, client, MatchAllocate, job, ErrBusy)
@@ -357,32 +314,16 @@ func TestStatus(t *testing.T) {
 	client := openClient(t, makeGraph(2, 2), jgfOptions)
 	job := makeJobspec(1, 2, 0)
 	wantReason(t, client.SetStatus("/cluster0/node1", StatusDown), nil)
-	if got, err := client.GetStatus("/cluster0/node1"); err != nil || got != StatusDown {
-		t.Errorf("%v, %v", got, err)
-	}
-	if got, err := client.GetRankStatus(1); err != nil || got != StatusDown {
-		t.Errorf("%v, %v", got, err)
-	}
 	if got := match(t, client, MatchAllocate, job, nil); !strings.Contains(got.R, "node0") {
 		t.Errorf("R %s", got.R)
 	}
 	match(t, client, MatchAllocate, job, ErrBusy)
-	wantReason(t, client.SetRankStatus("1,7", StatusUp), nil)
+	wantReason(t, client.SetStatus("/cluster0/node1", StatusUp), nil)
 	match(t, client, MatchAllocate, job, nil)
-	wantReason(t, client.SetRankStatus("all", StatusDown), nil)
-	if got, err := client.GetStatus("/cluster0/node0"); err != nil || got != StatusDown {
-		t.Errorf("%v, %v", got, err)
-	}
 
 	wantReason(t, client.SetStatus("/cluster0/node7", StatusUp), ErrNotFound)
 	wantReason(t, client.SetStatus("", StatusUp), ErrInvalid)
 	wantReason(t, client.SetStatus("/cluster0", 5), ErrInvalid)
-	wantReason(t, client.SetRankStatus("x", StatusUp), ErrInvalid)
-	wantReason(t, client.SetRankStatus("", StatusUp), ErrInvalid)
-	_, err := client.GetStatus("/cluster0/node7")
-	wantReason(t, err, ErrNotFound)
-	_, err = client.GetRankStatus(7)
-	wantReason(t, err, ErrNotFound)
 }
 
 func TestJobIDs(t *testing.T) {
@@ -434,46 +375,33 @@ func TestState(t *testing.T) {
 	calls := map[string]func() error{
 		"Match":          func() error { _, err := client.Match(MatchAllocate, makeJobspec(1, 1, 0)); return err },
 		"MatchWithJobid": func() error { _, err := client.MatchWithJobid(MatchAllocate, 1, makeJobspec(1, 1, 0)); return err },
-		"MatchSatisfy":   func() error { _, _, err := client.MatchSatisfy(makeJobspec(1, 1, 0)); return err },
 		"UpdateAllocate": func() error { _, err := client.UpdateAllocate(1, makeGraph(1, 1).text()); return err },
 		"Cancel":         func() error { return client.Cancel(1, true) },
 		"PartialCancel":  func() error { _, err := client.PartialCancel(1, "{}", true); return err },
-		"Info":           func() error { _, err := client.Info(1); return err },
-		"Stat":           func() error { _, err := client.Stat(); return err },
 		"Clone":          func() error { _, err := client.Clone(); return err },
 		"AddSubgraph":    func() error { return client.AddSubgraph(makeGraph(1, 1).text()) },
 		"RemoveSubgraph": func() error { return client.RemoveSubgraph("/cluster0/node0") },
 		"Find":           func() error { _, err := client.Find("status=up", "jgf"); return err },
 		"SetStatus":      func() error { return client.SetStatus("/cluster0", StatusUp) },
-		"GetStatus":      func() error { _, err := client.GetStatus("/cluster0"); return err },
-		"SetRankStatus":  func() error { return client.SetRankStatus("0", StatusUp) },
-		"GetRankStatus":  func() error { _, err := client.GetRankStatus(0); return err },
 	}
-	check := func(when string, context bool) {
+	check := func(when string) {
 		t.Helper()
 		for name, call := range calls {
 			if err := call(); !errors.Is(err, ErrState) {
 				t.Errorf("%s %s: %v", name, when, err)
 			}
 		}
-		if client.HasContext() != context {
-			t.Errorf("a context %s", when)
-		}
 	}
-	check("before InitContext", false)
+	check("before InitContext")
 	// A graph that this package passes and the library does not: an id twice below one.
 	wantReason(t, client.InitContext(makeGraph(2, 1).with(1, "uniq_id", 9).with(3, "uniq_id", 9).text(), jgfOptions), ErrInvalid)
-	check("after InitContext failed", false)
+	check("after InitContext failed")
 	wantReason(t, client.InitContext(makeGraph(1, 1).text(), jgfOptions), nil)
-	if !client.HasContext() {
-		t.Error("no context")
-	}
 	wantReason(t, client.InitContext(makeGraph(1, 1).text(), jgfOptions), ErrState)
 	client.Destroy()
 	client.Destroy()
-	check("after Destroy", false)
+	check("after Destroy")
 	wantReason(t, client.InitContext(makeGraph(1, 1).text(), jgfOptions), ErrState)
-	client.ClearErrMsg()
 }
 
 // Many goroutines on several clients; for the race detector, and for errno, which

@@ -18,16 +18,16 @@
 // The methods are named like those of github.com/flux-framework/fluxion-go, and
 // these differ:
 //
-//   - Errors say why: see ErrBusy and the others, and Error. GetErrMsg is the text
-//     of this client's last error; the library keeps one text for the whole process.
+//   - Errors say why: see ErrBusy and the others, and Error. The library keeps one
+//     error text for the whole process.
 //   - Job ids are uint64, and results are a struct each.
 //   - Match numbers jobs itself and leaves out ids in use. The library's own counter
 //     hands out the ids of jobs that UpdateAllocate put back, which then can never be
 //     freed completely. An id in use is refused by MatchWithJobid, for the same reason.
-//   - MatchSatisfy answers false without an error where the request can never be met,
-//     and does not leak (reapi_cli_match_satisfy does).
-//   - New are Clone, MatchWithJobid, AddSubgraph, RemoveSubgraph, Find, SetStatus,
-//     GetStatus, SetRankStatus and GetRankStatus.
+//   - Satisfiability is an operation of Match, and does not leak (reapi_cli_match_satisfy
+//     does).
+//   - New are Clone, MatchWithJobid, AddSubgraph, RemoveSubgraph, Find and SetStatus.
+//   - What nobody here calls is missing: Info, Stat, the status of ranks, and so on.
 //
 // # What is refused
 //

@@ -9,18 +9,19 @@ import (
 	"strconv"
 )
 
-// MatchOp is what a match is to do.
+// MatchOp is a match operation.
 type MatchOp int32
 
-// The match operations. An allocation is at time 0 always: the library has no
+// These are the match operations. An allocation is always at time 0: the library has no
 // clock. A job of duration 0 lasts as long as the graph.
 const (
-	// MatchAllocate allocates now or is ErrBusy.
+	// MatchAllocate allocates now, or fails with ErrBusy.
 	MatchAllocate MatchOp = 1
-	// MatchAllocateWithSatisfiability is ErrUnsatisfiable if it never could.
+	// MatchAllocateWithSatisfiability fails with ErrUnsatisfiable if waiting would not
+	// help.
 	MatchAllocateWithSatisfiability MatchOp = 2
-	// MatchAllocateOrElseReserve reserves the first time there will be room. For
-	// more nodes than are up it is ErrBusy, also where ErrUnsatisfiable is meant.
+	// MatchAllocateOrElseReserve reserves the first time at which there is room. For more
+	// nodes than are up it fails with ErrBusy, even if ErrUnsatisfiable is right.
 	MatchAllocateOrElseReserve MatchOp = 3
 	// MatchSatisfiability allocates nothing and returns nothing.
 	MatchSatisfiability MatchOp = 4
@@ -31,10 +32,10 @@ const (
 	MatchWithoutAllocatingFuture MatchOp = 6
 )
 
-// NoJob is the job id of a match that is no job.
+// NoJob is the job id of a match that makes no job.
 const NoJob = math.MaxUint64
 
-// allocates says whether a match makes a job.
+// allocates reports whether a match makes a job.
 func (op MatchOp) allocates() bool {
 	return op >= MatchAllocate && op <= MatchAllocateOrElseReserve
 }
@@ -45,25 +46,14 @@ type Allocation struct {
 	JobID uint64
 	// R is the resource set in the match_format; empty for MatchSatisfiability.
 	R string
-	// Reserved is a job that starts later, At seconds from the start of the graph.
+	// Reserved is true for a job that starts later, At seconds from the start of the graph.
 	Reserved bool
 	At       int64
-	// Overhead is the seconds the library took.
-	Overhead float64
 }
 
-// Job is what the library knows of a job.
-type Job struct {
-	// Mode is "ALLOCATED", "RESERVED" or "CANCELED".
-	Mode     string
-	Reserved bool
-	At       int64
-	Overhead float64
-}
-
-// Match looks for resources for a jobspec (JSON) and gives the job the next id that
-// is free, from 1. It is ErrBusy, ErrUnsatisfiable, or ErrInvalid for a jobspec that
-// is wrong or names a type that the graph does not have.
+// Match matches a jobspec (JSON), and gives the job the next free id, from 1. It fails with
+// ErrBusy or ErrUnsatisfiable, or with ErrInvalid if the jobspec is wrong or names a type
+// that the graph does not have.
 func (c *Client) Match(op MatchOp, jobspec string) (Allocation, error) {
 	const call = "match"
 	if err := checkJobspec(jobspec); err != nil {
@@ -93,8 +83,8 @@ func (c *Client) MatchAllocate(orElseReserve bool, jobspec string) (Allocation, 
 	return c.Match(MatchAllocate, jobspec)
 }
 
-// MatchWithJobid is Match with an id of the caller's, from 1 to 2⁶³−1. An id in use
-// is ErrExists. Operations that allocate nothing take no notice of it.
+// MatchWithJobid is Match with an id that the caller chooses, from 1 to 2⁶³−1. An id in use
+// is ErrExists. Operations that allocate nothing ignore the id.
 func (c *Client) MatchWithJobid(op MatchOp, jobid uint64, jobspec string) (Allocation, error) {
 	const call = "match_with_jobid"
 	if err := errors.Join(checkJobID(jobid), checkJobspec(jobspec)); err != nil {
@@ -111,27 +101,18 @@ func (c *Client) MatchWithJobid(op MatchOp, jobid uint64, jobspec string) (Alloc
 	return c.match(call, op, jobspec, jobid)
 }
 
-// MatchSatisfy says whether a jobspec could be met if all were up and free, and how
-// many seconds the answer took.
-func (c *Client) MatchSatisfy(jobspec string) (satisfiable bool, overhead float64, err error) {
-	allocation, err := c.Match(MatchSatisfiability, jobspec)
-	if errors.Is(err, ErrUnsatisfiable) {
-		return false, allocation.Overhead, nil
-	}
-	return err == nil, allocation.Overhead, err
-}
-
-// match is called with mu held, a jobspec that was checked and an id not in use.
+// match is called with mu held, a checked jobspec, and a free id.
 func (c *Client) match(call string, op MatchOp, jobspec string, jobid uint64) (Allocation, error) {
 	var r *byte
+	var overhead float64
 	out := Allocation{JobID: jobid}
 	c.lookedAhead = c.lookedAhead || op == MatchAllocateOrElseReserve || op == MatchWithoutAllocatingFuture
 	err := c.run(call, func() int32 {
-		return c.library.match(c.context, int32(op), jobspec, jobid, &out.Reserved, &r, &out.At, &out.Overhead)
+		return c.library.match(c.context, int32(op), jobspec, jobid, &out.Reserved, &r, &out.At, &overhead)
 	})
 	if err != nil {
-		// The planner says ENOENT for no point in time.
-		return Allocation{Overhead: out.Overhead}, because(err, ErrNotFound, ErrUnsatisfiable)
+		// The planner answers ENOENT if it finds no point in time.
+		return Allocation{}, because(err, ErrNotFound, ErrUnsatisfiable)
 	}
 	out.R = c.library.take(r)
 	switch {
@@ -145,8 +126,8 @@ func (c *Client) match(call string, op MatchOp, jobspec string, jobid uint64) (A
 }
 
 // nothing is the error of a match that succeeded and returned no resources. Before
-// flux-sched 0.52 that was "no room". Since then it is a job that the writer has no
-// words for, and is given back.
+// flux-sched 0.52 that meant "no room". Since then it means a job that the writer cannot
+// describe, and the job is cancelled.
 func (c *Client) nothing(call string, jobid uint64) error {
 	if err := c.cancel(jobid, false); errors.Is(err, ErrNotFound) {
 		return refuse(call, ErrBusy, "")
@@ -169,9 +150,10 @@ func (c *Client) UpdateAllocate(jobid uint64, r string) (Allocation, error) {
 	mu.Lock()
 	defer mu.Unlock()
 	var text *byte
+	var overhead float64
 	out := Allocation{JobID: jobid}
 	err := c.run(call, func() int32 {
-		return c.library.update(c.context, jobid, r, &out.At, &out.Overhead, &text)
+		return c.library.update(c.context, jobid, r, &out.At, &overhead, &text)
 	})
 	if err != nil {
 		return Allocation{}, err
@@ -216,20 +198,4 @@ func (c *Client) PartialCancel(jobid uint64, r string, noentOK bool) (full bool,
 	}
 	delete(c.jobs, jobid)
 	return true, nil
-}
-
-// Info returns what is known of a job, also of one that was cancelled.
-func (c *Client) Info(jobid uint64) (Job, error) {
-	mu.Lock()
-	defer mu.Unlock()
-	var out Job
-	var mode *byte
-	err := c.run("info", func() int32 {
-		return c.library.info(c.context, jobid, &mode, &out.Reserved, &out.At, &out.Overhead)
-	})
-	if err != nil {
-		return Job{}, err
-	}
-	out.Mode = c.library.take(mode)
-	return out, nil
 }

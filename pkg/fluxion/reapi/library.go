@@ -18,23 +18,13 @@ import (
 // its tables of type names are global to the process.
 var mu sync.Mutex
 
-// Library is a libreapi_cli that was loaded. Several goroutines may use it.
+// Library is a loaded libreapi_cli. It is safe for use by several goroutines.
 type Library struct {
 	symbols
 }
 
-// Features are the calls that only newer libraries have.
-type Features struct {
-	// Subgraphs is AddSubgraph and RemoveSubgraph (flux-sched 0.53).
-	Subgraphs bool
-	// Find is Find (0.53).
-	Find bool
-	// Status is SetStatus, GetStatus and those of ranks (0.53).
-	Status bool
-}
-
-// symbols are the functions of the library as declared in its reapi_cli.h, and what
-// is needed of libc. A C string that is returned is the caller's to free.
+// symbols are the functions of the library, as declared in its reapi_cli.h, and a few of
+// libc. The caller frees the C strings that are returned.
 type symbols struct {
 	create       func() uintptr
 	clone        func(ctx uintptr) uintptr
@@ -46,15 +36,10 @@ type symbols struct {
 	remove       func(ctx uintptr, path string) int32
 	cancel       func(ctx uintptr, jobid uint64, noentOK bool) int32
 	partial      func(ctx uintptr, jobid uint64, r string, noentOK bool, full *bool) int32
-	info         func(ctx uintptr, jobid uint64, mode **byte, reserved *bool, at *int64, ov *float64) int32
 	find         func(ctx uintptr, criteria string, format *byte, r **byte) int32
-	stat         func(ctx uintptr, v, e, j *int64, load, shortest, longest, average *float64) int32
 	message      func(ctx uintptr) *byte
 	clearMessage func(ctx uintptr)
 	setStatus    func(ctx uintptr, path string, status int32) int32
-	getStatus    func(ctx uintptr, path string, status *int32) int32
-	setRanks     func(ctx uintptr, ranks string, status int32) int32
-	getRank      func(ctx uintptr, rank string, status *int32) int32
 
 	errno  func() *int32
 	free   func(*byte)
@@ -65,9 +50,10 @@ type symbols struct {
 type symbol struct {
 	name     string
 	function any
-	// since is the release of flux-sched that brought it, if one that is required.
+	// since is the release of flux-sched that brought a required function, if the function
+	// is newer than the others.
 	since string
-	// optional says that a client can do without.
+	// optional is true for a function that a client can do without.
 	optional bool
 }
 
@@ -78,8 +64,6 @@ func (s *symbols) table() []symbol {
 		{name: "reapi_cli_initialize", function: &s.initialize},
 		{name: "reapi_cli_update_allocate", function: &s.update},
 		{name: "reapi_cli_cancel", function: &s.cancel},
-		{name: "reapi_cli_info", function: &s.info},
-		{name: "reapi_cli_stat", function: &s.stat},
 		{name: "reapi_cli_get_err_msg", function: &s.message},
 		{name: "reapi_cli_clear_err_msg", function: &s.clearMessage},
 		{name: "reapi_cli_partial_cancel", function: &s.partial, since: "0.40"},
@@ -89,9 +73,6 @@ func (s *symbols) table() []symbol {
 		{name: "reapi_cli_remove_subgraph", function: &s.remove, optional: true},
 		{name: "reapi_cli_find", function: &s.find, optional: true},
 		{name: "reapi_cli_set_status", function: &s.setStatus, optional: true},
-		{name: "reapi_cli_get_status", function: &s.getStatus, optional: true},
-		{name: "reapi_cli_set_rank_status", function: &s.setRanks, optional: true},
-		{name: "reapi_cli_get_rank_status", function: &s.getRank, optional: true},
 		{name: "__errno_location", function: &s.errno},
 		{name: "free", function: &s.free},
 		{name: "strlen", function: &s.strlen},
@@ -122,7 +103,7 @@ func Open(path string) (*Library, error) {
 	return library, nil
 }
 
-// bind looks the functions up; 0 is one that is not there.
+// bind looks up the functions. The address 0 means that there is no such function.
 func (s *symbols) bind(lookup func(name string) uintptr) error {
 	for _, sym := range s.table() {
 		switch address := lookup(sym.name); {
@@ -137,7 +118,7 @@ func (s *symbols) bind(lookup func(name string) uintptr) error {
 	return nil
 }
 
-// explain tells a library that was not found from one whose own needs were not.
+// explain tells a missing library from a library whose own dependencies are missing.
 func explain(path string, err error) error {
 	missing, _, found := strings.Cut(err.Error(), ": cannot open shared object file")
 	switch {
@@ -147,15 +128,6 @@ func explain(path string, err error) error {
 		return fmt.Errorf("%w: %w", fs.ErrNotExist, err)
 	default:
 		return fmt.Errorf("%s needs %s, which the loader does not find: %w", path, missing, err)
-	}
-}
-
-// Features says what this library has beyond what every client needs.
-func (l *Library) Features() Features {
-	return Features{
-		Subgraphs: l.add != nil && l.remove != nil,
-		Find:      l.find != nil,
-		Status:    l.setStatus != nil && l.getStatus != nil && l.setRanks != nil && l.getRank != nil,
 	}
 }
 

@@ -6,34 +6,16 @@ package reapi
 import (
 	"cmp"
 	"errors"
-	"strconv"
 )
 
-// Status is whether new jobs may use a resource.
+// Status says whether new jobs may use a resource.
 type Status int32
 
-// The states of a resource.
+// These are the states of a resource.
 const (
 	StatusUp   Status = 0
 	StatusDown Status = 1
 )
-
-// Stat counts and times, in seconds.
-type Stat struct {
-	Vertices, Edges, Jobs            int64
-	Load, Shortest, Longest, Average float64
-}
-
-// Stat is ErrUnsupported in every library so far.
-func (c *Client) Stat() (Stat, error) {
-	mu.Lock()
-	defer mu.Unlock()
-	var out Stat
-	err := c.run("stat", func() int32 {
-		return c.library.stat(c.context, &out.Vertices, &out.Edges, &out.Jobs, &out.Load, &out.Shortest, &out.Longest, &out.Average)
-	})
-	return out, err
-}
 
 // AddSubgraph adds resources: JGF that starts at the root of the graph and holds the
 // path down to what is new; what is there already is left as it is.
@@ -48,7 +30,7 @@ func (c *Client) AddSubgraph(jgf string) error {
 	const call = "add_subgraph"
 	mu.Lock()
 	defer mu.Unlock()
-	if err := errors.Join(c.has(call, c.library.Features().Subgraphs), c.settled(call)); err != nil {
+	if err := errors.Join(c.has(call, c.library.add != nil), c.settled(call)); err != nil {
 		return err
 	}
 	added, err := checkGraph(jgf, options{matchFormat: c.format}.ranked())
@@ -72,7 +54,7 @@ func (c *Client) RemoveSubgraph(path string) error {
 	const call = "remove_subgraph"
 	mu.Lock()
 	defer mu.Unlock()
-	if err := c.has(call, c.library.Features().Subgraphs); err != nil {
+	if err := c.has(call, c.library.remove != nil); err != nil {
 		return err
 	}
 	if err := c.graph.removable(call, path); err != nil {
@@ -93,7 +75,7 @@ func (c *Client) Find(criteria, format string) (string, error) {
 	const call = "find"
 	mu.Lock()
 	defer mu.Unlock()
-	if err := c.has(call, c.library.Features().Find); err != nil {
+	if err := c.has(call, c.library.find != nil); err != nil {
 		return "", err
 	}
 	if err := checkFind(criteria, cmp.Or(format, c.format)); err != nil {
@@ -109,55 +91,24 @@ func (c *Client) Find(criteria, format string) (string, error) {
 	return c.library.take(r), nil
 }
 
-// SetStatus sets the state of the one vertex at a path. What is below is out of
-// reach while it is down. A path that is not there is ErrNotFound.
+// SetStatus sets the state of the one vertex at a path. What is below the vertex is out of
+// reach while the vertex is down. A path that is not there is ErrNotFound.
 func (c *Client) SetStatus(path string, status Status) error {
-	return c.status("set_status", "path", path, status, func() int32 {
-		return c.library.setStatus(c.context, path, int32(status))
-	}, ErrNotFound)
-}
-
-// GetStatus returns the state of the one vertex at a path.
-func (c *Client) GetStatus(path string) (Status, error) {
-	var out int32
-	err := c.status("get_status", "path", path, StatusUp, func() int32 {
-		return c.library.getStatus(c.context, path, &out)
-	}, ErrNotFound)
-	return Status(out), err
-}
-
-// SetRankStatus sets the state of the nodes of the ranks in an idset (RFC 22), or of
-// "all". Ranks that are not there are left out silently.
-func (c *Client) SetRankStatus(ranks string, status Status) error {
-	return c.status("set_rank_status", "ranks", ranks, status, func() int32 {
-		return c.library.setRanks(c.context, ranks, int32(status))
-	}, ErrInvalid)
-}
-
-// GetRankStatus returns the state of the node of a rank.
-func (c *Client) GetRankStatus(rank uint32) (Status, error) {
-	var out int32
-	text := strconv.FormatUint(uint64(rank), 10)
-	err := c.status("get_rank_status", "rank", text, StatusUp, func() int32 {
-		return c.library.getRank(c.context, text, &out)
-	}, ErrNotFound)
-	return Status(out), err
-}
-
-// status makes one of the status calls, which say EINVAL for whatever is wrong.
-func (c *Client) status(call, kind, what string, status Status, function func() int32, wrong error) error {
+	const call = "set_status"
 	mu.Lock()
 	defer mu.Unlock()
-	if err := c.has(call, c.library.Features().Status); err != nil {
+	if err := c.has(call, c.library.setStatus != nil); err != nil {
 		return err
 	}
-	if err := checkText(kind, what); err != nil {
+	if err := checkText("path", path); err != nil {
 		return refuse(call, ErrInvalid, err.Error())
 	}
 	if status != StatusUp && status != StatusDown {
 		return refuse(call, ErrInvalid, "no such status")
 	}
-	return because(c.run(call, function), ErrInvalid, wrong)
+	// The library answers EINVAL for every mistake.
+	err := c.run(call, func() int32 { return c.library.setStatus(c.context, path, int32(status)) })
+	return because(err, ErrInvalid, ErrNotFound)
 }
 
 // has refuses a call that needs a graph or a newer library. mu is held.
