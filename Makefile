@@ -106,7 +106,7 @@ e2e-sim: control-plane ## Run MiniClusters on simulated nodes: [TEST_ARGS=]
 ifeq ($(TEST_ARGS),)
 	@$(MAKE) --no-print-directory -j3 e2e-sim-killed e2e-sim-faults e2e-sim-lives
 else
-	@$(call suite,e2e-sim,-count=1 -timeout=45m $(TEST_ARGS) ./test/e2e)
+	@$(call suite,e2e-sim,-count=1 -timeout=120m $(TEST_ARGS) ./test/e2e)
 endif
 
 .PHONY: e2e-sim-killed e2e-sim-faults e2e-sim-lives
@@ -114,7 +114,7 @@ e2e-sim-killed: SELECT = -run='$(KILLED)'
 e2e-sim-faults: SELECT = -run='$(FAULTS)'
 e2e-sim-lives: SELECT = -skip='$(KILLED)|$(FAULTS)'
 e2e-sim-killed e2e-sim-faults e2e-sim-lives:
-	@$(call suite,$@,-count=1 -timeout=45m $(SELECT) ./test/e2e)
+	@$(call suite,$@,-count=1 -timeout=120m $(SELECT) ./test/e2e)
 
 .PHONY: control-plane
 control-plane: build

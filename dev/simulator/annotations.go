@@ -5,18 +5,22 @@ package simulator
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/idset"
 )
 
 const prefix = "sim.flux-framework.org/"
 
-// Annotations of pods (spec.pod.annotations of a MiniCluster). Durations are Go's.
+// Annotations of pods (spec.pod.annotations of a MiniCluster). Durations are Go's. Tell changes
+// them in a pod while it plays.
 const (
 	// Runtime is how long the command runs with all of its tasks. Default 10s.
 	Runtime = prefix + "runtime"
@@ -66,6 +70,13 @@ const (
 
 // VanishAt is an annotation of a node: the time (RFC 3339) at which it is no more.
 const VanishAt = prefix + "vanish-at"
+
+// Tell lets a pod play something else from now on. With it a test decides by what it has seen
+// when a command ends, a rank is lost or a pod starts, and not by the clock.
+func Tell(ctx context.Context, c client.Client, pod *corev1.Pod, annotation, value string) error {
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, annotation, value)
+	return c.Patch(ctx, pod.DeepCopy(), client.RawPatch(types.MergePatchType, patch))
+}
 
 const (
 	defaultRuntime = 10 * time.Second

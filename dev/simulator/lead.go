@@ -36,8 +36,10 @@ type run struct {
 	// busy are the pods that are to leave, and until when they have work; zero: to the end.
 	busy map[types.UID]time.Time
 	lost bool // the ranks that are to be, once
-	// left is the work that was left at a time, and hands are the brokers at it since.
-	left  time.Duration
+	// work is how much there is in all for a runtime, in brokers' time.
+	work func(runtime time.Duration) time.Duration
+	// done is the work that was done at a time, and hands are the brokers at it since.
+	done  time.Duration
 	at    time.Time
 	hands int
 }
@@ -91,22 +93,24 @@ func (s *simulator) await(ctx context.Context, lead *corev1.Pod, online []*corev
 		nodes = settings.sizing.LargestWithin(len(online))
 	}
 	if nodes > 0 {
-		r.begin(settings, online, nodes, play.runtime, now)
+		r.begin(settings, online, nodes, now)
 	}
 	return 0, nil
 }
 
 // begin begins the command with some nodes.
-func (r *run) begin(settings *settings, online []*corev1.Pod, nodes int, runtime time.Duration, now time.Time) {
+func (r *run) begin(settings *settings, online []*corev1.Pod, nodes int, now time.Time) {
 	r.kind, r.began, r.at = settings.kind, now, now
 	r.brokers = map[types.UID]int{}
 	slices.SortFunc(online, byRank)
 	for _, pod := range online[:nodes] {
 		r.brokers[pod.UID], _ = protocol.Rank(pod)
 	}
-	r.left = settings.stretch(runtime, nodes) * time.Duration(nodes)
+	r.work = func(runtime time.Duration) time.Duration {
+		return settings.stretch(runtime, nodes) * time.Duration(nodes)
+	}
 	if r.kind == malleable { // all of the brokers have all of it done in the runtime
-		r.left = runtime * time.Duration(settings.sizing.Size)
+		r.work = func(runtime time.Duration) time.Duration { return runtime * time.Duration(settings.sizing.Size) }
 	}
 }
 
@@ -125,7 +129,7 @@ func (s *simulator) playCommand(ctx context.Context, lead *corev1.Pod, online []
 		return ctrl.Result{}, err
 	}
 	hands := r.working(online, now)
-	r.share(hands, now)
+	r.share(hands, play.runtime, now)
 	broken := r.kind == rigid && hands < len(r.brokers) // a broker was lost, and the job with it
 	switch {
 	case play.fails == PhaseRunning && !now.Before(r.began.Add(play.failsAfter)), broken && !play.hangs:
@@ -220,11 +224,11 @@ func (r *run) missing(online []*corev1.Pod) string {
 }
 
 // share lets so many brokers work on what is left from now on.
-func (r *run) share(hands int, now time.Time) {
-	r.left = max(0, r.left-time.Duration(r.hands)*now.Sub(r.at))
+func (r *run) share(hands int, runtime time.Duration, now time.Time) {
+	r.done += time.Duration(r.hands) * now.Sub(r.at)
 	r.hands, r.at = hands, now
-	n := time.Duration(hands)
-	r.end = now.Add((r.left + n - 1) / n) // the lead at least is there
+	n, left := time.Duration(hands), max(0, r.work(runtime)-r.done)
+	r.end = now.Add((left + n - 1) / n) // the lead at least is there
 }
 
 // next is in how long something is due; 0 if nothing is.

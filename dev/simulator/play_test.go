@@ -459,6 +459,43 @@ func TestLoseRanks(t *testing.T) {
 	s.want("ready ready ready ready")
 }
 
+// A pod that is told something else plays that from the next look on.
+func TestToldLater(t *testing.T) {
+	tell := func(s *stage, annotation, value string) {
+		t.Helper()
+		if err := Tell(t.Context(), s.client, s.pod(0), annotation, value); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const hour = "1h"
+	s := newStage(t, rigidJob, map[string]string{Runtime: hour, ExitCode: "3"}, 0, 1, 2, 3)
+	s.at(0)
+	tell(s, Runtime, "10s")
+	if again := s.at(4 * time.Second); again != 6*time.Second {
+		t.Errorf("it looks again after %s", again)
+	}
+	s.want("ready ready ready ready")
+	tell(s, Runtime, "0s")
+	s.at(5 * time.Second)
+	s.want("3 ready ready ready")
+
+	s = newStage(t, launcher, map[string]string{Runtime: hour, LoseRanks: "1", LoseAfter: hour}, 0, 1, 2, 3)
+	s.at(0)
+	tell(s, LoseAfter, "0s")
+	s.at(time.Second)
+	s.want("ready 1 ready ready")
+	tell(s, Runtime, "5s") // 4 s of work are done, and 16 s are left for three
+	if again := s.at(time.Second).Truncate(time.Second); again != 5*time.Second {
+		t.Errorf("it looks again after %s", again)
+	}
+
+	s = newStage(t, rigidJob, map[string]string{Runtime: hour, LeadFails: PhaseRunning, FailsAfter: hour}, 0, 1, 2, 3)
+	s.at(0)
+	tell(s, FailsAfter, "0s")
+	s.at(time.Second)
+	s.want("1 ready ready ready")
+}
+
 // An MPI job hangs on a loss where it is to, and never ends by itself.
 func TestHangsOnLoss(t *testing.T) {
 	s := newStage(t, rigidJob, map[string]string{HangsOnLoss: "true", LoseRanks: "2"}, 0, 1, 2, 3)

@@ -96,13 +96,13 @@ func TestSettings(t *testing.T) {
 // What is left of the work is shared by those who are there.
 func TestShare(t *testing.T) {
 	at := fixture.Noon
-	r := &run{left: 40 * time.Second, at: at} // 10s for 4
+	r := &run{work: func(runtime time.Duration) time.Duration { return 4 * runtime }, at: at}
 	for _, step := range []struct {
 		after time.Duration
 		hands int
 		end   time.Duration
 	}{{0, 4, 10 * time.Second}, {5 * time.Second, 2, 15 * time.Second}, {10 * time.Second, 5, 12 * time.Second}, {12 * time.Second, 5, 12 * time.Second}} {
-		r.share(step.hands, at.Add(step.after))
+		r.share(step.hands, 10*time.Second, at.Add(step.after))
 		if got := r.end.Sub(at); got != step.end {
 			t.Errorf("with %d after %s it ends after %s, want %s", step.hands, step.after, got, step.end)
 		}

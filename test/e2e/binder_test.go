@@ -124,13 +124,14 @@ func TestBinderDirect(t *testing.T) {
 	defer m.stop()
 	s := newSite(t, 4)
 	pods := s.follow()
-	mc := s.create(s.miniCluster("direct").Size(3).MaxSize(4).PodAnnotation(simulator.Runtime, forAWhile))
+	mc := s.create(s.miniCluster("direct").Size(3).MaxSize(4).PodAnnotation(simulator.Runtime, untilTold))
 	s.awaitState(mc, v1alpha2.StateRunning)
 	for _, pod := range s.pods(mc) {
 		if rank, _ := protocol.Rank(&pod); rank == 3 && (!protocol.IsGated(&pod) || pod.Spec.NodeName != "") {
 			t.Errorf("pod %s, which is not needed, is on %q", pod.Name, pod.Spec.NodeName)
 		}
 	}
+	s.endCommand(mc)
 	s.awaitSuccess(mc)
 	for _, pod := range pods.expect(t, 3, 0) {
 		rank, _ := protocol.Rank(pod)

@@ -91,13 +91,13 @@ func (c *chaos) run() {
 
 // live lets all live and come to their ends, and checks that nothing was done twice, and
 // that nothing is left over once those that are left are deleted.
-func (c *chaos) live(limit time.Duration, before inventory) {
+func (c *chaos) live(before inventory) {
 	c.t.Helper()
 	c.run()
-	c.settle(limit)
+	c.settle()
 	c.record.check(c.site)
 	c.removeAll()
-	if err := pollFor(2*timeout, func() error { return c.nothingNew(before) }); err != nil {
+	if err := poll(func() error { return c.nothingNew(before) }); err != nil {
 		c.t.Error(err)
 	}
 }
@@ -271,9 +271,9 @@ func (c *chaos) unlucky(l *life) bool {
 }
 
 // settle waits until all are done, or wait for what does not come, and hold no node.
-func (c *chaos) settle(limit time.Duration) {
+func (c *chaos) settle() {
 	c.t.Helper()
-	err := pollFor(limit, func() error {
+	err := pollFor(6*timeout, func() error {
 		var errs []error
 		for _, l := range c.lives {
 			if l.end == "" {

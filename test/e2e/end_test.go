@@ -43,22 +43,22 @@ func TestDeadlineKeepsTheLog(t *testing.T) {
 	s.awaitDecisions(mc, map[string]int{"Admitted": 1, "Started": 1, v1alpha2.ReasonDeadlineExceeded: 1})
 }
 
-// What is done stays for as long as it was told, and then goes with all that it has.
+// What is done stays for as long as it was told, and then goes with all that it has. It is told
+// when only the lead's pod is left, and everything has been seen.
 func TestTTL(t *testing.T) {
 	t.Parallel()
-	const ttl = 15 * time.Second
 	for name, code := range map[string]int32{"succeeded": 0, "failed": 3} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newSite(t, 2)
-			mc := s.create(s.miniCluster("stays").Size(2).PodAnnotation(simulator.ExitCode, fmt.Sprint(code)).Spec(func(spec *v1alpha2.MiniClusterSpec) {
-				spec.TTLSecondsAfterFinished = new(int32(ttl / time.Second))
-			}))
+			mc := s.create(s.miniCluster("stays").Size(2).PodAnnotation(simulator.ExitCode, fmt.Sprint(code)))
 			s.awaitState(mc, v1alpha2.StateSucceeded, v1alpha2.StateFailed)
 			if got := s.awaitOnlyLead(mc); got != code {
 				t.Errorf("the lead's pod ended with %d", got)
 			}
 			ended := s.get(mc).Status.CompletionTime
+			ttl := machineClock.Since(ended.Time).Truncate(time.Second) + 5*time.Second
+			s.patch(mc, `{"spec":{"ttlSecondsAfterFinished":%d}}`, ttl/time.Second)
 			s.awaitGone(mc)
 			if stayed := machineClock.Since(ended.Time); stayed < ttl {
 				t.Errorf("it was gone after %s", stayed)
@@ -80,7 +80,11 @@ func TestLeadFails(t *testing.T) {
 			t.Parallel()
 			s := newSite(t, 3)
 			mc := s.create(s.miniCluster("fails").Size(3).MaxSize(5).PodAnnotation(simulator.Runtime, "1h").PodAnnotation(simulator.LeadFails, phase).
-				PodAnnotation(simulator.FailsAfter, "3s").PodAnnotation(simulator.StartLate, "1").PodAnnotation(simulator.StartDelay, "2s"))
+				PodAnnotation(simulator.FailsAfter, untilTold).PodAnnotation(simulator.StartLate, "1").PodAnnotation(simulator.StartDelay, "2s"))
+			if phase == simulator.PhaseRunning {
+				s.awaitState(mc, v1alpha2.StateRunning)
+				s.tell(mc, 0, simulator.FailsAfter, "0s")
+			}
 			s.awaitEnd(mc, v1alpha2.ReasonCommandFailed)
 			if code := mc.Status.ExitCode; code == nil || *code != 1 || condition(mc, v1alpha2.ConditionFinished).Message != message {
 				t.Errorf("it ended with %v: %s", code, condition(mc, v1alpha2.ConditionFinished).Message)

@@ -33,6 +33,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
 	"github.com/flux-elastic/flux-elastic/dev/simulator"
+	"github.com/flux-elastic/flux-elastic/internal/protocol"
 )
 
 func newScheme() *runtime.Scheme {
@@ -140,12 +141,12 @@ type final struct{ error }
 // time.
 func poll(attempt func() error) error { return pollFor(timeout, attempt) }
 
+// pollFor pauses as long as an attempt takes: a machine that is busy is not kept so by questions.
 func pollFor(limit time.Duration, attempt func() error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
-	ticker := time.NewTicker(50 * time.Millisecond)
-	defer ticker.Stop()
 	for {
+		began := wallClock.Now()
 		err := attempt()
 		if err == nil || errors.As(err, new(final)) {
 			return err
@@ -153,7 +154,7 @@ func pollFor(limit time.Duration, attempt func() error) error {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("after %s: %w", limit, err)
-		case <-ticker.C:
+		case <-wallClock.After(max(50*time.Millisecond, wallClock.Since(began))):
 		}
 	}
 }
@@ -318,9 +319,9 @@ func (s *site) kubectl(args ...string) string {
 	return string(out)
 }
 
-// forAWhile is a runtime that is long enough to be looked at while it runs, on a
-// machine that is busy.
-const forAWhile = "20s"
+// untilTold is how long something lasts that a test ends by tell once it has seen enough. On
+// a machine that is busy no shorter time is certain to be long enough.
+const untilTold = "1h"
 
 // miniCluster begins one whose pods take whole nodes of the site, in its own queue,
 // and whose command runs for a moment.
@@ -421,6 +422,27 @@ func (s *site) pods(mc *v1alpha2.MiniCluster) []corev1.Pod {
 		s.t.Fatal(err)
 	}
 	return list.Items
+}
+
+// tell lets the pod of a rank play something else from now on.
+func (s *site) tell(mc *v1alpha2.MiniCluster, rank int, annotation, value string) {
+	s.t.Helper()
+	pod := s.awaitPod(mc, rank, "alive", func(pod *corev1.Pod) bool { return !protocol.Ended(pod) && pod.DeletionTimestamp == nil })
+	if err := simulator.Tell(s.ctx, env.client, pod, annotation, value); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// endCommand ends a command that runs until it is told.
+func (s *site) endCommand(mc *v1alpha2.MiniCluster) {
+	s.t.Helper()
+	s.tell(mc, 0, simulator.Runtime, "0s")
+}
+
+// letStart starts a pod that never starts by itself.
+func (s *site) letStart(mc *v1alpha2.MiniCluster, rank int) {
+	s.t.Helper()
+	s.tell(mc, rank, simulator.NeverStart, "")
 }
 
 // events are the reasons of a MiniCluster's events, each as often as it was said.

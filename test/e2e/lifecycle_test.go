@@ -33,7 +33,7 @@ func duration(text string) *metav1.Duration {
 func TestLifecycle(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 4)
-	mc := s.create(s.miniCluster("lammps").Size(4).Tasks(32).PodAnnotation(simulator.Runtime, forAWhile))
+	mc := s.create(s.miniCluster("lammps").Size(4).Tasks(32).PodAnnotation(simulator.Runtime, untilTold))
 	s.awaitState(mc, v1alpha2.StateRunning)
 
 	if mc.Status.Admission.Size != 4 || mc.Status.Tasks != 32 || mc.Status.Nodes != 4 {
@@ -67,6 +67,7 @@ func TestLifecycle(t *testing.T) {
 		t.Errorf("the hosts, with their ranks, are %v, want %v", hosts, want)
 	}
 
+	s.endCommand(mc)
 	s.awaitSuccess(mc)
 	if mc.Status.ExitCode == nil || *mc.Status.ExitCode != 0 || mc.Status.StartTime == nil || mc.Status.CompletionTime == nil || mc.Status.Size != 0 {
 		t.Errorf("at the end the status is %+v", mc.Status)
@@ -143,7 +144,7 @@ func TestNeverFits(t *testing.T) {
 func TestWaitsForRoom(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 4)
-	first := s.create(s.miniCluster("first").Size(3).PodAnnotation(simulator.Runtime, forAWhile))
+	first := s.create(s.miniCluster("first").Size(3).PodAnnotation(simulator.Runtime, untilTold))
 	s.awaitState(first, v1alpha2.StateRunning)
 	second := s.create(s.miniCluster("second").Size(4))
 	s.await(second, "told why it waits", func(mc *v1alpha2.MiniCluster) bool {
@@ -163,6 +164,7 @@ func TestWaitsForRoom(t *testing.T) {
 		}
 		return nil
 	})
+	s.endCommand(first)
 	s.awaitSuccess(second)
 	s.awaitSuccess(third)
 }
@@ -170,7 +172,7 @@ func TestWaitsForRoom(t *testing.T) {
 func TestElasticAdmission(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 5)
-	mc := s.create(s.miniCluster("elastic").Size(16).MinSize(2).MaxSize(20).Tasks(128).PodAnnotation(simulator.Runtime, "1500ms").Spec(func(spec *v1alpha2.MiniClusterSpec) {
+	mc := s.create(s.miniCluster("elastic").Size(16).MinSize(2).MaxSize(20).Tasks(128).PodAnnotation(simulator.Runtime, untilTold).Spec(func(spec *v1alpha2.MiniClusterSpec) {
 		spec.Elastic.Sizes = &v1alpha2.Sizes{Operator: "*", Operand: 2}
 	}))
 	s.awaitState(mc, v1alpha2.StateRunning)
@@ -188,18 +190,20 @@ func TestElasticAdmission(t *testing.T) {
 	if gated != 16 || placed != 4 {
 		t.Errorf("%d pods wait behind the gate, %d are placed", gated, placed)
 	}
+	s.endCommand(mc)
 	s.awaitSuccess(mc)
 }
 
 func TestWaitsForSize(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 3)
-	mc := s.create(s.miniCluster("holds-out").Size(4).MinSize(2).PodAnnotation(simulator.Runtime, forAWhile).Spec(func(spec *v1alpha2.MiniClusterSpec) {
-		spec.Elastic.WaitForSize = duration("3s")
+	mc := s.create(s.miniCluster("holds-out").Size(4).MinSize(2).PodAnnotation(simulator.Runtime, untilTold).Spec(func(spec *v1alpha2.MiniClusterSpec) {
+		spec.Elastic.WaitForSize = duration(untilTold)
 	}))
 	s.await(mc, "holding out", func(mc *v1alpha2.MiniCluster) bool {
 		return condition(mc, v1alpha2.ConditionAdmitted).Reason == v1alpha2.ReasonWaitingForSize
 	})
+	s.patch(mc, `{"spec":{"elastic":{"waitForSize":"3s"}}}`)
 	s.awaitState(mc, v1alpha2.StateRunning)
 	if waited := mc.Status.Admission.Time.Sub(mc.CreationTimestamp.Time); mc.Status.Admission.Size != 3 || waited < 3*time.Second {
 		t.Errorf("after %s it got %d brokers", waited, mc.Status.Admission.Size)
@@ -211,11 +215,12 @@ func TestWaitsForSize(t *testing.T) {
 func TestStartTimeout(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 3)
+	record := s.newRecord()
 	mc := s.create(s.miniCluster("stuck").Size(3).PodAnnotation(simulator.NeverStart, "1").Spec(func(spec *v1alpha2.MiniClusterSpec) {
 		spec.Elastic.QuorumTimeout, spec.Elastic.StartTimeout = duration("1s"), duration("2s")
 		spec.Elastic.Recreate = v1alpha2.Recreate{Limit: new(int32(1)), BackoffBase: duration("20s")}
 	}))
-	s.awaitState(mc, v1alpha2.StateBackingOff)
+	record.await(s, mc, "backing off", func(mc *v1alpha2.MiniCluster) bool { return state(mc) == v1alpha2.StateBackingOff })
 	if mc.Status.RequeueState.Count != 1 || mc.Status.Admission != nil || mc.Status.Nodes != 0 {
 		t.Errorf("while it backs off the status is %+v", mc.Status)
 	}

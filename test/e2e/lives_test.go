@@ -4,6 +4,7 @@
 package e2e
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/flux-elastic/flux-elastic/test/lives"
@@ -21,13 +22,17 @@ func TestLives(t *testing.T) {
 			if err := life.Play(s.ctx, env.client, mc, poll); err != nil {
 				t.Error(err)
 			}
-			admitted := 0
+			// An attempt runs one lead, or none where it is given up before the lead was up.
+			admitted, started := 0, 0
 			for _, told := range life.Told {
-				if told == "Admitted" {
+				switch {
+				case told == "Admitted":
 					admitted++
+				case strings.HasPrefix(told, "Started "):
+					started++
 				}
 			}
-			if n := env.watch.leadsOf(mc); n != admitted {
+			if n := env.watch.leadsOf(mc); n < started || n > admitted {
 				t.Errorf("%d leads have run", n)
 			}
 		})

@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,8 +35,8 @@ var plays = map[string]func(*stage){
 	"reclaim": playReclaim, "grow": playGrow, "topology": playTopology, "best-effort": playBestEffort,
 }
 
-// The examples of queues are applied as they are, one after the other, on a cluster
-// of their own: what a queue deserves is a part of the whole cluster.
+// The examples of queues are applied one after the other, on a cluster of their own: what a
+// queue deserves is a part of the whole cluster.
 func TestQueues(t *testing.T) {
 	t.Parallel()
 	s := startStage(t)
@@ -80,6 +82,7 @@ func playEnqueue(s *stage) {
 	s.awaitEvent("never", v1alpha2.ReasonNeverFits)
 	s.awaitEvent("over-capacity", v1alpha2.ReasonNotAllowed)
 	s.create(fixture.Queue("nowhere").New())
+	s.endCommand("no-such-queue")
 	s.awaitSuccess("no-such-queue")
 }
 
@@ -104,8 +107,10 @@ func playAllocate(s *stage) {
 	s.awaitQueue("joint", "counting two that run, on all of the cluster", func(q *v1alpha2.MiniClusterQueueStatus) bool {
 		return q.Pending == 0 && q.Admitted == 2 && fraction(q.Share) == 1 && q.Used.Cpu().Value() == 64
 	})
-	s.awaitSuccess("elastic")
-	s.awaitSuccess("rigid")
+	for _, name := range []string{"elastic", "rigid"} {
+		s.endCommand(name)
+		s.awaitSuccess(name)
+	}
 }
 
 func playBackfill(s *stage) {
@@ -117,11 +122,10 @@ func playBackfill(s *stage) {
 	small := s.awaitAdmitted("small")
 	s.awaitReason("long", v1alpha2.ReasonWaitingForTurn)
 	s.awaitWaiting("easy", "large: "+v1alpha2.ReasonNoRoom, "long: "+v1alpha2.ReasonWaitingForTurn)
-	first := s.awaitSuccess("first")
+	s.awaitSuccess("small") // before the first
+	s.endCommand("first")
+	s.awaitSuccess("first")
 	large, long := s.awaitSuccess("large"), s.awaitSuccess("long")
-	if end := s.awaitSuccess("small").Status.CompletionTime; end.After(first.Status.CompletionTime.Time) {
-		s.t.Errorf("small was done at %s, after the first", end)
-	}
 	if !small.Status.Admission.Time.Before(&large.Status.Admission.Time) || long.Status.Admission.Time.Before(&large.Status.Admission.Time) {
 		s.t.Errorf("admitted: small at %s, large at %s, long at %s", small.Status.Admission.Time, large.Status.Admission.Time, long.Status.Admission.Time)
 	}
@@ -140,6 +144,7 @@ func playPreempt(s *stage) {
 	if n := s.events("sweep")[v1alpha2.ReasonPreempted]; n != 0 {
 		s.t.Errorf("sweep was evicted, though it could shrink")
 	}
+	s.endCommand("urgent")
 	s.awaitSuccess("urgent")
 	s.step(3)
 	s.awaitEvent("sweep", v1alpha2.ReasonPreempted)
@@ -147,7 +152,9 @@ func playPreempt(s *stage) {
 	if c := condition(s.get("sweep"), v1alpha2.ConditionAdmitted); c.Status != metav1.ConditionFalse {
 		s.t.Errorf("sweep is admitted beside what took its nodes: %s", c.Message)
 	}
+	s.endCommand("urgent-all")
 	s.awaitSuccess("urgent-all")
+	s.endCommand("sweep")
 	s.awaitSuccess("sweep") // it came back
 	if s.leads("sweep") != 2 {
 		s.t.Errorf("sweep ran %d times", s.leads("sweep"))
@@ -176,6 +183,7 @@ func playReclaim(s *stage) {
 		return fraction(q.Share) == 0.75 && fraction(q.Deserved) == 0.75
 	})
 	for _, name := range []string{"b-job", "a-sweep", "a-job"} {
+		s.endCommand(name)
 		s.awaitSuccess(name)
 	}
 	if s.leads("a-sweep") != 1 || s.leads("a-job") != 2 {
@@ -186,9 +194,11 @@ func playReclaim(s *stage) {
 func playGrow(s *stage) {
 	s.step(0)
 	s.await("grows", "on the nodes that were idle", func(mc *v1alpha2.MiniCluster) bool { return len(s.members(mc)) == 4 })
+	s.endCommand("other")
 	s.await("grows", "on all nodes", func(mc *v1alpha2.MiniCluster) bool { return len(s.members(mc)) == 8 && mc.Status.Size == 8 })
 	s.awaitEvent("grows", "Grew")
 	s.awaitSuccess("other")
+	s.endCommand("grows")
 	s.awaitSuccess("grows")
 	if s.leads("grows") != 1 {
 		s.t.Errorf("it ran %d times", s.leads("grows"))
@@ -220,6 +230,10 @@ func playTopology(s *stage) {
 	}
 	s.step(2)
 	s.awaitReason("too-wide", v1alpha2.ReasonNeverFits)
+	for _, name := range []string{"half-a-rack", "a-rack"} {
+		s.endCommand(name)
+		s.awaitSuccess(name)
+	}
 	if waits := s.awaitSuccess("waits"); len(in(waits)) != 1 {
 		s.t.Errorf("waits was in %v", in(waits))
 	}
@@ -240,8 +254,10 @@ func playBestEffort(s *stage) {
 		s.t.Errorf("full is %s", state(full))
 	}
 	s.awaitQueue("guests", "counting pods", func(q *v1alpha2.MiniClusterQueueStatus) bool { return q.Used.Pods().Value() == 4 })
-	s.awaitSuccess("guest")
-	s.awaitSuccess("full")
+	for _, name := range []string{"guest", "full"} {
+		s.endCommand(name)
+		s.awaitSuccess(name)
+	}
 	s.neverHad("one-too-many")
 }
 
@@ -268,13 +284,14 @@ func TestSuspendedQueue(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 2)
 	queue := &v1alpha2.MiniClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}
-	running := s.create(s.miniCluster("running").PodAnnotation(simulator.Runtime, forAWhile))
+	running := s.create(s.miniCluster("running").PodAnnotation(simulator.Runtime, untilTold))
 	s.awaitState(running, v1alpha2.StateRunning)
 	s.patch(queue, `{"spec":{"suspended":true}}`)
 	waiting := s.create(s.miniCluster("waiting"))
 	s.await(waiting, "told that its queue is suspended", func(mc *v1alpha2.MiniCluster) bool {
 		return strings.Contains(condition(mc, v1alpha2.ConditionAdmitted).Message, "suspended")
 	})
+	s.endCommand(running)
 	s.awaitSuccess(running)
 	if s.get(waiting).Status.Admission != nil {
 		t.Error("it was admitted from a suspended queue")
@@ -288,13 +305,14 @@ func TestCapacityInPods(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 4)
 	s.patch(&v1alpha2.MiniClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}, `{"spec":{"capacity":{"pods":"3"}}}`)
-	first := s.create(s.miniCluster("first").Size(2).PodAnnotation(simulator.Runtime, forAWhile))
+	first := s.create(s.miniCluster("first").Size(2).PodAnnotation(simulator.Runtime, untilTold))
 	s.awaitState(first, v1alpha2.StateRunning)
 	second := s.create(s.miniCluster("second").Size(2))
 	s.await(second, "told that its queue has no more", func(mc *v1alpha2.MiniCluster) bool {
 		c := condition(mc, v1alpha2.ConditionAdmitted)
 		return c.Reason == v1alpha2.ReasonNotAllowed && strings.Contains(c.Message, "pods")
 	})
+	s.endCommand(first)
 	s.awaitSuccess(first)
 	s.awaitSuccess(second)
 	if second.Status.Admission != nil && second.Status.Admission.Time.Before(first.Status.CompletionTime) {
@@ -347,7 +365,7 @@ func startStage(t *testing.T) *stage {
 		t.Fatal(err)
 	}
 	s.kubectl("apply", "--server-side", "-k", filepath.Join(env.root, "config", "embedded"))
-	s.kubectl("wait", "--for=condition=Established", "crd/miniclusters.flux-framework.org", "crd/miniclusterqueues.flux-framework.org")
+	s.kubectl("wait", "--for=condition=Established", "--timeout="+timeout.String(), "crd/miniclusters.flux-framework.org", "crd/miniclusterqueues.flux-framework.org")
 	s.kubectl("-n", "flux-elastic-system", "scale", "deployment/flux-elastic", "--replicas=0")
 	kubeconfig := filepath.Join(dir, "manager.kubeconfig")
 	if err := impersonate(s.cluster.Kubeconfig(), kubeconfig, s.cluster.URL()); err != nil {
@@ -364,9 +382,47 @@ func startStage(t *testing.T) *stage {
 // example is the stage for one of them, which is removed when its test ends.
 func (s *stage) example(t *testing.T, name string) *stage {
 	t.Helper()
-	e := &stage{t: t, ctx: s.ctx, cluster: s.cluster, client: s.client, file: filepath.Join(env.root, "examples", "queues", name+".yaml")}
+	e := &stage{t: t, ctx: s.ctx, cluster: s.cluster, client: s.client, file: filepath.Join(t.TempDir(), name+".yaml")}
 	t.Cleanup(e.clear)
+	text, err := os.ReadFile(filepath.Join(env.root, "examples", "queues", name+".yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(e.file, unhurried(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	return e
+}
+
+var (
+	// looked matches the runtimes of an example in which one looks at something, which are all
+	// but the shortest; limits matches its time limits.
+	looked = regexp.MustCompile(`(runtime: )([2-9]|\d{2,})s`)
+	limits = regexp.MustCompile(`(deadlineSeconds: \d+)`)
+)
+
+// unhurried is an example with time to look at it: its commands run until they are told, and its
+// time limits are a hundred times as long.
+func unhurried(example []byte) []byte {
+	return limits.ReplaceAll(looked.ReplaceAll(example, []byte("${1}"+untilTold)), []byte("${1}00"))
+}
+
+// endCommand ends a command that runs until it is told, once it runs.
+func (s *stage) endCommand(name string) {
+	s.t.Helper()
+	s.awaitRunning(name)
+	eventually(s.t, func() error {
+		var pods corev1.PodList
+		if err := s.client.List(s.ctx, &pods, client.MatchingLabels{v1alpha2.MiniClusterLabel: name, v1alpha2.RankLabel: "0"}); err != nil {
+			return err
+		}
+		for i := range pods.Items {
+			if pod := &pods.Items[i]; isReady(pod) {
+				return simulator.Tell(s.ctx, s.client, pod, simulator.Runtime, "0s")
+			}
+		}
+		return fmt.Errorf("the lead of %s is not ready", name)
+	})
 }
 
 // clear removes what the example made, and waits until the nodes are free.

@@ -41,6 +41,7 @@ type record struct {
 type recorded struct {
 	name      string
 	last      *v1alpha2.MiniCluster
+	versions  []*v1alpha2.MiniCluster // in their order
 	gone      bool
 	decisions []v1alpha2.Decision
 	stays     []stay
@@ -144,6 +145,21 @@ func (r *record) seeMiniCluster(mc *v1alpha2.MiniCluster, gone bool) {
 	}
 	seen.stay(holds)
 	seen.last, seen.gone = mc.DeepCopy(), gone
+	seen.versions = append(seen.versions, seen.last)
+}
+
+// await waits until a MiniCluster was seen as it is expected to be, and returns with it as it
+// was then. It may be so no more: what passes by itself is not missed on a busy machine.
+func (r *record) await(s *site, mc *v1alpha2.MiniCluster, what string, holds func(*v1alpha2.MiniCluster) bool) {
+	s.t.Helper()
+	eventually(s.t, func() error {
+		seen := r.of(mc)
+		if i := slices.IndexFunc(seen.versions, holds); i >= 0 {
+			seen.versions[i].DeepCopyInto(mc)
+			return nil
+		}
+		return fmt.Errorf("%s was not %s, and is %s: %s", mc.Name, what, state(seen.last), condition(seen.last, v1alpha2.ConditionReady).Message)
+	})
 }
 
 func (r *recorded) stay(holds *v1alpha2.Admission) {

@@ -430,9 +430,10 @@ func TestLeaderElection(t *testing.T) {
 		}
 		managers = append(managers, m)
 	}
-	mc := s.create(s.miniCluster("life").Size(2).PodAnnotation(simulator.Runtime, forAWhile))
+	mc := s.create(s.miniCluster("life").Size(2).PodAnnotation(simulator.Runtime, untilTold))
 	s.awaitState(mc, v1alpha2.StateRunning)
 	managers[0].kill() // the first to come leads
+	s.endCommand(mc)
 	s.awaitSuccess(mc)
 	checkLife(s, mc)
 }

@@ -104,13 +104,14 @@ func (s *site) awaitBrokers(mc *v1alpha2.MiniCluster, n int32) {
 func TestScale(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 4)
+	record := s.newRecord()
 	mc := s.launcher("scales")
 	s.awaitBrokers(mc, 4) // nobody else wants the nodes
 	departures := s.watchDepartures(mc)
 
 	s.scale(mc, 2)
-	s.await(mc, "asking two to leave", func(mc *v1alpha2.MiniCluster) bool {
-		return mc.Status.Admission.Drain != nil && mc.Status.Admission.Drain.Ranks == "2-3"
+	record.await(s, mc, "asking two to leave", func(mc *v1alpha2.MiniCluster) bool {
+		return mc.Status.Admission != nil && mc.Status.Admission.Drain != nil && mc.Status.Admission.Drain.Ranks == "2-3"
 	})
 	s.awaitBrokers(mc, 2)
 	for _, rank := range []int{2, 3} {
@@ -172,10 +173,11 @@ func TestScaleRefused(t *testing.T) {
 func TestScaleRigid(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 3)
-	mc := s.create(s.miniCluster("rigid").Size(3).MinSize(1).PodAnnotation(simulator.Runtime, "15s"))
+	mc := s.create(s.miniCluster("rigid").Size(3).MinSize(1).PodAnnotation(simulator.Runtime, untilTold))
 	s.awaitState(mc, v1alpha2.StateRunning)
 	s.scale(mc, 2)
 	s.await(mc, "told", func(mc *v1alpha2.MiniCluster) bool { return mc.Status.ObservedGeneration == mc.Generation })
+	s.endCommand(mc)
 	s.awaitSuccess(mc)
 	if a := mc.Status.Admission; a.Size != 3 || a.Quorum != 3 || a.Vacated != "" {
 		t.Errorf("it ran with the admission %+v", a)
@@ -187,7 +189,8 @@ func TestScaleRigid(t *testing.T) {
 func TestScaleWhileStarting(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 4)
-	mc := s.create(s.miniCluster("shrinks").Size(4).MinSize(1).PodAnnotation(simulator.Runtime, "1h").PodAnnotation(simulator.NeverStart, "1"))
+	mc := s.create(s.miniCluster("shrinks").Size(4).MinSize(1).PodAnnotation(simulator.Runtime, "1h").PodAnnotation(simulator.NeverStart, "1").
+		Spec(func(spec *v1alpha2.MiniClusterSpec) { spec.Elastic.QuorumTimeout = duration("10m") }))
 	s.await(mc, "starting, with three up", func(mc *v1alpha2.MiniCluster) bool { return state(mc) == v1alpha2.StateStarting && mc.Status.Size == 3 })
 	s.scale(mc, 2)
 	s.awaitBrokers(mc, 2)

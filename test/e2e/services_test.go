@@ -62,7 +62,7 @@ func TestServices(t *testing.T) {
 	}
 
 	// The third node is not whole any more.
-	second := s.create(s.miniCluster("second").PodAnnotation(simulator.Runtime, forAWhile).Spec(withService("0")))
+	second := s.create(s.miniCluster("second").PodAnnotation(simulator.Runtime, untilTold).Spec(withService("0")))
 	s.awaitState(second, v1alpha2.StateQueued)
 	eventually(t, func() error {
 		if pods := s.pods(second); len(pods) != 2 {
@@ -77,6 +77,7 @@ func TestServices(t *testing.T) {
 	}
 	s.delete(first)
 	s.awaitService(second)
+	s.endCommand(second)
 	s.awaitSuccess(second)
 	eventually(t, func() error {
 		for _, pod := range s.pods(second) {

@@ -42,12 +42,13 @@ func TestSimulatedReadiness(t *testing.T) {
 	})
 	s.delete(other, client.GracePeriodSeconds(0))
 
-	mc := s.create(s.miniCluster("late").Size(2).PodAnnotation(simulator.StartLate, "1").PodAnnotation(simulator.StartDelay, forAWhile).
-		PodAnnotation(simulator.Runtime, "1h"))
+	mc := s.create(s.miniCluster("late").Size(2).PodAnnotation(simulator.NeverStart, "1").PodAnnotation(simulator.Runtime, "1h").
+		Spec(func(spec *v1alpha2.MiniClusterSpec) { spec.Elastic.QuorumTimeout = duration("10m") }))
 	lead := s.awaitPod(mc, 0, "running", func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodRunning })
 	if container := lead.Status.ContainerStatuses[0]; isReady(lead) || container.Ready || *container.Started || container.State.Running == nil {
 		t.Errorf("before the command runs the lead's pod says %+v", lead.Status)
 	}
+	s.letStart(mc, 1)
 	lead = s.awaitPod(mc, 0, "ready", isReady)
 	if container := lead.Status.ContainerStatuses[0]; !container.Ready || !*container.Started || container.State.Running == nil {
 		t.Errorf("the lead's pod is ready, and its container says %+v", container)

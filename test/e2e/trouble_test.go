@@ -241,7 +241,7 @@ func TestQuota(t *testing.T) {
 func TestQuotaThatComesLater(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 1)
-	first := s.create(s.miniCluster("first").PodAnnotation(simulator.Runtime, forAWhile))
+	first := s.create(s.miniCluster("first").PodAnnotation(simulator.Runtime, untilTold))
 	s.awaitState(first, v1alpha2.StateRunning)
 	// No node could ever hold so many pods ahead.
 	mc := s.create(s.miniCluster("second").MaxSize(300))
@@ -249,6 +249,7 @@ func TestQuotaThatComesLater(t *testing.T) {
 		return condition(mc, v1alpha2.ConditionAdmitted).Reason == v1alpha2.ReasonNoRoom
 	})
 	quota := s.noServices()
+	s.endCommand(first)
 	s.await(mc, "told of the quota, with no node held", func(mc *v1alpha2.MiniCluster) bool {
 		return state(mc) == v1alpha2.StateRejected && mc.Status.Nodes == 0 &&
 			strings.Contains(condition(mc, v1alpha2.ConditionAccepted).Message, "exceeded quota: no-services")
@@ -287,12 +288,13 @@ func TestPriority(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 2)
 	s.priorityClass(s.namespace+"-high", 1000)
-	first := s.create(s.miniCluster("first").Size(2).PodAnnotation(simulator.Runtime, forAWhile))
+	first := s.create(s.miniCluster("first").Size(2).PodAnnotation(simulator.Runtime, untilTold))
 	s.awaitState(first, v1alpha2.StateRunning)
 	low := s.create(s.miniCluster("low").Size(2))
 	s.awaitState(low, v1alpha2.StateQueued)
 	high := s.create(s.miniCluster("high").Size(2).Spec(func(spec *v1alpha2.MiniClusterSpec) { spec.PriorityClassName = s.namespace + "-high" }))
-	s.awaitSuccess(high)
+	s.awaitSuccess(high) // it takes the nodes of the first
+	s.delete(first)
 	s.awaitSuccess(low)
 	if low.Status.StartTime.Before(high.Status.CompletionTime) {
 		t.Errorf("low started at %s, high ended at %s", low.Status.StartTime, high.Status.CompletionTime)
@@ -314,27 +316,54 @@ func (s *site) priorityClass(name string, value int32) {
 }
 
 // A node that goes while brokers start: the MiniCluster starts without it where it
-// may, and else begins anew elsewhere.
+// may, and else begins anew elsewhere. Its timeouts end when the node is gone.
 func TestNodeVanishesWhileStarting(t *testing.T) {
 	t.Parallel()
-	for name, least := range map[string]int32{"elastic": 2, "rigid": 3} {
+	for name, tc := range map[string]struct {
+		least   int32
+		timeOut func(s *site, mc *v1alpha2.MiniCluster)
+		want    string
+	}{
+		"elastic": {2, quorumTimesOut, "2 of 3 brokers"},
+		"rigid":   {3, startTimesOut, "3 of 3 brokers"},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newSite(t, 4)
-			mc := s.create(s.miniCluster("loses").Size(3).MinSize(least).PodAnnotation(simulator.StartLate, "1,2").PodAnnotation(simulator.StartDelay, "3s").
-				PodAnnotation(simulator.Runtime, forAWhile).Spec(func(spec *v1alpha2.MiniClusterSpec) {
-				spec.Elastic.QuorumTimeout, spec.Elastic.StartTimeout = duration("6s"), duration("8s")
+			mc := s.create(s.miniCluster("loses").Size(3).MinSize(tc.least).PodAnnotation(simulator.NeverStart, "1,2").Spec(func(spec *v1alpha2.MiniClusterSpec) {
+				spec.Elastic.QuorumTimeout, spec.Elastic.StartTimeout = duration(untilTold), duration(untilTold)
 				spec.Elastic.Recreate.BackoffBase = duration("1s")
 			}))
-			s.await(mc, "placed", func(mc *v1alpha2.MiniCluster) bool { return occupied(s.pods(mc)) == 3 })
+			s.awaitPlaced(mc, 3)
 			vanish(s, nodeOfRank(s, mc, 1))
-			s.awaitAfterLoss(mc, v1alpha2.StateSucceeded)
-			want := map[string]string{"elastic": "2 of 3 brokers", "rigid": "3 of 3 brokers"}[name]
-			if message := condition(mc, v1alpha2.ConditionQuorumReached).Message; !strings.HasPrefix(message, want) {
-				t.Errorf("it started with %s, want %s", message, want)
+			s.letStart(mc, 2)
+			s.await(mc, "starting, with two up", func(mc *v1alpha2.MiniCluster) bool {
+				return state(mc) == v1alpha2.StateStarting && mc.Status.Size == 2
+			})
+			tc.timeOut(s, mc)
+			s.awaitState(mc, v1alpha2.StateSucceeded)
+			if message := condition(mc, v1alpha2.ConditionQuorumReached).Message; !strings.HasPrefix(message, tc.want) {
+				t.Errorf("it started with %s, want %s", message, tc.want)
 			}
 		})
 	}
+}
+
+// quorumTimesOut ends the quorumTimeout of one that starts.
+func quorumTimesOut(s *site, mc *v1alpha2.MiniCluster) {
+	s.t.Helper()
+	s.patch(mc, `{"spec":{"elastic":{"quorumTimeout":"1s"}}}`)
+}
+
+// startTimesOut ends the startTimeout of one that starts. The next attempt has time, and starts
+// all of its pods: it waits in its queue until it is told so.
+func startTimesOut(s *site, mc *v1alpha2.MiniCluster) {
+	s.t.Helper()
+	s.patch(queueOf(s), `{"spec":{"suspended":true}}`)
+	s.patch(mc, `{"spec":{"elastic":{"quorumTimeout":"1s","startTimeout":"1s"}}}`)
+	s.await(mc, "given up", func(mc *v1alpha2.MiniCluster) bool { return len(mc.Status.Attempts) == 1 })
+	s.patch(mc, `{"spec":{"elastic":{"quorumTimeout":%[1]q,"startTimeout":%[1]q},"pod":{"annotations":{%q:null}}}}`, untilTold, simulator.NeverStart)
+	s.patch(queueOf(s), `{"spec":{"suspended":false}}`)
 }
 
 // A node that goes under a running MPI job takes it with it.
@@ -347,7 +376,7 @@ func TestNodeVanishesWhileRunning(t *testing.T) {
 			mc := s.create(s.miniCluster("loses").Size(3).PodAnnotation(simulator.Runtime, "1h"))
 			s.awaitState(mc, v1alpha2.StateRunning)
 			vanish(s, nodeOfRank(s, mc, rank))
-			s.awaitAfterLoss(mc, v1alpha2.StateFailed)
+			s.awaitState(mc, v1alpha2.StateFailed)
 			if reason := condition(mc, v1alpha2.ConditionFinished).Reason; reason != want {
 				t.Errorf("it failed with %s, want %s", reason, want)
 			}
@@ -413,21 +442,6 @@ func TestManyGangs(t *testing.T) {
 	}
 }
 
-// awaitAfterLoss waits for a state that comes after a node was lost: the cluster
-// removes the pods of nodes that are gone only after a while.
-func (s *site) awaitAfterLoss(mc *v1alpha2.MiniCluster, want string) {
-	s.t.Helper()
-	err := pollFor(3*timeout, func() error {
-		if s.get(mc); state(mc) != want {
-			return fmt.Errorf("%s is %s: %s", mc.Name, state(mc), condition(mc, v1alpha2.ConditionReady).Message)
-		}
-		return nil
-	})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-}
-
 // nodeOfRank is where a broker runs, once its pod is bound.
 func nodeOfRank(s *site, mc *v1alpha2.MiniCluster, rank int) (node string) {
 	s.t.Helper()
@@ -455,6 +469,12 @@ func vanish(s *site, name string) {
 		Status:     corev1.NodeStatus{Capacity: node.Status.Capacity, Allocatable: node.Status.Allocatable},
 	}
 	s.patch(&node, `{"metadata":{"annotations":{%q:%q}}}`, simulator.VanishAt, node.CreationTimestamp.Format(time.RFC3339))
+	eventually(s.t, func() error {
+		if err := env.client.Get(s.ctx, client.ObjectKey{Name: name}, &node); err != nil {
+			return client.IgnoreNotFound(err)
+		}
+		return fmt.Errorf("node %s is still there", name)
+	})
 	s.t.Cleanup(func() {
 		s.t.Helper()
 		eventually(s.t, func() error { return env.client.Create(s.ctx, again.DeepCopy()) })

@@ -106,7 +106,7 @@ func TestKubectl(t *testing.T) {
 	if got := s.kubectl("explain", "minicluster.spec.elastic.quorumTimeout"); !strings.Contains(got, "from its admission") {
 		t.Errorf("kubectl explain says %s", got)
 	}
-	s.kubectl("wait", "--for=condition=JobMiniClusterReady", "mc/lammps")
+	s.kubectl("wait", "--for=condition=JobMiniClusterReady", "--timeout="+timeout.String(), "mc/lammps")
 	s.kubectl("delete", "mc", "lammps")
 	s.awaitGone(mc)
 }

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
@@ -35,6 +37,7 @@ type podWatch struct {
 	known      map[types.UID]types.NamespacedName // MiniCluster, by pod
 	firstBound map[string]int
 	violations map[string][]string // by namespace
+	newest     uint64              // version of a pod that was seen
 }
 
 func watchPods(ctx context.Context, config *rest.Config) (*podWatch, error) {
@@ -72,12 +75,13 @@ func watchPods(ctx context.Context, config *rest.Config) (*podWatch, error) {
 }
 
 func (w *podWatch) see(pod *corev1.Pod, gone bool) {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	w.newest = max(w.newest, versionOf(pod))
 	rank, ok := protocol.Rank(pod)
 	if !ok || pod.Labels[v1alpha2.MiniClusterLabel] == "" {
 		return
 	}
-	w.mutex.Lock()
-	defer w.mutex.Unlock()
 	set := pod.Labels[jobsetapi.JobSetUIDKey]
 	name := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Labels[v1alpha2.MiniClusterLabel]}
 	if _, ok := w.known[pod.UID]; !ok {
@@ -115,6 +119,23 @@ func (w *podWatch) see(pod *corev1.Pod, gone bool) {
 			w.holders[node] = pod.UID
 		}
 	}
+}
+
+// hasSeen checks that a pod was seen as it is. Where the API server was away the watch is behind
+// for a while, and then hears of all pods at once, in any order.
+func (w *podWatch) hasSeen(pod *corev1.Pod) error {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	if w.newest < versionOf(pod) {
+		return fmt.Errorf("pod %s was not seen as it is", pod.Name)
+	}
+	return nil
+}
+
+// versionOf is a number that is larger for what was written later.
+func versionOf(object client.Object) uint64 {
+	version, _ := strconv.ParseUint(object.GetResourceVersion(), 10, 64)
+	return version
 }
 
 func wholeNode(pod *corev1.Pod) bool {

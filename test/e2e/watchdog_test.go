@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/dev/fixture"
 	"github.com/flux-elastic/flux-elastic/dev/simulator"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/hostlist"
@@ -175,11 +176,12 @@ func TestBadNodeAndNoOther(t *testing.T) {
 func TestBadImage(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 4)
+	record := s.newRecord()
 	mc := s.create(s.miniCluster("no-image").Size(3).PodAnnotation(simulator.CannotStart, "*").Spec(func(spec *v1alpha2.MiniClusterSpec) {
 		spec.Elastic.StartTimeout = duration("10m")
 		spec.Elastic.Recreate = v1alpha2.Recreate{Limit: new(int32(1)), BackoffBase: duration("20s")}
 	}))
-	s.awaitState(mc, v1alpha2.StateBackingOff)
+	record.await(s, mc, "backing off", func(mc *v1alpha2.MiniCluster) bool { return state(mc) == v1alpha2.StateBackingOff })
 	if r := mc.Status.RequeueState; r.Count != 1 || r.RequeueAt == nil || r.Size != 0 || mc.Status.Nodes != 0 || mc.Status.Avoid != nil {
 		t.Errorf("while it backs off the status is %+v", mc.Status)
 	}
@@ -224,11 +226,12 @@ func TestSuspendForgetsAttempts(t *testing.T) {
 func TestShrinkPolicy(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 4)
+	record := s.newRecord()
 	mc := s.create(s.miniCluster("smaller").Size(4).MinSize(3).PodAnnotation(simulator.CannotStart, "*").Spec(func(spec *v1alpha2.MiniClusterSpec) {
 		spec.Elastic.Recreate = v1alpha2.Recreate{Limit: new(int32(2)), BackoffBase: duration("1s"), SizePolicy: v1alpha2.SizeShrink}
 	}))
 	for attempt := range int32(2) {
-		s.await(mc, fmt.Sprintf("told of attempt %d", attempt+1), func(mc *v1alpha2.MiniCluster) bool {
+		record.await(s, mc, fmt.Sprintf("told of attempt %d", attempt+1), func(mc *v1alpha2.MiniCluster) bool {
 			return mc.Status.RequeueState != nil && mc.Status.RequeueState.Count == attempt+1
 		})
 		if got := mc.Status.RequeueState.Size; got != 3 {
@@ -246,20 +249,24 @@ func TestShrinkPolicy(t *testing.T) {
 	s.awaitDecisions(mc, map[string]int{"Admitted": 3, "GaveUp": 2, v1alpha2.ReasonStartLimit: 1})
 }
 
-// The next attempt goes where the one before did not fail.
+// The next attempt goes where the one before did not fail. It waits in its queue until there is
+// another node.
 func TestNextAttemptElsewhere(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 4)
 	give := s.withhold(s.nodes[3])
 	bad := s.nodes[1]
 	mc := s.create(s.miniCluster("again").Size(3).PodAnnotation(simulator.CannotStart, bad).Spec(func(spec *v1alpha2.MiniClusterSpec) {
-		spec.Elastic.Recreate.BackoffBase = duration(forAWhile)
+		spec.Elastic.Recreate.BackoffBase = duration("1s")
 	}))
+	s.awaitPlaced(mc, 3)
+	s.patch(queueOf(s), `{"spec":{"suspended":true}}`)
 	s.await(mc, "given up", func(mc *v1alpha2.MiniCluster) bool { return len(mc.Status.Attempts) == 1 })
 	if mc.Status.Avoid == nil || mc.Status.Avoid.Nodes != bad {
 		t.Errorf("it avoids %+v, want %s", mc.Status.Avoid, bad)
 	}
 	give()
+	s.patch(queueOf(s), `{"spec":{"suspended":false}}`)
 	s.awaitSuccess(mc)
 	if nodes := s.nodesOf(mc); mc.Status.Admission.Attempt != 2 || slices.Contains(nodes, bad) || mc.Status.Admission.Moved != "" {
 		t.Errorf("it ran with the admission %+v", mc.Status.Admission)
@@ -270,11 +277,17 @@ func TestNextAttemptElsewhere(t *testing.T) {
 	s.awaitDecisions(mc, map[string]int{"Admitted": 2, "GaveUp": 1, "Started": 1, "Succeeded": 1})
 }
 
-// losing begins a MiniCluster of three that loses its last broker while its command runs.
-func (s *site) losing(policy v1alpha2.LossPolicy) *v1alpha2.MiniCluster {
+// losing begins a MiniCluster of three that loses its last broker once it is told to.
+func (s *site) losing(name string) *fixture.MiniClusterWrapper {
+	return s.miniCluster(name).Size(3).PodAnnotation(simulator.Runtime, untilTold).PodAnnotation(simulator.LoseRanks, "2").
+		PodAnnotation(simulator.LoseAfter, untilTold)
+}
+
+// lose lets one lose its broker, once its command runs.
+func (s *site) lose(mc *v1alpha2.MiniCluster) {
 	s.t.Helper()
-	return s.create(s.miniCluster("loses").Size(3).PodAnnotation(simulator.Runtime, "1h").PodAnnotation(simulator.LoseRanks, "2").
-		Spec(func(spec *v1alpha2.MiniClusterSpec) { spec.Elastic.OnLoss = policy }))
+	s.awaitState(mc, v1alpha2.StateRunning)
+	s.tell(mc, 0, simulator.LoseAfter, "0s")
 }
 
 // A command that ends with the loss of a broker has the last word: its exit code counts,
@@ -282,7 +295,8 @@ func (s *site) losing(policy v1alpha2.LossPolicy) *v1alpha2.MiniCluster {
 func TestLossEndsCommand(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 3)
-	mc := s.losing("") // Fail, by default
+	mc := s.create(s.losing("loses")) // Fail, by default
+	s.lose(mc)
 	s.awaitEnd(mc, v1alpha2.ReasonCommandFailed)
 	if code := mc.Status.ExitCode; code == nil || *code != 1 {
 		t.Errorf("its exit code is %v", code)
@@ -301,8 +315,10 @@ func TestLossEndsCommand(t *testing.T) {
 func TestLossThatHangs(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 3)
-	mc := s.create(s.miniCluster("hangs").Size(3).PodAnnotation(simulator.Runtime, "1h").PodAnnotation(simulator.LoseRanks, "2").PodAnnotation(simulator.HangsOnLoss, "true"))
-	s.await(mc, "told of the loss", func(mc *v1alpha2.MiniCluster) bool {
+	record := s.newRecord()
+	mc := s.create(s.losing("hangs").PodAnnotation(simulator.HangsOnLoss, "true"))
+	s.lose(mc)
+	record.await(s, mc, "told of the loss", func(mc *v1alpha2.MiniCluster) bool {
 		return mc.Status.Admission != nil && mc.Status.Admission.Loss != nil
 	})
 	if loss := mc.Status.Admission.Loss; loss.Ranks != "2" || state(mc) != v1alpha2.StateRunning {
@@ -329,17 +345,18 @@ func TestLossIsBorne(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newSite(t, 3)
-			mc := s.create(s.miniCluster("loses").Size(3).PodAnnotation(simulator.Runtime, "30s").PodAnnotation(simulator.LoseRanks, "2").
-				PodAnnotation(simulator.LoseAfter, "2s").Spec(func(spec *v1alpha2.MiniClusterSpec) { mode(&spec.Containers[0]) }))
+			mc := s.create(s.losing("loses").Spec(func(spec *v1alpha2.MiniClusterSpec) { mode(&spec.Containers[0]) }))
 			runs := func(not types.UID) func(*corev1.Pod) bool {
 				return func(pod *corev1.Pod) bool { return pod.Status.Phase == corev1.PodRunning && pod.UID != not }
 			}
 			first := s.awaitPod(mc, 2, "running", runs(""))
+			s.lose(mc)
 			again := s.awaitPod(mc, 2, "made anew, and running", runs(first.UID))
 			if again.Spec.NodeName != first.Spec.NodeName {
 				t.Errorf("rank 2 is back on %s, it was on %s", again.Spec.NodeName, first.Spec.NodeName)
 			}
 			s.await(mc, "running with all", func(mc *v1alpha2.MiniCluster) bool { return state(mc) == v1alpha2.StateRunning && mc.Status.Size == 3 })
+			s.endCommand(mc)
 			s.awaitSuccess(mc)
 			if n := env.watch.leadsOf(mc); n != 1 || len(mc.Status.Attempts) > 0 || mc.Status.Admission.Loss != nil {
 				t.Errorf("the command ran %d times, after %+v; %+v", n, mc.Status.Attempts, mc.Status.Admission)
@@ -353,7 +370,7 @@ func TestLossIsBorne(t *testing.T) {
 func TestLossRecreates(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 4)
-	mc := s.create(s.miniCluster("loses").Size(3).PodAnnotation(simulator.Runtime, "20s").Spec(func(spec *v1alpha2.MiniClusterSpec) {
+	mc := s.create(s.miniCluster("loses").Size(3).PodAnnotation(simulator.Runtime, untilTold).Spec(func(spec *v1alpha2.MiniClusterSpec) {
 		spec.Elastic.OnLoss = v1alpha2.LossRecreate
 		spec.Elastic.Recreate.BackoffBase = duration("1s")
 	}))
@@ -362,10 +379,12 @@ func TestLossRecreates(t *testing.T) {
 	s.awaitSecondAttempt(mc)
 }
 
-// awaitSecondAttempt waits until one whose first attempt ran has succeeded with the next.
+// awaitSecondAttempt waits until one whose first attempt ran has succeeded with the next, which
+// runs for a moment.
 func (s *site) awaitSecondAttempt(mc *v1alpha2.MiniCluster) {
 	s.t.Helper()
-	s.awaitAfterLoss(mc, v1alpha2.StateSucceeded)
+	s.patch(mc, `{"spec":{"pod":{"annotations":{%q:"1s"}}}}`, simulator.Runtime)
+	s.awaitState(mc, v1alpha2.StateSucceeded)
 	attempts := mc.Status.Attempts
 	if len(attempts) != 1 || attempts[0].Started == nil || attempts[0].Attempt != 1 || attempts[0].Size != 3 || attempts[0].Reason != "GaveUp" {
 		s.t.Errorf("its attempts are %+v", attempts)
@@ -387,7 +406,7 @@ func TestLeadLost(t *testing.T) {
 		t.Run(string(policy), func(t *testing.T) {
 			t.Parallel()
 			s := newSite(t, 4)
-			mc := s.create(s.miniCluster("loses").Size(3).PodAnnotation(simulator.Runtime, "20s").Spec(func(spec *v1alpha2.MiniClusterSpec) {
+			mc := s.create(s.miniCluster("loses").Size(3).PodAnnotation(simulator.Runtime, untilTold).Spec(func(spec *v1alpha2.MiniClusterSpec) {
 				spec.Elastic.OnLoss = policy
 				spec.Elastic.Recreate.BackoffBase = duration("1s")
 			}))
@@ -397,7 +416,7 @@ func TestLeadLost(t *testing.T) {
 				s.awaitSecondAttempt(mc)
 				return
 			}
-			s.awaitAfterLoss(mc, v1alpha2.StateFailed)
+			s.awaitState(mc, v1alpha2.StateFailed)
 			s.awaitEnd(mc, v1alpha2.ReasonLeadLost)
 			if mc.Status.ExitCode != nil || len(mc.Status.Attempts) != 1 || mc.Status.Attempts[0].Started == nil {
 				t.Errorf("its exit code is %v, its attempts are %+v", mc.Status.ExitCode, mc.Status.Attempts)

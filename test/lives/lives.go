@@ -33,6 +33,9 @@ type Step struct {
 	Brokers int32
 	// Patch is a merge patch; "" deletes it.
 	Patch string
+	// Ends: nothing is done to it, and its command ends. On simulated nodes that is when it was
+	// seen in its state, on real ones after a while.
+	Ends bool
 }
 
 // End is what is there at the end: nothing, where there is no reason.
@@ -64,10 +67,10 @@ func miniCluster(name, command string) *fixture.MiniClusterWrapper {
 	})
 }
 
-// failing is one that ends with an exit code, after 5s: what fails before its lead was seen
-// to be ready was not told to have started.
+// failing is one that ends with an exit code once it is seen to run: what fails before its lead
+// was seen to be ready was not told to have started.
 func failing(name, command, code string) *fixture.MiniClusterWrapper {
-	return miniCluster(name, command).PodAnnotation(simulator.Runtime, "5s").PodAnnotation(simulator.ExitCode, code)
+	return miniCluster(name, command).PodAnnotation(simulator.Runtime, "1h").PodAnnotation(simulator.ExitCode, code)
 }
 
 // before lets the follower whose host has such a name run some shell before its broker.
@@ -113,11 +116,13 @@ func All() []Life {
 		started2 = "Started with 2 of 2 brokers, tasks 2 of 2"
 	)
 	succeeded, failed := v1alpha2.ReasonSucceeded, v1alpha2.ReasonCommandFailed
+	ends := []Step{{State: v1alpha2.StateRunning, Brokers: 3, Ends: true}}
 	return []Life{{
 		MiniCluster: miniCluster("hello-world", "echo hello world"),
 		Told:        []string{"Admitted", started3, succeeded}, End: ended(succeeded, 0),
 	}, {
 		MiniCluster: failing("exit-code", "sleep 5; exit 7", "7"),
+		Then:        ends,
 		Told:        []string{"Admitted", started3, failed}, End: ended(failed, 7),
 	}, {
 		MiniCluster: miniCluster("fails-before", "true").PodAnnotation(simulator.LeadFails, simulator.PhaseWaiting).Spec(failsBefore),
@@ -127,6 +132,7 @@ func All() []Life {
 		Told:        []string{"Admitted", started3, succeeded}, End: ended(succeeded, 0),
 	}, {
 		MiniCluster: failing("batch", "-n1 sleep 5\n# no job\n-n1 sh -c 'exit 5'\n-n1 true", "5").Spec(batch),
+		Then:        ends,
 		Told:        []string{"Admitted", started3, failed}, End: ended(failed, 5),
 	}, {
 		MiniCluster: miniCluster("interactive", forEver).Spec(interactive),
@@ -152,7 +158,9 @@ func All() []Life {
 		Told: []string{"Admitted", started3, succeeded}, End: ended(succeeded, 0),
 	}, {
 		MiniCluster: miniCluster("quorum-lowered", "[[ $FLUX_MINICLUSTER_NODES,$FLUX_MINICLUSTER_TASKS == 2,2 ]]").MinSize(2).WaitForSize(time.Hour).
-			Spec(before("w-0-1", never)).PodAnnotation(simulator.NeverStart, "2").Spec(timeouts(5*time.Second, time.Hour)),
+			Spec(before("w-0-1", never)).PodAnnotation(simulator.NeverStart, "2").Spec(timeouts(time.Hour, time.Hour)),
+		// The lead, which was told of an hour, does not start alone.
+		Then: []Step{{State: v1alpha2.StateStarting, Brokers: 2, Patch: `{"spec":{"elastic":{"quorumTimeout":"1s"}}}`}},
 		Told: []string{"Admitted", "QuorumLowered", "Started with 2 of 3 brokers, tasks 2 of 3", succeeded}, End: ended(succeeded, 0),
 	}, {
 		MiniCluster: miniCluster("never-starts", "true").Size(2).

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/dev/simulator"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
 )
 
@@ -30,15 +31,15 @@ func (l *Life) Play(ctx context.Context, c client.Client, mc *v1alpha2.MiniClust
 		return err
 	}
 	for _, step := range l.Then {
-		err := poll(func() error {
-			s, err := see(ctx, c, mc)
-			if err == nil {
-				err = step.isDue(s)
+		var now *seen
+		err := poll(func() (err error) {
+			if now, err = see(ctx, c, mc); err == nil {
+				err = step.isDue(now)
 			}
 			return err
 		})
 		if err == nil {
-			err = step.do(ctx, c, mc)
+			err = step.do(ctx, c, mc, now.pods)
 		}
 		if err != nil {
 			return err
@@ -102,6 +103,9 @@ func (s *seen) state() string {
 }
 
 func (s *Step) isDue(now *seen) error {
+	if s.Ends && slices.Contains([]string{v1alpha2.StateSucceeded, v1alpha2.StateFailed}, now.state()) {
+		return nil // on a real node nobody holds it
+	}
 	if state := now.state(); state != s.State || now.mc.Status.Size != s.Brokers {
 		return fmt.Errorf("it is %s, and not %s with %d brokers; it was told to be %q", state, s.State, s.Brokers, now.told)
 	}
@@ -111,11 +115,24 @@ func (s *Step) isDue(now *seen) error {
 	return nil
 }
 
-func (s *Step) do(ctx context.Context, c client.Client, mc *v1alpha2.MiniCluster) error {
-	if s.Patch == "" {
+func (s *Step) do(ctx context.Context, c client.Client, mc *v1alpha2.MiniCluster, pods []corev1.Pod) error {
+	switch {
+	case s.Ends:
+		return endCommand(ctx, c, pods)
+	case s.Patch == "":
 		return c.Delete(ctx, mc)
 	}
 	return c.Patch(ctx, mc, client.RawPatch(types.MergePatchType, []byte(s.Patch)))
+}
+
+// endCommand ends the command of a simulated lead. A real one pays no heed.
+func endCommand(ctx context.Context, c client.Client, pods []corev1.Pod) error {
+	for i := range pods {
+		if rank, isBroker := protocol.Rank(&pods[i]); isBroker && rank == 0 {
+			return client.IgnoreNotFound(simulator.Tell(ctx, c, &pods[i], simulator.Runtime, "0s"))
+		}
+	}
+	return nil
 }
 
 // check says what is not as it must be at the end.
