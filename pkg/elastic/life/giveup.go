@@ -110,15 +110,11 @@ func (o *Observation) badNodes() []string {
 // ranksNotUp are those that may not be up for their node's fault. Followers come up only
 // once the lead is there.
 func (o *Observation) ranksNotUp() []int {
-	var ranks []int
-	for rank, b := range o.Brokers {
+	return o.ranks(func(rank int, b Broker) bool {
 		failed := b.stuck() || b.Trouble != "" || (b.State == Failed && rank > 0)
 		late := b.State == Coming && (rank == 0 || o.Brokers[0].State == Up)
-		if (failed || late) && !o.leaves(rank) {
-			ranks = append(ranks, rank)
-		}
-	}
-	return ranks
+		return (failed || late) && !o.leaves(rank)
+	})
 }
 
 // ranksLost are those, the lead too, that may be lost for their node's fault. When the
@@ -128,12 +124,8 @@ func (o *Observation) ranksLost() []int {
 	if lead.State == Failed && lead.ExitCode != nil {
 		return o.lostBefore(lead)
 	}
-	var ranks []int
 	lost := o.lostRanks()
-	for rank, b := range o.Brokers {
-		if (slices.Contains(lost, rank) || b.NodeDown || (rank == 0 && b.lost())) && !o.leaves(rank) {
-			ranks = append(ranks, rank)
-		}
-	}
-	return ranks
+	return o.ranks(func(rank int, b Broker) bool {
+		return (slices.Contains(lost, rank) || b.NodeDown || (rank == 0 && b.lost())) && !o.leaves(rank)
+	})
 }

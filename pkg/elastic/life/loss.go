@@ -58,13 +58,9 @@ func (o *Observation) lose(message string, outcome Outcome, now time.Time) *Plan
 // lostRanks are the followers that a command which runs has lost: those that are, and
 // those that were and are not back.
 func (o *Observation) lostRanks() []int {
-	var ranks []int
-	for rank, b := range o.Brokers {
-		if rank > 0 && !o.leaves(rank) && (o.isGone(b) || (o.wasLost(rank) && b.State != Up)) {
-			ranks = append(ranks, rank)
-		}
-	}
-	return ranks
+	return o.ranks(func(rank int, b Broker) bool {
+		return rank > 0 && !o.leaves(rank) && (o.isGone(b) || (o.wasLost(rank) && b.State != Up))
+	})
 }
 
 // isGone reports whether a follower was there and is not. A pod behind its gate is one that
@@ -87,14 +83,10 @@ func (o *Observation) wasLost(rank int) bool {
 // lostBefore are the followers that were lost before the lead failed, whether it says so or
 // their pods or nodes still tell; those that ended since ended with it.
 func (o *Observation) lostBefore(lead Broker) []int {
-	var ranks []int
-	for rank, b := range o.Brokers {
+	return o.ranks(func(rank int, b Broker) bool {
 		lost := o.wasLost(rank) || slices.Contains(o.ToldLost, rank) || b.NodeGone || b.NodeDown || b.failedBefore(lead)
-		if rank > 0 && lost && !o.leaves(rank) {
-			ranks = append(ranks, rank)
-		}
-	}
-	return ranks
+		return rank > 0 && lost && !o.leaves(rank)
+	})
 }
 
 func (o *Observation) lossOf(ranks []int) string {

@@ -59,19 +59,12 @@ func moved(o *Observation, now time.Time) *Plan {
 // not start there. For the last, which may not be the node's fault, one more is tried,
 // unless most of the gang does not start.
 func (o *Observation) Displaced(now time.Time) []int {
-	inTrouble := o.count(func(rank int, b Broker) bool { return !o.leaves(rank) && !b.troubledAt().IsZero() })
-	var ranks []int
-	for rank, broker := range o.Brokers {
-		if o.leaves(rank) || o.wasLost(rank) {
-			continue
-		}
-		at := broker.troubledAt()
-		replaceable := !at.IsZero() && !now.Before(at) && !o.wasMoved(rank) && o.few(inTrouble)
-		if broker.hasNoNode(now) || replaceable {
-			ranks = append(ranks, rank)
-		}
-	}
-	return ranks
+	inTrouble := o.ranks(func(rank int, b Broker) bool { return !o.leaves(rank) && !b.troubledAt().IsZero() })
+	return o.ranks(func(rank int, b Broker) bool {
+		at := b.troubledAt()
+		replaceable := !at.IsZero() && !now.Before(at) && !o.wasMoved(rank) && o.few(len(inTrouble))
+		return !o.leaves(rank) && !o.wasLost(rank) && (b.hasNoNode(now) || replaceable)
+	})
 }
 
 func (o *Observation) wasMoved(rank int) bool { return slices.Contains(o.Admission.Moved, rank) }

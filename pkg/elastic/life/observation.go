@@ -145,33 +145,28 @@ func (o *Observation) leaves(rank int) bool {
 
 // leaving are the ranks that leave or have left, rising.
 func (o *Observation) leaving() []int {
-	var ranks []int
-	for rank := range o.Brokers {
-		if o.leaves(rank) {
-			ranks = append(ranks, rank)
-		}
-	}
-	return ranks
+	return o.ranks(func(rank int, _ Broker) bool { return o.leaves(rank) })
 }
 
 // up is the number of brokers that are up on nodes of theirs.
 func (o *Observation) up() int {
-	return o.count(func(rank int, b Broker) bool { return b.State == Up && o.Admission.Has(rank) })
+	return len(o.ranks(func(rank int, b Broker) bool { return b.State == Up && o.Admission.Has(rank) }))
 }
 
 // upToStay is the number of brokers that are up, and not asked to leave.
 func (o *Observation) upToStay() int {
-	return o.count(func(rank int, b Broker) bool { return b.State == Up && !o.leaves(rank) })
+	return len(o.ranks(func(rank int, b Broker) bool { return b.State == Up && !o.leaves(rank) }))
 }
 
-func (o *Observation) count(is func(rank int, b Broker) bool) int {
-	n := 0
+// ranks are those whose brokers are so, rising.
+func (o *Observation) ranks(are func(rank int, b Broker) bool) []int {
+	var ranks []int
 	for rank, b := range o.Brokers {
-		if is(rank, b) {
-			n++
+		if are(rank, b) {
+			ranks = append(ranks, rank)
 		}
 	}
-	return n
+	return ranks
 }
 
 // few reports whether so many of the brokers are no more than half of them.

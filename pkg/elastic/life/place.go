@@ -83,7 +83,7 @@ func serving(o *Observation, now time.Time) *Plan {
 
 // bound reports whether kube-scheduler has done what it can for the pods of all ranks.
 func (o *Observation) bound() bool {
-	return o.count(func(_ int, b Broker) bool { return b.Bound || b.Unbindable }) == len(o.Brokers)
+	return len(o.ranks(func(_ int, b Broker) bool { return b.Bound || b.Unbindable })) == len(o.Brokers)
 }
 
 // lookForServices is when to look whether the services pod may go; zero if none waits.

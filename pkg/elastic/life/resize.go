@@ -97,12 +97,9 @@ const (
 // misplaced removes pods from nodes that are not their ranks' any more. Nodes count as
 // held as long as pods hold them.
 func misplaced(o *Observation, _ time.Time) *Plan {
-	var ranks []int
-	for rank, b := range o.Brokers {
-		if (!o.Admission.Has(rank) || b.Misplaced) && (b.State == Coming || b.State == Up) {
-			ranks = append(ranks, rank)
-		}
-	}
+	ranks := o.ranks(func(rank int, b Broker) bool {
+		return (!o.Admission.Has(rank) || b.Misplaced) && (b.State == Coming || b.State == Up)
+	})
 	if len(ranks) == 0 {
 		return nil
 	}
@@ -165,7 +162,7 @@ func (o *Observation) vacate(ranks []int, why string, avoid []string) *Plan {
 
 // without is the quorum once some ranks have left, all that leave then, and how many remain.
 func (o *Observation) without(ranks []int) (leaving []int, quorum, remain int) {
-	remain = o.count(func(rank int, _ Broker) bool { return o.Admission.Has(rank) && !slices.Contains(ranks, rank) })
+	remain = len(less(o.Admission.Members(), ranks))
 	quorum = o.Admission.Quorum
 	if o.begun() || quorum <= remain {
 		return ranks, quorum, remain

@@ -95,20 +95,10 @@ func commandBegan(o *Observation, now time.Time) *Plan {
 // nodes back.
 func (o *Observation) begin(now time.Time) *Plan {
 	step := Start{Quorum: o.Admission.Quorum}
-	var not []int
-	runs := 0
-	for rank, b := range o.Brokers {
-		switch {
-		case o.leaves(rank):
-		case b.mayBeOnline():
-			runs++
-		default:
-			not = append(not, rank)
-		}
-	}
-	size := o.Policy.Sizing.LargestWithin(runs)
+	online := o.ranks(func(rank int, b Broker) bool { return !o.leaves(rank) && b.mayBeOnline() })
+	size := o.Policy.Sizing.LargestWithin(len(online))
 	if o.Brokers[0].Ready && !now.Before(o.quorumDeadline()) && size > 0 && size < step.Quorum {
-		step = Start{Quorum: size, Vacated: not}
+		step = Start{Quorum: size, Vacated: o.ranks(func(rank int, b Broker) bool { return !o.leaves(rank) && !b.mayBeOnline() })}
 	}
 	return &Plan{Step: step, State: StateRunning, Message: o.progress()}
 }
@@ -196,6 +186,6 @@ func (o *Observation) mayRun(now time.Time) bool {
 	if o.begun() || lead.Ready {
 		return true
 	}
-	online := o.count(func(rank int, b Broker) bool { return o.Admission.Has(rank) && b.mayBeOnline() })
-	return lead.State == Up && (online >= o.Admission.Quorum || !now.Before(o.quorumDeadline()))
+	online := o.ranks(func(rank int, b Broker) bool { return o.Admission.Has(rank) && b.mayBeOnline() })
+	return lead.State == Up && (len(online) >= o.Admission.Quorum || !now.Before(o.quorumDeadline()))
 }
