@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -125,14 +126,16 @@ func setReady(s *v1alpha2.MiniClusterStatus, in Input) {
 
 // setLastDecision keeps the plan's decision, for the event that tells of it.
 func setLastDecision(s *v1alpha2.MiniClusterStatus, in Input) {
-	decision, decides := in.Plan.Step.(life.Decision)
-	note := noteOf(in, s)
-	if !decides || note == "" {
+	note, step := noteOf(in, s), life.PropertiesOf(in.Plan.Step)
+	if note == "" {
 		return
 	}
-	reason, warning := decision.Event()
+	kind := corev1.EventTypeNormal
+	if step.Warning {
+		kind = corev1.EventTypeWarning
+	}
 	s.LastDecision = &v1alpha2.Decision{
-		Time: metav1.NewMicroTime(in.Now.Truncate(time.Microsecond)), Type: eventType(warning), Reason: reason, Message: shorten(note),
+		Time: metav1.NewMicroTime(in.Now.Truncate(time.Microsecond)), Type: kind, Reason: step.Event, Message: shorten(note),
 	}
 }
 

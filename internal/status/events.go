@@ -23,13 +23,6 @@ type Event struct {
 	Note   string
 }
 
-func eventType(warning bool) string {
-	if warning {
-		return corev1.EventTypeWarning
-	}
-	return corev1.EventTypeNormal
-}
-
 // Events are those of the change from the old status, which is the input's, to the
 // new one, beside that of the last decision.
 func Events(in Input, s *v1alpha2.MiniClusterStatus) []Event {

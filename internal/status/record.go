@@ -68,10 +68,9 @@ func writeAdmission(s *v1alpha2.MiniClusterStatus, in Input, a *life.Admission) 
 
 // keepAttempt writes down how the attempt ended.
 func keepAttempt(s *v1alpha2.MiniClusterStatus, in Input, decision life.Decision) {
-	reason, _ := decision.Event()
 	s.Attempts = append(s.Attempts, v1alpha2.Attempt{
 		Attempt: s.Admission.Attempt, Size: s.Admission.Size, Admitted: s.Admission.Time, Started: s.StartTime,
-		Ended: metav1.NewTime(in.Now), Reason: reason, Message: cut(in.message(), longestWhy),
+		Ended: metav1.NewTime(in.Now), Reason: life.PropertiesOf(decision).Event, Message: cut(in.message(), longestWhy),
 	})
 	s.Attempts = s.Attempts[max(0, len(s.Attempts)-mostAttempts):]
 }

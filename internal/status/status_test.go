@@ -316,7 +316,8 @@ func TestWords(t *testing.T) {
 // Every decision is told, and nothing else is.
 func TestEveryDecisionIsTold(t *testing.T) {
 	mc := wanted4().Admitted(1, 4, "n[1-4]")
-	for _, step := range life.Steps {
+	for _, properties := range life.Steps {
+		step := properties.Step
 		if finish, over := step.(life.Finish); over {
 			finish.Outcome = life.OutcomeSucceeded
 			step = finish
@@ -326,8 +327,8 @@ func TestEveryDecisionIsTold(t *testing.T) {
 			in.MiniCluster.Status.Admission = nil
 		}
 		s := compute(t, in)
-		if decision, decides := step.(life.Decision); decides {
-			if reason, _ := decision.Event(); s.LastDecision == nil || s.LastDecision.Message == "" || s.LastDecision.Reason != reason {
+		if _, decides := step.(life.Decision); decides {
+			if s.LastDecision == nil || s.LastDecision.Message == "" || s.LastDecision.Reason != life.PropertiesOf(step).Event {
 				t.Errorf("of %s people are told %+v", life.Name(step), s.LastDecision)
 			}
 		} else if s.LastDecision != nil {

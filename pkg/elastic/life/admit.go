@@ -16,9 +16,6 @@ type Admit struct {
 
 func (Admit) step() {}
 
-// Event implements Decision.
-func (Admit) Event() (reason string, warning bool) { return "Admitted", false }
-
 func (s Admit) apply(r *Record, _ string, now time.Time) {
 	r.end()
 	r.forgetAvoided(now)
@@ -30,9 +27,6 @@ func (s Admit) apply(r *Record, _ string, now time.Time) {
 type Withdraw struct{}
 
 func (Withdraw) step() {}
-
-// Event implements Decision.
-func (Withdraw) Event() (reason string, warning bool) { return "Released", false }
 
 func (Withdraw) apply(r *Record, _ string, _ time.Time) { r.end() }
 

@@ -3,7 +3,9 @@
 
 package life
 
-import "time"
+import (
+	"time"
+)
 
 // Broker is the pod of one rank.
 type Broker struct {

@@ -5,6 +5,7 @@ package life
 
 import (
 	"reflect"
+	"slices"
 	"time"
 )
 
@@ -25,17 +26,49 @@ type Step interface{ step() }
 // Decision is a step that is written down, and does nothing else.
 type Decision interface {
 	Step
-	// Event is the reason of the event that tells of the decision, and whether that event
-	// is a warning.
-	Event() (reason string, warning bool)
 	// apply writes the decision into a record that is not shared.
 	apply(r *Record, why string, now time.Time)
 }
 
-// Steps are all that Decide may return, one of each type: decisions first.
-var Steps = []Step{
-	Admit{}, Start{}, LowerQuorum{}, Lose{}, GiveUp{}, Withdraw{}, Finish{}, Evict{}, Drain{}, Vacate{}, Keep{}, Grow{}, Move{},
-	Wait{}, Make{}, Place{}, Publish{}, ReleaseServices{}, Stop{}, EvictPods{}, Release{}, Tidy{}, Remove{},
+// Properties are what is known of a step beside what it does.
+type Properties struct {
+	Step Step
+	// Event is the reason of the event that tells of a decision, and Warning whether that
+	// event is a warning. Other steps have none.
+	Event   string
+	Warning bool
+}
+
+// Steps are all that Decide may return, decisions first.
+var Steps = []Properties{
+	{Admit{}, "Admitted", false},
+	{Start{}, "Started", false},
+	{LowerQuorum{}, "QuorumLowered", true},
+	{Lose{}, string(OutcomeBrokersLost), true},
+	{GiveUp{}, "GaveUp", true},
+	{Withdraw{}, "Released", false},
+	{Step: Finish{}},               // the outcome
+	{Step: Evict{}, Warning: true}, // the reason of the order
+	{Drain{}, "Draining", false},
+	{Vacate{}, "Vacated", false},
+	{Keep{}, "Kept", false},
+	{Grow{}, "Grew", false},
+	{Move{}, "Moved", false},
+	{Step: Wait{}}, {Step: Make{}}, {Step: Place{}}, {Step: Publish{}}, {Step: ReleaseServices{}}, {Step: Stop{}},
+	{Step: EvictPods{}}, {Step: Release{}}, {Step: Tidy{}}, {Step: Remove{}},
+}
+
+// PropertiesOf are those of a step.
+func PropertiesOf(step Step) Properties {
+	i := slices.IndexFunc(Steps, func(p Properties) bool { return Name(p.Step) == Name(step) })
+	p := Steps[i]
+	switch s := step.(type) {
+	case Finish:
+		p.Event, p.Warning = string(s.Outcome), s.Outcome != OutcomeSucceeded
+	case Evict:
+		p.Event = s.Reason
+	}
+	return p
 }
 
 // Wait does nothing.

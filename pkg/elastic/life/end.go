@@ -20,11 +20,6 @@ type Finish struct {
 
 func (Finish) step() {}
 
-// Event implements Decision.
-func (s Finish) Event() (reason string, warning bool) {
-	return string(s.Outcome), s.Outcome != OutcomeSucceeded
-}
-
 func (s Finish) apply(r *Record, _ string, now time.Time) {
 	r.Outcome, r.Ended, r.ExitCode = s.Outcome, now, s.ExitCode
 }
@@ -37,9 +32,6 @@ type Evict struct {
 }
 
 func (Evict) step() {}
-
-// Event implements Decision.
-func (s Evict) Event() (reason string, warning bool) { return s.Reason, true }
 
 func (Evict) apply(r *Record, _ string, now time.Time) {
 	r.end()

@@ -21,9 +21,6 @@ type GiveUp struct {
 
 func (GiveUp) step() {}
 
-// Event implements Decision.
-func (GiveUp) Event() (reason string, warning bool) { return "GaveUp", true }
-
 func (s GiveUp) apply(r *Record, _ string, now time.Time) {
 	r.end()
 	r.GivenUp, r.NotBefore = r.GivenUp+1, s.NotBefore

@@ -15,9 +15,6 @@ type Lose struct{ Ranks []int }
 
 func (Lose) step() {}
 
-// Event implements Decision.
-func (Lose) Event() (reason string, warning bool) { return string(OutcomeBrokersLost), true }
-
 func (s Lose) apply(r *Record, _ string, now time.Time) {
 	r.Admission.Loss = &Loss{Ranks: s.Ranks, At: now}
 }

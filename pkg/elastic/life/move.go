@@ -20,9 +20,6 @@ type Move struct {
 
 func (Move) step() {}
 
-// Event implements Decision.
-func (Move) Event() (reason string, warning bool) { return "Moved", false }
-
 func (s Move) apply(r *Record, _ string, now time.Time) {
 	r.Admission.seat(s.Pods)
 	r.Admission.Moved = union(r.Admission.Moved, ranksOf(s.Pods))

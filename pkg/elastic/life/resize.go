@@ -22,9 +22,6 @@ type Drain struct {
 
 func (Drain) step() {}
 
-// Event implements Decision.
-func (Drain) Event() (reason string, warning bool) { return "Draining", false }
-
 func (s Drain) apply(r *Record, why string, _ time.Time) {
 	r.Admission.drain(s.Ranks, s.Quorum, s.Deadline, why)
 }
@@ -38,9 +35,6 @@ type Vacate struct {
 }
 
 func (Vacate) step() {}
-
-// Event implements Decision.
-func (Vacate) Event() (reason string, warning bool) { return "Vacated", false }
 
 func (s Vacate) apply(r *Record, _ string, now time.Time) {
 	r.Admission.vacate(s.Ranks)
@@ -57,9 +51,6 @@ type Keep struct {
 
 func (Keep) step() {}
 
-// Event implements Decision.
-func (Keep) Event() (reason string, warning bool) { return "Kept", false }
-
 func (s Keep) apply(r *Record, _ string, _ time.Time) {
 	r.Admission.drained(s.Ranks)
 	r.Admission.Quorum = s.Quorum
@@ -72,9 +63,6 @@ type Grow struct {
 }
 
 func (Grow) step() {}
-
-// Event implements Decision.
-func (Grow) Event() (reason string, warning bool) { return "Grew", false }
 
 func (s Grow) apply(r *Record, _ string, _ time.Time) {
 	r.Admission.seat(s.Pods)

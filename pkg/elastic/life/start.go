@@ -28,9 +28,6 @@ type Start struct {
 
 func (Start) step() {}
 
-// Event implements Decision.
-func (Start) Event() (reason string, warning bool) { return "Started", false }
-
 func (s Start) apply(r *Record, _ string, now time.Time) {
 	r.Admission.Quorum, r.Started = s.Quorum, now
 	r.Admission.vacate(s.Vacated)
@@ -46,9 +43,6 @@ type LowerQuorum struct {
 }
 
 func (LowerQuorum) step() {}
-
-// Event implements Decision.
-func (LowerQuorum) Event() (reason string, warning bool) { return "QuorumLowered", true }
 
 func (s LowerQuorum) apply(r *Record, why string, now time.Time) {
 	r.Admission.drain(s.Leaving, s.Quorum, time.Time{}, why)

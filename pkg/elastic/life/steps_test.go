@@ -31,8 +31,11 @@ func TestEveryStepIsListed(t *testing.T) {
 			declared = append(declared, string(match[1]))
 		}
 	}
-	for _, step := range Steps {
-		listed = append(listed, Name(step))
+	for _, properties := range Steps {
+		listed = append(listed, Name(properties.Step))
+		if _, decides := properties.Step.(Decision); decides != (PropertiesOf(properties.Step).Warning || properties.Event != "") {
+			t.Errorf("%s decides: %t, and its event is %q", Name(properties.Step), decides, properties.Event)
+		}
 	}
 	slices.Sort(declared)
 	slices.Sort(listed)
