@@ -11,7 +11,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 )
 
-// Publish tells the lead its quorum, and which ranks leave or have left.
+// Publish tells the lead its quorum and which ranks leave or have left.
 type Publish struct {
 	Quorum  int
 	Leaving []int
@@ -19,10 +19,10 @@ type Publish struct {
 
 func (Publish) step() {}
 
-// Start records that the quorum is reached and the command runs.
+// Start records that the quorum was reached and the command runs.
 type Start struct {
 	Quorum int
-	// Vacated are ranks that cannot be part of the command: they give their nodes back.
+	// Vacated are ranks that have no part in the command and give their nodes back.
 	Vacated []int
 }
 
@@ -33,8 +33,8 @@ func (s Start) apply(r *Record, _ string, now time.Time) {
 	r.Admission.vacate(s.Vacated)
 }
 
-// LowerQuorum lets the command start with fewer brokers than were placed. The other ranks
-// are asked to leave.
+// LowerQuorum lets the command start with fewer brokers than were placed. The other ranks are
+// drained.
 type LowerQuorum struct {
 	Quorum  int
 	Leaving []int
@@ -50,16 +50,15 @@ func (s LowerQuorum) apply(r *Record, why string, now time.Time) {
 }
 
 const (
-	// publishAgain is after which time the lead's pod is looked at again: what is written to
-	// it wakes nobody.
+	// publishAgain is when the lead's pod is read again after a write: the write itself triggers
+	// no reconcile.
 	publishAgain = time.Second
-	// joinTimeout is how long after the lead has come up followers may take to join it, which
-	// they cannot before.
+	// joinTimeout is how long followers may take to join after the lead's broker has come up.
 	joinTimeout = 15 * time.Second
 )
 
-// unpublished tells the lead its quorum and who leaves, in one write: before it starts the
-// command it has to know both.
+// unpublished tells the lead its quorum and the drained ranks in one write: the lead needs both
+// before it starts the command.
 func unpublished(o *Observation, now time.Time) *Plan {
 	leaving := o.leaving()
 	if !o.Brokers[0].holdsNode() {
@@ -76,7 +75,7 @@ func unpublished(o *Observation, now time.Time) *Plan {
 	return &Plan{Step: step, State: o.state(), Message: message, LookAgain: now.Add(publishAgain)}
 }
 
-// commandBegan records the start.
+// commandBegan records the start of the command.
 func commandBegan(o *Observation, now time.Time) *Plan {
 	if o.begun() || !o.Brokers[0].Ready {
 		return nil
@@ -84,9 +83,9 @@ func commandBegan(o *Observation, now time.Time) *Plan {
 	return o.begin(now)
 }
 
-// begin records the start. A lead that nobody told anything starts with those that are up
-// once the quorum timeout is over. Brokers that do not run cannot be among them, and give their
-// nodes back.
+// begin records the start. If nobody wrote a lower quorum, the lead starts with the brokers that
+// are online when the quorum timeout is over. Brokers that do not run then have no part in the
+// command and give their nodes back.
 func (o *Observation) begin(now time.Time) *Plan {
 	step := Start{Quorum: o.Admission.Quorum}
 	online := o.ranks(func(rank int, b Broker) bool { return !o.leaves(rank) && b.mayBeOnline() })
@@ -97,7 +96,7 @@ func (o *Observation) begin(now time.Time) *Plan {
 	return &Plan{Step: step, State: StateRunning, Message: o.progress()}
 }
 
-// quorumDeadline is until when all brokers are waited for.
+// quorumDeadline is how long all brokers are waited for.
 func (o *Observation) quorumDeadline() time.Time {
 	deadline := o.Admission.At.Add(o.Policy.QuorumTimeout)
 	if since := o.Brokers[0].Since; !since.IsZero() {
@@ -116,8 +115,8 @@ func quorumTimedOut(o *Observation, now time.Time) *Plan {
 	return o.lowerQuorum(size, fmt.Sprintf("%d of %d came up within %s", o.up(), o.members(), o.Policy.QuorumTimeout), nil)
 }
 
-// lowerQuorum starts with some of the brokers; nil while others leave a command that may run.
-// With those that leave the lead may begin at this very moment, before it hears of that.
+// lowerQuorum starts with some of the brokers; nil while ranks leave a command that may run. The
+// lead may begin with drained ranks before it reads that they leave.
 func (o *Observation) lowerQuorum(size int, why string, avoid []string) *Plan {
 	ranks := o.surplus(size)
 	if d := o.Admission.Draining; d != nil {
@@ -132,9 +131,9 @@ func (o *Observation) lowerQuorum(size int, why string, avoid []string) *Plan {
 	}
 }
 
-// goingWithout goes on without brokers that will not come. It starts with the others once
-// they are up, and gives up where they are too few. Ranks that were to join a command that
-// runs give their nodes back.
+// goingWithout goes on without brokers that cannot start. Before the start, the others start once
+// they are up, or the attempt is given up if they are too few. Ranks that were to join a running
+// command give their nodes back.
 func goingWithout(o *Observation, now time.Time) *Plan {
 	ranks, left := o.futile(now)
 	if len(ranks) == 0 {
@@ -143,7 +142,7 @@ func goingWithout(o *Observation, now time.Time) *Plan {
 	why := fmt.Sprintf("%d of %d brokers cannot start%s", len(ranks), o.members(), o.trouble())
 	if o.begun() {
 		if ranks[0] == 0 || o.Admission.Draining != nil {
-			return nil // the lead's Job goes on trying; others leave first
+			return nil // the lead's Job tries again; other ranks leave first
 		}
 		return o.vacate(ranks, why, o.nodesOf(ranks))
 	}
@@ -152,7 +151,7 @@ func goingWithout(o *Observation, now time.Time) *Plan {
 	case size == 0 || ranks[0] == 0:
 		return o.giveUp(why, OutcomeStartLimit, now)
 	case o.upToStay() < left || o.Brokers[0].State != Up || o.Brokers[0].Ready:
-		return nil // for those that come
+		return nil // the other brokers are still coming up
 	}
 	return o.lowerQuorum(min(size, o.Admission.Quorum), why, o.nodesOf(ranks))
 }
@@ -173,8 +172,7 @@ func running(o *Observation, now time.Time) *Plan {
 	return plan
 }
 
-// mayRun reports whether the lead may have begun with its command, whether or not that
-// was written down.
+// mayRun reports whether the lead may have begun the command, recorded or not.
 func (o *Observation) mayRun(now time.Time) bool {
 	lead := o.Brokers[0]
 	if o.begun() || lead.Ready {
