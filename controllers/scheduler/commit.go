@@ -57,7 +57,7 @@ func (s *Scheduler) admit(d *queue.Decision, e *entry, seen *snapshot, now time.
 	if why := seen.quotas.Refusal(namespace, e.pod, unmade); why != "" {
 		d.Verdict, d.Message, d.Nodes = elastic.NotAllowed, why, nil
 	} else if d.Nodes = s.ledger.Choose(e.ask.At(now), d.Nodes); d.Nodes == nil {
-		d.Verdict, d.Message = elastic.NoRoom, "has room, but no nodes were chosen"
+		d.Verdict, d.Message = elastic.NoRoom, "there is room, but the matcher chose no nodes"
 	}
 	if d.Nodes == nil {
 		s.wake() // the next cycle may use the nodes for others

@@ -49,7 +49,7 @@ func otherSize(in Input, s *v1alpha2.MiniClusterStatus) []Event {
 	case asked == 0 || size == asked:
 	case !policy.Malleable:
 		return []Event{{corev1.EventTypeWarning, "SizeIgnored", fmt.Sprintf(
-			"The size of %d counts from the next start: the command was started with %d brokers, and does not bear that they come and go", size, s.Admission.Quorum)}}
+			"The size of %d counts from the next start: the command runs with %d brokers, and cannot gain or lose any", size, s.Admission.Quorum)}}
 	case size > s.MaximumSize:
 		return []Event{{corev1.EventTypeWarning, "SizeIgnored", fmt.Sprintf(
 			"It grows up to %d brokers, not %d: its pods were made for maxSize when it was admitted", s.MaximumSize, size)}}

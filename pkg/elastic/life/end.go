@@ -170,7 +170,7 @@ func (o *Observation) failedByLoss(lost []int, message string, now time.Time) *P
 	if !now.Before(known) {
 		return nil
 	}
-	return &Plan{Step: Wait{}, State: StateRunning, Message: message + "; whether it lost a node is known in a while", LookAgain: known}
+	return &Plan{Step: Wait{}, State: StateRunning, Message: message + "; waits for news of lost nodes", LookAgain: known}
 }
 
 func workloadBroken(o *Observation, now time.Time) *Plan {

@@ -166,7 +166,7 @@ func running(o *Observation, now time.Time) *Plan {
 	}
 	plan.LookAgain = elastic.Earliest(plan.LookAgain, o.Brokers[0].overdueAt(), o.drainDeadline(), o.nextRepair(now))
 	if loss := o.Admission.Loss; loss != nil && o.Policy.OnLoss != LossContinue && now.Before(loss.At.Add(lossGrace)) {
-		plan.Message = o.lossOf(loss.Ranks) + "; it has a moment to end by itself"
+		plan.Message = o.lossOf(loss.Ranks) + "; waits for the command to end by itself"
 		plan.LookAgain = elastic.Earliest(plan.LookAgain, loss.At.Add(lossGrace))
 	}
 	return plan

@@ -118,5 +118,5 @@ func (c *cycle) why(e *entry) string {
 			return fmt.Sprintf("leaves room for %s of queue %s, which waits longer", r.head.Name, r.head.queue.Name)
 		}
 	}
-	return "waits for others that go before it"
+	return "waits for gangs that go first"
 }
