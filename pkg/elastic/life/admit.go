@@ -55,7 +55,7 @@ func suspended(o *Observation, _ time.Time) *Plan {
 }
 
 func releasing(o *Observation, _ time.Time) *Plan {
-	plan := &Plan{Step: Wait{}, State: StateReleasing, Message: "waits for the pods of the attempt before to end"}
+	plan := &Plan{Step: Wait{}, State: StateReleasing, Message: "waits for the pods of the last attempt to end"}
 	switch {
 	case o.Workload == Stale:
 		plan.Step = Release{}
