@@ -1,8 +1,8 @@
 // Copyright The flux-elastic Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command kubectl-minicluster shows what becomes of MiniClusters. It needs no cluster.
-// kubectl finds it on the path: kubectl minicluster render FILE.
+// Command kubectl-minicluster prints the objects that the controller makes for MiniClusters. It
+// needs no cluster. As a plugin of kubectl on the PATH it runs as: kubectl minicluster render FILE.
 package main
 
 import (
@@ -28,14 +28,14 @@ placeholder, unless flux.curveCert is set.
   -h, --help                  show this
 `
 
-// errUsage says that the command line is none.
+// errUsage is the error of an invalid command line.
 var errUsage = errors.New("try kubectl minicluster --help")
 
 func main() {
 	os.Exit(status(run(os.Args[1:], os.Stdin, os.Stdout), os.Stderr))
 }
 
-// status is the exit code of a program that ended with an error, which it tells.
+// status returns the exit code of a program that ended with an error, and prints the error.
 func status(err error, stderr io.Writer) int {
 	switch {
 	case err == nil:
@@ -77,7 +77,7 @@ func run(args []string, stdin io.Reader, stdout io.Writer) error {
 	return renderFiles(words[1:], namespace, stdin, stdout)
 }
 
-// renderFiles writes the objects of all files, or, where there is an error, nothing.
+// renderFiles writes the objects of all files. If there is an error, it writes nothing.
 func renderFiles(files []string, namespace string, stdin io.Reader, stdout io.Writer) error {
 	r, err := newRenderer(namespace)
 	if err != nil {

@@ -21,14 +21,14 @@ import (
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 )
 
-// invoke runs the program on the standard input.
+// invoke runs the program with the given standard input.
 func invoke(stdin string, args ...string) (code int, stdout, stderr string) {
 	var out, trouble bytes.Buffer
 	code = status(run(args, strings.NewReader(stdin), &out), &trouble)
 	return code, out.String(), trouble.String()
 }
 
-// parse reads what was rendered: every object with all of its fields.
+// parse reads the rendered objects. An unknown field of an object is an error.
 func parse(t *testing.T, text string) (names []string, sets []*jobsetapi.JobSet) {
 	t.Helper()
 	for document := range strings.SplitSeq(strings.TrimPrefix(text, "---\n"), "\n---\n") {
@@ -108,7 +108,7 @@ func TestRender(t *testing.T) {
 	if want := []string{"0 Indexed", "w Indexed", "services " + string(batchv1.NonIndexedCompletion)}; !slices.Equal(jobs, want) {
 		t.Errorf("jobs %v", jobs)
 	}
-	// The schema's defaults are there.
+	// The objects have the defaults of the schema.
 	if !strings.Contains(out, v1alpha2.DefaultImage) && !strings.Contains(out, v1alpha2.DefaultViewImage) {
 		t.Error("no default of the schema is in it")
 	}
@@ -154,7 +154,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// What kubectl get -o yaml prints is a list.
+// The output of kubectl get -o yaml is a list.
 func TestList(t *testing.T) {
 	item := "{apiVersion: flux-framework.org/v1alpha2, kind: MiniCluster, metadata: {name: NAME}, spec: {containers: [{image: x}]}}"
 	list := "apiVersion: v1\nkind: List\nitems:\n- " + strings.ReplaceAll(item, "NAME", "a") + "\n- {apiVersion: v1, kind: Pod}\n- " + strings.ReplaceAll(item, "NAME", "b")

@@ -105,8 +105,8 @@ func up(ctx context.Context, args []string) error {
 	return nil
 }
 
-// startNodes starts a cluster with simulated or real nodes; what is missing of the real ones'
-// images is made first.
+// startNodes starts a cluster with simulated or real nodes. For real nodes it first makes images
+// that are missing.
 func startNodes(ctx context.Context, mode localcluster.Mode, config localcluster.Config, mpi bool) (*localcluster.Cluster, localcluster.Binaries, error) {
 	switch mode {
 	case localcluster.Simulated:
@@ -162,7 +162,7 @@ func sayUp(cluster *localcluster.Cluster, binaries localcluster.Binaries, nodes 
 		nodes, cluster.URL(), cluster.Kubeconfig(), filepath.Dir(binaries["kubectl"]))
 }
 
-// startCluster starts a cluster; what is missing of it is built first.
+// startCluster starts a cluster. It first builds programs that are missing.
 func startCluster(ctx context.Context, config localcluster.Config, modes ...localcluster.Mode) (*localcluster.Cluster, localcluster.Binaries, error) {
 	binaries, err := ensureBinaries(ctx, modes...)
 	if err != nil {
@@ -188,7 +188,7 @@ func images(ctx context.Context, args []string) error {
 	return err
 }
 
-// makeImages makes the images of real nodes into one archive in a directory.
+// makeImages makes the images of real nodes, and returns the path of their archive.
 func makeImages(ctx context.Context, dir string, mpi bool) (archive string, err error) {
 	root, err := localcluster.Root()
 	if err != nil {
@@ -208,7 +208,8 @@ func makeImages(ctx context.Context, dir string, mpi bool) (archive string, err 
 	return archive, image.Build(ctx, root, cache, archive, mpi)
 }
 
-// fault does something to a running cluster.
+// fault kills, stops, suspends, resumes or starts a process of a running cluster, or disconnects or
+// connects a real node.
 func fault(ctx context.Context, args []string) error {
 	flags := newFlags("fault [--dir=DIR] kill|stop|suspend|resume|start|disconnect|connect NAME")
 	dir := dirFlag(flags)
@@ -245,7 +246,7 @@ func install(ctx context.Context, args []string) error {
 	return err
 }
 
-// startSimulator runs this program's own simulate beside the cluster.
+// startSimulator runs the command simulate of this program as a process of the cluster.
 func startSimulator(cluster *localcluster.Cluster) error {
 	self, err := os.Executable()
 	if err != nil {

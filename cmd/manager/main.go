@@ -1,7 +1,7 @@
 // Copyright The flux-elastic Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command manager runs the controllers of flux-elastic, in a cluster or outside.
+// Command manager runs the controllers of flux-elastic, in a cluster or outside of it.
 package main
 
 import (
@@ -41,7 +41,7 @@ const (
 	jobSetExternal = "external"
 )
 
-// options are the flags.
+// options are the flags of the manager.
 type options struct {
 	jobSet         string
 	metricsAddress string
@@ -187,7 +187,7 @@ func setup(ctx context.Context, mgr ctrl.Manager, o options, matcher ledger.Matc
 	return nil
 }
 
-// cachesSynced is ready once the manager knows what is in the cluster.
+// cachesSynced returns a check that succeeds when the caches of all watched kinds are synced.
 func cachesSynced(mgr ctrl.Manager) healthz.Checker {
 	watched := []client.Object{
 		&v1alpha2.MiniCluster{}, &v1alpha2.MiniClusterQueue{}, &jobsetapi.JobSet{},

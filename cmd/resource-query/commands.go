@@ -50,7 +50,7 @@ func commands() []command {
 	}
 }
 
-// findCommand is the command of a name or alias; nil if there is none.
+// findCommand returns the command with a name or alias, or nil if there is none.
 func findCommand(name string) *command {
 	all := commands()
 	if i := slices.IndexFunc(all, func(c command) bool { return c.name == name || c.alias == name }); i >= 0 {

@@ -1,9 +1,9 @@
 // Copyright The flux-elastic Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command resource-query matches jobspecs on a resource graph, at a prompt or by a script.
-// It tells which resources a jobspec can get, now or later. It takes the commands and
-// options of the resource-query of flux-sched, and writes the same output.
+// Command resource-query matches jobspecs on a resource graph, at a prompt or by a script. It
+// prints which resources a jobspec can get, now or later. It accepts the commands and options of
+// flux-sched's resource-query, and writes the same output.
 package main
 
 import (

@@ -64,8 +64,8 @@ func TestReadPlay(t *testing.T) {
 	}
 }
 
-// What the lead's script would read from its files, the simulator reads from the same
-// files; half the tasks take twice as long.
+// The simulator reads the same settings as the lead's script, from the same files. Half the tasks take
+// twice as long.
 func TestSettings(t *testing.T) {
 	mc := fixture.MiniCluster("lmp").Size(8).MinSize(2).Tasks(64).Defaulted()
 	files, err := broker.Files(mc, 1)
@@ -93,7 +93,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// What is left of the work is shared by those who are there.
+// The brokers that are online share the rest of the work.
 func TestShare(t *testing.T) {
 	at := fixture.Noon
 	r := &run{left: 40 * time.Second, at: at} // 10s for 4
