@@ -5,6 +5,7 @@ package minicluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -27,6 +28,8 @@ import (
 
 // tidyAgain is how long pods may take to go before they are deleted again.
 const tidyAgain = time.Minute
+
+var errNoSuchStep = errors.New("nothing carries out the step")
 
 // act carries out the step of a plan and returns the plan to report. If the API server or a
 // disruption budget refuses the step for now, that is a plan that waits.
@@ -78,7 +81,7 @@ func (r *Reconciler) carryOut(ctx context.Context, seen *observed, plan life.Pla
 	case life.Wait, life.Decision:
 		return nil
 	}
-	return fmt.Errorf("nothing carries out the step %s", life.Name(plan.Step))
+	return fmt.Errorf("%w: %s", errNoSuchStep, life.Name(plan.Step))
 }
 
 // tell writes something for the lead on its pod.

@@ -7,9 +7,12 @@
 //
 //   - observe: list MiniClusters, queues and quotas,
 //   - learn: confirm in the ledger what they show (snapshot.go),
+//   - repair: look for other nodes for ranks whose pods cannot run on theirs (commit.go),
 //   - snapshot: what waits, what runs, what is free,
 //   - schedule: package queue decides,
 //   - commit: assume the decisions in the ledger (commit.go).
+//
+// After a cycle it may let the next MiniCluster make its pods ahead (ahead.go).
 //
 // The package never writes to a MiniCluster: the controller of a MiniCluster asks for its offer
 // and orders (offers.go) and records them. It writes the status of queues (queues.go).

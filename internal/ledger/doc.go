@@ -3,8 +3,9 @@
 
 // Package ledger knows who holds what in the cluster. It mirrors nodes and pods event by event
 // (mirror.go) and keeps an account for each MiniCluster (account.go): what its status shows, and
-// what is assumed of it until then. What is free is always the nodes' capacity less the ledger. A
-// Room (room.go) is the state of one moment, on which the queue tries its decisions.
+// what is assumed of it until then. What is free is always the nodes' capacity minus what the
+// accounts and other pods hold. A Room (room.go) is the state of one moment, on which the queue
+// tries its decisions. Quotas (quota.go) do the same for the ResourceQuotas of namespaces.
 //
 // Package queue decides who gets what. The package has no client.
 package ledger

@@ -74,7 +74,7 @@ func pinned(pod *corev1.Pod, node string) []corev1.NodeSelectorTerm {
 	return terms
 }
 
-// Binding binds a pod without gate to a node. It contains the metadata of PlacePatch: the API
+// Binding binds a pod without gate to a node. It contains the rank and the quorum: the API
 // server copies annotations, and from Kubernetes 1.35 labels too. It refuses a Binding whose UID
 // is not the pod's.
 func Binding(pod *corev1.Pod, node string, rank, quorum int) *corev1.Binding {

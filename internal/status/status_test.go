@@ -297,6 +297,7 @@ func TestWords(t *testing.T) {
 		{string(life.OutcomeCommandFailed), v1alpha2.ReasonCommandFailed},
 		{string(life.OutcomeLeadLost), v1alpha2.ReasonLeadLost},
 		{string(life.OutcomeWorkersFailed), v1alpha2.ReasonWorkersFailed},
+		{string(life.OutcomeBrokersLost), v1alpha2.ReasonBrokersLost},
 		{string(life.OutcomeDeadlineExceeded), v1alpha2.ReasonDeadlineExceeded},
 		{string(life.OutcomeStartLimit), v1alpha2.ReasonStartLimit},
 		{string(elastic.Add), "+"},

@@ -14,8 +14,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 )
 
-// Every type of step is in Steps: metrics, events and the controller are tested for all
-// that are there.
+// Every type of step is in Steps, for which events and the controller are tested.
 func TestEveryStepIsListed(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {

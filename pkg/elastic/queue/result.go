@@ -107,7 +107,7 @@ func (c *cycle) why(e *entry) string {
 	for _, name := range c.state.guaranteedToOthers(q) {
 		free, kept := c.state.total[name]-c.state.sum[name], c.state.keptForOthers(q, name)
 		if need := e.Requests[name] * int64(least); need > 0 && need > free-kept {
-			return fmt.Sprintf("needs %s: %s free, of which %s are promised to other queues", c.amount(name, need), c.amount(name, free), c.amount(name, kept))
+			return fmt.Sprintf("needs %s: %s free, of which %s are guaranteed to other queues", c.amount(name, need), c.amount(name, free), c.amount(name, kept))
 		}
 	}
 	if why := c.state.room.Why(e.ID, e.sizes); why != "" {
