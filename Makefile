@@ -122,7 +122,7 @@ control-plane: build
 
 .PHONY: test-fluxion
 test-fluxion: ## Test with Fluxion's own library, and with flux-sched's resource-query: FLUXION_LIBRARY= [RESOURCE_QUERY=]
-	@test -n "$(FLUXION_LIBRARY)" || { echo "say where it is: make test-fluxion FLUXION_LIBRARY=.../libreapi_cli.so" >&2; exit 1; }
+	@test -n "$(FLUXION_LIBRARY)" || { echo "set FLUXION_LIBRARY: make test-fluxion FLUXION_LIBRARY=.../libreapi_cli.so" >&2; exit 1; }
 	FLUXION_LIBRARY=$(abspath $(FLUXION_LIBRARY)) go test -count=1 -tags=fluxion $(TEST_ARGS) ./cmd/manager ./cmd/resource-query ./internal/reapigraph ./pkg/fluxion/reapi ./test/conformance
 
 .PHONY: e2e-real
@@ -170,7 +170,7 @@ bench-clog: build ## Run the clogging experiment, many gangs at once on a new cl
 
 .PHONY: conformance
 conformance: ## Run the test scripts of a flux-sched checkout against resource-query: FLUX_SCHED_SRC=
-	@test -n "$(FLUX_SCHED_SRC)" || { echo "say where flux-sched is: make conformance FLUX_SCHED_SRC=DIR" >&2; exit 1; }
+	@test -n "$(FLUX_SCHED_SRC)" || { echo "set FLUX_SCHED_SRC: make conformance FLUX_SCHED_SRC=DIR" >&2; exit 1; }
 	FLUX_SCHED_SRC=$(abspath $(FLUX_SCHED_SRC)) go test -count=1 -v ./test/conformance
 
 .PHONY: fuzz

@@ -27,7 +27,7 @@ const (
 
 // PlacementSpec says which nodes a MiniCluster gets, of those that have room.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.topology) || has(self.topologyKey)",message="topology needs topologyKey, the label of nodes that tells which are near to each other"
+// +kubebuilder:validation:XValidation:rule="!has(self.topology) || has(self.topologyKey)",message="topology needs topologyKey, the node label that groups nearby nodes"
 type PlacementSpec struct {
 	// policy is Pack (the fewest racks, and in these the fullest nodes that have room) or
 	// Spread (as many racks and nodes as possible). Default Pack.

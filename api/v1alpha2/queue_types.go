@@ -18,8 +18,8 @@ import (
 // +kubebuilder:subresource:status
 // +kubebuilder:printcolumn:name="Pending",type=integer,JSONPath=`.status.pending`,description="MiniClusters that wait"
 // +kubebuilder:printcolumn:name="Admitted",type=integer,JSONPath=`.status.admitted`,description="MiniClusters that have nodes"
-// +kubebuilder:printcolumn:name="Share",type=string,JSONPath=`.status.share`,description="Part of the cluster that it has, by the resource of which it has most"
-// +kubebuilder:printcolumn:name="Deserved",type=string,JSONPath=`.status.deserved`,description="Part of the cluster that it may have while others want theirs"
+// +kubebuilder:printcolumn:name="Share",type=string,JSONPath=`.status.share`,description="Part of the cluster that the queue uses, of its dominant resource"
+// +kubebuilder:printcolumn:name="Deserved",type=string,JSONPath=`.status.deserved`,description="Part of the cluster that the queue deserves while others want theirs"
 // +kubebuilder:printcolumn:name="Weight",type=integer,JSONPath=`.spec.weight`
 // +kubebuilder:printcolumn:name="Suspended",type=boolean,JSONPath=`.spec.suspended`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`

@@ -14,17 +14,17 @@ import (
 	"os"
 )
 
-const usage = `kubectl-minicluster shows what becomes of MiniClusters.
+const usage = `kubectl-minicluster prints the objects that the controller makes for MiniClusters.
 
   kubectl minicluster render [-n NAMESPACE] FILE...
 
 render prints the objects that the controller would make for the MiniClusters in
 the files (- is the standard input), as YAML, in the order in which it makes them.
-What the API would refuse is refused; documents of other kinds are left out. It
-asks no cluster: MiniClusters have no UID, and the CURVE certificate is a
-placeholder, unless flux.curveCert is set.
+render rejects what the API server would reject, and skips documents of other
+kinds. It needs no cluster: MiniClusters have no UID, and the CURVE certificate
+is a placeholder, unless flux.curveCert is set.
 
-  -n, --namespace NAMESPACE   of MiniClusters that name none (default)
+  -n, --namespace NAMESPACE   for MiniClusters without a namespace (default)
   -h, --help                  show this
 `
 
@@ -69,7 +69,7 @@ func run(args []string, stdin io.Reader, stdout io.Writer) error {
 		words = append(words, flags.Arg(0))
 	}
 	if len(words) == 0 || words[0] != "render" {
-		return fmt.Errorf("the command is render; %w", errUsage)
+		return fmt.Errorf("unknown command, only render is available; %w", errUsage)
 	}
 	if len(words) == 1 {
 		return fmt.Errorf("render needs a file; %w", errUsage)

@@ -122,15 +122,15 @@ func TestErrors(t *testing.T) {
 		code  int
 		want  string
 	}{
-		"no command":           {"", nil, 2, "the command is render"},
-		"another command":      {"", []string{"draw"}, 2, "the command is render"},
+		"no command":           {"", nil, 2, "unknown command"},
+		"another command":      {"", []string{"draw"}, 2, "unknown command"},
 		"no file":              {"", []string{"render"}, 2, "render needs a file"},
 		"an unknown option":    {"", []string{"render", "-x"}, 2, "-x"},
 		"a file that is none":  {"", []string{"render", "nowhere.yaml"}, 1, "nowhere.yaml: no such file"},
 		"nothing":              {"", []string{"render", "-"}, 1, "there is no MiniCluster"},
 		"other kinds alone":    {"kind: Namespace", []string{"render", "-"}, 1, "there is no MiniCluster"},
 		"no YAML":              {"{", []string{"render", "-"}, 1, "-, document 1: "},
-		"no object":            {"- 1", []string{"render", "-"}, 1, "document 1: it is no object"},
+		"no object":            {"- 1", []string{"render", "-"}, 1, "document 1: it is not a Kubernetes object"},
 		"the second document":  {plain + "---\n" + with("size: 0"), []string{"render", "-"}, 1, "-, document 2: spec.size: Invalid value: 0"},
 		"a field twice":        {with("size: 1\n  size: 2"), []string{"render", "-"}, 1, `key "size" already set`},
 		"an unknown field":     {with("sizes: 2"), []string{"render", "-"}, 1, "unknown field spec.sizes"},
@@ -139,7 +139,7 @@ func TestErrors(t *testing.T) {
 		"a rule":               {with("size: 4\n  maxSize: 3"), []string{"render", "-"}, 1, "maxSize must be at least size"},
 		"no name":              {strings.Replace(plain, "name: lmp", "", 1), []string{"render", "-"}, 1, "metadata.name"},
 		"too long with a pod":  {strings.Replace(with("services: [{name: db}]"), "name: lmp", "name: "+strings.Repeat("x", 47), 1), []string{"render", "-"}, 1, "with services it may have 46"},
-		"volumes that differ":  {with("services: [{name: a, volumes: {v: {hostPath: /x, path: /p}}}, {name: b, volumes: {v: {hostPath: /y, path: /p}}}]"), []string{"render", "-"}, 1, `volume "v" is not the same in all containers`},
+		"volumes that differ":  {with("services: [{name: a, volumes: {v: {hostPath: /x, path: /p}}}, {name: b, volumes: {v: {hostPath: /y, path: /p}}}]"), []string{"render", "-"}, 1, `volume "v" differs between containers`},
 		"both files are named": {with("size: 0"), []string{"render", "nowhere.yaml", "-"}, 1, "-, document 1: spec.size"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -73,7 +73,7 @@ func (r *renderer) renderDocument(document []byte, out io.Writer) error {
 func (r *renderer) renderObject(content any, out io.Writer) error {
 	object, ok := content.(map[string]any)
 	if !ok || object["kind"] == nil {
-		return errors.New("it is no object: it has no kind")
+		return errors.New("it is not a Kubernetes object: kind is missing")
 	}
 	switch object["kind"] {
 	case "List", v1alpha2.MiniClusterKind + "List":

@@ -76,9 +76,9 @@ func (o *clogOptions) bind(flags *flag.FlagSet) {
 	flags.StringVar(&o.manager, "manager", "bin/manager", "the manager to run")
 	flags.StringVar(&o.sizes, "sizes", "64x6,32x10,16x20,8x20,4x20", "the gangs, SIZExCOUNT,...")
 	flags.StringVar(&o.min, "min", clog.Rigid, "the gangs' minSize: "+clog.Rigid+" (all of it) or "+clog.Half)
-	flags.Uint64Var(&o.seed, "seed", 1, "says the order of submission")
+	flags.Uint64Var(&o.seed, "seed", 1, "seed of the order of submission")
 	flags.DurationVar(&o.run, "run", 10*time.Second, "how long a gang runs at its full size")
-	flags.DurationVar(&o.limit, "limit", 3*time.Minute, "how long all of it may take")
+	flags.DurationVar(&o.limit, "limit", 3*time.Minute, "time limit of the experiment")
 	flags.StringVar(&o.binder, "binder", binderGate, "the manager's --binder")
 }
 
@@ -120,7 +120,7 @@ func clogging(ctx context.Context, args []string) (err error) {
 	if err := result.Print(os.Stdout); err != nil {
 		return err
 	}
-	fmt.Printf("\nAll of it: %s; which node ran what: %s\n", filepath.Join(cluster.Dir, "result.json"), filepath.Join(cluster.Dir, "timeline.svg"))
+	fmt.Printf("\nResults: %s; timeline of the nodes: %s\n", filepath.Join(cluster.Dir, "result.json"), filepath.Join(cluster.Dir, "timeline.svg"))
 	return result.Verdict()
 }
 
@@ -208,7 +208,7 @@ func (f *follower) follow(ctx context.Context, o *clogOptions, c client.Client) 
 		select {
 		case <-ctx.Done():
 			if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
-				say("the time is over")
+				say("the time limit is over")
 				return nil
 			}
 			return context.Cause(ctx)

@@ -27,15 +27,15 @@ import (
 
 const usage = `localcluster runs Kubernetes with simulated or real nodes on this machine.
 
-  localcluster build     build what is missing of the control plane
+  localcluster build     build the missing programs of the control plane
   localcluster up        start a cluster, with simulated nodes or real ones
-  localcluster down      end it, and all that was started with it
-  localcluster status    show what runs
+  localcluster down      end the cluster and all programs that were started with it
+  localcluster status    list the processes and their states
   localcluster images    make the images of real nodes
   localcluster fault     kill, stop or start a process, or disconnect or connect a real node
   localcluster install   install the MiniCluster API
   localcluster demo      run the examples on a cluster of their own, live
-  localcluster clog      run many gangs at once on one, and tell where the time goes
+  localcluster clog      run many gangs at once, and print where the time goes
   localcluster simulate  play Flux in the pods of MiniClusters (up starts it)
 
 Each takes --help.
@@ -153,7 +153,7 @@ func upKind(ctx context.Context, config localcluster.Config) error {
 	if _, err := installAPI(ctx, config.Dir, root); err != nil {
 		return err
 	}
-	fmt.Printf("\nUp: %d workers of kind's\n\n  export KUBECONFIG=%s\n", config.Nodes.Count, kubeconfig)
+	fmt.Printf("\nUp: a kind cluster with %d workers\n\n  export KUBECONFIG=%s\n", config.Nodes.Count, kubeconfig)
 	return nil
 }
 
@@ -227,7 +227,7 @@ func fault(ctx context.Context, args []string) error {
 	}
 	do, ok := does[flags.Arg(0)]
 	if !ok || flags.NArg() != 2 {
-		return fmt.Errorf("say what and to whom: %s", flags.Name())
+		return fmt.Errorf("usage: %s", flags.Name())
 	}
 	return do(ctx, flags.Arg(1))
 }
@@ -307,7 +307,7 @@ func newFlags(command string) *flag.FlagSet {
 }
 
 func modeFlag(flags *flag.FlagSet) *string {
-	return flags.String("mode", string(localcluster.Simulated), "what the nodes are: simulated, real or kind")
+	return flags.String("mode", string(localcluster.Simulated), "kind of the nodes: simulated, real or kind")
 }
 
 func mpiFlag(flags *flag.FlagSet) *bool {
@@ -320,7 +320,7 @@ func dirFlag(flags *flag.FlagSet) *string {
 
 func clusterFlags(flags *flag.FlagSet, config *localcluster.Config) {
 	flags.StringVar(&config.Dir, "dir", ".local", "directory of the cluster")
-	flags.IntVar(&config.Port, "port", localcluster.DefaultPort, "first of its ports")
+	flags.IntVar(&config.Port, "port", localcluster.DefaultPort, "first port of the cluster")
 	flags.IntVar(&config.Nodes.Count, "nodes", 149, "nodes")
 	flags.StringVar(&config.Nodes.CPU, "node-cpu", "8", "CPUs of a simulated node")
 	flags.StringVar(&config.Nodes.Memory, "node-memory", "32Gi", "memory of a simulated node")

@@ -127,7 +127,7 @@ func TestCommands(t *testing.T) {
 		},
 		"help, and a file": {
 			script: "help q\ncat part",
-			stdout: "quit (q) \n    end\n" + files["part"] + "INFO: Jobspec in part\n",
+			stdout: "quit (q) \n    quit\n" + files["part"] + "INFO: Jobspec in part\n",
 		},
 	}
 	for name, tc := range cases {

@@ -126,7 +126,7 @@ func (o *Result) Print(to io.Writer) error {
 	}
 	fmt.Fprintf(w, "makespan %s%.1f s, bound %.1f s, ratio %.2f; of the nodes' time %.0f %% useful, %.0f %% running, %.0f %% starting or ending, %.0f %% idle\n",
 		more, o.Makespan, o.Bound, o.Ratio, o.Useful*100, o.Running*100, o.Waiting*100, o.Idle*100)
-	fmt.Fprintf(w, "violations: %d half placed, %d gave up, %d not admitted, %d double booked; longest start-up with a part pinned %.2f s\n\n",
+	fmt.Fprintf(w, "violations: %d half placed, %d gave up, %d not admitted, %d double booked; longest start with only some pods pinned %.2f s\n\n",
 		o.Violations.HalfPlaced, o.Violations.GaveUp, o.Violations.NotAdmitted, o.Violations.DoubleBooked, o.LongestPartial)
 	o.printTimes(w)
 	o.printAPI(w)
@@ -135,7 +135,7 @@ func (o *Result) Print(to io.Writer) error {
 		fmt.Fprintf(w, "%s\t%.1f\t%.1f\t%.0f\t\n", p.Name, p.CPUSeconds, p.CPUSeconds*1000/float64(max(o.FinishedPods, 1)), p.PeakMiB)
 	}
 	fmt.Fprintf(w, "all\t\t%.1f\t\t\n\n", o.CPUPerPod)
-	fmt.Fprintf(w, "%.0f decision cycles, p50 %.1f ms, p99 %.1f ms; %d cores, load at the start %s, then %.0f %% busy, %.0f %% with others' work\n",
+	fmt.Fprintf(w, "%.0f decision cycles, p50 %.1f ms, p99 %.1f ms; %d cores, load at the start %s, then %.0f %% busy, %.0f %% by other programs\n",
 		o.Manager.Cycles, o.Manager.CycleP50*1000, o.Manager.CycleP99*1000, o.Machine.Cores, o.Machine.Load, o.Machine.Busy*100, o.Machine.Others*100)
 	return w.Flush()
 }

@@ -53,7 +53,7 @@ func (c *Cluster) Start(ctx context.Context, name string) error {
 		return err
 	}
 	if p.alive() {
-		return fmt.Errorf("starting %s: it runs already (process %d)", name, p.PID)
+		return fmt.Errorf("starting %s: already running (process %d)", name, p.PID)
 	}
 	if node, err := c.realNode(name); err == nil {
 		return c.startAgain(ctx, node)

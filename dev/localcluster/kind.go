@@ -27,7 +27,7 @@ func UpKind(ctx context.Context, dir string, workers int) (kubeconfig string, er
 		return "", err
 	}
 	if exists(kindFile(dir)) {
-		return "", fmt.Errorf("a cluster of kind's runs in %s already", dir)
+		return "", fmt.Errorf("a kind cluster is already running in %s", dir)
 	}
 	if running, err := Open(dir); err == nil {
 		return "", fmt.Errorf("a cluster runs in %s already, on port %d", dir, running.Port)

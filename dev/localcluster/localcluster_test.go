@@ -43,7 +43,7 @@ func TestProcessesEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := start(dir, "first", "/bin/sleep", "1000"); err == nil || !strings.Contains(err.Error(), "it runs already") {
+	if _, err := start(dir, "first", "/bin/sleep", "1000"); err == nil || !strings.Contains(err.Error(), "already running") {
 		t.Errorf("started twice: %v", err)
 	}
 	running, err := processes(dir)

@@ -73,7 +73,7 @@ func (l launch) start(dir string) (*process, error) {
 	order := nextOrder(running)
 	for _, p := range running {
 		if p.Name == l.name && p.alive() {
-			return nil, fmt.Errorf("starting %s: it runs already (process %d)", l.name, p.PID)
+			return nil, fmt.Errorf("starting %s: already running (process %d)", l.name, p.PID)
 		}
 		if p.Name == l.name { // started again: processes that need this one have later places
 			order = p.Order
@@ -140,7 +140,7 @@ func childOf(parent int, ended <-chan struct{}) (child int, err error) {
 	err = waitFor(context.Background(), stopTimeout, func() (bool, error) {
 		select {
 		case <-ended:
-			return false, errors.New("it ended at once")
+			return false, errors.New("the process ended immediately")
 		default:
 		}
 		data, err := os.ReadFile(path)

@@ -110,7 +110,7 @@ type reader struct {
 }
 
 func (r *reader) refuse(key, what string) {
-	err := fmt.Errorf("annotation %s of pod %s: %q is no %s", key, r.pod.Name, r.pod.Annotations[key], what)
+	err := fmt.Errorf("annotation %s of pod %s: %q is not a valid %s", key, r.pod.Name, r.pod.Annotations[key], what)
 	r.err = cmp.Or(r.err, err)
 }
 

@@ -89,7 +89,7 @@ func services(mc *v1alpha2.MiniCluster, attempt int32) ([]*corev1.Service, error
 			continue
 		}
 		if container.Name == brokers.Name {
-			return nil, fmt.Errorf("container %q: its Service would have the name of the brokers'; network.headlessName has to be another", container.Name)
+			return nil, fmt.Errorf("container %q: its Service would have the name of the brokers' Service; choose another network.headlessName", container.Name)
 		}
 		service := newService(mc, container.Name, attempt)
 		service.Spec = corev1.ServiceSpec{Selector: maps.Clone(selector)}

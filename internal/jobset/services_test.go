@@ -209,10 +209,10 @@ func TestErrorsOfObjects(t *testing.T) {
 		}, `volume "v": emptyDirSizeLimit "1e"`},
 		"volumes of services that differ": {func(s *v1alpha2.MiniClusterSpec) {
 			s.Services[0].Volumes, s.Services[1].Volumes = volume(v1alpha2.ContainerVolume{}), volume(v1alpha2.ContainerVolume{SecretName: "s"})
-		}, `volume "v" is not the same in all containers`},
+		}, `volume "v" differs between containers`},
 		"a volume with a name of ours": {func(s *v1alpha2.MiniClusterSpec) {
 			s.Containers[0].Volumes = map[string]v1alpha2.ContainerVolume{"flux-view": {}}
-		}, `volume "flux-view" has the name of one that every pod has`},
+		}, `volume "flux-view" has a reserved name`},
 		"two Services of a name": {func(s *v1alpha2.MiniClusterSpec) {
 			s.Network.HeadlessName, s.Containers[0].RunFlux = "net", true
 			s.Containers = append(s.Containers, v1alpha2.MiniClusterContainer{Name: "net", Ports: []int32{80}})

@@ -27,7 +27,7 @@ func podVolumes(own []corev1.Volume, containers []v1alpha2.MiniClusterContainer)
 			description := container.Volumes[name]
 			other, known := byName[name]
 			if known && !sameVolume(other, description) {
-				return nil, fmt.Errorf("volume %q is not the same in all containers", name)
+				return nil, fmt.Errorf("volume %q differs between containers", name)
 			}
 			description.ReadOnly = description.ReadOnly && (!known || other.ReadOnly)
 			byName[name] = description
@@ -36,7 +36,7 @@ func podVolumes(own []corev1.Volume, containers []v1alpha2.MiniClusterContainer)
 	out := slices.Clone(own)
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
 		if slices.ContainsFunc(own, func(volume corev1.Volume) bool { return volume.Name == name }) {
-			return nil, fmt.Errorf("volume %q has the name of one that every pod has; it needs another", name)
+			return nil, fmt.Errorf("volume %q has a reserved name; choose another", name)
 		}
 		source, err := volumeSource(byName[name])
 		if err != nil {

@@ -150,7 +150,7 @@ fe_follow() {
     if [[ $FE_COMPLETE_WORKERS == true || $fe_ending == true ]] || ((code == 0 && FE_BACKOFF_LIMIT == 0)); then
       return "$code"
     fi
-    fe_say "The broker ended with exit code $code; again in $pause s"
+    fe_say "The broker ended with exit code $code; starting it again in $pause s"
     fe_run sleep "$pause" || true
     [[ $fe_ending != true ]] || return 143
     pause=$((pause < 8 ? pause * 2 : 15))
