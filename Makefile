@@ -123,7 +123,7 @@ control-plane: build
 .PHONY: test-fluxion
 test-fluxion: ## Test what Fluxion's own library chooses and answers: FLUXION_LIBRARY= [RESOURCE_QUERY=, flux-sched's]
 	@test -n "$(FLUXION_LIBRARY)" || { echo "say where it is: make test-fluxion FLUXION_LIBRARY=.../libreapi_cli.so" >&2; exit 1; }
-	FLUXION_LIBRARY=$(abspath $(FLUXION_LIBRARY)) go test -count=1 -tags=fluxion $(TEST_ARGS) ./cmd/manager ./cmd/resource-query ./internal/reapigraph ./pkg/fluxion/reapi ./test/conformance
+	FLUXION_LIBRARY=$(abspath $(FLUXION_LIBRARY)) go test -count=1 -tags=fluxion $(TEST_ARGS) ./cmd/manager ./cmd/resource-query ./internal/reapigraph ./pkg/fluxion/reapi
 
 .PHONY: e2e-real
 e2e-real: MPI = true
@@ -161,7 +161,7 @@ bench: ## Run the benchmarks
 bench-fluxion: ## Measure the matcher, beside the real Fluxion where FLUXION_LIBRARY names its libreapi_cli.so
 	go test -run='^$$' -bench='Gang|Match' -benchtime=200x -benchmem ./pkg/fluxion ./pkg/fluxion/traverser
 	go test -run='^$$' -bench='New|Read' -benchtime=3x -benchmem ./pkg/fluxion ./pkg/fluxion/traverser
-	go test -run='^$$' -bench=. -benchtime=5x ./test/bench
+	go test -run='^$$' -bench=. -benchtime=5x ./pkg/fluxion/reapi
 	go test -run='^$$' -bench=. -benchtime=20x ./internal/reapigraph
 
 .PHONY: bench-clog

@@ -370,7 +370,7 @@ func TestNothingToSay(t *testing.T) {
 }
 
 func TestState(t *testing.T) {
-	client, err := openLibrary(t).NewClient()
+	client, err := OpenLibrary(t).NewClient()
 	wantReason(t, err, nil)
 	calls := map[string]func() error{
 		"Match":          func() error { _, err := client.Match(MatchAllocate, makeJobspec(1, 1, 0)); return err },

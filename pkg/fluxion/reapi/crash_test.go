@@ -326,13 +326,14 @@ func reverseNodes(set string) string {
 // library in a process of its own, so that no check outlives its reason unseen.
 func TestDangers(t *testing.T) {
 	if name := os.Getenv("REAPI_DANGER"); name != "" {
-		library := openLibrary(t)
+		library, err := Open(os.Getenv("FLUXION_LIBRARY"))
+		wantReason(t, err, nil)
 		if !dangers()[name].raw(raw{library, library.create()}) {
 			os.Exit(5)
 		}
 		os.Exit(0)
 	}
-	library := openLibrary(t)
+	library := OpenLibrary(t)
 	for name, test := range dangers() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

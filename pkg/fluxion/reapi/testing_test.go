@@ -11,14 +11,32 @@ import (
 	"testing"
 )
 
-// openOnce loads the library that FLUXION_LIBRARY names, once for all tests. What it
-// needs has to be on LD_LIBRARY_PATH if the loader does not find it elsewhere.
-var openOnce = sync.OnceValues(func() (*Library, error) { return Open(os.Getenv("FLUXION_LIBRARY")) })
+// openOnce opens the library once for all tests. Until flux-sched 0.54 the library knows only
+// the types of the first graph of a process. So the first graph has the types of all tests.
+var openOnce = sync.OnceValues(func() (*Library, error) {
+	library, err := Open(os.Getenv("FLUXION_LIBRARY"))
+	if err != nil {
+		return nil, err
+	}
+	client, err := library.NewClient()
+	if err != nil {
+		return nil, err
+	}
+	defer client.Destroy()
+	var d document
+	root, path := d.vertex("", "cluster", "/cluster0", -1), "/cluster0/"
+	for _, kind := range []string{"rack", "node", "socket", "core", "memory", "gpu", "slice"} {
+		d.vertex(root, kind, path+kind, -1)
+	}
+	return library, client.InitContext(d.text(), jgfOptions)
+})
 
-func openLibrary(tb testing.TB) *Library {
+// OpenLibrary opens the library that FLUXION_LIBRARY names. The libraries that it needs have to
+// be on LD_LIBRARY_PATH if the dynamic loader does not find them elsewhere.
+func OpenLibrary(tb testing.TB) *Library {
 	tb.Helper()
 	if os.Getenv("FLUXION_LIBRARY") == "" {
-		tb.Skip("FLUXION_LIBRARY does not name a libreapi_cli.so of flux-sched 0.53 or later")
+		tb.Skip("FLUXION_LIBRARY does not name a libreapi_cli.so of flux-sched 0.54 or later")
 	}
 	library, err := openOnce()
 	if err != nil {
@@ -30,7 +48,7 @@ func openLibrary(tb testing.TB) *Library {
 // openClient is a client on a graph.
 func openClient(tb testing.TB, graph *document, options string) *Client {
 	tb.Helper()
-	client, err := openLibrary(tb).NewClient()
+	client, err := OpenLibrary(tb).NewClient()
 	if err != nil {
 		tb.Fatal(err)
 	}
