@@ -28,7 +28,6 @@
 package reapigraph
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -44,7 +43,7 @@ var Policies = []string{"first", "high", "low", "hinode", "lonode", "locality"}
 // Engine is Fluxion's library, ready to choose.
 type Engine struct {
 	library *reapi.Library
-	options string
+	policy  string
 	failed  func(error)
 }
 
@@ -58,13 +57,7 @@ func Open(library, policy string, failed func(error)) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	options, err := json.Marshal(map[string]string{
-		"load_format": "jgf", "match_format": "jgf", "prune_filters": "ALL:core,ALL:node", "matcher_policy": policy,
-	})
-	if err != nil {
-		return nil, err
-	}
-	e := &Engine{loaded, string(options), failed}
+	e := &Engine{loaded, policy, failed}
 	if err := e.try(); err != nil {
 		return nil, fmt.Errorf("trying Fluxion: %w", err)
 	}

@@ -86,7 +86,11 @@ func (o *ours) cancel(id uint64) error { return o.matcher.Cancel(id) }
 type theirs struct{ client *reapi.Client }
 
 func (t *theirs) match(text string, reserve bool) (uint64, error) {
-	a, err := t.client.MatchAllocate(reserve, text)
+	op := reapi.MatchAllocate
+	if reserve {
+		op = reapi.MatchAllocateOrElseReserve
+	}
+	a, err := t.client.Match(op, text)
 	return a.JobID, err
 }
 
@@ -140,7 +144,7 @@ func newOurs(b *testing.B, graph, policy string) matcher {
 
 func newTheirs(b *testing.B, graph, policy string) matcher {
 	b.Helper()
-	client, err := reapi.OpenLibrary(b).NewClient()
+	client, err := reapi.OpenOracle(b).NewClient()
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -19,7 +19,7 @@ import (
 // TestLibrary does the same random steps on a random graph with Fluxion's library and with
 // package traverser. Both answer the same, byte for byte.
 func TestLibrary(t *testing.T) {
-	library := reapi.OpenLibrary(t)
+	oracle := reapi.OpenOracle(t)
 	seeds := uint64(1500)
 	if testing.Short() {
 		seeds = 100
@@ -27,7 +27,7 @@ func TestLibrary(t *testing.T) {
 	compared := map[string]int{}
 	for seed := range seeds {
 		r := newRandom(seed)
-		l := life{library: library, graph: r.graph(), options: r.options()}
+		l := life{oracle: oracle, graph: r.graph(), options: r.options()}
 		for range 40 {
 			l.steps = append(l.steps, r.step())
 		}
@@ -112,7 +112,7 @@ func (d difference) known() (why string, ends bool) {
 
 // life is a graph and the steps that are done to the graph.
 type life struct {
-	library *reapi.Library
+	oracle  *reapi.Oracle
 	graph   string
 	options options
 	steps   []step
@@ -208,7 +208,7 @@ func (l *life) open() (*pair, error) {
 	if err != nil {
 		return nil, err
 	}
-	theirs, err := l.library.NewClient()
+	theirs, err := l.oracle.NewClient()
 	if err != nil {
 		return nil, err
 	}
