@@ -30,6 +30,6 @@
 //
 // # The tests
 //
-// In the tests, Oracle has all other functions of the library that flux-elastic has a
-// counterpart of. The tests compare package traverser with the Oracle (compare_test.go).
+// In the tests, an Oracle makes the other calls of the library: reserve, cancel, find and so on.
+// The tests compare the answers of the Oracle with package traverser (compare_test.go).
 package reapi

@@ -20,9 +20,9 @@ const (
 	maxReserve = 2_000_000
 )
 
-// matchFormats are the match formats by name. With those that are true, every node needs a rank.
-// Without ranks the library returns EINVAL and never frees the resources. The format "rlite"
-// is not supported, because with it every failed match is EINVAL.
+// matchFormats are the match formats, each with whether every node needs a rank. Without such a
+// rank the library returns EINVAL and never frees the resources. The format "rlite" is not
+// supported, because every failed match is EINVAL in that format.
 var matchFormats = map[string]bool{
 	"simple": false, "pretty_simple": false, "jgf": false, "jgf_shorthand": false,
 	"rv1": true, "rv1_nosched": true, "rv1_shorthand": true,
