@@ -123,7 +123,7 @@ control-plane: build
 .PHONY: test-fluxion
 test-fluxion: ## Test with Fluxion's own library, and with flux-sched's resource-query: FLUXION_LIBRARY= [RESOURCE_QUERY=]
 	@test -n "$(FLUXION_LIBRARY)" || { echo "set FLUXION_LIBRARY: make test-fluxion FLUXION_LIBRARY=.../libreapi_cli.so" >&2; exit 1; }
-	FLUXION_LIBRARY=$(abspath $(FLUXION_LIBRARY)) go test -count=1 -tags=fluxion $(TEST_ARGS) ./cmd/manager ./cmd/resource-query ./internal/reapigraph ./pkg/fluxion/reapi ./test/conformance
+	FLUXION_LIBRARY=$(abspath $(FLUXION_LIBRARY)) go test -count=1 -tags=fluxion $(TEST_ARGS) ./cmd/manager ./cmd/resource-query ./internal/reapigraph ./pkg/fluxion/reapi
 
 .PHONY: e2e-real
 e2e-real: MPI = true
@@ -161,7 +161,7 @@ bench: ## Run the benchmarks
 bench-fluxion: ## Run the benchmarks of the matcher, also with Fluxion's own library: [FLUXION_LIBRARY=.../libreapi_cli.so]
 	go test -run='^$$' -bench='Gang|Match' -benchtime=200x -benchmem ./pkg/fluxion ./pkg/fluxion/traverser
 	go test -run='^$$' -bench='New|Read' -benchtime=3x -benchmem ./pkg/fluxion ./pkg/fluxion/traverser
-	go test -run='^$$' -bench=. -benchtime=5x ./test/bench
+	go test -run='^$$' -bench=. -benchtime=5x ./pkg/fluxion/reapi
 	go test -run='^$$' -bench=. -benchtime=20x ./internal/reapigraph
 
 .PHONY: bench-clog
