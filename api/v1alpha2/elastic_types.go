@@ -74,11 +74,11 @@ type ElasticSpec struct {
 type LossPolicy string
 
 const (
-	// LossFail: the MiniCluster fails.
+	// LossFail fails the MiniCluster.
 	LossFail LossPolicy = "Fail"
-	// LossContinue: the command goes on with the other brokers.
+	// LossContinue lets the command go on with the other brokers.
 	LossContinue LossPolicy = "Continue"
-	// LossRecreate: the attempt ends, and another one begins.
+	// LossRecreate ends the attempt and begins another one.
 	LossRecreate LossPolicy = "Recreate"
 )
 

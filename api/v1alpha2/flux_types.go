@@ -118,9 +118,9 @@ type FluxSpec struct {
 type ResourceSource string
 
 const (
-	// ResourcesOfPod: a rank has what its Flux container is given.
+	// ResourcesOfPod gives a rank the resources of its Flux container.
 	ResourcesOfPod ResourceSource = "Pod"
-	// ResourcesLocal: a rank has what its broker sees on its node.
+	// ResourcesLocal gives a rank the resources that its broker sees on its node.
 	ResourcesLocal ResourceSource = "Local"
 )
 

@@ -19,9 +19,9 @@ const (
 type TopologyMode string
 
 const (
-	// TopologyRequired: all pods are in one domain.
+	// TopologyRequired puts all pods in one domain.
 	TopologyRequired TopologyMode = "Required"
-	// TopologyPreferred: the pods are in as few domains as possible.
+	// TopologyPreferred puts the pods in as few domains as possible.
 	TopologyPreferred TopologyMode = "Preferred"
 )
 
