@@ -1,6 +1,6 @@
-# The manager, alone: it needs nothing else at run time.
+# An image with only the manager, which needs nothing else at run time:
 #   docker build -t flux-elastic:latest .
-# Or with Fluxion's own library, for --matcher=fluxion:
+# An image with Fluxion's own library, for --matcher=fluxion:
 #   docker build -t flux-elastic:latest-fluxion --target=fluxion .
 FROM golang:1.26 AS build
 WORKDIR /src
@@ -12,7 +12,7 @@ RUN CGO_ENABLED=0 go build -trimpath -ldflags='-s -w' -o /manager ./cmd/manager
 FROM build AS build-fluxion
 RUN CGO_ENABLED=0 go build -tags=fluxion -trimpath -ldflags='-s -w' -o /manager ./cmd/manager
 
-# An image that has flux-sched 0.52 or later in /usr.
+# This image must have flux-sched 0.52 or later in /usr.
 FROM fluxrm/flux-sched:noble AS fluxion
 COPY --from=build-fluxion /manager /manager
 USER 65532:65532

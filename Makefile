@@ -1,9 +1,9 @@
-# What one does with flux-elastic. `make help` explains every target.
+# Builds, runs and tests flux-elastic. `make help` explains every target.
 
 SHELL := /bin/bash -o pipefail
 .DEFAULT_GOAL := help
 
-# The local cluster: see `make cluster-up`.
+# Settings of the local cluster: see `make cluster-up`.
 MODE        ?= simulated
 NODES       ?= $(if $(filter real kind,$(MODE)),3,149)
 NODE_CPU    ?= 8
@@ -13,24 +13,24 @@ MPI         ?= false
 LOCAL_DIR   ?= .local
 DEMO_NODES  ?= $(if $(filter real,$(MODE)),3,24)
 
-# Tests to run, and how: make test TEST=./pkg/... TEST_ARGS='-run Gang -v'
+# Packages to test, and arguments of go test: make test TEST=./pkg/... TEST_ARGS='-run Gang -v'
 TEST      ?= ./...
 TEST_ARGS ?=
-# Where their results are: NAME.xml (JUnit), and NAME.md (a table).
+# The directory of test results: NAME.xml (JUnit), and NAME.md (a table).
 RESULTS   ?= $(LOCAL_DIR)/results
 
-# Tests that need a cluster to themselves, since parts of it die, the manager among them, or it
-# is busy. They wait most of the time, so both lots run beside the others, on clusters of their own.
+# Tests that need a cluster of their own, since they kill parts of it, such as the manager, or keep it
+# busy. Tests wait most of the time, so these two groups run in parallel with the other tests.
 KILLED := ^Test(KilledAtEvery|KilledWhile|Binder|LeaderElection|ExternalJobSet|APIServerAway)
 FAULTS := ^Test(KilledAtRandom|NothingIsLeftOver|Clogging)
-# The same of those with real nodes.
+# Tests with real nodes that need a cluster of their own.
 REAL_FAULTS := ^TestMiniClusters$$/^(Back|Away|Trouble|Halted|DNS|Killed)$$
 
-# Faults at random: for how long, and which. See `make e2e-faults`.
+# Random faults: how long, and the seed that chooses them. See `make e2e-faults`.
 FAULTS_FOR  ?= 10m
 FAULTS_SEED ?= 1
 
-# The clogging experiment: see `make bench-clog`.
+# Settings of the clogging experiment: see `make bench-clog`.
 SIZES  ?= 64x6,32x10,16x20,8x20,4x20
 SEED   ?= 1
 MIN    ?= rigid
@@ -39,14 +39,14 @@ LIMIT  ?= 180s
 BINDER ?= gate
 OUT    ?= $(LOCAL_DIR)/clog
 
-# Readers to fuzz, and how long each: PACKAGE:TARGET
+# How long each reader is fuzzed, and the readers: PACKAGE:TARGET
 FUZZTIME ?= 30s
 FUZZ     ?= pkg/fluxion/hostlist:FuzzDecode pkg/fluxion/idset:FuzzParse pkg/fluxion/idset:FuzzEncode \
             pkg/fluxion/jobspec:FuzzParse pkg/fluxion/jobspec:FuzzParseConstraint \
             $(addprefix pkg/fluxion/traverser:,FuzzReadJGF FuzzReadGRUG FuzzReadRv1Exec FuzzFind FuzzPartialCancel FuzzUpdate FuzzSession) \
             internal/broker:FuzzSettings internal/broker:FuzzFiles
 
-# $(call suite,NAME,ARGS) runs go test, and writes its results.
+# $(call suite,NAME,ARGS) runs go test with ARGS, and writes its results.
 define suite
 mkdir -p $(RESULTS)
 code=0; $(TOOL) gotestsum --hide-summary=skipped --format=$(if $(findstring e2e,$1),testname,pkgname) --jsonfile=$(RESULTS)/$1.json --junitfile=$(RESULTS)/$1.xml -- $2 || code=$$?; \
@@ -60,7 +60,7 @@ YAMLS  := $(shell git ls-files '*.yaml' '*.yml' ':!config/crd/*' ':!config/rbac/
 ##@ Use
 
 .PHONY: demo
-demo: build ## Run the examples on a local cluster, live, and end it: [MODE=simulated|real] [DEMO_NODES=24 or 3]
+demo: build ## Run the examples on a new local cluster, show their progress, and end the cluster: [MODE=simulated|real] [DEMO_NODES=24 or 3]
 	bin/localcluster demo --mode=$(MODE) --dir=$(LOCAL_DIR)/demo --port=0 --nodes=$(DEMO_NODES)
 
 .PHONY: cluster-up
@@ -68,19 +68,19 @@ cluster-up: build ## Start a local cluster: [MODE=simulated|real|kind] [NODES=14
 	bin/localcluster up --mode=$(MODE) --mpi=$(MPI) --dir=$(LOCAL_DIR) --port=$(PORT) --nodes=$(NODES) --node-cpu=$(NODE_CPU) --node-memory=$(NODE_MEMORY)
 
 .PHONY: cluster-down
-cluster-down: build ## End the local cluster of LOCAL_DIR, and all that was started with it
+cluster-down: build ## End the local cluster of LOCAL_DIR, and all programs that were started with it
 	bin/localcluster down --dir=$(LOCAL_DIR)
 
 .PHONY: cluster-status
-cluster-status: build ## Show what runs in LOCAL_DIR
+cluster-status: build ## Show the status and the processes of the local cluster of LOCAL_DIR
 	bin/localcluster status --dir=$(LOCAL_DIR)
 
 .PHONY: images
-images: build ## Make the images of real nodes, LOCAL_DIR/images.tar (needs root and mmdebstrap): [MPI=false|true]
+images: build ## Make the images for real nodes, LOCAL_DIR/images.tar (needs root and mmdebstrap): [MPI=false|true]
 	bin/localcluster images --mpi=$(MPI) --dir=$(LOCAL_DIR)
 
 .PHONY: run
-run: build ## Install the API on the local cluster of LOCAL_DIR and run the manager in the foreground
+run: build ## Install the API in the local cluster of LOCAL_DIR, and run the manager in the foreground
 	bin/localcluster install --dir=$(LOCAL_DIR)
 	bin/manager --kubeconfig=$(LOCAL_DIR)/kubeconfig --jobset=embedded --metrics-bind-address=127.0.0.1:$$(($(PORT)+6)) --health-probe-bind-address=127.0.0.1:$$(($(PORT)+7)) --zap-encoder=console --zap-time-encoding=iso8601
 
@@ -91,18 +91,18 @@ build: ## Build bin/manager, bin/localcluster, bin/resource-query and bin/kubect
 	go build -o bin/ ./cmd/...
 
 .PHONY: build-fluxion
-build-fluxion: ## Build bin/manager-fluxion, which can let Fluxion's own library choose the nodes
+build-fluxion: ## Build bin/manager-fluxion, a manager that can use Fluxion's own library (--matcher=fluxion)
 	go build -tags=fluxion -o bin/manager-fluxion ./cmd/manager
 
 .PHONY: test
-test: unit $(if $(filter ./...,$(TEST)),e2e-sim) ## Run the tests; the first time the control plane is built (some minutes): [TEST=./...] [TEST_ARGS=]
+test: unit $(if $(filter ./...,$(TEST)),e2e-sim) ## Run the tests; the first run builds the control plane (some minutes): [TEST=./...] [TEST_ARGS=]
 
 .PHONY: unit
-unit: control-plane ## Run those that need no cluster, or start a part of one: [TEST=./...] [TEST_ARGS=]
+unit: control-plane ## Run the tests that need no cluster, or that start a part of one: [TEST=./...] [TEST_ARGS=]
 	@$(call suite,unit,-timeout=45m $(TEST_ARGS) $(shell go list $(TEST) | grep -v /test/e2e))
 
 .PHONY: e2e-sim
-e2e-sim: control-plane ## Run MiniClusters on simulated nodes: [TEST_ARGS=]
+e2e-sim: control-plane ## Run the tests with simulated nodes: [TEST_ARGS=]
 ifeq ($(TEST_ARGS),)
 	@$(MAKE) --no-print-directory -j3 e2e-sim-killed e2e-sim-faults e2e-sim-lives
 else
@@ -121,13 +121,13 @@ control-plane: build
 	bin/localcluster build
 
 .PHONY: test-fluxion
-test-fluxion: ## Test what Fluxion's own library chooses and answers: FLUXION_LIBRARY= [RESOURCE_QUERY=, flux-sched's]
-	@test -n "$(FLUXION_LIBRARY)" || { echo "say where it is: make test-fluxion FLUXION_LIBRARY=.../libreapi_cli.so" >&2; exit 1; }
-	FLUXION_LIBRARY=$(abspath $(FLUXION_LIBRARY)) go test -count=1 -tags=fluxion $(TEST_ARGS) ./cmd/manager ./cmd/resource-query ./internal/reapigraph ./pkg/fluxion/reapi ./test/conformance
+test-fluxion: ## Test with Fluxion's own library, and with flux-sched's resource-query: FLUXION_LIBRARY= [RESOURCE_QUERY=]
+	@test -n "$(FLUXION_LIBRARY)" || { echo "set FLUXION_LIBRARY: make test-fluxion FLUXION_LIBRARY=.../libreapi_cli.so" >&2; exit 1; }
+	FLUXION_LIBRARY=$(abspath $(FLUXION_LIBRARY)) go test -count=1 -tags=fluxion $(TEST_ARGS) ./cmd/manager ./cmd/resource-query ./internal/reapigraph ./pkg/fluxion/reapi
 
 .PHONY: e2e-real
 e2e-real: MPI = true
-e2e-real: images ## Test with real nodes, and what breaks them (needs root; docs/testing.md): [TEST_ARGS=]
+e2e-real: images ## Run the tests with real nodes (needs root; see docs/testing.md): [TEST_ARGS=]
 	bin/localcluster build --mode=real
 ifeq ($(TEST_ARGS),)
 	@$(MAKE) --no-print-directory -j2 e2e-real-faults e2e-real-lives
@@ -142,7 +142,7 @@ e2e-real-faults e2e-real-lives:
 	@$(call suite,$@,-count=1 -tags=real -timeout=60m $(SELECT) ./test/e2e-real)
 
 .PHONY: race
-race: control-plane ## Run the tests with the race detector, in the manager that they start too (needs a C compiler)
+race: control-plane ## Run the tests with the race detector, also in the managers that they start (needs a C compiler)
 	GOFLAGS=-race GORACE=halt_on_error=1 go test -timeout=90m $(TEST_ARGS) $(TEST)
 
 .PHONY: deflake
@@ -150,7 +150,7 @@ deflake: control-plane ## Run the tests ten times over, in random order: [TEST=]
 	go test -count=10 -shuffle=on -timeout=450m $(TEST_ARGS) $(TEST)
 
 .PHONY: e2e-faults
-e2e-faults: control-plane ## Kill the manager and take nodes away at random under many MiniClusters with faults: [FAULTS_FOR=10m] [FAULTS_SEED=1]
+e2e-faults: control-plane ## Run many MiniClusters with faults, and kill the manager and remove nodes at random: [FAULTS_FOR=10m] [FAULTS_SEED=1]
 	FAULTS_FOR=$(FAULTS_FOR) FAULTS_SEED=$(FAULTS_SEED) go test -count=1 -timeout=120m -v -run='^TestKilledAtRandom$$' ./test/e2e
 
 .PHONY: bench
@@ -158,23 +158,23 @@ bench: ## Run the benchmarks
 	go test -run='^$$' -bench=. -benchmem ./pkg/...
 
 .PHONY: bench-fluxion
-bench-fluxion: ## Measure the matcher, beside the real Fluxion where FLUXION_LIBRARY names its libreapi_cli.so
+bench-fluxion: ## Run the benchmarks of the matcher, also with Fluxion's own library: [FLUXION_LIBRARY=.../libreapi_cli.so]
 	go test -run='^$$' -bench='Gang|Match' -benchtime=200x -benchmem ./pkg/fluxion ./pkg/fluxion/traverser
 	go test -run='^$$' -bench='New|Read' -benchtime=3x -benchmem ./pkg/fluxion ./pkg/fluxion/traverser
-	go test -run='^$$' -bench=. -benchtime=5x ./test/bench
+	go test -run='^$$' -bench=. -benchtime=5x ./pkg/fluxion/reapi
 	go test -run='^$$' -bench=. -benchtime=20x ./internal/reapigraph
 
 .PHONY: bench-clog
-bench-clog: build ## Run many gangs at once on a cluster of their own: [SIZES=64x6,32x10,..] [SEED=1] [NODES=149] [MIN=rigid|half] [RUN=10s] [LIMIT=180s] [BINDER=gate|direct] [OUT=.local/clog]
+bench-clog: build ## Run the clogging experiment, many gangs at once on a new cluster: [SIZES=64x6,32x10,..] [SEED=1] [NODES=149] [MIN=rigid|half] [RUN=10s] [LIMIT=180s] [BINDER=gate|direct] [OUT=.local/clog]
 	bin/localcluster clog --dir=$(OUT) --port=0 --nodes=$(NODES) --node-cpu=$(NODE_CPU) --sizes=$(SIZES) --seed=$(SEED) --min=$(MIN) --run=$(RUN) --limit=$(LIMIT) --binder=$(BINDER)
 
 .PHONY: conformance
 conformance: ## Run the test scripts of a flux-sched checkout against resource-query: FLUX_SCHED_SRC=
-	@test -n "$(FLUX_SCHED_SRC)" || { echo "say where flux-sched is: make conformance FLUX_SCHED_SRC=DIR" >&2; exit 1; }
+	@test -n "$(FLUX_SCHED_SRC)" || { echo "set FLUX_SCHED_SRC: make conformance FLUX_SCHED_SRC=DIR" >&2; exit 1; }
 	FLUX_SCHED_SRC=$(abspath $(FLUX_SCHED_SRC)) go test -count=1 -v ./test/conformance
 
 .PHONY: fuzz
-fuzz: ## Fuzz every reader for a while: [FUZZTIME=30s]
+fuzz: ## Fuzz every reader for FUZZTIME: [FUZZTIME=30s]
 	set -e; for target in $(FUZZ); do go test -run='^$$' -fuzz="^$${target#*:}$$" -fuzztime=$(FUZZTIME) -fuzzminimizetime=1s ./$${target%:*}; done
 
 ##@ Develop
@@ -193,7 +193,7 @@ format: ## Format Go, shell and YAML
 	$(TOOL) yamlfmt $(YAMLS)
 
 .PHONY: lint
-lint: ## Check Go (the layers of docs/architecture.md too), shell and YAML
+lint: ## Lint Go (with the layers of docs/architecture.md), shell and YAML
 	$(TOOL) golangci-lint run
 	$(TOOL) golangci-lint run --build-tags=fluxion ./cmd/manager
 	$(TOOL) golangci-lint run --build-tags=real ./test/e2e-real
@@ -203,7 +203,7 @@ lint: ## Check Go (the layers of docs/architecture.md too), shell and YAML
 	$(TOOL) yamlfmt -lint $(YAMLS)
 
 .PHONY: verify
-verify: generate lint ## Check that everything generated is up to date, and lint; fails on a diff: commit first
+verify: generate lint ## Check that generated files are up to date, and lint; fails on a diff, so commit first
 	go vet ./...
 	go vet -tags=fluxion ./cmd/manager
 	go vet -tags=real ./test/e2e-real
@@ -212,7 +212,7 @@ verify: generate lint ## Check that everything generated is up to date, and lint
 	@test -z "$$(git status --porcelain)" || { git status --short; echo "verify: files are not committed, or were generated and are new" >&2; exit 1; }
 
 .PHONY: presubmit
-presubmit: verify test e2e-real ## What CI runs
+presubmit: verify test e2e-real ## Run what CI runs
 
 .PHONY: help
 help: ## Show this

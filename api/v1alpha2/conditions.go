@@ -5,18 +5,19 @@ package v1alpha2
 
 // Conditions of a MiniCluster, in the order in which they come true.
 const (
-	// ConditionAccepted: the spec can be carried out. False says what is wrong.
+	// ConditionAccepted: the spec can be carried out. If False, the message says what is wrong.
 	ConditionAccepted = "Accepted"
-	// ConditionAdmitted: nodes are held for it. False says why it waits.
+	// ConditionAdmitted: nodes are reserved for the MiniCluster. If False, the message says
+	// why it waits.
 	ConditionAdmitted = "Admitted"
 	// ConditionQuorumReached: as many brokers are up as the command waits for.
 	ConditionQuorumReached = "QuorumReached"
-	// ConditionFinished: the command is done, or will never run. The reason is
-	// Succeeded or says what went wrong.
+	// ConditionFinished: the command has ended, or will never run. The reason is
+	// Succeeded, or says what went wrong.
 	ConditionFinished = "Finished"
-	// ConditionReady sums the others up, under the name that the Flux Operator
-	// gives it: True while the command runs; the reason is the state that people
-	// see (one of the State constants).
+	// ConditionReady is the summary of the other conditions, and has the Flux Operator's
+	// name for it. It is True while the command runs. Its reason is the state that users
+	// see, one of the State constants.
 	ConditionReady = "JobMiniClusterReady"
 )
 
@@ -26,15 +27,15 @@ const (
 	StateRejected = "Rejected"
 	// StateSuspended: spec.suspend is true.
 	StateSuspended = "Suspended"
-	// StateQueued: it waits for nodes.
+	// StateQueued: the MiniCluster waits for nodes.
 	StateQueued = "Queued"
-	// StateStarting: it has nodes; its brokers come up.
+	// StateStarting: the MiniCluster has nodes, and its brokers start.
 	StateStarting = "Starting"
-	// StateRunning: the quorum is reached, the command runs.
+	// StateRunning: the quorum is reached, and the command runs.
 	StateRunning = "Running"
-	// StateReleasing: it gives its nodes back; pods of it are still there.
+	// StateReleasing: the MiniCluster gives its nodes back, and some of its pods still exist.
 	StateReleasing = "Releasing"
-	// StateBackingOff: it did not start, and is queued again after a pause.
+	// StateBackingOff: the MiniCluster did not start, and is queued again after a pause.
 	StateBackingOff = "BackingOff"
 	// StateSucceeded: the command ended with exit code 0.
 	StateSucceeded = "Succeeded"
@@ -46,38 +47,40 @@ const (
 const (
 	// ReasonValid: the spec can be carried out.
 	ReasonValid = "Valid"
-	// ReasonUnsupported: the spec asks for what the cluster has not.
+	// ReasonUnsupported: the spec asks for something that the cluster does not have.
 	ReasonUnsupported = "Unsupported"
 	// ReasonPodRejected: the API server refuses the pods that the spec describes.
 	ReasonPodRejected = "PodRejected"
-	// ReasonObjectRejected: the API server refuses another object that is needed.
+	// ReasonObjectRejected: the API server refuses another object that the MiniCluster needs.
 	ReasonObjectRejected = "ObjectRejected"
-	// ReasonNameClash: an object of a name that is needed belongs to somebody else.
+	// ReasonNameClash: an object that belongs to somebody else has a name that the
+	// MiniCluster needs.
 	ReasonNameClash = "NameClash"
 )
 
 // Reasons of the condition Admitted.
 const (
-	// ReasonAdmitted: nodes are held for it.
+	// ReasonAdmitted: nodes are reserved for the MiniCluster.
 	ReasonAdmitted = "Admitted"
-	// ReasonNeverFits: not even the empty cluster could hold it.
+	// ReasonNeverFits: not even the empty cluster has room for the MiniCluster.
 	ReasonNeverFits = "NeverFits"
-	// ReasonNoRoom: it would fit, but not now.
+	// ReasonNoRoom: the MiniCluster would fit in the empty cluster, but does not fit now.
 	ReasonNoRoom = "NoRoom"
-	// ReasonWaitingForSize: it would fit smaller, and holds out for its size.
+	// ReasonWaitingForSize: the MiniCluster would fit at a smaller size, and waits for
+	// its full size.
 	ReasonWaitingForSize = "WaitingForSize"
-	// ReasonWaitingForTurn: others of its queue are before it.
+	// ReasonWaitingForTurn: other MiniClusters of the queue are served first.
 	ReasonWaitingForTurn = "WaitingForTurn"
-	// ReasonNotAllowed: its queue, or a quota of its namespace, does not let it now, or
-	// not at all.
+	// ReasonNotAllowed: the queue, or a quota of the namespace, does not allow the
+	// MiniCluster now, or ever.
 	ReasonNotAllowed = "NotAllowed"
-	// ReasonPreempted: it gave its nodes to one of higher priority.
+	// ReasonPreempted: a MiniCluster of higher priority took the nodes.
 	ReasonPreempted = "Preempted"
-	// ReasonReclaimed: it gave its nodes back to another queue, to which they belong.
+	// ReasonReclaimed: another queue took the nodes back, since it had less than its share.
 	ReasonReclaimed = "Reclaimed"
-	// ReasonReleased: it gave its nodes back.
+	// ReasonReleased: the MiniCluster gave its nodes back.
 	ReasonReleased = "Released"
-	// ReasonFinished: it is done and needs no nodes any more.
+	// ReasonFinished: the MiniCluster has finished, and needs no nodes any more.
 	ReasonFinished = "Finished"
 )
 
@@ -87,7 +90,7 @@ const (
 	ReasonQuorumReached = "QuorumReached"
 	// ReasonWaitingForBrokers: brokers are still missing.
 	ReasonWaitingForBrokers = "WaitingForBrokers"
-	// ReasonNotAdmitted: there are no brokers to wait for.
+	// ReasonNotAdmitted: the MiniCluster has no nodes, and so no brokers.
 	ReasonNotAdmitted = "NotAdmitted"
 )
 
@@ -99,14 +102,14 @@ const (
 	ReasonCommandFailed = "CommandFailed"
 	// ReasonLeadLost: the lead broker's pod was lost.
 	ReasonLeadLost = "LeadLost"
-	// ReasonWorkersFailed: pods of followers failed more often than is allowed.
+	// ReasonWorkersFailed: pods of followers failed more often than their limit.
 	ReasonWorkersFailed = "WorkersFailed"
 	// ReasonBrokersLost: brokers were lost while the command ran.
 	ReasonBrokersLost = "BrokersLost"
 	// ReasonDeadlineExceeded: the command ran longer than deadlineSeconds.
 	ReasonDeadlineExceeded = "DeadlineExceeded"
-	// ReasonStartLimit: it did not start in as many attempts as are allowed.
+	// ReasonStartLimit: the MiniCluster did not start in any of the allowed attempts.
 	ReasonStartLimit = "StartLimitExceeded"
-	// ReasonUnfinished: it is not done.
+	// ReasonUnfinished: the MiniCluster has not finished.
 	ReasonUnfinished = "Unfinished"
 )

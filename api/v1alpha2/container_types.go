@@ -41,9 +41,9 @@ type MiniClusterContainer struct {
 	// +optional
 	WorkingDir string `json:"workingDir,omitempty"`
 
-	// command is what Flux runs, as one would type it in a shell: quotes, $, &&
-	// and pipes mean what they mean there. Without a command Flux starts and
-	// waits for people to use it. In a container beside Flux it is what runs there.
+	// command is the shell command that Flux runs: quotes, $, && and pipes mean what
+	// they mean in a shell. Without a command, Flux starts and waits for users. In a
+	// container beside Flux, command is what that container runs.
 	// +kubebuilder:validation:MaxLength=65536
 	// +optional
 	Command string `json:"command,omitempty"`
@@ -52,29 +52,29 @@ type MiniClusterContainer struct {
 	// +optional
 	Commands Commands `json:"commands,omitzero"`
 
-	// runFlux: true marks the container that Flux and the command run in. Exactly
-	// one has it; the only container needs no mark.
+	// runFlux: true marks the container in which Flux and the command run. Exactly one
+	// container has this mark. A single container needs no mark.
 	// +optional
 	RunFlux bool `json:"runFlux,omitempty"`
 
-	// launcher: true runs the command itself on the lead, once: it submits its
-	// own jobs. Default false: the command is submitted as one job.
+	// launcher: true runs the command once, on the lead broker, and the command submits
+	// its own jobs. Default false: the command is submitted as one job.
 	// +optional
 	Launcher bool `json:"launcher,omitempty"`
 
-	// batch: true submits every line of the command as a job of its own, in one
-	// batch job with the nodes and tasks of the MiniCluster, and waits for all. The exit
-	// code is the highest of them. A line is what one would type after `flux submit`
-	// in a shell: options of the job, then its command. So `a && b` submits a, and
-	// runs b beside it at once; `sh -c "a && b"` is one job. Empty lines and those that
-	// begin with # are left out. Job <i>, from 0, writes to job-<i>.out and
-	// job-<i>.err in `logs`. Default false.
+	// batch: true submits every line of the command as a job of its own. The jobs run in
+	// one batch job, which has the nodes and tasks of the MiniCluster and waits for all of
+	// them. The exit code is the highest one of the jobs. A line has the arguments of
+	// `flux submit`, as a shell reads them: the options of the job, then its command. So
+	// `a && b` submits a, and runs b at once without a job; `sh -c "a && b"` is one job.
+	// Empty lines and lines that begin with # are skipped. Job <i>, counted from 0, writes
+	// to job-<i>.out and job-<i>.err in `logs`. Default false.
 	// +optional
 	Batch bool `json:"batch,omitempty"`
 
-	// batchRaw: true leaves the lines of a batch as they are: a script that submits
-	// its own jobs, which are waited for. The exit code is the highest of theirs and
-	// the script's. Default false.
+	// batchRaw: true runs the lines of a batch as a script that submits its own jobs. The
+	// batch job waits for these jobs. The exit code is the highest one of the jobs and the
+	// script. Default false.
 	// +optional
 	BatchRaw bool `json:"batchRaw,omitempty"`
 
@@ -84,15 +84,15 @@ type MiniClusterContainer struct {
 	// +optional
 	Logs string `json:"logs,omitempty"`
 
-	// noWrapEntrypoint: true runs the image's own entry point in a container
-	// beside Flux, rather than `command` with Flux on its path. Default false. One
-	// that has neither command nor commands, or a service without a command, runs it
-	// in any case.
+	// noWrapEntrypoint: true runs the image's own entry point in a container beside Flux,
+	// rather than `command` with Flux on its path. Default false. A container with neither
+	// command nor commands runs the entry point in any case. So does a service without a
+	// command.
 	// +optional
 	NoWrapEntrypoint bool `json:"noWrapEntrypoint,omitempty"`
 
-	// ports are TCP ports of the container. A container beside Flux that has some
-	// gets a Service of its name.
+	// ports are TCP ports of the container. A container beside Flux that has ports gets a
+	// Service with the container's name.
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:Minimum=1
 	// +kubebuilder:validation:items:Maximum=65535
@@ -117,21 +117,21 @@ type MiniClusterContainer struct {
 	// +optional
 	LifeCycle LifeCycle `json:"lifeCycle,omitzero"`
 
-	// resources are the container's requests and limits. Nodes are chosen by them.
+	// resources are the container's requests and limits. They decide which nodes have room.
 	// +optional
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
 
-	// securityContext is the container's.
+	// securityContext is the security context of the container.
 	// +optional
 	SecurityContext *corev1.SecurityContext `json:"securityContext,omitempty"`
 }
 
-// Commands are pieces of shell around the command. They run in this order: init,
-// pre, then brokerPre on the lead or workerPre on a follower, the command, post. In a
-// container beside Flux, and in a service that has a command: init, servicePre, the
-// command, post.
+// Commands are pieces of shell around the command. In the Flux container they run in this
+// order: init, pre, then brokerPre on the lead or workerPre on a follower, the command,
+// post. A container beside Flux, and a service that has a command, runs init, servicePre,
+// the command and post.
 //
-// All of them see FLUX_MINICLUSTER_SIZE, FLUX_MINICLUSTER_MIN_SIZE and
+// All of these pieces see FLUX_MINICLUSTER_SIZE, FLUX_MINICLUSTER_MIN_SIZE and
 // FLUX_MINICLUSTER_ATTEMPT. The command that Flux runs sees FLUX_MINICLUSTER_NODES and
 // FLUX_MINICLUSTER_TASKS too, which are not known before the brokers are up.
 type Commands struct {
@@ -155,7 +155,7 @@ type Commands struct {
 	// +optional
 	WorkerPre string `json:"workerPre,omitempty"`
 
-	// prefix is put before the submission of the command (a wrapper).
+	// prefix is a wrapper: it is put before the command line that submits the command.
 	// +kubebuilder:validation:MaxLength=4096
 	// +optional
 	Prefix string `json:"prefix,omitempty"`
@@ -165,13 +165,13 @@ type Commands struct {
 	// +optional
 	Script string `json:"script,omitempty"`
 
-	// post runs in every pod after its broker has ended; in a container beside Flux,
-	// after its command.
+	// post runs in every pod after the broker has ended. In a container beside Flux it runs
+	// after the command of that container.
 	// +kubebuilder:validation:MaxLength=65536
 	// +optional
 	Post string `json:"post,omitempty"`
 
-	// servicePre runs in a container beside Flux, or in a service, before its command.
+	// servicePre runs before the command of a container beside Flux, or of a service.
 	// +kubebuilder:validation:MaxLength=65536
 	// +optional
 	ServicePre string `json:"servicePre,omitempty"`
@@ -204,19 +204,19 @@ type LifeCycle struct {
 	PreStopExec string `json:"preStopExec,omitempty"`
 }
 
-// ContainerVolume is a volume and where it is mounted. The first source that is
-// set is taken, in the order csiDriver, secretName, emptyDir, hostPath,
-// configMapName, claimName; without any it is an empty directory.
+// ContainerVolume is a volume, and the path at which it is mounted. Its source is the first
+// one that is set of csiDriver, secretName, emptyDir, hostPath, configMapName and claimName.
+// A volume without a source is an empty directory.
 //
 // +kubebuilder:validation:XValidation:rule="!((has(self.claimName) && size(self.claimName) > 0) || (has(self.hostPath) && size(self.hostPath) > 0)) || (has(self.path) && size(self.path) > 0)",message="a volume with claimName or hostPath needs path, the place it is mounted at"
 type ContainerVolume struct {
-	// path is where the volume is mounted. Default for an emptyDir: /dev/shm; for
-	// all else: /<name of the volume>.
+	// path is where the volume is mounted. Default: /dev/shm for an emptyDir, and
+	// /<name of the volume> for any other volume.
 	// +kubebuilder:validation:MaxLength=4096
 	// +optional
 	Path string `json:"path,omitempty"`
 
-	// readOnly: true mounts it read-only. Default false.
+	// readOnly: true mounts the volume read-only. Default false.
 	// +optional
 	ReadOnly bool `json:"readOnly,omitempty"`
 
@@ -230,8 +230,8 @@ type ContainerVolume struct {
 	// +optional
 	ConfigMapName string `json:"configMapName,omitempty"`
 
-	// items are the keys of the ConfigMap or Secret to mount, with their paths.
-	// Default: all.
+	// items are the keys of the ConfigMap or Secret to mount, with the paths of their files.
+	// Default: all keys.
 	// +optional
 	Items map[string]string `json:"items,omitempty"`
 
@@ -245,7 +245,7 @@ type ContainerVolume struct {
 	// +optional
 	SecretName string `json:"secretName,omitempty"`
 
-	// emptyDir: true is an empty directory that lives as long as the pod.
+	// emptyDir: true mounts an empty directory that exists as long as the pod.
 	// +optional
 	EmptyDir bool `json:"emptyDir,omitempty"`
 
@@ -255,7 +255,7 @@ type ContainerVolume struct {
 	// +optional
 	EmptyDirMedium string `json:"emptyDirMedium,omitempty"`
 
-	// emptyDirSizeLimit is how much may be written to it, e.g. 64Gi.
+	// emptyDirSizeLimit is how much may be written to the empty directory, e.g. 64Gi.
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]*)?([KMGTPE]i|[mkMGTPE]|[eE][0-9]+)?)?$`
 	// +kubebuilder:validation:MaxLength=32
 	// +optional

@@ -10,8 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Defaults that hold where the parent of a field is left out, so that the schema
-// cannot set them.
+// Defaults of fields whose parent may be left out: the schema cannot set these defaults.
 const (
 	DefaultQueue         = "default"
 	DefaultImage         = "ghcr.io/rse-ops/accounting:app-latest"
@@ -32,9 +31,8 @@ const (
 	DefaultPatience      = 5 * time.Minute
 )
 
-// Default fills in every field that has a default and is not set. It leaves alone
-// what has a meaning when it is unset or empty: minSize, flux.connectTimeout,
-// flux.topology.
+// Default sets every field that has a default and is not set. It does not set fields whose
+// empty value has a meaning of its own: queue, flux.connectTimeout, flux.topology.
 func (mc *MiniCluster) Default() {
 	s := &mc.Spec
 	setDefault(&s.Size, 1)
@@ -109,7 +107,7 @@ func (e *ElasticSpec) setDefaults() {
 	setDefault(&e.Sizes.Operand, 1)
 }
 
-// Default fills in every field that has a default and is not set.
+// Default sets every field that has a default and is not set.
 func (q *MiniClusterQueue) Default() {
 	setDefault(&q.Spec.Weight, 1)
 	setDefaultPointer(&q.Spec.Reclaimable, true)
@@ -119,12 +117,12 @@ func (q *MiniClusterQueue) Default() {
 	setDefault(&q.Spec.Requeue, RequeueOriginal)
 }
 
-// LeastSize is the smallest size to start at, of a spec that has its defaults: minSize,
-// unless the size was lowered below it since.
+// LeastSize returns the smallest size to start at: minSize, unless size was lowered below
+// minSize. The spec must have its defaults.
 func (s *MiniClusterSpec) LeastSize() int32 { return min(s.MinSize, s.Size) }
 
-// FluxContainer is the container that Flux runs in: the one with runFlux, which
-// Default marks, or the first.
+// FluxContainer returns the container in which Flux runs: the one with runFlux, or else the
+// first. Default sets runFlux of a single container.
 func (s *MiniClusterSpec) FluxContainer() *MiniClusterContainer {
 	for i := range s.Containers {
 		if s.Containers[i].RunFlux {

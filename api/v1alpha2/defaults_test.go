@@ -40,7 +40,8 @@ func TestDefault(t *testing.T) {
 	}
 }
 
-// What is set stays, zeros that have a meaning too, and a second time changes nothing.
+// Default keeps every field that is set, even to a zero that has a meaning. A second call
+// changes nothing.
 func TestDefaultKeeps(t *testing.T) {
 	mc := &MiniCluster{ObjectMeta: metav1.ObjectMeta{Name: "lmp"}}
 	mc.Spec = MiniClusterSpec{

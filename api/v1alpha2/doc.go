@@ -1,15 +1,15 @@
 // Copyright The flux-elastic Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package v1alpha2 is the API of flux-elastic: the MiniCluster of the Flux
-// Operator, field for field, with the elastic fields added to it.
+// Package v1alpha2 is the API of flux-elastic. It has all fields of the Flux Operator's
+// MiniCluster, and the elastic fields.
 //
-// A MiniCluster of the Flux Operator is taken as it is. What differs on purpose is
-// said at the field: some that did nothing still do nothing, and some that were
-// broken work.
+// A MiniCluster that was written for the Flux Operator is valid here without changes. The
+// comment of a field says where its effect differs on purpose. Some fields that had no
+// effect in the Flux Operator have none here, and some fields that were broken work here.
 //
-// The package holds types, their defaults and the names by which others observe
-// a MiniCluster (labels, annotations, conditions). It decides nothing.
+// The package has types, their defaults, and the names by which programs and users observe
+// a MiniCluster (labels, annotations, conditions). It makes no decisions.
 //
 // +kubebuilder:object:generate=true
 // +groupName=flux-framework.org

@@ -5,16 +5,16 @@ package v1alpha2
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// ElasticSpec says how long a MiniCluster waits for what, which sizes it may
-// start at and how its tasks follow its size.
+// ElasticSpec are the time limits of a start, the allowed sizes, and how the number of tasks
+// follows the size.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.quorumTimeout) || duration(self.quorumTimeout) > duration('0s')",message="quorumTimeout must be longer than 0s"
 // +kubebuilder:validation:XValidation:rule="!has(self.startTimeout) || duration(self.startTimeout) > duration('0s')",message="startTimeout must be longer than 0s"
 // +kubebuilder:validation:XValidation:rule="!has(self.quorumTimeout) || !has(self.startTimeout) || duration(self.quorumTimeout) <= duration(self.startTimeout)",message="quorumTimeout must not be longer than startTimeout (default 10m)"
 type ElasticSpec struct {
-	// waitForSize is how long the MiniCluster holds out in the queue for `size`
-	// before it takes the largest allowed size that fits. Default 0s: it takes
-	// at once what fits, or up to two seconds later where nodes are being freed.
+	// waitForSize is how long the MiniCluster waits in the queue for `size`, before it
+	// starts at the largest allowed size that fits. Default 0s: the MiniCluster starts at
+	// once at a size that fits, or up to two seconds later while nodes are being freed.
 	// +kubebuilder:default="0s"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MinLength=2
@@ -23,9 +23,9 @@ type ElasticSpec struct {
 	// +optional
 	WaitForSize *metav1.Duration `json:"waitForSize,omitempty"`
 
-	// quorumTimeout is how long, from its admission, the MiniCluster waits for all
-	// the brokers that were placed before it starts with those that are up, if they
-	// are at least minSize. Default 2m.
+	// quorumTimeout is how long the MiniCluster waits for all placed brokers, from its
+	// admission. After that it starts with the brokers that are up, if these are at least
+	// minSize. Default 2m.
 	// +kubebuilder:default="2m"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MinLength=2
@@ -34,9 +34,9 @@ type ElasticSpec struct {
 	// +optional
 	QuorumTimeout *metav1.Duration `json:"quorumTimeout,omitempty"`
 
-	// startTimeout is how long, from its admission, the MiniCluster waits for
-	// minSize brokers before the attempt is given up: its pods are removed, its
-	// nodes freed, and it is queued again after a pause. Default 10m.
+	// startTimeout is how long the MiniCluster waits for minSize brokers, from its admission.
+	// After that the attempt is given up: its pods are removed, and its nodes are freed. The
+	// MiniCluster is queued again after a pause. Default 10m.
 	// +kubebuilder:default="10m"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MinLength=2
@@ -45,7 +45,7 @@ type ElasticSpec struct {
 	// +optional
 	StartTimeout *metav1.Duration `json:"startTimeout,omitempty"`
 
-	// sizes are the sizes allowed between minSize and size. Default: any.
+	// sizes are the allowed sizes between minSize and size. Default: any size.
 	// +optional
 	Sizes *Sizes `json:"sizes,omitempty"`
 
@@ -53,47 +53,48 @@ type ElasticSpec struct {
 	// +optional
 	Tasks TaskPolicy `json:"tasks,omitzero"`
 
-	// recreate says how often and after which pause a MiniCluster that did not
-	// start is tried again.
+	// recreate says how often, and after which pause, a MiniCluster that did not start is
+	// tried again.
 	// +optional
 	Recreate Recreate `json:"recreate,omitzero"`
 
-	// onLoss says what becomes of a MiniCluster that loses a broker while its command
-	// runs: Fail (it has half a minute to end by itself, and then fails), Continue (it
-	// goes on with those that are left, and the lost one joins again once its pod is made
-	// anew) or Recreate (all pods go, and the command is run again as recreate says). The
-	// lead's loss is always the end, or with Recreate a new attempt. Default: Continue for
-	// launchers, batches and interactive MiniClusters, else Fail.
+	// onLoss says what happens when the MiniCluster loses a broker while its command runs.
+	// Fail: the command has half a minute to end by itself, and then the MiniCluster fails.
+	// Continue: the command goes on with the other brokers, and the lost broker joins again
+	// when it has a new pod. Recreate: all pods are removed, and the command runs again as
+	// recreate says. The loss of the lead always ends the MiniCluster, or with Recreate the
+	// attempt. Default: Continue for launchers, batches and interactive MiniClusters, else
+	// Fail.
 	// +optional
 	OnLoss LossPolicy `json:"onLoss,omitempty"`
 }
 
-// LossPolicy says what becomes of a MiniCluster that loses a broker while it runs.
+// LossPolicy says what happens when a MiniCluster loses a broker while its command runs.
 // +kubebuilder:validation:Enum=Fail;Continue;Recreate
 type LossPolicy string
 
 const (
-	// LossFail ends the MiniCluster: it has failed.
+	// LossFail fails the MiniCluster.
 	LossFail LossPolicy = "Fail"
-	// LossContinue leaves it to the command, which goes on with the others.
+	// LossContinue lets the command go on with the other brokers.
 	LossContinue LossPolicy = "Continue"
-	// LossRecreate ends the attempt, and begins another.
+	// LossRecreate ends the attempt and begins another one.
 	LossRecreate LossPolicy = "Recreate"
 )
 
-// Sizes are the sizes minSize, minSize op operand, (minSize op operand) op
-// operand, ... up to size, as a count range of Flux's jobspec (RFC 14) has them;
+// Sizes are the allowed sizes: minSize, minSize op operand, (minSize op operand) op operand,
+// ... up to size. A count range of Flux's jobspec (RFC 14) is defined in the same way. The
 // size itself is always allowed.
 //
 // +kubebuilder:validation:XValidation:rule="self.operator == '+' || self.operand >= 2",message="operand must be at least 2 for the operators * and ^"
 type Sizes struct {
-	// operator takes one allowed size to the next: "+", "*" or "^". Default "+".
+	// operator is the operation that gives the next allowed size: "+", "*" or "^". Default "+".
 	// +kubebuilder:default="+"
 	// +kubebuilder:validation:Enum="+";"*";"^"
 	// +optional
 	Operator string `json:"operator,omitempty"`
 
-	// operand is the operator's right side. Default 1.
+	// operand is the right operand of the operator. Default 1.
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100000
@@ -101,7 +102,7 @@ type Sizes struct {
 	Operand int32 `json:"operand,omitempty"`
 }
 
-// TaskScaling says whether tasks follow the size.
+// TaskScaling says whether the number of tasks follows the size.
 // +kubebuilder:validation:Enum=PerNode;Fixed
 type TaskScaling string
 
@@ -127,21 +128,21 @@ const (
 	TasksMultipleOf TaskConstraint = "MultipleOf"
 )
 
-// TaskPolicy says how the number of tasks follows the size. At `size` brokers it
-// is always `tasks`.
+// TaskPolicy says how the number of tasks follows the size. At `size` brokers the number of
+// tasks is always `tasks`.
 //
 // +kubebuilder:validation:XValidation:rule="(has(self.constraint) && self.constraint == 'MultipleOf') == has(self.multipleOf)",message="multipleOf belongs to constraint: MultipleOf"
 type TaskPolicy struct {
-	// scaling is PerNode (tasks in proportion to the brokers) or Fixed (always
-	// `tasks`; a size whose cores are fewer is not allowed, unless those of `size`
-	// are too). Default PerNode.
+	// scaling is PerNode (tasks in proportion to the brokers) or Fixed (always `tasks`). With
+	// Fixed, a size with fewer cores than tasks is not allowed, unless `size` has fewer too.
+	// Default PerNode.
 	// +kubebuilder:default=PerNode
 	// +optional
 	Scaling TaskScaling `json:"scaling,omitempty"`
 
-	// constraint is the kind of numbers that the application can run with: Any,
-	// PowerOfTwo, Cube or MultipleOf. A scaled number is lowered to the next
-	// such number; a size that leaves none is not allowed. Default Any.
+	// constraint says which numbers of tasks the application can run with: Any, PowerOfTwo,
+	// Cube or MultipleOf. A scaled number is lowered to the next such number. A size for
+	// which there is no such number is not allowed. Default Any.
 	// +kubebuilder:default=Any
 	// +optional
 	Constraint TaskConstraint `json:"constraint,omitempty"`
@@ -160,22 +161,22 @@ type SizePolicy string
 const (
 	// SizeSame allows the same sizes as before.
 	SizeSame SizePolicy = "Same"
-	// SizeShrink allows only smaller ones, down to minSize.
+	// SizeShrink allows only smaller sizes, down to minSize.
 	SizeShrink SizePolicy = "Shrink"
 )
 
-// Recreate says how often and after which pause a MiniCluster that did not start
-// is tried again. Nodes on which single brokers did not start are avoided for ten
-// minutes, as long as others would do. The pause before attempt n+1 is backoffBase *
-// 2^(n-1), at most backoffMax, lengthened by up to a tenth so that neighbours do not
-// all return at the same moment.
+// Recreate says how often, and after which pause, a MiniCluster that did not start is tried
+// again. The pause before attempt n+1 is backoffBase * 2^(n-1), at most backoffMax. Up to a
+// tenth is added at random, so that MiniClusters do not all return at the same moment. Nodes
+// on which single brokers did not start are avoided for ten minutes, as long as other nodes
+// have room.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.backoffBase) || duration(self.backoffBase) > duration('0s')",message="backoffBase must be longer than 0s"
 // +kubebuilder:validation:XValidation:rule="!has(self.backoffMax) || duration(self.backoffMax) > duration('0s')",message="backoffMax must be longer than 0s"
 // +kubebuilder:validation:XValidation:rule="!has(self.backoffBase) || !has(self.backoffMax) || duration(self.backoffBase) <= duration(self.backoffMax)",message="backoffBase must not be longer than backoffMax (default 30m)"
 type Recreate struct {
-	// limit is how often a MiniCluster that did not start is tried again; then it
-	// fails. Default 5.
+	// limit is how often a MiniCluster that did not start is tried again before it fails.
+	// Default 5.
 	// +kubebuilder:default=5
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
@@ -200,8 +201,9 @@ type Recreate struct {
 	// +optional
 	BackoffMax *metav1.Duration `json:"backoffMax,omitempty"`
 
-	// sizePolicy is Same (it is tried again at any allowed size) or Shrink (only at sizes
-	// smaller than the one at which it did not start, if there are any). Default Same.
+	// sizePolicy is Same or Shrink. With Same, the next attempt may have any allowed size.
+	// With Shrink, the next attempt has a smaller size than the one that did not start, if
+	// there is a smaller one. Default Same.
 	// +kubebuilder:default=Same
 	// +optional
 	SizePolicy SizePolicy `json:"sizePolicy,omitempty"`

@@ -9,7 +9,7 @@ import corev1 "k8s.io/api/core/v1"
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.bursting) || !has(self.bursting.leadBroker) || (has(self.curveCert) && size(self.curveCert) > 0)",message="bursting.leadBroker needs curveCert: the certificate of the MiniCluster to join"
 type FluxSpec struct {
-	// container is the image that Flux is copied from into every pod.
+	// container is the image from which Flux is copied into every pod.
 	// +optional
 	Container FluxContainer `json:"container,omitzero"`
 
@@ -18,27 +18,27 @@ type FluxSpec struct {
 	// +optional
 	SubmitCommand string `json:"submitCommand,omitempty"`
 
-	// optionFlags are further options of the submission, e.g. `-ompi=openmpi@5`.
+	// optionFlags are further options of the submit command, e.g. `-ompi=openmpi@5`.
 	// +kubebuilder:validation:MaxLength=4096
 	// +optional
 	OptionFlags string `json:"optionFlags,omitempty"`
 
-	// wrap is a command that the lead broker is started under, e.g. `strace,-f`.
+	// wrap is a command under which the lead broker is started, e.g. `strace,-f`.
 	// +kubebuilder:validation:MaxLength=4096
 	// +optional
 	Wrap string `json:"wrap,omitempty"`
 
-	// connectTimeout is how long a follower tries to reach the lead before it
-	// starts over, as a Flux duration (RFC 23). Default 5s where `flux` is given;
-	// "" leaves it to Flux.
+	// connectTimeout is how long a follower tries to connect to the lead before it starts
+	// over, as a Flux duration (RFC 23). Default 5s if `flux` is given. With "", Flux's own
+	// default applies.
 	// +kubebuilder:default="5s"
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h|d)?)?$`
 	// +kubebuilder:validation:MaxLength=32
 	// +optional
 	ConnectTimeout *string `json:"connectTimeout,omitempty"`
 
-	// topology is the shape of the tree of brokers: kary:K, binomial or mincrit.
-	// Default kary:256.
+	// topology is the shape of the tree of brokers: kary:K, binomial or mincrit. Default
+	// kary:256, or kary:0 with bursting.
 	// +kubebuilder:validation:MaxLength=256
 	// +optional
 	Topology string `json:"topology,omitempty"`
@@ -55,22 +55,22 @@ type FluxSpec struct {
 	// +optional
 	MinimalService bool `json:"minimalService,omitempty"`
 
-	// disableSocket: true does not fix the path of the broker's socket. Default
-	// false.
+	// disableSocket: true leaves the path of the broker's socket to Flux. Default false.
 	// +optional
 	DisableSocket bool `json:"disableSocket,omitempty"`
 
-	// noWaitSocket: true starts containers beside Flux at once. Default false: those
-	// that have a command wait for the broker of their pod.
+	// noWaitSocket: true starts containers beside Flux at once. Default false: a container
+	// that has a command waits for the broker of its pod.
 	// +optional
 	NoWaitSocket bool `json:"noWaitSocket,omitempty"`
 
-	// completeWorkers: true ends a follower when its broker ends, for whatever
-	// reason. Default false: it comes back until the lead is gone.
+	// completeWorkers: true ends the pod of a follower when its broker ends, for any reason.
+	// Default false: the broker is started again until the lead is gone.
 	// +optional
 	CompleteWorkers bool `json:"completeWorkers,omitempty"`
 
-	// curveCert is the text of a CURVE certificate to use. Default: one is made.
+	// curveCert is the text of a CURVE certificate for the brokers. Default: a new
+	// certificate for every attempt.
 	// +kubebuilder:validation:MaxLength=16384
 	// +optional
 	CurveCert string `json:"curveCert,omitempty"`
@@ -81,8 +81,7 @@ type FluxSpec struct {
 	// +optional
 	BrokerConfig string `json:"brokerConfig,omitempty"`
 
-	// environment are variables set in flux-view.sh, for people who connect to the
-	// instance.
+	// environment are variables that flux-view.sh sets, for users who connect to the instance.
 	// +kubebuilder:validation:MaxProperties=256
 	// +kubebuilder:validation:XValidation:rule="self.all(name, name.matches('^[A-Za-z_][A-Za-z0-9_]*$'))",message="names of environment variables hold letters, digits and _, and do not start with a digit"
 	// +optional
@@ -92,10 +91,9 @@ type FluxSpec struct {
 	// +optional
 	Scheduler FluxScheduler `json:"scheduler,omitzero"`
 
-	// resources says where the cores and GPUs that Flux schedules come from: Pod (what
-	// the Flux container of a pod is given) or Local (what each broker sees on its
-	// node, for pods that have whole nodes). Default Pod, or Local where the Flux
-	// container has no CPU limit or request.
+	// resources says which cores and GPUs Flux schedules. Pod: those that the Flux container
+	// of a pod is given. Local: those that each broker sees on its node, for pods that have
+	// whole nodes. Default Pod, or Local if the Flux container has no CPU limit or request.
 	// +kubebuilder:default=Pod
 	// +optional
 	Resources ResourceSource `json:"resources,omitempty"`
@@ -115,18 +113,18 @@ type FluxSpec struct {
 	MungeSecret string `json:"mungeSecret,omitempty"`
 }
 
-// ResourceSource says where Flux learns the cores and GPUs of its ranks from.
+// ResourceSource says which cores and GPUs the ranks have in Flux.
 // +kubebuilder:validation:Enum=Pod;Local
 type ResourceSource string
 
 const (
-	// ResourcesOfPod are those that the Flux container is given.
+	// ResourcesOfPod gives a rank the resources of its Flux container.
 	ResourcesOfPod ResourceSource = "Pod"
-	// ResourcesLocal are those that a broker sees on its node.
+	// ResourcesLocal gives a rank the resources that its broker sees on its node.
 	ResourcesLocal ResourceSource = "Local"
 )
 
-// FluxContainer is the image that Flux is copied from, in an init container.
+// FluxContainer is the init container that copies Flux into the pod.
 type FluxContainer struct {
 	// disable: true takes Flux from the application's own image. Default false.
 	// +optional
@@ -138,7 +136,7 @@ type FluxContainer struct {
 	// +optional
 	Name string `json:"name,omitempty"`
 
-	// image is built for the operating system of the application's image. Default
+	// image has to be built for the operating system of the application's image. Default
 	// ghcr.io/converged-computing/flux-view-ubuntu:tag-noble.
 	// +kubebuilder:default="ghcr.io/converged-computing/flux-view-ubuntu:tag-noble"
 	// +kubebuilder:validation:MaxLength=1024
@@ -166,7 +164,7 @@ type FluxContainer struct {
 	// +optional
 	MountPath string `json:"mountPath,omitempty"`
 
-	// pythonPath is added to PYTHONPATH. Default: found in the view.
+	// pythonPath is added to PYTHONPATH. Default: the site-packages of the view.
 	// +kubebuilder:validation:MaxLength=4096
 	// +optional
 	PythonPath string `json:"pythonPath,omitempty"`
@@ -175,15 +173,15 @@ type FluxContainer struct {
 	// +optional
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
 
-	// securityContext is the init container's.
+	// securityContext is the security context of the init container.
 	// +optional
 	SecurityContext *corev1.SecurityContext `json:"securityContext,omitempty"`
 }
 
 // FluxScheduler is the scheduler inside the instance.
 type FluxScheduler struct {
-	// simple: true keeps sched-simple, the scheduler that Flux itself has. Default
-	// false: Fluxion, where the view (or the image that Flux is in) has it.
+	// simple: true selects sched-simple, the scheduler that is a part of Flux. Default false:
+	// Fluxion, if the view (or the image that Flux is in) has Fluxion.
 	// +optional
 	Simple bool `json:"simple,omitempty"`
 
@@ -194,37 +192,37 @@ type FluxScheduler struct {
 	QueuePolicy string `json:"queuePolicy,omitempty"`
 }
 
-// Bursting joins MiniClusters, of several Kubernetes clusters as well, in one Flux
-// instance: that of the first one, which has no leadBroker. All its brokers share one
-// list of hosts, in which a rank never changes its place:
+// Bursting joins MiniClusters in one Flux instance. The MiniClusters may be in several
+// Kubernetes clusters. The instance is that of the first MiniCluster, which has no
+// leadBroker. All brokers share one list of hosts, in which a rank never changes its place:
 //
 //   - the hosts of the first MiniCluster,
-//   - those of clusters, in their order,
-//   - those of a MiniCluster that joins and is not named in clusters.
+//   - the hosts of the MiniClusters in clusters, in their order,
+//   - the hosts of a MiniCluster that joins and is not named in clusters.
 //
-// Every MiniCluster has to come to the same list, or one that is only longer. All have
-// one certificate too (curveCert). Size, quorum and tasks are those of each MiniCluster
-// alone: the command of the first gets as many nodes as it has brokers of its own, and
-// what it submits itself can run on all.
+// All MiniClusters must have the same list, or a list that is only longer. All must have
+// the same certificate, too (curveCert). Each MiniCluster has its own size, quorum and
+// tasks. The command of the first MiniCluster gets only nodes of that MiniCluster. Jobs that
+// the command submits itself can run on all nodes.
 //
 // +kubebuilder:validation:XValidation:rule="!(has(self.hostlist) && size(self.hostlist) > 0 && has(self.clusters) && self.clusters.size() > 0)",message="bursting.hostlist and bursting.clusters exclude each other"
 type Bursting struct {
-	// leadBroker is the lead of the MiniCluster to join. Unset on the first. Where it
-	// is set, all brokers of this MiniCluster are followers: its command is not run,
-	// and it ends with the instance.
+	// leadBroker is the lead broker of the MiniCluster to join. It is unset on the first
+	// MiniCluster. If it is set, all brokers of this MiniCluster are followers. The command of
+	// this MiniCluster does not run, and the MiniCluster ends with the instance.
 	// +optional
 	LeadBroker *FluxBroker `json:"leadBroker,omitempty"`
 
-	// hostlist is a list of all hosts (Flux RFC 29), in place of the generated one. The
-	// hosts of this MiniCluster must be in it: <name>-0-0-0, and <name>-w-0-<i> for i
-	// from 0 to maxSize-2. Without leadBroker they come first, in this order.
+	// hostlist is a list of all hosts (Flux RFC 29), in place of the generated list. It must
+	// have the hosts of this MiniCluster: <name>-0-0-0, and <name>-w-0-<i> for i from 0 to
+	// maxSize-2. Without leadBroker, these hosts must be the first ones, in this order.
 	// +kubebuilder:validation:MaxLength=65536
 	// +optional
 	Hostlist string `json:"hostlist,omitempty"`
 
-	// clusters are the MiniClusters that join. Their host names are made as here:
-	// <name>-0-0-0, <name>-w-0-0, <name>-w-0-1, ...; brokers with other names, as
-	// those of a MiniCluster of the Flux Operator, need hostlist.
+	// clusters are the MiniClusters that join. Their hosts are named like those of this
+	// MiniCluster: <name>-0-0-0, <name>-w-0-0, <name>-w-0-1, ... Hosts with other names need
+	// hostlist, for example those of a MiniCluster of the Flux Operator.
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=atomic
 	// +optional
@@ -238,8 +236,8 @@ type BurstedCluster struct {
 	// +optional
 	Name string `json:"name,omitempty"`
 
-	// size is the number of brokers that it can have, its maxSize. Default: this
-	// MiniCluster's.
+	// size is the number of brokers that the joining MiniCluster can have, its maxSize.
+	// Default: the maxSize of this MiniCluster.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100000
 	// +optional
@@ -248,23 +246,23 @@ type BurstedCluster struct {
 
 // FluxBroker is the lead broker of another MiniCluster.
 type FluxBroker struct {
-	// address is the host name or IP address at which it can be reached from here.
+	// address is the host name or IP address at which this MiniCluster can reach the broker.
 	// +kubebuilder:validation:MaxLength=253
 	// +required
 	Address string `json:"address"`
 
-	// name is the name of its MiniCluster.
+	// name is the name of the broker's MiniCluster.
 	// +kubebuilder:validation:MaxLength=63
 	// +required
 	Name string `json:"name"`
 
-	// size is the number of brokers that its MiniCluster can have, its maxSize.
+	// size is the number of brokers that the broker's MiniCluster can have, its maxSize.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100000
 	// +required
 	Size int32 `json:"size"`
 
-	// port is its port. Default 8050.
+	// port is the port of the broker. Default 8050.
 	// +kubebuilder:default=8050
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
@@ -278,58 +276,55 @@ type LoggingSpec struct {
 	// +optional
 	Quiet bool `json:"quiet,omitempty"`
 
-	// strict: true ends a container at the first line that fails of init, pre,
-	// brokerPre, workerPre or servicePre. Default false. The exit code of the command decides in either case,
-	// whatever post does.
+	// strict: true ends a container at the first line of init, pre, brokerPre, workerPre or
+	// servicePre that fails. Default false. The exit code of post is ignored in either case:
+	// the exit code of the command is the result.
 	// +optional
 	Strict bool `json:"strict,omitempty"`
 
-	// debug: true submits with -vvv. Default false.
+	// debug: true submits the command with -vvv. Default false.
 	// +optional
 	Debug bool `json:"debug,omitempty"`
 
-	// zeromq: true logs what the brokers' sockets do. Default false.
+	// zeromq: true logs the events of the brokers' sockets. Default false.
 	// +optional
 	Zeromq bool `json:"zeromq,omitempty"`
 
-	// timed: true prints how long broker and submission took. Default false.
+	// timed: true prints how long the broker and the submitted command ran. Default false.
 	// +optional
 	Timed bool `json:"timed,omitempty"`
 }
 
-// MiniClusterArchive is a state of Flux to start from.
+// MiniClusterArchive is a saved state of Flux from which the instance starts.
 type MiniClusterArchive struct {
-	// path is a file that `flux dump` wrote, on a volume. It is restored where it
-	// exists.
+	// path is a file on a volume that `flux dump` wrote. Flux restores it if it exists.
 	// +kubebuilder:validation:MaxLength=4096
 	// +optional
 	Path string `json:"path,omitempty"`
 }
 
-// Network is how brokers find each other.
+// Network are the settings by which brokers find each other.
 type Network struct {
-	// headlessName is the name of the headless Service, and so the domain of the
-	// brokers. It belongs to one MiniCluster. Default: the MiniCluster's name.
+	// headlessName is the name of the headless Service, which is a part of the brokers' DNS
+	// domain. The Service belongs to one MiniCluster. Default: the MiniCluster's name.
 	// +kubebuilder:validation:Pattern=`^([a-z]([-a-z0-9]*[a-z0-9])?)?$`
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	HeadlessName string `json:"headlessName,omitempty"`
 
-	// disableAffinity: true packs several brokers of the MiniCluster onto a node
-	// where they fit. Default false: one broker per node as long as there are
-	// nodes.
+	// disableAffinity: true packs several brokers of the MiniCluster onto a node if they fit.
+	// Default false: one broker per node as long as enough nodes have room.
 	// +optional
 	DisableAffinity bool `json:"disableAffinity,omitempty"`
 
-	// port is where the brokers listen. Default 8050.
+	// port is the TCP port on which the brokers listen. Default 8050.
 	// +kubebuilder:default=8050
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
 	// +optional
 	Port int32 `json:"port,omitempty"`
 
-	// interface is the network interface of a pod that the brokers listen on. Default
-	// eth0.
+	// interface is the network interface of a pod on which the broker listens. Default eth0.
 	// +kubebuilder:default=eth0
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_.-]+$`
 	// +kubebuilder:validation:MaxLength=15

@@ -22,7 +22,7 @@ var (
 
 	schemeBuilder = runtime.NewSchemeBuilder(addKnownTypes)
 
-	// AddToScheme registers the types of this package.
+	// AddToScheme registers the types of this package with a scheme.
 	AddToScheme = schemeBuilder.AddToScheme
 )
 

@@ -3,76 +3,77 @@
 
 package v1alpha2
 
-// Labels. Those without a prefix are the Flux Operator's, kept for those who
-// select by them; `job-name` is the one that cannot be kept, because the Job
-// controller sets it to the name of the Job.
+// Labels. Labels without a prefix are those of the Flux Operator, for users who select by
+// them. Its label `job-name` cannot be kept: the Job controller sets that label to the name
+// of the Job.
 const (
-	// MiniClusterLabel is on every object that is made for a MiniCluster, its pods
-	// included: the MiniCluster's name.
+	// MiniClusterLabel is on every object that is made for a MiniCluster, including its pods.
+	// The value is the MiniCluster's name.
 	MiniClusterLabel = Group + "/minicluster"
 
-	// UIDLabel is on every pod: the MiniCluster's UID, which tells its pods from
-	// those of one of the same name that was deleted.
+	// UIDLabel is on every pod. The value is the MiniCluster's UID, which distinguishes its
+	// pods from the pods of a deleted MiniCluster with the same name.
 	UIDLabel = Group + "/minicluster-uid"
 
-	// RankLabel is on every placed pod: its rank in the Flux instance, "0" for the
-	// lead. It is set as the pod is placed; where the manager binds pods itself,
-	// Kubernetes 1.35 or later copies it.
+	// RankLabel is on every placed pod. The value is the pod's rank in the Flux instance, "0"
+	// for the lead. The label is set when the pod is placed. If the manager binds the pod
+	// itself, Kubernetes 1.35 or later copies the label from the Binding.
 	RankLabel = "job-index"
 
 	// AppLabel is on every pod, with the value AppName.
 	AppLabel = "app"
 	// AppName is the value of AppLabel.
 	AppName = "flux-operator"
-	// AppInstanceLabel is on every pod: the MiniCluster's name.
+	// AppInstanceLabel is on every pod. The value is the MiniCluster's name.
 	AppInstanceLabel = "app.kubernetes.io/name"
-	// NamespaceLabel is on every pod: its namespace.
+	// NamespaceLabel is on every pod. The value is the pod's namespace.
 	NamespaceLabel = "namespace"
-	// SelectorLabel is on the pod of every broker, the MiniCluster's name, and is what
-	// status.selector selects by.
+	// SelectorLabel is on the pod of every broker. The value is the MiniCluster's name.
+	// status.selector selects by this label.
 	SelectorLabel = "hpa-selector"
 )
 
-// QueueLabel is on a namespace: the queue of its MiniClusters that name none.
+// QueueLabel is on a namespace. The value is the queue of the namespace's MiniClusters that
+// name no queue.
 const QueueLabel = Group + "/queue"
 
-// Annotations that controller and pods talk through. A pod sees its own in a
-// downward API volume.
+// Annotations of the objects that are made for a MiniCluster. By some of them the controller
+// sends messages to the lead's pod, which reads them from a downward API volume.
 const (
-	// AttemptAnnotation is on the objects made for an admission: its attempt.
+	// AttemptAnnotation is on the objects that are made for an admission. The value is the
+	// number of the attempt.
 	AttemptAnnotation = Group + "/attempt"
 
-	// GenerationAnnotation is on the JobSet: the generation of the spec that it was
-	// made for.
+	// GenerationAnnotation is on the JobSet. The value is the generation of the spec from
+	// which the JobSet was made.
 	GenerationAnnotation = Group + "/generation"
 
-	// QuorumAnnotation is on the lead's pod: the number of brokers, itself
-	// included, that have to be online before the command is run.
+	// QuorumAnnotation is on the lead's pod. The value is the number of brokers, including
+	// the lead, that have to be online before the command runs.
 	QuorumAnnotation = Group + "/quorum"
 
-	// DrainAnnotation is on the lead's pod: the ranks that are asked to leave, as an
-	// idset.
+	// DrainAnnotation is on the lead's pod. The value is the ranks that are asked to leave,
+	// as an idset.
 	DrainAnnotation = Group + "/drain"
 
-	// StopAnnotation is on the lead's pod once the command is to end: a word that says
-	// why. The lead then ends as if it had been asked to by a signal, and its pod stays,
-	// with its log.
+	// StopAnnotation is on the lead's pod when the command is asked to end. The value is a
+	// word that says why. The lead then ends as after a signal, and its pod stays with its log.
 	StopAnnotation = Group + "/stop"
 )
 
-// PlacementGate is the scheduling gate of every pod until it is placed, unless the
-// manager binds it itself. A gated pod holds nothing.
+// PlacementGate is the scheduling gate of a pod that is not placed yet, unless the manager
+// binds that pod itself. A gated pod holds no resources.
 const PlacementGate = Group + "/placement"
 
-// SchedulerName is the schedulerName of pods that the manager binds itself. One that
-// is not bound waits to be placed, and holds nothing.
+// SchedulerName is the schedulerName of pods that the manager binds itself. Such a pod waits
+// until the manager places it, and holds no resources while it waits.
 const SchedulerName = "flux-elastic"
 
-// Names of the replicated jobs of a MiniCluster's JobSet. The lead's is "0" so
-// that its host name begins with `<name>-0`, as the Flux Operator's does.
+// Names of the replicated jobs of a MiniCluster's JobSet. The name of the lead's job is "0",
+// so that the lead's host name begins with `<name>-0`, as in the Flux Operator.
 const (
 	LeadJob    = "0"
 	WorkersJob = "w"
-	// ServicesJob is the one of the pod with the services, which is no broker.
+	// ServicesJob has the pod of the services, which is no broker.
 	ServicesJob = "services"
 )

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// MiniClusterStatus is what is there. It is written by the controller alone.
+// MiniClusterStatus is the observed state. Only the controller writes it.
 type MiniClusterStatus struct {
 	// size is the number of brokers that are up.
 	// +optional
@@ -22,37 +22,34 @@ type MiniClusterStatus struct {
 	// +optional
 	JobID string `json:"jobid,omitempty"`
 
-	// maximumSize is maxSize, with its default: the number of pods that are made for
-	// the MiniCluster, gated or not.
+	// maximumSize is maxSize, or its default. It is the number of broker pods, including the
+	// gated ones.
 	// +optional
 	MaximumSize int32 `json:"maximumSize,omitempty"`
 
-	// tasks is the number of tasks the command is started with; 0 where Flux
-	// chooses.
+	// tasks is the number of tasks with which the command is started; 0 if Flux chooses.
 	// +optional
 	Tasks int32 `json:"tasks"`
 
-	// nodes is the number of nodes that are held now: promised to the
-	// MiniCluster or occupied by pods of it that have not ended.
+	// nodes is the number of nodes that the MiniCluster holds now. These are promised to the
+	// MiniCluster, or have pods of the MiniCluster that have not ended.
 	// +optional
 	Nodes int32 `json:"nodes"`
 
-	// admission is what the MiniCluster was given. It is written before anything
-	// is made, and is empty while the MiniCluster waits.
+	// admission says which nodes the MiniCluster was given. It is written before pods are
+	// placed, and is unset while the MiniCluster waits.
 	// +optional
 	Admission *Admission `json:"admission,omitempty"`
 
-	// queue is the one it waits in, or waited in.
+	// queue is the queue in which the MiniCluster waits or waited.
 	// +optional
 	Queue string `json:"queue,omitempty"`
 
-	// requeueState tells how often starting was given up, and when it is tried
-	// again.
+	// requeueState says how many attempts were given up, and when the next one may begin.
 	// +optional
 	RequeueState *RequeueState `json:"requeueState,omitempty"`
 
-	// attempts are those that ended without success, the last ten of them, the oldest
-	// first.
+	// attempts are the last ten attempts that ended without success, the oldest first.
 	// +kubebuilder:validation:MaxItems=10
 	// +listType=atomic
 	// +optional
@@ -62,8 +59,8 @@ type MiniClusterStatus struct {
 	// +optional
 	Avoid *Avoid `json:"avoid,omitempty"`
 
-	// lastDecision is the last thing that was decided about the MiniCluster. There is an
-	// event of each, which has the same words.
+	// lastDecision is the last decision about the MiniCluster. Every decision is also an event
+	// with the same reason and message.
 	// +optional
 	LastDecision *Decision `json:"lastDecision,omitempty"`
 
@@ -71,16 +68,16 @@ type MiniClusterStatus struct {
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
 
-	// completionTime is when the end of the command was seen.
+	// completionTime is when the controller saw the end of the command.
 	// +optional
 	CompletionTime *metav1.Time `json:"completionTime,omitempty"`
 
-	// exitCode is the exit code of the lead broker, which is that of the command.
-	// Unset while it runs, or where the pod was gone before it could be read.
+	// exitCode is the exit code of the lead broker, which is the command's. It is unset while
+	// the command runs, and if the lead's pod was gone before the controller could read it.
 	// +optional
 	ExitCode *int32 `json:"exitCode,omitempty"`
 
-	// observedGeneration is the generation of the spec that the status is about.
+	// observedGeneration is the generation of the spec to which the status belongs.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
@@ -92,14 +89,15 @@ type MiniClusterStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// Admission is one decision of the scheduler: this many brokers, on these nodes.
+// Admission says how many brokers the scheduler admitted, and on which nodes.
 type Admission struct {
-	// attempt is one more than the attempts that were given up in a row.
+	// attempt is one more than the number of attempts that were given up in a row.
 	// +kubebuilder:validation:Minimum=1
 	// +required
 	Attempt int32 `json:"attempt"`
 
-	// generation is that of the spec that was admitted. The pods are made from it.
+	// generation is the generation of the spec that was admitted. The pods are made from that
+	// spec.
 	// +optional
 	Generation int64 `json:"generation,omitempty"`
 
@@ -108,78 +106,80 @@ type Admission struct {
 	// +required
 	Size int32 `json:"size"`
 
-	// wanted is the size that the spec asked for: tasks are in proportion to it.
+	// wanted is the size in the spec at the admission. The number of tasks is in proportion
+	// to it.
 	// +optional
 	Wanted int32 `json:"wanted,omitempty"`
 
-	// resized is true once the size in the spec was another one than wanted: from then on
-	// the MiniCluster follows it.
+	// resized is true after the size in the spec has differed from wanted. From then on the
+	// MiniCluster follows the size in the spec.
 	// +optional
 	Resized bool `json:"resized,omitempty"`
 
-	// quorum is the number of brokers that the command waits for. It begins as
-	// size, and falls to what came up once elastic.quorumTimeout is over.
+	// quorum is the number of brokers that the command waits for. At first it is size. After
+	// elastic.quorumTimeout it is lowered to a size for which enough brokers are up.
 	// +kubebuilder:validation:Minimum=1
 	// +required
 	Quorum int32 `json:"quorum"`
 
-	// nodes are the nodes by rank, as a host list (Flux RFC 29): the first is the
-	// lead's. A node that holds several brokers is there several times.
+	// nodes are the nodes by rank, as a hostlist (Flux RFC 29). The first node is the lead's.
+	// A node with several brokers appears several times.
 	// +kubebuilder:validation:MinLength=1
 	// +required
 	Nodes string `json:"nodes"`
 
-	// vacated are the ranks that have given their node back since, as an idset (Flux
-	// RFC 22): "5-7". They are still counted in size and named in nodes, so that ranks
-	// stay what they are; the brokers that are left are size less these.
+	// vacated are the ranks that have given their node back since the admission, as an idset
+	// (Flux RFC 22): "5-7". They are still counted in size and listed in nodes, so that the
+	// other ranks do not change. The number of remaining brokers is size minus these ranks.
 	// +optional
 	Vacated string `json:"vacated,omitempty"`
 
-	// drain are ranks that are asked to leave. Once they have, they are vacated.
+	// drain are the ranks that are asked to leave. When they have left, they are vacated.
 	// +optional
 	Drain *Drain `json:"drain,omitempty"`
 
-	// moved are the ranks that got another node than at first, as an idset, since they
-	// did not start where they were.
+	// moved are the ranks that got another node since they did not start on their first one,
+	// as an idset.
 	// +optional
 	Moved string `json:"moved,omitempty"`
 
-	// loss are brokers that were lost while the command ran.
+	// loss are the brokers that were lost while the command ran.
 	// +optional
 	Loss *Loss `json:"loss,omitempty"`
 
-	// requests are the resources of one pod, as the cluster makes it.
+	// requests are the resources that one pod requests, with the defaults of the cluster.
 	// +optional
 	Requests corev1.ResourceList `json:"requests,omitempty"`
 
-	// priority is that of its pods, as the cluster makes them.
+	// priority is the priority of the pods, from their PriorityClass.
 	// +optional
 	Priority int32 `json:"priority,omitempty"`
 
-	// time is when it was decided.
+	// time is when the scheduler's decision was written.
 	// +required
 	Time metav1.Time `json:"time"`
 }
 
-// Drain asks ranks of a MiniCluster that runs to leave: they take no new work, and are
-// evicted at the deadline.
+// Drain asks ranks of a MiniCluster to leave: they get no new work, and are evicted at the
+// deadline.
 type Drain struct {
-	// ranks are those to leave, as an idset (Flux RFC 22); the lead, rank 0, never is.
+	// ranks are the ranks that are to leave, as an idset (Flux RFC 22). The lead, rank 0, is
+	// never among them.
 	// +kubebuilder:validation:MinLength=1
 	// +required
 	Ranks string `json:"ranks"`
 
-	// deadline is when they are evicted. Without one, as before the command runs, they leave
-	// if it begins without them, and else stay.
+	// deadline is when the pods of the ranks are evicted. It is unset before the command
+	// runs: then the ranks leave if the command begins without them, and otherwise stay.
 	// +optional
 	Deadline *metav1.Time `json:"deadline,omitempty"`
 
-	// reason says for whom, and by which action: preempt or reclaim.
+	// reason says why the ranks are to leave, for example which MiniCluster gets their nodes.
 	// +optional
 	Reason string `json:"reason,omitempty"`
 }
 
-// RequeueState tells how often starting was given up.
+// RequeueState says how many attempts were given up, and when the next one may begin.
 type RequeueState struct {
 	// count is the number of attempts that were given up in a row.
 	// +optional
@@ -189,79 +189,80 @@ type RequeueState struct {
 	// +optional
 	RequeueAt *metav1.Time `json:"requeueAt,omitempty"`
 
-	// size is the largest that it may have in the next attempt, by
-	// elastic.recreate.sizePolicy; 0: any that is allowed.
+	// size is the largest size that elastic.recreate.sizePolicy allows for the next attempt;
+	// 0: any allowed size.
 	// +optional
 	Size int32 `json:"size,omitempty"`
 }
 
-// Attempt is one that ended without success.
+// Attempt is an attempt that ended without success.
 type Attempt struct {
-	// attempt is its number: one more than the attempts that were given up before it.
+	// attempt is the number of the attempt: one more than the number of attempts that were
+	// given up in a row before it.
 	// +required
 	Attempt int32 `json:"attempt"`
 
-	// size is the number of brokers that it had nodes for.
+	// size is the number of brokers for which the attempt had nodes.
 	// +required
 	Size int32 `json:"size"`
 
-	// admitted is when it got them.
+	// admitted is when the MiniCluster got these nodes.
 	// +required
 	Admitted metav1.Time `json:"admitted"`
 
-	// started is when its command began to run; unset if it did not.
+	// started is when the command began to run; unset if the command did not run.
 	// +optional
 	Started *metav1.Time `json:"started,omitempty"`
 
-	// ended is when it was over.
+	// ended is when the attempt ended.
 	// +required
 	Ended metav1.Time `json:"ended"`
 
-	// reason is the one of the event that told its end.
+	// reason is the reason of the event that reported the end of the attempt.
 	// +required
 	Reason string `json:"reason"`
 
-	// message says why it ended.
+	// message says why the attempt ended.
 	// +optional
 	Message string `json:"message,omitempty"`
 }
 
-// MostAvoided is how many nodes a MiniCluster avoids at most.
+// MostAvoided is the largest number of nodes that a MiniCluster avoids.
 const MostAvoided = 1000
 
-// Avoid are nodes that the MiniCluster is not placed on while there are others for it.
+// Avoid are nodes that the MiniCluster gets only if no other nodes have room for it.
 type Avoid struct {
-	// nodes are their names, as a host list (Flux RFC 29).
+	// nodes are the names of these nodes, as a hostlist (Flux RFC 29).
 	// +required
 	Nodes string `json:"nodes"`
 
-	// until is how long they are avoided.
+	// until is the time until which these nodes are avoided.
 	// +required
 	Until metav1.Time `json:"until"`
 }
 
 // Loss are brokers that were lost while the command ran.
 type Loss struct {
-	// ranks are theirs, as an idset (Flux RFC 22).
+	// ranks are the ranks of the lost brokers, as an idset (Flux RFC 22).
 	// +required
 	Ranks string `json:"ranks"`
 
-	// time is when that was seen.
+	// time is when the controller saw the loss.
 	// +required
 	Time metav1.Time `json:"time"`
 }
 
-// Decision is something that was decided about a MiniCluster.
+// Decision is one decision about a MiniCluster.
 type Decision struct {
-	// time is when it was decided.
+	// time is when the decision was made.
 	// +required
 	Time metav1.MicroTime `json:"time"`
 
-	// type is that of its event: Normal or Warning.
+	// type is the type of the decision's event: Normal or Warning.
 	// +required
 	Type string `json:"type"`
 
-	// reason is the word for it.
+	// reason is the name of the decision, in one word.
 	// +required
 	Reason string `json:"reason"`
 

@@ -7,9 +7,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// MiniCluster is one Flux instance in pods: a lead broker that runs the user's
-// command and followers that give it their cores. It starts at the size that
-// fits, between minSize and size, and holds no node before it can start.
+// MiniCluster is one Flux instance in pods. It has a lead broker, which runs the user's
+// command, and followers, on which the command can run too. It starts at the size that fits,
+// between minSize and size, and holds no node before it can start.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:shortName=mc,categories=all
@@ -34,7 +34,7 @@ type MiniCluster struct {
 	// spec is what the user wants.
 	Spec MiniClusterSpec `json:"spec"`
 
-	// status is what is there.
+	// status is the observed state.
 	// +optional
 	Status MiniClusterStatus `json:"status,omitzero"`
 }
@@ -61,128 +61,127 @@ type MiniClusterList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.services) || self.services.all(s, !has(s.commands) || !((has(s.commands.pre) && size(s.commands.pre) > 0) || (has(s.commands.brokerPre) && size(s.commands.brokerPre) > 0) || (has(s.commands.workerPre) && size(s.commands.workerPre) > 0)))",message="services run beside Flux: commands.pre, brokerPre and workerPre are for the Flux container"
 // +kubebuilder:validation:XValidation:rule="!has(self.elastic) || !has(self.elastic.sizes) || (has(self.minSize) && self.minSize > 0)",message="elastic.sizes needs minSize: sizes are counted from it"
 type MiniClusterSpec struct {
-	// containers are the containers of every pod. One of them runs Flux and the
-	// user's command: the only one, or the one with runFlux: true.
+	// containers are the containers of every pod. One of them runs Flux and the user's
+	// command: the only container, or the one with runFlux: true.
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=16
 	// +listType=atomic
 	// +required
 	Containers []MiniClusterContainer `json:"containers"`
 
-	// services are containers of one more pod beside the MiniCluster (a database, say).
-	// Its host name is `<name>-services`, in the domain of the brokers. It is no broker:
-	// it is not counted in size, gets a node from the cluster's scheduler once the
-	// brokers have theirs, ends with the lead, and does not fail the MiniCluster. Of
-	// `pod` it has all but hostIPC, hostPID and resources; its restartPolicy is OnFailure
-	// by default. Fields for the Flux container have no effect there: runFlux, launcher,
-	// batch, batchRaw, logs, pre, brokerPre, workerPre, prefix.
+	// services are the containers of one more pod beside the brokers, for example a database.
+	// The host name of this services pod is `<name>-services`, in the domain of the brokers.
+	// The services pod is no broker, and is not counted in size. The cluster's scheduler
+	// chooses its node after the brokers have their nodes. The services pod ends with the
+	// lead, and its failures do not fail the MiniCluster. The settings of `pod` apply to it,
+	// except hostIPC, hostPID and resources; its restartPolicy is OnFailure by default.
+	// Fields for the Flux container have no effect there: runFlux, launcher, batch, batchRaw,
+	// logs, pre, brokerPre, workerPre, prefix.
 	// +kubebuilder:validation:MaxItems=16
 	// +listType=atomic
 	// +optional
 	Services []MiniClusterContainer `json:"services,omitempty"`
 
-	// size is the number of brokers wanted, one per pod. Default 1. The
-	// MiniCluster starts with fewer, down to minSize, where size does not fit. It may be
-	// changed, by `kubectl scale` and HPA too. A MiniCluster that bears it (one whose Flux
-	// container is a launcher, or that is interactive) then shrinks at once, below minSize
-	// as well, or grows up to maxSize when there are nodes that nobody waits for; for
-	// others it counts from the next start.
+	// size is the number of brokers wanted, one per pod. Default 1. If size does not fit, the
+	// MiniCluster starts with fewer brokers, but at least minSize. Users, `kubectl scale` and
+	// HPA may change size. A MiniCluster is malleable if its Flux container is a launcher, or
+	// if it is interactive. A malleable MiniCluster that runs follows a change of size. It
+	// shrinks at once, below minSize too, and grows up to maxSize when there are nodes that
+	// nobody waits for. For a rigid MiniCluster the new size counts from the next start.
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100000
 	// +optional
 	Size int32 `json:"size,omitempty"`
 
-	// minSize is the smallest number of brokers that the MiniCluster may start with, and
-	// what it keeps while others take nodes from it (it bears that where its Flux
-	// container is a launcher, or interactive is true). Default size: all or nothing.
+	// minSize is the smallest number of brokers with which the MiniCluster may start. When the
+	// scheduler drains brokers of a malleable MiniCluster (see size) for others, at least
+	// minSize brokers stay. Default size: all or nothing.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100000
 	// +optional
 	MinSize int32 `json:"minSize,omitempty"`
 
-	// maxSize is the number of brokers up to which the MiniCluster may grow. Pods
-	// are made for all of them; those above the size it got wait behind a
-	// scheduling gate and hold nothing. Nodes that nobody waits for are given to a
-	// MiniCluster that bears brokers joining: one whose Flux container is a launcher,
-	// or that is interactive; once its size was changed while it runs, no more than that.
-	// It counts when the pods are made. Default size.
+	// maxSize is the number of brokers up to which the MiniCluster may grow. There is a pod
+	// for each of them. Pods that are not placed wait behind a scheduling gate and hold no
+	// resources. A malleable MiniCluster (see size) gets nodes that nobody waits for, up to
+	// maxSize. After size was changed while the MiniCluster has nodes, it gets no more than
+	// size. A change of maxSize has an effect when pods are made again. Default size.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100000
 	// +optional
 	MaxSize int32 `json:"maxSize,omitempty"`
 
-	// tasks is the number of tasks (MPI ranks) of the whole command at `size`
-	// brokers; at another size it is scaled as elastic.tasks says. 0 leaves the
-	// number to Flux: one task per node. Default 1.
+	// tasks is the number of tasks (MPI ranks) of the whole command at `size` brokers. At
+	// another size this number is scaled as elastic.tasks says. With 0, Flux chooses: one task
+	// per node. Default 1.
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100000000
 	// +optional
 	Tasks *int32 `json:"tasks,omitempty"`
 
-	// queue is the MiniClusterQueue in which the MiniCluster waits for nodes. Default:
-	// the one that the namespace names in its label flux-framework.org/queue, or else
-	// "default". In one that does not exist it waits until that is made (Admitted=False,
-	// reason NotAllowed).
+	// queue is the MiniClusterQueue in which the MiniCluster waits for nodes. Default: the
+	// queue that the namespace's label flux-framework.org/queue names, or else "default". If
+	// the queue does not exist, the MiniCluster waits until somebody creates it
+	// (Admitted=False, reason NotAllowed).
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$`
 	// +optional
 	Queue string `json:"queue,omitempty"`
 
-	// placement says which nodes the MiniCluster would like, of those that would do.
+	// placement says which nodes the MiniCluster gets, of those that have room.
 	// +optional
 	Placement PlacementSpec `json:"placement,omitzero"`
 
-	// priorityClassName names the PriorityClass of the pods. Higher priority is
-	// served first in the queue, and may take nodes from lower there. Default: the
-	// cluster's default class.
+	// priorityClassName names the PriorityClass of the pods. In a queue, MiniClusters of
+	// higher priority are served first, and may preempt MiniClusters of lower priority.
+	// Default: the cluster's default class.
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	PriorityClassName string `json:"priorityClassName,omitempty"`
 
-	// suspend: true takes the MiniCluster out of the queue, or ends its pods and
-	// frees its nodes if it has any; false queues it again, with a fresh count of
-	// attempts. Default false.
+	// suspend: true takes the MiniCluster out of the queue. If the MiniCluster has nodes, its
+	// pods end and its nodes become free. When suspend is false again, the MiniCluster is
+	// queued, and its attempts are counted from the beginning. Default false.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
 
-	// elastic says how long the MiniCluster waits for what, which sizes it may
-	// start at and how its tasks follow its size.
+	// elastic are the time limits of a start, the allowed sizes, and how the number of tasks
+	// follows the size.
 	// +optional
 	Elastic ElasticSpec `json:"elastic,omitzero"`
 
-	// deadlineSeconds is how long the command may run, in seconds from the moment
-	// the quorum is reached; time in the queue and starting up does not count.
-	// Then the MiniCluster fails. 0: no limit. Default 31500000 (about a
-	// year).
+	// deadlineSeconds is how long the command may run, in seconds from the moment the quorum
+	// is reached. Time in the queue and during the start does not count. After the deadline
+	// the MiniCluster fails. 0: no limit. Default 31500000 (about a year).
 	// +kubebuilder:default=31500000
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	DeadlineSeconds *int64 `json:"deadlineSeconds,omitempty"`
 
-	// backoffLimit is how often a lead broker that failed is started again, in a
-	// new pod with no old state (where pod.restartPolicy is Never), before the
-	// MiniCluster fails. Default 0: a failure of the command is the result.
+	// backoffLimit is how often a lead broker that failed is started again before the
+	// MiniCluster fails. If pod.restartPolicy is Never, the lead gets a new pod without the
+	// old state. Default 0: a failure of the command is the result.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	BackoffLimit int32 `json:"backoffLimit,omitempty"`
 
-	// cleanup: true deletes the MiniCluster, and with it the lead's pod and its
-	// log, once the command is done and no pod is left running. Default false.
+	// cleanup: true deletes the MiniCluster when the command has ended and none of its pods
+	// runs any more. The lead's pod and its log are deleted too. Default false.
 	// +optional
 	Cleanup bool `json:"cleanup,omitempty"`
 
-	// ttlSecondsAfterFinished is how long, in seconds, the MiniCluster stays once it is
-	// done, with the lead's pod and its log; then it is deleted. 0 is the same as cleanup.
-	// Default: until somebody deletes it.
+	// ttlSecondsAfterFinished is how long the MiniCluster stays after it has finished, in
+	// seconds. Then it is deleted, with the lead's pod and its log. 0 is the same as cleanup.
+	// Default: the MiniCluster stays until somebody deletes it.
 	// +kubebuilder:validation:Minimum=0
 	// +optional
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
 
-	// interactive: true starts Flux without running a command: it stays up for
-	// people to use until the MiniCluster is deleted. Default false.
+	// interactive: true starts Flux without a command. Users can use the Flux instance until
+	// the MiniCluster is deleted. Default false.
 	// +optional
 	Interactive bool `json:"interactive,omitempty"`
 
@@ -194,11 +193,11 @@ type MiniClusterSpec struct {
 	// +optional
 	Logging LoggingSpec `json:"logging,omitzero"`
 
-	// archive is a state of Flux to start from.
+	// archive is a saved state of Flux from which the instance starts.
 	// +optional
 	Archive MiniClusterArchive `json:"archive,omitzero"`
 
-	// network is how brokers find each other.
+	// network are the settings by which brokers find each other.
 	// +optional
 	Network Network `json:"network,omitzero"`
 
@@ -211,7 +210,7 @@ type MiniClusterSpec struct {
 	// +optional
 	ShareProcessNamespace bool `json:"shareProcessNamespace,omitempty"`
 
-	// pod are settings of every pod, that of the services included (see there).
+	// pod are settings of every pod, including the services pod (see services).
 	// +optional
 	Pod PodSpec `json:"pod,omitzero"`
 }

@@ -3,40 +3,40 @@
 
 package v1alpha2
 
-// PlacementPolicy says which of the nodes that would do are taken.
+// PlacementPolicy says which of the nodes that have room are taken.
 // +kubebuilder:validation:Enum=Pack;Spread
 type PlacementPolicy string
 
 const (
-	// PlacementPack takes the fewest racks, and in them the fullest nodes that do.
+	// PlacementPack takes the fewest racks, and in these the fullest nodes that have room.
 	PlacementPack PlacementPolicy = "Pack"
-	// PlacementSpread takes as many racks and nodes as it can, evenly.
+	// PlacementSpread takes as many racks and nodes as possible, evenly.
 	PlacementSpread PlacementPolicy = "Spread"
 )
 
-// TopologyMode says whether pods have to be in one domain of the topology.
+// TopologyMode says whether all pods have to be in one domain of the topology.
 // +kubebuilder:validation:Enum=Required;Preferred
 type TopologyMode string
 
 const (
-	// TopologyRequired has all of them in one.
+	// TopologyRequired puts all pods in one domain.
 	TopologyRequired TopologyMode = "Required"
-	// TopologyPreferred has them in as few as it can be done with.
+	// TopologyPreferred puts the pods in as few domains as possible.
 	TopologyPreferred TopologyMode = "Preferred"
 )
 
-// PlacementSpec says which nodes a MiniCluster would like, of those that would do.
+// PlacementSpec says which nodes a MiniCluster gets, of those that have room.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.topology) || has(self.topologyKey)",message="topology needs topologyKey, the label of nodes that tells which are near to each other"
+// +kubebuilder:validation:XValidation:rule="!has(self.topology) || has(self.topologyKey)",message="topology needs topologyKey, the node label that groups nearby nodes"
 type PlacementSpec struct {
-	// policy is Pack (the fewest racks, and in them the nodes that get full first) or
-	// Spread (as many of both as can be). Default Pack.
+	// policy is Pack (the fewest racks, and in these the fullest nodes that have room) or
+	// Spread (as many racks and nodes as possible). Default Pack.
 	// +optional
 	Policy PlacementPolicy `json:"policy,omitempty"`
 
-	// topologyKey is a label of nodes: those with the same value, a domain, are near to
-	// each other. It is one of the manager's --topology-labels, which are by default
-	// topology.kubernetes.io/zone, cloud.provider.com/topology-block and
+	// topologyKey is a label of nodes. Nodes with the same value are a domain: they are near
+	// to each other. The label must be one of the manager's --topology-labels. These are by
+	// default topology.kubernetes.io/zone, cloud.provider.com/topology-block and
 	// cloud.provider.com/topology-rack. Default: none.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=317
@@ -44,9 +44,9 @@ type PlacementSpec struct {
 	// +optional
 	TopologyKey string `json:"topologyKey,omitempty"`
 
-	// topology is Required (all pods in one domain of topologyKey: it waits, or starts
-	// smaller, until one has room) or Preferred (in as few domains as can be). Default
-	// Preferred.
+	// topology is Required or Preferred. Required: all pods are in one domain of topologyKey.
+	// Until a domain has room, the MiniCluster waits, or starts at a smaller size. Preferred:
+	// the pods are in as few domains as possible. Default Preferred.
 	// +optional
 	Topology TopologyMode `json:"topology,omitempty"`
 }

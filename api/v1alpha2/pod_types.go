@@ -15,9 +15,9 @@ type PodSpec struct {
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
 
-	// restartPolicy is Never (a broker that failed gets a new pod, a lead backoffLimit
-	// times at the most) or OnFailure (its container is started again in the same pod;
-	// the exit code of a command that failed is then not known). Default Never.
+	// restartPolicy is Never or OnFailure. Never: a broker that failed gets a new pod, a lead
+	// at most backoffLimit times. OnFailure: its container is started again in the same pod,
+	// and the exit code of a command that failed is not known. Default Never.
 	// +kubebuilder:validation:Enum="";Never;OnFailure
 	// +optional
 	RestartPolicy corev1.RestartPolicy `json:"restartPolicy,omitempty"`
@@ -51,7 +51,7 @@ type PodSpec struct {
 	// +optional
 	NodeAffinity map[string][]string `json:"nodeAffinity,omitempty"`
 
-	// tolerations are taints that the pods can live with.
+	// tolerations are taints of nodes that the pods tolerate.
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=atomic
 	// +optional
@@ -70,17 +70,16 @@ type PodSpec struct {
 	// +optional
 	HostPID bool `json:"hostPID,omitempty"`
 
-	// resources are the requests and the limits of the Flux container, where it
-	// has none of its own.
+	// resources are the requests and the limits of the Flux container, if it has none itself.
 	// +optional
 	Resources corev1.ResourceList `json:"resources,omitempty"`
 
-	// securityContext is the pods'.
+	// securityContext is the security context of the pods.
 	// +optional
 	SecurityContext *corev1.PodSecurityContext `json:"securityContext,omitempty"`
 }
 
-// Toleration is a taint that the pods can live with.
+// Toleration is a taint that the pods tolerate.
 type Toleration struct {
 	// key of the taint. "" with operator Exists tolerates every taint.
 	// +kubebuilder:validation:MaxLength=316

@@ -8,18 +8,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// MiniClusterQueue is a queue in which MiniClusters wait for nodes, and the share of
-// the cluster that those in it have together. The queue "default" exists without
-// being made; making it changes its settings. A MiniCluster in any other that does
-// not exist waits until it is made.
+// MiniClusterQueue is a queue in which MiniClusters wait for nodes. It also says which share
+// of the cluster its MiniClusters have together. The queue "default" exists even if nobody
+// has created it; create it to change its settings. A MiniCluster in another queue that does
+// not exist waits until somebody creates that queue.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,shortName=mcq,path=miniclusterqueues
 // +kubebuilder:subresource:status
 // +kubebuilder:printcolumn:name="Pending",type=integer,JSONPath=`.status.pending`,description="MiniClusters that wait"
 // +kubebuilder:printcolumn:name="Admitted",type=integer,JSONPath=`.status.admitted`,description="MiniClusters that have nodes"
-// +kubebuilder:printcolumn:name="Share",type=string,JSONPath=`.status.share`,description="Part of the cluster that it has, by the resource of which it has most"
-// +kubebuilder:printcolumn:name="Deserved",type=string,JSONPath=`.status.deserved`,description="Part of the cluster that it may have while others want theirs"
+// +kubebuilder:printcolumn:name="Share",type=string,JSONPath=`.status.share`,description="Part of the cluster that the queue uses, of its dominant resource"
+// +kubebuilder:printcolumn:name="Deserved",type=string,JSONPath=`.status.deserved`,description="Part of the cluster that the queue deserves while others want theirs"
 // +kubebuilder:printcolumn:name="Weight",type=integer,JSONPath=`.spec.weight`
 // +kubebuilder:printcolumn:name="Suspended",type=boolean,JSONPath=`.spec.suspended`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
@@ -31,7 +31,7 @@ type MiniClusterQueue struct {
 	// +optional
 	Spec MiniClusterQueueSpec `json:"spec,omitzero"`
 
-	// status is what waits and what runs.
+	// status says which MiniClusters of the queue wait, and what the others use.
 	// +optional
 	Status MiniClusterQueueStatus `json:"status,omitzero"`
 }
@@ -50,22 +50,23 @@ type MiniClusterQueueList struct {
 type QueueOrdering string
 
 const (
-	// OrderPriority serves the higher priority first, and then the older.
+	// OrderPriority serves MiniClusters by priority, the highest first, and then by age, the
+	// oldest first.
 	OrderPriority QueueOrdering = "Priority"
-	// OrderFIFO serves the older first.
+	// OrderFIFO serves MiniClusters by age, the oldest first.
 	OrderFIFO QueueOrdering = "FIFO"
 )
 
-// Backfill says who may pass a MiniCluster that does not fit now.
+// Backfill says which MiniClusters may start before one that does not fit now.
 // +kubebuilder:validation:Enum=None;EASY;Conservative
 type Backfill string
 
 const (
-	// BackfillNone lets nobody of the queue pass (strict order).
+	// BackfillNone backfills no MiniCluster of the queue (strict order).
 	BackfillNone Backfill = "None"
-	// BackfillEASY lets one pass that does not delay the first.
+	// BackfillEASY backfills MiniClusters that do not delay the head of the queue.
 	BackfillEASY Backfill = "EASY"
-	// BackfillConservative lets one pass that does not delay any before it.
+	// BackfillConservative backfills MiniClusters that delay no other one before them.
 	BackfillConservative Backfill = "Conservative"
 )
 
@@ -74,9 +75,9 @@ const (
 type RequeuePlace string
 
 const (
-	// RequeueOriginal is the one by its creation.
+	// RequeueOriginal is the place by the MiniCluster's creation.
 	RequeueOriginal RequeuePlace = "Original"
-	// RequeueLast is the one by the time at which it is queued again.
+	// RequeueLast is the place by the time at which the MiniCluster is queued again.
 	RequeueLast RequeuePlace = "Last"
 )
 
@@ -84,27 +85,26 @@ const (
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.capacity) || !has(self.guarantee) || self.guarantee.all(r, !(r in self.capacity) || quantity(string(self.guarantee[r])).compareTo(quantity(string(self.capacity[r]))) <= 0)",message="guarantee must not be more than capacity: the queue could never have what is kept free for it"
 type MiniClusterQueueSpec struct {
-	// weight is the queue's share of the cluster, beside those of the other queues in
-	// which something waits or runs: with weight 2 it deserves twice what one with
-	// weight 1 does. Default 1.
+	// weight is the queue's share of the cluster, relative to the other queues in which
+	// MiniClusters wait or run. A queue with weight 2 deserves twice as much as a queue with
+	// weight 1. Default 1.
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000000
 	// +optional
 	Weight int32 `json:"weight,omitempty"`
 
-	// priority: queues of a higher priority are served first. It does not compare
-	// MiniClusters of different queues: they preempt within their queue alone.
-	// Default 0.
+	// priority says which queues are served first: those of higher priority. MiniClusters
+	// never preempt MiniClusters of another queue, whatever its priority. Default 0.
 	// +kubebuilder:validation:Minimum=-1000000000
 	// +kubebuilder:validation:Maximum=1000000000
 	// +optional
 	Priority int32 `json:"priority,omitempty"`
 
-	// capacity is a hard limit, by resource, for what the pods of the queue's
-	// MiniClusters request together; "pods" is a resource too, and counts them. A
-	// MiniCluster whose minSize is above it is not allowed; one that is above what is
-	// left of it waits, or starts smaller. Default: no limit.
+	// capacity is a hard limit, by resource, for what the pods of the queue's MiniClusters
+	// request together. The resource "pods" is their number. A MiniCluster whose minSize needs
+	// more than the capacity is not allowed. A MiniCluster that needs more than is left of the
+	// capacity waits, or starts at a smaller size. Default: no limit.
 	// +kubebuilder:validation:Type=object
 	// +kubebuilder:validation:MaxProperties=16
 	// +kubebuilder:validation:XValidation:rule="self.all(r, !string(self[r]).startsWith('-'))",message="capacity must not be negative; leave out a resource that has no limit"
@@ -112,8 +112,8 @@ type MiniClusterQueueSpec struct {
 	// +optional
 	Capacity corev1.ResourceList `json:"capacity,omitempty"`
 
-	// guarantee is what is kept free for the queue, by resource, while it has less:
-	// MiniClusters of other queues do not get it. Default: nothing.
+	// guarantee is what is kept free for the queue while it uses less, by resource.
+	// MiniClusters of other queues do not get these resources. Default: nothing.
 	// +kubebuilder:validation:Type=object
 	// +kubebuilder:validation:MaxProperties=6
 	// +kubebuilder:validation:XValidation:rule="self.all(r, !string(self[r]).startsWith('-'))",message="guarantee must not be negative"
@@ -121,8 +121,8 @@ type MiniClusterQueueSpec struct {
 	// +optional
 	Guarantee corev1.ResourceList `json:"guarantee,omitempty"`
 
-	// reclaimable: false keeps what the queue's MiniClusters have, though it is above
-	// its share and others, below theirs, want it back. Default true.
+	// reclaimable: false lets the queue's MiniClusters keep their nodes, even if the queue is
+	// above its share and a queue below its share wants these nodes. Default true.
 	// +kubebuilder:default=true
 	// +optional
 	Reclaimable *bool `json:"reclaimable,omitempty"`
@@ -133,17 +133,18 @@ type MiniClusterQueueSpec struct {
 	// +optional
 	Ordering QueueOrdering `json:"ordering,omitempty"`
 
-	// backfill says who may pass one that does not fit now: None (nobody: strict
-	// order), EASY (who does not delay the first of the queue) or Conservative (who
-	// does not delay any before it). One that passes needs deadlineSeconds, or nodes
-	// that those it passes do not wait for. Default EASY.
+	// backfill says which MiniClusters may start before one that does not fit now. None: no
+	// MiniCluster (strict order). EASY: those that do not delay the head of the queue.
+	// Conservative: those that delay no other one before them. A MiniCluster that is
+	// backfilled needs deadlineSeconds, or nodes that the MiniClusters before it do not wait
+	// for. Default EASY.
 	// +kubebuilder:default=EASY
 	// +optional
 	Backfill Backfill `json:"backfill,omitempty"`
 
-	// patience is for the first of the queue when it does not fit and nobody knows when
-	// those in its way will end: so long others take what is free meanwhile; after
-	// that, what is free is kept for it. 0s: at once. Default 5m.
+	// patience is how long other MiniClusters may use free nodes while the head of the queue
+	// waits for MiniClusters without a time limit. After that, free nodes are kept for the
+	// head. 0s: free nodes are kept at once. Default 5m.
 	// +kubebuilder:default="5m"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MinLength=2
@@ -152,54 +153,56 @@ type MiniClusterQueueSpec struct {
 	// +optional
 	Patience *metav1.Duration `json:"patience,omitempty"`
 
-	// requeue is the place of one that is queued again, since it did not start or had
-	// to give its nodes to others: Original (by its creation) or Last (by the time at
-	// which it is queued again). Default Original.
+	// requeue is the place of a MiniCluster that is queued again, since it did not start or
+	// was evicted. Original: the place by its creation. Last: the place by the time at which
+	// it is queued again. Default Original.
 	// +kubebuilder:default=Original
 	// +optional
 	Requeue RequeuePlace `json:"requeue,omitempty"`
 
-	// suspended: true admits nothing from the queue; what runs goes on. Default false.
+	// suspended: true admits no MiniCluster from the queue. MiniClusters that run go on.
+	// Default false.
 	// +optional
 	Suspended bool `json:"suspended,omitempty"`
 }
 
-// MiniClusterQueueStatus is what waits in a queue and what runs.
+// MiniClusterQueueStatus says which MiniClusters of a queue wait, and what the others use.
 type MiniClusterQueueStatus struct {
 	// pending is the number of MiniClusters that wait.
 	// +optional
 	Pending int32 `json:"pending"`
 
-	// admitted is the number of those that have nodes.
+	// admitted is the number of MiniClusters that have nodes.
 	// +optional
 	Admitted int32 `json:"admitted"`
 
-	// used is what their pods request together.
+	// used is what the pods of the admitted MiniClusters request together.
 	// +optional
 	Used corev1.ResourceList `json:"used,omitempty"`
 
-	// share is the part of the cluster that the queue has, by the resource of which it
-	// has the largest part, from "0" to "1".
+	// share is the part of the cluster that the queue has, from "0" to "1". It is the part of
+	// the resource of which the queue has most.
 	// +optional
 	Share string `json:"share,omitempty"`
 
-	// deserved is the part that the queue may have while other queues want theirs, by
-	// weight. Above it, it can be asked to give back; below it, it can ask.
+	// deserved is the part of the cluster that the queue may have while other queues want
+	// theirs, by weight. The scheduler reclaims nodes from a queue above this part for a queue
+	// below its own part.
 	// +optional
 	Deserved string `json:"deserved,omitempty"`
 
-	// waiting are those that wait, in the order in which they are served; the first
-	// 1000 of them.
+	// waiting are the first 1000 MiniClusters that wait, in the order in which they are
+	// served.
 	// +listType=atomic
 	// +optional
 	Waiting []WaitingMiniCluster `json:"waiting,omitempty"`
 
-	// observedGeneration is the generation of the spec that the status is about.
+	// observedGeneration is the generation of the spec to which the status belongs.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
 
-// WaitingMiniCluster is one that waits, and why.
+// WaitingMiniCluster is a MiniCluster that waits, and the reason.
 type WaitingMiniCluster struct {
 	// namespace of the MiniCluster.
 	Namespace string `json:"namespace"`
@@ -207,10 +210,10 @@ type WaitingMiniCluster struct {
 	Name string `json:"name"`
 	// position in the queue, from 1.
 	Position int32 `json:"position"`
-	// reason is that of its condition Admitted: NeverFits, NotAllowed, NoRoom,
+	// reason is the reason of the condition Admitted: NeverFits, NotAllowed, NoRoom,
 	// WaitingForSize or WaitingForTurn.
 	Reason string `json:"reason"`
-	// message says it in a sentence.
+	// message explains the reason in a sentence.
 	// +optional
 	Message string `json:"message,omitempty"`
 }

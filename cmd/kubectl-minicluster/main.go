@@ -1,8 +1,8 @@
 // Copyright The flux-elastic Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command kubectl-minicluster shows what becomes of MiniClusters. It needs no cluster.
-// kubectl finds it on the path: kubectl minicluster render FILE.
+// Command kubectl-minicluster prints the objects that the controller makes for MiniClusters. It
+// needs no cluster. As a plugin of kubectl on the PATH it runs as: kubectl minicluster render FILE.
 package main
 
 import (
@@ -14,28 +14,28 @@ import (
 	"os"
 )
 
-const usage = `kubectl-minicluster shows what becomes of MiniClusters.
+const usage = `kubectl-minicluster prints the objects that the controller makes for MiniClusters.
 
   kubectl minicluster render [-n NAMESPACE] FILE...
 
 render prints the objects that the controller would make for the MiniClusters in
 the files (- is the standard input), as YAML, in the order in which it makes them.
-What the API would refuse is refused; documents of other kinds are left out. It
-asks no cluster: MiniClusters have no UID, and the CURVE certificate is a
-placeholder, unless flux.curveCert is set.
+render rejects what the API server would reject, and skips documents of other
+kinds. It needs no cluster: MiniClusters have no UID, and the CURVE certificate
+is a placeholder, unless flux.curveCert is set.
 
-  -n, --namespace NAMESPACE   of MiniClusters that name none (default)
+  -n, --namespace NAMESPACE   for MiniClusters without a namespace (default)
   -h, --help                  show this
 `
 
-// errUsage says that the command line is none.
+// errUsage is the error of an invalid command line.
 var errUsage = errors.New("try kubectl minicluster --help")
 
 func main() {
 	os.Exit(status(run(os.Args[1:], os.Stdin, os.Stdout), os.Stderr))
 }
 
-// status is the exit code of a program that ended with an error, which it tells.
+// status returns the exit code of a program that ended with an error, and prints the error.
 func status(err error, stderr io.Writer) int {
 	switch {
 	case err == nil:
@@ -69,7 +69,7 @@ func run(args []string, stdin io.Reader, stdout io.Writer) error {
 		words = append(words, flags.Arg(0))
 	}
 	if len(words) == 0 || words[0] != "render" {
-		return fmt.Errorf("the command is render; %w", errUsage)
+		return fmt.Errorf("unknown command, only render is available; %w", errUsage)
 	}
 	if len(words) == 1 {
 		return fmt.Errorf("render needs a file; %w", errUsage)
@@ -77,7 +77,7 @@ func run(args []string, stdin io.Reader, stdout io.Writer) error {
 	return renderFiles(words[1:], namespace, stdin, stdout)
 }
 
-// renderFiles writes the objects of all files, or, where there is an error, nothing.
+// renderFiles writes the objects of all files. If there is an error, it writes nothing.
 func renderFiles(files []string, namespace string, stdin io.Reader, stdout io.Writer) error {
 	r, err := newRenderer(namespace)
 	if err != nil {

@@ -21,14 +21,14 @@ import (
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 )
 
-// invoke runs the program on the standard input.
+// invoke runs the program with the given standard input.
 func invoke(stdin string, args ...string) (code int, stdout, stderr string) {
 	var out, trouble bytes.Buffer
 	code = status(run(args, strings.NewReader(stdin), &out), &trouble)
 	return code, out.String(), trouble.String()
 }
 
-// parse reads what was rendered: every object with all of its fields.
+// parse reads the rendered objects. An unknown field of an object is an error.
 func parse(t *testing.T, text string) (names []string, sets []*jobsetapi.JobSet) {
 	t.Helper()
 	for document := range strings.SplitSeq(strings.TrimPrefix(text, "---\n"), "\n---\n") {
@@ -108,7 +108,7 @@ func TestRender(t *testing.T) {
 	if want := []string{"0 Indexed", "w Indexed", "services " + string(batchv1.NonIndexedCompletion)}; !slices.Equal(jobs, want) {
 		t.Errorf("jobs %v", jobs)
 	}
-	// The schema's defaults are there.
+	// The objects have the defaults of the schema.
 	if !strings.Contains(out, v1alpha2.DefaultImage) && !strings.Contains(out, v1alpha2.DefaultViewImage) {
 		t.Error("no default of the schema is in it")
 	}
@@ -122,15 +122,15 @@ func TestErrors(t *testing.T) {
 		code  int
 		want  string
 	}{
-		"no command":           {"", nil, 2, "the command is render"},
-		"another command":      {"", []string{"draw"}, 2, "the command is render"},
+		"no command":           {"", nil, 2, "unknown command"},
+		"another command":      {"", []string{"draw"}, 2, "unknown command"},
 		"no file":              {"", []string{"render"}, 2, "render needs a file"},
 		"an unknown option":    {"", []string{"render", "-x"}, 2, "-x"},
 		"a file that is none":  {"", []string{"render", "nowhere.yaml"}, 1, "nowhere.yaml: no such file"},
 		"nothing":              {"", []string{"render", "-"}, 1, "there is no MiniCluster"},
 		"other kinds alone":    {"kind: Namespace", []string{"render", "-"}, 1, "there is no MiniCluster"},
 		"no YAML":              {"{", []string{"render", "-"}, 1, "-, document 1: "},
-		"no object":            {"- 1", []string{"render", "-"}, 1, "document 1: it is no object"},
+		"no object":            {"- 1", []string{"render", "-"}, 1, "document 1: it is not a Kubernetes object"},
 		"the second document":  {plain + "---\n" + with("size: 0"), []string{"render", "-"}, 1, "-, document 2: spec.size: Invalid value: 0"},
 		"a field twice":        {with("size: 1\n  size: 2"), []string{"render", "-"}, 1, `key "size" already set`},
 		"an unknown field":     {with("sizes: 2"), []string{"render", "-"}, 1, "unknown field spec.sizes"},
@@ -139,7 +139,7 @@ func TestErrors(t *testing.T) {
 		"a rule":               {with("size: 4\n  maxSize: 3"), []string{"render", "-"}, 1, "maxSize must be at least size"},
 		"no name":              {strings.Replace(plain, "name: lmp", "", 1), []string{"render", "-"}, 1, "metadata.name"},
 		"too long with a pod":  {strings.Replace(with("services: [{name: db}]"), "name: lmp", "name: "+strings.Repeat("x", 47), 1), []string{"render", "-"}, 1, "with services it may have 46"},
-		"volumes that differ":  {with("services: [{name: a, volumes: {v: {hostPath: /x, path: /p}}}, {name: b, volumes: {v: {hostPath: /y, path: /p}}}]"), []string{"render", "-"}, 1, `volume "v" is not the same in all containers`},
+		"volumes that differ":  {with("services: [{name: a, volumes: {v: {hostPath: /x, path: /p}}}, {name: b, volumes: {v: {hostPath: /y, path: /p}}}]"), []string{"render", "-"}, 1, `volume "v" differs between containers`},
 		"both files are named": {with("size: 0"), []string{"render", "nowhere.yaml", "-"}, 1, "-, document 1: spec.size"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -154,7 +154,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// What kubectl get -o yaml prints is a list.
+// The output of kubectl get -o yaml is a list.
 func TestList(t *testing.T) {
 	item := "{apiVersion: flux-framework.org/v1alpha2, kind: MiniCluster, metadata: {name: NAME}, spec: {containers: [{image: x}]}}"
 	list := "apiVersion: v1\nkind: List\nitems:\n- " + strings.ReplaceAll(item, "NAME", "a") + "\n- {apiVersion: v1, kind: Pod}\n- " + strings.ReplaceAll(item, "NAME", "b")

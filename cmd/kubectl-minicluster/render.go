@@ -20,7 +20,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/internal/jobset"
 )
 
-// What an object has that was made in a cluster.
+// Values that only a cluster gives to an object.
 const (
 	placeholderUID         = "00000000-0000-0000-0000-000000000000"
 	placeholderCertificate = "# a new CURVE certificate\n"
@@ -29,7 +29,7 @@ const (
 // renderer makes the objects of MiniClusters.
 type renderer struct {
 	schema    *schema
-	namespace string // of those that name none
+	namespace string // of MiniClusters that name no namespace
 }
 
 func newRenderer(namespace string) (*renderer, error) {
@@ -37,8 +37,8 @@ func newRenderer(namespace string) (*renderer, error) {
 	return &renderer{schema, namespace}, err
 }
 
-// render writes the objects of all MiniClusters of a file, and returns what is wrong
-// with the others.
+// render writes the objects of all valid MiniClusters of a file, and returns the errors of the
+// other documents.
 func (r *renderer) render(file string, text []byte, out io.Writer) (errs []error) {
 	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
 	for n := 1; ; n++ {
@@ -65,7 +65,7 @@ func (r *renderer) renderDocument(document []byte, out io.Writer) error {
 		return err
 	}
 	if content == nil {
-		return nil // comments alone
+		return nil // the document has only comments
 	}
 	return r.renderObject(content, out)
 }
@@ -73,7 +73,7 @@ func (r *renderer) renderDocument(document []byte, out io.Writer) error {
 func (r *renderer) renderObject(content any, out io.Writer) error {
 	object, ok := content.(map[string]any)
 	if !ok || object["kind"] == nil {
-		return errors.New("it is no object: it has no kind")
+		return errors.New("it is not a Kubernetes object: kind is missing")
 	}
 	switch object["kind"] {
 	case "List", v1alpha2.MiniClusterKind + "List":
@@ -100,7 +100,7 @@ func (r *renderer) renderMiniCluster(object map[string]any, out io.Writer) error
 	return nil
 }
 
-// miniCluster is one as the controller would see it.
+// miniCluster returns a MiniCluster as the controller would see it.
 func (r *renderer) miniCluster(object map[string]any) (*v1alpha2.MiniCluster, error) {
 	if version := v1alpha2.GroupVersion.String(); object["apiVersion"] != version {
 		return nil, fmt.Errorf("the apiVersion of a MiniCluster is %s, and not %v", version, object["apiVersion"])

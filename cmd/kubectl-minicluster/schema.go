@@ -24,7 +24,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/config/crd"
 )
 
-// schema does with a MiniCluster what the API server does by its definition.
+// schema applies the definition of MiniClusters to an object, as the API server does.
 type schema struct {
 	structural *structuralschema.Structural
 	fields     apiextensionsvalidation.SchemaValidator
@@ -53,8 +53,8 @@ func newSchema() (*schema, error) {
 	return &schema{structural, fields, cel.NewValidator(structural, true, celconfig.PerCallLimit)}, nil
 }
 
-// admit fills in the defaults of an object, or says what is wrong with it: an unknown
-// field, too, as kubectl does.
+// admit sets the defaults of an object, or returns its errors. As with kubectl, an unknown field is
+// an error.
 func (s *schema) admit(object map[string]any, namespace string) error {
 	u := &unstructured.Unstructured{Object: object}
 	if metadata, ok := object["metadata"].(map[string]any); ok && metadata["namespace"] == nil {

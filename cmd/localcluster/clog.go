@@ -36,16 +36,16 @@ import (
 )
 
 const (
-	// submitters is how many gangs are submitted at once.
+	// submitters is how many gangs are submitted in parallel.
 	submitters = 16
-	// tidyTimeout is how long the pods of finished gangs may take to be deleted; what
-	// that costs belongs to the experiment.
+	// tidyTimeout is how long the pods of finished gangs may take to be deleted. The cost of
+	// the deletion is a part of the experiment.
 	tidyTimeout = 10 * time.Second
-	// binderGate is the manager's default.
+	// binderGate is the default of the manager's --binder.
 	binderGate = "gate"
 )
 
-// clogOptions are the flags of clog.
+// clogOptions are the flags of the command clog.
 type clogOptions struct {
 	config     localcluster.Config
 	manager    string
@@ -76,13 +76,13 @@ func (o *clogOptions) bind(flags *flag.FlagSet) {
 	flags.StringVar(&o.manager, "manager", "bin/manager", "the manager to run")
 	flags.StringVar(&o.sizes, "sizes", "64x6,32x10,16x20,8x20,4x20", "the gangs, SIZExCOUNT,...")
 	flags.StringVar(&o.min, "min", clog.Rigid, "the gangs' minSize: "+clog.Rigid+" (all of it) or "+clog.Half)
-	flags.Uint64Var(&o.seed, "seed", 1, "says the order of submission")
+	flags.Uint64Var(&o.seed, "seed", 1, "seed of the order of submission")
 	flags.DurationVar(&o.run, "run", 10*time.Second, "how long a gang runs at its full size")
-	flags.DurationVar(&o.limit, "limit", 3*time.Minute, "how long all of it may take")
+	flags.DurationVar(&o.limit, "limit", 3*time.Minute, "time limit of the experiment")
 	flags.StringVar(&o.binder, "binder", binderGate, "the manager's --binder")
 }
 
-// clogging runs many gangs at once on a cluster of its own, and tells what it took.
+// clogging runs many gangs at once on a cluster of its own, and prints how long the phases took.
 func clogging(ctx context.Context, args []string) (err error) {
 	o := clogOptions{}
 	if err := o.parse(args); err != nil {
@@ -93,7 +93,7 @@ func clogging(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	machine := thisMachine() // before the cluster is
+	machine := thisMachine() // the load before the cluster starts
 	cluster, _, err := startSimulated(ctx, o.config)
 	if err != nil {
 		return err
@@ -120,7 +120,7 @@ func clogging(ctx context.Context, args []string) (err error) {
 	if err := result.Print(os.Stdout); err != nil {
 		return err
 	}
-	fmt.Printf("\nAll of it: %s; which node ran what: %s\n", filepath.Join(cluster.Dir, "result.json"), filepath.Join(cluster.Dir, "timeline.svg"))
+	fmt.Printf("\nResults: %s; timeline of the nodes: %s\n", filepath.Join(cluster.Dir, "result.json"), filepath.Join(cluster.Dir, "timeline.svg"))
 	return result.Verdict()
 }
 
@@ -132,7 +132,7 @@ func writeResult(dir string, result *clog.Result) error {
 	return os.WriteFile(filepath.Join(dir, "result.json"), append(data, '\n'), 0o644)
 }
 
-// measure submits the gangs, follows them, and adds up.
+// measure submits the gangs, follows them to their end, and computes the result.
 func (o *clogOptions) measure(ctx context.Context, cluster *localcluster.Cluster, c client.Client, machine clog.Machine) (*clog.Result, error) {
 	meters, err := newMeters(ctx, cluster)
 	if err != nil {
@@ -180,17 +180,17 @@ func (o *clogOptions) measure(ctx context.Context, cluster *localcluster.Cluster
 	return result, nil
 }
 
-// follower records what it sees.
+// follower records the changes that it sees.
 type follower struct {
 	*watcher
 	record *clog.Record
-	events map[string]float64 // by reason
+	events map[string]float64 // counts, by reason
 	begun  time.Time
-	pods   map[types.UID]bool // those that are there, other than leads'
+	pods   map[types.UID]bool // the followers' pods that exist
 }
 
-// follow submits the gangs and follows them until all of them are over and tidied up,
-// or it takes too long.
+// follow submits the gangs and follows them until all of them are over and their pods are deleted,
+// or until the limit is over.
 func (f *follower) follow(ctx context.Context, o *clogOptions, c client.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, o.limit)
 	defer cancel()
@@ -203,12 +203,12 @@ func (f *follower) follow(ctx context.Context, o *clogOptions, c client.Client) 
 	go o.submit(ctx, c, fail)
 	ticker := time.NewTicker(5 * time.Second)
 	defer ticker.Stop()
-	var tidy <-chan time.Time // set when all are over
+	var tidy <-chan time.Time // set when all gangs are over
 	for {
 		select {
 		case <-ctx.Done():
 			if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
-				say("the time is over")
+				say("the time limit is over")
 				return nil
 			}
 			return context.Cause(ctx)
@@ -228,7 +228,8 @@ func (f *follower) follow(ctx context.Context, o *clogOptions, c client.Client) 
 	}
 }
 
-// submit makes the MiniClusters, some at once, in their order, or fails.
+// submit creates the MiniClusters in their order, some in parallel. It calls fail with the first
+// error.
 func (o *clogOptions) submit(ctx context.Context, c client.Client, fail context.CancelCauseFunc) {
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(submitters)
@@ -245,8 +246,8 @@ func (o *clogOptions) submit(ctx context.Context, c client.Client, fail context.
 	}
 }
 
-// miniCluster is a gang that wants whole nodes and computes for a while; on fewer
-// nodes for longer.
+// miniCluster returns the MiniCluster of a gang. It wants whole nodes and computes for a while, on
+// fewer nodes for a longer time.
 func (o *clogOptions) miniCluster(gang clog.Gang) *v1alpha2.MiniCluster {
 	mc := &v1alpha2.MiniCluster{ObjectMeta: metav1.ObjectMeta{Name: gang.Name, Namespace: corev1.NamespaceDefault}}
 	tasks := int32(gang.Size)
@@ -260,7 +261,7 @@ func (o *clogOptions) miniCluster(gang clog.Gang) *v1alpha2.MiniCluster {
 	return mc
 }
 
-// takeAll takes what was seen for the table, the timeline and the record.
+// takeAll adds a change to the table, the timeline and the record.
 func (f *follower) takeAll(seen change) {
 	f.take(seen)
 	revision, _ := strconv.ParseUint(seen.object.GetResourceVersion(), 10, 64)

@@ -32,8 +32,7 @@ import (
 const (
 	// demoTimeout is how long the examples may take.
 	demoTimeout = 10 * time.Minute
-	// fieldOwner is the name under which the demo applies things, as kubectl does
-	// under its own.
+	// fieldOwner is the field owner of the objects that the demo applies.
 	fieldOwner = "localcluster"
 )
 
@@ -43,7 +42,7 @@ type submission struct {
 	yaml func(root string) ([]byte, error)
 }
 
-// submissions are what the demo runs, in this order.
+// submissions are the parts of the demo by mode, in the order in which it submits them.
 var submissions = map[localcluster.Mode][]submission{
 	localcluster.Simulated: {
 		{"LAMMPS on four nodes", fromFile("examples/lammps/minicluster.yaml")},
@@ -67,7 +66,7 @@ func fromScript(path string, args ...string) func(string) ([]byte, error) {
 	}
 }
 
-// demo runs the examples on a cluster of its own, shows them live, and cleans up.
+// demo runs the examples on a cluster of its own, shows their progress, and cleans up.
 func demo(ctx context.Context, args []string) (err error) {
 	config := localcluster.Config{}
 	flags := newFlags("demo")
@@ -104,7 +103,7 @@ func demo(ctx context.Context, args []string) (err error) {
 	return d.run(ctx, submissions[localcluster.Mode(*mode)])
 }
 
-// startDemo installs the API and starts the manager, with some options besides.
+// startDemo installs the API and starts the manager with additional options.
 func startDemo(ctx context.Context, cluster *localcluster.Cluster, root, manager string, options ...string) (client.Client, error) {
 	say("installing the API, starting the manager")
 	c, err := installAPI(ctx, cluster.Dir, root)
@@ -152,7 +151,7 @@ func installAPI(ctx context.Context, dir, root string) (client.Client, error) {
 	return c, nil
 }
 
-// answers reports whether somebody listens and says OK.
+// answers reports whether a server at the URL answers with OK.
 func answers(url string) bool {
 	response, err := http.Get(url)
 	if err != nil {
@@ -165,13 +164,12 @@ func answers(url string) bool {
 type demonstration struct {
 	*localcluster.Cluster
 	client  client.Client
-	root    string // of the checkout
-	svg     string // where to draw what happened
-	kubectl string // prints what the commands printed; "" where nothing does
+	root    string // the directory of the checkout
+	svg     string // the file of the timeline
+	kubectl string // prints the logs of the commands; "" if there are no logs
 }
 
-// run submits the examples, watches them to their end, removes them, and draws what
-// happened.
+// run submits the examples, watches them to their end, draws the timeline, and deletes them.
 func (d *demonstration) run(ctx context.Context, submissions []submission) error {
 	ctx, cancel := context.WithTimeout(ctx, demoTimeout)
 	defer cancel()
@@ -195,7 +193,7 @@ func (d *demonstration) run(ctx context.Context, submissions []submission) error
 		}
 		say("submitted " + s.what)
 		submitted = append(submitted, objects...)
-		// A queue goes by age, which counts in seconds: the next come in the next.
+		// A queue orders by age in seconds, so the next part begins in the next second.
 		second := time.Now().Truncate(time.Second)
 		if err := poll(ctx, func() (bool, error) { return time.Now().Truncate(time.Second).After(second), nil }); err != nil {
 			return err
@@ -223,7 +221,7 @@ func (d *demonstration) run(ctx context.Context, submissions []submission) error
 	return w.verdict(len(submitted))
 }
 
-// printLogs prints what the commands printed.
+// printLogs prints the logs of the commands.
 func (d *demonstration) printLogs(ctx context.Context, miniClusters []client.Object) error {
 	if d.kubectl == "" {
 		return nil
@@ -265,7 +263,7 @@ func apply(ctx context.Context, c client.Client, data []byte) ([]client.Object, 
 	}
 }
 
-// removeAll deletes the MiniClusters and waits until nothing of them is left.
+// removeAll deletes the MiniClusters, and waits until they and their pods are gone.
 func removeAll(ctx context.Context, c client.Client, objects []client.Object) error {
 	for _, object := range objects {
 		if err := client.IgnoreNotFound(c.Delete(ctx, object, client.PropagationPolicy("Foreground"))); err != nil {
@@ -283,7 +281,7 @@ func removeAll(ctx context.Context, c client.Client, objects []client.Object) er
 	})
 }
 
-// poll looks at a condition until it holds or the context is done.
+// poll checks a condition until it holds or the context is done.
 func poll(ctx context.Context, condition func() (bool, error)) error {
 	return wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(context.Context) (bool, error) { return condition() })
 }

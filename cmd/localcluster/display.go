@@ -12,8 +12,8 @@ import (
 	"golang.org/x/term"
 )
 
-// buildDisplay shows on a terminal which program is being built, for how long,
-// and what the compiler is at; elsewhere a line per program.
+// buildDisplay shows the progress of builds. On a terminal it shows the program, the time and the
+// package that is compiled. Elsewhere it prints a line per program.
 type buildDisplay struct {
 	out      io.Writer
 	terminal bool
@@ -27,7 +27,7 @@ func newBuildDisplay(out *os.File) *buildDisplay {
 	return &buildDisplay{out: out, terminal: term.IsTerminal(int(out.Fd()))}
 }
 
-// Step begins a program.
+// Step begins the build of a program.
 func (d *buildDisplay) Step(step, steps int, name string) {
 	if step == 1 {
 		fmt.Fprintf(d.out, "Building the control plane: %d programs, once; some minutes where nothing is cached\n", steps)
@@ -39,7 +39,7 @@ func (d *buildDisplay) Step(step, steps int, name string) {
 	}
 }
 
-// Package shows a package that is compiled.
+// Package shows the package that is compiled.
 func (d *buildDisplay) Package(name string) {
 	d.packages++
 	if d.terminal && time.Since(d.shown) > 100*time.Millisecond {
@@ -48,7 +48,7 @@ func (d *buildDisplay) Package(name string) {
 	}
 }
 
-// Done ends a program.
+// Done ends the build of a program.
 func (d *buildDisplay) Done(string) {
 	line := fmt.Sprintf("%s  done in %s", d.prefix, d.elapsed())
 	if d.terminal {

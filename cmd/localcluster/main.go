@@ -27,15 +27,15 @@ import (
 
 const usage = `localcluster runs Kubernetes with simulated or real nodes on this machine.
 
-  localcluster build     build what is missing of the control plane
+  localcluster build     build the missing programs of the control plane
   localcluster up        start a cluster, with simulated nodes or real ones
-  localcluster down      end it, and all that was started with it
-  localcluster status    show what runs
+  localcluster down      end the cluster and all programs that were started with it
+  localcluster status    list the processes and their states
   localcluster images    make the images of real nodes
   localcluster fault     kill, stop or start a process, or disconnect or connect a real node
   localcluster install   install the MiniCluster API
   localcluster demo      run the examples on a cluster of their own, live
-  localcluster clog      run many gangs at once on one, and tell where the time goes
+  localcluster clog      run many gangs at once, and print where the time goes
   localcluster simulate  play Flux in the pods of MiniClusters (up starts it)
 
 Each takes --help.
@@ -105,8 +105,8 @@ func up(ctx context.Context, args []string) error {
 	return nil
 }
 
-// startNodes starts a cluster with simulated or real nodes; what is missing of the real ones'
-// images is made first.
+// startNodes starts a cluster with simulated or real nodes. For real nodes it first makes images
+// that are missing.
 func startNodes(ctx context.Context, mode localcluster.Mode, config localcluster.Config, mpi bool) (*localcluster.Cluster, localcluster.Binaries, error) {
 	switch mode {
 	case localcluster.Simulated:
@@ -153,7 +153,7 @@ func upKind(ctx context.Context, config localcluster.Config) error {
 	if _, err := installAPI(ctx, config.Dir, root); err != nil {
 		return err
 	}
-	fmt.Printf("\nUp: %d workers of kind's\n\n  export KUBECONFIG=%s\n", config.Nodes.Count, kubeconfig)
+	fmt.Printf("\nUp: a kind cluster with %d workers\n\n  export KUBECONFIG=%s\n", config.Nodes.Count, kubeconfig)
 	return nil
 }
 
@@ -162,7 +162,7 @@ func sayUp(cluster *localcluster.Cluster, binaries localcluster.Binaries, nodes 
 		nodes, cluster.URL(), cluster.Kubeconfig(), filepath.Dir(binaries["kubectl"]))
 }
 
-// startCluster starts a cluster; what is missing of it is built first.
+// startCluster starts a cluster. It first builds programs that are missing.
 func startCluster(ctx context.Context, config localcluster.Config, modes ...localcluster.Mode) (*localcluster.Cluster, localcluster.Binaries, error) {
 	binaries, err := ensureBinaries(ctx, modes...)
 	if err != nil {
@@ -188,7 +188,7 @@ func images(ctx context.Context, args []string) error {
 	return err
 }
 
-// makeImages makes the images of real nodes into one archive in a directory.
+// makeImages makes the images of real nodes, and returns the path of their archive.
 func makeImages(ctx context.Context, dir string, mpi bool) (archive string, err error) {
 	root, err := localcluster.Root()
 	if err != nil {
@@ -208,7 +208,8 @@ func makeImages(ctx context.Context, dir string, mpi bool) (archive string, err 
 	return archive, image.Build(ctx, root, cache, archive, mpi)
 }
 
-// fault does something to a running cluster.
+// fault kills, stops, suspends, resumes or starts a process of a running cluster, or disconnects or
+// connects a real node.
 func fault(ctx context.Context, args []string) error {
 	flags := newFlags("fault [--dir=DIR] kill|stop|suspend|resume|start|disconnect|connect NAME")
 	dir := dirFlag(flags)
@@ -226,7 +227,7 @@ func fault(ctx context.Context, args []string) error {
 	}
 	do, ok := does[flags.Arg(0)]
 	if !ok || flags.NArg() != 2 {
-		return fmt.Errorf("say what and to whom: %s", flags.Name())
+		return fmt.Errorf("usage: %s", flags.Name())
 	}
 	return do(ctx, flags.Arg(1))
 }
@@ -245,7 +246,7 @@ func install(ctx context.Context, args []string) error {
 	return err
 }
 
-// startSimulator runs this program's own simulate beside the cluster.
+// startSimulator runs the command simulate of this program as a process of the cluster.
 func startSimulator(cluster *localcluster.Cluster) error {
 	self, err := os.Executable()
 	if err != nil {
@@ -306,7 +307,7 @@ func newFlags(command string) *flag.FlagSet {
 }
 
 func modeFlag(flags *flag.FlagSet) *string {
-	return flags.String("mode", string(localcluster.Simulated), "what the nodes are: simulated, real or kind")
+	return flags.String("mode", string(localcluster.Simulated), "kind of the nodes: simulated, real or kind")
 }
 
 func mpiFlag(flags *flag.FlagSet) *bool {
@@ -319,7 +320,7 @@ func dirFlag(flags *flag.FlagSet) *string {
 
 func clusterFlags(flags *flag.FlagSet, config *localcluster.Config) {
 	flags.StringVar(&config.Dir, "dir", ".local", "directory of the cluster")
-	flags.IntVar(&config.Port, "port", localcluster.DefaultPort, "first of its ports")
+	flags.IntVar(&config.Port, "port", localcluster.DefaultPort, "first port of the cluster")
 	flags.IntVar(&config.Nodes.Count, "nodes", 149, "nodes")
 	flags.StringVar(&config.Nodes.CPU, "node-cpu", "8", "CPUs of a simulated node")
 	flags.StringVar(&config.Nodes.Memory, "node-memory", "32Gi", "memory of a simulated node")

@@ -23,10 +23,10 @@ import (
 	"github.com/flux-elastic/flux-elastic/dev/localcluster"
 )
 
-// ticksPerSecond is the unit of CPU time in /proc, on all that Linux runs on today.
+// ticksPerSecond is the unit of CPU time in /proc, on all current platforms of Linux.
 const ticksPerSecond = 100
 
-// Names of metrics that are read.
+// Names of the metrics that the meters read.
 const (
 	clientRequests  = "rest_client_requests_total"
 	reconcilesTotal = "controller_runtime_reconcile_total"
@@ -39,15 +39,15 @@ var metricNames = []string{
 	cycleDuration + "_bucket", cycleDuration + "_count", queueDuration + "_sum", queueDuration + "_count",
 }
 
-// meters read what the programs of a cluster have done so far.
+// meters read the metrics and the CPU time of the programs of a cluster.
 type meters struct {
 	cluster *localcluster.Cluster
 	client  *http.Client
-	urls    map[string]string // of metrics, by program
+	urls    map[string]string // the base URLs of metrics, by program
 	pids    map[string]int
 }
 
-// reading is what they had done at one time.
+// reading has the values of the meters at one time.
 type reading struct {
 	metrics   map[string]clog.Metrics
 	processes map[string]clog.Process
@@ -61,7 +61,7 @@ func newMeters(ctx context.Context, cluster *localcluster.Cluster) (*meters, err
 		return nil, err
 	}
 	config = rest.CopyConfig(config)
-	config.TLSClientConfig = rest.TLSClientConfig{Insecure: true} // each made its certificate itself
+	config.TLSClientConfig = rest.TLSClientConfig{Insecure: true} // every program made its certificate itself
 	m := &meters{cluster: cluster, pids: map[string]int{"localcluster": os.Getpid()}}
 	if m.client, err = rest.HTTPClientFor(config); err != nil {
 		return nil, err
@@ -114,7 +114,8 @@ func (m *meters) get(ctx context.Context, url string) (clog.Metrics, error) {
 	return clog.ReadMetrics(response.Body, metricNames...)
 }
 
-// readProcess is what a process used so far; nothing where there is no /proc.
+// readProcess returns the CPU time and the memory that a process has used so far. Without /proc
+// these are 0.
 func readProcess(name string, pid int) clog.Process {
 	p := clog.Process{Name: name}
 	dir := filepath.Join("/proc", strconv.Itoa(pid))
@@ -135,7 +136,7 @@ func readProcess(name string, pid int) clog.Process {
 	return p
 }
 
-// tell fills in what was used since before.
+// tell sets the values of the result that were used since the reading before.
 func (r *reading) tell(before *reading, result *clog.Result) {
 	since := map[string]clog.Metrics{}
 	for name, metrics := range r.metrics {
@@ -167,7 +168,7 @@ func (r *reading) tell(before *reading, result *clog.Result) {
 	}
 }
 
-// tellMachine fills in how busy the machine was, and with whose work.
+// tellMachine sets how busy the machine was, and which part of that other programs were.
 func (r *reading) tellMachine(before *reading, result *clog.Result) {
 	total := r.at.Sub(before.at).Seconds() * float64(runtime.NumCPU())
 	result.Machine.Busy = (r.busy - before.busy) / total
@@ -178,7 +179,7 @@ func (r *reading) tellMachine(before *reading, result *clog.Result) {
 	result.Machine.Others = max(0, result.Machine.Others)
 }
 
-// busySeconds is the CPU time that all programs used since the machine was started.
+// busySeconds returns the CPU time that all programs have used since the machine was started.
 func busySeconds() float64 {
 	stat, err := os.ReadFile("/proc/stat")
 	if err != nil {
@@ -196,7 +197,7 @@ func busySeconds() float64 {
 	return ticks / ticksPerSecond
 }
 
-// thisMachine is what is known of the machine.
+// thisMachine returns the cores, the CPU model and the load of this machine.
 func thisMachine() clog.Machine {
 	m := clog.Machine{Cores: runtime.NumCPU()}
 	if load, err := os.ReadFile("/proc/loadavg"); err == nil {

@@ -26,14 +26,14 @@ type row struct {
 	created, ended             time.Time
 }
 
-// table shows MiniClusters: on a terminal as a table that is drawn over and over,
-// elsewhere as a line per change of state.
+// table shows MiniClusters. On a terminal it redraws a table. Elsewhere it prints a line for each
+// change of a state.
 type table struct {
 	out      io.Writer
-	terminal *os.File // nil if it is none
+	terminal *os.File // nil if out is no terminal
 	begun    time.Time
 	drawn    int               // lines on the screen
-	shown    map[string]string // states that have a line, by name
+	shown    map[string]string // the last state that was printed, by name
 }
 
 func newTable(out *os.File) *table {
@@ -44,7 +44,7 @@ func newTable(out *os.File) *table {
 	return t
 }
 
-// order of the states in the table: what moves is at the top.
+// stateOrder is the order of the states in the table: states that change soon are at the top.
 var stateOrder = []string{
 	v1alpha2.StateFailed, v1alpha2.StateRejected, v1alpha2.StateStarting, v1alpha2.StateRunning, v1alpha2.StateReleasing,
 	v1alpha2.StateBackingOff, v1alpha2.StateQueued, v1alpha2.StateSuspended, v1alpha2.StateSucceeded,
@@ -78,7 +78,7 @@ func (t *table) log(rows []*row, now time.Time) {
 	}
 }
 
-// draw draws the table over the one before.
+// draw draws the table over the last one.
 func (t *table) draw(rows []*row, now time.Time) {
 	width, height, err := term.GetSize(int(t.terminal.Fd()))
 	if err != nil {
@@ -124,7 +124,7 @@ func format(rows []*row, now time.Time) []string {
 	return strings.Split(strings.TrimSuffix(text.String(), "\n"), "\n")
 }
 
-// totals is the line under the table.
+// totals returns the line under the table.
 func (t *table) totals(rows []*row, now time.Time) string {
 	counts := map[string]int{}
 	nodes := 0

@@ -17,8 +17,8 @@ import (
 
 var noon = fixture.Noon
 
-// seen is a watcher that has seen MiniClusters: one runs smaller than it wants to,
-// one waits, one is done.
+// seen returns a watcher of three MiniClusters: one runs at a smaller size than it wants, one
+// waits, and one has finished.
 func seen(t *testing.T) *watcher {
 	t.Helper()
 	w := &watcher{rows: map[string]*row{}, held: map[string]bool{}, recorder: timeline.NewRecorder([]string{"n1", "n2"}, noon)}
@@ -57,7 +57,7 @@ func TestTable(t *testing.T) {
 		"NAME   STATE      SIZE  TASKS  NODES  AGE    REASON",
 		"small  Running    2/4   16     2      1m30s  2 of 2 brokers up",
 		"next   Queued     0/64  0      0      1m30s  Needs room for 64 brokers",
-		"done   Succeeded  0/1   0      0      30s    The command ended with exit code 0", // its age stands still
+		"done   Succeeded  0/1   0      0      30s    The command ended with exit code 0", // the age of a finished MiniCluster does not grow
 	} {
 		if lines[i] != want {
 			t.Errorf("line %d is\n%s\nwant\n%s", i, lines[i], want)
@@ -68,7 +68,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// A state is said once where lines are printed.
+// Without a terminal, each state is printed once.
 func TestLogSaysWhatIsNew(t *testing.T) {
 	w := seen(t)
 	var out strings.Builder

@@ -23,8 +23,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
 )
 
-// change is something that was seen: a pod or a MiniCluster, as it is or as it was
-// when it went.
+// change is a new state of an object that is watched. If the object is gone, it is the last state.
 type change struct {
 	object client.Object
 	gone   bool
@@ -89,7 +88,7 @@ func (w *watcher) handler(ctx context.Context) toolscache.ResourceEventHandler {
 	}
 }
 
-// until follows, and shows, what happens until a condition holds.
+// until takes changes and shows them until a condition holds.
 func (w *watcher) until(ctx context.Context, display *table, condition func() bool) error {
 	ticker := time.NewTicker(200 * time.Millisecond)
 	defer ticker.Stop()
@@ -169,7 +168,7 @@ func (w *watcher) finished() int {
 	return n
 }
 
-// holding is the number of pods that still hold a node.
+// holding returns the number of pods that still hold a node.
 func (w *watcher) holding() int { return len(w.held) }
 
 func (w *watcher) draw(path string) error {
@@ -202,7 +201,7 @@ func (w *watcher) succeeded() int {
 	return n
 }
 
-// verdict is an error unless all succeeded.
+// verdict returns an error unless all MiniClusters succeeded.
 func (w *watcher) verdict(submitted int) error {
 	if n := w.succeeded(); n != submitted {
 		return fmt.Errorf("%d of %d MiniClusters did not succeed", submitted-n, submitted)

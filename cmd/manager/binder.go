@@ -13,7 +13,7 @@ const (
 	binderDirect = "direct"
 )
 
-// bindsDirectly is what a value of --binder means.
+// bindsDirectly reports whether the manager binds pods itself, by the value of --binder.
 func bindsDirectly(binder string) (bool, error) {
 	switch binder {
 	case binderGate:

@@ -15,8 +15,8 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
 )
 
-// openFluxion loads Fluxion's library. What takes it makes a program that needs a
-// dynamic loader and libc: hence the build tag.
+// openFluxion loads Fluxion's library. A program that can load a library needs a dynamic loader and
+// libc: hence the build tag.
 func openFluxion(library, policy string) (ledger.Matcher, error) {
 	log := ctrl.Log.WithName("fluxion")
 	engine, err := reapigraph.Open(library, policy, func(err error) {

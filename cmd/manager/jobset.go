@@ -28,20 +28,20 @@ import (
 	"github.com/flux-elastic/flux-elastic/internal/jobset/crd"
 )
 
-// installTimeout is how long a new API may take to be served.
+// installTimeout is how long the API server may take to serve a new API.
 const installTimeout = 30 * time.Second
 
-// setupJobSet runs JobSet's own controller in this manager. Its webhooks are not
-// needed: our JobSets are written out in full.
+// setupJobSet runs JobSet's own controller in this manager. JobSet's webhooks are not needed, since
+// our JobSets have all fields that the webhooks would set.
 func setupJobSet(ctx context.Context, mgr ctrl.Manager) error {
 	if err := jobsetcontrollers.SetupJobSetIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
 	jobsetmetrics.Register()
 	reconciler := jobsetcontrollers.NewJobSetReconciler(mgr.GetClient(), mgr.GetScheme(), mgr.GetEventRecorder("jobset"))
-	// As it registers itself, but that it looks at Jobs after a while: their counts change
-	// all the time, and each look writes them down. When the lead ends, its followers do:
-	// those that have ended by then do not have to be killed.
+	// This is how the reconciler registers itself, except that it sees changes of Jobs in
+	// batches. The counts of Jobs change often, and each pass may write a status. When the lead
+	// ends, its followers end too. Those that have ended by the next batch need not be killed.
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&jobsetapi.JobSet{}).
 		Watches(&batchv1.Job{}, minicluster.Batched(jobBatch, jobSetOf)).
@@ -49,7 +49,7 @@ func setupJobSet(ctx context.Context, mgr ctrl.Manager) error {
 		Complete(reconciler)
 }
 
-// jobBatch is how long events of a JobSet's Jobs are gathered.
+// jobBatch is how long events of a JobSet's Jobs are collected before the JobSet is reconciled.
 const jobBatch = 2 * time.Second
 
 func jobSetOf(job client.Object) *reconcile.Request {
@@ -60,8 +60,8 @@ func jobSetOf(job client.Object) *reconcile.Request {
 	return &reconcile.Request{NamespacedName: types.NamespacedName{Namespace: job.GetNamespace(), Name: owner.Name}}
 }
 
-// installJobSet installs the JobSet API where it is missing, and waits until it is
-// served. One that is there is left as it is.
+// installJobSet installs the JobSet API if it is missing, and waits until it is served. It does not
+// change an API that is already installed.
 func installJobSet(ctx context.Context, config *rest.Config) error {
 	definition := &apiextensionsv1.CustomResourceDefinition{}
 	if err := yaml.Unmarshal(crd.JobSet, definition); err != nil {

@@ -1,7 +1,7 @@
 // Copyright The flux-elastic Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command manager runs the controllers of flux-elastic, in a cluster or outside.
+// Command manager runs the controllers of flux-elastic, in a cluster or outside of it.
 package main
 
 import (
@@ -41,7 +41,7 @@ const (
 	jobSetExternal = "external"
 )
 
-// options are the flags.
+// options are the flags of the manager.
 type options struct {
 	jobSet         string
 	metricsAddress string
@@ -60,17 +60,17 @@ type options struct {
 
 func main() {
 	var o options
-	flag.StringVar(&o.jobSet, "jobset", jobSetExternal, "who runs the JobSets: embedded (this program, which also installs the JobSet API where it is missing) or external (the cluster)")
+	flag.StringVar(&o.jobSet, "jobset", jobSetExternal, "who runs the JobSet controller: embedded (this program, which also installs the JobSet API if it is missing) or external (the cluster)")
 	flag.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "address of the metrics; 0 for none")
 	flag.StringVar(&o.healthAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz")
-	flag.BoolVar(&o.leaderElect, "leader-elect", false, "let one of several managers lead")
+	flag.BoolVar(&o.leaderElect, "leader-elect", false, "elect a leader, so that only one of several managers is active")
 	flag.StringVar(&o.namespace, "leader-election-namespace", "", "namespace of the lock; default: the manager's own")
 	flag.Float64Var(&o.qps, "kube-api-qps", 500, "requests per second to the API server; -1 without a limit")
-	flag.IntVar(&o.burst, "kube-api-burst", 1000, "requests at once")
-	flag.IntVar(&o.workers, "workers", 16, "MiniClusters that are worked on at once")
-	flag.StringVar(&o.binder, "binder", binderGate, "who binds pods to the nodes that were chosen for them: gate (a scheduler, which the pods are pinned for) or direct (this program, with half the writes; pods with volumes that are not bound, with resource claims or with a schedulerName are left to a scheduler)")
-	flag.StringVar(&o.topology, "topology-labels", topologyLabels(state.TopologyLevels), "labels of nodes that tell where they are, outermost first: what placement.topologyKey can be")
-	flag.IntVar(&o.aheadPods, "ahead-pods", 256, "pods, at most, that are made for the next MiniClusters before there is room for them; they hold nothing; 0 for none")
+	flag.IntVar(&o.burst, "kube-api-burst", 1000, "largest burst of requests to the API server")
+	flag.IntVar(&o.workers, "workers", 16, "MiniClusters that are reconciled in parallel")
+	flag.StringVar(&o.binder, "binder", binderGate, "who binds pods to the nodes that were chosen for them: gate (kube-scheduler, after the pods are pinned) or direct (this program, with one write per pod instead of two; a scheduler still binds pods with unbound volumes, resource claims or a schedulerName)")
+	flag.StringVar(&o.topology, "topology-labels", topologyLabels(state.TopologyLevels), "node labels that define the topology, outermost first; the allowed values of placement.topologyKey")
+	flag.IntVar(&o.aheadPods, "ahead-pods", 256, "largest number of pods that are made for the next MiniClusters before there is room for them; such pods hold nothing; 0 for none")
 	flag.StringVar(&o.pprofAddress, "pprof-bind-address", "", "address of the profiles of net/http/pprof; default: none")
 	o.matcher.bind(flag.CommandLine)
 	logging := zap.Options{}
@@ -187,7 +187,7 @@ func setup(ctx context.Context, mgr ctrl.Manager, o options, matcher ledger.Matc
 	return nil
 }
 
-// cachesSynced is ready once the manager knows what is in the cluster.
+// cachesSynced returns a check that succeeds when the caches of all watched kinds are synced.
 func cachesSynced(mgr ctrl.Manager) healthz.Checker {
 	watched := []client.Object{
 		&v1alpha2.MiniCluster{}, &v1alpha2.MiniClusterQueue{}, &jobsetapi.JobSet{},

@@ -16,7 +16,7 @@ const (
 	matcherFluxion  = "fluxion"
 )
 
-// matcherOptions are the flags of who chooses nodes.
+// matcherOptions are the flags that say which matcher chooses nodes.
 type matcherOptions struct {
 	matcher string
 	library string
@@ -29,7 +29,7 @@ func (o *matcherOptions) bind(flags *flag.FlagSet) {
 	flags.StringVar(&o.policy, "fluxion-policy", "lonode", "Fluxion's match policy: first, high, low, hinode, lonode or locality")
 }
 
-// open makes the matcher that was chosen; nil: nobody has a last word on the nodes.
+// open returns the chosen matcher. It returns nil for the embedded matcher, whose choice is final.
 func (o *matcherOptions) open() (ledger.Matcher, error) {
 	switch o.matcher {
 	case matcherEmbedded:

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// matcherOf is the outcome of flags.
+// matcherOf opens the matcher for some flags. message is the error, if there is one.
 func matcherOf(t *testing.T, args ...string) (chosen bool, message string) {
 	t.Helper()
 	var o matcherOptions

@@ -11,7 +11,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/internal/ledger"
 )
 
-// openFluxion refuses: see fluxion.go.
+// openFluxion always fails: this manager was built without the tag fluxion (see fluxion.go).
 func openFluxion(string, string) (ledger.Matcher, error) {
-	return nil, errors.New("--matcher=fluxion: this manager was built without it; build one that has it: go build -tags fluxion ./cmd/manager")
+	return nil, errors.New("--matcher=fluxion: this manager was built without Fluxion; build it with: go build -tags fluxion ./cmd/manager")
 }

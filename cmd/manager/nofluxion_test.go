@@ -11,7 +11,7 @@ import (
 
 func TestFluxionTakesABuildTag(t *testing.T) {
 	_, message := matcherOf(t, "--matcher=fluxion")
-	if want := "--matcher=fluxion: this manager was built without it; build one that has it: go build -tags fluxion ./cmd/manager"; message != want {
+	if want := "--matcher=fluxion: this manager was built without Fluxion; build it with: go build -tags fluxion ./cmd/manager"; message != want {
 		t.Errorf("got %q, want %q", message, want)
 	}
 }

@@ -30,27 +30,27 @@ func commands() []command {
 	return []command{
 		{"match", "m", "OPERATION JOBSPEC", "find resources for a jobspec; operations: " + operationNames, 2, 2, (*session).matchOne},
 		{"multi-match", "M", "OPERATION JOBSPEC JOBSPEC...", "match jobspecs, up to the first that gets nothing", 3, -1, (*session).matchMany},
-		{"update", "u", "allocate|reserve jgf|jgf_shorthand|rv1exec FILE JOBID AT DURATION", "give a job the resources of a file, as of a match before", 6, 6, (*session).update},
-		{"cancel", "c", "JOBID [stats]", "give back what a job has", 1, 2, (*session).cancel},
-		{"partial-cancel", "pc", "JOBID jgf|rv1exec FILE [stats]", "give back the part of a job that a file names", 3, 4, (*session).partialCancel},
+		{"update", "u", "allocate|reserve jgf|jgf_shorthand|rv1exec FILE JOBID AT DURATION", "give a job the resources of a file, as after an earlier match", 6, 6, (*session).update},
+		{"cancel", "c", "JOBID [stats]", "free the resources of a job", 1, 2, (*session).cancel},
+		{"partial-cancel", "pc", "JOBID jgf|rv1exec FILE [stats]", "free the resources of a job that a file names", 3, 4, (*session).partialCancel},
 		{"find", "f", "EXPRESSION", "find vertices: status=up|down, sched-now=allocated|free, sched-future=reserved|free, names=HOSTLIST, property=NAME, " +
 			"agfilter=true, jobid-alloc=, jobid-reserved=, jobid-span=, jobid-tag=JOBID, with and, or and parentheses", 1, -1, (*session).find},
-		{"info", "i", "JOBID", "tell of a job", 1, 1, (*session).info},
-		{"list", "l", "", "tell of all jobs", 0, -1, (*session).list},
-		{"stat", "s", "", "tell how many matches there were, and how long they took", 0, 0, (*session).stat},
-		{"set-status", "t", "PATH up|down", "use a vertex, or do not", 2, 2, (*session).setStatus},
-		{"get-status", "e", "PATH", "tell whether a vertex is up", 1, 1, (*session).getStatus},
+		{"info", "i", "JOBID", "show a job", 1, 1, (*session).info},
+		{"list", "l", "", "list all jobs", 0, -1, (*session).list},
+		{"stat", "s", "", "show how many matches there were, and how long they took", 0, 0, (*session).stat},
+		{"set-status", "t", "PATH up|down", "mark a vertex up or down", 2, 2, (*session).setStatus},
+		{"get-status", "e", "PATH", "show whether a vertex is up", 1, 1, (*session).getStatus},
 		{"set-property", "p", "PATH NAME=VALUE", "give a vertex a property", 2, 2, (*session).setProperty},
-		{"get-property", "g", "PATH", "tell the properties of a vertex", 1, 1, (*session).getProperty},
+		{"get-property", "g", "PATH", "show the properties of a vertex", 1, 1, (*session).getProperty},
 		{"attach", "j", "FILE", "add the resources of a file in JGF", 1, 1, (*session).attach},
-		{"remove", "r", "PATH true | RANKS false", "take away the resources of a path, or of ranks and what jobs have there", 2, 2, (*session).remove},
+		{"remove", "r", "PATH true | RANKS false", "remove the resources of a path, or of ranks with what jobs hold there", 2, 2, (*session).remove},
 		{"cat", "a", "FILE", "show a file", 1, 1, (*session).cat},
-		{"help", "h", "[COMMAND]", "show this", 0, -1, (*session).help},
-		{"quit", "q", "", "end", 0, -1, func(*session, []string) error { return errQuit }},
+		{"help", "h", "[COMMAND]", "show this help", 0, -1, (*session).help},
+		{"quit", "q", "", "quit", 0, -1, func(*session, []string) error { return errQuit }},
 	}
 }
 
-// findCommand is the command of a name or alias; nil if there is none.
+// findCommand returns the command with a name or alias, or nil if there is none.
 func findCommand(name string) *command {
 	all := commands()
 	if i := slices.IndexFunc(all, func(c command) bool { return c.name == name || c.alias == name }); i >= 0 {

@@ -20,25 +20,26 @@ import (
 
 var update = flag.Bool("update", false, "write what comes out into the sessions")
 
-// testdata has graphs, jobspecs and resource sets, and sessions with them: files of
+// testdata has graphs, jobspecs and resource sets, and sessions that use them. A session is a file
+// with these lines:
 //
-//	# what it is about
+//	# a comment
 //	$ resource-query and its options
 //	> a command
-//	what came of it
-//	! an error
+//	the output of the command
+//	! an error of the command
 //
-// To add one, write it without what comes of it and run the test with -update; then
-// read it, and run the test with RESOURCE_QUERY naming the resource-query of
-// flux-sched, which has to say the same but for errors. Where it does not, a comment
-// before the "$" that begins with "differs" says why.
+// To add a session, write it without output and errors, run the test with -update, and review the
+// file. Then run the test with RESOURCE_QUERY set to the resource-query of flux-sched, whose
+// output has to be the same. Errors are not compared. If the output differs, a comment before the
+// "$" that begins with "differs" has to say why.
 const testdata = "testdata"
 
 const differs = "# differs"
 
-// golden is one resource-query of a session.
+// golden is one run of resource-query in a session.
 type golden struct {
-	// before are the comments, and options the rest of the line.
+	// before are the comments before the "$", and options the rest of its line.
 	before   []string
 	options  []string
 	commands []goldenCommand
@@ -50,7 +51,7 @@ type goldenCommand struct {
 	output, trouble string
 }
 
-// readSession reads a file of runs.
+// readSession returns the runs of a session.
 func readSession(t *testing.T, text string) []golden {
 	t.Helper()
 	var runs []golden
@@ -89,7 +90,7 @@ func splitOptions(line string) []string {
 	return words
 }
 
-// text is a run as it is in a file.
+// text returns the lines of a run in a session.
 func (g *golden) text() string {
 	out := &strings.Builder{}
 	for _, line := range g.before {
@@ -115,7 +116,7 @@ func (g *golden) text() string {
 	return out.String()
 }
 
-// play runs the commands with ours.
+// play runs the commands with our resource-query, and returns the run with its output.
 func (g *golden) play(t *testing.T) golden {
 	t.Helper()
 	o, err := parseOptions(g.options)
@@ -138,7 +139,7 @@ func (g *golden) play(t *testing.T) golden {
 	return played
 }
 
-// script is what to type.
+// script returns the commands as input of resource-query.
 func (g *golden) script() string {
 	out := &strings.Builder{}
 	for _, c := range g.commands {
@@ -147,7 +148,7 @@ func (g *golden) script() string {
 	return out.String() + "quit\n"
 }
 
-// output is what came of all commands.
+// output returns the output of all commands.
 func (g *golden) output() string {
 	out := &strings.Builder{}
 	for _, c := range g.commands {

@@ -1,9 +1,9 @@
 // Copyright The flux-elastic Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command resource-query matches jobspecs on a resource graph, at a prompt or by a script.
-// It tells which resources a jobspec can get, now or later. It takes the commands and
-// options of the resource-query of flux-sched, and writes the same output.
+// Command resource-query matches jobspecs on a resource graph, at a prompt or by a script. It
+// prints which resources a jobspec can get, now or later. It accepts the commands and options of
+// flux-sched's resource-query, and writes the same output.
 package main
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/traverser"
 )
 
-const usage = `resource-query asks a resource graph for resources.
+const usage = `resource-query matches jobspecs on a resource graph.
 
   resource-query -L FILE [options]              commands at a prompt
   resource-query -L FILE [options] < COMMANDS   commands of a file
@@ -33,11 +33,11 @@ const usage = `resource-query asks a resource graph for resources.
                                  or "policy=high|low node_centric=true
                                  node_exclusive=true stop_on_1_matches=true" (first)
   -F, --match-format FORMAT      how to write matches: %s (simple)
-  -p, --prune-filters FILTERS    what to count below vertices, so as not to look there
-                                 in vain: ANCHOR:TYPE,..., ANCHOR a type or ALL; may
-                                 be repeated (ALL:core,ALL:node)
+  -p, --prune-filters FILTERS    what to count below vertices, to prune the search:
+                                 ANCHOR:TYPE,..., ANCHOR a type or ALL; may be repeated
+                                 (ALL:core,ALL:node)
   -t, --test-output FILE         write results there, not to the standard output
-  -e, --elapse-time              tell how long matches take, and what they visit
+  -e, --elapse-time              print how long matches take, and what they visit
   -d, --disable-prompt           no prompt, even at a terminal
   -h, --help                     show this
 

@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// files are what the scripts of the tests refer to, by name.
+// files are the files that the scripts of the tests use, by name.
 var files = map[string]string{
 	// A cluster of two nodes of two cores.
 	"R": `{"version": 1, "execution": {"R_lite": [{"rank": "0-1", "children": {"core": "0-1"}}], "nodelist": ["n[0-1]"]}}`,
@@ -34,7 +34,7 @@ tasks: [{command: [app], slot: default, count: {per_slot: 1}}]
 
 const line = "INFO: =============================\n"
 
-// told is what is told of a match.
+// told returns the messages about a match.
 func told(id, what string) string {
 	return line + "INFO: JOBID=" + id + "\nINFO: RESOURCES=" + what + "\n" + line
 }
@@ -127,7 +127,7 @@ func TestCommands(t *testing.T) {
 		},
 		"help, and a file": {
 			script: "help q\ncat part",
-			stdout: "quit (q) \n    end\n" + files["part"] + "INFO: Jobspec in part\n",
+			stdout: "quit (q) \n    quit\n" + files["part"] + "INFO: Jobspec in part\n",
 		},
 	}
 	for name, tc := range cases {
@@ -157,7 +157,7 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// inFiles runs the test in a directory of the files.
+// inFiles runs the test in a new directory that has the files.
 func inFiles(t *testing.T) {
 	t.Helper()
 	t.Chdir(t.TempDir())

@@ -167,7 +167,7 @@ func (s *session) tryMatch(op traverser.Op, data []byte) (*traverser.Match, stri
 	text, err := m.Encode(s.format)
 	if err != nil {
 		if givesID(op) {
-			err = errors.Join(err, s.matcher.Cancel(s.nextID)) // because nobody learns which resources the job has
+			err = errors.Join(err, s.matcher.Cancel(s.nextID)) // since nobody learns which resources the job has
 		}
 		return nil, "", fmt.Errorf("match_allocate: ERROR: %w", err)
 	}
@@ -180,7 +180,7 @@ func never(err error) bool {
 	return errors.Is(err, traverser.ErrUnsatisfiable) && !errors.Is(err, traverser.ErrInvalid)
 }
 
-// givesID reports whether an operation makes a job.
+// givesID reports whether an operation makes a job, which gets an id.
 func givesID(op traverser.Op) bool {
 	return op == traverser.Allocate || op == traverser.AllocateWithSatisfiability || op == traverser.AllocateOrElseReserve
 }

@@ -5,6 +5,7 @@ package minicluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -25,28 +26,30 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
 )
 
-// tidyAgain is after which time pods that are still there are deleted once more.
+// tidyAgain is how long pods may take to go before they are deleted again.
 const tidyAgain = time.Minute
 
-// act carries out the step of a plan, and returns the plan to report: one that waits where
-// the API server, or a disruption budget, does not let the step be taken for now.
+var errNoSuchStep = errors.New("nothing carries out the step")
+
+// act carries out the step of a plan and returns the plan to report. If the API server or a
+// disruption budget refuses the step for now, that is a plan that waits.
 func (r *Reconciler) act(ctx context.Context, seen *observed, plan life.Plan) (life.Plan, error) {
 	err := r.carryOut(ctx, seen, plan)
 	_, evicts := plan.Step.(life.EvictPods)
 	if refused(err) || (evicts && apierrors.IsTooManyRequests(err)) {
-		// It is shown, and tried again until it is too late.
+		// The refusal is shown, and the step is tried again until its time is up.
 		return life.Plan{Step: life.Wait{}, State: plan.State, Message: err.Error(), LookAgain: seen.now.Add(recheckInterval)}, nil
 	}
 	return plan, err
 }
 
-// carryOut changes objects. Decisions are carried out by reporting them.
+// carryOut changes objects. Decisions change nothing here: report writes them.
 func (r *Reconciler) carryOut(ctx context.Context, seen *observed, plan life.Plan) error {
 	log := ctrl.LoggerFrom(ctx).WithValues("step", life.Name(plan.Step))
 	switch step := plan.Step.(type) {
 	case life.Make:
 		log.Info("Making the objects of an attempt", "attempt", seen.observation.Attempt(), "ahead", seen.observation.Admission == nil)
-		return r.whatWasNotForeseen(seen, r.makeObjects(ctx, seen))
+		return r.unforeseen(seen, r.makeObjects(ctx, seen))
 	case life.Place:
 		log.Info("Placing pods", "ranks", len(step.Ranks))
 		return r.place(ctx, seen, step)
@@ -66,22 +69,22 @@ func (r *Reconciler) carryOut(ctx context.Context, seen *observed, plan life.Pla
 		return r.evict(ctx, seen, step.Ranks)
 	case life.Release:
 		log.Info("Deleting the JobSet", "reason", plan.Message)
-		// It stays, being deleted, until all of its pods are gone.
+		// The JobSet stays with a deletion timestamp until all of its pods are gone.
 		return r.delete(ctx, "JobSet", seen.view.JobSet.DeepCopy(), metav1.DeletePropagationForeground)
 	case life.Tidy:
 		log.V(1).Info("Deleting pods that have ended", "pods", seen.observation.Done)
 		return r.tidy(ctx, seen)
 	case life.Remove:
 		log.Info("Deleting the MiniCluster", "reason", plan.Message)
-		// All that belongs to it goes with it.
+		// All objects that the MiniCluster owns go with it.
 		return r.delete(ctx, v1alpha2.MiniClusterKind, seen.stored.DeepCopy(), metav1.DeletePropagationBackground)
 	case life.Wait, life.Decision:
 		return nil
 	}
-	return fmt.Errorf("nothing carries out the step %s", life.Name(plan.Step))
+	return fmt.Errorf("%w: %s", errNoSuchStep, life.Name(plan.Step))
 }
 
-// tell patches what the lead's pod is told.
+// tell writes something for the lead on its pod.
 func (r *Reconciler) tell(ctx context.Context, seen *observed, patch func(lead *corev1.Pod) ([]byte, error)) error {
 	lead := seen.view.Brokers()[0].Pod
 	what, err := patch(lead)
@@ -94,13 +97,13 @@ func (r *Reconciler) tell(ctx context.Context, seen *observed, patch func(lead *
 	return nil
 }
 
-// patch patches a pod, which stays as it is in the cache.
+// patch patches a pod without changing the cache.
 func (r *Reconciler) patch(ctx context.Context, pod *corev1.Pod, kind types.PatchType, patch []byte) error {
 	return r.Client.Patch(ctx, pod.DeepCopy(), client.RawPatch(kind, patch), client.FieldOwner(FieldOwner))
 }
 
-// evict removes pods by the Eviction API: their Job does not count them as failed, and
-// makes them again, gated. Disruption budgets are kept to.
+// evict removes pods by the Eviction API: their Job does not count them as failed, and makes new
+// gated pods. It respects disruption budgets.
 func (r *Reconciler) evict(ctx context.Context, seen *observed, ranks []int) error {
 	pods := seen.view.Brokers()
 	group, groupCtx := errgroup.WithContext(ctx)
@@ -122,7 +125,7 @@ func (r *Reconciler) evict(ctx context.Context, seen *observed, ranks []int) err
 	return group.Wait()
 }
 
-// delete deletes an object, and none that was made under its name since.
+// delete deletes an object, unless another one was made under its name.
 func (r *Reconciler) delete(ctx context.Context, kind string, object client.Object, policy metav1.DeletionPropagation) error {
 	err := r.Client.Delete(ctx, object, client.Preconditions{UID: ptr.To(object.GetUID())}, client.PropagationPolicy(policy))
 	if client.IgnoreNotFound(err) != nil {
@@ -131,12 +134,12 @@ func (r *Reconciler) delete(ctx context.Context, kind string, object client.Obje
 	return nil
 }
 
-// tidy deletes the pods of followers that have ended, in one request. Their Job has ended
-// too, or was deleted by JobSet, and makes no others.
+// tidy deletes the pods of followers that have ended, in one request. Their Job has ended or was
+// deleted by JobSet, so it makes no new ones.
 func (r *Reconciler) tidy(ctx context.Context, seen *observed) error {
 	job, memory := seen.view.WorkersJob(), seen.memory
 	if job == nil || (memory.tidiedJob == job.UID && seen.now.Sub(memory.tidied) < tidyAgain) {
-		return nil // they go one by one
+		return nil // the pods go one by one
 	}
 	err := r.Client.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(job.Namespace), client.MatchingLabels{batchv1.ControllerUidLabel: string(job.UID)})
 	if err != nil {

@@ -18,24 +18,23 @@ import (
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 )
 
-// announceWithin is how long a decision waits until it can be told. What is decided is more
-// than what is said about it.
+// announceWithin is how long a decision waits for its event. After that the next decision goes
+// ahead without the event.
 const announceWithin = 2 * time.Minute
 
-// announceFor is how long after it a decision is told by a manager that has not told it:
-// less than the hour that the API server keeps events by default, so that none is told
+// announceFor is how old a decision may be for a manager to send its event after a restart. It is
+// less than the hour for which the API server keeps events by default, so that no event is sent
 // twice.
 const announceFor = 50 * time.Minute
 
-// announce tells of the last decision about a MiniCluster by an event, exactly once: it is
-// written down before it is told, the next is not made before, and the event's name is the
-// same whoever tells it, after a crash say.
+// announce sends the event of the last decision exactly once: the decision is recorded first, the
+// next decision waits for the event, and the event's name does not depend on the sender.
 func (r *Reconciler) announce(ctx context.Context, mc *v1alpha2.MiniCluster, memory *memory) error {
 	decision := mc.Status.LastDecision
 	if decision == nil || !memory.announced.Before(&decision.Time) || r.Clock.Since(decision.Time.Time) > announceFor {
 		return nil
 	}
-	host, _ := os.Hostname() // says who told it, to people
+	host, _ := os.Hostname() // names the sender, for users
 	err := r.Client.Create(ctx, &eventsv1.Event{
 		ObjectMeta:          metav1.ObjectMeta{Namespace: mc.Namespace, Name: fmt.Sprintf("%s.%x", mc.Name, decision.Time.UnixNano())},
 		EventTime:           decision.Time,
@@ -51,7 +50,7 @@ func (r *Reconciler) announce(ctx context.Context, mc *v1alpha2.MiniCluster, mem
 		},
 	})
 	switch {
-	case refused(err): // a quota, say: that is no reason not to go on
+	case refused(err): // for example by a quota: life goes on
 		ctrl.LoggerFrom(ctx).Info("An event was refused", "reason", decision.Reason, "error", err.Error())
 	case err != nil && !apierrors.IsAlreadyExists(err) && r.Clock.Since(decision.Time.Time) > announceWithin:
 		ctrl.LoggerFrom(ctx).Error(err, "An event could not be written", "reason", decision.Reason)

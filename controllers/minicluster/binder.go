@@ -21,10 +21,9 @@ import (
 // +kubebuilder:rbac:groups="",resources=pods/binding,verbs=create
 // +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get
 
-// bind places a pod that waits for it. The lead's pod is told its quorum with it; for others
-// quorum is 0. A pod that was replaced by another of its name is not touched. What is done
-// goes by what the pod waits for, and not by what this manager would have it wait for, which
-// another may have made.
+// bind places a gated pod. For the lead's pod it contains the quorum; for others quorum is 0. A
+// pod that replaced it under the same name is not touched. The pod's own gate decides how it is
+// placed, because a manager with other settings may have made it.
 func (r *Reconciler) bind(ctx context.Context, pod *corev1.Pod, node string, rank, quorum int) error {
 	if protocol.HasGate(pod) {
 		return r.ungate(ctx, pod, node, rank, quorum)
@@ -32,8 +31,8 @@ func (r *Reconciler) bind(ctx context.Context, pod *corev1.Pod, node string, ran
 	return r.bindDirectly(ctx, pod, node, rank, quorum)
 }
 
-// ungate pins a pod to its node and takes the gate off. A scheduler, which checks
-// it all again, then binds it: two writes.
+// ungate pins a pod to its node and removes the gate, and kube-scheduler checks and binds the
+// pod: two writes.
 func (r *Reconciler) ungate(ctx context.Context, pod *corev1.Pod, node string, rank, quorum int) error {
 	patch, err := protocol.PlacePatch(pod, node, rank, quorum, r.Clock.Now())
 	if err != nil {
@@ -45,7 +44,7 @@ func (r *Reconciler) ungate(ctx context.Context, pod *corev1.Pod, node string, r
 	return nil
 }
 
-// bindDirectly binds a pod: one write. Only the kubelet checks it again.
+// bindDirectly binds a pod in one write. Only the kubelet checks it again.
 func (r *Reconciler) bindDirectly(ctx context.Context, pod *corev1.Pod, node string, rank, quorum int) error {
 	err := r.Client.SubResource("binding").Create(ctx, pod.DeepCopy(), protocol.Binding(pod, node, rank, quorum))
 	if err == nil || (apierrors.IsConflict(err) && r.isBound(ctx, pod, node)) {
@@ -54,22 +53,22 @@ func (r *Reconciler) bindDirectly(ctx context.Context, pod *corev1.Pod, node str
 	return fmt.Errorf("binding pod %q: %w", pod.Name, err)
 }
 
-// isBound reports whether a pod is on its node already: the cache did not show it yet.
+// isBound reports whether a pod is on its node already, which the cache may not show yet.
 func (r *Reconciler) isBound(ctx context.Context, pod *corev1.Pod, node string) bool {
 	var there corev1.Pod
 	err := r.Live.Get(ctx, client.ObjectKeyFromObject(pod), &there)
 	return err == nil && there.UID == pod.UID && there.Spec.NodeName == node
 }
 
-// chooseBinder decides how the pods of an attempt's JobSet, which is about to be made,
-// will be placed. It stays so, whoever places them.
+// chooseBinder decides how the pods of a new JobSet will be placed. The choice stays with the
+// pods.
 func (r *Reconciler) chooseBinder(ctx context.Context, seen *observed, set client.Object) error {
 	if !r.BindDirectly || seen.view.MiniCluster.Spec.Pod.SchedulerName != "" {
 		return nil
 	}
 	var pod *corev1.Pod
 	if seen.check != nil && seen.check.pod != nil {
-		pod = seen.check.pod // what webhooks add is in it
+		pod = seen.check.pod // includes changes by webhooks
 	} else {
 		var err error
 		if pod, err = jobset.Pod(seen.view.MiniCluster); err != nil {
@@ -92,8 +91,8 @@ func (r *Reconciler) chooseBinder(ctx context.Context, seen *observed, set clien
 	return nil
 }
 
-// unboundClaim is the first claim that has no volume, or will not have it for long; ""
-// if there is none.
+// unboundClaim is the first claim without a volume, or whose volume will not last; "" if there is
+// none.
 func (r *Reconciler) unboundClaim(ctx context.Context, namespace string, names []string) (string, error) {
 	for _, name := range names {
 		var claim corev1.PersistentVolumeClaim

@@ -24,36 +24,35 @@ import (
 )
 
 const (
-	// recheckInterval is after which time a spec that was refused for what is in
-	// the cluster (a quota, a foreign object) is checked again.
+	// recheckInterval is when a spec that conflicts with the cluster (a quota, a foreign object)
+	// is checked again.
 	recheckInterval = 5 * time.Second
-	// refusedInterval is the same where the check was passed, and its objects were
-	// refused nevertheless when it had nodes.
+	// refusedInterval is when a spec is checked again whose check passed, but whose objects were
+	// refused later.
 	refusedInterval = 30 * time.Second
-	// shapeInterval is how long what the API server says of one MiniCluster goes for all
-	// that are alike. Hundreds of them come at once.
+	// shapeInterval is how long one check is valid for all MiniClusters of the same shape. Users
+	// submit hundreds of them at once.
 	shapeInterval = 5 * time.Second
 )
 
-// check is what the check of one generation of a spec came to.
+// check is the result of checking one generation of a spec.
 type check struct {
 	status.Check
 	generation int64
-	// pod is one of its pods, as the API server would make it.
+	// pod is one of its pods after admission by the API server.
 	pod *corev1.Pod
-	// until is when to check again; zero where only a new spec changes the result.
+	// until is when to check again; zero if only a new spec changes the result.
 	until time.Time
 }
 
-// holds reports whether a check is still true.
+// holds reports whether a check is still valid.
 func (c *check) holds(mc *v1alpha2.MiniCluster, now time.Time) bool {
 	return c != nil && c.generation == mc.Generation && (c.until.IsZero() || now.Before(c.until))
 }
 
-// check finds out whether the spec of a MiniCluster that has no pods yet can be carried out:
-// whether all it asks for is there, whether the API server would take its pods and objects
-// (dry runs, which make nothing), and whether the names are free. The answer is kept for the
-// generation.
+// check finds out whether the spec of a MiniCluster without pods can be carried out: whether the
+// API server would accept its pods and objects (by dry runs, which make nothing), and whether the
+// names are free. The result is kept for the generation.
 func (r *Reconciler) check(ctx context.Context, seen *observed) error {
 	mc, memory := seen.view.MiniCluster, seen.memory
 	if !seen.observation.Unplaced() || mc.Spec.Suspend {
@@ -89,7 +88,7 @@ func (r *Reconciler) newCheck(ctx context.Context, mc, stored *v1alpha2.MiniClus
 	var unmade []client.Object
 	for _, object := range objects {
 		there, err := r.existing(ctx, mc, object)
-		_, isJobSet := object.(*jobsetapi.JobSet) // which never changes
+		_, isJobSet := object.(*jobsetapi.JobSet) // an existing JobSet is never changed
 		var clash *nameClashError
 		switch {
 		case errors.As(err, &clash):
@@ -106,8 +105,8 @@ func (r *Reconciler) newCheck(ctx context.Context, mc, stored *v1alpha2.MiniClus
 	return r.shapes.check(stored, r.Clock.Now(), func() (*check, error) { return r.dryRun(ctx, pod, services, objects) })
 }
 
-// dryRun asks the API server whether it would take these: a broker's pod, the services
-// pod if there is one, and objects.
+// dryRun asks the API server whether it would accept a broker's pod, the services pod if there is
+// one, and objects.
 func (r *Reconciler) dryRun(ctx context.Context, pod, services *corev1.Pod, objects []client.Object) (*check, error) {
 	if err := r.Client.Create(ctx, pod, client.DryRunAll); err != nil {
 		return r.sortOut(v1alpha2.ReasonPodRejected, fmt.Errorf("the pods would be refused: %w", err))
@@ -125,13 +124,14 @@ func (r *Reconciler) dryRun(ctx context.Context, pod, services *corev1.Pod, obje
 	return &check{Check: status.Check{Reason: v1alpha2.ReasonValid}, pod: pod}, nil
 }
 
-// sortOut tells why an object would not be taken.
+// sortOut returns the check for an error of a dry run.
 func (r *Reconciler) sortOut(reason string, err error) (*check, error) {
 	switch {
 	case apierrors.IsInvalid(err), apierrors.IsRequestEntityTooLargeError(err):
 		return rejection(reason, err.Error()), nil
 	case refused(err), apierrors.IsNotFound(err), apierrors.IsInternalError(err):
-		// A quota, a policy, a namespace that ends, a webhook that does not answer.
+		// For example a quota, a policy, a terminating namespace, or a webhook that does not
+		// answer.
 		return r.temporary(rejection(reason, err.Error()), recheckInterval), nil
 	}
 	return nil, err
@@ -141,7 +141,7 @@ func rejection(reason, message string) *check {
 	return &check{Check: status.Check{Reason: reason, Message: message}}
 }
 
-// temporary is a result that may change without the spec, and holds for a while.
+// temporary lets a result expire: it may change without the spec.
 func (r *Reconciler) temporary(result *check, holds time.Duration) *check {
 	result.until = r.Clock.Now().Add(holds)
 	return result
@@ -153,7 +153,7 @@ type shapes struct {
 	byText map[string]*shape
 }
 
-// shape is the check of one of them. Who comes while it is made waits.
+// shape is one such check. Others wait while it is made.
 type shape struct {
 	once   sync.Once
 	at     time.Time
@@ -161,9 +161,8 @@ type shape struct {
 	err    error
 }
 
-// check is the result for a MiniCluster, without its defaults (some hold its name), that
-// differs from others in its name alone. Only a check that passed goes for others: messages
-// name names.
+// check returns the check of a MiniCluster, without its defaults (some contain its name), by its
+// shape. Only a check that passed is shared: messages contain names.
 func (s *shapes) check(mc *v1alpha2.MiniCluster, now time.Time, dryRun func() (*check, error)) (*check, error) {
 	text, err := json.Marshal(mc.Spec)
 	if err != nil {
@@ -177,7 +176,7 @@ func (s *shapes) check(mc *v1alpha2.MiniCluster, now time.Time, dryRun func() (*
 	})
 	switch {
 	case one.err == nil && one.result.pod != nil:
-		result := *one.result // each is of a MiniCluster of its own
+		result := *one.result // a copy for this MiniCluster
 		return &result, nil
 	case mine:
 		return one.result, one.err
@@ -185,7 +184,7 @@ func (s *shapes) check(mc *v1alpha2.MiniCluster, now time.Time, dryRun func() (*
 	return dryRun()
 }
 
-// of is the shape of a text, and forgets shapes that were checked too long ago.
+// of returns the shape of a text, and forgets expired shapes.
 func (s *shapes) of(text string, now time.Time) *shape {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()

@@ -8,9 +8,9 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
 )
 
-// consult hears what the scheduler has for a MiniCluster, and enters it in its queue if it
-// waits for nodes. It reports false while the scheduler has not said a first word, which
-// comes at once: there is nothing to do or to say until then.
+// consult asks the scheduler for the offer or order for a MiniCluster, and enters it in its queue
+// if it waits for nodes. It returns false until the first cycle has decided about it, which is
+// soon: until then there is nothing to report.
 func (r *Reconciler) consult(seen *observed) (decided bool) {
 	o, mc := seen.observation, seen.view.MiniCluster
 	if o.Admission != nil && o.Outcome == "" {
@@ -24,7 +24,7 @@ func (r *Reconciler) consult(seen *observed) (decided bool) {
 	return o.Offer.Verdict != ""
 }
 
-// madeAhead is how far the objects are made of one that waits.
+// madeAhead says how far the objects of a waiting MiniCluster are made.
 func madeAhead(seen *observed) elastic.Ahead {
 	switch {
 	case seen.observation.Workload != life.Ahead:

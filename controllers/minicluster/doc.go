@@ -1,19 +1,18 @@
 // Copyright The flux-elastic Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package minicluster is the only code that reads and writes for a MiniCluster. It carries
-// a MiniCluster from `kubectl apply` to its end in passes of these steps, one file each:
+// Package minicluster is the controller of one MiniCluster. It carries a MiniCluster from
+// `kubectl apply` to its end in passes of these steps:
 //
-//   - observe: read what there is (observe.go); nothing is written,
-//   - check: ask the API server, by dry runs, whether the spec can be carried out (check.go),
-//   - consult: hear what the scheduler has for it (consult.go),
-//   - decide: ask package life for the one next step; nothing is read,
-//   - act: carry the step out (act.go, make.go, place.go),
-//   - report: write the status, once, and then tell people (report.go, announce.go).
+//   - announce: send the event of the last decision (announce.go),
+//   - observe: read the objects; nothing is written (observe.go),
+//   - check: ask the API server by dry runs whether the spec can be carried out (check.go),
+//   - consult: ask the scheduler for its offer or order (consult.go),
+//   - decide: ask package life for the next step; nothing is read,
+//   - act: carry out the step (act.go, make.go, place.go, binder.go),
+//   - report: write the status, once (report.go).
 //
-// What the next pass must know is in the API objects; what a reconciler keeps in memory
-// (memory.go) can be lost at any time.
-//
-// Which nodes a MiniCluster gets is decided by a Scheduler, which writes nothing: a pass takes
-// the decision up, and writes it down before anything is made.
+// All that the next pass must know is in API objects. What a reconciler remembers beside them
+// (memory.go) may be lost at any time. A Scheduler decides which nodes a MiniCluster gets. A pass
+// records that decision in the status before anything follows from it.
 package minicluster

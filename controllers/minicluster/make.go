@@ -22,11 +22,11 @@ import (
 	"github.com/flux-elastic/flux-elastic/internal/jobset"
 )
 
-// errStillThere says that an object of an earlier MiniCluster of the same name is
-// still being removed.
+// errStillThere says that an object of an earlier MiniCluster of the same name is still being
+// deleted.
 var errStillThere = errors.New("an object of an earlier MiniCluster of the name is still there")
 
-// nameClashError says that a name is taken by somebody else's object.
+// nameClashError says that an object of another owner has the name.
 type nameClashError struct{ kind, name, owner string }
 
 func (c *nameClashError) Error() string {
@@ -37,25 +37,24 @@ func (c *nameClashError) Error() string {
 	return fmt.Sprintf("%s %q exists and %s; it is left alone", c.kind, c.name, owner)
 }
 
-// makeObjects makes what the attempt needs, the JobSet last. It asks the API server
-// rather than the cache what is there: foreign objects are left alone, and a
-// certificate that was made for the attempt stays, since brokers may have it. All else
-// follows from the spec, which may have changed while the attempt was withdrawn.
+// makeObjects makes what the attempt needs, the JobSet last. It reads the API server rather than
+// the cache. Foreign objects are left alone. A certificate of the attempt is kept, because
+// brokers may have it. All else follows from the spec, which may have changed since.
 func (r *Reconciler) makeObjects(ctx context.Context, seen *observed) error {
 	mc, attempt := seen.view.MiniCluster, int32(seen.observation.Attempt())
 	objects, err := jobset.Objects(mc, attempt, func() (string, error) { return broker.Certificate(mc.Name, rand.Reader) })
 	if err != nil {
 		return fmt.Errorf("building the objects of MiniCluster %q: %w", mc.Name, err)
 	}
-	last := len(objects) - 1 // the JobSet, whose pods need the others
+	last := len(objects) - 1 // the JobSet comes last: its pods need the others
 	switch set, err := r.existing(ctx, mc, objects[last]); {
 	case err != nil:
 		return err
 	case set == nil:
 	case jobset.Attempt(set) == attempt && jobset.Generation(set) == jobset.Generation(objects[last]):
-		return nil // made, and not in the cache yet
+		return nil // made, but not in the cache yet
 	default:
-		return errStillThere // not in the cache yet either, and of no use
+		return errStillThere // made for another attempt, and not in the cache yet
 	}
 	if err := r.chooseBinder(ctx, seen, objects[last]); err != nil {
 		return err
@@ -82,9 +81,8 @@ func (r *Reconciler) makeObject(ctx context.Context, mc *v1alpha2.MiniCluster, o
 	return r.apply(ctx, object)
 }
 
-// existing reads, from the API server and not from the cache, the object that is
-// there under the name of one that is to be made: nil if there is none. One that
-// is not the MiniCluster's is an error.
+// existing reads the object that has the name of one to be made from the API server, not from the
+// cache; nil if there is none. It returns an error if the object has another owner.
 func (r *Reconciler) existing(ctx context.Context, mc *v1alpha2.MiniCluster, object client.Object) (*metav1.PartialObjectMetadata, error) {
 	gvk := object.GetObjectKind().GroupVersionKind()
 	found := &metav1.PartialObjectMetadata{}
@@ -124,10 +122,10 @@ func (r *Reconciler) apply(ctx context.Context, object client.Object, options ..
 	return nil
 }
 
-// whatWasNotForeseen sorts out an error of making objects that the check did not foresee:
-// somebody took a name, or the API server will not have an object. Then the next pass,
-// which comes soon, says so and gives the nodes back.
-func (r *Reconciler) whatWasNotForeseen(seen *observed, err error) error {
+// unforeseen handles an error that the check did not foresee: another owner took a name,
+// or the API server refuses an object. Then the check is repeated, and the next pass reports it
+// and gives the nodes back.
+func (r *Reconciler) unforeseen(seen *observed, err error) error {
 	var clash *nameClashError
 	var result *check
 	switch {

@@ -16,34 +16,35 @@ import (
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
 )
 
-// memory is what the reconciler remembers of one MiniCluster. After a restart it is empty.
-// One pass at a time uses it.
+// memory is what the reconciler remembers of one MiniCluster. It is empty after a restart. Only
+// one pass at a time uses it.
 type memory struct {
 	uid types.UID
-	// check is the last one of the spec; nil before.
+	// check is the last check of the spec; nil before.
 	check *check
-	// announced is the time of the last decision that was told.
+	// announced is the time of the last decision whose event was sent.
 	announced metav1.MicroTime
-	// written is when the status was written last.
+	// written is when the status was last written.
 	written time.Time
-	// tidied is when pods were deleted last, and tidiedJob the Job of which they were.
+	// tidied is when pods were last deleted, and tidiedJob their Job.
 	tidied    time.Time
 	tidiedJob types.UID
-	// troubles are since when pods, by UID, do not start where they are. Kubernetes does not
-	// tell.
+	// troubles says since when pods, by UID, have had trouble. Kubernetes records no time for
+	// that.
 	troubles map[types.UID]time.Time
-	// placed are the pods, by UID, that were placed, each in the version that was in the
-	// cache then.
+	// placed are the pods, by UID, that were placed, with the resource version that the cache had
+	// then.
 	placed map[types.UID]string
 }
 
-// memories are those of all MiniClusters.
+// memories are the memories of all MiniClusters.
 type memories struct {
 	mutex  sync.Mutex
 	byName map[types.NamespacedName]*memory
 }
 
-// of is the memory of a MiniCluster: an empty one where another of its name was before.
+// of returns the memory of a MiniCluster. A new MiniCluster of the same name starts with an empty
+// one.
 func (m *memories) of(mc *v1alpha2.MiniCluster) *memory {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
@@ -64,8 +65,7 @@ func (m *memories) forget(name types.NamespacedName) {
 	delete(m.byName, name)
 }
 
-// noteTroubles looks at the pods that there are, and notes since when those are in trouble
-// that are.
+// noteTroubles records since when pods have had trouble.
 func (m *memory) noteTroubles(pods []protocol.Pod, now time.Time) {
 	before := m.troubles
 	m.troubles = map[types.UID]time.Time{}
@@ -87,12 +87,12 @@ func (m *memory) hasPlaced(pod *protocol.Pod) bool {
 	return ok && version == pod.ResourceVersion
 }
 
-// hasPlacedAny reports whether one of some pods was placed.
+// hasPlacedAny reports whether any of some pods was placed.
 func (m *memory) hasPlacedAny(pods []protocol.Pod) bool {
 	return slices.ContainsFunc(pods, func(pod protocol.Pod) bool { return m.placed[pod.UID] != "" })
 }
 
-// notePlaced notes that pods were placed, and forgets pods that are no more.
+// notePlaced records placed pods, and forgets pods that do not exist any more.
 func (m *memory) notePlaced(there []protocol.Pod, placed ...*protocol.Pod) {
 	for _, pod := range placed {
 		m.placed[pod.UID] = pod.ResourceVersion

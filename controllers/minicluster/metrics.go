@@ -25,7 +25,7 @@ func init() {
 	metrics.Registry.MustRegister(decisionsTotal, finishedTotal)
 }
 
-// countDecision counts a decision that was written down.
+// countDecision counts a recorded decision.
 func countDecision(step life.Step) {
 	if _, decides := step.(life.Decision); decides {
 		decisionsTotal.WithLabelValues(life.Name(step)).Inc()

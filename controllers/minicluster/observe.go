@@ -21,20 +21,20 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
 )
 
-// observed is what a pass knows.
+// observed is what a pass has read.
 type observed struct {
 	now    time.Time
 	memory *memory
-	// stored is the MiniCluster as it is in the cache; a patch is made against it.
+	// stored is the MiniCluster as the cache has it; patches are made against it.
 	stored *v1alpha2.MiniCluster
-	// view is with the MiniCluster's defaults.
+	// view contains the MiniCluster with its defaults.
 	view        state.View
 	observation *life.Observation
-	// check is that of the spec; nil where it is not needed.
+	// check is the check of the spec; nil if it is not needed.
 	check *check
 }
 
-// observe reads what there is of a MiniCluster.
+// observe reads the objects of a MiniCluster.
 func (r *Reconciler) observe(ctx context.Context, mc *v1alpha2.MiniCluster, memory *memory) (*observed, error) {
 	seen := &observed{now: r.Clock.Now(), memory: memory, stored: mc}
 	seen.view.MiniCluster = mc.DeepCopy()
@@ -63,7 +63,7 @@ func (r *Reconciler) observe(ctx context.Context, mc *v1alpha2.MiniCluster, memo
 		return nil, err
 	}
 	if seen.observation.Workload == life.Ahead && memory.hasPlacedAny(seen.view.Pods) {
-		seen.observation.Workload = life.Stale // the cache does not show it yet
+		seen.observation.Workload = life.Stale // the cache does not show the placed pods yet
 	}
 	return seen, nil
 }

@@ -18,11 +18,11 @@ import (
 // patchesAtOnce is how many pods of a MiniCluster are patched at once.
 const patchesAtOnce = 16
 
-// place pins pods to their nodes and lets them go, the lead's first.
+// place pins pods to their nodes and removes their gates, the lead's first.
 func (r *Reconciler) place(ctx context.Context, seen *observed, step life.Place) error {
 	nodes, pods := seen.observation.Admission.Nodes, seen.view.Brokers()
 	ranks := slices.DeleteFunc(slices.Clone(step.Ranks), func(rank int) bool { return seen.memory.hasPlaced(pods[rank]) })
-	placed := make([]*protocol.Pod, len(ranks)) // nil where that failed
+	placed := make([]*protocol.Pod, len(ranks)) // nil for a failed one
 	defer func() {
 		seen.memory.notePlaced(seen.view.Pods, slices.DeleteFunc(placed, func(pod *protocol.Pod) bool { return pod == nil })...)
 	}()
@@ -53,7 +53,8 @@ func (r *Reconciler) place(ctx context.Context, seen *observed, step life.Place)
 	return group.Wait()
 }
 
-// releaseServices takes the gate off the services pod. Its Job may make it again, gated.
+// releaseServices removes the gate of the services pod. Its Job may replace the pod with a new
+// gated one.
 func (r *Reconciler) releaseServices(ctx context.Context, seen *observed) error {
 	pod := seen.view.Services()
 	if seen.memory.hasPlaced(pod) {

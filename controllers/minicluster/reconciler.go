@@ -23,49 +23,50 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
 )
 
-// FieldOwner is the name under which every object is applied.
+// FieldOwner is the field manager of all applied objects.
 const FieldOwner = "flux-elastic"
 
 // Reconciler carries MiniClusters through their lives.
 type Reconciler struct {
-	// Client reads from the cache and writes.
+	// Client reads from the cache, and writes.
 	Client client.Client
 	// Live reads from the API server.
 	Live      client.Reader
 	Events    events.EventRecorder
 	Scheduler Scheduler
 	Clock     clock.PassiveClock
-	// Topology are the levels that a MiniCluster can name.
+	// Topology are the levels that a spec may name.
 	Topology []state.TopologyLevel
-	// Workers is how many MiniClusters are worked on at once.
+	// Workers is how many MiniClusters are reconciled at once.
 	Workers int
-	// BindDirectly makes JobSets whose pods this manager binds, where they can be bound
-	// without a scheduler.
+	// BindDirectly makes JobSets whose pods this manager binds itself, if the pods need no
+	// scheduler.
 	BindDirectly bool
 
 	memories memories
 	shapes   shapes
 }
 
-// Scheduler decides which MiniCluster gets which nodes. MiniClusters are given with their
+// Scheduler decides which MiniCluster gets which nodes. MiniClusters are passed with their
 // defaults.
 type Scheduler interface {
-	// Offer enters a MiniCluster in its queue, if it is not there, and returns what the queue
-	// says. Pod is one of its pods as the cluster makes it.
+	// Offer enters a MiniCluster in its queue, unless it is there, and returns the queue's last
+	// decision. pod is one of its pods after admission by the API server; ahead says how far its
+	// objects are made. The offer is zero before the first decision.
 	Offer(mc *v1alpha2.MiniCluster, pod *corev1.Pod, ahead elastic.Ahead) elastic.Offer
-	// Order is what a MiniCluster that has nodes is to do; nil if nothing. Other nodes are
-	// looked for, for the ranks that need some.
+	// Order is the order for a MiniCluster with nodes; nil if there is none. The scheduler looks
+	// for other nodes for the displaced ranks, and orders them to move once it has found some.
 	Order(mc *v1alpha2.MiniCluster, displaced []int) elastic.Order
-	// Skip says that a MiniCluster does not wait for nodes now. Nodes that it was offered
-	// and did not take are free again.
+	// Skip removes a MiniCluster from its queue. Nodes that it was offered and has not taken
+	// become free.
 	Skip(mc *v1alpha2.MiniCluster)
-	// Forget is Skip for a MiniCluster that is no more.
+	// Forget is Skip for a MiniCluster that does not exist any more.
 	Forget(name types.NamespacedName)
-	// QueueOf is the queue of a MiniCluster: the one that it names, or else its namespace.
+	// QueueOf is the queue of a MiniCluster: the one that it names, or the one of its namespace.
 	QueueOf(mc *v1alpha2.MiniCluster) string
-	// Waits reports whether a MiniCluster may be given nodes in one of the next cycles.
+	// Waits reports whether the next cycles may give nodes to a MiniCluster.
 	Waits(name types.NamespacedName) bool
-	// Decided tells of the MiniClusters about which something new was decided.
+	// Decided sends the MiniClusters with new decisions or orders.
 	Decided() <-chan event.GenericEvent
 }
 
@@ -96,7 +97,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 }
 
 func (r *Reconciler) pass(ctx context.Context, mc *v1alpha2.MiniCluster, memory *memory) (ctrl.Result, error) {
-	// What was decided before is told before anything else is decided.
+	// The event of the last decision comes before the next decision.
 	if err := r.announce(ctx, mc, memory); err != nil {
 		return ctrl.Result{}, err
 	}
@@ -105,7 +106,7 @@ func (r *Reconciler) pass(ctx context.Context, mc *v1alpha2.MiniCluster, memory 
 		return ctrl.Result{}, err
 	}
 	if err := r.check(ctx, seen); err != nil {
-		r.Scheduler.Skip(seen.view.MiniCluster) // others do not wait until it can be checked
+		r.Scheduler.Skip(seen.view.MiniCluster) // others must not wait for the check
 		return ctrl.Result{}, err
 	}
 	if decided := r.consult(seen); !decided {
@@ -118,23 +119,23 @@ func (r *Reconciler) pass(ctx context.Context, mc *v1alpha2.MiniCluster, memory 
 	return r.report(ctx, seen, plan)
 }
 
-// isPassing reports whether an error is no fault: a stale cache, somebody else's write, an
-// object that is on its way out. The pass is repeated when there is news, or soon.
+// isPassing reports whether an error resolves by itself: a stale cache, a conflicting write, or
+// an object that is being deleted. The pass is repeated soon, or when there is news.
 func isPassing(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsNotFound(err) || errors.Is(err, errStillThere)
 }
 
-// refused reports whether the API server will not have what it was asked for.
+// refused reports whether the API server refuses a request for good.
 func refused(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
 }
 
-// requeueAt looks again at a time; zero: never.
+// requeueAt requeues at a time; zero means never.
 func requeueAt(at, now time.Time) ctrl.Result {
 	switch {
 	case at.IsZero():
 		return ctrl.Result{}
-	case !at.After(now): // there is nothing to look at, or it would have been
+	case !at.After(now): // otherwise the time would have had an effect
 		return ctrl.Result{RequeueAfter: time.Second}
 	}
 	return ctrl.Result{RequeueAfter: at.Sub(now)}

@@ -22,15 +22,15 @@ import (
 )
 
 const (
-	// countsInterval is how often the counts in a status are written at most.
+	// countsInterval is the shortest time between writes of mere counts.
 	countsInterval = 3 * time.Second
-	// queuedInterval is the same for the sentence that says why one waits: while it waits,
-	// those before it come and go.
+	// queuedInterval is the shortest time between writes of why a MiniCluster waits: the gangs
+	// ahead of it change often.
 	queuedInterval = 30 * time.Second
 )
 
-// report writes the status, if it changed, and then tells people. It returns when
-// to look again.
+// report writes the status if it changed, then sends the event. It returns when to reconcile
+// again.
 func (r *Reconciler) report(ctx context.Context, seen *observed, plan life.Plan) (ctrl.Result, error) {
 	if _, removed := plan.Step.(life.Remove); removed {
 		return ctrl.Result{}, nil
@@ -50,7 +50,7 @@ func (r *Reconciler) report(ctx context.Context, seen *observed, plan life.Plan)
 	}
 	updated := seen.stored.DeepCopy()
 	updated.Status = desired
-	// The lock makes sure that nothing is decided on a status that is no more.
+	// The resource version makes sure that no decision is based on an outdated status.
 	patch := client.MergeFromWithOptions(seen.stored, client.MergeFromWithOptimisticLock{})
 	if err := r.Client.Status().Patch(ctx, updated, patch); err != nil {
 		return ctrl.Result{}, fmt.Errorf("writing the status of MiniCluster %q: %w", seen.stored.Name, err)
@@ -70,7 +70,7 @@ func (r *Reconciler) report(ctx context.Context, seen *observed, plan life.Plan)
 	return requeueAt(lookAgain, seen.now), nil
 }
 
-// statusInput is what a status is made from.
+// statusInput is the input for the status.
 func (r *Reconciler) statusInput(seen *observed, plan life.Plan) status.Input {
 	in := status.Input{
 		MiniCluster: seen.view.MiniCluster, Observation: seen.observation, Plan: plan, OccupiedNodes: seen.view.OccupiedNodes(), Now: seen.now,
@@ -87,8 +87,8 @@ func (r *Reconciler) statusInput(seen *observed, plan life.Plan) status.Input {
 	return in
 }
 
-// onlyCounts reports whether two statuses differ in numbers that change often, and
-// in the sentence that has them, alone.
+// onlyCounts reports whether two statuses differ only in numbers that change often, and in the
+// message that contains them.
 func onlyCounts(old, desired *v1alpha2.MiniClusterStatus) bool {
 	same := desired.DeepCopy()
 	same.Size, same.Nodes = old.Size, old.Nodes
@@ -100,8 +100,8 @@ func onlyCounts(old, desired *v1alpha2.MiniClusterStatus) bool {
 	return equality.Semantic.DeepEqual(old, same)
 }
 
-// pace is how long after one write counts and sentences alone make another. Of one that
-// waits the queue's status has them.
+// pace is the shortest time after a write until counts and messages alone cause another. The
+// status of the queue has them for waiting MiniClusters.
 func pace(plan life.Plan) time.Duration {
 	if plan.State == life.StateQueued {
 		return queuedInterval

@@ -28,20 +28,20 @@ import (
 )
 
 const (
-	// podBatch is how long events of a MiniCluster's pods are gathered before it is
-	// looked at: many pods change at once.
+	// podBatch is how long pod events of a MiniCluster are gathered for one pass: many pods
+	// change at once.
 	podBatch = 50 * time.Millisecond
-	// turnDelay is after which time those that wait are told why, if they wait still: those
-	// that start go first.
+	// turnDelay is when MiniClusters that still wait are reconciled after a cycle: those that
+	// start go first.
 	turnDelay = time.Second
-	// decidedPriority is that of what has something to do; others have 0.
+	// decidedPriority is the priority of MiniClusters with an offer or order; others have 0.
 	decidedPriority = 1
 )
 
 // podIndex finds the pods of a MiniCluster by its name.
 const podIndex = "miniCluster"
 
-// SetupIndexes registers the indexes of the cache that reconciling needs.
+// SetupIndexes registers the cache indexes that the reconciler uses.
 func SetupIndexes(ctx context.Context, mgr ctrl.Manager) error {
 	return mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, podIndex, func(pod client.Object) []string {
 		if name := pod.GetLabels()[v1alpha2.MiniClusterLabel]; name != "" {
@@ -51,7 +51,7 @@ func SetupIndexes(ctx context.Context, mgr ctrl.Manager) error {
 	})
 }
 
-// SetupWithManager registers the reconciler and what wakes it.
+// SetupWithManager registers the reconciler and its watches.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("minicluster").
@@ -67,7 +67,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// decided has those go first that have something to do.
+// decided lets MiniClusters with an offer or order go first.
 func (r *Reconciler) decided(_ context.Context, e event.GenericEvent, q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 	request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(e.Object)}
 	if r.Scheduler.Waits(request.NamespacedName) {
@@ -81,8 +81,7 @@ func (r *Reconciler) decided(_ context.Context, e event.GenericEvent, q workqueu
 	q.Add(request)
 }
 
-// Batched maps events to requests that are handled after a while, so that many
-// events make one pass.
+// Batched maps events to requests after a delay, so that many events cause one pass.
 func Batched(delay time.Duration, toRequest func(client.Object) *reconcile.Request) handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	add := func(object client.Object, q queue) {
@@ -110,8 +109,8 @@ func podMoved(e event.UpdateEvent) bool {
 	return protocol.Moved(e.ObjectOld.(*corev1.Pod), e.ObjectNew.(*corev1.Pod))
 }
 
-// placedOn are the MiniClusters that may have brokers on a node: those with an
-// admission. Nodes come and go seldom.
+// placedOn are the MiniClusters that may have brokers on a node: all with an admission. Nodes
+// seldom come and go.
 func (r *Reconciler) placedOn(ctx context.Context, _ client.Object) []reconcile.Request {
 	var list v1alpha2.MiniClusterList
 	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {

@@ -14,16 +14,16 @@ import (
 )
 
 const (
-	// startsWithin is how long after its admission one counts as starting at most, and how
-	// long the next waits for one that makes its pods.
+	// startsWithin is how long after its admission a MiniCluster counts as starting at most, and
+	// how long the next waits for one that makes its pods.
 	startsWithin = 10 * time.Second
 	// aheadPatience is how long the next waits for those that start.
 	aheadPatience = 3 * time.Second
 )
 
-// lookAhead chooses the next MiniCluster to make its objects ahead, if there is one, and says
-// when to look again. They make them one after the other, in the order of their queues; those
-// that start go before them for a while.
+// lookAhead chooses the next MiniCluster to make its objects ahead, and returns when to look
+// again. They make their objects one after the other, in the order of their queues. MiniClusters
+// that start go first for a while.
 func (s *Scheduler) lookAhead(now time.Time) (told []types.NamespacedName, lookAgain time.Time) {
 	maps.DeleteFunc(s.starting, func(_ types.UID, at time.Time) bool { return now.Sub(at) >= startsWithin })
 	next, busyUntil := s.nextAhead(now)
@@ -41,9 +41,9 @@ func (s *Scheduler) lookAhead(now time.Time) (told []types.NamespacedName, lookA
 	return []types.NamespacedName{next.name()}, time.Time{}
 }
 
-// nextAhead is the first that may make its pods, of those that have not too many; nil if there
-// is none, or until when another is waited for. A quota would count the pods, so where there is
-// one none are made.
+// nextAhead is the next MiniCluster that may make its pods within the limit; nil if there is
+// none, or until another one has made its own. In namespaces with a quota no pods are made ahead,
+// because the quota would count them.
 func (s *Scheduler) nextAhead(now time.Time) (next *entry, busyUntil time.Time) {
 	var candidates []*entry
 	left := s.AheadPods
@@ -71,7 +71,7 @@ func (e *entry) goesBefore(other *entry) bool {
 	return cmp.Or(cmp.Compare(e.decision.Position, other.decision.Position), cmp.Compare(e.queue, other.queue)) < 0
 }
 
-// started takes note of one that runs, which may be one that was given nodes.
+// started records that a MiniCluster runs its command.
 func (s *Scheduler) started(uid types.UID) {
 	if _, ok := s.starting[uid]; ok {
 		delete(s.starting, uid)
@@ -79,7 +79,7 @@ func (s *Scheduler) started(uid types.UID) {
 	}
 }
 
-// startsInTime reports whether a gang that waits will start if it waits long enough.
+// startsInTime reports whether a waiting gang will start without any change but time.
 func startsInTime(verdict elastic.Verdict) bool {
 	return verdict == elastic.NoRoom || verdict == elastic.WaitingForTurn || verdict == elastic.WaitingForSize
 }

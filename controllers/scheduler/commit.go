@@ -17,7 +17,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/queue"
 )
 
-// commit assumes in the ledger what was decided, and returns what there is to tell.
+// commit assumes the decisions in the ledger and returns the news.
 func (s *Scheduler) commit(result queue.Result, seen *snapshot, now time.Time) news {
 	var out news
 	verdicts := map[elastic.Verdict]int{}
@@ -43,25 +43,24 @@ func (s *Scheduler) commit(result queue.Result, seen *snapshot, now time.Time) n
 	return out
 }
 
-// isNews reports whether a MiniCluster has to hear of a decision. What changes all the time for
-// those in the middle of a queue is in the queue's status.
+// isNews reports whether a MiniCluster has to hear of a decision. The messages in the middle of a
+// queue change all the time; the queue's status has them.
 func isNews(before, d *queue.Decision) bool {
 	inTheMiddle := d.Blocked.IsZero() && d.Verdict != elastic.NotAllowed && d.Verdict != elastic.NeverFits
 	return before.Verdict != d.Verdict || (before.Message != d.Message && !inTheMiddle) || len(d.Nodes) > 0
 }
 
-// admit gives a MiniCluster its nodes. One that a quota has no more for, once others that are
-// admitted with it have their pods, waits for the next cycle, and so does one for which the
-// matcher has no nodes left.
+// admit gives a MiniCluster its nodes. If the quota does not suffice for all that are admitted in
+// this cycle, or the matcher finds no nodes, the MiniCluster waits for the next cycle.
 func (s *Scheduler) admit(d *queue.Decision, e *entry, seen *snapshot, now time.Time) {
 	namespace, unmade := e.miniCluster.Namespace, seen.unmade(e)
 	if why := seen.quotas.Refusal(namespace, e.pod, unmade); why != "" {
 		d.Verdict, d.Message, d.Nodes = elastic.NotAllowed, why, nil
 	} else if d.Nodes = s.ledger.Choose(e.ask.At(now), d.Nodes); d.Nodes == nil {
-		d.Verdict, d.Message = elastic.NoRoom, "has room, but no nodes were chosen"
+		d.Verdict, d.Message = elastic.NoRoom, "there is room, but the matcher chose no nodes"
 	}
 	if d.Nodes == nil {
-		s.wake() // for those that the next cycle has something for
+		s.wake() // the next cycle may use the nodes for others
 		return
 	}
 	seen.quotas.Reserve(namespace, e.pod, unmade)
@@ -69,10 +68,10 @@ func (s *Scheduler) admit(d *queue.Decision, e *entry, seen *snapshot, now time.
 	s.ledger.Assume(e.miniCluster.UID, &state.Promise{Nodes: d.Nodes, Requests: state.Requests(e.pod)})
 }
 
-// reasons are the API's words for what takes nodes away.
+// reasons are the API's reasons for actions that take nodes away.
 var reasons = map[string]string{"preempt": v1alpha2.ReasonPreempted, "reclaim": v1alpha2.ReasonReclaimed}
 
-// order keeps what those that run are to do, and returns whom it is to be told.
+// order records orders in the ledger and returns the MiniClusters that have to carry them out.
 func (s *Scheduler) order(result queue.Result, now time.Time) []types.NamespacedName {
 	var told []types.NamespacedName
 	s.owed = false
@@ -100,7 +99,7 @@ func (s *Scheduler) order(result queue.Result, now time.Time) []types.Namespaced
 	return told
 }
 
-// repair looks for other nodes for ranks that cannot be bound on theirs.
+// repair looks for other nodes for displaced ranks.
 func (s *Scheduler) repair(now time.Time) ([]types.NamespacedName, error) {
 	var told []types.NamespacedName
 	for _, uid := range slices.Sorted(maps.Keys(s.repairs)) {
@@ -115,12 +114,12 @@ func (s *Scheduler) repair(now time.Time) ([]types.NamespacedName, error) {
 			return nil, err
 		}
 		moved := room.Grow(string(uid), len(ranks))
-		for i := range moved { // the nodes are for these
+		for i := range moved { // the new nodes are for these ranks
 			moved[i].Rank = ranks[i]
 		}
 		moved = slices.DeleteFunc(moved, k.promise.Has)
 		if len(moved) == 0 || !s.ledger.Order(uid, elastic.Move{Pods: moved}, now) {
-			continue // not yet; it gives up when that takes too long
+			continue // tried again in the next cycle, until the attempt is given up
 		}
 		delete(s.repairs, uid)
 		told = append(told, client.ObjectKeyFromObject(k.miniCluster))

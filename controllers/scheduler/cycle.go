@@ -21,14 +21,14 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/queue"
 )
 
-// news is what a cycle has to tell: the MiniClusters whose decision or order is new,
-// the queues that changed, and when time alone may change a decision.
+// news is the result of a cycle for others: MiniClusters with a new decision or order, queues
+// whose report changed, and when time alone may change a decision.
 type news struct {
 	decided, reported []types.NamespacedName
 	lookAgain         time.Time
 }
 
-// Reconcile runs a cycle, if one is due, and tells what is new.
+// Reconcile runs a cycle, if one is due, and sends the news.
 func (s *Scheduler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result, error) {
 	now := s.Clock.Now()
 	news, err := s.decide(ctx, now)
@@ -52,14 +52,14 @@ func (s *Scheduler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result,
 	return ctrl.Result{RequeueAfter: max(news.lookAgain.Sub(now), time.Millisecond)}, nil
 }
 
-// decide observes and decides at one moment: nobody takes a decision up, and so ends
-// its being assumed, after the cache was read.
+// decide runs under one lock, so that nobody takes up a decision, and thereby ends its
+// assumption, after the cache was read.
 func (s *Scheduler) decide(ctx context.Context, now time.Time) (news, error) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	timeIsUp := !s.lookAgain.IsZero() && !now.Before(s.lookAgain)
 	result := news{lookAgain: s.lookAgain}
-	if s.changed || s.ledger.Freed() != s.freed || timeIsUp { // something that matters has happened
+	if s.changed || s.ledger.Freed() != s.freed || timeIsUp { // something has changed that may matter
 		seen, err := s.observe(ctx)
 		if err != nil {
 			return news{}, err
@@ -73,12 +73,12 @@ func (s *Scheduler) decide(ctx context.Context, now time.Time) (news, error) {
 	return result, nil
 }
 
-// cycle decides, and returns what there is to tell.
+// cycle runs one cycle and returns the news.
 func (s *Scheduler) cycle(ctx context.Context, seen *clusterState, now time.Time) (news, error) {
 	began, done := s.Clock.Now(), false
 	s.changed = false
 	defer func() {
-		s.changed = s.changed || !done // an error, or worse
+		s.changed = s.changed || !done // also after an error or a panic
 		cycleSeconds.Observe(s.Clock.Since(began).Seconds())
 	}()
 	s.learn(ctx, seen, now)
@@ -98,12 +98,12 @@ func (s *Scheduler) cycle(ctx context.Context, seen *clusterState, now time.Time
 	return result, nil
 }
 
-// clusterState is what a cycle reads, besides what the ledger follows.
+// clusterState is what a cycle reads beside the ledger.
 type clusterState struct {
 	miniClusters []*v1alpha2.MiniCluster
 	queues       []*v1alpha2.MiniClusterQueue
 	quotas       *ledger.Quotas
-	// made are the pods there are of MiniClusters in namespaces with a quota.
+	// made counts the existing pods of MiniClusters in namespaces with a quota.
 	made map[types.UID]int
 }
 
@@ -134,7 +134,7 @@ func (s *Scheduler) observe(ctx context.Context) (*clusterState, error) {
 	return seen, nil
 }
 
-// pointers are those to the elements of a list, which are only read.
+// pointers are pointers to the elements of a list that is only read.
 func pointers[T any](items []T) []*T {
 	out := make([]*T, len(items))
 	for i := range items {

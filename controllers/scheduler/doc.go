@@ -1,17 +1,19 @@
 // Copyright The flux-elastic Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package scheduler decides over all queues which MiniCluster gets which nodes, which gives
-// some back and which gets more. It follows nodes and pods event by event in a ledger, and
-// runs a cycle (cycle.go) when something happened that may change a decision:
+// Package scheduler decides over all queues which MiniClusters get which nodes, which give some
+// back and which get more. A ledger follows nodes and pods event by event. A cycle (cycle.go)
+// runs when something has happened that may change a decision:
 //
 //   - observe: list MiniClusters, queues and quotas,
 //   - learn: confirm in the ledger what they show (snapshot.go),
+//   - repair: look for other nodes for ranks whose pods cannot run on theirs (commit.go),
 //   - snapshot: what waits, what runs, what is free,
 //   - schedule: package queue decides,
-//   - commit: assume in the ledger what was decided (commit.go).
+//   - commit: assume the decisions in the ledger (commit.go).
 //
-// The package writes to no MiniCluster: the controller of a MiniCluster asks for its offer
-// and its orders (offers.go), and writes them down. It writes the status of queues
-// (queues.go).
+// After a cycle it may let the next MiniCluster make its pods ahead (ahead.go).
+//
+// The package never writes to a MiniCluster: the controller of a MiniCluster asks for its offer
+// and orders (offers.go) and records them. It writes the status of queues (queues.go).
 package scheduler

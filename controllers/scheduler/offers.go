@@ -20,15 +20,15 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/queue"
 )
 
-// entry is one MiniCluster in the queue.
+// entry is a MiniCluster in its queue.
 type entry struct {
 	miniCluster *v1alpha2.MiniCluster // with defaults
-	pod         *corev1.Pod           // as the cluster makes it
+	pod         *corev1.Pod           // after admission by the API server
 	queue       string
 	ask         state.Ask
 	gang        queue.Gang
 	decision    queue.Decision
-	// ahead is how far its objects are made, if they may be.
+	// ahead is how far its objects are made.
 	ahead        elastic.Ahead
 	aheadAt      time.Time // when it was told to make them
 	mayMakeAhead bool
@@ -36,9 +36,7 @@ type entry struct {
 
 func (e *entry) name() types.NamespacedName { return client.ObjectKeyFromObject(e.miniCluster) }
 
-// Offer enters a MiniCluster, with its defaults, in its queue, if it is not there, and
-// returns the last decision about it: the zero Offer before there is one. Pod is one of its
-// pods as the cluster makes it; ahead is how far its objects are made.
+// Offer implements minicluster.Scheduler.
 func (s *Scheduler) Offer(mc *v1alpha2.MiniCluster, pod *corev1.Pod, ahead elastic.Ahead) elastic.Offer {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -54,9 +52,9 @@ func (s *Scheduler) Offer(mc *v1alpha2.MiniCluster, pod *corev1.Pod, ahead elast
 		s.entries[name] = e
 		s.wake()
 	}
-	if ahead > e.ahead { // it has made its objects, or had begun to before a restart
+	if ahead > e.ahead { // it has made its objects, or had begun before a restart
 		e.ahead, e.aheadAt = ahead, s.Clock.Now()
-		s.ask() // for the next
+		s.ask() // the next may make its objects
 	}
 	d := &e.decision
 	return elastic.Offer{
@@ -65,7 +63,7 @@ func (s *Scheduler) Offer(mc *v1alpha2.MiniCluster, pod *corev1.Pod, ahead elast
 	}
 }
 
-// QueueOf is the queue of a MiniCluster: the one that it names, or else its namespace.
+// QueueOf implements minicluster.Scheduler.
 func (s *Scheduler) QueueOf(mc *v1alpha2.MiniCluster) string {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -86,7 +84,7 @@ func (s *Scheduler) queueOf(mc *v1alpha2.MiniCluster) string {
 	return cmp.Or(namespace.Labels[v1alpha2.QueueLabel], v1alpha2.DefaultQueue)
 }
 
-// Waits reports whether a MiniCluster may be given nodes in one of the next cycles.
+// Waits implements minicluster.Scheduler.
 func (s *Scheduler) Waits(name types.NamespacedName) bool {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -94,8 +92,7 @@ func (s *Scheduler) Waits(name types.NamespacedName) bool {
 	return e != nil && e.ahead != elastic.AheadMaking && (e.decision.Verdict == elastic.NoRoom || e.decision.Verdict == elastic.WaitingForTurn)
 }
 
-// Order is what a MiniCluster that has nodes is to do; nil if nothing. Other nodes are looked
-// for, for the ranks that are displaced: an order tells them, once there are any.
+// Order implements minicluster.Scheduler.
 func (s *Scheduler) Order(mc *v1alpha2.MiniCluster, displaced []int) elastic.Order {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -110,8 +107,7 @@ func (s *Scheduler) Order(mc *v1alpha2.MiniCluster, displaced []int) elastic.Ord
 	return order
 }
 
-// Skip says that a MiniCluster does not wait for nodes now. Nodes that it was offered
-// and did not take are free again.
+// Skip implements minicluster.Scheduler.
 func (s *Scheduler) Skip(mc *v1alpha2.MiniCluster) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -126,13 +122,13 @@ func (s *Scheduler) Skip(mc *v1alpha2.MiniCluster) {
 		return
 	}
 	if promise, err := state.PromiseOf(mc); err == nil && promise != nil {
-		s.ledger.Confirm(mc.UID, promise) // it took them
+		s.ledger.Confirm(mc.UID, promise) // it took the nodes
 	} else {
 		s.ledger.Forget(mc.UID)
 	}
 }
 
-// Forget is Skip for a MiniCluster that is no more.
+// Forget implements minicluster.Scheduler.
 func (s *Scheduler) Forget(name types.NamespacedName) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -144,5 +140,5 @@ func (s *Scheduler) Forget(name types.NamespacedName) {
 	delete(s.entries, name)
 }
 
-// Decided tells of the MiniClusters about which something new was decided.
+// Decided implements minicluster.Scheduler.
 func (s *Scheduler) Decided() <-chan event.GenericEvent { return s.decided }

@@ -25,22 +25,22 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/queue"
 )
 
-// QueueReconciler tells people what waits in a queue, and why.
+// QueueReconciler reports what waits in a queue, and why.
 type QueueReconciler struct {
 	Client    client.Client
 	Scheduler *Scheduler
 	Clock     clock.PassiveClock
 
-	// written is when the status of each queue was written last.
+	// written is when the status of each queue was last written.
 	written map[string]time.Time
 }
 
-// reportInterval is how often the status of a queue is written at most.
+// reportInterval is the shortest time between writes of a queue's status.
 const reportInterval = 3 * time.Second
 
 // +kubebuilder:rbac:groups=flux-framework.org,resources=miniclusterqueues/status,verbs=patch
 
-// Reconcile writes the status of one queue, if it changed, and not too often.
+// Reconcile writes the status of one queue if it changed, but not too often.
 func (r *QueueReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var made v1alpha2.MiniClusterQueue
 	if err := r.Client.Get(ctx, req.NamespacedName, &made); err != nil {
@@ -49,7 +49,7 @@ func (r *QueueReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 	}
 	report, ok := r.Scheduler.report(made.Name)
 	if !ok {
-		return ctrl.Result{}, nil // no cycle has been since it came
+		return ctrl.Result{}, nil // no cycle has run since the queue was made
 	}
 	desired := status.Queue(&made, report)
 	if equality.Semantic.DeepEqual(&made.Status, &desired) {
@@ -71,7 +71,7 @@ func (r *QueueReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 	return ctrl.Result{}, nil
 }
 
-// SetupWithManager registers the reconciler and what wakes it.
+// SetupWithManager registers the reconciler and its watches.
 func (r *QueueReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("queue").
@@ -80,7 +80,7 @@ func (r *QueueReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// report is what the last cycle found of a queue.
+// report is the last cycle's report on a queue.
 func (s *Scheduler) report(name string) (status.QueueReport, bool) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -88,7 +88,7 @@ func (s *Scheduler) report(name string) (status.QueueReport, bool) {
 	return report, ok
 }
 
-// updateReports keeps what a cycle found, and returns the queues of which that is news.
+// updateReports keeps the reports of a cycle and returns the queues whose report changed.
 func (s *Scheduler) updateReports(result queue.Result, seen *snapshot) []types.NamespacedName {
 	reports := map[string]*status.QueueReport{}
 	for _, use := range result.Uses {
@@ -103,7 +103,7 @@ func (s *Scheduler) updateReports(result queue.Result, seen *snapshot) []types.N
 		e := seen.waiting[decision.Gang]
 		report := reports[e.queue]
 		switch {
-		case report == nil: // there is no such queue
+		case report == nil: // the queue does not exist
 		case decision.Verdict == elastic.Admitted:
 			report.Admitted++
 		default:

@@ -29,64 +29,64 @@ import (
 )
 
 const (
-	// freedBatch is how long the scheduler gathers what was freed: the pods of a gang end
-	// one by one.
+	// freedBatch is how long the scheduler gathers freed nodes: the pods of a gang end one by
+	// one.
 	freedBatch = 20 * time.Millisecond
-	// settlesIn is how long after something was freed more may be freed with it, and
-	// settlesAtLast how long that goes on at most.
+	// settlesIn is how long after nodes became free others may follow, and settlesAtLast the
+	// limit for that.
 	settlesIn     = 200 * time.Millisecond
 	settlesAtLast = 2 * time.Second
 )
 
 // Scheduler decides which MiniCluster gets which nodes.
 //
-// A decision is assumed until the cache shows it: its nodes count as taken from
-// the moment it is made, and are free again if the MiniCluster does not take it
-// up (Skip). So no two decisions use the same resource.
+// A decision is assumed until the cache shows it: its nodes count as taken at once, and become
+// free again if the MiniCluster does not take them (Skip). So no two decisions use the same
+// nodes.
 type Scheduler struct {
-	// Cache is read only.
+	// Cache is only read.
 	Cache client.Reader
 	Clock clock.PassiveClock
-	// AheadPods is how many pods those that wait may have, made ahead.
+	// AheadPods is how many pods may be made ahead in all.
 	AheadPods int
 
 	topology []state.TopologyLevel
 	mutex    sync.Mutex
 	ledger   *ledger.Ledger
-	// entries are the MiniClusters that wait, and those that were given nodes and
-	// have not written it down yet.
+	// entries are the waiting MiniClusters, and the admitted ones whose status does not show it
+	// yet.
 	entries map[types.NamespacedName]*entry
-	// checked are the MiniClusters, by UID, that were offered or skipped since the
-	// start: of the others it is not known whether they wait.
+	// checked are the MiniClusters that were offered or skipped since the start. Whether the
+	// others wait is not known yet.
 	checked map[types.NamespacedName]types.UID
 	// known are the MiniClusters that the cache shows.
 	known map[types.UID]*known
-	// repairs are the ranks for which other nodes are looked for.
+	// repairs are the displaced ranks for which other nodes are looked for.
 	repairs map[types.UID][]int
-	// owed: there is an order for one that has not written down what came before it.
+	// owed is true if an order waits until an earlier one is recorded.
 	owed bool
-	// reports are what the last cycle found, by queue.
+	// reports are the last cycle's reports, by queue.
 	reports map[string]status.QueueReport
-	// changed: something other than what was freed may change a decision. freed is
-	// what the ledger counted at the last cycle; lookAgain when time alone may change one.
+	// changed is true if anything but freed nodes may change a decision. freed is the ledger's
+	// count at the last cycle. lookAgain is when time alone may change a decision.
 	changed   bool
 	freed     uint64
 	lookAgain time.Time
-	// freedSince is when something was freed first since the last cycle in which all that was
-	// freed had settled, or in a while; settles is when it will have.
+	// freedSince is when nodes became free first since all had settled, and settles is when they
+	// will have.
 	freedSince, settles time.Time
-	// starting are those that were given nodes and do not run yet, and when they were.
+	// starting are the admitted MiniClusters that do not run yet, with the times of their
+	// admissions.
 	starting map[types.UID]time.Time
-	// aheadSince is since when one waits to make its objects ahead.
+	// aheadSince is since when a MiniCluster has been waiting to make its objects ahead.
 	aheadSince time.Time
 
-	// kick asks for a cycle, decided tells of a new decision, and reported of a queue
-	// of which there is news.
+	// kick asks for a cycle, decided sends MiniClusters with news, and reported queues with news.
 	kick, decided, reported chan event.GenericEvent
 }
 
-// New makes a scheduler that reads from the cache, for nodes with a topology. The matcher has
-// the last word on the nodes that a MiniCluster gets; nil: nobody has.
+// New returns a scheduler that reads from a cache. The matcher has the last word on the nodes of
+// a gang; nil keeps the choice of the queue.
 func New(cache client.Reader, clock clock.PassiveClock, topology []state.TopologyLevel, matcher ledger.Matcher) *Scheduler {
 	return &Scheduler{
 		Cache: cache, Clock: clock, topology: topology, ledger: ledger.New(topology, matcher),
@@ -98,7 +98,7 @@ func New(cache client.Reader, clock clock.PassiveClock, topology []state.Topolog
 	}
 }
 
-// wake asks for a cycle, unless one is asked for already.
+// wake asks for a cycle, unless one was asked for.
 func (s *Scheduler) wake() {
 	s.changed = true
 	s.ask()
@@ -115,7 +115,7 @@ func (s *Scheduler) ask() {
 // +kubebuilder:rbac:groups=flux-framework.org,resources=miniclusterqueues,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=namespaces;resourcequotas,verbs=get;list;watch
 
-// SetupWithManager registers the scheduler, what it follows and what wakes it.
+// SetupWithManager registers the scheduler and its watches.
 func (s *Scheduler) SetupWithManager(mgr ctrl.Manager) error {
 	nodes := follow(s, s.ledger.SetNode, func(node *corev1.Node) { s.ledger.DeleteNode(node.Name) })
 	pods := follow(s, s.ledger.SetPod, func(pod *corev1.Pod) { s.ledger.DeletePod(pod.UID) })
@@ -140,8 +140,7 @@ func (s *Scheduler) SetupWithManager(mgr ctrl.Manager) error {
 
 type requests = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// follow tells the ledger of every event, and asks for a cycle where something was freed by
-// it.
+// follow passes every event to the ledger, and asks for a cycle if the event freed something.
 func follow[T client.Object](s *Scheduler, set, remove func(T)) handler.EventHandler {
 	tell := func(change func(T), object client.Object, q requests) {
 		s.mutex.Lock()
@@ -165,7 +164,7 @@ func follow[T client.Object](s *Scheduler, set, remove func(T)) handler.EventHan
 	}
 }
 
-// settle says that something was freed.
+// settle records that something was freed.
 func (s *Scheduler) settle() {
 	now := s.Clock.Now()
 	if s.freedSince.IsZero() || now.Sub(s.settles) >= settlesAtLast {
@@ -174,8 +173,8 @@ func (s *Scheduler) settle() {
 	s.settles = elastic.Earliest(now.Add(settlesIn), s.freedSince.Add(settlesAtLast))
 }
 
-// followMiniCluster takes note of a MiniCluster that runs, and asks for a cycle where a change
-// matters to others, or there is an order that could not be given before.
+// followMiniCluster asks for a cycle if a change of a MiniCluster matters to others, or if an
+// order waited for it.
 func (s *Scheduler) followMiniCluster(_ context.Context, e event.UpdateEvent, q requests) {
 	old, mc := e.ObjectOld.(*v1alpha2.MiniCluster), e.ObjectNew.(*v1alpha2.MiniCluster)
 	s.mutex.Lock()
@@ -189,8 +188,8 @@ func (s *Scheduler) followMiniCluster(_ context.Context, e event.UpdateEvent, q 
 	}
 }
 
-// matters reports whether a MiniCluster leaves, holds other nodes than before or for
-// another time, or wants another size. That it wrote down what it was given is no news.
+// matters reports whether a MiniCluster is deleted, holds other nodes or for another time, or
+// wants another size. The record of a new admission does not matter: it was assumed.
 func matters(old, mc *v1alpha2.MiniCluster) bool {
 	leaves := old.DeletionTimestamp == nil && mc.DeletionTimestamp != nil
 	grows := old.Status.StartTime == nil && mc.Status.StartTime != nil && state.MayGrow(mc)

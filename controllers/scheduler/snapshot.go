@@ -24,16 +24,17 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/queue"
 )
 
-// known is a MiniCluster that the cache shows, translated once for each version of it.
+// known is a MiniCluster that the cache shows, translated once per version.
 type known struct {
 	version     string
 	miniCluster *v1alpha2.MiniCluster // with defaults
-	// promise is what its status says that it holds; nil if nothing.
+	// promise is what its status shows that it holds; nil if nothing.
 	promise *state.Promise
-	// running is what it is for the queue once it has nodes, and ask what it asks for more.
+	// running is the MiniCluster for the queue once it has nodes, and ask its request for more.
 	running queue.Running
 	ask     state.Ask
-	// pod is one of its pods, as the cluster makes it if that is known since the start.
+	// pod is one of its pods, after admission by the API server if it was checked since the
+	// start.
 	pod *corev1.Pod
 }
 
@@ -41,13 +42,13 @@ type known struct {
 type snapshot struct {
 	queue.Snapshot
 	*clusterState
-	// waiting are the entries of those that wait, by ID.
+	// waiting are the waiting entries by ID.
 	waiting map[string]*entry
-	// avoidUntil is when the first of them avoids some nodes no longer; zero if none does.
+	// avoidUntil is when the first of them stops avoiding nodes; zero if none avoids any.
 	avoidUntil time.Time
 }
 
-// learn brings what is known of MiniClusters, and the ledger, up to what the cache shows.
+// learn updates the known MiniClusters and the ledger to what the cache shows.
 func (s *Scheduler) learn(ctx context.Context, seen *clusterState, now time.Time) {
 	there := make(map[types.UID]bool, len(seen.miniClusters))
 	for _, mc := range seen.miniClusters {
@@ -66,7 +67,7 @@ func (s *Scheduler) learn(ctx context.Context, seen *clusterState, now time.Time
 		s.known[uid].promise = nil
 		s.ledger.Confirm(uid, nil)
 		s.ledger.Forget(uid)
-		if len(s.ledger.Holds(uid)) == 0 { // its pods may be there still
+		if len(s.ledger.Holds(uid)) == 0 { // its pods may still exist
 			delete(s.known, uid)
 		}
 	}
@@ -74,18 +75,18 @@ func (s *Scheduler) learn(ctx context.Context, seen *clusterState, now time.Time
 	for name, e := range s.entries {
 		if k := s.known[e.miniCluster.UID]; k != nil && k.promise != nil {
 			k.pod = e.pod
-			delete(s.entries, name) // taken up
+			delete(s.entries, name) // it took its nodes
 		}
 	}
 }
 
-// translate reads a MiniCluster. One whose admission cannot be read holds what its pods
-// do; its own pass says what is wrong.
+// translate reads a MiniCluster. If its admission cannot be read, it holds what its pods hold,
+// and its own pass reports the error.
 func (s *Scheduler) translate(ctx context.Context, mc *v1alpha2.MiniCluster) *known {
 	k := &known{version: mc.ResourceVersion, miniCluster: mc.DeepCopy()}
 	k.miniCluster.Default()
 	pod, err := jobset.Pod(k.miniCluster)
-	if err != nil { // it has none
+	if err != nil { // it has no pods either
 		pod = &corev1.Pod{}
 	}
 	k.pod = pod
@@ -104,7 +105,7 @@ func (s *Scheduler) translate(ctx context.Context, mc *v1alpha2.MiniCluster) *kn
 	return k
 }
 
-// snapshot is what a cycle decides on, and what is free.
+// snapshot returns what a cycle decides on, and what is free.
 func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (*snapshot, queue.Room, error) {
 	if !now.Before(s.settles) {
 		s.freedSince = time.Time{}
@@ -131,7 +132,7 @@ func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (*snapshot, queu
 	return out, room, err
 }
 
-// queuesByName are the queues that there are, and the one that need not be made.
+// queuesByName are the existing queues and the default queue, which need not exist.
 func queuesByName(made []*v1alpha2.MiniClusterQueue) map[string]*v1alpha2.MiniClusterQueue {
 	byDefault := &v1alpha2.MiniClusterQueue{}
 	byDefault.Name = v1alpha2.DefaultQueue
@@ -142,8 +143,7 @@ func queuesByName(made []*v1alpha2.MiniClusterQueue) map[string]*v1alpha2.MiniCl
 	return queues
 }
 
-// reserveQuotas keeps what pods that admitted MiniClusters have still to make will use of the
-// quotas of their namespaces.
+// reserveQuotas reserves what the unmade pods of admitted MiniClusters will use of quotas.
 func (s *Scheduler) reserveQuotas(seen *clusterState) {
 	for uid, k := range s.known {
 		if s.ledger.Promised(uid) != nil {
@@ -152,16 +152,15 @@ func (s *Scheduler) reserveQuotas(seen *clusterState) {
 	}
 }
 
-// unmade is how many pods one that waits has still to make in a namespace with a quota.
+// unmade is the number of pods that a waiting MiniCluster has not made yet.
 func (c *clusterState) unmade(e *entry) int {
 	return max(int(e.miniCluster.Spec.MaxSize)-c.made[e.miniCluster.UID], 0)
 }
 
-// waiting are the entries to decide about. A MiniCluster that has not been checked yet, as
-// after a restart or when many come at once, is not passed by others of its queue unless
-// they are older, by seconds.
+// waiting are the entries to decide on. After a restart, or when many come at once, MiniClusters
+// are not checked yet. Younger ones of the same queue wait for them.
 func (s *Scheduler) waiting(seen *clusterState) []*entry {
-	unchecked := map[string]metav1.Time{} // the oldest, by queue
+	unchecked := map[string]metav1.Time{} // creation of the oldest, by queue
 	for _, mc := range seen.miniClusters {
 		if s.checked[client.ObjectKeyFromObject(mc)] == mc.UID || !mayCome(mc) {
 			continue
@@ -175,7 +174,7 @@ func (s *Scheduler) waiting(seen *clusterState) []*entry {
 	for _, e := range s.entries {
 		oldest, ok := unchecked[e.queue]
 		k := s.known[e.miniCluster.UID]
-		if k == nil || k.miniCluster.DeletionTimestamp != nil || s.ledger.Assumed(e.miniCluster.UID) { // it will be forgotten, or has nodes
+		if k == nil || k.miniCluster.DeletionTimestamp != nil || s.ledger.Assumed(e.miniCluster.UID) { // deleted, or has nodes
 			continue
 		}
 		if !ok || e.miniCluster.CreationTimestamp.Before(&oldest) {
@@ -186,13 +185,13 @@ func (s *Scheduler) waiting(seen *clusterState) []*entry {
 	return waits
 }
 
-// mayCome reports whether a MiniCluster may enter the queue once it is checked.
+// mayCome reports whether a MiniCluster may be queued after its check.
 func mayCome(mc *v1alpha2.MiniCluster) bool {
 	return mc.DeletionTimestamp == nil && !mc.Spec.Suspend && mc.Status.Admission == nil &&
 		!meta.IsStatusConditionTrue(mc.Status.Conditions, v1alpha2.ConditionFinished)
 }
 
-// running are those that have nodes, or whose pods still do.
+// running are the gangs with nodes, and those whose pods still hold some.
 func (s *Scheduler) running(now time.Time) []queue.Running {
 	var out []queue.Running
 	for _, uid := range slices.Sorted(maps.Keys(s.known)) {
@@ -213,18 +212,18 @@ func (s *Scheduler) running(now time.Time) []queue.Running {
 	return out
 }
 
-// runs is one that has nodes, as it will be once its order is carried out.
+// runs is a gang with nodes, as it will be after its order.
 func (s *Scheduler) runs(k *known, holds []int) queue.Running {
 	r := k.running
 	r.Ranks = s.ledger.Promised(k.miniCluster.UID).Ranks()
 	for _, rank := range holds {
-		if !slices.Contains(r.Ranks, rank) { // its pod is not gone yet
+		if !slices.Contains(r.Ranks, rank) { // its old pod still exists
 			r.Ranks, r.Draining = append(r.Ranks, rank), append(slices.Clone(r.Draining), rank)
 		}
 	}
 	slices.Sort(r.Ranks)
 	order, at := s.ledger.OrderOf(k.miniCluster.UID)
-	r.Malleable = r.Malleable && order == nil // one thing at a time
+	r.Malleable = r.Malleable && order == nil // one order at a time
 	switch o := order.(type) {
 	case elastic.Evict:
 		r.Ending = true
@@ -234,7 +233,7 @@ func (s *Scheduler) runs(k *known, holds []int) queue.Running {
 	return r
 }
 
-// room is what is free, for those that wait and those that may grow.
+// room is what is free for the waiting gangs and for those that may grow.
 func (s *Scheduler) room(waiting map[string]*entry, now time.Time) (queue.Room, error) {
 	asks := make(map[string]state.Ask, len(waiting))
 	for id, e := range waiting {

@@ -11,25 +11,25 @@ import (
 	"time"
 )
 
-// The phases in the life of a gang, in this order; each ends with what it says.
+// The phases in the life of a gang, in this order. The comments say when each phase ends.
 const (
-	PhaseRoom     = "room"     // there is room: it came, its nodes are free, and those before it had room
+	PhaseRoom     = "room"     // the gang is submitted, its nodes are free, and gangs before it had room
 	PhaseDecision = "decision" // its admission is written
-	PhaseObjects  = "objects"  // the last of its pods exists
-	PhasePinning  = "pinning"  // the last of its pods is pinned and ungated
-	PhaseBinding  = "binding"  // the last is bound
-	PhaseStart    = "start"    // the last is up
+	PhaseObjects  = "objects"  // its last pod exists
+	PhasePinning  = "pinning"  // its last pod is pinned and ungated
+	PhaseBinding  = "binding"  // its last pod is bound
+	PhaseStart    = "start"    // its last pod is up
 	PhaseRun      = "run"      // the lead has ended
 	PhaseEnd      = "end"      // the last pod has ended
-	// PhaseIdle is of nodes alone: idle, and nothing waits. PhaseOther is all else,
-	// as tries that came to nothing and gangs that have not finished.
+	// PhaseIdle is the time of nodes that were idle while no gang waited. PhaseOther is the
+	// rest of the nodes' time, such as failed tries and gangs that have not finished.
 	PhaseIdle  = "nothing waits"
 	PhaseOther = "other"
 )
 
 var phases = []string{PhaseRoom, PhaseDecision, PhaseObjects, PhasePinning, PhaseBinding, PhaseStart, PhaseRun, PhaseEnd}
 
-// Spread tells of many times, in seconds.
+// Spread has statistics of many durations, in seconds.
 type Spread struct {
 	Count int     `json:"count"`
 	Mean  float64 `json:"mean"`
@@ -41,47 +41,48 @@ type Spread struct {
 // Phase is one phase of all finished gangs.
 type Phase struct {
 	Name string `json:"name"`
-	// Gangs is how long it took them.
+	// Gangs is how long the phase took the gangs.
 	Gangs Spread `json:"gangs"`
-	// NodeSeconds is the time of nodes that went there, Share the part of the time of
-	// all nodes. For the phase of room, and that of a decision, these are nodes that
-	// were idle before the gang that got them next had room, or was decided on.
+	// NodeSeconds is the time that nodes spent in the phase, and Share its part of the time
+	// of all nodes. In the phases room and decision, nodes are idle. This idle time belongs to
+	// the gang that gets the node next, until that gang has room or is admitted.
 	NodeSeconds float64 `json:"nodeSeconds"`
 	Share       float64 `json:"share"`
 }
 
-// Life is that of one gang that finished, in seconds since the first was submitted.
+// Life has the times of a gang that finished, in seconds since the first submission.
 type Life struct {
 	Name      string             `json:"name"`
 	Size      int                `json:"size"`
 	Ran       int                `json:"ran"`
 	Submitted float64            `json:"submitted"`
 	Until     map[string]float64 `json:"until"` // the end of each phase
-	// Started is when status.startTime was seen, Finished when condition Finished was.
+	// Started is when the observer saw status.startTime, and Finished when it saw the
+	// condition Finished.
 	Started  float64 `json:"started"`
 	Finished float64 `json:"finished"`
 }
 
-// Breakdown is where the time went.
+// Breakdown says how the time of gangs and nodes was spent.
 type Breakdown struct {
 	Makespan float64 `json:"makespan"`
 	Phases   []Phase `json:"phases"`
-	// Gap is how long a node that somebody waited for lay idle before the next pod
-	// was pinned to it.
+	// Gap is how long a node was idle before the next pod was pinned to it, while a gang
+	// waited.
 	Gap Spread `json:"gap"`
-	// Waking is the time from the last pod being up to status.startTime being seen.
+	// Waking is the time from the start of the last pod until status.startTime was seen.
 	Waking Spread `json:"waking"`
 	Gangs  []Life `json:"gangs"`
 }
 
-// course is when the phases of a gang ended, and of its nodes.
+// course has the times at which the phases of a gang ended, and its pods by node.
 type course struct {
 	*life
 	until map[string]time.Time
 	nodes map[string]*podLife
 }
 
-// Breakdown adds up what was recorded.
+// Breakdown computes the breakdown of the record.
 func (r *Record) Breakdown() Breakdown {
 	first, last := r.bounds()
 	out := Breakdown{Makespan: last.Sub(first).Seconds()}
@@ -123,8 +124,8 @@ func (r *Record) Breakdown() Breakdown {
 	return out
 }
 
-// bounds are the first submission and the last end of a pod; where something was left,
-// when nobody looked any more.
+// bounds returns the first submission and the last end of a pod. If not all gangs are over, last
+// is at least the time at which the record was closed.
 func (r *Record) bounds() (first, last time.Time) {
 	for _, l := range r.lives {
 		if first.IsZero() || l.submitted.Before(first) {
@@ -142,7 +143,7 @@ func (r *Record) bounds() (first, last time.Time) {
 	return first, later(first, last)
 }
 
-// courses are those of the gangs that finished, in the order of their admissions.
+// courses returns the courses of the gangs that finished, in the order of their admissions.
 func (r *Record) courses() []*course {
 	freed := map[string][]time.Time{}
 	for _, l := range r.lives {
@@ -166,7 +167,7 @@ func (r *Record) courses() []*course {
 	for _, c := range out {
 		c.until[PhaseRoom] = c.room(freed)
 	}
-	// Whoever comes later in the queue waits for the room of those before it.
+	// A gang that is later in the queue waits for the room of the gangs before it.
 	for i, c := range out {
 		for _, other := range out[:i] {
 			if cmp.Or(other.created.Compare(c.created), cmp.Compare(other.Name, c.Name)) < 0 {
@@ -177,7 +178,7 @@ func (r *Record) courses() []*course {
 	return out
 }
 
-// course is that of a gang's last try; nil if it did not finish.
+// course returns the course of a gang's last try, or nil if the gang did not succeed.
 func (l *life) course() *course {
 	if !l.succeeded || len(l.admissions) == 0 || len(l.tries) == 0 {
 		return nil
@@ -197,7 +198,7 @@ func (l *life) course() *course {
 			c.until[PhaseRun] = pod.ended
 		}
 	}
-	// Two watches, so that what followed may be seen first.
+	// Pods and MiniClusters have different watches, so a later change may be seen first.
 	at := l.admissions[len(l.admissions)-1].at
 	for _, name := range phases[1:] {
 		at = later(at, c.until[name])
@@ -206,7 +207,7 @@ func (l *life) course() *course {
 	return c
 }
 
-// room is when a gang had been submitted and the last of its nodes was freed.
+// room returns when the gang had been submitted and the last of its nodes was free.
 func (c *course) room(freed map[string][]time.Time) time.Time {
 	room, admitted := c.submitted, c.until[PhaseDecision]
 	for node := range c.nodes {
@@ -229,8 +230,8 @@ func (c *course) describe(first time.Time) Life {
 	return out
 }
 
-// idle sorts out the times at which nodes had nothing, and returns the gaps between
-// two pods on a node that somebody waited for.
+// idle adds the times at which nodes were idle to the phases in spent. It returns the gaps between
+// two pods of a node during which a gang waited.
 func (r *Record) idle(courses []*course, first, last time.Time, spent map[string]float64) (gaps []float64) {
 	var waits [][2]time.Time
 	byNode := map[string][]*course{}
@@ -276,7 +277,7 @@ func (r *Record) idle(courses []*course, first, last time.Time, spent map[string
 	return gaps
 }
 
-// lost are the times, by node, that pods held it whose gang did not finish with them.
+// lost returns, by node, the times at which pods held the node whose gang did not finish with them.
 func (r *Record) lost(courses []*course, last time.Time) map[string][][2]time.Time {
 	counted := map[*podLife]bool{}
 	for _, c := range courses {
@@ -305,7 +306,7 @@ func (r *Record) lost(courses []*course, last time.Time) map[string][][2]time.Ti
 	return out
 }
 
-// union joins times that overlap, in order.
+// union merges intervals that overlap, and sorts them.
 func union(times [][2]time.Time) [][2]time.Time {
 	slices.SortFunc(times, func(a, b [2]time.Time) int { return a[0].Compare(b[0]) })
 	var out [][2]time.Time
@@ -319,8 +320,7 @@ func union(times [][2]time.Time) [][2]time.Time {
 	return out
 }
 
-// overlap is how much of the time from one moment to another is in some times, in
-// seconds.
+// overlap returns how many seconds between two moments are in the intervals.
 func overlap(times [][2]time.Time, from, to time.Time) float64 {
 	total := 0.0
 	for _, t := range times {
@@ -329,7 +329,7 @@ func overlap(times [][2]time.Time, from, to time.Time) float64 {
 	return total
 }
 
-// NewSpread sums up some times.
+// NewSpread computes the statistics of some durations.
 func NewSpread(seconds []float64) Spread {
 	n := len(seconds)
 	if n == 0 {
@@ -358,5 +358,5 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// sortedKeys are the keys of a map, in order.
+// sortedKeys returns the keys of a map in order.
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }

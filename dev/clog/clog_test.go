@@ -72,8 +72,8 @@ func TestGangs(t *testing.T) {
 	}
 }
 
-// script tells a record of two nodes of one CPU what is in lines: a time, an object,
-// and what becomes of it. Each is written when it is seen.
+// script returns a record of two nodes of one CPU. Each line is a change: a time, a gang, and what
+// happens to it. Changes are seen in the order in which they are written.
 func script(lines ...string) *Record {
 	r := NewRecord(2, 1000)
 	r.Submitted(Gang{Name: "a", Size: 2, Min: 2}, at(0))
@@ -112,7 +112,7 @@ func script(lines ...string) *Record {
 	return r
 }
 
-// whole is a run of both gangs without fault: a holds both nodes, and b comes after.
+// whole is a run of both gangs without violations: a holds both nodes, and b runs after it.
 var whole = []string{
 	"1 a admit n1 n2",
 	"2 a make t 0", "2.5 a make t 1",
@@ -185,9 +185,9 @@ func TestBreakdown(t *testing.T) {
 	if !near(b.Makespan, 28.5) {
 		t.Errorf("makespan %g", b.Makespan)
 	}
-	// Mean of the gangs, and seconds of nodes. Waiting for the room, both nodes were
-	// idle for no time, except that n1 was from its lead's end (15) to b's room (16),
-	// and from then on unused.
+	// For each phase: the mean of the gangs, and seconds of nodes. While a gang waited for
+	// room, only n1 was idle: from the end of a's lead (15) to b's room (16). From then on n1
+	// was unused.
 	want := map[string][2]float64{
 		PhaseRoom:     {(0 + 16) / 2.0, 1.5}, // n1: 15 to 16.5, when b, which waits, is admitted
 		PhaseDecision: {(1 + 0.5) / 2, 2 + 0.5},
@@ -221,9 +221,9 @@ func TestBreakdown(t *testing.T) {
 	}
 }
 
-// What is not over, or came to nothing, is counted as other, not as a phase.
+// The time of gangs that have not finished, and of failed tries, counts as other, not as a phase.
 func TestBreakdownOfWhatIsNotOver(t *testing.T) {
-	r := script(whole[:len(whole)-2]...) // b is up, since 17.5 on n2
+	r := script(whole[:len(whole)-2]...) // b is up, on n2 since 17.5
 	r.Close(at(20))
 	b := r.Breakdown()
 	total := 0.0

@@ -1,10 +1,9 @@
 // Copyright The flux-elastic Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package clog is the arithmetic of the clogging experiment: many gangs that want
-// whole nodes, all submitted at once. It makes the gangs, and tells from what was
-// seen of them, with the time, whether the cluster clogged and where each second
-// went. It watches nothing itself.
+// Package clog is the arithmetic of the clogging experiment: many gangs that want whole nodes, all
+// submitted at once. It makes the gangs. From the observed changes and their times it computes
+// whether the cluster clogged, and how the time was spent. Callers watch the cluster.
 package clog
 
 import (
@@ -14,7 +13,7 @@ import (
 	"strings"
 )
 
-// What Gangs are made with: all or nothing, or half of it.
+// Values of the minimum of Gangs: the whole size, or half of it.
 const (
 	Rigid = "rigid"
 	Half  = "half"
@@ -29,8 +28,7 @@ type Gang struct {
 // Class is a number of gangs of one size.
 type Class struct{ Size, Count int }
 
-// ParseSizes reads how many gangs of which size there are: 64x6,32x10 is six of 64
-// and ten of 32.
+// ParseSizes reads classes of gangs: 64x6,32x10 is six gangs of size 64 and ten of size 32.
 func ParseSizes(text string) ([]Class, error) {
 	var classes []Class
 	for part := range strings.SplitSeq(text, ",") {
@@ -54,7 +52,7 @@ func ParseSizes(text string) ([]Class, error) {
 	return classes, nil
 }
 
-// Gangs are the gangs of some classes in a random order, which the seed says.
+// Gangs returns the gangs of some classes in a random order that depends on the seed.
 func Gangs(classes []Class, minimum string, seed uint64) ([]Gang, error) {
 	if minimum != Rigid && minimum != Half {
 		return nil, fmt.Errorf("the minimum is %q: it can be %s or %s", minimum, Rigid, Half)
@@ -77,7 +75,7 @@ func Gangs(classes []Class, minimum string, seed uint64) ([]Gang, error) {
 	return gangs, nil
 }
 
-// Pods is the sum of the sizes.
+// Pods returns the sum of the sizes.
 func Pods(gangs []Gang) int {
 	n := 0
 	for _, gang := range gangs {

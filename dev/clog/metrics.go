@@ -14,11 +14,11 @@ import (
 	"strings"
 )
 
-// Metrics are values of a program by series, a name with its labels as the program
-// writes them.
+// Metrics are values of a program by series. A series is a name with its labels, in the text
+// format of Prometheus.
 type Metrics map[string]float64
 
-// ReadMetrics reads those with some names from the text that a program serves.
+// ReadMetrics reads the metrics with some names from the text that a program serves.
 func ReadMetrics(from io.Reader, names ...string) (Metrics, error) {
 	out := Metrics{}
 	lines := bufio.NewScanner(from)
@@ -39,7 +39,7 @@ func ReadMetrics(from io.Reader, names ...string) (Metrics, error) {
 	return out, lines.Err()
 }
 
-// Since is what was added since earlier.
+// Since returns how much each series has grown since earlier, without series that have not.
 func (m Metrics) Since(earlier Metrics) Metrics {
 	out := Metrics{}
 	for series, value := range m {
@@ -50,7 +50,7 @@ func (m Metrics) Since(earlier Metrics) Metrics {
 	return out
 }
 
-// Label is the value of a label of a series; "" if it has none.
+// Label returns the value of a label of a series, or "" if the series has no such label.
 func Label(series, name string) string {
 	_, rest, ok := strings.Cut(series, "{"+name+`="`)
 	if !ok {
@@ -60,8 +60,8 @@ func Label(series, name string) string {
 	return value
 }
 
-// Sum adds up the series of one name by some labels, joined by blanks; those without
-// are left out.
+// Sum adds up the series of one name. The keys of the result are the values of the labels, joined
+// by blanks; empty values are left out.
 func (m Metrics) Sum(name string, labels ...string) map[string]float64 {
 	out := map[string]float64{}
 	for series, value := range m {
@@ -79,8 +79,8 @@ func (m Metrics) Sum(name string, labels ...string) map[string]float64 {
 	return out
 }
 
-// Quantile is that of a histogram without labels, in its unit: as Prometheus reckons
-// it, on a line within a bucket.
+// Quantile returns a quantile of a histogram without labels, in its unit. Like Prometheus, it
+// interpolates linearly within a bucket.
 func (m Metrics) Quantile(name string, q float64) float64 {
 	type bucket struct{ bound, count float64 }
 	var buckets []bucket
@@ -117,26 +117,26 @@ type Writes struct {
 	PerPod float64 `json:"perPod"`
 }
 
-// API is what the API server was asked.
+// API has the requests that the API server got, and its watch events.
 type API struct {
 	Writes []Writes `json:"writes"`
 	// DryRuns change nothing.
 	DryRuns []Writes `json:"dryRuns"`
-	// WritesPerPod and WatchEventsPerPod are over the pods of finished gangs.
+	// WritesPerPod and WatchEventsPerPod are averages over the pods of finished gangs.
 	WritesPerPod      float64            `json:"writesPerPod"`
 	WatchEvents       map[string]float64 `json:"watchEvents"`
 	WatchEventsPerPod float64            `json:"watchEventsPerPod"`
-	// Clients are the requests that each program counted itself, by method.
+	// Clients are the requests that each program has counted itself, by method.
 	Clients map[string]map[string]float64 `json:"clients"`
 }
 
-// Names of the API server's metrics that are of interest.
+// Names of the API server's metrics that NewAPI reads.
 const (
 	RequestsTotal    = "apiserver_request_total"
 	WatchEventsTotal = "apiserver_watch_events_total"
 )
 
-// NewAPI adds up what the API server counted during the experiment.
+// NewAPI computes the API from what the API server counted during the experiment.
 func NewAPI(m Metrics, pods int) API {
 	out := API{WatchEvents: m.Sum(WatchEventsTotal, "resource")}
 	for what, count := range m.Sum(RequestsTotal, "verb", "resource", "subresource", "dry_run") {

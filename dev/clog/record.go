@@ -8,51 +8,51 @@ import (
 	"time"
 )
 
-// Pod is what was seen of a pod. Revisions are the cluster's: of two objects, the one
-// with the smaller was written first.
+// Pod is an observed state of a pod. Revisions are the cluster's: the object with the smaller
+// revision was written first.
 type Pod struct {
 	UID, Gang string
-	// Try is the JobSet that it is of: each try to start a gang has one of its own.
+	// Try is the UID of the pod's JobSet: each try to start a gang has a JobSet of its own.
 	Try  string
 	Rank int
-	// Node is the one it is pinned or bound to; "" while it is gated.
+	// Node is the node to which the pod is pinned or bound; "" while the pod is gated.
 	Node string
-	// Up: its containers run. A lead is ready only once the command does.
+	// Up means that the containers run. The lead's pod is ready only when the command runs.
 	Bound, Up, Ended bool
-	// CPU is what it requests, in thousandths.
+	// CPU is what the pod requests, in thousandths.
 	CPU      int64
 	Revision uint64
 }
 
-// Status is what was seen of a MiniCluster.
+// Status is an observed state of a MiniCluster.
 type Status struct {
 	Gang     string
-	Created  time.Time // as the cluster says it
+	Created  time.Time // the creation timestamp
 	Revision uint64
-	// Nodes are those of its admission; nil if it has none.
+	// Nodes are the nodes of the admission; nil if there is no admission.
 	Nodes []string
-	// Attempt tells an admission from the one before.
+	// Attempt distinguishes an admission from the one before.
 	Attempt                      int
 	Started, Finished, Succeeded bool
 }
 
-// Record is what was seen. It is told in the order of the watches, and not by
-// several goroutines at once.
+// Record has all observed changes. Callers add changes in the order of the watches. It is not safe
+// for use by several goroutines.
 type Record struct {
 	nodes  int
 	cpu    int64 // of a node
 	lives  map[string]*life
 	used   map[string]int64 // CPU of pinned pods that have not ended, by node
-	booked int              // pods that found no room where they were pinned
-	closed time.Time        // nobody looked after that
+	booked int              // pods that were pinned to a node without room
+	closed time.Time        // when the observation ended
 }
 
-// NewRecord begins the record of a cluster of nodes with some CPU each, in thousandths.
+// NewRecord returns the empty record of a cluster. Each node has some CPU, in thousandths.
 func NewRecord(nodes int, cpu int64) *Record {
 	return &Record{nodes: nodes, cpu: cpu, lives: map[string]*life{}, used: map[string]int64{}}
 }
 
-// life is that of one gang.
+// life has the changes of one gang.
 type life struct {
 	Gang
 	submitted, created time.Time
@@ -74,9 +74,9 @@ type admission struct {
 type try struct {
 	id   string
 	pods map[string]*podLife
-	live int // pinned, not ended
-	// bound is when its first pod was, placed when the minimum was pinned at one
-	// time, up when it was up at one time.
+	live int // pods that are pinned and have not ended
+	// bound is when the first pod was bound. placed is when the minimum of pods was pinned at
+	// the same time, and up when the minimum was up at the same time.
 	bound, placed, up time.Time
 }
 
@@ -87,12 +87,12 @@ type podLife struct {
 	boundRevision                  uint64
 }
 
-// Submitted tells that a gang is being submitted.
+// Submitted records that a gang is being submitted.
 func (r *Record) Submitted(gang Gang, now time.Time) {
 	r.lives[gang.Name] = &life{Gang: gang, submitted: now}
 }
 
-// TakeStatus tells how a MiniCluster is.
+// TakeStatus records the state of a MiniCluster.
 func (r *Record) TakeStatus(s Status, now time.Time) {
 	l := r.lives[s.Gang]
 	if l == nil {
@@ -111,7 +111,7 @@ func (r *Record) TakeStatus(s Status, now time.Time) {
 	}
 }
 
-// TakePod tells how a pod is; one that is gone has ended.
+// TakePod records the state of a pod. A pod that is gone has ended.
 func (r *Record) TakePod(p Pod, now time.Time) {
 	l := r.lives[p.Gang]
 	if l == nil {
@@ -151,7 +151,7 @@ func (r *Record) TakePod(p Pod, now time.Time) {
 	}
 }
 
-// Close tells that nobody looks any more.
+// Close records that the observation has ended.
 func (r *Record) Close(now time.Time) { r.closed = now }
 
 func (l *life) try(id string) *try {
@@ -173,7 +173,7 @@ func (t *try) countUp() int {
 	return n
 }
 
-// Finished are the gangs whose command succeeded.
+// Finished returns the number of gangs whose command succeeded.
 func (r *Record) Finished() int {
 	n := 0
 	for _, l := range r.lives {
@@ -199,26 +199,26 @@ func (r *Record) Over() bool {
 	return true
 }
 
-// Violations are what must not be: each of the counts is to be 0.
+// Violations count what must never happen: each of the counts should be 0.
 type Violations struct {
-	// HalfPlaced are the tries of a gang of which a pod was bound, and whose minimum
-	// was never pinned at one time.
+	// HalfPlaced are tries of which a pod was bound, although the minimum of pods was never
+	// pinned at the same time.
 	HalfPlaced int `json:"halfPlaced"`
-	// GaveUp are the tries of which a pod was bound, and whose minimum was never up
-	// at one time before all of the pods ended or another try followed.
+	// GaveUp are tries of which a pod was bound, and that ended before the minimum of pods was
+	// up at the same time: all pods ended, or another try followed.
 	GaveUp int `json:"gaveUp"`
-	// NotAdmitted are the pods that were bound to a node which the admission of
-	// their gang, at that time, did not have: none was written, or another.
+	// NotAdmitted are pods that were bound to a node that the admission of their gang did not
+	// have at that time. There was no admission, or one with other nodes.
 	NotAdmitted int `json:"notAdmitted"`
-	// DoubleBooked are the pods that were pinned or bound to a node without room:
-	// where pods that had not ended requested more than the rest of its CPU.
+	// DoubleBooked are pods that were pinned or bound to a node without room: other pods that
+	// had not ended requested too much of the node's CPU.
 	DoubleBooked int `json:"doubleBooked"`
 }
 
-// Count is how many there are.
+// Count returns the number of all violations.
 func (v Violations) Count() int { return v.HalfPlaced + v.GaveUp + v.NotAdmitted + v.DoubleBooked }
 
-// Violations counts what was seen of them.
+// Violations counts the violations in the record.
 func (r *Record) Violations() Violations {
 	v := Violations{DoubleBooked: r.booked}
 	for _, l := range r.lives {
@@ -252,8 +252,8 @@ func (l *life) admitted(pod *podLife) bool {
 	return false
 }
 
-// LongestPartial is the longest time that pods of a gang were bound and its minimum
-// was not pinned yet: a part of the start-up of its own pods.
+// LongestPartial returns the longest time during which a pod of a gang was bound and the minimum
+// was not pinned yet.
 func (r *Record) LongestPartial() time.Duration {
 	longest := time.Duration(0)
 	for _, l := range r.lives {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Experiment is what was run.
+// Experiment has the settings of an experiment.
 type Experiment struct {
 	Sizes   string  `json:"sizes"`
 	Seed    uint64  `json:"seed"`
@@ -19,39 +19,39 @@ type Experiment struct {
 	Run     float64 `json:"run"`   // seconds
 	Limit   float64 `json:"limit"` // seconds
 	Binder  string  `json:"binder"`
-	Workers int     `json:"workers"` // that submit at once
+	Workers int     `json:"workers"` // gangs that are submitted in parallel
 }
 
-// Machine is where, and how busy it was at the start.
+// Machine is the machine of the experiment. Load is its load at the start.
 type Machine struct {
 	Cores int    `json:"cores"`
 	CPU   string `json:"cpu,omitempty"`
 	Load  string `json:"load,omitempty"`
 	// Busy is the part of the cores that all programs of the machine used during the
-	// experiment, Others that of programs which do not belong to it.
+	// experiment. Others is the part that programs outside of the experiment used.
 	Busy   float64 `json:"busy"`
 	Others float64 `json:"others"`
 }
 
-// Process is what a program of the experiment used.
+// Process has the resources that a program of the experiment used.
 type Process struct {
 	Name       string  `json:"name"`
 	CPUSeconds float64 `json:"cpuSeconds"`
 	PeakMiB    float64 `json:"peakMiB"`
 }
 
-// Manager is what the manager's metrics tell.
+// Manager has values from the manager's metrics.
 type Manager struct {
 	Cycles   float64 `json:"cycles"`
 	CycleP50 float64 `json:"cycleP50"` // seconds
 	CycleP99 float64 `json:"cycleP99"`
-	// Reconciles are passes by controller and result.
+	// Reconciles are the numbers of passes, by controller and result.
 	Reconciles map[string]float64 `json:"reconciles"`
-	// Queued is the mean time that a request waited for its pass, by controller.
+	// Queued is the mean time that a request waited for its pass, by controller, in seconds.
 	Queued map[string]float64 `json:"queued"`
 }
 
-// Result is all of it.
+// Result is the result of an experiment.
 type Result struct {
 	Experiment Experiment `json:"experiment"`
 	Machine    Machine    `json:"machine"`
@@ -60,14 +60,15 @@ type Result struct {
 	Finished   int        `json:"finished"`
 	// FinishedPods is the sum of the sizes at which the finished gangs ran.
 	FinishedPods int `json:"finishedPods"`
-	// Makespan is from the first submission to the end of the last pod; where not all
-	// finished, to the end of the time.
+	// Makespan is the time from the first submission to the end of the last pod, in seconds. If
+	// not all gangs finished, it lasts to the end of the observation.
 	Makespan float64 `json:"makespan"`
-	// Bound is the least that the makespan can be: size times run of all, by nodes.
+	// Bound is a lower bound of the makespan: size times run time of all gangs, divided by the
+	// number of nodes.
 	Bound float64 `json:"bound"`
 	Ratio float64 `json:"ratio"`
-	// Useful is the part of the nodes' time that finished commands needed; Running,
-	// Waiting and Idle are those of the timeline.
+	// Useful is the part of the nodes' time that finished commands needed. Running, Waiting
+	// and Idle are those of the timeline.
 	Useful  float64 `json:"useful"`
 	Running float64 `json:"running"`
 	Waiting float64 `json:"waiting"`
@@ -83,7 +84,7 @@ type Result struct {
 	Events         map[string]float64 `json:"events"`
 }
 
-// Tell fills in what follows from the record.
+// Tell sets the values that follow from the record.
 func (o *Result) Tell(r *Record) {
 	run := time.Duration(o.Experiment.Run * float64(time.Second)).Seconds()
 	o.Gangs, o.Finished = len(r.lives), r.Finished()
@@ -107,7 +108,7 @@ func (o *Result) Tell(r *Record) {
 	o.Violations, o.LongestPartial = r.Violations(), r.LongestPartial().Seconds()
 }
 
-// Verdict is an error unless all gangs finished and nothing was violated.
+// Verdict returns an error unless all gangs finished without violations.
 func (o *Result) Verdict() error {
 	if o.Finished != o.Gangs || o.Violations.Count() > 0 {
 		return fmt.Errorf("%d of %d gangs finished, %d violations (%+v)", o.Finished, o.Gangs, o.Violations.Count(), o.Violations)
@@ -115,7 +116,7 @@ func (o *Result) Verdict() error {
 	return nil
 }
 
-// Print writes it for people.
+// Print writes the result as text.
 func (o *Result) Print(to io.Writer) error {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(w, "%d of %d gangs finished (%s, seed %d, %s, %d nodes, binder %s)\n", o.Finished, o.Gangs, o.Experiment.Sizes, o.Experiment.Seed, o.Experiment.Min, o.Experiment.Nodes, o.Experiment.Binder)
@@ -125,7 +126,7 @@ func (o *Result) Print(to io.Writer) error {
 	}
 	fmt.Fprintf(w, "makespan %s%.1f s, bound %.1f s, ratio %.2f; of the nodes' time %.0f %% useful, %.0f %% running, %.0f %% starting or ending, %.0f %% idle\n",
 		more, o.Makespan, o.Bound, o.Ratio, o.Useful*100, o.Running*100, o.Waiting*100, o.Idle*100)
-	fmt.Fprintf(w, "violations: %d half placed, %d gave up, %d not admitted, %d double booked; longest start-up with a part pinned %.2f s\n\n",
+	fmt.Fprintf(w, "violations: %d half placed, %d gave up, %d not admitted, %d double booked; longest start with only some pods pinned %.2f s\n\n",
 		o.Violations.HalfPlaced, o.Violations.GaveUp, o.Violations.NotAdmitted, o.Violations.DoubleBooked, o.LongestPartial)
 	o.printTimes(w)
 	o.printAPI(w)
@@ -134,7 +135,7 @@ func (o *Result) Print(to io.Writer) error {
 		fmt.Fprintf(w, "%s\t%.1f\t%.1f\t%.0f\t\n", p.Name, p.CPUSeconds, p.CPUSeconds*1000/float64(max(o.FinishedPods, 1)), p.PeakMiB)
 	}
 	fmt.Fprintf(w, "all\t\t%.1f\t\t\n\n", o.CPUPerPod)
-	fmt.Fprintf(w, "%.0f decision cycles, p50 %.1f ms, p99 %.1f ms; %d cores, load at the start %s, then %.0f %% busy, %.0f %% with others' work\n",
+	fmt.Fprintf(w, "%.0f decision cycles, p50 %.1f ms, p99 %.1f ms; %d cores, load at the start %s, then %.0f %% busy, %.0f %% by other programs\n",
 		o.Manager.Cycles, o.Manager.CycleP50*1000, o.Manager.CycleP99*1000, o.Machine.Cores, o.Machine.Load, o.Machine.Busy*100, o.Machine.Others*100)
 	return w.Flush()
 }

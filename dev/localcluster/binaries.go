@@ -23,17 +23,17 @@ import (
 type component struct {
 	name string // of the binary
 	pkg  string // Go package of its main function
-	// version is the beginning of a line of `<name> --version` by which a binary
-	// that is already on the machine is known to match.
+	// version is the prefix of the output of `<name> --version` that a matching binary on
+	// the machine has. With "", only a binary of the cache is used.
 	version string
-	// module is the directory of the module that pins it, seen from the control
-	// plane's, where it has one of its own.
+	// module is the directory of the component's own module, relative to the control plane's
+	// module; "" if it has none.
 	module string
-	real   bool // only real nodes need it
+	real   bool // only real nodes need this component
 }
 
-// components in the order in which they are built: the API server compiles most
-// of what the others share.
+// components are in the order in which they are built. The API server is first: its build compiles
+// most packages that the others share.
 var components = []component{
 	{name: "kube-apiserver", pkg: "k8s.io/kubernetes/cmd/kube-apiserver", version: "Kubernetes v1.36."},
 	{name: "kube-controller-manager", pkg: "k8s.io/kubernetes/cmd/kube-controller-manager", version: "Kubernetes v1.36."},
@@ -48,13 +48,13 @@ var components = []component{
 // Binaries are the paths of the control plane's programs, by name.
 type Binaries map[string]string
 
-// BuildProgress is told how building goes on.
+// BuildProgress reports the progress of builds.
 type BuildProgress interface {
-	// Step begins building `name`, number `step` of `steps`.
+	// Step reports that the build of `name` begins, number `step` of `steps`.
 	Step(step, steps int, name string)
-	// Package is told of every package that is compiled.
+	// Package reports a package that is compiled.
 	Package(name string)
-	// Done ends the step.
+	// Done reports that the build of `name` has ended.
 	Done(name string)
 }
 
@@ -63,14 +63,14 @@ type Mode string
 
 // The modes.
 const (
-	Simulated Mode = "simulated" // nodes that kwok keeps
-	Real      Mode = "real"      // kubelets
-	Kind      Mode = "kind"      // a cluster of kind's, which has a control plane of its own
+	Simulated Mode = "simulated" // kwok simulates the nodes
+	Real      Mode = "real"      // the nodes are kubelets
+	Kind      Mode = "kind"      // kind makes the cluster, with its own control plane
 )
 
-// FindBinaries returns the control plane's programs, and those of nodes of the given
-// modes: those in the directory of KUBEBUILDER_ASSETS or on the PATH that
-// have the right version, and else those in the cache. What is missing is listed.
+// FindBinaries returns the programs of the control plane, and of nodes of the given modes. It takes
+// programs of the cache first. Then it takes programs in the directory of KUBEBUILDER_ASSETS or on
+// the PATH that have the right version. It also returns the names of programs that are missing.
 func FindBinaries(ctx context.Context, moduleDir string, modes ...Mode) (found Binaries, missing []string, err error) {
 	found = Binaries{}
 	for _, c := range components {
@@ -91,8 +91,8 @@ func FindBinaries(ctx context.Context, moduleDir string, modes ...Mode) (found B
 	return found, missing, nil
 }
 
-// EnsureBinaries is FindBinaries, and builds what is missing. It needs the go
-// command. Building from nothing takes some minutes.
+// EnsureBinaries is like FindBinaries, and builds missing programs. It needs the go command. The
+// first build takes some minutes.
 func EnsureBinaries(ctx context.Context, moduleDir string, progress BuildProgress, modes ...Mode) (Binaries, error) {
 	found, missing, err := FindBinaries(ctx, moduleDir, modes...)
 	if err != nil {
@@ -129,7 +129,7 @@ func componentOf(name string) component {
 	return component{}
 }
 
-// moduleDir is the directory of its module, given the control plane's.
+// moduleDir returns the directory of the component's module, given that of the control plane.
 func (c component) moduleDir(controlPlane string) string {
 	return filepath.Join(controlPlane, c.module)
 }
@@ -139,7 +139,7 @@ func (c component) find(ctx context.Context, cache string) string {
 	if path := filepath.Join(cache, c.name); isFile(path) {
 		return path
 	}
-	if c.version == "" { // no other build will do
+	if c.version == "" { // other builds cannot be checked
 		return ""
 	}
 	candidates := []string{}
@@ -158,8 +158,8 @@ func (c component) find(ctx context.Context, cache string) string {
 	return ""
 }
 
-// build compiles into the cache. The binary appears whole or not at all, so that
-// two builds at once do no harm.
+// build compiles the component into the cache. The binary appears in one step, so that two builds
+// at once do no harm.
 func (c component) build(ctx context.Context, moduleDir, cache, ldflags string, progress BuildProgress) error {
 	if err := os.MkdirAll(cache, 0o755); err != nil {
 		return err
@@ -174,7 +174,7 @@ func (c component) build(ctx context.Context, moduleDir, cache, ldflags string, 
 	cmd := exec.CommandContext(ctx, "go", "build", "-v", "-trimpath", "-ldflags", ldflags, "-o", out, c.pkg)
 	cmd.Dir = moduleDir
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-mod=readonly")
-	// Interrupted, the go command ends the compilers it has started.
+	// On an interrupt, the go command ends the compilers that it has started.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = stopTimeout
 	stderr, err := cmd.StderrPipe()
@@ -191,8 +191,7 @@ func (c component) build(ctx context.Context, moduleDir, cache, ldflags string, 
 	return os.Rename(out, filepath.Join(cache, c.name))
 }
 
-// readPackages reports each line of `go build -v` that names a package, and
-// returns the others.
+// readPackages reports each line of `go build -v` that names a package, and returns the other lines.
 func readPackages(r io.Reader, progress BuildProgress) (complaints string) {
 	var other strings.Builder
 	lines := bufio.NewScanner(r)
@@ -210,8 +209,8 @@ func readPackages(r io.Reader, progress BuildProgress) (complaints string) {
 	return other.String()
 }
 
-// versionFlags makes Kubernetes' programs say their version; built plainly they
-// call themselves v0.0.0-master, which others refuse to talk to.
+// versionFlags returns linker flags that set the version of Kubernetes' programs. Without them the
+// version is v0.0.0-master, which other programs refuse.
 func versionFlags(ctx context.Context, moduleDir string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes")
 	cmd.Dir = moduleDir
@@ -228,8 +227,8 @@ func versionFlags(ctx context.Context, moduleDir string) (string, error) {
 		pkg, version, pkg, major, pkg, minor), nil
 }
 
-// cacheDir is where the binaries of one set of versions are kept. Whatever
-// changes a version changes go.sum, and with it the directory.
+// cacheDir returns the directory of the binaries of one set of versions. A change of a version
+// changes go.sum, and so the directory.
 func cacheDir(moduleDir string) (string, error) {
 	base, err := CacheDir()
 	if err != nil {
@@ -251,7 +250,7 @@ func cacheDir(moduleDir string) (string, error) {
 	return filepath.Join(base, "controlplane", runtime.GOOS+"-"+runtime.GOARCH+"-"+key), nil
 }
 
-// CacheDir is where what takes long to make is kept.
+// CacheDir returns the user's cache directory for this project.
 func CacheDir() (string, error) {
 	base := os.Getenv("XDG_CACHE_HOME")
 	if base == "" {
@@ -280,7 +279,7 @@ func Root() (string, error) {
 	return dir, nil
 }
 
-// ModuleDir is the directory of the nested module in a checkout.
+// ModuleDir returns the directory of the nested module hack/controlplane in a checkout.
 func ModuleDir(root string) string { return filepath.Join(root, "hack", "controlplane") }
 
 func isFile(path string) bool {

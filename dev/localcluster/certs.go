@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// credentials are the keys of a cluster. They live as long as it does.
+// credentials are the keys of a cluster. They exist as long as the cluster.
 type credentials struct {
 	dir                       string
 	caFile, certFile, keyFile string // of the API server
@@ -31,8 +31,8 @@ type credentials struct {
 	authorityKey              *ecdsa.PrivateKey
 }
 
-// makeCredentials writes new keys into a directory. The API server's certificate is
-// good for the addresses besides the usual ones.
+// makeCredentials writes new keys into a directory. The API server's certificate is valid for the
+// given addresses, in addition to the usual ones.
 func makeCredentials(dir string, addresses ...net.IP) (*credentials, error) {
 	c := &credentials{
 		dir:                   dir,
@@ -75,14 +75,14 @@ func (c *credentials) makeCertificates(addresses []net.IP) (err error) {
 	c.certFile, c.keyFile, err = c.issue("apiserver", &x509.Certificate{
 		Subject:  pkix.Name{CommonName: "kube-apiserver"},
 		DNSNames: []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"},
-		// 10.96.0.1 is the first address of the Service range: the API server's own.
+		// 10.96.0.1 is the first address of the Service range. It belongs to the API server.
 		IPAddresses: append([]net.IP{net.IPv4(127, 0, 0, 1), net.IPv4(10, 96, 0, 1)}, addresses...),
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	})
 	return err
 }
 
-// issue writes a key and a certificate of the cluster's own authority.
+// issue writes a new key, and a certificate that the cluster's authority has signed.
 func (c *credentials) issue(name string, template *x509.Certificate) (certFile, keyFile string, err error) {
 	certFile, keyFile = filepath.Join(c.dir, name+".crt"), filepath.Join(c.dir, name+".key")
 	key, err := writeNewKey(keyFile)

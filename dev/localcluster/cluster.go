@@ -29,26 +29,26 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// DefaultPort is the first of the ports of a cluster.
+// DefaultPort is the default of a cluster's first port.
 const DefaultPort = 6550
 
-// Ports of a cluster, counted from its first.
+// Ports of a cluster, counted from the first one.
 const (
 	portAPIServer = iota
 	portEtcd
 	portEtcdPeer
-	// PortControllerManager, PortScheduler and PortKwok serve their metrics.
+	// PortControllerManager, PortScheduler and PortKwok serve the metrics of these programs.
 	PortControllerManager
 	PortScheduler
 	PortKwok
-	// PortMetrics and PortHealth are left for a manager that runs beside it.
+	// PortMetrics and PortHealth are for a manager that runs beside the cluster.
 	PortMetrics
 	PortHealth
 	portsPerCluster
 )
 
-// What the control plane's clients may send per second. The defaults (20 for the
-// controller manager, 50 for the scheduler) would be all that one measures.
+// Requests per second that the control plane's clients may send. The defaults are 20 for the
+// controller manager and 50 for the scheduler: benchmarks would only measure these limits.
 const (
 	clientQPS   = "1000"
 	clientBurst = "2000"
@@ -57,8 +57,8 @@ const (
 // startTimeout is how long the control plane may take to answer.
 const startTimeout = 2 * time.Minute
 
-// environments are what programs are told besides what this one was. A quarter of the API
-// server's time is garbage collection else.
+// environments are additional environment variables by program. Without GOGC=300, a quarter of the
+// API server's time is garbage collection.
 var environments = map[string][]string{"kube-apiserver": {"GOGC=300"}}
 
 //go:embed stages/*.yaml
@@ -66,30 +66,29 @@ var stages embed.FS
 
 // Config describes a cluster.
 type Config struct {
-	// Dir holds all that belongs to the cluster.
+	// Dir is the directory of all files of the cluster.
 	Dir string
-	// Port is the first of its ports; 0 takes free ones.
+	// Port is the first port; 0 takes free ports.
 	Port int
 	// Nodes are the simulated nodes.
 	Nodes NodeConfig
-	// Real are the real nodes, for which the machine has to have what CheckReal
-	// tells. A cluster may have nodes of both kinds.
+	// Real are the real nodes. CheckReal checks what the machine needs for them. A cluster may
+	// have nodes of both kinds.
 	Real RealConfig
 }
 
 // Cluster is a running cluster.
 type Cluster struct {
-	// Dir holds all that belongs to the cluster.
+	// Dir is the directory of all files of the cluster.
 	Dir string
-	// Port is the first of its ports.
+	// Port is the first port.
 	Port int
-	// network is that of the real nodes, and of the API server where there are any.
+	// network is the network of the real nodes and the API server; empty without real nodes.
 	network network
 }
 
-// Up starts a cluster and returns when it can run pods. A cluster that runs
-// already in the directory is an error; one that was left behind is ended first.
-// say is told what happens.
+// Up starts a cluster and returns when it can run pods. It fails if a cluster already runs in the
+// directory. It first removes what an earlier cluster left behind. say gets progress messages.
 func Up(ctx context.Context, config Config, binaries Binaries, say func(string)) (_ *Cluster, err error) {
 	if err := config.check(); err != nil {
 		return nil, err
@@ -119,7 +118,7 @@ func Up(ctx context.Context, config Config, binaries Binaries, say func(string))
 	return c, nil
 }
 
-// check refuses what cannot be started.
+// check returns an error if a cluster with this configuration cannot be started.
 func (c *Config) check() error {
 	if c.Real.Count == 0 {
 		return nil
@@ -131,7 +130,7 @@ func (c *Config) check() error {
 	if err != nil {
 		return err
 	}
-	// A node has these directories to itself.
+	// Each node mounts directories of its own over these.
 	for _, hidden := range []string{"/run/", "/var/run/", "/var/lib/", "/var/log/", "/proc/"} {
 		if strings.HasPrefix(dir+"/", hidden) {
 			return fmt.Errorf("a cluster with real nodes cannot be in %s", hidden)
@@ -141,7 +140,7 @@ func (c *Config) check() error {
 	return CheckReal(nil)
 }
 
-// start starts the control plane and the nodes, and waits until these are ready.
+// start starts the control plane and the nodes, and waits until the nodes are ready.
 func (c *Cluster) start(ctx context.Context, config Config, binaries Binaries, say func(string)) error {
 	var addresses []net.IP
 	if config.Real.Count > 0 {
@@ -175,7 +174,7 @@ func (c *Cluster) start(ctx context.Context, config Config, binaries Binaries, s
 	return c.awaitNodes(ctx, config.Nodes.Count+config.Real.Count)
 }
 
-// Open finds the cluster that runs in a directory.
+// Open returns the cluster that runs in a directory. It fails if the API server does not run.
 func Open(dir string) (*Cluster, error) {
 	c, err := Find(dir)
 	if err != nil {
@@ -187,7 +186,7 @@ func Open(dir string) (*Cluster, error) {
 	return c, nil
 }
 
-// Find finds the cluster of a directory, whether or not its API server runs.
+// Find returns the cluster of a directory, whether or not its API server runs.
 func Find(dir string) (*Cluster, error) {
 	data, err := os.ReadFile(filepath.Join(dir, "port"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -204,8 +203,9 @@ func Find(dir string) (*Cluster, error) {
 	return c, err
 }
 
-// Down ends every process that was started in the directory, the last one first,
-// and removes the cluster's data, and all else that was made for it. Logs stay. It does nothing where nothing runs.
+// Down ends every process that was started in the directory, the last one first. It removes the
+// cluster's data and everything else that was made for the cluster, except logs. It does nothing if
+// there is no cluster.
 func Down(ctx context.Context, dir string) error {
 	running, err := processes(dir)
 	if err != nil {
@@ -231,19 +231,19 @@ func Down(ctx context.Context, dir string) error {
 	return nil
 }
 
-// Run starts a program beside the cluster. It ends with the cluster.
+// Run starts a program beside the cluster. The program ends with the cluster.
 func (c *Cluster) Run(name, path string, args ...string) error {
 	_, err := start(c.Dir, name, path, args...)
 	return err
 }
 
-// Kubeconfig is the path of the administrator's kubeconfig.
+// Kubeconfig returns the path of the administrator's kubeconfig.
 func (c *Cluster) Kubeconfig() string { return filepath.Join(c.Dir, "kubeconfig") }
 
-// URL is the API server's.
+// URL returns the URL of the API server.
 func (c *Cluster) URL() string { return fmt.Sprintf("https://%s:%d", c.host(), c.Port+portAPIServer) }
 
-// host is the address of the API server, which real nodes can reach.
+// host returns the address of the API server. Real nodes can reach this address.
 func (c *Cluster) host() string {
 	if c.network.Name != "" {
 		return c.network.gateway().String()
@@ -251,11 +251,10 @@ func (c *Cluster) host() string {
 	return "127.0.0.1"
 }
 
-// Address is an address of the cluster's own on which something that runs beside
-// it may listen.
+// Address returns an address for a port of the cluster, such as PortMetrics.
 func (c *Cluster) Address(port int) string { return fmt.Sprintf("127.0.0.1:%d", c.Port+port) }
 
-// RESTConfig is the administrator's, without a limit on requests.
+// RESTConfig returns the administrator's configuration, without a rate limit.
 func (c *Cluster) RESTConfig() (*rest.Config, error) {
 	return readKubeconfig(c.Kubeconfig())
 }
@@ -325,7 +324,7 @@ func (c *Cluster) startControllers(ctx context.Context, controllers []string, bi
 		}
 		started = append(started, p)
 	}
-	// Pods cannot be created in a namespace before its service account is there.
+	// Pods cannot be created in a namespace before its service account exists.
 	ready := func() (bool, error) {
 		_, err := client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{})
 		return err == nil, nil
@@ -333,8 +332,8 @@ func (c *Cluster) startControllers(ctx context.Context, controllers []string, bi
 	return c.await(ctx, "the controller manager", ready, started...)
 }
 
-// await waits for a condition that processes bring about. If one of them ends,
-// its last words are the error.
+// await waits for a condition that depends on some processes. If one of them ends, the error has the
+// end of its log.
 func (c *Cluster) await(ctx context.Context, what string, condition func() (bool, error), on ...*process) error {
 	err := waitFor(ctx, startTimeout, func() (bool, error) {
 		for _, p := range on {
@@ -403,7 +402,7 @@ func (c *Cluster) etcdArgs() []string {
 		"--data-dir=" + filepath.Join(c.Dir, "etcd"),
 		"--listen-client-urls=" + client, "--advertise-client-urls=" + client,
 		"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=default=" + peer,
-		"--unsafe-no-fsync", // the data does not outlive the cluster
+		"--unsafe-no-fsync", // the data is removed with the cluster anyway
 		"--quota-backend-bytes=4294967296", "--log-level=warn",
 	}
 }
@@ -420,13 +419,13 @@ func (c *Cluster) apiServerArgs(keys *credentials) ([]string, error) {
 		"--service-account-signing-key-file=" + keys.serviceAccountKeyFile,
 		"--service-cluster-ip-range=10.96.0.0/16", "--endpoint-reconciler-type=none",
 		"--allow-privileged",
-		// No limit on requests: one would measure it, not what is under test.
+		// No limits on requests: benchmarks would only measure these limits.
 		"--max-requests-inflight=0", "--max-mutating-requests-inflight=0", "--enable-priority-and-fairness=false",
 	}
 	if c.network.Name == "" {
 		return args, nil
 	}
-	// It and the kubelets know each other by certificates.
+	// The API server and the kubelets authenticate each other by certificates.
 	certFile, keyFile, err := keys.issue("kubelet-client", &x509.Certificate{
 		Subject:     pkix.Name{CommonName: "kube-apiserver", Organization: []string{"system:masters"}},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
@@ -444,7 +443,7 @@ func (c *Cluster) controllerManagerArgs(keys *credentials) []string {
 		"--service-account-private-key-file=" + keys.serviceAccountKeyFile, "--root-ca-file=" + keys.caFile,
 		"--kube-api-qps=" + clientQPS, "--kube-api-burst=" + clientBurst, "--concurrent-job-syncs=20",
 		"--horizontal-pod-autoscaler-sync-period=1s",
-		// Nothing here asks for a certificate.
+		// No program of the cluster requests a certificate.
 		"--controllers=*,-certificatesigningrequest-approving-controller,-certificatesigningrequest-cleaner-controller,-certificatesigningrequest-signing-controller",
 	}
 }
@@ -461,17 +460,17 @@ func (c *Cluster) kwokArgs() []string {
 	args := []string{
 		"--kubeconfig=" + c.Kubeconfig(), "--server-address=" + c.Address(PortKwok),
 		"--manage-nodes-with-label-selector=" + simulatedLabel + "=" + simulatedValue,
-		"--node-lease-duration-seconds=40", // as a kubelet's
+		"--node-lease-duration-seconds=40", // the kubelet's default
 		"--node-ip=127.0.0.1", "--v=WARN",
 	}
-	entries, _ := stages.ReadDir("stages") // writeConfigs has read it
+	entries, _ := stages.ReadDir("stages") // writeConfigs has read this directory
 	for _, entry := range entries {
 		args = append(args, "--config="+c.config("kwok-"+entry.Name()))
 	}
 	return args
 }
 
-// choosePorts returns the first of a row of free ports: the given one, or any.
+// choosePorts returns the first one of consecutive free ports: the given port, or any if that is 0.
 func choosePorts(first int) (int, error) {
 	if first != 0 {
 		if busy := busyPort(first); busy != 0 {
@@ -517,7 +516,7 @@ type ProcessStatus struct {
 	Log   string
 }
 
-// GetStatus asks the cluster how it is.
+// GetStatus returns the status of the cluster in a directory.
 func GetStatus(ctx context.Context, dir string) (*Status, error) {
 	c, err := Open(dir)
 	if err != nil {

@@ -11,11 +11,11 @@ import (
 	"syscall"
 )
 
-// What can be done to a running cluster, to see what its users make of it. Names are
-// those of processes as GetStatus lists them; a real node has that of its first process,
-// with which all others of the node end.
+// The methods of this file cause faults in a running cluster. They take names of processes, as
+// GetStatus lists them. The name of a real node is that of its first process, with which all other
+// processes of the node end.
 
-// Kill ends a process without asking. Of a real node's name, it is a loss of power.
+// Kill kills a process. For a real node, this is a loss of power.
 func (c *Cluster) Kill(ctx context.Context, name string) error {
 	p, err := c.process(name)
 	if err != nil {
@@ -33,7 +33,7 @@ func (c *Cluster) Stop(ctx context.Context, name string) error {
 	return p.stop(ctx)
 }
 
-// Suspend halts a process, which keeps its connections and answers nobody until Resume.
+// Suspend halts a process. The process keeps its connections, but does not answer until Resume.
 func (c *Cluster) Suspend(name string) error { return c.signal(name, syscall.SIGSTOP) }
 
 // Resume lets a suspended process go on.
@@ -45,16 +45,15 @@ func (c *Cluster) Resume(name string) error {
 	return p.resume()
 }
 
-// Start starts a process again that has ended, with the same arguments; of a real node's
-// name, the node with all that runs in it. It returns when an API server answers; of
-// others, when they run.
+// Start starts a process again that has ended, with the same arguments. For a real node, it starts
+// all processes of the node. It waits until an API server answers; other processes only have to run.
 func (c *Cluster) Start(ctx context.Context, name string) error {
 	p, err := c.process(name)
 	if err != nil {
 		return err
 	}
 	if p.alive() {
-		return fmt.Errorf("starting %s: it runs already (process %d)", name, p.PID)
+		return fmt.Errorf("starting %s: already running (process %d)", name, p.PID)
 	}
 	if node, err := c.realNode(name); err == nil {
 		return c.startAgain(ctx, node)
@@ -85,8 +84,8 @@ func (c *Cluster) startAgain(ctx context.Context, node *realNode) error {
 	if err != nil {
 		return err
 	}
-	// Of a machine without power no control group stays. A kubelet would look for seconds
-	// at each that is left.
+	// A machine that lost its power has no control groups any more. The kubelet would spend
+	// seconds on each group that is left.
 	gone := func() (bool, error) { return removeControlGroups(node.controlGroup()) }
 	if err := waitFor(ctx, stopTimeout, gone); err != nil {
 		return fmt.Errorf("removing the control groups %s: %w", node.controlGroup(), err)
@@ -97,8 +96,8 @@ func (c *Cluster) startAgain(ctx context.Context, node *realNode) error {
 	return node.boot(ctx, containerd.Args, kubelet.Args, nil)
 }
 
-// Disconnect pulls a real node's cable: neither the control plane and the DNS nor other
-// nodes' pods can be reached from it and its pods, nor it and them from anywhere.
+// Disconnect cuts the network of a real node. The node and its pods then reach neither the control
+// plane nor the DNS nor pods of other nodes, and nothing reaches them.
 func (c *Cluster) Disconnect(ctx context.Context, node string) error {
 	return c.setPort(ctx, node, "down")
 }
@@ -127,7 +126,7 @@ func (c *Cluster) signal(name string, signal syscall.Signal) error {
 	return syscall.Kill(p.PID, signal)
 }
 
-// process finds the record of a process.
+// process returns the record of a process.
 func (c *Cluster) process(name string) (*process, error) {
 	all, err := processes(c.Dir)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// UpKind makes a cluster of kind's with so many workers, whose kubeconfig is put into
-// the directory. It needs the commands kind and docker.
+// UpKind makes a cluster with kind and a number of workers. It writes the kubeconfig into the
+// directory. It needs the commands kind and docker.
 func UpKind(ctx context.Context, dir string, workers int) (kubeconfig string, err error) {
 	if err := checkKind(); err != nil {
 		return "", err
@@ -27,7 +27,7 @@ func UpKind(ctx context.Context, dir string, workers int) (kubeconfig string, er
 		return "", err
 	}
 	if exists(kindFile(dir)) {
-		return "", fmt.Errorf("a cluster of kind's runs in %s already", dir)
+		return "", fmt.Errorf("a kind cluster is already running in %s", dir)
 	}
 	if running, err := Open(dir); err == nil {
 		return "", fmt.Errorf("a cluster runs in %s already, on port %d", dir, running.Port)
@@ -41,7 +41,7 @@ func UpKind(ctx context.Context, dir string, workers int) (kubeconfig string, er
 		return "", err
 	}
 	name := networkOf(dir, 0).Name
-	if err := os.WriteFile(kindFile(dir), []byte(name), 0o644); err != nil { // before it is made
+	if err := os.WriteFile(kindFile(dir), []byte(name), 0o644); err != nil { // before the cluster exists, so that Down finds it
 		return "", err
 	}
 	kubeconfig = filepath.Join(dir, "kubeconfig")
@@ -51,7 +51,7 @@ func UpKind(ctx context.Context, dir string, workers int) (kubeconfig string, er
 	return kubeconfig, nil
 }
 
-// checkKind says all that is missing.
+// checkKind returns an error that lists all missing commands.
 func checkKind() error {
 	var missing []string
 	for name, where := range map[string]string{"kind": "https://kind.sigs.k8s.io", "docker": "https://docs.docker.com/engine/install"} {
@@ -67,7 +67,7 @@ func checkKind() error {
 
 func kindFile(dir string) string { return filepath.Join(dir, "kind") }
 
-// downKind deletes the cluster of kind's that was made in a directory, if one was.
+// downKind deletes the cluster that UpKind made for a directory, if there is one.
 func downKind(ctx context.Context, dir string) error {
 	name, err := os.ReadFile(kindFile(dir))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -82,8 +82,8 @@ func downKind(ctx context.Context, dir string) error {
 	return os.Remove(kindFile(dir))
 }
 
-// RESTConfig is the administrator's of the cluster in a directory, of whatever mode it
-// is, without a limit on requests.
+// RESTConfig returns the administrator's configuration of the cluster in a directory, for all modes.
+// It has no rate limit.
 func RESTConfig(dir string) (*rest.Config, error) {
 	if !exists(kindFile(dir)) {
 		c, err := Open(dir)

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// newDir is the directory of a cluster that has no processes yet.
+// newDir returns the directory of a cluster that has no processes yet.
 func newDir(t *testing.T) string {
 	t.Helper()
 	c := &Cluster{Dir: t.TempDir(), Port: 1}
@@ -35,7 +35,7 @@ func writeScript(t *testing.T, path, text string) string {
 	return path
 }
 
-// What is started is found again by its records, and is gone after Down.
+// Started processes are found again by their records, and have ended after Down.
 func TestProcessesEnd(t *testing.T) {
 	dir := newDir(t)
 	for _, name := range []string{"first", "second"} {
@@ -43,7 +43,7 @@ func TestProcessesEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := start(dir, "first", "/bin/sleep", "1000"); err == nil || !strings.Contains(err.Error(), "it runs already") {
+	if _, err := start(dir, "first", "/bin/sleep", "1000"); err == nil || !strings.Contains(err.Error(), "already running") {
 		t.Errorf("started twice: %v", err)
 	}
 	running, err := processes(dir)
@@ -71,7 +71,7 @@ func TestProcessesEnd(t *testing.T) {
 	}
 }
 
-// A process that has the PID of one of ours is not ours: it is left alone.
+// Down does not end another process that has the PID of a recorded one.
 func TestOthersProcessesAreLeftAlone(t *testing.T) {
 	dir := newDir(t)
 	other, err := start(dir, "other", "/bin/sleep", "1000")
@@ -93,7 +93,7 @@ func TestOthersProcessesAreLeftAlone(t *testing.T) {
 	}
 }
 
-// A program that ends at once is told of with its last words.
+// The error of a program that ends at once has the end of its log.
 func TestLastWords(t *testing.T) {
 	dir := newDir(t)
 	program := writeScript(t, filepath.Join(dir, "program"), "echo no such flag >&2; exit 1\n")
@@ -132,7 +132,7 @@ func TestChoosePorts(t *testing.T) {
 	}
 }
 
-// buildLog is a BuildProgress that keeps what it is told.
+// buildLog is a BuildProgress that keeps the names of compiled packages.
 type buildLog []string
 
 func (b *buildLog) Step(int, int, string) {}
@@ -155,8 +155,8 @@ broken.go:3:4: undefined: x
 	}
 }
 
-// Binaries on the machine are used if their version is right; those of the cache go
-// first, and what is nowhere is missing.
+// Binaries of the cache are used first, and then binaries on the machine that have the right version.
+// Other binaries are missing.
 func TestFindBinaries(t *testing.T) {
 	module, assets, onPath := t.TempDir(), t.TempDir(), t.TempDir()
 	for _, name := range []string{"go.mod", "go.sum"} {
@@ -203,8 +203,8 @@ func TestFindBinaries(t *testing.T) {
 	}
 }
 
-// The API server's certificate is good for its addresses, by the cluster's own
-// authority.
+// The cluster's own authority has signed the API server's certificate, which is valid for the server's
+// addresses.
 func TestCredentials(t *testing.T) {
 	keys, err := makeCredentials(t.TempDir())
 	if err != nil {

@@ -2,26 +2,25 @@
 # Copyright The flux-elastic Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# The first process of a real node, in namespaces of its own: with it all that runs in
-# the node ends, and its mounts and interfaces. Descriptor 3 takes a word when the node
-# is there.
+# The first process of a real node, in namespaces of its own. All processes, mounts and interfaces
+# of the node end with this process. It writes a word to descriptor 3 when the node is ready.
 #
 #   node.sh NAME LIB LOG ADDRESS/BITS MAC
 set -eu
 name=$1 lib=$2 log=$3 address=$4 mac=$5
 
-# Who starts it says when its record is written and its cable is there. If that one is
-# gone by then, so is this.
+# The caller writes a line when the record of this process is written and its interface exists. If
+# the caller has ended before that, this process ends, too.
 read -r _
 
-mount --make-rshared / # of this namespace: what the kubelet mounts, containers may see
+mount --make-rshared / # of this namespace: containers can see mounts of the kubelet
 mount -t proc proc /proc
 mount -t tmpfs -o mode=0755 run /run
 mount --bind "$lib" /var/lib
 mount --bind "$log" /var/log
 hostname "$name"
 
-# The kubelet sets these for the whole machine, unless it finds them set.
+# The kubelet sets these values for the whole machine, unless they are set already.
 while IFS='=' read -r setting value; do
 	[[ -e /proc/sys/$setting ]] || continue
 	echo "$value" >"/run/${setting##*/}"
@@ -35,7 +34,7 @@ kernel/keys/root_maxkeys=1000000
 kernel/keys/root_maxbytes=25000000
 EOF
 
-# The pods' bridge is one with the cluster's: there is one network for all.
+# The bridge of the pods is connected to the bridge of the cluster: all are on one network.
 ip link set lo up
 ip link add cni0 address "$mac" type bridge
 ip link set eth0 master cni0 up
@@ -45,7 +44,7 @@ ip link set cni0 up
 echo ready >&3
 exec 3>&- </dev/null
 
-# As the first process it inherits all orphans, which bash buries while it waits.
+# The first process is the parent of all orphans. bash reaps them while it waits.
 trap 'exit 0' TERM
 while true; do
 	sleep infinity &

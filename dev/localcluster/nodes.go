@@ -15,7 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Nodes with this label are kept by kwok.
+// kwok simulates the nodes with this label.
 const (
 	simulatedLabel = "type"
 	simulatedValue = "simulated"
@@ -23,11 +23,11 @@ const (
 
 // NodeConfig describes the simulated nodes.
 type NodeConfig struct {
-	// Count is their number. Names are node-000, node-001, ...
+	// Count is the number of nodes. Their names are node-000, node-001, ...
 	Count int
-	// CPU and Memory are what each has, as resource quantities.
+	// CPU and Memory are the resources of each node, as quantities.
 	CPU, Memory string
-	// Pods is how many pods each can hold.
+	// Pods is how many pods each node can have.
 	Pods int
 }
 
@@ -55,7 +55,7 @@ func (c *Cluster) makeNodes(ctx context.Context, config NodeConfig) error {
 	return nil
 }
 
-// awaitNodes waits until so many nodes are ready.
+// awaitNodes waits until count nodes are ready.
 func (c *Cluster) awaitNodes(ctx context.Context, count int) error {
 	client, err := c.client()
 	if err != nil {
@@ -68,7 +68,7 @@ func (c *Cluster) awaitNodes(ctx context.Context, count int) error {
 		}
 		ready := 0
 		for i := range nodes.Items {
-			// The taint of a node that is not ready outlives the state by a moment.
+			// A node keeps the taint not-ready for a moment after it has become ready.
 			if nodeReady(&nodes.Items[i]) && len(nodes.Items[i].Spec.Taints) == 0 {
 				ready++
 			}
@@ -77,7 +77,7 @@ func (c *Cluster) awaitNodes(ctx context.Context, count int) error {
 	})
 }
 
-// NodeName is the name of the i-th simulated node.
+// NodeName returns the name of the i-th simulated node.
 func NodeName(i int) string { return fmt.Sprintf("node-%03d", i) }
 
 func (n NodeConfig) capacity() (corev1.ResourceList, error) {

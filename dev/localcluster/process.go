@@ -24,9 +24,9 @@ import (
 )
 
 const (
-	// pollInterval is how often a condition is looked at while it is waited for.
+	// pollInterval is the time between two checks of a condition.
 	pollInterval = 50 * time.Millisecond
-	// stopTimeout is how long a process may take to end when it is asked to.
+	// stopTimeout is how long a process may take to end after it was asked to.
 	stopTimeout = 15 * time.Second
 )
 
@@ -34,14 +34,13 @@ const (
 type process struct {
 	Name string `json:"name"`
 	PID  int    `json:"pid"`
-	// Born tells a process from a later one with the same PID.
+	// Born distinguishes the process from a later one with the same PID.
 	Born string `json:"born"`
-	// Order is the place in the order of starting; processes end in the opposite
-	// order.
+	// Order is the place in the order of starts. Processes end in the opposite order.
 	Order int      `json:"order"`
 	Args  []string `json:"args"`
 	Log   string   `json:"log"`
-	// Node is the real node in whose namespaces it runs, if it does.
+	// Node is the real node in whose namespaces the process runs; "" if it runs in none.
 	Node string `json:"node,omitempty"`
 }
 
@@ -50,18 +49,18 @@ type launch struct {
 	name string
 	path string
 	args []string
-	// node is the first process of a real node in whose namespaces it is to run.
+	// node is the first process of the real node in whose namespaces the program is to run.
 	node *process
-	// wrapper is a command that starts the program as its one child, and waits for it.
+	// wrapper is a command that starts the program as its only child, and waits for it.
 	wrapper []string
 	stdin   *os.File
 	files   []*os.File // from descriptor 3 on
-	again   bool       // its log goes on
+	again   bool       // appends to the log of the earlier process
 }
 
-// start runs a program in the background, with a log of its own, out of reach of
-// the terminal's ctrl-C, and records it. The record is written before start
-// returns: whatever is started can be found and ended.
+// start runs a program in the background, with a log of its own. Ctrl-C in the terminal does not
+// reach the program. start writes the record before it returns, so that every started process can be
+// found and ended.
 func start(dir, name, path string, args ...string) (*process, error) {
 	return launch{name: name, path: path, args: args}.start(dir)
 }
@@ -74,9 +73,9 @@ func (l launch) start(dir string) (*process, error) {
 	order := nextOrder(running)
 	for _, p := range running {
 		if p.Name == l.name && p.alive() {
-			return nil, fmt.Errorf("starting %s: it runs already (process %d)", l.name, p.PID)
+			return nil, fmt.Errorf("starting %s: already running (process %d)", l.name, p.PID)
 		}
-		if p.Name == l.name { // again: what needs it was started after it
+		if p.Name == l.name { // started again: processes that need this one have later places
 			order = p.Order
 		}
 	}
@@ -97,7 +96,7 @@ func (l launch) start(dir string) (*process, error) {
 	return p, nil
 }
 
-// run starts the program and tells the record which process it is.
+// run starts the program, and sets the PID and the birth of the record.
 func (l launch) run(p *process) error {
 	mode := os.O_CREATE | os.O_WRONLY | os.O_APPEND
 	if !l.again {
@@ -110,7 +109,7 @@ func (l launch) run(p *process) error {
 	defer logFile.Close()
 	argv := append(slices.Clone(l.wrapper), p.Args...)
 	cmd := exec.Command(argv[0], argv[1:]...)
-	if l.stdin != nil { // and else nothing: not a nil in an interface
+	if l.stdin != nil { // a nil *os.File in the interface would not be nil
 		cmd.Stdin = l.stdin
 	}
 	cmd.Stdout, cmd.Stderr, cmd.ExtraFiles = logFile, logFile, l.files
@@ -119,8 +118,7 @@ func (l launch) run(p *process) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	// Reaps it, so that it does not look alive as a zombie; while this process
-	// lives, which is long enough.
+	// This process reaps the child as long as it runs itself. A zombie would look alive.
 	ended := make(chan struct{})
 	go func() {
 		_ = cmd.Wait()
@@ -136,18 +134,18 @@ func (l launch) run(p *process) error {
 	return nil
 }
 
-// childOf waits for the one child of a process, which Linux tells.
+// childOf waits for the only child of a process, and returns its PID. It reads Linux' /proc.
 func childOf(parent int, ended <-chan struct{}) (child int, err error) {
 	path := fmt.Sprintf("/proc/%d/task/%d/children", parent, parent)
 	err = waitFor(context.Background(), stopTimeout, func() (bool, error) {
 		select {
 		case <-ended:
-			return false, errors.New("it ended at once")
+			return false, errors.New("the process ended immediately")
 		default:
 		}
 		data, err := os.ReadFile(path)
 		if err != nil || len(data) == 0 {
-			return false, nil //nolint:nilerr // it may be ending
+			return false, nil //nolint:nilerr // the process may be ending
 		}
 		child, err = strconv.Atoi(strings.TrimSpace(string(data)))
 		return true, err
@@ -172,7 +170,7 @@ func (p *process) write(dir string) error {
 	if err != nil {
 		return err
 	}
-	// At once: another may be reading the records.
+	// The file appears in one step: another process may be reading the records.
 	tmp := filepath.Join(dir, "."+p.Name+".json")
 	if err := os.WriteFile(tmp, data, 0o644); err != nil {
 		return err
@@ -185,7 +183,7 @@ func (p *process) alive() bool {
 	return p.Born != "" && born(p.PID) == p.Born
 }
 
-// stop ends the process: asks, waits, and then kills it.
+// stop asks the process to end, waits, and kills it if it has not ended by then.
 func (p *process) stop(ctx context.Context) error {
 	if !p.alive() {
 		return nil
@@ -202,7 +200,7 @@ func (p *process) stop(ctx context.Context) error {
 	return p.kill(context.WithoutCancel(ctx))
 }
 
-// kill ends the process without asking.
+// kill kills the process, and waits until it has ended.
 func (p *process) kill(ctx context.Context) error {
 	if !p.alive() {
 		return nil
@@ -216,11 +214,11 @@ func (p *process) kill(ctx context.Context) error {
 	return waitFor(ctx, stopTimeout, p.gone)
 }
 
-// resume lets the process go on if it was suspended.
+// resume resumes the process if it was suspended.
 func (p *process) resume() error {
 	pids := []int{p.PID}
 	if p.Node != "" && p.alive() {
-		pids = append(pids, parent(p.PID)) // what entered the node halts with it, and would not see it end
+		pids = append(pids, parent(p.PID)) // the nsenter that started it is halted, too, and has to see it end
 	}
 	for _, pid := range pids {
 		if err := syscall.Kill(pid, syscall.SIGCONT); err != nil && !errors.Is(err, syscall.ESRCH) {
@@ -232,7 +230,7 @@ func (p *process) resume() error {
 
 func (p *process) gone() (bool, error) { return !p.alive(), nil }
 
-// lastWords is the end of the process's log, for an error message.
+// lastWords returns the end of the process's log, for an error message.
 func (p *process) lastWords() string {
 	data, err := os.ReadFile(p.Log)
 	if err != nil {
@@ -242,7 +240,7 @@ func (p *process) lastWords() string {
 	return strings.Join(lines[max(0, len(lines)-10):], "\n")
 }
 
-// processes reads the records of a cluster, in the order of starting.
+// processes returns the records of a cluster, in the order of starts.
 func processes(dir string) ([]*process, error) {
 	entries, err := os.ReadDir(filepath.Join(dir, "run"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -270,8 +268,8 @@ func processes(dir string) ([]*process, error) {
 	return out, nil
 }
 
-// born identifies the process that has a PID now by the time it was started, as
-// the system writes it; "" if there is none.
+// born returns the start time of the process that now has a PID, as the system writes it. It returns
+// "" if there is no such process.
 func born(pid int) string {
 	if runtime.GOOS == "linux" {
 		fields := stat(pid)
@@ -287,8 +285,9 @@ func born(pid int) string {
 	return strings.TrimSpace(string(out))
 }
 
-// stat are proc(5)'s fields of a process from its state on. The name before that, in
-// parentheses, may hold anything. Of none there are none.
+// stat returns the fields of a process in /proc/PID/stat (proc(5)), from the state on. The name
+// before the state, in parentheses, may have any characters. If there is no such process, stat
+// returns nil.
 func stat(pid int) []string {
 	data, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
 	if err != nil {
@@ -297,7 +296,7 @@ func stat(pid int) []string {
 	return strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
 }
 
-// parent is the process that started another; on Linux, where nodes are.
+// parent returns the PID of a process's parent. It needs Linux, as real nodes do.
 func parent(pid int) int {
 	fields := stat(pid)
 	if len(fields) < 2 {
@@ -310,7 +309,7 @@ func parent(pid int) int {
 	return number
 }
 
-// waitFor looks at a condition until it holds, fails, or time is up.
+// waitFor checks a condition until it holds or fails, or until the timeout is over.
 func waitFor(ctx context.Context, timeout time.Duration, condition func() (bool, error)) error {
 	return wait.PollUntilContextTimeout(ctx, pollInterval, timeout, true, func(context.Context) (bool, error) { return condition() })
 }

@@ -16,23 +16,23 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// RealConfig describes real nodes: each is a containerd and a kubelet in namespaces of
-// their own, on one network with all others.
+// RealConfig describes real nodes. Each is a containerd and a kubelet in namespaces of their own. All
+// nodes are on one network.
 type RealConfig struct {
-	// Count is their number. Names are real-0, real-1, ...
+	// Count is the number of nodes. Their names are real-0, real-1, ...
 	Count int
-	// Images are archives that every node has, the pause image among them. Nothing is
-	// pulled from anywhere.
+	// Images are archives that every node imports, including the pause image. Nodes pull no
+	// images.
 	Images []string
 }
 
-// PauseImage is what keeps the namespaces of a real pod. It has to be among the images.
+// PauseImage is the image that keeps the namespaces of a real pod. It has to be among the images.
 const PauseImage = "docker.io/flux-elastic/pause:latest"
 
 // requirement is a program that real nodes need of the machine.
 type requirement struct {
-	name string // what a user is told is missing
-	pkg  string // Debian's package
+	name string // for the error message
+	pkg  string // the Debian package that has the program
 	path func() (string, error)
 }
 
@@ -53,7 +53,7 @@ func onPath(name, pkg string) requirement {
 	return requirement{name: name, pkg: pkg, path: func() (string, error) { return exec.LookPath(name) }}
 }
 
-// cniDir finds the directory with the CNI plugins that are needed.
+// cniDir returns the directory with the CNI plugins that nodes need.
 func cniDir() (string, error) {
 	for _, dir := range []string{"/usr/lib/cni", "/opt/cni/bin", "/usr/libexec/cni"} {
 		if isFile(filepath.Join(dir, "bridge")) && isFile(filepath.Join(dir, "host-local")) && isFile(filepath.Join(dir, "loopback")) {
@@ -63,8 +63,8 @@ func cniDir() (string, error) {
 	return "", exec.ErrNotFound
 }
 
-// CheckReal returns an error that says all that this machine lacks for real nodes, and
-// of the other commands that are named with the packages they come in.
+// CheckReal returns an error that lists everything that this machine lacks for real nodes. others
+// are more required commands, with their Debian packages.
 func CheckReal(others map[string]string) error {
 	needed := requirements
 	for name, pkg := range others {
@@ -132,8 +132,8 @@ func (c *Cluster) startReal(ctx context.Context, config RealConfig, binaries Bin
 	return c.await(ctx, "CoreDNS", answers, dns)
 }
 
-// startDNS starts CoreDNS on the bridge. What it says is out of date after a second: a
-// broker looks for the address of another that has just been started.
+// startDNS starts CoreDNS on the bridge. Its answers are valid for only a second, since brokers look
+// up the addresses of brokers that have just been started.
 func (c *Cluster) startDNS(binaries Binaries) (*process, error) {
 	config := fmt.Sprintf(`.:53 {
     bind %s
@@ -153,7 +153,7 @@ func (c *Cluster) startDNS(binaries Binaries) (*process, error) {
 	return start(c.Dir, "coredns", binaries["coredns"], "-conf="+c.config("Corefile"))
 }
 
-// command runs a command to its end. What it says is part of the error.
+// command runs a command to its end. The error has the output of the command.
 func command(ctx context.Context, name string, args ...string) error {
 	out, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// What is missing is said at once, in one line.
+// One line of an error lists everything that is missing.
 func TestWhatRealNodesNeed(t *testing.T) {
 	there := requirement{name: "ip", pkg: "iproute2", path: func() (string, error) { return "/sbin/ip", nil }}
 	lacks := func(name, pkg string) requirement {
@@ -57,7 +57,7 @@ func TestConfigOfRealNodes(t *testing.T) {
 	}
 }
 
-// Addresses and names of different nodes and clusters do not meet.
+// Different nodes and clusters have different addresses and names.
 func TestNetwork(t *testing.T) {
 	n, other := networkOf("/home/me/.local", 0), networkOf("/home/you/.local", 0)
 	if n.Name == other.Name {
@@ -92,8 +92,8 @@ func TestNetwork(t *testing.T) {
 	}
 }
 
-// A cluster of kind's is made and deleted with these commands. The directory knows of it
-// before it is made.
+// kind makes and deletes a cluster by these commands. The directory records the cluster before it is
+// made.
 func TestKind(t *testing.T) {
 	path, dir := t.TempDir(), t.TempDir()
 	log := filepath.Join(path, "log")
@@ -127,7 +127,7 @@ func TestKind(t *testing.T) {
 	if err != nil || strings.Count(string(config), "- role: worker\n") != 2 {
 		t.Errorf("%s%v", config, err)
 	}
-	// One that could not be made is deleted.
+	// A cluster that could not be made is deleted.
 	writeScript(t, filepath.Join(path, "kind"), `echo "$*" >>`+log+`; [ "$1" = delete ]`)
 	if _, err := UpKind(t.Context(), dir, 1); err == nil || exists(kindFile(dir)) {
 		t.Errorf("a failure: %v", err)

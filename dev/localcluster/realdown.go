@@ -17,14 +17,14 @@ import (
 	"syscall"
 )
 
-// removeReal removes what real nodes leave of themselves: interfaces, control groups,
-// files. Their processes have ended, and with them their mounts and other namespaces.
+// removeReal removes what real nodes leave behind: interfaces, control groups and files. The
+// processes of the nodes must have ended, and with them their mounts and other namespaces.
 func removeReal(ctx context.Context, dir string) error {
 	c := &Cluster{Dir: dir}
 	if err := c.readNetwork(); err != nil || c.network.Name == "" {
 		return err
 	}
-	// The bridge, and ports that have not gone with their nodes yet.
+	// These are the bridge, and ports that have not disappeared with their nodes yet.
 	gone := func() (bool, error) {
 		left, err := filepath.Glob("/sys/class/net/" + c.network.Name + "*")
 		for _, path := range left {
@@ -46,8 +46,8 @@ func removeReal(ctx context.Context, dir string) error {
 	return os.Remove(c.networkFile())
 }
 
-// makeControlGroups makes a group in every hierarchy. In that of version 2 the groups
-// above it pass their controllers on.
+// makeControlGroups makes a group in every hierarchy. In the hierarchy of version 2, it also enables
+// the controllers in all groups above.
 func makeControlGroups(name string) error {
 	mounts, err := controlGroupMounts()
 	if err != nil {
@@ -59,7 +59,7 @@ func makeControlGroups(name string) error {
 		}
 		for group := mount; isFile(filepath.Join(group, "cgroup.subtree_control")) && group != filepath.Join(mount, name); {
 			for _, controller := range []string{"cpuset", "cpu", "io", "memory", "hugetlb", "pids"} {
-				// Which there are differs; the kubelet says what it lacks.
+				// Not every machine has all controllers; the kubelet reports missing ones.
 				_ = os.WriteFile(filepath.Join(group, "cgroup.subtree_control"), []byte("+"+controller), 0o644)
 			}
 			rest, _ := filepath.Rel(group, filepath.Join(mount, name))
@@ -70,8 +70,8 @@ func makeControlGroups(name string) error {
 	return nil
 }
 
-// removeControlGroups removes the groups of a name in every hierarchy, and tells whether
-// all are gone. One in which a process is ending cannot go yet.
+// removeControlGroups removes the groups with a name in every hierarchy, and reports whether all are
+// gone. A group in which a process is still ending cannot be removed yet.
 func removeControlGroups(name string) (gone bool, err error) {
 	mounts, err := controlGroupMounts()
 	if err != nil {
@@ -94,7 +94,7 @@ func removeControlGroups(name string) (gone bool, err error) {
 		if err != nil {
 			return false, err
 		}
-		slices.Reverse(groups) // what is in a group goes before it
+		slices.Reverse(groups) // inner groups are removed first
 		for _, group := range groups {
 			if err := syscall.Rmdir(group); err != nil && !errors.Is(err, syscall.ENOENT) {
 				gone = false
@@ -104,7 +104,7 @@ func removeControlGroups(name string) (gone bool, err error) {
 	return gone, nil
 }
 
-// controlGroupMounts are the places of the hierarchies, of which version 1 has several.
+// controlGroupMounts returns the mount points of the hierarchies. Version 1 has several.
 func controlGroupMounts() ([]string, error) {
 	data, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -113,7 +113,7 @@ func controlGroupMounts() ([]string, error) {
 	var mounts []string
 	lines := bufio.NewScanner(bytes.NewReader(data))
 	for lines.Scan() {
-		// proc(5): the fifth field is the place; after a dash comes the type.
+		// proc(5): the fifth field is the mount point; the type comes after a dash.
 		before, after, _ := strings.Cut(lines.Text(), " - ")
 		if fields := strings.Fields(before); len(fields) > 4 && strings.HasPrefix(after, "cgroup") {
 			mounts = append(mounts, fields[4])

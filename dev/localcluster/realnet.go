@@ -20,18 +20,18 @@ import (
 	"syscall"
 )
 
-// network is that of a cluster's real nodes: a bridge, on which the API server and the
-// cluster's DNS listen, and to which all nodes and pods are connected.
+// network is the network of a cluster's real nodes: a bridge to which all nodes and pods are
+// connected. The API server and the cluster's DNS listen on the bridge.
 type network struct {
-	// Name is that of the bridge. All interfaces and control groups that are made for
-	// the cluster have names that begin with it; no other cluster's do.
+	// Name is the name of the bridge. The names of all interfaces and control groups of the
+	// cluster begin with it, and those of no other cluster.
 	Name string `json:"name"`
-	// Prefix is that of all addresses.
+	// Prefix is the prefix of all addresses.
 	Prefix netip.Prefix `json:"prefix"`
 }
 
-// Of 10.192.0.0/10 each cluster takes a part of which no other network of this machine
-// has anything. Each node has 256 of its addresses.
+// Each cluster takes a part of 10.192.0.0/10 that overlaps with no other network of this machine.
+// Each node has 256 addresses of this part.
 const (
 	networks    = 256
 	networkBits = 18
@@ -41,8 +41,8 @@ const (
 
 var firstNetwork = netip.MustParseAddr("10.192.0.0")
 
-// networkOf is the cluster's i-th choice of a network. Its name comes from the directory
-// alone, so that what is left behind can be found.
+// networkOf returns the cluster's i-th choice of a network. The name depends only on the directory,
+// so that leftovers of a cluster can be found.
 func networkOf(dir string, i int) network {
 	sum := sha256.Sum256([]byte(dir))
 	number := (int(sum[0]) + i) % networks
@@ -58,35 +58,36 @@ func add(address netip.Addr, n int) netip.Addr {
 	return netip.AddrFrom4(bytes)
 }
 
-// gateway is the address of the bridge.
+// gateway returns the address of the bridge.
 func (n network) gateway() netip.Addr { return add(n.Prefix.Addr(), 1) }
 
-// node is the address of a node. Those of its pods come after it.
+// node returns the address of a node. The addresses of its pods follow.
 func (n network) node(i int) netip.Addr { return add(n.Prefix.Addr(), (i+1)<<(32-nodeBits)+1) }
 
-// pods are the first and the last address of a node's pods.
+// pods returns the first and the last address of a node's pods.
 func (n network) pods(i int) (first, last netip.Addr) {
 	return add(n.node(i), 1), add(n.node(i), 253)
 }
 
-// port is where a node's cable is plugged into the bridge.
+// port returns the name of the interface by which a node is connected to the bridge.
 func (n network) port(i int) string { return fmt.Sprintf("%sn%d", n.Name, i) }
 
-// mac is a hardware address of the same interface: one that the kernel picks for a
-// bridge changes with what is plugged in.
+// mac returns a hardware address for the interface with an address. The address that the kernel
+// chooses for a bridge would change when interfaces are connected to the bridge.
 func mac(address netip.Addr) string {
 	bytes := address.As4()
 	return fmt.Sprintf("0a:58:%02x:%02x:%02x:%02x", bytes[0], bytes[1], bytes[2], bytes[3])
 }
 
-// makeNetwork chooses the cluster's network and makes its bridge. Before it makes
-// anything, it writes down what.
+// makeNetwork chooses the cluster's network and makes its bridge. It records the choice first, so that
+// Down can remove the bridge.
 func (c *Cluster) makeNetwork(ctx context.Context) error {
 	dir, err := filepath.Abs(c.Dir)
 	if err != nil {
 		return err
 	}
-	// One at a time: between the choice and the address, another would choose the same.
+	// Only one process may choose at a time: until the address is set, another process would
+	// choose the same network.
 	lock, err := os.Open("/run")
 	if err != nil {
 		return err
@@ -138,7 +139,7 @@ func chooseNetwork(dir string) (network, error) {
 
 func (c *Cluster) networkFile() string { return filepath.Join(c.Dir, "network") }
 
-// readNetwork finds the network of a cluster with real nodes.
+// readNetwork reads the record of the network. Without real nodes there is none.
 func (c *Cluster) readNetwork() error {
 	data, err := os.ReadFile(c.networkFile())
 	if errors.Is(err, fs.ErrNotExist) {

@@ -27,21 +27,21 @@ import (
 //go:embed node.sh
 var nodeScript []byte
 
-// realValue is the label of real nodes where simulated ones have simulatedValue.
+// realValue is the value of simulatedLabel for real nodes.
 const realValue = "real"
 
-// RealNodeName is the name of the i-th real node, and of its first process. Its other
-// processes are named after it: see ContainerdOf and KubeletOf.
+// RealNodeName returns the name of the i-th real node, and of its first process. ContainerdOf and
+// KubeletOf return the names of the other processes.
 func RealNodeName(i int) string { return "real-" + strconv.Itoa(i) }
 
-// ContainerdOf is the name of a real node's containerd.
+// ContainerdOf returns the name of a real node's containerd.
 func ContainerdOf(node string) string { return node + "-containerd" }
 
-// KubeletOf is the name of a real node's kubelet.
+// KubeletOf returns the name of a real node's kubelet.
 func KubeletOf(node string) string { return node + "-kubelet" }
 
-// realNode is a containerd and a kubelet in namespaces of their own, which a first
-// process holds. They find all at the usual places, and other nodes do not see it.
+// realNode is a containerd and a kubelet in namespaces of their own, which a first process keeps.
+// Both find their files at the usual paths, and other nodes do not see these files.
 type realNode struct {
 	cluster *Cluster
 	index   int
@@ -51,14 +51,14 @@ func (n *realNode) name() string { return RealNodeName(n.index) }
 
 func (c *Cluster) nodesDir() string { return filepath.Join(c.Dir, "nodes") }
 
-// file is a place in the node's own directory.
+// file returns a path in the node's own directory.
 func (n *realNode) file(name string) string {
 	return filepath.Join(n.cluster.nodesDir(), n.name(), name)
 }
 
 func (n *realNode) logs() string { return filepath.Join(n.cluster.Dir, "logs", n.name()) }
 
-// controlGroup is that of all pods.
+// controlGroup returns the control group of the node's pods.
 func (n *realNode) controlGroup() string {
 	return filepath.Join(n.cluster.network.Name, n.name())
 }
@@ -77,7 +77,7 @@ func (n *realNode) start(ctx context.Context, config RealConfig, binaries Binari
 	return n.boot(ctx, []string{containerd, "--config=" + n.file("containerd.toml"), "--log-level=warn"}, n.kubeletArgs(binaries), config.Images)
 }
 
-// boot starts what runs in the node, and gives it images.
+// boot starts the processes of the node, and imports images.
 func (n *realNode) boot(ctx context.Context, containerdArgs, kubeletArgs, images []string) error {
 	init, err := n.plugIn(ctx)
 	if err != nil {
@@ -149,19 +149,19 @@ func (n *realNode) plugIn(ctx context.Context) (_ *process, err error) {
 	return init, nil
 }
 
-// enter is a command that runs another one in the namespaces of a node.
+// enter returns a command that runs another one in the namespaces of a node.
 func enter(init *process) []string {
 	return []string{"nsenter", "--target=" + strconv.Itoa(init.PID), "--mount", "--uts", "--ipc", "--net", "--pid"}
 }
 
-// inside is the path by which a file in a node is seen from outside.
+// inside returns the path, outside of a node, of a file in the node.
 func inside(init *process, path string) string {
 	return filepath.Join("/proc", strconv.Itoa(init.PID), "root", path)
 }
 
-// prepare writes what the node's programs read.
+// prepare writes the files that the node's programs read.
 func (n *realNode) prepare(keys *credentials) error {
-	// Logs are kept until there is another node of this name.
+	// Logs stay until there is another node with this name.
 	if err := os.RemoveAll(n.logs()); err != nil {
 		return err
 	}
@@ -212,9 +212,9 @@ func (n *realNode) prepare(keys *credentials) error {
 	return os.WriteFile(n.file("containerd.toml"), []byte(n.containerdConfig(plugins)), 0o644)
 }
 
-// containerdConfig leaves most at its place, which is the node's own. That no process
-// may get a lower oom_score_adj than containerd has lets it run without
-// CAP_SYS_RESOURCE.
+// containerdConfig returns the configuration of containerd. Most paths are the defaults, which are the
+// node's own. With restrict_oom_score_adj no process gets a lower oom_score_adj than containerd, so
+// that containerd needs no CAP_SYS_RESOURCE.
 func (n *realNode) containerdConfig(plugins string) string {
 	return fmt.Sprintf(`version = 2
 disabled_plugins = ["io.containerd.snapshotter.v1.aufs", "io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.devmapper", "io.containerd.snapshotter.v1.zfs"]
@@ -229,7 +229,7 @@ disabled_plugins = ["io.containerd.snapshotter.v1.aufs", "io.containerd.snapshot
 `, PauseImage, plugins, n.file("cni"))
 }
 
-// cniConfig plugs pods into the node's bridge.
+// cniConfig returns a CNI configuration that connects pods to the node's bridge.
 func (n *realNode) cniConfig() any {
 	first, last := n.cluster.network.pods(n.index)
 	return map[string]any{
@@ -244,7 +244,7 @@ func (n *realNode) cniConfig() any {
 	}
 }
 
-// kubeletConfig is what differs from the kubelet's own defaults.
+// kubeletConfig returns the settings that differ from the kubelet's defaults.
 func (n *realNode) kubeletConfig(keys *credentials, certFile, keyFile string) any {
 	return map[string]any{
 		"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
@@ -260,12 +260,12 @@ func (n *realNode) kubeletConfig(keys *credentials, certFile, keyFile string) an
 		"clusterDNS":               []any{n.cluster.network.gateway()},
 		"clusterDomain":            "cluster.local",
 		"resolvConf":               n.file("resolv.conf"),
-		// Control groups of either version, in one of the node's own.
+		// Both versions of control groups work. All groups are in the node's own group.
 		"failCgroupV1": false, "cgroupDriver": "cgroupfs", "cgroupRoot": "/" + n.controlGroup(), "enforceNodeAllocatable": []string{},
-		// The disk is not the node's own either. Images cannot be pulled again.
+		// The disk does not belong to the node. Images cannot be pulled again.
 		"evictionHard":                map[string]string{"nodefs.available": "0%", "imagefs.available": "0%", "memory.available": "0%"},
 		"imageGCHighThresholdPercent": 100,
-		"volumeStatsAggPeriod":        "5s", // a volume that is fuller than it may be is seen soon
+		"volumeStatsAggPeriod":        "5s", // the kubelet soon notices a volume over its limit
 		"failSwapOn":                  false,
 		"oomScoreAdj":                 0,
 	}

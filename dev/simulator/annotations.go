@@ -19,45 +19,44 @@ import (
 
 const prefix = "sim.flux-framework.org/"
 
-// Annotations of pods (spec.pod.annotations of a MiniCluster). Durations are Go's. Tell changes
-// them in a pod while it plays.
+// Annotations of pods (spec.pod.annotations of a MiniCluster). Durations have Go's format. Tell
+// changes them in a pod that runs.
 const (
 	// Runtime is how long the command runs with all of its tasks. Default 10s.
 	Runtime = prefix + "runtime"
-	// ExitCode is the command's. Default 0.
+	// ExitCode is the exit code of the command. Default 0.
 	ExitCode = prefix + "exit-code"
-	// Busy is how long a rank that is to leave a malleable command still has work.
-	// Default 0s.
+	// Busy is how long a drained rank of a malleable command still has work. Default 0s.
 	Busy = prefix + "busy"
 )
 
-// Annotations of pods that make something go wrong. NeverStart, StartLate, CannotStart,
-// and PhaseInit of LeadFails, are played by the stages of package localcluster.
+// Annotations of pods that cause faults. The stages of package localcluster play NeverStart,
+// StartLate, CannotStart, and PhaseInit of LeadFails. This package plays the others.
 const (
 	// NeverStart are the ranks ("3,5", or "*") whose pods never start.
 	NeverStart = prefix + "never-start"
 	// StartLate are the ranks whose pods start after StartDelay.
 	StartLate = prefix + "start-late"
-	// StartDelay is how much later.
+	// StartDelay is how much later the pods of StartLate start.
 	StartDelay = prefix + "start-delay"
-	// CannotStart are the nodes ("node-003,node-007", or "*") on which containers wait
-	// for CannotStartReason for ever.
+	// CannotStart are the nodes ("node-003,node-007", or "*") on which containers stay in the
+	// state waiting.
 	CannotStart = prefix + "cannot-start"
-	// CannotStartReason is why, as the kubelet would say it. Default ImagePullBackOff.
+	// CannotStartReason is the reason of that state. Default ImagePullBackOff.
 	CannotStartReason = prefix + "cannot-start-reason"
 	// LeadFails is the phase in which the lead's pod fails with exit code 1: PhaseInit,
 	// PhaseWaiting or PhaseRunning.
 	LeadFails = prefix + "lead-fails"
-	// FailsAfter is how long after the command began it does so in PhaseRunning.
+	// FailsAfter is how long the command runs before the lead fails in PhaseRunning.
 	// Default 1s.
 	FailsAfter = prefix + "fails-after"
-	// LoseRanks are the ranks, as an idset ("1,3"), whose pods fail with exit code 1, once
-	// for each pod of the lead.
+	// LoseRanks are the ranks, as an idset ("1,3"), whose pods fail with exit code 1. They fail
+	// once for each pod of the lead.
 	LoseRanks = prefix + "lose-ranks"
-	// LoseAfter is how long after the command began. Default 1s.
+	// LoseAfter is how long the command runs before the pods of LoseRanks fail. Default 1s.
 	LoseAfter = prefix + "lose-after"
-	// HangsOnLoss is "true" where an MPI job that has lost a broker neither runs nor ends
-	// any more.
+	// HangsOnLoss is "true" if an MPI job that has lost a broker hangs and never ends, instead of
+	// failing.
 	HangsOnLoss = prefix + "hangs-on-loss"
 )
 
@@ -68,11 +67,11 @@ const (
 	PhaseRunning = "Running" // the command runs
 )
 
-// VanishAt is an annotation of a node: the time (RFC 3339) at which it is no more.
+// VanishAt is an annotation of a node: the time (RFC 3339) at which the node is deleted.
 const VanishAt = prefix + "vanish-at"
 
-// Tell lets a pod play something else from now on. With it a test decides by what it has seen
-// when a command ends, a rank is lost or a pod starts, and not by the clock.
+// Tell changes an annotation of a pod that runs. A test that has seen what it waits for can so end a
+// command, lose a rank or start a pod, without a clock.
 func Tell(ctx context.Context, c client.Client, pod *corev1.Pod, annotation, value string) error {
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, annotation, value)
 	return c.Patch(ctx, pod.DeepCopy(), client.RawPatch(types.MergePatchType, patch))
@@ -83,12 +82,12 @@ const (
 	defaultAfter   = time.Second
 )
 
-// play is what a lead's annotations say.
+// play has the values of a lead's annotations.
 type play struct {
 	runtime  time.Duration
 	exitCode int32
 	busy     time.Duration
-	// fails is the phase in which the lead does; "" if it does not.
+	// fails is the phase in which the lead fails; "" if it does not fail.
 	fails      string
 	failsAfter time.Duration
 	lose       idset.Set
@@ -96,7 +95,7 @@ type play struct {
 	hangs      bool
 }
 
-// readPlay reads all of them.
+// readPlay reads the annotations of a lead's pod. It fails if one of them is invalid.
 func readPlay(lead *corev1.Pod) (play, error) {
 	r := reader{pod: lead}
 	p := play{
@@ -122,7 +121,7 @@ type reader struct {
 }
 
 func (r *reader) refuse(key, what string) {
-	err := fmt.Errorf("annotation %s of pod %s: %q is no %s", key, r.pod.Name, r.pod.Annotations[key], what)
+	err := fmt.Errorf("annotation %s of pod %s: %q is not a valid %s", key, r.pod.Name, r.pod.Annotations[key], what)
 	r.err = cmp.Or(r.err, err)
 }
 

@@ -20,31 +20,32 @@ import (
 // Exit codes of the lead's container, other than the command's.
 const (
 	exitFailed  = 1
-	exitUsage   = 2   // its annotations cannot be read
+	exitUsage   = 2   // annotations are invalid
 	exitStopped = 143 // as after SIGTERM
 )
 
-// run is what the lead's container remembers. Only the look at its instance reads
-// and changes it.
+// run is the state of the lead's container. Only Reconcile of its instance reads and changes it.
 type run struct {
 	kind  kind
-	since time.Time // the lead is up
-	// began and end are when the command does; zero before it runs.
+	since time.Time // the lead is up since then
+	// began and end are when the command begins and ends; zero before the command runs.
 	began, end time.Time
-	// brokers are the pods that the command began on, with their ranks.
+	// brokers are the pods on which the command began, with their ranks.
 	brokers map[types.UID]int
-	// busy are the pods that are to leave, and until when they have work; zero: to the end.
+	// busy are the pods that are to leave, and until when they have work. A zero time means
+	// until the end of the command.
 	busy map[types.UID]time.Time
-	lost bool // the ranks that are to be, once
-	// work is how much there is in all for a runtime, in brokers' time.
+	lost bool // the pods of LoseRanks have failed
+	// work returns the whole work of a command with a runtime, in time of one broker.
 	work func(runtime time.Duration) time.Duration
-	// done is the work that was done at a time, and hands are the brokers at it since.
+	// done is the work that was done at the time at. hands is the number of brokers that work
+	// since then.
 	done  time.Duration
 	at    time.Time
 	hands int
 }
 
-// playLead is one look of the lead at its instance.
+// playLead plays the lead: it checks the state of the instance once.
 func (s *simulator) playLead(ctx context.Context, lead *corev1.Pod, online []*corev1.Pod) (ctrl.Result, error) {
 	now := s.clock.Now()
 	r := s.runOf(lead.UID, now)
@@ -67,7 +68,7 @@ func (s *simulator) playLead(ctx context.Context, lead *corev1.Pod, online []*co
 	return s.playCommand(ctx, lead, online, r, play, now)
 }
 
-// await begins the command if there are brokers enough, or says when to look again.
+// await begins the command if enough brokers are online. Otherwise it returns when to check again.
 func (s *simulator) await(ctx context.Context, lead *corev1.Pod, online []*corev1.Pod, r *run, play play, now time.Time) (again time.Duration, err error) {
 	settings, err := s.settings(ctx, lead)
 	if err != nil {
@@ -98,7 +99,7 @@ func (s *simulator) await(ctx context.Context, lead *corev1.Pod, online []*corev
 	return 0, nil
 }
 
-// begin begins the command with some nodes.
+// begin begins the command on a number of nodes.
 func (r *run) begin(settings *settings, online []*corev1.Pod, nodes int, now time.Time) {
 	r.kind, r.began, r.at = settings.kind, now, now
 	r.brokers = map[types.UID]int{}
@@ -109,12 +110,12 @@ func (r *run) begin(settings *settings, online []*corev1.Pod, nodes int, now tim
 	r.work = func(runtime time.Duration) time.Duration {
 		return settings.stretch(runtime, nodes) * time.Duration(nodes)
 	}
-	if r.kind == malleable { // all of the brokers have all of it done in the runtime
+	if r.kind == malleable { // with all brokers the work takes the runtime
 		r.work = func(runtime time.Duration) time.Duration { return runtime * time.Duration(settings.sizing.Size) }
 	}
 }
 
-// playCommand is one look at the command that runs.
+// playCommand plays the running command: it checks the state of the instance once.
 func (s *simulator) playCommand(ctx context.Context, lead *corev1.Pod, online []*corev1.Pod, r *run, play play, now time.Time) (ctrl.Result, error) {
 	if err := s.tellReady(ctx, lead, true); err != nil {
 		return ctrl.Result{}, err
@@ -122,7 +123,7 @@ func (s *simulator) playCommand(ctx context.Context, lead *corev1.Pod, online []
 	if losing := r.losing(online, play, now); len(losing) > 0 {
 		err := s.endAll(ctx, losing, exitFailed)
 		r.lost = err == nil
-		return ctrl.Result{}, err // their ends bring the next look
+		return ctrl.Result{}, err // the ends of these pods cause the next Reconcile
 	}
 	r.leave(lead, online, play.busy, now)
 	if err := s.tellFollowers(ctx, online, r, now); err != nil {
@@ -130,7 +131,7 @@ func (s *simulator) playCommand(ctx context.Context, lead *corev1.Pod, online []
 	}
 	hands := r.working(online, now)
 	r.share(hands, play.runtime, now)
-	broken := r.kind == rigid && hands < len(r.brokers) // a broker was lost, and the job with it
+	broken := r.kind == rigid && hands < len(r.brokers) // a broker was lost, and so the job
 	switch {
 	case play.fails == PhaseRunning && !now.Before(r.began.Add(play.failsAfter)), broken && !play.hangs:
 		return ctrl.Result{}, s.end(ctx, lead, exitFailed, protocol.LostMessage(r.missing(online)))
@@ -140,7 +141,7 @@ func (s *simulator) playCommand(ctx context.Context, lead *corev1.Pod, online []
 	return ctrl.Result{RequeueAfter: r.next(play, broken, now)}, nil
 }
 
-// losing are the pods that are to fail now.
+// losing returns the pods that are to fail now.
 func (r *run) losing(online []*corev1.Pod, play play, now time.Time) []*corev1.Pod {
 	if r.lost || now.Before(r.began.Add(play.loseAfter)) {
 		return nil
@@ -148,8 +149,8 @@ func (r *run) losing(online []*corev1.Pod, play play, now time.Time) []*corev1.P
 	return ofRanks(online, play.lose)
 }
 
-// leave takes up who is to leave, and who may stay after all. The lead stays. A command that
-// is not malleable has those that it began with to its end.
+// leave reads which brokers are to leave. The lead always stays. A command that is not malleable
+// keeps the brokers on which it began until its end.
 func (r *run) leave(lead *corev1.Pod, online []*corev1.Pod, busy time.Duration, now time.Time) {
 	ranks, _ := idset.Parse(protocol.Read(lead).Drain)
 	before := r.busy
@@ -164,26 +165,26 @@ func (r *run) leave(lead *corev1.Pod, online []*corev1.Pod, busy time.Duration, 
 		case known, r.kind != malleable && began:
 		case r.kind == malleable && !r.began.IsZero():
 			until = now.Add(busy)
-		default: // none
+		default: // the broker has no work
 			until = now
 		}
 		r.busy[pod.UID] = until
 	}
 }
 
-// leaves reports whether a broker was told to leave, and gets no work any more.
+// leaves reports whether a broker was asked to leave, and so gets no new work.
 func (r *run) leaves(pod *corev1.Pod) bool {
 	_, leaves := r.busy[pod.UID]
 	return leaves
 }
 
-// isIdle reports whether a broker was told leave, and has no work any more.
+// isIdle reports whether a broker was asked to leave, and has no work any more.
 func (r *run) isIdle(pod *corev1.Pod, now time.Time) bool {
 	until, leaves := r.busy[pod.UID]
 	return leaves && !until.IsZero() && !now.Before(until)
 }
 
-// tellFollowers reports which followers are ready: those that are not idle.
+// tellFollowers makes the pods of followers ready, or not ready if the follower is idle.
 func (s *simulator) tellFollowers(ctx context.Context, online []*corev1.Pod, r *run, now time.Time) error {
 	var errs []error
 	for _, pod := range online {
@@ -194,7 +195,7 @@ func (s *simulator) tellFollowers(ctx context.Context, online []*corev1.Pod, r *
 	return errors.Join(errs...)
 }
 
-// working is how many brokers have a part in the command.
+// working returns how many brokers have a part in the command.
 func (r *run) working(online []*corev1.Pod, now time.Time) int {
 	n := 0
 	for _, pod := range online {
@@ -206,8 +207,7 @@ func (r *run) working(online []*corev1.Pod, now time.Time) int {
 	return n
 }
 
-// missing are the ranks of the brokers that the command began on and that are gone, as an
-// idset.
+// missing returns the ranks of the brokers on which the command began and that are gone, as an idset.
 func (r *run) missing(online []*corev1.Pod) string {
 	there := map[types.UID]bool{}
 	for _, pod := range online {
@@ -223,15 +223,15 @@ func (r *run) missing(online []*corev1.Pod) string {
 	return idset.Encode(ranks)
 }
 
-// share lets so many brokers work on what is left from now on.
+// share lets a number of brokers share the rest of the work from now on.
 func (r *run) share(hands int, runtime time.Duration, now time.Time) {
 	r.done += time.Duration(r.hands) * now.Sub(r.at)
 	r.hands, r.at = hands, now
 	n, left := time.Duration(hands), max(0, r.work(runtime)-r.done)
-	r.end = now.Add((left + n - 1) / n) // the lead at least is there
+	r.end = now.Add((left + n - 1) / n) // at least the lead works
 }
 
-// next is in how long something is due; 0 if nothing is.
+// next returns the time until the next change that time alone causes, or 0 if there is none.
 func (r *run) next(play play, hangs bool, now time.Time) time.Duration {
 	var due []time.Time
 	for _, until := range r.busy {
@@ -255,7 +255,7 @@ func (r *run) next(play play, hangs bool, now time.Time) time.Duration {
 	return next
 }
 
-// ofRanks are the pods of some ranks.
+// ofRanks returns the pods of some ranks.
 func ofRanks(pods []*corev1.Pod, ranks idset.Set) []*corev1.Pod {
 	var out []*corev1.Pod
 	for _, pod := range pods {
@@ -281,7 +281,7 @@ func (s *simulator) runOf(lead types.UID, now time.Time) *run {
 	return s.runs[lead]
 }
 
-// knows reports whether a lead was up.
+// knows reports whether a lead has ever been up.
 func (s *simulator) knows(lead types.UID) bool {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()

@@ -14,13 +14,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// vanisher makes nodes go when their time has come.
+// vanisher deletes nodes at the time of their annotation VanishAt.
 type vanisher struct {
 	client client.Client
 	clock  clock.PassiveClock
 }
 
-// Reconcile looks at one node.
+// Reconcile deletes one node if its time has come.
 func (v *vanisher) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var node corev1.Node
 	if err := v.client.Get(ctx, req.NamespacedName, &node); err != nil {

@@ -31,20 +31,20 @@ import (
 
 const filesName = "lmp-files"
 
-// stage is one instance on a cluster without anybody else, looked at by hand.
+// stage has one instance in a fake cluster. The tests call Reconcile themselves.
 type stage struct {
 	*testing.T
 	client      client.Client
 	clock       *clocktesting.FakePassiveClock
 	simulator   *simulator
 	annotations map[string]string
-	// cached is what the cache shows where it is behind.
+	// cached is the content of a cache that lags; nil if the cache does not lag.
 	cached *corev1.PodList
 	writes int
 }
 
-// newStage has the files of a MiniCluster of four, whose command takes 10 s, and those
-// pods of it that run.
+// newStage makes a stage with the files of a MiniCluster of four brokers, whose command takes 10 s. The
+// pods of the given ranks run.
 func newStage(t *testing.T, change func(*v1alpha2.MiniClusterSpec), annotations map[string]string, ranks ...int) *stage {
 	t.Helper()
 	mc := fixture.MiniCluster("lmp").Size(4).Spec(change).Defaulted()
@@ -78,7 +78,7 @@ func (s *stage) patch(ctx context.Context, c client.Client, resource string, obj
 	return c.SubResource(resource).Patch(ctx, object, patch, options...)
 }
 
-// start starts pods as kwok does: the lead's is not ready.
+// start starts pods as kwok does: the lead's pod is not ready.
 func (s *stage) start(ranks ...int) {
 	s.Helper()
 	for _, rank := range ranks {
@@ -112,7 +112,7 @@ func (s *stage) pod(rank int) *corev1.Pod {
 	return &pod
 }
 
-// tell annotates the lead's pod as the controller does; "" takes the annotation away.
+// tell annotates the lead's pod as the controller does. The value "" removes the annotation.
 func (s *stage) tell(key, value string) {
 	s.Helper()
 	lead := s.pod(0)
@@ -125,7 +125,7 @@ func (s *stage) tell(key, value string) {
 	}
 }
 
-// lose ends a pod, as a kubelet does.
+// lose makes a pod fail, as a kubelet does.
 func (s *stage) lose(rank int) {
 	s.Helper()
 	pod := s.pod(rank)
@@ -135,7 +135,7 @@ func (s *stage) lose(rank int) {
 	}
 }
 
-// at looks at the instance some time after noon, and says in how long it will again.
+// at calls Reconcile some time after noon, and returns when Reconcile wants to run again.
 func (s *stage) at(after time.Duration) time.Duration {
 	s.Helper()
 	s.clock.SetTime(fixture.Noon.Add(after))
@@ -146,8 +146,8 @@ func (s *stage) at(after time.Duration) time.Duration {
 	return result.RequeueAfter
 }
 
-// want checks what the pods say, in the order of ranks: "up" (runs, and is not ready),
-// "ready", or the exit code.
+// want checks the states of the pods, in the order of ranks: "up" (runs, and is not ready), "ready",
+// "lost", or the exit code.
 func (s *stage) want(want string) {
 	s.Helper()
 	var list corev1.PodList
@@ -196,7 +196,7 @@ func launcher(spec *v1alpha2.MiniClusterSpec) {
 
 func interactive(spec *v1alpha2.MiniClusterSpec) { spec.Interactive = true }
 
-// The followers of a lead that never was up wait for the next one.
+// The followers of a lead that has never been up wait for the next lead.
 func TestFollowersOutliveALeadThatNeverWasUp(t *testing.T) {
 	s := newStage(t, rigidJob, nil, 0, 1, 2, 3)
 	s.lose(0)
@@ -204,7 +204,7 @@ func TestFollowersOutliveALeadThatNeverWasUp(t *testing.T) {
 	s.want("lost ready ready ready")
 }
 
-// The lead is ready from when the command runs.
+// The lead is ready as soon as the command runs.
 func TestLeadIsReadyWithTheCommand(t *testing.T) {
 	for name, kind := range map[string]func(*v1alpha2.MiniClusterSpec){"an MPI job": rigidJob, "a batch": batchJob, "a launcher": launcher, "interactive": interactive} {
 		t.Run(name, func(t *testing.T) {
@@ -233,8 +233,8 @@ func TestLeadIsReadyWithTheCommand(t *testing.T) {
 	}
 }
 
-// behind looks again while the cache is as it was before the last look, and wants
-// nothing written.
+// behind calls look twice, the second time with the cache as it was before the first call. The second
+// call must write nothing.
 func (s *stage) behind(look func()) {
 	s.Helper()
 	var before corev1.PodList
@@ -250,7 +250,7 @@ func (s *stage) behind(look func()) {
 	}
 }
 
-// A cache that is behind makes it write nothing twice.
+// The simulator writes nothing twice if the cache lags.
 func TestBehind(t *testing.T) {
 	s := newStage(t, launcher, nil, 0, 1, 2, 3)
 	s.behind(func() { s.at(0) })
@@ -271,14 +271,14 @@ func TestBehind(t *testing.T) {
 	}
 }
 
-// What it wrote and was overwritten is written again, and what others wrote is not
-// overwritten unseen.
+// A status that somebody overwrites is written again. The simulator does not overwrite a status that it
+// has not seen.
 func TestOverwritten(t *testing.T) {
 	s := newStage(t, rigidJob, nil, 0, 1, 2, 3)
 	before := s.pod(0).Status
 	s.at(0)
 	s.want("ready ready ready ready")
-	lead := s.pod(0) // a kwok that is behind starts it again
+	lead := s.pod(0) // a kwok whose cache lags starts the pod again
 	lead.Status = before
 	if err := s.client.Status().Update(t.Context(), lead); err != nil {
 		t.Fatal(err)
@@ -302,7 +302,7 @@ func TestOverwritten(t *testing.T) {
 	s.want("0 ready ready ready")
 }
 
-// A rank that is to leave is ready while it has work, and works so long.
+// A rank that is to leave works, and is ready, as long as it has work.
 func TestDrain(t *testing.T) {
 	s := newStage(t, launcher, map[string]string{Busy: "2s"}, 0, 1, 2, 3)
 	s.at(0)
@@ -329,7 +329,7 @@ func TestDrain(t *testing.T) {
 		t.Errorf("it looks again after %s", again)
 	}
 	s.want("ready ready ready up")
-	s.tell(v1alpha2.DrainAnnotation, "2-3") // it has new work to end
+	s.tell(v1alpha2.DrainAnnotation, "2-3") // rank 2 has new work to end
 	s.at(6 * time.Second)
 	s.want("ready ready ready up")
 	s.at(8 * time.Second)
@@ -342,7 +342,7 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// Who has no work is idle at once; the lead stays, and so does who has a part in an MPI job.
+// A rank without work is idle at once. The lead stays, and so do ranks with a part in an MPI job.
 func TestDrainAtOnce(t *testing.T) {
 	s := newStage(t, interactive, nil, 0, 1, 2, 3)
 	s.tell(v1alpha2.DrainAnnotation, "0-1")
@@ -361,10 +361,10 @@ func TestDrainAtOnce(t *testing.T) {
 	s.want("ready up ready ready")
 	s.tell(v1alpha2.DrainAnnotation, "1-2")
 	s.at(time.Hour)
-	s.want("0 up ready ready") // it had rank 2 to its end
+	s.want("0 up ready ready") // the job had rank 2 to its end
 }
 
-// A lead that is told to stop does, in any phase, and its followers end after it.
+// A lead that is asked to stop ends in every phase, and its followers end after it.
 func TestStop(t *testing.T) {
 	for name, tc := range map[string]struct {
 		annotations map[string]string
@@ -414,18 +414,18 @@ func TestLeadFails(t *testing.T) {
 	s = newStage(t, rigidJob, map[string]string{LeadFails: PhaseRunning, FailsAfter: "20s"}, 0, 1, 2, 3)
 	s.at(0)
 	s.at(10 * time.Second)
-	s.want("0 ready ready ready") // it was done before
+	s.want("0 ready ready ready") // the command ended before it was to fail
 }
 
-// Followers wait for a lead that never was up.
+// Followers wait for a lead that has never been up.
 func TestLeadNeverWasUp(t *testing.T) {
 	s := newStage(t, rigidJob, nil, 0, 1, 2)
-	s.lose(0) // before anybody looked
+	s.lose(0) // before the first Reconcile
 	s.at(0)
 	s.want("lost ready ready")
 }
 
-// Ranks are lost once, and what becomes of the command is as it is with any loss.
+// Ranks of LoseRanks are lost once, and the command reacts as to any other loss.
 func TestLoseRanks(t *testing.T) {
 	lose := map[string]string{LoseRanks: "1,3", LoseAfter: "2s"}
 	s := newStage(t, rigidJob, lose, 0, 1, 2, 3)
@@ -447,7 +447,7 @@ func TestLoseRanks(t *testing.T) {
 	if again := s.at(2 * time.Second); again != 16*time.Second { // 32 s of work for two
 		t.Errorf("it looks again after %s", again)
 	}
-	for _, rank := range []int{1, 3} { // others in their place
+	for _, rank := range []int{1, 3} { // new pods replace them
 		if err := s.client.Delete(t.Context(), s.pod(rank), client.GracePeriodSeconds(0)); err != nil {
 			t.Fatal(err)
 		}
@@ -459,7 +459,7 @@ func TestLoseRanks(t *testing.T) {
 	s.want("ready ready ready ready")
 }
 
-// A pod that is told something else plays that from the next look on.
+// A pod whose annotations change follows them from the next Reconcile on.
 func TestToldLater(t *testing.T) {
 	tell := func(s *stage, annotation, value string) {
 		t.Helper()
@@ -496,7 +496,7 @@ func TestToldLater(t *testing.T) {
 	s.want("1 ready ready ready")
 }
 
-// An MPI job hangs on a loss where it is to, and never ends by itself.
+// With HangsOnLoss, an MPI job hangs after a loss, and never ends by itself.
 func TestHangsOnLoss(t *testing.T) {
 	s := newStage(t, rigidJob, map[string]string{HangsOnLoss: "true", LoseRanks: "2"}, 0, 1, 2, 3)
 	s.at(0)
@@ -509,7 +509,7 @@ func TestHangsOnLoss(t *testing.T) {
 	}
 }
 
-// A batch goes on with those that are left, and takes nobody who joins.
+// A batch goes on with the remaining brokers, and does not use brokers that join.
 func TestBatch(t *testing.T) {
 	s := newStage(t, batchJob, map[string]string{HangsOnLoss: "true"}, 0, 1, 2, 3)
 	s.at(0)
@@ -526,14 +526,14 @@ func TestBatch(t *testing.T) {
 	s.want("0 ready lost lost ready ready")
 }
 
-// What the simulator cannot read ends the lead.
+// Invalid annotations end the lead.
 func TestUnreadable(t *testing.T) {
 	s := newStage(t, rigidJob, map[string]string{LoseRanks: "some"}, 0)
 	s.at(0)
 	s.want("2")
 }
 
-// Of pods that are no brokers it writes nothing.
+// The simulator does not write pods that are no brokers.
 func TestOthersAreLeftAlone(t *testing.T) {
 	s := newStage(t, rigidJob, nil, 0, 1, 2, 3)
 	services := fixture.ServicesPod("lmp").On("node").Up().Obj()

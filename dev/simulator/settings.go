@@ -20,7 +20,7 @@ import (
 // alone is how much longer than the controller the lead waits for its quorum.
 const alone = 10 * time.Second
 
-// settings are what the lead's script reads from its files.
+// settings are the settings that the lead's script reads from its files.
 type settings struct {
 	sizing        elastic.Sizing
 	quorumTimeout time.Duration
@@ -28,16 +28,16 @@ type settings struct {
 	kind          kind
 }
 
-// kind is how a command takes it that brokers come and go.
+// kind says how a command reacts when brokers join and leave.
 type kind int
 
 const (
-	rigid     kind = iota // one MPI job: it is lost with the first of its brokers
-	batch                 // many jobs, on those of the brokers it began with that are left
-	malleable             // many jobs, on the brokers that are there
+	rigid     kind = iota // one MPI job: it fails when it loses a broker
+	batch                 // many jobs, on the remaining brokers of those on which it began
+	malleable             // many jobs, on all brokers that are online
 )
 
-// kinds are those of the lead's modes; the others are rigid.
+// kinds are the kinds of the lead's modes. Other modes are rigid.
 var kinds = map[string]kind{"batch": batch, "launcher": malleable, "interactive": malleable}
 
 // settings reads the ConfigMap that is mounted in the lead's pod.
@@ -85,7 +85,7 @@ func parseSettings(values map[string]string) (*settings, error) {
 	}, nil
 }
 
-// stretch is how long the command runs on some of the nodes.
+// stretch returns how long the command runs on a number of nodes.
 func (s *settings) stretch(runtime time.Duration, nodes int) time.Duration {
 	full, got := s.sizing.Tasks.AtSize, s.sizing.TasksAt(nodes)
 	if full == 0 {

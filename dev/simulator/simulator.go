@@ -27,8 +27,8 @@ import (
 )
 
 const (
-	// workers is how many instances are played at once, patchesAtOnce how many of
-	// the pods of one end at once.
+	// workers is how many instances are played in parallel. patchesAtOnce is how many pods of
+	// one instance are patched in parallel.
 	workers       = 8
 	patchesAtOnce = 8
 )
@@ -38,7 +38,7 @@ func Run(ctx context.Context, config *rest.Config) error {
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:  clientgoscheme.Scheme,
 		Metrics: metricsserver.Options{BindAddress: "0"},
-		// Several may run in one process, each for a cluster of its own.
+		// Several simulators may run in one process, each for a cluster of its own.
 		Controller: ctrlconfig.Controller{SkipNameValidation: new(true)},
 	})
 	if err != nil {
@@ -64,12 +64,12 @@ func Run(ctx context.Context, config *rest.Config) error {
 	return mgr.Start(ctx)
 }
 
-// instanceIndex finds the pods of one Flux instance: those of one JobSet.
+// instanceIndex is the index of pods by Flux instance. The pods of a JobSet are one instance.
 const instanceIndex = "instance"
 
 func instanceOf(pod client.Object) []string {
 	if _, ok := protocol.Rank(pod.(*corev1.Pod)); !ok {
-		return nil // the services pod, say
+		return nil // no broker, for example the services pod
 	}
 	if uid := pod.GetLabels()[jobsetapi.JobSetUIDKey]; uid != "" && pod.GetLabels()[v1alpha2.MiniClusterLabel] != "" {
 		return []string{uid}
@@ -85,7 +85,7 @@ func requestOf(_ context.Context, pod client.Object) []reconcile.Request {
 	return requests
 }
 
-// instancesOn are the instances that have a pod on a node.
+// instancesOn returns requests for the instances that have a pod on a node.
 func (s *simulator) instancesOn(ctx context.Context, node client.Object) []reconcile.Request {
 	var pods corev1.PodList
 	if err := s.client.List(ctx, &pods, client.UnsafeDisableDeepCopy); err != nil {
@@ -108,11 +108,11 @@ type simulator struct {
 
 	mutex sync.Mutex
 	runs  map[types.UID]*run // by the UID of the lead's pod
-	// written are the versions in which we wrote pods, until the cache has them.
+	// written are the versions of pods after our last write, until the cache has them.
 	written map[types.UID]uint64
 }
 
-// Reconcile looks at one instance.
+// Reconcile plays one instance.
 func (s *simulator) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var list corev1.PodList
 	err := s.client.List(ctx, &list, client.InNamespace(req.Namespace), client.MatchingFields{instanceIndex: req.Name}, client.UnsafeDisableDeepCopy)
@@ -132,7 +132,7 @@ func (s *simulator) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 		}
 	}
 	switch {
-	case lead == nil || s.lags(lead): // there is an event to come
+	case lead == nil || s.lags(lead): // an event will follow
 		return ctrl.Result{}, nil
 	case lead.Status.Phase == corev1.PodSucceeded || lead.Status.Phase == corev1.PodFailed:
 		return ctrl.Result{}, s.shutDown(ctx, lead, online)
@@ -142,8 +142,8 @@ func (s *simulator) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	return s.playLead(ctx, lead, online)
 }
 
-// shutDown ends the followers of a lead that has ended, unless it may be started
-// again, or never was there for them.
+// shutDown ends the followers of a lead that has ended. They go on if the lead failed and may be
+// started again, or if it failed before it was up.
 func (s *simulator) shutDown(ctx context.Context, lead *corev1.Pod, online []*corev1.Pod) error {
 	if len(online) == 0 {
 		s.forget(lead.UID)
@@ -161,7 +161,7 @@ func (s *simulator) shutDown(ctx context.Context, lead *corev1.Pod, online []*co
 	return s.endAll(ctx, online, 0)
 }
 
-// isOnline reports whether a pod's broker is: it runs, on a node that is there.
+// isOnline reports whether a pod's broker is online: the pod runs on a node that exists.
 func (s *simulator) isOnline(ctx context.Context, pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil &&
 		s.client.Get(ctx, types.NamespacedName{Name: pod.Spec.NodeName}, &corev1.Node{}) == nil

@@ -43,13 +43,13 @@ func TestReadPlay(t *testing.T) {
 		}, ""},
 		"over at once":         {map[string]string{Runtime: "0s"}, with(func(p *play) { p.runtime = 0 }), ""},
 		"hangs not":            {map[string]string{HangsOnLoss: "false"}, ordinary, ""},
-		"no duration":          {map[string]string{Runtime: "soon"}, play{}, `annotation sim.flux-framework.org/runtime of pod lead: "soon" is no duration`},
-		"a negative duration":  {map[string]string{Runtime: "-1s"}, play{}, "is no duration"},
-		"no number":            {map[string]string{ExitCode: "bad"}, play{}, `annotation sim.flux-framework.org/exit-code of pod lead: "bad" is no number`},
-		"too large for a code": {map[string]string{ExitCode: "99999999999"}, play{}, "is no number"},
-		"no phase":             {map[string]string{LeadFails: "later"}, play{}, `annotation sim.flux-framework.org/lead-fails of pod lead: "later" is no phase`},
-		"no ranks":             {map[string]string{LoseRanks: "*"}, play{}, "is no set of ranks"},
-		"no truth":             {map[string]string{HangsOnLoss: "often"}, play{}, "is no truth value"},
+		"no duration":          {map[string]string{Runtime: "soon"}, play{}, `annotation sim.flux-framework.org/runtime of pod lead: "soon" is not a valid duration`},
+		"a negative duration":  {map[string]string{Runtime: "-1s"}, play{}, "is not a valid duration"},
+		"no number":            {map[string]string{ExitCode: "bad"}, play{}, `annotation sim.flux-framework.org/exit-code of pod lead: "bad" is not a valid number`},
+		"too large for a code": {map[string]string{ExitCode: "99999999999"}, play{}, "is not a valid number"},
+		"no phase":             {map[string]string{LeadFails: "later"}, play{}, `annotation sim.flux-framework.org/lead-fails of pod lead: "later" is not a valid phase`},
+		"no ranks":             {map[string]string{LoseRanks: "*"}, play{}, "is not a valid set of ranks"},
+		"no truth":             {map[string]string{HangsOnLoss: "often"}, play{}, "is not a valid truth value"},
 		"two mistakes":         {map[string]string{Runtime: "soon", HangsOnLoss: "often"}, play{}, `runtime of pod lead: "soon"`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -64,8 +64,8 @@ func TestReadPlay(t *testing.T) {
 	}
 }
 
-// What the lead's script would read from its files, the simulator reads from the same
-// files; half the tasks take twice as long.
+// The simulator reads the same settings as the lead's script, from the same files. Half the tasks take
+// twice as long.
 func TestSettings(t *testing.T) {
 	mc := fixture.MiniCluster("lmp").Size(8).MinSize(2).Tasks(64).Defaulted()
 	files, err := broker.Files(mc, 1)
@@ -93,7 +93,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// What is left of the work is shared by those who are there.
+// The brokers that are online share the rest of the work.
 func TestShare(t *testing.T) {
 	at := fixture.Noon
 	r := &run{work: func(runtime time.Duration) time.Duration { return 4 * runtime }, at: at}

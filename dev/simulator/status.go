@@ -19,9 +19,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// tellReady reports that a pod that runs is ready, or no longer, as the kubelet would,
-// unless that is known. Where the cache is behind, the event that it waits for is the
-// time to see.
+// tellReady writes whether a running pod is ready, as the kubelet would. It writes nothing if the
+// status already says so, or if the cache lags: then an event follows.
 func (s *simulator) tellReady(ctx context.Context, pod *corev1.Pod, ready bool) error {
 	if isReady(pod) == ready || s.lags(pod) {
 		return nil
@@ -42,7 +41,7 @@ func (s *simulator) tellReady(ctx context.Context, pod *corev1.Pod, ready bool) 
 	for _, kind := range []corev1.PodConditionType{corev1.PodReady, corev1.ContainersReady} {
 		conditions = append(conditions, map[string]any{"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": now})
 	}
-	// Not if anybody else has written it since: it may have ended.
+	// The write must fail if the pod has changed since: it may have ended.
 	metadata := map[string]any{"uid": pod.UID, "resourceVersion": pod.ResourceVersion}
 	return s.patch(ctx, pod, metadata, map[string]any{"containerStatuses": containers, "conditions": conditions})
 }
@@ -53,7 +52,7 @@ func isReady(pod *corev1.Pod) bool {
 	})
 }
 
-// endAll ends pods, but those that the cache shows as they were before we wrote them.
+// endAll ends pods, except those for which the cache lags.
 func (s *simulator) endAll(ctx context.Context, pods []*corev1.Pod, code int32) error {
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(patchesAtOnce)
@@ -65,8 +64,8 @@ func (s *simulator) endAll(ctx context.Context, pods []*corev1.Pod, code int32) 
 	return group.Wait()
 }
 
-// end ends the containers of a pod, as the kubelet would report it, with a termination
-// message or none.
+// end writes that the containers of a pod have ended, as the kubelet would. message is the termination
+// message; "" for none.
 func (s *simulator) end(ctx context.Context, pod *corev1.Pod, code int32, message string) error {
 	phase, reason := corev1.PodSucceeded, "Completed"
 	if code != 0 {
@@ -90,8 +89,8 @@ func (s *simulator) end(ctx context.Context, pod *corev1.Pod, code int32, messag
 	})
 }
 
-// patch writes the status of a pod. It is no error that the pod is gone, or is not the
-// one of the metadata any more.
+// patch writes the status of a pod. It is no error if the pod is gone, or if it no longer matches the
+// metadata.
 func (s *simulator) patch(ctx context.Context, pod *corev1.Pod, metadata, status map[string]any) error {
 	data, err := json.Marshal(map[string]any{"metadata": metadata, "status": status})
 	if err != nil {
@@ -110,14 +109,14 @@ func (s *simulator) patch(ctx context.Context, pod *corev1.Pod, metadata, status
 	return err
 }
 
-// lags reports whether a pod is shown as it was before we wrote it.
+// lags reports whether the cache has a version of the pod that is older than our last write.
 func (s *simulator) lags(pod *corev1.Pod) bool {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	return version(pod) < s.written[pod.UID]
 }
 
-// forgetWrite forgets that we wrote a pod if it is shown so.
+// forgetWrite forgets our last write of a pod if the cache has it.
 func (s *simulator) forgetWrite(pod *corev1.Pod) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -126,7 +125,7 @@ func (s *simulator) forgetWrite(pod *corev1.Pod) {
 	}
 }
 
-// version is a pod's: of two, the smaller was written first.
+// version returns the version of a pod. Versions grow with each write.
 func version(pod *corev1.Pod) uint64 {
 	version, _ := strconv.ParseUint(pod.ResourceVersion, 10, 64)
 	return version

@@ -25,11 +25,11 @@ const (
 	marginBottom = 46
 	legendRow    = 20
 	legendColumn = 280
-	labelHeight  = 11 // of a row that has room for its node's name
+	labelHeight  = 11 // the least height of a row with its node's name
 	letterWidth  = 6.2
 )
 
-// SVG draws what was recorded.
+// SVG draws the record.
 func (r *Recorder) SVG(w io.Writer) error {
 	d := &drawing{Recorder: r}
 	d.layout()
@@ -64,7 +64,7 @@ func (d *drawing) layout() {
 	for i, node := range d.nodes {
 		d.rows[node] = i
 	}
-	// Hues a golden angle apart: neighbours in the list are far apart in colour.
+	// Consecutive hues are a golden angle apart, so that neighbours have very different colours.
 	d.colours = map[string]string{}
 	for i, run := range d.Runs() {
 		d.colours[run.Name] = fmt.Sprintf("hsl(%.0f,%d%%,%d%%)", math.Mod(float64(i)*137.508+205, 360), 48+i%3*7, 50-i%2*7)
@@ -117,8 +117,8 @@ func (d *drawing) axis() {
 	fmt.Fprintf(&d.out, `<rect x="%d" y="%d" width="%d" height="%.1f" fill="none" class="grid"/>`+"\n", marginLeft, marginTop, plotWidth, d.bottom()-marginTop)
 }
 
-// tickStep is the distance of times on the axis: 1, 2 or 5 of a power of ten, so
-// that there are about ten.
+// tickStep returns the distance of the times on the axis. It is 1, 2 or 5 times a power of ten, so
+// that there are about ten times.
 func tickStep(seconds float64) float64 {
 	power := math.Pow(10, math.Floor(math.Log10(seconds/10)))
 	for _, factor := range []float64{1, 2, 5} {
@@ -129,13 +129,13 @@ func tickStep(seconds float64) float64 {
 	return 10 * power
 }
 
-// lane is a span with its part of the row, where several share a node.
+// lane is a span and its part of the row, which spans of the same node share.
 type lane struct {
 	*Span
 	index, of int
 }
 
-// lanes gives spans that share a node at the same time a part of its row each.
+// lanes returns all spans. Spans that share a node at the same time get different parts of its row.
 func (d *drawing) lanes() []lane {
 	byNode := map[string][]*Span{}
 	for _, span := range d.spans {
@@ -147,7 +147,7 @@ func (d *drawing) lanes() []lane {
 		slices.SortFunc(spans, func(a, b *Span) int {
 			return cmp.Or(a.Held.Compare(b.Held), cmp.Compare(a.MiniCluster, b.MiniCluster), cmp.Compare(a.Rank, b.Rank))
 		})
-		var busy []time.Time // until when, by lane
+		var busy []time.Time // the end of the last span, by lane
 		first := len(out)
 		for _, span := range spans {
 			index := slices.IndexFunc(busy, func(until time.Time) bool { return !until.After(span.Held) })
@@ -183,12 +183,11 @@ func (d *drawing) lane(l lane) {
 	d.out.WriteString("</g>\n")
 }
 
-// labels writes the name of each MiniCluster into the largest block of rows that
-// it has.
+// labels writes the name of each MiniCluster into its largest block of rows.
 func (d *drawing) labels() {
 	for _, run := range d.Runs() {
 		var rows []int
-		var start, end time.Time // of the part that all rows have
+		var start, end time.Time // of the time that all rows have in common
 		for _, span := range d.spans {
 			if span.MiniCluster != run.Name {
 				continue
@@ -213,7 +212,7 @@ func (d *drawing) labels() {
 	}
 }
 
-// largestBlock is the longest run of neighbouring rows.
+// largestBlock returns the longest run of neighbouring rows.
 func largestBlock(rows []int) (top, size int) {
 	slices.Sort(rows)
 	rows = slices.Compact(rows)

@@ -1,9 +1,9 @@
 // Copyright The flux-elastic Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package timeline records which node held which MiniCluster when, and draws it:
-// one row per node, one colour per MiniCluster, time to the right. It watches
-// nothing itself; it is told, with the time.
+// Package timeline records when which MiniCluster held which node, and draws the record: one row per
+// node, one colour per MiniCluster, time to the right. It watches nothing itself: callers report
+// changes with their times.
 package timeline
 
 import (
@@ -18,27 +18,28 @@ type Span struct {
 	MiniCluster string
 	Rank        int
 	Node        string
-	// Held is when the pod was placed, Freed when it had ended or was gone; zero
-	// while it holds the node.
+	// Held is when the pod was placed. Freed is when it had ended or was gone, and zero while
+	// the pod holds the node.
 	Held, Freed time.Time
 }
 
 // Run is the life of one MiniCluster.
 type Run struct {
 	Name string
-	// Size is the number of brokers it ran with, Wanted that it asked for.
+	// Size is the number of brokers with which it ran. Wanted is the number that the spec asked
+	// for.
 	Size, Wanted, Tasks int
-	// Submitted, Started (the command ran) and Ended (the command was done) are
-	// zero until then.
+	// Submitted, Started and Ended are when the MiniCluster was submitted, and when its command
+	// started and ended. They are zero until then.
 	Submitted, Started, Ended time.Time
-	// State is the last one seen.
+	// State is the last observed state.
 	State string
 }
 
 // Recorder collects spans and runs. It is not safe for use by several goroutines.
 type Recorder struct {
 	nodes []string
-	spans map[string]*Span // by a name for the pod
+	spans map[string]*Span // by the name that callers give to the pod
 	runs  map[string]*Run
 	begun time.Time
 	last  time.Time
@@ -51,7 +52,7 @@ func NewRecorder(nodes []string, now time.Time) *Recorder {
 	return &Recorder{nodes: nodes, spans: map[string]*Span{}, runs: map[string]*Run{}, begun: now, last: now}
 }
 
-// Held tells that a pod has a node.
+// Held records that a pod holds a node.
 func (r *Recorder) Held(pod string, span Span, now time.Time) {
 	r.last = now
 	if r.spans[pod] == nil {
@@ -60,7 +61,7 @@ func (r *Recorder) Held(pod string, span Span, now time.Time) {
 	}
 }
 
-// Freed tells that a pod has ended or is gone.
+// Freed records that a pod has ended or is gone.
 func (r *Recorder) Freed(pod string, now time.Time) {
 	r.last = now
 	if span := r.spans[pod]; span != nil && span.Freed.IsZero() {
@@ -68,8 +69,8 @@ func (r *Recorder) Freed(pod string, now time.Time) {
 	}
 }
 
-// Seen tells how a MiniCluster is. Times in it are ignored: they are those at
-// which it was first seen so.
+// Seen records the state of a MiniCluster. It ignores the times of run: it takes the time now for
+// changes that it sees for the first time.
 func (r *Recorder) Seen(run Run, started, ended bool, now time.Time) {
 	r.last = now
 	known := r.runs[run.Name]
@@ -87,7 +88,7 @@ func (r *Recorder) Seen(run Run, started, ended bool, now time.Time) {
 	*known = run
 }
 
-// Runs are the MiniClusters in the order in which they were seen first.
+// Runs returns the MiniClusters in the order in which they were first seen.
 func (r *Recorder) Runs() []Run {
 	out := make([]Run, 0, len(r.runs))
 	for _, run := range r.runs {
@@ -102,18 +103,17 @@ func (r *Recorder) Runs() []Run {
 	return out
 }
 
-// Usage is how the time of all nodes together was spent, as shares of 1, from the
-// first pod to the last.
+// Usage says how the time of all nodes was spent during the makespan, as shares of 1.
 type Usage struct {
-	// Running is under a command, Waiting held by pods whose command does not run
-	// (starting or ending), Idle the rest.
+	// Running is the time in which commands ran. Waiting is the time in which pods held nodes
+	// whose command did not run, since they started or ended. Idle is the rest.
 	Running, Waiting, Idle float64
-	// Makespan is from the submission of the first MiniCluster to the end of the
-	// last pod.
+	// Makespan is the time from the submission of the first MiniCluster to the end of the last
+	// pod.
 	Makespan time.Duration
 }
 
-// Usage adds up what was recorded.
+// Usage computes the usage from the record.
 func (r *Recorder) Usage() Usage {
 	var u Usage
 	first, last := r.bounds()
@@ -122,7 +122,7 @@ func (r *Recorder) Usage() Usage {
 	if total <= 0 {
 		return u
 	}
-	// A node that holds several pods counts once, as running if one of them is.
+	// A node with several pods counts once, and as running if the command of one of them runs.
 	running, held := intervals{}, intervals{}
 	for _, span := range r.spans {
 		from, to := span.Held, span.end(r.last)
@@ -137,7 +137,7 @@ func (r *Recorder) Usage() Usage {
 	return u
 }
 
-// bounds are the first and the last moment of what was recorded.
+// bounds returns the first and the last moment of the record.
 func (r *Recorder) bounds() (first, last time.Time) {
 	first, last = r.begun, r.begun
 	for i, run := range r.Runs() {
@@ -153,7 +153,7 @@ func (r *Recorder) bounds() (first, last time.Time) {
 	return first, last
 }
 
-// commandTime is the part of a span in which the command ran.
+// commandTime returns the part of a span in which the command ran.
 func (r *Recorder) commandTime(span *Span) (start, end time.Time) {
 	run := r.runs[span.MiniCluster]
 	if run == nil || run.Started.IsZero() {
@@ -176,14 +176,14 @@ func (s *Span) end(last time.Time) time.Time {
 	return s.Freed
 }
 
-// intervals are times by node.
+// intervals are time intervals by node.
 type intervals map[string][][2]time.Time
 
 func (v intervals) add(node string, from, to time.Time) {
 	v[node] = append(v[node], [2]time.Time{from, to})
 }
 
-// seconds is the length of the union of each node's intervals, added up.
+// seconds returns the sum, over all nodes, of the length of the union of the node's intervals.
 func (v intervals) seconds() float64 {
 	total := 0.0
 	for _, list := range v {

@@ -21,9 +21,8 @@ func at(seconds float64) time.Time {
 	return noon.Add(time.Duration(seconds * float64(time.Second)))
 }
 
-// record is one of two nodes over ten seconds: <one> has both from 1 to 6 and runs
-// from 2 to 5; <two> has half of each of a node from 4 on, and runs from 6 to its end
-// at 10.
+// record returns a record of two nodes over ten seconds. <one> holds both nodes from 1 to 6, and runs
+// from 2 to 5. two has two pods on n9 from 4 on, and runs from 6 to its end at 10.
 func record() *Recorder {
 	r := NewRecorder([]string{"n10", "n9"}, noon)
 	r.Seen(Run{Name: "<one>", Wanted: 2, State: "Queued"}, false, false, at(0))
@@ -48,8 +47,8 @@ func record() *Recorder {
 
 func TestUsage(t *testing.T) {
 	u := record().Usage()
-	// Of 20 node seconds commands ran for 3+3 and 4 (on n9 alone), and 4 more were
-	// held without one: n9 from 1 to 2 and 5 to 6, n10 from 1 to 2 and 5 to 6.
+	// Commands ran for 3+3 and 4 (only on n9) of 20 node seconds. The nodes were held for 4 more
+	// seconds: both from 1 to 2 and from 5 to 6.
 	for name, v := range map[string][2]float64{
 		"makespan": {u.Makespan.Seconds(), 10}, "running": {u.Running, 0.5}, "waiting": {u.Waiting, 0.2}, "idle": {u.Idle, 0.3},
 	} {
@@ -73,7 +72,7 @@ func TestRuns(t *testing.T) {
 	}
 }
 
-// element is a rectangle or text of the drawing.
+// element is a rectangle or a text of the drawing.
 type element struct {
 	name, text, fill    string
 	x, y, width, height float64
@@ -126,7 +125,7 @@ func TestSVG(t *testing.T) {
 		}
 	}
 	const rounding = 0.2
-	// Nothing of a node's row is drawn over another pod of it: n9 is shared by three.
+	// Pods of the same node do not overlap in its row. Three pods share n9.
 	var bars []element
 	for i, e := range all {
 		if e.name == "title" {

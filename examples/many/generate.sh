@@ -2,12 +2,12 @@
 # Copyright The flux-elastic Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Prints an experiment: many MiniClusters of mixed sizes, all wanting whole nodes.
+# Prints an experiment: many MiniClusters of mixed sizes, which all want whole nodes.
 #
 #   ./generate.sh [COUNT] [LARGEST] [SEED] | kubectl create -f -
 #
-# COUNT (200) MiniClusters of 2 to LARGEST (64) brokers, small ones more often; the
-# same SEED (1) prints the same. On simulated nodes each runs for 5 to 15 seconds.
+# It prints COUNT (200) MiniClusters of 2 to LARGEST (64) brokers; small sizes are more frequent. The
+# same SEED (1) gives the same output. On simulated nodes each command runs for 5 to 15 seconds.
 set -eu
 
 count=${1:-200}

@@ -104,7 +104,7 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-// config is the part of the broker's TOML that is looked at.
+// config is the part of the broker's TOML that the tests check.
 type config struct {
 	Access    struct{ AllowGuestUser, AllowRootOwner bool }
 	Resource  struct{ Path string }
@@ -123,7 +123,7 @@ type config struct {
 
 type host struct{ Host, Connect string }
 
-// file is one of a MiniCluster's.
+// file returns a file of a MiniCluster.
 func file(t *testing.T, mc *v1alpha2.MiniCluster, name string) string {
 	t.Helper()
 	files, err := Files(mc, 1)
@@ -174,7 +174,7 @@ func TestTOMLOfOneThatJoins(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Nobody here is the lead.
+		// No broker of this MiniCluster is the lead.
 		if got := ParseSettings(files); got["LEAD_HOST"] != "" || got["TOPOLOGY"] != "kary:0" {
 			t.Errorf("lead %q, topology %q", got["LEAD_HOST"], got["TOPOLOGY"])
 		}
@@ -286,7 +286,7 @@ func fromZ85(t *testing.T, text string) []byte {
 	return out
 }
 
-// nasty is text that a shell would like to interpret.
+// nasty is text that a shell would interpret unless it is quoted.
 const nasty = `it's "quoted" $HOME $(id) ` + "`id`" + ` \ && | ; # ünïcode 日本
 and a second line	with a tab'`
 
@@ -318,7 +318,7 @@ func TestSettingsArriveUnchanged(t *testing.T) {
 	}
 }
 
-// bash runs a script after the settings, in a directory with the files.
+// bash runs a script after the settings, in a directory with the files, and returns its output.
 func bash(t *testing.T, files map[string]string, script string, environment ...string) string {
 	t.Helper()
 	dir := writeFiles(t, files)
@@ -398,7 +398,7 @@ func TestSizesInShellAndGo(t *testing.T) {
 		}
 		s.Size = s.Min + random.IntN(60)
 		s.CoresPerNode = random.IntN(3) * random.IntN(30)
-		if random.IntN(10) == 0 { // as far as the API goes
+		if random.IntN(10) == 0 { // the largest sizes that the API allows
 			s.Size, s.Operand, s.Tasks.AtSize = 100_000, 2+random.IntN(50_000), random.IntN(100_000_001)
 		}
 		limit := random.IntN(s.Size + 5)
@@ -420,7 +420,7 @@ func TestSizesInShellAndGo(t *testing.T) {
 	}
 }
 
-// fakeFlux answers what lead.sh asks, and runs the command of a submission once.
+// fakeFlux answers the requests of lead.sh, and runs a submitted command once.
 const fakeFlux = `#!/bin/bash
 case $1 in
 resource) echo "$ONLINE" ;;
@@ -502,7 +502,7 @@ func TestLead(t *testing.T) {
 	}
 }
 
-// leadFiles are those of a lead with a Flux that tells what the environment says.
+// leadFiles makes the files of a lead, with a Flux that answers as the environment says.
 func leadFiles(t *testing.T, mc *v1alpha2.MiniCluster, more map[string]string) string {
 	t.Helper()
 	files, err := Files(mc, 1)
@@ -521,11 +521,11 @@ func runLead(dir string, environment ...string) (out []byte, code int) {
 	cmd := exec.Command("bash", filepath.Join(dir, "lead.sh"))
 	cmd.Env = append(os.Environ(), "FLUX_OPERATOR_DIR="+dir, "FE_TERMINATION_LOG="+filepath.Join(dir, "told"), "PATH="+dir+":"+os.Getenv("PATH"))
 	cmd.Env = append(cmd.Env, environment...)
-	out, _ = cmd.CombinedOutput() // the code says it
+	out, _ = cmd.CombinedOutput() // the exit code reports the error
 	return out, cmd.ProcessState.ExitCode()
 }
 
-// A lead whose command failed tells which ranks it had lost by then.
+// A lead whose command failed writes down the ranks that it had lost by then.
 func TestLeadTellsWhatItLost(t *testing.T) {
 	cases := map[string]struct {
 		overlay string
@@ -555,8 +555,8 @@ func TestLeadTellsWhatItLost(t *testing.T) {
 	}
 }
 
-// The user's pieces of shell run in their order, see what those before them exported,
-// and, under strict alone, end the pod where they fail; the broker's exit code stays.
+// The user's pieces of shell run in their order, and see the variables that earlier ones
+// exported. A piece that fails ends the pod only with strict. The exit code is the broker's.
 func TestWait(t *testing.T) {
 	const broker = "broker of A B C\n"
 	cases := map[string]struct {
@@ -609,7 +609,7 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// No secret, and no file that the scripts do not expect.
+// The files have no secret, and no file that the scripts do not expect.
 func TestFiles(t *testing.T) {
 	mc := fixture.MiniCluster("lmp").CPU("8").Spec(func(s *v1alpha2.MiniClusterSpec) {
 		s.Containers[0].Commands = v1alpha2.Commands{Init: "a", Pre: "b", BrokerPre: "c", WorkerPre: "d", Post: "e"}

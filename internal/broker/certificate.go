@@ -10,9 +10,9 @@ import (
 	"io"
 )
 
-// Certificate makes a new CURVE key pair, as the file that `flux keygen` writes:
-// a ZPL text (ZeroMQ RFC 4) with the keys in Z85 (ZeroMQ RFC 32). All brokers of
-// an instance share it. It is a secret. random is a source of good randomness.
+// Certificate returns a new CURVE key pair in the file format of `flux keygen`: a ZPL text
+// (ZeroMQ RFC 4) with the keys in Z85 (ZeroMQ RFC 32). All brokers of an instance share the
+// certificate, which is a secret. random must be a cryptographically secure source.
 func Certificate(name string, random io.Reader) (string, error) {
 	key, err := ecdh.X25519().GenerateKey(random)
 	if err != nil {
@@ -31,8 +31,8 @@ curve
 
 const z85Digits = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 
-// z85 writes bytes, a multiple of four, as text: four bytes are five digits to
-// the base of 85, the first the highest (ZeroMQ RFC 32).
+// z85 encodes bytes as text: every four bytes become five digits to the base 85, the highest
+// digit first (ZeroMQ RFC 32). The number of bytes must be a multiple of four.
 func z85(data []byte) string {
 	out := make([]byte, 0, len(data)/4*5)
 	for ; len(data) >= 4; data = data[4:] {

@@ -17,19 +17,19 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/idset"
 )
 
-// domain is the DNS domain of a MiniCluster's brokers.
+// domain returns the DNS domain of a MiniCluster's brokers.
 func domain(mc *v1alpha2.MiniCluster) string {
 	return strings.Join([]string{mc.Spec.Network.HeadlessName, mc.Namespace, "svc", mc.Spec.Network.ClusterDomain}, ".")
 }
 
-// configDir is where the broker's files are in a pod.
+// configDir returns the directory of the broker's files in a pod.
 func configDir(mc *v1alpha2.MiniCluster) string {
 	return path.Join(mc.Spec.Flux.Container.MountPath, "config")
 }
 
-// brokerConfig is the broker's configuration (flux-config-bootstrap(5),
-// flux-config-resource(5)): the user's own, or one in which the instance has all
-// the hosts that it can ever have. Those that do not exist are down to Flux.
+// brokerConfig returns the broker's configuration (flux-config-bootstrap(5),
+// flux-config-resource(5)). This is the user's own, or one that lists all hosts that the
+// instance can ever have. To Flux, hosts that do not exist are down.
 func brokerConfig(mc *v1alpha2.MiniCluster, hosts instance) string {
 	if own := mc.Spec.Flux.BrokerConfig; own != "" {
 		return own
@@ -40,7 +40,7 @@ func brokerConfig(mc *v1alpha2.MiniCluster, hosts instance) string {
 		fmt.Fprintf(&out, "[%s]\n%s\n\n", name, strings.Join(lines, "\n"))
 	}
 	section("access", "allow-guest-user = true", "allow-root-owner = true")
-	// noverify: a container sees the cores of its node, R has those of the pod.
+	// noverify: a container sees all cores of its node, but R has only the cores of the pod.
 	section("resource", "path = "+quote(path.Join(dir, "etc/flux/system/R")), "noverify = true")
 	bootstrap := []string{
 		"curve_cert = " + quote(path.Join(dir, "curve/curve.cert")),
@@ -58,7 +58,7 @@ func brokerConfig(mc *v1alpha2.MiniCluster, hosts instance) string {
 	}
 	section("bootstrap", append(bootstrap, "]")...)
 	section("archive", "dbpath = "+quote(path.Join(dir, "var/lib/flux/job-archive.sqlite")), `period = "1m"`, `busytimeout = "50s"`)
-	if mc.Spec.Flux.Scheduler.Simple { // also where Flux has Fluxion in its own prefix
+	if mc.Spec.Flux.Scheduler.Simple { // even if Fluxion is installed in Flux's own prefix
 		section("modules.alternatives", `sched = "sched-simple"`, `feasibility = "sched-simple"`)
 	} else {
 		section("sched-fluxion-qmanager", "queue-policy = "+quote(mc.Spec.Flux.Scheduler.QueuePolicy))
@@ -66,19 +66,19 @@ func brokerConfig(mc *v1alpha2.MiniCluster, hosts instance) string {
 	return strings.TrimSuffix(out.String(), "\n")
 }
 
-// quote writes a TOML basic string. JSON's escapes are a part of TOML's, which wants one
-// for DEL too.
+// quote returns a TOML basic string. All escapes of JSON are escapes of TOML; TOML also requires
+// one for DEL.
 func quote(text string) string {
 	data, err := json.Marshal(text)
-	if err != nil { // cannot be for a string
+	if err != nil { // impossible for a string
 		panic(err)
 	}
 	return strings.ReplaceAll(string(data), "\x7f", `\u007f`)
 }
 
-// resources is R, the resource set of all ranks (Flux RFC 20): the cores and GPUs that the
-// Flux container of a pod may use. It is "" where each broker is to take what it sees
-// on its node. The pods of other MiniClusters count as the own ones.
+// resources returns R, the resource set of all ranks (Flux RFC 20): the cores and GPUs that the
+// Flux container of a pod may use. It returns "" if each broker takes the resources of its node.
+// Ranks of other MiniClusters are assumed to have the same resources.
 func resources(mc *v1alpha2.MiniCluster, hosts instance) (string, error) {
 	cores := Cores(&mc.Spec)
 	if cores == 0 {
@@ -107,19 +107,19 @@ func resources(mc *v1alpha2.MiniCluster, hosts instance) (string, error) {
 	return string(data), nil
 }
 
-// ranks are some in a row that have the same.
+// ranks are consecutive ranks that have the same resources.
 type ranks struct {
 	count       int
 	cores, gpus int64
 }
 
-// rLite is what the ranks of an idset have.
+// rLite says which resources the ranks of an idset have.
 type rLite struct {
 	Rank     string            `json:"rank"`
 	Children map[string]string `json:"children"`
 }
 
-// rLites has one entry for all ranks that have the same.
+// rLites returns one entry for all ranks that have the same resources.
 func rLites(all []ranks) []rLite {
 	type amounts struct{ cores, gpus int64 }
 	sets := map[amounts]idset.Set{}
@@ -144,25 +144,25 @@ func rLites(all []ranks) []rLite {
 	return out
 }
 
-// ids is the set of n ids from first on.
+// ids returns the set of n ids from first on.
 func ids(first, n int64) idset.Set {
 	text := strconv.FormatInt(first, 10)
 	if n > 1 {
 		text += "-" + strconv.FormatInt(first+n-1, 10)
 	}
 	set, err := idset.Parse(text)
-	if err != nil { // cannot be for such a text
+	if err != nil { // impossible for such a text
 		panic(err)
 	}
 	return set
 }
 
-// gpuResources are the extended resources of which one is one GPU. The others of
+// gpuResources are the extended resources of which one unit is one GPU. Other resources of
 // gpu.intel.com are shares, memory and monitoring.
 var gpuResources = []corev1.ResourceName{"nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe"}
 
-// Cores is how many cores each rank has to Flux; 0 where that is not known before the
-// brokers run.
+// Cores returns how many cores each rank has in Flux, or 0 if this number is not known before
+// the brokers run.
 func Cores(s *v1alpha2.MiniClusterSpec) int {
 	if s.Flux.Resources == v1alpha2.ResourcesLocal {
 		return 0
@@ -170,9 +170,9 @@ func Cores(s *v1alpha2.MiniClusterSpec) int {
 	return int(amount(s, corev1.ResourceCPU))
 }
 
-// amount is how much of a resource the Flux container has, in whole units: its
-// limit, or else its request, or the pod's where it has none at all. Less than one CPU
-// still is one core.
+// amount returns how much of a resource the Flux container has, in whole units: its limit, or
+// else its request. A container without any limits and requests has those of spec.pod. Less than
+// one unit counts as one.
 func amount(s *v1alpha2.MiniClusterSpec, name corev1.ResourceName) int64 {
 	resources := s.FluxContainer().Resources
 	quantity, ok := resources.Limits[name]

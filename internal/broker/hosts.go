@@ -12,14 +12,13 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/hostlist"
 )
 
-// LeadHost is the host name of the lead's pod, as JobSet makes it:
+// LeadHost returns the host name that JobSet gives to the lead's pod:
 // <jobset>-<replicated job>-<job index>-<pod index>.
 func LeadHost(miniCluster string) string {
 	return fmt.Sprintf("%s-%s-0-0", miniCluster, v1alpha2.LeadJob)
 }
 
-// Hosts are the host names of all brokers that the MiniCluster can have, the lead's
-// first.
+// Hosts returns the host names of all brokers that the MiniCluster can have, the lead's first.
 func Hosts(mc *v1alpha2.MiniCluster) []string {
 	hosts := []string{LeadHost(mc.Name)}
 	for i := range int(mc.Spec.MaxSize) - 1 {
@@ -28,7 +27,7 @@ func Hosts(mc *v1alpha2.MiniCluster) []string {
 	return hosts
 }
 
-// maxHosts is how many hosts a list of the user may name.
+// maxHosts is the largest number of hosts in a hostlist of the user.
 const maxHosts = 1_000_000
 
 // member is a MiniCluster whose brokers are in the instance.
@@ -37,7 +36,7 @@ type member struct {
 	size int
 }
 
-// members are the MiniClusters of the instance, in the order of their ranks.
+// members returns the MiniClusters of the instance, in the order of their ranks.
 func members(mc *v1alpha2.MiniCluster) []member {
 	own := member{mc.Name, int(mc.Spec.MaxSize)}
 	bursting := &mc.Spec.Flux.Bursting
@@ -54,7 +53,7 @@ func members(mc *v1alpha2.MiniCluster) []member {
 	return out
 }
 
-// ranges are the member's hosts as host lists (RFC 29) of one bracket each.
+// ranges returns the member's hosts as hostlists (RFC 29) with at most one bracket each.
 func (m member) ranges() []string {
 	out := []string{LeadHost(m.name)}
 	workers := fmt.Sprintf("%s-%s-0-", m.name, v1alpha2.WorkersJob)
@@ -67,10 +66,10 @@ func (m member) ranges() []string {
 	return out
 }
 
-// instance are the hosts of all brokers that the Flux instance can have, by rank. The
-// order never changes, so that a rank keeps its host as MiniClusters grow and join.
+// instance has the hosts of all brokers that the Flux instance can have, by rank. The order
+// never changes, so that a rank keeps its host when MiniClusters grow and join.
 type instance struct {
-	// ranges are host lists, of which the first is the lead broker's alone.
+	// ranges are hostlists. The first one is the host of the lead broker alone.
 	ranges []string
 	size   int
 }
@@ -95,7 +94,8 @@ func instanceOf(mc *v1alpha2.MiniCluster) (instance, error) {
 	return out, nil
 }
 
-// givenInstance has the hosts of the user's own list.
+// givenInstance returns the hosts of the user's own hostlist. It fails if that list has a host
+// twice, or lacks a host of this MiniCluster.
 func givenInstance(mc *v1alpha2.MiniCluster) (instance, error) {
 	bursting := &mc.Spec.Flux.Bursting
 	hosts, err := hostlist.Decode(bursting.Hostlist, maxHosts)
@@ -115,7 +115,7 @@ func givenInstance(mc *v1alpha2.MiniCluster) (instance, error) {
 			return instance{}, fmt.Errorf("spec.flux.bursting.hostlist has no %s, which is a host of this MiniCluster", host)
 		}
 	}
-	// The ranks that the controller speaks of are Flux's then.
+	// With this order, the ranks of the controller are the ranks of Flux.
 	if bursting.LeadBroker == nil && !slices.Equal(hosts[:len(own)], own) {
 		return instance{}, fmt.Errorf("spec.flux.bursting.hostlist has to begin with the hosts of this MiniCluster: %s", hostlist.Encode(own))
 	}
@@ -126,10 +126,10 @@ func givenInstance(mc *v1alpha2.MiniCluster) (instance, error) {
 	return out, nil
 }
 
-// list are all hosts as one host list.
+// list returns all hosts as one hostlist.
 func (i instance) list() string { return strings.Join(i.ranges, ",") }
 
-// bursts reports whether the instance has brokers of other MiniClusters too.
+// bursts reports whether the instance may have brokers of other MiniClusters, too.
 func bursts(mc *v1alpha2.MiniCluster) bool {
 	b := &mc.Spec.Flux.Bursting
 	return b.LeadBroker != nil || b.Hostlist != "" || len(b.Clusters) > 0

@@ -25,17 +25,16 @@ import (
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
 )
 
-// The scripts run as they do in pods: each pod is a session of processes with files,
-// a volume and a host name of its own, and all have an address of the loopback network
-// in common.
+// In these tests the scripts run as they do in pods. Each pod is a session of processes with its
+// own files, volume and host name. All pods share one address of the loopback network.
 
 const (
-	deadline = time.Minute // of a test, which none comes near to
+	deadline = time.Minute // of a test; a test usually takes much less
 	period   = 50 * time.Millisecond
 )
 
-// fluxes are the implementations of Flux that there are, by name: the test double, and
-// the one on the PATH.
+// fluxes returns the paths of the available implementations of Flux by name: the test double,
+// and the Flux on the PATH.
 var fluxes = sync.OnceValues(func() (map[string]string, error) {
 	dir, err := os.MkdirTemp("", "fakeflux")
 	if err != nil {
@@ -56,7 +55,7 @@ var fluxes = sync.OnceValues(func() (map[string]string, error) {
 })
 
 func TestMain(m *testing.M) {
-	// Processes that these tests start heed it, also where nohup keeps it from the tests.
+	// Processes that these tests start do not ignore SIGHUP, even if nohup started the tests.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	code := m.Run()
 	if found, err := fluxes(); err == nil {
@@ -65,22 +64,22 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// cluster is where the pods of a MiniCluster run.
+// cluster runs the pods of a MiniCluster.
 type cluster struct {
 	*testing.T
 	context     context.Context
 	mc          *fixture.MiniClusterWrapper
 	dir         string
-	flux        string // the directory with the command
-	double      bool   // whether that is the test double
+	flux        string // the directory with the command flux
+	double      bool   // whether flux is the test double
 	address     string
 	certificate string
 }
 
-// address is what broker.toml has for pods.
+// address matches the addresses of pods in broker.toml.
 var address = regexp.MustCompile(`"tcp://[^"]*"`)
 
-// clusters and pods give each its own.
+// clusters and pods count the clusters and pods, so that each has its own address or directory.
 var clusters, pods atomic.Int32
 
 // withFlux runs a test with every implementation of Flux.
@@ -115,7 +114,7 @@ func newCluster(t *testing.T, mc *fixture.MiniClusterWrapper, flux string) *clus
 	if c.certificate, err = Certificate("lmp", rand.Reader); err != nil {
 		t.Fatal(err)
 	}
-	// Flux asks the kernel for its host name, which is the same for all pods here.
+	// Flux asks the kernel for the host name, which is the same for all of these pods.
 	c.save(filepath.Join("bin", "flux"), fmt.Sprintf(`#!/bin/bash
 case $1 in
 start | broker) exec %[1]s "$1" -Shostname="$HOSTNAME" "${@:2}" ;;
@@ -131,7 +130,7 @@ func (c *cluster) save(name, text string) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		c.Fatal(err)
 	}
-	// At once, as the kubelet does.
+	// The file changes at once, as with the kubelet.
 	if err := os.WriteFile(path+".new", []byte(text), 0o755); err != nil {
 		c.Fatal(err)
 	}
@@ -149,7 +148,7 @@ func (c *cluster) read(name string) string {
 	return string(data)
 }
 
-// wasCalled looks for arguments of flux in the log of the double.
+// wasCalled checks that the double was called with the arguments on the host.
 func (c *cluster) wasCalled(host, args string) {
 	c.Helper()
 	if !c.double {
@@ -166,8 +165,8 @@ func (c *cluster) wasCalled(host, args string) {
 // release lets the command end.
 func (c *cluster) release() { c.save("release", "") }
 
-// awaitBegun waits until the command has begun, once for each time. The output says it
-// too late: flux submit --watch keeps it until the job has ended.
+// awaitBegun waits until the command has begun; each start counts once. The output of the command
+// comes too late: flux submit --watch holds it back until the job has ended.
 func (c *cluster) awaitBegun() {
 	c.Helper()
 	c.await("the command", func() bool { return os.Remove(filepath.Join(c.dir, "begun")) == nil })
@@ -184,7 +183,7 @@ func (c *cluster) startAll() []*pod {
 	return pods
 }
 
-// pod is the pod of a rank, new each time.
+// pod makes a new pod for a rank.
 func (c *cluster) pod(rank int) *pod {
 	c.Helper()
 	host := Hosts(c.mc.Defaulted())[rank]
@@ -206,7 +205,7 @@ func (c *cluster) pod(rank int) *pod {
 	return p
 }
 
-// pod is a pod, and after its start its Flux container.
+// pod is a pod, and after its start also its Flux container.
 type pod struct {
 	*cluster
 	host, dir string
@@ -220,7 +219,7 @@ func (p *pod) write(name, text string) {
 	p.save(filepath.Join(p.dir, "o", name), text)
 }
 
-// environment is that of the containers.
+// environment returns the environment of the containers.
 func (p *pod) environment() []string {
 	operator := filepath.Join(p.cluster.dir, p.dir, "o")
 	environment := os.Environ()
@@ -247,7 +246,7 @@ func (p *pod) start() {
 	p.run()
 }
 
-// again starts the Flux container anew, with what the last one left on the volume.
+// again starts the Flux container again, with the volume of the last container.
 func (p *pod) again() *pod {
 	p.Helper()
 	next := &pod{cluster: p.cluster, host: p.host, dir: p.dir}
@@ -260,12 +259,12 @@ func (p *pod) run() {
 	p.cmd, p.output, p.ended = p.command(WaitScript), &output{changed: make(chan struct{})}, make(chan struct{})
 	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	p.cmd.WaitDelay = 5 * time.Second // for what the scripts leave running
+	p.cmd.WaitDelay = 5 * time.Second // for processes that the scripts leave behind
 	if err := p.cmd.Start(); err != nil {
 		p.Fatal(err)
 	}
 	go func() {
-		_ = p.cmd.Wait() // the exit code says it
+		_ = p.cmd.Wait() // the exit code reports the error
 		close(p.ended)
 	}()
 	p.Cleanup(func() {
@@ -285,7 +284,7 @@ func (p *pod) isRunning() bool {
 	}
 }
 
-// terminate asks the container to end, as the kubelet does.
+// terminate asks the container to end by SIGTERM, as the kubelet does.
 func (p *pod) terminate() {
 	p.Helper()
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
@@ -304,14 +303,14 @@ func (p *pod) kill() {
 			break
 		}
 		for _, pid := range left {
-			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have gone
+			_ = syscall.Kill(pid, syscall.SIGKILL) // the process may have ended
 		}
 		<-ticker.C
 	}
 	<-p.ended
 }
 
-// processes are those of a session that have not ended.
+// processes returns the processes of a session that have not ended.
 func processes(session int) []int {
 	var pids []int
 	files, _ := filepath.Glob("/proc/[0-9]*/stat")
@@ -320,7 +319,7 @@ func processes(session int) []int {
 		if err != nil {
 			continue
 		}
-		// pid (name) state parent group session: the name may hold anything.
+		// The fields are: pid (name) state parent group session. The name may have any characters.
 		fields := strings.Fields(string(data[bytes.LastIndexByte(data, ')')+1:]))
 		pid, err := strconv.Atoi(filepath.Base(filepath.Dir(file)))
 		if err == nil && len(fields) > 3 && fields[3] == strconv.Itoa(session) && fields[0] != "Z" {
@@ -330,7 +329,7 @@ func processes(session int) []int {
 	return pids
 }
 
-// await waits until something holds.
+// await waits until the condition holds.
 func (c *cluster) await(what string, holds func() bool) {
 	c.Helper()
 	ticker := time.NewTicker(period)
@@ -344,7 +343,7 @@ func (c *cluster) await(what string, holds func() bool) {
 	}
 }
 
-// awaitOnline waits until Flux says that so many brokers are up.
+// awaitOnline waits until Flux says that n brokers are up.
 func (p *pod) awaitOnline(n string) {
 	p.Helper()
 	p.awaitFlux(n, "resource", "list", "-s", "up", "-no", "{nnodes}")
@@ -356,7 +355,7 @@ func (p *pod) awaitDrained(ranks string) {
 	p.awaitFlux(ranks, "resource", "status", "-s", "drain", "-no", "{ranks}")
 }
 
-// awaitFlux waits until Flux answers so.
+// awaitFlux waits until flux with these arguments prints the answer.
 func (p *pod) awaitFlux(answer string, args ...string) {
 	p.Helper()
 	p.await(fmt.Sprintf("%q as answer to %s", answer, args), func() bool {
@@ -367,13 +366,13 @@ func (p *pod) awaitFlux(answer string, args ...string) {
 	})
 }
 
-// awaitBroker waits until the broker of the pod is there, joined or not.
+// awaitBroker waits until the broker of the pod listens, whether it has joined or not.
 func (p *pod) awaitBroker() {
 	p.Helper()
 	p.await("the broker of "+p.host, func() bool { return len(p.sockets()) > 0 })
 }
 
-// sockets are those of the broker: one, once it is there.
+// sockets returns the sockets of the broker: one if the broker listens, else none.
 func (p *pod) sockets() []string {
 	sockets, _ := filepath.Glob(filepath.Join(p.cluster.dir, p.dir, "v/config/run/flux/local*"))
 	return sockets
@@ -450,7 +449,7 @@ func (o *output) String() string {
 	return o.text.String()
 }
 
-// has is whether there is such a line, and a channel that closes when there is more.
+// has reports whether the output has the line. The channel closes when there is more output.
 func (o *output) has(line string) (bool, <-chan struct{}) {
 	o.Lock()
 	defer o.Unlock()

@@ -20,8 +20,8 @@ import (
 
 func noSocket(s *v1alpha2.MiniClusterSpec) { s.Flux.DisableSocket = true }
 
-// A follower is ready when its broker has joined the others, the lead when the command
-// runs, and where the instance is for people as soon as it would.
+// A follower is ready when its broker has joined the others. The lead is ready when the command
+// runs, or in an interactive instance when a command could run.
 func TestRunReady(t *testing.T) {
 	batch := func(s *v1alpha2.MiniClusterSpec) { s.Containers[0].Batch = true }
 	line := "-n1 bash -c " + shellQuote(loop)
@@ -64,7 +64,7 @@ func TestRunReady(t *testing.T) {
 	}
 }
 
-// An instance for people is ready with fewer as a command would run with fewer.
+// An interactive instance is ready with as few brokers as a command would run on.
 func TestRunReadyWithFewer(t *testing.T) {
 	soon := func(s *v1alpha2.MiniClusterSpec) { s.Elastic.QuorumTimeout = &metav1.Duration{Duration: time.Second} }
 	cases := map[string]struct {
@@ -87,8 +87,7 @@ func TestRunReadyWithFewer(t *testing.T) {
 	}
 }
 
-// A follower is not ready while its broker is started again, be it in the same pod or in
-// another.
+// A follower is not ready while its broker is started again, in the same pod or in a new one.
 func TestRunReadyAgain(t *testing.T) {
 	for name, mc := range map[string]*fixture.MiniClusterWrapper{"with a socket": three(loop, launcher, strict), "without": three(loop, launcher, noSocket)} {
 		t.Run(name, func(t *testing.T) {
@@ -104,7 +103,7 @@ func TestRunReadyAgain(t *testing.T) {
 				pods[2].kill()
 				pods[0].awaitOnline("2")
 				before := pods[2].made("ready")
-				again := pods[2].again() // the file of before is on its volume
+				again := pods[2].again() // the old file is still on its volume
 				again.await("it to be ready anew", func() bool { return again.made("ready").After(before) })
 				c.release()
 				pods[0].ends(0)
@@ -113,12 +112,12 @@ func TestRunReadyAgain(t *testing.T) {
 	}
 }
 
-// busy has work on all brokers until it is released, and then goes on without until the
-// test writes the file of runs.
+// busy has work on all brokers until the test releases it. Then it goes on without work until the
+// test writes the file RUNS.
 const busy = `flux run -N 3 -n 3 bash -c '[[ $FLUX_TASK_RANK != 0 ]] || ` + loop + `'; echo done; until [[ -e $RUNS ]]; do sleep 0.1; done`
 
-// The pod of a rank that is to leave is ready until its work has ended, and again if it
-// may stay.
+// The pod of a rank that is to leave is ready until its work has ended. It is ready again if the
+// rank may stay after all.
 func TestRunReadyUntilIdle(t *testing.T) {
 	withFlux(t, three(busy, launcher), func(c *cluster) {
 		pods := c.startAll()
@@ -141,7 +140,7 @@ func TestRunReadyUntilIdle(t *testing.T) {
 		pods[0].awaitDrained("2")
 		pods[2].isReady(false)
 
-		// It is evicted, and comes again while it is still to leave: it gets no work.
+		// The pod is evicted and made again while its rank is still to leave: it gets no work.
 		pods[2].terminate()
 		pods[2].ends(terminated)
 		pods[0].awaitFlux("2", "resource", "status", "-s", "offline", "-no", "{ranks}")
@@ -158,7 +157,7 @@ func TestRunReadyUntilIdle(t *testing.T) {
 	})
 }
 
-// A rank that has left is of use again to who comes there when it may stay.
+// A rank that has left and may stay again is undrained, and a new pod can use it.
 func TestRunComesAgain(t *testing.T) {
 	withFlux(t, three(loop+"\nflux run -N 3 bash -c 'echo \"again $FLUX_TASK_RANK\"'", launcher, noSocket), func(c *cluster) {
 		pods := c.startAll()
@@ -180,8 +179,8 @@ func TestRunComesAgain(t *testing.T) {
 	})
 }
 
-// Brokers that are too many for the quorum that was lowered get none of the command, though
-// they are up: they are going to be evicted.
+// After the quorum was lowered, the surplus brokers get no part of the command, even if they are
+// up: they are going to be evicted.
 func TestRunWithoutThoseThatLeave(t *testing.T) {
 	withFlux(t, three("bash -c 'echo \"on $(flux resource list -s allocated -no {ranks})\"'"), func(c *cluster) {
 		lead := c.pod(0)
@@ -195,8 +194,8 @@ func TestRunWithoutThoseThatLeave(t *testing.T) {
 	})
 }
 
-// A lead that hears of those that leave does not begin before it hears of the quorum that
-// goes with that: the command would wait for them for ever.
+// A lead that reads which ranks leave does not begin before it reads the new quorum, too.
+// Otherwise the command would wait for the leaving ranks for ever.
 func TestRunOnceQuorumIsTold(t *testing.T) {
 	withFlux(t, three("bash -c 'echo \"on $(flux resource list -s allocated -no {ranks})\"'"), func(c *cluster) {
 		lead := c.pod(0)
@@ -211,7 +210,8 @@ func TestRunOnceQuorumIsTold(t *testing.T) {
 	})
 }
 
-// A lead that is told to ends as if by a signal, says why, and reports no success.
+// A lead whose annotation asks it to end does so as after a signal. It prints the reason, and
+// reports no success.
 func TestRunStopped(t *testing.T) {
 	begun := func(lead, first, second *pod) {
 		start(lead, first, second)
@@ -271,7 +271,7 @@ func TestRunStopped(t *testing.T) {
 	}
 }
 
-// One whose container is started again does not run the command again.
+// A lead that was asked to end and whose container is started again does not run the command again.
 func TestRunStoppedAndRestarted(t *testing.T) {
 	mc := three(`echo run >>"$RUNS"; `+loop, launcher, func(s *v1alpha2.MiniClusterSpec) { s.BackoffLimit = 2 })
 	withFlux(t, mc, func(c *cluster) {
@@ -288,13 +288,13 @@ func TestRunStoppedAndRestarted(t *testing.T) {
 	})
 }
 
-// ready is whether the probes of the pod would succeed.
+// ready reports whether the probes of the pod would succeed.
 func (p *pod) ready() bool { return p.has("ready") }
 
-// has is whether there is a file in the run directory of the broker.
+// has reports whether the run directory of the broker has a file.
 func (p *pod) has(name string) bool { return !p.made(name).IsZero() }
 
-// made is when a file there was made; the zero time if there is none.
+// made returns when a file of the run directory was made, or the zero time if there is none.
 func (p *pod) made(name string) time.Time {
 	p.Helper()
 	mc := p.mc.Defaulted()
@@ -322,7 +322,7 @@ func (p *pod) awaitReady(want bool) {
 	p.await(what, func() bool { return p.ready() == want })
 }
 
-// killBroker ends the broker alone, and nothing else of the pod.
+// killBroker kills the broker, and no other process of the pod.
 func (p *pod) killBroker() {
 	p.Helper()
 	killed := 0

@@ -17,13 +17,13 @@ import (
 )
 
 const (
-	// terminated is how a pod ends that was asked to, and a job that loses a node.
+	// terminated is the exit code of a pod that was asked to end, and of a job that lost a node.
 	terminated = 128 + int(syscall.SIGTERM)
-	// hungUp is how a lead ends that was asked to: Flux hangs its program up.
+	// hungUp is the exit code of a lead that was asked to end: Flux sends SIGHUP to its program.
 	hungUp = 128 + int(syscall.SIGHUP)
 )
 
-// three is a MiniCluster of three brokers that can do with two.
+// three returns a MiniCluster of three brokers with a minSize of two.
 func three(command string, changes ...func(*v1alpha2.MiniClusterSpec)) *fixture.MiniClusterWrapper {
 	w := fixture.MiniCluster("lmp").Size(3).MinSize(2).CPU("2").Tasks(3).Command(command)
 	for _, change := range changes {
@@ -36,17 +36,16 @@ func launcher(s *v1alpha2.MiniClusterSpec)    { s.Containers[0].Launcher = true 
 func strict(s *v1alpha2.MiniClusterSpec)      { s.Logging.Strict = true }
 func interactive(s *v1alpha2.MiniClusterSpec) { s.Interactive = true }
 
-// loop runs until the test writes a file: a command that is there as long as it has to
-// be.
+// loop is a command that runs until the test releases it.
 const loop = `echo begun >"$BEGUN"; until [[ -e $RELEASE ]]; do sleep 0.1; done; echo released`
 
-// All brokers come, and the command runs in every mode.
+// All brokers join, and the command runs in every mode.
 func TestRunModes(t *testing.T) {
 	cases := map[string]struct {
 		mc   *fixture.MiniClusterWrapper
 		want []string // lines of the lead
 		code int
-		args []string // of the lead's flux, as the double writes them down
+		args []string // of the lead's flux, as the double logs them
 	}{
 		"submitted": {
 			mc:   three(`echo "task $FLUX_TASK_RANK of $FLUX_JOB_SIZE on $FLUX_JOB_NNODES nodes"`),
@@ -120,7 +119,7 @@ func TestRunModes(t *testing.T) {
 	}
 }
 
-// Without a command the instance is there until its pods are deleted.
+// Without a command the instance runs until its pods are deleted.
 func TestRunInteractive(t *testing.T) {
 	for name, mc := range map[string]*fixture.MiniClusterWrapper{"interactive": three("echo not run", interactive), "no command": three("")} {
 		t.Run(name, func(t *testing.T) {
@@ -157,7 +156,7 @@ func TestRunLateJoin(t *testing.T) {
 	})
 }
 
-// Where one is missing, the controller lowers the quorum.
+// If a broker is missing, the command starts after the controller has lowered the quorum.
 func TestRunLoweredQuorum(t *testing.T) {
 	withFlux(t, three(nodes), func(c *cluster) {
 		lead, follower := c.pod(0), c.pod(2)
@@ -172,7 +171,7 @@ func TestRunLoweredQuorum(t *testing.T) {
 	})
 }
 
-// The lead goes on by itself where nobody lowers it.
+// If a broker is missing and nobody lowers the quorum, the lead starts the command by itself.
 func TestRunQuorumTimeout(t *testing.T) {
 	soon := func(s *v1alpha2.MiniClusterSpec) { s.Elastic.QuorumTimeout = &metav1.Duration{Duration: time.Second} }
 	withFlux(t, three(nodes, soon), func(c *cluster) {
@@ -185,7 +184,7 @@ func TestRunQuorumTimeout(t *testing.T) {
 	})
 }
 
-// A launcher goes on without a broker that is lost, and has one that comes in its place.
+// A launcher goes on without a lost broker, and can use the broker that replaces it.
 func TestRunLostFollowerOfLauncher(t *testing.T) {
 	withFlux(t, three(loop+"\nflux run -N 3 bash -c 'echo \"again $FLUX_TASK_RANK\"'", launcher), func(c *cluster) {
 		pods := c.startAll()
@@ -201,7 +200,7 @@ func TestRunLostFollowerOfLauncher(t *testing.T) {
 	})
 }
 
-// One job of all nodes does not, and the lead tells which it has lost.
+// A job on all nodes ends when a broker is lost, and the lead writes down the lost rank.
 func TestRunLostFollowerOfJob(t *testing.T) {
 	withFlux(t, three(loop), func(c *cluster) {
 		pods := c.startAll()
@@ -216,7 +215,7 @@ func TestRunLostFollowerOfJob(t *testing.T) {
 	})
 }
 
-// A lead that comes again on the same volume begins anew, and with nothing of before.
+// A lead whose container is started again begins anew, without the state on its volume.
 func TestRunRestartedLead(t *testing.T) {
 	command := `echo run >>"$RUNS"; ` + loop
 	withFlux(t, three(command, func(s *v1alpha2.MiniClusterSpec) { *s.Tasks, s.BackoffLimit = 1, 2 }), func(c *cluster) {
@@ -230,14 +229,14 @@ func TestRunRestartedLead(t *testing.T) {
 		if runs := c.read("runs"); runs != "run\nrun\n" {
 			t.Errorf("the command ran %d times, want 2: once in each container", strings.Count(runs, "run"))
 		}
-		for _, follower := range pods[1:] { // they wait for another attempt
+		for _, follower := range pods[1:] { // followers wait for another start of the lead
 			follower.terminate()
 			follower.endsAnyhow()
 		}
 	})
 }
 
-// A follower that comes when the instance has ended waits until its pod is deleted.
+// A follower that starts after the instance has ended waits until its pod is deleted.
 func TestRunFollowerAfterTheEnd(t *testing.T) {
 	withFlux(t, three("true"), func(c *cluster) {
 		pods := []*pod{c.pod(0), c.pod(1)}
@@ -255,11 +254,11 @@ func TestRunFollowerAfterTheEnd(t *testing.T) {
 	})
 }
 
-// A pod that is deleted ends, whatever it is doing. The lead then never reports success.
+// A pod that is deleted ends in every phase. A deleted lead never reports success.
 func TestRunTerminated(t *testing.T) {
 	cases := map[string]struct {
 		mc    *fixture.MiniClusterWrapper
-		phase func(lead, first, second *pod) // brings them there, and ends one
+		phase func(lead, first, second *pod) // brings the pods into the phase, and ends one of them
 		lead  int
 	}{
 		"the lead while it waits for the quorum": {three("true"), func(lead, first, _ *pod) {
@@ -331,7 +330,7 @@ func start(pods ...*pod) {
 	}
 }
 
-// Flux calls it a success.
+// A lead that ends before its quorum reports no success, although Flux ends with 0.
 func TestRunTerminatedBeforeQuorum(t *testing.T) {
 	withFlux(t, three("true"), func(c *cluster) {
 		lead := c.pod(0)
@@ -344,7 +343,7 @@ func TestRunTerminatedBeforeQuorum(t *testing.T) {
 	})
 }
 
-// The time that it takes is told, and it ends cleanly nevertheless.
+// With logging.timed, a lead that is asked to end prints how long it took, and leaves no process.
 func TestRunTerminatedTimed(t *testing.T) {
 	withFlux(t, three(loop, func(s *v1alpha2.MiniClusterSpec) { s.Logging.Timed = true }), func(c *cluster) {
 		pods := c.startAll()
@@ -362,13 +361,13 @@ func TestRunTerminatedTimed(t *testing.T) {
 	})
 }
 
-// Each line of a batch is a job, and the worst of them is the result.
+// Each line of a batch is a job, and their highest exit code is the result.
 func TestRunBatch(t *testing.T) {
 	for name, tc := range map[string]struct {
 		command string
 		raw     bool
 		code    int
-		line    string // of the first job's output, or of the lead's where the lines are raw
+		line    string // of the first job's output, or of the lead's output with batchRaw
 	}{
 		"lines":     {"-n1 bash -c 'echo \"one  $X\"'\n\n# a remark\n-n1 bash -c 'exit 3'\n-n1 bash -c 'exit 2'", false, 3, "one  1"},
 		"raw lines": {"echo raw\nflux submit -n1 bash -c 'exit 4'", true, 4, "raw"},
@@ -391,7 +390,7 @@ func TestRunBatch(t *testing.T) {
 	}
 }
 
-// Ranks that are asked to leave are drained, and those that may stay after all are not.
+// Ranks that are asked to leave are drained, and ranks that may stay after all are undrained.
 func TestRunDrains(t *testing.T) {
 	withFlux(t, three(loop, launcher), func(c *cluster) {
 		pods := c.startAll()
@@ -405,7 +404,7 @@ func TestRunDrains(t *testing.T) {
 	})
 }
 
-// Whatever a hook does, there is no success before the command has run.
+// A hook that ends the script is no success: the command has not run.
 func TestRunHookThatEndsTheScript(t *testing.T) {
 	mc := three("true", func(s *v1alpha2.MiniClusterSpec) { s.Containers[0].Commands.BrokerPre = "exit 0" })
 	withFlux(t, mc, func(c *cluster) {

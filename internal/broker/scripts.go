@@ -14,51 +14,52 @@ import (
 )
 
 const (
-	// Dir is where the files are in the init container and the Flux container.
+	// Dir is the directory of the files in the containers.
 	Dir = "/flux_operator"
 	// InitScript is the entry point of the init container.
 	InitScript = "flux-init.sh"
 	// WaitScript is the entry point of the Flux container.
 	WaitScript = "wait-0.sh"
-	// CertificateFile is the file of the certificate, which is not among Files.
+	// CertificateFile is the file of the certificate, which Files does not return.
 	CertificateFile = "curve.cert"
-	// QuorumFile holds what the annotation QuorumAnnotation of the pod says.
+	// QuorumFile has the value of the pod's QuorumAnnotation.
 	QuorumFile = "quorum"
-	// DrainFile holds what the annotation DrainAnnotation of the pod says.
+	// DrainFile has the value of the pod's DrainAnnotation.
 	DrainFile = "drain"
-	// StopFile holds what the annotation StopAnnotation of the pod says.
+	// StopFile has the value of the pod's StopAnnotation.
 	StopFile = "stop"
 )
 
-// ReadyFile is where the Flux container has a file while its pod is ready: a follower's
-// while its broker is online and has not been drained of its work, the lead's when the
-// command has been started. It is in the broker's run directory.
+// ReadyFile returns the path of a file in the broker's run directory. The file exists in the
+// Flux container while its pod is ready. A follower is ready while its broker is online, unless
+// the broker is drained and has no work left. The lead is ready when the command has started.
 func ReadyFile(mc *v1alpha2.MiniCluster) string {
 	return path.Join(mc.Spec.Flux.Container.MountPath, "config/run/flux/ready")
 }
 
-// SidecarScript is the entry point of container i of the spec, where it is Wrapped.
+// SidecarScript returns the entry point of container i of the spec, if Wrapped is true for it.
 func SidecarScript(i int) string { return fmt.Sprintf("start-%d.sh", i) }
 
-// ServiceScript is the entry point of service i of the spec, where it is Wrapped.
+// ServiceScript returns the entry point of service i of the spec, if WrappedService is true for
+// it.
 func ServiceScript(i int) string { return fmt.Sprintf("service-%d.sh", i) }
 
-// Wrapped reports whether a container beside Flux, or a service, has something of the
-// user's to run in place of its image's entry point.
+// Wrapped reports whether a container beside Flux runs a script with the user's shell in place
+// of the entry point of its image.
 func Wrapped(c *v1alpha2.MiniClusterContainer) bool {
 	runs := command(c) != "" || c.Commands.Init != "" || c.Commands.ServicePre != "" || c.Commands.Post != ""
 	return !c.RunFlux && !c.NoWrapEntrypoint && runs
 }
 
-// WrappedService reports the same of a service. One without a command runs its image's
-// entry point.
+// WrappedService reports whether a service runs such a script. A service without a command runs
+// the entry point of its image.
 func WrappedService(c *v1alpha2.MiniClusterContainer) bool { return Wrapped(c) && command(c) != "" }
 
 //go:embed scripts/*.sh
 var scripts embed.FS
 
-// Files are the files that all containers find in Dir, the certificate and what the
-// pod is told aside.
+// Files returns the files of Dir by name, without the certificate and without the files that
+// have the values of annotations.
 func Files(mc *v1alpha2.MiniCluster, attempt int32) (map[string]string, error) {
 	hosts, err := instanceOf(mc)
 	if err != nil {
@@ -94,8 +95,8 @@ func Files(mc *v1alpha2.MiniCluster, attempt int32) (map[string]string, error) {
 	return files, nil
 }
 
-// addWrapped adds the entry points of containers beside Flux, and the user's shell that
-// each runs.
+// addWrapped adds the entry points of containers beside Flux or of services, and the user's
+// shell that each of them runs.
 func addWrapped(files map[string]string, containers []v1alpha2.MiniClusterContainer, wrapped func(*v1alpha2.MiniClusterContainer) bool, entry func(int) string) {
 	for i := range containers {
 		c := &containers[i]
@@ -120,7 +121,7 @@ func addShell(files map[string]string, prefix string, pieces map[string]string) 
 
 func script(name string) string {
 	data, err := scripts.ReadFile("scripts/" + name)
-	if err != nil { // cannot be: it is embedded
+	if err != nil { // impossible: the file is embedded
 		panic(err)
 	}
 	return string(data)
@@ -128,7 +129,7 @@ func script(name string) string {
 
 // Modes of the lead.
 const (
-	modeInteractive = "interactive" // no command: the instance is for people
+	modeInteractive = "interactive" // no command: users work in the instance
 	modeLauncher    = "launcher"    // the command runs once, and submits its own jobs
 	modeBatch       = "batch"       // each line of the command is a job
 	modeSubmit      = "submit"      // the command is one job

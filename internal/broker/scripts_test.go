@@ -25,7 +25,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
 )
 
-// scriptIn is a script of a directory of files, with what it finds in its environment.
+// scriptIn returns the command that runs a script of a directory, with additional environment.
 func scriptIn(t *testing.T, dir, name string, environment ...string) *exec.Cmd {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -36,7 +36,7 @@ func scriptIn(t *testing.T, dir, name string, environment ...string) *exec.Cmd {
 	return cmd
 }
 
-// combined runs it, and gives its output and exit code.
+// combined runs a command, and returns its output and exit code.
 func combined(t *testing.T, cmd *exec.Cmd) (string, int) {
 	t.Helper()
 	out, err := cmd.CombinedOutput()
@@ -56,7 +56,7 @@ func filesOf(t *testing.T, mc *v1alpha2.MiniCluster, more map[string]string) str
 	return writeFiles(t, files)
 }
 
-// batchFlux writes down what is submitted and answers with the exit codes of jobs.
+// batchFlux logs submitted jobs, and answers with their exit codes.
 const batchFlux = `#!/bin/bash
 case $1 in
 batch) bash "${@: -1}" >&2; echo "$?" >"$FLUX_OPERATOR_DIR/code"; printf '<%s>' "$@" >&2; echo >&2; echo f1 ;;
@@ -104,12 +104,12 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// Each line of texts is what the file says for a second, as the annotation does; flux is
-// called when that changes, and while ranks leave, and not otherwise.
+// members.sh calls flux only when the annotation changes, and while ranks leave. Each line of
+// texts is the content of the annotation's file for a second.
 func TestMembers(t *testing.T) {
 	cases := map[string]struct {
 		texts   string
-		answers string // of flux resource status, one a line
+		answers string // of flux resource status, one per line
 		want    string
 	}{
 		"drained and undrained": {
@@ -199,7 +199,7 @@ esac
 	}
 }
 
-// beside is a MiniCluster with a container beside Flux, and the same as a service.
+// beside returns a MiniCluster with a container beside Flux, and the same container as a service.
 func beside(t *testing.T, c v1alpha2.MiniClusterContainer, change func(*v1alpha2.MiniClusterSpec)) *v1alpha2.MiniCluster {
 	t.Helper()
 	return fixture.MiniCluster("lmp").Size(3).Spec(func(s *v1alpha2.MiniClusterSpec) {
@@ -247,8 +247,8 @@ func TestWrapped(t *testing.T) {
 	}
 }
 
-// A container beside Flux runs its pieces of shell in their order, with Flux on the
-// path once the Flux container has started; a service does without Flux.
+// A container beside Flux runs its pieces of shell in their order, with Flux on the path after the
+// Flux container has started. A service runs them without Flux.
 func TestStart(t *testing.T) {
 	container := v1alpha2.MiniClusterContainer{
 		Command: `echo "command $X ${fluxsocket##*/}" 'a  b' "$FLUX_MINICLUSTER_SIZE/$FLUX_MINICLUSTER_ATTEMPT"; type -t a-tool-of-the-view; exit 7`,
@@ -280,7 +280,7 @@ func TestStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	// The Flux container starts while this one waits.
+	// The Flux container starts while this container waits.
 	sleep := fmt.Sprintf("#!/bin/bash\nif [[ -e $0.once ]]; then mv %q %q; else touch \"$0.once\"; echo x >%q; fi\n",
 		socket+"-later", socket, filepath.Join(mc.Spec.Flux.Container.MountPath, "flux-view.sh"))
 	if err := os.WriteFile(filepath.Join(dir, "sleep"), []byte(sleep), 0o755); err != nil {
@@ -292,7 +292,7 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// A command that has succeeded is not run again: its container stays.
+// A command that has succeeded does not run again: its container stays.
 func TestStartStrict(t *testing.T) {
 	container := v1alpha2.MiniClusterContainer{Command: "echo command", Commands: v1alpha2.Commands{ServicePre: "false"}}
 	for strict, want := range map[bool]int{false: 0, true: 1} {
@@ -308,7 +308,7 @@ func TestStartStrict(t *testing.T) {
 	}
 }
 
-// All that the command started is asked to end, and post still runs.
+// All processes of the command are asked to end, and post still runs.
 func TestStartEnds(t *testing.T) {
 	mc := beside(t, v1alpha2.MiniClusterContainer{
 		Command:  "bash -c 'trap \"echo asked; exit 3\" TERM; echo up; while true; do sleep 0.1; done'; exit $?",
@@ -344,7 +344,7 @@ func TestStartEnds(t *testing.T) {
 	}
 }
 
-// Flux is told where Fluxion is, where it is.
+// Flux gets the paths of Fluxion if the view has Fluxion.
 func TestScheduler(t *testing.T) {
 	cases := map[string]struct {
 		module string
@@ -382,7 +382,7 @@ func TestScheduler(t *testing.T) {
 	}
 }
 
-// Whatever users write, it is refused or gives files that can be read.
+// Any text of users is refused, or gives files that can be parsed.
 func FuzzFiles(f *testing.F) {
 	f.Add("lmp-0-0-0,x[1-3]", "burst", int32(3), "10.0.0.1", "eth0", "fcfs", "echo")
 	f.Add("", "", int32(0), "::1", "\x7f\"", "\\", "'\n")

@@ -16,8 +16,8 @@ import (
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 )
 
-// settings are what the scripts read (settings.sh): variables of theirs, and those that the
-// command sees too.
+// settings returns the text of settings.sh, which the scripts read. It has variables of the
+// scripts, and environment variables that the command sees, too.
 func settings(mc *v1alpha2.MiniCluster, attempt int32) string {
 	s, container := &mc.Spec, mc.Spec.FluxContainer()
 	values := placeSettings(mc)
@@ -32,15 +32,16 @@ func settings(mc *v1alpha2.MiniCluster, attempt int32) string {
 	}) + assignments(settingPrefix, values)
 }
 
-// placeSettings say which broker this is, and how brokers find each other.
+// placeSettings returns the settings by which a broker learns whether it is the lead, and by
+// which brokers find each other.
 func placeSettings(mc *v1alpha2.MiniCluster) map[string]string {
 	s := &mc.Spec
 	leadHost, ownHosts, topology, retries := LeadHost(mc.Name), "", "kary:256", s.BackoffLimit
 	if bursts(mc) {
 		ownHosts = strings.Join(member{mc.Name, int(s.MaxSize)}.ranges(), ",")
-		topology = "kary:0" // not every broker can reach the followers of others
+		topology = "kary:0" // a broker may be unable to reach the followers of other MiniClusters
 	}
-	if s.Flux.Bursting.LeadBroker != nil { // every broker here is a follower
+	if s.Flux.Bursting.LeadBroker != nil { // all brokers of this MiniCluster are followers
 		leadHost, retries = "", 0
 	}
 	return map[string]string{
@@ -52,7 +53,7 @@ func placeSettings(mc *v1alpha2.MiniCluster) map[string]string {
 	}
 }
 
-// runSettings say how the command is run.
+// runSettings returns the settings by which the command runs.
 func runSettings(mc *v1alpha2.MiniCluster) map[string]string {
 	s, container := &mc.Spec, mc.Spec.FluxContainer()
 	return map[string]string{
@@ -67,7 +68,8 @@ func runSettings(mc *v1alpha2.MiniCluster) map[string]string {
 	}
 }
 
-// sizeSettings are those of elastic.Sizing, for the lead that starts alone.
+// sizeSettings returns the settings of elastic.Sizing, for a lead that chooses its size without
+// the controller.
 func sizeSettings(s *v1alpha2.MiniClusterSpec) map[string]string {
 	return map[string]string{
 		"SIZE":           strconv.Itoa(int(s.Size)),
@@ -83,7 +85,7 @@ func sizeSettings(s *v1alpha2.MiniClusterSpec) map[string]string {
 	}
 }
 
-// fluxSettings say where Flux is, and how its brokers run.
+// fluxSettings returns the paths of Flux, and the settings of its brokers.
 func fluxSettings(mc *v1alpha2.MiniCluster) map[string]string {
 	flux := &mc.Spec.Flux
 	return map[string]string{
@@ -112,14 +114,14 @@ func loggingSettings(s *v1alpha2.MiniClusterSpec) map[string]string {
 	}
 }
 
-// settingPrefix begins the names of settings in the scripts, so that they are none of the
+// settingPrefix begins the names of settings in the scripts, so that they never clash with the
 // user's variables.
 const settingPrefix = "FE_"
 
 func exports(environment map[string]string) string { return assignments("export ", environment) }
 
-// assignments writes shell assignments in the order of names, each value quoted
-// so that it arrives unchanged.
+// assignments returns shell assignments in the order of names. Values are quoted, so that the
+// shell does not change them.
 func assignments(prefix string, values map[string]string) string {
 	var out strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(values)) {
@@ -128,13 +130,13 @@ func assignments(prefix string, values map[string]string) string {
 	return out.String()
 }
 
-// shellQuote writes a word of the shell that stands for the text, whatever is in
-// it.
+// shellQuote returns a shell word whose value is the text, whatever characters the text has.
 func shellQuote(text string) string {
 	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
-// ParseSettings reads the variables of a settings.sh back, as the scripts see them.
+// ParseSettings returns the variables of a settings.sh with the values that the scripts see, by
+// name without settingPrefix.
 func ParseSettings(files map[string]string) map[string]string {
 	values := map[string]string{}
 	rest := files["settings.sh"]

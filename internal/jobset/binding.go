@@ -12,9 +12,9 @@ import (
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 )
 
-// BindDirectly makes the pods of a JobSet, which is still to be made, wait for a
-// Binding by us in place of the gate: they have the name of a scheduler that nobody
-// else is. That of the services, for which no node is chosen, keeps its gate.
+// BindDirectly changes a JobSet before it is created: its pods wait for a Binding by the manager
+// in place of the gate. They get a scheduler name that no other scheduler has. The services pod,
+// for which the manager chooses no node, keeps its gate.
 func BindDirectly(set *jobsetapi.JobSet) {
 	for i := range set.Spec.ReplicatedJobs {
 		if set.Spec.ReplicatedJobs[i].Name == v1alpha2.ServicesJob {
@@ -28,10 +28,10 @@ func BindDirectly(set *jobsetapi.JobSet) {
 
 func isPlacementGate(gate corev1.PodSchedulingGate) bool { return gate.Name == v1alpha2.PlacementGate }
 
-// NeedsScheduler reports whether a pod, as the API server would make it with the
-// gate, has something that a scheduler has to see to before the pod can run: volumes
-// that are made for it, resource claims, the gate of somebody else, a scheduler that
-// was chosen. Its VolumeClaims may besides.
+// NeedsScheduler reports whether only a scheduler can bind a pod. This is true for pods with
+// ephemeral or CSI volumes, resource claims, gates of other programs, or a schedulerName that is
+// not the default. The pod must be as the API server would create it with our gate. The caller
+// checks the VolumeClaims, which may need a scheduler too.
 func NeedsScheduler(pod *corev1.Pod) bool {
 	spec := &pod.Spec
 	return len(spec.ResourceClaims) > 0 ||
@@ -40,7 +40,7 @@ func NeedsScheduler(pod *corev1.Pod) bool {
 		slices.ContainsFunc(spec.Volumes, func(volume corev1.Volume) bool { return volume.Ephemeral != nil || volume.CSI != nil })
 }
 
-// VolumeClaims are the names of the PersistentVolumeClaims that a pod uses.
+// VolumeClaims returns the names of the PersistentVolumeClaims that a pod uses.
 func VolumeClaims(pod *corev1.Pod) []string {
 	var names []string
 	for i := range pod.Spec.Volumes {

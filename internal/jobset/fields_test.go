@@ -27,8 +27,8 @@ import (
 	"github.com/flux-elastic/flux-elastic/internal/state"
 )
 
-// fieldsBase is the spec that every entry of the table changes: all kinds of containers
-// are there, wrapped or not.
+// fieldsBase is the spec that every entry of the table changes. It has all kinds of containers,
+// wrapped or not.
 const fieldsBase = `
 size: 4
 containers:
@@ -40,9 +40,9 @@ services:
 - {image: cache, name: cache}
 `
 
-// field is where the effect of a field is seen: the change is laid over the base, and
-// then each of the lines has to be among what is made (see observe), where it was not.
-// Lines that are wanted no more begin with "-".
+// field says which effect a field has. The change is laid over fieldsBase. Then each wanted line
+// must be among the lines of observe, and must not be among those of the base. A line that begins
+// with "-" must disappear instead.
 type field struct {
 	change string
 	want   []string
@@ -50,7 +50,8 @@ type field struct {
 
 func seen(change string, want ...string) field { return field{change, want} }
 
-// What does nothing: then the test wants no change, and its description to say so.
+// doesNothing marks a field without effect: no line may change, and the field's description must
+// say so.
 const doesNothing = "does nothing"
 
 // fields has an entry for every field of a MiniCluster's spec.
@@ -245,7 +246,7 @@ var fields = map[string]field{
 	"pod.securityContext":              seen("{pod: {securityContext: {fsGroup: 5, runAsUser: 6}}}", "lead.spec.securityContext.fsGroup: 5", "lead.spec.securityContext.runAsUser: 6", "services.spec.securityContext.fsGroup: 5"),
 }
 
-// Every field of the API does what the table says.
+// Every field of the API has the effect that the table says.
 func TestEveryField(t *testing.T) {
 	before := observe(t, "{}")
 	paths := leaves(reflect.TypeFor[v1alpha2.MiniClusterSpec](), "")
@@ -287,7 +288,8 @@ func TestEveryField(t *testing.T) {
 	}
 }
 
-// checkLine checks that a line, or one of a file that holds a text ("name ~ text"), came.
+// checkLine checks that a line appeared: the line itself, or for "name ~ text" a line of the file
+// with this name that contains the text.
 func checkLine(t *testing.T, line string, before, after map[string]bool) {
 	t.Helper()
 	has := func(lines map[string]bool) bool { return lines[line] }
@@ -324,7 +326,7 @@ func TestScriptsAreThere(t *testing.T) {
 	}
 }
 
-// What is ours is not the user's to change by labels and annotations.
+// Labels and annotations of users cannot replace ours.
 func TestLabelsThatAreOurs(t *testing.T) {
 	got := observe(t, fields["pod.labels"].change)
 	maps.Copy(got, observe(t, fields["pod.annotations"].change))
@@ -337,7 +339,7 @@ func TestLabelsThatAreOurs(t *testing.T) {
 	}
 }
 
-// leaves are the paths of all fields of a type of the API that are not structs of it.
+// leaves returns the paths of all fields of a type of the API that are not structs of the API.
 func leaves(t reflect.Type, path string) []string {
 	switch {
 	case t.Kind() == reflect.Pointer:
@@ -394,7 +396,7 @@ func parse(t *testing.T, text string) any {
 	return out
 }
 
-// overlay lays a manifest over another: lists item by item.
+// overlay merges a manifest into another one, lists item by item.
 func overlay(base, top any) any {
 	switch top := top.(type) {
 	case map[string]any:
@@ -435,8 +437,8 @@ func miniCluster(t *testing.T, change string) *v1alpha2.MiniCluster {
 	return mc
 }
 
-// observe is what is made of the base with a change, and what others read of it, each
-// value as a line of its own.
+// observe returns the objects that are made of the base with a change, and the values that other
+// packages read from it. Each value is a line of its own.
 func observe(t *testing.T, change string) map[string]bool {
 	t.Helper()
 	mc := miniCluster(t, change)
@@ -475,14 +477,14 @@ func observe(t *testing.T, change string) map[string]bool {
 		t.Fatal(err)
 	}
 	gang := state.Gang(mc, pod)
-	gang.Class = "" // which gangs are alike
+	gang.Class = "" // it only says which gangs are alike
 	tree["policy"], tree["gang"] = observation.Policy, gang
 	ask := state.Request(mc, pod, nil)
 	tree["ask"] = map[string]any{"Policy": ask.Policy, "Topology": ask.Topology, "Distinct": ask.Distinct}
 	return lines(t, tree)
 }
 
-// lines are the values of a tree with their paths.
+// lines returns the values of a tree with their paths.
 func lines(t *testing.T, tree any) map[string]bool {
 	t.Helper()
 	text, err := json.Marshal(tree)
@@ -515,8 +517,8 @@ func lines(t *testing.T, tree any) map[string]bool {
 	return out
 }
 
-// saysNothing reports whether the description of a field in the schema says that it does
-// nothing: its own, or, for one of the services' containers, that of the services.
+// saysNothing reports whether the schema says that a field has no effect. For a field of a service
+// the description of services says so, else the field's own description.
 func saysNothing(t *testing.T, path string) bool {
 	t.Helper()
 	text, err := os.ReadFile("../../config/crd/flux-framework.org_miniclusters.yaml")

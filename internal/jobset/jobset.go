@@ -16,17 +16,17 @@ import (
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 )
 
-// workersBackoffLimit is how many pods of followers may fail, and be made again,
-// before the MiniCluster fails: the Flux Operator's limit.
+// workersBackoffLimit is how many pods of followers may fail and be replaced before the
+// MiniCluster fails. The Flux Operator has the same limit.
 const workersBackoffLimit = 100
 
-// JobSet is the one of an attempt: a Job for the lead and, if there can be any,
-// one for the followers, with a gated pod for each of maxSize brokers (BindDirectly
-// makes them wait otherwise), and one for the services. It never changes. The lead's end
-// is its end.
+// JobSet returns the JobSet of an attempt. It has a Job for the lead, a Job for the followers if
+// maxSize is above 1, and a Job for the services if there are any. There is a gated pod for each
+// of maxSize brokers; BindDirectly replaces the gates. The JobSet never changes, and ends with
+// the lead's Job.
 //
-// It is written out in full, so that it is the same with JobSet's webhooks and
-// without.
+// All fields are set that JobSet's webhooks would set, so that the result is the same without
+// webhooks.
 func JobSet(mc *v1alpha2.MiniCluster, attempt int32) (*jobsetapi.JobSet, error) {
 	template, err := podTemplate(mc)
 	if err != nil {
@@ -36,7 +36,7 @@ func JobSet(mc *v1alpha2.MiniCluster, attempt int32) (*jobsetapi.JobSet, error) 
 		TypeMeta:   metav1.TypeMeta{APIVersion: jobsetapi.GroupVersion.String(), Kind: "JobSet"},
 		ObjectMeta: objectMeta(mc, Name(mc), attempt),
 		Spec: jobsetapi.JobSetSpec{
-			// The Service and the subdomain are ours; Indexed Jobs give the host names.
+			// This package makes the Service and the subdomain. Indexed Jobs set the host names.
 			Network:       &jobsetapi.Network{EnableDNSHostnames: ptr.To(false), PublishNotReadyAddresses: ptr.To(true)},
 			SuccessPolicy: &jobsetapi.SuccessPolicy{Operator: jobsetapi.OperatorAll, TargetReplicatedJobs: []string{v1alpha2.LeadJob}},
 			FailurePolicy: &jobsetapi.FailurePolicy{MaxRestarts: 0, RestartStrategy: jobsetapi.Recreate},
@@ -56,9 +56,9 @@ func JobSet(mc *v1alpha2.MiniCluster, attempt int32) (*jobsetapi.JobSet, error) 
 	if workers := mc.Spec.MaxSize - 1; workers > 0 {
 		job := replicatedJob(mc, v1alpha2.WorkersJob, template, workers, workersBackoffLimit)
 		if template.Spec.RestartPolicy == corev1.RestartPolicyNever {
-			// Each rank has a count of its own. Pods that were evicted count for the pause before
-			// a Job makes the next one (10 s, doubled with each), though not as failures: of one
-			// count for all, a few brokers that leave would keep all others away for minutes.
+			// Each rank has a count of its own. Evicted pods are no failures, but they count for
+			// the pause before a Job makes the next pod (10 s, doubled with each pod). With one
+			// count for all ranks, a few leaving brokers would delay the pods of all others by minutes.
 			job.Template.Spec.BackoffLimitPerIndex = ptr.To[int32](workersBackoffLimit)
 		}
 		set.Spec.ReplicatedJobs = append(set.Spec.ReplicatedJobs, job)
@@ -73,9 +73,9 @@ func JobSet(mc *v1alpha2.MiniCluster, attempt int32) (*jobsetapi.JobSet, error) 
 	return set, nil
 }
 
-// leadBackoffLimit is that of a Job which tries the lead so often again. Where containers
-// are started again in their pod, a Job fails as soon as that was done as often as its
-// limit says, unless it is 0.
+// leadBackoffLimit returns the limit of the lead's Job for spec.backoffLimit retries. With
+// restartPolicy OnFailure, a Job fails as soon as its number of restarts reaches the limit, unless
+// the limit is 0. So the limit is one higher then.
 func leadBackoffLimit(mc *v1alpha2.MiniCluster) int32 {
 	limit := mc.Spec.BackoffLimit
 	if limit > 0 && mc.Spec.Pod.RestartPolicy == corev1.RestartPolicyOnFailure {
@@ -93,8 +93,8 @@ func replicatedJob(mc *v1alpha2.MiniCluster, name string, template corev1.PodTem
 		Template:       *template.DeepCopy(),
 	}
 	if template.Spec.RestartPolicy == corev1.RestartPolicyNever {
-		// A pod that is evicted, to shrink say, has not failed. (Jobs take the rule
-		// with this restart policy only.)
+		// An evicted pod, for example of a MiniCluster that shrinks, has not failed. Jobs accept
+		// this rule only with this restart policy.
 		job.PodFailurePolicy = &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{
 			Action: batchv1.PodFailurePolicyActionIgnore,
 			OnPodConditions: []batchv1.PodFailurePolicyOnPodConditionsPattern{{
@@ -111,8 +111,7 @@ func replicatedJob(mc *v1alpha2.MiniCluster, name string, template corev1.PodTem
 	}
 }
 
-// jobLabels are the labels of JobSet and Jobs: the user's, but never in place of
-// ours.
+// jobLabels returns the labels of the JobSet and its Jobs: the user's and ours. Ours win.
 func jobLabels(mc *v1alpha2.MiniCluster) map[string]string {
 	labels := maps.Clone(mc.Spec.JobLabels)
 	if labels == nil {

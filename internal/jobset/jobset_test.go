@@ -74,8 +74,7 @@ func TestJobSet(t *testing.T) {
 	}
 }
 
-// Whatever the size, the longest names that the schema lets through make pod names
-// of 63 characters at most.
+// The longest names that the schema allows for a size make pod names of at most 63 characters.
 func TestNamesFit(t *testing.T) {
 	for _, size := range []int32{1, 2, 9, 10, 11, 12, 99, 100, 101, 102, 1000, 99999, 100000} {
 		name := strings.Repeat("n", 52-len(fmt.Sprint(size)))
@@ -96,13 +95,13 @@ func TestRestartPolicy(t *testing.T) {
 	}
 	mc := fixture.MiniCluster("lmp").Spec(func(s *v1alpha2.MiniClusterSpec) { s.Pod.RestartPolicy = corev1.RestartPolicyOnFailure }).Defaulted()
 	onFailure := jobSetOf(t, mc).Spec.ReplicatedJobs[0].Template.Spec
-	// Jobs refuse a podFailurePolicy with any other restart policy than Never.
+	// Jobs refuse a podFailurePolicy with another restart policy than Never.
 	if onFailure.Template.Spec.RestartPolicy != corev1.RestartPolicyOnFailure || onFailure.PodFailurePolicy != nil {
 		t.Errorf("with OnFailure: %s, %v", onFailure.Template.Spec.RestartPolicy, onFailure.PodFailurePolicy)
 	}
 }
 
-// What a user writes about pods and containers is in the pods.
+// The pods have the user's settings of pods and containers.
 func TestPodTemplate(t *testing.T) {
 	mc := fixture.MiniCluster("lmp").CPU("8").Spec(func(s *v1alpha2.MiniClusterSpec) {
 		s.PriorityClassName = "high"
@@ -172,8 +171,8 @@ func TestPodTemplate(t *testing.T) {
 	}
 }
 
-// The Flux container, and no other, says whether its pod is ready, and is never ended for
-// that it is not.
+// Only the Flux container says whether its pod is ready. A pod that is not ready never ends for
+// that reason.
 func TestReadiness(t *testing.T) {
 	mc := fixture.MiniCluster("lmp").Spec(func(s *v1alpha2.MiniClusterSpec) {
 		s.Containers[0].RunFlux = true
@@ -311,7 +310,7 @@ func TestVolumesThatAreRefused(t *testing.T) {
 	}
 }
 
-// Mounts stay in their container.
+// A volume is mounted only in the containers that name it.
 func TestMountsOfContainers(t *testing.T) {
 	mc := fixture.MiniCluster("lmp").Spec(func(s *v1alpha2.MiniClusterSpec) {
 		s.Containers[0].RunFlux = true
@@ -395,7 +394,7 @@ func TestServiceOfTheLeadAlone(t *testing.T) {
 	}
 }
 
-// What says how a pod was placed is not the user's to say.
+// Users cannot set the annotations that say how a pod was placed.
 func TestPodAnnotations(t *testing.T) {
 	mc := fixture.MiniCluster("lmp").PodAnnotation("mine", "1").PodAnnotation(v1alpha2.QuorumAnnotation, "all").
 		PodAnnotation(v1alpha2.DrainAnnotation, "0").PodAnnotation(v1alpha2.Group+"/placed", "now").Defaulted()

@@ -18,18 +18,18 @@ import (
 	"github.com/flux-elastic/flux-elastic/internal/broker"
 )
 
-// Name is the name of the JobSet.
+// Name returns the name of the JobSet.
 func Name(mc *v1alpha2.MiniCluster) string { return mc.Name }
 
-// filesName is the name of the ConfigMap.
+// filesName returns the name of the ConfigMap.
 func filesName(mc *v1alpha2.MiniCluster) string { return mc.Name + "-entrypoint" }
 
-// certificateName is the name of the Secret.
+// certificateName returns the name of the Secret.
 func certificateName(mc *v1alpha2.MiniCluster) string { return mc.Name + "-curve" }
 
-// Objects are the objects of one attempt, in the order in which they have to be
-// made: the JobSet, which starts everything, is the last. certificate makes the
-// text of a new certificate, where the user gives none.
+// Objects returns the objects of one attempt, in the order in which they have to be created. The
+// JobSet is the last one, since its pods use the others. Objects calls certificate for the text of
+// a new certificate, unless the user gives one.
 func Objects(mc *v1alpha2.MiniCluster, attempt int32, certificate func() (string, error)) ([]client.Object, error) {
 	texts, err := broker.Files(mc, attempt)
 	if err != nil {
@@ -68,8 +68,8 @@ func Objects(mc *v1alpha2.MiniCluster, attempt int32, certificate func() (string
 	return append(objects, set), nil
 }
 
-// services are the Service of the brokers, which gives the services pod its name too,
-// and one for each container beside Flux that has ports.
+// services returns the Service of the brokers, and one for each container beside Flux that has
+// ports. The Service of the brokers also makes the DNS name of the services pod.
 func services(mc *v1alpha2.MiniCluster, attempt int32) ([]*corev1.Service, error) {
 	selector := map[string]string{v1alpha2.MiniClusterLabel: mc.Name}
 	brokers := newService(mc, mc.Spec.Network.HeadlessName, attempt)
@@ -89,7 +89,7 @@ func services(mc *v1alpha2.MiniCluster, attempt int32) ([]*corev1.Service, error
 			continue
 		}
 		if container.Name == brokers.Name {
-			return nil, fmt.Errorf("container %q: its Service would have the name of the brokers'; network.headlessName has to be another", container.Name)
+			return nil, fmt.Errorf("container %q: its Service would have the name of the brokers' Service; choose another network.headlessName", container.Name)
 		}
 		service := newService(mc, container.Name, attempt)
 		service.Spec = corev1.ServiceSpec{Selector: maps.Clone(selector)}
@@ -112,8 +112,7 @@ func newService(mc *v1alpha2.MiniCluster, name string, attempt int32) *corev1.Se
 	}
 }
 
-// objectMeta is that of every object: it belongs to the MiniCluster and goes with
-// it.
+// objectMeta returns the metadata of an object, which is deleted with its owner, the MiniCluster.
 func objectMeta(mc *v1alpha2.MiniCluster, name string, attempt int32) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Name: name, Namespace: mc.Namespace,
@@ -123,15 +122,16 @@ func objectMeta(mc *v1alpha2.MiniCluster, name string, attempt int32) metav1.Obj
 	}
 }
 
-// Attempt is the attempt that an object was made for; 0 if it says none.
+// Attempt returns the attempt for which an object was made, or 0 if its annotation is missing.
 func Attempt(object metav1.Object) int32 {
 	return int32(number(object, v1alpha2.AttemptAnnotation, 32))
 }
 
-// Generation is that of the spec that a JobSet was made for; 0 if it says none.
+// Generation returns the generation of the spec from which a JobSet was made, or 0 if its
+// annotation is missing.
 func Generation(set metav1.Object) int64 { return number(set, v1alpha2.GenerationAnnotation, 64) }
 
-// number is what an annotation says; 0 if that cannot be read.
+// number returns the value of an annotation, or 0 if it is no number.
 func number(object metav1.Object, annotation string, bits int) int64 {
 	n, err := strconv.ParseInt(object.GetAnnotations()[annotation], 10, bits)
 	if err != nil {

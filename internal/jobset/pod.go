@@ -19,7 +19,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/internal/broker"
 )
 
-// Volumes of every pod, beside the one that Flux is copied to.
+// Volumes of every pod, and their paths. The volume to which Flux is copied comes on top.
 const (
 	filesVolume = "flux-operator"
 	homeVolume  = "flux-operator-home"
@@ -28,8 +28,8 @@ const (
 	softwareDir = "/opt/software"
 )
 
-// Pod is a pod such as the Jobs will make: for asking the API server whether it
-// would take it, and what it would make of it.
+// Pod returns a pod like those that the Jobs will make. It is for a dry run: would the API server
+// accept the pod, and what would it change?
 func Pod(mc *v1alpha2.MiniCluster) (*corev1.Pod, error) {
 	template, err := podTemplate(mc)
 	if err != nil {
@@ -38,7 +38,7 @@ func Pod(mc *v1alpha2.MiniCluster) (*corev1.Pod, error) {
 	return podOf(mc, template, mc.Name), nil
 }
 
-// podOf is a pod that a Job of the name makes from its template.
+// podOf returns the pod that the named Job makes from its template.
 func podOf(mc *v1alpha2.MiniCluster, template corev1.PodTemplateSpec, job string) *corev1.Pod {
 	pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
 	pod.Namespace = mc.Namespace
@@ -46,8 +46,8 @@ func podOf(mc *v1alpha2.MiniCluster, template corev1.PodTemplateSpec, job string
 	return pod
 }
 
-// podTemplate is that of every broker: lead and followers differ in their host
-// names alone.
+// podTemplate returns the pod template of every broker: lead and followers differ only in their
+// host names.
 func podTemplate(mc *v1alpha2.MiniCluster) (corev1.PodTemplateSpec, error) {
 	s := &mc.Spec
 	volumes, err := podVolumes(ownVolumes(mc), s.Containers)
@@ -75,7 +75,7 @@ func podTemplate(mc *v1alpha2.MiniCluster) (corev1.PodTemplateSpec, error) {
 	}, nil
 }
 
-// podSpec is what the pods of brokers and that of the services have in common.
+// podSpec returns the settings that the pods of brokers and the services pod have in common.
 func podSpec(mc *v1alpha2.MiniCluster, restartPolicy corev1.RestartPolicy) corev1.PodSpec {
 	s := &mc.Spec
 	spec := corev1.PodSpec{
@@ -99,7 +99,7 @@ func podSpec(mc *v1alpha2.MiniCluster, restartPolicy corev1.RestartPolicy) corev
 	return spec
 }
 
-// podLabels are the user's and ours; ours win.
+// podLabels returns the labels of pods: the user's and ours. Ours win.
 func podLabels(mc *v1alpha2.MiniCluster) map[string]string {
 	labels := maps.Clone(mc.Spec.Pod.Labels)
 	if labels == nil {
@@ -112,21 +112,21 @@ func podLabels(mc *v1alpha2.MiniCluster) map[string]string {
 		v1alpha2.AppInstanceLabel: mc.Name,
 		v1alpha2.NamespaceLabel:   mc.Namespace,
 	})
-	// Who is a broker, and of which rank, is not the user's to say.
+	// Only this project says which pods are brokers, and which ranks they have.
 	delete(labels, v1alpha2.SelectorLabel)
 	delete(labels, v1alpha2.RankLabel)
 	return labels
 }
 
-// podAnnotations are the user's, without those that say how the pod was placed.
+// podAnnotations returns the user's annotations, without those of this project.
 func podAnnotations(annotations map[string]string) map[string]string {
 	annotations = maps.Clone(annotations)
 	maps.DeleteFunc(annotations, func(key, _ string) bool { return strings.HasPrefix(key, v1alpha2.Group+"/") })
 	return annotations
 }
 
-// viewContainer is the init container: it lays out Flux, or only its
-// configuration where the application's image has Flux.
+// viewContainer returns the init container, which copies Flux and its configuration to a shared
+// volume. If the application's image has Flux, it copies only the configuration.
 func viewContainer(mc *v1alpha2.MiniCluster) corev1.Container {
 	view := &mc.Spec.Flux.Container
 	return corev1.Container{
@@ -144,7 +144,7 @@ func viewContainer(mc *v1alpha2.MiniCluster) corev1.Container {
 	}
 }
 
-// fluxContainer runs the broker and the command.
+// fluxContainer returns the container that runs the broker and the command.
 func fluxContainer(mc *v1alpha2.MiniCluster) corev1.Container {
 	container := newContainer(mc.Spec.FluxContainer())
 	container.Command = script(broker.WaitScript)
@@ -153,15 +153,16 @@ func fluxContainer(mc *v1alpha2.MiniCluster) corev1.Container {
 	}
 	mounts := append(fluxMounts(mc), corev1.VolumeMount{Name: homeVolume, MountPath: homeDir})
 	container.VolumeMounts = append(mounts, container.VolumeMounts...)
-	// That a pod becomes ready is seen at once; later it is looked at seldom, since that
-	// takes time from the command. Neither ends it: a broker may wait as long as it takes.
+	// The startup probe runs every second, so that a pod is ready at once. Later probes are
+	// rare, since they take CPU time from the command. No probe ends the container: a broker
+	// may wait without limit.
 	container.StartupProbe, container.ReadinessProbe = readyProbe(mc, 1), readyProbe(mc, 5)
 	container.StartupProbe.FailureThreshold = math.MaxInt32
 	return container
 }
 
-// readyProbe looks for the file of package broker every so many seconds. Bash runs the
-// scripts, and so is in the image. A node that is busy may take its time to start it.
+// readyProbe returns a probe that looks for broker.ReadyFile every period seconds. The image has
+// Bash, since Bash runs the scripts. The timeout is long, since a busy node may start Bash slowly.
 func readyProbe(mc *v1alpha2.MiniCluster, period int32) *corev1.Probe {
 	const test = "[[ -e $0 ]] || { echo 'the broker has not joined, or the command does not run'; exit 1; }"
 	command := []string{"/bin/bash", "-c", test, broker.ReadyFile(mc)}
@@ -173,9 +174,9 @@ func readyProbe(mc *v1alpha2.MiniCluster, period int32) *corev1.Probe {
 	}
 }
 
-// sidecar is a container beside Flux, by its index. It is a native one (an init
-// container that is always restarted), so that it starts before Flux, and does not keep
-// the pod from completing.
+// sidecar returns container i of the spec, which runs beside Flux. It is a native sidecar: an
+// init container that is always restarted. So it starts before Flux, and the pod completes
+// without it.
 func sidecar(mc *v1alpha2.MiniCluster, i int) corev1.Container {
 	c := &mc.Spec.Containers[i]
 	container := newContainer(c)
@@ -187,7 +188,7 @@ func sidecar(mc *v1alpha2.MiniCluster, i int) corev1.Container {
 	return container
 }
 
-// fluxMounts are where a container has its script and Flux.
+// fluxMounts returns the mounts of the scripts and of Flux.
 func fluxMounts(mc *v1alpha2.MiniCluster) []corev1.VolumeMount {
 	view := &mc.Spec.Flux.Container
 	mounts := []corev1.VolumeMount{
@@ -195,16 +196,16 @@ func fluxMounts(mc *v1alpha2.MiniCluster) []corev1.VolumeMount {
 		{Name: view.Name, MountPath: view.MountPath},
 	}
 	if !view.Disable {
-		// What the view's links point to is at the same place in every container.
+		// The view has links into this directory, so every container needs it at the same path.
 		mounts = append(mounts, corev1.VolumeMount{Name: view.Name, MountPath: softwareDir, SubPath: "software"})
 	}
 	return mounts
 }
 
-// script is the command that runs a file of package broker.
+// script returns the command that runs a file of package broker.
 func script(name string) []string { return []string{"/bin/bash", path.Join(broker.Dir, name)} }
 
-// newContainer carries over what a container says, its command aside.
+// newContainer returns a container with the settings of the spec, except its command.
 func newContainer(c *v1alpha2.MiniClusterContainer) corev1.Container {
 	container := corev1.Container{
 		Name:            c.Name,
@@ -223,7 +224,7 @@ func newContainer(c *v1alpha2.MiniClusterContainer) corev1.Container {
 	return container
 }
 
-// ports are those of a container, once each.
+// ports returns the sorted ports of a container, without duplicates.
 func ports(c *v1alpha2.MiniClusterContainer) []int32 {
 	return slices.Compact(slices.Sorted(slices.Values(c.Ports)))
 }
@@ -268,7 +269,7 @@ func pullPolicy(always bool, policy corev1.PullPolicy) corev1.PullPolicy {
 	return corev1.PullIfNotPresent
 }
 
-// pullSecrets are those of all containers of all pods, once each.
+// pullSecrets returns the pull secrets of all containers of all pods, without duplicates.
 func pullSecrets(s *v1alpha2.MiniClusterSpec) []corev1.LocalObjectReference {
 	names := []string{s.Flux.Container.ImagePullSecret}
 	for _, container := range slices.Concat(s.Containers, s.Services) {
@@ -307,7 +308,7 @@ func tolerations(in []v1alpha2.Toleration) []corev1.Toleration {
 	return out
 }
 
-// ownVolumes are the files of package broker, a home, and the place for Flux.
+// ownVolumes returns the volumes for the files of package broker, a home directory, and Flux.
 func ownVolumes(mc *v1alpha2.MiniCluster) []corev1.Volume {
 	emptyDir := corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}
 	return []corev1.Volume{
@@ -315,7 +316,7 @@ func ownVolumes(mc *v1alpha2.MiniCluster) []corev1.Volume {
 			DefaultMode: ptr.To[int32](0o755),
 			Sources: []corev1.VolumeProjection{
 				files(mc),
-				// The user that Flux runs as is not always the owner of the file.
+				// Readable for all: Flux may run as a user that does not own the file.
 				{Secret: &corev1.SecretProjection{
 					LocalObjectReference: corev1.LocalObjectReference{Name: certificateName(mc)},
 					Items:                []corev1.KeyToPath{{Key: broker.CertificateFile, Path: broker.CertificateFile, Mode: ptr.To[int32](0o444)}},
@@ -332,14 +333,14 @@ func ownVolumes(mc *v1alpha2.MiniCluster) []corev1.Volume {
 	}
 }
 
-// files are those of package broker, without the certificate.
+// files returns the files of package broker, without the certificate.
 func files(mc *v1alpha2.MiniCluster) corev1.VolumeProjection {
 	return corev1.VolumeProjection{ConfigMap: &corev1.ConfigMapProjection{
 		LocalObjectReference: corev1.LocalObjectReference{Name: filesName(mc)},
 	}}
 }
 
-// annotation is a file that holds what an annotation of the pod says.
+// annotation returns a file that has the value of an annotation of the pod.
 func annotation(key, file string) corev1.DownwardAPIVolumeFile {
 	return corev1.DownwardAPIVolumeFile{
 		Path:     file,

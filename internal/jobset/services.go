@@ -16,8 +16,8 @@ import (
 	"github.com/flux-elastic/flux-elastic/internal/broker"
 )
 
-// servicesJob is the Job of the services pod. It ends with the JobSet, and never fails:
-// how services do is no result of the command.
+// servicesJob returns the Job of the services pod. The Job ends with the JobSet. It has no limit
+// of failures, since failures of services must not fail the command.
 func servicesJob(mc *v1alpha2.MiniCluster) (jobsetapi.ReplicatedJob, error) {
 	template, err := servicesTemplate(mc)
 	if err != nil {
@@ -29,8 +29,8 @@ func servicesJob(mc *v1alpha2.MiniCluster) (jobsetapi.ReplicatedJob, error) {
 	return job, nil
 }
 
-// ServicesPod is the services pod as its Job will make it, for asking the API server
-// whether it would take it; nil if there are no services.
+// ServicesPod returns the services pod as its Job will make it, or nil if there are no services.
+// It is for a dry run: would the API server accept the pod?
 func ServicesPod(mc *v1alpha2.MiniCluster) (*corev1.Pod, error) {
 	if len(mc.Spec.Services) == 0 {
 		return nil, nil
@@ -42,8 +42,8 @@ func ServicesPod(mc *v1alpha2.MiniCluster) (*corev1.Pod, error) {
 	return podOf(mc, template, mc.Name+"-"+v1alpha2.ServicesJob), nil
 }
 
-// servicesTemplate is that of the services pod. A scheduler of the cluster chooses its
-// node; it waits behind the gate until the brokers have theirs.
+// servicesTemplate returns the template of the services pod. The pod waits behind the gate until
+// the brokers have their nodes. Then a scheduler of the cluster chooses its node.
 func servicesTemplate(mc *v1alpha2.MiniCluster) (corev1.PodTemplateSpec, error) {
 	var own []corev1.Volume
 	spec := podSpec(mc, corev1.RestartPolicyOnFailure)
@@ -69,8 +69,8 @@ func servicesTemplate(mc *v1alpha2.MiniCluster) (corev1.PodTemplateSpec, error) 
 	}, err
 }
 
-// servicesFiles are the files of package broker; no broker runs there that would need
-// the certificate.
+// servicesFiles returns the volume with the files of package broker. It lacks the certificate,
+// since no broker runs in the services pod.
 func servicesFiles(mc *v1alpha2.MiniCluster) corev1.Volume {
 	return corev1.Volume{Name: filesVolume, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
 		DefaultMode: ptr.To[int32](0o755), Sources: []corev1.VolumeProjection{files(mc)},

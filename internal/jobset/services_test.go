@@ -34,7 +34,7 @@ func TestServicesPod(t *testing.T) {
 	if job.Name != "services" || *spec.CompletionMode != batchv1.NonIndexedCompletion || *spec.Completions != 1 || *spec.Parallelism != 1 {
 		t.Errorf("job %s, %s, %d pods", job.Name, *spec.CompletionMode, *spec.Completions)
 	}
-	// How services do is not the result.
+	// Failures of services are not the result.
 	if *spec.BackoffLimit != math.MaxInt32 || !slices.Equal(set.Spec.SuccessPolicy.TargetReplicatedJobs, []string{"0"}) {
 		t.Errorf("%d retries, success is that of %v", *spec.BackoffLimit, set.Spec.SuccessPolicy.TargetReplicatedJobs)
 	}
@@ -49,7 +49,7 @@ func TestServicesPod(t *testing.T) {
 	if !slices.Equal(db.Command, []string{"/bin/bash", "/flux_operator/service-0.sh"}) || len(db.VolumeMounts) != 1 || cache.Command != nil || len(cache.VolumeMounts) != 0 {
 		t.Errorf("the containers are %+v", pod.Spec.Containers)
 	}
-	// The certificate is for brokers.
+	// Only brokers get the certificate.
 	if volume := pod.Spec.Volumes[0].Projected; len(pod.Spec.Volumes) != 1 || len(volume.Sources) != 1 || volume.Sources[0].ConfigMap == nil {
 		t.Errorf("its volumes are %+v", pod.Spec.Volumes)
 	}
@@ -59,8 +59,8 @@ func TestServicesPod(t *testing.T) {
 	}
 }
 
-// The Service of the brokers has the services pod among its names, those of containers
-// beside Flux have not, and nothing counts it as a broker.
+// The Service of the brokers selects the services pod, too. Services of containers beside Flux do
+// not select it, and nothing counts it as a broker.
 func TestServicesPodIsNoBroker(t *testing.T) {
 	mc := fixture.MiniCluster("lmp").Spec(withServices).Spec(func(s *v1alpha2.MiniClusterSpec) {
 		s.Containers[0].RunFlux = true
@@ -91,7 +91,8 @@ func TestServicesPodIsNoBroker(t *testing.T) {
 	}
 }
 
-// Whoever binds the brokers, the services pod keeps its gate: nobody chooses its node.
+// The services pod keeps its gate even if the manager binds the brokers itself, since the manager
+// chooses no node for it.
 func TestServicesPodIsLeftToAScheduler(t *testing.T) {
 	mc := fixture.MiniCluster("lmp").Spec(withServices).Spec(func(s *v1alpha2.MiniClusterSpec) { s.Pod.SchedulerName = v1alpha2.SchedulerName }).Defaulted()
 	set := jobSetOf(t, mc)
@@ -114,7 +115,7 @@ func TestNamesOfServicesFit(t *testing.T) {
 	}
 }
 
-// A command beside Flux has its script and Flux where the Flux container has them, and
+// A container beside Flux has its script and Flux at the same paths as the Flux container, and
 // starts after Flux was copied.
 func TestWrappedSidecar(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -175,7 +176,7 @@ func TestAnnotationsAsFiles(t *testing.T) {
 	}
 }
 
-// What differs only in where it is mounted, and how, is one volume.
+// Volumes that differ only in path and readOnly are one volume.
 func TestOneVolumeInTwoContainers(t *testing.T) {
 	claim := func(path string, readOnly bool) map[string]v1alpha2.ContainerVolume {
 		return map[string]v1alpha2.ContainerVolume{"v": {ClaimName: "c", Path: path, ReadOnly: readOnly}}
@@ -208,10 +209,10 @@ func TestErrorsOfObjects(t *testing.T) {
 		}, `volume "v": emptyDirSizeLimit "1e"`},
 		"volumes of services that differ": {func(s *v1alpha2.MiniClusterSpec) {
 			s.Services[0].Volumes, s.Services[1].Volumes = volume(v1alpha2.ContainerVolume{}), volume(v1alpha2.ContainerVolume{SecretName: "s"})
-		}, `volume "v" is not the same in all containers`},
+		}, `volume "v" differs between containers`},
 		"a volume with a name of ours": {func(s *v1alpha2.MiniClusterSpec) {
 			s.Containers[0].Volumes = map[string]v1alpha2.ContainerVolume{"flux-view": {}}
-		}, `volume "flux-view" has the name of one that every pod has`},
+		}, `volume "flux-view" has a reserved name`},
 		"two Services of a name": {func(s *v1alpha2.MiniClusterSpec) {
 			s.Network.HeadlessName, s.Containers[0].RunFlux = "net", true
 			s.Containers = append(s.Containers, v1alpha2.MiniClusterContainer{Name: "net", Ports: []int32{80}})
@@ -226,7 +227,7 @@ func TestErrorsOfObjects(t *testing.T) {
 	}
 }
 
-// The API server takes a port once.
+// The API server accepts a port only once.
 func TestPortsGivenTwice(t *testing.T) {
 	mc := fixture.MiniCluster("lmp").Spec(func(s *v1alpha2.MiniClusterSpec) {
 		s.Containers[0].RunFlux = true

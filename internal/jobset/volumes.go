@@ -17,9 +17,9 @@ import (
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 )
 
-// podVolumes are our volumes of a pod and the user's of all its containers. A volume
-// that several containers name has to be the same in each; where it is mounted, and
-// whether it may be written to there, is up to each.
+// podVolumes returns the volumes of a pod: our own ones, and the user's of all containers. It
+// fails if containers describe a volume of the same name in different ways. Only path and
+// readOnly may differ.
 func podVolumes(own []corev1.Volume, containers []v1alpha2.MiniClusterContainer) ([]corev1.Volume, error) {
 	byName := map[string]v1alpha2.ContainerVolume{}
 	for _, container := range containers {
@@ -27,7 +27,7 @@ func podVolumes(own []corev1.Volume, containers []v1alpha2.MiniClusterContainer)
 			description := container.Volumes[name]
 			other, known := byName[name]
 			if known && !sameVolume(other, description) {
-				return nil, fmt.Errorf("volume %q is not the same in all containers", name)
+				return nil, fmt.Errorf("volume %q differs between containers", name)
 			}
 			description.ReadOnly = description.ReadOnly && (!known || other.ReadOnly)
 			byName[name] = description
@@ -36,7 +36,7 @@ func podVolumes(own []corev1.Volume, containers []v1alpha2.MiniClusterContainer)
 	out := slices.Clone(own)
 	for _, name := range slices.Sorted(maps.Keys(byName)) {
 		if slices.ContainsFunc(own, func(volume corev1.Volume) bool { return volume.Name == name }) {
-			return nil, fmt.Errorf("volume %q has the name of one that every pod has; it needs another", name)
+			return nil, fmt.Errorf("volume %q has a reserved name; choose another", name)
 		}
 		source, err := volumeSource(byName[name])
 		if err != nil {
@@ -52,8 +52,8 @@ func sameVolume(a, b v1alpha2.ContainerVolume) bool {
 	return equality.Semantic.DeepEqual(a, b)
 }
 
-// volumeSource is the first source that is set, in the Flux Operator's order; an
-// empty directory without any.
+// volumeSource returns the first source that is set, in the Flux Operator's order, or else an
+// empty directory.
 func volumeSource(v v1alpha2.ContainerVolume) (corev1.VolumeSource, error) {
 	switch {
 	case v.CSIDriver != "":
@@ -101,7 +101,7 @@ func keysToPaths(items map[string]string) []corev1.KeyToPath {
 	return out
 }
 
-// volumeMounts are where one container has its volumes.
+// volumeMounts returns the mounts of one container.
 func volumeMounts(volumes map[string]v1alpha2.ContainerVolume) []corev1.VolumeMount {
 	var out []corev1.VolumeMount
 	for _, name := range slices.Sorted(maps.Keys(volumes)) {

@@ -14,34 +14,34 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 )
 
-// orderTimeout is how long an order waits to be written down. One that never is was
-// overtaken by what happened since.
+// orderTimeout is how long an order waits until the status shows it. An order that never shows
+// was overtaken by events.
 const orderTimeout = time.Minute
 
-// account is what one MiniCluster has: what it was promised, and its pods.
+// account is what one MiniCluster holds: its promise and its pods.
 type account struct {
-	// written is what its status says; nil if nothing.
+	// written is what its status shows; nil if nothing.
 	written *state.Promise
-	// assumed is what it was given first, and order what it was ordered since, until its
-	// status shows them.
+	// assumed is what it was given at its admission, and order what it was ordered since, until
+	// the status shows them.
 	assumed *state.Promise
 	order   elastic.Order
 	ordered time.Time
-	// promise is what it holds, all these together; nil if nothing.
+	// promise is written, assumed and order together; nil if nothing.
 	promise *state.Promise
 	pods    map[types.UID]*pod
-	plan
+	holdings
 }
 
-// Assume gives nodes to a MiniCluster that has none. They count as taken until its status
-// shows them (Confirm), or it does not take them (Forget).
+// Assume gives nodes to a MiniCluster that has none. The nodes count as taken until the status
+// shows them (Confirm) or the MiniCluster rejects them (Forget).
 func (l *Ledger) Assume(uid types.UID, promise *state.Promise) {
 	l.change(uid, func(a *account) { a.assumed = promise })
 }
 
-// Confirm says what the status of a MiniCluster shows; nil: it was promised nothing, or needs
-// it no more. What was assumed of one whose status shows nodes is over, and so is an order
-// that was carried out or overtaken. The pods that it has go on holding.
+// Confirm takes over what the status of a MiniCluster shows; nil if it shows no nodes, or the
+// MiniCluster needs them no longer. Once the status shows nodes, nothing is assumed any more, and
+// an order that was carried out or overtaken is dropped. Pods keep what they hold.
 func (l *Ledger) Confirm(uid types.UID, written *state.Promise) {
 	l.change(uid, func(a *account) {
 		a.written = written
@@ -54,15 +54,14 @@ func (l *Ledger) Confirm(uid types.UID, written *state.Promise) {
 	})
 }
 
-// Forget drops what was assumed of a MiniCluster that was given nodes, and does not take
-// them.
+// Forget drops what was assumed of a MiniCluster that rejects it.
 func (l *Ledger) Forget(uid types.UID) {
 	l.change(uid, func(a *account) { a.assumed = nil })
 }
 
-// Order notes what a MiniCluster that has nodes is to do. Nodes that it gets by that count as
-// taken. It reports false where the order cannot be given: the status does not show yet what
-// was given or ordered before, or others took the nodes.
+// Order records an order for a MiniCluster that has nodes. Nodes that the order gives count as
+// taken. Order returns false if the status does not show an earlier promise or order yet, or if
+// others took the nodes.
 func (l *Ledger) Order(uid types.UID, order elastic.Order, now time.Time) bool {
 	a := l.accounts[uid]
 	if a == nil || a.written == nil || a.order != nil || !l.hasRoom(a.written, podsOf(order)) {
@@ -72,7 +71,7 @@ func (l *Ledger) Order(uid types.UID, order elastic.Order, now time.Time) bool {
 	return true
 }
 
-// OrderOf is what a MiniCluster is to do, and since when; nil if nothing.
+// OrderOf is the order of a MiniCluster, and since when; nil if there is none.
 func (l *Ledger) OrderOf(uid types.UID) (elastic.Order, time.Time) {
 	if a := l.accounts[uid]; a != nil && a.order != nil {
 		return a.order, a.ordered
@@ -80,8 +79,8 @@ func (l *Ledger) OrderOf(uid types.UID) (elastic.Order, time.Time) {
 	return nil, time.Time{}
 }
 
-// Lapse drops the orders that nobody has taken up for too long, and returns when the next of
-// the others will be dropped; zero if there is none.
+// Lapse drops the orders that were not carried out in time, and returns when the next order will
+// be dropped; zero if there is none.
 func (l *Ledger) Lapse(now time.Time) (next time.Time) {
 	for uid, a := range l.accounts {
 		if a.order == nil {
@@ -97,7 +96,7 @@ func (l *Ledger) Lapse(now time.Time) (next time.Time) {
 	return next
 }
 
-// Promised is what a MiniCluster holds, written down or not; nil if nothing.
+// Promised is all that a MiniCluster was promised; nil if nothing.
 func (l *Ledger) Promised(uid types.UID) *state.Promise {
 	if a := l.accounts[uid]; a != nil {
 		return a.promise
@@ -105,14 +104,14 @@ func (l *Ledger) Promised(uid types.UID) *state.Promise {
 	return nil
 }
 
-// Assumed reports whether a MiniCluster was given nodes that its status does not show.
+// Assumed reports whether a MiniCluster was given nodes that its status does not show yet.
 func (l *Ledger) Assumed(uid types.UID) bool {
 	a := l.accounts[uid]
 	return a != nil && a.assumed != nil
 }
 
-// Holds are the ranks of a MiniCluster that hold a node that there is, rising: it was
-// promised to them, or they have a pod on it.
+// Holds are the ranks of a MiniCluster that hold an existing node, rising, by promise or by a
+// pod.
 func (l *Ledger) Holds(uid types.UID) []int {
 	a := l.accounts[uid]
 	if a == nil {
@@ -136,7 +135,7 @@ func (l *Ledger) Holds(uid types.UID) []int {
 	return slices.Compact(out)
 }
 
-// change changes an account, and brings the graph up to that.
+// change changes an account and updates the graph.
 func (l *Ledger) change(uid types.UID, do func(*account)) {
 	a := l.account(uid)
 	do(a)
@@ -144,7 +143,7 @@ func (l *Ledger) change(uid types.UID, do func(*account)) {
 		a.promise = promise
 		l.sync(uid, a)
 	} else {
-		a.promise = promise // which may say more of who leaves
+		a.promise = promise // drained ranks may differ
 	}
 	l.close(uid, a)
 }
@@ -156,14 +155,14 @@ func (l *Ledger) account(uid types.UID) *account {
 	return l.accounts[uid]
 }
 
-// close drops an account in which there is nothing.
+// close drops an empty account.
 func (l *Ledger) close(uid types.UID, a *account) {
 	if a.promise == nil && a.order == nil && len(a.pods) == 0 {
 		delete(l.accounts, uid)
 	}
 }
 
-// total is what is written, assumed and ordered together.
+// total is written, assumed and order together.
 func (a *account) total() *state.Promise {
 	switch pods := podsOf(a.order); {
 	case a.written == nil:
@@ -174,7 +173,7 @@ func (a *account) total() *state.Promise {
 	return a.written
 }
 
-// podsOf are the ranks that get nodes by an order.
+// podsOf are the ranks to which an order gives nodes.
 func podsOf(order elastic.Order) []elastic.Pod {
 	switch o := order.(type) {
 	case elastic.Grow:
@@ -185,9 +184,8 @@ func podsOf(order elastic.Order) []elastic.Pod {
 	return nil
 }
 
-// isDone reports whether the status shows what an order asked for, or the order makes no
-// sense any more: ranks that were to leave belong to a rigid command, or one that was to
-// move has given its node back.
+// isDone reports whether the status shows what an order asked for, or the order is pointless: the
+// command became rigid before ranks left, or a rank to move gave its node back.
 func isDone(order elastic.Order, written *state.Promise) bool {
 	if order == nil || written == nil {
 		return true
@@ -210,34 +208,34 @@ func all(pods []elastic.Pod, are func(elastic.Pod) bool) bool {
 	return !slices.ContainsFunc(pods, func(pod elastic.Pod) bool { return !are(pod) })
 }
 
-// setBroker says how a pod of a MiniCluster is.
+// setBroker records a pod of a MiniCluster.
 func (l *Ledger) setBroker(p *pod) {
 	a := l.account(p.owner)
 	_, known := a.pods[p.uid]
 	a.pods[p.uid] = p
 	if !known && a.promises(p) {
-		p.requests = a.promise.Requests // there are many pods
+		p.requests = a.promise.Requests // share one map among many pods
 		if _, twice := a.stand[p.rank]; !twice {
-			a.stand[p.rank] = p.uid // and nothing changes
+			a.stand[p.rank] = p.uid // the account holds as much as before
 			return
 		}
 	}
 	l.sync(p.owner, a)
 }
 
-// deleteBroker says that a pod of a MiniCluster is gone.
+// deleteBroker forgets a pod of a MiniCluster.
 func (l *Ledger) deleteBroker(p *pod) {
 	a := l.accounts[p.owner]
 	delete(a.pods, p.uid)
 	if a.promises(p) && len(a.extras) == 0 {
-		delete(a.stand, p.rank) // and nothing changes
+		delete(a.stand, p.rank) // the account holds as much as before
 		return
 	}
 	l.sync(p.owner, a)
 	l.close(p.owner, a)
 }
 
-// promises reports whether a pod takes nothing but what was promised to its rank.
+// promises reports whether a pod takes exactly what its rank was promised.
 func (a *account) promises(p *pod) bool {
 	return a.promise != nil && p.isAt(a.promise) && maps.Equal(p.requests, a.promise.Requests)
 }

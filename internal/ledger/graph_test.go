@@ -60,7 +60,7 @@ func clusterOf(nodes []*corev1.Node, pods []*corev1.Pod, promises map[types.UID]
 
 func graphOf(t *testing.T, c *Ledger) *fluxion.Graph {
 	t.Helper()
-	graph, err := c.theGraph()
+	graph, err := c.current()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,33 +17,33 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
 )
 
-// Ledger is who holds what in a cluster. Events may come in any order. It is not safe for
-// use by several goroutines.
+// Ledger is who holds what in a cluster. Events may come in any order. A Ledger is not safe for
+// concurrent use.
 //
-// The account of a MiniCluster is a job of the graph, by its UID; a pod that came of it is a
-// part of it, also when its rank gave its node back. The pods of a MiniCluster that was
-// promised nothing any more are a job, too, so that one can ask what there is without them.
-// A pod that ended holds nothing; one that is being deleted holds until it is gone.
+// The account of a MiniCluster is one job of the graph, by its UID. Its pods are part of the job,
+// also after their rank gave its node back, or the MiniCluster lost its promise: so the queue can
+// ask what is free without them. A pod that ended holds nothing. A pod that is being deleted
+// holds its node until it is gone.
 type Ledger struct {
 	levels  []state.TopologyLevel
 	matcher Matcher
 	nodes   map[string]*node
-	// pods are those that hold something.
+	// pods are the pods that hold something.
 	pods     map[types.UID]*pod
 	accounts map[types.UID]*account
-	// daemons are what the pods that belong to a node take there.
+	// daemons are what DaemonSet and static pods take of each node.
 	daemons map[string]map[types.UID]fluxion.Resources
-	// graph is nil when it has to be made anew.
+	// graph is nil if it has to be built again.
 	graph *fluxion.Graph
 	freed uint64
-	// total is nil when it has to be reckoned anew.
+	// total is nil if it has to be computed again.
 	total queue.Resources
-	// exclusions are by the places that pods can be at. They are true of this graph and
-	// these nodes.
+	// exclusions are the nodes that pods cannot use, by Places.Key. They are valid for this
+	// graph.
 	exclusions map[string][]fluxion.Exclusion
 }
 
-// node is a node, and what was made of it.
+// node is a node with what is derived from it.
 type node struct {
 	*corev1.Node
 	capacity fluxion.Resources
@@ -54,17 +54,17 @@ type node struct {
 // pod is what a pod holds.
 type pod struct {
 	uid types.UID
-	// owner is the MiniCluster of which it is a broker; "" if it is none.
+	// owner is the MiniCluster whose broker the pod is; "" if it is no broker.
 	owner types.UID
-	// rank is below zero if it has none.
+	// rank is negative if the pod has none.
 	rank     int
 	node     string
 	requests fluxion.Resources
 	daemon   bool
 }
 
-// New is a ledger of a cluster of which nothing is known yet but the levels of its topology.
-// The matcher has the last word on the nodes that a gang gets; nil: nobody has.
+// New returns the ledger of a cluster without nodes. The matcher has the last word on the nodes
+// that a gang gets; nil keeps the choice of the queue.
 func New(levels []state.TopologyLevel, matcher Matcher) *Ledger {
 	return &Ledger{
 		levels: slices.Clone(levels), matcher: matcher, nodes: map[string]*node{}, pods: map[types.UID]*pod{},
@@ -72,7 +72,7 @@ func New(levels []state.TopologyLevel, matcher Matcher) *Ledger {
 	}
 }
 
-// SetNode says how a node is.
+// SetNode records the state of a node.
 func (l *Ledger) SetNode(made *corev1.Node) {
 	n := &node{Node: made, capacity: state.Amounts(made.Status.Allocatable), down: down(made)}
 	for _, level := range l.levels {
@@ -83,7 +83,7 @@ func (l *Ledger) SetNode(made *corev1.Node) {
 	changed := true
 	switch {
 	case before == nil || !maps.Equal(before.capacity, n.capacity) || !slices.Equal(before.topology, n.topology):
-		l.remake()
+		l.rebuild()
 	case !maps.Equal(before.Labels, n.Labels) || !slices.EqualFunc(lastingTaints(before), lastingTaints(n), sameTaint):
 		l.exclusions = nil
 	default:
@@ -114,18 +114,18 @@ func sameTaint(a, b corev1.Taint) bool {
 	return a.Key == b.Key && a.Value == b.Value && a.Effect == b.Effect
 }
 
-// DeleteNode says that a node is gone.
+// DeleteNode forgets a node.
 func (l *Ledger) DeleteNode(name string) {
 	if l.nodes[name] != nil {
 		delete(l.nodes, name)
-		l.remake()
+		l.rebuild()
 	}
 }
 
-// remake has the graph made anew when it is asked for.
-func (l *Ledger) remake() { l.graph, l.total, l.exclusions = nil, nil, nil }
+// rebuild makes the next use build the graph again.
+func (l *Ledger) rebuild() { l.graph, l.total, l.exclusions = nil, nil, nil }
 
-// SetPod says how a pod is.
+// SetPod records the state of a pod.
 func (l *Ledger) SetPod(made *corev1.Pod) {
 	if protocol.Ended(made) || protocol.PinnedNode(made) == "" {
 		l.DeletePod(made.UID)
@@ -151,7 +151,7 @@ func (l *Ledger) SetPod(made *corev1.Pod) {
 	}
 }
 
-// DeletePod says that a pod is gone.
+// DeletePod forgets a pod.
 func (l *Ledger) DeletePod(uid types.UID) {
 	p := l.pods[uid]
 	delete(l.pods, uid)
@@ -177,7 +177,7 @@ func podOf(made *corev1.Pod) *pod {
 	return p
 }
 
-// maxRanks is more than a MiniCluster can have: labels are anybody's to write.
+// maxRanks is more than a MiniCluster can have: anybody may write labels.
 const maxRanks = 1 << 17
 
 func (p *pod) same(other *pod) bool {
@@ -185,7 +185,7 @@ func (p *pod) same(other *pod) bool {
 		maps.Equal(p.requests, other.requests)
 }
 
-// held is what a pod of others holds; nothing if there is no pod.
+// held is what a pod of others holds; nothing for a nil pod.
 func (p *pod) held() []occupied {
 	if p == nil {
 		return nil
@@ -193,7 +193,7 @@ func (p *pod) held() []occupied {
 	return []occupied{{p.node, p.requests}}
 }
 
-// setDaemon says what a pod that belongs to a node takes there; nil: nothing.
+// setDaemon records what a daemon pod takes of its node; nil if nothing any more.
 func (l *Ledger) setDaemon(name string, uid types.UID, requests fluxion.Resources) {
 	switch of := l.daemons[name]; {
 	case requests == nil && len(of) <= 1:
@@ -206,21 +206,21 @@ func (l *Ledger) setDaemon(name string, uid types.UID, requests fluxion.Resource
 		of[uid] = requests
 	}
 	if n := l.nodes[name]; n != nil {
-		l.remake()
+		l.rebuild()
 		if requests == nil && n.down == "" {
 			l.freed++
 		}
 	}
 }
 
-// Freed counts the changes by which something may fit that did not: room was freed, or
-// there is a node that was not there, was down or was different.
+// Freed counts the changes after which more may fit: a pod or promise ended, or a node came,
+// changed or came up.
 func (l *Ledger) Freed() uint64 { return l.freed }
 
-// theGraph is the resource graph of the cluster as it is now. It changes with the ledger:
-// who wants to keep it makes a snapshot. It is made anew only when nodes came, went, or
-// have something else than before.
-func (l *Ledger) theGraph() (*fluxion.Graph, error) {
+// current is the resource graph of the cluster as it is now. It changes with the ledger, so
+// callers that keep it make a snapshot. It is built again only if nodes came, went, or changed
+// their capacity or topology.
+func (l *Ledger) current() (*fluxion.Graph, error) {
 	if l.graph != nil {
 		return l.graph, nil
 	}
@@ -251,7 +251,7 @@ func (l *Ledger) theGraph() (*fluxion.Graph, error) {
 	return graph, nil
 }
 
-// capacity is what a node has for others than its daemons.
+// capacity is what a node has beside its daemon pods.
 func (l *Ledger) capacity(n *node) fluxion.Resources {
 	capacity := maps.Clone(n.capacity)
 	for _, requests := range l.daemons[n.Name] {
@@ -262,7 +262,7 @@ func (l *Ledger) capacity(n *node) fluxion.Resources {
 	return capacity
 }
 
-// Total is what the nodes that are up have together, for others than their daemons.
+// Total is the capacity of all nodes that are up.
 func (l *Ledger) Total() queue.Resources {
 	if l.total == nil {
 		l.total = queue.Resources{}

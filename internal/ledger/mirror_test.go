@@ -397,7 +397,7 @@ func BenchmarkPodEvent(b *testing.B) {
 			for b.Loop() {
 				c.SetPod(gone)
 				c.SetPod(here)
-				if _, err := c.theGraph(); err != nil {
+				if _, err := c.current(); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -408,8 +408,8 @@ func BenchmarkPodEvent(b *testing.B) {
 func BenchmarkGraphAnew(b *testing.B) {
 	c := large(b)
 	for b.Loop() {
-		c.remake()
-		if _, err := c.theGraph(); err != nil {
+		c.rebuild()
+		if _, err := c.current(); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -417,7 +417,7 @@ func BenchmarkGraphAnew(b *testing.B) {
 
 func BenchmarkExclusionsCached(b *testing.B) {
 	c := large(b)
-	if _, err := c.theGraph(); err != nil {
+	if _, err := c.current(); err != nil {
 		b.Fatal(err)
 	}
 	pod := fixture.Pod("x").Spec(func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{corev1.LabelTopologyZone: "3"} }).Obj()

@@ -17,17 +17,17 @@ import (
 	"github.com/flux-elastic/flux-elastic/internal/state"
 )
 
-// isDaemon reports whether a pod belongs to its node (of a DaemonSet, or static). It is
-// there whatever else runs, so what it takes is none of the node's capacity.
+// isDaemon reports whether a pod belongs to its node, as a DaemonSet's or static pod does. Such a
+// pod lowers the node's capacity, because it runs there in any case.
 func isDaemon(pod *corev1.Pod) bool {
 	owner := metav1.GetControllerOf(pod)
 	return owner != nil && (owner.Kind == "DaemonSet" || owner.Kind == "Node")
 }
 
-// lifecycleTaints mark states of a node that pass, such as not-ready.
+// lifecycleTaints is the prefix of taints for passing states of a node, such as not-ready.
 const lifecycleTaints = "node.kubernetes.io/"
 
-// down is why nothing can be placed on the node for the time being; "" if it is up.
+// down is why no pod can be placed on the node for now; "" if the node is up.
 func down(node *corev1.Node) string {
 	switch {
 	case node.DeletionTimestamp != nil:
@@ -45,8 +45,8 @@ func down(node *corev1.Node) string {
 	return ""
 }
 
-// excluded are the nodes that a pod cannot use whoever holds them, each with the
-// reason: taints that it does not tolerate, labels that it does not select.
+// excluded are the nodes that a pod can never use, each with the reason: a taint that it does not
+// tolerate, or labels that it does not select.
 func excluded(pod *corev1.Pod, nodes []*corev1.Node) iter.Seq2[string, string] {
 	required := nodeaffinity.GetRequiredNodeAffinity(pod)
 	picky := len(pod.Spec.NodeSelector) > 0 || pod.Spec.Affinity != nil
@@ -59,7 +59,7 @@ func excluded(pod *corev1.Pod, nodes []*corev1.Node) iter.Seq2[string, string] {
 	}
 }
 
-// excludes is why a node keeps a pod off for good; "" if it does not.
+// excludes is why a pod can never use a node; "" if it can.
 func excludes(node *corev1.Node, pod *corev1.Pod, required nodeaffinity.RequiredNodeAffinity, picky bool) string {
 	if len(node.Spec.Taints) > 0 {
 		taint, untolerated := schedulinghelper.FindMatchingUntoleratedTaint(klog.Background(), node.Spec.Taints, pod.Spec.Tolerations, lasting, false)
@@ -76,7 +76,8 @@ func excludes(node *corev1.Node, pod *corev1.Pod, required nodeaffinity.Required
 	return ""
 }
 
-// lasting reports whether a taint is one of those that keep pods off for good; the others are states that pass.
+// lasting reports whether a taint keeps pods off for good. Other taints are passing states of the
+// node.
 func lasting(taint *corev1.Taint) bool {
 	return taint.Effect != corev1.TaintEffectPreferNoSchedule && !strings.HasPrefix(taint.Key, lifecycleTaints)
 }

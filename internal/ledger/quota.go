@@ -19,10 +19,10 @@ import (
 	"github.com/flux-elastic/flux-elastic/internal/state"
 )
 
-// countPods is the name for the number of pods, those that ended among them.
+// countPods is the quota on the number of pods, ended ones included.
 const countPods = corev1.ResourceName("count/pods")
 
-// isNative reports whether a resource has a name without a prefix in quotas.
+// isNative reports whether quotas name a resource also without a prefix.
 func isNative(name corev1.ResourceName) bool {
 	switch name {
 	case corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceEphemeralStorage:
@@ -31,14 +31,14 @@ func isNative(name corev1.ResourceName) bool {
 	return strings.HasPrefix(string(name), corev1.ResourceHugePagesPrefix)
 }
 
-// Quotas are the ResourceQuotas of namespaces, with what MiniClusters that were admitted will
-// still use of them.
+// Quotas are the ResourceQuotas of namespaces, with what admitted MiniClusters will still use of
+// them.
 type Quotas struct {
 	byNamespace map[string][]*corev1.ResourceQuota // by name
 	reserved    map[string]corev1.ResourceList
 }
 
-// NewQuotas are those of which nothing is reserved.
+// NewQuotas returns quotas without reservations.
 func NewQuotas(quotas []*corev1.ResourceQuota) *Quotas {
 	q := &Quotas{byNamespace: map[string][]*corev1.ResourceQuota{}, reserved: map[string]corev1.ResourceList{}}
 	sorted := slices.SortedFunc(slices.Values(quotas), func(a, b *corev1.ResourceQuota) int { return cmp.Compare(a.Name, b.Name) })
@@ -48,22 +48,21 @@ func NewQuotas(quotas []*corev1.ResourceQuota) *Quotas {
 	return q
 }
 
-// Namespaces are those that have a quota.
+// Namespaces are the namespaces with a quota.
 func (q *Quotas) Namespaces() iter.Seq[string] { return maps.Keys(q.byNamespace) }
 
 // Limit reports whether a namespace has a quota.
 func (q *Quotas) Limit(namespace string) bool { return len(q.byNamespace[namespace]) > 0 }
 
-// Reserve keeps what a number of such pods will use.
+// Reserve reserves what a number of such pods will use.
 func (q *Quotas) Reserve(namespace string, pod *corev1.Pod, pods int) {
 	if q.Limit(namespace) && pods > 0 {
 		q.reserved[namespace] = quotas.Add(q.reserved[namespace], quotaUse(pod, pods))
 	}
 }
 
-// Refusal says which quota of a namespace lets fewer pods be made than are needed, of pods
-// like the one as the cluster makes it; "" if all let them. A quota that would not let them
-// though nobody else had any is named before others.
+// Refusal says which quota of a namespace admits fewer pods like this one than are needed; "" if
+// none does. A quota that would refuse them even if nothing else used it is named first.
 func (q *Quotas) Refusal(namespace string, pod *corev1.Pod, pods int) string {
 	var why string
 	use := quotaUse(pod, 1)
@@ -82,8 +81,8 @@ func (q *Quotas) Refusal(namespace string, pod *corev1.Pod, pods int) string {
 	return why
 }
 
-// quotaUse is what a number of such pods use of quotas, by all names that quotas have
-// for it: cpu, requests.cpu, limits.cpu, pods and so on.
+// quotaUse is what a number of such pods use, under all names that quotas have for a resource:
+// cpu, requests.cpu, limits.cpu, pods and so on.
 func quotaUse(pod *corev1.Pod, pods int) corev1.ResourceList {
 	use := corev1.ResourceList{corev1.ResourcePods: resource.MustParse("1"), countPods: resource.MustParse("1")}
 	for name, amount := range state.PodRequests(pod) {
@@ -104,7 +103,8 @@ func quotaUse(pod *corev1.Pod, pods int) corev1.ResourceList {
 	return use
 }
 
-// refusal says that a quota lets too few pods be made, by one of its resources.
+// refusal says by which resource a quota admits too few pods. never is true if waiting does not
+// help.
 func refusal(quota *corev1.ResourceQuota, name corev1.ResourceName, pod *corev1.Pod, use corev1.ResourceList, pods int, reserved corev1.ResourceList) (why string, never bool) {
 	if missing := unsaid(name, pod); missing != "" {
 		return fmt.Sprintf("quota %s wants every container to say its %s, and container %s does not", quota.Name, name, missing), true
@@ -138,9 +138,9 @@ func refusal(quota *corev1.ResourceQuota, name corev1.ResourceName, pod *corev1.
 	return why, false
 }
 
-// times is how often an amount is in another, at most a number of times.
+// times is how often an amount fits into another, at most a given number of times.
 func times(all, each resource.Quantity, most int) int {
-	low, high := 0, most // it is in it low times, and no more than high
+	low, high := 0, most // low times fit, more than high do not
 	for low < high {
 		middle := (low + high + 1) / 2
 		sum := each.DeepCopy()
@@ -155,7 +155,7 @@ func times(all, each resource.Quantity, most int) int {
 
 func isPods(name corev1.ResourceName) bool { return name == corev1.ResourcePods || name == countPods }
 
-// by names a resource, if it is not the number of pods.
+// by names a resource, unless it is the number of pods.
 func by(name corev1.ResourceName) string {
 	if isPods(name) {
 		return ""
@@ -172,9 +172,8 @@ func noun(n int) string {
 
 func podsText(n int) string { return fmt.Sprintf("%d %s", n, noun(n)) }
 
-// unsaid is the first container that does not say how much it takes of a resource, where
-// a quota for it makes all say it; "" if there is none. What a container has a limit of
-// it requests, too.
+// unsaid is the first container that does not declare a resource which a quota makes every
+// container declare; "" if there is none. A limit counts as a request.
 func unsaid(name corev1.ResourceName, pod *corev1.Pod) string {
 	limits := strings.HasPrefix(string(name), "limits.")
 	plain := corev1.ResourceName(strings.TrimPrefix(strings.TrimPrefix(string(name), "limits."), "requests."))
@@ -201,12 +200,12 @@ func saysOf(r *corev1.ResourceRequirements, name corev1.ResourceName, limits boo
 	return limited || (requested && !limits)
 }
 
-// containers are all of a pod.
+// containers are all containers of a pod.
 func containers(pod *corev1.Pod) []corev1.Container {
 	return slices.Concat(pod.Spec.Containers, pod.Spec.InitContainers)
 }
 
-// inScope reports whether a quota is about such pods.
+// inScope reports whether a quota counts such pods.
 func inScope(quota *corev1.ResourceQuota, pod *corev1.Pod) bool {
 	for _, scope := range quota.Spec.Scopes {
 		if !matches(corev1.ScopedResourceSelectorRequirement{ScopeName: scope, Operator: corev1.ScopeSelectorOpExists}, pod) {
@@ -224,7 +223,7 @@ func inScope(quota *corev1.ResourceQuota, pod *corev1.Pod) bool {
 	return true
 }
 
-// matches reports whether a pod is in a scope.
+// matches reports whether a pod is in a scope of a quota.
 func matches(r corev1.ScopedResourceSelectorRequirement, pod *corev1.Pod) bool {
 	switch r.ScopeName {
 	case corev1.ResourceQuotaScopeTerminating:
@@ -240,7 +239,7 @@ func matches(r corev1.ScopedResourceSelectorRequirement, pod *corev1.Pod) bool {
 	case corev1.ResourceQuotaScopeCrossNamespacePodAffinity:
 		return looksAcrossNamespaces(pod.Spec.Affinity)
 	}
-	return false // it is not about pods
+	return false // the scope is not about pods
 }
 
 func matchesPriorityClass(r corev1.ScopedResourceSelectorRequirement, class string) bool {
@@ -255,7 +254,7 @@ func matchesPriorityClass(r corev1.ScopedResourceSelectorRequirement, class stri
 	return !slices.Contains(r.Values, class)
 }
 
-// isBestEffort reports whether a pod is of the class BestEffort, as the kubelet reckons.
+// isBestEffort reports whether a pod has the QoS class BestEffort, by the kubelet's rules.
 func isBestEffort(pod *corev1.Pod) bool {
 	all := []*corev1.ResourceRequirements{pod.Spec.Resources}
 	for _, container := range containers(pod) {
@@ -275,7 +274,7 @@ func isBestEffort(pod *corev1.Pod) bool {
 	return true
 }
 
-// looksAcrossNamespaces reports whether an affinity to pods, or against, is about other
+// looksAcrossNamespaces reports whether an affinity or anti-affinity to pods names other
 // namespaces.
 func looksAcrossNamespaces(affinity *corev1.Affinity) bool {
 	if affinity == nil {

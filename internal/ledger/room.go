@@ -14,18 +14,17 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
 )
 
-// Matcher chooses the nodes that a gang gets on a graph, which it only reads. It answers with
-// the size that fits, or the refusal, that the graph itself would answer with, and may choose
-// other nodes.
+// Matcher chooses the nodes of a gang on a graph that it only reads. It must return the same
+// size, or the same refusal, as the graph's own MatchGang; the nodes may differ.
 type Matcher func(graph *fluxion.Graph, gang fluxion.Gang) (fluxion.Placement, *fluxion.Refusal)
 
-// Choose lets the matcher choose other nodes than those that a gang is to get, as many; nil if
-// there are none left.
+// Choose lets the matcher choose as many nodes for a gang as the queue gave it; nil if they are
+// taken.
 func (l *Ledger) Choose(ask state.Ask, nodes []string) []string {
 	if l.matcher == nil {
 		return nodes
 	}
-	graph, err := l.theGraph()
+	graph, err := l.current()
 	if err != nil {
 		return nil
 	}
@@ -41,12 +40,12 @@ func (l *Ledger) Choose(ask state.Ask, nodes []string) []string {
 	return nodes
 }
 
-// hasRoom reports whether there is room for more pods like those of a promise.
+// hasRoom reports whether more pods like those of a promise fit on their nodes.
 func (l *Ledger) hasRoom(promise *state.Promise, pods []elastic.Pod) bool {
 	if len(pods) == 0 {
 		return true
 	}
-	graph, err := l.theGraph()
+	graph, err := l.current()
 	if err != nil {
 		return false
 	}
@@ -58,22 +57,20 @@ func (l *Ledger) hasRoom(promise *state.Promise, pods []elastic.Pod) bool {
 	return graph.Snapshot().Take(gang, fluxion.Placement{Nodes: nodes}) == nil
 }
 
-// room is a queue.Room over a graph of its own.
+// room is a queue.Room on a graph of its own.
 type room struct {
 	graph *fluxion.Graph
 	gangs map[string]fluxion.Gang
-	// leftovers are those of the gangs whose MiniCluster was promised nothing, and has
-	// pods yet: what each of them takes.
+	// leftovers are what each pod takes of gangs without a promise that still have pods.
 	leftovers map[string]fluxion.Resources
 }
 
-// Room is what is free now, for the gangs that are asked about, by ID: those that wait,
-// and those that run where they can grow only to some of the nodes. What happens in the
-// ledger later does not change the Room.
+// Room is what is free now, for the given requests by ID: of waiting gangs, and of running gangs
+// that can grow only on some nodes. Later changes of the ledger do not change the Room.
 //
-// Grow gives a node also to a rank whose node is gone.
+// Grow also gives a node to a rank whose node is gone.
 func (l *Ledger) Room(asks map[string]state.Ask) (queue.Room, error) {
-	graph, err := l.theGraph()
+	graph, err := l.current()
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +88,7 @@ func (l *Ledger) Room(asks map[string]state.Ask) (queue.Room, error) {
 	return r, nil
 }
 
-// gangOf is what is asked of a graph: with the nodes that the pods cannot use.
+// gangOf is a request in the terms of a graph, with the nodes that the pods cannot use.
 func (l *Ledger) gangOf(graph *fluxion.Graph, ask state.Ask) fluxion.Gang {
 	gang := ask.Gang
 	gang.Pods.Infeasible = l.excluded(graph, ask.Places)
@@ -101,11 +98,11 @@ func (l *Ledger) gangOf(graph *fluxion.Graph, ask state.Ask) fluxion.Gang {
 	return gang
 }
 
-// maxExclusions is how many answers are kept: more than the kinds of pods there are.
+// maxExclusions bounds the cache of exclusions: more than the kinds of pods in a cluster.
 const maxExclusions = 4096
 
-// excluded are the nodes that a pod cannot use whoever holds them, by reason, in the
-// terms of the graph. They are kept until nodes change.
+// excluded are the nodes that a pod can never use, by reason, in the terms of the graph. They are
+// cached until nodes change.
 func (l *Ledger) excluded(graph *fluxion.Graph, places state.Places) []fluxion.Exclusion {
 	if places.Pod == nil {
 		return nil
@@ -125,7 +122,7 @@ func (l *Ledger) excluded(graph *fluxion.Graph, places state.Places) []fluxion.E
 	return out
 }
 
-// avoiding are the nodes that a gang cannot use, with those that it avoids if the others
+// avoiding are the nodes that a gang cannot use, and the nodes that it avoids if the other nodes
 // could hold it.
 func avoiding(graph *fluxion.Graph, gang fluxion.Gang, ask state.Ask) []fluxion.Exclusion {
 	infeasible := gang.Pods.Infeasible
@@ -143,7 +140,7 @@ func avoiding(graph *fluxion.Graph, gang fluxion.Gang, ask state.Ask) []fluxion.
 	return gang.Pods.Infeasible
 }
 
-// ask is what a gang asks for, at these sizes.
+// ask is the request of a gang at some sizes.
 func (r *room) ask(id string, sizes []int) (fluxion.Gang, bool) {
 	gang, ok := r.gangs[id]
 	gang.Sizes = sizes
@@ -162,8 +159,8 @@ func (r *room) Place(id string, sizes []int) []string {
 	return placement.Nodes
 }
 
-// leave makes what the pods of a gang hold yet, which were those of an attempt before,
-// somebody else's: it is free to be placed. It is not if it holds nodes otherwise.
+// leave turns pods of an earlier attempt into other occupants of their nodes, so that the gang
+// can be placed. It returns false if the gang holds nodes in another way.
 func (r *room) leave(id string) bool {
 	pods := r.graph.Pods(id)
 	if len(pods) == 0 {
@@ -218,8 +215,8 @@ func (r *room) Grow(id string, n int) []elastic.Pod {
 	return out
 }
 
-// complete tells the graph where the pods of a gang that has nodes can be, which it was
-// not told by the promise. It reports whether the gang has nodes.
+// complete adds to a running gang's job the nodes that its pods can use, which the promise does
+// not name. It reports whether the gang has nodes.
 func (r *room) complete(id string) bool {
 	pods := r.graph.Pods(id)
 	if len(pods) == 0 {
@@ -237,7 +234,7 @@ func (r *room) Victims(id string, n int) []int { return r.graph.Victims(id, n) }
 func (r *room) Shrink(id string, ranks []int) {
 	for _, rank := range ranks {
 		if rank > 0 {
-			_ = r.graph.Free(id, rank) // or it has nothing
+			_ = r.graph.Free(id, rank) // no error matters: the rank may hold nothing
 		}
 	}
 }

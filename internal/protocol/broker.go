@@ -21,7 +21,7 @@ func (p *Pod) readBroker() {
 	b.Evicted, b.Placed, b.Bound = whyEvicted(p.Pod), placedAt(p.Pod), p.Spec.NodeName != ""
 	b.Unbindable = p.Node != "" && (p.unschedulable() || turnedAway(p.Pod))
 	if p.DeletionTimestamp != nil {
-		b.GoneBy = p.DeletionTimestamp.Time // its grace period included
+		b.GoneBy = p.DeletionTimestamp.Time // includes the grace period
 		b.DeletedAt = b.GoneBy.Add(-time.Duration(ptr.Deref(p.DeletionGracePeriodSeconds, 0)) * time.Second)
 	}
 	switch b.State = p.brokerState(); b.State {
@@ -35,12 +35,12 @@ func (p *Pod) readBroker() {
 	}
 }
 
-// brokerState is the state of the broker, on a node that is there.
+// brokerState is the state of the broker, if its node exists.
 func (p *Pod) brokerState() life.BrokerState {
 	status, deleted := brokerStatus(p.Pod), p.DeletionTimestamp != nil
 	switch {
 	case deleted && p.Status.Phase == corev1.PodFailed && p.Rank > 0:
-		return life.Missing // its Job keeps it until it makes the next one
+		return life.Missing // its Job keeps this pod until it makes the next one
 	case p.Status.Phase == corev1.PodSucceeded:
 		return life.Succeeded
 	case p.Status.Phase == corev1.PodFailed:
@@ -49,20 +49,20 @@ func (p *Pod) brokerState() life.BrokerState {
 		return life.Leaving
 	case p.Gated:
 		return life.Gated
-	// That a container ended is told a moment before its pod is said to have ended.
+	// A container's end is reported a moment before its pod's.
 	case status != nil && (status.Ready || (p.Rank == 0 && ran(*status))):
 		return life.Up
 	}
 	return life.Coming
 }
 
-// readContainer reads what the container that runs the broker shows.
+// readContainer reads what the broker's container shows.
 func (p *Pod) readContainer() {
 	b, status, ready := &p.Broker, brokerStatus(p.Pod), condition(p.Pod, corev1.PodReady)
 	b.Ready = status != nil && status.Ready
 	if status != nil && status.State.Running != nil {
 		b.Since = status.State.Running.StartedAt.Time
-	} else { // else what keeps others from starting is not the broker's trouble
+	} else { // what keeps other containers from starting is not the broker's trouble
 		b.Trouble = trouble(p.Pod)
 	}
 	switch {
@@ -73,8 +73,8 @@ func (p *Pod) readContainer() {
 	}
 }
 
-// placedAt is when a pod was placed: where it was not written down with it, when it was
-// bound; zero if that is not known.
+// placedAt is when a pod was placed. Without the annotation it is when the pod was bound; zero if
+// that is not known.
 func placedAt(pod *corev1.Pod) time.Time {
 	if at, err := time.Parse(time.RFC3339, pod.Annotations[placedAnnotation]); err == nil {
 		return at
@@ -85,8 +85,7 @@ func placedAt(pod *corev1.Pod) time.Time {
 	return time.Time{}
 }
 
-// unschedulable reports whether kube-scheduler finds no node for a pod that waits for
-// nothing else.
+// unschedulable reports whether kube-scheduler finds no node for a pod without gates.
 func (p *Pod) unschedulable() bool {
 	if p.Spec.NodeName != "" || p.DeletionTimestamp != nil || p.Ended || p.Gated {
 		return false
@@ -95,8 +94,7 @@ func (p *Pod) unschedulable() bool {
 	return scheduled.Status == corev1.ConditionFalse && scheduled.Reason == corev1.PodReasonUnschedulable
 }
 
-// turnedAway reports whether the kubelet of its node did not take a pod, so that nothing
-// of it ever ran.
+// turnedAway reports whether the kubelet rejected a pod, so that no container of it ever ran.
 func turnedAway(pod *corev1.Pod) bool {
 	if pod.Status.Phase != corev1.PodFailed || slices.ContainsFunc(pod.Status.InitContainerStatuses, ran) || slices.ContainsFunc(pod.Status.ContainerStatuses, ran) {
 		return false
@@ -104,10 +102,10 @@ func turnedAway(pod *corev1.Pod) bool {
 	return strings.HasPrefix(pod.Status.Reason, "OutOf") || slices.Contains(refusals, pod.Status.Reason)
 }
 
-// refusals are kubelets' reasons not to take a pod, beside "OutOfcpu" and its like.
+// refusals are kubelets' reasons for rejecting a pod, beside "OutOfcpu" and the like.
 var refusals = []string{"NodeAffinity", "NodeName", "NodePorts", "TaintToleration", "TopologyAffinityError", "UnexpectedAdmissionError"}
 
-// endedAt is when the last container of a pod ended; zero if none tells.
+// endedAt is when the last container of a pod ended; zero if no status says.
 func endedAt(pod *corev1.Pod) time.Time {
 	var last time.Time
 	for _, status := range pod.Status.ContainerStatuses {
@@ -118,7 +116,7 @@ func endedAt(pod *corev1.Pod) time.Time {
 	return last
 }
 
-// evicted is a kubelet's reason for a pod that took more than it may.
+// evicted is the reason of kubelets for evicting a pod under node pressure.
 const evicted = "Evicted"
 
 func whyEvicted(pod *corev1.Pod) string {
@@ -128,7 +126,7 @@ func whyEvicted(pod *corev1.Pod) string {
 	return strings.TrimRight(strings.TrimSpace(pod.Status.Message), ".")
 }
 
-// troubles are kubelets' reasons why a container waits that may not pass by themselves.
+// troubles are kubelets' reasons for a waiting container that may not resolve by themselves.
 var troubles = []string{
 	"ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "ImageInspectError", "RegistryUnavailable", "SignatureValidationFailed",
 	"CreateContainerConfigError", "CreateContainerError", "PreCreateHookError", "PreStartHookError", "PostStartHookError", "RunContainerError",
@@ -147,8 +145,7 @@ func trouble(pod *corev1.Pod) string {
 	return ""
 }
 
-// brokerStatus is the status of the container that runs the broker; nil if there is none
-// yet.
+// brokerStatus is the status of the container that runs the broker; nil if there is none yet.
 func brokerStatus(pod *corev1.Pod) *corev1.ContainerStatus {
 	for i := range pod.Status.ContainerStatuses {
 		if status := &pod.Status.ContainerStatuses[i]; status.Name == pod.Labels[v1alpha2.MiniClusterLabel] {
@@ -162,15 +159,14 @@ func ran(status corev1.ContainerStatus) bool {
 	return status.State.Running != nil || status.State.Terminated != nil
 }
 
-// unknownEnds are the reasons of containers that ended unseen, as where a node was rebooted:
-// the container runtime's, and the kubelet's. Their exit codes are made up.
+// unknownEnds are reasons for containers whose end nobody saw, for example when a node was
+// rebooted. The container runtime and the kubelet make up their exit codes.
 var unknownEnds = []string{"Unknown", "ContainerStatusUnknown"}
 
-// exitCode is that of the container that runs the broker, or of an init container that
-// failed before it, which failedIn names then. It is nil where it is not known, and where the
-// cluster ended the pod: then it says nothing about the command. The cluster says so by the
-// condition DisruptionTarget (eviction, preemption, a lost node); a kubelet that evicts for a
-// full volume leaves no condition.
+// exitCode is the exit code of the broker's container, or of an init container that failed before
+// it, which failedIn names. It is nil if it is not known, or if the cluster ended the pod: then
+// it says nothing about the command. The cluster reports that by the condition DisruptionTarget
+// (eviction, preemption, a lost node). A kubelet that evicts for a full volume sets no condition.
 func exitCode(pod *corev1.Pod) (code *int, failedIn string) {
 	if condition(pod, corev1.DisruptionTarget).Status == corev1.ConditionTrue || pod.Status.Reason == evicted {
 		return nil, ""

@@ -16,28 +16,27 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
 )
 
-// Pod is a pod of a MiniCluster with what it shows. The pod itself is only read.
+// Pod is a pod of a MiniCluster with what it shows. The embedded pod must not be changed.
 type Pod struct {
 	*corev1.Pod
-	// Broker is what the pod shows of its broker. What the node and the admission say besides
-	// is not in it.
+	// Broker is what the pod shows of its broker, without what its node and its admission add.
 	Broker life.Broker
-	// Rank is that in the Flux instance; below zero for a pod that is no broker's.
+	// Rank is the rank in the Flux instance; negative if the pod is no broker.
 	Rank int
-	// Services: it is the services pod.
+	// Services is true for the services pod.
 	Services bool
-	// Gated: it waits to be placed. Node is where it was placed, bound or not; "" if it was
-	// not.
+	// Gated is true if the pod waits to be placed. Node is where it was placed, bound or not; ""
+	// if it was not placed.
 	Gated bool
 	Node  string
-	// Ended: its containers are done for good.
+	// Ended is true if its containers have ended for good.
 	Ended bool
 	// Quorum, Drain (an idset) and Stop are what the lead's pod was told; 0 and "" if nothing
-	// that can be read.
+	// readable.
 	Quorum      int
 	Drain, Stop string
-	// Lost are the ranks that the lead's broker had lost when its command failed, as an
-	// idset; "" where it tells of none.
+	// Lost are the ranks that the lead's broker had lost when its command failed, an idset; "" if
+	// the termination message names none.
 	Lost string
 }
 
@@ -63,9 +62,8 @@ func Moved(before, after *corev1.Pod) bool {
 		a.Broker.Ready != b.Broker.Ready || trouble(before) != trouble(after) || a.unschedulable() != b.unschedulable()
 }
 
-// Rank is the rank of a pod in the Flux instance: 0 for the lead's, and for a
-// follower's one more than its index in its Job. ok is false for a pod that is
-// none of a MiniCluster's brokers.
+// Rank is the rank of a pod in the Flux instance: 0 for the lead's pod, and the index in its Job
+// plus one for a follower's. ok is false for a pod that is no broker.
 func Rank(pod *corev1.Pod) (rank int, ok bool) {
 	switch pod.Labels[jobsetapi.ReplicatedJobNameKey] {
 	case v1alpha2.LeadJob:
@@ -77,19 +75,18 @@ func Rank(pod *corev1.Pod) (rank int, ok bool) {
 	return 0, false
 }
 
-// HasGate reports whether a pod has the gate that is taken off as it is placed.
+// HasGate reports whether a pod has the gate that placing removes.
 func HasGate(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Spec.SchedulingGates, func(gate corev1.PodSchedulingGate) bool { return gate.Name == v1alpha2.PlacementGate })
 }
 
-// IsGated reports whether a pod waits to be placed: behind the gate, or for a Binding
-// that nobody else makes.
+// IsGated reports whether a pod waits to be placed: behind the gate, or for a Binding that only
+// this controller makes.
 func IsGated(pod *corev1.Pod) bool {
 	return HasGate(pod) || (pod.Spec.SchedulerName == v1alpha2.SchedulerName && pod.Spec.NodeName == "")
 }
 
-// PinnedNode is the node that a pod has been placed on, whether it is bound yet or
-// not; "" if none.
+// PinnedNode is the node on which a pod was placed, bound or not; "" if it was not placed.
 func PinnedNode(pod *corev1.Pod) string {
 	if pod.Spec.NodeName != "" {
 		return pod.Spec.NodeName
@@ -109,7 +106,7 @@ func PinnedNode(pod *corev1.Pod) string {
 	return ""
 }
 
-// condition is a condition of a pod; empty if the pod has none of the kind.
+// condition is a condition of a pod; empty if the pod has none of that type.
 func condition(pod *corev1.Pod, kind corev1.PodConditionType) corev1.PodCondition {
 	for _, condition := range pod.Status.Conditions {
 		if condition.Type == kind {
@@ -119,7 +116,7 @@ func condition(pod *corev1.Pod, kind corev1.PodConditionType) corev1.PodConditio
 	return corev1.PodCondition{}
 }
 
-// Ended reports whether the pod's containers are done for good.
+// Ended reports whether the pod's containers have ended for good.
 func Ended(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 )
 
-// Strip takes out of a pod what nobody here reads, before it is cached: a cluster has many
-// pods. It is a cache transform.
+// Strip is a cache transform. It removes from a pod what nobody here reads, because a cluster has
+// many pods.
 func Strip(object any) (any, error) {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {
@@ -28,7 +28,7 @@ func Strip(object any) (any, error) {
 	return pod, nil
 }
 
-// keep returns the map with some of its keys alone.
+// keep returns the map with only some of its keys.
 func keep(values map[string]string, keys ...string) map[string]string {
 	var kept map[string]string
 	for _, key := range keys {

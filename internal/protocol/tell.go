@@ -15,16 +15,15 @@ import (
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 )
 
-// placedAnnotation is on a pod that was placed: when (RFC 3339). Kubernetes' condition
-// PodScheduled does not tell, since it is the same before.
+// placedAnnotation says when a pod was placed (RFC 3339). The transition time of Kubernetes'
+// condition PodScheduled does not, because a gated pod has the same status.
 const placedAnnotation = v1alpha2.Group + "/placed"
 
-// lostRanks is what the termination message of the broker's container begins with where the
-// lead's command failed and brokers had been lost (internal/broker/scripts/lead.sh).
+// lostRanks begins the termination message of a lead whose command failed after brokers were lost
+// (internal/broker/scripts/lead.sh).
 const lostRanks = "lost ranks "
 
-// LostMessage is the termination message of a lead that has lost ranks, an idset; "" where
-// it has lost none.
+// LostMessage is the termination message of a lead that lost ranks, an idset; "" if it lost none.
 func LostMessage(ranks string) string {
 	if ranks == "" {
 		return ""
@@ -32,9 +31,9 @@ func LostMessage(ranks string) string {
 	return lostRanks + ranks
 }
 
-// PlacePatch is the strategic merge patch that pins a gated pod to a node and lets
-// it go, in one write. The lead's pod is told its quorum with it; for others quorum
-// is 0. A pod that was replaced by another of its name is not touched.
+// PlacePatch is the strategic merge patch that pins a gated pod to a node and removes its gate,
+// in one write. For the lead's pod it contains the quorum; for others quorum is 0. The UID
+// protects a pod that replaced it under the same name.
 func PlacePatch(pod *corev1.Pod, node string, rank, quorum int, now time.Time) ([]byte, error) {
 	annotations := map[string]string{placedAnnotation: now.UTC().Format(time.RFC3339)}
 	maps.Copy(annotations, quorumAnnotations(quorum))
@@ -42,8 +41,8 @@ func PlacePatch(pod *corev1.Pod, node string, rank, quorum int, now time.Time) (
 		"uid":         pod.UID,
 		"labels":      rankLabels(rank),
 		"annotations": annotations,
-		// Nobody applies pods of Jobs. Without a record of who set which field, what the
-		// API server has to do for each of their changes is a tenth less.
+		// Nobody uses server-side apply on pods of Jobs. Without managed fields the API server
+		// does a tenth less work for each change.
 		"managedFields": []any{map[string]any{}},
 	}
 	return json.Marshal(map[string]any{
@@ -57,11 +56,11 @@ func PlacePatch(pod *corev1.Pod, node string, rank, quorum int, now time.Time) (
 	})
 }
 
-// noGate takes the gate off, in a strategic merge patch.
+// noGate removes the gate, in a strategic merge patch.
 var noGate = []map[string]string{{"name": v1alpha2.PlacementGate, "$patch": "delete"}}
 
-// pinned are the terms of a pod's required node affinity, each narrowed to the
-// node. The API server lets a gated pod's terms only be narrowed.
+// pinned are the terms of a pod's required node affinity, each narrowed to the node. The API
+// server only allows to narrow the terms of a gated pod.
 func pinned(pod *corev1.Pod, node string) []corev1.NodeSelectorTerm {
 	terms := []corev1.NodeSelectorTerm{{}}
 	if a := pod.Spec.Affinity; a != nil && a.NodeAffinity != nil && a.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution != nil {
@@ -75,9 +74,9 @@ func pinned(pod *corev1.Pod, node string) []corev1.NodeSelectorTerm {
 	return terms
 }
 
-// Binding binds a pod without gate to a node. What PlacePatch writes to the pod's
-// metadata is in it: the API server copies it, the label from Kubernetes 1.35 on. It
-// refuses the Binding of a pod that was replaced by another of its name.
+// Binding binds a pod without gate to a node. It contains the rank and the quorum: the API
+// server copies annotations, and from Kubernetes 1.35 labels too. It refuses a Binding whose UID
+// is not the pod's.
 func Binding(pod *corev1.Pod, node string, rank, quorum int) *corev1.Binding {
 	return &corev1.Binding{
 		ObjectMeta: metav1.ObjectMeta{
@@ -100,9 +99,8 @@ func quorumAnnotations(quorum int) map[string]string {
 	return map[string]string{v1alpha2.QuorumAnnotation: strconv.Itoa(quorum)}
 }
 
-// UngatePatch is the strategic merge patch that takes the gate off a pod, and leaves it to
-// kube-scheduler where it goes. A pod that was replaced by another of its name is not
-// touched.
+// UngatePatch is the strategic merge patch that removes the gate of a pod and leaves its node to
+// kube-scheduler. The UID protects a pod that replaced it under the same name.
 func UngatePatch(pod *corev1.Pod) ([]byte, error) {
 	return json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": pod.UID},
@@ -110,8 +108,8 @@ func UngatePatch(pod *corev1.Pod) ([]byte, error) {
 	})
 }
 
-// PublishPatch is the merge patch that tells the lead's pod its quorum, and the ranks
-// that leave as an idset; "" takes what was said about them away.
+// PublishPatch is the merge patch that tells the lead's pod its quorum and the drained ranks as
+// an idset; "" removes the drained ranks.
 func PublishPatch(pod *corev1.Pod, quorum int, drain string) ([]byte, error) {
 	annotations := map[string]any{v1alpha2.QuorumAnnotation: strconv.Itoa(quorum), v1alpha2.DrainAnnotation: nil}
 	if drain != "" {

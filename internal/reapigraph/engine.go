@@ -7,14 +7,14 @@
 // Fluxion knows whole vertices: no thousandths of a core, no bytes, no pods of other
 // jobs. So a fluxion.Graph keeps the books: it says which nodes there are, who holds
 // them, whether a gang fits, at which size, and why not. For each match Fluxion gets a
-// graph that is made for this match, of the nodes that have room: a cluster, the domains
-// of the topology, the nodes, and in each node one core for each pod that fits there.
-// Fluxion is asked, in this order,
+// new graph of the nodes that have room. The graph has a cluster, the domains of the
+// topology and the nodes, and in each node one core for each pod that fits there. Fluxion
+// chooses in this order:
 //
-//  1. for one domain, if all pods have to be in one, or should be and fit;
-//  2. for slots of one core, one for each pod. If nodes are to be distinct, for slots of
-//     one node. If there are fewer nodes than pods, every node gets as many pods as all
-//     nodes can have, and Fluxion says which nodes get one more.
+//  1. one domain, if all pods have to be in one, or should be and fit;
+//  2. one core for each pod. If nodes are to be distinct, Fluxion chooses nodes. If there
+//     are fewer nodes than pods, every node gets as many pods as all nodes can have, and
+//     Fluxion chooses the nodes that get one more.
 //
 // The answers say how many pods each node gets, and ranks follow the order of the graph.
 // So size and refusals are those of the embedded matcher, and the nodes are Fluxion's.
@@ -28,7 +28,6 @@
 package reapigraph
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -44,7 +43,7 @@ var Policies = []string{"first", "high", "low", "hinode", "lonode", "locality"}
 // Engine is Fluxion's library, ready to choose.
 type Engine struct {
 	library *reapi.Library
-	options string
+	policy  string
 	failed  func(error)
 }
 
@@ -58,13 +57,7 @@ func Open(library, policy string, failed func(error)) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	options, err := json.Marshal(map[string]string{
-		"load_format": "jgf", "match_format": "jgf", "prune_filters": "ALL:core,ALL:node", "matcher_policy": policy,
-	})
-	if err != nil {
-		return nil, err
-	}
-	e := &Engine{loaded, string(options), failed}
+	e := &Engine{loaded, policy, failed}
 	if err := e.try(); err != nil {
 		return nil, fmt.Errorf("trying Fluxion: %w", err)
 	}

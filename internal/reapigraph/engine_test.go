@@ -59,26 +59,24 @@ func TestFluxionChooses(t *testing.T) {
 
 func TestWhereFluxionFailsTheGraphChooses(t *testing.T) {
 	cases := map[string]struct {
-		nodes   int
-		options string
-		gang    fluxion.Gang
-		want    string
+		nodes  int
+		policy string
+		gang   fluxion.Gang
+		want   string
 	}{
 		"the library refuses": {
-			nodes: 3, options: `{"load_format": "jgf", "matcher_policy": "best"}`, gang: fluxion.Gang{Pods: shape(8), Sizes: []int{2}, Distinct: true},
+			nodes: 3, policy: "best", gang: fluxion.Gang{Pods: shape(8), Sizes: []int{2}, Distinct: true},
 			want: `letting Fluxion choose 2 nodes for job "job": fluxion: initialize: invalid: `,
 		},
 		"too large a graph": {
-			nodes: 1000, gang: fluxion.Gang{Pods: shape(1), Sizes: []int{20}},
+			nodes: 1000, policy: lonode, gang: fluxion.Gang{Pods: shape(1), Sizes: []int{20}},
 			want: `letting Fluxion choose 20 nodes for job "job": it would take a graph of 21000 nodes and cores; the most is 20000`,
 		},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			engine := openEngine(t, lonode)
-			if tc.options != "" {
-				engine.options = tc.options
-			}
+			engine.policy = tc.policy
 			var failed error
 			engine.failed = func(err error) { failed = err }
 			graph := benchGraph(t, tc.nodes)

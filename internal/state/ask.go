@@ -14,28 +14,28 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/hostlist"
 )
 
-// Ask is what a MiniCluster asks of the cluster. It stays true as long as the MiniCluster
-// and its pod are the same, whatever becomes of the nodes.
+// Ask is what a MiniCluster requests of the cluster. It depends on the MiniCluster and its pod
+// alone, not on the nodes.
 type Ask struct {
-	// Gang is the request, but for its sizes and the nodes that its pods cannot use.
+	// Gang is the request without its sizes and without the nodes that its pods cannot use.
 	fluxion.Gang
-	// Places says which nodes its pods can use.
+	// Places says which nodes the pods can use.
 	Places Places
-	// Avoid are nodes that it is not placed on until AvoidUntil, as long as others could
-	// hold it at its least size.
+	// Avoid are nodes that are avoided until AvoidUntil, as long as the other nodes could hold
+	// the gang at its smallest size.
 	Avoid      []string
 	AvoidUntil time.Time
 	Least      int
 }
 
-// Places is what a pod says about where it can be.
+// Places is what a pod says about the nodes that it can use.
 type Places struct {
-	// Pod says that, and nothing else. Key is the same for pods that say the same.
+	// Pod has just those fields. Key is the same for pods with the same fields.
 	Pod *corev1.Pod
 	Key string
 }
 
-// At is what is asked at a time: after AvoidUntil no node is avoided.
+// At is the request at a time: after AvoidUntil no node is avoided.
 func (a Ask) At(now time.Time) Ask {
 	if !now.Before(a.AvoidUntil) {
 		a.Avoid, a.AvoidUntil = nil, time.Time{}
@@ -43,8 +43,8 @@ func (a Ask) At(now time.Time) Ask {
 	return a
 }
 
-// Request is what the MiniCluster, with its defaults, asks of a cluster with these levels of
-// topology; pod is one of its pods as the cluster makes it.
+// Request is what the MiniCluster, with its defaults, requests of a cluster with these topology
+// levels. pod is one of its pods after admission by the API server.
 func Request(mc *v1alpha2.MiniCluster, pod *corev1.Pod, levels []TopologyLevel) Ask {
 	ask := Ask{
 		Gang: fluxion.Gang{
@@ -63,13 +63,13 @@ func Request(mc *v1alpha2.MiniCluster, pod *corev1.Pod, levels []TopologyLevel) 
 	return ask
 }
 
-// avoided are the nodes that are avoided; none where that cannot be read.
+// avoided are the nodes to avoid; none if the field cannot be read.
 func avoided(avoid *v1alpha2.Avoid) []string {
 	nodes, _ := hostlist.Decode(avoid.Nodes, v1alpha2.MostAvoided)
 	return nodes
 }
 
-// placesOf are the places that a pod can be at.
+// placesOf returns the fields of a pod that choose nodes.
 func placesOf(pod *corev1.Pod) Places {
 	p := Places{Pod: &corev1.Pod{}}
 	to, from := &p.Pod.Spec, &pod.Spec
@@ -79,7 +79,7 @@ func placesOf(pod *corev1.Pod) Places {
 		to.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: required}}
 	}
 	key, err := json.Marshal(&p.Pod.Spec)
-	if err == nil { // as it always is
+	if err == nil { // it always is
 		p.Key = string(key)
 	}
 	return p

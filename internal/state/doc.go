@@ -1,8 +1,8 @@
 // Copyright The flux-elastic Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package state translates what the cluster has (nodes, pods, JobSets, MiniClusters) into
-// what others decide about: an observation for package life (Observe), gangs and queues for
-// package queue (Gang, Running, Queue), and promises and requests for the ledger (PromiseOf,
-// Request). It reads objects that it is given, and talks to nobody.
+// Package state translates objects of the cluster (nodes, pods, JobSets, MiniClusters) into what
+// others decide on: an observation for package life (Observe), gangs and queues for package queue
+// (Gang, Running, Queue), and promises and requests for the ledger (PromiseOf, Request). It has
+// no client.
 package state

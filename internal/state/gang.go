@@ -18,10 +18,10 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
 )
 
-// endless is a deadline that says nothing: the default, about a year.
+// endless is a deadline that means no limit: the default, about a year.
 const endless = 31500000
 
-// limit is how long a MiniCluster runs at most; 0 if that is not known.
+// limit is the time limit of a MiniCluster; 0 if it has none.
 func limit(mc *v1alpha2.MiniCluster) time.Duration {
 	deadline := ptr.Deref(mc.Spec.DeadlineSeconds, endless)
 	if deadline <= 0 || deadline >= endless {
@@ -30,7 +30,7 @@ func limit(mc *v1alpha2.MiniCluster) time.Duration {
 	return time.Duration(deadline) * time.Second
 }
 
-// end is when a MiniCluster will be over, at the latest; zero if that is not known.
+// end is the latest time at which a MiniCluster ends; zero if it is not known.
 func end(mc *v1alpha2.MiniCluster) time.Time {
 	if limit := limit(mc); limit > 0 && mc.Status.StartTime != nil {
 		return mc.Status.StartTime.Add(limit)
@@ -38,8 +38,8 @@ func end(mc *v1alpha2.MiniCluster) time.Time {
 	return time.Time{}
 }
 
-// Gang is a MiniCluster, with its defaults, as the queue sees it. Pod is one of its
-// pods as the cluster makes it.
+// Gang is a waiting MiniCluster, with its defaults, for the queue. Pod is one of its pods after
+// admission by the API server.
 func Gang(mc *v1alpha2.MiniCluster, pod *corev1.Pod) queue.Gang {
 	requests := Requests(pod)
 	return queue.Gang{
@@ -58,7 +58,7 @@ func Gang(mc *v1alpha2.MiniCluster, pod *corev1.Pod) queue.Gang {
 	}
 }
 
-// Age is from when on a MiniCluster counts as waiting in its queue; queue may be nil.
+// Age is since when a MiniCluster counts as waiting in its queue; queue may be nil.
 func Age(mc *v1alpha2.MiniCluster, queue *v1alpha2.MiniClusterQueue) time.Time {
 	if queue != nil && queue.Spec.Requeue == v1alpha2.RequeueLast {
 		return since(mc)
@@ -66,7 +66,8 @@ func Age(mc *v1alpha2.MiniCluster, queue *v1alpha2.MiniClusterQueue) time.Time {
 	return mc.CreationTimestamp.Time
 }
 
-// since is when it began to wait for its size: when it was made, or queued again.
+// since is when the MiniCluster began to hold out for its size: its creation, or when it was
+// queued again.
 func since(mc *v1alpha2.MiniCluster) time.Time {
 	created := mc.CreationTimestamp.Time
 	if requeue := mc.Status.RequeueState; requeue != nil && requeue.RequeueAt != nil && requeue.RequeueAt.After(created) {
@@ -75,7 +76,7 @@ func since(mc *v1alpha2.MiniCluster) time.Time {
 	return created
 }
 
-// asksForNothing reports whether a pod takes nothing but its place.
+// asksForNothing reports whether a pod requests nothing but its place.
 func asksForNothing(requests fluxion.Resources) bool {
 	for name, amount := range requests {
 		if name != fluxion.Pods && amount > 0 {
@@ -85,8 +86,7 @@ func asksForNothing(requests fluxion.Resources) bool {
 	return true
 }
 
-// class is the same for MiniClusters whose pods take the same and can be at the same
-// places.
+// class is the same for MiniClusters whose pods request the same and can use the same nodes.
 func class(mc *v1alpha2.MiniCluster, pod *corev1.Pod, requests fluxion.Resources) string {
 	text, err := json.Marshal(struct {
 		Requests  fluxion.Resources
@@ -102,8 +102,8 @@ func class(mc *v1alpha2.MiniCluster, pod *corev1.Pod, requests fluxion.Resources
 	return hex.EncodeToString(sum[:16])
 }
 
-// Running is a MiniCluster, with its defaults, that has nodes. Pod is one of its pods
-// as the cluster makes it. One that was promised nothing any more is on its way out.
+// Running is a MiniCluster with nodes, with its defaults. Pod is one of its pods after admission
+// by the API server. A MiniCluster without a promise is ending.
 func Running(mc *v1alpha2.MiniCluster, pod *corev1.Pod, promise *Promise) queue.Running {
 	r := queue.Running{Gang: Gang(mc, pod), End: end(mc), Malleable: mayShrink(mc)}
 	r.Sizing.Most = 0
@@ -126,22 +126,22 @@ func Running(mc *v1alpha2.MiniCluster, pod *corev1.Pod, promise *Promise) queue.
 	return r
 }
 
-// mayShrink reports whether ranks may leave: the command has not begun, or is malleable.
+// mayShrink reports whether ranks may leave: the command has not begun, or it is malleable.
 func mayShrink(mc *v1alpha2.MiniCluster) bool { return mc.Status.StartTime == nil || malleable(mc) }
 
-// malleable reports whether the command goes on when ranks join and leave, since it
-// submits jobs of its own or there are people who do. A single MPI job does not.
+// malleable reports whether the command goes on when ranks join and leave, because it submits
+// jobs of its own or users do. A single MPI job does not.
 func malleable(mc *v1alpha2.MiniCluster) bool {
 	s := &mc.Spec
 	return s.Interactive || (len(s.Containers) > 0 && s.FluxContainer().Launcher)
 }
 
-// MayGrow reports whether a MiniCluster that runs can take more nodes.
+// MayGrow reports whether a running MiniCluster can take more nodes.
 func MayGrow(mc *v1alpha2.MiniCluster) bool {
 	return malleable(mc) && mc.Status.Admission != nil && mc.Status.MaximumSize > mc.Status.Admission.Size
 }
 
-// Queue is how a queue is served.
+// Queue is the policy of a queue.
 func Queue(made *v1alpha2.MiniClusterQueue) queue.Queue {
 	q := made.DeepCopy()
 	q.Default()

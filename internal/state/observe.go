@@ -24,23 +24,22 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
 )
 
-// View is what there is of one MiniCluster.
+// View is what exists of one MiniCluster.
 type View struct {
 	// MiniCluster has its defaults.
 	MiniCluster *v1alpha2.MiniCluster
-	// JobSet is the one of its name, whoever owns it; nil if there is none.
+	// JobSet is the JobSet of its name, whoever owns it; nil if there is none.
 	JobSet *jobsetapi.JobSet
-	// Pods are those with its name in their label MiniClusterLabel, also those of
-	// an earlier MiniCluster of the name.
+	// Pods are the pods labelled with its name, also those of an earlier MiniCluster of the name.
 	Pods []protocol.Pod
 	// Node finds a node; nil if there is none.
 	Node func(name string) *corev1.Node
-	// Troubles are since when pods, by UID, are known to be in trouble.
+	// Troubles says since when pods, by UID, have had trouble.
 	Troubles map[types.UID]time.Time
 }
 
-// Observe makes the observation that life.Decide needs. What the queue and the check of the
-// spec have to say is left to the caller.
+// Observe returns the observation for life.Decide, without the queue's offer and order and the
+// result of the spec's check.
 func Observe(v View) (*life.Observation, error) {
 	record, err := recordOf(v.MiniCluster)
 	if err != nil {
@@ -57,7 +56,7 @@ func Observe(v View) (*life.Observation, error) {
 	return o, nil
 }
 
-// recordOf is what is written in the status.
+// recordOf reads the record from the status.
 func recordOf(mc *v1alpha2.MiniCluster) (life.Record, error) {
 	s := &mc.Status
 	r := life.Record{Started: ptr.Deref(s.StartTime, metav1.Time{}).Time}
@@ -109,7 +108,7 @@ func admissionOf(mc *v1alpha2.MiniCluster) (*life.Admission, error) {
 	return out, err
 }
 
-// observePods fills in what pods tell.
+// observePods adds what pods show.
 func observePods(o *life.Observation, v View) {
 	if v.JobSet != nil && !metav1.IsControlledBy(v.JobSet, v.MiniCluster) && madeForName(v.JobSet, v.MiniCluster.Name) {
 		o.Leftover++ // of an earlier MiniCluster of the name
@@ -139,13 +138,12 @@ func observePods(o *life.Observation, v View) {
 	}
 	if lead := pods[0]; lead != nil {
 		o.Published, o.Stopped = lead.Quorum, lead.Stop != ""
-		o.PublishedDrain, _ = ranks("drain.ranks", lead.Drain, len(o.Brokers)) // what cannot be read is written anew
-		o.ToldLost, _ = ranks("lost", lead.Lost, len(o.Brokers))               // what cannot be read tells nothing
+		o.PublishedDrain, _ = ranks("drain.ranks", lead.Drain, len(o.Brokers)) // unreadable: written again
+		o.ToldLost, _ = ranks("lost", lead.Lost, len(o.Brokers))               // unreadable: none
 	}
 }
 
-// brokerOf is the broker of a pod, which may be nil, that is meant for a node, which may be
-// gone.
+// brokerOf is the broker of a pod on its rank's node. The pod and the node may be nil.
 func brokerOf(pod *protocol.Pod, node *corev1.Node, name string) life.Broker {
 	b := life.Broker{}
 	if pod != nil {
@@ -167,7 +165,7 @@ func (v View) occupies(pod *protocol.Pod) string {
 	return pod.Node
 }
 
-// OccupiedNodes are the nodes that pods of the MiniCluster hold, each once.
+// OccupiedNodes are the nodes that pods of the MiniCluster hold, without duplicates.
 func (v View) OccupiedNodes() map[string]bool {
 	nodes := map[string]bool{}
 	for i := range v.Pods {
@@ -178,13 +176,13 @@ func (v View) OccupiedNodes() map[string]bool {
 	return nodes
 }
 
-// current reports whether a pod is of the JobSet that there is.
+// current reports whether a pod belongs to the JobSet.
 func (v View) current(pod *protocol.Pod) bool {
 	return v.JobSet != nil && pod.Labels[jobsetapi.JobSetUIDKey] == string(v.JobSet.UID)
 }
 
-// Brokers are the pods of the current JobSet by rank, the one that counts where
-// a rank has several.
+// Brokers are the pods of the JobSet by rank. Of several pods of a rank the newest that has not
+// ended counts.
 func (v View) Brokers() map[int]*protocol.Pod {
 	pods := map[int]*protocol.Pod{}
 	for i := range v.Pods {
@@ -195,8 +193,7 @@ func (v View) Brokers() map[int]*protocol.Pod {
 	return pods
 }
 
-// Services is the services pod of the current JobSet if it waits behind its gate;
-// nil if there is none that does.
+// Services is the services pod of the JobSet if it waits behind its gate; nil otherwise.
 func (v View) Services() *protocol.Pod {
 	for i := range v.Pods {
 		if pod := &v.Pods[i]; pod.Services && v.current(pod) && protocol.HasGate(pod.Pod) && pod.DeletionTimestamp == nil {
@@ -206,8 +203,7 @@ func (v View) Services() *protocol.Pod {
 	return nil
 }
 
-// WorkersJob is the Job of the current followers, by what their pods say; nil if
-// there are none.
+// WorkersJob is the Job of the current followers, by their pods' labels; nil if there are none.
 func (v View) WorkersJob() *batchv1.Job {
 	for rank, pod := range v.Brokers() {
 		if owner := metav1.GetControllerOf(pod); rank > 0 && owner != nil && owner.Kind == "Job" {
@@ -217,11 +213,11 @@ func (v View) WorkersJob() *batchv1.Job {
 	return nil
 }
 
-// Made reports whether there is a pod for every rank that there may be.
+// Made reports whether a pod exists for every rank that may get a node.
 func (v View) Made() bool { return len(v.Brokers()) >= int(MaxSize(v.MiniCluster)) }
 
-// newer reports whether a pod replaces another one of its rank: one that has not
-// ended one that has, and then a younger one an older.
+// newer reports whether a pod replaces another of its rank: one that has not ended replaces one
+// that has, and then a younger one an older one.
 func newer(pod, other *protocol.Pod) bool {
 	switch {
 	case other == nil:
@@ -235,7 +231,7 @@ func newer(pod, other *protocol.Pod) bool {
 	) > 0
 }
 
-// workload is how the JobSet is. One of somebody else is none.
+// workload is the state of the JobSet. A JobSet of another owner counts as absent.
 func workload(v View, attempt int32) life.Workload {
 	set, admission, generation := v.JobSet, v.MiniCluster.Status.Admission, v.MiniCluster.Generation
 	if admission != nil {
@@ -262,7 +258,7 @@ func hasEnded(set *jobsetapi.JobSet, how jobsetapi.JobSetConditionType) bool {
 	return meta.IsStatusConditionTrue(set.Status.Conditions, string(how))
 }
 
-// untouched reports whether the JobSet goes on, and all of its pods wait to be placed.
+// untouched reports whether the JobSet has not ended and all of its pods wait to be placed.
 func untouched(v View) bool {
 	if hasEnded(v.JobSet, jobsetapi.JobSetCompleted) || hasEnded(v.JobSet, jobsetapi.JobSetFailed) || v.JobSet.Status.Restarts > 0 {
 		return false
@@ -276,14 +272,14 @@ func untouched(v View) bool {
 	return true
 }
 
-// madeForName reports whether an object was made for a MiniCluster of the name.
+// madeForName reports whether an object was made for a MiniCluster of this name.
 func madeForName(object metav1.Object, name string) bool {
 	owner := metav1.GetControllerOf(object)
 	return owner != nil && owner.Kind == v1alpha2.MiniClusterKind && owner.Name == name &&
 		owner.APIVersion == v1alpha2.GroupVersion.String()
 }
 
-// Ready reports whether a node says that it is.
+// Ready reports whether a node is ready.
 func Ready(node *corev1.Node) bool {
 	for _, condition := range node.Status.Conditions {
 		if condition.Type == corev1.NodeReady {
@@ -293,8 +289,8 @@ func Ready(node *corev1.Node) bool {
 	return false
 }
 
-// jitter is a number from 0 to 1 that differs from one MiniCluster and attempt to
-// the next, and is the same after a restart.
+// jitter is a number from 0 to 1 that differs between MiniClusters and attempts and survives a
+// restart.
 func jitter(mc *v1alpha2.MiniCluster) float64 {
 	hash := fnv.New32a()
 	count := int32(0)

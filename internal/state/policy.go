@@ -36,7 +36,7 @@ func policy(mc *v1alpha2.MiniCluster) life.Policy {
 	}
 }
 
-// ttl is how long one stays that is done; nil: for ever.
+// ttl is how long a finished MiniCluster stays; nil if it stays for ever.
 func ttl(s *v1alpha2.MiniClusterSpec) *time.Duration {
 	switch {
 	case s.Cleanup:
@@ -47,8 +47,8 @@ func ttl(s *v1alpha2.MiniClusterSpec) *time.Duration {
 	return nil
 }
 
-// admittedSizing is what the pods were told about sizes and tasks, which the size that is
-// wanted now does not change.
+// admittedSizing is the sizing that the pods were told. A later change of the size does not
+// change it.
 func admittedSizing(mc *v1alpha2.MiniCluster) elastic.Sizing {
 	s := Sizing(&mc.Spec)
 	if a := mc.Status.Admission; a != nil && a.Wanted > 0 {
@@ -57,8 +57,7 @@ func admittedSizing(mc *v1alpha2.MiniCluster) elastic.Sizing {
 	return s
 }
 
-// wanted is the size that is wanted now, where that is another one than at the admission,
-// or was since; else 0.
+// wanted is the size that the user wants now; 0 if it was not changed since the admission.
 func wanted(mc *v1alpha2.MiniCluster) int {
 	if a := mc.Status.Admission; a != nil && a.Wanted > 0 && (a.Resized || a.Wanted != mc.Spec.Size) {
 		return int(mc.Spec.Size)
@@ -66,8 +65,8 @@ func wanted(mc *v1alpha2.MiniCluster) int {
 	return 0
 }
 
-// mostBrokers is up to which size one may grow: its maxSize, or once it was told another
-// size, that.
+// mostBrokers is the largest size to which a MiniCluster may grow: its maxSize, or a size that
+// the user set after the admission.
 func mostBrokers(mc *v1alpha2.MiniCluster) int {
 	most := int(MaxSize(mc))
 	if want := wanted(mc); want > 0 {
@@ -92,7 +91,7 @@ func Sizing(s *v1alpha2.MiniClusterSpec) elastic.Sizing {
 	}
 }
 
-// nextSizing are the sizes for the next attempt.
+// nextSizing is the sizing of the next attempt.
 func nextSizing(mc *v1alpha2.MiniCluster) elastic.Sizing {
 	s := Sizing(&mc.Spec)
 	if requeue := mc.Status.RequeueState; requeue != nil {
@@ -101,8 +100,8 @@ func nextSizing(mc *v1alpha2.MiniCluster) elastic.Sizing {
 	return s
 }
 
-// MaxSize is up to which size a MiniCluster can grow: while it has nodes, that for which
-// pods were made.
+// MaxSize is the largest size for which pods are made. It does not change while the MiniCluster
+// has nodes.
 func MaxSize(mc *v1alpha2.MiniCluster) int32 {
 	if mc.Status.Admission != nil && mc.Status.MaximumSize > 0 {
 		return mc.Status.MaximumSize

@@ -18,22 +18,22 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/idset"
 )
 
-// Promise is what a MiniCluster was given: nodes by rank, "" for a rank that holds
-// none, and what a broker takes on each. It holds as long as the MiniCluster needs it,
-// with or without pods.
+// Promise is what a MiniCluster was given: nodes by rank, "" for a rank that holds none, and what
+// a broker takes of each. It holds as long as the MiniCluster needs the nodes, with or without
+// pods.
 type Promise struct {
 	Nodes    []string
 	Requests fluxion.Resources
-	// End is when it will be over, at the latest; zero if that is not known.
+	// End is the latest time at which the MiniCluster ends; zero if it is not known.
 	End time.Time
-	// Draining are the ranks, of those that hold a node, that are asked to leave.
+	// Draining are the drained ranks that still hold a node.
 	Draining []int
-	// Rigid: its command runs, and does not go on when ranks leave.
+	// Rigid is true if the command runs and would end if ranks left.
 	Rigid bool
 }
 
-// PromiseOf is what the MiniCluster's admission holds; nil where it needs it no
-// more. Ranks that gave their node back hold none.
+// PromiseOf is what the admission of a MiniCluster holds; nil if the MiniCluster needs the nodes
+// no longer. Ranks that gave their node back hold none.
 func PromiseOf(mc *v1alpha2.MiniCluster) (*Promise, error) {
 	a := mc.Status.Admission
 	if a == nil || meta.IsStatusConditionTrue(mc.Status.Conditions, v1alpha2.ConditionFinished) {
@@ -75,7 +75,7 @@ func Nodes(mc *v1alpha2.MiniCluster) ([]string, error) {
 	return nodes, nil
 }
 
-// ranks reads a field of the admission that names some of the ranks.
+// ranks reads an idset of ranks from a field of the admission.
 func ranks(field, text string, size int) ([]int, error) {
 	if text == "" {
 		return nil, nil
@@ -97,12 +97,12 @@ func ranks(field, text string, size int) ([]int, error) {
 // Holds reports whether a rank holds a node.
 func (p *Promise) Holds(rank int) bool { return rank < len(p.Nodes) && p.Nodes[rank] != "" }
 
-// Has reports whether a rank holds the node that is meant for it.
+// Has reports whether a pod's rank holds exactly the pod's node.
 func (p *Promise) Has(pod elastic.Pod) bool {
 	return p.Holds(pod.Rank) && p.Nodes[pod.Rank] == pod.Node
 }
 
-// Ranks are those that hold a node, rising.
+// Ranks are the ranks that hold a node, rising.
 func (p *Promise) Ranks() []int {
 	var out []int
 	for rank := range p.Nodes {
@@ -113,7 +113,7 @@ func (p *Promise) Ranks() []int {
 	return out
 }
 
-// Same reports whether both promise the same for the same time; nil: nothing.
+// Same reports whether both promises hold the same until the same time; nil holds nothing.
 func (p *Promise) Same(other *Promise) bool {
 	if p == nil || other == nil {
 		return p == other
@@ -121,7 +121,7 @@ func (p *Promise) Same(other *Promise) bool {
 	return p.End.Equal(other.End) && slices.Equal(p.Nodes, other.Nodes) && maps.Equal(p.Requests, other.Requests)
 }
 
-// With is the promise with other nodes for some ranks, or with more of them.
+// With returns the promise with other or additional nodes for some ranks.
 func (p *Promise) With(pods []elastic.Pod) *Promise {
 	more := *p
 	more.Nodes = slices.Clone(p.Nodes)

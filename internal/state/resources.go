@@ -12,24 +12,24 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
 )
 
-// Requests are what a pod takes of its node, as kube-scheduler counts it: init
-// containers, sidecars and overhead included, and the pod itself.
+// Requests are what a pod takes of its node by kube-scheduler's rules: with init containers,
+// sidecars and overhead, and the pod itself.
 func Requests(pod *corev1.Pod) fluxion.Resources {
 	return withPod(Amounts(PodRequests(pod)))
 }
 
-// withPod counts the pod itself.
+// withPod adds the pod itself.
 func withPod(amounts fluxion.Resources) fluxion.Resources {
 	amounts[fluxion.Pods] = 1
 	return amounts
 }
 
-// PodRequests are what a pod takes of its node, in Kubernetes' own units.
+// PodRequests are what a pod takes of its node, as Kubernetes quantities.
 func PodRequests(pod *corev1.Pod) corev1.ResourceList {
 	return resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
 }
 
-// Amounts are amounts in the units of package fluxion.
+// Amounts converts quantities to the units of package fluxion.
 func Amounts(list corev1.ResourceList) fluxion.Resources {
 	out := make(fluxion.Resources, len(list)+1)
 	for name, quantity := range list {
@@ -42,7 +42,7 @@ func Amounts(list corev1.ResourceList) fluxion.Resources {
 	return out
 }
 
-// AmountText writes an amount of a resource for people: "8 cpu", "4 pods".
+// AmountText formats an amount of a resource for users: "8 cpu", "4 pods".
 func AmountText(name string, amount int64) string {
 	if text := (fluxion.Resources{name: amount}).String(); text != "" {
 		return text

@@ -15,20 +15,20 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
 )
 
-// TopologyLevel is one level of the topology, as gangs and messages name it, and the
-// label of nodes that tells it. A node without the label is in no domain of the level.
+// TopologyLevel is one level of the topology: its name in gangs and messages, and the node label
+// with a node's domain. A node without the label is in no domain of the level.
 type TopologyLevel struct{ Name, Label string }
 
-// TopologyLevels are those that are usual, outermost first: zones, and the labels of blocks
-// and racks that are in the documentation of Kueue and KAI.
+// TopologyLevels are the default levels, outermost first: zones, and the labels for blocks and
+// racks from the documentation of Kueue and KAI.
 var TopologyLevels = []TopologyLevel{
 	{"zone", corev1.LabelTopologyZone},
 	{"block", "cloud.provider.com/topology-block"},
 	{"rack", "cloud.provider.com/topology-rack"},
 }
 
-// ParseTopologyLevels reads levels as their labels, outermost first, with commas between.
-// A level has the name of its label without domain and "topology-".
+// ParseTopologyLevels reads labels that are separated by commas, outermost first. A level is
+// named by its label without the domain and without "topology-".
 func ParseTopologyLevels(text string) ([]TopologyLevel, error) {
 	var levels []TopologyLevel
 	for label := range strings.SplitSeq(text, ",") {
@@ -50,8 +50,8 @@ func ParseTopologyLevels(text string) ([]TopologyLevel, error) {
 	return levels, nil
 }
 
-// topology is how close the pods of a MiniCluster have to be. A key that is none of
-// the levels' labels (UnknownTopology) is the name of no level.
+// topology says how close the pods of a MiniCluster have to be. A key that is no level's label
+// (UnknownTopology) names no level.
 func topology(mc *v1alpha2.MiniCluster, levels []TopologyLevel) fluxion.Topology {
 	placement := &mc.Spec.Placement
 	if placement.TopologyKey == "" {
@@ -64,13 +64,13 @@ func topology(mc *v1alpha2.MiniCluster, levels []TopologyLevel) fluxion.Topology
 	return fluxion.Topology{Level: level, Required: placement.Topology == v1alpha2.TopologyRequired}
 }
 
-// levelOf is the index of the level that a label tells; -1 if there is none.
+// levelOf is the index of the level with a label; -1 if there is none.
 func levelOf(label string, levels []TopologyLevel) int {
 	return slices.IndexFunc(levels, func(level TopologyLevel) bool { return level.Label == label })
 }
 
-// UnknownTopology says that the MiniCluster's topologyKey is none of the levels'
-// labels; "" if it is one, or there is none.
+// UnknownTopology says that the MiniCluster's topologyKey is no level's label; "" if it is one,
+// or there is no key.
 func UnknownTopology(mc *v1alpha2.MiniCluster, levels []TopologyLevel) string {
 	key := mc.Spec.Placement.TopologyKey
 	if key == "" || levelOf(key, levels) >= 0 {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -18,7 +19,7 @@ import (
 
 func setAccepted(s *v1alpha2.MiniClusterStatus, in Input) {
 	if in.Check.Reason == "" {
-		return // not checked in this pass: what was said holds
+		return // not checked in this pass: the condition stays
 	}
 	value, message := metav1.ConditionTrue, "The spec can be carried out"
 	if in.Check.Message != "" {
@@ -40,7 +41,7 @@ func setAdmitted(s *v1alpha2.MiniClusterStatus, in Input) {
 	case evicted:
 		reason = evict.Reason
 	case in.Plan.State == life.StateReleasing && givenToOthers(s):
-		return // why it has no nodes stays said until it waits again
+		return // the reason for the loss of its nodes stays until it waits again
 	case in.Plan.State == life.StateSuspended, in.Plan.State == life.StateRejected:
 		reason = string(in.Plan.State)
 	case in.Plan.State == life.StateQueued:
@@ -49,15 +50,15 @@ func setAdmitted(s *v1alpha2.MiniClusterStatus, in Input) {
 	set(s, in, v1alpha2.ConditionAdmitted, value, reason, message)
 }
 
-// givenToOthers reports whether it had to give its nodes to others.
+// givenToOthers reports whether the MiniCluster lost its nodes to another one.
 func givenToOthers(s *v1alpha2.MiniClusterStatus) bool {
 	admitted := meta.FindStatusCondition(s.Conditions, v1alpha2.ConditionAdmitted)
 	return admitted != nil && (admitted.Reason == v1alpha2.ReasonPreempted || admitted.Reason == v1alpha2.ReasonReclaimed)
 }
 
-// admittedReasons are the API's words for the scheduler's verdicts.
+// admittedReasons are the API's reasons for the scheduler's verdicts.
 var admittedReasons = map[elastic.Verdict]string{
-	"":                     v1alpha2.ReasonWaitingForTurn, // no cycle has been since it came
+	"":                     v1alpha2.ReasonWaitingForTurn, // no cycle has run since it was queued
 	elastic.NeverFits:      v1alpha2.ReasonNeverFits,
 	elastic.NotAllowed:     v1alpha2.ReasonNotAllowed,
 	elastic.NoRoom:         v1alpha2.ReasonNoRoom,
@@ -68,10 +69,10 @@ var admittedReasons = map[elastic.Verdict]string{
 func setQuorumReached(s *v1alpha2.MiniClusterStatus, in Input) {
 	switch {
 	case in.finished():
-		return // what was so stays said
+		return // the condition stays
 	case s.StartTime != nil:
 		if _, kept := in.Plan.Step.(life.Keep); !kept && meta.IsStatusConditionTrue(s.Conditions, v1alpha2.ConditionQuorumReached) {
-			return // it is about the start
+			return // the condition is about the start
 		}
 		set(s, in, v1alpha2.ConditionQuorumReached, metav1.ConditionTrue, v1alpha2.ReasonQuorumReached, quorumMessage(s, in))
 	case s.Admission != nil:
@@ -82,7 +83,7 @@ func setQuorumReached(s *v1alpha2.MiniClusterStatus, in Input) {
 	}
 }
 
-// quorumMessage says with what the command starts, of what was asked for.
+// quorumMessage says with how many of the requested brokers the command starts.
 func quorumMessage(s *v1alpha2.MiniClusterStatus, in Input) string {
 	wanted := cmp.Or(s.Admission.Wanted, in.MiniCluster.Spec.Size)
 	message := fmt.Sprintf("%d of %d brokers", s.Admission.Quorum, max(s.Admission.Quorum, wanted))
@@ -107,7 +108,7 @@ func setFinished(s *v1alpha2.MiniClusterStatus, in Input) {
 	}
 }
 
-// setReady sums the others up.
+// setReady sums up the other conditions.
 func setReady(s *v1alpha2.MiniClusterStatus, in Input) {
 	value := metav1.ConditionFalse
 	if in.Plan.State == life.StateRunning {
@@ -123,16 +124,18 @@ func setReady(s *v1alpha2.MiniClusterStatus, in Input) {
 	set(s, in, v1alpha2.ConditionReady, value, string(in.Plan.State), message)
 }
 
-// setLastDecision keeps the plan's decision, for the event that tells of it.
+// setLastDecision records the plan's decision, from which its event is made.
 func setLastDecision(s *v1alpha2.MiniClusterStatus, in Input) {
-	decision, decides := in.Plan.Step.(life.Decision)
-	note := noteOf(in, s)
-	if !decides || note == "" {
+	note, step := noteOf(in, s), life.PropertiesOf(in.Plan.Step)
+	if note == "" {
 		return
 	}
-	reason, warning := decision.Event()
+	kind := corev1.EventTypeNormal
+	if step.Warning {
+		kind = corev1.EventTypeWarning
+	}
 	s.LastDecision = &v1alpha2.Decision{
-		Time: metav1.NewMicroTime(in.Now.Truncate(time.Microsecond)), Type: eventType(warning), Reason: reason, Message: shorten(note),
+		Time: metav1.NewMicroTime(in.Now.Truncate(time.Microsecond)), Type: kind, Reason: step.Event, Message: shorten(note),
 	}
 }
 

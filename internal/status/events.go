@@ -16,22 +16,15 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/hostlist"
 )
 
-// Event is something to tell people once its cause is written down.
+// Event is an event to send once its cause is recorded.
 type Event struct {
 	Type   string // corev1.EventTypeNormal or Warning
 	Reason string
 	Note   string
 }
 
-func eventType(warning bool) string {
-	if warning {
-		return corev1.EventTypeWarning
-	}
-	return corev1.EventTypeNormal
-}
-
-// Events are those of the change from the old status, which is the input's, to the
-// new one, beside that of the last decision.
+// Events are the events for the change from the old status, which is the input's, to the new one,
+// without the event of the last decision.
 func Events(in Input, s *v1alpha2.MiniClusterStatus) []Event {
 	var events []Event
 	old := &in.MiniCluster.Status
@@ -48,7 +41,7 @@ func Events(in Input, s *v1alpha2.MiniClusterStatus) []Event {
 	return events
 }
 
-// otherSize tells those who changed the size of one that runs what they may not expect.
+// otherSize warns users who change the size of a running MiniCluster that cannot change it.
 func otherSize(in Input, s *v1alpha2.MiniClusterStatus) []Event {
 	size, asked := in.MiniCluster.Spec.Size, s.Admission.Wanted
 	policy := in.Observation.Policy
@@ -56,7 +49,7 @@ func otherSize(in Input, s *v1alpha2.MiniClusterStatus) []Event {
 	case asked == 0 || size == asked:
 	case !policy.Malleable:
 		return []Event{{corev1.EventTypeWarning, "SizeIgnored", fmt.Sprintf(
-			"The size of %d counts from the next start: the command was started with %d brokers, and does not bear that they come and go", size, s.Admission.Quorum)}}
+			"The size of %d counts from the next start: the command runs with %d brokers, and cannot gain or lose any", size, s.Admission.Quorum)}}
 	case size > s.MaximumSize:
 		return []Event{{corev1.EventTypeWarning, "SizeIgnored", fmt.Sprintf(
 			"It grows up to %d brokers, not %d: its pods were made for maxSize when it was admitted", s.MaximumSize, size)}}
@@ -67,7 +60,7 @@ func otherSize(in Input, s *v1alpha2.MiniClusterStatus) []Event {
 	return nil
 }
 
-// queued tells why it waits, where that is news to somebody.
+// queued says why the MiniCluster waits, if that is news.
 func queued(in Input, s *v1alpha2.MiniClusterStatus) []Event {
 	admitted := meta.FindStatusCondition(s.Conditions, v1alpha2.ConditionAdmitted)
 	switch in.Observation.Offer.Verdict {
@@ -79,7 +72,7 @@ func queued(in Input, s *v1alpha2.MiniClusterStatus) []Event {
 	return nil
 }
 
-// noteOf tells people of the plan's decision; "" where nothing was decided that they have to know.
+// noteOf is the text of the event for the plan's decision; "" if the decision has no event.
 func noteOf(in Input, s *v1alpha2.MiniClusterStatus) string {
 	gaveBack := fmt.Sprintf("Gave back nodes for %d brokers: %s", len(nodesOf(in.Observation.Admission)), in.Plan.Message)
 	switch step := in.Plan.Step.(type) {
@@ -111,7 +104,7 @@ func noteOf(in Input, s *v1alpha2.MiniClusterStatus) string {
 	return ""
 }
 
-// ranksOf says which ranks leave, have left, come or move by a step.
+// ranksOf says which ranks leave, have left, join or move by a step.
 func ranksOf(step life.Step) (ranks string, changes bool) {
 	switch step := step.(type) {
 	case life.Drain:
@@ -136,8 +129,7 @@ func places(pods []elastic.Pod) string {
 	return fmt.Sprintf("%s on %s", Ranks(ranks), hostlist.Encode(nodes))
 }
 
-// turnedTo reports whether a condition has come to a value for a reason that it did
-// not have before.
+// turnedTo reports whether a condition now has a status and reason that it did not have before.
 func turnedTo(old, s *v1alpha2.MiniClusterStatus, kind string, value metav1.ConditionStatus) bool {
 	after := meta.FindStatusCondition(s.Conditions, kind)
 	if after == nil || after.Status != value {

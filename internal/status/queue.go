@@ -13,11 +13,11 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/queue"
 )
 
-// QueueReport is what the last cycle found of a queue.
+// QueueReport is what the last cycle found out about a queue.
 type QueueReport struct {
 	Use      queue.Use
 	Admitted int
-	// Waiting are those that wait, in the order in which they are served.
+	// Waiting are the waiting MiniClusters in the order of the queue.
 	Waiting []Waiting
 }
 
@@ -27,10 +27,11 @@ type Waiting struct {
 	Decision        queue.Decision
 }
 
-// mostWaiting is how many of those that wait are shown: an object has its limits.
+// mostWaiting is how many waiting MiniClusters are listed: the size of an object is limited.
 const mostWaiting = 1000
 
-// longestReason is how long their messages are there; their own status has all.
+// longestReason is the length to which their messages are cut; their own status has the whole
+// text.
 const longestReason = 256
 
 // Queue returns the status of a queue.
@@ -50,10 +51,10 @@ func Queue(q *v1alpha2.MiniClusterQueue, report QueueReport) v1alpha2.MiniCluste
 	return s
 }
 
-// fraction is a part of 1, to three digits.
+// fraction formats a part of 1 with three digits.
 func fraction(part float64) string { return strconv.FormatFloat(part, 'f', 3, 64) }
 
-// resourceList is amounts in Kubernetes' units: those of cpu are thousandths.
+// resourceList converts amounts to Kubernetes quantities; the amounts of cpu are millicores.
 func resourceList(amounts queue.Resources) corev1.ResourceList {
 	if len(amounts) == 0 {
 		return nil

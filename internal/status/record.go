@@ -18,10 +18,10 @@ import (
 // mostAttempts is how many attempts are kept.
 const mostAttempts = 10
 
-// longestWhy is how many bytes are kept of why an attempt ended.
+// longestWhy is how many bytes of the reason of an attempt's end are kept.
 const longestWhy = 256
 
-// writeRecord writes down what a decision changed.
+// writeRecord writes what a decision changed into the status.
 func writeRecord(s *v1alpha2.MiniClusterStatus, in Input, decision life.Decision) {
 	record := in.record
 	finish, over := decision.(life.Finish)
@@ -43,7 +43,8 @@ func writeRecord(s *v1alpha2.MiniClusterStatus, in Input, decision life.Decision
 	}
 }
 
-// writeAdmission writes down what the MiniCluster has; what it was given at first stays.
+// writeAdmission writes what the MiniCluster holds. The requested and initial values of an
+// admission stay.
 func writeAdmission(s *v1alpha2.MiniClusterStatus, in Input, a *life.Admission) {
 	if a == nil {
 		s.Admission = nil
@@ -66,17 +67,16 @@ func writeAdmission(s *v1alpha2.MiniClusterStatus, in Input, a *life.Admission) 
 	}
 }
 
-// keepAttempt writes down how the attempt ended.
+// keepAttempt records how the attempt ended.
 func keepAttempt(s *v1alpha2.MiniClusterStatus, in Input, decision life.Decision) {
-	reason, _ := decision.Event()
 	s.Attempts = append(s.Attempts, v1alpha2.Attempt{
 		Attempt: s.Admission.Attempt, Size: s.Admission.Size, Admitted: s.Admission.Time, Started: s.StartTime,
-		Ended: metav1.NewTime(in.Now), Reason: reason, Message: cut(in.message(), longestWhy),
+		Ended: metav1.NewTime(in.Now), Reason: life.PropertiesOf(decision).Event, Message: cut(in.message(), longestWhy),
 	})
 	s.Attempts = s.Attempts[max(0, len(s.Attempts)-mostAttempts):]
 }
 
-// timeOf is a time of the API; nil if it is zero.
+// timeOf converts a time to the API's type; nil if it is zero.
 func timeOf(t time.Time) *metav1.Time {
 	if t.IsZero() {
 		return nil
@@ -84,7 +84,7 @@ func timeOf(t time.Time) *metav1.Time {
 	return ptr.To(metav1.NewTime(t))
 }
 
-// Ranks are ranks as an idset.
+// Ranks formats ranks as an idset.
 func Ranks(ranks []int) string {
 	ids := make([]int64, len(ranks))
 	for i, rank := range ranks {

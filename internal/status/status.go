@@ -14,43 +14,43 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
 )
 
-// Check is what the check of a spec came to.
+// Check is the result of checking a spec.
 type Check struct {
 	// Reason is one of the reasons of the condition Accepted.
 	Reason string
-	// Message says what is wrong, for people; "" if nothing is.
+	// Message says what is wrong, for users; "" if nothing is.
 	Message string
 }
 
-// Input is all that a status is made from.
+// Input is all from which a status is computed.
 type Input struct {
-	// MiniCluster has its defaults. Its status is the one that was there.
+	// MiniCluster has its defaults, and the status before this pass.
 	MiniCluster *v1alpha2.MiniCluster
 	Observation *life.Observation
 	Plan        life.Plan
 	Check       Check
 	// OccupiedNodes are the nodes that its pods hold.
 	OccupiedNodes map[string]bool
-	// Requests are what one of its pods takes.
+	// Requests are the requests of one of its pods.
 	Requests corev1.ResourceList
-	// Priority is that of its pods.
+	// Priority is the priority of its pods.
 	Priority int32
-	// Queue is the one it waits in; "" if that is not known.
+	// Queue is the queue in which it waits; "" if it is not known.
 	Queue string
 	Now   time.Time
 
-	// record is what is written down once the plan's decision is.
+	// record is the record after the plan's decision.
 	record life.Record
 }
 
-// Compute returns the new status. The decision of the plan is written in it; what the plan
-// makes or removes is not there yet.
+// Compute returns the new status. It contains the plan's decision, but not the effect of a step
+// that has yet to be carried out.
 func Compute(in Input) v1alpha2.MiniClusterStatus {
 	s := in.MiniCluster.Status.DeepCopy()
 	in.record = in.Plan.Apply(in.Observation.Record, in.Now)
 	s.ObservedGeneration = in.MiniCluster.Generation
 	s.Selector = v1alpha2.SelectorLabel + "=" + in.MiniCluster.Name
-	if s.Admission == nil || s.MaximumSize == 0 { // else the pods that were made say it
+	if s.Admission == nil || s.MaximumSize == 0 { // otherwise the pods exist and define it
 		s.MaximumSize = in.MiniCluster.Spec.MaxSize
 	}
 	if _, admitted := in.Plan.Step.(life.Admit); in.Queue != "" && (in.Plan.State == life.StateQueued || admitted || s.Queue == "") {
@@ -59,7 +59,7 @@ func Compute(in Input) v1alpha2.MiniClusterStatus {
 	if decision, decides := in.Plan.Step.(life.Decision); decides {
 		writeRecord(s, in, decision)
 	}
-	if in.Plan.State == life.StateSuspended { // it begins anew
+	if in.Plan.State == life.StateSuspended { // it starts from the beginning
 		s.RequeueState, s.Avoid, s.Attempts = nil, nil, nil
 	}
 	if a := s.Admission; a != nil && a.Wanted > 0 && a.Wanted != in.MiniCluster.Spec.Size && !in.finished() {
@@ -75,12 +75,12 @@ func Compute(in Input) v1alpha2.MiniClusterStatus {
 	return *s
 }
 
-// count fills in the numbers.
+// count sets the numbers.
 func count(s *v1alpha2.MiniClusterStatus, in Input) {
 	nodes := map[string]bool{}
 	maps.Copy(nodes, in.OccupiedNodes)
 	s.Size = 0
-	if !in.finished() { // the tasks stay those that ran
+	if !in.finished() { // a finished MiniCluster keeps the number of its tasks
 		s.Tasks = 0
 		for rank, broker := range in.Observation.Brokers {
 			if broker.State == life.Up && in.Observation.Admission.Has(rank) {
@@ -102,8 +102,8 @@ func (in Input) finished() bool {
 	return over || in.Observation.Outcome != ""
 }
 
-// message is the plan's, as a sentence. What is wrong with a spec is said as it is: it
-// may begin with the name of a field.
+// message is the plan's message as a sentence. An error of the spec stays as it is: it may begin
+// with the name of a field.
 func (in Input) message() string {
 	if in.Plan.State == life.StateRejected {
 		return in.Plan.Message
@@ -118,8 +118,8 @@ func sentence(text string) string {
 	return strings.ToUpper(text[:1]) + text[1:]
 }
 
-// longest is how many bytes a message may have: what an event's note may have by
-// Kubernetes' validation.
+// longest is the largest number of bytes in a message: Kubernetes' limit for the note of an
+// event.
 const longest = 1024
 
 // shorten cuts a text that is too long.

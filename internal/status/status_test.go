@@ -297,6 +297,7 @@ func TestWords(t *testing.T) {
 		{string(life.OutcomeCommandFailed), v1alpha2.ReasonCommandFailed},
 		{string(life.OutcomeLeadLost), v1alpha2.ReasonLeadLost},
 		{string(life.OutcomeWorkersFailed), v1alpha2.ReasonWorkersFailed},
+		{string(life.OutcomeBrokersLost), v1alpha2.ReasonBrokersLost},
 		{string(life.OutcomeDeadlineExceeded), v1alpha2.ReasonDeadlineExceeded},
 		{string(life.OutcomeStartLimit), v1alpha2.ReasonStartLimit},
 		{string(elastic.Add), "+"},
@@ -316,7 +317,8 @@ func TestWords(t *testing.T) {
 // Every decision is told, and nothing else is.
 func TestEveryDecisionIsTold(t *testing.T) {
 	mc := wanted4().Admitted(1, 4, "n[1-4]")
-	for _, step := range life.Steps {
+	for _, properties := range life.Steps {
+		step := properties.Step
 		if finish, over := step.(life.Finish); over {
 			finish.Outcome = life.OutcomeSucceeded
 			step = finish
@@ -326,8 +328,8 @@ func TestEveryDecisionIsTold(t *testing.T) {
 			in.MiniCluster.Status.Admission = nil
 		}
 		s := compute(t, in)
-		if decision, decides := step.(life.Decision); decides {
-			if reason, _ := decision.Event(); s.LastDecision == nil || s.LastDecision.Message == "" || s.LastDecision.Reason != reason {
+		if _, decides := step.(life.Decision); decides {
+			if s.LastDecision == nil || s.LastDecision.Message == "" || s.LastDecision.Reason != life.PropertiesOf(step).Event {
 				t.Errorf("of %s people are told %+v", life.Name(step), s.LastDecision)
 			}
 		} else if s.LastDecision != nil {

@@ -5,62 +5,63 @@ package elastic
 
 import "time"
 
-// Pod is the pod of one rank, and the node that is meant for it.
+// Pod is the pod of one rank and the node that is chosen for that rank.
 type Pod struct {
 	Rank int
 	Node string
 }
 
-// Offer is what the queue says to a MiniCluster that waits for nodes.
+// Offer is the queue's answer to a MiniCluster that waits for nodes.
 type Offer struct {
-	// Nodes are those that it gets, by rank; nil if it gets none now.
+	// Nodes are the nodes that it gets, by rank; nil if it gets none now.
 	Nodes []string
-	// Verdict says why it gets none, and Message says so in a sentence. An empty verdict
-	// means that no cycle has run since the MiniCluster came.
+	// Verdict says why it gets no nodes, and Message says the same in a sentence. An empty
+	// verdict means that no cycle has run since the MiniCluster was queued.
 	Verdict Verdict
 	Message string
-	// MakeAhead: it is one of the next to start, so that its pods are worth making now.
+	// MakeAhead is true if the MiniCluster is one of the next to start, so that its pods are
+	// worth making now.
 	MakeAhead bool
 }
 
-// Ahead is how far the objects of a MiniCluster that waits are made.
+// Ahead says how far the objects of a waiting MiniCluster are made ahead of its admission.
 type Ahead int
 
-// Ways to be made ahead.
+// States of objects that are made ahead.
 const (
-	// AheadNothing: there is nothing.
+	// AheadNothing: there are no objects.
 	AheadNothing Ahead = iota
-	// AheadMaking: it was told to make them.
+	// AheadMaking: the MiniCluster was told to make its objects.
 	AheadMaking
-	// AheadMade: its pods are there, and wait.
+	// AheadMade: its pods exist and wait behind their scheduling gates.
 	AheadMade
 )
 
-// Verdict is what became of a waiting gang in one cycle of the queue.
+// Verdict is the result of one cycle of the queue for a waiting gang.
 type Verdict string
 
 // Verdicts.
 const (
-	// Admitted: it gets nodes.
+	// Admitted: the gang gets nodes.
 	Admitted Verdict = "Admitted"
-	// NeverFits: not even the empty cluster could hold it.
+	// NeverFits: not even the empty cluster could hold the gang.
 	NeverFits Verdict = "NeverFits"
-	// NotAllowed: its queue, or a quota, does not let it start.
+	// NotAllowed: its queue, or a quota, does not let the gang start.
 	NotAllowed Verdict = "NotAllowed"
-	// NoRoom: it would fit, but not now.
+	// NoRoom: the gang would fit, but not now.
 	NoRoom Verdict = "NoRoom"
-	// WaitingForSize: it would fit at a smaller size, and holds out for its full size.
+	// WaitingForSize: the gang would fit at a smaller size, and holds out for its full size.
 	WaitingForSize Verdict = "WaitingForSize"
-	// WaitingForTurn: others of its queue go before it.
+	// WaitingForTurn: other gangs of its queue go first.
 	WaitingForTurn Verdict = "WaitingForTurn"
 )
 
-// Order is what the queue wants of a gang that has nodes: Evict, Drain, Grow or Move.
+// Order is what the queue orders of a gang that has nodes: Evict, Drain, Grow or Move.
 type Order interface{ order() }
 
-// Evict orders a gang to give all its nodes back. It is queued again.
+// Evict orders a gang to give all its nodes back. The gang is queued again.
 type Evict struct {
-	// Reason is the API's word for it: Preempted or Reclaimed.
+	// Reason is the API's reason: Preempted or Reclaimed.
 	Reason string
 	// Message says who gets the nodes.
 	Message string

@@ -8,25 +8,23 @@ import (
 	"math/bits"
 )
 
-// Sizing says which sizes a MiniCluster may start at, and how many tasks its
-// command has at each.
+// Sizing says at which sizes a MiniCluster may start, and how many tasks its command has at each.
 type Sizing struct {
 	// Min and Size bound the number of brokers.
 	Min, Size int
-	// Most bounds it for now, since larger ones did not start; 0 if they may. The least
-	// allowed size always is allowed.
+	// Most is a temporary upper bound, because larger sizes did not start; 0 if there is none.
+	// The smallest allowed size stays allowed.
 	Most int
-	// Operator and Operand make the allowed sizes from Min: Min, Min op Operand,
-	// and so on, as a count range of a jobspec does (Flux RFC 14). Size is always
-	// allowed.
+	// Operator and Operand make the allowed sizes from Min: Min, Min op Operand, and so on, as a
+	// count range of a jobspec does (Flux RFC 14). Size is always allowed.
 	Operator Operator
 	Operand  int
 	Tasks    Tasks
-	// CoresPerNode is how many tasks a broker has cores for; 0 if that is not known.
+	// CoresPerNode is the number of tasks for which a broker has cores; 0 if it is not known.
 	CoresPerNode int
 }
 
-// Operator takes one allowed size to the next.
+// Operator derives the next allowed size from one.
 type Operator string
 
 // Operators of RFC 14.
@@ -38,17 +36,17 @@ const (
 
 // Tasks says how many tasks the command has.
 type Tasks struct {
-	// AtSize is their number at Sizing.Size brokers. 0 leaves it to Flux.
+	// AtSize is the number of tasks at Sizing.Size brokers. 0 leaves the number to Flux.
 	AtSize int
-	// Fixed keeps the number at other sizes that have the cores for it; otherwise it is
-	// in proportion.
+	// Fixed keeps the number at smaller sizes that have the cores for it. Otherwise the number is
+	// proportional to the size.
 	Fixed      bool
 	Constraint Constraint
-	// MultipleOf belongs to the constraint of that name.
+	// MultipleOf is the factor of the constraint of that name.
 	MultipleOf int
 }
 
-// Constraint is the kind of numbers of tasks that an application can run with.
+// Constraint is the kind of task counts with which an application can run.
 type Constraint string
 
 // Constraints.
@@ -59,8 +57,8 @@ const (
 	MultipleOf Constraint = "MultipleOf"
 )
 
-// Allowed are the sizes that the MiniCluster may start at, rising. The last is
-// Size, or the largest within Most.
+// Allowed are the sizes at which the MiniCluster may start, rising. The last is Size, or the
+// largest size within Most.
 func (s Sizing) Allowed() []int {
 	sizes := s.ladder()
 	for s.Most > 0 && len(sizes) > 1 && sizes[len(sizes)-1] > s.Most {
@@ -77,7 +75,7 @@ func (s Sizing) ladder() []int {
 			sizes = append(sizes, n)
 		}
 		next := s.next(n)
-		if next <= n { // 1 * 2 moves on, 1 ^ 2 does not
+		if next <= n { // 1 * 2 makes progress, 1 ^ 2 does not
 			break
 		}
 		n = next
@@ -85,8 +83,7 @@ func (s Sizing) ladder() []int {
 	return append(sizes, s.Size)
 }
 
-// LargestWithin is the largest allowed size of at most n brokers; 0 if there is
-// none.
+// LargestWithin is the largest allowed size of at most n brokers; 0 if there is none.
 func (s Sizing) LargestWithin(n int) int {
 	largest := 0
 	for _, size := range s.Allowed() {
@@ -97,7 +94,7 @@ func (s Sizing) LargestWithin(n int) int {
 	return largest
 }
 
-// next is the size after n, Size where it would be larger.
+// next is the size after n, and Size if that is smaller.
 func (s Sizing) next(n int) int {
 	switch s.Operator {
 	case Multiply:
@@ -119,12 +116,11 @@ func (s Sizing) next(n int) int {
 	}
 }
 
-// TasksAt is the number of tasks with n brokers; 0 where none would do, or where
-// it is left to Flux. At the full size it is what the user wrote.
+// TasksAt is the number of tasks with n brokers; 0 if no number is possible, or if the number is
+// left to Flux. At the full size it is what the user wrote.
 //
-// It is never more than the brokers have cores for, unless the user asked for that at
-// the full size: what is in proportion fits then as well, and a fixed number that does
-// not fit would wait for ever.
+// A fixed number of tasks without a core each would wait in Flux for ever, so TasksAt returns 0
+// there, unless the user asked for more tasks than cores at the full size.
 func (s Sizing) TasksAt(n int) int {
 	if n == s.Size || s.Tasks.AtSize == 0 {
 		return s.Tasks.AtSize
@@ -139,7 +135,8 @@ func (s Sizing) TasksAt(n int) int {
 	return s.Tasks.constrain(max(tasks, 1))
 }
 
-// leastForFixed is the number of brokers that have a core for each task at full size.
+// leastForFixed is the smallest number of brokers with a core for each task; 0 if the cores are
+// not known.
 func (s Sizing) leastForFixed() int {
 	if s.CoresPerNode == 0 {
 		return 0
@@ -147,14 +144,14 @@ func (s Sizing) leastForFixed() int {
 	return (s.Tasks.AtSize-1)/s.CoresPerNode + 1
 }
 
-// constrain lowers a number of tasks to one that the application can run with.
+// constrain lowers a number of tasks to one with which the application can run.
 func (t Tasks) constrain(tasks int) int {
 	switch t.Constraint {
 	case PowerOfTwo:
 		return 1 << (bits.Len(uint(tasks)) - 1)
 	case Cube:
 		root := int(math.Cbrt(float64(tasks)))
-		for (root+1)*(root+1)*(root+1) <= tasks { // Cbrt may be a hair low
+		for (root+1)*(root+1)*(root+1) <= tasks { // Cbrt may be a hair too low
 			root++
 		}
 		return root * root * root

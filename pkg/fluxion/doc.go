@@ -15,5 +15,5 @@
 // goroutine. The same input gives the same output.
 //
 // The package does not decide when a gang runs, and which gang comes first: package
-// elastic does. Jobspecs are matched by package traverser, on a graph of its own.
+// queue does. Jobspecs are matched by package traverser, on a graph of its own.
 package fluxion

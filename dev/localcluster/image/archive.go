@@ -1,9 +1,9 @@
 // Copyright The flux-elastic Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package image makes the container images of the local cluster's real nodes, without a
-// registry and without a container engine: archives as `docker save` makes them, which
-// `ctr images import` takes. The same contents give the same archive.
+// Package image makes the container images of the local cluster's real nodes, without a registry and
+// without a container engine. The archives have the format of `docker save`, and `ctr images import`
+// reads them. The same contents give the same archive.
 package image
 
 import (
@@ -28,22 +28,22 @@ type Image struct {
 	Layers []string
 	// Entrypoint is the command that runs by default.
 	Entrypoint []string
-	// Env are variables of all that runs.
+	// Env are environment variables of all processes.
 	Env []string
 }
 
 // Entry is a file, a directory or a link of a layer.
 type Entry struct {
-	// Path of it in the image, without a leading slash.
+	// Path is the path in the image, without a leading slash.
 	Path string
 	// Source is the file with the contents.
 	Source string
-	// Link is what a symbolic link says.
+	// Link is the target of a symbolic link.
 	Link string
 }
 
-// WriteLayer writes a layer. Directories come before what they hold. What has neither
-// a source nor a link is a directory.
+// WriteLayer writes a layer. A directory must come before its entries. An entry with neither a source
+// nor a link is a directory.
 func WriteLayer(path string, entries []Entry) error {
 	return writeTar(path, func(w *tar.Writer) error {
 		for _, entry := range entries {
@@ -69,14 +69,14 @@ func (e Entry) write(w *tar.Writer) error {
 	return copyFile(w, e.Path, e.Source, int64(info.Mode().Perm()))
 }
 
-// manifest is an image in the list that an archive begins with.
+// manifest is an image in the archive's list of images.
 type manifest struct {
 	Config   string
 	RepoTags []string
 	Layers   []string
 }
 
-// WriteArchive writes images into one archive. A layer that several have is there once.
+// WriteArchive writes images into one archive. A layer that several images have is written once.
 func WriteArchive(path string, images []Image) error {
 	return writeTar(path, func(w *tar.Writer) error {
 		var list []manifest
@@ -118,7 +118,7 @@ func WriteArchive(path string, images []Image) error {
 	})
 }
 
-// config is what the image says of itself.
+// config returns the configuration of the image in JSON.
 func (i *Image) config(layers []string) ([]byte, error) {
 	return json.Marshal(map[string]any{
 		"architecture": runtime.GOARCH, "os": "linux", "created": epoch,
@@ -127,10 +127,10 @@ func (i *Image) config(layers []string) ([]byte, error) {
 	})
 }
 
-// epoch is when everything was made.
+// epoch is the time of all files, so that archives are reproducible.
 var epoch = time.Unix(0, 0).UTC()
 
-// writeTar writes a tar file. It appears whole or not at all.
+// writeTar writes a tar file. The file appears complete or not at all.
 func writeTar(path string, write func(*tar.Writer) error) (err error) {
 	file, err := os.Create(path + ".new")
 	if err != nil {
@@ -190,7 +190,7 @@ func digest(path string) (string, error) {
 	return hex.EncodeToString(hash.Sum(nil)), nil
 }
 
-// writeWhole copies a file, which appears whole or not at all.
+// writeWhole copies a file. The copy appears complete or not at all.
 func writeWhole(from, to string) error {
 	source, err := os.Open(from)
 	if err != nil {

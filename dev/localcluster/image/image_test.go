@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-// members of a tar file, by name.
+// members returns the members of a tar file, by name.
 func members(t *testing.T, path string) (names []string, headers map[string]*tar.Header, contents map[string][]byte) {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -96,7 +96,7 @@ func TestArchive(t *testing.T) {
 	if h := headers["bin/sh"]; h == nil || h.Mode != 0o755 || h.Uid != 0 || !h.ModTime.Equal(epoch) {
 		t.Errorf("bin/sh is %+v", h)
 	}
-	// The same again gives the same.
+	// A second time gives the same archive.
 	before, err := digest(archive)
 	if err != nil {
 		t.Fatal(err)
@@ -107,7 +107,7 @@ func TestArchive(t *testing.T) {
 	if after, err := digest(archive); err != nil || after != before {
 		t.Errorf("the archive differs: %v", err)
 	}
-	// What fails leaves what was there.
+	// A failure leaves the existing archive as it is.
 	if err := WriteArchive(archive, []Image{{Name: "x", Layers: []string{filepath.Join(dir, "none")}}}); err == nil {
 		t.Error("a layer that is not there")
 	}

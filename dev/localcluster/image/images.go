@@ -21,32 +21,31 @@ import (
 const (
 	// Pause holds the namespaces of pods.
 	Pause = "docker.io/flux-elastic/pause:latest"
-	// Manager is flux-elastic's own, as the Dockerfile makes it and config deploys it.
+	// Manager is the manager of flux-elastic, as the Dockerfile makes it and config deploys it.
 	Manager = "docker.io/library/flux-elastic:latest"
-	// App is a small Debian: an application that does not know of Flux.
+	// App is a small Debian, for an application without Flux.
 	App = "docker.io/flux-elastic/app:latest"
-	// Test is that with the test double of Flux. It can be the image of a MiniCluster
-	// without a view (flux.container.disable), and that of the view of any other.
+	// Test is App with the test double of Flux. It can be the image of a MiniCluster without a
+	// view (flux.container.disable), and the view image of any other MiniCluster.
 	Test = "docker.io/flux-elastic/test:latest"
-	// MPI is that with MPICH, the program halo, and the Flux of FLUX_ROOT (/opt/flux by
-	// default) where there is one, or else the double. It is large.
+	// MPI is a Debian with MPICH and the program halo. It has the Flux of FLUX_ROOT (default
+	// /opt/flux), or the test double if there is no Flux. It is large.
 	MPI = "docker.io/flux-elastic/mpi:latest"
 )
 
-// Commands are the programs that making images takes besides Go, with the packages of
-// Debian that they come in.
+// Commands are the programs that Build needs besides Go, with their Debian packages.
 var Commands = map[string]string{"mmdebstrap": "mmdebstrap"}
 
 // maker makes images.
 type maker struct {
 	context.Context
 	checkout string
-	cache    string // of what is the same every time
-	work     string // of what is not
+	cache    string // the directory of files that later builds use again
+	work     string // the directory of temporary files
 }
 
-// Build makes the images and writes them into one archive: MPI only if that is wanted.
-// Debian's part is kept in the cache directory.
+// Build makes the images and writes them into one archive, MPI only if mpi is true. It keeps the
+// layers of Debian in the cache directory.
 func Build(ctx context.Context, checkout, cache, archive string, mpi bool) error {
 	work, err := os.MkdirTemp("", "flux-elastic-images-")
 	if err != nil {
@@ -91,7 +90,7 @@ func Build(ctx context.Context, checkout, cache, archive string, mpi bool) error
 	return WriteArchive(archive, images)
 }
 
-// program is the one layer of an image with a program alone.
+// program makes the only layer of an image that has just one program.
 func (m *maker) program(name, pkg string) (layer string, err error) {
 	path, err := m.build(name, pkg)
 	if err != nil {
@@ -100,8 +99,8 @@ func (m *maker) program(name, pkg string) (layer string, err error) {
 	return m.layer(name, []Entry{{Path: name, Source: path}})
 }
 
-// double is a layer with the test double of Flux: on the path, and in a view as Spack
-// makes it, of links into /opt/software.
+// double makes a layer with the test double of Flux. The double is on the path, and in a view like
+// that of Spack, which has links into /opt/software.
 func (m *maker) double() (layer string, err error) {
 	program, err := m.build("flux", "./test/fakeflux")
 	if err != nil {
@@ -124,7 +123,7 @@ func (m *maker) build(name, pkg string) (path string, err error) {
 	path = filepath.Join(m.work, name)
 	cmd := exec.CommandContext(m, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, pkg)
 	cmd.Dir = m.checkout
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false") // a race detector would link the C library
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false") // without GOFLAGS=-race, which would link the C library
 	return path, run(cmd)
 }
 
@@ -133,11 +132,11 @@ func (m *maker) layer(name string, entries []Entry) (path string, err error) {
 	return path, WriteLayer(path, entries)
 }
 
-// unwanted is what of Debian nobody reads in a container.
+// unwanted are files of Debian that containers do not need.
 var unwanted = []string{"/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*"}
 
-// debian is a layer with Debian's essential packages and others: of this machine's
-// release, so that what is built here runs there.
+// debian makes a layer with Debian's essential packages and other packages. It has the release of this
+// machine, so that programs built on this machine run in the image.
 func (m *maker) debian(packages ...string) (layer string, err error) {
 	slices.Sort(packages)
 	args := []string{"--variant=essential"}
@@ -147,7 +146,7 @@ func (m *maker) debian(packages ...string) (layer string, err error) {
 	for _, path := range unwanted {
 		args = append(args, "--dpkgopt=path-exclude="+path)
 	}
-	// A package without which the others cannot be set up brings all of Perl.
+	// Perl is needed only to set up the packages.
 	args = append(args, `--customize-hook=rm -r "$1"/usr/share/perl "$1"/usr/lib/*/perl`, debianRelease("/etc/os-release"))
 	return m.cached("debian", ".tar", []byte(strings.Join(args, " ")), func(path string) error {
 		return m.mmdebstrap(append(args, path)...)
@@ -160,8 +159,7 @@ func (m *maker) mmdebstrap(args ...string) error {
 	return run(cmd)
 }
 
-// cached returns a file of the cache, which is made if it is not there, once for every
-// recipe.
+// cached returns a file of the cache. If the cache has no file for the recipe, it creates the file.
 func (m *maker) cached(name, suffix string, recipe []byte, create func(path string) error) (path string, err error) {
 	sum := sha256.Sum256(append([]byte(runtime.GOARCH+" "), recipe...))
 	path = filepath.Join(m.cache, name+"-"+hex.EncodeToString(sum[:6])+suffix)
@@ -172,12 +170,11 @@ func (m *maker) cached(name, suffix string, recipe []byte, create func(path stri
 	if err := create(made); err != nil {
 		return "", err
 	}
-	// Whole or not at all: the two directories may be on different disks.
+	// A rename is not enough: the two directories may be on different disks.
 	return path, writeWhole(made, path)
 }
 
-// debianRelease is the name of this machine's release, or where this is no Debian that
-// of one.
+// debianRelease returns the name of this machine's Debian release, or bookworm if this is no Debian.
 func debianRelease(path string) string {
 	values := map[string]string{}
 	if file, err := os.Open(path); err == nil {

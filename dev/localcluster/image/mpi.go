@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// mpi is the image with MPICH and what runs by it.
+// mpi makes the image MPI. double is the layer with the test double of Flux.
 func (m *maker) mpi(double string) (*Image, error) {
 	halo, err := m.halo()
 	if err != nil {
@@ -64,10 +64,10 @@ func (m *maker) halo() (path string, err error) {
 	})
 }
 
-// development is what of an installed Flux only programmers need.
+// development matches files of an installed Flux that only developers need.
 var development = regexp.MustCompile(`(^include/|^share/(man|doc|bash-completion)/|/pkgconfig/|__pycache__|\.a$|\.la$)`)
 
-// flux is a layer with an installed Flux at its place.
+// flux makes a layer with an installed Flux at the same path.
 func (m *maker) flux(root string) (layer string, err error) {
 	var entries []Entry
 	for dir := filepath.Dir(root); dir != "/"; dir = filepath.Dir(dir) {
@@ -98,8 +98,8 @@ func (m *maker) flux(root string) (layer string, err error) {
 	return m.layer("flux", entries)
 }
 
-// fluxNeeds are the packages of this machine's Debian with the libraries that an
-// installed Flux is linked to, and with Python for its commands.
+// fluxNeeds returns the Debian packages that an installed Flux needs: those of the libraries that it
+// is linked to, and those of Python for its commands.
 func (m *maker) fluxNeeds(root string) (packages []string, err error) {
 	libraries := map[string]bool{}
 	err = filepath.WalkDir(root, func(path string, file fs.DirEntry, err error) error {
@@ -122,7 +122,7 @@ func (m *maker) fluxNeeds(root string) (packages []string, err error) {
 	}
 	packages = []string{"python3", "python3-cffi", "python3-yaml", "python3-ply"}
 	for library := range libraries {
-		// On a merged /usr a package may know its file by the shorter path.
+		// If /usr is merged, a package may list the file by its path without /usr.
 		out, err := exec.CommandContext(m, "dpkg-query", "--search", library, strings.TrimPrefix(library, "/usr")).Output()
 		name, _, ok := strings.Cut(string(out), ":")
 		if !ok {
@@ -134,7 +134,7 @@ func (m *maker) fluxNeeds(root string) (packages []string, err error) {
 	return slices.Compact(packages), nil
 }
 
-// linked is a line of ldd with the file that was found.
+// linked matches a line of ldd, and captures the path of the library.
 var linked = regexp.MustCompile(`=> (/\S+)`)
 
 func isExecutable(path string) bool {

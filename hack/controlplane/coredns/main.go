@@ -1,8 +1,8 @@
 // Copyright The flux-elastic Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Coredns is CoreDNS with the few plugins that the DNS of a local cluster takes. With
-// all of them it is built from a thousand packages more: the clients of three clouds.
+// Coredns is CoreDNS with the few plugins that the DNS of a local cluster needs. All plugins together
+// would need a thousand more packages, such as the clients of three clouds.
 package main
 
 import (
@@ -14,7 +14,7 @@ import (
 	_ "github.com/coredns/coredns/plugin/template"
 )
 
-// init says in which order the plugins answer, as CoreDNS's plugin.cfg does.
+// init sets the order in which the plugins handle requests, as CoreDNS's plugin.cfg does.
 func init() { dnsserver.Directives = []string{"bind", "errors", "kubernetes", "template"} }
 
 func main() { coremain.Run() }

@@ -2,9 +2,9 @@
  * Copyright The flux-elastic Authors
  * SPDX-License-Identifier: Apache-2.0
  *
- * Halo lets heat spread on a ring of cells that is cut into a piece per rank: in every
- * step each rank gives its outermost cells to its neighbours. A sine wave keeps its form
- * and fades at a known rate, so that the result is known, too.
+ * Halo simulates how heat spreads on a ring of cells. Each rank has one piece of the ring, and
+ * sends its outermost cells to its neighbours in every step. A sine wave keeps its form and
+ * fades at a known rate, so the right result is known.
  *
  *     halo [STEPS [CELLS]]
  */
@@ -15,10 +15,10 @@
 #include <unistd.h>
 
 /*
- * Part waits for all ranks through PMI, where MPI does not run. MPI_Finalize of MPICH before
- * 4.2 needs that over UCX and TCP: a rank waits until all others have confirmed what it sent,
- * and confirms nothing itself once they have. One that confirmed to the others before it came
- * to its own end would wait for ever. Since 4.2 MPI_Finalize begins with such a barrier.
+ * Part waits for all ranks by a barrier of PMI, which needs no MPI. MPI_Finalize of MPICH before
+ * 4.2 needs this barrier over UCX and TCP. In MPI_Finalize a rank waits until all others have
+ * confirmed its messages, and after that confirms no messages itself. So a rank that enters
+ * MPI_Finalize late would wait for ever. Since 4.2 MPI_Finalize begins with such a barrier.
  */
 static void part(void)
 {
@@ -45,7 +45,7 @@ int main(int argc, char **argv)
 	long steps = argc > 1 ? atol(argv[1]) : 1000;
 	long cells = argc > 2 ? atol(argv[2]) : 100000;
 
-	/* Hosts are as many as there are first ranks of one. */
+	/* The number of hosts is the number of ranks that are the first one on their host. */
 	MPI_Comm host;
 	MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &host);
 	int local, hosts;

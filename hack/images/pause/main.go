@@ -1,7 +1,7 @@
 // Copyright The flux-elastic Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Pause holds the namespaces of a pod until it is asked to end.
+// Pause keeps the namespaces of a pod until it gets SIGTERM or SIGINT.
 package main
 
 import (
@@ -19,7 +19,7 @@ func main() {
 		select {
 		case <-end:
 			return
-		case <-orphans: // of a pod that shares its processes
+		case <-orphans: // in a pod with a shared process namespace
 			for pid := 1; pid > 0; {
 				pid, _ = syscall.Wait4(-1, nil, syscall.WNOHANG, nil)
 			}

@@ -2,8 +2,8 @@
 # Copyright The flux-elastic Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# The batch job, a Flux instance of its own: submits the lines of the command, waits for
-# all jobs, and ends with the highest exit code.
+# The batch job, a Flux instance of its own. This script submits the lines of the command,
+# waits for all jobs, and ends with the highest exit code.
 
 fe_here=${FLUX_OPERATOR_DIR:-/flux_operator}
 # shellcheck source=/dev/null
@@ -14,8 +14,8 @@ count() {
   (($1 <= fe_worst)) || fe_worst=$1
 }
 
-# submit_lines submits each line as what the user would type after `flux submit`. A
-# line that is no shell, or ends it, is a failure of its own.
+# submit_lines submits each line: the line has the arguments of `flux submit`, as a shell reads
+# them. A line that is not valid shell, or that exits the shell, counts as a failure of its own.
 submit_lines() {
   local line lines fe_options silent='' i=0
   [[ $FE_QUIET != true ]] || silent=--quiet
@@ -38,7 +38,7 @@ flux queue idle --quiet
 [[ $FE_QUIET == true ]] || flux jobs -a -c 0
 while read -r code; do
   if [[ $code =~ ^-[0-9]+$ ]]; then
-    count 128 # it was killed, or cancelled
+    count 128 # the job was killed or cancelled
   elif [[ $code =~ ^[0-9]+$ ]]; then
     count "$code"
   fi

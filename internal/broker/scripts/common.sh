@@ -2,10 +2,10 @@
 # Copyright The flux-elastic Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# What the entry points of containers share. Reads the settings, and fe_here. Names of
-# ours begin with fe_ or FE_: what the user's shell and variables are called must not matter.
+# Functions that the entry points of the containers share. They read the settings and fe_here.
+# Our names begin with fe_ or FE_, so that they never clash with the user's variables.
 #
-# shellcheck disable=SC2034,SC2154 # what is set and read here is of the callers
+# shellcheck disable=SC2034,SC2154 # the callers read what is set here, and set what is read here
 
 fe_view=$FE_VIEW_BASE/view
 fe_config=$FE_VIEW_BASE/config
@@ -14,8 +14,8 @@ fe_say() {
   [[ $FE_QUIET == true ]] || printf '%s\n' "$*"
 }
 
-# fe_hook NAME runs a piece of the user's shell in this one, so that what it exports is
-# seen by what comes after it.
+# fe_hook NAME runs a piece of the user's shell in this shell, so that later commands see the
+# variables that it exports.
 fe_hook() {
   local file=$fe_here/$1.sh
   [[ -s $file ]] || return 0
@@ -28,7 +28,7 @@ fe_hook() {
   fi
 }
 
-# fe_paths puts Flux on the path, after what the image has.
+# fe_paths adds Flux to the search paths, after the directories of the image.
 fe_paths() {
   [[ $FE_VIEW_DISABLED != true ]] || return 0
   local python
@@ -38,71 +38,71 @@ fe_paths() {
   export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$fe_view/lib
 }
 
-# fe_run COMMAND... runs it and passes on the request to end, so that a broker shuts
-# down cleanly when its pod is deleted. Returns its exit code.
+# fe_run COMMAND... runs a command and forwards SIGTERM and SIGINT to it as SIGTERM, so that a
+# broker shuts down cleanly when its pod is deleted. Returns the command's exit code.
 fe_ending=false
 fe_run() {
   "$@" &
   fe_attend "$!" "$!"
 }
 
-# fe_run_all COMMAND... does so with all processes that the command starts.
+# fe_run_all COMMAND... is fe_run that forwards the signals to all processes of the command.
 fe_run_all() {
-  set -m # gives it a process group
+  set -m # gives the command a process group
   "$@" &
   set +m
   fe_attend "$!" "-$!"
 }
 
-# fe_attend CHILD TARGET waits for the child; the request to end goes to the target.
+# fe_attend CHILD TARGET waits for the child, and forwards SIGTERM and SIGINT to the target.
 fe_attend() {
   local code fe_interrupted
-  # A broker ignores the request while it begins.
+  # A broker ignores SIGTERM while it starts.
   # shellcheck disable=SC2064 # expanded now: the arguments go with the function
   trap "fe_ending=true fe_interrupted=true; ((SECONDS - $SECONDS > 1)) || sleep 1.5; kill -TERM -- $2 2>/dev/null" TERM INT
   while true; do
     code=0 fe_interrupted=false
     wait "$1" || code=$?
-    [[ $fe_interrupted == true ]] || break # a trap ends wait early; the child still has to end
+    [[ $fe_interrupted == true ]] || break # a trap ends wait early: the child may still run
   done
   fe_unattended
   while [[ $fe_ending == true && $2 == -* ]] && kill -0 -- "$2" 2>/dev/null; do
-    sleep 0.1 # what it started ends, too
+    sleep 0.1 # until all processes of the group have ended
   done
   return "$code"
 }
 
-# fe_unattended ends this shell when it is asked to end and has nothing to pass that on to.
-# The first process of a container would not end by itself.
+# fe_unattended makes this shell end on SIGTERM and SIGINT while it runs no child that gets
+# them. Without a trap, the first process of a container ignores these signals.
 fe_unattended() { trap 'fe_ending=true; exit "${fe_exit_code:-143}"' TERM INT; }
 fe_unattended
 
-# fe_pause SECONDS sleeps, and leaves nothing behind when this shell is told to end. It is
-# for shells that run beside another.
+# fe_pause SECONDS sleeps, and leaves no process behind if this shell gets SIGTERM meanwhile.
+# It is for shells that run in the background.
 fe_pause() {
-  # shellcheck disable=SC2046 # its jobs, this sleep alone, may be none yet
+  # shellcheck disable=SC2046 # the only job is this sleep, which may not exist yet
   trap 'kill $(jobs -p) 2>/dev/null; exit' TERM
   sleep "$1" &
   wait "$!"
   trap - TERM
 }
 
-# fe_uri prints where the broker of this pod is reached, whatever its socket is called.
+# fe_uri prints the URI of this pod's broker, whatever the name of its socket is.
 fe_uri() {
   local sockets=("$fe_config"/run/flux/local*)
   echo "local://${sockets[0]}"
 }
 
-# fe_until STATE waits until the broker of this pod is in a state that the pattern
-# matches. Unlike most of what asks Flux, this is no Python, and may be asked often.
+# fe_until STATE waits until the state of this pod's broker matches the pattern. `flux uptime`
+# is no Python program, unlike most commands of Flux, and so is cheap to run often.
 fe_until() {
   until [[ $(FLUX_URI=$(fe_uri) flux uptime 2>/dev/null) =~ ^\ *[^\ ]+\ ($1)\  ]]; do
     fe_pause 0.5
   done
 }
 
-# fe_timed NAME COMMAND... runs a command and, where that is wanted, tells how long it took,
-# as GNU time tells it.
+# fe_timed NAME COMMAND... runs a command. If logging.timed is set, it prints the time that the
+# command took, in the format of GNU time.
 fe_timed() {
   local began code=0 took
   began=$(date +%s%N)

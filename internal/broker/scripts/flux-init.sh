@@ -2,8 +2,8 @@
 # Copyright The flux-elastic Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Runs in the init container: lays out Flux and its configuration on the volume
-# that the other containers share. It can run again on the same volume.
+# The entry point of the init container: copies Flux and its configuration to the volume that
+# the other containers share. It can run again on the same volume.
 set -eu
 
 fe_here=${FLUX_OPERATOR_DIR:-/flux_operator}
@@ -21,8 +21,8 @@ if [[ -s $fe_here/R ]]; then
 fi
 
 if [[ $FE_VIEW_DISABLED != true ]]; then
-  # The view is a Spack one: /opt/view is a link into /opt/views, and what it
-  # holds are links into /opt/software.
+  # The view is a Spack view: /opt/view is a link into /opt/views, and the view has links into
+  # /opt/software.
   cp -R "$(readlink -f /opt/view)/." "$FE_VIEW_BASE/view/"
   cp -R /opt/software/. "$FE_VIEW_BASE/software/"
 fi

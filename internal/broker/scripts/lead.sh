@@ -2,10 +2,10 @@
 # Copyright The flux-elastic Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# The initial program of the Flux instance: waits until as many brokers are online
-# as the lead's pod is told, or until its own time is up, and then runs the command
-# with the nodes and tasks that are there. Its exit code is that of the command. Where
-# the instance is for people it runs beside the broker, and the lead is ready then.
+# The initial program of the Flux instance. It waits until as many brokers are online as the
+# annotation of the lead's pod says, or until its own timeout is over. Then it runs the command
+# with the nodes and tasks that are there. Its exit code is that of the command. If the instance
+# is interactive, this script runs beside the broker, and makes the lead's pod ready instead.
 
 fe_here=${FLUX_OPERATOR_DIR:-/flux_operator}
 # shellcheck source=/dev/null
@@ -15,8 +15,8 @@ fe_here=${FLUX_OPERATOR_DIR:-/flux_operator}
 # shellcheck source=common.sh
 . "$fe_here/common.sh"
 
-# online is the number of brokers that are up and may get work, of this MiniCluster alone
-# where others have joined it.
+# online prints the number of brokers that are up and may get work. It counts only the brokers
+# of this MiniCluster, if other MiniClusters have joined the instance.
 online() {
   local total=0 n
   while read -r n; do
@@ -25,22 +25,23 @@ online() {
   echo "$total"
 }
 
-# target is the number to wait for: what the controller wrote on the pod.
+# target prints the number of brokers to wait for, which the controller wrote on the pod.
 target() {
   local n=
   read -r n 2>/dev/null <"$fe_here/quorum" || true
   echo "${n:-$FE_SIZE}"
 }
 
-# Flux hangs its program up when it is asked to end: the command, too, which may take
-# its time.
+# When Flux is asked to end, it sends SIGHUP to this script and to the command, which may need
+# some time to end.
 fe_hung_up=false
 trap 'fe_hung_up=true' HUP
 
-# The controller moves the quorum when the time is up. Some seconds later it is away.
+# The controller lowers the quorum when the quorum timeout is over. If it has not done so some
+# seconds later, it is away, and this script decides alone.
 fe_alone=$((FE_QUORUM_TIMEOUT + (FE_QUORUM_TIMEOUT < 10 ? FE_QUORUM_TIMEOUT : 10)))
 
-# drain_leaving drains those who are to leave: they get none of the work.
+# drain_leaving drains the ranks that are to leave, so that they get no work.
 drain_leaving() {
   local leave=
   read -r leave 2>/dev/null <"$fe_here/drain" || true
@@ -49,9 +50,9 @@ drain_leaving() {
 }
 fe_drained=''
 
-# await sets nodes to the number of brokers to run the command with. The quorum and who leaves
-# are written at once, and belong together: it begins when the one was the same before and
-# after it read the other.
+# await waits for the quorum, and sets fe_nodes to the number of brokers for the command. The
+# controller writes the quorum and the leaving ranks in one write, and both belong together. So
+# await returns only if the quorum was the same before and after it read the leaving ranks.
 await() {
   local up want
   while true; do
@@ -71,8 +72,9 @@ await() {
   done
 }
 
-# tell_lost leaves word of the ranks that were online and did not leave in good order, where
-# the controller finds it when their pods are gone: the termination message of this container.
+# tell_lost writes the lost ranks to the termination message of this container: the ranks that
+# were online and did not leave in good order. The controller reads it, also if their pods are
+# gone.
 tell_lost() {
   local log=${FE_TERMINATION_LOG:-/dev/termination-log} lost='' rank state
   while read -r rank _ state _; do
@@ -88,7 +90,7 @@ if [[ $FE_MODE == interactive ]]; then
 fi
 /bin/bash "$fe_here/members.sh" &
 fe_members=$!
-trap 'kill "$fe_members" 2>/dev/null' EXIT # it may have been hung up
+trap 'kill "$fe_members" 2>/dev/null' EXIT # SIGHUP may have ended it already
 await
 if [[ $FE_MODE == interactive ]]; then
   touch "$FE_READY"
@@ -98,14 +100,13 @@ fi
 set_tasks "$fe_nodes"
 export FLUX_MINICLUSTER_NODES=$fe_nodes FLUX_MINICLUSTER_TASKS=$fe_tasks
 
-# What the user wrote in prefix, submitCommand and optionFlags is shell, and
-# read as such.
+# The user's prefix, submitCommand and optionFlags are shell: eval reads them below.
 set_flags "$fe_nodes" "$fe_tasks"
 case $FE_MODE in
 submit)
   [[ $FE_DEBUG != true ]] || fe_flags+=" -vvv"
   fe_watch=--watch
-  [[ ! $FE_SUBMIT =~ ^flux[[:space:]]+run($|[[:space:]]) ]] || fe_watch= # it watches anyway, and knows no such option
+  [[ ! $FE_SUBMIT =~ ^flux[[:space:]]+run($|[[:space:]]) ]] || fe_watch= # flux run watches anyway, without this option
   fe_submission="$FE_SUBMIT $fe_flags $FE_OPTION_FLAGS --quiet $fe_watch /bin/bash $fe_here/command.sh"
   ;;
 batch) fe_submission="/bin/bash $fe_here/batch.sh $fe_flags $FE_OPTION_FLAGS" ;;
@@ -113,9 +114,9 @@ batch) fe_submission="/bin/bash $fe_here/batch.sh $fe_flags $FE_OPTION_FLAGS" ;;
 esac
 fe_submission="${FE_PREFIX:+$FE_PREFIX }$fe_submission"
 fe_say "Starting on $fe_nodes of $FE_SIZE nodes: $fe_submission"
-echo "$$" >"$FE_READY" # that it was made tells wait.sh, too; and whom to kill
+echo "$$" >"$FE_READY" # wait.sh reads it, too: the command was started, and by which process
 fe_code=0
 fe_timed fluxsubmit eval "$fe_submission" || fe_code=$?
 [[ $fe_code == 0 ]] || tell_lost
-[[ $fe_code != 0 || $fe_hung_up == false ]] || fe_code=143 # asked to end, it has not done its work
+[[ $fe_code != 0 || $fe_hung_up == false ]] || fe_code=143 # a command that was asked to end is no success
 exit "$fe_code"

@@ -2,9 +2,9 @@
 # Copyright The flux-elastic Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Runs beside the command of the lead: drains the ranks that the lead's pod is told are
-# to leave, so that they take no new work, and undrains those that may stay after all.
-# Their pods are no longer ready once they have no work left.
+# Runs on the lead beside the command. It drains the ranks that are to leave, which an annotation
+# of the lead's pod lists, so that they get no new work. It undrains ranks that may stay after
+# all. When a drained rank has no work left, this script makes its pod not ready.
 
 fe_here=${FLUX_OPERATOR_DIR:-/flux_operator}
 # shellcheck source=/dev/null
@@ -12,7 +12,7 @@ fe_here=${FLUX_OPERATOR_DIR:-/flux_operator}
 # shellcheck source=common.sh
 . "$fe_here/common.sh"
 
-# ids IDSET prints its ids, one a line.
+# ids IDSET prints the ids of the idset, one per line.
 ids() {
   local part
   for part in ${1//[],[]/ }; do
@@ -25,8 +25,8 @@ minus() {
   comm -23 <(ids "$1" | sort) <(ids "$2" | sort) | paste -sd,
 }
 
-# on RANKS COMMAND runs shell in the run directories of those of these brokers that are
-# online. The lead is none of them: that it is ready says something else.
+# on RANKS COMMAND runs a shell command in the run directories of the given brokers that are
+# online. It leaves out the lead, whose readiness has another meaning.
 on() {
   local ranks
   ranks=$(minus "$1" 0)
@@ -34,8 +34,8 @@ on() {
     /bin/bash -c "cd \"\$(flux getattr rundir)\" && $2" 2>/dev/null || true
 }
 
-# watch tells the brokers of drained ranks once no work is left there, and then now and
-# again: one that comes on such a rank is no more ready than the one before.
+# watch makes the pods of drained ranks not ready when these have no work left. It does so again
+# now and then: a new broker on such a rank must not be ready, either.
 watch() {
   local before=$fe_busy
   fe_rest=1
@@ -47,9 +47,9 @@ watch() {
     on "$(minus "$fe_drained" "$fe_busy")" "touch leaving && rm -f ${FE_READY##*/}"
 }
 
-fe_drained='' # ranks
-fe_busy=''    # those of them that may have work left
-fe_rest=0     # rounds until Flux is asked again: seldom, since that takes time from the command
+fe_drained='' # the drained ranks
+fe_busy=''    # the drained ranks that may have work left
+fe_rest=0     # rounds until Flux is asked again: seldom, since this takes CPU time from the command
 while fe_pause 1; do
   want=
   read -r want 2>/dev/null <"$fe_here/drain" || true
@@ -59,12 +59,12 @@ while fe_pause 1; do
   fi
   stay=$(minus "$fe_drained" "$want")
   for rank in $(ids "$stay"); do
-    flux resource undrain "$rank" || true # somebody else may have done it
+    flux resource undrain "$rank" || true # somebody else may have undrained the rank
   done
   on "$stay" "rm -f leaving && touch ${FE_READY##*/}"
   fe_drained=$(minus "$fe_drained" "$stay")
   leave=$(minus "$want" "$fe_drained")
-  # A rank that somebody else has drained keeps their reason.
+  # A rank that somebody else has drained keeps its reason.
   if [[ -z $leave ]] || flux resource drain --update "$leave" flux-elastic; then
     fe_drained=$want fe_busy=$want fe_rest=0
   else

@@ -2,14 +2,14 @@
 # Copyright The flux-elastic Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# The arithmetic of sizes and tasks, as elastic.Sizing has it. Reads the settings
-# FE_SIZE, FE_MIN_SIZE, FE_OPERATOR, FE_OPERAND, FE_TASKS_AT_SIZE, FE_SCALING, FE_CONSTRAINT, FE_MULTIPLE_OF
-# and FE_CORES_PER_NODE.
+# The arithmetic of sizes and tasks, with the same results as elastic.Sizing. It reads the
+# settings FE_SIZE, FE_MIN_SIZE, FE_OPERATOR, FE_OPERAND, FE_TASKS_AT_SIZE, FE_SCALING,
+# FE_CONSTRAINT, FE_MULTIPLE_OF and FE_CORES_PER_NODE.
 #
-# shellcheck disable=SC2034 # what the functions set is for the caller
+# shellcheck disable=SC2034 # the callers read what the functions set
 
-# set_tasks NODES sets fe_tasks to the number of tasks with that many brokers; 0 where
-# none would do, or where it is left to Flux.
+# set_tasks NODES sets fe_tasks to the number of tasks on that many brokers. It sets 0 if no
+# number is allowed, or if Flux chooses the number.
 set_tasks() {
   local fe_nodes=$1 n=1 least=0
   fe_tasks=$FE_TASKS_AT_SIZE
@@ -36,7 +36,7 @@ set_tasks() {
   esac
 }
 
-# set_next N sets fe_next to the allowed size after it; what is beyond the full size is that.
+# set_next N sets fe_next to the next allowed size after N, at most the full size.
 set_next() {
   local n=$1 i
   case $FE_OPERATOR in
@@ -50,8 +50,8 @@ set_next() {
   ((fe_next < FE_SIZE)) || fe_next=$FE_SIZE
 }
 
-# set_largest LIMIT sets fe_nodes to the largest allowed size of at most that many
-# brokers; 0 if there is none.
+# set_largest LIMIT sets fe_nodes to the largest allowed size of at most LIMIT brokers, or to 0
+# if there is none.
 set_largest() {
   local limit=$1 n=$FE_MIN_SIZE fe_tasks fe_next
   fe_nodes=0
@@ -69,7 +69,7 @@ set_largest() {
   fi
 }
 
-# set_flags NODES TASKS sets fe_flags to the options of the submission.
+# set_flags NODES TASKS sets fe_flags to the options of the submit command.
 set_flags() {
   if (($2 == 0)); then
     fe_flags="-N $1"

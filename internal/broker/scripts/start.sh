@@ -2,9 +2,9 @@
 # Copyright The flux-elastic Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# The entry point of a container beside Flux (start-<i>.sh), and of one of the
-# services (service-<i>.sh): its own name is that of the files with the user's
-# shell. Its exit code is that of the command.
+# The entry point of a container beside Flux (start-<i>.sh), and of a service (service-<i>.sh).
+# The names of the files with the user's shell begin with the name of this script. Its exit code
+# is that of the command.
 
 fe_here=${FLUX_OPERATOR_DIR:-/flux_operator}
 fe_name=${0##*/}
@@ -17,7 +17,7 @@ fi
 # shellcheck source=common.sh
 . "$fe_here/common.sh"
 
-# fe_until_there TEST FILE waits for what the Flux container makes.
+# fe_until_there TEST FILE waits for a file that the Flux container makes.
 fe_until_there() {
   [[ $FE_NO_WAIT_SOCKET == true ]] || until test "$1" "$2"; do sleep 1; done
 }
@@ -36,9 +36,9 @@ fe_exit_code=0
 if [[ -s $fe_here/$fe_name-command.sh ]]; then
   fe_run_all /bin/bash "$fe_here/$fe_name-command.sh" || fe_exit_code=$?
 fi
-(fe_hook "$fe_name-post") || true # whatever it does, the exit code is the command's
+(fe_hook "$fe_name-post") || true # the exit code is the command's, not that of the hook
 if [[ $fe_name == start-* && $fe_exit_code == 0 && $fe_ending == false ]]; then
-  # A container beside Flux would be started again, and its command run twice.
+  # The kubelet would start a container beside Flux again, and its command would run twice.
   fe_run sleep infinity || true
 fi
 exit "$fe_exit_code"

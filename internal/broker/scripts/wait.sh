@@ -2,9 +2,9 @@
 # Copyright The flux-elastic Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# The entry point of the Flux container: starts the broker of this pod, and on
-# the lead the command with it (lead.sh). Its exit code is the broker's, which on
-# the lead is that of the command.
+# The entry point of the Flux container. It starts the broker of this pod, which on the lead
+# runs the command (lead.sh). Its exit code is the broker's, which on the lead is that of the
+# command.
 
 fe_here=${FLUX_OPERATOR_DIR:-/flux_operator}
 # shellcheck source=/dev/null
@@ -16,7 +16,7 @@ fi
 # shellcheck source=common.sh
 . "$fe_here/common.sh"
 
-# fe_describe writes the files that people and other containers connect with.
+# fe_describe writes the files with which users and other containers connect to the broker.
 fe_describe() {
   {
     printf 'export PATH=%q\n' "$PATH"
@@ -25,19 +25,19 @@ fe_describe() {
     printf 'export fluxsocket=%q\n' "local://$fe_config/run/flux/local"
     cat "$fe_here/view-environment.sh"
   } >"$FE_VIEW_BASE/flux-view.sh.new"
-  mv "$FE_VIEW_BASE/flux-view.sh.new" "$FE_VIEW_BASE/flux-view.sh" # others wait for it
+  mv "$FE_VIEW_BASE/flux-view.sh.new" "$FE_VIEW_BASE/flux-view.sh" # other containers wait for this file
   # shellcheck disable=SC2016 # the variable is expanded where the file is used
   printf '. %q\nflux proxy "$fluxsocket" bash\n' "$FE_VIEW_BASE/flux-view.sh" >"$FE_VIEW_BASE/flux-connect.sh"
   printf 'flux module remove sched-simple\nflux module load sched-fluxion-resource\nflux module load sched-fluxion-qmanager\n' \
     >"$FE_VIEW_BASE/load-fluxion.sh"
 }
 
-# fe_scheduler lets Flux find Fluxion, which is in another prefix than Flux where the view
-# is Spack's: its modules, and what loads them (rc1.d, and modprobe since Flux 0.78).
-# Without it Flux takes sched-simple.
+# fe_scheduler lets Flux find the modules of Fluxion, and the files that load them (rc1.d, and
+# modprobe since Flux 0.78). In a Spack view, Fluxion has another prefix than Flux. Without
+# Fluxion, Flux loads sched-simple.
 fe_scheduler() {
   if [[ $FE_SCHEDULER_SIMPLE == true ]]; then
-    # Where Flux and Fluxion share a prefix, and Flux is older than modprobe.
+    # For a Flux that shares its prefix with Fluxion, and that is older than modprobe.
     export FLUXION_RESOURCE_RC_NOOP=1 FLUXION_QMANAGER_RC_NOOP=1
     return
   fi
@@ -52,14 +52,14 @@ fe_scheduler() {
   done
 }
 
-# fe_prepare makes what the broker reads. State of an earlier container of this pod
-# goes: its jobs must not run a second time.
+# fe_prepare makes the files that the broker reads. It removes the state of an earlier container
+# of this pod, whose jobs must not run a second time.
 fe_prepare() {
   export STATE_DIR=$fe_config/var/lib/flux
   rm -rf "$STATE_DIR"
   mkdir -p "$STATE_DIR" "$fe_config/run/flux" "$fe_config/curve" "$fe_config/etc/flux/system/cron.d"
-  mkdir -p "$FLUX_OUTPUT_DIR" || true # only batches need it
-  # The broker wants a certificate that nobody else can read.
+  mkdir -p "$FLUX_OUTPUT_DIR" || true # only batches need this directory
+  # The broker requires a certificate that other users cannot read.
   (umask 077 && cat "$fe_here/curve.cert" >"$fe_config/curve/curve.cert")
   if [[ ! -s $fe_config/etc/flux/system/R ]]; then
     flux R encode --hosts="$(<"$fe_here/hostlist")" --local >"$fe_config/etc/flux/system/R"
@@ -104,12 +104,13 @@ fe_lead() {
   return "$code"
 }
 
-# fe_ended_itself CODE is false where a broker ended well since its pod is to end: that is
-# no success, after which its Job would never make the pod again.
+# fe_ended_itself CODE is false if a broker ended with 0 after it was asked to end. This is no
+# success: after a success, the Job would never make the pod again.
 fe_ended_itself() { [[ $fe_ending != true || $1 != 0 ]]; }
 
-# fe_obey ends this container as the kubelet would, once the lead's pod says why, and a
-# command that ignores that. Flux then ends the instance, and the pod is left with its log.
+# fe_obey waits for the annotation of the lead's pod that asks it to end. Then it ends this
+# container by the signals of the kubelet, and kills a command that ignores SIGTERM. Flux ends
+# the instance, and the pod stays with its log.
 fe_obey() {
   local command
   until [[ -s $fe_here/stop ]]; do fe_pause 1; done
@@ -117,23 +118,23 @@ fe_obey() {
   kill -TERM "$$"
   fe_pause 15
   if read -r command 2>/dev/null <"$FE_READY"; then
-    kill -KILL -- "-$command" 2>/dev/null # Flux gives lead.sh a process group
+    kill -KILL -- "-$command" 2>/dev/null # lead.sh has a process group of its own
   else
-    kill -KILL 0 # a hook, or a broker that does not start
+    kill -KILL 0 # the lead hangs in a hook, or its broker does not start
   fi
 }
 
-# fe_announce makes the pod of a follower ready when its broker has joined the others,
-# unless it has heard since that it is to leave.
+# fe_announce makes the pod of a follower ready when its broker has joined the others, unless
+# members.sh has said meanwhile that the broker is to leave.
 fe_announce() {
   fe_until 'quorum|run'
   : >"$FE_READY"
   [[ ! -e $fe_leaving ]] || rm -f "$FE_READY"
 }
 
-# fe_follow comes back after a broker that failed: the lead may not be there yet. It
-# ends when the lead has shut the instance down, unless a lead that failed is started
-# again, and when the pod is deleted.
+# fe_follow runs the broker of a follower. It starts a broker that failed again, since the lead
+# may not be up yet. It returns when the pod is deleted, or when the lead has shut the instance
+# down and a lead that failed is not started again.
 fe_follow() {
   local announcer code pause=1
   while true; do
@@ -142,22 +143,22 @@ fe_follow() {
     fe_announce &
     announcer=$!
     fe_run flux start "${fe_options[@]}" || code=$?
-    kill '%?fe_announce' 2>/dev/null || true # by name: it has ended long since, as a rule
+    kill '%?fe_announce' 2>/dev/null || true # by name, since it has usually ended and its PID may be reused
     wait "$announcer" || true
     rm -f "$FE_READY"
     fe_ended_itself "$code" || return 143
     if [[ $FE_COMPLETE_WORKERS == true || $fe_ending == true ]] || ((code == 0 && FE_BACKOFF_LIMIT == 0)); then
       return "$code"
     fi
-    fe_say "The broker ended with exit code $code; again in $pause s"
+    fe_say "The broker ended with exit code $code; starting it again in $pause s"
     fe_run sleep "$pause" || true
     [[ $fe_ending != true ]] || return 143
     pause=$((pause < 8 ? pause * 2 : 15))
   done
 }
 
-# fe_exit: what ends this shell before the broker has run is no success, and neither is
-# what was asked to end.
+# fe_exit replaces the exit code 0 of this shell, which is a success. It sets 1 if the broker has
+# not run, and 143 if the shell was asked to end.
 # shellcheck disable=SC2317 # the trap runs it
 fe_exit() {
   local code=$?
@@ -166,8 +167,8 @@ fe_exit() {
   [[ $code != 0 || ! -s $fe_here/stop ]] || exit 143
 }
 
-fe_leaving=${FE_READY%/*}/leaving # members.sh makes it
-rm -f "$FE_READY" "$fe_leaving"   # of an earlier container of this pod
+fe_leaving=${FE_READY%/*}/leaving # members.sh makes this file
+rm -f "$FE_READY" "$fe_leaving"   # files of an earlier container of this pod
 fe_exit_code='' fe_obeying=''
 trap fe_exit EXIT
 if [[ $HOSTNAME == "$FE_LEAD_HOST" ]]; then
@@ -192,6 +193,6 @@ else
   fe_hook hook-worker-pre
   if fe_follow; then fe_exit_code=0; else fe_exit_code=$?; fi
 fi
-(fe_hook hook-post) || true # whatever it does, the exit code is the broker's
+(fe_hook hook-post) || true # the exit code is the broker's, not that of the hook
 touch "$FE_VIEW_BASE/flux-operator-complete.txt" || true
 exit "$fe_exit_code"

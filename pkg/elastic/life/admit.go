@@ -8,16 +8,13 @@ import (
 	"time"
 )
 
-// Admit takes the queue's offer.
+// Admit takes the nodes that the queue offers.
 type Admit struct {
 	Attempt int
 	Nodes   []string
 }
 
 func (Admit) step() {}
-
-// Event implements Decision.
-func (Admit) Event() (reason string, warning bool) { return "Admitted", false }
 
 func (s Admit) apply(r *Record, _ string, now time.Time) {
 	r.end()
@@ -26,22 +23,19 @@ func (s Admit) apply(r *Record, _ string, now time.Time) {
 	r.Ended, r.ExitCode = time.Time{}, nil
 }
 
-// Withdraw takes the admission back without counting it as given up.
+// Withdraw ends the admission without counting a failed attempt.
 type Withdraw struct{}
 
 func (Withdraw) step() {}
 
-// Event implements Decision.
-func (Withdraw) Event() (reason string, warning bool) { return "Released", false }
-
 func (Withdraw) apply(r *Record, _ string, _ time.Time) { r.end() }
 
-// Make makes the objects of the admission, or of the one that comes.
+// Make makes the objects of the admission, or those that are made ahead of it.
 type Make struct{}
 
 func (Make) step() {}
 
-// Release deletes the workload, and with it the pods.
+// Release deletes the workload and with it all pods.
 type Release struct{}
 
 func (Release) step() {}
@@ -61,7 +55,7 @@ func suspended(o *Observation, _ time.Time) *Plan {
 }
 
 func releasing(o *Observation, _ time.Time) *Plan {
-	plan := &Plan{Step: Wait{}, State: StateReleasing, Message: "waits for the pods of the attempt before to end"}
+	plan := &Plan{Step: Wait{}, State: StateReleasing, Message: "waits for the pods of the last attempt to end"}
 	switch {
 	case o.Workload == Stale:
 		plan.Step = Release{}
@@ -81,7 +75,7 @@ func rejected(o *Observation, _ time.Time) *Plan {
 	case o.Workload == Absent && !o.begun():
 		return &Plan{Step: Withdraw{}, State: StateRejected, Message: o.Rejected}
 	}
-	return nil // what runs is not touched
+	return nil // a workload that runs is not touched
 }
 
 func queued(o *Observation, now time.Time) *Plan {

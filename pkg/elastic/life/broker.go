@@ -3,98 +3,100 @@
 
 package life
 
-import "time"
+import (
+	"time"
+)
 
-// Broker is the pod of one rank.
+// Broker is what is observed of the pod of one rank.
 type Broker struct {
 	State BrokerState
-	// ExitCode is that of a pod that ended; nil if it is not known.
+	// ExitCode is the exit code of a pod that ended; nil if the code is not known.
 	ExitCode *int
-	// FailedIn is what ended with that code, where it was not the command.
+	// FailedIn names what ended with ExitCode; "" if the command did.
 	FailedIn string
-	// EndedAt is when the containers of a pod that failed ended; zero if that is not known.
+	// EndedAt is when the containers of a failed pod ended; zero if the time is not known.
 	EndedAt time.Time
-	// Evicted is why the kubelet evicted the pod; "" if it did not.
+	// Evicted is the reason of the kubelet for evicting the pod; "" if the pod was not evicted.
 	Evicted string
-	// Bound: the pod is bound to its node.
+	// Bound is true if the pod is bound to its node.
 	Bound bool
-	// Ready is what the pod says: a follower's broker is online and may get work, the
-	// lead runs the command.
+	// Ready is the pod's readiness. A follower is ready once its broker is online and may get
+	// work, and the lead once the command runs.
 	Ready bool
-	// ReadySince is since when; zero if it is not, or that is not known.
+	// ReadySince is when the pod became ready; zero if it is not ready, or the time is not known.
 	ReadySince time.Time
-	// Idle: the pod runs and was ready, and is so no more. A rank that is asked to leave
+	// Idle is true if the pod runs, was ready, and is not ready any more. A rank that is drained
 	// has no work left then.
 	Idle bool
-	// Trouble is what keeps the pod's containers from starting, and TroubleSince since when
+	// Trouble says what keeps the pod's containers from starting, and TroubleSince since when, if
 	// that is known; "" if nothing does.
 	Trouble      string
 	TroubleSince time.Time
-	// GoneBy is when a pod that is leaving should be gone; zero if nobody said.
+	// GoneBy is when a pod that is being deleted should be gone; zero if nobody set a time.
 	GoneBy time.Time
-	// DeletedAt is when that was asked for.
+	// DeletedAt is when the deletion was requested.
 	DeletedAt time.Time
-	// NodeGone is true where the node that was chosen for the rank is no more.
+	// NodeGone is true if the node of the rank does not exist any more.
 	NodeGone bool
-	// NodeDown is true where the node is there, and not ready.
+	// NodeDown is true if the node of the rank exists and is not ready.
 	NodeDown bool
-	// Since is since when the broker's container runs; zero if it does not.
+	// Since is when the broker's container began to run; zero if it does not run.
 	Since time.Time
-	// Misplaced: the pod is bound for another node than the admission says.
+	// Misplaced is true if the pod is bound to another node than its rank's.
 	Misplaced bool
-	// Unbindable: kube-scheduler cannot bind the pod to its node, or the kubelet there
-	// did not take it.
+	// Unbindable is true if kube-scheduler cannot bind the pod to its node, or the kubelet there
+	// rejected the pod.
 	Unbindable bool
-	// Placed is when the pod was let go to its node; zero if that is not known.
+	// Placed is when the pod's gate was removed; zero if the time is not known.
 	Placed time.Time
 }
 
-// BrokerState is how the pod of one rank is.
+// BrokerState is the state of the pod of one rank.
 type BrokerState int
 
 // States of a broker's pod.
 const (
-	// Missing: there is no pod.
+	// Missing: no pod exists.
 	Missing BrokerState = iota
-	// Gated: the pod waits to be placed, and holds nothing.
+	// Gated: the pod waits behind its scheduling gate, and holds no node.
 	Gated
-	// Coming: the pod is placed, and not up yet.
+	// Coming: the pod's gate is removed, and its broker is not up yet.
 	Coming
-	// Up: the broker is online. That is so once the pod of a follower is ready, and the
-	// lead's runs.
+	// Up: the broker is online. A follower is up once its pod is ready, and the lead once its pod
+	// runs.
 	Up
 	// Leaving: the pod is being deleted.
 	Leaving
 	// Succeeded: the pod ended with exit code 0.
 	Succeeded
-	// Failed: the pod ended otherwise.
+	// Failed: the pod ended in any other way.
 	Failed
 )
 
 const (
-	// bindGrace is how long kube-scheduler is left alone with a pod: it may only not
-	// have seen yet that the pod before has gone.
+	// bindGrace is how long kube-scheduler may take to bind a pod: it may still count the pod
+	// that was on the node before.
 	bindGrace = 5 * time.Second
-	// troubleGrace is how long a pod's trouble may take to pass by itself: an image may come
-	// with the second try.
+	// troubleGrace is how long a pod's trouble may last before its rank is moved: an image may be
+	// pulled at the second try.
 	troubleGrace = 15 * time.Second
-	// goneGrace is how much longer than it should a pod may take to go. A pod whose node has
-	// no power never goes.
+	// goneGrace is how much longer than planned a deletion may take. A pod on a node without
+	// power never goes.
 	goneGrace = time.Minute
 )
 
 // holdsNode reports whether the pod takes room on its node.
 func (b Broker) holdsNode() bool { return b.State == Coming || b.State == Up || b.State == Leaving }
 
-// mayBeOnline reports whether the lead may see the broker: it may before the pod is ready.
+// mayBeOnline reports whether the lead may see the broker. The lead may see it before the pod is
+// ready.
 func (b Broker) mayBeOnline() bool { return b.State == Up || !b.Since.IsZero() }
 
-// replaced reports whether there is a new pod for the broker, or is to be one: the
-// workload goes on as if nothing had ended.
+// replaced reports whether a new pod stands in for the broker, or will.
 func (b Broker) replaced() bool { return b.State == Missing || b.State == Gated }
 
-// lost reports whether the broker's pod is no more, or was ended by the cluster, so
-// that nobody knows how its command ended.
+// lost reports whether the broker's pod is gone, or was ended by the cluster, so that the exit
+// code of its command is unknown.
 func (b Broker) lost() bool {
 	return b.replaced() || (b.State == Failed && b.ExitCode == nil)
 }
@@ -107,9 +109,9 @@ func (b Broker) howLost() string {
 	return "the lead's pod was lost"
 }
 
-// failedBefore reports whether the broker's pod failed before the lead's did. Pods tell
-// whole seconds: of two that ended in the same one, the other was there first, unless it
-// was deleted in it, as all are after the lead's end.
+// failedBefore reports whether the broker's pod failed before the lead's did. Pods report whole
+// seconds. A pod that ended in the same second failed first, unless its deletion was requested in
+// that second: all followers are deleted after the lead's end.
 func (b Broker) failedBefore(lead Broker) bool {
 	if (b.State != Failed && b.State != Missing) || b.EndedAt.IsZero() {
 		return false
@@ -118,8 +120,8 @@ func (b Broker) failedBefore(lead Broker) bool {
 	return b.EndedAt.Before(lead.EndedAt) || (b.EndedAt.Equal(lead.EndedAt) && byItself)
 }
 
-// overdueAt is when the broker's pod counts as lost though it is still there; zero if
-// it is not leaving.
+// overdueAt is when a broker whose pod is being deleted counts as lost; zero if the pod is not
+// being deleted.
 func (b Broker) overdueAt() time.Time {
 	if b.State != Leaving || b.GoneBy.IsZero() {
 		return time.Time{}
@@ -130,15 +132,15 @@ func (b Broker) overdueAt() time.Time {
 // stuck reports whether the broker's pod cannot get the node that it should have.
 func (b Broker) stuck() bool { return b.Unbindable && !b.Misplaced }
 
-// hasNoNode reports whether the broker's pod cannot get its node, and did not for a while,
-// or there is no such node.
+// hasNoNode reports whether the broker's pod could not be bound to its node for a while, or the
+// node does not exist.
 func (b Broker) hasNoNode(now time.Time) bool {
 	stuck := b.stuck() && (b.State == Failed || !now.Before(b.Placed.Add(bindGrace)))
 	return stuck || (b.NodeGone && b.State == Gated)
 }
 
-// troubledAt is when a pod counts as one that does not start where it is; zero if it may
-// start.
+// troubledAt is when a pod that does not start counts as failed where it is; zero if it has no
+// trouble.
 func (b Broker) troubledAt() time.Time {
 	if b.Trouble == "" || b.Misplaced || b.State != Coming {
 		return time.Time{}

@@ -5,6 +5,7 @@ package life
 
 import (
 	"reflect"
+	"slices"
 	"time"
 )
 
@@ -12,30 +13,62 @@ import (
 type Plan struct {
 	Step  Step
 	State State
-	// Message says why, for people.
+	// Message says why, for users.
 	Message string
-	// LookAgain is when time alone may change the plan; zero if never.
+	// LookAgain is when time alone may change the plan; zero if it never does.
 	LookAgain time.Time
 }
 
-// Step is what to do next, with the fields that carrying it out takes. At most one thing
-// is done at a time; what it leads to is observed before the next.
+// Step is the next action, with the fields that it needs. One step is carried out at a time, and
+// its effect is observed before the next decision.
 type Step interface{ step() }
 
-// Decision is a step that is written down, and does nothing else.
+// Decision is a step that is recorded in the status and changes nothing else.
 type Decision interface {
 	Step
-	// Event is the reason of the event that tells of the decision, and whether that event
-	// is a warning.
-	Event() (reason string, warning bool)
-	// apply writes the decision into a record that is not shared.
+	// apply writes the decision into a record that nothing else shares.
 	apply(r *Record, why string, now time.Time)
 }
 
-// Steps are all that Decide may return, one of each type: decisions first.
-var Steps = []Step{
-	Admit{}, Start{}, LowerQuorum{}, Lose{}, GiveUp{}, Withdraw{}, Finish{}, Evict{}, Drain{}, Vacate{}, Keep{}, Grow{}, Move{},
-	Wait{}, Make{}, Place{}, Publish{}, ReleaseServices{}, Stop{}, EvictPods{}, Release{}, Tidy{}, Remove{},
+// Properties are what the rest of the program knows about a step.
+type Properties struct {
+	Step Step
+	// Event is the reason of the event that reports a decision; "" for steps without an event.
+	// Warning is true if the event is a warning.
+	Event   string
+	Warning bool
+}
+
+// Steps are all steps that Decide may return, decisions first.
+var Steps = []Properties{
+	{Admit{}, "Admitted", false},
+	{Start{}, "Started", false},
+	{LowerQuorum{}, "QuorumLowered", true},
+	{Lose{}, string(OutcomeBrokersLost), true},
+	{GiveUp{}, "GaveUp", true},
+	{Withdraw{}, "Released", false},
+	{Step: Finish{}},               // the outcome
+	{Step: Evict{}, Warning: true}, // the reason of the order
+	{Drain{}, "Draining", false},
+	{Vacate{}, "Vacated", false},
+	{Keep{}, "Kept", false},
+	{Grow{}, "Grew", false},
+	{Move{}, "Moved", false},
+	{Step: Wait{}}, {Step: Make{}}, {Step: Place{}}, {Step: Publish{}}, {Step: ReleaseServices{}}, {Step: Stop{}},
+	{Step: EvictPods{}}, {Step: Release{}}, {Step: Tidy{}}, {Step: Remove{}},
+}
+
+// PropertiesOf returns the properties of a step.
+func PropertiesOf(step Step) Properties {
+	i := slices.IndexFunc(Steps, func(p Properties) bool { return Name(p.Step) == Name(step) })
+	p := Steps[i]
+	switch s := step.(type) {
+	case Finish:
+		p.Event, p.Warning = string(s.Outcome), s.Outcome != OutcomeSucceeded
+	case Evict:
+		p.Event = s.Reason
+	}
+	return p
 }
 
 // Wait does nothing.
@@ -43,11 +76,11 @@ type Wait struct{}
 
 func (Wait) step() {}
 
-// Name is the word for a step in events, metrics and logs: the name of its type.
+// Name is the name of a step in events, metrics and logs: the name of its type.
 func Name(step Step) string { return reflect.TypeOf(step).Name() }
 
-// Apply returns the record with the plan's decision written in it. A step that decides
-// nothing changes nothing.
+// Apply returns the record after the plan's decision. A plan whose step is no decision returns
+// the record unchanged.
 func (p Plan) Apply(r Record, now time.Time) Record {
 	if decision, ok := p.Step.(Decision); ok {
 		r = r.clone()
@@ -56,7 +89,7 @@ func (p Plan) Apply(r Record, now time.Time) Record {
 	return r
 }
 
-// State is where in its life a MiniCluster is, for people.
+// State is where in its life a MiniCluster is, as users see it.
 type State string
 
 // States.
@@ -72,42 +105,42 @@ const (
 	StateFailed     State = "Failed"
 )
 
-// rule is one reason to do something. It returns nil where it does not apply.
+// rule returns a plan, or nil if the rule does not apply.
 type rule func(o *Observation, now time.Time) *Plan
 
-// rules in the order in which they are asked; the first that applies decides.
+// rules are asked in this order; the first that applies decides.
 var rules = []rule{
 	afterTheEnd,    // what has ended is only cleaned up
-	leadEnded,      // the lead's end is the end, whatever came after
-	suspended,      // the user wants it to hold nothing
-	releasing,      // what is left of an earlier attempt goes before anything new
-	rejected,       // what cannot be carried out waits for a better spec
-	queued,         // without nodes it waits for them
-	workloadBroken, // the end of the lead's owner is the end
-	leadLost,       // and its loss, once the command ran
-	overtime,       // and the end of its time
-	evicted,        // others need all that it has
-	unmade,         // nothing runs before it is made, in time
+	leadEnded,      // the lead's end is the end, whatever else happened
+	suspended,      // the user wants the MiniCluster to hold nothing
+	releasing,      // pods of an earlier attempt go before a new attempt begins
+	rejected,       // a spec that cannot be carried out waits for a change
+	queued,         // without an admission the MiniCluster waits for nodes
+	workloadBroken, // the end of the JobSet is the end
+	leadLost,       // so is the loss of the lead once the command ran
+	overtime,       // so is the time limit
+	evicted,        // another gang needs all the nodes
+	unmade,         // the objects are made first, in time
 	brokersLost,    // a rigid command ends when it loses brokers
-	unpublished,    // the lead has to know its quorum, and who leaves
-	commandBegan,   // the command runs: the lead says so
-	misplaced,      // pods leave nodes that are not theirs any more
-	vacating,       // whoever was asked to leave has left, or has to
-	drained,        // others need a part of what it has
-	shrinking,      // or fewer brokers are wanted of it
-	moved,          // pods that cannot start where they are get other nodes
-	growing,        // there is more for it
-	unrepaired,     // or there are none: it does not stay half placed
-	goingWithout,   // nobody waits for brokers that will not come
-	unplaced,       // pods are placed together
-	serving,        // the services pod comes after the brokers
+	unpublished,    // the lead has to know its quorum and the drained ranks
+	commandBegan,   // the lead reports that the command runs
+	misplaced,      // pods leave nodes that their ranks gave back
+	vacating,       // drained ranks have left, or their time is up
+	drained,        // another gang needs some of the nodes
+	shrinking,      // the user wants fewer brokers
+	moved,          // ranks whose pods cannot start get other nodes
+	growing,        // there are nodes for more ranks
+	unrepaired,     // a gang does not stay half placed for long
+	goingWithout,   // nobody waits for brokers that cannot start
+	unplaced,       // all pods are placed together
+	serving,        // the services pod is placed after the brokers
 	running,        // the command runs until it ends
-	quorumTimedOut, // too few after a while: enough for a smaller start?
-	startTimedOut,  // too few for too long: give up; else wait
+	quorumTimedOut, // too few brokers are up: enough for a smaller start?
+	startTimedOut,  // too few brokers for too long: give up; else wait
 }
 
-// Decide returns the one next step for a MiniCluster. The same observation gives
-// the same plan: what must be remembered is in the observation.
+// Decide returns the next step for a MiniCluster. The same observation and time always give the
+// same plan.
 func Decide(o *Observation, now time.Time) Plan {
 	for _, rule := range rules {
 		if plan := rule(o, now); plan != nil {

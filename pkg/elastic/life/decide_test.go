@@ -576,7 +576,7 @@ func TestDecide(t *testing.T) {
 		},
 		"which may be known only later": {
 			o: admitted("fuuu", recreates), after: time.Minute,
-			want: Plan{Step: Wait{}, State: StateRunning, LookAgain: noon.Add(70 * time.Second), Message: "the command failed with exit code 3; whether it lost a node is known in a while"},
+			want: Plan{Step: Wait{}, State: StateRunning, LookAgain: noon.Add(70 * time.Second), Message: "the command failed with exit code 3; waits for news of lost nodes"},
 		},
 		"of a node that is down": {
 			o: admitted("fuuu", func(o *Observation) { recreates(o); o.Brokers[1].NodeDown = true }), after: time.Minute,

@@ -11,35 +11,27 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 )
 
-// Finish records the end.
+// Finish records how the MiniCluster ended.
 type Finish struct {
 	Outcome Outcome
-	// ExitCode is the command's; nil if it is not known.
+	// ExitCode is the exit code of the command; nil if it is not known.
 	ExitCode *int
 }
 
 func (Finish) step() {}
 
-// Event implements Decision.
-func (s Finish) Event() (reason string, warning bool) {
-	return string(s.Outcome), s.Outcome != OutcomeSucceeded
-}
-
 func (s Finish) apply(r *Record, _ string, now time.Time) {
 	r.Outcome, r.Ended, r.ExitCode = s.Outcome, now, s.ExitCode
 }
 
-// Evict takes the admission back, since others need the nodes. The MiniCluster is queued
-// again by its age.
+// Evict ends the admission because another gang needs the nodes. The MiniCluster is queued again
+// and keeps its age.
 type Evict struct {
-	// Reason is the word for it: Preempted or Reclaimed.
+	// Reason is Preempted or Reclaimed.
 	Reason string
 }
 
 func (Evict) step() {}
-
-// Event implements Decision.
-func (s Evict) Event() (reason string, warning bool) { return s.Reason, true }
 
 func (Evict) apply(r *Record, _ string, now time.Time) {
 	r.end()
@@ -48,13 +40,13 @@ func (Evict) apply(r *Record, _ string, now time.Time) {
 
 // Stop tells the lead to end the command.
 type Stop struct {
-	// Reason is a word for people who look at the pod.
+	// Reason is one word for users who look at the pod.
 	Reason string
 }
 
 func (Stop) step() {}
 
-// Tidy removes the pods of followers that have ended. The lead's stays, for its log.
+// Tidy removes the pods of followers that have ended. The lead's pod stays for its log.
 type Tidy struct{}
 
 func (Tidy) step() {}
@@ -65,10 +57,10 @@ type Remove struct{}
 func (Remove) step() {}
 
 const (
-	// tidyDelay is how long pods that have ended stay: removing them at once competes with
-	// what starts on the nodes that they left.
+	// tidyDelay is how long pods stay after their end: deleting them at once competes with the
+	// start of the next gang on their nodes.
 	tidyDelay = 5 * time.Second
-	// stopGrace is how long a lead has to end the command when it is told to.
+	// stopGrace is how long a lead may take to end the command after it is told to stop.
 	stopGrace = 30 * time.Second
 )
 
@@ -99,8 +91,8 @@ func afterTheEnd(o *Observation, now time.Time) *Plan {
 	return plan
 }
 
-// end brings the workload of one that has ended to its end. Where a lead that is up is to
-// blame for nothing it is told to stop, so that its pod stays, with its log.
+// end brings the workload to its end. A lead that is up and did nothing wrong is told to stop, so
+// that its pod stays with its log.
 func (o *Observation) end(plan *Plan, now time.Time) {
 	lead, overdue := o.Brokers[0], o.Ended.Add(stopGrace)
 	ended := lead.State == Succeeded || lead.State == Failed
@@ -117,13 +109,12 @@ func (o *Observation) end(plan *Plan, now time.Time) {
 	}
 }
 
-// endsWorkload reports whether the workload comes to its end by itself: its own
-// policies see how the pods ended.
+// endsWorkload reports whether the JobSet's own policies end the workload.
 func (o Outcome) endsWorkload() bool {
 	return o == OutcomeSucceeded || o == OutcomeCommandFailed || o == OutcomeWorkersFailed
 }
 
-// stops reports whether the command may still run.
+// stops reports whether the command may still run after this outcome.
 func (o Outcome) stops() bool { return o == OutcomeDeadlineExceeded || o == OutcomeBrokersLost }
 
 func leadEnded(o *Observation, now time.Time) *Plan {
@@ -134,7 +125,7 @@ func leadEnded(o *Observation, now time.Time) *Plan {
 	succeeded := o.Workload == Completed || lead.State == Succeeded
 	switch {
 	case succeeded && !o.begun():
-		return o.begin(now) // what was too short to be seen is written down, too
+		return o.begin(now) // a command too short to be seen running is recorded as started, too
 	case succeeded:
 		zero := 0
 		return &Plan{Step: Finish{Outcome: OutcomeSucceeded, ExitCode: &zero}, State: StateSucceeded}
@@ -144,8 +135,7 @@ func leadEnded(o *Observation, now time.Time) *Plan {
 	return nil
 }
 
-// leadFailed ends it with the lead's exit code, unless it is tried again since brokers were
-// lost.
+// leadFailed ends the MiniCluster with the lead's exit code, or tries again if brokers were lost.
 func (o *Observation) leadFailed(now time.Time) *Plan {
 	lead := o.Brokers[0]
 	message := fmt.Sprintf("%s failed with exit code %d", cmp.Or(lead.FailedIn, "the command"), *lead.ExitCode)
@@ -164,8 +154,8 @@ func (o *Observation) leadFailed(now time.Time) *Plan {
 	return &Plan{Step: Finish{Outcome: OutcomeCommandFailed, ExitCode: lead.ExitCode}, State: StateFailed, Message: message}
 }
 
-// failedByLoss gives the attempt up of a command that failed since it lost brokers. That a
-// node is down may be known only a while later; nil if it was not that.
+// failedByLoss gives up the attempt of a command that failed because it lost brokers; nil if it
+// lost none. A node's failure may be reported a while after the command's.
 func (o *Observation) failedByLoss(lost []int, message string, now time.Time) *Plan {
 	lead := o.Brokers[0]
 	if len(lost) > 0 {
@@ -180,7 +170,7 @@ func (o *Observation) failedByLoss(lost []int, message string, now time.Time) *P
 	if !now.Before(known) {
 		return nil
 	}
-	return &Plan{Step: Wait{}, State: StateRunning, Message: message + "; whether it lost a node is known in a while", LookAgain: known}
+	return &Plan{Step: Wait{}, State: StateRunning, Message: message + "; waits for news of lost nodes", LookAgain: known}
 }
 
 func workloadBroken(o *Observation, now time.Time) *Plan {
@@ -205,7 +195,7 @@ func leadLost(o *Observation, now time.Time) *Plan {
 	case !o.begun():
 		return nil
 	case lead.lost() && o.Policy.Retries == 0:
-	case lead.State == Gated && lead.NodeGone: // the next try has no node
+	case lead.State == Gated && lead.NodeGone: // the lead's next pod has no node
 	case !lead.overdueAt().IsZero() && !now.Before(lead.overdueAt()):
 	default:
 		return nil

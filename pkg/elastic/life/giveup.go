@@ -13,16 +13,13 @@ import (
 type GiveUp struct {
 	// NotBefore is when the next attempt may begin.
 	NotBefore time.Time
-	// Most is the largest size that the next attempt may have; 0: as before.
+	// Most is the largest size that the next attempt may have; 0 if the limit does not change.
 	Most int
-	// Avoid are nodes on which brokers did not start, or from which they were lost.
+	// Avoid are nodes on which brokers did not start or were lost.
 	Avoid []string
 }
 
 func (GiveUp) step() {}
-
-// Event implements Decision.
-func (GiveUp) Event() (reason string, warning bool) { return "GaveUp", true }
 
 func (s GiveUp) apply(r *Record, _ string, now time.Time) {
 	r.end()
@@ -33,8 +30,8 @@ func (s GiveUp) apply(r *Record, _ string, now time.Time) {
 	r.avoid(s.Avoid, now)
 }
 
-// repairTimeout is how long a gang that has not started waits for other nodes for
-// pods that cannot be bound.
+// repairTimeout is how long a gang that has not started waits for other nodes after a pod could
+// not be bound.
 const repairTimeout = 30 * time.Second
 
 func startTimedOut(o *Observation, now time.Time) *Plan {
@@ -51,8 +48,7 @@ func startTimedOut(o *Observation, now time.Time) *Plan {
 	return o.giveUp(fmt.Sprintf("%d of %d brokers came up within %s, %s%s", o.up(), o.members(), o.Policy.StartTimeout, why, o.trouble()), OutcomeStartLimit, now)
 }
 
-// unrepaired gives everything back where pods cannot be bound and there are no other
-// nodes for them.
+// unrepaired gives all nodes back if pods cannot be bound and no other nodes are free for them.
 func unrepaired(o *Observation, now time.Time) *Plan {
 	if o.begun() {
 		return nil
@@ -65,7 +61,7 @@ func unrepaired(o *Observation, now time.Time) *Plan {
 	return nil
 }
 
-// giveUp ends an attempt, and with the last of them the MiniCluster.
+// giveUp ends an attempt, and after the last attempt the MiniCluster.
 func (o *Observation) giveUp(message string, outcome Outcome, now time.Time) *Plan {
 	if o.GivenUp >= o.Policy.RecreateLimit {
 		return &Plan{
@@ -80,8 +76,8 @@ func (o *Observation) giveUp(message string, outcome Outcome, now time.Time) *Pl
 	return &Plan{Step: step, State: StateReleasing, Message: message}
 }
 
-// pause is the time before the next attempt: it doubles with each one, and is
-// lengthened by up to a tenth.
+// pause is the time before the next attempt: it doubles with each attempt and is lengthened by up
+// to a tenth.
 func (o *Observation) pause() time.Duration {
 	pause := o.Policy.BackoffBase
 	for range o.GivenUp {
@@ -94,8 +90,8 @@ func (o *Observation) pause() time.Duration {
 	return pause + time.Duration(o.Jitter*float64(pause)/10)
 }
 
-// badNodes are the nodes on which brokers did not come up, or from which they were lost.
-// Where that is so of most brokers, the nodes are not to blame.
+// badNodes are the nodes on which brokers did not come up or were lost. If most brokers failed,
+// their nodes are not the cause.
 func (o *Observation) badNodes() []string {
 	ranks := o.ranksNotUp()
 	if o.begun() {
@@ -107,33 +103,25 @@ func (o *Observation) badNodes() []string {
 	return o.nodesOf(ranks)
 }
 
-// ranksNotUp are those that may not be up for their node's fault. Followers come up only
-// once the lead is there.
+// ranksNotUp are the ranks that may be down because of their node. Followers come up only after
+// the lead.
 func (o *Observation) ranksNotUp() []int {
-	var ranks []int
-	for rank, b := range o.Brokers {
+	return o.ranks(func(rank int, b Broker) bool {
 		failed := b.stuck() || b.Trouble != "" || (b.State == Failed && rank > 0)
 		late := b.State == Coming && (rank == 0 || o.Brokers[0].State == Up)
-		if (failed || late) && !o.leaves(rank) {
-			ranks = append(ranks, rank)
-		}
-	}
-	return ranks
+		return (failed || late) && !o.leaves(rank)
+	})
 }
 
-// ranksLost are those, the lead too, that may be lost for their node's fault. When the
-// command has failed, those that ended with it were not.
+// ranksLost are the ranks, the lead included, that may be lost because of their node. If the
+// command failed, only ranks lost before that count.
 func (o *Observation) ranksLost() []int {
 	lead := o.Brokers[0]
 	if lead.State == Failed && lead.ExitCode != nil {
 		return o.lostBefore(lead)
 	}
-	var ranks []int
 	lost := o.lostRanks()
-	for rank, b := range o.Brokers {
-		if (slices.Contains(lost, rank) || b.NodeDown || (rank == 0 && b.lost())) && !o.leaves(rank) {
-			ranks = append(ranks, rank)
-		}
-	}
-	return ranks
+	return o.ranks(func(rank int, b Broker) bool {
+		return (slices.Contains(lost, rank) || b.NodeDown || (rank == 0 && b.lost())) && !o.leaves(rank)
+	})
 }

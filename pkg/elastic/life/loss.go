@@ -10,27 +10,25 @@ import (
 	"time"
 )
 
-// Lose records that brokers were lost while the command ran.
+// Lose records that a running command lost brokers.
 type Lose struct{ Ranks []int }
 
 func (Lose) step() {}
-
-// Event implements Decision.
-func (Lose) Event() (reason string, warning bool) { return string(OutcomeBrokersLost), true }
 
 func (s Lose) apply(r *Record, _ string, now time.Time) {
 	r.Admission.Loss = &Loss{Ranks: s.Ranks, At: now}
 }
 
-// lossGrace is how long a command that lost brokers has to end by itself, which Flux makes
-// it do: then its own exit code is the result.
+// lossGrace is how long a command that lost brokers may take to end by itself. Flux makes it end,
+// and then its own exit code is the result.
 const lossGrace = 30 * time.Second
 
-// downGrace is how long after a command that failed a node may be found to be down, on
-// which one of its brokers was.
+// downGrace is how long after a command failed the node of one of its brokers may be reported as
+// down.
 const downGrace = time.Minute
 
-// brokersLost ends a rigid command that lost brokers, unless the command ends by itself. Followers whose pods succeed have not been lost: they end before the lead does.
+// brokersLost ends a rigid command that lost brokers, unless it ends by itself first. A follower
+// whose pod succeeded is not lost: followers end before the lead does.
 func brokersLost(o *Observation, now time.Time) *Plan {
 	if !o.begun() || o.Policy.OnLoss == LossContinue {
 		return nil
@@ -47,7 +45,7 @@ func brokersLost(o *Observation, now time.Time) *Plan {
 	return o.lose(o.lossOf(ranks), OutcomeBrokersLost, now)
 }
 
-// lose ends the attempt whose lead, or another broker, was lost.
+// lose ends the attempt after the loss of the lead or of other brokers.
 func (o *Observation) lose(message string, outcome Outcome, now time.Time) *Plan {
 	if o.Policy.OnLoss == LossRecreate {
 		return o.giveUp(message, outcome, now)
@@ -55,20 +53,16 @@ func (o *Observation) lose(message string, outcome Outcome, now time.Time) *Plan
 	return &Plan{Step: Finish{Outcome: outcome}, State: StateFailed, Message: message}
 }
 
-// lostRanks are the followers that a command which runs has lost: those that are, and
-// those that were and are not back.
+// lostRanks are the followers that a running command has lost: those that are lost now, and those
+// recorded as lost that are not up again.
 func (o *Observation) lostRanks() []int {
-	var ranks []int
-	for rank, b := range o.Brokers {
-		if rank > 0 && !o.leaves(rank) && (o.isGone(b) || (o.wasLost(rank) && b.State != Up)) {
-			ranks = append(ranks, rank)
-		}
-	}
-	return ranks
+	return o.ranks(func(rank int, b Broker) bool {
+		return rank > 0 && !o.leaves(rank) && (o.isGone(b) || (o.wasLost(rank) && b.State != Up))
+	})
 }
 
-// isGone reports whether a follower was there and is not. A pod behind its gate is one that
-// was made anew, unless ranks may join; one that does not start where it is was never there.
+// isGone reports whether a follower was there and is gone. A gated pod is a new pod after a loss,
+// unless the command is malleable; a pod that never started was never there.
 func (o *Observation) isGone(b Broker) bool {
 	switch {
 	case b.Misplaced, b.Unbindable:
@@ -79,29 +73,26 @@ func (o *Observation) isGone(b Broker) bool {
 	return b.State == Failed || b.State == Leaving || b.NodeGone
 }
 
-// wasLost reports whether the loss of a rank is written down.
+// wasLost reports whether the loss of a rank is recorded.
 func (o *Observation) wasLost(rank int) bool {
 	return o.Admission.Loss != nil && slices.Contains(o.Admission.Loss.Ranks, rank)
 }
 
-// lostBefore are the followers that were lost before the lead failed, whether it says so or
-// their pods or nodes still tell; those that ended since ended with it.
+// lostBefore are the followers that were lost before the lead failed, by its termination message,
+// the record, or the state of their pods and nodes. Followers that ended later ended with the
+// lead.
 func (o *Observation) lostBefore(lead Broker) []int {
-	var ranks []int
-	for rank, b := range o.Brokers {
+	return o.ranks(func(rank int, b Broker) bool {
 		lost := o.wasLost(rank) || slices.Contains(o.ToldLost, rank) || b.NodeGone || b.NodeDown || b.failedBefore(lead)
-		if rank > 0 && lost && !o.leaves(rank) {
-			ranks = append(ranks, rank)
-		}
-	}
-	return ranks
+		return rank > 0 && lost && !o.leaves(rank)
+	})
 }
 
 func (o *Observation) lossOf(ranks []int) string {
 	return fmt.Sprintf("%d of %d brokers were lost while the command ran: %s", len(ranks), o.members(), o.where(ranks))
 }
 
-// where names ranks with their nodes, the first of them.
+// where lists the first ranks with their nodes.
 func (o *Observation) where(ranks []int) string {
 	const most = 3
 	var out []string

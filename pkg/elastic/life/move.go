@@ -20,20 +20,17 @@ type Move struct {
 
 func (Move) step() {}
 
-// Event implements Decision.
-func (Move) Event() (reason string, warning bool) { return "Moved", false }
-
 func (s Move) apply(r *Record, _ string, now time.Time) {
 	r.Admission.seat(s.Pods)
 	r.Admission.Moved = union(r.Admission.Moved, ranksOf(s.Pods))
 	r.avoid(s.Avoid, now)
 }
 
-// replaceTimeout is how long another node is looked for, for a pod that does not start.
+// replaceTimeout is how long the scheduler looks for another node for a pod that does not start.
 const replaceTimeout = 10 * time.Second
 
-// moved gives ranks other nodes. Their pods are evicted after that, and those that
-// replace them are placed on the new nodes.
+// moved gives ranks other nodes. Afterwards their pods are evicted, and the new pods are placed
+// on the new nodes.
 func moved(o *Observation, now time.Time) *Plan {
 	order, ordered := o.Order.(elastic.Move)
 	if !ordered {
@@ -54,29 +51,21 @@ func moved(o *Observation, now time.Time) *Plan {
 	return &Plan{Step: Move{Pods: pods, Avoid: o.nodesOf(ranks)}, State: o.state(), Message: message}
 }
 
-// Displaced are the ranks that need another node: kube-scheduler could not bind their
-// pods for a while, the kubelet did not take them, their node is gone, or their pods do
-// not start there. For the last, which may not be the node's fault, one more is tried,
-// unless most of the gang does not start.
+// Displaced are the ranks that need another node: kube-scheduler could not bind their pods for a
+// while, the kubelet rejected the pods, their node is gone, or their pods do not start. The last
+// may not be the node's fault: such a rank is moved once, and only if most of the gang starts.
 func (o *Observation) Displaced(now time.Time) []int {
-	inTrouble := o.count(func(rank int, b Broker) bool { return !o.leaves(rank) && !b.troubledAt().IsZero() })
-	var ranks []int
-	for rank, broker := range o.Brokers {
-		if o.leaves(rank) || o.wasLost(rank) {
-			continue
-		}
-		at := broker.troubledAt()
-		replaceable := !at.IsZero() && !now.Before(at) && !o.wasMoved(rank) && o.few(inTrouble)
-		if broker.hasNoNode(now) || replaceable {
-			ranks = append(ranks, rank)
-		}
-	}
-	return ranks
+	inTrouble := o.ranks(func(rank int, b Broker) bool { return !o.leaves(rank) && !b.troubledAt().IsZero() })
+	return o.ranks(func(rank int, b Broker) bool {
+		at := b.troubledAt()
+		replaceable := !at.IsZero() && !now.Before(at) && !o.wasMoved(rank) && o.few(len(inTrouble))
+		return !o.leaves(rank) && !o.wasLost(rank) && (b.hasNoNode(now) || replaceable)
+	})
 }
 
 func (o *Observation) wasMoved(rank int) bool { return slices.Contains(o.Admission.Moved, rank) }
 
-// futile are the ranks that will not come, and how many others there are.
+// futile are the ranks whose brokers will not come up, and the number of the others.
 func (o *Observation) futile(now time.Time) (ranks []int, others int) {
 	for rank := range o.Brokers {
 		if o.leaves(rank) {
@@ -91,13 +80,13 @@ func (o *Observation) futile(now time.Time) (ranks []int, others int) {
 	return ranks, others
 }
 
-// futileAt is when it is futile to wait for a broker any longer: it does not start, and got
-// another node already, or there is none for it; or it has ended with a lead that was lost
-// before the start, after which its Job makes it never again. Zero if it may come.
+// futileAt is when waiting for a broker becomes futile; zero if the broker may come up. Either
+// its pod does not start, and the rank was moved already or no other node is free. Or its pod
+// ended with a lead that was lost before the start, and its Job makes no other pod.
 func (o *Observation) futileAt(rank int) time.Time {
 	b := o.Brokers[rank]
 	if b.State == Succeeded && !o.begun() && !b.EndedAt.IsZero() {
-		return b.EndedAt.Add(lossGrace) // a command that is over has been seen by then
+		return b.EndedAt.Add(lossGrace) // the end of the command would have been seen by then
 	}
 	at := b.troubledAt()
 	if at.IsZero() || o.wasMoved(rank) {
@@ -106,7 +95,7 @@ func (o *Observation) futileAt(rank int) time.Time {
 	return at.Add(replaceTimeout)
 }
 
-// nextRepair is when a pod that does not come needs another look; zero if there is none.
+// nextRepair is when a pod that does not start has to be looked at again; zero if there is none.
 func (o *Observation) nextRepair(now time.Time) time.Time {
 	var next time.Time
 	later := func(at time.Time) {

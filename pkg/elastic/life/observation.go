@@ -13,32 +13,32 @@ import (
 // Observation is all that a decision about one MiniCluster is made from.
 type Observation struct {
 	Policy Policy
-	// Record is what is written down. The rules read it; only decisions change it.
+	// Record is what the status has recorded. Rules read it; only decisions change it.
 	Record
-	// Outdated: the spec was changed since the admission.
+	// Outdated is true if the spec was changed after the admission.
 	Outdated bool
 	// Rejected says why the MiniCluster cannot be carried out; "" if it can.
 	Rejected string
-	// Offer is what the queue says to one that waits.
+	// Offer is the queue's answer to a waiting MiniCluster.
 	Offer elastic.Offer
-	// Order is what the queue wants of one that has nodes; nil if nothing.
+	// Order is what the queue orders of a MiniCluster that has nodes; nil if nothing.
 	Order elastic.Order
 
 	Workload Workload
-	// Brokers are the pods of the admission's ranks.
+	// Brokers are the pods of the admission's ranks, by rank.
 	Brokers []Broker
-	// Published is the quorum that the lead's pod says; 0 if it says none.
+	// Published is the quorum that is written on the lead's pod; 0 if none is.
 	Published int
-	// PublishedDrain are the ranks that the lead's pod says are to leave or have left.
+	// PublishedDrain are the drained ranks that are written on the lead's pod.
 	PublishedDrain []int
-	// ToldLost are the ranks that the lead's broker says it had lost when the command failed.
+	// ToldLost are the ranks that the lead's termination message lists as lost before the command
+	// failed.
 	ToldLost []int
-	// Stopped: the lead's pod was told to end the command.
+	// Stopped is true if the lead was told to end the command.
 	Stopped bool
-	// ServicesGated: the services pod waits behind its scheduling gate.
+	// ServicesGated is true if the services pod waits behind its scheduling gate.
 	ServicesGated bool
-	// Occupied is the number of pods of the MiniCluster, of whatever admission,
-	// that hold a node.
+	// Occupied is the number of pods of the MiniCluster, of any admission, that hold a node.
 	Occupied int
 	// Leftover is the number of pods of earlier owners that still exist.
 	Leftover int
@@ -48,74 +48,73 @@ type Observation struct {
 	Jitter float64
 }
 
-// Policy is what the user said about the life of a MiniCluster.
+// Policy is what the spec says about the life of a MiniCluster.
 type Policy struct {
 	Sizing                      elastic.Sizing
 	QuorumTimeout, StartTimeout time.Duration
-	// Max is the number of brokers up to which it may grow.
+	// Max is the largest number of brokers to which the MiniCluster may grow.
 	Max int
-	// Want is the size that is wanted of it now, where that was changed since its
-	// admission; else 0.
+	// Want is the size that the user wants now; 0 if it was not changed since the admission.
 	Want int
-	// Malleable: its command goes on when ranks join and leave.
+	// Malleable is true if the command goes on when ranks join and leave.
 	Malleable bool
-	// Deadline is how long the command may run; 0 without end.
+	// Deadline is how long the command may run; 0 if there is no limit.
 	Deadline time.Duration
-	// RecreateLimit is how often one that did not start is tried again.
+	// RecreateLimit is how often a failed attempt is repeated.
 	RecreateLimit           int
 	BackoffBase, BackoffMax time.Duration
-	// Shrink: the next attempt is smaller than the one that did not start.
+	// Shrink is true if the next attempt is smaller than the one that did not start.
 	Shrink bool
 	OnLoss LossPolicy
-	// Retries is how often a lead that failed is started again.
+	// Retries is how often a failed lead is started again.
 	Retries int
 	Suspend bool
-	// TTL is how long the MiniCluster stays once it is done; nil: for ever.
+	// TTL is how long a finished MiniCluster stays; nil if it stays for ever.
 	TTL *time.Duration
 }
 
-// LossPolicy says what happens to one that loses a broker while its command runs.
+// LossPolicy says what happens when a broker is lost while the command runs.
 type LossPolicy string
 
-// Policies for losses.
+// Loss policies.
 const (
 	LossFail     LossPolicy = "Fail"
 	LossContinue LossPolicy = "Continue"
 	LossRecreate LossPolicy = "Recreate"
 )
 
-// Workload is how the pods' owner (a JobSet) is.
+// Workload is the state of the JobSet that owns the pods.
 type Workload int
 
-// States of the owner.
+// States of the JobSet.
 const (
-	// Absent: there is none.
+	// Absent: there is no JobSet.
 	Absent Workload = iota
-	// Ahead: it was made for the admission that comes, and its pods wait.
+	// Ahead: the JobSet was made ahead of the admission, and its pods wait behind their gates.
 	Ahead
-	// Active: it makes and keeps the pods of the admission.
+	// Active: the JobSet makes and keeps the pods of the admission.
 	Active
 	// Completed: the lead ended with exit code 0.
 	Completed
 	// Broken: the lead failed for good, or followers failed too often.
 	Broken
-	// Stale: it belongs to an admission that is no more.
+	// Stale: the JobSet belongs to an earlier admission.
 	Stale
-	// Deleting: it is being deleted.
+	// Deleting: the JobSet is being deleted.
 	Deleting
 )
 
-// Unplaced reports whether it has no pods, or only those made ahead.
+// Unplaced reports whether the MiniCluster has no pods, or only pods made ahead.
 func (o *Observation) Unplaced() bool {
 	return o.Outcome == "" && o.Started.IsZero() && (o.Workload == Absent || o.Workload == Ahead)
 }
 
-// Waits reports whether it may take nodes now, if the queue has any for it.
+// Waits reports whether the MiniCluster would take nodes now.
 func (o *Observation) Waits(now time.Time) bool {
 	return o.Unplaced() && !o.Policy.Suspend && o.Admission == nil && o.Leftover == 0 && o.Rejected == "" && !now.Before(o.NotBefore)
 }
 
-// Attempt is the number of the attempt that is made, or comes.
+// Attempt is the number of the current attempt, or of the next one while the MiniCluster waits.
 func (o *Observation) Attempt() int {
 	if o.Admission != nil {
 		return o.Admission.Attempt
@@ -123,10 +122,10 @@ func (o *Observation) Attempt() int {
 	return o.GivenUp + 1
 }
 
-// begun reports whether it is written down that the command runs.
+// begun reports whether the start of the command is recorded.
 func (o *Observation) begun() bool { return !o.Started.IsZero() }
 
-// state is that of a MiniCluster that has nodes.
+// state is the state of a MiniCluster that has nodes.
 func (o *Observation) state() State {
 	if o.begun() {
 		return StateRunning
@@ -134,50 +133,45 @@ func (o *Observation) state() State {
 	return StateStarting
 }
 
-// members is the number of ranks that have a node.
+// members is the number of ranks that hold a node.
 func (o *Observation) members() int { return len(o.Admission.Nodes) - len(o.Admission.Vacated) }
 
-// leaves reports whether a rank has given its node back, or is asked to.
+// leaves reports whether a rank has given its node back or is drained.
 func (o *Observation) leaves(rank int) bool {
 	d := o.Admission.Draining
 	return !o.Admission.Has(rank) || (d != nil && slices.Contains(d.Ranks, rank))
 }
 
-// leaving are the ranks that leave or have left, rising.
+// leaving are the ranks that have given their node back or are drained, rising.
 func (o *Observation) leaving() []int {
+	return o.ranks(func(rank int, _ Broker) bool { return o.leaves(rank) })
+}
+
+// up is the number of brokers that are up and whose ranks hold their nodes.
+func (o *Observation) up() int {
+	return len(o.ranks(func(rank int, b Broker) bool { return b.State == Up && o.Admission.Has(rank) }))
+}
+
+// upToStay is the number of brokers that are up and not drained.
+func (o *Observation) upToStay() int {
+	return len(o.ranks(func(rank int, b Broker) bool { return b.State == Up && !o.leaves(rank) }))
+}
+
+// ranks are the ranks for which a predicate holds, rising.
+func (o *Observation) ranks(are func(rank int, b Broker) bool) []int {
 	var ranks []int
-	for rank := range o.Brokers {
-		if o.leaves(rank) {
+	for rank, b := range o.Brokers {
+		if are(rank, b) {
 			ranks = append(ranks, rank)
 		}
 	}
 	return ranks
 }
 
-// up is the number of brokers that are up on nodes of theirs.
-func (o *Observation) up() int {
-	return o.count(func(rank int, b Broker) bool { return b.State == Up && o.Admission.Has(rank) })
-}
-
-// upToStay is the number of brokers that are up, and not asked to leave.
-func (o *Observation) upToStay() int {
-	return o.count(func(rank int, b Broker) bool { return b.State == Up && !o.leaves(rank) })
-}
-
-func (o *Observation) count(is func(rank int, b Broker) bool) int {
-	n := 0
-	for rank, b := range o.Brokers {
-		if is(rank, b) {
-			n++
-		}
-	}
-	return n
-}
-
-// few reports whether so many of the brokers are no more than half of them.
+// few reports whether n is at most half of the brokers, or one.
 func (o *Observation) few(n int) bool { return n <= max(1, o.members()/2) }
 
-// nodesOf are the nodes of ranks, in their order.
+// nodesOf are the nodes of some ranks, in the order of the ranks.
 func (o *Observation) nodesOf(ranks []int) []string {
 	var nodes []string
 	for _, rank := range ranks {

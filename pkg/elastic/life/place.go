@@ -10,23 +10,22 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 )
 
-// Place pins the pods of ranks to their nodes and lets them go.
+// Place pins the pods of ranks to their nodes and removes their scheduling gates.
 type Place struct {
 	Ranks []int
-	// Quorum is what the lead's pod is told with it.
+	// Quorum is the quorum that is written on the lead's pod in the same patch.
 	Quorum int
 }
 
 func (Place) step() {}
 
-// ReleaseServices lets the services pod go.
+// ReleaseServices removes the scheduling gate of the services pod.
 type ReleaseServices struct{}
 
 func (ReleaseServices) step() {}
 
-// unplaced places all pods at once: none before every one of them is there, so
-// that no part of a gang holds nodes. After that, a pod that was replaced goes
-// back to its node.
+// unplaced places all pods at once, and none before all exist, so that no part of a gang holds
+// nodes. Later, a pod that was replaced returns to its rank's node.
 func unplaced(o *Observation, now time.Time) *Plan {
 	gated, missing, placed, stranded := o.placement()
 	deadline := o.Admission.At.Add(o.Policy.StartTimeout)
@@ -48,9 +47,9 @@ func unplaced(o *Observation, now time.Time) *Plan {
 	return nil
 }
 
-// placement sorts the brokers: the ranks that are to be placed, and how many have no
-// pod, are placed, or wait for a node that is gone. Those that leave are none of them,
-// and those that were lost have no place any more.
+// placement sorts the brokers into ranks to place and counts those without a pod, those placed,
+// and those that wait for a node that is gone. Ranks that leave or were lost count as none of
+// these.
 func (o *Observation) placement() (gated []int, missing, placed, stranded int) {
 	for rank, broker := range o.Brokers {
 		switch {
@@ -68,12 +67,12 @@ func (o *Observation) placement() (gated []int, missing, placed, stranded int) {
 	return gated, missing, placed, stranded
 }
 
-// servicesInterval is how often one looks whether the brokers are bound. That a pod was
-// bound wakes nobody.
+// servicesInterval is the interval of checks whether the brokers are bound. The binding of a pod
+// triggers no reconcile.
 const servicesInterval = time.Second
 
-// serving lets the services pod have room once the brokers run, or are bound as far as
-// there are nodes for them. Before, it could take the room that was meant for one of them.
+// serving places the services pod once the brokers run, or are bound as far as nodes exist for
+// them. Earlier it could take the room that was meant for a broker.
 func serving(o *Observation, now time.Time) *Plan {
 	if !o.ServicesGated || (!o.begun() && !o.bound()) {
 		return nil
@@ -81,12 +80,12 @@ func serving(o *Observation, now time.Time) *Plan {
 	return &Plan{Step: ReleaseServices{}, State: o.state(), Message: o.progress(), LookAgain: o.lookForServices(now)}
 }
 
-// bound reports whether kube-scheduler has done what it can for the pods of all ranks.
+// bound reports whether kube-scheduler has bound the pods of all ranks that it can bind.
 func (o *Observation) bound() bool {
-	return o.count(func(_ int, b Broker) bool { return b.Bound || b.Unbindable }) == len(o.Brokers)
+	return len(o.ranks(func(_ int, b Broker) bool { return b.Bound || b.Unbindable })) == len(o.Brokers)
 }
 
-// lookForServices is when to look whether the services pod may go; zero if none waits.
+// lookForServices is when to check whether the services pod can be placed; zero if none waits.
 func (o *Observation) lookForServices(now time.Time) time.Time {
 	if !o.ServicesGated {
 		return time.Time{}
@@ -107,7 +106,7 @@ func (o *Observation) progress() string {
 	return fmt.Sprintf("%d of %d brokers up%s", o.up(), o.members(), o.trouble())
 }
 
-// trouble says what keeps the first of the brokers that do not start from starting.
+// trouble says what keeps the first broker with trouble from starting.
 func (o *Observation) trouble() string {
 	for rank, b := range o.Brokers {
 		if b.Trouble != "" && !o.leaves(rank) {
@@ -117,7 +116,7 @@ func (o *Observation) trouble() string {
 	return ""
 }
 
-// brokersText counts brokers, for people.
+// brokersText counts brokers, for users.
 func brokersText(n int) string {
 	if n == 1 {
 		return "1 broker"

@@ -10,58 +10,57 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 )
 
-// Record is what is written down about a MiniCluster, and all that is remembered from one
-// decision to the next.
+// Record is all that is remembered of a MiniCluster from one decision to the next. The status
+// holds it.
 type Record struct {
 	// Admission is nil while the MiniCluster waits for nodes.
 	Admission *Admission
-	// GivenUp counts the attempts that did not start; NotBefore is when the next one may
-	// begin, and Most the largest size that it may have (0: any).
+	// GivenUp counts the failed attempts. NotBefore is when the next one may begin, and Most is
+	// the largest size that it may have (0: no limit).
 	GivenUp   int
 	NotBefore time.Time
 	Most      int
-	// Avoid are nodes on which brokers did not start, by name; they are avoided until
-	// AvoidUntil.
+	// Avoid are nodes on which brokers did not start, sorted. They are avoided until AvoidUntil.
 	Avoid      []string
 	AvoidUntil time.Time
 	// Started is when the command began to run; zero before.
 	Started time.Time
-	// Outcome is how the MiniCluster ended, and Ended when; "" before. ExitCode is that of
-	// the command; nil if it is not known.
+	// Outcome is how the MiniCluster ended; "" before. Ended is when. ExitCode is the exit code
+	// of the command; nil if it is not known.
 	Outcome  Outcome
 	Ended    time.Time
 	ExitCode *int
 }
 
-// Admission is what a MiniCluster was given.
+// Admission is what the queue gave to a MiniCluster.
 type Admission struct {
 	Attempt, Quorum int
 	At              time.Time
-	// Nodes are by rank, those of vacated ranks too.
+	// Nodes are by rank, and include the nodes of vacated ranks.
 	Nodes []string
 	// Vacated are the ranks that gave their node back, rising.
 	Vacated []int
-	// Moved are the ranks that got another node than at first, rising.
+	// Moved are the ranks that were moved to another node, rising.
 	Moved []int
-	// Draining are ranks that are asked to leave; nil if none are.
+	// Draining are the drained ranks that have not left; nil if there are none.
 	Draining *Draining
-	// Loss are brokers that were lost while the command ran; nil if none were, or if
-	// that does not matter.
+	// Loss are the brokers that were lost while the command ran; nil if none were, or if the loss
+	// does not matter.
 	Loss *Loss
 }
 
 // Draining are ranks that are asked to leave.
 type Draining struct {
-	// Ranks are rising, and never the lead.
+	// Ranks are rising and never include the lead.
 	Ranks []int
-	// Deadline is when they leave at the latest. Zero: they leave if the command begins
-	// without them, and else stay.
+	// Deadline is the latest time to leave. Zero: the ranks leave if the command begins without
+	// them, and stay otherwise.
 	Deadline time.Time
-	// Reason says why, for people.
+	// Reason says why, for users.
 	Reason string
 }
 
-// Loss are brokers that were lost, and when that was seen.
+// Loss are brokers that were lost, and when the loss was seen.
 type Loss struct {
 	Ranks []int
 	At    time.Time
@@ -81,10 +80,10 @@ const (
 	OutcomeStartLimit       Outcome = "StartLimitExceeded"
 )
 
-// avoidFor is how long nodes are avoided on which brokers did not start.
+// avoidFor is how long nodes on which brokers did not start are avoided.
 const avoidFor = 10 * time.Minute
 
-// Has reports whether a rank holds the node of the admission: it has not given it back.
+// Has reports whether a rank holds its node: the rank has not given it back.
 func (a *Admission) Has(rank int) bool {
 	_, vacated := slices.BinarySearch(a.Vacated, rank)
 	return !vacated
@@ -101,7 +100,7 @@ func (a *Admission) Members() []int {
 	return ranks
 }
 
-// clone is a copy that shares nothing that apply changes.
+// clone returns a copy that shares nothing that apply changes.
 func (r Record) clone() Record {
 	if r.Admission != nil {
 		a := *r.Admission
@@ -111,11 +110,11 @@ func (r Record) clone() Record {
 	return r
 }
 
-// end takes the admission back.
+// end ends the admission.
 func (r *Record) end() { r.Admission, r.Started = nil, time.Time{} }
 
-// avoid adds nodes to those that are avoided, once each and sorted by name. Nodes whose time is over are
-// forgotten when others are added.
+// avoid adds nodes to those that are avoided, sorted and without duplicates. Nodes whose time is
+// over are forgotten then.
 func (r *Record) avoid(nodes []string, now time.Time) {
 	if len(nodes) == 0 {
 		return
@@ -131,7 +130,7 @@ func (r *Record) forgetAvoided(now time.Time) {
 	}
 }
 
-// drain asks ranks to leave.
+// drain records ranks as drained.
 func (a *Admission) drain(ranks []int, quorum int, deadline time.Time, why string) {
 	a.Draining, a.Quorum = &Draining{Ranks: ranks, Deadline: deadline, Reason: why}, quorum
 }
@@ -148,10 +147,10 @@ func (a *Admission) drained(ranks []int) {
 	}
 }
 
-// vacate takes the nodes of ranks back.
+// vacate records that ranks gave their nodes back.
 func (a *Admission) vacate(ranks []int) { a.Vacated = union(a.Vacated, ranks) }
 
-// seat gives ranks nodes; new ranks follow on those there are.
+// seat gives nodes to ranks. New ranks follow the last rank.
 func (a *Admission) seat(pods []elastic.Pod) {
 	ranks := ranksOf(pods)
 	for _, pod := range pods {
@@ -171,12 +170,12 @@ func ranksOf(pods []elastic.Pod) []int {
 	return ranks
 }
 
-// union are the ranks of both, rising, once each.
+// union are the ranks of a and b, rising, without duplicates.
 func union(a, b []int) []int {
 	return slices.Compact(slices.Sorted(slices.Values(slices.Concat(a, b))))
 }
 
-// less are the ranks of one without those of the other.
+// less are the ranks of a that are not in b.
 func less(a, b []int) []int {
 	return slices.DeleteFunc(slices.Clone(a), func(rank int) bool { return slices.Contains(b, rank) })
 }

@@ -16,20 +16,17 @@ import (
 type Drain struct {
 	Ranks  []int
 	Quorum int
-	// Deadline is when they have to be gone; zero as in Draining.
+	// Deadline is the latest time to leave; zero as in Draining.
 	Deadline time.Time
 }
 
 func (Drain) step() {}
 
-// Event implements Decision.
-func (Drain) Event() (reason string, warning bool) { return "Draining", false }
-
 func (s Drain) apply(r *Record, why string, _ time.Time) {
 	r.Admission.drain(s.Ranks, s.Quorum, s.Deadline, why)
 }
 
-// Vacate gives the nodes of ranks back.
+// Vacate records that ranks gave their nodes back.
 type Vacate struct {
 	Ranks  []int
 	Quorum int
@@ -39,9 +36,6 @@ type Vacate struct {
 
 func (Vacate) step() {}
 
-// Event implements Decision.
-func (Vacate) Event() (reason string, warning bool) { return "Vacated", false }
-
 func (s Vacate) apply(r *Record, _ string, now time.Time) {
 	r.Admission.vacate(s.Ranks)
 	r.Admission.drained(s.Ranks)
@@ -49,7 +43,7 @@ func (s Vacate) apply(r *Record, _ string, now time.Time) {
 	r.avoid(s.Avoid, now)
 }
 
-// Keep lets ranks stay that were asked to leave: the command began with them.
+// Keep lets drained ranks stay: the command began with them.
 type Keep struct {
 	Ranks  []int
 	Quorum int
@@ -57,24 +51,18 @@ type Keep struct {
 
 func (Keep) step() {}
 
-// Event implements Decision.
-func (Keep) Event() (reason string, warning bool) { return "Kept", false }
-
 func (s Keep) apply(r *Record, _ string, _ time.Time) {
 	r.Admission.drained(s.Ranks)
 	r.Admission.Quorum = s.Quorum
 }
 
-// Grow gives more ranks nodes.
+// Grow gives nodes to more ranks.
 type Grow struct {
 	Pods   []elastic.Pod // rising
 	Quorum int
 }
 
 func (Grow) step() {}
-
-// Event implements Decision.
-func (Grow) Event() (reason string, warning bool) { return "Grew", false }
 
 func (s Grow) apply(r *Record, _ string, _ time.Time) {
 	r.Admission.seat(s.Pods)
@@ -87,30 +75,27 @@ type EvictPods struct{ Ranks []int }
 func (EvictPods) step() {}
 
 const (
-	// drainGrace is how long ranks that are asked to leave a running command have.
+	// drainGrace is how long drained ranks of a running command have to leave.
 	drainGrace = 30 * time.Second
-	// seenGrace is how long after the start a broker with which the command began may take to
-	// be seen ready, and how long one may be ready that is to leave and has no work.
+	// seenGrace is how long after the start the brokers of the command may take to be seen ready.
+	// A drained rank without work may be ready for as long.
 	seenGrace = 15 * time.Second
 )
 
-// misplaced removes pods from nodes that are not their ranks' any more. Nodes count as
-// held as long as pods hold them.
+// misplaced removes pods from nodes that their ranks gave back. A node counts as held while pods
+// are on it.
 func misplaced(o *Observation, _ time.Time) *Plan {
-	var ranks []int
-	for rank, b := range o.Brokers {
-		if (!o.Admission.Has(rank) || b.Misplaced) && (b.State == Coming || b.State == Up) {
-			ranks = append(ranks, rank)
-		}
-	}
+	ranks := o.ranks(func(rank int, b Broker) bool {
+		return (!o.Admission.Has(rank) || b.Misplaced) && (b.State == Coming || b.State == Up)
+	})
 	if len(ranks) == 0 {
 		return nil
 	}
 	return &Plan{Step: EvictPods{Ranks: ranks}, State: o.state(), Message: "evicts pods from nodes that were given back"}
 }
 
-// vacating gives back the nodes of ranks that were asked to leave, when they have no work
-// left, or their time is up. Before the start they are not awaited any more.
+// vacating gives back the nodes of drained ranks that have no work left or whose time is up.
+// Before the start nobody waits for them.
 func vacating(o *Observation, now time.Time) *Plan {
 	d := o.Admission.Draining
 	if d == nil {
@@ -127,9 +112,9 @@ func vacating(o *Observation, now time.Time) *Plan {
 	return o.vacate(d.Ranks, why, nil)
 }
 
-// settleStart gives back the nodes of ranks that the command has no part in. The lead was told
-// that they leave: it drains them, so that they do not get ready, or are so no more. Those that
-// it had begun with by then get ready, and stay so: they keep their nodes.
+// settleStart gives back the nodes of drained ranks that have no part in the command. The lead
+// drains them in Flux, so they do not become ready, or stop being ready. Ranks with which the
+// command had already begun become ready and stay ready: they keep their nodes.
 func (o *Observation) settleStart(ranks []int, now time.Time) *Plan {
 	var apart, part []int
 	for _, rank := range ranks {
@@ -153,8 +138,8 @@ func (o *Observation) settleStart(ranks []int, now time.Time) *Plan {
 	return nil
 }
 
-// vacate gives the nodes of ranks back. Before the start the quorum follows, and so many
-// more leave that no node is held for nothing.
+// vacate gives the nodes of ranks back. Before the start the quorum follows, and further ranks
+// leave if the remaining number is no allowed size.
 func (o *Observation) vacate(ranks []int, why string, avoid []string) *Plan {
 	ranks, quorum, remain := o.without(ranks)
 	return &Plan{
@@ -163,9 +148,10 @@ func (o *Observation) vacate(ranks []int, why string, avoid []string) *Plan {
 	}
 }
 
-// without is the quorum once some ranks have left, all that leave then, and how many remain.
+// without returns the quorum after ranks have left, all ranks that leave then, and how many
+// remain.
 func (o *Observation) without(ranks []int) (leaving []int, quorum, remain int) {
-	remain = o.count(func(rank int, _ Broker) bool { return o.Admission.Has(rank) && !slices.Contains(ranks, rank) })
+	remain = len(less(o.Admission.Members(), ranks))
 	quorum = o.Admission.Quorum
 	if o.begun() || quorum <= remain {
 		return ranks, quorum, remain
@@ -177,10 +163,10 @@ func (o *Observation) without(ranks []int) (leaving []int, quorum, remain int) {
 	return union(ranks, o.surplus(quorum, ranks...)), quorum, quorum
 }
 
-// surplus are the ranks that are too many for a size when some have left, rising: first those
-// that are not up, and of these and of the others the highest; never the lead.
+// surplus are the ranks above a size, rising, after some have left. Ranks that are not up leave
+// first, then those with the highest numbers; the lead never leaves.
 func (o *Observation) surplus(size int, left ...int) []int {
-	var ranks []int // those to leave first are first
+	var ranks []int // the first to leave first
 	staying := 1
 	for _, up := range []bool{false, true} {
 		for rank := len(o.Brokers) - 1; rank > 0; rank-- {
@@ -195,8 +181,8 @@ func (o *Observation) surplus(size int, left ...int) []int {
 	return ranks
 }
 
-// drained asks ranks to leave: never the lead, nobody while others are leaving, and no
-// more than there are above the minimum.
+// drained drains the ranks that the queue ordered to leave. The lead stays, only one drain runs
+// at a time, and the minimum size remains.
 func drained(o *Observation, now time.Time) *Plan {
 	order, ordered := o.Order.(elastic.Drain)
 	if !ordered || o.Admission.Draining != nil {
@@ -218,8 +204,8 @@ func drained(o *Observation, now time.Time) *Plan {
 	return o.drain(ranks, "for "+cmp.Or(order.For, "others"), now)
 }
 
-// shrinking asks those to leave that are more than is wanted. Once the command runs the user
-// may go below the minimum, without which Flux does not start.
+// shrinking drains the ranks above the size that the user wants. Before the start the minimum
+// size remains, because Flux does not start below it.
 func shrinking(o *Observation, now time.Time) *Plan {
 	below := o.Policy.Want < o.Policy.Sizing.Min
 	if o.Policy.Want == 0 || (below && !o.begun()) || o.Admission.Draining != nil {
@@ -232,8 +218,8 @@ func shrinking(o *Observation, now time.Time) *Plan {
 	return o.drain(o.surplus(o.Policy.Want), why, now)
 }
 
-// drain asks ranks to leave; nil if there are none, or the command is rigid. Before
-// the start the quorum follows at once: the lead must not wait for those that it drains.
+// drain drains ranks; nil if there are none, or the command is rigid. Before the start the quorum
+// follows at once: the lead must not wait for ranks that it drains.
 func (o *Observation) drain(ranks []int, why string, now time.Time) *Plan {
 	runs := o.mayRun(now)
 	if len(ranks) == 0 || (runs && !o.Policy.Malleable) {
@@ -249,8 +235,8 @@ func (o *Observation) drain(ranks []int, why string, now time.Time) *Plan {
 	return &Plan{Step: step, State: o.state(), Message: message, LookAgain: step.Deadline}
 }
 
-// growing gives nodes to vacated ranks that hold none any more, and to new ranks that
-// follow on those there are.
+// growing gives nodes to vacated ranks whose pods are gone, and to new ranks that follow the last
+// rank.
 func growing(o *Observation, _ time.Time) *Plan {
 	order, ordered := o.Order.(elastic.Grow)
 	if !ordered || (!o.begun() && o.Admission.Draining != nil) {
@@ -265,9 +251,9 @@ func growing(o *Observation, _ time.Time) *Plan {
 		case pod.Rank == next:
 			next++
 		case o.Admission.Has(pod.Rank):
-			continue // it has a node
+			continue // the rank has a node
 		case o.Brokers[pod.Rank].holdsNode():
-			return nil // until that pod is gone
+			return nil // the old pod has to go first
 		}
 		pods = append(pods, pod)
 	}
@@ -282,15 +268,15 @@ func growing(o *Observation, _ time.Time) *Plan {
 	return &Plan{Step: step, State: o.state(), Message: fmt.Sprintf("grows by %d to %d brokers", len(pods), size)}
 }
 
-// podsByRank are pods by rank, each rank once.
+// podsByRank are the pods sorted by rank, one per rank.
 func podsByRank(pods []elastic.Pod) []elastic.Pod {
 	pods = slices.Clone(pods)
 	slices.SortStableFunc(pods, func(a, b elastic.Pod) int { return a.Rank - b.Rank })
 	return slices.CompactFunc(pods, func(a, b elastic.Pod) bool { return a.Rank == b.Rank })
 }
 
-// drainDeadline is when ranks that are asked to leave have to be gone, or it is known that
-// they stay; zero if none are, or that is not known.
+// drainDeadline is when the drained ranks have to be gone, or when it is known that they stay;
+// zero if there are none, or the time is not known.
 func (o *Observation) drainDeadline() time.Time {
 	d := o.Admission.Draining
 	switch {

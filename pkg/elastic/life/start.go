@@ -11,7 +11,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 )
 
-// Publish tells the lead its quorum, and which ranks leave or have left.
+// Publish tells the lead its quorum and which ranks leave or have left.
 type Publish struct {
 	Quorum  int
 	Leaving []int
@@ -19,25 +19,22 @@ type Publish struct {
 
 func (Publish) step() {}
 
-// Start records that the quorum is reached and the command runs.
+// Start records that the quorum was reached and the command runs.
 type Start struct {
 	Quorum int
-	// Vacated are ranks that cannot be part of the command: they give their nodes back.
+	// Vacated are ranks that have no part in the command and give their nodes back.
 	Vacated []int
 }
 
 func (Start) step() {}
-
-// Event implements Decision.
-func (Start) Event() (reason string, warning bool) { return "Started", false }
 
 func (s Start) apply(r *Record, _ string, now time.Time) {
 	r.Admission.Quorum, r.Started = s.Quorum, now
 	r.Admission.vacate(s.Vacated)
 }
 
-// LowerQuorum lets the command start with fewer brokers than were placed. The other ranks
-// are asked to leave.
+// LowerQuorum lets the command start with fewer brokers than were placed. The other ranks are
+// drained.
 type LowerQuorum struct {
 	Quorum  int
 	Leaving []int
@@ -47,25 +44,21 @@ type LowerQuorum struct {
 
 func (LowerQuorum) step() {}
 
-// Event implements Decision.
-func (LowerQuorum) Event() (reason string, warning bool) { return "QuorumLowered", true }
-
 func (s LowerQuorum) apply(r *Record, why string, now time.Time) {
 	r.Admission.drain(s.Leaving, s.Quorum, time.Time{}, why)
 	r.avoid(s.Avoid, now)
 }
 
 const (
-	// publishAgain is after which time the lead's pod is looked at again: what is written to
-	// it wakes nobody.
+	// publishAgain is when the lead's pod is read again after a write: the write itself triggers
+	// no reconcile.
 	publishAgain = time.Second
-	// joinTimeout is how long after the lead has come up followers may take to join it, which
-	// they cannot before.
+	// joinTimeout is how long followers may take to join after the lead's broker has come up.
 	joinTimeout = 15 * time.Second
 )
 
-// unpublished tells the lead its quorum and who leaves, in one write: before it starts the
-// command it has to know both.
+// unpublished tells the lead its quorum and the drained ranks in one write: the lead needs both
+// before it starts the command.
 func unpublished(o *Observation, now time.Time) *Plan {
 	leaving := o.leaving()
 	if !o.Brokers[0].holdsNode() {
@@ -82,7 +75,7 @@ func unpublished(o *Observation, now time.Time) *Plan {
 	return &Plan{Step: step, State: o.state(), Message: message, LookAgain: now.Add(publishAgain)}
 }
 
-// commandBegan records the start.
+// commandBegan records the start of the command.
 func commandBegan(o *Observation, now time.Time) *Plan {
 	if o.begun() || !o.Brokers[0].Ready {
 		return nil
@@ -90,30 +83,20 @@ func commandBegan(o *Observation, now time.Time) *Plan {
 	return o.begin(now)
 }
 
-// begin records the start. A lead that nobody told anything starts with those that are up
-// once the quorum timeout is over. Brokers that do not run cannot be among them, and give their
-// nodes back.
+// begin records the start. If nobody wrote a lower quorum, the lead starts with the brokers that
+// are online when the quorum timeout is over. Brokers that do not run then have no part in the
+// command and give their nodes back.
 func (o *Observation) begin(now time.Time) *Plan {
 	step := Start{Quorum: o.Admission.Quorum}
-	var not []int
-	runs := 0
-	for rank, b := range o.Brokers {
-		switch {
-		case o.leaves(rank):
-		case b.mayBeOnline():
-			runs++
-		default:
-			not = append(not, rank)
-		}
-	}
-	size := o.Policy.Sizing.LargestWithin(runs)
+	online := o.ranks(func(rank int, b Broker) bool { return !o.leaves(rank) && b.mayBeOnline() })
+	size := o.Policy.Sizing.LargestWithin(len(online))
 	if o.Brokers[0].Ready && !now.Before(o.quorumDeadline()) && size > 0 && size < step.Quorum {
-		step = Start{Quorum: size, Vacated: not}
+		step = Start{Quorum: size, Vacated: o.ranks(func(rank int, b Broker) bool { return !o.leaves(rank) && !b.mayBeOnline() })}
 	}
 	return &Plan{Step: step, State: StateRunning, Message: o.progress()}
 }
 
-// quorumDeadline is until when all brokers are waited for.
+// quorumDeadline is how long all brokers are waited for.
 func (o *Observation) quorumDeadline() time.Time {
 	deadline := o.Admission.At.Add(o.Policy.QuorumTimeout)
 	if since := o.Brokers[0].Since; !since.IsZero() {
@@ -132,8 +115,8 @@ func quorumTimedOut(o *Observation, now time.Time) *Plan {
 	return o.lowerQuorum(size, fmt.Sprintf("%d of %d came up within %s", o.up(), o.members(), o.Policy.QuorumTimeout), nil)
 }
 
-// lowerQuorum starts with some of the brokers; nil while others leave a command that may run.
-// With those that leave the lead may begin at this very moment, before it hears of that.
+// lowerQuorum starts with some of the brokers; nil while ranks leave a command that may run. The
+// lead may begin with drained ranks before it reads that they leave.
 func (o *Observation) lowerQuorum(size int, why string, avoid []string) *Plan {
 	ranks := o.surplus(size)
 	if d := o.Admission.Draining; d != nil {
@@ -148,9 +131,9 @@ func (o *Observation) lowerQuorum(size int, why string, avoid []string) *Plan {
 	}
 }
 
-// goingWithout goes on without brokers that will not come. It starts with the others once
-// they are up, and gives up where they are too few. Ranks that were to join a command that
-// runs give their nodes back.
+// goingWithout goes on without brokers that cannot start. Before the start, the others start once
+// they are up, or the attempt is given up if they are too few. Ranks that were to join a running
+// command give their nodes back.
 func goingWithout(o *Observation, now time.Time) *Plan {
 	ranks, left := o.futile(now)
 	if len(ranks) == 0 {
@@ -159,7 +142,7 @@ func goingWithout(o *Observation, now time.Time) *Plan {
 	why := fmt.Sprintf("%d of %d brokers cannot start%s", len(ranks), o.members(), o.trouble())
 	if o.begun() {
 		if ranks[0] == 0 || o.Admission.Draining != nil {
-			return nil // the lead's Job goes on trying; others leave first
+			return nil // the lead's Job tries again; other ranks leave first
 		}
 		return o.vacate(ranks, why, o.nodesOf(ranks))
 	}
@@ -168,7 +151,7 @@ func goingWithout(o *Observation, now time.Time) *Plan {
 	case size == 0 || ranks[0] == 0:
 		return o.giveUp(why, OutcomeStartLimit, now)
 	case o.upToStay() < left || o.Brokers[0].State != Up || o.Brokers[0].Ready:
-		return nil // for those that come
+		return nil // the other brokers are still coming up
 	}
 	return o.lowerQuorum(min(size, o.Admission.Quorum), why, o.nodesOf(ranks))
 }
@@ -183,19 +166,18 @@ func running(o *Observation, now time.Time) *Plan {
 	}
 	plan.LookAgain = elastic.Earliest(plan.LookAgain, o.Brokers[0].overdueAt(), o.drainDeadline(), o.nextRepair(now))
 	if loss := o.Admission.Loss; loss != nil && o.Policy.OnLoss != LossContinue && now.Before(loss.At.Add(lossGrace)) {
-		plan.Message = o.lossOf(loss.Ranks) + "; it has a moment to end by itself"
+		plan.Message = o.lossOf(loss.Ranks) + "; waits for the command to end by itself"
 		plan.LookAgain = elastic.Earliest(plan.LookAgain, loss.At.Add(lossGrace))
 	}
 	return plan
 }
 
-// mayRun reports whether the lead may have begun with its command, whether or not that
-// was written down.
+// mayRun reports whether the lead may have begun the command, recorded or not.
 func (o *Observation) mayRun(now time.Time) bool {
 	lead := o.Brokers[0]
 	if o.begun() || lead.Ready {
 		return true
 	}
-	online := o.count(func(rank int, b Broker) bool { return o.Admission.Has(rank) && b.mayBeOnline() })
-	return lead.State == Up && (online >= o.Admission.Quorum || !now.Before(o.quorumDeadline()))
+	online := o.ranks(func(rank int, b Broker) bool { return o.Admission.Has(rank) && b.mayBeOnline() })
+	return lead.State == Up && (len(online) >= o.Admission.Quorum || !now.Before(o.quorumDeadline()))
 }

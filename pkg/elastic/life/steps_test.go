@@ -14,8 +14,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 )
 
-// Every type of step is in Steps: metrics, events and the controller are tested for all
-// that are there.
+// Every type of step is in Steps, for which events and the controller are tested.
 func TestEveryStepIsListed(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {
@@ -31,8 +30,11 @@ func TestEveryStepIsListed(t *testing.T) {
 			declared = append(declared, string(match[1]))
 		}
 	}
-	for _, step := range Steps {
-		listed = append(listed, Name(step))
+	for _, properties := range Steps {
+		listed = append(listed, Name(properties.Step))
+		if _, decides := properties.Step.(Decision); decides != (PropertiesOf(properties.Step).Warning || properties.Event != "") {
+			t.Errorf("%s decides: %t, and its event is %q", Name(properties.Step), decides, properties.Event)
+		}
 	}
 	slices.Sort(declared)
 	slices.Sort(listed)

@@ -5,9 +5,9 @@ package queue
 
 import "slices"
 
-// allocate serves the queues in turn, each in its order, until their first gangs
-// do not fit. Every gang gets its least size, unless none behind it uses what is left
-// better: resize gives what is left.
+// allocate serves the queues in turn, each in its order, until its first gang does not fit. Every
+// gang gets its smallest size, unless no gang behind it would use the rest better. resize hands
+// out the rest.
 func (c *cycle) allocate() {
 	c.oversubscribed = c.wantsMore()
 	for q := c.nextQueue(); q != nil; q = c.nextQueue() {
@@ -23,7 +23,7 @@ func (c *cycle) allocate() {
 	}
 }
 
-// wantsMore reports whether more is waited for than the cluster holds.
+// wantsMore reports whether all waiting gangs together want more than the cluster holds.
 func (c *cycle) wantsMore() bool {
 	wanted := Resources{}
 	for _, q := range c.queues {
@@ -41,8 +41,7 @@ func (c *cycle) wantsMore() bool {
 	return false
 }
 
-// alike are the gangs that were admitted, of a gang's queue and with pods like its own, that
-// can be larger.
+// alike are the admitted gangs of the same queue and class as a gang that could be larger.
 func (c *cycle) alike(e *entry) []*entry {
 	var alike []*entry
 	for _, other := range c.admitted {
@@ -53,9 +52,9 @@ func (c *cycle) alike(e *entry) []*entry {
 	return alike
 }
 
-// worthShrinking reports whether more nodes are used if others, which are alike, stay small for
-// a gang. If not, they had better be large. Where more is waited for than the cluster holds, they always
-// stay small: of smaller gangs more run.
+// worthShrinking reports whether more nodes are used if similar gangs stay small so that one more
+// gang starts. If the gangs want more than the cluster holds, they always stay small, because
+// more of them run then.
 func (c *cycle) worthShrinking(e *entry, others []*entry) bool {
 	if c.oversubscribed || len(others) == 0 {
 		return true
@@ -68,7 +67,7 @@ func (c *cycle) worthShrinking(e *entry, others []*entry) bool {
 	return free < e.least() || e.least()+usable(others, free-e.least()) > usable(others, free)
 }
 
-// usable is how many of so many free pods gangs can take in turn.
+// usable is how many of some free pods the gangs can take in turn.
 func usable(gangs []*entry, free int) int {
 	taken := 0
 	for _, e := range gangs {
@@ -82,7 +81,7 @@ func usable(gangs []*entry, free int) int {
 	return taken
 }
 
-// block makes a gang the head of its queue: those behind it have to leave room for it.
+// block makes a gang the head of its queue: gangs behind it must not delay it.
 func (c *cycle) block(e *entry) {
 	e.queue.head = e
 	e.overCapacity = c.state.withinCapacity(e.queue, e.Requests, e.allowed[0]) < e.allowed[0]
@@ -92,8 +91,7 @@ func (c *cycle) block(e *entry) {
 	c.reservations = append(c.reservations, c.reserve(e))
 }
 
-// admit starts a gang at its least size if it fits and delays nobody that goes
-// before it.
+// admit starts a gang at its smallest size if it fits and delays no gang with a reservation.
 func (c *cycle) admit(e *entry, action string) bool {
 	size := e.least()
 	if most, known := c.atMost[e.class]; known && most < size {
@@ -113,8 +111,8 @@ func (c *cycle) admit(e *entry, action string) bool {
 	return true
 }
 
-// start places a gang at a size, again if it has nodes, unless it delays a gang
-// that has a reservation.
+// start places a gang at a size, or resizes one that was placed in this cycle. It fails if that
+// delays a gang with a reservation.
 func (c *cycle) start(e *entry, size int) bool {
 	reservations := slices.Concat(c.reservations, e.queue.behind)
 	if slices.ContainsFunc(reservations, func(r *reservation) bool { return r.binds(e) && r.isDelayedBy(e, size, c.now) }) {
@@ -154,7 +152,7 @@ func (c *cycle) accept(e *entry, nodes []string, trial *clusterState) {
 	c.state, e.nodes, c.ends = trial, nodes, nil
 }
 
-// renew makes reservations again, for what their gangs wait for now.
+// renew makes reservations again, after the room has changed.
 func (c *cycle) renew(reservations []*reservation) {
 	for _, r := range reservations {
 		*r = *c.reserve(r.head)

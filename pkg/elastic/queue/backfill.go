@@ -8,11 +8,11 @@ import (
 	"slices"
 )
 
-// mostReservations is how many gangs behind the head have a reservation at most.
+// mostReservations is the largest number of gangs behind the head that get a reservation.
 const mostReservations = 100
 
-// backfill lets gangs pass the first of their queue if they delay nobody. Large
-// ones are tried first: they find room seldom, small ones always.
+// backfill lets gangs pass the head of their queue if they delay nobody. Large gangs are tried
+// first, because they seldom find room and small ones always do.
 func (c *cycle) backfill() {
 	if c.settles.After(c.now) {
 		return
@@ -37,8 +37,8 @@ func (c *cycle) backfill() {
 	}
 }
 
-// protect reserves room for the gangs of a conservative queue that are before one of its
-// gangs which may pass them. It reports false if they are too many.
+// protect makes reservations for the gangs of a conservative queue that are ahead of a gang which
+// may pass them. It reports false if there are too many.
 func (c *cycle) protect(e *entry) bool {
 	q := e.queue
 	if q.Backfill != Conservative || q.head == nil || q.head == e {

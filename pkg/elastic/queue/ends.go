@@ -9,35 +9,35 @@ import (
 	"time"
 )
 
-// expectedEnd is the end of a gang, or of some of its ranks, that is to be expected.
+// expectedEnd is the expected end of a gang, or of some of its ranks.
 type expectedEnd struct {
 	id       string
 	queue    *jobQueue
 	requests Resources
-	ranks    []int // all if nil
+	ranks    []int // nil for all ranks
 	pods     int
 	kind     endKind
-	// order sorts ends of a kind.
+	// order sorts ends of the same kind.
 	order time.Time
-	// at is zero if it is not known.
+	// at is the expected time; zero if it is not known.
 	at time.Time
 }
 
-// endKind is how sure an end is.
+// endKind is how certain an end is. More certain ends come first.
 type endKind int
 
 const (
-	// leaving: it was asked to go.
+	// leaving: the ranks were already asked to leave.
 	leaving endKind = iota
-	// limited: its time limit is known.
+	// limitKnown: the gang has a time limit.
 	limitKnown
-	// unlimited: nobody knows.
+	// limitUnknown: the gang has no time limit.
 	limitUnknown
 )
 
-// expectedEnds are the ends in the order in which they are expected: those that are about
-// to go, those that are known, and of the others the oldest first, since jobs that
-// are alike end in the order in which they began.
+// expectedEnds are the ends in the order in which they are expected: ranks that leave, then gangs
+// with a time limit, then the others, oldest first, because similar jobs end in the order in
+// which they began.
 func (c *cycle) expectedEnds() []expectedEnd {
 	if c.ends != nil {
 		return c.ends
@@ -59,13 +59,13 @@ func (c *cycle) expectedEnds() []expectedEnd {
 	return ends
 }
 
-// endsOf are the ends of one gang: ranks that leave, and the rest.
+// endsOf are the ends of one gang: of its ranks that leave, and of the rest.
 func (c *cycle) endsOf(r *run) []expectedEnd {
 	known := func(at time.Time) time.Time {
 		if at.After(c.now) {
 			return at
 		}
-		return time.Time{} // late: nobody knows
+		return time.Time{} // overdue: the time is not known any more
 	}
 	rest := expectedEnd{id: r.ID, queue: r.queue, requests: r.Requests, pods: len(r.Ranks), kind: limitUnknown, order: r.Admitted, at: known(r.End)}
 	switch {
@@ -84,8 +84,8 @@ func (c *cycle) endsOf(r *run) []expectedEnd {
 	return []expectedEnd{first, rest}
 }
 
-// endsFor are the ends that a gang can wait for. Of those whose time is not known, ends of
-// gangs that began since it waits do not count: it would wait for ever new ones.
+// endsFor are the ends for which a gang can wait. Ends without a time of gangs that began after
+// it was blocked do not count: there would always be new ones.
 func (c *cycle) endsFor(e *entry) []expectedEnd {
 	ends := c.expectedEnds()
 	n := slices.IndexFunc(ends, func(end expectedEnd) bool { return end.kind == limitUnknown && end.order.After(e.Blocked) })
@@ -95,7 +95,7 @@ func (c *cycle) endsFor(e *entry) []expectedEnd {
 	return ends[:n]
 }
 
-// after is the cluster once some have ended.
+// after is the cluster after some ends.
 func (s *clusterState) after(ends []expectedEnd) *clusterState {
 	s = s.snapshot()
 	for _, end := range ends {
@@ -109,8 +109,8 @@ func (s *clusterState) after(ends []expectedEnd) *clusterState {
 	return s
 }
 
-// fitsAfter is how many of the ends it takes until a gang fits, and the cluster then. If
-// there is too little room after all of them, fits is false.
+// fitsAfter returns how many of the ends a gang needs until it fits, and the cluster after them.
+// fits is false if the gang does not even fit after all of them.
 func (s *clusterState) fitsAfter(e *entry, ends []expectedEnd) (n int, after *clusterState, fits bool) {
 	least := e.least()
 	var low, high int
@@ -137,8 +137,8 @@ func (s *clusterState) fitsAfter(e *entry, ends []expectedEnd) (n int, after *cl
 	return high, after, true
 }
 
-// withTies ends, with those that a gang waits for, those that began so little later
-// that nobody can tell which of them ends first.
+// withTies adds to the ends for which a gang waits the ends of gangs that began at almost the
+// same time, because any of them may end first.
 func withTies(ends []expectedEnd, n int, after *clusterState, slack time.Duration) (int, *clusterState) {
 	last := n
 	for last < len(ends) && ends[last].kind == limitUnknown && ends[n-1].kind == limitUnknown && ends[last].order.Sub(ends[n-1].order) <= slack {

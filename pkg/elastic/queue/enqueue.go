@@ -11,9 +11,9 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 )
 
-// enqueue sorts out what cannot start whatever ends: it holds up nobody.
+// enqueue sorts out the gangs that cannot start whatever ends, so that they block nobody.
 func (c *cycle) enqueue() {
-	holds := map[string][2]int{} // by class: a least size that fits, and one that does not
+	holds := map[string][2]int{} // by class: a size that fits, and one that does not
 	for _, q := range c.queues {
 		for _, e := range q.all {
 			c.sortOut(e, holds)
@@ -43,8 +43,7 @@ func (c *cycle) sortOut(e *entry, holds map[string][2]int) {
 	}
 }
 
-// tooLarge says what the whole queue has too little of for a gang; "" if it has
-// enough.
+// tooLarge says which capacity of the queue is too small for a gang; "" if none is.
 func (c *cycle) tooLarge(e *entry) string {
 	for _, name := range sorted(e.queue.Capacity) {
 		need := e.Requests[name] * int64(e.allowed[0])
@@ -55,7 +54,8 @@ func (c *cycle) tooLarge(e *entry) string {
 	return ""
 }
 
-// tooMuchPromised says what is always kept free for other queues; "" if it leaves enough.
+// tooMuchPromised says which guarantees of other queues leave too little for a gang; "" if none
+// do.
 func (c *cycle) tooMuchPromised(e *entry) string {
 	for _, name := range sorted(e.Requests) {
 		var promised int64
@@ -66,13 +66,13 @@ func (c *cycle) tooMuchPromised(e *entry) string {
 		}
 		need, total := e.Requests[name]*int64(e.allowed[0]), c.state.total[name]
 		if promised > 0 && need > max(total-promised, e.queue.Guarantee[name]) && need <= total {
-			return fmt.Sprintf("needs %s, of %s in all %s are promised to other queues", c.amount(name, need), c.amount(name, total), c.amount(name, promised))
+			return fmt.Sprintf("needs %s, of %s in all %s are guaranteed to other queues", c.amount(name, need), c.amount(name, total), c.amount(name, promised))
 		}
 	}
 	return ""
 }
 
-// couldHold asks the room once for what is alike.
+// couldHold asks the room once per class and size.
 func (c *cycle) couldHold(e *entry, holds map[string][2]int) bool {
 	least, seen := e.allowed[0], holds[e.class]
 	switch {
@@ -91,7 +91,7 @@ func (c *cycle) couldHold(e *entry, holds map[string][2]int) bool {
 	return could
 }
 
-// sorted are the names of resources.
+// sorted are the names of resources in order.
 func sorted(r Resources) []string {
 	names := make([]string, 0, len(r))
 	for name := range r {

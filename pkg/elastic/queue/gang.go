@@ -9,68 +9,67 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 )
 
-// Resources are amounts by the name of the resource, in whatever unit the caller
-// counts it; a pod itself is one of "pods".
+// Resources are amounts by resource name, in any unit that the caller chooses. A pod itself is
+// one of "pods".
 type Resources map[string]int64
 
 // Gang is a MiniCluster as the queue sees it.
 type Gang struct {
-	// ID tells it from all others, and breaks ties of age.
+	// ID identifies the gang, and breaks ties of age.
 	ID string
-	// Name is what people know it by.
+	// Name is the name that users see.
 	Name string
-	// Queue is where it waits, or waited.
+	// Queue is the queue in which the gang waits, or waited before it ran.
 	Queue string
-	// Priority is served before age: higher first.
+	// Priority goes before age: higher first.
 	Priority int32
-	// Created is its age: older first.
+	// Created sets the gang's age: older first.
 	Created time.Time
-	// Since is when it began to wait for its size: its creation, or when it was queued
-	// again.
+	// Since is when the gang began to hold out for its full size: its creation, or when it was
+	// last queued again.
 	Since  time.Time
 	Sizing elastic.Sizing
-	// WaitForSize is how long after Since it holds out for its full size.
+	// WaitForSize is how long after Since the gang holds out for its full size.
 	WaitForSize time.Duration
-	// Requests are what one pod takes.
+	// Requests are the resources of one pod.
 	Requests Resources
-	// BestEffort: its pods ask for nothing but to be there.
+	// BestEffort is true if the pods request nothing but a pod's place.
 	BestEffort bool
-	// Class is the same for gangs whose pods are alike, in what they take and in where
-	// they can be: what one has no room for, the other has none for either.
+	// Class is the same for gangs whose pods request the same and may run on the same nodes. If
+	// one gang of a class finds no room, no other does.
 	Class string
-	// Limit is how long it runs at most; 0 if that is not known.
+	// Limit is the time limit of the command; 0 if there is none.
 	Limit time.Duration
-	// NotAllowed says why it cannot be admitted whatever is free (a quota, a queue that
-	// does not exist); "" if it can.
+	// NotAllowed says why the gang cannot be admitted whatever is free, for example a quota or a
+	// missing queue; "" if it can.
 	NotAllowed string
-	// Blocked is when it was found to be the first of its queue and not to fit; zero if it
-	// is not so. It comes from the Decision of the cycle before.
+	// Blocked is since when the gang has been the head of its queue; zero if it is not. It comes
+	// from the Decision of the cycle before.
 	Blocked time.Time
 }
 
 // Running is a gang that has nodes.
 type Running struct {
 	Gang
-	// Ranks are those that hold a node, rising; the lead, 0, is the first.
+	// Ranks are the ranks that hold a node, rising. Rank 0 is the lead.
 	Ranks []int
-	// Max is the size up to which it may grow.
+	// Max is the largest size to which the gang may grow.
 	Max int
-	// Admitted is when it got its nodes.
+	// Admitted is when the gang got its nodes.
 	Admitted time.Time
-	// End is when it will be over, at the latest; zero if that is not known.
+	// End is the latest time at which the gang ends; zero if it is not known.
 	End time.Time
-	// Ending: it is over, or has to go, and its pods are on their way out.
+	// Ending is true if the gang is over or evicted, and its pods are being deleted.
 	Ending bool
-	// Malleable: ranks may join and leave without ending it: it has not started its
-	// command yet, or the command bears it.
+	// Malleable is true if ranks may join and leave: the command has not started yet, or it goes
+	// on with other ranks.
 	Malleable bool
-	// Draining are ranks that were asked to leave already, until DrainBy; zero if that is not
-	// known.
+	// Draining are ranks that leave already, by DrainBy; the time is zero if it is not known.
 	Draining []int
 	DrainBy  time.Time
 }
 
-// Ordering is the order in which a queue is served.
+// Ordering is the order of the gangs in a queue.
 type Ordering string
 
 // Orderings.
@@ -79,28 +78,28 @@ const (
 	ByAge      Ordering = "FIFO"
 )
 
-// Backfill says who may pass a gang that does not fit now.
+// Backfill says which gangs may pass a gang that does not fit now.
 type Backfill string
 
-// Ways to backfill.
+// Kinds of backfill.
 const (
 	NoBackfill   Backfill = "None"
 	EASY         Backfill = "EASY"
 	Conservative Backfill = "Conservative"
 )
 
-// Queue is how one queue is served.
+// Queue is the policy of one queue.
 type Queue struct {
 	Name string
-	// Weight is its share of the cluster, beside those of other queues that want theirs.
+	// Weight is the queue's share of the cluster relative to the other queues that want theirs.
 	Weight int
-	// Priority: queues of a higher one are served first.
+	// Priority orders the queues: higher first.
 	Priority int32
-	// Capacity is a hard limit; a resource that is not in it has none.
+	// Capacity is a hard limit; a resource that is not listed has none.
 	Capacity Resources
-	// Guarantee is what others do not get.
+	// Guarantee is kept free of other queues.
 	Guarantee Resources
-	// Reclaimable: what it has above its share can be taken back for others.
+	// Reclaimable is true if other queues may reclaim what the queue has above its share.
 	Reclaimable bool
 	Ordering    Ordering
 	Backfill    Backfill
@@ -110,105 +109,102 @@ type Queue struct {
 	Suspended bool
 }
 
-// Snapshot is all that a cycle decides on, but for where gangs fit (Room).
+// Snapshot is all that a cycle decides on, except where gangs fit (Room).
 type Snapshot struct {
 	Queues  []Queue
 	Waiting []Gang
 	Running []Running
-	// Total is what the nodes that are up have together.
+	// Total is what all nodes that are up hold together.
 	Total Resources
-	// Settles is until when more nodes may become free together with those that just did:
-	// the pods of a gang end one by one. Before that time nobody is backfilled, since small
-	// gangs would take the nodes bit by bit, and nobody starts at less than its full size.
+	// Settles is until when further nodes may become free, because the pods of a gang end one
+	// after the other. Until then nobody is backfilled and nobody starts below its full size:
+	// small gangs would take the nodes bit by bit.
 	Settles time.Time
-	// Amount writes an amount of a resource for people; nil: as a plain number.
+	// Amount formats an amount of a resource for users; nil formats a plain number.
 	Amount func(name string, amount int64) string
 }
 
-// Room is what is free at one moment, and who holds the rest. Gangs are known to it by
-// their ID, those that run as those that wait. What is done to it is done to no other
-// snapshot of it.
+// Room is what is free at one moment, and who holds the rest. It knows running and waiting gangs
+// by their ID. A change to one snapshot changes no other.
 type Room interface {
-	// Place finds nodes for the largest of the sizes that fits, one per broker in the
-	// order of ranks, and takes them; nil if none fits.
+	// Place takes nodes for the largest of the sizes that fits, and returns one per broker by
+	// rank; nil if none fits.
 	Place(id string, sizes []int) []string
-	// Fits is how many pods of a gang that waits there is room for, limit at most.
+	// Fits is the number of pods of a waiting gang for which there is room, at most limit.
 	Fits(id string, limit int) int
-	// CouldHold reports whether the gang would fit at one of the sizes if nobody held
-	// anything and every node were up.
+	// CouldHold reports whether the gang would fit at one of the sizes if the cluster were empty
+	// and every node were up.
 	CouldHold(id string, sizes []int) bool
-	// Why says in a sentence why the gang does not fit at one of the sizes, who holds the
-	// nodes and what would have to end; "" if it fits. It costs more than the others.
+	// Why says in a sentence why the gang does not fit at one of the sizes, who holds the nodes
+	// and what would have to end; "" if it fits. Why is slower than the other methods.
 	Why(id string, sizes []int) string
-	// Grow gives a gang up to n more pods, and returns them: those of its lowest ranks
-	// that have none.
+	// Grow gives a gang up to n more pods and returns them: first its lowest ranks without a
+	// node, then new ranks.
 	Grow(id string, n int) []elastic.Pod
-	// Victims are n ranks of a gang, never the lead, that are best to leave, rising.
+	// Victims are the n ranks of a gang that are best to leave, rising. The lead never leaves.
 	Victims(id string, n int) []int
-	// Shrink frees ranks of a gang.
+	// Shrink frees the nodes of some ranks of a gang.
 	Shrink(id string, ranks []int)
-	// Release frees all that a gang holds.
+	// Release frees all nodes of a gang.
 	Release(id string)
-	// Snapshot is a copy to try things on. It is cheap.
+	// Snapshot is a copy for trials. A copy is cheap.
 	Snapshot() Room
 }
 
-// Decision is the verdict on one gang that waits.
+// Decision is the verdict on one waiting gang.
 type Decision struct {
 	Gang    string
 	Verdict elastic.Verdict
-	// Action is what admitted it: "allocate" or "backfill".
+	// Action is the action that admitted the gang: "allocate" or "backfill".
 	Action string
-	// Nodes are the nodes by rank, for Admitted; as many as there are brokers.
+	// Nodes are the nodes by rank, one per broker; nil unless the gang is admitted.
 	Nodes []string
-	// Position is its place in its queue, from 1.
+	// Position is the place in the queue, from 1.
 	Position int
-	// Message says why, for the others.
+	// Message says why the gang is not admitted.
 	Message string
 	// Blocked is for the next cycle's Gang.
 	Blocked time.Time
-	// LookAgain is when the verdict may change by time alone; zero if never.
+	// LookAgain is when time alone may change the verdict; zero if it never does.
 	LookAgain time.Time
 }
 
-// Drain asks ranks of a gang that runs to leave.
+// Drain asks ranks of a running gang to leave.
 type Drain struct {
 	Gang  string
 	Ranks []int
-	// For is the gang that gets the room, by name, and Action is what takes it:
-	// "preempt" or "reclaim".
+	// For is the name of the gang that gets the nodes. Action is "preempt" or "reclaim".
 	For, Action string
 }
 
-// Eviction takes all that a gang has. It is queued again.
+// Eviction takes all nodes of a gang. The gang is queued again.
 type Eviction struct {
 	Gang        string
 	For, Action string
 	Message     string
 }
 
-// Growth gives a gang that runs more ranks.
+// Growth gives more ranks to a running gang.
 type Growth struct {
 	Gang string
 	Pods []elastic.Pod
 }
 
-// Use is what a queue has, for its status.
+// Use is what a queue uses, for its status.
 type Use struct {
 	Queue string
 	Used  Resources
-	// Share and Deserved are parts of the cluster, from 0 to 1, by the resource of which
-	// the most is used.
+	// Share and Deserved are parts of the cluster, from 0 to 1, by the dominant resource.
 	Share, Deserved float64
 }
 
-// Result is what is decided in one cycle.
+// Result is the outcome of one cycle.
 type Result struct {
-	// Decisions are one for each gang that waits, by queue and position.
+	// Decisions are one per waiting gang, by queue and position.
 	Decisions []Decision
 	Drains    []Drain
 	Evictions []Eviction
 	Growths   []Growth
-	// Uses are by queue, with what was admitted in this cycle.
+	// Uses are by queue, and include what was admitted in this cycle.
 	Uses []Use
 }

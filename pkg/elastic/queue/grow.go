@@ -9,8 +9,8 @@ import (
 	"sort"
 )
 
-// resize gives gangs that were admitted at their least size what is left: each in
-// turn the largest size at which all others keep what they have.
+// resize hands out what is left to gangs that were admitted at their smallest size. Each in turn
+// gets the largest size at which all others keep theirs.
 func (c *cycle) resize() { c.enlarge(c.admitted) }
 
 func (c *cycle) enlarge(gangs []*entry) {
@@ -32,7 +32,7 @@ func (c *cycle) raise(e *entry) bool {
 	trial.unplace(e, len(e.nodes))
 	most := trial.fits(e, e.Sizing.Size)
 	n := sort.Search(len(larger), func(i int) bool { return larger[i] > most })
-	low, high := 0, n // low of them are known to be possible
+	low, high := 0, n // the first low of them are known to fit
 	for low < high {
 		middle := (low + high + 1) / 2
 		if c.start(e, larger[middle-1]) {
@@ -44,8 +44,8 @@ func (c *cycle) raise(e *entry) bool {
 	return low > 0
 }
 
-// layOut places all that was admitted again, at their sizes, so that the first has
-// the best choice. It is left if somebody waits for certain nodes.
+// layOut places all admitted gangs again at their sizes, so that the first has the best choice.
+// It changes nothing if a gang waits for certain nodes.
 func (c *cycle) layOut() {
 	if slices.ContainsFunc(c.reservations, func(r *reservation) bool { return r.fits }) {
 		return
@@ -61,10 +61,10 @@ func (c *cycle) layOut() {
 		e.nodes = nodes[i]
 	}
 	c.state.room = room
-	clear(c.atMost) // there may be room where there was none
+	clear(c.atMost) // the new places may leave room for others
 }
 
-// bestEffort admits gangs that ask for nothing but to be there, after all others.
+// bestEffort admits gangs that request nothing but their pods' place, after all others.
 func (c *cycle) bestEffort() {
 	for _, q := range c.queues {
 		for _, e := range q.all {
@@ -75,7 +75,7 @@ func (c *cycle) bestEffort() {
 	}
 }
 
-// grow gives what nobody waits for to gangs that run and can take it.
+// grow gives nodes for which nobody waits to running gangs that can take them.
 func (c *cycle) grow() {
 	for _, q := range c.queues {
 		for _, e := range q.all {
@@ -95,13 +95,14 @@ func (c *cycle) grow() {
 	}
 }
 
-// mayGrow: it can take more, and nobody of its queue waits for capacity.
+// mayGrow reports whether a gang can take more ranks while nobody of its queue waits for
+// capacity.
 func (r *run) mayGrow() bool {
 	leaves := r.Ending || r.evicted || len(r.Draining) > 0 || len(r.drains) > 0
 	return r.Malleable && !leaves && r.queue.head == nil && !r.queue.Suspended
 }
 
-// growOne gives a gang as much as there is, up to a size that it may have.
+// growOne gives a gang all free nodes, up to a size that it may have.
 func (c *cycle) growOne(r *run) {
 	has := len(r.Ranks)
 	want := c.state.allowed(r.queue, r.Requests, max(r.Max-has, 0))

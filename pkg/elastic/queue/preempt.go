@@ -9,9 +9,9 @@ import (
 	"sort"
 )
 
-// preempt takes nodes for heads from gangs of lower priority in the same queue, unless that
-// queue goes by age. Nothing is taken for a head that fits once all that was asked to go has
-// gone, or that holds out for its size.
+// preempt takes nodes for heads from gangs of lower priority in the same queue, unless the queue
+// goes by age. It takes nothing for a head that fits once all leaving ranks are gone, or that
+// holds out for its full size.
 func (c *cycle) preempt() {
 	for _, head := range c.heads() {
 		if c.needsNothing(head) {
@@ -23,8 +23,8 @@ func (c *cycle) preempt() {
 	}
 }
 
-// needsNothing reports whether nothing has to be taken for a head. One that fits once those
-// that leave have left keeps that room.
+// needsNothing reports whether nothing has to be taken for a head. A head that fits once the
+// leaving ranks are gone keeps that room.
 func (c *cycle) needsNothing(head *entry) bool {
 	if !head.fullUntil.IsZero() || head.deferred {
 		return true
@@ -45,23 +45,23 @@ func (c *cycle) needsNothing(head *entry) bool {
 	return head.provided
 }
 
-// taking is what has to go to make room for a gang.
+// taking chooses the gangs that give nodes to one gang, the taker.
 type taking struct {
 	base    *clusterState
 	taker   *entry
 	victims []*victim
-	// mayLose reports whether so many pods of a gang may be taken.
+	// mayLose reports whether n pods of a gang may be taken.
 	mayLose func(*clusterState, *run, int) bool
 }
 
-// victim is a gang of which ranks, or all, are taken.
+// victim is a gang that gives up some ranks, or all.
 type victim struct {
 	*run
-	take  int // of its ranks
+	take  int // how many of its ranks
 	whole bool
 }
 
-// takeFor takes the least it can from the gangs that may be taken from.
+// takeFor takes as little as it can from the gangs that may lose nodes.
 func (c *cycle) takeFor(head *entry, action string, may func(*run) bool, mayLose func(*clusterState, *run, int) bool) {
 	t := &taking{base: c.afterLeaving, taker: head, mayLose: mayLose}
 	for _, r := range c.runs {
@@ -94,9 +94,9 @@ func (c *cycle) takeFor(head *entry, action string, may func(*run) bool, mayLose
 	c.ends, c.took = nil, true
 }
 
-// goesTo reports whether a gang is the one that starts once what is taken for it has gone:
-// it serves the queues as they will be then. Others may be served before it, a gang that
-// was evicted too, and would be evicted again.
+// goesTo reports whether a gang is the one that starts after its victims are gone. It runs
+// allocate for that state, because other gangs may be served first, even an evicted one, which
+// would then be evicted again.
 func (c *cycle) goesTo(head *entry, victims []*victim) bool {
 	room, s := c.state.room.Snapshot(), c.soFar()
 	taken := map[string]*victim{}
@@ -131,7 +131,7 @@ func (c *cycle) goesTo(head *entry, victims []*victim) bool {
 	return slices.ContainsFunc(then.admitted, func(e *entry) bool { return e.ID == head.ID })
 }
 
-// soFar are the queues, who waits in them, and whom this cycle has let start.
+// soFar is the snapshot after this cycle's admissions, without the gangs that ran before.
 func (c *cycle) soFar() Snapshot {
 	s := Snapshot{Total: c.state.total}
 	for _, q := range c.queues {
@@ -153,14 +153,14 @@ func (c *cycle) soFar() Snapshot {
 	return s
 }
 
-// enough reports whether the taker could start. One that its queue has no capacity for
-// needs nodes, too.
+// enough reports whether the taker could start. A taker that its queue has no capacity for needs
+// nodes as well.
 func (t *taking) enough(v *clusterState) bool {
 	least := t.taker.least()
 	return v.fits(t.taker, least) >= least && v.room.Fits(t.taker.ID, least) >= least
 }
 
-// apply is the room once all that is taken has gone.
+// apply is the cluster after all victims have left.
 func (t *taking) apply() *clusterState {
 	after := t.base.snapshot()
 	for _, v := range t.victims {
@@ -173,10 +173,10 @@ func (t *taking) apply() *clusterState {
 	return after
 }
 
-// kept is how many ranks a gang has that nobody asked to leave before.
+// kept is how many ranks of a gang nobody has asked to leave.
 func (r *run) kept() int { return len(r.Ranks) - len(r.draining) - len(r.drains) }
 
-// find makes room: by surplus alone, by one gang more, or by several.
+// find chooses victims: surplus ranks alone, one whole gang, or several.
 func (t *taking) find() bool {
 	shrunk := t.base.snapshot()
 	if t.shrinkAll(shrunk) {
@@ -192,7 +192,7 @@ func (t *taking) find() bool {
 	if t.evictOne(shrunk) || t.evictSeveral(shrunk) {
 		return true
 	}
-	// What shrank may be what keeps a queue from giving up a gang.
+	// A queue that lost surplus ranks may be unable to lose a whole gang.
 	for _, v := range t.victims {
 		v.take = 0
 	}
@@ -207,7 +207,7 @@ func lowest(a, b *victim) int {
 	return cmp.Or(cmp.Compare(a.Priority, b.Priority), youngest(a, b))
 }
 
-// shrinkAll takes the surplus of one gang after the other until there is room.
+// shrinkAll takes the surplus of one gang after the other until the taker fits.
 func (t *taking) shrinkAll(trial *clusterState) bool {
 	slices.SortFunc(t.victims, lowest)
 	for _, v := range t.victims {
@@ -229,7 +229,7 @@ func (t *taking) shrinkAll(trial *clusterState) bool {
 	return false
 }
 
-// evictOne takes a single gang, if one is enough.
+// evictOne takes one whole gang if that is enough.
 func (t *taking) evictOne(trial *clusterState) bool {
 	slices.SortFunc(t.victims, lowest)
 	for _, v := range t.victims {
@@ -247,7 +247,7 @@ func (t *taking) evictOne(trial *clusterState) bool {
 	return false
 }
 
-// evictSeveral takes whole gangs, the largest of a priority first, until there is room.
+// evictSeveral takes whole gangs, the largest of each priority first, until the taker fits.
 func (t *taking) evictSeveral(trial *clusterState) bool {
 	trial = trial.snapshot()
 	slices.SortFunc(t.victims, func(a, b *victim) int {
@@ -270,8 +270,7 @@ func (t *taking) evictSeveral(trial *clusterState) bool {
 	return false
 }
 
-// prune gives back what is not needed: to the highest priority and the oldest
-// first.
+// prune gives back what is not needed, to the gangs of the highest priority and the oldest first.
 func (t *taking) prune() {
 	slices.SortFunc(t.victims, func(a, b *victim) int { return lowest(b, a) })
 	for _, v := range t.victims {

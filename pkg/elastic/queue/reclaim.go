@@ -5,11 +5,11 @@ package queue
 
 import "maps"
 
-// rounding is what shares that are the same may differ by.
+// rounding is by how much equal shares may differ.
 const rounding = 1e-9
 
-// reclaim takes nodes for gangs that are blocked from other queues which have more
-// than they deserve, and leaves them that.
+// reclaim takes nodes for heads from other queues that have more than their deserved share, and
+// leaves them that share.
 func (c *cycle) reclaim() {
 	for _, head := range c.heads() {
 		if c.needsNothing(head) || !c.deserves(head) {
@@ -21,8 +21,7 @@ func (c *cycle) reclaim() {
 	}
 }
 
-// deserves reports whether a queue stays within its share, or what it was promised,
-// with a gang.
+// deserves reports whether a queue stays within its deserved share or its guarantee with a gang.
 func (c *cycle) deserves(e *entry) bool {
 	q := e.queue
 	after := maps.Clone(c.afterLeaving.used[q.index])
@@ -37,7 +36,7 @@ func (c *cycle) deserves(e *entry) bool {
 	return promised || c.afterLeaving.share(after) <= q.deserved+rounding
 }
 
-// keepsShare reports whether a queue keeps what it deserves without n pods of a gang.
+// keepsShare reports whether a queue keeps its deserved share without n pods of a gang.
 func keepsShare(s *clusterState, r *run, n int) bool {
 	left := Resources{}
 	for name, amount := range s.used[r.queue.index] {

@@ -7,32 +7,32 @@ import (
 	"time"
 )
 
-// reservation keeps room for a gang that does not fit now, at the time at which it is
-// expected to fit. Gangs that start meanwhile must not delay it.
+// reservation keeps room for a gang that does not fit now, at the time at which it is expected to
+// fit. Gangs that start meanwhile must not delay it.
 type reservation struct {
 	head *entry
-	// fits: it fits once those that run have ended. If not even then, others hold its
-	// nodes, or the nodes are away, and it would help nobody to wait.
+	// fits is true if the gang fits once running gangs have ended. If not, its nodes are down or
+	// held by others, and waiting would not help.
 	fits bool
-	// atShadow is the cluster at the shadow time, when the gang is expected to fit; what it
-	// does not need then are the spare nodes.
+	// atShadow is the cluster at the shadow time, when the gang is expected to fit. The nodes
+	// that the gang does not need then are the spare nodes.
 	atShadow *clusterState
 	// shadow is the shadow time; zero if it is not known.
 	shadow time.Time
-	// keepsIdle: the gang has waited for unknown ends for long enough, and what is free is
-	// kept for it: room for idle of its pods.
+	// keepsIdle is true if the gang has waited for unknown ends for long enough. Then the free
+	// room for idle of its pods is kept for it.
 	keepsIdle bool
 	idle      int
-	// ended are those that have ended by then, by ID.
+	// ended are the gangs that have ended by the shadow time, by ID.
 	ended map[string]bool
-	// delays is, by queue and class, the smallest size that is known to delay the gang.
+	// delays is the smallest size that is known to delay the gang, by queue and class.
 	delays map[string]int
 }
 
 // reserve makes the reservation of a gang that does not fit now.
 func (c *cycle) reserve(e *entry) *reservation {
 	r := &reservation{head: e, ended: map[string]bool{}, delays: map[string]int{}}
-	if c.settles.After(c.now) && !e.fullUntil.IsZero() { // it may take what is free in a moment
+	if c.settles.After(c.now) && !e.fullUntil.IsZero() { // further nodes may become free in a moment
 		r.fits, r.keepsIdle, r.idle = true, true, c.state.fits(e, e.least())
 		return r
 	}
@@ -80,7 +80,7 @@ func (r *reservation) binds(e *entry) bool {
 
 func (e *entry) kind() string { return e.queue.Name + "/" + e.class }
 
-// isDelayedBy reports whether a gang is known to delay the head at a size.
+// isDelayedBy reports whether another gang of this kind and size was found to delay the head.
 func (r *reservation) isDelayedBy(e *entry, size int, now time.Time) bool {
 	delays, known := r.delays[e.kind()]
 	return known && size >= delays && len(e.nodes) == 0 && (r.keepsIdle || !r.endsInTime(e, now))
@@ -94,8 +94,8 @@ func (r *reservation) endsInTime(e *entry, now time.Time) bool {
 	return e.Limit > 0 && !now.Add(e.Limit).After(r.shadow)
 }
 
-// allows reports whether the head is not delayed by a gang that starts at a size, as
-// in the trial. It returns the cluster at the shadow time, if that changes.
+// allows reports whether a gang may start as in the trial without delaying the head. It returns
+// the cluster at the shadow time if the gang still runs then.
 func (r *reservation) allows(e *entry, size int, trial *clusterState, now time.Time) (atShadow *clusterState, ok bool) {
 	least := r.head.least()
 	switch {
@@ -120,7 +120,7 @@ func (r *reservation) allows(e *entry, size int, trial *clusterState, now time.T
 	return atShadow, true
 }
 
-// accept takes note of a gang that has started.
+// accept records that a gang has started.
 func (r *reservation) accept(e *entry, atShadow *clusterState) {
 	switch {
 	case !r.fits || r.keepsIdle:

@@ -9,11 +9,11 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 )
 
-// result writes down what was decided.
+// result collects the decisions of the cycle.
 func (c *cycle) result() Result {
 	out := Result{Growths: c.growths, Uses: c.uses()}
 	for _, q := range c.queues {
-		before := 0 // those that hold up others
+		before := 0 // gangs ahead that can start
 		for i, e := range q.all {
 			d := c.decision(e, before)
 			d.Position = i + 1
@@ -41,7 +41,7 @@ func (r *run) message() string {
 	return fmt.Sprintf("gave its nodes to %s of queue %s, which had less than its share", r.taker.Name, r.taker.queue.Name)
 }
 
-// decision is the verdict on a gang that so many are before.
+// decision is the verdict on a gang; before is the number of gangs ahead of it.
 func (c *cycle) decision(e *entry, before int) Decision {
 	d := Decision{Gang: e.ID, Verdict: e.verdict, Message: e.message}
 	switch {
@@ -68,7 +68,7 @@ func (e *entry) turnMessage(before int) string {
 	return fmt.Sprintf("waits for its turn: %d are before it in queue %s", before, e.queue.Name)
 }
 
-// decideHead is the verdict on the first of its queue that does not fit.
+// decideHead is the verdict on the head of a queue.
 func (c *cycle) decideHead(e *entry, d *Decision) {
 	d.Verdict, d.Blocked, d.Message = elastic.NoRoom, e.Blocked, c.why(e)
 	switch {
@@ -94,8 +94,8 @@ func (c *cycle) decideHead(e *entry, d *Decision) {
 	}
 }
 
-// why says what keeps a gang from starting: its queue, promises to others, nodes, or
-// a gang that goes before it.
+// why says what keeps a gang from starting: its queue, guarantees of other queues, nodes, or a
+// gang with a reservation.
 func (c *cycle) why(e *entry) string {
 	q, least := e.queue, e.least()
 	used := c.state.used[q.index]
@@ -107,7 +107,7 @@ func (c *cycle) why(e *entry) string {
 	for _, name := range c.state.guaranteedToOthers(q) {
 		free, kept := c.state.total[name]-c.state.sum[name], c.state.keptForOthers(q, name)
 		if need := e.Requests[name] * int64(least); need > 0 && need > free-kept {
-			return fmt.Sprintf("needs %s: %s free, of which %s are promised to other queues", c.amount(name, need), c.amount(name, free), c.amount(name, kept))
+			return fmt.Sprintf("needs %s: %s free, of which %s are guaranteed to other queues", c.amount(name, need), c.amount(name, free), c.amount(name, kept))
 		}
 	}
 	if why := c.state.room.Why(e.ID, e.sizes); why != "" {
@@ -118,5 +118,5 @@ func (c *cycle) why(e *entry) string {
 			return fmt.Sprintf("leaves room for %s of queue %s, which waits longer", r.head.Name, r.head.queue.Name)
 		}
 	}
-	return "waits for others that go before it"
+	return "waits for gangs that go first"
 }

@@ -12,11 +12,11 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 )
 
-// Schedule decides one cycle: who starts, where and at which size, who has to give
-// nodes back, and who gets more. It changes neither the snapshot nor the room.
+// Schedule decides one cycle: which gangs start, on which nodes and at which size, which give
+// nodes back, and which get more. It changes neither the snapshot nor the room.
 //
-// Preempt and reclaim go before backfill, so that nobody is evicted for nodes that a gang
-// which is backfilled takes in the same cycle.
+// Preempt and reclaim go before backfill. Otherwise a gang could be evicted for nodes that a
+// backfilled gang takes in the same cycle.
 func Schedule(s Snapshot, room Room, now time.Time) Result {
 	c := newCycle(s, room, now)
 	c.enqueue()
@@ -40,65 +40,66 @@ type cycle struct {
 	now, settles time.Time
 	// base is the room before the cycle.
 	base Room
-	// oversubscribed: more is waited for than the cluster holds.
+	// oversubscribed is true if the waiting gangs want more than the cluster holds.
 	oversubscribed bool
-	// state is the cluster after what was decided so far.
+	// state is the cluster after the decisions so far.
 	state  *clusterState
 	queues []*jobQueue // by name
 	runs   []*run      // by ID
-	// admitted are those that start, in the order in which it was decided.
+	// admitted are the gangs that start, in the order of the decisions.
 	admitted []*entry
-	// reservations are those of the heads, in the order in which they were found.
+	// reservations are those of the heads, in the order in which the heads were found.
 	reservations []*reservation
-	// atMost bounds, by class, how many pods there is room for: room only shrinks.
+	// atMost bounds the number of pods that fit, by class: room only shrinks.
 	atMost  map[string]int
-	ends    []expectedEnd // nil before they are needed
+	ends    []expectedEnd // nil until needed
 	growths []Growth
-	// afterLeaving is the cluster once all that is asked to go has gone, and gangs that
-	// wait for that are there; nil before it is needed.
+	// afterLeaving is the cluster after all leaving ranks are gone and the heads that wait for
+	// that room have started; nil until needed.
 	afterLeaving *clusterState
-	took         bool // nodes were taken from some
+	took         bool // nodes were taken from running gangs
 	amount       func(name string, amount int64) string
 }
 
-// jobQueue is a queue and those who wait in it.
+// jobQueue is a queue with its waiting gangs.
 type jobQueue struct {
 	Queue
 	index    int
-	known    bool // it is in the snapshot
+	known    bool // the snapshot has the queue
 	deserved float64
 	all      []*entry // in the order of the queue
-	waiting  []*entry // those that can be admitted and ask for something
-	next     int      // of waiting
+	waiting  []*entry // those that can be admitted and request something
+	next     int      // index into waiting
 	head     *entry   // the first that was not admitted
-	// behind are the reservations of those behind the head, for Conservative.
+	// behind are the reservations of gangs behind the head, for Conservative.
 	behind []*reservation
 }
 
-// entry is a gang that waits.
+// entry is a waiting gang.
 type entry struct {
 	Gang
 	queue    *jobQueue
 	index    int   // in queue.all
 	allowed  []int // all sizes
-	sizes    []int // those that count now
+	sizes    []int // the sizes that are allowed now
 	holdsOut bool
-	// fullUntil is until when it starts at its full size or not at all; zero: it need not.
+	// fullUntil is until when the gang starts at its full size or not at all; zero if at any
+	// size.
 	fullUntil time.Time
 	class     string
-	// overCapacity: its queue has no capacity left for it, whatever nodes are free.
+	// overCapacity is true if the queue has no capacity left for the gang.
 	overCapacity bool
-	// deferred: it would start if others were smaller, and would use no more nodes than they do.
+	// deferred is true if the gang could start if others were smaller, without more nodes in use.
 	deferred bool
-	// provided: its room was made, or comes.
+	// provided is true if room for the gang was taken from others, or becomes free by itself.
 	provided bool
-	verdict  elastic.Verdict // of enqueue
+	verdict  elastic.Verdict // set by enqueue
 	message  string
 	action   string
 	nodes    []string
 }
 
-// run is a gang that runs, and what is taken from it.
+// run is a running gang, and what is taken from it.
 type run struct {
 	Running
 	queue    *jobQueue
@@ -145,8 +146,7 @@ func newCycle(s Snapshot, room Room, now time.Time) *cycle {
 	return c
 }
 
-// makeQueues makes the queues, by name, with those that gangs name and that are not
-// there.
+// makeQueues makes the queues, by name, including queues that gangs name but that do not exist.
 func (c *cycle) makeQueues(s Snapshot) map[string]*jobQueue {
 	byName := map[string]*jobQueue{}
 	for _, q := range s.Queues {
@@ -185,7 +185,7 @@ func (c *cycle) newEntry(gang Gang, q *jobQueue) *entry {
 	}
 	until := e.Since.Add(e.WaitForSize)
 	e.holdsOut = until.After(c.now)
-	if until.Before(c.settles) { // there will be more
+	if until.Before(c.settles) { // further nodes may become free
 		until = c.settles
 	}
 	if until.After(c.now) {
@@ -194,12 +194,12 @@ func (c *cycle) newEntry(gang Gang, q *jobQueue) *entry {
 	return e
 }
 
-// atOnce is how long gangs are made that count as made at once, where age alone does not
-// decide. These times do not depend on who waits, so the order does not either.
+// atOnce is the length of the time windows in which gangs count as made at the same time. The
+// windows do not depend on the gangs, so the order is the same for all comparisons.
 const atOnce = 5 * time.Second
 
-// sort puts those who wait in the order of the queue. Of those that were made at once the
-// largest are first: small ones fill what these leave.
+// sort orders the waiting gangs. Of gangs made at the same time the largest goes first, because
+// small gangs fill the gaps that large ones leave.
 func (q *jobQueue) sort() {
 	slices.SortFunc(q.all, func(a, b *entry) int {
 		if q.Ordering == ByAge {
@@ -210,8 +210,8 @@ func (q *jobQueue) sort() {
 	})
 }
 
-// heads are the gangs that are first in their queue and do not fit, in the order
-// in which they were found.
+// heads are the gangs that are first in their queue and do not fit, in the order in which they
+// were found.
 func (c *cycle) heads() []*entry {
 	var heads []*entry
 	for _, r := range c.reservations {

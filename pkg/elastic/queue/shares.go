@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// deserve divides the cluster among the queues that want some of it: by weight,
-// no more to one than it wants and may have, no less than it was promised.
+// deserve divides the cluster among the queues that want nodes, by weight. No queue gets more
+// than it wants and may have, or less than its guarantee.
 func (c *cycle) deserve() {
 	least, most := make([]float64, len(c.queues)), make([]float64, len(c.queues))
 	for i, q := range c.queues {
@@ -24,8 +24,7 @@ func (c *cycle) deserve() {
 	}
 }
 
-// demand is the share of all that a queue has and waits for, as far as its
-// capacity goes.
+// demand is the share that a queue uses and waits for, within its capacity.
 func (c *cycle) demand(q *jobQueue) float64 {
 	want := maps.Clone(c.state.used[q.index])
 	for _, e := range q.all {
@@ -44,9 +43,8 @@ func (c *cycle) demand(q *jobQueue) float64 {
 	return min(c.state.share(want)*part, 1)
 }
 
-// level is what one of weight gets such that all is given away, or all have what
-// they want. The sum is straight between the levels at which one queue reaches a
-// bound.
+// level is the share per weight at which the whole cluster is given away, or every queue has what
+// it wants. The sum of shares is linear between the levels at which a queue reaches a bound.
 func (c *cycle) level(least, most []float64) float64 {
 	var bends []float64
 	for i, q := range c.queues {
@@ -71,7 +69,7 @@ func (c *cycle) level(least, most []float64) float64 {
 	return last
 }
 
-// nextQueue is the queue to serve; nil if none has a gang that can be tried.
+// nextQueue is the queue to serve next; nil if none has a gang to try.
 func (c *cycle) nextQueue() *jobQueue {
 	var best *jobQueue
 	for _, q := range c.queues {
@@ -85,10 +83,10 @@ func (c *cycle) nextQueue() *jobQueue {
 	return best
 }
 
-// goesBefore is the order of queues: priority, then how little they have for
-// their weight. A queue whose first gang has waited for too long goes first among
-// those of its priority, and of queues that have the same the one that waits longer:
-// else another could take the room that was kept for it the moment it is there.
+// goesBefore orders the queues: by priority, then by their use relative to their weight. Of the
+// queues of a priority, one whose next gang has waited longer than its patience goes first, the
+// longest wait before others. Otherwise another queue would take the kept room the moment it
+// becomes free.
 func (c *cycle) goesBefore(a, b *jobQueue) int {
 	if byPriority := cmp.Compare(b.Priority, a.Priority); byPriority != 0 {
 		return byPriority
@@ -112,7 +110,7 @@ func (c *cycle) goesBefore(a, b *jobQueue) int {
 	)
 }
 
-// blockedFor is how long the gang that is to be served next has been blocked.
+// blockedFor is how long the next gang of a queue has been blocked.
 func (c *cycle) blockedFor(q *jobQueue) time.Duration {
 	if q.next >= len(q.waiting) || q.waiting[q.next].Blocked.IsZero() {
 		return 0

@@ -8,10 +8,10 @@ import (
 	"slices"
 )
 
-// pods is the resource that every pod takes one of.
+// pods is the resource of which every pod takes one.
 const pods = "pods"
 
-// clusterState is a room, with what each queue uses in it.
+// clusterState is a room, with what each queue uses of it.
 type clusterState struct {
 	room   Room
 	queues []*jobQueue
@@ -28,7 +28,7 @@ func newClusterState(room Room, queues []*jobQueue, total Resources) *clusterSta
 	return s
 }
 
-// withPod are the requests with the pod itself.
+// withPod adds the pod itself to the requests.
 func withPod(requests Resources) Resources {
 	if requests[pods] > 0 {
 		return requests
@@ -52,7 +52,7 @@ func (s *clusterState) snapshot() *clusterState {
 	return &c
 }
 
-// add counts n pods more, or fewer.
+// add counts n more pods, or fewer if n is negative.
 func (s *clusterState) add(q *jobQueue, requests Resources, n int) {
 	for name, amount := range requests {
 		s.used[q.index][name] += amount * int64(n)
@@ -60,7 +60,7 @@ func (s *clusterState) add(q *jobQueue, requests Resources, n int) {
 	}
 }
 
-// place gives a gang nodes at exactly a size; nil if it does not fit.
+// place gives a gang nodes at exactly one size; nil if it does not fit.
 func (s *clusterState) place(e *entry, size int) []string {
 	nodes := s.room.Place(e.ID, []int{size})
 	if len(nodes) > 0 {
@@ -75,7 +75,7 @@ func (s *clusterState) unplace(e *entry, size int) {
 	s.add(e.queue, e.Requests, -size)
 }
 
-// end takes out a gang that runs, of which so many pods are left.
+// end removes a running gang, of which left pods are still counted.
 func (s *clusterState) end(r *run, left int) {
 	s.room.Release(r.ID)
 	s.add(r.queue, r.Requests, -left)
@@ -86,8 +86,8 @@ func (s *clusterState) shrink(r *run, ranks []int) {
 	s.add(r.queue, r.Requests, -len(ranks))
 }
 
-// fits is how many pods of a gang may run here, limit at most. The nodes do not
-// count for a gang that its queue has no capacity for.
+// fits is the number of pods of a gang that may run here, at most limit. Nodes do not count for a
+// gang that its queue has no capacity for.
 func (s *clusterState) fits(e *entry, limit int) int {
 	limit = s.allowed(e.queue, e.Requests, limit)
 	if limit == 0 || e.overCapacity {
@@ -96,8 +96,8 @@ func (s *clusterState) fits(e *entry, limit int) int {
 	return min(limit, s.room.Fits(e.ID, limit))
 }
 
-// allowed is how many pods the capacity of the queue and the guarantees of others
-// leave, limit at most.
+// allowed is the number of pods that the queue's capacity and the guarantees of others leave, at
+// most limit.
 func (s *clusterState) allowed(q *jobQueue, requests Resources, limit int) int {
 	return s.withinGuarantees(q, requests, s.withinCapacity(q, requests, limit))
 }
@@ -115,7 +115,8 @@ func (s *clusterState) withinGuarantees(q *jobQueue, requests Resources, limit i
 	for _, name := range s.guaranteedToOthers(q) {
 		if amount := requests[name]; amount > 0 {
 			free := s.total[name] - s.sum[name]
-			// What it was promised itself it may take, though all promises may be more than there is.
+			// A queue may always take its own guarantee, even if all guarantees exceed the
+			// cluster.
 			own := min(free, q.Guarantee[name]-s.used[q.index][name])
 			free = max(free-s.keptForOthers(q, name), own)
 			limit = min(limit, int(max(free, 0)/amount))
@@ -141,7 +142,7 @@ func (s *clusterState) guaranteedToOthers(q *jobQueue) []string {
 	return slices.Compact(names)
 }
 
-// keptForOthers is how much of a resource other queues were promised and do not use.
+// keptForOthers is how much of a resource is guaranteed to other queues and not in use.
 func (s *clusterState) keptForOthers(q *jobQueue, name string) int64 {
 	var kept int64
 	for _, other := range s.queues {
@@ -152,8 +153,8 @@ func (s *clusterState) keptForOthers(q *jobQueue, name string) int64 {
 	return kept
 }
 
-// share is the part of the cluster that an amount is, by the resource of which it
-// is the most (dominant resource fairness, Ghodsi et al. 2011).
+// share is the part of the cluster that an amount takes of its dominant resource (dominant
+// resource fairness, Ghodsi et al. 2011).
 func (s *clusterState) share(amount Resources) float64 {
 	share := 0.0
 	for name, total := range s.total {

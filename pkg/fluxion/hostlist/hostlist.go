@@ -1,10 +1,9 @@
 // Copyright The flux-elastic Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package hostlist reads and writes host lists of Flux RFC 29: an ordered list of
-// host names in which runs of numbers are written as ranges, such as
-// "node[008-011,003],login". Order and repetition are kept: the position of a
-// host is its rank.
+// Package hostlist reads and writes the hostlists of Flux RFC 29, such as "node[008-011,003],login".
+// A hostlist is an ordered list of host names, in which consecutive numbers are written as ranges.
+// Order and repetition are kept: the position of a host is its rank.
 package hostlist
 
 import (
@@ -14,10 +13,10 @@ import (
 	"strings"
 )
 
-// maxDigits keeps numbers within int64.
+// maxDigits limits the digits of a number, so that the number fits in an int64.
 const maxDigits = 18
 
-// Encode writes hosts as a host list.
+// Encode returns hosts as a hostlist.
 func Encode(hosts []string) string {
 	var out strings.Builder
 	for start := 0; start < len(hosts); {
@@ -67,8 +66,8 @@ func writeGroup(out *strings.Builder, prefix string, hosts []string) {
 // maxBytes limits the total length of the names in a list.
 const maxBytes = 1 << 26
 
-// Decode reads a host list. A list of more than limit hosts is refused, and so is one whose
-// names take more than 64 MiB. So a short text cannot take much memory.
+// Decode reads a hostlist. It refuses a list of more than limit hosts, and a list whose names take
+// more than 64 MiB. So a short text cannot take much memory.
 func Decode(text string, limit int) ([]string, error) {
 	d := decoder{limit: limit, room: maxBytes}
 	for text != "" {
@@ -90,7 +89,7 @@ type decoder struct {
 	limit, room int
 }
 
-// cut takes the first element off a list: up to a comma outside brackets.
+// cut splits the first element off a list: it ends before the first comma outside of brackets.
 func cut(text string) (element, rest string, err error) {
 	open := false
 	for i, r := range text {
@@ -170,13 +169,13 @@ func split(host string) (prefix, digits string) {
 	return host[:i], host[i:]
 }
 
-// isNumbered reports whether a name is the prefix and a number.
+// isNumbered reports whether a name consists of the prefix and a number.
 func isNumbered(host, prefix string) bool {
 	before, digits := split(host)
 	return before == prefix && digits != ""
 }
 
-// successor is the next number, written with the same leading zeros.
+// successor returns the next number, with the same number of digits if it has leading zeros.
 func successor(digits string) string {
 	n, err := number(digits)
 	if err != nil {
@@ -185,8 +184,8 @@ func successor(digits string) string {
 	return fmt.Sprintf("%0*d", len(digits), n+1)
 }
 
-// Compare orders names as people do: by the text before the number at their end, then by
-// the number. So node-2 is before node-10.
+// Compare orders names by the text before the number at their end, then by the number. So node-2 is
+// before node-10.
 func Compare(a, b string) int {
 	prefixA, digitsA := split(a)
 	prefixB, digitsB := split(b)

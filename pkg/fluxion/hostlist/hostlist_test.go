@@ -67,7 +67,7 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-// What was encoded decodes to the same, whatever the names.
+// Decode returns the names that Encode was given, whatever these names are.
 func TestRoundTrip(t *testing.T) {
 	for seed := range uint64(2000) {
 		random := rand.New(rand.NewPCG(seed, 0))

@@ -1,13 +1,12 @@
 // Copyright The flux-elastic Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package idset reads and writes id sets of Flux RFC 22: ids that are not negative,
-// each once, rising, with runs written as ranges, such as "0-3,7" or "[0-3,7]".
-// Broker ranks and the ids of cores and GPUs are written like this.
+// Package idset reads and writes the idsets of Flux RFC 22, such as "0-3,7" or "[0-3,7]". An idset has
+// ids that are not negative, each once and in rising order. Consecutive ids are written as ranges.
+// Flux writes broker ranks and the ids of cores and GPUs in this form.
 //
-// It is as strict as flux-core's idset_decode: no blanks, signs, leading zeros,
-// falling or overlapping ranges. Unlike there, an empty element ("1,,2") is
-// an error.
+// The package is as strict as flux-core's idset_decode. It refuses blanks, signs, leading zeros, and
+// falling or overlapping ranges. Unlike idset_decode, it refuses an empty element ("1,,2").
 package idset
 
 import (
@@ -23,7 +22,7 @@ import (
 // however many ids it has. The zero value is the empty set. A Set never changes, and is
 // safe for use by several goroutines.
 type Set struct {
-	ranges []idRange // rising; none touches the next
+	ranges []idRange // rising; two ranges never overlap or touch
 }
 
 type idRange struct {
@@ -87,7 +86,7 @@ func merge(ranges []idRange) []idRange {
 	return merged
 }
 
-// Union is the set of all ids of the given sets.
+// Union returns the set of all ids of the given sets.
 func Union(sets ...Set) Set {
 	var ranges []idRange
 	for _, s := range sets {
@@ -96,7 +95,8 @@ func Union(sets ...Set) Set {
 	return Set{ranges: merge(ranges)}
 }
 
-// Len is the number of ids, or the greatest number if the set has one id more than that.
+// Len returns the number of ids. If the set has all ids from 0 to the greatest int64, Len returns the
+// greatest int64, which is one less.
 func (s Set) Len() int64 {
 	var n int64
 	for _, r := range s.ranges {
@@ -122,7 +122,7 @@ func (s Set) Has(id int64) bool {
 	return found
 }
 
-// String writes the set without brackets; the empty set is the empty text.
+// String returns the set as a text without brackets. The empty set is the empty text.
 func (s Set) String() string {
 	var out []byte
 	for i, r := range s.ranges {
@@ -137,8 +137,8 @@ func (s Set) String() string {
 	return string(out)
 }
 
-// Decode reads an idset as its ids, rising. A set of more than limit ids is refused, so
-// that a short text cannot take much memory.
+// Decode reads an idset, and returns its ids in rising order. It refuses a set of more than limit ids,
+// so that a short text cannot take much memory.
 func Decode(text string, limit int) ([]int64, error) {
 	set, err := Parse(text)
 	if err != nil {
@@ -160,8 +160,8 @@ func Decode(text string, limit int) ([]int64, error) {
 	return ids, nil
 }
 
-// Encode writes ids as an idset without brackets. The ids may be in any order, and
-// repeated. Negative ids (Fluxion's rank of a vertex without a rank) are left out.
+// Encode returns ids as an idset without brackets. The ids may be in any order, and repeated. Negative
+// ids (Fluxion's rank of a vertex without a rank) are left out.
 func Encode(ids []int64) string {
 	ranges := make([]idRange, 0, len(ids))
 	for _, id := range ids {

@@ -41,7 +41,7 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// flux-core 0.88 refuses these too, but for empty elements and what is too long.
+// flux-core 0.88 refuses these texts too, except empty elements and sets that are too large.
 func TestDecodeRefuses(t *testing.T) {
 	for name, text := range map[string]string{
 		"a falling range":                  "3-1",
@@ -138,7 +138,7 @@ func TestSet(t *testing.T) {
 	}
 }
 
-// What is read is written in one form, which reads as the same.
+// Equal sets have the same text, and reading this text gives the same set.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{"", "[]", "0-3,7", "[1-3,5-6,42]", "0-9223372036854775807", "1,,2", "01"} {
 		f.Add(text)
@@ -160,7 +160,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// What Encode writes, Decode reads as the sorted ids.
+// Decode reads the result of Encode as the sorted ids.
 func FuzzEncode(f *testing.F) {
 	f.Add([]byte{3, 1, 2, 2, 200})
 	f.Fuzz(func(t *testing.T, bytes []byte) {

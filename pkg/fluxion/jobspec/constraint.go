@@ -11,9 +11,9 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/idset"
 )
 
-// A short host list can stand for many names, so there are limits. maxHosts limits the
-// names in all host lists of a constraint together. maxName limits the bytes of a name,
-// between commas and brackets.
+// A short hostlist can stand for many names, so there are limits. maxHosts limits the names in
+// all hostlists of a constraint together. maxName limits the bytes of a name, between commas and
+// brackets.
 const (
 	maxHosts = 1 << 17
 	maxName  = 255
@@ -98,15 +98,15 @@ func (c *Constraint) matchAny(target Target) bool {
 }
 
 // parseConstraint reads a constraint: {}, or one operator with a list of values, such as
-// {"properties": ["ssd", "^slow"]}. Package hostlist reads the host lists, which may have
+// {"properties": ["ssd", "^slow"]}. Package hostlist reads the hostlists, which may have
 // 131072 names together.
 func parseConstraint(n node) *Constraint {
 	room := maxHosts
 	return parseOperator(n, &room)
 }
 
-// parseOperator reads a constraint, which may have room host names. It takes the host
-// names off the room.
+// parseOperator reads a constraint, which may have at most room host names. It subtracts the
+// number of host names from room.
 func parseOperator(n node, room *int) *Constraint {
 	constraint := &Constraint{}
 	keys := n.object("properties", "hostlist", "ranks", "and", "or", "not")

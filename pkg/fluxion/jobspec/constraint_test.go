@@ -85,8 +85,8 @@ func TestMatch(t *testing.T) {
 	}
 }
 
-// Each is refused by flux-jobspec-validate of flux-sched 0.54 too, but where a
-// stricter source is named.
+// flux-jobspec-validate of flux-sched 0.54 refuses these too, except where a comment names a
+// stricter source.
 func TestParseConstraintRefuses(t *testing.T) {
 	cases := map[string]struct {
 		text, want string
@@ -122,7 +122,7 @@ func TestParseConstraintRefuses(t *testing.T) {
 	}
 }
 
-// It is asked for every node of a large graph.
+// Match allocates nothing, since it is called for every node of a large graph.
 func TestMatchDoesNotAllocate(t *testing.T) {
 	constraint, err := constraintOf([]byte(`{"and": [{"or": [{"hostlist": ["n[0-9999]"]}, {"ranks": ["0-99,200-300"]}]}, {"properties": ["ssd", "^slow"]}, {"not": [{"ranks": ["7"]}]}]}`))
 	if err != nil {

@@ -5,20 +5,20 @@ package jobspec
 
 import "math"
 
-// Count is the allowed numbers of a resource: Min, and what the operator makes of each
-// number, up to Max.
+// Count is the allowed numbers of a resource: Min, and the numbers that the operator makes from
+// it, up to Max.
 //
 //	'+'  Min, Min+Operand, Min+2*Operand, …
 //	'*'  Min, Min*Operand, Min*Operand*Operand, …
-//	'^'  Min, Min to the power of Operand, that to the power of Operand, …
+//	'^'  Min, Min to the power of Operand, this number to the power of Operand, …
 type Count struct {
 	Min, Max uint32
 	Operator byte
 	Operand  int
 }
 
-// parseCount reads a count: a number, a minimum alone, or a range (RFC 14). A range has
-// max, operator and operand together: that is Fluxion's rule.
+// parseCount reads a count: a number, a minimum alone, or a range (RFC 14). As in Fluxion, a
+// range must have max, operator and operand together.
 func parseCount(n node) Count {
 	if _, isMap := n.value.(map[string]any); !isMap {
 		fixed := uint32(n.integer(1, math.MaxUint32))
@@ -51,7 +51,7 @@ func parseCount(n node) Count {
 	return count
 }
 
-// Largest is the largest allowed count up to the available number; 0 if there is none. It
+// Largest returns the largest allowed count up to the available number, or 0 if there is none. It
 // is Fluxion's calc_count, except that products do not wrap around.
 func (c Count) Largest(available uint32) uint32 {
 	limit := uint64(min(available, c.Max))
@@ -70,8 +70,8 @@ func (c Count) Largest(available uint32) uint32 {
 	}
 }
 
-// next is the count after this one, by multiplication or power. If there is none within
-// the limit, next is not greater than this one.
+// next returns the count after this one, by multiplication or power. If there is none within the
+// limit, the result is not greater than this count.
 func (c Count) next(count, limit uint64) uint64 {
 	switch {
 	case c.Operator == '*' && c.Operand > 1 && count <= limit/uint64(c.Operand):
@@ -89,7 +89,7 @@ func (c Count) next(count, limit uint64) uint64 {
 	return 0
 }
 
-// EffectiveMax is the largest allowed count, if enough are available.
+// EffectiveMax returns the largest allowed count, if enough are available.
 func (c Count) EffectiveMax() uint32 {
 	return c.Largest(math.MaxUint32)
 }

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// RFC 14, resources, count; and that Fluxion reads numbers in quotes.
+// The cases are from RFC 14 (resources, count). Numbers in quotes are from Fluxion, which reads
+// them.
 func TestParseCount(t *testing.T) {
 	cases := map[string]struct {
 		text string
@@ -40,7 +41,7 @@ func TestParseCount(t *testing.T) {
 	}
 }
 
-// Fluxion's calc_count (resource/policies/base/matcher.cpp).
+// The cases are from Fluxion's calc_count (resource/policies/base/matcher.cpp).
 func TestLargest(t *testing.T) {
 	const most = math.MaxUint32
 	cases := map[string]struct {
@@ -87,7 +88,7 @@ func TestLargest(t *testing.T) {
 	}
 }
 
-// What is found by rule is what is found by going through all counts.
+// Largest finds the same count as a search through all counts.
 func TestLargestIsAsEnumerated(t *testing.T) {
 	step := map[byte]func(n, operand int) int{
 		'+': func(n, operand int) int { return n + operand },

@@ -1,18 +1,17 @@
 // Copyright The flux-elastic Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package jobspec reads a request for resources as Flux writes it: the canonical jobspec
-// of RFC 14, which version 1 (RFC 25) is a part of, with the constraints of RFC 31. It
-// tells what is requested. Whether a graph has such resources, package traverser tells.
+// Package jobspec reads a request for resources as Flux writes it: the canonical jobspec of RFC
+// 14, which includes version 1 (RFC 25), with the constraints of RFC 31. It only reads the request:
+// package traverser finds out whether a graph has such resources.
 //
 // The package reads and refuses what Fluxion's libjobspec (flux-sched 0.54) reads and
 // refuses. In particular, it refuses the count strings of RFC 14 ("2-6:2"). It checks
-// neither resource types nor whether the slot of a task exists. Sometimes Fluxion would
-// go on with another request than was meant, and the package follows RFC 14 instead. It
-// refuses a count of zero, unknown keys in a count, an empty list of resources, and
-// duplicate keys. It refuses system attributes and an environment that are no mapping, and
-// null for a text. It also refuses a duration that is negative or too long, which Fluxion
-// refuses when it matches.
+// neither resource types nor whether the slot of a task exists. Where Fluxion would match another
+// request than the user meant, the package follows RFC 14 instead. It refuses a count of zero,
+// unknown keys in a count, an empty list of resources, and duplicate keys. It refuses system
+// attributes and an environment that are no mapping, and null for a text. It also refuses a
+// duration that is negative or too long, which Fluxion refuses only when it matches.
 package jobspec
 
 import (
@@ -34,15 +33,15 @@ type Jobspec struct {
 	Constraint *Constraint
 }
 
-// Resource is a vertex of the request: a number of vertices of a type, each with what is
-// requested below it.
+// Resource is a vertex of the request: a number of vertices of a type, each with the requested
+// vertices below it.
 type Resource struct {
 	// Type is a resource type, such as "node" or "core", or "slot": the resources of one
 	// task.
 	Type      string
 	Count     Count
 	Exclusive Exclusive
-	// With is what each of the vertices has to have below it.
+	// With is what each of the vertices must have below it.
 	With []Resource
 	// Label is the name by which tasks refer to a slot. Every slot has a label.
 	Label string
@@ -64,8 +63,8 @@ const (
 // conversion some texts that Fluxion tells apart are the same: 4 and 4.0, true and yes, a
 // quoted text and an unquoted one.
 //
-// An error names the place: "parsing jobspec: resources[0].with[1].count: …". Documents
-// that are nested too deeply are refused.
+// An error names the place in the document: "parsing jobspec: resources[0].with[1].count: …". Parse
+// refuses documents that are nested too deeply.
 func Parse(data []byte) (*Jobspec, error) {
 	spec, err := read(data, parseJobspec)
 	if err != nil {
@@ -112,7 +111,7 @@ func (spec *Jobspec) parseSystem(system node) {
 func parseDuration(n node) int64 {
 	text := n.text()
 	seconds, err := strconv.ParseFloat(text, 64)
-	if err != nil || !(seconds >= 0 && seconds < math.MaxInt64) { // NaN is neither
+	if err != nil || !(seconds >= 0 && seconds < math.MaxInt64) { // NaN is refused, too
 		n.fail("%q is no number of seconds", text)
 		return 0
 	}
@@ -158,8 +157,8 @@ func parseExclusive(resource node) Exclusive {
 	}
 }
 
-// checkTask checks a task. A task need not have a count, as long as it has three keys:
-// that is Fluxion's rule, and not that of RFC 14.
+// checkTask checks a task. As in Fluxion, and unlike in RFC 14, a task needs no count if it has three
+// keys.
 func checkTask(n node) {
 	if keys := len(n.object()); keys < 3 || keys > 5 {
 		n.fail("%d keys; a task has command, slot, count, and up to 2 more", keys)

@@ -61,7 +61,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// The parts of a jobspec that the tables below put something else into.
+// The parts of a jobspec that the tables below replace.
 const (
 	someResource = `{"type": "node", "count": 1}`
 	someTask     = `{"command": ["app"], "slot": "task", "count": {"total": 1}}`
@@ -79,7 +79,7 @@ func withCount(count string) string {
 func withTask(task string) string     { return jobspec(someResource, task, someSystem) }
 func withSystem(system string) string { return jobspec(someResource, someTask, system) }
 
-// Each is accepted by flux-jobspec-validate of flux-sched 0.54 too.
+// flux-jobspec-validate of flux-sched 0.54 accepts these too.
 func TestParseAccepts(t *testing.T) {
 	for name, text := range map[string]string{
 		"attributes that are null":                     `{"version": 9999, "resources": [` + someResource + `], "tasks": [], "attributes": null}`,
@@ -107,8 +107,8 @@ func TestParseAccepts(t *testing.T) {
 	}
 }
 
-// Each is refused by flux-jobspec-validate of flux-sched 0.54 too, but where a
-// stricter source is named.
+// flux-jobspec-validate of flux-sched 0.54 refuses these too, except where a comment names a
+// stricter source.
 func TestParseRefuses(t *testing.T) {
 	deep := strings.Repeat(`{"type": "node", "count": 1, "with": [`, 100) + strings.Repeat(`]}`, 100)
 	cases := map[string]struct {
@@ -260,7 +260,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// checkResource checks what those who match rely on.
+// checkResource checks the properties of a resource on which matchers rely.
 func checkResource(t *testing.T, r Resource) {
 	t.Helper()
 	c := r.Count

@@ -17,16 +17,16 @@ import (
 // maxDepth bounds the nesting of a document, and so the stack. A resource takes two levels.
 const maxDepth = 128
 
-// node is a value of a JSON document, and its place there. All nodes of a document share
-// its first error. After an error the values mean nothing, so that the code that reads a
-// document needs no error handling.
+// node is a value of a JSON document, and its place in the document. All nodes of a document share
+// the first error. After an error the values mean nothing. So code that reads a document needs no
+// error handling.
 type node struct {
 	value any // map[string]any, []any, or a scalar: string, json.Number, bool, nil
 	path  string
 	err   *error
 }
 
-// read returns what interpret makes of a document.
+// read returns the result of interpret for a document, or the first error of the document.
 func read[T any](data []byte, interpret func(node) T) (T, error) {
 	var none T
 	decoder := json.NewDecoder(bytes.NewReader(data))
@@ -48,8 +48,8 @@ func read[T any](data []byte, interpret func(node) T) (T, error) {
 	return result, nil
 }
 
-// decode reads one value. Unlike json.Unmarshal it refuses a duplicate key, of which one
-// value would be ignored.
+// decode reads one value. Unlike json.Unmarshal it refuses a duplicate key, since one of its values
+// would be ignored.
 func decode(decoder *json.Decoder, depth int) (any, error) {
 	if depth > maxDepth {
 		return nil, fmt.Errorf("nested more than %d deep", maxDepth)
@@ -106,7 +106,7 @@ func (n node) fail(format string, args ...any) {
 	}
 }
 
-// object is the value as a mapping. If keys are given, other keys are an error.
+// object returns the value as a mapping. If keys are given, other keys are an error.
 func (n node) object(keys ...string) map[string]any {
 	object, ok := n.value.(map[string]any)
 	if !ok {
@@ -128,7 +128,7 @@ func (n node) has(key string) bool {
 	return ok
 }
 
-// get is the value of a required key.
+// get returns the value of a required key.
 func (n node) get(key string) node {
 	value, ok := n.object()[key]
 	if !ok {
@@ -141,7 +141,7 @@ func (n node) get(key string) node {
 	return child
 }
 
-// list is the value as a sequence.
+// list returns the value as a sequence.
 func (n node) list() []node {
 	values, ok := n.value.([]any)
 	if !ok {
@@ -154,7 +154,7 @@ func (n node) list() []node {
 	return nodes
 }
 
-// text is the value as a scalar. In YAML, and so for Fluxion, numbers and truth values are
+// text returns the value as a scalar. In YAML, and so for Fluxion, numbers and truth values are
 // texts as well.
 func (n node) text() string {
 	switch value := n.value.(type) {
@@ -169,7 +169,7 @@ func (n node) text() string {
 	return ""
 }
 
-// optional is the text of an optional key.
+// optional returns the text of an optional key.
 func (n node) optional(key string) string {
 	if !n.has(key) {
 		return ""
@@ -184,8 +184,8 @@ func (n node) checkTexts() {
 	}
 }
 
-// integer is the value as a whole number within limits. As with Fluxion, the number may
-// be quoted, and may then be hexadecimal or octal. It has neither fraction nor exponent.
+// integer returns the value as a whole number within limits. As with Fluxion, the number may be
+// quoted, and may then be hexadecimal or octal. It must have neither fraction nor exponent.
 func (n node) integer(low, high int64) int64 {
 	text := n.text()
 	number, err := strconv.ParseInt(text, 0, 64)

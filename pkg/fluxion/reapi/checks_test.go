@@ -12,7 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// checkError compares an error with a part of its text; empty is none.
+// checkError checks that the text of an error has a part. Without a part, there must be no error.
 func checkError(t *testing.T, err error, want string) {
 	t.Helper()
 	switch {
@@ -73,69 +73,99 @@ func TestCheckOptions(t *testing.T) {
 	}
 }
 
-func TestCheckGraph(t *testing.T) {
-	deep := func(levels int) *document {
-		d := makeGraph(1, 0)
+// graphCase is a graph, and a part of the error of its check.
+type graphCase struct {
+	graph     *document
+	wantError string
+}
+
+// bent is a graph of some nodes of some cores, with a change.
+func bent(nodes, cores int, bend func(d *document)) *document {
+	d := makeGraph(nodes, cores)
+	bend(d)
+	return d
+}
+
+// chain is a graph of so many levels.
+func chain(levels int) *document {
+	return bent(1, 0, func(d *document) {
 		path := "/cluster0/node0"
 		for range levels - 2 {
 			path += "/x"
 			d.vertex(fmt.Sprint(len(d.Graph.Nodes)-1), "x", path, 0)
 		}
-		return d
+	})
+}
+
+// shapeCases are about the shape of graphs.
+func shapeCases() map[string]graphCase {
+	path := func(value any) map[string]any { return map[string]any{"containment": value} }
+	withPaths := func(value any) *document { return makeGraph(1, 1).with(1, "paths", value) }
+	power := map[string]any{"subsystem": "power"}
+	return map[string]graphCase{
+		"two nodes":            {makeGraph(2, 2), ""},
+		"as deep as may be":    {chain(maxDepth), ""},
+		"too deep":             {chain(maxDepth + 1), "levels deep"},
+		"edges back":           {makeGraph(2, 2).twoWay(), "no tree"},
+		"edge to itself":       {makeGraph(2, 2).link("1", "1"), "no tree"},
+		"edge missing":         {bent(1, 1, func(d *document) { d.Graph.Edges = d.Graph.Edges[:1] }), "no tree"},
+		"one edge twice":       {bent(2, 0, func(d *document) { d.Graph.Edges[1] = d.Graph.Edges[0] }), "once"},
+		"edge from elsewhere":  {bent(2, 1, func(d *document) { d.Graph.Edges[3].Source = "1" }), "not from a parent"},
+		"edge to nowhere":      {bent(1, 1, func(d *document) { d.Graph.Edges[1].Target = "9" }), "not from a parent"},
+		"edge of power":        {bent(1, 0, func(d *document) { d.Graph.Edges[0].Metadata = power }), "not in the"},
+		"no vertex":            {&document{}, "no tree"},
+		"two roots":            {withPaths(path("/other0")), "no tree"},
+		"root alone":           {makeGraph(0, 0), "nothing below"},
+		"root of another type": {makeGraph(1, 1).with(0, "type", "rack"), "not cluster"},
+
+		"path null":               {withPaths(path(nil)), "not one path"},
+		"path of a number":        {withPaths(path(5)), "cannot unmarshal"},
+		"no path":                 {withPaths(map[string]any{}), "not one path"},
+		"path of power":           {withPaths(map[string]any{"power": "/a"}), "not one path"},
+		"relative path":           {withPaths(path("a")), "does not start"},
+		"path with a slash after": {withPaths(path("/cluster0/")), "ends with"},
+		"path twice":              {makeGraph(2, 0).with(2, "paths", path("/cluster0/node0")), "twice"},
 	}
-	for name, test := range map[string]struct {
-		graph     *document
-		ranked    bool
-		wantError string
-	}{
-		"two nodes":           {graph: makeGraph(2, 2), ranked: true},
-		"as deep as may be":   {graph: deep(maxDepth)},
-		"too deep":            {graph: deep(maxDepth + 1), wantError: "levels deep"},
-		"edges back":          {graph: makeGraph(2, 2).twoWay(), wantError: "no tree"},
-		"edge to itself":      {graph: makeGraph(2, 2).link("1", "1"), wantError: "no tree"},
-		"edge missing":        {graph: func() *document { d := makeGraph(1, 1); d.Graph.Edges = d.Graph.Edges[:1]; return d }(), wantError: "no tree"},
-		"one edge twice":      {graph: func() *document { d := makeGraph(2, 0); d.Graph.Edges[1] = d.Graph.Edges[0]; return d }(), wantError: "once"},
-		"edge from elsewhere": {graph: func() *document { d := makeGraph(2, 1); d.Graph.Edges[3].Source = "1"; return d }(), wantError: "not from a parent"},
-		"edge to nowhere":     {graph: func() *document { d := makeGraph(1, 1); d.Graph.Edges[1].Target = "9"; return d }(), wantError: "not from a parent"},
-		"edge of power": {graph: func() *document {
-			d := makeGraph(1, 0)
-			d.Graph.Edges[0].Metadata = map[string]any{"subsystem": "power"}
-			return d
-		}(), wantError: "not in the containment"},
-		"no vertex":               {graph: &document{}, wantError: "no tree"},
-		"two roots":               {graph: makeGraph(1, 1).with(1, "paths", map[string]any{"containment": "/other0"}), wantError: "no tree"},
-		"root alone":              {graph: makeGraph(0, 0), wantError: "nothing below"},
-		"root of another type":    {graph: makeGraph(1, 1).with(0, "type", "rack"), wantError: "not cluster"},
-		"path null":               {graph: makeGraph(1, 1).with(1, "paths", map[string]any{"containment": nil}), wantError: "not one path"},
-		"path of a number":        {graph: makeGraph(1, 1).with(1, "paths", map[string]any{"containment": 5}), wantError: "cannot unmarshal"},
-		"no path":                 {graph: makeGraph(1, 1).with(1, "paths", map[string]any{}), wantError: "not one path"},
-		"path of power":           {graph: makeGraph(1, 1).with(1, "paths", map[string]any{"power": "/a"}), wantError: "not one path"},
-		"relative path":           {graph: makeGraph(1, 1).with(1, "paths", map[string]any{"containment": "a"}), wantError: "does not start"},
-		"path with a slash after": {graph: makeGraph(1, 1).with(1, "paths", map[string]any{"containment": "/cluster0/"}), wantError: "ends with"},
-		"path twice":              {graph: makeGraph(2, 0).with(2, "paths", map[string]any{"containment": "/cluster0/node0"}), wantError: "twice"},
-		"id twice":                {graph: func() *document { d := makeGraph(2, 0); d.Graph.Nodes[2].ID = "1"; return d }(), wantError: "twice"},
-		"id too large":            {graph: func() *document { d := makeGraph(1, 0); d.Graph.Nodes[1].ID = strings.Repeat("9", 30); return d }(), wantError: "id is no number"},
-		"id with uniq_id": {graph: func() *document {
-			d := makeGraph(1, 0).with(1, "uniq_id", 7)
-			d.Graph.Nodes[1].ID, d.Graph.Edges[0].Target = "a", "a"
-			return d
-		}()},
-		"id of a number":          {graph: func() *document { d := makeGraph(1, 0); d.Graph.Nodes[1].ID = 1; return d }(), wantError: "cannot unmarshal"},
-		"property":                {graph: makeGraph(1, 1).with(1, "properties", map[string]any{"a": ""})},
-		"property null":           {graph: makeGraph(1, 1).with(1, "properties", map[string]any{"a": nil}), wantError: "property"},
-		"property of a number":    {graph: makeGraph(1, 1).with(1, "properties", map[string]any{"a": 1}), wantError: "cannot unmarshal"},
-		"name with a number":      {graph: makeGraph(1, 1).with(1, "name", "node"+strings.Repeat("1", 18))},
-		"name with a long number": {graph: makeGraph(1, 1).with(1, "name", "node"+strings.Repeat("1", 20)), wantError: "too long a number"},
-		"long number, but an id":  {graph: makeGraph(1, 1).with(1, "name", "node"+strings.Repeat("1", 20)).with(1, "id", 0)},
-		"long name":               {graph: makeGraph(1, 1).with(1, "name", strings.Repeat("a", maxName+1)), wantError: "longer"},
-		"rank missing":            {graph: makeGraph(1, 1).with(1, "rank", -1), ranked: true, wantError: "no rank"},
-		"rank not needed":         {graph: makeGraph(1, 1).with(1, "rank", -1)},
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := checkGraph(test.graph.text(), test.ranked)
-			checkError(t, err, test.wantError)
-		})
+}
+
+// vertexCases are about the fields of vertices.
+func vertexCases() map[string]graphCase {
+	with := func(key string, value any) *document { return makeGraph(1, 1).with(1, key, value) }
+	property := func(value any) *document { return with("properties", map[string]any{"a": value}) }
+	uniq := bent(1, 0, func(d *document) {
+		d.with(1, "uniq_id", 7)
+		d.Graph.Nodes[1].ID, d.Graph.Edges[0].Target = "a", "a"
+	})
+	long := strings.Repeat("9", 30)
+	return map[string]graphCase{
+		"id twice":                {bent(2, 0, func(d *document) { d.Graph.Nodes[2].ID = "1" }), "twice"},
+		"id too large":            {bent(1, 0, func(d *document) { d.Graph.Nodes[1].ID = long }), "id is no number"},
+		"id of a number":          {bent(1, 0, func(d *document) { d.Graph.Nodes[1].ID = 1 }), "cannot unmarshal"},
+		"id with uniq_id":         {uniq, ""},
+		"property":                {property(""), ""},
+		"property null":           {property(nil), "property"},
+		"property of a number":    {property(1), "cannot unmarshal"},
+		"name with a number":      {with("name", "node"+strings.Repeat("1", 18)), ""},
+		"name with a long number": {with("name", "node"+strings.Repeat("1", 20)), "too long a number"},
+		"long number, but an id":  {with("name", "node"+strings.Repeat("1", 20)).with(1, "id", 0), ""},
+		"long name":               {with("name", strings.Repeat("a", maxName+1)), "longer"},
+		"rank not needed":         {with("rank", -1), ""},
 	}
+}
+
+func TestCheckGraph(t *testing.T) {
+	for _, cases := range []map[string]graphCase{shapeCases(), vertexCases()} {
+		for name, test := range cases {
+			t.Run(name, func(t *testing.T) {
+				_, err := checkGraph(test.graph.text(), false)
+				checkError(t, err, test.wantError)
+			})
+		}
+	}
+	_, err := checkGraph(makeGraph(2, 2).text(), true)
+	checkError(t, err, "")
+	_, err = checkGraph(makeGraph(1, 1).with(1, "rank", -1).text(), true)
+	checkError(t, err, "no rank")
 	for text, wantError := range map[string]string{
 		"": "empty", "[]": "no JSON object", "5": "no JSON object", "{": "unexpected end",
 		"{}": "no graph", `{"graph": null}`: "no graph", `{"graph": 5}`: "cannot unmarshal", "{}\x00": "NUL",
@@ -146,10 +176,12 @@ func TestCheckGraph(t *testing.T) {
 	}
 }
 
+// span is a range of counts.
+func span(low, high uint, operator string, operand uint) any {
+	return map[string]any{"min": low, "max": high, "operator": operator, "operand": operand}
+}
+
 func TestCheckJobspec(t *testing.T) {
-	span := func(low, high uint, operator string, operand uint) any {
-		return map[string]any{"min": low, "max": high, "operator": operator, "operand": operand}
-	}
 	for name, test := range map[string]struct {
 		count     any
 		wantError string
@@ -184,7 +216,8 @@ func TestCheckJobspec(t *testing.T) {
 
 func TestCheckResourceSets(t *testing.T) {
 	set := func(d *document) string { return asJSON(map[string]any{"version": 1, "scheduling": d}) }
-	ranks := `{"version": 1, "execution": {"R_lite": [{"rank": "0"}], "nodelist": ["node0"], "starttime": 0, "expiration": 0}}`
+	paths := func(paths map[string]any) string { return set(makeGraph(1, 1).with(0, "paths", paths)) }
+	null := makeGraph(1, 1).with(0, "properties", map[string]any{"a": nil})
 	leaf := func(exclusive any) *document {
 		d := makeGraph(1, 1).with(2, "exclusive", exclusive)
 		d.Graph.Nodes, d.Graph.Edges = d.Graph.Nodes[2:], nil
@@ -193,15 +226,15 @@ func TestCheckResourceSets(t *testing.T) {
 	for name, test := range map[string]struct{ r, wantUpdate, wantPart string }{
 		"empty":                {"", "empty", "empty"},
 		"no object":            {"[]", "no JSON object", "no JSON object"},
-		"ranks":                {ranks, "", ""},
+		"ranks":                {ranksOnly, "", ""},
 		"scheduling of a list": {`{"scheduling": [1]}`, "cannot unmarshal", "cannot unmarshal"},
 		"bare tree":            {makeGraph(1, 1).text(), "", "not held exclusively"},
 		"tree":                 {set(makeGraph(1, 1)), "", "not held exclusively"},
 		"one exclusive core":   {set(leaf(true)), "no tree", ""},
 		"one shared core":      {set(leaf(false)), "no tree", "not held exclusively"},
-		"unknown subsystem":    {set(makeGraph(1, 1).with(0, "paths", map[string]any{"containment": "/a", "b": "/c"})), "not one path", "not one path"},
-		"no paths":             {set(makeGraph(1, 1).with(0, "paths", map[string]any{})), "not one path", "not one path"},
-		"property null":        {set(makeGraph(1, 1).with(0, "properties", map[string]any{"a": nil})), "property", "property"},
+		"unknown subsystem":    {paths(map[string]any{"containment": "/a", "b": "/c"}), "not one path", "not one path"},
+		"no paths":             {paths(map[string]any{}), "not one path", "not one path"},
+		"property null":        {set(null), "property", "property"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			checkError(t, checkUpdate(test.r), test.wantUpdate)
@@ -221,7 +254,9 @@ func TestCheckFind(t *testing.T) {
 }
 
 func TestCheckJobID(t *testing.T) {
-	for jobid, wantError := range map[uint64]string{0: "not from", 1: "", 1<<63 - 1: "", 1 << 63: "not from", NoJob: "not from"} {
+	for jobid, wantError := range map[uint64]string{
+		0: "not from", 1: "", 1<<63 - 1: "", 1 << 63: "not from", NoJob: "not from",
+	} {
 		checkError(t, checkJobID(jobid), wantError)
 	}
 }
@@ -238,7 +273,8 @@ func TestTree(t *testing.T) {
 	graph, grown := read(makeGraph(2, 1)), read(makeGraph(3, 2))
 	checkError(t, graph.accepts(grown), "")
 	checkError(t, graph.accepts(read(makeGraph(3, 2).with(1, "rank", 5))), "has rank 0, not 5")
-	other := makeGraph(1, 0).with(0, "paths", map[string]any{"containment": "/a"}).with(1, "paths", map[string]any{"containment": "/a/b"})
+	other := makeGraph(1, 0).
+		with(0, "paths", map[string]any{"containment": "/a"}).with(1, "paths", map[string]any{"containment": "/a/b"})
 	checkError(t, graph.accepts(read(other)), "another root")
 
 	graph.add(grown)
@@ -256,7 +292,8 @@ func TestTree(t *testing.T) {
 		t.Errorf("shrunk (-want +got):\n%s", diff)
 	}
 	for path, want := range map[string]error{
-		"/cluster0/node0": nil, "/cluster0/node0/core0": ErrInvalid, "/cluster0": ErrInvalid, "/cluster0/node2": ErrNotFound, "": ErrNotFound,
+		"/cluster0/node0": nil, "/cluster0/node0/core0": ErrInvalid, "/cluster0": ErrInvalid,
+		"/cluster0/node2": ErrNotFound, "": ErrNotFound,
 	} {
 		if err := graph.removable("remove", path); !errors.Is(err, want) {
 			t.Errorf("removable %q: %v, want %v", path, err, want)

@@ -18,8 +18,8 @@ func dlopen(path string) (uintptr, error) {
 	return purego.Dlopen(path, purego.RTLD_NOW|purego.RTLD_LOCAL)
 }
 
-// dlsym looks in the library and in what it needs, libc among it. It returns 0 for
-// what is not there.
+// dlsym looks up a name in the library and in the libraries that it needs, such as libc. It
+// returns 0 if there is no such name.
 func dlsym(handle uintptr, name string) uintptr {
 	address, err := purego.Dlsym(handle, name)
 	if err != nil {
@@ -28,8 +28,8 @@ func dlsym(handle uintptr, name string) uintptr {
 	return address
 }
 
-// register makes the function that a pointer points to call an address. Strings
-// are handed over as copies that end in NUL and live as long as the call.
+// register makes the function variable that a pointer points to call an address. Each string
+// argument becomes a copy that ends in NUL and lives as long as the call.
 func register(function any, address uintptr) {
 	purego.RegisterFunc(function, address)
 }

@@ -1,65 +1,35 @@
 // Copyright The flux-elastic Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package reapi calls Fluxion itself, through libreapi_cli.so of flux-sched 0.52
-// or later, loaded at run time and without cgo. It decides nothing: jobspecs,
-// graphs and resource sets go in and come out as the text the library reads and
-// writes.
+// Package reapi lets Fluxion itself choose vertices of a resource graph. It calls
+// libreapi_cli.so of flux-sched 0.52 or later, which it loads at run time and without cgo.
 //
 //	library, err := reapi.Open("/usr/lib/flux/libreapi_cli.so")
-//	client, err := library.NewClient()
-//	defer client.Destroy()
-//	err = client.InitContext(graph, `{"load_format": "jgf", "matcher_policy": "lonode"}`)
-//	allocation, err := client.Match(reapi.MatchAllocate, jobspec)
-//	if errors.Is(err, reapi.ErrBusy) { ... }
+//	graph := reapi.NewGraph()
+//	for rank := range 4 {
+//		node := graph.Add(reapi.Root, "node", rank)
+//		graph.Add(node, "core", rank)
+//	}
+//	ranks, err := library.Match(graph, "lonode", "node", 2) // 0 and 1
 //
-// # Beside fluxion-go
+// # What the library does not survive
 //
-// The methods are named like those of github.com/flux-framework/fluxion-go, and
-// these differ:
-//
-//   - Errors say why: see ErrBusy and the others, and Error. The library keeps one
-//     error text for the whole process.
-//   - Job ids are uint64, and results are a struct each.
-//   - Match numbers jobs itself and leaves out ids in use. The library's own counter
-//     hands out the ids of jobs that UpdateAllocate put back, which then can never be
-//     freed completely. An id in use is refused by MatchWithJobid, for the same reason.
-//   - Satisfiability is an operation of Match, and does not leak (reapi_cli_match_satisfy
-//     does).
-//   - New are Clone, MatchWithJobid, AddSubgraph, RemoveSubgraph, Find and SetStatus.
-//   - What nobody here calls is missing: Info, Stat, the status of ranks, and so on.
-//
-// # What is refused
-//
-// The library runs in this process, and much of what it does not expect ends the
-// process or never returns: C++ exceptions that nobody catches, null strings, loops.
-// Whatever is known to do so is refused with ErrInvalid before it is called, which
-// is why this package reads less than the library would:
-//
-//   - Graphs are JGF (load_format "jgf") of the containment subsystem alone, one tree
-//     under a root of type cluster in which every path is its parent's path and a
-//     name. Edges back to the parent, as Fluence 1 writes them, make it search for
-//     ever or overflow the stack.
-//   - Options are known keys with values of the right type; a misspelt key is an
-//     error. The format "rlite" is refused, with which "busy" looks like "invalid".
-//   - Jobspecs are JSON, not any YAML: a count that multiplies its way past 32 bits
-//     never ends, and a package that cannot read it cannot see it.
-//   - RemoveSubgraph does not take the last child of a vertex (it would never
-//     return): remove the parent.
-//   - AddSubgraph and Clone are ErrState once a match has looked for a later time: the
-//     library might crash or hang, then or later.
-//   - PartialCancel by JGF names only what the job holds exclusively: the resource
-//     set as a match returned it, with the shared vertices above, leaves half a job
-//     that cannot be cancelled.
+// The library runs in this process. Some inputs make it end the process, hang or lose
+// resources: certain graphs, options and jobspecs, and certain orders of calls. So callers do
+// not write these texts. Every Graph is one that the library can read, and each match loads
+// its graph anew. The tests know these inputs, and show what becomes of each (crash_test.go).
 //
 // # Threads and memory
 //
-// The library locks nothing and keeps state for the whole process, so one lock is
-// held around every call, of all clients. It is never unloaded. It keeps a small
-// record of every job there ever was, also of cancelled ones (about 230 bytes), and
-// never frees a vertex before the client is destroyed.
+// The library locks nothing and keeps state for the whole process. So this package calls the
+// library from one goroutine at a time. The library is never unloaded. It knows only the types
+// of vertices that the first graph of the process has had (fixed after flux-sched 0.54).
 //
-// Importing this package makes a binary that needs a dynamic loader and libc, also
-// with CGO_ENABLED=0: import it from files of a build tag where others must stay
-// static.
+// A binary with this package needs a dynamic loader and libc, also with CGO_ENABLED=0. So
+// programs that must stay static import this package only in files with a build tag.
+//
+// # The tests
+//
+// In the tests, an Oracle makes the other calls of the library: reserve, cancel, find and so on.
+// The tests compare the answers of the Oracle with package traverser (compare_test.go).
 package reapi

@@ -9,83 +9,61 @@ import (
 	"syscall"
 )
 
-// Why a call failed, for errors.Is.
+// These are the reasons of errors, for errors.Is.
 var (
-	// ErrBusy is a request there is no room for now. MatchAllocate answers so too
-	// where there never will be: only the other operations look ahead.
+	// ErrBusy means that the graph has no room for the request.
 	ErrBusy = errors.New("no room now")
-	// ErrUnsatisfiable is a request that could not be met if all were up and free.
-	ErrUnsatisfiable = errors.New("can never be met")
-	// ErrInvalid is an input that this package or the library does not accept.
+	// ErrInvalid means that the library does not accept an input.
 	ErrInvalid = errors.New("invalid")
-	// ErrNotFound is a job, path or rank that is not there.
-	ErrNotFound = errors.New("not found")
-	// ErrExists is a job id that is in use.
-	ErrExists = errors.New("exists")
-	// ErrUnsupported is a call that this library, or this system, does not have.
-	ErrUnsupported = errors.New("not supported")
-	// ErrNoMemory is a library out of memory.
+	// ErrNoMemory means that the library found no memory.
 	ErrNoMemory = errors.New("out of memory")
-	// ErrState is a client without a graph, with one already, or destroyed; or one that
-	// has looked ahead, after which the library may not survive some calls.
-	ErrState = errors.New("wrong state")
-	// ErrFailed is a failure for which the library gave no reason.
+	// ErrUnsupported means that this library, or this system, lacks a function.
+	ErrUnsupported = errors.New("not supported")
+	// ErrFailed means that the library gave none of these reasons.
 	ErrFailed = errors.New("failed")
 )
 
-// Error is a call that failed.
-type Error struct {
-	// Call is the function of the library, without "reapi_cli_".
-	Call string
-	// Reason is one of the Err values above.
-	Reason error
-	// Errno is what the library left, 0 if nothing or if it was not called.
-	Errno syscall.Errno
-	// Message is the library's text, or why it was not called; may be empty.
-	Message string
+// callError is the error of a call of the library.
+type callError struct {
+	// call is the name of the function, without "reapi_cli_".
+	call   string
+	reason error
+	// errno is 0 if the library left none, or was not called.
+	errno   syscall.Errno
+	message string
 }
 
-// Error implements error.
-func (e *Error) Error() string {
-	text := "fluxion: " + e.Call + ": " + e.Reason.Error()
-	if e.Message != "" {
-		text += ": " + e.Message
+func (e *callError) Error() string {
+	text := "fluxion: " + e.call + ": " + e.reason.Error()
+	if e.message != "" {
+		text += ": " + e.message
 	}
 	return text
 }
 
-// Unwrap lets errors.Is find the reason and the errno.
-func (e *Error) Unwrap() []error {
-	if e.Errno == 0 {
-		return []error{e.Reason}
+func (e *callError) Unwrap() []error {
+	if e.errno == 0 {
+		return []error{e.reason}
 	}
-	return []error{e.Reason, e.Errno}
+	return []error{e.reason, e.errno}
 }
 
 // refuse is the error of a call that was not made.
 func refuse(call string, reason error, message string) error {
-	return &Error{Call: call, Reason: reason, Message: message}
+	return &callError{call: call, reason: reason, message: message}
 }
 
-// failure is the error of a call that returned -1.
+// failure is the error of a call that returned -1, with the errno and the text of the library.
 func failure(call string, errno syscall.Errno, message string) error {
-	return &Error{Call: call, Reason: reason(errno), Errno: errno, Message: oneLine(message)}
+	return &callError{call: call, reason: reason(errno), errno: errno, message: oneLine(message)}
 }
 
 func reason(errno syscall.Errno) error {
 	switch errno {
 	case syscall.EBUSY:
 		return ErrBusy
-	case syscall.ENODEV:
-		return ErrUnsatisfiable
 	case syscall.EINVAL, syscall.EPROTO, syscall.ERANGE, syscall.EOVERFLOW:
 		return ErrInvalid
-	case syscall.ENOENT:
-		return ErrNotFound
-	case syscall.EEXIST:
-		return ErrExists
-	case syscall.ENOSYS, syscall.ENOTSUP:
-		return ErrUnsupported
 	case syscall.ENOMEM:
 		return ErrNoMemory
 	default:
@@ -93,17 +71,7 @@ func reason(errno syscall.Errno) error {
 	}
 }
 
-// because gives an error of the library a more fitting reason, where errno alone
-// is ambiguous.
-func because(err, old, better error) error {
-	var failed *Error
-	if errors.As(err, &failed) && errors.Is(failed.Reason, old) {
-		failed.Reason = better
-	}
-	return err
-}
-
-// oneLine joins the lines of a text of the library, which repeats itself.
+// oneLine joins the lines of a text. The library says the same line more than once.
 func oneLine(text string) string {
 	var lines []string
 	seen := map[string]bool{}

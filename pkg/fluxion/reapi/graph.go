@@ -4,297 +4,70 @@
 package reapi
 
 import (
-	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
-	"strings"
 )
 
-const (
-	containment = "containment"
-	// maxDepth and maxName keep the library's recursions off the end of the stack:
-	// down the graph, and along a name.
-	maxDepth = 256
-	maxName  = 1024
-)
+// Root is the index of the root of every Graph.
+const Root = 0
 
-// jgf is the JGF of a graph or of a resource set. Null is told from absent where the
-// library takes a null for a string.
+// Graph is a resource graph: a tree of vertices under a cluster.
+type Graph struct {
+	jgf jgf
+	// next are the next numbers by type.
+	next map[string]int
+}
+
+// jgf is a graph as the library reads and writes graphs.
 type jgf struct {
 	Nodes []vertex `json:"nodes"`
 	Edges []edge   `json:"edges"`
 }
 
 type vertex struct {
-	ID       string `json:"id"`
-	Metadata struct {
-		Type       string             `json:"type"`
-		Name       *string            `json:"name"`
-		ID         *int64             `json:"id"`
-		UniqID     *int64             `json:"uniq_id"`
-		Rank       *int64             `json:"rank"`
-		Exclusive  bool               `json:"exclusive"`
-		Paths      map[string]*string `json:"paths"`
-		Properties map[string]*string `json:"properties"`
-	} `json:"metadata"`
+	ID       string   `json:"id"`
+	Metadata metadata `json:"metadata"`
+}
+
+type metadata struct {
+	Type string `json:"type"`
+	// ID is the number of the vertex among the vertices of its type. Match policies compare it.
+	ID        int   `json:"id"`
+	Rank      int   `json:"rank"`
+	Exclusive bool  `json:"exclusive,omitempty"`
+	Paths     paths `json:"paths"`
+}
+
+type paths struct {
+	Containment string `json:"containment"`
 }
 
 type edge struct {
-	Source   string `json:"source"`
-	Target   string `json:"target"`
-	Metadata struct {
-		Subsystem *string `json:"subsystem"`
-	} `json:"metadata"`
+	Source string `json:"source"`
+	Target string `json:"target"`
 }
 
-// path is only called once check has passed.
-func (v *vertex) path() string { return *v.Metadata.Paths[containment] }
-
-func (v *vertex) rank() int64 {
-	if v.Metadata.Rank == nil {
-		return -1
-	}
-	return *v.Metadata.Rank
+// NewGraph is a Graph of a root alone.
+func NewGraph() *Graph {
+	g := &Graph{next: map[string]int{}}
+	g.add("", "cluster", -1)
+	return g
 }
 
-// check refuses a vertex that ends the process.
-func (v *vertex) check() error {
-	m := &v.Metadata
-	path := m.Paths[containment]
-	switch {
-	case path == nil || len(m.Paths) != 1:
-		return errors.New("not one path, in the containment subsystem")
-	case !strings.HasPrefix(*path, "/") || strings.HasSuffix(*path, "/"):
-		return fmt.Errorf("path %q does not start with / or ends with one", *path)
-	case strings.Count(*path, "/") > maxDepth:
-		return fmt.Errorf("more than %d levels deep", maxDepth)
-	}
-	for key, value := range m.Properties {
-		if value == nil {
-			return fmt.Errorf("property %q is null", key)
-		}
-	}
-	return v.checkNumbers()
+// Add adds a vertex below another vertex, and returns the index of the new vertex. A vertex
+// that belongs to no node has the rank -1.
+func (g *Graph) Add(above int, kind string, rank int) int {
+	at := g.add(g.jgf.Nodes[above].Metadata.Paths.Containment, kind, rank)
+	g.jgf.Edges = append(g.jgf.Edges, edge{strconv.Itoa(above), strconv.Itoa(at)})
+	return at
 }
 
-// trailing is what the library takes for the id of a node.
-var trailing = regexp.MustCompile(`[0-9]+$`)
-
-// checkNumbers refuses ids, given or taken from a name, that are no int64.
-func (v *vertex) checkNumbers() error {
-	m := &v.Metadata
-	if m.UniqID == nil || *m.UniqID == -1 {
-		if _, err := strconv.ParseInt(v.ID, 10, 64); err != nil {
-			return errors.New("id is no number, and there is no uniq_id")
-		}
-	}
-	if m.Name == nil || m.Type != "node" || (m.ID != nil && *m.ID != -2) {
-		return nil
-	}
-	if len(*m.Name) > maxName {
-		return fmt.Errorf("name is longer than %d bytes", maxName)
-	}
-	if digits := trailing.FindString(*m.Name); digits != "" {
-		if _, err := strconv.ParseInt(digits, 10, 64); err != nil {
-			return fmt.Errorf("name %q ends in too long a number", *m.Name)
-		}
-	}
-	return nil
-}
-
-// tree is a resource graph by path.
-type tree map[string]place
-
-type place struct {
-	children int
-	rank     int64
-}
-
-// parent is the path above; empty for a root.
-func parent(path string) string { return path[:strings.LastIndexByte(path, '/')] }
-
-// checkGraph reads JGF for initialize or add_subgraph.
-func checkGraph(text string, ranked bool) (tree, error) {
-	var document struct {
-		Graph *jgf `json:"graph"`
-	}
-	if err := decode("graph", text, &document); err != nil {
-		return nil, err
-	}
-	if document.Graph == nil {
-		return nil, errors.New("graph: no graph in it")
-	}
-	out, err := document.Graph.tree()
-	if err != nil {
-		return nil, err
-	}
-	for _, v := range document.Graph.Nodes {
-		switch {
-		case parent(v.path()) == "" && v.Metadata.Type != "cluster":
-			return nil, fmt.Errorf("graph: the root is of type %q, not cluster", v.Metadata.Type)
-		case parent(v.path()) == "" && out[v.path()].children == 0:
-			return nil, errors.New("graph: nothing below the root")
-		case ranked && v.Metadata.Type == "node" && v.rank() < 0:
-			return nil, fmt.Errorf("graph: node %q has no rank, which the match_format needs", v.path())
-		}
-	}
-	return out, nil
-}
-
-// tree checks that JGF is one tree by its paths and by its edges: every vertex but
-// the root has one edge, from the vertex at the path above.
-func (g *jgf) tree() (tree, error) {
-	out := make(tree, len(g.Nodes))
-	paths := make(map[string]string, len(g.Nodes))
-	roots := 0
-	for i := range g.Nodes {
-		v := &g.Nodes[i]
-		if err := v.check(); err != nil {
-			return nil, fmt.Errorf("graph: vertex %q: %w", v.ID, err)
-		}
-		path := v.path()
-		if _, taken := out[path]; taken || paths[v.ID] != "" {
-			return nil, fmt.Errorf("graph: vertex %q: path %q or id twice", v.ID, path)
-		}
-		if parent(path) == "" {
-			roots++
-		}
-		out[path], paths[v.ID] = place{rank: v.rank()}, path
-	}
-	if roots != 1 || len(g.Edges) != len(g.Nodes)-1 {
-		return nil, fmt.Errorf("graph: no tree: %d vertices, %d of them roots, %d edges", len(g.Nodes), roots, len(g.Edges))
-	}
-	return out, out.connect(g.Edges, paths)
-}
-
-func (t tree) connect(edges []edge, paths map[string]string) error {
-	below := make(map[string]bool, len(edges))
-	for _, e := range edges {
-		source, target := paths[e.Source], paths[e.Target]
-		switch {
-		case e.Metadata.Subsystem != nil && *e.Metadata.Subsystem != containment:
-			return fmt.Errorf("graph: edge %q to %q: not in the containment subsystem", e.Source, e.Target)
-		case source == "" || target == "" || parent(target) != source || below[target]:
-			return fmt.Errorf("graph: edge %q to %q: not from a parent to its child, once", e.Source, e.Target)
-		}
-		below[target] = true
-		t.count(source, 1)
-	}
-	return nil
-}
-
-// accepts says whether a tree can be added: from the same root, and what is there
-// already with the same ranks, by which the library knows it again.
-func (t tree) accepts(added tree) error {
-	for path, p := range added {
-		there, ok := t[path]
-		switch {
-		case !ok && parent(path) == "":
-			return fmt.Errorf("graph: %q is another root", path)
-		case ok && there.rank != p.rank:
-			return fmt.Errorf("graph: %q has rank %d, not %d", path, there.rank, p.rank)
-		}
-	}
-	return nil
-}
-
-// add takes in a tree that was accepted.
-func (t tree) add(added tree) {
-	var fresh []string
-	for path, p := range added {
-		if _, ok := t[path]; !ok {
-			t[path] = place{rank: p.rank}
-			fresh = append(fresh, path)
-		}
-	}
-	for _, path := range fresh {
-		t.count(parent(path), 1)
-	}
-}
-
-// count adds to the children of a path.
-func (t tree) count(path string, children int) {
-	at := t[path]
-	at.children += children
-	t[path] = at
-}
-
-// removable refuses paths on which removal never returns, or says nothing.
-func (t tree) removable(call, path string) error {
-	if _, ok := t[path]; !ok {
-		return refuse(call, ErrNotFound, strconv.Quote(path))
-	}
-	switch above := parent(path); {
-	case above == "":
-		return refuse(call, ErrInvalid, "the root cannot be removed")
-	case t[above].children == 1:
-		return refuse(call, ErrInvalid, fmt.Sprintf("%q is the last child of %q: remove that", path, above))
-	}
-	return nil
-}
-
-// remove takes out a path and all below it.
-func (t tree) remove(path string) {
-	for p := range t {
-		if p == path || strings.HasPrefix(p, path+"/") {
-			delete(t, p)
-		}
-	}
-	t.count(parent(path), -1)
-}
-
-// set is a resource set: JGF alone, or RFC 20 with or without JGF.
-type set struct {
-	Graph      *jgf `json:"graph"`
-	Scheduling *struct {
-		Graph *jgf `json:"graph"`
-	} `json:"scheduling"`
-}
-
-// graphs are the JGF in a resource set, wherever the library may look for it.
-func (s *set) graphs() []*jgf {
-	var out []*jgf
-	if s.Graph != nil {
-		out = append(out, s.Graph)
-	}
-	if s.Scheduling != nil && s.Scheduling.Graph != nil {
-		out = append(out, s.Scheduling.Graph)
-	}
-	return out
-}
-
-// checkUpdate reads R for update_allocate. Without all its edges, the library would
-// keep the resources and know no job.
-func checkUpdate(text string) error {
-	var r set
-	if err := decode("resource set", text, &r); err != nil {
-		return err
-	}
-	for _, g := range r.graphs() {
-		if _, err := g.tree(); err != nil {
-			return fmt.Errorf("resource set: %w", err)
-		}
-	}
-	return nil
-}
-
-// checkPart reads R for partial_cancel.
-func checkPart(text string) error {
-	var r set
-	if err := decode("resource set", text, &r); err != nil {
-		return err
-	}
-	for _, g := range r.graphs() {
-		for i := range g.Nodes {
-			v := &g.Nodes[i]
-			if err := v.check(); err != nil {
-				return fmt.Errorf("resource set: vertex %q: %w", v.ID, err)
-			}
-			if !v.Metadata.Exclusive {
-				return fmt.Errorf("resource set: vertex %q is not held exclusively", v.ID)
-			}
-		}
-	}
-	return nil
+// add adds a vertex without an edge.
+func (g *Graph) add(above, kind string, rank int) int {
+	id, at := g.next[kind], len(g.jgf.Nodes)
+	g.next[kind]++
+	g.jgf.Nodes = append(g.jgf.Nodes, vertex{strconv.Itoa(at), metadata{
+		Type: kind, ID: id, Rank: rank, Paths: paths{fmt.Sprintf("%s/%s%d", above, kind, id)},
+	}})
+	return at
 }

@@ -11,26 +11,44 @@ import (
 	"testing"
 )
 
-// openOnce loads the library that FLUXION_LIBRARY names, once for all tests. What it
-// needs has to be on LD_LIBRARY_PATH if the loader does not find it elsewhere.
-var openOnce = sync.OnceValues(func() (*Library, error) { return Open(os.Getenv("FLUXION_LIBRARY")) })
+// openOnce opens the library once for all tests. Until flux-sched 0.54 the library knows only
+// the types of the first graph of a process. So the first graph has the types of all tests.
+var openOnce = sync.OnceValues(func() (*Oracle, error) {
+	oracle, err := openOracle(os.Getenv("FLUXION_LIBRARY"))
+	if err != nil {
+		return nil, err
+	}
+	client, err := oracle.NewClient()
+	if err != nil {
+		return nil, err
+	}
+	defer client.Destroy()
+	var d document
+	root, path := d.vertex("", "cluster", "/cluster0", -1), "/cluster0/"
+	for _, kind := range []string{"rack", "node", "socket", "core", "memory", "gpu", "slice"} {
+		d.vertex(root, kind, path+kind, -1)
+	}
+	return oracle, client.InitContext(d.text(), jgfOptions)
+})
 
-func openLibrary(tb testing.TB) *Library {
+// OpenOracle opens the library that FLUXION_LIBRARY names. The libraries that it needs have to
+// be on LD_LIBRARY_PATH if the dynamic loader does not find them elsewhere.
+func OpenOracle(tb testing.TB) *Oracle {
 	tb.Helper()
 	if os.Getenv("FLUXION_LIBRARY") == "" {
-		tb.Skip("FLUXION_LIBRARY does not name a libreapi_cli.so of flux-sched 0.53 or later")
+		tb.Skip("FLUXION_LIBRARY does not name a libreapi_cli.so of flux-sched 0.54 or later")
 	}
-	library, err := openOnce()
+	oracle, err := openOnce()
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return library
+	return oracle
 }
 
 // openClient is a client on a graph.
 func openClient(tb testing.TB, graph *document, options string) *Client {
 	tb.Helper()
-	client, err := openLibrary(tb).NewClient()
+	client, err := OpenOracle(tb).NewClient()
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -44,7 +62,7 @@ func openClient(tb testing.TB, graph *document, options string) *Client {
 // jgfOptions are the options of most tests.
 const jgfOptions = `{"load_format": "jgf"}`
 
-// document is JGF that tests can bend.
+// document is JGF that tests can change.
 type document struct {
 	Graph struct {
 		Nodes []*node `json:"nodes"`
@@ -63,8 +81,8 @@ type link struct {
 	Metadata map[string]any `json:"metadata,omitempty"`
 }
 
-// makeGraph is a cluster of nodes of cores: vertex 0 the cluster, then each node and
-// its cores.
+// makeGraph is a cluster of nodes of cores. Vertex 0 is the cluster. Each node follows, and then
+// the cores of the node.
 func makeGraph(nodes, cores int) *document {
 	var d document
 	d.vertex("", "cluster", "/cluster0", -1)
@@ -121,7 +139,7 @@ func asJSON(value any) string {
 	return string(text)
 }
 
-// makeJobspec asks for slots of cores each, for some seconds or (0) for ever.
+// makeJobspec requests slots of cores for some seconds. 0 seconds are as long as the graph.
 func makeJobspec(slots, cores any, duration int) string {
 	return fmt.Sprintf(`{"version": 9999,
 		"resources": [{"type": "slot", "label": "s", "count": %s, "with": [{"type": "core", "count": %s}]}],
@@ -129,7 +147,7 @@ func makeJobspec(slots, cores any, duration int) string {
 		"attributes": {"system": {"duration": %d}}}`, asJSON(slots), asJSON(cores), duration)
 }
 
-// makeNodeJobspec asks for whole nodes.
+// makeNodeJobspec requests whole nodes.
 func makeNodeJobspec(nodes int) string {
 	return fmt.Sprintf(`{"version": 9999,
 		"resources": [{"type": "node", "exclusive": true, "count": %d, "with": [
@@ -138,7 +156,11 @@ func makeNodeJobspec(nodes int) string {
 		"attributes": {}}`, nodes)
 }
 
-// part is R that names the vertices of a resource set that pass, without edges.
+// ranksOnly is R that names a rank and no vertices.
+const ranksOnly = `{"version": 1, "execution": {"R_lite": [{"rank": "0"}], "nodelist": ["node0"], "starttime": 0, ` +
+	`"expiration": 0}}`
+
+// part is R of the vertices of a resource set that pass, without edges.
 func part(tb testing.TB, r string, pass func(metadata map[string]any) bool) string {
 	tb.Helper()
 	var d document

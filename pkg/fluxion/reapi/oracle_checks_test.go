@@ -13,17 +13,16 @@ import (
 )
 
 const (
-	// maxCriteria keeps the parser of Find, which is recursive, off the end of the
-	// stack.
+	// maxCriteria keeps the recursion of Find's parser from the end of the stack.
 	maxCriteria = 64 << 10
-	// maxReserve is what resource-query allows for reserve_vtx_vec; the library ends
-	// the process where memory for it cannot be had.
+	// maxReserve is the most that resource-query allows for reserve_vtx_vec. The library ends
+	// the process if it finds no memory for so many vertices.
 	maxReserve = 2_000_000
 )
 
-// matchFormats are the writers, and whether each needs a rank on every node: with
-// those the library returns EINVAL otherwise and keeps the resources for good. The
-// writer rlite is left out: it makes every failed match EINVAL.
+// matchFormats are the match formats, each with whether every node needs a rank. Without such a
+// rank the library returns EINVAL and never frees the resources. The format "rlite" is not
+// supported, because every failed match is EINVAL in that format.
 var matchFormats = map[string]bool{
 	"simple": false, "pretty_simple": false, "jgf": false, "jgf_shorthand": false,
 	"rv1": true, "rv1_nosched": true, "rv1_shorthand": true,
@@ -34,7 +33,7 @@ var policies = []string{
 	"first", "firstnodex", "high", "low", "lonode", "hinode", "lonodex", "hinodex", "locality", "variation",
 }
 
-// checkText refuses what does not survive as a C string.
+// checkText refuses a text that is empty, or that would end early as a C string.
 func checkText(what, text string) error {
 	switch {
 	case text == "":
@@ -45,8 +44,8 @@ func checkText(what, text string) error {
 	return nil
 }
 
-// checkJobID refuses 0, which cannot be cancelled in part, and what does not fit
-// into the library's int64: it would take such a job and could not cancel it.
+// checkJobID refuses 0, which cannot be cancelled in part, and ids that are no int64. The
+// library would take a job with such an id, and could not cancel the job.
 func checkJobID(jobid uint64) error {
 	if jobid == 0 || jobid > math.MaxInt64 {
 		return fmt.Errorf("job id %d: not from 1 to 2⁶³−1", jobid)
@@ -54,18 +53,18 @@ func checkJobID(jobid uint64) error {
 	return nil
 }
 
-// options are those that matter to later calls.
-type options struct {
+// clientOptions are the options that matter to later calls.
+type clientOptions struct {
 	matchFormat string
 }
 
-// ranked says whether every node must have a rank.
-func (o options) ranked() bool { return matchFormats[o.matchFormat] }
+// ranked reports whether every node must have a rank.
+func (o clientOptions) ranked() bool { return matchFormats[o.matchFormat] }
 
-// checkOptions reads the options of initialize: of keys that the library does not
-// know it says nothing, of a value of another type it takes the string regardless.
-func checkOptions(text string) (options, error) {
-	out := options{matchFormat: "jgf"}
+// checkOptions reads the options of initialize. The library ignores unknown keys, and takes a
+// value of another type for a string.
+func checkOptions(text string) (clientOptions, error) {
+	out := clientOptions{matchFormat: "jgf"}
 	var object map[string]json.RawMessage
 	if err := decode("options", text, &object); err != nil {
 		return out, err
@@ -124,8 +123,8 @@ var optionChecks = map[string]func(string) bool{
 	"prune_filters":    isFilter,
 }
 
-// isPolicy says whether a text is a custom policy, such as
-// "policy=high node_centric=true".
+// isPolicy reports whether a text is a custom policy, for example "policy=high
+// node_centric=true".
 func isPolicy(text string) bool {
 	directed := false
 	for word := range strings.SplitSeq(text, " ") {
@@ -147,9 +146,9 @@ func isPolicy(text string) bool {
 	return directed
 }
 
-// isFilter says whether a text is prune filters that leave the root, a cluster, with
-// totals, without which looking ahead ends the process: none at all, or one for all
-// vertices or for clusters.
+// isFilter reports whether a text is a list of prune filters that is empty, or has a filter for
+// all vertices or for clusters. Without totals at the root, which is a cluster, looking ahead
+// ends the process.
 func isFilter(text string) bool {
 	rooted := text == ""
 	for pair := range strings.SplitSeq(text, ",") {
@@ -162,7 +161,7 @@ func isFilter(text string) bool {
 	return rooted
 }
 
-// checkJobspec refuses what makes the library count for ever.
+// checkJobspec refuses jobspecs that make the library count for ever.
 func checkJobspec(text string) error {
 	var jobspec struct {
 		Resources []request `json:"resources"`
@@ -173,8 +172,7 @@ func checkJobspec(text string) error {
 	return checkRequests(jobspec.Resources)
 }
 
-// request is the part of a jobspec's resource that is checked here; the library
-// checks the rest.
+// request is a resource of a jobspec. The library checks the other fields.
 type request struct {
 	Count json.RawMessage `json:"count"`
 	With  []request       `json:"with"`
@@ -192,8 +190,8 @@ func checkRequests(requests []request) error {
 	return nil
 }
 
-// checkCount refuses a range of counts in which the step after the last is past 32
-// bits: the library's then starts again from a small number.
+// checkCount refuses a range of counts if the first count after the range is past 32 bits. In
+// the library this count wraps to a small number, which is in the range again.
 func checkCount(text json.RawMessage) error {
 	if len(text) == 0 || text[0] != '{' {
 		var number uint32
@@ -222,7 +220,7 @@ func checkCount(text json.RawMessage) error {
 	return nil
 }
 
-// checkFind refuses formats that the library cannot return what it finds in.
+// checkFind refuses formats in which the library cannot return what it finds.
 func checkFind(criteria, format string) error {
 	if err := checkText("criteria", criteria); err != nil {
 		return err

@@ -16,45 +16,45 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
 )
 
-// plan is what an account is in the graph.
-type plan struct {
+// holdings are what an account holds in the graph: a job, and what its pods hold beside the job.
+type holdings struct {
 	job fluxion.Gang
-	// nodes are those of the job, by rank; none if there is no job.
+	// nodes are the job's nodes by rank; none if there is no job.
 	nodes []string
-	// extras are what pods hold that is none of the job.
+	// extras are what pods hold beyond the job.
 	extras []occupied
-	// stand are the pods, by rank, that hold nothing but what the job does.
+	// stand are the pods, by rank, that hold what the job holds for their rank.
 	stand map[int]types.UID
 }
 
-// occupied is what is held of a node.
+// occupied is what is held of one node.
 type occupied struct {
 	node     string
 	requests fluxion.Resources
 }
 
-// sync puts what a MiniCluster holds in the place of what it held.
+// sync updates what a MiniCluster holds.
 func (l *Ledger) sync(uid types.UID, a *account) {
-	before := a.plan
-	a.plan = a.plans(uid)
+	before := a.holdings
+	a.holdings = a.holdingsOf(uid)
 	if a.sameJob(&before) {
 		l.swap(before.extras, a.extras)
 	} else {
-		l.replan(&before, &a.plan)
+		l.replace(&before, &a.holdings)
 	}
 }
 
-func (p *plan) sameJob(other *plan) bool {
+func (p *holdings) sameJob(other *holdings) bool {
 	return p.job.End.Equal(other.job.End) && slices.Equal(p.nodes, other.nodes) &&
 		maps.Equal(p.job.Pods.Requests, other.job.Pods.Requests)
 }
 
-// replan puts one plan in the place of another.
-func (l *Ledger) replan(before, now *plan) {
+// replace replaces all that an account held.
+func (l *Ledger) replace(before, now *holdings) {
 	if l.graph != nil {
 		before.remove(l.graph)
 		if now.put(l.graph) != nil {
-			l.remake()
+			l.rebuild()
 		}
 	}
 	if l.frees(before.all(), now.all()) {
@@ -62,7 +62,7 @@ func (l *Ledger) replan(before, now *plan) {
 	}
 }
 
-// swap puts what is held by no job in the place of what was.
+// swap replaces what pods held outside jobs.
 func (l *Ledger) swap(before, now []occupied) {
 	if l.graph != nil {
 		for _, o := range before {
@@ -77,7 +77,7 @@ func (l *Ledger) swap(before, now []occupied) {
 	}
 }
 
-// frees reports whether there is more left of a node that is up now than before.
+// frees reports whether a node that is up has more left than before.
 func (l *Ledger) frees(before, now []occupied) bool {
 	more := map[string]fluxion.Resources{}
 	add := func(list []occupied, sign int64) {
@@ -105,8 +105,8 @@ func (l *Ledger) frees(before, now []occupied) bool {
 	return false
 }
 
-// put puts what is planned in a graph.
-func (p *plan) put(graph *fluxion.Graph) error {
+// put adds the holdings to a graph.
+func (p *holdings) put(graph *fluxion.Graph) error {
 	for _, o := range p.extras {
 		graph.Occupy(o.node, o.requests)
 	}
@@ -116,19 +116,19 @@ func (p *plan) put(graph *fluxion.Graph) error {
 	return graph.Adopt(p.job, fluxion.Placement{Nodes: p.nodes})
 }
 
-// remove takes it out again.
-func (p *plan) remove(graph *fluxion.Graph) {
+// remove removes the holdings from a graph.
+func (p *holdings) remove(graph *fluxion.Graph) {
 	for _, o := range p.extras {
 		graph.Vacate(o.node, o.requests)
 	}
-	// One whose nodes are all gone holds nothing, and is not there.
+	// A job whose nodes are all gone is not in the graph.
 	if len(p.nodes) > 0 && len(graph.Pods(p.job.Job)) > 0 {
 		_ = graph.Release(p.job.Job)
 	}
 }
 
-// all is all that is held.
-func (p *plan) all() []occupied {
+// all is all that is held, by node.
+func (p *holdings) all() []occupied {
 	all := slices.Clone(p.extras)
 	for _, node := range p.nodes {
 		if node != "" {
@@ -138,10 +138,10 @@ func (p *plan) all() []occupied {
 	return all
 }
 
-// plans says what an account is in a graph: the job of its promise, or of its pods where
-// there is no promise any more, and what its pods hold beside that. It goes by the order of
-// the pods' UIDs, so that the order in which they came does not matter.
-func (a *account) plans(uid types.UID) plan {
+// holdingsOf returns what an account holds: the job of its promise, or of its pods if there is no
+// promise any more, and what its pods hold beyond the job. Pods are sorted, so that the order of
+// their events does not matter.
+func (a *account) holdingsOf(uid types.UID) holdings {
 	pods := slices.SortedFunc(maps.Values(a.pods), func(a, b *pod) int {
 		return cmp.Or(cmp.Compare(uint(a.rank), uint(b.rank)), strings.Compare(string(a.uid), string(b.uid)))
 	})
@@ -151,11 +151,11 @@ func (a *account) plans(uid types.UID) plan {
 	} else {
 		promise = withLeavers(a.promise, pods)
 	}
-	p := plan{stand: map[int]types.UID{}}
+	p := holdings{stand: map[int]types.UID{}}
 	p.job = fluxion.Gang{Job: string(uid), Pods: fluxion.Shape{Requests: promise.Requests}, Sizes: []int{len(promise.Nodes)}, End: promise.End}
 	p.nodes = promise.Nodes
-	// Of the pods of a rank on its node one stands for what was promised, one that takes
-	// just that if there is one.
+	// Of several pods of a rank on its node, one stands for the promise, preferably one that
+	// takes exactly what was promised.
 	exact := map[int]types.UID{}
 	for _, pod := range pods {
 		if _, twice := exact[pod.rank]; !twice && maps.Equal(pod.requests, promise.Requests) && pod.isAt(promise) {
@@ -177,8 +177,8 @@ func (a *account) plans(uid types.UID) plan {
 	return p
 }
 
-// withLeavers is the promise with what is left of ranks that gave their node back: pods that
-// are not gone yet, if they take the same.
+// withLeavers adds to the promise the ranks that gave their node back and whose pods still exist,
+// if they take the same.
 func withLeavers(p *state.Promise, pods []*pod) *state.Promise {
 	var left []elastic.Pod
 	for _, pod := range pods {
@@ -198,7 +198,7 @@ func (p *pod) isAt(promise *state.Promise) bool {
 	return p.rank >= 0 && promise.Has(elastic.Pod{Rank: p.rank, Node: p.node})
 }
 
-// above is by how much one takes more than was promised.
+// above is what a pod takes beyond what was promised.
 func above(takes, promised fluxion.Resources) fluxion.Resources {
 	var more fluxion.Resources
 	for name, amount := range takes {
@@ -212,8 +212,8 @@ func above(takes, promised fluxion.Resources) fluxion.Resources {
 	return more
 }
 
-// promiseOf is what would have to be promised for the pods to be just that: one of each
-// rank, of those that take what the first one does.
+// promiseOf is the promise that matches pods without one: one pod of each rank, of those that
+// take as much as the first.
 func promiseOf(pods []*pod) *state.Promise {
 	p := &state.Promise{}
 	for _, pod := range pods {
