@@ -150,8 +150,8 @@ func TestBinderDirect(t *testing.T) {
 	if n := s.scheduled(); n != 0 {
 		t.Errorf("a scheduler bound %d pods", n)
 	}
-	if mc.Status.Admission.Attempt != 1 || env.watch.leadsOf(mc) != 1 {
-		t.Errorf("attempt %d, the command ran %d times", mc.Status.Admission.Attempt, env.watch.leadsOf(mc))
+	if mc.Status.Admission.Attempt != 1 || s.leadsOf(mc) != 1 {
+		t.Errorf("attempt %d, the command ran %d times", mc.Status.Admission.Attempt, s.leadsOf(mc))
 	}
 }
 

@@ -43,8 +43,8 @@ func TestDeadlineKeepsTheLog(t *testing.T) {
 	s.awaitDecisions(mc, map[string]int{"Admitted": 1, "Started": 1, v1alpha2.ReasonDeadlineExceeded: 1})
 }
 
-// What is done stays for as long as it was told, and then goes with all that it has. It is told
-// when only the lead's pod is left, and everything has been seen.
+// A MiniCluster that is done stays for its ttlSecondsAfterFinished, and then goes with all that it
+// has. The test sets the time once only the lead's pod is left, and everything was seen.
 func TestTTL(t *testing.T) {
 	t.Parallel()
 	for name, code := range map[string]int32{"succeeded": 0, "failed": 3} {

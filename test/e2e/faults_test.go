@@ -112,8 +112,8 @@ func TestAPIServerAway(t *testing.T) {
 		s.awaitState(mc, states...)
 		return mc
 	}
-	// Each stays in its state until it is told otherwise, but those whose times begin last: these
-	// are long enough for what is left to do.
+	// Each MiniCluster stays in its state until the test ends the state. Only a pause, a deadline and
+	// a drain end by themselves. On a busy machine they may end too early: then the same is told.
 	running := reach("running", func(w *fixture.MiniClusterWrapper) { w.PodAnnotation(simulator.Runtime, untilTold) }, v1alpha2.StateRunning)
 	endsMeanwhile := reach("ends-meanwhile", func(w *fixture.MiniClusterWrapper) { w.PodAnnotation(simulator.Runtime, "1h") }, v1alpha2.StateRunning)
 	draining := reach("draining", func(w *fixture.MiniClusterWrapper) {
@@ -147,17 +147,12 @@ func TestAPIServerAway(t *testing.T) {
 	lived := func(mc *v1alpha2.MiniCluster, runs int, told ...string) {
 		t.Helper()
 		s.awaitTold(mc, told...)
-		eventually(t, func() error { // the record hears from the API server again when it does
+		eventually(t, func() error { // the record may not have heard from the API server again
 			if n := record.runsOf(mc.UID); n != runs {
 				return fmt.Errorf("%s: the command began %d times", mc.Name, n)
 			}
 			return nil
 		})
-	}
-	// Nobody gets a node of another before the watch hears of pods again.
-	s.tell(running, 0, simulator.ExitCode, "0")
-	for _, pod := range s.pods(running) {
-		eventually(t, func() error { return env.watch.hasSeen(&pod) })
 	}
 	s.endCommand(running)
 	s.letStart(starting, 1)

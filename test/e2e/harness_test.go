@@ -141,7 +141,7 @@ type final struct{ error }
 // time.
 func poll(attempt func() error) error { return pollFor(timeout, attempt) }
 
-// pollFor pauses as long as an attempt takes: a machine that is busy is not kept so by questions.
+// pollFor pauses for as long as an attempt takes, so that questions do not keep the machine busy.
 func pollFor(limit time.Duration, attempt func() error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
@@ -319,8 +319,8 @@ func (s *site) kubectl(args ...string) string {
 	return string(out)
 }
 
-// untilTold is how long something lasts that a test ends by tell once it has seen enough. On
-// a machine that is busy no shorter time is certain to be long enough.
+// untilTold is how long a state lasts that a test ends by tell once the test has seen enough. On a
+// busy machine no shorter time is certain to be long enough.
 const untilTold = "1h"
 
 // miniCluster begins one whose pods take whole nodes of the site, in its own queue,

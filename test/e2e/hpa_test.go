@@ -123,7 +123,7 @@ func TestHorizontalPodAutoscaler(t *testing.T) {
 		}
 		return nil
 	})
-	if n := env.watch.leadsOf(mc); n != 1 {
+	if n := s.leadsOf(mc); n != 1 {
 		t.Errorf("%d leads have run", n)
 	}
 	departures.mutex.Lock()

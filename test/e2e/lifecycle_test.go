@@ -98,7 +98,7 @@ func TestCommandFailsAgain(t *testing.T) {
 	mc := s.create(s.miniCluster("retries").Size(2).PodAnnotation(simulator.ExitCode, "3").PodAnnotation(simulator.Runtime, "10ms").
 		Spec(func(spec *v1alpha2.MiniClusterSpec) { spec.BackoffLimit = 1 }))
 	s.await(mc, "failed", func(mc *v1alpha2.MiniCluster) bool { return state(mc) == v1alpha2.StateFailed && mc.Status.Nodes == 0 })
-	if n := env.watch.leadsOf(mc); n != 2 || *mc.Status.ExitCode != 3 {
+	if n := s.leadsOf(mc); n != 2 || *mc.Status.ExitCode != 3 {
 		t.Errorf("the command ran %d times, exit code %d", n, *mc.Status.ExitCode)
 	}
 }
@@ -306,7 +306,7 @@ func TestMadeAhead(t *testing.T) {
 	pods(4)
 	s.delete(other, client.GracePeriodSeconds(0))
 	s.awaitSuccess(mc)
-	if n := env.watch.leadsOf(mc); n != 1 || mc.Status.RequeueState != nil {
+	if n := s.leadsOf(mc); n != 1 || mc.Status.RequeueState != nil {
 		t.Errorf("the command ran %d times; %+v", n, mc.Status.RequeueState)
 	}
 }

@@ -32,7 +32,7 @@ func TestLives(t *testing.T) {
 					started++
 				}
 			}
-			if n := env.watch.leadsOf(mc); n < started || n > admitted {
+			if n := s.leadsOf(mc); n < started || n > admitted {
 				t.Errorf("%d leads have run", n)
 			}
 		})

@@ -216,6 +216,6 @@ func kubectlOf(ctx context.Context, cluster *localcluster.Cluster, args ...strin
 	return cmd.CombinedOutput()
 }
 
-// timeout is how long anything that is waited for may take. It bounds how long a test that fails
-// hangs, and is no statement about speed: a busy machine takes many times what a quiet one does.
+// timeout is how long anything that is waited for may take. The timeout bounds how long a test that
+// fails hangs. It says nothing about speed: a busy machine takes many times what a quiet one does.
 const timeout = 5 * time.Minute

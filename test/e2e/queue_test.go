@@ -395,8 +395,8 @@ func (s *stage) example(t *testing.T, name string) *stage {
 }
 
 var (
-	// looked matches the runtimes of an example in which one looks at something, which are all
-	// but the shortest; limits matches its time limits.
+	// looked matches the runtimes of an example, but not the shortest, during which nobody looks at
+	// anything. limits matches the time limits.
 	looked = regexp.MustCompile(`(runtime: )([2-9]|\d{2,})s`)
 	limits = regexp.MustCompile(`(deadlineSeconds: \d+)`)
 )
@@ -407,7 +407,7 @@ func unhurried(example []byte) []byte {
 	return limits.ReplaceAll(looked.ReplaceAll(example, []byte("${1}"+untilTold)), []byte("${1}00"))
 }
 
-// endCommand ends a command that runs until it is told, once it runs.
+// endCommand waits until a command runs, and ends the command.
 func (s *stage) endCommand(name string) {
 	s.t.Helper()
 	s.awaitRunning(name)

@@ -148,8 +148,8 @@ func (r *record) seeMiniCluster(mc *v1alpha2.MiniCluster, gone bool) {
 	seen.versions = append(seen.versions, seen.last)
 }
 
-// await waits until a MiniCluster was seen as it is expected to be, and returns with it as it
-// was then. It may be so no more: what passes by itself is not missed on a busy machine.
+// await waits until a MiniCluster was seen as it is expected to be, and sets mc to what was seen
+// then. The MiniCluster may have changed since: a busy machine misses no state that passes.
 func (r *record) await(s *site, mc *v1alpha2.MiniCluster, what string, holds func(*v1alpha2.MiniCluster) bool) {
 	s.t.Helper()
 	eventually(s.t, func() error {

@@ -387,7 +387,7 @@ func checkLife(s *site, mc *v1alpha2.MiniCluster) {
 		}
 		return nil
 	})
-	if n := env.watch.leadsOf(mc); n != 1 {
+	if n := s.leadsOf(mc); n != 1 {
 		s.t.Errorf("the command ran %d times", n)
 	}
 	if mc.Status.Admission.Attempt != 1 || mc.Status.RequeueState != nil || *mc.Status.ExitCode != 0 {
@@ -397,7 +397,7 @@ func checkLife(s *site, mc *v1alpha2.MiniCluster) {
 	if err := env.client.Get(s.ctx, client.ObjectKeyFromObject(mc), &set); err != nil {
 		s.t.Fatal(err)
 	}
-	if n := env.watch.podsOf(mc); n != 2 {
+	if n := s.podsOf(mc); n != 2 {
 		s.t.Errorf("%d pods were made for two brokers", n)
 	}
 	if made := env.watch.madeBeforeBound(set.UID); made != 2 {

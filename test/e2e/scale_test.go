@@ -66,16 +66,21 @@ func (d *departures) see(pod *corev1.Pod) {
 	}
 }
 
-// check checks that some ranks have left, as they should.
+// check waits until some ranks have left, and checks that they did as they should.
 func (d *departures) check(t *testing.T, want ...int) {
 	t.Helper()
+	eventually(t, func() error {
+		d.mutex.Lock()
+		defer d.mutex.Unlock()
+		if left := slices.Sorted(slices.Values(d.left)); !slices.Equal(left, want) {
+			return fmt.Errorf("ranks %v have left, want %v", left, want)
+		}
+		return nil
+	})
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
 	for _, wrong := range d.wrong {
 		t.Error(wrong)
-	}
-	if left := slices.Sorted(slices.Values(d.left)); !slices.Equal(left, want) {
-		t.Errorf("ranks %v have left, want %v", left, want)
 	}
 }
 
@@ -142,7 +147,7 @@ func TestScaleBelowMinimum(t *testing.T) {
 		s.awaitPod(mc, rank, "behind its gate again", isGated)
 	}
 	departures.check(t, 1, 2)
-	if n := env.watch.leadsOf(mc); n != 1 {
+	if n := s.leadsOf(mc); n != 1 {
 		t.Errorf("%d leads have run", n)
 	}
 	s.awaitDecisions(mc, map[string]int{"Admitted": 1, "Started": 1, "Draining": 1, "Vacated": 1, "BelowMinimum": 1})

@@ -256,7 +256,7 @@ func TestQuotaThatComesLater(t *testing.T) {
 	})
 	s.delete(quota)
 	s.awaitSuccess(mc)
-	if n := env.watch.leadsOf(mc); n != 1 || mc.Status.RequeueState != nil {
+	if n := s.leadsOf(mc); n != 1 || mc.Status.RequeueState != nil {
 		t.Errorf("the command ran %d times; %+v", n, mc.Status.RequeueState)
 	}
 }
@@ -316,7 +316,7 @@ func (s *site) priorityClass(name string, value int32) {
 }
 
 // A node that goes while brokers start: the MiniCluster starts without it where it
-// may, and else begins anew elsewhere. Its timeouts end when the node is gone.
+// may, and else begins anew elsewhere. The timeouts end once the node is gone.
 func TestNodeVanishesWhileStarting(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -349,14 +349,14 @@ func TestNodeVanishesWhileStarting(t *testing.T) {
 	}
 }
 
-// quorumTimesOut ends the quorumTimeout of one that starts.
+// quorumTimesOut ends the quorumTimeout of a MiniCluster that starts.
 func quorumTimesOut(s *site, mc *v1alpha2.MiniCluster) {
 	s.t.Helper()
 	s.patch(mc, `{"spec":{"elastic":{"quorumTimeout":"1s"}}}`)
 }
 
-// startTimesOut ends the startTimeout of one that starts. The next attempt has time, and starts
-// all of its pods: it waits in its queue until it is told so.
+// startTimesOut ends the startTimeout of a MiniCluster that starts. The next attempt waits in a
+// suspended queue until the spec gives it time and lets all pods start.
 func startTimesOut(s *site, mc *v1alpha2.MiniCluster) {
 	s.t.Helper()
 	s.patch(queueOf(s), `{"spec":{"suspended":true}}`)
@@ -436,7 +436,7 @@ func TestManyGangs(t *testing.T) {
 		if made := env.watch.madeBeforeBound(set.UID); made != int(sizes[i]) {
 			t.Errorf("%s: %d of %d pods were there when the first was bound", mc.Name, made, sizes[i])
 		}
-		if n := env.watch.leadsOf(mc); n != 1 {
+		if n := s.leadsOf(mc); n != 1 {
 			t.Errorf("%s ran %d times", mc.Name, n)
 		}
 	}

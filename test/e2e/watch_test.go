@@ -11,11 +11,12 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
@@ -38,46 +39,88 @@ type podWatch struct {
 	firstBound map[string]int
 	violations map[string][]string // by namespace
 	newest     uint64              // version of a pod that was seen
+	// last are the pods as they were seen last. listed is closed once all were seen.
+	last   map[types.UID]*corev1.Pod
+	listed chan struct{}
 }
 
 func watchPods(ctx context.Context, config *rest.Config) (*podWatch, error) {
 	w := &podWatch{
 		bound: map[types.UID]string{}, holders: map[string]types.UID{}, leads: map[types.NamespacedName]map[types.UID]bool{},
 		alive: map[string]int{}, known: map[types.UID]types.NamespacedName{}, firstBound: map[string]int{},
-		violations: map[string][]string{},
+		violations: map[string][]string{}, last: map[types.UID]*corev1.Pod{}, listed: make(chan struct{}),
 	}
-	informers, err := cache.New(config, cache.Options{Scheme: newScheme()})
+	c, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, err
 	}
-	informer, err := informers.GetInformer(ctx, &corev1.Pod{})
-	if err != nil {
-		return nil, err
-	}
-	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(object any) { w.see(object.(*corev1.Pod), false) },
-		UpdateFunc: func(_, object any) { w.see(object.(*corev1.Pod), false) },
-		DeleteFunc: func(object any) {
-			if tombstone, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
-				object = tombstone.Obj
-			}
-			w.see(object.(*corev1.Pod), true)
-		},
-	})
-	if err != nil {
-		return nil, err
-	}
-	go func() { _ = informers.Start(ctx) }()
-	if !informers.WaitForCacheSync(ctx) {
+	pods := toolscache.NewListWatchFromClient(c.CoreV1().RESTClient(), "pods", metav1.NamespaceAll, fields.Everything())
+	go toolscache.NewReflector(pods, &corev1.Pod{}, w, 0).RunWithContext(ctx)
+	select {
+	case <-w.listed:
+		return w, nil
+	case <-wallClock.After(timeout):
 		return nil, errors.New("watching pods: no answer")
 	}
-	return w, nil
 }
 
-func (w *podWatch) see(pod *corev1.Pod, gone bool) {
+// Add sees a pod.
+func (w *podWatch) Add(pod any) error { return w.Update(pod) }
+
+// Update sees a pod.
+func (w *podWatch) Update(pod any) error {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
+	w.see(pod.(*corev1.Pod), false)
+	return nil
+}
+
+// Delete sees a pod for the last time.
+func (w *podWatch) Delete(pod any) error {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	w.see(pod.(*corev1.Pod), true)
+	return nil
+}
+
+// Replace sees all pods at once. It comes first, and again after the API server was away. What has
+// ended meanwhile is seen first: a pod may have the node of one that is gone.
+func (w *podWatch) Replace(list []any, _ string) error {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	there := map[types.UID]bool{}
+	for _, pod := range list {
+		there[pod.(*corev1.Pod).UID] = true
+	}
+	for uid, pod := range w.last {
+		if !there[uid] {
+			w.see(pod, true)
+		}
+	}
+	for _, ended := range []bool{true, false} {
+		for _, pod := range list {
+			if pod := pod.(*corev1.Pod); protocol.Ended(pod) == ended {
+				w.see(pod, false)
+			}
+		}
+	}
+	select {
+	case <-w.listed:
+	default:
+		close(w.listed)
+	}
+	return nil
+}
+
+// Resync does nothing: every pod was seen.
+func (w *podWatch) Resync() error { return nil }
+
+// see remembers a pod. The caller holds the mutex.
+func (w *podWatch) see(pod *corev1.Pod, gone bool) {
 	w.newest = max(w.newest, versionOf(pod))
+	if w.last[pod.UID] = pod; gone {
+		delete(w.last, pod.UID)
+	}
 	rank, ok := protocol.Rank(pod)
 	if !ok || pod.Labels[v1alpha2.MiniClusterLabel] == "" {
 		return
@@ -121,20 +164,29 @@ func (w *podWatch) see(pod *corev1.Pod, gone bool) {
 	}
 }
 
-// hasSeen checks that a pod was seen as it is. Where the API server was away the watch is behind
-// for a while, and then hears of all pods at once, in any order.
-func (w *podWatch) hasSeen(pod *corev1.Pod) error {
+// awaitSeen waits until the watch has seen the pods of a MiniCluster as they are. The watch has then
+// seen all that was before, too.
+func (s *site) awaitSeen(mc *v1alpha2.MiniCluster) {
+	s.t.Helper()
+	for _, pod := range s.pods(mc) {
+		eventually(s.t, func() error {
+			if env.watch.version() < versionOf(&pod) {
+				return fmt.Errorf("pod %s was not seen as it is", pod.Name)
+			}
+			return nil
+		})
+	}
+}
+
+func (w *podWatch) version() uint64 {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
-	if w.newest < versionOf(pod) {
-		return fmt.Errorf("pod %s was not seen as it is", pod.Name)
-	}
-	return nil
+	return w.newest
 }
 
 // versionOf is a number that is larger for what was written later.
-func versionOf(object client.Object) uint64 {
-	version, _ := strconv.ParseUint(object.GetResourceVersion(), 10, 64)
+func versionOf(pod *corev1.Pod) uint64 {
+	version, _ := strconv.ParseUint(pod.ResourceVersion, 10, 64)
 	return version
 }
 
@@ -143,18 +195,22 @@ func wholeNode(pod *corev1.Pod) bool {
 }
 
 // leadsOf is how many lead pods of a MiniCluster have run.
-func (w *podWatch) leadsOf(mc *v1alpha2.MiniCluster) int {
-	w.mutex.Lock()
-	defer w.mutex.Unlock()
-	return len(w.leads[types.NamespacedName{Namespace: mc.Namespace, Name: mc.Name}])
+func (s *site) leadsOf(mc *v1alpha2.MiniCluster) int {
+	s.t.Helper()
+	s.awaitSeen(mc)
+	env.watch.mutex.Lock()
+	defer env.watch.mutex.Unlock()
+	return len(env.watch.leads[types.NamespacedName{Namespace: mc.Namespace, Name: mc.Name}])
 }
 
 // podsOf is how many pods of a MiniCluster have ever been.
-func (w *podWatch) podsOf(mc *v1alpha2.MiniCluster) int {
-	w.mutex.Lock()
-	defer w.mutex.Unlock()
+func (s *site) podsOf(mc *v1alpha2.MiniCluster) int {
+	s.t.Helper()
+	s.awaitSeen(mc)
+	env.watch.mutex.Lock()
+	defer env.watch.mutex.Unlock()
 	n := 0
-	for _, name := range w.known {
+	for _, name := range env.watch.known {
 		if name.Namespace == mc.Namespace && name.Name == mc.Name {
 			n++
 		}

@@ -120,17 +120,15 @@ func TestBadNodeAndASpare(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newSite(t, 4)
-			bad := s.nodes[rank]
 			give := s.withhold(s.nodes[3])
-			mc := s.create(s.miniCluster("moves").Size(3).PodAnnotation(simulator.CannotStart, bad).Spec(func(spec *v1alpha2.MiniClusterSpec) {
+			mc := s.create(s.miniCluster("moves").Size(3).PodAnnotation(simulator.NeverStart, fmt.Sprint(rank)).Spec(func(spec *v1alpha2.MiniClusterSpec) {
 				spec.Elastic.QuorumTimeout = duration("10m")
 			}))
 			s.awaitPlaced(mc, 3)
-			rank := slices.Index(s.nodesOf(mc), bad)
-			if (rank == 0) != (name == "lead") {
-				t.Fatalf("rank %d is on the bad node", rank)
-			}
 			give()
+			bad := s.cannotStart(mc, rank)
+			s.awaitPod(mc, rank, "on the other node", func(pod *corev1.Pod) bool { return pod.Spec.NodeName == s.nodes[3] })
+			s.letStart(mc, rank)
 			s.awaitState(mc, v1alpha2.StateRunning, v1alpha2.StateSucceeded)
 			a := mc.Status.Admission
 			if nodes := s.nodesOf(mc); a.Quorum != 3 || a.Moved != fmt.Sprint(rank) || a.Vacated != "" || nodes[rank] != s.nodes[3] {
@@ -146,6 +144,14 @@ func TestBadNodeAndASpare(t *testing.T) {
 			}
 		})
 	}
+}
+
+// cannotStart tells a pod that never starts that it cannot start where it is. It returns the node.
+func (s *site) cannotStart(mc *v1alpha2.MiniCluster, rank int) (bad string) {
+	s.t.Helper()
+	bad = s.nodesOf(s.get(mc))[rank]
+	s.tell(mc, rank, simulator.CannotStart, bad)
+	return bad
 }
 
 // Where there is no other node an elastic MiniCluster starts without the pod that does
@@ -249,22 +255,23 @@ func TestShrinkPolicy(t *testing.T) {
 	s.awaitDecisions(mc, map[string]int{"Admitted": 3, "GaveUp": 2, v1alpha2.ReasonStartLimit: 1})
 }
 
-// The next attempt goes where the one before did not fail. It waits in its queue until there is
+// The next attempt goes where the one before did not fail. The queue is suspended until there is
 // another node.
 func TestNextAttemptElsewhere(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 4)
 	give := s.withhold(s.nodes[3])
-	bad := s.nodes[1]
-	mc := s.create(s.miniCluster("again").Size(3).PodAnnotation(simulator.CannotStart, bad).Spec(func(spec *v1alpha2.MiniClusterSpec) {
+	mc := s.create(s.miniCluster("again").Size(3).PodAnnotation(simulator.NeverStart, "1").Spec(func(spec *v1alpha2.MiniClusterSpec) {
 		spec.Elastic.Recreate.BackoffBase = duration("1s")
 	}))
 	s.awaitPlaced(mc, 3)
 	s.patch(queueOf(s), `{"spec":{"suspended":true}}`)
+	bad := s.cannotStart(mc, 1)
 	s.await(mc, "given up", func(mc *v1alpha2.MiniCluster) bool { return len(mc.Status.Attempts) == 1 })
 	if mc.Status.Avoid == nil || mc.Status.Avoid.Nodes != bad {
 		t.Errorf("it avoids %+v, want %s", mc.Status.Avoid, bad)
 	}
+	s.patch(mc, `{"spec":{"pod":{"annotations":{%q:null,%q:%q}}}}`, simulator.NeverStart, simulator.CannotStart, bad)
 	give()
 	s.patch(queueOf(s), `{"spec":{"suspended":false}}`)
 	s.awaitSuccess(mc)
@@ -277,13 +284,13 @@ func TestNextAttemptElsewhere(t *testing.T) {
 	s.awaitDecisions(mc, map[string]int{"Admitted": 2, "GaveUp": 1, "Started": 1, "Succeeded": 1})
 }
 
-// losing begins a MiniCluster of three that loses its last broker once it is told to.
+// losing begins a MiniCluster of three that loses its last broker once the lead is told to.
 func (s *site) losing(name string) *fixture.MiniClusterWrapper {
 	return s.miniCluster(name).Size(3).PodAnnotation(simulator.Runtime, untilTold).PodAnnotation(simulator.LoseRanks, "2").
 		PodAnnotation(simulator.LoseAfter, untilTold)
 }
 
-// lose lets one lose its broker, once its command runs.
+// lose waits until the command of a MiniCluster runs, and lets the MiniCluster lose its broker.
 func (s *site) lose(mc *v1alpha2.MiniCluster) {
 	s.t.Helper()
 	s.awaitState(mc, v1alpha2.StateRunning)
@@ -358,7 +365,7 @@ func TestLossIsBorne(t *testing.T) {
 			s.await(mc, "running with all", func(mc *v1alpha2.MiniCluster) bool { return state(mc) == v1alpha2.StateRunning && mc.Status.Size == 3 })
 			s.endCommand(mc)
 			s.awaitSuccess(mc)
-			if n := env.watch.leadsOf(mc); n != 1 || len(mc.Status.Attempts) > 0 || mc.Status.Admission.Loss != nil {
+			if n := s.leadsOf(mc); n != 1 || len(mc.Status.Attempts) > 0 || mc.Status.Admission.Loss != nil {
 				t.Errorf("the command ran %d times, after %+v; %+v", n, mc.Status.Attempts, mc.Status.Admission)
 			}
 			s.awaitDecisions(mc, map[string]int{"Admitted": 1, "Started": 1, "Succeeded": 1})
@@ -379,8 +386,8 @@ func TestLossRecreates(t *testing.T) {
 	s.awaitSecondAttempt(mc)
 }
 
-// awaitSecondAttempt waits until one whose first attempt ran has succeeded with the next, which
-// runs for a moment.
+// awaitSecondAttempt waits until a MiniCluster whose first attempt ran has succeeded with the next
+// attempt. The command of the next attempt runs for a moment.
 func (s *site) awaitSecondAttempt(mc *v1alpha2.MiniCluster) {
 	s.t.Helper()
 	s.patch(mc, `{"spec":{"pod":{"annotations":{%q:"1s"}}}}`, simulator.Runtime)
@@ -389,7 +396,7 @@ func (s *site) awaitSecondAttempt(mc *v1alpha2.MiniCluster) {
 	if len(attempts) != 1 || attempts[0].Started == nil || attempts[0].Attempt != 1 || attempts[0].Size != 3 || attempts[0].Reason != "GaveUp" {
 		s.t.Errorf("its attempts are %+v", attempts)
 	}
-	if n := env.watch.leadsOf(mc); n != 2 || mc.Status.Admission.Attempt != 2 {
+	if n := s.leadsOf(mc); n != 2 || mc.Status.Admission.Attempt != 2 {
 		s.t.Errorf("the command ran %d times, the last in attempt %d", n, mc.Status.Admission.Attempt)
 	}
 	want := map[string]int{"Admitted": 2, "GaveUp": 1, "Started": 2, "Succeeded": 1}

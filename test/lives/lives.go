@@ -33,8 +33,8 @@ type Step struct {
 	Brokers int32
 	// Patch is a merge patch; "" deletes it.
 	Patch string
-	// Ends: nothing is done to it, and its command ends. On simulated nodes that is when it was
-	// seen in its state, on real ones after a while.
+	// Ends: nothing is done to it, and its command ends. On simulated nodes the command ends once the
+	// MiniCluster was seen in its state, and on real nodes after a while.
 	Ends bool
 }
 
@@ -67,8 +67,8 @@ func miniCluster(name, command string) *fixture.MiniClusterWrapper {
 	})
 }
 
-// failing is one that ends with an exit code once it is seen to run: what fails before its lead
-// was seen to be ready was not told to have started.
+// failing is a MiniCluster that ends with an exit code once it is seen to run. No event tells of the
+// start if the command fails before the lead was seen to be ready.
 func failing(name, command, code string) *fixture.MiniClusterWrapper {
 	return miniCluster(name, command).PodAnnotation(simulator.Runtime, "1h").PodAnnotation(simulator.ExitCode, code)
 }
