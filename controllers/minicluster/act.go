@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -54,7 +55,7 @@ func (r *Reconciler) carryOut(ctx context.Context, seen *observed, plan life.Pla
 		log.Info("Placing pods", "ranks", len(step.Ranks))
 		return r.place(ctx, seen, step)
 	case life.ReleaseServices:
-		log.Info("Letting the services pod go")
+		log.Info("Letting the services pod go", "pod", seen.view.Services().Name)
 		return r.releaseServices(ctx, seen)
 	case life.Publish:
 		log.Info("Publishing the quorum and who leaves", "quorum", step.Quorum, "leaving", step.Leaving)
@@ -68,7 +69,7 @@ func (r *Reconciler) carryOut(ctx context.Context, seen *observed, plan life.Pla
 		log.Info("Evicting pods", "ranks", step.Ranks)
 		return r.evict(ctx, seen, step.Ranks)
 	case life.Release:
-		log.Info("Deleting the JobSet", "reason", plan.Message)
+		log.Info("Deleting the JobSet", "JobSet", klog.KObj(seen.view.JobSet), "reason", plan.Message)
 		// The JobSet stays with a deletion timestamp until all of its pods are gone.
 		return r.delete(ctx, "JobSet", seen.view.JobSet.DeepCopy(), metav1.DeletePropagationForeground)
 	case life.Tidy:

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -111,7 +112,7 @@ func TestWhatMatters(t *testing.T) {
 			s := New(nil, clock.RealClock{}, nil, nil)
 			s.owed = tc.owed
 			q := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
-			s.followMiniCluster(t.Context(), event.UpdateEvent{ObjectOld: tc.before.Obj(), ObjectNew: tc.after.Obj()}, q)
+			s.miniClusters().Update(t.Context(), event.UpdateEvent{ObjectOld: tc.before.Obj(), ObjectNew: tc.after.Obj()}, q)
 			if s.changed != tc.want || (q.Len() > 0) != tc.want {
 				t.Errorf("a cycle is asked for: %t, want %t", s.changed, tc.want)
 			}
@@ -190,6 +191,28 @@ func TestSchedulerKnowsThePodsOfTheDeleted(t *testing.T) {
 	if len(q.known) != 2 {
 		t.Errorf("%d MiniClusters are known", len(q.known))
 	}
+}
+
+// A delete event is the only news of a MiniCluster that is deleted in the background. The cycle
+// that follows frees the nodes of its promise.
+func TestSchedulerForgetsTheDeleted(t *testing.T) {
+	q := newQueue(t, "a", "b")
+	runs := fixture.MiniCluster("runs").Size(2).Admitted(1, 2, "a,b").Status(func(s *v1alpha2.MiniClusterStatus) {
+		s.Admission.Requests = wholeNode.Spec.Containers[0].Resources.Requests
+	}).Obj()
+	q.seen.miniClusters = append(q.seen.miniClusters, runs)
+	q.offer(first)
+	q.cycle()
+	q.expect(first, elastic.NoRoom)
+	due := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+	q.miniClusters().Delete(t.Context(), event.DeleteEvent{Object: runs}, due)
+	q.Forget(client.ObjectKeyFromObject(runs))
+	if due.Len() == 0 || !q.changed {
+		t.Fatal("no cycle is asked for")
+	}
+	q.seen.miniClusters = q.seen.miniClusters[1:]
+	q.cycle()
+	q.expect(first, elastic.Admitted, "a", "b")
 }
 
 // A quota that has room for one of two lets in one.

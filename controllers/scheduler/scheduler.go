@@ -129,7 +129,7 @@ func (s *Scheduler) SetupWithManager(mgr ctrl.Manager) error {
 		Named("scheduler").
 		Watches(&corev1.Node{}, nodes).
 		Watches(&corev1.Pod{}, pods).
-		Watches(&v1alpha2.MiniCluster{}, handler.Funcs{UpdateFunc: s.followMiniCluster}).
+		Watches(&v1alpha2.MiniCluster{}, s.miniClusters()).
 		Watches(&v1alpha2.MiniClusterQueue{}, run, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.ResourceQuota{}, run).
 		WatchesRawSource(source.Channel(s.kick, handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
@@ -173,18 +173,28 @@ func (s *Scheduler) settle() {
 	s.settles = elastic.Earliest(now.Add(settlesIn), s.freedSince.Add(settlesAtLast))
 }
 
-// followMiniCluster asks for a cycle if a change of a MiniCluster matters to others, or if an
-// order waited for it.
-func (s *Scheduler) followMiniCluster(_ context.Context, e event.UpdateEvent, q requests) {
-	old, mc := e.ObjectOld.(*v1alpha2.MiniCluster), e.ObjectNew.(*v1alpha2.MiniCluster)
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	if mc.Status.StartTime != nil {
-		s.started(mc.UID)
-	}
-	if s.owed || matters(old, mc) {
-		s.changed = true
-		q.Add(reconcile.Request{})
+// miniClusters asks for a cycle if a MiniCluster goes, if its change matters to others, or if an
+// order waited for its change.
+func (s *Scheduler) miniClusters() handler.Funcs {
+	return handler.Funcs{
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q requests) {
+			old, mc := e.ObjectOld.(*v1alpha2.MiniCluster), e.ObjectNew.(*v1alpha2.MiniCluster)
+			s.mutex.Lock()
+			defer s.mutex.Unlock()
+			if mc.Status.StartTime != nil {
+				s.started(mc.UID)
+			}
+			if s.owed || matters(old, mc) {
+				s.changed = true
+				q.Add(reconcile.Request{})
+			}
+		},
+		DeleteFunc: func(_ context.Context, _ event.DeleteEvent, q requests) {
+			s.mutex.Lock()
+			defer s.mutex.Unlock()
+			s.changed = true
+			q.Add(reconcile.Request{})
+		},
 	}
 }
 

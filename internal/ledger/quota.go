@@ -64,6 +64,9 @@ func (q *Quotas) Reserve(namespace string, pod *corev1.Pod, pods int) {
 // Refusal says which quota of a namespace admits fewer pods like this one than are needed; "" if
 // none does. A quota that would refuse them even if nothing else used it is named first.
 func (q *Quotas) Refusal(namespace string, pod *corev1.Pod, pods int) string {
+	if !q.Limit(namespace) {
+		return ""
+	}
 	var why string
 	use := quotaUse(pod, 1)
 	for _, quota := range q.byNamespace[namespace] {

@@ -24,17 +24,16 @@ func (l *Ledger) Choose(ask state.Ask, nodes []string) []string {
 	if l.matcher == nil {
 		return nodes
 	}
-	graph, err := l.current()
-	if err != nil {
+	id := ask.Gang.Job
+	r, err := l.room(map[string]state.Ask{id: ask})
+	if err != nil || !r.leave(id) {
 		return nil
 	}
-	graph = graph.Snapshot()
-	gang := l.gangOf(graph, ask)
-	gang.Sizes = []int{len(nodes)}
-	if chosen, refusal := l.matcher(graph, gang); refusal == nil && len(chosen.Nodes) == len(nodes) && graph.Take(gang, chosen) == nil {
+	gang, _ := r.ask(id, []int{len(nodes)})
+	if chosen, refusal := l.matcher(r.graph, gang); refusal == nil && len(chosen.Nodes) == len(nodes) && r.graph.Take(gang, chosen) == nil {
 		return chosen.Nodes
 	}
-	if graph.Take(gang, fluxion.Placement{Nodes: nodes}) != nil {
+	if r.graph.Take(gang, fluxion.Placement{Nodes: nodes}) != nil {
 		return nil
 	}
 	return nodes
@@ -69,7 +68,9 @@ type room struct {
 // that can grow only on some nodes. Later changes of the ledger do not change the Room.
 //
 // Grow also gives a node to a rank whose node is gone.
-func (l *Ledger) Room(asks map[string]state.Ask) (queue.Room, error) {
+func (l *Ledger) Room(asks map[string]state.Ask) (queue.Room, error) { return l.room(asks) }
+
+func (l *Ledger) room(asks map[string]state.Ask) (*room, error) {
 	graph, err := l.current()
 	if err != nil {
 		return nil, err

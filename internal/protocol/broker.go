@@ -19,7 +19,7 @@ import (
 func (p *Pod) readBroker() {
 	b := &p.Broker
 	b.Evicted, b.Placed, b.Bound = whyEvicted(p.Pod), placedAt(p.Pod), p.Spec.NodeName != ""
-	b.Unbindable = p.Node != "" && (p.unschedulable() || turnedAway(p.Pod))
+	b.Unbindable = p.Node != "" && (unschedulable(p.Pod) || turnedAway(p.Pod))
 	if p.DeletionTimestamp != nil {
 		b.GoneBy = p.DeletionTimestamp.Time // includes the grace period
 		b.DeletedAt = b.GoneBy.Add(-time.Duration(ptr.Deref(p.DeletionGracePeriodSeconds, 0)) * time.Second)
@@ -58,18 +58,18 @@ func (p *Pod) brokerState() life.BrokerState {
 
 // readContainer reads what the broker's container shows.
 func (p *Pod) readContainer() {
-	b, status, ready := &p.Broker, brokerStatus(p.Pod), condition(p.Pod, corev1.PodReady)
-	b.Ready = status != nil && status.Ready
+	b, status, podReady := &p.Broker, brokerStatus(p.Pod), condition(p.Pod, corev1.PodReady)
+	b.Ready = ready(p.Pod)
 	if status != nil && status.State.Running != nil {
 		b.Since = status.State.Running.StartedAt.Time
 	} else { // what keeps other containers from starting is not the broker's trouble
 		b.Trouble = trouble(p.Pod)
 	}
 	switch {
-	case b.Ready && ready.Status == corev1.ConditionTrue:
-		b.ReadySince = ready.LastTransitionTime.Time
-	case !b.Ready && ready.Status == corev1.ConditionFalse:
-		b.Idle = !b.Since.IsZero() && ready.LastTransitionTime.After(b.Since)
+	case b.Ready && podReady.Status == corev1.ConditionTrue:
+		b.ReadySince = podReady.LastTransitionTime.Time
+	case !b.Ready && podReady.Status == corev1.ConditionFalse:
+		b.Idle = !b.Since.IsZero() && podReady.LastTransitionTime.After(b.Since)
 	}
 }
 
@@ -86,11 +86,11 @@ func placedAt(pod *corev1.Pod) time.Time {
 }
 
 // unschedulable reports whether kube-scheduler finds no node for a pod without gates.
-func (p *Pod) unschedulable() bool {
-	if p.Spec.NodeName != "" || p.DeletionTimestamp != nil || p.Ended || p.Gated {
+func unschedulable(pod *corev1.Pod) bool {
+	if pod.Spec.NodeName != "" || pod.DeletionTimestamp != nil || Ended(pod) || IsGated(pod) {
 		return false
 	}
-	scheduled := condition(p.Pod, corev1.PodScheduled)
+	scheduled := condition(pod, corev1.PodScheduled)
 	return scheduled.Status == corev1.ConditionFalse && scheduled.Reason == corev1.PodReasonUnschedulable
 }
 
@@ -153,6 +153,12 @@ func brokerStatus(pod *corev1.Pod) *corev1.ContainerStatus {
 		}
 	}
 	return nil
+}
+
+// ready reports whether the broker's container is ready.
+func ready(pod *corev1.Pod) bool {
+	status := brokerStatus(pod)
+	return status != nil && status.Ready
 }
 
 func ran(status corev1.ContainerStatus) bool {

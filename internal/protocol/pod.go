@@ -57,9 +57,9 @@ func Read(pod *corev1.Pod) Pod {
 
 // Moved reports whether a pod is in another state of its life than before.
 func Moved(before, after *corev1.Pod) bool {
-	a, b := Read(before), Read(after)
-	return a.Status.Phase != b.Status.Phase || a.Gated != b.Gated || (before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) ||
-		a.Broker.Ready != b.Broker.Ready || trouble(before) != trouble(after) || a.unschedulable() != b.unschedulable()
+	return before.Status.Phase != after.Status.Phase || IsGated(before) != IsGated(after) ||
+		(before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) || ready(before) != ready(after) ||
+		trouble(before) != trouble(after) || unschedulable(before) != unschedulable(after)
 }
 
 // Rank is the rank of a pod in the Flux instance: 0 for the lead's pod, and the index in its Job

@@ -133,10 +133,10 @@ var rules = []rule{
 	unrepaired,     // a gang does not stay half placed for long
 	goingWithout,   // nobody waits for brokers that cannot start
 	unplaced,       // all pods are placed together
+	quorumTimedOut, // too few brokers are up: enough for a smaller start?
+	startTimedOut,  // too few brokers for too long: give up
 	serving,        // the services pod is placed after the brokers
 	running,        // the command runs until it ends
-	quorumTimedOut, // too few brokers are up: enough for a smaller start?
-	startTimedOut,  // too few brokers for too long: give up; else wait
 }
 
 // Decide returns the next step for a MiniCluster. The same observation and time always give the

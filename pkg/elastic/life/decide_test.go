@@ -740,6 +740,14 @@ func TestDecide(t *testing.T) {
 			o:    admitted("ru-u", func(o *Observation) { bears(o); services()(o) }),
 			want: Plan{Step: ReleaseServices{}, State: StateRunning, LookAgain: noon.Add(time.Second)},
 		},
+		"and it starts with fewer meanwhile": {
+			o: admitted("uucu", services(0, 1, 2, 3)), after: time.Minute,
+			want: Plan{Step: LowerQuorum{Quorum: 3, Leaving: []int{2}}, State: StateStarting},
+		},
+		"or gives up": {
+			o: admitted("uccc", services(0, 1, 2, 3)), after: 5 * time.Minute,
+			want: Plan{Step: GiveUp{NotBefore: noon.Add(5*time.Minute + 30*time.Second)}, State: StateReleasing},
+		},
 		"that all pods are placed comes first": {
 			o:    admitted("ccgc", services(0, 1, 2, 3)),
 			want: Plan{Step: Place{Ranks: []int{2}, Quorum: 4}, State: StateStarting},

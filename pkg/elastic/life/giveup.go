@@ -35,7 +35,7 @@ func (s GiveUp) apply(r *Record, _ string, now time.Time) {
 const repairTimeout = 30 * time.Second
 
 func startTimedOut(o *Observation, now time.Time) *Plan {
-	if now.Before(o.Admission.At.Add(o.Policy.StartTimeout)) {
+	if o.begun() || now.Before(o.Admission.At.Add(o.Policy.StartTimeout)) {
 		return nil
 	}
 	why := "too few to start"

@@ -109,7 +109,7 @@ func (o *Observation) quorumDeadline() time.Time {
 
 func quorumTimedOut(o *Observation, now time.Time) *Plan {
 	size := o.Policy.Sizing.LargestWithin(o.upToStay())
-	if now.Before(o.quorumDeadline()) || size == 0 || size >= o.Admission.Quorum || o.Brokers[0].State != Up {
+	if o.begun() || now.Before(o.quorumDeadline()) || size == 0 || size >= o.Admission.Quorum || o.Brokers[0].State != Up {
 		return nil
 	}
 	return o.lowerQuorum(size, fmt.Sprintf("%d of %d came up within %s", o.up(), o.members(), o.Policy.QuorumTimeout), nil)
