@@ -36,7 +36,7 @@ func setAdmitted(s *v1alpha2.MiniClusterStatus, in Input) {
 		reason, message = v1alpha2.ReasonFinished, "It is done"
 	case s.Admission != nil:
 		value, reason = metav1.ConditionTrue, v1alpha2.ReasonAdmitted
-		has := len(nodesOf(in.record.Admission))
+		has := len(in.record.Admission.Members())
 		message = fmt.Sprintf("Holds nodes for %d of %d brokers", has, max(has, int(in.MiniCluster.Spec.Size)))
 	case evicted:
 		reason = evict.Reason

@@ -74,7 +74,6 @@ func queued(in Input, s *v1alpha2.MiniClusterStatus) []Event {
 
 // noteOf is the text of the event for the plan's decision; "" if the decision has no event.
 func noteOf(in Input, s *v1alpha2.MiniClusterStatus) string {
-	gaveBack := fmt.Sprintf("Gave back nodes for %d brokers: %s", len(nodesOf(in.Observation.Admission)), in.Plan.Message)
 	switch step := in.Plan.Step.(type) {
 	case life.Admit:
 		return fmt.Sprintf("Placed %d of %d brokers on %s", s.Admission.Size, in.MiniCluster.Spec.Size, s.Admission.Nodes)
@@ -88,35 +87,22 @@ func noteOf(in Input, s *v1alpha2.MiniClusterStatus) string {
 		return in.message()
 	case life.GiveUp:
 		return fmt.Sprintf("Gave up attempt %d of %d: %s", s.RequeueState.Count, in.Observation.Policy.RecreateLimit+1, in.Plan.Message)
-	case life.Withdraw:
-		if in.Observation.Admission == nil {
-			return ""
+	case life.Withdraw, life.Evict:
+		if admission := in.Observation.Admission; admission != nil {
+			return fmt.Sprintf("Gave back nodes for %d brokers: %s", len(admission.Members()), in.Plan.Message)
 		}
-		return gaveBack
-	case life.Evict:
-		return gaveBack
 	case life.Finish:
 		return meta.FindStatusCondition(s.Conditions, v1alpha2.ConditionFinished).Message
-	}
-	if ranks, changes := ranksOf(in.Plan.Step); changes {
-		return in.message() + ", ranks " + ranks
+	case life.Drain:
+		return in.message() + ", ranks " + Ranks(step.Ranks)
+	case life.Vacate:
+		return in.message() + ", ranks " + Ranks(step.Ranks) + " left"
+	case life.Grow:
+		return in.message() + ", ranks " + places(step.Pods)
+	case life.Move:
+		return in.message() + ", ranks " + places(step.Pods)
 	}
 	return ""
-}
-
-// ranksOf says which ranks leave, have left, join or move by a step.
-func ranksOf(step life.Step) (ranks string, changes bool) {
-	switch step := step.(type) {
-	case life.Drain:
-		return Ranks(step.Ranks), true
-	case life.Vacate:
-		return Ranks(step.Ranks) + " left", true
-	case life.Grow:
-		return places(step.Pods), true
-	case life.Move:
-		return places(step.Pods), true
-	}
-	return "", false
 }
 
 // places says which ranks get which nodes.
