@@ -127,7 +127,7 @@ func setReady(s *v1alpha2.MiniClusterStatus, in Input) {
 // setLastDecision records the plan's decision, from which its event is made.
 func setLastDecision(s *v1alpha2.MiniClusterStatus, in Input) {
 	note, step := noteOf(in, s), life.PropertiesOf(in.Plan.Step)
-	if note == "" {
+	if step.Event == "" || note == "" {
 		return
 	}
 	kind := corev1.EventTypeNormal

@@ -72,7 +72,7 @@ func queued(in Input, s *v1alpha2.MiniClusterStatus) []Event {
 	return nil
 }
 
-// noteOf is the text of the event for the plan's decision; "" if the decision has no event.
+// noteOf is the text of the event for the plan's decision; "" if the decision takes nothing back.
 func noteOf(in Input, s *v1alpha2.MiniClusterStatus) string {
 	switch step := in.Plan.Step.(type) {
 	case life.Admit:
@@ -83,14 +83,13 @@ func noteOf(in Input, s *v1alpha2.MiniClusterStatus) string {
 		return "Lowered the quorum: " + in.Plan.Message
 	case life.Keep:
 		return fmt.Sprintf("The command had begun with ranks %s, too, which stay: %s", Ranks(step.Ranks), quorumMessage(s, in))
-	case life.Lose:
-		return in.message()
 	case life.GiveUp:
 		return fmt.Sprintf("Gave up attempt %d of %d: %s", s.RequeueState.Count, in.Observation.Policy.RecreateLimit+1, in.Plan.Message)
 	case life.Withdraw, life.Evict:
-		if admission := in.Observation.Admission; admission != nil {
-			return fmt.Sprintf("Gave back nodes for %d brokers: %s", len(admission.Members()), in.Plan.Message)
+		if in.Observation.Admission == nil {
+			return ""
 		}
+		return fmt.Sprintf("Gave back nodes for %d brokers: %s", len(in.Observation.Admission.Members()), in.Plan.Message)
 	case life.Finish:
 		return meta.FindStatusCondition(s.Conditions, v1alpha2.ConditionFinished).Message
 	case life.Drain:
@@ -102,7 +101,7 @@ func noteOf(in Input, s *v1alpha2.MiniClusterStatus) string {
 	case life.Move:
 		return in.message() + ", ranks " + places(step.Pods)
 	}
-	return ""
+	return in.message()
 }
 
 // places says which ranks get which nodes.
