@@ -3,9 +3,7 @@
 
 package v1alpha2
 
-import (
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-)
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // MiniCluster is one Flux instance in pods. It has a lead broker, which runs the user's
 // command, and followers, on which the command can run too. It starts at the size that fits,

@@ -12,7 +12,6 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/internal/ledger"
 	"github.com/flux-elastic/flux-elastic/internal/reapigraph"
-	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
 )
 
 // openFluxion loads Fluxion's library. A program that can load a library needs a dynamic loader and
@@ -26,7 +25,5 @@ func openFluxion(library, policy string) (ledger.Matcher, error) {
 		return nil, fmt.Errorf("--matcher=fluxion --fluxion-library=%s --fluxion-policy=%s: %w", library, policy, err)
 	}
 	log.Info("Fluxion chooses the nodes", "library", library, "policy", policy)
-	return func(graph *fluxion.Graph, gang fluxion.Gang) (fluxion.Placement, *fluxion.Refusal) {
-		return engine.On(graph).MatchGang(gang)
-	}, nil
+	return engine.MatchGang, nil
 }

@@ -92,11 +92,9 @@ func (m *memory) hasPlacedAny(pods []protocol.Pod) bool {
 	return slices.ContainsFunc(pods, func(pod protocol.Pod) bool { return m.placed[pod.UID] != "" })
 }
 
-// notePlaced records placed pods, and forgets pods that do not exist any more.
-func (m *memory) notePlaced(there []protocol.Pod, placed ...*protocol.Pod) {
-	for _, pod := range placed {
-		m.placed[pod.UID] = pod.ResourceVersion
-	}
+// notePlaced records a placed pod, and forgets pods that do not exist any more.
+func (m *memory) notePlaced(pod *protocol.Pod, there []protocol.Pod) {
+	m.placed[pod.UID] = pod.ResourceVersion
 	if len(m.placed) <= 2*len(there) {
 		return
 	}

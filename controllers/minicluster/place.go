@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,33 +23,26 @@ const patchesAtOnce = 16
 func (r *Reconciler) place(ctx context.Context, seen *observed, step life.Place) error {
 	nodes, pods := seen.observation.Admission.Nodes, seen.view.Brokers()
 	ranks := slices.DeleteFunc(slices.Clone(step.Ranks), func(rank int) bool { return seen.memory.hasPlaced(pods[rank]) })
-	placed := make([]*protocol.Pod, len(ranks)) // nil for a failed one
-	defer func() {
-		seen.memory.notePlaced(seen.view.Pods, slices.DeleteFunc(placed, func(pod *protocol.Pod) bool { return pod == nil })...)
-	}()
-	placeRank := func(ctx context.Context, i int) error {
-		rank, quorum := ranks[i], 0
-		if rank == 0 {
-			quorum = step.Quorum
-		}
-		pod := pods[rank]
-		err := r.bind(ctx, pod.Pod, nodes[rank], rank, quorum)
-		if err == nil {
-			placed[i] = pod
-		}
-		return err
-	}
-	if len(ranks) > 0 && ranks[0] == 0 {
-		if err := placeRank(ctx, 0); err != nil {
+	var mutex sync.Mutex
+	placeRank := func(ctx context.Context, rank, quorum int) error {
+		if err := r.bind(ctx, pods[rank].Pod, nodes[rank], rank, quorum); err != nil {
 			return err
 		}
+		mutex.Lock()
+		defer mutex.Unlock()
+		seen.memory.notePlaced(pods[rank], seen.view.Pods)
+		return nil
+	}
+	if len(ranks) > 0 && ranks[0] == 0 {
+		if err := placeRank(ctx, 0, step.Quorum); err != nil {
+			return err
+		}
+		ranks = ranks[1:]
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(patchesAtOnce)
-	for i, rank := range ranks {
-		if rank > 0 {
-			group.Go(func() error { return placeRank(groupCtx, i) })
-		}
+	for _, rank := range ranks {
+		group.Go(func() error { return placeRank(groupCtx, rank, 0) })
 	}
 	return group.Wait()
 }
@@ -67,6 +61,6 @@ func (r *Reconciler) releaseServices(ctx context.Context, seen *observed) error 
 	if err := r.patch(ctx, pod.Pod, types.StrategicMergePatchType, patch); err != nil {
 		return fmt.Errorf("letting pod %q go: %w", pod.Name, err)
 	}
-	seen.memory.notePlaced(seen.view.Pods, pod)
+	seen.memory.notePlaced(pod, seen.view.Pods)
 	return nil
 }

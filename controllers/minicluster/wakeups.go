@@ -57,7 +57,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Named("minicluster").
 		For(&v1alpha2.MiniCluster{}).
 		Owns(&jobsetapi.JobSet{}).
-		Watches(&corev1.Pod{}, Batched(podBatch, miniClusterOfPod), builder.WithPredicates(predicate.Funcs{UpdateFunc: podMoved})).
+		Watches(&corev1.Pod{}, Batched(podBatch, miniClusterOfPod), builder.WithPredicates(podMoved)).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.placedOn), builder.WithPredicates(predicate.Funcs{
 			CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList },
 			UpdateFunc: func(event.UpdateEvent) bool { return false },
@@ -104,10 +104,10 @@ func miniClusterOfPod(pod client.Object) *reconcile.Request {
 	return &reconcile.Request{NamespacedName: types.NamespacedName{Namespace: pod.GetNamespace(), Name: name}}
 }
 
-// podMoved reports whether a pod is in another state of its life than before.
-func podMoved(e event.UpdateEvent) bool {
+// podMoved passes updates after which a pod is in another state of its life.
+var podMoved = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	return protocol.Moved(e.ObjectOld.(*corev1.Pod), e.ObjectNew.(*corev1.Pod))
-}
+}}
 
 // placedOn are the MiniClusters that may have brokers on a node: all with an admission. Nodes
 // seldom come and go.

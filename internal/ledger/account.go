@@ -139,11 +139,10 @@ func (l *Ledger) Holds(uid types.UID) []int {
 func (l *Ledger) change(uid types.UID, do func(*account)) {
 	a := l.account(uid)
 	do(a)
-	if promise := a.total(); !promise.Same(a.promise) {
-		a.promise = promise
+	before := a.promise
+	a.promise = a.total() // also if only drained ranks differ
+	if !a.promise.Same(before) {
 		l.sync(uid, a)
-	} else {
-		a.promise = promise // drained ranks may differ
 	}
 	l.close(uid, a)
 }

@@ -118,8 +118,8 @@ func refusal(quota *corev1.ResourceQuota, name corev1.ResourceName, pod *corev1.
 	}
 	hard, used := quota.Spec.Hard[name], quota.Status.Used[name].DeepCopy()
 	if lets := times(hard, each, pods); lets < pods {
-		return fmt.Sprintf("quota %s lets no more than %s be made%s, %d are needed; it is %s in all",
-			quota.Name, podsText(lets), by(name), pods, &hard), true
+		return fmt.Sprintf("quota %s lets no more than %d %s be made%s, %d are needed; it is %s in all",
+			quota.Name, lets, noun(lets), by(name), pods, &hard), true
 	}
 	kept := reserved[name]
 	left := hard.DeepCopy()
@@ -172,8 +172,6 @@ func noun(n int) string {
 	}
 	return "pods"
 }
-
-func podsText(n int) string { return fmt.Sprintf("%d %s", n, noun(n)) }
 
 // unsaid is the first container that does not declare a resource which a quota makes every
 // container declare; "" if there is none. A limit counts as a request.

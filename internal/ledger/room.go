@@ -24,7 +24,7 @@ func (l *Ledger) Choose(ask state.Ask, nodes []string) []string {
 	if l.matcher == nil {
 		return nodes
 	}
-	id := ask.Gang.Job
+	id := ask.Job
 	r, err := l.room(map[string]state.Ask{id: ask})
 	if err != nil || !r.leave(id) {
 		return nil

@@ -178,7 +178,9 @@ func TestChoose(t *testing.T) {
 // The matcher chooses for a gang although pods of its last attempt have not ended.
 func TestChooseForTheNextAttempt(t *testing.T) {
 	c := clusterOf(fixture.Nodes("a", "b", "c"), []*corev1.Pod{fixture.BrokerPod("lmp", 3).On("a").Up().Leaving().Obj()}, nil)
-	c.matcher = func(graph *fluxion.Graph, gang fluxion.Gang) (fluxion.Placement, *fluxion.Refusal) { return graph.MatchGang(gang) }
+	c.matcher = func(graph *fluxion.Graph, gang fluxion.Gang) (fluxion.Placement, *fluxion.Refusal) {
+		return graph.MatchGang(gang)
+	}
 	ask := requestOf(c, fixture.MiniCluster("lmp").Defaulted(), fixture.Pod("p").CPU("8").Obj())
 	if nodes := c.Choose(ask, []string{"c"}); !slices.Equal(nodes, []string{"b"}) {
 		t.Errorf("got %v", nodes)

@@ -19,24 +19,22 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/hostlist"
 )
 
-// matcher is what all engines are: see state.GangMatcher.
-type matcher interface {
-	MatchGang(gang fluxion.Gang) (fluxion.Placement, *fluxion.Refusal)
-}
+// matcher is what all engines are: a ledger.Matcher.
+type matcher func(*fluxion.Graph, fluxion.Gang) (fluxion.Placement, *fluxion.Refusal)
 
 func TestEmbeddedKeepsTheContract(t *testing.T) {
-	testContract(t, func(_ *testing.T, graph *fluxion.Graph) matcher { return graph })
+	testContract(t, func(*testing.T) matcher { return (*fluxion.Graph).MatchGang })
 }
 
 func TestFluxionKeepsTheContract(t *testing.T) {
 	for _, policy := range Policies {
 		t.Run(policy, func(t *testing.T) {
 			openEngine(t, policy) // or skips all
-			testContract(t, func(t *testing.T, graph *fluxion.Graph) matcher {
+			testContract(t, func(t *testing.T) matcher {
 				t.Helper()
 				engine := openEngine(t, policy)
 				engine.failed = func(err error) { t.Error(err) }
-				return engine.On(graph)
+				return engine.MatchGang
 			})
 		})
 	}
@@ -255,12 +253,12 @@ func contractCases() map[string]contractCase {
 }
 
 // testContract is what any engine has to do.
-func testContract(t *testing.T, on func(*testing.T, *fluxion.Graph) matcher) {
+func testContract(t *testing.T, engine func(*testing.T) matcher) {
 	t.Helper()
 	for name, tc := range contractCases() {
 		t.Run(name, func(t *testing.T) {
 			c := newCluster(t, tc.nodes, tc.held)
-			placement, refusal := on(t, c.graph).MatchGang(tc.gang)
+			placement, refusal := engine(t)(c.graph, tc.gang)
 			c.unchanged()
 			if tc.want == 0 {
 				c.refused(tc.gang, refusal, tc.never, tc.why)
@@ -275,18 +273,18 @@ func testContract(t *testing.T, on func(*testing.T, *fluxion.Graph) matcher) {
 			}
 		})
 	}
-	t.Run("what was taken is not given again", func(t *testing.T) { testTakeAgain(t, on) })
-	t.Run("snapshots are independent", func(t *testing.T) { testSnapshots(t, on) })
-	t.Run("random gangs", func(t *testing.T) { testRandom(t, on) })
+	t.Run("what was taken is not given again", func(t *testing.T) { testTakeAgain(t, engine) })
+	t.Run("snapshots are independent", func(t *testing.T) { testSnapshots(t, engine) })
+	t.Run("random gangs", func(t *testing.T) { testRandom(t, engine) })
 }
 
-func testTakeAgain(t *testing.T, on func(*testing.T, *fluxion.Graph) matcher) {
+func testTakeAgain(t *testing.T, engine func(*testing.T) matcher) {
 	t.Helper()
 	c := newCluster(t, racks(4, 4), nil)
-	m := on(t, c.graph)
+	match := engine(t)
 	for i := range 3 {
 		gang := fluxion.Gang{Job: fmt.Sprint("job", i), Pods: shape(5), Sizes: []int{2, 3}, Distinct: i%2 == 0}
-		placement, refusal := m.MatchGang(gang)
+		placement, refusal := match(c.graph, gang)
 		if refusal != nil || len(placement.Nodes) != min(3, 8-3*i) {
 			t.Fatalf("job %d got %v (%v)", i, placement.Nodes, refusal)
 		}
@@ -294,7 +292,7 @@ func testTakeAgain(t *testing.T, on func(*testing.T, *fluxion.Graph) matcher) {
 		c.take(gang, placement)
 	}
 	gang := fluxion.Gang{Job: "late", Pods: shape(5), Sizes: []int{1}}
-	_, refusal := m.MatchGang(gang)
+	_, refusal := match(c.graph, gang)
 	c.refused(gang, refusal, false, "needs room for 1 broker of 5 cpu each; none of 8 nodes has room now: 8 in use; it fits once 1 job has ended")
 	if err := c.graph.Take(fluxion.Gang{Job: "job0", Pods: shape(1)}, fluxion.Placement{Nodes: []string{"n0"}}); !errors.Is(err, fluxion.ErrExists) {
 		t.Errorf("taking for a job again: %v", err)
@@ -302,17 +300,17 @@ func testTakeAgain(t *testing.T, on func(*testing.T, *fluxion.Graph) matcher) {
 	if err := c.graph.Release("job0"); err != nil {
 		t.Fatal(err)
 	}
-	if placement, refusal := m.MatchGang(gang); refusal != nil {
+	if placement, refusal := match(c.graph, gang); refusal != nil {
 		t.Errorf("after a job ended: %v %v", placement, refusal)
 	}
 }
 
-func testSnapshots(t *testing.T, on func(*testing.T, *fluxion.Graph) matcher) {
+func testSnapshots(t *testing.T, engine func(*testing.T) matcher) {
 	t.Helper()
 	c := newCluster(t, line(4), nil)
 	gang := fluxion.Gang{Job: "job", Pods: shape(8), Sizes: []int{1, 2, 3, 4}}
 	snapshot := c.graph.Snapshot()
-	placement, refusal := on(t, snapshot).MatchGang(gang)
+	placement, refusal := engine(t)(snapshot, gang)
 	if refusal != nil {
 		t.Fatal(refusal)
 	}
@@ -320,15 +318,15 @@ func testSnapshots(t *testing.T, on func(*testing.T, *fluxion.Graph) matcher) {
 		t.Fatal(err)
 	}
 	c.unchanged()
-	if again, refusal := on(t, c.graph).MatchGang(gang); refusal != nil || len(again.Nodes) != 4 {
+	if again, refusal := engine(t)(c.graph, gang); refusal != nil || len(again.Nodes) != 4 {
 		t.Errorf("the graph has room for %v (%v)", again.Nodes, refusal)
 	}
-	if _, refusal := on(t, snapshot).MatchGang(gang); refusal == nil {
+	if _, refusal := engine(t)(snapshot, gang); refusal == nil {
 		t.Error("the snapshot has room")
 	}
 }
 
-func testRandom(t *testing.T, on func(*testing.T, *fluxion.Graph) matcher) {
+func testRandom(t *testing.T, engine func(*testing.T) matcher) {
 	t.Helper()
 	seeds := uint64(400)
 	if testing.Short() {
@@ -338,10 +336,10 @@ func testRandom(t *testing.T, on func(*testing.T, *fluxion.Graph) matcher) {
 	for seed := range seeds {
 		random := rand.New(rand.NewPCG(seed, 3))
 		c := randomCluster(t, random)
-		m := on(t, c.graph)
+		match := engine(t)
 		for i := range 1 + random.IntN(5) {
 			gang := c.randomGang(random, fmt.Sprint("job", i))
-			got, refusal := m.MatchGang(gang)
+			got, refusal := match(c.graph, gang)
 			c.unchanged()
 			want, wantRefusal := c.graph.MatchGang(gang)
 			if len(got.Nodes) != len(want.Nodes) || !reflect.DeepEqual(refusal, wantRefusal) {

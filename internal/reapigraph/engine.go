@@ -72,25 +72,16 @@ func (e *Engine) try() error {
 	return err
 }
 
-// Graph is a fluxion.Graph on which Fluxion chooses the nodes. It is not safe for use by
-// several goroutines, but each goroutine may use a Graph of the same Engine.
-type Graph struct {
-	*fluxion.Graph
-	engine *Engine
-}
-
-// On lets Fluxion choose on a graph.
-func (e *Engine) On(graph *fluxion.Graph) *Graph { return &Graph{graph, e} }
-
-// MatchGang is fluxion.Graph.MatchGang, with nodes that Fluxion chooses.
-func (g *Graph) MatchGang(gang fluxion.Gang) (fluxion.Placement, *fluxion.Refusal) {
-	placement, refusal := g.Graph.MatchGang(gang)
+// MatchGang is graph.MatchGang, with nodes that Fluxion chooses. It only reads the graph. Several
+// goroutines may call it, each with a graph of its own.
+func (e *Engine) MatchGang(graph *fluxion.Graph, gang fluxion.Gang) (fluxion.Placement, *fluxion.Refusal) {
+	placement, refusal := graph.MatchGang(gang)
 	if refusal != nil {
 		return placement, refusal
 	}
-	chosen, err := g.place(&gang, len(placement.Nodes))
+	chosen, err := e.place(graph, &gang, len(placement.Nodes))
 	if err != nil {
-		g.engine.failed(fmt.Errorf("letting Fluxion choose %d nodes for job %q: %w", len(placement.Nodes), gang.Job, err))
+		e.failed(fmt.Errorf("letting Fluxion choose %d nodes for job %q: %w", len(placement.Nodes), gang.Job, err))
 		return placement, nil
 	}
 	return chosen, nil

@@ -49,7 +49,7 @@ func TestFluxionChooses(t *testing.T) {
 			}
 			engine := openEngine(t, policy)
 			engine.failed = func(err error) { t.Error(err) }
-			placement, refusal := engine.On(graph).MatchGang(fluxion.Gang{Pods: shape(2), Sizes: []int{2}, Distinct: distinct})
+			placement, refusal := engine.MatchGang(graph, fluxion.Gang{Pods: shape(2), Sizes: []int{2}, Distinct: distinct})
 			if got := strings.Join(placement.Nodes, " "); got != want {
 				t.Errorf("policy %s, distinct %v: got %q (%v), want %q", policy, distinct, got, refusal, want)
 			}
@@ -81,7 +81,7 @@ func TestWhereFluxionFailsTheGraphChooses(t *testing.T) {
 			engine.failed = func(err error) { failed = err }
 			graph := benchGraph(t, tc.nodes)
 			tc.gang.Job = "job"
-			got, refusal := engine.On(graph).MatchGang(tc.gang)
+			got, refusal := engine.MatchGang(graph, tc.gang)
 			want, _ := graph.MatchGang(tc.gang)
 			if refusal != nil || !slices.Equal(got.Nodes, want.Nodes) {
 				t.Errorf("got %v (%v), want %v", got.Nodes, refusal, want.Nodes)
@@ -100,7 +100,7 @@ func TestMatchesKeepNoMemory(t *testing.T) {
 	graph := benchGraph(t, 149)
 	before := resident(t)
 	for range 50 {
-		engine.On(graph).MatchGang(fluxion.Gang{Pods: shape(4), Sizes: []int{8}})
+		engine.MatchGang(graph, fluxion.Gang{Pods: shape(4), Sizes: []int{8}})
 	}
 	if grown := resident(t) - before; grown > 100<<20 {
 		t.Errorf("50 matches have left %d MiB behind", grown>>20)
@@ -155,7 +155,7 @@ func BenchmarkMatchGang(b *testing.B) {
 			b.Run(fmt.Sprintf("%d nodes/%s/fluxion", n, name), func(b *testing.B) {
 				engine := openEngine(b, lonode)
 				for b.Loop() {
-					engine.On(graph).MatchGang(gang)
+					engine.MatchGang(graph, gang)
 				}
 			})
 		}

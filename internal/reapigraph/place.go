@@ -14,14 +14,14 @@ import (
 var errNoRoom = errors.New("there is no room after all")
 
 // place chooses the nodes of a gang, of a size that fits.
-func (g *Graph) place(gang *fluxion.Gang, size int) (fluxion.Placement, error) {
-	rooms, err := g.narrow(gang, g.Rooms(*gang), size)
+func (e *Engine) place(graph *fluxion.Graph, gang *fluxion.Gang, size int) (fluxion.Placement, error) {
+	rooms, err := e.narrow(graph, gang, size)
 	if err != nil {
 		return fluxion.Placement{}, err
 	}
-	choose := g.engine.chooseFewest
+	choose := e.chooseFewest
 	if gang.Distinct || gang.Policy == fluxion.Spread {
-		choose = g.engine.chooseDistinct
+		choose = e.chooseDistinct
 	}
 	counts, err := choose(rooms, size)
 	if err != nil {
@@ -29,15 +29,15 @@ func (g *Graph) place(gang *fluxion.Gang, size int) (fluxion.Placement, error) {
 	}
 	nodes := make([]string, 0, size)
 	for i, count := range counts {
-		nodes = append(nodes, slices.Repeat([]string{g.Name(rooms[i].Node)}, count)...)
+		nodes = append(nodes, slices.Repeat([]string{graph.Name(rooms[i].Node)}, count)...)
 	}
 	return fluxion.Placement{Nodes: nodes}, nil
 }
 
-// narrow keeps the rooms of one domain of the gang's level, if a domain takes all pods. If
-// no domain does, and the pods need not be in one, narrow keeps all rooms.
-func (g *Graph) narrow(gang *fluxion.Gang, rooms []fluxion.Room, size int) ([]fluxion.Room, error) {
-	level := slices.Index(g.Levels(), gang.Topology.Level)
+// narrow returns the rooms of one domain of the gang's level, if a domain takes all pods. If no
+// domain does, and the pods need not be in one, narrow returns all rooms.
+func (e *Engine) narrow(graph *fluxion.Graph, gang *fluxion.Gang, size int) ([]fluxion.Room, error) {
+	rooms, level := graph.Rooms(*gang), slices.Index(graph.Levels(), gang.Topology.Level)
 	if level < 0 {
 		return rooms, nil
 	}
@@ -57,7 +57,7 @@ func (g *Graph) narrow(gang *fluxion.Gang, rooms []fluxion.Room, size int) ([]fl
 	if len(domains) == 0 && !gang.Topology.Required {
 		return rooms, nil
 	}
-	counts, err := g.engine.choose(nodeType, domains, 1)
+	counts, err := e.choose(nodeType, domains, 1)
 	if err != nil {
 		return nil, err
 	}

@@ -36,7 +36,7 @@ func setAdmitted(s *v1alpha2.MiniClusterStatus, in Input) {
 		reason, message = v1alpha2.ReasonFinished, "It is done"
 	case s.Admission != nil:
 		value, reason = metav1.ConditionTrue, v1alpha2.ReasonAdmitted
-		has := len(nodesOf(in.record.Admission))
+		has := len(in.record.Admission.Members())
 		message = fmt.Sprintf("Holds nodes for %d of %d brokers", has, max(has, int(in.MiniCluster.Spec.Size)))
 	case evicted:
 		reason = evict.Reason
@@ -127,7 +127,7 @@ func setReady(s *v1alpha2.MiniClusterStatus, in Input) {
 // setLastDecision records the plan's decision, from which its event is made.
 func setLastDecision(s *v1alpha2.MiniClusterStatus, in Input) {
 	note, step := noteOf(in, s), life.PropertiesOf(in.Plan.Step)
-	if note == "" {
+	if step.Event == "" || note == "" {
 		return
 	}
 	kind := corev1.EventTypeNormal

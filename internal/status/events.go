@@ -72,9 +72,8 @@ func queued(in Input, s *v1alpha2.MiniClusterStatus) []Event {
 	return nil
 }
 
-// noteOf is the text of the event for the plan's decision; "" if the decision has no event.
+// noteOf is the text of the event for the plan's decision; "" if the decision takes nothing back.
 func noteOf(in Input, s *v1alpha2.MiniClusterStatus) string {
-	gaveBack := fmt.Sprintf("Gave back nodes for %d brokers: %s", len(nodesOf(in.Observation.Admission)), in.Plan.Message)
 	switch step := in.Plan.Step.(type) {
 	case life.Admit:
 		return fmt.Sprintf("Placed %d of %d brokers on %s", s.Admission.Size, in.MiniCluster.Spec.Size, s.Admission.Nodes)
@@ -84,39 +83,25 @@ func noteOf(in Input, s *v1alpha2.MiniClusterStatus) string {
 		return "Lowered the quorum: " + in.Plan.Message
 	case life.Keep:
 		return fmt.Sprintf("The command had begun with ranks %s, too, which stay: %s", Ranks(step.Ranks), quorumMessage(s, in))
-	case life.Lose:
-		return in.message()
 	case life.GiveUp:
 		return fmt.Sprintf("Gave up attempt %d of %d: %s", s.RequeueState.Count, in.Observation.Policy.RecreateLimit+1, in.Plan.Message)
-	case life.Withdraw:
+	case life.Withdraw, life.Evict:
 		if in.Observation.Admission == nil {
 			return ""
 		}
-		return gaveBack
-	case life.Evict:
-		return gaveBack
+		return fmt.Sprintf("Gave back nodes for %d brokers: %s", len(in.Observation.Admission.Members()), in.Plan.Message)
 	case life.Finish:
 		return meta.FindStatusCondition(s.Conditions, v1alpha2.ConditionFinished).Message
-	}
-	if ranks, changes := ranksOf(in.Plan.Step); changes {
-		return in.message() + ", ranks " + ranks
-	}
-	return ""
-}
-
-// ranksOf says which ranks leave, have left, join or move by a step.
-func ranksOf(step life.Step) (ranks string, changes bool) {
-	switch step := step.(type) {
 	case life.Drain:
-		return Ranks(step.Ranks), true
+		return in.message() + ", ranks " + Ranks(step.Ranks)
 	case life.Vacate:
-		return Ranks(step.Ranks) + " left", true
+		return in.message() + ", ranks " + Ranks(step.Ranks) + " left"
 	case life.Grow:
-		return places(step.Pods), true
+		return in.message() + ", ranks " + places(step.Pods)
 	case life.Move:
-		return places(step.Pods), true
+		return in.message() + ", ranks " + places(step.Pods)
 	}
-	return "", false
+	return in.message()
 }
 
 // places says which ranks get which nodes.

@@ -92,15 +92,3 @@ func Ranks(ranks []int) string {
 	}
 	return idset.Encode(ids)
 }
-
-// nodesOf are the nodes of the ranks that hold theirs.
-func nodesOf(a *life.Admission) []string {
-	if a == nil {
-		return nil
-	}
-	var nodes []string
-	for _, rank := range a.Members() {
-		nodes = append(nodes, a.Nodes[rank])
-	}
-	return nodes
-}

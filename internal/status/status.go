@@ -89,8 +89,8 @@ func count(s *v1alpha2.MiniClusterStatus, in Input) {
 		}
 		if s.Admission != nil {
 			s.Tasks = int32(in.Observation.Policy.Sizing.TasksAt(int(s.Admission.Quorum)))
-			for _, node := range nodesOf(in.record.Admission) {
-				nodes[node] = true
+			for _, rank := range in.record.Admission.Members() {
+				nodes[in.record.Admission.Nodes[rank]] = true
 			}
 		}
 	}

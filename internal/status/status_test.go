@@ -319,9 +319,13 @@ func TestEveryDecisionIsTold(t *testing.T) {
 	mc := wanted4().Admitted(1, 4, "n[1-4]")
 	for _, properties := range life.Steps {
 		step := properties.Step
-		if finish, over := step.(life.Finish); over {
-			finish.Outcome = life.OutcomeSucceeded
-			step = finish
+		switch s := step.(type) {
+		case life.Finish:
+			s.Outcome = life.OutcomeSucceeded
+			step = s
+		case life.Evict:
+			s.Reason = v1alpha2.ReasonPreempted
+			step = s
 		}
 		in := Input{MiniCluster: mc.Defaulted(), Observation: &life.Observation{Policy: policy}, Now: fixture.Noon, Plan: life.Plan{Step: step, Message: "why"}}
 		if _, begins := step.(life.Admit); begins {

@@ -3,9 +3,7 @@
 
 package life
 
-import (
-	"time"
-)
+import "time"
 
 // Broker is what is observed of the pod of one rank.
 type Broker struct {

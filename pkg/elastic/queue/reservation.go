@@ -3,9 +3,7 @@
 
 package queue
 
-import (
-	"time"
-)
+import "time"
 
 // reservation keeps room for a gang that does not fit now, at the time at which it is expected to
 // fit. Gangs that start meanwhile must not delay it.

@@ -3,9 +3,7 @@
 
 package traverser
 
-import (
-	"slices"
-)
+import "slices"
 
 // timeline is a planner: it tells how much of a vertex is in use at each time. It counts
 // several amounts side by side: the units of the pool that are taken, the jobs that use the
