@@ -125,7 +125,7 @@ func TestAPIServerAway(t *testing.T) {
 			spec.Elastic.QuorumTimeout, spec.Elastic.StartTimeout = duration("2s"), duration("4s")
 			spec.Elastic.Recreate = v1alpha2.Recreate{Limit: new(int32(1)), BackoffBase: duration("40s")}
 		})
-	}, v1alpha2.StateBackingOff)
+	}, v1alpha2.StateBackingOff, v1alpha2.StateFailed)
 	queued := reach("queued", func(w *fixture.MiniClusterWrapper) { w.Size(12) }, v1alpha2.StateQueued)
 	deleted := reach("deleted", func(w *fixture.MiniClusterWrapper) { w.Queue("default").PodAnnotation(simulator.Runtime, "1h") }, v1alpha2.StateRunning)
 	ending := reach("ending", func(w *fixture.MiniClusterWrapper) { w.Queue("default").PodAnnotation(simulator.Runtime, "100ms") }, v1alpha2.StateSucceeded)

@@ -210,23 +210,27 @@ func TestWaitsForSize(t *testing.T) {
 	}
 }
 
-// One that cannot start gives its nodes back, and is tried again, until it has been
-// often enough.
+// A MiniCluster that cannot start gives its nodes back, and is tried again, until it has been tried
+// often enough. The queue is suspended while others use the nodes.
 func TestStartTimeout(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 3)
-	record := s.newRecord()
 	mc := s.create(s.miniCluster("stuck").Size(3).PodAnnotation(simulator.NeverStart, "1").Spec(func(spec *v1alpha2.MiniClusterSpec) {
-		spec.Elastic.QuorumTimeout, spec.Elastic.StartTimeout = duration("1s"), duration("2s")
-		spec.Elastic.Recreate = v1alpha2.Recreate{Limit: new(int32(1)), BackoffBase: duration("20s")}
+		spec.Elastic.QuorumTimeout, spec.Elastic.StartTimeout = duration(untilTold), duration(untilTold)
+		spec.Elastic.Recreate = v1alpha2.Recreate{Limit: new(int32(1)), BackoffBase: duration("1s")}
 	}))
-	record.await(s, mc, "backing off", func(mc *v1alpha2.MiniCluster) bool { return state(mc) == v1alpha2.StateBackingOff })
-	if mc.Status.RequeueState.Count != 1 || mc.Status.Admission != nil || mc.Status.Nodes != 0 {
-		t.Errorf("while it backs off the status is %+v", mc.Status)
+	s.awaitPlaced(mc)
+	s.patch(queueOf(s), `{"spec":{"suspended":true}}`)
+	s.patch(mc, `{"spec":{"elastic":{"quorumTimeout":"1s","startTimeout":"2s"}}}`)
+	s.await(mc, "given up, with no node held", func(mc *v1alpha2.MiniCluster) bool {
+		return len(mc.Status.Attempts) == 1 && mc.Status.Nodes == 0
+	})
+	if mc.Status.RequeueState.Count != 1 || mc.Status.Admission != nil {
+		t.Errorf("after the first attempt the status is %+v", mc.Status)
 	}
-	// Its nodes are free in the meantime.
-	other := s.create(s.miniCluster("other").Size(3).PodAnnotation(simulator.Runtime, "100ms"))
+	other := s.create(s.miniCluster("other").Size(3).Queue(v1alpha2.DefaultQueue).PodAnnotation(simulator.Runtime, "100ms"))
 	s.awaitSuccess(other)
+	s.patch(queueOf(s), `{"spec":{"suspended":false}}`)
 	s.await(mc, "failed", func(mc *v1alpha2.MiniCluster) bool { return state(mc) == v1alpha2.StateFailed && mc.Status.Nodes == 0 })
 	if reason := condition(mc, v1alpha2.ConditionFinished).Reason; reason != v1alpha2.ReasonStartLimit {
 		t.Errorf("it failed with %s", reason)

@@ -334,7 +334,7 @@ func TestNodeVanishesWhileStarting(t *testing.T) {
 				spec.Elastic.QuorumTimeout, spec.Elastic.StartTimeout = duration(untilTold), duration(untilTold)
 				spec.Elastic.Recreate.BackoffBase = duration("1s")
 			}))
-			s.awaitPlaced(mc, 3)
+			s.awaitPlaced(mc)
 			vanish(s, nodeOfRank(s, mc, 1))
 			s.letStart(mc, 2)
 			s.await(mc, "starting, with two up", func(mc *v1alpha2.MiniCluster) bool {

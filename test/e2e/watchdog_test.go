@@ -99,10 +99,10 @@ func (s *site) withhold(nodes ...string) (give func()) {
 	return give
 }
 
-// awaitPlaced waits until so many pods have nodes.
-func (s *site) awaitPlaced(mc *v1alpha2.MiniCluster, n int) {
+// awaitPlaced waits until as many pods have nodes as the MiniCluster's size.
+func (s *site) awaitPlaced(mc *v1alpha2.MiniCluster) {
 	s.t.Helper()
-	s.await(mc, fmt.Sprintf("placed on %d nodes", n), func(mc *v1alpha2.MiniCluster) bool { return occupied(s.pods(mc)) == n })
+	s.await(mc, "placed on all its nodes", func(mc *v1alpha2.MiniCluster) bool { return occupied(s.pods(mc)) == int(mc.Spec.Size) })
 }
 
 // unended are the pods that have not ended.
@@ -124,7 +124,7 @@ func TestBadNodeAndASpare(t *testing.T) {
 			mc := s.create(s.miniCluster("moves").Size(3).PodAnnotation(simulator.NeverStart, fmt.Sprint(rank)).Spec(func(spec *v1alpha2.MiniClusterSpec) {
 				spec.Elastic.QuorumTimeout = duration("10m")
 			}))
-			s.awaitPlaced(mc, 3)
+			s.awaitPlaced(mc)
 			give()
 			bad := s.cannotStart(mc, rank)
 			s.awaitPod(mc, rank, "on the other node", func(pod *corev1.Pod) bool { return pod.Spec.NodeName == s.nodes[3] })
@@ -182,18 +182,13 @@ func TestBadNodeAndNoOther(t *testing.T) {
 func TestBadImage(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 4)
-	record := s.newRecord()
 	mc := s.create(s.miniCluster("no-image").Size(3).PodAnnotation(simulator.CannotStart, "*").Spec(func(spec *v1alpha2.MiniClusterSpec) {
 		spec.Elastic.StartTimeout = duration("10m")
-		spec.Elastic.Recreate = v1alpha2.Recreate{Limit: new(int32(1)), BackoffBase: duration("20s")}
+		spec.Elastic.Recreate = v1alpha2.Recreate{Limit: new(int32(1)), BackoffBase: duration("1s")}
 	}))
-	record.await(s, mc, "backing off", func(mc *v1alpha2.MiniCluster) bool { return state(mc) == v1alpha2.StateBackingOff })
-	if r := mc.Status.RequeueState; r.Count != 1 || r.RequeueAt == nil || r.Size != 0 || mc.Status.Nodes != 0 || mc.Status.Avoid != nil {
-		t.Errorf("while it backs off the status is %+v", mc.Status)
-	}
 	s.awaitEnd(mc, v1alpha2.ReasonStartLimit)
-	if len(mc.Status.Attempts) != 2 {
-		t.Fatalf("its attempts are %+v", mc.Status.Attempts)
+	if len(mc.Status.Attempts) != 2 || mc.Status.Avoid != nil {
+		t.Fatalf("its attempts are %+v, and it avoids %+v", mc.Status.Attempts, mc.Status.Avoid)
 	}
 	for i, reason := range []string{"GaveUp", v1alpha2.ReasonStartLimit} {
 		a := mc.Status.Attempts[i]
@@ -213,7 +208,10 @@ func TestSuspendForgetsAttempts(t *testing.T) {
 		spec.Elastic.Recreate = v1alpha2.Recreate{Limit: new(int32(1)), BackoffBase: duration("30m")}
 	}))
 	s.awaitState(mc, v1alpha2.StateBackingOff)
-	if mc.Status.RequeueState.Count != 1 || len(mc.Status.Attempts) != 1 || mc.Status.Avoid == nil {
+	if r := mc.Status.RequeueState; r.Count != 1 || r.RequeueAt == nil || r.Size != 0 {
+		t.Errorf("it is queued again with %+v", r)
+	}
+	if mc.Status.Nodes != 0 || len(mc.Status.Attempts) != 1 || mc.Status.Avoid == nil {
 		t.Errorf("while it backs off the status is %+v", mc.Status)
 	}
 	s.patch(mc, `{"spec":{"suspend":true}}`)
@@ -264,7 +262,7 @@ func TestNextAttemptElsewhere(t *testing.T) {
 	mc := s.create(s.miniCluster("again").Size(3).PodAnnotation(simulator.NeverStart, "1").Spec(func(spec *v1alpha2.MiniClusterSpec) {
 		spec.Elastic.Recreate.BackoffBase = duration("1s")
 	}))
-	s.awaitPlaced(mc, 3)
+	s.awaitPlaced(mc)
 	s.patch(queueOf(s), `{"spec":{"suspended":true}}`)
 	bad := s.cannotStart(mc, 1)
 	s.await(mc, "given up", func(mc *v1alpha2.MiniCluster) bool { return len(mc.Status.Attempts) == 1 })
