@@ -74,7 +74,7 @@ func TestFaults(t *testing.T) {
 		if err := c.Start(ctx, name); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.Start(ctx, name); err == nil || !strings.Contains(err.Error(), "runs already") {
+		if err := c.Start(ctx, name); err == nil || !strings.Contains(err.Error(), "already running") {
 			t.Errorf("started twice: %v", err)
 		}
 		eventually(t, "containers can be entered", func() error {

@@ -150,7 +150,7 @@ func (c *cluster) startAgain(name string) {
 	ctx := context.WithoutCancel(c.Context())
 	err := poll(ctx, func() error {
 		err := c.Start(ctx, name)
-		if err != nil && strings.Contains(err.Error(), "runs already") {
+		if err != nil && strings.Contains(err.Error(), "already running") {
 			err = nil
 		}
 		return err
