@@ -119,19 +119,13 @@ func (s *Scheduler) ask() {
 func (s *Scheduler) SetupWithManager(mgr ctrl.Manager) error {
 	nodes := follow(s, s.ledger.SetNode, func(node *corev1.Node) { s.ledger.DeleteNode(node.Name) })
 	pods := follow(s, s.ledger.SetPod, func(pod *corev1.Pod) { s.ledger.DeletePod(pod.UID) })
-	run := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
-		s.mutex.Lock()
-		defer s.mutex.Unlock()
-		s.changed = true
-		return []reconcile.Request{{}}
-	})
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("scheduler").
 		Watches(&corev1.Node{}, nodes).
 		Watches(&corev1.Pod{}, pods).
 		Watches(&v1alpha2.MiniCluster{}, s.miniClusters()).
-		Watches(&v1alpha2.MiniClusterQueue{}, run, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&corev1.ResourceQuota{}, run).
+		Watches(&v1alpha2.MiniClusterQueue{}, s.run(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&corev1.ResourceQuota{}, s.run()).
 		WatchesRawSource(source.Channel(s.kick, handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 			return []reconcile.Request{{}}
 		}))).
@@ -173,28 +167,33 @@ func (s *Scheduler) settle() {
 	s.settles = elastic.Earliest(now.Add(settlesIn), s.freedSince.Add(settlesAtLast))
 }
 
-// miniClusters asks for a cycle if a MiniCluster goes, if its change matters to others, or if an
-// order waited for its change.
-func (s *Scheduler) miniClusters() handler.Funcs {
-	return handler.Funcs{
-		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q requests) {
-			old, mc := e.ObjectOld.(*v1alpha2.MiniCluster), e.ObjectNew.(*v1alpha2.MiniCluster)
-			s.mutex.Lock()
-			defer s.mutex.Unlock()
-			if mc.Status.StartTime != nil {
-				s.started(mc.UID)
-			}
-			if s.owed || matters(old, mc) {
-				s.changed = true
-				q.Add(reconcile.Request{})
-			}
-		},
-		DeleteFunc: func(_ context.Context, _ event.DeleteEvent, q requests) {
-			s.mutex.Lock()
-			defer s.mutex.Unlock()
-			s.changed = true
-			q.Add(reconcile.Request{})
-		},
+// run asks for a cycle after every event.
+func (s *Scheduler) run() handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
+		s.mutex.Lock()
+		defer s.mutex.Unlock()
+		s.changed = true
+		return []reconcile.Request{{}}
+	})
+}
+
+// miniClusters asks for a cycle if a MiniCluster goes, or if its change may matter to others.
+func (s *Scheduler) miniClusters() handler.EventHandler {
+	return handler.Funcs{UpdateFunc: s.followMiniCluster, DeleteFunc: s.run().Delete}
+}
+
+// followMiniCluster asks for a cycle if a change of a MiniCluster matters to others, or if an
+// order waited for it.
+func (s *Scheduler) followMiniCluster(_ context.Context, e event.UpdateEvent, q requests) {
+	old, mc := e.ObjectOld.(*v1alpha2.MiniCluster), e.ObjectNew.(*v1alpha2.MiniCluster)
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if mc.Status.StartTime != nil {
+		s.started(mc.UID)
+	}
+	if s.owed || matters(old, mc) {
+		s.changed = true
+		q.Add(reconcile.Request{})
 	}
 }
 

@@ -72,7 +72,7 @@ func queued(in Input, s *v1alpha2.MiniClusterStatus) []Event {
 	return nil
 }
 
-// noteOf is the text of the event for the plan's decision; "" if the decision takes nothing back.
+// noteOf is the text of the event for the plan's decision; "" for a Withdraw without an admission.
 func noteOf(in Input, s *v1alpha2.MiniClusterStatus) string {
 	switch step := in.Plan.Step.(type) {
 	case life.Admit:
