@@ -9,7 +9,6 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,8 +30,9 @@ import (
 // installTimeout is how long the API server may take to serve a new API.
 const installTimeout = 30 * time.Second
 
-// setupJobSet runs JobSet's own controller in this manager. JobSet's webhooks are not needed, since
-// our JobSets have all fields that the webhooks would set.
+// setupJobSet runs JobSet's own controller in this manager, for the JobSets of MiniClusters alone: the
+// cache has no others. JobSet's webhooks are not needed, since our JobSets have all fields that the
+// webhooks would set.
 func setupJobSet(ctx context.Context, mgr ctrl.Manager) error {
 	if err := jobsetcontrollers.SetupJobSetIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
@@ -40,12 +40,12 @@ func setupJobSet(ctx context.Context, mgr ctrl.Manager) error {
 	jobsetmetrics.Register()
 	reconciler := jobsetcontrollers.NewJobSetReconciler(mgr.GetClient(), mgr.GetScheme(), mgr.GetEventRecorder("jobset"))
 	// This is how the reconciler registers itself, except that it sees changes of Jobs in
-	// batches. The counts of Jobs change often, and each pass may write a status. When the lead
-	// ends, its followers end too. Those that have ended by the next batch need not be killed.
+	// batches, and watches no Services, since our JobSets need none of JobSet's. The counts of Jobs
+	// change often, and each pass may write a status. When the lead ends, its followers end too.
+	// Those that have ended by the next batch need not be killed.
 	return ctrl.NewControllerManagedBy(mgr).
 		For(&jobsetapi.JobSet{}).
 		Watches(&batchv1.Job{}, minicluster.Batched(jobBatch, jobSetOf)).
-		Owns(&corev1.Service{}).
 		Complete(reconciler)
 }
 

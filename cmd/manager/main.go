@@ -12,9 +12,12 @@ import (
 	"os"
 	"strings"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/selection"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/clock"
@@ -56,6 +59,7 @@ type options struct {
 	aheadPods      int
 	pprofAddress   string
 	matcher        matcherOptions
+	beside         besideOptions
 }
 
 func main() {
@@ -73,6 +77,7 @@ func main() {
 	flag.IntVar(&o.aheadPods, "ahead-pods", 256, "largest number of pods that are made for the next MiniClusters before there is room for them; such pods hold nothing; 0 for none")
 	flag.StringVar(&o.pprofAddress, "pprof-bind-address", "", "address of the profiles of net/http/pprof; default: none")
 	o.matcher.bind(flag.CommandLine)
+	o.beside.bind(flag.CommandLine)
 	logging := zap.Options{}
 	logging.BindFlags(flag.CommandLine)
 	flag.Parse()
@@ -106,6 +111,9 @@ func run(ctx context.Context, o options) error {
 	}
 	config.QPS, config.Burst = float32(o.qps), o.burst
 	config.UserAgent = minicluster.FieldOwner
+	if err := o.beside.check(ctx, config, o.jobSet); err != nil {
+		return err
+	}
 	if o.jobSet == jobSetEmbedded {
 		if err := installJobSet(ctx, config); err != nil {
 			return err
@@ -120,10 +128,7 @@ func run(ctx context.Context, o options) error {
 		LeaderElectionID:        "manager." + v1alpha2.Group,
 		LeaderElectionNamespace: o.namespace,
 		Controller:              ctrlconfig.Controller{GroupKindConcurrency: map[string]int{"JobSet." + jobsetapi.GroupVersion.Group: o.workers}},
-		Cache: cache.Options{
-			DefaultTransform: cache.TransformStripManagedFields(),
-			ByObject:         map[client.Object]cache.ByObject{&corev1.Pod{}: {Transform: protocol.Strip}},
-		},
+		Cache:                   cacheOptions(),
 	})
 	if err != nil {
 		return fmt.Errorf("making the manager: %w", err)
@@ -132,6 +137,22 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	return mgr.Start(ctx)
+}
+
+// cacheOptions are of the cache of all controllers. JobSets and Jobs of others are not in it, so the
+// embedded JobSet controller does not know of them.
+func cacheOptions() cache.Options {
+	label, err := labels.NewRequirement(v1alpha2.MiniClusterLabel, selection.Exists, nil)
+	utilruntime.Must(err)
+	ours := cache.ByObject{Label: labels.NewSelector().Add(*label)}
+	return cache.Options{
+		DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject: map[client.Object]cache.ByObject{
+			&corev1.Pod{}:       {Transform: protocol.Strip},
+			&jobsetapi.JobSet{}: ours,
+			&batchv1.Job{}:      ours,
+		},
+	}
 }
 
 func topologyLabels(levels []state.TopologyLevel) string {

@@ -18,9 +18,6 @@ import (
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
 )
 
-// +kubebuilder:rbac:groups="",resources=pods/binding,verbs=create
-// +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get
-
 // bind places a gated pod. For the lead's pod it contains the quorum; for others quorum is 0. A
 // pod that replaced it under the same name is not touched. The pod's own gate decides how it is
 // placed, because a manager with other settings may have made it.
@@ -44,7 +41,8 @@ func (r *Reconciler) ungate(ctx context.Context, pod *corev1.Pod, node string, r
 	return nil
 }
 
-// bindDirectly binds a pod in one write. Only the kubelet checks it again.
+// bindDirectly binds a pod in one write. Only the kubelet checks it again. Its rights are in
+// config/direct.
 func (r *Reconciler) bindDirectly(ctx context.Context, pod *corev1.Pod, node string, rank, quorum int) error {
 	err := r.Client.SubResource("binding").Create(ctx, pod.DeepCopy(), protocol.Binding(pod, node, rank, quorum))
 	if err == nil || (apierrors.IsConflict(err) && r.isBound(ctx, pod, node)) {

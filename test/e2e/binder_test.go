@@ -4,7 +4,10 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,6 +27,46 @@ import (
 
 // bindDirectly is the flag.
 const bindDirectly = "--binder=direct"
+
+// mayBind gives the manager the rights of config/direct for as long as the test runs. No other manager
+// has them.
+func mayBind(t *testing.T) {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	role := filepath.Join(env.root, "config", "direct", "role.yaml")
+	if out, err := kubectl(ctx, "apply", "--server-side", "-f", role); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	t.Cleanup(func() {
+		if out, err := kubectl(ctx, "delete", "-f", role); err != nil {
+			t.Errorf("%v: %s", err, out)
+		}
+	})
+}
+
+// The component adds its flag and its rights to each way to install.
+func TestBinderComponent(t *testing.T) {
+	dir := t.TempDir()
+	config, err := filepath.Rel(dir, filepath.Join(env.root, "config"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, base := range []string{"default", "embedded"} {
+		text := fmt.Sprintf("resources: [%s]\ncomponents: [%s]\n", filepath.Join(config, base), filepath.Join(config, "direct"))
+		if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, err := kubectl(t.Context(), "apply", "--server-side", "--force-conflicts", "--dry-run=server", "-o=yaml", "-k", dir)
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		for _, want := range []string{"- --binder=direct", "- --leader-elect", "name: flux-elastic-direct", "- pods/binding"} {
+			if !strings.Contains(string(out), want) {
+				t.Errorf("%s with direct has no %q", base, want)
+			}
+		}
+	}
+}
 
 // followed is what was seen of a site's pods: the first state with a node of each.
 type followed struct {
@@ -113,6 +156,7 @@ func (s *site) scheduled() int {
 // A manager that binds pods itself: one write for each, no gate, no scheduler, and what
 // a pod is told as it is placed is in that write.
 func TestBinderDirect(t *testing.T) {
+	mayBind(t)
 	env.manager.stop()
 	defer restartManager(t)
 	fuse, kubeconfig := newFuse(t)
@@ -158,6 +202,7 @@ func TestBinderDirect(t *testing.T) {
 // The manager that binds is killed at every Binding, and one that would not goes on:
 // what a pod waits for counts.
 func TestBinderKilledAtEveryBinding(t *testing.T) {
+	mayBind(t)
 	env.manager.stop()
 	defer restartManager(t)
 	f, kubeconfig := newFuse(t)
@@ -176,6 +221,7 @@ func TestBinderKilledAtEveryBinding(t *testing.T) {
 // Pods whose volume is bound no sooner than they are have the gate, and a scheduler
 // binds both. With the volume there, pods are bound directly.
 func TestBinderWithAVolume(t *testing.T) {
+	mayBind(t)
 	env.manager.stop()
 	defer restartManager(t)
 	m, err := startManager(env.kubeconfig, jobSetEmbedded, bindDirectly)

@@ -1,0 +1,88 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package beside finds other controllers in a cluster that would do the manager's work, too.
+package beside
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,resourceNames=14dde902.flux-framework.org,verbs=list
+// +kubebuilder:rbac:groups=apps,resources=deployments,resourceNames=operator-controller-manager,verbs=list
+
+// Controller is another controller, by the names of the objects that show that it runs.
+type Controller struct {
+	lease       string   // of its leader election, in any namespace
+	deployments []string // in any namespace
+	webhook     string   // its MutatingWebhookConfiguration; "" if it has none
+}
+
+// FluxOperator is the Flux Operator, as its manifests install it (main.go and config/default of
+// github.com/flux-framework/flux-operator). With its chart, only the lease has a known name.
+var FluxOperator = Controller{
+	lease:       "14dde902.flux-framework.org",
+	deployments: []string{"operator-controller-manager"},
+}
+
+// JobSet is JobSet's own controller, as its manifests and its chart install it (config/default,
+// charts and api/config/v1alpha1/defaults.go of sigs.k8s.io/jobset).
+var JobSet = Controller{
+	lease:       "6d4f6a47.jobset.x-k8s.io",
+	deployments: []string{"jobset-controller-manager", "jobset-controller"},
+	webhook:     "jobset-mutating-webhook-configuration",
+}
+
+// leaseLasts is the age from which a lease that nobody renewed counts as left over. A leader renews
+// its lease every two seconds, and clocks differ by less than the rest.
+const leaseLasts = time.Minute
+
+// Running returns the object that shows that a controller runs, for example "Deployment
+// operator-system/operator-controller-manager"; "" if no object shows it. A Deployment without
+// replicas does not run, nor does the last holder of an old lease.
+func (c Controller) Running(ctx context.Context, cluster client.Reader, now time.Time) (string, error) {
+	for _, name := range c.deployments {
+		var list appsv1.DeploymentList
+		if err := cluster.List(ctx, &list, client.MatchingFields{"metadata.name": name}); err != nil {
+			return "", fmt.Errorf("looking for Deployment %q: %w", name, err)
+		}
+		for i := range list.Items {
+			if ptr.Deref(list.Items[i].Spec.Replicas, 1) > 0 {
+				return "Deployment " + client.ObjectKeyFromObject(&list.Items[i]).String(), nil
+			}
+		}
+	}
+	var list coordinationv1.LeaseList
+	if err := cluster.List(ctx, &list, client.MatchingFields{"metadata.name": c.lease}); err != nil {
+		return "", fmt.Errorf("looking for Lease %q: %w", c.lease, err)
+	}
+	for i := range list.Items {
+		if isHeld(&list.Items[i], now) {
+			return "Lease " + client.ObjectKeyFromObject(&list.Items[i]).String(), nil
+		}
+	}
+	if c.webhook == "" {
+		return "", nil
+	}
+	err := cluster.Get(ctx, client.ObjectKey{Name: c.webhook}, &admissionv1.MutatingWebhookConfiguration{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return "", nil
+	case err != nil:
+		return "", fmt.Errorf("looking for MutatingWebhookConfiguration %q: %w", c.webhook, err)
+	}
+	return "MutatingWebhookConfiguration " + c.webhook, nil
+}
+
+func isHeld(lease *coordinationv1.Lease, now time.Time) bool {
+	return ptr.Deref(lease.Spec.HolderIdentity, "") != "" && lease.Spec.RenewTime != nil && now.Sub(lease.Spec.RenewTime.Time) < leaseLasts
+}
