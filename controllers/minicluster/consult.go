@@ -4,6 +4,8 @@
 package minicluster
 
 import (
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
 )
@@ -14,7 +16,7 @@ import (
 func (r *Reconciler) consult(seen *observed) (decided bool) {
 	o, mc := seen.observation, seen.view.MiniCluster
 	if o.Admission != nil && o.Outcome == "" {
-		o.Order = r.Scheduler.Order(mc, o.Displaced(seen.now))
+		o.Order = r.Scheduler.Order(mc, admittedPod(seen), o.Displaced(seen.now))
 	}
 	if !o.Waits(seen.now) {
 		r.Scheduler.Skip(mc)
@@ -22,6 +24,15 @@ func (r *Reconciler) consult(seen *observed) (decided bool) {
 	}
 	o.Offer = r.Scheduler.Offer(mc, seen.check.pod, madeAhead(seen))
 	return o.Offer.Verdict != ""
+}
+
+// admittedPod is a pod of a MiniCluster with nodes, after admission by the API server: one that
+// exists, or else the pod of the check. It is nil if there is neither.
+func admittedPod(seen *observed) *corev1.Pod {
+	if pod := seen.view.Admitted(); pod != nil || seen.check == nil {
+		return pod
+	}
+	return seen.check.pod
 }
 
 // madeAhead says how far the objects of a waiting MiniCluster are made.

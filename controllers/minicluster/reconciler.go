@@ -54,9 +54,10 @@ type Scheduler interface {
 	// decision. pod is one of its pods after admission by the API server; ahead says how far its
 	// objects are made. The offer is zero before the first decision.
 	Offer(mc *v1alpha2.MiniCluster, pod *corev1.Pod, ahead elastic.Ahead) elastic.Offer
-	// Order is the order for a MiniCluster with nodes; nil if there is none. The scheduler looks
-	// for other nodes for the displaced ranks, and orders them to move once it has found some.
-	Order(mc *v1alpha2.MiniCluster, displaced []int) elastic.Order
+	// Order is the order for a MiniCluster with nodes; nil if there is none. pod is one of its
+	// pods after admission by the API server; nil if there is none. The scheduler looks for other
+	// nodes for the displaced ranks, and orders them to move once it has found some.
+	Order(mc *v1alpha2.MiniCluster, pod *corev1.Pod, displaced []int) elastic.Order
 	// Skip removes a MiniCluster from its queue. Nodes that it was offered and has not taken
 	// become free.
 	Skip(mc *v1alpha2.MiniCluster)

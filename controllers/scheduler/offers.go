@@ -49,7 +49,7 @@ func (s *Scheduler) Offer(mc *v1alpha2.MiniCluster, pod *corev1.Pod, ahead elast
 		}
 		e = &entry{miniCluster: mc, pod: pod, queue: s.queueOf(mc), ask: state.Request(mc, pod, s.topology), gang: state.Gang(mc, pod)}
 		e.gang.Queue = e.queue
-		s.entries[name] = e
+		s.entries[name], s.pods[mc.UID] = e, pod
 		s.wake()
 	}
 	if ahead > e.ahead { // it has made its objects, or had begun before a restart
@@ -93,9 +93,13 @@ func (s *Scheduler) Waits(name types.NamespacedName) bool {
 }
 
 // Order implements minicluster.Scheduler.
-func (s *Scheduler) Order(mc *v1alpha2.MiniCluster, displaced []int) elastic.Order {
+func (s *Scheduler) Order(mc *v1alpha2.MiniCluster, pod *corev1.Pod, displaced []int) elastic.Order {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
+	if pod != nil && s.pods[mc.UID] == nil { // as after a restart
+		s.pods[mc.UID] = pod
+		s.wake()
+	}
 	order, _ := s.ledger.OrderOf(mc.UID)
 	switch {
 	case len(displaced) == 0:

@@ -38,10 +38,10 @@ func TestSchedulerReclaims(t *testing.T) {
 	q.offer(fixture.MiniCluster("head").Size(6).Queue("ours"))
 	q.seen.miniClusters = append(q.seen.miniClusters, sweep.Obj(), job.Obj())
 	q.cycle()
-	if order, drains := q.Order(sweep.Obj(), nil).(elastic.Drain); !drains || len(order.Ranks) != 2 {
+	if order, drains := q.Order(sweep.Obj(), wholeNode, nil).(elastic.Drain); !drains || len(order.Ranks) != 2 {
 		t.Errorf("sweep is ordered %+v", order)
 	}
-	if order, evicts := q.Order(job.Obj(), nil).(elastic.Evict); !evicts || order.Reason != v1alpha2.ReasonReclaimed {
+	if order, evicts := q.Order(job.Obj(), wholeNode, nil).(elastic.Evict); !evicts || order.Reason != v1alpha2.ReasonReclaimed {
 		t.Errorf("job is ordered %+v", order)
 	}
 }
@@ -62,7 +62,7 @@ func TestSchedulerAwaitsPodsThatLeave(t *testing.T) {
 	q.ledger.SetPod(leaves)
 	q.Offer(head.Defaulted(), urgent, elastic.AheadNothing)
 	q.cycle()
-	if order := q.Order(sweep.Obj(), nil); order != nil {
+	if order := q.Order(sweep.Obj(), wholeNode, nil); order != nil {
 		t.Errorf("sweep is ordered %+v", order)
 	}
 	q.expect(head, elastic.NoRoom)
@@ -137,9 +137,9 @@ func TestSchedulerRepairs(t *testing.T) {
 				s.Admission.Requests = wholeNode.Spec.Containers[0].Resources.Requests
 			}).Obj()
 			q.seen.miniClusters = append(q.seen.miniClusters, mc)
-			q.Order(mc, []int{tc.stuck})
+			q.Order(mc, wholeNode, []int{tc.stuck})
 			q.cycle()
-			order, moves := q.Order(mc, []int{tc.stuck}).(elastic.Move)
+			order, moves := q.Order(mc, wholeNode, []int{tc.stuck}).(elastic.Move)
 			free := []string{"b", "c"}
 			if !moves || len(order.Pods) != 1 || order.Pods[0].Rank != tc.stuck || !slices.Contains(free, order.Pods[0].Node) {
 				t.Errorf("it is ordered %+v", order)
@@ -180,7 +180,7 @@ func TestSchedulerKnowsThePodsOfTheDeleted(t *testing.T) {
 	q.seen.miniClusters = append(q.seen.miniClusters, head.Obj())
 	q.Offer(head.Defaulted(), urgent, elastic.AheadNothing)
 	q.cycle()
-	if order := q.Order(other, nil); order != nil {
+	if order := q.Order(other, wholeNode, nil); order != nil {
 		t.Errorf("other is ordered %+v", order)
 	}
 	for rank := range 2 {
@@ -229,4 +229,77 @@ func TestSchedulerKeepsQuotas(t *testing.T) {
 	q.cycle()
 	q.expect(first, elastic.Admitted, "a", "b")
 	q.expect(second, elastic.NotAllowed)
+}
+
+// special is a pod to which admission added a node selector and a toleration.
+func special() *corev1.Pod {
+	return fixture.Pod("x").CPU("8").Spec(func(s *corev1.PodSpec) {
+		s.NodeSelector = map[string]string{"runtime": "special"}
+		s.Tolerations = []corev1.Toleration{{Key: "special", Operator: corev1.TolerationOpExists}}
+	}).Obj()
+}
+
+// newSpecialQueue is a cluster of which such pods can use b, c, d and e alone.
+func newSpecialQueue(t *testing.T) *toy {
+	t.Helper()
+	q := newQueue(t, "a")
+	for _, name := range []string{"b", "c", "d", "e"} {
+		q.ledger.SetNode(fixture.Node(name).Label("runtime", "special").Taint("special", corev1.TaintEffectNoSchedule).Obj())
+	}
+	return q
+}
+
+// runsOn is a MiniCluster whose command runs on b and c, and bears more brokers.
+func runsOn(most int32) *fixture.MiniClusterWrapper {
+	return fixture.MiniCluster("x").Size(2).MaxSize(most).Launcher().Admitted(1, 2, "b,c").Status(func(s *v1alpha2.MiniClusterStatus) {
+		now := metav1.NewTime(fixture.Noon)
+		s.StartTime, s.MaximumSize, s.Admission.Requests = &now, most, wholeNode.Spec.Containers[0].Resources.Requests
+	})
+}
+
+// A MiniCluster grows and moves to nodes that its pods can use after admission by the API server,
+// also after a restart.
+func TestSchedulerKeepsWhatAdmissionAdded(t *testing.T) {
+	for name, offered := range map[string]bool{"from its check": true, "after a restart": false} {
+		t.Run(name, func(t *testing.T) {
+			q := newSpecialQueue(t)
+			waits := fixture.MiniCluster("x").Size(2).MaxSize(4).Launcher()
+			pod := special()
+			if offered {
+				q.seen.miniClusters = append(q.seen.miniClusters, waits.Obj())
+				q.Offer(waits.Defaulted(), pod, elastic.AheadNothing)
+				q.cycle()
+				if got := q.Offer(waits.Defaulted(), pod, elastic.AheadNothing).Nodes; !slices.Equal(got, []string{"b", "c"}) {
+					t.Fatalf("it is offered %v", got)
+				}
+				q.Skip(runsOn(4).Obj()) // it took them, and its entry is gone before a cycle
+				q.show(runsOn(4))
+				pod = nil
+			} else {
+				q.seen.miniClusters = append(q.seen.miniClusters, runsOn(4).Obj())
+				q.cycle()
+				if order := q.Order(runsOn(4).Obj(), nil, nil); order != nil {
+					t.Errorf("before a pod of it is known it is ordered %+v", order)
+				}
+				q.Order(runsOn(4).Obj(), pod, nil)
+			}
+			q.cycle()
+			order, grows := q.Order(runsOn(4).Obj(), pod, nil).(elastic.Grow)
+			if want := []elastic.Pod{{Rank: 2, Node: "d"}, {Rank: 3, Node: "e"}}; !grows || !slices.Equal(order.Pods, want) {
+				t.Errorf("it is ordered %+v, want to grow by %v", order, want)
+			}
+		})
+	}
+}
+
+// A pod of such a MiniCluster that cannot be bound moves to a node that it can use.
+func TestSchedulerRepairsWithWhatAdmissionAdded(t *testing.T) {
+	q := newSpecialQueue(t)
+	q.seen.miniClusters = append(q.seen.miniClusters, runsOn(2).Obj())
+	q.Order(runsOn(2).Obj(), special(), []int{1})
+	q.cycle()
+	order, moves := q.Order(runsOn(2).Obj(), special(), []int{1}).(elastic.Move)
+	if !moves || len(order.Pods) != 1 || order.Pods[0] != (elastic.Pod{Rank: 1, Node: "d"}) {
+		t.Errorf("it is ordered %+v", order)
+	}
 }

@@ -61,6 +61,8 @@ type Scheduler struct {
 	checked map[types.NamespacedName]types.UID
 	// known are the MiniClusters that the cache shows.
 	known map[types.UID]*known
+	// pods are pods of MiniClusters after admission by the API server, one of each MiniCluster.
+	pods map[types.UID]*corev1.Pod
 	// repairs are the displaced ranks for which other nodes are looked for.
 	repairs map[types.UID][]int
 	// owed is true if an order waits until an earlier one is recorded.
@@ -91,7 +93,7 @@ func New(cache client.Reader, clock clock.PassiveClock, topology []state.Topolog
 	return &Scheduler{
 		Cache: cache, Clock: clock, topology: topology, ledger: ledger.New(topology, matcher),
 		entries: map[types.NamespacedName]*entry{}, checked: map[types.NamespacedName]types.UID{},
-		known: map[types.UID]*known{}, repairs: map[types.UID][]int{},
+		known: map[types.UID]*known{}, pods: map[types.UID]*corev1.Pod{}, repairs: map[types.UID][]int{},
 		reports: map[string]status.QueueReport{}, starting: map[types.UID]time.Time{},
 		kick:    make(chan event.GenericEvent, 1),
 		decided: make(chan event.GenericEvent, 1024), reported: make(chan event.GenericEvent, 1024),

@@ -33,8 +33,7 @@ type known struct {
 	// running is the MiniCluster for the queue once it has nodes, and ask its request for more.
 	running queue.Running
 	ask     state.Ask
-	// pod is one of its pods, after admission by the API server if it was checked since the
-	// start.
+	// pod is one of its pods after admission by the API server, or else from its template.
 	pod *corev1.Pod
 }
 
@@ -53,7 +52,8 @@ func (s *Scheduler) learn(ctx context.Context, seen *clusterState, now time.Time
 	there := make(map[types.UID]bool, len(seen.miniClusters))
 	for _, mc := range seen.miniClusters {
 		there[mc.UID] = true
-		if k := s.known[mc.UID]; k == nil || k.version != mc.ResourceVersion {
+		pod := s.pods[mc.UID]
+		if k := s.known[mc.UID]; k == nil || k.version != mc.ResourceVersion || (pod != nil && k.pod != pod) {
 			k = s.translate(ctx, mc)
 			s.known[mc.UID] = k
 			s.ledger.Confirm(mc.UID, k.promise)
@@ -71,10 +71,10 @@ func (s *Scheduler) learn(ctx context.Context, seen *clusterState, now time.Time
 			delete(s.known, uid)
 		}
 	}
+	maps.DeleteFunc(s.pods, func(uid types.UID, _ *corev1.Pod) bool { return !there[uid] })
 	s.ledger.Lapse(now)
 	for name, e := range s.entries {
 		if k := s.known[e.miniCluster.UID]; k != nil && k.promise != nil {
-			k.pod = e.pod
 			delete(s.entries, name) // it took its nodes
 		}
 	}
@@ -85,20 +85,22 @@ func (s *Scheduler) learn(ctx context.Context, seen *clusterState, now time.Time
 func (s *Scheduler) translate(ctx context.Context, mc *v1alpha2.MiniCluster) *known {
 	k := &known{version: mc.ResourceVersion, miniCluster: mc.DeepCopy()}
 	k.miniCluster.Default()
-	pod, err := jobset.Pod(k.miniCluster)
-	if err != nil { // it has no pods either
-		pod = &corev1.Pod{}
+	var err error
+	admitted := s.pods[mc.UID]
+	if k.pod = admitted; admitted == nil {
+		if k.pod, err = jobset.Pod(k.miniCluster); err != nil { // it has no pods either
+			k.pod = &corev1.Pod{}
+		}
 	}
-	k.pod = pod
-	if before := s.known[mc.UID]; before != nil {
-		k.pod = before.pod
-	}
-	k.ask = state.Request(k.miniCluster, pod, s.topology)
+	k.ask = state.Request(k.miniCluster, k.pod, s.topology)
 	if k.promise, err = state.PromiseOf(k.miniCluster); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Reading what a MiniCluster was promised", "MiniCluster", client.ObjectKeyFromObject(mc))
 		k.promise = nil
 	}
-	k.running = state.Running(k.miniCluster, pod, k.promise)
+	k.running = state.Running(k.miniCluster, k.pod, k.promise)
+	if admitted == nil { // which nodes more of its pods can use is not known yet
+		k.running.Max = len(k.running.Ranks)
+	}
 	if k.promise != nil {
 		k.ask.Pods.Requests = k.promise.Requests
 	}

@@ -9,7 +9,6 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
@@ -99,7 +98,7 @@ func PinnedNode(pod *corev1.Pod) string {
 		return ""
 	}
 	for _, field := range required.NodeSelectorTerms[0].MatchFields {
-		if field.Key == metav1.ObjectNameField && field.Operator == corev1.NodeSelectorOpIn && len(field.Values) == 1 {
+		if isPin(field) {
 			return field.Values[0]
 		}
 	}

@@ -74,6 +74,36 @@ func pinned(pod *corev1.Pod, node string) []corev1.NodeSelectorTerm {
 	return terms
 }
 
+// Unpinned is the pod as it was before it was pinned to its node.
+func Unpinned(pod *corev1.Pod) *corev1.Pod {
+	out := *pod
+	if node := PinnedNode(pod); node == "" || pod.Spec.Affinity == nil || pod.Spec.Affinity.NodeAffinity == nil {
+		return &out
+	}
+	out.Spec.Affinity = pod.Spec.Affinity.DeepCopy()
+	affinity := out.Spec.Affinity.NodeAffinity
+	required := affinity.RequiredDuringSchedulingIgnoredDuringExecution
+	if required == nil {
+		return &out
+	}
+	for i := range required.NodeSelectorTerms {
+		term := &required.NodeSelectorTerms[i]
+		if n := len(term.MatchFields); n > 0 && isPin(term.MatchFields[n-1]) {
+			term.MatchFields = term.MatchFields[:n-1]
+		}
+		if len(term.MatchFields) == 0 && len(term.MatchExpressions) == 0 { // it was made for the pin
+			affinity.RequiredDuringSchedulingIgnoredDuringExecution = nil
+			return &out
+		}
+	}
+	return &out
+}
+
+// isPin reports whether a requirement names one node.
+func isPin(field corev1.NodeSelectorRequirement) bool {
+	return field.Key == metav1.ObjectNameField && field.Operator == corev1.NodeSelectorOpIn && len(field.Values) == 1
+}
+
 // Binding binds a pod without gate to a node. It contains the rank and the quorum: the API
 // server copies annotations, and from Kubernetes 1.35 labels too. It refuses a Binding whose UID
 // is not the pod's.

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
@@ -126,5 +127,39 @@ func TestUngatePatch(t *testing.T) {
 	}
 	if got := patched(t, patched(t, pod, patch), patch); HasGate(got) || len(got.Spec.SchedulingGates) != 1 || PinnedNode(got) != "" {
 		t.Errorf("its gates are %v, it is pinned to %q", got.Spec.SchedulingGates, PinnedNode(got))
+	}
+}
+
+// A pod can be read as it was before it was pinned: with its own affinity alone.
+func TestUnpinned(t *testing.T) {
+	for name, own := range map[string]*corev1.Affinity{"no affinity": nil, "its own affinity": inZone("a")} {
+		t.Run(name, func(t *testing.T) {
+			pod := fixture.BrokerPod("lmp", 2).Spec(func(s *corev1.PodSpec) { s.Affinity = own }).Obj()
+			if diff := cmp.Diff(pod, Unpinned(pod)); diff != "" {
+				t.Errorf("a gated pod changes: %s", diff)
+			}
+			patch, err := PlacePatch(pod, "node-7", 2, 0, fixture.Noon)
+			if err != nil {
+				t.Fatal(err)
+			}
+			placed := patched(t, pod, patch)
+			got := Unpinned(placed)
+			if node := PinnedNode(got); node != "" {
+				t.Errorf("it is still pinned to %q", node)
+			}
+			var want, kept *corev1.NodeSelector
+			if own != nil {
+				want = own.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+			}
+			if got.Spec.Affinity != nil && got.Spec.Affinity.NodeAffinity != nil {
+				kept = got.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+			}
+			if diff := cmp.Diff(want, kept, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("its own affinity: %s", diff)
+			}
+			if PinnedNode(placed) != "node-7" {
+				t.Error("the placed pod has changed")
+			}
+		})
 	}
 }

@@ -193,6 +193,17 @@ func (v View) Brokers() map[int]*protocol.Pod {
 	return pods
 }
 
+// Admitted is a broker's pod of the JobSet as admission by the API server left it; nil if there is
+// none.
+func (v View) Admitted() *corev1.Pod {
+	for i := range v.Pods {
+		if pod := &v.Pods[i]; pod.Rank >= 0 && v.current(pod) {
+			return protocol.Unpinned(pod.Pod)
+		}
+	}
+	return nil
+}
+
 // Services is the services pod of the JobSet if it waits behind its gate; nil otherwise.
 func (v View) Services() *protocol.Pod {
 	for i := range v.Pods {

@@ -11,10 +11,13 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/simulator"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion/hostlist"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/idset"
 )
 
@@ -132,6 +135,51 @@ func TestScale(t *testing.T) {
 		t.Errorf("the lead is %s", lead.Status.Phase)
 	}
 	s.awaitDecisions(mc, map[string]int{"Admitted": 1, "Started": 1, "Grew": 2, "Draining": 1, "Vacated": 1})
+}
+
+// A MiniCluster grows to nodes that its pods can use after admission by the API server: a
+// RuntimeClass adds a node selector and a toleration to them. The next manager, which has not
+// checked the pods, knows these from the pods that exist.
+func TestScaleWithRuntimeClass(t *testing.T) {
+	s := newSite(t, 5)
+	class := &nodev1.RuntimeClass{
+		ObjectMeta: metav1.ObjectMeta{Name: s.namespace}, Handler: "runc",
+		Scheduling: &nodev1.Scheduling{
+			NodeSelector: map[string]string{"e2e-runtime": s.namespace},
+			Tolerations:  []corev1.Toleration{{Key: "e2e-runtime", Operator: corev1.TolerationOpExists}},
+		},
+	}
+	if err := env.client.Create(s.ctx, class); err != nil {
+		t.Fatal(err)
+	}
+	special := s.nodes[1:] // the first node is an ordinary one
+	for _, name := range special {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		s.patch(node, `{"metadata":{"labels":{"e2e-runtime":%q}},"spec":{"taints":[{"key":"e2e-runtime","effect":"NoSchedule"}]}}`, s.namespace)
+	}
+	t.Cleanup(func() {
+		for _, name := range special {
+			s.patch(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, `{"metadata":{"labels":{"e2e-runtime":null}},"spec":{"taints":null,"unschedulable":false}}`)
+		}
+		s.delete(class)
+	})
+	cordon(s, special[2], true)
+	cordon(s, special[3], true)
+	mc := s.create(s.miniCluster("special").Size(2).MaxSize(4).Launcher().PodAnnotation(simulator.Runtime, "1h").
+		Spec(func(spec *v1alpha2.MiniClusterSpec) { spec.Pod.RuntimeClassName = class.Name }))
+	s.awaitBrokers(mc, 2)
+	cordon(s, special[2], false)
+	s.awaitBrokers(mc, 3)
+
+	env.manager.stop()
+	restartManager(t)
+	cordon(s, special[3], false)
+	s.awaitBrokers(mc, 4)
+	nodes, err := hostlist.Decode(mc.Status.Admission.Nodes, 4)
+	if err != nil || nodes[2] != special[2] || nodes[3] != special[3] {
+		t.Errorf("it has the nodes %v (%v)", nodes, err)
+	}
+	s.awaitDecisions(mc, map[string]int{"Admitted": 1, "Started": 1, "Grew": 2})
 }
 
 // A user may go below minSize, and is told. The lead stays.
