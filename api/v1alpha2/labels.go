@@ -28,8 +28,9 @@ const (
 	AppInstanceLabel = "app.kubernetes.io/name"
 	// NamespaceLabel is on every pod. The value is the pod's namespace.
 	NamespaceLabel = "namespace"
-	// SelectorLabel is on the pod of every broker. The value is the MiniCluster's name.
-	// status.selector selects by this label.
+	// SelectorLabel is on every placed pod. The value is the MiniCluster's name. The label is
+	// set with RankLabel. status.selector selects by this label, so that an HPA does not count
+	// pods that are not placed as idle.
 	SelectorLabel = "hpa-selector"
 )
 

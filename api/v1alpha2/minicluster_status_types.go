@@ -14,7 +14,7 @@ type MiniClusterStatus struct {
 	// +optional
 	Size int32 `json:"size"`
 
-	// selector selects the pods of the MiniCluster, for `kubectl scale` and HPA.
+	// selector selects the placed pods of the brokers, for `kubectl scale` and HPA.
 	// +optional
 	Selector string `json:"selector"`
 

@@ -332,8 +332,8 @@ func TestLabelsThatAreOurs(t *testing.T) {
 	maps.Copy(got, observe(t, fields["pod.annotations"].change))
 	maps.Copy(got, observe(t, fields["jobLabels"].change))
 	for line := range got {
-		if strings.HasSuffix(line, ": mine") || strings.Contains(line, "job-index") || strings.Contains(line, "annotations.flux-framework.org/quorum") ||
-			strings.HasPrefix(line, "services.metadata.labels.hpa-selector") {
+		if strings.HasSuffix(line, ": mine") || strings.Contains(line, "labels.job-index") || strings.Contains(line, "labels.hpa-selector") ||
+			strings.Contains(line, "annotations.flux-framework.org/quorum") {
 			t.Error(line)
 		}
 	}

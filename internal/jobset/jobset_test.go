@@ -153,7 +153,7 @@ func TestPodTemplate(t *testing.T) {
 	}
 	want := map[string]any{
 		"annotations": map[string]string{"a": "1"}, "label l": "1", "label app": "flux-operator",
-		"label hpa-selector": "lmp", "label namespace": "default",
+		"label hpa-selector": "", "label namespace": "default",
 		"label of the MiniCluster": "lmp", "label of its UID": "uid-lmp",
 		"priority class": "high", "shared": true, "subdomain": "net",
 		"service account": "sa", "token": false, "runtime class": "rc", "scheduler": "sn",

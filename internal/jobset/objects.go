@@ -93,7 +93,7 @@ func services(mc *v1alpha2.MiniCluster, attempt int32) ([]*corev1.Service, error
 		}
 		service := newService(mc, container.Name, attempt)
 		service.Spec = corev1.ServiceSpec{Selector: maps.Clone(selector)}
-		service.Spec.Selector[v1alpha2.SelectorLabel] = mc.Name // the services pod has no such container
+		service.Spec.Selector[v1alpha2.SelectorLabel] = mc.Name // the services pod, which has no such container, lacks the label
 		for _, port := range ports(container) {
 			service.Spec.Ports = append(service.Spec.Ports, corev1.ServicePort{
 				Name: "port-" + strconv.Itoa(int(port)), Port: port,

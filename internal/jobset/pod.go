@@ -67,10 +67,8 @@ func podTemplate(mc *v1alpha2.MiniCluster) (corev1.PodTemplateSpec, error) {
 		}
 	}
 	spec.Containers = []corev1.Container{fluxContainer(mc)}
-	labels := podLabels(mc)
-	labels[v1alpha2.SelectorLabel] = mc.Name
 	return corev1.PodTemplateSpec{
-		ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: podAnnotations(s.Pod.Annotations)},
+		ObjectMeta: metav1.ObjectMeta{Labels: podLabels(mc), Annotations: podAnnotations(s.Pod.Annotations)},
 		Spec:       spec,
 	}, nil
 }

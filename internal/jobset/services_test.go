@@ -12,6 +12,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
@@ -76,6 +77,7 @@ func TestServicesPodIsNoBroker(t *testing.T) {
 		}
 		return true
 	}
+	maps.Copy(broker, protocol.Binding(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: broker}}, "node", 0, 1).Labels) // it is placed
 	names := servicesOf(t, mc)
 	for i, want := range []bool{true, false} {
 		if selects(names[i].Spec.Selector, services) != want || !selects(names[i].Spec.Selector, broker) {

@@ -39,7 +39,7 @@ func PlacePatch(pod *corev1.Pod, node string, rank, quorum int, now time.Time) (
 	maps.Copy(annotations, quorumAnnotations(quorum))
 	metadata := map[string]any{
 		"uid":         pod.UID,
-		"labels":      rankLabels(rank),
+		"labels":      brokerLabels(pod, rank),
 		"annotations": annotations,
 		// Nobody uses server-side apply on pods of Jobs. Without managed fields the API server
 		// does a tenth less work for each change.
@@ -111,14 +111,16 @@ func Binding(pod *corev1.Pod, node string, rank, quorum int) *corev1.Binding {
 	return &corev1.Binding{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID,
-			Labels: rankLabels(rank), Annotations: quorumAnnotations(quorum),
+			Labels: brokerLabels(pod, rank), Annotations: quorumAnnotations(quorum),
 		},
 		Target: corev1.ObjectReference{Kind: "Node", Name: node},
 	}
 }
 
-func rankLabels(rank int) map[string]string {
-	return map[string]string{v1alpha2.RankLabel: strconv.Itoa(rank)}
+// brokerLabels are the labels of a placed pod. A pod that is not placed has none of them: an HPA
+// would count the pods that it selects, and a pod that uses nothing as idle.
+func brokerLabels(pod *corev1.Pod, rank int) map[string]string {
+	return map[string]string{v1alpha2.RankLabel: strconv.Itoa(rank), v1alpha2.SelectorLabel: pod.Labels[v1alpha2.MiniClusterLabel]}
 }
 
 // quorumAnnotations tell the lead its quorum; none for a quorum of 0.

@@ -64,7 +64,7 @@ func TestPlacePatch(t *testing.T) {
 	if len(terms) != 1 || len(terms[0].MatchExpressions) != 1 {
 		t.Errorf("its own affinity is %v", terms)
 	}
-	if got.Labels[v1alpha2.RankLabel] != "2" || got.Annotations["mine"] != "1" || got.Annotations[v1alpha2.QuorumAnnotation] != "" {
+	if got.Labels[v1alpha2.RankLabel] != "2" || got.Labels[v1alpha2.SelectorLabel] != "lmp" || got.Annotations["mine"] != "1" || got.Annotations[v1alpha2.QuorumAnnotation] != "" {
 		t.Errorf("labels %v, annotations %v", got.Labels, got.Annotations)
 	}
 	if at := Read(got).Broker.Placed; !at.Equal(fixture.Noon) || !Read(pod).Broker.Placed.IsZero() {
@@ -100,8 +100,8 @@ func TestBinding(t *testing.T) {
 		labels       map[string]string
 		annotations  map[string]string
 	}{
-		"the lead":   {0, 4, map[string]string{v1alpha2.RankLabel: "0"}, map[string]string{v1alpha2.QuorumAnnotation: "4"}},
-		"a follower": {2, 0, map[string]string{v1alpha2.RankLabel: "2"}, nil},
+		"the lead":   {0, 4, map[string]string{v1alpha2.RankLabel: "0", v1alpha2.SelectorLabel: "lmp"}, map[string]string{v1alpha2.QuorumAnnotation: "4"}},
+		"a follower": {2, 0, map[string]string{v1alpha2.RankLabel: "2", v1alpha2.SelectorLabel: "lmp"}, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod := fixture.BrokerPod("lmp", tc.rank).Spec(ours).Obj()

@@ -179,8 +179,8 @@ func TestBinderDirect(t *testing.T) {
 	s.awaitSuccess(mc)
 	for _, pod := range pods.expect(t, 3, 0) {
 		rank, _ := protocol.Rank(pod)
-		if pod.Spec.SchedulerName != v1alpha2.SchedulerName || pod.Labels[v1alpha2.RankLabel] != strconv.Itoa(rank) {
-			t.Errorf("pod %s: scheduler %s, rank label %q", pod.Name, pod.Spec.SchedulerName, pod.Labels[v1alpha2.RankLabel])
+		if pod.Spec.SchedulerName != v1alpha2.SchedulerName || pod.Labels[v1alpha2.RankLabel] != strconv.Itoa(rank) || pod.Labels[v1alpha2.SelectorLabel] != mc.Name {
+			t.Errorf("pod %s: scheduler %s, labels %v", pod.Name, pod.Spec.SchedulerName, pod.Labels)
 		}
 		if rank == 0 && protocol.Read(pod).Quorum != 3 {
 			t.Errorf("the lead was bound with a quorum of %d", protocol.Read(pod).Quorum)

@@ -90,7 +90,8 @@ func (d *departures) check(t *testing.T, want ...int) {
 // launcher begins a MiniCluster whose command bears that brokers come and go, and runs on.
 func (s *site) launcher(name string) *v1alpha2.MiniCluster {
 	s.t.Helper()
-	return s.create(s.miniCluster(name).Size(3).MinSize(2).MaxSize(4).Launcher().PodAnnotation(simulator.Runtime, "1h").PodAnnotation(simulator.Busy, "3s"))
+	return s.create(s.miniCluster(name).Size(3).MinSize(2).MaxSize(4).Limit(corev1.ResourceMemory, "1Gi").Launcher().
+		PodAnnotation(simulator.Runtime, "1h").PodAnnotation(simulator.Busy, "3s"))
 }
 
 // scale does what users do.
