@@ -31,8 +31,9 @@ const (
 	DefaultPatience      = 5 * time.Minute
 )
 
-// Default sets every field that has a default and is not set. It does not set fields whose
-// empty value has a meaning of its own: queue, flux.connectTimeout, flux.topology.
+// Default sets every field that has a default and is not set, and removes a leadBroker without
+// an address. It does not set fields whose empty value has a meaning of its own: queue,
+// flux.connectTimeout, flux.topology.
 func (mc *MiniCluster) Default() {
 	s := &mc.Spec
 	setDefault(&s.Size, 1)
@@ -79,6 +80,9 @@ func (b *Bursting) setDefaults(size int32) {
 	for i := range b.Clusters {
 		setDefault(&b.Clusters[i].Name, fmt.Sprintf("burst-%d", i))
 		setDefault(&b.Clusters[i].Size, size)
+	}
+	if b.LeadBroker != nil && b.LeadBroker.Address == "" {
+		b.LeadBroker = nil
 	}
 	if b.LeadBroker != nil {
 		setDefault(&b.LeadBroker.Port, DefaultPort)

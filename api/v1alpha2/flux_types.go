@@ -7,7 +7,7 @@ import corev1 "k8s.io/api/core/v1"
 
 // FluxSpec are the settings of the Flux instance.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.bursting) || !has(self.bursting.leadBroker) || (has(self.curveCert) && size(self.curveCert) > 0)",message="bursting.leadBroker needs curveCert: the certificate of the MiniCluster to join"
+// +kubebuilder:validation:XValidation:rule="!has(self.bursting) || !has(self.bursting.leadBroker) || size(self.bursting.leadBroker.address) == 0 || (has(self.curveCert) && size(self.curveCert) > 0)",message="bursting.leadBroker needs curveCert: the certificate of the MiniCluster to join"
 type FluxSpec struct {
 	// container is the image from which Flux is copied into every pod.
 	// +optional
@@ -207,8 +207,8 @@ type FluxScheduler struct {
 //
 // +kubebuilder:validation:XValidation:rule="!(has(self.hostlist) && size(self.hostlist) > 0 && has(self.clusters) && self.clusters.size() > 0)",message="bursting.hostlist and bursting.clusters exclude each other"
 type Bursting struct {
-	// leadBroker is the lead broker of the MiniCluster to join. It is unset on the first
-	// MiniCluster. If it is set, all brokers of this MiniCluster are followers. The command of
+	// leadBroker is the lead broker of the MiniCluster to join. It is unset, or its address is
+	// empty, on the first MiniCluster. If it is set, all brokers of this MiniCluster are followers. The command of
 	// this MiniCluster does not run, and the MiniCluster ends with the instance.
 	// +optional
 	LeadBroker *FluxBroker `json:"leadBroker,omitempty"`
@@ -244,7 +244,10 @@ type BurstedCluster struct {
 	Size int32 `json:"size,omitempty"`
 }
 
-// FluxBroker is the lead broker of another MiniCluster.
+// FluxBroker is the lead broker of another MiniCluster. A FluxBroker without an address is
+// unset: Go clients with the types of the Flux Operator always send one.
+//
+// +kubebuilder:validation:XValidation:rule="size(self.address) == 0 || (size(self.name) > 0 && self.size > 0)",message="bursting.leadBroker needs the name and the size of the MiniCluster to join"
 type FluxBroker struct {
 	// address is the host name or IP address at which this MiniCluster can reach the broker.
 	// +kubebuilder:validation:MaxLength=253
@@ -257,7 +260,7 @@ type FluxBroker struct {
 	Name string `json:"name"`
 
 	// size is the number of brokers that the broker's MiniCluster can have, its maxSize.
-	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100000
 	// +required
 	Size int32 `json:"size"`

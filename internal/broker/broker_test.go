@@ -55,6 +55,8 @@ func TestHosts(t *testing.T) {
 		"a list of the user stays as it is": {
 			mc: fixture.MiniCluster("lmp").Size(2), bursting: v1alpha2.Bursting{Hostlist: "lmp-0-0-0,lmp-w-0-[0],x[8,9]"}, want: "lmp-0-0-0,lmp-w-0-[0],x[8,9]",
 		},
+		"a lead broker without an address is none": {mc: fixture.MiniCluster("lmp"), bursting: v1alpha2.Bursting{LeadBroker: &v1alpha2.FluxBroker{}}, want: "lmp-0-0-0"},
+
 		"no list":                    {mc: fixture.MiniCluster("lmp"), bursting: v1alpha2.Bursting{Hostlist: "a[0"}, problem: "host list"},
 		"a list that asks for a lot": {mc: fixture.MiniCluster("lmp"), bursting: v1alpha2.Bursting{Hostlist: "a[0-999999999]"}, problem: "more than"},
 		"a list without us":          {mc: fixture.MiniCluster("lmp"), bursting: v1alpha2.Bursting{LeadBroker: lead, Hostlist: "a"}, problem: "has no lmp-0-0-0"},

@@ -91,6 +91,8 @@ var refused = []refusal{
 	{"spec: {flux: {environment: {a-b: c}}}", "names of environment variables hold letters, digits and _"},
 	{"spec: {flux: {bursting: {hostlist: 'a[0-3]', clusters: [{name: b, size: 1}]}}}", "bursting.hostlist and bursting.clusters exclude each other"},
 	{"spec: {flux: {bursting: {leadBroker: {address: a, name: b, size: 1}}}}", "bursting.leadBroker needs curveCert"},
+	{"spec: {flux: {curveCert: c, bursting: {leadBroker: {address: a, name: b, size: 0}}}}", "bursting.leadBroker needs the name and the size"},
+	{"spec: {flux: {curveCert: c, bursting: {leadBroker: {address: a, name: '', size: 1}}}}", "bursting.leadBroker needs the name and the size"},
 	{"spec: {flux: {resources: Node}}", `supported values: "Pod", "Local"`},
 	{"spec: {network: {port: 65536}}", "should be less than or equal to 65535"},
 	{"spec: {network: {interface: 'a b'}}", "should match"},
@@ -109,6 +111,9 @@ var accepted = []string{
 	"spec: {elastic: {quorumTimeout: 1h2m3.004s, startTimeout: 2h}}",
 	"spec: {elastic: {tasks: {constraint: MultipleOf, multipleOf: 4}}}",
 	"spec: {tasks: 0}",
+	// what the Flux Operator's clients in Python and Go send for fields that nobody has set
+	"spec: {size: 1, minSize: 0, maxSize: 0, tasks: 1, backoffLimit: 0, deadlineSeconds: 0, cleanup: false, logging: {strict: true}}",
+	"spec: {flux: {bursting: {leadBroker: {address: '', name: '', size: 0, port: 8050}}}}",
 	"spec: {containers: [{image: a, runFlux: true, name: x}, {image: b, name: x2}]}",
 	"spec: {containers: [{image: a, volumes: {data: {claimName: data, path: /data}}}]}",
 }
