@@ -64,6 +64,14 @@ type MiniClusterStatus struct {
 	// +optional
 	LastDecision *Decision `json:"lastDecision,omitempty"`
 
+	// pendingEvents are the decisions before lastDecision whose events were not known to be
+	// written when this status was written, the oldest first. Their events are sent again after a
+	// restart of the controller.
+	// +kubebuilder:validation:MaxItems=16
+	// +listType=atomic
+	// +optional
+	PendingEvents []Decision `json:"pendingEvents,omitempty"`
+
 	// startTime is when the quorum was reached in the current attempt.
 	// +optional
 	StartTime *metav1.Time `json:"startTime,omitempty"`
@@ -226,6 +234,9 @@ type Attempt struct {
 	// +optional
 	Message string `json:"message,omitempty"`
 }
+
+// MostPendingEvents is the largest number of decisions in status.pendingEvents.
+const MostPendingEvents = 16
 
 // MostAvoided is the largest number of nodes that a MiniCluster avoids.
 const MostAvoided = 1000

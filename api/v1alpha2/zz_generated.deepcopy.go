@@ -707,6 +707,13 @@ func (in *MiniClusterStatus) DeepCopyInto(out *MiniClusterStatus) {
 		*out = new(Decision)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.PendingEvents != nil {
+		in, out := &in.PendingEvents, &out.PendingEvents
+		*out = make([]Decision, len(*in))
+		for i := range *in {
+			(*in)[i].DeepCopyInto(&(*out)[i])
+		}
+	}
 	if in.StartTime != nil {
 		in, out := &in.StartTime, &out.StartTime
 		*out = (*in).DeepCopy()

@@ -6,6 +6,8 @@ package minicluster
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -23,69 +25,159 @@ import (
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
 )
 
-// A decision is told once, whoever tells it and how often it is tried.
-func TestAnnounceOnce(t *testing.T) {
-	creates, fail := 0, error(nil)
-	api := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithInterceptorFuncs(interceptor.Funcs{
+// eventStore is an API server for events, whose writes can fail.
+type eventStore struct {
+	client.Client
+	creates int
+	fail    error
+}
+
+func newEventStore() *eventStore {
+	s := &eventStore{}
+	s.Client = fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithInterceptorFuncs(interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
-			creates++
-			if fail != nil {
-				return fail
+			s.creates++
+			if s.fail != nil {
+				return s.fail
 			}
 			return c.Create(ctx, object, options...)
 		},
 	}).Build()
-	reconciler := func(at time.Time) *Reconciler {
-		return &Reconciler{Client: api, Clock: testingclock.NewFakePassiveClock(at)}
-	}
-	decided := func(at time.Time, reason string) *v1alpha2.MiniCluster {
-		mc := fixture.MiniCluster("lmp").Obj()
-		mc.Status.LastDecision = &v1alpha2.Decision{Time: metav1.NewMicroTime(at), Type: "Normal", Reason: reason, Message: "because"}
-		return mc
-	}
-	events := func() int {
-		var list eventsv1.EventList
-		if err := api.List(t.Context(), &list); err != nil {
-			t.Fatal(err)
-		}
-		for _, e := range list.Items {
-			if e.Note != "because" || e.Regarding.Name != "lmp" || e.Reason == "" || e.Action == "" || e.ReportingInstance == "" {
-				t.Errorf("it said %+v", e)
-			}
-		}
-		return len(list.Items)
-	}
-	r := reconciler(fixture.Noon)
-	tell := func(mc *v1alpha2.MiniCluster) error { return r.announce(t.Context(), mc, r.memories.of(mc)) }
+	return s
+}
 
-	fail = errors.New("away")
-	if err := tell(decided(fixture.Noon, "Started")); err == nil || events() != 0 {
-		t.Errorf("it told nobody, and says %v", err)
+// events are the notes of the events, in the order of their decisions.
+func (s *eventStore) events(t *testing.T) []string {
+	t.Helper()
+	var list eventsv1.EventList
+	if err := s.List(t.Context(), &list); err != nil {
+		t.Fatal(err)
 	}
-	fail = nil
-	for range 3 {
-		if err := tell(decided(fixture.Noon, "Started")); err != nil {
-			t.Fatal(err)
+	slices.SortFunc(list.Items, func(a, b eventsv1.Event) int { return a.EventTime.Compare(b.EventTime.Time) })
+	var notes []string
+	for _, e := range list.Items {
+		if e.Regarding.Name != "lmp" || e.Reason == "" || e.Action == "" || e.ReportingInstance == "" {
+			t.Errorf("an event says %+v", e)
+		}
+		notes = append(notes, e.Note)
+	}
+	return notes
+}
+
+// manager is a reconciler that has just started.
+func (s *eventStore) manager(at time.Time) *Reconciler {
+	clock := testingclock.NewFakePassiveClock(at)
+	return &Reconciler{Client: s, Clock: clock, announcer: newAnnouncer(s, clock)}
+}
+
+func decision(at time.Time, message string) v1alpha2.Decision {
+	return v1alpha2.Decision{Time: metav1.NewMicroTime(at), Type: "Normal", Reason: "Decided", Message: message}
+}
+
+func decided(decisions ...v1alpha2.Decision) *v1alpha2.MiniCluster {
+	mc := fixture.MiniCluster("lmp").Obj()
+	last := len(decisions) - 1
+	mc.Status.PendingEvents, mc.Status.LastDecision = decisions[:last], &decisions[last]
+	return mc
+}
+
+// tell is a pass that sees a status, and what the announcer does after it.
+func tell(t *testing.T, r *Reconciler, mc *v1alpha2.MiniCluster) {
+	t.Helper()
+	r.announce(mc, r.memories.of(mc))
+	for r.announcer.queue.Len() > 0 {
+		r.announcer.sendNext(t.Context())
+	}
+}
+
+// Every decision gets one event, whoever sends it and how often it is tried, and no pass waits.
+func TestAnnounceOnce(t *testing.T) {
+	store := newEventStore()
+	started, ended := decision(fixture.Noon, "started"), decision(fixture.Noon.Add(time.Second), "ended")
+	want := func(creates int, notes ...string) {
+		t.Helper()
+		if got := store.events(t); !slices.Equal(got, notes) || store.creates != creates {
+			t.Errorf("events %q after %d writes, want %q after %d", got, store.creates, notes, creates)
 		}
 	}
-	if n := events(); n != 1 || creates != 2 {
-		t.Errorf("%d events, %d writes", n, creates)
+	r := store.manager(fixture.Noon)
+	store.fail = errors.New("away")
+	tell(t, r, decided(started))
+	want(1)
+	if untold := r.announcer.untold(decided(started).UID); len(untold) != 1 {
+		t.Errorf("untold is %v", untold)
 	}
-	r = reconciler(fixture.Noon.Add(time.Minute)) // another manager
-	if err := tell(decided(fixture.Noon, "Started")); err != nil || events() != 1 {
-		t.Errorf("%d events (%v)", events(), err)
+	store.fail = nil
+	for range 3 {
+		tell(t, r, decided(started)) // nothing new: the announcer tries again by itself
 	}
-	if err := tell(decided(fixture.Noon.Add(time.Second), "Succeeded")); err != nil || events() != 2 {
-		t.Errorf("%d events (%v)", events(), err)
+	r.announcer.sendNext(t.Context()) // waits for its pause
+	want(2, "started")
+	if untold := r.announcer.untold(decided(started).UID); len(untold) != 0 || len(r.announcer.byUID) != 0 {
+		t.Errorf("untold is %v", untold)
 	}
-	creates = 0
-	r = reconciler(fixture.Noon.Add(time.Hour)) // when the events may be gone
-	if err := tell(decided(fixture.Noon.Add(time.Second), "Succeeded")); err != nil || creates != 0 {
-		t.Errorf("it told what is long past (%v)", err)
+	r = store.manager(fixture.Noon.Add(time.Minute)) // another manager
+	tell(t, r, decided(started))
+	want(3, "started")
+	tell(t, r, decided(ended))
+	want(4, "started", "ended")
+	r = store.manager(fixture.Noon.Add(time.Hour)) // when the events may be gone
+	tell(t, r, decided(ended))
+	want(4, "started", "ended")
+}
+
+// Decisions that were made while events could not be written are told in their order, also by the
+// next manager, and the MiniCluster is looked at again because its status lists them.
+func TestAnnouncePending(t *testing.T) {
+	store := newEventStore()
+	store.fail = errors.New("away")
+	var decisions []v1alpha2.Decision
+	r := store.manager(fixture.Noon.Add(time.Minute))
+	for i := range 3 {
+		decisions = append(decisions, decision(fixture.Noon.Add(time.Duration(i)*time.Second), fmt.Sprint(i)))
+		tell(t, r, decided(decisions...))
 	}
-	// An event that is refused holds up nobody.
-	fail = apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "x", errors.New("quota"))
-	if err := tell(decided(fixture.Noon.Add(time.Hour), "Started")); err != nil {
-		t.Error(err)
+	if untold := r.announcer.untold(decided(decisions...).UID); len(untold) != 3 {
+		t.Errorf("untold is %v", untold)
+	}
+	store.fail = nil
+	r = store.manager(fixture.Noon.Add(time.Minute))
+	sent := make(chan struct{})
+	go func() {
+		tell(t, r, decided(decisions...))
+		close(sent)
+	}()
+	if told := <-r.announcer.told; told.Object.GetName() != "lmp" {
+		t.Errorf("told of %v", told)
+	}
+	<-sent
+	if got := store.events(t); !slices.Equal(got, []string{"0", "1", "2"}) {
+		t.Errorf("events %q", got)
+	}
+}
+
+// What is kept in memory while events cannot be written is bounded, and an event that is refused,
+// or that cannot be written for long, is given up.
+func TestAnnounceGivesUp(t *testing.T) {
+	store := newEventStore()
+	store.fail = errors.New("away")
+	r := store.manager(fixture.Noon.Add(time.Hour / 2))
+	for i := range 100 {
+		tell(t, r, decided(decision(fixture.Noon.Add(time.Duration(i)*time.Second), fmt.Sprint(i))))
+	}
+	uid := fixture.MiniCluster("lmp").Obj().UID
+	untold := r.announcer.untold(uid)
+	if len(untold) != v1alpha2.MostPendingEvents+1 || untold[v1alpha2.MostPendingEvents].Message != "99" {
+		t.Errorf("untold is %v", untold)
+	}
+	r.announcer.clock = testingclock.NewFakePassiveClock(fixture.Noon.Add(time.Hour))
+	r.announcer.sendNext(t.Context())
+	if untold := r.announcer.untold(uid); len(untold) != 0 {
+		t.Errorf("untold is %v", untold)
+	}
+	store.fail = apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "x", errors.New("quota"))
+	tell(t, r, decided(decision(fixture.Noon.Add(time.Hour/2), "refused")))
+	if untold := r.announcer.untold(uid); len(untold) != 0 {
+		t.Errorf("untold is %v", untold)
 	}
 }

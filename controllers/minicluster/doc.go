@@ -4,7 +4,7 @@
 // Package minicluster is the controller of one MiniCluster. It carries a MiniCluster from
 // `kubectl apply` to its end in passes of these steps:
 //
-//   - announce: send the event of the last decision (announce.go),
+//   - announce: have the events of recorded decisions sent, beside the pass (announce.go),
 //   - observe: read the objects; nothing is written (observe.go),
 //   - check: ask the API server by dry runs whether the spec can be carried out (check.go),
 //   - consult: ask the scheduler for its offer or order (consult.go),

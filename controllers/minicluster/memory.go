@@ -22,7 +22,7 @@ type memory struct {
 	uid types.UID
 	// check is the last check of the spec; nil before.
 	check *check
-	// announced is the time of the last decision whose event was sent.
+	// announced is the time of the last decision that the announcer was told.
 	announced metav1.MicroTime
 	// written is when the status was last written.
 	written time.Time

@@ -43,8 +43,9 @@ type Reconciler struct {
 	// scheduler.
 	BindDirectly bool
 
-	memories memories
-	shapes   shapes
+	memories  memories
+	shapes    shapes
+	announcer *announcer
 }
 
 // Scheduler decides which MiniCluster gets which nodes. MiniClusters are passed with their
@@ -98,10 +99,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 }
 
 func (r *Reconciler) pass(ctx context.Context, mc *v1alpha2.MiniCluster, memory *memory) (ctrl.Result, error) {
-	// The event of the last decision comes before the next decision.
-	if err := r.announce(ctx, mc, memory); err != nil {
-		return ctrl.Result{}, err
-	}
+	r.announce(mc, memory) // after a restart
 	seen, err := r.observe(ctx, mc, memory)
 	if err != nil {
 		return ctrl.Result{}, err

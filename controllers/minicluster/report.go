@@ -29,7 +29,7 @@ const (
 	queuedInterval = 30 * time.Second
 )
 
-// report writes the status if it changed, then sends the event. It returns when to reconcile
+// report writes the status if it changed, then has the events sent. It returns when to reconcile
 // again.
 func (r *Reconciler) report(ctx context.Context, seen *observed, plan life.Plan) (ctrl.Result, error) {
 	if _, removed := plan.Step.(life.Remove); removed {
@@ -63,9 +63,7 @@ func (r *Reconciler) report(ctx context.Context, seen *observed, plan life.Plan)
 	if _, over := plan.Step.(life.Finish); over {
 		clear(seen.memory.placed)
 	}
-	if err := r.announce(ctx, updated, seen.memory); err != nil {
-		return ctrl.Result{}, err
-	}
+	r.announce(updated, seen.memory)
 	ctrl.LoggerFrom(ctx).V(1).Info("Wrote the status", "step", life.Name(plan.Step), "state", plan.State, "reason", plan.Message)
 	return requeueAt(lookAgain, seen.now), nil
 }
@@ -73,7 +71,8 @@ func (r *Reconciler) report(ctx context.Context, seen *observed, plan life.Plan)
 // statusInput is the input for the status.
 func (r *Reconciler) statusInput(seen *observed, plan life.Plan) status.Input {
 	in := status.Input{
-		MiniCluster: seen.view.MiniCluster, Observation: seen.observation, Plan: plan, OccupiedNodes: seen.view.OccupiedNodes(), Now: seen.now,
+		MiniCluster: seen.view.MiniCluster, Observation: seen.observation, Plan: plan, OccupiedNodes: seen.view.OccupiedNodes(),
+		Untold: r.announcer.untold(seen.stored.UID), Now: seen.now,
 	}
 	if seen.observation.Outcome == "" {
 		in.Queue = r.Scheduler.QueueOf(seen.view.MiniCluster)

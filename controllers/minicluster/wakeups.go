@@ -53,6 +53,10 @@ func SetupIndexes(ctx context.Context, mgr ctrl.Manager) error {
 
 // SetupWithManager registers the reconciler and its watches.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+	r.announcer = newAnnouncer(mgr.GetClient(), r.Clock)
+	if err := mgr.Add(r.announcer); err != nil {
+		return err
+	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("minicluster").
 		For(&v1alpha2.MiniCluster{}).
@@ -63,6 +67,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 			UpdateFunc: func(event.UpdateEvent) bool { return false },
 		})).
 		WatchesRawSource(source.Channel(r.Scheduler.Decided(), handler.Funcs{GenericFunc: r.decided})).
+		WatchesRawSource(source.Channel(r.announcer.told, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: r.Workers}).
 		Complete(r)
 }

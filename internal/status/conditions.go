@@ -124,8 +124,10 @@ func setReady(s *v1alpha2.MiniClusterStatus, in Input) {
 	set(s, in, v1alpha2.ConditionReady, value, string(in.Plan.State), message)
 }
 
-// setLastDecision records the plan's decision, from which its event is made.
+// setLastDecision records the plan's decision, from which its event is made, and the decisions
+// before it whose events are not known to be written.
 func setLastDecision(s *v1alpha2.MiniClusterStatus, in Input) {
+	defer func() { s.PendingEvents = pendingEvents(s.LastDecision, in.Untold) }()
 	note, step := noteOf(in, s), life.PropertiesOf(in.Plan.Step)
 	if step.Event == "" || note == "" {
 		return
@@ -137,6 +139,17 @@ func setLastDecision(s *v1alpha2.MiniClusterStatus, in Input) {
 	s.LastDecision = &v1alpha2.Decision{
 		Time: metav1.NewMicroTime(in.Now.Truncate(time.Microsecond)), Type: kind, Reason: step.Event, Message: shorten(note),
 	}
+}
+
+// pendingEvents are the decisions before the last one without an event.
+func pendingEvents(last *v1alpha2.Decision, untold []v1alpha2.Decision) []v1alpha2.Decision {
+	var pending []v1alpha2.Decision
+	for _, decision := range untold {
+		if last != nil && decision.Time.Before(&last.Time) {
+			pending = append(pending, decision)
+		}
+	}
+	return pending[max(0, len(pending)-v1alpha2.MostPendingEvents):]
 }
 
 func set(s *v1alpha2.MiniClusterStatus, in Input, kind string, value metav1.ConditionStatus, reason, message string) {

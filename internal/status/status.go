@@ -37,7 +37,9 @@ type Input struct {
 	Priority int32
 	// Queue is the queue in which it waits; "" if it is not known.
 	Queue string
-	Now   time.Time
+	// Untold are the decisions whose events are not known to be written, the oldest first.
+	Untold []v1alpha2.Decision
+	Now    time.Time
 
 	// record is the record after the plan's decision.
 	record life.Record

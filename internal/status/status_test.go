@@ -5,6 +5,7 @@ package status
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -338,6 +339,40 @@ func TestEveryDecisionIsTold(t *testing.T) {
 			}
 		} else if s.LastDecision != nil {
 			t.Errorf("of %s people are told %+v", life.Name(step), s.LastDecision)
+		}
+	}
+}
+
+// A status lists the decisions before its last one whose events are not known to be written.
+func TestPendingEvents(t *testing.T) {
+	decision := func(second int) v1alpha2.Decision {
+		return v1alpha2.Decision{Time: metav1.NewMicroTime(fixture.Noon.Add(time.Duration(second) * time.Second)), Reason: "Decided"}
+	}
+	many := make([]v1alpha2.Decision, 20)
+	for i := range many {
+		many[i] = decision(i)
+	}
+	last := decision(19)
+	for name, tc := range map[string]struct {
+		last         *v1alpha2.Decision
+		step         life.Step
+		untold, want []v1alpha2.Decision
+	}{
+		"all are told":                {last: &last, step: life.Wait{}},
+		"the last one":                {last: &last, step: life.Wait{}, untold: many[19:]},
+		"those before the last one":   {last: &last, step: life.Wait{}, untold: many[17:], want: many[17:19]},
+		"the last one before another": {last: &last, step: life.Start{}, untold: many[19:], want: many[19:]},
+		"the latest of too many":      {last: &last, step: life.Start{}, untold: many, want: many[4:]},
+		"a stale status":              {step: life.Wait{}, untold: many[19:]},
+	} {
+		mc := wanted4().Admitted(1, 4, "n[1-4]").Defaulted()
+		mc.Status.LastDecision, mc.Status.PendingEvents = tc.last, many[:1]
+		in := Input{
+			MiniCluster: mc, Observation: &life.Observation{Policy: policy}, Now: fixture.Noon.Add(time.Minute),
+			Plan: life.Plan{Step: tc.step, Message: "why"}, Untold: tc.untold,
+		}
+		if got := compute(t, in).PendingEvents; !reflect.DeepEqual(got, tc.want) {
+			t.Errorf("%s: %v", name, got)
 		}
 	}
 }

@@ -40,7 +40,9 @@ type fuse struct {
 	blown  bool
 	// told are the events of decisions, each with how often it was sent, where the manager is
 	// killed at every one of them; else nil.
-	told  map[string]int
+	told map[string]int
+	// held is not nil while events are not answered.
+	held  chan struct{}
 	proxy *httputil.ReverseProxy
 }
 
@@ -154,8 +156,21 @@ func (f *fuse) tell(w http.ResponseWriter, r *http.Request) {
 	f.proxy.ServeHTTP(w, r)
 }
 
+// hold leaves events unanswered until the function that it returns is called.
+func (f *fuse) hold() (release func()) {
+	f.held = make(chan struct{})
+	return sync.OnceFunc(func() { close(f.held) })
+}
+
 func (f *fuse) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	kind := kindOf(r)
+	if f.held != nil && r.Method == http.MethodPost && strings.Contains(r.URL.Path, "/events.k8s.io/") {
+		select {
+		case <-f.held:
+		case <-r.Context().Done(): // the manager does not wait any longer
+			panic(http.ErrAbortHandler)
+		}
+	}
 	if f.told != nil && r.Method == http.MethodPost && strings.Contains(r.URL.Path, "/events.k8s.io/") {
 		f.tell(w, r)
 		return
@@ -264,6 +279,43 @@ func TestKilledAtEveryEvent(t *testing.T) {
 			t.Errorf("%s: the command began %d times, want %d", mc.Name, n, runs)
 		}
 	}
+}
+
+// Events are not answered: all decisions are made nevertheless, also by a manager that is started
+// meanwhile. Once events are answered, each decision is told once.
+func TestKilledWhileEventsHang(t *testing.T) {
+	env.manager.stop()
+	defer restartManager(t)
+	f, kubeconfig := newFuse(t)
+	s := newSite(t, 4)
+	record := s.newRecord()
+	release := f.hold()
+	defer release()
+	m, err := startManager(kubeconfig, jobSetEmbedded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { m.stop() }()
+	running := s.create(s.miniCluster("running").Size(2).PodAnnotation(simulator.Runtime, untilTold))
+	ended := s.create(s.miniCluster("ended").Size(2))
+	s.awaitState(running, v1alpha2.StateRunning)
+	s.awaitSuccess(ended)
+	s.awaitTold(running)
+	m.kill()
+	if m, err = startManager(kubeconfig, jobSetEmbedded); err != nil {
+		t.Fatal(err)
+	}
+	s.endCommand(running)
+	for _, mc := range []*v1alpha2.MiniCluster{running, ended} {
+		s.awaitSuccess(mc)
+		s.awaitTold(mc)
+	}
+	release()
+	for _, mc := range []*v1alpha2.MiniCluster{running, ended} {
+		s.awaitTold(mc, "Admitted", "Started", v1alpha2.ReasonSucceeded)
+		s.await(mc, "without pending events", func(mc *v1alpha2.MiniCluster) bool { return len(mc.Status.PendingEvents) == 0 })
+	}
+	record.check(s)
 }
 
 // keepAlive starts a manager, and another whenever the fuse has killed it at an event,
