@@ -34,6 +34,9 @@ type entry struct {
 	mayMakeAhead bool
 }
 
+// moveTo enters it in another queue. What the earlier queue decided does not count any more.
+func (e *entry) moveTo(name string) { e.queue, e.gang.Queue, e.decision = name, name, queue.Decision{} }
+
 func (e *entry) name() types.NamespacedName { return client.ObjectKeyFromObject(e.miniCluster) }
 
 // Offer implements minicluster.Scheduler.

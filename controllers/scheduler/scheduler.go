@@ -128,6 +128,7 @@ func (s *Scheduler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&v1alpha2.MiniCluster{}, s.miniClusters()).
 		Watches(&v1alpha2.MiniClusterQueue{}, s.run(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.ResourceQuota{}, s.run()).
+		Watches(&corev1.Namespace{}, handler.Funcs{UpdateFunc: s.followNamespace}).
 		WatchesRawSource(source.Channel(s.kick, handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 			return []reconcile.Request{{}}
 		}))).
@@ -177,6 +178,23 @@ func (s *Scheduler) run() handler.EventHandler {
 		s.changed = true
 		return []reconcile.Request{{}}
 	})
+}
+
+// followNamespace moves the waiting MiniClusters of a namespace whose queue has changed.
+func (s *Scheduler) followNamespace(_ context.Context, e event.UpdateEvent, q requests) {
+	if e.ObjectOld.GetLabels()[v1alpha2.QueueLabel] == e.ObjectNew.GetLabels()[v1alpha2.QueueLabel] {
+		return
+	}
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	for _, waiting := range s.entries {
+		queue := s.queueOf(waiting.miniCluster)
+		if waiting.miniCluster.Namespace == e.ObjectNew.GetName() && waiting.queue != queue && !s.ledger.Assumed(waiting.miniCluster.UID) {
+			waiting.moveTo(queue)
+			s.changed = true
+			q.Add(reconcile.Request{})
+		}
+	}
 }
 
 // miniClusters asks for a cycle if a MiniCluster goes, or if its change may matter to others.

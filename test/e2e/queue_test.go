@@ -278,6 +278,35 @@ func TestNamespaceQueue(t *testing.T) {
 	}
 }
 
+// A MiniCluster that waits goes to another queue when the label of its namespace changes.
+func TestNamespaceChangesQueue(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 1)
+	s.patch(queueOf(s), `{"spec":{"suspended":true}}`)
+	setQueue := func(label string) {
+		s.patch(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}, `{"metadata":{"labels":{%q:%q}}}`, v1alpha2.QueueLabel, label)
+	}
+	isIn := func(queue string) func(mc *v1alpha2.MiniCluster) bool {
+		return func(mc *v1alpha2.MiniCluster) bool {
+			return mc.Status.Queue == queue && condition(mc, v1alpha2.ConditionAdmitted).Reason == v1alpha2.ReasonNotAllowed
+		}
+	}
+	setQueue("missing-" + s.namespace)
+	waiting, named := s.create(s.miniCluster("waiting").Queue("")), s.create(s.miniCluster("named"))
+	s.await(waiting, "in a queue that is missing", isIn("missing-"+s.namespace))
+	s.await(named, "in its suspended queue", isIn(s.namespace))
+	setQueue(s.namespace)
+	s.await(waiting, "in the suspended queue", isIn(s.namespace))
+	setQueue("")
+	s.awaitSuccess(waiting)
+	if waiting.Status.Queue != v1alpha2.DefaultQueue {
+		t.Errorf("the MiniCluster was in queue %q", waiting.Status.Queue)
+	}
+	if s.get(named); !isIn(s.namespace)(named) {
+		t.Errorf("a MiniCluster that names its queue is in queue %q: %s", named.Status.Queue, state(named))
+	}
+}
+
 // What runs in a suspended queue goes on, and what waits there starts once it is no
 // more.
 func TestSuspendedQueue(t *testing.T) {
