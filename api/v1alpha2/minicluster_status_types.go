@@ -163,9 +163,51 @@ type Admission struct {
 	// +optional
 	Priority int32 `json:"priority,omitempty"`
 
+	// traits are what the spec said at the admission about the command.
+	// +optional
+	Traits *Traits `json:"traits,omitempty"`
+
 	// time is when the scheduler's decision was written.
 	// +required
 	Time metav1.Time `json:"time"`
+}
+
+// Traits are the fields of the spec that say how the command runs and which changes it bears.
+// A change of these fields in the spec has an effect when the MiniCluster is admitted again. An
+// admission by an earlier manager has no traits; the fields of the spec count instead.
+type Traits struct {
+	// malleable is true if brokers may join and leave while the command runs: the MiniCluster
+	// is interactive, or its Flux container is a launcher.
+	// +optional
+	Malleable bool `json:"malleable,omitempty"`
+
+	// minSize of the spec.
+	// +required
+	MinSize int32 `json:"minSize"`
+
+	// sizes of the spec's elastic.
+	// +optional
+	Sizes *Sizes `json:"sizes,omitempty"`
+
+	// tasks of the spec, the number at the size `wanted`; 0 if Flux chooses the number.
+	// +optional
+	Tasks int32 `json:"tasks,omitempty"`
+
+	// taskPolicy is `tasks` of the spec's elastic.
+	// +optional
+	TaskPolicy TaskPolicy `json:"taskPolicy,omitzero"`
+
+	// coresPerNode is the number of tasks for which a broker has cores; 0 if it is not known.
+	// +optional
+	CoresPerNode int32 `json:"coresPerNode,omitempty"`
+
+	// onLoss of the spec's elastic.
+	// +optional
+	OnLoss LossPolicy `json:"onLoss,omitempty"`
+
+	// backoffLimit of the spec.
+	// +optional
+	BackoffLimit int32 `json:"backoffLimit,omitempty"`
 }
 
 // Drain asks ranks of a MiniCluster to leave: they get no new work, and are evicted at the

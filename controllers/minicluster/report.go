@@ -73,6 +73,7 @@ func (r *Reconciler) statusInput(seen *observed, plan life.Plan) status.Input {
 	in := status.Input{
 		MiniCluster: seen.view.MiniCluster, Observation: seen.observation, Plan: plan, OccupiedNodes: seen.view.OccupiedNodes(),
 		Untold: r.announcer.untold(seen.stored.UID), Now: seen.now,
+		Traits: state.Traits(&seen.view.MiniCluster.Spec),
 	}
 	if seen.observation.Outcome == "" {
 		in.Queue = r.Scheduler.QueueOf(seen.view.MiniCluster)

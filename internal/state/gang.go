@@ -106,7 +106,7 @@ func class(mc *v1alpha2.MiniCluster, pod *corev1.Pod, requests fluxion.Resources
 // by the API server. A MiniCluster without a promise is ending.
 func Running(mc *v1alpha2.MiniCluster, pod *corev1.Pod, promise *Promise) queue.Running {
 	r := queue.Running{Gang: Gang(mc, pod), End: end(mc), Malleable: mayShrink(mc)}
-	r.Sizing.Most = 0
+	r.Sizing = sizing(traitsOf(mc), mc.Spec.Size)
 	r.Ending = promise == nil || mc.DeletionTimestamp != nil
 	if admission := mc.Status.Admission; admission != nil {
 		r.Admitted, r.Priority = admission.Time.Time, admission.Priority
@@ -132,7 +132,13 @@ func mayShrink(mc *v1alpha2.MiniCluster) bool { return mc.Status.StartTime == ni
 // malleable reports whether the command goes on when ranks join and leave, because it submits
 // jobs of its own or users do. A single MPI job does not.
 func malleable(mc *v1alpha2.MiniCluster) bool {
-	s := &mc.Spec
+	if a := mc.Status.Admission; a != nil && a.Traits != nil {
+		return a.Traits.Malleable
+	}
+	return bearsChanges(&mc.Spec)
+}
+
+func bearsChanges(s *v1alpha2.MiniClusterSpec) bool {
 	return s.Interactive || (len(s.Containers) > 0 && s.FluxContainer().Launcher)
 }
 

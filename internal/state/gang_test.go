@@ -193,6 +193,66 @@ func TestRunning(t *testing.T) {
 	}
 }
 
+// edited changes every field that says how the command runs.
+func edited(mc *v1alpha2.MiniCluster) *v1alpha2.MiniCluster {
+	s := &mc.Spec
+	s.Interactive, s.MinSize, s.Tasks, s.BackoffLimit = true, 1, new(int32(99)), 7
+	s.Elastic.OnLoss = v1alpha2.LossRecreate
+	s.Elastic.Sizes = &v1alpha2.Sizes{Operator: "*", Operand: 2}
+	s.Elastic.Tasks = v1alpha2.TaskPolicy{Scaling: v1alpha2.TasksFixed, Constraint: v1alpha2.TasksMultipleOf, MultipleOf: new(int32(3))}
+	s.Containers[0].Launcher = true
+	s.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("31")}
+	return mc
+}
+
+// What the command depends on stays as it was at the admission; the size does not.
+func TestTraitsAreThoseOfTheAdmission(t *testing.T) {
+	started := metav1.NewTime(fixture.Noon)
+	runs := fixture.MiniCluster("lmp").Size(4).MinSize(2).Tasks(8).Admitted(1, 4, "a,b,c,d").Status(func(s *v1alpha2.MiniClusterStatus) {
+		s.StartTime, s.MaximumSize, s.Admission.Wanted = &started, 4, 4
+	}).Defaulted()
+	recorded := runs.DeepCopy()
+	recorded.Status.Admission.Traits = Traits(&runs.Spec)
+	recorded = edited(recorded)
+	if diff := cmp.Diff(policy(runs), policy(recorded)); diff != "" {
+		t.Errorf("the policy of an edited spec differs: %s", diff)
+	}
+	promise, err := PromiseOf(recorded)
+	if err != nil || !promise.Rigid {
+		t.Errorf("its promise is %+v (%v)", promise, err)
+	}
+	pod := fixture.Pod("x").Obj()
+	if diff := cmp.Diff(Running(runs, pod, promise).Sizing, Running(recorded, pod, promise).Sizing); diff != "" {
+		t.Errorf("its sizes differ for the queue: %s", diff)
+	}
+	if Running(recorded, pod, promise).Malleable || MayGrow(recorded) {
+		t.Error("it is malleable")
+	}
+	recorded.Spec.Size = 3
+	if got := policy(recorded).Want; got != 3 {
+		t.Errorf("the size that the user wants is %d", got)
+	}
+
+	// The next admission is for the spec as it is then.
+	recorded.Status.Admission, recorded.Status.StartTime = nil, nil
+	if p := policy(recorded); !p.Malleable || p.OnLoss != "Recreate" || p.Retries != 7 || p.Sizing.Tasks.AtSize != 99 {
+		t.Errorf("after its admission the policy is %+v", p)
+	}
+}
+
+// An admission that an earlier manager wrote has no traits: the spec counts.
+func TestAdmissionWithoutTraits(t *testing.T) {
+	mc := edited(fixture.MiniCluster("lmp").Size(4).Admitted(1, 4, "a,b,c,d").Defaulted())
+	p := policy(mc)
+	if !p.Malleable || p.OnLoss != "Recreate" || p.Retries != 7 || p.Sizing.Tasks.AtSize != 99 || p.Sizing.CoresPerNode != 31 {
+		t.Errorf("its policy is %+v", p)
+	}
+	// The cache has no defaults.
+	if _, err := PromiseOf(fixture.MiniCluster("lmp").Size(1).Admitted(1, 1, "a").Obj()); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestStatusThatIsNoStatus(t *testing.T) {
 	for name, change := range map[string]func(*v1alpha2.Admission){
 		"nodes":              func(a *v1alpha2.Admission) { a.Nodes = "a[" },

@@ -16,7 +16,7 @@ import (
 )
 
 func policy(mc *v1alpha2.MiniCluster) life.Policy {
-	s, e := &mc.Spec, &mc.Spec.Elastic
+	s, e, traits := &mc.Spec, &mc.Spec.Elastic, traitsOf(mc)
 	return life.Policy{
 		Sizing:        admittedSizing(mc),
 		QuorumTimeout: e.QuorumTimeout.Duration,
@@ -24,13 +24,13 @@ func policy(mc *v1alpha2.MiniCluster) life.Policy {
 		Deadline:      time.Duration(min(*s.DeadlineSeconds, math.MaxInt64/int64(time.Second))) * time.Second,
 		Max:           mostBrokers(mc),
 		Want:          wanted(mc),
-		Malleable:     malleable(mc),
+		Malleable:     traits.Malleable,
 		RecreateLimit: int(*e.Recreate.Limit),
 		BackoffBase:   e.Recreate.BackoffBase.Duration,
 		BackoffMax:    e.Recreate.BackoffMax.Duration,
 		Shrink:        e.Recreate.SizePolicy == v1alpha2.SizeShrink,
-		OnLoss:        life.LossPolicy(e.OnLoss),
-		Retries:       int(s.BackoffLimit),
+		OnLoss:        life.LossPolicy(traits.OnLoss),
+		Retries:       int(traits.BackoffLimit),
 		Suspend:       s.Suspend,
 		TTL:           ttl(s),
 	}
@@ -50,11 +50,11 @@ func ttl(s *v1alpha2.MiniClusterSpec) *time.Duration {
 // admittedSizing is the sizing that the pods were told. A later change of the size does not
 // change it.
 func admittedSizing(mc *v1alpha2.MiniCluster) elastic.Sizing {
-	s := Sizing(&mc.Spec)
+	size := mc.Spec.Size
 	if a := mc.Status.Admission; a != nil && a.Wanted > 0 {
-		s.Min, s.Size = int(min(mc.Spec.MinSize, a.Wanted)), int(a.Wanted)
+		size = a.Wanted
 	}
-	return s
+	return sizing(traitsOf(mc), size)
 }
 
 // wanted is the size that the user wants now; 0 if it was not changed since the admission.
@@ -76,19 +76,38 @@ func mostBrokers(mc *v1alpha2.MiniCluster) int {
 }
 
 // Sizing is what a spec, with its defaults, says about sizes and tasks.
-func Sizing(s *v1alpha2.MiniClusterSpec) elastic.Sizing {
-	e := &s.Elastic
+func Sizing(s *v1alpha2.MiniClusterSpec) elastic.Sizing { return sizing(Traits(s), s.Size) }
+
+func sizing(t *v1alpha2.Traits, size int32) elastic.Sizing {
 	return elastic.Sizing{
-		Min: int(s.LeastSize()), Size: int(s.Size),
-		Operator: elastic.Operator(e.Sizes.Operator), Operand: int(e.Sizes.Operand),
+		Min: int(min(t.MinSize, size)), Size: int(size),
+		Operator: elastic.Operator(t.Sizes.Operator), Operand: int(t.Sizes.Operand),
 		Tasks: elastic.Tasks{
-			AtSize:     int(*s.Tasks),
-			Fixed:      e.Tasks.Scaling == v1alpha2.TasksFixed,
-			Constraint: elastic.Constraint(e.Tasks.Constraint),
-			MultipleOf: int(ptr.Deref(e.Tasks.MultipleOf, 1)),
+			AtSize:     int(t.Tasks),
+			Fixed:      t.TaskPolicy.Scaling == v1alpha2.TasksFixed,
+			Constraint: elastic.Constraint(t.TaskPolicy.Constraint),
+			MultipleOf: int(ptr.Deref(t.TaskPolicy.MultipleOf, 1)),
 		},
-		CoresPerNode: broker.Cores(s),
+		CoresPerNode: int(t.CoresPerNode),
 	}
+}
+
+// Traits are what a spec, with its defaults, says about the command. They are recorded at the
+// admission.
+func Traits(s *v1alpha2.MiniClusterSpec) *v1alpha2.Traits {
+	return &v1alpha2.Traits{
+		Malleable: bearsChanges(s),
+		MinSize:   s.MinSize, Sizes: s.Elastic.Sizes, Tasks: *s.Tasks, TaskPolicy: s.Elastic.Tasks, CoresPerNode: int32(broker.Cores(s)),
+		OnLoss: s.Elastic.OnLoss, BackoffLimit: s.BackoffLimit,
+	}
+}
+
+// traitsOf are the traits of the admission, or of the spec if none are recorded.
+func traitsOf(mc *v1alpha2.MiniCluster) *v1alpha2.Traits {
+	if a := mc.Status.Admission; a != nil && a.Traits != nil {
+		return a.Traits
+	}
+	return Traits(&mc.Spec)
 }
 
 // nextSizing is the sizing of the next attempt.

@@ -87,7 +87,7 @@ func setQuorumReached(s *v1alpha2.MiniClusterStatus, in Input) {
 func quorumMessage(s *v1alpha2.MiniClusterStatus, in Input) string {
 	wanted := cmp.Or(s.Admission.Wanted, in.MiniCluster.Spec.Size)
 	message := fmt.Sprintf("%d of %d brokers", s.Admission.Quorum, max(s.Admission.Quorum, wanted))
-	if tasks := max(s.Tasks, *in.MiniCluster.Spec.Tasks); tasks > 0 {
+	if tasks := max(s.Tasks, int32(in.Observation.Policy.Sizing.Tasks.AtSize)); tasks > 0 {
 		message += fmt.Sprintf(", tasks %d of %d", s.Tasks, tasks)
 	}
 	return message

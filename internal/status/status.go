@@ -35,6 +35,8 @@ type Input struct {
 	Requests corev1.ResourceList
 	// Priority is the priority of its pods.
 	Priority int32
+	// Traits are what the spec says about the command.
+	Traits *v1alpha2.Traits
 	// Queue is the queue in which it waits; "" if it is not known.
 	Queue string
 	// Untold are the decisions whose events are not known to be written, the oldest first.

@@ -239,6 +239,23 @@ func TestScaleRigid(t *testing.T) {
 	s.awaitDecisions(mc, map[string]int{"Admitted": 1, "Started": 1, "SizeIgnored": 1, "Succeeded": 1})
 }
 
+// What a running command bears was recorded at its admission: an edit of the spec does not make
+// an MPI job malleable, and does not let it go on without a broker.
+func TestEditsOfARunningCommand(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 3)
+	mc := s.create(s.losing("edited").Size(3).MinSize(1).PodAnnotation(simulator.HangsOnLoss, "true"))
+	s.awaitState(mc, v1alpha2.StateRunning)
+	s.patch(mc, `{"spec":{"interactive":true,"elastic":{"onLoss":"Continue"},"size":2}}`)
+	s.await(mc, "told", func(mc *v1alpha2.MiniCluster) bool { return mc.Status.ObservedGeneration == mc.Generation })
+	s.lose(mc)
+	s.awaitEnd(mc, v1alpha2.ReasonBrokersLost)
+	if a := mc.Status.Admission; a.Size != 3 || a.Quorum != 3 || a.Vacated != "" || a.Traits.Malleable || a.Traits.OnLoss != v1alpha2.LossFail {
+		t.Errorf("it ran with the admission %+v and the traits %+v", a, a.Traits)
+	}
+	s.awaitDecisions(mc, map[string]int{"Admitted": 1, "Started": 1, "SizeIgnored": 1, v1alpha2.ReasonBrokersLost: 2})
+}
+
 // Before it starts any may shrink: those that are not up are not waited for.
 func TestScaleWhileStarting(t *testing.T) {
 	t.Parallel()
