@@ -92,8 +92,10 @@ type FluxSpec struct {
 	Scheduler FluxScheduler `json:"scheduler,omitzero"`
 
 	// resources says which cores and GPUs Flux schedules. Pod: those that the Flux container
-	// of a pod is given. Local: those that each broker sees on its node, for pods that have
-	// whole nodes. Default Pod, or Local if the Flux container has no CPU limit or request.
+	// of a pod is given; less than one core counts as one. Local: those that each broker sees on
+	// its node, as in the Flux Operator, for pods that have whole nodes. Default Pod, or Local
+	// if the Flux container has no CPU limit or request. A command with more tasks than these
+	// cores can hold is refused.
 	// +kubebuilder:default=Pod
 	// +optional
 	Resources ResourceSource `json:"resources,omitempty"`

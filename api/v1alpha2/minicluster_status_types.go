@@ -197,9 +197,9 @@ type Traits struct {
 	// +optional
 	TaskPolicy TaskPolicy `json:"taskPolicy,omitzero"`
 
-	// coresPerNode is the number of tasks for which a broker has cores; 0 if it is not known.
+	// slotsPerNode is the number of tasks for which a broker has cores; 0 if it is not known.
 	// +optional
-	CoresPerNode int32 `json:"coresPerNode,omitempty"`
+	SlotsPerNode int32 `json:"slotsPerNode,omitempty"`
 
 	// onLoss of the spec's elastic.
 	// +optional

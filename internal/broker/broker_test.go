@@ -399,7 +399,7 @@ func TestSizesInShellAndGo(t *testing.T) {
 			},
 		}
 		s.Size = s.Min + random.IntN(60)
-		s.CoresPerNode = random.IntN(3) * random.IntN(30)
+		s.SlotsPerNode = random.IntN(3) * random.IntN(30)
 		if random.IntN(10) == 0 { // the largest sizes that the API allows
 			s.Size, s.Operand, s.Tasks.AtSize = 100_000, 2+random.IntN(50_000), random.IntN(100_000_001)
 		}
@@ -408,8 +408,8 @@ func TestSizesInShellAndGo(t *testing.T) {
 		if s.Tasks.Fixed {
 			scaling = v1alpha2.TasksFixed
 		}
-		fmt.Fprintf(&script, "FE_SIZE=%d FE_MIN_SIZE=%d FE_OPERATOR='%s' FE_OPERAND=%d FE_TASKS_AT_SIZE=%d FE_SCALING=%s FE_CONSTRAINT=%s FE_MULTIPLE_OF=%d FE_CORES_PER_NODE=%d\n",
-			s.Size, s.Min, s.Operator, s.Operand, s.Tasks.AtSize, scaling, s.Tasks.Constraint, s.Tasks.MultipleOf, s.CoresPerNode)
+		fmt.Fprintf(&script, "FE_SIZE=%d FE_MIN_SIZE=%d FE_OPERATOR='%s' FE_OPERAND=%d FE_TASKS_AT_SIZE=%d FE_SCALING=%s FE_CONSTRAINT=%s FE_MULTIPLE_OF=%d FE_SLOTS_PER_NODE=%d\n",
+			s.Size, s.Min, s.Operator, s.Operand, s.Tasks.AtSize, scaling, s.Tasks.Constraint, s.Tasks.MultipleOf, s.SlotsPerNode)
 		fmt.Fprintf(&script, "set_largest %d; set_tasks %d; echo $fe_nodes $fe_tasks\n", limit, limit)
 		fmt.Fprintln(&want, s.LargestWithin(limit), s.TasksAt(limit))
 	}

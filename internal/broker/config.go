@@ -80,8 +80,8 @@ func quote(text string) string {
 // Flux container of a pod may use. It returns "" if each broker takes the resources of its node.
 // Ranks of other MiniClusters are assumed to have the same resources.
 func resources(mc *v1alpha2.MiniCluster, hosts instance) (string, error) {
-	cores := Cores(&mc.Spec)
-	if cores == 0 {
+	perRank := cores(&mc.Spec)
+	if perRank == 0 {
 		return "", nil
 	}
 	gpus := int64(0)
@@ -98,7 +98,7 @@ func resources(mc *v1alpha2.MiniCluster, hosts instance) (string, error) {
 		Version   int       `json:"version"`
 		Execution execution `json:"execution"`
 	}{1, execution{
-		RLite:    rLites([]ranks{{count: hosts.size, cores: int64(cores), gpus: gpus}}),
+		RLite:    rLites([]ranks{{count: hosts.size, cores: int64(perRank), gpus: gpus}}),
 		Nodelist: hosts.ranges,
 	}})
 	if err != nil {
@@ -160,15 +160,6 @@ func ids(first, n int64) idset.Set {
 // gpuResources are the extended resources of which one unit is one GPU. Other resources of
 // gpu.intel.com are shares, memory and monitoring.
 var gpuResources = []corev1.ResourceName{"nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe"}
-
-// Cores returns how many cores each rank has in Flux, or 0 if this number is not known before
-// the brokers run.
-func Cores(s *v1alpha2.MiniClusterSpec) int {
-	if s.Flux.Resources == v1alpha2.ResourcesLocal {
-		return 0
-	}
-	return int(amount(s, corev1.ResourceCPU))
-}
 
 // amount returns how much of a resource the Flux container has, in whole units: its limit, or
 // else its request. A container without any limits and requests has those of spec.pod. Less than

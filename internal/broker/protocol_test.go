@@ -47,7 +47,7 @@ func TestRunReady(t *testing.T) {
 				second.start()
 				second.awaitReady(true)
 				lead.awaitReady(true)
-				if mode(mc.Defaulted()) == modeInteractive {
+				if mode(&mc.Defaulted().Spec) == modeInteractive {
 					lead.terminate()
 					lead.ends(terminated)
 				} else {

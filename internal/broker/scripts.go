@@ -65,6 +65,9 @@ func Files(mc *v1alpha2.MiniCluster, attempt int32) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := checkTasks(mc); err != nil {
+		return nil, err
+	}
 	r, err := resources(mc, hosts)
 	if err != nil {
 		return nil, err
@@ -135,10 +138,10 @@ const (
 	modeSubmit      = "submit"      // the command is one job
 )
 
-func mode(mc *v1alpha2.MiniCluster) string {
-	container := mc.Spec.FluxContainer()
+func mode(s *v1alpha2.MiniClusterSpec) string {
+	container := s.FluxContainer()
 	switch {
-	case mc.Spec.Interactive || command(container) == "":
+	case s.Interactive || command(container) == "":
 		return modeInteractive
 	case container.Launcher:
 		return modeLauncher

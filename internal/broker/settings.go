@@ -57,7 +57,7 @@ func placeSettings(mc *v1alpha2.MiniCluster) map[string]string {
 func runSettings(mc *v1alpha2.MiniCluster) map[string]string {
 	s, container := &mc.Spec, mc.Spec.FluxContainer()
 	return map[string]string{
-		"MODE":         mode(mc),
+		"MODE":         mode(s),
 		"SUBMIT":       cmp.Or(strings.TrimSpace(s.Flux.SubmitCommand), "flux submit"),
 		"OPTION_FLAGS": strings.TrimSpace(s.Flux.OptionFlags),
 		"PREFIX":       strings.TrimSpace(container.Commands.Prefix),
@@ -81,7 +81,7 @@ func sizeSettings(s *v1alpha2.MiniClusterSpec) map[string]string {
 		"SCALING":        string(s.Elastic.Tasks.Scaling),
 		"CONSTRAINT":     string(s.Elastic.Tasks.Constraint),
 		"MULTIPLE_OF":    strconv.Itoa(int(ptr.Deref(s.Elastic.Tasks.MultipleOf, 1))),
-		"CORES_PER_NODE": strconv.Itoa(Cores(s)),
+		"SLOTS_PER_NODE": strconv.Itoa(Slots(s)),
 	}
 }
 

@@ -244,7 +244,7 @@ func TestTraitsAreThoseOfTheAdmission(t *testing.T) {
 func TestAdmissionWithoutTraits(t *testing.T) {
 	mc := edited(fixture.MiniCluster("lmp").Size(4).Admitted(1, 4, "a,b,c,d").Defaulted())
 	p := policy(mc)
-	if !p.Malleable || p.OnLoss != "Recreate" || p.Retries != 7 || p.Sizing.Tasks.AtSize != 99 || p.Sizing.CoresPerNode != 31 {
+	if !p.Malleable || p.OnLoss != "Recreate" || p.Retries != 7 || p.Sizing.Tasks.AtSize != 99 || p.Sizing.SlotsPerNode != 31 {
 		t.Errorf("its policy is %+v", p)
 	}
 	// The cache has no defaults.

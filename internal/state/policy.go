@@ -88,7 +88,7 @@ func sizing(t *v1alpha2.Traits, size int32) elastic.Sizing {
 			Constraint: elastic.Constraint(t.TaskPolicy.Constraint),
 			MultipleOf: int(ptr.Deref(t.TaskPolicy.MultipleOf, 1)),
 		},
-		CoresPerNode: int(t.CoresPerNode),
+		SlotsPerNode: int(t.SlotsPerNode),
 	}
 }
 
@@ -97,7 +97,7 @@ func sizing(t *v1alpha2.Traits, size int32) elastic.Sizing {
 func Traits(s *v1alpha2.MiniClusterSpec) *v1alpha2.Traits {
 	return &v1alpha2.Traits{
 		Malleable: bearsChanges(s),
-		MinSize:   s.MinSize, Sizes: s.Elastic.Sizes, Tasks: *s.Tasks, TaskPolicy: s.Elastic.Tasks, CoresPerNode: int32(broker.Cores(s)),
+		MinSize:   s.MinSize, Sizes: s.Elastic.Sizes, Tasks: *s.Tasks, TaskPolicy: s.Elastic.Tasks, SlotsPerNode: int32(broker.Slots(s)),
 		OnLoss: s.Elastic.OnLoss, BackoffLimit: s.BackoffLimit,
 	}
 }

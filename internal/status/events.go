@@ -78,7 +78,7 @@ func noteOf(in Input, s *v1alpha2.MiniClusterStatus) string {
 	case life.Admit:
 		return fmt.Sprintf("Placed %d of %d brokers on %s", s.Admission.Size, in.MiniCluster.Spec.Size, s.Admission.Nodes)
 	case life.Start:
-		return "Started with " + quorumMessage(s, in)
+		return "Started with " + quorumMessage(s, in) + coresMessage(in)
 	case life.LowerQuorum:
 		return "Lowered the quorum: " + in.Plan.Message
 	case life.Keep:
@@ -102,6 +102,18 @@ func noteOf(in Input, s *v1alpha2.MiniClusterStatus) string {
 		return in.message() + ", ranks " + places(step.Pods)
 	}
 	return in.message()
+}
+
+// coresMessage says which cores Flux has for the jobs that a malleable command submits itself.
+func coresMessage(in Input) string {
+	switch policy := in.Observation.Policy; {
+	case !policy.Malleable:
+		return ""
+	case policy.Sizing.SlotsPerNode == 0:
+		return "; Flux has all cores of their nodes"
+	default:
+		return fmt.Sprintf("; Flux has %d cores on each", policy.Sizing.SlotsPerNode)
+	}
 }
 
 // places says which ranks get which nodes.

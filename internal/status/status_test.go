@@ -31,7 +31,7 @@ func wanted4() *fixture.MiniClusterWrapper {
 // policy is the part of wanted4's policy that a status is made from.
 var policy = life.Policy{
 	RecreateLimit: 2,
-	Sizing:        elastic.Sizing{Min: 2, Size: 4, Operator: elastic.Add, Operand: 1, Tasks: elastic.Tasks{AtSize: 32}},
+	Sizing:        elastic.Sizing{Min: 2, Size: 4, Operator: elastic.Add, Operand: 1, Tasks: elastic.Tasks{AtSize: 32}, SlotsPerNode: 8},
 }
 
 func upBrokers(n int) []life.Broker {
@@ -126,6 +126,16 @@ JobMiniClusterReady True Running: 3 of 3 brokers up
 `,
 			counts: "3 brokers, 24 tasks, 3 nodes", events: "Normal Started: Started with 3 of 4 brokers, tasks 24 of 32",
 		},
+		"a launcher that starts": {
+			mc: wanted4().CPU("8").Launcher().Admitted(1, 4, "n[1-4]"), o: life.Observation{Brokers: upBrokers(4), Occupied: 4},
+			plan: life.Plan{Step: life.Start{Quorum: 4}, State: life.StateRunning, Message: "4 of 4 brokers up"},
+			want: `Admitted True Admitted: Holds nodes for 4 of 4 brokers
+QuorumReached True QuorumReached: 4 of 4 brokers, tasks 32 of 32
+Finished False Unfinished: It is not done
+JobMiniClusterReady True Running: 4 of 4 brokers up
+`,
+			counts: "4 brokers, 32 tasks, 4 nodes", events: "Normal Started: Started with 4 of 4 brokers, tasks 32 of 32; Flux has 8 cores on each",
+		},
 		"one that starts with fewer than were placed": {
 			mc: wanted4().Admitted(1, 3, "n[1-3]"), o: life.Observation{Brokers: upBrokers(2), Occupied: 3},
 			plan: life.Plan{Step: life.LowerQuorum{Quorum: 2}, State: life.StateStarting, Message: "starts with 2 brokers"},
@@ -177,7 +187,7 @@ JobMiniClusterReady False Failed: The command failed with exit code 3
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			tc.o.Policy.Sizing, tc.o.Policy.RecreateLimit = policy.Sizing, policy.RecreateLimit
+			tc.o.Policy.Sizing, tc.o.Policy.RecreateLimit, tc.o.Policy.Malleable = policy.Sizing, policy.RecreateLimit, tc.mc.Obj().Spec.Containers[0].Launcher
 			tc.o.Policy.Suspend = tc.plan.State == life.StateSuspended
 			occupied := map[string]bool{}
 			for i := range tc.o.Occupied {

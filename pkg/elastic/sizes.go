@@ -20,8 +20,8 @@ type Sizing struct {
 	Operator Operator
 	Operand  int
 	Tasks    Tasks
-	// CoresPerNode is the number of tasks for which a broker has cores; 0 if it is not known.
-	CoresPerNode int
+	// SlotsPerNode is the number of tasks for which a broker has cores, 0 if this is not known.
+	SlotsPerNode int
 }
 
 // Operator derives the next allowed size from one.
@@ -138,10 +138,10 @@ func (s Sizing) TasksAt(n int) int {
 // leastForFixed is the smallest number of brokers with a core for each task; 0 if the cores are
 // not known.
 func (s Sizing) leastForFixed() int {
-	if s.CoresPerNode == 0 {
+	if s.SlotsPerNode == 0 {
 		return 0
 	}
-	return (s.Tasks.AtSize-1)/s.CoresPerNode + 1
+	return (s.Tasks.AtSize-1)/s.SlotsPerNode + 1
 }
 
 // constrain lowers a number of tasks to one with which the application can run.

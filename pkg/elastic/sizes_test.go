@@ -25,8 +25,8 @@ func TestAllowed(t *testing.T) {
 		"a huge operand does not overflow":      {Sizing{Min: 3, Size: 100000, Operator: Power, Operand: 100000}, []int{3, 100000}},
 		"sizes without tasks are not allowed":   {Sizing{Min: 1, Size: 4, Operator: Add, Operand: 1, Tasks: Tasks{AtSize: 16, Constraint: MultipleOf, MultipleOf: 8}}, []int{2, 3, 4}},
 		"tasks left to Flux exclude no size":    {Sizing{Min: 1, Size: 3, Operator: Add, Operand: 1, Tasks: Tasks{Constraint: MultipleOf, MultipleOf: 8}}, []int{1, 2, 3}},
-		"fixed tasks need their cores":          {Sizing{Min: 1, Size: 4, Operator: Add, Operand: 1, CoresPerNode: 8, Tasks: Tasks{AtSize: 17, Fixed: true}}, []int{3, 4}},
-		"unless all nodes have too few":         {Sizing{Min: 2, Size: 4, Operator: Add, Operand: 1, CoresPerNode: 4, Tasks: Tasks{AtSize: 17, Fixed: true}}, []int{2, 3, 4}},
+		"fixed tasks need their cores":          {Sizing{Min: 1, Size: 4, Operator: Add, Operand: 1, SlotsPerNode: 8, Tasks: Tasks{AtSize: 17, Fixed: true}}, []int{3, 4}},
+		"unless all nodes have too few":         {Sizing{Min: 2, Size: 4, Operator: Add, Operand: 1, SlotsPerNode: 4, Tasks: Tasks{AtSize: 17, Fixed: true}}, []int{2, 3, 4}},
 		"the full size is the user's own wish ": {Sizing{Min: 4, Size: 4, Operator: Add, Operand: 1, Tasks: Tasks{AtSize: 7, Constraint: PowerOfTwo}}, []int{4}},
 	}
 	for name, tc := range cases {
@@ -83,9 +83,9 @@ func TestSizingProperties(t *testing.T) {
 		}
 		s.Min = 1 + random.IntN(20)
 		s.Size = s.Min + random.IntN(100)
-		s.CoresPerNode = random.IntN(10)
+		s.SlotsPerNode = random.IntN(10)
 		sizes := s.Allowed()
-		cores := s.CoresPerNode
+		cores := s.SlotsPerNode
 		for n := 1; n <= 2*s.Size && cores > 0 && s.Tasks.AtSize <= cores*s.Size; n++ {
 			if got := s.TasksAt(n); got > cores*n {
 				t.Fatalf("seed %d: %+v has %d tasks on %d cores", seed, s, got, cores*n)

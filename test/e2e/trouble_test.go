@@ -192,6 +192,8 @@ func TestPodsThatAreRefused(t *testing.T) {
 		"a services pod that is none": {func(spec *v1alpha2.MiniClusterSpec) {
 			spec.Services = []v1alpha2.MiniClusterContainer{{Name: "db"}, {Name: "db"}}
 		}, "the services pod would be refused"},
+		"more tasks than cores": {func(spec *v1alpha2.MiniClusterSpec) { spec.Tasks = new(int32(9)) },
+			"spec.tasks is 9, more than the 8 for which Flux has cores (brokers: 1, cores of each: 8, cores per task: 1); raise the CPU in resources of the Flux container, or set flux.resources: Local"},
 		"a topology that is none":            {func(spec *v1alpha2.MiniClusterSpec) { spec.Placement.TopologyKey = "shelf" }, `topologyKey "shelf" is no label`},
 		"a label of the JobSet that is none": {func(spec *v1alpha2.MiniClusterSpec) { spec.JobLabels = map[string]string{"a": "b c"} }, "a valid label"},
 		"files that are too large for a ConfigMap": {func(spec *v1alpha2.MiniClusterSpec) {
@@ -212,8 +214,12 @@ func TestPodsThatAreRefused(t *testing.T) {
 				}
 				return nil
 			})
-			if tc.want == "no PriorityClass with name e2e-later" {
+			switch name {
+			case "a priority class that is not there":
 				s.priorityClass("e2e-later", 7)
+				s.awaitSuccess(mc)
+			case "more tasks than cores":
+				s.patch(mc, `{"spec":{"flux":{"resources":"Local"}}}`)
 				s.awaitSuccess(mc)
 			}
 			s.delete(mc)

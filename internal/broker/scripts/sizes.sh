@@ -4,7 +4,7 @@
 #
 # The arithmetic of sizes and tasks, with the same results as elastic.Sizing. It reads the
 # settings FE_SIZE, FE_MIN_SIZE, FE_OPERATOR, FE_OPERAND, FE_TASKS_AT_SIZE, FE_SCALING,
-# FE_CONSTRAINT, FE_MULTIPLE_OF and FE_CORES_PER_NODE.
+# FE_CONSTRAINT, FE_MULTIPLE_OF and FE_SLOTS_PER_NODE.
 #
 # shellcheck disable=SC2034 # the callers read what the functions set
 
@@ -15,7 +15,7 @@ set_tasks() {
   fe_tasks=$FE_TASKS_AT_SIZE
   ((fe_nodes != FE_SIZE && fe_tasks != 0)) || return 0
   if [[ $FE_SCALING == Fixed ]]; then
-    ((FE_CORES_PER_NODE == 0)) || least=$(((fe_tasks - 1) / FE_CORES_PER_NODE + 1))
+    ((FE_SLOTS_PER_NODE == 0)) || least=$(((fe_tasks - 1) / FE_SLOTS_PER_NODE + 1))
     ((fe_nodes >= least || least > FE_SIZE)) || fe_tasks=0
     return 0
   fi
