@@ -21,7 +21,7 @@ RESULTS   ?= $(LOCAL_DIR)/results
 
 # Tests that need a cluster of their own, since they kill parts of it, such as the manager, or keep it
 # busy. Tests wait most of the time, so these two groups run in parallel with the other tests.
-KILLED := ^Test(KilledAtEvery|KilledWhile|Binder|LeaderElection|ExternalJobSet|APIServerAway)
+KILLED := ^Test(KilledAtEvery|KilledWhile|Binder|LeaderElection|ExternalJobSet|APIServerAway|RefusedStorm)
 FAULTS := ^Test(KilledAtRandom|NothingIsLeftOver|Clogging)
 # Tests with real nodes that need a cluster of their own.
 REAL_FAULTS := ^TestMiniClusters$$/^(Back|Away|Trouble|Halted|DNS|Killed)$$

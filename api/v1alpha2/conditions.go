@@ -5,7 +5,8 @@ package v1alpha2
 
 // Conditions of a MiniCluster, in the order in which they come true.
 const (
-	// ConditionAccepted: the spec can be carried out. If False, the message says what is wrong.
+	// ConditionAccepted: the spec can be carried out. If False, the message says what is wrong. It
+	// is Unknown if a quota does not allow to find that out.
 	ConditionAccepted = "Accepted"
 	// ConditionAdmitted: nodes are reserved for the MiniCluster. If False, the message says
 	// why it waits.

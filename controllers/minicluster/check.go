@@ -5,17 +5,19 @@ package minicluster
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
+	"strings"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/internal/jobset"
@@ -24,14 +26,12 @@ import (
 )
 
 const (
-	// recheckInterval is when a spec that conflicts with the cluster (a quota, a foreign object)
-	// is checked again.
+	// recheckInterval is when a spec that conflicts with the cluster, for example with a foreign
+	// object, is checked again. It doubles with each failed check, up to recheckMost.
 	recheckInterval = 5 * time.Second
-	// refusedInterval is when a spec is checked again whose check passed, but whose objects were
-	// refused later.
-	refusedInterval = 30 * time.Second
-	// shapeInterval is how long one check is valid for all MiniClusters of the same shape. Users
-	// submit hundreds of them at once.
+	recheckMost     = 5 * time.Minute
+	// shapeInterval is how long a check that passed is valid for all MiniClusters of the same
+	// shape. Users submit hundreds of them at once.
 	shapeInterval = 5 * time.Second
 )
 
@@ -39,15 +39,30 @@ const (
 type check struct {
 	status.Check
 	generation int64
-	// pod is one of its pods after admission by the API server.
+	// pod is one of its pods after admission by the API server. If a quota refuses the pod, it is
+	// the pod before that.
 	pod *corev1.Pod
-	// until is when to check again; zero if only a new spec changes the result.
-	until time.Time
+	// refused is the API server's refusal by a quota. The scheduler says so, and when there may be
+	// room.
+	refused string
+	// at is when the check began, and until when to check again. The latter is zero if only a new
+	// spec changes the result.
+	at, until time.Time
+	// failures is how many checks in a row failed that may pass without a new spec.
+	failures int
 }
 
-// holds reports whether a check is still valid.
-func (c *check) holds(mc *v1alpha2.MiniCluster, now time.Time) bool {
-	return c != nil && c.generation == mc.Generation && (c.until.IsZero() || now.Before(c.until))
+// holds reports whether a check is still valid. changed is when something else may have changed
+// its result.
+func (c *check) holds(mc *v1alpha2.MiniCluster, now, changed time.Time) bool {
+	return c != nil && c.generation == mc.Generation && (c.until.IsZero() || (now.Before(c.until) && c.at.After(changed)))
+}
+
+// again lets a result expire, because it may change without the spec. before is the check before.
+func (c *check) again(before int) *check {
+	c.failures = before + 1
+	c.until = c.at.Add(min(recheckInterval<<min(before, 10), recheckMost))
+	return c
 }
 
 // check finds out whether the spec of a MiniCluster without pods can be carried out: whether the
@@ -58,142 +73,191 @@ func (r *Reconciler) check(ctx context.Context, seen *observed) error {
 	if !seen.observation.Unplaced() || mc.Spec.Suspend {
 		return nil
 	}
-	if !memory.check.holds(mc, seen.now) {
-		result, err := r.newCheck(ctx, mc, seen.stored)
+	changed := r.changed(mc)
+	if !memory.check.holds(mc, seen.now, changed) {
+		before := 0
+		if memory.check != nil && memory.check.generation == mc.Generation {
+			before = memory.check.failures
+		}
+		result, err := r.newCheck(ctx, seen, before, changed)
 		if err != nil {
 			return err
 		}
 		result.generation, memory.check = mc.Generation, result
 	}
 	seen.check, seen.observation.Rejected = memory.check, memory.check.Message
+	if memory.check.refused != "" && seen.observation.Admission != nil { // it came after the admission
+		seen.observation.Rejected = memory.check.refused
+	}
 	return nil
 }
 
-func (r *Reconciler) newCheck(ctx context.Context, mc, stored *v1alpha2.MiniCluster) (*check, error) {
+// changed is when something may have changed the result of a failed check: the labels of the
+// namespace, or its quotas.
+func (r *Reconciler) changed(mc *v1alpha2.MiniCluster) time.Time {
+	namespace, quotas := r.memories.changed(mc.Namespace), r.Scheduler.Freed(mc)
+	if quotas.After(namespace) {
+		return quotas
+	}
+	return namespace
+}
+
+// newCheck makes a check after a number of checks that failed in a row. Dry runs come first: all
+// MiniClusters of the same shape share them.
+func (r *Reconciler) newCheck(ctx context.Context, seen *observed, before int, changed time.Time) (*check, error) {
+	mc, at := seen.view.MiniCluster, r.Clock.Now()
 	if missing := state.UnknownTopology(mc, r.Topology); missing != "" {
-		return rejection(v1alpha2.ReasonUnsupported, missing), nil
+		return rejection(at, v1alpha2.ReasonUnsupported, missing), nil
 	}
 	pod, err := jobset.Pod(mc)
 	if err != nil {
-		return rejection(v1alpha2.ReasonPodRejected, err.Error()), nil
+		return rejection(at, v1alpha2.ReasonPodRejected, err.Error()), nil
 	}
 	services, err := jobset.ServicesPod(mc)
 	if err != nil {
-		return rejection(v1alpha2.ReasonPodRejected, err.Error()), nil
+		return rejection(at, v1alpha2.ReasonPodRejected, err.Error()), nil
 	}
 	objects, err := jobset.Objects(mc, 1, func() (string, error) { return "", nil })
 	if err != nil {
-		return rejection(v1alpha2.ReasonPodRejected, err.Error()), nil
+		return rejection(at, v1alpha2.ReasonPodRejected, err.Error()), nil
 	}
-	var unmade []client.Object
+	result, err := r.shapes.check(seen.stored, r.Clock.Now(), changed, func(before int) (*check, error) {
+		return r.dryRun(ctx, pod, services, objects, before)
+	})
+	if err != nil || !result.passed() {
+		return result, err
+	}
+	result.failures = before // the objects may be refused although the check passes
 	for _, object := range objects {
-		there, err := r.existing(ctx, mc, object)
-		_, isJobSet := object.(*jobsetapi.JobSet) // an existing JobSet is never changed
+		_, err := r.existing(ctx, mc, object)
 		var clash *nameClashError
 		switch {
 		case errors.As(err, &clash):
-			return r.temporary(rejection(v1alpha2.ReasonNameClash, clash.Error()), recheckInterval), nil
+			return rejection(at, v1alpha2.ReasonNameClash, clash.Error()).again(before), nil
 		case err != nil && !errors.Is(err, errStillThere):
-			return r.sortOut(v1alpha2.ReasonObjectRejected, err)
-		case err == nil && (there == nil || !isJobSet):
-			unmade = append(unmade, object)
+			return nil, err
 		}
 	}
-	if len(unmade) < len(objects) {
-		return r.dryRun(ctx, pod, services, unmade)
-	}
-	return r.shapes.check(stored, r.Clock.Now(), func() (*check, error) { return r.dryRun(ctx, pod, services, objects) })
+	return result, nil
 }
 
+// passed reports whether the spec can be carried out.
+func (c *check) passed() bool { return c.Message == "" && c.refused == "" }
+
 // dryRun asks the API server whether it would accept a broker's pod, the services pod if there is
-// one, and objects.
-func (r *Reconciler) dryRun(ctx context.Context, pod, services *corev1.Pod, objects []client.Object) (*check, error) {
+// one, and objects. An object that exists was accepted before.
+func (r *Reconciler) dryRun(ctx context.Context, pod, services *corev1.Pod, objects []client.Object, before int) (*check, error) {
+	at, asked := r.Clock.Now(), pod.DeepCopy()
 	if err := r.Client.Create(ctx, pod, client.DryRunAll); err != nil {
-		return r.sortOut(v1alpha2.ReasonPodRejected, fmt.Errorf("the pods would be refused: %w", err))
+		return sortOut(at, v1alpha2.ReasonPodRejected, "the pods", asked, before, err)
 	}
 	if services != nil {
 		if err := r.Client.Create(ctx, services, client.DryRunAll); err != nil {
-			return r.sortOut(v1alpha2.ReasonPodRejected, fmt.Errorf("the services pod would be refused: %w", err))
+			return sortOut(at, v1alpha2.ReasonPodRejected, "the services pod", pod, before, err)
 		}
 	}
 	for _, object := range objects {
-		if err := r.apply(ctx, object, client.DryRunAll); err != nil {
-			return r.sortOut(v1alpha2.ReasonObjectRejected, err)
+		kind := object.GetObjectKind().GroupVersionKind().Kind
+		err := r.Client.Create(ctx, object, client.DryRunAll, client.FieldOwner(FieldOwner))
+		if err != nil && !apierrors.IsAlreadyExists(err) {
+			return sortOut(at, v1alpha2.ReasonObjectRejected, "the "+kind, pod, before, err)
 		}
 	}
-	return &check{Check: status.Check{Reason: v1alpha2.ReasonValid}, pod: pod}, nil
+	return &check{Check: status.Check{Reason: v1alpha2.ReasonValid}, pod: pod, at: at}, nil
 }
 
 // sortOut returns the check for an error of a dry run.
-func (r *Reconciler) sortOut(reason string, err error) (*check, error) {
+func sortOut(at time.Time, reason, what string, pod *corev1.Pod, before int, err error) (*check, error) {
+	message := fmt.Sprintf("%s would be refused: %s", what, objectName.ReplaceAllString(err.Error(), ""))
 	switch {
 	case apierrors.IsInvalid(err), apierrors.IsRequestEntityTooLargeError(err):
-		return rejection(reason, err.Error()), nil
+		return rejection(at, reason, message), nil
+	case isQuotaRefusal(err):
+		return (&check{refused: message, pod: pod, at: at}).again(before), nil
 	case refused(err), apierrors.IsNotFound(err), apierrors.IsInternalError(err):
-		// For example a quota, a policy, a terminating namespace, or a webhook that does not
-		// answer.
-		return r.temporary(rejection(reason, err.Error()), recheckInterval), nil
+		// For example a policy, a terminating namespace, or a webhook that does not answer.
+		return rejection(at, reason, message).again(before), nil
 	}
 	return nil, err
 }
 
-func rejection(reason, message string) *check {
-	return &check{Check: status.Check{Reason: reason, Message: message}}
+// objectName is how the API server's messages begin. MiniClusters that differ in their names alone
+// share the rest.
+var objectName = regexp.MustCompile(`^\S+ "[^"]*" is (forbidden|invalid): `)
+
+// isQuotaRefusal reports whether the API server refuses an object because of a quota.
+func isQuotaRefusal(err error) bool {
+	return apierrors.IsForbidden(err) && (strings.Contains(err.Error(), "exceeded quota: ") || strings.Contains(err.Error(), "failed quota: "))
 }
 
-// temporary lets a result expire: it may change without the spec.
-func (r *Reconciler) temporary(result *check, holds time.Duration) *check {
-	result.until = r.Clock.Now().Add(holds)
-	return result
+func rejection(at time.Time, reason, message string) *check {
+	return &check{Check: status.Check{Reason: reason, Message: message}, at: at}
 }
 
 // shapes are the checks of MiniClusters that differ in their names alone.
 type shapes struct {
 	mutex  sync.Mutex
-	byText map[string]*shape
+	byHash map[[sha256.Size]byte]*shape
 }
 
 // shape is one such check. Others wait while it is made.
 type shape struct {
 	once   sync.Once
 	at     time.Time
+	before int // failures in a row before this check
+
+	// The mutex of shapes guards these until once is done. until is how long the check is valid,
+	// and name the MiniCluster for which it was made.
+	until  time.Time
+	name   string
 	result *check
 	err    error
 }
 
 // check returns the check of a MiniCluster, without its defaults (some contain its name), by its
-// shape. Only a check that passed is shared: messages contain names.
-func (s *shapes) check(mc *v1alpha2.MiniCluster, now time.Time, dryRun func() (*check, error)) (*check, error) {
+// shape. A check is not shared if its message contains the name. Checks from before changed are
+// not used.
+func (s *shapes) check(mc *v1alpha2.MiniCluster, now, changed time.Time, dryRun func(before int) (*check, error)) (*check, error) {
 	text, err := json.Marshal(mc.Spec)
 	if err != nil {
 		return nil, err
 	}
-	one := s.of(fmt.Sprintf("%s %d %s", mc.Namespace, len(mc.Name), text), now)
-	mine := false
+	one := s.of(sha256.Sum256(fmt.Appendf(nil, "%s %d %s", mc.Namespace, len(mc.Name), text)), now, changed)
 	one.once.Do(func() {
-		mine = true
-		one.result, one.err = dryRun()
+		result, err := dryRun(one.before)
+		s.mutex.Lock()
+		defer s.mutex.Unlock()
+		one.name, one.result, one.err = mc.Name, result, err
+		if err == nil && !result.until.IsZero() {
+			one.until = result.until
+		}
 	})
-	switch {
-	case one.err == nil && one.result.pod != nil:
-		result := *one.result // a copy for this MiniCluster
-		return &result, nil
-	case mine:
-		return one.result, one.err
+	if one.name != mc.Name && (one.err != nil || strings.Contains(one.result.Message+one.result.refused, one.name)) {
+		return dryRun(one.before)
 	}
-	return dryRun()
+	if one.err != nil {
+		return nil, one.err
+	}
+	result := *one.result // a copy for this MiniCluster
+	return &result, nil
 }
 
-// of returns the shape of a text, and forgets expired shapes.
-func (s *shapes) of(text string, now time.Time) *shape {
+// of returns the shape of a hash, and forgets shapes that expired long ago.
+func (s *shapes) of(hash [sha256.Size]byte, now, changed time.Time) *shape {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	maps.DeleteFunc(s.byText, func(_ string, s *shape) bool { return now.Sub(s.at) >= shapeInterval })
-	if s.byText == nil {
-		s.byText = map[string]*shape{}
+	maps.DeleteFunc(s.byHash, func(_ [sha256.Size]byte, s *shape) bool { return now.Sub(s.until) >= recheckMost })
+	if s.byHash == nil {
+		s.byHash = map[[sha256.Size]byte]*shape{}
 	}
-	if s.byText[text] == nil {
-		s.byText[text] = &shape{at: now}
+	known := s.byHash[hash]
+	if known != nil && now.Before(known.until) && known.at.After(changed) {
+		return known
 	}
-	return s.byText[text]
+	fresh := &shape{at: now, until: now.Add(shapeInterval)}
+	if known != nil && known.result != nil {
+		fresh.before = known.result.failures
+	}
+	s.byHash[hash] = fresh
+	return fresh
 }

@@ -22,7 +22,11 @@ func (r *Reconciler) consult(seen *observed) (decided bool) {
 		r.Scheduler.Skip(mc)
 		return true
 	}
-	o.Offer = r.Scheduler.Offer(mc, seen.check.pod, madeAhead(seen))
+	if seen.check.refused != "" {
+		o.Offer = r.Scheduler.Refused(mc, seen.check.pod, seen.check.refused)
+	} else {
+		o.Offer = r.Scheduler.Offer(mc, seen.check.pod, madeAhead(seen))
+	}
 	return o.Offer.Verdict != ""
 }
 

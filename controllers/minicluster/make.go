@@ -4,6 +4,7 @@
 package minicluster
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -128,14 +129,21 @@ func (r *Reconciler) apply(ctx context.Context, object client.Object, options ..
 func (r *Reconciler) unforeseen(seen *observed, err error) error {
 	var clash *nameClashError
 	var result *check
+	last := cmp.Or(seen.check, &check{generation: seen.view.MiniCluster.Generation})
 	switch {
+	case err == nil:
+		last.failures = 0
+		return nil
 	case errors.As(err, &clash):
-		result = r.temporary(rejection(v1alpha2.ReasonNameClash, clash.Error()), recheckInterval)
+		result = rejection(seen.now, v1alpha2.ReasonNameClash, clash.Error())
+	case isQuotaRefusal(err):
+		result = &check{refused: err.Error(), pod: last.pod, at: seen.now}
 	case refused(err):
-		result = r.temporary(rejection(v1alpha2.ReasonObjectRejected, err.Error()), refusedInterval)
+		result = rejection(seen.now, v1alpha2.ReasonObjectRejected, err.Error())
 	default:
 		return err
 	}
-	result.generation, seen.memory.check = seen.view.MiniCluster.Generation, result
+	result.generation = last.generation
+	seen.memory.check = result.again(last.failures)
 	return errStillThere
 }

@@ -4,6 +4,7 @@
 package minicluster
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -41,6 +42,33 @@ type memory struct {
 type memories struct {
 	mutex  sync.Mutex
 	byName map[types.NamespacedName]*memory
+	// changes are when the labels of namespaces changed last, for as long as that may matter.
+	changes map[string]time.Time
+}
+
+// change records that the labels of a namespace have changed, and returns its MiniClusters.
+func (m *memories) change(namespace string, now time.Time) []types.NamespacedName {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	maps.DeleteFunc(m.changes, func(_ string, at time.Time) bool { return now.Sub(at) >= recheckMost })
+	if m.changes == nil {
+		m.changes = map[string]time.Time{}
+	}
+	m.changes[namespace] = now
+	var names []types.NamespacedName
+	for name := range m.byName {
+		if name.Namespace == namespace {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// changed is when the labels of a namespace changed last.
+func (m *memories) changed(namespace string) time.Time {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	return m.changes[namespace]
 }
 
 // of returns the memory of a MiniCluster. A new MiniCluster of the same name starts with an empty

@@ -55,6 +55,12 @@ type Scheduler interface {
 	// decision. pod is one of its pods after admission by the API server; ahead says how far its
 	// objects are made. The offer is zero before the first decision.
 	Offer(mc *v1alpha2.MiniCluster, pod *corev1.Pod, ahead elastic.Ahead) elastic.Offer
+	// Refused is Offer for a MiniCluster whose pods or objects a quota refused, with the refusal.
+	// It is offered no nodes. pod is one of its pods before admission by the API server.
+	Refused(mc *v1alpha2.MiniCluster, pod *corev1.Pod, why string) elastic.Offer
+	// Freed is when the quotas that refused a MiniCluster were last seen to have room; zero if
+	// never.
+	Freed(mc *v1alpha2.MiniCluster) time.Time
 	// Order is the order for a MiniCluster with nodes; nil if there is none. pod is one of its
 	// pods after admission by the API server; nil if there is none. The scheduler looks for other
 	// nodes for the displaced ranks, and orders them to move once it has found some.

@@ -80,6 +80,9 @@ func (r *Reconciler) statusInput(seen *observed, plan life.Plan) status.Input {
 	}
 	if seen.check != nil {
 		in.Check = seen.check.Check
+		if seen.check.refused != "" {
+			in.Check = status.Check{Reason: v1alpha2.ReasonNotAllowed, Message: seen.check.refused}
+		}
 		if seen.check.pod != nil {
 			in.Requests, in.Priority = state.PodRequests(seen.check.pod), ptr.Deref(seen.check.pod.Spec.Priority, 0)
 		}

@@ -66,6 +66,11 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 			CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList },
 			UpdateFunc: func(event.UpdateEvent) bool { return false },
 		})).
+		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(r.labelled), builder.WithPredicates(predicate.Funcs{
+			CreateFunc: func(event.CreateEvent) bool { return false },
+			UpdateFunc: predicate.LabelChangedPredicate{}.Update,
+			DeleteFunc: func(event.DeleteEvent) bool { return false },
+		})).
 		WatchesRawSource(source.Channel(r.Scheduler.Decided(), handler.Funcs{GenericFunc: r.decided})).
 		WatchesRawSource(source.Channel(r.announcer.told, &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: r.Workers}).
@@ -127,6 +132,16 @@ func (r *Reconciler) placedOn(ctx context.Context, _ client.Object) []reconcile.
 		if list.Items[i].Status.Admission != nil {
 			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
 		}
+	}
+	return requests
+}
+
+// labelled are the MiniClusters of a namespace whose labels have changed. For example, other
+// security standards may allow their pods.
+func (r *Reconciler) labelled(_ context.Context, namespace client.Object) []reconcile.Request {
+	var requests []reconcile.Request
+	for _, name := range r.memories.change(namespace.GetName(), r.Clock.Now()) {
+		requests = append(requests, reconcile.Request{NamespacedName: name})
 	}
 	return requests
 }

@@ -6,6 +6,7 @@ package scheduler
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -92,7 +93,7 @@ func (s *Scheduler) cycle(ctx context.Context, seen *clusterState, now time.Time
 		return news{}, err
 	}
 	result := s.commit(queue.Schedule(snapshot.Snapshot, room, now), snapshot, now)
-	result.decided = append(result.decided, repaired...)
+	result.decided = append(result.decided, slices.Concat(repaired, snapshot.freed)...)
 	result.lookAgain = elastic.Earliest(result.lookAgain, snapshot.avoidUntil, s.ledger.Lapse(now))
 	s.lookAgain, done = result.lookAgain, true
 	return result, nil

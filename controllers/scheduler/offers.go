@@ -23,11 +23,17 @@ import (
 // entry is a MiniCluster in its queue.
 type entry struct {
 	miniCluster *v1alpha2.MiniCluster // with defaults
-	pod         *corev1.Pod           // after admission by the API server
-	queue       string
-	ask         state.Ask
-	gang        queue.Gang
-	decision    queue.Decision
+	pod         *corev1.Pod           // after admission by the API server, unless refused
+	// refused is the API server's refusal of its pods or objects by a quota; "" if they were
+	// accepted. freed is when the quotas were last seen to have room, and before is how the last
+	// cycle saw them.
+	refused  string
+	freed    time.Time
+	before   *quotaView
+	queue    string
+	ask      state.Ask
+	gang     queue.Gang
+	decision queue.Decision
 	// ahead is how far its objects are made.
 	ahead        elastic.Ahead
 	aheadAt      time.Time // when it was told to make them
@@ -43,18 +49,8 @@ func (e *entry) name() types.NamespacedName { return client.ObjectKeyFromObject(
 func (s *Scheduler) Offer(mc *v1alpha2.MiniCluster, pod *corev1.Pod, ahead elastic.Ahead) elastic.Offer {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	name := client.ObjectKeyFromObject(mc)
-	s.checked[name] = mc.UID
-	e := s.entries[name]
-	if e == nil || e.miniCluster.UID != mc.UID || e.miniCluster.Generation != mc.Generation || (!s.ledger.Assumed(mc.UID) && e.queue != s.queueOf(mc)) {
-		if e != nil {
-			s.ledger.Forget(e.miniCluster.UID)
-		}
-		e = &entry{miniCluster: mc, pod: pod, queue: s.queueOf(mc), ask: state.Request(mc, pod, s.topology), gang: state.Gang(mc, pod)}
-		e.gang.Queue = e.queue
-		s.entries[name], s.pods[mc.UID] = e, pod
-		s.wake()
-	}
+	e := s.enter(mc, pod, "")
+	s.pods[mc.UID] = pod
 	if ahead > e.ahead { // it has made its objects, or had begun before a restart
 		e.ahead, e.aheadAt = ahead, s.Clock.Now()
 		s.ask() // the next may make its objects
@@ -64,6 +60,67 @@ func (s *Scheduler) Offer(mc *v1alpha2.MiniCluster, pod *corev1.Pod, ahead elast
 		Nodes: d.Nodes, Verdict: d.Verdict, Message: d.Message,
 		MakeAhead: e.ahead != elastic.AheadNothing && (e.mayMakeAhead || d.Verdict == ""),
 	}
+}
+
+// Refused implements minicluster.Scheduler.
+func (s *Scheduler) Refused(mc *v1alpha2.MiniCluster, pod *corev1.Pod, why string) elastic.Offer {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	e := s.enter(mc, pod, why)
+	e.refused = why
+	return elastic.Offer{Verdict: e.decision.Verdict, Message: e.decision.Message}
+}
+
+// enter enters a MiniCluster in its queue, unless it is there.
+func (s *Scheduler) enter(mc *v1alpha2.MiniCluster, pod *corev1.Pod, refused string) *entry {
+	name := client.ObjectKeyFromObject(mc)
+	s.checked[name] = mc.UID
+	e := s.entries[name]
+	if e == nil || e.miniCluster.UID != mc.UID || e.miniCluster.Generation != mc.Generation ||
+		(!s.ledger.Assumed(mc.UID) && e.queue != s.queueOf(mc)) || (e.refused == "") != (refused == "") {
+		if e != nil {
+			s.ledger.Forget(e.miniCluster.UID)
+		}
+		e = &entry{miniCluster: mc, pod: pod, refused: refused, queue: s.queueOf(mc), ask: state.Request(mc, pod, s.topology), gang: state.Gang(mc, pod)}
+		e.gang.Queue = e.queue
+		s.entries[name] = e
+		s.wake()
+	}
+	return e
+}
+
+// Freed implements minicluster.Scheduler.
+func (s *Scheduler) Freed(mc *v1alpha2.MiniCluster) time.Time {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if e := s.entries[client.ObjectKeyFromObject(mc)]; e != nil && e.miniCluster.UID == mc.UID {
+		return e.freed
+	}
+	return time.Time{}
+}
+
+// quotaView is how a cycle sees the quotas of a MiniCluster that they refused.
+type quotaView struct {
+	refuses bool
+	limits  string
+}
+
+// askQuotas says why the quotas of a namespace allow no pods of a MiniCluster; "" if they do. If
+// the API server refused the MiniCluster, and the quotas may have got room since, freed is true: the
+// MiniCluster has to be checked again.
+func (s *Scheduler) askQuotas(e *entry, seen *clusterState) (why string, freed bool) {
+	namespace := e.miniCluster.Namespace
+	why = seen.quotas.Refusal(namespace, e.pod, seen.unmade(e))
+	if e.refused == "" {
+		return why, false
+	}
+	now := &quotaView{refuses: why != "", limits: seen.quotas.Limits(namespace)}
+	freed = e.before != nil && !now.refuses && (e.before.refuses || e.before.limits != now.limits)
+	e.before = now
+	if freed {
+		e.freed = s.Clock.Now()
+	}
+	return cmp.Or(why, e.refused), freed
 }
 
 // QueueOf implements minicluster.Scheduler.

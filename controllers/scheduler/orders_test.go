@@ -5,6 +5,7 @@ package scheduler
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -301,5 +302,62 @@ func TestSchedulerRepairsWithWhatAdmissionAdded(t *testing.T) {
 	order, moves := q.Order(runsOn(2).Obj(), special(), []int{1}).(elastic.Move)
 	if !moves || len(order.Pods) != 1 || order.Pods[0] != (elastic.Pod{Rank: 1, Node: "d"}) {
 		t.Errorf("it is ordered %+v", order)
+	}
+}
+
+// A MiniCluster that the API server refused because of a quota gets no nodes. It is checked again
+// once the quotas may have room, and not before.
+func TestSchedulerChecksRefusedAgain(t *testing.T) {
+	const why = "the pods would be refused: exceeded quota: two"
+	two := func(resourceName corev1.ResourceName, hard, used string) []*corev1.ResourceQuota {
+		quota := &corev1.ResourceQuota{}
+		quota.Name, quota.Namespace = "two", fixture.Namespace
+		quota.Spec.Hard = corev1.ResourceList{resourceName: resource.MustParse(hard)}
+		quota.Status.Hard = quota.Spec.Hard
+		quota.Status.Used = corev1.ResourceList{resourceName: resource.MustParse(used)}
+		return []*corev1.ResourceQuota{quota}
+	}
+	for name, tc := range map[string]struct {
+		before, same, after []*corev1.ResourceQuota
+	}{
+		"pods have ended":                       {two("pods", "2", "2"), two("pods", "2", "1"), two("pods", "2", "0")},
+		"the quota has grown":                   {two("pods", "2", "2"), two("pods", "2", "2"), two("pods", "4", "2")},
+		"the quota is gone":                     {two("pods", "2", "2"), two("pods", "2", "2"), nil},
+		"the quota of other objects has grown":  {two("services", "0", "0"), two("services", "0", "1"), two("services", "1", "0")},
+		"the quota of other objects is no more": {two("services", "0", "0"), two("services", "0", "1"), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := newQueue(t, "a", "b")
+			mc := first.Defaulted()
+			q.seen.miniClusters = append(q.seen.miniClusters, first.Obj())
+			refused := func(verdict elastic.Verdict) {
+				t.Helper()
+				if got := q.Refused(mc, wholeNode, why); got.Verdict != verdict || len(got.Nodes) > 0 || (verdict != "" && got.Message == "") {
+					t.Errorf("the offer is %+v", got)
+				}
+			}
+			q.quotas = tc.before
+			refused("")
+			for _, quotas := range [][]*corev1.ResourceQuota{tc.before, tc.same} {
+				q.quotas = quotas
+				q.cycle()
+				refused(elastic.NotAllowed)
+				if freed := q.Freed(mc); !freed.IsZero() {
+					t.Fatal("the check is repeated without need")
+				}
+			}
+			q.quotas = tc.after
+			if told := q.cycle(); !strings.HasPrefix(told, "first") {
+				t.Errorf("told %q", told)
+			}
+			freed := q.Freed(mc)
+			refused(elastic.NotAllowed)
+			if told := q.cycle(); freed.IsZero() || q.Freed(mc) != freed {
+				t.Errorf("freed at %s, and then at %s; told %q", freed, q.Freed(mc), told)
+			}
+			q.offer(first) // the check passed
+			q.cycle()
+			q.expect(first, elastic.Admitted, "a", "b")
+		})
 	}
 }

@@ -43,6 +43,8 @@ type snapshot struct {
 	*clusterState
 	// waiting are the waiting entries by ID.
 	waiting map[string]*entry
+	// freed are the MiniClusters that have to be checked again, because quotas may have got room.
+	freed []types.NamespacedName
 	// avoidUntil is when the first of them stops avoiding nodes; zero if none avoids any.
 	avoidUntil time.Time
 }
@@ -122,7 +124,10 @@ func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (*snapshot, queu
 	for _, e := range s.waiting(seen) {
 		gang := e.gang
 		gang.Created, gang.Blocked = state.Age(e.miniCluster, queues[e.queue]), e.decision.Blocked
-		gang.NotAllowed = seen.quotas.Refusal(e.miniCluster.Namespace, e.pod, seen.unmade(e))
+		var freed bool
+		if gang.NotAllowed, freed = s.askQuotas(e, seen); freed {
+			out.freed = append(out.freed, e.name())
+		}
 		out.Waiting = append(out.Waiting, gang)
 		out.waiting[gang.ID] = e
 		if until := e.ask.AvoidUntil; now.Before(until) {

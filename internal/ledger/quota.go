@@ -36,11 +36,12 @@ func isNative(name corev1.ResourceName) bool {
 type Quotas struct {
 	byNamespace map[string][]*corev1.ResourceQuota // by name
 	reserved    map[string]corev1.ResourceList
+	limits      map[string]string
 }
 
 // NewQuotas returns quotas without reservations.
 func NewQuotas(quotas []*corev1.ResourceQuota) *Quotas {
-	q := &Quotas{byNamespace: map[string][]*corev1.ResourceQuota{}, reserved: map[string]corev1.ResourceList{}}
+	q := &Quotas{byNamespace: map[string][]*corev1.ResourceQuota{}, reserved: map[string]corev1.ResourceList{}, limits: map[string]string{}}
 	sorted := slices.SortedFunc(slices.Values(quotas), func(a, b *corev1.ResourceQuota) int { return cmp.Compare(a.Name, b.Name) })
 	for _, quota := range sorted {
 		q.byNamespace[quota.Namespace] = append(q.byNamespace[quota.Namespace], quota)
@@ -53,6 +54,26 @@ func (q *Quotas) Namespaces() iter.Seq[string] { return maps.Keys(q.byNamespace)
 
 // Limit reports whether a namespace has a quota.
 func (q *Quotas) Limit(namespace string) bool { return len(q.byNamespace[namespace]) > 0 }
+
+// Limits are the limits of a namespace's quotas, to compare with later ones: those that are wanted,
+// and those that the API server enforces.
+func (q *Quotas) Limits(namespace string) string {
+	if text, known := q.limits[namespace]; known {
+		return text
+	}
+	var text strings.Builder
+	for _, quota := range q.byNamespace[namespace] {
+		fmt.Fprintf(&text, "%s %v", quota.UID, quota.Spec.Scopes)
+		for _, list := range []corev1.ResourceList{quota.Spec.Hard, quota.Status.Hard} {
+			for _, name := range slices.Sorted(maps.Keys(list)) {
+				amount := list[name]
+				fmt.Fprintf(&text, " %s %s", name, &amount)
+			}
+		}
+	}
+	q.limits[namespace] = text.String()
+	return q.limits[namespace]
+}
 
 // Reserve reserves what a number of such pods will use.
 func (q *Quotas) Reserve(namespace string, pod *corev1.Pod, pods int) {

@@ -25,6 +25,9 @@ func setAccepted(s *v1alpha2.MiniClusterStatus, in Input) {
 	if in.Check.Message != "" {
 		value, message = metav1.ConditionFalse, in.Check.Message
 	}
+	if in.Check.Reason == v1alpha2.ReasonNotAllowed {
+		value = metav1.ConditionUnknown // the rest could not be checked
+	}
 	set(s, in, v1alpha2.ConditionAccepted, value, in.Check.Reason, message)
 }
 

@@ -18,6 +18,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -42,8 +43,10 @@ type fuse struct {
 	// killed at every one of them; else nil.
 	told map[string]int
 	// held is not nil while events are not answered.
-	held  chan struct{}
-	proxy *httputil.ReverseProxy
+	held chan struct{}
+	// dryRuns counts dry runs, and reads requests for single objects and lists.
+	dryRuns, reads atomic.Int64
+	proxy          *httputil.ReverseProxy
 }
 
 // write is the n-th of a kind, such as "PATCH pods".
@@ -164,6 +167,12 @@ func (f *fuse) hold() (release func()) {
 
 func (f *fuse) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	kind := kindOf(r)
+	switch query := r.URL.Query(); {
+	case query.Get("dryRun") != "":
+		f.dryRuns.Add(1)
+	case r.Method == http.MethodGet && query.Get("watch") == "":
+		f.reads.Add(1)
+	}
 	if f.held != nil && r.Method == http.MethodPost && strings.Contains(r.URL.Path, "/events.k8s.io/") {
 		select {
 		case <-f.held:

@@ -234,13 +234,21 @@ func TestQuota(t *testing.T) {
 	s := newSite(t, 1)
 	quota := s.noServices()
 	mc := s.create(s.miniCluster("waits"))
-	s.awaitState(mc, v1alpha2.StateRejected)
-	accepted := condition(mc, v1alpha2.ConditionAccepted)
-	if accepted.Reason != v1alpha2.ReasonObjectRejected || !strings.Contains(accepted.Message, "exceeded quota: no-services") {
+	s.await(mc, "told of the quota", isRefusedBy("exceeded quota: no-services"))
+	if accepted := condition(mc, v1alpha2.ConditionAccepted); accepted.Status != metav1.ConditionUnknown || !strings.Contains(accepted.Message, "the Service would be refused") {
 		t.Errorf("it was told %s: %s", accepted.Reason, accepted.Message)
 	}
 	s.delete(quota)
 	s.awaitSuccess(mc)
+}
+
+// isRefusedBy says whether a MiniCluster waits because of a quota.
+func isRefusedBy(quota string) func(mc *v1alpha2.MiniCluster) bool {
+	return func(mc *v1alpha2.MiniCluster) bool {
+		admitted := condition(mc, v1alpha2.ConditionAdmitted)
+		return state(mc) == v1alpha2.StateQueued && mc.Status.Nodes == 0 && admitted.Reason == v1alpha2.ReasonNotAllowed &&
+			strings.Contains(admitted.Message, quota)
+	}
 }
 
 // So is one that came after the spec was checked.
@@ -256,10 +264,7 @@ func TestQuotaThatComesLater(t *testing.T) {
 	})
 	quota := s.noServices()
 	s.endCommand(first)
-	s.await(mc, "told of the quota, with no node held", func(mc *v1alpha2.MiniCluster) bool {
-		return state(mc) == v1alpha2.StateRejected && mc.Status.Nodes == 0 &&
-			strings.Contains(condition(mc, v1alpha2.ConditionAccepted).Message, "exceeded quota: no-services")
-	})
+	s.await(mc, "told of the quota, with no node held", isRefusedBy("exceeded quota: no-services"))
 	s.delete(quota)
 	s.awaitSuccess(mc)
 	if n := s.leadsOf(mc); n != 1 || mc.Status.RequeueState != nil {

@@ -1,0 +1,119 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package minicluster
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/dev/fixture"
+)
+
+// MiniClusters of one shape share a check, whether it passes or fails, for as long as it is valid.
+func TestShapesShareChecks(t *testing.T) {
+	var s shapes
+	runs := 0
+	now, changed := fixture.Noon, time.Time{}
+	quota := apierrors.NewForbidden(corev1.Resource("pods"), "job-0-x7k2p", errors.New("exceeded quota: small, requested: pods=1"))
+	var answer error
+	check := func(name string) *check {
+		t.Helper()
+		mc := fixture.MiniCluster(name).Obj()
+		result, err := s.check(mc, now, changed, func(before int) (*check, error) {
+			runs++
+			if answer == nil {
+				return &check{pod: &corev1.Pod{}, at: now}, nil
+			}
+			return sortOut(now, v1alpha2.ReasonPodRejected, "the pods", &corev1.Pod{}, before, answer)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return result
+	}
+	want := func(what string, n int) {
+		t.Helper()
+		if runs != n {
+			t.Errorf("%s: %d dry runs, want %d", what, runs, n)
+		}
+		runs = 0
+	}
+	for i := range 100 {
+		check(fmt.Sprintf("job-%03d", i))
+	}
+	want("a check that passes", 1)
+	check("another-length")
+	want("a name of another length", 1)
+
+	now, answer = now.Add(time.Minute), quota
+	for i := range 100 {
+		got := check(fmt.Sprintf("job-%03d", i))
+		if got.refused != "the pods would be refused: exceeded quota: small, requested: pods=1" || !got.until.Equal(now.Add(5*time.Second)) {
+			t.Fatalf("the check says %q until %s", got.refused, got.until)
+		}
+	}
+	want("a check that fails", 1)
+	for i, pause := range []time.Duration{10 * time.Second, 20 * time.Second, 40 * time.Second, 80 * time.Second, 160 * time.Second, 5 * time.Minute, 5 * time.Minute} {
+		now = check("job-000").until
+		want("before the time is up", 0)
+		for range 10 {
+			if got := check("job-000"); got.until.Sub(now) != pause || got.failures != i+2 {
+				t.Errorf("failure %d: the next check is %s later, want %s", got.failures, got.until.Sub(now), pause)
+			}
+		}
+		want("after the time is up", 1)
+	}
+	changed, now = now.Add(time.Second), now.Add(2*time.Second)
+	check("job-000")
+	check("job-001")
+	want("after a change of the quota", 1)
+
+	answer = apierrors.NewInvalid(v1alpha2.GroupVersion.WithKind("Pod").GroupKind(), "job-002-0",
+		field.ErrorList{field.Invalid(field.NewPath("spec"), "x", "nonsense")})
+	now = now.Add(time.Hour)
+	if got := check("job-002"); strings.Contains(got.Message, "job-002") || got.until != (time.Time{}) {
+		t.Errorf("the check says %q until %s", got.Message, got.until)
+	}
+	answer = apierrors.NewForbidden(corev1.Resource("pods"), "x", errors.New("job-003 is not welcome"))
+	now = now.Add(time.Hour)
+	runs = 0
+	check("job-003")
+	check("job-004")
+	want("a message that contains the name", 2)
+}
+
+// What a failed check waits for, beside its time.
+func TestCheckHolds(t *testing.T) {
+	mc := fixture.MiniCluster("lmp").Obj()
+	at, later := fixture.Noon, fixture.Noon.Add(time.Second)
+	failed := rejection(at, v1alpha2.ReasonNameClash, "x").again(0)
+	for name, tc := range map[string]struct {
+		check        *check
+		now, changed time.Time
+		generation   int64
+		want         bool
+	}{
+		"none":                          {now: later},
+		"a pass":                        {check: &check{at: at}, now: at.Add(time.Hour), changed: later, want: true},
+		"a pass of another generation":  {check: &check{at: at}, now: later, generation: 1},
+		"a failure before its time":     {check: failed, now: later, want: true},
+		"a failure after its time":      {check: failed, now: at.Add(5 * time.Second)},
+		"a failure before a change":     {check: failed, now: later, changed: later},
+		"a failure after a change":      {check: failed, now: later, changed: at.Add(-1), want: true},
+		"a spec that cannot be carried": {check: rejection(at, v1alpha2.ReasonPodRejected, "x"), now: at.Add(time.Hour), changed: later, want: true},
+	} {
+		mc.Generation = tc.generation
+		if got := tc.check.holds(mc, tc.now, tc.changed); got != tc.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
