@@ -624,14 +624,14 @@ func TestFiles(t *testing.T) {
 	}
 	for _, name := range []string{
 		"R", "batch-job.sh", "batch.sh", "broker.toml", "command.sh", "common.sh", "flux-init.sh", "hook-broker-pre.sh", "hook-init.sh", "hook-post.sh", "hook-pre.sh",
-		"hook-worker-pre.sh", "hostlist", "lead.sh", "members.sh", "settings.sh", "sizes.sh", "view-environment.sh", "wait-0.sh",
+		"hook-worker-pre.sh", "hostlist", "joined.sh", "lead.sh", "members.sh", "settings.sh", "sizes.sh", "view-environment.sh", "wait-0.sh",
 	} {
 		if _, ok := files[name]; !ok {
 			t.Errorf("%s is missing", name)
 		}
 	}
-	if len(files) != 19 {
-		t.Errorf("there are %d files, want 19", len(files))
+	if len(files) != 20 {
+		t.Errorf("there are %d files, want 20", len(files))
 	}
 	if files["view-environment.sh"] != `export X='it'\''s'`+"\n" {
 		t.Errorf("view-environment.sh is %q", files["view-environment.sh"])

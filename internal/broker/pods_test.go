@@ -5,8 +5,10 @@ package broker
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -38,6 +40,9 @@ const (
 var fluxes = sync.OnceValues(func() (map[string]string, error) {
 	dir, err := os.MkdirTemp("", "fakeflux")
 	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(dir, 0o755); err != nil { // for other users
 		return nil, err
 	}
 	double := filepath.Join(dir, "flux")
@@ -74,6 +79,7 @@ type cluster struct {
 	double      bool   // whether flux is the test double
 	address     string
 	certificate string
+	user        uint32 // who runs the containers; 0 is the user of the test
 }
 
 // address matches the addresses of pods in broker.toml.
@@ -234,12 +240,39 @@ func (p *pod) environment() []string {
 func (p *pod) command(name string) *exec.Cmd {
 	cmd := exec.CommandContext(p.context, "/bin/bash", filepath.Join(p.cluster.dir, p.dir, "o", name))
 	cmd.Env = p.environment()
+	p.beUser(cmd)
 	return cmd
+}
+
+// beUser lets the command run as the user of the containers.
+func (c *cluster) beUser(cmd *exec.Cmd) {
+	if c.user != 0 {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: c.user}}
+		cmd.Env = append(cmd.Env, "HOME=/") // as container runtimes set the variable for an unknown user
+	}
+}
+
+// own gives all files to the user of the containers.
+func (c *cluster) own() {
+	c.Helper()
+	if c.user == 0 {
+		return
+	}
+	err := filepath.WalkDir(c.dir, func(path string, _ os.DirEntry, err error) error {
+		if errors.Is(err, os.ErrNotExist) {
+			return nil // a file of a pod that runs
+		}
+		return cmp.Or(err, os.Lchown(path, int(c.user), 0))
+	})
+	if err != nil {
+		c.Fatal(err)
+	}
 }
 
 // start runs the init container, and starts the Flux container.
 func (p *pod) start() {
 	p.Helper()
+	p.own()
 	if out, err := p.command(InitScript).CombinedOutput(); err != nil {
 		p.Fatalf("the init container of %s: %v: %s", p.host, err, out)
 	}
@@ -258,7 +291,8 @@ func (p *pod) run() {
 	p.Helper()
 	p.cmd, p.output, p.ended = p.command(WaitScript), &output{changed: make(chan struct{})}, make(chan struct{})
 	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	p.cmd.SysProcAttr = cmp.Or(p.cmd.SysProcAttr, &syscall.SysProcAttr{})
+	p.cmd.SysProcAttr.Setsid = true
 	p.cmd.WaitDelay = 5 * time.Second // for processes that the scripts leave behind
 	if err := p.cmd.Start(); err != nil {
 		p.Fatal(err)
@@ -361,6 +395,7 @@ func (p *pod) awaitFlux(answer string, args ...string) {
 	p.await(fmt.Sprintf("%q as answer to %s", answer, args), func() bool {
 		cmd := exec.CommandContext(p.context, filepath.Join(p.flux, "flux"), args...)
 		cmd.Env = append(p.environment(), "FLUX_URI=local://"+strings.Join(p.sockets(), ""))
+		p.beUser(cmd)
 		out, err := cmd.Output()
 		return err == nil && strings.TrimSpace(string(out)) == answer
 	})

@@ -22,20 +22,36 @@ func noSocket(s *v1alpha2.MiniClusterSpec) { s.Flux.DisableSocket = true }
 
 // A follower is ready when its broker has joined the others. The lead is ready when the command
 // runs, or in an interactive instance when a command could run.
-func TestRunReady(t *testing.T) {
+func TestRunReady(t *testing.T) { testReady(t, 0) }
+
+// So it is for a user without an entry in /etc/passwd, for whom some commands of Flux fail.
+// Platforms such as OpenShift give each namespace such a user.
+func TestRunReadyAsUnknownUser(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can run processes as another user")
+	}
+	testReady(t, 1000770000)
+}
+
+func testReady(t *testing.T, user uint32) {
+	t.Helper()
 	batch := func(s *v1alpha2.MiniClusterSpec) { s.Containers[0].Batch = true }
+	raw := func(s *v1alpha2.MiniClusterSpec) { s.Containers[0].BatchRaw = true }
 	line := "-n1 bash -c " + shellQuote(loop)
 	for name, mc := range map[string]*fixture.MiniClusterWrapper{
 		"submitted":               three(loop),
+		"submitted by flux run":   three(loop, func(s *v1alpha2.MiniClusterSpec) { s.Flux.SubmitCommand = "flux run" }),
 		"a launcher":              three(loop, launcher, strict),
 		"a launcher, no socket":   three(loop, launcher, noSocket),
 		"a batch":                 three(line, batch),
+		"a raw batch":             three("flux run "+line, batch, raw),
 		"interactive":             three("x", interactive, strict),
 		"interactive, no socket":  three("x", interactive, noSocket),
 		"interactive, no command": three(""),
 	} {
 		t.Run(name, func(t *testing.T) {
 			withFlux(t, mc, func(c *cluster) {
+				c.user = user
 				lead, first, second := c.pod(0), c.pod(1), c.pod(2)
 				first.start()
 				first.awaitBroker()
@@ -57,7 +73,6 @@ func TestRunReady(t *testing.T) {
 				}
 				for _, follower := range []*pod{first, second} {
 					follower.ends(0)
-					follower.isReady(false)
 				}
 			})
 		})

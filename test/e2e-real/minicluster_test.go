@@ -54,6 +54,7 @@ func TestMiniClusters(t *testing.T) {
 		{"Beside", testBeside},
 		{"Interactive", testInteractive},
 		{"Ready", testReady},
+		{"UnknownUser", testUnknownUser},
 		{"Start", testStart},
 		{"Scale", testScale},
 		{"Deadline", testDeadline},

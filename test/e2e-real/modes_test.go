@@ -177,3 +177,28 @@ func testInteractive(c *cluster) {
 		})
 	}
 }
+
+// A user without an entry in /etc/passwd, such as OpenShift gives, can use every mode: all
+// brokers get ready, and the command runs.
+func testUnknownUser(c *cluster) {
+	for name, container := range map[string]string{
+		"user-submit":      command(until("end")),
+		"user-launcher":    "launcher: true, " + command("flux run -N3 -n3 true && "+until("end")),
+		"user-batch":       "batch: true, logs: /tmp, " + command("-n1 bash -c '"+until("end")+"'"),
+		"user-interactive": "",
+	} {
+		c.T.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := c.in(t).make(name, best(), container, "pod: {securityContext: {runAsUser: 12345}}")
+			m.awaitRunning()
+			for rank := range 3 {
+				m.podIs(rank, "is ready", ready)
+			}
+			if container == "" {
+				return
+			}
+			m.open("end")
+			m.awaitEnd(v1alpha2.ReasonSucceeded)
+		})
+	}
+}

@@ -16,7 +16,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -60,7 +59,6 @@ type broker struct {
 	settings
 	certificate []byte
 	local       net.Listener
-	joined      atomic.Bool // the lead has taken it
 	signals     chan os.Signal
 }
 
@@ -91,6 +89,25 @@ func runBroker(args []string) int {
 	return b.follow()
 }
 
+// runExtraScripts runs what Flux runs at the end of rc1: the scripts rc1.d/* in the directories
+// of FLUX_RC_EXTRA.
+func (b *broker) runExtraScripts() error {
+	for _, dir := range filepath.SplitList(os.Getenv("FLUX_RC_EXTRA")) {
+		paths, err := filepath.Glob(filepath.Join(dir, "rc1.d", "*"))
+		if err != nil {
+			return err
+		}
+		for _, path := range paths {
+			cmd := exec.Command(path)
+			cmd.Env = append(os.Environ(), "FLUX_URI="+b.attributes["local-uri"])
+			if out, err := cmd.CombinedOutput(); err != nil {
+				return fmt.Errorf("rc1.0: %s: %w: %s", path, err, out)
+			}
+		}
+	}
+	return nil
+}
+
 // log writes as Flux does with log-stderr-mode=local.
 func (b *broker) log(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "<6>broker.info[%d]: %s\n", b.rank, fmt.Sprintf(format, args...))
@@ -114,11 +131,13 @@ func (b *broker) lead() int {
 	go serve(b.local, i.answer)
 
 	code := 0
+	if err := b.runExtraScripts(); err != nil {
+		return fail("broker.err[0]: %v", err)
+	}
 	if !b.awaitQuorum(i) {
 		b.log("quorum-fail: quorum->shutdown")
 	} else {
 		b.log("quorum-full: quorum->run")
-		i.change(func() { i.full = true })
 		if _, none := b.attributes["broker.rc2_none"]; none {
 			b.log("signal %d", <-b.signals)
 		} else {
@@ -214,8 +233,11 @@ func (b *broker) follow() int {
 		return 1
 	}
 	defer conn.Close()
-	b.joined.Store(true)
-	b.log("parent-ready: join->run")
+	b.log("parent-ready: join->init")
+	if err := b.runExtraScripts(); err != nil {
+		return fail("broker.err[%d]: %v", b.rank, err)
+	}
+	b.log("rc1-success: init->run")
 	ended := make(chan bool)
 	go func() { ended <- b.attend(conn) }()
 	select {
@@ -334,8 +356,6 @@ func (b *broker) own(args []string) func(*call, []string) int {
 	case len(args) == 0:
 	case args[0] == "getattr":
 		return (*call).getattr
-	case args[0] == "uptime" && !b.joined.Load():
-		return func(c *call, _ []string) int { return c.uptime("join") }
 	}
 	return nil
 }

@@ -22,7 +22,7 @@ var commands = map[string]func(*call, []string) int{
 	"submit": (*call).submission, "run": (*call).submission, "batch": (*call).submission,
 	"jobs": (*call).listJobs, "job": (*call).job, "cancel": (*call).cancelJobs, "queue": (*call).queue,
 	"resource": (*call).resource, "module": (*call).module, "getattr": (*call).getattr, "dump": (*call).dump,
-	"uptime": (*call).uptimeOfInstance, "exec": (*call).exec, "overlay": (*call).overlay,
+	"exec": (*call).exec, "overlay": (*call).overlay,
 }
 
 func (c *call) run() int {
@@ -390,25 +390,6 @@ func (c *call) getattr(args []string) int {
 	}
 	c.print("%s", value)
 	return 0
-}
-
-// uptime prints the state of a broker where Flux has it. How long it has been so is left
-// out.
-func (c *call) uptime(state string) int {
-	c.print(" 12:00:00 %s 1s,  owner root,  depth 0,  size %d", state, len(c.hosts))
-	return 0
-}
-
-func (c *call) uptimeOfInstance([]string) int {
-	c.Lock()
-	defer c.Unlock()
-	switch {
-	case c.closing:
-		return c.uptime("cleanup")
-	case c.full:
-		return c.uptime("run")
-	}
-	return c.uptime("quorum")
 }
 
 // exec runs a command on the brokers of the ranks, one after the other. Those that are

@@ -28,7 +28,6 @@ type instance struct {
 	cores   [][]int64        // by rank
 	jobs    []*job           // by id, which begins at 1
 	modules []string
-	full    bool // the quorum was there
 	closing bool // nothing is started any more
 }
 

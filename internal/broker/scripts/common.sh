@@ -87,20 +87,6 @@ fe_pause() {
   trap - TERM
 }
 
-# fe_uri prints the URI of this pod's broker, whatever the name of its socket is.
-fe_uri() {
-  local sockets=("$fe_config"/run/flux/local*)
-  echo "local://${sockets[0]}"
-}
-
-# fe_until STATE waits until the state of this pod's broker matches the pattern. `flux uptime`
-# is no Python program, unlike most commands of Flux, and so is cheap to run often.
-fe_until() {
-  until [[ $(FLUX_URI=$(fe_uri) flux uptime 2>/dev/null) =~ ^\ *[^\ ]+\ ($1)\  ]]; do
-    fe_pause 0.5
-  done
-}
-
 # fe_timed NAME COMMAND... runs a command. If logging.timed is set, it prints the time that the
 # command took, in the format of GNU time.
 fe_timed() {

@@ -11,11 +11,12 @@ fe_here=${FLUX_OPERATOR_DIR:-/flux_operator}
 . "$fe_here/settings.sh"
 
 fe_config=$FE_VIEW_BASE/config
-mkdir -p "$FE_VIEW_BASE/view" "$FE_VIEW_BASE/software" "$fe_config/etc/flux/config" "$fe_config/etc/flux/system/cron.d"
+mkdir -p "$FE_VIEW_BASE/view" "$FE_VIEW_BASE/software" "$fe_config/etc/flux/config" "$fe_config/etc/flux/system/cron.d" "$fe_config/etc/flux/rc1.d"
 chmod 0777 "$fe_config" "$fe_config/etc/flux/system" # Flux may run as another user, and owns the rest
 
 cp "$fe_here/hostlist" "$fe_config/etc/flux/system/hostlist"
 cp "$fe_here/broker.toml" "$fe_config/etc/flux/config/broker.toml"
+ln -sf "$fe_here/joined.sh" "$fe_config/etc/flux/rc1.d/"
 if [[ -s $fe_here/R ]]; then
   cp "$fe_here/R" "$fe_config/etc/flux/system/R"
 fi

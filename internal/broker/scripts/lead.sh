@@ -84,9 +84,9 @@ tell_lost() {
 }
 
 if [[ $FE_MODE == interactive ]]; then
-  fe_until run
-  FLUX_URI=$(fe_uri)
-  export FLUX_URI
+  until [[ -e ${FE_READY%/*}/joined ]]; do fe_pause 0.2; done # joined.sh makes this file
+  fe_sockets=("${FE_READY%/*}"/local*)                        # its name depends on flux.disableSocket
+  export FLUX_URI=local://${fe_sockets[0]}
 fi
 /bin/bash "$fe_here/members.sh" &
 fe_members=$!

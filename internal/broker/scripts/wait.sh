@@ -61,6 +61,7 @@ fe_prepare() {
   mkdir -p "$FLUX_OUTPUT_DIR" || true # only batches need this directory
   # The broker requires a certificate that other users cannot read.
   (umask 077 && cat "$fe_here/curve.cert" >"$fe_config/curve/curve.cert")
+  export FLUX_RC_EXTRA=${FLUX_RC_EXTRA:+$FLUX_RC_EXTRA:}$fe_config/etc/flux # runs joined.sh
   if [[ ! -s $fe_config/etc/flux/system/R ]]; then
     flux R encode --hosts="$(<"$fe_here/hostlist")" --local >"$fe_config/etc/flux/system/R"
   fi
@@ -124,28 +125,16 @@ fe_obey() {
   fi
 }
 
-# fe_announce makes the pod of a follower ready when its broker has joined the others, unless
-# members.sh has said meanwhile that the broker is to leave.
-fe_announce() {
-  fe_until 'quorum|run'
-  : >"$FE_READY"
-  [[ ! -e $fe_leaving ]] || rm -f "$FE_READY"
-}
-
 # fe_follow runs the broker of a follower. It starts a broker that failed again, since the lead
 # may not be up yet. It returns when the pod is deleted, or when the lead has shut the instance
 # down and a lead that failed is not started again.
 fe_follow() {
-  local announcer code pause=1
+  local code pause=1
   while true; do
     code=0
     rm -f "$fe_leaving"
-    fe_announce &
-    announcer=$!
     fe_run flux start "${fe_options[@]}" || code=$?
-    kill '%?fe_announce' 2>/dev/null || true # by name, since it has usually ended and its PID may be reused
-    wait "$announcer" || true
-    rm -f "$FE_READY"
+    [[ $code == 0 ]] || rm -f "$FE_READY" # a broker that the lead has shut down is not lost
     fe_ended_itself "$code" || return 143
     if [[ $FE_COMPLETE_WORKERS == true || $fe_ending == true ]] || ((code == 0 && FE_BACKOFF_LIMIT == 0)); then
       return "$code"
@@ -153,6 +142,7 @@ fe_follow() {
     fe_say "The broker ended with exit code $code; starting it again in $pause s"
     fe_run sleep "$pause" || true
     [[ $fe_ending != true ]] || return 143
+    rm -f "$FE_READY"
     pause=$((pause < 8 ? pause * 2 : 15))
   done
 }
@@ -167,8 +157,8 @@ fe_exit() {
   [[ $code != 0 || ! -s $fe_here/stop ]] || exit 143
 }
 
-fe_leaving=${FE_READY%/*}/leaving # members.sh makes this file
-rm -f "$FE_READY" "$fe_leaving"   # files of an earlier container of this pod
+fe_leaving=${FE_READY%/*}/leaving                       # members.sh makes this file
+rm -f "$FE_READY" "$fe_leaving" "${FE_READY%/*}/joined" # files of an earlier container of this pod
 fe_exit_code='' fe_obeying=''
 trap fe_exit EXIT
 if [[ $HOSTNAME == "$FE_LEAD_HOST" ]]; then
