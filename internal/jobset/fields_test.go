@@ -110,9 +110,9 @@ var fields = map[string]field{
 	"containers[].logs":                          seen("{containers: [{logs: /out}]}", "setting.FLUX_OUTPUT_DIR: /out"),
 	"containers[].noWrapEntrypoint":              seen("{containers: [{}, {noWrapEntrypoint: true}]}", "-lead.spec.initContainers.1.command.1: /flux_operator/start-1.sh"),
 	"containers[].ports":                         seen("{containers: [{ports: [1]}, {ports: [80]}]}", "lead.spec.containers.0.ports.0.containerPort: 1", "lead.spec.initContainers.1.ports.0.containerPort: 80", "service.side.ports.0.port: 80", "service.side.selector.hpa-selector: lmp"),
-	"containers[].environment":                   seen("{containers: [{environment: {B: b, A: a}}]}", "lead.spec.containers.0.env.0.value: a", "lead.spec.containers.0.env.1.name: B"),
-	"containers[].secrets{}.name":                seen("{containers: [{secrets: {S: {name: s, key: k}}}]}", "lead.spec.containers.0.env.0.valueFrom.secretKeyRef.name: s"),
-	"containers[].secrets{}.key":                 seen("{containers: [{secrets: {S: {name: s, key: k}}}]}", "lead.spec.containers.0.env.0.valueFrom.secretKeyRef.key: k", "lead.spec.containers.0.env.0.name: S"),
+	"containers[].environment":                   seen("{containers: [{environment: {B: b, A: a}}]}", "lead.spec.containers.0.env.1.value: a", "lead.spec.containers.0.env.2.name: B"),
+	"containers[].secrets{}.name":                seen("{containers: [{secrets: {S: {name: s, key: k}}}]}", "lead.spec.containers.0.env.1.valueFrom.secretKeyRef.name: s"),
+	"containers[].secrets{}.key":                 seen("{containers: [{secrets: {S: {name: s, key: k}}}]}", "lead.spec.containers.0.env.1.valueFrom.secretKeyRef.key: k", "lead.spec.containers.0.env.1.name: S"),
 	"containers[].volumes{}.path":                seen("{containers: [{volumes: {v: {path: /p}}}]}", "lead.spec.containers.0.volumeMounts.4.mountPath: /p", "lead.spec.volumes.3.name: v"),
 	"containers[].volumes{}.readOnly":            seen("{containers: [{volumes: {v: {claimName: c, path: /p, readOnly: true}}}]}", "lead.spec.containers.0.volumeMounts.4.readOnly: true", "lead.spec.volumes.3.persistentVolumeClaim.readOnly: true"),
 	"containers[].volumes{}.hostPath":            seen("{containers: [{volumes: {v: {hostPath: /h, path: /p}}}]}", "lead.spec.volumes.3.hostPath.path: /h"),
@@ -332,7 +332,7 @@ func TestLabelsThatAreOurs(t *testing.T) {
 	maps.Copy(got, observe(t, fields["pod.annotations"].change))
 	maps.Copy(got, observe(t, fields["jobLabels"].change))
 	for line := range got {
-		if strings.HasSuffix(line, ": mine") || strings.Contains(line, "labels.job-index") || strings.Contains(line, "labels.hpa-selector") ||
+		if strings.HasSuffix(line, ": mine") || strings.Contains(line, "labels.job-index: ") || strings.Contains(line, "labels.hpa-selector") ||
 			strings.Contains(line, "annotations.flux-framework.org/quorum") {
 			t.Error(line)
 		}

@@ -132,7 +132,7 @@ func TestPodTemplate(t *testing.T) {
 	env := map[string]string{}
 	for _, v := range flux.Env {
 		env[v.Name] = v.Value
-		if v.ValueFrom != nil {
+		if v.ValueFrom != nil && v.ValueFrom.SecretKeyRef != nil {
 			env[v.Name] = v.ValueFrom.SecretKeyRef.Name + "/" + v.ValueFrom.SecretKeyRef.Key
 		}
 	}
@@ -162,12 +162,45 @@ func TestPodTemplate(t *testing.T) {
 		"tolerations":  []corev1.Toleration{{Key: "gpu", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}},
 		"user":         int64(5),
 		"pull secrets": []corev1.LocalObjectReference{{Name: "a"}, {Name: "b"}},
-		"container":    "lmp", "image": "img", "working dir": "/w", "pull": corev1.PullNever, "env": map[string]string{"A": "1", "B": "2", "S": "n/k"},
+		"container":    "lmp", "image": "img", "working dir": "/w", "pull": corev1.PullNever, "env": map[string]string{"A": "1", "B": "2", "S": "n/k", "JOB_COMPLETION_INDEX": ""},
 		"port": int32(80), "pre stop": []string{"/bin/sh", "-c", "sync; sync"}, "privileged": true,
 		"cpu": "8", "command": []string{"/bin/bash", "/flux_operator/wait-0.sh"}, "init command": []string{"/bin/bash", "/flux_operator/flux-init.sh"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("the pod is another (-want +got):\n%s", diff)
+	}
+}
+
+// Every container of a broker's pod learns the rank as its completion index, unless the user sets
+// the variable. The services pod has no index.
+func TestCompletionIndex(t *testing.T) {
+	mc := fixture.MiniCluster("lmp").Spec(func(s *v1alpha2.MiniClusterSpec) {
+		s.Containers[0].RunFlux = true
+		own := map[string]string{"JOB_COMPLETION_INDEX": "7"}
+		s.Containers = append(s.Containers, v1alpha2.MiniClusterContainer{Name: "web"}, v1alpha2.MiniClusterContainer{Name: "own", Environment: own})
+		s.Services = []v1alpha2.MiniClusterContainer{{Name: "db"}}
+	}).Defaulted()
+	pod, err := Pod(mc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	services, err := ServicesPod(mc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers, services.Spec.Containers) {
+		for _, v := range c.Env {
+			got[c.Name] += v.Name + "=" + v.Value
+			if v.ValueFrom != nil {
+				got[c.Name] += v.ValueFrom.FieldRef.FieldPath
+			}
+		}
+	}
+	rank := "JOB_COMPLETION_INDEX=metadata.labels['job-index']"
+	want := map[string]string{"flux-view": rank, "lmp": rank, "web": rank, "own": "JOB_COMPLETION_INDEX=7"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the variables are others (-want +got):\n%s", diff)
 	}
 }
 

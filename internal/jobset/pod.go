@@ -67,10 +67,31 @@ func podTemplate(mc *v1alpha2.MiniCluster) (corev1.PodTemplateSpec, error) {
 		}
 	}
 	spec.Containers = []corev1.Container{fluxContainer(mc)}
+	setIndex(spec.InitContainers)
+	setIndex(spec.Containers)
 	return corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: podLabels(mc), Annotations: podAnnotations(s.Pod.Annotations)},
 		Spec:       spec,
 	}, nil
+}
+
+// completionIndex is the variable in which Kubernetes tells containers the index of their pod.
+const completionIndex = "JOB_COMPLETION_INDEX"
+
+// setIndex sets the completion index to the rank of the pod, unless the user sets this variable.
+// Kubernetes would set the index in the Job, which is 0 for the lead and for the first follower,
+// too. Kubernetes keeps a variable that a container already has.
+func setIndex(containers []corev1.Container) {
+	for i := range containers {
+		c := &containers[i]
+		if slices.ContainsFunc(c.Env, func(v corev1.EnvVar) bool { return v.Name == completionIndex }) {
+			continue
+		}
+		rank := corev1.EnvVar{Name: completionIndex, ValueFrom: &corev1.EnvVarSource{
+			FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.labels['" + v1alpha2.RankLabel + "']"},
+		}}
+		c.Env = append([]corev1.EnvVar{rank}, c.Env...) // first, so that other variables can refer to it
+	}
 }
 
 // podSpec returns the settings that the pods of brokers and the services pod have in common.

@@ -6,6 +6,7 @@ package e2e
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -89,6 +90,40 @@ func TestLifecycle(t *testing.T) {
 	})
 	s.delete(mc)
 	eventually(t, s.nothingLeft)
+}
+
+// The completion index of all containers of a pod is its rank. The Job controller would set its own.
+func TestCompletionIndexIsRank(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 3)
+	mc := s.create(s.miniCluster("indexed").Size(3).PodAnnotation(simulator.Runtime, untilTold).Spec(func(spec *v1alpha2.MiniClusterSpec) {
+		spec.Containers[0].RunFlux = true
+		spec.Containers = append(spec.Containers, v1alpha2.MiniClusterContainer{Name: "beside", Image: "beside"})
+	}))
+	s.awaitState(mc, v1alpha2.StateRunning)
+	for rank := range 3 {
+		pod := s.awaitPod(mc, rank, "placed", func(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" })
+		if label := pod.Labels[v1alpha2.RankLabel]; label != strconv.Itoa(rank) {
+			t.Errorf("the label of rank %d is %q", rank, label)
+		}
+		containers := slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers)
+		if len(containers) != 3 {
+			t.Errorf("there are %d containers", len(containers))
+		}
+		for i := range containers {
+			var found []corev1.EnvVar
+			for _, v := range containers[i].Env {
+				if v.Name == "JOB_COMPLETION_INDEX" {
+					found = append(found, v)
+				}
+			}
+			if len(found) != 1 || found[0].ValueFrom == nil || found[0].ValueFrom.FieldRef.FieldPath != "metadata.labels['"+v1alpha2.RankLabel+"']" {
+				t.Errorf("container %s of rank %d has %+v", containers[i].Name, rank, found)
+			}
+		}
+	}
+	s.endCommand(mc)
+	s.awaitSuccess(mc)
 }
 
 // backoffLimit tries the lead again, in a new pod.
