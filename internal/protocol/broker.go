@@ -60,9 +60,12 @@ func (p *Pod) brokerState() life.BrokerState {
 func (p *Pod) readContainer() {
 	b, status, podReady := &p.Broker, brokerStatus(p.Pod), condition(p.Pod, corev1.PodReady)
 	b.Ready = ready(p.Pod)
-	if status != nil && status.State.Running != nil {
+	switch {
+	case status != nil && status.State.Running != nil:
 		b.Since = status.State.Running.StartedAt.Time
-	} else { // what keeps other containers from starting is not the broker's trouble
+	case status != nil && status.State.Terminated != nil: // a sidecar still runs, or the pod's end follows
+		b.ExitCode, b.FailedIn = exitCode(p.Pod)
+	default: // what keeps other containers from starting is not the broker's trouble
 		b.Trouble = trouble(p.Pod)
 	}
 	switch {

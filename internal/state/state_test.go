@@ -204,6 +204,22 @@ func TestObserveBrokers(t *testing.T) {
 	}
 }
 
+// A broker that has ended tells its exit code before its pod ends: a sidecar may still run.
+func TestObserveBrokerThatEndedBeforeItsPod(t *testing.T) {
+	o, err := Observe(view(func(v *View) {
+		v.MiniCluster.Status.StartTime = &metav1.Time{Time: fixture.Noon}
+		ended := fixture.BrokerPod("lmp", 1).On("b").Up().Ended(0).Obj()
+		ended.Status.Phase = corev1.PodRunning
+		v.Pods = read(fixture.BrokerPod("lmp", 0).On("a").Up().Obj(), ended)
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b := o.Brokers[1]; b.State != life.Coming || b.ExitCode == nil || *b.ExitCode != 0 || o.Up() != 2 {
+		t.Errorf("the broker is %+v, and %d are up", b, o.Up())
+	}
+}
+
 func TestObserveWorkload(t *testing.T) {
 	cases := map[string]struct {
 		change func(*View)

@@ -86,11 +86,7 @@ func count(s *v1alpha2.MiniClusterStatus, in Input) {
 	s.Size = 0
 	if !in.finished() { // a finished MiniCluster keeps the number of its tasks
 		s.Tasks = 0
-		for rank, broker := range in.Observation.Brokers {
-			if broker.State == life.Up && in.Observation.Admission.Has(rank) {
-				s.Size++
-			}
-		}
+		s.Size = int32(in.Observation.Up())
 		if s.Admission != nil {
 			s.Tasks = int32(in.Observation.Policy.Sizing.TasksAt(int(s.Admission.Quorum)))
 			for _, rank := range in.record.Admission.Members() {

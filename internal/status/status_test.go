@@ -136,6 +136,19 @@ JobMiniClusterReady True Running: 4 of 4 brokers up
 `,
 			counts: "4 brokers, 32 tasks, 4 nodes", events: "Normal Started: Started with 4 of 4 brokers, tasks 32 of 32; Flux has 8 cores on each",
 		},
+		"one whose followers ended with the instance, before the lead's pod": {
+			mc: wanted4().Admitted(1, 3, "n[1-3]").Status(func(s *v1alpha2.MiniClusterStatus) { s.StartTime = &metav1.Time{Time: fixture.Noon} }),
+			o: life.Observation{
+				Brokers: []life.Broker{{State: life.Up}, {State: life.Succeeded}, {State: life.Coming, ExitCode: new(int)}}, Occupied: 3,
+			},
+			plan: life.Plan{Step: life.Wait{}, State: life.StateRunning, Message: "3 of 3 brokers up"},
+			want: `Admitted True Admitted: Holds nodes for 3 of 4 brokers
+QuorumReached True QuorumReached: 3 of 4 brokers, tasks 24 of 32
+Finished False Unfinished: It is not done
+JobMiniClusterReady True Running: 3 of 3 brokers up
+`,
+			counts: "3 brokers, 24 tasks, 3 nodes",
+		},
 		"one that starts with fewer than were placed": {
 			mc: wanted4().Admitted(1, 3, "n[1-3]"), o: life.Observation{Brokers: upBrokers(2), Occupied: 3},
 			plan: life.Plan{Step: life.LowerQuorum{Quorum: 2}, State: life.StateStarting, Message: "starts with 2 brokers"},

@@ -8,13 +8,16 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/simulator"
+	"github.com/flux-elastic/flux-elastic/internal/protocol"
 )
 
 // machineClock is the one that the cluster has, too.
@@ -65,6 +68,37 @@ func TestTTL(t *testing.T) {
 			}
 			eventually(t, s.nothingLeft)
 		})
+	}
+}
+
+// Followers end before the lead's pod does. This is no loss: no status counts fewer brokers.
+func TestFollowersEndFirst(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 3)
+	record := s.newRecord()
+	mc := s.create(s.miniCluster("ends").Size(3).Launcher().PodAnnotation(simulator.Runtime, untilTold))
+	s.await(mc, "running with 3 brokers", func(mc *v1alpha2.MiniCluster) bool {
+		return state(mc) == v1alpha2.StateRunning && mc.Status.Size == 3
+	})
+	for rank := 1; rank < 3; rank++ {
+		pod := s.awaitPod(mc, rank, "ready", func(pod *corev1.Pod) bool { return protocol.Read(pod).Broker.Ready })
+		ended := fmt.Sprintf(`{"status":{"phase":"Succeeded","containerStatuses":[{"name":%q,"ready":false,"state":{"running":null,"terminated":{"exitCode":0}}}]}}`,
+			pod.Spec.Containers[0].Name)
+		if err := env.client.Status().Patch(s.ctx, pod, client.RawPatch(types.StrategicMergePatchType, []byte(ended))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.patch(mc, `{"spec":{"ttlSecondsAfterFinished":600}}`) // a pass follows, which sees the ends
+	s.await(mc, "seen", func(mc *v1alpha2.MiniCluster) bool { return mc.Status.ObservedGeneration == mc.Generation })
+	s.endCommand(mc)
+	s.awaitSuccess(mc)
+	began := false
+	for _, seen := range record.of(mc).versions {
+		runs := state(seen) == v1alpha2.StateRunning
+		began = began || runs && seen.Status.Size == 3
+		if began && runs && seen.Status.Size != 3 {
+			t.Errorf("it runs with %d brokers: %s", seen.Status.Size, condition(seen, v1alpha2.ConditionReady).Message)
+		}
 	}
 }
 

@@ -8,7 +8,8 @@ import "time"
 // Broker is what is observed of the pod of one rank.
 type Broker struct {
 	State BrokerState
-	// ExitCode is the exit code of a pod that ended; nil if the code is not known.
+	// ExitCode is the exit code of a broker that ended; nil if the code is not known. Other
+	// containers of its pod may still run.
 	ExitCode *int
 	// FailedIn names what ended with ExitCode; "" if the command did.
 	FailedIn string
@@ -97,6 +98,12 @@ func (b Broker) replaced() bool { return b.State == Missing || b.State == Gated 
 // code of its command is unknown.
 func (b Broker) lost() bool {
 	return b.replaced() || (b.State == Failed && b.ExitCode == nil)
+}
+
+// endedWell reports whether the broker ended with exit code 0. A follower does so when the lead
+// shuts the instance down, after the command.
+func (b Broker) endedWell() bool {
+	return b.State == Succeeded || (b.State == Coming && b.ExitCode != nil && *b.ExitCode == 0)
 }
 
 // howLost says how the lead's pod was lost.

@@ -28,7 +28,7 @@ var policy4 = Policy{
 
 // brokers are states, one letter each: - missing, g gated, c coming, u up,
 // l leaving, s succeeded, f failed; r up and running the command, o maybe online, i idle,
-// t in trouble.
+// e ended with the instance before its pod, t in trouble.
 func brokers(states string) []Broker {
 	letters := "-gculsf"
 	var out []Broker
@@ -43,6 +43,8 @@ func brokers(states string) []Broker {
 			b.State, b.Since = Coming, noon
 		case 'i':
 			b.State, b.Idle = Coming, true
+		case 'e':
+			b.State, b.Idle, b.ExitCode = Coming, true, new(int)
 		case 't':
 			b.State, b.Trouble, b.TroubleSince = Coming, "ImagePullBackOff", noon
 		}
@@ -675,8 +677,8 @@ func TestDecide(t *testing.T) {
 			want: Plan{Step: Wait{}, State: StateStarting, LookAgain: noon.Add(20 * time.Second)},
 		},
 		"brokers that succeed end before the lead does": {
-			o:    admitted("rsss", started),
-			want: Plan{Step: Wait{}, State: StateRunning, LookAgain: noon.Add(time.Hour + time.Second)},
+			o:    admitted("rses", started),
+			want: Plan{Step: Wait{}, State: StateRunning, LookAgain: noon.Add(time.Hour + time.Second), Message: "4 of 4 brokers up"},
 		},
 		"a loss that was none is forgotten": {
 			o:     admitted("ruuu", lost(2)),

@@ -45,7 +45,7 @@ func startTimedOut(o *Observation, now time.Time) *Plan {
 	case o.Brokers[0].State != Up:
 		why = fmt.Sprintf("not the lead's on %s, which the others wait for", o.Admission.Nodes[0])
 	}
-	return o.giveUp(fmt.Sprintf("%d of %d brokers came up within %s, %s%s", o.up(), o.members(), o.Policy.StartTimeout, why, o.trouble()), OutcomeStartLimit, now)
+	return o.giveUp(fmt.Sprintf("%d of %d brokers came up within %s, %s%s", o.Up(), o.members(), o.Policy.StartTimeout, why, o.trouble()), OutcomeStartLimit, now)
 }
 
 // unrepaired gives all nodes back if pods cannot be bound and no other nodes are free for them.

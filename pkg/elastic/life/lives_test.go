@@ -191,11 +191,11 @@ func (w *world) check(o *Observation, plan Plan) {
 	case Start:
 		lead := o.Brokers[0]
 		if w.starts > 0 || s.Quorum > o.Admission.Quorum || (!lead.Ready && lead.State != Succeeded && o.Workload != Completed) {
-			fail("started for the %d. time with %d up, quorum %d, lead %d", w.starts+1, o.up(), s.Quorum, lead.State)
+			fail("started for the %d. time with %d up, quorum %d, lead %d", w.starts+1, o.Up(), s.Quorum, lead.State)
 		}
 	case LowerQuorum:
-		if s.Quorum < min(w.policy.Sizing.Min, o.members()) || s.Quorum >= o.members() || o.up() < s.Quorum || o.Brokers[0].Ready {
-			fail("starts with %d of %d, %d are up", s.Quorum, o.members(), o.up())
+		if s.Quorum < min(w.policy.Sizing.Min, o.members()) || s.Quorum >= o.members() || o.Up() < s.Quorum || o.Brokers[0].Ready {
+			fail("starts with %d of %d, %d are up", s.Quorum, o.members(), o.Up())
 		}
 	case Keep:
 		for _, rank := range s.Ranks {

@@ -147,9 +147,12 @@ func (o *Observation) leaving() []int {
 	return o.ranks(func(rank int, _ Broker) bool { return o.leaves(rank) })
 }
 
-// up is the number of brokers that are up and whose ranks hold their nodes.
-func (o *Observation) up() int {
-	return len(o.ranks(func(rank int, b Broker) bool { return b.State == Up && o.Admission.Has(rank) }))
+// Up is the number of brokers that are up and whose ranks hold their nodes. A follower that ended
+// well after the start was up to the end: the command has ended, and the lead's pod will, too.
+func (o *Observation) Up() int {
+	return len(o.ranks(func(rank int, b Broker) bool {
+		return o.Admission.Has(rank) && (b.State == Up || (o.begun() && b.endedWell()))
+	}))
 }
 
 // upToStay is the number of brokers that are up and not drained.

@@ -103,7 +103,7 @@ func waitingForBrokers(o *Observation, now time.Time) *Plan {
 }
 
 func (o *Observation) progress() string {
-	return fmt.Sprintf("%d of %d brokers up%s", o.up(), o.members(), o.trouble())
+	return fmt.Sprintf("%d of %d brokers up%s", o.Up(), o.members(), o.trouble())
 }
 
 // trouble says what keeps the first broker with trouble from starting.

@@ -112,7 +112,7 @@ func quorumTimedOut(o *Observation, now time.Time) *Plan {
 	if o.begun() || now.Before(o.quorumDeadline()) || size == 0 || size >= o.Admission.Quorum || o.Brokers[0].State != Up {
 		return nil
 	}
-	return o.lowerQuorum(size, fmt.Sprintf("%d of %d came up within %s", o.up(), o.members(), o.Policy.QuorumTimeout), nil)
+	return o.lowerQuorum(size, fmt.Sprintf("%d of %d came up within %s", o.Up(), o.members(), o.Policy.QuorumTimeout), nil)
 }
 
 // lowerQuorum starts with some of the brokers; nil while ranks leave a command that may run. The
