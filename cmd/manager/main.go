@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -31,6 +32,7 @@ import (
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/controllers/index"
 	"github.com/flux-elastic/flux-elastic/controllers/minicluster"
 	"github.com/flux-elastic/flux-elastic/controllers/scheduler"
 	"github.com/flux-elastic/flux-elastic/internal/ledger"
@@ -57,6 +59,7 @@ type options struct {
 	binder         string
 	topology       string
 	aheadPods      int
+	defaultTTL     time.Duration
 	pprofAddress   string
 	matcher        matcherOptions
 	beside         besideOptions
@@ -75,6 +78,7 @@ func main() {
 	flag.StringVar(&o.binder, "binder", binderGate, "who binds pods to the nodes that were chosen for them: gate (kube-scheduler, after the pods are pinned) or direct (this program, with one write per pod instead of two; a scheduler still binds pods with unbound volumes, resource claims or a schedulerName)")
 	flag.StringVar(&o.topology, "topology-labels", topologyLabels(state.TopologyLevels), "node labels that define the topology, outermost first; the allowed values of placement.topologyKey")
 	flag.IntVar(&o.aheadPods, "ahead-pods", 256, "largest number of pods that are made for the next MiniClusters before there is room for them; such pods hold nothing; 0 for none")
+	flag.DurationVar(&o.defaultTTL, "default-ttl", 0, "how long a finished MiniCluster stays whose spec has no ttlSecondsAfterFinished; 0: for ever")
 	flag.StringVar(&o.pprofAddress, "pprof-bind-address", "", "address of the profiles of net/http/pprof; default: none")
 	o.matcher.bind(flag.CommandLine)
 	o.beside.bind(flag.CommandLine)
@@ -92,6 +96,9 @@ func main() {
 func run(ctx context.Context, o options) error {
 	if o.jobSet != jobSetEmbedded && o.jobSet != jobSetExternal {
 		return fmt.Errorf("--jobset is %q: it can be %s or %s", o.jobSet, jobSetEmbedded, jobSetExternal)
+	}
+	if o.defaultTTL < 0 {
+		return fmt.Errorf("--default-ttl is %s: it must not be negative", o.defaultTTL)
 	}
 	direct, err := bindsDirectly(o.binder)
 	if err != nil {
@@ -174,7 +181,7 @@ func newScheme() *runtime.Scheme {
 }
 
 func setup(ctx context.Context, mgr ctrl.Manager, o options, matcher ledger.Matcher, direct bool, topology []state.TopologyLevel) error {
-	if err := minicluster.SetupIndexes(ctx, mgr); err != nil {
+	if err := index.Setup(ctx, mgr.GetFieldIndexer()); err != nil {
 		return fmt.Errorf("setting up indexes: %w", err)
 	}
 	queues := scheduler.New(mgr.GetClient(), clock.RealClock{}, topology, matcher)
@@ -185,7 +192,7 @@ func setup(ctx context.Context, mgr ctrl.Manager, o options, matcher ledger.Matc
 	reconciler := &minicluster.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(minicluster.FieldOwner),
 		Scheduler: queues, Clock: clock.RealClock{}, Topology: topology, Workers: o.workers,
-		BindDirectly: direct,
+		BindDirectly: direct, DefaultTTL: o.defaultTTL,
 	}
 	if err := reconciler.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("setting up the MiniCluster controller: %w", err)

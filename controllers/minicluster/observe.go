@@ -15,6 +15,7 @@ import (
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/controllers/index"
 	"github.com/flux-elastic/flux-elastic/internal/jobset"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
 	"github.com/flux-elastic/flux-elastic/internal/state"
@@ -62,6 +63,9 @@ func (r *Reconciler) observe(ctx context.Context, mc *v1alpha2.MiniCluster, memo
 	if seen.observation, err = state.Observe(seen.view); err != nil {
 		return nil, err
 	}
+	if seen.observation.Policy.TTL == nil && r.DefaultTTL > 0 {
+		seen.observation.Policy.TTL = &r.DefaultTTL
+	}
 	if seen.observation.Workload == life.Ahead && memory.hasPlacedAny(seen.view.Pods) {
 		seen.observation.Workload = life.Stale // the cache does not show the placed pods yet
 	}
@@ -70,7 +74,7 @@ func (r *Reconciler) observe(ctx context.Context, mc *v1alpha2.MiniCluster, memo
 
 func (r *Reconciler) podsOf(ctx context.Context, mc *v1alpha2.MiniCluster) ([]protocol.Pod, error) {
 	var list corev1.PodList
-	err := r.Client.List(ctx, &list, client.InNamespace(mc.Namespace), client.MatchingFields{podIndex: mc.Name}, client.UnsafeDisableDeepCopy)
+	err := r.Client.List(ctx, &list, client.InNamespace(mc.Namespace), index.PodsOf(mc.Name), client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return nil, fmt.Errorf("listing pods of MiniCluster %q: %w", mc.Name, err)
 	}

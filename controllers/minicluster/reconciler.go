@@ -42,6 +42,8 @@ type Reconciler struct {
 	// BindDirectly makes JobSets whose pods this manager binds itself, if the pods need no
 	// scheduler.
 	BindDirectly bool
+	// DefaultTTL is how long finished MiniClusters stay whose specs say nothing; 0: for ever.
+	DefaultTTL time.Duration
 
 	memories  memories
 	shapes    shapes
@@ -121,7 +123,19 @@ func (r *Reconciler) pass(ctx context.Context, mc *v1alpha2.MiniCluster, memory 
 	if plan, err = r.act(ctx, seen, plan); err != nil {
 		return ctrl.Result{}, err
 	}
-	return r.report(ctx, seen, plan)
+	result, err := r.report(ctx, seen, plan)
+	if err == nil && isOver(seen, plan) {
+		r.memories.forget(client.ObjectKeyFromObject(mc))
+	}
+	return result, err
+}
+
+// isOver reports whether a MiniCluster has finished and only waits for its deletion. It may wait
+// for ever, so nothing is remembered of it.
+func isOver(seen *observed, plan life.Plan) bool {
+	_, waits := plan.Step.(life.Wait)
+	o := seen.observation
+	return waits && o.Outcome != "" && o.Done == 0 && o.Occupied == 0 && len(seen.stored.Status.PendingEvents) == 0
 }
 
 // isPassing reports whether an error resolves by itself: a stale cache, a conflicting write, or

@@ -24,6 +24,7 @@ import (
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/controllers/index"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
 )
 
@@ -37,19 +38,6 @@ const (
 	// decidedPriority is the priority of MiniClusters with an offer or order; others have 0.
 	decidedPriority = 1
 )
-
-// podIndex finds the pods of a MiniCluster by its name.
-const podIndex = "miniCluster"
-
-// SetupIndexes registers the cache indexes that the reconciler uses.
-func SetupIndexes(ctx context.Context, mgr ctrl.Manager) error {
-	return mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, podIndex, func(pod client.Object) []string {
-		if name := pod.GetLabels()[v1alpha2.MiniClusterLabel]; name != "" {
-			return []string{name}
-		}
-		return nil
-	})
-}
 
 // SetupWithManager registers the reconciler and its watches.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
@@ -119,11 +107,11 @@ var podMoved = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	return protocol.Moved(e.ObjectOld.(*corev1.Pod), e.ObjectNew.(*corev1.Pod))
 }}
 
-// placedOn are the MiniClusters that may have brokers on a node: all with an admission. Nodes
-// seldom come and go.
+// placedOn are the MiniClusters that may have brokers on a node: all live ones with an admission.
+// Nodes seldom come and go.
 func (r *Reconciler) placedOn(ctx context.Context, _ client.Object) []reconcile.Request {
 	var list v1alpha2.MiniClusterList
-	if err := r.Client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Client.List(ctx, &list, index.Live, client.UnsafeDisableDeepCopy); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Listing MiniClusters")
 		return nil
 	}

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/controllers/index"
 	"github.com/flux-elastic/flux-elastic/internal/ledger"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
@@ -101,10 +102,11 @@ func (s *Scheduler) cycle(ctx context.Context, seen *clusterState, now time.Time
 
 // clusterState is what a cycle reads beside the ledger.
 type clusterState struct {
+	// miniClusters are the live ones: they have not finished, or still hold nodes.
 	miniClusters []*v1alpha2.MiniCluster
 	queues       []*v1alpha2.MiniClusterQueue
 	quotas       *ledger.Quotas
-	// made counts the existing pods of MiniClusters in namespaces with a quota.
+	// made counts the existing pods of live MiniClusters in namespaces with a quota.
 	made map[types.UID]int
 }
 
@@ -112,7 +114,10 @@ func (s *Scheduler) observe(ctx context.Context) (*clusterState, error) {
 	var miniClusters v1alpha2.MiniClusterList
 	var queues v1alpha2.MiniClusterQueueList
 	var quotas corev1.ResourceQuotaList
-	for _, list := range []client.ObjectList{&miniClusters, &queues, &quotas} {
+	if err := s.Cache.List(ctx, &miniClusters, index.Live, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing MiniClusters: %w", err)
+	}
+	for _, list := range []client.ObjectList{&queues, &quotas} {
 		if err := s.Cache.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("listing what a cycle decides on: %w", err)
 		}
@@ -121,14 +126,17 @@ func (s *Scheduler) observe(ctx context.Context) (*clusterState, error) {
 		miniClusters: pointers(miniClusters.Items), queues: pointers(queues.Items),
 		quotas: ledger.NewQuotas(pointers(quotas.Items)), made: map[types.UID]int{},
 	}
-	for namespace := range seen.quotas.Namespaces() {
+	for _, mc := range seen.miniClusters {
+		if !seen.quotas.Limit(mc.Namespace) {
+			continue
+		}
 		var pods corev1.PodList
-		if err := s.Cache.List(ctx, &pods, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
-			return nil, fmt.Errorf("listing pods of namespace %q: %w", namespace, err)
+		if err := s.Cache.List(ctx, &pods, client.InNamespace(mc.Namespace), index.PodsOf(mc.Name), client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("listing pods of MiniCluster %q: %w", mc.Name, err)
 		}
 		for i := range pods.Items {
-			if _, ok := protocol.Rank(&pods.Items[i]); ok {
-				seen.made[types.UID(pods.Items[i].Labels[v1alpha2.UIDLabel])]++
+			if _, ok := protocol.Rank(&pods.Items[i]); ok && pods.Items[i].Labels[v1alpha2.UIDLabel] == string(mc.UID) {
+				seen.made[mc.UID]++
 			}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -176,11 +177,16 @@ func (s *Scheduler) Skip(mc *v1alpha2.MiniCluster) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	name := client.ObjectKeyFromObject(mc)
-	e := s.entries[name]
-	if e != nil || s.checked[name] != mc.UID {
+	checked := mc.UID
+	if meta.IsStatusConditionTrue(mc.Status.Conditions, v1alpha2.ConditionFinished) {
+		checked = "" // it never waits again
+	}
+	if s.entries[name] != nil || s.checked[name] != checked {
 		s.wake() // others may have waited for it
 	}
-	s.checked[name] = mc.UID
+	if s.checked[name] = checked; checked == "" {
+		delete(s.checked, name)
+	}
 	delete(s.entries, name)
 	if !s.ledger.Assumed(mc.UID) {
 		return

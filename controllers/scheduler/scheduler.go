@@ -56,10 +56,10 @@ type Scheduler struct {
 	// entries are the waiting MiniClusters, and the admitted ones whose status does not show it
 	// yet.
 	entries map[types.NamespacedName]*entry
-	// checked are the MiniClusters that were offered or skipped since the start. Whether the
-	// others wait is not known yet.
+	// checked are the MiniClusters that were offered or skipped since the start and have not
+	// finished. Whether the others wait is not known yet.
 	checked map[types.NamespacedName]types.UID
-	// known are the MiniClusters that the cache shows.
+	// known are the live MiniClusters that the cache shows, and others whose pods hold nodes.
 	known map[types.UID]*known
 	// pods are pods of MiniClusters after admission by the API server, one of each MiniCluster.
 	pods map[types.UID]*corev1.Pod

@@ -6,7 +6,6 @@ package ledger
 import (
 	"cmp"
 	"fmt"
-	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -48,9 +47,6 @@ func NewQuotas(quotas []*corev1.ResourceQuota) *Quotas {
 	}
 	return q
 }
-
-// Namespaces are the namespaces with a quota.
-func (q *Quotas) Namespaces() iter.Seq[string] { return maps.Keys(q.byNamespace) }
 
 // Limit reports whether a namespace has a quota.
 func (q *Quotas) Limit(namespace string) bool { return len(q.byNamespace[namespace]) > 0 }

@@ -102,6 +102,30 @@ func TestFollowersEndFirst(t *testing.T) {
 	}
 }
 
+// A finished MiniCluster whose spec has no time to live goes after the manager's default. One that
+// is made under its name later is new.
+func TestDefaultTTL(t *testing.T) {
+	env.manager.stop()
+	defer restartManager(t)
+	m, err := startManager(env.kubeconfig, jobSetEmbedded, "--default-ttl=1s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.stop()
+	s := newSite(t, 3)
+	stays := s.create(s.miniCluster("stays").Size(1).Spec(func(spec *v1alpha2.MiniClusterSpec) { spec.TTLSecondsAfterFinished = new(int32(3600)) }))
+	record := s.newRecord()
+	for range 2 {
+		mc := s.create(s.miniCluster("goes").Size(2))
+		record.await(s, mc, "succeeded", func(mc *v1alpha2.MiniCluster) bool { return state(mc) == v1alpha2.StateSucceeded })
+		s.awaitGone(mc)
+	}
+	s.awaitSuccess(stays)
+	if s.get(stays).DeletionTimestamp != nil {
+		t.Error("the spec does not win")
+	}
+}
+
 // Whenever the lead fails, that is the end: nobody holds a node or waits behind a gate.
 func TestLeadFails(t *testing.T) {
 	t.Parallel()
