@@ -66,7 +66,7 @@ func (mc *MiniCluster) Default() {
 			s.Containers[i].Name = mc.Name
 		}
 	}
-	if c := s.FluxContainer(); s.Interactive || c.Launcher || c.Batch {
+	if s.Malleable() || s.FluxContainer().Batch {
 		setDefault(&s.Elastic.OnLoss, LossContinue)
 	}
 	setDefault(&s.Elastic.OnLoss, LossFail)
@@ -124,6 +124,27 @@ func (q *MiniClusterQueue) Default() {
 // LeastSize returns the smallest size to start at: minSize, unless size was lowered below
 // minSize. The spec must have its defaults.
 func (s *MiniClusterSpec) LeastSize() int32 { return min(s.MinSize, s.Size) }
+
+// MostSize returns the largest number of brokers for which pods are made: maxSize, or size if the
+// MiniCluster cannot grow. With bursting it is maxSize in any case, because the other
+// MiniClusters of the instance know the hosts up to maxSize. The spec must have its defaults.
+func (s *MiniClusterSpec) MostSize() int32 {
+	if s.Malleable() || s.Flux.Bursting.Used() {
+		return s.MaxSize
+	}
+	return s.Size
+}
+
+// Malleable reports whether brokers can join and leave while the MiniCluster runs, because the
+// command submits jobs of its own, or users do. A single MPI job cannot gain or lose any.
+func (s *MiniClusterSpec) Malleable() bool {
+	return s.Interactive || (len(s.Containers) > 0 && s.FluxContainer().Launcher)
+}
+
+// Used reports whether the Flux instance may have brokers of other MiniClusters.
+func (b *Bursting) Used() bool {
+	return b.LeadBroker != nil || b.Hostlist != "" || len(b.Clusters) > 0
+}
 
 // FluxContainer returns the container in which Flux runs: the one with runFlux, or else the
 // first. Default sets runFlux of a single container.

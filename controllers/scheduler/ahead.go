@@ -56,11 +56,11 @@ func (s *Scheduler) nextAhead(now time.Time) (next *entry, busyUntil time.Time) 
 		case e.ahead == elastic.AheadMaking && now.Before(until):
 			return nil, until
 		default:
-			left -= int(e.miniCluster.Spec.MaxSize)
+			left -= int(e.miniCluster.Spec.MostSize())
 		}
 	}
 	for _, e := range candidates {
-		if int(e.miniCluster.Spec.MaxSize) <= left && (next == nil || e.goesBefore(next)) {
+		if int(e.miniCluster.Spec.MostSize()) <= left && (next == nil || e.goesBefore(next)) {
 			next = e
 		}
 	}

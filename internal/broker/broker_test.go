@@ -37,10 +37,15 @@ func TestHosts(t *testing.T) {
 		want     string
 		problem  string
 	}{
-		"one broker is the lead":                {mc: fixture.MiniCluster("lmp"), want: "lmp-0-0-0"},
-		"followers come after it":               {mc: fixture.MiniCluster("lmp").Size(4), want: "lmp-0-0-0,lmp-w-0-[0-2]"},
-		"one follower":                          {mc: fixture.MiniCluster("lmp").Size(2), want: "lmp-0-0-0,lmp-w-0-0"},
-		"all that there can ever be are listed": {mc: fixture.MiniCluster("lmp").Size(2).MaxSize(12), want: "lmp-0-0-0,lmp-w-0-[0-10]"},
+		"one broker is the lead":                 {mc: fixture.MiniCluster("lmp"), want: "lmp-0-0-0"},
+		"followers come after it":                {mc: fixture.MiniCluster("lmp").Size(4), want: "lmp-0-0-0,lmp-w-0-[0-2]"},
+		"one follower":                           {mc: fixture.MiniCluster("lmp").Size(2), want: "lmp-0-0-0,lmp-w-0-0"},
+		"all that there can ever be are listed":  {mc: fixture.MiniCluster("lmp").Size(2).MaxSize(12).Launcher(), want: "lmp-0-0-0,lmp-w-0-[0-10]"},
+		"a command that cannot grow has no more": {mc: fixture.MiniCluster("lmp").Size(2).MaxSize(12), want: "lmp-0-0-0,lmp-w-0-0"},
+		"with others it has all that they know": {
+			mc: fixture.MiniCluster("lmp").Size(2).MaxSize(3), bursting: v1alpha2.Bursting{Clusters: []v1alpha2.BurstedCluster{{Name: "far", Size: 1}}},
+			want: "lmp-0-0-0,lmp-w-0-[0-1],far-0-0-0",
+		},
 		"those that join come after": {
 			mc: fixture.MiniCluster("lmp").Size(3), bursting: v1alpha2.Bursting{Clusters: []v1alpha2.BurstedCluster{{}, {Name: "far", Size: 1}}},
 			want: "lmp-0-0-0,lmp-w-0-[0-1],burst-0-0-0-0,burst-0-w-0-[0-1],far-0-0-0",

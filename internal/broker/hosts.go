@@ -21,7 +21,7 @@ func LeadHost(miniCluster string) string {
 // Hosts returns the host names of all brokers that the MiniCluster can have, the lead's first.
 func Hosts(mc *v1alpha2.MiniCluster) []string {
 	hosts := []string{LeadHost(mc.Name)}
-	for i := range int(mc.Spec.MaxSize) - 1 {
+	for i := range int(mc.Spec.MostSize()) - 1 {
 		hosts = append(hosts, fmt.Sprintf("%s-%s-0-%d", mc.Name, v1alpha2.WorkersJob, i))
 	}
 	return hosts
@@ -38,7 +38,7 @@ type member struct {
 
 // members returns the MiniClusters of the instance, in the order of their ranks.
 func members(mc *v1alpha2.MiniCluster) []member {
-	own := member{mc.Name, int(mc.Spec.MaxSize)}
+	own := member{mc.Name, int(mc.Spec.MostSize())}
 	bursting := &mc.Spec.Flux.Bursting
 	out := []member{own}
 	if lead := bursting.LeadBroker; lead != nil {
@@ -85,8 +85,8 @@ func instanceOf(mc *v1alpha2.MiniCluster) (instance, error) {
 			return instance{}, fmt.Errorf("spec.flux.bursting has two MiniClusters of the name %q: their hosts would be the same", m.name)
 		}
 		seen[m.name] = true
-		if m.name == mc.Name && m.size < int(mc.Spec.MaxSize) {
-			return instance{}, fmt.Errorf("spec.flux.bursting gives this MiniCluster %d brokers, but maxSize is %d", m.size, mc.Spec.MaxSize)
+		if m.name == mc.Name && m.size < int(mc.Spec.MostSize()) {
+			return instance{}, fmt.Errorf("spec.flux.bursting gives this MiniCluster %d brokers, but maxSize is %d", m.size, mc.Spec.MostSize())
 		}
 		out.ranges = append(out.ranges, m.ranges()...)
 		out.size += max(m.size, 1)
@@ -128,9 +128,3 @@ func givenInstance(mc *v1alpha2.MiniCluster) (instance, error) {
 
 // list returns all hosts as one hostlist.
 func (i instance) list() string { return strings.Join(i.ranges, ",") }
-
-// bursts reports whether the instance may have brokers of other MiniClusters, too.
-func bursts(mc *v1alpha2.MiniCluster) bool {
-	b := &mc.Spec.Flux.Bursting
-	return b.LeadBroker != nil || b.Hostlist != "" || len(b.Clusters) > 0
-}

@@ -37,8 +37,8 @@ func settings(mc *v1alpha2.MiniCluster, attempt int32) string {
 func placeSettings(mc *v1alpha2.MiniCluster) map[string]string {
 	s := &mc.Spec
 	leadHost, ownHosts, topology, retries := LeadHost(mc.Name), "", "kary:256", s.BackoffLimit
-	if bursts(mc) {
-		ownHosts = strings.Join(member{mc.Name, int(s.MaxSize)}.ranges(), ",")
+	if s.Flux.Bursting.Used() {
+		ownHosts = strings.Join(member{mc.Name, int(s.MostSize())}.ranges(), ",")
 		topology = "kary:0" // a broker may be unable to reach the followers of other MiniClusters
 	}
 	if s.Flux.Bursting.LeadBroker != nil { // all brokers of this MiniCluster are followers

@@ -58,7 +58,7 @@ const doesNothing = "does nothing"
 var fields = map[string]field{
 	"size":                    seen("{size: 6}", "workers.parallelism: 5", "setting.SIZE: 6", "policy.Sizing.Size: 6"),
 	"minSize":                 seen("{minSize: 2}", "setting.MIN_SIZE: 2", "policy.Sizing.Min: 2"),
-	"maxSize":                 seen("{maxSize: 8}", "workers.parallelism: 7", "policy.Max: 8"),
+	"maxSize":                 seen("{maxSize: 8, interactive: true}", "workers.parallelism: 7", "policy.Max: 8"),
 	"tasks":                   seen("{tasks: 3}", "setting.TASKS_AT_SIZE: 3", "policy.Sizing.Tasks.AtSize: 3"),
 	"queue":                   seen("{queue: night}", "gang.Queue: night"),
 	"priorityClassName":       seen("{priorityClassName: high}", "lead.spec.priorityClassName: high", "services.spec.priorityClassName: high"),

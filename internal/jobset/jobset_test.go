@@ -41,7 +41,8 @@ func TestJobSet(t *testing.T) {
 	}{
 		"one broker has no followers":             {fixture.MiniCluster("lmp").Defaulted(), "0: 1 pods, 0 retries"},
 		"lead and followers":                      {fixture.MiniCluster("lmp").Size(4).Defaulted(), "0: 1 pods, 0 retries; w: 3 pods, 100 retries"},
-		"pods for all that there can be":          {fixture.MiniCluster("lmp").Size(2).MaxSize(8).Defaulted(), "0: 1 pods, 0 retries; w: 7 pods, 100 retries"},
+		"pods for all that there can be":          {fixture.MiniCluster("lmp").Size(2).MaxSize(8).Launcher().Defaulted(), "0: 1 pods, 0 retries; w: 7 pods, 100 retries"},
+		"no pods that are never used":             {fixture.MiniCluster("lmp").Size(2).MaxSize(8).Defaulted(), "0: 1 pods, 0 retries; w: 1 pods, 100 retries"},
 		"the lead is tried as often as one likes": {fixture.MiniCluster("lmp").Spec(func(s *v1alpha2.MiniClusterSpec) { s.BackoffLimit = 3 }).Defaulted(), "0: 1 pods, 3 retries"},
 		"in its pod, too": {fixture.MiniCluster("lmp").Spec(func(s *v1alpha2.MiniClusterSpec) {
 			s.BackoffLimit, s.Pod.RestartPolicy = 3, corev1.RestartPolicyOnFailure

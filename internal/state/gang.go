@@ -135,11 +135,7 @@ func malleable(mc *v1alpha2.MiniCluster) bool {
 	if a := mc.Status.Admission; a != nil && a.Traits != nil {
 		return a.Traits.Malleable
 	}
-	return bearsChanges(&mc.Spec)
-}
-
-func bearsChanges(s *v1alpha2.MiniClusterSpec) bool {
-	return s.Interactive || (len(s.Containers) > 0 && s.FluxContainer().Launcher)
+	return mc.Spec.Malleable()
 }
 
 // MayGrow reports whether a running MiniCluster can take more nodes.

@@ -96,7 +96,7 @@ func sizing(t *v1alpha2.Traits, size int32) elastic.Sizing {
 // admission.
 func Traits(s *v1alpha2.MiniClusterSpec) *v1alpha2.Traits {
 	return &v1alpha2.Traits{
-		Malleable: bearsChanges(s),
+		Malleable: s.Malleable(),
 		MinSize:   s.MinSize, Sizes: s.Elastic.Sizes, Tasks: *s.Tasks, TaskPolicy: s.Elastic.Tasks, SlotsPerNode: int32(broker.Slots(s)),
 		OnLoss: s.Elastic.OnLoss, BackoffLimit: s.BackoffLimit,
 	}
@@ -125,5 +125,5 @@ func MaxSize(mc *v1alpha2.MiniCluster) int32 {
 	if mc.Status.Admission != nil && mc.Status.MaximumSize > 0 {
 		return mc.Status.MaximumSize
 	}
-	return mc.Spec.MaxSize
+	return mc.Spec.MostSize()
 }

@@ -55,7 +55,7 @@ func Compute(in Input) v1alpha2.MiniClusterStatus {
 	s.ObservedGeneration = in.MiniCluster.Generation
 	s.Selector = v1alpha2.SelectorLabel + "=" + in.MiniCluster.Name
 	if s.Admission == nil || s.MaximumSize == 0 { // otherwise the pods exist and define it
-		s.MaximumSize = in.MiniCluster.Spec.MaxSize
+		s.MaximumSize = in.MiniCluster.Spec.MostSize()
 	}
 	if _, admitted := in.Plan.Step.(life.Admit); in.Queue != "" && (in.Plan.State == life.StateQueued || admitted || s.Queue == "") {
 		s.Queue = in.Queue

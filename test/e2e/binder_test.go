@@ -166,9 +166,9 @@ func TestBinderDirect(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.stop()
-	s := newSite(t, 4)
+	s := newSite(t, 3)
 	pods := s.follow()
-	mc := s.create(s.miniCluster("direct").Size(3).MaxSize(4).PodAnnotation(simulator.Runtime, untilTold))
+	mc := s.create(s.miniCluster("direct").Size(3).MaxSize(4).Launcher().PodAnnotation(simulator.Runtime, untilTold))
 	s.awaitState(mc, v1alpha2.StateRunning)
 	for _, pod := range s.pods(mc) {
 		if rank, _ := protocol.Rank(&pod); rank == 3 && (!protocol.IsGated(&pod) || pod.Spec.NodeName != "") {

@@ -211,7 +211,7 @@ func TestElasticAdmission(t *testing.T) {
 		spec.Elastic.Sizes = &v1alpha2.Sizes{Operator: "*", Operand: 2}
 	}))
 	s.awaitState(mc, v1alpha2.StateRunning)
-	if a := mc.Status.Admission; a.Size != 4 || mc.Status.Tasks != 32 || mc.Status.MaximumSize != 20 {
+	if a := mc.Status.Admission; a.Size != 4 || mc.Status.Tasks != 32 || mc.Status.MaximumSize != 16 {
 		t.Errorf("it runs with %d brokers, %d tasks, at most %d", a.Size, mc.Status.Tasks, mc.Status.MaximumSize)
 	}
 	gated, placed := 0, 0
@@ -222,7 +222,7 @@ func TestElasticAdmission(t *testing.T) {
 			placed++
 		}
 	}
-	if gated != 16 || placed != 4 {
+	if gated != 12 || placed != 4 {
 		t.Errorf("%d pods wait behind the gate, %d are placed", gated, placed)
 	}
 	s.endCommand(mc)

@@ -258,7 +258,7 @@ func TestQuotaThatComesLater(t *testing.T) {
 	first := s.create(s.miniCluster("first").PodAnnotation(simulator.Runtime, untilTold))
 	s.awaitState(first, v1alpha2.StateRunning)
 	// No node could ever hold so many pods ahead.
-	mc := s.create(s.miniCluster("second").MaxSize(300))
+	mc := s.create(s.miniCluster("second").MaxSize(300).Launcher())
 	s.await(mc, "waiting for room", func(mc *v1alpha2.MiniCluster) bool {
 		return condition(mc, v1alpha2.ConditionAdmitted).Reason == v1alpha2.ReasonNoRoom
 	})
