@@ -7,6 +7,8 @@ package main
 
 import (
 	"bytes"
+	"cmp"
+	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -14,7 +16,8 @@ import (
 	"os"
 )
 
-const usage = `kubectl-minicluster prints the objects that the controller makes for MiniClusters.
+const usage = `kubectl-minicluster prints what the controller makes of MiniClusters, and checks MiniClusters of
+the Flux Operator.
 
   kubectl minicluster render [-n NAMESPACE] FILE...
 
@@ -24,15 +27,28 @@ render rejects what the API server would reject, and skips documents of other
 kinds. It needs no cluster: MiniClusters have no UID, and the CURVE certificate
 is a placeholder, unless flux.curveCert is set.
 
-  -n, --namespace NAMESPACE   for MiniClusters without a namespace (default)
+  kubectl minicluster migrate --check [-n NAMESPACE] [FILE...]
+
+migrate --check says how the MiniClusters of a cluster that has the Flux Operator
+work with flux-elastic, and what there is of the Flux Operator. It changes
+nothing. With files it says so for the MiniClusters in them, without a cluster.
+The exit code is 0 if there is nothing to do, 1 if there is, and 2 after an error.
+
+  -n, --namespace NAMESPACE   for MiniClusters without a namespace (default); of
+                              the MiniClusters of a cluster (all namespaces)
+      --kubeconfig FILE       of the cluster (as kubectl)
+      --context NAME          of the kubeconfig (its current one)
   -h, --help                  show this
 `
 
 // errUsage is the error of an invalid command line.
 var errUsage = errors.New("try kubectl minicluster --help")
 
+// checkError is an error that prevents a check.
+type checkError struct{ error }
+
 func main() {
-	os.Exit(status(run(os.Args[1:], os.Stdin, os.Stdout), os.Stderr))
+	os.Exit(status(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout), os.Stderr))
 }
 
 // status returns the exit code of a program that ended with an error, and prints the error.
@@ -43,38 +59,81 @@ func status(err error, stderr io.Writer) int {
 	case errors.Is(err, errUsage):
 		fmt.Fprintln(stderr, "kubectl-minicluster:", err)
 		return 2
+	case errors.As(err, new(*checkError)):
+		fmt.Fprintln(stderr, err)
+		return 2
 	}
 	fmt.Fprintln(stderr, err)
 	return 1
 }
 
-func run(args []string, stdin io.Reader, stdout io.Writer) error {
-	namespace, words := "default", []string(nil)
-	flags := flag.NewFlagSet("kubectl-minicluster", flag.ContinueOnError)
-	flags.SetOutput(io.Discard)
-	flags.StringVar(&namespace, "n", namespace, "")
-	flags.StringVar(&namespace, "namespace", namespace, "")
-	for rest := args; ; rest = flags.Args()[1:] { // options may follow files
-		err := flags.Parse(rest)
-		switch {
-		case errors.Is(err, flag.ErrHelp):
-			_, err = io.WriteString(stdout, usage)
-			return err
-		case err != nil:
-			return fmt.Errorf("%w; %w", err, errUsage)
+// flags are the options of a command line.
+type flags struct {
+	namespace   string
+	kubeconfig  string
+	kubeContext string
+	check       bool
+}
+
+// parse returns the words of a command line that are no options. Options may follow words.
+func (f *flags) parse(args []string) (words []string, err error) {
+	set := flag.NewFlagSet("kubectl-minicluster", flag.ContinueOnError)
+	set.SetOutput(io.Discard)
+	set.StringVar(&f.namespace, "n", "", "")
+	set.StringVar(&f.namespace, "namespace", "", "")
+	set.StringVar(&f.kubeconfig, "kubeconfig", "", "")
+	set.StringVar(&f.kubeContext, "context", "", "")
+	set.BoolVar(&f.check, "check", false, "")
+	for rest := args; ; rest = set.Args()[1:] {
+		if err := set.Parse(rest); err != nil {
+			return nil, err
 		}
-		if flags.NArg() == 0 {
-			break
+		if set.NArg() == 0 {
+			return words, nil
 		}
-		words = append(words, flags.Arg(0))
+		words = append(words, set.Arg(0))
 	}
-	if len(words) == 0 || words[0] != "render" {
-		return fmt.Errorf("unknown command, only render is available; %w", errUsage)
+}
+
+func run(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer) error {
+	var f flags
+	words, err := f.parse(args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		_, err = io.WriteString(stdout, usage)
+		return err
+	case err != nil:
+		return fmt.Errorf("%w; %w", err, errUsage)
+	case len(words) == 0 || (words[0] != "render" && words[0] != "migrate"):
+		return fmt.Errorf("unknown command: there are render and migrate; %w", errUsage)
 	}
-	if len(words) == 1 {
+	files := words[1:]
+	if words[0] == "migrate" {
+		return migrate(ctx, f, files, stdin, stdout)
+	}
+	if len(files) == 0 {
 		return fmt.Errorf("render needs a file; %w", errUsage)
 	}
-	return renderFiles(words[1:], namespace, stdin, stdout)
+	return renderFiles(files, cmp.Or(f.namespace, defaultNamespace), stdin, stdout)
+}
+
+// defaultNamespace is the namespace of MiniClusters in files that name none.
+const defaultNamespace = "default"
+
+func migrate(ctx context.Context, f flags, files []string, stdin io.Reader, stdout io.Writer) error {
+	if !f.check {
+		return fmt.Errorf("migrate can only check: add --check; %w", errUsage)
+	}
+	var err error
+	if len(files) > 0 {
+		err = migrateFiles(files, cmp.Or(f.namespace, defaultNamespace), stdin, stdout)
+	} else {
+		err = migrateCluster(ctx, f, stdout)
+	}
+	if err != nil && !errors.Is(err, errToDo) {
+		return &checkError{err}
+	}
+	return err
 }
 
 // renderFiles writes the objects of all files. If there is an error, it writes nothing.

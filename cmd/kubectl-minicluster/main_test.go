@@ -5,6 +5,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,7 +25,7 @@ import (
 // invoke runs the program with the given standard input.
 func invoke(stdin string, args ...string) (code int, stdout, stderr string) {
 	var out, trouble bytes.Buffer
-	code = status(run(args, strings.NewReader(stdin), &out), &trouble)
+	code = status(run(context.Background(), args, strings.NewReader(stdin), &out), &trouble)
 	return code, out.String(), trouble.String()
 }
 
@@ -125,6 +126,10 @@ func TestErrors(t *testing.T) {
 		"no command":           {"", nil, 2, "unknown command"},
 		"another command":      {"", []string{"draw"}, 2, "unknown command"},
 		"no file":              {"", []string{"render"}, 2, "render needs a file"},
+		"no check":             {"", []string{"migrate", "-"}, 2, "add --check"},
+		"nothing to check":     {"", []string{"migrate", "--check", "-"}, 2, "there is no MiniCluster"},
+		"no YAML to check":     {"{", []string{"migrate", "--check", "-"}, 2, "-, document 1: "},
+		"no cluster to check":  {"", []string{"migrate", "--check", "--kubeconfig=nowhere"}, 2, "finding the cluster: "},
 		"an unknown option":    {"", []string{"render", "-x"}, 2, "-x"},
 		"a file that is none":  {"", []string{"render", "nowhere.yaml"}, 1, "nowhere.yaml: no such file"},
 		"nothing":              {"", []string{"render", "-"}, 1, "there is no MiniCluster"},
@@ -164,5 +169,33 @@ func TestList(t *testing.T) {
 	}
 	if _, sets := parse(t, stdout); len(sets) != 2 || sets[0].Name != "a" || sets[1].Name != "b" {
 		t.Errorf("%d JobSets", len(sets))
+	}
+}
+
+func TestMigrateFiles(t *testing.T) {
+	with := func(lines string) string { return plain + "  " + lines + "\n" }
+	for name, tc := range map[string]struct {
+		stdin string
+		code  int
+		want  string
+	}{
+		"nothing to do":     {plain, 0, "works as it is"},
+		"a field twice":     {with("size: 1\n  size: 2"), 0, "works as it is"},
+		"unknown fields":    {with("volumes: {}\n  sizes: 2"), 1, "works with a change remove spec.sizes, which does not exist; remove spec.volumes, which does not exist"},
+		"a rule":            {with("size: 4\n  maxSize: 3"), 1, "refused spec: Invalid value: maxSize must be at least size"},
+		"objects":           {with("flux: {bursting: {hostlist: other}}"), 1, "refused spec.flux.bursting.hostlist has no lmp-0-0-0"},
+		"another version":   {strings.Replace(plain, "v1alpha2", "v1alpha1", 1), 1, "refused the apiVersion of a MiniCluster is"},
+		"the old Service":   {with("flux: {environment: {HOST: lmp-0.flux-service}}"), 1, "works with a change set network.headlessName: flux-service, as with"},
+		"it has its name":   {with("flux: {environment: {HOST: lmp-0.flux-service}}\n  network: {headlessName: flux-service}"), 0, "works as it is"},
+		"hosts by name":     {with("flux: {brokerConfig: 'hosts = [{host=\"lmp-[0-3]\"}]'}"), 1, "works with a change name the hosts lmp-0-0-0, lmp-w-0-0"},
+		"the hosts of ours": {with("flux: {brokerConfig: 'hosts = [{host=\"lmp-0-0-0,lmp-w-0-[0-2]\"}]'}"), 0, "works as it is"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			code, stdout, stderr := invoke(tc.stdin, "migrate", "--check", "-")
+			_, table, _ := strings.Cut(stdout, "\n")
+			if got := strings.Join(strings.Fields(table), " "); code != tc.code || !strings.HasPrefix(got, "default/lmp in a file "+tc.want) {
+				t.Errorf("exit code %d, %q; want %d, %q; %s", code, got, tc.code, tc.want, stderr)
+			}
+		})
 	}
 }

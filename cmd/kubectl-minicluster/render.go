@@ -39,7 +39,13 @@ func newRenderer(namespace string) (*renderer, error) {
 
 // render writes the objects of all valid MiniClusters of a file, and returns the errors of the
 // other documents.
-func (r *renderer) render(file string, text []byte, out io.Writer) (errs []error) {
+func (r *renderer) render(file string, text []byte, out io.Writer) []error {
+	return eachMiniCluster(file, text, yaml.YAMLToJSONStrict, func(object map[string]any) error { return r.renderMiniCluster(object, out) })
+}
+
+// eachMiniCluster calls do for the MiniClusters of a file, and returns the errors of its documents.
+// toJSON says how strictly YAML is read.
+func eachMiniCluster(file string, text []byte, toJSON func([]byte) ([]byte, error), do func(map[string]any) error) (errs []error) {
 	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
 	for n := 1; ; n++ {
 		document, err := documents.Read()
@@ -47,7 +53,14 @@ func (r *renderer) render(file string, text []byte, out io.Writer) (errs []error
 			return errs
 		}
 		if err == nil {
-			err = r.renderDocument(document, out)
+			document, err = toJSON(document)
+		}
+		var content any
+		if err == nil {
+			err = utiljson.Unmarshal(document, &content)
+		}
+		if err == nil && content != nil { // a document may have only comments
+			err = miniClustersOf(content, do)
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s, document %d: %w", file, n, err))
@@ -55,22 +68,8 @@ func (r *renderer) render(file string, text []byte, out io.Writer) (errs []error
 	}
 }
 
-func (r *renderer) renderDocument(document []byte, out io.Writer) error {
-	text, err := yaml.YAMLToJSONStrict(document)
-	if err != nil {
-		return err
-	}
-	var content any
-	if err := utiljson.Unmarshal(text, &content); err != nil {
-		return err
-	}
-	if content == nil {
-		return nil // the document has only comments
-	}
-	return r.renderObject(content, out)
-}
-
-func (r *renderer) renderObject(content any, out io.Writer) error {
+// miniClustersOf calls do for an object, or for those of a list, if they are MiniClusters.
+func miniClustersOf(content any, do func(map[string]any) error) error {
 	object, ok := content.(map[string]any)
 	if !ok || object["kind"] == nil {
 		return errors.New("it is not a Kubernetes object: kind is missing")
@@ -80,11 +79,11 @@ func (r *renderer) renderObject(content any, out io.Writer) error {
 		items, _ := object["items"].([]any)
 		var errs []error
 		for _, item := range items {
-			errs = append(errs, r.renderObject(item, out))
+			errs = append(errs, miniClustersOf(item, do))
 		}
 		return errors.Join(errs...)
 	case v1alpha2.MiniClusterKind:
-		return r.renderMiniCluster(object, out)
+		return do(object)
 	}
 	return nil
 }

@@ -60,8 +60,7 @@ func (s *schema) admit(object map[string]any, namespace string) error {
 	if metadata, ok := object["metadata"].(map[string]any); ok && metadata["namespace"] == nil {
 		metadata["namespace"] = namespace
 	}
-	unknown := pruning.PruneWithOptions(object, s.structural, true, structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
-	if len(unknown) > 0 {
+	if unknown := s.prune(object); len(unknown) > 0 {
 		return fmt.Errorf("unknown field %s", unknown[0])
 	}
 	defaulting.PruneNonNullableNullsWithoutDefaults(object, s.structural)
@@ -75,4 +74,9 @@ func (s *schema) admit(object map[string]any, namespace string) error {
 		errs, _ = s.rules.Validate(context.Background(), nil, s.structural, object, nil, celconfig.RuntimeCELCostBudget)
 	}
 	return errs.ToAggregate()
+}
+
+// prune removes the unknown fields of an object, and returns their paths.
+func (s *schema) prune(object map[string]any) []string {
+	return pruning.PruneWithOptions(object, s.structural, true, structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
 }

@@ -30,7 +30,13 @@ var errStillThere = errors.New("an object of an earlier MiniCluster of the name 
 // nameClashError says that an object of another owner has the name.
 type nameClashError struct{ kind, name, owner string }
 
+// fluxOperator is the owner of an object that the Flux Operator made for the MiniCluster.
+const fluxOperator = "Flux Operator"
+
 func (c *nameClashError) Error() string {
+	if c.owner == fluxOperator {
+		return fmt.Sprintf("%s %q is of a run by the Flux Operator; delete the MiniCluster, and create it again", c.kind, c.name)
+	}
 	owner := "is not of this MiniCluster"
 	if c.owner != "" {
 		owner = "belongs to " + c.owner
@@ -96,6 +102,9 @@ func (r *Reconciler) existing(ctx context.Context, mc *v1alpha2.MiniCluster, obj
 	}
 	owner := metav1.GetControllerOf(found)
 	switch {
+	case metav1.IsControlledBy(found, mc) && jobset.Attempt(found) == 0:
+		// The command may run, or may have run. It must not run twice.
+		return nil, &nameClashError{kind: gvk.Kind, name: object.GetName(), owner: fluxOperator}
 	case metav1.IsControlledBy(found, mc):
 		return found, nil
 	case owner == nil:

@@ -4,10 +4,16 @@
 package e2e
 
 import (
+	"errors"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
@@ -16,6 +22,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 )
 
 // The embedded JobSet controller leaves JobSets alone that are not of a MiniCluster.
@@ -125,5 +133,122 @@ func TestRunsBesideNoOther(t *testing.T) {
 				t.Errorf("got %v, want %q", err, tc.want)
 			}
 		})
+	}
+}
+
+// madeByOperator makes the objects that the Flux Operator makes for a MiniCluster.
+func (s *site) madeByOperator(mc *v1alpha2.MiniCluster) *batchv1.Job {
+	s.t.Helper()
+	meta := func(name string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{
+			Namespace: s.namespace, Name: name,
+			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(mc, v1alpha2.GroupVersion.WithKind(v1alpha2.MiniClusterKind))},
+		}
+	}
+	selector := map[string]string{"job-name": mc.Name}
+	job := &batchv1.Job{
+		ObjectMeta: meta(mc.Name),
+		Spec: batchv1.JobSpec{
+			CompletionMode: new(batchv1.IndexedCompletion), Completions: new(int32(1)), Parallelism: new(int32(1)),
+			Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
+				RestartPolicy: corev1.RestartPolicyOnFailure, NodeSelector: map[string]string{"no": "node"},
+				Containers: []corev1.Container{{Name: mc.Name, Image: "app"}},
+			}},
+		},
+	}
+	for _, object := range []client.Object{
+		&corev1.ConfigMap{ObjectMeta: meta(mc.Name + "-entrypoint")},
+		&corev1.Service{ObjectMeta: meta(mc.Name), Spec: corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Selector: selector}},
+		job,
+	} {
+		if err := env.client.Create(s.ctx, object); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	return job
+}
+
+// A MiniCluster that the Flux Operator ran is told apart: its command does not run a second time.
+func TestMiniClusterOfTheFluxOperator(t *testing.T) {
+	env.manager.stop()
+	stopped := true
+	defer func() {
+		if stopped {
+			restartManager(t)
+		}
+	}()
+	s := newSite(t, 2)
+	ran, fresh := s.create(s.miniCluster("ran")), s.create(s.miniCluster("fresh"))
+	s.madeByOperator(ran)
+	restartManager(t)
+	stopped = false
+	s.awaitSuccess(fresh)
+	s.await(ran, "refused", func(mc *v1alpha2.MiniCluster) bool {
+		c := condition(mc, v1alpha2.ConditionAccepted)
+		return c.Reason == v1alpha2.ReasonNameClash && strings.HasSuffix(c.Message, " is of a run by the Flux Operator; delete the MiniCluster, and create it again")
+	})
+	s.delete(ran)
+	s.awaitGone(ran) // the garbage collector deletes what the Flux Operator made
+	s.awaitSuccess(s.create(s.miniCluster("ran")))
+}
+
+// kubectl minicluster migrate --check reads a cluster.
+func TestMigrateCheck(t *testing.T) {
+	s := newSite(t, 0)
+	check := func() (code int, lines []string) {
+		cmd := exec.CommandContext(s.ctx, filepath.Join(env.bin, "kubectl-minicluster"), "migrate", "--check", "--kubeconfig="+env.cluster.Kubeconfig(), "-n", s.namespace)
+		out, err := cmd.Output()
+		if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(out)) {
+			lines = append(lines, strings.Join(strings.Fields(line), " "))
+		}
+		return cmd.ProcessState.ExitCode(), lines
+	}
+	suspended := func(name string) *v1alpha2.MiniCluster {
+		return s.create(s.miniCluster(name).Spec(func(spec *v1alpha2.MiniClusterSpec) { spec.Suspend = true }))
+	}
+	if code, lines := check(); code != 0 || !slices.Equal(lines, []string{"There is nothing to do."}) {
+		t.Errorf("exit code %d: %q", code, lines)
+	}
+	suspended("plain")
+	header, plain := "MINICLUSTER STATE VERDICT WHAT TO DO", s.namespace+"/plain new works as it is"
+	if code, lines := check(); code != 0 || !slices.Equal(lines, []string{header, plain, "There is nothing to do."}) {
+		t.Errorf("exit code %d: %q", code, lines)
+	}
+	s.madeByOperator(suspended("runs"))
+	job := s.madeByOperator(suspended("ended"))
+	job.Status.StartTime, job.Status.CompletionTime = new(metav1.Now()), new(metav1.Now())
+	job.Status.Succeeded, job.Status.CompletedIndexes = 1, "0"
+	job.Status.Conditions = []batchv1.JobCondition{
+		{Type: batchv1.JobSuccessCriteriaMet, Status: corev1.ConditionTrue}, {Type: batchv1.JobComplete, Status: corev1.ConditionTrue},
+	}
+	eventually(t, func() error { // the Job controller writes, too
+		there := job.DeepCopy()
+		if err := env.client.Get(s.ctx, client.ObjectKeyFromObject(job), there); err != nil {
+			return err
+		}
+		there.Status = job.Status
+		return env.client.Status().Update(s.ctx, there)
+	})
+	operator := deployment("operator-controller-manager", 1)
+	if err := env.client.Create(s.ctx, operator); err != nil {
+		t.Fatal(err)
+	}
+	code, lines := check()
+	s.delete(operator)
+	again := func(name string) string {
+		return fmt.Sprintf(" works with a change delete it once it has ended, since the Flux Operator made its Job %s, ConfigMap %s-entrypoint, Service %s; then create it again if it has to run", name, name, name)
+	}
+	want := []string{
+		header,
+		s.namespace + "/ended ended" + again("ended"),
+		plain,
+		s.namespace + "/runs runs" + again("runs"),
+		"The Flux Operator runs (Deployment default/operator-controller-manager). Remove it before flux-elastic starts.",
+	}
+	if code != 1 || !slices.Equal(lines, want) {
+		t.Errorf("exit code %d: %s", code, cmp.Diff(lines, want))
 	}
 }
