@@ -298,6 +298,13 @@ type LoggingSpec struct {
 	// timed: true prints how long the broker and the submitted command ran. Default false.
 	// +optional
 	Timed bool `json:"timed,omitempty"`
+
+	// labelIO: true begins each line of the command's output with the task that printed the
+	// line, as `flux run --label-io` does ("3: ..."). With batch this holds for the lines in the
+	// files of the jobs; with batchRaw, a launcher or an interactive MiniCluster it does nothing.
+	// Default false.
+	// +optional
+	LabelIO bool `json:"labelIO,omitempty"`
 }
 
 // MiniClusterArchive is a saved state of Flux from which the instance starts.

@@ -171,8 +171,7 @@ func (c *cluster) wasCalled(host, args string) {
 // release lets the command end.
 func (c *cluster) release() { c.save("release", "") }
 
-// awaitBegun waits until the command has begun; each start counts once. The output of the command
-// comes too late: flux submit --watch holds it back until the job has ended.
+// awaitBegun waits until the command has begun; each start counts once.
 func (c *cluster) awaitBegun() {
 	c.Helper()
 	c.await("the command", func() bool { return os.Remove(filepath.Join(c.dir, "begun")) == nil })

@@ -4,6 +4,7 @@
 package broker
 
 import (
+	"cmp"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -50,7 +51,7 @@ func TestRunModes(t *testing.T) {
 		"submitted": {
 			mc:   three(`echo "task $FLUX_TASK_RANK of $FLUX_JOB_SIZE on $FLUX_JOB_NNODES nodes"`),
 			want: []string{"task 0 of 3 on 3 nodes", "task 1 of 3 on 3 nodes", "task 2 of 3 on 3 nodes"},
-			args: []string{`"-Sbroker.quorum=2"`, `"submit","-N","3","-n","3","--quiet","--watch","/bin/bash"`},
+			args: []string{`"-Sbroker.quorum=2"`, `"submit","-N","3","-n","3","/bin/bash"`, `"job","attach","--read-only",`},
 		},
 		"by a submission of the user's": {
 			mc: three(`echo "task $FLUX_TASK_RANK is $X"`, func(s *v1alpha2.MiniClusterSpec) {
@@ -69,6 +70,16 @@ func TestRunModes(t *testing.T) {
 			want: []string{"from there"},
 		},
 		"a command that fails":         {mc: three("exit $((3 + FLUX_TASK_RANK))"), code: 5},
+		"a command that is killed":     {mc: three("kill -KILL $$"), code: 128 + int(syscall.SIGKILL)},
+		"a command that cannot be run": {mc: three("exec /no/such/command"), code: 127},
+		"a submission that Flux refuses": {
+			mc: three("true", func(s *v1alpha2.MiniClusterSpec) { s.Flux.OptionFlags = "--no-such-option" }), code: 2,
+		},
+		"a job that never fits": {mc: three("true", func(s *v1alpha2.MiniClusterSpec) { s.Flux.OptionFlags = "-c 1000" }), code: 1},
+		"several jobs": {
+			mc:   three(`echo "copy $FLUX_JOB_CC"; exit "$FLUX_JOB_CC"`, func(s *v1alpha2.MiniClusterSpec) { s.Flux.OptionFlags = "--cc=1-2" }),
+			want: []string{"copy 1", "copy 2"}, code: 2,
+		},
 		"a command that fails, strict": {mc: three("false || exit 7", strict), code: 7},
 		"a launcher that fails, strict": {
 			mc: three("flux submit --watch --quiet bash -c 'exit 6'; code=$?; echo \"code $code\"; exit $code", launcher, strict), want: []string{"code 6"}, code: 6,
@@ -113,6 +124,47 @@ func TestRunModes(t *testing.T) {
 				}
 				for _, text := range tc.args {
 					c.wasCalled(pods[0].host, text)
+				}
+			})
+		})
+	}
+}
+
+// The log has a line of the command while the command runs.
+func TestRunLive(t *testing.T) {
+	const first = `echo "task $FLUX_TASK_RANK began"; ` + loop + "; exit 3"
+	set := func(change func(*v1alpha2.MiniClusterSpec)) *fixture.MiniClusterWrapper { return three(first, change) }
+	quiet := func(s *v1alpha2.MiniClusterSpec) { s.Logging.Quiet = true }
+	for name, tc := range map[string]struct {
+		mc   *fixture.MiniClusterWrapper
+		line string // of the command; "task 1 began" if empty
+	}{
+		"submitted": {mc: three(first)},
+		"quiet":     {mc: set(quiet)},
+		"strict":    {mc: set(strict)},
+		"debug":     {mc: set(func(s *v1alpha2.MiniClusterSpec) { s.Logging.Debug = true })},
+		"timed":     {mc: set(func(s *v1alpha2.MiniClusterSpec) { s.Logging.Timed = true })},
+		"with options": {mc: set(func(s *v1alpha2.MiniClusterSpec) {
+			s.Flux.SubmitCommand, s.Flux.OptionFlags = "flux submit --env=X=1", "--env=Y=1"
+		})},
+		"by flux run":       {mc: set(func(s *v1alpha2.MiniClusterSpec) { s.Flux.SubmitCommand = "flux run" })},
+		"with a prefix":     {mc: set(func(s *v1alpha2.MiniClusterSpec) { s.Containers[0].Commands.Prefix = "env X=1" })},
+		"labelled":          {mc: set(func(s *v1alpha2.MiniClusterSpec) { s.Logging.LabelIO = true }), line: "1: task 1 began"},
+		"labelled flux run": {mc: set(func(s *v1alpha2.MiniClusterSpec) { s.Logging.LabelIO, s.Flux.SubmitCommand = true, "flux run" }), line: "1: task 1 began"},
+		"a launcher":        {mc: set(launcher), line: "task  began"},
+		"a batch": {mc: set(func(s *v1alpha2.MiniClusterSpec) {
+			s.Containers[0].Batch, s.Containers[0].BatchRaw, s.Logging.LabelIO = true, true, true
+			s.Containers[0].Command = "unset FLUX_TASK_RANK\n" + s.Containers[0].Command
+		}), line: "task  began"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withFlux(t, tc.mc, func(c *cluster) {
+				pods := c.startAll()
+				pods[0].awaitLine(cmp.Or(tc.line, "task 1 began"))
+				c.release()
+				pods[0].ends(3)
+				if name == "quiet" {
+					pods[0].hasNot("flux-job:")
 				}
 			})
 		})
@@ -369,17 +421,19 @@ func TestRunBatch(t *testing.T) {
 		code    int
 		line    string // of the first job's output, or of the lead's output with batchRaw
 	}{
-		"lines":     {"-n1 bash -c 'echo \"one  $X\"'\n\n# a remark\n-n1 bash -c 'exit 3'\n-n1 bash -c 'exit 2'", false, 3, "one  1"},
+		"lines":     {"-n1 bash -c 'echo \"one  $X\"'\n\n# a remark\n-n1 bash -c 'exit 3'\n-n1 bash -c 'exit 2'", false, 3, "0: one  1"},
 		"raw lines": {"echo raw\nflux submit -n1 bash -c 'exit 4'", true, 4, "raw"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			mc := three(tc.command, func(s *v1alpha2.MiniClusterSpec) {
 				s.Containers[0].Batch, s.Containers[0].BatchRaw, s.Logging.Debug = true, tc.raw, true
+				s.Logging.LabelIO, s.Flux.OptionFlags = true, "-o x"
 				s.Containers[0].Commands.BrokerPre = "export X=1"
 			})
 			withFlux(t, mc, func(c *cluster) {
 				pods := c.startAll()
 				pods[0].ends(tc.code)
+				c.wasCalled(pods[0].host, `"batch","--output=kvs","--error=kvs","-N","3","-n","3","-o","x"`)
 				if tc.raw {
 					pods[0].hasLine(tc.line)
 				} else if text := c.read(filepath.Join(pods[0].dir, "logs/job-0.out")); text != tc.line+"\n" {

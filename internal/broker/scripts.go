@@ -85,7 +85,7 @@ func Files(mc *v1alpha2.MiniCluster, attempt int32) (map[string]string, error) {
 	for name, file := range map[string]string{InitScript: "flux-init.sh", WaitScript: "wait.sh"} {
 		files[name] = script(file)
 	}
-	for _, name := range []string{"common.sh", "joined.sh", "lead.sh", "sizes.sh", "members.sh", "batch.sh", "batch-job.sh"} {
+	for _, name := range []string{"common.sh", "joined.sh", "lead.sh", "sizes.sh", "members.sh", "submit.sh", "batch-job.sh"} {
 		files[name] = script(name)
 	}
 	commands := mc.Spec.FluxContainer().Commands

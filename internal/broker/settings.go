@@ -111,6 +111,7 @@ func loggingSettings(s *v1alpha2.MiniClusterSpec) map[string]string {
 		"DEBUG":     strconv.FormatBool(s.Logging.Debug),
 		"ZEROMQ":    strconv.FormatBool(s.Logging.Zeromq),
 		"TIMED":     strconv.FormatBool(s.Logging.Timed),
+		"LABEL":     strconv.FormatBool(s.Logging.LabelIO),
 	}
 }
 

@@ -181,7 +181,7 @@ echo nodes $FLUX_MINICLUSTER_NODES, tasks $FLUX_MINICLUSTER_TASKS of size $FLUX_
 			})
 			m.open("go")
 			m.awaitEnd(v1alpha2.ReasonSucceeded)
-			m.says("Starting on 2 of 3 nodes: flux submit -N 2 -n 2 ", "nodes 2, tasks 2 of size 3, 2 up")
+			m.says("Starting on 2 of 3 nodes: /bin/bash /flux_operator/submit.sh flux submit -N 2 -n 2 ", "nodes 2, tasks 2 of size 3, 2 up")
 			if hasFlux() {
 				m.says("halo: 2 ranks on 2 hosts")
 			}

@@ -50,6 +50,7 @@ func TestMiniClusters(t *testing.T) {
 		{"Lives", testLives},
 		{"Example", testExample},
 		{"Modes", testModes},
+		{"Logs", testLogs},
 		{"Volumes", testVolumes},
 		{"Beside", testBeside},
 		{"Interactive", testInteractive},

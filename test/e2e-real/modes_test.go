@@ -6,10 +6,14 @@
 package e2ereal
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 )
@@ -44,7 +48,7 @@ func testModes(c *cluster) {
 		code             int32
 		says             []string
 	}{
-		"submit":   {container: command("echo on $FLUX_MINICLUSTER_NODES nodes, $FLUX_MINICLUSTER_TASKS tasks"), says: []string{"Starting on 3 of 3 nodes: flux submit -N 3 -n 3 ", "on 3 nodes, 3 tasks"}},
+		"submit":   {container: command("echo on $FLUX_MINICLUSTER_NODES nodes, $FLUX_MINICLUSTER_TASKS tasks"), says: []string{"Starting on 3 of 3 nodes: /bin/bash /flux_operator/submit.sh flux submit -N 3 -n 3 ", "on 3 nodes, 3 tasks"}},
 		"hosts":    {container: command("hostname"), says: hosts},
 		"image":    {image: double, container: command("type -p flux"), says: []string{"/usr/bin/flux\n"}},
 		"view":     {image: app, container: command("type -p flux"), says: []string{"/mnt/flux/view/bin/flux\n"}},
@@ -80,6 +84,30 @@ func testModes(c *cluster) {
 			}
 		})
 	}
+}
+
+// The log of the lead has what a command prints while the command runs, with the rank of each
+// task if that is wanted.
+func testLogs(c *cluster) {
+	eachFlux(c, func(c *cluster, image string) {
+		m := c.make("logs", image, command(`echo "task $FLUX_TASK_RANK at $(date +%s.%N)"; `+until("go")+"; echo released; exit 3"), "logging: {labelIO: true}")
+		first := regexp.MustCompile(`(?m)^(\S+) 2: task 2 at (\d+)(\.\d+)$`)
+		var line []string
+		eventually(c.T, "the first line of task 2", func() error {
+			log, err := c.kubectl("logs", m.pod(0).Name, "--container="+m.name, "--timestamps")
+			line = first.FindStringSubmatch(log)
+			return errorUnless(line != nil, log, err)
+		})
+		m.open("go")
+		m.awaitEnd(v1alpha2.ReasonCommandFailed)
+		m.says("0: released", "1: released", "2: released")
+		logged, err := time.Parse(time.RFC3339Nano, line[1])
+		printed, err2 := strconv.ParseFloat(line[2]+line[3], 64)
+		if err := errors.Join(err, err2); err != nil {
+			c.Fatal(err)
+		}
+		c.Logf("a line took %.2f s from its task to the log", float64(logged.UnixNano())/1e9-printed)
+	})
 }
 
 // wrote checks a file that was written at the gate.

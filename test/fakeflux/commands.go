@@ -58,144 +58,6 @@ func (c *call) misuse(err error) int {
 	return 2
 }
 
-// submissionOptions are those of submit, run and batch; those that only one has are
-// added to it.
-var submissionOptions = syntax{
-	"nodes,N=", "ntasks,n=", "nslots=", "cores-per-task,c=", "cores-per-slot=", "gpus-per-task,g=", "exclusive,x", "time-limit,t=",
-	"setopt,o=", "setattr,S=", "env=", "env-remove=", "env-file=", "flags=", "output=", "error=", "input=", "job-name=",
-	"queue,q=", "cwd=", "urgency=", "requires=", "dependency=", "unbuffered,u", "label-io,l", "verbose,v", "quiet",
-}
-
-var ownOptions = map[string]syntax{
-	"submit": {"watch", "wait", "wait-event=", "progress", "jps", "cc=", "bcc=", "log="},
-	"batch":  {"wrap", "broker-opts,B=", "dump"},
-}
-
-// submission is flux submit, run and batch.
-func (c *call) submission(args []string) int {
-	kind := c.Args[0]
-	given, command, err := parse(args, slices.Concat(submissionOptions, ownOptions[kind]))
-	if err != nil {
-		return c.misuse(err)
-	}
-	spec, err := c.spec(given, command)
-	if err != nil {
-		return c.misuse(err)
-	}
-	if kind == "batch" {
-		if err := c.keepScript(given, &spec); err != nil {
-			return c.fail("flux-batch: ERROR: %v", err)
-		}
-	}
-	var j *job
-	c.change(func() { j = c.submit(spec) })
-	if kind != "run" && !given.has("quiet") {
-		c.print("%s", j.name())
-	}
-	switch {
-	case kind == "run" || given.has("watch"):
-		return c.watch(j, kind == "run")
-	case given.has("wait"):
-		c.await(c.context, func() bool { return !j.isActive() })
-		return j.code
-	}
-	return 0
-}
-
-func (c *call) spec(given options, command []string) (jobspec, error) {
-	spec := jobspec{
-		Command: command, Directory: c.Directory, Output: given.last("output"), Error: given.last("error"),
-		Waitable: slices.Contains(given.list("flags"), "waitable"), Environment: slices.Clone(c.Environment), Inside: c.batch(),
-	}
-	if len(command) == 0 {
-		return spec, fmt.Errorf("error: job command and arguments are missing")
-	}
-	var problem error
-	for option, to := range map[string]*int{
-		"nodes": &spec.Nodes, "ntasks": &spec.Tasks, "nslots": &spec.Tasks, "cores-per-task": &spec.Cores, "cores-per-slot": &spec.Cores,
-	} {
-		n, err := given.number(option)
-		if err != nil {
-			problem = err
-		}
-		*to = max(*to, n)
-	}
-	spec.Cores = max(spec.Cores, 1)
-	if problem == nil && spec.Tasks > 0 && spec.Tasks < spec.Nodes {
-		problem = fmt.Errorf("error: node count must not be greater than task count")
-	}
-	for _, text := range given["env"] {
-		if strings.Contains(text, "=") {
-			spec.Environment = append(spec.Environment, text)
-		}
-	}
-	if dir := given.last("cwd"); dir != "" {
-		spec.Directory = dir
-	}
-	return spec, problem
-}
-
-// keepScript keeps the script of a batch job as it is now.
-func (c *call) keepScript(given options, spec *jobspec) error {
-	spec.Batch = true
-	if spec.Output == "" {
-		spec.Output = "flux-{{id}}.out"
-	}
-	if given.has("wrap") {
-		spec.Command = []string{"/bin/sh", "-c", strings.Join(spec.Command, " ")}
-		return nil
-	}
-	path := spec.Command[0]
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(spec.Directory, path)
-	}
-	script, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	if !strings.HasPrefix(string(script), "#!") {
-		return fmt.Errorf("%s does not appear to start with '#!'", spec.Command[0])
-	}
-	file, err := os.CreateTemp(c.attributes["rundir"], "script-")
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	spec.Command = append([]string{file.Name()}, spec.Command[1:]...)
-	if err := file.Chmod(0o700); err != nil {
-		return err
-	}
-	_, err = file.Write(script)
-	return err
-}
-
-// watch passes the output on until the job has ended, and returns its exit code.
-func (c *call) watch(j *job, report bool) int {
-	for sent := 0; ; {
-		ok := c.await(c.context, func() bool { return len(j.output) > sent || !j.isActive() })
-		if !ok {
-			return 1
-		}
-		c.Lock()
-		output, ended := j.output[sent:], !j.isActive()
-		c.Unlock()
-		for _, m := range output {
-			_ = c.encoder.Encode(m)
-		}
-		sent += len(output)
-		if ended {
-			break
-		}
-	}
-	if j.exception != "" {
-		c.fail("%s", j.exception)
-	}
-	if report && j.code > 0 {
-		c.fail("flux-job: task(s) exited with exit code %d", j.code)
-	}
-	return j.code
-}
-
 // find is the job of an id.
 func (c *call) find(id string) *job {
 	c.Lock()
@@ -218,13 +80,22 @@ func (c *call) job(args []string) int {
 		}
 		c.fail("flux-job: invalid job id, or job may be inactive and not waitable")
 		return 2
-	case len(args) == 2 && args[0] == "attach":
-		if j := c.find(args[1]); j != nil {
-			return c.watch(j, true)
-		}
-		return 1
+	case len(args) > 1 && args[0] == "attach":
+		return c.attach(args[1:])
 	}
 	return c.fail("flux-job: fakeflux has wait [--all] and attach alone")
+}
+
+func (c *call) attach(args []string) int {
+	given, ids, err := parse(args, syntax{"read-only,r", "label-io,l", "quiet,q", "verbose,v", "show-events,E", "show-exec,X"})
+	if err != nil || len(ids) != 1 {
+		return c.fail("Usage: flux-job attach [OPTIONS...] id")
+	}
+	j := c.find(ids[0])
+	if j == nil {
+		return 1
+	}
+	return c.watch(j, view{report: true, label: given.label("")})
 }
 
 func (c *call) waitForAll() int {

@@ -8,13 +8,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"syscall"
 )
 
@@ -26,6 +26,7 @@ type jobspec struct {
 	Environment   []string
 	Directory     string
 	Output, Error string // files; "" or kvs keeps it for those who watch
+	Label         bool   // whether lines in files begin with the rank of their task
 	Waitable      bool
 	Batch         bool   // starts when there is room, and takes none of it
 	Inside        string // the batch job that it is of; "" if none
@@ -49,7 +50,7 @@ type job struct {
 	ended     chan struct{}
 	code      int
 	exception string
-	output    []message
+	output    []chunk
 	reaped    bool // by flux job wait
 }
 
@@ -174,12 +175,11 @@ func (i *instance) begin(j *job, p placement) {
 		}
 		j.processes = append(j.processes, cmd)
 		go func() {
-			codes <- exitCode(cmd.Wait())
-			for _, file := range []any{cmd.Stdout, cmd.Stderr} {
-				if file, ok := file.(*os.File); ok {
-					file.Close()
-				}
+			code := exitCode(cmd.Wait())
+			for _, output := range []io.Writer{cmd.Stdout, cmd.Stderr} {
+				output.(io.Closer).Close()
 			}
+			codes <- code
 		}()
 	}
 	go func() {
@@ -209,20 +209,7 @@ func (i *instance) task(j *job, rank int) (*exec.Cmd, error) {
 		fmt.Sprint("FLUX_TASK_RANK=", rank), fmt.Sprint("FLUX_TASK_LOCAL_ID=", local),
 		batchVariable+j.batch(), fmt.Sprint("FLUX_JOB_SIZE=", len(j.tasks)), fmt.Sprint("FLUX_JOB_NNODES=", max(len(j.holds), 1)))
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	out, err := j.file(j.Output)
-	if err != nil {
-		return nil, err
-	}
-	if out == nil {
-		cmd.Stdout = watched{i, j, func(data []byte) message { return message{Stdout: data} }}
-		cmd.Stderr = watched{i, j, func(data []byte) message { return message{Stderr: data} }}
-	} else {
-		cmd.Stdout, cmd.Stderr = out, out
-	}
-	if out, err = j.file(j.Error); out != nil {
-		cmd.Stderr = out
-	}
-	return cmd, err
+	return cmd, i.redirect(j, rank, cmd)
 }
 
 // batchVariable tells a process the batch job that it is of.
@@ -234,30 +221,6 @@ func (j *job) batch() string {
 		return j.name()
 	}
 	return j.Inside
-}
-
-// file opens one for output; nil for none.
-func (j *job) file(name string) (*os.File, error) {
-	if name == "" || name == "kvs" {
-		return nil, nil
-	}
-	name = strings.NewReplacer("{{id}}", j.name(), "{{jobid}}", j.name()).Replace(name)
-	if !filepath.IsAbs(name) {
-		name = filepath.Join(j.Directory, name)
-	}
-	return os.OpenFile(name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-}
-
-// watched keeps output for those who watch, now or later.
-type watched struct {
-	*instance
-	job  *job
-	wrap func([]byte) message
-}
-
-func (w watched) Write(data []byte) (int, error) {
-	w.change(func() { w.job.output = append(w.job.output, w.wrap(slices.Clone(data))) })
-	return len(data), nil
 }
 
 // end gives back what the job holds.

@@ -95,6 +95,14 @@ func (o options) short(letters string, args []string, known syntax) (rest []stri
 
 func (o options) has(name string) bool { return len(o[name]) > 0 }
 
+// label is the label of a task's lines: a prefix and its rank; nil without --label-io.
+func (o options) label(prefix string) func(int) string {
+	if !o.has("label-io") {
+		return nil
+	}
+	return func(task int) string { return prefix + strconv.Itoa(task) }
+}
+
 // last is the value that counts where an option is given several times.
 func (o options) last(name string) string {
 	if values := o[name]; len(values) > 0 {

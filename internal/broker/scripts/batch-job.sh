@@ -17,14 +17,15 @@ count() {
 # submit_lines submits each line: the line has the arguments of `flux submit`, as a shell reads
 # them. A line that is not valid shell, or that exits the shell, counts as a failure of its own.
 submit_lines() {
-  local line lines fe_options silent='' i=0
-  [[ $FE_QUIET != true ]] || silent=--quiet
-  [[ $FE_DEBUG != true ]] || silent+=' -vvv'
+  local line lines fe_options fe_flags='' i=0
+  [[ $FE_QUIET != true ]] || fe_flags=--quiet
+  [[ $FE_DEBUG != true ]] || fe_flags+=' -vvv'
+  [[ $FE_LABEL != true ]] || fe_flags+=' --label-io'
   mapfile -t lines <"$fe_here/command.sh"
   for line in "${lines[@]}"; do
     [[ ! $line =~ ^[[:space:]]*(#.*)?$ ]] || continue
     printf -v fe_options '%q ' --error="$FLUX_OUTPUT_DIR/job-$i.err" --output="$FLUX_OUTPUT_DIR/job-$i.out"
-    (eval "flux submit $silent --flags waitable $fe_options $line") || count "$?"
+    (eval "flux submit $fe_flags --flags waitable $fe_options $line") || count "$?"
     ((i += 1))
   done
 }

@@ -81,7 +81,7 @@ fe_unattended
 # It is for shells that run in the background.
 fe_pause() {
   # shellcheck disable=SC2046 # the only job is this sleep, which may not exist yet
-  trap 'kill $(jobs -p) 2>/dev/null; exit' TERM
+  trap 'kill $(jobs -p) 2>/dev/null; wait; exit' TERM
   sleep "$1" &
   wait "$!"
   trap - TERM

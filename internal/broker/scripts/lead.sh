@@ -83,6 +83,13 @@ tell_lost() {
   [[ -z $lost || ! -w $log ]] || echo "lost ranks $lost" >"$log"
 }
 
+# is_one_job SUBMISSION is true for a plain `flux submit` that prints the id of one job, and
+# nothing else.
+is_one_job() {
+  local plain='^flux[[:space:]]+submit[[:space:]]' other=$'[;&|\n]|[[:space:]]--(b?cc|dry|log|qui|wa)'
+  [[ $1 =~ $plain && ! $1 =~ $other ]]
+}
+
 if [[ $FE_MODE == interactive ]]; then
   until [[ -e ${FE_READY%/*}/joined ]]; do fe_pause 0.2; done # joined.sh makes this file
   fe_sockets=("${FE_READY%/*}"/local*)                        # its name depends on flux.disableSocket
@@ -105,11 +112,18 @@ set_flags "$fe_nodes" "$fe_tasks"
 case $FE_MODE in
 submit)
   [[ $FE_DEBUG != true ]] || fe_flags+=" -vvv"
-  fe_watch=--watch
-  [[ ! $FE_SUBMIT =~ ^flux[[:space:]]+run($|[[:space:]]) ]] || fe_watch= # flux run watches anyway, without this option
-  fe_submission="$FE_SUBMIT $fe_flags $FE_OPTION_FLAGS --quiet $fe_watch /bin/bash $fe_here/command.sh"
+  [[ $FE_LABEL != true ]] || fe_flags+=" --label-io"
+  fe_submission="$FE_SUBMIT $fe_flags $FE_OPTION_FLAGS"
+  if [[ $fe_submission =~ ^flux[[:space:]]+run[[:space:]] ]]; then
+    fe_submission+=" --quiet" # flux run prints the output anyway
+  elif is_one_job "$fe_submission"; then
+    fe_submission="/bin/bash $fe_here/submit.sh $fe_submission"
+  else
+    fe_submission+=" --quiet --watch"
+  fi
+  fe_submission+=" /bin/bash $fe_here/command.sh"
   ;;
-batch) fe_submission="/bin/bash $fe_here/batch.sh $fe_flags $FE_OPTION_FLAGS" ;;
+batch) fe_submission="/bin/bash $fe_here/submit.sh flux batch --output=kvs --error=kvs $fe_flags $FE_OPTION_FLAGS $fe_here/batch-job.sh" ;;
 *) fe_submission="/bin/bash $fe_here/command.sh" ;;
 esac
 fe_submission="${FE_PREFIX:+$FE_PREFIX }$fe_submission"

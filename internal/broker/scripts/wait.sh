@@ -152,7 +152,10 @@ fe_follow() {
 # shellcheck disable=SC2317 # the trap runs it
 fe_exit() {
   local code=$?
-  [[ -z $fe_obeying ]] || kill "$fe_obeying" 2>/dev/null || true
+  if [[ -n $fe_obeying ]]; then
+    kill "$fe_obeying" 2>/dev/null || true
+    wait "$fe_obeying" || true # no process of this container is left
+  fi
   [[ $code != 0 || -n $fe_exit_code ]] || exit 1
   [[ $code != 0 || ! -s $fe_here/stop ]] || exit 143
 }
