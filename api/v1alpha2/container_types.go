@@ -160,7 +160,8 @@ type Commands struct {
 	// +optional
 	Prefix string `json:"prefix,omitempty"`
 
-	// script is a command of several lines, in place of `command`.
+	// script is a command of several lines, in place of `command`. A backslash before `$`, a
+	// backquote, a backslash or the end of a line is removed first, as in the Flux Operator.
 	// +kubebuilder:validation:MaxLength=65536
 	// +optional
 	Script string `json:"script,omitempty"`

@@ -154,10 +154,17 @@ func mode(s *v1alpha2.MiniClusterSpec) string {
 func command(container *v1alpha2.MiniClusterContainer) string {
 	text := container.Command
 	if container.Commands.Script != "" {
-		text = container.Commands.Script
+		text = unescape(container.Commands.Script)
 	}
 	if strings.TrimSpace(text) == "" {
 		return ""
 	}
 	return text + "\n"
 }
+
+// unescape returns what a shell leaves of the backslashes in a here-document without quotes. The
+// Flux Operator writes scripts by such a here-document, so a `$` in its scripts has a backslash.
+// Text without a backslash is left alone here, while the Flux Operator expands it on the lead.
+func unescape(script string) string { return unescaper.Replace(script) }
+
+var unescaper = strings.NewReplacer(`\\`, `\`, `\$`, `$`, "\\`", "`", "\\\n", "")
