@@ -191,8 +191,9 @@ type MiniClusterQueueStatus struct {
 	// +optional
 	Deserved string `json:"deserved,omitempty"`
 
-	// waiting are the first 1000 MiniClusters that wait, in the order in which they are
-	// served.
+	// waiting are the first 50 MiniClusters that wait, in the order in which they are served.
+	// The condition Admitted of every waiting MiniCluster says why it waits.
+	// +kubebuilder:validation:MaxItems=50
 	// +listType=atomic
 	// +optional
 	Waiting []WaitingMiniCluster `json:"waiting,omitempty"`
@@ -201,6 +202,9 @@ type MiniClusterQueueStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 }
+
+// MostWaiting is the largest number of MiniClusters in status.waiting of a queue.
+const MostWaiting = 50
 
 // WaitingMiniCluster is a MiniCluster that waits, and the reason.
 type WaitingMiniCluster struct {

@@ -27,8 +27,10 @@ func (s *Scheduler) commit(result queue.Result, seen *snapshot, now time.Time) n
 		if d.Verdict == elastic.Admitted {
 			s.admit(d, e, seen, now)
 		}
-		if isNews(&e.decision, d) {
-			out.decided = append(out.decided, e.name())
+		if isNews(e, d, now) {
+			out.decided, e.told, e.toldAt = append(out.decided, e.name()), d.Message, now
+		} else if e.told != d.Message {
+			out.lookAgain = elastic.Earliest(out.lookAgain, e.toldAt.Add(newsInterval))
 		}
 		e.decision = *d
 		e.mayMakeAhead = startsInTime(d.Verdict) && !seen.quotas.Limit(e.miniCluster.Namespace)
@@ -43,11 +45,18 @@ func (s *Scheduler) commit(result queue.Result, seen *snapshot, now time.Time) n
 	return out
 }
 
+// newsInterval is how often a MiniCluster in the middle of a queue hears of mere messages, such as
+// how many are before it.
+const newsInterval = 2 * time.Minute
+
 // isNews reports whether a MiniCluster has to hear of a decision. The messages in the middle of a
-// queue change all the time; the queue's status has them.
-func isNews(before, d *queue.Decision) bool {
+// queue change all the time.
+func isNews(e *entry, d *queue.Decision, now time.Time) bool {
+	if e.decision.Verdict != d.Verdict || len(d.Nodes) > 0 {
+		return true
+	}
 	inTheMiddle := d.Blocked.IsZero() && d.Verdict != elastic.NotAllowed && d.Verdict != elastic.NeverFits
-	return before.Verdict != d.Verdict || (before.Message != d.Message && !inTheMiddle) || len(d.Nodes) > 0
+	return e.told != d.Message && (!inTheMiddle || now.Sub(e.toldAt) >= newsInterval)
 }
 
 // admit gives a MiniCluster its nodes. If the quota does not suffice for all that are admitted in

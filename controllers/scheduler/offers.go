@@ -35,6 +35,9 @@ type entry struct {
 	ask      state.Ask
 	gang     queue.Gang
 	decision queue.Decision
+	// told is the last message of which the MiniCluster was to hear, and toldAt when.
+	told   string
+	toldAt time.Time
 	// ahead is how far its objects are made.
 	ahead        elastic.Ahead
 	aheadAt      time.Time // when it was told to make them

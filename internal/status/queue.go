@@ -15,9 +15,10 @@ import (
 
 // QueueReport is what the last cycle found out about a queue.
 type QueueReport struct {
-	Use      queue.Use
-	Admitted int
-	// Waiting are the waiting MiniClusters in the order of the queue.
+	Use               queue.Use
+	Admitted, Pending int
+	// Waiting are the first waiting MiniClusters in the order of the queue, at most
+	// v1alpha2.MostWaiting.
 	Waiting []Waiting
 }
 
@@ -27,9 +28,6 @@ type Waiting struct {
 	Decision        queue.Decision
 }
 
-// mostWaiting is how many waiting MiniClusters are listed: the size of an object is limited.
-const mostWaiting = 1000
-
 // longestReason is the length to which their messages are cut; their own status has the whole
 // text.
 const longestReason = 256
@@ -37,12 +35,12 @@ const longestReason = 256
 // Queue returns the status of a queue.
 func Queue(q *v1alpha2.MiniClusterQueue, report QueueReport) v1alpha2.MiniClusterQueueStatus {
 	s := v1alpha2.MiniClusterQueueStatus{
-		Pending: int32(len(report.Waiting)), Admitted: int32(report.Admitted),
+		Pending: int32(report.Pending), Admitted: int32(report.Admitted),
 		Used:  resourceList(report.Use.Used),
 		Share: fraction(report.Use.Share), Deserved: fraction(report.Use.Deserved),
 		ObservedGeneration: q.Generation,
 	}
-	for _, waiting := range report.Waiting[:min(len(report.Waiting), mostWaiting)] {
+	for _, waiting := range report.Waiting {
 		s.Waiting = append(s.Waiting, v1alpha2.WaitingMiniCluster{
 			Namespace: waiting.Namespace, Name: waiting.Name, Position: int32(waiting.Decision.Position),
 			Reason: admittedReasons[waiting.Decision.Verdict], Message: cut(sentence(waiting.Decision.Message), longestReason),
