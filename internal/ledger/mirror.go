@@ -80,14 +80,17 @@ func (l *Ledger) SetNode(made *corev1.Node) {
 	}
 	before := l.nodes[made.Name]
 	l.nodes[made.Name] = n
-	changed := true
-	switch {
-	case before == nil || !maps.Equal(before.capacity, n.capacity) || !slices.Equal(before.topology, n.topology):
+	if before == nil || !slices.Equal(before.topology, n.topology) {
 		l.rebuild()
-	case !maps.Equal(before.Labels, n.Labels) || !slices.EqualFunc(lastingTaints(before), lastingTaints(n), sameTaint):
-		l.exclusions = nil
-	default:
-		changed = false
+		before = nil
+	}
+	changed := before == nil
+	if before != nil && !maps.Equal(before.capacity, n.capacity) {
+		l.resize(n, l.capacity(before))
+		changed = true
+	}
+	if before != nil && (!maps.Equal(before.Labels, n.Labels) || !slices.EqualFunc(lastingTaints(before), lastingTaints(n), sameTaint)) {
+		l.exclusions, changed = nil, true
 	}
 	if before != nil && before.down != n.down {
 		l.total, changed = nil, true
@@ -124,6 +127,23 @@ func (l *Ledger) DeleteNode(name string) {
 
 // rebuild makes the next use build the graph again.
 func (l *Ledger) rebuild() { l.graph, l.total, l.exclusions = nil, nil, nil }
+
+// resize gives a node the capacity that it has now. The graph is made anew if it cannot be changed,
+// for example because the node has another kind of resources than before.
+func (l *Ledger) resize(n *node, before fluxion.Resources) {
+	now := l.capacity(n)
+	kinds := maps.Clone(before)
+	maps.Copy(kinds, now)
+	if l.graph == nil || len(kinds) != len(before) || len(kinds) != len(now) || !l.graph.SetCapacity(n.Name, now) {
+		l.rebuild()
+		return
+	}
+	if l.total != nil && n.down == "" {
+		for name, amount := range now {
+			l.total[name] += max(amount, 0) - max(before[name], 0)
+		}
+	}
+}
 
 // SetPod records the state of a pod.
 func (l *Ledger) SetPod(made *corev1.Pod) {
@@ -195,6 +215,11 @@ func (p *pod) held() []occupied {
 
 // setDaemon records what a daemon pod takes of its node; nil if nothing any more.
 func (l *Ledger) setDaemon(name string, uid types.UID, requests fluxion.Resources) {
+	n := l.nodes[name]
+	var before fluxion.Resources
+	if n != nil {
+		before = l.capacity(n)
+	}
 	switch of := l.daemons[name]; {
 	case requests == nil && len(of) <= 1:
 		delete(l.daemons, name)
@@ -205,8 +230,8 @@ func (l *Ledger) setDaemon(name string, uid types.UID, requests fluxion.Resource
 	default:
 		of[uid] = requests
 	}
-	if n := l.nodes[name]; n != nil {
-		l.rebuild()
+	if n != nil {
+		l.resize(n, before)
 		if requests == nil && n.down == "" {
 			l.freed++
 		}
@@ -219,7 +244,7 @@ func (l *Ledger) Freed() uint64 { return l.freed }
 
 // current is the resource graph of the cluster as it is now. It changes with the ledger, so
 // callers that keep it make a snapshot. It is built again only if nodes came, went, or changed
-// their capacity or topology.
+// their topology or the kinds of their resources.
 func (l *Ledger) current() (*fluxion.Graph, error) {
 	if l.graph != nil {
 		return l.graph, nil

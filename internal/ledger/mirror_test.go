@@ -298,7 +298,7 @@ func TestNothingNewFreesNothing(t *testing.T) {
 	}
 }
 
-// Each of these frees something, and only a new node needs a new graph.
+// Each of these frees something, and only a new node or a new kind of resource needs a new graph.
 func TestFreed(t *testing.T) {
 	promise := &state.Promise{Nodes: []string{"a", "b"}, Requests: fluxion.Resources{"cpu": 8000, "pods": 1}}
 	shrunk := &state.Promise{Nodes: []string{"a", ""}, Requests: promise.Requests}
@@ -321,7 +321,12 @@ func TestFreed(t *testing.T) {
 		{"a promise ends", set(nil), false, nil},
 		{"a label comes", func() { c.SetNode(fixture.Node("a").Label("x", "y").Obj()) }, false, nil},
 		{"a node comes", func() { c.SetNode(fixture.Node("d").Obj()) }, true, nil},
-		{"a node grows", func() { c.SetNode(fixture.Node("d").Has("cpu", "16").Obj()) }, true, nil},
+		{"a node grows", func() { c.SetNode(fixture.Node("d").Has("cpu", "16").Obj()) }, false, nil},
+		{"a daemon's pod comes and goes", func() {
+			c.SetPod(daemon("x", "DaemonSet", "1").On("d").Up().Obj())
+			c.SetPod(daemon("x", "DaemonSet", "1").On("d").Ended(0).Obj())
+		}, false, nil},
+		{"a node gets GPUs", func() { c.SetNode(fixture.Node("d").Has("cpu", "16").Has("gpu", "2").Obj()) }, true, nil},
 	} {
 		before := c.Freed()
 		step.do()
@@ -412,6 +417,33 @@ func BenchmarkGraphAnew(b *testing.B) {
 		if _, err := c.current(); err != nil {
 			b.Fatal(err)
 		}
+	}
+}
+
+// BenchmarkDaemonEvent measures the pod of a DaemonSet that comes and goes, with 10,000 nodes and
+// 50,000 other pods.
+func BenchmarkDaemonEvent(b *testing.B) {
+	c := New(state.TopologyLevels, nil)
+	for i := range 10000 {
+		c.SetNode(fixture.Node(fmt.Sprintf("n%d", i)).Has("cpu", "64").Label(corev1.LabelTopologyZone, strconv.Itoa(i/100)).Obj())
+	}
+	for i := range 50000 {
+		c.SetPod(fixture.Pod(fmt.Sprintf("p%d", i)).CPU("100m").On(fmt.Sprintf("n%d", i%10000)).Obj())
+	}
+	here := daemon("d", "DaemonSet", "1").On("n77").Up().Obj()
+	gone := daemon("d", "DaemonSet", "1").On("n77").Ended(0).Obj()
+	look := func() {
+		if _, err := c.current(); err != nil {
+			b.Fatal(err)
+		}
+		_ = c.Total()
+	}
+	look()
+	for b.Loop() {
+		c.SetPod(here)
+		look()
+		c.SetPod(gone)
+		look()
 	}
 }
 

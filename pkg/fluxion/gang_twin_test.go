@@ -53,7 +53,7 @@ func TestGangAgainstNaiveTwin(t *testing.T) {
 // live does a random operation.
 func (l *life) live() {
 	job := l.anyJob()
-	switch what := l.random.IntN(11); {
+	switch what := l.random.IntN(12); {
 	case what < 4:
 		l.match()
 	case what == 4 && len(l.w.nodes) > 0:
@@ -62,6 +62,8 @@ func (l *life) live() {
 		i := l.random.IntN(len(l.w.nodes))
 		l.w.nodes[i].Down = []string{"", "cordoned"}[l.random.IntN(2)]
 		l.g.SetDown(l.w.nodes[i].Name, l.w.nodes[i].Down)
+	case what == 11 && len(l.w.nodes) > 0:
+		l.setCapacity()
 	case job == "":
 	case what == 6 || what == 7:
 		l.grow(job)
@@ -224,6 +226,19 @@ func (l *life) earliest(gang Gang) time.Time {
 		}
 	}
 	return time.Time{}
+}
+
+// setCapacity gives a node another capacity. A graph that refuses is made anew.
+func (l *life) setCapacity() {
+	i := l.random.IntN(len(l.w.nodes))
+	node := &l.w.nodes[i]
+	node.Capacity = randomCapacity(l.random)
+	if l.random.IntN(4) == 0 {
+		node.Capacity = l.w.nodes[l.random.IntN(len(l.w.nodes))].Capacity
+	}
+	if !l.g.SetCapacity(node.Name, node.Capacity) {
+		l.g = l.w.graph(l.t, l.random)
+	}
 }
 
 func (l *life) occupy() {

@@ -225,10 +225,7 @@ func randomWorld(random *rand.Rand) *world {
 	for i := range random.IntN(14) {
 		node := Node{
 			Name:     fmt.Sprintf("n%d", i),
-			Capacity: Resources{CPU: random.Int64N(5) * 2, Memory: random.Int64N(9), Pods: 1 + random.Int64N(6)},
-		}
-		if random.IntN(3) == 0 {
-			node.Capacity[gpu] = random.Int64N(3)
+			Capacity: randomCapacity(random),
 		}
 		if random.IntN(8) == 0 {
 			node.Down = "not ready"
@@ -252,6 +249,14 @@ func randomWorld(random *rand.Rand) *world {
 		return hostlist.Compare(a.Name, b.Name)
 	})
 	return w
+}
+
+func randomCapacity(random *rand.Rand) Resources {
+	capacity := Resources{CPU: random.Int64N(5) * 2, Memory: random.Int64N(9), Pods: 1 + random.Int64N(6)}
+	if random.IntN(3) == 0 {
+		capacity[gpu] = random.Int64N(3)
+	}
+	return capacity
 }
 
 func randomShape(random *rand.Rand, nodes int) Shape {

@@ -3,7 +3,10 @@
 
 package fluxion
 
-import "errors"
+import (
+	"errors"
+	"slices"
+)
 
 // Why a change of a Graph is refused, by errors.Is.
 var (
@@ -92,6 +95,24 @@ func (g *Graph) occupy(node string, resources Resources, change func([]int32, []
 		g.scratch.pods.compile(g.nodes.resources, resources)
 		change([]int32{i}, g.scratch.pods.amounts)
 	}
+}
+
+// SetCapacity changes what a node has. Pods on the node stay. It returns false and changes nothing
+// if the graph has to be made anew: the node is not in it, no node of the graph had one of the
+// resources, or most of the capacities that the graph knows are those of no node any more.
+func (g *Graph) SetCapacity(node string, capacity Resources) bool {
+	i, ok := g.nodes.index[node]
+	if !ok {
+		return false
+	}
+	for name := range capacity {
+		if _, known := slices.BinarySearch(g.nodes.resources, name); !known {
+			return false
+		}
+	}
+	var amounts demand
+	amounts.capacity(g.nodes.resources, capacity)
+	return g.nodes.setCapacity(i, amounts.amounts)
 }
 
 // SetDown gives the reason why no pod can be placed on a node for the time being; ""

@@ -33,8 +33,8 @@ type nodes struct {
 	pages []*page
 }
 
-// layout is the part of the table that does not change: the nodes, their topology and
-// their capacities.
+// layout is the part of the table that all copies share: the nodes, their topology and their
+// capacities. A change of a capacity makes another layout.
 //
 // Nodes are in the order of their topology and then of their names, so each domain of
 // each level is a range of nodes. A page has nodes of one innermost domain only, so a
@@ -278,6 +278,53 @@ func (t *nodes) change(nodes []int32, amounts []int64, n int64) {
 	if mask != 0 {
 		t.writable(page).change(mask, amounts, n)
 	}
+}
+
+// setCapacity gives a node another capacity, unless there are too many capacities.
+func (t *nodes) setCapacity(node int32, capacity []int64) bool {
+	own := *t.layout // copies of the table keep theirs
+	model, ok := own.modelOf(capacity)
+	if !ok {
+		return false
+	}
+	i, mask := t.locate(node)
+	empty := own.empty[i].clone(nil)
+	before := slices.Clone(empty.left(empty.of(mask)))
+	set := func(p *page) {
+		p.alter(mask, func(c int) {
+			p.classes[c].model = model
+			left := p.left(c)
+			for r := range left {
+				left[r] += capacity[r] - before[r]
+			}
+		})
+	}
+	set(empty)
+	own.empty = slices.Clone(own.empty)
+	own.empty[i] = empty
+	t.layout = &own
+	set(t.writable(i))
+	return true
+}
+
+// modelOf is the index of a capacity, new or known. ok is false if there would be more than two
+// capacities for each node.
+func (l *layout) modelOf(capacity []int64) (model int32, ok bool) {
+	width := len(l.resources)
+	count := 0
+	if width > 0 {
+		count = len(l.models) / width
+	}
+	for m := range count {
+		if slices.Equal(l.model(int32(m)), capacity) {
+			return int32(m), true
+		}
+	}
+	if count >= 2*len(l.names) {
+		return 0, false
+	}
+	l.models = append(slices.Clip(l.models), capacity...)
+	return int32(count), true
 }
 
 // setDown gives the reason why nothing can be placed on a node; "" brings the node up.
