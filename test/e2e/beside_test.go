@@ -32,7 +32,7 @@ func TestForeignJobSet(t *testing.T) {
 	foreign := &jobsetapi.JobSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "foreign"},
 		Spec: jobsetapi.JobSetSpec{
-			Network:       &jobsetapi.Network{EnableDNSHostnames: new(true)},
+			Network:       &jobsetapi.Network{EnableDNSHostnames: new(false)}, // needs no rights that the manager lacks
 			SuccessPolicy: &jobsetapi.SuccessPolicy{Operator: jobsetapi.OperatorAll},
 			StartupPolicy: &jobsetapi.StartupPolicy{StartupPolicyOrder: jobsetapi.AnyOrder},
 			ReplicatedJobs: []jobsetapi.ReplicatedJob{{
