@@ -16,9 +16,13 @@ const (
 	// ConditionFinished: the command has ended, or will never run. The reason is
 	// Succeeded, or says what went wrong.
 	ConditionFinished = "Finished"
+	// ConditionRunning: the command runs. The name is the Flux Operator's.
+	ConditionRunning = "JobRunning"
 	// ConditionReady is the summary of the other conditions, and has the Flux Operator's
-	// name for it. It is True while the command runs. Its reason is the state that users
-	// see, one of the State constants.
+	// name for it. It becomes True when the command starts. Then it stays True, also after the
+	// end of the command, as in the Flux Operator: `kubectl wait` does not miss a short
+	// command. A MiniCluster that loses its nodes and waits again is not ready. The reason is
+	// the state that users see, one of the State constants.
 	ConditionReady = "JobMiniClusterReady"
 )
 

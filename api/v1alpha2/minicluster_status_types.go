@@ -89,7 +89,7 @@ type MiniClusterStatus struct {
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// conditions: Accepted, Admitted, QuorumReached, Finished, and their summary
+	// conditions: Accepted, Admitted, QuorumReached, JobRunning, Finished, and their summary
 	// JobMiniClusterReady.
 	// +listType=map
 	// +listMapKey=type

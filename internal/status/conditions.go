@@ -111,11 +111,15 @@ func setFinished(s *v1alpha2.MiniClusterStatus, in Input) {
 	}
 }
 
-// setReady sums up the other conditions.
+// setReady says whether the command runs, and sums up the other conditions.
 func setReady(s *v1alpha2.MiniClusterStatus, in Input) {
-	value := metav1.ConditionFalse
+	running, ready := metav1.ConditionFalse, metav1.ConditionFalse
 	if in.Plan.State == life.StateRunning {
-		value = metav1.ConditionTrue
+		running = metav1.ConditionTrue
+	}
+	// A command may end before its start was seen.
+	if s.StartTime != nil || in.Plan.State == life.StateSucceeded {
+		ready = metav1.ConditionTrue
 	}
 	message := in.message()
 	if in.finished() {
@@ -124,7 +128,8 @@ func setReady(s *v1alpha2.MiniClusterStatus, in Input) {
 			message += fmt.Sprintf("; %d pods are still ending", n)
 		}
 	}
-	set(s, in, v1alpha2.ConditionReady, value, string(in.Plan.State), message)
+	set(s, in, v1alpha2.ConditionRunning, running, string(in.Plan.State), "")
+	set(s, in, v1alpha2.ConditionReady, ready, string(in.Plan.State), message)
 }
 
 // setLastDecision records the plan's decision, from which its event is made, and the decisions

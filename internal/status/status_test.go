@@ -184,7 +184,7 @@ JobMiniClusterReady False Suspended: It is suspended
 			plan: life.Plan{Step: life.Finish{Outcome: life.OutcomeSucceeded, ExitCode: new(int)}, State: life.StateSucceeded},
 			want: `Admitted False Finished: It is done
 Finished True Succeeded: The command ended with exit code 0
-JobMiniClusterReady False Succeeded: The command ended with exit code 0; 2 pods are still ending
+JobMiniClusterReady True Succeeded: The command ended with exit code 0; 2 pods are still ending
 `,
 			counts: "0 brokers, 0 tasks, 2 nodes", events: "Normal Succeeded: The command ended with exit code 0",
 		},
@@ -213,6 +213,9 @@ JobMiniClusterReady False Failed: The command failed with exit code 3
 			got := compute(t, in)
 			if text := conditions(&got); text != tc.want {
 				t.Errorf("got\n%swant\n%s", text, tc.want)
+			}
+			if running := meta.IsStatusConditionTrue(got.Conditions, v1alpha2.ConditionRunning); running != (tc.plan.State == life.StateRunning) {
+				t.Errorf("in state %s it runs: %t", tc.plan.State, running)
 			}
 			if text := fmt.Sprintf("%d brokers, %d tasks, %d nodes", got.Size, got.Tasks, got.Nodes); text != tc.counts {
 				t.Errorf("got %s, want %s", text, tc.counts)
@@ -286,6 +289,32 @@ func TestComputeDecisions(t *testing.T) {
 	finished := decide(wanted4().Admitted(1, 2, "a,b"), life.Observation{}, life.Plan{Step: life.Finish{Outcome: life.OutcomeCommandFailed, ExitCode: new(3)}, State: life.StateFailed})
 	if finished.ExitCode == nil || *finished.ExitCode != 3 || finished.CompletionTime == nil || finished.Admission == nil {
 		t.Errorf("exit code %v, completion time %v, admission %v", finished.ExitCode, finished.CompletionTime, finished.Admission)
+	}
+}
+
+// A MiniCluster that was ready stays so to its end, but not if it has to wait for nodes again.
+func TestReadyStays(t *testing.T) {
+	started := metav1.NewTime(fixture.Noon)
+	for name, tc := range map[string]struct {
+		plan life.Plan
+		want bool
+	}{
+		"it runs":              {life.Plan{Step: life.Wait{}, State: life.StateRunning}, true},
+		"its command succeeds": {life.Plan{Step: life.Finish{Outcome: life.OutcomeSucceeded}, State: life.StateSucceeded}, true},
+		"its command fails":    {life.Plan{Step: life.Finish{Outcome: life.OutcomeCommandFailed}, State: life.StateFailed}, true},
+		"it begins again":      {life.Plan{Step: life.GiveUp{}, State: life.StateReleasing}, false},
+		"its nodes are taken":  {life.Plan{Step: life.Evict{}, State: life.StateReleasing}, false},
+		"the user suspends it": {life.Plan{Step: life.Withdraw{}, State: life.StateSuspended}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mc := wanted4().Admitted(1, 2, "a,b").Status(func(s *v1alpha2.MiniClusterStatus) { s.StartTime = &started }).
+				Condition(v1alpha2.ConditionReady, metav1.ConditionTrue, v1alpha2.StateRunning)
+			o := life.Observation{Policy: policy}
+			got := compute(t, Input{MiniCluster: mc.Defaulted(), Observation: &o, Plan: tc.plan, Now: fixture.Noon})
+			if ready := meta.IsStatusConditionTrue(got.Conditions, v1alpha2.ConditionReady); ready != tc.want {
+				t.Errorf("ready: %t", ready)
+			}
+		})
 	}
 }
 

@@ -107,7 +107,15 @@ func TestKubectl(t *testing.T) {
 	if words := strings.Join(strings.Fields(explained), " "); !strings.Contains(words, "from its admission") {
 		t.Errorf("kubectl explain says %s", explained)
 	}
-	s.kubectl("wait", "--for=condition=JobMiniClusterReady", "--timeout="+timeout.String(), "mc/lammps")
+	wait := func(condition string) {
+		s.kubectl("wait", "--for=condition="+condition, "--timeout="+timeout.String(), "mc/lammps")
+	}
+	wait("JobMiniClusterReady")
+	wait("JobRunning")
+	s.endCommand(mc)
+	s.awaitSuccess(mc)
+	wait("JobMiniClusterReady") // it was
+	wait("JobRunning=false")
 	s.kubectl("delete", "mc", "lammps")
 	s.awaitGone(mc)
 }
