@@ -101,10 +101,12 @@ type MiniClusterContainer struct {
 	Ports []int32 `json:"ports,omitempty"`
 
 	// environment are environment variables.
+	// +kubebuilder:validation:MaxProperties=1024
 	// +optional
 	Environment map[string]string `json:"environment,omitempty"`
 
 	// secrets are environment variables that are read from Secrets, by variable.
+	// +kubebuilder:validation:MaxProperties=1024
 	// +optional
 	Secrets map[string]Secret `json:"secrets,omitempty"`
 
@@ -182,11 +184,13 @@ type Commands struct {
 type Secret struct {
 	// name of the Secret.
 	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
 	// +required
 	Name string `json:"name"`
 
 	// key in the Secret.
 	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
 	// +required
 	Key string `json:"key"`
 }
@@ -233,6 +237,7 @@ type ContainerVolume struct {
 
 	// items are the keys of the ConfigMap or Secret to mount, with the paths of their files.
 	// Default: all keys.
+	// +kubebuilder:validation:MaxProperties=1024
 	// +optional
 	Items map[string]string `json:"items,omitempty"`
 
@@ -268,6 +273,7 @@ type ContainerVolume struct {
 	CSIDriver string `json:"csiDriver,omitempty"`
 
 	// csiDriverAttributes are the attributes of the CSI volume.
+	// +kubebuilder:validation:MaxProperties=256
 	// +optional
 	CSIDriverAttributes map[string]string `json:"csiDriverAttributes,omitempty"`
 }

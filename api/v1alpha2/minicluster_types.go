@@ -58,6 +58,7 @@ type MiniClusterList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.services) || self.services.all(s, has(s.name) && size(s.name) > 0)",message="every service needs a name"
 // +kubebuilder:validation:XValidation:rule="!has(self.services) || self.services.all(s, !has(s.commands) || !((has(s.commands.pre) && size(s.commands.pre) > 0) || (has(s.commands.brokerPre) && size(s.commands.brokerPre) > 0) || (has(s.commands.workerPre) && size(s.commands.workerPre) > 0)))",message="services run beside Flux: commands.pre, brokerPre and workerPre are for the Flux container"
 // +kubebuilder:validation:XValidation:rule="!has(self.elastic) || !has(self.elastic.sizes) || (has(self.minSize) && self.minSize > 0)",message="elastic.sizes needs minSize: sizes are counted from it"
+// +kubebuilder:validation:XValidation:rule="!has(self.cleanup) || !self.cleanup || !has(self.ttlSecondsAfterFinished) || self.ttlSecondsAfterFinished == 0",message="cleanup and ttlSecondsAfterFinished exclude each other: cleanup deletes the MiniCluster as soon as it has ended"
 type MiniClusterSpec struct {
 	// containers are the containers of every pod. One of them runs Flux and the user's
 	// command: the only container, or the one with runFlux: true.
@@ -156,6 +157,7 @@ type MiniClusterSpec struct {
 	// the MiniCluster fails. 0: no limit. Default 31500000 (about a year).
 	// +kubebuilder:default=31500000
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=9000000000
 	// +optional
 	DeadlineSeconds *int64 `json:"deadlineSeconds,omitempty"`
 
@@ -163,11 +165,13 @@ type MiniClusterSpec struct {
 	// MiniCluster fails. If pod.restartPolicy is Never, the lead gets a new pod without the
 	// old state. Default 0: a failure of the command is the result.
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000000
 	// +optional
 	BackoffLimit int32 `json:"backoffLimit,omitempty"`
 
 	// cleanup: true deletes the MiniCluster when the command has ended and none of its pods
-	// runs any more. The lead's pod and its log are deleted too. Default false.
+	// runs any more. The lead's pod and its log are deleted too. cleanup excludes
+	// ttlSecondsAfterFinished. Default false.
 	// +optional
 	Cleanup bool `json:"cleanup,omitempty"`
 
@@ -175,6 +179,7 @@ type MiniClusterSpec struct {
 	// seconds. Then it is deleted, with the lead's pod and its log. 0 is the same as cleanup.
 	// Default: the MiniCluster stays until somebody deletes it.
 	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000000000
 	// +optional
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
 
@@ -200,6 +205,7 @@ type MiniClusterSpec struct {
 	Network Network `json:"network,omitzero"`
 
 	// jobLabels are labels of the JobSet and its Jobs.
+	// +kubebuilder:validation:MaxProperties=256
 	// +optional
 	JobLabels map[string]string `json:"jobLabels,omitempty"`
 

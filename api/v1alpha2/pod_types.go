@@ -8,10 +8,12 @@ import corev1 "k8s.io/api/core/v1"
 // PodSpec are settings of every pod of the MiniCluster.
 type PodSpec struct {
 	// annotations of the pods.
+	// +kubebuilder:validation:MaxProperties=256
 	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`
 
 	// labels of the pods.
+	// +kubebuilder:validation:MaxProperties=256
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
 
@@ -44,10 +46,12 @@ type PodSpec struct {
 	SchedulerName string `json:"schedulerName,omitempty"`
 
 	// nodeSelector are labels that the nodes must have.
+	// +kubebuilder:validation:MaxProperties=256
 	// +optional
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 
 	// nodeAffinity are labels that the nodes must have, each with one of its values.
+	// +kubebuilder:validation:MaxProperties=256
 	// +optional
 	NodeAffinity map[string][]string `json:"nodeAffinity,omitempty"`
 

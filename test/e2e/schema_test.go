@@ -57,6 +57,7 @@ var refused = []refusal{
 
 	{"spec: {size: 4, maxSize: 3}", "maxSize must be at least size"},
 	{"spec: {size: 4, minSize: 5}", "minSize must be at most size"},
+	{"spec: {cleanup: true, ttlSecondsAfterFinished: 60}", "cleanup and ttlSecondsAfterFinished exclude each other"},
 	{"spec: {size: 4, elastic: {sizes: {operator: '*', operand: 2}}}", "elastic.sizes needs minSize"},
 	{"spec: {minSize: 1, elastic: {sizes: {operator: '^', operand: 1}}}", "operand must be at least 2 for the operators * and ^"},
 	{"spec: {elastic: {quorumTimeout: 0s}}", "quorumTimeout must be longer than 0s"},
@@ -105,6 +106,8 @@ var accepted = []string{
 	"metadata: {name: " + strings.Repeat("x", 51) + "}",
 	"metadata: {name: a-0-b}",
 	"spec: {size: 4, minSize: 4, maxSize: 4}",
+	"spec: {cleanup: true, ttlSecondsAfterFinished: 0}",
+	"spec: {cleanup: false, ttlSecondsAfterFinished: 60}",
 	"spec: {size: 4, minSize: 0, maxSize: 0}",
 	"spec: {size: 8, minSize: 1, elastic: {sizes: {operator: '+', operand: 1}}}",
 	"spec: {elastic: {quorumTimeout: 1m, startTimeout: 1m, waitForSize: 0s, recreate: {limit: 0, backoffBase: 1s, backoffMax: 1s}}}",
