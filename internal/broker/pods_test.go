@@ -231,7 +231,8 @@ func (p *pod) environment() []string {
 	for name, value := range p.mc.Defaulted().Spec.FluxContainer().Environment {
 		environment = append(environment, name+"="+value)
 	}
-	return append(environment, "FLUX_OPERATOR_DIR="+operator, "HOSTNAME="+p.host, "PATH="+p.flux+":"+os.Getenv("PATH"),
+	// Flux runs its scripts by a shell that reads ~/.bashrc, which is none of a pod.
+	return append(environment, "HOME="+p.cluster.dir, "FLUX_OPERATOR_DIR="+operator, "HOSTNAME="+p.host, "PATH="+p.flux+":"+os.Getenv("PATH"),
 		"BEGUN="+filepath.Join(p.cluster.dir, "begun"), "RELEASE="+filepath.Join(p.cluster.dir, "release"), "RUNS="+filepath.Join(p.cluster.dir, "runs"),
 		"FE_TERMINATION_LOG="+filepath.Join(p.cluster.dir, p.dir, "o", "termination-log"), "FAKEFLUX_LOG="+filepath.Join(p.cluster.dir, "log"), "FLUX_URI=")
 }

@@ -172,12 +172,29 @@ func fluxContainer(mc *v1alpha2.MiniCluster) corev1.Container {
 	}
 	mounts := append(fluxMounts(mc), corev1.VolumeMount{Name: homeVolume, MountPath: homeDir})
 	container.VolumeMounts = append(mounts, container.VolumeMounts...)
-	// The startup probe runs every second, so that a pod is ready at once. Later probes are
-	// rare, since they take CPU time from the command. No probe ends the container: a broker
-	// may wait without limit.
-	container.StartupProbe, container.ReadinessProbe = readyProbe(mc, 1), readyProbe(mc, 5)
+	// No probe ends the container: a broker may wait without limit.
+	container.StartupProbe, container.ReadinessProbe = readyProbe(mc, startupPeriod), readyProbe(mc, readinessPeriod(&mc.Spec))
 	container.StartupProbe.FailureThreshold = math.MaxInt32
 	return container
+}
+
+// Periods of the probes in seconds. The startup probe is frequent, so that a pod is ready at once.
+// It ends then. Later probes are rare, since each takes CPU time from the command (docs/testing.md).
+const (
+	startupPeriod = 1
+	// leavePeriod is for followers that may have to leave: the controller waits until they are not
+	// ready. pkg/elastic/life knows this period (seenGrace).
+	leavePeriod = 10
+	// stayPeriod is for the brokers of a fixed size: readiness changes only if a broker fails, and
+	// then Flux ends the command.
+	stayPeriod = 60
+)
+
+func readinessPeriod(s *v1alpha2.MiniClusterSpec) int32 {
+	if s.Malleable() || s.LeastSize() < s.MostSize() {
+		return leavePeriod
+	}
+	return stayPeriod
 }
 
 // readyProbe returns a probe that looks for broker.ReadyFile every period seconds. The image has

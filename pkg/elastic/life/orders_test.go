@@ -78,12 +78,12 @@ func TestOrders(t *testing.T) {
 		"and those without work":                    {"uuio", orders(nil, spared(2, 3)), time.Minute, "Vacate ranks [2] quorum 2"},
 		"or without a lead":                         {"cuoo", orders(nil, spared(2, 3)), 0, "Vacate ranks [2 3] quorum 2"},
 		"the command may begin with the others":     {"uuoo", orders(nil, spared(2, 3)), time.Minute, "Wait"},
-		"or have begun with them":                   {"ruoo", orders(nil, spared(2, 3), started), 15 * time.Second, "Wait"},
-		"after a while it has not":                  {"ruoo", orders(nil, spared(2, 3), started), 16 * time.Second, "Vacate ranks [2 3] quorum 2"},
-		"those stay that it had begun with":         {"ruou", orders(nil, spared(2, 3), started), 16 * time.Second, "Keep ranks [3] quorum 3"},
+		"or have begun with them":                   {"ruoo", orders(nil, spared(2, 3), started), 20 * time.Second, "Wait"},
+		"after a while it has not":                  {"ruoo", orders(nil, spared(2, 3), started), 21 * time.Second, "Vacate ranks [2 3] quorum 2"},
+		"those stay that it had begun with":         {"ruou", orders(nil, spared(2, 3), started), 21 * time.Second, "Keep ranks [3] quorum 3"},
 		"if they stay ready": {"ruou", orders(nil, spared(2, 3), started, func(o *Observation) {
 			o.Brokers[3].ReadySince = noon.Add(2 * time.Second)
-		}), 16 * time.Second, "Wait"},
+		}), 21 * time.Second, "Wait"},
 		"it does not grow until that is known": {"uuuo", orders(elastic.Grow{Pods: []elastic.Pod{{Rank: 4, Node: "e"}}}, spared(3)), 0, "Wait"},
 		"their pods are evicted":               {"uuuu", orders(nil, started, vacated(3)), 0, "EvictPods ranks [3]"},
 		"once":                                 {"uuul", orders(nil, started, vacated(3)), 0, "Wait"},

@@ -78,8 +78,9 @@ const (
 	// drainGrace is how long drained ranks of a running command have to leave.
 	drainGrace = 30 * time.Second
 	// seenGrace is how long after the start the brokers of the command may take to be seen ready.
-	// A drained rank without work may be ready for as long.
-	seenGrace = 15 * time.Second
+	// A drained rank without work may be ready for as long: the lead drains it within 10 s, and
+	// its readiness is probed every 10 s (internal/jobset).
+	seenGrace = 20 * time.Second
 )
 
 // misplaced removes pods from nodes that their ranks gave back. A node counts as held while pods
