@@ -318,7 +318,7 @@ type MiniClusterArchive struct {
 // Network are the settings by which brokers find each other.
 type Network struct {
 	// headlessName is the name of the headless Service, which is a part of the brokers' DNS
-	// domain. The Service belongs to one MiniCluster. Default: the MiniCluster's name.
+	// domain. MiniClusters of a namespace may share a Service. Default: the MiniCluster's name.
 	// +kubebuilder:validation:Pattern=`^([a-z]([-a-z0-9]*[a-z0-9])?)?$`
 	// +kubebuilder:validation:MaxLength=63
 	// +optional

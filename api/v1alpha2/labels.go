@@ -34,6 +34,11 @@ const (
 	SelectorLabel = "hpa-selector"
 )
 
+// SidecarLabelPrefix begins the labels of a broker's pod that name its containers with a Service:
+// those beside Flux that have ports. The rest of the label is the name of the container, and the value
+// is "true". The Service selects by this label the pods of all MiniClusters that have the container.
+const SidecarLabelPrefix = "sidecar." + Group + "/"
+
 // QueueLabel is on a namespace. The value is the queue of the namespace's MiniClusters that
 // name no queue.
 const QueueLabel = Group + "/queue"

@@ -15,6 +15,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -35,6 +36,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/controllers/index"
 	"github.com/flux-elastic/flux-elastic/controllers/minicluster"
 	"github.com/flux-elastic/flux-elastic/controllers/scheduler"
+	"github.com/flux-elastic/flux-elastic/internal/jobset"
 	"github.com/flux-elastic/flux-elastic/internal/ledger"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
 	"github.com/flux-elastic/flux-elastic/internal/state"
@@ -155,9 +157,10 @@ func cacheOptions() cache.Options {
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Pod{}:       {Transform: protocol.Strip},
-			&jobsetapi.JobSet{}: ours,
-			&batchv1.Job{}:      ours,
+			&corev1.Pod{}:                {Transform: protocol.Strip},
+			&jobsetapi.JobSet{}:          ours,
+			&batchv1.Job{}:               ours,
+			&discoveryv1.EndpointSlice{}: {Label: labels.SelectorFromSet(labels.Set{discoveryv1.LabelManagedBy: jobset.SliceManager})},
 		},
 	}
 }
@@ -218,7 +221,7 @@ func setup(ctx context.Context, mgr ctrl.Manager, o options, matcher ledger.Matc
 // cachesSynced returns a check that succeeds when the caches of all watched kinds are synced.
 func cachesSynced(mgr ctrl.Manager) healthz.Checker {
 	watched := []client.Object{
-		&v1alpha2.MiniCluster{}, &v1alpha2.MiniClusterQueue{}, &jobsetapi.JobSet{},
+		&v1alpha2.MiniCluster{}, &v1alpha2.MiniClusterQueue{}, &jobsetapi.JobSet{}, &discoveryv1.EndpointSlice{},
 		&corev1.Pod{}, &corev1.Node{}, &corev1.Namespace{}, &corev1.ResourceQuota{},
 	}
 	return func(req *http.Request) error {

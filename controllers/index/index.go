@@ -8,6 +8,7 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -23,12 +24,15 @@ const (
 // MiniClusters pile up.
 var Live = client.MatchingFields{live: "true"}
 
-// PodsOf selects the pods of the MiniClusters of a name.
+// PodsOf selects the pods, or the EndpointSlices, of the MiniClusters of a name.
 func PodsOf(name string) client.MatchingFields { return client.MatchingFields{podsOf: name} }
 
 // Setup registers the indexes.
 func Setup(ctx context.Context, indexer client.FieldIndexer) error {
 	if err := indexer.IndexField(ctx, &v1alpha2.MiniCluster{}, live, isLive); err != nil {
+		return err
+	}
+	if err := indexer.IndexField(ctx, &discoveryv1.EndpointSlice{}, podsOf, nameOf); err != nil {
 		return err
 	}
 	return indexer.IndexField(ctx, &corev1.Pod{}, podsOf, nameOf)
@@ -42,8 +46,8 @@ func isLive(object client.Object) []string {
 	return []string{"true"}
 }
 
-func nameOf(pod client.Object) []string {
-	if name := pod.GetLabels()[v1alpha2.MiniClusterLabel]; name != "" {
+func nameOf(object client.Object) []string {
+	if name := object.GetLabels()[v1alpha2.MiniClusterLabel]; name != "" {
 		return []string{name}
 	}
 	return nil

@@ -44,7 +44,8 @@ func (r *Reconciler) act(ctx context.Context, seen *observed, plan life.Plan) (l
 	return plan, err
 }
 
-// carryOut changes objects. Decisions change nothing here: report writes them.
+// carryOut changes objects. Decisions change nothing here, except that the end gives up shared
+// Services: report writes them.
 func (r *Reconciler) carryOut(ctx context.Context, seen *observed, plan life.Plan) error {
 	log := ctrl.LoggerFrom(ctx).WithValues("step", life.Name(plan.Step))
 	switch step := plan.Step.(type) {
@@ -79,6 +80,8 @@ func (r *Reconciler) carryOut(ctx context.Context, seen *observed, plan life.Pla
 		log.Info("Deleting the MiniCluster", "reason", plan.Message)
 		// All objects that the MiniCluster owns go with it.
 		return r.delete(ctx, v1alpha2.MiniClusterKind, seen.stored.DeepCopy(), metav1.DeletePropagationBackground)
+	case life.Finish:
+		return r.leaveServices(ctx, seen.view.MiniCluster)
 	case life.Wait, life.Decision:
 		return nil
 	}

@@ -159,7 +159,7 @@ func (r *Reconciler) dryRun(ctx context.Context, pod, services *corev1.Pod, obje
 	for _, object := range objects {
 		kind := object.GetObjectKind().GroupVersionKind().Kind
 		err := r.Client.Create(ctx, object, client.DryRunAll, client.FieldOwner(FieldOwner))
-		if err != nil && !apierrors.IsAlreadyExists(err) {
+		if err != nil && !apierrors.IsAlreadyExists(err) && !r.isShared(ctx, object) {
 			return sortOut(at, v1alpha2.ReasonObjectRejected, "the "+kind, pod, before, err)
 		}
 	}

@@ -28,7 +28,7 @@ import (
 var errStillThere = errors.New("an object of an earlier MiniCluster of the name is still there")
 
 // nameClashError says that an object of another owner has the name.
-type nameClashError struct{ kind, name, owner string }
+type nameClashError struct{ kind, name, owner, why string }
 
 // fluxOperator is the owner of an object that the Flux Operator made for the MiniCluster.
 const fluxOperator = "Flux Operator"
@@ -37,11 +37,11 @@ func (c *nameClashError) Error() string {
 	if c.owner == fluxOperator {
 		return fmt.Sprintf("%s %q is of a run by the Flux Operator; delete the MiniCluster, and create it again", c.kind, c.name)
 	}
-	owner := "is not of this MiniCluster"
+	why := cmp.Or(c.why, "is not of this MiniCluster")
 	if c.owner != "" {
-		owner = "belongs to " + c.owner
+		why = "belongs to " + c.owner
 	}
-	return fmt.Sprintf("%s %q exists and %s; it is left alone", c.kind, c.name, owner)
+	return fmt.Sprintf("%s %q exists and %s; it is left alone", c.kind, c.name, why)
 }
 
 // makeObjects makes what the attempt needs, the JobSet last. It reads the API server rather than
@@ -77,6 +77,9 @@ func (r *Reconciler) makeObjects(ctx context.Context, seen *observed) error {
 }
 
 func (r *Reconciler) makeObject(ctx context.Context, mc *v1alpha2.MiniCluster, object client.Object, attempt int32) error {
+	if service, ok := object.(*corev1.Service); ok {
+		return r.makeService(ctx, mc, service)
+	}
 	there, err := r.existing(ctx, mc, object)
 	if err != nil {
 		return err
@@ -92,6 +95,13 @@ func (r *Reconciler) makeObject(ctx context.Context, mc *v1alpha2.MiniCluster, o
 // cache; nil if there is none. It returns an error if the object has another owner.
 func (r *Reconciler) existing(ctx context.Context, mc *v1alpha2.MiniCluster, object client.Object) (*metav1.PartialObjectMetadata, error) {
 	gvk := object.GetObjectKind().GroupVersionKind()
+	if service, ok := object.(*corev1.Service); ok {
+		there, err := r.existingService(ctx, service)
+		if err != nil || there == nil {
+			return nil, err
+		}
+		return &metav1.PartialObjectMetadata{ObjectMeta: there.ObjectMeta}, nil
+	}
 	found := &metav1.PartialObjectMetadata{}
 	found.SetGroupVersionKind(gvk)
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(object), found); err != nil {

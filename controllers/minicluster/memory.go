@@ -27,6 +27,8 @@ type memory struct {
 	announced metav1.MicroTime
 	// written is when the status was last written.
 	written time.Time
+	// named is when names were last published.
+	named time.Time
 	// tidied is when pods were last deleted, and tidiedJob their Job.
 	tidied    time.Time
 	tidiedJob types.UID

@@ -119,15 +119,15 @@ func (r *Reconciler) pass(ctx context.Context, mc *v1alpha2.MiniCluster, memory 
 	if decided := r.consult(seen); !decided {
 		return ctrl.Result{}, nil
 	}
-	plan := life.Decide(seen.observation, seen.now)
+	plan, unnamed := r.name(ctx, seen, life.Decide(seen.observation, seen.now))
 	if plan, err = r.act(ctx, seen, plan); err != nil {
-		return ctrl.Result{}, err
+		return ctrl.Result{}, errors.Join(err, unnamed)
 	}
 	result, err := r.report(ctx, seen, plan)
-	if err == nil && isOver(seen, plan) {
+	if err == nil && unnamed == nil && isOver(seen, plan) {
 		r.memories.forget(client.ObjectKeyFromObject(mc))
 	}
-	return result, err
+	return result, errors.Join(err, unnamed)
 }
 
 // isOver reports whether a MiniCluster has finished and only waits for its deletion. It may wait

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/ptr"
@@ -49,6 +50,10 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Named("minicluster").
 		For(&v1alpha2.MiniCluster{}).
 		Owns(&jobsetapi.JobSet{}).
+		Owns(&discoveryv1.EndpointSlice{}, builder.WithPredicates(predicate.Funcs{ // others are this controller's writes
+			CreateFunc: func(event.CreateEvent) bool { return false },
+			UpdateFunc: func(event.UpdateEvent) bool { return false },
+		})).
 		Watches(&corev1.Pod{}, Batched(podBatch, miniClusterOfPod), builder.WithPredicates(podMoved)).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.placedOn), builder.WithPredicates(predicate.Funcs{
 			CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList },

@@ -12,17 +12,25 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/hostlist"
 )
 
-// LeadHost returns the host name that JobSet gives to the lead's pod:
-// <jobset>-<replicated job>-<job index>-<pod index>.
+// LeadHost returns the host name that JobSet gives to the lead's pod.
 func LeadHost(miniCluster string) string {
 	return fmt.Sprintf("%s-%s-0-0", miniCluster, v1alpha2.LeadJob)
 }
 
+// Host returns the host name that JobSet gives to the pod of a rank: LeadHost for rank 0, and
+// <jobset>-<replicated job>-<job index>-<pod index> for a follower.
+func Host(miniCluster string, rank int) string {
+	if rank == 0 {
+		return LeadHost(miniCluster)
+	}
+	return fmt.Sprintf("%s-%s-0-%d", miniCluster, v1alpha2.WorkersJob, rank-1)
+}
+
 // Hosts returns the host names of all brokers that the MiniCluster can have, the lead's first.
 func Hosts(mc *v1alpha2.MiniCluster) []string {
-	hosts := []string{LeadHost(mc.Name)}
-	for i := range int(mc.Spec.MostSize()) - 1 {
-		hosts = append(hosts, fmt.Sprintf("%s-%s-0-%d", mc.Name, v1alpha2.WorkersJob, i))
+	hosts := make([]string, mc.Spec.MostSize())
+	for rank := range hosts {
+		hosts[rank] = Host(mc.Name, rank)
 	}
 	return hosts
 }

@@ -24,7 +24,9 @@ import (
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
 	"github.com/flux-elastic/flux-elastic/internal/broker"
 	"github.com/flux-elastic/flux-elastic/internal/jobset"
+	"github.com/flux-elastic/flux-elastic/internal/protocol"
 	"github.com/flux-elastic/flux-elastic/internal/state"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
 )
 
 // fieldsBase is the spec that every entry of the table changes. It has all kinds of containers,
@@ -109,7 +111,7 @@ var fields = map[string]field{
 	"containers[].batchRaw":                      seen("{containers: [{batch: true, batchRaw: true}]}", "setting.BATCH_RAW: true"),
 	"containers[].logs":                          seen("{containers: [{logs: /out}]}", "setting.FLUX_OUTPUT_DIR: /out"),
 	"containers[].noWrapEntrypoint":              seen("{containers: [{}, {noWrapEntrypoint: true}]}", "-lead.spec.initContainers.1.command.1: /flux_operator/start-1.sh"),
-	"containers[].ports":                         seen("{containers: [{ports: [1]}, {ports: [80]}]}", "lead.spec.containers.0.ports.0.containerPort: 1", "lead.spec.initContainers.1.ports.0.containerPort: 80", "service.side.ports.0.port: 80", "service.side.selector.hpa-selector: lmp"),
+	"containers[].ports":                         seen("{containers: [{ports: [1]}, {ports: [80]}]}", "lead.spec.containers.0.ports.0.containerPort: 1", "lead.spec.initContainers.1.ports.0.containerPort: 80", "service.side.ports.0.port: 80", "service.side.selector.sidecar.flux-framework.org/side: true"),
 	"containers[].environment":                   seen("{containers: [{environment: {B: b, A: a}}]}", "lead.spec.containers.0.env.1.value: a", "lead.spec.containers.0.env.2.name: B"),
 	"containers[].secrets{}.name":                seen("{containers: [{secrets: {S: {name: s, key: k}}}]}", "lead.spec.containers.0.env.1.valueFrom.secretKeyRef.name: s"),
 	"containers[].secrets{}.key":                 seen("{containers: [{secrets: {S: {name: s, key: k}}}]}", "lead.spec.containers.0.env.1.valueFrom.secretKeyRef.key: k", "lead.spec.containers.0.env.1.name: S"),
@@ -178,7 +180,7 @@ var fields = map[string]field{
 	"flux.connectTimeout":  seen("{flux: {connectTimeout: 9s}}", "setting.CONNECT_TIMEOUT: 9s"),
 	"flux.topology":        seen("{flux: {topology: binomial}}", "setting.TOPOLOGY: binomial"),
 	"flux.logLevel":        seen("{flux: {logLevel: 7}}", "setting.LOG_LEVEL: 7"),
-	"flux.minimalService":  seen("{flux: {minimalService: true}}", "service.lmp.selector.jobset.sigs.k8s.io/replicatedjob-name: 0"),
+	"flux.minimalService":  seen("{flux: {minimalService: true}}", "hosts: 1"),
 	"flux.disableSocket":   seen("{flux: {disableSocket: true}}", "setting.DISABLE_SOCKET: true"),
 	"flux.noWaitSocket":    seen("{flux: {noWaitSocket: true}}", "setting.NO_WAIT_SOCKET: true"),
 	"flux.completeWorkers": seen("{flux: {completeWorkers: true}}", "setting.COMPLETE_WORKERS: true"),
@@ -473,6 +475,7 @@ func observe(t *testing.T, change string) map[string]bool {
 	if err != nil {
 		t.Fatal(err)
 	}
+	tree["hosts"] = strconv.Itoa(publishedHosts(mc))
 	pod, err := jobset.Pod(mc)
 	if err != nil {
 		t.Fatal(err)
@@ -483,6 +486,18 @@ func observe(t *testing.T, change string) map[string]bool {
 	ask := state.Request(mc, pod, nil)
 	tree["ask"] = map[string]any{"Policy": ask.Policy, "Topology": ask.Topology, "Distinct": ask.Distinct}
 	return lines(t, tree)
+}
+
+// publishedHosts returns how many of two brokers have names in DNS.
+func publishedHosts(mc *v1alpha2.MiniCluster) int {
+	view := state.View{MiniCluster: mc, JobSet: fixture.JobSet(mc.Name, 1).Obj()}
+	for rank := range 2 {
+		pod := fixture.BrokerPod(mc.Name, rank).Obj()
+		pod.Status.PodIPs = []corev1.PodIP{{IP: "10.0.0.1"}}
+		view.Pods = append(view.Pods, protocol.Read(pod))
+	}
+	admitted := life.Record{Admission: &life.Admission{Nodes: []string{"a", "b"}}}
+	return len(view.Hosts(&life.Observation{Record: admitted, Workload: life.Active}))
 }
 
 // lines returns the values of a tree with their paths.

@@ -417,7 +417,8 @@ func TestObjects(t *testing.T) {
 			var kinds []string
 			for _, object := range objects {
 				kinds = append(kinds, object.GetObjectKind().GroupVersionKind().Kind+" "+object.GetName())
-				if object.GetNamespace() != "default" || !metav1.IsControlledBy(object, mc) || object.GetLabels()[v1alpha2.MiniClusterLabel] != "lmp" {
+				owners := object.GetOwnerReferences()
+				if object.GetNamespace() != "default" || len(owners) != 1 || owners[0].UID != mc.UID || owners[0].Name != "lmp" || object.GetLabels()[v1alpha2.MiniClusterLabel] != "lmp" {
 					t.Errorf("%s is in %q, of %v, labelled %v", object.GetName(), object.GetNamespace(), object.GetOwnerReferences(), object.GetLabels())
 				}
 			}
@@ -438,19 +439,11 @@ func TestObjects(t *testing.T) {
 
 func servicesOf(t *testing.T, mc *v1alpha2.MiniCluster) []*corev1.Service {
 	t.Helper()
-	out, err := services(mc, 1)
+	out, err := services(mc)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return out
-}
-
-func TestServiceOfTheLeadAlone(t *testing.T) {
-	mc := fixture.MiniCluster("lmp").Spec(func(s *v1alpha2.MiniClusterSpec) { s.Flux.MinimalService = true }).Defaulted()
-	want := map[string]string{v1alpha2.MiniClusterLabel: "lmp", jobsetapi.ReplicatedJobNameKey: "0"}
-	if got := servicesOf(t, mc)[0].Spec.Selector; !maps.Equal(got, want) {
-		t.Errorf("it selects %v, want %v", got, want)
-	}
 }
 
 // Users cannot set the annotations that say how a pod was placed.

@@ -5,14 +5,13 @@ package jobset
 
 import (
 	"fmt"
-	"maps"
+	"slices"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/internal/broker"
@@ -58,7 +57,7 @@ func Objects(mc *v1alpha2.MiniCluster, attempt int32, certificate func() (string
 			Data:       texts,
 		},
 	}
-	networking, err := services(mc, attempt)
+	networking, err := services(mc)
 	if err != nil {
 		return nil, err
 	}
@@ -69,31 +68,22 @@ func Objects(mc *v1alpha2.MiniCluster, attempt int32, certificate func() (string
 }
 
 // services returns the Service of the brokers, and one for each container beside Flux that has
-// ports. The Service of the brokers also makes the DNS name of the services pod.
-func services(mc *v1alpha2.MiniCluster, attempt int32) ([]*corev1.Service, error) {
-	selector := map[string]string{v1alpha2.MiniClusterLabel: mc.Name}
-	brokers := newService(mc, mc.Spec.Network.HeadlessName, attempt)
-	brokers.Spec = corev1.ServiceSpec{
-		ClusterIP: corev1.ClusterIPNone,
-		Selector:  maps.Clone(selector),
-		// Brokers have to find each other before they are ready.
-		PublishNotReadyAddresses: true,
-	}
-	if mc.Spec.Flux.MinimalService {
-		brokers.Spec.Selector[jobsetapi.ReplicatedJobNameKey] = v1alpha2.LeadJob
-	}
+// ports. MiniClusters that name the same Service share it, and all own it: it goes with the last.
+// The Service of the brokers has no selector: Slices returns what it publishes.
+func services(mc *v1alpha2.MiniCluster) ([]*corev1.Service, error) {
+	brokers := newService(mc, mc.Spec.Network.HeadlessName)
+	brokers.Spec.ClusterIP = corev1.ClusterIPNone
 	out := []*corev1.Service{brokers}
 	for i := range mc.Spec.Containers {
 		container := &mc.Spec.Containers[i]
-		if container.RunFlux || len(container.Ports) == 0 {
+		if !hasService(container) {
 			continue
 		}
 		if container.Name == brokers.Name {
 			return nil, fmt.Errorf("container %q: its Service would have the name of the brokers' Service; choose another network.headlessName", container.Name)
 		}
-		service := newService(mc, container.Name, attempt)
-		service.Spec = corev1.ServiceSpec{Selector: maps.Clone(selector)}
-		service.Spec.Selector[v1alpha2.SelectorLabel] = mc.Name // the services pod, which has no such container, lacks the label
+		service := newService(mc, container.Name)
+		service.Spec.Selector = map[string]string{v1alpha2.SidecarLabelPrefix + container.Name: "true"}
 		for _, port := range ports(container) {
 			service.Spec.Ports = append(service.Spec.Ports, corev1.ServicePort{
 				Name: "port-" + strconv.Itoa(int(port)), Port: port,
@@ -105,11 +95,33 @@ func services(mc *v1alpha2.MiniCluster, attempt int32) ([]*corev1.Service, error
 	return out, nil
 }
 
-func newService(mc *v1alpha2.MiniCluster, name string, attempt int32) *corev1.Service {
+// hasService reports whether a container has a Service: it runs beside Flux, and has ports.
+func hasService(container *v1alpha2.MiniClusterContainer) bool {
+	return !container.RunFlux && len(container.Ports) > 0
+}
+
+// newService returns a Service of which the MiniCluster is one of the owners.
+func newService(mc *v1alpha2.MiniCluster, name string) *corev1.Service {
 	return &corev1.Service{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
-		ObjectMeta: objectMeta(mc, name, attempt),
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name: name, Namespace: mc.Namespace,
+			Labels: map[string]string{v1alpha2.MiniClusterLabel: mc.Name},
+			OwnerReferences: []metav1.OwnerReference{{
+				APIVersion: v1alpha2.GroupVersion.String(), Kind: v1alpha2.MiniClusterKind, Name: mc.Name, UID: mc.UID,
+			}},
+		},
 	}
+}
+
+// SharedServices returns the Services of a MiniCluster that other MiniClusters are likely to share;
+// none if its spec is wrong.
+func SharedServices(mc *v1alpha2.MiniCluster) []*corev1.Service {
+	all, err := services(mc)
+	if err != nil {
+		return nil
+	}
+	return slices.DeleteFunc(all, func(service *corev1.Service) bool { return service.Name == mc.Name })
 }
 
 // objectMeta returns the metadata of an object, which is deleted with its owner, the MiniCluster.

@@ -69,8 +69,14 @@ func podTemplate(mc *v1alpha2.MiniCluster) (corev1.PodTemplateSpec, error) {
 	spec.Containers = []corev1.Container{fluxContainer(mc)}
 	setIndex(spec.InitContainers)
 	setIndex(spec.Containers)
+	labels := podLabels(mc)
+	for i := range s.Containers {
+		if hasService(&s.Containers[i]) {
+			labels[v1alpha2.SidecarLabelPrefix+s.Containers[i].Name] = "true"
+		}
+	}
 	return corev1.PodTemplateSpec{
-		ObjectMeta: metav1.ObjectMeta{Labels: podLabels(mc), Annotations: podAnnotations(s.Pod.Annotations)},
+		ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: podAnnotations(s.Pod.Annotations)},
 		Spec:       spec,
 	}, nil
 }

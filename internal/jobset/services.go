@@ -42,12 +42,15 @@ func ServicesPod(mc *v1alpha2.MiniCluster) (*corev1.Pod, error) {
 	return podOf(mc, template, mc.Name+"-"+v1alpha2.ServicesJob), nil
 }
 
+// servicesHost returns the host name of the services pod.
+func servicesHost(mc *v1alpha2.MiniCluster) string { return mc.Name + "-services" }
+
 // servicesTemplate returns the template of the services pod. The pod waits behind the gate until
 // the brokers have their nodes. Then a scheduler of the cluster chooses its node.
 func servicesTemplate(mc *v1alpha2.MiniCluster) (corev1.PodTemplateSpec, error) {
 	var own []corev1.Volume
 	spec := podSpec(mc, corev1.RestartPolicyOnFailure)
-	spec.Hostname = mc.Name + "-services"
+	spec.Hostname = servicesHost(mc)
 	if spec.SchedulerName == v1alpha2.SchedulerName {
 		spec.SchedulerName = ""
 	}

@@ -60,8 +60,9 @@ func TestServicesPod(t *testing.T) {
 	}
 }
 
-// The Service of the brokers selects the services pod, too. Services of containers beside Flux do
-// not select it, and nothing counts it as a broker.
+// Services of containers beside Flux select brokers, and not the services pod. The Service of the
+// brokers selects nothing: its EndpointSlices are written. Nothing counts the services pod as a
+// broker.
 func TestServicesPodIsNoBroker(t *testing.T) {
 	mc := fixture.MiniCluster("lmp").Spec(withServices).Spec(func(s *v1alpha2.MiniClusterSpec) {
 		s.Containers[0].RunFlux = true
@@ -78,11 +79,12 @@ func TestServicesPodIsNoBroker(t *testing.T) {
 		return true
 	}
 	maps.Copy(broker, protocol.Binding(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: broker}}, "node", 0, 1).Labels) // it is placed
-	names := servicesOf(t, mc)
-	for i, want := range []bool{true, false} {
-		if selects(names[i].Spec.Selector, services) != want || !selects(names[i].Spec.Selector, broker) {
-			t.Errorf("Service %s selects %v", names[i].Name, names[i].Spec.Selector)
-		}
+	made := servicesOf(t, mc)
+	if made[0].Spec.Selector != nil {
+		t.Errorf("Service %s selects %v", made[0].Name, made[0].Spec.Selector)
+	}
+	if web := made[1].Spec.Selector; len(web) == 0 || selects(web, services) || !selects(web, broker) {
+		t.Errorf("Service %s selects %v", made[1].Name, web)
 	}
 	if services["mine"] != "1" || services[v1alpha2.RankLabel] != "" || services[v1alpha2.SelectorLabel] != "" || broker[v1alpha2.SelectorLabel] != "lmp" {
 		t.Errorf("its labels are %v", services)
@@ -235,7 +237,7 @@ func TestPortsGivenTwice(t *testing.T) {
 		s.Containers[0].RunFlux = true
 		s.Containers = append(s.Containers, v1alpha2.MiniClusterContainer{Name: "web", Image: "x", Ports: []int32{80, 22, 80}})
 	}).Defaulted()
-	made, err := services(mc, 1)
+	made, err := services(mc)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -58,7 +58,8 @@ func Read(pod *corev1.Pod) Pod {
 func Moved(before, after *corev1.Pod) bool {
 	return before.Status.Phase != after.Status.Phase || IsGated(before) != IsGated(after) ||
 		(before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) || ready(before) != ready(after) ||
-		trouble(before) != trouble(after) || unschedulable(before) != unschedulable(after)
+		trouble(before) != trouble(after) || unschedulable(before) != unschedulable(after) ||
+		!slices.Equal(before.Status.PodIPs, after.Status.PodIPs)
 }
 
 // Rank is the rank of a pod in the Flux instance: 0 for the lead's pod, and the index in its Job

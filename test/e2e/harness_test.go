@@ -19,6 +19,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -281,7 +282,7 @@ func (s *site) close() {
 func (s *site) nothingLeft() error {
 	for _, list := range []client.ObjectList{
 		&v1alpha2.MiniClusterList{}, &jobsetapi.JobSetList{}, &batchv1.JobList{}, &corev1.PodList{},
-		&corev1.SecretList{}, &corev1.ConfigMapList{}, &corev1.ServiceList{},
+		&corev1.SecretList{}, &corev1.ConfigMapList{}, &corev1.ServiceList{}, &discoveryv1.EndpointSliceList{},
 	} {
 		if err := env.client.List(s.ctx, list, client.InNamespace(s.namespace), client.HasLabels{v1alpha2.MiniClusterLabel}); err != nil {
 			return err

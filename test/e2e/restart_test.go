@@ -219,8 +219,9 @@ func TestKilledAtEveryWrite(t *testing.T) {
 	})
 	t.Logf("the writes of a life: %v", quiet)
 	for _, kind := range []string{
-		"PATCH miniclusters/status", "PATCH secrets", "PATCH configmaps", "PATCH services", "PATCH jobsets", "POST jobs",
+		"PATCH miniclusters/status", "PATCH secrets", "PATCH configmaps", "POST services", "PATCH jobsets", "POST jobs",
 		"PUT jobsets/status", "PATCH pods", "DELETE pods",
+		"POST endpointslices", "PUT endpointslices", "DELETE endpointslices",
 	} {
 		if quiet[kind] == 0 {
 			t.Errorf("a life has no %s", kind)

@@ -125,21 +125,6 @@ func TestNameClash(t *testing.T) {
 	}
 }
 
-// A Service belongs to one MiniCluster: of two with one headlessName, the second is
-// told.
-func TestSharedHeadlessName(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, 2)
-	shared := func(spec *v1alpha2.MiniClusterSpec) { spec.Network.HeadlessName = "flux-service" }
-	first := s.create(s.miniCluster("first").Spec(shared))
-	s.awaitState(first, v1alpha2.StateRunning, v1alpha2.StateSucceeded)
-	second := s.create(s.miniCluster("second").Spec(shared))
-	s.awaitState(second, v1alpha2.StateRejected)
-	if message := condition(second, v1alpha2.ConditionAccepted).Message; !strings.Contains(message, "belongs to MiniCluster first") {
-		t.Errorf("it was told %q", message)
-	}
-}
-
 // Names that begin with one another do not touch each other.
 func TestNamesThatBeginAlike(t *testing.T) {
 	t.Parallel()

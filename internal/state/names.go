@@ -1,0 +1,125 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"slices"
+	"time"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"github.com/flux-elastic/flux-elastic/internal/broker"
+	"github.com/flux-elastic/flux-elastic/internal/jobset"
+	"github.com/flux-elastic/flux-elastic/internal/protocol"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
+)
+
+const (
+	// leadInterval is the shortest time between two writes of names. The cache shows a write
+	// after less.
+	leadInterval = 50 * time.Millisecond
+	// followersInterval is the same for changes that nobody waits for. Followers wait for the
+	// lead's name alone, and their pods get addresses one by one.
+	followersInterval = 500 * time.Millisecond
+)
+
+// Hosts returns the pods whose names are published, by rank: the current ones that have an
+// address and have not ended. Nothing is published for a MiniCluster that has ended.
+func (v View) Hosts(o *life.Observation) []jobset.Host {
+	if o.Admission == nil || o.Outcome != "" || o.Workload == life.Stale || o.Workload == life.Deleting {
+		return nil
+	}
+	var hosts []jobset.Host
+	add := func(rank int, pod *protocol.Pod) {
+		if pod == nil || pod.Ended || len(pod.Status.PodIPs) == 0 {
+			return
+		}
+		host := jobset.Host{Rank: rank, Pod: pod.Name}
+		for _, ip := range pod.Status.PodIPs {
+			host.IPs = append(host.IPs, ip.IP)
+		}
+		hosts = append(hosts, host)
+	}
+	brokers := v.Brokers()
+	add(0, brokers[0])
+	if v.MiniCluster.Spec.Flux.MinimalService {
+		return hosts
+	}
+	for rank := 1; rank < len(o.Admission.Nodes); rank++ {
+		add(rank, brokers[rank])
+	}
+	add(-1, v.servicesPod())
+	return hosts
+}
+
+// servicesPod returns the newest services pod of the JobSet; nil if there is none.
+func (v View) servicesPod() *protocol.Pod {
+	var newest *protocol.Pod
+	for i := range v.Pods {
+		if pod := &v.Pods[i]; pod.Services && v.current(pod) && newer(pod, newest) {
+			newest = pod
+		}
+	}
+	return newest
+}
+
+// Names are the EndpointSlices of a MiniCluster, sorted by name.
+type Names struct {
+	Have, Want []*discoveryv1.EndpointSlice
+	// Written is when slices were last written; zero if that is not known.
+	Written time.Time
+}
+
+// Changes returns the slices to write and to delete now. Slices that exist have their resource
+// version. If it is too early for the next write, again is the time of it; otherwise again is
+// zero.
+func (n Names) Changes(miniCluster string, now time.Time) (write, remove []*discoveryv1.EndpointSlice, again time.Time) {
+	for _, want := range n.Want {
+		have := named(n.Have, want.Name)
+		switch {
+		case have == nil:
+			write = append(write, want)
+		case !jobset.SameNames(have, want):
+			changed := have.DeepCopy()
+			changed.Labels, changed.OwnerReferences, changed.Endpoints = want.Labels, want.OwnerReferences, want.Endpoints
+			write = append(write, changed)
+		}
+	}
+	for _, have := range n.Have {
+		if named(n.Want, have.Name) == nil {
+			remove = append(remove, have)
+		}
+	}
+	if len(write)+len(remove) == 0 {
+		return nil, nil, time.Time{}
+	}
+	next := n.Written.Add(followersInterval)
+	if lead := broker.LeadHost(miniCluster); len(n.Want) == 0 || !slices.Equal(addresses(n.Have, lead), addresses(n.Want, lead)) {
+		next = n.Written.Add(leadInterval)
+	}
+	if now.Before(next) {
+		return nil, nil, next
+	}
+	return write, remove, time.Time{}
+}
+
+func named(some []*discoveryv1.EndpointSlice, name string) *discoveryv1.EndpointSlice {
+	if i := slices.IndexFunc(some, func(s *discoveryv1.EndpointSlice) bool { return s.Name == name }); i >= 0 {
+		return some[i]
+	}
+	return nil
+}
+
+// addresses returns the addresses that slices have for a host name.
+func addresses(some []*discoveryv1.EndpointSlice, hostname string) []string {
+	var out []string
+	for _, slice := range some {
+		for i := range slice.Endpoints {
+			if endpoint := &slice.Endpoints[i]; endpoint.Hostname != nil && *endpoint.Hostname == hostname {
+				out = append(out, endpoint.Addresses...)
+			}
+		}
+	}
+	return out
+}
