@@ -53,6 +53,7 @@ func TestMiniClusters(t *testing.T) {
 		{"Logs", testLogs},
 		{"Volumes", testVolumes},
 		{"Beside", testBeside},
+		{"Names", testNames},
 		{"Interactive", testInteractive},
 		{"Ready", testReady},
 		{"UnknownUser", testUnknownUser},

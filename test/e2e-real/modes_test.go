@@ -7,6 +7,7 @@ package e2ereal
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 )
@@ -176,6 +179,46 @@ cat <&3
 	m.awaitEnd(v1alpha2.ReasonSucceeded)
 	m.says("welcome")
 	m.followersGone()
+}
+
+// MiniClusters share a domain, in which their hosts have the Flux Operator's names and JobSet's. A
+// pod that is replaced keeps its name, and the end of one MiniCluster takes no name from others.
+func testNames(c *cluster) {
+	const spec = "network: {headlessName: flux-service}, "
+	other := c.make("other", best(), command(until("go")), spec)
+	m := c.make("named", best(), command(until("go")), spec+`interactive: true, services: [{name: greeter, image: "`+app+`", `+command(greeter)+`}]`)
+	m.awaitRunning()
+	other.awaitRunning()
+	// at checks that a name is one of a rank's pod.
+	at := func(name string, of *miniCluster, rank int) {
+		c.Helper()
+		eventually(c.T, name+" is found", func() error {
+			want := of.podIs(rank, "has an address", func(pod *corev1.Pod) bool { return pod.Status.PodIP != "" }).Status.PodIP
+			out, err := m.exec(2, "getent ahostsv4 "+name+".flux-service | sort -u | cut -d' ' -f1 | uniq")
+			return errorUnless(out == want, out, err)
+		})
+	}
+	for rank, name := range []string{"named-0-0-0", "named-w-0-0", "named-w-0-1"} {
+		at(name, m, rank)
+		at(fmt.Sprintf("named-%d", rank), m, rank)
+		at(fmt.Sprintf("other-%d", rank), other, rank)
+	}
+	eventually(c.T, "the services are found", func() error {
+		out, err := m.exec(1, "exec 3<>/dev/tcp/named-services.flux-service/7000; cat <&3")
+		return errorUnless(out == "welcome", out, err)
+	})
+	before := m.pod(1)
+	c.must("delete", "pod", before.Name)
+	m.podIs(1, "is another one, and ready", func(pod *corev1.Pod) bool { return pod.UID != before.UID && ready(pod) })
+	at("named-1", m, 1)
+	other.open("go")
+	other.awaitEnd(v1alpha2.ReasonSucceeded)
+	eventually(c.T, "the names of the other are gone", func() error {
+		out, err := m.exec(2, "getent hosts other-0.flux-service || echo gone")
+		return errorUnless(out == "gone", out, err)
+	})
+	other.remove()
+	at("named-0", m, 0)
 }
 
 // Where there is nothing to run, Flux is there for people until it is deleted.

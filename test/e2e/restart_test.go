@@ -221,7 +221,7 @@ func TestKilledAtEveryWrite(t *testing.T) {
 	for _, kind := range []string{
 		"PATCH miniclusters/status", "PATCH secrets", "PATCH configmaps", "POST services", "PATCH jobsets", "POST jobs",
 		"PUT jobsets/status", "PATCH pods", "DELETE pods",
-		"POST endpointslices", "PUT endpointslices", "DELETE endpointslices",
+		"POST endpointslices", "DELETE endpointslices",
 	} {
 		if quiet[kind] == 0 {
 			t.Errorf("a life has no %s", kind)
@@ -236,6 +236,7 @@ func TestKilledAtEveryWrite(t *testing.T) {
 		}
 		delete(quiet, kind)
 	}
+	delete(quiet, "PUT endpointslices") // only if the pods get their addresses at different times
 	if len(quiet) > 0 {
 		t.Errorf("a life also has %v", quiet)
 	}
