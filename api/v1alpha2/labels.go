@@ -5,7 +5,7 @@ package v1alpha2
 
 // Labels. Labels without a prefix are those of the Flux Operator, for users who select by
 // them. Its label `job-name` cannot be kept: the Job controller sets that label to the name
-// of the Job.
+// of the Job. JobNameLabel stands for it.
 const (
 	// MiniClusterLabel is on every object that is made for a MiniCluster, including its pods.
 	// The value is the MiniCluster's name.
@@ -15,7 +15,11 @@ const (
 	// pods from the pods of a deleted MiniCluster with the same name.
 	UIDLabel = Group + "/minicluster-uid"
 
-	// RankLabel is on every placed pod. The value is the pod's rank in the Flux instance, "0"
+	// JobNameLabel is on every pod. The value is the MiniCluster's name. Selectors of the Flux
+	// Operator's label `job-name` work with this label instead.
+	JobNameLabel = Group + "/job-name"
+
+	// RankLabel is on every placed pod, and on the services pod with the value "services". The value is the pod's rank in the Flux instance, "0"
 	// for the lead. The label is set when the pod is placed. If the manager binds the pod
 	// itself, Kubernetes 1.35 or later copies the label from the Binding.
 	RankLabel = "job-index"

@@ -132,6 +132,7 @@ func podLabels(mc *v1alpha2.MiniCluster) map[string]string {
 	}
 	maps.Copy(labels, map[string]string{
 		v1alpha2.MiniClusterLabel: mc.Name,
+		v1alpha2.JobNameLabel:     mc.Name,
 		v1alpha2.UIDLabel:         string(mc.UID),
 		v1alpha2.AppLabel:         v1alpha2.AppName,
 		v1alpha2.AppInstanceLabel: mc.Name,

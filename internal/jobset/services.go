@@ -64,10 +64,12 @@ func servicesTemplate(mc *v1alpha2.MiniCluster) (corev1.PodTemplateSpec, error) 
 		}
 		spec.Containers = append(spec.Containers, container)
 	}
+	labels := podLabels(mc)
+	labels[v1alpha2.RankLabel] = v1alpha2.ServicesJob
 	var err error
 	spec.Volumes, err = podVolumes(own, mc.Spec.Services)
 	return corev1.PodTemplateSpec{
-		ObjectMeta: metav1.ObjectMeta{Labels: podLabels(mc), Annotations: podAnnotations(mc.Spec.Pod.Annotations)},
+		ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: podAnnotations(mc.Spec.Pod.Annotations)},
 		Spec:       spec,
 	}, err
 }

@@ -86,7 +86,7 @@ func TestServicesPodIsNoBroker(t *testing.T) {
 	if web := made[1].Spec.Selector; len(web) == 0 || selects(web, services) || !selects(web, broker) {
 		t.Errorf("Service %s selects %v", made[1].Name, web)
 	}
-	if services["mine"] != "1" || services[v1alpha2.RankLabel] != "" || services[v1alpha2.SelectorLabel] != "" || broker[v1alpha2.SelectorLabel] != "lmp" {
+	if services["mine"] != "1" || services[v1alpha2.RankLabel] != "services" || services[v1alpha2.JobNameLabel] != "lmp" || broker[v1alpha2.JobNameLabel] != "lmp" || services[v1alpha2.SelectorLabel] != "" || broker[v1alpha2.SelectorLabel] != "lmp" {
 		t.Errorf("its labels are %v", services)
 	}
 	pod := fixture.ServicesPod("lmp").Obj()

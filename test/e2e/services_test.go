@@ -48,7 +48,7 @@ func TestServices(t *testing.T) {
 	s := newSite(t, 3)
 	first := s.create(s.miniCluster("first").Size(2).PodAnnotation(simulator.Runtime, "1h").Spec(withService("1")))
 	service := s.awaitService(first)
-	if service.Spec.Hostname != "first-services" || service.Spec.Subdomain != "first" || service.Labels[v1alpha2.RankLabel] != "" {
+	if service.Spec.Hostname != "first-services" || service.Spec.Subdomain != "first" || service.Labels[v1alpha2.RankLabel] != "services" {
 		t.Errorf("its host is %s in %s, its labels are %v", service.Spec.Hostname, service.Spec.Subdomain, service.Labels)
 	}
 	s.await(first, "on three nodes", func(mc *v1alpha2.MiniCluster) bool { return mc.Status.Nodes == 3 && mc.Status.Size == 2 })
