@@ -174,6 +174,7 @@ func TestList(t *testing.T) {
 
 func TestMigrateFiles(t *testing.T) {
 	with := func(lines string) string { return plain + "  " + lines + "\n" }
+	running := func(command string) string { return strings.Replace(plain, "command: lmp", "command: "+command, 1) }
 	for name, tc := range map[string]struct {
 		stdin string
 		code  int
@@ -188,6 +189,11 @@ func TestMigrateFiles(t *testing.T) {
 		"the old Service":   {with("flux: {environment: {HOST: lmp-0.flux-service}}"), 1, "works with a change set network.headlessName: flux-service, as with"},
 		"it has its name":   {with("flux: {environment: {HOST: lmp-0.flux-service}}\n  network: {headlessName: flux-service}"), 0, "works as it is"},
 		"hosts by name":     {with("flux: {brokerConfig: 'hosts = [{host=\"lmp-[0-3]\"}]'}"), 1, "works with a change name the hosts lmp-0-0-0, lmp-w-0-0"},
+		"a variable":        {running(`echo $HOSTNAME`), 1, "works with a change look at the variables of the command"},
+		"two commands":      {running(`"a b\n\nc"`), 1, "works with a change end the lines of the command with a backslash"},
+		"one on two lines":  {running(`"a b \\\n c\n"`), 0, "works as it is"},
+		"a batch":           {running(`"echo $X\necho", batch: true`), 0, "works as it is"},
+		"an escaped batch":  {running(`'echo \$X', batch: true`), 1, "works with a change remove the backslashes"},
 		"the hosts of ours": {with("flux: {brokerConfig: 'hosts = [{host=\"lmp-0-0-0,lmp-w-0-[0-2]\"}]'}"), 0, "works as it is"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"strings"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/internal/jobset"
@@ -60,6 +61,31 @@ func changesOf(mc *v1alpha2.MiniCluster) (changes []string) {
 	host := regexp.MustCompile(`\b` + regexp.QuoteMeta(mc.Name) + `-(\d+|\[[\d,-]*\])([^\w-]|$)`)
 	if host.MatchString(mc.Spec.Flux.BrokerConfig) {
 		changes = append(changes, fmt.Sprintf("name the hosts %s-0-0-0, %s-w-0-0, %s-w-0-1 ... in flux.brokerConfig", mc.Name, mc.Name, mc.Name))
+	}
+	return append(changes, quotingOf(mc.Spec.FluxContainer())...)
+}
+
+var (
+	expanded = regexp.MustCompile("[$`]")
+	lines    = regexp.MustCompile(`[^\\\n]\n\s*\S`)
+	escaped  = regexp.MustCompile(`\\[$"]`)
+)
+
+// quotingOf returns what to look at in a command, which the shells of the tasks read, and not the
+// lead's (docs/migrate.md).
+func quotingOf(flux *v1alpha2.MiniClusterContainer) (changes []string) {
+	command := strings.TrimSpace(flux.Command)
+	switch {
+	case flux.Batch && escaped.MatchString(command):
+		return []string{"remove the backslashes before $ and quotes in the batch"}
+	case flux.Batch:
+		return nil
+	}
+	if expanded.MatchString(command) {
+		changes = append(changes, "look at the variables of the command: each task expands them, and not the lead")
+	}
+	if lines.MatchString(command) {
+		changes = append(changes, "end the lines of the command with a backslash if they are one command")
 	}
 	return changes
 }
