@@ -19,8 +19,8 @@ type Life struct {
 	// ones.
 	MiniCluster *fixture.MiniClusterWrapper
 	Then        []Step
-	// Told are the decisions that are told, in their order: the reason, and of the start all
-	// that is said, with the sizes and tasks. That ranks have left is none of them: when they
+	// Told are the decisions that are told, in their order: the reason, and of the start what
+	// is said of sizes and tasks. That ranks have left is none of them: when they
 	// do depends on whether their brokers run.
 	Told []string
 	End  End

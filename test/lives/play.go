@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
@@ -84,7 +85,8 @@ func told(events []eventsv1.Event, of types.UID) []string {
 		switch {
 		case event.Regarding.UID != of || event.Action != "Decide" || event.Reason == "Vacated":
 		case event.Reason == "Started":
-			told = append(told, event.Note)
+			sizes, _, _ := strings.Cut(event.Note, ";") // the cores of nodes differ
+			told = append(told, sizes)
 		default:
 			told = append(told, event.Reason)
 		}
