@@ -148,8 +148,9 @@ func run(ctx context.Context, o options) error {
 	return mgr.Start(ctx)
 }
 
-// cacheOptions are of the cache of all controllers. JobSets and Jobs of others are not in it, so the
-// embedded JobSet controller does not know of them.
+// cacheOptions are of the cache of all controllers. Pods, JobSets and Jobs of others are not in it.
+// So the embedded JobSet controller does not know of them, and the ledger alone keeps what their
+// pods hold.
 func cacheOptions() cache.Options {
 	label, err := labels.NewRequirement(v1alpha2.MiniClusterLabel, selection.Exists, nil)
 	utilruntime.Must(err)
@@ -157,7 +158,7 @@ func cacheOptions() cache.Options {
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Pod{}:                {Transform: protocol.Strip},
+			&corev1.Pod{}:                {Transform: protocol.Strip, Label: ours.Label},
 			&jobsetapi.JobSet{}:          ours,
 			&batchv1.Job{}:               ours,
 			&discoveryv1.EndpointSlice{}: {Label: labels.SelectorFromSet(labels.Set{discoveryv1.LabelManagedBy: jobset.SliceManager})},

@@ -120,11 +120,16 @@ func (s *Scheduler) ask() {
 // SetupWithManager registers the scheduler and its watches.
 func (s *Scheduler) SetupWithManager(mgr ctrl.Manager) error {
 	nodes := follow(s, s.ledger.SetNode, func(node *corev1.Node) { s.ledger.DeleteNode(node.Name) })
-	pods := follow(s, s.ledger.SetPod, func(pod *corev1.Pod) { s.ledger.DeletePod(pod.UID) })
+	pods := follow(s, s.ledger.SetPod, s.ledger.Gone)
+	foreign, err := newForeignPods(s, mgr)
+	if err != nil {
+		return err
+	}
 	return ctrl.NewControllerManagedBy(mgr).
 		Named("scheduler").
 		Watches(&corev1.Node{}, nodes).
-		Watches(&corev1.Pod{}, pods).
+		Watches(&corev1.Pod{}, pods). // of MiniClusters: the cache has no others
+		WatchesRawSource(foreign).
 		Watches(&v1alpha2.MiniCluster{}, s.miniClusters()).
 		Watches(&v1alpha2.MiniClusterQueue{}, s.run(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.ResourceQuota{}, s.run()).
@@ -139,16 +144,7 @@ type requests = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
 // follow passes every event to the ledger, and asks for a cycle if the event freed something.
 func follow[T client.Object](s *Scheduler, set, remove func(T)) handler.EventHandler {
-	tell := func(change func(T), object client.Object, q requests) {
-		s.mutex.Lock()
-		defer s.mutex.Unlock()
-		before := s.ledger.Freed()
-		change(object.(T))
-		if s.ledger.Freed() != before {
-			s.settle()
-			q.AddAfter(reconcile.Request{}, freedBatch)
-		}
-	}
+	tell := func(change func(T), object client.Object, q requests) { s.tell(q, func() { change(object.(T)) }) }
 	return handler.Funcs{
 		CreateFunc: func(_ context.Context, e event.CreateEvent, q requests) { tell(set, e.Object, q) },
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q requests) {
@@ -158,6 +154,18 @@ func follow[T client.Object](s *Scheduler, set, remove func(T)) handler.EventHan
 			tell(set, e.ObjectNew, q)
 		},
 		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q requests) { tell(remove, e.Object, q) },
+	}
+}
+
+// tell changes the ledger, and asks for a cycle if that freed something.
+func (s *Scheduler) tell(q requests, change func()) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	before := s.ledger.Freed()
+	change()
+	if s.ledger.Freed() != before {
+		s.settle()
+		q.AddAfter(reconcile.Request{}, freedBatch)
 	}
 }
 

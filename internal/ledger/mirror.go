@@ -4,8 +4,10 @@
 package ledger
 
 import (
+	"encoding/binary"
 	"maps"
 	"slices"
+	"unique"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -41,6 +43,8 @@ type Ledger struct {
 	// exclusions are the nodes that pods cannot use, by Places.Key. They are valid for this
 	// graph.
 	exclusions map[string][]fluxion.Exclusion
+	// requests are what pods request, by a text of it.
+	requests map[string]fluxion.Resources
 }
 
 // node is a node with what is derived from it.
@@ -61,7 +65,12 @@ type pod struct {
 	node     string
 	requests fluxion.Resources
 	daemon   bool
+	// foreign is true for a pod of no MiniCluster.
+	foreign bool
 }
+
+// Pod is what is kept of a pod: what it requests, its node and its owner.
+type Pod = pod
 
 // New returns the ledger of a cluster without nodes. The matcher has the last word on the nodes
 // that a gang gets; nil keeps the choice of the queue.
@@ -69,6 +78,7 @@ func New(levels []state.TopologyLevel, matcher Matcher) *Ledger {
 	return &Ledger{
 		levels: slices.Clone(levels), matcher: matcher, nodes: map[string]*node{}, pods: map[types.UID]*pod{},
 		accounts: map[types.UID]*account{}, daemons: map[string]map[types.UID]fluxion.Resources{},
+		requests: map[string]fluxion.Resources{},
 	}
 }
 
@@ -89,7 +99,7 @@ func (l *Ledger) SetNode(made *corev1.Node) {
 		l.resize(n, l.capacity(before))
 		changed = true
 	}
-	if before != nil && (!maps.Equal(before.Labels, n.Labels) || !slices.EqualFunc(lastingTaints(before), lastingTaints(n), sameTaint)) {
+	if before != nil && !n.takesSame(before) {
 		l.exclusions, changed = nil, true
 	}
 	if before != nil && before.down != n.down {
@@ -101,6 +111,11 @@ func (l *Ledger) SetNode(made *corev1.Node) {
 	if changed && n.down == "" {
 		l.freed++
 	}
+}
+
+// takesSame reports whether two states of a node keep off the same pods for good.
+func (n *node) takesSame(other *node) bool {
+	return maps.Equal(other.Labels, n.Labels) && slices.EqualFunc(lastingTaints(other), lastingTaints(n), sameTaint)
 }
 
 func lastingTaints(n *node) []corev1.Taint {
@@ -146,12 +161,15 @@ func (l *Ledger) resize(n *node, before fluxion.Resources) {
 }
 
 // SetPod records the state of a pod.
-func (l *Ledger) SetPod(made *corev1.Pod) {
-	if protocol.Ended(made) || protocol.PinnedNode(made) == "" {
-		l.DeletePod(made.UID)
+func (l *Ledger) SetPod(made *corev1.Pod) { l.Set(made.UID, PodOf(made)) }
+
+// Set records what a pod holds; nil if nothing.
+func (l *Ledger) Set(uid types.UID, p *Pod) {
+	if p == nil {
+		l.DeletePod(uid)
 		return
 	}
-	p := podOf(made)
+	p.node, p.requests = unique.Make(p.node).Value(), l.shared(p.requests)
 	before := l.pods[p.uid]
 	if before != nil && before.same(p) {
 		return
@@ -171,6 +189,44 @@ func (l *Ledger) SetPod(made *corev1.Pod) {
 	}
 }
 
+// maxShared bounds the requests that pods may share: more than the kinds of pods in a cluster.
+const maxShared = 4096
+
+// shared are equal requests, of which the pods that hold as much have one copy.
+func (l *Ledger) shared(requests fluxion.Resources) fluxion.Resources {
+	var text [256]byte
+	key := text[:0]
+	for _, name := range slices.Sorted(maps.Keys(requests)) {
+		key = append(append(key, name...), 0)
+		key = binary.AppendVarint(key, requests[name])
+	}
+	if known, ok := l.requests[string(key)]; ok {
+		return known
+	}
+	if len(l.requests) >= maxShared {
+		clear(l.requests)
+	}
+	l.requests[string(key)] = requests
+	return requests
+}
+
+// Gone forgets a pod that a watch does not show any more. It keeps the pod if the label of its
+// MiniCluster came or went: then another watch shows it.
+func (l *Ledger) Gone(made *corev1.Pod) {
+	if p := l.pods[made.UID]; p != nil && p.foreign == isForeign(made) {
+		l.DeletePod(made.UID)
+	}
+}
+
+// KeepForeign forgets all foreign pods but these.
+func (l *Ledger) KeepForeign(there map[types.UID]bool) {
+	for uid, p := range l.pods {
+		if p.foreign && !there[uid] {
+			l.DeletePod(uid)
+		}
+	}
+}
+
 // DeletePod forgets a pod.
 func (l *Ledger) DeletePod(uid types.UID) {
 	p := l.pods[uid]
@@ -186,8 +242,19 @@ func (l *Ledger) DeletePod(uid types.UID) {
 	}
 }
 
-func podOf(made *corev1.Pod) *pod {
-	p := &pod{uid: made.UID, node: protocol.PinnedNode(made), requests: state.Requests(made), daemon: isDaemon(made), rank: -1}
+// isForeign reports whether a pod belongs to no MiniCluster.
+func isForeign(made *corev1.Pod) bool {
+	_, ours := made.Labels[v1alpha2.MiniClusterLabel]
+	return !ours
+}
+
+// PodOf is what the ledger keeps of a pod; nil if the pod holds nothing.
+func PodOf(made *corev1.Pod) *Pod {
+	node := protocol.PinnedNode(made)
+	if node == "" || protocol.Ended(made) {
+		return nil
+	}
+	p := &pod{uid: made.UID, node: node, requests: state.Requests(made), daemon: isDaemon(made), foreign: isForeign(made), rank: -1}
 	if !p.daemon {
 		p.owner = types.UID(made.Labels[v1alpha2.UIDLabel])
 	}
@@ -201,7 +268,7 @@ func podOf(made *corev1.Pod) *pod {
 const maxRanks = 1 << 17
 
 func (p *pod) same(other *pod) bool {
-	return p.owner == other.owner && p.rank == other.rank && p.node == other.node && p.daemon == other.daemon &&
+	return p.owner == other.owner && p.foreign == other.foreign && p.rank == other.rank && p.node == other.node && p.daemon == other.daemon &&
 		maps.Equal(p.requests, other.requests)
 }
 

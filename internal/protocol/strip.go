@@ -9,8 +9,8 @@ import (
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 )
 
-// Strip is a cache transform. It removes from a pod what nobody here reads, because a cluster has
-// many pods.
+// Strip is a transform of the cache, which has the pods of MiniClusters. It removes from a pod what
+// nobody here reads, because there are many pods.
 func Strip(object any) (any, error) {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {

@@ -17,6 +17,7 @@ import (
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/dev/fixture"
 	"github.com/flux-elastic/flux-elastic/dev/simulator"
 )
 
@@ -123,6 +124,29 @@ func TestNameClash(t *testing.T) {
 			s.awaitSuccess(mc)
 		})
 	}
+}
+
+// A pod of somebody else holds its node until it is gone, also for the next manager.
+func TestForeignPods(t *testing.T) {
+	s := newSite(t, 2)
+	foreign := fixture.Pod("foreign").CPU("8").On(s.nodes[0]).Obj()
+	foreign.Namespace, foreign.UID, foreign.Spec.Affinity, foreign.Spec.Containers[0].Image = s.namespace, "", nil, "registry.example.com/app:1"
+	if err := env.client.Create(s.ctx, foreign); err != nil {
+		t.Fatal(err)
+	}
+	mc := s.create(s.miniCluster("waits").Size(2))
+	s.await(mc, "waiting for room", func(mc *v1alpha2.MiniCluster) bool {
+		return condition(mc, v1alpha2.ConditionAdmitted).Reason == v1alpha2.ReasonNoRoom
+	})
+	env.manager.stop()
+	restartManager(t)
+	next := s.create(s.miniCluster("one").Size(1))
+	s.await(next, "waiting for its turn", func(mc *v1alpha2.MiniCluster) bool {
+		return condition(mc, v1alpha2.ConditionAdmitted).Reason == v1alpha2.ReasonWaitingForTurn
+	})
+	s.delete(foreign, client.GracePeriodSeconds(0))
+	s.awaitSuccess(mc)
+	s.awaitSuccess(next)
 }
 
 // Names that begin with one another do not touch each other.

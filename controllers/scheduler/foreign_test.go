@@ -1,0 +1,129 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"encoding/json"
+	"fmt"
+	"runtime"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/dev/fixture"
+	"github.com/flux-elastic/flux-elastic/internal/state"
+)
+
+// foreignOf is the source of foreign pods of a queue.
+func foreignOf(q *toy) *foreignPods {
+	return &foreignPods{
+		scheduler: q.Scheduler, synced: make(chan struct{}),
+		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]()),
+	}
+}
+
+// decoded is a pod as a client gets it, which shares nothing with others.
+func decoded(tb testing.TB, text string) *corev1.Pod {
+	tb.Helper()
+	pod := &corev1.Pod{}
+	if err := json.Unmarshal([]byte(text), pod); err != nil {
+		tb.Fatal(err)
+	}
+	return pod
+}
+
+const ordinaryPod = `{"metadata": {"name": "web-%[1]d", "namespace": "shop", "uid": "b9d0c1de-0000-4000-8000-%012[1]d",
+	"labels": {"app": "web", "pod-template-hash": "5d4f8c7b9"}, "annotations": {"note": "a text that nobody reads"},
+	"ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-5d4f8c7b9", "uid": "c0", "controller": true}]},
+	"spec": {"nodeName": "node-%[2]d", "containers": [{"name": "web", "image": "registry.example.com/web:1",
+	"resources": {"requests": {"cpu": "100m", "memory": "128Mi"}}}]}, "status": {"phase": "Running"}}`
+
+// 300,000 pods of others take less than 300 MB: 1,000 bytes each.
+func TestForeignPodsTakeLittleMemory(t *testing.T) {
+	const pods = 5000
+	q := newQueue(t)
+	f := foreignOf(q)
+	heap := func() int64 {
+		var stats runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&stats)
+		return int64(stats.HeapAlloc)
+	}
+	before := heap()
+	for i := range pods {
+		if err := f.Add(decoded(t, fmt.Sprintf(ordinaryPod, i, i%1000))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	each := (heap() - before) / pods
+	t.Logf("%d bytes for each pod", each)
+	if each > 1000 {
+		t.Errorf("a foreign pod takes %d bytes", each)
+	}
+	runtime.KeepAlive(q)
+}
+
+// The ledger follows the lists and events of foreign pods.
+func TestForeignPods(t *testing.T) {
+	q := newQueue(t, "a", "b")
+	f := foreignOf(q)
+	pod := func(name, node string) *corev1.Pod { return fixture.Pod(name).CPU("8").On(node).Obj() }
+	free := func(what string, want int) {
+		t.Helper()
+		room, err := q.ledger.Room(map[string]state.Ask{"one": state.Request(first.Defaulted(), wholeNode, nil)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		fits := room.Fits("one", 10)
+		if fits != want {
+			t.Errorf("%s: %d nodes are free, want %d", what, fits, want)
+		}
+	}
+	select {
+	case <-f.synced:
+		t.Error("it is synced before the first list")
+	default:
+	}
+	transformed, err := f.Transformer()(pod("p", "a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	check(f.Replace([]any{transformed, pod("r", "b")}, "1"))
+	<-f.synced
+	free("a list", 0)
+	check(f.Update(fixture.Pod("r").CPU("8").On("b").Ended(0).Obj()))
+	free("a pod ends", 1)
+	check(f.Add(pod("s", "b")))
+	free("a pod comes", 0)
+	check(f.Delete(pod("s", "b")))
+	free("a pod goes", 1)
+	ours := fixture.BrokerPod("x", 0).CPU("8").On("b").Obj()
+	q.ledger.SetPod(ours)
+	check(f.Replace(nil, "2"))
+	free("another list is without it, and ours stays", 1)
+
+	// The label of a pod comes: one watch shows the pod, and the other one does not any more.
+	check(f.Add(pod("p", "a")))
+	labelled := pod("p", "a")
+	labelled.Labels[v1alpha2.MiniClusterLabel], labelled.Labels[v1alpha2.UIDLabel] = "x", "uid-x"
+	q.ledger.SetPod(labelled)
+	check(f.Delete(pod("p", "a")))
+	free("a pod that was labelled", 0)
+	q.ledger.Gone(pod("p", "a"))
+	q.ledger.Gone(labelled)
+	free("it is gone", 1)
+	if held := q.ledger.Holds(types.UID("uid-x")); len(held) != 1 {
+		t.Errorf("x holds %v", held)
+	}
+}
