@@ -158,7 +158,8 @@ func (r *Reconciler) dryRun(ctx context.Context, pod, services *corev1.Pod, obje
 	}
 	for _, object := range objects {
 		kind := object.GetObjectKind().GroupVersionKind().Kind
-		err := r.Client.Create(ctx, object, client.DryRunAll, client.FieldOwner(FieldOwner))
+		answer := object.DeepCopyObject().(client.Object) // the answer has no kind
+		err := r.Client.Create(ctx, answer, client.DryRunAll, client.FieldOwner(FieldOwner))
 		if err != nil && !apierrors.IsAlreadyExists(err) && !r.isShared(ctx, object) {
 			return sortOut(at, v1alpha2.ReasonObjectRejected, "the "+kind, pod, before, err)
 		}

@@ -4,6 +4,7 @@
 package minicluster
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -12,7 +13,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
@@ -115,5 +123,21 @@ func TestCheckHolds(t *testing.T) {
 		if got := tc.check.holds(mc, tc.now, tc.changed); got != tc.want {
 			t.Errorf("%s: %v", name, got)
 		}
+	}
+}
+
+// The answer to a dry run has no kind: the objects of the check keep theirs.
+func TestDryRunKeepsKinds(t *testing.T) {
+	api := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithInterceptorFuncs(interceptor.Funcs{
+		Create: func(_ context.Context, _ client.WithWatch, object client.Object, _ ...client.CreateOption) error {
+			object.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
+			return nil
+		},
+	}).Build()
+	r := &Reconciler{Client: api, Clock: clock.RealClock{}}
+	object := &corev1.Service{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"}}
+	result, err := r.dryRun(t.Context(), &corev1.Pod{}, nil, []client.Object{object}, 0)
+	if err != nil || !result.passed() || object.Kind != "Service" {
+		t.Errorf("the kind is %q after %+v: %v", object.Kind, result, err)
 	}
 }
