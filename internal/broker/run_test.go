@@ -75,7 +75,7 @@ func TestRunModes(t *testing.T) {
 		"a submission that Flux refuses": {
 			mc: three("true", func(s *v1alpha2.MiniClusterSpec) { s.Flux.OptionFlags = "--no-such-option" }), code: 2,
 		},
-		"a job that never fits": {mc: three("true", func(s *v1alpha2.MiniClusterSpec) { s.Flux.OptionFlags = "-c 1000" }), code: 1},
+		"a job that never fits": {mc: three("true", func(s *v1alpha2.MiniClusterSpec) { s.Flux.OptionFlags = "-c $((1000))" }), code: 1},
 		"several jobs": {
 			mc:   three(`echo "copy $FLUX_JOB_CC"; exit "$FLUX_JOB_CC"`, func(s *v1alpha2.MiniClusterSpec) { s.Flux.OptionFlags = "--cc=1-2" }),
 			want: []string{"copy 1", "copy 2"}, code: 2,

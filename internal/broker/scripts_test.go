@@ -347,10 +347,10 @@ func TestScheduler(t *testing.T) {
 		simple bool
 		want   string
 	}{
-		"Fluxion of the view":     {module: "lib/flux/modules/sched-fluxion-qmanager.so", want: "VIEW/lib/flux/modules VIEW/etc/flux VIEW/etc/flux/modprobe"},
-		"in another directory":    {module: "lib64/flux/modules/sched-fluxion-qmanager.so", want: "VIEW/lib64/flux/modules VIEW/etc/flux VIEW/etc/flux/modprobe"},
-		"a view without it":       {module: "lib/flux/modules/other.so", want: "  "},
-		"sched-simple is ordered": {module: "lib/flux/modules/sched-fluxion-qmanager.so", simple: true, want: "  1"},
+		"Fluxion of the view":     {module: "lib/flux/modules/sched-fluxion-qmanager.so", want: "VIEW/lib/flux/modules VIEW/etc/flux:CONFIG/etc/flux VIEW/etc/flux/modprobe"},
+		"in another directory":    {module: "lib64/flux/modules/sched-fluxion-qmanager.so", want: "VIEW/lib64/flux/modules VIEW/etc/flux:CONFIG/etc/flux VIEW/etc/flux/modprobe"},
+		"a view without it":       {module: "lib/flux/modules/other.so", want: " CONFIG/etc/flux "},
+		"sched-simple is ordered": {module: "lib/flux/modules/sched-fluxion-qmanager.so", simple: true, want: " CONFIG/etc/flux 1"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -371,7 +371,8 @@ func TestScheduler(t *testing.T) {
 				"flux":       "#!/bin/bash\n[[ $1 != start ]] || { touch \"$READY_FILE\"; echo \"$FLUX_MODULE_PATH $FLUX_RC_EXTRA $FLUX_MODPROBE_PATH_APPEND$FLUXION_QMANAGER_RC_NOOP\"; }\n",
 			})
 			out, _ := combined(t, scriptIn(t, dir, WaitScript, "HOSTNAME="+LeadHost("lmp"), "FLUX_OUTPUT_DIR="+t.TempDir(), "READY_FILE="+ReadyFile(mc)))
-			if got := strings.ReplaceAll(out, view, "VIEW"); got != tc.want+"\n" {
+			config := filepath.Join(mc.Spec.Flux.Container.MountPath, "config")
+			if got := strings.NewReplacer(view, "VIEW", config, "CONFIG").Replace(out); got != tc.want+"\n" {
 				t.Errorf("got %q, want %q", got, tc.want)
 			}
 		})

@@ -29,7 +29,7 @@ type account struct {
 	ordered time.Time
 	// promise is written, assumed and order together; nil if nothing.
 	promise *state.Promise
-	pods    map[types.UID]*pod
+	pods    map[types.UID]*Pod
 	holdings
 }
 
@@ -149,7 +149,7 @@ func (l *Ledger) change(uid types.UID, do func(*account)) {
 
 func (l *Ledger) account(uid types.UID) *account {
 	if l.accounts[uid] == nil {
-		l.accounts[uid] = &account{pods: map[types.UID]*pod{}}
+		l.accounts[uid] = &account{pods: map[types.UID]*Pod{}}
 	}
 	return l.accounts[uid]
 }
@@ -208,7 +208,7 @@ func all(pods []elastic.Pod, are func(elastic.Pod) bool) bool {
 }
 
 // setBroker records a pod of a MiniCluster.
-func (l *Ledger) setBroker(p *pod) {
+func (l *Ledger) setBroker(p *Pod) {
 	a := l.account(p.owner)
 	_, known := a.pods[p.uid]
 	a.pods[p.uid] = p
@@ -223,7 +223,7 @@ func (l *Ledger) setBroker(p *pod) {
 }
 
 // deleteBroker forgets a pod of a MiniCluster.
-func (l *Ledger) deleteBroker(p *pod) {
+func (l *Ledger) deleteBroker(p *Pod) {
 	a := l.accounts[p.owner]
 	delete(a.pods, p.uid)
 	if a.promises(p) && len(a.extras) == 0 {
@@ -235,6 +235,6 @@ func (l *Ledger) deleteBroker(p *pod) {
 }
 
 // promises reports whether a pod takes exactly what its rank was promised.
-func (a *account) promises(p *pod) bool {
+func (a *account) promises(p *Pod) bool {
 	return a.promise != nil && p.isAt(a.promise) && maps.Equal(p.requests, a.promise.Requests)
 }

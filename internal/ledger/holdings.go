@@ -142,7 +142,7 @@ func (p *holdings) all() []occupied {
 // promise any more, and what its pods hold beyond the job. Pods are sorted, so that the order of
 // their events does not matter.
 func (a *account) holdingsOf(uid types.UID) holdings {
-	pods := slices.SortedFunc(maps.Values(a.pods), func(a, b *pod) int {
+	pods := slices.SortedFunc(maps.Values(a.pods), func(a, b *Pod) int {
 		return cmp.Or(cmp.Compare(uint(a.rank), uint(b.rank)), strings.Compare(string(a.uid), string(b.uid)))
 	})
 	var promise *state.Promise
@@ -179,7 +179,7 @@ func (a *account) holdingsOf(uid types.UID) holdings {
 
 // withLeavers adds to the promise the ranks that gave their node back and whose pods still exist,
 // if they take the same.
-func withLeavers(p *state.Promise, pods []*pod) *state.Promise {
+func withLeavers(p *state.Promise, pods []*Pod) *state.Promise {
 	var left []elastic.Pod
 	for _, pod := range pods {
 		gave := pod.rank >= 0 && pod.rank < len(p.Nodes) && !p.Holds(pod.rank)
@@ -194,7 +194,7 @@ func withLeavers(p *state.Promise, pods []*pod) *state.Promise {
 }
 
 // isAt reports whether a pod is on the node that was promised to its rank.
-func (p *pod) isAt(promise *state.Promise) bool {
+func (p *Pod) isAt(promise *state.Promise) bool {
 	return p.rank >= 0 && promise.Has(elastic.Pod{Rank: p.rank, Node: p.node})
 }
 
@@ -214,7 +214,7 @@ func above(takes, promised fluxion.Resources) fluxion.Resources {
 
 // promiseOf is the promise that matches pods without one: one pod of each rank, of those that
 // take as much as the first.
-func promiseOf(pods []*pod) *state.Promise {
+func promiseOf(pods []*Pod) *state.Promise {
 	p := &state.Promise{}
 	for _, pod := range pods {
 		if pod.rank < 0 || (p.Requests != nil && !maps.Equal(pod.requests, p.Requests)) {

@@ -31,7 +31,7 @@ type Ledger struct {
 	matcher Matcher
 	nodes   map[string]*node
 	// pods are the pods that hold something.
-	pods     map[types.UID]*pod
+	pods     map[types.UID]*Pod
 	accounts map[types.UID]*account
 	// daemons are what DaemonSet and static pods take of each node.
 	daemons map[string]map[types.UID]fluxion.Resources
@@ -55,8 +55,8 @@ type node struct {
 	down     string
 }
 
-// pod is what a pod holds.
-type pod struct {
+// Pod is what is kept of a pod: what it holds, where and whose it is.
+type Pod struct {
 	uid types.UID
 	// owner is the MiniCluster whose broker the pod is; "" if it is no broker.
 	owner types.UID
@@ -69,14 +69,11 @@ type pod struct {
 	foreign bool
 }
 
-// Pod is what is kept of a pod: what it requests, its node and its owner.
-type Pod = pod
-
 // New returns the ledger of a cluster without nodes. The matcher has the last word on the nodes
 // that a gang gets; nil keeps the choice of the queue.
 func New(levels []state.TopologyLevel, matcher Matcher) *Ledger {
 	return &Ledger{
-		levels: slices.Clone(levels), matcher: matcher, nodes: map[string]*node{}, pods: map[types.UID]*pod{},
+		levels: slices.Clone(levels), matcher: matcher, nodes: map[string]*node{}, pods: map[types.UID]*Pod{},
 		accounts: map[types.UID]*account{}, daemons: map[string]map[types.UID]fluxion.Resources{},
 		requests: map[string]fluxion.Resources{},
 	}
@@ -94,23 +91,28 @@ func (l *Ledger) SetNode(made *corev1.Node) {
 		l.rebuild()
 		before = nil
 	}
-	changed := before == nil
-	if before != nil && !maps.Equal(before.capacity, n.capacity) {
-		l.resize(n, l.capacity(before))
-		changed = true
-	}
-	if before != nil && !n.takesSame(before) {
-		l.exclusions, changed = nil, true
-	}
-	if before != nil && before.down != n.down {
-		l.total, changed = nil, true
-		if l.graph != nil {
-			l.graph.SetDown(n.Name, n.down)
-		}
-	}
-	if changed && n.down == "" {
+	if (before == nil || l.update(before, n)) && n.down == "" {
 		l.freed++
 	}
+}
+
+// update changes the graph from one state of a node to another, and reports whether they differ for
+// gangs.
+func (l *Ledger) update(before, now *node) (changed bool) {
+	if !maps.Equal(before.capacity, now.capacity) {
+		l.resize(now, l.capacity(before))
+		changed = true
+	}
+	if !now.takesSame(before) {
+		l.exclusions, changed = nil, true
+	}
+	if before.down != now.down {
+		l.total, changed = nil, true
+		if l.graph != nil {
+			l.graph.SetDown(now.Name, now.down)
+		}
+	}
+	return changed
 }
 
 // takesSame reports whether two states of a node keep off the same pods for good.
@@ -254,7 +256,7 @@ func PodOf(made *corev1.Pod) *Pod {
 	if node == "" || protocol.Ended(made) {
 		return nil
 	}
-	p := &pod{uid: made.UID, node: node, requests: state.Requests(made), daemon: isDaemon(made), foreign: isForeign(made), rank: -1}
+	p := &Pod{uid: made.UID, node: node, requests: state.Requests(made), daemon: isDaemon(made), foreign: isForeign(made), rank: -1}
 	if !p.daemon {
 		p.owner = types.UID(made.Labels[v1alpha2.UIDLabel])
 	}
@@ -267,13 +269,13 @@ func PodOf(made *corev1.Pod) *Pod {
 // maxRanks is more than a MiniCluster can have: anybody may write labels.
 const maxRanks = 1 << 17
 
-func (p *pod) same(other *pod) bool {
+func (p *Pod) same(other *Pod) bool {
 	return p.owner == other.owner && p.foreign == other.foreign && p.rank == other.rank && p.node == other.node && p.daemon == other.daemon &&
 		maps.Equal(p.requests, other.requests)
 }
 
 // held is what a pod of others holds; nothing for a nil pod.
-func (p *pod) held() []occupied {
+func (p *Pod) held() []occupied {
 	if p == nil {
 		return nil
 	}
