@@ -96,8 +96,8 @@ func TestRender(t *testing.T) {
 	}
 	names, sets := parse(t, out)
 	want := []string{
-		"Secret there/lmp-curve", "ConfigMap there/lmp-entrypoint", "Service there/lmp", "JobSet there/lmp",
-		"Secret own/two-curve", "ConfigMap own/two-entrypoint", "Service own/two", "JobSet own/two",
+		"Secret there/lmp-curve-1-xxxxx", "ConfigMap there/lmp-entrypoint-1-xxxxx", "Service there/lmp", "JobSet there/lmp",
+		"Secret own/two-curve-1-xxxxx", "ConfigMap own/two-entrypoint-1-xxxxx", "Service own/two", "JobSet own/two",
 	}
 	if !slices.Equal(names, want) {
 		t.Errorf("got %v, want %v", names, want)

@@ -24,6 +24,7 @@ import (
 const (
 	placeholderUID         = "00000000-0000-0000-0000-000000000000"
 	placeholderCertificate = "# a new CURVE certificate\n"
+	placeholderSuffix      = "1-xxxxx" // the attempt, and random letters
 )
 
 // renderer makes the objects of MiniClusters.
@@ -119,7 +120,7 @@ func (r *renderer) miniCluster(object map[string]any) (*v1alpha2.MiniCluster, er
 
 // write writes the objects of a MiniCluster.
 func (r *renderer) write(mc *v1alpha2.MiniCluster, out io.Writer) error {
-	objects, err := jobset.Objects(mc, 1, func() (string, error) { return placeholderCertificate, nil })
+	objects, err := jobset.AllObjects(mc, placeholderSuffix, placeholderCertificate)
 	if err != nil {
 		return err
 	}

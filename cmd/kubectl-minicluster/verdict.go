@@ -35,7 +35,7 @@ func (r *renderer) judge(object map[string]any) verdict {
 	}
 	mc, err := r.miniCluster(object)
 	if err == nil {
-		_, err = jobset.Objects(mc, 1, func() (string, error) { return placeholderCertificate, nil })
+		_, err = jobset.AllObjects(mc, placeholderSuffix, placeholderCertificate)
 	}
 	if err != nil {
 		return verdict{refusedHere, []string{err.Error()}}

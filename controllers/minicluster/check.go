@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"maps"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -18,6 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/internal/jobset"
@@ -117,28 +119,43 @@ func (r *Reconciler) newCheck(ctx context.Context, seen *observed, before int, c
 	if err != nil {
 		return rejection(at, v1alpha2.ReasonPodRejected, err.Error()), nil
 	}
-	objects, err := jobset.Objects(mc, 1, func() (string, error) { return "", nil })
+	objects, err := jobset.Objects(mc, 1)
+	if err != nil {
+		return rejection(at, v1alpha2.ReasonPodRejected, err.Error()), nil
+	}
+	set := objects[len(objects)-1].(*jobsetapi.JobSet)
+	files, err := jobset.Files(mc, set, func() (string, error) { return "", nil })
 	if err != nil {
 		return rejection(at, v1alpha2.ReasonPodRejected, err.Error()), nil
 	}
 	result, err := r.shapes.check(seen.stored, r.Clock.Now(), changed, func(before int) (*check, error) {
-		return r.dryRun(ctx, pod, services, objects, before)
+		return r.dryRun(ctx, pod, services, slices.Concat(files, objects), before)
 	})
 	if err != nil || !result.passed() {
 		return result, err
 	}
 	result.failures = before // the objects may be refused although the check passes
-	for _, object := range objects {
+	clash, err := r.clash(ctx, mc, objects)
+	if clash != nil {
+		return rejection(at, v1alpha2.ReasonNameClash, clash.Error()).again(before), nil
+	}
+	return result, err
+}
+
+// clash says which of the names of objects belongs to another owner; nil if none does.
+func (r *Reconciler) clash(ctx context.Context, mc *v1alpha2.MiniCluster, objects []client.Object) (clash *nameClashError, err error) {
+	for _, object := range append(objects, jobset.OperatorFiles(mc)) {
 		_, err := r.existing(ctx, mc, object)
-		var clash *nameClashError
 		switch {
-		case errors.As(err, &clash):
-			return rejection(at, v1alpha2.ReasonNameClash, clash.Error()).again(before), nil
+		case errors.As(err, &clash) && clash.kind == "ConfigMap" && clash.owner != fluxOperator:
+			clash = nil // nothing here has that name
+		case clash != nil:
+			return clash, nil
 		case err != nil && !errors.Is(err, errStillThere):
 			return nil, err
 		}
 	}
-	return result, nil
+	return nil, nil
 }
 
 // passed reports whether the spec can be carried out.

@@ -14,9 +14,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
+	utilrand "k8s.io/apimachinery/pkg/util/rand"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/internal/broker"
@@ -44,51 +44,86 @@ func (c *nameClashError) Error() string {
 	return fmt.Sprintf("%s %q exists and %s; it is left alone", c.kind, c.name, why)
 }
 
-// makeObjects makes what the attempt needs, the JobSet last. It reads the API server rather than
-// the cache. Foreign objects are left alone. A certificate of the attempt is kept, because
-// brokers may have it. All else follows from the spec, which may have changed since.
+// makeObjects makes what the attempt needs. The JobSet owns the files that its pods mount, so they
+// come last; a dry run says before whether they would be refused. Foreign objects are left alone.
 func (r *Reconciler) makeObjects(ctx context.Context, seen *observed) error {
 	mc, attempt := seen.view.MiniCluster, int32(seen.observation.Attempt())
-	objects, err := jobset.Objects(mc, attempt, func() (string, error) { return broker.Certificate(mc.Name, rand.Reader) })
+	objects, err := jobset.Objects(mc, attempt)
 	if err != nil {
 		return fmt.Errorf("building the objects of MiniCluster %q: %w", mc.Name, err)
 	}
 	last := len(objects) - 1 // the JobSet comes last: its pods need the others
-	switch set, err := r.existing(ctx, mc, objects[last]); {
-	case err != nil:
-		return err
-	case set == nil:
-	case jobset.Attempt(set) == attempt && jobset.Generation(set) == jobset.Generation(objects[last]):
-		return nil // made, but not in the cache yet
-	default:
-		return errStillThere // made for another attempt, and not in the cache yet
-	}
-	if err := r.chooseBinder(ctx, seen, objects[last]); err != nil {
+	set := objects[last].(*jobsetapi.JobSet)
+	jobset.NameFiles(set, fmt.Sprintf("%d-%s", attempt, utilrand.String(5)))
+	if err := r.chooseBinder(ctx, seen, set); err != nil {
 		return err
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	for _, object := range objects[:last] {
-		group.Go(func() error { return r.makeObject(groupCtx, mc, object, attempt) })
+		group.Go(func() error { return r.makeService(groupCtx, mc, object.(*corev1.Service)) })
 	}
+	group.Go(func() error { return r.createFiles(groupCtx, mc, set, client.DryRunAll) })
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	return r.makeObject(ctx, mc, objects[last], attempt)
-}
-
-func (r *Reconciler) makeObject(ctx context.Context, mc *v1alpha2.MiniCluster, object client.Object, attempt int32) error {
-	if service, ok := object.(*corev1.Service); ok {
-		return r.makeService(ctx, mc, service)
-	}
-	there, err := r.existing(ctx, mc, object)
-	if err != nil {
+	if made, err := r.makeJobSet(ctx, mc, set); !made || err != nil {
 		return err
 	}
-	_, isSecret := object.(*corev1.Secret)
-	if isSecret && there != nil && jobset.Attempt(there) == attempt && mc.Spec.Flux.CurveCert == "" {
+	return r.makeFiles(ctx, mc, set, seen.memory)
+}
+
+// makeJobSet makes the JobSet, and reports whether it did: it may have done so before.
+func (r *Reconciler) makeJobSet(ctx context.Context, mc *v1alpha2.MiniCluster, set *jobsetapi.JobSet) (made bool, err error) {
+	attempt, generation := jobset.Attempt(set), jobset.Generation(set)
+	err = r.Client.Create(ctx, set, client.FieldOwner(FieldOwner))
+	switch {
+	case err == nil:
+		return true, nil
+	case !apierrors.IsAlreadyExists(err):
+		return false, fmt.Errorf("creating JobSet %q: %w", set.Name, err)
+	}
+	there, err := r.existing(ctx, mc, set)
+	if err == nil && there != nil && jobset.Attempt(there) == attempt && jobset.Generation(there) == generation {
+		return false, nil // made, but not in the cache yet
+	}
+	return false, cmp.Or(err, errStillThere) // made for another attempt, and not in the cache yet
+}
+
+// makeFiles makes the files that the pods of a JobSet mount, once. It is called before any pod may
+// start: a manager may have ended before it had made them.
+func (r *Reconciler) makeFiles(ctx context.Context, mc *v1alpha2.MiniCluster, set *jobsetapi.JobSet, memory *memory) error {
+	if memory.files == set.UID {
 		return nil
 	}
-	return r.apply(ctx, object)
+	if err := r.createFiles(ctx, mc, set); err != nil {
+		return err
+	}
+	memory.files = set.UID
+	return nil
+}
+
+// createFiles creates the files of a JobSet, the ConfigMap last. Their names are the JobSet's own:
+// files that exist are the right ones. A full quota refuses a file that exists, too. So a refusal
+// counts only without the ConfigMap.
+func (r *Reconciler) createFiles(ctx context.Context, mc *v1alpha2.MiniCluster, set *jobsetapi.JobSet, options ...client.CreateOption) error {
+	files, err := jobset.Files(mc, set, func() (string, error) { return broker.Certificate(mc.Name, rand.Reader) })
+	if err != nil {
+		return fmt.Errorf("building the files of MiniCluster %q: %w", mc.Name, err)
+	}
+	options = append(options, client.FieldOwner(FieldOwner))
+	last := files[len(files)-1]
+	for _, file := range files {
+		kind, name := file.GetObjectKind().GroupVersionKind().Kind, file.GetName()
+		err := r.Client.Create(ctx, file, options...)
+		if err == nil || apierrors.IsAlreadyExists(err) {
+			continue
+		}
+		if refused(err) && r.Live.Get(ctx, client.ObjectKeyFromObject(last), &corev1.ConfigMap{}) == nil {
+			return nil
+		}
+		return fmt.Errorf("creating %s %q: %w", kind, name, err)
+	}
+	return nil
 }
 
 // existing reads the object that has the name of one to be made from the API server, not from the
@@ -123,23 +158,6 @@ func (r *Reconciler) existing(ctx context.Context, mc *v1alpha2.MiniCluster, obj
 		return nil, fmt.Errorf("%s %q: %w", gvk.Kind, object.GetName(), errStillThere)
 	}
 	return nil, &nameClashError{kind: gvk.Kind, name: object.GetName(), owner: owner.Kind + " " + owner.Name}
-}
-
-// apply writes an object by server-side apply.
-func (r *Reconciler) apply(ctx context.Context, object client.Object, options ...client.ApplyOption) error {
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
-	if err != nil {
-		return err
-	}
-	delete(content, "status")
-	desired := &unstructured.Unstructured{Object: content}
-	unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
-	options = append(options, client.FieldOwner(FieldOwner), client.ForceOwnership)
-	err = r.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(desired), options...)
-	if err != nil {
-		return fmt.Errorf("applying %s %q: %w", desired.GetKind(), desired.GetName(), err)
-	}
-	return nil
 }
 
 // unforeseen handles an error that the check did not foresee: another owner took a name,

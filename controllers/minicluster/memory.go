@@ -25,6 +25,8 @@ type memory struct {
 	check *check
 	// announced is the time of the last decision that the announcer was told.
 	announced metav1.MicroTime
+	// files is the JobSet whose files were made.
+	files types.UID
 	// written is when the status was last written.
 	written time.Time
 	// named is when names were last published.

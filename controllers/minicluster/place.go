@@ -21,6 +21,9 @@ const patchesAtOnce = 16
 
 // place pins pods to their nodes and removes their gates, the lead's first.
 func (r *Reconciler) place(ctx context.Context, seen *observed, step life.Place) error {
+	if err := r.makeFiles(ctx, seen.view.MiniCluster, seen.view.JobSet, seen.memory); err != nil {
+		return err
+	}
 	nodes, pods := seen.observation.Admission.Nodes, seen.view.Brokers()
 	ranks := slices.DeleteFunc(slices.Clone(step.Ranks), func(rank int) bool { return seen.memory.hasPlaced(pods[rank]) })
 	var mutex sync.Mutex
@@ -53,6 +56,9 @@ func (r *Reconciler) releaseServices(ctx context.Context, seen *observed) error 
 	pod := seen.view.Services()
 	if seen.memory.hasPlaced(pod) {
 		return nil
+	}
+	if err := r.makeFiles(ctx, seen.view.MiniCluster, seen.view.JobSet, seen.memory); err != nil {
+		return err
 	}
 	patch, err := protocol.UngatePatch(pod.Pod)
 	if err != nil {

@@ -83,8 +83,10 @@ type Scheduler interface {
 // +kubebuilder:rbac:groups=flux-framework.org,resources=miniclusters,verbs=get;list;watch;delete
 // +kubebuilder:rbac:groups=flux-framework.org,resources=miniclusters/status,verbs=patch
 // +kubebuilder:rbac:groups=flux-framework.org,resources=miniclusters/finalizers,verbs=update
-// +kubebuilder:rbac:groups=jobset.x-k8s.io,resources=jobsets,verbs=get;list;watch;create;patch;delete
-// +kubebuilder:rbac:groups="",resources=configmaps;secrets;services,verbs=get;create;patch
+// +kubebuilder:rbac:groups=jobset.x-k8s.io,resources=jobsets,verbs=get;list;watch;create;delete
+// +kubebuilder:rbac:groups="",resources=secrets,verbs=create
+// +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;create
+// +kubebuilder:rbac:groups="",resources=services,verbs=get;create;patch
 // +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;create;patch;deletecollection
 // +kubebuilder:rbac:groups="",resources=pods/eviction,verbs=create
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch

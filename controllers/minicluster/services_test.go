@@ -34,6 +34,7 @@ func TestReleaseServices(t *testing.T) {
 			seen := &observed{stored: mc, memory: r.memories.of(mc), view: state.View{
 				MiniCluster: mc, JobSet: fixture.JobSet("lmp", 1).Obj(), Pods: []protocol.Pod{protocol.Read(lead), protocol.Read(pod)},
 			}}
+			seen.memory.files = seen.view.JobSet.UID
 			for range 2 { // the cache does not show it yet
 				if _, err := r.act(t.Context(), seen, life.Plan{Step: life.ReleaseServices{}}); !errors.Is(err, tc.fails) {
 					t.Fatal(err)

@@ -445,13 +445,17 @@ func miniCluster(t *testing.T, change string) *v1alpha2.MiniCluster {
 func observe(t *testing.T, change string) map[string]bool {
 	t.Helper()
 	mc := miniCluster(t, change)
-	objects, err := jobset.Objects(mc, 1, func() (string, error) { return "new", nil })
+	objects, err := jobset.Objects(mc, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := jobset.Files(mc, objects[len(objects)-1].(*jobsetapi.JobSet), func() (string, error) { return "new", nil })
 	if err != nil {
 		t.Fatal(err)
 	}
 	tree := map[string]any{}
 	services := map[string]any{}
-	for _, object := range objects {
+	for _, object := range slices.Concat(files, objects) {
 		switch object := object.(type) {
 		case *corev1.Secret:
 			tree["certificate"] = string(object.Data[broker.CertificateFile])

@@ -398,6 +398,26 @@ func TestMountsOfContainers(t *testing.T) {
 }
 
 func TestObjects(t *testing.T) {
+	mc := fixture.MiniCluster("lmp").Size(2).Defaulted()
+	objects, err := Objects(mc, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kinds []string
+	for _, object := range objects {
+		kinds = append(kinds, object.GetObjectKind().GroupVersionKind().Kind+" "+object.GetName())
+		owners := object.GetOwnerReferences()
+		if object.GetNamespace() != "default" || len(owners) != 1 || owners[0].UID != mc.UID || object.GetLabels()[v1alpha2.MiniClusterLabel] != "lmp" {
+			t.Errorf("%s is in %q, of %v, labelled %v", object.GetName(), object.GetNamespace(), owners, object.GetLabels())
+		}
+	}
+	if want := []string{"Service lmp", "JobSet lmp"}; !slices.Equal(kinds, want) {
+		t.Errorf("got %v, want %v, the JobSet last", kinds, want)
+	}
+}
+
+// The pods of a JobSet mount immutable files, which the JobSet owns.
+func TestFiles(t *testing.T) {
 	made, failure := 0, error(nil)
 	certificate := func() (string, error) { made++; return "a new one", failure }
 	for name, tc := range map[string]struct {
@@ -409,31 +429,49 @@ func TestObjects(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			made = 0
-			mc := fixture.MiniCluster("lmp").Size(2).Spec(func(s *v1alpha2.MiniClusterSpec) { s.Flux.CurveCert = tc.own }).Defaulted()
-			objects, err := Objects(mc, 1, certificate)
+			mc := fixture.MiniCluster("lmp").Size(2).Spec(func(s *v1alpha2.MiniClusterSpec) {
+				s.Flux.CurveCert = tc.own
+				s.Services = []v1alpha2.MiniClusterContainer{{Name: "db", Command: "db", RunFlux: true}}
+			}).Defaulted()
+			set, err := JobSet(mc, 2)
 			if err != nil {
 				t.Fatal(err)
 			}
-			var kinds []string
-			for _, object := range objects {
-				kinds = append(kinds, object.GetObjectKind().GroupVersionKind().Kind+" "+object.GetName())
-				owners := object.GetOwnerReferences()
-				if object.GetNamespace() != "default" || len(owners) != 1 || owners[0].UID != mc.UID || owners[0].Name != "lmp" || object.GetLabels()[v1alpha2.MiniClusterLabel] != "lmp" {
-					t.Errorf("%s is in %q, of %v, labelled %v", object.GetName(), object.GetNamespace(), object.GetOwnerReferences(), object.GetLabels())
+			set.UID = "set"
+			NameFiles(set, "2-abcde")
+			files, err := Files(mc, set, certificate)
+			if err != nil {
+				t.Fatal(err)
+			}
+			secret, configMap := files[0].(*corev1.Secret), files[1].(*corev1.ConfigMap)
+			for _, file := range files {
+				if file.GetNamespace() != "default" || !metav1.IsControlledBy(file, set) || file.GetLabels()[v1alpha2.MiniClusterLabel] != "lmp" || Attempt(file) != 2 {
+					t.Errorf("%s is %+v", file.GetName(), file)
 				}
 			}
-			want := []string{"Secret lmp-curve", "ConfigMap lmp-entrypoint", "Service lmp", "JobSet lmp"}
-			if !slices.Equal(kinds, want) {
-				t.Errorf("got %v, want %v, the JobSet last", kinds, want)
+			if secret.Name != "lmp-curve-2-abcde" || configMap.Name != "lmp-entrypoint-2-abcde" || !*secret.Immutable || !*configMap.Immutable {
+				t.Errorf("the files are %+v and %+v", secret, configMap)
 			}
-			if got := string(objects[0].(*corev1.Secret).Data["curve.cert"]); got != tc.want || made != tc.made {
+			for _, job := range set.Spec.ReplicatedJobs {
+				for _, source := range fileSources(&job) {
+					if (source.Secret != nil && source.Secret.Name != secret.Name) || (source.ConfigMap != nil && source.ConfigMap.Name != configMap.Name) {
+						t.Errorf("job %s mounts %+v", job.Name, source)
+					}
+				}
+			}
+			if got := string(secret.Data["curve.cert"]); got != tc.want || made != tc.made {
 				t.Errorf("the certificate is %q, %d were made", got, made)
 			}
 		})
 	}
 	failure = errors.New("no random numbers")
-	if objects, err := Objects(fixture.MiniCluster("lmp").Defaulted(), 1, certificate); !errors.Is(err, failure) {
-		t.Errorf("without a certificate it made %v: %v", objects, err)
+	mc := fixture.MiniCluster("lmp").Defaulted()
+	set, err := JobSet(mc, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if files, err := Files(mc, set, certificate); !errors.Is(err, failure) {
+		t.Errorf("without a certificate it made %v: %v", files, err)
 	}
 }
 

@@ -14,49 +14,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
-	"github.com/flux-elastic/flux-elastic/internal/broker"
 )
 
 // Name returns the name of the JobSet.
 func Name(mc *v1alpha2.MiniCluster) string { return mc.Name }
 
-// filesName returns the name of the ConfigMap.
-func filesName(mc *v1alpha2.MiniCluster) string { return mc.Name + "-entrypoint" }
-
-// certificateName returns the name of the Secret.
-func certificateName(mc *v1alpha2.MiniCluster) string { return mc.Name + "-curve" }
-
-// Objects returns the objects of one attempt, in the order in which they have to be created. The
-// JobSet is the last one, since its pods use the others. Objects calls certificate for the text of
-// a new certificate, unless the user gives one.
-func Objects(mc *v1alpha2.MiniCluster, attempt int32, certificate func() (string, error)) ([]client.Object, error) {
-	texts, err := broker.Files(mc, attempt)
-	if err != nil {
-		return nil, err
-	}
-	text := mc.Spec.Flux.CurveCert
-	if text == "" {
-		if text, err = certificate(); err != nil {
-			return nil, err
-		}
-	}
+// Objects returns the objects of one attempt, in the order in which they have to be created, without
+// the files that its pods mount. The JobSet is the last one, since its pods use the others.
+func Objects(mc *v1alpha2.MiniCluster, attempt int32) ([]client.Object, error) {
 	set, err := JobSet(mc, attempt)
 	if err != nil {
 		return nil, err
 	}
-	objects := []client.Object{
-		&corev1.Secret{
-			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-			ObjectMeta: objectMeta(mc, certificateName(mc), attempt),
-			Type:       corev1.SecretTypeOpaque,
-			Data:       map[string][]byte{broker.CertificateFile: []byte(text)},
-		},
-		&corev1.ConfigMap{
-			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
-			ObjectMeta: objectMeta(mc, filesName(mc), attempt),
-			Data:       texts,
-		},
-	}
+	var objects []client.Object
 	networking, err := services(mc)
 	if err != nil {
 		return nil, err

@@ -224,7 +224,7 @@ func TestErrorsOfObjects(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			mc := fixture.MiniCluster("lmp").Spec(withServices).Spec(tc.change).Defaulted()
-			if _, err := Objects(mc, 1, func() (string, error) { return "", nil }); err == nil || !strings.Contains(err.Error(), tc.want) {
+			if _, err := Objects(mc, 1); err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got %v, want %q", err, tc.want)
 			}
 		})

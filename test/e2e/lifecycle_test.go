@@ -310,13 +310,33 @@ func TestSuspend(t *testing.T) {
 	if mc.Status.Admission.Size != 1 || mc.Status.Tasks != 3 {
 		t.Errorf("it runs with %d brokers, %d tasks", mc.Status.Admission.Size, mc.Status.Tasks)
 	}
-	var files corev1.ConfigMap
-	if err := env.client.Get(s.ctx, client.ObjectKey{Namespace: s.namespace, Name: "pauses-entrypoint"}, &files); err != nil {
-		t.Fatal(err)
-	}
+	secret, files := s.filesOf(mc)
 	if settings := broker.ParseSettings(files.Data); settings["SIZE"] != "1" || settings["TASKS_AT_SIZE"] != "3" {
 		t.Errorf("its lead was told %v", settings)
 	}
+	if files.Immutable == nil || !*files.Immutable || secret.Immutable == nil || !*secret.Immutable || !strings.HasPrefix(files.Name, "pauses-entrypoint-1-") {
+		t.Errorf("the files are %+v and %v", files.ObjectMeta, secret.ObjectMeta)
+	}
+}
+
+// filesOf waits until the files of earlier JobSets are gone, and returns the others.
+func (s *site) filesOf(mc *v1alpha2.MiniCluster) (secret corev1.Secret, files corev1.ConfigMap) {
+	s.t.Helper()
+	eventually(s.t, func() error {
+		var secrets corev1.SecretList
+		var configMaps corev1.ConfigMapList
+		for _, list := range []client.ObjectList{&secrets, &configMaps} {
+			if err := env.client.List(s.ctx, list, client.InNamespace(s.namespace), client.MatchingLabels{v1alpha2.MiniClusterLabel: mc.Name}); err != nil {
+				return err
+			}
+		}
+		if len(secrets.Items) != 1 || len(configMaps.Items) != 1 {
+			return fmt.Errorf("%d Secrets and %d ConfigMaps", len(secrets.Items), len(configMaps.Items))
+		}
+		secret, files = secrets.Items[0], configMaps.Items[0]
+		return nil
+	})
+	return secret, files
 }
 
 // The pods of the next MiniCluster are made while it waits: behind their gates, for the spec

@@ -219,7 +219,7 @@ func TestKilledAtEveryWrite(t *testing.T) {
 	})
 	t.Logf("the writes of a life: %v", quiet)
 	for _, kind := range []string{
-		"PATCH miniclusters/status", "PATCH secrets", "PATCH configmaps", "POST services", "PATCH jobsets", "POST jobs",
+		"PATCH miniclusters/status", "POST secrets", "POST configmaps", "POST services", "POST jobsets", "POST jobs",
 		"PUT jobsets/status", "PATCH pods", "DELETE pods",
 		"POST endpointslices", "DELETE endpointslices",
 	} {
@@ -375,7 +375,7 @@ func TestKilledWhileMakingAhead(t *testing.T) {
 	defer restartManager(t)
 	f, kubeconfig := newFuse(t)
 	for _, at := range []write{
-		{kind: "PATCH secrets", n: 1}, {kind: "PATCH configmaps", n: 1}, {kind: "PATCH services", n: 1}, {kind: "PATCH jobsets", n: 1},
+		{kind: "POST secrets", n: 1}, {kind: "POST configmaps", n: 1}, {kind: "POST services", n: 1}, {kind: "POST jobsets", n: 1},
 		{kind: "POST jobs", n: 1}, {kind: "PATCH miniclusters/status", n: 1}, {kind: "PATCH miniclusters/status", n: 2}, {kind: "PATCH pods", n: 1},
 	} {
 		for _, at.before = range []bool{true, false} {

@@ -92,8 +92,6 @@ func TestRecreateAtOnce(t *testing.T) {
 func TestNameClash(t *testing.T) {
 	t.Parallel()
 	foreign := map[string]client.Object{
-		"ConfigMap": &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "clash-entrypoint"}, Data: map[string]string{"theirs": "1"}},
-		"Secret":    &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "clash-curve"}, StringData: map[string]string{"theirs": "1"}},
 		"Service": &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "clash"}, Spec: corev1.ServiceSpec{
 			ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{"theirs": "1"},
 		}},
@@ -124,6 +122,34 @@ func TestNameClash(t *testing.T) {
 			s.awaitSuccess(mc)
 		})
 	}
+}
+
+// A foreign object that was made after the check is left as it is, too.
+func TestNameClashAfterCheck(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 1)
+	s.patch(queueOf(s), `{"spec":{"suspended":true}}`)
+	mc := s.create(s.miniCluster("clash"))
+	s.await(mc, "waiting", func(mc *v1alpha2.MiniCluster) bool {
+		return condition(mc, v1alpha2.ConditionAdmitted).Reason == v1alpha2.ReasonNotAllowed
+	})
+	foreign := &jobsetapi.JobSet{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "clash"}, Spec: jobsetapi.JobSetSpec{Suspend: new(true)}}
+	if err := env.client.Create(s.ctx, foreign); err != nil {
+		t.Fatal(err)
+	}
+	s.patch(queueOf(s), `{"spec":{"suspended":false}}`)
+	s.awaitState(mc, v1alpha2.StateRejected)
+	if accepted := condition(mc, v1alpha2.ConditionAccepted); accepted.Reason != v1alpha2.ReasonNameClash {
+		t.Errorf("it was told %s: %s", accepted.Reason, accepted.Message)
+	}
+	if err := env.client.Get(s.ctx, client.ObjectKeyFromObject(foreign), foreign); err != nil {
+		t.Fatal(err)
+	}
+	if len(foreign.OwnerReferences) > 0 || len(foreign.Labels) > 0 {
+		t.Errorf("the foreign JobSet was changed: %+v", foreign.ObjectMeta)
+	}
+	s.delete(foreign)
+	s.awaitSuccess(mc)
 }
 
 // A pod of somebody else holds its node until it is gone, also for the next manager.

@@ -1,0 +1,115 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package jobset
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/broker"
+)
+
+// filesName returns how the name of the ConfigMap begins.
+func filesName(mc *v1alpha2.MiniCluster) string { return mc.Name + "-entrypoint" }
+
+// OperatorFiles returns the ConfigMap that the Flux Operator makes for a MiniCluster.
+func OperatorFiles(mc *v1alpha2.MiniCluster) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: mc.Namespace, Name: filesName(mc)},
+	}
+}
+
+// certificateName returns how the name of the Secret begins.
+func certificateName(mc *v1alpha2.MiniCluster) string { return mc.Name + "-curve" }
+
+// NameFiles appends a suffix to the names of the Secret and the ConfigMap that the pods of a JobSet
+// mount. With a suffix of its own, each JobSet has files of its own.
+func NameFiles(set *jobsetapi.JobSet, suffix string) {
+	for i := range set.Spec.ReplicatedJobs {
+		for _, source := range fileSources(&set.Spec.ReplicatedJobs[i]) {
+			if source.ConfigMap != nil {
+				source.ConfigMap.Name += "-" + suffix
+			}
+			if source.Secret != nil {
+				source.Secret.Name += "-" + suffix
+			}
+		}
+	}
+}
+
+// Files returns the Secret and the ConfigMap that the pods of a JobSet mount. The JobSet owns them,
+// so that they go with it. They are immutable, so that kubelets do not watch them. Files calls
+// certificate for the text of a new certificate, unless the user gives one.
+func Files(mc *v1alpha2.MiniCluster, set *jobsetapi.JobSet, certificate func() (string, error)) ([]client.Object, error) {
+	texts, err := broker.Files(mc, Attempt(set))
+	if err != nil {
+		return nil, err
+	}
+	text := mc.Spec.Flux.CurveCert
+	if text == "" {
+		if text, err = certificate(); err != nil {
+			return nil, err
+		}
+	}
+	secret := &corev1.Secret{
+		TypeMeta:  metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		Type:      corev1.SecretTypeOpaque,
+		Immutable: ptr.To(true),
+		Data:      map[string][]byte{broker.CertificateFile: []byte(text)},
+	}
+	files := &corev1.ConfigMap{
+		TypeMeta:  metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		Immutable: ptr.To(true),
+		Data:      texts,
+	}
+	meta := objectMeta(mc, "", Attempt(set))
+	meta.OwnerReferences = nil
+	if set.UID != "" { // otherwise it does not exist yet
+		meta.OwnerReferences = []metav1.OwnerReference{{
+			APIVersion: jobsetapi.GroupVersion.String(), Kind: "JobSet", Name: set.Name, UID: set.UID, Controller: ptr.To(true),
+		}}
+	}
+	meta.DeepCopyInto(&secret.ObjectMeta)
+	meta.DeepCopyInto(&files.ObjectMeta)
+	for i := range set.Spec.ReplicatedJobs {
+		for _, source := range fileSources(&set.Spec.ReplicatedJobs[i]) {
+			if source.ConfigMap != nil {
+				files.Name = source.ConfigMap.Name
+			}
+			if source.Secret != nil {
+				secret.Name = source.Secret.Name
+			}
+		}
+	}
+	return []client.Object{secret, files}, nil
+}
+
+// AllObjects returns the objects of the first attempt, to look at: the files, and what uses them.
+func AllObjects(mc *v1alpha2.MiniCluster, suffix, certificate string) ([]client.Object, error) {
+	objects, err := Objects(mc, 1)
+	if err != nil {
+		return nil, err
+	}
+	set := objects[len(objects)-1].(*jobsetapi.JobSet)
+	NameFiles(set, suffix)
+	files, err := Files(mc, set, func() (string, error) { return certificate, nil })
+	return slices.Concat(files, objects), err
+}
+
+// fileSources returns the sources of the volume with the files of package broker.
+func fileSources(job *jobsetapi.ReplicatedJob) []corev1.VolumeProjection {
+	for _, volume := range job.Template.Spec.Template.Spec.Volumes {
+		if volume.Name == filesVolume && volume.Projected != nil {
+			return volume.Projected.Sources
+		}
+	}
+	return nil
+}
