@@ -20,6 +20,7 @@ import (
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
@@ -73,6 +74,9 @@ func (r *Reconciler) carryOut(ctx context.Context, seen *observed, plan life.Pla
 		log.Info("Deleting the JobSet", "JobSet", klog.KObj(seen.view.JobSet), "reason", plan.Message)
 		// The JobSet stays with a deletion timestamp until all of its pods are gone.
 		return r.delete(ctx, "JobSet", seen.view.JobSet.DeepCopy(), metav1.DeletePropagationForeground)
+	case life.Abandon:
+		log.Info("Deleting the Jobs without their pods", "JobSet", klog.KObj(seen.view.JobSet), "pods", seen.observation.Stranded)
+		return r.abandon(ctx, seen.view.JobSet)
 	case life.Tidy:
 		log.V(1).Info("Deleting pods that have ended", "pods", seen.observation.Done)
 		return r.tidy(ctx, seen)
@@ -134,6 +138,17 @@ func (r *Reconciler) delete(ctx context.Context, kind string, object client.Obje
 	err := r.Client.Delete(ctx, object, client.Preconditions{UID: ptr.To(object.GetUID())}, client.PropagationPolicy(policy))
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("deleting %s %q: %w", kind, object.GetName(), err)
+	}
+	return nil
+}
+
+// abandon deletes the Jobs of a JobSet that is being deleted. The garbage collector deletes the
+// JobSet once it has no Jobs.
+func (r *Reconciler) abandon(ctx context.Context, set *jobsetapi.JobSet) error {
+	err := r.Client.DeleteAllOf(ctx, &batchv1.Job{}, client.InNamespace(set.Namespace),
+		client.MatchingLabels{jobsetapi.JobSetUIDKey: string(set.UID)}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+	if err != nil {
+		return fmt.Errorf("deleting the Jobs of JobSet %q: %w", set.Name, err)
 	}
 	return nil
 }

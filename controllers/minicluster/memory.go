@@ -119,9 +119,9 @@ func (m *memory) hasPlaced(pod *protocol.Pod) bool {
 	return ok && version == pod.ResourceVersion
 }
 
-// hasPlacedAny reports whether any of some pods was placed.
+// hasPlacedAny reports whether any of some pods was placed, and is not being deleted.
 func (m *memory) hasPlacedAny(pods []protocol.Pod) bool {
-	return slices.ContainsFunc(pods, func(pod protocol.Pod) bool { return m.placed[pod.UID] != "" })
+	return slices.ContainsFunc(pods, func(pod protocol.Pod) bool { return pod.DeletionTimestamp == nil && m.placed[pod.UID] != "" })
 }
 
 // notePlaced records a placed pod, and forgets pods that do not exist any more.

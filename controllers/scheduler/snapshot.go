@@ -210,6 +210,7 @@ func (s *Scheduler) running(now time.Time) []queue.Running {
 		case e != nil && s.ledger.Assumed(uid):
 			promise := s.ledger.Promised(uid)
 			out = append(out, queue.Running{Gang: e.gang, Ranks: promise.Ranks(), Max: len(promise.Nodes), Admitted: now})
+		case e != nil: // it waits; the pods that it has left behind hold no more than their nodes
 		case len(holds) > 0:
 			r := k.running
 			r.Ranks, r.Ending = holds, true

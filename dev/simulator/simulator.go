@@ -24,6 +24,7 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
+	"github.com/flux-elastic/flux-elastic/internal/state"
 )
 
 const (
@@ -161,8 +162,9 @@ func (s *simulator) shutDown(ctx context.Context, lead *corev1.Pod, online []*co
 	return s.endAll(ctx, online, 0)
 }
 
-// isOnline reports whether a pod's broker is online: the pod runs on a node that exists.
+// isOnline reports whether a pod's broker is online: the pod runs on a node that is ready.
 func (s *simulator) isOnline(ctx context.Context, pod *corev1.Pod) bool {
+	var node corev1.Node
 	return pod.Status.Phase == corev1.PodRunning && pod.DeletionTimestamp == nil &&
-		s.client.Get(ctx, types.NamespacedName{Name: pod.Spec.NodeName}, &corev1.Node{}) == nil
+		s.client.Get(ctx, types.NamespacedName{Name: pod.Spec.NodeName}, &node) == nil && state.Ready(&node)
 }

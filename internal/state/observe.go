@@ -113,18 +113,7 @@ func observePods(o *life.Observation, v View) {
 	if v.JobSet != nil && !metav1.IsControlledBy(v.JobSet, v.MiniCluster) && madeForName(v.JobSet, v.MiniCluster.Name) {
 		o.Leftover++ // of an earlier MiniCluster of the name
 	}
-	for i := range v.Pods {
-		pod := &v.Pods[i]
-		switch {
-		case !v.current(pod):
-			o.Leftover++
-		case pod.Rank > 0 && pod.Ended:
-			o.Done++
-		}
-		if v.occupies(pod) != "" {
-			o.Occupied++
-		}
-	}
+	countPods(o, v)
 	if o.Admission == nil {
 		return
 	}
@@ -140,6 +129,28 @@ func observePods(o *life.Observation, v View) {
 		o.Published, o.Stopped = lead.Quorum, lead.Stop != ""
 		o.PublishedDrain, _ = ranks("drain.ranks", lead.Drain, len(o.Brokers)) // unreadable: written again
 		o.ToldLost, _ = ranks("lost", lead.Lost, len(o.Brokers))               // unreadable: none
+	}
+}
+
+// countPods adds how many pods exist, by what they mean to the next attempt.
+func countPods(o *life.Observation, v View) {
+	o.Existing = len(v.Pods)
+	for i := range v.Pods {
+		pod := &v.Pods[i]
+		switch {
+		case v.stranded(pod):
+			o.Stranded++
+			if by := pod.DeletionTimestamp.Time; by.After(o.StrandedBy) { // includes the grace period
+				o.StrandedBy = by
+			}
+		case !v.current(pod):
+			o.Leftover++
+		case pod.Rank > 0 && pod.Ended:
+			o.Done++
+		}
+		if v.occupies(pod) != "" {
+			o.Occupied++
+		}
 	}
 }
 
@@ -163,6 +174,16 @@ func (v View) occupies(pod *protocol.Pod) string {
 		return ""
 	}
 	return pod.Node
+}
+
+// stranded reports whether a pod is being deleted on a node that is down or gone, where no kubelet
+// ends it.
+func (v View) stranded(pod *protocol.Pod) bool {
+	if pod.DeletionTimestamp == nil || pod.Spec.NodeName == "" {
+		return false
+	}
+	node := v.Node(pod.Spec.NodeName)
+	return node == nil || !Ready(node)
 }
 
 // OccupiedNodes are the nodes that pods of the MiniCluster hold, without duplicates.

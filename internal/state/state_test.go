@@ -301,6 +301,38 @@ func TestObserveNumbers(t *testing.T) {
 	}
 }
 
+// Pods that are being deleted are stranded where no kubelet ends them.
+func TestObserveStrandedPods(t *testing.T) {
+	node := func(name string) *corev1.Node {
+		switch name {
+		case "gone":
+			return nil
+		case "down":
+			return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		}
+		return aNode(name)
+	}
+	leaving := func(name, node string, by time.Time) *corev1.Pod {
+		pod := fixture.BrokerPod("lmp", 1).Named(name).On(node).Up().Leaving().Obj()
+		pod.DeletionTimestamp = &metav1.Time{Time: by}
+		return pod
+	}
+	by := fixture.Noon.Add(time.Minute)
+	o, err := Observe(view(func(v *View) {
+		v.JobSet, v.Node = nil, node
+		v.Pods = read(
+			leaving("on-down", "down", fixture.Noon), leaving("on-gone", "gone", by), leaving("ends", "a", by.Add(time.Minute)),
+			fixture.BrokerPod("lmp", 1).Named("runs").On("down").Up().Obj(), fixture.BrokerPod("lmp", 1).Named("gated").Leaving().Obj(),
+		)
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o.Existing != 5 || o.Stranded != 2 || !o.StrandedBy.Equal(by) || o.Leftover != 3 || o.Occupied != 4 {
+		t.Errorf("existing %d, stranded %d until %s, left over %d, occupied %d", o.Existing, o.Stranded, o.StrandedBy, o.Leftover, o.Occupied)
+	}
+}
+
 func TestObserveRefusesAStatusThatIsNoStatus(t *testing.T) {
 	for name, nodes := range map[string]string{"too few nodes": "a", "too many": "a,b,c", "no list": "a["} {
 		t.Run(name, func(t *testing.T) {

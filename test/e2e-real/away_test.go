@@ -209,9 +209,7 @@ func testAway(c *cluster) {
 	gone.podIs(1, "is ready elsewhere", func(pod *corev1.Pod) bool { return pod.Spec.NodeName != cut && ready(pod) })
 	c.startAgain(dark)
 	c.connect(cut)
-	eventually(c.T, "what was replaced ends on "+cut, func() error {
-		return c.inNode(cut, "bash", "-c", "! grep -qs ^flux /proc/[0-9]*/comm")
-	})
+	c.eventuallyNoBroker(cut) // what was replaced ends
 	gone.allWork()
 	all["dark-follower-continue"].allWork()
 	all["dark-follower-recreate"].onceMore()

@@ -64,6 +64,7 @@ func TestMiniClusters(t *testing.T) {
 		{"Loss", testLoss},
 		{"Back", testBack},
 		{"Away", testAway},
+		{"StaysDown", testStaysDown},
 		{"Trouble", testTrouble},
 		{"Halted", testHalted},
 		{"DNS", testDNS},

@@ -40,6 +40,15 @@ type Release struct{}
 
 func (Release) step() {}
 
+// Abandon deletes the Jobs of a JobSet that is being deleted, without waiting for their pods. The
+// JobSet goes with its Jobs. The pods are on nodes that are down, and may never end.
+type Abandon struct{}
+
+func (Abandon) step() {}
+
+// releaseAgain is when to look again at pods that end: no event tells that their node is down.
+const releaseAgain = 5 * time.Second
+
 func suspended(o *Observation, _ time.Time) *Plan {
 	if !o.Policy.Suspend {
 		return nil
@@ -54,12 +63,14 @@ func suspended(o *Observation, _ time.Time) *Plan {
 	return plan
 }
 
-func releasing(o *Observation, _ time.Time) *Plan {
-	plan := &Plan{Step: Wait{}, State: StateReleasing, Message: "waits for the pods of the last attempt to end"}
+func releasing(o *Observation, now time.Time) *Plan {
+	plan := &Plan{Step: Wait{}, State: StateReleasing, Message: "waits for the pods of the last attempt to end", LookAgain: now.Add(releaseAgain)}
 	switch {
 	case o.Workload == Stale:
-		plan.Step = Release{}
-	case o.Workload == Deleting, o.Workload == Absent && o.Leftover > 0:
+		return &Plan{Step: Release{}, State: StateReleasing, Message: plan.Message}
+	case o.Workload == Deleting && o.Stranded > 0 && o.Stranded == o.Existing && !now.Before(o.StrandedBy):
+		plan.Step, plan.Message = Abandon{}, fmt.Sprintf("goes on without %d pods of the last attempt, on nodes that are down", o.Stranded)
+	case o.Workload == Deleting, o.Workload == Absent && o.leftBehind(now):
 	default:
 		return nil
 	}

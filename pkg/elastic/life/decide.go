@@ -55,7 +55,7 @@ var Steps = []Properties{
 	{Grow{}, "Grew", false},
 	{Move{}, "Moved", false},
 	{Step: Wait{}}, {Step: Make{}}, {Step: Place{}}, {Step: Publish{}}, {Step: ReleaseServices{}}, {Step: Stop{}},
-	{Step: EvictPods{}}, {Step: Release{}}, {Step: Tidy{}}, {Step: Remove{}},
+	{Step: EvictPods{}}, {Step: Release{}}, {Step: Abandon{}}, {Step: Tidy{}}, {Step: Remove{}},
 }
 
 // PropertiesOf returns the properties of a step.

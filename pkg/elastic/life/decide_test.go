@@ -95,6 +95,13 @@ func TestDecide(t *testing.T) {
 			o.Admission.Loss = &Loss{Ranks: []int{rank}, At: noon}
 		}
 	}
+	soon := noon.Add(releaseAgain)
+	stranded := func(workload Workload, stranded, existing int, by time.Time) func(*Observation) {
+		return func(o *Observation) {
+			o.Workload, o.Stranded, o.Existing, o.StrandedBy = workload, stranded, existing, by
+			o.Offer.Nodes = []string{"a", "b"}
+		}
+	}
 	services := func(bound ...int) func(*Observation) {
 		return func(o *Observation) {
 			o.ServicesGated = true
@@ -170,11 +177,34 @@ func TestDecide(t *testing.T) {
 		},
 		"one that is going is waited for": {
 			o:    waiting(func(o *Observation) { o.Workload, o.Offer.Nodes = Deleting, []string{"a", "b"} }),
-			want: Plan{Step: Wait{}, State: StateReleasing},
+			want: Plan{Step: Wait{}, State: StateReleasing, LookAgain: soon},
 		},
 		"so are pods that are left": {
 			o:    waiting(func(o *Observation) { o.Leftover, o.Offer.Nodes = 1, []string{"a", "b"} }),
-			want: Plan{Step: Wait{}, State: StateReleasing},
+			want: Plan{Step: Wait{}, State: StateReleasing, LookAgain: soon},
+		},
+		"pods on nodes that are down have time to end": {
+			o:    waiting(stranded(Deleting, 2, 2, noon.Add(time.Second))),
+			want: Plan{Step: Wait{}, State: StateReleasing, LookAgain: soon},
+		},
+		"nobody waits for them after that": {
+			o: waiting(stranded(Deleting, 2, 2, noon)),
+			want: Plan{
+				Step: Abandon{}, State: StateReleasing, LookAgain: soon,
+				Message: "goes on without 2 pods of the last attempt, on nodes that are down",
+			},
+		},
+		"pods on nodes that are ready end first": {
+			o:    waiting(stranded(Deleting, 2, 3, noon)),
+			want: Plan{Step: Wait{}, State: StateReleasing, LookAgain: soon},
+		},
+		"without their JobSet, too, they have time to end": {
+			o:    waiting(stranded(Absent, 1, 1, noon.Add(time.Second))),
+			want: Plan{Step: Wait{}, State: StateReleasing, LookAgain: soon},
+		},
+		"the next attempt begins without them": {
+			o:    waiting(stranded(Absent, 1, 1, noon)),
+			want: Plan{Step: Admit{Attempt: 1, Nodes: []string{"a", "b"}}, State: StateStarting},
 		},
 		"after giving up it pauses": {
 			o:     waiting(func(o *Observation) { o.GivenUp, o.NotBefore = 1, noon.Add(time.Minute) }),
@@ -192,7 +222,7 @@ func TestDecide(t *testing.T) {
 		},
 		"not over the pods of another": {
 			o:    admitted("----", func(o *Observation) { o.Workload, o.Leftover = Absent, 2 }),
-			want: Plan{Step: Wait{}, State: StateReleasing},
+			want: Plan{Step: Wait{}, State: StateReleasing, LookAgain: soon},
 		},
 		"a name that is taken gives the nodes back": {
 			o:    admitted("----", func(o *Observation) { o.Workload, o.Rejected = Absent, "taken" }),
@@ -771,6 +801,18 @@ func TestDecide(t *testing.T) {
 				t.Errorf("it decides otherwise (-want +got):\n%s", show)
 			}
 		})
+	}
+}
+
+// A MiniCluster is queued while pods of its last attempt are stranded, once their time is up.
+func TestWaitsBesideStrandedPods(t *testing.T) {
+	o := &Observation{Policy: policy4, Existing: 1, Stranded: 1, StrandedBy: noon}
+	if o.Waits(noon.Add(-time.Second)) || !o.Waits(noon) {
+		t.Errorf("it waits before their time is up: %v, and then: %v", o.Waits(noon.Add(-time.Second)), o.Waits(noon))
+	}
+	o.Leftover = 1
+	if o.Waits(noon) {
+		t.Error("it waits although another pod is left")
 	}
 }
 

@@ -40,8 +40,14 @@ type Observation struct {
 	ServicesGated bool
 	// Occupied is the number of pods of the MiniCluster, of any admission, that hold a node.
 	Occupied int
-	// Leftover is the number of pods of earlier owners that still exist.
+	// Existing is the number of pods of the MiniCluster's name, of any owner.
+	Existing int
+	// Leftover is the number of pods of earlier owners that still exist and are not stranded.
 	Leftover int
+	// Stranded is the number of pods that are being deleted on nodes that are down or gone, and
+	// StrandedBy when all of them should be gone. After that time only their nodes wait for them.
+	Stranded   int
+	StrandedBy time.Time
 	// Done is the number of pods of followers that have ended and still exist.
 	Done int
 	// Jitter, from 0 to 1, lengthens a pause by up to a tenth.
@@ -111,7 +117,12 @@ func (o *Observation) Unplaced() bool {
 
 // Waits reports whether the MiniCluster would take nodes now.
 func (o *Observation) Waits(now time.Time) bool {
-	return o.Unplaced() && !o.Policy.Suspend && o.Admission == nil && o.Leftover == 0 && o.Rejected == "" && !now.Before(o.NotBefore)
+	return o.Unplaced() && !o.Policy.Suspend && o.Admission == nil && !o.leftBehind(now) && o.Rejected == "" && !now.Before(o.NotBefore)
+}
+
+// leftBehind reports whether a new attempt has to wait for pods of an earlier one.
+func (o *Observation) leftBehind(now time.Time) bool {
+	return o.Leftover > 0 || now.Before(o.StrandedBy)
 }
 
 // Attempt is the number of the current attempt, or of the next one while the MiniCluster waits.
