@@ -128,14 +128,14 @@ func testBack(c *cluster) {
 	isHeard := func() error { return work.hears(address) }
 
 	// A short cut does nothing.
-	c.disconnect(cut)
+	c.disconnect()
 	eventually(c.T, cut+" is not heard", func() error {
 		if isHeard() == nil {
 			return errors.New("it is")
 		}
 		return nil
 	})
-	c.connect(cut)
+	c.connect()
 	eventually(c.T, cut+" is heard", isHeard)
 	for name, m := range all {
 		if state := m.state(m.get()); !strings.HasPrefix(state, v1alpha2.StateRunning+": 2 of 2") {
@@ -145,7 +145,7 @@ func testBack(c *cluster) {
 	}
 
 	began := machineClock.Now()
-	c.disconnect(cut)
+	c.disconnect()
 	if err := c.Kill(c.Context(), dark); err != nil {
 		c.Fatal(err)
 	}
@@ -153,7 +153,7 @@ func testBack(c *cluster) {
 	work.knowsOfLoss()
 	all["cut-follower-fail"].failed(nil)
 	c.Log("Flux knows of a network that is cut after", machineClock.Since(began))
-	c.connect(cut)
+	c.connect()
 	work.allWork()
 	all["dark-follower-continue"].allWork()
 	c.Log("all brokers are back after", machineClock.Since(began))
@@ -178,7 +178,7 @@ func testAway(c *cluster) {
 		"cut-follower-fail", "cut-follower-continue", "cut-follower-recreate", "cut-lead-fail", "cut-lead-recreate")
 	began := machineClock.Now()
 	c.Cleanup(func() { c.startAgain(dark) })
-	c.disconnect(cut)
+	c.disconnect()
 	if err := c.Kill(c.Context(), dark); err != nil {
 		c.Fatal(err)
 	}
@@ -208,7 +208,7 @@ func testAway(c *cluster) {
 	gone := all["cut-follower-continue"]
 	gone.podIs(1, "is ready elsewhere", func(pod *corev1.Pod) bool { return pod.Spec.NodeName != cut && ready(pod) })
 	c.startAgain(dark)
-	c.connect(cut)
+	c.connect()
 	c.eventuallyNoBroker(cut) // what was replaced ends
 	gone.allWork()
 	all["dark-follower-continue"].allWork()
@@ -219,18 +219,18 @@ func testAway(c *cluster) {
 	c.Log("all have ended after", machineClock.Since(began))
 }
 
-// disconnect cuts a node's network, until the end of the test at the latest.
-func (c *cluster) disconnect(node string) {
+// disconnect cuts the network of the node cut, until connect, or the end of the test at the latest.
+func (c *cluster) disconnect() {
 	c.Helper()
-	c.Cleanup(func() { c.connect(node) })
-	if err := c.Disconnect(c.Context(), node); err != nil {
+	c.Cleanup(c.connect)
+	if err := c.Disconnect(c.Context(), cut); err != nil {
 		c.Fatal(err)
 	}
 }
 
-func (c *cluster) connect(node string) {
+func (c *cluster) connect() {
 	c.Helper()
-	if err := c.Connect(context.WithoutCancel(c.Context()), node); err != nil {
+	if err := c.Connect(context.WithoutCancel(c.Context()), cut); err != nil {
 		c.Error(err)
 	}
 }

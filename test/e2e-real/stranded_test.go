@@ -31,7 +31,7 @@ func testStaysDown(c *cluster) {
 	}
 	began := machineClock.Now()
 	c.Cleanup(func() { c.startAgain(dark) })
-	c.disconnect(cut)
+	c.disconnect()
 	if err := c.Kill(c.Context(), dark); err != nil {
 		c.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func testStaysDown(c *cluster) {
 	c.isMissed(dark)
 	c.isMissed(cut)
 	c.startAgain(dark)
-	c.connect(cut)
+	c.connect()
 	for node, m := range all {
 		m.holdsNoNode()
 		c.eventuallyNoBroker(node)
