@@ -11,6 +11,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -80,7 +81,7 @@ func installJobSet(ctx context.Context, config *rest.Config) error {
 		}
 		for _, condition := range definition.Status.Conditions {
 			if condition.Type == apiextensionsv1.Established && condition.Status == apiextensionsv1.ConditionTrue {
-				return true, nil
+				return isFound(c)
 			}
 		}
 		return false, nil
@@ -89,4 +90,14 @@ func installJobSet(ctx context.Context, config *rest.Config) error {
 		return fmt.Errorf("waiting for the JobSet API: %w", err)
 	}
 	return nil
+}
+
+// isFound reports whether discovery lists the JobSet API, which may be later than its definition is
+// established. The manager's cache needs it.
+func isFound(c client.Client) (bool, error) {
+	_, err := c.RESTMapper().RESTMapping(jobsetapi.GroupVersion.WithKind("JobSet").GroupKind(), jobsetapi.GroupVersion.Version)
+	if meta.IsNoMatchError(err) {
+		return false, nil
+	}
+	return err == nil, err
 }
