@@ -503,7 +503,8 @@ func nodeOfRank(s *site, mc *v1alpha2.MiniCluster, rank int) (node string) {
 	return node
 }
 
-// vanish lets a node be no more, and makes it anew when the test has ended.
+// vanish lets a node be no more, and makes it anew when the test has ended and Kubernetes has removed
+// the node's pods: kwok ends no pods that are older than their node.
 func vanish(s *site, name string) {
 	s.t.Helper()
 	var node corev1.Node
@@ -523,6 +524,18 @@ func vanish(s *site, name string) {
 	})
 	s.t.Cleanup(func() {
 		s.t.Helper()
+		eventually(s.t, func() error {
+			var pods corev1.PodList
+			if err := env.client.List(s.ctx, &pods, client.InNamespace(s.namespace)); err != nil {
+				return err
+			}
+			for _, pod := range pods.Items {
+				if pod.Spec.NodeName == name {
+					return fmt.Errorf("pod %s is still there", pod.Name)
+				}
+			}
+			return nil
+		})
 		eventually(s.t, func() error { return env.client.Create(s.ctx, again.DeepCopy()) })
 		eventually(s.t, func() error {
 			if err := env.client.Get(s.ctx, client.ObjectKey{Name: name}, &node); err != nil {
