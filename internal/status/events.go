@@ -112,7 +112,7 @@ func coresMessage(in Input) string {
 	case policy.Sizing.SlotsPerNode == 0:
 		return "; Flux has all cores of their nodes"
 	default:
-		return fmt.Sprintf("; Flux has %d cores on each", policy.Sizing.SlotsPerNode)
+		return fmt.Sprintf("; cores that Flux has on each: %d", policy.Sizing.SlotsPerNode)
 	}
 }
 

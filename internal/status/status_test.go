@@ -134,7 +134,7 @@ QuorumReached True QuorumReached: 4 of 4 brokers, tasks 32 of 32
 Finished False Unfinished: It is not done
 JobMiniClusterReady True Running: 4 of 4 brokers up
 `,
-			counts: "4 brokers, 32 tasks, 4 nodes", events: "Normal Started: Started with 4 of 4 brokers, tasks 32 of 32; Flux has 8 cores on each",
+			counts: "4 brokers, 32 tasks, 4 nodes", events: "Normal Started: Started with 4 of 4 brokers, tasks 32 of 32; cores that Flux has on each: 8",
 		},
 		"one whose followers ended with the instance, before the lead's pod": {
 			mc: wanted4().Admitted(1, 3, "n[1-3]").Status(func(s *v1alpha2.MiniClusterStatus) { s.StartTime = &metav1.Time{Time: fixture.Noon} }),

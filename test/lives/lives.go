@@ -163,7 +163,7 @@ func All() []Life {
 		Then: []Step{{State: v1alpha2.StateStarting, Brokers: 2, Patch: `{"spec":{"elastic":{"quorumTimeout":"1s"}}}`}},
 		Told: []string{"Admitted", "QuorumLowered", "Started with 2 of 3 brokers, tasks 2 of 3", succeeded}, End: ended(succeeded, 0),
 	}, {
-		MiniCluster: miniCluster("never-starts", "true").Size(2).
+		MiniCluster: miniCluster("never-starts", "true").Size(2).Tasks(2).
 			Spec(before("w-0-0", never)).PodAnnotation(simulator.NeverStart, "1").Spec(timeouts(time.Second, 6*time.Second)),
 		Told: []string{"Admitted", "GaveUp", "Admitted", v1alpha2.ReasonStartLimit}, End: End{Reason: v1alpha2.ReasonStartLimit},
 	}, {
