@@ -210,8 +210,9 @@ type FluxScheduler struct {
 // +kubebuilder:validation:XValidation:rule="!(has(self.hostlist) && size(self.hostlist) > 0 && has(self.clusters) && self.clusters.size() > 0)",message="bursting.hostlist and bursting.clusters exclude each other"
 type Bursting struct {
 	// leadBroker is the lead broker of the MiniCluster to join. It is unset, or its address is
-	// empty, on the first MiniCluster. If it is set, all brokers of this MiniCluster are followers. The command of
-	// this MiniCluster does not run, and the MiniCluster ends with the instance.
+	// empty, on the first MiniCluster. If it is set, all brokers of this MiniCluster are
+	// followers. The command of this MiniCluster does not run, and the MiniCluster ends with the
+	// instance.
 	// +optional
 	LeadBroker *FluxBroker `json:"leadBroker,omitempty"`
 

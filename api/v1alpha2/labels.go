@@ -19,9 +19,10 @@ const (
 	// Operator's label `job-name` work with this label instead.
 	JobNameLabel = Group + "/job-name"
 
-	// RankLabel is on every placed pod, and on the services pod with the value "services". The value is the pod's rank in the Flux instance, "0"
-	// for the lead. The label is set when the pod is placed. If the manager binds the pod
-	// itself, Kubernetes 1.35 or later copies the label from the Binding.
+	// RankLabel is on every placed pod, and on the services pod with the value "services". The
+	// value is the pod's rank in the Flux instance, "0" for the lead. The label is set when the
+	// pod is placed. If the manager binds the pod itself, Kubernetes 1.35 or later copies the
+	// label from the Binding.
 	RankLabel = "job-index"
 
 	// AppLabel is on every pod, with the value AppName.

@@ -104,8 +104,9 @@ type MiniClusterSpec struct {
 	// maxSize is the number of brokers up to which a malleable MiniCluster (see size) may grow,
 	// on nodes that nobody waits for. There is a pod for each of them. Pods that are not placed
 	// wait behind a scheduling gate and hold no resources. A rigid MiniCluster has pods for size
-	// only; maxSize limits its size, and the hosts that it has for flux.bursting. After size was changed while the MiniCluster has nodes, it gets no more than
-	// size. A change of maxSize has an effect when pods are made again. Default size.
+	// only; maxSize limits its size, and the hosts that it has for flux.bursting. After size was
+	// changed while the MiniCluster has nodes, it gets no more than size. A change of maxSize has
+	// an effect when pods are made again. Default size.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100000
 	// +optional
