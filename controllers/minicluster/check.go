@@ -145,7 +145,12 @@ func (r *Reconciler) newCheck(ctx context.Context, seen *observed, before int, c
 // clash says which of the names of objects belongs to another owner; nil if none does.
 func (r *Reconciler) clash(ctx context.Context, mc *v1alpha2.MiniCluster, objects []client.Object) (clash *nameClashError, err error) {
 	for _, object := range append(objects, jobset.OperatorFiles(mc)) {
-		_, err := r.existing(ctx, mc, object)
+		var err error
+		if service, ok := object.(*corev1.Service); ok {
+			_, err = r.existingService(ctx, service)
+		} else {
+			_, err = r.existing(ctx, mc, object)
+		}
 		switch {
 		case errors.As(err, &clash) && clash.kind == "ConfigMap" && clash.owner != fluxOperator:
 			clash = nil // nothing here has that name

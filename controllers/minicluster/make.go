@@ -130,13 +130,6 @@ func (r *Reconciler) createFiles(ctx context.Context, mc *v1alpha2.MiniCluster, 
 // cache; nil if there is none. It returns an error if the object has another owner.
 func (r *Reconciler) existing(ctx context.Context, mc *v1alpha2.MiniCluster, object client.Object) (*metav1.PartialObjectMetadata, error) {
 	gvk := object.GetObjectKind().GroupVersionKind()
-	if service, ok := object.(*corev1.Service); ok {
-		there, err := r.existingService(ctx, service)
-		if err != nil || there == nil {
-			return nil, err
-		}
-		return &metav1.PartialObjectMetadata{ObjectMeta: there.ObjectMeta}, nil
-	}
 	found := &metav1.PartialObjectMetadata{}
 	found.SetGroupVersionKind(gvk)
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(object), found); err != nil {

@@ -75,8 +75,12 @@ func (*foreignPods) Transformer() toolscache.TransformFunc {
 		if !ok {
 			return object, nil
 		}
-		return &foreignPod{metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}, ledger.PodOf(pod)}, nil
+		return newForeignPod(pod), nil
 	}
+}
+
+func newForeignPod(pod *corev1.Pod) *foreignPod {
+	return &foreignPod{metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}, ledger.PodOf(pod)}
 }
 
 // Add implements toolscache.ReflectorStore.
@@ -101,14 +105,12 @@ func (f *foreignPods) Replace(list []any, _ string) error {
 	f.scheduler.tell(f.queue, func() {
 		there := make(map[types.UID]bool, len(list))
 		for _, object := range list {
-			switch listed := object.(type) {
-			case *foreignPod:
-				there[listed.UID] = true
-				f.scheduler.ledger.Set(listed.UID, listed.pod)
-			case *corev1.Pod: // of an API server that does not stream lists
-				there[listed.UID] = true
-				f.scheduler.ledger.Set(listed.UID, ledger.PodOf(listed))
+			listed, ok := object.(*foreignPod)
+			if !ok { // of an API server that does not stream lists
+				listed = newForeignPod(object.(*corev1.Pod))
 			}
+			there[listed.UID] = true
+			f.scheduler.ledger.Set(listed.UID, listed.pod)
 		}
 		f.scheduler.ledger.KeepForeign(there)
 	})

@@ -106,13 +106,13 @@ func (s *Scheduler) updateReports(result queue.Result, seen *snapshot) []types.N
 		case report == nil: // the queue does not exist
 		case decision.Verdict == elastic.Admitted:
 			report.Admitted++
-		case len(report.Waiting) == v1alpha2.MostWaiting:
-			report.Pending++
 		default:
 			report.Pending++
-			report.Waiting = append(report.Waiting, status.Waiting{
-				Namespace: e.miniCluster.Namespace, Name: e.miniCluster.Name, Decision: decision,
-			})
+			if len(report.Waiting) < v1alpha2.MostWaiting {
+				report.Waiting = append(report.Waiting, status.Waiting{
+					Namespace: e.miniCluster.Namespace, Name: e.miniCluster.Name, Decision: decision,
+				})
+			}
 		}
 	}
 	var news []types.NamespacedName

@@ -33,14 +33,12 @@ func certificateName(mc *v1alpha2.MiniCluster) string { return mc.Name + "-curve
 // NameFiles appends a suffix to the names of the Secret and the ConfigMap that the pods of a JobSet
 // mount. With a suffix of its own, each JobSet has files of its own.
 func NameFiles(set *jobsetapi.JobSet, suffix string) {
-	for i := range set.Spec.ReplicatedJobs {
-		for _, source := range fileSources(&set.Spec.ReplicatedJobs[i]) {
-			if source.ConfigMap != nil {
-				source.ConfigMap.Name += "-" + suffix
-			}
-			if source.Secret != nil {
-				source.Secret.Name += "-" + suffix
-			}
+	for _, source := range fileSources(set) {
+		if source.ConfigMap != nil {
+			source.ConfigMap.Name += "-" + suffix
+		}
+		if source.Secret != nil {
+			source.Secret.Name += "-" + suffix
 		}
 	}
 }
@@ -79,14 +77,12 @@ func Files(mc *v1alpha2.MiniCluster, set *jobsetapi.JobSet, certificate func() (
 	}
 	meta.DeepCopyInto(&secret.ObjectMeta)
 	meta.DeepCopyInto(&files.ObjectMeta)
-	for i := range set.Spec.ReplicatedJobs {
-		for _, source := range fileSources(&set.Spec.ReplicatedJobs[i]) {
-			if source.ConfigMap != nil {
-				files.Name = source.ConfigMap.Name
-			}
-			if source.Secret != nil {
-				secret.Name = source.Secret.Name
-			}
+	for _, source := range fileSources(set) {
+		if source.ConfigMap != nil {
+			files.Name = source.ConfigMap.Name
+		}
+		if source.Secret != nil {
+			secret.Name = source.Secret.Name
 		}
 	}
 	return []client.Object{secret, files}, nil
@@ -104,12 +100,14 @@ func AllObjects(mc *v1alpha2.MiniCluster, suffix, certificate string) ([]client.
 	return slices.Concat(files, objects), err
 }
 
-// fileSources returns the sources of the volume with the files of package broker.
-func fileSources(job *jobsetapi.ReplicatedJob) []corev1.VolumeProjection {
-	for _, volume := range job.Template.Spec.Template.Spec.Volumes {
-		if volume.Name == filesVolume && volume.Projected != nil {
-			return volume.Projected.Sources
+// fileSources returns the sources of the volumes with the files of package broker, of all Jobs.
+func fileSources(set *jobsetapi.JobSet) (sources []corev1.VolumeProjection) {
+	for i := range set.Spec.ReplicatedJobs {
+		for _, volume := range set.Spec.ReplicatedJobs[i].Template.Spec.Template.Spec.Volumes {
+			if volume.Name == filesVolume && volume.Projected != nil {
+				sources = append(sources, volume.Projected.Sources...)
+			}
 		}
 	}
-	return nil
+	return sources
 }

@@ -181,14 +181,7 @@ func TestCompletionIndex(t *testing.T) {
 		s.Containers = append(s.Containers, v1alpha2.MiniClusterContainer{Name: "web"}, v1alpha2.MiniClusterContainer{Name: "own", Environment: own})
 		s.Services = []v1alpha2.MiniClusterContainer{{Name: "db"}}
 	}).Defaulted()
-	pod, err := Pod(mc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	services, err := ServicesPod(mc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pod, services := podsOf(t, mc)
 	got := map[string]string{}
 	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers, services.Spec.Containers) {
 		for _, v := range c.Env {
@@ -205,6 +198,19 @@ func TestCompletionIndex(t *testing.T) {
 	}
 }
 
+// podsOf returns the pod of a broker and the services pod.
+func podsOf(t *testing.T, mc *v1alpha2.MiniCluster) (pod, services *corev1.Pod) {
+	t.Helper()
+	pod, err := Pod(mc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if services, err = ServicesPod(mc); err != nil {
+		t.Fatal(err)
+	}
+	return pod, services
+}
+
 // Only the Flux container says whether its pod is ready. A pod that is not ready never ends for
 // that reason.
 func TestReadiness(t *testing.T) {
@@ -214,14 +220,7 @@ func TestReadiness(t *testing.T) {
 		s.Services = []v1alpha2.MiniClusterContainer{{Name: "db", Command: "x"}}
 		s.Flux.Container.MountPath = "/a b"
 	}).Defaulted()
-	pod, err := Pod(mc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	services, err := ServicesPod(mc)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pod, services := podsOf(t, mc)
 	probe := func(period, failures int32) *corev1.Probe {
 		return &corev1.Probe{
 			ProbeHandler:  corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"/bin/bash", "-c", "[[ -e $0 ]] || { echo 'the broker has not joined, or the command does not run'; exit 1; }", "/a b/config/run/flux/ready"}}},
@@ -452,11 +451,9 @@ func TestFiles(t *testing.T) {
 			if secret.Name != "lmp-curve-2-abcde" || configMap.Name != "lmp-entrypoint-2-abcde" || !*secret.Immutable || !*configMap.Immutable {
 				t.Errorf("the files are %+v and %+v", secret, configMap)
 			}
-			for _, job := range set.Spec.ReplicatedJobs {
-				for _, source := range fileSources(&job) {
-					if (source.Secret != nil && source.Secret.Name != secret.Name) || (source.ConfigMap != nil && source.ConfigMap.Name != configMap.Name) {
-						t.Errorf("job %s mounts %+v", job.Name, source)
-					}
+			for _, source := range fileSources(set) {
+				if (source.Secret != nil && source.Secret.Name != secret.Name) || (source.ConfigMap != nil && source.ConfigMap.Name != configMap.Name) {
+					t.Errorf("a job mounts %+v", source)
 				}
 			}
 			if got := string(secret.Data["curve.cert"]); got != tc.want || made != tc.made {

@@ -132,8 +132,8 @@ func mayShrink(mc *v1alpha2.MiniCluster) bool { return mc.Status.StartTime == ni
 // malleable reports whether the command goes on when ranks join and leave, because it submits
 // jobs of its own or users do. A single MPI job does not.
 func malleable(mc *v1alpha2.MiniCluster) bool {
-	if a := mc.Status.Admission; a != nil && a.Traits != nil {
-		return a.Traits.Malleable
+	if recorded := recordedTraits(mc); recorded != nil {
+		return recorded.Malleable
 	}
 	return mc.Spec.Malleable()
 }

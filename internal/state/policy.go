@@ -104,10 +104,18 @@ func Traits(s *v1alpha2.MiniClusterSpec) *v1alpha2.Traits {
 
 // traitsOf are the traits of the admission, or of the spec if none are recorded.
 func traitsOf(mc *v1alpha2.MiniCluster) *v1alpha2.Traits {
-	if a := mc.Status.Admission; a != nil && a.Traits != nil {
-		return a.Traits
+	if recorded := recordedTraits(mc); recorded != nil {
+		return recorded
 	}
 	return Traits(&mc.Spec)
+}
+
+// recordedTraits are the traits of the admission; nil if none are recorded.
+func recordedTraits(mc *v1alpha2.MiniCluster) *v1alpha2.Traits {
+	if mc.Status.Admission == nil {
+		return nil
+	}
+	return mc.Status.Admission.Traits
 }
 
 // nextSizing is the sizing of the next attempt.

@@ -132,10 +132,8 @@ func setReady(s *v1alpha2.MiniClusterStatus, in Input) {
 	set(s, in, v1alpha2.ConditionReady, ready, string(in.Plan.State), message)
 }
 
-// setLastDecision records the plan's decision, from which its event is made, and the decisions
-// before it whose events are not known to be written.
+// setLastDecision records the plan's decision, from which its event is made.
 func setLastDecision(s *v1alpha2.MiniClusterStatus, in Input) {
-	defer func() { s.PendingEvents = pendingEvents(s.LastDecision, in.Untold) }()
 	note, step := noteOf(in, s), life.PropertiesOf(in.Plan.Step)
 	if step.Event == "" || note == "" {
 		return

@@ -76,6 +76,7 @@ func Compute(in Input) v1alpha2.MiniClusterStatus {
 	setFinished(s, in)
 	setReady(s, in)
 	setLastDecision(s, in)
+	s.PendingEvents = pendingEvents(s.LastDecision, in.Untold)
 	return *s
 }
 
