@@ -134,9 +134,9 @@ func (s *simulator) playCommand(ctx context.Context, lead *corev1.Pod, online []
 	broken := r.kind == rigid && hands < len(r.brokers) // a broker was lost, and so the job
 	switch {
 	case play.fails == PhaseRunning && !now.Before(r.began.Add(play.failsAfter)), broken && !play.hangs:
-		return ctrl.Result{}, s.end(ctx, lead, exitFailed, protocol.LostMessage(r.missing(online)))
+		return ctrl.Result{}, s.end(ctx, lead, exitFailed, protocol.EndMessage(r.missing(online)))
 	case !broken && !now.Before(r.end):
-		return ctrl.Result{}, s.end(ctx, lead, play.exitCode, "")
+		return ctrl.Result{}, s.end(ctx, lead, play.exitCode, protocol.EndMessage(""))
 	}
 	return ctrl.Result{RequeueAfter: r.next(play, broken, now)}, nil
 }

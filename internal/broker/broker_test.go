@@ -553,17 +553,18 @@ func runLead(dir string, environment ...string) (out []byte, code int) {
 	return out, cmd.ProcessState.ExitCode()
 }
 
-// A lead whose command failed writes down the ranks that it had lost by then.
-func TestLeadTellsWhatItLost(t *testing.T) {
+// A lead writes down that its command began, and of one that failed the ranks that it had lost.
+func TestLeadTellsOfItsEnd(t *testing.T) {
+	const began = "the command began\n"
 	cases := map[string]struct {
 		overlay string
 		code    int
 		want    string
 	}{
-		"none, one has not come":  {"0 a: partial\n1 b: full\n2 c: offline", 1, ""},
+		"none, one has not come":  {"0 a: partial\n1 b: full\n2 c: offline", 1, began},
 		"some":                    {"0 a: degraded\n1 b: lost lost connection\n2 c: full\n10 d: lost", 1, "lost ranks 1,10\n"},
-		"a command that did well": {"0 a: degraded\n1 b: lost", 0, ""},
-		"Flux does not answer":    {"", 1, ""},
+		"a command that did well": {"0 a: degraded\n1 b: lost", 0, began},
+		"Flux does not answer":    {"", 1, began},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {

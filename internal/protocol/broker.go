@@ -194,14 +194,17 @@ func exitCode(pod *corev1.Pod) (code *int, failedIn string) {
 	return nil, ""
 }
 
-func lost(lead *corev1.Pod) string {
+// readEnd reads the termination message of the lead: whether the command began, and the ranks that
+// it had lost.
+func readEnd(lead *corev1.Pod) (commandBegan bool, lost string) {
 	status := brokerStatus(lead)
 	if status == nil || status.State.Terminated == nil {
-		return ""
+		return false, ""
 	}
-	ranks, tells := strings.CutPrefix(status.State.Terminated.Message, lostRanks)
+	message := strings.TrimSpace(status.State.Terminated.Message)
+	lost, tells := strings.CutPrefix(message, lostRanks)
 	if !tells {
-		return ""
+		lost = ""
 	}
-	return strings.TrimSpace(ranks)
+	return tells || message == began, strings.TrimSpace(lost)
 }

@@ -34,6 +34,8 @@ type Pod struct {
 	// readable.
 	Quorum      int
 	Drain, Stop string
+	// Began is true if the lead's termination message says that the command began.
+	Began bool
 	// Lost are the ranks that the lead's broker had lost when its command failed, an idset; "" if
 	// the termination message names none.
 	Lost string
@@ -44,12 +46,13 @@ func Read(pod *corev1.Pod) Pod {
 	p := Pod{
 		Pod: pod, Rank: -1, Services: pod.Labels[jobsetapi.ReplicatedJobNameKey] == v1alpha2.ServicesJob,
 		Gated: IsGated(pod), Node: PinnedNode(pod), Ended: Ended(pod),
-		Drain: pod.Annotations[v1alpha2.DrainAnnotation], Stop: pod.Annotations[v1alpha2.StopAnnotation], Lost: lost(pod),
+		Drain: pod.Annotations[v1alpha2.DrainAnnotation], Stop: pod.Annotations[v1alpha2.StopAnnotation],
 	}
 	p.Quorum, _ = strconv.Atoi(pod.Annotations[v1alpha2.QuorumAnnotation])
 	if rank, ok := Rank(pod); ok {
 		p.Rank = rank
 	}
+	p.Began, p.Lost = readEnd(pod)
 	p.readBroker()
 	return p
 }

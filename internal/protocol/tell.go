@@ -19,14 +19,18 @@ import (
 // condition PodScheduled does not, because a gated pod has the same status.
 const placedAnnotation = v1alpha2.Group + "/placed"
 
-// lostRanks begins the termination message of a lead whose command failed after brokers were lost
-// (internal/broker/scripts/lead.sh).
-const lostRanks = "lost ranks "
+// The termination message of a lead (internal/broker/scripts/lead.sh) says that it began the
+// command, or which ranks a command that failed had lost.
+const (
+	began     = "the command began"
+	lostRanks = "lost ranks "
+)
 
-// LostMessage is the termination message of a lead that lost ranks, an idset; "" if it lost none.
-func LostMessage(ranks string) string {
+// EndMessage is the termination message of a lead whose command lost ranks, an idset; "" if it
+// lost none.
+func EndMessage(ranks string) string {
 	if ranks == "" {
-		return ""
+		return began
 	}
 	return lostRanks + ranks
 }

@@ -111,10 +111,11 @@ func TestObserveWhatWasTold(t *testing.T) {
 	}
 }
 
-// What the lead tells of ranks that it has lost is seen in the cache; of what cannot be read
-// nothing is.
-func TestObserveWhatTheLeadLost(t *testing.T) {
-	for message, want := range map[string][]int{"lost ranks 1\n": {1}, "lost ranks 0-99": nil, "lost ranks all": nil, "out of memory": nil, "": nil} {
+// What the lead tells at its end is seen in the cache; of what cannot be read nothing is.
+func TestObserveWhatTheLeadTold(t *testing.T) {
+	for message, lost := range map[string][]int{
+		"the command began\n": nil, "lost ranks 1\n": {1}, "lost ranks 0-99": nil, "lost ranks all": nil, "out of memory": nil, "": nil,
+	} {
 		lead := fixture.BrokerPod("lmp", 0).On("a").Ended(1).Obj()
 		lead.Status.ContainerStatuses[0].Name = "lmp"
 		lead.Status.ContainerStatuses[0].State.Terminated.Message = message
@@ -122,8 +123,9 @@ func TestObserveWhatTheLeadLost(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !slices.Equal(o.ToldLost, want) {
-			t.Errorf("%q: it has lost %v, want %v", message, o.ToldLost, want)
+		began := message != "out of memory" && message != ""
+		if o.ToldBegan != began || !slices.Equal(o.ToldLost, lost) {
+			t.Errorf("%q: it began: %v, and has lost %v, want %v and %v", message, o.ToldBegan, o.ToldLost, began, lost)
 		}
 	}
 }

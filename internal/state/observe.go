@@ -128,7 +128,8 @@ func observePods(o *life.Observation, v View) {
 	if lead := pods[0]; lead != nil {
 		o.Published, o.Stopped = lead.Quorum, lead.Stop != ""
 		o.PublishedDrain, _ = ranks("drain.ranks", lead.Drain, len(o.Brokers)) // unreadable: written again
-		o.ToldLost, _ = ranks("lost", lead.Lost, len(o.Brokers))               // unreadable: none
+		o.ToldBegan = lead.Began
+		o.ToldLost, _ = ranks("lost", lead.Lost, len(o.Brokers)) // unreadable: none
 	}
 }
 

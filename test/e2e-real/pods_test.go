@@ -87,11 +87,12 @@ func TestPods(t *testing.T) {
 		if err := c.hears(pod, c.addressOf(pods[1-i])); err != nil {
 			t.Error(err)
 		}
-		out := c.must("exec", pod, "--", "getent", "ahostsv4", "talkers")
 		for _, other := range pods {
-			if address := c.addressOf(other); !strings.Contains(out, address) {
-				t.Errorf("%s is not among the talkers of %s:\n%s", address, pod, out)
-			}
+			address := c.addressOf(other)
+			eventually(t, pod+" finds "+address+" by name", func() error {
+				out, err := c.kubectl("exec", pod, "--", "getent", "ahostsv4", "talkers")
+				return errorUnless(strings.Contains(out, address), out, err)
+			})
 		}
 		if out, err := c.kubectl("exec", pod, "--", "getent", "hosts", "no.such.name.example"); err == nil {
 			t.Errorf("a name that nobody has: %s", out)

@@ -72,15 +72,20 @@ await() {
   done
 }
 
-# tell_lost writes the lost ranks to the termination message of this container: the ranks that
-# were online and did not leave in good order. The controller reads it, also if their pods are
-# gone.
+# tell writes the termination message of this container, which the controller reads.
+tell() {
+  local log=${FE_TERMINATION_LOG:-/dev/termination-log}
+  [[ ! -w $log ]] || echo "$*" >"$log"
+}
+
+# tell_lost tells the lost ranks: those that were online and did not leave in good order. Their
+# pods may be gone before the controller has seen them fail.
 tell_lost() {
-  local log=${FE_TERMINATION_LOG:-/dev/termination-log} lost='' rank state
+  local lost='' rank state
   while read -r rank _ state _; do
     [[ $state != lost ]] || lost+=${lost:+,}$rank
   done < <(flux overlay status --no-pretty)
-  [[ -z $lost || ! -w $log ]] || echo "lost ranks $lost" >"$log"
+  [[ -z $lost ]] || tell "lost ranks $lost"
 }
 
 # is_one_job SUBMISSION is true for a plain `flux submit` that prints the id of one job, and
@@ -128,7 +133,8 @@ batch) fe_submission="/bin/bash $fe_here/submit.sh flux batch --output=kvs --err
 esac
 fe_submission="${FE_PREFIX:+$FE_PREFIX }$fe_submission"
 fe_say "Starting on $fe_nodes of $FE_SIZE nodes: $fe_submission"
-echo "$$" >"$FE_READY" # wait.sh reads it, too: the command was started, and by which process
+tell "the command began" # it may end before a probe sees FE_READY
+echo "$$" >"$FE_READY"   # wait.sh reads it, too: the command was started, and by which process
 fe_code=0
 fe_timed fluxsubmit eval "$fe_submission" || fe_code=$?
 [[ $fe_code == 0 ]] || tell_lost

@@ -428,6 +428,10 @@ func TestDecide(t *testing.T) {
 			o:    admitted("fccc", func(o *Observation) { o.Brokers[0].FailedIn = "the lead's init container view" }),
 			want: Plan{Step: Finish{Outcome: OutcomeCommandFailed, ExitCode: new(3)}, State: StateFailed, Message: "the lead's init container view failed with exit code 3"},
 		},
+		"a command that failed before it was seen running is recorded as started": {
+			o:    admitted("fuuu", func(o *Observation) { o.ToldBegan = true }),
+			want: Plan{Step: Start{Quorum: 4}, State: StateRunning, Message: "3 of 4 brokers up"},
+		},
 		"what has ended before it was suspended has ended": {
 			o:    admitted("suuu", func(o *Observation) { started(o); o.Policy.Suspend = true }),
 			want: Plan{Step: Finish{Outcome: OutcomeSucceeded, ExitCode: new(0)}, State: StateSucceeded},

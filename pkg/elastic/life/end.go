@@ -124,7 +124,7 @@ func leadEnded(o *Observation, now time.Time) *Plan {
 	lead := o.Brokers[0]
 	succeeded := o.Workload == Completed || lead.State == Succeeded
 	switch {
-	case succeeded && !o.begun():
+	case (succeeded || o.ToldBegan) && !o.begun():
 		return o.begin(now) // a command too short to be seen running is recorded as started, too
 	case succeeded:
 		zero := 0

@@ -31,6 +31,8 @@ type Observation struct {
 	Published int
 	// PublishedDrain are the drained ranks that are written on the lead's pod.
 	PublishedDrain []int
+	// ToldBegan is true if the lead's termination message says that the command began.
+	ToldBegan bool
 	// ToldLost are the ranks that the lead's termination message lists as lost before the command
 	// failed.
 	ToldLost []int
