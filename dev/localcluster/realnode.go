@@ -27,6 +27,9 @@ import (
 //go:embed node.sh
 var nodeScript []byte
 
+// kubeletPort is where a kubelet listens, on the address of its node.
+const kubeletPort = "10250"
+
 // realValue is the value of simulatedLabel for real nodes.
 const realValue = "real"
 
@@ -94,8 +97,7 @@ func (n *realNode) boot(ctx context.Context, containerdArgs, kubeletArgs, images
 	}
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error {
-		_, err := launch{name: KubeletOf(n.name()), path: kubeletArgs[0], args: kubeletArgs[1:], node: init, again: again}.start(n.cluster.Dir)
-		return err
+		return n.startKubelet(groupCtx, launch{name: KubeletOf(n.name()), path: kubeletArgs[0], args: kubeletArgs[1:], node: init, again: again})
 	})
 	for _, image := range images {
 		group.Go(func() error {
@@ -104,6 +106,31 @@ func (n *realNode) boot(ctx context.Context, containerdArgs, kubeletArgs, images
 		})
 	}
 	return group.Wait()
+}
+
+// startKubelet starts the kubelet, and again if it ends before it serves, as an init system would:
+// containerd may listen before it answers, and the kubelet does not wait for that.
+func (n *realNode) startKubelet(ctx context.Context, l launch) error {
+	address := net.JoinHostPort(n.address().String(), kubeletPort)
+	var kubelet *process
+	serves := func() (bool, error) {
+		if kubelet == nil || !kubelet.alive() {
+			var err error
+			if kubelet, err = l.start(n.cluster.Dir); err != nil {
+				return false, err
+			}
+			l.again = true
+		}
+		connection, err := net.DialTimeout("tcp", address, time.Second)
+		if err != nil {
+			return false, nil
+		}
+		return true, connection.Close()
+	}
+	if err := waitFor(ctx, startTimeout, serves); err != nil {
+		return fmt.Errorf("waiting for %s: %w", l.name, err)
+	}
+	return nil
 }
 
 // plugIn starts the node's first process and connects it to the bridge.

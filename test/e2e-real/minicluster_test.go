@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -326,9 +327,12 @@ func (m *miniCluster) flux(args string) (string, error) {
 	return m.exec(0, "export FLUX_URI=local:///mnt/flux/config/run/flux/local; flux "+args)
 }
 
-// exec runs shell in the pod of a rank.
+// exec runs shell in the pod of a rank, for a minute at most: a job on a broker that is lost may
+// never end.
 func (m *miniCluster) exec(rank int, shell string) (string, error) {
-	return m.kubectl("exec", m.pod(rank).Name, "--container="+m.name, "--", "bash", "-c", shell)
+	ctx, cancel := context.WithTimeout(m.Context(), time.Minute)
+	defer cancel()
+	return m.kubectlIn(ctx, "exec", m.pod(rank).Name, "--container="+m.name, "--", "bash", "-c", shell)
 }
 
 // log is that of the lead.

@@ -160,8 +160,11 @@ func (m *miniCluster) ranTwice() {
 
 // Who is halted for a while, the command waits for.
 func testHalted(c *cluster) {
-	m := c.make("halted", best(), command(until("go")+"; echo $FLUX_TASK_RANK >>/gate/ended"), "")
+	m := c.make("halted", best(), command("touch /gate/begun-$FLUX_TASK_RANK; "+until("go")+"; echo $FLUX_TASK_RANK >>/gate/ended"), "")
 	m.awaitRunning()
+	for _, task := range []string{"begun-0", "begun-1", "begun-2"} { // Flux starts no job on a broker that is halted
+		m.wait(task)
+	}
 	follower := m.podIs(2, "is ready", ready)
 	kubelets := []string{localcluster.KubeletOf(m.pod(0).Spec.NodeName), localcluster.KubeletOf(m.pod(1).Spec.NodeName)}
 	signal := func(name string) {
