@@ -83,6 +83,10 @@ const (
 	ReasonPreempted = "Preempted"
 	// ReasonReclaimed: another queue took the nodes back, since it had less than its share.
 	ReasonReclaimed = "Reclaimed"
+	// ReasonWaitingForQuota: Kueue has no quota for the MiniCluster yet.
+	ReasonWaitingForQuota = "WaitingForQuota"
+	// ReasonQuotaWithdrawn: Kueue took the quota back.
+	ReasonQuotaWithdrawn = "QuotaWithdrawn"
 	// ReasonReleased: the MiniCluster gave its nodes back.
 	ReasonReleased = "Released"
 	// ReasonFinished: the MiniCluster has finished, and needs no nodes any more.

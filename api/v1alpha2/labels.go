@@ -48,6 +48,22 @@ const SidecarLabelPrefix = "sidecar." + Group + "/"
 // name no queue.
 const QueueLabel = Group + "/queue"
 
+// KueueQueueLabel is on a MiniCluster that gets its quota from Kueue. The value is a LocalQueue of
+// its namespace.
+const KueueQueueLabel = "kueue.x-k8s.io/queue-name"
+
+// KueuePriorityLabel is on a MiniCluster whose Workload has a priority of its own. The value is a
+// WorkloadPriorityClass of Kueue.
+const KueuePriorityLabel = "kueue.x-k8s.io/priority-class"
+
+// KueueQueue is the queue in which MiniClusters with quota from Kueue wait for nodes. A
+// MiniClusterQueue of this name configures it.
+const KueueQueue = "kueue"
+
+// PlacementCheck is the controllerName of the AdmissionChecks of Kueue that hold a Workload until
+// its MiniCluster has nodes.
+const PlacementCheck = Group + "/placement"
+
 // Annotations of the objects that are made for a MiniCluster. By some of them the controller
 // sends messages to the lead's pod, which reads them from a downward API volume.
 const (

@@ -31,9 +31,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+	kueueapi "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/controllers/index"
+	"github.com/flux-elastic/flux-elastic/controllers/kueue"
 	"github.com/flux-elastic/flux-elastic/controllers/minicluster"
 	"github.com/flux-elastic/flux-elastic/controllers/scheduler"
 	"github.com/flux-elastic/flux-elastic/internal/jobset"
@@ -62,6 +64,7 @@ type options struct {
 	topology       string
 	aheadPods      int
 	defaultTTL     time.Duration
+	kueue          string
 	pprofAddress   string
 	matcher        matcherOptions
 	beside         besideOptions
@@ -81,6 +84,7 @@ func main() {
 	flag.StringVar(&o.topology, "topology-labels", topologyLabels(state.TopologyLevels), "node labels that define the topology, outermost first; the allowed values of placement.topologyKey")
 	flag.IntVar(&o.aheadPods, "ahead-pods", 256, "largest number of pods that are made for the next MiniClusters before there is room for them; such pods hold nothing; 0 for none")
 	flag.DurationVar(&o.defaultTTL, "default-ttl", 0, "how long a finished MiniCluster stays whose spec has no ttlSecondsAfterFinished; 0: for ever")
+	flag.StringVar(&o.kueue, "kueue-namespaces", "kubernetes.io/metadata.name notin (kube-system,kueue-system)", "selector of namespaces in which Kueue, if it is there, grants quota to MiniClusters with the label "+v1alpha2.KueueQueueLabel+": as managedJobsNamespaceSelector of Kueue")
 	flag.StringVar(&o.pprofAddress, "pprof-bind-address", "", "address of the profiles of net/http/pprof; default: none")
 	o.matcher.bind(flag.CommandLine)
 	o.beside.bind(flag.CommandLine)
@@ -109,6 +113,10 @@ func run(ctx context.Context, o options) error {
 	topology, err := state.ParseTopologyLevels(o.topology)
 	if err != nil {
 		return fmt.Errorf("--topology-labels: %w", err)
+	}
+	namespaces, err := labels.Parse(o.kueue)
+	if err != nil {
+		return fmt.Errorf("--kueue-namespaces: %w", err)
 	}
 	matcher, err := o.matcher.open()
 	if err != nil {
@@ -142,7 +150,7 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return fmt.Errorf("making the manager: %w", err)
 	}
-	if err := setup(ctx, mgr, o, matcher, direct, topology); err != nil {
+	if err := setup(ctx, mgr, o, matcher, direct, topology, namespaces); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
@@ -177,14 +185,14 @@ func topologyLabels(levels []state.TopologyLevel) string {
 func newScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, jobsetapi.AddToScheme, v1alpha2.AddToScheme,
+		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, jobsetapi.AddToScheme, kueueapi.AddToScheme, v1alpha2.AddToScheme,
 	} {
 		utilruntime.Must(add(scheme))
 	}
 	return scheme
 }
 
-func setup(ctx context.Context, mgr ctrl.Manager, o options, matcher ledger.Matcher, direct bool, topology []state.TopologyLevel) error {
+func setup(ctx context.Context, mgr ctrl.Manager, o options, matcher ledger.Matcher, direct bool, topology []state.TopologyLevel, namespaces labels.Selector) error {
 	if err := index.Setup(ctx, mgr.GetFieldIndexer()); err != nil {
 		return fmt.Errorf("setting up indexes: %w", err)
 	}
@@ -193,9 +201,13 @@ func setup(ctx context.Context, mgr ctrl.Manager, o options, matcher ledger.Matc
 	if err := queues.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("setting up the scheduler: %w", err)
 	}
+	kueue, err := kueue.New(mgr, namespaces)
+	if err != nil {
+		return fmt.Errorf("setting up Kueue: %w", err)
+	}
 	reconciler := &minicluster.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(minicluster.FieldOwner),
-		Scheduler: queues, Clock: clock.RealClock{}, Topology: topology, Workers: o.workers,
+		Scheduler: queues, Kueue: kueue, Clock: clock.RealClock{}, Topology: topology, Workers: o.workers,
 		BindDirectly: direct, DefaultTTL: o.defaultTTL,
 	}
 	if err := reconciler.SetupWithManager(mgr); err != nil {

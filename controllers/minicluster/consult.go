@@ -6,6 +6,7 @@ package minicluster
 import (
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
 )
@@ -17,15 +18,21 @@ func (r *Reconciler) consult(seen *observed) (decided bool) {
 	o, mc := seen.observation, seen.view.MiniCluster
 	if o.Admission != nil && o.Outcome == "" {
 		o.Order = r.Scheduler.Order(mc, admittedPod(seen), o.Displaced(seen.now))
+		if o.Quota == life.QuotaMissing {
+			o.Order = elastic.Evict{Reason: v1alpha2.ReasonQuotaWithdrawn, Message: seen.grant.Message}
+		}
 	}
-	if !o.Waits(seen.now) {
+	switch {
+	case !o.Waits(seen.now):
 		r.Scheduler.Skip(mc)
 		return true
-	}
-	if seen.check.refused != "" {
+	case seen.check.refused != "":
 		o.Offer = r.Scheduler.Refused(mc, seen.check.pod, seen.check.refused)
-	} else {
-		o.Offer = r.Scheduler.Offer(mc, seen.check.pod, madeAhead(seen))
+	case o.Quota != life.QuotaUnneeded && !seen.grant.Placeable:
+		r.Scheduler.Skip(mc)
+		o.Offer = elastic.Offer{Verdict: elastic.WaitingForQuota, Message: seen.grant.Message}
+	default:
+		o.Offer = r.Scheduler.Offer(mc, seen.check.pod, seen.grant.Quota, madeAhead(seen))
 	}
 	return o.Offer.Verdict != ""
 }

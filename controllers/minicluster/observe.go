@@ -13,10 +13,12 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+	kueueapi "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/controllers/index"
 	"github.com/flux-elastic/flux-elastic/internal/jobset"
+	"github.com/flux-elastic/flux-elastic/internal/kueue"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
 	"github.com/flux-elastic/flux-elastic/internal/state"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
@@ -33,6 +35,9 @@ type observed struct {
 	observation *life.Observation
 	// check is the check of the spec; nil if it is not needed.
 	check *check
+	// workload is the Workload in Kueue; nil if there is none. grant is what Kueue says by it.
+	workload *kueueapi.Workload
+	grant    kueue.Grant
 }
 
 // observe reads the objects of a MiniCluster.

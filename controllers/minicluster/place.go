@@ -10,8 +10,10 @@ import (
 	"sync"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
 )
@@ -28,6 +30,9 @@ func (r *Reconciler) place(ctx context.Context, seen *observed, step life.Place)
 	ranks := slices.DeleteFunc(slices.Clone(step.Ranks), func(rank int) bool { return seen.memory.hasPlaced(pods[rank]) })
 	var mutex sync.Mutex
 	placeRank := func(ctx context.Context, rank, quorum int) error {
+		if err := r.tolerate(ctx, pods[rank].Pod, seen.view.MiniCluster.Status.Admission.Quota); err != nil {
+			return err
+		}
 		if err := r.bind(ctx, pods[rank].Pod, nodes[rank], rank, quorum); err != nil {
 			return err
 		}
@@ -48,6 +53,21 @@ func (r *Reconciler) place(ctx context.Context, seen *observed, step life.Place)
 		group.Go(func() error { return placeRank(groupCtx, rank, 0) })
 	}
 	return group.Wait()
+}
+
+// tolerate adds the tolerations of the flavors of a quota to a pod.
+func (r *Reconciler) tolerate(ctx context.Context, pod *corev1.Pod, quota *v1alpha2.Quota) error {
+	if quota == nil || len(quota.Tolerations) == 0 {
+		return nil
+	}
+	patch, err := protocol.ToleratePatch(pod, quota.Tolerations)
+	if err != nil {
+		return err
+	}
+	if err := r.patch(ctx, pod, types.StrategicMergePatchType, patch); err != nil {
+		return fmt.Errorf("adding tolerations to pod %q: %w", pod.Name, err)
+	}
+	return nil
 }
 
 // releaseServices removes the gate of the services pod. Its Job may replace the pod with a new

@@ -34,6 +34,7 @@ type Reconciler struct {
 	Live      client.Reader
 	Events    events.EventRecorder
 	Scheduler Scheduler
+	Kueue     Kueue
 	Clock     clock.PassiveClock
 	// Topology are the levels that a spec may name.
 	Topology []state.TopologyLevel
@@ -54,9 +55,10 @@ type Reconciler struct {
 // defaults.
 type Scheduler interface {
 	// Offer enters a MiniCluster in its queue, unless it is there, and returns the queue's last
-	// decision. pod is one of its pods after admission by the API server; ahead says how far its
-	// objects are made. The offer is zero before the first decision.
-	Offer(mc *v1alpha2.MiniCluster, pod *corev1.Pod, ahead elastic.Ahead) elastic.Offer
+	// decision. pod is one of its pods after admission by the API server, and quota what Kueue
+	// granted (nil if it needs none); ahead says how far its objects are made. The offer is zero
+	// before the first decision.
+	Offer(mc *v1alpha2.MiniCluster, pod *corev1.Pod, quota *v1alpha2.Quota, ahead elastic.Ahead) elastic.Offer
 	// Refused is Offer for a MiniCluster whose pods or objects a quota refused, with the refusal.
 	// It is offered no nodes. pod is one of its pods before admission by the API server.
 	Refused(mc *v1alpha2.MiniCluster, pod *corev1.Pod, why string) elastic.Offer
@@ -80,6 +82,16 @@ type Scheduler interface {
 	Decided() <-chan event.GenericEvent
 }
 
+// Kueue grants quota to MiniClusters that have the label of a queue.
+type Kueue interface {
+	// Reader reads Kueue's objects from a cache; nil while the API server does not have them.
+	Reader() client.Reader
+	// Manages reports whether MiniClusters of a namespace may get quota from Kueue.
+	Manages(ctx context.Context, namespace string) (bool, error)
+	// Changed sends the MiniClusters whose Workloads have changed.
+	Changed() <-chan event.GenericEvent
+}
+
 // +kubebuilder:rbac:groups=flux-framework.org,resources=miniclusters,verbs=get;list;watch;delete
 // +kubebuilder:rbac:groups=flux-framework.org,resources=miniclusters/status,verbs=patch
 // +kubebuilder:rbac:groups=flux-framework.org,resources=miniclusters/finalizers,verbs=update
@@ -99,7 +111,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Client.Get(ctx, req.NamespacedName, &mc); err != nil || mc.DeletionTimestamp != nil {
 		r.Scheduler.Forget(req.NamespacedName)
 		r.memories.forget(req.NamespacedName)
-		return ctrl.Result{}, client.IgnoreNotFound(err)
+		return ctrl.Result{}, errors.Join(client.IgnoreNotFound(err), r.releaseQuotas(ctx, req.NamespacedName))
 	}
 	result, err := r.pass(ctx, &mc, r.memories.of(&mc))
 	if isPassing(err) {
@@ -119,10 +131,16 @@ func (r *Reconciler) pass(ctx context.Context, mc *v1alpha2.MiniCluster, memory 
 		r.Scheduler.Skip(seen.view.MiniCluster) // others must not wait for the check
 		return ctrl.Result{}, err
 	}
+	if err := r.readQuota(ctx, seen); err != nil {
+		return ctrl.Result{}, err
+	}
 	if decided := r.consult(seen); !decided {
 		return ctrl.Result{}, nil
 	}
 	plan, unnamed := r.name(ctx, seen, life.Decide(seen.observation, seen.now))
+	if plan, err = r.tellKueue(ctx, seen, plan); err != nil {
+		return ctrl.Result{}, errors.Join(err, unnamed)
+	}
 	if plan, err = r.act(ctx, seen, plan); err != nil {
 		return ctrl.Result{}, errors.Join(err, unnamed)
 	}

@@ -75,7 +75,12 @@ func (r *Reconciler) statusInput(seen *observed, plan life.Plan) status.Input {
 		Untold: r.announcer.untold(seen.stored.UID), Now: seen.now,
 		Traits: state.Traits(&seen.view.MiniCluster.Spec),
 	}
-	if seen.observation.Outcome == "" {
+	in.Quota = seen.grant.Quota
+	switch {
+	case seen.observation.Outcome != "":
+	case seen.observation.Quota != life.QuotaUnneeded:
+		in.Queue = v1alpha2.KueueQueue
+	default:
 		in.Queue = r.Scheduler.QueueOf(seen.view.MiniCluster)
 	}
 	if seen.check != nil {

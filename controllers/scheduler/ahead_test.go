@@ -32,7 +32,7 @@ func (q *toy) next() string {
 func TestLookAhead(t *testing.T) {
 	third := fixture.MiniCluster("third").Size(1).Created(fixture.Noon.Add(2 * time.Minute))
 	ready := func(w *fixture.MiniClusterWrapper) func(*toy) {
-		return func(q *toy) { q.Offer(w.Defaulted(), wholeNode, elastic.AheadMade) }
+		return func(q *toy) { q.Offer(w.Defaulted(), wholeNode, nil, elastic.AheadMade) }
 	}
 	for name, tc := range map[string]struct {
 		pods   int // at most
@@ -65,7 +65,7 @@ func TestLookAhead(t *testing.T) {
 		}, want: ""},
 		"one that is too large lets others pass": {pods: 1, want: "third"},
 		"what is not wanted any more does not count": {pods: 2, change: func(q *toy) {
-			q.Offer(second.Defaulted(), wholeNode, elastic.AheadMade)
+			q.Offer(second.Defaulted(), wholeNode, nil, elastic.AheadMade)
 			q.entries[client.ObjectKeyFromObject(second.Obj())].mayMakeAhead = false
 		}, want: "third"},
 		"nobody who left": {pods: 10, change: func(q *toy) { q.Skip(second.Defaulted()) }, want: "third"},
@@ -104,7 +104,7 @@ func TestMakeAhead(t *testing.T) {
 		t.Error("it was chosen, and not told")
 	}
 	again := newQueue(t, "a", "b")
-	if !again.Offer(second.Defaulted(), wholeNode, elastic.AheadMaking).MakeAhead || again.offer(first).MakeAhead {
+	if !again.Offer(second.Defaulted(), wholeNode, nil, elastic.AheadMaking).MakeAhead || again.offer(first).MakeAhead {
 		t.Error("what is there does not count")
 	}
 }

@@ -108,7 +108,7 @@ func benchmarkFinished(b *testing.B, n int) {
 		"/apis/flux-framework.org/v1alpha2/miniclusterqueues": &v1alpha2.MiniClusterQueueList{},
 		"/api/v1/namespaces": &corev1.NamespaceList{},
 	}), clock.RealClock{}, nil, nil)
-	s.Offer(waits.Defaulted(), wholeNode, elastic.AheadNothing)
+	s.Offer(waits.Defaulted(), wholeNode, nil, elastic.AheadNothing)
 	cycle := func() {
 		s.changed = true
 		if _, err := s.decide(b.Context(), s.Clock.Now()); err != nil {

@@ -10,12 +10,14 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/kueue"
 	"github.com/flux-elastic/flux-elastic/internal/state"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/queue"
@@ -25,6 +27,7 @@ import (
 type entry struct {
 	miniCluster *v1alpha2.MiniCluster // with defaults
 	pod         *corev1.Pod           // after admission by the API server, unless refused
+	quota       *v1alpha2.Quota       // of Kueue; nil if it needs none
 	// refused is the API server's refusal of its pods or objects by a quota; "" if they were
 	// accepted. freed is when the quotas were last seen to have room, and before is how the last
 	// cycle saw them.
@@ -50,10 +53,10 @@ func (e *entry) moveTo(name string) { e.queue, e.gang.Queue, e.decision = name, 
 func (e *entry) name() types.NamespacedName { return client.ObjectKeyFromObject(e.miniCluster) }
 
 // Offer implements minicluster.Scheduler.
-func (s *Scheduler) Offer(mc *v1alpha2.MiniCluster, pod *corev1.Pod, ahead elastic.Ahead) elastic.Offer {
+func (s *Scheduler) Offer(mc *v1alpha2.MiniCluster, pod *corev1.Pod, quota *v1alpha2.Quota, ahead elastic.Ahead) elastic.Offer {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	e := s.enter(mc, pod, "")
+	e := s.enter(mc, pod, quota, "")
 	s.pods[mc.UID] = pod
 	if ahead > e.ahead { // it has made its objects, or had begun before a restart
 		e.ahead, e.aheadAt = ahead, s.Clock.Now()
@@ -70,22 +73,30 @@ func (s *Scheduler) Offer(mc *v1alpha2.MiniCluster, pod *corev1.Pod, ahead elast
 func (s *Scheduler) Refused(mc *v1alpha2.MiniCluster, pod *corev1.Pod, why string) elastic.Offer {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	e := s.enter(mc, pod, why)
+	e := s.enter(mc, pod, nil, why)
 	e.refused = why
 	return elastic.Offer{Verdict: e.decision.Verdict, Message: e.decision.Message}
 }
 
 // enter enters a MiniCluster in its queue, unless it is there.
-func (s *Scheduler) enter(mc *v1alpha2.MiniCluster, pod *corev1.Pod, refused string) *entry {
+func (s *Scheduler) enter(mc *v1alpha2.MiniCluster, pod *corev1.Pod, quota *v1alpha2.Quota, refused string) *entry {
 	name := client.ObjectKeyFromObject(mc)
 	s.checked[name] = mc.UID
+	queue := s.queueOf(mc)
+	if quota != nil {
+		queue = v1alpha2.KueueQueue
+	}
 	e := s.entries[name]
-	if e == nil || e.miniCluster.UID != mc.UID || e.miniCluster.Generation != mc.Generation ||
-		(!s.ledger.Assumed(mc.UID) && e.queue != s.queueOf(mc)) || (e.refused == "") != (refused == "") {
+	if e == nil || e.miniCluster.UID != mc.UID || e.miniCluster.Generation != mc.Generation || !equality.Semantic.DeepEqual(e.quota, quota) ||
+		(!s.ledger.Assumed(mc.UID) && e.queue != queue) || (e.refused == "") != (refused == "") {
 		if e != nil {
 			s.ledger.Forget(e.miniCluster.UID)
 		}
-		e = &entry{miniCluster: mc, pod: pod, refused: refused, queue: s.queueOf(mc), ask: state.Request(mc, pod, s.topology), gang: state.Gang(mc, pod)}
+		confined := kueue.Confine(pod, quota)
+		e = &entry{
+			miniCluster: mc, pod: pod, quota: quota, refused: refused, queue: queue,
+			ask: state.Request(mc, confined, s.topology), gang: state.Gang(mc, confined, quota),
+		}
 		e.gang.Queue = e.queue
 		s.entries[name] = e
 		s.wake()

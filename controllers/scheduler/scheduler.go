@@ -197,7 +197,7 @@ func (s *Scheduler) followNamespace(_ context.Context, e event.UpdateEvent, q re
 	defer s.mutex.Unlock()
 	for _, waiting := range s.entries {
 		queue := s.queueOf(waiting.miniCluster)
-		if waiting.miniCluster.Namespace == e.ObjectNew.GetName() && waiting.queue != queue && !s.ledger.Assumed(waiting.miniCluster.UID) {
+		if waiting.quota == nil && waiting.miniCluster.Namespace == e.ObjectNew.GetName() && waiting.queue != queue && !s.ledger.Assumed(waiting.miniCluster.UID) {
 			waiting.moveTo(queue)
 			s.changed = true
 			q.Add(reconcile.Request{})

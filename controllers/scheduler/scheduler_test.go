@@ -60,7 +60,7 @@ func (q *toy) offer(w *fixture.MiniClusterWrapper) elastic.Offer {
 	if !known {
 		q.seen.miniClusters = append(q.seen.miniClusters, w.Obj())
 	}
-	return q.Offer(mc, wholeNode, elastic.AheadNothing)
+	return q.Offer(mc, wholeNode, nil, elastic.AheadNothing)
 }
 
 // cycle runs one, and says which MiniClusters have a new decision.
@@ -164,11 +164,11 @@ func TestSchedulerDecidesAnewAboutAnotherSpec(t *testing.T) {
 	larger := fixture.MiniCluster("first").Size(3).Obj()
 	larger.Generation = 2
 	larger.Default()
-	if got := q.Offer(larger, wholeNode, elastic.AheadNothing); got.Verdict != "" {
+	if got := q.Offer(larger, wholeNode, nil, elastic.AheadNothing); got.Verdict != "" {
 		t.Errorf("the decision about the old spec is taken for the new one: %+v", got)
 	}
 	q.cycle()
-	if got := q.Offer(larger, wholeNode, elastic.AheadNothing); !slices.Equal(got.Nodes, []string{"a", "b", "c"}) {
+	if got := q.Offer(larger, wholeNode, nil, elastic.AheadNothing); !slices.Equal(got.Nodes, []string{"a", "b", "c"}) {
 		t.Errorf("got %+v", got)
 	}
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/internal/jobset"
+	"github.com/flux-elastic/flux-elastic/internal/kueue"
 	"github.com/flux-elastic/flux-elastic/internal/state"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/queue"
@@ -94,6 +95,9 @@ func (s *Scheduler) translate(ctx context.Context, mc *v1alpha2.MiniCluster) *kn
 			k.pod = &corev1.Pod{}
 		}
 	}
+	if a := mc.Status.Admission; a != nil {
+		k.pod = kueue.Confine(k.pod, a.Quota)
+	}
 	k.ask = state.Request(k.miniCluster, k.pod, s.topology)
 	if k.promise, err = state.PromiseOf(k.miniCluster); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Reading what a MiniCluster was promised", "MiniCluster", client.ObjectKeyFromObject(mc))
@@ -123,7 +127,10 @@ func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (*snapshot, queu
 	s.reserveQuotas(seen)
 	for _, e := range s.waiting(seen) {
 		gang := e.gang
-		gang.Created, gang.Blocked = state.Age(e.miniCluster, queues[e.queue]), e.decision.Blocked
+		gang.Blocked = e.decision.Blocked
+		if e.quota == nil {
+			gang.Created = state.Age(e.miniCluster, queues[e.queue])
+		}
 		var freed bool
 		if gang.NotAllowed, freed = s.askQuotas(e, seen); freed {
 			out.freed = append(out.freed, e.name())
@@ -139,11 +146,14 @@ func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (*snapshot, queu
 	return out, room, err
 }
 
-// queuesByName are the existing queues and the default queue, which need not exist.
+// queuesByName are the existing queues, and the default queue and that of Kueue, which need not
+// exist. Kueue has put the MiniClusters of its queue in order, and decides which of them lose their
+// quota.
 func queuesByName(made []*v1alpha2.MiniClusterQueue) map[string]*v1alpha2.MiniClusterQueue {
-	byDefault := &v1alpha2.MiniClusterQueue{}
-	byDefault.Name = v1alpha2.DefaultQueue
-	queues := map[string]*v1alpha2.MiniClusterQueue{byDefault.Name: byDefault}
+	byDefault, kueue := &v1alpha2.MiniClusterQueue{}, &v1alpha2.MiniClusterQueue{}
+	byDefault.Name, kueue.Name = v1alpha2.DefaultQueue, v1alpha2.KueueQueue
+	kueue.Spec.Ordering, kueue.Spec.Reclaimable = v1alpha2.OrderFIFO, new(bool)
+	queues := map[string]*v1alpha2.MiniClusterQueue{byDefault.Name: byDefault, kueue.Name: kueue}
 	for _, q := range made {
 		queues[q.Name] = q
 	}

@@ -484,7 +484,7 @@ func observe(t *testing.T, change string) map[string]bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	gang := state.Gang(mc, pod)
+	gang := state.Gang(mc, pod, nil)
 	gang.Class = "" // it only says which gangs are alike
 	tree["policy"], tree["gang"] = observation.Policy, gang
 	ask := state.Request(mc, pod, nil)

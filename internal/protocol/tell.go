@@ -6,6 +6,7 @@ package protocol
 import (
 	"encoding/json"
 	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -57,6 +58,15 @@ func PlacePatch(pod *corev1.Pod, node string, rank, quorum int, now time.Time) (
 				"requiredDuringSchedulingIgnoredDuringExecution": map[string]any{"nodeSelectorTerms": pinned(pod, node)},
 			}},
 		},
+	})
+}
+
+// ToleratePatch is the strategic merge patch that adds tolerations to a pod. The UID protects a pod
+// that replaced it under the same name.
+func ToleratePatch(pod *corev1.Pod, tolerations []corev1.Toleration) ([]byte, error) {
+	return json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": pod.UID},
+		"spec":     map[string]any{"tolerations": slices.Concat(pod.Spec.Tolerations, tolerations)},
 	})
 }
 

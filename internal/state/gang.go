@@ -39,10 +39,11 @@ func end(mc *v1alpha2.MiniCluster) time.Time {
 }
 
 // Gang is a waiting MiniCluster, with its defaults, for the queue. Pod is one of its pods after
-// admission by the API server.
-func Gang(mc *v1alpha2.MiniCluster, pod *corev1.Pod) queue.Gang {
+// admission by the API server. A MiniCluster with quota of Kueue waits since it has it, at a size
+// for which the quota suffices. Kueue alone orders such MiniClusters by priority.
+func Gang(mc *v1alpha2.MiniCluster, pod *corev1.Pod, quota *v1alpha2.Quota) queue.Gang {
 	requests := Requests(pod)
-	return queue.Gang{
+	gang := queue.Gang{
 		ID:          string(mc.UID),
 		Name:        mc.Namespace + "/" + mc.Name,
 		Queue:       cmp.Or(mc.Status.Queue, mc.Spec.Queue, v1alpha2.DefaultQueue),
@@ -56,6 +57,13 @@ func Gang(mc *v1alpha2.MiniCluster, pod *corev1.Pod) queue.Gang {
 		Class:       class(mc, pod, requests),
 		Limit:       limit(mc),
 	}
+	if quota != nil {
+		gang.Priority, gang.Created = 0, quota.Time.Time
+		if most := gang.Sizing.Most; most == 0 || most > int(quota.Size) {
+			gang.Sizing.Most = int(quota.Size)
+		}
+	}
+	return gang
 }
 
 // Age is since when a MiniCluster counts as waiting in its queue; queue may be nil.
@@ -105,7 +113,7 @@ func class(mc *v1alpha2.MiniCluster, pod *corev1.Pod, requests fluxion.Resources
 // Running is a MiniCluster with nodes, with its defaults. Pod is one of its pods after admission
 // by the API server. A MiniCluster without a promise is ending.
 func Running(mc *v1alpha2.MiniCluster, pod *corev1.Pod, promise *Promise) queue.Running {
-	r := queue.Running{Gang: Gang(mc, pod), End: end(mc), Malleable: mayShrink(mc)}
+	r := queue.Running{Gang: Gang(mc, pod, nil), End: end(mc), Malleable: mayShrink(mc)}
 	r.Sizing = sizing(traitsOf(mc), mc.Spec.Size)
 	r.Ending = promise == nil || mc.DeletionTimestamp != nil
 	if admission := mc.Status.Admission; admission != nil {
@@ -122,6 +130,9 @@ func Running(mc *v1alpha2.MiniCluster, pod *corev1.Pod, promise *Promise) queue.
 	r.Max = len(r.Ranks)
 	if malleable(mc) && !r.Ending && mc.Status.StartTime != nil {
 		r.Max = mostBrokers(mc)
+	}
+	if admission := mc.Status.Admission; admission != nil && admission.Quota != nil {
+		r.Priority, r.Max = 0, len(r.Ranks) // more brokers need more quota
 	}
 	return r
 }

@@ -26,7 +26,7 @@ func TestGang(t *testing.T) {
 		s.RequeueState = &v1alpha2.RequeueState{Count: 1, RequeueAt: &requeued}
 	}).Defaulted()
 	pod := fixture.Pod("x").Spec(func(s *corev1.PodSpec) { s.Priority = new(int32(7)) }).Obj()
-	got := Gang(mc, pod)
+	got := Gang(mc, pod, nil)
 	if got.ID != "uid-lmp" || got.Name != "default/lmp" || got.Queue != "research" || got.Priority != 7 {
 		t.Errorf("got %+v", got)
 	}
@@ -100,7 +100,7 @@ func TestEndOfAPromise(t *testing.T) {
 func TestGangsOfOneClass(t *testing.T) {
 	base := func() *fixture.MiniClusterWrapper { return fixture.MiniCluster("a").Size(4) }
 	pod := func() *fixture.PodWrapper { return fixture.Pod("x") }
-	want := Gang(base().Defaulted(), pod().Obj()).Class
+	want := Gang(base().Defaulted(), pod().Obj(), nil).Class
 	for name, tc := range map[string]struct {
 		mc   *fixture.MiniClusterWrapper
 		pod  *fixture.PodWrapper
@@ -114,7 +114,7 @@ func TestGangsOfOneClass(t *testing.T) {
 		"a topology":            {base().Spec(func(s *v1alpha2.MiniClusterSpec) { s.Placement.TopologyKey = "x" }), pod(), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if same := Gang(tc.mc.Defaulted(), tc.pod.Obj()).Class == want; same != tc.same {
+			if same := Gang(tc.mc.Defaulted(), tc.pod.Obj(), nil).Class == want; same != tc.same {
 				t.Errorf("of one class: %t", same)
 			}
 		})
@@ -128,14 +128,14 @@ func TestGangDetails(t *testing.T) {
 		s.RequeueState = &v1alpha2.RequeueState{Count: 1, RequeueAt: &requeued}
 	}).Spec(func(s *v1alpha2.MiniClusterSpec) { s.DeadlineSeconds = new(int64(60)) }).Defaulted()
 	last := &v1alpha2.MiniClusterQueue{Spec: v1alpha2.MiniClusterQueueSpec{Requeue: v1alpha2.RequeueLast}}
-	got := Gang(mc, fixture.Pod("x").Obj())
+	got := Gang(mc, fixture.Pod("x").Obj(), nil)
 	if !Age(mc, last).Equal(requeued.Time) || !Age(mc, nil).Equal(got.Created) || !got.Since.Equal(requeued.Time) || got.Queue != "is" || got.Limit != time.Minute || got.BestEffort {
 		t.Errorf("got %+v", got)
 	}
 	if diff := cmp.Diff(queue.Resources{"cpu": 8000, "pods": 1}, got.Requests); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
-	plain := Gang(fixture.MiniCluster("x").Defaulted(), fixture.Pod("x").CPU("0").Obj())
+	plain := Gang(fixture.MiniCluster("x").Defaulted(), fixture.Pod("x").CPU("0").Obj(), nil)
 	if plain.Queue != v1alpha2.DefaultQueue || plain.Limit != 0 || !plain.BestEffort {
 		t.Errorf("got %+v", plain)
 	}

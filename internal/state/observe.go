@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math"
+	"slices"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -196,6 +197,22 @@ func (v View) OccupiedNodes() map[string]bool {
 		}
 	}
 	return nodes
+}
+
+// QuotaRanks are the ranks that need quota, rising: those that hold a node by the record, and those
+// whose pods hold one.
+func (v View) QuotaRanks(o *life.Observation) []int {
+	var ranks []int
+	if o.Admission != nil && o.Outcome == "" {
+		ranks = o.Admission.Members()
+	}
+	for i := range v.Pods {
+		if pod := &v.Pods[i]; pod.Rank >= 0 && v.occupies(pod) != "" {
+			ranks = append(ranks, pod.Rank)
+		}
+	}
+	slices.Sort(ranks)
+	return slices.Compact(ranks)
 }
 
 // current reports whether a pod belongs to the JobSet.

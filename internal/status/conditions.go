@@ -6,6 +6,7 @@ package status
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -56,17 +57,18 @@ func setAdmitted(s *v1alpha2.MiniClusterStatus, in Input) {
 // givenToOthers reports whether the MiniCluster lost its nodes to another one.
 func givenToOthers(s *v1alpha2.MiniClusterStatus) bool {
 	admitted := meta.FindStatusCondition(s.Conditions, v1alpha2.ConditionAdmitted)
-	return admitted != nil && (admitted.Reason == v1alpha2.ReasonPreempted || admitted.Reason == v1alpha2.ReasonReclaimed)
+	return admitted != nil && slices.Contains([]string{v1alpha2.ReasonPreempted, v1alpha2.ReasonReclaimed, v1alpha2.ReasonQuotaWithdrawn}, admitted.Reason)
 }
 
 // admittedReasons are the API's reasons for the scheduler's verdicts.
 var admittedReasons = map[elastic.Verdict]string{
-	"":                     v1alpha2.ReasonWaitingForTurn, // no cycle has run since it was queued
-	elastic.NeverFits:      v1alpha2.ReasonNeverFits,
-	elastic.NotAllowed:     v1alpha2.ReasonNotAllowed,
-	elastic.NoRoom:         v1alpha2.ReasonNoRoom,
-	elastic.WaitingForSize: v1alpha2.ReasonWaitingForSize,
-	elastic.WaitingForTurn: v1alpha2.ReasonWaitingForTurn,
+	"":                      v1alpha2.ReasonWaitingForTurn, // no cycle has run since it was queued
+	elastic.NeverFits:       v1alpha2.ReasonNeverFits,
+	elastic.NotAllowed:      v1alpha2.ReasonNotAllowed,
+	elastic.WaitingForQuota: v1alpha2.ReasonWaitingForQuota,
+	elastic.NoRoom:          v1alpha2.ReasonNoRoom,
+	elastic.WaitingForSize:  v1alpha2.ReasonWaitingForSize,
+	elastic.WaitingForTurn:  v1alpha2.ReasonWaitingForTurn,
 }
 
 func setQuorumReached(s *v1alpha2.MiniClusterStatus, in Input) {

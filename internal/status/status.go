@@ -37,6 +37,8 @@ type Input struct {
 	Priority int32
 	// Traits are what the spec says about the command.
 	Traits *v1alpha2.Traits
+	// Quota is what Kueue granted; nil if nothing.
+	Quota *v1alpha2.Quota
 	// Queue is the queue in which it waits; "" if it is not known.
 	Queue string
 	// Untold are the decisions whose events are not known to be written, the oldest first.

@@ -48,6 +48,8 @@ const (
 	NeverFits Verdict = "NeverFits"
 	// NotAllowed: its queue, or a quota, does not let the gang start.
 	NotAllowed Verdict = "NotAllowed"
+	// WaitingForQuota: another system, which has the quota, does not let the gang start yet.
+	WaitingForQuota Verdict = "WaitingForQuota"
 	// NoRoom: the gang would fit, but not now.
 	NoRoom Verdict = "NoRoom"
 	// WaitingForSize: the gang would fit at a smaller size, and holds out for its full size.

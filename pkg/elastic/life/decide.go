@@ -121,6 +121,7 @@ var rules = []rule{
 	overtime,       // so is the time limit
 	evicted,        // another gang needs all the nodes
 	unmade,         // the objects are made first, in time
+	unadmitted,     // no pod is placed without quota
 	brokersLost,    // a rigid command ends when it loses brokers
 	unpublished,    // the lead has to know its quorum and the drained ranks
 	commandBegan,   // the lead reports that the command runs

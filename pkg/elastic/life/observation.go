@@ -24,6 +24,9 @@ type Observation struct {
 	// Order is what the queue orders of a MiniCluster that has nodes; nil if nothing.
 	Order elastic.Order
 
+	// Quota is what another system says that grants quota.
+	Quota QuotaState
+
 	Workload Workload
 	// Brokers are the pods of the admission's ranks, by rank.
 	Brokers []Broker

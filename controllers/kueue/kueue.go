@@ -1,0 +1,242 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kueue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/selection"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	kueueapi "sigs.k8s.io/kueue/apis/kueue/v1beta2"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+)
+
+// lookInterval is how often the API server is asked whether it has Kueue's objects.
+const lookInterval = 10 * time.Second
+
+// syncTimeout is how long a new cache may take.
+const syncTimeout = time.Minute
+
+// Kueue is Kueue in the cluster, if it is there. It implements minicluster.Kueue.
+type Kueue struct {
+	cluster    client.Client // of the manager
+	config     *rest.Config
+	scheme     *runtime.Scheme
+	discovery  discovery.DiscoveryInterface
+	namespaces labels.Selector
+	changed    chan event.GenericEvent
+
+	mutex sync.Mutex
+	cache cache.Cache // nil while Kueue is not there
+}
+
+// +kubebuilder:rbac:groups=kueue.x-k8s.io,resources=admissionchecks;resourceflavors;workloadpriorityclasses,verbs=get;list;watch
+// +kubebuilder:rbac:groups=kueue.x-k8s.io,resources=admissionchecks/status,verbs=patch
+
+// New returns a Kueue that grants quota in some namespaces, and adds it to the manager.
+func New(mgr ctrl.Manager, namespaces labels.Selector) (*Kueue, error) {
+	found, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return nil, fmt.Errorf("making a discovery client: %w", err)
+	}
+	k := &Kueue{
+		cluster: mgr.GetClient(), config: mgr.GetConfig(), scheme: mgr.GetScheme(), discovery: found,
+		namespaces: namespaces, changed: make(chan event.GenericEvent, 1024),
+	}
+	return k, mgr.Add(k)
+}
+
+// Reader reads Kueue's objects from a cache; nil while the API server does not have them.
+func (k *Kueue) Reader() client.Reader {
+	k.mutex.Lock()
+	defer k.mutex.Unlock()
+	if k.cache == nil {
+		return nil
+	}
+	return k.cache
+}
+
+// Manages reports whether MiniClusters of a namespace may get quota from Kueue.
+func (k *Kueue) Manages(ctx context.Context, namespace string) (bool, error) {
+	var object corev1.Namespace
+	if err := k.cluster.Get(ctx, types.NamespacedName{Name: namespace}, &object); err != nil {
+		return false, fmt.Errorf("reading namespace %q: %w", namespace, err)
+	}
+	return k.namespaces.Matches(labels.Set(object.Labels)), nil
+}
+
+// Changed sends the MiniClusters whose Workloads have changed, or for which Kueue has come or gone.
+func (k *Kueue) Changed() <-chan event.GenericEvent { return k.changed }
+
+// Start follows Kueue until the context is done.
+func (k *Kueue) Start(ctx context.Context) error {
+	stop := func() {}
+	wait.UntilWithContext(ctx, func(ctx context.Context) {
+		log := ctrl.LoggerFrom(ctx).WithName("kueue")
+		there, err := k.isThere()
+		switch {
+		case err != nil:
+			log.V(1).Info("Looking for Kueue", "reason", err.Error())
+		case there && k.Reader() == nil:
+			log.Info("Kueue is there")
+			if stop, err = k.follow(ctx); err != nil {
+				log.Error(err, "Following Kueue")
+				return
+			}
+			k.wakeAll(ctx)
+		case !there && k.Reader() != nil:
+			log.Info("Kueue is not there any more")
+			stop()
+			k.set(nil)
+			k.wakeAll(ctx)
+		}
+	}, lookInterval)
+	stop()
+	return nil
+}
+
+// isThere reports whether the API server has Workloads.
+func (k *Kueue) isThere() (bool, error) {
+	list, err := k.discovery.ServerResourcesForGroupVersion(kueueapi.SchemeGroupVersion.String())
+	if client.IgnoreNotFound(err) != nil {
+		return false, err
+	}
+	if list == nil {
+		return false, nil
+	}
+	for i := range list.APIResources {
+		if list.APIResources[i].Name == "workloads" {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+func (k *Kueue) set(c cache.Cache) {
+	k.mutex.Lock()
+	defer k.mutex.Unlock()
+	k.cache = c
+}
+
+// follow fills a cache of Kueue's objects, and returns how to end it.
+func (k *Kueue) follow(ctx context.Context) (stop func(), err error) {
+	ours, err := labels.NewRequirement(v1alpha2.MiniClusterLabel, selection.Exists, nil)
+	if err != nil {
+		return nil, err
+	}
+	c, err := cache.New(k.config, cache.Options{
+		Scheme: k.scheme, DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject: map[client.Object]cache.ByObject{&kueueapi.Workload{}: {Label: labels.NewSelector().Add(*ours)}},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("making a cache: %w", err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer func() {
+		if err != nil {
+			cancel()
+		}
+	}()
+	handlers := map[client.Object]toolscache.ResourceEventHandler{
+		&kueueapi.Workload{}:              k.handler(ctx, k.wakeOwner),
+		&kueueapi.AdmissionCheck{}:        k.handler(ctx, k.answer),
+		&kueueapi.ResourceFlavor{}:        toolscache.ResourceEventHandlerFuncs{},
+		&kueueapi.WorkloadPriorityClass{}: toolscache.ResourceEventHandlerFuncs{},
+	}
+	for object, handler := range handlers {
+		informer, err := c.GetInformer(ctx, object, cache.BlockUntilSynced(false))
+		if err != nil {
+			return nil, fmt.Errorf("watching %T: %w", object, err)
+		}
+		if _, err := informer.AddEventHandler(handler); err != nil {
+			return nil, fmt.Errorf("watching %T: %w", object, err)
+		}
+	}
+	go func() { _ = c.Start(ctx) }() // ends with the context
+	syncCtx, synced := context.WithTimeout(ctx, syncTimeout)
+	defer synced()
+	if !c.WaitForCacheSync(syncCtx) {
+		return nil, errors.New("the cache of Kueue's objects did not fill")
+	}
+	k.set(c)
+	return cancel, nil
+}
+
+// handler passes every change of an object on.
+func (k *Kueue) handler(ctx context.Context, changed func(context.Context, any)) toolscache.ResourceEventHandler {
+	return toolscache.ResourceEventHandlerFuncs{
+		AddFunc:    func(object any) { changed(ctx, object) },
+		UpdateFunc: func(_, object any) { changed(ctx, object) },
+		DeleteFunc: func(object any) { changed(ctx, object) },
+	}
+}
+
+// wakeOwner wakes the MiniCluster of a Workload.
+func (k *Kueue) wakeOwner(ctx context.Context, object any) {
+	if unknown, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
+		object = unknown.Obj
+	}
+	if wl, ok := object.(*kueueapi.Workload); ok {
+		k.wake(ctx, wl.Namespace, wl.Labels[v1alpha2.MiniClusterLabel])
+	}
+}
+
+// wakeAll wakes all MiniClusters that have the label of a queue.
+func (k *Kueue) wakeAll(ctx context.Context) {
+	var list v1alpha2.MiniClusterList
+	if err := k.cluster.List(ctx, &list, client.HasLabels{v1alpha2.KueueQueueLabel}, client.UnsafeDisableDeepCopy); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Listing MiniClusters")
+	}
+	for i := range list.Items {
+		k.wake(ctx, list.Items[i].Namespace, list.Items[i].Name)
+	}
+}
+
+func (k *Kueue) wake(ctx context.Context, namespace, name string) {
+	mc := &v1alpha2.MiniCluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	select {
+	case k.changed <- event.GenericEvent{Object: mc}:
+	case <-ctx.Done():
+	}
+}
+
+// answer says that an admission check of this project is answered. Kueue waits for that.
+func (k *Kueue) answer(ctx context.Context, object any) {
+	check, ok := object.(*kueueapi.AdmissionCheck)
+	if !ok || check.Spec.ControllerName != v1alpha2.PlacementCheck || check.DeletionTimestamp != nil {
+		return
+	}
+	next := check.DeepCopy()
+	changed := meta.SetStatusCondition(&next.Status.Conditions, metav1.Condition{
+		Type: kueueapi.AdmissionCheckActive, Status: metav1.ConditionTrue, Reason: "Active",
+		Message: "flux-elastic looks for nodes", ObservedGeneration: check.Generation,
+	})
+	if !changed {
+		return
+	}
+	go func() { // a handler must not wait
+		err := k.cluster.Status().Patch(ctx, next, client.MergeFrom(check))
+		if client.IgnoreNotFound(err) != nil && ctx.Err() == nil {
+			ctrl.LoggerFrom(ctx).Error(err, "Answering for an AdmissionCheck", "AdmissionCheck", check.Name)
+		}
+	}()
+}

@@ -1,0 +1,217 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package minicluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	kueueapi "sigs.k8s.io/kueue/apis/kueue/v1beta2"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/controllers/index"
+	"github.com/flux-elastic/flux-elastic/internal/kueue"
+	"github.com/flux-elastic/flux-elastic/internal/protocol"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
+)
+
+// +kubebuilder:rbac:groups=kueue.x-k8s.io,resources=workloads,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=kueue.x-k8s.io,resources=workloads/status,verbs=patch
+
+// readQuota reads what Kueue grants to a MiniCluster that gets its quota from it.
+func (r *Reconciler) readQuota(ctx context.Context, seen *observed) error {
+	mc, o, reader := seen.view.MiniCluster, seen.observation, r.Kueue.Reader()
+	if reader != nil {
+		var wl kueueapi.Workload
+		err := reader.Get(ctx, types.NamespacedName{Namespace: mc.Namespace, Name: kueue.Name(mc)}, &wl)
+		switch {
+		case err == nil && metav1.IsControlledBy(&wl, mc):
+			seen.workload = &wl
+		case client.IgnoreNotFound(err) != nil:
+			return fmt.Errorf("reading Workload %q: %w", kueue.Name(mc), err)
+		}
+	}
+	if uses, err := r.usesKueue(ctx, mc); err != nil || !uses || o.Outcome != "" {
+		return err
+	}
+	admission := mc.Status.Admission
+	switch {
+	case reader == nil && admission != nil: // nobody takes the quota back
+		seen.grant = kueue.Grant{State: life.QuotaAdmitted, Quota: admission.Quota}
+	case reader == nil:
+		seen.grant = kueue.Grant{State: life.QuotaMissing, Message: "waits for Kueue: the API server does not have its objects"}
+	default:
+		seen.grant = kueue.Read(seen.workload, kueueCluster(ctx, reader))
+		if admission != nil && seen.workload != nil && seen.workload.UID != admission.Quota.Workload {
+			seen.grant = kueue.Grant{State: life.QuotaMissing, Message: "its Workload was replaced"}
+		}
+	}
+	o.Quota = seen.grant.State
+	return nil
+}
+
+// usesKueue reports whether a MiniCluster gets its quota from Kueue.
+func (r *Reconciler) usesKueue(ctx context.Context, mc *v1alpha2.MiniCluster) (bool, error) {
+	if !kueue.Uses(mc) || mc.Status.Admission != nil {
+		return kueue.Uses(mc), nil
+	}
+	return r.Kueue.Manages(ctx, mc.Namespace)
+}
+
+// kueueCluster reads objects of Kueue from the cache.
+func kueueCluster(ctx context.Context, reader client.Reader) kueue.Cluster {
+	return kueue.Cluster{
+		Flavor: func(name kueueapi.ResourceFlavorReference) *kueueapi.ResourceFlavor {
+			return named[kueueapi.ResourceFlavor](ctx, reader, string(name))
+		},
+		Check: func(name kueueapi.AdmissionCheckReference) *kueueapi.AdmissionCheck {
+			return named[kueueapi.AdmissionCheck](ctx, reader, string(name))
+		},
+	}
+}
+
+// named is the object of a name, which is in no namespace; nil if there is none.
+func named[T any, P interface {
+	*T
+	client.Object
+}](ctx context.Context, reader client.Reader, name string) P {
+	object := P(new(T))
+	if reader.Get(ctx, types.NamespacedName{Name: name}, object) != nil {
+		return nil
+	}
+	return object
+}
+
+// tellKueue makes the Workload of a MiniCluster follow it, by one write in a pass. If Kueue refuses
+// the Workload of a MiniCluster that waits, the plan says so.
+func (r *Reconciler) tellKueue(ctx context.Context, seen *observed, plan life.Plan) (life.Plan, error) {
+	reader := r.Kueue.Reader()
+	if reader == nil {
+		return plan, nil
+	}
+	in, problem := r.kueueInput(ctx, seen, reader)
+	if problem == nil {
+		problem = r.writeWorkload(ctx, seen, in)
+	}
+	if seen.workload != nil {
+		plan.LookAgain = elastic.Earliest(plan.LookAgain, kueue.LookAgain(seen.workload, in))
+	}
+	if problem == nil || isPassing(problem) {
+		return plan, problem
+	}
+	if _, waits := plan.Step.(life.Wait); !waits {
+		return plan, problem
+	}
+	seen.observation.Offer.Message, plan.Message = problem.Error(), problem.Error()
+	plan.LookAgain = elastic.Earliest(plan.LookAgain, seen.now.Add(recheckInterval))
+	return plan, nil
+}
+
+// kueueInput is what there is to say to Kueue.
+func (r *Reconciler) kueueInput(ctx context.Context, seen *observed, reader client.Reader) (kueue.Input, error) {
+	mc, o := seen.view.MiniCluster, seen.observation
+	in := kueue.Input{
+		MiniCluster: mc, Uses: o.Quota != life.QuotaUnneeded, Offer: o.Offer, Ranks: seen.view.QuotaRanks(o),
+		NotBefore: o.NotBefore, Cluster: kueueCluster(ctx, reader), Now: seen.now,
+	}
+	switch o.Outcome {
+	case "":
+	case life.OutcomeSucceeded:
+		in.Finished = kueueapi.WorkloadFinishedReasonSucceeded
+	default:
+		in.Finished = kueueapi.WorkloadFinishedReasonFailed
+	}
+	if !in.Uses || seen.check == nil || !seen.check.passed() || mc.Status.Admission != nil {
+		return in, nil
+	}
+	var class *kueueapi.WorkloadPriorityClass
+	if name := mc.Labels[v1alpha2.KueuePriorityLabel]; name != "" {
+		if class = named[kueueapi.WorkloadPriorityClass](ctx, reader, name); class == nil {
+			return in, fmt.Errorf("the label %s names the WorkloadPriorityClass %q, which does not exist", v1alpha2.KueuePriorityLabel, name)
+		}
+	}
+	in.Want = kueue.Workload(mc, seen.check.pod, class)
+	return in, nil
+}
+
+// writeWorkload makes the next write to a Workload. The resource version makes sure that no write is
+// based on an outdated one.
+func (r *Reconciler) writeWorkload(ctx context.Context, seen *observed, in kueue.Input) error {
+	write, wl := kueue.Next(seen.workload, in)
+	if write == kueue.Nothing {
+		return nil
+	}
+	log := ctrl.LoggerFrom(ctx).WithValues("Workload", wl.Name)
+	var err error
+	switch write {
+	case kueue.Create:
+		log.Info("Asking Kueue for quota")
+		err = r.Client.Create(ctx, wl, client.FieldOwner(FieldOwner))
+		if apierrors.IsAlreadyExists(err) {
+			err = errStillThere // the cache does not show it yet, or it is being deleted
+		}
+	case kueue.Delete:
+		log.Info("Deleting the Workload")
+		err = r.delete(ctx, "Workload", wl.DeepCopy(), metav1.DeletePropagationBackground)
+	case kueue.Patch:
+		log.V(1).Info("Changing the Workload")
+		err = r.Client.Patch(ctx, wl, client.MergeFromWithOptions(seen.workload, client.MergeFromWithOptimisticLock{}), client.FieldOwner(FieldOwner))
+	case kueue.PatchStatus:
+		log.V(1).Info("Changing the status of the Workload")
+		err = r.Client.Status().Patch(ctx, wl, client.MergeFromWithOptions(seen.workload, client.MergeFromWithOptimisticLock{}), client.FieldOwner(FieldOwner))
+	}
+	if err != nil && !isPassing(err) {
+		err = fmt.Errorf("telling Kueue by Workload %q: %w", wl.Name, err)
+	}
+	return err
+}
+
+// releaseQuotas lets the Workloads of deleted MiniClusters of a name go once their pods are gone.
+func (r *Reconciler) releaseQuotas(ctx context.Context, name types.NamespacedName) error {
+	reader := r.Kueue.Reader()
+	if reader == nil {
+		return nil
+	}
+	var list kueueapi.WorkloadList
+	if err := reader.List(ctx, &list, client.InNamespace(name.Namespace), client.MatchingLabels{v1alpha2.MiniClusterLabel: name.Name}); err != nil {
+		return fmt.Errorf("listing Workloads of MiniCluster %q: %w", name.Name, err)
+	}
+	var errs []error
+	for i := range list.Items {
+		wl := &list.Items[i]
+		if wl.DeletionTimestamp == nil || r.holdsQuota(ctx, wl) {
+			continue
+		}
+		if next := wl.DeepCopy(); kueue.DropFinalizer(next) {
+			err := r.Client.Patch(ctx, next, client.MergeFromWithOptions(wl, client.MergeFromWithOptimisticLock{}), client.FieldOwner(FieldOwner))
+			errs = append(errs, client.IgnoreNotFound(err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// holdsQuota reports whether pods of the MiniCluster behind a Workload may still run.
+func (r *Reconciler) holdsQuota(ctx context.Context, wl *kueueapi.Workload) bool {
+	owner := metav1.GetControllerOf(wl)
+	var pods corev1.PodList
+	err := r.Client.List(ctx, &pods, client.InNamespace(wl.Namespace), index.PodsOf(wl.Labels[v1alpha2.MiniClusterLabel]), client.UnsafeDisableDeepCopy)
+	if err != nil || owner == nil {
+		return err != nil
+	}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		if pod.Labels[v1alpha2.UIDLabel] == string(owner.UID) && !protocol.Ended(pod) && protocol.PinnedNode(pod) != "" {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,194 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kueue
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	kueueapi "sigs.k8s.io/kueue/apis/kueue/v1beta2"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
+)
+
+// Cluster is what is read of Kueue beside Workloads. Both functions return nil for an object that
+// does not exist.
+type Cluster struct {
+	Flavor func(name kueueapi.ResourceFlavorReference) *kueueapi.ResourceFlavor
+	Check  func(name kueueapi.AdmissionCheckReference) *kueueapi.AdmissionCheck
+}
+
+// Grant is what Kueue says about a MiniCluster.
+type Grant struct {
+	State life.QuotaState
+	// Placeable is true if the MiniCluster is to get nodes now.
+	Placeable bool
+	// Quota is what the Workload holds; nil if it holds none.
+	Quota *v1alpha2.Quota
+	// Message says for users why there is no quota, or why Kueue took the quota back.
+	Message string
+}
+
+// Read reads what Kueue says by a Workload; nil is a Workload that does not exist yet.
+func Read(wl *kueueapi.Workload, cluster Cluster) Grant {
+	switch {
+	case wl == nil:
+		return Grant{State: life.QuotaMissing, Message: "asks Kueue for quota"}
+	case wl.DeletionTimestamp != nil:
+		return Grant{State: life.QuotaMissing, Message: fmt.Sprintf("its Workload %s was deleted", wl.Name)}
+	case isTrue(wl, kueueapi.WorkloadFinished):
+		return Grant{State: life.QuotaMissing, Message: fmt.Sprintf("Kueue took its Workload %s for finished: %s", wl.Name, message(wl, kueueapi.WorkloadFinished))}
+	case isTrue(wl, kueueapi.WorkloadEvicted):
+		return Grant{State: life.QuotaMissing, Message: "Kueue took the quota back: " + message(wl, kueueapi.WorkloadEvicted) + requeued(wl)}
+	case !ptr.Deref(wl.Spec.Active, true):
+		return Grant{State: life.QuotaMissing, Message: fmt.Sprintf("its Workload %s is not active", wl.Name)}
+	case !isTrue(wl, kueueapi.WorkloadQuotaReserved) || wl.Status.Admission == nil:
+		return Grant{State: life.QuotaMissing, Message: waits(wl)}
+	}
+	g := Grant{State: life.QuotaReserved}
+	var err error
+	if g.Quota, err = quota(wl, cluster); err != nil {
+		g.Message = err.Error()
+		return g
+	}
+	if isTrue(wl, kueueapi.WorkloadAdmitted) {
+		g.State, g.Placeable = life.QuotaAdmitted, true
+		return g
+	}
+	ours, others := ownChecks(wl, cluster)
+	g.Placeable = len(ours) > 0 && len(others) == 0
+	if !g.Placeable {
+		g.Message = "has quota, and waits for admission checks of Kueue: " + strings.Join(others, ", ")
+	}
+	return g
+}
+
+// waits says why a Workload has no quota.
+func waits(wl *kueueapi.Workload) string {
+	text := message(wl, kueueapi.WorkloadQuotaReserved)
+	if text == "" {
+		text = "Kueue has not decided yet"
+	}
+	return fmt.Sprintf("waits for quota in Kueue's queue %q: %s%s", wl.Spec.QueueName, text, requeued(wl))
+}
+
+// requeued says how often a Workload was queued again, and when it will be.
+func requeued(wl *kueueapi.Workload) string {
+	r := wl.Status.RequeueState
+	if r == nil {
+		return ""
+	}
+	text := fmt.Sprintf("; queued again %d times", ptr.Deref(r.Count, 0))
+	if r.RequeueAt != nil {
+		text += ", next at " + r.RequeueAt.UTC().Format(time.RFC3339)
+	}
+	return text
+}
+
+// quota is what a Workload with a reservation holds.
+func quota(wl *kueueapi.Workload, cluster Cluster) (*v1alpha2.Quota, error) {
+	q := &v1alpha2.Quota{ClusterQueue: string(wl.Status.Admission.ClusterQueue), Workload: wl.UID, Time: reservedAt(wl)}
+	flavors := map[kueueapi.ResourceFlavorReference]bool{}
+	for _, set := range wl.Status.Admission.PodSetAssignments {
+		q.Size += ptr.Deref(set.Count, countOf(wl, set.Name))
+		for _, name := range set.Flavors {
+			flavors[name] = true
+		}
+	}
+	add := func(selector map[string]string, tolerations []corev1.Toleration) error {
+		for _, label := range slices.Sorted(maps.Keys(selector)) {
+			if value, other := q.NodeSelector[label]; other && value != selector[label] {
+				return fmt.Errorf("has quota of flavors that share no node: one has %s=%s, another %s=%s", label, value, label, selector[label])
+			}
+			if q.NodeSelector == nil {
+				q.NodeSelector = map[string]string{}
+			}
+			q.NodeSelector[label] = selector[label]
+		}
+		q.Tolerations = append(q.Tolerations, tolerations...)
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(flavors)) {
+		flavor := cluster.Flavor(name)
+		if flavor == nil {
+			return nil, fmt.Errorf("has quota of the flavor %q, which does not exist", name)
+		}
+		if err := add(flavor.Spec.NodeLabels, flavor.Spec.Tolerations); err != nil {
+			return nil, err
+		}
+	}
+	for _, check := range wl.Status.AdmissionChecks {
+		for _, update := range check.PodSetUpdates {
+			if err := add(update.NodeSelector, update.Tolerations); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return q, nil
+}
+
+// Confine returns a pod that can run on the nodes of a quota alone. A nil quota confines nothing.
+func Confine(pod *corev1.Pod, q *v1alpha2.Quota) *corev1.Pod {
+	if pod == nil || q == nil || (len(q.NodeSelector) == 0 && len(q.Tolerations) == 0) {
+		return pod
+	}
+	out := *pod
+	out.Spec.NodeSelector = maps.Clone(pod.Spec.NodeSelector)
+	if out.Spec.NodeSelector == nil {
+		out.Spec.NodeSelector = map[string]string{}
+	}
+	maps.Copy(out.Spec.NodeSelector, q.NodeSelector)
+	out.Spec.Tolerations = slices.Concat(pod.Spec.Tolerations, q.Tolerations)
+	return &out
+}
+
+// ownChecks are the admission checks of a Workload that this project answers, and those of others
+// that are not ready.
+func ownChecks(wl *kueueapi.Workload, cluster Cluster) (ours []int, others []string) {
+	for i, state := range wl.Status.AdmissionChecks {
+		check := cluster.Check(state.Name)
+		switch {
+		case check != nil && check.Spec.ControllerName == v1alpha2.PlacementCheck:
+			ours = append(ours, i)
+		case state.State != kueueapi.CheckStateReady:
+			others = append(others, string(state.Name))
+		}
+	}
+	return ours, others
+}
+
+// countOf is the number of pods of a pod set.
+func countOf(wl *kueueapi.Workload, name kueueapi.PodSetReference) int32 {
+	for i := range wl.Spec.PodSets {
+		if wl.Spec.PodSets[i].Name == name {
+			return wl.Spec.PodSets[i].Count
+		}
+	}
+	return 0
+}
+
+// reservedAt is when the quota of a Workload was reserved.
+func reservedAt(wl *kueueapi.Workload) metav1.Time {
+	return meta.FindStatusCondition(wl.Status.Conditions, kueueapi.WorkloadQuotaReserved).LastTransitionTime
+}
+
+func isTrue(wl *kueueapi.Workload, kind string) bool {
+	return meta.IsStatusConditionTrue(wl.Status.Conditions, kind)
+}
+
+// message is the message of a condition; "" if the condition is not set.
+func message(wl *kueueapi.Workload, kind string) string {
+	if condition := meta.FindStatusCondition(wl.Status.Conditions, kind); condition != nil {
+		return condition.Message
+	}
+	return ""
+}

@@ -1,0 +1,125 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kueue
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/utils/ptr"
+	kueueapi "sigs.k8s.io/kueue/apis/kueue/v1beta2"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+)
+
+// Input is what there is to say to Kueue about a MiniCluster.
+type Input struct {
+	// MiniCluster has its defaults.
+	MiniCluster *v1alpha2.MiniCluster
+	// Uses is true if the MiniCluster gets its quota from Kueue.
+	Uses bool
+	// Want is the Workload as it would be made now; nil if the MiniCluster was not checked.
+	Want *kueueapi.Workload
+	// Offer is the scheduler's answer to a MiniCluster that waits for nodes.
+	Offer elastic.Offer
+	// Ranks are the ranks that hold a node, or have a pod on one, rising.
+	Ranks []int
+	// Finished says how the MiniCluster ended: Succeeded or Failed; "" before. Message says why.
+	Finished, Message string
+	// NotBefore is when the next attempt may begin, after one that was given up.
+	NotBefore time.Time
+	Cluster   Cluster
+	Now       time.Time
+}
+
+// Write is what to do with a Workload.
+type Write int
+
+// The writes.
+const (
+	Nothing Write = iota
+	Create
+	Delete
+	// Patch changes the metadata or the spec, and PatchStatus the status.
+	Patch
+	PatchStatus
+)
+
+// Next returns the next write to the Workload of a MiniCluster, and the Workload as it is to be. The
+// Workload is nil if there is none. Writes follow from what is recorded and observed, so that each
+// is repeated until its effect is seen.
+func Next(wl *kueueapi.Workload, in Input) (Write, *kueueapi.Workload) {
+	mc := in.MiniCluster
+	waits := mc.Status.Admission == nil && in.Finished == ""
+	if wl == nil {
+		if in.Want != nil && waits && !mc.Spec.Suspend {
+			return Create, in.Want
+		}
+		return Nothing, nil
+	}
+	next := wl.DeepCopy()
+	free := len(in.Ranks) == 0 && (waits || in.Finished != "") // nothing runs on its quota
+	switch over := isTrue(wl, kueueapi.WorkloadFinished); {
+	case wl.DeletionTimestamp != nil, over && in.Finished != "":
+		return unlessSame(Patch, free && DropFinalizer(next)), next
+	case over, waits && outdated(wl, in):
+		if DropFinalizer(next) && free {
+			return Patch, next
+		}
+		return unlessSame(Delete, free), wl
+	case in.Finished == "" && setSpec(next, in, free):
+		return Patch, next
+	case setStatus(next, in, waits, free):
+		return PatchStatus, next
+	}
+	return Nothing, wl
+}
+
+func unlessSame(write Write, changed bool) Write {
+	if changed {
+		return write
+	}
+	return Nothing
+}
+
+// DropFinalizer lets the Workload go, and with it the quota.
+func DropFinalizer(wl *kueueapi.Workload) bool {
+	before := len(wl.Finalizers)
+	wl.Finalizers = slices.DeleteFunc(wl.Finalizers, func(name string) bool { return name == kueueapi.ResourceInUseFinalizerName })
+	return len(wl.Finalizers) < before
+}
+
+// outdated reports whether a MiniCluster that waits asks for something else by now.
+func outdated(wl *kueueapi.Workload, in Input) bool {
+	return !in.Uses || in.Want != nil && in.Want.Annotations[shapeAnnotation] != wl.Annotations[shapeAnnotation]
+}
+
+// setSpec makes a Workload follow what can be changed in it. A Workload that Kueue has deactivated
+// stays so until its MiniCluster is suspended and resumed.
+func setSpec(wl *kueueapi.Workload, in Input, free bool) bool {
+	_, suspended := wl.Annotations[suspendedAnnotation]
+	switch suspend := in.MiniCluster.Spec.Suspend; {
+	case suspend && !suspended && free:
+		wl.Spec.Active = ptr.To(false)
+		wl.Annotations = maps.Clone(wl.Annotations)
+		if wl.Annotations == nil {
+			wl.Annotations = map[string]string{}
+		}
+		wl.Annotations[suspendedAnnotation] = "true"
+		return true
+	case !suspend && suspended:
+		wl.Spec.Active = ptr.To(true)
+		delete(wl.Annotations, suspendedAnnotation)
+		return true
+	}
+	if in.Want == nil || isTrue(wl, kueueapi.WorkloadQuotaReserved) {
+		return false // Kueue allows no change
+	}
+	want, now := &in.Want.Spec, &wl.Spec
+	same := now.QueueName == want.QueueName && ptr.Equal(now.Priority, want.Priority) && ptr.Equal(now.PriorityClassRef, want.PriorityClassRef)
+	now.QueueName, now.Priority, now.PriorityClassRef = want.QueueName, want.Priority, want.PriorityClassRef
+	return !same
+}

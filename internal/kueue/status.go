@@ -1,0 +1,203 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kueue
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	kueueapi "sigs.k8s.io/kueue/apis/kueue/v1beta2"
+
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+)
+
+const (
+	// roomGrace is how long a MiniCluster may hold quota while there is no room for it: nodes become
+	// free one after the other.
+	roomGrace = 10 * time.Second
+	// retryAfter is when a MiniCluster without room asks for quota again. It doubles with each
+	// retry, up to retryMost.
+	retryAfter = 15 * time.Second
+	retryMost  = 5 * time.Minute
+)
+
+// setStatus makes the status of a Workload follow its MiniCluster. It reports whether it changed
+// something.
+func setStatus(wl *kueueapi.Workload, in Input, waits, free bool) bool {
+	if in.Finished != "" {
+		if !free {
+			return setReclaimable(wl, in)
+		}
+		return set(wl, in, kueueapi.WorkloadFinished, metav1.ConditionTrue, in.Finished, cmp.Or(in.Message, "The MiniCluster has finished"))
+	}
+	if !isTrue(wl, kueueapi.WorkloadQuotaReserved) {
+		return false
+	}
+	if isTrue(wl, kueueapi.WorkloadEvicted) {
+		return waits && free && clearQuota(wl, in)
+	}
+	if waits {
+		return free && answer(wl, in)
+	}
+	changed := answerChecks(wl, in, kueueapi.CheckStateReady, "The MiniCluster has nodes", 0)
+	changed = setReclaimable(wl, in) || changed
+	if in.MiniCluster.Status.StartTime != nil {
+		changed = set(wl, in, kueueapi.WorkloadPodsReady, metav1.ConditionTrue, kueueapi.WorkloadStarted, "The quorum is reached") || changed
+	}
+	return changed
+}
+
+// clearQuota gives the quota of an evicted Workload back: its pods are gone.
+func clearQuota(wl *kueueapi.Workload, in Input) bool {
+	evicted := meta.FindStatusCondition(wl.Status.Conditions, kueueapi.WorkloadEvicted)
+	requeued := metav1.ConditionFalse // Kueue requeues it itself, after its backoff or when it is activated
+	if evicted.Reason == kueueapi.WorkloadEvictedByPreemption || evicted.Reason == kueueapi.WorkloadEvictedDueToNodeFailures {
+		requeued = metav1.ConditionTrue
+	}
+	set(wl, in, kueueapi.WorkloadRequeued, requeued, evicted.Reason, evicted.Message)
+	set(wl, in, kueueapi.WorkloadQuotaReserved, metav1.ConditionFalse, kueueapi.WorkloadPending, evicted.Message) //nolint:staticcheck // the finer reasons are an alpha feature
+	set(wl, in, kueueapi.WorkloadAdmitted, metav1.ConditionFalse, kueueapi.WorkloadAdmittedReasonNoReservation, "The workload has no reservation")
+	if isTrue(wl, kueueapi.WorkloadPodsReady) {
+		set(wl, in, kueueapi.WorkloadPodsReady, metav1.ConditionFalse, kueueapi.WorkloadWaitForStart, "The MiniCluster has no nodes")
+	}
+	wl.Status.Admission, wl.Status.ReclaimablePods = nil, nil
+	return true
+}
+
+// answer says what comes of the quota of a MiniCluster that waits for nodes. Quota that it cannot
+// use now goes back, by the admission check if the queue has ours, and else by an eviction.
+func answer(wl *kueueapi.Workload, in Input) bool {
+	why, after := unusable(wl, in)
+	ours, _ := ownChecks(wl, in.Cluster)
+	switch {
+	case len(ours) > 0 && in.Offer.Verdict == elastic.NeverFits:
+		return answerChecks(wl, in, kueueapi.CheckStateRejected, in.Offer.Message, 0)
+	case why == "":
+		return false
+	case len(ours) > 0:
+		return answerChecks(wl, in, kueueapi.CheckStateRetry, why, after)
+	}
+	state := ptr.Deref(wl.Status.RequeueState, kueueapi.RequeueState{})
+	wl.Status.RequeueState = &kueueapi.RequeueState{Count: ptr.To(ptr.Deref(state.Count, 0) + 1), RequeueAt: ptr.To(metav1.NewTime(in.Now.Add(after)))}
+	return set(wl, in, kueueapi.WorkloadEvicted, metav1.ConditionTrue, kueueapi.WorkloadEvictedByPodsReadyTimeout, why)
+}
+
+// unusable says why a MiniCluster cannot use its quota for now, and after which time it asks again;
+// "" if it can, or if that is not known yet.
+func unusable(wl *kueueapi.Workload, in Input) (why string, after time.Duration) {
+	grant := Read(wl, in.Cluster)
+	grace, retries := in.MiniCluster.Spec.Elastic.StartTimeout.Duration, ptr.Deref(ptr.Deref(wl.Status.RequeueState, kueueapi.RequeueState{}).Count, 0)
+	if ours, _ := ownChecks(wl, in.Cluster); len(ours) > 0 {
+		grace, retries = roomGrace, ptr.Deref(wl.Status.AdmissionChecks[ours[0]].RetryCount, 0)
+	}
+	after = min(retryAfter<<min(retries, 10), retryMost)
+	switch {
+	case in.Now.Before(in.NotBefore):
+		return "The last attempt was given up", in.NotBefore.Sub(in.Now)
+	case in.Now.Before(reservedAt(wl).Add(grace)):
+		return "", 0
+	case grant.Quota == nil:
+		return grant.Message, after
+	case !grant.Placeable:
+		return "", 0 // checks of others take their time
+	case in.Offer.Verdict == elastic.NoRoom, in.Offer.Verdict == elastic.WaitingForTurn, in.Offer.Verdict == elastic.NotAllowed, in.Offer.Verdict == elastic.NeverFits:
+		return in.Offer.Message, after
+	}
+	return "", 0
+}
+
+// LookAgain is when time alone may change what there is to say; zero if it never does.
+func LookAgain(wl *kueueapi.Workload, in Input) time.Time {
+	if wl == nil || in.MiniCluster.Status.Admission != nil || in.Finished != "" || !isTrue(wl, kueueapi.WorkloadQuotaReserved) || isTrue(wl, kueueapi.WorkloadEvicted) {
+		return time.Time{}
+	}
+	since := reservedAt(wl).Time
+	for _, grace := range []time.Duration{roomGrace, in.MiniCluster.Spec.Elastic.StartTimeout.Duration} {
+		if at := since.Add(grace); in.Now.Before(at) {
+			return at
+		}
+	}
+	return time.Time{}
+}
+
+// answerChecks sets the state of the admission checks that this project answers.
+func answerChecks(wl *kueueapi.Workload, in Input, state kueueapi.CheckState, message string, after time.Duration) bool {
+	changed := false
+	ours, _ := ownChecks(wl, in.Cluster)
+	for _, i := range ours {
+		check := &wl.Status.AdmissionChecks[i]
+		if check.State == state {
+			continue
+		}
+		check.State, check.Message, check.LastTransitionTime, check.RequeueAfterSeconds = state, message, metav1.NewTime(in.Now), nil
+		if state == kueueapi.CheckStateRetry {
+			check.RequeueAfterSeconds = ptr.To(int32(math.Ceil(after.Seconds())))
+		}
+		changed = true
+	}
+	return changed
+}
+
+// setReclaimable gives back the quota of brokers that hold no node, and never takes any. Kueue counts
+// from the count in the spec, not from the admitted one.
+func setReclaimable(wl *kueueapi.Workload, in Input) bool {
+	needed := map[kueueapi.PodSetReference]int32{}
+	for _, rank := range in.Ranks {
+		if rank == 0 {
+			needed[lead]++
+		} else {
+			needed[workers]++
+		}
+	}
+	before := map[kueueapi.PodSetReference]int32{}
+	for _, r := range wl.Status.ReclaimablePods {
+		before[r.Name] = r.Count
+	}
+	var reclaimable []kueueapi.ReclaimablePod
+	changed := false
+	for i := range wl.Spec.PodSets {
+		set := &wl.Spec.PodSets[i]
+		count := max(set.Count-needed[set.Name], before[set.Name])
+		if count > 0 {
+			reclaimable = append(reclaimable, kueueapi.ReclaimablePod{Name: set.Name, Count: count})
+		}
+		changed = changed || count != before[set.Name]
+	}
+	if changed {
+		wl.Status.ReclaimablePods = reclaimable
+	}
+	return changed
+}
+
+// Size is the number of brokers for which a Workload holds quota.
+func Size(wl *kueueapi.Workload) int {
+	if wl == nil || wl.Status.Admission == nil {
+		return 0
+	}
+	size := int32(0)
+	for _, set := range wl.Status.Admission.PodSetAssignments {
+		most := countOf(wl, set.Name)
+		for _, r := range wl.Status.ReclaimablePods {
+			if r.Name == set.Name {
+				most -= r.Count
+			}
+		}
+		size += min(ptr.Deref(set.Count, most), most)
+	}
+	return int(size)
+}
+
+// set sets a condition, and reports whether that changed something.
+func set(wl *kueueapi.Workload, in Input, kind string, value metav1.ConditionStatus, reason, message string) bool {
+	const longest = 32 * 1024
+	return meta.SetStatusCondition(&wl.Status.Conditions, metav1.Condition{
+		Type: kind, Status: value, Reason: reason, Message: fmt.Sprintf("%.*s", longest, message),
+		ObservedGeneration: wl.Generation, LastTransitionTime: metav1.NewTime(in.Now),
+	})
+}
