@@ -99,12 +99,20 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, o options) error {
+// check returns an error for a flag that has no meaning.
+func (o *options) check() error {
 	if o.jobSet != jobSetEmbedded && o.jobSet != jobSetExternal {
 		return fmt.Errorf("--jobset is %q: it can be %s or %s", o.jobSet, jobSetEmbedded, jobSetExternal)
 	}
 	if o.defaultTTL < 0 {
 		return fmt.Errorf("--default-ttl is %s: it must not be negative", o.defaultTTL)
+	}
+	return nil
+}
+
+func run(ctx context.Context, o options) error {
+	if err := o.check(); err != nil {
+		return err
 	}
 	direct, err := bindsDirectly(o.binder)
 	if err != nil {

@@ -30,15 +30,8 @@ import (
 // readQuota reads what Kueue grants to a MiniCluster that gets its quota from it.
 func (r *Reconciler) readQuota(ctx context.Context, seen *observed) error {
 	mc, o, reader := seen.view.MiniCluster, seen.observation, r.Kueue.Reader()
-	if reader != nil {
-		var wl kueueapi.Workload
-		err := reader.Get(ctx, types.NamespacedName{Namespace: mc.Namespace, Name: kueue.Name(mc)}, &wl)
-		switch {
-		case err == nil && metav1.IsControlledBy(&wl, mc):
-			seen.workload = &wl
-		case client.IgnoreNotFound(err) != nil:
-			return fmt.Errorf("reading Workload %q: %w", kueue.Name(mc), err)
-		}
+	if err := readWorkload(ctx, reader, seen); err != nil {
+		return err
 	}
 	if uses, err := r.usesKueue(ctx, mc); err != nil || !uses || o.Outcome != "" {
 		return err
@@ -56,6 +49,23 @@ func (r *Reconciler) readQuota(ctx context.Context, seen *observed) error {
 		}
 	}
 	o.Quota = seen.grant.State
+	return nil
+}
+
+// readWorkload reads the Workload of a MiniCluster.
+func readWorkload(ctx context.Context, reader client.Reader, seen *observed) error {
+	if reader == nil {
+		return nil
+	}
+	mc := seen.view.MiniCluster
+	var wl kueueapi.Workload
+	err := reader.Get(ctx, types.NamespacedName{Namespace: mc.Namespace, Name: kueue.Name(mc)}, &wl)
+	if client.IgnoreNotFound(err) != nil {
+		return fmt.Errorf("reading Workload %q: %w", kueue.Name(mc), err)
+	}
+	if err == nil && metav1.IsControlledBy(&wl, mc) {
+		seen.workload = &wl
+	}
 	return nil
 }
 

@@ -62,14 +62,12 @@ func Next(wl *kueueapi.Workload, in Input) (Write, *kueueapi.Workload) {
 	}
 	next := wl.DeepCopy()
 	free := len(in.Ranks) == 0 && (waits || in.Finished != "") // nothing runs on its quota
-	switch over := isTrue(wl, kueueapi.WorkloadFinished); {
+	over := isTrue(wl, kueueapi.WorkloadFinished)
+	switch {
 	case wl.DeletionTimestamp != nil, over && in.Finished != "":
-		return unlessSame(Patch, free && DropFinalizer(next)), next
+		return retire(next, free, true), next
 	case over, waits && outdated(wl, in):
-		if DropFinalizer(next) && free {
-			return Patch, next
-		}
-		return unlessSame(Delete, free), wl
+		return retire(next, free, false), next
 	case in.Finished == "" && setSpec(next, in, free):
 		return Patch, next
 	case setStatus(next, in, waits, free):
@@ -78,11 +76,18 @@ func Next(wl *kueueapi.Workload, in Input) (Write, *kueueapi.Workload) {
 	return Nothing, wl
 }
 
-func unlessSame(write Write, changed bool) Write {
-	if changed {
-		return write
+// retire lets a Workload go that is not needed any more, once nothing runs on its quota. It is kept
+// as a record, or deleted.
+func retire(wl *kueueapi.Workload, free, keep bool) Write {
+	switch {
+	case !free:
+		return Nothing
+	case DropFinalizer(wl):
+		return Patch
+	case keep:
+		return Nothing
 	}
-	return Nothing
+	return Delete
 }
 
 // DropFinalizer lets the Workload go, and with it the quota.

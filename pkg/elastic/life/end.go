@@ -6,6 +6,7 @@ package life
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
@@ -118,7 +119,7 @@ func (o Outcome) endsWorkload() bool {
 func (o Outcome) stops() bool { return o == OutcomeDeadlineExceeded || o == OutcomeBrokersLost }
 
 func leadEnded(o *Observation, now time.Time) *Plan {
-	if o.Admission == nil || (o.Workload != Active && o.Workload != Completed && o.Workload != Broken) {
+	if o.Admission == nil || !slices.Contains([]Workload{Active, Completed, Broken}, o.Workload) {
 		return nil
 	}
 	lead := o.Brokers[0]
