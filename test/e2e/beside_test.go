@@ -91,7 +91,7 @@ func deployment(name string, replicas int32) client.Object {
 func TestRunsBesideNoOther(t *testing.T) {
 	const operator, jobSet = "the Flux Operator runs in this cluster", "a JobSet controller runs in this cluster"
 	now := wallClock.Now()
-	env.manager.stop()
+	env.manager.Stop()
 	defer restartManager(t)
 	for name, tc := range map[string]struct {
 		object client.Object
@@ -122,9 +122,9 @@ func TestRunsBesideNoOther(t *testing.T) {
 					t.Error(err)
 				}
 			}()
-			m, err := startManager(env.kubeconfig, tc.jobSet, tc.args...)
+			m, err := startManager(env.cluster.ManagerKubeconfig, tc.jobSet, tc.args...)
 			if err == nil {
-				m.stop()
+				m.Stop()
 			}
 			switch {
 			case tc.want == "" && err != nil:
@@ -170,7 +170,7 @@ func (s *site) madeByOperator(mc *v1alpha2.MiniCluster) *batchv1.Job {
 
 // A MiniCluster that the Flux Operator ran is told apart: its command does not run a second time.
 func TestMiniClusterOfTheFluxOperator(t *testing.T) {
-	env.manager.stop()
+	env.manager.Stop()
 	stopped := true
 	defer func() {
 		if stopped {
@@ -196,7 +196,7 @@ func TestMiniClusterOfTheFluxOperator(t *testing.T) {
 func TestMigrateCheck(t *testing.T) {
 	s := newSite(t, 0)
 	check := func() (code int, lines []string) {
-		cmd := exec.CommandContext(s.ctx, filepath.Join(env.bin, "kubectl-minicluster"), "migrate", "--check", "--kubeconfig="+env.cluster.Kubeconfig(), "-n", s.namespace)
+		cmd := exec.CommandContext(s.ctx, filepath.Join(env.Bin, "kubectl-minicluster"), "migrate", "--check", "--kubeconfig="+env.cluster.Kubeconfig(), "-n", s.namespace)
 		out, err := cmd.Output()
 		if exit := new(exec.ExitError); err != nil && !errors.As(err, &exit) {
 			t.Fatal(err)

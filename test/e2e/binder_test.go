@@ -33,7 +33,7 @@ const bindDirectly = "--binder=direct"
 func mayBind(t *testing.T) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
-	role := filepath.Join(env.root, "config", "direct", "role.yaml")
+	role := filepath.Join(env.Root, "config", "direct", "role.yaml")
 	if out, err := kubectl(ctx, "apply", "--server-side", "-f", role); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -47,7 +47,7 @@ func mayBind(t *testing.T) {
 // The component adds its flag and its rights to each way to install.
 func TestBinderComponent(t *testing.T) {
 	dir := t.TempDir()
-	config, err := filepath.Rel(dir, filepath.Join(env.root, "config"))
+	config, err := filepath.Rel(dir, filepath.Join(env.Root, "config"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func (s *site) follow() *followed {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	c, err := client.NewWithWatch(config, client.Options{Scheme: newScheme()})
+	c, err := client.NewWithWatch(config, client.Options{Scheme: env.Scheme})
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -157,7 +157,7 @@ func (s *site) scheduled() int {
 // a pod is told as it is placed is in that write.
 func TestBinderDirect(t *testing.T) {
 	mayBind(t)
-	env.manager.stop()
+	env.manager.Stop()
 	defer restartManager(t)
 	fuse, kubeconfig := newFuse(t)
 	fuse.set(write{}, nil)
@@ -165,7 +165,7 @@ func TestBinderDirect(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer m.stop()
+	defer m.Stop()
 	s := newSite(t, 3)
 	pods := s.follow()
 	mc := s.create(s.miniCluster("direct").Size(3).MaxSize(4).Launcher().PodAnnotation(simulator.Runtime, untilTold))
@@ -203,7 +203,7 @@ func TestBinderDirect(t *testing.T) {
 // what a pod waits for counts.
 func TestBinderKilledAtEveryBinding(t *testing.T) {
 	mayBind(t)
-	env.manager.stop()
+	env.manager.Stop()
 	defer restartManager(t)
 	f, kubeconfig := newFuse(t)
 	for n := 1; n <= 2; n++ {
@@ -222,13 +222,13 @@ func TestBinderKilledAtEveryBinding(t *testing.T) {
 // binds both. With the volume there, pods are bound directly.
 func TestBinderWithAVolume(t *testing.T) {
 	mayBind(t)
-	env.manager.stop()
+	env.manager.Stop()
 	defer restartManager(t)
-	m, err := startManager(env.kubeconfig, jobSetEmbedded, bindDirectly)
+	m, err := startManager(env.cluster.ManagerKubeconfig, jobSetEmbedded, bindDirectly)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer m.stop()
+	defer m.Stop()
 	s := newSite(t, 2)
 	s.createVolume("data")
 	pods := s.follow()

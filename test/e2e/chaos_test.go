@@ -17,7 +17,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
@@ -52,9 +51,6 @@ type absence struct {
 	node        string
 	from, until time.Time
 }
-
-// wallClock is that of the machine, which all of the cluster is on.
-var wallClock clock.Clock = clock.RealClock{}
 
 // deed is something that is done at its time.
 type deed struct {
@@ -175,11 +171,11 @@ func (c *chaos) remove(l *life, how metav1.DeletionPropagation) {
 func (c *chaos) killManager(pause time.Duration) {
 	c.t.Helper()
 	select {
-	case <-env.manager.done:
+	case <-env.manager.Done:
 		c.t.Fatal("the manager ended by itself")
 	default:
 	}
-	env.manager.kill()
+	env.manager.Kill()
 	c.kills["manager"]++
 	c.later(pause, func() { restartManager(c.t) })
 }
@@ -203,7 +199,7 @@ func (c *chaos) killController(name string, pause time.Duration) {
 // leadAgain starts the manager where a test ended while it was away.
 func (c *chaos) leadAgain() {
 	select {
-	case <-env.manager.done:
+	case <-env.manager.Done:
 		restartManager(c.t)
 	default:
 	}
@@ -305,13 +301,13 @@ func (c *chaos) settled(l *life) error {
 	case apierrors.IsNotFound(err):
 		l.end = endGone
 	case err != nil:
-		return final{err}
+		return final(err)
 	case slices.Contains(l.ends, endGone) && !mc.DeletionTimestamp.IsZero():
 		return fmt.Errorf("%s (%s) is being deleted", mc.Name, l.name)
 	case outcome(&mc.Status) != "" && mc.Status.Nodes == 0 && !slices.Contains(l.ends, endGone):
 		l.end = outcome(&mc.Status)
 		if condition(&mc, v1alpha2.ConditionFinished).Message == "" {
-			return final{fmt.Errorf("%s (%s) ended %s, and is not told why", mc.Name, l.name, l.end)}
+			return final(fmt.Errorf("%s (%s) ended %s, and is not told why", mc.Name, l.name, l.end))
 		}
 	case slices.Contains(l.ends, endWaits) && admitted.Reason == v1alpha2.ReasonNeverFits && admitted.Message != "" && mc.Status.Nodes == 0:
 		l.end = endWaits

@@ -23,8 +23,8 @@ func TestClogging(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "clog")
-			args := append([]string{"clog", "--dir=" + dir, "--port=0", "--manager=" + filepath.Join(env.bin, "manager"), "--limit=30m"}, args...)
-			out, err := exec.CommandContext(t.Context(), filepath.Join(env.bin, "localcluster"), args...).CombinedOutput()
+			args := append([]string{"clog", "--dir=" + dir, "--port=0", "--manager=" + filepath.Join(env.Bin, "manager"), "--limit=30m"}, args...)
+			out, err := exec.CommandContext(t.Context(), filepath.Join(env.Bin, "localcluster"), args...).CombinedOutput()
 			t.Logf("%s", out)
 			if err != nil {
 				t.Fatal(err)

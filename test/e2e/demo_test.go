@@ -19,9 +19,9 @@ import (
 func startDemo(t *testing.T, out *bytes.Buffer) (cmd *exec.Cmd, dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "demo")
-	cmd = exec.Command(filepath.Join(env.bin, "localcluster"), "demo",
-		"--dir="+dir, "--port=0", "--nodes=24", "--manager="+filepath.Join(env.bin, "manager"))
-	cmd.Dir = env.root
+	cmd = exec.Command(filepath.Join(env.Bin, "localcluster"), "demo",
+		"--dir="+dir, "--port=0", "--nodes=24", "--manager="+filepath.Join(env.Bin, "manager"))
+	cmd.Dir = env.Root
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

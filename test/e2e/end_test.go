@@ -35,7 +35,7 @@ func TestDeadlineKeepsTheLog(t *testing.T) {
 	var set jobsetapi.JobSet
 	eventually(t, func() error {
 		if err := env.client.Get(s.ctx, client.ObjectKeyFromObject(mc), &set); err != nil {
-			return final{err}
+			return final(err)
 		}
 		if !meta.IsStatusConditionTrue(set.Status.Conditions, string(jobsetapi.JobSetFailed)) {
 			return fmt.Errorf("the JobSet says %+v", set.Status.Conditions)
@@ -66,7 +66,7 @@ func TestTTL(t *testing.T) {
 			if stayed := machineClock.Since(ended.Time); stayed < ttl {
 				t.Errorf("it was gone after %s", stayed)
 			}
-			eventually(t, s.nothingLeft)
+			eventually(t, s.shared.NothingLeft)
 		})
 	}
 }
@@ -105,13 +105,13 @@ func TestFollowersEndFirst(t *testing.T) {
 // A finished MiniCluster whose spec has no time to live goes after the manager's default. One that
 // is made under its name later is new.
 func TestDefaultTTL(t *testing.T) {
-	env.manager.stop()
+	env.manager.Stop()
 	defer restartManager(t)
-	m, err := startManager(env.kubeconfig, jobSetEmbedded, "--default-ttl=1s")
+	m, err := startManager(env.cluster.ManagerKubeconfig, jobSetEmbedded, "--default-ttl=1s")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer m.stop()
+	defer m.Stop()
 	s := newSite(t, 3)
 	stays := s.create(s.miniCluster("stays").Size(1).Spec(func(spec *v1alpha2.MiniClusterSpec) { spec.TTLSecondsAfterFinished = new(int32(3600)) }))
 	record := s.newRecord()

@@ -67,7 +67,7 @@ func (s *site) serveAPI(groupVersion string, answer func(r *http.Request) (map[s
 	s.t.Cleanup(func() { s.delete(api) })
 	eventually(s.t, func() error {
 		if err := env.client.Get(s.ctx, client.ObjectKeyFromObject(api), api); err != nil {
-			return final{err}
+			return final(err)
 		}
 		conditions, _, _ := unstructured.NestedSlice(api.Object, "status", "conditions")
 		for _, c := range conditions {
@@ -177,7 +177,7 @@ func TestHorizontalPodAutoscaler(t *testing.T) {
 	}
 	eventually(t, func() error {
 		if err := env.client.Get(s.ctx, client.ObjectKeyFromObject(hpa), hpa); err != nil {
-			return final{err}
+			return final(err)
 		}
 		if hpa.Status.CurrentReplicas != 1 || hpa.Status.DesiredReplicas != 1 {
 			return fmt.Errorf("the autoscaler says %+v", hpa.Status)
@@ -232,7 +232,7 @@ func (s *site) awaitUtilization(hpa *autoscalingv2.HorizontalPodAutoscaler, perc
 	s.t.Helper()
 	eventually(s.t, func() error {
 		if err := env.client.Get(s.ctx, client.ObjectKeyFromObject(hpa), hpa); err != nil {
-			return final{err}
+			return final(err)
 		}
 		for _, metric := range hpa.Status.CurrentMetrics {
 			if r := metric.Resource; r != nil && r.Current.AverageUtilization != nil && *r.Current.AverageUtilization == percent {

@@ -22,7 +22,7 @@ func runJobSet(t *testing.T) (stop func()) {
 		t.Fatal(err)
 	}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme: newScheme(), Metrics: metricsserver.Options{BindAddress: "0"},
+		Scheme: env.Scheme, Metrics: metricsserver.Options{BindAddress: "0"},
 		Controller: ctrlconfig.Controller{SkipNameValidation: new(true)},
 	})
 	if err != nil {

@@ -89,7 +89,7 @@ func TestLifecycle(t *testing.T) {
 		return nil
 	})
 	s.delete(mc)
-	eventually(t, s.nothingLeft)
+	eventually(t, s.shared.NothingLeft)
 }
 
 // The completion index of all containers of a pod is its rank. The Job controller would set its own.
@@ -147,7 +147,7 @@ func TestCleanup(t *testing.T) {
 			mc := s.create(s.miniCluster("goes").Size(2).PodAnnotation(simulator.ExitCode, code).
 				Spec(func(spec *v1alpha2.MiniClusterSpec) { spec.Cleanup = true }))
 			s.awaitGone(mc)
-			eventually(t, s.nothingLeft)
+			eventually(t, s.shared.NothingLeft)
 		})
 	}
 }

@@ -136,7 +136,7 @@ func TestNamesAreWrittenTogether(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := client.NewWithWatch(config, client.Options{Scheme: newScheme()})
+	c, err := client.NewWithWatch(config, client.Options{Scheme: env.Scheme})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -192,7 +192,7 @@ func TestSharedHeadlessName(t *testing.T) {
 	s.awaitSuccess(third)
 	s.ownersAre("flux-service", third) // the last one keeps it
 	s.delete(third)
-	eventually(t, s.nothingLeft)
+	eventually(t, s.shared.NothingLeft)
 }
 
 // ownersAre waits until the owners of a Service are some MiniClusters.
@@ -258,7 +258,7 @@ func TestSiblingsWithPorts(t *testing.T) {
 	s.endCommand(second)
 	s.awaitSuccess(second)
 	s.delete(second)
-	eventually(t, s.nothingLeft)
+	eventually(t, s.shared.NothingLeft)
 }
 
 // A Service of the name that serves something else is left alone, and named.

@@ -148,7 +148,7 @@ func (s *site) playOperatorExample(example operatorExample) string {
 // judgedBy returns what kubectl minicluster migrate says.
 func judgedBy(t *testing.T, path string) (verdict, todo string) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), filepath.Join(env.bin, "kubectl-minicluster"), "migrate", "--check", path)
+	cmd := exec.CommandContext(t.Context(), filepath.Join(env.Bin, "kubectl-minicluster"), "migrate", "--check", path)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -241,7 +241,7 @@ func compareTable(t *testing.T, rows []string) {
 	t.Helper()
 	slices.Sort(rows)
 	want := tableHead + strings.Join(rows, "\n") + "\n"
-	path := filepath.Join(env.root, "docs", "migrate.md")
+	path := filepath.Join(env.Root, "docs", "migrate.md")
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

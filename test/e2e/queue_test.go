@@ -27,6 +27,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/dev/simulator"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/hostlist"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/idset"
+	"github.com/flux-elastic/flux-elastic/test/harness"
 )
 
 // plays are the examples of queues, by the names of their files.
@@ -51,7 +52,7 @@ func TestQueues(t *testing.T) {
 // Every example of queues is played above, and an API server takes all of it.
 func TestQueueExamples(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob(filepath.Join(env.root, "examples", "queues", "*.yaml"))
+	files, err := filepath.Glob(filepath.Join(env.Root, "examples", "queues", "*.yaml"))
 	if err != nil || len(files) != len(plays) {
 		t.Errorf("%d are played of the examples %v: %v", len(plays), files, err)
 	}
@@ -356,7 +357,7 @@ const stageNodes = 8
 type stage struct {
 	t       *testing.T
 	ctx     context.Context // outlives the test, for what it cleans up
-	cluster *localcluster.Cluster
+	cluster *harness.Cluster
 	client  client.Client
 	file    string
 	applied metav1.Time
@@ -364,47 +365,22 @@ type stage struct {
 
 func startStage(t *testing.T) *stage {
 	t.Helper()
-	dir := t.TempDir()
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	s := &stage{t: t, ctx: ctx}
-	config := localcluster.Config{
-		Dir:   filepath.Join(dir, "cluster"),
-		Nodes: localcluster.NodeConfig{Count: stageNodes, CPU: "8", Memory: "32Gi", Pods: 110},
-	}
+	s := &stage{t: t, ctx: context.WithoutCancel(t.Context())}
 	var err error
-	if s.cluster, err = localcluster.Up(ctx, config, env.binaries, func(string) {}); err != nil {
+	if s.cluster, err = env.Up(s.ctx, "stage", stageNodes, nil); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		cancel()
-		if err := localcluster.Down(context.Background(), s.cluster.Dir); err != nil {
+		if err := s.cluster.Down(); err != nil {
 			t.Error(err)
 		}
 	})
-	restConfig, err := s.cluster.RESTConfig()
+	s.client = s.cluster.Client
+	m, err := s.cluster.StartManager(jobSetEmbedded)
 	if err != nil {
 		t.Fatal(err)
 	}
-	go func() {
-		if err := simulator.Run(ctx, restConfig); err != nil && ctx.Err() == nil {
-			t.Error(err)
-		}
-	}()
-	if s.client, err = client.New(restConfig, client.Options{Scheme: newScheme()}); err != nil {
-		t.Fatal(err)
-	}
-	s.kubectl("apply", "--server-side", "-k", filepath.Join(env.root, "config", "embedded"))
-	s.kubectl("wait", "--for=condition=Established", "--timeout="+timeout.String(), "crd/miniclusters.flux-framework.org", "crd/miniclusterqueues.flux-framework.org")
-	s.kubectl("-n", "flux-elastic-system", "scale", "deployment/flux-elastic", "--replicas=0")
-	kubeconfig := filepath.Join(dir, "manager.kubeconfig")
-	if err := impersonate(s.cluster.Kubeconfig(), kubeconfig, s.cluster.URL()); err != nil {
-		t.Fatal(err)
-	}
-	m, err := startManager(kubeconfig, jobSetEmbedded)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(m.stop)
+	t.Cleanup(m.Stop)
 	return s
 }
 
@@ -413,7 +389,7 @@ func (s *stage) example(t *testing.T, name string) *stage {
 	t.Helper()
 	e := &stage{t: t, ctx: s.ctx, cluster: s.cluster, client: s.client, file: filepath.Join(t.TempDir(), name+".yaml")}
 	t.Cleanup(e.clear)
-	text, err := os.ReadFile(filepath.Join(env.root, "examples", "queues", name+".yaml"))
+	text, err := os.ReadFile(filepath.Join(env.Root, "examples", "queues", name+".yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -478,7 +454,7 @@ func (s *stage) clear() {
 
 func (s *stage) kubectl(args ...string) string {
 	s.t.Helper()
-	out, err := kubectlOf(s.ctx, s.cluster, args...)
+	out, err := s.cluster.Kubectl(s.ctx, args...)
 	if err != nil {
 		s.t.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
 	}

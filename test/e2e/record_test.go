@@ -70,7 +70,7 @@ func (s *site) watch(see func(object any, gone bool), kinds ...client.Object) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	informers, err := cache.New(config, cache.Options{Scheme: newScheme(), DefaultNamespaces: map[string]cache.Config{s.namespace: {}}})
+	informers, err := cache.New(config, cache.Options{Scheme: env.Scheme, DefaultNamespaces: map[string]cache.Config{s.namespace: {}}})
 	if err != nil {
 		s.t.Fatal(err)
 	}

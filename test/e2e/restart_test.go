@@ -28,6 +28,7 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/simulator"
+	"github.com/flux-elastic/flux-elastic/test/harness"
 )
 
 // fuse is a proxy to the API server that counts the manager's writes by kind, and
@@ -62,7 +63,7 @@ func newFuse(t *testing.T) (*fuse, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config.Impersonate.UserName = systemIdentity
+	config.Impersonate.UserName = harness.SystemIdentity
 	transport, err := rest.TransportFor(config)
 	if err != nil {
 		t.Fatal(err)
@@ -80,7 +81,7 @@ func newFuse(t *testing.T) (*fuse, string) {
 	server := httptest.NewServer(f)
 	t.Cleanup(server.CloseClientConnections)
 	path := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := writeKubeconfig(path, server.URL); err != nil {
+	if err := env.cluster.WriteKubeconfig(path, server.URL); err != nil {
 		t.Fatal(err)
 	}
 	return f, path
@@ -209,7 +210,7 @@ func (f *fuse) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // controller in it included, and started again: nothing is lost, nothing is done
 // twice.
 func TestKilledAtEveryWrite(t *testing.T) {
-	env.manager.stop()
+	env.manager.Stop()
 	defer restartManager(t)
 	f, kubeconfig := newFuse(t)
 	var quiet map[string]int
@@ -245,7 +246,7 @@ func TestKilledAtEveryWrite(t *testing.T) {
 // The manager is killed before and after it tells of every decision, through lives that are
 // resized, lost, given up and suspended: each is told once, and nothing is done twice.
 func TestKilledAtEveryEvent(t *testing.T) {
-	env.manager.stop()
+	env.manager.Stop()
 	defer restartManager(t)
 	f, kubeconfig := newFuse(t)
 	s := newSite(t, 14)
@@ -295,7 +296,7 @@ func TestKilledAtEveryEvent(t *testing.T) {
 // Events are not answered: all decisions are made nevertheless, also by a manager that is started
 // meanwhile. Once events are answered, each decision is told once.
 func TestKilledWhileEventsHang(t *testing.T) {
-	env.manager.stop()
+	env.manager.Stop()
 	defer restartManager(t)
 	f, kubeconfig := newFuse(t)
 	s := newSite(t, 4)
@@ -306,13 +307,13 @@ func TestKilledWhileEventsHang(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { m.stop() }()
+	defer func() { m.Stop() }()
 	running := s.create(s.miniCluster("running").Size(2).PodAnnotation(simulator.Runtime, untilTold))
 	ended := s.create(s.miniCluster("ended").Size(2))
 	s.awaitState(running, v1alpha2.StateRunning)
 	s.awaitSuccess(ended)
 	s.awaitTold(running)
-	m.kill()
+	m.Kill()
 	if m, err = startManager(kubeconfig, jobSetEmbedded); err != nil {
 		t.Fatal(err)
 	}
@@ -339,13 +340,13 @@ func (f *fuse) keepAlive(t *testing.T, kubeconfig string) (stop func()) {
 	go func() {
 		m, err := startManager(kubeconfig, jobSetEmbedded)
 		for err == nil {
-			f.atEvents(m.kill)
+			f.atEvents(m.Kill)
 			select {
 			case <-ctx.Done():
-				m.stop()
+				m.Stop()
 				ended <- nil
 				return
-			case <-m.done:
+			case <-m.Done:
 				m, err = startManager(kubeconfig, jobSetEmbedded)
 			}
 		}
@@ -364,14 +365,14 @@ func (f *fuse) keepAlive(t *testing.T, kubeconfig string) (stop func()) {
 func restartManager(t *testing.T) {
 	t.Helper()
 	var err error
-	if env.manager, err = startManager(env.kubeconfig, jobSetEmbedded); err != nil {
+	if env.manager, err = startManager(env.cluster.ManagerKubeconfig, jobSetEmbedded); err != nil {
 		t.Error(err)
 	}
 }
 
 // The same while it waits, and its pods are made ahead.
 func TestKilledWhileMakingAhead(t *testing.T) {
-	env.manager.stop()
+	env.manager.Stop()
 	defer restartManager(t)
 	f, kubeconfig := newFuse(t)
 	for _, at := range []write{
@@ -404,8 +405,8 @@ func live(t *testing.T, f *fuse, kubeconfig string, at write, ahead bool, args .
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { m.stop() }()
-	f.set(at, m.kill)
+	defer func() { m.Stop() }()
+	f.set(at, m.Kill)
 	reach := func(what string, reached func() bool) {
 		t.Helper()
 		eventually(t, func() error {
@@ -476,18 +477,18 @@ func checkLife(s *site, mc *v1alpha2.MiniCluster) {
 // With two managers one leads; when it dies the other takes over, and the life goes
 // on.
 func TestLeaderElection(t *testing.T) {
-	env.manager.stop()
+	env.manager.Stop()
 	defer restartManager(t)
 	s := newSite(t, 2)
 	elect := []string{"--leader-elect", "--leader-election-namespace=flux-elastic-system"}
-	var managers []*manager
+	var managers []*harness.Manager
 	defer func() {
 		for _, m := range managers {
-			m.stop()
+			m.Stop()
 		}
 	}()
 	for range 2 {
-		m, err := startManager(env.kubeconfig, jobSetEmbedded, elect...)
+		m, err := startManager(env.cluster.ManagerKubeconfig, jobSetEmbedded, elect...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -495,7 +496,7 @@ func TestLeaderElection(t *testing.T) {
 	}
 	mc := s.create(s.miniCluster("life").Size(2).PodAnnotation(simulator.Runtime, untilTold))
 	s.awaitState(mc, v1alpha2.StateRunning)
-	managers[0].kill() // the first to come leads
+	managers[0].Kill() // the first to come leads
 	s.endCommand(mc)
 	s.awaitSuccess(mc)
 	checkLife(s, mc)
@@ -504,14 +505,14 @@ func TestLeaderElection(t *testing.T) {
 // A manager that uses the JobSet of the cluster makes what one needs that it runs
 // itself.
 func TestExternalJobSet(t *testing.T) {
-	env.manager.stop()
+	env.manager.Stop()
 	defer restartManager(t)
 	s := newSite(t, 2)
-	external, err := startManager(env.kubeconfig, jobSetExternal)
+	external, err := startManager(env.cluster.ManagerKubeconfig, jobSetExternal)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer external.stop()
+	defer external.Stop()
 	mc := s.create(s.miniCluster("life").Size(2))
 	// Nobody runs JobSets: it gets as far as having one.
 	eventually(t, func() error {

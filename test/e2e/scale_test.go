@@ -172,7 +172,7 @@ func TestScaleWithRuntimeClass(t *testing.T) {
 	cordon(s, special[2], false)
 	s.awaitBrokers(mc, 3)
 
-	env.manager.stop()
+	env.manager.Stop()
 	restartManager(t)
 	cordon(s, special[3], false)
 	s.awaitBrokers(mc, 4)

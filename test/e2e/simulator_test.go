@@ -33,7 +33,7 @@ func TestSimulatedReadiness(t *testing.T) {
 	}
 	eventually(t, func() error {
 		if err := env.client.Get(s.ctx, client.ObjectKeyFromObject(other), other); err != nil {
-			return final{err}
+			return final(err)
 		}
 		if statuses := other.Status.ContainerStatuses; len(statuses) == 0 || !statuses[0].Ready {
 			return fmt.Errorf("the pod of others is %s, and not ready", other.Status.Phase)
@@ -105,16 +105,5 @@ func TestSimulatedFaults(t *testing.T) {
 // awaitPod waits until the pod of a rank is as it is expected to be.
 func (s *site) awaitPod(mc *v1alpha2.MiniCluster, rank int, what string, holds func(*corev1.Pod) bool) *corev1.Pod {
 	s.t.Helper()
-	var found *corev1.Pod
-	eventually(s.t, func() error {
-		pods := s.pods(mc)
-		for i := range pods {
-			if got, ok := protocol.Rank(&pods[i]); ok && got == rank && holds(&pods[i]) {
-				found = &pods[i]
-				return nil
-			}
-		}
-		return fmt.Errorf("the pod of rank %d of %s is not %s", rank, mc.Name, what)
-	})
-	return found
+	return s.shared.AwaitPod(mc, rank, what, holds)
 }

@@ -20,7 +20,7 @@ import (
 // the gang's decisions do not wait for requests, and all go on once the quota has grown.
 func TestRefusedStorm(t *testing.T) {
 	const storm, fewDryRuns = 1000, 200 // without sharing each check is a dry run at least
-	env.manager.stop()
+	env.manager.Stop()
 	defer restartManager(t)
 	f, kubeconfig := newFuse(t)
 	s := newSite(t, 4)
@@ -29,7 +29,7 @@ func TestRefusedStorm(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer m.stop()
+	defer m.Stop()
 	quota := &corev1.ResourceQuota{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "two"},
 		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: *quantity("2")}},

@@ -69,7 +69,7 @@ func TestDeleteAtAnyMoment(t *testing.T) {
 			mc := s.create(s.miniCluster("goes").Size(4).PodAnnotation(simulator.Runtime, runtime))
 			eventually(t, func() error { return reached(mc) })
 			s.delete(mc)
-			eventually(t, s.nothingLeft)
+			eventually(t, s.shared.NothingLeft)
 		})
 	}
 }
@@ -164,7 +164,7 @@ func TestForeignPods(t *testing.T) {
 	s.await(mc, "waiting for room", func(mc *v1alpha2.MiniCluster) bool {
 		return condition(mc, v1alpha2.ConditionAdmitted).Reason == v1alpha2.ReasonNoRoom
 	})
-	env.manager.stop()
+	env.manager.Stop()
 	restartManager(t)
 	next := s.create(s.miniCluster("one").Size(1))
 	s.await(next, "waiting for its turn", func(mc *v1alpha2.MiniCluster) bool {

@@ -24,7 +24,7 @@ import (
 // The examples are applied as they are, by kubectl, into an empty namespace. They may
 // run on any node, so no other test runs meanwhile.
 func TestExamples(t *testing.T) {
-	examples, err := filepath.Glob(filepath.Join(env.root, "examples", "*", "minicluster.yaml"))
+	examples, err := filepath.Glob(filepath.Join(env.Root, "examples", "*", "minicluster.yaml"))
 	if err != nil || len(examples) == 0 {
 		t.Fatalf("no examples: %v", err)
 	}
@@ -38,7 +38,7 @@ func TestExamples(t *testing.T) {
 			mc.Name, mc.Namespace = name, s.namespace
 			if s.get(mc).Spec.Cleanup {
 				s.awaitGone(mc)
-				eventually(t, s.nothingLeft)
+				eventually(t, s.shared.NothingLeft)
 				return
 			}
 			s.awaitSuccess(mc)
@@ -75,7 +75,7 @@ func TestExamples(t *testing.T) {
 
 func (s *site) generate(args ...string) []byte {
 	s.t.Helper()
-	out, err := exec.Command(filepath.Join(env.root, "examples", "many", "generate.sh"), args...).Output()
+	out, err := exec.Command(filepath.Join(env.Root, "examples", "many", "generate.sh"), args...).Output()
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestMetrics(t *testing.T) {
 	s.await(s.create(s.miniCluster("huge").Size(1000)), "counted as waiting", func(mc *v1alpha2.MiniCluster) bool {
 		return condition(mc, v1alpha2.ConditionAdmitted).Reason == v1alpha2.ReasonNeverFits
 	})
-	response, err := http.Get("http://" + env.manager.metrics + "/metrics")
+	response, err := http.Get("http://" + env.manager.Metrics + "/metrics")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +151,7 @@ func TestMetrics(t *testing.T) {
 func TestConfig(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"default", "embedded"} {
-		out, err := kubectl(t.Context(), "apply", "--server-side", "--dry-run=server", "--force-conflicts", "-k", filepath.Join(env.root, "config", name))
+		out, err := kubectl(t.Context(), "apply", "--server-side", "--dry-run=server", "--force-conflicts", "-k", filepath.Join(env.Root, "config", name))
 		if err != nil || strings.Contains(string(out), "Warning") {
 			t.Errorf("config/%s: %v\n%s", name, err, out)
 		}

@@ -1,0 +1,107 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package harness
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+)
+
+// Values of the manager's --jobset.
+const (
+	JobSetEmbedded = "embedded"
+	JobSetExternal = "external"
+)
+
+// Manager is a manager process.
+type Manager struct {
+	// Metrics is the address of the metrics.
+	Metrics string
+	// Done is closed when the process has ended.
+	Done chan struct{}
+
+	cmd    *exec.Cmd
+	health string // address
+}
+
+// StartManager starts a manager and waits until the manager is ready.
+func (s *Suite) StartManager(kubeconfig, jobSet string, args ...string) (*Manager, error) {
+	metrics, health, err := freeAddresses()
+	if err != nil {
+		return nil, err
+	}
+	logFile, err := os.CreateTemp(s.Dir, "manager-*.log")
+	if err != nil {
+		return nil, err
+	}
+	defer logFile.Close()
+	cmd := exec.Command(filepath.Join(s.Bin, "manager"), append([]string{
+		"--kubeconfig=" + kubeconfig, "--jobset=" + jobSet, "--zap-log-level=1",
+		"--metrics-bind-address=" + metrics, "--health-probe-bind-address=" + health,
+	}, args...)...)
+	cmd.Stdout, cmd.Stderr = logFile, logFile
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	m := &Manager{cmd: cmd, Metrics: metrics, health: health, Done: make(chan struct{})}
+	go func() {
+		_ = cmd.Wait()
+		close(m.Done)
+	}()
+	if err := m.awaitReady(logFile.Name()); err != nil {
+		m.Kill()
+		return nil, err
+	}
+	return m, nil
+}
+
+func (m *Manager) awaitReady(logPath string) error {
+	return Poll(func() error {
+		select {
+		case <-m.Done:
+			log, _ := os.ReadFile(logPath)
+			return Final(fmt.Errorf("the manager ended:\n%s", log))
+		default:
+		}
+		response, err := http.Get("http://" + m.health + "/readyz")
+		if err != nil {
+			return err
+		}
+		defer response.Body.Close()
+		if response.StatusCode != http.StatusOK {
+			return fmt.Errorf("the manager is not ready: %s", response.Status)
+		}
+		return nil
+	})
+}
+
+// Kill ends the manager as a crash would.
+func (m *Manager) Kill() {
+	_ = m.cmd.Process.Kill()
+	<-m.Done
+}
+
+// Stop ends the manager as it is ended in a cluster.
+func (m *Manager) Stop() {
+	_ = m.cmd.Process.Signal(os.Interrupt)
+	<-m.Done
+}
+
+func freeAddresses() (a, b string, err error) {
+	first, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", "", err
+	}
+	defer first.Close()
+	second, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", "", err
+	}
+	defer second.Close()
+	return first.Addr().String(), second.Addr().String(), nil
+}

@@ -1,0 +1,256 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package harness
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/dev/simulator"
+	"github.com/flux-elastic/flux-elastic/internal/protocol"
+)
+
+// SiteLabel is the label of the nodes of a site. Its value is the site's namespace.
+const SiteLabel = "e2e-site"
+
+// Site is a part of a cluster that a test has for itself: a namespace and some nodes.
+type Site struct {
+	T         *testing.T
+	Ctx       context.Context // outlives the test, for what the test cleans up
+	Cluster   *Cluster
+	Namespace string
+	Nodes     []string
+}
+
+// sites are those of a cluster.
+type sites struct {
+	sync.Mutex
+	count int
+	taken map[string]bool // nodes
+}
+
+// NewSite takes nodes for a test, which must be free, and makes a namespace. Close gives them back.
+func (c *Cluster) NewSite(t *testing.T, nodes int) *Site {
+	t.Helper()
+	c.sites.Lock()
+	defer c.sites.Unlock()
+	c.sites.count++
+	s := &Site{T: t, Ctx: context.WithoutCancel(t.Context()), Cluster: c, Namespace: fmt.Sprintf("site-%d", c.sites.count)}
+	if c.sites.taken == nil {
+		c.sites.taken = map[string]bool{}
+	}
+	var list corev1.NodeList
+	if err := c.Client.List(s.Ctx, &list); err != nil {
+		t.Fatal(err)
+	}
+	for i := range list.Items {
+		node := &list.Items[i]
+		if len(s.Nodes) == nodes || c.sites.taken[node.Name] {
+			continue
+		}
+		s.Patch(node, `{"metadata":{"labels":{%q:%q}}}`, SiteLabel, s.Namespace)
+		c.sites.taken[node.Name] = true
+		s.Nodes = append(s.Nodes, node.Name)
+	}
+	if len(s.Nodes) < nodes {
+		t.Fatalf("only %d nodes are free, the test needs %d", len(s.Nodes), nodes)
+	}
+	if err := c.Client.Create(s.Ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}}); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Clear deletes all MiniClusters, and waits until nothing is left of them.
+func (s *Site) Clear() {
+	if err := s.Cluster.Client.DeleteAllOf(s.Ctx, &v1alpha2.MiniCluster{}, client.InNamespace(s.Namespace)); err != nil {
+		s.T.Error(err)
+	}
+	if err := Poll(s.NothingLeft); err != nil {
+		s.T.Errorf("something is left over: %v", err)
+	}
+}
+
+// Close deletes the namespace, and gives the nodes back.
+func (s *Site) Close() {
+	if err := s.Cluster.Client.Delete(s.Ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}}); err != nil {
+		s.T.Error(err)
+	}
+	s.Cluster.sites.Lock()
+	defer s.Cluster.sites.Unlock()
+	for _, node := range s.Nodes {
+		delete(s.Cluster.sites.taken, node)
+	}
+}
+
+// NothingLeft checks that no object of a MiniCluster is there.
+func (s *Site) NothingLeft() error {
+	for _, list := range []client.ObjectList{
+		&v1alpha2.MiniClusterList{}, &jobsetapi.JobSetList{}, &batchv1.JobList{}, &corev1.PodList{},
+		&corev1.SecretList{}, &corev1.ConfigMapList{}, &corev1.ServiceList{}, &discoveryv1.EndpointSliceList{},
+	} {
+		if err := s.Cluster.Client.List(s.Ctx, list, client.InNamespace(s.Namespace), client.HasLabels{v1alpha2.MiniClusterLabel}); err != nil {
+			return err
+		}
+		if n := meta.LenList(list); n > 0 {
+			return fmt.Errorf("%d in %T", n, list)
+		}
+	}
+	var list v1alpha2.MiniClusterList // these have no label of ours
+	if err := s.Cluster.Client.List(s.Ctx, &list, client.InNamespace(s.Namespace)); err != nil {
+		return err
+	}
+	if len(list.Items) > 0 {
+		return fmt.Errorf("%d MiniClusters", len(list.Items))
+	}
+	return nil
+}
+
+// Create creates an object.
+func (s *Site) Create(object client.Object) {
+	s.T.Helper()
+	if err := s.Cluster.Client.Create(s.Ctx, object); err != nil {
+		s.T.Fatal(err)
+	}
+}
+
+// Patch changes an object by a merge patch.
+func (s *Site) Patch(object client.Object, format string, args ...any) {
+	s.T.Helper()
+	if err := s.Cluster.Client.Patch(s.Ctx, object, client.RawPatch(types.MergePatchType, fmt.Appendf(nil, format, args...))); err != nil {
+		s.T.Fatal(err)
+	}
+}
+
+// Delete deletes an object.
+func (s *Site) Delete(object client.Object, options ...client.DeleteOption) {
+	s.T.Helper()
+	if err := s.Cluster.Client.Delete(s.Ctx, object, options...); err != nil {
+		s.T.Fatal(err)
+	}
+}
+
+// Condition returns a condition of a MiniCluster, or an empty one.
+func Condition(mc *v1alpha2.MiniCluster, kind string) metav1.Condition {
+	if c := meta.FindStatusCondition(mc.Status.Conditions, kind); c != nil {
+		return *c
+	}
+	return metav1.Condition{}
+}
+
+// State returns the state of a MiniCluster.
+func State(mc *v1alpha2.MiniCluster) string { return Condition(mc, v1alpha2.ConditionReady).Reason }
+
+// Await waits until a MiniCluster is as the test expects.
+func (s *Site) Await(mc *v1alpha2.MiniCluster, what string, holds func(*v1alpha2.MiniCluster) bool) {
+	s.T.Helper()
+	Eventually(s.T, func() error {
+		if err := s.Cluster.Client.Get(s.Ctx, client.ObjectKeyFromObject(mc), mc); err != nil {
+			return Final(fmt.Errorf("waiting until %s is %s: %w", mc.Name, what, err))
+		}
+		if !holds(mc) {
+			return fmt.Errorf("%s is not %s, but %s: %s", mc.Name, what, State(mc), Condition(mc, v1alpha2.ConditionReady).Message)
+		}
+		return nil
+	})
+}
+
+// AwaitState waits until a MiniCluster has one of some states.
+func (s *Site) AwaitState(mc *v1alpha2.MiniCluster, states ...string) {
+	s.T.Helper()
+	s.Await(mc, strings.Join(states, " or "), func(mc *v1alpha2.MiniCluster) bool { return slices.Contains(states, State(mc)) })
+}
+
+// AwaitSuccess waits until a MiniCluster has succeeded and holds no node any more.
+func (s *Site) AwaitSuccess(mc *v1alpha2.MiniCluster) {
+	s.T.Helper()
+	s.Await(mc, "done, with no node held", func(mc *v1alpha2.MiniCluster) bool {
+		return State(mc) == v1alpha2.StateSucceeded && mc.Status.Nodes == 0
+	})
+}
+
+// AwaitGone waits until an object does not exist any more.
+func (s *Site) AwaitGone(object client.Object) {
+	s.T.Helper()
+	Eventually(s.T, func() error {
+		err := s.Cluster.Client.Get(s.Ctx, client.ObjectKeyFromObject(object), object.DeepCopyObject().(client.Object))
+		switch {
+		case err == nil:
+			return fmt.Errorf("%s is still there", object.GetName())
+		case client.IgnoreNotFound(err) != nil:
+			return Final(err)
+		}
+		return nil
+	})
+}
+
+// Pods returns the pods of a MiniCluster.
+func (s *Site) Pods(mc *v1alpha2.MiniCluster) []corev1.Pod {
+	s.T.Helper()
+	var list corev1.PodList
+	if err := s.Cluster.Client.List(s.Ctx, &list, client.InNamespace(s.Namespace), client.MatchingLabels{v1alpha2.MiniClusterLabel: mc.Name}); err != nil {
+		s.T.Fatal(err)
+	}
+	return list.Items
+}
+
+// AwaitPod waits until a rank has a pod as the test expects.
+func (s *Site) AwaitPod(mc *v1alpha2.MiniCluster, rank int, what string, holds func(*corev1.Pod) bool) *corev1.Pod {
+	s.T.Helper()
+	var found *corev1.Pod
+	Eventually(s.T, func() error {
+		pods := s.Pods(mc)
+		for i := range pods {
+			if got, ok := protocol.Rank(&pods[i]); ok && got == rank && holds(&pods[i]) {
+				found = &pods[i]
+				return nil
+			}
+		}
+		return fmt.Errorf("the pod of rank %d of %s is not %s", rank, mc.Name, what)
+	})
+	return found
+}
+
+// Tell lets the pod of a rank play something else from now on.
+func (s *Site) Tell(mc *v1alpha2.MiniCluster, rank int, annotation, value string) {
+	s.T.Helper()
+	pod := s.AwaitPod(mc, rank, "alive", func(pod *corev1.Pod) bool { return !protocol.Ended(pod) && pod.DeletionTimestamp == nil })
+	if err := simulator.Tell(s.Ctx, s.Cluster.Client, pod, annotation, value); err != nil {
+		s.T.Fatal(err)
+	}
+}
+
+// Kubectl runs kubectl in the namespace.
+func (s *Site) Kubectl(args ...string) string {
+	s.T.Helper()
+	out, err := s.Cluster.Kubectl(s.Ctx, append([]string{"-n", s.Namespace}, args...)...)
+	if err != nil {
+		s.T.Fatalf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// Describe logs what is there of some kinds.
+func (s *Site) Describe(kinds string) {
+	s.T.Helper()
+	out, err := s.Cluster.Kubectl(s.Ctx, "-n", s.Namespace, "get", kinds, "-o", "wide")
+	if err != nil {
+		s.T.Log(err)
+	}
+	s.T.Logf("what is there:\n%s", out)
+}
