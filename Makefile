@@ -10,6 +10,7 @@ NODE_CPU    ?= 8
 NODE_MEMORY ?= 32Gi
 PORT        ?= 6550
 MPI         ?= false
+KUEUE       ?= false
 LOCAL_DIR   ?= .local
 DEMO_NODES  ?= $(if $(filter real,$(MODE)),3,24)
 
@@ -64,8 +65,8 @@ demo: build ## Run the examples on a new local cluster, show their progress, and
 	bin/localcluster demo --mode=$(MODE) --dir=$(LOCAL_DIR)/demo --port=0 --nodes=$(DEMO_NODES)
 
 .PHONY: cluster-up
-cluster-up: build ## Start a local cluster: [MODE=simulated|real|kind] [NODES=149 or 3] [MPI=false|true] [NODE_CPU=8] [NODE_MEMORY=32Gi] [PORT=6550] [LOCAL_DIR=.local]
-	bin/localcluster up --mode=$(MODE) --mpi=$(MPI) --dir=$(LOCAL_DIR) --port=$(PORT) --nodes=$(NODES) --node-cpu=$(NODE_CPU) --node-memory=$(NODE_MEMORY)
+cluster-up: build ## Start a local cluster: [MODE=simulated|real|kind] [NODES=149 or 3] [MPI=false|true] [KUEUE=false|true] [NODE_CPU=8] [NODE_MEMORY=32Gi] [PORT=6550] [LOCAL_DIR=.local]
+	bin/localcluster up --mode=$(MODE) --mpi=$(MPI) --kueue=$(KUEUE) --dir=$(LOCAL_DIR) --port=$(PORT) --nodes=$(NODES) --node-cpu=$(NODE_CPU) --node-memory=$(NODE_MEMORY)
 
 .PHONY: cluster-down
 cluster-down: build ## End the local cluster of LOCAL_DIR, and all programs that were started with it
@@ -119,6 +120,10 @@ e2e-sim-killed e2e-sim-faults e2e-sim-lives:
 .PHONY: control-plane
 control-plane: build
 	bin/localcluster build
+
+.PHONY: kueue
+kueue: build
+	bin/localcluster build --kueue
 
 .PHONY: test-fluxion
 test-fluxion: ## Test with Fluxion's own library, and with flux-sched's resource-query: FLUXION_LIBRARY= [RESOURCE_QUERY=]
@@ -207,7 +212,7 @@ verify: generate lint ## Check that generated files are up to date, and lint; fa
 	go vet ./...
 	go vet -tags=fluxion ./cmd/manager
 	go vet -tags=real ./test/e2e-real
-	for dir in . hack/controlplane hack/controlplane/coredns hack/tools; do (cd $$dir && go mod tidy -diff) || exit; done
+	for dir in . hack/controlplane hack/controlplane/coredns hack/controlplane/kueue hack/tools; do (cd $$dir && go mod tidy -diff) || exit; done
 	git diff --exit-code
 	@test -z "$$(git status --porcelain)" || { git status --short; echo "verify: files are not committed, or were generated and are new" >&2; exit 1; }
 

@@ -70,29 +70,39 @@ func run(ctx context.Context, args []string) error {
 
 func build(ctx context.Context, args []string) error {
 	flags := newFlags("build")
-	mode := modeFlag(flags)
+	mode, kueue := modeFlag(flags), kueueFlag(flags)
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	_, err := ensureBinaries(ctx, localcluster.Mode(*mode))
+	var parts []localcluster.Part
+	if localcluster.Mode(*mode) == localcluster.Real {
+		parts = append(parts, localcluster.RealNodes)
+	}
+	if *kueue {
+		parts = append(parts, localcluster.Kueue)
+	}
+	_, err := ensureBinaries(ctx, parts...)
 	return err
 }
 
-func ensureBinaries(ctx context.Context, modes ...localcluster.Mode) (localcluster.Binaries, error) {
+func ensureBinaries(ctx context.Context, parts ...localcluster.Part) (localcluster.Binaries, error) {
 	root, err := localcluster.Root()
 	if err != nil {
 		return nil, err
 	}
-	return localcluster.EnsureBinaries(ctx, localcluster.ModuleDir(root), newBuildDisplay(os.Stdout), modes...)
+	return localcluster.EnsureBinaries(ctx, localcluster.ModuleDir(root), newBuildDisplay(os.Stdout), parts...)
 }
 
 func up(ctx context.Context, args []string) error {
 	config := localcluster.Config{}
 	flags := newFlags("up")
 	clusterFlags(flags, &config)
-	mode, mpi := modeFlag(flags), mpiFlag(flags)
+	mode, mpi, kueue := modeFlag(flags), mpiFlag(flags), kueueFlag(flags)
 	if err := flags.Parse(args); err != nil {
 		return err
+	}
+	if *kueue {
+		config.Kueue = &localcluster.KueueConfig{}
 	}
 	if localcluster.Mode(*mode) == localcluster.Kind {
 		return upKind(ctx, config)
@@ -138,10 +148,13 @@ func startReal(ctx context.Context, config localcluster.Config, mpi bool) (*loca
 	}
 	config.Real = localcluster.RealConfig{Count: config.Nodes.Count, Images: []string{archive}}
 	config.Nodes.Count = 0
-	return startCluster(ctx, config, localcluster.Real)
+	return startCluster(ctx, config)
 }
 
 func upKind(ctx context.Context, config localcluster.Config) error {
+	if config.Kueue != nil {
+		return errors.New("a cluster of mode kind runs no Kueue: install Kueue in the cluster")
+	}
 	root, err := localcluster.Root()
 	if err != nil {
 		return err
@@ -163,8 +176,8 @@ func sayUp(cluster *localcluster.Cluster, binaries localcluster.Binaries, nodes 
 }
 
 // startCluster starts a cluster. It first builds programs that are missing.
-func startCluster(ctx context.Context, config localcluster.Config, modes ...localcluster.Mode) (*localcluster.Cluster, localcluster.Binaries, error) {
-	binaries, err := ensureBinaries(ctx, modes...)
+func startCluster(ctx context.Context, config localcluster.Config) (*localcluster.Cluster, localcluster.Binaries, error) {
+	binaries, err := ensureBinaries(ctx, config.Parts()...)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -312,6 +325,10 @@ func modeFlag(flags *flag.FlagSet) *string {
 
 func mpiFlag(flags *flag.FlagSet) *bool {
 	return flags.Bool("mpi", false, "make the image with MPI, too")
+}
+
+func kueueFlag(flags *flag.FlagSet) *bool {
+	return flags.Bool("kueue", false, "run Kueue, too")
 }
 
 func dirFlag(flags *flag.FlagSet) *string {

@@ -29,8 +29,17 @@ type component struct {
 	// module is the directory of the component's own module, relative to the control plane's
 	// module; "" if it has none.
 	module string
-	real   bool // only real nodes need this component
+	part   Part // the only part of a cluster that needs this component; "" if every cluster needs it
 }
+
+// Part is a part that some clusters have.
+type Part string
+
+// The parts.
+const (
+	RealNodes Part = "real nodes"
+	Kueue     Part = "Kueue"
+)
 
 // components are in the order in which they are built. The API server is first: its build compiles
 // most packages that the others share.
@@ -41,8 +50,9 @@ var components = []component{
 	{name: "etcd", pkg: "go.etcd.io/etcd/server/v3", version: "etcd Version: 3.7."},
 	{name: "kwok", pkg: "sigs.k8s.io/kwok/cmd/kwok", version: "kwok version v0.8."},
 	{name: "kubectl", pkg: "k8s.io/kubernetes/cmd/kubectl"},
-	{name: "kubelet", pkg: "k8s.io/kubernetes/cmd/kubelet", version: "Kubernetes v1.36.", real: true},
-	{name: "coredns", pkg: ".", module: "coredns", real: true},
+	{name: "kubelet", pkg: "k8s.io/kubernetes/cmd/kubelet", version: "Kubernetes v1.36.", part: RealNodes},
+	{name: "coredns", pkg: ".", module: "coredns", part: RealNodes},
+	{name: kueueName, pkg: "sigs.k8s.io/kueue/cmd/kueue", module: "kueue", part: Kueue},
 }
 
 // Binaries are the paths of the control plane's programs, by name.
@@ -68,13 +78,13 @@ const (
 	Kind      Mode = "kind"      // kind makes the cluster, with its own control plane
 )
 
-// FindBinaries returns the programs of the control plane, and of nodes of the given modes. It takes
+// FindBinaries returns the programs of the control plane, and of the given parts. It takes
 // programs of the cache first. Then it takes programs in the directory of KUBEBUILDER_ASSETS or on
 // the PATH that have the right version. It also returns the names of programs that are missing.
-func FindBinaries(ctx context.Context, moduleDir string, modes ...Mode) (found Binaries, missing []string, err error) {
+func FindBinaries(ctx context.Context, moduleDir string, parts ...Part) (found Binaries, missing []string, err error) {
 	found = Binaries{}
 	for _, c := range components {
-		if c.real && !slices.Contains(modes, Real) {
+		if c.part != "" && !slices.Contains(parts, c.part) {
 			continue
 		}
 		cache, err := cacheDir(c.moduleDir(moduleDir))
@@ -93,8 +103,8 @@ func FindBinaries(ctx context.Context, moduleDir string, modes ...Mode) (found B
 
 // EnsureBinaries is like FindBinaries, and builds missing programs. It needs the go command. The
 // first build takes some minutes.
-func EnsureBinaries(ctx context.Context, moduleDir string, progress BuildProgress, modes ...Mode) (Binaries, error) {
-	found, missing, err := FindBinaries(ctx, moduleDir, modes...)
+func EnsureBinaries(ctx context.Context, moduleDir string, progress BuildProgress, parts ...Part) (Binaries, error) {
+	found, missing, err := FindBinaries(ctx, moduleDir, parts...)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,7 @@
 package localcluster
 
 import (
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -28,7 +29,7 @@ type credentials struct {
 	ca                        []byte // PEM
 	token                     string
 	authority                 *x509.Certificate
-	authorityKey              *ecdsa.PrivateKey
+	authorityKey              crypto.Signer
 }
 
 // makeCredentials writes new keys into a directory. The API server's certificate is valid for the
@@ -59,12 +60,7 @@ func (c *credentials) makeCertificates(addresses []net.IP) (err error) {
 	if c.authorityKey, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
 		return err
 	}
-	now := time.Now()
-	c.authority = &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "flux-elastic local cluster"},
-		NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(10, 0, 0),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
-	}
+	c.authority = newAuthority("flux-elastic local cluster")
 	der, err := x509.CreateCertificate(rand.Reader, c.authority, c.authority, c.authorityKey.Public(), c.authorityKey)
 	if err != nil {
 		return err
@@ -76,10 +72,23 @@ func (c *credentials) makeCertificates(addresses []net.IP) (err error) {
 		Subject:  pkix.Name{CommonName: "kube-apiserver"},
 		DNSNames: []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"},
 		// 10.96.0.1 is the first address of the Service range. It belongs to the API server.
-		IPAddresses: append([]net.IP{net.IPv4(127, 0, 0, 1), net.IPv4(10, 96, 0, 1)}, addresses...),
+		IPAddresses: append([]net.IP{localhost, net.IPv4(10, 96, 0, 1)}, addresses...),
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	})
 	return err
+}
+
+// localhost is the address on which the programs of a cluster listen.
+var localhost = net.IPv4(127, 0, 0, 1)
+
+// newAuthority returns the template of the certificate of an authority.
+func newAuthority(name string) *x509.Certificate {
+	now := time.Now()
+	return &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name},
+		NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(10, 0, 0),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
+	}
 }
 
 // issue writes a new key, and a certificate that the cluster's authority has signed.

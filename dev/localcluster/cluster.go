@@ -44,6 +44,8 @@ const (
 	// PortMetrics and PortHealth are for a manager that runs beside the cluster.
 	PortMetrics
 	PortHealth
+	portKueueWebhook
+	portKueueHealth
 	portsPerCluster
 )
 
@@ -75,6 +77,8 @@ type Config struct {
 	// Real are the real nodes. CheckReal checks what the machine needs for them. A cluster may
 	// have nodes of both kinds.
 	Real RealConfig
+	// Kueue is Kueue beside the cluster; nil if the cluster has none.
+	Kueue *KueueConfig
 }
 
 // Cluster is a running cluster.
@@ -140,7 +144,7 @@ func (c *Config) check() error {
 	return CheckReal(nil)
 }
 
-// start starts the control plane and the nodes, and waits until the nodes are ready.
+// start starts the control plane, the nodes and Kueue, and waits until all of them are ready.
 func (c *Cluster) start(ctx context.Context, config Config, binaries Binaries, say func(string)) error {
 	var addresses []net.IP
 	if config.Real.Count > 0 {
@@ -160,6 +164,15 @@ func (c *Cluster) start(ctx context.Context, config Config, binaries Binaries, s
 	if err := c.startControlPlane(ctx, binaries, keys, controllers, say); err != nil {
 		return err
 	}
+	if err := c.startNodes(ctx, config, binaries, keys, say); err != nil || config.Kueue == nil {
+		return err
+	}
+	say("starting Kueue")
+	return c.StartKueue(ctx, binaries, *config.Kueue)
+}
+
+// startNodes starts the nodes, and waits until the nodes are ready.
+func (c *Cluster) startNodes(ctx context.Context, config Config, binaries Binaries, keys *credentials, say func(string)) error {
 	if config.Real.Count > 0 {
 		if err := c.startReal(ctx, config.Real, binaries, keys, say); err != nil {
 			return err

@@ -11,6 +11,9 @@
 // listen, too. Everything that is made for such a cluster has the cluster's name, or ends with the
 // first process of a node.
 //
+// Kueue can run beside the control plane, too. The API server reaches its webhooks by address. Its API
+// and webhooks are those of its module in Go's module cache.
+//
 // The binaries are built from the nested module hack/controlplane, which pins their versions, and
 // are kept in the user's cache directory.
 //

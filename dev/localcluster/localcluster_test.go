@@ -6,6 +6,7 @@ package localcluster
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -193,6 +194,14 @@ func TestFindBinaries(t *testing.T) {
 	}
 	if want := []string{"kube-controller-manager", "kube-scheduler", "kubectl"}; !slices.Equal(missing, want) {
 		t.Errorf("missing %q, want %q", missing, want)
+	}
+	// Kueue has a module of its own, and is missing only where the cluster is to have Kueue.
+	nested := t.TempDir()
+	if err := errors.Join(os.CopyFS(nested, os.DirFS(module)), os.CopyFS(filepath.Join(module, "kueue"), os.DirFS(nested))); err != nil {
+		t.Fatal(err)
+	}
+	if _, missing, err := FindBinaries(t.Context(), module, Kueue); err != nil || !slices.Contains(missing, "kueue") {
+		t.Errorf("missing %q, %v", missing, err)
 	}
 	// Other versions have another directory.
 	if err := os.WriteFile(filepath.Join(module, "go.sum"), []byte("new"), 0o600); err != nil {

@@ -54,7 +54,7 @@ func run(m *testing.M) (code int, err error) {
 	}
 	ctx := context.Background()
 	var missing []string
-	env.binaries, missing, err = localcluster.FindBinaries(ctx, localcluster.ModuleDir(env.root), localcluster.Real)
+	env.binaries, missing, err = localcluster.FindBinaries(ctx, localcluster.ModuleDir(env.root), localcluster.RealNodes)
 	if err != nil {
 		return 1, err
 	}
