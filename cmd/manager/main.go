@@ -122,10 +122,6 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return fmt.Errorf("--topology-labels: %w", err)
 	}
-	namespaces, err := labels.Parse(o.kueue)
-	if err != nil {
-		return fmt.Errorf("--kueue-namespaces: %w", err)
-	}
 	matcher, err := o.matcher.open()
 	if err != nil {
 		return err
@@ -158,7 +154,7 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return fmt.Errorf("making the manager: %w", err)
 	}
-	if err := setup(ctx, mgr, o, matcher, direct, topology, namespaces); err != nil {
+	if err := setup(ctx, mgr, o, matcher, direct, topology); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
@@ -200,7 +196,7 @@ func newScheme() *runtime.Scheme {
 	return scheme
 }
 
-func setup(ctx context.Context, mgr ctrl.Manager, o options, matcher ledger.Matcher, direct bool, topology []state.TopologyLevel, namespaces labels.Selector) error {
+func setup(ctx context.Context, mgr ctrl.Manager, o options, matcher ledger.Matcher, direct bool, topology []state.TopologyLevel) error {
 	if err := index.Setup(ctx, mgr.GetFieldIndexer()); err != nil {
 		return fmt.Errorf("setting up indexes: %w", err)
 	}
@@ -208,6 +204,10 @@ func setup(ctx context.Context, mgr ctrl.Manager, o options, matcher ledger.Matc
 	queues.AheadPods = o.aheadPods
 	if err := queues.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("setting up the scheduler: %w", err)
+	}
+	namespaces, err := labels.Parse(o.kueue)
+	if err != nil {
+		return fmt.Errorf("--kueue-namespaces: %w", err)
 	}
 	kueue, err := kueue.New(mgr, namespaces)
 	if err != nil {

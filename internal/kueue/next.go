@@ -52,14 +52,18 @@ const (
 // Workload is nil if there is none. Writes follow from what is recorded and observed, so that each
 // is repeated until its effect is seen.
 func Next(wl *kueueapi.Workload, in Input) (Write, *kueueapi.Workload) {
-	mc := in.MiniCluster
-	waits := mc.Status.Admission == nil && in.Finished == ""
-	if wl == nil {
-		if in.Want != nil && waits && !mc.Spec.Suspend {
-			return Create, in.Want
-		}
+	waits := in.MiniCluster.Status.Admission == nil && in.Finished == ""
+	switch {
+	case wl == nil && in.Want != nil && waits && !in.MiniCluster.Spec.Suspend:
+		return Create, in.Want
+	case wl == nil:
 		return Nothing, nil
 	}
+	return in.change(wl, waits)
+}
+
+// change is Next for a Workload that exists. waits is true if its MiniCluster waits for nodes.
+func (in Input) change(wl *kueueapi.Workload, waits bool) (Write, *kueueapi.Workload) {
 	next := wl.DeepCopy()
 	free := len(in.Ranks) == 0 && (waits || in.Finished != "") // nothing runs on its quota
 	over := isTrue(wl, kueueapi.WorkloadFinished)
