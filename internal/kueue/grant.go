@@ -47,10 +47,10 @@ func Read(wl *kueueapi.Workload, cluster Cluster) Grant {
 		return Grant{State: life.QuotaMissing, Message: fmt.Sprintf("its Workload %s was deleted", wl.Name)}
 	case isTrue(wl, kueueapi.WorkloadFinished):
 		return Grant{State: life.QuotaMissing, Message: fmt.Sprintf("Kueue took its Workload %s for finished: %s", wl.Name, message(wl, kueueapi.WorkloadFinished))}
-	case isTrue(wl, kueueapi.WorkloadEvicted):
+	case isTrue(wl, kueueapi.WorkloadEvicted) && isTrue(wl, kueueapi.WorkloadQuotaReserved):
 		return Grant{State: life.QuotaMissing, Message: "Kueue took the quota back: " + message(wl, kueueapi.WorkloadEvicted) + requeued(wl)}
 	case !ptr.Deref(wl.Spec.Active, true):
-		return Grant{State: life.QuotaMissing, Message: fmt.Sprintf("its Workload %s is not active", wl.Name)}
+		return Grant{State: life.QuotaMissing, Message: fmt.Sprintf("its Workload %s is not active: %s", wl.Name, message(wl, kueueapi.WorkloadEvicted))}
 	case !isTrue(wl, kueueapi.WorkloadQuotaReserved) || wl.Status.Admission == nil:
 		return Grant{State: life.QuotaMissing, Message: waits(wl)}
 	}
