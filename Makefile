@@ -125,6 +125,10 @@ control-plane: build
 kueue: build
 	bin/localcluster build --kueue
 
+.PHONY: e2e-kueue
+e2e-kueue: kueue ## Run the tests with Kueue and simulated nodes; the first run builds Kueue (some minutes): [TEST_ARGS=]
+	@$(call suite,$@,-count=1 -timeout=60m $(TEST_ARGS) ./test/e2e-kueue)
+
 .PHONY: test-fluxion
 test-fluxion: ## Test with Fluxion's own library, and with flux-sched's resource-query: FLUXION_LIBRARY= [RESOURCE_QUERY=]
 	@test -n "$(FLUXION_LIBRARY)" || { echo "set FLUXION_LIBRARY: make test-fluxion FLUXION_LIBRARY=.../libreapi_cli.so" >&2; exit 1; }
@@ -147,11 +151,11 @@ e2e-real-faults e2e-real-lives:
 	@$(call suite,$@,-count=1 -tags=real -timeout=60m $(SELECT) ./test/e2e-real)
 
 .PHONY: race
-race: control-plane ## Run the tests with the race detector, also in the managers that they start (needs a C compiler)
+race: kueue ## Run the tests with the race detector, also in the managers that they start (needs a C compiler)
 	GOFLAGS=-race GORACE=halt_on_error=1 go test -timeout=90m $(TEST_ARGS) $(TEST)
 
 .PHONY: deflake
-deflake: control-plane ## Run the tests ten times over, in random order: [TEST=] [TEST_ARGS=]
+deflake: kueue ## Run the tests ten times over, in random order: [TEST=] [TEST_ARGS=]
 	go test -count=10 -shuffle=on -timeout=450m $(TEST_ARGS) $(TEST)
 
 .PHONY: e2e-faults
@@ -217,7 +221,7 @@ verify: generate lint ## Check that generated files are up to date, and lint; fa
 	@test -z "$$(git status --porcelain)" || { git status --short; echo "verify: files are not committed, or were generated and are new" >&2; exit 1; }
 
 .PHONY: presubmit
-presubmit: verify test e2e-real ## Run what CI runs
+presubmit: verify test e2e-kueue e2e-real ## Run what CI runs
 
 .PHONY: help
 help: ## Show this

@@ -1,0 +1,92 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package e2ekueue runs MiniClusters beside the real Kueue, on a real control plane with simulated
+// nodes.
+package e2ekueue
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	kueueapi "sigs.k8s.io/kueue/apis/kueue/v1beta2"
+
+	"github.com/flux-elastic/flux-elastic/dev/localcluster"
+	"github.com/flux-elastic/flux-elastic/test/harness"
+)
+
+const nodeCount = 96
+
+// allIntegrations lets Kueue look at all that belongs to a MiniCluster: Jobs, JobSets and pods.
+const allIntegrations = "integrations: {frameworks: [batch/job, jobset.x-k8s.io/jobset, pod]}\n"
+
+// env is what all tests share.
+var env struct {
+	*harness.Suite
+	cluster *cluster
+}
+
+func TestMain(m *testing.M) { harness.Main(m, "e2e-kueue", start) }
+
+// start brings up the cluster that tests share.
+func start(ctx context.Context, dir string) (end func() error, err error) {
+	if env.Suite, err = harness.NewSuite(ctx, dir, "make kueue", localcluster.Kueue); err != nil {
+		return nil, err
+	}
+	if err := kueueapi.AddToScheme(env.Scheme); err != nil {
+		return nil, err
+	}
+	if env.cluster, err = up(ctx, "cluster", nodeCount, ""); err != nil {
+		return nil, err
+	}
+	return env.cluster.down, nil
+}
+
+// cluster is a cluster with Kueue and a manager.
+type cluster struct {
+	*harness.Cluster
+	manager *harness.Manager
+}
+
+// up starts a cluster. The configuration is a part of Kueue's (see localcluster.KueueConfig).
+func up(ctx context.Context, name string, nodes int, configuration string) (*cluster, error) {
+	shared, err := env.Up(ctx, name, nodes, &localcluster.KueueConfig{Configuration: allIntegrations + configuration})
+	if err != nil {
+		return nil, err
+	}
+	c := &cluster{Cluster: shared}
+	if c.manager, err = c.StartManager(harness.JobSetEmbedded); err != nil {
+		return nil, errors.Join(err, c.Down())
+	}
+	return c, nil
+}
+
+func (c *cluster) down() error {
+	c.manager.Stop()
+	return c.Down()
+}
+
+// newCluster starts a cluster for a test that ends programs or needs another configuration of Kueue.
+func newCluster(t *testing.T, nodes int, configuration string) *cluster {
+	t.Helper()
+	c, err := up(context.WithoutCancel(t.Context()), t.Name(), nodes, configuration)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := c.down(); err != nil {
+			t.Error(err)
+		}
+	})
+	return c
+}
+
+// startKueue starts Kueue again with a configuration, and waits until its webhooks answer.
+func (c *cluster) startKueue(t *testing.T, configuration string) {
+	t.Helper()
+	config := localcluster.KueueConfig{Configuration: allIntegrations + configuration}
+	if err := c.StartKueue(t.Context(), env.Binaries, config); err != nil {
+		t.Fatal(err)
+	}
+}
