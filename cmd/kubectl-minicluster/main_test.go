@@ -65,11 +65,18 @@ func TestExamples(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			miniClusters := strings.Count("\n"+string(text), "\nkind: MiniCluster\n")
 			code, out, stderr := invoke("", "render", file)
+			if miniClusters == 0 {
+				if code != 1 || !strings.Contains(stderr, "there is no MiniCluster") {
+					t.Errorf("exit code %d: %s", code, stderr)
+				}
+				return
+			}
 			if code != 0 || stderr != "" {
 				t.Fatalf("exit code %d: %s", code, stderr)
 			}
-			if _, sets := parse(t, out); len(sets) != strings.Count("\n"+string(text), "\nkind: MiniCluster\n") {
+			if _, sets := parse(t, out); len(sets) != miniClusters {
 				t.Errorf("%d JobSets", len(sets))
 			}
 			_, again, _ := invoke(string(text), "render", "-")

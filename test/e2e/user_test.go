@@ -41,6 +41,13 @@ func TestExamples(t *testing.T) {
 				eventually(t, s.shared.NothingLeft)
 				return
 			}
+			if mc.Labels[v1alpha2.KueueQueueLabel] != "" {
+				s.await(mc, "waiting for Kueue, which this cluster does not have", func(mc *v1alpha2.MiniCluster) bool {
+					admitted := condition(mc, v1alpha2.ConditionAdmitted)
+					return admitted.Reason == v1alpha2.ReasonWaitingForQuota && strings.Contains(admitted.Message, "the API server does not have its objects")
+				})
+				return
+			}
 			s.awaitSuccess(mc)
 			if mc.Status.Tasks < 1 || *mc.Status.ExitCode != 0 {
 				t.Errorf("it ran with %d tasks: exit code %d", mc.Status.Tasks, *mc.Status.ExitCode)
