@@ -20,10 +20,13 @@ import (
 func TestFactAdmitted(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 0)
-	s.newQueue("team", 8)
+	queue := s.newQueue("team", 8)
 	workload := s.newWorkload("fits", "team", podSet("lead", 1, "8"))
 	s.awaitCondition(workload, kueueapi.WorkloadQuotaReserved, metav1.ConditionTrue)
 	s.awaitCondition(workload, kueueapi.WorkloadAdmitted, metav1.ConditionTrue)
+	if name := workload.Status.Admission.ClusterQueue; string(name) != queue.Name {
+		t.Errorf("the quota is that of %s", name)
+	}
 	if flavor := workload.Status.Admission.PodSetAssignments[0].Flavors[corev1.ResourceCPU]; string(flavor) != s.Namespace {
 		t.Errorf("the flavor is %s, want that of the site", flavor)
 	}
@@ -96,27 +99,75 @@ func TestFactEviction(t *testing.T) {
 	}))
 	low := s.newWorkload("low", "team", podSet("lead", 1, "8"))
 	s.awaitCondition(low, kueueapi.WorkloadAdmitted, metav1.ConditionTrue)
-	urgent := &kueueapi.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: "urgent"}}
-	urgent.Spec.QueueName, urgent.Spec.PodSets = "team", []kueueapi.PodSet{podSet("lead", 1, "8")}
+	urgent := s.workload("urgent", "team", podSet("lead", 1, "8"))
 	urgent.Spec.PriorityClassRef = kueueapi.NewWorkloadPriorityClassRef(high)
 	urgent.Spec.Priority = new(int32(100))
 	s.Create(urgent)
-	evicted := s.awaitCondition(low, kueueapi.WorkloadEvicted, metav1.ConditionTrue)
-	if evicted.Reason != kueueapi.WorkloadEvictedByPreemption {
-		t.Errorf("it is evicted because of %s", evicted.Reason)
-	}
+	s.awaitEviction(low, kueueapi.WorkloadEvictedByPreemption)
 	s.awaitCondition(urgent, kueueapi.WorkloadQuotaReserved, metav1.ConditionFalse)
-	if low.Status.Admission == nil {
-		t.Error("Kueue itself clears the admission")
-	}
-	s.setStatus(low, func() {
-		low.Status.Admission = nil
-		for _, kind := range []string{kueueapi.WorkloadQuotaReserved, kueueapi.WorkloadAdmitted} {
-			meta.SetStatusCondition(&low.Status.Conditions, metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: "Cleared"})
-		}
-		meta.SetStatusCondition(&low.Status.Conditions, metav1.Condition{Type: kueueapi.WorkloadRequeued, Status: metav1.ConditionTrue, Reason: "Cleared"})
-	})
+	s.clear(low)
 	s.awaitCondition(urgent, kueueapi.WorkloadAdmitted, metav1.ConditionTrue)
 	s.Patch(urgent, `{"spec":{"active":false}}`)
 	s.awaitCondition(low, kueueapi.WorkloadAdmitted, metav1.ConditionTrue)
+}
+
+// awaitEviction waits until Kueue evicts a Workload, which then still has its quota.
+func (s *site) awaitEviction(workload *kueueapi.Workload, reason string) {
+	s.T.Helper()
+	if evicted := s.awaitCondition(workload, kueueapi.WorkloadEvicted, metav1.ConditionTrue); evicted.Reason != reason {
+		s.T.Errorf("it is evicted because of %s, want %s", evicted.Reason, reason)
+	}
+	if workload.Status.Admission == nil {
+		s.T.Error("Kueue itself clears the admission")
+	}
+}
+
+// clear gives the quota of an evicted Workload back, as the owner does once its pods are gone.
+func (s *site) clear(workload *kueueapi.Workload) {
+	s.T.Helper()
+	s.setStatus(workload, func() {
+		workload.Status.Admission = nil
+		for _, kind := range []string{kueueapi.WorkloadQuotaReserved, kueueapi.WorkloadAdmitted} {
+			meta.SetStatusCondition(&workload.Status.Conditions, metav1.Condition{Type: kind, Status: metav1.ConditionFalse, Reason: "Cleared"})
+		}
+		meta.SetStatusCondition(&workload.Status.Conditions, metav1.Condition{Type: kueueapi.WorkloadRequeued, Status: metav1.ConditionTrue, Reason: "Cleared"})
+	})
+}
+
+// A ClusterQueue borrows what its cohort does not use, and the owner of the quota takes it back.
+func TestFactCohort(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 0)
+	s.newCohort("all")
+	reclaims := with(func(spec *kueueapi.ClusterQueueSpec) {
+		spec.Preemption = &kueueapi.ClusterQueuePreemption{ReclaimWithinCohort: kueueapi.PreemptionPolicyAny}
+	})
+	for _, queue := range []string{"red", "blue"} {
+		s.newQueue(queue, 8, inCohort("all"), reclaims)
+	}
+	borrower := s.newWorkload("borrower", "red", podSet("lead", 2, "8"))
+	s.awaitCondition(borrower, kueueapi.WorkloadAdmitted, metav1.ConditionTrue)
+	owner := s.newWorkload("owner", "blue", podSet("lead", 1, "8"))
+	s.awaitEviction(borrower, kueueapi.WorkloadEvictedByPreemption)
+	s.clear(borrower)
+	s.awaitCondition(owner, kueueapi.WorkloadAdmitted, metav1.ConditionTrue)
+	s.awaitCondition(borrower, kueueapi.WorkloadQuotaReserved, metav1.ConditionFalse)
+}
+
+// A podSet gets all its pods in one flavor: the first that has quota for them.
+func TestFactFlavors(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 0)
+	s.newFlavor("spot", "capacity", "spot")
+	s.newQueue("team", 8, withFlavor("spot", 24))
+	flavorOf := func(workload *kueueapi.Workload) kueueapi.ResourceFlavorReference {
+		s.awaitCondition(workload, kueueapi.WorkloadAdmitted, metav1.ConditionTrue)
+		return workload.Status.Admission.PodSetAssignments[0].Flavors[corev1.ResourceCPU]
+	}
+	if flavor := flavorOf(s.newWorkload("big", "team", podSet("lead", 2, "8"))); string(flavor) != s.name("spot") {
+		t.Errorf("16 CPUs are in flavor %s", flavor)
+	}
+	if flavor := flavorOf(s.newWorkload("small", "team", podSet("lead", 1, "8"))); string(flavor) != s.Namespace {
+		t.Errorf("8 CPUs are in flavor %s", flavor)
+	}
 }

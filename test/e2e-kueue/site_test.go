@@ -185,11 +185,17 @@ func podSet(name string, count int32, cpus string) kueueapi.PodSet {
 	return set
 }
 
+// workload returns a Workload without a job behind it.
+func (s *site) workload(name, queue string, podSets ...kueueapi.PodSet) *kueueapi.Workload {
+	workload := &kueueapi.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}}
+	workload.Spec.QueueName, workload.Spec.PodSets = kueueapi.LocalQueueName(queue), podSets
+	return workload
+}
+
 // newWorkload makes a Workload without a job behind it.
 func (s *site) newWorkload(name, queue string, podSets ...kueueapi.PodSet) *kueueapi.Workload {
 	s.T.Helper()
-	workload := &kueueapi.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}}
-	workload.Spec.QueueName, workload.Spec.PodSets = kueueapi.LocalQueueName(queue), podSets
+	workload := s.workload(name, queue, podSets...)
 	s.Create(workload)
 	return workload
 }
