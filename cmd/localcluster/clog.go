@@ -53,6 +53,7 @@ type clogOptions struct {
 	seed       uint64
 	run, limit time.Duration
 	binder     string
+	kueue      bool
 
 	gangs []clog.Gang
 }
@@ -63,6 +64,7 @@ func (o *clogOptions) parse(args []string) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
+	o.withKueue()
 	classes, err := clog.ParseSizes(o.sizes)
 	if err != nil {
 		return err
@@ -80,6 +82,7 @@ func (o *clogOptions) bind(flags *flag.FlagSet) {
 	flags.DurationVar(&o.run, "run", 10*time.Second, "how long a gang runs at its full size")
 	flags.DurationVar(&o.limit, "limit", 3*time.Minute, "time limit of the experiment")
 	flags.StringVar(&o.binder, "binder", binderGate, "the manager's --binder")
+	flags.BoolVar(&o.kueue, "kueue", false, "the gangs get their quota, all nodes, from Kueue")
 }
 
 // clogging runs many gangs at once on a cluster of its own, and prints how long the phases took.
@@ -109,6 +112,11 @@ func clogging(ctx context.Context, args []string) (err error) {
 	c, err := startDemo(ctx, cluster, root, o.manager, options...)
 	if err != nil {
 		return err
+	}
+	if o.kueue {
+		if err := o.makeKueueQueue(ctx, c); err != nil {
+			return err
+		}
 	}
 	result, err := o.measure(ctx, cluster, c, machine)
 	if err != nil {
@@ -171,7 +179,7 @@ func (o *clogOptions) measure(ctx context.Context, cluster *localcluster.Cluster
 	}
 	result := &clog.Result{Machine: machine, Events: f.events, Experiment: clog.Experiment{
 		Sizes: o.sizes, Seed: o.seed, Nodes: o.config.Nodes.Count, Min: o.min, Run: o.run.Seconds(), Limit: o.limit.Seconds(),
-		Binder: o.binder, Workers: submitters,
+		Binder: o.binder, Kueue: o.kueue, Workers: submitters,
 	}}
 	result.Tell(f.record)
 	usage := w.recorder.Usage()
@@ -250,6 +258,9 @@ func (o *clogOptions) submit(ctx context.Context, c client.Client, fail context.
 // fewer nodes for a longer time.
 func (o *clogOptions) miniCluster(gang clog.Gang) *v1alpha2.MiniCluster {
 	mc := &v1alpha2.MiniCluster{ObjectMeta: metav1.ObjectMeta{Name: gang.Name, Namespace: corev1.NamespaceDefault}}
+	if o.kueue {
+		mc.Labels = map[string]string{v1alpha2.KueueQueueLabel: kueueQueue}
+	}
 	tasks := int32(gang.Size)
 	mc.Spec.Size, mc.Spec.MinSize, mc.Spec.Tasks = int32(gang.Size), int32(gang.Min), &tasks
 	mc.Spec.Pod.Annotations = map[string]string{simulator.Runtime: o.run.String()}

@@ -24,6 +24,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	kueueapi "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/localcluster"
@@ -288,7 +289,7 @@ func poll(ctx context.Context, condition func() (bool, error)) error {
 
 func newScheme() *runtime.Scheme {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha2.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, kueueapi.AddToScheme, v1alpha2.AddToScheme} {
 		if err := add(scheme); err != nil {
 			panic(err)
 		}

@@ -29,8 +29,10 @@ func (r *Reconciler) consult(seen *observed) (decided bool) {
 	case seen.check.refused != "":
 		o.Offer = r.Scheduler.Refused(mc, seen.check.pod, seen.check.refused)
 	case o.Quota != life.QuotaUnneeded && !seen.grant.Placeable:
-		r.Scheduler.Skip(mc)
-		o.Offer = elastic.Offer{Verdict: elastic.WaitingForQuota, Message: seen.grant.Message}
+		o.Offer = elastic.Offer{
+			Verdict: elastic.WaitingForQuota, Message: seen.grant.Message,
+			MakeAhead: r.Scheduler.AwaitQuota(mc, seen.check.pod, madeAhead(seen)),
+		}
 	default:
 		o.Offer = r.Scheduler.Offer(mc, seen.check.pod, seen.grant.Quota, madeAhead(seen))
 	}

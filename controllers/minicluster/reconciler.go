@@ -59,6 +59,9 @@ type Scheduler interface {
 	// granted (nil if it needs none); ahead says how far its objects are made. The offer is zero
 	// before the first decision.
 	Offer(mc *v1alpha2.MiniCluster, pod *corev1.Pod, quota *v1alpha2.Quota, ahead elastic.Ahead) elastic.Offer
+	// AwaitQuota is Offer for a MiniCluster that gets no nodes before Kueue grants quota. It reports
+	// whether its pods are worth making now.
+	AwaitQuota(mc *v1alpha2.MiniCluster, pod *corev1.Pod, ahead elastic.Ahead) (makeAhead bool)
 	// Refused is Offer for a MiniCluster whose pods or objects a quota refused, with the refusal.
 	// It is offered no nodes. pod is one of its pods before admission by the API server.
 	Refused(mc *v1alpha2.MiniCluster, pod *corev1.Pod, why string) elastic.Offer

@@ -19,6 +19,8 @@ const (
 	startsWithin = 10 * time.Second
 	// aheadPatience is how long the next waits for those that start.
 	aheadPatience = 3 * time.Second
+	// quotaPatience is how long pods that were made ahead wait for quota. They may wait for ever.
+	quotaPatience = 5 * time.Minute
 )
 
 // lookAhead chooses the next MiniCluster to make its objects ahead, and returns when to look
@@ -67,7 +69,16 @@ func (s *Scheduler) nextAhead(now time.Time) (next *entry, busyUntil time.Time) 
 	return next, time.Time{}
 }
 
+// goesBefore reports whether a MiniCluster makes its pods before another. Those that wait for quota
+// come last, in the order in which they were made: Kueue does not tell its own.
 func (e *entry) goesBefore(other *entry) bool {
+	if e.awaitsQuota != other.awaitsQuota {
+		return other.awaitsQuota
+	}
+	if e.awaitsQuota {
+		mc, than := e.miniCluster, other.miniCluster
+		return cmp.Or(mc.CreationTimestamp.Compare(than.CreationTimestamp.Time), cmp.Compare(mc.UID, than.UID)) < 0
+	}
 	return cmp.Or(cmp.Compare(e.decision.Position, other.decision.Position), cmp.Compare(e.queue, other.queue)) < 0
 }
 

@@ -28,6 +28,8 @@ type entry struct {
 	miniCluster *v1alpha2.MiniCluster // with defaults
 	pod         *corev1.Pod           // after admission by the API server, unless refused
 	quota       *v1alpha2.Quota       // of Kueue; nil if it needs none
+	// awaitsQuota is true if it gets no nodes before another system grants quota.
+	awaitsQuota bool
 	// refused is the API server's refusal of its pods or objects by a quota; "" if they were
 	// accepted. freed is when the quotas were last seen to have room, and before is how the last
 	// cycle saw them.
@@ -56,12 +58,9 @@ func (e *entry) name() types.NamespacedName { return client.ObjectKeyFromObject(
 func (s *Scheduler) Offer(mc *v1alpha2.MiniCluster, pod *corev1.Pod, quota *v1alpha2.Quota, ahead elastic.Ahead) elastic.Offer {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	e := s.enter(mc, pod, quota, "")
+	e := s.enter(&entry{miniCluster: mc, pod: pod, quota: quota})
 	s.pods[mc.UID] = pod
-	if ahead > e.ahead { // it has made its objects, or had begun before a restart
-		e.ahead, e.aheadAt = ahead, s.Clock.Now()
-		s.ask() // the next may make its objects
-	}
+	s.noteAhead(e, ahead)
 	d := &e.decision
 	return elastic.Offer{
 		Nodes: d.Nodes, Verdict: d.Verdict, Message: d.Message,
@@ -69,39 +68,60 @@ func (s *Scheduler) Offer(mc *v1alpha2.MiniCluster, pod *corev1.Pod, quota *v1al
 	}
 }
 
+// AwaitQuota implements minicluster.Scheduler.
+func (s *Scheduler) AwaitQuota(mc *v1alpha2.MiniCluster, pod *corev1.Pod, ahead elastic.Ahead) (makeAhead bool) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	e := s.enter(&entry{miniCluster: mc, pod: pod, awaitsQuota: true})
+	s.noteAhead(e, ahead)
+	return e.ahead != elastic.AheadNothing && e.mayMakeAhead
+}
+
+// noteAhead notes how far the objects of a waiting MiniCluster are made.
+func (s *Scheduler) noteAhead(e *entry, ahead elastic.Ahead) {
+	if ahead > e.ahead { // it has made its objects, or had begun before a restart
+		e.ahead, e.aheadAt = ahead, s.Clock.Now()
+		s.ask() // the next may make its objects
+	}
+}
+
 // Refused implements minicluster.Scheduler.
 func (s *Scheduler) Refused(mc *v1alpha2.MiniCluster, pod *corev1.Pod, why string) elastic.Offer {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	e := s.enter(mc, pod, nil, why)
+	e := s.enter(&entry{miniCluster: mc, pod: pod, refused: why})
 	e.refused = why
 	return elastic.Offer{Verdict: e.decision.Verdict, Message: e.decision.Message}
 }
 
-// enter enters a MiniCluster in its queue, unless it is there.
-func (s *Scheduler) enter(mc *v1alpha2.MiniCluster, pod *corev1.Pod, quota *v1alpha2.Quota, refused string) *entry {
-	name := client.ObjectKeyFromObject(mc)
+// enter enters a MiniCluster in its queue, and returns its entry. An entry that is there stays,
+// unless something has changed that matters.
+func (s *Scheduler) enter(e *entry) *entry {
+	name, mc := e.name(), e.miniCluster
 	s.checked[name] = mc.UID
-	queue := s.queueOf(mc)
-	if quota != nil {
-		queue = v1alpha2.KueueQueue
+	if e.queue = s.queueOf(mc); e.quota != nil {
+		e.queue = v1alpha2.KueueQueue
 	}
-	e := s.entries[name]
-	if e == nil || e.miniCluster.UID != mc.UID || e.miniCluster.Generation != mc.Generation || !equality.Semantic.DeepEqual(e.quota, quota) ||
-		(!s.ledger.Assumed(mc.UID) && e.queue != queue) || (e.refused == "") != (refused == "") {
-		if e != nil {
-			s.ledger.Forget(e.miniCluster.UID)
+	if before := s.entries[name]; before != nil {
+		if e.stands(before, s.ledger.Assumed(mc.UID)) {
+			return before
 		}
-		confined := kueue.Confine(pod, quota)
-		e = &entry{
-			miniCluster: mc, pod: pod, quota: quota, refused: refused, queue: queue,
-			ask: state.Request(mc, confined, s.topology), gang: state.Gang(mc, confined, quota),
-		}
-		e.gang.Queue = e.queue
-		s.entries[name] = e
-		s.wake()
+		s.ledger.Forget(before.miniCluster.UID)
 	}
+	pod := kueue.Confine(e.pod, e.quota)
+	e.ask, e.gang = state.Request(mc, pod, s.topology), state.Gang(mc, pod, e.quota)
+	e.gang.Queue = e.queue
+	s.entries[name] = e
+	s.wake()
 	return e
+}
+
+// stands reports whether an entry from before still says the same. One that was given nodes keeps
+// its queue.
+func (e *entry) stands(before *entry, assumed bool) bool {
+	return before.miniCluster.UID == e.miniCluster.UID && before.miniCluster.Generation == e.miniCluster.Generation &&
+		equality.Semantic.DeepEqual(before.quota, e.quota) && before.awaitsQuota == e.awaitsQuota &&
+		(assumed || before.queue == e.queue) && (before.refused == "") == (e.refused == "")
 }
 
 // Freed implements minicluster.Scheduler.

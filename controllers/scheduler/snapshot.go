@@ -125,6 +125,12 @@ func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (*snapshot, queu
 		out.Queues = append(out.Queues, state.Queue(queues[name]))
 	}
 	s.reserveQuotas(seen)
+	for _, e := range s.entries {
+		if e.awaitsQuota {
+			patient := e.ahead == elastic.AheadNothing || now.Sub(e.aheadAt) < quotaPatience
+			e.mayMakeAhead = patient && !seen.quotas.Limit(e.miniCluster.Namespace)
+		}
+	}
 	for _, e := range s.waiting(seen) {
 		gang := e.gang
 		gang.Blocked = e.decision.Blocked
@@ -191,7 +197,7 @@ func (s *Scheduler) waiting(seen *clusterState) []*entry {
 	for _, e := range s.entries {
 		oldest, ok := unchecked[e.queue]
 		k := s.known[e.miniCluster.UID]
-		if k == nil || k.miniCluster.DeletionTimestamp != nil || s.ledger.Assumed(e.miniCluster.UID) { // deleted, or has nodes
+		if k == nil || e.awaitsQuota || k.miniCluster.DeletionTimestamp != nil || s.ledger.Assumed(e.miniCluster.UID) { // deleted, or has nodes
 			continue
 		}
 		if !ok || e.miniCluster.CreationTimestamp.Before(&oldest) {

@@ -19,7 +19,8 @@ type Experiment struct {
 	Run     float64 `json:"run"`   // seconds
 	Limit   float64 `json:"limit"` // seconds
 	Binder  string  `json:"binder"`
-	Workers int     `json:"workers"` // gangs that are submitted in parallel
+	Kueue   bool    `json:"kueue,omitempty"` // Kueue grants quota to the gangs
+	Workers int     `json:"workers"`         // gangs that are submitted in parallel
 }
 
 // Machine is the machine of the experiment. Load is its load at the start.
@@ -119,8 +120,12 @@ func (o *Result) Verdict() error {
 // Print writes the result as text.
 func (o *Result) Print(to io.Writer) error {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(w, "%d of %d gangs finished (%s, seed %d, %s, %d nodes, binder %s)\n", o.Finished, o.Gangs, o.Experiment.Sizes, o.Experiment.Seed, o.Experiment.Min, o.Experiment.Nodes, o.Experiment.Binder)
-	more := ""
+	quota, more := "", ""
+	if o.Experiment.Kueue {
+		quota = ", quota of Kueue"
+	}
+	fmt.Fprintf(w, "%d of %d gangs finished (%s, seed %d, %s, %d nodes, binder %s%s)\n",
+		o.Finished, o.Gangs, o.Experiment.Sizes, o.Experiment.Seed, o.Experiment.Min, o.Experiment.Nodes, o.Experiment.Binder, quota)
 	if o.Finished < o.Gangs {
 		more = "more than "
 	}
