@@ -125,6 +125,9 @@ func (q *MiniClusterQueue) Default() {
 // minSize. The spec must have its defaults.
 func (s *MiniClusterSpec) LeastSize() int32 { return min(s.MinSize, s.Size) }
 
+// IsOurs reports whether this project carries out the MiniCluster.
+func (s *MiniClusterSpec) IsOurs() bool { return s.ManagedBy == "" || s.ManagedBy == ManagedBy }
+
 // MostSize returns the largest number of brokers for which pods are made: maxSize, or size if the
 // MiniCluster cannot grow. With bursting it is maxSize in any case, because the other
 // MiniClusters of the instance know the hosts up to maxSize. The spec must have its defaults.

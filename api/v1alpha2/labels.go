@@ -48,6 +48,9 @@ const SidecarLabelPrefix = "sidecar." + Group + "/"
 // name no queue.
 const QueueLabel = Group + "/queue"
 
+// ManagedBy is the value of managedBy for the MiniClusters of this project, and its default.
+const ManagedBy = Group + "/minicluster"
+
 // KueueQueueLabel is on a MiniCluster that gets its quota from Kueue. The value is a LocalQueue of
 // its namespace.
 const KueueQueueLabel = "kueue.x-k8s.io/queue-name"

@@ -59,6 +59,7 @@ type MiniClusterList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.services) || self.services.all(s, !has(s.commands) || !((has(s.commands.pre) && size(s.commands.pre) > 0) || (has(s.commands.brokerPre) && size(s.commands.brokerPre) > 0) || (has(s.commands.workerPre) && size(s.commands.workerPre) > 0)))",message="services run beside Flux: commands.pre, brokerPre and workerPre are for the Flux container"
 // +kubebuilder:validation:XValidation:rule="!has(self.elastic) || !has(self.elastic.sizes) || (has(self.minSize) && self.minSize > 0)",message="elastic.sizes needs minSize: sizes are counted from it"
 // +kubebuilder:validation:XValidation:rule="!has(self.cleanup) || !self.cleanup || !has(self.ttlSecondsAfterFinished) || self.ttlSecondsAfterFinished == 0",message="cleanup and ttlSecondsAfterFinished exclude each other: cleanup deletes the MiniCluster as soon as it has ended"
+// +kubebuilder:validation:XValidation:rule="has(self.managedBy) == has(oldSelf.managedBy) && (!has(self.managedBy) || self.managedBy == oldSelf.managedBy)",message="managedBy cannot be changed"
 type MiniClusterSpec struct {
 	// containers are the containers of every pod. One of them runs Flux and the user's
 	// command: the only container, or the one with runFlux: true.
@@ -141,6 +142,15 @@ type MiniClusterSpec struct {
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
 	PriorityClassName string `json:"priorityClassName,omitempty"`
+
+	// managedBy names the controller that carries out the MiniCluster, for example
+	// kueue.x-k8s.io/multikueue. If managedBy is set to another value than
+	// flux-framework.org/minicluster, this controller does nothing for the MiniCluster.
+	// managedBy cannot be changed.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +optional
+	ManagedBy string `json:"managedBy,omitempty"`
 
 	// suspend: true takes the MiniCluster out of the queue. If the MiniCluster has nodes, its
 	// pods end and its nodes become free. When suspend is false again, the MiniCluster is

@@ -111,7 +111,7 @@ type Kueue interface {
 // Reconcile is one pass for one MiniCluster.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var mc v1alpha2.MiniCluster
-	if err := r.Client.Get(ctx, req.NamespacedName, &mc); err != nil || mc.DeletionTimestamp != nil {
+	if err := r.Client.Get(ctx, req.NamespacedName, &mc); err != nil || mc.DeletionTimestamp != nil || !mc.Spec.IsOurs() {
 		r.Scheduler.Forget(req.NamespacedName)
 		r.memories.forget(req.NamespacedName)
 		return ctrl.Result{}, errors.Join(client.IgnoreNotFound(err), r.releaseQuotas(ctx, req.NamespacedName))

@@ -210,7 +210,7 @@ func (s *Scheduler) waiting(seen *clusterState) []*entry {
 
 // mayCome reports whether a MiniCluster may be queued after its check.
 func mayCome(mc *v1alpha2.MiniCluster) bool {
-	return mc.DeletionTimestamp == nil && !mc.Spec.Suspend && mc.Status.Admission == nil &&
+	return mc.DeletionTimestamp == nil && mc.Spec.IsOurs() && !mc.Spec.Suspend && mc.Status.Admission == nil &&
 		!meta.IsStatusConditionTrue(mc.Status.Conditions, v1alpha2.ConditionFinished)
 }
 
