@@ -92,6 +92,24 @@ func TestLifecycle(t *testing.T) {
 	eventually(t, s.shared.NothingLeft)
 }
 
+// A MiniCluster that another controller carries out is left alone, and nobody waits for it.
+func TestManagedByAnother(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 1)
+	elsewhere := s.create(s.miniCluster("elsewhere").Size(1).Spec(func(spec *v1alpha2.MiniClusterSpec) { spec.ManagedBy = "kueue.x-k8s.io/multikueue" }))
+	here := s.create(s.miniCluster("here").Size(1).Spec(func(spec *v1alpha2.MiniClusterSpec) { spec.ManagedBy = v1alpha2.ManagedBy }))
+	s.awaitSuccess(here)
+	s.get(elsewhere)
+	if len(elsewhere.Status.Conditions) != 0 {
+		t.Errorf("its status is %+v", elsewhere.Status)
+	}
+	changed := elsewhere.DeepCopy()
+	changed.Spec.ManagedBy = v1alpha2.ManagedBy
+	if err := s.shared.Cluster.Client.Update(t.Context(), changed); err == nil || !strings.Contains(err.Error(), unchangeable) {
+		t.Errorf("another controller is to carry it out: %v", err)
+	}
+}
+
 // The completion index of all containers of a pod is its rank. The Job controller would set its own.
 func TestCompletionIndexIsRank(t *testing.T) {
 	t.Parallel()
