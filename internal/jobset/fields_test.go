@@ -64,6 +64,7 @@ var fields = map[string]field{
 	"tasks":                   seen("{tasks: 3}", "setting.TASKS_AT_SIZE: 3", "policy.Sizing.Tasks.AtSize: 3"),
 	"queue":                   seen("{queue: night}", "gang.Queue: night"),
 	"priorityClassName":       seen("{priorityClassName: high}", "lead.spec.priorityClassName: high", "services.spec.priorityClassName: high"),
+	"managedBy":               seen("{managedBy: kueue.x-k8s.io/multikueue}", "ours: false"),
 	"suspend":                 seen("{suspend: true}", "policy.Suspend: true"),
 	"deadlineSeconds":         seen("{deadlineSeconds: 60}", "policy.Deadline: 60000000000"),
 	"backoffLimit":            seen("{backoffLimit: 3}", "leadJob.backoffLimit: 3", "setting.BACKOFF_LIMIT: 3", "policy.Retries: 3"),
@@ -479,6 +480,7 @@ func observe(t *testing.T, change string) map[string]bool {
 	if err != nil {
 		t.Fatal(err)
 	}
+	tree["ours"] = strconv.FormatBool(mc.Spec.IsOurs())
 	tree["hosts"] = strconv.Itoa(publishedHosts(mc))
 	pod, err := jobset.Pod(mc)
 	if err != nil {
