@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -40,10 +41,7 @@ func setStatus(wl *kueueapi.Workload, in Input, waits, free bool) bool {
 		return false
 	}
 	if isTrue(wl, kueueapi.WorkloadEvicted) {
-		if waits {
-			return free && clearQuota(wl, in)
-		}
-		return len(in.Ranks) <= in.Keep && goOn(wl, in)
+		return waits && free && clearQuota(wl, in)
 	}
 	if waits {
 		return free && answer(wl, in)
@@ -63,7 +61,11 @@ func clearQuota(wl *kueueapi.Workload, in Input) bool {
 	if evicted.Reason == kueueapi.WorkloadEvictedByPreemption || evicted.Reason == kueueapi.WorkloadEvictedDueToNodeFailures {
 		requeued = metav1.ConditionTrue
 	}
-	set(wl, in, kueueapi.WorkloadRequeued, requeued, evicted.Reason, evicted.Message)
+	reason := evicted.Reason
+	if strings.HasPrefix(reason, kueueapi.WorkloadDeactivated) {
+		reason = kueueapi.WorkloadDeactivated // without its cause: once the Workload is active again, Kueue requeues it for this reason alone
+	}
+	set(wl, in, kueueapi.WorkloadRequeued, requeued, reason, evicted.Message)
 	set(wl, in, kueueapi.WorkloadQuotaReserved, metav1.ConditionFalse, kueueapi.WorkloadPending, evicted.Message) //nolint:staticcheck // the finer reasons are an alpha feature
 	set(wl, in, kueueapi.WorkloadAdmitted, metav1.ConditionFalse, kueueapi.WorkloadAdmittedReasonNoReservation, "The workload has no reservation")
 	if isTrue(wl, kueueapi.WorkloadPodsReady) {
