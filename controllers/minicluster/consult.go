@@ -19,7 +19,7 @@ func (r *Reconciler) consult(seen *observed) (decided bool) {
 	if o.Admission != nil && o.Outcome == "" {
 		o.Order = r.Scheduler.Order(mc, admittedPod(seen), o.Displaced(seen.now))
 		if o.Quota == life.QuotaMissing {
-			o.Order = elastic.Evict{Reason: v1alpha2.ReasonQuotaWithdrawn, Message: seen.grant.Message}
+			o.Order = withoutQuota(seen)
 		}
 	}
 	switch {
@@ -37,6 +37,19 @@ func (r *Reconciler) consult(seen *observed) (decided bool) {
 		o.Offer = r.Scheduler.Offer(mc, seen.check.pod, seen.grant.Quota, madeAhead(seen))
 	}
 	return o.Offer.Verdict != ""
+}
+
+// withoutQuota is the order for a MiniCluster that is to give quota back: its surplus, if that is
+// enough, or else all.
+func withoutQuota(seen *observed) elastic.Order {
+	yield := seen.grant.Yield
+	if yield.Undecided {
+		return nil
+	}
+	if ranks, can := seen.observation.ShrinkTo(yield.Size, seen.now); can {
+		return elastic.Drain{Ranks: ranks, For: yield.For}
+	}
+	return elastic.Evict{Reason: v1alpha2.ReasonQuotaWithdrawn, Message: seen.grant.Message}
 }
 
 // admittedPod is a pod of a MiniCluster with nodes, after admission by the API server: one that

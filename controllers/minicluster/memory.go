@@ -40,6 +40,9 @@ type memory struct {
 	// placed are the pods, by UID, that were placed, with the resource version that the cache had
 	// then.
 	placed map[types.UID]string
+	// preemptor is the Workload for which Kueue preempts the MiniCluster. It has no name if it does
+	// not exist.
+	preemptor metav1.ObjectMeta
 }
 
 // memories are the memories of all MiniClusters.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,6 +24,10 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
 )
+
+// preemptorInterval is how often the Workload is read for which Kueue preempts a MiniCluster, until it
+// says what it requests.
+const preemptorInterval = 250 * time.Millisecond
 
 // +kubebuilder:rbac:groups=kueue.x-k8s.io,resources=workloads,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=kueue.x-k8s.io,resources=workloads/status,verbs=patch
@@ -46,9 +51,48 @@ func (r *Reconciler) readQuota(ctx context.Context, seen *observed) error {
 		seen.grant = kueue.Read(seen.workload, kueueCluster(ctx, reader))
 		if admission != nil && seen.workload != nil && seen.workload.UID != admission.Quota.Workload {
 			seen.grant = kueue.Grant{State: life.QuotaMissing, Message: "its Workload was replaced"}
+		} else if admission != nil {
+			if err := r.readPreemptor(ctx, reader, seen); err != nil {
+				return err
+			}
 		}
 	}
 	o.Quota = seen.grant.State
+	return nil
+}
+
+// readPreemptor reads for which Workload Kueue preempts a MiniCluster that has nodes, and thereby
+// what it may keep. The cache has Workloads of MiniClusters alone.
+func (r *Reconciler) readPreemptor(ctx context.Context, reader client.Reader, seen *observed) error {
+	uid := kueue.Preemptor(seen.workload)
+	if uid == "" {
+		return nil
+	}
+	if seen.memory.preemptor.UID != uid {
+		var list metav1.PartialObjectMetadataList
+		list.SetGroupVersionKind(kueueapi.SchemeGroupVersion.WithKind("WorkloadList"))
+		if err := r.Live.List(ctx, &list); err != nil {
+			return fmt.Errorf("looking for the Workload that preempts %q: %w", seen.workload.Name, err)
+		}
+		seen.memory.preemptor = metav1.ObjectMeta{UID: uid}
+		for i := range list.Items {
+			if list.Items[i].UID == uid {
+				seen.memory.preemptor = list.Items[i].ObjectMeta
+			}
+		}
+	}
+	var preemptor *kueueapi.Workload
+	if known := &seen.memory.preemptor; known.Name != "" {
+		preemptor = &kueueapi.Workload{}
+		err := r.Live.Get(ctx, types.NamespacedName{Namespace: known.Namespace, Name: known.Name}, preemptor)
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("reading the Workload that preempts %q: %w", seen.workload.Name, err)
+		}
+		if err != nil || preemptor.UID != uid {
+			preemptor = nil
+		}
+	}
+	seen.grant.Yield = kueue.Keep(seen.workload, preemptor, kueueCluster(ctx, reader), seen.now)
 	return nil
 }
 
@@ -115,6 +159,9 @@ func (r *Reconciler) tellKueue(ctx context.Context, seen *observed, plan life.Pl
 	if seen.workload != nil {
 		plan.LookAgain = elastic.Earliest(plan.LookAgain, kueue.LookAgain(seen.workload, in))
 	}
+	if seen.grant.Yield.Undecided {
+		plan.LookAgain = elastic.Earliest(plan.LookAgain, seen.now.Add(preemptorInterval))
+	}
 	if problem == nil || isPassing(problem) {
 		return plan, problem
 	}
@@ -131,7 +178,7 @@ func (r *Reconciler) kueueInput(ctx context.Context, seen *observed, reader clie
 	mc, o := seen.view.MiniCluster, seen.observation
 	in := kueue.Input{
 		MiniCluster: mc, Uses: o.Quota != life.QuotaUnneeded, Offer: o.Offer, Ranks: seen.view.QuotaRanks(o),
-		NotBefore: o.NotBefore, Cluster: kueueCluster(ctx, reader), Now: seen.now,
+		NotBefore: o.NotBefore, Keep: seen.grant.Yield.Size, Cluster: kueueCluster(ctx, reader), Now: seen.now,
 	}
 	switch o.Outcome {
 	case "":

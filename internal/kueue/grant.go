@@ -36,6 +36,8 @@ type Grant struct {
 	Quota *v1alpha2.Quota
 	// Message says for users why there is no quota, or why Kueue took the quota back.
 	Message string
+	// Yield is what a preempted MiniCluster may keep.
+	Yield Yield
 }
 
 // Read reads what Kueue says by a Workload; nil is a Workload that does not exist yet.

@@ -31,8 +31,10 @@ type Input struct {
 	Finished, Message string
 	// NotBefore is when the next attempt may begin, after one that was given up.
 	NotBefore time.Time
-	Cluster   Cluster
-	Now       time.Time
+	// Keep is the number of brokers with which a preempted MiniCluster goes on; 0 if it ends.
+	Keep    int
+	Cluster Cluster
+	Now     time.Time
 }
 
 // Write is what to do with a Workload.

@@ -41,7 +41,10 @@ func setStatus(wl *kueueapi.Workload, in Input, waits, free bool) bool {
 		return false
 	}
 	if isTrue(wl, kueueapi.WorkloadEvicted) {
-		return waits && free && clearQuota(wl, in)
+		if waits {
+			return free && clearQuota(wl, in)
+		}
+		return len(in.Ranks) <= in.Keep && goOn(wl, in)
 	}
 	if waits {
 		return free && answer(wl, in)

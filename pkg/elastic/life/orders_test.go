@@ -146,3 +146,40 @@ func order(p Plan) string {
 	}
 	return strings.TrimSpace(text)
 }
+
+func TestShrinkTo(t *testing.T) {
+	started := func(o *Observation) { o.Started, o.Policy.Malleable = noon, true }
+	cases := map[string]struct {
+		states string
+		change func(*Observation)
+		size   int
+		want   string
+	}{
+		"a malleable command":              {"uuuu", started, 3, "[3] true"},
+		"brokers that are not up go first": {"ucuu", started, 2, "[1 3] true"},
+		"not below the minimum":            {"uuuu", started, 1, "[1 2 3] false"},
+		"nor to nothing":                   {"uuuu", started, 0, "[] false"},
+		"it is as small already":           {"uuuu", started, 4, "[] true"},
+		"also below the minimum": {"uggg", func(o *Observation) {
+			started(o)
+			o.Admission.Vacated = []int{1, 2, 3}
+		}, 1, "[] true"},
+		"drained ranks count": {"uuuu", func(o *Observation) {
+			started(o)
+			o.Admission.Draining = &Draining{Ranks: []int{2}}
+		}, 2, "[3] true"},
+		"a rigid command does not shrink": {"ruuu", nil, 3, "[3] false"},
+		"before the start it does":        {"uucc", nil, 3, "[3] true"},
+		"and waits for those that leave": {"ruuu", func(o *Observation) {
+			o.Admission.Draining = &Draining{Ranks: []int{3}}
+		}, 3, "[] true"},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			ranks, can := admitted(c.states, c.change).ShrinkTo(c.size, noon)
+			if got := fmt.Sprint(ranks, can); got != c.want {
+				t.Errorf("got %s, want %s", got, c.want)
+			}
+		})
+	}
+}

@@ -20,6 +20,19 @@ const (
 	QuotaAdmitted
 )
 
+// ShrinkTo reports whether a MiniCluster with nodes can shrink to a number of brokers, and returns the
+// ranks that have to be drained for that, rising.
+func (o *Observation) ShrinkTo(size int, now time.Time) (ranks []int, can bool) {
+	if size <= 0 {
+		return nil, false
+	}
+	ranks = o.surplus(size)
+	if len(ranks) == 0 {
+		return nil, true // the others leave or have left
+	}
+	return ranks, size >= o.Policy.Sizing.Min && (o.Policy.Malleable || !o.mayRun(now))
+}
+
 // unadmitted holds the nodes of a MiniCluster until the quota system admits its pods. Checks of
 // others may take long, so the nodes are given back after the start timeout.
 func unadmitted(o *Observation, now time.Time) *Plan {
