@@ -45,8 +45,9 @@ type Kueue struct {
 	namespaces labels.Selector
 	changed    chan event.GenericEvent
 
-	mutex sync.Mutex
-	cache cache.Cache // nil while Kueue is not there
+	mutex  sync.Mutex
+	cache  cache.Cache // nil while Kueue is not there
+	sought bool
 }
 
 // +kubebuilder:rbac:groups=kueue.x-k8s.io,resources=admissionchecks;resourceflavors;workloadpriorityclasses,verbs=get;list;watch
@@ -75,6 +76,13 @@ func (k *Kueue) Reader() client.Reader {
 	return k.cache
 }
 
+// Sought reports whether the API server was asked for Kueue's objects.
+func (k *Kueue) Sought() bool {
+	k.mutex.Lock()
+	defer k.mutex.Unlock()
+	return k.sought
+}
+
 // Manages reports whether MiniClusters of a namespace may get quota from Kueue.
 func (k *Kueue) Manages(ctx context.Context, namespace string) (bool, error) {
 	var object corev1.Namespace
@@ -93,22 +101,27 @@ func (k *Kueue) Start(ctx context.Context) error {
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		log := ctrl.LoggerFrom(ctx).WithName("kueue")
 		there, err := k.isThere()
-		switch {
-		case err != nil:
+		if err != nil {
 			log.V(1).Info("Looking for Kueue", "reason", err.Error())
-		case there && k.Reader() == nil:
+			return
+		}
+		switch followed := k.Reader() != nil; {
+		case there && !followed:
 			log.Info("Kueue is there")
 			if stop, err = k.follow(ctx); err != nil {
+				stop = func() {}
 				log.Error(err, "Following Kueue")
-				return
 			}
 			k.wakeAll(ctx)
-		case !there && k.Reader() != nil:
+		case !there && followed:
 			log.Info("Kueue is not there any more")
 			stop()
 			k.set(nil)
 			k.wakeAll(ctx)
 		}
+		k.mutex.Lock()
+		defer k.mutex.Unlock()
+		k.sought = true
 	}, lookInterval)
 	stop()
 	return nil

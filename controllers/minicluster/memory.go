@@ -40,6 +40,8 @@ type memory struct {
 	// placed are the pods, by UID, that were placed, with the resource version that the cache had
 	// then.
 	placed map[types.UID]string
+	// asked is when a Workload was last created.
+	asked time.Time
 	// preemptor is the Workload for which Kueue preempts the MiniCluster. It has no name if it does
 	// not exist.
 	preemptor metav1.ObjectMeta

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -32,6 +31,11 @@ const preemptorInterval = 250 * time.Millisecond
 // +kubebuilder:rbac:groups=kueue.x-k8s.io,resources=workloads,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=kueue.x-k8s.io,resources=workloads/status,verbs=patch
 
+var errNotSought = errors.New("it is not known yet whether Kueue is there")
+
+// cacheDelay is how long the cache may take at most to show a new Workload.
+const cacheDelay = 5 * time.Second
+
 // readQuota reads what Kueue grants to a MiniCluster that gets its quota from it.
 func (r *Reconciler) readQuota(ctx context.Context, seen *observed) error {
 	mc, o, reader := seen.view.MiniCluster, seen.observation, r.Kueue.Reader()
@@ -45,6 +49,8 @@ func (r *Reconciler) readQuota(ctx context.Context, seen *observed) error {
 	switch {
 	case reader == nil && admission != nil: // nobody takes the quota back
 		seen.grant = kueue.Grant{State: life.QuotaAdmitted, Quota: admission.Quota}
+	case reader == nil && !r.Kueue.Sought(): // this manager has just started
+		return errNotSought
 	case reader == nil:
 		seen.grant = kueue.Grant{State: life.QuotaMissing, Message: "waits for Kueue: the API server does not have its objects"}
 	default:
@@ -211,11 +217,12 @@ func (r *Reconciler) writeWorkload(ctx context.Context, seen *observed, in kueue
 	var err error
 	switch write {
 	case kueue.Create:
-		log.Info("Asking Kueue for quota")
-		err = r.Client.Create(ctx, wl, client.FieldOwner(FieldOwner))
-		if apierrors.IsAlreadyExists(err) {
-			err = errStillThere // the cache does not show it yet, or it is being deleted
+		if seen.now.Sub(seen.memory.asked) < cacheDelay {
+			return nil
 		}
+		log.Info("Asking Kueue for quota")
+		seen.memory.asked = seen.now
+		err = r.Client.Create(ctx, wl, client.FieldOwner(FieldOwner))
 	case kueue.Delete:
 		log.Info("Deleting the Workload")
 		err = r.delete(ctx, "Workload", wl.DeepCopy(), metav1.DeletePropagationBackground)

@@ -89,6 +89,8 @@ type Scheduler interface {
 type Kueue interface {
 	// Reader reads Kueue's objects from a cache; nil while the API server does not have them.
 	Reader() client.Reader
+	// Sought reports whether the API server was asked whether it has them.
+	Sought() bool
 	// Manages reports whether MiniClusters of a namespace may get quota from Kueue.
 	Manages(ctx context.Context, namespace string) (bool, error)
 	// Changed sends the MiniClusters whose Workloads have changed.
@@ -165,7 +167,7 @@ func isOver(seen *observed, plan life.Plan) bool {
 // isPassing reports whether an error resolves by itself: a stale cache, a conflicting write, or
 // an object that is being deleted. The pass is repeated soon, or when there is news.
 func isPassing(err error) bool {
-	return apierrors.IsConflict(err) || apierrors.IsNotFound(err) || errors.Is(err, errStillThere)
+	return apierrors.IsConflict(err) || apierrors.IsNotFound(err) || errors.Is(err, errStillThere) || errors.Is(err, errNotSought)
 }
 
 // refused reports whether the API server refuses a request for good.
