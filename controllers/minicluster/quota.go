@@ -45,26 +45,31 @@ func (r *Reconciler) readQuota(ctx context.Context, seen *observed) error {
 	if uses, err := r.usesKueue(ctx, mc); err != nil || !uses || o.Outcome != "" {
 		return err
 	}
-	admission := mc.Status.Admission
-	switch {
-	case reader == nil && admission != nil: // nobody takes the quota back
-		seen.grant = kueue.Grant{State: life.QuotaAdmitted, Quota: admission.Quota}
-	case reader == nil && !r.Kueue.Sought(): // this manager has just started
-		return errNotSought
-	case reader == nil:
-		seen.grant = kueue.Grant{State: life.QuotaMissing, Message: "waits for Kueue: the API server does not have its objects"}
-	default:
-		seen.grant = kueue.Read(seen.workload, kueueCluster(ctx, reader))
-		if admission != nil && seen.workload != nil && seen.workload.UID != admission.Quota.Workload {
-			seen.grant = kueue.Grant{State: life.QuotaMissing, Message: "its Workload was replaced"}
-		} else if admission != nil {
-			if err := r.readPreemptor(ctx, reader, seen); err != nil {
-				return err
-			}
-		}
+	var err error
+	if seen.grant, err = r.grant(ctx, reader, seen); err != nil {
+		return err
 	}
 	o.Quota = seen.grant.State
-	return nil
+	if reader == nil || mc.Status.Admission == nil {
+		return nil
+	}
+	return r.readPreemptor(ctx, reader, seen)
+}
+
+// grant is what Kueue grants to a MiniCluster by its Workload. Without Kueue nobody takes quota back.
+func (r *Reconciler) grant(ctx context.Context, reader client.Reader, seen *observed) (kueue.Grant, error) {
+	admission := seen.view.MiniCluster.Status.Admission
+	switch {
+	case reader == nil && admission != nil:
+		return kueue.Grant{State: life.QuotaAdmitted, Quota: admission.Quota}, nil
+	case reader == nil && !r.Kueue.Sought(): // this manager has just started
+		return kueue.Grant{}, errNotSought
+	case reader == nil:
+		return kueue.Grant{State: life.QuotaMissing, Message: "waits for Kueue: the API server does not have its objects"}, nil
+	case admission != nil && seen.workload != nil && seen.workload.UID != admission.Quota.Workload:
+		return kueue.Grant{State: life.QuotaMissing, Message: "its Workload was replaced"}, nil
+	}
+	return kueue.Read(seen.workload, kueueCluster(ctx, reader)), nil
 }
 
 // readPreemptor reads for which Workload Kueue preempts a MiniCluster that has nodes, and thereby
