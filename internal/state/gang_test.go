@@ -39,6 +39,59 @@ func TestGang(t *testing.T) {
 	}
 }
 
+// With quota of Kueue it is queued at the time of the reservation, without a priority, and starts at no
+// size above the quota.
+func TestGangWithQuota(t *testing.T) {
+	reserved := metav1.NewTime(fixture.Noon.Add(time.Hour))
+	pod := fixture.Pod("x").Spec(func(s *corev1.PodSpec) { s.Priority = new(int32(7)) }).Obj()
+	for name, tc := range map[string]struct {
+		quota int32
+		most  int32 // after an attempt that failed; 0 for any size
+		want  []int
+	}{
+		"for all":                     {64, 0, []int{8, 16, 32, 64}},
+		"for some":                    {40, 0, []int{8, 16, 32}},
+		"for the least":               {8, 0, []int{8}},
+		"larger sizes did not start":  {40, 16, []int{8, 16}},
+		"and there is quota for less": {9, 16, []int{8}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mc := fixture.MiniCluster("lmp").Size(64).MinSize(8).Spec(func(s *v1alpha2.MiniClusterSpec) {
+				s.Elastic.Sizes = &v1alpha2.Sizes{Operator: "*", Operand: 2}
+			}).Status(func(s *v1alpha2.MiniClusterStatus) { s.RequeueState = &v1alpha2.RequeueState{Count: 1, Size: tc.most} }).Defaulted()
+			got := Gang(mc, pod, &v1alpha2.Quota{Size: tc.quota, Time: reserved})
+			if sizes := got.Sizing.Allowed(); !slices.Equal(sizes, tc.want) {
+				t.Errorf("sizes %v", sizes)
+			}
+			if got.Priority != 0 || !got.Created.Equal(reserved.Time) {
+				t.Errorf("priority %d, created %s", got.Priority, got.Created)
+			}
+		})
+	}
+}
+
+// One that runs with quota grows no further, and has no priority.
+func TestRunningWithQuota(t *testing.T) {
+	mc := fixture.MiniCluster("lmp").Size(4).MinSize(1).MaxSize(8).Launcher().Admitted(1, 4, "n[1-4]").Vacated("3").Status(func(s *v1alpha2.MiniClusterStatus) {
+		s.StartTime, s.MaximumSize, s.Admission.Priority = new(metav1.NewTime(fixture.Noon)), 8, 7
+	})
+	running := func(quota *v1alpha2.Quota) queue.Running {
+		obj := mc.Defaulted()
+		obj.Status.Admission.Quota = quota
+		promise, err := PromiseOf(obj)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return Running(obj, fixture.Pod("x").Obj(), promise)
+	}
+	if got := running(nil); got.Max != 8 || got.Priority != 7 {
+		t.Errorf("without quota: %d brokers at most, priority %d", got.Max, got.Priority)
+	}
+	if got := running(&v1alpha2.Quota{Size: 4}); got.Max != 3 || got.Priority != 0 {
+		t.Errorf("with quota: %d brokers at most, priority %d", got.Max, got.Priority)
+	}
+}
+
 // A fixed number of tasks does not start on fewer cores.
 func TestSizingKnowsCores(t *testing.T) {
 	mc := fixture.MiniCluster("lmp").Size(4).MinSize(1).Tasks(20).CPU("8").Spec(func(s *v1alpha2.MiniClusterSpec) {

@@ -5,11 +5,13 @@ package status
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
@@ -94,5 +96,46 @@ func TestComputeEviction(t *testing.T) {
 	in.Observation.Offer = elastic.Offer{Verdict: elastic.NotAllowed, Message: "over its capacity"}
 	if s = compute(t, in); said() != "False NotAllowed: Over its capacity" {
 		t.Errorf("while it waits: %s", said())
+	}
+}
+
+// The quota of the admission is recorded with it, and stays as it is.
+func TestComputeRecordsQuota(t *testing.T) {
+	quota := &v1alpha2.Quota{ClusterQueue: "cq", Workload: "wl", Size: 3, Time: metav1.NewTime(fixture.Noon), NodeSelector: map[string]string{"pool": "a"}}
+	in := Input{MiniCluster: wanted4().Defaulted(), Observation: &life.Observation{Policy: policy}, Now: fixture.Noon, Quota: quota, Queue: v1alpha2.KueueQueue,
+		Plan: life.Plan{Step: life.Admit{Attempt: 1, Nodes: []string{"a", "b", "c"}}, State: life.StateStarting}}
+	s := compute(t, in)
+	if !reflect.DeepEqual(s.Admission.Quota, quota) || s.Queue != v1alpha2.KueueQueue {
+		t.Errorf("quota %+v, queue %q", s.Admission.Quota, s.Queue)
+	}
+	in.MiniCluster.Status = s
+	in.Plan = life.Plan{Step: life.Wait{}, State: life.StateStarting}
+	for _, later := range []*v1alpha2.Quota{nil, {ClusterQueue: "other", Workload: "new", Size: 4}} {
+		in.Quota = later
+		if s = compute(t, in); !reflect.DeepEqual(s.Admission.Quota, quota) {
+			t.Errorf("later quota %+v", s.Admission.Quota)
+		}
+	}
+}
+
+// It says why Kueue took the quota back until it waits again, and then what Kueue says.
+func TestComputeQuotaWithdrawn(t *testing.T) {
+	in := Input{MiniCluster: wanted4().Admitted(1, 4, "n[1-4]").Defaulted(), Observation: &life.Observation{Policy: policy}, Now: fixture.Noon.Add(time.Minute)}
+	for _, tc := range []struct {
+		plan life.Plan
+		want string
+	}{
+		{life.Plan{Step: life.Evict{Reason: v1alpha2.ReasonQuotaWithdrawn}, State: life.StateReleasing, Message: "Kueue took the quota back: preempted"}, "QuotaWithdrawn: Kueue took the quota back: preempted"},
+		{life.Plan{Step: life.Wait{}, State: life.StateReleasing, Message: "waits for pods"}, "QuotaWithdrawn: Kueue took the quota back: preempted"},
+		{life.Plan{Step: life.Wait{}, State: life.StateQueued}, "WaitingForQuota: Waits for quota in Kueue's queue"},
+	} {
+		in.Plan = tc.plan
+		in.Observation.Offer = elastic.Offer{Verdict: elastic.WaitingForQuota, Message: "waits for quota in Kueue's queue"}
+		s := compute(t, in)
+		c := meta.FindStatusCondition(s.Conditions, v1alpha2.ConditionAdmitted)
+		if got := c.Reason + ": " + c.Message; got != tc.want || c.Status != metav1.ConditionFalse {
+			t.Errorf("got %s %s\nwant %s", c.Status, got, tc.want)
+		}
+		in.MiniCluster.Status = s
 	}
 }

@@ -252,6 +252,39 @@ func TestDecide(t *testing.T) {
 			o:    admitted("uugg", func(o *Observation) { o.Brokers[2].NodeGone = true }),
 			want: Plan{Step: Place{Ranks: []int{3}, Quorum: 4}, State: StateStarting},
 		},
+		"without quota it holds its nodes": {
+			o:    admitted("gggg", func(o *Observation) { o.Quota = QuotaReserved }),
+			want: Plan{Step: Wait{}, State: StateStarting, LookAgain: noon.Add(5 * time.Minute), Message: "has nodes, and waits until its quota is admitted"},
+		},
+		"its objects are made meanwhile": {
+			o:    admitted("----", func(o *Observation) { o.Quota, o.Workload = QuotaReserved, Absent }),
+			want: Plan{Step: Make{}, State: StateStarting},
+		},
+		"but not for ever": {
+			o: admitted("gggg", func(o *Observation) { o.Quota = QuotaReserved }), after: 5 * time.Minute,
+			want: Plan{Step: Withdraw{}, State: StateReleasing, Message: "gives its nodes back: its quota was not admitted in time"},
+		},
+		"with quota its pods are placed": {
+			o:    admitted("gggg", func(o *Observation) { o.Quota, o.Published = QuotaAdmitted, 0 }),
+			want: Plan{Step: Place{Ranks: []int{0, 1, 2, 3}, Quorum: 4}, State: StateStarting},
+		},
+		"what runs goes on, whatever its quota waits for": {
+			o: admitted("ruuu", func(o *Observation) { started(o); o.Quota = QuotaReserved }), after: time.Minute,
+			want: Plan{Step: Wait{}, State: StateRunning, LookAgain: noon.Add(time.Hour + time.Second), Message: "4 of 4 brokers up"},
+		},
+		"without its quota it gives its nodes back": {
+			o: admitted("gggg", func(o *Observation) {
+				o.Quota, o.Order = QuotaMissing, elastic.Evict{Reason: "QuotaWithdrawn", Message: "Kueue took the quota back"}
+			}),
+			want: Plan{Step: Evict{Reason: "QuotaWithdrawn"}, State: StateReleasing, Message: "Kueue took the quota back"},
+		},
+		"whatever it does": {
+			o: admitted("ruuu", func(o *Observation) {
+				started(o)
+				o.Quota, o.Order = QuotaMissing, elastic.Evict{Reason: "QuotaWithdrawn", Message: "Kueue took the quota back"}
+			}),
+			want: Plan{Step: Evict{Reason: "QuotaWithdrawn"}, State: StateReleasing, Message: "Kueue took the quota back"},
+		},
 		"the lead is told its quorum": {
 			o:    admitted("uuuu", func(o *Observation) { o.Published = 0 }),
 			want: Plan{Step: Publish{Quorum: 4}, State: StateStarting, LookAgain: noon.Add(time.Second)},

@@ -28,7 +28,7 @@ func (s Finish) apply(r *Record, _ string, now time.Time) {
 // Evict ends the admission because another gang needs the nodes. The MiniCluster is queued again
 // and keeps its age.
 type Evict struct {
-	// Reason is Preempted or Reclaimed.
+	// Reason is Preempted, Reclaimed or QuotaWithdrawn.
 	Reason string
 }
 
