@@ -38,6 +38,9 @@ type observed struct {
 	// workload is the Workload in Kueue; nil if there is none. grant is what Kueue says by it.
 	workload *kueueapi.Workload
 	grant    kueue.Grant
+	// kueueInput is what there is to say to Kueue. unasked is why Kueue cannot be asked for quota.
+	kueueInput kueue.Input
+	unasked    error
 }
 
 // observe reads the objects of a MiniCluster.

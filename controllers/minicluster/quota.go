@@ -36,40 +36,48 @@ var errNotSought = errors.New("it is not known yet whether Kueue is there")
 // cacheDelay is how long the cache may take at most to show a new Workload.
 const cacheDelay = 5 * time.Second
 
-// readQuota reads what Kueue grants to a MiniCluster that gets its quota from it.
+// readQuota reads what Kueue grants to a MiniCluster that gets its quota from it, and collects what
+// there is to say to Kueue.
 func (r *Reconciler) readQuota(ctx context.Context, seen *observed) error {
 	mc, o, reader := seen.view.MiniCluster, seen.observation, r.Kueue.Reader()
 	if err := readWorkload(ctx, reader, seen); err != nil {
 		return err
 	}
-	if uses, err := r.usesKueue(ctx, mc); err != nil || !uses || o.Outcome != "" {
+	uses, err := r.usesKueue(ctx, mc)
+	if err != nil {
 		return err
 	}
-	var err error
-	if seen.grant, err = r.grant(ctx, reader, seen); err != nil {
-		return err
+	if reader != nil {
+		seen.kueueInput, seen.unasked = kueueInput(ctx, seen, reader, uses)
+	}
+	admission := mc.Status.Admission
+	switch {
+	case !uses, o.Outcome != "":
+		return nil
+	case reader == nil:
+		seen.grant, err = r.withoutKueue(admission)
+	default:
+		seen.grant = kueue.Read(seen.workload, seen.kueueInput)
+		if admission != nil && kueue.Holds(seen.workload, admission.Quota) {
+			err = r.readPreemptor(ctx, reader, seen)
+		}
 	}
 	o.Quota = seen.grant.State
-	if reader == nil || mc.Status.Admission == nil {
-		return nil
-	}
-	return r.readPreemptor(ctx, reader, seen)
+	return err
 }
 
-// grant is what Kueue grants to a MiniCluster by its Workload. Without Kueue nobody takes quota back.
-func (r *Reconciler) grant(ctx context.Context, reader client.Reader, seen *observed) (kueue.Grant, error) {
-	admission := seen.view.MiniCluster.Status.Admission
-	switch {
-	case reader == nil && admission != nil:
+// withoutKueue is what a MiniCluster gets while Kueue is not there. One with nodes keeps its quota:
+// nobody takes the quota back. A manager that has just started does not know that, and places nothing.
+func (r *Reconciler) withoutKueue(admission *v1alpha2.Admission) (kueue.Grant, error) {
+	switch sought := r.Kueue.Sought(); {
+	case admission != nil && sought:
 		return kueue.Grant{State: life.QuotaAdmitted, Quota: admission.Quota}, nil
-	case reader == nil && !r.Kueue.Sought(): // this manager has just started
-		return kueue.Grant{}, errNotSought
-	case reader == nil:
+	case admission != nil:
+		return kueue.Grant{State: life.QuotaReserved, Quota: admission.Quota}, nil
+	case sought:
 		return kueue.Grant{State: life.QuotaMissing, Message: "waits for Kueue: the API server does not have its objects"}, nil
-	case admission != nil && seen.workload != nil && seen.workload.UID != admission.Quota.Workload:
-		return kueue.Grant{State: life.QuotaMissing, Message: "its Workload was replaced"}, nil
 	}
-	return kueue.Read(seen.workload, kueueCluster(ctx, reader)), nil
+	return kueue.Grant{}, errNotSought
 }
 
 // readPreemptor reads for which Workload Kueue preempts a MiniCluster that has nodes, and thereby
@@ -159,13 +167,13 @@ func named[T any, P interface {
 // tellKueue makes the Workload of a MiniCluster follow it, by one write in a pass. If Kueue refuses
 // the Workload of a MiniCluster that waits, the plan says so.
 func (r *Reconciler) tellKueue(ctx context.Context, seen *observed, plan life.Plan) (life.Plan, error) {
-	reader := r.Kueue.Reader()
-	if reader == nil {
+	in, problem := seen.kueueInput, seen.unasked
+	if in.MiniCluster == nil { // Kueue is not there
 		return plan, nil
 	}
-	in, problem := r.kueueInput(ctx, seen, reader)
-	if problem == nil {
-		problem = r.writeWorkload(ctx, seen, in)
+	in.Offer, in.Keep = seen.observation.Offer, seen.grant.Yield.Size
+	if err := r.writeWorkload(ctx, seen, in); err != nil {
+		problem = err
 	}
 	if seen.workload != nil {
 		plan.LookAgain = elastic.Earliest(plan.LookAgain, kueue.LookAgain(seen.workload, in))
@@ -184,12 +192,12 @@ func (r *Reconciler) tellKueue(ctx context.Context, seen *observed, plan life.Pl
 	return plan, nil
 }
 
-// kueueInput is what there is to say to Kueue.
-func (r *Reconciler) kueueInput(ctx context.Context, seen *observed, reader client.Reader) (kueue.Input, error) {
+// kueueInput is what there is to say to Kueue before the scheduler is asked.
+func kueueInput(ctx context.Context, seen *observed, reader client.Reader, uses bool) (kueue.Input, error) {
 	mc, o := seen.view.MiniCluster, seen.observation
 	in := kueue.Input{
-		MiniCluster: mc, Uses: o.Quota != life.QuotaUnneeded, Offer: o.Offer, Ranks: seen.view.QuotaRanks(o),
-		NotBefore: o.NotBefore, Keep: seen.grant.Yield.Size, Cluster: kueueCluster(ctx, reader), Now: seen.now,
+		MiniCluster: mc, Uses: uses, Rejected: o.Rejected != "", Ranks: seen.view.QuotaRanks(o),
+		NotBefore: o.NotBefore, Cluster: kueueCluster(ctx, reader), Now: seen.now,
 	}
 	switch o.Outcome {
 	case "":

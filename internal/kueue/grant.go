@@ -4,6 +4,7 @@
 package kueue
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -40,38 +42,82 @@ type Grant struct {
 	Yield Yield
 }
 
-// Read reads what Kueue says by a Workload; nil is a Workload that does not exist yet.
-func Read(wl *kueueapi.Workload, cluster Cluster) Grant {
-	switch {
-	case wl == nil:
-		return Grant{State: life.QuotaMissing, Message: "asks Kueue for quota"}
-	case wl.DeletionTimestamp != nil:
-		return Grant{State: life.QuotaMissing, Message: fmt.Sprintf("its Workload %s was deleted", wl.Name)}
-	case isTrue(wl, kueueapi.WorkloadFinished):
-		return Grant{State: life.QuotaMissing, Message: fmt.Sprintf("Kueue took its Workload %s for finished: %s", wl.Name, message(wl, kueueapi.WorkloadFinished))}
-	case isTrue(wl, kueueapi.WorkloadEvicted) && isTrue(wl, kueueapi.WorkloadQuotaReserved):
-		return Grant{State: life.QuotaMissing, Message: "Kueue took the quota back: " + message(wl, kueueapi.WorkloadEvicted) + requeued(wl)}
-	case !ptr.Deref(wl.Spec.Active, true):
-		return Grant{State: life.QuotaMissing, Message: fmt.Sprintf("its Workload %s is not active: %s", wl.Name, message(wl, kueueapi.WorkloadEvicted))}
-	case !isTrue(wl, kueueapi.WorkloadQuotaReserved) || wl.Status.Admission == nil:
-		return Grant{State: life.QuotaMissing, Message: waits(wl)}
+// Read reads what Kueue says by a Workload; nil is a Workload that does not exist. Of the input, Read
+// uses what is known before the scheduler is asked.
+func Read(wl *kueueapi.Workload, in Input) Grant {
+	if why := missing(wl, in); why != "" {
+		return Grant{State: life.QuotaMissing, Message: why}
 	}
 	g := Grant{State: life.QuotaReserved}
+	if isTrue(wl, kueueapi.WorkloadAdmitted) {
+		g.State = life.QuotaAdmitted
+	}
 	var err error
-	if g.Quota, err = quota(wl, cluster); err != nil {
+	if g.Quota, err = quota(wl, in.Cluster); err != nil {
 		g.Message = err.Error()
 		return g
 	}
-	if isTrue(wl, kueueapi.WorkloadAdmitted) {
-		g.State, g.Placeable = life.QuotaAdmitted, true
-		return g
-	}
-	ours, others := ownChecks(wl, cluster)
-	g.Placeable = len(ours) > 0 && len(others) == 0
-	if !g.Placeable {
+	ours, others := ownChecks(wl, in.Cluster)
+	switch {
+	case in.MiniCluster.Status.Admission == nil && len(wl.Status.ReclaimablePods) > 0:
+		g.Message = "gives back the quota of its last attempt"
+	case g.State == life.QuotaAdmitted, len(ours) > 0 && len(others) == 0:
+		g.Placeable = true
+	case len(others) > 0:
 		g.Message = "has quota, and waits for admission checks of Kueue: " + strings.Join(others, ", ")
+	default:
+		g.Message = "has quota, and waits until Kueue admits it"
 	}
 	return g
+}
+
+// missing says why a MiniCluster has no quota; "" if it has.
+func missing(wl *kueueapi.Workload, in Input) string {
+	held := in.MiniCluster.Status.Admission
+	switch {
+	case wl == nil && held != nil:
+		return "its Workload was deleted"
+	case wl == nil:
+		return "asks Kueue for quota"
+	case wl.DeletionTimestamp != nil:
+		return fmt.Sprintf("its Workload %s was deleted", wl.Name)
+	case isTrue(wl, kueueapi.WorkloadFinished):
+		return fmt.Sprintf("Kueue took its Workload %s for finished: %s", wl.Name, message(wl, kueueapi.WorkloadFinished))
+	case isTrue(wl, kueueapi.WorkloadEvicted) && isTrue(wl, kueueapi.WorkloadQuotaReserved):
+		return "Kueue took the quota back: " + message(wl, kueueapi.WorkloadEvicted) + requeued(wl)
+	case !ptr.Deref(wl.Spec.Active, true):
+		return fmt.Sprintf("its Workload %s is not active: %s", wl.Name, cmp.Or(message(wl, kueueapi.WorkloadEvicted), "somebody has deactivated it"))
+	case !reserved(wl):
+		return waits(wl)
+	}
+	return unfit(wl, in)
+}
+
+// unfit says why the quota of a Workload is not for the MiniCluster as it is; "" if it is.
+func unfit(wl *kueueapi.Workload, in Input) string {
+	held := in.MiniCluster.Status.Admission
+	switch {
+	case held != nil && !Holds(wl, held.Quota):
+		return "Kueue took the quota back, and granted other quota"
+	case held == nil && outdated(wl, in):
+		return "asks Kueue for quota for its new spec"
+	}
+	return ""
+}
+
+// reserved reports whether a Workload has quota.
+func reserved(wl *kueueapi.Workload) bool {
+	return isTrue(wl, kueueapi.WorkloadQuotaReserved) && wl.Status.Admission != nil
+}
+
+// Holds reports whether a Workload still has the quota under which its MiniCluster was admitted.
+// Kueue may take back quota that is not admitted, and grant other quota, without an eviction.
+func Holds(wl *kueueapi.Workload, q *v1alpha2.Quota) bool {
+	if wl == nil || q == nil || !reserved(wl) {
+		return false
+	}
+	at := reservedAt(wl)
+	return wl.UID == q.Workload && at.Equal(&q.Time)
 }
 
 // waits says why a Workload has no quota.
@@ -106,36 +152,42 @@ func quota(wl *kueueapi.Workload, cluster Cluster) (*v1alpha2.Quota, error) {
 			flavors[name] = true
 		}
 	}
-	add := func(selector map[string]string, tolerations []corev1.Toleration) error {
-		for _, label := range slices.Sorted(maps.Keys(selector)) {
-			if value, other := q.NodeSelector[label]; other && value != selector[label] {
-				return fmt.Errorf("has quota of flavors that share no node: one has %s=%s, another %s=%s", label, value, label, selector[label])
-			}
-			if q.NodeSelector == nil {
-				q.NodeSelector = map[string]string{}
-			}
-			q.NodeSelector[label] = selector[label]
-		}
-		q.Tolerations = append(q.Tolerations, tolerations...)
-		return nil
-	}
 	for _, name := range slices.Sorted(maps.Keys(flavors)) {
 		flavor := cluster.Flavor(name)
 		if flavor == nil {
 			return nil, fmt.Errorf("has quota of the flavor %q, which does not exist", name)
 		}
-		if err := add(flavor.Spec.NodeLabels, flavor.Spec.Tolerations); err != nil {
+		if err := addNodes(q, flavor.Spec.NodeLabels, flavor.Spec.Tolerations); err != nil {
 			return nil, err
 		}
 	}
 	for _, check := range wl.Status.AdmissionChecks {
 		for _, update := range check.PodSetUpdates {
-			if err := add(update.NodeSelector, update.Tolerations); err != nil {
+			if err := addNodes(q, update.NodeSelector, update.Tolerations); err != nil {
 				return nil, err
 			}
 		}
 	}
 	return q, nil
+}
+
+// addNodes confines a quota to nodes with some labels, and tolerates their taints.
+func addNodes(q *v1alpha2.Quota, selector map[string]string, tolerations []corev1.Toleration) error {
+	if q.NodeSelector == nil && len(selector) > 0 {
+		q.NodeSelector = map[string]string{}
+	}
+	for _, label := range slices.Sorted(maps.Keys(selector)) {
+		if value, other := q.NodeSelector[label]; other && value != selector[label] {
+			return fmt.Errorf("has quota of flavors that share no node: one has %s=%s, another %s=%s", label, value, label, selector[label])
+		}
+		q.NodeSelector[label] = selector[label]
+	}
+	for _, t := range tolerations {
+		if !slices.ContainsFunc(q.Tolerations, func(has corev1.Toleration) bool { return equality.Semantic.DeepEqual(has, t) }) {
+			q.Tolerations = append(q.Tolerations, t)
+		}
+	}
+	return nil
 }
 
 // Confine returns a pod that can run on the nodes of a quota alone. A nil quota confines nothing.

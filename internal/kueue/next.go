@@ -23,6 +23,8 @@ type Input struct {
 	Uses bool
 	// Want is the Workload as it would be made now; nil if the MiniCluster was not checked.
 	Want *kueueapi.Workload
+	// Rejected is true if the spec cannot be carried out.
+	Rejected bool
 	// Offer is the scheduler's answer to a MiniCluster that waits for nodes.
 	Offer elastic.Offer
 	// Ranks are the ranks that hold a node, or have a pod on one, rising.
@@ -71,29 +73,17 @@ func (in Input) change(wl *kueueapi.Workload, waits bool) (Write, *kueueapi.Work
 	over := isTrue(wl, kueueapi.WorkloadFinished)
 	switch {
 	case wl.DeletionTimestamp != nil, over && in.Finished != "":
-		return retire(next, free, true), next
+		if free && DropFinalizer(next) {
+			return Patch, next
+		}
 	case over, waits && outdated(wl, in):
-		return retire(next, free, false), next
+		return Delete, wl // its finalizer keeps the quota until the first case
 	case in.Finished == "" && setSpec(next, in, free):
 		return Patch, next
 	case setStatus(next, in, waits, free):
 		return PatchStatus, next
 	}
 	return Nothing, wl
-}
-
-// retire lets a Workload go that is not needed any more, once nothing runs on its quota. It is kept
-// as a record, or deleted.
-func retire(wl *kueueapi.Workload, free, keep bool) Write {
-	switch {
-	case !free:
-		return Nothing
-	case DropFinalizer(wl):
-		return Patch
-	case keep:
-		return Nothing
-	}
-	return Delete
 }
 
 // DropFinalizer lets the Workload go, and with it the quota.
@@ -103,9 +93,13 @@ func DropFinalizer(wl *kueueapi.Workload) bool {
 	return len(wl.Finalizers) < before
 }
 
-// outdated reports whether a MiniCluster that waits asks for something else by now.
+// outdated reports whether a MiniCluster that waits asks for something else by now, or for nothing.
+// The queue of a Workload with quota cannot be changed.
 func outdated(wl *kueueapi.Workload, in Input) bool {
-	return !in.Uses || in.Want != nil && in.Want.Annotations[shapeAnnotation] != wl.Annotations[shapeAnnotation]
+	if !in.Uses || in.Rejected || in.Want == nil {
+		return !in.Uses || in.Rejected
+	}
+	return in.Want.Annotations[shapeAnnotation] != wl.Annotations[shapeAnnotation] || reserved(wl) && in.Want.Spec.QueueName != wl.Spec.QueueName
 }
 
 // setSpec makes a Workload follow what can be changed in it. A Workload that Kueue has deactivated

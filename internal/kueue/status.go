@@ -31,29 +31,41 @@ const (
 // setStatus makes the status of a Workload follow its MiniCluster. It reports whether it changed
 // something.
 func setStatus(wl *kueueapi.Workload, in Input, waits, free bool) bool {
-	if in.Finished != "" {
-		if !free {
-			return setReclaimable(wl, in)
-		}
+	switch {
+	case in.Finished != "" && !free:
+		return setReclaimable(wl, in)
+	case in.Finished != "":
 		return set(wl, in, kueueapi.WorkloadFinished, metav1.ConditionTrue, in.Finished, cmp.Or(in.Message, "The MiniCluster has finished"))
-	}
-	if !isTrue(wl, kueueapi.WorkloadQuotaReserved) {
-		return false
-	}
-	if isTrue(wl, kueueapi.WorkloadEvicted) {
-		if waits {
-			return free && clearQuota(wl, in)
-		}
+	case waits:
+		return free && setWaiting(wl, in) // pods of the last attempt may still leave
+	case !Holds(wl, in.MiniCluster.Status.Admission.Quota):
+		return false // its nodes go first
+	case isTrue(wl, kueueapi.WorkloadEvicted):
 		return len(in.Ranks) <= in.Keep && goOn(wl, in)
-	}
-	if waits {
-		return free && answer(wl, in)
 	}
 	changed := answerChecks(wl, in, kueueapi.CheckStateReady, "The MiniCluster has nodes", 0)
 	changed = setReclaimable(wl, in) || changed
 	if in.MiniCluster.Status.StartTime != nil {
 		changed = set(wl, in, kueueapi.WorkloadPodsReady, metav1.ConditionTrue, kueueapi.WorkloadStarted, "The quorum is reached") || changed
 	}
+	return changed
+}
+
+// setWaiting is setStatus for a MiniCluster that waits for quota or nodes, and of which nothing runs.
+func setWaiting(wl *kueueapi.Workload, in Input) bool {
+	switch {
+	case !isTrue(wl, kueueapi.WorkloadQuotaReserved):
+		return forgetReclaimed(wl)
+	case isTrue(wl, kueueapi.WorkloadEvicted):
+		return clearQuota(wl, in)
+	}
+	return answer(wl, in)
+}
+
+// forgetReclaimed makes a Workload without quota ask for all its pods again.
+func forgetReclaimed(wl *kueueapi.Workload) bool {
+	changed := len(wl.Status.ReclaimablePods) > 0
+	wl.Status.ReclaimablePods = nil
 	return changed
 }
 
@@ -74,7 +86,8 @@ func clearQuota(wl *kueueapi.Workload, in Input) bool {
 	if isTrue(wl, kueueapi.WorkloadPodsReady) {
 		set(wl, in, kueueapi.WorkloadPodsReady, metav1.ConditionFalse, kueueapi.WorkloadWaitForStart, "The MiniCluster has no nodes")
 	}
-	wl.Status.Admission, wl.Status.ReclaimablePods = nil, nil
+	wl.Status.Admission = nil
+	forgetReclaimed(wl)
 	return true
 }
 
@@ -93,13 +106,17 @@ func answer(wl *kueueapi.Workload, in Input) bool {
 	}
 	state := ptr.Deref(wl.Status.RequeueState, kueueapi.RequeueState{})
 	wl.Status.RequeueState = &kueueapi.RequeueState{Count: ptr.To(ptr.Deref(state.Count, 0) + 1), RequeueAt: ptr.To(metav1.NewTime(in.Now.Add(after)))}
+	for i := range wl.Status.AdmissionChecks { // as Kueue does: others answer the next time, too
+		check := &wl.Status.AdmissionChecks[i]
+		*check = kueueapi.AdmissionCheckState{Name: check.Name, State: kueueapi.CheckStatePending, LastTransitionTime: metav1.NewTime(in.Now)}
+	}
 	return set(wl, in, kueueapi.WorkloadEvicted, metav1.ConditionTrue, kueueapi.WorkloadEvictedByPodsReadyTimeout, why)
 }
 
 // unusable says why a MiniCluster cannot use its quota for now, and after which time it asks again;
 // "" if it can, or if that is not known yet.
 func unusable(wl *kueueapi.Workload, in Input) (why string, after time.Duration) {
-	grant := Read(wl, in.Cluster)
+	grant := Read(wl, in)
 	grace, retries := in.MiniCluster.Spec.Elastic.StartTimeout.Duration, ptr.Deref(ptr.Deref(wl.Status.RequeueState, kueueapi.RequeueState{}).Count, 0)
 	if ours, _ := ownChecks(wl, in.Cluster); len(ours) > 0 {
 		grace, retries = roomGrace, ptr.Deref(wl.Status.AdmissionChecks[ours[0]].RetryCount, 0)
@@ -108,7 +125,9 @@ func unusable(wl *kueueapi.Workload, in Input) (why string, after time.Duration)
 	switch {
 	case in.Now.Before(in.NotBefore):
 		return "The last attempt was given up", in.NotBefore.Sub(in.Now)
-	case in.Now.Before(reservedAt(wl).Add(grace)):
+	case len(wl.Status.ReclaimablePods) > 0:
+		return "The last attempt gave quota back", time.Second
+	case in.Now.Before(usableSince(wl).Add(grace)):
 		return "", 0
 	case grant.Quota == nil:
 		return grant.Message, after
@@ -120,12 +139,26 @@ func unusable(wl *kueueapi.Workload, in Input) (why string, after time.Duration)
 	return "", 0
 }
 
+// usableSince is since when no check of others holds a Workload with quota.
+func usableSince(wl *kueueapi.Workload) time.Time {
+	since := reservedAt(wl).Time
+	if admitted := meta.FindStatusCondition(wl.Status.Conditions, kueueapi.WorkloadAdmitted); admitted != nil && admitted.LastTransitionTime.After(since) {
+		since = admitted.LastTransitionTime.Time
+	}
+	for i := range wl.Status.AdmissionChecks {
+		if check := &wl.Status.AdmissionChecks[i]; check.LastTransitionTime.After(since) {
+			since = check.LastTransitionTime.Time
+		}
+	}
+	return since
+}
+
 // LookAgain is when time alone may change what there is to say; zero if it never does.
 func LookAgain(wl *kueueapi.Workload, in Input) time.Time {
 	if wl == nil || in.MiniCluster.Status.Admission != nil || in.Finished != "" || !isTrue(wl, kueueapi.WorkloadQuotaReserved) || isTrue(wl, kueueapi.WorkloadEvicted) {
 		return time.Time{}
 	}
-	since := reservedAt(wl).Time
+	since := usableSince(wl)
 	for _, grace := range []time.Duration{roomGrace, in.MiniCluster.Spec.Elastic.StartTimeout.Duration} {
 		if at := since.Add(grace); in.Now.Before(at) {
 			return at

@@ -15,6 +15,7 @@ import (
 	kueueapi "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/state"
 )
 
 // The pod sets of a Workload. Kueue may admit fewer workers, and never fewer leads.
@@ -24,6 +25,8 @@ const (
 )
 
 const (
+	// group is the name of the group of the pod sets.
+	group = "minicluster"
 	// jobUIDLabel is Kueue's label for the UID of the object behind a Workload.
 	jobUIDLabel = "kueue.x-k8s.io/job-uid"
 	// shapeAnnotation is on a Workload. The value is a hash of what cannot be changed in it.
@@ -74,7 +77,8 @@ func Workload(mc *v1alpha2.MiniCluster, pod *corev1.Pod, class *kueueapi.Workloa
 	return wl
 }
 
-// podSets are the lead, which every size has, and the workers, of which Kueue may leave some out.
+// podSets are the lead, which every size has, and the workers, of which Kueue may leave some out. They
+// are a group, so that they get the same flavors, and with these nodes that all can use.
 func podSets(mc *v1alpha2.MiniCluster, pod *corev1.Pod) []kueueapi.PodSet {
 	template := corev1.PodTemplateSpec{Spec: countedFields(&pod.Spec)}
 	sets := []kueueapi.PodSet{{Name: lead, Count: 1, Template: template}}
@@ -82,10 +86,14 @@ func podSets(mc *v1alpha2.MiniCluster, pod *corev1.Pod) []kueueapi.PodSet {
 		return sets
 	}
 	set := kueueapi.PodSet{Name: workers, Count: mc.Spec.Size - 1, Template: *template.DeepCopy()}
-	if least := mc.Spec.LeastSize() - 1; least < set.Count {
-		set.MinCount = ptr.To(max(least, 1))
+	if least := int32(max(state.Sizing(&mc.Spec).Allowed()[0]-1, 1)); least < set.Count {
+		set.MinCount = &least
 	}
-	return append(sets, set)
+	sets = append(sets, set)
+	for i := range sets {
+		sets[i].TopologyRequest = &kueueapi.PodSetTopologyRequest{PodSetGroupName: ptr.To(group)}
+	}
+	return sets
 }
 
 // countedFields are the fields of a pod by which Kueue counts its requests and chooses flavors.

@@ -6,6 +6,7 @@ package e2ekueue
 import (
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	kueueapi "sigs.k8s.io/kueue/apis/kueue/v1beta2"
@@ -46,4 +47,25 @@ func TestWithoutLabel(t *testing.T) {
 	if len(list.Items) > 0 {
 		t.Errorf("it has a Workload, %s", list.Items[0].Name)
 	}
+}
+
+// The lead and the workers get the same flavor, though Kueue could give each another: nodes of two
+// flavors that share none are no nodes for one MiniCluster.
+func TestOneFlavor(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 3)
+	s.newFlavor("one", "pool", "one")
+	s.newFlavor("rest", "pool", "rest")
+	for i, name := range s.Nodes {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		s.Patch(node, `{"metadata":{"labels":{"pool":%q}}}`, []string{"one", "rest", "rest"}[i])
+	}
+	s.newQueue("team", 0, withFlavor("one", 8), withFlavor("rest", 16))
+	mc := s.create(s.miniCluster("lmp").Size(2), "team")
+	s.AwaitState(mc, v1alpha2.StateRunning)
+	if pool := mc.Status.Admission.Quota.NodeSelector["pool"]; pool != "rest" {
+		t.Errorf("it runs in the pool %q", pool)
+	}
+	s.endCommand(mc)
+	s.AwaitSuccess(mc)
 }
