@@ -8,6 +8,7 @@ package e2ekueue
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 
 	kueueapi "sigs.k8s.io/kueue/apis/kueue/v1beta2"
@@ -51,7 +52,10 @@ type cluster struct {
 
 // up starts a cluster. The configuration is a part of Kueue's (see localcluster.KueueConfig).
 func up(ctx context.Context, name string, nodes int, configuration string) (*cluster, error) {
-	shared, err := env.Up(ctx, name, nodes, &localcluster.KueueConfig{Configuration: allIntegrations + configuration})
+	if !strings.HasPrefix(configuration, "integrations:") {
+		configuration = allIntegrations + configuration
+	}
+	shared, err := env.Up(ctx, name, nodes, &localcluster.KueueConfig{Configuration: configuration})
 	if err != nil {
 		return nil, err
 	}
