@@ -131,11 +131,15 @@ func waits(wl *kueueapi.Workload) string {
 
 // requeued says how often a Workload was queued again, and when it will be.
 func requeued(wl *kueueapi.Workload) string {
-	r := wl.Status.RequeueState
-	if r == nil {
+	r := ptr.Deref(wl.Status.RequeueState, kueueapi.RequeueState{})
+	times := ptr.Deref(r.Count, 0)
+	for i := range wl.Status.AdmissionChecks {
+		times += ptr.Deref(wl.Status.AdmissionChecks[i].RetryCount, 0)
+	}
+	if times == 0 && r.RequeueAt == nil {
 		return ""
 	}
-	text := fmt.Sprintf("; queued again %d times", ptr.Deref(r.Count, 0))
+	text := fmt.Sprintf("; queued again %d times", times)
 	if r.RequeueAt != nil {
 		text += ", next at " + r.RequeueAt.UTC().Format(time.RFC3339)
 	}

@@ -260,11 +260,6 @@ func (w *world) kueueReserved(wl *kueueapi.Workload, in func(kueueapi.CheckState
 	switch {
 	case isTrue(wl, kueueapi.WorkloadEvicted):
 	case in(kueueapi.CheckStateRetry):
-		for _, check := range wl.Status.AdmissionChecks {
-			if check.RequeueAfterSeconds != nil {
-				wl.Status.RequeueState = &kueueapi.RequeueState{RequeueAt: ptr.To(metav1.NewTime(check.LastTransitionTime.Add(time.Duration(*check.RequeueAfterSeconds) * time.Second)))}
-			}
-		}
 		w.evict(wl, kueueapi.WorkloadEvictedByAdmissionCheck)
 	case !admitted && !in(kueueapi.CheckStatePending):
 		set(wl, Input{Now: w.now}, kueueapi.WorkloadAdmitted, metav1.ConditionTrue, "Admitted", "")
@@ -300,14 +295,10 @@ func (w *world) stop(wl *kueueapi.Workload, admitted bool) {
 // kueuePending is what Kueue does with a Workload without quota.
 func (w *world) kueuePending(wl *kueueapi.Workload, in Input) {
 	if requeued := meta.FindStatusCondition(wl.Status.Conditions, kueueapi.WorkloadRequeued); requeued != nil && requeued.Status == metav1.ConditionFalse {
-		state := wl.Status.RequeueState
-		if state != nil && state.RequeueAt != nil && w.now.Before(state.RequeueAt.Time) || w.stopped {
-			return
+		if state := wl.Status.RequeueState; state != nil && state.RequeueAt != nil || w.stopped {
+			return // Kueue does not remove a time that it did not write
 		}
 		set(wl, in, kueueapi.WorkloadRequeued, metav1.ConditionTrue, kueueapi.WorkloadBackoffFinished, "")
-		if state != nil {
-			state.RequeueAt = nil
-		}
 		return
 	}
 	if w.stopped = w.stopped && !w.chance(5); w.stopped || w.chance(2) {
@@ -346,7 +337,10 @@ func (w *world) evict(wl *kueueapi.Workload, reason string) {
 	set(wl, Input{Now: w.now}, kueueapi.WorkloadEvicted, metav1.ConditionTrue, reason, "evicted")
 	for i := range wl.Status.AdmissionChecks {
 		check := &wl.Status.AdmissionChecks[i]
-		check.State, check.LastTransitionTime, check.RequeueAfterSeconds = kueueapi.CheckStatePending, metav1.NewTime(w.now), nil
+		if check.State == kueueapi.CheckStateRetry {
+			check.RetryCount = ptr.To(ptr.Deref(check.RetryCount, 0) + 1)
+		}
+		check.State, check.LastTransitionTime = kueueapi.CheckStatePending, metav1.NewTime(w.now)
 	}
 }
 

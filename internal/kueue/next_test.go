@@ -51,9 +51,6 @@ func summary(write Write, before, after *kueueapi.Workload) string {
 		if check.State != before.Status.AdmissionChecks[i].State {
 			out = append(out, strings.TrimSpace(fmt.Sprintf("%s %s %s", check.Name, check.State, check.Message)))
 		}
-		if s := check.RequeueAfterSeconds; s != nil {
-			out = append(out, fmt.Sprintf("after %ds", *s))
-		}
 	}
 	if before.Status.Admission != nil && after.Status.Admission == nil {
 		out = append(out, "no admission")
@@ -66,7 +63,7 @@ func summary(write Write, before, after *kueueapi.Workload) string {
 		out = append(out, text)
 	}
 	if r := after.Status.RequeueState; r != nil && !cmp.Equal(before.Status.RequeueState, r) {
-		out = append(out, fmt.Sprintf("count %d, at +%s", *r.Count, r.RequeueAt.Sub(fixture.Noon)))
+		out = append(out, fmt.Sprintf("count %d, at +%s", ptr.Deref(r.Count, 0), ptr.Deref(r.RequeueAt, metav1.NewTime(fixture.Noon)).Sub(fixture.Noon)))
 	}
 	return strings.Join(out, "; ")
 }
@@ -85,6 +82,10 @@ func TestNext(t *testing.T) {
 	suspended := func(wl *kueueapi.Workload) { wl.Annotations[suspendedAnnotation] = "true" }
 	evicted := func(reason string) change { return condition(kueueapi.WorkloadEvicted, reason, "why") }
 	pendingCheck, readyCheck := check(placement, kueueapi.CheckStatePending), check(placement, kueueapi.CheckStateReady)
+	backsOff := func(wl *kueueapi.Workload) {
+		wl.Status.RequeueState = &kueueapi.RequeueState{RequeueAt: ptr.To(metav1.NewTime(fixture.Noon.Add(time.Minute)))}
+		meta.SetStatusCondition(&wl.Status.Conditions, metav1.Condition{Type: kueueapi.WorkloadRequeued, Status: metav1.ConditionFalse, Reason: kueueapi.WorkloadEvictedByAdmissionCheck})
+	}
 	retried := func(wl *kueueapi.Workload) { wl.Status.AdmissionChecks[0].RetryCount = ptr.To(int32(3)) }
 	finished, ready := condition(kueueapi.WorkloadFinished, "Succeeded", ""), condition(kueueapi.WorkloadPodsReady, "Started", "The quorum is reached")
 	gone := func(wl *kueueapi.Workload) { wl.Finalizers = nil }
@@ -127,8 +128,8 @@ func TestNext(t *testing.T) {
 		// Which have quota, and wait for nodes.
 		"no decision yet":      {workload(withQuota(3), pendingCheck), waiting(at(time.Hour)), "nothing"},
 		"no room for a while":  {workload(withQuota(3), pendingCheck), waiting(offer(elastic.NoRoom), at(roomGrace-time.Second)), "nothing"},
-		"no room":              {workload(withQuota(3), pendingCheck), waiting(offer(elastic.NoRoom), at(roomGrace)), "placement Retry why; after 15s"},
-		"no room once more":    {workload(withQuota(3), pendingCheck, retried), waiting(offer(elastic.WaitingForTurn), at(roomGrace)), "placement Retry why; after 120s"},
+		"no room":              {workload(withQuota(3), pendingCheck), waiting(offer(elastic.NoRoom), at(roomGrace)), "placement Retry why"},
+		"no room once more":    {workload(withQuota(3), pendingCheck, retried), waiting(offer(elastic.WaitingForTurn), at(roomGrace)), "placement Retry why"},
 		"no room, and said so": {workload(withQuota(3), check(placement, kueueapi.CheckStateRetry)), waiting(offer(elastic.NoRoom), at(roomGrace)), "nothing"},
 		"others have not answered": {
 			workload(withQuota(3), pendingCheck, check(provisioning, kueueapi.CheckStatePending)), waiting(offer(elastic.WaitingForQuota), at(time.Hour)), "nothing",
@@ -136,12 +137,18 @@ func TestNext(t *testing.T) {
 		"never fits": {workload(withQuota(3), pendingCheck), waiting(offer(elastic.NeverFits)), "placement Rejected why"},
 		"a flavor that is not there": {
 			workload(withQuota(3), pendingCheck), waiting(func(in *Input) { in.Cluster = flavors(nil) }, at(roomGrace)),
-			`placement Retry has quota of the flavor "flavor", which does not exist; after 15s`,
+			`placement Retry has quota of the flavor "flavor", which does not exist`,
 		},
 		"gave up": {
-			workload(withQuota(3), pendingCheck), waiting(func(in *Input) { in.NotBefore = in.Now.Add(40 * time.Second) }), "placement Retry The last attempt was given up; after 40s",
+			workload(withQuota(3), pendingCheck), waiting(func(in *Input) { in.NotBefore = in.Now.Add(40 * time.Second) }), "placement Retry The last attempt was given up",
 		},
-		"its last attempt gave quota back": {workload(withQuota(3), admitted, readyCheck, reclaimable(1)), waiting(), "placement Retry The last attempt gave quota back; after 1s"},
+		"lost its quota by our check": {
+			workload(withQuota(3), pendingCheck, retried, condition(kueueapi.WorkloadEvicted, kueueapi.WorkloadEvictedByAdmissionCheck, "")), waiting(),
+			"QuotaReserved False Pending; Requeued False AdmissionCheck; Admitted False NoReservation; no admission; count 0, at +1m0s",
+		},
+		"backs off":                        {workload(pending, backsOff), waiting(at(59 * time.Second)), "nothing"},
+		"has backed off":                   {workload(pending, backsOff), waiting(at(time.Minute)), "Requeued True BackoffFinished; count 0, at +0s"},
+		"its last attempt gave quota back": {workload(withQuota(3), admitted, readyCheck, reclaimable(1)), waiting(), "placement Retry The last attempt gave quota back"},
 		"without our check, for a while":   {workload(withQuota(3), admitted), waiting(offer(elastic.NoRoom), at(time.Minute)), "nothing"},
 		"without our check": {
 			workload(withQuota(3), admitted, check(provisioning, kueueapi.CheckStateReady), requeue), waiting(offer(elastic.NoRoom), at(time.Hour)),
@@ -206,6 +213,8 @@ func TestLookAgain(t *testing.T) {
 	}{
 		"no Workload":        {nil, in(0), 0},
 		"pending":            {workload(pending), in(0), 0},
+		"backs off":          {workload(pending, requeue), in(0), time.Minute},
+		"has backed off":     {workload(pending, requeue), in(time.Minute), 0},
 		"with quota":         {workload(withQuota(3)), in(0), roomGrace},
 		"a while with quota": {workload(withQuota(3)), in(roomGrace), grace},
 		"too long":           {workload(withQuota(3)), in(grace), 0},

@@ -6,7 +6,6 @@ package kueue
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"strings"
 	"time"
 
@@ -18,15 +17,9 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 )
 
-const (
-	// roomGrace is how long a MiniCluster may hold quota while there is no room for it: nodes become
-	// free one after the other.
-	roomGrace = 10 * time.Second
-	// retryAfter is when a MiniCluster without room asks for quota again. It doubles with each
-	// retry, up to retryMost.
-	retryAfter = 15 * time.Second
-	retryMost  = 5 * time.Minute
-)
+// roomGrace is how long a MiniCluster may hold quota while there is no room for it: nodes become
+// free one after the other.
+const roomGrace = 10 * time.Second
 
 // setStatus makes the status of a Workload follow its MiniCluster. It reports whether it changed
 // something.
@@ -43,7 +36,7 @@ func setStatus(wl *kueueapi.Workload, in Input, waits, free bool) bool {
 	case isTrue(wl, kueueapi.WorkloadEvicted):
 		return len(in.Ranks) <= in.Keep && goOn(wl, in)
 	}
-	changed := answerChecks(wl, in, kueueapi.CheckStateReady, "The MiniCluster has nodes", 0)
+	changed := answerChecks(wl, in, kueueapi.CheckStateReady, "The MiniCluster has nodes")
 	changed = setReclaimable(wl, in) || changed
 	if in.MiniCluster.Status.StartTime != nil {
 		changed = set(wl, in, kueueapi.WorkloadPodsReady, metav1.ConditionTrue, kueueapi.WorkloadStarted, "The quorum is reached") || changed
@@ -55,7 +48,8 @@ func setStatus(wl *kueueapi.Workload, in Input, waits, free bool) bool {
 func setWaiting(wl *kueueapi.Workload, in Input) bool {
 	switch {
 	case !isTrue(wl, kueueapi.WorkloadQuotaReserved):
-		return forgetReclaimed(wl)
+		changed := endBackoff(wl, in)
+		return forgetReclaimed(wl) || changed
 	case isTrue(wl, kueueapi.WorkloadEvicted):
 		return clearQuota(wl, in)
 	}
@@ -86,6 +80,9 @@ func clearQuota(wl *kueueapi.Workload, in Input) bool {
 	if isTrue(wl, kueueapi.WorkloadPodsReady) {
 		set(wl, in, kueueapi.WorkloadPodsReady, metav1.ConditionFalse, kueueapi.WorkloadWaitForStart, "The MiniCluster has no nodes")
 	}
+	if evicted.Reason == kueueapi.WorkloadEvictedByAdmissionCheck {
+		beginBackoff(wl, in)
+	}
 	wl.Status.Admission = nil
 	forgetReclaimed(wl)
 	return true
@@ -94,18 +91,18 @@ func clearQuota(wl *kueueapi.Workload, in Input) bool {
 // answer says what comes of the quota of a MiniCluster that waits for nodes. Quota that it cannot
 // use now goes back, by the admission check if the queue has ours, and else by an eviction.
 func answer(wl *kueueapi.Workload, in Input) bool {
-	why, after := unusable(wl, in)
+	why := unusable(wl, in)
 	ours, _ := ownChecks(wl, in.Cluster)
 	switch {
 	case len(ours) > 0 && in.Offer.Verdict == elastic.NeverFits:
-		return answerChecks(wl, in, kueueapi.CheckStateRejected, in.Offer.Message, 0)
+		return answerChecks(wl, in, kueueapi.CheckStateRejected, in.Offer.Message)
 	case why == "":
 		return false
 	case len(ours) > 0:
-		return answerChecks(wl, in, kueueapi.CheckStateRetry, why, after)
+		return answerChecks(wl, in, kueueapi.CheckStateRetry, why)
 	}
-	state := ptr.Deref(wl.Status.RequeueState, kueueapi.RequeueState{})
-	wl.Status.RequeueState = &kueueapi.RequeueState{Count: ptr.To(ptr.Deref(state.Count, 0) + 1), RequeueAt: ptr.To(metav1.NewTime(in.Now.Add(after)))}
+	tries := ptr.Deref(ptr.Deref(wl.Status.RequeueState, kueueapi.RequeueState{}).Count, 0)
+	wl.Status.RequeueState = &kueueapi.RequeueState{Count: ptr.To(tries + 1), RequeueAt: ptr.To(metav1.NewTime(in.Now.Add(pause(wl, in, tries))))}
 	for i := range wl.Status.AdmissionChecks { // as Kueue does: others answer the next time, too
 		check := &wl.Status.AdmissionChecks[i]
 		*check = kueueapi.AdmissionCheckState{Name: check.Name, State: kueueapi.CheckStatePending, LastTransitionTime: metav1.NewTime(in.Now)}
@@ -113,30 +110,28 @@ func answer(wl *kueueapi.Workload, in Input) bool {
 	return set(wl, in, kueueapi.WorkloadEvicted, metav1.ConditionTrue, kueueapi.WorkloadEvictedByPodsReadyTimeout, why)
 }
 
-// unusable says why a MiniCluster cannot use its quota for now, and after which time it asks again;
-// "" if it can, or if that is not known yet.
-func unusable(wl *kueueapi.Workload, in Input) (why string, after time.Duration) {
-	grant := Read(wl, in)
-	grace, retries := in.MiniCluster.Spec.Elastic.StartTimeout.Duration, ptr.Deref(ptr.Deref(wl.Status.RequeueState, kueueapi.RequeueState{}).Count, 0)
+// unusable says why a MiniCluster cannot use its quota for now; "" if it can, or if that is not known
+// yet.
+func unusable(wl *kueueapi.Workload, in Input) string {
+	grant, grace := Read(wl, in), in.MiniCluster.Spec.Elastic.StartTimeout.Duration
 	if ours, _ := ownChecks(wl, in.Cluster); len(ours) > 0 {
-		grace, retries = roomGrace, ptr.Deref(wl.Status.AdmissionChecks[ours[0]].RetryCount, 0)
+		grace = roomGrace
 	}
-	after = min(retryAfter<<min(retries, 10), retryMost)
 	switch {
 	case in.Now.Before(in.NotBefore):
-		return "The last attempt was given up", in.NotBefore.Sub(in.Now)
+		return "The last attempt was given up"
 	case len(wl.Status.ReclaimablePods) > 0:
-		return "The last attempt gave quota back", time.Second
+		return "The last attempt gave quota back"
 	case in.Now.Before(usableSince(wl).Add(grace)):
-		return "", 0
+		return ""
 	case grant.Quota == nil:
-		return grant.Message, after
+		return grant.Message
 	case !grant.Placeable:
-		return "", 0 // checks of others take their time
+		return "" // checks of others take their time
 	case in.Offer.Verdict == elastic.NoRoom, in.Offer.Verdict == elastic.WaitingForTurn, in.Offer.Verdict == elastic.NotAllowed, in.Offer.Verdict == elastic.NeverFits:
-		return in.Offer.Message, after
+		return in.Offer.Message
 	}
-	return "", 0
+	return ""
 }
 
 // usableSince is since when no check of others holds a Workload with quota.
@@ -155,7 +150,16 @@ func usableSince(wl *kueueapi.Workload) time.Time {
 
 // LookAgain is when time alone may change what there is to say; zero if it never does.
 func LookAgain(wl *kueueapi.Workload, in Input) time.Time {
-	if wl == nil || in.MiniCluster.Status.Admission != nil || in.Finished != "" || !isTrue(wl, kueueapi.WorkloadQuotaReserved) || isTrue(wl, kueueapi.WorkloadEvicted) {
+	if wl == nil || in.MiniCluster.Status.Admission != nil || in.Finished != "" {
+		return time.Time{}
+	}
+	if !isTrue(wl, kueueapi.WorkloadQuotaReserved) {
+		if at := ptr.Deref(wl.Status.RequeueState, kueueapi.RequeueState{}).RequeueAt; at != nil && in.Now.Before(at.Time) {
+			return at.Time
+		}
+		return time.Time{}
+	}
+	if isTrue(wl, kueueapi.WorkloadEvicted) {
 		return time.Time{}
 	}
 	since := usableSince(wl)
@@ -168,7 +172,7 @@ func LookAgain(wl *kueueapi.Workload, in Input) time.Time {
 }
 
 // answerChecks sets the state of the admission checks that this project answers.
-func answerChecks(wl *kueueapi.Workload, in Input, state kueueapi.CheckState, message string, after time.Duration) bool {
+func answerChecks(wl *kueueapi.Workload, in Input, state kueueapi.CheckState, message string) bool {
 	changed := false
 	ours, _ := ownChecks(wl, in.Cluster)
 	for _, i := range ours {
@@ -177,9 +181,6 @@ func answerChecks(wl *kueueapi.Workload, in Input, state kueueapi.CheckState, me
 			continue
 		}
 		check.State, check.Message, check.LastTransitionTime, check.RequeueAfterSeconds = state, message, metav1.NewTime(in.Now), nil
-		if state == kueueapi.CheckStateRetry {
-			check.RequeueAfterSeconds = ptr.To(int32(math.Ceil(after.Seconds())))
-		}
 		changed = true
 	}
 	return changed

@@ -121,7 +121,7 @@ func brokersWith(wl *kueueapi.Workload, amounts corev1.ResourceList, most int) i
 func goOn(wl *kueueapi.Workload, in Input) bool {
 	const message = "The surplus is given back, and the rest of the quota is kept"
 	setReclaimable(wl, in)
-	answerChecks(wl, in, kueueapi.CheckStateReady, "The MiniCluster has nodes", 0)
+	answerChecks(wl, in, kueueapi.CheckStateReady, "The MiniCluster has nodes")
 	set(wl, in, kueueapi.WorkloadPreempted, metav1.ConditionFalse, surplusGivenBack, message)
 	return set(wl, in, kueueapi.WorkloadEvicted, metav1.ConditionFalse, surplusGivenBack, message)
 }

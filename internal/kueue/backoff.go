@@ -1,0 +1,66 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package kueue
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	kueueapi "sigs.k8s.io/kueue/apis/kueue/v1beta2"
+)
+
+const (
+	// retryAfter is when a MiniCluster without room asks for quota again. It doubles with each
+	// retry, up to retryMost.
+	retryAfter = 15 * time.Second
+	retryMost  = 5 * time.Minute
+)
+
+// pause is how long a Workload waits that gives its quota back, after some tries without room.
+func pause(wl *kueueapi.Workload, in Input, tries int32) time.Duration {
+	switch {
+	case in.Now.Before(in.NotBefore):
+		return in.NotBefore.Sub(in.Now)
+	case len(wl.Status.ReclaimablePods) > 0: // it needs quota for all pods again, and no room
+		return time.Second
+	}
+	return min(retryAfter<<min(tries, 10), retryMost)
+}
+
+// beginBackoff lets a Workload wait that lost its quota because this project's admission check said
+// Retry. The check itself names no time: Kueue 0.19 would keep the quota until then, and evict the
+// Workload only afterwards.
+func beginBackoff(wl *kueueapi.Workload, in Input) {
+	state := ptr.Deref(wl.Status.RequeueState, kueueapi.RequeueState{})
+	if state.RequeueAt != nil && in.Now.Before(state.RequeueAt.Time) {
+		return // Kueue waits for a check of others
+	}
+	tries := int32(0)
+	ours, _ := ownChecks(wl, in.Cluster)
+	for _, i := range ours {
+		tries = max(tries, ptr.Deref(wl.Status.AdmissionChecks[i].RetryCount, 0))
+	}
+	if tries == 0 {
+		return
+	}
+	state.RequeueAt = ptr.To(metav1.NewTime(in.Now.Add(pause(wl, in, tries-1))))
+	wl.Status.RequeueState = &state
+}
+
+// endBackoff queues a Workload again when its time has come. Kueue cannot: it does not remove a time
+// that it did not write.
+func endBackoff(wl *kueueapi.Workload, in Input) bool {
+	state := wl.Status.RequeueState
+	if state == nil || state.RequeueAt == nil || in.Now.Before(state.RequeueAt.Time) {
+		return false
+	}
+	state.RequeueAt = nil
+	requeued := meta.FindStatusCondition(wl.Status.Conditions, kueueapi.WorkloadRequeued)
+	if requeued != nil && (requeued.Reason == kueueapi.WorkloadEvictedByAdmissionCheck || requeued.Reason == kueueapi.WorkloadEvictedByPodsReadyTimeout) {
+		set(wl, in, kueueapi.WorkloadRequeued, metav1.ConditionTrue, kueueapi.WorkloadBackoffFinished, "The backoff is over")
+	}
+	return true
+}
