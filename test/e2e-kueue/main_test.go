@@ -48,6 +48,7 @@ func start(ctx context.Context, dir string) (end func() error, err error) {
 type cluster struct {
 	*harness.Cluster
 	manager *harness.Manager
+	history *history
 }
 
 // up starts a cluster. The configuration is a part of Kueue's (see localcluster.KueueConfig).
@@ -60,6 +61,9 @@ func up(ctx context.Context, name string, nodes int, configuration string) (*clu
 		return nil, err
 	}
 	c := &cluster{Cluster: shared}
+	if c.history, err = watchHistory(ctx, c); err != nil {
+		return nil, errors.Join(err, c.Down())
+	}
 	if c.manager, err = c.StartManager(harness.JobSetEmbedded); err != nil {
 		return nil, errors.Join(err, c.Down())
 	}

@@ -25,7 +25,8 @@ import (
 // ResourceFlavor. Kueue's cluster-scoped objects of the site have the namespace before their names.
 type site struct {
 	*harness.Site
-	made []client.Object // cluster-scoped, in the order of creation
+	history *history
+	made    []client.Object // cluster-scoped, in the order of creation
 }
 
 // newSite takes nodes of the shared cluster.
@@ -38,7 +39,7 @@ func newSite(t *testing.T, nodes int) *site {
 // test ends.
 func (c *cluster) newSite(t *testing.T, nodes int) *site {
 	t.Helper()
-	s := &site{Site: c.NewSite(t, nodes)}
+	s := &site{Site: c.NewSite(t, nodes), history: c.history}
 	t.Cleanup(s.close)
 	flavor := &kueueapi.ResourceFlavor{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}}
 	flavor.Spec.NodeLabels = map[string]string{harness.SiteLabel: s.Namespace}
@@ -56,12 +57,27 @@ func (s *site) close() {
 			s.T.Error(err)
 		}
 	}
+	s.checkHistory()
 	for i := len(s.made) - 1; i >= 0; i-- {
 		if err := client.IgnoreNotFound(s.Cluster.Client.Delete(s.Ctx, s.made[i])); err != nil {
 			s.T.Error(err)
 		}
 	}
 	s.Close()
+}
+
+// checkHistory checks what must hold at every moment of every test.
+func (s *site) checkHistory() {
+	err := harness.Poll(func() error {
+		problems, err := s.history.broken(s.Namespace)
+		for _, problem := range problems {
+			s.T.Error(problem)
+		}
+		return err
+	})
+	if err != nil {
+		s.T.Error(err)
+	}
 }
 
 // make creates a cluster-scoped object, which is deleted when the test ends.
