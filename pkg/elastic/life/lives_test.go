@@ -54,8 +54,10 @@ type world struct {
 	// orders are the scheduler's; nil for none. standing is the last of them.
 	orders   func(*Observation) elastic.Order
 	standing elastic.Order
-	steps    map[string]int // by name
-	full     bool           // the scheduler has all it wants
+	// quota is what another system says that grants quota.
+	quota QuotaState
+	steps map[string]int // by name
+	full  bool           // the scheduler has all it wants
 
 	faults faults
 	starts int // in this attempt
@@ -74,7 +76,7 @@ func (w *world) nodeGoes() bool { return w.now.Sub(noon) < time.Hour && w.chance
 
 func (w *world) observe() *Observation {
 	o := &Observation{
-		Policy: w.policy, Record: w.Record, Workload: w.workload, Jitter: w.random.Float64(),
+		Policy: w.policy, Record: w.Record, Workload: w.workload, Jitter: w.random.Float64(), Quota: w.quota,
 	}
 	o.Policy.Sizing.Most = w.Most
 	switch {
@@ -118,6 +120,7 @@ func (w *world) carryOut(o *Observation, plan Plan) {
 	switch s := plan.Step.(type) {
 	case Admit:
 		w.policy.Want, w.least, w.starts = 0, w.policy.Sizing.Min, 0
+		w.quota = min(w.quota, QuotaReserved) // it admits each attempt anew
 	case Start:
 		w.starts++
 	case Vacate:
@@ -243,6 +246,9 @@ func (w *world) check(o *Observation, plan Plan) {
 // live lets the cluster do something.
 func (w *world) live() {
 	w.now = w.now.Add(time.Duration(1+w.random.IntN(5)) * time.Second)
+	if w.quota == QuotaReserved && w.random.IntN(20) == 0 {
+		w.quota = QuotaAdmitted
+	}
 	switch w.workload {
 	case Deleting:
 		if len(w.pods) > 0 {
@@ -438,6 +444,9 @@ func TestLives(t *testing.T) {
 		w.policy.Shrink, w.atLeast = seed%4 == 0, time.Duration(seed%7/5)*2*time.Minute
 		w.bad = map[string]bool{"n1": seed%5 == 0, "n3": seed%5 < 2}
 		w.policy.Sizing.Size = 2 + int(seed%5)
+		if seed%4 == 3 {
+			w.quota = QuotaReserved
+		}
 		w.faults = faults{
 			neverStarts: w.random.IntN(12), nodeGoes: w.random.IntN(300), evicted: w.random.IntN(300),
 			fails: w.random.IntN(4), stuckPods: w.random.IntN(3), crashes: w.random.IntN(200), hangs: w.random.IntN(4),

@@ -89,6 +89,9 @@ func (w *world) moveTo(pods []elastic.Pod) {
 // checkPlace asserts what must hold when pods are placed.
 func (w *world) checkPlace(o *Observation, s Place, fail func(string, ...any)) {
 	w.t.Helper()
+	if o.Quota == QuotaReserved {
+		fail("placed pods before there was quota")
+	}
 	for rank, b := range o.Brokers {
 		if len(w.at) == 0 && b.State == Missing && !o.leaves(rank) {
 			fail("placed pods before that of rank %d was made", rank)
