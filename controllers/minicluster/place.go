@@ -57,11 +57,11 @@ func (r *Reconciler) place(ctx context.Context, seen *observed, step life.Place)
 
 // tolerate adds the tolerations of the flavors of a quota to a pod.
 func (r *Reconciler) tolerate(ctx context.Context, pod *corev1.Pod, quota *v1alpha2.Quota) error {
-	if quota == nil || len(quota.Tolerations) == 0 {
+	if quota == nil {
 		return nil
 	}
 	patch, err := protocol.ToleratePatch(pod, quota.Tolerations)
-	if err != nil {
+	if err != nil || patch == nil {
 		return err
 	}
 	if err := r.patch(ctx, pod, types.StrategicMergePatchType, patch); err != nil {

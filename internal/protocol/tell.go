@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
@@ -61,12 +62,21 @@ func PlacePatch(pod *corev1.Pod, node string, rank, quorum int, now time.Time) (
 	})
 }
 
-// ToleratePatch is the strategic merge patch that adds tolerations to a pod. The UID protects a pod
-// that replaced it under the same name.
+// ToleratePatch is the strategic merge patch that adds the tolerations which a pod does not have yet;
+// nil if it has all. The UID protects a pod that replaced it under the same name.
 func ToleratePatch(pod *corev1.Pod, tolerations []corev1.Toleration) ([]byte, error) {
+	all := slices.Clone(pod.Spec.Tolerations)
+	for _, t := range tolerations {
+		if !slices.ContainsFunc(all, func(has corev1.Toleration) bool { return equality.Semantic.DeepEqual(has, t) }) {
+			all = append(all, t)
+		}
+	}
+	if len(all) == len(pod.Spec.Tolerations) {
+		return nil, nil
+	}
 	return json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": pod.UID},
-		"spec":     map[string]any{"tolerations": slices.Concat(pod.Spec.Tolerations, tolerations)},
+		"spec":     map[string]any{"tolerations": all},
 	})
 }
 

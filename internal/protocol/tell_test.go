@@ -44,6 +44,25 @@ func patched(t *testing.T, pod *corev1.Pod, patch []byte) *corev1.Pod {
 	return out
 }
 
+// Tolerations are added once, and those that a pod has stay: the API server allows no other change.
+func TestToleratePatch(t *testing.T) {
+	gpu, spot, own := corev1.Toleration{Key: "gpu"}, corev1.Toleration{Key: "spot"}, corev1.Toleration{Key: "own", TolerationSeconds: new(int64(5))}
+	pod := fixture.BrokerPod("lmp", 2).Spec(func(s *corev1.PodSpec) { s.Tolerations = []corev1.Toleration{own, spot} }).Obj()
+	patch, err := ToleratePatch(pod, []corev1.Toleration{gpu, spot, *own.DeepCopy()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := patched(t, pod, patch)
+	if diff := cmp.Diff([]corev1.Toleration{own, spot, gpu}, got.Spec.Tolerations); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for _, none := range [][]corev1.Toleration{nil, {gpu}, {own, gpu, spot}} {
+		if patch, err := ToleratePatch(got, none); patch != nil || err != nil {
+			t.Errorf("for %v: patch %s, %v", none, patch, err)
+		}
+	}
+}
+
 func TestPlacePatch(t *testing.T) {
 	pod := fixture.BrokerPod("lmp", 2).Annotation("mine", "1").Spec(func(s *corev1.PodSpec) {
 		s.SchedulingGates = append(s.SchedulingGates, corev1.PodSchedulingGate{Name: "example.com/mine"})

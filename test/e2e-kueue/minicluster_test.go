@@ -4,6 +4,7 @@
 package e2ekueue
 
 import (
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +13,7 @@ import (
 	kueueapi "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/test/harness"
 )
 
 // A MiniCluster of a LocalQueue runs with quota of Kueue, which is free at its end.
@@ -65,6 +67,39 @@ func TestOneFlavor(t *testing.T) {
 	s.AwaitState(mc, v1alpha2.StateRunning)
 	if pool := mc.Status.Admission.Quota.NodeSelector["pool"]; pool != "rest" {
 		t.Errorf("it runs in the pool %q", pool)
+	}
+	s.endCommand(mc)
+	s.AwaitSuccess(mc)
+}
+
+// Pods get the tolerations of their flavor, with which they may run on its nodes.
+func TestTaintedFlavor(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 2)
+	taint := func(taints string) {
+		for _, name := range s.Nodes {
+			s.Patch(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, `{"spec":{"taints":%s}}`, taints)
+		}
+	}
+	taint(`[{"key":"spot","effect":"NoSchedule"}]`)
+	t.Cleanup(func() { taint("null") })
+	tolerates := corev1.Toleration{Key: "spot", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule}
+	flavor := &kueueapi.ResourceFlavor{ObjectMeta: metav1.ObjectMeta{Name: s.name("spot")}}
+	flavor.Spec.NodeLabels = map[string]string{harness.SiteLabel: s.Namespace}
+	flavor.Spec.NodeTaints = []corev1.Taint{{Key: "spot", Effect: corev1.TaintEffectNoSchedule}}
+	flavor.Spec.Tolerations = []corev1.Toleration{tolerates}
+	s.make(flavor)
+	s.newQueue("team", 0, withFlavor("spot", 16))
+	mc := s.create(s.miniCluster("lmp").Size(2), "team")
+	s.AwaitState(mc, v1alpha2.StateRunning)
+	var pods corev1.PodList
+	if err := s.Cluster.Client.List(s.Ctx, &pods, client.InNamespace(s.Namespace)); err != nil {
+		t.Fatal(err)
+	}
+	for i := range pods.Items {
+		if n := len(slices.DeleteFunc(pods.Items[i].Spec.Tolerations, func(t corev1.Toleration) bool { return t != tolerates })); n != 1 {
+			t.Errorf("%d of the tolerations of pod %s are those of the flavor", n, pods.Items[i].Name)
+		}
 	}
 	s.endCommand(mc)
 	s.AwaitSuccess(mc)
