@@ -69,14 +69,14 @@ func Next(wl *kueueapi.Workload, in Input) (Write, *kueueapi.Workload) {
 // change is Next for a Workload that exists. waits is true if its MiniCluster waits for nodes.
 func (in Input) change(wl *kueueapi.Workload, waits bool) (Write, *kueueapi.Workload) {
 	next := wl.DeepCopy()
-	free := len(in.Ranks) == 0 && (waits || in.Finished != "") // nothing runs on its quota
+	free := in.unused() || len(in.Ranks) == 0 && (waits || in.Finished != "") // nothing runs on its quota
 	over := isTrue(wl, kueueapi.WorkloadFinished)
 	switch {
 	case wl.DeletionTimestamp != nil, over && in.Finished != "":
 		if free && DropFinalizer(next) {
 			return Patch, next
 		}
-	case over, waits && outdated(wl, in):
+	case over, in.unused(), waits && outdated(wl, in):
 		return Delete, wl // its finalizer keeps the quota until the first case
 	case in.Finished == "" && setSpec(next, in, free):
 		return Patch, next
@@ -84,6 +84,12 @@ func (in Input) change(wl *kueueapi.Workload, waits bool) (Write, *kueueapi.Work
 		return PatchStatus, next
 	}
 	return Nothing, wl
+}
+
+// unused reports whether a MiniCluster has nodes by a queue of this project.
+func (in Input) unused() bool {
+	admission := in.MiniCluster.Status.Admission
+	return admission != nil && admission.Quota == nil
 }
 
 // DropFinalizer lets the Workload go, and with it the quota.

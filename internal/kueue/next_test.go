@@ -89,6 +89,7 @@ func TestNext(t *testing.T) {
 	retried := func(wl *kueueapi.Workload) { wl.Status.AdmissionChecks[0].RetryCount = ptr.To(int32(3)) }
 	finished, ready := condition(kueueapi.WorkloadFinished, "Succeeded", ""), condition(kueueapi.WorkloadPodsReady, "Started", "The quorum is reached")
 	gone := func(wl *kueueapi.Workload) { wl.Finalizers = nil }
+	ownQueue := func(in *Input) { in.Uses, in.MiniCluster.Status.Admission.Quota = false, nil }
 	replaced := running(4)
 	replaced.MiniCluster.Status.Admission.Quota.Workload = "before"
 	cleared := "Evicted"
@@ -123,6 +124,8 @@ func TestNext(t *testing.T) {
 		"is suspended, pods leave":  {workload(withQuota(3), admitted), waiting(suspend, ranks(0)), "nothing"},
 		"is deleted, pods leave":    {workload(withQuota(3), admitted, deleting), waiting(ranks(2)), "nothing"},
 		"is deleted":                {workload(withQuota(3), admitted, deleting), waiting(), "no finalizer"},
+		"runs without quota":        {workload(pending), running(4, ownQueue), "delete"},
+		"runs without, is deleted":  {workload(pending, deleting), running(4, ownQueue), "no finalizer"},
 		"is deleted while it runs":  {workload(withQuota(3), admitted, deleting), running(4), "nothing"},
 		"is finished while it runs": {workload(withQuota(3), admitted, finished), running(4), "delete"},
 		// Which have quota, and wait for nodes.
