@@ -1,0 +1,106 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package e2ekueue
+
+import (
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kueueapi "sigs.k8s.io/kueue/apis/kueue/v1beta2"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+)
+
+// setLabel sets a label of a MiniCluster.
+func (s *site) setLabel(mc *v1alpha2.MiniCluster, label, value string) {
+	s.T.Helper()
+	s.Patch(mc, `{"metadata":{"labels":{%q:%q}}}`, label, value)
+}
+
+// A suspended MiniCluster has no quota. When it is resumed, it asks again.
+func TestSuspended(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 2)
+	s.newQueue("team", 16, s.withPlacement())
+	mc := s.create(s.miniCluster("rests").Size(2), "team")
+	s.AwaitState(mc, v1alpha2.StateRunning)
+	workload := s.workloadOf(mc)
+	s.Patch(mc, `{"spec":{"suspend":true}}`)
+	s.AwaitState(mc, v1alpha2.StateSuspended)
+	s.awaitWorkload(workload, "inactive, without quota", func(wl *kueueapi.Workload) bool { return !*wl.Spec.Active && wl.Status.Admission == nil })
+	next := s.newWorkload("next", "team", podSet("lead", 2, "8"))
+	s.awaitCondition(next, kueueapi.WorkloadQuotaReserved, metav1.ConditionTrue)
+	s.Patch(mc, `{"spec":{"suspend":false}}`)
+	s.awaitWaiting(mc, "insufficient unused quota")
+	s.Delete(next)
+	s.AwaitState(mc, v1alpha2.StateRunning)
+	s.endCommand(mc)
+	s.AwaitSuccess(mc)
+}
+
+// The label of a MiniCluster that waits can be changed, removed and added.
+func TestLabelChanges(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 3)
+	s.newQueue("full", 0)
+	s.newQueue("free", 24)
+	moves, leaves := s.create(s.miniCluster("moves"), "full"), s.create(s.miniCluster("leaves"), "full")
+	for _, mc := range []*v1alpha2.MiniCluster{moves, leaves} {
+		s.awaitWaiting(mc, "queue \"full\"")
+	}
+	s.setLabel(moves, v1alpha2.KueueQueueLabel, "free")
+	s.AwaitState(moves, v1alpha2.StateRunning)
+	s.Patch(leaves, `{"metadata":{"labels":{%q:null}}}`, v1alpha2.KueueQueueLabel)
+	s.AwaitState(leaves, v1alpha2.StateRunning)
+	s.hasNoWorkload(leaves)
+	comes := s.create(s.miniCluster("comes").Size(2), "") // there is one node left
+	s.AwaitState(comes, v1alpha2.StateQueued)
+	s.setLabel(comes, v1alpha2.KueueQueueLabel, "free")
+	s.awaitCondition(s.workloadOf(comes), kueueapi.WorkloadAdmitted, metav1.ConditionTrue)
+	s.endCommand(leaves)
+	s.AwaitState(comes, v1alpha2.StateRunning)
+	if moves.Status.Admission.Quota == nil || leaves.Status.Admission.Quota != nil || comes.Status.Admission.Quota == nil {
+		t.Error("not those with the label have quota")
+	}
+}
+
+// What a MiniCluster names and is not there is what it waits for.
+func TestNamesNothing(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 2)
+	s.newQueue("team", 16)
+	class := s.name("later")
+	classless := s.createWithPriority("classless", 1, "team", class)
+	s.awaitWaiting(classless, `"`+class+`", which does not exist`)
+	queueless := s.create(s.miniCluster("queueless"), "later")
+	s.awaitWaiting(queueless, "LocalQueue later doesn't exist")
+	s.newPriority("later", 7)
+	s.AwaitState(classless, v1alpha2.StateRunning)
+	if priority := s.workloadOf(classless).Spec.Priority; *priority != 7 {
+		t.Errorf("its priority is %d", *priority)
+	}
+	s.newQueue("later", 8)
+	s.AwaitState(queueless, v1alpha2.StateRunning)
+}
+
+// A ClusterQueue that holds lets nothing start. One that drains takes the quota back, too.
+func TestStopPolicy(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 2)
+	queue := s.newQueue("team", 16, s.withPlacement())
+	first := s.create(s.miniCluster("first"), "team")
+	s.AwaitState(first, v1alpha2.StateRunning)
+	s.Patch(queue, `{"spec":{"stopPolicy":%q}}`, kueueapi.Hold)
+	second := s.create(s.miniCluster("second"), "team")
+	s.awaitWaiting(second, "is inactive")
+	s.Patch(queue, `{"spec":{"stopPolicy":%q}}`, kueueapi.HoldAndDrain)
+	s.awaitWaiting(first, "ClusterQueue")
+	if len(first.Status.Attempts) != 1 {
+		t.Error("it did not run before")
+	}
+	s.Patch(queue, `{"spec":{"stopPolicy":%q}}`, kueueapi.None)
+	for _, mc := range []*v1alpha2.MiniCluster{first, second} {
+		s.AwaitState(mc, v1alpha2.StateRunning)
+	}
+}
