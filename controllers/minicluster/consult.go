@@ -17,8 +17,14 @@ import (
 func (r *Reconciler) consult(seen *observed) (decided bool) {
 	o, mc := seen.observation, seen.view.MiniCluster
 	if o.Admission != nil && o.Outcome == "" {
+		if o.Quota != life.QuotaUnneeded && !seen.isOutdated() {
+			r.Scheduler.Limit(mc, growthLimit(seen))
+		}
 		o.Order = r.Scheduler.Order(mc, admittedPod(seen), o.Displaced(seen.now))
-		if o.Quota == life.QuotaMissing {
+		if order, grows := o.Order.(elastic.Grow); grows && o.Quota != life.QuotaUnneeded {
+			o.Order = withinQuota(seen, order)
+		}
+		if o.Quota == life.QuotaMissing || lostGrowth(seen) {
 			o.Order = withoutQuota(seen)
 		}
 	}
@@ -42,14 +48,19 @@ func (r *Reconciler) consult(seen *observed) (decided bool) {
 // withoutQuota is the order for a MiniCluster that is to give quota back: its surplus, if that is
 // enough, or else all.
 func withoutQuota(seen *observed) elastic.Order {
-	yield := seen.grant.Yield
-	if yield.Undecided {
+	yield, size, message := seen.grant.Yield, 0, seen.grant.Message
+	switch {
+	case yield.Undecided:
 		return nil
+	case seen.observation.Quota == life.QuotaAdmitted:
+		size, message = seen.held(), "Kueue took quota back that was given to grow"
+	case yield.Size > 0:
+		size = yield.Size + seen.growth.size
 	}
-	if ranks, can := seen.observation.ShrinkTo(yield.Size, seen.now); can {
+	if ranks, can := seen.observation.ShrinkTo(size, seen.now); can {
 		return elastic.Drain{Ranks: ranks, For: yield.For}
 	}
-	return elastic.Evict{Reason: v1alpha2.ReasonQuotaWithdrawn, Message: seen.grant.Message}
+	return elastic.Evict{Reason: v1alpha2.ReasonQuotaWithdrawn, Message: message}
 }
 
 // admittedPod is a pod of a MiniCluster with nodes, after admission by the API server: one that

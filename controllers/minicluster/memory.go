@@ -42,6 +42,14 @@ type memory struct {
 	placed map[types.UID]string
 	// asked is when a Workload was last created.
 	asked time.Time
+	// growth says when the MiniCluster may ask Kueue for quota to grow, and how often in a row Kueue
+	// has refused that.
+	growth struct {
+		after    time.Time
+		refusals int
+	}
+	// wrote are the resource versions, by UID, on which writes of Workloads and of a growth are based.
+	wrote map[types.UID]string
 	// preemptor is the Workload for which Kueue preempts the MiniCluster. It has no name if it does
 	// not exist.
 	preemptor metav1.ObjectMeta
@@ -100,6 +108,23 @@ func (m *memories) forget(name types.NamespacedName) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	delete(m.byName, name)
+}
+
+// noteWrite records that an object was written, by a request that named its resource version.
+func (m *memory) noteWrite(before, after client.Object) {
+	if before.GetResourceVersion() == after.GetResourceVersion() {
+		return // nothing was changed
+	}
+	if m.wrote == nil {
+		m.wrote = map[types.UID]string{}
+	}
+	m.wrote[before.GetUID()] = before.GetResourceVersion()
+}
+
+// isOutdated reports whether the cache does not show the last write of an object yet.
+func (m *memory) isOutdated(object client.Object) bool {
+	version, ok := m.wrote[object.GetUID()]
+	return ok && version == object.GetResourceVersion()
 }
 
 // noteTroubles records since when pods have had trouble.

@@ -41,6 +41,7 @@ type observed struct {
 	// kueueInput is what there is to say to Kueue. unasked is why Kueue cannot be asked for quota.
 	kueueInput kueue.Input
 	unasked    error
+	growth     quotaToGrow
 }
 
 // observe reads the objects of a MiniCluster.

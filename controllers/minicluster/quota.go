@@ -63,6 +63,9 @@ func (r *Reconciler) readQuota(ctx context.Context, seen *observed) error {
 		}
 	}
 	o.Quota = seen.grant.State
+	if admission != nil {
+		r.limitGrowth(ctx, seen)
+	}
 	return err
 }
 
@@ -115,7 +118,7 @@ func (r *Reconciler) readPreemptor(ctx context.Context, reader client.Reader, se
 	return nil
 }
 
-// readWorkload reads the Workload of a MiniCluster.
+// readWorkload reads the Workloads of a MiniCluster.
 func readWorkload(ctx context.Context, reader client.Reader, seen *observed) error {
 	if reader == nil {
 		return nil
@@ -129,7 +132,7 @@ func readWorkload(ctx context.Context, reader client.Reader, seen *observed) err
 	if err == nil && metav1.IsControlledBy(&wl, mc) {
 		seen.workload = &wl
 	}
-	return nil
+	return readGrowth(ctx, reader, seen)
 }
 
 // usesKueue reports whether a MiniCluster gets its quota from Kueue.
@@ -168,13 +171,26 @@ func named[T any, P interface {
 // the Workload of a MiniCluster that waits, the plan says so.
 func (r *Reconciler) tellKueue(ctx context.Context, seen *observed, plan life.Plan) (life.Plan, error) {
 	in, problem := seen.kueueInput, seen.unasked
-	if in.MiniCluster == nil { // Kueue is not there
+	if in.MiniCluster == nil || seen.isOutdated() { // Kueue is not there, or the cache is behind
 		return plan, nil
 	}
 	in.Offer, in.Keep = seen.observation.Offer, seen.grant.Yield.Size
-	if err := r.writeWorkload(ctx, seen, in); err != nil {
+	if in.Pod = admittedPod(seen); in.Pod != nil {
+		in.Ask = seen.growth.ask
+	}
+	if step, grows := plan.Step.(life.Grow); grows {
+		for _, pod := range step.Pods {
+			in.Ranks = append(in.Ranks, pod.Rank)
+		}
+		seen.memory.growth.refusals = 0
+	}
+	if err := r.writeNext(ctx, seen, in); err != nil {
 		problem = err
 	}
+	if problem == nil {
+		problem = r.writeNext(ctx, seen, in)
+	}
+	plan.LookAgain = elastic.Earliest(plan.LookAgain, kueue.LookAtGrowth(in), seen.lookAtGrowth())
 	if seen.workload != nil {
 		plan.LookAgain = elastic.Earliest(plan.LookAgain, kueue.LookAgain(seen.workload, in))
 	}
@@ -197,7 +213,7 @@ func kueueInput(ctx context.Context, seen *observed, reader client.Reader, uses 
 	mc, o := seen.view.MiniCluster, seen.observation
 	in := kueue.Input{
 		MiniCluster: mc, Uses: uses, Rejected: o.Rejected != "", Ranks: seen.view.QuotaRanks(o),
-		NotBefore: o.NotBefore, Cluster: kueueCluster(ctx, reader), Now: seen.now,
+		NotBefore: o.NotBefore, Growth: seen.growth.workloads, Cluster: kueueCluster(ctx, reader), Now: seen.now,
 	}
 	switch o.Outcome {
 	case "":
@@ -219,13 +235,31 @@ func kueueInput(ctx context.Context, seen *observed, reader client.Reader, uses 
 	return in, nil
 }
 
-// writeWorkload makes the next write to a Workload. The resource version makes sure that no write is
-// based on an outdated one.
-func (r *Reconciler) writeWorkload(ctx context.Context, seen *observed, in kueue.Input) error {
-	write, wl := kueue.Next(seen.workload, in)
+// writeNext makes the next write to one of the Workloads. A request to grow comes last.
+func (r *Reconciler) writeNext(ctx context.Context, seen *observed, in kueue.Input) error {
+	write, wl := kueue.NextGrowth(seen.workload, in)
+	if write == kueue.Nothing || write == kueue.Create {
+		if w, next := kueue.Next(seen.workload, in); w != kueue.Nothing {
+			write, wl = w, next
+		}
+	}
 	if write == kueue.Nothing {
 		return nil
 	}
+	before := seen.growthBefore(wl)
+	if before == nil {
+		before = seen.workload
+	}
+	if err := r.writeWorkload(ctx, seen, write, before, wl); err != nil {
+		return err
+	}
+	seen.memory.noteRefusal(seen, write, wl)
+	return nil
+}
+
+// writeWorkload writes a Workload. The resource version makes sure that no write is based on an
+// outdated one.
+func (r *Reconciler) writeWorkload(ctx context.Context, seen *observed, write kueue.Write, before, wl *kueueapi.Workload) error {
 	log := ctrl.LoggerFrom(ctx).WithValues("Workload", wl.Name)
 	var err error
 	switch write {
@@ -241,10 +275,13 @@ func (r *Reconciler) writeWorkload(ctx context.Context, seen *observed, in kueue
 		err = r.delete(ctx, "Workload", wl.DeepCopy(), metav1.DeletePropagationBackground)
 	case kueue.Patch:
 		log.V(1).Info("Changing the Workload")
-		err = r.Client.Patch(ctx, wl, client.MergeFromWithOptions(seen.workload, client.MergeFromWithOptimisticLock{}), client.FieldOwner(FieldOwner))
+		err = r.Client.Patch(ctx, wl, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(FieldOwner))
 	case kueue.PatchStatus:
 		log.V(1).Info("Changing the status of the Workload")
-		err = r.Client.Status().Patch(ctx, wl, client.MergeFromWithOptions(seen.workload, client.MergeFromWithOptimisticLock{}), client.FieldOwner(FieldOwner))
+		err = r.Client.Status().Patch(ctx, wl, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(FieldOwner))
+	}
+	if err == nil && (write == kueue.Patch || write == kueue.PatchStatus) {
+		seen.memory.noteWrite(before, wl)
 	}
 	if err != nil && !isPassing(err) {
 		err = fmt.Errorf("telling Kueue by Workload %q: %w", wl.Name, err)

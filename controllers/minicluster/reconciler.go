@@ -72,6 +72,9 @@ type Scheduler interface {
 	// pods after admission by the API server; nil if there is none. The scheduler looks for other
 	// nodes for the displaced ranks, and orders them to move once it has found some.
 	Order(mc *v1alpha2.MiniCluster, pod *corev1.Pod, displaced []int) elastic.Order
+	// Limit sets the largest size to which a MiniCluster with quota from Kueue may grow. An order to
+	// grow is dropped if that is less than before.
+	Limit(mc *v1alpha2.MiniCluster, most int)
 	// Skip removes a MiniCluster from its queue. Nodes that it was offered and has not taken
 	// become free.
 	Skip(mc *v1alpha2.MiniCluster)

@@ -56,6 +56,9 @@ func (r *Reconciler) report(ctx context.Context, seen *observed, plan life.Plan)
 		return ctrl.Result{}, fmt.Errorf("writing the status of MiniCluster %q: %w", seen.stored.Name, err)
 	}
 	seen.memory.written = seen.now
+	if _, grows := plan.Step.(life.Grow); grows {
+		seen.memory.noteWrite(seen.stored, updated)
+	}
 	for _, event := range status.Events(in, &desired) {
 		r.Events.Eventf(updated, nil, event.Type, event.Reason, life.Name(plan.Step), "%s", event.Note)
 	}

@@ -206,6 +206,22 @@ func (s *Scheduler) Order(mc *v1alpha2.MiniCluster, pod *corev1.Pod, displaced [
 	return order
 }
 
+// Limit implements minicluster.Scheduler.
+func (s *Scheduler) Limit(mc *v1alpha2.MiniCluster, most int) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if s.limits[mc.UID] == most {
+		return
+	}
+	if order, _ := s.ledger.OrderOf(mc.UID); most < s.limits[mc.UID] {
+		if _, grows := order.(elastic.Grow); grows {
+			s.ledger.Cancel(mc.UID)
+		}
+	}
+	s.limits[mc.UID] = most
+	s.wake()
+}
+
 // Skip implements minicluster.Scheduler.
 func (s *Scheduler) Skip(mc *v1alpha2.MiniCluster) {
 	s.mutex.Lock()

@@ -293,6 +293,29 @@ func TestSchedulerKeepsWhatAdmissionAdded(t *testing.T) {
 	}
 }
 
+// A MiniCluster with quota from Kueue grows as far as it may ask for quota. A lower limit, after Kueue
+// refused that, takes the nodes back.
+func TestSchedulerLimitsGrowth(t *testing.T) {
+	q := newSpecialQueue(t)
+	mc := runsOn(4).Status(func(s *v1alpha2.MiniClusterStatus) { s.Admission.Quota = &v1alpha2.Quota{Size: 2} })
+	q.seen.miniClusters = append(q.seen.miniClusters, mc.Obj())
+	q.Order(mc.Obj(), special(), nil)
+	grows := func() int {
+		q.cycle()
+		order, _ := q.Order(mc.Obj(), special(), nil).(elastic.Grow)
+		return len(order.Pods)
+	}
+	if n := grows(); n != 0 {
+		t.Errorf("before its limit is known it grows by %d", n)
+	}
+	for _, step := range []struct{ limit, want int }{{2, 0}, {3, 1}, {2, 0}, {5, 2}} {
+		q.Limit(mc.Obj(), step.limit)
+		if n := grows(); n != step.want {
+			t.Errorf("to at most %d it grows by %d, want %d", step.limit, n, step.want)
+		}
+	}
+}
+
 // A pod of such a MiniCluster that cannot be bound moves to a node that it can use.
 func TestSchedulerRepairsWithWhatAdmissionAdded(t *testing.T) {
 	q := newSpecialQueue(t)

@@ -63,6 +63,8 @@ type Scheduler struct {
 	known map[types.UID]*known
 	// pods are pods of MiniClusters after admission by the API server, one of each MiniCluster.
 	pods map[types.UID]*corev1.Pod
+	// limits are the largest sizes of MiniClusters with quota from Kueue.
+	limits map[types.UID]int
 	// repairs are the displaced ranks for which other nodes are looked for.
 	repairs map[types.UID][]int
 	// owed is true if an order waits until an earlier one is recorded.
@@ -93,7 +95,7 @@ func New(cache client.Reader, clock clock.PassiveClock, topology []state.Topolog
 	return &Scheduler{
 		Cache: cache, Clock: clock, topology: topology, ledger: ledger.New(topology, matcher),
 		entries: map[types.NamespacedName]*entry{}, checked: map[types.NamespacedName]types.UID{},
-		known: map[types.UID]*known{}, pods: map[types.UID]*corev1.Pod{}, repairs: map[types.UID][]int{},
+		known: map[types.UID]*known{}, pods: map[types.UID]*corev1.Pod{}, limits: map[types.UID]int{}, repairs: map[types.UID][]int{},
 		reports: map[string]status.QueueReport{}, starting: map[types.UID]time.Time{},
 		kick:    make(chan event.GenericEvent, 1),
 		decided: make(chan event.GenericEvent, 1024), reported: make(chan event.GenericEvent, 1024),

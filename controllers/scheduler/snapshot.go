@@ -36,6 +36,8 @@ type known struct {
 	ask     state.Ask
 	// pod is one of its pods after admission by the API server, or else from its template.
 	pod *corev1.Pod
+	// limit is the largest size for which it may have quota from Kueue.
+	limit int
 }
 
 // snapshot is what a cycle decides on.
@@ -56,7 +58,7 @@ func (s *Scheduler) learn(ctx context.Context, seen *clusterState, now time.Time
 	for _, mc := range seen.miniClusters {
 		there[mc.UID] = true
 		pod := s.pods[mc.UID]
-		if k := s.known[mc.UID]; k == nil || k.version != mc.ResourceVersion || (pod != nil && k.pod != pod) {
+		if k := s.known[mc.UID]; k == nil || k.version != mc.ResourceVersion || k.limit != s.limits[mc.UID] || (pod != nil && k.pod != pod) {
 			k = s.translate(ctx, mc)
 			s.known[mc.UID] = k
 			s.ledger.Confirm(mc.UID, k.promise)
@@ -75,6 +77,7 @@ func (s *Scheduler) learn(ctx context.Context, seen *clusterState, now time.Time
 		}
 	}
 	maps.DeleteFunc(s.pods, func(uid types.UID, _ *corev1.Pod) bool { return !there[uid] })
+	maps.DeleteFunc(s.limits, func(uid types.UID, _ int) bool { return !there[uid] })
 	s.ledger.Lapse(now)
 	for name, e := range s.entries {
 		if k := s.known[e.miniCluster.UID]; k != nil && k.promise != nil {
@@ -86,7 +89,7 @@ func (s *Scheduler) learn(ctx context.Context, seen *clusterState, now time.Time
 // translate reads a MiniCluster. If its admission cannot be read, it holds what its pods hold,
 // and its own pass reports the error.
 func (s *Scheduler) translate(ctx context.Context, mc *v1alpha2.MiniCluster) *known {
-	k := &known{version: mc.ResourceVersion, miniCluster: mc.DeepCopy()}
+	k := &known{version: mc.ResourceVersion, miniCluster: mc.DeepCopy(), limit: s.limits[mc.UID]}
 	k.miniCluster.Default()
 	var err error
 	admitted := s.pods[mc.UID]
@@ -106,6 +109,9 @@ func (s *Scheduler) translate(ctx context.Context, mc *v1alpha2.MiniCluster) *kn
 	k.running = state.Running(k.miniCluster, k.pod, k.promise)
 	if admitted == nil { // which nodes more of its pods can use is not known yet
 		k.running.Max = len(k.running.Ranks)
+	}
+	if a := mc.Status.Admission; a != nil && a.Quota != nil { // more brokers need more quota
+		k.running.Max = max(min(k.running.Max, k.limit), len(k.running.Ranks))
 	}
 	if k.promise != nil {
 		k.ask.Pods.Requests = k.promise.Requests

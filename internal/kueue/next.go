@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 	kueueapi "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 
@@ -33,8 +34,14 @@ type Input struct {
 	Finished, Message string
 	// NotBefore is when the next attempt may begin, after one that was given up.
 	NotBefore time.Time
-	// Keep is the number of brokers with which a preempted MiniCluster goes on; 0 if it ends.
-	Keep    int
+	// Keep is the number of brokers for which a preempted Workload keeps its quota; 0 if it is not
+	// preempted, or keeps nothing.
+	Keep int
+	// Growth are the further Workloads, the oldest first. Ask is for how many more brokers to ask
+	// Kueue; 0 for none. Pod is a pod of the MiniCluster after admission by the API server.
+	Growth  []*kueueapi.Workload
+	Ask     int
+	Pod     *corev1.Pod
 	Cluster Cluster
 	Now     time.Time
 }

@@ -26,7 +26,7 @@ const roomGrace = 10 * time.Second
 func setStatus(wl *kueueapi.Workload, in Input, waits, free bool) bool {
 	switch {
 	case in.Finished != "" && !free:
-		return setReclaimable(wl, in)
+		return setReclaimable(wl, neededBy(in.Ranks))
 	case in.Finished != "":
 		return set(wl, in, kueueapi.WorkloadFinished, metav1.ConditionTrue, in.Finished, cmp.Or(in.Message, "The MiniCluster has finished"))
 	case waits:
@@ -34,10 +34,10 @@ func setStatus(wl *kueueapi.Workload, in Input, waits, free bool) bool {
 	case !Holds(wl, in.MiniCluster.Status.Admission.Quota):
 		return false // its nodes go first
 	case isTrue(wl, kueueapi.WorkloadEvicted):
-		return len(in.Ranks) <= in.Keep && goOn(wl, in)
+		return goOn(wl, in)
 	}
 	changed := answerChecks(wl, in, kueueapi.CheckStateReady, "The MiniCluster has nodes")
-	changed = setReclaimable(wl, in) || changed
+	changed = setReclaimable(wl, neededBy(in.Ranks)) || changed
 	if in.MiniCluster.Status.StartTime != nil {
 		changed = set(wl, in, kueueapi.WorkloadPodsReady, metav1.ConditionTrue, kueueapi.WorkloadStarted, "The quorum is reached") || changed
 	}
@@ -188,15 +188,7 @@ func answerChecks(wl *kueueapi.Workload, in Input, state kueueapi.CheckState, me
 
 // setReclaimable gives back the quota of brokers that hold no node, and never takes any. Kueue counts
 // from the count in the spec, not from the admitted one.
-func setReclaimable(wl *kueueapi.Workload, in Input) bool {
-	needed := map[kueueapi.PodSetReference]int32{}
-	for _, rank := range in.Ranks {
-		if rank == 0 {
-			needed[lead]++
-		} else {
-			needed[workers]++
-		}
-	}
+func setReclaimable(wl *kueueapi.Workload, needed map[kueueapi.PodSetReference]int32) bool {
 	before := map[kueueapi.PodSetReference]int32{}
 	for _, r := range wl.Status.ReclaimablePods {
 		before[r.Name] = r.Count
@@ -215,6 +207,19 @@ func setReclaimable(wl *kueueapi.Workload, in Input) bool {
 		wl.Status.ReclaimablePods = reclaimable
 	}
 	return changed
+}
+
+// neededBy are the pods that some ranks need.
+func neededBy(ranks []int) map[kueueapi.PodSetReference]int32 {
+	needed := map[kueueapi.PodSetReference]int32{}
+	for _, rank := range ranks {
+		if rank == 0 {
+			needed[lead]++
+		} else {
+			needed[workers]++
+		}
+	}
+	return needed
 }
 
 // Size is the number of brokers for which a Workload holds quota.

@@ -58,23 +58,26 @@ func Name(mc *v1alpha2.MiniCluster) string {
 // admission by the API server, so that Kueue counts what the pods will request. class is the
 // WorkloadPriorityClass that the MiniCluster names; nil if it names none.
 func Workload(mc *v1alpha2.MiniCluster, pod *corev1.Pod, class *kueueapi.WorkloadPriorityClass) *kueueapi.Workload {
-	wl := &kueueapi.Workload{
+	wl := newWorkload(mc, Name(mc))
+	wl.Spec.PodSets, wl.Spec.MaximumExecutionTimeSeconds = podSets(mc, pod), longestExecution(mc)
+	setPriority(&wl.Spec, pod, class)
+	wl.Annotations = map[string]string{shapeAnnotation: shape(&wl.Spec)}
+	return wl
+}
+
+// newWorkload returns a Workload of a MiniCluster, without pod sets.
+func newWorkload(mc *v1alpha2.MiniCluster, name string) *kueueapi.Workload {
+	return &kueueapi.Workload{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: mc.Namespace, Name: Name(mc),
+			Namespace: mc.Namespace, Name: name,
 			Labels:          map[string]string{v1alpha2.MiniClusterLabel: mc.Name, jobUIDLabel: string(mc.UID)},
 			Finalizers:      []string{kueueapi.ResourceInUseFinalizerName},
 			OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(mc, v1alpha2.GroupVersion.WithKind(v1alpha2.MiniClusterKind))},
 		},
 		Spec: kueueapi.WorkloadSpec{
-			PodSets:                     podSets(mc, pod),
-			QueueName:                   kueueapi.LocalQueueName(mc.Labels[v1alpha2.KueueQueueLabel]),
-			Active:                      ptr.To(true),
-			MaximumExecutionTimeSeconds: longestExecution(mc),
+			QueueName: kueueapi.LocalQueueName(mc.Labels[v1alpha2.KueueQueueLabel]), Active: ptr.To(true),
 		},
 	}
-	setPriority(&wl.Spec, pod, class)
-	wl.Annotations = map[string]string{shapeAnnotation: shape(&wl.Spec)}
-	return wl
 }
 
 // podSets are the lead, which every size has, and the workers, of which Kueue may leave some out. They

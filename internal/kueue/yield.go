@@ -116,11 +116,14 @@ func brokersWith(wl *kueueapi.Workload, amounts corev1.ResourceList, most int) i
 	return most
 }
 
-// goOn ends the eviction of a Workload once its surplus is given back. If that is not enough, Kueue
-// preempts the Workload again.
+// goOn ends the eviction of a Workload that keeps a part of its quota, once its surplus is given back.
+// If that is not enough, Kueue preempts the Workload again.
 func goOn(wl *kueueapi.Workload, in Input) bool {
+	if in.Keep == 0 || len(in.Ranks) > in.Keep+Grown(in.MiniCluster, in.Growth, in.Cluster) {
+		return false
+	}
 	const message = "The surplus is given back, and the rest of the quota is kept"
-	setReclaimable(wl, in)
+	setReclaimable(wl, neededBy(in.Ranks[:min(len(in.Ranks), in.Keep)]))
 	answerChecks(wl, in, kueueapi.CheckStateReady, "The MiniCluster has nodes")
 	set(wl, in, kueueapi.WorkloadPreempted, metav1.ConditionFalse, surplusGivenBack, message)
 	return set(wl, in, kueueapi.WorkloadEvicted, metav1.ConditionFalse, surplusGivenBack, message)

@@ -58,7 +58,7 @@ func TestPreemptor(t *testing.T) {
 		"evicted for another reason": {func(wl *kueueapi.Workload) {
 			is(wl, kueueapi.WorkloadEvicted, kueueapi.WorkloadEvictedByPodsReadyTimeout, preemptedFor)
 		}, ""},
-		"it goes on": {func(wl *kueueapi.Workload) { goOn(wl, Input{Cluster: placementCluster}) }, ""},
+		"it goes on": {func(wl *kueueapi.Workload) { goOn(wl, Input{Keep: 1, Cluster: placementCluster}) }, ""},
 		"it has no quota any more": {func(wl *kueueapi.Workload) {
 			meta.RemoveStatusCondition(&wl.Status.Conditions, kueueapi.WorkloadQuotaReserved)
 		}, ""},

@@ -71,6 +71,11 @@ func (l *Ledger) Order(uid types.UID, order elastic.Order, now time.Time) bool {
 	return true
 }
 
+// Cancel drops the order for a MiniCluster.
+func (l *Ledger) Cancel(uid types.UID) {
+	l.change(uid, func(a *account) { a.order = nil })
+}
+
 // OrderOf is the order of a MiniCluster, and since when; nil if there is none.
 func (l *Ledger) OrderOf(uid types.UID) (elastic.Order, time.Time) {
 	if a := l.accounts[uid]; a != nil && a.order != nil {

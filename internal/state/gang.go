@@ -132,7 +132,7 @@ func Running(mc *v1alpha2.MiniCluster, pod *corev1.Pod, promise *Promise) queue.
 		r.Max = mostBrokers(mc)
 	}
 	if admission := mc.Status.Admission; admission != nil && admission.Quota != nil {
-		r.Priority, r.Max = 0, len(r.Ranks) // more brokers need more quota
+		r.Priority = 0
 	}
 	return r
 }

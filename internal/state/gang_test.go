@@ -70,7 +70,7 @@ func TestGangWithQuota(t *testing.T) {
 	}
 }
 
-// One that runs with quota grows no further, and has no priority.
+// One that runs with quota has no priority. The scheduler limits its growth.
 func TestRunningWithQuota(t *testing.T) {
 	mc := fixture.MiniCluster("lmp").Size(4).MinSize(1).MaxSize(8).Launcher().Admitted(1, 4, "n[1-4]").Vacated("3").Status(func(s *v1alpha2.MiniClusterStatus) {
 		s.StartTime, s.MaximumSize, s.Admission.Priority = new(metav1.NewTime(fixture.Noon)), 8, 7
@@ -87,7 +87,7 @@ func TestRunningWithQuota(t *testing.T) {
 	if got := running(nil); got.Max != 8 || got.Priority != 7 {
 		t.Errorf("without quota: %d brokers at most, priority %d", got.Max, got.Priority)
 	}
-	if got := running(&v1alpha2.Quota{Size: 4}); got.Max != 3 || got.Priority != 0 {
+	if got := running(&v1alpha2.Quota{Size: 4}); got.Max != 8 || got.Priority != 0 {
 		t.Errorf("with quota: %d brokers at most, priority %d", got.Max, got.Priority)
 	}
 }

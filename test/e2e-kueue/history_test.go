@@ -160,13 +160,13 @@ func (h *history) of(namespace string) ([]event, error) {
 // moment is the state of a namespace at one resource version.
 type moment struct {
 	pods      map[types.UID]*corev1.Pod
-	workloads map[types.UID]*kueueapi.Workload // by the MiniCluster
+	workloads map[types.UID]map[types.UID]*kueueapi.Workload // by the MiniCluster and their own UID
 	queues    map[string]*kueueapi.ClusterQueue
 	quota     map[types.UID]string // ClusterQueue, by MiniCluster that was admitted with quota
 }
 
 // broken returns what must never be, and was, in a namespace: a placed broker without quota that its
-// Workload holds, more placed brokers than the quota of all ClusterQueues of a cohort, and brokers on
+// Workloads hold, more placed brokers than the quota of all ClusterQueues of a cohort, and brokers on
 // one node that together do not fit.
 func (h *history) broken(namespace string) ([]string, error) {
 	events, err := h.of(namespace)
@@ -174,7 +174,7 @@ func (h *history) broken(namespace string) ([]string, error) {
 		return nil, err
 	}
 	m := moment{
-		pods: map[types.UID]*corev1.Pod{}, workloads: map[types.UID]*kueueapi.Workload{},
+		pods: map[types.UID]*corev1.Pod{}, workloads: map[types.UID]map[types.UID]*kueueapi.Workload{},
 		queues: map[string]*kueueapi.ClusterQueue{}, quota: map[types.UID]string{},
 	}
 	var out []string
@@ -203,12 +203,14 @@ func (m *moment) apply(e event) {
 		}
 	case *kueueapi.Workload:
 		owner := metav1.GetControllerOf(object)
-		switch {
-		case owner == nil:
-		case !e.gone:
-			m.workloads[owner.UID] = object
-		case m.workloads[owner.UID] != nil && m.workloads[owner.UID].UID == object.UID:
-			delete(m.workloads, owner.UID)
+		if owner == nil {
+			return
+		}
+		if m.workloads[owner.UID] == nil {
+			m.workloads[owner.UID] = map[types.UID]*kueueapi.Workload{}
+		}
+		if m.workloads[owner.UID][object.UID] = object; e.gone {
+			delete(m.workloads[owner.UID], object.UID)
 		}
 	case *kueueapi.ClusterQueue:
 		if m.queues[object.Name] = object; e.gone {
@@ -257,7 +259,7 @@ func (m *moment) problems() []string {
 		held := held(m.workloads[owner])
 		for set, placed := range sets {
 			if placed > held[set] {
-				out = append(out, fmt.Sprintf("%d brokers of podSet %s are placed, and the Workload holds quota for %d: %s", placed, set, held[set], owner))
+				out = append(out, fmt.Sprintf("%d brokers of podSet %s are placed, and the Workloads hold quota for %d: %s", placed, set, held[set], owner))
 			}
 		}
 	}
@@ -286,22 +288,24 @@ func (m *moment) nominal(pool string) int64 {
 	return sum
 }
 
-// held is the number of pods for which a Workload holds quota, by podSet.
-func held(wl *kueueapi.Workload) map[kueueapi.PodSetReference]int32 {
-	out := map[kueueapi.PodSetReference]int32{}
-	if wl == nil || wl.Status.Admission == nil || !meta.IsStatusConditionTrue(wl.Status.Conditions, kueueapi.WorkloadQuotaReserved) ||
-		meta.IsStatusConditionTrue(wl.Status.Conditions, kueueapi.WorkloadFinished) {
-		return out
-	}
-	for _, assigned := range wl.Status.Admission.PodSetAssignments {
-		out[assigned.Name] = *assigned.Count
-	}
-	for _, r := range wl.Status.ReclaimablePods {
+// held is the number of pods for which Workloads hold quota, by podSet.
+func held(workloads map[types.UID]*kueueapi.Workload) map[kueueapi.PodSetReference]int32 {
+	sum := map[kueueapi.PodSetReference]int32{}
+	for _, wl := range workloads {
+		if wl.Status.Admission == nil || !meta.IsStatusConditionTrue(wl.Status.Conditions, kueueapi.WorkloadQuotaReserved) ||
+			meta.IsStatusConditionTrue(wl.Status.Conditions, kueueapi.WorkloadFinished) {
+			continue
+		}
+		left := map[kueueapi.PodSetReference]int32{}
 		for i := range wl.Spec.PodSets {
-			if set := &wl.Spec.PodSets[i]; set.Name == r.Name {
-				out[set.Name] = min(out[set.Name], set.Count-r.Count)
-			}
+			left[wl.Spec.PodSets[i].Name] = wl.Spec.PodSets[i].Count
+		}
+		for _, r := range wl.Status.ReclaimablePods {
+			left[r.Name] -= r.Count
+		}
+		for _, assigned := range wl.Status.Admission.PodSetAssignments {
+			sum[assigned.Name] += min(*assigned.Count, left[assigned.Name])
 		}
 	}
-	return out
+	return sum
 }
