@@ -82,8 +82,8 @@ func watchHistory(ctx context.Context, of *cluster) (*history, error) {
 	return h, nil
 }
 
-func (h *history) add(object client.Object, gone bool) {
-	version, err := strconv.ParseUint(object.GetResourceVersion(), 10, 64)
+func (h *history) add(object client.Object, at string, gone bool) {
+	version, err := strconv.ParseUint(at, 10, 64)
 	if err != nil {
 		panic(err)
 	}
@@ -106,25 +106,27 @@ func (s *store) Add(object any) error { return s.Update(object) }
 func (s *store) Update(object any) error {
 	o := object.(client.Object)
 	s.last[o.GetUID()] = o
-	s.add(o, false)
+	s.add(o, o.GetResourceVersion(), false)
 	return nil
 }
 
 func (s *store) Delete(object any) error {
 	o := object.(client.Object)
 	delete(s.last, o.GetUID())
-	s.add(o, true)
+	s.add(o, o.GetResourceVersion(), true)
 	return nil
 }
 
-func (s *store) Replace(list []any, _ string) error {
+// Replace sees all objects at once. When others were deleted is not known: before the list.
+func (s *store) Replace(list []any, version string) error {
 	there := map[types.UID]bool{}
 	for _, object := range list {
 		there[object.(client.Object).GetUID()] = true
 	}
 	for uid, object := range s.last {
 		if !there[uid] {
-			_ = s.Delete(object)
+			delete(s.last, uid)
+			s.add(object, version, true)
 		}
 	}
 	for _, object := range list {
