@@ -60,25 +60,6 @@ func TestDeletedWhileRunning(t *testing.T) {
 	s.AwaitGone(workload)
 }
 
-// Without Kueue's API there is no quota: the command ends, and the MiniCluster waits. It runs again
-// when the API is back.
-func TestWithoutAPI(t *testing.T) {
-	t.Parallel()
-	c := newCluster(t, 2, "")
-	s := c.newSite(t, 2)
-	s.newQueue("team", 16)
-	mc := s.create(s.miniCluster("survives").Size(2), "team")
-	s.AwaitState(mc, v1alpha2.StateRunning)
-	s.Kubectl("delete", "crd", "workloads.kueue.x-k8s.io")
-	s.Await(mc, "waiting for Kueue", func(mc *v1alpha2.MiniCluster) bool {
-		return strings.Contains(harness.Condition(mc, v1alpha2.ConditionAdmitted).Message, "he API server does not have its objects")
-	})
-	c.startKueue(t, "")
-	s.awaitAgain(mc)
-	s.endCommand(mc)
-	s.AwaitSuccess(mc)
-}
-
 // podsReady is a part of Kueue's configuration.
 const podsReady = "waitForPodsReady: {timeout: 20s, requeuingStrategy: {backoffBaseSeconds: 1, backoffLimitCount: 1}}\n"
 
