@@ -121,16 +121,18 @@ func (n *realNode) startKubelet(ctx context.Context, l launch) error {
 			}
 			l.again = true
 		}
-		connection, err := net.DialTimeout("tcp", address, time.Second)
-		if err != nil {
-			return false, nil
-		}
-		return true, connection.Close()
+		return accepts(address), nil
 	}
 	if err := waitFor(ctx, startTimeout, serves); err != nil {
 		return fmt.Errorf("waiting for %s: %w", l.name, err)
 	}
 	return nil
+}
+
+// accepts reports whether somebody accepts connections at an address.
+func accepts(address string) bool {
+	connection, err := net.DialTimeout("tcp", address, time.Second)
+	return err == nil && connection.Close() == nil
 }
 
 // plugIn starts the node's first process and connects it to the bridge.
