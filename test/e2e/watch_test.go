@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -55,13 +56,25 @@ func watchPods(ctx context.Context, config *rest.Config) (*podWatch, error) {
 		return nil, err
 	}
 	pods := toolscache.NewListWatchFromClient(c.CoreV1().RESTClient(), "pods", metav1.NamespaceAll, fields.Everything())
-	go toolscache.NewReflector(pods, &corev1.Pod{}, w, 0).RunWithContext(ctx)
-	select {
-	case <-w.listed:
-		return w, nil
-	case <-wallClock.After(timeout):
-		return nil, errors.New("watching pods: no answer")
+	// An API server that has just started may answer a list, and no watch yet.
+	watching, open := make(chan struct{}), pods.WatchFuncWithContext
+	watches := sync.OnceFunc(func() { close(watching) })
+	pods.WatchFuncWithContext = func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+		opened, err := open(ctx, options)
+		if err == nil {
+			watches()
+		}
+		return opened, err
 	}
+	go toolscache.NewReflector(pods, &corev1.Pod{}, w, 0).RunWithContext(ctx)
+	for _, done := range []chan struct{}{w.listed, watching} {
+		select {
+		case <-done:
+		case <-wallClock.After(timeout):
+			return nil, errors.New("watching pods: no answer")
+		}
+	}
+	return w, nil
 }
 
 // Add sees a pod.
