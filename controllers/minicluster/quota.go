@@ -187,9 +187,6 @@ func (r *Reconciler) tellKueue(ctx context.Context, seen *observed, plan life.Pl
 	if err := r.writeNext(ctx, seen, in); err != nil {
 		problem = err
 	}
-	if problem == nil {
-		problem = r.writeNext(ctx, seen, in)
-	}
 	plan.LookAgain = elastic.Earliest(plan.LookAgain, kueue.LookAtGrowth(in), seen.lookAtGrowth())
 	if seen.workload != nil {
 		plan.LookAgain = elastic.Earliest(plan.LookAgain, kueue.LookAgain(seen.workload, in))
