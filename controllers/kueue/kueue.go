@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -48,6 +49,8 @@ type Kueue struct {
 	mutex  sync.Mutex
 	cache  cache.Cache // nil while Kueue is not there
 	sought bool
+	// positions are written by Start alone.
+	positions positions
 }
 
 // +kubebuilder:rbac:groups=kueue.x-k8s.io,resources=admissionchecks;resourceflavors;workloadpriorityclasses,verbs=get;list;watch
@@ -100,7 +103,7 @@ func (k *Kueue) Start(ctx context.Context) error {
 	stop := func() {}
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		log := ctrl.LoggerFrom(ctx).WithName("kueue")
-		there, err := k.isThere()
+		there, err := k.serves(kueueapi.SchemeGroupVersion.String(), "workloads")
 		if err != nil {
 			log.V(1).Info("Looking for Kueue", "reason", err.Error())
 			return
@@ -120,28 +123,26 @@ func (k *Kueue) Start(ctx context.Context) error {
 			k.wakeAll(ctx)
 		}
 		k.mutex.Lock()
-		defer k.mutex.Unlock()
 		k.sought = true
+		k.mutex.Unlock()
+		if k.Reader() != nil {
+			k.lookAtQueues(ctx)
+		}
 	}, lookInterval)
 	stop()
 	return nil
 }
 
-// isThere reports whether the API server has Workloads.
-func (k *Kueue) isThere() (bool, error) {
-	list, err := k.discovery.ServerResourcesForGroupVersion(kueueapi.SchemeGroupVersion.String())
+// serves reports whether the API server has a resource of a group and version.
+func (k *Kueue) serves(groupVersion, resource string) (bool, error) {
+	list, err := k.discovery.ServerResourcesForGroupVersion(groupVersion)
 	if client.IgnoreNotFound(err) != nil {
 		return false, err
 	}
 	if list == nil {
 		return false, nil
 	}
-	for i := range list.APIResources {
-		if list.APIResources[i].Name == "workloads" {
-			return true, nil
-		}
-	}
-	return false, nil
+	return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == resource }), nil
 }
 
 func (k *Kueue) set(c cache.Cache) {

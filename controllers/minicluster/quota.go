@@ -49,6 +49,9 @@ func (r *Reconciler) readQuota(ctx context.Context, seen *observed) error {
 	}
 	if reader != nil {
 		seen.kueueInput, seen.unasked = kueueInput(ctx, seen, reader, uses)
+		if seen.workload != nil {
+			seen.kueueInput.Position = r.Kueue.Position(seen.workload)
+		}
 	}
 	admission := mc.Status.Admission
 	switch {

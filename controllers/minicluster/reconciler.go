@@ -16,8 +16,10 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	kueueapi "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/kueue"
 	"github.com/flux-elastic/flux-elastic/internal/state"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
@@ -96,7 +98,9 @@ type Kueue interface {
 	Sought() bool
 	// Manages reports whether MiniClusters of a namespace may get quota from Kueue.
 	Manages(ctx context.Context, namespace string) (bool, error)
-	// Changed sends the MiniClusters whose Workloads have changed.
+	// Position is the last known place of a Workload that waits for quota.
+	Position(wl *kueueapi.Workload) kueue.Position
+	// Changed sends the MiniClusters whose Workloads or positions have changed.
 	Changed() <-chan event.GenericEvent
 }
 

@@ -29,7 +29,9 @@ type component struct {
 	// module is the directory of the component's own module, relative to the control plane's
 	// module; "" if it has none.
 	module string
-	part   Part // the only part of a cluster that needs this component; "" if every cluster needs it
+	// variable is a linker flag (-X) that sets a string variable; "" if there is none.
+	variable string
+	part     Part // the only part of a cluster that needs this component; "" if every cluster needs it
 }
 
 // Part is a part that some clusters have.
@@ -52,7 +54,9 @@ var components = []component{
 	{name: "kubectl", pkg: "k8s.io/kubernetes/cmd/kubectl"},
 	{name: "kubelet", pkg: "k8s.io/kubernetes/cmd/kubelet", version: "Kubernetes v1.36.", part: RealNodes},
 	{name: "coredns", pkg: ".", module: "coredns", part: RealNodes},
-	{name: kueueName, pkg: "sigs.k8s.io/kueue/cmd/kueue", module: "kueue", part: Kueue},
+	// Kueue's visibility server would write its certificate into /visibility. Without a directory, it
+	// has the certificate in memory.
+	{name: kueueName, pkg: "sigs.k8s.io/kueue/cmd/kueue", module: "kueue", variable: "sigs.k8s.io/kueue/pkg/visibility.certDir=", part: Kueue},
 }
 
 // Binaries are the paths of the control plane's programs, by name.
@@ -87,7 +91,7 @@ func FindBinaries(ctx context.Context, moduleDir string, parts ...Part) (found B
 		if c.part != "" && !slices.Contains(parts, c.part) {
 			continue
 		}
-		cache, err := cacheDir(c.moduleDir(moduleDir))
+		cache, err := c.cacheDir(moduleDir)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -116,7 +120,7 @@ func EnsureBinaries(ctx context.Context, moduleDir string, progress BuildProgres
 				return nil, err
 			}
 		}
-		cache, err := cacheDir(c.moduleDir(moduleDir))
+		cache, err := c.cacheDir(moduleDir)
 		if err != nil {
 			return nil, err
 		}
@@ -181,6 +185,9 @@ func (c component) build(ctx context.Context, moduleDir, cache, ldflags string, 
 	defer os.RemoveAll(tmp)
 
 	out := filepath.Join(tmp, c.name)
+	if c.variable != "" {
+		ldflags += " -X " + c.variable
+	}
 	cmd := exec.CommandContext(ctx, "go", "build", "-v", "-trimpath", "-ldflags", ldflags, "-o", out, c.pkg)
 	cmd.Dir = moduleDir
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-mod=readonly")
@@ -237,9 +244,10 @@ func versionFlags(ctx context.Context, moduleDir string) (string, error) {
 		pkg, version, pkg, major, pkg, minor), nil
 }
 
-// cacheDir returns the directory of the binaries of one set of versions. A change of a version
+// cacheDir returns the directory of the component's binary of one version. A change of a version
 // changes go.sum, and so the directory.
-func cacheDir(moduleDir string) (string, error) {
+func (c component) cacheDir(controlPlane string) (string, error) {
+	moduleDir := c.moduleDir(controlPlane)
 	base, err := CacheDir()
 	if err != nil {
 		return "", err
@@ -249,6 +257,7 @@ func cacheDir(moduleDir string) (string, error) {
 		return "", err
 	}
 	hash := sha256.New()
+	hash.Write([]byte(c.variable))
 	for _, path := range append([]string{filepath.Join(moduleDir, "go.mod"), filepath.Join(moduleDir, "go.sum")}, sources...) {
 		data, err := os.ReadFile(path)
 		if err != nil {

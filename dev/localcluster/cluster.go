@@ -46,6 +46,7 @@ const (
 	PortHealth
 	portKueueWebhook
 	portKueueHealth
+	portKueueVisibility
 	portsPerCluster
 )
 
@@ -435,16 +436,24 @@ func (c *Cluster) apiServerArgs(keys *credentials) ([]string, error) {
 		// No limits on requests: benchmarks would only measure these limits.
 		"--max-requests-inflight=0", "--max-mutating-requests-inflight=0", "--enable-priority-and-fairness=false",
 	}
-	if c.network.Name == "" {
-		return args, nil
+	// With this certificate, the API server passes requests on to servers of further APIs.
+	certFile, keyFile, err := keys.issue("aggregator", &x509.Certificate{
+		Subject: pkix.Name{CommonName: "aggregator"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	})
+	args = append(args, "--proxy-client-cert-file="+certFile, "--proxy-client-key-file="+keyFile,
+		"--client-ca-file="+keys.caFile, "--requestheader-client-ca-file="+keys.caFile, "--requestheader-allowed-names=aggregator",
+		"--requestheader-username-headers=X-Remote-User", "--requestheader-group-headers=X-Remote-Group",
+		"--requestheader-extra-headers-prefix=X-Remote-Extra-")
+	if err != nil || c.network.Name == "" {
+		return args, err
 	}
 	// The API server and the kubelets authenticate each other by certificates.
-	certFile, keyFile, err := keys.issue("kubelet-client", &x509.Certificate{
+	certFile, keyFile, err = keys.issue("kubelet-client", &x509.Certificate{
 		Subject:     pkix.Name{CommonName: "kube-apiserver", Organization: []string{"system:masters"}},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	})
 	args[slices.Index(args, "--authorization-mode=RBAC")] = "--authorization-mode=Node,RBAC"
-	return append(args, "--client-ca-file="+keys.caFile,
+	return append(args,
 		"--kubelet-certificate-authority="+keys.caFile, "--kubelet-preferred-address-types=InternalIP",
 		"--kubelet-client-certificate="+certFile, "--kubelet-client-key="+keyFile), err
 }

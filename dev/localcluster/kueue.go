@@ -92,7 +92,10 @@ func (c *Cluster) StartKueue(ctx context.Context, binaries Binaries, config Kueu
 	if err != nil {
 		return err
 	}
-	return c.await(ctx, "Kueue", func() (bool, error) { return c.kueueAnswers(ctx), nil }, started)
+	if err := c.await(ctx, "Kueue", func() (bool, error) { return c.kueueAnswers(ctx), nil }, started); err != nil {
+		return err
+	}
+	return k.serveVisibility(ctx)
 }
 
 // kueueAnswers reports whether Kueue's webhooks answer.
@@ -210,11 +213,10 @@ namespace: %s
 leaderElection: {leaderElect: false}
 health: {healthProbeBindAddress: %q}
 webhook: {host: 127.0.0.1, port: %d, certDir: %q}
+visibilityServer: {bindAddress: 127.0.0.1, bindPort: %d}
 metrics: {bindAddress: "0"}
 integrations: {frameworks: [batch/job, jobset.x-k8s.io/jobset]}
-# Its server would write its certificate into /visibility.
-featureGates: {VisibilityOnDemand: false}
-`, kueueNamespace, k.Address(portKueueHealth), k.Port+portKueueWebhook, k.dir)
+`, kueueNamespace, k.Address(portKueueHealth), k.Port+portKueueWebhook, k.dir, k.Port+portKueueVisibility)
 	var merged map[string]any
 	for _, text := range []string{string(shipped), local, config.Configuration} {
 		var layer map[string]any

@@ -55,7 +55,7 @@ clientConnection: {burst: null}
 		"health":           map[string]any{"healthProbeBindAddress": "127.0.0.1:7009"},
 		"webhook":          map[string]any{"host": "127.0.0.1", "port": 7008., "certDir": "/keys"},
 		"metrics":          map[string]any{"bindAddress": "0"},
-		"featureGates":     map[string]any{"VisibilityOnDemand": false},
+		"visibilityServer": map[string]any{"bindAddress": "127.0.0.1", "bindPort": 7010.},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -168,7 +168,7 @@ func TestFindBinaries(t *testing.T) {
 	t.Setenv("XDG_CACHE_HOME", t.TempDir())
 	t.Setenv("KUBEBUILDER_ASSETS", assets)
 	t.Setenv("PATH", onPath+":/bin:/usr/bin")
-	cache, err := cacheDir(module)
+	cache, err := component{}.cacheDir(module)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +207,7 @@ func TestFindBinaries(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(module, "go.sum"), []byte("new"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if other, err := cacheDir(module); err != nil || other == cache {
+	if other, err := (component{}).cacheDir(module); err != nil || other == cache {
 		t.Errorf("the cache of other versions is %s, %v", other, err)
 	}
 }

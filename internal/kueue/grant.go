@@ -88,7 +88,7 @@ func missing(wl *kueueapi.Workload, in Input) string {
 	case !ptr.Deref(wl.Spec.Active, true):
 		return fmt.Sprintf("its Workload %s is not active: %s", wl.Name, cmp.Or(message(wl, kueueapi.WorkloadEvicted), "somebody has deactivated it"))
 	case !reserved(wl):
-		return waits(wl)
+		return waits(wl, in)
 	}
 	return unfit(wl, in)
 }
@@ -121,12 +121,12 @@ func Holds(wl *kueueapi.Workload, q *v1alpha2.Quota) bool {
 }
 
 // waits says why a Workload has no quota.
-func waits(wl *kueueapi.Workload) string {
+func waits(wl *kueueapi.Workload, in Input) string {
 	text := message(wl, kueueapi.WorkloadQuotaReserved)
 	if text == "" {
 		text = "Kueue has not decided yet"
 	}
-	return fmt.Sprintf("waits for quota in Kueue's queue %q: %s%s", wl.Spec.QueueName, text, requeued(wl))
+	return fmt.Sprintf("waits for quota in Kueue's queue %q%s: %s%s", wl.Spec.QueueName, in.Position, text, requeued(wl))
 }
 
 // requeued says how often a Workload was queued again, and when it will be.

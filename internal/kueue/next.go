@@ -32,6 +32,8 @@ type Input struct {
 	Ranks []int
 	// Finished says how the MiniCluster ended: Succeeded or Failed; "" before. Message says why.
 	Finished, Message string
+	// Position is the place of the Workload in its queues.
+	Position Position
 	// NotBefore is when the next attempt may begin, after one that was given up.
 	NotBefore time.Time
 	// Keep is the number of brokers for which a preempted Workload keeps its quota; 0 if it is not
