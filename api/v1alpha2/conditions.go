@@ -79,6 +79,9 @@ const (
 	// ReasonNotAllowed: the queue, or a quota of the namespace, does not allow the
 	// MiniCluster now, or ever.
 	ReasonNotAllowed = "NotAllowed"
+	// ReasonNotChecked: the API server cannot check the pods or objects of the MiniCluster, because
+	// a webhook does not answer.
+	ReasonNotChecked = "NotChecked"
 	// ReasonPreempted: a MiniCluster of higher priority took the nodes.
 	ReasonPreempted = "Preempted"
 	// ReasonReclaimed: another queue took the nodes back, since it had less than its share.

@@ -33,12 +33,12 @@ const tidyAgain = time.Minute
 
 var errNoSuchStep = errors.New("nothing carries out the step")
 
-// act carries out the step of a plan and returns the plan to report. If the API server or a
+// act carries out the step of a plan and returns the plan to report. If the API server, a webhook or a
 // disruption budget refuses the step for now, that is a plan that waits.
 func (r *Reconciler) act(ctx context.Context, seen *observed, plan life.Plan) (life.Plan, error) {
 	err := r.carryOut(ctx, seen, plan)
 	_, evicts := plan.Step.(life.EvictPods)
-	if refused(err) || (evicts && apierrors.IsTooManyRequests(err)) {
+	if refused(err) || isUnanswered(err) || (evicts && apierrors.IsTooManyRequests(err)) {
 		// The refusal is shown, and the step is tried again until its time is up.
 		return life.Plan{Step: life.Wait{}, State: plan.State, Message: err.Error(), LookAgain: seen.now.Add(recheckInterval)}, nil
 	}

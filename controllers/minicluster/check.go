@@ -32,6 +32,8 @@ const (
 	// object, is checked again. It doubles with each failed check, up to recheckMost.
 	recheckInterval = 5 * time.Second
 	recheckMost     = 5 * time.Minute
+	// recheckWebhook is the longest pause while a webhook does not answer.
+	recheckWebhook = 30 * time.Second
 	// shapeInterval is how long a check that passed is valid for all MiniClusters of the same
 	// shape. Users submit hundreds of them at once.
 	shapeInterval = 5 * time.Second
@@ -47,6 +49,8 @@ type check struct {
 	// refused is the API server's refusal by a quota. The scheduler says so, and when there may be
 	// room.
 	refused string
+	// unchecked says why the API server could not check the pods or objects; "" if it could.
+	unchecked string
 	// at is when the check began, and until when to check again. The latter is zero if only a new
 	// spec changes the result.
 	at, until time.Time
@@ -60,10 +64,15 @@ func (c *check) holds(mc *v1alpha2.MiniCluster, now, changed time.Time) bool {
 	return c != nil && c.generation == mc.Generation && (c.until.IsZero() || (now.Before(c.until) && c.at.After(changed)))
 }
 
-// again lets a result expire, because it may change without the spec. before is the check before.
+// again lets a result expire, because it may change without the spec. before is the number of checks
+// that failed before.
 func (c *check) again(before int) *check {
+	most := recheckMost
+	if c.unchecked != "" {
+		most = recheckWebhook
+	}
 	c.failures = before + 1
-	c.until = c.at.Add(min(recheckInterval<<min(before, 10), recheckMost))
+	c.until = c.at.Add(min(recheckInterval<<min(before, 10), most))
 	return c
 }
 
@@ -164,7 +173,7 @@ func (r *Reconciler) clash(ctx context.Context, mc *v1alpha2.MiniCluster, object
 }
 
 // passed reports whether the spec can be carried out.
-func (c *check) passed() bool { return c.Message == "" && c.refused == "" }
+func (c *check) passed() bool { return c.Message == "" && c.refused == "" && c.unchecked == "" }
 
 // dryRun asks the API server whether it would accept a broker's pod, the services pod if there is
 // one, and objects. An object that exists was accepted before.
@@ -197,8 +206,10 @@ func sortOut(at time.Time, reason, what string, pod *corev1.Pod, before int, err
 		return rejection(at, reason, message), nil
 	case isQuotaRefusal(err):
 		return (&check{refused: message, pod: pod, at: at}).again(before), nil
+	case isUnanswered(err):
+		return (&check{unchecked: fmt.Sprintf("%s cannot be checked: %s", what, unanswered(err)), at: at}).again(before), nil
 	case refused(err), apierrors.IsNotFound(err), apierrors.IsInternalError(err):
-		// For example a policy, a terminating namespace, or a webhook that does not answer.
+		// For example a policy, or a terminating namespace.
 		return rejection(at, reason, message).again(before), nil
 	}
 	return nil, err
@@ -211,6 +222,17 @@ var objectName = regexp.MustCompile(`^\S+ "[^"]*" is (forbidden|invalid): `)
 // isQuotaRefusal reports whether the API server refuses an object because of a quota.
 func isQuotaRefusal(err error) bool {
 	return apierrors.IsForbidden(err) && (strings.Contains(err.Error(), "exceeded quota: ") || strings.Contains(err.Error(), "failed quota: "))
+}
+
+// isUnanswered reports whether a webhook that has to agree does not answer. The spec is not at fault.
+func isUnanswered(err error) bool {
+	return apierrors.IsInternalError(err) && strings.Contains(err.Error(), "failed calling webhook")
+}
+
+// unanswered is the API server's message about a webhook that does not answer.
+func unanswered(err error) string {
+	_, message, _ := strings.Cut(err.Error(), "Internal error occurred: ")
+	return message
 }
 
 func rejection(at time.Time, reason, message string) *check {
@@ -255,7 +277,7 @@ func (s *shapes) check(mc *v1alpha2.MiniCluster, now, changed time.Time, dryRun 
 			one.until = result.until
 		}
 	})
-	if one.name != mc.Name && (one.err != nil || strings.Contains(one.result.Message+one.result.refused, one.name)) {
+	if one.name != mc.Name && (one.err != nil || strings.Contains(one.result.Message+one.result.refused+one.result.unchecked, one.name)) {
 		return dryRun(one.before)
 	}
 	if one.err != nil {

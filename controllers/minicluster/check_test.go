@@ -99,6 +99,28 @@ func TestShapesShareChecks(t *testing.T) {
 	want("a message that contains the name", 2)
 }
 
+// A webhook that does not answer is not the user's mistake: the check is repeated after short pauses.
+func TestWebhookDoesNotAnswer(t *testing.T) {
+	down := apierrors.NewInternalError(errors.New(`failed calling webhook "mpod.kb.io": connection refused`))
+	at := fixture.Noon
+	for before, pause := range []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second, 30 * time.Second, 30 * time.Second} {
+		got, err := sortOut(at, v1alpha2.ReasonPodRejected, "the pods", nil, before, down)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.unchecked != `the pods cannot be checked: failed calling webhook "mpod.kb.io": connection refused` || got.Message+got.refused != "" || got.passed() {
+			t.Errorf("the check says %+v", got)
+		}
+		if got.until.Sub(at) != pause || got.failures != before+1 {
+			t.Errorf("failure %d: the next check is %s later, want %s", got.failures, got.until.Sub(at), pause)
+		}
+	}
+	denied := apierrors.NewForbidden(corev1.Resource("pods"), "x", errors.New(`admission webhook "mpod.kb.io" denied the request`))
+	if got, err := sortOut(at, v1alpha2.ReasonPodRejected, "the pods", nil, 0, denied); err != nil || got.Message == "" {
+		t.Errorf("a webhook that denies the pods: %+v, %v", got, err)
+	}
+}
+
 // What a failed check waits for, beside its time.
 func TestCheckHolds(t *testing.T) {
 	mc := fixture.MiniCluster("lmp").Obj()

@@ -32,6 +32,9 @@ func (r *Reconciler) consult(seen *observed) (decided bool) {
 	case !o.Waits(seen.now):
 		r.Scheduler.Skip(mc)
 		return true
+	case seen.check.unchecked != "":
+		r.Scheduler.Skip(mc)
+		o.Offer = elastic.Offer{Verdict: elastic.NotChecked, Message: seen.check.unchecked}
 	case seen.check.refused != "":
 		o.Offer = r.Scheduler.Refused(mc, seen.check.pod, seen.check.refused)
 	case o.Quota != life.QuotaUnneeded && !seen.grant.Placeable:

@@ -88,8 +88,11 @@ func (r *Reconciler) statusInput(seen *observed, plan life.Plan) status.Input {
 	}
 	if seen.check != nil {
 		in.Check = seen.check.Check
-		if seen.check.refused != "" {
+		switch {
+		case seen.check.refused != "":
 			in.Check = status.Check{Reason: v1alpha2.ReasonNotAllowed, Message: seen.check.refused}
+		case seen.check.unchecked != "":
+			in.Check = status.Check{Reason: v1alpha2.ReasonNotChecked, Message: seen.check.unchecked}
 		}
 		if seen.check.pod != nil {
 			in.Requests, in.Priority = state.PodRequests(seen.check.pod), ptr.Deref(seen.check.pod.Spec.Priority, 0)

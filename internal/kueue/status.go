@@ -128,7 +128,9 @@ func unusable(wl *kueueapi.Workload, in Input) string {
 		return grant.Message
 	case !grant.Placeable:
 		return "" // checks of others take their time
-	case in.Offer.Verdict == elastic.NoRoom, in.Offer.Verdict == elastic.WaitingForTurn, in.Offer.Verdict == elastic.NotAllowed, in.Offer.Verdict == elastic.NeverFits:
+	}
+	switch in.Offer.Verdict {
+	case elastic.NoRoom, elastic.WaitingForTurn, elastic.NotAllowed, elastic.NotChecked, elastic.NeverFits:
 		return in.Offer.Message
 	}
 	return ""

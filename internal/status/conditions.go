@@ -26,7 +26,7 @@ func setAccepted(s *v1alpha2.MiniClusterStatus, in Input) {
 	if in.Check.Message != "" {
 		value, message = metav1.ConditionFalse, in.Check.Message
 	}
-	if in.Check.Reason == v1alpha2.ReasonNotAllowed {
+	if in.Check.Reason == v1alpha2.ReasonNotAllowed || in.Check.Reason == v1alpha2.ReasonNotChecked {
 		value = metav1.ConditionUnknown // the rest could not be checked
 	}
 	set(s, in, v1alpha2.ConditionAccepted, value, in.Check.Reason, message)
@@ -65,6 +65,7 @@ var admittedReasons = map[elastic.Verdict]string{
 	"":                      v1alpha2.ReasonWaitingForTurn, // no cycle has run since it was queued
 	elastic.NeverFits:       v1alpha2.ReasonNeverFits,
 	elastic.NotAllowed:      v1alpha2.ReasonNotAllowed,
+	elastic.NotChecked:      v1alpha2.ReasonNotChecked,
 	elastic.WaitingForQuota: v1alpha2.ReasonWaitingForQuota,
 	elastic.NoRoom:          v1alpha2.ReasonNoRoom,
 	elastic.WaitingForSize:  v1alpha2.ReasonWaitingForSize,

@@ -66,7 +66,7 @@ func queued(in Input, s *v1alpha2.MiniClusterStatus) []Event {
 	switch in.Observation.Offer.Verdict {
 	case elastic.NeverFits:
 		return []Event{{corev1.EventTypeWarning, admitted.Reason, admitted.Message}}
-	case elastic.NoRoom, elastic.NotAllowed, elastic.WaitingForSize:
+	case elastic.NoRoom, elastic.NotAllowed, elastic.NotChecked, elastic.WaitingForSize:
 		return []Event{{corev1.EventTypeNormal, admitted.Reason, admitted.Message}}
 	}
 	return nil

@@ -48,6 +48,8 @@ const (
 	NeverFits Verdict = "NeverFits"
 	// NotAllowed: its queue, or a quota, does not let the gang start.
 	NotAllowed Verdict = "NotAllowed"
+	// NotChecked: it is not known whether the gang's pods would be accepted.
+	NotChecked Verdict = "NotChecked"
 	// WaitingForQuota: another system, which has the quota, does not let the gang start yet.
 	WaitingForQuota Verdict = "WaitingForQuota"
 	// NoRoom: the gang would fit, but not now.

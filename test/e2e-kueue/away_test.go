@@ -32,8 +32,10 @@ func TestKueueAway(t *testing.T) {
 	}
 	waits := s.create(s.miniCluster("waits").Size(2), "team")
 	s.Await(waits, "waiting for Kueue's webhooks", func(mc *v1alpha2.MiniCluster) bool {
-		return strings.Contains(harness.Condition(mc, v1alpha2.ConditionReady).Message, "failed calling webhook")
+		c := harness.Condition(mc, v1alpha2.ConditionAdmitted)
+		return c.Reason == v1alpha2.ReasonNotChecked && strings.HasPrefix(c.Message, "The pods cannot be checked: failed calling webhook")
 	})
+	s.AwaitState(waits, v1alpha2.StateQueued) // not Rejected: nothing is wrong with its spec
 	s.AwaitState(runs, v1alpha2.StateRunning)
 	c.startKueue(t, "")
 	s.AwaitState(waits, v1alpha2.StateRunning)
