@@ -17,6 +17,8 @@ DEMO_NODES  ?= $(if $(filter real,$(MODE)),3,24)
 # Packages to test, and arguments of go test: make test TEST=./pkg/... TEST_ARGS='-run Gang -v'
 TEST      ?= ./...
 TEST_ARGS ?=
+# Arguments of make bench-queue.
+BENCH_ARGS ?=
 # The directory of test results: NAME.xml (JUnit), and NAME.md (a table).
 RESULTS   ?= $(LOCAL_DIR)/results
 
@@ -176,6 +178,10 @@ bench-fluxion: ## Run the benchmarks of the matcher, also with Fluxion's own lib
 .PHONY: bench-clog
 bench-clog: build ## Run the clogging experiment, many gangs at once on a new cluster: [SIZES=64x6,32x10,..] [SEED=1] [NODES=149] [MIN=rigid|half] [RUN=10s] [LIMIT=180s] [BINDER=gate|direct] [KUEUE=false|true] [OUT=.local/clog]
 	bin/localcluster clog --dir=$(OUT) --port=0 --nodes=$(NODES) --node-cpu=$(NODE_CPU) --sizes=$(SIZES) --seed=$(SEED) --min=$(MIN) --run=$(RUN) --limit=$(LIMIT) --binder=$(BINDER) --kueue=$(KUEUE)
+
+.PHONY: bench-queue
+bench-queue: ## Measure the queue against textbook schedulers, in virtual time: [BENCH_ARGS='-nodes=128 -jobs=2000 -seeds=10 -workloads=rigid -trace=FILE.swf']
+	go run ./test/bench-queue $(BENCH_ARGS)
 
 .PHONY: conformance
 conformance: ## Run the test scripts of a flux-sched checkout against resource-query: FLUX_SCHED_SRC=

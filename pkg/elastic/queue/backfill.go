@@ -3,37 +3,26 @@
 
 package queue
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
 // mostReservations is the largest number of gangs behind the head that get a reservation.
 const mostReservations = 100
 
-// backfill lets gangs pass the head of their queue if they delay nobody. Large gangs are tried
-// first, because they seldom find room and small ones always do.
+// backfill lets gangs pass the head of their queue if they delay nobody, in the order of the queues
+// and of each queue.
 func (c *cycle) backfill() {
 	if c.settles.After(c.now) {
 		return
 	}
-	var candidates []*entry
-	for _, q := range c.queues {
-		if q.head != nil && (q.Backfill == EASY || q.Backfill == Conservative) {
-			candidates = append(candidates, q.waiting[q.next:]...)
-		}
-	}
 	queues := slices.Clone(c.queues)
 	slices.SortFunc(queues, c.goesBefore)
-	place := make([]int, len(queues))
-	for i, q := range queues {
-		place[q.index] = i
-	}
-	slices.SortFunc(candidates, func(a, b *entry) int {
-		return cmp.Or(cmp.Compare(b.least(), a.least()), cmp.Compare(place[a.queue.index], place[b.queue.index]), cmp.Compare(a.index, b.index))
-	})
-	for _, e := range candidates {
-		c.admit(e, "backfill")
+	for _, q := range queues {
+		if q.head == nil || q.Backfill == NoBackfill {
+			continue
+		}
+		for _, e := range q.waiting[q.next:] {
+			c.admit(e, "backfill")
+		}
 	}
 }
 

@@ -1,0 +1,168 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// running is a job that has nodes.
+type running struct {
+	*job
+	nodes int
+	began time.Duration
+	// end is when the job really ends, at its size; limit is when it ends at the latest.
+	end, limit time.Duration
+}
+
+// scheduler decides which jobs of a machine run.
+type scheduler interface {
+	// decide gets the waiting jobs by priority and arrival, and the running ones in the order in
+	// which they began.
+	decide(now time.Duration, waiting []*job, running []*running, free int) decision
+}
+
+// decision is what a scheduler wants changed at once. The nodes that it gives away have to be
+// free before.
+type decision struct {
+	starts  []resize
+	resizes []resize
+	evicted []*job
+	// lookAgain is when time alone may change the decision; 0 if it never does.
+	lookAgain time.Duration
+}
+
+type resize struct {
+	*job
+	nodes int
+}
+
+// outcome is what became of a job.
+type outcome struct {
+	*job
+	began, ended time.Duration
+	// lost are node-seconds of work that an eviction threw away.
+	lost float64
+}
+
+// machine runs the jobs of a workload in virtual time.
+type machine struct {
+	scheduler
+	nodes, free int
+	now         time.Duration
+	coming      []*job // by arrival
+	waiting     []*job // by priority and arrival
+	running     []*running
+	outcomes    map[*job]*outcome
+	// busy are node-seconds, and costs are how long each decision took.
+	busy  float64
+	costs []time.Duration
+}
+
+// simulate runs a workload to its end.
+func simulate(s scheduler, nodes int, jobs []*job) *machine {
+	m := &machine{scheduler: s, nodes: nodes, free: nodes, coming: slices.Clone(jobs), outcomes: map[*job]*outcome{}}
+	slices.SortStableFunc(m.coming, func(a, b *job) int { return cmp.Compare(a.arrival, b.arrival) })
+	lookAgain := time.Duration(0)
+	for len(m.coming)+len(m.waiting)+len(m.running) > 0 {
+		m.advance(m.next(lookAgain))
+		for {
+			began := time.Now() //nolint:forbidigo // it measures the cost of a decision
+			d := m.decide(m.now, m.waiting, m.running, m.free)
+			m.costs = append(m.costs, time.Since(began)) //nolint:forbidigo // see above
+			lookAgain = d.lookAgain
+			if m.apply(d); len(d.resizes)+len(d.evicted) == 0 {
+				break
+			}
+		}
+	}
+	return m
+}
+
+// next is when something happens next: an arrival, an end, or lookAgain if that is not 0.
+func (m *machine) next(lookAgain time.Duration) time.Duration {
+	next := time.Duration(-1)
+	earlier := func(at time.Duration) {
+		if next < 0 || at < next {
+			next = at
+		}
+	}
+	if len(m.coming) > 0 {
+		earlier(m.coming[0].arrival)
+	}
+	for _, r := range m.running {
+		earlier(r.end)
+	}
+	if lookAgain > m.now {
+		earlier(lookAgain)
+	}
+	if next < 0 {
+		panic("jobs wait for ever")
+	}
+	return next
+}
+
+// advance lets the jobs arrive and end up to a time.
+func (m *machine) advance(to time.Duration) {
+	m.busy += float64(m.nodes-m.free) * (to - m.now).Seconds()
+	m.now = to
+	for len(m.coming) > 0 && m.coming[0].arrival <= to {
+		m.wait(m.coming[0])
+		m.coming = m.coming[1:]
+	}
+	m.running = slices.DeleteFunc(m.running, func(r *running) bool {
+		if r.end > to {
+			return false
+		}
+		m.free += r.nodes
+		m.outcomes[r.job].ended = to
+		return true
+	})
+}
+
+func (m *machine) wait(j *job) {
+	at, _ := slices.BinarySearchFunc(m.waiting, j, func(a, b *job) int {
+		return cmp.Or(cmp.Compare(b.priority, a.priority), cmp.Compare(a.arrival, b.arrival), cmp.Compare(a.number, b.number))
+	})
+	m.waiting = slices.Insert(m.waiting, at, j)
+}
+
+// apply carries a decision out.
+func (m *machine) apply(d decision) {
+	for _, j := range d.evicted {
+		i := slices.IndexFunc(m.running, func(r *running) bool { return r.job == j })
+		r := m.running[i]
+		m.running = slices.Delete(m.running, i, i+1)
+		m.free += r.nodes
+		m.outcomes[j].lost += float64(r.nodes) * (m.now - r.began).Seconds()
+		m.wait(j)
+	}
+	for _, change := range d.resizes {
+		r := m.running[slices.IndexFunc(m.running, func(r *running) bool { return r.job == change.job })]
+		left := float64(r.end-m.now) / float64(r.on(r.nodes))
+		m.take(change.nodes - r.nodes)
+		r.nodes = change.nodes
+		r.end = m.now + time.Duration(left*float64(r.on(r.nodes)))
+		r.limit = max(r.limit, r.end)
+	}
+	started := map[*job]bool{}
+	for _, start := range d.starts {
+		started[start.job] = true
+		m.take(start.nodes)
+		m.running = append(m.running, &running{job: start.job, nodes: start.nodes, began: m.now, end: m.now + start.on(start.nodes), limit: m.now + start.limit()})
+		if m.outcomes[start.job] == nil {
+			m.outcomes[start.job] = &outcome{job: start.job}
+		}
+		m.outcomes[start.job].began = m.now
+	}
+	m.waiting = slices.DeleteFunc(m.waiting, func(j *job) bool { return started[j] })
+}
+
+func (m *machine) take(nodes int) {
+	if m.free -= nodes; m.free < 0 {
+		panic("a node is given twice")
+	}
+}

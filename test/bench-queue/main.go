@@ -1,0 +1,124 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Bench-queue measures the queue against textbook schedulers, in virtual time and without a
+// cluster.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/flux-elastic/flux-elastic/pkg/elastic/queue"
+)
+
+// workload makes the jobs of one seed.
+type workload struct {
+	name  string
+	nodes int
+	make  func(seed uint64) []*job
+}
+
+// contestant is a scheduler that is measured.
+type contestant struct {
+	name string
+	make func(nodes int) scheduler
+}
+
+// The contestants to which the others are compared, by index.
+const (
+	theEASY         = 2
+	theConservative = 3
+)
+
+var contestants = []contestant{
+	{"FCFS", func(int) scheduler { return firstCome{} }},
+	{"first fit", func(int) scheduler { return firstFit{} }},
+	{"EASY", func(int) scheduler { return easy{} }},
+	{"Conservative", func(int) scheduler { return &conservative{} }},
+	{"ours, EASY", func(nodes int) scheduler { return newOurs(nodes, queue.EASY, "default", "second") }},
+	{"ours, Conservative", func(nodes int) scheduler { return newOurs(nodes, queue.Conservative, "default", "second") }},
+}
+
+func main() {
+	nodes := flag.Int("nodes", 128, "nodes of the machine")
+	jobs := flag.Int("jobs", 2000, "jobs of a workload")
+	seeds := flag.Uint64("seeds", 10, "how many seeds")
+	only := flag.String("workloads", "", "only workloads whose name contains this")
+	trace := flag.String("trace", "", "a trace in the Standard Workload Format, instead of the workloads")
+	flag.Parse()
+	if err := bench(os.Stdout, *nodes, *jobs, *seeds, *only, *trace); err != nil {
+		fmt.Fprintln(os.Stderr, "bench-queue:", err)
+		os.Exit(1)
+	}
+}
+
+func bench(out io.Writer, nodes, jobs int, seeds uint64, only, trace string) error {
+	if nodes < 1 || nodes > mostNodes || jobs < 1 || seeds < 1 {
+		return fmt.Errorf("there have to be 1 to %d nodes, and at least one job and one seed", mostNodes)
+	}
+	workloads := models(nodes, jobs)
+	if trace != "" {
+		file, err := os.Open(trace)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		w, err := readSWF(file, trace)
+		if err != nil {
+			return err
+		}
+		workloads, seeds = []workload{w}, 1
+	}
+	writeHeader(out)
+	for _, w := range workloads {
+		if strings.Contains(w.name, only) {
+			writeResults(out, w.name, measure(w, seeds))
+		}
+	}
+	return nil
+}
+
+// models are the workloads of the model of Lublin and Feitelson.
+func models(nodes, jobs int) []workload {
+	var all []workload
+	add := func(name string, load float64, change func(*rand.Rand, []*job) []*job) {
+		all = append(all, workload{name: fmt.Sprintf("%s %.1f", name, load), nodes: nodes, make: func(seed uint64) []*job {
+			random := rand.New(rand.NewPCG(seed, 19))
+			return change(random, estimated(random, loaded(lublin(random, jobs, nodes), nodes, load)))
+		}})
+	}
+	for _, load := range []float64{0.7, 0.9, 1.1} {
+		add("rigid", load, func(_ *rand.Rand, jobs []*job) []*job { return jobs })
+		add("priorities", load, prioritized)
+		add("queues", load, queued)
+		for _, part := range []float64{0.25, 0.5} {
+			add(fmt.Sprintf("moldable %.0f %%", 100*part), load, func(random *rand.Rand, jobs []*job) []*job { return flexible(random, jobs, part, false) })
+			add(fmt.Sprintf("malleable %.0f %%", 100*part), load, func(random *rand.Rand, jobs []*job) []*job { return flexible(random, jobs, part, true) })
+		}
+	}
+	slices.SortStableFunc(all, func(a, b workload) int { return strings.Compare(a.name, b.name) })
+	return all
+}
+
+// measure runs a workload with every contestant and seed.
+func measure(w workload, seeds uint64) [][]figures {
+	all := make([][]figures, len(contestants))
+	var group sync.WaitGroup
+	for i, c := range contestants {
+		all[i] = make([]figures, seeds)
+		group.Go(func() {
+			for seed := range seeds {
+				all[i][seed] = simulate(c.make(w.nodes), w.nodes, w.make(seed+1)).figures()
+			}
+		})
+	}
+	group.Wait()
+	return all
+}

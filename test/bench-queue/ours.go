@@ -1,0 +1,166 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic/queue"
+)
+
+// ours is the queue of flux-elastic.
+type ours struct {
+	queues []queue.Queue
+	nodes  int
+	jobs   map[string]*job
+	gangs  map[*job]queue.Gang
+}
+
+func newOurs(nodes int, backfill queue.Backfill, queues ...string) *ours {
+	o := &ours{nodes: nodes, jobs: map[string]*job{}, gangs: map[*job]queue.Gang{}}
+	for _, name := range queues {
+		o.queues = append(o.queues, queue.Queue{
+			Name: name, Weight: 1, Reclaimable: true, Ordering: queue.ByPriority, Backfill: backfill, Patience: 5 * time.Minute,
+		})
+	}
+	return o
+}
+
+// epoch is the time at which a workload begins.
+var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func (o *ours) decide(now time.Duration, waiting []*job, runs []*running, _ int) (d decision) {
+	snapshot := queue.Snapshot{Queues: o.queues, Total: queue.Resources{"nodes": int64(o.nodes)}}
+	room := &room{free: o.nodes, nodes: o.nodes, held: map[string]int{}}
+	for _, j := range waiting {
+		snapshot.Waiting = append(snapshot.Waiting, o.gang(j))
+	}
+	for _, r := range runs {
+		room.take(strconv.Itoa(r.number), r.nodes)
+		snapshot.Running = append(snapshot.Running, queue.Running{
+			Gang: o.gang(r.job), Ranks: ranks[:r.nodes], Max: r.size, Malleable: r.malleable, Admitted: epoch.Add(r.began), End: epoch.Add(r.limit),
+		})
+	}
+	result := queue.Schedule(snapshot, room, epoch.Add(now))
+	for i := range result.Decisions {
+		o.keep(&result.Decisions[i], now, &d)
+	}
+	for _, eviction := range result.Evictions {
+		d.evicted = append(d.evicted, o.jobs[eviction.Gang])
+	}
+	for _, drain := range result.Drains {
+		d.resizes = append(d.resizes, resize{o.jobs[drain.Gang], room.held[drain.Gang] - len(drain.Ranks)})
+	}
+	for _, growth := range result.Growths {
+		d.resizes = append(d.resizes, resize{o.jobs[growth.Gang], room.held[growth.Gang] + len(growth.Pods)})
+	}
+	return d
+}
+
+// keep carries out the decision on a waiting gang, and keeps what the next cycle needs of it.
+func (o *ours) keep(made *queue.Decision, now time.Duration, d *decision) {
+	j := o.jobs[made.Gang]
+	if made.Verdict == elastic.Admitted {
+		d.starts = append(d.starts, resize{j, len(made.Nodes)})
+		return
+	}
+	g := o.gangs[j]
+	g.Blocked = made.Blocked
+	o.gangs[j] = g
+	if at := made.LookAgain.Sub(epoch); !made.LookAgain.IsZero() && at > now && (d.lookAgain == 0 || at < d.lookAgain) {
+		d.lookAgain = at
+	}
+}
+
+func (o *ours) gang(j *job) queue.Gang {
+	if g, ok := o.gangs[j]; ok {
+		return g
+	}
+	id := strconv.Itoa(j.number)
+	o.jobs[id] = j
+	created := epoch.Add(j.arrival)
+	o.gangs[j] = queue.Gang{
+		ID: id, Name: id, Queue: j.queue, Priority: j.priority, Created: created, Since: created, Limit: j.limit(), Class: "node",
+		Sizing:   elastic.Sizing{Min: j.least, Size: j.size, Operator: elastic.Multiply, Operand: 2},
+		Requests: queue.Resources{"nodes": 1},
+	}
+	return o.gangs[j]
+}
+
+// mostNodes is the size of the largest machine.
+const mostNodes = 1 << 17
+
+// ranks and names are those of any gang: the nodes of the machine are alike.
+var ranks, names = func() ([]int, []string) {
+	ranks, names := make([]int, mostNodes), make([]string, mostNodes)
+	for i := range ranks {
+		ranks[i], names[i] = i, "n"
+	}
+	return ranks, names
+}()
+
+// room is a queue.Room whose nodes are alike, so that their number is enough.
+type room struct {
+	nodes, free int
+	held        map[string]int
+}
+
+func (r *room) take(id string, n int) {
+	r.free -= n
+	if r.held[id] += n; r.held[id] == 0 {
+		delete(r.held, id)
+	}
+}
+
+func (r *room) Place(id string, sizes []int) []string {
+	largest := 0
+	for _, size := range sizes {
+		if size <= r.free {
+			largest = max(largest, size)
+		}
+	}
+	if largest == 0 {
+		return nil
+	}
+	r.take(id, largest)
+	return names[:largest]
+}
+
+func (r *room) Fits(_ string, limit int) int { return min(limit, r.free) }
+
+func (r *room) CouldHold(_ string, sizes []int) bool { return slices.Min(sizes) <= r.nodes }
+
+func (r *room) Why(_ string, sizes []int) string {
+	if slices.Min(sizes) <= r.free {
+		return ""
+	}
+	return "too few nodes are free"
+}
+
+func (r *room) Grow(id string, n int) []elastic.Pod {
+	n = min(n, r.free)
+	pods := make([]elastic.Pod, max(n, 0))
+	for i := range pods {
+		pods[i] = elastic.Pod{Rank: r.held[id] + i, Node: names[0]}
+	}
+	r.take(id, len(pods))
+	return pods
+}
+
+func (r *room) Victims(id string, n int) []int {
+	n = min(n, r.held[id]-1)
+	return ranks[r.held[id]-n : r.held[id]]
+}
+
+func (r *room) Shrink(id string, ranks []int) { r.take(id, -len(ranks)) }
+
+func (r *room) Release(id string) { r.take(id, -r.held[id]) }
+
+func (r *room) Snapshot() queue.Room {
+	return &room{nodes: r.nodes, free: r.free, held: maps.Clone(r.held)}
+}
