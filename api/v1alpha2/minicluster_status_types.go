@@ -46,6 +46,11 @@ type MiniClusterStatus struct {
 	// +optional
 	Queue string `json:"queue,omitempty"`
 
+	// blockedSince is when the MiniCluster was the first of its queue and found no room, for the
+	// first time since it was queued. The patience of its queue counts from then.
+	// +optional
+	BlockedSince *metav1.Time `json:"blockedSince,omitempty"`
+
 	// requeueState says how many attempts were given up, and when the next one may begin.
 	// +optional
 	RequeueState *RequeueState `json:"requeueState,omitempty"`

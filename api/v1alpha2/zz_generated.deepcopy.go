@@ -695,6 +695,10 @@ func (in *MiniClusterStatus) DeepCopyInto(out *MiniClusterStatus) {
 		*out = new(Admission)
 		(*in).DeepCopyInto(*out)
 	}
+	if in.BlockedSince != nil {
+		in, out := &in.BlockedSince, &out.BlockedSince
+		*out = (*in).DeepCopy()
+	}
 	if in.RequeueState != nil {
 		in, out := &in.RequeueState, &out.RequeueState
 		*out = new(RequeueState)

@@ -55,7 +55,7 @@ func isNews(e *entry, d *queue.Decision, now time.Time) bool {
 	if e.decision.Verdict != d.Verdict || len(d.Nodes) > 0 {
 		return true
 	}
-	inTheMiddle := d.Blocked.IsZero() && d.Verdict != elastic.NotAllowed && d.Verdict != elastic.NeverFits
+	inTheMiddle := !d.Head && d.Verdict != elastic.NotAllowed && d.Verdict != elastic.NeverFits
 	return e.told != d.Message && (!inTheMiddle || now.Sub(e.toldAt) >= newsInterval)
 }
 

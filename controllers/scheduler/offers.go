@@ -50,7 +50,9 @@ type entry struct {
 }
 
 // moveTo enters it in another queue. What the earlier queue decided does not count any more.
-func (e *entry) moveTo(name string) { e.queue, e.gang.Queue, e.decision = name, name, queue.Decision{} }
+func (e *entry) moveTo(name string) {
+	e.queue, e.gang.Queue, e.gang.Blocked, e.decision = name, name, time.Time{}, queue.Decision{}
+}
 
 func (e *entry) name() types.NamespacedName { return client.ObjectKeyFromObject(e.miniCluster) }
 
@@ -63,7 +65,7 @@ func (s *Scheduler) Offer(mc *v1alpha2.MiniCluster, pod *corev1.Pod, quota *v1al
 	s.noteAhead(e, ahead)
 	d := &e.decision
 	return elastic.Offer{
-		Nodes: d.Nodes, Verdict: d.Verdict, Message: d.Message,
+		Nodes: d.Nodes, Verdict: d.Verdict, Message: d.Message, Blocked: d.Blocked,
 		MakeAhead: e.ahead != elastic.AheadNothing && (e.mayMakeAhead || d.Verdict == ""),
 	}
 }
@@ -91,7 +93,7 @@ func (s *Scheduler) Refused(mc *v1alpha2.MiniCluster, pod *corev1.Pod, why strin
 	defer s.mutex.Unlock()
 	e := s.enter(&entry{miniCluster: mc, pod: pod, refused: why})
 	e.refused = why
-	return elastic.Offer{Verdict: e.decision.Verdict, Message: e.decision.Message}
+	return elastic.Offer{Verdict: e.decision.Verdict, Message: e.decision.Message, Blocked: e.decision.Blocked}
 }
 
 // enter enters a MiniCluster in its queue, and returns its entry. An entry that is there stays,
@@ -110,7 +112,9 @@ func (s *Scheduler) enter(e *entry) *entry {
 	}
 	pod := kueue.Confine(e.pod, e.quota)
 	e.ask, e.gang = state.Request(mc, pod, s.topology), state.Gang(mc, pod, e.quota)
-	e.gang.Queue = e.queue
+	if e.gang.Queue = e.queue; mc.Status.BlockedSince != nil && mc.Status.Queue == e.queue {
+		e.gang.Blocked = mc.Status.BlockedSince.Time
+	}
 	s.entries[name] = e
 	s.wake()
 	return e

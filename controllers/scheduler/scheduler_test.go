@@ -173,6 +173,27 @@ func TestSchedulerDecidesAnewAboutAnotherSpec(t *testing.T) {
 	}
 }
 
+// How long it has been blocked is not forgotten by a restart or for another spec, but in another
+// queue.
+func TestSchedulerRemembersTheBlocked(t *testing.T) {
+	large := fixture.MiniCluster("large").Size(2).Created(fixture.Noon)
+	since := fixture.Noon.Add(10 * time.Minute)
+	for _, tc := range []struct {
+		queue string
+		want  time.Time
+	}{{"default", since}, {"other", fixture.Noon.Add(time.Hour)}} {
+		restarted := newQueue(t, "a", "b")
+		restarted.ledger.SetPod(fixture.Pod("foreign").CPU("8").On("a").Obj())
+		restarted.offer(fixture.MiniCluster("large").Size(2).Created(fixture.Noon).Status(func(s *v1alpha2.MiniClusterStatus) {
+			s.Queue, s.BlockedSince = tc.queue, &metav1.Time{Time: since}
+		}))
+		restarted.cycle()
+		if got := restarted.offer(large); got.Verdict != elastic.NoRoom || !got.Blocked.Equal(tc.want) {
+			t.Errorf("in queue %s it was blocked, and is blocked since %s in queue default (%s)", tc.queue, got.Blocked, got.Verdict)
+		}
+	}
+}
+
 // After a restart MiniClusters are checked in any order: none is passed by a
 // younger one before.
 func TestSchedulerWaitsForOlderOnes(t *testing.T) {

@@ -139,7 +139,7 @@ func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (*snapshot, queu
 	}
 	for _, e := range s.waiting(seen) {
 		gang := e.gang
-		gang.Blocked = e.decision.Blocked
+		gang.Blocked = elastic.Earliest(gang.Blocked, e.decision.Blocked)
 		if e.quota == nil {
 			gang.Created = state.Age(e.miniCluster, queues[e.queue])
 		}

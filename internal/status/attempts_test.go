@@ -52,12 +52,13 @@ func TestSuspendingForgets(t *testing.T) {
 		s.RequeueState = &v1alpha2.RequeueState{Count: 3, Size: 2}
 		s.Avoid = &v1alpha2.Avoid{Nodes: "n1", Until: metav1.NewTime(fixture.Noon.Add(time.Hour))}
 		s.Attempts = []v1alpha2.Attempt{{Attempt: 3}}
+		s.BlockedSince = &metav1.Time{Time: fixture.Noon}
 	}).Defaulted()
 	o := &life.Observation{Policy: policy}
 	o.Policy.Suspend = true
 	s := compute(t, Input{MiniCluster: mc, Observation: o, Now: fixture.Noon, Plan: life.Plan{Step: life.Withdraw{}, State: life.StateSuspended}})
-	if s.RequeueState != nil || s.Avoid != nil || s.Attempts != nil {
-		t.Errorf("it remembers %+v, %+v, %+v", s.RequeueState, s.Avoid, s.Attempts)
+	if s.RequeueState != nil || s.Avoid != nil || s.Attempts != nil || s.BlockedSince != nil {
+		t.Errorf("it remembers %+v, %+v, %+v, %s", s.RequeueState, s.Avoid, s.Attempts, s.BlockedSince)
 	}
 }
 

@@ -51,6 +51,7 @@ func writeAdmission(s *v1alpha2.MiniClusterStatus, in Input, a *life.Admission) 
 		return
 	}
 	if s.Admission == nil {
+		s.BlockedSince = nil
 		s.Admission = &v1alpha2.Admission{
 			Attempt: int32(a.Attempt), Generation: in.MiniCluster.Generation, Wanted: in.MiniCluster.Spec.Size,
 			Requests: in.Requests, Priority: in.Priority, Traits: in.Traits, Quota: in.Quota, Time: metav1.NewTime(a.At),

@@ -62,11 +62,14 @@ func Compute(in Input) v1alpha2.MiniClusterStatus {
 	if _, admitted := in.Plan.Step.(life.Admit); in.Queue != "" && (in.Plan.State == life.StateQueued || admitted || s.Queue == "") {
 		s.Queue = in.Queue
 	}
+	if in.Plan.State == life.StateQueued && !in.Observation.Offer.Blocked.IsZero() {
+		s.BlockedSince = timeOf(in.Observation.Offer.Blocked)
+	}
 	if decision, decides := in.Plan.Step.(life.Decision); decides {
 		writeRecord(s, in, decision)
 	}
 	if in.Plan.State == life.StateSuspended { // it starts from the beginning
-		s.RequeueState, s.Avoid, s.Attempts = nil, nil, nil
+		s.RequeueState, s.Avoid, s.Attempts, s.BlockedSince = nil, nil, nil, nil
 	}
 	if a := s.Admission; a != nil && a.Wanted > 0 && a.Wanted != in.MiniCluster.Spec.Size && !in.finished() {
 		a.Resized = true

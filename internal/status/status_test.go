@@ -246,6 +246,28 @@ func toldOf(in Input, s *v1alpha2.MiniClusterStatus) []string {
 }
 
 // A node that holds several brokers is one node.
+// It remembers since when it was blocked until it has nodes.
+func TestBlockedSince(t *testing.T) {
+	in := Input{MiniCluster: wanted4().Defaulted(), Observation: &life.Observation{Policy: policy}, Now: fixture.Noon.Add(time.Hour)}
+	for _, tc := range []struct {
+		blocked time.Time
+		plan    life.Plan
+		want    time.Time
+	}{
+		{time.Time{}, life.Plan{Step: life.Wait{}, State: life.StateQueued}, time.Time{}},
+		{fixture.Noon, life.Plan{Step: life.Wait{}, State: life.StateQueued}, fixture.Noon},
+		{time.Time{}, life.Plan{Step: life.Wait{}, State: life.StateQueued}, fixture.Noon}, // no cycle has run
+		{fixture.Noon, life.Plan{Step: life.Admit{Attempt: 1, Nodes: []string{"a", "b", "c"}}, State: life.StateStarting}, time.Time{}},
+	} {
+		in.Observation.Offer.Blocked, in.Plan = tc.blocked, tc.plan
+		s := compute(t, in)
+		if got := s.BlockedSince; got == nil != tc.want.IsZero() || got != nil && !got.Time.Equal(tc.want) {
+			t.Errorf("%+v: blocked since %s, want %s", tc.plan, got, tc.want)
+		}
+		in.MiniCluster.Status = s
+	}
+}
+
 func TestNodesAreCountedOnce(t *testing.T) {
 	o := life.Observation{Occupied: 2, Policy: policy}
 	in := Input{

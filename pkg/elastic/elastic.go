@@ -19,6 +19,9 @@ type Offer struct {
 	// verdict means that no cycle has run since the MiniCluster was queued.
 	Verdict Verdict
 	Message string
+	// Blocked is since when the MiniCluster has waited after it was the first of its queue; zero if
+	// it never was.
+	Blocked time.Time
 	// MakeAhead is true if the MiniCluster is one of the next to start, so that its pods are
 	// worth making now.
 	MakeAhead bool

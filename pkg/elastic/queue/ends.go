@@ -17,13 +17,13 @@ type expectedEnd struct {
 	ranks    []int // nil for all ranks
 	pods     int
 	kind     endKind
-	// order sorts ends of the same kind.
-	order time.Time
-	// at is the expected time; zero if it is not known.
+	// began is when the gang got its nodes, and guess when it ends, as far as one can tell.
+	began, guess time.Time
+	// at is the latest time of the end; zero if it is not known.
 	at time.Time
 }
 
-// endKind is how certain an end is. More certain ends come first.
+// endKind is how certain an end is.
 type endKind int
 
 const (
@@ -35,28 +35,63 @@ const (
 	limitUnknown
 )
 
-// expectedEnds are the ends in the order in which they are expected: ranks that leave, then gangs
-// with a time limit, then the others, oldest first, because similar jobs end in the order in
-// which they began.
+// expectedEnds are the ends in the order in which they are expected: first those of ranks that
+// leave.
 func (c *cycle) expectedEnds() []expectedEnd {
 	if c.ends != nil {
 		return c.ends
 	}
+	c.typical = c.medianAge()
 	ends := make([]expectedEnd, 0, len(c.runs)+len(c.admitted))
 	for _, r := range c.runs {
 		ends = append(ends, c.endsOf(r)...)
 	}
 	for _, e := range c.admitted {
-		end := expectedEnd{id: e.ID, queue: e.queue, requests: e.Requests, pods: len(e.nodes), kind: limitUnknown, order: c.now}
+		end := expectedEnd{id: e.ID, queue: e.queue, requests: e.Requests, pods: len(e.nodes), kind: limitUnknown, began: c.now}
 		if e.Limit > 0 {
 			end.kind, end.at = limitKnown, c.now.Add(e.Limit)
-			end.order = end.at
 		}
+		end.guess = c.guess(end, e.Expected)
 		ends = append(ends, end)
 	}
-	slices.SortStableFunc(ends, func(a, b expectedEnd) int { return cmp.Or(cmp.Compare(a.kind, b.kind), a.order.Compare(b.order)) })
+	slices.SortStableFunc(ends, func(a, b expectedEnd) int {
+		return cmp.Or(cmp.Compare(min(a.kind, limitKnown), min(b.kind, limitKnown)), a.guess.Compare(b.guess), a.began.Compare(b.began))
+	})
 	c.ends = ends
 	return ends
+}
+
+// guess is when a gang ends, as far as one can tell: at its limit, or once it has run for as long
+// as expected. One that has run for longer goes on for as long again, as processes do on average
+// (Harchol-Balter and Downey 1997). One of which nothing is known takes as long as half of those
+// that run have taken so far; of these the oldest ends first.
+func (c *cycle) guess(end expectedEnd, expected time.Duration) time.Time {
+	age := c.now.Sub(end.began)
+	switch {
+	case !end.at.IsZero():
+		return end.at
+	case expected == 0:
+		return c.now.Add(c.typical)
+	case age < expected:
+		return end.began.Add(expected)
+	default:
+		return c.now.Add(age)
+	}
+}
+
+// medianAge is how long half of the gangs without a limit have run at least.
+func (c *cycle) medianAge() time.Duration {
+	var ages []time.Duration
+	for _, r := range c.runs {
+		if r.End.IsZero() && !r.Ending && !r.evicted {
+			ages = append(ages, c.now.Sub(r.Admitted))
+		}
+	}
+	if len(ages) == 0 {
+		return 0
+	}
+	slices.Sort(ages)
+	return ages[len(ages)/2]
 }
 
 // endsOf are the ends of one gang: of its ranks that leave, and of the rest.
@@ -67,20 +102,22 @@ func (c *cycle) endsOf(r *run) []expectedEnd {
 		}
 		return time.Time{} // overdue: the time is not known any more
 	}
-	rest := expectedEnd{id: r.ID, queue: r.queue, requests: r.Requests, pods: len(r.Ranks), kind: limitUnknown, order: r.Admitted, at: known(r.End)}
+	rest := expectedEnd{id: r.ID, queue: r.queue, requests: r.Requests, pods: len(r.Ranks), kind: limitUnknown, began: r.Admitted, at: known(r.End)}
 	switch {
 	case r.Ending || r.evicted:
 		rest.kind, rest.at = leaving, time.Time{}
 		return []expectedEnd{rest}
 	case !r.End.IsZero():
-		rest.kind, rest.order = limitKnown, r.End
+		rest.kind, rest.guess = limitKnown, r.End
+	default:
+		rest.guess = c.guess(rest, r.Expected)
 	}
 	ranks := slices.Concat(r.draining, r.drains)
 	if len(ranks) == 0 {
 		return []expectedEnd{rest}
 	}
 	rest.pods -= len(ranks)
-	first := expectedEnd{id: r.ID, queue: r.queue, requests: r.Requests, pods: len(ranks), ranks: ranks, order: r.Admitted, at: known(r.DrainBy)}
+	first := expectedEnd{id: r.ID, queue: r.queue, requests: r.Requests, pods: len(ranks), ranks: ranks, began: r.Admitted, at: known(r.DrainBy)}
 	return []expectedEnd{first, rest}
 }
 
@@ -88,11 +125,10 @@ func (c *cycle) endsOf(r *run) []expectedEnd {
 // it was blocked do not count: there would always be new ones.
 func (c *cycle) endsFor(e *entry) []expectedEnd {
 	ends := c.expectedEnds()
-	n := slices.IndexFunc(ends, func(end expectedEnd) bool { return end.kind == limitUnknown && end.order.After(e.Blocked) })
-	if n < 0 || e.Blocked.IsZero() {
+	if e.Blocked.IsZero() {
 		return ends
 	}
-	return ends[:n]
+	return slices.DeleteFunc(slices.Clone(ends), func(end expectedEnd) bool { return end.kind == limitUnknown && end.began.After(e.Blocked) })
 }
 
 // after is the cluster after some ends.
@@ -141,7 +177,7 @@ func (s *clusterState) fitsAfter(e *entry, ends []expectedEnd) (n int, after *cl
 // same time, because any of them may end first.
 func withTies(ends []expectedEnd, n int, after *clusterState, slack time.Duration) (int, *clusterState) {
 	last := n
-	for last < len(ends) && ends[last].kind == limitUnknown && ends[n-1].kind == limitUnknown && ends[last].order.Sub(ends[n-1].order) <= slack {
+	for last < len(ends) && ends[last].kind == limitUnknown && ends[n-1].kind == limitUnknown && ends[last].began.Sub(ends[n-1].began) <= slack {
 		last++
 	}
 	if last == n {

@@ -40,11 +40,14 @@ type Gang struct {
 	Class string
 	// Limit is the time limit of the command; 0 if there is none.
 	Limit time.Duration
+	// Expected is how long the command is expected to run, which the limit bounds; 0 if this is not
+	// known.
+	Expected time.Duration
 	// NotAllowed says why the gang cannot be admitted whatever is free, for example a quota or a
 	// missing queue; "" if it can.
 	NotAllowed string
-	// Blocked is since when the gang has been the head of its queue; zero if it is not. It comes
-	// from the Decision of the cycle before.
+	// Blocked is since when the gang has waited after it was the head of its queue first; zero if
+	// it never was. It comes from the Decision of the cycle before.
 	Blocked time.Time
 }
 
@@ -163,6 +166,8 @@ type Decision struct {
 	Position int
 	// Message says why the gang is not admitted.
 	Message string
+	// Head is true if the gang is the first of its queue that does not fit.
+	Head bool
 	// Blocked is for the next cycle's Gang.
 	Blocked time.Time
 	// LookAgain is when time alone may change the verdict; zero if it never does.

@@ -5,6 +5,7 @@ package queue
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 )
@@ -43,12 +44,12 @@ func (r *run) message() string {
 
 // decision is the verdict on a gang; before is the number of gangs ahead of it.
 func (c *cycle) decision(e *entry, before int) Decision {
-	d := Decision{Gang: e.ID, Verdict: e.verdict, Message: e.message}
+	d := Decision{Gang: e.ID, Verdict: e.verdict, Message: e.message, Blocked: e.Blocked}
 	switch {
 	case e.verdict != "":
 		return d
 	case len(e.nodes) > 0:
-		d.Verdict, d.Action, d.Nodes = elastic.Admitted, e.action, e.nodes
+		d.Verdict, d.Action, d.Nodes, d.Blocked = elastic.Admitted, e.action, e.nodes, time.Time{}
 		return d
 	case e.queue.head == e:
 		c.decideHead(e, &d)
@@ -70,7 +71,7 @@ func (e *entry) turnMessage(before int) string {
 
 // decideHead is the verdict on the head of a queue.
 func (c *cycle) decideHead(e *entry, d *Decision) {
-	d.Verdict, d.Blocked, d.Message = elastic.NoRoom, e.Blocked, c.why(e)
+	d.Head, d.Verdict, d.Message = true, elastic.NoRoom, c.why(e)
 	switch {
 	case e.overCapacity:
 		d.Verdict = elastic.NotAllowed

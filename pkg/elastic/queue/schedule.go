@@ -51,8 +51,10 @@ type cycle struct {
 	// reservations are those of the heads, in the order in which the heads were found.
 	reservations []*reservation
 	// atMost bounds the number of pods that fit, by class: room only shrinks.
-	atMost  map[string]int
-	ends    []expectedEnd // nil until needed
+	atMost map[string]int
+	ends   []expectedEnd // nil until needed
+	// typical is how long half of the gangs of which nothing is known have run.
+	typical time.Duration
 	growths []Growth
 	// afterLeaving is the cluster after all leaving ranks are gone and the heads that wait for
 	// that room have started; nil until needed.

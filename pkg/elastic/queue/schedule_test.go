@@ -264,6 +264,17 @@ func TestBackfill(t *testing.T) {
 			cluster: newCluster(10).run(gang("r", 6, 0), 6, 0).wait(gang("a", 8, 1), gang("b", 3, 2), gang("c", 2, 2)), second: 10,
 			want: "a NoRoom, b WaitingForTurn, c Admitted 2 by backfill",
 		},
+		"those that may pass go by priority, and not by size": {
+			cluster: newCluster(10).run(with(gang("r", 6, 0), ofPriority(9)), 6, 0, endsAt(100)).
+				wait(with(gang("a", 10, 1), ofPriority(9)), with(gang("b", 2, 3), ofPriority(5), limited(time.Minute)), with(gang("c", 4, 2), limited(time.Minute))), second: 40,
+			want: "a NoRoom, b Admitted 2 by backfill, c WaitingForTurn",
+		},
+		"the queue of a higher priority passes first": {
+			cluster: newCluster(10, queue("a", func(q *Queue) { q.Priority = 1 }), easy("b")).run(with(gang("r", 6, 0), inQueue("a")), 6, 0, endsAt(100)).
+				wait(with(gang("a1", 10, 1), inQueue("a")), with(gang("a2", 2, 2), inQueue("a"), limited(time.Minute)),
+					with(gang("b1", 10, 1), inQueue("b")), with(gang("b2", 4, 2), inQueue("b"), limited(time.Minute))), second: 40,
+			want: "a1 NoRoom, a2 Admitted 2 by backfill, b1 NoRoom, b2 WaitingForTurn",
+		},
 		"not once the first has waited for long": {
 			cluster: newCluster(10).run(gang("r", 6, 0), 6, 0).wait(with(gang("a", 8, 1), func(g *Gang) { g.Blocked = noon }), gang("b", 2, 2)), second: 60,
 			want: "a NoRoom, b WaitingForTurn",

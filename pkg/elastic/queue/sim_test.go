@@ -299,6 +299,53 @@ func TestNobodyStarves(t *testing.T) {
 	}
 }
 
+// A gang that waits for jobs without limits starts soon after its queue's patience is over, also
+// if older ones are queued again and are first in between, and if other nodes are held for long by
+// jobs with a limit.
+func TestPatienceBoundsTheWait(t *testing.T) {
+	const day = 24 * 60 * 60
+	endless := func(c *cluster) *cluster { return c.run(gang("launcher", 64, 0), 64, 0) }
+	limits := func(c *cluster) *cluster {
+		return c.run(gang("long0", 32, 0), 32, 0, endsAt(day)).run(gang("long1", 32, 0), 32, 0, endsAt(day))
+	}
+	for name, tc := range map[string]struct {
+		cluster func(*cluster) *cluster
+		others  int // seconds between older gangs; 0 for none
+	}{
+		"alone": {endless, 0}, "older ones are first in between": {endless, 100}, "a known end is far away": {limits, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(7, 7))
+			s := simulate(tc.cluster(newCluster(149, easy("default"))), func(g Gang, _ int) time.Duration {
+				if g.Sizing.Size > 8 {
+					return day * time.Second
+				}
+				return 30*time.Second + time.Duration(random.IntN(60000))*time.Millisecond
+			})
+			n := 0
+			for second := range 360 {
+				s.now = noon.Add(time.Duration(second) * time.Second)
+				if second == 120 {
+					s.wait(gang("head", 64, second))
+				}
+				if tc.others > 0 && second > 120 && second%tc.others == 0 {
+					s.wait(gang(fmt.Sprintf("old%03d", second), 8, second-3600))
+				}
+				for len(s.snap.Waiting) < 20 {
+					s.wait(gang(fmt.Sprintf("s%04d", n), 1+random.IntN(4), second))
+					n++
+				}
+				s.step()
+				if at, began := s.began["head"]; began {
+					t.Logf("it waited %s", at.Sub(noon)-2*time.Minute)
+					return
+				}
+			}
+			t.Error("it has not started after 4 minutes, and the patience is a minute")
+		})
+	}
+}
+
 func randomCluster(random *rand.Rand) *cluster {
 	pick := func(n int) int { return random.IntN(n) }
 	queues := []Queue{}
