@@ -55,6 +55,14 @@ const ManagedBy = Group + "/minicluster"
 // its namespace.
 const KueueQueueLabel = "kueue.x-k8s.io/queue-name"
 
+// KueuePodSetPrefix is before the names of Kueue's annotations by which pods ask for a topology. Only
+// pods that Kueue counts by a topology assignment have one of them (KueueTopologyAnnotation): Kueue
+// counts all other pods by themselves.
+const KueuePodSetPrefix = "kueue.x-k8s.io/podset-"
+
+// KueueTopologyAnnotation is on the pods of a MiniCluster that Kueue counts by a topology assignment.
+const KueueTopologyAnnotation = KueuePodSetPrefix + "unconstrained-topology"
+
 // KueuePriorityLabel is on a MiniCluster whose Workload has a priority of its own. The value is a
 // WorkloadPriorityClass of Kueue.
 const KueuePriorityLabel = "kueue.x-k8s.io/priority-class"

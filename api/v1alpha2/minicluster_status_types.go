@@ -6,7 +6,6 @@ package v1alpha2
 import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // MiniClusterStatus is the observed state. Only the controller writes it.
@@ -219,37 +218,6 @@ type Traits struct {
 	// backoffLimit of the spec.
 	// +optional
 	BackoffLimit int32 `json:"backoffLimit,omitempty"`
-}
-
-// Quota is what Kueue granted to a MiniCluster.
-type Quota struct {
-	// clusterQueue is the ClusterQueue of Kueue whose quota it is.
-	// +kubebuilder:validation:MinLength=1
-	// +required
-	ClusterQueue string `json:"clusterQueue"`
-
-	// workload is the UID of the Workload that holds the quota.
-	// +required
-	Workload types.UID `json:"workload"`
-
-	// size is the number of brokers for which there was quota. It may be smaller than the size of
-	// the spec.
-	// +kubebuilder:validation:Minimum=1
-	// +required
-	Size int32 `json:"size"`
-
-	// time is when Kueue reserved the quota.
-	// +required
-	Time metav1.Time `json:"time"`
-
-	// nodeSelector has the node labels of the flavors that Kueue chose.
-	// +optional
-	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
-
-	// tolerations are those of the flavors. The pods get them when they are placed.
-	// +listType=atomic
-	// +optional
-	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
 }
 
 // Drain asks ranks of a MiniCluster to leave: they get no new work, and are evicted at the

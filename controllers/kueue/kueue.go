@@ -53,7 +53,7 @@ type Kueue struct {
 	positions positions
 }
 
-// +kubebuilder:rbac:groups=kueue.x-k8s.io,resources=admissionchecks;resourceflavors;workloadpriorityclasses,verbs=get;list;watch
+// +kubebuilder:rbac:groups=kueue.x-k8s.io,resources=admissionchecks;clusterqueues;localqueues;resourceflavors;topologies;workloadpriorityclasses,verbs=get;list;watch
 // +kubebuilder:rbac:groups=kueue.x-k8s.io,resources=admissionchecks/status,verbs=patch
 
 // New returns a Kueue that grants quota in some namespaces, and adds it to the manager.
@@ -173,7 +173,10 @@ func (k *Kueue) follow(ctx context.Context) (stop func(), err error) {
 	handlers := map[client.Object]toolscache.ResourceEventHandler{
 		&kueueapi.Workload{}:              k.handler(ctx, k.wakeOwner),
 		&kueueapi.AdmissionCheck{}:        k.handler(ctx, k.answer),
+		&kueueapi.LocalQueue{}:            toolscache.ResourceEventHandlerFuncs{},
+		&kueueapi.ClusterQueue{}:          toolscache.ResourceEventHandlerFuncs{},
 		&kueueapi.ResourceFlavor{}:        toolscache.ResourceEventHandlerFuncs{},
+		&kueueapi.Topology{}:              toolscache.ResourceEventHandlerFuncs{},
 		&kueueapi.WorkloadPriorityClass{}: toolscache.ResourceEventHandlerFuncs{},
 	}
 	for object, handler := range handlers {

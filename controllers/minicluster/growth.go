@@ -51,6 +51,9 @@ func readGrowth(ctx context.Context, reader client.Reader, seen *observed) error
 func (r *Reconciler) limitGrowth(ctx context.Context, seen *observed) {
 	o, growth, reader := seen.observation, &seen.growth, r.Kueue.Reader()
 	growth.most, o.Policy.Max = o.Policy.Max, len(o.Admission.Members())
+	if seen.view.MiniCluster.Status.Admission.Quota.Topology != nil {
+		growth.most = o.Policy.Max // Kueue would choose the domains of more brokers, after the scheduler
+	}
 	if reader == nil {
 		return
 	}

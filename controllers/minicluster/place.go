@@ -30,7 +30,7 @@ func (r *Reconciler) place(ctx context.Context, seen *observed, step life.Place)
 	ranks := slices.DeleteFunc(slices.Clone(step.Ranks), func(rank int) bool { return seen.memory.hasPlaced(pods[rank]) })
 	var mutex sync.Mutex
 	placeRank := func(ctx context.Context, rank, quorum int) error {
-		if err := r.tolerate(ctx, pods[rank].Pod, seen.view.MiniCluster.Status.Admission.Quota); err != nil {
+		if err := r.applyQuota(ctx, pods[rank].Pod, seen.view.MiniCluster.Status.Admission.Quota); err != nil {
 			return err
 		}
 		if err := r.bind(ctx, pods[rank].Pod, nodes[rank], rank, quorum); err != nil {
@@ -55,17 +55,17 @@ func (r *Reconciler) place(ctx context.Context, seen *observed, step life.Place)
 	return group.Wait()
 }
 
-// tolerate adds the tolerations of the flavors of a quota to a pod.
-func (r *Reconciler) tolerate(ctx context.Context, pod *corev1.Pod, quota *v1alpha2.Quota) error {
+// applyQuota gives a pod what it needs on the nodes of a quota.
+func (r *Reconciler) applyQuota(ctx context.Context, pod *corev1.Pod, quota *v1alpha2.Quota) error {
 	if quota == nil {
 		return nil
 	}
-	patch, err := protocol.ToleratePatch(pod, quota.Tolerations)
+	patch, err := protocol.QuotaPatch(pod, quota)
 	if err != nil || patch == nil {
 		return err
 	}
 	if err := r.patch(ctx, pod, types.StrategicMergePatchType, patch); err != nil {
-		return fmt.Errorf("adding tolerations to pod %q: %w", pod.Name, err)
+		return fmt.Errorf("applying the quota to pod %q: %w", pod.Name, err)
 	}
 	return nil
 }

@@ -149,6 +149,16 @@ func (r *Reconciler) usesKueue(ctx context.Context, mc *v1alpha2.MiniCluster) (b
 // kueueCluster reads objects of Kueue from the cache.
 func kueueCluster(ctx context.Context, reader client.Reader) kueue.Cluster {
 	return kueue.Cluster{
+		Queue: func(namespace string, name kueueapi.LocalQueueName) *kueueapi.ClusterQueue {
+			var local kueueapi.LocalQueue
+			if reader.Get(ctx, types.NamespacedName{Namespace: namespace, Name: string(name)}, &local) != nil {
+				return nil
+			}
+			return named[kueueapi.ClusterQueue](ctx, reader, string(local.Spec.ClusterQueue))
+		},
+		Topology: func(name kueueapi.TopologyReference) *kueueapi.Topology {
+			return named[kueueapi.Topology](ctx, reader, string(name))
+		},
 		Flavor: func(name kueueapi.ResourceFlavorReference) *kueueapi.ResourceFlavor {
 			return named[kueueapi.ResourceFlavor](ctx, reader, string(name))
 		},
@@ -231,7 +241,11 @@ func kueueInput(ctx context.Context, seen *observed, reader client.Reader, uses 
 			return in, fmt.Errorf("the label %s names the WorkloadPriorityClass %q, which does not exist", v1alpha2.KueuePriorityLabel, name)
 		}
 	}
-	in.Want = kueue.Workload(mc, seen.check.pod, class)
+	topology, err := kueue.TopologyRequest(mc, in.Cluster)
+	if err != nil {
+		return in, err
+	}
+	in.Want = kueue.Workload(mc, seen.check.pod, class, topology)
 	return in, nil
 }
 

@@ -111,7 +111,7 @@ func (s *Scheduler) enter(e *entry) *entry {
 		s.ledger.Forget(before.miniCluster.UID)
 	}
 	pod := kueue.Confine(e.pod, e.quota)
-	e.ask, e.gang = state.Request(mc, pod, s.topology), state.Gang(mc, pod, e.quota)
+	e.ask, e.gang = state.Request(mc, pod, e.quota, s.topology), state.Gang(mc, pod, e.quota)
 	if e.gang.Queue = e.queue; mc.Status.BlockedSince != nil && mc.Status.Queue == e.queue {
 		e.gang.Blocked = mc.Status.BlockedSince.Time
 	}

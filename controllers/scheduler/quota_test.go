@@ -4,6 +4,7 @@
 package scheduler
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -60,6 +61,40 @@ func TestSchedulerStaysWithinQuota(t *testing.T) {
 	}
 	if wholeNode.Spec.NodeSelector != nil || wholeNode.Spec.Tolerations != nil {
 		t.Error("the pod was changed")
+	}
+}
+
+// The nodes of a MiniCluster are those that Kueue assigned, with so many brokers on each, and not those
+// that placement.topologyKey or the spread over nodes would choose. Other domains are other quota.
+func TestSchedulerFollowsTheAssignment(t *testing.T) {
+	q := newQueue(t)
+	for i := range 6 {
+		q.ledger.SetNode(fixture.Node(fmt.Sprintf("n%d", i)).Has(corev1.ResourceCPU, "16").Label("cloud.provider.com/topology-rack", fmt.Sprint(i/3)).Obj())
+	}
+	in := func(nodes string, brokers int32) *v1alpha2.Quota {
+		quota := quotaFor(4, 0)
+		quota.Topology = &v1alpha2.QuotaTopology{Levels: []string{corev1.LabelHostname}, Domains: []v1alpha2.QuotaDomains{{Values: nodes, Brokers: brokers}}}
+		return quota
+	}
+	gang := fixture.MiniCluster("gang").Size(4).MinSize(2).Spec(func(s *v1alpha2.MiniClusterSpec) {
+		s.Placement = v1alpha2.PlacementSpec{TopologyKey: "cloud.provider.com/topology-rack", Topology: v1alpha2.TopologyRequired}
+	})
+	for _, tc := range []struct {
+		quota *v1alpha2.Quota
+		want  []string
+	}{
+		{in("n[1,5]", 2), []string{"n1", "n1", "n5", "n5"}},
+		{in("n[1-3]", 1), []string{"n1", "n2", "n3"}},
+		{in("n4", 3), []string{"n4", "n4"}}, // there is no room for more
+	} {
+		q.offerQuota(gang, wholeNode, tc.quota)
+		q.cycle()
+		if got := q.offerQuota(gang, wholeNode, tc.quota); got.Verdict != elastic.Admitted || !slices.Equal(got.Nodes, tc.want) {
+			t.Errorf("with quota in %s it is offered %+v", tc.quota.Topology.Domains[0].Values, got)
+		}
+	}
+	if got := q.offerQuota(gang, wholeNode, in("n0", 4)); len(got.Nodes) > 0 {
+		t.Errorf("what was decided about other domains is offered: %+v", got)
 	}
 }
 

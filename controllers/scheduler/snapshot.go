@@ -98,10 +98,12 @@ func (s *Scheduler) translate(ctx context.Context, mc *v1alpha2.MiniCluster) *kn
 			k.pod = &corev1.Pod{}
 		}
 	}
+	var quota *v1alpha2.Quota
 	if a := mc.Status.Admission; a != nil {
-		k.pod = kueue.Confine(k.pod, a.Quota)
+		quota = a.Quota
+		k.pod = kueue.Confine(k.pod, quota)
 	}
-	k.ask = state.Request(k.miniCluster, k.pod, s.topology)
+	k.ask = state.Request(k.miniCluster, k.pod, quota, s.topology)
 	if k.promise, err = state.PromiseOf(k.miniCluster); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Reading what a MiniCluster was promised", "MiniCluster", client.ObjectKeyFromObject(mc))
 		k.promise = nil
@@ -110,7 +112,7 @@ func (s *Scheduler) translate(ctx context.Context, mc *v1alpha2.MiniCluster) *kn
 	if admitted == nil { // which nodes more of its pods can use is not known yet
 		k.running.Max = len(k.running.Ranks)
 	}
-	if a := mc.Status.Admission; a != nil && a.Quota != nil { // more brokers need more quota
+	if quota != nil { // more brokers need more quota
 		k.running.Max = max(min(k.running.Max, k.limit), len(k.running.Ranks))
 	}
 	if k.promise != nil {

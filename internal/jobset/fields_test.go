@@ -489,7 +489,7 @@ func observe(t *testing.T, change string) map[string]bool {
 	gang := state.Gang(mc, pod, nil)
 	gang.Class = "" // it only says which gangs are alike
 	tree["policy"], tree["gang"] = observation.Policy, gang
-	ask := state.Request(mc, pod, nil)
+	ask := state.Request(mc, pod, nil, nil)
 	tree["ask"] = map[string]any{"Policy": ask.Policy, "Topology": ask.Topology, "Distinct": ask.Distinct}
 	return lines(t, tree)
 }

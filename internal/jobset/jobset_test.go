@@ -481,10 +481,12 @@ func servicesOf(t *testing.T, mc *v1alpha2.MiniCluster) []*corev1.Service {
 	return out
 }
 
-// Users cannot set the annotations that say how a pod was placed.
+// Users cannot set the annotations that say how a pod was placed. Requests for a topology are for the
+// Workload: pods with such an annotation are not counted by Kueue.
 func TestPodAnnotations(t *testing.T) {
 	mc := fixture.MiniCluster("lmp").PodAnnotation("mine", "1").PodAnnotation(v1alpha2.QuorumAnnotation, "all").
-		PodAnnotation(v1alpha2.DrainAnnotation, "0").PodAnnotation(v1alpha2.Group+"/placed", "now").Defaulted()
+		PodAnnotation(v1alpha2.DrainAnnotation, "0").PodAnnotation(v1alpha2.Group+"/placed", "now").
+		PodAnnotation("kueue.x-k8s.io/podset-required-topology", "rack").Defaulted()
 	pod, err := Pod(mc)
 	if err != nil {
 		t.Fatal(err)
@@ -492,7 +494,7 @@ func TestPodAnnotations(t *testing.T) {
 	if want := map[string]string{"mine": "1"}; !maps.Equal(pod.Annotations, want) {
 		t.Errorf("annotations %v", pod.Annotations)
 	}
-	if len(mc.Spec.Pod.Annotations) != 4 {
+	if len(mc.Spec.Pod.Annotations) != 5 {
 		t.Errorf("the spec was changed: %v", mc.Spec.Pod.Annotations)
 	}
 }

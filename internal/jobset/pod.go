@@ -144,10 +144,13 @@ func podLabels(mc *v1alpha2.MiniCluster) map[string]string {
 	return labels
 }
 
-// podAnnotations returns the user's annotations, without those of this project.
+// podAnnotations returns the user's annotations, without those of this project, and without requests
+// for a topology, which are for the Workload.
 func podAnnotations(annotations map[string]string) map[string]string {
 	annotations = maps.Clone(annotations)
-	maps.DeleteFunc(annotations, func(key, _ string) bool { return strings.HasPrefix(key, v1alpha2.Group+"/") })
+	maps.DeleteFunc(annotations, func(key, _ string) bool {
+		return strings.HasPrefix(key, v1alpha2.Group+"/") || strings.HasPrefix(key, v1alpha2.KueuePodSetPrefix)
+	})
 	return annotations
 }
 

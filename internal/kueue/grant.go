@@ -22,11 +22,14 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
 )
 
-// Cluster is what is read of Kueue beside Workloads. Both functions return nil for an object that
-// does not exist.
+// Cluster is what is read of Kueue beside Workloads. The functions return nil for an object that does
+// not exist.
 type Cluster struct {
-	Flavor func(name kueueapi.ResourceFlavorReference) *kueueapi.ResourceFlavor
-	Check  func(name kueueapi.AdmissionCheckReference) *kueueapi.AdmissionCheck
+	// Queue is the ClusterQueue of a LocalQueue.
+	Queue    func(namespace string, name kueueapi.LocalQueueName) *kueueapi.ClusterQueue
+	Flavor   func(name kueueapi.ResourceFlavorReference) *kueueapi.ResourceFlavor
+	Topology func(name kueueapi.TopologyReference) *kueueapi.Topology
+	Check    func(name kueueapi.AdmissionCheckReference) *kueueapi.AdmissionCheck
 }
 
 // Grant is what Kueue says about a MiniCluster.
@@ -61,6 +64,8 @@ func Read(wl *kueueapi.Workload, in Input) Grant {
 	switch {
 	case in.MiniCluster.Status.Admission == nil && len(wl.Status.ReclaimablePods) > 0:
 		g.Message = "gives back the quota of its last attempt"
+	case awaitsTopology(wl):
+		g.Message = "has quota, and waits until Kueue assigns domains of the topology"
 	case g.State == life.QuotaAdmitted, len(ours) > 0 && len(others) == 0:
 		g.Placeable = true
 	case len(others) > 0:
@@ -147,8 +152,8 @@ func requeued(wl *kueueapi.Workload) string {
 }
 
 // quota is what a Workload with a reservation holds.
-func quota(wl *kueueapi.Workload, cluster Cluster) (*v1alpha2.Quota, error) {
-	q := &v1alpha2.Quota{ClusterQueue: string(wl.Status.Admission.ClusterQueue), Workload: wl.UID, Time: reservedAt(wl)}
+func quota(wl *kueueapi.Workload, cluster Cluster) (q *v1alpha2.Quota, err error) {
+	q = &v1alpha2.Quota{ClusterQueue: string(wl.Status.Admission.ClusterQueue), Workload: wl.UID, Time: reservedAt(wl)}
 	flavors := map[kueueapi.ResourceFlavorReference]bool{}
 	for _, set := range wl.Status.Admission.PodSetAssignments {
 		q.Size += ptr.Deref(set.Count, countOf(wl, set.Name))
@@ -172,7 +177,8 @@ func quota(wl *kueueapi.Workload, cluster Cluster) (*v1alpha2.Quota, error) {
 			}
 		}
 	}
-	return q, nil
+	q.Topology, err = assigned(wl)
+	return q, err
 }
 
 // addNodes confines a quota to nodes with some labels, and tolerates their taints.

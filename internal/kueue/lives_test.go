@@ -407,7 +407,7 @@ func (w *world) want() *kueueapi.Workload {
 	}
 	key := w.cpu + w.class + w.mc.Labels[v1alpha2.KueueQueueLabel]
 	if w.made == nil || w.madeOf != key {
-		w.made, w.madeOf = Workload(w.mc, fixture.Pod("x").CPU(w.cpu).Obj(), class), key
+		w.made, w.madeOf = Workload(w.mc, fixture.Pod("x").CPU(w.cpu).Obj(), class, nil), key
 	}
 	return w.made
 }

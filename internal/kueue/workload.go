@@ -56,10 +56,11 @@ func Name(mc *v1alpha2.MiniCluster) string {
 
 // Workload asks for quota for a MiniCluster, with its defaults. pod is one of its pods after
 // admission by the API server, so that Kueue counts what the pods will request. class is the
-// WorkloadPriorityClass that the MiniCluster names; nil if it names none.
-func Workload(mc *v1alpha2.MiniCluster, pod *corev1.Pod, class *kueueapi.WorkloadPriorityClass) *kueueapi.Workload {
+// WorkloadPriorityClass that the MiniCluster names; nil if it names none. topology is the
+// TopologyRequest.
+func Workload(mc *v1alpha2.MiniCluster, pod *corev1.Pod, class *kueueapi.WorkloadPriorityClass, topology *kueueapi.PodSetTopologyRequest) *kueueapi.Workload {
 	wl := newWorkload(mc, Name(mc))
-	wl.Spec.PodSets, wl.Spec.MaximumExecutionTimeSeconds = podSets(mc, pod), longestExecution(mc)
+	wl.Spec.PodSets, wl.Spec.MaximumExecutionTimeSeconds = podSets(mc, pod, topology), longestExecution(mc)
 	setPriority(&wl.Spec, pod, class)
 	wl.Annotations = map[string]string{shapeAnnotation: shape(&wl.Spec)}
 	return wl
@@ -81,10 +82,10 @@ func newWorkload(mc *v1alpha2.MiniCluster, name string) *kueueapi.Workload {
 }
 
 // podSets are the lead, which every size has, and the workers, of which Kueue may leave some out. They
-// are a group, so that they get the same flavors, and with these nodes that all can use.
-func podSets(mc *v1alpha2.MiniCluster, pod *corev1.Pod) []kueueapi.PodSet {
+// are a group, so that they get the same flavors and the same domain of a required topology.
+func podSets(mc *v1alpha2.MiniCluster, pod *corev1.Pod, topology *kueueapi.PodSetTopologyRequest) []kueueapi.PodSet {
 	template := corev1.PodTemplateSpec{Spec: countedFields(&pod.Spec)}
-	sets := []kueueapi.PodSet{{Name: lead, Count: 1, Template: template}}
+	sets := []kueueapi.PodSet{{Name: lead, Count: 1, Template: template, TopologyRequest: topology}}
 	if mc.Spec.Size == 1 {
 		return sets
 	}
@@ -94,7 +95,9 @@ func podSets(mc *v1alpha2.MiniCluster, pod *corev1.Pod) []kueueapi.PodSet {
 	}
 	sets = append(sets, set)
 	for i := range sets {
-		sets[i].TopologyRequest = &kueueapi.PodSetTopologyRequest{PodSetGroupName: ptr.To(group)}
+		request := ptr.Deref(topology, kueueapi.PodSetTopologyRequest{})
+		request.PodSetGroupName = ptr.To(group)
+		sets[i].TopologyRequest = &request
 	}
 	return sets
 }

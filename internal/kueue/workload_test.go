@@ -28,7 +28,7 @@ func queued(name string) *fixture.MiniClusterWrapper { return fixture.MiniCluste
 func made(w *fixture.MiniClusterWrapper) *kueueapi.Workload {
 	mc := w.Defaulted()
 	mc.Labels = map[string]string{v1alpha2.KueueQueueLabel: "team"}
-	return Workload(mc, fixture.Pod("x").Obj(), nil)
+	return Workload(mc, fixture.Pod("x").Obj(), nil, nil)
 }
 
 func TestPodSets(t *testing.T) {
@@ -99,7 +99,7 @@ func TestTemplate(t *testing.T) {
 		NodeSelector: before.Spec.NodeSelector, Tolerations: before.Spec.Tolerations, ResourceClaims: before.Spec.ResourceClaims,
 		Affinity: &corev1.Affinity{NodeAffinity: terms}, RestartPolicy: corev1.RestartPolicyNever,
 	}}
-	for _, set := range Workload(queued("a").Size(4).Defaulted(), pod, nil).Spec.PodSets {
+	for _, set := range Workload(queued("a").Size(4).Defaulted(), pod, nil, nil).Spec.PodSets {
 		if diff := cmp.Diff(want, set.Template); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", set.Name, diff)
 		}
@@ -129,7 +129,7 @@ func TestPriority(t *testing.T) {
 		"pods that have no priority": {fixture.Pod("x").Spec(func(s *corev1.PodSpec) { s.PriorityClassName = "urgent" }).Obj(), nil, 0, kueueapi.NewPodPriorityClassRef("urgent")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			spec := Workload(queued("a").Defaulted(), tc.pod, tc.class).Spec
+			spec := Workload(queued("a").Defaulted(), tc.pod, tc.class, nil).Spec
 			if spec.Priority == nil || *spec.Priority != tc.want || !ptr.Equal(spec.PriorityClassRef, tc.ref) {
 				t.Errorf("got %v %v", spec.Priority, spec.PriorityClassRef)
 			}
@@ -200,7 +200,7 @@ func TestShape(t *testing.T) {
 	pod := func() *fixture.PodWrapper { return fixture.Pod("x") }
 	class := &kueueapi.WorkloadPriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "prod"}, Value: 7}
 	of := func(mc *v1alpha2.MiniCluster, pod *corev1.Pod, class *kueueapi.WorkloadPriorityClass) string {
-		return Workload(mc, pod, class).Annotations[shapeAnnotation]
+		return Workload(mc, pod, class, nil).Annotations[shapeAnnotation]
 	}
 	inQueue := base().Defaulted()
 	inQueue.Labels = map[string]string{v1alpha2.KueueQueueLabel: "other"}

@@ -57,7 +57,8 @@ func Preemptor(wl *kueueapi.Workload) types.UID {
 
 // Keep is what a preempted Workload may keep if it gives back no less than its preemptor requests. A
 // preemptor that has quota, or does not wait any more (nil), needs nothing. Checks of others would
-// have to answer again, so a Workload with such checks keeps nothing.
+// have to answer again, so a Workload with such checks keeps nothing. A Workload with a topology
+// assignment gives all or nothing: Kueue counts its domains as used until all of its quota is back.
 func Keep(wl, preemptor *kueueapi.Workload, in Cluster, now time.Time) Yield {
 	if _, others := ownChecks(wl, in); len(others) > 0 {
 		return Yield{}
@@ -71,6 +72,7 @@ func Keep(wl, preemptor *kueueapi.Workload, in Cluster, now time.Time) Yield {
 	case preemptor.DeletionTimestamp != nil, isTrue(preemptor, kueueapi.WorkloadQuotaReserved),
 		isTrue(preemptor, kueueapi.WorkloadFinished), !ptr.Deref(preemptor.Spec.Active, true):
 		yield.Size = held
+	case hasTopology(wl):
 	case len(preemptor.Status.ResourceRequests) == 0:
 		evicted := meta.FindStatusCondition(wl.Status.Conditions, kueueapi.WorkloadEvicted)
 		yield.Undecided = now.Before(evicted.LastTransitionTime.Add(requestsGrace))

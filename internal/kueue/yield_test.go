@@ -97,27 +97,32 @@ func TestKeep(t *testing.T) {
 	reclaimed := func(wl *kueueapi.Workload) {
 		wl.Status.ReclaimablePods = []kueueapi.ReclaimablePod{{Name: workers, Count: 4}} // 5 of 9 are left
 	}
+	inDomains := func(wl *kueueapi.Workload) {
+		wl.Status.Admission.PodSetAssignments[1].TopologyAssignment = &kueueapi.TopologyAssignment{}
+	}
 	cases := map[string]struct {
 		change    func(*kueueapi.Workload)
 		preemptor *kueueapi.Workload
 		after     time.Duration
 		want      Yield
 	}{
-		"one broker is enough":         {nil, requesting(list("cpu", "7")), 0, Yield{Size: 7}},
-		"two are":                      {nil, requesting(list("cpu", "7100m")), 0, Yield{Size: 6}},
-		"the sum counts":               {nil, requesting(list("cpu", "7"), list("cpu", "7"), list("cpu", "1")), 0, Yield{Size: 5}},
-		"each resource counts":         {nil, requesting(list("cpu", "7"), list("memory", "2049Mi")), 0, Yield{Size: 5}},
-		"all workers":                  {nil, requesting(list("cpu", "49")), 0, Yield{Size: 1}},
-		"more than there is":           {nil, requesting(list("cpu", "57")), 0, Yield{}},
-		"a resource that is not there": {nil, requesting(list("nvidia.com/gpu", "1")), 0, Yield{}},
-		"what is left counts":          {reclaimed, requesting(list("cpu", "14")), 0, Yield{Size: 4}},
-		"the other is gone":            {nil, nil, 0, Yield{Size: 8}},
-		"or being deleted":             {nil, urgent(func(wl *kueueapi.Workload) { wl.DeletionTimestamp = &metav1.Time{Time: noon} }), 0, Yield{Size: 8}},
-		"or has quota":                 {nil, urgent(func(wl *kueueapi.Workload) { is(wl, kueueapi.WorkloadQuotaReserved, "x", "") }), 0, Yield{Size: 8}},
-		"or has finished":              {nil, urgent(func(wl *kueueapi.Workload) { is(wl, kueueapi.WorkloadFinished, "x", "") }), 0, Yield{Size: 8}},
-		"or is not active":             {nil, urgent(func(wl *kueueapi.Workload) { wl.Spec.Active = ptr.To(false) }), 0, Yield{Size: 8}},
-		"its requests come soon":       {nil, requesting(), 4 * time.Second, Yield{Undecided: true}},
-		"but not for ever":             {nil, requesting(), 5 * time.Second, Yield{}},
+		"one broker is enough":                  {nil, requesting(list("cpu", "7")), 0, Yield{Size: 7}},
+		"two are":                               {nil, requesting(list("cpu", "7100m")), 0, Yield{Size: 6}},
+		"the sum counts":                        {nil, requesting(list("cpu", "7"), list("cpu", "7"), list("cpu", "1")), 0, Yield{Size: 5}},
+		"each resource counts":                  {nil, requesting(list("cpu", "7"), list("memory", "2049Mi")), 0, Yield{Size: 5}},
+		"all workers":                           {nil, requesting(list("cpu", "49")), 0, Yield{Size: 1}},
+		"more than there is":                    {nil, requesting(list("cpu", "57")), 0, Yield{}},
+		"a resource that is not there":          {nil, requesting(list("nvidia.com/gpu", "1")), 0, Yield{}},
+		"what is left counts":                   {reclaimed, requesting(list("cpu", "14")), 0, Yield{Size: 4}},
+		"the other is gone":                     {nil, nil, 0, Yield{Size: 8}},
+		"or being deleted":                      {nil, urgent(func(wl *kueueapi.Workload) { wl.DeletionTimestamp = &metav1.Time{Time: noon} }), 0, Yield{Size: 8}},
+		"or has quota":                          {nil, urgent(func(wl *kueueapi.Workload) { is(wl, kueueapi.WorkloadQuotaReserved, "x", "") }), 0, Yield{Size: 8}},
+		"or has finished":                       {nil, urgent(func(wl *kueueapi.Workload) { is(wl, kueueapi.WorkloadFinished, "x", "") }), 0, Yield{Size: 8}},
+		"or is not active":                      {nil, urgent(func(wl *kueueapi.Workload) { wl.Spec.Active = ptr.To(false) }), 0, Yield{Size: 8}},
+		"its requests come soon":                {nil, requesting(), 4 * time.Second, Yield{Undecided: true}},
+		"but not for ever":                      {nil, requesting(), 5 * time.Second, Yield{}},
+		"domains are not given back one by one": {inDomains, requesting(list("cpu", "7")), 0, Yield{}},
+		"domains for another that is gone":      {inDomains, nil, 0, Yield{Size: 8}},
 		"checks of others": {func(wl *kueueapi.Workload) {
 			wl.Status.AdmissionChecks = append(wl.Status.AdmissionChecks, kueueapi.AdmissionCheckState{Name: "budget", State: kueueapi.CheckStatePending})
 		}, requesting(list("cpu", "7")), 0, Yield{}},

@@ -69,7 +69,7 @@ func graphOf(t *testing.T, c *Ledger) *fluxion.Graph {
 
 // requestOf is what a MiniCluster asks of a ledger.
 func requestOf(l *Ledger, mc *v1alpha2.MiniCluster, pod *corev1.Pod) state.Ask {
-	return state.Request(mc, pod, l.levels)
+	return state.Request(mc, pod, nil, l.levels)
 }
 
 // asked is what a MiniCluster with pods of 8 CPUs asks for.

@@ -40,9 +40,10 @@ type Ledger struct {
 	freed uint64
 	// total is nil if it has to be computed again.
 	total queue.Resources
-	// exclusions are the nodes that pods cannot use, by Places.Key. They are valid for this
-	// graph.
+	// exclusions are the nodes that pods cannot use, by Places.Key, and domains those of gangs, by
+	// Domains.Key. They are valid for this graph.
 	exclusions map[string][]fluxion.Exclusion
+	domains    map[string]*domains
 	// requests are what pods request, by a text of it.
 	requests map[string]fluxion.Resources
 }
@@ -104,7 +105,7 @@ func (l *Ledger) update(before, now *node) (changed bool) {
 		changed = true
 	}
 	if !now.takesSame(before) {
-		l.exclusions, changed = nil, true
+		l.exclusions, l.domains, changed = nil, nil, true
 	}
 	if before.down != now.down {
 		l.total, changed = nil, true
@@ -143,7 +144,7 @@ func (l *Ledger) DeleteNode(name string) {
 }
 
 // rebuild makes the next use build the graph again.
-func (l *Ledger) rebuild() { l.graph, l.total, l.exclusions = nil, nil, nil }
+func (l *Ledger) rebuild() { l.graph, l.total, l.exclusions, l.domains = nil, nil, nil, nil }
 
 // resize gives a node the capacity that it has now. The graph is made anew if it cannot be changed,
 // for example because the node has another kind of resources than before.
@@ -330,7 +331,7 @@ func (l *Ledger) current() (*fluxion.Graph, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.graph, l.exclusions = graph, nil
+	l.graph, l.exclusions, l.domains = graph, nil, nil
 	for _, p := range l.pods {
 		if p.owner == "" && !p.daemon {
 			graph.Occupy(p.node, p.requests)

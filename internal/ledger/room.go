@@ -19,9 +19,9 @@ import (
 type Matcher func(graph *fluxion.Graph, gang fluxion.Gang) (fluxion.Placement, *fluxion.Refusal)
 
 // Choose lets the matcher choose as many nodes for a gang as the queue gave it; nil if they are
-// taken.
+// taken. A gang in domains keeps its nodes.
 func (l *Ledger) Choose(ask state.Ask, nodes []string) []string {
-	if l.matcher == nil {
+	if l.matcher == nil || ask.Domains != nil {
 		return nodes
 	}
 	id := ask.Job
@@ -30,10 +30,10 @@ func (l *Ledger) Choose(ask state.Ask, nodes []string) []string {
 		return nil
 	}
 	gang, _ := r.ask(id, []int{len(nodes)})
-	if chosen, refusal := l.matcher(r.graph, gang); refusal == nil && len(chosen.Nodes) == len(nodes) && r.graph.Take(gang, chosen) == nil {
+	if chosen, refusal := l.matcher(r.graph, gang.Gang); refusal == nil && len(chosen.Nodes) == len(nodes) && r.graph.Take(gang.Gang, chosen) == nil {
 		return chosen.Nodes
 	}
-	if r.graph.Take(gang, fluxion.Placement{Nodes: nodes}) != nil {
+	if r.graph.Take(gang.Gang, fluxion.Placement{Nodes: nodes}) != nil {
 		return nil
 	}
 	return nodes
@@ -56,10 +56,16 @@ func (l *Ledger) hasRoom(promise *state.Promise, pods []elastic.Pod) bool {
 	return graph.Snapshot().Take(gang, fluxion.Placement{Nodes: nodes}) == nil
 }
 
+// request is a gang in the terms of a graph.
+type request struct {
+	fluxion.Gang
+	domains *domains // nil for a gang that may be anywhere
+}
+
 // room is a queue.Room on a graph of its own.
 type room struct {
 	graph *fluxion.Graph
-	gangs map[string]fluxion.Gang
+	gangs map[string]request
 	// leftovers are what each pod takes of gangs without a promise that still have pods.
 	leftovers map[string]fluxion.Resources
 }
@@ -75,11 +81,11 @@ func (l *Ledger) room(asks map[string]state.Ask) (*room, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &room{graph: graph.Snapshot(), gangs: make(map[string]fluxion.Gang, len(asks)), leftovers: map[string]fluxion.Resources{}}
+	r := &room{graph: graph.Snapshot(), gangs: make(map[string]request, len(asks)), leftovers: map[string]fluxion.Resources{}}
 	for id, ask := range asks {
 		gang := l.gangOf(r.graph, ask)
 		gang.Job = id
-		r.gangs[id] = gang
+		r.gangs[id] = request{gang, l.domainsOf(r.graph, ask.Domains)}
 	}
 	for uid, a := range l.accounts {
 		if _, asked := r.gangs[string(uid)]; asked && a.promise == nil {
@@ -93,6 +99,9 @@ func (l *Ledger) room(asks map[string]state.Ask) (*room, error) {
 func (l *Ledger) gangOf(graph *fluxion.Graph, ask state.Ask) fluxion.Gang {
 	gang := ask.Gang
 	gang.Pods.Infeasible = l.excluded(graph, ask.Places)
+	if domains := l.domainsOf(graph, ask.Domains); domains != nil {
+		gang.Pods.Infeasible = append(slices.Clip(gang.Pods.Infeasible), domains.outside)
+	}
 	if len(ask.Avoid) > 0 {
 		gang.Pods.Infeasible = avoiding(graph, gang, ask)
 	}
@@ -142,7 +151,7 @@ func avoiding(graph *fluxion.Graph, gang fluxion.Gang, ask state.Ask) []fluxion.
 }
 
 // ask is the request of a gang at some sizes.
-func (r *room) ask(id string, sizes []int) (fluxion.Gang, bool) {
+func (r *room) ask(id string, sizes []int) (request, bool) {
 	gang, ok := r.gangs[id]
 	gang.Sizes = sizes
 	return gang, ok
@@ -153,8 +162,13 @@ func (r *room) Place(id string, sizes []int) []string {
 	if !ok || !r.leave(id) {
 		return nil
 	}
-	placement, refusal := r.graph.MatchGang(gang)
-	if refusal != nil || r.graph.Take(gang, placement) != nil {
+	var placement fluxion.Placement
+	if gang.domains != nil {
+		placement.Nodes = gang.domains.place(r.graph, gang.Gang)
+	} else {
+		placement, _ = r.graph.MatchGang(gang.Gang)
+	}
+	if len(placement.Nodes) == 0 || r.graph.Take(gang.Gang, placement) != nil {
 		return nil
 	}
 	return placement.Nodes
@@ -182,12 +196,18 @@ func (r *room) Fits(id string, limit int) int {
 	if !ok {
 		return 0
 	}
-	return min(r.graph.Fits(gang), max(limit, 0))
+	var fits int
+	if gang.domains != nil {
+		fits = sum(gang.domains.room(r.graph, gang.Gang))
+	} else {
+		fits = r.graph.Fits(gang.Gang)
+	}
+	return min(fits, max(limit, 0))
 }
 
 func (r *room) CouldHold(id string, sizes []int) bool {
 	gang, ok := r.ask(id, sizes)
-	return ok && r.graph.CouldHold(gang) == nil
+	return ok && r.graph.CouldHold(gang.Gang) == nil
 }
 
 func (r *room) Why(id string, sizes []int) string {
@@ -195,8 +215,11 @@ func (r *room) Why(id string, sizes []int) string {
 	if !ok {
 		return "is not known"
 	}
-	if refusal := r.graph.Explain(gang); refusal != nil {
+	if refusal := r.graph.Explain(gang.Gang); refusal != nil {
 		return refusal.String()
+	}
+	if gang.domains != nil {
+		return gang.domains.why(r.graph, gang.Gang)
 	}
 	return ""
 }
@@ -204,6 +227,9 @@ func (r *room) Why(id string, sizes []int) string {
 func (r *room) Grow(id string, n int) []elastic.Pod {
 	if !r.complete(id) {
 		return nil
+	}
+	if gang := r.gangs[id]; gang.domains != nil {
+		return gang.domains.grow(r.graph, gang.Gang, n)
 	}
 	pods, _, err := r.graph.Grow(id, n)
 	if err != nil {
@@ -227,7 +253,7 @@ func (r *room) complete(id string) bool {
 	if !ok {
 		return true
 	}
-	return r.graph.Respecify(id, gang) == nil
+	return r.graph.Respecify(id, gang.Gang) == nil
 }
 
 func (r *room) Victims(id string, n int) []int { return r.graph.Victims(id, n) }

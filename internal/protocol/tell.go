@@ -62,22 +62,28 @@ func PlacePatch(pod *corev1.Pod, node string, rank, quorum int, now time.Time) (
 	})
 }
 
-// ToleratePatch is the strategic merge patch that adds the tolerations which a pod does not have yet;
-// nil if it has all. The UID protects a pod that replaced it under the same name.
-func ToleratePatch(pod *corev1.Pod, tolerations []corev1.Toleration) ([]byte, error) {
+// QuotaPatch is the strategic merge patch that gives a pod what it needs on the nodes of a quota: the
+// tolerations, and the annotation of a pod that a topology assignment counts. It is nil if the pod has
+// all. The UID protects a pod that replaced it under the same name.
+func QuotaPatch(pod *corev1.Pod, quota *v1alpha2.Quota) ([]byte, error) {
 	all := slices.Clone(pod.Spec.Tolerations)
-	for _, t := range tolerations {
+	for _, t := range quota.Tolerations {
 		if !slices.ContainsFunc(all, func(has corev1.Toleration) bool { return equality.Semantic.DeepEqual(has, t) }) {
 			all = append(all, t)
 		}
 	}
-	if len(all) == len(pod.Spec.Tolerations) {
+	metadata, patch := map[string]any{"uid": pod.UID}, map[string]any{}
+	if len(all) > len(pod.Spec.Tolerations) {
+		patch["spec"] = map[string]any{"tolerations": all}
+	}
+	if _, has := pod.Annotations[v1alpha2.KueueTopologyAnnotation]; quota.Topology != nil && !has {
+		metadata["annotations"] = map[string]string{v1alpha2.KueueTopologyAnnotation: "true"}
+	}
+	if len(metadata) == 1 && len(patch) == 0 {
 		return nil, nil
 	}
-	return json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": pod.UID},
-		"spec":     map[string]any{"tolerations": all},
-	})
+	patch["metadata"] = metadata
+	return json.Marshal(patch)
 }
 
 // noGate removes the gate, in a strategic merge patch.

@@ -45,10 +45,10 @@ func patched(t *testing.T, pod *corev1.Pod, patch []byte) *corev1.Pod {
 }
 
 // Tolerations are added once, and those that a pod has stay: the API server allows no other change.
-func TestToleratePatch(t *testing.T) {
+func TestQuotaPatch(t *testing.T) {
 	gpu, spot, own := corev1.Toleration{Key: "gpu"}, corev1.Toleration{Key: "spot"}, corev1.Toleration{Key: "own", TolerationSeconds: new(int64(5))}
 	pod := fixture.BrokerPod("lmp", 2).Spec(func(s *corev1.PodSpec) { s.Tolerations = []corev1.Toleration{own, spot} }).Obj()
-	patch, err := ToleratePatch(pod, []corev1.Toleration{gpu, spot, *own.DeepCopy()})
+	patch, err := QuotaPatch(pod, &v1alpha2.Quota{Tolerations: []corev1.Toleration{gpu, spot, *own.DeepCopy()}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,9 +57,20 @@ func TestToleratePatch(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	for _, none := range [][]corev1.Toleration{nil, {gpu}, {own, gpu, spot}} {
-		if patch, err := ToleratePatch(got, none); patch != nil || err != nil {
+		if patch, err := QuotaPatch(got, &v1alpha2.Quota{Tolerations: none}); patch != nil || err != nil {
 			t.Errorf("for %v: patch %s, %v", none, patch, err)
 		}
+	}
+	quota := &v1alpha2.Quota{Topology: &v1alpha2.QuotaTopology{}}
+	if patch, err = QuotaPatch(got, quota); err != nil {
+		t.Fatal(err)
+	}
+	got = patched(t, got, patch)
+	if got.Annotations[v1alpha2.KueueTopologyAnnotation] != "true" || len(got.Spec.Tolerations) != 3 {
+		t.Errorf("a pod that a topology assignment counts has annotations %v and %d tolerations", got.Annotations, len(got.Spec.Tolerations))
+	}
+	if patch, err := QuotaPatch(got, quota); patch != nil || err != nil {
+		t.Errorf("patch %s, %v", patch, err)
 	}
 }
 

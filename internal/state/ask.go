@@ -21,6 +21,8 @@ type Ask struct {
 	fluxion.Gang
 	// Places says which nodes the pods can use.
 	Places Places
+	// Domains are where Kueue counts the pods; nil if that may be anywhere.
+	Domains *Domains
 	// Avoid are nodes that are avoided until AvoidUntil, as long as the other nodes could hold
 	// the gang at its smallest size.
 	Avoid      []string
@@ -44,8 +46,9 @@ func (a Ask) At(now time.Time) Ask {
 }
 
 // Request is what the MiniCluster, with its defaults, requests of a cluster with these topology
-// levels. pod is one of its pods after admission by the API server.
-func Request(mc *v1alpha2.MiniCluster, pod *corev1.Pod, levels []TopologyLevel) Ask {
+// levels. pod is one of its pods after admission by the API server, and quota is that of Kueue, or nil.
+// Where Kueue has assigned domains, no other topology counts.
+func Request(mc *v1alpha2.MiniCluster, pod *corev1.Pod, quota *v1alpha2.Quota, levels []TopologyLevel) Ask {
 	ask := Ask{
 		Gang: fluxion.Gang{
 			Job:      string(mc.UID),
@@ -56,6 +59,9 @@ func Request(mc *v1alpha2.MiniCluster, pod *corev1.Pod, levels []TopologyLevel) 
 		},
 		Places: placesOf(pod),
 		Least:  int(mc.Spec.LeastSize()),
+	}
+	if quota != nil && quota.Topology != nil {
+		ask.Domains, ask.Topology = domainsOf(quota.Topology), fluxion.Topology{}
 	}
 	if avoid := mc.Status.Avoid; avoid != nil {
 		ask.Avoid, ask.AvoidUntil = avoided(avoid), avoid.Until.Time

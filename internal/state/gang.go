@@ -54,7 +54,7 @@ func Gang(mc *v1alpha2.MiniCluster, pod *corev1.Pod, quota *v1alpha2.Quota) queu
 		WaitForSize: mc.Spec.Elastic.WaitForSize.Duration,
 		Requests:    queue.Resources(requests),
 		BestEffort:  asksForNothing(requests),
-		Class:       class(mc, pod, requests),
+		Class:       class(mc, pod, quota, requests),
 		Limit:       limit(mc),
 	}
 	if quota != nil {
@@ -95,14 +95,19 @@ func asksForNothing(requests fluxion.Resources) bool {
 }
 
 // class is the same for MiniClusters whose pods request the same and can use the same nodes.
-func class(mc *v1alpha2.MiniCluster, pod *corev1.Pod, requests fluxion.Resources) string {
+func class(mc *v1alpha2.MiniCluster, pod *corev1.Pod, quota *v1alpha2.Quota, requests fluxion.Resources) string {
+	var domains *v1alpha2.QuotaTopology
+	if quota != nil {
+		domains = quota.Topology
+	}
 	text, err := json.Marshal(struct {
 		Requests  fluxion.Resources
 		Places    string
 		Distinct  bool
 		Placement v1alpha2.PlacementSpec
 		Avoid     *v1alpha2.Avoid
-	}{requests, placesOf(pod).Key, !mc.Spec.Network.DisableAffinity, mc.Spec.Placement, mc.Status.Avoid})
+		Domains   *v1alpha2.QuotaTopology
+	}{requests, placesOf(pod).Key, !mc.Spec.Network.DisableAffinity, mc.Spec.Placement, mc.Status.Avoid, domains})
 	if err != nil { // it never is
 		return string(mc.UID)
 	}

@@ -343,7 +343,7 @@ func TestQueue(t *testing.T) {
 func TestPolicyOfARequest(t *testing.T) {
 	for policy, want := range map[v1alpha2.PlacementPolicy]fluxion.Policy{"": fluxion.Pack, v1alpha2.PlacementSpread: fluxion.Spread} {
 		mc := fixture.MiniCluster("lmp").Spec(func(s *v1alpha2.MiniClusterSpec) { s.Placement.Policy = policy }).Defaulted()
-		got := Request(mc, fixture.Pod("x").Obj(), nil)
+		got := Request(mc, fixture.Pod("x").Obj(), nil, nil)
 		if got.Policy != want || !got.Distinct {
 			t.Errorf("%s: got %+v", policy, got.Gang)
 		}
@@ -367,7 +367,7 @@ func TestTopologyOfARequest(t *testing.T) {
 		"unknown":   {place("x", v1alpha2.TopologyRequired), fluxion.Topology{Level: "x", Required: true}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := Request(tc.mc, fixture.Pod("x").Obj(), TopologyLevels).Topology; got != tc.want {
+			if got := Request(tc.mc, fixture.Pod("x").Obj(), nil, TopologyLevels).Topology; got != tc.want {
 				t.Errorf("got %+v", got)
 			}
 			text := UnknownTopology(tc.mc, TopologyLevels)

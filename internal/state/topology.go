@@ -4,6 +4,7 @@
 package state
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion/hostlist"
 )
 
 // TopologyLevel is one level of the topology: its name in gangs and messages, and the node label
@@ -84,4 +86,48 @@ func UnknownTopology(mc *v1alpha2.MiniCluster, levels []TopologyLevel) string {
 		labels[i] = level.Label
 	}
 	return fmt.Sprintf("placement.topologyKey %q is no label that the topology of the nodes is told by: those are %s", key, strings.Join(labels, ", "))
+}
+
+// Domains are sets of nodes with equal values of some labels. Each takes a number of pods of a gang
+// at most, and no other node takes any.
+type Domains struct {
+	labels []string
+	// most is by name.
+	most map[string]int
+	// Key is the same for equal Domains.
+	Key string
+}
+
+// mostDomains bounds the domains of a hostlist: a MiniCluster has no more brokers.
+const mostDomains = 1 << 17
+
+// domainsOf reads the domains of a quota. A hostlist that cannot be read names no domain.
+func domainsOf(t *v1alpha2.QuotaTopology) *Domains {
+	d := &Domains{labels: t.Levels, most: map[string]int{}}
+	for i := range t.Domains {
+		from := &t.Domains[i]
+		values, _ := hostlist.Decode(from.Values, mostDomains)
+		for _, value := range values {
+			d.most[nameOf(slices.Concat(from.Within, []string{value}))] += int(from.Brokers)
+		}
+	}
+	key, err := json.Marshal(t)
+	if err == nil { // it always is
+		d.Key = string(key)
+	}
+	return d
+}
+
+// nameOf is the name of a domain. Values of labels have no commas.
+func nameOf(values []string) string { return strings.Join(values, ",") }
+
+// Of is the name of the domain of a node with some labels, and the number of pods that the domain
+// takes at most; 0 for a node that is in none.
+func (d *Domains) Of(labels map[string]string) (name string, most int) {
+	values := make([]string, len(d.labels))
+	for i, label := range d.labels {
+		values[i] = labels[label]
+	}
+	name = nameOf(values)
+	return name, d.most[name]
 }

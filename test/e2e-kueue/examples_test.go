@@ -4,11 +4,13 @@
 package e2ekueue
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kueueapi "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 
@@ -53,6 +55,21 @@ func TestExamples(t *testing.T) {
 	s.endCommand(urgent)
 	s.AwaitSuccess(urgent)
 	s.AwaitState(sweep, v1alpha2.StateRunning)
+	s.endCommand(sweep)
+	s.AwaitSuccess(sweep)
+
+	for i := range 8 {
+		node := fmt.Sprintf("node-%03d", i)
+		s.Kubectl("label", "node", node, rackLabel+"="+[]string{"a", "b"}[i/4])
+	}
+	s.apply("topology")
+	oneRack := s.named("one-rack")
+	s.runsWhereAssigned(oneRack, corev1.LabelHostname)
+	if got := s.domains(oneRack, rackLabel); got != "a:4" && got != "b:4" {
+		t.Errorf("it runs in %s", got)
+	}
+	s.endCommand(oneRack)
+	s.AwaitSuccess(oneRack)
 }
 
 var runtimes = regexp.MustCompile(`runtime: \d+s`)

@@ -168,8 +168,8 @@ type moment struct {
 }
 
 // broken returns what must never be, and was, in a namespace: a placed broker without quota that its
-// Workloads hold, more placed brokers than the quota of all ClusterQueues of a cohort, and brokers on
-// one node that together do not fit.
+// Workloads hold, more placed brokers than the quota of all ClusterQueues of a cohort, brokers on one
+// node that together do not fit, and brokers on nodes that Kueue did not assign.
 func (h *history) broken(namespace string) ([]string, error) {
 	events, err := h.of(namespace)
 	if err != nil {
@@ -223,6 +223,7 @@ func (m *moment) apply(e event) {
 
 func (m *moment) problems() []string {
 	brokers := map[types.UID]map[kueueapi.PodSetReference]int32{} // placed, by MiniCluster
+	nodes := map[types.UID]map[string]int32{}                     // of those, by MiniCluster
 	cpus, pools := map[string]int64{}, map[string]int64{}         // by node, and by cohort or ClusterQueue
 	for _, pod := range m.pods {
 		node, owner := protocol.PinnedNode(pod), types.UID(pod.Labels[v1alpha2.UIDLabel])
@@ -237,13 +238,14 @@ func (m *moment) problems() []string {
 			continue
 		}
 		if brokers[owner] == nil {
-			brokers[owner] = map[kueueapi.PodSetReference]int32{}
+			brokers[owner], nodes[owner] = map[kueueapi.PodSetReference]int32{}, map[string]int32{}
 		}
 		set := kueueapi.PodSetReference("workers")
 		if rank == 0 {
 			set = "lead"
 		}
 		brokers[owner][set]++
+		nodes[owner][node]++
 		pools[m.pool(queue)] += cpu
 	}
 	var out []string
@@ -262,6 +264,28 @@ func (m *moment) problems() []string {
 		for set, placed := range sets {
 			if placed > held[set] {
 				out = append(out, fmt.Sprintf("%d brokers of podSet %s are placed, and the Workloads hold quota for %d: %s", placed, set, held[set], owner))
+			}
+		}
+	}
+	return append(out, m.unassigned(nodes)...)
+}
+
+// unassigned are brokers on nodes to which Kueue assigned fewer of their MiniCluster, or none.
+func (m *moment) unassigned(nodes map[types.UID]map[string]int32) (out []string) {
+	for owner, placed := range nodes {
+		for _, workload := range m.workloads[owner] {
+			if workload.Status.Admission == nil {
+				continue
+			}
+			sets := workload.Status.Admission.PodSetAssignments
+			if last := len(sets) - 1; sets[last].TopologyAssignment == nil || !slices.Contains(sets[last].TopologyAssignment.Levels, corev1.LabelHostname) {
+				continue
+			}
+			assigned := assignedTo(workload)
+			for node, count := range placed {
+				if count > assigned[node] {
+					out = append(out, fmt.Sprintf("%d brokers are on %s, to which Kueue assigned %d: %s", count, node, assigned[node], owner))
+				}
 			}
 		}
 	}
