@@ -25,7 +25,7 @@ RESULTS   ?= $(LOCAL_DIR)/results
 # Tests that need a cluster of their own, since they kill parts of it, such as the manager, or keep it
 # busy. Tests wait most of the time, so these two groups run in parallel with the other tests.
 KILLED := ^Test(KilledAtEvery|KilledWhile|Binder|LeaderElection|ExternalJobSet|APIServerAway|RefusedStorm)
-FAULTS := ^Test(KilledAtRandom|NothingIsLeftOver|Clogging)
+FAULTS := ^Test(KilledAtRandom|NothingIsLeftOver|Clogging|Benchmark)
 # Tests with real nodes that need a cluster of their own.
 REAL_FAULTS := ^TestMiniClusters$$/^(Back|Away|Trouble|Halted|DNS|Killed)$$
 
@@ -41,6 +41,13 @@ RUN    ?= 10s
 LIMIT  ?= 180s
 BINDER ?= gate
 OUT    ?= $(LOCAL_DIR)/clog
+
+# Settings of the comparison of schedulers: see `make bench`. Empty ones take all.
+SCENARIOS  ?=
+PEERS_ONLY ?=
+SEEDS      ?=
+PEERS      ?=
+BENCH_OUT  ?= $(LOCAL_DIR)/bench
 
 # How long each reader is fuzzed, and the readers: PACKAGE:TARGET
 FUZZTIME ?= 30s
@@ -165,7 +172,11 @@ e2e-faults: control-plane ## Run many MiniClusters with faults, and kill the man
 	FAULTS_FOR=$(FAULTS_FOR) FAULTS_SEED=$(FAULTS_SEED) go test -count=1 -timeout=120m -v -run='^TestKilledAtRandom$$' ./test/e2e
 
 .PHONY: bench
-bench: ## Run the benchmarks
+bench: build ## Run schedulers of gangs beside each other, and compare them; goes on where it was interrupted: [SCENARIOS=clog,many] [PEERS_ONLY=ours-gate,volcano] [SEEDS=1,2] [PEERS=DIR] [BENCH_OUT=.local/bench]
+	bin/localcluster bench --dir=$(BENCH_OUT) --scenarios=$(SCENARIOS) --only="$(PEERS_ONLY)" --seeds=$(SEEDS) --peers=$(PEERS)
+
+.PHONY: bench-go
+bench-go: ## Run the benchmarks of packages
 	go test -run='^$$' -bench=. -benchmem ./pkg/...
 
 .PHONY: bench-fluxion

@@ -25,13 +25,9 @@ const fastKueue = `clientConnection: {qps: 1000, burst: 2000}`
 
 // makeKueueQueue makes a queue of Kueue with the CPUs of all nodes. Its AdmissionCheck holds quota
 // only for gangs that have nodes.
-func (o *clogOptions) makeKueueQueue(ctx context.Context, c client.Client) error {
-	cpus, err := resource.ParseQuantity(o.config.Nodes.CPU)
-	if err != nil {
-		return err
-	}
+func makeKueueQueue(ctx context.Context, c client.Client, cpus resource.Quantity, nodes int) error {
 	named := metav1.ObjectMeta{Name: kueueQueue}
-	quota := kueueapi.ResourceQuota{Name: corev1.ResourceCPU, NominalQuota: *resource.NewQuantity(cpus.Value()*int64(o.config.Nodes.Count), resource.DecimalSI)}
+	quota := kueueapi.ResourceQuota{Name: corev1.ResourceCPU, NominalQuota: *resource.NewQuantity(cpus.Value()*int64(nodes), resource.DecimalSI)}
 	for _, object := range []client.Object{
 		&kueueapi.ResourceFlavor{ObjectMeta: named},
 		&kueueapi.AdmissionCheck{ObjectMeta: named, Spec: kueueapi.AdmissionCheckSpec{ControllerName: v1alpha2.PlacementCheck}},

@@ -178,7 +178,7 @@ func (d *demonstration) run(ctx context.Context, submissions []submission) error
 	if err != nil {
 		return err
 	}
-	w, err := newWatcher(ctx, restConfig, d.client)
+	w, err := newWatcher(ctx, restConfig, d.client, &v1alpha2.MiniCluster{})
 	if err != nil {
 		return err
 	}

@@ -36,6 +36,7 @@ const usage = `localcluster runs Kubernetes with simulated or real nodes on this
   localcluster install   install the MiniCluster API
   localcluster demo      run the examples on a cluster of their own, live
   localcluster clog      run many gangs at once, and print where the time goes
+  localcluster bench     run schedulers of gangs beside each other, and compare them
   localcluster simulate  play Flux in the pods of MiniClusters (up starts it)
 
 Each takes --help.
@@ -53,7 +54,7 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	commands := map[string]func(context.Context, []string) error{
-		"build": build, "images": images, "up": up, "fault": fault, "down": down, "status": status, "install": install, "simulate": simulate, "demo": demo, "clog": clogging,
+		"build": build, "images": images, "up": up, "fault": fault, "down": down, "status": status, "install": install, "simulate": simulate, "demo": demo, "clog": clogging, "bench": benchmark,
 	}
 	if len(args) == 0 {
 		args = []string{"help"}

@@ -80,6 +80,9 @@ func newMeters(ctx context.Context, cluster *localcluster.Cluster) (*meters, err
 	for _, p := range status.Processes {
 		m.pids[p.Name] = p.PID
 	}
+	if _, ok := m.pids["manager"]; !ok { // another scheduler
+		delete(m.urls, "manager")
+	}
 	return m, nil
 }
 

@@ -9,16 +9,20 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/dev/simulator"
 	"github.com/flux-elastic/flux-elastic/dev/timeline"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
 )
@@ -30,7 +34,7 @@ type change struct {
 	at     time.Time
 }
 
-// watcher follows MiniClusters and their pods, for the table and the timeline.
+// watcher follows MiniClusters, or Jobs that are gangs, and their pods, for the table and the timeline.
 type watcher struct {
 	changes  chan change
 	recorder *timeline.Recorder
@@ -38,6 +42,7 @@ type watcher struct {
 	held     map[string]bool // pods that hold a node
 }
 
+// newWatcher watches pods and some other kinds of objects.
 func newWatcher(ctx context.Context, config *rest.Config, c client.Client, also ...client.Object) (*watcher, error) {
 	var nodes corev1.NodeList
 	if err := c.List(ctx, &nodes); err != nil {
@@ -55,7 +60,7 @@ func newWatcher(ctx context.Context, config *rest.Config, c client.Client, also 
 	if err != nil {
 		return nil, err
 	}
-	for _, kind := range append([]client.Object{&v1alpha2.MiniCluster{}, &corev1.Pod{}}, also...) {
+	for _, kind := range append([]client.Object{&corev1.Pod{}}, also...) {
 		informer, err := informers.GetInformer(ctx, kind)
 		if err != nil {
 			return nil, err
@@ -66,7 +71,7 @@ func newWatcher(ctx context.Context, config *rest.Config, c client.Client, also 
 	}
 	go func() { _ = informers.Start(ctx) }()
 	if !informers.WaitForCacheSync(ctx) {
-		return nil, errors.New("watching MiniClusters: no answer")
+		return nil, errors.New("watching pods: no answer")
 	}
 	return w, nil
 }
@@ -121,7 +126,7 @@ func (w *watcher) take(seen change) {
 }
 
 func (w *watcher) takePod(pod *corev1.Pod, gone bool, now time.Time) {
-	rank, ok := protocol.Rank(pod)
+	m, ok := memberOf(pod)
 	node := protocol.PinnedNode(pod)
 	if !ok || node == "" {
 		return
@@ -133,7 +138,24 @@ func (w *watcher) takePod(pod *corev1.Pod, gone bool, now time.Time) {
 		return
 	}
 	w.held[name] = true
-	w.recorder.Held(name, timeline.Span{MiniCluster: pod.Labels[v1alpha2.MiniClusterLabel], Rank: rank, Node: node}, now)
+	w.recorder.Held(name, timeline.Span{MiniCluster: m.gang, Rank: m.rank, Node: node}, now)
+}
+
+// member says what a pod is in its gang.
+type member struct {
+	gang string // the name of the MiniCluster, or of the Job
+	try  string // the UID of the JobSet, or of the Job
+	rank int
+}
+
+// memberOf returns what a pod is in its gang, which is a MiniCluster or a Job.
+func memberOf(pod *corev1.Pod) (m member, ok bool) {
+	if job, _ := simulator.GangOf(pod); job != "" {
+		index, err := strconv.Atoi(pod.Labels[batchv1.JobCompletionIndexAnnotation])
+		return member{gang: pod.Labels[batchv1.JobNameLabel], try: string(job), rank: index}, err == nil
+	}
+	rank, ok := protocol.Rank(pod)
+	return member{gang: pod.Labels[v1alpha2.MiniClusterLabel], try: pod.Labels[jobsetapi.JobSetUIDKey], rank: rank}, ok
 }
 
 func (w *watcher) takeMiniCluster(mc *v1alpha2.MiniCluster, now time.Time) {

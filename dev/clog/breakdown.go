@@ -34,6 +34,7 @@ type Spread struct {
 	Count int     `json:"count"`
 	Mean  float64 `json:"mean"`
 	P50   float64 `json:"p50"`
+	P95   float64 `json:"p95"`
 	P99   float64 `json:"p99"`
 	Max   float64 `json:"max"`
 }
@@ -341,7 +342,7 @@ func NewSpread(seconds []float64) Spread {
 		sum += s
 	}
 	rank := func(q float64) float64 { return sorted[max(0, int(math.Ceil(q*float64(n)))-1)] }
-	return Spread{Count: n, Mean: sum / float64(n), P50: rank(0.5), P99: rank(0.99), Max: sorted[n-1]}
+	return Spread{Count: n, Mean: sum / float64(n), P50: rank(0.5), P95: rank(0.95), P99: rank(0.99), Max: sorted[n-1]}
 }
 
 func later(a, b time.Time) time.Time {

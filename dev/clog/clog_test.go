@@ -18,9 +18,9 @@ func at(seconds float64) time.Time { return noon.Add(time.Duration(seconds * flo
 
 func TestParseSizes(t *testing.T) {
 	for text, want := range map[string]string{
-		"64x6":                   "[{64 6}]",
-		"64x6, 32x10":            "[{64 6} {32 10}]",
-		"1x1,1x1":                "[{1 1} {1 1}]",
+		"64x6":                   "64x6 ",
+		"64x6, 32x10":            "64x6 32x10 ",
+		"1x1,1x1":                "1x1 1x1 ",
 		"":                       `sizes "": "" is not SIZExCOUNT, as in 64x6`,
 		"64":                     `sizes "64": "64" is not SIZExCOUNT, as in 64x6`,
 		"64x6,":                  `sizes "64x6,": "" is not SIZExCOUNT, as in 64x6`,
@@ -31,7 +31,10 @@ func TestParseSizes(t *testing.T) {
 		"4x99999999999999999999": `sizes "4x99999999999999999999": the count in "4x99999999999999999999" is no number above 0`,
 	} {
 		classes, err := ParseSizes(text)
-		got := fmt.Sprint(classes)
+		got := ""
+		for _, class := range classes {
+			got += fmt.Sprintf("%dx%d ", class.Size, class.Count)
+		}
 		if err != nil {
 			got = err.Error()
 		}
@@ -42,7 +45,7 @@ func TestParseSizes(t *testing.T) {
 }
 
 func TestGangs(t *testing.T) {
-	classes := []Class{{64, 6}, {32, 10}, {5, 1}}
+	classes := []Class{{Size: 64, Count: 6}, {Size: 32, Count: 10}, {Size: 5, Count: 1}}
 	one, err := Gangs(classes, Half, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -76,8 +79,8 @@ func TestGangs(t *testing.T) {
 // happens to it. Changes are seen in the order in which they are written.
 func script(lines ...string) *Record {
 	r := NewRecord(2, 1000)
-	r.Submitted(Gang{Name: "a", Size: 2, Min: 2}, at(0))
-	r.Submitted(Gang{Name: "b", Size: 1, Min: 1}, at(0))
+	r.Submitted(Gang{Name: "a", Size: 2, Min: 2, Run: 10 * time.Second}, at(0))
+	r.Submitted(Gang{Name: "b", Size: 1, Min: 1, Run: 10 * time.Second}, at(0))
 	pods, statuses := map[string]Pod{}, map[string]Status{}
 	for i, line := range lines {
 		f := strings.Fields(line) // TIME GANG admit|start|finish|PODSTATE [TRY RANK [NODE]]
@@ -210,10 +213,10 @@ func TestBreakdown(t *testing.T) {
 	if len(b.Phases) != len(want) || !near(total, 1) {
 		t.Errorf("%d phases, in all %g", len(b.Phases), total)
 	}
-	if b.Gap != (Spread{1, 1.5, 1.5, 1.5, 1.5}) {
+	if b.Gap != (Spread{1, 1.5, 1.5, 1.5, 1.5, 1.5}) {
 		t.Errorf("gap %+v", b.Gap)
 	}
-	if b.Waking != (Spread{2, 0.5, 0.5, 0.5, 0.5}) {
+	if b.Waking != (Spread{2, 0.5, 0.5, 0.5, 0.5, 0.5}) {
 		t.Errorf("waking %+v", b.Waking)
 	}
 	if len(b.Gangs) != 2 || b.Gangs[1].Ran != 1 || !near(b.Gangs[1].Until[PhasePinning], 17.5) {
@@ -250,8 +253,8 @@ func TestNewSpread(t *testing.T) {
 		seconds []float64
 		want    Spread
 	}{
-		"none": {nil, Spread{}}, "one": {[]float64{3}, Spread{1, 3, 3, 3, 3}},
-		"two": {[]float64{5, 1}, Spread{2, 3, 1, 5, 5}}, "hundred": {hundred, Spread{100, 50.5, 50, 99, 100}},
+		"none": {nil, Spread{}}, "one": {[]float64{3}, Spread{1, 3, 3, 3, 3, 3}},
+		"two": {[]float64{5, 1}, Spread{2, 3, 1, 5, 5, 5}}, "hundred": {hundred, Spread{100, 50.5, 50, 95, 99, 100}},
 	} {
 		if got := NewSpread(test.seconds); got != test.want {
 			t.Errorf("%s: %+v", name, got)
@@ -260,7 +263,7 @@ func TestNewSpread(t *testing.T) {
 }
 
 func TestResult(t *testing.T) {
-	o := &Result{Experiment: Experiment{Run: 10}}
+	o := &Result{}
 	o.Tell(script(whole...))
 	if o.Gangs != 2 || o.Finished != 2 || o.Pods != 3 || o.FinishedPods != 3 || !near(o.Bound, 15) || !near(o.Ratio, 1.9) || !near(o.Useful, 30/57.0) {
 		t.Errorf("%+v", o)

@@ -11,6 +11,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Values of the minimum of Gangs: the whole size, or half of it.
@@ -19,14 +20,26 @@ const (
 	Half  = "half"
 )
 
-// Gang is one MiniCluster of the experiment.
+// Gang is one MiniCluster of the experiment, or one Job of another scheduler.
 type Gang struct {
 	Name      string
 	Size, Min int
+	// Run is how long the gang runs at its full size.
+	Run time.Duration
+	// At is when the gang is submitted, since the begin of the experiment.
+	At time.Duration
+	// Queue is the name of the gang's queue; "" if there is only one.
+	Queue string
+	// NeverStart are the ranks whose pods never start, as in "3,5"; "" for none.
+	NeverStart string
 }
 
-// Class is a number of gangs of one size.
-type Class struct{ Size, Count int }
+// Class is a number of gangs that are alike. Run, At and Queue are those of Gang.
+type Class struct {
+	Size, Count int
+	Run, At     time.Duration
+	Queue       string
+}
 
 // ParseSizes reads classes of gangs: 64x6,32x10 is six gangs of size 64 and ten of size 32.
 func ParseSizes(text string) ([]Class, error) {
@@ -60,7 +73,7 @@ func Gangs(classes []Class, minimum string, seed uint64) ([]Gang, error) {
 	var gangs []Gang
 	for _, class := range classes {
 		for range class.Count {
-			gang := Gang{Size: class.Size, Min: class.Size}
+			gang := Gang{Size: class.Size, Min: class.Size, Run: class.Run, At: class.At, Queue: class.Queue}
 			if minimum == Half {
 				gang.Min = (class.Size + 1) / 2
 			}
@@ -73,6 +86,22 @@ func Gangs(classes []Class, minimum string, seed uint64) ([]Gang, error) {
 		gangs[i].Name = fmt.Sprintf("gang-%03d-%d", i, gangs[i].Size)
 	}
 	return gangs, nil
+}
+
+// Bound is a lower bound of the makespan on a number of nodes: no node is idle from any submission on
+// until all gangs that were submitted since then have run.
+func Bound(gangs []Gang, nodes int) time.Duration {
+	bound := time.Duration(0)
+	for _, first := range gangs {
+		work := time.Duration(0)
+		for _, gang := range gangs {
+			if gang.At >= first.At {
+				work += gang.Run * time.Duration(gang.Size)
+			}
+		}
+		bound = max(bound, first.At+work/time.Duration(nodes), first.At+first.Run)
+	}
+	return bound
 }
 
 // Pods returns the sum of the sizes.

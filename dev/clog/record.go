@@ -5,6 +5,7 @@ package clog
 
 import (
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -19,6 +20,8 @@ type Pod struct {
 	Node string
 	// Up means that the containers run. The lead's pod is ready only when the command runs.
 	Bound, Up, Ended bool
+	// Ready means that the pod is ready, and Succeeded that the pod ended without an error.
+	Ready, Succeeded bool
 	// CPU is what the pod requests, in thousandths.
 	CPU      int64
 	Revision uint64
@@ -39,6 +42,8 @@ type Status struct {
 // Record has all observed changes. Callers add changes in the order of the watches. It is not safe
 // for use by several goroutines.
 type Record struct {
+	jobs   bool // the gangs are Jobs: only their pods tell of them
+	gangs  []Gang
 	nodes  int
 	cpu    int64 // of a node
 	lives  map[string]*life
@@ -50,6 +55,14 @@ type Record struct {
 // NewRecord returns the empty record of a cluster. Each node has some CPU, in thousandths.
 func NewRecord(nodes int, cpu int64) *Record {
 	return &Record{nodes: nodes, cpu: cpu, lives: map[string]*life{}, used: map[string]int64{}}
+}
+
+// NewJobRecord is NewRecord for gangs that are Jobs. A gang runs once all of its pods are up, and has
+// succeeded once all of them have.
+func NewJobRecord(nodes int, cpu int64) *Record {
+	r := NewRecord(nodes, cpu)
+	r.jobs = true
+	return r
 }
 
 // life has the changes of one gang.
@@ -78,6 +91,9 @@ type try struct {
 	// bound is when the first pod was bound. placed is when the minimum of pods was pinned at
 	// the same time, and up when the minimum was up at the same time.
 	bound, placed, up time.Time
+	// ran is when the gang's command was first seen to run.
+	ran       time.Time
+	succeeded int // pods
 }
 
 type podLife struct {
@@ -89,6 +105,7 @@ type podLife struct {
 
 // Submitted records that a gang is being submitted.
 func (r *Record) Submitted(gang Gang, now time.Time) {
+	r.gangs = append(r.gangs, gang)
 	r.lives[gang.Name] = &life{Gang: gang, submitted: now}
 }
 
@@ -117,12 +134,8 @@ func (r *Record) TakePod(p Pod, now time.Time) {
 	if l == nil {
 		return
 	}
-	t := l.try(p.Try)
-	pod := t.pods[p.UID]
-	if pod == nil {
-		pod = &podLife{rank: p.Rank, made: now}
-		t.pods[p.UID] = pod
-	}
+	t := r.tryOf(l, p)
+	pod := t.pod(p, now)
 	first := func(at *time.Time, is bool) bool {
 		if !is || !at.IsZero() {
 			return false
@@ -143,16 +156,57 @@ func (r *Record) TakePod(p Pod, now time.Time) {
 	}
 	first(&t.placed, t.live >= l.Min)
 	if first(&pod.up, p.Up) {
-		first(&t.up, t.countUp() >= l.Min)
+		up := t.countUp()
+		first(&t.up, up >= l.Min)
+		first(&t.ran, r.jobs && up >= l.Size)
 	}
-	if first(&pod.ended, p.Ended) && !pod.pinned.IsZero() {
+	first(&t.ran, !r.jobs && p.Rank == 0 && p.Ready)
+	if first(&pod.ended, p.Ended) {
+		r.end(l, t, pod, p, now)
+	}
+}
+
+// pod returns the life of a pod, which begins now if the pod is new.
+func (t *try) pod(p Pod, now time.Time) *podLife {
+	if t.pods[p.UID] == nil {
+		t.pods[p.UID] = &podLife{rank: p.Rank, made: now}
+	}
+	return t.pods[p.UID]
+}
+
+// end records that a pod has ended.
+func (r *Record) end(l *life, t *try, pod *podLife, p Pod, now time.Time) {
+	if !pod.pinned.IsZero() {
 		t.live--
 		r.used[pod.node] -= p.CPU
+	}
+	if p.Succeeded {
+		t.succeeded++
+	}
+	if r.jobs && t.succeeded == l.Size && l.finished.IsZero() {
+		l.finished, l.succeeded = now, true
 	}
 }
 
 // Close records that the observation has ended.
 func (r *Record) Close(now time.Time) { r.closed = now }
+
+// tryOf returns the try that a pod belongs to. A Job has a new try when it makes pods again after all
+// of its pods that held nodes have ended.
+func (r *Record) tryOf(l *life, p Pod) *try {
+	if !r.jobs {
+		return l.try(p.Try)
+	}
+	for _, t := range l.tries {
+		if t.pods[p.UID] != nil {
+			return t
+		}
+	}
+	if n := len(l.tries); n > 0 && (l.tries[n-1].bound.IsZero() || l.tries[n-1].live > 0) {
+		return l.tries[n-1]
+	}
+	return l.try(p.Try + "/" + strconv.Itoa(len(l.tries)))
+}
 
 func (l *life) try(id string) *try {
 	if i := slices.IndexFunc(l.tries, func(t *try) bool { return t.id == id }); i >= 0 {
@@ -182,6 +236,12 @@ func (r *Record) Finished() int {
 		}
 	}
 	return n
+}
+
+// Knows reports whether the command of a gang has run, and whether the gang has finished.
+func (r *Record) Knows(gang string) (ran, finished bool) {
+	l := r.lives[gang]
+	return l != nil && !l.ran().IsZero(), l != nil && !l.finished.IsZero()
 }
 
 // Over reports whether all gangs have finished and none of their pods holds a node.

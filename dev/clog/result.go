@@ -12,15 +12,22 @@ import (
 
 // Experiment has the settings of an experiment.
 type Experiment struct {
+	Scenario string `json:"scenario,omitempty"`
+	// System is the scheduler, and how its pods are made.
+	System  string  `json:"system,omitempty"`
 	Sizes   string  `json:"sizes"`
 	Seed    uint64  `json:"seed"`
 	Nodes   int     `json:"nodes"`
 	Min     string  `json:"min"`
-	Run     float64 `json:"run"`   // seconds
-	Limit   float64 `json:"limit"` // seconds
+	Run     float64 `json:"run"`              // seconds
+	Limit   float64 `json:"limit"`            // seconds
+	Settle  float64 `json:"settle,omitempty"` // seconds that queues may take to get their shares
 	Binder  string  `json:"binder"`
 	Kueue   bool    `json:"kueue,omitempty"` // Kueue grants quota to the gangs
 	Workers int     `json:"workers"`         // gangs that are submitted in parallel
+	// Build is the digest of the program that is measured, and of its settings: another build
+	// is another experiment.
+	Build string `json:"build,omitempty"`
 }
 
 // Machine is the machine of the experiment. Load is its load at the start.
@@ -55,17 +62,19 @@ type Manager struct {
 // Result is the result of an experiment.
 type Result struct {
 	Experiment Experiment `json:"experiment"`
-	Machine    Machine    `json:"machine"`
-	Gangs      int        `json:"gangs"`
-	Pods       int        `json:"pods"`
-	Finished   int        `json:"finished"`
+	// Trouble is why the experiment failed; "" if it did not.
+	Trouble  string  `json:"trouble,omitempty"`
+	Machine  Machine `json:"machine"`
+	Gangs    int     `json:"gangs"`
+	Pods     int     `json:"pods"`
+	Finished int     `json:"finished"`
 	// FinishedPods is the sum of the sizes at which the finished gangs ran.
 	FinishedPods int `json:"finishedPods"`
 	// Makespan is the time from the first submission to the end of the last pod, in seconds. If
 	// not all gangs finished, it lasts to the end of the observation.
 	Makespan float64 `json:"makespan"`
-	// Bound is a lower bound of the makespan: size times run time of all gangs, divided by the
-	// number of nodes.
+	// Bound is a lower bound of the makespan. If all gangs are submitted at once, it is the sum of
+	// size times run time, divided by the number of nodes.
 	Bound float64 `json:"bound"`
 	Ratio float64 `json:"ratio"`
 	// Useful is the part of the nodes' time that finished commands needed. Running, Waiting
@@ -75,9 +84,11 @@ type Result struct {
 	Waiting float64 `json:"waiting"`
 	Idle    float64 `json:"idle"`
 
+	Figures Figures `json:"figures"`
+	// Violations, LongestPartial, Breakdown and Manager are those of MiniClusters.
 	Violations     Violations         `json:"violations"`
 	LongestPartial float64            `json:"longestPartial"` // seconds
-	Breakdown      Breakdown          `json:"breakdown"`
+	Breakdown      *Breakdown         `json:"breakdown,omitempty"`
 	API            API                `json:"api"`
 	Processes      []Process          `json:"processes"`
 	CPUPerPod      float64            `json:"cpuPerPod"` // milliseconds
@@ -87,26 +98,25 @@ type Result struct {
 
 // Tell sets the values that follow from the record.
 func (o *Result) Tell(r *Record) {
-	run := time.Duration(o.Experiment.Run * float64(time.Second)).Seconds()
-	o.Gangs, o.Finished = len(r.lives), r.Finished()
+	o.Gangs, o.Finished, o.Pods = len(r.lives), r.Finished(), Pods(r.gangs)
 	useful := 0.0
 	for _, l := range r.lives {
-		o.Pods += l.Size
 		if l.succeeded {
-			useful += run * float64(l.Size)
+			useful += l.Run.Seconds() * float64(l.Size)
+			o.FinishedPods += l.held()
 		}
 	}
-	o.Breakdown = r.Breakdown()
-	for _, gang := range o.Breakdown.Gangs {
-		o.FinishedPods += gang.Ran
-	}
-	o.Makespan = o.Breakdown.Makespan
-	o.Bound = run * float64(o.Pods) / float64(r.nodes)
+	first, last := r.bounds()
+	o.Makespan, o.Bound = last.Sub(first).Seconds(), Bound(r.gangs, r.nodes).Seconds()
 	if o.Makespan > 0 {
 		o.Ratio = o.Makespan / o.Bound
 		o.Useful = useful / (o.Makespan * float64(r.nodes))
 	}
-	o.Violations, o.LongestPartial = r.Violations(), r.LongestPartial().Seconds()
+	o.Figures = r.Figures(time.Duration(o.Experiment.Settle * float64(time.Second)))
+	if !r.jobs {
+		o.Violations, o.LongestPartial = r.Violations(), r.LongestPartial().Seconds()
+		o.Breakdown = new(r.Breakdown())
+	}
 }
 
 // Verdict returns an error unless all gangs finished without violations.

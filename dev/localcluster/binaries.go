@@ -41,6 +41,9 @@ type Part string
 const (
 	RealNodes Part = "real nodes"
 	Kueue     Part = "Kueue"
+	// Coscheduling and Volcano are schedulers for comparison.
+	Coscheduling Part = "Coscheduling"
+	Volcano      Part = "Volcano"
 )
 
 // components are in the order in which they are built. The API server is first: its build compiles
@@ -57,6 +60,8 @@ var components = []component{
 	// Kueue's visibility server would write its certificate into /visibility. Without a directory, it
 	// has the certificate in memory.
 	{name: kueueName, pkg: "sigs.k8s.io/kueue/cmd/kueue", module: "kueue", variable: "sigs.k8s.io/kueue/pkg/visibility.certDir=", part: Kueue},
+	{name: "coscheduling", pkg: "sigs.k8s.io/scheduler-plugins/cmd/scheduler", module: "../peers/coscheduling", part: Coscheduling},
+	{name: "volcano-scheduler", pkg: "volcano.sh/volcano/cmd/scheduler", module: "../peers/volcano", part: Volcano},
 }
 
 // Binaries are the paths of the control plane's programs, by name.

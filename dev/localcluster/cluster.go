@@ -80,6 +80,19 @@ type Config struct {
 	Real RealConfig
 	// Kueue is Kueue beside the cluster; nil if the cluster has none.
 	Kueue *KueueConfig
+	// Control are settings of the control plane.
+	Control ControlConfig
+}
+
+// ControlConfig has settings of the control plane that differ from the usual ones.
+type ControlConfig struct {
+	// FeatureGates are feature gates of the API server, the controller manager and the
+	// scheduler, as on their command lines: A=true,B=false.
+	FeatureGates string
+	// RuntimeConfig turns versions of the API on, as on the API server's command line.
+	RuntimeConfig string
+	// Scheduler is added to the configuration file of kube-scheduler (YAML).
+	Scheduler string
 }
 
 // Cluster is a running cluster.
@@ -87,7 +100,8 @@ type Cluster struct {
 	// Dir is the directory of all files of the cluster.
 	Dir string
 	// Port is the first port.
-	Port int
+	Port    int
+	control ControlConfig
 	// network is the network of the real nodes and the API server; empty without real nodes.
 	network network
 }
@@ -108,7 +122,7 @@ func Up(ctx context.Context, config Config, binaries Binaries, say func(string))
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{Dir: config.Dir, Port: port}
+	c := &Cluster{Dir: config.Dir, Port: port, control: config.Control}
 	if err := c.makeDirs(); err != nil {
 		return nil, err
 	}
@@ -388,7 +402,7 @@ leaderElection: {leaderElect: false}
 clientConnection:
   kubeconfig: ` + c.Kubeconfig() + `
   qps: ` + clientQPS + `
-  burst: ` + clientBurst + "\n"
+  burst: ` + clientBurst + "\n" + c.control.Scheduler
 	if err := os.WriteFile(c.config("scheduler.yaml"), []byte(scheduler), 0o644); err != nil {
 		return err
 	}
@@ -436,6 +450,10 @@ func (c *Cluster) apiServerArgs(keys *credentials) ([]string, error) {
 		// No limits on requests: benchmarks would only measure these limits.
 		"--max-requests-inflight=0", "--max-mutating-requests-inflight=0", "--enable-priority-and-fairness=false",
 	}
+	args = append(args, c.featureGates()...)
+	if c.control.RuntimeConfig != "" {
+		args = append(args, "--runtime-config="+c.control.RuntimeConfig)
+	}
 	// With this certificate, the API server passes requests on to servers of further APIs.
 	certFile, keyFile, err := keys.issue("aggregator", &x509.Certificate{
 		Subject: pkix.Name{CommonName: "aggregator"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
@@ -458,24 +476,32 @@ func (c *Cluster) apiServerArgs(keys *credentials) ([]string, error) {
 		"--kubelet-client-certificate="+certFile, "--kubelet-client-key="+keyFile), err
 }
 
+// featureGates returns the flag of the feature gates, if there are any.
+func (c *Cluster) featureGates() []string {
+	if c.control.FeatureGates == "" {
+		return nil
+	}
+	return []string{"--feature-gates=" + c.control.FeatureGates}
+}
+
 func (c *Cluster) controllerManagerArgs(keys *credentials) []string {
-	return []string{
-		"--kubeconfig=" + c.Kubeconfig(), "--authentication-kubeconfig=" + c.Kubeconfig(), "--authorization-kubeconfig=" + c.Kubeconfig(),
-		"--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(c.Port+PortControllerManager), "--leader-elect=false",
-		"--service-account-private-key-file=" + keys.serviceAccountKeyFile, "--root-ca-file=" + keys.caFile,
-		"--kube-api-qps=" + clientQPS, "--kube-api-burst=" + clientBurst, "--concurrent-job-syncs=20",
+	return append(c.featureGates(),
+		"--kubeconfig="+c.Kubeconfig(), "--authentication-kubeconfig="+c.Kubeconfig(), "--authorization-kubeconfig="+c.Kubeconfig(),
+		"--bind-address=127.0.0.1", "--secure-port="+strconv.Itoa(c.Port+PortControllerManager), "--leader-elect=false",
+		"--service-account-private-key-file="+keys.serviceAccountKeyFile, "--root-ca-file="+keys.caFile,
+		"--kube-api-qps="+clientQPS, "--kube-api-burst="+clientBurst, "--concurrent-job-syncs=20",
 		"--horizontal-pod-autoscaler-sync-period=1s",
 		// No program of the cluster requests a certificate.
 		"--controllers=*,-certificatesigningrequest-approving-controller,-certificatesigningrequest-cleaner-controller,-certificatesigningrequest-signing-controller",
-	}
+	)
 }
 
 func (c *Cluster) schedulerArgs() []string {
-	return []string{
-		"--config=" + c.config("scheduler.yaml"),
-		"--authentication-kubeconfig=" + c.Kubeconfig(), "--authorization-kubeconfig=" + c.Kubeconfig(),
-		"--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(c.Port+PortScheduler),
-	}
+	return append(c.featureGates(),
+		"--config="+c.config("scheduler.yaml"),
+		"--authentication-kubeconfig="+c.Kubeconfig(), "--authorization-kubeconfig="+c.Kubeconfig(),
+		"--bind-address=127.0.0.1", "--secure-port="+strconv.Itoa(c.Port+PortScheduler),
+	)
 }
 
 func (c *Cluster) kwokArgs() []string {

@@ -73,7 +73,7 @@ func (c *Config) Parts() []Part {
 func (c *Cluster) StartKueue(ctx context.Context, binaries Binaries, config KueueConfig) error {
 	k := &kueue{Cluster: c, dir: filepath.Join(c.Dir, "keys", kueueName), kubectl: binaries["kubectl"]}
 	var err error
-	if k.sources, err = kueueSources(ctx, binaries[kueueName]); err != nil {
+	if k.sources, err = Sources(ctx, binaries[kueueName]); err != nil {
 		return err
 	}
 	if old, err := c.process(kueueName); err == nil {
@@ -111,22 +111,23 @@ func (c *Cluster) kueueAnswers(ctx context.Context) bool {
 	return response.Body.Close() == nil && response.StatusCode == http.StatusOK
 }
 
-// kueueSources returns the directory of the sources of a Kueue program.
-func kueueSources(ctx context.Context, program string) (string, error) {
+// Sources returns the directory of the module of a program, in Go's module cache. It downloads the
+// module if it is not there.
+func Sources(ctx context.Context, program string) (string, error) {
 	info, err := buildinfo.ReadFile(program)
 	if err != nil {
-		return "", fmt.Errorf("reading Kueue's version: %w", err)
+		return "", fmt.Errorf("reading the version of %s: %w", program, err)
 	}
 	module := info.Main.Path + "@" + info.Main.Version
 	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", module)
 	cmd.Dir = os.TempDir() // not in a module
 	out, err := cmd.Output()
 	if err != nil {
-		return "", fmt.Errorf("finding Kueue's sources: go mod download %s: %w\n%s", module, withStderr(err), out)
+		return "", fmt.Errorf("finding the sources of %s: %w\n%s", module, withStderr(err), out)
 	}
 	var found struct{ Dir string }
 	if err := json.Unmarshal(out, &found); err != nil {
-		return "", fmt.Errorf("finding Kueue's sources: %w", err)
+		return "", fmt.Errorf("finding the sources of %s: %w", module, err)
 	}
 	return found.Dir, nil
 }
@@ -223,13 +224,13 @@ integrations: {frameworks: [batch/job, jobset.x-k8s.io/jobset]}
 		if err := yaml.UnmarshalStrict([]byte(text), &layer); err != nil {
 			return nil, err
 		}
-		merged = mergePatch(merged, layer)
+		merged = MergePatch(merged, layer)
 	}
 	return yaml.Marshal(merged)
 }
 
-// mergePatch applies a JSON merge patch (RFC 7396).
-func mergePatch(target, patch map[string]any) map[string]any {
+// MergePatch applies a JSON merge patch (RFC 7396).
+func MergePatch(target, patch map[string]any) map[string]any {
 	merged := maps.Clone(target)
 	if merged == nil {
 		merged = map[string]any{}
@@ -240,7 +241,7 @@ func mergePatch(target, patch map[string]any) map[string]any {
 			delete(merged, key)
 		case map[string]any:
 			inner, _ := merged[key].(map[string]any)
-			merged[key] = mergePatch(inner, value)
+			merged[key] = MergePatch(inner, value)
 		default:
 			merged[key] = value
 		}

@@ -17,5 +17,8 @@
 // including those that joined later. A broker that is asked to leave ends the work that it has. Then
 // it is idle, and its pod is not ready. A broker of an MPI job has work until the job ends.
 //
+// The pods of a Job with the annotation sim.flux-framework.org/gang-size are a gang without Flux. All
+// succeed together, some time after all of them run. Benchmarks so measure other schedulers.
+//
 // kwok starts the pods, at once, late or never: see the stages of package localcluster.
 package simulator

@@ -65,10 +65,14 @@ func Run(ctx context.Context, config *rest.Config) error {
 	return mgr.Start(ctx)
 }
 
-// instanceIndex is the index of pods by Flux instance. The pods of a JobSet are one instance.
+// instanceIndex is the index of pods by Flux instance. The pods of a JobSet are one instance. The
+// pods of a gang are one instance, too.
 const instanceIndex = "instance"
 
 func instanceOf(pod client.Object) []string {
+	if job, _ := GangOf(pod.(*corev1.Pod)); job != "" {
+		return []string{string(job)}
+	}
 	if _, ok := protocol.Rank(pod.(*corev1.Pod)); !ok {
 		return nil // no broker, for example the services pod
 	}
@@ -120,18 +124,12 @@ func (s *simulator) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	var lead *corev1.Pod
-	var online []*corev1.Pod
-	for i := range list.Items {
-		pod := &list.Items[i]
-		s.forgetWrite(pod)
-		if rank, ok := protocol.Rank(pod); ok && rank == 0 && (lead == nil || lead.CreationTimestamp.Before(&pod.CreationTimestamp)) {
-			lead = pod
-		}
-		if s.isOnline(ctx, pod) {
-			online = append(online, pod)
+	if len(list.Items) > 0 {
+		if job, size := GangOf(&list.Items[0]); job != "" {
+			return s.playGang(ctx, job, size, list.Items)
 		}
 	}
+	lead, online := s.brokers(ctx, list.Items)
 	switch {
 	case lead == nil || s.lags(lead): // an event will follow
 		return ctrl.Result{}, nil
@@ -141,6 +139,21 @@ func (s *simulator) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resul
 		return ctrl.Result{}, nil
 	}
 	return s.playLead(ctx, lead, online)
+}
+
+// brokers returns the latest pod of the lead, if there is one, and the pods whose brokers are online.
+func (s *simulator) brokers(ctx context.Context, pods []corev1.Pod) (lead *corev1.Pod, online []*corev1.Pod) {
+	for i := range pods {
+		pod := &pods[i]
+		s.forgetWrite(pod)
+		if rank, ok := protocol.Rank(pod); ok && rank == 0 && (lead == nil || lead.CreationTimestamp.Before(&pod.CreationTimestamp)) {
+			lead = pod
+		}
+		if s.isOnline(ctx, pod) {
+			online = append(online, pod)
+		}
+	}
+	return lead, online
 }
 
 // shutDown ends the followers of a lead that has ended. They go on if the lead failed and may be
