@@ -59,12 +59,7 @@ func Compute(in Input) v1alpha2.MiniClusterStatus {
 	if s.Admission == nil || s.MaximumSize == 0 { // otherwise the pods exist and define it
 		s.MaximumSize = in.MiniCluster.Spec.MostSize()
 	}
-	if _, admitted := in.Plan.Step.(life.Admit); in.Queue != "" && (in.Plan.State == life.StateQueued || admitted || s.Queue == "") {
-		s.Queue = in.Queue
-	}
-	if in.Plan.State == life.StateQueued && !in.Observation.Offer.Blocked.IsZero() {
-		s.BlockedSince = timeOf(in.Observation.Offer.Blocked)
-	}
+	setQueue(s, in)
 	if decision, decides := in.Plan.Step.(life.Decision); decides {
 		writeRecord(s, in, decision)
 	}
@@ -83,6 +78,17 @@ func Compute(in Input) v1alpha2.MiniClusterStatus {
 	setLastDecision(s, in)
 	s.PendingEvents = pendingEvents(s.LastDecision, in.Untold)
 	return *s
+}
+
+// setQueue says in which queue it waits, or waited, and since when it is blocked there.
+func setQueue(s *v1alpha2.MiniClusterStatus, in Input) {
+	waits := in.Plan.State == life.StateQueued
+	if _, admitted := in.Plan.Step.(life.Admit); in.Queue != "" && (waits || admitted || s.Queue == "") {
+		s.Queue = in.Queue
+	}
+	if blocked := in.Observation.Offer.Blocked; waits && !blocked.IsZero() {
+		s.BlockedSince = timeOf(blocked)
+	}
 }
 
 // count sets the numbers.
