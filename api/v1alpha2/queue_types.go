@@ -153,6 +153,16 @@ type MiniClusterQueueSpec struct {
 	// +optional
 	Patience *metav1.Duration `json:"patience,omitempty"`
 
+	// minRuntime is how long a MiniCluster of the queue keeps its nodes at least before the
+	// scheduler may evict it for another one (preempt, reclaim). It may still lose its surplus
+	// above minSize. Default 0s.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MinLength=2
+	// +kubebuilder:validation:MaxLength=40
+	// +kubebuilder:validation:Pattern=`^([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}(\.[0-9]{1,3})?s)?([0-9]{1,6}ms)?$`
+	// +optional
+	MinRuntime *metav1.Duration `json:"minRuntime,omitempty"`
+
 	// requeue is the place of a MiniCluster that is queued again, since it did not start or
 	// was evicted. Original: the place by its creation. Last: the place by the time at which
 	// it is queued again. Default Original.

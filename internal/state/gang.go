@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
@@ -174,6 +175,7 @@ func Queue(made *v1alpha2.MiniClusterQueue) queue.Queue {
 		Ordering:    queue.Ordering(s.Ordering),
 		Backfill:    queue.Backfill(s.Backfill),
 		Patience:    s.Patience.Duration,
+		MinRuntime:  ptr.Deref(s.MinRuntime, metav1.Duration{}).Duration,
 		Suspended:   s.Suspended,
 	}
 }

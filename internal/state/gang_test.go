@@ -334,8 +334,9 @@ func TestQueue(t *testing.T) {
 	if diff := cmp.Diff(want, Queue(made)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+	made.Spec.MinRuntime = &metav1.Duration{Duration: time.Minute}
 	made.Spec.Ordering, made.Spec.Backfill, made.Spec.Reclaimable = v1alpha2.OrderFIFO, v1alpha2.BackfillConservative, new(false)
-	if got := Queue(made); got.Ordering != queue.ByAge || got.Backfill != queue.Conservative || got.Reclaimable {
+	if got := Queue(made); got.Ordering != queue.ByAge || got.Backfill != queue.Conservative || got.Reclaimable || got.MinRuntime != time.Minute {
 		t.Errorf("got %+v", got)
 	}
 }

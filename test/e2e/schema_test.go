@@ -134,6 +134,7 @@ var refusedQueues = []refusal{
 	{"spec: {patience: soon}", "should match"},
 	{"spec: {patience: -1m}", "should match"},
 	{"spec: {patience: 1d}", "should match"},
+	{"spec: {minRuntime: -1m}", "should match"},
 	{"spec: {patience: 5}", "must be of type string"},
 	{"spec: {ordering: Random}", `supported values: "Priority", "FIFO"`},
 	{"spec: {backfill: Easy}", `supported values: "None", "EASY", "Conservative"`},

@@ -108,8 +108,11 @@ type Queue struct {
 	Backfill    Backfill
 	// Patience is how long others may use free nodes while its first gang waits for jobs
 	// without a time limit.
-	Patience  time.Duration
-	Suspended bool
+	Patience time.Duration
+	// MinRuntime is how long a gang of the queue has to have its nodes before it may be evicted for
+	// another gang.
+	MinRuntime time.Duration
+	Suspended  bool
 }
 
 // Snapshot is all that a cycle decides on, except where gangs fit (Room).

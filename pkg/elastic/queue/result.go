@@ -58,7 +58,7 @@ func (c *cycle) decision(e *entry, before int) Decision {
 	default:
 		d.Verdict, d.Message = elastic.WaitingForTurn, e.turnMessage(before)
 	}
-	d.LookAgain = elastic.Earliest(d.LookAgain, e.fullUntil)
+	d.LookAgain = elastic.Earliest(d.LookAgain, e.fullUntil, e.takesAt)
 	return d
 }
 

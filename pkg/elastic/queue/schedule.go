@@ -88,7 +88,9 @@ type entry struct {
 	// fullUntil is until when the gang starts at its full size or not at all; zero if at any
 	// size.
 	fullUntil time.Time
-	class     string
+	// takesAt is when a gang may be evicted for it that is protected now; zero if there is none.
+	takesAt time.Time
+	class   string
 	// overCapacity is true if the queue has no capacity left for the gang.
 	overCapacity bool
 	// deferred is true if the gang could start if others were smaller, without more nodes in use.

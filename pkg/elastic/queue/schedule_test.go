@@ -314,6 +314,7 @@ func TestBackfill(t *testing.T) {
 
 func TestPreempt(t *testing.T) {
 	high := ofPriority(100)
+	minRuntime := queue("default", func(q *Queue) { q.MinRuntime = time.Minute })
 	testSchedule(t, map[string]scheduleCase{
 		"surplus goes first": {
 			cluster: newCluster(10).run(elasticGang("r", 2, 6, 0, 0), 6, 0, malleable).run(gang("s", 4, 0), 4, 0).wait(with(gang("a", 3, 1), high)), second: 10,
@@ -330,6 +331,26 @@ func TestPreempt(t *testing.T) {
 		"the youngest of equal ones": {
 			cluster: newCluster(9).run(gang("r", 3, 0), 3, 0).run(gang("s", 3, 0), 3, 2).run(gang("u", 3, 0), 3, 1).wait(with(gang("a", 3, 1), high)), second: 10,
 			want: "a NoRoom, s is evicted (preempt)",
+		},
+		"a small one rather than a large one that is a little younger": {
+			cluster: newCluster(100).run(gang("r", 98, 0), 98, 2).run(gang("s", 2, 0), 2, 0).wait(with(gang("a", 2, 1), high)), second: 10,
+			want: "a NoRoom, s is evicted (preempt)",
+		},
+		"several small ones rather than a large one that lose less": {
+			cluster: newCluster(100).run(gang("r", 96, 0), 96, 2).run(gang("s", 2, 0), 2, 0).run(gang("u", 2, 0), 2, 1).wait(with(gang("a", 4, 1), high)), second: 10,
+			want: "a NoRoom, s is evicted (preempt), u is evicted (preempt)",
+		},
+		"not one that has not run for long enough": {
+			cluster: newCluster(9, minRuntime).run(gang("r", 3, 0), 3, 0).run(gang("s", 3, 0), 3, 2).run(gang("u", 3, 0), 3, 1).wait(with(gang("a", 3, 1), high)), second: 61,
+			want: "a NoRoom, u is evicted (preempt)",
+		},
+		"nor two of which one has not": {
+			cluster: newCluster(6, minRuntime).run(gang("r", 3, 0), 3, 0).run(gang("s", 3, 0), 3, 2).wait(with(gang("a", 6, 1), high)), second: 61,
+			want: "a NoRoom",
+		},
+		"but its surplus": {
+			cluster: newCluster(6, minRuntime).run(elasticGang("r", 2, 6, 0, 0), 6, 0, malleable).wait(with(gang("a", 3, 1), high)), second: 10,
+			want: "a NoRoom, r drains [3 4 5] (preempt)",
 		},
 		"nothing if that would not be enough": {
 			cluster: newCluster(10).run(gang("r", 5, 0), 5, 0).run(with(gang("s", 5, 0), high), 5, 0).wait(with(gang("a", 6, 1), high)), second: 10,
@@ -365,6 +386,17 @@ func TestPreempt(t *testing.T) {
 			want: "a NotAllowed, s is evicted (preempt)",
 		},
 	})
+}
+
+// Once a protected gang may be evicted, the queue is looked at again.
+func TestMinRuntimeEnds(t *testing.T) {
+	c := newCluster(6, queue("default", func(q *Queue) { q.MinRuntime = time.Minute })).run(gang("r", 6, 0), 6, 2).wait(with(gang("a", 6, 1), ofPriority(9)))
+	if got, want := Schedule(c.snap, c.room, noon.Add(10*time.Second)).Decisions[0].LookAgain, noon.Add(62*time.Second); !got.Equal(want) {
+		t.Errorf("it is looked at again at %s, want %s", got, want)
+	}
+	if got := say(Schedule(c.snap, c.room, noon.Add(62*time.Second))); got != "a NoRoom, r is evicted (preempt)" {
+		t.Errorf("then %s", got)
+	}
 }
 
 func TestReclaim(t *testing.T) {

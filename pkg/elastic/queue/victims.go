@@ -1,0 +1,233 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"sort"
+)
+
+// taking chooses the gangs that give nodes to one gang, the taker.
+type taking struct {
+	base    *clusterState
+	taker   *entry
+	victims []*victim
+	// mayLose reports whether n pods of a gang may be taken.
+	mayLose func(*clusterState, *run, int) bool
+}
+
+// victim is a gang that gives up some ranks, or all.
+type victim struct {
+	*run
+	// lost are the node-seconds of work that are lost if the whole gang goes.
+	lost float64
+	// protected is true if the gang has not run for its queue's MinRuntime: no more than its
+	// surplus is taken.
+	protected bool
+	take      int // how many of its ranks
+	whole     bool
+}
+
+func (c *cycle) newVictim(r *run) *victim {
+	ran := c.now.Sub(r.Admitted)
+	return &victim{run: r, lost: float64(len(r.Ranks)) * ran.Seconds(), protected: ran < r.queue.MinRuntime}
+}
+
+// enough reports whether the taker could start. A taker that its queue has no capacity for needs
+// nodes as well.
+func (t *taking) enough(v *clusterState) bool {
+	least := t.taker.least()
+	return v.fits(t.taker, least) >= least && v.room.Fits(t.taker.ID, least) >= least
+}
+
+// apply is the cluster after all victims have left.
+func (t *taking) apply() *clusterState {
+	after := t.base.snapshot()
+	for _, v := range t.victims {
+		if v.whole {
+			after.end(v.run, v.kept())
+		} else if v.take > 0 {
+			after.shrink(v.run, after.room.Victims(v.ID, v.take))
+		}
+	}
+	return after
+}
+
+// kept is how many ranks of a gang nobody has asked to leave.
+func (r *run) kept() int { return len(r.Ranks) - len(r.draining) - len(r.drains) }
+
+// find chooses victims: surplus ranks alone, one whole gang, or several.
+func (t *taking) find() bool {
+	shrunk := t.base.snapshot()
+	if t.shrinkAll(shrunk) {
+		return true
+	}
+	all := t.base.snapshot()
+	for _, v := range t.victims {
+		if !v.protected {
+			all.end(v.run, v.kept())
+		} else if surplus := v.kept() - v.Sizing.Min; v.Malleable && surplus > 0 {
+			all.shrink(v.run, all.room.Victims(v.ID, surplus))
+		}
+	}
+	if !t.enough(all) {
+		return false
+	}
+	if t.evict(shrunk) {
+		return true
+	}
+	// A queue that lost surplus ranks may be unable to lose a whole gang.
+	for _, v := range t.victims {
+		v.take = 0
+	}
+	return t.evict(t.base)
+}
+
+// cheapest orders the victims of a priority: those first that lose the least work.
+func cheapest(a, b *victim) int {
+	return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.lost, b.lost), cmp.Compare(a.ID, b.ID))
+}
+
+// youngest orders the victims of a priority: those first that lose the least work for each node.
+func youngest(a, b *victim) int {
+	return cmp.Or(cmp.Compare(a.Priority, b.Priority), b.Admitted.Compare(a.Admitted), cmp.Compare(a.ID, b.ID))
+}
+
+// shrinkAll takes the surplus of one gang after the other until the taker fits.
+func (t *taking) shrinkAll(trial *clusterState) bool {
+	slices.SortFunc(t.victims, youngest)
+	for _, v := range t.victims {
+		if !v.Malleable {
+			continue
+		}
+		v.take = max(v.kept()-v.Sizing.Min, 0)
+		for v.take > 0 && !t.mayLose(trial, v.run, v.take) {
+			v.take--
+		}
+		if v.take == 0 {
+			continue
+		}
+		trial.shrink(v.run, trial.room.Victims(v.ID, v.take))
+		if t.enough(trial) {
+			return true
+		}
+	}
+	return false
+}
+
+// evict takes whole gangs until the taker fits: of the lowest priorities, with the least lost work,
+// and as few as possible.
+func (t *taking) evict(trial *clusterState) bool {
+	best := t.cheapestOf(t.one(trial), t.several(trial, cheapest), t.several(trial, youngest))
+	for _, v := range best {
+		v.whole = true
+	}
+	return best != nil
+}
+
+// cheapestOf is the cheapest set of victims; nil if all are.
+func (t *taking) cheapestOf(sets ...[]*victim) []*victim {
+	type cost struct {
+		priority int32
+		lost     float64
+	}
+	of := func(set []*victim) cost {
+		c := cost{priority: math.MinInt32}
+		for _, v := range set {
+			c.priority, c.lost = max(c.priority, v.Priority), c.lost+v.lost
+		}
+		return c
+	}
+	var best []*victim
+	for _, set := range sets {
+		if set == nil {
+			continue
+		}
+		a, b := of(set), of(best)
+		if best == nil || cmp.Or(cmp.Compare(a.priority, b.priority), cmp.Compare(a.lost, b.lost), cmp.Compare(len(set), len(best))) < 0 {
+			best = set
+		}
+	}
+	return best
+}
+
+// one is the cheapest gang that is enough alone; nil if none is.
+func (t *taking) one(trial *clusterState) []*victim {
+	slices.SortFunc(t.victims, cheapest)
+	for _, v := range t.victims {
+		if t.ends(trial, v) {
+			one := trial.snapshot()
+			one.end(v.run, v.kept()-v.take)
+			if t.enough(one) {
+				return []*victim{v}
+			}
+		}
+	}
+	return nil
+}
+
+// ends reports whether a whole gang may be taken.
+func (t *taking) ends(trial *clusterState, v *victim) bool {
+	return !v.protected && t.mayLose(trial, v.run, v.kept()-v.take)
+}
+
+// several are gangs that are enough together, in an order, without those that are not needed; nil
+// if all are not enough.
+func (t *taking) several(trial *clusterState, order func(a, b *victim) int) []*victim {
+	slices.SortFunc(t.victims, order)
+	var set []*victim
+	after := trial.snapshot()
+	for _, v := range t.victims {
+		if !t.ends(after, v) {
+			continue
+		}
+		after.end(v.run, v.kept()-v.take)
+		if set = append(set, v); t.enough(after) {
+			return t.needed(trial, set)
+		}
+	}
+	return nil
+}
+
+// needed are the victims without those that can stay: the dearest stay first.
+func (t *taking) needed(trial *clusterState, set []*victim) []*victim {
+	slices.SortFunc(set, func(a, b *victim) int { return cheapest(b, a) })
+	for i := 0; i < len(set); {
+		after := trial.snapshot()
+		for j, v := range set {
+			if j != i {
+				after.end(v.run, v.kept()-v.take)
+			}
+		}
+		if t.enough(after) {
+			set = slices.Delete(set, i, i+1)
+		} else {
+			i++
+		}
+	}
+	return set
+}
+
+// prune gives back what is not needed, to the gangs that would lose the most first.
+func (t *taking) prune() {
+	slices.SortFunc(t.victims, func(a, b *victim) int { return cheapest(b, a) })
+	for _, v := range t.victims {
+		if v.whole {
+			v.whole = false
+			if !t.enough(t.apply()) {
+				v.whole = true
+				continue
+			}
+		}
+		if v.take > 0 {
+			least := sort.Search(v.take, func(n int) bool {
+				v.take = n
+				return t.enough(t.apply())
+			})
+			v.take = least
+		}
+	}
+}
