@@ -127,7 +127,8 @@ func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (*snapshot, queu
 		s.freedSince = time.Time{}
 	}
 	out := &snapshot{clusterState: seen, waiting: map[string]*entry{}}
-	out.Total, out.Settles, out.Amount = s.ledger.Total(), s.settles, state.AmountText
+	out.Total, out.Foreign = s.ledger.Total(), s.ledger.Foreign()
+	out.Settles, out.Amount = s.settles, state.AmountText
 	queues := queuesByName(seen.queues)
 	for _, name := range slices.Sorted(maps.Keys(queues)) {
 		out.Queues = append(out.Queues, state.Queue(queues[name]))

@@ -38,8 +38,9 @@ type Ledger struct {
 	// graph is nil if it has to be built again.
 	graph *fluxion.Graph
 	freed uint64
-	// total is nil if it has to be computed again.
-	total queue.Resources
+	// total and foreign are computed again if they are nil. foreignOn is by node.
+	total, foreign queue.Resources
+	foreignOn      map[string]queue.Resources
 	// exclusions are the nodes that pods cannot use, by Places.Key, and domains those of gangs, by
 	// Domains.Key. They are valid for this graph.
 	exclusions map[string][]fluxion.Exclusion
@@ -76,7 +77,7 @@ func New(levels []state.TopologyLevel, matcher Matcher) *Ledger {
 	return &Ledger{
 		levels: slices.Clone(levels), matcher: matcher, nodes: map[string]*node{}, pods: map[types.UID]*Pod{},
 		accounts: map[types.UID]*account{}, daemons: map[string]map[types.UID]fluxion.Resources{},
-		requests: map[string]fluxion.Resources{},
+		requests: map[string]fluxion.Resources{}, foreignOn: map[string]queue.Resources{},
 	}
 }
 
@@ -108,7 +109,7 @@ func (l *Ledger) update(before, now *node) (changed bool) {
 		l.exclusions, l.domains, changed = nil, nil, true
 	}
 	if before.down != now.down {
-		l.total, changed = nil, true
+		l.total, l.foreign, changed = nil, nil, true
 		if l.graph != nil {
 			l.graph.SetDown(now.Name, now.down)
 		}
@@ -144,7 +145,7 @@ func (l *Ledger) DeleteNode(name string) {
 }
 
 // rebuild makes the next use build the graph again.
-func (l *Ledger) rebuild() { l.graph, l.total, l.exclusions, l.domains = nil, nil, nil, nil }
+func (l *Ledger) rebuild() { l.graph, l.total, l.foreign, l.exclusions, l.domains = nil, nil, nil, nil, nil }
 
 // resize gives a node the capacity that it has now. The graph is made anew if it cannot be changed,
 // for example because the node has another kind of resources than before.
@@ -188,6 +189,8 @@ func (l *Ledger) Set(uid types.UID, p *Pod) {
 	case p.owner != "":
 		l.setBroker(p)
 	default:
+		l.setForeign(before, -1)
+		l.setForeign(p, 1)
 		l.swap(before.held(), p.held())
 	}
 }
@@ -241,6 +244,7 @@ func (l *Ledger) DeletePod(uid types.UID) {
 	case p.owner != "":
 		l.deleteBroker(p)
 	default:
+		l.setForeign(p, -1)
 		l.swap(p.held(), nil)
 	}
 }
@@ -355,20 +359,4 @@ func (l *Ledger) capacity(n *node) fluxion.Resources {
 		}
 	}
 	return capacity
-}
-
-// Total is the capacity of all nodes that are up.
-func (l *Ledger) Total() queue.Resources {
-	if l.total == nil {
-		l.total = queue.Resources{}
-		for _, n := range l.nodes {
-			if n.down != "" {
-				continue
-			}
-			for name, amount := range l.capacity(n) {
-				l.total[name] += max(amount, 0)
-			}
-		}
-	}
-	return maps.Clone(l.total)
 }

@@ -186,6 +186,7 @@ type picture struct {
 	Jobs       map[types.UID][]fluxion.Pod
 	Holds      map[types.UID][]int
 	Total      any
+	Foreign    map[string]int64
 	Room       int
 	Why        string
 	Exclusions []fluxion.Exclusion
@@ -194,7 +195,8 @@ type picture struct {
 func pictureOf(t *testing.T, c *Ledger) picture {
 	t.Helper()
 	graph := graphOf(t, c)
-	p := picture{Left: map[string]fluxion.Resources{}, Jobs: map[types.UID][]fluxion.Pod{}, Holds: map[types.UID][]int{}, Total: c.Total()}
+	p := picture{Left: map[string]fluxion.Resources{}, Jobs: map[types.UID][]fluxion.Pod{}, Holds: map[types.UID][]int{}, Total: c.Total(), Foreign: c.Foreign()}
+	maps.DeleteFunc(p.Foreign, func(_ string, amount int64) bool { return amount == 0 })
 	for i := range graph.Len() {
 		p.Left[graph.Name(i)] = graph.Left(graph.Name(i))
 	}
@@ -356,6 +358,23 @@ func TestRanksThatAreNone(t *testing.T) {
 	}
 	if holds := c.Holds("uid-lmp"); len(holds) > 0 {
 		t.Errorf("it holds %v", holds)
+	}
+}
+
+// What pods of others hold on nodes that are up: not those of DaemonSets and MiniClusters.
+func TestForeign(t *testing.T) {
+	p := fixture.Pod("p").CPU("1").On("a")
+	c := clusterOf([]*corev1.Node{fixture.Node("a").Obj(), fixture.Node("b").Cordoned().Obj()}, []*corev1.Pod{
+		daemon("d", "DaemonSet", "1").On("a").Obj(), fixture.BrokerPod("lmp", 0).CPU("2").On("a").Obj(), fixture.Pod("q").CPU("3").On("b").Obj(),
+	}, nil)
+	c.SetPod(p.Obj())
+	if got, want := c.Foreign(), map[string]int64{"cpu": 1000, "pods": 1}; !maps.Equal(got, want) {
+		t.Errorf("got %v", got)
+	}
+	c.SetNode(fixture.Node("b").Obj())
+	c.SetPod(p.Ended(0).Obj())
+	if got, want := c.Foreign(), map[string]int64{"cpu": 3000, "pods": 1}; !maps.Equal(got, want) {
+		t.Errorf("got %v", got)
 	}
 }
 

@@ -64,7 +64,7 @@ func (c *cycle) tooMuchPromised(e *entry) string {
 				promised += other.Guarantee[name]
 			}
 		}
-		need, total := e.Requests[name]*int64(e.allowed[0]), c.state.total[name]
+		need, total := e.Requests[name]*int64(e.allowed[0]), c.total[name]
 		if promised > 0 && need > max(total-promised, e.queue.Guarantee[name]) && need <= total {
 			return fmt.Sprintf("needs %s, of %s in all %s are guaranteed to other queues", c.amount(name, need), c.amount(name, total), c.amount(name, promised))
 		}

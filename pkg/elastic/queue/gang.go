@@ -120,8 +120,9 @@ type Snapshot struct {
 	Queues  []Queue
 	Waiting []Gang
 	Running []Running
-	// Total is what all nodes that are up hold together.
-	Total Resources
+	// Total is what all nodes that are up hold together, and Foreign is how much of that others
+	// than gangs use. Foreign is not shared among the queues.
+	Total, Foreign Resources
 	// Settles is until when further nodes may become free, because the pods of a gang end one
 	// after the other. Until then nobody is backfilled and nobody starts below its full size:
 	// small gangs would take the nodes bit by bit.

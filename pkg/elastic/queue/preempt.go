@@ -122,7 +122,7 @@ func (c *cycle) goesTo(head *entry, victims []*victim) bool {
 
 // soFar is the snapshot after this cycle's admissions, without the gangs that ran before.
 func (c *cycle) soFar() Snapshot {
-	s := Snapshot{Total: c.state.total}
+	s := Snapshot{Total: c.state.total} // without what others use
 	for _, q := range c.queues {
 		if q.known {
 			s.Queues = append(s.Queues, q.Queue)

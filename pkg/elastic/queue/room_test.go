@@ -227,6 +227,15 @@ func (c *cluster) run(g Gang, size, second int, change ...func(*Running)) *clust
 	return c
 }
 
+// others lets pods of others use some nodes.
+func (c *cluster) others(nodes int) *cluster {
+	for i := range nodes {
+		c.room.take("others", i, len(c.room.free)-1-i, 1)
+	}
+	c.snap.Foreign = Resources{"cpu": int64(nodes), "pods": int64(nodes)}
+	return c
+}
+
 func (c *cluster) wait(gangs ...Gang) *cluster {
 	for i := range gangs {
 		c.room.best[gangs[i].ID] = gangs[i].BestEffort

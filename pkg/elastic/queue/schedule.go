@@ -6,6 +6,7 @@ package queue
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -38,8 +39,9 @@ func Schedule(s Snapshot, room Room, now time.Time) Result {
 // cycle is one call of Schedule.
 type cycle struct {
 	now, settles time.Time
-	// base is the room before the cycle.
-	base Room
+	// base is the room before the cycle, and total what the cluster holds, also for others.
+	base  Room
+	total Resources
 	// oversubscribed is true if the waiting gangs want more than the cluster holds.
 	oversubscribed bool
 	// state is the cluster after the decisions so far.
@@ -124,7 +126,12 @@ func newCycle(s Snapshot, room Room, now time.Time) *cycle {
 		c.amount = func(name string, amount int64) string { return fmt.Sprintf("%d %s", amount, name) }
 	}
 	byName := c.makeQueues(s)
-	c.state = newClusterState(room.Snapshot(), c.queues, s.Total)
+	c.total = s.Total
+	shared := maps.Clone(s.Total)
+	for name := range shared {
+		shared[name] = max(shared[name]-s.Foreign[name], 0)
+	}
+	c.state = newClusterState(room.Snapshot(), c.queues, shared)
 	for _, running := range s.Running {
 		r := &run{Running: running, queue: byName[running.Queue]}
 		r.Requests = withPod(r.Requests)

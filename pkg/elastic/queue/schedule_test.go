@@ -407,6 +407,10 @@ func TestReclaim(t *testing.T) {
 			cluster: newCluster(10, easy("default"), lent).run(with(gang("r", 5, 0), inQueue("b")), 5, 0).run(with(gang("s", 5, 0), inQueue("b")), 5, 1).wait(gang("a", 5, 1)), second: 10,
 			want: "a NoRoom, s is evicted (reclaim)",
 		},
+		"what others use is not shared": {
+			cluster: newCluster(10, easy("default"), lent).others(6).run(with(gang("r", 2, 0), inQueue("b")), 2, 0).run(with(gang("s", 2, 0), inQueue("b")), 2, 1).wait(gang("a", 2, 1)), second: 10,
+			want: "a NoRoom, s is evicted (reclaim)",
+		},
 		"not below its share": {
 			cluster: newCluster(10, easy("default"), lent).run(with(gang("r", 6, 0), inQueue("b")), 6, 0).run(with(gang("s", 4, 0), inQueue("b")), 4, 1).wait(gang("a", 5, 1)), second: 10,
 			want: "a NoRoom",

@@ -1,0 +1,67 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger
+
+import (
+	"maps"
+
+	"github.com/flux-elastic/flux-elastic/pkg/elastic/queue"
+)
+
+// Total is the capacity of all nodes that are up.
+func (l *Ledger) Total() queue.Resources {
+	if l.total == nil {
+		l.total = queue.Resources{}
+		for _, n := range l.nodes {
+			if n.down != "" {
+				continue
+			}
+			for name, amount := range l.capacity(n) {
+				l.total[name] += max(amount, 0)
+			}
+		}
+	}
+	return maps.Clone(l.total)
+}
+
+// Foreign is what pods of others hold on the nodes that are up, beside daemon pods.
+func (l *Ledger) Foreign() queue.Resources {
+	if l.foreign == nil {
+		l.foreign = queue.Resources{}
+		for name, held := range l.foreignOn {
+			if n := l.nodes[name]; n == nil || n.down != "" {
+				continue
+			}
+			for name, amount := range held {
+				l.foreign[name] += amount
+			}
+		}
+	}
+	return maps.Clone(l.foreign)
+}
+
+// setForeign counts what a pod of others holds, or no longer counts it if the sign is -1. Nothing
+// is counted for a nil pod.
+func (l *Ledger) setForeign(p *Pod, sign int64) {
+	if p == nil {
+		return
+	}
+	on := l.foreignOn[p.node]
+	if on == nil {
+		on = queue.Resources{}
+		l.foreignOn[p.node] = on
+	}
+	n := l.nodes[p.node]
+	for name, amount := range p.requests {
+		if on[name] += sign * amount; on[name] == 0 {
+			delete(on, name)
+		}
+		if l.foreign != nil && n != nil && n.down == "" {
+			l.foreign[name] += sign * amount
+		}
+	}
+	if len(on) == 0 {
+		delete(l.foreignOn, p.node)
+	}
+}
