@@ -217,7 +217,8 @@ func (k *Kueue) wakeOwner(ctx context.Context, object any) {
 	}
 }
 
-// wakeAll wakes all MiniClusters that have the label of a queue.
+// wakeAll wakes all MiniClusters that have the label of a queue, and those of all Workloads: a MiniCluster
+// may be deleted while nobody follows its Workload, which then has to go.
 func (k *Kueue) wakeAll(ctx context.Context) {
 	var list v1alpha2.MiniClusterList
 	if err := k.cluster.List(ctx, &list, client.HasLabels{v1alpha2.KueueQueueLabel}, client.UnsafeDisableDeepCopy); err != nil {
@@ -225,6 +226,17 @@ func (k *Kueue) wakeAll(ctx context.Context) {
 	}
 	for i := range list.Items {
 		k.wake(ctx, list.Items[i].Namespace, list.Items[i].Name)
+	}
+	reader := k.Reader()
+	if reader == nil {
+		return
+	}
+	var workloads kueueapi.WorkloadList
+	if err := reader.List(ctx, &workloads, client.UnsafeDisableDeepCopy); err != nil {
+		ctrl.LoggerFrom(ctx).Error(err, "Listing Workloads")
+	}
+	for i := range workloads.Items {
+		k.wakeOwner(ctx, &workloads.Items[i])
 	}
 }
 

@@ -4,9 +4,12 @@
 package e2ekueue
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kueueapi "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 
@@ -39,11 +42,7 @@ func TestKueueAway(t *testing.T) {
 	s.AwaitState(runs, v1alpha2.StateRunning)
 	c.startKueue(t, "")
 	s.AwaitState(waits, v1alpha2.StateRunning)
-	for _, mc := range []*v1alpha2.MiniCluster{runs, waits} {
-		s.endCommand(mc)
-		s.AwaitSuccess(mc)
-		s.awaitCondition(s.workloadOf(mc), kueueapi.WorkloadFinished, metav1.ConditionTrue)
-	}
+	s.succeed(runs, waits)
 	if attempts := runs.Status.Admission.Attempt; attempts != 1 {
 		t.Errorf("%s was admitted %d times", runs.Name, attempts)
 	}
@@ -54,6 +53,70 @@ func TestKueueAway(t *testing.T) {
 	if requeued := late.Status.RequeueState; requeued == nil || *requeued.Count != 1 || requeued.RequeueAt == nil {
 		t.Errorf("it is requeued as %+v", requeued)
 	}
+}
+
+// The definitions of Kueue's objects are removed. The command of a MiniCluster with nodes ends before its
+// Workload is gone. Nothing runs until the definitions are back. Then all MiniClusters ask again.
+func TestWithoutAPI(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 4, "")
+	s := c.newSite(t, 4)
+	s.newQueue("team", 16, s.withPlacement())
+	runs := s.create(s.miniCluster("runs").Size(2), "team")
+	s.AwaitState(runs, v1alpha2.StateRunning)
+	waits := s.create(s.miniCluster("waits").Size(2), "team")
+	s.awaitWaiting(waits, "insufficient unused quota")
+	c.removeKueueAPI(t)
+	later := s.create(s.miniCluster("later").Size(2), "team")
+	all := []*v1alpha2.MiniCluster{runs, waits, later}
+	for _, mc := range all {
+		s.awaitWaiting(mc, "the API server does not have its objects")
+	}
+
+	c.startKueue(t, "")
+	// The history has to see what has quota before anything can have some.
+	seen := s.clusterQueue("seen", 0)
+	s.make(seen)
+	s.awaitSeen(seen)
+	for _, mc := range all {
+		s.awaitSeen(s.workloadOf(mc))
+	}
+	s.makeFlavor()
+	s.newQueue("team", 32, s.withPlacement())
+	first := s.awaitRunning(all, 2)
+	s.succeed(first...)
+	s.succeed(s.awaitRunning(all, 1)...)
+	if ended := len(runs.Status.Attempts); ended != 1 {
+		t.Errorf("%s ended %d times before", runs.Name, ended)
+	}
+	for _, mc := range all[1:] {
+		if len(mc.Status.Attempts) > 0 {
+			t.Errorf("%s ran before", mc.Name)
+		}
+	}
+}
+
+// removeKueueAPI deletes the definitions of Kueue's objects, and waits until they are gone.
+func (c *cluster) removeKueueAPI(t *testing.T) {
+	t.Helper()
+	harness.Eventually(t, func() error {
+		var list apiextensionsv1.CustomResourceDefinitionList
+		if err := c.Client.List(t.Context(), &list); err != nil {
+			return err
+		}
+		var left error
+		for i := range list.Items {
+			d := &list.Items[i]
+			if d.Spec.Group != kueueapi.SchemeGroupVersion.Group {
+				continue
+			}
+			left = errors.Join(left, fmt.Errorf("%s is still there", d.Name))
+			if d.DeletionTimestamp == nil {
+				left = errors.Join(left, c.Client.Delete(t.Context(), d))
+			}
+		}
+		return left
+	})
 }
 
 // Kueue ends with its cluster, and the next cluster in the same directory has keys and an API of its own.

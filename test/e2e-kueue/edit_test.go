@@ -6,6 +6,8 @@ package e2ekueue
 import (
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	kueueapi "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 
@@ -28,15 +30,36 @@ func TestSuspended(t *testing.T) {
 	workload := s.workloadOf(mc)
 	s.Patch(mc, `{"spec":{"suspend":true}}`)
 	s.AwaitState(mc, v1alpha2.StateSuspended)
-	s.awaitWorkload(workload, "inactive, without quota", func(wl *kueueapi.Workload) bool { return !*wl.Spec.Active && wl.Status.Admission == nil })
+	s.awaitInactive(workload)
 	next := s.newWorkload("next", "team", podSet("lead", 2, "8"))
 	s.awaitCondition(next, kueueapi.WorkloadQuotaReserved, metav1.ConditionTrue)
 	s.Patch(mc, `{"spec":{"suspend":false}}`)
 	s.awaitWaiting(mc, "insufficient unused quota")
 	s.Delete(next)
 	s.AwaitState(mc, v1alpha2.StateRunning)
-	s.endCommand(mc)
-	s.AwaitSuccess(mc)
+	s.succeed(mc)
+}
+
+// Kueue deactivates the Workload of a MiniCluster that no node can hold. Once there are nodes, the
+// MiniCluster runs when it has been suspended and resumed.
+func TestReactivated(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 2)
+	s.newQueue("team", 16, s.withPlacement())
+	mc := s.create(s.miniCluster("large").Size(2).Spec(func(spec *v1alpha2.MiniClusterSpec) {
+		spec.Pod.NodeSelector["example.com/large"] = "true"
+	}), "team")
+	workload := s.workloadOf(mc)
+	s.awaitWorkload(workload, "deactivated, without quota", func(wl *kueueapi.Workload) bool {
+		return !*wl.Spec.Active && meta.IsStatusConditionFalse(wl.Status.Conditions, kueueapi.WorkloadRequeued)
+	})
+	for _, name := range s.Nodes {
+		s.Patch(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, `{"metadata":{"labels":{"example.com/large":"true"}}}`)
+	}
+	s.Patch(mc, `{"spec":{"suspend":true}}`)
+	s.AwaitState(mc, v1alpha2.StateSuspended)
+	s.Patch(mc, `{"spec":{"suspend":false}}`)
+	s.AwaitState(mc, v1alpha2.StateRunning)
 }
 
 // The label of a MiniCluster that waits can be changed, removed and added.

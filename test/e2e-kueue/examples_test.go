@@ -38,9 +38,7 @@ func TestExamples(t *testing.T) {
 	s.awaitWorkload(workload, "giving back the quota of 32 workers", func(wl *kueueapi.Workload) bool {
 		return len(wl.Status.ReclaimablePods) == 1 && wl.Status.ReclaimablePods[0].Count == 32
 	})
-	s.endCommand(partial)
-	s.AwaitSuccess(partial)
-	s.awaitCondition(workload, kueueapi.WorkloadFinished, metav1.ConditionTrue)
+	s.succeed(partial)
 
 	sweep, urgent := s.named("sweep"), s.named("urgent")
 	s.apply("priority", "-l", "step=1")
@@ -52,8 +50,7 @@ func TestExamples(t *testing.T) {
 		t.Errorf("sweep lost its quota because of %s: %s", evicted.Reason, evicted.Message)
 	}
 	s.AwaitState(sweep, v1alpha2.StateQueued)
-	s.endCommand(urgent)
-	s.AwaitSuccess(urgent)
+	s.succeed(urgent)
 	s.AwaitState(sweep, v1alpha2.StateRunning)
 	s.endCommand(sweep)
 	s.AwaitSuccess(sweep)

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	kueueapi "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
@@ -33,8 +32,7 @@ func TestWorkloadDeleted(t *testing.T) {
 	if mc.Status.Admission.Quota.Workload == first.UID {
 		t.Error("it runs with the quota of the Workload that was deleted")
 	}
-	s.endCommand(mc)
-	s.AwaitSuccess(mc)
+	s.succeed(mc)
 }
 
 // The quota of a MiniCluster that is deleted while it runs is free when its last pod is gone.
@@ -87,7 +85,7 @@ func TestPodsReady(t *testing.T) {
 		return strings.Contains(harness.Condition(mc, v1alpha2.ConditionAdmitted).Message, "queued again 1 times")
 	})
 	s.awaitWaiting(small, "exceeding the maximum number of re-queuing retries")
-	s.awaitWorkload(workload, "inactive, without quota", func(wl *kueueapi.Workload) bool { return !*wl.Spec.Active && wl.Status.Admission == nil })
+	s.awaitInactive(workload)
 	s.Patch(small, `{"spec":{"suspend":true}}`)
 	s.AwaitState(small, v1alpha2.StateSuspended)
 	s.Patch(small, `{"spec":{"suspend":false,"pod":{"annotations":{%q:null}}}}`, simulator.NeverStart)
@@ -97,10 +95,7 @@ func TestPodsReady(t *testing.T) {
 	if len(lower.Status.Attempts) > 0 {
 		t.Error("Kueue evicted a MiniCluster that has its quorum")
 	}
-	for _, mc := range []*v1alpha2.MiniCluster{lower, small} {
-		s.endCommand(mc)
-		s.AwaitSuccess(mc)
-	}
+	s.succeed(lower, small)
 }
 
 // MiniClusters with and without the label share nodes.
@@ -125,13 +120,10 @@ func TestBothKinds(t *testing.T) {
 func (s *site) hasNoWorkload(mc *v1alpha2.MiniCluster) {
 	s.T.Helper()
 	harness.Eventually(s.T, func() error {
-		var list kueueapi.WorkloadList
-		if err := s.Cluster.Client.List(s.Ctx, &list, client.InNamespace(s.Namespace), client.MatchingLabels{v1alpha2.MiniClusterLabel: mc.Name}); err != nil {
-			return err
+		workloads, err := s.workloads(mc)
+		if err == nil && len(workloads) > 0 {
+			err = errors.New("it has a Workload")
 		}
-		if len(list.Items) > 0 {
-			return errors.New("it has a Workload")
-		}
-		return nil
+		return err
 	})
 }

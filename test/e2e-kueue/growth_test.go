@@ -9,7 +9,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	kueueapi "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
@@ -17,31 +16,34 @@ import (
 	"github.com/flux-elastic/flux-elastic/test/harness"
 )
 
-// awaitGrowth waits until the Workloads of a MiniCluster but the first are as many as the test
-// expects, and admitted.
+// hasGrowth checks that the Workloads of a MiniCluster but the first are as many as the test expects, and
+// admitted.
+func (s *site) hasGrowth(mc *v1alpha2.MiniCluster, first *kueueapi.Workload, count int) error {
+	workloads, err := s.workloads(mc)
+	if err != nil {
+		return err
+	}
+	names, admitted := []string{}, 0
+	for i := range workloads {
+		wl := &workloads[i]
+		if wl.Name == first.Name {
+			continue
+		}
+		names = append(names, wl.Name)
+		if meta.IsStatusConditionTrue(wl.Status.Conditions, kueueapi.WorkloadAdmitted) {
+			admitted++
+		}
+	}
+	if len(names) != count || admitted != count {
+		return fmt.Errorf("beside %s there are %v, of which %d are admitted; want %d", first.Name, names, admitted, count)
+	}
+	return nil
+}
+
+// awaitGrowth waits until it has (hasGrowth).
 func (s *site) awaitGrowth(mc *v1alpha2.MiniCluster, first *kueueapi.Workload, count int) {
 	s.T.Helper()
-	harness.Eventually(s.T, func() error {
-		var list kueueapi.WorkloadList
-		if err := s.Cluster.Client.List(s.Ctx, &list, client.InNamespace(s.Namespace)); err != nil {
-			return err
-		}
-		names, admitted := []string{}, 0
-		for i := range list.Items {
-			wl := &list.Items[i]
-			if !metav1.IsControlledBy(wl, mc) || wl.Name == first.Name {
-				continue
-			}
-			names = append(names, wl.Name)
-			if meta.IsStatusConditionTrue(wl.Status.Conditions, kueueapi.WorkloadAdmitted) {
-				admitted++
-			}
-		}
-		if len(names) != count || admitted != count {
-			return fmt.Errorf("beside %s there are %v, of which %d are admitted; want %d", first.Name, names, admitted, count)
-		}
-		return nil
-	})
+	harness.Eventually(s.T, func() error { return s.hasGrowth(mc, first, count) })
 }
 
 // A running MiniCluster grows as far as Kueue has quota for a further Workload. Others with quota in
@@ -49,8 +51,7 @@ func (s *site) awaitGrowth(mc *v1alpha2.MiniCluster, first *kueueapi.Workload, c
 func TestGrowth(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 6)
-	s.newCheck("placement", v1alpha2.PlacementCheck)
-	s.newQueue("team", 32, preempting, withCheck("placement"))
+	s.newQueue("team", 32, preempting, s.withPlacement())
 	mc := s.create(s.miniCluster("grows").Size(2).MinSize(2).MaxSize(6).Launcher(), "team")
 	first := s.workloadOf(mc)
 	s.Await(mc, "on all nodes for which there is quota", func(mc *v1alpha2.MiniCluster) bool { return mc.Status.Size == 4 })
@@ -75,9 +76,7 @@ func TestGrowth(t *testing.T) {
 
 	s.Delete(other)
 	s.Await(mc, "large again", func(mc *v1alpha2.MiniCluster) bool { return mc.Status.Size == 4 })
-	s.endCommand(mc)
-	s.AwaitSuccess(mc)
-	s.awaitCondition(first, kueueapi.WorkloadFinished, metav1.ConditionTrue)
+	s.succeed(mc)
 	s.awaitGrowth(mc, first, 0)
 	all := s.newWorkload("all", "team", podSet("lead", 4, "8"))
 	s.awaitCondition(all, kueueapi.WorkloadQuotaReserved, metav1.ConditionTrue)

@@ -25,6 +25,7 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
+	"github.com/flux-elastic/flux-elastic/test/harness"
 )
 
 // history has every state of pods, MiniClusters, Workloads and ClusterQueues, in the order in which
@@ -157,6 +158,66 @@ func (h *history) of(namespace string) ([]event, error) {
 		return nil, fmt.Errorf("%T %s is not seen to be gone", object, object.GetName())
 	}
 	return events, nil
+}
+
+// latest returns the last resource version that the history has seen of an object; 0 for none.
+func (h *history) latest(object client.Object) uint64 {
+	h.mutex.Lock()
+	defer h.mutex.Unlock()
+	for i := len(h.events) - 1; i >= 0; i-- {
+		if h.events[i].object.GetUID() == object.GetUID() {
+			return h.events[i].version
+		}
+	}
+	return 0
+}
+
+// awaitSeen waits until the history has seen an object as it is, and so all that was before of its kind.
+func (s *site) awaitSeen(object client.Object) {
+	s.T.Helper()
+	version, err := strconv.ParseUint(object.GetResourceVersion(), 10, 64)
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	harness.Eventually(s.T, func() error {
+		if seen := s.history.latest(object); seen < version {
+			return fmt.Errorf("of %T %s the version %d was seen, and not %d", object, object.GetName(), seen, version)
+		}
+		return nil
+	})
+}
+
+// runsOf returns how many lead pods of a MiniCluster have run.
+func (s *site) runsOf(mc *v1alpha2.MiniCluster) int {
+	s.T.Helper()
+	for _, pod := range s.Pods(mc) {
+		s.awaitSeen(&pod)
+	}
+	leads := map[types.UID]bool{}
+	s.history.mutex.Lock()
+	defer s.history.mutex.Unlock()
+	for _, e := range s.history.events {
+		if pod, ok := e.object.(*corev1.Pod); ok && pod.Labels[v1alpha2.UIDLabel] == string(mc.UID) && pod.Status.Phase == corev1.PodRunning {
+			if rank, ok := protocol.Rank(pod); ok && rank == 0 {
+				leads[pod.UID] = true
+			}
+		}
+	}
+	return len(leads)
+}
+
+// workloadsSeen returns how many Workloads a MiniCluster has ever had, by name.
+func (s *site) workloadsSeen(mc *v1alpha2.MiniCluster) map[string]int {
+	seen, counts := map[types.UID]bool{}, map[string]int{}
+	s.history.mutex.Lock()
+	defer s.history.mutex.Unlock()
+	for _, e := range s.history.events {
+		if wl, ok := e.object.(*kueueapi.Workload); ok && metav1.IsControlledBy(wl, mc) && !seen[wl.UID] {
+			seen[wl.UID] = true
+			counts[wl.Name]++
+		}
+	}
+	return counts
 }
 
 // moment is the state of a namespace at one resource version.

@@ -6,9 +6,6 @@ package e2ekueue
 import (
 	"testing"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	kueueapi "sigs.k8s.io/kueue/apis/kueue/v1beta2"
-
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 )
 
@@ -27,10 +24,8 @@ func TestIntegrations(t *testing.T) {
 			with, without := s.create(s.miniCluster("with").Size(2), "default"), s.create(s.miniCluster("without").Size(2), "")
 			for _, mc := range []*v1alpha2.MiniCluster{with, without} {
 				s.AwaitState(mc, v1alpha2.StateRunning)
-				s.endCommand(mc)
-				s.AwaitSuccess(mc)
 			}
-			s.awaitCondition(s.workloadOf(with), kueueapi.WorkloadFinished, metav1.ConditionTrue)
+			s.succeed(with, without)
 		})
 	}
 }

@@ -94,15 +94,10 @@ func TestFactEviction(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 0)
 	high := s.newPriority("high", 100)
-	s.newQueue("team", 8, with(func(spec *kueueapi.ClusterQueueSpec) {
-		spec.Preemption = &kueueapi.ClusterQueuePreemption{WithinClusterQueue: kueueapi.PreemptionPolicyLowerPriority}
-	}))
+	s.newQueue("team", 8, preempting)
 	low := s.newWorkload("low", "team", podSet("lead", 1, "8"))
 	s.awaitCondition(low, kueueapi.WorkloadAdmitted, metav1.ConditionTrue)
-	urgent := s.workload("urgent", "team", podSet("lead", 1, "8"))
-	urgent.Spec.PriorityClassRef = kueueapi.NewWorkloadPriorityClassRef(high)
-	urgent.Spec.Priority = new(int32(100))
-	s.Create(urgent)
+	urgent := s.newUrgent("urgent", "team", high, podSet("lead", 1, "8"))
 	s.awaitEviction(low, kueueapi.WorkloadEvictedByPreemption)
 	s.awaitCondition(urgent, kueueapi.WorkloadQuotaReserved, metav1.ConditionFalse)
 	s.clear(low)
@@ -139,11 +134,8 @@ func TestFactCohort(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 0)
 	s.newCohort("all")
-	reclaims := with(func(spec *kueueapi.ClusterQueueSpec) {
-		spec.Preemption = &kueueapi.ClusterQueuePreemption{ReclaimWithinCohort: kueueapi.PreemptionPolicyAny}
-	})
 	for _, queue := range []string{"red", "blue"} {
-		s.newQueue(queue, 8, inCohort("all"), reclaims)
+		s.newQueue(queue, 8, inCohort("all"), reclaiming)
 	}
 	borrower := s.newWorkload("borrower", "red", podSet("lead", 2, "8"))
 	s.awaitCondition(borrower, kueueapi.WorkloadAdmitted, metav1.ConditionTrue)

@@ -64,10 +64,15 @@ func up(ctx context.Context, name string, nodes int, configuration string) (*clu
 	if c.history, err = watchHistory(ctx, c); err != nil {
 		return nil, errors.Join(err, c.Down())
 	}
-	if c.manager, err = c.StartManager(harness.JobSetEmbedded); err != nil {
+	if err = c.startManager(c.ManagerKubeconfig); err != nil {
 		return nil, errors.Join(err, c.Down())
 	}
 	return c, nil
+}
+
+func (c *cluster) startManager(kubeconfig string) (err error) {
+	c.manager, err = env.StartManager(kubeconfig, harness.JobSetEmbedded)
+	return err
 }
 
 func (c *cluster) down() error {

@@ -27,9 +27,7 @@ func TestMiniCluster(t *testing.T) {
 	s.AwaitState(mc, v1alpha2.StateRunning)
 	next := s.newWorkload("next", "team", podSet("lead", 1, "8"))
 	s.awaitCondition(next, kueueapi.WorkloadQuotaReserved, metav1.ConditionFalse)
-	s.endCommand(mc)
-	s.AwaitSuccess(mc)
-	s.awaitCondition(workload, kueueapi.WorkloadFinished, metav1.ConditionTrue)
+	s.succeed(mc)
 	s.awaitCondition(next, kueueapi.WorkloadAdmitted, metav1.ConditionTrue)
 }
 
@@ -40,8 +38,7 @@ func TestWithoutLabel(t *testing.T) {
 	s := newSite(t, 2)
 	mc := s.create(s.miniCluster("free").Size(2), "")
 	s.AwaitState(mc, v1alpha2.StateRunning)
-	s.endCommand(mc)
-	s.AwaitSuccess(mc)
+	s.succeed(mc)
 	var list kueueapi.WorkloadList
 	if err := s.Cluster.Client.List(s.Ctx, &list, client.InNamespace(s.Namespace)); err != nil {
 		t.Fatal(err)
@@ -68,8 +65,7 @@ func TestOneFlavor(t *testing.T) {
 	if pool := mc.Status.Admission.Quota.NodeSelector["pool"]; pool != "rest" {
 		t.Errorf("it runs in the pool %q", pool)
 	}
-	s.endCommand(mc)
-	s.AwaitSuccess(mc)
+	s.succeed(mc)
 }
 
 // Pods get the tolerations of their flavor, with which they may run on its nodes.
@@ -101,6 +97,5 @@ func TestTaintedFlavor(t *testing.T) {
 			t.Errorf("%d of the tolerations of pod %s are those of the flavor", n, pods.Items[i].Name)
 		}
 	}
-	s.endCommand(mc)
-	s.AwaitSuccess(mc)
+	s.succeed(mc)
 }

@@ -43,9 +43,7 @@ func TestPreemptedByPriority(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := newSite(t, 3)
-			options := []option{with(func(spec *kueueapi.ClusterQueueSpec) {
-				spec.Preemption = &kueueapi.ClusterQueuePreemption{WithinClusterQueue: kueueapi.PreemptionPolicyLowerPriority}
-			})}
+			options := []option{preempting}
 			if check {
 				options = append(options, s.withPlacement())
 			}
@@ -61,11 +59,9 @@ func TestPreemptedByPriority(t *testing.T) {
 			s.awaitWaiting(low, "couldn't assign flavors to pod set")
 			later := s.create(s.miniCluster("later").Size(3), "team") // the preempted one keeps its place
 			s.awaitWaiting(later, "queue \"team\"")
-			s.endCommand(urgent)
-			s.AwaitSuccess(urgent)
+			s.succeed(urgent)
 			s.awaitAgain(low)
-			s.endCommand(low)
-			s.AwaitSuccess(low)
+			s.succeed(low)
 			s.AwaitState(later, v1alpha2.StateRunning)
 		})
 	}
@@ -76,9 +72,6 @@ func TestReclaimWithinCohort(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 4)
 	s.newCohort("all")
-	reclaiming := with(func(spec *kueueapi.ClusterQueueSpec) {
-		spec.Preemption = &kueueapi.ClusterQueuePreemption{ReclaimWithinCohort: kueueapi.PreemptionPolicyAny}
-	})
 	placement := s.withPlacement()
 	s.newQueue("lender", 16, inCohort("all"), reclaiming, placement)
 	s.newQueue("borrower", 16, inCohort("all"), reclaiming, placement)
@@ -93,11 +86,9 @@ func TestReclaimWithinCohort(t *testing.T) {
 	if len(small.Status.Attempts) > 0 {
 		t.Error("Kueue took more than it needs")
 	}
-	s.endCommand(owner)
-	s.AwaitSuccess(owner)
+	s.succeed(owner)
 	s.awaitAgain(borrows)
-	s.endCommand(borrows)
-	s.AwaitSuccess(borrows)
+	s.succeed(borrows)
 }
 
 // Two LocalQueues of a cohort share fairly: the one that has more gives back what is above its share.
@@ -106,12 +97,9 @@ func TestFairSharing(t *testing.T) {
 	c := newCluster(t, 4, "fairSharing: {preemptionStrategies: [LessThanOrEqualToFinalShare, LessThanInitialShare]}\n")
 	s := c.newSite(t, 4)
 	s.newCohort("fair")
-	fair := with(func(spec *kueueapi.ClusterQueueSpec) {
-		spec.Preemption = &kueueapi.ClusterQueuePreemption{ReclaimWithinCohort: kueueapi.PreemptionPolicyAny}
-	})
 	s.newQueue("shared", 32, inCohort("fair"))
-	s.newQueue("first", 0, inCohort("fair"), fair)
-	s.newQueue("second", 0, inCohort("fair"), fair)
+	s.newQueue("first", 0, inCohort("fair"), reclaiming)
+	s.newQueue("second", 0, inCohort("fair"), reclaiming)
 	create := func(name string, n int, queue string) (made []*v1alpha2.MiniCluster) {
 		for i := range n {
 			made = append(made, s.create(s.miniCluster(name+strconv.Itoa(i)), queue))
@@ -126,8 +114,7 @@ func TestFairSharing(t *testing.T) {
 	all := slices.Concat(greedy, modest)
 	for len(all) > 0 {
 		running := s.awaitRunning(all, min(len(all), 4))[0]
-		s.endCommand(running)
-		s.AwaitSuccess(running)
+		s.succeed(running)
 		all = slices.DeleteFunc(all, func(mc *v1alpha2.MiniCluster) bool { return mc == running })
 	}
 }

@@ -6,6 +6,7 @@ package e2ekueue
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -41,10 +42,16 @@ func (c *cluster) newSite(t *testing.T, nodes int) *site {
 	t.Helper()
 	s := &site{Site: c.NewSite(t, nodes), history: c.history}
 	t.Cleanup(s.close)
+	s.makeFlavor()
+	return s
+}
+
+// makeFlavor makes the ResourceFlavor of the site's nodes.
+func (s *site) makeFlavor() {
+	s.T.Helper()
 	flavor := &kueueapi.ResourceFlavor{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}}
 	flavor.Spec.NodeLabels = map[string]string{harness.SiteLabel: s.Namespace}
 	s.make(flavor)
-	return s
 }
 
 func (s *site) close() {
@@ -146,9 +153,21 @@ func withFlavor(name string, cpus int) option {
 	}
 }
 
-// with changes the ClusterQueue in any way.
-func with(change func(*kueueapi.ClusterQueueSpec)) option {
-	return func(_ *site, spec *kueueapi.ClusterQueueSpec) { change(spec) }
+// preempting lets a ClusterQueue preempt Workloads of lower priority.
+func preempting(_ *site, spec *kueueapi.ClusterQueueSpec) {
+	spec.Preemption = &kueueapi.ClusterQueuePreemption{WithinClusterQueue: kueueapi.PreemptionPolicyLowerPriority}
+}
+
+// reclaiming lets a ClusterQueue take its quota back that its cohort has borrowed.
+func reclaiming(_ *site, spec *kueueapi.ClusterQueueSpec) {
+	spec.Preemption = &kueueapi.ClusterQueuePreemption{ReclaimWithinCohort: kueueapi.PreemptionPolicyAny}
+}
+
+// withPlacement makes an AdmissionCheck that flux-elastic answers, and lets a ClusterQueue use it.
+func (s *site) withPlacement() option {
+	s.T.Helper()
+	s.newCheck("placement", v1alpha2.PlacementCheck)
+	return withCheck("placement")
 }
 
 func quota(flavor string, cpus int) kueueapi.FlavorQuotas {
@@ -216,22 +235,37 @@ func (s *site) newWorkload(name, queue string, podSets ...kueueapi.PodSet) *kueu
 	return workload
 }
 
+// newUrgent makes a Workload of a WorkloadPriorityClass, without a job behind it.
+func (s *site) newUrgent(name, queue, class string, podSets ...kueueapi.PodSet) *kueueapi.Workload {
+	s.T.Helper()
+	workload := s.workload(name, queue, podSets...)
+	workload.Spec.PriorityClassRef, workload.Spec.Priority = kueueapi.NewWorkloadPriorityClassRef(class), new(int32(100))
+	s.Create(workload)
+	return workload
+}
+
+// workloads returns the Workloads of a MiniCluster, by name: the first one, and those of its growth.
+func (s *site) workloads(mc *v1alpha2.MiniCluster) ([]kueueapi.Workload, error) {
+	var list kueueapi.WorkloadList
+	if err := s.Cluster.Client.List(s.Ctx, &list, client.InNamespace(s.Namespace)); err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(list.Items, func(wl kueueapi.Workload) bool { return !metav1.IsControlledBy(&wl, mc) }), nil
+}
+
 // workloadOf waits for the Workload of a MiniCluster.
 func (s *site) workloadOf(mc *v1alpha2.MiniCluster) *kueueapi.Workload {
 	s.T.Helper()
 	var found *kueueapi.Workload
 	harness.Eventually(s.T, func() error {
-		var list kueueapi.WorkloadList
-		if err := s.Cluster.Client.List(s.Ctx, &list, client.InNamespace(s.Namespace)); err != nil {
-			return err
+		workloads, err := s.workloads(mc)
+		if err == nil && len(workloads) == 0 {
+			err = fmt.Errorf("%s has no Workload", mc.Name)
 		}
-		for i := range list.Items {
-			if metav1.IsControlledBy(&list.Items[i], mc) {
-				found = &list.Items[i]
-				return nil
-			}
+		if err == nil {
+			found = &workloads[0]
 		}
-		return fmt.Errorf("%s has no Workload", mc.Name)
+		return err
 	})
 	return found
 }
@@ -252,6 +286,12 @@ func (s *site) awaitWorkload(workload *kueueapi.Workload, what string, holds fun
 		}
 		return nil
 	})
+}
+
+// awaitInactive waits until a Workload has neither quota nor a place in its queue.
+func (s *site) awaitInactive(workload *kueueapi.Workload) {
+	s.T.Helper()
+	s.awaitWorkload(workload, "inactive, without quota", func(wl *kueueapi.Workload) bool { return !*wl.Spec.Active && wl.Status.Admission == nil })
 }
 
 // awaitCondition waits until a Workload has a condition with a status, and returns the condition.
@@ -296,6 +336,19 @@ func (s *site) create(w *fixture.MiniClusterWrapper, queue string) *v1alpha2.Min
 	}
 	s.Create(mc)
 	return mc
+}
+
+// succeed ends commands that run until the test ends them, and waits until the MiniClusters hold
+// neither nodes nor quota.
+func (s *site) succeed(mcs ...*v1alpha2.MiniCluster) {
+	s.T.Helper()
+	for _, mc := range mcs {
+		s.endCommand(mc)
+		s.AwaitSuccess(mc)
+		if mc.Labels[v1alpha2.KueueQueueLabel] != "" {
+			s.awaitCondition(s.workloadOf(mc), kueueapi.WorkloadFinished, metav1.ConditionTrue)
+		}
+	}
 }
 
 // endCommand ends a command that runs until the test ends it.

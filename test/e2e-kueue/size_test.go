@@ -41,11 +41,7 @@ func TestPartialAdmission(t *testing.T) {
 	if n := reclaimable(workload); n != 32 {
 		t.Errorf("%d pods of 64 are reclaimable", n)
 	}
-	for _, mc := range []*v1alpha2.MiniCluster{other, mc} {
-		s.endCommand(mc)
-		s.AwaitSuccess(mc)
-		s.awaitCondition(s.workloadOf(mc), kueueapi.WorkloadFinished, metav1.ConditionTrue)
-	}
+	s.succeed(other, mc)
 }
 
 // The Workload is finished, and says how, when no pod is left. Its quota is free then.
@@ -84,6 +80,5 @@ func TestQuotaOfLeavers(t *testing.T) {
 		s.awaitWorkload(workload, "without the quota of those that left", func(wl *kueueapi.Workload) bool { return reclaimable(wl) == 3-size })
 		s.awaitCondition(next, kueueapi.WorkloadAdmitted, metav1.ConditionTrue)
 	}
-	s.endCommand(mc)
-	s.AwaitSuccess(mc)
+	s.succeed(mc)
 }

@@ -13,29 +13,13 @@ import (
 	"github.com/flux-elastic/flux-elastic/test/harness"
 )
 
-// preempting lets a ClusterQueue preempt Workloads of lower priority.
-func preempting(_ *site, spec *kueueapi.ClusterQueueSpec) {
-	spec.Preemption = &kueueapi.ClusterQueuePreemption{WithinClusterQueue: kueueapi.PreemptionPolicyLowerPriority}
-}
-
-// newUrgent makes a Workload of a WorkloadPriorityClass, without a job behind it.
-func (s *site) newUrgent(name, queue, class string, podSets ...kueueapi.PodSet) *kueueapi.Workload {
-	s.T.Helper()
-	workload := &kueueapi.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: s.Namespace, Name: name}}
-	workload.Spec.QueueName, workload.Spec.PodSets = kueueapi.LocalQueueName(queue), podSets
-	workload.Spec.PriorityClassRef, workload.Spec.Priority = kueueapi.NewWorkloadPriorityClassRef(class), new(int32(100))
-	s.Create(workload)
-	return workload
-}
-
 // A MiniCluster that Kueue preempts gives back as many brokers above minSize as the other Workload
 // needs, and goes on with the rest of its quota. Without enough surplus its command ends.
 func TestSurplusFirst(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 6)
 	high := s.newPriority("high", 100)
-	s.newCheck("placement", v1alpha2.PlacementCheck)
-	s.newQueue("team", 48, preempting, withCheck("placement"))
+	s.newQueue("team", 48, preempting, s.withPlacement())
 	mc := s.create(s.miniCluster("elastic").Size(6).MinSize(2).Launcher(), "team")
 	s.AwaitState(mc, v1alpha2.StateRunning)
 	first := s.workloadOf(mc)

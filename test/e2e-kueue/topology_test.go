@@ -62,9 +62,9 @@ func (s *site) withTopology(levels ...string) option {
 	flavor.Spec.NodeLabels = map[string]string{harness.SiteLabel: s.Namespace}
 	flavor.Spec.TopologyName = new(kueueapi.TopologyReference(topology.Name))
 	s.make(flavor)
-	return with(func(spec *kueueapi.ClusterQueueSpec) {
+	return func(_ *site, spec *kueueapi.ClusterQueueSpec) {
 		spec.ResourceGroups[0].Flavors[0].Name = kueueapi.ResourceFlavorReference(flavor.Name)
-	})
+	}
 }
 
 // half begins a MiniCluster whose brokers take half a node each.
@@ -169,15 +169,10 @@ func TestTopology(t *testing.T) {
 	s.runsWhereAssigned(anywhere, corev1.LabelHostname)
 	rest := s.create(s.half("rest", 3), "team")
 	s.runsWhereAssigned(rest, corev1.LabelHostname)
-	for _, mc := range []*v1alpha2.MiniCluster{rack, anywhere, rest} {
-		s.endCommand(mc)
-		s.AwaitSuccess(mc)
-		s.awaitCondition(s.workloadOf(mc), kueueapi.WorkloadFinished, metav1.ConditionTrue)
-	}
+	s.succeed(rack, anywhere, rest)
 	again := s.create(s.half("again", 10), "team")
 	s.runsWhereAssigned(again, corev1.LabelHostname)
-	s.endCommand(again)
-	s.AwaitSuccess(again)
+	s.succeed(again)
 }
 
 // placement.topologyKey asks Kueue, too. Without a level for nodes, Kueue counts brokers by rack, and
@@ -198,10 +193,7 @@ func TestTopologyOfRacks(t *testing.T) {
 	if required.Status.Admission.Size != 3 {
 		t.Errorf("it has grown to %d", required.Status.Admission.Size)
 	}
-	for _, mc := range []*v1alpha2.MiniCluster{required, rest} {
-		s.endCommand(mc)
-		s.AwaitSuccess(mc)
-	}
+	s.succeed(required, rest)
 }
 
 // Kueue grants what one rack holds. A smaller size is in the fewest of the assigned domains.
@@ -214,8 +206,7 @@ func TestTopologyAndPartialAdmission(t *testing.T) {
 	if got := s.domains(mc, rackLabel); got != "r1:6" || mc.Status.Admission.Quota.Size != 6 {
 		t.Errorf("it runs in %s, with quota for %d", got, mc.Status.Admission.Quota.Size)
 	}
-	s.endCommand(mc)
-	s.AwaitSuccess(mc)
+	s.succeed(mc)
 }
 
 // A MiniCluster that lost its quota gets the domains of its next reservation, and none of the last one.
@@ -234,8 +225,7 @@ func TestTopologyAfterEviction(t *testing.T) {
 	if after := s.runsWhereAssigned(mc, corev1.LabelHostname); after == before {
 		t.Errorf("it runs in %s again, where no pod may come", after)
 	}
-	s.endCommand(mc)
-	s.AwaitSuccess(mc)
+	s.succeed(mc)
 }
 
 // A level that the Topology does not have is refused with the levels that it has. Once the annotation
@@ -249,8 +239,7 @@ func TestUnknownTopologyLevel(t *testing.T) {
 		" is not in the topology of its queue's flavors: their levels are "+rackLabel+", "+corev1.LabelHostname)
 	s.Patch(mc, `{"spec":{"pod":{"annotations":{%q:%q}}}}`, kueueapi.PodSetRequiredTopologyAnnotation, rackLabel)
 	s.runsWhereAssigned(mc, corev1.LabelHostname)
-	s.endCommand(mc)
-	s.AwaitSuccess(mc)
+	s.succeed(mc)
 }
 
 // In a queue whose flavors have no topology, Kueue hears of no level, and placement.topologyKey is the
@@ -276,6 +265,5 @@ func TestTopologyKeyWithoutTopology(t *testing.T) {
 			}
 		}
 	}
-	s.endCommand(mc)
-	s.AwaitSuccess(mc)
+	s.succeed(mc)
 }

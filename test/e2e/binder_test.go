@@ -23,6 +23,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/simulator"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
+	"github.com/flux-elastic/flux-elastic/test/harness"
 )
 
 // bindDirectly is the flag.
@@ -159,9 +160,8 @@ func TestBinderDirect(t *testing.T) {
 	mayBind(t)
 	env.manager.Stop()
 	defer restartManager(t)
-	fuse, kubeconfig := newFuse(t)
-	fuse.set(write{}, nil)
-	m, err := startManager(kubeconfig, jobSetEmbedded, bindDirectly)
+	fuse := env.cluster.NewFuse(t)
+	m, err := startManager(fuse.Kubeconfig, jobSetEmbedded, bindDirectly)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,7 +186,7 @@ func TestBinderDirect(t *testing.T) {
 			t.Errorf("the lead was bound with a quorum of %d", protocol.Read(pod).Quorum)
 		}
 	}
-	seen := fuse.seen()
+	seen := fuse.Seen()
 	// A pass may repeat, in vain, what the cache does not show yet.
 	if seen["POST pods/binding"] < 3 || seen["PATCH pods"] != 0 {
 		t.Errorf("the manager's writes: %v", seen)
@@ -205,12 +205,12 @@ func TestBinderKilledAtEveryBinding(t *testing.T) {
 	mayBind(t)
 	env.manager.Stop()
 	defer restartManager(t)
-	f, kubeconfig := newFuse(t)
+	f := env.cluster.NewFuse(t)
 	for n := 1; n <= 2; n++ {
 		for _, before := range []bool{true, false} {
-			at := write{"POST pods/binding", n, before}
-			t.Run(fmt.Sprintf("%s/%d/before=%v", strings.ReplaceAll(at.kind, "/", "-"), n, before), func(t *testing.T) {
-				if !liveOnce(t, f, kubeconfig, at, bindDirectly) {
+			at := harness.Write{Kind: "POST pods/binding", N: n, Before: before}
+			t.Run(at.String(), func(t *testing.T) {
+				if !liveOnce(t, f, at, bindDirectly) {
 					t.Error("nobody was killed")
 				}
 			})

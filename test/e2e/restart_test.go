@@ -4,25 +4,12 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"maps"
-	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
-	"path/filepath"
-	"regexp"
-	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
@@ -31,215 +18,25 @@ import (
 	"github.com/flux-elastic/flux-elastic/test/harness"
 )
 
-// fuse is a proxy to the API server that counts the manager's writes by kind, and
-// kills the manager at one of them: when it has taken effect, and the manager does
-// not know, or just before.
-type fuse struct {
-	mutex  sync.Mutex
-	counts map[string]int // writes that were seen, by kind
-	blowAt write
-	blow   func()
-	blown  bool
-	// told are the events of decisions, each with how often it was sent, where the manager is
-	// killed at every one of them; else nil.
-	told map[string]int
-	// held is not nil while events are not answered.
-	held chan struct{}
-	// dryRuns counts dry runs, and reads requests for single objects and lists.
-	dryRuns, reads atomic.Int64
-	proxy          *httputil.ReverseProxy
-}
-
-// write is the n-th of a kind, such as "PATCH pods".
-type write struct {
-	kind   string
-	n      int
-	before bool
-}
-
-func newFuse(t *testing.T) (*fuse, string) {
-	t.Helper()
-	config, err := env.cluster.RESTConfig()
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.Impersonate.UserName = harness.SystemIdentity
-	transport, err := rest.TransportFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	target, err := url.Parse(config.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := &fuse{counts: map[string]int{}, proxy: &httputil.ReverseProxy{
-		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
-		Transport:     transport,
-		FlushInterval: -1, // watches
-		ErrorHandler:  func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
-	}}
-	server := httptest.NewServer(f)
-	t.Cleanup(server.CloseClientConnections)
-	path := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := env.cluster.WriteKubeconfig(path, server.URL); err != nil {
-		t.Fatal(err)
-	}
-	return f, path
-}
-
-// set begins to count anew, and makes it blow at a write.
-func (f *fuse) set(at write, blow func()) {
-	f.mutex.Lock()
-	defer f.mutex.Unlock()
-	f.counts, f.blowAt, f.blow, f.blown = map[string]int{}, at, blow, false
-}
-
-func (f *fuse) hasBlown() bool {
-	f.mutex.Lock()
-	defer f.mutex.Unlock()
-	return f.blown
-}
-
-func (f *fuse) seen() map[string]int {
-	f.mutex.Lock()
-	defer f.mutex.Unlock()
-	return maps.Clone(f.counts)
-}
-
-// kindOf is the kind of a write that matters; "" for others: events do not, and dry
-// runs write nothing.
-func kindOf(r *http.Request) string {
-	_, path, namespaced := strings.Cut(r.URL.Path, "/namespaces/")
-	parts := strings.Split(path, "/") // namespace, resource, name, subresource
-	if r.Method == http.MethodGet || r.URL.Query().Get("dryRun") != "" || !namespaced || len(parts) < 2 || parts[1] == "events" {
-		return ""
-	}
-	kind := r.Method + " " + parts[1]
-	if len(parts) > 3 {
-		kind += "/" + parts[3]
-	}
-	return kind
-}
-
-// atEvents makes it blow twice at every event of the manager's: before it is written, and
-// when it is sent again, after that. Until it has something to blow nothing is written.
-func (f *fuse) atEvents(blow func()) {
-	f.mutex.Lock()
-	defer f.mutex.Unlock()
-	if f.told == nil {
-		f.told = map[string]int{}
-	}
-	f.blow, f.blown = blow, blow == nil
-}
-
-// eventName is how an event is called, in whatever way it is encoded.
-var eventName = regexp.MustCompile(`[-a-z0-9]+\.[0-9a-f]{16}`)
-
-func (f *fuse) tell(w http.ResponseWriter, r *http.Request) {
-	f.mutex.Lock()
-	defer f.mutex.Unlock()
-	if f.blown {
-		panic(http.ErrAbortHandler)
-	}
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		panic(http.ErrAbortHandler)
-	}
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	name := string(eventName.Find(body))
-	f.told[name]++
-	n := f.told[name]
-	if n == 2 {
-		f.proxy.ServeHTTP(httptest.NewRecorder(), r)
-	}
-	if n <= 2 {
-		f.blown = true
-		f.blow()
-		panic(http.ErrAbortHandler)
-	}
-	f.proxy.ServeHTTP(w, r)
-}
-
-// hold leaves events unanswered until the function that it returns is called.
-func (f *fuse) hold() (release func()) {
-	f.held = make(chan struct{})
-	return sync.OnceFunc(func() { close(f.held) })
-}
-
-func (f *fuse) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	kind := kindOf(r)
-	switch query := r.URL.Query(); {
-	case query.Get("dryRun") != "":
-		f.dryRuns.Add(1)
-	case r.Method == http.MethodGet && query.Get("watch") == "":
-		f.reads.Add(1)
-	}
-	if f.held != nil && r.Method == http.MethodPost && strings.Contains(r.URL.Path, "/events.k8s.io/") {
-		select {
-		case <-f.held:
-		case <-r.Context().Done(): // the manager does not wait any longer
-			panic(http.ErrAbortHandler)
-		}
-	}
-	if f.told != nil && r.Method == http.MethodPost && strings.Contains(r.URL.Path, "/events.k8s.io/") {
-		f.tell(w, r)
-		return
-	}
-	if kind == "" {
-		f.proxy.ServeHTTP(w, r)
-		return
-	}
-	f.mutex.Lock()
-	defer f.mutex.Unlock() // one write after the other
-	if f.blown {
-		panic(http.ErrAbortHandler) // of a manager that is dead
-	}
-	f.counts[kind]++
-	if kind == f.blowAt.kind && f.counts[kind] == f.blowAt.n {
-		f.blown = true
-		if !f.blowAt.before {
-			f.proxy.ServeHTTP(httptest.NewRecorder(), r)
-		}
-		f.blow()
-		panic(http.ErrAbortHandler)
-	}
-	f.proxy.ServeHTTP(w, r)
-}
-
 // The manager is killed before and after every write of a life, those of JobSet's
 // controller in it included, and started again: nothing is lost, nothing is done
 // twice.
 func TestKilledAtEveryWrite(t *testing.T) {
 	env.manager.Stop()
 	defer restartManager(t)
-	f, kubeconfig := newFuse(t)
-	var quiet map[string]int
-	t.Run("never", func(t *testing.T) {
-		liveOnce(t, f, kubeconfig, write{})
-		quiet = f.seen()
-	})
-	t.Logf("the writes of a life: %v", quiet)
-	for _, kind := range []string{
+	f := env.cluster.NewFuse(t)
+	life := func(t *testing.T, at harness.Write) {
+		t.Helper()
+		liveOnce(t, f, at)
+	}
+	others := f.AtEveryWrite(t, life,
 		"PATCH miniclusters/status", "POST secrets", "POST configmaps", "POST services", "POST jobsets", "POST jobs",
 		"PUT jobsets/status", "PATCH pods", "DELETE pods",
 		"POST endpointslices", "DELETE endpointslices",
-	} {
-		if quiet[kind] == 0 {
-			t.Errorf("a life has no %s", kind)
-		}
-		for n := 1; n <= quiet[kind]; n++ {
-			for _, before := range []bool{true, false} {
-				at := write{kind, n, before}
-				t.Run(fmt.Sprintf("%s/%d/before=%v", strings.ReplaceAll(kind, "/", "-"), n, before), func(t *testing.T) {
-					liveOnce(t, f, kubeconfig, at)
-				})
-			}
-		}
-		delete(quiet, kind)
-	}
-	delete(quiet, "PUT endpointslices") // only if the pods get their addresses at different times
-	if len(quiet) > 0 {
-		t.Errorf("a life also has %v", quiet)
+	)
+	delete(others, "PUT endpointslices") // only if the pods get their addresses at different times
+	if len(others) > 0 {
+		t.Errorf("a life also has %v", others)
 	}
 }
 
@@ -248,10 +45,10 @@ func TestKilledAtEveryWrite(t *testing.T) {
 func TestKilledAtEveryEvent(t *testing.T) {
 	env.manager.Stop()
 	defer restartManager(t)
-	f, kubeconfig := newFuse(t)
+	f := env.cluster.NewFuse(t)
 	s := newSite(t, 14)
 	record := s.newRecord()
-	defer f.keepAlive(t, kubeconfig)()
+	defer keepAlive(t, f)()
 	again := func(spec *v1alpha2.MiniClusterSpec) {
 		spec.Elastic.Recreate = v1alpha2.Recreate{Limit: new(int32(1)), BackoffBase: duration("1s")}
 	}
@@ -298,12 +95,12 @@ func TestKilledAtEveryEvent(t *testing.T) {
 func TestKilledWhileEventsHang(t *testing.T) {
 	env.manager.Stop()
 	defer restartManager(t)
-	f, kubeconfig := newFuse(t)
+	f := env.cluster.NewFuse(t)
 	s := newSite(t, 4)
 	record := s.newRecord()
-	release := f.hold()
+	release := f.Hold()
 	defer release()
-	m, err := startManager(kubeconfig, jobSetEmbedded)
+	m, err := startManager(f.Kubeconfig, jobSetEmbedded)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -314,7 +111,7 @@ func TestKilledWhileEventsHang(t *testing.T) {
 	s.awaitSuccess(ended)
 	s.awaitTold(running)
 	m.Kill()
-	if m, err = startManager(kubeconfig, jobSetEmbedded); err != nil {
+	if m, err = startManager(f.Kubeconfig, jobSetEmbedded); err != nil {
 		t.Fatal(err)
 	}
 	s.endCommand(running)
@@ -332,22 +129,22 @@ func TestKilledWhileEventsHang(t *testing.T) {
 
 // keepAlive starts a manager, and another whenever the fuse has killed it at an event,
 // until the function that it returns is called.
-func (f *fuse) keepAlive(t *testing.T, kubeconfig string) (stop func()) {
+func keepAlive(t *testing.T, f *harness.Fuse) (stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error)
-	f.atEvents(nil)
+	f.AtEvents(nil)
 	go func() {
-		m, err := startManager(kubeconfig, jobSetEmbedded)
+		m, err := startManager(f.Kubeconfig, jobSetEmbedded)
 		for err == nil {
-			f.atEvents(m.Kill)
+			f.AtEvents(m.Kill)
 			select {
 			case <-ctx.Done():
 				m.Stop()
 				ended <- nil
 				return
 			case <-m.Done:
-				m, err = startManager(kubeconfig, jobSetEmbedded)
+				m, err = startManager(f.Kubeconfig, jobSetEmbedded)
 			}
 		}
 		ended <- err
@@ -374,14 +171,14 @@ func restartManager(t *testing.T) {
 func TestKilledWhileMakingAhead(t *testing.T) {
 	env.manager.Stop()
 	defer restartManager(t)
-	f, kubeconfig := newFuse(t)
-	for _, at := range []write{
-		{kind: "POST secrets", n: 1}, {kind: "POST configmaps", n: 1}, {kind: "POST services", n: 1}, {kind: "POST jobsets", n: 1},
-		{kind: "POST jobs", n: 1}, {kind: "PATCH miniclusters/status", n: 1}, {kind: "PATCH miniclusters/status", n: 2}, {kind: "PATCH pods", n: 1},
+	f := env.cluster.NewFuse(t)
+	for _, at := range []harness.Write{
+		{Kind: "POST secrets", N: 1}, {Kind: "POST configmaps", N: 1}, {Kind: "POST services", N: 1}, {Kind: "POST jobsets", N: 1},
+		{Kind: "POST jobs", N: 1}, {Kind: "PATCH miniclusters/status", N: 1}, {Kind: "PATCH miniclusters/status", N: 2}, {Kind: "PATCH pods", N: 1},
 	} {
-		for _, at.before = range []bool{true, false} {
-			t.Run(fmt.Sprintf("%s/%d/before=%v", strings.ReplaceAll(at.kind, "/", "-"), at.n, at.before), func(t *testing.T) {
-				if !live(t, f, kubeconfig, at, true) {
+		for _, at.Before = range []bool{true, false} {
+			t.Run(at.String(), func(t *testing.T) {
+				if !live(t, f, at, true) {
 					t.Error("nobody was killed")
 				}
 			})
@@ -391,32 +188,29 @@ func TestKilledWhileMakingAhead(t *testing.T) {
 
 // liveOnce lives a life in which the manager is killed at a write. It has flags; the
 // one after it has not.
-func liveOnce(t *testing.T, f *fuse, kubeconfig string, at write, args ...string) (killed bool) {
+func liveOnce(t *testing.T, f *harness.Fuse, at harness.Write, args ...string) (killed bool) {
 	t.Helper()
-	return live(t, f, kubeconfig, at, false, args...)
+	return live(t, f, at, false, args...)
 }
 
 // live is the same; the nodes may be in others' use until the pods are there.
-func live(t *testing.T, f *fuse, kubeconfig string, at write, ahead bool, args ...string) (killed bool) {
+func live(t *testing.T, f *harness.Fuse, at harness.Write, ahead bool, args ...string) (killed bool) {
 	t.Helper()
 	s := newSite(t, 3)
-	f.set(write{}, nil)
-	m, err := startManager(kubeconfig, jobSetEmbedded, args...)
+	f.Set(harness.Write{}, nil)
+	m, err := startManager(f.Kubeconfig, jobSetEmbedded, args...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer func() { m.Stop() }()
-	f.set(at, m.Kill)
+	f.Set(at, m.Kill)
 	reach := func(what string, reached func() bool) {
 		t.Helper()
-		eventually(t, func() error {
-			if f.hasBlown() {
-				killed = true
-				f.set(write{}, nil)
-				if m, err = startManager(kubeconfig, jobSetEmbedded); err != nil {
-					t.Fatal(err)
-				}
-			}
+		f.Eventually(t, func() error {
+			killed = true
+			m, err = startManager(f.Kubeconfig, jobSetEmbedded)
+			return err
+		}, func() error {
 			if !reached() {
 				return errors.New("it is not " + what)
 			}

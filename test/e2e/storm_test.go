@@ -22,10 +22,10 @@ func TestRefusedStorm(t *testing.T) {
 	const storm, fewDryRuns = 1000, 200 // without sharing each check is a dry run at least
 	env.manager.Stop()
 	defer restartManager(t)
-	f, kubeconfig := newFuse(t)
+	f := env.cluster.NewFuse(t)
 	s := newSite(t, 4)
 	record := s.newRecord()
-	m, err := startManager(kubeconfig, jobSetEmbedded)
+	m, err := startManager(f.Kubeconfig, jobSetEmbedded)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,8 +48,8 @@ func TestRefusedStorm(t *testing.T) {
 		}
 		return nil
 	})
-	f.dryRuns.Store(0)
-	f.reads.Store(0)
+	f.DryRuns.Store(0)
+	f.Reads.Store(0)
 	var group errgroup.Group
 	group.SetLimit(16)
 	for i := range storm {
@@ -84,7 +84,7 @@ func TestRefusedStorm(t *testing.T) {
 		}
 		return err
 	})
-	t.Logf("%d wait for the quota after %s: %d dry runs, %d reads", storm, wallClock.Since(began), f.dryRuns.Load(), f.reads.Load())
+	t.Logf("%d wait for the quota after %s: %d dry runs, %d reads", storm, wallClock.Since(began), f.DryRuns.Load(), f.Reads.Load())
 	began = wallClock.Now()
 	s.patch(running, `{"spec":{"size":1}}`)
 	record.await(s, running, "draining", func(mc *v1alpha2.MiniCluster) bool {
@@ -92,11 +92,11 @@ func TestRefusedStorm(t *testing.T) {
 	})
 	t.Logf("the running gang drains a rank after %s", wallClock.Since(began))
 	s.await(running, "smaller", func(mc *v1alpha2.MiniCluster) bool { return mc.Status.Admission.Vacated != "" })
-	if n := f.dryRuns.Load(); n > fewDryRuns {
+	if n := f.DryRuns.Load(); n > fewDryRuns {
 		t.Errorf("%d dry runs were made while the quota was full", n)
 	}
-	f.dryRuns.Store(0)
-	f.reads.Store(0)
+	f.DryRuns.Store(0)
+	f.Reads.Store(0)
 	began = wallClock.Now()
 	s.patch(quota, `{"spec":{"hard":{"pods":"5000"}}}`)
 	eventually(t, func() error {
@@ -106,8 +106,8 @@ func TestRefusedStorm(t *testing.T) {
 		}
 		return err
 	})
-	t.Logf("all go on %s after the quota has grown: %d dry runs, %d reads", wallClock.Since(began), f.dryRuns.Load(), f.reads.Load())
-	if n := f.dryRuns.Load(); n > fewDryRuns {
+	t.Logf("all go on %s after the quota has grown: %d dry runs, %d reads", wallClock.Since(began), f.DryRuns.Load(), f.Reads.Load())
+	if n := f.DryRuns.Load(); n > fewDryRuns {
 		t.Errorf("%d dry runs were made after the quota has grown", n)
 	}
 }

@@ -1,0 +1,242 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package e2ekueue
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	kueueapi "sigs.k8s.io/kueue/apis/kueue/v1beta2"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/dev/simulator"
+	"github.com/flux-elastic/flux-elastic/internal/protocol"
+	"github.com/flux-elastic/flux-elastic/test/harness"
+)
+
+// mortal is a MiniCluster in whose life a program is killed, and started again. Its ClusterQueue has
+// quota for all nodes of the site.
+type mortal struct {
+	*site
+	fuse     *harness.Fuse
+	revive   func() error
+	mc       *v1alpha2.MiniCluster
+	workload *kueueapi.Workload // the first one
+}
+
+// eventually waits until an attempt succeeds, whatever is killed meanwhile.
+func (m *mortal) eventually(attempt func() error) {
+	m.T.Helper()
+	m.fuse.Eventually(m.T, m.revive, attempt)
+}
+
+// reach waits until the MiniCluster and its first Workload are as the test expects.
+func (m *mortal) reach(what string, holds func(mc *v1alpha2.MiniCluster, wl *kueueapi.Workload) bool) {
+	m.T.Helper()
+	m.eventually(func() error {
+		if err := m.Cluster.Client.Get(m.Ctx, client.ObjectKeyFromObject(m.mc), m.mc); err != nil {
+			return err
+		}
+		workloads, err := m.workloads(m.mc)
+		if err != nil {
+			return err
+		}
+		for i := range workloads {
+			if m.workload == nil || workloads[i].Name == m.workload.Name {
+				m.workload = &workloads[i]
+			}
+		}
+		if m.workload == nil || !holds(m.mc, m.workload) {
+			return fmt.Errorf("%s is not %s, but %s: %s", m.mc.Name, what, harness.State(m.mc), harness.Condition(m.mc, v1alpha2.ConditionReady).Message)
+		}
+		return nil
+	})
+}
+
+// reachSize waits until the MiniCluster runs with so many brokers for a second, and Kueue has been told
+// that it does. Times of pods are in whole seconds: a broker that leaves in the second in which it started
+// is not seen to be idle, and gets 30 s.
+func (m *mortal) reachSize(size int32) {
+	m.T.Helper()
+	m.reach(fmt.Sprintf("running with %d brokers", size), func(mc *v1alpha2.MiniCluster, wl *kueueapi.Workload) bool {
+		second := harness.WallClock.Now().Truncate(time.Second)
+		changed := func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodReady && !c.LastTransitionTime.Time.Before(second)
+		}
+		for _, pod := range m.Pods(mc) {
+			if slices.ContainsFunc(pod.Status.Conditions, changed) {
+				return false
+			}
+		}
+		return harness.State(mc) == v1alpha2.StateRunning && mc.Status.Size == size && meta.IsStatusConditionTrue(wl.Status.Conditions, kueueapi.WorkloadPodsReady)
+	})
+}
+
+// reachEnd ends the command, and waits until Kueue has been told that it has ended.
+func (m *mortal) reachEnd() {
+	m.T.Helper()
+	lead := m.AwaitPod(m.mc, 0, "running", func(pod *corev1.Pod) bool { return !protocol.Ended(pod) && pod.DeletionTimestamp == nil })
+	m.eventually(func() error { return simulator.Tell(m.Ctx, m.Cluster.Client, lead, simulator.Runtime, "0s") })
+	m.reach("done, without quota", func(mc *v1alpha2.MiniCluster, wl *kueueapi.Workload) bool {
+		return harness.State(mc) == v1alpha2.StateSucceeded && mc.Status.Nodes == 0 && meta.IsStatusConditionTrue(wl.Status.Conditions, kueueapi.WorkloadFinished)
+	})
+}
+
+// finish deletes the MiniCluster. Its command ran as often as it should, it had one Workload
+// beside those of its growth, and all quota is free at the end.
+func (m *mortal) finish(runs int) {
+	m.T.Helper()
+	m.eventually(func() error { return nil }) // nothing is to be dead when pods are deleted (docs/kueue.md)
+	if n := m.runsOf(m.mc); n != runs || len(m.mc.Status.Attempts) != runs-1 {
+		m.T.Errorf("the command ran %d times, want %d: %+v", n, runs, m.mc.Status)
+	}
+	m.Delete(m.mc)
+	m.eventually(func() error {
+		workloads, err := m.workloads(m.mc)
+		if err == nil && len(workloads) > 0 {
+			err = errors.New("it has Workloads")
+		}
+		return errors.Join(err, m.NothingLeft())
+	})
+	if n := m.workloadsSeen(m.mc)[m.workload.Name]; n != 1 {
+		m.T.Errorf("there were %d Workloads %s", n, m.workload.Name)
+	}
+	if err := m.Cluster.Client.DeleteAllOf(m.Ctx, &kueueapi.Workload{}, client.InNamespace(m.Namespace)); err != nil {
+		m.T.Fatal(err)
+	}
+	all := m.newWorkload("all", "team", podSet("lead", int32(len(m.Nodes)), "8"))
+	m.awaitCondition(all, kueueapi.WorkloadQuotaReserved, metav1.ConditionTrue)
+}
+
+// killing is a cluster whose manager writes by a fuse.
+type killing struct {
+	*cluster
+	fuse         *harness.Fuse
+	nodes        int
+	kill, revive func() error
+}
+
+func newKilling(t *testing.T, nodes int) *killing {
+	t.Helper()
+	k := &killing{cluster: newCluster(t, nodes, ""), nodes: nodes}
+	k.fuse = k.NewFuse(t)
+	k.manager.Stop()
+	if err := k.startManager(k.fuse.Kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	k.kill = func() error { k.manager.Kill(); return nil }
+	k.revive = func() error { return k.startManager(k.fuse.Kubeconfig) }
+	return k
+}
+
+// atEveryWrite lives a life once, and then with a kill before and after each of its writes of some kinds.
+func (k *killing) atEveryWrite(t *testing.T, live func(*mortal), kinds ...string) {
+	t.Helper()
+	others := k.fuse.AtEveryWrite(t, func(t *testing.T, at harness.Write) {
+		t.Helper()
+		m := &mortal{site: k.newSite(t, k.nodes), fuse: k.fuse, revive: k.revive}
+		m.newQueue("team", 8*k.nodes, preempting, m.withPlacement())
+		k.fuse.Set(at, func() {
+			if err := k.kill(); err != nil {
+				t.Error(err)
+			}
+		})
+		defer func() { // that may have been the last write
+			if k.fuse.Mend() {
+				if err := k.revive(); err != nil {
+					t.Error(err)
+				}
+			}
+		}()
+		live(m)
+	}, kinds...)
+	for kind := range others {
+		if strings.Contains(kind, "workloads") && kind != dropsFinalizer {
+			t.Errorf("a life also has %s", kind)
+		}
+	}
+}
+
+// The writes that a life has because of Kueue. test/e2e kills the manager at others.
+const (
+	asks           = "POST workloads"
+	tells          = "PATCH workloads/status"
+	dropsFinalizer = "PATCH workloads"
+	deletes        = "DELETE workloads"
+)
+
+// The manager is killed before and after every write of lives with quota of Kueue, and started again.
+// Nothing is lost, and nothing is done twice. That no pod is placed without quota is checked in all
+// tests (checkHistory).
+func TestKilledAtEveryWrite(t *testing.T) {
+	t.Parallel()
+	for name, life := range map[string]struct {
+		nodes int
+		live  func(*mortal)
+		kinds []string
+	}{
+		"partial": {3, livePartial, []string{asks, tells, dropsFinalizer}},
+		"evicted": {2, liveEvicted, []string{asks, tells, dropsFinalizer}},
+		"grows":   {2, liveGrowing, []string{asks, tells, dropsFinalizer, deletes}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			newKilling(t, life.nodes).atEveryWrite(t, life.live, life.kinds...)
+		})
+	}
+}
+
+// Kueue is killed before and after every write to a Workload that has quota or asks for it, so also between
+// the reservation of quota and the admission, and at the end.
+func TestKueueKilledAtEveryWrite(t *testing.T) {
+	t.Parallel()
+	k := newKilling(t, 3)
+	k.kill = func() error { return k.Kill(t.Context(), "kueue") }
+	k.revive = func() error { k.startKueue(t, ""); return nil }
+	k.atEveryWrite(t, livePartial, asks, tells)
+}
+
+// livePartial is granted a part, gives back a broker, and ends.
+func livePartial(m *mortal) {
+	m.mc = m.create(m.miniCluster("partial").Size(4).MinSize(2).Launcher(), "team")
+	m.reachSize(3)
+	m.Patch(m.mc, `{"spec":{"size":2}}`)
+	m.reach("without the quota of the broker that left", func(mc *v1alpha2.MiniCluster, wl *kueueapi.Workload) bool {
+		return mc.Status.Size == 2 && reclaimable(wl) == 2
+	})
+	m.reachEnd()
+	m.finish(1)
+}
+
+// liveEvicted is preempted, and runs again.
+func liveEvicted(m *mortal) {
+	m.mc = m.create(m.miniCluster("evicted").Size(2), "team")
+	m.reachSize(2)
+	urgent := m.newUrgent("urgent", "team", m.newPriority("high", 100), podSet("lead", 2, "8"))
+	m.reach("preempted", func(_ *v1alpha2.MiniCluster, wl *kueueapi.Workload) bool {
+		return meta.IsStatusConditionFalse(wl.Status.Conditions, kueueapi.WorkloadQuotaReserved)
+	})
+	m.Delete(urgent)
+	m.reachSize(2)
+	m.reachEnd()
+	m.finish(2)
+}
+
+// liveGrowing grows by a further Workload, gives its quota back, and is deleted while it runs.
+func liveGrowing(m *mortal) {
+	m.mc = m.create(m.miniCluster("grows").Size(1).MinSize(1).MaxSize(2).Launcher(), "team")
+	m.reachSize(2)
+	m.newWorkload("other", "team", podSet("lead", 1, "8"))
+	m.reachSize(1)
+	m.eventually(func() error { return m.hasGrowth(m.mc, m.workload, 0) })
+	m.finish(1)
+}
