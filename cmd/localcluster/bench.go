@@ -96,9 +96,11 @@ func (o *benchOptions) experiment(run bench.Run, dir string) (*experiment, error
 	}
 	e := &experiment{
 		Run: run, gangs: gangs, manager: o.manager, peers: o.peers,
-		config: localcluster.Config{Dir: dir, Nodes: localcluster.NodeConfig{Count: run.Scenario.Nodes, CPU: "8", Memory: "32Gi", Pods: 110}},
+		config: localcluster.Config{Dir: dir, Nodes: localcluster.NodeConfig{
+			Count: run.Scenario.Nodes, CPU: "8", Memory: "32Gi", Pods: 110, Lease: run.Scenario.Lease.Duration,
+		}},
 		about: clog.Experiment{
-			Scenario: run.Scenario.Name, System: run.System(), Seed: run.Seed, Nodes: run.Scenario.Nodes, Binder: run.Scheduler.Binder,
+			Scenario: run.Scenario.Name, What: run.Scenario.What, System: run.System(), Seed: run.Seed, Nodes: run.Scenario.Nodes, Binder: run.Scheduler.Binder,
 			Limit: run.Scenario.Limit.Seconds(), Settle: run.Scenario.Settle.Seconds(), Workers: submitters,
 		},
 	}

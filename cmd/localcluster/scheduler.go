@@ -35,7 +35,11 @@ func (e *experiment) start(ctx context.Context) (*localcluster.Cluster, client.C
 	s := e.Scheduler
 	e.config.Control = localcluster.ControlConfig(s.Control)
 	if s.Kueue != "" {
-		e.config.Kueue = &localcluster.KueueConfig{Configuration: s.Kueue}
+		configuration, err := e.KueueConfiguration()
+		if err != nil {
+			return nil, nil, err
+		}
+		e.config.Kueue = &localcluster.KueueConfig{Configuration: configuration}
 	}
 	parts := e.config.Parts()
 	if s.Part != "" {
@@ -201,7 +205,7 @@ func (e *experiment) objects(gang clog.Gang) ([]client.Object, error) {
 	if !e.Scheduler.Ours() {
 		return e.Objects(gang, e.cpu)
 	}
-	mc := bench.MiniCluster(gang, e.cpu)
+	mc := e.MiniCluster(gang, e.cpu)
 	if e.kueue {
 		mc.Labels = map[string]string{v1alpha2.KueueQueueLabel: kueueQueue}
 	}

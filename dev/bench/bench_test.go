@@ -217,7 +217,7 @@ func TestExpand(t *testing.T) {
 
 func result(system, binder string, seed uint64, makespan float64, change ...func(*clog.Result)) *clog.Result {
 	r := &clog.Result{
-		Experiment: clog.Experiment{Scenario: "clog", System: system, Binder: binder, Seed: seed, Nodes: 4},
+		Experiment: clog.Experiment{Scenario: "clog", What: "all at once", System: system, Binder: binder, Seed: seed, Nodes: 4},
 		Gangs:      2, Finished: 2, Pods: 8, FinishedPods: 8, Makespan: makespan, Bound: 10, Ratio: makespan / 10,
 		Processes: []clog.Process{{Name: "kube-apiserver", CPUSeconds: makespan / 10, PeakMiB: 100}},
 	}
@@ -251,7 +251,7 @@ func TestCompare(t *testing.T) {
 	}
 	text := c.Markdown()
 	for _, want := range []string{
-		"### clog: 2 gangs with 8 pods on 4 nodes, bound 10.0 s", "| scheduler | runs | gangs finished | makespan, s |",
+		"### clog: all at once\n\n2 gangs with 8 pods on 4 nodes, bound 10.0 s.", "| scheduler | runs | gangs finished | makespan, s |",
 		"| ours | 3 | 2, ×1.00 | 14.0 (12.0 to 18.0), ×0.70 |", "| stuck | 2, 1 failed, 1 at the limit | 1 | 5.0 |", "| ours | 1.4, 100 |",
 	} {
 		if !strings.Contains(text, want) {

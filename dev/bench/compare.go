@@ -22,6 +22,7 @@ type Comparison struct {
 // ScenarioRows are the rows of a scenario.
 type ScenarioRows struct {
 	Name  string  `json:"name"`
+	What  string  `json:"what"`
 	Gangs int     `json:"gangs"`
 	Pods  int     `json:"pods"`
 	Nodes int     `json:"nodes"`
@@ -69,10 +70,10 @@ var figures = []figure{
 	{"ratio", "times the bound", "%.2f", true, false, func(r *clog.Result) float64 { return r.Ratio }},
 	{"useful", "useful, %", "%.0f", false, false, func(r *clog.Result) float64 { return r.Useful * 100 }},
 	{"hostage", "hostage node s", "%.0f", true, false, func(r *clog.Result) float64 { return r.Figures.Hostage }},
-	{"longestHostage", "longest, s", "%.1f", true, false, func(r *clog.Result) float64 { return r.Figures.LongestHostage }},
+	{"longestHostage", "longest hostage, s", "%.1f", true, false, func(r *clog.Result) float64 { return r.Figures.LongestHostage }},
 	{"waitP50", "wait p50, s", "%.1f", true, false, func(r *clog.Result) float64 { return r.Figures.Wait.P50 }},
-	{"waitP95", "p95", "%.1f", true, false, func(r *clog.Result) float64 { return r.Figures.Wait.P95 }},
-	{"waitP99", "p99", "%.1f", true, false, func(r *clog.Result) float64 { return r.Figures.Wait.P99 }},
+	{"waitP95", "wait p95, s", "%.1f", true, false, func(r *clog.Result) float64 { return r.Figures.Wait.P95 }},
+	{"waitP99", "wait p99, s", "%.1f", true, false, func(r *clog.Result) float64 { return r.Figures.Wait.P99 }},
 	{"gangsPerSecond", "gangs/s", "%.2f", false, false, func(r *clog.Result) float64 { return r.Figures.GangsPerSecond }},
 	{"podsPerSecond", "pods/s", "%.1f", false, false, func(r *clog.Result) float64 { return r.Figures.PodsPerSecond }},
 	{"cpu", "CPU, s", "%.0f", true, true, func(r *clog.Result) float64 { return cpu(r, "") }},
@@ -82,6 +83,7 @@ var figures = []figure{
 	}},
 	{"writesPerPod", "writes per pod", "%.1f", true, true, func(r *clog.Result) float64 { return r.API.WritesPerPod }},
 	{"watchEventsPerPod", "watch events per pod", "%.0f", true, true, func(r *clog.Result) float64 { return r.API.WatchEventsPerPod }},
+	{"placing", "placing, s", "%.1f", true, false, placing},
 	{"unfair", "unfair, %", "%.1f", true, false, unfair},
 	{"others", "busy with others, %", "%.0f", true, true, func(r *clog.Result) float64 { return r.Machine.Others * 100 }},
 }
@@ -110,12 +112,25 @@ func unfair(r *clog.Result) float64 {
 	return most * 100
 }
 
+// placing is the longest time, in seconds, from the admission of a MiniCluster until its last pod was
+// bound; NaN for other schedulers.
+func placing(r *clog.Result) float64 {
+	if r.Breakdown == nil {
+		return math.NaN()
+	}
+	most := 0.0
+	for _, gang := range r.Breakdown.Gangs {
+		most = max(most, gang.Until[clog.PhaseBinding]-gang.Until[clog.PhaseDecision])
+	}
+	return most
+}
+
 // Compare compares the results. Results of the same scenario and scheduler are one row.
 func Compare(results []*clog.Result) *Comparison {
 	out := &Comparison{}
 	for _, name := range distinct(results, func(r *clog.Result) string { return r.Experiment.Scenario }) {
 		of := slices.DeleteFunc(slices.Clone(results), func(r *clog.Result) bool { return r.Experiment.Scenario != name })
-		s := ScenarioRows{Name: name, Gangs: of[0].Gangs, Pods: of[0].Pods, Nodes: of[0].Experiment.Nodes}
+		s := ScenarioRows{Name: name, What: of[0].Experiment.What, Gangs: of[0].Gangs, Pods: of[0].Pods, Nodes: of[0].Experiment.Nodes}
 		s.Bound = valueOf(of, func(r *clog.Result) float64 { return r.Bound }).Median
 		for _, system := range distinct(of, func(r *clog.Result) string { return r.Experiment.System }) {
 			s.Rows = append(s.Rows, rowOf(slices.DeleteFunc(slices.Clone(of), func(r *clog.Result) bool { return r.Experiment.System != system })))
@@ -146,7 +161,7 @@ func rowOf(results []*clog.Result) Row {
 			continue
 		}
 		whole = append(whole, r)
-		if r.Finished < r.Gangs {
+		if r.Finished < r.Gangs-r.Hopeless {
 			row.Limits++
 		}
 		row.Violations += r.Violations.Count()
@@ -239,7 +254,7 @@ func Line(r *clog.Result) string {
 func (c *Comparison) Markdown() string {
 	var out bytes.Buffer
 	for _, s := range c.Scenarios {
-		fmt.Fprintf(&out, "### %s: %d gangs with %d pods on %d nodes, bound %.1f s\n\n", s.Name, s.Gangs, s.Pods, s.Nodes, s.Bound)
+		fmt.Fprintf(&out, "### %s: %s\n\n%d gangs with %d pods on %d nodes, bound %.1f s.\n\n", s.Name, s.What, s.Gangs, s.Pods, s.Nodes, s.Bound)
 		for _, cost := range []bool{false, true} {
 			s.table(&out, slices.DeleteFunc(slices.Clone(figures), func(f figure) bool { return f.cost != cost }))
 		}

@@ -47,12 +47,31 @@ func MiniCluster(gang clog.Gang, cpu resource.Quantity) *v1alpha2.MiniCluster {
 	if gang.NeverStart != "" {
 		mc.Spec.Pod.Annotations[simulator.NeverStart] = gang.NeverStart
 	}
+	if gang.Queue != "" {
+		mc.Spec.Queue = QueueName(gang.Queue)
+	}
 	mc.Spec.Flux.Container.Image = "ghcr.io/converged-computing/flux-view-ubuntu:tag-jammy"
 	mc.Spec.Containers = []v1alpha2.MiniClusterContainer{{
 		Image: "ghcr.io/converged-computing/metric-lammps:latest", Command: "lmp -v x 2 -v y 2 -v z 2 -in in.reaxc.hns -nocite",
 		Resources: corev1.ResourceRequirements{Limits: corev1.ResourceList{corev1.ResourceCPU: cpu}},
 	}}
 	return mc
+}
+
+// MiniCluster returns the MiniCluster of a gang. An elastic one starts without late pods after half of the
+// time after which the start is given up.
+func (r *Run) MiniCluster(gang clog.Gang, cpu resource.Quantity) *v1alpha2.MiniCluster {
+	mc := MiniCluster(gang, cpu)
+	if timeout := r.Scenario.StartTimeout; timeout.Duration > 0 {
+		mc.Spec.Elastic.QuorumTimeout = &metav1.Duration{Duration: timeout.Duration / 2}
+		mc.Spec.Elastic.StartTimeout = &metav1.Duration{Duration: timeout.Duration}
+	}
+	return mc
+}
+
+// KueueConfiguration returns a part of Kueue's configuration.
+func (r *Run) KueueConfiguration() (string, error) {
+	return Expand(r.Scheduler.Kueue, map[string]string{"TIMEOUT": r.Scenario.StartTimeout.String()})
 }
 
 // Objects returns the objects of a gang of another scheduler, in the order in which they are made. The

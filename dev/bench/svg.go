@@ -64,7 +64,7 @@ func (s *ScenarioRows) draw(out *strings.Builder, top int) {
 	text := func(x float64, y int, attributes, format string, args ...any) {
 		fmt.Fprintf(out, `<text x="%.1f" y="%d"%s>%s</text>`+"\n", x, y, attributes, html.EscapeString(fmt.Sprintf(format, args...)))
 	}
-	text(margin, top+18, ` font-size="17" font-weight="600"`, "%s", s.Name)
+	text(margin, top+18, ` font-size="17" font-weight="600"`, "%s: %s", s.Name, s.What)
 	text(margin, top+38, ` class="dim"`, "%d gangs with %d pods on %d nodes; no makespan is shorter than %.1f s; pale: not all gangs finished", s.Gangs, s.Pods, s.Nodes, s.Bound)
 	for j, f := range columns {
 		better := "more is better"

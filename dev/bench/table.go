@@ -34,6 +34,7 @@ type Table struct {
 // Scenario is a cluster with gangs.
 type Scenario struct {
 	Name  string   `json:"name"`
+	What  string   `json:"what"` // in a few words
 	Nodes int      `json:"nodes"`
 	Limit Duration `json:"limit"` // of a run
 	// Over is the time within which the gangs come; 0 if all come at once.
@@ -43,6 +44,10 @@ type Scenario struct {
 	Elastic float64 `json:"elastic"`
 	// NeverStart is the part of the pods that never start.
 	NeverStart float64 `json:"neverStart"`
+	// StartTimeout is how long a gang may take to start, before it is given up. Default 60s.
+	StartTimeout Duration `json:"startTimeout"`
+	// Lease is how long a node lives without a sign; 0 for the default.
+	Lease Duration `json:"lease"`
 	// Settle is how long queues may take to get their shares.
 	Settle Duration `json:"settle"`
 	// Only are the schedulers that take part; empty for all.
@@ -118,6 +123,10 @@ func Read(path string) (*Table, error) {
 	t := &Table{}
 	if err := yaml.UnmarshalStrict(text, t); err != nil {
 		return nil, fmt.Errorf("reading %s: %w", cmp.Or(path, "bench.yaml"), err)
+	}
+	for i := range t.Scenarios {
+		timeout := &t.Scenarios[i].StartTimeout.Duration
+		*timeout = cmp.Or(*timeout, time.Minute)
 	}
 	return t, nil
 }

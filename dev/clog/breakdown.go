@@ -125,12 +125,15 @@ func (r *Record) Breakdown() Breakdown {
 	return out
 }
 
-// bounds returns the first submission and the last end of a pod. If not all gangs are over, last
+// bounds returns the first submission and the last end of a pod, except pods of hopeless gangs. If not all gangs are over, last
 // is at least the time at which the record was closed.
 func (r *Record) bounds() (first, last time.Time) {
 	for _, l := range r.lives {
 		if first.IsZero() || l.submitted.Before(first) {
 			first = l.submitted
+		}
+		if l.Hopeless() {
+			continue
 		}
 		for _, t := range l.tries {
 			for _, pod := range t.pods {

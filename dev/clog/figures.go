@@ -43,7 +43,9 @@ func (r *Record) Figures(settle time.Duration) Figures {
 				wait = ran.Sub(l.submitted)
 			}
 		}
-		waits = append(waits, wait.Seconds())
+		if !l.Hopeless() {
+			waits = append(waits, wait.Seconds())
+		}
 	}
 	out.Wait = NewSpread(waits)
 	if seconds := until.Sub(first).Seconds(); seconds > 0 {

@@ -133,3 +133,28 @@ func TestBound(t *testing.T) {
 		}
 	}
 }
+
+func TestHopeless(t *testing.T) {
+	for _, test := range []struct {
+		size, least int
+		never       string
+		want        bool
+	}{{4, 4, "", false}, {4, 4, "2", true}, {4, 2, "2", false}, {4, 2, "1,2", false}, {4, 2, "1,2,3", true}, {4, 2, "0", true}, {12, 6, "10", false}} {
+		if got := (Gang{Size: test.size, Min: test.least, NeverStart: test.never}).Hopeless(); got != test.want {
+			t.Errorf("%+v: %t", test, got)
+		}
+	}
+	// A gang that can never run keeps its nodes: that counts. Nobody waits for its end.
+	r := NewJobRecord(4, 1000)
+	r.Submitted(Gang{Name: "a", Size: 2, Min: 2, Run: 10 * time.Second, NeverStart: "1"}, at(0))
+	r.Submitted(Gang{Name: "b", Size: 1, Min: 1, Run: 10 * time.Second}, at(0))
+	r.TakePod(Pod{UID: "a0", Gang: "a", Try: "a", Node: "1", Bound: true}, at(1))
+	r.TakePod(Pod{UID: "b0", Gang: "b", Try: "b", Node: "2", Bound: true, Up: true}, at(2))
+	r.TakePod(Pod{UID: "b0", Gang: "b", Try: "b", Node: "2", Bound: true, Ended: true, Succeeded: true}, at(12))
+	r.Close(at(13))
+	o := Result{}
+	o.Tell(r)
+	if !r.Over() || o.Hopeless != 1 || o.Finished != 1 || !near(o.Makespan, 12) || !near(o.Bound, 10) || !near(o.Figures.Hostage, 11) || o.Figures.Wait.Count != 1 {
+		t.Errorf("%+v", o)
+	}
+}

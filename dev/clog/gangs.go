@@ -9,6 +9,7 @@ package clog
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -86,6 +87,15 @@ func Gangs(classes []Class, minimum string, seed uint64) ([]Gang, error) {
 		gangs[i].Name = fmt.Sprintf("gang-%03d-%d", i, gangs[i].Size)
 	}
 	return gangs, nil
+}
+
+// Hopeless reports whether the gang can never run, since too many of its pods, or its lead, never start.
+func (g Gang) Hopeless() bool {
+	if g.NeverStart == "" {
+		return false
+	}
+	ranks := strings.Split(g.NeverStart, ",")
+	return g.Size-len(ranks) < g.Min || slices.Contains(ranks, "0")
 }
 
 // Bound is a lower bound of the makespan on a number of nodes: no node is idle from any submission on

@@ -244,9 +244,12 @@ func (r *Record) Knows(gang string) (ran, finished bool) {
 	return l != nil && !l.ran().IsZero(), l != nil && !l.finished.IsZero()
 }
 
-// Over reports whether all gangs have finished and none of their pods holds a node.
+// Over reports whether all gangs that can run have finished, and none of their pods holds a node.
 func (r *Record) Over() bool {
 	for _, l := range r.lives {
+		if l.Hopeless() {
+			continue
+		}
 		if l.finished.IsZero() {
 			return false
 		}

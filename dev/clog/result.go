@@ -6,6 +6,7 @@ package clog
 import (
 	"fmt"
 	"io"
+	"slices"
 	"text/tabwriter"
 	"time"
 )
@@ -13,6 +14,7 @@ import (
 // Experiment has the settings of an experiment.
 type Experiment struct {
 	Scenario string `json:"scenario,omitempty"`
+	What     string `json:"what,omitempty"` // the scenario in a few words
 	// System is the scheduler, and how its pods are made.
 	System  string  `json:"system,omitempty"`
 	Sizes   string  `json:"sizes"`
@@ -68,6 +70,8 @@ type Result struct {
 	Gangs    int     `json:"gangs"`
 	Pods     int     `json:"pods"`
 	Finished int     `json:"finished"`
+	// Hopeless is the number of gangs that could not run, since pods of them never start.
+	Hopeless int `json:"hopeless,omitempty"`
 	// FinishedPods is the sum of the sizes at which the finished gangs ran.
 	FinishedPods int `json:"finishedPods"`
 	// Makespan is the time from the first submission to the end of the last pod, in seconds. If
@@ -101,13 +105,16 @@ func (o *Result) Tell(r *Record) {
 	o.Gangs, o.Finished, o.Pods = len(r.lives), r.Finished(), Pods(r.gangs)
 	useful := 0.0
 	for _, l := range r.lives {
+		if l.Hopeless() {
+			o.Hopeless++
+		}
 		if l.succeeded {
 			useful += l.Run.Seconds() * float64(l.Size)
 			o.FinishedPods += l.held()
 		}
 	}
 	first, last := r.bounds()
-	o.Makespan, o.Bound = last.Sub(first).Seconds(), Bound(r.gangs, r.nodes).Seconds()
+	o.Makespan, o.Bound = last.Sub(first).Seconds(), Bound(slices.DeleteFunc(slices.Clone(r.gangs), Gang.Hopeless), r.nodes).Seconds()
 	if o.Makespan > 0 {
 		o.Ratio = o.Makespan / o.Bound
 		o.Useful = useful / (o.Makespan * float64(r.nodes))

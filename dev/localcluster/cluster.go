@@ -4,6 +4,7 @@
 package localcluster
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -57,6 +58,9 @@ const (
 	clientBurst = "2000"
 )
 
+// usualLease is the kubelet's default.
+const usualLease = 40 * time.Second
+
 // startTimeout is how long the control plane may take to answer.
 const startTimeout = 2 * time.Minute
 
@@ -102,6 +106,7 @@ type Cluster struct {
 	// Port is the first port.
 	Port    int
 	control ControlConfig
+	lease   time.Duration // of the simulated nodes
 	// network is the network of the real nodes and the API server; empty without real nodes.
 	network network
 }
@@ -122,7 +127,7 @@ func Up(ctx context.Context, config Config, binaries Binaries, say func(string))
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{Dir: config.Dir, Port: port, control: config.Control}
+	c := &Cluster{Dir: config.Dir, Port: port, control: config.Control, lease: cmp.Or(config.Nodes.Lease, usualLease)}
 	if err := c.makeDirs(); err != nil {
 		return nil, err
 	}
@@ -485,7 +490,11 @@ func (c *Cluster) featureGates() []string {
 }
 
 func (c *Cluster) controllerManagerArgs(keys *credentials) []string {
-	return append(c.featureGates(),
+	args := c.featureGates()
+	if c.lease > usualLease {
+		args = append(args, "--node-monitor-grace-period="+c.lease.String())
+	}
+	return append(args,
 		"--kubeconfig="+c.Kubeconfig(), "--authentication-kubeconfig="+c.Kubeconfig(), "--authorization-kubeconfig="+c.Kubeconfig(),
 		"--bind-address=127.0.0.1", "--secure-port="+strconv.Itoa(c.Port+PortControllerManager), "--leader-elect=false",
 		"--service-account-private-key-file="+keys.serviceAccountKeyFile, "--root-ca-file="+keys.caFile,
@@ -508,7 +517,7 @@ func (c *Cluster) kwokArgs() []string {
 	args := []string{
 		"--kubeconfig=" + c.Kubeconfig(), "--server-address=" + c.Address(PortKwok),
 		"--manage-nodes-with-label-selector=" + simulatedLabel + "=" + simulatedValue,
-		"--node-lease-duration-seconds=40", // the kubelet's default
+		"--node-lease-duration-seconds=" + strconv.Itoa(int(c.lease.Seconds())),
 		"--node-ip=127.0.0.1", "--v=WARN",
 	}
 	entries, _ := stages.ReadDir("stages") // writeConfigs has read this directory
