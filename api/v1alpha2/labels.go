@@ -86,6 +86,15 @@ const (
 	// which the JobSet was made.
 	GenerationAnnotation = Group + "/generation"
 
+	// AdmittedAnnotation is on a JobSet whose pods the API server binds when they are created. The
+	// value is the time of the admission whose nodes the pods get.
+	AdmittedAnnotation = Group + "/admitted"
+
+	// NodesAnnotation is on the pod templates of such a JobSet. The value is the nodes by completion
+	// index: `PREFIX/SUFFIX/MIDDLE,MIDDLE,...`, where the middle * means no node. The policy that
+	// binds the pods (config/admission) removes the annotation from them.
+	NodesAnnotation = Group + "/nodes"
+
 	// QuorumAnnotation is on the lead's pod. The value is the number of brokers, including
 	// the lead, that have to be online before the command runs.
 	QuorumAnnotation = Group + "/quorum"

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -120,7 +121,8 @@ func startDemo(ctx context.Context, cluster *localcluster.Cluster, root, manager
 	return c, poll(ctx, func() (bool, error) { return answers("http://" + health + "/readyz"), nil })
 }
 
-// installAPI applies the CRDs to the cluster of a directory and waits until they are served.
+// installAPI applies the CRDs, and the policy that binds pods, to the cluster of a directory, and
+// waits until the API is served.
 func installAPI(ctx context.Context, dir, root string) (client.Client, error) {
 	config, err := localcluster.RESTConfig(dir)
 	if err != nil {
@@ -142,6 +144,14 @@ func installAPI(ctx context.Context, dir, root string) (client.Client, error) {
 		if _, err := apply(ctx, c, definition); err != nil {
 			return nil, fmt.Errorf("installing %s: %w", filepath.Base(path), err)
 		}
+	}
+	policy, err := os.ReadFile(filepath.Join(root, "config/admission/policy.yaml"))
+	if err != nil {
+		return nil, err
+	}
+	// A cluster of kind may have an older Kubernetes, without such policies.
+	if _, err := apply(ctx, c, policy); err != nil && !meta.IsNoMatchError(err) {
+		return nil, fmt.Errorf("installing the policy: %w", err)
 	}
 	served := func() (bool, error) {
 		return c.List(ctx, &v1alpha2.MiniClusterList{}) == nil && c.List(ctx, &v1alpha2.MiniClusterQueueList{}) == nil, nil

@@ -3,22 +3,22 @@
 
 package main
 
-import "fmt"
+import (
+	"fmt"
+	"slices"
+	"strings"
 
-// Values of --binder.
-const (
-	binderGate   = "gate"
-	binderDirect = "direct"
+	"github.com/flux-elastic/flux-elastic/controllers/minicluster"
 )
 
-// bindsDirectly reports whether the manager binds pods itself, by the value of --binder.
-func bindsDirectly(binder string) (bool, error) {
-	switch binder {
-	case binderGate:
-		return false, nil
-	case binderDirect:
-		return true, nil
-	default:
-		return false, fmt.Errorf("--binder is %q: it can be %s or %s", binder, binderGate, binderDirect)
+// binderOf returns the value of --binder.
+func binderOf(name string) (minicluster.Binder, error) {
+	if binder := minicluster.Binder(name); slices.Contains(minicluster.Binders, binder) {
+		return binder, nil
 	}
+	names := make([]string, len(minicluster.Binders))
+	for i, binder := range minicluster.Binders {
+		names[i] = string(binder)
+	}
+	return "", fmt.Errorf("--binder is %q: it can be %s", name, strings.Join(names, " or "))
 }

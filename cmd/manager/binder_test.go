@@ -5,25 +5,28 @@ package main
 
 import (
 	"testing"
+
+	"github.com/flux-elastic/flux-elastic/controllers/minicluster"
 )
 
 func TestBinder(t *testing.T) {
 	for value, want := range map[string]struct {
-		direct  bool
+		binder  minicluster.Binder
 		message string
 	}{
-		"gate":   {false, ""},
-		"direct": {true, ""},
-		"":       {false, `--binder is "": it can be gate or direct`},
-		"Direct": {false, `--binder is "Direct": it can be gate or direct`},
+		"gate":      {minicluster.BinderGate, ""},
+		"direct":    {minicluster.BinderDirect, ""},
+		"admission": {minicluster.BinderAdmission, ""},
+		"":          {"", `--binder is "": it can be gate or direct or admission`},
+		"Direct":    {"", `--binder is "Direct": it can be gate or direct or admission`},
 	} {
-		direct, err := bindsDirectly(value)
+		binder, err := binderOf(value)
 		message := ""
 		if err != nil {
 			message = err.Error()
 		}
-		if direct != want.direct || message != want.message {
-			t.Errorf("%q: got %v, %q, want %v, %q", value, direct, message, want.direct, want.message)
+		if binder != want.binder || message != want.message {
+			t.Errorf("%q: got %v, %q, want %v, %q", value, binder, message, want.binder, want.message)
 		}
 	}
 }

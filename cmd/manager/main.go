@@ -80,7 +80,7 @@ func main() {
 	flag.Float64Var(&o.qps, "kube-api-qps", 500, "requests per second to the API server; -1 without a limit")
 	flag.IntVar(&o.burst, "kube-api-burst", 1000, "largest burst of requests to the API server")
 	flag.IntVar(&o.workers, "workers", 16, "MiniClusters that are reconciled in parallel")
-	flag.StringVar(&o.binder, "binder", binderGate, "who binds pods to the nodes that were chosen for them: gate (kube-scheduler, after the pods are pinned) or direct (this program, with one write per pod instead of two; a scheduler still binds pods with unbound volumes, resource claims or a schedulerName)")
+	flag.StringVar(&o.binder, "binder", string(minicluster.BinderGate), "who binds pods to the nodes that were chosen for them: gate (kube-scheduler, after the pods are pinned), direct (this program, with one write per pod instead of two) or admission (the API server when it creates the pods, without a further write; needs Kubernetes 1.36 and the policy of config/admission). A scheduler still binds pods with unbound volumes, resource claims or a schedulerName")
 	flag.StringVar(&o.topology, "topology-labels", topologyLabels(state.TopologyLevels), "node labels that define the topology, outermost first; the allowed values of placement.topologyKey")
 	flag.IntVar(&o.aheadPods, "ahead-pods", 256, "largest number of pods that are made for the next MiniClusters before there is room for them; such pods hold nothing; 0 for none")
 	flag.DurationVar(&o.defaultTTL, "default-ttl", 0, "how long a finished MiniCluster stays whose spec has no ttlSecondsAfterFinished; 0: for ever")
@@ -114,7 +114,7 @@ func run(ctx context.Context, o options) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	direct, err := bindsDirectly(o.binder)
+	binder, err := binderOf(o.binder)
 	if err != nil {
 		return err
 	}
@@ -154,7 +154,7 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return fmt.Errorf("making the manager: %w", err)
 	}
-	if err := setup(ctx, mgr, o, matcher, direct, topology); err != nil {
+	if err := setup(ctx, mgr, o, matcher, binder, topology); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
@@ -196,7 +196,7 @@ func newScheme() *runtime.Scheme {
 	return scheme
 }
 
-func setup(ctx context.Context, mgr ctrl.Manager, o options, matcher ledger.Matcher, direct bool, topology []state.TopologyLevel) error {
+func setup(ctx context.Context, mgr ctrl.Manager, o options, matcher ledger.Matcher, binder minicluster.Binder, topology []state.TopologyLevel) error {
 	if err := index.Setup(ctx, mgr.GetFieldIndexer()); err != nil {
 		return fmt.Errorf("setting up indexes: %w", err)
 	}
@@ -216,7 +216,7 @@ func setup(ctx context.Context, mgr ctrl.Manager, o options, matcher ledger.Matc
 	reconciler := &minicluster.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(minicluster.FieldOwner),
 		Scheduler: queues, Kueue: kueue, Clock: clock.RealClock{}, Topology: topology, Workers: o.workers,
-		BindDirectly: direct, DefaultTTL: o.defaultTTL,
+		Binder: binder, DefaultTTL: o.defaultTTL,
 	}
 	if err := reconciler.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("setting up the MiniCluster controller: %w", err)

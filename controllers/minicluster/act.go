@@ -37,6 +37,9 @@ var errNoSuchStep = errors.New("nothing carries out the step")
 // disruption budget refuses the step for now, that is a plan that waits.
 func (r *Reconciler) act(ctx context.Context, seen *observed, plan life.Plan) (life.Plan, error) {
 	err := r.carryOut(ctx, seen, plan)
+	if _, waits := plan.Step.(life.Wait); waits {
+		err = r.completeFiles(ctx, seen)
+	}
 	_, evicts := plan.Step.(life.EvictPods)
 	if refused(err) || isUnanswered(err) || (evicts && apierrors.IsTooManyRequests(err)) {
 		// The refusal is shown, and the step is tried again until its time is up.

@@ -6,6 +6,7 @@ package minicluster
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,6 +18,22 @@ import (
 	"github.com/flux-elastic/flux-elastic/internal/jobset"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
 )
+
+// Binder says who binds pods to the nodes that were chosen for them.
+type Binder string
+
+// Binders. A pod that the chosen one cannot bind is left to a scheduler.
+const (
+	// BinderGate: kube-scheduler, after the pods were pinned.
+	BinderGate Binder = "gate"
+	// BinderDirect: this manager.
+	BinderDirect Binder = "direct"
+	// BinderAdmission: the API server, when it creates the pods, by the policy of config/admission.
+	BinderAdmission Binder = "admission"
+)
+
+// Binders are all of them.
+var Binders = []Binder{BinderGate, BinderDirect, BinderAdmission}
 
 // bind places a gated pod. For the lead's pod it contains the quorum; for others quorum is 0. A
 // pod that replaced it under the same name is not touched. The pod's own gate decides how it is
@@ -60,23 +77,35 @@ func (r *Reconciler) isBound(ctx context.Context, pod *corev1.Pod, node string) 
 
 // chooseBinder decides how the pods of a new JobSet will be placed. The choice stays with the
 // pods.
-func (r *Reconciler) chooseBinder(ctx context.Context, seen *observed, set client.Object) error {
-	if !r.BindDirectly || seen.view.MiniCluster.Spec.Pod.SchedulerName != "" {
+func (r *Reconciler) chooseBinder(ctx context.Context, seen *observed, set *jobsetapi.JobSet) error {
+	if r.Binder == BinderGate || seen.view.MiniCluster.Spec.Pod.SchedulerName != "" {
 		return nil
 	}
-	var pod *corev1.Pod
-	if seen.check != nil && seen.check.pod != nil {
-		pod = seen.check.pod // includes changes by webhooks
-	} else {
-		var err error
-		if pod, err = jobset.Pod(seen.view.MiniCluster); err != nil {
-			return err
-		}
+	pod, err := checkedPod(seen)
+	if err != nil {
+		return err
 	}
 	if jobset.NeedsScheduler(pod) {
-		ctrl.LoggerFrom(ctx).Info("The pods are left to a scheduler: they cannot be bound directly")
+		ctrl.LoggerFrom(ctx).Info("The pods are left to a scheduler: only a scheduler can bind them")
 		return nil
 	}
+	if r.Binder == BinderDirect {
+		return r.bindSetDirectly(ctx, seen, pod, set)
+	}
+	return r.bindSetAtAdmission(ctx, seen, pod, set)
+}
+
+// checkedPod is a pod of the gang as the API server would create it, with changes by webhooks. It
+// is the pod before that if the check is not needed any more.
+func checkedPod(seen *observed) (*corev1.Pod, error) {
+	if seen.check != nil && seen.check.pod != nil {
+		return seen.check.pod, nil
+	}
+	return jobset.Pod(seen.view.MiniCluster)
+}
+
+// bindSetDirectly lets this manager bind the pods of a new JobSet, unless a volume is not bound.
+func (r *Reconciler) bindSetDirectly(ctx context.Context, seen *observed, pod *corev1.Pod, set *jobsetapi.JobSet) error {
 	unbound, err := r.unboundClaim(ctx, seen.view.MiniCluster.Namespace, jobset.VolumeClaims(pod))
 	if err != nil {
 		return err
@@ -85,7 +114,36 @@ func (r *Reconciler) chooseBinder(ctx context.Context, seen *observed, set clien
 		ctrl.LoggerFrom(ctx).Info("The pods are left to a scheduler: a volume of theirs is not bound", "PersistentVolumeClaim", unbound)
 		return nil
 	}
-	jobset.BindDirectly(set.(*jobsetapi.JobSet))
+	jobset.BindDirectly(set)
+	return nil
+}
+
+// bindSetAtAdmission lets the API server bind the pods of a new JobSet when they are created, if it
+// would. Pods that are made ahead have no nodes yet. Quota of Kueue may be admitted after the pods
+// are made. A volume may be out of reach of some nodes, which kube-scheduler checks. Only a Job
+// whose pods are never restarted counts how often it has replaced each of them.
+func (r *Reconciler) bindSetAtAdmission(ctx context.Context, seen *observed, pod *corev1.Pod, set *jobsetapi.JobSet) error {
+	mc, admission := seen.view.MiniCluster, seen.observation.Admission
+	if admission == nil || mc.Status.Admission.Quota != nil || len(jobset.VolumeClaims(pod)) > 0 || pod.Spec.RestartPolicy != corev1.RestartPolicyNever {
+		return nil
+	}
+	nodes := slices.Clone(admission.Nodes)
+	for _, rank := range admission.Vacated {
+		nodes[rank] = ""
+	}
+	bound := set.DeepCopy()
+	jobset.BindAtAdmission(bound, nodes, admission.Quorum, admission.At)
+	answer := jobset.FirstPod(mc, bound)
+	switch err := r.Client.Create(ctx, answer, client.DryRunAll); {
+	case refused(err), apierrors.IsInternalError(err): // for example by a policy against pods with nodes
+		ctrl.LoggerFrom(ctx).Info("The pods are left to a scheduler: the API server would not create a bound pod", "reason", err.Error())
+	case err != nil:
+		return fmt.Errorf("asking whether the API server would bind a pod: %w", err)
+	case answer.Spec.NodeName != nodes[0] || len(answer.Spec.SchedulingGates) > 0:
+		ctrl.LoggerFrom(ctx).V(1).Info("The pods are left to a scheduler: no policy binds them when they are created")
+	default:
+		bound.DeepCopyInto(set)
+	}
 	return nil
 }
 

@@ -6,6 +6,7 @@ package minicluster
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -23,6 +24,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
 	"github.com/flux-elastic/flux-elastic/internal/jobset"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
+	"github.com/flux-elastic/flux-elastic/internal/state"
 )
 
 // direct is how a pod is that is bound directly.
@@ -62,10 +64,10 @@ func TestPodsAreBoundByWhatTheyWaitFor(t *testing.T) {
 		"the gate, and then a Binding":    {fixture.BrokerPod("lmp", 0).Spec(func(s *corev1.PodSpec) { s.SchedulerName = v1alpha2.SchedulerName }).Obj(), 1, 0},
 		"a Binding, after the gate's end": {fixture.BrokerPod("lmp", 0).Pinned("a").Spec(direct).Obj(), 0, 1},
 	} {
-		for _, flag := range []bool{false, true} { // which does not matter
+		for _, flag := range Binders { // which does not matter
 			t.Run(name, func(t *testing.T) {
 				var w written
-				r := &Reconciler{Client: w.newClient(tc.pod), BindDirectly: flag, Clock: clock.RealClock{}}
+				r := &Reconciler{Client: w.newClient(tc.pod), Binder: flag, Clock: clock.RealClock{}}
 				before := tc.pod.DeepCopy()
 				if err := r.bind(t.Context(), tc.pod, "a", 0, 3); err != nil {
 					t.Fatal(err)
@@ -180,7 +182,7 @@ func TestChooseBinder(t *testing.T) {
 	}
 	plain := func(*v1alpha2.MiniClusterSpec) {}
 	for name, tc := range map[string]struct {
-		gate    bool // the flag
+		gate    bool // the flag is gate, and not direct
 		change  func(*v1alpha2.MiniClusterSpec)
 		webhook func(*corev1.PodSpec) // what the API server's pod has besides
 		direct  bool
@@ -226,7 +228,10 @@ func TestChooseBinder(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := &Reconciler{Live: live, BindDirectly: !tc.gate}
+			r := &Reconciler{Live: live, Binder: BinderDirect}
+			if tc.gate {
+				r.Binder = BinderGate
+			}
 			if err := r.chooseBinder(t.Context(), seen, set); err != nil {
 				t.Fatal(err)
 			}
@@ -235,6 +240,71 @@ func TestChooseBinder(t *testing.T) {
 				if protocol.HasGate(pod) == tc.direct {
 					t.Errorf("job %s: its pods have gates %v and scheduler %q", job.Name, pod.Spec.SchedulingGates, pod.Spec.SchedulerName)
 				}
+			}
+		})
+	}
+}
+
+// The API server is asked whether it would bind a pod, and pods that only a scheduler can bind are
+// left to one.
+func TestChooseBinderAtAdmission(t *testing.T) {
+	plain := func(*v1alpha2.MiniCluster) {}
+	binds := func(pod *corev1.Pod) error {
+		pod.Spec.NodeName, pod.Spec.SchedulingGates = "node-1", nil
+		return nil
+	}
+	for name, tc := range map[string]struct {
+		change func(*v1alpha2.MiniCluster)
+		answer func(*corev1.Pod) error // nil if it is not asked
+		bound  bool
+	}{
+		"the policy is there":              {plain, binds, true},
+		"no policy":                        {plain, func(*corev1.Pod) error { return nil }, false},
+		"a policy that leaves the gate":    {plain, func(pod *corev1.Pod) error { pod.Spec.NodeName = "node-1"; return nil }, false},
+		"a policy that means another node": {plain, func(pod *corev1.Pod) error { pod.Spec.NodeName, pod.Spec.SchedulingGates = "x", nil; return nil }, false},
+		"a policy against pods with nodes": {plain, func(*corev1.Pod) error { return apierrors.NewForbidden(corev1.Resource("pods"), "x", nil) }, false},
+		"a webhook that does not answer":   {plain, func(*corev1.Pod) error { return apierrors.NewInternalError(errors.New("no endpoints")) }, false},
+		"made ahead":                       {func(mc *v1alpha2.MiniCluster) { mc.Status.Admission = nil }, nil, false},
+		"quota of Kueue":                   {func(mc *v1alpha2.MiniCluster) { mc.Status.Admission.Quota = &v1alpha2.Quota{} }, nil, false},
+		"a scheduler of its own":           {func(mc *v1alpha2.MiniCluster) { mc.Spec.Pod.SchedulerName = "mine" }, nil, false},
+		"containers that are restarted":    {func(mc *v1alpha2.MiniCluster) { mc.Spec.Pod.RestartPolicy = corev1.RestartPolicyOnFailure }, nil, false},
+		"a volume that may not reach all nodes": {func(mc *v1alpha2.MiniCluster) {
+			mc.Spec.Containers[0].Volumes = map[string]v1alpha2.ContainerVolume{"v": {ClaimName: "c"}}
+		}, nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mc := fixture.MiniCluster("lmp").Size(3).Admitted(1, 3, "node-[1-3]").Vacated("2").Defaulted()
+			tc.change(mc)
+			set, err := jobset.JobSet(mc, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen := &observed{}
+			seen.view.MiniCluster = mc
+			seen.view.Node = func(string) *corev1.Node { return nil }
+			if seen.observation, err = state.Observe(seen.view); err != nil {
+				t.Fatal(err)
+			}
+			asked := false
+			c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithInterceptorFuncs(interceptor.Funcs{
+				Create: func(_ context.Context, _ client.WithWatch, object client.Object, options ...client.CreateOption) error {
+					if !slices.Contains(options, client.CreateOption(client.DryRunAll)) || tc.answer == nil {
+						return errors.New("it must not ask")
+					}
+					asked = true
+					return tc.answer(object.(*corev1.Pod))
+				},
+			}).Build()
+			before := set.DeepCopy()
+			if err := (&Reconciler{Client: c, Binder: BinderAdmission}).chooseBinder(t.Context(), seen, set); err != nil {
+				t.Fatal(err)
+			}
+			want := before
+			if tc.bound {
+				jobset.BindAtAdmission(want, []string{"node-1", "node-2", ""}, 3, fixture.Noon)
+			}
+			if diff := cmp.Diff(want, set); diff != "" || asked != (tc.answer != nil) {
+				t.Errorf("asked: %v (-want +got):\n%s", asked, diff)
 			}
 		})
 	}
@@ -257,7 +327,7 @@ func TestChooseBinderWithoutAnAnswer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &Reconciler{Live: live, BindDirectly: true}
+	r := &Reconciler{Live: live, Binder: BinderDirect}
 	if err := r.chooseBinder(t.Context(), seen, set); !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
 	}

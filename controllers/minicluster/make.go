@@ -21,6 +21,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/internal/broker"
 	"github.com/flux-elastic/flux-elastic/internal/jobset"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
 )
 
 // errStillThere says that an object of an earlier MiniCluster of the same name is still being
@@ -74,7 +75,7 @@ func (r *Reconciler) makeObjects(ctx context.Context, seen *observed) error {
 
 // makeJobSet makes the JobSet, and reports whether it did: it may have done so before.
 func (r *Reconciler) makeJobSet(ctx context.Context, mc *v1alpha2.MiniCluster, set *jobsetapi.JobSet) (made bool, err error) {
-	attempt, generation := jobset.Attempt(set), jobset.Generation(set)
+	attempt, generation, admitted := jobset.Attempt(set), jobset.Generation(set), jobset.Admitted(set)
 	err = r.Client.Create(ctx, set, client.FieldOwner(FieldOwner))
 	switch {
 	case err == nil:
@@ -83,7 +84,7 @@ func (r *Reconciler) makeJobSet(ctx context.Context, mc *v1alpha2.MiniCluster, s
 		return false, fmt.Errorf("creating JobSet %q: %w", set.Name, err)
 	}
 	there, err := r.existing(ctx, mc, set)
-	if err == nil && there != nil && jobset.Attempt(there) == attempt && jobset.Generation(there) == generation {
+	if err == nil && there != nil && jobset.Attempt(there) == attempt && jobset.Generation(there) == generation && jobset.Admitted(there) == admitted {
 		return false, nil // made, but not in the cache yet
 	}
 	return false, cmp.Or(err, errStillThere) // made for another attempt, and not in the cache yet
@@ -100,6 +101,16 @@ func (r *Reconciler) makeFiles(ctx context.Context, mc *v1alpha2.MiniCluster, se
 	}
 	memory.files = set.UID
 	return nil
+}
+
+// completeFiles makes the files of pods that the API server binds when they are created: no step
+// places these pods.
+func (r *Reconciler) completeFiles(ctx context.Context, seen *observed) error {
+	set := seen.view.JobSet
+	if seen.observation.Workload != life.Active || jobset.Admitted(set) == "" || !seen.observation.Started.IsZero() {
+		return nil
+	}
+	return r.makeFiles(ctx, seen.view.MiniCluster, set, seen.memory)
 }
 
 // createFiles creates the files of a JobSet, the ConfigMap last. Their names are the JobSet's own:

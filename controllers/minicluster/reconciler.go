@@ -42,9 +42,8 @@ type Reconciler struct {
 	Topology []state.TopologyLevel
 	// Workers is how many MiniClusters are reconciled at once.
 	Workers int
-	// BindDirectly makes JobSets whose pods this manager binds itself, if the pods need no
-	// scheduler.
-	BindDirectly bool
+	// Binder binds the pods of new JobSets, if the pods need no scheduler.
+	Binder Binder
 	// DefaultTTL is how long finished MiniClusters stay whose specs say nothing; 0: for ever.
 	DefaultTTL time.Duration
 

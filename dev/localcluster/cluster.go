@@ -498,6 +498,8 @@ func (c *Cluster) controllerManagerArgs(keys *credentials) []string {
 		"--kubeconfig="+c.Kubeconfig(), "--authentication-kubeconfig="+c.Kubeconfig(), "--authorization-kubeconfig="+c.Kubeconfig(),
 		"--bind-address=127.0.0.1", "--secure-port="+strconv.Itoa(c.Port+PortControllerManager), "--leader-elect=false",
 		"--service-account-private-key-file="+keys.serviceAccountKeyFile, "--root-ca-file="+keys.caFile,
+		// Each controller has an identity of its own, as in most clusters. Admission policies see it.
+		"--use-service-account-credentials",
 		"--kube-api-qps="+clientQPS, "--kube-api-burst="+clientBurst, "--concurrent-job-syncs=20",
 		"--horizontal-pod-autoscaler-sync-period=1s",
 		// No program of the cluster requests a certificate.

@@ -5,8 +5,14 @@ package jobset
 
 import (
 	"slices"
+	"strconv"
+	"strings"
+	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
@@ -26,16 +32,95 @@ func BindDirectly(set *jobsetapi.JobSet) {
 	}
 }
 
+// BindAtAdmission changes a JobSet before it is created: the API server binds its pods to these
+// nodes, by rank, when the pods are created, if it has the policy of config/admission. A pod whose
+// rank has no node ("") keeps its gate. So do all pods without the policy, and each pod that
+// replaces another: the Job counts the failures of each rank, and the policy binds the first pod
+// alone. admitted is the time of the admission.
+func BindAtAdmission(set *jobsetapi.JobSet, nodes []string, quorum int, admitted time.Time) {
+	set.Annotations[v1alpha2.AdmittedAnnotation] = AdmittedAt(admitted)
+	for i := range set.Spec.ReplicatedJobs {
+		job := &set.Spec.ReplicatedJobs[i].Template.Spec
+		annotations := &job.Template.Annotations
+		if *annotations == nil {
+			*annotations = map[string]string{}
+		}
+		switch set.Spec.ReplicatedJobs[i].Name {
+		case v1alpha2.LeadJob:
+			job.BackoffLimitPerIndex = job.BackoffLimit
+			(*annotations)[v1alpha2.NodesAnnotation] = nodeList(nodes[:1])
+			(*annotations)[v1alpha2.QuorumAnnotation] = strconv.Itoa(quorum)
+		case v1alpha2.WorkersJob:
+			(*annotations)[v1alpha2.NodesAnnotation] = nodeList(nodes[1:])
+		}
+	}
+}
+
+// Admitted is the annotation of a JobSet whose pods are bound when they are created; "" for others.
+func Admitted(set metav1.Object) string { return set.GetAnnotations()[v1alpha2.AdmittedAnnotation] }
+
+// AdmittedAt is that annotation for the time of an admission.
+func AdmittedAt(admission time.Time) string { return admission.UTC().Format(time.RFC3339) }
+
+// nodeList is the value of NodesAnnotation. Parts that all names share are written once.
+func nodeList(nodes []string) string {
+	var prefix, suffix string
+	first := true
+	for _, node := range nodes {
+		switch {
+		case node == "":
+		case first:
+			prefix, suffix, first = node, node, false
+		default:
+			for !strings.HasPrefix(node, prefix) {
+				prefix = prefix[:len(prefix)-1]
+			}
+			for !strings.HasSuffix(node, suffix) {
+				suffix = suffix[1:]
+			}
+		}
+	}
+	for _, node := range nodes { // the two must not overlap
+		if over := len(prefix) + len(suffix) - len(node); node != "" && over > 0 {
+			suffix = suffix[min(over, len(suffix)):]
+		}
+	}
+	middles := make([]string, len(nodes))
+	for i, node := range nodes {
+		if middles[i] = noNode; node != "" {
+			middles[i] = node[len(prefix) : len(node)-len(suffix)]
+		}
+	}
+	return prefix + "/" + suffix + "/" + strings.Join(middles, ",")
+}
+
+// noNode stands for no node in a list: no name has this character.
+const noNode = "*"
+
+// FirstPod returns the first pod that the Job of the lead will make. It is for a dry run: would the
+// API server bind the pod?
+func FirstPod(mc *v1alpha2.MiniCluster, set *jobsetapi.JobSet) *corev1.Pod {
+	pod := podOf(mc, *set.Spec.ReplicatedJobs[0].Template.Spec.Template.DeepCopy(), set.Name)
+	pod.Labels[batchv1.JobCompletionIndexAnnotation] = "0"
+	pod.Labels[jobsetapi.ReplicatedJobNameKey] = set.Spec.ReplicatedJobs[0].Name
+	pod.Annotations[batchv1.JobCompletionIndexAnnotation], pod.Annotations[batchv1.JobIndexFailureCountAnnotation] = "0", "0"
+	pod.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job", Name: set.Name, UID: mc.UID, Controller: ptr.To(true),
+	}}
+	return pod
+}
+
 func isPlacementGate(gate corev1.PodSchedulingGate) bool { return gate.Name == v1alpha2.PlacementGate }
 
 // NeedsScheduler reports whether only a scheduler can bind a pod. This is true for pods with
-// ephemeral or CSI volumes, resource claims, gates of other programs, or a schedulerName that is
-// not the default. The pod must be as the API server would create it with our gate. The caller
+// ephemeral or CSI volumes, resource claims, gates of other programs, rules about the pods beside
+// them, or a schedulerName that is not the default. The pod must be as the API server would create it with our gate. The caller
 // checks the VolumeClaims, which may need a scheduler too.
 func NeedsScheduler(pod *corev1.Pod) bool {
 	spec := &pod.Spec
 	return len(spec.ResourceClaims) > 0 ||
 		(spec.SchedulerName != "" && spec.SchedulerName != corev1.DefaultSchedulerName) ||
+		(spec.Affinity != nil && (spec.Affinity.PodAffinity != nil || spec.Affinity.PodAntiAffinity != nil)) || len(spec.TopologySpreadConstraints) > 0 ||
 		slices.ContainsFunc(spec.SchedulingGates, func(gate corev1.PodSchedulingGate) bool { return !isPlacementGate(gate) }) ||
 		slices.ContainsFunc(spec.Volumes, func(volume corev1.Volume) bool { return volume.Ephemeral != nil || volume.CSI != nil })
 }

@@ -4,12 +4,17 @@
 package jobset
 
 import (
+	"maps"
+	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
 )
@@ -55,6 +60,79 @@ func TestBindDirectly(t *testing.T) {
 	}
 }
 
+// The pods of the brokers get their nodes, the lead its quorum, and the services pod nothing.
+func TestBindAtAdmission(t *testing.T) {
+	mc := fixture.MiniCluster("lmp").Size(4).Spec(func(s *v1alpha2.MiniClusterSpec) {
+		s.Services = []v1alpha2.MiniClusterContainer{{Name: "db", Image: "db"}}
+	}).Defaulted()
+	set := jobSetOf(t, mc)
+	BindAtAdmission(set, []string{"node-1", "node-2", "", "node-4"}, 2, fixture.Noon)
+	if at := Admitted(set); at != AdmittedAt(fixture.Noon) {
+		t.Errorf("the JobSet is of the admission at %s", at)
+	}
+	want := map[string]map[string]string{
+		"0":        {v1alpha2.NodesAnnotation: "node-1//", v1alpha2.QuorumAnnotation: "2"},
+		"w":        {v1alpha2.NodesAnnotation: "node-//2,*,4"},
+		"services": nil,
+	}
+	for i := range set.Spec.ReplicatedJobs {
+		job := &set.Spec.ReplicatedJobs[i]
+		annotations := maps.Clone(job.Template.Spec.Template.Annotations)
+		if diff := cmp.Diff(want[job.Name], annotations, cmpopts.EquateEmpty()); diff != "" {
+			t.Errorf("job %s (-want +got):\n%s", job.Name, diff)
+		}
+		if limit := job.Template.Spec.BackoffLimitPerIndex; job.Name != "services" && limit == nil {
+			t.Errorf("job %s does not count the failures of an index", job.Name)
+		}
+	}
+}
+
+// The list is short, and nothing is lost.
+func TestNodeList(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	name := func() string {
+		text := make([]byte, 1+random.IntN(4))
+		for i := range text {
+			text[i] = "ab.-"[random.IntN(4)]
+		}
+		return string(text)
+	}
+	for list, nodes := range map[string][]string{
+		"a//":               {"a"},
+		"a//,":              {"a", "a"},
+		"a//,a":             {"a", "aa"},
+		"//*,*":             {"", ""},
+		"n/.x/1,*,22":       {"n1.x", "", "n22.x"},
+		"//a,b":             {"a", "b"},
+		"/.x/a,b":           {"a.x", "b.x"},
+		"rack-1-node-//1,2": {"rack-1-node-1", "rack-1-node-2"},
+	} {
+		if got := nodeList(nodes); got != list {
+			t.Errorf("%q: got %q, want %q", nodes, got, list)
+		}
+	}
+	for range 2000 {
+		nodes := make([]string, 1+random.IntN(5))
+		for i := range nodes {
+			if random.IntN(4) > 0 {
+				nodes[i] = name()
+			}
+		}
+		parts := strings.Split(nodeList(nodes), "/") // as the policy does
+		var got []string
+		for _, middle := range strings.Split(parts[2], ",") {
+			if middle == "*" {
+				got = append(got, "")
+			} else {
+				got = append(got, parts[0]+middle+parts[1])
+			}
+		}
+		if !slices.Equal(got, nodes) {
+			t.Fatalf("%q became %q", nodes, got)
+		}
+	}
+}
+
 func TestNeedsScheduler(t *testing.T) {
 	volumes := func(sources ...corev1.VolumeSource) func(*corev1.PodSpec) {
 		return func(s *corev1.PodSpec) {
@@ -77,6 +155,10 @@ func TestNeedsScheduler(t *testing.T) {
 		"another's gate": {func(s *corev1.PodSpec) {
 			s.SchedulingGates = append(s.SchedulingGates, corev1.PodSchedulingGate{Name: "other"})
 		}, true, nil},
+		"pods beside it":       {func(s *corev1.PodSpec) { s.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{}} }, true, nil},
+		"no pods beside it":    {func(s *corev1.PodSpec) { s.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{}} }, true, nil},
+		"some nodes":           {func(s *corev1.PodSpec) { s.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{}} }, false, nil},
+		"spread":               {func(s *corev1.PodSpec) { s.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{}} }, true, nil},
 		"a resource claim":     {func(s *corev1.PodSpec) { s.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu"}} }, true, nil},
 		"volumes of its own":   {volumes(corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}, corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{}}), false, nil},
 		"claims":               {volumes(claim("a"), claim("b")), false, []string{"a", "b"}},

@@ -292,7 +292,7 @@ func workload(v View, attempt int32) life.Workload {
 		return life.Absent
 	case set.DeletionTimestamp != nil:
 		return life.Deleting
-	case jobset.Attempt(set) != attempt, jobset.Generation(set) != generation, admission == nil && !untouched(v):
+	case jobset.Attempt(set) != attempt, jobset.Generation(set) != generation, admission == nil && !untouched(v), hasOtherNodes(set, admission):
 		return life.Stale
 	case admission == nil:
 		return life.Ahead
@@ -302,6 +302,13 @@ func workload(v View, attempt int32) life.Workload {
 		return life.Broken
 	}
 	return life.Active
+}
+
+// hasOtherNodes reports whether the pods of a JobSet get the nodes of another admission when they
+// are created.
+func hasOtherNodes(set *jobsetapi.JobSet, admission *v1alpha2.Admission) bool {
+	admitted := jobset.Admitted(set)
+	return admitted != "" && (admission == nil || admitted != jobset.AdmittedAt(admission.Time.Time))
 }
 
 func hasEnded(set *jobsetapi.JobSet, how jobsetapi.JobSetConditionType) bool {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
+	"github.com/flux-elastic/flux-elastic/internal/jobset"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
@@ -244,6 +245,16 @@ func TestObserveWorkload(t *testing.T) {
 			v.MiniCluster.Status.Admission = nil
 			v.Pods = read(fixture.BrokerPod("lmp", 0).Obj())
 		}, life.Ahead},
+		"with the nodes of the admission": {func(v *View) {
+			v.JobSet = fixture.JobSet("lmp", 1).Annotation(v1alpha2.AdmittedAnnotation, jobset.AdmittedAt(fixture.Noon)).Obj()
+		}, life.Active},
+		"with the nodes of another admission": {func(v *View) {
+			v.JobSet = fixture.JobSet("lmp", 1).Annotation(v1alpha2.AdmittedAnnotation, jobset.AdmittedAt(fixture.Noon.Add(time.Second))).Obj()
+		}, life.Stale},
+		"with the nodes of an admission that ended before a pod was made": {func(v *View) {
+			v.MiniCluster.Status.Admission, v.Pods = nil, nil
+			v.JobSet = fixture.JobSet("lmp", 1).Annotation(v1alpha2.AdmittedAnnotation, jobset.AdmittedAt(fixture.Noon)).Obj()
+		}, life.Stale},
 		"made ahead, and ended by somebody": {func(v *View) {
 			v.MiniCluster.Status.Admission = nil
 			v.JobSet = fixture.JobSet("lmp", 1).Condition(jobsetapi.JobSetFailed).Obj()

@@ -45,25 +45,30 @@ func mayBind(t *testing.T) {
 	})
 }
 
-// The component adds its flag and its rights to each way to install.
+// The components add their flags and objects to each way to install.
 func TestBinderComponent(t *testing.T) {
 	dir := t.TempDir()
 	config, err := filepath.Rel(dir, filepath.Join(env.Root, "config"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, base := range []string{"default", "embedded"} {
-		text := fmt.Sprintf("resources: [%s]\ncomponents: [%s]\n", filepath.Join(config, base), filepath.Join(config, "direct"))
-		if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		out, err := kubectl(t.Context(), "apply", "--server-side", "--force-conflicts", "--dry-run=server", "-o=yaml", "-k", dir)
-		if err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
-		for _, want := range []string{"- --binder=direct", "- --leader-elect", "name: flux-elastic-direct", "- pods/binding"} {
-			if !strings.Contains(string(out), want) {
-				t.Errorf("%s with direct has no %q", base, want)
+	for component, objects := range map[string][]string{
+		"direct":    {"- --binder=direct", "name: flux-elastic-direct", "- pods/binding"},
+		"admission": {"- --binder=admission", "kind: MutatingAdmissionPolicyBinding", "kind: ValidatingAdmissionPolicyBinding"},
+	} {
+		for _, base := range []string{"default", "embedded"} {
+			text := fmt.Sprintf("resources: [%s]\ncomponents: [%s]\n", filepath.Join(config, base), filepath.Join(config, component))
+			if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			out, err := kubectl(t.Context(), "apply", "--server-side", "--force-conflicts", "--dry-run=server", "-o=yaml", "-k", dir)
+			if err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			for _, want := range append(objects, "- --leader-elect") {
+				if !strings.Contains(string(out), want) {
+					t.Errorf("%s with %s has no %q", base, component, want)
+				}
 			}
 		}
 	}

@@ -130,7 +130,7 @@ type Cluster struct {
 }
 
 // Up starts a cluster with nodes of 8 CPUs, in a directory of the suite, and installs config/embedded
-// as a user would. Tests start managers themselves.
+// and the policy of config/admission as a user would. Tests start managers themselves.
 func (s *Suite) Up(ctx context.Context, name string, nodes int, kueue *localcluster.KueueConfig) (_ *Cluster, err error) {
 	config := localcluster.Config{
 		Dir:   filepath.Join(s.Dir, name),
@@ -178,6 +178,7 @@ func (c *Cluster) Down() error {
 func (c *Cluster) install(ctx context.Context) error {
 	for _, args := range [][]string{
 		{"apply", "--server-side", "-k", filepath.Join(c.suite.Root, "config", "embedded")},
+		{"apply", "--server-side", "-f", filepath.Join(c.suite.Root, "config", "admission", "policy.yaml")},
 		{"wait", "--for=condition=Established", "--timeout=" + Timeout.String(), "crd/miniclusters.flux-framework.org", "crd/miniclusterqueues.flux-framework.org"},
 		// The Deployment's pods would run on simulated nodes, where nothing runs.
 		{"-n", "flux-elastic-system", "scale", "deployment/flux-elastic", "--replicas=0"},

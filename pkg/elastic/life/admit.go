@@ -24,11 +24,17 @@ func (s Admit) apply(r *Record, _ string, now time.Time) {
 }
 
 // Withdraw ends the admission without counting a failed attempt.
-type Withdraw struct{}
+type Withdraw struct {
+	// Avoid is the node that did not take the lead's pod; none in other cases.
+	Avoid []string
+}
 
 func (Withdraw) step() {}
 
-func (Withdraw) apply(r *Record, _ string, _ time.Time) { r.end() }
+func (s Withdraw) apply(r *Record, _ string, now time.Time) {
+	r.end()
+	r.avoid(s.Avoid, now)
+}
 
 // Make makes the objects of the admission, or those that are made ahead of it.
 type Make struct{}

@@ -180,8 +180,12 @@ func workloadBroken(o *Observation, now time.Time) *Plan {
 	}
 	lead := o.Brokers[0]
 	switch {
-	case lead.Unbindable && !o.begun():
-		return o.giveUp("the lead's node did not take its pod", OutcomeStartLimit, now)
+	case lead.Unbindable && !o.begun(): // another pod was there first, which nobody knew of
+		step := Withdraw{}
+		if !lead.Misplaced { // otherwise the move of the lead has noted the node
+			step.Avoid = o.nodesOf([]int{0})
+		}
+		return &Plan{Step: step, State: StateReleasing, Message: "the lead's node did not take its pod"}
 	case lead.lost() && !o.begun():
 		return o.giveUp(lead.howLost(), OutcomeStartLimit, now)
 	case lead.lost():

@@ -105,9 +105,12 @@ func TestOrders(t *testing.T) {
 		"and placed on the new node":           {"uugu", orders(elastic.Move{Pods: []elastic.Pod{{Rank: 2, Node: "e"}}}), time.Second, "Place ranks [2] quorum 4"},
 		"without another node all is given up": {"uucu", orders(nil, unbindable(2)), 30 * time.Second, "GiveUp"},
 		"not under a command":                  {"uucu", orders(nil, unbindable(2), started), 30 * time.Second, "Wait"},
-		"a lead that was refused is tried again": {"fccc", orders(nil, unbindable(0), func(o *Observation) {
+		"that the kubelet refused a lead is no failed attempt": {"fccc", orders(nil, unbindable(0), func(o *Observation) {
 			o.Workload, o.Brokers[0].ExitCode = Broken, nil
-		}), 0, "GiveUp"},
+		}), 0, "Withdraw avoid [a]"},
+		"also one that was to move": {"fccc", orders(nil, unbindable(0), misplaced(0), func(o *Observation) {
+			o.Workload, o.Brokers[0].ExitCode = Broken, nil
+		}), 0, "Withdraw avoid []"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -137,6 +140,8 @@ func order(p Plan) string {
 		text += fmt.Sprintf(" ranks %v quorum %d", s.Ranks, s.Quorum)
 	case Publish:
 		text += fmt.Sprintf(" ranks %v quorum %d", s.Leaving, s.Quorum)
+	case Withdraw:
+		text += fmt.Sprintf(" avoid %v", s.Avoid)
 	case EvictPods:
 		text += fmt.Sprintf(" ranks %v", s.Ranks)
 	case Grow:
