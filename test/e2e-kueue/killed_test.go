@@ -62,22 +62,24 @@ func (m *mortal) reach(what string, holds func(mc *v1alpha2.MiniCluster, wl *kue
 	})
 }
 
-// reachSize waits until the MiniCluster runs with so many brokers for a second, and Kueue has been told
-// that it does. Times of pods are in whole seconds: a broker that leaves in the second in which it started
-// is not seen to be idle, and gets 30 s.
+// reachSize waits until the MiniCluster runs with so many brokers, which are ready since an earlier second,
+// and Kueue has been told that it does. Times of pods are in whole seconds: a broker that leaves in the
+// second in which it started, or before it is ready, is not seen to be idle, and gets 30 s.
 func (m *mortal) reachSize(size int32) {
 	m.T.Helper()
 	m.reach(fmt.Sprintf("running with %d brokers", size), func(mc *v1alpha2.MiniCluster, wl *kueueapi.Workload) bool {
 		second := harness.WallClock.Now().Truncate(time.Second)
-		changed := func(c corev1.PodCondition) bool {
-			return c.Type == corev1.PodReady && !c.LastTransitionTime.Time.Before(second)
+		isReady := func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue && c.LastTransitionTime.Time.Before(second)
 		}
+		ready := int32(0)
 		for _, pod := range m.Pods(mc) {
-			if slices.ContainsFunc(pod.Status.Conditions, changed) {
-				return false
+			if slices.ContainsFunc(pod.Status.Conditions, isReady) {
+				ready++
 			}
 		}
-		return harness.State(mc) == v1alpha2.StateRunning && mc.Status.Size == size && meta.IsStatusConditionTrue(wl.Status.Conditions, kueueapi.WorkloadPodsReady)
+		return harness.State(mc) == v1alpha2.StateRunning && mc.Status.Size == size && ready == size &&
+			meta.IsStatusConditionTrue(wl.Status.Conditions, kueueapi.WorkloadPodsReady)
 	})
 }
 
