@@ -145,7 +145,9 @@ func (l *Ledger) DeleteNode(name string) {
 }
 
 // rebuild makes the next use build the graph again.
-func (l *Ledger) rebuild() { l.graph, l.total, l.foreign, l.exclusions, l.domains = nil, nil, nil, nil, nil }
+func (l *Ledger) rebuild() {
+	l.graph, l.total, l.foreign, l.exclusions, l.domains = nil, nil, nil, nil, nil
+}
 
 // resize gives a node the capacity that it has now. The graph is made anew if it cannot be changed,
 // for example because the node has another kind of resources than before.
