@@ -8,7 +8,8 @@ package v1alpha2
 type PlacementPolicy string
 
 const (
-	// PlacementPack takes the fewest racks, and in these the fullest nodes that have room.
+	// PlacementPack takes the fewest zones, in these the fewest blocks and then racks, and
+	// in these the fullest nodes that have room.
 	PlacementPack PlacementPolicy = "Pack"
 	// PlacementSpread takes as many racks and nodes as possible, evenly.
 	PlacementSpread PlacementPolicy = "Spread"

@@ -49,9 +49,9 @@ type Topology struct {
 type Policy int
 
 const (
-	// Pack leaves whole racks and whole nodes to other gangs. It takes the fewest
-	// innermost domains (racks), and of these the domain in which least is left over. In
-	// a domain it takes the nodes with the least room: first the nodes that become full,
+	// Pack leaves whole zones, racks and nodes to other gangs. It takes the fewest domains of
+	// the outermost level (zones), in these the fewest of the next level, and so on, and of
+	// equally many the domain in which least is left over. In an innermost domain (rack) it takes the nodes with the least room: first the nodes that become full,
 	// then the nodes in use.
 	Pack Policy = iota
 	// Spread takes as many nodes and as many innermost domains as possible, evenly. It

@@ -140,6 +140,9 @@ func TestMatchGang(t *testing.T) {
 		"the rack in which least is left over": {
 			nodes: rackNodes(2, 5, 3, 4), gang: Gang{Pods: shape(8), Sizes: []int{3}}, want: "n[7-9]",
 		},
+		"one zone rather than fewer racks": {
+			nodes: rackNodes(6, 1, 3, 5), gang: Gang{Pods: shape(8), Sizes: []int{8}}, want: "n[7-14]",
+		},
 		"the fewest racks, the roomiest and the tightest": {
 			nodes: rackNodes(2, 5, 3, 4), gang: Gang{Pods: shape(8), Sizes: []int{7}}, want: "n[0-6]",
 		},

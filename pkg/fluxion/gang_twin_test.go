@@ -422,7 +422,30 @@ func (l *life) isNear(gang Gang, p *puzzle, counts []int) {
 		if total(counts, nodes) == 0 {
 			continue
 		}
-		l.isNearIn(gang, p, nodes, counts)
+		l.isNearIn(gang, p, nodes, counts, slices.Index(l.w.levels, t.Level)+1)
+	}
+}
+
+// isPacked checks that pods are in as few domains as possible of a level, and in these in as few as
+// possible of the next one, and so on. Pods that fit into one domain of a level inside are in one.
+func (l *life) isPacked(gang Gang, p *puzzle, nodes, counts []int, level int) {
+	if level >= len(l.w.levels) {
+		return
+	}
+	domains := l.w.domains(l.w.levels[level], nodes)
+	for inside := len(l.w.levels) - 1; total(p.has, l.w.all()) == 0 && inside > level; inside-- {
+		of := l.w.domains(l.w.levels[inside], nodes)
+		for _, some := range of {
+			if p.most(some) >= total(counts, nodes) && inside > level {
+				domains, level = of, inside
+			}
+		}
+	}
+	l.isFewest(gang, p, domains, counts)
+	for _, nodes := range domains {
+		if total(counts, nodes) > 0 {
+			l.isPacked(gang, p, nodes, counts, level+1)
+		}
 	}
 }
 
@@ -457,15 +480,15 @@ func total(counts, nodes []int) int {
 	return sum
 }
 
-// isNearIn checks the innermost domains of a scope, and their nodes.
-func (l *life) isNearIn(gang Gang, p *puzzle, nodes, counts []int) {
+// isNearIn checks the domains of a scope from a level on, and their nodes.
+func (l *life) isNearIn(gang Gang, p *puzzle, nodes, counts []int, from int) {
 	level := ""
 	if len(l.w.levels) > 0 {
 		level = l.w.levels[len(l.w.levels)-1]
 	}
 	racks := l.w.domains(level, nodes)
 	if !gang.Distinct && gang.Policy == Pack {
-		l.isFewest(gang, p, racks, counts)
+		l.isPacked(gang, p, nodes, counts, from)
 		for _, rack := range racks {
 			l.hasFewestNodes(gang, p, rack, counts)
 		}
@@ -492,7 +515,7 @@ func (l *life) isNearIn(gang Gang, p *puzzle, nodes, counts []int) {
 	case gang.Policy == Spread:
 		l.isEven(gang, p, racks, counts, top)
 	case base == 0:
-		l.isFewest(gang, p.capped(top), racks, counts)
+		l.isPacked(gang, p.capped(top), nodes, counts, from)
 	}
 }
 

@@ -80,7 +80,7 @@ func TestGrow(t *testing.T) {
 		want string
 	}{
 		"in its rack":                       {Gang{Pods: shape(8)}, []string{"n2", "n3"}, 2, "[{2 n4} {3 n5}]"},
-		"in its rack first":                 {Gang{Pods: shape(8)}, []string{"n0"}, 4, "[{1 n1} {2 n7} {3 n8} {4 n9}]"},
+		"in its rack and zone first":        {Gang{Pods: shape(8)}, []string{"n0"}, 4, "[{1 n1} {2 n2} {3 n3} {4 n4}]"},
 		"as many as fit":                    {Gang{Pods: shape(8)}, []string{"n0"}, 100, "[{1 n1} {2 n2} {3 n3} {4 n4} {5 n5} {6 n6} {7 n7} {8 n8} {9 n9}]"},
 		"in its rack alone, if it has to":   {Gang{Pods: shape(8), Topology: Topology{"rack", true}}, []string{"n0"}, 4, "[{1 n1}]"},
 		"not at all, if its rack is full":   {Gang{Pods: shape(8), Topology: Topology{"rack", true}}, []string{"n0", "n1"}, 4, "[]"},

@@ -26,8 +26,10 @@ type gangMatch struct {
 	own []ownNode
 
 	cells []cell
-	// outer and inner are the domains of the gang's level and of the innermost level.
-	outer, inner []domain
+	// outer are the domains of the gang's level, and inner those of the levels inside, outermost
+	// first.
+	outer []domain
+	inner [][]domain
 	// order holds sort keys, and nodes holds node indexes, for one step at a time.
 	order []uint64
 	nodes []int32
@@ -73,6 +75,9 @@ func (g *Graph) match(gang *Gang) *gangMatch {
 	m.pods.compile(m.resources, gang.Pods.Requests)
 	m.distinct = gang.Distinct || gang.Policy == Spread
 	m.level = m.levelOf(gang.Topology.Level)
+	for len(m.inner) <= len(m.levels) {
+		m.inner = append(m.inner, nil)
+	}
 	return m
 }
 

@@ -14,8 +14,9 @@ import (
 //  1. With a topology, as few of its domains as possible get all pods.
 //  2. In each domain, if nodes are to be distinct, every node gets as many pods as all
 //     nodes can have, and some nodes get one more.
-//  3. The policy divides the remaining pods over the innermost domains, and
-//  4. in each of them over the nodes.
+//  3. The policy divides the remaining pods over domains: Pack over those of each level inside
+//     the topology's, from the outermost on, and Spread over the innermost ones, and
+//  4. in each of these over the nodes.
 func (m *gangMatch) place(n int64) {
 	if m.level < 0 || m.required() {
 		m.placeIn(m.whole(), n)
@@ -34,14 +35,44 @@ func (m *gangMatch) placeIn(s span, n int64) {
 	if m.distinct {
 		n = m.layer(s, n)
 	}
-	m.inner = m.divide(m.inner[:0], s, len(m.levels)-1)
 	if m.gang.Policy == Spread {
-		m.even(m.inner, n)
-	} else {
-		m.pack(m.inner, n)
+		m.inner[0] = m.divide(m.inner[0][:0], s, len(m.levels)-1)
+		m.even(m.inner[0], n)
+		m.fillAll(m.inner[0])
+		return
 	}
-	for i := range m.inner {
-		if d := &m.inner[i]; d.get > 0 {
+	m.packWithin(s, n, m.level+1, m.inner)
+}
+
+// packWithin divides n pods over the domains of a level and of the levels inside. A gang that fits
+// into one domain of a level inside gets the tightest of these. It keeps the domains of each level
+// in inner.
+func (m *gangMatch) packWithin(s span, n int64, level int, inner [][]domain) {
+	last := len(m.levels) - 1
+	level = min(level, last)
+	for inside := last; len(m.own) == 0 && inside > level; inside-- {
+		inner[0] = m.divide(inner[0][:0], s, inside)
+		if slices.ContainsFunc(inner[0], func(d domain) bool { return d.room >= n }) {
+			level = inside
+		}
+	}
+	inner[0] = m.divide(inner[0][:0], s, level)
+	m.pack(inner[0], n)
+	if level >= last {
+		m.fillAll(inner[0])
+		return
+	}
+	for i := range inner[0] {
+		if d := &inner[0][i]; d.get > 0 {
+			m.packWithin(d.span, d.get, level+1, inner[1:])
+		}
+	}
+}
+
+// fillAll gives innermost domains the pods that they get.
+func (m *gangMatch) fillAll(domains []domain) {
+	for i := range domains {
+		if d := &domains[i]; d.get > 0 {
 			m.fill(m.cells[d.lo:d.hi], d.get, d.room)
 		}
 	}
