@@ -117,6 +117,9 @@ func (e *experiment) measure(ctx context.Context, cluster *localcluster.Cluster,
 		return nil, err
 	}
 	f.record.Close(time.Now())
+	if err := crashed(ctx, cluster); err != nil {
+		return nil, err
+	}
 	after, err := meters.read(ctx)
 	if err != nil {
 		return nil, err
@@ -130,6 +133,20 @@ func (e *experiment) measure(ctx context.Context, cluster *localcluster.Cluster,
 	result.Running, result.Waiting, result.Idle = usage.Running, usage.Waiting, usage.Idle
 	after.tell(before, result)
 	return result, nil
+}
+
+// crashed returns an error if a program of the cluster has ended.
+func crashed(ctx context.Context, cluster *localcluster.Cluster) error {
+	status, err := localcluster.GetStatus(ctx, cluster.Dir)
+	if err != nil {
+		return err
+	}
+	for _, p := range status.Processes {
+		if !p.Alive {
+			return fmt.Errorf("%s ended: see %s", p.Name, p.Log)
+		}
+	}
+	return nil
 }
 
 // submit creates the gangs in their order and at their times, some in parallel. It calls fail with the

@@ -268,7 +268,8 @@ type Violations struct {
 	// pinned at the same time.
 	HalfPlaced int `json:"halfPlaced"`
 	// GaveUp are tries of which a pod was bound, and that ended before the minimum of pods was
-	// up at the same time: all pods ended, or another try followed.
+	// up at the same time: all pods ended, or another try followed. Gangs with pods that never
+	// start do not count.
 	GaveUp int `json:"gaveUp"`
 	// NotAdmitted are pods that were bound to a node that the admission of their gang did not
 	// have at that time. There was no admission, or one with other nodes.
@@ -292,7 +293,7 @@ func (r *Record) Violations() Violations {
 			if t.placed.IsZero() {
 				v.HalfPlaced++
 			}
-			if t.up.IsZero() && (t.live == 0 || i < len(l.tries)-1) {
+			if t.up.IsZero() && l.NeverStart == "" && (t.live == 0 || i < len(l.tries)-1) {
 				v.GaveUp++
 			}
 			for _, pod := range t.pods {
