@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 // kwok simulates the nodes with this label.
@@ -21,6 +22,9 @@ const (
 	simulatedLabel = "type"
 	simulatedValue = "simulated"
 )
+
+// nodeTimeout is how much longer the cluster may take to start for each node.
+const nodeTimeout = 100 * time.Millisecond
 
 // NodeConfig describes the simulated nodes.
 type NodeConfig struct {
@@ -59,14 +63,17 @@ func (c *Cluster) makeNodes(ctx context.Context, config NodeConfig) error {
 	return nil
 }
 
-// awaitNodes waits until count nodes are ready.
+// awaitNodes waits until count nodes are ready. It asks less often for many nodes, since each answer has
+// all of them.
 func (c *Cluster) awaitNodes(ctx context.Context, count int) error {
 	client, err := c.client()
 	if err != nil {
 		return err
 	}
-	return c.await(ctx, "the nodes", func() (bool, error) {
-		nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	interval := pollInterval * time.Duration(1+count/100)
+	timeout := startTimeout + time.Duration(count)*nodeTimeout
+	err = wait.PollUntilContextTimeout(ctx, interval, timeout, true, func(ctx context.Context) (bool, error) {
+		nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 		if err != nil {
 			return false, err
 		}
@@ -79,6 +86,10 @@ func (c *Cluster) awaitNodes(ctx context.Context, count int) error {
 		}
 		return ready >= count, nil
 	})
+	if err != nil {
+		return fmt.Errorf("waiting for the nodes: %w", err)
+	}
+	return nil
 }
 
 // NodeName returns the name of the i-th simulated node.
