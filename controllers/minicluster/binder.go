@@ -17,6 +17,7 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/internal/jobset"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
 )
 
 // Binder says who binds pods to the nodes that were chosen for them.
@@ -118,13 +119,20 @@ func (r *Reconciler) bindSetDirectly(ctx context.Context, seen *observed, pod *c
 	return nil
 }
 
+// mayBindAtAdmission reports whether the API server may bind the pods of a gang when they are created.
+// Quota of Kueue may be admitted after the pods are made. A volume may be out of reach of some nodes,
+// which kube-scheduler checks. Only a Job whose pods are never restarted counts how often it has
+// replaced each of them.
+func mayBindAtAdmission(seen *observed, pod *corev1.Pod) bool {
+	return seen.observation.Quota == life.QuotaUnneeded && seen.view.MiniCluster.Spec.Pod.SchedulerName == "" &&
+		!jobset.NeedsScheduler(pod) && len(jobset.VolumeClaims(pod)) == 0 && pod.Spec.RestartPolicy == corev1.RestartPolicyNever
+}
+
 // bindSetAtAdmission lets the API server bind the pods of a new JobSet when they are created, if it
-// would. Pods that are made ahead have no nodes yet. Quota of Kueue may be admitted after the pods
-// are made. A volume may be out of reach of some nodes, which kube-scheduler checks. Only a Job
-// whose pods are never restarted counts how often it has replaced each of them.
+// would. Pods that are made ahead have no nodes yet.
 func (r *Reconciler) bindSetAtAdmission(ctx context.Context, seen *observed, pod *corev1.Pod, set *jobsetapi.JobSet) error {
 	mc, admission := seen.view.MiniCluster, seen.observation.Admission
-	if admission == nil || mc.Status.Admission.Quota != nil || len(jobset.VolumeClaims(pod)) > 0 || pod.Spec.RestartPolicy != corev1.RestartPolicyNever {
+	if admission == nil || mc.Status.Admission.Quota != nil || !mayBindAtAdmission(seen, pod) {
 		return nil
 	}
 	nodes := slices.Clone(admission.Nodes)
@@ -134,12 +142,15 @@ func (r *Reconciler) bindSetAtAdmission(ctx context.Context, seen *observed, pod
 	bound := set.DeepCopy()
 	jobset.BindAtAdmission(bound, nodes, admission.Quorum, admission.At)
 	answer := jobset.FirstPod(mc, bound)
-	switch err := r.Client.Create(ctx, answer, client.DryRunAll); {
+	err := r.Client.Create(ctx, answer, client.DryRunAll)
+	binds := err == nil && answer.Spec.NodeName == nodes[0] && len(answer.Spec.SchedulingGates) == 0
+	r.atAdmission.Store(binds)
+	switch {
 	case refused(err), apierrors.IsInternalError(err): // for example by a policy against pods with nodes
 		ctrl.LoggerFrom(ctx).Info("The pods are left to a scheduler: the API server would not create a bound pod", "reason", err.Error())
 	case err != nil:
 		return fmt.Errorf("asking whether the API server would bind a pod: %w", err)
-	case answer.Spec.NodeName != nodes[0] || len(answer.Spec.SchedulingGates) > 0:
+	case !binds:
 		ctrl.LoggerFrom(ctx).V(1).Info("The pods are left to a scheduler: no policy binds them when they are created")
 	default:
 		bound.DeepCopyInto(set)

@@ -40,10 +40,10 @@ func (r *Reconciler) consult(seen *observed) (decided bool) {
 	case o.Quota != life.QuotaUnneeded && !seen.grant.Placeable:
 		o.Offer = elastic.Offer{
 			Verdict: elastic.WaitingForQuota, Message: seen.grant.Message,
-			MakeAhead: r.Scheduler.AwaitQuota(mc, seen.check.pod, madeAhead(seen)),
+			MakeAhead: r.Scheduler.AwaitQuota(mc, seen.check.pod, r.madeAhead(seen)),
 		}
 	default:
-		o.Offer = r.Scheduler.Offer(mc, seen.check.pod, seen.grant.Quota, madeAhead(seen))
+		o.Offer = r.Scheduler.Offer(mc, seen.check.pod, seen.grant.Quota, r.madeAhead(seen))
 	}
 	return o.Offer.Verdict != ""
 }
@@ -75,9 +75,12 @@ func admittedPod(seen *observed) *corev1.Pod {
 	return seen.check.pod
 }
 
-// madeAhead says how far the objects of a waiting MiniCluster are made.
-func madeAhead(seen *observed) elastic.Ahead {
+// madeAhead says how far the objects of a waiting MiniCluster are made. Pods that the API server
+// would bind are cheaper than pods made ahead, which are bound later.
+func (r *Reconciler) madeAhead(seen *observed) elastic.Ahead {
 	switch {
+	case seen.observation.Workload == life.Absent && r.atAdmission.Load() && mayBindAtAdmission(seen, seen.check.pod):
+		return elastic.AheadUnwanted
 	case seen.observation.Workload != life.Ahead:
 		return elastic.AheadNothing
 	case seen.view.Made():

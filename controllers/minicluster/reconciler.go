@@ -6,6 +6,7 @@ package minicluster
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -46,6 +47,9 @@ type Reconciler struct {
 	Binder Binder
 	// DefaultTTL is how long finished MiniClusters stay whose specs say nothing; 0: for ever.
 	DefaultTTL time.Duration
+
+	// atAdmission is the last answer of the API server: whether it binds pods when it creates them.
+	atAdmission atomic.Bool
 
 	memories  memories
 	shapes    shapes

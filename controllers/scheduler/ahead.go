@@ -52,7 +52,7 @@ func (s *Scheduler) nextAhead(now time.Time) (next *entry, busyUntil time.Time) 
 	for _, e := range s.entries {
 		until := e.aheadAt.Add(startsWithin)
 		switch {
-		case !e.mayMakeAhead || s.ledger.Assumed(e.miniCluster.UID):
+		case !e.mayMakeAhead || e.ahead == elastic.AheadUnwanted || s.ledger.Assumed(e.miniCluster.UID):
 		case e.ahead == elastic.AheadNothing:
 			candidates = append(candidates, e)
 		case e.ahead == elastic.AheadMaking && now.Before(until):

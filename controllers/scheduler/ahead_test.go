@@ -68,6 +68,13 @@ func TestLookAhead(t *testing.T) {
 			q.Offer(second.Defaulted(), wholeNode, nil, elastic.AheadMade)
 			q.entries[client.ObjectKeyFromObject(second.Obj())].mayMakeAhead = false
 		}, want: "third"},
+		"nobody who does not want to": {pods: 10, change: func(q *toy) {
+			q.Offer(second.Defaulted(), wholeNode, nil, elastic.AheadUnwanted)
+		}, want: "third"},
+		"one who wants to again": {pods: 10, change: func(q *toy) {
+			q.Offer(second.Defaulted(), wholeNode, nil, elastic.AheadUnwanted)
+			q.Offer(second.Defaulted(), wholeNode, nil, elastic.AheadNothing)
+		}, want: "second"},
 		"nobody who left": {pods: 10, change: func(q *toy) { q.Skip(second.Defaulted()) }, want: "third"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -66,7 +66,7 @@ func (s *Scheduler) Offer(mc *v1alpha2.MiniCluster, pod *corev1.Pod, quota *v1al
 	d := &e.decision
 	return elastic.Offer{
 		Nodes: d.Nodes, Verdict: d.Verdict, Message: d.Message, Blocked: d.Blocked,
-		MakeAhead: e.ahead != elastic.AheadNothing && (e.mayMakeAhead || d.Verdict == ""),
+		MakeAhead: e.ahead > elastic.AheadNothing && (e.mayMakeAhead || d.Verdict == ""),
 	}
 }
 
@@ -76,11 +76,14 @@ func (s *Scheduler) AwaitQuota(mc *v1alpha2.MiniCluster, pod *corev1.Pod, ahead 
 	defer s.mutex.Unlock()
 	e := s.enter(&entry{miniCluster: mc, pod: pod, awaitsQuota: true})
 	s.noteAhead(e, ahead)
-	return e.ahead != elastic.AheadNothing && e.mayMakeAhead
+	return e.ahead > elastic.AheadNothing && e.mayMakeAhead
 }
 
 // noteAhead notes how far the objects of a waiting MiniCluster are made.
 func (s *Scheduler) noteAhead(e *entry, ahead elastic.Ahead) {
+	if ahead == elastic.AheadUnwanted && e.ahead == elastic.AheadNothing {
+		e.ahead = ahead
+	}
 	if ahead > e.ahead { // it has made its objects, or had begun before a restart
 		e.ahead, e.aheadAt = ahead, s.Clock.Now()
 		s.ask() // the next may make its objects

@@ -136,7 +136,7 @@ func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (*snapshot, queu
 	s.reserveQuotas(seen)
 	for _, e := range s.entries {
 		if e.awaitsQuota {
-			patient := e.ahead == elastic.AheadNothing || now.Sub(e.aheadAt) < quotaPatience
+			patient := e.ahead <= elastic.AheadNothing || now.Sub(e.aheadAt) < quotaPatience
 			e.mayMakeAhead = patient && !seen.quotas.Limit(e.miniCluster.Namespace)
 		}
 	}

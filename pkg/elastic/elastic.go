@@ -32,8 +32,10 @@ type Ahead int
 
 // States of objects that are made ahead.
 const (
+	// AheadUnwanted: there are no objects, and its pods are better made once it has nodes.
+	AheadUnwanted Ahead = iota - 1
 	// AheadNothing: there are no objects.
-	AheadNothing Ahead = iota
+	AheadNothing
 	// AheadMaking: the MiniCluster was told to make its objects.
 	AheadMaking
 	// AheadMade: its pods exist and wait behind their scheduling gates.

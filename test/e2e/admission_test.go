@@ -100,6 +100,30 @@ func TestBinderAdmission(t *testing.T) {
 	}
 }
 
+// While there is no room, no pods are made that the API server would bind later. Those of a MiniCluster
+// that needs a scheduler are made ahead, although it comes later.
+func TestBinderAdmissionMakesNothingAhead(t *testing.T) {
+	startBinder(t)
+	s := newSite(t, 2)
+	pods := s.follow()
+	runs := s.create(s.miniCluster("runs").Size(2).PodAnnotation(simulator.Runtime, untilTold))
+	s.awaitState(runs, v1alpha2.StateRunning)
+	bound := s.create(s.miniCluster("bound").Size(2))
+	s.await(bound, "waiting", func(mc *v1alpha2.MiniCluster) bool {
+		return condition(mc, v1alpha2.ConditionAdmitted).Reason == v1alpha2.ReasonNoRoom
+	})
+	gated := s.create(s.miniCluster("gated").Size(2).Spec(func(spec *v1alpha2.MiniClusterSpec) { spec.Pod.SchedulerName = corev1.DefaultSchedulerName }))
+	s.awaitAhead(gated, 2)
+	if n := len(s.pods(bound)); n > 0 {
+		t.Errorf("%d pods were made ahead", n)
+	}
+	s.endCommand(runs)
+	for _, mc := range []*v1alpha2.MiniCluster{runs, bound, gated} {
+		s.awaitSuccess(mc)
+	}
+	pods.expect(t, 6, 2)
+}
+
 // A rank whose pod cannot start is moved. The list in its Job still has the first node: the new pod
 // is not bound by the list.
 func TestBinderAdmissionMoves(t *testing.T) {
