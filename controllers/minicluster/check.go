@@ -46,6 +46,8 @@ type check struct {
 	// pod is one of its pods after admission by the API server. If a quota refuses the pod, it is
 	// the pod before that.
 	pod *corev1.Pod
+	// services is the services pod after admission; nil if there is none.
+	services *corev1.Pod
 	// refused is the API server's refusal by a quota. The scheduler says so, and when there may be
 	// room.
 	refused string
@@ -195,7 +197,7 @@ func (r *Reconciler) dryRun(ctx context.Context, pod, services *corev1.Pod, obje
 			return sortOut(at, v1alpha2.ReasonObjectRejected, "the "+kind, pod, before, err)
 		}
 	}
-	return &check{Check: status.Check{Reason: v1alpha2.ReasonValid}, pod: pod, at: at}, nil
+	return &check{Check: status.Check{Reason: v1alpha2.ReasonValid}, pod: pod, services: services, at: at}, nil
 }
 
 // sortOut returns the check for an error of a dry run.

@@ -28,24 +28,30 @@ func (r *Reconciler) consult(seen *observed) (decided bool) {
 			o.Order = withoutQuota(seen)
 		}
 	}
-	switch {
-	case !o.Waits(seen.now):
+	if !o.Waits(seen.now) {
 		r.Scheduler.Skip(mc)
 		return true
+	}
+	o.Offer = r.offer(seen)
+	return o.Offer.Verdict != ""
+}
+
+// offer is the scheduler's offer for a MiniCluster that waits, or why the scheduler is not asked.
+func (r *Reconciler) offer(seen *observed) elastic.Offer {
+	o, mc := seen.observation, seen.view.MiniCluster
+	switch {
 	case seen.check.unchecked != "":
 		r.Scheduler.Skip(mc)
-		o.Offer = elastic.Offer{Verdict: elastic.NotChecked, Message: seen.check.unchecked}
+		return elastic.Offer{Verdict: elastic.NotChecked, Message: seen.check.unchecked}
 	case seen.check.refused != "":
-		o.Offer = r.Scheduler.Refused(mc, seen.check.pod, seen.check.refused)
+		return r.Scheduler.Refused(mc, seen.check.pod, seen.check.refused)
 	case o.Quota != life.QuotaUnneeded && !seen.grant.Placeable:
-		o.Offer = elastic.Offer{
+		return elastic.Offer{
 			Verdict: elastic.WaitingForQuota, Message: seen.grant.Message,
 			MakeAhead: r.Scheduler.AwaitQuota(mc, seen.check.pod, r.madeAhead(seen)),
 		}
-	default:
-		o.Offer = r.Scheduler.Offer(mc, seen.check.pod, seen.grant.Quota, r.madeAhead(seen))
 	}
-	return o.Offer.Verdict != ""
+	return r.Scheduler.Offer(mc, seen.check.pod, seen.grant.Quota, r.madeAhead(seen))
 }
 
 // withoutQuota is the order for a MiniCluster that is to give quota back: its surplus, if that is

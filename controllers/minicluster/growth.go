@@ -59,7 +59,8 @@ func (r *Reconciler) limitGrowth(ctx context.Context, seen *observed) {
 	}
 	growth.size = kueue.Grown(seen.view.MiniCluster, growth.workloads, kueueCluster(ctx, reader))
 	if growth.known = o.Quota == life.QuotaAdmitted && !seen.isOutdated(); growth.known {
-		leaving := len(seen.view.QuotaRanks(o)) - len(o.Admission.Members()) // their pods hold nodes
+		ranks, _ := seen.view.NeedsQuota(o)
+		leaving := len(ranks) - len(o.Admission.Members()) // their pods hold nodes
 		o.Policy.Max = min(growth.most, seen.held()-leaving)
 	}
 }

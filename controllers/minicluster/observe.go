@@ -38,6 +38,8 @@ type observed struct {
 	// workload is the Workload in Kueue; nil if there is none. grant is what Kueue says by it.
 	workload *kueueapi.Workload
 	grant    kueue.Grant
+	// services is the quota of the services pod; nil if there is none.
+	services *v1alpha2.Quota
 	// kueueInput is what there is to say to Kueue. unasked is why Kueue cannot be asked for quota.
 	kueueInput kueue.Input
 	unasked    error

@@ -70,8 +70,8 @@ func (r *Reconciler) applyQuota(ctx context.Context, pod *corev1.Pod, quota *v1a
 	return nil
 }
 
-// releaseServices removes the gate of the services pod. Its Job may replace the pod with a new
-// gated one.
+// releaseServices removes the gate of the services pod, and confines it to the nodes of its quota. Its
+// Job may replace the pod with a new gated one.
 func (r *Reconciler) releaseServices(ctx context.Context, seen *observed) error {
 	pod := seen.view.Services()
 	if seen.memory.hasPlaced(pod) {
@@ -80,7 +80,10 @@ func (r *Reconciler) releaseServices(ctx context.Context, seen *observed) error 
 	if err := r.makeFiles(ctx, seen.view.MiniCluster, seen.view.JobSet, seen.memory); err != nil {
 		return err
 	}
-	patch, err := protocol.UngatePatch(pod.Pod)
+	if err := r.applyQuota(ctx, pod.Pod, seen.services); err != nil {
+		return err
+	}
+	patch, err := protocol.UngatePatch(pod.Pod, seen.services)
 	if err != nil {
 		return err
 	}

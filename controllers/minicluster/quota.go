@@ -20,6 +20,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/controllers/index"
 	"github.com/flux-elastic/flux-elastic/internal/kueue"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
+	"github.com/flux-elastic/flux-elastic/internal/state"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
 )
@@ -67,6 +68,10 @@ func (r *Reconciler) readQuota(ctx context.Context, seen *observed) error {
 	}
 	o.Quota = seen.grant.State
 	if admission != nil {
+		if reader != nil {
+			seen.services = kueue.ServicesQuota(seen.workload, seen.kueueInput.Cluster)
+		}
+		o.ServicesGated = o.ServicesGated && seen.services != nil
 		r.limitGrowth(ctx, seen)
 	}
 	return err
@@ -222,9 +227,10 @@ func (r *Reconciler) tellKueue(ctx context.Context, seen *observed, plan life.Pl
 func kueueInput(ctx context.Context, seen *observed, reader client.Reader, uses bool) (kueue.Input, error) {
 	mc, o := seen.view.MiniCluster, seen.observation
 	in := kueue.Input{
-		MiniCluster: mc, Uses: uses, Rejected: o.Rejected != "", Ranks: seen.view.QuotaRanks(o),
+		MiniCluster: mc, Uses: uses, Rejected: o.Rejected != "",
 		NotBefore: o.NotBefore, Growth: seen.growth.workloads, Cluster: kueueCluster(ctx, reader), Now: seen.now,
 	}
+	in.Ranks, in.Services = seen.view.NeedsQuota(o)
 	switch o.Outcome {
 	case "":
 	case life.OutcomeSucceeded:
@@ -246,6 +252,7 @@ func kueueInput(ctx context.Context, seen *observed, reader client.Reader, uses 
 		return in, err
 	}
 	in.Want = kueue.Workload(mc, seen.check.pod, class, topology)
+	kueue.CountServices(in.Want, seen.check.services)
 	return in, nil
 }
 
@@ -335,11 +342,10 @@ func (r *Reconciler) holdsQuota(ctx context.Context, wl *kueueapi.Workload) bool
 	if err != nil || owner == nil {
 		return err != nil
 	}
+	view := state.View{MiniCluster: &v1alpha2.MiniCluster{ObjectMeta: metav1.ObjectMeta{UID: owner.UID}}}
 	for i := range pods.Items {
-		pod := &pods.Items[i]
-		if pod.Labels[v1alpha2.UIDLabel] == string(owner.UID) && !protocol.Ended(pod) && protocol.PinnedNode(pod) != "" {
-			return true
-		}
+		view.Pods = append(view.Pods, protocol.Read(&pods.Items[i]))
 	}
-	return false
+	ranks, services := view.NeedsQuota(&life.Observation{})
+	return len(ranks) > 0 || services
 }

@@ -151,11 +151,19 @@ func requeued(wl *kueueapi.Workload) string {
 	return text
 }
 
-// quota is what a Workload with a reservation holds.
-func quota(wl *kueueapi.Workload, cluster Cluster) (q *v1alpha2.Quota, err error) {
-	q = &v1alpha2.Quota{ClusterQueue: string(wl.Status.Admission.ClusterQueue), Workload: wl.UID, Time: reservedAt(wl)}
+// quota is what a Workload with a reservation holds for brokers.
+func quota(wl *kueueapi.Workload, cluster Cluster) (*v1alpha2.Quota, error) {
+	return quotaOf(wl, cluster, func(set kueueapi.PodSetReference) bool { return set != services })
+}
+
+// quotaOf is what a Workload with a reservation holds for some pod sets.
+func quotaOf(wl *kueueapi.Workload, cluster Cluster, counts func(kueueapi.PodSetReference) bool) (*v1alpha2.Quota, error) {
+	q := &v1alpha2.Quota{ClusterQueue: string(wl.Status.Admission.ClusterQueue), Workload: wl.UID, Time: reservedAt(wl)}
 	flavors := map[kueueapi.ResourceFlavorReference]bool{}
 	for _, set := range wl.Status.Admission.PodSetAssignments {
+		if !counts(set.Name) {
+			continue
+		}
 		q.Size += ptr.Deref(set.Count, countOf(wl, set.Name))
 		for _, name := range set.Flavors {
 			flavors[name] = true
@@ -170,15 +178,27 @@ func quota(wl *kueueapi.Workload, cluster Cluster) (q *v1alpha2.Quota, err error
 			return nil, err
 		}
 	}
-	for _, check := range wl.Status.AdmissionChecks {
-		for _, update := range check.PodSetUpdates {
+	if err := addUpdates(q, wl, counts); err != nil {
+		return nil, err
+	}
+	var err error
+	q.Topology, err = assigned(wl, counts)
+	return q, err
+}
+
+// addUpdates is addNodes for what admission checks of others say about some pod sets.
+func addUpdates(q *v1alpha2.Quota, wl *kueueapi.Workload, counts func(kueueapi.PodSetReference) bool) error {
+	for i := range wl.Status.AdmissionChecks {
+		for _, update := range wl.Status.AdmissionChecks[i].PodSetUpdates {
+			if !counts(update.Name) {
+				continue
+			}
 			if err := addNodes(q, update.NodeSelector, update.Tolerations); err != nil {
-				return nil, err
+				return err
 			}
 		}
 	}
-	q.Topology, err = assigned(wl)
-	return q, err
+	return nil
 }
 
 // addNodes confines a quota to nodes with some labels, and tolerates their taints.

@@ -30,6 +30,8 @@ type Input struct {
 	Offer elastic.Offer
 	// Ranks are the ranks that hold a node, or have a pod on one, rising.
 	Ranks []int
+	// Services is true if the services pod needs quota.
+	Services bool
 	// Finished says how the MiniCluster ended: Succeeded or Failed; "" before. Message says why.
 	Finished, Message string
 	// Position is the place of the Workload in its queues.
@@ -78,7 +80,7 @@ func Next(wl *kueueapi.Workload, in Input) (Write, *kueueapi.Workload) {
 // change is Next for a Workload that exists. waits is true if its MiniCluster waits for nodes.
 func (in Input) change(wl *kueueapi.Workload, waits bool) (Write, *kueueapi.Workload) {
 	next := wl.DeepCopy()
-	free := in.unused() || len(in.Ranks) == 0 && (waits || in.Finished != "") // nothing runs on its quota
+	free := in.unused() || in.nothingRuns() && (waits || in.Finished != "")
 	over := isTrue(wl, kueueapi.WorkloadFinished)
 	switch {
 	case wl.DeletionTimestamp != nil, over && in.Finished != "":
@@ -94,6 +96,9 @@ func (in Input) change(wl *kueueapi.Workload, waits bool) (Write, *kueueapi.Work
 	}
 	return Nothing, wl
 }
+
+// nothingRuns reports whether no pod of a MiniCluster needs quota.
+func (in Input) nothingRuns() bool { return len(in.Ranks) == 0 && !in.Services }
 
 // unused reports whether a MiniCluster has nodes by a queue of this project.
 func (in Input) unused() bool {

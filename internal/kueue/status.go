@@ -26,7 +26,7 @@ const roomGrace = 10 * time.Second
 func setStatus(wl *kueueapi.Workload, in Input, waits, free bool) bool {
 	switch {
 	case in.Finished != "" && !free:
-		return setReclaimable(wl, neededBy(in.Ranks))
+		return setReclaimable(wl, neededBy(in.Ranks, in.Services))
 	case in.Finished != "":
 		return set(wl, in, kueueapi.WorkloadFinished, metav1.ConditionTrue, in.Finished, cmp.Or(in.Message, "The MiniCluster has finished"))
 	case waits:
@@ -37,7 +37,7 @@ func setStatus(wl *kueueapi.Workload, in Input, waits, free bool) bool {
 		return goOn(wl, in)
 	}
 	changed := answerChecks(wl, in, kueueapi.CheckStateReady, "The MiniCluster has nodes")
-	changed = setReclaimable(wl, neededBy(in.Ranks)) || changed
+	changed = setReclaimable(wl, neededBy(in.Ranks, in.Services)) || changed
 	if in.MiniCluster.Status.StartTime != nil {
 		changed = set(wl, in, kueueapi.WorkloadPodsReady, metav1.ConditionTrue, kueueapi.WorkloadStarted, "The quorum is reached") || changed
 	}
@@ -211,9 +211,12 @@ func setReclaimable(wl *kueueapi.Workload, needed map[kueueapi.PodSetReference]i
 	return changed
 }
 
-// neededBy are the pods that some ranks need.
-func neededBy(ranks []int) map[kueueapi.PodSetReference]int32 {
+// neededBy are the pods that need quota: those of some ranks, and the services pod if it does.
+func neededBy(ranks []int, servicesToo bool) map[kueueapi.PodSetReference]int32 {
 	needed := map[kueueapi.PodSetReference]int32{}
+	if servicesToo {
+		needed[services] = 1
+	}
 	for _, rank := range ranks {
 		if rank == 0 {
 			needed[lead]++
@@ -231,6 +234,9 @@ func Size(wl *kueueapi.Workload) int {
 	}
 	size := int32(0)
 	for _, set := range wl.Status.Admission.PodSetAssignments {
+		if set.Name == services {
+			continue
+		}
 		most := countOf(wl, set.Name)
 		for _, r := range wl.Status.ReclaimablePods {
 			if r.Name == set.Name {

@@ -117,14 +117,16 @@ func hasTopology(wl *kueueapi.Workload) bool {
 
 var errTopology = errors.New("has quota with a topology assignment that cannot be read")
 
-// assigned is where Kueue counts the pods of a Workload with quota; nil if its flavors have no topology.
-func assigned(wl *kueueapi.Workload) (*v1alpha2.QuotaTopology, error) {
+// assigned is where Kueue counts the pods of some pod sets of a Workload with quota; nil if their flavors
+// have no topology.
+func assigned(wl *kueueapi.Workload, counts func(kueueapi.PodSetReference) bool) (*v1alpha2.QuotaTopology, error) {
 	var out *v1alpha2.QuotaTopology
 	var all []domain
 	for i := range wl.Status.Admission.PodSetAssignments {
-		from := wl.Status.Admission.PodSetAssignments[i].TopologyAssignment
+		set := &wl.Status.Admission.PodSetAssignments[i]
+		from := set.TopologyAssignment
 		switch {
-		case from == nil:
+		case from == nil || !counts(set.Name):
 			continue
 		case out == nil:
 			out = &v1alpha2.QuotaTopology{Levels: from.Levels}

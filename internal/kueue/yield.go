@@ -125,7 +125,7 @@ func goOn(wl *kueueapi.Workload, in Input) bool {
 		return false
 	}
 	const message = "The surplus is given back, and the rest of the quota is kept"
-	setReclaimable(wl, neededBy(in.Ranks[:min(len(in.Ranks), in.Keep)]))
+	setReclaimable(wl, neededBy(in.Ranks[:min(len(in.Ranks), in.Keep)], in.Services))
 	answerChecks(wl, in, kueueapi.CheckStateReady, "The MiniCluster has nodes")
 	set(wl, in, kueueapi.WorkloadPreempted, metav1.ConditionFalse, surplusGivenBack, message)
 	return set(wl, in, kueueapi.WorkloadEvicted, metav1.ConditionFalse, surplusGivenBack, message)

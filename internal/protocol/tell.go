@@ -161,13 +161,15 @@ func quorumAnnotations(quorum int) map[string]string {
 	return map[string]string{v1alpha2.QuorumAnnotation: strconv.Itoa(quorum)}
 }
 
-// UngatePatch is the strategic merge patch that removes the gate of a pod and leaves its node to
-// kube-scheduler. The UID protects a pod that replaced it under the same name.
-func UngatePatch(pod *corev1.Pod) ([]byte, error) {
-	return json.Marshal(map[string]any{
-		"metadata": map[string]any{"uid": pod.UID},
-		"spec":     map[string]any{"schedulingGates": noGate},
-	})
+// UngatePatch is the strategic merge patch that removes the gate of a pod and leaves its node, one of
+// those of a quota, to kube-scheduler. A nil quota allows all nodes. The UID protects a pod that
+// replaced it under the same name.
+func UngatePatch(pod *corev1.Pod, quota *v1alpha2.Quota) ([]byte, error) {
+	spec := map[string]any{"schedulingGates": noGate}
+	if quota != nil && len(quota.NodeSelector) > 0 {
+		spec["nodeSelector"] = quota.NodeSelector
+	}
+	return json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID}, "spec": spec})
 }
 
 // PublishPatch is the merge patch that tells the lead's pod its quorum and the drained ranks as

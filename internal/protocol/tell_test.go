@@ -5,6 +5,7 @@ package protocol
 
 import (
 	"encoding/json"
+	"maps"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -151,12 +152,17 @@ func TestUngatePatch(t *testing.T) {
 	pod := fixture.ServicesPod("lmp").Spec(func(s *corev1.PodSpec) {
 		s.SchedulingGates = append(s.SchedulingGates, corev1.PodSchedulingGate{Name: "example.com/mine"})
 	}).Obj()
-	patch, err := UngatePatch(pod)
+	pod.Spec.NodeSelector = map[string]string{"arch": "arm64"}
+	patch, err := UngatePatch(pod, &v1alpha2.Quota{NodeSelector: map[string]string{"pool": "spot"}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := patched(t, patched(t, pod, patch), patch); HasGate(got) || len(got.Spec.SchedulingGates) != 1 || PinnedNode(got) != "" {
+	got := patched(t, patched(t, pod, patch), patch)
+	if HasGate(got) || len(got.Spec.SchedulingGates) != 1 || PinnedNode(got) != "" {
 		t.Errorf("its gates are %v, it is pinned to %q", got.Spec.SchedulingGates, PinnedNode(got))
+	}
+	if want := map[string]string{"arch": "arm64", "pool": "spot"}; !maps.Equal(got.Spec.NodeSelector, want) {
+		t.Errorf("its nodes are %v", got.Spec.NodeSelector)
 	}
 }
 

@@ -172,7 +172,7 @@ func brokerOf(pod *protocol.Pod, node *corev1.Node, name string) life.Broker {
 
 // occupies is the node that a pod of the MiniCluster holds; "" if it holds none.
 func (v View) occupies(pod *protocol.Pod) string {
-	if pod.Labels[v1alpha2.UIDLabel] != string(v.MiniCluster.UID) || pod.Ended {
+	if !v.owns(pod) || pod.Ended {
 		return ""
 	}
 	return pod.Node
@@ -199,20 +199,28 @@ func (v View) OccupiedNodes() map[string]bool {
 	return nodes
 }
 
-// QuotaRanks are the ranks that need quota, rising: those that hold a node by the record, and those
-// whose pods hold one.
-func (v View) QuotaRanks(o *life.Observation) []int {
-	var ranks []int
+// NeedsQuota are the ranks that need quota, rising: those that hold a node by the record, and those
+// whose pods hold one. services is true if the services pod needs quota: it may come, or does not
+// wait behind its gate any more.
+func (v View) NeedsQuota(o *life.Observation) (ranks []int, services bool) {
 	if o.Admission != nil && o.Outcome == "" {
-		ranks = o.Admission.Members()
+		ranks, services = o.Admission.Members(), true
 	}
 	for i := range v.Pods {
-		if pod := &v.Pods[i]; pod.Rank >= 0 && v.occupies(pod) != "" {
+		switch pod := &v.Pods[i]; {
+		case pod.Rank >= 0 && v.occupies(pod) != "":
 			ranks = append(ranks, pod.Rank)
+		case pod.Services && v.owns(pod) && !pod.Ended && !protocol.HasGate(pod.Pod):
+			services = true
 		}
 	}
 	slices.Sort(ranks)
-	return slices.Compact(ranks)
+	return slices.Compact(ranks), services
+}
+
+// owns reports whether a pod is of the MiniCluster, and not of an earlier one of its name.
+func (v View) owns(pod *protocol.Pod) bool {
+	return pod.Labels[v1alpha2.UIDLabel] == string(v.MiniCluster.UID)
 }
 
 // current reports whether a pod belongs to the JobSet.

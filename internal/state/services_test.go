@@ -8,10 +8,14 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
+	"github.com/flux-elastic/flux-elastic/internal/protocol"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
 )
 
 // A services pod that waits is seen, and whether the brokers have their nodes.
@@ -60,5 +64,35 @@ func TestObserveServices(t *testing.T) {
 				t.Errorf("%d pods hold nodes, %d are done, %d are brokers'", o.Occupied, o.Done, len(v.Brokers()))
 			}
 		})
+	}
+}
+
+// The services pod needs quota while it may come, and then as long as it is there behind no gate.
+func TestServicesNeedQuota(t *testing.T) {
+	gated, free := fixture.ServicesPod("lmp").Obj(), fixture.ServicesPod("lmp").Spec(func(s *corev1.PodSpec) { s.SchedulingGates = nil }).Obj()
+	other := free.DeepCopy()
+	other.Labels[v1alpha2.UIDLabel] = "another"
+	ended := free.DeepCopy()
+	ended.Status.Phase = corev1.PodSucceeded
+	holds := &life.Admission{Nodes: []string{"a", "b"}}
+	for name, tc := range map[string]struct {
+		pod    *corev1.Pod
+		record life.Record
+		want   bool
+	}{
+		"its MiniCluster waits":   {gated, life.Record{}, false},
+		"it may come":             {gated, life.Record{Admission: holds}, true},
+		"it does not wait":        {free, life.Record{}, true},
+		"its MiniCluster is done": {free, life.Record{Admission: holds, Outcome: life.OutcomeSucceeded}, true},
+		"it will not come":        {gated, life.Record{Admission: holds, Outcome: life.OutcomeSucceeded}, false},
+		"it has ended":            {ended, life.Record{}, false},
+		"of another MiniCluster":  {other, life.Record{}, false},
+	} {
+		mc := fixture.MiniCluster("lmp").Obj()
+		mc.UID = types.UID(gated.Labels[v1alpha2.UIDLabel])
+		v := View{MiniCluster: mc, Pods: []protocol.Pod{protocol.Read(tc.pod)}}
+		if ranks, services := v.NeedsQuota(&life.Observation{Record: tc.record}); services != tc.want || (tc.record.Outcome != "" && len(ranks) > 0) {
+			t.Errorf("%s: ranks %v and services %v", name, ranks, services)
+		}
 	}
 }
