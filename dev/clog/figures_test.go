@@ -126,6 +126,7 @@ func TestBound(t *testing.T) {
 		"the longest":        {[]Gang{gang(1, 60, 0), gang(2, 20, 0)}, 60 * time.Second},
 		"a late one":         {[]Gang{gang(4, 10, 0), gang(1, 5, 100)}, 105 * time.Second},
 		"a full end":         {[]Gang{gang(1, 10, 0), gang(4, 10, 50), gang(4, 10, 50)}, 70 * time.Second},
+		"none at the begin":  {[]Gang{gang(4, 10, 5), gang(4, 10, 7)}, 20 * time.Second},
 		"more than one late": {[]Gang{gang(4, 40, 0), gang(4, 10, 10)}, 50 * time.Second},
 	} {
 		if got := Bound(test.gangs, 4); got != test.want {

@@ -7,6 +7,7 @@
 package clog
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -98,8 +99,8 @@ func (g Gang) Hopeless() bool {
 	return g.Size-len(ranks) < g.Min || slices.Contains(ranks, "0")
 }
 
-// Bound is a lower bound of the makespan on a number of nodes: no node is idle from any submission on
-// until all gangs that were submitted since then have run.
+// Bound is a lower bound of the makespan on a number of nodes, from the first submission on: no node is
+// idle from any submission on until all gangs that were submitted since then have run.
 func Bound(gangs []Gang, nodes int) time.Duration {
 	bound := time.Duration(0)
 	for _, first := range gangs {
@@ -111,7 +112,10 @@ func Bound(gangs []Gang, nodes int) time.Duration {
 		}
 		bound = max(bound, first.At+work/time.Duration(nodes), first.At+first.Run)
 	}
-	return bound
+	if len(gangs) == 0 {
+		return 0
+	}
+	return bound - slices.MinFunc(gangs, func(a, b Gang) int { return cmp.Compare(a.At, b.At) }).At
 }
 
 // Pods returns the sum of the sizes.
