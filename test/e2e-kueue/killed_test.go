@@ -168,8 +168,10 @@ func (k *killing) atEveryWrite(t *testing.T, live func(*mortal), kinds ...string
 	}
 }
 
-// The writes that a life has because of Kueue. test/e2e kills the manager at others.
+// The writes that a life has because of Kueue, and that of the MiniCluster's status. test/e2e kills the
+// manager at others.
 const (
+	reports        = "PATCH miniclusters/status"
 	asks           = "POST workloads"
 	tells          = "PATCH workloads/status"
 	dropsFinalizer = "PATCH workloads"
@@ -186,7 +188,7 @@ func TestKilledAtEveryWrite(t *testing.T) {
 		live  func(*mortal)
 		kinds []string
 	}{
-		"partial": {3, livePartial, []string{asks, tells, dropsFinalizer}},
+		"partial": {3, livePartial, []string{asks, tells, dropsFinalizer, reports}},
 		"evicted": {2, liveEvicted, []string{asks, tells, dropsFinalizer}},
 		"grows":   {2, liveGrowing, []string{asks, tells, dropsFinalizer, deletes}},
 	} {
@@ -237,8 +239,20 @@ func liveEvicted(m *mortal) {
 func liveGrowing(m *mortal) {
 	m.mc = m.create(m.miniCluster("grows").Size(1).MinSize(1).MaxSize(2).Launcher(), "team")
 	m.reachSize(2)
+	grown, err := m.workloads(m.mc)
+	if err != nil {
+		m.T.Fatal(err)
+	}
 	m.newWorkload("other", "team", podSet("lead", 1, "8"))
 	m.reachSize(1)
-	m.eventually(func() error { return m.hasGrowth(m.mc, m.workload, 0) })
+	m.eventually(func() error { // a manager that was started again asks for more at once
+		left, err := m.workloads(m.mc)
+		for i := range left {
+			if wl := &left[i]; wl.Name != m.workload.Name && slices.ContainsFunc(grown, func(old kueueapi.Workload) bool { return old.UID == wl.UID }) {
+				err = fmt.Errorf("there is still Workload %s", wl.Name)
+			}
+		}
+		return err
+	})
 	m.finish(1)
 }
