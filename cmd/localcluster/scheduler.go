@@ -12,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
@@ -30,7 +31,7 @@ const (
 // warmUp is a gang that runs before the experiment: once it has run, all programs work.
 var warmUp = clog.Gang{Name: "warm-up", Size: 2, Min: 2, Run: time.Second}
 
-// start starts the cluster and the scheduler, and returns when a first gang has run.
+// start starts the cluster and the scheduler, and returns when a first gang has run and is gone.
 func (e *experiment) start(ctx context.Context) (*localcluster.Cluster, client.Client, error) {
 	s := e.Scheduler
 	e.config.Control = localcluster.ControlConfig(s.Control)
@@ -212,8 +213,8 @@ func (e *experiment) objects(gang clog.Gang) ([]client.Object, error) {
 	return []client.Object{mc}, nil
 }
 
-// warmUp runs the gang warmUp. It stays, as all gangs of the experiment do: garbage collection of a new
-// API begins half a minute late.
+// warmUp runs the gang warmUp, and returns when all of its objects are gone. The garbage collector knows
+// a new API only after half a minute: until then, pods of attempts that were given up would stay.
 func (e *experiment) warmUp(ctx context.Context, c client.Client) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
@@ -235,6 +236,36 @@ func (e *experiment) warmUp(ctx context.Context, c client.Client) error {
 	})
 	if err != nil {
 		return fmt.Errorf("running the first gang: %w", err)
+	}
+	return e.remove(ctx, c, gang)
+}
+
+// remove deletes the objects of a gang, and waits until they and all pods are gone.
+func (e *experiment) remove(ctx context.Context, c client.Client, gang clog.Gang) error {
+	objects, err := e.objects(gang)
+	if err != nil {
+		return err
+	}
+	for _, object := range objects {
+		if object.GetObjectKind().GroupVersionKind().Kind == "PodGroup" {
+			continue // goes with its Job
+		}
+		if err := client.IgnoreNotFound(c.Delete(ctx, object, client.PropagationPolicy("Background"))); err != nil {
+			return err
+		}
+	}
+	err = poll(ctx, func() (bool, error) {
+		for _, object := range objects {
+			if err := c.Get(ctx, client.ObjectKeyFromObject(object), object); !apierrors.IsNotFound(err) {
+				return false, err
+			}
+		}
+		var pods corev1.PodList
+		err := c.List(ctx, &pods, client.InNamespace(corev1.NamespaceDefault))
+		return len(pods.Items) == 0, err
+	})
+	if err != nil {
+		return fmt.Errorf("deleting the first gang: %w", err)
 	}
 	return nil
 }
