@@ -32,10 +32,10 @@ const preemptorInterval = 250 * time.Millisecond
 // +kubebuilder:rbac:groups=kueue.x-k8s.io,resources=workloads,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups=kueue.x-k8s.io,resources=workloads/status,verbs=patch
 
-var errNotSought = errors.New("it is not known yet whether Kueue is there")
-
 // cacheDelay is how long the cache may take at most to show a new Workload.
 const cacheDelay = 5 * time.Second
+
+var errNotSought = errors.New("it is not known yet whether Kueue is there")
 
 // readQuota reads what Kueue grants to a MiniCluster that gets its quota from it, and collects what
 // there is to say to Kueue.

@@ -214,17 +214,17 @@ func TestLookAgain(t *testing.T) {
 		in   Input
 		want time.Duration // after noon; 0 for never
 	}{
-		"no Workload":        {nil, in(0), 0},
-		"pending":            {workload(pending), in(0), 0},
-		"backs off":          {workload(pending, requeue), in(0), time.Minute},
-		"has backed off":     {workload(pending, requeue), in(time.Minute), 0},
-		"with quota":         {workload(withQuota(3)), in(0), roomGrace},
-		"a while with quota": {workload(withQuota(3)), in(roomGrace), grace},
-		"too long":           {workload(withQuota(3)), in(grace), 0},
-		"admitted later":     {workload(withQuota(3), admitted), in(0), 10*time.Second + roomGrace},
-		"evicted":            {workload(withQuota(3), condition(kueueapi.WorkloadEvicted, "Preempted", "")), in(0), 0},
-		"with nodes":         {workload(withQuota(3)), running(4), 0},
-		"that ended":         {workload(withQuota(3)), waiting(func(in *Input) { in.Finished = "Failed" }), 0},
+		"no Workload":    {nil, in(0), 0},
+		"pending":        {workload(pending), in(0), 0},
+		"backs off":      {workload(pending, requeue), in(0), time.Minute},
+		"has backed off": {workload(pending, requeue), in(time.Minute), 0},
+		"with quota":     {workload(withQuota(3)), in(0), grace},
+		"with a check":   {workload(withQuota(3), check("placement", kueueapi.CheckStatePending)), in(0), roomGrace},
+		"too long":       {workload(withQuota(3)), in(grace), 0},
+		"admitted later": {workload(withQuota(3), admitted), in(0), 10*time.Second + grace},
+		"evicted":        {workload(withQuota(3), condition(kueueapi.WorkloadEvicted, "Preempted", "")), in(0), 0},
+		"with nodes":     {workload(withQuota(3)), running(4), 0},
+		"that ended":     {workload(withQuota(3)), waiting(func(in *Input) { in.Finished = "Failed" }), 0},
 	} {
 		want := time.Time{}
 		if tc.want > 0 {

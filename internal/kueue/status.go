@@ -113,16 +113,13 @@ func answer(wl *kueueapi.Workload, in Input) bool {
 // unusable says why a MiniCluster cannot use its quota for now; "" if it can, or if that is not known
 // yet.
 func unusable(wl *kueueapi.Workload, in Input) string {
-	grant, grace := Read(wl, in), in.MiniCluster.Spec.Elastic.StartTimeout.Duration
-	if ours, _ := ownChecks(wl, in.Cluster); len(ours) > 0 {
-		grace = roomGrace
-	}
+	grant := Read(wl, in)
 	switch {
 	case in.Now.Before(in.NotBefore):
 		return "The last attempt was given up"
 	case len(wl.Status.ReclaimablePods) > 0:
 		return "The last attempt gave quota back"
-	case in.Now.Before(usableSince(wl).Add(grace)):
+	case in.Now.Before(graceEnd(wl, in)):
 		return ""
 	case grant.Quota == nil:
 		return grant.Message
@@ -134,6 +131,15 @@ func unusable(wl *kueueapi.Workload, in Input) string {
 		return in.Offer.Message
 	}
 	return ""
+}
+
+// graceEnd is when a MiniCluster has to have nodes, or gives its quota back.
+func graceEnd(wl *kueueapi.Workload, in Input) time.Time {
+	grace := in.MiniCluster.Spec.Elastic.StartTimeout.Duration
+	if ours, _ := ownChecks(wl, in.Cluster); len(ours) > 0 {
+		grace = roomGrace
+	}
+	return usableSince(wl).Add(grace)
 }
 
 // usableSince is since when no check of others holds a Workload with quota.
@@ -164,11 +170,8 @@ func LookAgain(wl *kueueapi.Workload, in Input) time.Time {
 	if isTrue(wl, kueueapi.WorkloadEvicted) {
 		return time.Time{}
 	}
-	since := usableSince(wl)
-	for _, grace := range []time.Duration{roomGrace, in.MiniCluster.Spec.Elastic.StartTimeout.Duration} {
-		if at := since.Add(grace); in.Now.Before(at) {
-			return at
-		}
+	if at := graceEnd(wl, in); in.Now.Before(at) {
+		return at
 	}
 	return time.Time{}
 }
