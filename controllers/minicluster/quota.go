@@ -209,6 +209,9 @@ func (r *Reconciler) tellKueue(ctx context.Context, seen *observed, plan life.Pl
 	if seen.workload != nil {
 		plan.LookAgain = elastic.Earliest(plan.LookAgain, kueue.LookAgain(seen.workload, in))
 	}
+	if at := seen.memory.asked.Add(cacheDelay); seen.now.Before(at) { // until then it does not ask again
+		plan.LookAgain = elastic.Earliest(plan.LookAgain, at)
+	}
 	if seen.grant.Yield.Undecided {
 		plan.LookAgain = elastic.Earliest(plan.LookAgain, seen.now.Add(preemptorInterval))
 	}
