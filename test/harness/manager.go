@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 )
 
 // Values of the manager's --jobset.
@@ -29,8 +30,18 @@ type Manager struct {
 	health string // address
 }
 
-// StartManager starts a manager and waits until the manager is ready.
-func (s *Suite) StartManager(kubeconfig, jobSet string, args ...string) (*Manager, error) {
+// StartManager starts a manager and waits until the manager is ready. A connection of another program
+// may take a port that was free a moment ago; then other ports are tried.
+func (s *Suite) StartManager(kubeconfig, jobSet string, args ...string) (m *Manager, err error) {
+	for range 5 {
+		if m, err = s.startManager(kubeconfig, jobSet, args...); err == nil || !strings.Contains(err.Error(), "address already in use") {
+			break
+		}
+	}
+	return m, err
+}
+
+func (s *Suite) startManager(kubeconfig, jobSet string, args ...string) (*Manager, error) {
 	metrics, health, err := freeAddresses()
 	if err != nil {
 		return nil, err
