@@ -26,8 +26,6 @@ RESULTS   ?= $(LOCAL_DIR)/results
 # busy. Tests wait most of the time, so these two groups run in parallel with the other tests.
 KILLED := ^Test(KilledAtEvery|KilledWhile|Binder|LeaderElection|ExternalJobSet|APIServerAway|RefusedStorm)
 FAULTS := ^Test(KilledAtRandom|NothingIsLeftOver|Clogging|Benchmark)
-# Tests with Kueue that kill it, or the manager, again and again.
-KUEUE_KILLED := ^Test(Killed|KueueKilled)
 # Tests with real nodes that need a cluster of their own.
 REAL_FAULTS := ^TestMiniClusters$$/^(Back|Away|Trouble|Halted|DNS|Killed)$$
 
@@ -138,17 +136,7 @@ kueue: build
 
 .PHONY: e2e-kueue
 e2e-kueue: kueue ## Run the tests with Kueue and simulated nodes; the first run builds Kueue (some minutes): [TEST_ARGS=]
-ifeq ($(TEST_ARGS),)
-	@$(MAKE) --no-print-directory -j2 e2e-kueue-killed e2e-kueue-lives
-else
 	@$(call suite,$@,-count=1 -timeout=60m $(TEST_ARGS) ./test/e2e-kueue)
-endif
-
-.PHONY: e2e-kueue-killed e2e-kueue-lives
-e2e-kueue-killed: SELECT = -run='$(KUEUE_KILLED)'
-e2e-kueue-lives: SELECT = -skip='$(KUEUE_KILLED)'
-e2e-kueue-killed e2e-kueue-lives:
-	@$(call suite,$@,-count=1 -timeout=60m $(SELECT) ./test/e2e-kueue)
 
 .PHONY: test-fluxion
 test-fluxion: ## Test with Fluxion's own library, and with flux-sched's resource-query: FLUXION_LIBRARY= [RESOURCE_QUERY=]

@@ -168,10 +168,8 @@ func (k *killing) atEveryWrite(t *testing.T, live func(*mortal), kinds ...string
 	}
 }
 
-// The writes that a life has because of Kueue, and that of the MiniCluster's status. test/e2e kills the
-// manager at others.
+// The writes that a life has because of Kueue. test/e2e kills the manager at others.
 const (
-	reports        = "PATCH miniclusters/status"
 	asks           = "POST workloads"
 	tells          = "PATCH workloads/status"
 	dropsFinalizer = "PATCH workloads"
@@ -188,7 +186,7 @@ func TestKilledAtEveryWrite(t *testing.T) {
 		live  func(*mortal)
 		kinds []string
 	}{
-		"partial": {3, livePartial, []string{asks, tells, dropsFinalizer, reports}},
+		"partial": {3, livePartial, []string{asks, tells, dropsFinalizer}},
 		"evicted": {2, liveEvicted, []string{asks, tells, dropsFinalizer}},
 		"grows":   {2, liveGrowing, []string{asks, tells, dropsFinalizer, deletes}},
 	} {
