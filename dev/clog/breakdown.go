@@ -125,8 +125,8 @@ func (r *Record) Breakdown() Breakdown {
 	return out
 }
 
-// bounds returns the first submission and the last end of a pod, except pods of hopeless gangs. If not all gangs are over, last
-// is at least the time at which the record was closed.
+// bounds returns the first submission and the last end of a pod, except pods of hopeless gangs. If not
+// all gangs are over, last is at least the time at which the record was closed.
 func (r *Record) bounds() (first, last time.Time) {
 	for _, l := range r.lives {
 		if first.IsZero() || l.submitted.Before(first) {

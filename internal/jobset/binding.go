@@ -114,8 +114,8 @@ func isPlacementGate(gate corev1.PodSchedulingGate) bool { return gate.Name == v
 
 // NeedsScheduler reports whether only a scheduler can bind a pod. This is true for pods with
 // ephemeral or CSI volumes, resource claims, gates of other programs, rules about the pods beside
-// them, or a schedulerName that is not the default. The pod must be as the API server would create it with our gate. The caller
-// checks the VolumeClaims, which may need a scheduler too.
+// them, or a schedulerName that is not the default. The pod must be as the API server would create it
+// with our gate. The caller checks the VolumeClaims, which may need a scheduler too.
 func NeedsScheduler(pod *corev1.Pod) bool {
 	spec := &pod.Spec
 	return len(spec.ResourceClaims) > 0 ||

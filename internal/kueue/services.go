@@ -30,7 +30,8 @@ func CountServices(wl *kueueapi.Workload, pod *corev1.Pod) {
 }
 
 // ServicesQuota is the quota of the services pod, with the nodes of its flavors and of its domain in their
-// topology; nil if a Workload has none. A Workload that was made before the services pod was counted allows all nodes.
+// topology; nil if a Workload has none. A Workload that was made before the services pod was counted
+// allows all nodes.
 func ServicesQuota(wl *kueueapi.Workload, cluster Cluster) *v1alpha2.Quota {
 	if wl == nil || wl.DeletionTimestamp != nil || !reserved(wl) || isTrue(wl, kueueapi.WorkloadEvicted) {
 		return nil

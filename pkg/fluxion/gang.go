@@ -51,8 +51,9 @@ type Policy int
 const (
 	// Pack leaves whole zones, racks and nodes to other gangs. It takes the fewest domains of
 	// the outermost level (zones), in these the fewest of the next level, and so on, and of
-	// equally many the domain in which least is left over. In an innermost domain (rack) it takes the nodes with the least room: first the nodes that become full,
-	// then the nodes in use.
+	// equally many the domain in which least is left over. In an innermost domain (rack) it
+	// takes the nodes with the least room: first the nodes that become full, then the nodes in
+	// use.
 	Pack Policy = iota
 	// Spread takes as many nodes and as many innermost domains as possible, evenly. It
 	// implies Distinct.

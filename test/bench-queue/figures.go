@@ -3,11 +3,7 @@
 
 package main
 
-import (
-	"cmp"
-	"slices"
-	"time"
-)
+import "github.com/flux-elastic/flux-elastic/dev/clog"
 
 // figures are the results of one run.
 type figures struct {
@@ -35,32 +31,17 @@ func (m *machine) figures() figures {
 	for _, o := range m.outcomes {
 		wait := (o.began - o.arrival).Seconds()
 		waits = append(waits, wait)
-		f.WaitMean += wait / float64(len(m.outcomes))
 		f.Slowdown += max((o.ended-o.arrival).Seconds()/max(o.run.Seconds(), leastRun), 1) / float64(len(m.outcomes))
 		f.Lost += o.lost / 3600
 		if 4*o.size > m.nodes {
 			f.WideMax = max(f.WideMax, wait)
 		}
 	}
-	f.WaitP95, f.WaitMax = percentile(waits, 0.95), percentile(waits, 1)
+	wait, cost := clog.NewSpread(waits), clog.NewSpread(m.costs)
+	f.WaitMean, f.WaitP95, f.WaitMax = wait.Mean, wait.P95, wait.Max
+	f.Cycle, f.CycleP99 = 1000*cost.Mean, 1000*cost.P99
 	f.Utilisation = m.busy / (float64(m.nodes) * m.now.Seconds())
-	for _, cost := range m.costs {
-		f.Cycle += milliseconds(cost) / float64(len(m.costs))
-	}
-	f.CycleP99 = milliseconds(percentile(m.costs, 0.99))
 	return f
-}
-
-func milliseconds(d time.Duration) float64 { return d.Seconds() * 1000 }
-
-// percentile is the smallest value that is at least as large as a part of all values; 0 of none.
-func percentile[T cmp.Ordered](values []T, part float64) T {
-	var none T
-	if len(values) == 0 {
-		return none
-	}
-	sorted := slices.Sorted(slices.Values(values))
-	return sorted[min(int(part*float64(len(sorted))), len(sorted)-1)]
 }
 
 // medianOf is the median of one figure over the seeds.
@@ -69,7 +50,7 @@ func medianOf(seeds []figures, figure func(figures) float64) float64 {
 	for i, f := range seeds {
 		values[i] = figure(f)
 	}
-	return percentile(values, 0.5)
+	return clog.NewSpread(values).P50
 }
 
 // medianRatio is the median, over the seeds, of a figure relative to the same figure of another
@@ -83,5 +64,5 @@ func medianRatio(seeds, others []figures, figure func(figures) float64) float64 
 		}
 		ratios[i] = figure(seeds[i]) / other
 	}
-	return percentile(ratios, 0.5)
+	return clog.NewSpread(ratios).P50
 }

@@ -57,9 +57,9 @@ type machine struct {
 	waiting     []*job // by priority and arrival
 	running     []*running
 	outcomes    map[*job]*outcome
-	// busy are node-seconds, and costs are how long each decision took.
+	// busy are node-seconds, and costs are how long each decision took, in seconds.
 	busy  float64
-	costs []time.Duration
+	costs []float64
 }
 
 // simulate runs a workload to its end.
@@ -72,7 +72,7 @@ func simulate(s scheduler, nodes int, jobs []*job) *machine {
 		for {
 			began := time.Now() //nolint:forbidigo // it measures the cost of a decision
 			d := m.decide(m.now, m.waiting, m.running, m.free)
-			m.costs = append(m.costs, time.Since(began)) //nolint:forbidigo // see above
+			m.costs = append(m.costs, time.Since(began).Seconds()) //nolint:forbidigo // see above
 			lookAgain = d.lookAgain
 			if m.apply(d); len(d.resizes)+len(d.evicted) == 0 {
 				break

@@ -53,12 +53,7 @@ func TestWithoutLabel(t *testing.T) {
 func TestOneFlavor(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 3)
-	s.newFlavor("one", "pool", "one")
-	s.newFlavor("rest", "pool", "rest")
-	for i, name := range s.Nodes {
-		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		s.Patch(node, `{"metadata":{"labels":{"pool":%q}}}`, []string{"one", "rest", "rest"}[i])
-	}
+	s.newPools()
 	s.newQueue("team", 0, withFlavor("one", 8), withFlavor("rest", 16))
 	mc := s.create(s.miniCluster("lmp").Size(2), "team")
 	s.AwaitState(mc, v1alpha2.StateRunning)

@@ -97,6 +97,17 @@ func (s *site) make(object client.Object) {
 // name returns the name of a cluster-scoped object of the site.
 func (s *site) name(name string) string { return s.Namespace + "-" + name }
 
+// newPools makes the flavors "one", of the first of three nodes, and "rest", of the others.
+func (s *site) newPools() {
+	s.T.Helper()
+	s.newFlavor("one", "pool", "one")
+	s.newFlavor("rest", "pool", "rest")
+	for i, name := range s.Nodes {
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		s.Patch(node, `{"metadata":{"labels":{"pool":%q}}}`, []string{"one", "rest", "rest"}[i])
+	}
+}
+
 // newFlavor makes a ResourceFlavor of nodes with a label.
 func (s *site) newFlavor(name, label, value string) {
 	s.T.Helper()

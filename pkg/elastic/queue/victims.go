@@ -59,6 +59,14 @@ func (t *taking) apply() *clusterState {
 // kept is how many ranks of a gang nobody has asked to leave.
 func (r *run) kept() int { return len(r.Ranks) - len(r.draining) - len(r.drains) }
 
+// surplus is how many ranks a gang can lose and go on.
+func (r *run) surplus() int {
+	if !r.Malleable {
+		return 0
+	}
+	return max(r.kept()-r.Sizing.Min, 0)
+}
+
 // find chooses victims: surplus ranks alone, one whole gang, or several.
 func (t *taking) find() bool {
 	shrunk := t.base.snapshot()
@@ -69,7 +77,7 @@ func (t *taking) find() bool {
 	for _, v := range t.victims {
 		if !v.protected {
 			all.end(v.run, v.kept())
-		} else if surplus := v.kept() - v.Sizing.Min; v.Malleable && surplus > 0 {
+		} else if surplus := v.surplus(); surplus > 0 {
 			all.shrink(v.run, all.room.Victims(v.ID, surplus))
 		}
 	}
@@ -100,10 +108,7 @@ func youngest(a, b *victim) int {
 func (t *taking) shrinkAll(trial *clusterState) bool {
 	slices.SortFunc(t.victims, youngest)
 	for _, v := range t.victims {
-		if !v.Malleable {
-			continue
-		}
-		v.take = max(v.kept()-v.Sizing.Min, 0)
+		v.take = v.surplus()
 		for v.take > 0 && !t.mayLose(trial, v.run, v.take) {
 			v.take--
 		}
@@ -211,23 +216,17 @@ func (t *taking) needed(trial *clusterState, set []*victim) []*victim {
 	return set
 }
 
-// prune gives back what is not needed, to the gangs that would lose the most first.
+// prune gives back ranks that are not needed, to the gangs that would lose the most first. All gangs
+// that go as a whole are needed.
 func (t *taking) prune() {
 	slices.SortFunc(t.victims, func(a, b *victim) int { return cheapest(b, a) })
 	for _, v := range t.victims {
-		if v.whole {
-			v.whole = false
-			if !t.enough(t.apply()) {
-				v.whole = true
-				continue
-			}
+		if v.whole || v.take == 0 {
+			continue
 		}
-		if v.take > 0 {
-			least := sort.Search(v.take, func(n int) bool {
-				v.take = n
-				return t.enough(t.apply())
-			})
-			v.take = least
-		}
+		v.take = sort.Search(v.take, func(n int) bool {
+			v.take = n
+			return t.enough(t.apply())
+		})
 	}
 }
