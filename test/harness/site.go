@@ -16,6 +16,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
@@ -108,7 +109,7 @@ func (s *Site) NothingLeft() error {
 			return err
 		}
 		if n := meta.LenList(list); n > 0 {
-			return fmt.Errorf("%d in %T", n, list)
+			return fmt.Errorf("%d in %T: %s", n, list, strings.Join(described(list), "; "))
 		}
 	}
 	var list v1alpha2.MiniClusterList // these have no label of ours
@@ -119,6 +120,24 @@ func (s *Site) NothingLeft() error {
 		return fmt.Errorf("%d MiniClusters", len(list.Items))
 	}
 	return nil
+}
+
+// described says of each object in a list what may keep it from being deleted.
+func described(list client.ObjectList) []string {
+	var all []string
+	_ = meta.EachListItem(list, func(o runtime.Object) error { // it fails only for what is no list
+		object := o.(client.Object)
+		text := fmt.Sprintf("%s of %v, finalizers %v", object.GetName(), metav1.GetControllerOf(object), object.GetFinalizers())
+		if at := object.GetDeletionTimestamp(); at != nil {
+			text += fmt.Sprintf(", deleted at %s", at)
+		}
+		if pod, ok := object.(*corev1.Pod); ok {
+			text += fmt.Sprintf(", %s on %q", pod.Status.Phase, pod.Spec.NodeName)
+		}
+		all = append(all, text)
+		return nil
+	})
+	return all
 }
 
 // Create creates an object.
