@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,16 +26,16 @@ type Binder string
 
 // Binders. A pod that the chosen one cannot bind is left to a scheduler.
 const (
+	// BinderAuto: the API server, when it creates the pods, if it has the policy of config/admission.
+	BinderAuto Binder = "auto"
 	// BinderGate: kube-scheduler, after the pods were pinned.
 	BinderGate Binder = "gate"
 	// BinderDirect: this manager.
 	BinderDirect Binder = "direct"
-	// BinderAdmission: the API server, when it creates the pods, by the policy of config/admission.
-	BinderAdmission Binder = "admission"
 )
 
 // Binders are all of them.
-var Binders = []Binder{BinderGate, BinderDirect, BinderAdmission}
+var Binders = []Binder{BinderAuto, BinderGate, BinderDirect}
 
 // bind places a gated pod. For the lead's pod it contains the quorum; for others quorum is 0. A
 // pod that replaced it under the same name is not touched. The pod's own gate decides how it is
@@ -119,11 +120,21 @@ func (r *Reconciler) bindSetDirectly(ctx context.Context, seen *observed, pod *c
 	return nil
 }
 
-// mayBindAtAdmission reports whether the API server may bind the pods of a gang when they are created.
-// Quota of Kueue may be admitted after the pods are made. A volume may be out of reach of some nodes,
-// which kube-scheduler checks. Only a Job whose pods are never restarted counts how often it has
-// replaced each of them.
-func mayBindAtAdmission(seen *observed, pod *corev1.Pod) bool {
+// askAgain is how long the API server's answer that it binds no pods holds: somebody may add the policy.
+const askAgain = 10 * time.Minute
+
+// mayBindAtAdmission reports whether the API server will bind the pods of a gang when they are created,
+// as far as is known. It is assumed to until it was asked.
+func (r *Reconciler) mayBindAtAdmission(seen *observed, pod *corev1.Pod) bool {
+	left := r.leftGate.Load()
+	return r.Binder == BinderAuto && (left == 0 || seen.now.Sub(time.Unix(left, 0)) >= askAgain) && canBindAtAdmission(seen, pod)
+}
+
+// canBindAtAdmission reports whether the pods of a gang can be bound when they are created. Quota of
+// Kueue may be admitted after the pods are made. A volume may be out of reach of some nodes, which
+// kube-scheduler checks. Only a Job whose pods are never restarted counts how often it has replaced
+// each of them.
+func canBindAtAdmission(seen *observed, pod *corev1.Pod) bool {
 	return seen.observation.Quota == life.QuotaUnneeded && seen.view.MiniCluster.Spec.Pod.SchedulerName == "" &&
 		!jobset.NeedsScheduler(pod) && len(jobset.VolumeClaims(pod)) == 0 && pod.Spec.RestartPolicy == corev1.RestartPolicyNever
 }
@@ -132,7 +143,7 @@ func mayBindAtAdmission(seen *observed, pod *corev1.Pod) bool {
 // would. Pods that are made ahead have no nodes yet.
 func (r *Reconciler) bindSetAtAdmission(ctx context.Context, seen *observed, pod *corev1.Pod, set *jobsetapi.JobSet) error {
 	mc, admission := seen.view.MiniCluster, seen.observation.Admission
-	if admission == nil || mc.Status.Admission.Quota != nil || !mayBindAtAdmission(seen, pod) {
+	if admission == nil || mc.Status.Admission.Quota != nil || !canBindAtAdmission(seen, pod) {
 		return nil
 	}
 	nodes := slices.Clone(admission.Nodes)
@@ -144,7 +155,9 @@ func (r *Reconciler) bindSetAtAdmission(ctx context.Context, seen *observed, pod
 	answer := jobset.FirstPod(mc, bound)
 	err := r.Client.Create(ctx, answer, client.DryRunAll)
 	binds := err == nil && answer.Spec.NodeName == nodes[0] && len(answer.Spec.SchedulingGates) == 0
-	r.atAdmission.Store(binds)
+	if r.leftGate.Store(0); !binds {
+		r.leftGate.Store(seen.now.Unix())
+	}
 	switch {
 	case refused(err), apierrors.IsInternalError(err): // for example by a policy against pods with nodes
 		ctrl.LoggerFrom(ctx).Info("The pods are left to a scheduler: the API server would not create a bound pod", "reason", err.Error())

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -25,6 +26,8 @@ import (
 	"github.com/flux-elastic/flux-elastic/internal/jobset"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
 	"github.com/flux-elastic/flux-elastic/internal/state"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
 )
 
 // direct is how a pod is that is bound directly.
@@ -296,7 +299,7 @@ func TestChooseBinderAtAdmission(t *testing.T) {
 				},
 			}).Build()
 			before := set.DeepCopy()
-			if err := (&Reconciler{Client: c, Binder: BinderAdmission}).chooseBinder(t.Context(), seen, set); err != nil {
+			if err := (&Reconciler{Client: c, Binder: BinderAuto}).chooseBinder(t.Context(), seen, set); err != nil {
 				t.Fatal(err)
 			}
 			want := before
@@ -330,5 +333,34 @@ func TestChooseBinderWithoutAnAnswer(t *testing.T) {
 	r := &Reconciler{Live: live, Binder: BinderDirect}
 	if err := r.chooseBinder(t.Context(), seen, set); !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// Until the API server was asked, it is assumed to bind pods when it creates them: no pods are made
+// ahead. A no holds for some minutes.
+func TestMadeAheadUntilAsked(t *testing.T) {
+	seen := &observed{now: fixture.Noon, observation: &life.Observation{Workload: life.Absent}, check: &check{}}
+	seen.view.MiniCluster = fixture.MiniCluster("lmp").Defaulted()
+	var err error
+	if seen.check.pod, err = jobset.Pod(seen.view.MiniCluster); err != nil {
+		t.Fatal(err)
+	}
+	seen.check.pod.Spec.RestartPolicy = corev1.RestartPolicyNever
+	for name, tc := range map[string]struct {
+		binder Binder
+		left   time.Time
+		want   elastic.Ahead
+	}{
+		"not asked":   {BinderAuto, time.Unix(0, 0), elastic.AheadUnwanted},
+		"no":          {BinderAuto, fixture.Noon.Add(-time.Minute), elastic.AheadNothing},
+		"a no of old": {BinderAuto, fixture.Noon.Add(-askAgain), elastic.AheadUnwanted},
+		"gate":        {BinderGate, time.Unix(0, 0), elastic.AheadNothing},
+		"direct":      {BinderDirect, time.Unix(0, 0), elastic.AheadNothing},
+	} {
+		r := &Reconciler{Binder: tc.binder}
+		r.leftGate.Store(tc.left.Unix())
+		if got := r.madeAhead(seen); got != tc.want {
+			t.Errorf("%s: got %v, want %v", name, got, tc.want)
+		}
 	}
 }

@@ -85,7 +85,7 @@ func admittedPod(seen *observed) *corev1.Pod {
 // would bind are cheaper than pods made ahead, which are bound later.
 func (r *Reconciler) madeAhead(seen *observed) elastic.Ahead {
 	switch {
-	case seen.observation.Workload == life.Absent && r.atAdmission.Load() && mayBindAtAdmission(seen, seen.check.pod):
+	case seen.observation.Workload == life.Absent && r.mayBindAtAdmission(seen, seen.check.pod):
 		return elastic.AheadUnwanted
 	case seen.observation.Workload != life.Ahead:
 		return elastic.AheadNothing

@@ -48,8 +48,9 @@ type Reconciler struct {
 	// DefaultTTL is how long finished MiniClusters stay whose specs say nothing; 0: for ever.
 	DefaultTTL time.Duration
 
-	// atAdmission is the last answer of the API server: whether it binds pods when it creates them.
-	atAdmission atomic.Bool
+	// leftGate is when the API server, asked whether it binds pods when it creates them, last did not
+	// (Unix time); 0 if it does or was not asked.
+	leftGate atomic.Int64
 
 	memories  memories
 	shapes    shapes

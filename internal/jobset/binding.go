@@ -64,6 +64,9 @@ func AdmittedAt(admission time.Time) string { return admission.UTC().Format(time
 
 // nodeList is the value of NodesAnnotation. Parts that all names share are written once.
 func nodeList(nodes []string) string {
+	if len(nodes) == 0 {
+		nodes = []string{""} // an empty list would be one node without a name
+	}
 	var prefix, suffix string
 	first := true
 	for _, node := range nodes {

@@ -165,7 +165,7 @@ func (w *podWatch) see(pod *corev1.Pod, gone bool) {
 		delete(w.bound, pod.UID)
 	case node != "" && w.bound[pod.UID] == "":
 		if other, held := w.holders[node]; held && wholeNode(pod) {
-			w.violations[pod.Namespace] = append(w.violations[pod.Namespace], fmt.Sprintf("%s and pod %s hold %s at once", pod.Name, other, node))
+			w.violations[pod.Namespace] = append(w.violations[pod.Namespace], fmt.Sprintf("pods %s and %s hold %s at once", pod.Name, w.last[other].Name, node))
 		}
 		w.bound[pod.UID] = node
 		if _, ok := w.firstBound[set]; !ok {
