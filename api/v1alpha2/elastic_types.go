@@ -8,6 +8,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // ElasticSpec are the time limits of a start, the allowed sizes, and how the number of tasks
 // follows the size.
 //
+// +kubebuilder:validation:XValidation:rule="!has(self.expectedRuntime) || duration(self.expectedRuntime) > duration('0s')",message="expectedRuntime must be longer than 0s"
 // +kubebuilder:validation:XValidation:rule="!has(self.quorumTimeout) || duration(self.quorumTimeout) > duration('0s')",message="quorumTimeout must be longer than 0s"
 // +kubebuilder:validation:XValidation:rule="!has(self.startTimeout) || duration(self.startTimeout) > duration('0s')",message="startTimeout must be longer than 0s"
 // +kubebuilder:validation:XValidation:rule="!has(self.quorumTimeout) || !has(self.startTimeout) || duration(self.quorumTimeout) <= duration(self.startTimeout)",message="quorumTimeout must not be longer than startTimeout (default 10m)"
@@ -22,6 +23,16 @@ type ElasticSpec struct {
 	// +kubebuilder:validation:Pattern=`^([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}(\.[0-9]{1,3})?s)?([0-9]{1,6}ms)?$`
 	// +optional
 	WaitForSize *metav1.Duration `json:"waitForSize,omitempty"`
+
+	// expectedRuntime is how long the command is expected to run. Unlike deadlineSeconds, it ends
+	// nothing: the scheduler uses it to tell which nodes become free first. Default: the
+	// scheduler goes by how long others have run.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MinLength=2
+	// +kubebuilder:validation:MaxLength=40
+	// +kubebuilder:validation:Pattern=`^([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}(\.[0-9]{1,3})?s)?([0-9]{1,6}ms)?$`
+	// +optional
+	ExpectedRuntime *metav1.Duration `json:"expectedRuntime,omitempty"`
 
 	// quorumTimeout is how long the MiniCluster waits for all placed brokers, from its
 	// admission. After that it starts with the brokers that are up, if these are at least

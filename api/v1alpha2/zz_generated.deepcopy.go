@@ -220,6 +220,11 @@ func (in *ElasticSpec) DeepCopyInto(out *ElasticSpec) {
 		*out = new(metav1.Duration)
 		**out = **in
 	}
+	if in.ExpectedRuntime != nil {
+		in, out := &in.ExpectedRuntime, &out.ExpectedRuntime
+		*out = new(metav1.Duration)
+		**out = **in
+	}
 	if in.QuorumTimeout != nil {
 		in, out := &in.QuorumTimeout, &out.QuorumTimeout
 		*out = new(metav1.Duration)

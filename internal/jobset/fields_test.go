@@ -77,6 +77,7 @@ var fields = map[string]field{
 	"placement.topologyKey": seen("{placement: {topologyKey: rack}}", "ask.Topology.Level: rack"),
 	"placement.topology":    seen("{placement: {topologyKey: rack, topology: Required}}", "ask.Topology.Required: true"),
 
+	"elastic.expectedRuntime":      seen("{elastic: {expectedRuntime: 5s}}", "gang.Expected: 5000000000"),
 	"elastic.waitForSize":          seen("{elastic: {waitForSize: 5s}}", "gang.WaitForSize: 5000000000"),
 	"elastic.quorumTimeout":        seen("{elastic: {quorumTimeout: 5s}}", "setting.QUORUM_TIMEOUT: 5", "policy.QuorumTimeout: 5000000000"),
 	"elastic.startTimeout":         seen("{elastic: {startTimeout: 5m}}", "policy.StartTimeout: 300000000000"),

@@ -31,10 +31,17 @@ func limit(mc *v1alpha2.MiniCluster) time.Duration {
 	return time.Duration(deadline) * time.Second
 }
 
-// end is the latest time at which a MiniCluster ends; zero if it is not known.
+// end is the latest time at which a MiniCluster with nodes ends; zero if it is not known. While it
+// starts, the time of the start is left out: a gang that is backfilled until then delays nobody.
 func end(mc *v1alpha2.MiniCluster) time.Time {
-	if limit := limit(mc); limit > 0 && mc.Status.StartTime != nil {
+	limit := limit(mc)
+	switch {
+	case limit == 0:
+		return time.Time{}
+	case mc.Status.StartTime != nil:
 		return mc.Status.StartTime.Add(limit)
+	case mc.Status.Admission != nil:
+		return mc.Status.Admission.Time.Add(limit)
 	}
 	return time.Time{}
 }
@@ -57,6 +64,7 @@ func Gang(mc *v1alpha2.MiniCluster, pod *corev1.Pod, quota *v1alpha2.Quota) queu
 		BestEffort:  asksForNothing(requests),
 		Class:       class(mc, pod, quota, requests),
 		Limit:       limit(mc),
+		Expected:    ptr.Deref(mc.Spec.Elastic.ExpectedRuntime, metav1.Duration{}).Duration,
 	}
 	if quota != nil {
 		gang.Priority, gang.Created = 0, quota.Time.Time

@@ -130,7 +130,7 @@ func TestEndOfAPromise(t *testing.T) {
 		want     time.Time
 	}{
 		"when its deadline is over":           {new(int64(60)), true, fixture.Noon.Add(time.Minute)},
-		"not known before it has started":     {new(int64(60)), false, time.Time{}},
+		"before it has started":               {new(int64(60)), false, fixture.Noon.Add(time.Minute)},
 		"not known without a deadline":        {nil, true, time.Time{}},
 		"not known if there is no limit":      {new(int64(0)), true, time.Time{}},
 		"not known if the deadline is a year": {new(int64(31500000)), true, time.Time{}},
@@ -179,17 +179,19 @@ func TestGangDetails(t *testing.T) {
 	mc := fixture.MiniCluster("lmp").Queue("asked").Status(func(s *v1alpha2.MiniClusterStatus) {
 		s.Queue = "is"
 		s.RequeueState = &v1alpha2.RequeueState{Count: 1, RequeueAt: &requeued}
-	}).Spec(func(s *v1alpha2.MiniClusterSpec) { s.DeadlineSeconds = new(int64(60)) }).Defaulted()
+	}).Spec(func(s *v1alpha2.MiniClusterSpec) {
+		s.DeadlineSeconds, s.Elastic.ExpectedRuntime = new(int64(60)), &metav1.Duration{Duration: time.Second}
+	}).Defaulted()
 	last := &v1alpha2.MiniClusterQueue{Spec: v1alpha2.MiniClusterQueueSpec{Requeue: v1alpha2.RequeueLast}}
 	got := Gang(mc, fixture.Pod("x").Obj(), nil)
-	if !Age(mc, last).Equal(requeued.Time) || !Age(mc, nil).Equal(got.Created) || !got.Since.Equal(requeued.Time) || got.Queue != "is" || got.Limit != time.Minute || got.BestEffort {
+	if !Age(mc, last).Equal(requeued.Time) || !Age(mc, nil).Equal(got.Created) || !got.Since.Equal(requeued.Time) || got.Queue != "is" || got.Limit != time.Minute || got.Expected != time.Second || got.BestEffort {
 		t.Errorf("got %+v", got)
 	}
 	if diff := cmp.Diff(queue.Resources{"cpu": 8000, "pods": 1}, got.Requests); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
 	plain := Gang(fixture.MiniCluster("x").Defaulted(), fixture.Pod("x").CPU("0").Obj(), nil)
-	if plain.Queue != v1alpha2.DefaultQueue || plain.Limit != 0 || !plain.BestEffort {
+	if plain.Queue != v1alpha2.DefaultQueue || plain.Limit+plain.Expected != 0 || !plain.BestEffort {
 		t.Errorf("got %+v", plain)
 	}
 }

@@ -70,6 +70,7 @@ var refused = []refusal{
 	{"spec: {elastic: {tasks: {multipleOf: 4}}}", "multipleOf belongs to constraint: MultipleOf"},
 	{"spec: {elastic: {tasks: {constraint: MultipleOf}}}", "multipleOf belongs to constraint: MultipleOf"},
 	{"spec: {elastic: {waitForSize: -5s}}", "should match"},
+	{"spec: {elastic: {expectedRuntime: 0m}}", "expectedRuntime must be longer than 0s"},
 	{"spec: {elastic: {waitForSize: soon}}", "should match"},
 
 	{"spec: {placement: {topology: Required}}", "topology needs topologyKey"},
