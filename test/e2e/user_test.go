@@ -5,6 +5,7 @@ package e2e
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -150,6 +151,35 @@ func TestMetrics(t *testing.T) {
 	} {
 		if !regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(metric) + ` [1-9]`).Match(text) {
 			t.Errorf("%s is not there, or 0", metric)
+		}
+	}
+}
+
+// Kubernetes' roles for users of a namespace, and for administrators, include MiniClusters and queues.
+func TestRoles(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 1)
+	for _, role := range []string{"view", "edit", "admin"} {
+		s.kubectl("create", "rolebinding", role, "--clusterrole="+role, "--user="+s.namespace+"-"+role)
+	}
+	s.kubectl("create", "clusterrolebinding", s.namespace, "--clusterrole=admin", "--user="+s.namespace+"-everywhere")
+	t.Cleanup(func() { s.kubectl("delete", "clusterrolebinding", s.namespace) })
+	for user, can := range map[string]map[string]bool{
+		"view":       {"get miniclusters": true, "create miniclusters": false, "list miniclusterqueues": false},
+		"edit":       {"get miniclusters": true, "create miniclusters": true, "patch miniclusters/scale": true, "patch miniclusters/status": false},
+		"admin":      {"delete miniclusters": true, "create miniclusterqueues": false},
+		"everywhere": {"delete miniclusters": true, "create miniclusterqueues": true, "list miniclusterqueues": true},
+	} {
+		for what, want := range can {
+			verb, resource, _ := strings.Cut(what, " ")
+			resource, subresource, _ := strings.Cut(resource, "/")
+			eventually(t, func() error { // a controller puts the roles together
+				out, err := kubectl(s.ctx, "-n", s.namespace, "auth", "can-i", verb, resource, "--subresource="+subresource, "--as="+s.namespace+"-"+user)
+				if got := strings.HasSuffix(strings.TrimSpace(string(out)), "yes"); got != want {
+					return fmt.Errorf("may %s %s: %q (%v)", user, what, out, err)
+				}
+				return nil
+			})
 		}
 	}
 }
