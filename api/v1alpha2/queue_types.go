@@ -170,6 +170,12 @@ type MiniClusterQueueSpec struct {
 	// +optional
 	Requeue RequeuePlace `json:"requeue,omitempty"`
 
+	// namespaceSelector selects, by their labels, the namespaces whose MiniClusters may use the
+	// queue. A MiniCluster of another namespace is not allowed. One that has nodes keeps them.
+	// Default: all namespaces.
+	// +optional
+	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
+
 	// suspended: true admits no MiniCluster from the queue. MiniClusters that run go on.
 	// Default false.
 	// +optional

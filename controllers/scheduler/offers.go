@@ -179,11 +179,16 @@ func (s *Scheduler) queueOf(mc *v1alpha2.MiniCluster) string {
 	if mc.Spec.Queue != "" || s.Cache == nil {
 		return cmp.Or(mc.Spec.Queue, v1alpha2.DefaultQueue)
 	}
+	return cmp.Or(s.labelsOf(mc.Namespace)[v1alpha2.QueueLabel], v1alpha2.DefaultQueue)
+}
+
+// labelsOf are the labels of a namespace; none if it is not known.
+func (s *Scheduler) labelsOf(name string) map[string]string {
 	var namespace corev1.Namespace
-	if err := s.Cache.Get(context.Background(), types.NamespacedName{Name: mc.Namespace}, &namespace); err != nil {
-		return v1alpha2.DefaultQueue
+	if err := s.Cache.Get(context.Background(), types.NamespacedName{Name: name}, &namespace, client.UnsafeDisableDeepCopy); err != nil {
+		return nil
 	}
-	return cmp.Or(namespace.Labels[v1alpha2.QueueLabel], v1alpha2.DefaultQueue)
+	return namespace.Labels
 }
 
 // Waits implements minicluster.Scheduler.

@@ -83,8 +83,8 @@ func TestWhatMatters(t *testing.T) {
 	leaving := fixture.MiniCluster("x").Size(4).MinSize(1).Admitted(1, 4, "a,b,c,d").Draining("3", fixture.Noon)
 	shrunk := fixture.MiniCluster("x").Size(4).MinSize(1).Admitted(1, 4, "a,b,c,d").Vacated("3")
 	started := func(w *v1alpha2.MiniClusterStatus) {
-		now := metav1.NewTime(fixture.Noon)
-		w.StartTime = &now
+		later := metav1.NewTime(fixture.Noon.Add(time.Second))
+		w.StartTime = &later
 	}
 	growing := func(s *v1alpha2.MiniClusterStatus) { s.MaximumSize = 6 }
 	running := fixture.MiniCluster("x").Size(4).MinSize(1).Admitted(1, 4, "a,b,c,d").Status(started)
@@ -105,7 +105,7 @@ func TestWhatMatters(t *testing.T) {
 			fixture.MiniCluster("x").Size(4).MaxSize(6).Launcher().Admitted(1, 4, "a,b,c,d").Status(growing),
 			fixture.MiniCluster("x").Size(4).MaxSize(6).Launcher().Admitted(1, 4, "a,b,c,d").Status(growing).Status(started), false, true,
 		},
-		"it started, and one knows when it ends": {limited, ends, false, true},
+		"it started, and ends later than thought": {limited, ends, false, true},
 		"its size was changed while it waits":    {queued, fixture.MiniCluster("x").Size(2).MinSize(1), false, false}, // its own pass tells
 		"its size was changed while it runs":     {running, fixture.MiniCluster("x").Size(6).MinSize(1).Admitted(1, 4, "a,b,c,d").Status(started), false, true},
 	} {

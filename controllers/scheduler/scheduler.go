@@ -5,6 +5,7 @@ package scheduler
 
 import (
 	"context"
+	"maps"
 	"sync"
 	"time"
 
@@ -190,19 +191,20 @@ func (s *Scheduler) run() handler.EventHandler {
 	})
 }
 
-// followNamespace moves the waiting MiniClusters of a namespace whose queue has changed.
+// followNamespace moves the waiting MiniClusters of a namespace whose queue has changed, and asks for
+// a cycle if queues may now be for the namespace that were not.
 func (s *Scheduler) followNamespace(_ context.Context, e event.UpdateEvent, q requests) {
-	if e.ObjectOld.GetLabels()[v1alpha2.QueueLabel] == e.ObjectNew.GetLabels()[v1alpha2.QueueLabel] {
+	if maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels()) {
 		return
 	}
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
+	s.changed = true
+	q.Add(reconcile.Request{})
 	for _, waiting := range s.entries {
 		queue := s.queueOf(waiting.miniCluster)
 		if waiting.quota == nil && waiting.miniCluster.Namespace == e.ObjectNew.GetName() && waiting.queue != queue && !s.ledger.Assumed(waiting.miniCluster.UID) {
 			waiting.moveTo(queue)
-			s.changed = true
-			q.Add(reconcile.Request{})
 		}
 	}
 }

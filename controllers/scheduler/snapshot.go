@@ -150,6 +150,10 @@ func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (*snapshot, queu
 		if gang.NotAllowed, freed = s.askQuotas(e, seen); freed {
 			out.freed = append(out.freed, e.name())
 		}
+		if q := queues[e.queue]; q != nil && q.Spec.NamespaceSelector != nil {
+			namespace := e.miniCluster.Namespace
+			gang.NotAllowed = cmp.Or(state.Barred(q, namespace, s.labelsOf(namespace)), gang.NotAllowed)
+		}
 		out.Waiting = append(out.Waiting, gang)
 		out.waiting[gang.ID] = e
 		if until := e.ask.AvoidUntil; now.Before(until) {

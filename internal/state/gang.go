@@ -8,10 +8,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/ptr"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
@@ -166,6 +168,22 @@ func malleable(mc *v1alpha2.MiniCluster) bool {
 // MayGrow reports whether a running MiniCluster can take more nodes.
 func MayGrow(mc *v1alpha2.MiniCluster) bool {
 	return malleable(mc) && mc.Status.Admission != nil && mc.Status.MaximumSize > mc.Status.Admission.Size
+}
+
+// Barred says why a queue does not serve the MiniClusters of a namespace with these labels; "" if it
+// does.
+func Barred(q *v1alpha2.MiniClusterQueue, namespace string, labelled map[string]string) string {
+	if q.Spec.NamespaceSelector == nil {
+		return ""
+	}
+	selector, err := metav1.LabelSelectorAsSelector(q.Spec.NamespaceSelector)
+	switch {
+	case err != nil:
+		return fmt.Sprintf("the namespaceSelector of queue %s is wrong: %v", q.Name, err)
+	case !selector.Matches(labels.Set(labelled)):
+		return fmt.Sprintf("queue %s is not for namespace %s: %s", q.Name, namespace, metav1.FormatLabelSelector(q.Spec.NamespaceSelector))
+	}
+	return ""
 }
 
 // Queue is the policy of a queue.

@@ -326,6 +326,24 @@ func TestStatusThatIsNoStatus(t *testing.T) {
 	}
 }
 
+func TestBarred(t *testing.T) {
+	q := &v1alpha2.MiniClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: "gpu"}}
+	for want, selector := range map[string]*metav1.LabelSelector{
+		"":   nil,
+		" ":  {},
+		"  ": {MatchLabels: map[string]string{"team": "a"}},
+		"queue gpu is not for namespace research: team=b": {MatchLabels: map[string]string{"team": "b"}},
+		`the namespaceSelector of queue gpu is wrong: "Is" is not a valid label selector operator`: {
+			MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "team", Operator: "Is"}},
+		},
+	} {
+		q.Spec.NamespaceSelector = selector
+		if got := Barred(q, "research", map[string]string{"team": "a"}); got != strings.TrimSpace(want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
 func TestQueue(t *testing.T) {
 	made := &v1alpha2.MiniClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: "q"}}
 	made.Spec.Capacity = corev1.ResourceList{"cpu": resource.MustParse("1500m"), "pods": resource.MustParse("7")}

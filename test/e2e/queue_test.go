@@ -279,6 +279,20 @@ func TestNamespaceQueue(t *testing.T) {
 	}
 }
 
+// A queue serves the namespaces that its selector selects, also if their labels change meanwhile.
+func TestNamespaceSelector(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 1)
+	s.patch(queueOf(s), `{"spec":{"namespaceSelector":{"matchLabels":{"team":"a"}}}}`)
+	mc := s.create(s.miniCluster("barred"))
+	s.await(mc, "not allowed", func(mc *v1alpha2.MiniCluster) bool {
+		admitted := condition(mc, v1alpha2.ConditionAdmitted)
+		return admitted.Reason == v1alpha2.ReasonNotAllowed && strings.Contains(admitted.Message, "is not for namespace "+s.namespace+": team=a")
+	})
+	s.patch(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}, `{"metadata":{"labels":{"team":"a"}}}`)
+	s.awaitSuccess(mc)
+}
+
 // A MiniCluster that waits goes to another queue when the label of its namespace changes.
 func TestNamespaceChangesQueue(t *testing.T) {
 	t.Parallel()
