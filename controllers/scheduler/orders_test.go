@@ -106,8 +106,8 @@ func TestWhatMatters(t *testing.T) {
 			fixture.MiniCluster("x").Size(4).MaxSize(6).Launcher().Admitted(1, 4, "a,b,c,d").Status(growing).Status(started), false, true,
 		},
 		"it started, and ends later than thought": {limited, ends, false, true},
-		"its size was changed while it waits":    {queued, fixture.MiniCluster("x").Size(2).MinSize(1), false, false}, // its own pass tells
-		"its size was changed while it runs":     {running, fixture.MiniCluster("x").Size(6).MinSize(1).Admitted(1, 4, "a,b,c,d").Status(started), false, true},
+		"its size was changed while it waits":     {queued, fixture.MiniCluster("x").Size(2).MinSize(1), false, false}, // its own pass tells
+		"its size was changed while it runs":      {running, fixture.MiniCluster("x").Size(6).MinSize(1).Admitted(1, 4, "a,b,c,d").Status(started), false, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := New(nil, clock.RealClock{}, nil, nil)

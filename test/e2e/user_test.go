@@ -176,7 +176,7 @@ func TestRoles(t *testing.T) {
 			eventually(t, func() error { // a controller puts the roles together
 				out, err := kubectl(s.ctx, "-n", s.namespace, "auth", "can-i", verb, resource, "--subresource="+subresource, "--as="+s.namespace+"-"+user)
 				if got := strings.HasSuffix(strings.TrimSpace(string(out)), "yes"); got != want {
-					return fmt.Errorf("may %s %s: %q (%v)", user, what, out, err)
+					return fmt.Errorf("may %s %s: %q (%w)", user, what, out, err)
 				}
 				return nil
 			})
