@@ -26,16 +26,16 @@ type Binder string
 
 // Binders. A pod that the chosen one cannot bind is left to a scheduler.
 const (
-	// BinderAuto: the API server, when it creates the pods, if it has the policy of config/admission.
-	BinderAuto Binder = "auto"
 	// BinderGate: kube-scheduler, after the pods were pinned.
 	BinderGate Binder = "gate"
 	// BinderDirect: this manager.
 	BinderDirect Binder = "direct"
+	// BinderAdmission: the API server, when it creates the pods, by the policy of config/admission.
+	BinderAdmission Binder = "admission"
 )
 
 // Binders are all of them.
-var Binders = []Binder{BinderAuto, BinderGate, BinderDirect}
+var Binders = []Binder{BinderGate, BinderDirect, BinderAdmission}
 
 // bind places a gated pod. For the lead's pod it contains the quorum; for others quorum is 0. A
 // pod that replaced it under the same name is not touched. The pod's own gate decides how it is
@@ -127,7 +127,7 @@ const askAgain = 10 * time.Minute
 // as far as is known. It is assumed to until it was asked.
 func (r *Reconciler) mayBindAtAdmission(seen *observed, pod *corev1.Pod) bool {
 	left := r.leftGate.Load()
-	return r.Binder == BinderAuto && (left == 0 || seen.now.Sub(time.Unix(left, 0)) >= askAgain) && canBindAtAdmission(seen, pod)
+	return r.Binder == BinderAdmission && (left == 0 || seen.now.Sub(time.Unix(left, 0)) >= askAgain) && canBindAtAdmission(seen, pod)
 }
 
 // canBindAtAdmission reports whether the pods of a gang can be bound when they are created. Quota of

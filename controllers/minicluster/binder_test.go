@@ -299,7 +299,7 @@ func TestChooseBinderAtAdmission(t *testing.T) {
 				},
 			}).Build()
 			before := set.DeepCopy()
-			if err := (&Reconciler{Client: c, Binder: BinderAuto}).chooseBinder(t.Context(), seen, set); err != nil {
+			if err := (&Reconciler{Client: c, Binder: BinderAdmission}).chooseBinder(t.Context(), seen, set); err != nil {
 				t.Fatal(err)
 			}
 			want := before
@@ -351,9 +351,9 @@ func TestMadeAheadUntilAsked(t *testing.T) {
 		left   time.Time
 		want   elastic.Ahead
 	}{
-		"not asked":   {BinderAuto, time.Unix(0, 0), elastic.AheadUnwanted},
-		"no":          {BinderAuto, fixture.Noon.Add(-time.Minute), elastic.AheadNothing},
-		"a no of old": {BinderAuto, fixture.Noon.Add(-askAgain), elastic.AheadUnwanted},
+		"not asked":   {BinderAdmission, time.Unix(0, 0), elastic.AheadUnwanted},
+		"no":          {BinderAdmission, fixture.Noon.Add(-time.Minute), elastic.AheadNothing},
+		"a no of old": {BinderAdmission, fixture.Noon.Add(-askAgain), elastic.AheadUnwanted},
 		"gate":        {BinderGate, time.Unix(0, 0), elastic.AheadNothing},
 		"direct":      {BinderDirect, time.Unix(0, 0), elastic.AheadNothing},
 	} {

@@ -29,7 +29,7 @@ import (
 )
 
 // bindAtAdmission is the flag.
-const bindAtAdmission = "--binder=auto"
+const bindAtAdmission = "--binder=admission"
 
 // policyName is the name of the policies of config/admission and of their bindings.
 const policyName = "flux-elastic-placement"

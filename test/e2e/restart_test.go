@@ -219,12 +219,10 @@ func live(t *testing.T, f *harness.Fuse, at harness.Write, ahead bool, args ...s
 		})
 	}
 	var others []*corev1.Pod
-	life := s.miniCluster("life").Size(2).PodAnnotation(simulator.Runtime, "100ms")
 	if ahead {
 		others = append(others, s.occupy(s.nodes[0]), s.occupy(s.nodes[1]))
-		life.Spec(needsScheduler)
 	}
-	mc := s.create(life)
+	mc := s.create(s.miniCluster("life").Size(2).PodAnnotation(simulator.Runtime, "100ms"))
 	if ahead {
 		reach("made ahead", func() bool { return len(s.pods(mc)) == 2 })
 		for _, other := range others {
