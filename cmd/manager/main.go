@@ -202,6 +202,9 @@ func setup(ctx context.Context, mgr ctrl.Manager, o options, matcher ledger.Matc
 	}
 	queues := scheduler.New(mgr.GetClient(), clock.RealClock{}, topology, matcher)
 	queues.AheadPods = o.aheadPods
+	if binder == minicluster.BinderAdmission {
+		queues.Linger = minicluster.BoundLate
+	}
 	if err := queues.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("setting up the scheduler: %w", err)
 	}

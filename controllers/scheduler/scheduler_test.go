@@ -302,3 +302,42 @@ func TestSchedulerWakes(t *testing.T) {
 		t.Errorf("%d kicks are waiting, want 1", len(q.kick))
 	}
 }
+
+// A MiniCluster is deleted, or suspended, before its pods were made: nobody gets its nodes until no
+// pod can come any more. One that has finished gives its nodes back at once.
+func TestSchedulerLingers(t *testing.T) {
+	gone := func(q *toy) { q.seen.miniClusters = nil }
+	for name, tc := range map[string]struct {
+		linger time.Duration
+		end    func(q *toy)
+		waits  bool
+	}{
+		"deleted": {time.Minute, gone, true},
+		"suspended": {time.Minute, func(q *toy) {
+			q.show(fixture.MiniCluster("first").Size(2).Spec(func(s *v1alpha2.MiniClusterSpec) { s.Suspend = true }))
+		}, true},
+		"finished": {time.Minute, func(q *toy) {
+			q.show(fixture.MiniCluster("first").Size(2).Condition(v1alpha2.ConditionFinished, metav1.ConditionTrue, v1alpha2.ReasonSucceeded))
+		}, false},
+		"with pods that wait": {0, gone, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := newQueue(t, "a", "b")
+			q.Linger = tc.linger
+			q.seen.miniClusters = append(q.seen.miniClusters, fixture.MiniCluster("first").Size(2).Admitted(1, 2, "a,b").Obj())
+			q.cycle()
+			tc.end(q)
+			q.offer(second)
+			q.cycle()
+			if tc.waits {
+				q.expect(second, elastic.NoRoom)
+				if at := q.now.Add(tc.linger); !q.lookAgain.Equal(at) {
+					t.Errorf("the next look is at %s, want %s", q.lookAgain, at)
+				}
+				q.now = q.now.Add(tc.linger)
+				q.cycle()
+			}
+			q.expect(second, elastic.Admitted, "a", "b")
+		})
+	}
+}

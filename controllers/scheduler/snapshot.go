@@ -59,9 +59,10 @@ func (s *Scheduler) learn(ctx context.Context, seen *clusterState, now time.Time
 		there[mc.UID] = true
 		pod := s.pods[mc.UID]
 		if k := s.known[mc.UID]; k == nil || k.version != mc.ResourceVersion || k.limit != s.limits[mc.UID] || (pod != nil && k.pod != pod) {
+			before := k
 			k = s.translate(ctx, mc)
 			s.known[mc.UID] = k
-			s.ledger.Confirm(mc.UID, k.promise)
+			s.confirm(k, before, now)
 		}
 	}
 	for uid := range s.known {
@@ -69,8 +70,9 @@ func (s *Scheduler) learn(ctx context.Context, seen *clusterState, now time.Time
 			continue
 		}
 		delete(s.repairs, uid)
+		before := *s.known[uid]
 		s.known[uid].promise = nil
-		s.ledger.Confirm(uid, nil)
+		s.confirm(s.known[uid], &before, now)
 		s.ledger.Forget(uid)
 		if len(s.ledger.Holds(uid)) == 0 { // its pods may still exist
 			delete(s.known, uid)
@@ -84,6 +86,17 @@ func (s *Scheduler) learn(ctx context.Context, seen *clusterState, now time.Time
 			delete(s.entries, name) // it took its nodes
 		}
 	}
+}
+
+// confirm tells the ledger what a MiniCluster holds now. If its admission ended before its end, pods
+// may still be made and bound.
+func (s *Scheduler) confirm(k, before *known, now time.Time) {
+	ended := k.promise == nil && before != nil && before.promise != nil
+	if ended && s.Linger > 0 && !meta.IsStatusConditionTrue(k.miniCluster.Status.Conditions, v1alpha2.ConditionFinished) {
+		s.ledger.Linger(k.miniCluster.UID, now.Add(s.Linger))
+		return
+	}
+	s.ledger.Confirm(k.miniCluster.UID, k.promise)
 }
 
 // translate reads a MiniCluster. If its admission cannot be read, it holds what its pods hold,

@@ -27,7 +27,10 @@ type account struct {
 	assumed *state.Promise
 	order   elastic.Order
 	ordered time.Time
-	// promise is written, assumed and order together; nil if nothing.
+	// lingering is what it holds until lingers although it was given up; nil if nothing.
+	lingering *state.Promise
+	lingers   time.Time
+	// promise is written, assumed, order and lingering together; nil if nothing.
 	promise *state.Promise
 	pods    map[types.UID]*Pod
 	holdings
@@ -50,6 +53,27 @@ func (l *Ledger) Confirm(uid types.UID, written *state.Promise) {
 		}
 		if isDone(a.order, written) {
 			a.order = nil
+		}
+	})
+}
+
+// Linger takes over that a MiniCluster needs its nodes no longer, as Confirm does. But the nodes of
+// ranks without a pod stay taken until a time: the pods may still be made, and be bound there.
+func (l *Ledger) Linger(uid types.UID, until time.Time) {
+	l.change(uid, func(a *account) {
+		if a.written == nil {
+			return
+		}
+		left := *a.written
+		left.Nodes, left.End = slices.Clone(left.Nodes), time.Time{}
+		for _, pod := range a.pods {
+			if pod.rank >= 0 && pod.rank < len(left.Nodes) {
+				left.Nodes[pod.rank] = ""
+			}
+		}
+		a.written, a.order = nil, nil
+		if len(left.Ranks()) > 0 {
+			a.lingering, a.lingers = &left, until
 		}
 	})
 }
@@ -84,18 +108,24 @@ func (l *Ledger) OrderOf(uid types.UID) (elastic.Order, time.Time) {
 	return nil, time.Time{}
 }
 
-// Lapse drops the orders that were not carried out in time, and returns when the next order will
-// be dropped; zero if there is none.
+// Lapse drops the orders that were not carried out in time, and the nodes that were lingered on for
+// long enough. It returns when the next of these will be dropped; zero if there is none.
 func (l *Ledger) Lapse(now time.Time) (next time.Time) {
 	for uid, a := range l.accounts {
-		if a.order == nil {
-			continue
+		if a.order != nil {
+			lapses := a.ordered.Add(orderTimeout)
+			if now.After(lapses) {
+				l.change(uid, func(a *account) { a.order = nil })
+			} else {
+				next = elastic.Earliest(next, lapses)
+			}
 		}
-		lapses := a.ordered.Add(orderTimeout)
-		if now.After(lapses) {
-			l.change(uid, func(a *account) { a.order = nil })
-		} else {
-			next = elastic.Earliest(next, lapses)
+		if a.lingering != nil {
+			if now.Before(a.lingers) {
+				next = elastic.Earliest(next, a.lingers)
+			} else {
+				l.change(uid, func(a *account) { a.lingering = nil })
+			}
 		}
 	}
 	return next
@@ -166,9 +196,11 @@ func (l *Ledger) close(uid types.UID, a *account) {
 	}
 }
 
-// total is written, assumed and order together.
+// total is written, assumed, order and lingering together.
 func (a *account) total() *state.Promise {
 	switch pods := podsOf(a.order); {
+	case a.written == nil && a.assumed == nil:
+		return a.lingering
 	case a.written == nil:
 		return a.assumed
 	case len(pods) > 0:
