@@ -24,9 +24,10 @@ func withPod(amounts fluxion.Resources) fluxion.Resources {
 	return amounts
 }
 
-// PodRequests are what a pod takes of its node, as Kubernetes quantities.
+// PodRequests are what a pod takes of its node, as Kubernetes quantities. While a pod is resized in
+// place, this is the larger of what it wants and what it has, as for kube-scheduler.
 func PodRequests(pod *corev1.Pod) corev1.ResourceList {
-	return resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
+	return resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{UseStatusResources: true, InPlacePodLevelResourcesVerticalScalingEnabled: true})
 }
 
 // Amounts converts quantities to the units of package fluxion.

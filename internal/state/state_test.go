@@ -119,6 +119,30 @@ func TestRequests(t *testing.T) {
 	}
 }
 
+// A pod that is resized in place takes the larger of what it wants and what it has.
+func TestRequestsOfAResizedPod(t *testing.T) {
+	cpu := func(text string) corev1.ResourceList {
+		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(text)}
+	}
+	for name, tc := range map[string]struct {
+		wants, has, allocated string
+		want                  int64
+	}{
+		"as it wants":           {"2", "2", "2", 2000},
+		"it grows":              {"4", "2", "2", 4000},
+		"it grows, and was let": {"4", "2", "4", 4000},
+		"it shrinks":            {"1", "3", "1", 3000},
+	} {
+		pod := fixture.Pod("x").CPU(tc.wants).Obj()
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
+			Name: pod.Spec.Containers[0].Name, AllocatedResources: cpu(tc.allocated), Resources: &corev1.ResourceRequirements{Requests: cpu(tc.has)},
+		}}
+		if got := Requests(pod)[fluxion.CPU]; got != tc.want {
+			t.Errorf("%s: got %d, want %d", name, got, tc.want)
+		}
+	}
+}
+
 // view is one of a MiniCluster of two brokers that was given the nodes a and b.
 func view(change func(*View)) View {
 	v := View{
