@@ -36,7 +36,7 @@ const (
 
 // BoundLate is how long after the end of an admission the API server may still bind pods of it: until
 // the Job controller has seen that their Job is deleted. A kubelet refuses pods that come even later.
-const BoundLate = 3 * time.Second
+const BoundLate = 10 * time.Second
 
 // Binders are all of them.
 var Binders = []Binder{BinderGate, BinderDirect, BinderAdmission}
