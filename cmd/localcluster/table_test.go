@@ -27,6 +27,7 @@ func seen(t *testing.T) *watcher {
 			s.Conditions = append(s.Conditions, metav1.Condition{Type: v1alpha2.ConditionReady, Reason: state, Message: message})
 		}
 	}
+	w.take(change{object: fixture.MiniCluster("small").Size(4).Obj(), at: noon})
 	for _, mc := range []*v1alpha2.MiniCluster{
 		fixture.MiniCluster("small").Size(4).Admitted(1, 2, "n[1-2]").Status(func(s *v1alpha2.MiniClusterStatus) {
 			s.Size, s.Tasks, s.Nodes, s.StartTime = 2, 16, 2, &metav1.Time{Time: noon}
@@ -93,7 +94,7 @@ func TestVerdict(t *testing.T) {
 	}
 	var out strings.Builder
 	w.summary(&out, "timeline.svg")
-	for _, part := range []string{"3 MiniClusters, 1 succeeded", "small wanted 4 nodes and ran at once on 2, with 16 tasks", "Which node ran what: timeline.svg"} {
+	for _, part := range []string{"3 MiniClusters, 1 succeeded", "small wanted 4 nodes, and ran after 30 s on 2, with 16 tasks", "Which node ran what: timeline.svg"} {
 		if !strings.Contains(out.String(), part) {
 			t.Errorf("the summary is without %q:\n%s", part, out.String())
 		}

@@ -206,8 +206,9 @@ func (w *watcher) summary(out io.Writer, svg string) {
 	fmt.Fprintf(out, "\n%d MiniClusters, %d succeeded, in %.1f s; nodes were running commands %.0f %% of the time, starting or ending %.0f %%, idle %.0f %%\n",
 		len(w.rows), w.succeeded(), usage.Makespan.Seconds(), usage.Running*100, usage.Waiting*100, usage.Idle*100)
 	for _, run := range w.recorder.Runs() {
-		if run.Size > 0 && run.Size < run.Wanted {
-			fmt.Fprintf(out, "%s wanted %d nodes and ran at once on %d, with %d tasks\n", run.Name, run.Wanted, run.Size, run.Tasks)
+		if run.Size > 0 && run.Size < run.Wanted && !run.Started.IsZero() {
+			waited := run.Started.Sub(run.Submitted).Seconds()
+			fmt.Fprintf(out, "%s wanted %d nodes, and ran after %.0f s on %d, with %d tasks\n", run.Name, run.Wanted, waited, run.Size, run.Tasks)
 		}
 	}
 	fmt.Fprintf(out, "Which node ran what: %s\n\n", svg)
