@@ -93,7 +93,11 @@ func (c *Cluster) startAgain(ctx context.Context, node *realNode) error {
 	if err := makeControlGroups(node.controlGroup()); err != nil {
 		return err
 	}
-	return node.boot(ctx, containerd.Args, kubelet.Args, nil)
+	if err := node.boot(ctx, containerd.Args, kubelet.Args, nil); err != nil {
+		// A node of which only a part runs would count as running: the next attempt begins anew.
+		return errors.Join(err, c.Kill(context.WithoutCancel(ctx), node.name()))
+	}
+	return nil
 }
 
 // Disconnect cuts the network of a real node. The node and its pods then reach neither the control
