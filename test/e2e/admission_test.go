@@ -279,7 +279,7 @@ func TestBinderAdmissionPolicyGoes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer m.Stop()
-	s := newSite(t, 4)
+	s := newSite(t, 6) // nobody waits, so no pods are made ahead
 	pods := s.follow()
 	mc := s.create(s.miniCluster("first").Size(2).PodAnnotation(simulator.Runtime, untilTold))
 	var set jobsetapi.JobSet
