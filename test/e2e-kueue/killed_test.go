@@ -197,12 +197,11 @@ func TestKilledAtEveryWrite(t *testing.T) {
 	}
 }
 
-// Kueue is killed at every write to a Workload that has quota or asks for it, so also between
-// the reservation of quota and the admission, and at the end.
+// Kueue is killed before and after every write to a Workload that has quota or asks for it, so also between
+// the reservation of quota and the admission, and at the end. While Kueue is away, its webhooks refuse writes.
 func TestKueueKilledAtEveryWrite(t *testing.T) {
 	t.Parallel()
 	k := newKilling(t, 3)
-	k.fuse.KillsReader = true
 	k.kill = func() error { return k.Kill(t.Context(), "kueue") }
 	k.revive = func() error { k.startKueue(t, ""); return nil }
 	k.atEveryWrite(t, livePartial, asks, tells)

@@ -27,9 +27,6 @@ import (
 type Fuse struct {
 	// Kubeconfig is that of the proxy, with the rights of the manager's service account.
 	Kubeconfig string
-	// KillsReader is true if a program is killed that only reads the writes. Before a write or after
-	// the write is the same for AtEveryWrite then: the program sees the write when it is started again.
-	KillsReader bool
 	// DryRuns counts dry runs, and Reads counts requests for single objects and lists.
 	DryRuns, Reads atomic.Int64
 
@@ -150,9 +147,6 @@ func (f *Fuse) AtEveryWrite(t *testing.T, live func(t *testing.T, at Write), kin
 		}
 		for n := 1; n <= quiet[kind]; n++ {
 			for _, before := range []bool{true, false} {
-				if before && f.KillsReader {
-					continue
-				}
 				at := Write{kind, n, before}
 				t.Run(at.String(), func(t *testing.T) { live(t, at) })
 			}
