@@ -159,9 +159,11 @@ func (r *Reconciler) bindSetAtAdmission(ctx context.Context, seen *observed, pod
 	answer := jobset.FirstPod(mc, bound)
 	err := r.Client.Create(ctx, answer, client.DryRunAll)
 	binds := err == nil && answer.Spec.NodeName == nodes[0] && len(answer.Spec.SchedulingGates) == 0
-	if r.leftGate.Store(0); !binds {
-		r.leftGate.Store(seen.now.Unix())
+	var left int64
+	if !binds {
+		left = seen.now.Unix()
 	}
+	r.leftGate.Store(left)
 	switch {
 	case refused(err), apierrors.IsInternalError(err): // for example by a policy against pods with nodes
 		ctrl.LoggerFrom(ctx).Info("The pods are left to a scheduler: the API server would not create a bound pod", "reason", err.Error())

@@ -59,10 +59,9 @@ func (s *Scheduler) learn(ctx context.Context, seen *clusterState, now time.Time
 		there[mc.UID] = true
 		pod := s.pods[mc.UID]
 		if k := s.known[mc.UID]; k == nil || k.version != mc.ResourceVersion || k.limit != s.limits[mc.UID] || (pod != nil && k.pod != pod) {
-			before := k
 			k = s.translate(ctx, mc)
 			s.known[mc.UID] = k
-			s.confirm(k, before, now)
+			s.confirm(k, now)
 		}
 	}
 	for uid := range s.known {
@@ -70,9 +69,8 @@ func (s *Scheduler) learn(ctx context.Context, seen *clusterState, now time.Time
 			continue
 		}
 		delete(s.repairs, uid)
-		before := *s.known[uid]
 		s.known[uid].promise = nil
-		s.confirm(s.known[uid], &before, now)
+		s.confirm(s.known[uid], now)
 		s.ledger.Forget(uid)
 		if len(s.ledger.Holds(uid)) == 0 { // its pods may still exist
 			delete(s.known, uid)
@@ -88,11 +86,11 @@ func (s *Scheduler) learn(ctx context.Context, seen *clusterState, now time.Time
 	}
 }
 
-// confirm tells the ledger what a MiniCluster holds now. If its admission ended before its end, pods
-// may still be made and bound.
-func (s *Scheduler) confirm(k, before *known, now time.Time) {
-	ended := k.promise == nil && before != nil && before.promise != nil
-	if ended && s.Linger > 0 && !meta.IsStatusConditionTrue(k.miniCluster.Status.Conditions, v1alpha2.ConditionFinished) {
+// confirm tells the ledger what a MiniCluster holds now. If its admission ended before the command did,
+// pods may still be made and bound.
+func (s *Scheduler) confirm(k *known, now time.Time) {
+	finished := meta.IsStatusConditionTrue(k.miniCluster.Status.Conditions, v1alpha2.ConditionFinished)
+	if k.promise == nil && s.Linger > 0 && !finished {
 		s.ledger.Linger(k.miniCluster.UID, now.Add(s.Linger))
 		return
 	}
@@ -153,6 +151,7 @@ func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (*snapshot, queu
 			e.mayMakeAhead = patient && !seen.quotas.Limit(e.miniCluster.Namespace)
 		}
 	}
+	barred := s.barred(queues)
 	for _, e := range s.waiting(seen) {
 		gang := e.gang
 		gang.Blocked = elastic.Earliest(gang.Blocked, e.decision.Blocked)
@@ -163,10 +162,7 @@ func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (*snapshot, queu
 		if gang.NotAllowed, freed = s.askQuotas(e, seen); freed {
 			out.freed = append(out.freed, e.name())
 		}
-		if q := queues[e.queue]; q != nil && q.Spec.NamespaceSelector != nil {
-			namespace := e.miniCluster.Namespace
-			gang.NotAllowed = cmp.Or(state.Barred(q, namespace, s.labelsOf(namespace)), gang.NotAllowed)
-		}
+		gang.NotAllowed = cmp.Or(barred(e), gang.NotAllowed)
 		out.Waiting = append(out.Waiting, gang)
 		out.waiting[gang.ID] = e
 		if until := e.ask.AvoidUntil; now.Before(until) {
@@ -176,6 +172,24 @@ func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (*snapshot, queu
 	out.Running = s.running(now)
 	room, err := s.room(out.waiting, now)
 	return out, room, err
+}
+
+// barred returns why an entry's queue does not serve its namespace; "" if it does. Of many entries of a
+// namespace only the first costs time.
+func (s *Scheduler) barred(queues map[string]*v1alpha2.MiniClusterQueue) func(e *entry) string {
+	known := map[types.NamespacedName]string{} // by namespace and queue
+	return func(e *entry) string {
+		q, name := queues[e.queue], types.NamespacedName{Namespace: e.miniCluster.Namespace, Name: e.queue}
+		if q == nil || q.Spec.NamespaceSelector == nil {
+			return ""
+		}
+		why, asked := known[name]
+		if !asked {
+			why = state.Barred(q, name.Namespace, s.labelsOf(name.Namespace))
+			known[name] = why
+		}
+		return why
+	}
 }
 
 // queuesByName are the existing queues, and the default queue and that of Kueue, which need not
