@@ -7,17 +7,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
@@ -40,70 +44,92 @@ type podWatch struct {
 	firstBound map[string]int
 	violations map[string][]string // by namespace
 	newest     uint64              // version of a pod that was seen
-	// last are the pods as they were seen last. listed is closed once all were seen.
-	last   map[types.UID]*corev1.Pod
-	listed chan struct{}
+	// last are the pods as they were seen last.
+	last map[types.UID]*corev1.Pod
+	// watching is closed once changes are seen. An API server that has just started may answer a list,
+	// and no watch yet.
+	watching chan struct{}
+	opened   func()
 }
+
+// retryAfter is how long the API server is left alone that did not answer.
+const retryAfter = 200 * time.Millisecond
 
 func watchPods(ctx context.Context, config *rest.Config) (*podWatch, error) {
 	w := &podWatch{
 		bound: map[types.UID]string{}, holders: map[string]types.UID{}, leads: map[types.NamespacedName]map[types.UID]bool{},
 		alive: map[string]int{}, known: map[types.UID]types.NamespacedName{}, firstBound: map[string]int{},
-		violations: map[string][]string{}, last: map[types.UID]*corev1.Pod{}, listed: make(chan struct{}),
+		violations: map[string][]string{}, last: map[types.UID]*corev1.Pod{}, watching: make(chan struct{}),
 	}
+	w.opened = sync.OnceFunc(func() { close(w.watching) })
 	c, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, err
 	}
-	pods := toolscache.NewListWatchFromClient(c.CoreV1().RESTClient(), "pods", metav1.NamespaceAll, fields.Everything())
-	// An API server that has just started may answer a list, and no watch yet.
-	watching, open := make(chan struct{}), pods.WatchFuncWithContext
-	watches := sync.OnceFunc(func() { close(watching) })
-	pods.WatchFuncWithContext = func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-		opened, err := open(ctx, options)
-		if err == nil {
-			watches()
-		}
-		return opened, err
+	go w.follow(ctx, c.CoreV1().Pods(metav1.NamespaceAll))
+	select {
+	case <-w.watching:
+		return w, nil
+	case <-wallClock.After(timeout):
+		return nil, errors.New("watching pods: no answer")
 	}
-	go toolscache.NewReflector(pods, &corev1.Pod{}, w, 0).RunWithContext(ctx)
-	for _, done := range []chan struct{}{w.listed, watching} {
-		select {
-		case <-done:
-		case <-wallClock.After(timeout):
-			return nil, errors.New("watching pods: no answer")
-		}
-	}
-	return w, nil
 }
 
-// Add sees a pod.
-func (w *podWatch) Add(pod any) error { return w.Update(pod) }
+// follow sees every change of the pods. A reflector would list them again whenever its watch breaks, and
+// miss what passed meanwhile. This watch goes on where it broke, as long as the API server knows what
+// came then.
+func (w *podWatch) follow(ctx context.Context, pods typedcorev1.PodInterface) {
+	for ; ctx.Err() == nil; wallClock.Sleep(retryAfter) {
+		list, err := pods.List(ctx, metav1.ListOptions{})
+		if err != nil {
+			w.say(ctx, err)
+			continue
+		}
+		w.replace(list.Items)
+		watcher, err := watchtools.NewRetryWatcherWithContext(ctx, list.ResourceVersion, &toolscache.ListWatch{
+			WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+				opened, err := pods.Watch(ctx, options)
+				if err == nil {
+					w.opened()
+				}
+				return opened, err
+			},
+		})
+		if err != nil {
+			w.say(ctx, err)
+			continue
+		}
+		for event := range watcher.ResultChan() {
+			if pod, ok := event.Object.(*corev1.Pod); ok {
+				w.update(pod, event.Type == watch.Deleted)
+			} else {
+				w.say(ctx, apierrors.FromObject(event.Object))
+			}
+		}
+	}
+}
 
-// Update sees a pod.
-func (w *podWatch) Update(pod any) error {
+// say tells why pods may have been missed.
+func (w *podWatch) say(ctx context.Context, err error) {
+	if ctx.Err() == nil {
+		fmt.Fprintln(os.Stderr, "The watch of the pods begins anew:", err)
+	}
+}
+
+func (w *podWatch) update(pod *corev1.Pod, gone bool) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
-	w.see(pod.(*corev1.Pod), false)
-	return nil
+	w.see(pod, gone)
 }
 
-// Delete sees a pod for the last time.
-func (w *podWatch) Delete(pod any) error {
-	w.mutex.Lock()
-	defer w.mutex.Unlock()
-	w.see(pod.(*corev1.Pod), true)
-	return nil
-}
-
-// Replace sees all pods at once. It comes first, and again after the API server was away. What has
+// replace sees all pods at once. It comes first, and again after the API server was away. What has
 // ended meanwhile is seen first: a pod may have the node of one that is gone.
-func (w *podWatch) Replace(list []any, _ string) error {
+func (w *podWatch) replace(list []corev1.Pod) {
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
 	there := map[types.UID]bool{}
 	for _, pod := range list {
-		there[pod.(*corev1.Pod).UID] = true
+		there[pod.UID] = true
 	}
 	for uid, pod := range w.last {
 		if !there[uid] {
@@ -111,22 +137,13 @@ func (w *podWatch) Replace(list []any, _ string) error {
 		}
 	}
 	for _, ended := range []bool{true, false} {
-		for _, pod := range list {
-			if pod := pod.(*corev1.Pod); protocol.Ended(pod) == ended {
-				w.see(pod, false)
+		for i := range list {
+			if protocol.Ended(&list[i]) == ended {
+				w.see(&list[i], false)
 			}
 		}
 	}
-	select {
-	case <-w.listed:
-	default:
-		close(w.listed)
-	}
-	return nil
 }
-
-// Resync does nothing: every pod was seen.
-func (w *podWatch) Resync() error { return nil }
 
 // see remembers a pod. The caller holds the mutex.
 func (w *podWatch) see(pod *corev1.Pod, gone bool) {
