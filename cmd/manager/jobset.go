@@ -10,6 +10,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,7 +18,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 	jobsetcontrollers "sigs.k8s.io/jobset/pkg/controllers"
@@ -39,19 +43,59 @@ func setupJobSet(ctx context.Context, mgr ctrl.Manager) error {
 		return err
 	}
 	jobsetmetrics.Register()
-	reconciler := jobsetcontrollers.NewJobSetReconciler(mgr.GetClient(), mgr.GetScheme(), mgr.GetEventRecorder("jobset"))
+	reconciler := jobsetcontrollers.NewJobSetReconciler(jobSetClient{mgr.GetClient()}, mgr.GetScheme(), mgr.GetEventRecorder("jobset"))
 	// This is how the reconciler registers itself, except that it sees changes of Jobs in
 	// batches, and watches no Services, since our JobSets need none of JobSet's. The counts of Jobs
 	// change often, and each pass may write a status. When the lead ends, its followers end too.
 	// Those that have ended by the next batch need not be killed.
 	return ctrl.NewControllerManagedBy(mgr).
-		For(&jobsetapi.JobSet{}).
-		Watches(&batchv1.Job{}, minicluster.Batched(jobBatch, jobSetOf)).
+		For(&jobsetapi.JobSet{}, builder.WithPredicates(moreThanCounts)).
+		Watches(&batchv1.Job{}, minicluster.Batched(jobBatch, jobSetOf), builder.WithPredicates(ended)).
+		Watches(&batchv1.Job{}, minicluster.Batched(countBatch, jobSetOf), builder.WithPredicates(predicate.Not(ended))).
 		Complete(reconciler)
 }
 
-// jobBatch is how long events of a JobSet's Jobs are collected before the JobSet is reconciled.
-const jobBatch = 2 * time.Second
+const (
+	// jobBatch is how long events of a JobSet's Jobs are collected before the JobSet is reconciled.
+	jobBatch = 2 * time.Second
+	// countBatch is the same for Jobs whose pods have not ended: only the JobSet's counts change.
+	countBatch = 10 * time.Second
+)
+
+// ended passes Jobs that end or are deleted.
+var ended = predicate.Funcs{
+	CreateFunc: func(e event.CreateEvent) bool { return isEnding(e.Object) },
+	UpdateFunc: func(e event.UpdateEvent) bool { return isEnding(e.ObjectNew) },
+}
+
+func isEnding(job client.Object) bool {
+	return job.GetDeletionTimestamp() != nil || len(job.(*batchv1.Job).Status.Conditions) > 0
+}
+
+// moreThanCounts passes changes of a JobSet, except to the counts of its status: the reconciler writes
+// these, and does not read them. Another pass would not see the Jobs yet that the last one made.
+var moreThanCounts = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+	before, after := e.ObjectOld.(*jobsetapi.JobSet), e.ObjectNew.(*jobsetapi.JobSet)
+	a, b := before.Status, after.Status
+	a.ReplicatedJobsStatus, b.ReplicatedJobsStatus = nil, nil
+	return before.Generation != after.Generation || !equality.Semantic.DeepEqual(a, b) ||
+		!equality.Semantic.DeepEqual(before.DeletionTimestamp, after.DeletionTimestamp)
+}}
+
+// jobSetClient drops the managed fields of a JobSet with its first status: nobody applies JobSets of
+// MiniClusters, and the fields are as large as the rest.
+type jobSetClient struct{ client.Client }
+
+func (c jobSetClient) Status() client.SubResourceWriter {
+	return jobSetStatus{c.Client.Status()}
+}
+
+type jobSetStatus struct{ client.SubResourceWriter }
+
+func (s jobSetStatus) Update(ctx context.Context, set client.Object, options ...client.SubResourceUpdateOption) error {
+	set.SetManagedFields([]metav1.ManagedFieldsEntry{{}})
+	return s.SubResourceWriter.Update(ctx, set, options...)
+}
 
 func jobSetOf(job client.Object) *reconcile.Request {
 	owner := metav1.GetControllerOf(job)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -124,8 +125,14 @@ func (r *Reconciler) bindSetDirectly(ctx context.Context, seen *observed, pod *c
 	return nil
 }
 
-// askAgain is how long the API server's answer that it binds no pods holds: somebody may add the policy.
-const askAgain = 10 * time.Minute
+const (
+	// askAgain is how long the API server's answer that it binds no pods holds: somebody may add the
+	// policy.
+	askAgain = 10 * time.Minute
+	// boundFor is how long the answer holds that it does. Pods that it does not bind after all keep
+	// their gates, and are placed.
+	boundFor = time.Minute
+)
 
 // mayBindAtAdmission reports whether the API server will bind the pods of a gang when they are created,
 // as far as is known. It is assumed to until it was asked.
@@ -156,25 +163,40 @@ func (r *Reconciler) bindSetAtAdmission(ctx context.Context, seen *observed, pod
 	}
 	bound := set.DeepCopy()
 	jobset.BindAtAdmission(bound, nodes, admission.Quorum, admission.At)
-	answer := jobset.FirstPod(mc, bound)
-	err := r.Client.Create(ctx, answer, client.DryRunAll)
-	binds := err == nil && answer.Spec.NodeName == nodes[0] && len(answer.Spec.SchedulingGates) == 0
-	var left int64
-	if !binds {
-		left = seen.now.Unix()
+	binds, err := r.bindsAtAdmission(ctx, seen, jobset.FirstPod(mc, bound), nodes[0])
+	if binds {
+		bound.DeepCopyInto(set)
 	}
-	r.leftGate.Store(left)
+	return err
+}
+
+// bindsAtAdmission asks the API server whether it would bind a pod to a node when it creates the pod.
+func (r *Reconciler) bindsAtAdmission(ctx context.Context, seen *observed, pod *corev1.Pod, node string) (binds bool, err error) {
+	until := new(atomic.Int64)
+	if seen.check != nil && seen.check.boundUntil != nil {
+		until = seen.check.boundUntil
+	}
+	if seen.now.UnixNano() < until.Load() {
+		return true, nil
+	}
+	err = r.Client.Create(ctx, pod, client.DryRunAll)
 	switch {
 	case refused(err), apierrors.IsInternalError(err): // for example by a policy against pods with nodes
 		ctrl.LoggerFrom(ctx).Info("The pods are left to a scheduler: the API server would not create a bound pod", "reason", err.Error())
 	case err != nil:
-		return fmt.Errorf("asking whether the API server would bind a pod: %w", err)
-	case !binds:
+		return false, fmt.Errorf("asking whether the API server would bind a pod: %w", err)
+	case pod.Spec.NodeName != node || len(pod.Spec.SchedulingGates) > 0:
 		ctrl.LoggerFrom(ctx).V(1).Info("The pods are left to a scheduler: no policy binds them when they are created")
 	default:
-		bound.DeepCopyInto(set)
+		binds = true
 	}
-	return nil
+	if binds {
+		until.Store(seen.now.Add(boundFor).UnixNano())
+		r.leftGate.Store(0)
+	} else {
+		r.leftGate.Store(seen.now.Unix())
+	}
+	return binds, nil
 }
 
 // unboundClaim is the first claim without a volume, or whose volume will not last; "" if there is

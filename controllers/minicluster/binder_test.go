@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -282,7 +283,7 @@ func TestChooseBinderAtAdmission(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			seen := &observed{}
+			seen := &observed{now: fixture.Noon}
 			seen.view.MiniCluster = mc
 			seen.view.Node = func(string) *corev1.Node { return nil }
 			if seen.observation, err = state.Observe(seen.view); err != nil {
@@ -333,6 +334,39 @@ func TestChooseBinderWithoutAnAnswer(t *testing.T) {
 	r := &Reconciler{Live: live, Binder: BinderDirect}
 	if err := r.chooseBinder(t.Context(), seen, set); !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// One answer holds for all MiniClusters that share a check, for a while.
+func TestBindsAtAdmissionOnceAsked(t *testing.T) {
+	asked := 0
+	c := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithInterceptorFuncs(interceptor.Funcs{
+		Create: func(_ context.Context, _ client.WithWatch, object client.Object, _ ...client.CreateOption) error {
+			asked++
+			object.(*corev1.Pod).Spec.NodeName = "node-1"
+			return nil
+		},
+	}).Build()
+	r, shared := &Reconciler{Client: c}, &check{boundUntil: &atomic.Int64{}}
+	for _, step := range []struct {
+		after time.Duration
+		node  string
+		check *check
+		binds bool
+		asked int
+	}{
+		{0, "node-2", shared, false, 1},
+		{0, "node-1", shared, true, 2},
+		{boundFor - 1, "node-1", shared, true, 2},
+		{boundFor, "node-1", shared, true, 3},
+		{boundFor, "node-1", &check{boundUntil: &atomic.Int64{}}, true, 4},
+		{boundFor, "node-1", nil, true, 5},
+	} {
+		seen := &observed{now: fixture.Noon.Add(step.after), check: step.check}
+		binds, err := r.bindsAtAdmission(t.Context(), seen, &corev1.Pod{}, step.node)
+		if err != nil || binds != step.binds || asked != step.asked {
+			t.Errorf("%+v: binds: %v, asked %d times, error %v", step, binds, asked, err)
+		}
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -58,6 +59,9 @@ type check struct {
 	at, until time.Time
 	// failures is how many checks in a row failed that may pass without a new spec.
 	failures int
+	// boundUntil is until when the API server's answer holds that it would bind these pods when it
+	// creates them (Unix time in ns). All MiniClusters of the same shape share the answer.
+	boundUntil *atomic.Int64
 }
 
 // holds reports whether a check is still valid. changed is when something else may have changed
@@ -197,7 +201,9 @@ func (r *Reconciler) dryRun(ctx context.Context, pod, services *corev1.Pod, obje
 			return sortOut(at, v1alpha2.ReasonObjectRejected, "the "+kind, pod, before, err)
 		}
 	}
-	return &check{Check: status.Check{Reason: v1alpha2.ReasonValid}, pod: pod, services: services, at: at}, nil
+	return &check{
+		Check: status.Check{Reason: v1alpha2.ReasonValid}, pod: pod, services: services, at: at, boundUntil: new(atomic.Int64),
+	}, nil
 }
 
 // sortOut returns the check for an error of a dry run.
