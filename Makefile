@@ -39,7 +39,7 @@ SEED   ?= 1
 MIN    ?= rigid
 RUN    ?= 10s
 LIMIT  ?= 180s
-BINDER ?= gate
+BINDER ?= auto
 OUT    ?= $(LOCAL_DIR)/clog
 
 # Settings of the comparison of schedulers: see `make bench`. Empty ones take all.
@@ -187,7 +187,7 @@ bench-fluxion: ## Run the benchmarks of the matcher, also with Fluxion's own lib
 	go test -run='^$$' -bench=. -benchtime=20x ./internal/reapigraph
 
 .PHONY: bench-clog
-bench-clog: build ## Run the clogging experiment, many gangs at once on a new cluster: [SIZES=64x6,32x10,..] [SEED=1] [NODES=149] [MIN=rigid|half] [RUN=10s] [LIMIT=180s] [BINDER=gate|direct|admission] [KUEUE=false|true] [OUT=.local/clog]
+bench-clog: build ## Run the clogging experiment, many gangs at once on a new cluster: [SIZES=64x6,32x10,..] [SEED=1] [NODES=149] [MIN=rigid|half] [RUN=10s] [LIMIT=180s] [BINDER=auto|gate|direct] [KUEUE=false|true] [OUT=.local/clog]
 	bin/localcluster clog --dir=$(OUT) --port=0 --nodes=$(NODES) --node-cpu=$(NODE_CPU) --sizes=$(SIZES) --seed=$(SEED) --min=$(MIN) --run=$(RUN) --limit=$(LIMIT) --binder=$(BINDER) --kueue=$(KUEUE)
 
 .PHONY: bench-queue

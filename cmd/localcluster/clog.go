@@ -56,7 +56,7 @@ func (o *clogOptions) bind(flags *flag.FlagSet) {
 	flags.Uint64Var(&o.seed, "seed", 1, "seed of the order of submission")
 	flags.DurationVar(&o.runtime, "run", 10*time.Second, "how long a gang runs at its full size")
 	flags.DurationVar(&o.limit, "limit", 3*time.Minute, "time limit of the experiment")
-	flags.StringVar(&o.binder, "binder", binderGate, "the manager's --binder")
+	flags.StringVar(&o.binder, "binder", "auto", "the manager's --binder")
 	flags.BoolVar(&o.kueue, "kueue", false, "the gangs get their quota, all nodes, from Kueue")
 }
 

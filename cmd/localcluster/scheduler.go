@@ -21,12 +21,8 @@ import (
 	"github.com/flux-elastic/flux-elastic/dev/localcluster"
 )
 
-const (
-	// binderGate is the default of the manager's --binder.
-	binderGate = "gate"
-	// readyTimeout is how long a scheduler may take until it runs its first gang.
-	readyTimeout = 2 * time.Minute
-)
+// readyTimeout is how long a scheduler may take until it runs its first gang.
+const readyTimeout = 2 * time.Minute
 
 // warmUp is a gang that runs before the experiment: once it has run, all programs work.
 var warmUp = clog.Gang{Name: "warm-up", Size: 2, Min: 2, Run: time.Second}
@@ -87,11 +83,7 @@ func (e *experiment) startScheduler(ctx context.Context, cluster *localcluster.C
 	if err != nil {
 		return nil, err
 	}
-	var options []string
-	if e.Scheduler.Binder != binderGate {
-		options = append(options, "--binder="+e.Scheduler.Binder)
-	}
-	c, err := startDemo(ctx, cluster, root, e.manager, options...)
+	c, err := startDemo(ctx, cluster, root, e.manager, "--binder="+e.Scheduler.Binder)
 	if err != nil {
 		return nil, err
 	}

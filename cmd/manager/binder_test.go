@@ -14,11 +14,11 @@ func TestBinder(t *testing.T) {
 		binder  minicluster.Binder
 		message string
 	}{
-		"gate":      {minicluster.BinderGate, ""},
-		"direct":    {minicluster.BinderDirect, ""},
-		"admission": {minicluster.BinderAdmission, ""},
-		"":          {"", `--binder is "": it can be gate or direct or admission`},
-		"Direct":    {"", `--binder is "Direct": it can be gate or direct or admission`},
+		"gate":   {minicluster.BinderGate, ""},
+		"direct": {minicluster.BinderDirect, ""},
+		"auto":   {minicluster.BinderAuto, ""},
+		"":       {"", `--binder is "": it can be auto or gate or direct`},
+		"Direct": {"", `--binder is "Direct": it can be auto or gate or direct`},
 	} {
 		binder, err := binderOf(value)
 		message := ""

@@ -80,7 +80,7 @@ func main() {
 	flag.Float64Var(&o.qps, "kube-api-qps", 500, "requests per second to the API server; -1 without a limit")
 	flag.IntVar(&o.burst, "kube-api-burst", 1000, "largest burst of requests to the API server")
 	flag.IntVar(&o.workers, "workers", 16, "MiniClusters that are reconciled in parallel")
-	flag.StringVar(&o.binder, "binder", string(minicluster.BinderGate), "who binds pods to the nodes that were chosen for them: gate (kube-scheduler, after the pods are pinned), direct (this program, with one write per pod instead of two) or admission (the API server when it creates the pods, without a further write; needs Kubernetes 1.36 and the policy of config/admission). A scheduler still binds pods with unbound volumes, resource claims or a schedulerName")
+	flag.StringVar(&o.binder, "binder", string(minicluster.BinderAuto), "who binds pods to the nodes that were chosen for them: auto (the API server when it creates the pods, without a further write, where it has the policy of config/admission; else as gate), gate (kube-scheduler, after the pods are pinned) or direct (this program, with one write per pod instead of two). A scheduler still binds pods with unbound volumes, resource claims or a schedulerName")
 	flag.StringVar(&o.topology, "topology-labels", topologyLabels(state.TopologyLevels), "node labels that define the topology, outermost first; the allowed values of placement.topologyKey")
 	flag.IntVar(&o.aheadPods, "ahead-pods", 256, "largest number of pods that are made for the next MiniClusters before there is room for them; such pods hold nothing; 0 for none")
 	flag.DurationVar(&o.defaultTTL, "default-ttl", 0, "how long a finished MiniCluster stays whose spec has no ttlSecondsAfterFinished; 0: for ever")
@@ -202,9 +202,6 @@ func setup(ctx context.Context, mgr ctrl.Manager, o options, matcher ledger.Matc
 	}
 	queues := scheduler.New(mgr.GetClient(), clock.RealClock{}, topology, matcher)
 	queues.AheadPods = o.aheadPods
-	if binder == minicluster.BinderAdmission {
-		queues.Linger = minicluster.BoundLate
-	}
 	if err := queues.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("setting up the scheduler: %w", err)
 	}
@@ -221,6 +218,7 @@ func setup(ctx context.Context, mgr ctrl.Manager, o options, matcher ledger.Matc
 		Scheduler: queues, Kueue: kueue, Clock: clock.RealClock{}, Topology: topology, Workers: o.workers,
 		Binder: binder, DefaultTTL: o.defaultTTL,
 	}
+	queues.Linger = reconciler.BoundLate
 	if err := reconciler.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("setting up the MiniCluster controller: %w", err)
 	}

@@ -27,20 +27,17 @@ type Binder string
 
 // Binders. A pod that the chosen one cannot bind is left to a scheduler.
 const (
+	// BinderAuto: the API server, when it creates the pods, if it has the policy of config/admission;
+	// else as BinderGate.
+	BinderAuto Binder = "auto"
 	// BinderGate: kube-scheduler, after the pods were pinned.
 	BinderGate Binder = "gate"
 	// BinderDirect: this manager.
 	BinderDirect Binder = "direct"
-	// BinderAdmission: the API server, when it creates the pods, by the policy of config/admission.
-	BinderAdmission Binder = "admission"
 )
 
-// BoundLate is how long after the end of an admission the API server may still bind pods of it: until
-// the Job controller has seen that their Job is deleted. A kubelet refuses pods that come even later.
-const BoundLate = 10 * time.Second
-
 // Binders are all of them.
-var Binders = []Binder{BinderGate, BinderDirect, BinderAdmission}
+var Binders = []Binder{BinderAuto, BinderGate, BinderDirect}
 
 // bind places a gated pod. For the lead's pod it contains the quorum; for others quorum is 0. A
 // pod that replaced it under the same name is not touched. The pod's own gate decides how it is
@@ -132,13 +129,30 @@ const (
 	// boundFor is how long the answer holds that it does. Pods that it does not bind after all keep
 	// their gates, and are placed.
 	boundFor = time.Minute
+	// boundLate is how long after the end of an admission the API server may still bind pods of it:
+	// until the Job controller has seen that their Job is deleted. A kubelet refuses pods that come even
+	// later.
+	boundLate = 10 * time.Second
 )
 
 // mayBindAtAdmission reports whether the API server will bind the pods of a gang when they are created,
 // as far as is known. It is assumed to until it was asked.
 func (r *Reconciler) mayBindAtAdmission(seen *observed, pod *corev1.Pod) bool {
+	return r.bindsWhenCreated() && canBindAtAdmission(seen, pod)
+}
+
+func (r *Reconciler) bindsWhenCreated() bool {
 	left := r.leftGate.Load()
-	return r.Binder == BinderAdmission && (left == 0 || seen.now.Sub(time.Unix(left, 0)) >= askAgain) && canBindAtAdmission(seen, pod)
+	return r.Binder == BinderAuto && (left == 0 || r.Clock.Now().Sub(time.Unix(left, 0)) >= askAgain)
+}
+
+// BoundLate is how long after the end of an admission its pods may still be bound; 0 if the API server
+// binds no pods.
+func (r *Reconciler) BoundLate() time.Duration {
+	if r.bindsWhenCreated() {
+		return boundLate
+	}
+	return 0
 }
 
 // canBindAtAdmission reports whether the pods of a gang can be bound when they are created. Quota of

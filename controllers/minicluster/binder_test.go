@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/clock"
+	testingclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -300,7 +301,7 @@ func TestChooseBinderAtAdmission(t *testing.T) {
 				},
 			}).Build()
 			before := set.DeepCopy()
-			if err := (&Reconciler{Client: c, Binder: BinderAdmission}).chooseBinder(t.Context(), seen, set); err != nil {
+			if err := (&Reconciler{Client: c, Binder: BinderAuto}).chooseBinder(t.Context(), seen, set); err != nil {
 				t.Fatal(err)
 			}
 			want := before
@@ -371,7 +372,7 @@ func TestBindsAtAdmissionOnceAsked(t *testing.T) {
 }
 
 // Until the API server was asked, it is assumed to bind pods when it creates them: no pods are made
-// ahead. A no holds for some minutes.
+// ahead, and nodes are kept for pods that may come late. A no holds for some minutes.
 func TestMadeAheadUntilAsked(t *testing.T) {
 	seen := &observed{now: fixture.Noon, observation: &life.Observation{Workload: life.Absent}, check: &check{}}
 	seen.view.MiniCluster = fixture.MiniCluster("lmp").Defaulted()
@@ -384,17 +385,18 @@ func TestMadeAheadUntilAsked(t *testing.T) {
 		binder Binder
 		left   time.Time
 		want   elastic.Ahead
+		late   time.Duration
 	}{
-		"not asked":   {BinderAdmission, time.Unix(0, 0), elastic.AheadUnwanted},
-		"no":          {BinderAdmission, fixture.Noon.Add(-time.Minute), elastic.AheadNothing},
-		"a no of old": {BinderAdmission, fixture.Noon.Add(-askAgain), elastic.AheadUnwanted},
-		"gate":        {BinderGate, time.Unix(0, 0), elastic.AheadNothing},
-		"direct":      {BinderDirect, time.Unix(0, 0), elastic.AheadNothing},
+		"not asked":   {BinderAuto, time.Unix(0, 0), elastic.AheadUnwanted, boundLate},
+		"no":          {BinderAuto, fixture.Noon.Add(-time.Minute), elastic.AheadNothing, 0},
+		"a no of old": {BinderAuto, fixture.Noon.Add(-askAgain), elastic.AheadUnwanted, boundLate},
+		"gate":        {BinderGate, time.Unix(0, 0), elastic.AheadNothing, 0},
+		"direct":      {BinderDirect, time.Unix(0, 0), elastic.AheadNothing, 0},
 	} {
-		r := &Reconciler{Binder: tc.binder}
+		r := &Reconciler{Binder: tc.binder, Clock: testingclock.NewFakePassiveClock(fixture.Noon)}
 		r.leftGate.Store(tc.left.Unix())
-		if got := r.madeAhead(seen); got != tc.want {
-			t.Errorf("%s: got %v, want %v", name, got, tc.want)
+		if got := r.madeAhead(seen); got != tc.want || r.BoundLate() != tc.late {
+			t.Errorf("%s: got %v and %s, want %v and %s", name, got, r.BoundLate(), tc.want, tc.late)
 		}
 	}
 }

@@ -51,8 +51,8 @@ type Scheduler struct {
 	// AheadPods is how many pods may be made ahead in all.
 	AheadPods int
 	// Linger is how long the nodes of an admission that ended count as taken for pods that were not
-	// seen. It is for pods that the API server binds when they are made: that may still happen.
-	Linger time.Duration
+	// seen; nil if no pod comes then. It is for pods that the API server binds when they are made.
+	Linger func() time.Duration
 
 	topology []state.TopologyLevel
 	mutex    sync.Mutex

@@ -323,7 +323,7 @@ func TestSchedulerLingers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			q := newQueue(t, "a", "b")
-			q.Linger = tc.linger
+			q.Linger = func() time.Duration { return tc.linger }
 			q.seen.miniClusters = append(q.seen.miniClusters, fixture.MiniCluster("first").Size(2).Admitted(1, 2, "a,b").Obj())
 			q.cycle()
 			tc.end(q)

@@ -90,8 +90,8 @@ func (s *Scheduler) learn(ctx context.Context, seen *clusterState, now time.Time
 // pods may still be made and bound.
 func (s *Scheduler) confirm(k *known, now time.Time) {
 	finished := meta.IsStatusConditionTrue(k.miniCluster.Status.Conditions, v1alpha2.ConditionFinished)
-	if k.promise == nil && s.Linger > 0 && !finished {
-		s.ledger.Linger(k.miniCluster.UID, now.Add(s.Linger))
+	if k.promise == nil && s.Linger != nil && !finished {
+		s.ledger.Linger(k.miniCluster.UID, now.Add(s.Linger()))
 		return
 	}
 	s.ledger.Confirm(k.miniCluster.UID, k.promise)

@@ -29,7 +29,7 @@ import (
 )
 
 // bindAtAdmission is the flag.
-const bindAtAdmission = "--binder=admission"
+const bindAtAdmission = "--binder=auto"
 
 // policyName is the name of the policies of config/admission and of their bindings.
 const policyName = "flux-elastic-placement"
@@ -42,6 +42,11 @@ const (
 	onlyOurs      = "only flux-elastic may set the annotation"
 	completionKey = batchv1.JobCompletionIndexAnnotation
 )
+
+// needsScheduler leaves the pods of a MiniCluster to kube-scheduler, so that they are made ahead.
+func needsScheduler(spec *v1alpha2.MiniClusterSpec) {
+	spec.Pod.SchedulerName = corev1.DefaultSchedulerName
+}
 
 // startBinder starts a manager in place of the one that the other tests use, behind a fuse.
 func startBinder(t *testing.T) *harness.Fuse {
@@ -130,7 +135,7 @@ func TestBinderAdmissionMakesNothingAhead(t *testing.T) {
 	s.await(bound, "waiting", func(mc *v1alpha2.MiniCluster) bool {
 		return condition(mc, v1alpha2.ConditionAdmitted).Reason == v1alpha2.ReasonNoRoom
 	})
-	gated := s.create(s.miniCluster("gated").Size(2).Spec(func(spec *v1alpha2.MiniClusterSpec) { spec.Pod.SchedulerName = corev1.DefaultSchedulerName }))
+	gated := s.create(s.miniCluster("gated").Size(2).Spec(needsScheduler))
 	s.awaitAhead(gated, 2)
 	if n := len(s.pods(bound)); n > 0 {
 		t.Errorf("%d pods were made ahead", n)

@@ -45,19 +45,19 @@ func mayBind(t *testing.T) {
 	})
 }
 
-// The components add their flags and objects to each way to install.
+// What the ways to bind need is added to each way to install.
 func TestBinderComponent(t *testing.T) {
 	dir := t.TempDir()
 	config, err := filepath.Rel(dir, filepath.Join(env.Root, "config"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for component, objects := range map[string][]string{
-		"direct":    {"- --binder=direct", "name: flux-elastic-direct", "- pods/binding"},
-		"admission": {"- --binder=admission", "kind: MutatingAdmissionPolicyBinding", "kind: ValidatingAdmissionPolicyBinding"},
+	for kustomization, objects := range map[string][]string{
+		"resources: [%[1]s/%[2]s]\ncomponents: [%[1]s/direct]\n": {"- --binder=direct", "name: flux-elastic-direct", "- pods/binding"},
+		"resources: [%[1]s/%[2]s, %[1]s/admission]\n":            {"kind: MutatingAdmissionPolicyBinding", "kind: ValidatingAdmissionPolicyBinding"},
 	} {
 		for _, base := range []string{"default", "embedded"} {
-			text := fmt.Sprintf("resources: [%s]\ncomponents: [%s]\n", filepath.Join(config, base), filepath.Join(config, component))
+			text := fmt.Sprintf(kustomization, config, base)
 			if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -67,7 +67,7 @@ func TestBinderComponent(t *testing.T) {
 			}
 			for _, want := range append(objects, "- --leader-elect") {
 				if !strings.Contains(string(out), want) {
-					t.Errorf("%s with %s has no %q", base, component, want)
+					t.Errorf("%s has no %q", text, want)
 				}
 			}
 		}

@@ -363,7 +363,7 @@ func TestMadeAhead(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 3)
 	other := s.occupy(s.nodes[0])
-	mc := s.create(s.miniCluster("next").Size(3).Launcher())
+	mc := s.create(s.miniCluster("next").Size(3).Launcher().Spec(needsScheduler))
 	pods := func(n int) {
 		t.Helper()
 		eventually(t, func() error {

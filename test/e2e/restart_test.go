@@ -28,7 +28,7 @@ func TestKilledAtEveryWrite(t *testing.T) {
 	f := env.cluster.NewFuse(t)
 	life := func(t *testing.T, at harness.Write) {
 		t.Helper()
-		liveOnce(t, f, at)
+		liveOnce(t, f, at, "--binder=gate")
 	}
 	others := f.AtEveryWrite(t, life,
 		"PATCH miniclusters/status", "POST secrets", "POST configmaps", "POST services", "POST jobsets", "POST jobs",
@@ -219,10 +219,12 @@ func live(t *testing.T, f *harness.Fuse, at harness.Write, ahead bool, args ...s
 		})
 	}
 	var others []*corev1.Pod
+	life := s.miniCluster("life").Size(2).PodAnnotation(simulator.Runtime, "100ms")
 	if ahead {
 		others = append(others, s.occupy(s.nodes[0]), s.occupy(s.nodes[1]))
+		life.Spec(needsScheduler)
 	}
-	mc := s.create(s.miniCluster("life").Size(2).PodAnnotation(simulator.Runtime, "100ms"))
+	mc := s.create(life)
 	if ahead {
 		reach("made ahead", func() bool { return len(s.pods(mc)) == 2 })
 		for _, other := range others {

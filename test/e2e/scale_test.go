@@ -230,14 +230,14 @@ func TestMaxSizeOfARigidCommand(t *testing.T) {
 	s := newSite(t, 3)
 	first := s.create(s.miniCluster("first").PodAnnotation(simulator.Runtime, untilTold))
 	s.awaitState(first, v1alpha2.StateRunning)
-	mc := s.create(s.miniCluster("rigid").Size(3).MinSize(3).MaxSize(9).PodAnnotation(simulator.Runtime, untilTold))
+	mc := s.create(s.miniCluster("rigid").Size(3).MinSize(3).MaxSize(9).PodAnnotation(simulator.Runtime, untilTold).Spec(needsScheduler))
 	s.awaitAhead(mc, 3)
 	s.patch(mc, `{"spec":{"size":2,"minSize":2}}`)
 	s.awaitState(mc, v1alpha2.StateRunning)
 	if n := len(s.pods(mc)); n != 2 || mc.Status.MaximumSize != 2 {
 		t.Errorf("for two brokers it has %d pods, and a largest size of %d", n, mc.Status.MaximumSize)
 	}
-	waits := s.create(s.miniCluster("waits").Size(1).MaxSize(9).PodAnnotation(simulator.Runtime, untilTold))
+	waits := s.create(s.miniCluster("waits").Size(1).MaxSize(9).PodAnnotation(simulator.Runtime, untilTold).Spec(needsScheduler))
 	s.awaitAhead(waits, 1)
 	s.scale(waits, 3)
 	s.awaitAhead(waits, 3)

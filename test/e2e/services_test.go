@@ -62,7 +62,7 @@ func TestServices(t *testing.T) {
 	}
 
 	// The third node is not whole any more.
-	second := s.create(s.miniCluster("second").PodAnnotation(simulator.Runtime, untilTold).Spec(withService("0")))
+	second := s.create(s.miniCluster("second").PodAnnotation(simulator.Runtime, untilTold).Spec(withService("0")).Spec(needsScheduler))
 	s.awaitState(second, v1alpha2.StateQueued)
 	eventually(t, func() error {
 		if pods := s.pods(second); len(pods) != 2 {
