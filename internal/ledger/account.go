@@ -128,7 +128,7 @@ func (l *Ledger) Lapse(now time.Time) (next time.Time) {
 			}
 		}
 	}
-	return next
+	return elastic.Earliest(next, l.lapseAway(now))
 }
 
 // Promised is all that a MiniCluster was promised; nil if nothing.

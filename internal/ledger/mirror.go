@@ -45,6 +45,10 @@ type Ledger struct {
 	// Domains.Key. They are valid for this graph.
 	exclusions map[string][]fluxion.Exclusion
 	domains    map[string]*domains
+	// away are the nodes that went away in the last hour, by name. earlier is the cluster with them; nil
+	// if it has to be made again.
+	away    map[string]*away
+	earlier *Ledger
 	// requests are what pods request, by a text of it.
 	requests map[string]fluxion.Resources
 }
@@ -78,6 +82,7 @@ func New(levels []state.TopologyLevel, matcher Matcher) *Ledger {
 		levels: slices.Clone(levels), matcher: matcher, nodes: map[string]*node{}, pods: map[types.UID]*Pod{},
 		accounts: map[types.UID]*account{}, daemons: map[string]map[types.UID]fluxion.Resources{},
 		requests: map[string]fluxion.Resources{}, foreignOn: map[string]queue.Resources{},
+		away: map[string]*away{},
 	}
 }
 
@@ -89,6 +94,7 @@ func (l *Ledger) SetNode(made *corev1.Node) {
 	}
 	before := l.nodes[made.Name]
 	l.nodes[made.Name] = n
+	l.follow(made.Name, before, n)
 	if before == nil || !slices.Equal(before.topology, n.topology) {
 		l.rebuild()
 		before = nil
@@ -138,8 +144,9 @@ func sameTaint(a, b corev1.Taint) bool {
 
 // DeleteNode forgets a node.
 func (l *Ledger) DeleteNode(name string) {
-	if l.nodes[name] != nil {
+	if n := l.nodes[name]; n != nil {
 		delete(l.nodes, name)
+		l.follow(name, n, nil)
 		l.rebuild()
 	}
 }

@@ -65,7 +65,10 @@ type request struct {
 // room is a queue.Room on a graph of its own.
 type room struct {
 	graph *fluxion.Graph
+	asks  map[string]state.Ask
 	gangs map[string]request
+	// earlier is the cluster with the nodes that went away in the last hour; nil if none did.
+	earlier *Ledger
 	// leftovers are what each pod takes of gangs without a promise that still have pods.
 	leftovers map[string]fluxion.Resources
 }
@@ -81,7 +84,10 @@ func (l *Ledger) room(asks map[string]state.Ask) (*room, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &room{graph: graph.Snapshot(), gangs: make(map[string]request, len(asks)), leftovers: map[string]fluxion.Resources{}}
+	r := &room{
+		graph: graph.Snapshot(), asks: asks, gangs: make(map[string]request, len(asks)), earlier: l.withAway(),
+		leftovers: map[string]fluxion.Resources{},
+	}
 	for id, ask := range asks {
 		gang := l.gangOf(r.graph, ask)
 		gang.Job = id
@@ -207,7 +213,12 @@ func (r *room) Fits(id string, limit int) int {
 
 func (r *room) CouldHold(id string, sizes []int) bool {
 	gang, ok := r.ask(id, sizes)
-	return ok && r.graph.CouldHold(gang.Gang) == nil
+	return ok && (r.graph.CouldHold(gang.Gang) == nil || r.couldHoldBefore(id, sizes))
+}
+
+// couldHoldBefore reports whether a gang could fit before nodes went away.
+func (r *room) couldHoldBefore(id string, sizes []int) bool {
+	return r.earlier != nil && r.earlier.couldHold(r.asks[id], sizes)
 }
 
 func (r *room) Why(id string, sizes []int) string {
@@ -216,7 +227,11 @@ func (r *room) Why(id string, sizes []int) string {
 		return "is not known"
 	}
 	if refusal := r.graph.Explain(gang.Gang); refusal != nil {
-		return refusal.String()
+		why := refusal.String()
+		if refusal.Never && r.couldHoldBefore(id, sizes) {
+			why += "; nodes that went away in the last hour may come back"
+		}
+		return why
 	}
 	if gang.domains != nil {
 		return gang.domains.why(r.graph, gang.Gang)
@@ -273,5 +288,7 @@ func (r *room) Release(id string) {
 }
 
 func (r *room) Snapshot() queue.Room {
-	return &room{graph: r.graph.Snapshot(), gangs: r.gangs, leftovers: r.leftovers}
+	snapshot := *r
+	snapshot.graph = r.graph.Snapshot()
+	return &snapshot
 }

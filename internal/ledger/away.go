@@ -1,0 +1,92 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flux-elastic/flux-elastic/internal/state"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+)
+
+// awayFor is how long a node counts for what could ever fit after it was deleted, or got a taint that
+// lasts. An autoscaler or a repair may bring the node back.
+const awayFor = time.Hour
+
+// away is a node as it was before it went away.
+type away struct {
+	before *node
+	// until is when the node no longer counts; zero until Lapse has seen it.
+	until time.Time
+}
+
+// follow keeps a node as it was if it goes away now, and no longer once it is back. before and now are
+// nil for a node that does not exist.
+func (l *Ledger) follow(name string, before, now *node) {
+	l.earlier = nil
+	kept := l.away[name]
+	if kept != nil {
+		before = kept.before
+	}
+	switch {
+	case before == nil:
+	case now != nil && !tainted(before, now):
+		delete(l.away, name)
+	case kept == nil:
+		l.away[name] = &away{before: before}
+	}
+}
+
+// tainted reports whether a node got a taint that lasts.
+func tainted(before, now *node) bool {
+	had := lastingTaints(before)
+	return slices.ContainsFunc(lastingTaints(now), func(taint corev1.Taint) bool {
+		return !slices.ContainsFunc(had, func(other corev1.Taint) bool { return sameTaint(taint, other) })
+	})
+}
+
+// lapseAway forgets the nodes that went away long ago. next is when it will forget others; zero if
+// never.
+func (l *Ledger) lapseAway(now time.Time) (next time.Time) {
+	for name, a := range l.away {
+		if a.until.IsZero() {
+			a.until = now.Add(awayFor)
+		}
+		if now.Before(a.until) {
+			next = elastic.Earliest(next, a.until)
+		} else {
+			delete(l.away, name)
+			l.earlier = nil
+		}
+	}
+	return next
+}
+
+// withAway is the cluster with all nodes as they were before they went away; nil if none is away.
+func (l *Ledger) withAway() *Ledger {
+	if l.earlier == nil && len(l.away) > 0 {
+		l.earlier = New(l.levels, nil)
+		l.earlier.daemons = l.daemons
+		maps.Copy(l.earlier.nodes, l.nodes)
+		for name, a := range l.away {
+			l.earlier.nodes[name] = a.before
+		}
+	}
+	return l.earlier
+}
+
+// couldHold reports whether the nodes could hold a gang at one of some sizes if they were empty.
+func (l *Ledger) couldHold(ask state.Ask, sizes []int) bool {
+	graph, err := l.current()
+	if err != nil {
+		return false
+	}
+	gang := l.gangOf(graph, ask)
+	gang.Sizes = sizes
+	return graph.CouldHold(gang) == nil
+}
