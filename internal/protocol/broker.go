@@ -20,6 +20,7 @@ func (p *Pod) readBroker() {
 	b := &p.Broker
 	b.Evicted, b.Placed, b.Bound = whyEvicted(p.Pod), placedAt(p.Pod), p.Spec.NodeName != ""
 	b.Unbindable = p.Node != "" && (unschedulable(p.Pod) || turnedAway(p.Pod))
+	b.Taken = b.Unbindable && isTaken(p.Pod)
 	if p.DeletionTimestamp != nil {
 		b.GoneBy = p.DeletionTimestamp.Time // includes the grace period
 		b.DeletedAt = b.GoneBy.Add(-time.Duration(ptr.Deref(p.DeletionGracePeriodSeconds, 0)) * time.Second)
@@ -95,6 +96,13 @@ func unschedulable(pod *corev1.Pod) bool {
 	}
 	scheduled := condition(pod, corev1.PodScheduled)
 	return scheduled.Status == corev1.ConditionFalse && scheduled.Reason == corev1.PodReasonUnschedulable
+}
+
+// isTaken reports whether a pod that cannot be bound lacks room on its node, in the words of
+// kube-scheduler (plugin NodeResourcesFit) or the kubelet.
+func isTaken(pod *corev1.Pod) bool {
+	why := condition(pod, corev1.PodScheduled).Message
+	return strings.HasPrefix(pod.Status.Reason, "OutOf") || strings.Contains(why, "Insufficient ") || strings.Contains(why, "Too many pods")
 }
 
 // turnedAway reports whether the kubelet rejected a pod, so that no container of it ever ran.

@@ -17,7 +17,7 @@ import (
 // Pods that do not get the node that they should have, and ranks that leave.
 func TestObserveOrders(t *testing.T) {
 	unschedulable := fixture.BrokerPod("lmp", 0).Pinned("a").Annotation(v1alpha2.DrainAnnotation, "1").Obj()
-	unschedulable.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable}}
+	unschedulable.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable, Message: "0/2 nodes are available: 1 node(s) didn't match Pod's node affinity/selector."}}
 	refused := fixture.BrokerPod("lmp", 1).On("x").Obj()
 	refused.Status.Phase, refused.Status.Reason = corev1.PodFailed, "OutOfcpu"
 	v := view(func(v *View) {
@@ -33,6 +33,14 @@ func TestObserveOrders(t *testing.T) {
 	lead, follower := o.Brokers[0], o.Brokers[1]
 	if !lead.Unbindable || lead.Misplaced || !o.Admission.Has(0) || !follower.Unbindable || !follower.Misplaced || o.Admission.Has(1) || follower.ExitCode != nil {
 		t.Errorf("lead %+v, follower %+v", lead, follower)
+	}
+	if lead.Taken || !follower.Taken {
+		t.Errorf("taken: lead %v, follower %v", lead.Taken, follower.Taken)
+	}
+	unschedulable.Status.Conditions[0].Message = "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) didn't match Pod's node affinity/selector."
+	v.Pods = read(unschedulable, refused)
+	if o, err = Observe(v); err != nil || !o.Brokers[0].Taken {
+		t.Errorf("lead %+v, %v", o.Brokers[0], err)
 	}
 	if d := o.Admission.Draining; d == nil || !slices.Equal(d.Ranks, []int{1}) || !slices.Equal(o.PublishedDrain, []int{1}) || !d.Deadline.Equal(fixture.Noon) {
 		t.Errorf("draining %+v, published %v", d, o.PublishedDrain)

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -42,39 +43,54 @@ type Site struct {
 type sites struct {
 	sync.Mutex
 	count int
-	taken map[string]bool // nodes
+	free  map[string]time.Time // when a node was or will be free, by its name; zero while a site has it
 }
 
-// NewSite takes nodes for a test, which must be free, and makes a namespace. Close gives them back.
+// lingers is how long the manager may keep nodes for pods that come late, after their MiniCluster ended.
+const lingers = 10 * time.Second
+
+// NewSite takes the nodes for a test that have been free for longest, and makes a namespace. Close gives
+// the nodes back.
 func (c *Cluster) NewSite(t *testing.T, nodes int) *Site {
 	t.Helper()
 	c.sites.Lock()
 	defer c.sites.Unlock()
 	c.sites.count++
 	s := &Site{T: t, Ctx: context.WithoutCancel(t.Context()), Cluster: c, Namespace: fmt.Sprintf("site-%d", c.sites.count)}
-	if c.sites.taken == nil {
-		c.sites.taken = map[string]bool{}
-	}
-	var list corev1.NodeList
-	if err := c.Client.List(s.Ctx, &list); err != nil {
-		t.Fatal(err)
-	}
-	for i := range list.Items {
-		node := &list.Items[i]
-		if len(s.Nodes) == nodes || c.sites.taken[node.Name] {
-			continue
-		}
-		s.Patch(node, `{"metadata":{"labels":{%q:%q}}}`, SiteLabel, s.Namespace)
-		c.sites.taken[node.Name] = true
-		s.Nodes = append(s.Nodes, node.Name)
-	}
-	if len(s.Nodes) < nodes {
-		t.Fatalf("only %d nodes are free, the test needs %d", len(s.Nodes), nodes)
-	}
+	s.takeNodes(nodes)
 	if err := c.Client.Create(s.Ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}}); err != nil {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// takeNodes waits until the nodes are free. The caller has locked the sites.
+func (s *Site) takeNodes(n int) {
+	s.T.Helper()
+	sites := &s.Cluster.sites
+	if sites.free == nil {
+		sites.free = map[string]time.Time{}
+	}
+	var list corev1.NodeList
+	if err := s.Cluster.Client.List(s.Ctx, &list); err != nil {
+		s.T.Fatal(err)
+	}
+	list.Items = slices.DeleteFunc(list.Items, func(node corev1.Node) bool {
+		at, known := sites.free[node.Name]
+		return known && at.IsZero()
+	})
+	if len(list.Items) < n {
+		s.T.Fatalf("only %d nodes are free, the test needs %d", len(list.Items), n)
+	}
+	slices.SortStableFunc(list.Items, func(a, b corev1.Node) int { return sites.free[a.Name].Compare(sites.free[b.Name]) })
+	for i := range list.Items[:n] {
+		node := &list.Items[i]
+		WallClock.Sleep(sites.free[node.Name].Sub(WallClock.Now()))
+		sites.free[node.Name] = time.Time{}
+		s.Patch(node, `{"metadata":{"labels":{%q:%q}}}`, SiteLabel, s.Namespace)
+		s.Nodes = append(s.Nodes, node.Name)
+	}
+	slices.Sort(s.Nodes)
 }
 
 // Clear deletes all MiniClusters, and waits until nothing is left of them.
@@ -95,7 +111,7 @@ func (s *Site) Close() {
 	s.Cluster.sites.Lock()
 	defer s.Cluster.sites.Unlock()
 	for _, node := range s.Nodes {
-		delete(s.Cluster.sites.taken, node)
+		s.Cluster.sites.free[node] = WallClock.Now().Add(lingers)
 	}
 }
 

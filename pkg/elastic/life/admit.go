@@ -25,7 +25,7 @@ func (s Admit) apply(r *Record, _ string, now time.Time) {
 
 // Withdraw ends the admission without counting a failed attempt.
 type Withdraw struct {
-	// Avoid is the node that did not take the lead's pod; none in other cases.
+	// Avoid are the nodes that did not take pods; none in other cases.
 	Avoid []string
 }
 

@@ -46,6 +46,8 @@ type Broker struct {
 	// Unbindable is true if kube-scheduler cannot bind the pod to its node, or the kubelet there
 	// rejected the pod.
 	Unbindable bool
+	// Taken is true if the pod is unbindable because its node has no room for it any more.
+	Taken bool
 	// Placed is when the pod's gate was removed; zero if the time is not known.
 	Placed time.Time
 }

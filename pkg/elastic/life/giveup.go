@@ -30,9 +30,13 @@ func (s GiveUp) apply(r *Record, _ string, now time.Time) {
 	r.avoid(s.Avoid, now)
 }
 
-// repairTimeout is how long a gang that has not started waits for other nodes after a pod could
-// not be bound.
-const repairTimeout = 30 * time.Second
+const (
+	// repairTimeout is how long a gang that has not started waits for other nodes after a pod could
+	// not be bound.
+	repairTimeout = 30 * time.Second
+	// takenTimeout is the same if pods of others took the node. They do not leave soon.
+	takenTimeout = 10 * time.Second
+)
 
 func startTimedOut(o *Observation, now time.Time) *Plan {
 	if o.begun() || now.Before(o.Admission.At.Add(o.Policy.StartTimeout)) {
@@ -48,13 +52,23 @@ func startTimedOut(o *Observation, now time.Time) *Plan {
 	return o.giveUp(fmt.Sprintf("%d of %d brokers came up within %s, %s%s", o.Up(), o.members(), o.Policy.StartTimeout, why, o.trouble()), OutcomeStartLimit, now)
 }
 
-// unrepaired gives all nodes back if pods cannot be bound and no other nodes are free for them.
+// unrepaired gives all nodes back if pods cannot be bound and no other nodes are free for them. A race
+// that was lost to pods of others is no failed attempt. But if the nodes were avoided, and are the only
+// ones, it is.
 func unrepaired(o *Observation, now time.Time) *Plan {
 	if o.begun() {
 		return nil
 	}
 	for rank, broker := range o.Brokers {
-		if broker.stuck() && !o.leaves(rank) && !broker.Placed.IsZero() && !now.Before(broker.Placed.Add(repairTimeout)) {
+		if !broker.stuck() || o.leaves(rank) || broker.Placed.IsZero() {
+			continue
+		}
+		node, waited := o.Admission.Nodes[rank], now.Sub(broker.Placed)
+		if broker.Taken && waited >= takenTimeout && !slices.Contains(o.Avoid, node) {
+			taken := o.nodesOf(o.ranks(func(_ int, b Broker) bool { return b.stuck() && b.Taken }))
+			return &Plan{Step: Withdraw{Avoid: taken}, State: StateReleasing, Message: fmt.Sprintf("other pods took %s, and there was no other node for rank %d", node, rank)}
+		}
+		if waited >= repairTimeout {
 			return o.giveUp(fmt.Sprintf("the pod of rank %d could not get its node within %s, and there was no other", rank, repairTimeout), OutcomeStartLimit, now)
 		}
 	}

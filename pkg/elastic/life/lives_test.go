@@ -66,6 +66,8 @@ type world struct {
 // faults are what goes wrong, as chances of one in so many; 0 is never.
 type faults struct {
 	neverStarts, nodeGoes, evicted, fails, stuckPods, unbindable, crashes, hangs, resizes int
+
+	taken bool // pods are unbindable because others took their nodes
 }
 
 func (w *world) chance(oneIn int) bool { return oneIn > 0 && w.random.IntN(oneIn) == 0 }
@@ -163,6 +165,7 @@ func (w *world) place(s Place) {
 	for _, rank := range s.Ranks {
 		w.pods[rank].State, w.pods[rank].Placed, w.at[rank] = Coming, w.now, w.Admission.Nodes[rank]
 		w.pods[rank].Unbindable = w.now.Sub(noon) < time.Hour && w.chance(w.faults.unbindable)
+		w.pods[rank].Taken = w.pods[rank].Unbindable && w.faults.taken
 		if w.bad[w.at[rank]] && !w.pods[rank].Unbindable {
 			w.pods[rank].Trouble, w.pods[rank].TroubleSince = "ErrImagePull", w.now
 		}
@@ -499,6 +502,7 @@ func TestNarratives(t *testing.T) {
 			w.orders = w.repair
 		}},
 		"cannot-be-repaired": {12, true, func(w *world) { w.faults.unbindable = 6 }},
+		"loses-the-race":     {12, true, func(w *world) { w.faults.unbindable, w.faults.taken = 6, true }},
 		"a-bad-node": {3, true, func(w *world) {
 			w.bad, w.orders = map[string]bool{"n2": true}, w.repair
 		}},

@@ -106,6 +106,7 @@ func (o *Observation) nextRepair(now time.Time) time.Time {
 	for rank, broker := range o.Brokers {
 		if broker.stuck() && !broker.Placed.IsZero() {
 			later(broker.Placed.Add(bindGrace))
+			later(broker.Placed.Add(takenTimeout))
 			later(broker.Placed.Add(repairTimeout))
 		}
 		later(broker.troubledAt())

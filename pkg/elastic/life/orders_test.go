@@ -43,6 +43,12 @@ func TestOrders(t *testing.T) {
 	unbindable := func(rank int) func(*Observation) {
 		return func(o *Observation) { o.Brokers[rank].Unbindable, o.Brokers[rank].Placed = true, noon }
 	}
+	taken := func(rank int, avoided ...string) func(*Observation) {
+		return func(o *Observation) {
+			unbindable(rank)(o)
+			o.Brokers[rank].Taken, o.Avoid = true, avoided
+		}
+	}
 	misplaced := func(rank int) func(*Observation) {
 		return func(o *Observation) { o.Brokers[rank].Misplaced = true }
 	}
@@ -105,6 +111,10 @@ func TestOrders(t *testing.T) {
 		"and placed on the new node":           {"uugu", orders(elastic.Move{Pods: []elastic.Pod{{Rank: 2, Node: "e"}}}), time.Second, "Place ranks [2] quorum 4"},
 		"without another node all is given up": {"uucu", orders(nil, unbindable(2)), 30 * time.Second, "GiveUp"},
 		"not under a command":                  {"uucu", orders(nil, unbindable(2), started), 30 * time.Second, "Wait"},
+		"a lost race is no failed attempt":     {"ucuc", orders(nil, taken(3), taken(1)), 10 * time.Second, "Withdraw avoid [b d]"},
+		"a moment is waited for other nodes":   {"uucu", orders(nil, taken(2)), 9 * time.Second, "Wait"},
+		"a node that was avoided counts":       {"uucu", orders(nil, taken(2, "c")), 30 * time.Second, "GiveUp"},
+		"that takes longer":                    {"uucu", orders(nil, taken(2, "c")), 29 * time.Second, "Wait"},
 		"that the kubelet refused a lead is no failed attempt": {"fccc", orders(nil, unbindable(0), func(o *Observation) {
 			o.Workload, o.Brokers[0].ExitCode = Broken, nil
 		}), 0, "Withdraw avoid [a]"},
