@@ -1,0 +1,32 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/flux-elastic/flux-elastic/dev/fixture"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+)
+
+// MiniClusters use the selected nodes alone, as long as these are selected.
+func TestSchedulerNodes(t *testing.T) {
+	q := newQueue(t)
+	q.Nodes = labels.SelectorFromSet(labels.Set{"batch": "flux"})
+	first := fixture.MiniCluster("first").Size(1)
+	q.setNode(fixture.Node("a").Obj())
+	q.offer(first)
+	q.cycle()
+	q.expect(first, elastic.NeverFits)
+	q.setNode(fixture.Node("b").Label("batch", "flux").Obj())
+	q.cycle()
+	q.expect(first, elastic.Admitted, "b")
+	q.setNode(fixture.Node("b").Obj())
+	second := fixture.MiniCluster("second").Size(1)
+	q.offer(second)
+	q.cycle()
+	q.expect(second, elastic.NoRoom)
+}
