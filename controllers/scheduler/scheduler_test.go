@@ -303,8 +303,8 @@ func TestSchedulerWakes(t *testing.T) {
 	}
 }
 
-// A MiniCluster is deleted, or suspended, before its pods were made: nobody gets its nodes until no
-// pod can come any more. One that has finished gives its nodes back at once.
+// A MiniCluster is deleted, is suspended or fails before its pods were made: nobody gets its nodes until
+// no pod can come any more. One whose pods were seen gives its nodes back at once.
 func TestSchedulerLingers(t *testing.T) {
 	gone := func(q *toy) { q.seen.miniClusters = nil }
 	for name, tc := range map[string]struct {
@@ -317,6 +317,15 @@ func TestSchedulerLingers(t *testing.T) {
 			q.show(fixture.MiniCluster("first").Size(2).Spec(func(s *v1alpha2.MiniClusterSpec) { s.Suspend = true }))
 		}, true},
 		"finished": {time.Minute, func(q *toy) {
+			q.show(fixture.MiniCluster("first").Size(2).Condition(v1alpha2.ConditionFinished, metav1.ConditionTrue, v1alpha2.ReasonSucceeded))
+		}, true},
+		"finished, and its pods were there": {time.Minute, func(q *toy) {
+			for rank, node := range []string{"a", "b"} {
+				pod := fixture.BrokerPod("first", rank).CPU("8").On(node).Obj()
+				q.ledger.SetPod(pod)
+				pod.Status.Phase = corev1.PodSucceeded
+				q.ledger.SetPod(pod)
+			}
 			q.show(fixture.MiniCluster("first").Size(2).Condition(v1alpha2.ConditionFinished, metav1.ConditionTrue, v1alpha2.ReasonSucceeded))
 		}, false},
 		"with pods that wait": {0, gone, false},

@@ -86,11 +86,10 @@ func (s *Scheduler) learn(ctx context.Context, seen *clusterState, now time.Time
 	}
 }
 
-// confirm tells the ledger what a MiniCluster holds now. If its admission ended before the command did,
-// pods may still be made and bound.
+// confirm tells the ledger what a MiniCluster holds now. If its admission ended before all pods were made,
+// these may still be made and bound.
 func (s *Scheduler) confirm(k *known, now time.Time) {
-	finished := meta.IsStatusConditionTrue(k.miniCluster.Status.Conditions, v1alpha2.ConditionFinished)
-	if k.promise == nil && s.Linger != nil && !finished {
+	if k.promise == nil && s.Linger != nil {
 		s.ledger.Linger(k.miniCluster.UID, now.Add(s.Linger()))
 		return
 	}

@@ -33,13 +33,15 @@ type account struct {
 	// promise is written, assumed, order and lingering together; nil if nothing.
 	promise *state.Promise
 	pods    map[types.UID]*Pod
+	// came are the ranks whose pods were seen since the admission.
+	came map[int]bool
 	holdings
 }
 
 // Assume gives nodes to a MiniCluster that has none. The nodes count as taken until the status
 // shows them (Confirm) or the MiniCluster rejects them (Forget).
 func (l *Ledger) Assume(uid types.UID, promise *state.Promise) {
-	l.change(uid, func(a *account) { a.assumed = promise })
+	l.change(uid, func(a *account) { a.assumed, a.came = promise, map[int]bool{} })
 }
 
 // Confirm takes over what the status of a MiniCluster shows; nil if it shows no nodes, or the
@@ -58,7 +60,8 @@ func (l *Ledger) Confirm(uid types.UID, written *state.Promise) {
 }
 
 // Linger takes over that a MiniCluster needs its nodes no longer, as Confirm does. But the nodes of
-// ranks without a pod stay taken until a time: the pods may still be made, and be bound there.
+// ranks whose pods were not seen yet stay taken until a time: the pods may still be made, and be bound
+// there.
 func (l *Ledger) Linger(uid types.UID, until time.Time) {
 	l.change(uid, func(a *account) {
 		if a.written == nil {
@@ -66,9 +69,9 @@ func (l *Ledger) Linger(uid types.UID, until time.Time) {
 		}
 		left := *a.written
 		left.Nodes, left.End = slices.Clone(left.Nodes), time.Time{}
-		for _, pod := range a.pods {
-			if pod.rank >= 0 && pod.rank < len(left.Nodes) {
-				left.Nodes[pod.rank] = ""
+		for rank := range left.Nodes {
+			if a.came[rank] {
+				left.Nodes[rank] = ""
 			}
 		}
 		a.written, a.order = nil, nil
@@ -184,7 +187,7 @@ func (l *Ledger) change(uid types.UID, do func(*account)) {
 
 func (l *Ledger) account(uid types.UID) *account {
 	if l.accounts[uid] == nil {
-		l.accounts[uid] = &account{pods: map[types.UID]*Pod{}}
+		l.accounts[uid] = &account{pods: map[types.UID]*Pod{}, came: map[int]bool{}}
 	}
 	return l.accounts[uid]
 }

@@ -174,7 +174,14 @@ func (l *Ledger) resize(n *node, before fluxion.Resources) {
 }
 
 // SetPod records the state of a pod.
-func (l *Ledger) SetPod(made *corev1.Pod) { l.Set(made.UID, PodOf(made)) }
+func (l *Ledger) SetPod(made *corev1.Pod) {
+	l.Set(made.UID, PodOf(made))
+	if a := l.accounts[types.UID(made.Labels[v1alpha2.UIDLabel])]; a != nil {
+		if rank, ok := protocol.Rank(made); ok {
+			a.came[rank] = true
+		}
+	}
+}
 
 // Set records what a pod holds; nil if nothing.
 func (l *Ledger) Set(uid types.UID, p *Pod) {
