@@ -67,9 +67,10 @@ const (
 const (
 	// ReasonAdmitted: nodes are reserved for the MiniCluster.
 	ReasonAdmitted = "Admitted"
-	// ReasonNeverFits: not even the empty cluster has room for the MiniCluster.
+	// ReasonNeverFits: not even the empty cluster has room for the MiniCluster, with the nodes that went
+	// away in the last hour.
 	ReasonNeverFits = "NeverFits"
-	// ReasonNoRoom: the MiniCluster would fit in the empty cluster, but does not fit now.
+	// ReasonNoRoom: the MiniCluster would fit in that cluster, but does not fit now.
 	ReasonNoRoom = "NoRoom"
 	// ReasonWaitingForSize: the MiniCluster would fit at a smaller size, and waits for
 	// its full size.

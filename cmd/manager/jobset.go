@@ -43,7 +43,7 @@ func setupJobSet(ctx context.Context, mgr ctrl.Manager) error {
 		return err
 	}
 	jobsetmetrics.Register()
-	reconciler := jobsetcontrollers.NewJobSetReconciler(jobSetClient{mgr.GetClient()}, mgr.GetScheme(), mgr.GetEventRecorder("jobset"))
+	reconciler := jobsetcontrollers.NewJobSetReconciler(mgr.GetClient(), mgr.GetScheme(), mgr.GetEventRecorder("jobset"))
 	// This is how the reconciler registers itself, except that it sees changes of Jobs in
 	// batches, and watches no Services, since our JobSets need none of JobSet's. The counts of Jobs
 	// change often, and each pass may write a status. When the lead ends, its followers end too.
@@ -81,21 +81,6 @@ var moreThanCounts = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool 
 	return before.Generation != after.Generation || !equality.Semantic.DeepEqual(a, b) ||
 		!equality.Semantic.DeepEqual(before.DeletionTimestamp, after.DeletionTimestamp)
 }}
-
-// jobSetClient drops the managed fields of a JobSet with its first status: nobody applies JobSets of
-// MiniClusters, and the fields are as large as the rest.
-type jobSetClient struct{ client.Client }
-
-func (c jobSetClient) Status() client.SubResourceWriter {
-	return jobSetStatus{c.Client.Status()}
-}
-
-type jobSetStatus struct{ client.SubResourceWriter }
-
-func (s jobSetStatus) Update(ctx context.Context, set client.Object, options ...client.SubResourceUpdateOption) error {
-	set.SetManagedFields([]metav1.ManagedFieldsEntry{{}})
-	return s.SubResourceWriter.Update(ctx, set, options...)
-}
 
 func jobSetOf(job client.Object) *reconcile.Request {
 	owner := metav1.GetControllerOf(job)

@@ -85,7 +85,7 @@ func main() {
 	flag.StringVar(&o.topology, "topology-labels", topologyLabels(state.TopologyLevels), "node labels that define the topology, outermost first; the allowed values of placement.topologyKey")
 	flag.IntVar(&o.aheadPods, "ahead-pods", 256, "largest number of pods that are made for the next MiniClusters before there is room for them; such pods hold nothing; 0 for none")
 	flag.DurationVar(&o.defaultTTL, "default-ttl", 0, "how long a finished MiniCluster stays whose spec has no ttlSecondsAfterFinished; 0: for ever")
-	flag.StringVar(&o.nodes, "batch-node-selector", "", "selector of the nodes that MiniClusters may use; all by default")
+	flag.StringVar(&o.nodes, "batch-node-selector", "", "selector of the nodes that brokers may use; all by default")
 	flag.StringVar(&o.kueue, "kueue-namespaces", "kubernetes.io/metadata.name notin (kube-system,kueue-system)", "selector of namespaces in which Kueue, if it is there, grants quota to MiniClusters with the label "+v1alpha2.KueueQueueLabel+": as managedJobsNamespaceSelector of Kueue")
 	flag.StringVar(&o.pprofAddress, "pprof-bind-address", "", "address of the profiles of net/http/pprof; default: none")
 	o.matcher.bind(flag.CommandLine)
@@ -204,10 +204,11 @@ func setup(ctx context.Context, mgr ctrl.Manager, o options, matcher ledger.Matc
 	}
 	queues := scheduler.New(mgr.GetClient(), clock.RealClock{}, topology, matcher)
 	queues.AheadPods = o.aheadPods
-	var err error
-	if queues.Nodes, err = labels.Parse(o.nodes); err != nil {
+	nodes, err := labels.Parse(o.nodes)
+	if err != nil {
 		return fmt.Errorf("--batch-node-selector: %w", err)
 	}
+	queues.UseNodes(nodes)
 	if err := queues.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("setting up the scheduler: %w", err)
 	}

@@ -123,33 +123,53 @@ func (r *Reconciler) bindSetDirectly(ctx context.Context, seen *observed, pod *c
 }
 
 const (
-	// askAgain is how long the API server's answer that it binds no pods holds: somebody may add the
-	// policy.
-	askAgain = 10 * time.Minute
-	// boundFor is how long the answer holds that it does. Pods that it does not bind after all keep
-	// their gates, and are placed.
+	// boundFor is how long the API server's answer holds that it binds pods when it creates them. Pods
+	// that it does not bind after all keep their gates, and are placed.
 	boundFor = time.Minute
+	// gatedFor is how long the answer holds that it does not.
+	gatedFor = shapeInterval
 	// boundLate is how long after the end of an admission the API server may still bind pods of it:
 	// until the Job controller has seen that their Job is deleted. A kubelet refuses pods that come even
 	// later.
 	boundLate = 10 * time.Second
 )
 
-// mayBindAtAdmission reports whether the API server will bind the pods of a gang when they are created,
-// as far as is known. It is assumed to until it was asked.
-func (r *Reconciler) mayBindAtAdmission(seen *observed, pod *corev1.Pod) bool {
-	return r.bindsWhenCreated() && canBindAtAdmission(seen, pod)
+// binding is an answer of the API server: whether it binds pods when it creates them.
+type binding struct {
+	binds bool
+	until time.Time // the answer holds
 }
 
-func (r *Reconciler) bindsWhenCreated() bool {
-	left := r.leftGate.Load()
-	return r.Binder == BinderAuto && (left == 0 || r.Clock.Now().Sub(time.Unix(left, 0)) >= askAgain)
+// answers are what is known of that for all pods.
+type answers struct {
+	leavesGates atomic.Bool // the last answer was no
+	hasBound    atomic.Bool // some answer was yes
+}
+
+func (a *answers) add(binds bool) {
+	a.leavesGates.Store(!binds)
+	if binds {
+		a.hasBound.Store(true)
+	}
+}
+
+// mayBindAtAdmission reports whether the API server will bind the pods of a gang when they are created,
+// as far as is known: by the last answer about such pods, or else about any. It is assumed to until it
+// was asked.
+func (r *Reconciler) mayBindAtAdmission(seen *observed, pod *corev1.Pod) bool {
+	binds := !r.answers.leavesGates.Load()
+	if seen.check.binding != nil {
+		if last := seen.check.binding.Load(); last != nil {
+			binds = last.binds
+		}
+	}
+	return r.Binder == BinderAuto && binds && canBindAtAdmission(seen, pod)
 }
 
 // BoundLate is how long after the end of an admission its pods may still be bound; 0 if the API server
 // binds no pods.
 func (r *Reconciler) BoundLate() time.Duration {
-	if r.bindsWhenCreated() {
+	if r.Binder == BinderAuto && (r.answers.hasBound.Load() || !r.answers.leavesGates.Load()) {
 		return boundLate
 	}
 	return 0
@@ -165,20 +185,23 @@ func canBindAtAdmission(seen *observed, pod *corev1.Pod) bool {
 }
 
 // bindSetAtAdmission lets the API server bind the pods of a new JobSet when they are created, if it
-// would. Pods that are made ahead have no nodes yet.
+// would. Pods that are made ahead have no nodes yet: the answer is for the gangs after them.
 func (r *Reconciler) bindSetAtAdmission(ctx context.Context, seen *observed, pod *corev1.Pod, set *jobsetapi.JobSet) error {
 	mc, admission := seen.view.MiniCluster, seen.observation.Admission
-	if admission == nil || mc.Status.Admission.Quota != nil || !canBindAtAdmission(seen, pod) {
+	if !canBindAtAdmission(seen, pod) || (admission != nil && mc.Status.Admission.Quota != nil) {
 		return nil
 	}
-	nodes := slices.Clone(admission.Nodes)
-	for _, rank := range admission.Vacated {
-		nodes[rank] = ""
+	nodes, quorum, at := []string{"none"}, 1, seen.now
+	if admission != nil {
+		nodes, quorum, at = slices.Clone(admission.Nodes), admission.Quorum, admission.At
+		for _, rank := range admission.Vacated {
+			nodes[rank] = ""
+		}
 	}
 	bound := set.DeepCopy()
-	jobset.BindAtAdmission(bound, nodes, admission.Quorum, admission.At)
+	jobset.BindAtAdmission(bound, nodes, quorum, at)
 	binds, err := r.bindsAtAdmission(ctx, seen, jobset.FirstPod(mc, bound), nodes[0])
-	if binds {
+	if binds && admission != nil {
 		bound.DeepCopyInto(set)
 	}
 	return err
@@ -186,14 +209,16 @@ func (r *Reconciler) bindSetAtAdmission(ctx context.Context, seen *observed, pod
 
 // bindsAtAdmission asks the API server whether it would bind a pod to a node when it creates the pod.
 func (r *Reconciler) bindsAtAdmission(ctx context.Context, seen *observed, pod *corev1.Pod, node string) (binds bool, err error) {
-	until := new(atomic.Int64)
-	if seen.check != nil && seen.check.boundUntil != nil {
-		until = seen.check.boundUntil
+	shared := &atomic.Pointer[binding]{}
+	if seen.check != nil && seen.check.binding != nil {
+		shared = seen.check.binding
 	}
-	if seen.now.UnixNano() < until.Load() {
-		return true, nil
+	if last := shared.Load(); last != nil && seen.now.Before(last.until) {
+		r.answers.add(last.binds)
+		return last.binds, nil
 	}
 	err = r.Client.Create(ctx, pod, client.DryRunAll)
+	answer := &binding{until: seen.now.Add(gatedFor)}
 	switch {
 	case refused(err), apierrors.IsInternalError(err): // for example by a policy against pods with nodes
 		ctrl.LoggerFrom(ctx).Info("The pods are left to a scheduler: the API server would not create a bound pod", "reason", err.Error())
@@ -202,15 +227,11 @@ func (r *Reconciler) bindsAtAdmission(ctx context.Context, seen *observed, pod *
 	case pod.Spec.NodeName != node || len(pod.Spec.SchedulingGates) > 0:
 		ctrl.LoggerFrom(ctx).V(1).Info("The pods are left to a scheduler: no policy binds them when they are created")
 	default:
-		binds = true
+		answer = &binding{binds: true, until: seen.now.Add(boundFor)}
 	}
-	if binds {
-		until.Store(seen.now.Add(boundFor).UnixNano())
-		r.leftGate.Store(0)
-	} else {
-		r.leftGate.Store(seen.now.Unix())
-	}
-	return binds, nil
+	shared.Store(answer)
+	r.answers.add(answer.binds)
+	return answer.binds, nil
 }
 
 // unboundClaim is the first claim without a volume, or whose volume will not last; "" if there is

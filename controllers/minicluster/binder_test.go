@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/clock"
-	testingclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -269,10 +268,11 @@ func TestChooseBinderAtAdmission(t *testing.T) {
 		"a policy that means another node": {plain, func(pod *corev1.Pod) error { pod.Spec.NodeName, pod.Spec.SchedulingGates = "x", nil; return nil }, false},
 		"a policy against pods with nodes": {plain, func(*corev1.Pod) error { return apierrors.NewForbidden(corev1.Resource("pods"), "x", nil) }, false},
 		"a webhook that does not answer":   {plain, func(*corev1.Pod) error { return apierrors.NewInternalError(errors.New("no endpoints")) }, false},
-		"made ahead":                       {func(mc *v1alpha2.MiniCluster) { mc.Status.Admission = nil }, nil, false},
-		"quota of Kueue":                   {func(mc *v1alpha2.MiniCluster) { mc.Status.Admission.Quota = &v1alpha2.Quota{} }, nil, false},
-		"a scheduler of its own":           {func(mc *v1alpha2.MiniCluster) { mc.Spec.Pod.SchedulerName = "mine" }, nil, false},
-		"containers that are restarted":    {func(mc *v1alpha2.MiniCluster) { mc.Spec.Pod.RestartPolicy = corev1.RestartPolicyOnFailure }, nil, false},
+		"made ahead": {func(mc *v1alpha2.MiniCluster) { mc.Status.Admission = nil },
+			func(pod *corev1.Pod) error { pod.Spec.NodeName, pod.Spec.SchedulingGates = "none", nil; return nil }, false},
+		"quota of Kueue":                {func(mc *v1alpha2.MiniCluster) { mc.Status.Admission.Quota = &v1alpha2.Quota{} }, nil, false},
+		"a scheduler of its own":        {func(mc *v1alpha2.MiniCluster) { mc.Spec.Pod.SchedulerName = "mine" }, nil, false},
+		"containers that are restarted": {func(mc *v1alpha2.MiniCluster) { mc.Spec.Pod.RestartPolicy = corev1.RestartPolicyOnFailure }, nil, false},
 		"a volume that may not reach all nodes": {func(mc *v1alpha2.MiniCluster) {
 			mc.Spec.Containers[0].Volumes = map[string]v1alpha2.ContainerVolume{"v": {ClaimName: "c"}}
 		}, nil, false},
@@ -348,53 +348,63 @@ func TestBindsAtAdmissionOnceAsked(t *testing.T) {
 			return nil
 		},
 	}).Build()
-	r, shared := &Reconciler{Client: c}, &check{boundUntil: &atomic.Int64{}}
+	r, shared, other := &Reconciler{Client: c, Binder: BinderAuto}, &check{binding: &atomic.Pointer[binding]{}}, &check{binding: &atomic.Pointer[binding]{}}
 	for _, step := range []struct {
 		after time.Duration
 		node  string
 		check *check
 		binds bool
 		asked int
+		late  time.Duration
 	}{
-		{0, "node-2", shared, false, 1},
-		{0, "node-1", shared, true, 2},
-		{boundFor - 1, "node-1", shared, true, 2},
-		{boundFor, "node-1", shared, true, 3},
-		{boundFor, "node-1", &check{boundUntil: &atomic.Int64{}}, true, 4},
-		{boundFor, "node-1", nil, true, 5},
+		{0, "node-2", shared, false, 1, 0},
+		{gatedFor - 1, "node-1", shared, false, 1, 0},
+		{gatedFor, "node-1", shared, true, 2, boundLate},
+		{gatedFor + boundFor - 1, "node-1", shared, true, 2, boundLate},
+		{gatedFor + boundFor, "node-1", shared, true, 3, boundLate},
+		{gatedFor + boundFor, "node-2", other, false, 4, boundLate}, // the others may still be bound
+		{gatedFor + boundFor, "node-1", nil, true, 5, boundLate},
 	} {
 		seen := &observed{now: fixture.Noon.Add(step.after), check: step.check}
 		binds, err := r.bindsAtAdmission(t.Context(), seen, &corev1.Pod{}, step.node)
-		if err != nil || binds != step.binds || asked != step.asked {
-			t.Errorf("%+v: binds: %v, asked %d times, error %v", step, binds, asked, err)
+		if err != nil || binds != step.binds || asked != step.asked || r.BoundLate() != step.late {
+			t.Errorf("%+v: binds: %v, asked %d times, late for %s, error %v", step, binds, asked, r.BoundLate(), err)
 		}
 	}
 }
 
 // Until the API server was asked, it is assumed to bind pods when it creates them: no pods are made
-// ahead, and nodes are kept for pods that may come late. A no holds for some minutes.
+// ahead, and nodes are kept for pods that may come late. Then the last answer about such pods counts.
 func TestMadeAheadUntilAsked(t *testing.T) {
-	seen := &observed{now: fixture.Noon, observation: &life.Observation{Workload: life.Absent}, check: &check{}}
-	seen.view.MiniCluster = fixture.MiniCluster("lmp").Defaulted()
-	var err error
-	if seen.check.pod, err = jobset.Pod(seen.view.MiniCluster); err != nil {
-		t.Fatal(err)
-	}
-	seen.check.pod.Spec.RestartPolicy = corev1.RestartPolicyNever
+	yes, no := &binding{binds: true}, &binding{}
 	for name, tc := range map[string]struct {
 		binder Binder
-		left   time.Time
+		any    *binding // the last answer about any pods
+		such   *binding
 		want   elastic.Ahead
 		late   time.Duration
 	}{
-		"not asked":   {BinderAuto, time.Unix(0, 0), elastic.AheadUnwanted, boundLate},
-		"no":          {BinderAuto, fixture.Noon.Add(-time.Minute), elastic.AheadNothing, 0},
-		"a no of old": {BinderAuto, fixture.Noon.Add(-askAgain), elastic.AheadUnwanted, boundLate},
-		"gate":        {BinderGate, time.Unix(0, 0), elastic.AheadNothing, 0},
-		"direct":      {BinderDirect, time.Unix(0, 0), elastic.AheadNothing, 0},
+		"not asked":             {BinderAuto, nil, nil, elastic.AheadUnwanted, boundLate},
+		"no":                    {BinderAuto, no, nil, elastic.AheadNothing, 0},
+		"yes":                   {BinderAuto, yes, nil, elastic.AheadUnwanted, boundLate},
+		"no to such pods":       {BinderAuto, yes, no, elastic.AheadNothing, boundLate},
+		"yes to such pods":      {BinderAuto, no, yes, elastic.AheadUnwanted, 0},
+		"gate":                  {BinderGate, nil, nil, elastic.AheadNothing, 0},
+		"direct, yes by others": {BinderDirect, yes, yes, elastic.AheadNothing, 0},
 	} {
-		r := &Reconciler{Binder: tc.binder, Clock: testingclock.NewFakePassiveClock(fixture.Noon)}
-		r.leftGate.Store(tc.left.Unix())
+		r, seen := &Reconciler{Binder: tc.binder}, &observed{
+			now: fixture.Noon, observation: &life.Observation{Workload: life.Absent}, check: &check{binding: &atomic.Pointer[binding]{}},
+		}
+		seen.view.MiniCluster = fixture.MiniCluster("lmp").Defaulted()
+		var err error
+		if seen.check.pod, err = jobset.Pod(seen.view.MiniCluster); err != nil {
+			t.Fatal(err)
+		}
+		seen.check.pod.Spec.RestartPolicy = corev1.RestartPolicyNever
+		seen.check.binding.Store(tc.such)
+		if tc.any != nil {
+			r.answers.add(tc.any.binds)
+		}
 		if got := r.madeAhead(seen); got != tc.want || r.BoundLate() != tc.late {
 			t.Errorf("%s: got %v and %s, want %v and %s", name, got, r.BoundLate(), tc.want, tc.late)
 		}

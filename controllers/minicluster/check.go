@@ -59,9 +59,9 @@ type check struct {
 	at, until time.Time
 	// failures is how many checks in a row failed that may pass without a new spec.
 	failures int
-	// boundUntil is until when the API server's answer holds that it would bind these pods when it
-	// creates them (Unix time in ns). All MiniClusters of the same shape share the answer.
-	boundUntil *atomic.Int64
+	// binding is the API server's last answer whether it would bind these pods when it creates them.
+	// All MiniClusters of the same shape share the answer.
+	binding *atomic.Pointer[binding]
 }
 
 // holds reports whether a check is still valid. changed is when something else may have changed
@@ -201,9 +201,7 @@ func (r *Reconciler) dryRun(ctx context.Context, pod, services *corev1.Pod, obje
 			return sortOut(at, v1alpha2.ReasonObjectRejected, "the "+kind, pod, before, err)
 		}
 	}
-	return &check{
-		Check: status.Check{Reason: v1alpha2.ReasonValid}, pod: pod, services: services, at: at, boundUntil: new(atomic.Int64),
-	}, nil
+	return &check{Check: status.Check{Reason: v1alpha2.ReasonValid}, pod: pod, services: services, at: at}, nil
 }
 
 // sortOut returns the check for an error of a dry run.
@@ -258,6 +256,8 @@ type shape struct {
 	once   sync.Once
 	at     time.Time
 	before int // failures in a row before this check
+	// binding is that of the checks before, too.
+	binding *atomic.Pointer[binding]
 
 	// The mutex of shapes guards these until once is done. until is how long the check is valid,
 	// and name the MiniCluster for which it was made.
@@ -292,6 +292,7 @@ func (s *shapes) check(mc *v1alpha2.MiniCluster, now, changed time.Time, dryRun 
 		return nil, one.err
 	}
 	result := *one.result // a copy for this MiniCluster
+	result.binding = one.binding
 	return &result, nil
 }
 
@@ -307,7 +308,10 @@ func (s *shapes) of(hash [sha256.Size]byte, now, changed time.Time) *shape {
 	if known != nil && now.Before(known.until) && known.at.After(changed) {
 		return known
 	}
-	fresh := &shape{at: now, until: now.Add(shapeInterval)}
+	fresh := &shape{at: now, until: now.Add(shapeInterval), binding: &atomic.Pointer[binding]{}}
+	if known != nil {
+		fresh.binding = known.binding
+	}
 	if known != nil && known.result != nil {
 		fresh.before = known.result.failures
 	}

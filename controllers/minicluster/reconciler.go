@@ -6,7 +6,6 @@ package minicluster
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -48,9 +47,8 @@ type Reconciler struct {
 	// DefaultTTL is how long finished MiniClusters stay whose specs say nothing; 0: for ever.
 	DefaultTTL time.Duration
 
-	// leftGate is when the API server, asked whether it binds pods when it creates them, last did not
-	// (Unix time); 0 if it does or was not asked.
-	leftGate atomic.Int64
+	// answers are the API server's, whether it binds pods when it creates them.
+	answers answers
 
 	memories  memories
 	shapes    shapes

@@ -15,18 +15,21 @@ import (
 // MiniClusters use the selected nodes alone, as long as these are selected.
 func TestSchedulerNodes(t *testing.T) {
 	q := newQueue(t)
-	q.Nodes = labels.SelectorFromSet(labels.Set{"batch": "flux"})
+	q.UseNodes(labels.SelectorFromSet(labels.Set{"batch": "flux"}))
 	first := fixture.MiniCluster("first").Size(1)
-	q.setNode(fixture.Node("a").Obj())
+	q.ledger.SetNode(fixture.Node("a").Obj())
 	q.offer(first)
 	q.cycle()
 	q.expect(first, elastic.NeverFits)
-	q.setNode(fixture.Node("b").Label("batch", "flux").Obj())
+	q.ledger.SetNode(fixture.Node("b").Label("batch", "flux").Obj())
 	q.cycle()
 	q.expect(first, elastic.Admitted, "b")
-	q.setNode(fixture.Node("b").Obj())
+	q.ledger.SetNode(fixture.Node("b").Obj())
 	second := fixture.MiniCluster("second").Size(1)
 	q.offer(second)
 	q.cycle()
-	q.expect(second, elastic.NoRoom)
+	q.expect(second, elastic.NeverFits)
+	if total := q.ledger.Total(); total["cpu"] != 0 {
+		t.Errorf("nodes of others count: %v", total)
+	}
 }

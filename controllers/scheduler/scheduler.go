@@ -49,8 +49,6 @@ type Scheduler struct {
 	// Cache is only read.
 	Cache client.Reader
 	Clock clock.PassiveClock
-	// Nodes selects the nodes that MiniClusters may use.
-	Nodes labels.Selector
 	// AheadPods is how many pods may be made ahead in all.
 	AheadPods int
 	// Linger is how long the nodes of an admission that ended count as taken for pods that were not
@@ -100,7 +98,7 @@ type Scheduler struct {
 // a gang; nil keeps the choice of the queue.
 func New(cache client.Reader, clock clock.PassiveClock, topology []state.TopologyLevel, matcher ledger.Matcher) *Scheduler {
 	return &Scheduler{
-		Cache: cache, Clock: clock, Nodes: labels.Everything(), topology: topology, ledger: ledger.New(topology, matcher),
+		Cache: cache, Clock: clock, topology: topology, ledger: ledger.New(topology, matcher),
 		entries: map[types.NamespacedName]*entry{}, checked: map[types.NamespacedName]types.UID{},
 		known: map[types.UID]*known{}, pods: map[types.UID]*corev1.Pod{}, limits: map[types.UID]int{}, repairs: map[types.UID][]int{},
 		reports: map[string]status.QueueReport{}, starting: map[types.UID]time.Time{},
@@ -128,7 +126,7 @@ func (s *Scheduler) ask() {
 
 // SetupWithManager registers the scheduler and its watches.
 func (s *Scheduler) SetupWithManager(mgr ctrl.Manager) error {
-	nodes := follow(s, s.setNode, func(node *corev1.Node) { s.ledger.DeleteNode(node.Name) })
+	nodes := follow(s, s.ledger.SetNode, func(node *corev1.Node) { s.ledger.DeleteNode(node.Name) })
 	pods := follow(s, s.ledger.SetPod, s.ledger.Gone)
 	foreign, err := newForeignPods(s, mgr)
 	if err != nil {
@@ -166,14 +164,8 @@ func follow[T client.Object](s *Scheduler, set, remove func(T)) handler.EventHan
 	}
 }
 
-// setNode tells the ledger of a node, unless MiniClusters must not use the node.
-func (s *Scheduler) setNode(node *corev1.Node) {
-	if s.Nodes.Matches(labels.Set(node.Labels)) {
-		s.ledger.SetNode(node)
-	} else {
-		s.ledger.DeleteNode(node.Name)
-	}
-}
+// UseNodes lets brokers use only the nodes that a selector matches. It comes before all else.
+func (s *Scheduler) UseNodes(selector labels.Selector) { s.ledger.Nodes = selector }
 
 // tell changes the ledger, and asks for a cycle if that freed something.
 func (s *Scheduler) tell(q requests, change func()) {

@@ -99,6 +99,15 @@ func TestLinger(t *testing.T) {
 	fits("the third had no pod", 3)
 	l.DeletePod(second.UID)
 	fits("all are gone", 4)
+	l.Assume("uid-x", onNodes("a", "b"))
+	l.SetPod(first)
+	l.Assume("uid-x", nil)
+	l.DeletePod(first.UID)
+	l.Assume("uid-x", onNodes("a", "b"))
+	l.Confirm("uid-x", onNodes("a", "b"))
+	l.Linger("uid-x", until)
+	fits("no pod of the second admission was seen", 2)
+	l.Lapse(until)
 	if len(l.accounts) > 0 {
 		t.Error("an account is left in which there is nothing")
 	}

@@ -35,10 +35,23 @@ func (l *Ledger) follow(name string, before, now *node) {
 	}
 	switch {
 	case before == nil:
+		l.replaced(now)
 	case now != nil && !tainted(before, now):
 		delete(l.away, name)
 	case kept == nil:
-		l.away[name] = &away{before: before}
+		was := *before
+		was.capacity = l.capacity(before) // its daemon pods go with it
+		l.away[name] = &away{before: &was}
+	}
+}
+
+// replaced forgets one node that went away, of which a new one has the capacity.
+func (l *Ledger) replaced(now *node) {
+	for _, name := range slices.Sorted(maps.Keys(l.away)) {
+		if maps.Equal(state.Amounts(l.away[name].before.Status.Allocatable), now.capacity) {
+			delete(l.away, name)
+			return
+		}
 	}
 }
 
@@ -71,10 +84,12 @@ func (l *Ledger) lapseAway(now time.Time) (next time.Time) {
 func (l *Ledger) withAway() *Ledger {
 	if l.earlier == nil && len(l.away) > 0 {
 		l.earlier = New(l.levels, nil)
-		l.earlier.daemons = l.daemons
+		l.earlier.Nodes = l.Nodes
 		maps.Copy(l.earlier.nodes, l.nodes)
+		maps.Copy(l.earlier.daemons, l.daemons)
 		for name, a := range l.away {
 			l.earlier.nodes[name] = a.before
+			delete(l.earlier.daemons, name)
 		}
 	}
 	return l.earlier

@@ -18,6 +18,9 @@ func TestNodesAway(t *testing.T) {
 	n3 := func() *fixture.NodeWrapper { return fixture.Node("n3").Label("rack", "1").Label("kind", "1") }
 	taint := func(c *Ledger) { c.SetNode(n3().Taint("maintenance", corev1.TaintEffectNoSchedule).Obj()) }
 	remove := func(c *Ledger) { c.DeleteNode("n3") }
+	another := func(cpus string) func(*Ledger) {
+		return func(c *Ledger) { c.SetNode(fixture.Node("n4").Has(corev1.ResourceCPU, cpus).Obj()) }
+	}
 	comeBack := func(c *Ledger) { c.SetNode(n3().Obj()) }
 	later := func(after time.Duration) func(*Ledger) {
 		return func(c *Ledger) { c.Lapse(fixture.Noon.Add(after)) }
@@ -36,6 +39,8 @@ func TestNodesAway(t *testing.T) {
 		"tainted, then deleted":         {[]func(*Ledger){taint, later(0), remove, later(time.Hour)}, false, "of 3 nodes"},
 		"deleted, then back":            {[]func(*Ledger){remove, later(0), comeBack}, true, ""},
 		"deleted, back with a taint":    {[]func(*Ledger){remove, later(0), taint}, true, "1 tainted maintenance; nodes that went away"},
+		"deleted, then replaced":        {[]func(*Ledger){remove, another("8")}, true, ""},
+		"deleted, and a smaller one":    {[]func(*Ledger){remove, another("4")}, true, "nodes that went away"},
 		"deleted twice":                 {[]func(*Ledger){remove, later(0), comeBack, later(time.Hour), remove}, true, "nodes that went away"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -67,5 +72,17 @@ func TestNodesAwayLapse(t *testing.T) {
 	}
 	if next := c.Lapse(fixture.Noon.Add(awayFor)); !next.IsZero() {
 		t.Errorf("then it is at %s", next)
+	}
+}
+
+// A node that went away has no room for what its daemons took.
+func TestNodesAwayWithDaemons(t *testing.T) {
+	c := fourNodes(t)
+	pod := daemon("daemon", "DaemonSet", "1").On("n3").Obj()
+	c.SetPod(pod)
+	c.DeleteNode("n3")
+	c.DeletePod(pod.UID)
+	if roomOf(t, c, fixture.MiniCluster("next")).CouldHold("uid-next", []int{4}) {
+		t.Error("the node could not hold a broker with 8 CPUs")
 	}
 }

@@ -263,7 +263,7 @@ func TestExcluded(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			got := ""
-			for _, reason := range excluded(tc.pod, []*corev1.Node{tc.node}) {
+			for _, reason := range excluded(tc.pod, slices.Values([]*node{{Node: tc.node}})) {
 				got = reason
 			}
 			if got != tc.want {

@@ -10,6 +10,7 @@ import (
 	"unique"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
@@ -27,6 +28,9 @@ import (
 // ask what is free without them. A pod that ended holds nothing. A pod that is being deleted
 // holds its node until it is gone.
 type Ledger struct {
+	// Nodes selects the nodes that brokers may use. It is set before there are nodes.
+	Nodes labels.Selector
+
 	levels  []state.TopologyLevel
 	matcher Matcher
 	nodes   map[string]*node
@@ -45,7 +49,7 @@ type Ledger struct {
 	// Domains.Key. They are valid for this graph.
 	exclusions map[string][]fluxion.Exclusion
 	domains    map[string]*domains
-	// away are the nodes that went away in the last hour, by name. earlier is the cluster with them; nil
+	// away are the nodes that were deleted or tainted in the last hour, by name. earlier is the cluster with them; nil
 	// if it has to be made again.
 	away    map[string]*away
 	earlier *Ledger
@@ -59,6 +63,7 @@ type node struct {
 	capacity fluxion.Resources
 	topology []string
 	down     string
+	others   bool // brokers may not use it
 }
 
 // Pod is what is kept of a pod: what it holds, where and whose it is.
@@ -79,7 +84,7 @@ type Pod struct {
 // that a gang gets; nil keeps the choice of the queue.
 func New(levels []state.TopologyLevel, matcher Matcher) *Ledger {
 	return &Ledger{
-		levels: slices.Clone(levels), matcher: matcher, nodes: map[string]*node{}, pods: map[types.UID]*Pod{},
+		Nodes: labels.Everything(), levels: slices.Clone(levels), matcher: matcher, nodes: map[string]*node{}, pods: map[types.UID]*Pod{},
 		accounts: map[types.UID]*account{}, daemons: map[string]map[types.UID]fluxion.Resources{},
 		requests: map[string]fluxion.Resources{}, foreignOn: map[string]queue.Resources{},
 		away: map[string]*away{},
@@ -88,7 +93,7 @@ func New(levels []state.TopologyLevel, matcher Matcher) *Ledger {
 
 // SetNode records the state of a node.
 func (l *Ledger) SetNode(made *corev1.Node) {
-	n := &node{Node: made, capacity: state.Amounts(made.Status.Allocatable), down: down(made)}
+	n := &node{Node: made, capacity: state.Amounts(made.Status.Allocatable), down: down(made), others: !l.Nodes.Matches(labels.Set(made.Labels))}
 	for _, level := range l.levels {
 		n.topology = append(n.topology, made.Labels[level.Label])
 	}
@@ -114,7 +119,7 @@ func (l *Ledger) update(before, now *node) (changed bool) {
 	if !now.takesSame(before) {
 		l.exclusions, l.domains, changed = nil, nil, true
 	}
-	if before.down != now.down {
+	if before.down != now.down || before.others != now.others {
 		l.total, l.foreign, changed = nil, nil, true
 		if l.graph != nil {
 			l.graph.SetDown(now.Name, now.down)
@@ -166,7 +171,7 @@ func (l *Ledger) resize(n *node, before fluxion.Resources) {
 		l.rebuild()
 		return
 	}
-	if l.total != nil && n.down == "" {
+	if l.total != nil && n.counts() {
 		for name, amount := range now {
 			l.total[name] += max(amount, 0) - max(before[name], 0)
 		}

@@ -46,12 +46,12 @@ func down(node *corev1.Node) string {
 }
 
 // excluded are the nodes that a pod can never use, each with the reason: a taint that it does not
-// tolerate, or labels that it does not select.
-func excluded(pod *corev1.Pod, nodes []*corev1.Node) iter.Seq2[string, string] {
+// tolerate, labels that it does not select, or a node for other pods.
+func excluded(pod *corev1.Pod, nodes iter.Seq[*node]) iter.Seq2[string, string] {
 	required := nodeaffinity.GetRequiredNodeAffinity(pod)
 	picky := len(pod.Spec.NodeSelector) > 0 || pod.Spec.Affinity != nil
 	return func(yield func(node, reason string) bool) {
-		for _, node := range nodes {
+		for node := range nodes {
 			if reason := excludes(node, pod, required, picky); reason != "" && !yield(node.Name, reason) {
 				return
 			}
@@ -60,7 +60,10 @@ func excluded(pod *corev1.Pod, nodes []*corev1.Node) iter.Seq2[string, string] {
 }
 
 // excludes is why a pod can never use a node; "" if it can.
-func excludes(node *corev1.Node, pod *corev1.Pod, required nodeaffinity.RequiredNodeAffinity, picky bool) string {
+func excludes(node *node, pod *corev1.Pod, required nodeaffinity.RequiredNodeAffinity, picky bool) string {
+	if node.others {
+		return "not for MiniClusters"
+	}
 	if len(node.Spec.Taints) > 0 {
 		taint, untolerated := schedulinghelper.FindMatchingUntoleratedTaint(klog.Background(), node.Spec.Taints, pod.Spec.Tolerations, lasting, false)
 		if untolerated {
@@ -70,7 +73,7 @@ func excludes(node *corev1.Node, pod *corev1.Pod, required nodeaffinity.Required
 	if !picky {
 		return ""
 	}
-	if match, err := required.Match(node); err != nil || !match {
+	if match, err := required.Match(node.Node); err != nil || !match {
 		return "not selected by the pod's node labels"
 	}
 	return ""

@@ -4,9 +4,8 @@
 package ledger
 
 import (
+	"maps"
 	"slices"
-
-	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flux-elastic/flux-elastic/internal/state"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
@@ -129,11 +128,7 @@ func (l *Ledger) excluded(graph *fluxion.Graph, places state.Places) []fluxion.E
 	if len(l.exclusions) >= maxExclusions || l.exclusions == nil {
 		l.exclusions = map[string][]fluxion.Exclusion{}
 	}
-	nodes := make([]*corev1.Node, 0, len(l.nodes))
-	for _, n := range l.nodes {
-		nodes = append(nodes, n.Node)
-	}
-	out := slices.Clip(graph.Exclusions(excluded(places.Pod, nodes)))
+	out := slices.Clip(graph.Exclusions(excluded(places.Pod, maps.Values(l.nodes))))
 	l.exclusions[places.Key] = out
 	return out
 }

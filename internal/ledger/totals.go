@@ -9,12 +9,15 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/queue"
 )
 
-// Total is the capacity of all nodes that are up.
+// counts reports whether brokers can use a node now.
+func (n *node) counts() bool { return n.down == "" && !n.others }
+
+// Total is the capacity of all nodes that are up, and that brokers may use.
 func (l *Ledger) Total() queue.Resources {
 	if l.total == nil {
 		l.total = queue.Resources{}
 		for _, n := range l.nodes {
-			if n.down != "" {
+			if !n.counts() {
 				continue
 			}
 			for name, amount := range l.capacity(n) {
@@ -25,12 +28,12 @@ func (l *Ledger) Total() queue.Resources {
 	return maps.Clone(l.total)
 }
 
-// Foreign is what pods of others hold on the nodes that are up, beside daemon pods.
+// Foreign is what pods of others hold on these nodes, beside daemon pods.
 func (l *Ledger) Foreign() queue.Resources {
 	if l.foreign == nil {
 		l.foreign = queue.Resources{}
 		for name, held := range l.foreignOn {
-			if n := l.nodes[name]; n == nil || n.down != "" {
+			if n := l.nodes[name]; n == nil || !n.counts() {
 				continue
 			}
 			for name, amount := range held {
@@ -57,7 +60,7 @@ func (l *Ledger) setForeign(p *Pod, sign int64) {
 		if on[name] += sign * amount; on[name] == 0 {
 			delete(on, name)
 		}
-		if l.foreign != nil && n != nil && n.down == "" {
+		if l.foreign != nil && n != nil && n.counts() {
 			l.foreign[name] += sign * amount
 		}
 	}

@@ -49,7 +49,8 @@ type Verdict string
 const (
 	// Admitted: the gang gets nodes.
 	Admitted Verdict = "Admitted"
-	// NeverFits: not even the empty cluster could hold the gang, nor could it in the last hour.
+	// NeverFits: not even the empty cluster could hold the gang, with the nodes that went away in the last
+	// hour.
 	NeverFits Verdict = "NeverFits"
 	// NotAllowed: its queue, or a quota, does not let the gang start.
 	NotAllowed Verdict = "NotAllowed"

@@ -53,21 +53,23 @@ const lingers = 10 * time.Second
 // the nodes back.
 func (c *Cluster) NewSite(t *testing.T, nodes int) *Site {
 	t.Helper()
-	c.sites.Lock()
-	defer c.sites.Unlock()
-	c.sites.count++
-	s := &Site{T: t, Ctx: context.WithoutCancel(t.Context()), Cluster: c, Namespace: fmt.Sprintf("site-%d", c.sites.count)}
-	s.takeNodes(nodes)
+	s := &Site{T: t, Ctx: context.WithoutCancel(t.Context()), Cluster: c}
+	free := s.takeNodes(nodes)
+	WallClock.Sleep(free.Sub(WallClock.Now()))
 	if err := c.Client.Create(s.Ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}}); err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
-// takeNodes waits until the nodes are free. The caller has locked the sites.
-func (s *Site) takeNodes(n int) {
+// takeNodes names the site, and takes nodes that are free at a time.
+func (s *Site) takeNodes(n int) (free time.Time) {
 	s.T.Helper()
 	sites := &s.Cluster.sites
+	sites.Lock()
+	defer sites.Unlock()
+	sites.count++
+	s.Namespace = fmt.Sprintf("site-%d", sites.count)
 	if sites.free == nil {
 		sites.free = map[string]time.Time{}
 	}
@@ -85,12 +87,13 @@ func (s *Site) takeNodes(n int) {
 	slices.SortStableFunc(list.Items, func(a, b corev1.Node) int { return sites.free[a.Name].Compare(sites.free[b.Name]) })
 	for i := range list.Items[:n] {
 		node := &list.Items[i]
-		WallClock.Sleep(sites.free[node.Name].Sub(WallClock.Now()))
+		free = sites.free[node.Name] // the latest comes last
 		sites.free[node.Name] = time.Time{}
 		s.Patch(node, `{"metadata":{"labels":{%q:%q}}}`, SiteLabel, s.Namespace)
 		s.Nodes = append(s.Nodes, node.Name)
 	}
 	slices.Sort(s.Nodes)
+	return free
 }
 
 // Clear deletes all MiniClusters, and waits until nothing is left of them.
@@ -108,10 +111,11 @@ func (s *Site) Close() {
 	if err := s.Cluster.Client.Delete(s.Ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}}); err != nil {
 		s.T.Error(err)
 	}
+	free := WallClock.Now().Add(lingers)
 	s.Cluster.sites.Lock()
 	defer s.Cluster.sites.Unlock()
 	for _, node := range s.Nodes {
-		s.Cluster.sites.free[node] = WallClock.Now().Add(lingers)
+		s.Cluster.sites.free[node] = free
 	}
 }
 

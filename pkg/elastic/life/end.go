@@ -180,7 +180,8 @@ func workloadBroken(o *Observation, now time.Time) *Plan {
 	}
 	lead := o.Brokers[0]
 	switch {
-	case lead.Unbindable && !o.begun(): // another pod was there first, which nobody knew of
+	// Another pod was there first, which nobody knew of.
+	case lead.Unbindable && !o.begun() && (lead.Misplaced || !slices.Contains(o.Avoid, o.Admission.Nodes[0])):
 		step := Withdraw{}
 		if !lead.Misplaced { // otherwise the move of the lead has noted the node
 			step.Avoid = o.nodesOf([]int{0})

@@ -118,6 +118,9 @@ func TestOrders(t *testing.T) {
 		"that the kubelet refused a lead is no failed attempt": {"fccc", orders(nil, unbindable(0), func(o *Observation) {
 			o.Workload, o.Brokers[0].ExitCode = Broken, nil
 		}), 0, "Withdraw avoid [a]"},
+		"but on a node that was avoided it is": {"fccc", orders(nil, taken(0, "a"), func(o *Observation) {
+			o.Workload, o.Brokers[0].ExitCode = Broken, nil
+		}), 0, "GiveUp"},
 		"also one that was to move": {"fccc", orders(nil, unbindable(0), misplaced(0), func(o *Observation) {
 			o.Workload, o.Brokers[0].ExitCode = Broken, nil
 		}), 0, "Withdraw avoid []"},

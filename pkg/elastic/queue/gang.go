@@ -139,8 +139,8 @@ type Room interface {
 	Place(id string, sizes []int) []string
 	// Fits is the number of pods of a waiting gang for which there is room, at most limit.
 	Fits(id string, limit int) int
-	// CouldHold reports whether the gang would fit at one of the sizes if the cluster were empty
-	// and every node were up.
+	// CouldHold reports whether the gang would fit at one of the sizes if the cluster were empty, every
+	// node were up, and those were back that went away in the last hour.
 	CouldHold(id string, sizes []int) bool
 	// Why says in a sentence why the gang does not fit at one of the sizes, who holds the nodes
 	// and what would have to end; "" if it fits. Why is slower than the other methods.

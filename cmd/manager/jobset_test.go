@@ -1,0 +1,59 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+)
+
+// A JobSet is reconciled after each change but those of its counts, which its controller writes.
+func TestMoreThanCounts(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*jobsetapi.JobSet)
+		passes bool
+	}{
+		"nothing":   {func(*jobsetapi.JobSet) {}, false},
+		"counts":    {func(s *jobsetapi.JobSet) { s.Status.ReplicatedJobsStatus[0].Ready = 1 }, false},
+		"the spec":  {func(s *jobsetapi.JobSet) { s.Generation++ }, true},
+		"a restart": {func(s *jobsetapi.JobSet) { s.Status.Restarts++ }, true},
+		"its end": {func(s *jobsetapi.JobSet) {
+			s.Status.Conditions = []metav1.Condition{{Type: string(jobsetapi.JobSetCompleted), Status: metav1.ConditionTrue}}
+		}, true},
+		"a deletion": {func(s *jobsetapi.JobSet) { s.DeletionTimestamp = &metav1.Time{} }, true},
+	} {
+		before := &jobsetapi.JobSet{Status: jobsetapi.JobSetStatus{ReplicatedJobsStatus: []jobsetapi.ReplicatedJobStatus{{Name: "w"}}}}
+		after := before.DeepCopy()
+		tc.change(after)
+		if got := moreThanCounts.Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != tc.passes {
+			t.Errorf("%s: passes: %v, want %v", name, got, tc.passes)
+		}
+	}
+}
+
+// Jobs that end, or are deleted, are seen sooner than those whose counts change.
+func TestEndedJobs(t *testing.T) {
+	for name, tc := range map[string]struct {
+		job   batchv1.Job
+		ended bool
+	}{
+		"running":   {batchv1.Job{Status: batchv1.JobStatus{Active: 1}}, false},
+		"succeeded": {batchv1.Job{Status: batchv1.JobStatus{Conditions: []batchv1.JobCondition{{Type: batchv1.JobComplete}}}}, true},
+		"deleted":   {batchv1.Job{ObjectMeta: metav1.ObjectMeta{DeletionTimestamp: &metav1.Time{}}}, true},
+	} {
+		if got := ended.Update(event.UpdateEvent{ObjectOld: &batchv1.Job{}, ObjectNew: &tc.job}); got != tc.ended {
+			t.Errorf("%s: an update: %v, want %v", name, got, tc.ended)
+		}
+		if got := ended.Create(event.CreateEvent{Object: &tc.job}); got != tc.ended {
+			t.Errorf("%s: a start of the manager: %v, want %v", name, got, tc.ended)
+		}
+		if !ended.Delete(event.DeleteEvent{Object: &tc.job}) {
+			t.Errorf("%s: its deletion is not seen", name)
+		}
+	}
+}
