@@ -220,7 +220,8 @@ func (r *Reconciler) bindsAtAdmission(ctx context.Context, seen *observed, pod *
 	err = r.Client.Create(ctx, pod, client.DryRunAll)
 	answer := &binding{until: seen.now.Add(gatedFor)}
 	switch {
-	case refused(err), apierrors.IsInternalError(err): // for example by a policy against pods with nodes
+	// For example by a policy against pods with nodes, or by a webhook that looks for the Job of the pod.
+	case refused(err), apierrors.IsNotFound(err), apierrors.IsInternalError(err):
 		ctrl.LoggerFrom(ctx).Info("The pods are left to a scheduler: the API server would not create a bound pod", "reason", err.Error())
 	case err != nil:
 		return false, fmt.Errorf("asking whether the API server would bind a pod: %w", err)

@@ -12,9 +12,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/clock"
@@ -267,7 +269,10 @@ func TestChooseBinderAtAdmission(t *testing.T) {
 		"a policy that leaves the gate":    {plain, func(pod *corev1.Pod) error { pod.Spec.NodeName = "node-1"; return nil }, false},
 		"a policy that means another node": {plain, func(pod *corev1.Pod) error { pod.Spec.NodeName, pod.Spec.SchedulingGates = "x", nil; return nil }, false},
 		"a policy against pods with nodes": {plain, func(*corev1.Pod) error { return apierrors.NewForbidden(corev1.Resource("pods"), "x", nil) }, false},
-		"a webhook that does not answer":   {plain, func(*corev1.Pod) error { return apierrors.NewInternalError(errors.New("no endpoints")) }, false},
+		"a webhook that looks for its Job": {plain, func(*corev1.Pod) error {
+			return apierrors.NewNotFound(schema.GroupResource{Group: batchv1.GroupName, Resource: "jobs"}, "lmp")
+		}, false},
+		"a webhook that does not answer": {plain, func(*corev1.Pod) error { return apierrors.NewInternalError(errors.New("no endpoints")) }, false},
 		"made ahead": {func(mc *v1alpha2.MiniCluster) { mc.Status.Admission = nil },
 			func(pod *corev1.Pod) error { pod.Spec.NodeName, pod.Spec.SchedulingGates = "none", nil; return nil }, false},
 		"quota of Kueue":                {func(mc *v1alpha2.MiniCluster) { mc.Status.Admission.Quota = &v1alpha2.Quota{} }, nil, false},
