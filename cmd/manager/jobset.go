@@ -79,7 +79,7 @@ var moreThanCounts = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool 
 	a, b := before.Status, after.Status
 	a.ReplicatedJobsStatus, b.ReplicatedJobsStatus = nil, nil
 	return before.Generation != after.Generation || !equality.Semantic.DeepEqual(a, b) ||
-		!equality.Semantic.DeepEqual(before.DeletionTimestamp, after.DeletionTimestamp)
+		!before.DeletionTimestamp.Equal(after.DeletionTimestamp)
 }}
 
 func jobSetOf(job client.Object) *reconcile.Request {

@@ -158,10 +158,8 @@ func (a *answers) add(binds bool) {
 // was asked.
 func (r *Reconciler) mayBindAtAdmission(seen *observed, pod *corev1.Pod) bool {
 	binds := !r.answers.leavesGates.Load()
-	if seen.check.binding != nil {
-		if last := seen.check.binding.Load(); last != nil {
-			binds = last.binds
-		}
+	if last := seen.check.answer().Load(); last != nil {
+		binds = last.binds
 	}
 	return r.Binder == BinderAuto && binds && canBindAtAdmission(seen, pod)
 }
@@ -209,10 +207,7 @@ func (r *Reconciler) bindSetAtAdmission(ctx context.Context, seen *observed, pod
 
 // bindsAtAdmission asks the API server whether it would bind a pod to a node when it creates the pod.
 func (r *Reconciler) bindsAtAdmission(ctx context.Context, seen *observed, pod *corev1.Pod, node string) (binds bool, err error) {
-	shared := &atomic.Pointer[binding]{}
-	if seen.check != nil && seen.check.binding != nil {
-		shared = seen.check.binding
-	}
+	shared := seen.check.answer()
 	if last := shared.Load(); last != nil && seen.now.Before(last.until) {
 		r.answers.add(last.binds)
 		return last.binds, nil
@@ -221,7 +216,7 @@ func (r *Reconciler) bindsAtAdmission(ctx context.Context, seen *observed, pod *
 	answer := &binding{until: seen.now.Add(gatedFor)}
 	switch {
 	// For example by a policy against pods with nodes, or by a webhook that looks for the Job of the pod.
-	case refused(err), apierrors.IsNotFound(err), apierrors.IsInternalError(err):
+	case wouldRefuse(err):
 		ctrl.LoggerFrom(ctx).Info("The pods are left to a scheduler: the API server would not create a bound pod", "reason", err.Error())
 	case err != nil:
 		return false, fmt.Errorf("asking whether the API server would bind a pod: %w", err)

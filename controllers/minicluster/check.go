@@ -64,6 +64,15 @@ type check struct {
 	binding *atomic.Pointer[binding]
 }
 
+// answer is where the API server's answer about such pods is kept. Without a check of such pods nobody
+// shares it.
+func (c *check) answer() *atomic.Pointer[binding] {
+	if c == nil || c.binding == nil {
+		return &atomic.Pointer[binding]{}
+	}
+	return c.binding
+}
+
 // holds reports whether a check is still valid. changed is when something else may have changed
 // its result.
 func (c *check) holds(mc *v1alpha2.MiniCluster, now, changed time.Time) bool {
@@ -214,8 +223,7 @@ func sortOut(at time.Time, reason, what string, pod *corev1.Pod, before int, err
 		return (&check{refused: message, pod: pod, at: at}).again(before), nil
 	case isUnanswered(err):
 		return (&check{unchecked: fmt.Sprintf("%s cannot be checked: %s", what, unanswered(err)), at: at}).again(before), nil
-	case refused(err), apierrors.IsNotFound(err), apierrors.IsInternalError(err):
-		// For example a policy, or a terminating namespace.
+	case wouldRefuse(err):
 		return rejection(at, reason, message).again(before), nil
 	}
 	return nil, err

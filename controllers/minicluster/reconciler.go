@@ -184,6 +184,12 @@ func refused(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
 }
 
+// wouldRefuse reports whether a dry run says that the API server would not make an object as things are:
+// for example a policy, a webhook, or a terminating namespace would not let it.
+func wouldRefuse(err error) bool {
+	return refused(err) || apierrors.IsNotFound(err) || apierrors.IsInternalError(err)
+}
+
 // requeueAt requeues at a time; zero means never.
 func requeueAt(at, now time.Time) ctrl.Result {
 	switch {

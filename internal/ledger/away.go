@@ -28,7 +28,6 @@ type away struct {
 // follow keeps a node as it was if it goes away now, and no longer once it is back. before and now are
 // nil for a node that does not exist.
 func (l *Ledger) follow(name string, before, now *node) {
-	l.earlier = nil
 	kept := l.away[name]
 	if kept != nil {
 		before = kept.before

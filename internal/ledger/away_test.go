@@ -86,3 +86,37 @@ func TestNodesAwayWithDaemons(t *testing.T) {
 		t.Error("the node could not hold a broker with 8 CPUs")
 	}
 }
+
+// The cluster with the nodes that went away is made again after changes that may let a gang fit, and not
+// after each sign of life of a node.
+func TestNodesAwayAreRemembered(t *testing.T) {
+	n2 := func() *fixture.NodeWrapper { return fixture.Node("n2").Label("rack", "1").Label("kind", "0") }
+	for name, tc := range map[string]struct {
+		change func(*Ledger)
+		anew   bool
+		could  bool // four brokers
+	}{
+		"a sign of life": {func(c *Ledger) { c.SetNode(n2().Obj()) }, false, true},
+		"a cordon":       {func(c *Ledger) { c.SetNode(n2().Cordoned().Obj()) }, false, true},
+		"a smaller node": {func(c *Ledger) { c.SetNode(n2().Has(corev1.ResourceCPU, "4").Obj()) }, true, false},
+		"a label":        {func(c *Ledger) { c.SetNode(n2().Label("new", "x").Obj()) }, true, true},
+		"a daemon":       {func(c *Ledger) { c.SetPod(daemon("d", "DaemonSet", "1").On("n2").Obj()) }, true, false},
+		"a further node": {func(c *Ledger) { c.SetNode(fixture.Node("n4").Has(corev1.ResourceCPU, "4").Obj()) }, true, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := fourNodes(t)
+			c.DeleteNode("n3")
+			if !roomOf(t, c, fixture.MiniCluster("next")).CouldHold("uid-next", []int{4}) {
+				t.Error("four could not be held before")
+			}
+			before := c.earlier
+			tc.change(c)
+			if could := roomOf(t, c, fixture.MiniCluster("next")).CouldHold("uid-next", []int{4}); could != tc.could {
+				t.Errorf("four could be held: %v", could)
+			}
+			if (c.earlier != before) != tc.anew {
+				t.Errorf("made anew: %v, want %v", !tc.anew, tc.anew)
+			}
+		})
+	}
+}

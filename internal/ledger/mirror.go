@@ -50,7 +50,7 @@ type Ledger struct {
 	exclusions map[string][]fluxion.Exclusion
 	domains    map[string]*domains
 	// away are the nodes that were deleted or tainted in the last hour, by name. earlier is the cluster with them; nil
-	// if it has to be made again.
+	// if it has to be made again, as after each change of a node that CouldHold depends on.
 	away    map[string]*away
 	earlier *Ledger
 	// requests are what pods request, by a text of it.
@@ -117,7 +117,7 @@ func (l *Ledger) update(before, now *node) (changed bool) {
 		changed = true
 	}
 	if !now.takesSame(before) {
-		l.exclusions, l.domains, changed = nil, nil, true
+		l.exclusions, l.domains, l.earlier, changed = nil, nil, nil, true
 	}
 	if before.down != now.down || before.others != now.others {
 		l.total, l.foreign, changed = nil, nil, true
@@ -158,12 +158,13 @@ func (l *Ledger) DeleteNode(name string) {
 
 // rebuild makes the next use build the graph again.
 func (l *Ledger) rebuild() {
-	l.graph, l.total, l.foreign, l.exclusions, l.domains = nil, nil, nil, nil, nil
+	l.graph, l.total, l.foreign, l.exclusions, l.domains, l.earlier = nil, nil, nil, nil, nil, nil
 }
 
 // resize gives a node the capacity that it has now. The graph is made anew if it cannot be changed,
 // for example because the node has another kind of resources than before.
 func (l *Ledger) resize(n *node, before fluxion.Resources) {
+	l.earlier = nil
 	now := l.capacity(n)
 	kinds := maps.Clone(before)
 	maps.Copy(kinds, now)

@@ -181,7 +181,7 @@ func workloadBroken(o *Observation, now time.Time) *Plan {
 	lead := o.Brokers[0]
 	switch {
 	// Another pod was there first, which nobody knew of.
-	case lead.Unbindable && !o.begun() && (lead.Misplaced || !slices.Contains(o.Avoid, o.Admission.Nodes[0])):
+	case lead.Unbindable && !o.begun() && (lead.Misplaced || !o.wasAvoided(0)):
 		step := Withdraw{}
 		if !lead.Misplaced { // otherwise the move of the lead has noted the node
 			step.Avoid = o.nodesOf([]int{0})

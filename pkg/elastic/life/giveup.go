@@ -64,7 +64,7 @@ func unrepaired(o *Observation, now time.Time) *Plan {
 			continue
 		}
 		node, waited := o.Admission.Nodes[rank], now.Sub(broker.Placed)
-		if broker.Taken && waited >= takenTimeout && !slices.Contains(o.Avoid, node) {
+		if broker.Taken && waited >= takenTimeout && !o.wasAvoided(rank) {
 			taken := o.nodesOf(o.ranks(func(_ int, b Broker) bool { return b.stuck() && b.Taken }))
 			return &Plan{Step: Withdraw{Avoid: taken}, State: StateReleasing, Message: fmt.Sprintf("other pods took %s, and there was no other node for rank %d", node, rank)}
 		}
@@ -73,6 +73,11 @@ func unrepaired(o *Observation, now time.Time) *Plan {
 		}
 	}
 	return nil
+}
+
+// wasAvoided reports whether a rank got a node that the gang avoids, because there was no other.
+func (o *Observation) wasAvoided(rank int) bool {
+	return slices.Contains(o.Avoid, o.Admission.Nodes[rank])
 }
 
 // giveUp ends an attempt, and after the last attempt the MiniCluster.
