@@ -3,7 +3,10 @@
 
 package queue
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // allocate serves the queues in turn, each in its order, until its first gang does not fit. Every
 // gang gets its smallest size, unless no gang behind it would use the rest better. resize hands
@@ -104,7 +107,7 @@ func (c *cycle) admit(e *entry, action string) bool {
 		c.atMost[e.class] = fits
 		return false
 	}
-	if !c.protect(e) || !c.start(e, size) {
+	if !c.start(e, size) {
 		return false
 	}
 	e.action = action
@@ -114,8 +117,7 @@ func (c *cycle) admit(e *entry, action string) bool {
 // start places a gang at a size, or resizes one that was placed in this cycle. It fails if that
 // delays a gang with a reservation.
 func (c *cycle) start(e *entry, size int) bool {
-	reservations := slices.Concat(c.reservations, e.queue.behind)
-	if slices.ContainsFunc(reservations, func(r *reservation) bool { return r.binds(e) && r.isDelayedBy(e, size, c.now) }) {
+	if slices.ContainsFunc(c.reservations, func(r *reservation) bool { return r.binds(e) && r.isDelayedBy(e, size, c.now) }) {
 		return false
 	}
 	trial := c.state.snapshot()
@@ -126,9 +128,13 @@ func (c *cycle) start(e *entry, size int) bool {
 	if nodes == nil {
 		return false
 	}
-	afters := make([]*clusterState, len(reservations))
+	profiles, ok := c.profilesWith(e, size)
+	if !ok {
+		return false
+	}
+	afters := make([]*clusterState, len(c.reservations))
 	var broken []*reservation
-	for i, r := range reservations {
+	for i, r := range c.reservations {
 		var ok bool
 		if afters[i], ok = r.allows(e, size, trial, c.now); !ok {
 			if r.binds(e) {
@@ -138,11 +144,29 @@ func (c *cycle) start(e *entry, size int) bool {
 		}
 	}
 	c.accept(e, nodes, trial)
-	for i, r := range reservations {
+	for i, r := range c.reservations {
 		r.accept(e, afters[i])
+	}
+	for i, q := range c.queues {
+		q.profile = profiles[i]
 	}
 	c.renew(broken)
 	return true
+}
+
+// profilesWith are the profiles of the queues with a gang at a size. It reports false if that delays a gang of
+// the same queue.
+func (c *cycle) profilesWith(e *entry, size int) (profiles []*profile, ok bool) {
+	for _, q := range c.queues {
+		p := q.profile
+		if p != nil && p.steps[0].sizes[e.ID] != size {
+			if p = p.with(e, size); p == nil && q == e.queue {
+				return nil, false
+			}
+		}
+		profiles = append(profiles, cmp.Or(p, q.profile))
+	}
+	return profiles, true
 }
 
 func (c *cycle) accept(e *entry, nodes []string, trial *clusterState) {

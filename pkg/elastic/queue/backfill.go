@@ -17,34 +17,31 @@ func (c *cycle) backfill() {
 	queues := slices.Clone(c.queues)
 	slices.SortFunc(queues, c.goesBefore)
 	for _, q := range queues {
-		if q.head == nil || q.Backfill == NoBackfill {
-			continue
-		}
-		for _, e := range q.waiting[q.next:] {
-			c.admit(e, "backfill")
+		switch {
+		case q.head == nil || q.Backfill == NoBackfill:
+		case q.Backfill == Conservative:
+			c.backfillLine(q)
+		default:
+			for _, e := range q.waiting[q.next:] {
+				c.admit(e, "backfill")
+			}
 		}
 	}
 }
 
-// protect makes reservations for the gangs of a conservative queue that are ahead of a gang which
-// may pass them. It reports false if there are too many.
-func (c *cycle) protect(e *entry) bool {
-	q := e.queue
-	if q.Backfill != Conservative || q.head == nil || q.head == e {
-		return true
-	}
-	if q.behind == nil {
-		for _, before := range q.waiting[q.next:min(q.next+mostReservations, len(q.waiting))] {
-			if before != e && len(before.nodes) == 0 {
-				q.behind = append(q.behind, c.reserve(before))
-			}
+// backfillLine gives each gang of a conservative queue a reservation, and starts those whose
+// reservation is now.
+func (c *cycle) backfillLine(q *jobQueue) {
+	line := q.waiting[q.next-1 : min(q.next+mostReservations, len(q.waiting))] // with the head
+	q.profile = c.newProfile()
+	for _, e := range line {
+		first := q.profile.reserve(e, 0)
+		if first == 0 && (e == q.head || !c.admit(e, "backfill")) { // a reservation of others is in the way
+			q.profile.remove(e)
+			first = q.profile.reserve(e, 1)
+		}
+		if first > 0 && q.profile.steps[first].known() {
+			e.reserved = q.profile.steps[first].at
 		}
 	}
-	before := 0
-	for _, other := range q.waiting[q.next:] {
-		if other.index < e.index && len(other.nodes) == 0 {
-			before++
-		}
-	}
-	return before <= mostReservations
 }

@@ -173,11 +173,16 @@ func (s *clusterState) fitsAfter(e *entry, ends []expectedEnd) (n int, after *cl
 	return high, after, true
 }
 
-// withTies adds to the ends for which a gang waits the ends of gangs that began at almost the
-// same time, because any of them may end first.
+// withTies adds to the ends for which a gang waits those that come at the same time, and ends without a time of
+// gangs that began at almost the same time, because any of them may end first.
 func withTies(ends []expectedEnd, n int, after *clusterState, slack time.Duration) (int, *clusterState) {
-	last := n
-	for last < len(ends) && ends[last].kind == limitUnknown && ends[n-1].kind == limitUnknown && ends[last].began.Sub(ends[n-1].began) <= slack {
+	last, tie := n, func(a, b expectedEnd) bool {
+		if a.kind != limitUnknown || b.kind != limitUnknown {
+			return a.kind == b.kind && !a.at.IsZero() && a.at.Equal(b.at)
+		}
+		return b.began.Sub(a.began) <= slack
+	}
+	for last < len(ends) && tie(ends[n-1], ends[last]) {
 		last++
 	}
 	if last == n {

@@ -68,11 +68,9 @@ func (r *reservation) binds(e *entry) bool {
 	case !r.fits || len(r.head.nodes) > 0:
 		return false
 	case e.queue != q:
-		return !r.head.overCapacity && e.queue.Priority <= q.Priority && q.head == r.head
-	case q.head == r.head || len(e.nodes) > 0:
-		return true
+		return !r.head.overCapacity && e.queue.Priority <= q.Priority
 	default:
-		return r.head.index < e.index
+		return true
 	}
 }
 

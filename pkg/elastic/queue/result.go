@@ -56,9 +56,9 @@ func (c *cycle) decision(e *entry, before int) Decision {
 	case e.BestEffort:
 		d.Verdict, d.Message = elastic.NoRoom, c.why(e)
 	default:
-		d.Verdict, d.Message = elastic.WaitingForTurn, e.turnMessage(before)
+		d.Verdict, d.Message = elastic.WaitingForTurn, e.turnMessage(before)+expectedBy(e.reserved)
 	}
-	d.LookAgain = elastic.Earliest(d.LookAgain, e.fullUntil, e.takesAt)
+	d.LookAgain = elastic.Earliest(d.LookAgain, e.fullUntil, e.takesAt, e.reserved)
 	return d
 }
 
@@ -67,6 +67,14 @@ func (e *entry) turnMessage(before int) string {
 		return fmt.Sprintf("waits for its turn: 1 is before it in queue %s", e.queue.Name)
 	}
 	return fmt.Sprintf("waits for its turn: %d are before it in queue %s", before, e.queue.Name)
+}
+
+// expectedBy is the end of a message that says when a gang starts at the latest; "" if this is not known.
+func expectedBy(start time.Time) string {
+	if start.IsZero() {
+		return ""
+	}
+	return "; it is expected to start by " + start.UTC().Format("15:04:05 UTC")
 }
 
 // decideHead is the verdict on the head of a queue.
@@ -86,8 +94,8 @@ func (c *cycle) decideHead(e *entry, d *Decision) {
 			continue
 		}
 		patient := e.Blocked.Add(e.queue.Patience)
+		d.Message += expectedBy(r.shadow)
 		if !r.shadow.IsZero() {
-			d.Message += "; it is expected to start by " + r.shadow.UTC().Format("15:04:05 UTC")
 			d.LookAgain = elastic.Earliest(d.LookAgain, r.shadow)
 		} else if patient.After(c.now) {
 			d.LookAgain = elastic.Earliest(d.LookAgain, patient)

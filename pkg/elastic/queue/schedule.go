@@ -75,8 +75,8 @@ type jobQueue struct {
 	waiting  []*entry // those that can be admitted and request something
 	next     int      // index into waiting
 	head     *entry   // the first that was not admitted
-	// behind are the reservations of gangs behind the head, for Conservative.
-	behind []*reservation
+	// profile has the reservations of a conservative queue; nil before backfill.
+	profile *profile
 }
 
 // entry is a waiting gang.
@@ -90,6 +90,8 @@ type entry struct {
 	// fullUntil is until when the gang starts at its full size or not at all; zero if at any
 	// size.
 	fullUntil time.Time
+	// reserved is when the gang starts at the latest, by the profile; zero if this is not known.
+	reserved time.Time
 	// takesAt is when a gang may be evicted for it that is protected now; zero if there is none.
 	takesAt time.Time
 	class   string

@@ -264,6 +264,11 @@ func TestBackfill(t *testing.T) {
 			cluster: newCluster(10).run(gang("r", 6, 0), 6, 0).wait(gang("a", 8, 1), gang("b", 3, 2), gang("c", 2, 2)), second: 10,
 			want: "a NoRoom, b WaitingForTurn, c Admitted 2 by backfill",
 		},
+		"all nodes that come at the shadow time count as spare": {
+			cluster: newCluster(10).run(gang("r", 4, 0), 4, 0, endsAt(100)).run(gang("s", 4, 0), 4, 0, endsAt(100)).
+				wait(gang("a", 6, 1), gang("b", 2, 2)), second: 10,
+			want: "a NoRoom, b Admitted 2 by backfill",
+		},
 		"those that may pass go by priority, and not by size": {
 			cluster: newCluster(10).run(with(gang("r", 6, 0), ofPriority(9)), 6, 0, endsAt(100)).
 				wait(with(gang("a", 10, 1), ofPriority(9)), with(gang("b", 2, 3), ofPriority(5), limited(time.Minute)), with(gang("c", 4, 2), limited(time.Minute))), second: 40,
@@ -303,6 +308,27 @@ func TestBackfill(t *testing.T) {
 			cluster: newCluster(10, conservative).run(gang("r", 5, 0), 5, 0, endsAt(50)).run(gang("s", 3, 0), 3, 0, endsAt(100)).
 				wait(gang("a", 6, 1), gang("b", 10, 2), gang("c", 1, 3)), second: 10,
 			want: "a NoRoom, b WaitingForTurn, c WaitingForTurn",
+		},
+		"conservative counts the first for the second": {
+			cluster: newCluster(10, conservative).run(gang("r", 7, 0), 7, 0, endsAt(100)).
+				wait(with(gang("a", 6, 1), limited(time.Minute)), with(gang("b", 4, 2), limited(time.Minute)), gang("c", 3, 3)), second: 10,
+			want: "a NoRoom, b WaitingForTurn, c WaitingForTurn",
+		},
+		"conservative lets one pass that ends in time": {
+			cluster: newCluster(10, conservative).run(gang("r", 7, 0), 7, 0, endsAt(100)).
+				wait(with(gang("a", 6, 1), limited(time.Minute)), with(gang("b", 4, 2), limited(time.Minute)), with(gang("c", 3, 3), limited(90*time.Second))), second: 10,
+			want: "a NoRoom, b WaitingForTurn, c Admitted 3 by backfill",
+		},
+		"conservative uses the room behind a reservation": {
+			cluster: newCluster(10, conservative).run(gang("r", 7, 0), 7, 0, endsAt(100)).
+				wait(with(gang("a", 10, 1), limited(time.Minute)), with(gang("b", 5, 2), limited(time.Minute)), with(gang("c", 5, 3), limited(time.Minute))), second: 10,
+			want: "a NoRoom, b WaitingForTurn, c WaitingForTurn",
+		},
+		"conservative starts one if a reservation of another queue is not in the way": {
+			cluster: newCluster(10, queue("a", func(q *Queue) { q.Backfill = Conservative }), easy("b")).run(with(gang("r", 6, 0), inQueue("b")), 6, 0, endsAt(100)).
+				wait(with(gang("a1", 8, 1), inQueue("a"), limited(time.Minute)), with(gang("b1", 9, 2), inQueue("b"), limited(time.Minute)),
+					with(gang("a2", 2, 3), inQueue("a")), with(gang("a3", 1, 4), inQueue("a"))), second: 10,
+			want: "a1 NoRoom, a2 WaitingForTurn, a3 Admitted 1 by backfill, b1 NoRoom",
 		},
 		"best effort goes last, and takes no slot": {
 			cluster: newCluster(2).run(gang("r", 2, 0), 2, 0).

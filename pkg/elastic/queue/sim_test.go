@@ -550,3 +550,30 @@ func TestHeadsAreNotDelayed(t *testing.T) {
 		s.finish()
 	}
 }
+
+// With limits that are exact, and gangs that come in their order, the start that a conservative queue
+// reserves for a gang is never put off.
+func TestConservativeDelaysNobody(t *testing.T) {
+	for seed := range uint64(200) {
+		random := rand.New(rand.NewPCG(seed, 29))
+		s := simulate(newCluster(24, queue("default", func(q *Queue) { q.Backfill = Conservative })), func(g Gang, _ int) time.Duration { return g.Limit })
+		s.limits = true
+		for i := range 30 {
+			s.wait(with(gang(fmt.Sprintf("g%02d", i), 1+random.IntN(24), 10*i-300), limited(time.Duration(1+random.IntN(40))*time.Second)))
+		}
+		expected := map[string]string{}
+		s.check = func(c Result) {
+			for _, d := range c.Decisions {
+				at := s.now.UTC().Format("15:04:05 UTC")
+				if d.Verdict != elastic.Admitted {
+					_, at, _ = strings.Cut(d.Message, "start by ")
+				}
+				if before, ok := expected[d.Gang]; at == "" || ok && at > before {
+					t.Fatalf("seed %d: %s was to start by %q, now by %q", seed, d.Gang, before, at)
+				}
+				expected[d.Gang] = at
+			}
+		}
+		s.finish()
+	}
+}

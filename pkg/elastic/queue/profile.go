@@ -1,0 +1,171 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+)
+
+// mostSteps bounds the number of ends that a profile tells apart. With more, neighbours count as the
+// last of them.
+const mostSteps = 100
+
+// profile is how the cluster will be from now on, as far as one can tell. Running gangs are there until
+// they end, and gangs of one queue from their reserved starts on. In the order of the queue, each of them gets
+// the earliest start that delays none ahead of it: conservative backfilling (Feitelson and Weil 1998).
+type profile struct {
+	steps []profileStep // rising by time; the first is now
+	// typical is how long a gang runs of which nothing is known.
+	typical time.Duration
+}
+
+// profileStep is the cluster from one time until the next step.
+type profileStep struct {
+	// at is when the step comes at the latest. If that is not known, at is a guess, and soonest is earlier.
+	at, soonest time.Time
+	// awaited is true if a gang starts with this step, whenever the step comes.
+	awaited bool
+	state   *clusterState
+	// sizes are those of the gangs that were placed here, by ID.
+	sizes map[string]int
+}
+
+func (s *profileStep) known() bool { return s.soonest.Equal(s.at) }
+
+// own copies what the step shares with another.
+func (s *profileStep) own() { s.state, s.sizes = s.state.snapshot(), maps.Clone(s.sizes) }
+
+// newProfile is the profile without reservations.
+func (c *cycle) newProfile() *profile {
+	ends, sizes := c.expectedEnds(), map[string]int{}
+	for _, e := range c.admitted {
+		sizes[e.ID] = len(e.nodes)
+	}
+	p := &profile{steps: []profileStep{{at: c.now, soonest: c.now, state: c.state.snapshot(), sizes: sizes}}, typical: max(c.typical, time.Second)}
+	stride := 1 + len(ends)/mostSteps
+	for len(ends) > 0 {
+		last := p.steps[len(p.steps)-1]
+		next := profileStep{at: last.at, sizes: maps.Clone(last.sizes)}
+		n, known := 0, true
+		for n < len(ends) && (n < stride || ends[n].guess.Equal(next.at)) {
+			if ends[n].guess.After(next.at) {
+				next.at = ends[n].guess
+			}
+			known = known && !ends[n].at.IsZero()
+			delete(next.sizes, ends[n].id)
+			n++
+		}
+		if next.soonest = c.now; known {
+			next.soonest = next.at
+		}
+		next.state = last.state.after(ends[:n])
+		p.steps, ends = append(p.steps, next), ends[n:]
+	}
+	return p
+}
+
+// end is when a gang ends that starts with a step: at the latest, or as far as one can tell.
+func (p *profile) end(e *entry, first int) (at time.Time, known bool) {
+	step := &p.steps[first]
+	if e.Limit > 0 {
+		return step.at.Add(e.Limit), step.known()
+	}
+	return step.at.Add(cmp.Or(e.Expected, p.typical)), false
+}
+
+// split makes a step begin at a time, and returns its index.
+func (p *profile) split(at, soonest time.Time) int {
+	i, found := slices.BinarySearchFunc(p.steps, at, func(s profileStep, at time.Time) int { return s.at.Compare(at) })
+	if !found && i > 0 {
+		before := p.steps[i-1]
+		p.steps = slices.Insert(p.steps, i, profileStep{at: at, soonest: soonest, state: before.state, sizes: before.sizes})
+		p.steps[i].own()
+	}
+	return i
+}
+
+// takes reports whether a gang with an end has its nodes during a step. A step that others await may come
+// before that end.
+func (s *profileStep) takes(end time.Time) bool {
+	return s.at.Before(end) || s.awaited && s.soonest.Before(end)
+}
+
+// earliest is the first step, from a given one on, with which a gang may start; -1 if there is none.
+func (p *profile) earliest(e *entry, first int) int {
+	for ; first < len(p.steps); first++ {
+		blocked := p.blocked(e, e.least(), first)
+		if blocked < 0 {
+			return first
+		}
+		first = blocked
+	}
+	return -1
+}
+
+// blocked is the first step without room for a gang that starts with a given one; -1 if there is none. A gang
+// of which the end is not known must fit for ever.
+func (p *profile) blocked(e *entry, size, first int) int {
+	end, known := p.end(e, first)
+	for i := first; i < len(p.steps); i++ {
+		if s := &p.steps[i]; (!known || s.takes(end)) && s.state.fits(e, size) < size {
+			return i
+		}
+	}
+	return -1
+}
+
+// reserve gives a gang the earliest start from a step on, and returns that step; -1 if there is none.
+func (p *profile) reserve(e *entry, first int) int {
+	if first = p.earliest(e, first); first >= 0 && !p.place(e, e.least(), first) {
+		p.remove(e)
+		return -1
+	}
+	return first
+}
+
+// with is a copy of the profile in which a gang starts now at a size; nil if there is no room.
+func (p *profile) with(e *entry, size int) *profile {
+	p = &profile{steps: slices.Clone(p.steps), typical: p.typical}
+	for i := range p.steps {
+		p.steps[i].own()
+	}
+	p.remove(e)
+	if p.blocked(e, size, 0) >= 0 || !p.place(e, size, 0) {
+		return nil
+	}
+	return p
+}
+
+// place gives a gang that starts with a step its nodes. If place reports false, the gang has only some of them.
+func (p *profile) place(e *entry, size, first int) bool {
+	end, known := p.end(e, first)
+	start, soonest := &p.steps[first], end
+	if !known {
+		soonest = start.soonest
+	}
+	start.awaited = start.awaited || !start.known()
+	p.split(end, soonest)
+	for i := first; i < len(p.steps); i++ {
+		if s := &p.steps[i]; s.takes(end) {
+			if s.state.place(e, size) == nil {
+				return false
+			}
+			s.sizes[e.ID] = size
+		}
+	}
+	return true
+}
+
+// remove takes back what was reserved for a gang.
+func (p *profile) remove(e *entry) {
+	for i := range p.steps {
+		if s := &p.steps[i]; s.sizes[e.ID] > 0 {
+			s.state.unplace(e, s.sizes[e.ID])
+			delete(s.sizes, e.ID)
+		}
+	}
+}
