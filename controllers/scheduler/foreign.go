@@ -90,19 +90,19 @@ func (f *foreignPods) Add(object any) error { return f.Update(object) }
 func (f *foreignPods) Update(object any) error {
 	pod := object.(*corev1.Pod)
 	held := ledger.PodOf(pod)
-	f.scheduler.tell(f.queue, func() { f.scheduler.ledger.Set(pod.UID, held) })
+	f.scheduler.tell(f.queue, idleBatch, func() { f.scheduler.ledger.Set(pod.UID, held) })
 	return nil
 }
 
 // Delete implements toolscache.ReflectorStore.
 func (f *foreignPods) Delete(object any) error {
-	f.scheduler.tell(f.queue, func() { f.scheduler.ledger.Gone(object.(*corev1.Pod)) })
+	f.scheduler.tell(f.queue, idleBatch, func() { f.scheduler.ledger.Gone(object.(*corev1.Pod)) })
 	return nil
 }
 
 // Replace implements toolscache.ReflectorStore: a new list replaces what was known.
 func (f *foreignPods) Replace(list []any, _ string) error {
-	f.scheduler.tell(f.queue, func() {
+	f.scheduler.tell(f.queue, idleBatch, func() {
 		there := make(map[types.UID]bool, len(list))
 		for _, object := range list {
 			listed, ok := object.(*foreignPod)

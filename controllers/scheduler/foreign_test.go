@@ -17,6 +17,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
 	"github.com/flux-elastic/flux-elastic/internal/state"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 )
 
 // foreignOf is the source of foreign pods of a queue.
@@ -125,5 +126,50 @@ func TestForeignPods(t *testing.T) {
 	free("it is gone", 1)
 	if held := q.ledger.Holds(types.UID("uid-x")); len(held) != 1 {
 		t.Errorf("x holds %v", held)
+	}
+}
+
+// What pods of others free delays nobody and asks for no cycle at once, unless a gang that waits can use a
+// node of those.
+func TestOnlyUsefulNodesSettle(t *testing.T) {
+	for name, tc := range map[string]struct {
+		left, waits string // a pod that stays on the node, and the CPUs of the gang that waits
+		want        bool
+	}{
+		"a whole node is free": {left: "1", waits: "7", want: true},
+		"too little is left":   {left: "2", waits: "7"},
+		"nobody waits":         {left: "1"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := newQueue(t, "a", "b")
+			f := foreignOf(q)
+			t.Cleanup(f.queue.ShutDown)
+			for pod, node := range map[string]string{"stays": "a", "full": "b"} {
+				cpus := map[string]string{"stays": tc.left, "full": "8"}[pod]
+				if err := f.Add(fixture.Pod(pod).CPU(cpus).On(node).Obj()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			goes := fixture.Pod("goes").CPU("5").On("a").Obj()
+			if err := f.Add(goes); err != nil {
+				t.Fatal(err)
+			}
+			if tc.waits != "" {
+				mc := fixture.MiniCluster("x").Size(2).MinSize(1)
+				q.seen.miniClusters = append(q.seen.miniClusters, mc.Obj())
+				q.Offer(mc.Defaulted(), fixture.Pod("x").CPU(tc.waits).Obj(), nil, elastic.AheadNothing)
+			}
+			q.cycle()
+			freed := q.ledger.Freed()
+			if err := f.Delete(goes); err != nil {
+				t.Fatal(err)
+			}
+			if q.ledger.Freed() == freed {
+				t.Error("nothing was freed")
+			}
+			if got := !q.settles.IsZero(); got != tc.want {
+				t.Errorf("others are delayed: %t, want %t", got, tc.want)
+			}
+		})
 	}
 }

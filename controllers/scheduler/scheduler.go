@@ -34,6 +34,8 @@ const (
 	// freedBatch is how long the scheduler gathers freed nodes: the pods of a gang end one by
 	// one.
 	freedBatch = 20 * time.Millisecond
+	// idleBatch is the same for what pods of others free that no gang can use: only shares change.
+	idleBatch = 10 * time.Second
 	// settlesIn is how long after nodes became free others may follow, and settlesAtLast the
 	// limit for that.
 	settlesIn     = 200 * time.Millisecond
@@ -84,6 +86,8 @@ type Scheduler struct {
 	// freedSince is when nodes became free first since all had settled, and settles is when they
 	// will have.
 	freedSince, settles time.Time
+	// wanted are what the gangs of the last cycle ask for that wait or may grow, one for each class.
+	wanted map[string]state.Ask
 	// starting are the admitted MiniClusters that do not run yet, with the times of their
 	// admissions.
 	starting map[types.UID]time.Time
@@ -151,7 +155,9 @@ type requests = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
 // follow passes every event to the ledger, and asks for a cycle if the event freed something.
 func follow[T client.Object](s *Scheduler, set, remove func(T)) handler.EventHandler {
-	tell := func(change func(T), object client.Object, q requests) { s.tell(q, func() { change(object.(T)) }) }
+	tell := func(change func(T), object client.Object, q requests) {
+		s.tell(q, freedBatch, func() { change(object.(T)) })
+	}
 	return handler.Funcs{
 		CreateFunc: func(_ context.Context, e event.CreateEvent, q requests) { tell(set, e.Object, q) },
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q requests) {
@@ -167,16 +173,36 @@ func follow[T client.Object](s *Scheduler, set, remove func(T)) handler.EventHan
 // UseNodes lets brokers use only the nodes that a selector matches. It comes before all else.
 func (s *Scheduler) UseNodes(selector labels.Selector) { s.ledger.Nodes = selector }
 
-// tell changes the ledger, and asks for a cycle if that freed something.
-func (s *Scheduler) tell(q requests, change func()) {
+// tell changes the ledger, and asks for a cycle if that freed something: soon if a gang can use a node that was
+// freed, or else after some time.
+func (s *Scheduler) tell(q requests, otherwise time.Duration, change func()) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	before := s.ledger.Freed()
+	s.ledger.TakeFreed()
 	change()
-	if s.ledger.Freed() != before {
-		s.settle()
-		q.AddAfter(reconcile.Request{}, freedBatch)
+	if s.ledger.Freed() == before {
+		return
 	}
+	if s.serves(s.ledger.TakeFreed()) {
+		s.settle()
+		otherwise = freedBatch
+	}
+	q.AddAfter(reconcile.Request{}, otherwise)
+}
+
+// serves reports whether one of the nodes has room for a pod of a gang that waits, may grow, or needs another
+// node for a rank.
+func (s *Scheduler) serves(nodes []string) bool {
+	if len(s.repairs) > 0 {
+		return true
+	}
+	for _, ask := range s.wanted {
+		if s.ledger.Serves(nodes, ask) {
+			return true
+		}
+	}
+	return false
 }
 
 // settle records that something was freed.

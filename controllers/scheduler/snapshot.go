@@ -169,8 +169,22 @@ func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (*snapshot, queu
 		}
 	}
 	out.Running = s.running(now)
+	s.want(out)
 	room, err := s.room(out.waiting, now)
 	return out, room, err
+}
+
+// want keeps one request of each class of gangs that wait or may grow.
+func (s *Scheduler) want(seen *snapshot) {
+	s.wanted = map[string]state.Ask{}
+	for _, gang := range seen.Waiting {
+		s.wanted[gang.Class] = seen.waiting[gang.ID].ask
+	}
+	for i := range seen.Running {
+		if r := &seen.Running[i]; r.Malleable && r.Max > len(r.Ranks) {
+			s.wanted[r.Class] = s.known[types.UID(r.ID)].ask
+		}
+	}
 }
 
 // barred returns why an entry's queue does not serve its namespace; "" if it does. Of many entries of a

@@ -57,9 +57,7 @@ func (l *Ledger) replace(before, now *holdings) {
 			l.rebuild()
 		}
 	}
-	if l.frees(before.all(), now.all()) {
-		l.freed++
-	}
+	l.free(more(before.all(), now.all()))
 }
 
 // swap replaces what pods held outside jobs.
@@ -72,37 +70,34 @@ func (l *Ledger) swap(before, now []occupied) {
 			l.graph.Occupy(o.node, o.requests)
 		}
 	}
-	if l.frees(before, now) {
-		l.freed++
-	}
+	l.free(more(before, now))
 }
 
-// frees reports whether a node that is up has more left than before.
-func (l *Ledger) frees(before, now []occupied) bool {
-	more := map[string]fluxion.Resources{}
+// more are the nodes of which less is held than before.
+func more(before, now []occupied) []string {
+	less := map[string]fluxion.Resources{}
 	add := func(list []occupied, sign int64) {
 		for _, o := range list {
-			if n := l.nodes[o.node]; n == nil || n.down != "" {
-				continue
-			}
-			if more[o.node] == nil {
-				more[o.node] = fluxion.Resources{}
+			if less[o.node] == nil {
+				less[o.node] = fluxion.Resources{}
 			}
 			for name, amount := range o.requests {
-				more[o.node][name] += sign * amount
+				less[o.node][name] += sign * amount
 			}
 		}
 	}
 	add(before, 1)
 	add(now, -1)
-	for _, amounts := range more {
+	var nodes []string
+	for node, amounts := range less {
 		for _, amount := range amounts {
 			if amount > 0 {
-				return true
+				nodes = append(nodes, node)
+				break
 			}
 		}
 	}
-	return false
+	return nodes
 }
 
 // put adds the holdings to a graph.

@@ -41,7 +41,9 @@ type Ledger struct {
 	daemons map[string]map[types.UID]fluxion.Resources
 	// graph is nil if it has to be built again.
 	graph *fluxion.Graph
-	freed uint64
+	// freed counts changes after which more may fit, and freedNodes are the nodes of those since they were read.
+	freed      uint64
+	freedNodes []string
 	// total and foreign are computed again if they are nil. foreignOn is by node.
 	total, foreign queue.Resources
 	foreignOn      map[string]queue.Resources
@@ -104,8 +106,8 @@ func (l *Ledger) SetNode(made *corev1.Node) {
 		l.rebuild()
 		before = nil
 	}
-	if (before == nil || l.update(before, n)) && n.down == "" {
-		l.freed++
+	if before == nil || l.update(before, n) {
+		l.free([]string{made.Name})
 	}
 }
 
@@ -328,8 +330,8 @@ func (l *Ledger) setDaemon(name string, uid types.UID, requests fluxion.Resource
 	}
 	if n != nil {
 		l.resize(n, before)
-		if requests == nil && n.down == "" {
-			l.freed++
+		if requests == nil {
+			l.free([]string{name})
 		}
 	}
 }
@@ -337,6 +339,43 @@ func (l *Ledger) setDaemon(name string, uid types.UID, requests fluxion.Resource
 // Freed counts the changes after which more may fit: a pod or promise ended, or a node came,
 // changed or came up.
 func (l *Ledger) Freed() uint64 { return l.freed }
+
+// free records nodes that have more left than before. Nodes that are down do not count.
+func (l *Ledger) free(nodes []string) {
+	nodes = slices.DeleteFunc(nodes, func(name string) bool { return l.nodes[name] == nil || l.nodes[name].down != "" })
+	if len(nodes) > 0 {
+		l.freed, l.freedNodes = l.freed+1, append(l.freedNodes, nodes...)
+	}
+}
+
+// TakeFreed returns the nodes that were freed since the last call.
+func (l *Ledger) TakeFreed() []string {
+	nodes := l.freedNodes
+	l.freedNodes = nil
+	return nodes
+}
+
+// Serves reports whether one pod of a gang fits on one of some nodes now.
+func (l *Ledger) Serves(nodes []string, ask state.Ask) bool {
+	graph, err := l.current()
+	if err != nil {
+		return true // the cycle reports the error
+	}
+	excluded := l.excluded(graph, ask.Places)
+	return slices.ContainsFunc(nodes, func(name string) bool {
+		node, known := graph.Index(name)
+		if !known || slices.ContainsFunc(excluded, func(e fluxion.Exclusion) bool { return e.Nodes.Has(node) }) {
+			return false
+		}
+		left := graph.Left(name)
+		for resource, amount := range ask.Pods.Requests {
+			if amount > left[resource] {
+				return false
+			}
+		}
+		return true
+	})
+}
 
 // current is the resource graph of the cluster as it is now. It changes with the ledger, so
 // callers that keep it make a snapshot. It is built again only if nodes came, went, or changed
