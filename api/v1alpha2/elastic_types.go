@@ -24,9 +24,10 @@ type ElasticSpec struct {
 	// +optional
 	WaitForSize *metav1.Duration `json:"waitForSize,omitempty"`
 
-	// expectedRuntime is how long the command is expected to run. Unlike deadlineSeconds, it ends
-	// nothing: the scheduler uses it to tell which nodes become free first. Default: the
-	// scheduler goes by how long others have run.
+	// expectedRuntime is how long the command is expected to run with `size` brokers. Unlike
+	// deadlineSeconds, it ends nothing: the scheduler uses it to tell which nodes become free
+	// first, and whether the MiniCluster ends sooner if it waits for more brokers. Default: the
+	// scheduler goes by how long others have run, and the MiniCluster does not wait for more.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MinLength=2
 	// +kubebuilder:validation:MaxLength=40

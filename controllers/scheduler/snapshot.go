@@ -154,6 +154,7 @@ func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (*snapshot, queu
 	for _, e := range s.waiting(seen) {
 		gang := e.gang
 		gang.Blocked = elastic.Earliest(gang.Blocked, e.decision.Blocked)
+		gang.HoldFor, gang.HoldUntil = e.decision.HoldFor, e.decision.HoldUntil
 		if e.quota == nil {
 			gang.Created = state.Age(e.miniCluster, queues[e.queue])
 		}

@@ -67,6 +67,7 @@ func Gang(mc *v1alpha2.MiniCluster, pod *corev1.Pod, quota *v1alpha2.Quota) queu
 		Class:       class(mc, pod, quota, requests),
 		Limit:       limit(mc),
 		Expected:    ptr.Deref(mc.Spec.Elastic.ExpectedRuntime, metav1.Duration{}).Duration,
+		Grows:       mc.Spec.Malleable(),
 	}
 	if quota != nil {
 		gang.Priority, gang.Created = 0, quota.Time.Time

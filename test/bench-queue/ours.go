@@ -70,7 +70,7 @@ func (o *ours) keep(made *queue.Decision, now time.Duration, d *decision) {
 		return
 	}
 	g := o.gangs[j]
-	g.Blocked = made.Blocked
+	g.Blocked, g.HoldFor, g.HoldUntil = made.Blocked, made.HoldFor, made.HoldUntil
 	o.gangs[j] = g
 	if at := made.LookAgain.Sub(epoch); !made.LookAgain.IsZero() && at > now && (d.lookAgain == 0 || at < d.lookAgain) {
 		d.lookAgain = at
@@ -85,7 +85,7 @@ func (o *ours) gang(j *job) queue.Gang {
 	o.jobs[id] = j
 	created := epoch.Add(j.arrival)
 	o.gangs[j] = queue.Gang{
-		ID: id, Name: id, Queue: j.queue, Priority: j.priority, Created: created, Since: created, Limit: j.limit(), Class: "node",
+		ID: id, Name: id, Queue: j.queue, Priority: j.priority, Created: created, Since: created, Limit: j.limit(), Expected: j.estimate, Class: "node", Grows: j.malleable,
 		Sizing:   elastic.Sizing{Min: j.least, Size: j.size, Operator: elastic.Multiply, Operand: 2},
 		Requests: queue.Resources{"nodes": 1},
 	}

@@ -51,7 +51,7 @@ func (c *cycle) expectedEnds() []expectedEnd {
 		if e.Limit > 0 {
 			end.kind, end.at = limitKnown, c.now.Add(e.Limit)
 		}
-		end.guess = c.guess(end, e.Expected)
+		end.guess = c.guess(end, e.runs(len(e.nodes)))
 		ends = append(ends, end)
 	}
 	slices.SortStableFunc(ends, func(a, b expectedEnd) int {
@@ -110,7 +110,7 @@ func (c *cycle) endsOf(r *run) []expectedEnd {
 	case !r.End.IsZero():
 		rest.kind, rest.guess = limitKnown, r.End
 	default:
-		rest.guess = c.guess(rest, r.Expected)
+		rest.guess = c.guess(rest, r.runs(len(r.Ranks)))
 	}
 	ranks := slices.Concat(r.draining, r.drains)
 	if len(ranks) == 0 {

@@ -40,12 +40,18 @@ type Gang struct {
 	Class string
 	// Limit is the time limit of the command; 0 if there is none.
 	Limit time.Duration
-	// Expected is how long the command is expected to run, which the limit bounds; 0 if this is not
-	// known.
+	// Expected is how long the command is expected to run at the full size, which the limit bounds; 0 if
+	// this is not known.
 	Expected time.Duration
 	// NotAllowed says why the gang cannot be admitted whatever is free, for example a quota or a
 	// missing queue; "" if it can.
 	NotAllowed string
+	// Grows is true if the gang takes more nodes after its command has begun.
+	Grows bool
+	// HoldFor is the smallest size at which the gang starts before HoldUntil, because it ends sooner with that size;
+	// zero if it never held out so. Both come from the Decision of the cycle before.
+	HoldFor   int
+	HoldUntil time.Time
 	// Blocked is since when the gang has waited after it was the head of its queue first; zero if
 	// it never was. It comes from the Decision of the cycle before.
 	Blocked time.Time
@@ -172,8 +178,9 @@ type Decision struct {
 	Message string
 	// Head is true if the gang is the first of its queue that does not fit.
 	Head bool
-	// Blocked is for the next cycle's Gang.
-	Blocked time.Time
+	// Blocked, HoldFor and HoldUntil are for the next cycle's Gang.
+	Blocked, HoldUntil time.Time
+	HoldFor            int
 	// LookAgain is when time alone may change the verdict; zero if it never does.
 	LookAgain time.Time
 }

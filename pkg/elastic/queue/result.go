@@ -44,7 +44,7 @@ func (r *run) message() string {
 
 // decision is the verdict on a gang; before is the number of gangs ahead of it.
 func (c *cycle) decision(e *entry, before int) Decision {
-	d := Decision{Gang: e.ID, Verdict: e.verdict, Message: e.message, Blocked: e.Blocked}
+	d := Decision{Gang: e.ID, Verdict: e.verdict, Message: e.message, Blocked: e.Blocked, HoldFor: e.HoldFor, HoldUntil: e.HoldUntil}
 	switch {
 	case e.verdict != "":
 		return d
@@ -53,6 +53,9 @@ func (c *cycle) decision(e *entry, before int) Decision {
 		return d
 	case e.queue.head == e:
 		c.decideHead(e, &d)
+	case e.HoldUntil.After(c.now):
+		d.Verdict, d.LookAgain = elastic.WaitingForSize, e.HoldUntil
+		d.Message = fmt.Sprintf("holds out for %d brokers, with which it ends sooner", e.HoldFor)
 	case e.BestEffort:
 		d.Verdict, d.Message = elastic.NoRoom, c.why(e)
 	default:

@@ -31,6 +31,7 @@ func Schedule(s Snapshot, room Room, now time.Time) Result {
 	c.resize()
 	c.backfill()
 	c.resize()
+	c.holdOut()
 	c.bestEffort()
 	c.grow()
 	return c.result()
@@ -87,8 +88,8 @@ type entry struct {
 	allowed  []int // all sizes
 	sizes    []int // the sizes that are allowed now
 	holdsOut bool
-	// fullUntil is until when the gang starts at its full size or not at all; zero if at any
-	// size.
+	// fullUntil is until when the gang starts at its full size, or a size for which it holds out, or not at
+	// all; zero if at any size.
 	fullUntil time.Time
 	// reserved is when the gang starts at the latest, by the profile; zero if this is not known.
 	reserved time.Time
@@ -203,6 +204,9 @@ func (c *cycle) newEntry(gang Gang, q *jobQueue) *entry {
 	}
 	if until.After(c.now) {
 		e.fullUntil, e.sizes = until, e.sizes[len(e.sizes)-1:]
+	} else if e.HoldUntil.After(c.now) {
+		e.holdsOut, e.fullUntil = true, e.HoldUntil
+		e.sizes = e.holdsOutFor()
 	}
 	return e
 }

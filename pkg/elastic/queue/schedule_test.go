@@ -469,6 +469,31 @@ func TestReclaim(t *testing.T) {
 	})
 }
 
+// A gang starts at less than its size unless it ends sooner with nodes that are about to become free.
+func TestHoldsOutForMore(t *testing.T) {
+	expects := func(g *Gang) { g.Expected = 100 * time.Second }
+	held := func(second int) func(*Gang) {
+		return func(g *Gang) { g.HoldFor, g.HoldUntil = 64, noon.Add(time.Duration(second)*time.Second) }
+	}
+	half := func(change ...func(*Gang)) Gang { return with(with(twice(32, "a", 0), expects), change...) }
+	anySize := with(elasticGang("a", 32, 64, 0, 0), expects)
+	until := func(second int) *cluster { return newCluster(64).run(gang("r", 32, 0), 32, 0, endsAt(second)) }
+	testSchedule(t, map[string]scheduleCase{
+		"the others end soon":                    {cluster: until(5).wait(half()), want: "a WaitingForSize"},
+		"just before it were of no use":          {cluster: until(99).wait(half()), want: "a WaitingForSize"},
+		"the others end too late":                {cluster: until(100).wait(half()), want: "a Admitted 32"},
+		"how long it runs is not known":          {cluster: until(5).wait(twice(32, "a", 0)), want: "a Admitted 32"},
+		"it grows later":                         {cluster: until(5).wait(half(func(g *Gang) { g.Grows = true })), want: "a Admitted 32"},
+		"not for more than others take":          {cluster: until(5).wait(half(held(60)), gang("b", 1, 1)), second: 1, want: "a WaitingForSize, b WaitingForTurn"},
+		"while others wait, it waits shortly":    {cluster: until(19).wait(anySize, gang("b", 8, 0)), want: "a WaitingForSize, b NoRoom"},
+		"while others wait, it waits not longer": {cluster: until(21).wait(anySize, gang("b", 8, 0)), want: "a Admitted 32, b NoRoom"},
+		"it holds out once":                      {cluster: until(50).wait(half(held(10))), second: 11, want: "a Admitted 32"},
+		"until then only at that size":           {cluster: until(50).wait(half(held(12))), second: 11, want: "a WaitingForSize"},
+		"they are free":                          {cluster: newCluster(64).wait(half(held(12))), second: 11, want: "a Admitted 64"},
+		"two wait for the same nodes":            {cluster: newCluster(96).run(gang("r", 32, 0), 32, 0, endsAt(65)).wait(half(), with(twice(32, "b", 60), expects)), second: 60, want: "a WaitingForSize, b Admitted 32"},
+	})
+}
+
 func TestGrow(t *testing.T) {
 	upTo := func(n int) func(*Running) { return func(r *Running) { r.Max = n } }
 	doubling := func(g *Gang) { g.Sizing.Operator, g.Sizing.Operand = elastic.Multiply, 2 }

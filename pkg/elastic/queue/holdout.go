@@ -1,0 +1,95 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"slices"
+	"time"
+)
+
+const (
+	// mostIdle is the part of its own work, in node-seconds, that a gang may keep idle while others wait.
+	mostIdle = 0.1
+	// lateness is the part of its run time for which a gang waits beyond the expected end of others.
+	lateness = 0.05
+)
+
+// holdOut lets gangs wait that were placed at less than their size, if they end sooner with more nodes that are
+// expected to become free. Meanwhile their nodes are idle, so they wait only shortly while others wait. Each gang does so
+// once.
+func (c *cycle) holdOut() {
+	var first []*entry // those that get their nodes before
+	others := false
+	for _, q := range c.queues {
+		for _, e := range q.waiting {
+			if len(e.nodes) > 0 {
+				continue
+			}
+			others = true
+			if e == q.head || e.holdsOut {
+				first = append(first, e)
+			}
+		}
+	}
+	for _, e := range slices.Clone(c.admitted) {
+		if e.Expected == 0 || e.Grows || len(e.nodes) == e.Sizing.Size || !e.HoldUntil.IsZero() {
+			continue
+		}
+		longest := e.runs(len(e.nodes)) - e.Expected
+		if others {
+			longest = min(longest, time.Duration(mostIdle*float64(e.runs(len(e.nodes)))))
+		}
+		size, at := c.better(e, c.now.Add(longest), first)
+		if size == 0 {
+			continue
+		}
+		c.state.unplace(e, len(e.nodes))
+		e.nodes, c.ends = nil, nil
+		e.HoldFor, e.HoldUntil = size, at.Add(time.Duration(lateness*float64(e.Expected)))
+		e.sizes = e.holdsOutFor()
+		c.admitted = slices.DeleteFunc(c.admitted, func(other *entry) bool { return other == e })
+		first = append(first, e)
+	}
+}
+
+// holdsOutFor are the sizes at which a gang starts while it holds out.
+func (e *entry) holdsOutFor() []int {
+	return slices.DeleteFunc(slices.Clone(e.sizes), func(size int) bool { return size < min(e.HoldFor, e.Sizing.Size) })
+}
+
+// better is the size, and its time, with which a gang ends soonest; 0 if it had better start now. Others get
+// their nodes first.
+func (c *cycle) better(e *entry, latest time.Time, first []*entry) (better int, when time.Time) {
+	soonest := c.now.Add(e.runs(len(e.nodes)))
+	after := c.state.snapshot()
+	after.unplace(e, len(e.nodes))
+	for _, end := range c.expectedEnds() {
+		if end.guess.After(latest) {
+			break
+		}
+		if end.id == e.ID {
+			continue
+		}
+		after = after.after([]expectedEnd{end})
+		if end.guess.Before(c.now) || after.fits(e, e.Sizing.Size) <= len(e.nodes) {
+			continue
+		}
+		then := after.snapshot()
+		for _, other := range first {
+			then.place(other, other.least())
+		}
+		most := then.fits(e, e.Sizing.Size)
+		for _, size := range e.sizes {
+			if ends := end.guess.Add(e.runs(size)); size <= most && size > len(e.nodes) && ends.Before(soonest) {
+				better, when, soonest = size, end.guess, ends
+			}
+		}
+	}
+	return better, when
+}
+
+// runs is how long a gang is expected to run at a size; 0 if this is not known.
+func (g *Gang) runs(size int) time.Duration {
+	return time.Duration(float64(g.Expected) * float64(g.Sizing.Size) / float64(max(size, 1)))
+}
