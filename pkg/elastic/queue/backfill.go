@@ -35,7 +35,7 @@ func (c *cycle) protect(e *entry) bool {
 	}
 	if q.behind == nil {
 		for _, before := range q.waiting[q.next:min(q.next+mostReservations, len(q.waiting))] {
-			if before != e && len(before.nodes) == 0 {
+			if before != e && len(before.nodes) == 0 && c.waitsForUser(before) == noLimit {
 				q.behind = append(q.behind, c.reserve(before))
 			}
 		}

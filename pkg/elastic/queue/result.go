@@ -18,7 +18,7 @@ func (c *cycle) result() Result {
 		for i, e := range q.all {
 			d := c.decision(e, before)
 			d.Position = i + 1
-			if e.verdict == "" && len(e.nodes) == 0 {
+			if d.Verdict != elastic.Admitted && d.Verdict != elastic.NeverFits && (d.Verdict != elastic.NotAllowed || d.Head) {
 				before++
 			}
 			out.Decisions = append(out.Decisions, d)
@@ -53,6 +53,8 @@ func (c *cycle) decision(e *entry, before int) Decision {
 		return d
 	case e.queue.head == e:
 		c.decideHead(e, &d)
+	case c.limitOf(e) != noLimit:
+		d.Verdict, d.Message = elastic.NotAllowed, e.userMessage(c.limitOf(e))
 	case e.BestEffort:
 		d.Verdict, d.Message = elastic.NoRoom, c.why(e)
 	default:
