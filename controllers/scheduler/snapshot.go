@@ -169,6 +169,7 @@ func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (*snapshot, queu
 		}
 	}
 	out.Running = s.running(now)
+	s.reckon(out, queues, now)
 	room, err := s.room(out.waiting, now)
 	return out, room, err
 }
