@@ -29,6 +29,7 @@ const (
 	DefaultBackoffBase   = 30 * time.Second
 	DefaultBackoffMax    = 30 * time.Minute
 	DefaultPatience      = 5 * time.Minute
+	DefaultHalfLife      = 7 * 24 * time.Hour
 )
 
 // Default sets every field that has a default and is not set, and removes a leadBroker without
@@ -119,6 +120,9 @@ func (q *MiniClusterQueue) Default() {
 	setDefault(&q.Spec.Backfill, BackfillEASY)
 	setDefaultDuration(&q.Spec.Patience, DefaultPatience)
 	setDefault(&q.Spec.Requeue, RequeueOriginal)
+	if q.Spec.Users != nil {
+		setDefaultDuration(&q.Spec.Users.HalfLife, DefaultHalfLife)
+	}
 }
 
 // LeastSize returns the smallest size to start at: minSize, unless size was lowered below

@@ -75,7 +75,12 @@ func TestDefaultQueue(t *testing.T) {
 		s.Patience.Duration != 5*time.Minute || s.Requeue != RequeueOriginal || s.Suspended || s.Capacity != nil || s.Guarantee != nil {
 		t.Errorf("spec %+v", s)
 	}
+	queue.Spec.Users = &QueueUsers{}
+	if queue.Default(); s.Users.HalfLife.Duration != 7*24*time.Hour || s.Users.MaxRunning != 0 || s.Users.MaxNodes != 0 {
+		t.Errorf("users %+v", s.Users)
+	}
 	queue.Spec = MiniClusterQueueSpec{
+		Users:  &QueueUsers{HalfLife: &metav1.Duration{Duration: time.Hour}},
 		Weight: 3, Reclaimable: new(false), Ordering: OrderFIFO, Backfill: BackfillNone, Patience: &metav1.Duration{}, Requeue: RequeueLast,
 	}
 	again := queue.DeepCopy()

@@ -23,6 +23,7 @@ import (
 // +kubebuilder:printcolumn:name="Weight",type=integer,JSONPath=`.spec.weight`
 // +kubebuilder:printcolumn:name="Suspended",type=boolean,JSONPath=`.spec.suspended`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="self.metadata.name != 'kueue' || !has(self.spec) || (!has(self.spec.users) && (!has(self.spec.ordering) || self.spec.ordering != 'FairShare'))",message="the queue kueue has no users and no ordering FairShare: Kueue orders its MiniClusters"
 type MiniClusterQueue struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -46,7 +47,7 @@ type MiniClusterQueueList struct {
 }
 
 // QueueOrdering is the order in which a queue is served.
-// +kubebuilder:validation:Enum=Priority;FIFO
+// +kubebuilder:validation:Enum=Priority;FIFO;FairShare
 type QueueOrdering string
 
 const (
@@ -55,6 +56,9 @@ const (
 	OrderPriority QueueOrdering = "Priority"
 	// OrderFIFO serves MiniClusters by age, the oldest first.
 	OrderFIFO QueueOrdering = "FIFO"
+	// OrderFairShare serves MiniClusters by priority, the highest first, then those of the user
+	// with the least usage, and then by age.
+	OrderFairShare QueueOrdering = "FairShare"
 )
 
 // Backfill says which MiniClusters may start before one that does not fit now.
@@ -127,8 +131,11 @@ type MiniClusterQueueSpec struct {
 	// +optional
 	Reclaimable *bool `json:"reclaimable,omitempty"`
 
-	// ordering is Priority (by the PriorityClass of the pods, then age) or FIFO (by age
-	// alone). Age counts from the MiniCluster's creation. Default Priority.
+	// ordering is Priority (by the PriorityClass of the pods, then age), FIFO (by age alone) or
+	// FairShare (by the PriorityClass, then users take turns, then age). With FairShare the
+	// user with the least usage is next. The usage of a user is the average part of the cluster
+	// that the user has had, and the part that the user has now. Age counts from the
+	// MiniCluster's creation. Default Priority.
 	// +kubebuilder:default=Priority
 	// +optional
 	Ordering QueueOrdering `json:"ordering,omitempty"`
@@ -176,10 +183,56 @@ type MiniClusterQueueSpec struct {
 	// +optional
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
 
+	// users says who the users of the queue are, how long their usage counts, and what each may
+	// have at once. Default: each namespace is a user, without limits.
+	// +optional
+	Users *QueueUsers `json:"users,omitempty"`
+
 	// suspended: true admits no MiniCluster from the queue. MiniClusters that run go on.
 	// Default false.
 	// +optional
 	Suspended bool `json:"suspended,omitempty"`
+}
+
+// QueueUsers are the users of a queue, and what each may have at once. The limits apply with every
+// ordering.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.halfLife) || duration(self.halfLife) > duration('0s')",message="halfLife must be longer than 0s"
+type QueueUsers struct {
+	// label is the name of a label of MiniClusters, whose value is the user. A MiniCluster
+	// without this label, or with an empty value, belongs to the user with the name of its
+	// namespace. Who may create MiniClusters can set any label, unless an admission policy
+	// forbids it. Default: none, so the namespace is the user.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=317
+	// +kubebuilder:validation:Pattern=`^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$`
+	// +optional
+	Label string `json:"label,omitempty"`
+
+	// halfLife is the time after which usage counts half. Default 168h (7 days).
+	// +kubebuilder:default="168h"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MinLength=2
+	// +kubebuilder:validation:MaxLength=40
+	// +kubebuilder:validation:Pattern=`^([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}(\.[0-9]{1,3})?s)?([0-9]{1,6}ms)?$`
+	// +optional
+	HalfLife *metav1.Duration `json:"halfLife,omitempty"`
+
+	// maxRunning is how many MiniClusters of a user may have nodes at once. Others of the user
+	// wait, and block nobody. Default: no limit.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000000
+	// +optional
+	MaxRunning int32 `json:"maxRunning,omitempty"`
+
+	// maxNodes is how many brokers of a user may have nodes at once. A MiniCluster whose
+	// minSize is larger is not allowed. One that needs more than is left waits and blocks
+	// nobody, or starts at a smaller size. Running MiniClusters do not grow beyond it. Default:
+	// no limit.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000000
+	// +optional
+	MaxNodes int32 `json:"maxNodes,omitempty"`
 }
 
 // MiniClusterQueueStatus says which MiniClusters of a queue wait, and what the others use.
@@ -214,9 +267,40 @@ type MiniClusterQueueStatus struct {
 	// +optional
 	Waiting []WaitingMiniCluster `json:"waiting,omitempty"`
 
+	// users are the 200 users with the most usage, the most first. Only a queue with the ordering
+	// FairShare, or with users in its spec, has them.
+	// +kubebuilder:validation:MaxItems=200
+	// +listType=atomic
+	// +optional
+	Users []QueueUser `json:"users,omitempty"`
+
+	// usageTime is until when the usage of the users was reckoned. What they have had since then
+	// is not part of it yet. It is at most about a minute old while a user has nodes.
+	// +optional
+	UsageTime *metav1.MicroTime `json:"usageTime,omitempty"`
+
 	// observedGeneration is the generation of the spec to which the status belongs.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+}
+
+// MostUsers is the largest number of users in status.users of a queue.
+const MostUsers = 200
+
+// QueueUser is a user of a queue.
+type QueueUser struct {
+	// name is the value of the label of spec.users, or a namespace.
+	Name string `json:"name"`
+	// usage is the part of the cluster that the user had, of its dominant resource, times
+	// seconds, until usageTime. It decays with spec.users.halfLife. An hour on the whole cluster
+	// is "3600.000".
+	Usage string `json:"usage"`
+	// running is the number of the user's MiniClusters that have nodes.
+	Running int32 `json:"running"`
+	// nodes is the number of the user's brokers that have nodes.
+	Nodes int32 `json:"nodes"`
+	// pending is the number of the user's MiniClusters that wait.
+	Pending int32 `json:"pending"`
 }
 
 // MostWaiting is the largest number of MiniClusters in status.waiting of a queue.

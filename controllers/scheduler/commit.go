@@ -41,6 +41,7 @@ func (s *Scheduler) commit(result queue.Result, seen *snapshot, now time.Time) n
 		waiting.WithLabelValues(string(verdict)).Set(float64(verdicts[verdict]))
 	}
 	out.decided = append(out.decided, s.order(result, now)...)
+	out.lookAgain = elastic.Earliest(out.lookAgain, s.settleUsers(result, seen, now))
 	out.reported = s.updateReports(result, seen)
 	return out
 }

@@ -106,6 +106,8 @@ type clusterState struct {
 	miniClusters []*v1alpha2.MiniCluster
 	queues       []*v1alpha2.MiniClusterQueue
 	quotas       *ledger.Quotas
+	// finished are MiniClusters that have finished, if the usage of the users of a queue is to be recovered.
+	finished []*v1alpha2.MiniCluster
 	// made counts the existing pods of live MiniClusters in namespaces with a quota.
 	made map[types.UID]int
 }
@@ -125,6 +127,9 @@ func (s *Scheduler) observe(ctx context.Context) (*clusterState, error) {
 	seen := &clusterState{
 		miniClusters: pointers(miniClusters.Items), queues: pointers(queues.Items),
 		quotas: ledger.NewQuotas(pointers(quotas.Items)), made: map[types.UID]int{},
+	}
+	if err := s.findFinished(ctx, seen); err != nil {
+		return nil, err
 	}
 	for _, mc := range seen.miniClusters {
 		if !seen.quotas.Limit(mc.Namespace) {

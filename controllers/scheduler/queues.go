@@ -93,6 +93,7 @@ func (s *Scheduler) updateReports(result queue.Result, seen *snapshot) []types.N
 	reports := map[string]*status.QueueReport{}
 	for _, use := range result.Uses {
 		reports[use.Queue] = &status.QueueReport{Use: use}
+		s.reportUsage(reports[use.Queue])
 	}
 	for i := range seen.Running {
 		if report := reports[seen.Running[i].Queue]; report != nil {

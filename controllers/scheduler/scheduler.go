@@ -76,6 +76,8 @@ type Scheduler struct {
 	repairs map[types.UID][]int
 	// owed is true if an order waits until an earlier one is recorded.
 	owed bool
+	// accounts are the usage of users, by queue.
+	accounts map[string]*account
 	// reports are the last cycle's reports, by queue.
 	reports map[string]status.QueueReport
 	// changed is true if anything but freed nodes may change a decision. freed is the ledger's
@@ -105,7 +107,7 @@ func New(cache client.Reader, clock clock.PassiveClock, topology []state.Topolog
 		Cache: cache, Clock: clock, topology: topology, ledger: ledger.New(topology, matcher),
 		entries: map[types.NamespacedName]*entry{}, checked: map[types.NamespacedName]types.UID{},
 		known: map[types.UID]*known{}, pods: map[types.UID]*corev1.Pod{}, limits: map[types.UID]int{}, repairs: map[types.UID][]int{},
-		reports: map[string]status.QueueReport{}, starting: map[types.UID]time.Time{},
+		accounts: map[string]*account{}, reports: map[string]status.QueueReport{}, starting: map[types.UID]time.Time{},
 		kick:    make(chan event.GenericEvent, 1),
 		decided: make(chan event.GenericEvent, 1024), reported: make(chan event.GenericEvent, 1024),
 	}
@@ -262,12 +264,12 @@ func (s *Scheduler) followMiniCluster(_ context.Context, e event.UpdateEvent, q 
 	}
 }
 
-// matters reports whether a MiniCluster is deleted, holds other nodes or for another time, or
-// wants another size. The record of a new admission does not matter: it was assumed.
+// matters reports whether a MiniCluster is deleted, holds other nodes or for another time, wants
+// another size, or has other labels, which may name another user. The record of a new admission does not matter: it was assumed.
 func matters(old, mc *v1alpha2.MiniCluster) bool {
 	leaves := old.DeletionTimestamp == nil && mc.DeletionTimestamp != nil
 	grows := old.Status.StartTime == nil && mc.Status.StartTime != nil && state.MayGrow(mc)
-	if leaves || grows || (mc.Status.Admission != nil && old.Spec.Size != mc.Spec.Size) {
+	if leaves || grows || !maps.Equal(old.Labels, mc.Labels) || (mc.Status.Admission != nil && old.Spec.Size != mc.Spec.Size) {
 		return true
 	}
 	before, _ := state.PromiseOf(old)

@@ -193,6 +193,7 @@ func Queue(made *v1alpha2.MiniClusterQueue) queue.Queue {
 	q.Default()
 	s := &q.Spec
 	return queue.Queue{
+		Users:       users(s),
 		Name:        q.Name,
 		Weight:      int(s.Weight),
 		Priority:    s.Priority,

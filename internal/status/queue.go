@@ -4,10 +4,16 @@
 package status
 
 import (
+	"cmp"
+	"maps"
+	"slices"
 	"strconv"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/queue"
@@ -17,6 +23,9 @@ import (
 type QueueReport struct {
 	Use               queue.Use
 	Admitted, Pending int
+	// Usage is the usage of users until UsageTime, in seconds of the whole cluster.
+	Usage     map[string]float64
+	UsageTime time.Time
 	// Waiting are the first waiting MiniClusters in the order of the queue, at most
 	// v1alpha2.MostWaiting.
 	Waiting []Waiting
@@ -38,7 +47,10 @@ func Queue(q *v1alpha2.MiniClusterQueue, report QueueReport) v1alpha2.MiniCluste
 		Pending: int32(report.Pending), Admitted: int32(report.Admitted),
 		Used:  resourceList(report.Use.Used),
 		Share: fraction(report.Use.Share), Deserved: fraction(report.Use.Deserved),
-		ObservedGeneration: q.Generation,
+		Users: users(&report), ObservedGeneration: q.Generation,
+	}
+	if !report.UsageTime.IsZero() {
+		s.UsageTime = ptr.To(metav1.NewMicroTime(report.UsageTime))
 	}
 	for _, waiting := range report.Waiting {
 		s.Waiting = append(s.Waiting, v1alpha2.WaitingMiniCluster{
@@ -49,7 +61,26 @@ func Queue(q *v1alpha2.MiniClusterQueue, report QueueReport) v1alpha2.MiniCluste
 	return s
 }
 
-// fraction formats a part of 1 with three digits.
+// users lists the users with the most usage.
+func users(report *QueueReport) []v1alpha2.QueueUser {
+	byName := map[string]v1alpha2.QueueUser{}
+	for name := range report.Usage {
+		byName[name] = v1alpha2.QueueUser{Name: name}
+	}
+	for _, use := range report.Use.Users {
+		byName[use.User] = v1alpha2.QueueUser{Name: use.User, Running: int32(use.Gangs), Nodes: int32(use.Pods), Pending: int32(use.Pending)}
+	}
+	list := slices.SortedFunc(maps.Values(byName), func(a, b v1alpha2.QueueUser) int {
+		return cmp.Or(cmp.Compare(report.Usage[b.Name], report.Usage[a.Name]), cmp.Compare(a.Name, b.Name))
+	})
+	list = list[:min(len(list), v1alpha2.MostUsers)]
+	for i := range list {
+		list[i].Usage = fraction(report.Usage[list[i].Name])
+	}
+	return list
+}
+
+// fraction formats a part, or a sum of parts, with three digits.
 func fraction(part float64) string { return strconv.FormatFloat(part, 'f', 3, 64) }
 
 // resourceList converts amounts to Kubernetes quantities; the amounts of cpu are millicores.

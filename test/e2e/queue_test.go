@@ -33,7 +33,7 @@ import (
 // plays are the examples of queues, by the names of their files.
 var plays = map[string]func(*stage){
 	"enqueue": playEnqueue, "allocate": playAllocate, "backfill": playBackfill, "preempt": playPreempt,
-	"reclaim": playReclaim, "grow": playGrow, "topology": playTopology, "best-effort": playBestEffort,
+	"reclaim": playReclaim, "grow": playGrow, "topology": playTopology, "best-effort": playBestEffort, "users": playUsers,
 }
 
 // The examples of queues are applied one after the other, on a cluster of their own: what a
@@ -190,6 +190,33 @@ func playReclaim(s *stage) {
 	if s.leads("a-sweep") != 1 || s.leads("a-job") != 2 {
 		s.t.Errorf("a-sweep ran %d times, a-job %d times", s.leads("a-sweep"), s.leads("a-job"))
 	}
+}
+
+func playUsers(s *stage) {
+	s.step(1)
+	if first, second := s.awaitAdmitted("alice-1"), s.awaitAdmitted("alice-2"); len(s.members(first)) != 4 || len(s.members(second)) != 2 {
+		s.t.Errorf("alice-1 was admitted on %s, alice-2 on %s", first.Status.Admission.Nodes, second.Status.Admission.Nodes)
+	}
+	s.awaitReason("alice-3", v1alpha2.ReasonNotAllowed)
+	s.awaitMessage("alice-3", "queue turns allows user alice 6 at once")
+	s.step(2)
+	s.awaitReason("bob-1", v1alpha2.ReasonNoRoom)
+	s.awaitQueue("turns", "telling what its users have", func(q *v1alpha2.MiniClusterQueueStatus) bool {
+		users := map[string]v1alpha2.QueueUser{}
+		for _, user := range q.Users {
+			user.Usage = ""
+			users[user.Name] = user
+		}
+		return q.UsageTime != nil && len(users) == 2 && users["alice"] == v1alpha2.QueueUser{Name: "alice", Running: 2, Nodes: 6, Pending: 1} &&
+			users["bob"] == v1alpha2.QueueUser{Name: "bob", Pending: 1}
+	})
+	s.endCommand("alice-2")
+	bob, alice := s.awaitSuccess("bob-1"), s.awaitSuccess("alice-3")
+	if !bob.Status.Admission.Time.Before(&alice.Status.Admission.Time) {
+		s.t.Errorf("admitted: bob-1 at %s, alice-3 at %s", bob.Status.Admission.Time, alice.Status.Admission.Time)
+	}
+	s.endCommand("alice-1")
+	s.awaitSuccess("alice-1")
 }
 
 func playGrow(s *stage) {
@@ -362,6 +389,33 @@ func TestCapacityInPods(t *testing.T) {
 	if second.Status.Admission != nil && second.Status.Admission.Time.Before(first.Status.CompletionTime) {
 		t.Error("both had four of three pods")
 	}
+}
+
+// A namespace is a user. Others of it wait for its limit, and its usage is recorded while it has nodes.
+func TestUserOfANamespace(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 2)
+	s.patch(queueOf(s), `{"spec":{"users":{"maxRunning":1}}}`)
+	first := s.create(s.miniCluster("first").PodAnnotation(simulator.Runtime, untilTold))
+	s.awaitState(first, v1alpha2.StateRunning)
+	second := s.create(s.miniCluster("second"))
+	s.await(second, "told that its user may have no more", func(mc *v1alpha2.MiniCluster) bool {
+		c := condition(mc, v1alpha2.ConditionAdmitted)
+		return c.Reason == v1alpha2.ReasonNotAllowed && strings.Contains(c.Message, "at most 1 of user "+s.namespace+"'s MiniClusters")
+	})
+	eventually(t, func() error {
+		queue := &v1alpha2.MiniClusterQueue{}
+		if err := env.client.Get(s.ctx, client.ObjectKey{Name: s.namespace}, queue); err != nil {
+			return err
+		}
+		if users := queue.Status.Users; len(users) != 1 || users[0].Name != s.namespace || users[0].Running != 1 || users[0].Usage == "0.000" {
+			return fmt.Errorf("the users are %+v", users)
+		}
+		return nil
+	})
+	s.endCommand(first)
+	s.awaitSuccess(first)
+	s.awaitSuccess(second)
 }
 
 const stageNodes = 8

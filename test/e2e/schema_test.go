@@ -44,7 +44,7 @@ var kinds = []kind{
 	},
 	{
 		name: "MiniClusterQueue", plural: "miniclusterqueues", spec: map[string]any{},
-		refused: refusedQueues, accepted: acceptedQueues, bounds: 15, rules: 5,
+		refused: refusedQueues, accepted: acceptedQueues, bounds: 15, rules: 7,
 	},
 }
 
@@ -137,7 +137,13 @@ var refusedQueues = []refusal{
 	{"spec: {patience: 1d}", "should match"},
 	{"spec: {minRuntime: -1m}", "should match"},
 	{"spec: {patience: 5}", "must be of type string"},
-	{"spec: {ordering: Random}", `supported values: "Priority", "FIFO"`},
+	{"spec: {ordering: Random}", `supported values: "Priority", "FIFO", "FairShare"`},
+	{"spec: {users: {halfLife: 0h0m}}", "halfLife must be longer than 0s"},
+	{"spec: {users: {halfLife: 7d}}", "should match"},
+	{"spec: {users: {maxRunning: 0}}", "should be greater than or equal to 1"},
+	{"spec: {users: {label: a b}}", "should match"},
+	{"metadata: {name: kueue}\nspec: {ordering: FairShare}", "the queue kueue has no users and no ordering FairShare"},
+	{"metadata: {name: kueue}\nspec: {users: {maxNodes: 4}}", "the queue kueue has no users and no ordering FairShare"},
 	{"spec: {backfill: Easy}", `supported values: "None", "EASY", "Conservative"`},
 	{"spec: {requeue: First}", `supported values: "Original", "Last"`},
 }
@@ -151,6 +157,9 @@ var acceptedQueues = []string{
 	"spec: {capacity: {cpu: 0, pods: 0}, guarantee: {cpu: '0'}}",
 	"spec: {capacity: {cpu: 8, memory: 1Gi, pods: 1e3, nvidia.com/gpu: 4, hugepages-2Mi: 1Gi}, guarantee: {cpu: 8000m, memory: 1024Mi, ephemeral-storage: 1}}",
 	"spec: {patience: 0s}",
+	"spec: {ordering: FairShare, users: {label: example.com/user, halfLife: 24h, maxRunning: 4, maxNodes: 64}}",
+	"spec: {users: {}}",
+	"metadata: {name: kueue}\nspec: {ordering: FIFO}",
 	"spec: {patience: 1h30m0.5s}",
 }
 
@@ -206,7 +215,7 @@ func TestDefaultsAgree(t *testing.T) {
 			t.Errorf("%s: the controller (-) and the schema (+) differ: %s", manifest, diff)
 		}
 	}
-	for _, manifest := range []string{"{}", "spec: {weight: 2, patience: 0s, reclaimable: false}"} {
+	for _, manifest := range []string{"{}", "spec: {weight: 2, patience: 0s, reclaimable: false}", "spec: {users: {maxRunning: 1}}"} {
 		own, served := defaulted[v1alpha2.MiniClusterQueue](t, &kinds[1], manifest)
 		if diff := cmp.Diff(own.Spec, served.Spec); diff != "" {
 			t.Errorf("%s: the controller (-) and the schema (+) differ: %s", manifest, diff)

@@ -32,7 +32,7 @@ func (c *cycle) wantsMore() bool {
 	for _, q := range c.queues {
 		for _, e := range q.waiting {
 			for name, amount := range e.Requests {
-				wanted[name] += amount * int64(e.Sizing.Size)
+				wanted[name] += amount * int64(e.wants())
 			}
 		}
 	}
@@ -100,7 +100,7 @@ func (c *cycle) admit(e *entry, action string) bool {
 	if most, known := c.atMost[e.class]; known && most < size {
 		return false
 	}
-	if c.state.allowed(e.queue, e.Requests, size) < size {
+	if c.state.allowed(e.user, e.Requests, 1, size) < size {
 		return false
 	}
 	if fits := c.state.room.Fits(e.ID, size); fits < size {

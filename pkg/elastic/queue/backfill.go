@@ -35,6 +35,9 @@ func (c *cycle) backfillLine(q *jobQueue) {
 	line := q.waiting[q.next-1 : min(q.next+mostReservations, len(q.waiting))] // with the head
 	q.profile = c.newProfile()
 	for _, e := range line {
+		if c.waitsForUser(e) != noLimit {
+			continue
+		}
 		first := q.profile.reserve(e, 0)
 		if first == 0 && (e == q.head || !c.admit(e, "backfill")) { // a reservation of others is in the way
 			q.profile.remove(e)

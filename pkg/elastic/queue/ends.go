@@ -12,7 +12,7 @@ import (
 // expectedEnd is the expected end of a gang, or of some of its ranks.
 type expectedEnd struct {
 	id       string
-	queue    *jobQueue
+	user     *user
 	requests Resources
 	ranks    []int // nil for all ranks
 	pods     int
@@ -47,7 +47,7 @@ func (c *cycle) expectedEnds() []expectedEnd {
 		ends = append(ends, c.endsOf(r)...)
 	}
 	for _, e := range c.admitted {
-		end := expectedEnd{id: e.ID, queue: e.queue, requests: e.Requests, pods: len(e.nodes), kind: limitUnknown, began: c.now}
+		end := expectedEnd{id: e.ID, user: e.user, requests: e.Requests, pods: len(e.nodes), kind: limitUnknown, began: c.now}
 		if e.Limit > 0 {
 			end.kind, end.at = limitKnown, c.now.Add(e.Limit)
 		}
@@ -102,7 +102,7 @@ func (c *cycle) endsOf(r *run) []expectedEnd {
 		}
 		return time.Time{} // overdue: the time is not known any more
 	}
-	rest := expectedEnd{id: r.ID, queue: r.queue, requests: r.Requests, pods: len(r.Ranks), kind: limitUnknown, began: r.Admitted, at: known(r.End)}
+	rest := expectedEnd{id: r.ID, user: r.user, requests: r.Requests, pods: len(r.Ranks), kind: limitUnknown, began: r.Admitted, at: known(r.End)}
 	switch {
 	case r.Ending || r.evicted:
 		rest.kind, rest.at = leaving, time.Time{}
@@ -117,7 +117,7 @@ func (c *cycle) endsOf(r *run) []expectedEnd {
 		return []expectedEnd{rest}
 	}
 	rest.pods -= len(ranks)
-	first := expectedEnd{id: r.ID, queue: r.queue, requests: r.Requests, pods: len(ranks), ranks: ranks, began: r.Admitted, at: known(r.DrainBy)}
+	first := expectedEnd{id: r.ID, user: r.user, requests: r.Requests, pods: len(ranks), ranks: ranks, began: r.Admitted, at: known(r.DrainBy)}
 	return []expectedEnd{first, rest}
 }
 
@@ -137,10 +137,11 @@ func (s *clusterState) after(ends []expectedEnd) *clusterState {
 	for _, end := range ends {
 		if end.ranks == nil {
 			s.room.Release(end.id)
+			s.add(end.user, end.requests, -1, -end.pods)
 		} else {
 			s.room.Shrink(end.id, end.ranks)
+			s.add(end.user, end.requests, 0, -end.pods)
 		}
-		s.add(end.queue, end.requests, -end.pods)
 	}
 	return s
 }

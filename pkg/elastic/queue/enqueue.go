@@ -17,6 +17,10 @@ func (c *cycle) enqueue() {
 	for _, q := range c.queues {
 		for _, e := range q.all {
 			c.sortOut(e, holds)
+		}
+		c.takeTurns(q)
+		for i, e := range q.all {
+			e.index = i
 			if e.verdict == "" && !e.BestEffort {
 				q.waiting = append(q.waiting, e)
 			}
@@ -34,7 +38,7 @@ func (c *cycle) sortOut(e *entry, holds map[string][2]int) {
 	case q.Suspended:
 		e.message = fmt.Sprintf("queue %s is suspended", q.Name)
 	default:
-		e.message = cmp.Or(c.tooLarge(e), c.tooMuchPromised(e))
+		e.message = cmp.Or(c.tooLarge(e), e.tooManyForUser(), c.tooMuchPromised(e))
 	}
 	if e.message != "" {
 		e.verdict = elastic.NotAllowed

@@ -4,6 +4,7 @@
 package queue
 
 import (
+	"maps"
 	"time"
 
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
@@ -21,6 +22,8 @@ type Gang struct {
 	Name string
 	// Queue is the queue in which the gang waits, or waited before it ran.
 	Queue string
+	// User is the user of the queue to whom the gang belongs.
+	User string
 	// Priority goes before age: higher first.
 	Priority int32
 	// Created sets the gang's age: older first.
@@ -85,6 +88,7 @@ type Ordering string
 const (
 	ByPriority Ordering = "Priority" // then age
 	ByAge      Ordering = "FIFO"
+	ByUser     Ordering = "FairShare" // by priority, then in turn by the usage of users, then age
 )
 
 // Backfill says which gangs may pass a gang that does not fit now.
@@ -119,6 +123,7 @@ type Queue struct {
 	// another gang.
 	MinRuntime time.Duration
 	Suspended  bool
+	Users      Users
 }
 
 // Snapshot is all that a cycle decides on, except where gangs fit (Room).
@@ -135,6 +140,22 @@ type Snapshot struct {
 	Settles time.Time
 	// Amount formats an amount of a resource for users; nil formats a plain number.
 	Amount func(name string, amount int64) string
+}
+
+// shared is what the queues share.
+func (s *Snapshot) shared() Resources {
+	shared := maps.Clone(s.Total)
+	for name := range shared {
+		shared[name] = max(shared[name]-s.Foreign[name], 0)
+	}
+	return shared
+}
+
+// Stay is the time in which a gang has had nodes, until a time.
+func (s *Snapshot) Stay(r *Running, until time.Time) Stay {
+	held := Resources{}
+	held.add(withPod(r.Requests), len(r.Ranks))
+	return Stay{User: r.User, Share: share(held, s.shared()), From: r.Admitted, To: until}
 }
 
 // Room is what is free at one moment, and who holds the rest. It knows running and waiting gangs
@@ -212,6 +233,8 @@ type Use struct {
 	Used  Resources
 	// Share and Deserved are parts of the cluster, from 0 to 1, by the dominant resource.
 	Share, Deserved float64
+	// Users are what the users have, by name; nil if their usage does not count.
+	Users []UserUse
 }
 
 // Result is the outcome of one cycle.

@@ -79,7 +79,7 @@ func (c *cycle) bestEffort() {
 func (c *cycle) grow() {
 	for _, q := range c.queues {
 		for _, e := range q.all {
-			if e.verdict == "" && len(e.nodes) == 0 && !e.overCapacity {
+			if e.verdict == "" && len(e.nodes) == 0 && !e.overCapacity && c.limitOf(e) == noLimit {
 				return
 			}
 		}
@@ -105,7 +105,7 @@ func (r *run) mayGrow() bool {
 // growOne gives a gang all free nodes, up to a size that it may have.
 func (c *cycle) growOne(r *run) {
 	has := len(r.Ranks)
-	want := c.state.allowed(r.queue, r.Requests, max(r.Max-has, 0))
+	want := c.state.allowed(r.user, r.Requests, 0, max(r.Max-has, 0))
 	if want == 0 {
 		return
 	}
@@ -117,7 +117,8 @@ func (c *cycle) growOne(r *run) {
 		return
 	}
 	if grown := c.state.room.Grow(r.ID, got); len(grown) > 0 {
-		c.state.add(r.queue, r.Requests, len(grown))
+		c.state.add(r.user, r.Requests, 0, len(grown))
+		r.grows = len(grown)
 		c.growths = append(c.growths, Growth{Gang: r.ID, Pods: grown})
 	}
 }

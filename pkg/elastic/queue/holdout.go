@@ -23,7 +23,7 @@ func (c *cycle) holdOut() {
 	others := false
 	for _, q := range c.queues {
 		for _, e := range q.waiting {
-			if len(e.nodes) > 0 {
+			if len(e.nodes) > 0 || c.limitOf(e) != noLimit {
 				continue
 			}
 			others = true
@@ -53,9 +53,10 @@ func (c *cycle) holdOut() {
 	}
 }
 
-// holdsOutFor are the sizes at which a gang starts while it holds out.
+// holdsOutFor are the sizes at which a gang starts while it holds out: at least the largest.
 func (e *entry) holdsOutFor() []int {
-	return slices.DeleteFunc(slices.Clone(e.sizes), func(size int) bool { return size < min(e.HoldFor, e.Sizing.Size) })
+	i, _ := slices.BinarySearch(e.sizes, e.HoldFor)
+	return e.sizes[min(i, len(e.sizes)-1):]
 }
 
 // better is the size, and its time, with which a gang ends soonest; 0 if it had better start now. Others get

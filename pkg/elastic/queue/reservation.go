@@ -23,7 +23,7 @@ type reservation struct {
 	idle      int
 	// ended are the gangs that have ended by the shadow time, by ID.
 	ended map[string]bool
-	// delays is the smallest size that is known to delay the gang, by queue and class.
+	// delays is the smallest size that is known to delay the gang, by kind.
 	delays map[string]int
 }
 
@@ -74,7 +74,14 @@ func (r *reservation) binds(e *entry) bool {
 	}
 }
 
-func (e *entry) kind() string { return e.queue.Name + "/" + e.class }
+// kind is the same for gangs of which all delay a gang, or none does, if they have the same size.
+func (e *entry) kind() string {
+	kind := e.queue.Name + "/" + e.class
+	if may := &e.queue.Users; may.MaxRunning > 0 || may.MaxNodes > 0 {
+		kind += "/" + e.user.name
+	}
+	return kind
+}
 
 // isDelayedBy reports whether another gang of this kind and size was found to delay the head.
 func (r *reservation) isDelayedBy(e *entry, size int, now time.Time) bool {

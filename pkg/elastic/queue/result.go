@@ -18,7 +18,7 @@ func (c *cycle) result() Result {
 		for i, e := range q.all {
 			d := c.decision(e, before)
 			d.Position = i + 1
-			if e.verdict == "" && len(e.nodes) == 0 {
+			if d.Verdict != elastic.Admitted && d.Verdict != elastic.NeverFits && (d.Verdict != elastic.NotAllowed || d.Head) {
 				before++
 			}
 			out.Decisions = append(out.Decisions, d)
@@ -56,6 +56,8 @@ func (c *cycle) decision(e *entry, before int) Decision {
 	case e.HoldUntil.After(c.now):
 		d.Verdict, d.LookAgain = elastic.WaitingForSize, e.HoldUntil
 		d.Message = fmt.Sprintf("holds out for %d brokers, with which it ends sooner", e.HoldFor)
+	case c.limitOf(e) != noLimit:
+		d.Verdict, d.Message = elastic.NotAllowed, e.userMessage(c.limitOf(e))
 	case e.BestEffort:
 		d.Verdict, d.Message = elastic.NoRoom, c.why(e)
 	default:

@@ -6,7 +6,6 @@ package queue
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -71,6 +70,7 @@ type jobQueue struct {
 	Queue
 	index    int
 	known    bool // the snapshot has the queue
+	users    map[string]*user
 	deserved float64
 	all      []*entry // in the order of the queue
 	waiting  []*entry // those that can be admitted and request something
@@ -84,6 +84,7 @@ type jobQueue struct {
 type entry struct {
 	Gang
 	queue    *jobQueue
+	user     *user
 	index    int   // in queue.all
 	allowed  []int // all sizes
 	sizes    []int // the sizes that are allowed now
@@ -96,6 +97,10 @@ type entry struct {
 	// takesAt is when a gang may be evicted for it that is protected now; zero if there is none.
 	takesAt time.Time
 	class   string
+	// turn is the usage of its user when it is served, as a part of the cluster. beyond is a limit that
+	// its user would exceed with the gangs before it.
+	turn   float64
+	beyond userLimit
 	// overCapacity is true if the queue has no capacity left for the gang.
 	overCapacity bool
 	// deferred is true if the gang could start if others were smaller, without more nodes in use.
@@ -112,6 +117,8 @@ type entry struct {
 type run struct {
 	Running
 	queue    *jobQueue
+	user     *user
+	grows    int // by how many pods
 	draining []int
 	drains   []int
 	evicted  bool
@@ -120,6 +127,14 @@ type run struct {
 }
 
 func (e *entry) least() int { return e.sizes[0] }
+
+// wants is how many pods a gang wants: none if its user may not have it beside the gangs before it.
+func (e *entry) wants() int {
+	if e.beyond != noLimit {
+		return 0
+	}
+	return e.allowed[len(e.allowed)-1]
+}
 
 func (q *jobQueue) weight() float64 { return float64(max(q.Weight, 1)) }
 
@@ -130,11 +145,7 @@ func newCycle(s Snapshot, room Room, now time.Time) *cycle {
 	}
 	byName := c.makeQueues(s)
 	c.total = s.Total
-	shared := maps.Clone(s.Total)
-	for name := range shared {
-		shared[name] = max(shared[name]-s.Foreign[name], 0)
-	}
-	c.state = newClusterState(room.Snapshot(), c.queues, shared)
+	c.state = newClusterState(room.Snapshot(), c.queues, s.shared())
 	for _, running := range s.Running {
 		r := &run{Running: running, queue: byName[running.Queue]}
 		r.Requests = withPod(r.Requests)
@@ -143,7 +154,8 @@ func newCycle(s Snapshot, room Room, now time.Time) *cycle {
 				r.draining = append(r.draining, rank)
 			}
 		}
-		c.state.add(r.queue, r.Requests, len(r.Ranks))
+		r.user = c.userOf(&r.Gang, r.queue)
+		c.state.add(r.user, r.Requests, 1, len(r.Ranks))
 		c.runs = append(c.runs, r)
 	}
 	slices.SortFunc(c.runs, func(a, b *run) int { return cmp.Compare(a.ID, b.ID) })
@@ -153,9 +165,6 @@ func newCycle(s Snapshot, room Room, now time.Time) *cycle {
 	}
 	for _, q := range c.queues {
 		q.sort()
-		for i, e := range q.all {
-			e.index = i
-		}
 	}
 	return c
 }
@@ -188,7 +197,10 @@ func (c *cycle) makeQueues(s Snapshot) map[string]*jobQueue {
 }
 
 func (c *cycle) newEntry(gang Gang, q *jobQueue) *entry {
-	e := &entry{Gang: gang, queue: q, allowed: gang.Sizing.Allowed(), class: gang.Class}
+	if most := q.Users.MaxNodes; most > 0 && (gang.Sizing.Most == 0 || gang.Sizing.Most > most) {
+		gang.Sizing.Most = most
+	}
+	e := &entry{Gang: gang, queue: q, user: c.userOf(&gang, q), allowed: gang.Sizing.Allowed(), class: gang.Class}
 	e.Requests = withPod(e.Requests)
 	if e.class == "" {
 		e.class = "gang " + e.ID

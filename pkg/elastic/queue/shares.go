@@ -30,7 +30,7 @@ func (c *cycle) demand(q *jobQueue) float64 {
 	for _, e := range q.all {
 		if e.verdict == "" {
 			for name, amount := range e.Requests {
-				want[name] += amount * int64(e.Sizing.Size)
+				want[name] += amount * int64(e.wants())
 			}
 		}
 	}
@@ -73,7 +73,13 @@ func (c *cycle) level(least, most []float64) float64 {
 func (c *cycle) nextQueue() *jobQueue {
 	var best *jobQueue
 	for _, q := range c.queues {
-		if q.head != nil || q.next == len(q.waiting) {
+		if q.head != nil {
+			continue
+		}
+		for q.next < len(q.waiting) && c.waitsForUser(q.waiting[q.next]) != noLimit {
+			q.next++
+		}
+		if q.next == len(q.waiting) {
 			continue
 		}
 		if best == nil || c.goesBefore(q, best) < 0 {
@@ -123,7 +129,11 @@ func (c *cycle) uses() []Use {
 	for _, q := range c.queues {
 		if q.known {
 			used := c.state.used[q.index]
-			uses = append(uses, Use{Queue: q.Name, Used: used, Share: c.state.share(used), Deserved: q.deserved})
+			use := Use{Queue: q.Name, Used: used, Share: c.state.share(used), Deserved: q.deserved}
+			if q.Users.HalfLife > 0 {
+				use.Users = c.userUses(q)
+			}
+			uses = append(uses, use)
 		}
 	}
 	return uses

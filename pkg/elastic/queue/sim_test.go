@@ -23,6 +23,7 @@ type simulation struct {
 	ends   map[string]time.Time
 	limits bool // Running.End is known
 	say    func(format string, args ...any)
+	before func()
 	check  func(c Result)
 	done   map[string]time.Time
 	began  map[string]time.Time
@@ -31,7 +32,7 @@ type simulation struct {
 func simulate(c *cluster, works func(Gang, int) time.Duration) *simulation {
 	s := &simulation{cluster: c, now: noon, works: works, ends: map[string]time.Time{}, done: map[string]time.Time{}, began: map[string]time.Time{}}
 	s.say = func(string, ...any) {}
-	s.check = func(Result) {}
+	s.before, s.check = func() {}, func(Result) {}
 	for i := range c.snap.Running {
 		r := &c.snap.Running[i]
 		s.ends[r.ID] = r.Admitted.Add(works(r.Gang, len(r.Ranks)))
@@ -70,6 +71,7 @@ func (s *simulation) leave() {
 // step decides once, and carries it out.
 func (s *simulation) step() {
 	s.leave()
+	s.before()
 	cycle := Schedule(s.snap, s.room, s.now)
 	s.check(cycle)
 	s.start(cycle)
@@ -397,7 +399,27 @@ func randomCluster(random *rand.Rand) *cluster {
 	for i := range pick(14) {
 		c.wait(random32(20 + i))
 	}
+	randomUsers(c, pick)
 	return c
+}
+
+// randomUsers gives each gang one of three users, with limits and usage.
+func randomUsers(c *cluster, pick func(int) int) {
+	user := func() string { return fmt.Sprint("u", pick(3)) }
+	for i := range c.snap.Waiting {
+		c.snap.Waiting[i].User = user()
+	}
+	for i := range c.snap.Running {
+		c.snap.Running[i].User = user()
+	}
+	for i := range c.snap.Queues {
+		q := &c.snap.Queues[i]
+		q.Users = Users{HalfLife: time.Hour, Usage: map[string]float64{"u0": float64(pick(4000)), "u1": float64(pick(4000))}}
+		if pick(2) == 0 {
+			q.Ordering = ByUser
+		}
+		q.Users.MaxRunning, q.Users.MaxNodes = max(pick(8)-4, 0), max(pick(20)-8, 0)
+	}
 }
 
 func TestRandomQueues(t *testing.T) {
@@ -425,7 +447,7 @@ func TestRandomQueues(t *testing.T) {
 // violation is what a cycle must not do; "" if it does nothing of it.
 func violation(c *cluster, cycle Result) string {
 	free := slices.Clone(c.room.free)
-	gangs, runs := map[string]Gang{}, map[string]Running{}
+	gangs, runs, users := map[string]Gang{}, map[string]Running{}, newUserCounts(c)
 	used, before := map[string]int64{}, map[string]int64{}
 	for _, g := range c.snap.Waiting {
 		gangs[g.ID] = g
@@ -443,6 +465,7 @@ func violation(c *cluster, cycle Result) string {
 	}
 	for _, d := range cycle.Decisions {
 		g := gangs[d.Gang]
+		users.give(&g, min(len(d.Nodes), 1), len(d.Nodes))
 		if n := len(d.Nodes); d.Verdict == elastic.Admitted && (n < g.Sizing.Min || n > g.Sizing.Size) {
 			return d.Gang + " has a size it may not have"
 		}
@@ -456,6 +479,7 @@ func violation(c *cluster, cycle Result) string {
 	for _, growth := range cycle.Growths {
 		r := runs[growth.Gang]
 		used[r.Queue] += int64(len(growth.Pods))
+		users.give(&r.Gang, 0, len(growth.Pods))
 		for _, pod := range growth.Pods {
 			if !take(pod.Node) {
 				return pod.Node + " is given twice"
@@ -465,7 +489,43 @@ func violation(c *cluster, cycle Result) string {
 			return r.ID + " grows too much"
 		}
 	}
-	return badLimits(c, used, before) + badVictims(cycle, runs)
+	return badLimits(c, used, before) + users.exceeded(c) + badVictims(cycle, runs)
+}
+
+// userCounts are how many gangs and pods each user of a queue has.
+type userCounts map[[2]string]*struct{ gangs, pods, newGangs, newPods int }
+
+func newUserCounts(c *cluster) userCounts {
+	counts := userCounts{}
+	for i := range c.snap.Running {
+		r := &c.snap.Running[i]
+		counts.give(&r.Gang, 1, len(r.Ranks))
+	}
+	for _, has := range counts {
+		has.newGangs, has.newPods = 0, 0
+	}
+	return counts
+}
+
+func (u userCounts) give(g *Gang, gangs, pods int) {
+	key := [2]string{g.Queue, g.User}
+	if u[key] == nil {
+		u[key] = &struct{ gangs, pods, newGangs, newPods int }{}
+	}
+	u[key].gangs, u[key].pods = u[key].gangs+gangs, u[key].pods+pods
+	u[key].newGangs, u[key].newPods = u[key].newGangs+gangs, u[key].newPods+pods
+}
+
+func (u userCounts) exceeded(c *cluster) string {
+	for _, q := range c.snap.Queues {
+		for key, has := range u {
+			tooMany := has.newGangs > 0 && q.Users.MaxRunning > 0 && has.gangs > q.Users.MaxRunning
+			if key[0] == q.Name && (tooMany || (has.newPods > 0 && q.Users.MaxNodes > 0 && has.pods > q.Users.MaxNodes)) {
+				return fmt.Sprintf("user %s of queue %s has too much", key[1], key[0])
+			}
+		}
+	}
+	return ""
 }
 
 func badLimits(c *cluster, used, before map[string]int64) string {
@@ -581,5 +641,110 @@ func TestConservativeDelaysNobody(t *testing.T) {
 			}
 		}
 		s.finish()
+	}
+}
+
+// reckons counts the usage of users from step to step, and returns it.
+func (s *simulation) reckons() map[string]*Account {
+	accounts := map[string]*Account{}
+	for i := range s.snap.Queues {
+		accounts[s.snap.Queues[i].Name] = &Account{At: s.now}
+	}
+	s.before = func() {
+		for i := range s.snap.Queues {
+			q := &s.snap.Queues[i]
+			q.Users.Usage = accounts[q.Name].Until(s.now, q.Users.HalfLife)
+		}
+	}
+	s.check = func(c Result) {
+		for _, use := range c.Uses {
+			accounts[use.Queue].Settle(s.now, s.snap.Queues[0].Users.HalfLife, use.Users, 10)
+		}
+	}
+	return accounts
+}
+
+// Of two users with endless work each gets half of the cluster, from the first second up to one gang, whatever the sizes of
+// their gangs are and how long these run. A user who comes later has as much after some half-lives.
+func TestUsersShareEvenly(t *testing.T) {
+	type kind struct{ size, seconds int }
+	for name, tc := range map[string]struct {
+		alice, bob kind
+		comes      int // the second in which bob comes
+		from       int // and from when on they have the same
+	}{
+		"alike":                 {kind{2, 20}, kind{2, 20}, 0, 0},
+		"small and large":       {kind{1, 20}, kind{8, 20}, 0, 0},
+		"short and long":        {kind{2, 5}, kind{2, 100}, 0, 0},
+		"small and long, large": {kind{1, 100}, kind{6, 10}, 0, 0},
+		"one comes later":       {kind{2, 20}, kind{2, 20}, 500, 1500},
+	} {
+		t.Run(name, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(9, 9))
+			s := simulate(newCluster(32, fair(nil, func(q *Queue) { q.Users.HalfLife, q.Patience = 5*time.Minute, 10*time.Second })), func(g Gang, _ int) time.Duration {
+				seconds := map[string]int{"alice": tc.alice.seconds, "bob": tc.bob.seconds}[g.User]
+				return time.Duration(seconds*500+random.IntN(seconds*1000)) * time.Millisecond
+			})
+			accounts := s.reckons()
+			n, had := 0, map[string]int{}
+			for second := range 2500 {
+				s.now = noon.Add(time.Duration(second) * time.Second)
+				for i, kind := range []kind{tc.alice, tc.bob} {
+					user, waits := []string{"alice", "bob"}[i], 0
+					for i := range s.snap.Waiting {
+						if s.snap.Waiting[i].User == user {
+							waits++
+						}
+					}
+					for ; waits < 20 && (user == "alice" || second >= tc.comes); waits++ {
+						s.wait(with(gang(fmt.Sprintf("%s%05d", user, n), kind.size, second), of(user)))
+						n++
+					}
+				}
+				s.step()
+				if second >= tc.from {
+					for i := range s.snap.Running {
+						had[s.snap.Running[i].User] += len(s.snap.Running[i].Ranks)
+					}
+				}
+				if tc.comes == 0 && second == 0 && max(had["alice"], had["bob"])-min(had["alice"], had["bob"]) > tc.bob.size {
+					t.Errorf("in the first second they have %v", had)
+				}
+			}
+			part := float64(had["alice"]) / float64(had["alice"]+had["bob"])
+			t.Logf("alice has %.3f of what both have; usage %v", part, accounts["default"].Usage)
+			if part < 0.45 || part > 0.55 {
+				t.Errorf("alice has %.3f of what both have", part)
+			}
+		})
+	}
+}
+
+// The backlog of a user does not keep another user's first gang waiting for longer than until a gang of that
+// size ends.
+func TestBacklogDelaysNoOtherUser(t *testing.T) {
+	for seed := range uint64(100) {
+		random := rand.New(rand.NewPCG(seed, 31))
+		s := simulate(newCluster(32, fair(nil, func(q *Queue) { q.Backfill = []Backfill{NoBackfill, EASY, Conservative}[seed%3] })), func(Gang, int) time.Duration {
+			return time.Duration(10+random.IntN(100)) * time.Second
+		})
+		s.reckons()
+		for i := range 100 {
+			s.wait(with(gang(fmt.Sprintf("a%03d", i), 4, 0), of("alice")))
+		}
+		comes, until := 1+random.IntN(200), time.Time{}
+		for second := 0; s.began["first"].IsZero(); second++ {
+			if s.now = noon.Add(time.Duration(second) * time.Second); second == comes {
+				s.wait(with(gang("first", 4, second), of("bob")))
+				for _, r := range s.snap.Running {
+					if end := s.ends[r.ID]; until.IsZero() || end.Before(until) {
+						until = end
+					}
+				}
+			}
+			if s.step(); second >= comes && s.now.After(until) && s.began["first"].IsZero() {
+				t.Fatalf("seed %d: it came at second %d, a gang ended at %s, and it has not begun at %s", seed, comes, until, s.now)
+			}
+		}
 	}
 }

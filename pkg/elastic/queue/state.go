@@ -11,12 +11,13 @@ import (
 // pods is the resource of which every pod takes one.
 const pods = "pods"
 
-// clusterState is a room, with what each queue uses of it.
+// clusterState is a room, with what each queue and each user use of it.
 type clusterState struct {
 	room   Room
 	queues []*jobQueue
 	total  Resources
 	used   []Resources // by queue
+	users  []tally
 	sum    Resources
 }
 
@@ -26,6 +27,13 @@ func newClusterState(room Room, queues []*jobQueue, total Resources) *clusterSta
 		s.used[i] = Resources{}
 	}
 	return s
+}
+
+// add adds what some pods request.
+func (r Resources) add(requests Resources, pods int) {
+	for name, amount := range requests {
+		r[name] += amount * int64(pods)
+	}
 }
 
 // withPod adds the pod itself to the requests.
@@ -44,7 +52,7 @@ func withPod(requests Resources) Resources {
 func (s *clusterState) snapshot() *clusterState {
 	c := *s
 	c.room = s.room.Snapshot()
-	c.sum = maps.Clone(s.sum)
+	c.sum, c.users = maps.Clone(s.sum), slices.Clone(s.users)
 	c.used = make([]Resources, len(s.used))
 	for i := range s.used {
 		c.used[i] = maps.Clone(s.used[i])
@@ -52,19 +60,19 @@ func (s *clusterState) snapshot() *clusterState {
 	return &c
 }
 
-// add counts n more pods, or fewer if n is negative.
-func (s *clusterState) add(q *jobQueue, requests Resources, n int) {
-	for name, amount := range requests {
-		s.used[q.index][name] += amount * int64(n)
-		s.sum[name] += amount * int64(n)
-	}
+// add counts more gangs and pods of a user, or fewer if the numbers are negative.
+func (s *clusterState) add(u *user, requests Resources, gangs, pods int) {
+	s.used[u.queue.index].add(requests, pods)
+	s.sum.add(requests, pods)
+	s.users[u.index].gangs += gangs
+	s.users[u.index].pods += pods
 }
 
 // place gives a gang nodes at exactly one size; nil if it does not fit.
 func (s *clusterState) place(e *entry, size int) []string {
 	nodes := s.room.Place(e.ID, []int{size})
 	if len(nodes) > 0 {
-		s.add(e.queue, e.Requests, len(nodes))
+		s.add(e.user, e.Requests, 1, len(nodes))
 	}
 	return nodes
 }
@@ -72,34 +80,45 @@ func (s *clusterState) place(e *entry, size int) []string {
 // unplace takes the nodes of a gang back.
 func (s *clusterState) unplace(e *entry, size int) {
 	s.room.Release(e.ID)
-	s.add(e.queue, e.Requests, -size)
+	s.add(e.user, e.Requests, -1, -size)
 }
 
 // end removes a running gang, of which left pods are still counted.
 func (s *clusterState) end(r *run, left int) {
 	s.room.Release(r.ID)
-	s.add(r.queue, r.Requests, -left)
+	s.add(r.user, r.Requests, -1, -left)
 }
 
 func (s *clusterState) shrink(r *run, ranks []int) {
 	s.room.Shrink(r.ID, ranks)
-	s.add(r.queue, r.Requests, -len(ranks))
+	s.add(r.user, r.Requests, 0, -len(ranks))
 }
 
 // fits is the number of pods of a gang that may run here, at most limit. Nodes do not count for a
 // gang that its queue has no capacity for.
 func (s *clusterState) fits(e *entry, limit int) int {
-	limit = s.allowed(e.queue, e.Requests, limit)
+	limit = s.allowed(e.user, e.Requests, 1, limit)
 	if limit == 0 || e.overCapacity {
 		return limit
 	}
 	return min(limit, s.room.Fits(e.ID, limit))
 }
 
-// allowed is the number of pods that the queue's capacity and the guarantees of others leave, at
-// most limit.
-func (s *clusterState) allowed(q *jobQueue, requests Resources, limit int) int {
-	return s.withinGuarantees(q, requests, s.withinCapacity(q, requests, limit))
+// allowed is the number of pods that the limits of a user, the queue's capacity and the guarantees of
+// others leave, at most limit. gangs is 1 for pods of a new gang, and 0 if a gang grows.
+func (s *clusterState) allowed(u *user, requests Resources, gangs, limit int) int {
+	return s.withinGuarantees(u.queue, requests, s.withinCapacity(u.queue, requests, s.withinUser(u, gangs, limit)))
+}
+
+func (s *clusterState) withinUser(u *user, gangs, limit int) int {
+	has, may := s.users[u.index], &u.queue.Users
+	if may.MaxRunning > 0 && gangs > 0 && has.gangs+gangs > may.MaxRunning {
+		return 0
+	}
+	if may.MaxNodes > 0 {
+		limit = min(limit, max(may.MaxNodes-has.pods, 0))
+	}
+	return limit
 }
 
 func (s *clusterState) withinCapacity(q *jobQueue, requests Resources, limit int) int {
@@ -155,9 +174,11 @@ func (s *clusterState) keptForOthers(q *jobQueue, name string) int64 {
 
 // share is the part of the cluster that an amount takes of its dominant resource (dominant
 // resource fairness, Ghodsi et al. 2011).
-func (s *clusterState) share(amount Resources) float64 {
+func (s *clusterState) share(amount Resources) float64 { return share(amount, s.total) }
+
+func share(amount, total Resources) float64 {
 	share := 0.0
-	for name, total := range s.total {
+	for name, total := range total {
 		if total > 0 {
 			share = max(share, float64(amount[name])/float64(total))
 		}

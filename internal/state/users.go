@@ -1,0 +1,65 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"cmp"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic/queue"
+)
+
+// User is the user of a queue to whom a MiniCluster belongs; queue may be nil.
+func User(mc *v1alpha2.MiniCluster, queue *v1alpha2.MiniClusterQueue) string {
+	if queue == nil || queue.Spec.Users == nil {
+		return mc.Namespace
+	}
+	return cmp.Or(mc.Labels[queue.Spec.Users.Label], mc.Namespace)
+}
+
+// users are the limits of the users of a queue with its defaults. Their usage counts if the queue
+// orders by it, or says something about users.
+func users(s *v1alpha2.MiniClusterQueueSpec) queue.Users {
+	switch {
+	case s.Users != nil:
+		return queue.Users{HalfLife: s.Users.HalfLife.Duration, MaxRunning: int(s.Users.MaxRunning), MaxNodes: int(s.Users.MaxNodes)}
+	case s.Ordering == v1alpha2.OrderFairShare:
+		return queue.Users{HalfLife: v1alpha2.DefaultHalfLife}
+	}
+	return queue.Users{}
+}
+
+// Account is what the status of a queue records of the usage of its users. Without a record its time is
+// zero.
+func Account(q *v1alpha2.MiniClusterQueue) queue.Account {
+	account := queue.Account{Usage: map[string]float64{}}
+	if q.Status.UsageTime == nil {
+		return account
+	}
+	account.At = q.Status.UsageTime.Time
+	for _, user := range q.Status.Users {
+		if used, err := strconv.ParseFloat(user.Usage, 64); err == nil && used > 0 {
+			account.Usage[user.Name] = used
+		}
+	}
+	return account
+}
+
+// Finished is what a MiniCluster held in a queue until it finished; false if it has not finished, or
+// did so without nodes.
+func Finished(mc *v1alpha2.MiniCluster, q *v1alpha2.MiniClusterQueue) (queue.Running, bool) {
+	a := mc.Status.Admission
+	if a == nil || mc.Status.CompletionTime == nil || mc.Status.Queue != q.Name || !meta.IsStatusConditionTrue(mc.Status.Conditions, v1alpha2.ConditionFinished) {
+		return queue.Running{}, false
+	}
+	left, err := ranks("vacated", a.Vacated, int(a.Size))
+	if err != nil {
+		return queue.Running{}, false
+	}
+	gang := queue.Gang{ID: string(mc.UID), Queue: q.Name, User: User(mc, q), Requests: queue.Resources(withPod(Amounts(a.Requests)))}
+	return queue.Running{Gang: gang, Ranks: make([]int, max(int(a.Size)-len(left), 0)), Admitted: a.Time.Time}, true
+}

@@ -1,0 +1,172 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Users are the limits and the usage of the users of a queue.
+type Users struct {
+	// MaxRunning is how many gangs of a user may have nodes at once, and MaxNodes how many pods; 0 is no
+	// limit.
+	MaxRunning, MaxNodes int
+	// HalfLife is the time after which usage counts half. 0: usage does not count.
+	HalfLife time.Duration
+	// Usage is the usage by user until now (Account.Until). It matters for the ordering FairShare.
+	Usage map[string]float64
+}
+
+// UserUse is what a user of a queue has, for the queue's status.
+type UserUse struct {
+	User string
+	// Gangs and Pods are those with nodes, and Pending is how many gangs wait.
+	Gangs, Pods, Pending int
+	// Share is the part of the cluster that they hold, by the dominant resource.
+	Share float64
+}
+
+// user is a user of a queue.
+type user struct {
+	name  string
+	queue *jobQueue
+	index int // in clusterState.users
+	// past is the average part of the cluster that the user had. Past time counts less, by the half-life.
+	past float64
+}
+
+// tally is how many gangs and pods of a user have nodes.
+type tally struct{ gangs, pods int }
+
+// userOf is the user of a gang, which is made if it is new.
+func (c *cycle) userOf(gang *Gang, q *jobQueue) *user {
+	if u := q.users[gang.User]; u != nil {
+		return u
+	}
+	u := &user{name: gang.User, queue: q, index: len(c.state.users)}
+	if q.users == nil {
+		q.users = map[string]*user{}
+	}
+	if q.Users.HalfLife > 0 {
+		u.past = q.Users.Usage[u.name] / lifetime(q.Users.HalfLife)
+	}
+	q.users[u.name] = u
+	c.state.users = append(c.state.users, tally{})
+	return u
+}
+
+// takeTurns finds the gangs that their users may not have beside those that go first, and sorts the
+// gangs of a FairShare queue. Its users take turns: the next gang is one of the user with the least
+// usage. This counts what the user has had on average, has now, and gets by the gangs that go first at
+// their smallest sizes. (This is start-time fair queueing, Goyal et al. 1996, by dominant resource.)
+func (c *cycle) takeTurns(q *jobQueue) {
+	has, tallies := c.holdings(q), slices.Clone(c.state.users)
+	for _, e := range q.all {
+		e.turn = e.user.past + c.state.share(has[e.user.name])
+		t := &tallies[e.user.index]
+		if e.beyond = e.exceeds(*t); e.verdict != "" || e.beyond != noLimit {
+			continue
+		}
+		t.gangs, t.pods = t.gangs+1, t.pods+e.least()
+		has[e.user.name].add(e.Requests, e.least())
+	}
+	if q.Ordering == ByUser {
+		slices.SortStableFunc(q.all, func(a, b *entry) int {
+			return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.turn, b.turn))
+		})
+	}
+}
+
+// holdings are what the running gangs of each user of a queue hold.
+func (c *cycle) holdings(q *jobQueue) map[string]Resources {
+	has := make(map[string]Resources, len(q.users))
+	for name := range q.users {
+		has[name] = Resources{}
+	}
+	for _, r := range c.runs {
+		if r.queue == q {
+			has[r.User].add(r.Requests, len(r.Ranks)+r.grows)
+		}
+	}
+	return has
+}
+
+// userLimit is a limit of a user that a gang would exceed.
+type userLimit int
+
+const (
+	noLimit userLimit = iota
+	maxRunning
+	maxNodes
+)
+
+// exceeds is the limit that a gang would exceed if its user has so much.
+func (e *entry) exceeds(has tally) userLimit {
+	switch may := &e.queue.Users; {
+	case may.MaxRunning > 0 && has.gangs >= may.MaxRunning:
+		return maxRunning
+	case may.MaxNodes > 0 && has.pods+e.least() > may.MaxNodes:
+		return maxNodes
+	}
+	return noLimit
+}
+
+// waitsForUser is the limit because of which a gang waits until other gangs of its user have ended.
+// Such a gang blocks nobody.
+func (c *cycle) waitsForUser(e *entry) userLimit {
+	if len(e.nodes) > 0 {
+		return noLimit
+	}
+	return e.exceeds(c.state.users[e.user.index])
+}
+
+// limitOf is the limit of its user because of which a gang waits, now or behind the gangs that go first.
+func (c *cycle) limitOf(e *entry) userLimit { return max(c.waitsForUser(e), e.beyond) }
+
+// userMessage explains a limit. The message has no number that changes with other gangs: many gangs of a
+// user may have the message, and each change is written to all of them.
+func (e *entry) userMessage(limit userLimit) string {
+	q := e.queue
+	if limit == maxRunning {
+		return fmt.Sprintf("queue %s runs at most %d of user %s's MiniClusters at once, and as many run or go first", q.Name, q.Users.MaxRunning, e.user.name)
+	}
+	return fmt.Sprintf("%s, with what runs or goes first of this user", e.tooManyNodes())
+}
+
+func (e *entry) tooManyNodes() string {
+	brokers := "1 broker"
+	if n := e.least(); n > 1 {
+		brokers = fmt.Sprintf("%d brokers", n)
+	}
+	return fmt.Sprintf("needs %s, queue %s allows user %s %d at once", brokers, e.queue.Name, e.user.name, e.queue.Users.MaxNodes)
+}
+
+// tooManyForUser says that a gang exceeds the limit of its user by itself; "" if it does not.
+func (e *entry) tooManyForUser() string {
+	if most := e.queue.Users.MaxNodes; most > 0 && e.allowed[0] > most {
+		return e.tooManyNodes()
+	}
+	return ""
+}
+
+// userUses are what the users of a queue have after the cycle, by name.
+func (c *cycle) userUses(q *jobQueue) []UserUse {
+	has, pending := c.holdings(q), map[string]int{}
+	for _, e := range q.all {
+		if len(e.nodes) == 0 {
+			pending[e.User]++
+		}
+		has[e.User].add(e.Requests, len(e.nodes))
+	}
+	uses := make([]UserUse, 0, len(has))
+	for _, name := range slices.Sorted(maps.Keys(has)) {
+		t := c.state.users[q.users[name].index]
+		uses = append(uses, UserUse{User: name, Gangs: t.gangs, Pods: t.pods, Pending: pending[name], Share: c.state.share(has[name])})
+	}
+	return uses
+}
