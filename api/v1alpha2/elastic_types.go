@@ -57,6 +57,14 @@ type ElasticSpec struct {
 	// +optional
 	StartTimeout *metav1.Duration `json:"startTimeout,omitempty"`
 
+	// grow lets the scheduler grow a malleable MiniCluster (see size) that runs above size, up to
+	// maxSize, on nodes that nobody waits for. The scheduler never changes size. If somebody sets
+	// another size while the MiniCluster has nodes, that size is the limit until the next start.
+	// With false, the MiniCluster gets no more than size, and brokers above size leave. A change
+	// counts at once. Default false.
+	// +optional
+	Grow bool `json:"grow,omitempty"`
+
 	// sizes are the allowed sizes between minSize and size. Default: any size.
 	// +optional
 	Sizes *Sizes `json:"sizes,omitempty"`

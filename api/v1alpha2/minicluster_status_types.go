@@ -125,7 +125,7 @@ type Admission struct {
 	Wanted int32 `json:"wanted,omitempty"`
 
 	// resized is true after the size in the spec has differed from wanted. From then on the
-	// MiniCluster follows the size in the spec.
+	// MiniCluster follows the size in the spec, also with elastic.grow.
 	// +optional
 	Resized bool `json:"resized,omitempty"`
 

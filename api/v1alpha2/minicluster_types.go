@@ -85,9 +85,10 @@ type MiniClusterSpec struct {
 	// size is the number of brokers wanted, one per pod. Default 1. If size does not fit, the
 	// MiniCluster starts with fewer brokers, but at least minSize. Users, `kubectl scale` and
 	// HPA may change size. A MiniCluster is malleable if its Flux container is a launcher, or
-	// if it is interactive. A malleable MiniCluster that runs follows a change of size. It
-	// shrinks at once, below minSize too, and grows up to maxSize when there are nodes that
-	// nobody waits for. For a rigid MiniCluster the new size counts from the next start.
+	// if it is interactive. A malleable MiniCluster that runs follows size. It shrinks at once,
+	// below minSize too, and grows up to size when there are nodes that nobody waits for, above
+	// size only with elastic.grow. For a rigid MiniCluster a new size counts from the next start.
+	// The controller never changes size.
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100000
@@ -102,12 +103,11 @@ type MiniClusterSpec struct {
 	// +optional
 	MinSize int32 `json:"minSize,omitempty"`
 
-	// maxSize is the number of brokers up to which a malleable MiniCluster (see size) may grow,
-	// on nodes that nobody waits for. There is a pod for each of them. Pods that are not placed
-	// wait behind a scheduling gate and hold no resources. A rigid MiniCluster has pods for size
-	// only; maxSize limits its size, and the hosts that it has for flux.bursting. After size was
-	// changed while the MiniCluster has nodes, it gets no more than size. A change of maxSize has
-	// an effect when pods are made again. Default size.
+	// maxSize is the largest size that may be set, and the number of brokers up to which a
+	// malleable MiniCluster (see size) may grow with elastic.grow. There is a pod for each of
+	// them. Pods that are not placed wait behind a scheduling gate and hold no resources. A rigid
+	// MiniCluster has pods for size only; maxSize limits its size, and the hosts that it has for
+	// flux.bursting. A change of maxSize has an effect when pods are made again. Default size.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100000
 	// +optional

@@ -102,8 +102,20 @@ func TestWhatMatters(t *testing.T) {
 		"it grew":                         {shrunk, admitted, false, true},
 		"it started":                      {admitted, running, false, false},
 		"it started, and may grow": {
+			fixture.MiniCluster("x").Size(4).MaxSize(6).Launcher().Grow().Admitted(1, 4, "a,b,c,d").Status(growing),
+			fixture.MiniCluster("x").Size(4).MaxSize(6).Launcher().Grow().Admitted(1, 4, "a,b,c,d").Status(growing).Status(started), false, true,
+		},
+		"it started, below its size": {
+			fixture.MiniCluster("x").Size(6).Launcher().Admitted(1, 4, "a,b,c,d").Status(growing),
+			fixture.MiniCluster("x").Size(6).Launcher().Admitted(1, 4, "a,b,c,d").Status(growing).Status(started), false, true,
+		},
+		"it started, and may not grow": {
 			fixture.MiniCluster("x").Size(4).MaxSize(6).Launcher().Admitted(1, 4, "a,b,c,d").Status(growing),
-			fixture.MiniCluster("x").Size(4).MaxSize(6).Launcher().Admitted(1, 4, "a,b,c,d").Status(growing).Status(started), false, true,
+			fixture.MiniCluster("x").Size(4).MaxSize(6).Launcher().Admitted(1, 4, "a,b,c,d").Status(growing).Status(started), false, false,
+		},
+		"it may grow now": {
+			fixture.MiniCluster("x").Size(4).MaxSize(6).Launcher().Admitted(1, 4, "a,b,c,d").Status(growing),
+			fixture.MiniCluster("x").Size(4).MaxSize(6).Launcher().Grow().Admitted(1, 4, "a,b,c,d").Status(growing), false, true,
 		},
 		"it started, and ends later than thought": {limited, ends, false, true},
 		"its size was changed while it waits":     {queued, fixture.MiniCluster("x").Size(2).MinSize(1), false, false}, // its own pass tells
@@ -250,9 +262,9 @@ func newSpecialQueue(t *testing.T) *toy {
 	return q
 }
 
-// runsOn is a MiniCluster whose command runs on b and c, and bears more brokers.
+// runsOn is a MiniCluster whose command runs on b and c, and grows onto idle nodes.
 func runsOn(most int32) *fixture.MiniClusterWrapper {
-	return fixture.MiniCluster("x").Size(2).MaxSize(most).Launcher().Admitted(1, 2, "b,c").Status(func(s *v1alpha2.MiniClusterStatus) {
+	return fixture.MiniCluster("x").Size(2).MaxSize(most).Launcher().Grow().Admitted(1, 2, "b,c").Status(func(s *v1alpha2.MiniClusterStatus) {
 		now := metav1.NewTime(fixture.Noon)
 		s.StartTime, s.MaximumSize, s.Admission.Requests = &now, most, wholeNode.Spec.Containers[0].Resources.Requests
 	})
@@ -264,7 +276,7 @@ func TestSchedulerKeepsWhatAdmissionAdded(t *testing.T) {
 	for name, offered := range map[string]bool{"from its check": true, "after a restart": false} {
 		t.Run(name, func(t *testing.T) {
 			q := newSpecialQueue(t)
-			waits := fixture.MiniCluster("x").Size(2).MaxSize(4).Launcher()
+			waits := fixture.MiniCluster("x").Size(2).MaxSize(4).Launcher().Grow()
 			pod := special()
 			if offered {
 				q.seen.miniClusters = append(q.seen.miniClusters, waits.Obj())

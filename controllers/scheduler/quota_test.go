@@ -150,7 +150,7 @@ func TestSchedulerLeavesQuotaToKueue(t *testing.T) {
 			ours.Spec.Weight = 9
 			ours.Spec.Priority = 9
 			q.seen.queues = append(q.seen.queues, ours)
-			runs := fixture.MiniCluster("runs").Size(4).MinSize(1).MaxSize(6).Launcher().Admitted(1, 4, "a,b,c,d").Status(func(s *v1alpha2.MiniClusterStatus) {
+			runs := fixture.MiniCluster("runs").Size(4).MinSize(1).MaxSize(6).Launcher().Grow().Admitted(1, 4, "a,b,c,d").Status(func(s *v1alpha2.MiniClusterStatus) {
 				now := metav1.NewTime(fixture.Noon)
 				s.StartTime, s.Queue, s.MaximumSize = &now, v1alpha2.KueueQueue, 6
 				s.Admission.Requests, s.Admission.Quota = wholeNode.Spec.Containers[0].Resources.Requests, quotaFor(4, 0)

@@ -264,12 +264,14 @@ func (s *Scheduler) followMiniCluster(_ context.Context, e event.UpdateEvent, q 
 	}
 }
 
-// matters reports whether a MiniCluster is deleted, holds other nodes or for another time, wants
-// another size, or has other labels, which may name another user. The record of a new admission does not matter: it was assumed.
+// matters reports whether a MiniCluster is deleted, holds other nodes or for another time, may have
+// another size, or has other labels, which may name another user. The record of a new admission does not matter:
+// it was assumed.
 func matters(old, mc *v1alpha2.MiniCluster) bool {
 	leaves := old.DeletionTimestamp == nil && mc.DeletionTimestamp != nil
 	grows := old.Status.StartTime == nil && mc.Status.StartTime != nil && state.MayGrow(mc)
-	if leaves || grows || !maps.Equal(old.Labels, mc.Labels) || (mc.Status.Admission != nil && old.Spec.Size != mc.Spec.Size) {
+	sizes := old.Spec.Size != mc.Spec.Size || old.Spec.Elastic.Grow != mc.Spec.Elastic.Grow
+	if leaves || grows || !maps.Equal(old.Labels, mc.Labels) || (mc.Status.Admission != nil && sizes) {
 		return true
 	}
 	before, _ := state.PromiseOf(old)

@@ -60,7 +60,7 @@ const doesNothing = "does nothing"
 var fields = map[string]field{
 	"size":                    seen("{size: 6}", "workers.parallelism: 5", "setting.SIZE: 6", "policy.Sizing.Size: 6"),
 	"minSize":                 seen("{minSize: 2}", "setting.MIN_SIZE: 2", "policy.Sizing.Min: 2"),
-	"maxSize":                 seen("{maxSize: 8, interactive: true}", "workers.parallelism: 7", "policy.Max: 8"),
+	"maxSize":                 seen("{maxSize: 8, interactive: true}", "workers.parallelism: 7"),
 	"tasks":                   seen("{tasks: 3}", "setting.TASKS_AT_SIZE: 3", "policy.Sizing.Tasks.AtSize: 3"),
 	"queue":                   seen("{queue: night}", "gang.Queue: night"),
 	"priorityClassName":       seen("{priorityClassName: high}", "lead.spec.priorityClassName: high", "services.spec.priorityClassName: high"),
@@ -81,6 +81,7 @@ var fields = map[string]field{
 	"elastic.waitForSize":          seen("{elastic: {waitForSize: 5s}}", "gang.WaitForSize: 5000000000"),
 	"elastic.quorumTimeout":        seen("{elastic: {quorumTimeout: 5s}}", "setting.QUORUM_TIMEOUT: 5", "policy.QuorumTimeout: 5000000000"),
 	"elastic.startTimeout":         seen("{elastic: {startTimeout: 5m}}", "policy.StartTimeout: 300000000000"),
+	"elastic.grow":                 seen("{maxSize: 8, interactive: true, elastic: {grow: true}}", "policy.Max: 8"),
 	"elastic.sizes.operator":       seen("{minSize: 2, elastic: {sizes: {operator: '*', operand: 2}}}", "setting.OPERATOR: *", "policy.Sizing.Operator: *"),
 	"elastic.sizes.operand":        seen("{minSize: 2, elastic: {sizes: {operand: 2}}}", "setting.OPERAND: 2", "policy.Sizing.Operand: 2"),
 	"elastic.tasks.scaling":        seen("{elastic: {tasks: {scaling: Fixed}}}", "setting.SCALING: Fixed", "policy.Sizing.Tasks.Fixed: true"),

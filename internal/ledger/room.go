@@ -68,6 +68,8 @@ type room struct {
 	gangs map[string]request
 	// earlier is the cluster with the nodes that went away in the last hour; nil if none did.
 	earlier *Ledger
+	// kept are nodes that no running gang may get: those that waiting gangs could use.
+	kept []fluxion.Exclusion
 	// leftovers are what each pod takes of gangs without a promise that still have pods.
 	leftovers map[string]fluxion.Resources
 }
@@ -133,6 +135,9 @@ func (l *Ledger) excluded(graph *fluxion.Graph, places state.Places) []fluxion.E
 	return out
 }
 
+// avoided is the reason why a gang does not use nodes that it avoids.
+const avoided = "avoided"
+
 // avoiding are the nodes that a gang cannot use, and the nodes that it avoids if the other nodes
 // could hold it.
 func avoiding(graph *fluxion.Graph, gang fluxion.Gang, ask state.Ask) []fluxion.Exclusion {
@@ -140,7 +145,7 @@ func avoiding(graph *fluxion.Graph, gang fluxion.Gang, ask state.Ask) []fluxion.
 	gang.Sizes = []int{ask.Least}
 	gang.Pods.Infeasible = append(slices.Clip(infeasible), graph.Exclusions(func(yield func(node, reason string) bool) {
 		for _, node := range ask.Avoid {
-			if !yield(node, "avoided") {
+			if !yield(node, avoided) {
 				return
 			}
 		}
@@ -235,10 +240,11 @@ func (r *room) Why(id string, sizes []int) string {
 }
 
 func (r *room) Grow(id string, n int) []elastic.Pod {
-	if !r.complete(id) {
+	gang, ok := r.complete(id)
+	if !ok {
 		return nil
 	}
-	if gang := r.gangs[id]; gang.domains != nil {
+	if gang.domains != nil {
 		return gang.domains.grow(r.graph, gang.Gang, n)
 	}
 	pods, _, err := r.graph.Grow(id, n)
@@ -253,17 +259,28 @@ func (r *room) Grow(id string, n int) []elastic.Pod {
 }
 
 // complete adds to a running gang's job the nodes that its pods can use, which the promise does
-// not name. It reports whether the gang has nodes.
-func (r *room) complete(id string) bool {
-	pods := r.graph.Pods(id)
-	if len(pods) == 0 {
-		return false
+// not name, without those that are kept. It returns the request for more pods, and false if the
+// gang cannot have any.
+func (r *room) complete(id string) (request, bool) {
+	if len(r.graph.Pods(id)) == 0 {
+		return request{}, false
 	}
 	gang, ok := r.gangs[id]
 	if !ok {
-		return true
+		return request{}, len(r.kept) == 0
 	}
-	return r.graph.Respecify(id, gang.Gang) == nil
+	gang.Pods.Infeasible = slices.Concat(gang.Pods.Infeasible, r.kept)
+	return gang, r.graph.Respecify(id, gang.Gang) == nil
+}
+
+// Keep also keeps the nodes that a gang avoids: it may use them later.
+func (r *room) Keep(id string) {
+	gang, ok := r.ask(id, nil)
+	if !ok {
+		return
+	}
+	gang.Pods.Infeasible = slices.DeleteFunc(slices.Clone(gang.Pods.Infeasible), func(e fluxion.Exclusion) bool { return e.Reason == avoided })
+	r.kept = append(slices.Clip(r.kept), fluxion.Exclusion{Reason: "kept for others", Nodes: r.graph.Usable(gang.Gang)})
 }
 
 func (r *room) Victims(id string, n int) []int { return r.graph.Victims(id, n) }

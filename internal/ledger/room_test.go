@@ -107,6 +107,43 @@ func TestRoomGrowsAndShrinks(t *testing.T) {
 	}
 }
 
+// No gang grows onto nodes that a waiting gang could use, also if that gang avoids them now or could
+// use them only after others have gone.
+func TestRoomKeepsNodesForOthers(t *testing.T) {
+	waits := func(kind string) *fixture.MiniClusterWrapper {
+		return fixture.MiniCluster("next").Spec(func(s *v1alpha2.MiniClusterSpec) { s.Pod.NodeSelector = map[string]string{"kind": kind} })
+	}
+	for name, tc := range map[string]struct {
+		waits *fixture.MiniClusterWrapper
+		want  []elastic.Pod
+	}{
+		"of one kind":       {waits("1"), []elastic.Pod{{Rank: 2, Node: "n2"}}},
+		"of the other kind": {waits("0"), []elastic.Pod{{Rank: 2, Node: "n3"}}},
+		"of no kind":        {waits("2"), []elastic.Pod{{Rank: 2, Node: "n2"}, {Rank: 3, Node: "n3"}}},
+		"of all kinds":      {fixture.MiniCluster("next"), nil},
+		"one is avoided": {waits("1").Status(func(s *v1alpha2.MiniClusterStatus) {
+			s.Avoid = &v1alpha2.Avoid{Nodes: "n3", Until: metav1.NewTime(fixture.Noon)}
+		}), []elastic.Pod{{Rank: 2, Node: "n2"}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := roomOf(t, fourNodes(t), tc.waits, fixture.MiniCluster("lmp"))
+			kept := r.Snapshot()
+			kept.Keep("uid-next")
+			if pods := kept.Snapshot().Grow("uid-lmp", 9); !slices.Equal(pods, tc.want) {
+				t.Errorf("it got %v", pods)
+			}
+			if pods := r.Grow("uid-lmp", 9); len(pods) != 2 {
+				t.Errorf("where nothing is kept it got %v", pods)
+			}
+		})
+	}
+	r := roomOf(t, fourNodes(t), waits("1"))
+	r.Keep("uid-next")
+	if pods := r.Grow("uid-lmp", 9); pods != nil {
+		t.Errorf("one whose nodes are not known got %v", pods)
+	}
+}
+
 func TestRoomKeepsToOneRack(t *testing.T) {
 	rack := func(s *v1alpha2.MiniClusterSpec) {
 		s.Placement = v1alpha2.PlacementSpec{TopologyKey: "rack", Topology: v1alpha2.TopologyRequired}

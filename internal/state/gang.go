@@ -168,7 +168,7 @@ func malleable(mc *v1alpha2.MiniCluster) bool {
 
 // MayGrow reports whether a running MiniCluster can take more nodes.
 func MayGrow(mc *v1alpha2.MiniCluster) bool {
-	return malleable(mc) && mc.Status.Admission != nil && mc.Status.MaximumSize > mc.Status.Admission.Size
+	return malleable(mc) && mc.Status.Admission != nil && mostBrokers(mc) > int(mc.Status.Admission.Size)
 }
 
 // Barred says why a queue does not serve the MiniClusters of a namespace with these labels; "" if it

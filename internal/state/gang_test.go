@@ -72,7 +72,7 @@ func TestGangWithQuota(t *testing.T) {
 
 // One that runs with quota has no priority. The scheduler limits its growth.
 func TestRunningWithQuota(t *testing.T) {
-	mc := fixture.MiniCluster("lmp").Size(4).MinSize(1).MaxSize(8).Launcher().Admitted(1, 4, "n[1-4]").Vacated("3").Status(func(s *v1alpha2.MiniClusterStatus) {
+	mc := fixture.MiniCluster("lmp").Size(4).MinSize(1).MaxSize(8).Launcher().Grow().Admitted(1, 4, "n[1-4]").Vacated("3").Status(func(s *v1alpha2.MiniClusterStatus) {
 		s.StartTime, s.MaximumSize, s.Admission.Priority = new(metav1.NewTime(fixture.Noon)), 8, 7
 	})
 	running := func(quota *v1alpha2.Quota) queue.Running {
@@ -215,11 +215,13 @@ func TestRunning(t *testing.T) {
 		"not started": {admitted(), want{[]int{0, 1, 2, 3}, nil, 4, true, false}},
 		"started":     {admitted().Status(start), want{[]int{0, 1, 2, 3}, nil, 4, false, false}},
 		"interactive": {
-			admitted().Status(start).Spec(func(s *v1alpha2.MiniClusterSpec) { s.Interactive = true }), want{[]int{0, 1, 2, 3}, nil, 8, true, false},
+			admitted().Status(start).Spec(func(s *v1alpha2.MiniClusterSpec) { s.Interactive = true }), want{[]int{0, 1, 2, 3}, nil, 4, true, false},
 		},
-		"a launcher": {
-			admitted().Status(start).Spec(func(s *v1alpha2.MiniClusterSpec) { s.Containers[0].Launcher = true }), want{[]int{0, 1, 2, 3}, nil, 8, true, false},
-		},
+		"a launcher":                {admitted().Launcher().Status(start), want{[]int{0, 1, 2, 3}, nil, 4, true, false}},
+		"a launcher that may grow":  {admitted().Launcher().Grow().Status(start), want{[]int{0, 1, 2, 3}, nil, 8, true, false}},
+		"a launcher below its size": {admitted().Launcher().Vacated("1-2").Status(start), want{[]int{0, 3}, nil, 4, true, false}},
+		"a rigid one never grows":   {admitted().Grow().Status(start), want{[]int{0, 1, 2, 3}, nil, 4, false, false}},
+		"not before it has started": {admitted().Launcher().Grow(), want{[]int{0, 1, 2, 3}, nil, 4, true, false}},
 		"vacated and draining": {admitted().Status(start).Status(func(s *v1alpha2.MiniClusterStatus) {
 			s.Admission.Vacated, s.Admission.Drain = "1", &v1alpha2.Drain{Ranks: "1,3", Deadline: &by}
 		}), want{[]int{0, 2, 3}, []int{3}, 3, false, false}},

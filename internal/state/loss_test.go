@@ -153,19 +153,28 @@ func TestObserveAnotherSize(t *testing.T) {
 		mc.Default()
 		return mc
 	}
-	for size, want := range map[int32]string{
-		4: "want 0, at most 8, sizes 3 to 4, 16 tasks at 4",
-		2: "want 2, at most 2, sizes 3 to 4, 16 tasks at 4",
-		6: "want 6, at most 6, sizes 3 to 4, 16 tasks at 4",
+	for name, tc := range map[string]struct {
+		size int32
+		grow bool
+		want string
+	}{
+		"as it was":               {4, false, "want 4, at most 4, sizes 3 to 4, 16 tasks at 4"},
+		"smaller":                 {2, false, "want 2, at most 2, sizes 3 to 4, 16 tasks at 4"},
+		"larger":                  {6, false, "want 6, at most 6, sizes 3 to 4, 16 tasks at 4"},
+		"larger than it has pods": {9, false, "want 9, at most 8, sizes 3 to 4, 16 tasks at 4"},
+		"as it was, and grows":    {4, true, "want 0, at most 8, sizes 3 to 4, 16 tasks at 4"},
+		"smaller binds growth":    {2, true, "want 2, at most 2, sizes 3 to 4, 16 tasks at 4"},
+		"larger binds growth":     {6, true, "want 6, at most 6, sizes 3 to 4, 16 tasks at 4"},
 	} {
-		mc := running(size)
+		mc := running(tc.size)
+		mc.Spec.Elastic.Grow = tc.grow
 		o, err := Observe(View{MiniCluster: mc, Node: aNode})
 		if err != nil {
 			t.Fatal(err)
 		}
 		p := o.Policy
-		if got := fmt.Sprintf("want %d, at most %d, sizes %d to %d, %d tasks at 4", p.Want, p.Max, p.Sizing.Min, p.Sizing.Size, p.Sizing.TasksAt(4)); got != want {
-			t.Errorf("size %d: %s, want %s", size, got, want)
+		if got := fmt.Sprintf("want %d, at most %d, sizes %d to %d, %d tasks at 4", p.Want, p.Max, p.Sizing.Min, p.Sizing.Size, p.Sizing.TasksAt(4)); got != tc.want {
+			t.Errorf("%s: %s, want %s", name, got, tc.want)
 		}
 		if loss := o.Admission.Loss; !slices.Equal(o.Admission.Moved, []int{2}) || loss == nil || !slices.Equal(loss.Ranks, []int{1, 3}) {
 			t.Errorf("moved %v, lost %v", o.Admission.Moved, loss)
@@ -176,7 +185,7 @@ func TestObserveAnotherSize(t *testing.T) {
 		}
 	}
 	back := running(4)
-	back.Status.Admission.Resized = true
+	back.Spec.Elastic.Grow, back.Status.Admission.Resized = true, true
 	if p := policy(back); p.Want != 4 || p.Max != 4 {
 		t.Errorf("with the size that it had at first: want %d, at most %d", p.Want, p.Max)
 	}

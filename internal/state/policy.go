@@ -57,16 +57,20 @@ func admittedSizing(mc *v1alpha2.MiniCluster) elastic.Sizing {
 	return sizing(traitsOf(mc), size)
 }
 
-// wanted is the size that the user wants now; 0 if it was not changed since the admission.
+// wanted is the size that a MiniCluster follows; 0 if the scheduler may grow it above that.
+// elastic.grow allows this until somebody sets another size than that of the admission. So the
+// scheduler never works against a user or an autoscaler that sets sizes.
 func wanted(mc *v1alpha2.MiniCluster) int {
-	if a := mc.Status.Admission; a != nil && a.Wanted > 0 && (a.Resized || a.Wanted != mc.Spec.Size) {
-		return int(mc.Spec.Size)
+	a := mc.Status.Admission
+	resized := a != nil && a.Wanted > 0 && (a.Resized || a.Wanted != mc.Spec.Size)
+	if mc.Spec.Elastic.Grow && !resized {
+		return 0
 	}
-	return 0
+	return int(mc.Spec.Size)
 }
 
-// mostBrokers is the largest size to which a MiniCluster may grow: its maxSize, or a size that
-// the user set after the admission.
+// mostBrokers is the largest size to which a MiniCluster may grow: its size, or its maxSize if the
+// scheduler may grow it above its size.
 func mostBrokers(mc *v1alpha2.MiniCluster) int {
 	most := int(MaxSize(mc))
 	if want := wanted(mc); want > 0 {

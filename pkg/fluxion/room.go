@@ -42,6 +42,20 @@ func (g *Graph) Rooms(gang Gang) []Room {
 	return rooms
 }
 
+// Usable are the nodes that could take a pod of a gang if every node were up and nothing held. The
+// gang's topology does not matter here.
+func (g *Graph) Usable(gang Gang) Bitmap {
+	m := g.match(&gang)
+	m.gather(g.nodes.empty)
+	var nodes Bitmap
+	for i := range m.cells {
+		for node := range eachBit(m.cells[i].nodes) {
+			nodes.Set(int(m.first[m.cells[i].page] + node))
+		}
+	}
+	return nodes
+}
+
 // domainsOf are the domains of a page, by level.
 func (l *layout) domainsOf(page int32) []int {
 	domains := slices.Repeat([]int{-1}, len(l.levels))

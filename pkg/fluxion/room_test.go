@@ -33,6 +33,12 @@ func TestRooms(t *testing.T) {
 				t.Fatalf("seed %d: node %d has %+v, want %d", seed, i, room, p.room[i])
 			}
 		}
+		usable, empty := g.Usable(gang), w.puzzle(gang, true)
+		for i := range w.nodes {
+			if usable.Has(i) != (empty.room[i] > 0) {
+				t.Fatalf("seed %d: node %d is usable: %t, empty it has room for %d", seed, i, usable.Has(i), empty.room[i])
+			}
+		}
 		for level, name := range g.Levels() {
 			if slices.Contains(w.levels, name) {
 				checkDomains(t, w, at, level)

@@ -108,6 +108,7 @@ var ranks, names = func() ([]int, []string) {
 type room struct {
 	nodes, free int
 	held        map[string]int
+	kept        bool
 }
 
 func (r *room) take(id string, n int) {
@@ -142,8 +143,13 @@ func (r *room) Why(_ string, sizes []int) string {
 	return "too few nodes are free"
 }
 
+// Keep: every gang can use every node.
+func (r *room) Keep(string) { r.kept = true }
+
 func (r *room) Grow(id string, n int) []elastic.Pod {
-	n = min(n, r.free)
+	if n = min(n, r.free); r.kept {
+		n = 0
+	}
 	pods := make([]elastic.Pod, max(n, 0))
 	for i := range pods {
 		pods[i] = elastic.Pod{Rank: r.held[id] + i, Node: names[0]}
@@ -162,5 +168,5 @@ func (r *room) Shrink(id string, ranks []int) { r.take(id, -len(ranks)) }
 func (r *room) Release(id string) { r.take(id, -r.held[id]) }
 
 func (r *room) Snapshot() queue.Room {
-	return &room{nodes: r.nodes, free: r.free, held: maps.Clone(r.held)}
+	return &room{nodes: r.nodes, free: r.free, held: maps.Clone(r.held), kept: r.kept}
 }

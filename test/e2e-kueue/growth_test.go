@@ -52,7 +52,7 @@ func TestGrowth(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 6)
 	s.newQueue("team", 32, preempting, s.withPlacement())
-	mc := s.create(s.miniCluster("grows").Size(2).MinSize(2).MaxSize(6).Launcher(), "team")
+	mc := s.create(s.miniCluster("grows").Size(2).MinSize(2).MaxSize(6).Launcher().Grow(), "team")
 	first := s.workloadOf(mc)
 	s.Await(mc, "on all nodes for which there is quota", func(mc *v1alpha2.MiniCluster) bool { return mc.Status.Size == 4 })
 	s.awaitGrowth(mc, first, 1) // a second request is refused and deleted

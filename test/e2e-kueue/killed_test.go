@@ -235,7 +235,7 @@ func liveEvicted(m *mortal) {
 
 // liveGrowing grows by a further Workload, gives its quota back, and is deleted while it runs.
 func liveGrowing(m *mortal) {
-	m.mc = m.create(m.miniCluster("grows").Size(1).MinSize(1).MaxSize(2).Launcher(), "team")
+	m.mc = m.create(m.miniCluster("grows").Size(1).MinSize(1).MaxSize(2).Launcher().Grow(), "team")
 	m.reachSize(2)
 	grown, err := m.workloads(m.mc)
 	if err != nil {

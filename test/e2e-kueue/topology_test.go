@@ -182,7 +182,7 @@ func TestTopologyOfRacks(t *testing.T) {
 	t.Parallel()
 	s := newRackedSite(t, 2, 3)
 	s.newQueue("team", 40, s.withTopology(rackLabel))
-	required := s.create(s.half("required", 3).MaxSize(8).Launcher().Spec(func(spec *v1alpha2.MiniClusterSpec) {
+	required := s.create(s.half("required", 3).MaxSize(8).Launcher().Grow().Spec(func(spec *v1alpha2.MiniClusterSpec) {
 		spec.Placement = v1alpha2.PlacementSpec{TopologyKey: rackLabel, Topology: v1alpha2.TopologyRequired}
 	}), "team")
 	s.runsWhereAssigned(required, rackLabel)

@@ -138,6 +138,9 @@ func loses(policy v1alpha2.LossPolicy) shape {
 func launcher(_ *chaos, r *rand.Rand, w *fixture.MiniClusterWrapper) {
 	w.Launcher().Size(3+r.Int32N(3)).MinSize(1).MaxSize(10).PodAnnotation(simulator.Runtime, "8s").
 		PodAnnotation(simulator.Busy, fmt.Sprintf("%ds", r.IntN(3)))
+	if r.IntN(2) == 0 {
+		w.Grow()
+	}
 }
 
 func pressed(_ *chaos, r *rand.Rand, w *fixture.MiniClusterWrapper) {

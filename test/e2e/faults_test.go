@@ -212,7 +212,7 @@ func TestConflictingWrites(t *testing.T) {
 				spec.Elastic.Recreate = v1alpha2.Recreate{Limit: new(int32(20)), BackoffBase: duration("1s"), BackoffMax: duration("1s")}
 			})
 		if i%3 == 0 {
-			w.Launcher().MinSize(1).MaxSize(6)
+			w.Launcher().MinSize(1).MaxSize(6).Grow()
 		}
 		all = append(all, s.create(w))
 	}

@@ -154,8 +154,30 @@ func (s *site) autoscale(mc *v1alpha2.MiniCluster, metric autoscalingv2.MetricSp
 	return hpa
 }
 
+// byBacklog is a metric of an autoscaler: ten of the backlog for each broker.
+func byBacklog() autoscalingv2.MetricSpec {
+	return autoscalingv2.MetricSpec{Type: autoscalingv2.ExternalMetricSourceType, External: &autoscalingv2.ExternalMetricSource{
+		Metric: autoscalingv2.MetricIdentifier{Name: "backlog"},
+		Target: autoscalingv2.MetricTarget{Type: autoscalingv2.AverageValueMetricType, AverageValue: resource.NewQuantity(10, resource.DecimalSI)},
+	}}
+}
+
+// awaitAutoscaler waits until an autoscaler of a MiniCluster wants so many brokers, and the size is that.
+func (s *site) awaitAutoscaler(hpa *autoscalingv2.HorizontalPodAutoscaler, brokers int32) {
+	s.t.Helper()
+	eventually(s.t, func() error {
+		if err := env.client.Get(s.ctx, client.ObjectKeyFromObject(hpa), hpa); err != nil {
+			return final(err)
+		}
+		if hpa.Status.CurrentReplicas != brokers || hpa.Status.DesiredReplicas != brokers {
+			return fmt.Errorf("the autoscaler says %+v", hpa.Status)
+		}
+		return nil
+	})
+}
+
 // A HorizontalPodAutoscaler scales a MiniCluster as it does a Deployment, by a metric of
-// its own choice: ten of the backlog for each broker.
+// its own choice. Then another MiniCluster grows until its autoscaler sets a size.
 func TestHorizontalPodAutoscaler(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 4)
@@ -163,10 +185,7 @@ func TestHorizontalPodAutoscaler(t *testing.T) {
 	backlog.Store(30) // its size: it is left alone
 	mc := s.launcher("scales")
 	s.awaitState(mc, v1alpha2.StateRunning)
-	hpa := s.autoscale(mc, autoscalingv2.MetricSpec{Type: autoscalingv2.ExternalMetricSourceType, External: &autoscalingv2.ExternalMetricSource{
-		Metric: autoscalingv2.MetricIdentifier{Name: "backlog"},
-		Target: autoscalingv2.MetricTarget{Type: autoscalingv2.AverageValueMetricType, AverageValue: resource.NewQuantity(10, resource.DecimalSI)},
-	}})
+	hpa := s.autoscale(mc, byBacklog())
 	departures := s.watchDepartures(mc)
 	for _, brokers := range []int32{2, 3, 4, 1} {
 		backlog.Store(10 * int64(brokers))
@@ -175,23 +194,40 @@ func TestHorizontalPodAutoscaler(t *testing.T) {
 			t.Errorf("with %d brokers its size is %d", brokers, mc.Spec.Size)
 		}
 	}
-	eventually(t, func() error {
-		if err := env.client.Get(s.ctx, client.ObjectKeyFromObject(hpa), hpa); err != nil {
-			return final(err)
-		}
-		if hpa.Status.CurrentReplicas != 1 || hpa.Status.DesiredReplicas != 1 {
-			return fmt.Errorf("the autoscaler says %+v", hpa.Status)
-		}
-		return nil
-	})
+	s.awaitAutoscaler(hpa, 1)
 	if n := s.leadsOf(mc); n != 1 {
 		t.Errorf("%d leads have run", n)
 	}
 	departures.mutex.Lock()
-	defer departures.mutex.Unlock()
 	for _, wrong := range departures.wrong {
 		t.Error(wrong)
 	}
+	departures.mutex.Unlock()
+	s.delete(hpa)
+	s.delete(mc)
+	s.awaitGone(mc)
+	s.growsUntilScaled(backlog)
+}
+
+// growsUntilScaled runs a MiniCluster that grows, under an autoscaler. While the autoscaler wants its
+// size, it keeps what it has grown. Once the autoscaler sets another size, that size alone counts.
+func (s *site) growsUntilScaled(backlog *atomic.Int64) {
+	backlog.Store(30)
+	mc := s.launcher("grows")
+	s.patch(mc, `{"spec":{"elastic":{"grow":true}}}`)
+	s.awaitBrokers(mc, 4)
+	hpa := s.autoscale(mc, byBacklog())
+	s.awaitAutoscaler(hpa, 3)
+	s.awaitBrokers(mc, 4)
+	for _, brokers := range []int32{2, 3} {
+		backlog.Store(10 * int64(brokers))
+		s.awaitBrokers(mc, brokers)
+		s.awaitAutoscaler(hpa, brokers)
+	}
+	if mc = s.get(mc); mc.Spec.Size != 3 || mc.Status.Size != 3 {
+		s.t.Errorf("its size is %d, and it has %d brokers", mc.Spec.Size, mc.Status.Size)
+	}
+	s.awaitDecisions(mc, map[string]int{"Admitted": 1, "Started": 1, "Grew": 2, "Draining": 1, "Vacated": 1})
 }
 
 // An autoscaler counts the CPU or the memory of the placed pods alone: the pods behind the gate

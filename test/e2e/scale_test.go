@@ -115,6 +115,8 @@ func TestScale(t *testing.T) {
 	s := newSite(t, 4)
 	record := s.newRecord()
 	mc := s.launcher("scales")
+	s.awaitBrokers(mc, 3)
+	s.patch(mc, `{"spec":{"elastic":{"grow":true}}}`)
 	s.awaitBrokers(mc, 4) // nobody else wants the nodes
 	departures := s.watchDepartures(mc)
 
@@ -166,7 +168,7 @@ func TestScaleWithRuntimeClass(t *testing.T) {
 	})
 	cordon(s, special[2], true)
 	cordon(s, special[3], true)
-	mc := s.create(s.miniCluster("special").Size(2).MaxSize(4).Launcher().PodAnnotation(simulator.Runtime, "1h").
+	mc := s.create(s.miniCluster("special").Size(2).MaxSize(4).Launcher().Grow().PodAnnotation(simulator.Runtime, "1h").
 		Spec(func(spec *v1alpha2.MiniClusterSpec) { spec.Pod.RuntimeClassName = class.Name }))
 	s.awaitBrokers(mc, 2)
 	cordon(s, special[2], false)
@@ -181,6 +183,24 @@ func TestScaleWithRuntimeClass(t *testing.T) {
 		t.Errorf("it has the nodes %v (%v)", nodes, err)
 	}
 	s.awaitDecisions(mc, map[string]int{"Admitted": 1, "Started": 1, "Grew": 2})
+}
+
+// A MiniCluster that has grown goes back to its size when it may grow no more.
+func TestGrowthIsTakenBack(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 4)
+	mc := s.launcher("grows")
+	s.awaitBrokers(mc, 3)
+	s.patch(mc, `{"spec":{"elastic":{"grow":true}}}`)
+	s.awaitBrokers(mc, 4)
+	departures := s.watchDepartures(mc)
+	s.patch(mc, `{"spec":{"elastic":{"grow":false}}}`)
+	s.awaitBrokers(mc, 3)
+	departures.check(t, 3)
+	if mc.Spec.Size != 3 {
+		t.Errorf("its size is %d", mc.Spec.Size)
+	}
+	s.awaitDecisions(mc, map[string]int{"Admitted": 1, "Started": 1, "Grew": 1, "Draining": 1, "Vacated": 1})
 }
 
 // A user may go below minSize, and is told. The lead stays.

@@ -110,6 +110,7 @@ var accepted = []string{
 	"spec: {cleanup: true, ttlSecondsAfterFinished: 0}",
 	"spec: {cleanup: false, ttlSecondsAfterFinished: 60}",
 	"spec: {size: 4, minSize: 0, maxSize: 0}",
+	"spec: {size: 4, maxSize: 8, elastic: {grow: true}}",
 	"spec: {size: 8, minSize: 1, elastic: {sizes: {operator: '+', operand: 1}}}",
 	"spec: {elastic: {quorumTimeout: 1m, startTimeout: 1m, waitForSize: 0s, recreate: {limit: 0, backoffBase: 1s, backoffMax: 1s}}}",
 	"spec: {elastic: {quorumTimeout: 1h2m3.004s, startTimeout: 2h}}",

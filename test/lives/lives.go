@@ -139,7 +139,7 @@ func All() []Life {
 		Then:        []Step{{State: v1alpha2.StateRunning, Brokers: 3}},
 		Told:        []string{"Admitted", started3},
 	}, {
-		MiniCluster: miniCluster("grows", forEver).Launcher().Size(2).Tasks(2).MaxSize(3),
+		MiniCluster: miniCluster("grows", forEver).Launcher().Size(2).Tasks(2).MaxSize(3).Grow(),
 		Then:        []Step{{State: v1alpha2.StateRunning, Brokers: 3}},
 		Told:        []string{"Admitted", started2, "Grew"},
 	}, {

@@ -65,7 +65,8 @@ type Policy struct {
 	QuorumTimeout, StartTimeout time.Duration
 	// Max is the largest number of brokers to which the MiniCluster may grow.
 	Max int
-	// Want is the size that the user wants now; 0 if it was not changed since the admission.
+	// Want is the size that the MiniCluster follows: brokers above it leave. 0 if the scheduler may
+	// grow the MiniCluster above the size that the user wants.
 	Want int
 	// Malleable is true if the command goes on when ranks join and leave.
 	Malleable bool

@@ -175,6 +175,9 @@ type Room interface {
 	// Grow gives a gang up to n more pods and returns them: first its lowest ranks without a
 	// node, then new ranks.
 	Grow(id string, n int) []elastic.Pod
+	// Keep keeps Grow off the nodes that could hold a pod of a waiting gang if every node were up
+	// and empty.
+	Keep(id string)
 	// Victims are the n ranks of a gang that are best to leave, rising. The lead never leaves.
 	Victims(id string, n int) []int
 	// Shrink frees the nodes of some ranks of a gang.

@@ -75,31 +75,58 @@ func (c *cycle) bestEffort() {
 	}
 }
 
-// grow gives nodes for which nobody waits to running gangs that can take them.
+// grow gives running gangs nodes that no waiting gang could use.
 func (c *cycle) grow() {
-	for _, q := range c.queues {
-		for _, e := range q.all {
-			if e.verdict == "" && len(e.nodes) == 0 && !e.overCapacity && c.limitOf(e) == noLimit {
-				return
-			}
-		}
+	runs := slices.DeleteFunc(slices.Clone(c.runs), func(r *run) bool { return !r.mayGrow() })
+	if len(runs) == 0 || !c.keep() {
+		return
 	}
-	runs := slices.Clone(c.runs)
 	slices.SortFunc(runs, func(a, b *run) int {
 		return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
 	})
 	for _, r := range runs {
-		if r.mayGrow() {
-			c.growOne(r)
-		}
+		c.growOne(r)
 	}
 }
 
-// mayGrow reports whether a gang can take more ranks while nobody of its queue waits for
-// capacity.
+// keep keeps growth off all nodes that waiting gangs could use, also once these nodes are empty. So
+// growth delays no gang that waits for nodes. It reports false if a waiting gang depends on
+// guarantees: these count what is free in the whole cluster, on whatever nodes.
+func (c *cycle) keep() bool {
+	kept := map[string]bool{} // by class
+	for _, q := range c.queues {
+		for _, e := range q.all {
+			if e.verdict != "" || len(e.nodes) > 0 || e.overCapacity || c.limitOf(e) != noLimit {
+				continue
+			}
+			if slices.ContainsFunc(c.queues, func(other *jobQueue) bool { return other != q && other.guarantees(e.Requests) }) {
+				return false
+			}
+			if !kept[e.class] {
+				kept[e.class] = true
+				c.state.room.Keep(e.ID)
+			}
+		}
+	}
+	return true
+}
+
+// guarantees reports whether a queue has a guarantee of a resource that a pod requests.
+func (q *jobQueue) guarantees(requests Resources) bool {
+	for name, amount := range q.Guarantee {
+		if amount > 0 && requests[name] > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// mayGrow reports whether a gang can take more ranks without using up the capacity for which a gang
+// of its queue waits.
 func (r *run) mayGrow() bool {
 	leaves := r.Ending || r.evicted || len(r.Draining) > 0 || len(r.drains) > 0
-	return r.Malleable && !leaves && r.queue.head == nil && !r.queue.Suspended
+	isFree := r.queue.head == nil || len(r.queue.Capacity) == 0
+	return r.Malleable && r.Max > len(r.Ranks) && !leaves && isFree && !r.queue.Suspended
 }
 
 // growOne gives a gang all free nodes, up to a size that it may have.

@@ -53,11 +53,11 @@ func (c *cycle) decision(e *entry, before int) Decision {
 		return d
 	case e.queue.head == e:
 		c.decideHead(e, &d)
+	case c.limitOf(e) != noLimit:
+		d.Verdict, d.Message = elastic.NotAllowed, e.userMessage(c.limitOf(e))
 	case e.HoldUntil.After(c.now):
 		d.Verdict, d.LookAgain = elastic.WaitingForSize, e.HoldUntil
 		d.Message = fmt.Sprintf("holds out for %d brokers, with which it ends sooner", e.HoldFor)
-	case c.limitOf(e) != noLimit:
-		d.Verdict, d.Message = elastic.NotAllowed, e.userMessage(c.limitOf(e))
 	case e.BestEffort:
 		d.Verdict, d.Message = elastic.NoRoom, c.why(e)
 	default:

@@ -6,6 +6,7 @@ package queue
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -23,10 +24,12 @@ type toyRoom struct {
 	pods  []int
 	held  map[string]map[int]int // node by rank
 	best  map[string]bool
+	only  map[string][2]int // the first node that a gang can use, and the one after the last; all if there is none
+	kept  []bool            // by node
 }
 
 func newToyRoom(nodes, slots int) *toyRoom {
-	r := &toyRoom{slots: slots, free: make([]int, nodes), pods: make([]int, nodes), held: map[string]map[int]int{}, best: map[string]bool{}}
+	r := &toyRoom{slots: slots, free: make([]int, nodes), pods: make([]int, nodes), held: map[string]map[int]int{}, best: map[string]bool{}, only: map[string][2]int{}, kept: make([]bool, nodes)}
 	for i := range r.free {
 		r.free[i], r.pods[i] = slots, max(10, slots)
 	}
@@ -50,9 +53,18 @@ func (r *toyRoom) take(id string, rank, node, sign int) {
 	r.held[id] = ranks
 }
 
+// canUse reports whether a gang can use a node.
+func (r *toyRoom) canUse(id string, node int) bool {
+	only, limited := r.only[id]
+	return !limited || (node >= only[0] && node < only[1])
+}
+
 func (r *toyRoom) open(id string, limit int) []int {
 	var nodes []int
 	for i := range r.free {
+		if !r.canUse(id, i) {
+			continue
+		}
 		n := min(r.free[i], r.pods[i])
 		if r.best[id] {
 			n = r.pods[i]
@@ -99,13 +111,21 @@ func (r *toyRoom) CouldHold(id string, sizes []int) bool {
 	if r.best[id] {
 		return true
 	}
-	return slices.Min(sizes) <= len(r.free)*r.slots
+	return slices.Min(sizes) <= r.most(id)
+}
+
+// most is how many pods of a gang the empty cluster could hold.
+func (r *toyRoom) most(id string) int {
+	if only, limited := r.only[id]; limited {
+		return (only[1] - only[0]) * r.slots
+	}
+	return len(r.free) * r.slots
 }
 
 func (r *toyRoom) Why(id string, sizes []int) string {
 	least := slices.Min(sizes)
 	if !r.CouldHold(id, sizes) {
-		return fmt.Sprintf("needs %d, there are %d", least, len(r.free)*r.slots)
+		return fmt.Sprintf("needs %d, there are %d", least, r.most(id))
 	}
 	if fits := r.Fits(id, least); fits < least {
 		return fmt.Sprintf("needs %d, %d free", least, fits)
@@ -113,9 +133,18 @@ func (r *toyRoom) Why(id string, sizes []int) string {
 	return ""
 }
 
+func (r *toyRoom) Keep(id string) {
+	for i := range r.kept {
+		r.kept[i] = r.kept[i] || r.canUse(id, i)
+	}
+}
+
 func (r *toyRoom) Grow(id string, n int) []elastic.Pod {
 	var pods []elastic.Pod
-	for _, node := range r.open(id, n) {
+	for _, node := range r.open(id, math.MaxInt) {
+		if r.kept[node] || len(pods) == n {
+			continue
+		}
 		rank := 0
 		for _, taken := r.held[id][rank]; taken; _, taken = r.held[id][rank] {
 			rank++
@@ -153,7 +182,7 @@ func (r *toyRoom) Release(id string) {
 }
 
 func (r *toyRoom) Snapshot() Room {
-	return &toyRoom{slots: r.slots, free: slices.Clone(r.free), pods: slices.Clone(r.pods), held: maps.Clone(r.held), best: r.best}
+	return &toyRoom{slots: r.slots, free: slices.Clone(r.free), pods: slices.Clone(r.pods), held: maps.Clone(r.held), best: r.best, only: r.only, kept: slices.Clone(r.kept)}
 }
 
 func (r *toyRoom) String() string {
@@ -241,6 +270,25 @@ func (c *cluster) wait(gangs ...Gang) *cluster {
 		c.room.best[gangs[i].ID] = gangs[i].BestEffort
 	}
 	c.snap.Waiting = append(c.snap.Waiting, gangs...)
+	return c
+}
+
+// on lets gangs use some nodes only. Their class is another for that.
+func (c *cluster) on(first, end int, ids ...string) *cluster {
+	for _, id := range ids {
+		c.room.only[id] = [2]int{first, end}
+	}
+	class := func(g *Gang) {
+		if slices.Contains(ids, g.ID) {
+			g.Class = fmt.Sprint(first, " to ", end)
+		}
+	}
+	for i := range c.snap.Waiting {
+		class(&c.snap.Waiting[i])
+	}
+	for i := range c.snap.Running {
+		class(&c.snap.Running[i].Gang)
+	}
 	return c
 }
 

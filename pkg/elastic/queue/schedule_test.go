@@ -506,6 +506,21 @@ func TestGrow(t *testing.T) {
 			cluster: newCluster(10).run(elasticGang("r", 2, 4, 0, 0), 4, 0, malleable, upTo(8)).wait(gang("a", 10, 1)), second: 10,
 			want: "a NoRoom",
 		},
+		"onto nodes that nobody who waits could use, also of the same queue": {
+			cluster: newCluster(10).on(0, 7, "r").on(8, 10, "s").run(elasticGang("r", 2, 4, 0, 0), 4, 0, malleable, upTo(8)).run(gang("s", 2, 0), 2, 0).
+				wait(gang("a", 5, 1)).on(5, 10, "a"), second: 10,
+			want: "a NoRoom, r grows 1",
+		},
+		"not while its queue waits for capacity": {
+			cluster: newCluster(10, queue("default", func(q *Queue) { q.Capacity = Resources{"cpu": 7} })).on(0, 5, "r").
+				run(elasticGang("r", 2, 3, 0, 0), 3, 0, malleable, upTo(8)).wait(gang("a", 5, 1)).on(5, 10, "a"), second: 10,
+			want: "a NotAllowed",
+		},
+		"not while one waits that depends on guarantees": {
+			cluster: newCluster(10, easy("default"), queue("b", func(q *Queue) { q.Guarantee = Resources{"cpu": 1} })).on(0, 5, "r").on(5, 10, "s").
+				run(elasticGang("r", 2, 3, 0, 0), 3, 0, malleable, upTo(8)).run(gang("s", 2, 0), 2, 0).wait(gang("a", 5, 1)).on(5, 10, "a"), second: 10,
+			want: "a NoRoom",
+		},
 		"one that never fits does not count": {
 			cluster: newCluster(10).run(elasticGang("r", 2, 4, 0, 0), 4, 0, malleable, upTo(8)).wait(gang("a", 11, 1)), second: 10,
 			want: "a NeverFits, r grows 4",

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -87,7 +88,9 @@ func (s *simulation) step() {
 	}
 	for _, g := range cycle.Growths {
 		r := s.running(g.Gang)
-		s.room.Grow(r.ID, len(g.Pods))
+		for _, pod := range g.Pods {
+			s.room.take(r.ID, pod.Rank, index(pod.Node), 1)
+		}
 		r.Ranks = s.room.ranks(r.ID)
 		s.say("%s grows to %d", r.Name, len(r.Ranks))
 	}
@@ -134,15 +137,21 @@ func (s *simulation) start(cycle Result) {
 // hold takes the very nodes of a decision.
 func (s *simulation) hold(id string, nodes []string) {
 	for rank, node := range nodes {
-		var i int
-		if _, err := fmt.Sscanf(node, "n%d", &i); err != nil {
-			panic(err)
-		}
+		i := index(node)
 		s.room.take(id, rank, i, 1)
 		if s.room.free[i] < 0 {
 			panic("a node is given twice: " + node)
 		}
 	}
+}
+
+// index is the index of a node in the room.
+func index(node string) int {
+	i, err := strconv.Atoi(strings.TrimPrefix(node, "n"))
+	if err != nil {
+		panic(err)
+	}
+	return i
 }
 
 // finish goes on, from one end to the next, until all is done.
@@ -380,6 +389,9 @@ func randomCluster(random *rand.Rand) *cluster {
 		if pick(3) == 0 {
 			g.Blocked = noon.Add(time.Duration(pick(60)) * time.Second)
 		}
+		if half := 12 * pick(4); half <= 12 { // the first or the last nodes
+			c.room.only[g.ID], g.Class = [2]int{half, half + 12}, fmt.Sprint("from ", half)
+		}
 		return g
 	}
 	for i := range 8 {
@@ -423,6 +435,7 @@ func randomUsers(c *cluster, pick func(int) int) {
 }
 
 func TestRandomQueues(t *testing.T) {
+	grows := 0
 	for seed := range uint64(4000) {
 		random := rand.New(rand.NewPCG(seed, 13))
 		c := randomCluster(random)
@@ -441,7 +454,18 @@ func TestRandomQueues(t *testing.T) {
 		if why := violation(c, cycle); why != "" {
 			t.Fatalf("seed %d: %s: %s", seed, why, say(cycle))
 		}
+		if len(cycle.Growths) > 0 && slices.ContainsFunc(cycle.Decisions, waitsForNodes) {
+			grows++
+		}
 	}
+	if grows == 0 {
+		t.Error("no gang grows while another one waits")
+	}
+}
+
+// waitsForNodes reports whether a gang may start once there are nodes for it.
+func waitsForNodes(d Decision) bool {
+	return d.Verdict == elastic.NoRoom || d.Verdict == elastic.WaitingForTurn || d.Verdict == elastic.WaitingForSize
 }
 
 // violation is what a cycle must not do; "" if it does nothing of it.
@@ -458,10 +482,9 @@ func violation(c *cluster, cycle Result) string {
 		used[r.Queue] += int64(len(r.Ranks))
 	}
 	take := func(node string) bool {
-		var i int
-		_, err := fmt.Sscanf(node, "n%d", &i)
+		i := index(node)
 		free[i]--
-		return err == nil && free[i] >= 0
+		return free[i] >= 0
 	}
 	for _, d := range cycle.Decisions {
 		g := gangs[d.Gang]
@@ -487,6 +510,11 @@ func violation(c *cluster, cycle Result) string {
 		}
 		if len(r.Ranks)+len(growth.Pods) > r.Max || !r.Malleable {
 			return r.ID + " grows too much"
+		}
+		for _, d := range cycle.Decisions {
+			if waitsForNodes(d) && slices.ContainsFunc(growth.Pods, func(pod elastic.Pod) bool { return c.room.canUse(d.Gang, index(pod.Node)) }) {
+				return r.ID + " takes a node for which " + d.Gang + " waits"
+			}
 		}
 	}
 	return badLimits(c, used, before) + users.exceeded(c) + badVictims(cycle, runs)
@@ -578,7 +606,7 @@ func TestTakersComeToAnEnd(t *testing.T) {
 		for i := range s.snap.Running {
 			s.ends[s.snap.Running[i].ID] = s.now.Add(1000 * time.Hour)
 		}
-		for range 40 {
+		for range 75 { // longer than any patience
 			s.step()
 			evictions += taken
 			s.now = s.now.Add(time.Second)
