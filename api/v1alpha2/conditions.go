@@ -77,7 +77,7 @@ const (
 	ReasonWaitingForSize = "WaitingForSize"
 	// ReasonWaitingForTurn: other MiniClusters of the queue are served first.
 	ReasonWaitingForTurn = "WaitingForTurn"
-	// ReasonNotAllowed: the queue, or a quota of the namespace, does not allow the
+	// ReasonNotAllowed: the queue, a quota of the namespace, or a volume does not allow the
 	// MiniCluster now, or ever.
 	ReasonNotAllowed = "NotAllowed"
 	// ReasonNotChecked: the API server cannot check the pods or objects of the MiniCluster, because

@@ -16,6 +16,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -164,7 +165,7 @@ func run(ctx context.Context, o options) error {
 
 // cacheOptions are of the cache of all controllers. Pods, JobSets and Jobs of others are not in it.
 // So the embedded JobSet controller does not know of them, and the ledger alone keeps what their
-// pods hold.
+// pods hold. Of claims and volumes the cache has what the scheduler reads.
 func cacheOptions() cache.Options {
 	label, err := labels.NewRequirement(v1alpha2.MiniClusterLabel, selection.Exists, nil)
 	utilruntime.Must(err)
@@ -172,10 +173,12 @@ func cacheOptions() cache.Options {
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Pod{}:                {Transform: protocol.Strip, Label: ours.Label},
-			&jobsetapi.JobSet{}:          ours,
-			&batchv1.Job{}:               ours,
-			&discoveryv1.EndpointSlice{}: {Label: labels.SelectorFromSet(labels.Set{discoveryv1.LabelManagedBy: jobset.SliceManager})},
+			&corev1.Pod{}:                   {Transform: protocol.Strip, Label: ours.Label},
+			&jobsetapi.JobSet{}:             ours,
+			&corev1.PersistentVolumeClaim{}: {Transform: state.StripStorage},
+			&corev1.PersistentVolume{}:      {Transform: state.StripStorage},
+			&batchv1.Job{}:                  ours,
+			&discoveryv1.EndpointSlice{}:    {Label: labels.SelectorFromSet(labels.Set{discoveryv1.LabelManagedBy: jobset.SliceManager})},
 		},
 	}
 }
@@ -252,6 +255,7 @@ func cachesSynced(mgr ctrl.Manager) healthz.Checker {
 	watched := []client.Object{
 		&v1alpha2.MiniCluster{}, &v1alpha2.MiniClusterQueue{}, &jobsetapi.JobSet{}, &discoveryv1.EndpointSlice{},
 		&corev1.Pod{}, &corev1.Node{}, &corev1.Namespace{}, &corev1.ResourceQuota{},
+		&corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{}, &storagev1.StorageClass{},
 	}
 	return func(req *http.Request) error {
 		for _, object := range watched {

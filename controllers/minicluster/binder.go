@@ -174,8 +174,8 @@ func (r *Reconciler) BoundLate() time.Duration {
 }
 
 // canBindAtAdmission reports whether the pods of a gang can be bound when they are created. Quota of
-// Kueue may be admitted after the pods are made. A volume may be out of reach of some nodes, which
-// kube-scheduler checks. Only a Job whose pods are never restarted counts how often it has replaced
+// Kueue may be admitted after the pods are made. kube-scheduler binds claims that are not bound, and
+// counts the volumes of a node. Only a Job whose pods are never restarted counts how often it has replaced
 // each of them.
 func canBindAtAdmission(seen *observed, pod *corev1.Pod) bool {
 	return seen.observation.Quota == life.QuotaUnneeded && seen.view.MiniCluster.Spec.Pod.SchedulerName == "" &&

@@ -84,6 +84,9 @@ func (s *Scheduler) cycle(ctx context.Context, seen *clusterState, now time.Time
 		cycleSeconds.Observe(s.Clock.Since(began).Seconds())
 	}()
 	s.learn(ctx, seen, now)
+	if err := s.reachVolumes(ctx); err != nil {
+		return news{}, err
+	}
 	repaired, err := s.repair(now)
 	if err != nil {
 		return news{}, err

@@ -38,6 +38,7 @@ type entry struct {
 	before   *quotaView
 	queue    string
 	ask      state.Ask
+	reached  uint64 // changes of volumes that ask.Reach contains
 	gang     queue.Gang
 	decision queue.Decision
 	// told is the last message of which the MiniCluster was to hear, and toldAt when.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
@@ -78,6 +79,8 @@ type Scheduler struct {
 	owed bool
 	// accounts are the usage of users, by queue.
 	accounts map[string]*account
+	// storage is what is known about volumes.
+	storage storage
 	// reports are the last cycle's reports, by queue.
 	reports map[string]status.QueueReport
 	// changed is true if anything but freed nodes may change a decision. freed is the ledger's
@@ -107,6 +110,7 @@ func New(cache client.Reader, clock clock.PassiveClock, topology []state.Topolog
 		Cache: cache, Clock: clock, topology: topology, ledger: ledger.New(topology, matcher),
 		entries: map[types.NamespacedName]*entry{}, checked: map[types.NamespacedName]types.UID{},
 		known: map[types.UID]*known{}, pods: map[types.UID]*corev1.Pod{}, limits: map[types.UID]int{}, repairs: map[types.UID][]int{},
+		storage:  storage{changes: 1, read: map[types.NamespacedName]bool{}},
 		accounts: map[string]*account{}, reports: map[string]status.QueueReport{}, starting: map[types.UID]time.Time{},
 		kick:    make(chan event.GenericEvent, 1),
 		decided: make(chan event.GenericEvent, 1024), reported: make(chan event.GenericEvent, 1024),
@@ -146,6 +150,9 @@ func (s *Scheduler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&v1alpha2.MiniCluster{}, s.miniClusters()).
 		Watches(&v1alpha2.MiniClusterQueue{}, s.run(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.ResourceQuota{}, s.run()).
+		Watches(&corev1.PersistentVolumeClaim{}, s.followStorage()).
+		Watches(&corev1.PersistentVolume{}, s.followStorage()).
+		Watches(&storagev1.StorageClass{}, s.followStorage()).
 		Watches(&corev1.Namespace{}, handler.Funcs{UpdateFunc: s.followNamespace}).
 		WatchesRawSource(source.Channel(s.kick, handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 			return []reconcile.Request{{}}

@@ -34,6 +34,7 @@ type known struct {
 	// running is the MiniCluster for the queue once it has nodes, and ask its request for more.
 	running queue.Running
 	ask     state.Ask
+	reached uint64 // changes of volumes that ask.Reach contains
 	// pod is one of its pods after admission by the API server, or else from its template.
 	pod *corev1.Pod
 	// limit is the largest size for which it may have quota from Kueue.
@@ -162,7 +163,8 @@ func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (*snapshot, queu
 		if gang.NotAllowed, freed = s.askQuotas(e, seen); freed {
 			out.freed = append(out.freed, e.name())
 		}
-		gang.NotAllowed = cmp.Or(barred(e), gang.NotAllowed)
+		gang.NotAllowed = cmp.Or(barred(e), gang.NotAllowed, e.ask.Reach.Waits)
+		gang.Class += e.ask.Reach.Key
 		out.Waiting = append(out.Waiting, gang)
 		out.waiting[gang.ID] = e
 		if until := e.ask.AvoidUntil; now.Before(until) {

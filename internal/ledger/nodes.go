@@ -79,6 +79,27 @@ func excludes(node *node, pod *corev1.Pod, required nodeaffinity.RequiredNodeAff
 	return ""
 }
 
+// unreached are the nodes that cannot reach all of some volumes, each with the reason for the first volume.
+func unreached(volumes []state.Volume, nodes iter.Seq[*node]) iter.Seq2[string, string] {
+	selectors := make([]*nodeaffinity.LazyErrorNodeSelector, len(volumes))
+	for i := range volumes {
+		selectors[i] = nodeaffinity.NewLazyErrorNodeSelector(volumes[i].Nodes)
+	}
+	return func(yield func(node, reason string) bool) {
+		for node := range nodes {
+			for i, selector := range selectors {
+				if match, err := selector.Match(node.Node); err == nil && match {
+					continue
+				}
+				if !yield(node.Name, volumes[i].Reason) {
+					return
+				}
+				break
+			}
+		}
+	}
+}
+
 // lasting reports whether a taint keeps pods off for good. Other taints are passing states of the
 // node.
 func lasting(taint *corev1.Taint) bool {

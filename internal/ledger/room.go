@@ -4,6 +4,7 @@
 package ledger
 
 import (
+	"iter"
 	"maps"
 	"slices"
 
@@ -106,6 +107,9 @@ func (l *Ledger) room(asks map[string]state.Ask) (*room, error) {
 func (l *Ledger) gangOf(graph *fluxion.Graph, ask state.Ask) fluxion.Gang {
 	gang := ask.Gang
 	gang.Pods.Infeasible = l.excluded(graph, ask.Places)
+	if far := l.unreached(graph, ask.Reach); len(far) > 0 {
+		gang.Pods.Infeasible = slices.Concat(gang.Pods.Infeasible, far)
+	}
 	if domains := l.domainsOf(graph, ask.Domains); domains != nil {
 		gang.Pods.Infeasible = append(slices.Clip(gang.Pods.Infeasible), domains.outside)
 	}
@@ -124,14 +128,27 @@ func (l *Ledger) excluded(graph *fluxion.Graph, places state.Places) []fluxion.E
 	if places.Pod == nil {
 		return nil
 	}
-	if known, ok := l.exclusions[places.Key]; ok {
+	return l.cached(graph, places.Key, excluded(places.Pod, maps.Values(l.nodes)))
+}
+
+// unreached are the nodes that cannot reach the volumes of a pod, as excluded.
+func (l *Ledger) unreached(graph *fluxion.Graph, reach state.Reach) []fluxion.Exclusion {
+	if len(reach.Volumes) == 0 {
+		return nil
+	}
+	return l.cached(graph, reach.Key, unreached(reach.Volumes, maps.Values(l.nodes)))
+}
+
+// cached are the exclusions for the nodes of a key, each with the reason.
+func (l *Ledger) cached(graph *fluxion.Graph, key string, reasons iter.Seq2[string, string]) []fluxion.Exclusion {
+	if known, ok := l.exclusions[key]; ok {
 		return known
 	}
 	if len(l.exclusions) >= maxExclusions || l.exclusions == nil {
 		l.exclusions = map[string][]fluxion.Exclusion{}
 	}
-	out := slices.Clip(graph.Exclusions(excluded(places.Pod, maps.Values(l.nodes))))
-	l.exclusions[places.Key] = out
+	out := slices.Clip(graph.Exclusions(reasons))
+	l.exclusions[key] = out
 	return out
 }
 

@@ -18,7 +18,7 @@ func Strip(object any) (any, error) {
 	}
 	pod.ManagedFields = nil
 	pod.Annotations = keep(pod.Annotations, v1alpha2.QuorumAnnotation, v1alpha2.DrainAnnotation, v1alpha2.StopAnnotation, placedAnnotation, v1alpha2.KueueTopologyAnnotation)
-	pod.Spec.Volumes = nil
+	pod.Spec.Volumes = claims(pod.Spec.Volumes)
 	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range containers {
 			c := &containers[i]
@@ -26,6 +26,27 @@ func Strip(object any) (any, error) {
 		}
 	}
 	return pod, nil
+}
+
+// claims returns the volumes that restrict the nodes of a pod: the claims, and the classes of ephemeral
+// volumes.
+func claims(volumes []corev1.Volume) []corev1.Volume {
+	var kept []corev1.Volume
+	for i := range volumes {
+		from, to := &volumes[i], corev1.Volume{Name: volumes[i].Name}
+		switch {
+		case from.PersistentVolumeClaim != nil:
+			to.PersistentVolumeClaim = from.PersistentVolumeClaim
+		case from.Ephemeral != nil && from.Ephemeral.VolumeClaimTemplate != nil:
+			to.Ephemeral = &corev1.EphemeralVolumeSource{VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{
+				Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: from.Ephemeral.VolumeClaimTemplate.Spec.StorageClassName},
+			}}
+		default:
+			continue
+		}
+		kept = append(kept, to)
+	}
+	return kept
 }
 
 // keep returns the map with only some of its keys.

@@ -14,13 +14,15 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/hostlist"
 )
 
-// Ask is what a MiniCluster requests of the cluster. It depends on the MiniCluster and its pod
-// alone, not on the nodes.
+// Ask is what a MiniCluster requests of the cluster. It depends on the MiniCluster, its pod and the
+// volumes of the pod, not on the nodes.
 type Ask struct {
 	// Gang is the request without its sizes and without the nodes that its pods cannot use.
 	fluxion.Gang
 	// Places says which nodes the pods can use.
 	Places Places
+	// Reach says which nodes can reach the volumes of the pods. Request leaves it empty.
+	Reach Reach
 	// Domains are where Kueue counts the pods; nil if that may be anywhere.
 	Domains *Domains
 	// Avoid are nodes that are avoided until AvoidUntil, as long as the other nodes could hold

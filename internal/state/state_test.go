@@ -100,7 +100,10 @@ func TestRequests(t *testing.T) {
 		s.InitContainers = []corev1.Container{container("init", "4"), sidecar}
 		s.Containers = []corev1.Container{container("app", "2"), container("b", "250m")}
 		s.Overhead = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")}
-		s.Volumes = []corev1.Volume{{Name: "v"}}
+		s.Volumes = []corev1.Volume{{Name: "v"}, {Name: "claim"}, {Name: "scratch"}}
+		s.Volumes[1].PersistentVolumeClaim = &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}
+		s.Volumes[2].Ephemeral = ephemeral(new("fast"))
+		s.Volumes[2].Ephemeral.VolumeClaimTemplate.Labels = map[string]string{"long": "text"}
 	}).Obj()
 	want := fluxion.Resources{fluxion.CPU: 4000, fluxion.Memory: 64 << 20, "nvidia.com/gpu": 3, fluxion.Pods: 1}
 	if diff := cmp.Diff(want, Requests(pod)); diff != "" {
@@ -114,8 +117,13 @@ func TestRequests(t *testing.T) {
 	if diff := cmp.Diff(want, Requests(got)); diff != "" {
 		t.Errorf("requests after stripping (-want +got):\n%s", diff)
 	}
-	if got.Spec.Volumes != nil || got.Spec.Containers[0].Env != nil || len(got.Annotations) != 1 {
-		t.Errorf("left over: volumes %v, env %v, annotations %v", got.Spec.Volumes, got.Spec.Containers[0].Env, got.Annotations)
+	kept := []corev1.Volume{{Name: "claim", VolumeSource: pod.Spec.Volumes[1].VolumeSource}, {Name: "scratch"}}
+	kept[1].Ephemeral = ephemeral(new("fast"))
+	if diff := cmp.Diff(kept, got.Spec.Volumes); diff != "" {
+		t.Errorf("volumes after stripping (-want +got):\n%s", diff)
+	}
+	if got.Spec.Containers[0].Env != nil || len(got.Annotations) != 1 {
+		t.Errorf("left over: env %v, annotations %v", got.Spec.Containers[0].Env, got.Annotations)
 	}
 }
 

@@ -52,7 +52,7 @@ const (
 	// NeverFits: not even the empty cluster could hold the gang, with the nodes that went away in the last
 	// hour.
 	NeverFits Verdict = "NeverFits"
-	// NotAllowed: its queue, or a quota, does not let the gang start.
+	// NotAllowed: its queue, a quota, or a volume does not let the gang start.
 	NotAllowed Verdict = "NotAllowed"
 	// NotChecked: it is not known whether the gang's pods would be accepted.
 	NotChecked Verdict = "NotChecked"

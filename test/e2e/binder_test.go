@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -264,29 +265,37 @@ func (s *site) createVolume(name string) {
 		ObjectMeta:  metav1.ObjectMeta{Name: s.namespace},
 		Provisioner: "kubernetes.io/no-provisioner", VolumeBindingMode: new(storagev1.VolumeBindingWaitForFirstConsumer),
 	}
+	s.createVolumeOf(name, nil, class)
+}
+
+// createVolumeOf makes a claim and a volume that some nodes can reach, and before them other objects. The
+// class of both has the name of the site.
+func (s *site) createVolumeOf(name string, nodes *corev1.VolumeNodeAffinity, before ...client.Object) {
+	s.t.Helper()
 	capacity := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 	volume := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: s.namespace},
 		Spec: corev1.PersistentVolumeSpec{
-			Capacity: capacity, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}, StorageClassName: class.Name,
-			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
-			PersistentVolumeSource:        corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/data"}},
+			Capacity: capacity, AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}, StorageClassName: s.namespace,
+			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain, NodeAffinity: nodes,
+			PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/data"}},
 		},
 	}
 	claim := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name},
 		Spec: corev1.PersistentVolumeClaimSpec{
-			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}, StorageClassName: &class.Name,
+			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany}, StorageClassName: &s.namespace,
 			Resources: corev1.VolumeResourceRequirements{Requests: capacity},
 		},
 	}
-	for _, object := range []client.Object{class, volume, claim} {
+	objects := slices.Concat(before, []client.Object{volume, claim})
+	for _, object := range objects {
 		if err := env.client.Create(s.ctx, object); err != nil {
 			s.t.Fatal(err)
 		}
 	}
 	s.t.Cleanup(func() {
-		for _, object := range []client.Object{claim, volume, class} {
+		for _, object := range slices.Backward(objects) {
 			if err := client.IgnoreNotFound(env.client.Delete(s.ctx, object)); err != nil {
 				s.t.Error(err)
 			}
