@@ -153,10 +153,12 @@ func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (*snapshot, queu
 	barred, counts := s.barred(queues), map[string]queue.Resources{}
 	for _, e := range s.waiting(seen) {
 		gang := e.gang
-		if counts[gang.Class] == nil {
-			counts[gang.Class] = s.ledger.Counts(e.ask)
+		if gang.Exclusive {
+			if counts[gang.Class] == nil {
+				counts[gang.Class] = s.ledger.Counts(e.ask)
+			}
+			gang.Requests = counts[gang.Class]
 		}
-		gang.Requests = counts[gang.Class]
 		gang.Blocked = elastic.Earliest(gang.Blocked, e.decision.Blocked)
 		if e.quota == nil {
 			gang.Created = state.Age(e.miniCluster, queues[e.queue])
