@@ -126,7 +126,9 @@ func TestCounts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := clusterOf(nodes, []*corev1.Pod{daemon("d", "DaemonSet", "1").On("a").Up().Obj()}, nil)
 			got := l.Counts(requestOf(l, fixture.MiniCluster("q").Defaulted(), tc.pod.Obj()))
-			maps.DeleteFunc(got, func(name string, _ int64) bool { return name != "cpu" && name != "gpu" && name != "pods" && name != fluxion.WholeNode })
+			maps.DeleteFunc(got, func(name string, _ int64) bool {
+				return name != "cpu" && name != "gpu" && name != "pods" && name != fluxion.WholeNode
+			})
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
