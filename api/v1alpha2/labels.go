@@ -25,6 +25,9 @@ const (
 	// label from the Binding.
 	RankLabel = "job-index"
 
+	// ExclusiveLabel is on every pod of a broker that has its node alone. The value is "true".
+	ExclusiveLabel = Group + "/exclusive"
+
 	// AppLabel is on every pod, with the value AppName.
 	AppLabel = "app"
 	// AppName is the value of AppLabel.

@@ -164,6 +164,10 @@ type Admission struct {
 	// +optional
 	Requests corev1.ResourceList `json:"requests,omitempty"`
 
+	// exclusive is true if each broker has its node alone.
+	// +optional
+	Exclusive bool `json:"exclusive,omitempty"`
+
 	// priority is the priority of the pods, from their PriorityClass.
 	// +optional
 	Priority int32 `json:"priority,omitempty"`

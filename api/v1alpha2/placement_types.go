@@ -50,4 +50,12 @@ type PlacementSpec struct {
 	// the pods are in as few domains as possible. Default Preferred.
 	// +optional
 	Topology TopologyMode `json:"topology,omitempty"`
+
+	// exclusive gives each broker a whole node: no other broker is placed on that node, whatever
+	// the pods request. The broker only gets a node on which no pods run but those of DaemonSets
+	// and static pods. The node counts as a whole for the queue. Pods that are no brokers may come
+	// to the node later, unless a taint keeps them off. A change has an effect when the
+	// MiniCluster is admitted again. Default false.
+	// +optional
+	Exclusive bool `json:"exclusive,omitempty"`
 }

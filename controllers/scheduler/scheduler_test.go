@@ -54,13 +54,16 @@ func strict(name string) *v1alpha2.MiniClusterQueue {
 var wholeNode = fixture.Pod("x").CPU("8").Obj()
 
 // offer enters a MiniCluster, which the cache shows too.
-func (q *toy) offer(w *fixture.MiniClusterWrapper) elastic.Offer {
+func (q *toy) offer(w *fixture.MiniClusterWrapper) elastic.Offer { return q.offerOf(w, wholeNode) }
+
+// offerOf enters a MiniCluster of such pods.
+func (q *toy) offerOf(w *fixture.MiniClusterWrapper, pod *corev1.Pod) elastic.Offer {
 	mc := w.Defaulted()
 	known := slices.ContainsFunc(q.seen.miniClusters, func(other *v1alpha2.MiniCluster) bool { return other.Name == mc.Name })
 	if !known {
 		q.seen.miniClusters = append(q.seen.miniClusters, w.Obj())
 	}
-	return q.Offer(mc, wholeNode, nil, elastic.AheadNothing)
+	return q.Offer(mc, pod, nil, elastic.AheadNothing)
 }
 
 // cycle runs one, and says which MiniClusters have a new decision.

@@ -151,9 +151,15 @@ func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (*snapshot, queu
 			e.mayMakeAhead = patient && !seen.quotas.Limit(e.miniCluster.Namespace)
 		}
 	}
-	barred := s.barred(queues)
+	barred, counts := s.barred(queues), map[string]queue.Resources{}
 	for _, e := range s.waiting(seen) {
 		gang := e.gang
+		if gang.Exclusive {
+			if counts[gang.Class] == nil {
+				counts[gang.Class] = s.ledger.Counts(e.ask)
+			}
+			gang.Requests = counts[gang.Class]
+		}
 		gang.Blocked = elastic.Earliest(gang.Blocked, e.decision.Blocked)
 		gang.HoldFor, gang.HoldUntil = e.decision.HoldFor, e.decision.HoldUntil
 		if e.quota == nil {
@@ -289,6 +295,9 @@ func (s *Scheduler) running(now time.Time) []queue.Running {
 			r.Ranks, r.Ending = holds, true
 			out = append(out, r)
 		}
+	}
+	for i := range out {
+		out[i].Requests = s.ledger.CountsNow(types.UID(out[i].ID), out[i].Requests)
 	}
 	return out
 }

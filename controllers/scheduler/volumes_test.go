@@ -222,7 +222,7 @@ func TestSchedulerKeepsRunningGangsToVolumes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newStore(t, claimOf("data", "", "pv-b"), volumeIn("pv-b", "b"))
 			size := int32(strings.Count(tc.nodes, ",") + 1)
-			mc := fixture.MiniCluster("lmp").Size(size).MaxSize(5).Launcher().Admitted(1, size, tc.nodes).Status(running)
+			mc := fixture.MiniCluster("lmp").Size(size).MaxSize(5).Launcher().Grow().Admitted(1, size, tc.nodes).Status(running)
 			s.seen.miniClusters = append(s.seen.miniClusters, mc.Obj())
 			s.Order(mc.Obj(), stripped.(*corev1.Pod), tc.displaced)
 			s.cycle()

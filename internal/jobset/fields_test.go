@@ -75,6 +75,7 @@ var fields = map[string]field{
 
 	"placement.policy":      seen("{placement: {policy: Spread}}", "ask.Policy: 1"),
 	"placement.topologyKey": seen("{placement: {topologyKey: rack}}", "ask.Topology.Level: rack"),
+	"placement.exclusive":   seen("{placement: {exclusive: true}}", "lead.metadata.labels.flux-framework.org/exclusive: true", "follower.metadata.labels.flux-framework.org/exclusive: true", "gang.Exclusive: true"),
 	"placement.topology":    seen("{placement: {topologyKey: rack, topology: Required}}", "ask.Topology.Required: true"),
 
 	"elastic.expectedRuntime":      seen("{elastic: {expectedRuntime: 5s}}", "gang.Expected: 5000000000"),

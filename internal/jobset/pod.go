@@ -70,6 +70,9 @@ func podTemplate(mc *v1alpha2.MiniCluster) (corev1.PodTemplateSpec, error) {
 	setIndex(spec.InitContainers)
 	setIndex(spec.Containers)
 	labels := podLabels(mc)
+	if s.Placement.Exclusive {
+		labels[v1alpha2.ExclusiveLabel] = "true"
+	}
 	for i := range s.Containers {
 		if hasService(&s.Containers[i]) {
 			labels[v1alpha2.SidecarLabelPrefix+s.Containers[i].Name] = "true"
@@ -138,7 +141,9 @@ func podLabels(mc *v1alpha2.MiniCluster) map[string]string {
 		v1alpha2.AppInstanceLabel: mc.Name,
 		v1alpha2.NamespaceLabel:   mc.Namespace,
 	})
-	// Only this project says which pods are brokers, and which ranks they have.
+	// Only this project says which pods are brokers, which ranks they have, and which have their
+	// nodes alone.
+	delete(labels, v1alpha2.ExclusiveLabel)
 	delete(labels, v1alpha2.SelectorLabel)
 	delete(labels, v1alpha2.RankLabel)
 	return labels

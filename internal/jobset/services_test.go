@@ -67,7 +67,7 @@ func TestServicesPodIsNoBroker(t *testing.T) {
 	mc := fixture.MiniCluster("lmp").Spec(withServices).Spec(func(s *v1alpha2.MiniClusterSpec) {
 		s.Containers[0].RunFlux = true
 		s.Containers = append(s.Containers, v1alpha2.MiniClusterContainer{Name: "web", Ports: []int32{80}})
-		s.Pod.Labels = map[string]string{v1alpha2.SelectorLabel: "lmp", v1alpha2.RankLabel: "0", "mine": "1"}
+		s.Pod.Labels = map[string]string{v1alpha2.SelectorLabel: "lmp", v1alpha2.RankLabel: "0", v1alpha2.ExclusiveLabel: "true", "mine": "1"}
 	}).Defaulted()
 	services, broker := jobSetOf(t, mc).Spec.ReplicatedJobs[1].Template.Spec.Template.Labels, jobSetOf(t, mc).Spec.ReplicatedJobs[0].Template.Spec.Template.Labels
 	selects := func(selector, labels map[string]string) bool {
@@ -88,6 +88,13 @@ func TestServicesPodIsNoBroker(t *testing.T) {
 	}
 	if services["mine"] != "1" || services[v1alpha2.RankLabel] != "services" || services[v1alpha2.JobNameLabel] != "lmp" || broker[v1alpha2.JobNameLabel] != "lmp" || services[v1alpha2.SelectorLabel] != "" || broker[v1alpha2.SelectorLabel] != "lmp" {
 		t.Errorf("its labels are %v", services)
+	}
+	if broker[v1alpha2.ExclusiveLabel]+services[v1alpha2.ExclusiveLabel] != "" {
+		t.Error("users choose by a label who has a node alone")
+	}
+	mc.Spec.Placement.Exclusive = true
+	if pod, err := ServicesPod(mc); err != nil || pod.Labels[v1alpha2.ExclusiveLabel] != "" {
+		t.Errorf("services have a node alone (%v)", err)
 	}
 	pod := fixture.ServicesPod("lmp").Obj()
 	if read := protocol.Read(pod); read.Rank >= 0 || !read.Services || protocol.Read(fixture.BrokerPod("lmp", 0).Obj()).Services {

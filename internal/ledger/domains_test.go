@@ -127,6 +127,31 @@ func TestWhyInDomains(t *testing.T) {
 	}
 }
 
+// Kueue may assign more brokers to a domain than whole nodes.
+func TestWholeNodesInDomains(t *testing.T) {
+	ask := func(l *Ledger, quota *v1alpha2.Quota) queue.Room {
+		r, err := l.Room(map[string]state.Ask{"q": state.Request(fixture.MiniCluster("q").Defaulted(), alonePod("q", 0).CPU("8").Obj(), quota, l.levels)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	l := racked(t)
+	if nodes := ask(l, quotaIn("host", "n[3,5]=1")).Place("q", []int{2}); !slices.Equal(nodes, []string{"n3", "n5"}) {
+		t.Errorf("got %v", nodes)
+	}
+	l.Confirm("other", onNodes("n3"))
+	r := ask(l, quotaIn("block,rack", "b0/r1=2"))
+	if fits := r.Fits("q", 9); fits != 1 || !r.CouldHold("q", []int{2}) {
+		t.Errorf("beside another there is room for %d of 2", fits)
+	}
+	r = ask(l, quotaIn("host", "n6=2"))
+	want := "needs room for 2 brokers of 8 cpu, a whole node each; the whole cluster of 8 nodes has room for 1: 7 not where Kueue counts the brokers"
+	if why := r.Why("q", []int{2}); why != want || r.CouldHold("q", []int{2}) || r.Place("q", []int{2}) != nil {
+		t.Errorf("two on one node: %q", why)
+	}
+}
+
 // A rank whose node is gone gets another one in a domain that takes a pod more.
 func TestMovesInDomains(t *testing.T) {
 	l := racked(t)

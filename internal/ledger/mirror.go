@@ -355,7 +355,7 @@ func (l *Ledger) TakeFreed() []string {
 	return nodes
 }
 
-// Serves reports whether one pod of a gang fits on one of some nodes now.
+// Serves reports whether one of some nodes has room now for what a pod of a gang requests.
 func (l *Ledger) Serves(nodes []string, ask state.Ask) bool {
 	graph, err := l.current()
 	if err != nil {
@@ -369,7 +369,7 @@ func (l *Ledger) Serves(nodes []string, ask state.Ask) bool {
 		}
 		left := graph.Left(name)
 		for resource, amount := range ask.Pods.Requests {
-			if amount > left[resource] {
+			if resource != fluxion.WholeNode && amount > left[resource] {
 				return false
 			}
 		}

@@ -103,6 +103,9 @@ func (w *world) changePod() string {
 		if w.random.IntN(20) == 0 {
 			pod.Label(v1alpha2.UIDLabel, "uid-"+w.gang())
 		}
+		if (name == "z") != (w.random.IntN(20) == 0) {
+			pod.Label(v1alpha2.ExclusiveLabel, "true")
+		}
 	}
 	pod.CPU(w.pick("1", "1", "1", "2", "500m"))
 	node := w.node()
@@ -141,6 +144,9 @@ func (w *world) changePromise(t *testing.T) string {
 		promise = &shrunk
 	default:
 		promise = &state.Promise{Requests: fluxion.Resources{"cpu": 1000, "pods": 1}, End: fixture.Noon.Add(time.Duration(w.random.IntN(3)) * time.Hour)}
+		if uid == "uid-z" {
+			promise.Requests[fluxion.WholeNode] = 1
+		}
 		for range 1 + w.random.IntN(4) {
 			promise.Nodes = append(promise.Nodes, w.node())
 		}
@@ -188,6 +194,7 @@ type picture struct {
 	Total      any
 	Foreign    map[string]int64
 	Room       int
+	Alone      int
 	Why        string
 	Exclusions []fluxion.Exclusion
 }
@@ -207,11 +214,12 @@ func pictureOf(t *testing.T, c *Ledger) picture {
 	ask := requestOf(c, fixture.MiniCluster("q").Defaulted(), pod)
 	p.Exclusions = c.excluded(graph, ask.Places)
 	everywhere := requestOf(c, fixture.MiniCluster("all").Defaulted(), fixture.Pod("q").CPU("1").Obj())
-	r, err := c.Room(map[string]state.Ask{"q": ask, "all": everywhere})
+	alone := requestOf(c, fixture.MiniCluster("alone").Defaulted(), alonePod("q", 0).CPU("0").Obj())
+	r, err := c.Room(map[string]state.Ask{"q": ask, "all": everywhere, "alone": alone})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.Room, p.Why = r.Fits("all", 1000), r.Why("q", []int{30})
+	p.Room, p.Alone, p.Why = r.Fits("all", 1000), r.Fits("alone", 1000), r.Why("q", []int{30})
 	return p
 }
 
@@ -228,10 +236,10 @@ func TestTheMirrorFollows(t *testing.T) {
 			w := newWorld(seed)
 			for range steps {
 				freed := w.mirror.Freed()
-				room := fitsNow(t, w.mirror)
+				room, alone := fitsNow(t, w.mirror)
 				what := w.step(t)
-				if now := fitsNow(t, w.mirror); now > room && w.mirror.Freed() == freed {
-					t.Fatalf("%s: there was room for %d and is for %d, and nothing was freed", what, room, now)
+				if now, aloneNow := fitsNow(t, w.mirror); (now > room || aloneNow > alone) && w.mirror.Freed() == freed {
+					t.Fatalf("%s: there was room for %d and %d alone, and is for %d and %d, and nothing was freed", what, room, alone, now, aloneNow)
 				}
 				w.checkHeld(t, what)
 				if diff := cmp.Diff(pictureOf(t, w.anew(t)), pictureOf(t, w.mirror)); diff != "" {
@@ -243,9 +251,21 @@ func TestTheMirrorFollows(t *testing.T) {
 }
 
 // checkHeld checks that of no node there is more left than kube-scheduler sees, or than
-// the promises leave.
+// the promises leave. A node with a pod or a promise is no whole node for others.
 func (w *world) checkHeld(t *testing.T, what string) {
 	t.Helper()
+	wholly := map[string]bool{} // of the nodes on which somebody is, whether that is an exclusive broker
+	for _, pod := range w.pods {
+		if node := protocol.PinnedNode(pod); node != "" && !protocol.Ended(pod) && !isDaemon(pod) {
+			wholly[node] = wholly[node] || state.Requests(pod)[fluxion.WholeNode] > 0
+		}
+	}
+	for _, promise := range w.promises {
+		for _, node := range promise.Nodes {
+			wholly[node] = wholly[node] || promise.Requests[fluxion.WholeNode] > 0
+		}
+	}
+	w.checkWhole(t, what, wholly)
 	for name, node := range w.nodes {
 		bound, promised := state.Amounts(node.Status.Allocatable), state.Amounts(node.Status.Allocatable)
 		for _, pod := range w.pods {
@@ -268,11 +288,33 @@ func (w *world) checkHeld(t *testing.T, what string) {
 	}
 }
 
-// fitsNow is how many small pods there is room for.
-func fitsNow(t *testing.T, c *Ledger) int {
+// checkWhole checks which nodes are for exclusive gangs, and which are for no other.
+func (w *world) checkWhole(t *testing.T, what string, wholly map[string]bool) {
 	t.Helper()
-	gang := fluxion.Gang{Pods: fluxion.Shape{Requests: fluxion.Resources{"cpu": 500}}}
-	return graphOf(t, c).Fits(gang)
+	rooms := func(requests fluxion.Resources) map[string]bool {
+		out := map[string]bool{}
+		for _, room := range graphOf(t, w.mirror).Rooms(fluxion.Gang{Pods: fluxion.Shape{Requests: requests}}) {
+			out[graphOf(t, w.mirror).Name(room.Node)] = true
+		}
+		return out
+	}
+	alone, shared := rooms(fluxion.Resources{fluxion.WholeNode: 1}), rooms(nil)
+	for name, node := range w.nodes {
+		exclusive, used := wholly[name]
+		up := down(node) == ""
+		if alone[name] != (up && !used) || shared[name] != (up && !exclusive) {
+			t.Fatalf("%s: node %s is used %t, exclusively %t, and is for an exclusive gang %t, for another %t", what, name, used, exclusive, alone[name], shared[name])
+		}
+	}
+}
+
+// fitsNow is how many small pods there is room for, and for how many on nodes of their own.
+func fitsNow(t *testing.T, c *Ledger) (small, alone int) {
+	t.Helper()
+	gang := func(requests fluxion.Resources) fluxion.Gang {
+		return fluxion.Gang{Pods: fluxion.Shape{Requests: requests}}
+	}
+	return graphOf(t, c).Fits(gang(fluxion.Resources{"cpu": 500})), graphOf(t, c).Fits(gang(fluxion.Resources{fluxion.WholeNode: 1}))
 }
 
 // Of what is the same as before nothing is made anew, and nobody has to look again.

@@ -213,6 +213,14 @@ func contractCases() map[string]contractCase {
 			nodes: line(3), held: map[string]fluxion.Resources{"n1": broker(6)},
 			gang: fluxion.Gang{Pods: shape(2), Sizes: []int{5}, Distinct: true}, want: 5, wantNodes: "n[0,0,1,2,2]",
 		},
+		"whole nodes": {
+			nodes: line(4), held: map[string]fluxion.Resources{"n1": broker(1)},
+			gang: fluxion.Gang{Pods: fluxion.Shape{Requests: fluxion.Resources{fluxion.WholeNode: 1}}, Sizes: []int{2, 3, 4}}, want: 3, wantNodes: "n[0,2-3]",
+		},
+		"no node that others have wholly": {
+			nodes: line(2), held: map[string]fluxion.Resources{"n0": {fluxion.WholeNode: 1}},
+			gang: fluxion.Gang{Pods: shape(1), Sizes: []int{3}}, want: 3, wantNodes: "n[1,1,1]",
+		},
 		"spread": {
 			nodes: racks(1, 3), gang: fluxion.Gang{Pods: shape(2), Sizes: []int{4}, Policy: fluxion.Spread}, want: 4, wantNodes: "n[0-3]",
 		},
@@ -443,7 +451,10 @@ func (c *cluster) check(gang fluxion.Gang, placement fluxion.Placement) {
 		count[name]++
 		for resource, amount := range gang.Pods.Requests {
 			left[name][resource] -= amount
-			if amount > 0 && left[name][resource] < 0 {
+			if resource == fluxion.WholeNode && count[name] > 1 {
+				c.t.Errorf("rank %d is not alone on %s", rank, name)
+			}
+			if amount > 0 && left[name][resource] < 0 && resource != fluxion.WholeNode {
 				c.t.Errorf("rank %d has too little %s on %s", rank, resource, name)
 			}
 		}

@@ -63,6 +63,7 @@ func Gang(mc *v1alpha2.MiniCluster, pod *corev1.Pod, quota *v1alpha2.Quota) queu
 		Sizing:      nextSizing(mc),
 		WaitForSize: mc.Spec.Elastic.WaitForSize.Duration,
 		Requests:    queue.Resources(requests),
+		Exclusive:   requests[fluxion.WholeNode] > 0,
 		BestEffort:  asksForNothing(requests),
 		Class:       class(mc, pod, quota, requests),
 		Limit:       limit(mc),
@@ -135,8 +136,8 @@ func Running(mc *v1alpha2.MiniCluster, pod *corev1.Pod, promise *Promise) queue.
 	r.Ending = promise == nil || mc.DeletionTimestamp != nil
 	if admission := mc.Status.Admission; admission != nil {
 		r.Admitted, r.Priority = admission.Time.Time, admission.Priority
-		r.Requests = queue.Resources(withPod(Amounts(admission.Requests)))
-		r.BestEffort = asksForNothing(fluxion.Resources(r.Requests))
+		r.Requests = queue.Resources(admitted(admission))
+		r.Exclusive, r.BestEffort = admission.Exclusive, asksForNothing(fluxion.Resources(r.Requests))
 		if promise != nil && len(promise.Draining) > 0 && admission.Drain.Deadline != nil {
 			r.DrainBy = admission.Drain.Deadline.Time
 		}

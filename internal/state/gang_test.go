@@ -123,6 +123,32 @@ func TestPromiseOf(t *testing.T) {
 	}
 }
 
+// Whether a MiniCluster has its nodes alone is a matter of its admission, and of its pods. The spec may
+// have changed since.
+func TestExclusiveIsOfTheAdmission(t *testing.T) {
+	for _, exclusive := range []bool{true, false} {
+		mc := fixture.MiniCluster("lmp").Size(2).Admitted(1, 2, "n[1-2]").Defaulted()
+		mc.Spec.Placement.Exclusive, mc.Status.Admission.Exclusive, mc.Status.Admission.Requests = !exclusive, exclusive, nil
+		promise, err := PromiseOf(mc)
+		if err != nil || (promise.Requests[fluxion.WholeNode] > 0) != exclusive {
+			t.Fatalf("promised are %v (%v), exclusive %t", promise, err, exclusive)
+		}
+		pod := fixture.BrokerPod("lmp", 0).CPU("0")
+		if got := Running(mc, pod.Obj(), promise); got.Exclusive != exclusive || got.BestEffort == exclusive {
+			t.Errorf("it runs as %+v, exclusive %t", got.Gang, exclusive)
+		}
+		if exclusive {
+			pod.Label(v1alpha2.ExclusiveLabel, "true")
+		}
+		if got := Gang(mc, pod.Obj(), nil); got.Exclusive != exclusive || got.BestEffort == exclusive {
+			t.Errorf("it waits as %+v, exclusive %t", got, exclusive)
+		}
+		if ask := Request(mc, pod.Obj(), nil, nil); (ask.Pods.Requests[fluxion.WholeNode] > 0) != exclusive {
+			t.Errorf("it asks for %v, exclusive %t", ask.Pods.Requests, exclusive)
+		}
+	}
+}
+
 func TestEndOfAPromise(t *testing.T) {
 	for name, tc := range map[string]struct {
 		deadline *int64

@@ -50,7 +50,7 @@ func PromiseOf(mc *v1alpha2.MiniCluster) (*Promise, error) {
 	for _, rank := range vacated {
 		nodes[rank] = ""
 	}
-	p := &Promise{Nodes: nodes, Requests: withPod(Amounts(a.Requests)), End: end(mc), Rigid: !mayShrink(mc)}
+	p := &Promise{Nodes: nodes, Requests: admitted(a), End: end(mc), Rigid: !mayShrink(mc)}
 	if a.Drain == nil {
 		return p, nil
 	}

@@ -9,18 +9,29 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	resourcehelper "k8s.io/component-helpers/resource"
 
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
 )
 
 // Requests are what a pod takes of its node by kube-scheduler's rules: with init containers,
-// sidecars and overhead, and the pod itself.
+// sidecars and overhead, and the pod itself. A broker of an exclusive MiniCluster takes the whole
+// node.
 func Requests(pod *corev1.Pod) fluxion.Resources {
-	return withPod(Amounts(PodRequests(pod)))
+	exclusive := pod.Labels[v1alpha2.UIDLabel] != "" && pod.Labels[v1alpha2.ExclusiveLabel] == "true"
+	return withPod(Amounts(PodRequests(pod)), exclusive)
 }
 
-// withPod adds the pod itself.
-func withPod(amounts fluxion.Resources) fluxion.Resources {
+// admitted are what a broker takes of its node since its admission.
+func admitted(a *v1alpha2.Admission) fluxion.Resources {
+	return withPod(Amounts(a.Requests), a.Exclusive)
+}
+
+// withPod adds the pod itself, and the whole node if the pod has its node alone.
+func withPod(amounts fluxion.Resources, exclusive bool) fluxion.Resources {
 	amounts[fluxion.Pods] = 1
+	if exclusive {
+		amounts[fluxion.WholeNode] = 1
+	}
 	return amounts
 }
 

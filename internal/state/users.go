@@ -60,6 +60,6 @@ func Finished(mc *v1alpha2.MiniCluster, q *v1alpha2.MiniClusterQueue) (queue.Run
 	if err != nil {
 		return queue.Running{}, false
 	}
-	gang := queue.Gang{ID: string(mc.UID), Queue: q.Name, User: User(mc, q), Requests: queue.Resources(withPod(Amounts(a.Requests)))}
+	gang := queue.Gang{ID: string(mc.UID), Queue: q.Name, User: User(mc, q), Requests: queue.Resources(admitted(a))}
 	return queue.Running{Gang: gang, Ranks: make([]int, max(int(a.Size)-len(left), 0)), Admitted: a.Time.Time}, true
 }

@@ -54,7 +54,7 @@ func writeAdmission(s *v1alpha2.MiniClusterStatus, in Input, a *life.Admission) 
 		s.BlockedSince = nil
 		s.Admission = &v1alpha2.Admission{
 			Attempt: int32(a.Attempt), Generation: in.MiniCluster.Generation, Wanted: in.MiniCluster.Spec.Size,
-			Requests: in.Requests, Priority: in.Priority, Traits: in.Traits, Quota: in.Quota, Time: metav1.NewTime(a.At),
+			Requests: in.Requests, Exclusive: in.MiniCluster.Spec.Placement.Exclusive, Priority: in.Priority, Traits: in.Traits, Quota: in.Quota, Time: metav1.NewTime(a.At),
 		}
 	}
 	out := s.Admission

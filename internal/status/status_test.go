@@ -300,6 +300,11 @@ func TestComputeDecisions(t *testing.T) {
 	if a := admitted.Admission; a == nil || a.Attempt != 3 || a.Size != 2 || a.Quorum != 2 || a.Nodes != "b,a" || !a.Time.Time.Equal(now) {
 		t.Errorf("admission %+v", a)
 	}
+	alone := wanted4().Spec(func(s *v1alpha2.MiniClusterSpec) { s.Placement.Exclusive = true })
+	exclusive := decide(alone, life.Observation{}, life.Plan{Step: life.Admit{Attempt: 1, Nodes: []string{"a", "b"}}, State: life.StateStarting})
+	if !exclusive.Admission.Exclusive || admitted.Admission.Exclusive {
+		t.Error("the admission does not say which nodes are whole")
+	}
 	started := decide(wanted4().Admitted(1, 2, "a,b"), life.Observation{Brokers: upBrokers(2)}, life.Plan{Step: life.Start{}, State: life.StateRunning})
 	if started.StartTime == nil || !started.StartTime.Time.Equal(now) {
 		t.Errorf("start time %v", started.StartTime)

@@ -40,6 +40,8 @@ type explanation struct {
 	// several is true if the gang asks for more than one resource, so that the reason
 	// names the resource.
 	several bool
+	// whole is the index of WholeNode.
+	whole int
 	// domains is the name of the level in one domain of which all brokers have to be;
 	// "" if there is none. level is its index, below zero for an unknown name.
 	domains string
@@ -55,7 +57,7 @@ func newExplanation(g *Graph, gang *Gang, r *Refusal) *explanation {
 	m := g.match(gang)
 	e := &explanation{
 		layout: g.nodes.layout, shape: &gang.Pods, never: r.Never,
-		domains: r.Level, level: m.level, least: int64(r.Least), counts: map[string]int{},
+		whole: slices.Index(g.nodes.resources, WholeNode), domains: r.Level, level: m.level, least: int64(r.Least), counts: map[string]int{},
 	}
 	if e.domains != "" && e.level >= 0 {
 		e.now, e.empty = m.roomByDomain(g.nodes.pages), m.roomByDomain(g.nodes.empty)
@@ -63,7 +65,7 @@ func newExplanation(g *Graph, gang *Gang, r *Refusal) *explanation {
 	e.demand.compile(e.resources, e.shape.Requests)
 	named := 0
 	for _, resource := range e.demand.asked {
-		if e.resources[resource] != Pods {
+		if isNamed(e.resources[resource]) {
 			named++
 		}
 	}
@@ -137,6 +139,10 @@ func (e *explanation) passing(page int32, class *class, left []int64) string {
 	switch {
 	case class.down != "":
 		return class.down
+	case left[e.whole] < e.demand.amounts[e.whole] && e.shape.Requests[WholeNode] > 0:
+		return "in use"
+	case left[e.whole] < e.demand.amounts[e.whole]:
+		return "in use exclusively"
 	case lacking != "" && e.several:
 		return "in use (" + lacking + ")"
 	case lacking != "":

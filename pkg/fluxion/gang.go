@@ -28,7 +28,7 @@ type Gang struct {
 
 // Shape is what a pod takes, and where the pod cannot be.
 type Shape struct {
-	// Requests are what one pod takes.
+	// Requests are what one pod takes. With WholeNode the pod has its node alone.
 	Requests Resources
 	// Infeasible are the nodes that the pod cannot use. If several exclusions have a
 	// node, the first one gives the reason.

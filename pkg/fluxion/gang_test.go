@@ -21,6 +21,9 @@ func eightCores() Resources { return Resources{CPU: 8000, Pods: 110} }
 // shape is the shape of brokers of n cores.
 func shape(n int64) Shape { return Shape{Requests: broker(n)} }
 
+// alone is the shape of brokers of n cores, each of which has its node alone.
+func alone(n int64) Shape { return Shape{Requests: broker(n).plus(Resources{WholeNode: 1}, 1)} }
+
 // line are nodes n0, n1, ... of 8 cores each, which are in no domain.
 func line(n int) []Node {
 	nodes := make([]Node, n)
@@ -176,6 +179,23 @@ func TestMatchGang(t *testing.T) {
 		},
 		"spread over all nodes before a second broker on one": {
 			nodes: rackNodes(1, 5), gang: Gang{Pods: shape(2), Sizes: []int{6}, Policy: Spread}, want: "n[0-5]",
+		},
+		"whole nodes, however little is asked of them": {
+			nodes: line(3), gang: Gang{Pods: alone(1), Sizes: []int{3, 4}}, want: "n[0-2]",
+		},
+		"no whole node on which a pod is": {
+			nodes: line(3), held: map[string]Resources{"n1": {}}, gang: Gang{Pods: alone(0), Sizes: []int{1, 2, 3}}, want: "n[0,2]",
+		},
+		"nothing of a whole node of others, not even for pods that ask for nothing": {
+			nodes: line(3), held: map[string]Resources{"n1": {WholeNode: 1}}, gang: Gang{Sizes: []int{4}}, want: "n[0,0,0,0]",
+		},
+		"of whole nodes the one that gets full comes first": {
+			nodes: []Node{{Name: "a", Capacity: Resources{CPU: 16000, Pods: 9}}, {Name: "b", Capacity: eightCores()}},
+			gang:  Gang{Pods: alone(8), Sizes: []int{1}}, want: "b",
+		},
+		"whole nodes of one rack": {
+			nodes: rackNodes(2, 3), held: map[string]Resources{"n2": broker(1)},
+			gang: Gang{Pods: alone(1), Sizes: []int{1, 2, 3}, Topology: Topology{"rack", true}}, want: "n[0-1]",
 		},
 		"nothing on no nodes": {gang: Gang{Pods: shape(1), Sizes: []int{1}}},
 	}

@@ -88,7 +88,12 @@ func (l *life) anyJob() string {
 // pages keep their invariants.
 func (l *life) conserves(g *Graph, w *world) {
 	l.t.Helper()
+	shared := slices.Index(g.nodes.resources, WholeNode)
+	pods, whole := w.held()
 	for i, free := range w.free() {
+		if got, want := g.nodes.left(int32(i))[shared], allShares-int64(whole[i])*allShares-int64(pods[i]-whole[i]); got != want {
+			l.failf("of node %s %d shares are left, want %d", w.nodes[i].Name, got, want)
+		}
 		left := g.Left(w.nodes[i].Name)
 		for name, amount := range left {
 			if free[name] != amount {
@@ -244,13 +249,16 @@ func (l *life) setCapacity() {
 func (l *life) occupy() {
 	name := l.w.nodes[l.random.IntN(len(l.w.nodes))].Name
 	resources := Resources{CPU: l.random.Int64N(4), Memory: l.random.Int64N(3), Pods: 1}
-	if l.random.IntN(3) == 0 && l.w.others[name] != nil {
-		l.g.Vacate(name, l.w.others[name])
-		delete(l.w.others, name)
+	if l.random.IntN(8) == 0 {
+		resources[WholeNode] = 1
+	}
+	if pods := l.w.others[name]; l.random.IntN(2) == 0 && len(pods) > 0 {
+		l.g.Vacate(name, pods[0])
+		l.w.others[name] = pods[1:]
 		return
 	}
 	l.g.Occupy(name, resources)
-	l.w.others[name] = l.w.others[name].plus(resources, 1)
+	l.w.others[name] = append(slices.Clip(l.w.others[name]), resources)
 }
 
 func (l *life) grow(id string) {

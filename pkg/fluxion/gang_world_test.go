@@ -20,7 +20,7 @@ import (
 type world struct {
 	nodes  []Node // in the order of the graph
 	levels []string
-	others map[string]Resources // what pods of no job hold, by node
+	others map[string][]Resources // what each pod of no job holds, by node
 	jobs   map[string]*worldJob
 }
 
@@ -44,7 +44,7 @@ func (r Resources) plus(other Resources, n int64) Resources {
 // covers reports whether r has all that is requested.
 func (r Resources) covers(request Resources) bool {
 	for name, amount := range request {
-		if amount > 0 && r[name] < amount {
+		if amount > 0 && r[name] < amount && name != WholeNode {
 			return false
 		}
 	}
@@ -67,7 +67,10 @@ func (w *world) index(name string) int {
 func (w *world) free() []Resources {
 	free := make([]Resources, len(w.nodes))
 	for i, node := range w.nodes {
-		free[i] = node.Capacity.plus(w.others[node.Name], -1)
+		free[i] = node.Capacity
+		for _, takes := range w.others[node.Name] {
+			free[i] = free[i].plus(takes, -1)
+		}
 	}
 	for _, job := range w.jobs {
 		for _, name := range job.nodes {
@@ -77,6 +80,28 @@ func (w *world) free() []Resources {
 		}
 	}
 	return free
+}
+
+// held are the number of pods on each node, and how many of them have asked for a whole one.
+func (w *world) held() (pods, whole []int) {
+	pods, whole = make([]int, len(w.nodes)), make([]int, len(w.nodes))
+	add := func(i int, takes Resources) {
+		if i >= 0 {
+			pods[i]++
+			whole[i] += int(takes[WholeNode])
+		}
+	}
+	for i, node := range w.nodes {
+		for _, takes := range w.others[node.Name] {
+			add(i, takes)
+		}
+	}
+	for _, job := range w.jobs {
+		for _, name := range job.nodes {
+			add(w.index(name), job.gang.Pods.Requests)
+		}
+	}
+	return pods, whole
 }
 
 func (s *Shape) allows(i int) bool {
@@ -91,6 +116,8 @@ type puzzle struct {
 	// number of pods of the gang on each node.
 	left []Resources
 	has  []int
+	// pods is the number of pods on each node, and whole is how many of them have it alone.
+	pods, whole []int
 	// top is the most pods that a node may have, and room the number of pods that each
 	// node can take.
 	top  int
@@ -99,9 +126,10 @@ type puzzle struct {
 
 func (w *world) puzzle(gang Gang, empty bool) *puzzle {
 	p := &puzzle{w: w, gang: gang, left: w.free(), has: make([]int, len(w.nodes)), top: unlimited}
+	p.pods, p.whole = w.held()
 	for i, node := range w.nodes {
 		if empty {
-			p.left[i] = node.Capacity
+			p.left[i], p.pods[i], p.whole[i] = node.Capacity, 0, 0
 		} else if node.Down != "" {
 			p.left[i] = nil
 		}
@@ -120,7 +148,8 @@ func (w *world) puzzle(gang Gang, empty bool) *puzzle {
 func (p *puzzle) count() *puzzle {
 	p.room = make([]int, len(p.w.nodes))
 	for i, left := range p.left {
-		for left != nil && p.gang.Pods.allows(i) && p.has[i]+p.room[i] < p.top && left.covers(p.gang.Pods.Requests) {
+		alone := p.gang.Pods.Requests[WholeNode] > 0
+		for left != nil && p.gang.Pods.allows(i) && p.whole[i] == 0 && (!alone || p.pods[i]+p.room[i] == 0) && p.has[i]+p.room[i] < p.top && left.covers(p.gang.Pods.Requests) {
 			left = left.plus(p.gang.Pods.Requests, -1)
 			p.room[i]++
 		}
@@ -220,7 +249,7 @@ const gpu = "example.com/gpu"
 
 // randomWorld is a small cluster.
 func randomWorld(random *rand.Rand) *world {
-	w := &world{others: map[string]Resources{}, jobs: map[string]*worldJob{}}
+	w := &world{others: map[string][]Resources{}, jobs: map[string]*worldJob{}}
 	w.levels = [][]string{nil, {"rack"}, {"zone", "rack"}}[random.IntN(3)]
 	for i := range random.IntN(14) {
 		node := Node{
@@ -263,6 +292,9 @@ func randomShape(random *rand.Rand, nodes int) Shape {
 	s := Shape{Requests: Resources{CPU: random.Int64N(4), Memory: random.Int64N(4), Pods: 1}}
 	if random.IntN(6) == 0 {
 		s.Requests[gpu] = 1
+	}
+	if random.IntN(4) == 0 {
+		s.Requests[WholeNode] = 1
 	}
 	if random.IntN(40) == 0 {
 		s.Requests["nobody/has"] = random.Int64N(2)
@@ -307,8 +339,10 @@ func (w *world) graph(t *testing.T, random *rand.Rand) *Graph {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, resources := range w.others {
-		g.Occupy(name, resources)
+	for name, pods := range w.others {
+		for _, takes := range pods {
+			g.Occupy(name, takes)
+		}
 	}
 	for _, job := range w.jobs {
 		if err := g.Adopt(job.gang, Placement{job.nodes}); err != nil {

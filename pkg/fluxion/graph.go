@@ -77,17 +77,19 @@ func (g *Graph) Left(node string) Resources {
 	}
 	out := make(Resources, len(g.nodes.resources))
 	for r, amount := range g.nodes.left(i) {
-		out[g.nodes.resources[r]] = amount
+		if name := g.nodes.resources[r]; name != WholeNode {
+			out[name] = amount
+		}
 	}
 	return out
 }
 
-// Occupy takes resources of a node for pods that belong to no job of the graph. It is
+// Occupy takes resources of a node for a pod that belongs to no job of the graph. It is
 // never refused, even if too little is left. It ignores a node that is not in the graph,
 // and resources that no node has.
 func (g *Graph) Occupy(node string, resources Resources) { g.occupy(node, resources, g.nodes.take) }
 
-// Vacate gives back what Occupy took.
+// Vacate gives back what one call of Occupy took.
 func (g *Graph) Vacate(node string, resources Resources) { g.occupy(node, resources, g.nodes.give) }
 
 func (g *Graph) occupy(node string, resources Resources, change func([]int32, []int64)) {

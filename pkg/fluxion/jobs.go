@@ -144,6 +144,9 @@ func (g *Graph) lacks(node int32) string {
 	}
 	left, demand := g.nodes.left(node), &g.scratch.pods
 	for _, r := range demand.asked {
+		if left[r] < 0 && g.nodes.resources[r] == WholeNode {
+			return "in use"
+		}
 		if left[r] < 0 {
 			return "too little " + g.nodes.resources[r]
 		}

@@ -33,12 +33,15 @@ func TestTakeRefuses(t *testing.T) {
 		"more of a node than there is": {Gang{Job: "a", Pods: shape(3)}, []string{"n0", "n0", "n0"}, ErrBusy},
 		"nodes that are down":          {Gang{Job: "a", Pods: shape(1)}, []string{"n0", "n2"}, ErrBusy},
 		"a resource that no node has":  {Gang{Job: "a", Pods: Shape{Requests: Resources{"x": 1}}}, []string{"n0"}, ErrBusy},
+		"a whole node twice":           {Gang{Job: "a", Pods: alone(1)}, []string{"n0", "n0"}, ErrBusy},
+		"a node that is held wholly":   {Gang{Job: "a"}, []string{"n3"}, ErrBusy},
 		"no nodes":                     {Gang{Job: "a", Pods: shape(1)}, nil, nil},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			g := taken(t, line(4), Gang{Job: "known", Pods: shape(8)}, "n1")
 			g.SetDown("n2", "cordoned")
+			g.Occupy("n3", Resources{WholeNode: 1})
 			before := fmt.Sprint(g.Left("n0"), g.Left("n1"), g.Left("n2"))
 			err := g.Take(tc.gang, Placement{tc.nodes})
 			if err == nil || (tc.want != nil && !errors.Is(err, tc.want)) {
@@ -86,6 +89,7 @@ func TestGrow(t *testing.T) {
 		"not at all, if its rack is full":   {Gang{Pods: shape(8), Topology: Topology{"rack", true}}, []string{"n0", "n1"}, 4, "[]"},
 		"on its nodes":                      {Gang{Pods: shape(2)}, []string{"n3"}, 3, "[{1 n3} {2 n3} {3 n3}]"},
 		"on other nodes, if distinct":       {Gang{Pods: shape(2), Distinct: true}, []string{"n3"}, 2, "[{1 n2} {2 n4}]"},
+		"by whole nodes":                    {Gang{Pods: alone(1)}, []string{"n3"}, 2, "[{1 n2} {2 n4}]"},
 		"without a node that is not for it": {Gang{Pods: shape(8)}.without("tainted", 4, 5), []string{"n2", "n3"}, 1, "[{2 n6}]"},
 	}
 	for name, tc := range cases {

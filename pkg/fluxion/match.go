@@ -148,7 +148,7 @@ func (m *gangMatch) tier(model int32, left []int64, room int32) tier {
 		gets = 1
 	}
 	for _, r := range m.pods.asked {
-		if m.resources[r] != Pods && left[r] == gets*m.pods.amounts[r] {
+		if isNamed(m.resources[r]) && left[r] == gets*m.pods.amounts[r] {
 			return tierFull
 		}
 	}

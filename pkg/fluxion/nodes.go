@@ -42,8 +42,8 @@ type nodes struct {
 type layout struct {
 	names []string
 	index map[string]int32
-	// resources are the names of the resources, sorted. A slice of amounts has one number
-	// for each of them.
+	// resources are the names of the resources, sorted, and WholeNode is one of them. A slice
+	// of amounts has one number for each of them.
 	resources []string
 	// models are the amounts of all different capacities, one capacity after the other.
 	models []int64
@@ -133,7 +133,7 @@ func compareNodes(a, b Node) int {
 }
 
 func resourceNames(specs []Node) []string {
-	names := map[string]bool{}
+	names := map[string]bool{WholeNode: true}
 	for i := range specs {
 		for name := range specs[i].Capacity {
 			names[name] = true
@@ -210,7 +210,11 @@ func (l *layout) addModel(known map[string]int32, capacity []int64) int32 {
 func (d *demand) capacity(resources []string, capacity Resources) {
 	d.amounts = d.amounts[:0]
 	for _, name := range resources {
-		d.amounts = append(d.amounts, min(max(capacity[name], -maxAmount), maxAmount))
+		amount := min(max(capacity[name], -maxAmount), maxAmount)
+		if name == WholeNode {
+			amount = allShares
+		}
+		d.amounts = append(d.amounts, amount)
 	}
 }
 

@@ -39,6 +39,22 @@ func TestExplain(t *testing.T) {
 			light: "needs room for 2 brokers of 4 cpu, 2Gi memory each; none of 4 nodes has room now",
 			want:  "needs room for 2 brokers of 4 cpu, 2Gi memory each; none of 4 nodes has room now: 2 in use (memory), 1 in use (cpu), 1 in use (pods)",
 		},
+		"whole nodes on which others are": {
+			nodes: line(4), held: map[string]Resources{"n0": broker(8), "n1": broker(1), "n2": {WholeNode: 1}},
+			gang:  Gang{Pods: Shape{Requests: Resources{CPU: 2000, Memory: 0, Pods: 1, WholeNode: 1}}, Sizes: []int{2}},
+			light: "needs room for 2 brokers of 2 cpu, a whole node each; 1 of 4 nodes has room now for 1",
+			want:  "needs room for 2 brokers of 2 cpu, a whole node each; 1 of 4 nodes has room now for 1: 3 in use",
+		},
+		"others have whole nodes": {
+			nodes: line(3), held: map[string]Resources{"n0": {WholeNode: 1, CPU: 8000}, "n1": {WholeNode: 1}, "n2": broker(7)},
+			gang:  Gang{Pods: shape(2), Sizes: []int{1}},
+			light: "needs room for 1 broker of 2 cpu each; none of 3 nodes has room now",
+			want:  "needs room for 1 broker of 2 cpu each; none of 3 nodes has room now: 2 in use exclusively, 1 in use",
+		},
+		"never: more whole nodes than there are": {
+			nodes: line(3), gang: Gang{Pods: Shape{Requests: Resources{Pods: 1, WholeNode: 1}}, Sizes: []int{4}}, never: true,
+			want: "needs room for 4 brokers of a whole node each; the whole cluster of 3 nodes has room for 3",
+		},
 		"never: too many": {
 			nodes: line(149), gang: Gang{Pods: shape(8), Sizes: []int{1000}}, never: true,
 			want: "needs room for 1000 brokers of 8 cpu each; the whole cluster of 149 nodes has room for 149",

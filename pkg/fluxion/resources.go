@@ -20,6 +20,15 @@ const (
 	Pods             = "pods"
 )
 
+// WholeNode is the resource of a pod that has its node alone. A request of more than nothing
+// keeps all other pods off the node, whether of a job or not. The pod fits only on a node
+// without pods. Each node has the resource, and no capacity counts for it.
+const WholeNode = "node"
+
+// allShares is how much of WholeNode each node has. A pod that asks for a whole node takes all,
+// and any other pod takes 1. The sum over the pods of a node stays within int64.
+const allShares = 1 << 40
+
 // Resources are amounts by name. A missing amount is 0. A requested amount counts as at
 // least 0, and every amount as at most 2^53.
 type Resources map[string]int64
@@ -52,6 +61,9 @@ func (d *demand) compile(resources []string, request Resources) {
 			known++
 		}
 		amount = min(max(amount, 0), maxAmount)
+		if name == WholeNode {
+			amount = shares(amount)
+		}
 		d.amounts = append(d.amounts, amount)
 		if amount > 0 {
 			d.asked = append(d.asked, int32(i))
@@ -66,6 +78,18 @@ func (d *demand) compile(resources []string, request Resources) {
 		}
 	}
 }
+
+// shares is how much of its node a pod takes that requests this much of WholeNode.
+func shares(requested int64) int64 {
+	if requested > 0 {
+		return allShares
+	}
+	return 1
+}
+
+// isNamed reports whether pods differ in how much they request of a resource: each pod takes
+// one of the pods of its node, and a part of the node.
+func isNamed(resource string) bool { return resource != Pods && resource != WholeNode }
 
 // fits is the number of pods for which this much is enough.
 func (d *demand) fits(free []int64) int32 {
@@ -103,7 +127,7 @@ func (r Resources) String() string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(r)) {
 		switch amount := r[name]; {
-		case amount == 0 || name == Pods:
+		case amount == 0 || name == Pods || name == WholeNode:
 		case name == CPU && amount%1000 == 0:
 			parts = append(parts, fmt.Sprintf("%d cpu", amount/1000))
 		case name == CPU:
@@ -113,6 +137,9 @@ func (r Resources) String() string {
 		default:
 			parts = append(parts, fmt.Sprintf("%d %s", amount, name))
 		}
+	}
+	if r[WholeNode] > 0 {
+		parts = append(parts, "a whole node")
 	}
 	return strings.Join(parts, ", ")
 }

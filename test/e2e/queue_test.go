@@ -34,6 +34,7 @@ import (
 var plays = map[string]func(*stage){
 	"enqueue": playEnqueue, "allocate": playAllocate, "backfill": playBackfill, "preempt": playPreempt,
 	"reclaim": playReclaim, "grow": playGrow, "topology": playTopology, "best-effort": playBestEffort, "users": playUsers,
+	"exclusive": playExclusive,
 }
 
 // The examples of queues are applied one after the other, on a cluster of their own: what a
@@ -287,6 +288,31 @@ func playBestEffort(s *stage) {
 		s.awaitSuccess(name)
 	}
 	s.neverHad("one-too-many")
+}
+
+func playExclusive(s *stage) {
+	s.step(1)
+	alone, shares := s.awaitAdmitted("alone"), s.awaitAdmitted("shares")
+	if !alone.Status.Admission.Exclusive || shares.Status.Admission.Exclusive {
+		s.t.Error("the admissions do not say who has nodes alone")
+	}
+	whole := s.members(alone)
+	beside := func(node string) bool { return slices.Contains(whole, node) }
+	if len(whole) != 4 || len(slices.Compact(slices.Sorted(slices.Values(whole)))) != 4 || slices.ContainsFunc(s.members(shares), beside) {
+		s.t.Errorf("alone is on %s, shares on %s", alone.Status.Admission.Nodes, shares.Status.Admission.Nodes)
+	}
+	s.awaitQueue("limited", "counting whole nodes", func(q *v1alpha2.MiniClusterQueueStatus) bool { return q.Used.Cpu().Value() == 32 })
+	s.step(2)
+	s.awaitReason("one-more", v1alpha2.ReasonNotAllowed)
+	s.awaitMessage("one-more", "needs 8 cpu more in whole nodes")
+	s.awaitReason("waits", v1alpha2.ReasonNoRoom)
+	s.awaitMessage("waits", "a whole node each")
+	for _, name := range []string{"alone", "shares"} {
+		s.endCommand(name)
+		s.awaitSuccess(name)
+	}
+	s.awaitSuccess("one-more")
+	s.awaitSuccess("waits")
 }
 
 // A namespace names the queue of the MiniClusters in it that name none.

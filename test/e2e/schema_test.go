@@ -77,6 +77,7 @@ var refused = []refusal{
 	{"spec: {placement: {topology: Preferred, policy: Spread}}", "topology needs topologyKey"},
 	{"spec: {placement: {topologyKey: 'a rack'}}", "should match"},
 	{"spec: {placement: {policy: Random}}", `supported values: "Pack", "Spread"`},
+	{"spec: {placement: {exclusive: user}}", "must be of type boolean"},
 	{"spec: {queue: Night}", "should match"},
 
 	{"spec: {containers: []}", "should have at least 1 items"},
@@ -103,7 +104,7 @@ var refused = []refusal{
 
 var accepted = []string{
 	"spec: {queue: night.science, placement: {}}",
-	"spec: {placement: {policy: Spread, topologyKey: cloud.provider.com/topology-rack, topology: Required}}",
+	"spec: {placement: {policy: Spread, topologyKey: cloud.provider.com/topology-rack, topology: Required, exclusive: true}}",
 	"metadata: {name: " + strings.Repeat("x", 51) + "}",
 	"metadata: {name: a-0-b}",
 	"spec: {size: 4, minSize: 4, maxSize: 4}",

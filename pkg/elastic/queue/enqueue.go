@@ -52,7 +52,7 @@ func (c *cycle) tooLarge(e *entry) string {
 	for _, name := range sorted(e.queue.Capacity) {
 		need := e.Requests[name] * int64(e.allowed[0])
 		if may := e.queue.Capacity[name]; need > may {
-			return fmt.Sprintf("needs %s, queue %s may have %s", c.amount(name, need), e.queue.Name, c.amount(name, may))
+			return fmt.Sprintf("needs %s%s, queue %s may have %s", c.amount(name, need), e.wholly(name), e.queue.Name, c.amount(name, may))
 		}
 	}
 	return ""
@@ -70,7 +70,7 @@ func (c *cycle) tooMuchPromised(e *entry) string {
 		}
 		need, total := e.Requests[name]*int64(e.allowed[0]), c.total[name]
 		if promised > 0 && need > max(total-promised, e.queue.Guarantee[name]) && need <= total {
-			return fmt.Sprintf("needs %s, of %s in all %s are guaranteed to other queues", c.amount(name, need), c.amount(name, total), c.amount(name, promised))
+			return fmt.Sprintf("needs %s%s, of %s in all %s are guaranteed to other queues", c.amount(name, need), e.wholly(name), c.amount(name, total), c.amount(name, promised))
 		}
 	}
 	return ""

@@ -36,6 +36,8 @@ type Gang struct {
 	WaitForSize time.Duration
 	// Requests are the resources of one pod.
 	Requests Resources
+	// Exclusive is true if each pod has its node alone. Then Requests are those of a whole node.
+	Exclusive bool
 	// BestEffort is true if the pods request nothing but a pod's place.
 	BestEffort bool
 	// Class is the same for gangs whose pods request the same and may run on the same nodes. If

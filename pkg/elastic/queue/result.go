@@ -108,6 +108,14 @@ func (c *cycle) decideHead(e *entry, d *Decision) {
 	}
 }
 
+// wholly tells why a gang needs more of a resource than its pods request; "" if it does not.
+func (e *entry) wholly(name string) string {
+	if e.Exclusive && name != pods {
+		return " in whole nodes"
+	}
+	return ""
+}
+
 // why says what keeps a gang from starting: its queue, guarantees of other queues, nodes, or a
 // gang with a reservation.
 func (c *cycle) why(e *entry) string {
@@ -115,13 +123,13 @@ func (c *cycle) why(e *entry) string {
 	used := c.state.used[q.index]
 	for _, name := range sorted(q.Capacity) {
 		if need := e.Requests[name] * int64(least); need > 0 && used[name]+need > q.Capacity[name] {
-			return fmt.Sprintf("queue %s has %s of %s in use, needs %s more", q.Name, c.amount(name, used[name]), c.amount(name, q.Capacity[name]), c.amount(name, need))
+			return fmt.Sprintf("queue %s has %s of %s in use, needs %s more%s", q.Name, c.amount(name, used[name]), c.amount(name, q.Capacity[name]), c.amount(name, need), e.wholly(name))
 		}
 	}
 	for _, name := range c.state.guaranteedToOthers(q) {
 		free, kept := c.state.total[name]-c.state.sum[name], c.state.keptForOthers(q, name)
 		if need := e.Requests[name] * int64(least); need > 0 && need > free-kept {
-			return fmt.Sprintf("needs %s: %s free, of which %s are guaranteed to other queues", c.amount(name, need), c.amount(name, free), c.amount(name, kept))
+			return fmt.Sprintf("needs %s%s: %s free, of which %s are guaranteed to other queues", c.amount(name, need), e.wholly(name), c.amount(name, free), c.amount(name, kept))
 		}
 	}
 	if why := c.state.room.Why(e.ID, e.sizes); why != "" {

@@ -552,6 +552,30 @@ func TestMessages(t *testing.T) {
 		"b 2 queue research has 40 cpu of 48 cpu in use, needs 10 cpu more; it is expected to start by 12:00:30 UTC",
 		"c 3 waits for its turn: 1 is before it in queue research",
 	}
+	checkMessages(t, got, want...)
+}
+
+// A gang that has its nodes alone is told why it needs more than its pods request.
+func TestMessagesOfWholeNodes(t *testing.T) {
+	alone := func(g *Gang) { g.Queue, g.Exclusive = "research", true }
+	limited := queue("research", func(q *Queue) { q.Capacity = Resources{"cpu": 48, "pods": 20} })
+	c := newCluster(100, limited).run(with(gang("r", 18, 0), alone), 18, 0, endsAt(30)).
+		wait(with(gang("a", 64, 1), alone), with(gang("b", 3, 2), alone))
+	checkMessages(t, Schedule(c.snap, c.room, noon.Add(10*time.Second)),
+		"a 1 needs 64 cpu in whole nodes, queue research may have 48 cpu",
+		"b 2 queue research has 18 pods of 20 pods in use, needs 3 pods more; it is expected to start by 12:00:30 UTC",
+	)
+	promised := queue("other", func(q *Queue) { q.Guarantee = Resources{"cpu": 70} })
+	c = newCluster(100, promised, easy("research")).run(with(gang("r", 20, 0), alone), 20, 0, endsAt(30)).
+		wait(with(gang("a", 40, 1), alone), with(gang("b", 20, 2), alone))
+	checkMessages(t, Schedule(c.snap, c.room, noon.Add(10*time.Second)),
+		"a 1 needs 40 cpu in whole nodes, of 100 cpu in all 70 cpu are guaranteed to other queues",
+		"b 2 needs 20 cpu in whole nodes: 80 cpu free, of which 70 cpu are guaranteed to other queues; it is expected to start by 12:00:30 UTC",
+	)
+}
+
+func checkMessages(t *testing.T, got Result, want ...string) {
+	t.Helper()
 	var said []string
 	for i := range got.Decisions {
 		d := &got.Decisions[i]
