@@ -29,6 +29,10 @@ const (
 	DefaultBackoffBase   = 30 * time.Second
 	DefaultBackoffMax    = 30 * time.Minute
 	DefaultPatience      = 5 * time.Minute
+
+	// DefaultDeadlineSeconds means that no deadline is set. The schema of the Flux Operator has
+	// the same default, so it cannot be told from a missing field.
+	DefaultDeadlineSeconds = 31500000
 )
 
 // Default sets every field that has a default and is not set, and removes a leadBroker without
@@ -42,7 +46,7 @@ func (mc *MiniCluster) Default() {
 	setDefaultPointer(&s.Tasks, 1)
 	setDefault(&s.Placement.Policy, PlacementPack)
 	setDefault(&s.Placement.Topology, TopologyPreferred)
-	setDefaultPointer(&s.DeadlineSeconds, 31500000)
+	setDefaultPointer(&s.DeadlineSeconds, DefaultDeadlineSeconds)
 	s.Elastic.setDefaults()
 
 	setDefault(&s.Network.HeadlessName, mc.Name)

@@ -137,6 +137,13 @@ var refusedQueues = []refusal{
 	{"spec: {patience: 1d}", "should match"},
 	{"spec: {minRuntime: -1m}", "should match"},
 	{"spec: {patience: 5}", "must be of type string"},
+	{"spec: {defaultDeadline: 0s}", "defaultDeadline must be longer than 0s; leave it out for none"},
+	{"spec: {maxDeadline: 0h0m}", "maxDeadline must be longer than 0s; leave it out for none"},
+	{"spec: {maxDeadline: -1h}", "should match"},
+	{"spec: {maxDeadline: 1.5s}", "should match"},
+	{"spec: {defaultDeadline: 500ms}", "should match"},
+	{"spec: {defaultDeadline: 3600}", "must be of type string"},
+	{"spec: {defaultDeadline: 61m, maxDeadline: 1h}", "defaultDeadline must not be longer than maxDeadline"},
 	{"spec: {ordering: Random}", `supported values: "Priority", "FIFO"`},
 	{"spec: {backfill: Easy}", `supported values: "None", "EASY", "Conservative"`},
 	{"spec: {requeue: First}", `supported values: "Original", "Last"`},
@@ -152,6 +159,9 @@ var acceptedQueues = []string{
 	"spec: {capacity: {cpu: 8, memory: 1Gi, pods: 1e3, nvidia.com/gpu: 4, hugepages-2Mi: 1Gi}, guarantee: {cpu: 8000m, memory: 1024Mi, ephemeral-storage: 1}}",
 	"spec: {patience: 0s}",
 	"spec: {patience: 1h30m0.5s}",
+	"spec: {defaultDeadline: 60m, maxDeadline: 1h0m0s}",
+	"spec: {defaultDeadline: 1s}",
+	"spec: {maxDeadline: 999999h999999m999999s}",
 }
 
 // candidate makes one of a manifest that says what differs from a plain one.
