@@ -30,6 +30,10 @@ const (
 	DefaultBackoffMax    = 30 * time.Minute
 	DefaultPatience      = 5 * time.Minute
 	DefaultHalfLife      = 7 * 24 * time.Hour
+
+	// DefaultDeadlineSeconds means that no deadline is set. The schema of the Flux Operator has
+	// the same default, so it cannot be told from a missing field.
+	DefaultDeadlineSeconds = 31500000
 )
 
 // Default sets every field that has a default and is not set, and removes a leadBroker without
@@ -43,7 +47,7 @@ func (mc *MiniCluster) Default() {
 	setDefaultPointer(&s.Tasks, 1)
 	setDefault(&s.Placement.Policy, PlacementPack)
 	setDefault(&s.Placement.Topology, TopologyPreferred)
-	setDefaultPointer(&s.DeadlineSeconds, 31500000)
+	setDefaultPointer(&s.DeadlineSeconds, DefaultDeadlineSeconds)
 	s.Elastic.setDefaults()
 
 	setDefault(&s.Network.HeadlessName, mc.Name)

@@ -172,6 +172,16 @@ type Admission struct {
 	// +optional
 	Priority int32 `json:"priority,omitempty"`
 
+	// deadlineSeconds is how long the command may run, in seconds from its start: deadlineSeconds
+	// of the spec, or else the deadline of the queue. Unset: neither sets one.
+	// +optional
+	DeadlineSeconds *int64 `json:"deadlineSeconds,omitempty"`
+
+	// queueDeadlines are the deadlines of the queue at the admission; unset if it had none. A
+	// later change of deadlineSeconds in the spec counts at once, up to max.
+	// +optional
+	QueueDeadlines *Deadlines `json:"queueDeadlines,omitempty"`
+
 	// traits are what the spec said at the admission about the command.
 	// +optional
 	Traits *Traits `json:"traits,omitempty"`
@@ -184,6 +194,17 @@ type Admission struct {
 	// time is when the scheduler's decision was written.
 	// +required
 	Time metav1.Time `json:"time"`
+}
+
+// Deadlines are what a queue says about how long the commands of its MiniClusters may run.
+type Deadlines struct {
+	// default is the deadline of a MiniCluster that sets none; unset: max.
+	// +optional
+	Default *metav1.Duration `json:"default,omitempty"`
+
+	// max is the longest deadline; unset: no limit.
+	// +optional
+	Max *metav1.Duration `json:"max,omitempty"`
 }
 
 // Traits are the fields of the spec that say how the command runs and which changes it bears.

@@ -21,6 +21,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:printcolumn:name="Queue",type=string,JSONPath=`.status.queue`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Reason",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="JobMiniClusterReady")].message`
+// +kubebuilder:printcolumn:name="Deadline",type=integer,priority=1,JSONPath=`.status.admission.deadlineSeconds`,description="Seconds that the command may run"
 // +kubebuilder:printcolumn:name="Placement",type=string,priority=1,JSONPath=`.status.admission.nodes`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name must start with a letter and hold only lower case letters, digits and '-': host names are made from it"
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) + size(string(has(self.spec.maxSize) && self.spec.maxSize > self.spec.size ? self.spec.maxSize : self.spec.size)) <= 52",message="metadata.name is too long: it and the digits of the largest size may have 52 characters in all, so that every pod name fits in 63"
@@ -165,7 +166,10 @@ type MiniClusterSpec struct {
 
 	// deadlineSeconds is how long the command may run, in seconds from the moment the quorum
 	// is reached. Time in the queue and during the start does not count. After the deadline
-	// the MiniCluster fails. 0: no limit. Default 31500000 (about a year).
+	// the MiniCluster fails. 0 and the default set no deadline: that of the queue counts
+	// (defaultDeadline, or else maxDeadline). If the queue has none either, 0 means no limit.
+	// status.admission.deadlineSeconds has the deadline that counts. Default 31500000 (about a
+	// year).
 	// +kubebuilder:default=31500000
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=9000000000

@@ -88,6 +88,7 @@ const (
 // MiniClusterQueueSpec says how a queue is served.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.capacity) || !has(self.guarantee) || self.guarantee.all(r, !(r in self.capacity) || quantity(string(self.guarantee[r])).compareTo(quantity(string(self.capacity[r]))) <= 0)",message="guarantee must not be more than capacity: the queue could never have what is kept free for it"
+// +kubebuilder:validation:XValidation:rule="!has(self.defaultDeadline) || !has(self.maxDeadline) || duration(self.defaultDeadline) <= duration(self.maxDeadline)",message="defaultDeadline must not be longer than maxDeadline"
 type MiniClusterQueueSpec struct {
 	// weight is the queue's share of the cluster, relative to the other queues in which
 	// MiniClusters wait or run. A queue with weight 2 deserves twice as much as a queue with
@@ -169,6 +170,28 @@ type MiniClusterQueueSpec struct {
 	// +kubebuilder:validation:Pattern=`^([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}(\.[0-9]{1,3})?s)?([0-9]{1,6}ms)?$`
 	// +optional
 	MinRuntime *metav1.Duration `json:"minRuntime,omitempty"`
+
+	// defaultDeadline is the deadline of a MiniCluster of the queue that sets no deadlineSeconds,
+	// in whole seconds. It lets the scheduler backfill MiniClusters whose users set nothing. A
+	// change counts for MiniClusters that are admitted later. Default: maxDeadline.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MinLength=2
+	// +kubebuilder:validation:MaxLength=40
+	// +kubebuilder:validation:Pattern=`^([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}s)?$`
+	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="defaultDeadline must be longer than 0s; leave it out for none"
+	// +optional
+	DefaultDeadline *metav1.Duration `json:"defaultDeadline,omitempty"`
+
+	// maxDeadline is the longest deadline of the queue, in whole seconds. A MiniCluster with a
+	// larger deadlineSeconds is not allowed. A change counts for MiniClusters that are admitted
+	// later. Default: no limit.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MinLength=2
+	// +kubebuilder:validation:MaxLength=40
+	// +kubebuilder:validation:Pattern=`^([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}s)?$`
+	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="maxDeadline must be longer than 0s; leave it out for none"
+	// +optional
+	MaxDeadline *metav1.Duration `json:"maxDeadline,omitempty"`
 
 	// requeue is the place of a MiniCluster that is queued again, since it did not start or
 	// was evicted. Original: the place by its creation. Last: the place by the time at which

@@ -45,6 +45,9 @@ func (r *Reconciler) offer(seen *observed) elastic.Offer {
 		return elastic.Offer{Verdict: elastic.NotChecked, Message: seen.check.unchecked}
 	case seen.check.refused != "":
 		return r.Scheduler.Refused(mc, seen.check.pod, seen.check.refused)
+	case seen.tooLong() != "":
+		r.Scheduler.Skip(mc)
+		return elastic.Offer{Verdict: elastic.NotAllowed, Message: seen.tooLong()}
 	case o.Quota != life.QuotaUnneeded && !seen.grant.Placeable:
 		return elastic.Offer{
 			Verdict: elastic.WaitingForQuota, Message: seen.grant.Message,

@@ -21,6 +21,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/internal/kueue"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
 	"github.com/flux-elastic/flux-elastic/internal/state"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
 )
 
@@ -43,7 +44,9 @@ type observed struct {
 	// kueueInput is what there is to say to Kueue. unasked is why Kueue cannot be asked for quota.
 	kueueInput kueue.Input
 	unasked    error
-	growth     quotaToGrow
+	// deadlines are those of the queue of all MiniClusters with quota, for one that waits.
+	deadlines elastic.Deadlines
+	growth    quotaToGrow
 }
 
 // observe reads the objects of a MiniCluster.

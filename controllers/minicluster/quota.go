@@ -48,6 +48,7 @@ func (r *Reconciler) readQuota(ctx context.Context, seen *observed) error {
 	if err != nil {
 		return err
 	}
+	seen.deadlines = r.deadlines(ctx, mc, uses)
 	if reader != nil {
 		seen.kueueInput, seen.unasked = kueueInput(ctx, seen, reader, uses)
 		if seen.workload != nil {
@@ -89,6 +90,21 @@ func (r *Reconciler) withoutKueue(admission *v1alpha2.Admission) (kueue.Grant, e
 		return kueue.Grant{State: life.QuotaMissing, Message: "waits for Kueue: the API server does not have its objects"}, nil
 	}
 	return kueue.Grant{}, errNotSought
+}
+
+// deadlines are those of the queue of all MiniClusters with quota, for one that waits for quota or, with
+// quota, for nodes.
+func (r *Reconciler) deadlines(ctx context.Context, mc *v1alpha2.MiniCluster, uses bool) elastic.Deadlines {
+	if !uses || mc.Status.Admission != nil {
+		return elastic.Deadlines{}
+	}
+	return state.Deadlines(named[v1alpha2.MiniClusterQueue](ctx, r.Client, v1alpha2.KueueQueue))
+}
+
+// tooLong says that a MiniCluster sets a longer deadline than the queue of all MiniClusters with quota
+// allows; "" if not. Kueue is not asked for quota then.
+func (seen *observed) tooLong() string {
+	return state.TooLong(seen.view.MiniCluster, v1alpha2.KueueQueue, seen.deadlines)
 }
 
 // readPreemptor reads for which Workload Kueue preempts a MiniCluster that has nodes, and thereby
@@ -230,7 +246,7 @@ func (r *Reconciler) tellKueue(ctx context.Context, seen *observed, plan life.Pl
 func kueueInput(ctx context.Context, seen *observed, reader client.Reader, uses bool) (kueue.Input, error) {
 	mc, o := seen.view.MiniCluster, seen.observation
 	in := kueue.Input{
-		MiniCluster: mc, Uses: uses, Rejected: o.Rejected != "",
+		MiniCluster: mc, Uses: uses, Rejected: o.Rejected != "" || seen.tooLong() != "",
 		NotBefore: o.NotBefore, Growth: seen.growth.workloads, Cluster: kueueCluster(ctx, reader), Now: seen.now,
 	}
 	in.Ranks, in.Services = seen.view.NeedsQuota(o)
@@ -241,7 +257,7 @@ func kueueInput(ctx context.Context, seen *observed, reader client.Reader, uses 
 	default:
 		in.Finished = kueueapi.WorkloadFinishedReasonFailed
 	}
-	if !in.Uses || seen.check == nil || !seen.check.passed() || mc.Status.Admission != nil {
+	if !in.Uses || in.Rejected || seen.check == nil || !seen.check.passed() || mc.Status.Admission != nil {
 		return in, nil
 	}
 	var class *kueueapi.WorkloadPriorityClass
@@ -254,7 +270,7 @@ func kueueInput(ctx context.Context, seen *observed, reader client.Reader, uses 
 	if err != nil {
 		return in, err
 	}
-	in.Want = kueue.Workload(mc, seen.check.pod, class, topology)
+	in.Want = kueue.Workload(mc, seen.check.pod, class, topology, seen.deadlines)
 	kueue.CountServices(in.Want, seen.check.services)
 	return in, nil
 }

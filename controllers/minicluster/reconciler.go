@@ -107,6 +107,7 @@ type Kueue interface {
 }
 
 // +kubebuilder:rbac:groups=flux-framework.org,resources=miniclusters,verbs=get;list;watch;delete
+// +kubebuilder:rbac:groups=flux-framework.org,resources=miniclusterqueues,verbs=get;list;watch
 // +kubebuilder:rbac:groups=flux-framework.org,resources=miniclusters/status,verbs=patch
 // +kubebuilder:rbac:groups=flux-framework.org,resources=miniclusters/finalizers,verbs=update
 // +kubebuilder:rbac:groups=jobset.x-k8s.io,resources=jobsets,verbs=get;list;watch;create;delete

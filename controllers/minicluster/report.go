@@ -78,6 +78,10 @@ func (r *Reconciler) statusInput(seen *observed, plan life.Plan) status.Input {
 		Untold: r.announcer.untold(seen.stored.UID), Now: seen.now,
 		Traits: state.Traits(&seen.view.MiniCluster.Spec),
 	}
+	if in.Deadlines = seen.observation.Offer.Deadlines; in.MiniCluster.Status.Admission != nil {
+		in.Deadlines = state.AdmittedDeadlines(in.MiniCluster)
+	}
+	in.Deadline = state.Deadline(in.MiniCluster, in.Deadlines)
 	in.Quota = seen.grant.Quota
 	switch {
 	case seen.observation.Outcome != "":

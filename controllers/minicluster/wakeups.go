@@ -26,6 +26,7 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/controllers/index"
+	"github.com/flux-elastic/flux-elastic/internal/kueue"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
 )
 
@@ -64,6 +65,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 			UpdateFunc: predicate.LabelChangedPredicate{}.Update,
 			DeleteFunc: func(event.DeleteEvent) bool { return false },
 		})).
+		Watches(&v1alpha2.MiniClusterQueue{}, handler.EnqueueRequestsFromMapFunc(r.waitForQuota), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(source.Channel(r.Scheduler.Decided(), handler.Funcs{GenericFunc: r.decided})).
 		WatchesRawSource(source.Channel(r.announcer.told, &handler.EnqueueRequestForObject{})).
 		WatchesRawSource(source.Channel(r.Kueue.Changed(), &handler.EnqueueRequestForObject{})).
@@ -116,6 +118,20 @@ var podMoved = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 // placedOn are the MiniClusters that may have brokers on a node: all live ones with an admission.
 // Nodes seldom come and go.
 func (r *Reconciler) placedOn(ctx context.Context, _ client.Object) []reconcile.Request {
+	return r.live(ctx, func(mc *v1alpha2.MiniCluster) bool { return mc.Status.Admission != nil })
+}
+
+// waitForQuota are the MiniClusters that wait for quota of Kueue, or with quota for nodes, if the queue
+// that has changed is theirs: what Kueue is asked for depends on its deadlines.
+func (r *Reconciler) waitForQuota(ctx context.Context, queue client.Object) []reconcile.Request {
+	if queue.GetName() != v1alpha2.KueueQueue {
+		return nil
+	}
+	return r.live(ctx, func(mc *v1alpha2.MiniCluster) bool { return mc.Status.Admission == nil && kueue.Uses(mc) })
+}
+
+// live are some of the MiniClusters that have not finished, or still hold nodes.
+func (r *Reconciler) live(ctx context.Context, wanted func(*v1alpha2.MiniCluster) bool) []reconcile.Request {
 	var list v1alpha2.MiniClusterList
 	if err := r.Client.List(ctx, &list, index.Live, client.UnsafeDisableDeepCopy); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Listing MiniClusters")
@@ -123,7 +139,7 @@ func (r *Reconciler) placedOn(ctx context.Context, _ client.Object) []reconcile.
 	}
 	var requests []reconcile.Request
 	for i := range list.Items {
-		if list.Items[i].Status.Admission != nil {
+		if wanted(&list.Items[i]) {
 			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&list.Items[i])})
 		}
 	}

@@ -41,6 +41,8 @@ type entry struct {
 	reached  uint64 // changes of volumes that ask.Reach contains
 	gang     queue.Gang
 	decision queue.Decision
+	// deadlines are those of the queue at the decision.
+	deadlines elastic.Deadlines
 	// told is the last message of which the MiniCluster was to hear, and toldAt when.
 	told   string
 	toldAt time.Time
@@ -66,7 +68,7 @@ func (s *Scheduler) Offer(mc *v1alpha2.MiniCluster, pod *corev1.Pod, quota *v1al
 	s.noteAhead(e, ahead)
 	d := &e.decision
 	return elastic.Offer{
-		Nodes: d.Nodes, Verdict: d.Verdict, Message: d.Message, Blocked: d.Blocked,
+		Nodes: d.Nodes, Verdict: d.Verdict, Message: d.Message, Blocked: d.Blocked, Deadlines: e.deadlines,
 		MakeAhead: e.ahead > elastic.AheadNothing && (e.mayMakeAhead || d.Verdict == ""),
 	}
 }

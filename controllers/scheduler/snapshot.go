@@ -153,6 +153,8 @@ func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (*snapshot, queu
 	}
 	barred, counts := s.barred(queues), map[string]queue.Resources{}
 	for _, e := range s.waiting(seen) {
+		e.deadlines = state.Deadlines(queues[e.queue])
+		e.gang.Limit = state.Limit(e.miniCluster, e.deadlines)
 		gang := e.gang
 		if gang.Exclusive {
 			if counts[gang.Class] == nil {
@@ -169,7 +171,7 @@ func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (*snapshot, queu
 		if gang.NotAllowed, freed = s.askQuotas(e, seen); freed {
 			out.freed = append(out.freed, e.name())
 		}
-		gang.NotAllowed = cmp.Or(barred(e), gang.NotAllowed, e.ask.Reach.Waits)
+		gang.NotAllowed = cmp.Or(barred(e), state.TooLong(e.miniCluster, e.queue, e.deadlines), gang.NotAllowed, e.ask.Reach.Waits)
 		gang.Class += e.ask.Reach.Key
 		out.Waiting = append(out.Waiting, gang)
 		out.waiting[gang.ID] = e
@@ -288,7 +290,11 @@ func (s *Scheduler) running(now time.Time) []queue.Running {
 			out = append(out, s.runs(k, holds))
 		case e != nil && s.ledger.Assumed(uid):
 			promise := s.ledger.Promised(uid)
-			out = append(out, queue.Running{Gang: e.gang, Ranks: promise.Ranks(), Max: len(promise.Nodes), Admitted: now})
+			r := queue.Running{Gang: e.gang, Ranks: promise.Ranks(), Max: len(promise.Nodes), Admitted: now}
+			if r.Limit > 0 {
+				r.End = now.Add(r.Limit)
+			}
+			out = append(out, r)
 		case e != nil: // it waits; the pods that it has left behind hold no more than their nodes
 		case len(holds) > 0:
 			r := k.running

@@ -6,6 +6,7 @@ package kueue
 import (
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -44,10 +45,12 @@ type world struct {
 	// The MiniCluster.
 	mc        *v1alpha2.MiniCluster
 	cpu       string
-	class     string // of the priority
+	class     string            // of the priority
+	deadlines elastic.Deadlines // of the queue
 	rejected  bool
 	away      bool         // the controller is
 	asked     string       // what the pods of the admission request
+	limit     int32        // seconds that the admission may take at most
 	members   map[int]bool // ranks that hold a node by the record
 	placed    map[int]bool // ranks whose pods are on a node
 	notBefore time.Time
@@ -115,7 +118,7 @@ func (w *world) users() {
 
 // edit changes something of a MiniCluster that waits.
 func (w *world) edit() {
-	switch w.random.IntN(4) {
+	switch w.random.IntN(5) {
 	case 0:
 		w.cpu = []string{"8", "4"}[w.random.IntN(2)]
 	case 1:
@@ -124,6 +127,9 @@ func (w *world) edit() {
 		w.class = []string{"", "high", "low"}[w.random.IntN(3)]
 	case 3:
 		w.rejected = !w.rejected
+	case 4:
+		w.deadlines = []elastic.Deadlines{{}, {Default: time.Minute}, {Default: time.Hour, Max: 2 * time.Hour}}[w.random.IntN(3)]
+		w.counts["deadlines"]++
 	}
 }
 
@@ -149,9 +155,9 @@ func (w *world) want() *kueueapi.Workload {
 	if w.class != "" {
 		class = &kueueapi.WorkloadPriorityClass{ObjectMeta: metav1.ObjectMeta{Name: w.class}, Value: int32(len(w.class))}
 	}
-	key := w.cpu + w.class + w.mc.Labels[v1alpha2.KueueQueueLabel]
+	key := w.cpu + w.class + w.mc.Labels[v1alpha2.KueueQueueLabel] + w.deadlines.Default.String()
 	if w.made == nil || w.madeOf != key {
-		w.made, w.madeOf = Workload(w.mc, fixture.Pod("x").CPU(w.cpu).Obj(), class, nil), key
+		w.made, w.madeOf = Workload(w.mc, fixture.Pod("x").CPU(w.cpu).Obj(), class, nil, w.deadlines), key
 	}
 	return w.made
 }
@@ -215,7 +221,7 @@ func (w *world) carryOut(in Input, grant Grant, size int) {
 		}
 		w.lasts = 10 + w.random.IntN(30)
 		w.mc.Status.Admission = &v1alpha2.Admission{Size: int32(size), Quota: grant.Quota, Time: metav1.NewTime(w.now)}
-		w.asked = w.cpu
+		w.asked, w.limit = w.cpu, ptr.Deref(in.Want.Spec.MaximumExecutionTimeSeconds, math.MaxInt32)
 		w.says("gets %d nodes", size)
 	case admission == nil:
 	case w.mc.Spec.Suspend, grant.State == life.QuotaMissing:
@@ -270,6 +276,9 @@ func (w *world) check() {
 		counted := w.wl.Spec.PodSets[0].Template.Spec.Containers[0].Resources.Requests.Cpu().String()
 		if counted != w.asked {
 			w.fail("pods with %s cores run on quota for %s", w.asked, counted)
+		}
+		if most := ptr.Deref(w.wl.Spec.MaximumExecutionTimeSeconds, math.MaxInt32); most < w.limit {
+			w.fail("Kueue ends what may take %d s after %d s", w.limit, most)
 		}
 	}
 	pods := map[kueueapi.PodSetReference]int{}
@@ -360,7 +369,7 @@ func TestLives(t *testing.T) {
 		}
 	}
 	for _, what := range []string{
-		"write 1", "write 2", "write 3", "write 4", "conflict", "admitted", "partial", "rejected", "taken", "deleted",
+		"write 1", "write 2", "write 3", "write 4", "conflict", "admitted", "partial", "rejected", "taken", "deleted", "deadlines",
 		kueueapi.WorkloadEvictedByPreemption, kueueapi.WorkloadEvictedByAdmissionCheck, kueueapi.WorkloadEvictedByLocalQueueStopped, kueueapi.WorkloadDeactivated,
 	} {
 		if counts[what] < 10 {

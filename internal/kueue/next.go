@@ -114,12 +114,20 @@ func DropFinalizer(wl *kueueapi.Workload) bool {
 }
 
 // outdated reports whether a MiniCluster that waits asks for something else by now, or for nothing.
-// The queue of a Workload with quota cannot be changed.
+// The queue and the time limit of a Workload with quota cannot be changed. A limit that is too long
+// does no harm: the MiniCluster ends before.
 func outdated(wl *kueueapi.Workload, in Input) bool {
 	if !in.Uses || in.Rejected || in.Want == nil {
 		return !in.Uses || in.Rejected
 	}
-	return in.Want.Annotations[shapeAnnotation] != wl.Annotations[shapeAnnotation] || reserved(wl) && in.Want.Spec.QueueName != wl.Spec.QueueName
+	other := in.Want.Spec.QueueName != wl.Spec.QueueName || endsTooEarly(wl, in.Want)
+	return in.Want.Annotations[shapeAnnotation] != wl.Annotations[shapeAnnotation] || reserved(wl) && other
+}
+
+// endsTooEarly reports whether Kueue would end a Workload before its MiniCluster has to end.
+func endsTooEarly(wl, want *kueueapi.Workload) bool {
+	now, wanted := wl.Spec.MaximumExecutionTimeSeconds, want.Spec.MaximumExecutionTimeSeconds
+	return now != nil && (wanted == nil || *wanted > *now)
 }
 
 // setSpec makes a Workload follow what can be changed in it. A Workload that Kueue has deactivated
@@ -144,7 +152,9 @@ func setSpec(wl *kueueapi.Workload, in Input, free bool) bool {
 		return false // Kueue allows no change
 	}
 	want, now := &in.Want.Spec, &wl.Spec
-	same := now.QueueName == want.QueueName && ptr.Equal(now.Priority, want.Priority) && ptr.Equal(now.PriorityClassRef, want.PriorityClassRef)
+	same := now.QueueName == want.QueueName && ptr.Equal(now.Priority, want.Priority) && ptr.Equal(now.PriorityClassRef, want.PriorityClassRef) &&
+		ptr.Equal(now.MaximumExecutionTimeSeconds, want.MaximumExecutionTimeSeconds)
 	now.QueueName, now.Priority, now.PriorityClassRef = want.QueueName, want.Priority, want.PriorityClassRef
+	now.MaximumExecutionTimeSeconds = want.MaximumExecutionTimeSeconds
 	return !same
 }

@@ -36,6 +36,9 @@ func summary(write Write, before, after *kueueapi.Workload) string {
 	if before.Spec.QueueName != after.Spec.QueueName {
 		out = append(out, "queue "+string(after.Spec.QueueName))
 	}
+	if a, b := before.Spec.MaximumExecutionTimeSeconds, after.Spec.MaximumExecutionTimeSeconds; !ptr.Equal(a, b) {
+		out = append(out, fmt.Sprint("execution ", ptr.Deref(b, 0)))
+	}
 	if *before.Spec.Priority != *after.Spec.Priority {
 		out = append(out, fmt.Sprint("priority ", *after.Spec.Priority))
 	}
@@ -73,6 +76,12 @@ func TestNext(t *testing.T) {
 	at := func(d time.Duration) func(*Input) { return func(in *Input) { in.Now = fixture.Noon.Add(d) } }
 	offer := func(verdict elastic.Verdict) func(*Input) {
 		return func(in *Input) { in.Offer = elastic.Offer{Verdict: verdict, Message: "why"} }
+	}
+	lasts := func(seconds int32) func(*Input) {
+		return func(in *Input) { in.Want.Spec.MaximumExecutionTimeSeconds = &seconds }
+	}
+	takes := func(seconds int32) change {
+		return func(wl *kueueapi.Workload) { wl.Spec.MaximumExecutionTimeSeconds = &seconds }
 	}
 	suspend := func(in *Input) { in.MiniCluster.Spec.Suspend = true }
 	ranks := func(ranks ...int) func(*Input) { return func(in *Input) { in.Ranks = ranks } }
@@ -113,6 +122,12 @@ func TestNext(t *testing.T) {
 		"moves, with quota":         {workload(withQuota(3)), waiting(func(in *Input) { in.Want.Spec.QueueName = "b" }), "delete"},
 		"has another priority":      {workload(pending), waiting(func(in *Input) { in.Want.Spec.Priority = ptr.To(int32(7)) }), "priority 7"},
 		"has one, with quota":       {workload(withQuota(3)), waiting(func(in *Input) { in.Want.Spec.Priority = ptr.To(int32(7)) }), "nothing"},
+		"gets a deadline":           {workload(pending), waiting(lasts(60)), "execution 60"},
+		"loses its deadline":        {workload(pending, takes(60)), waiting(), "execution 0"},
+		"gets one, with quota":      {workload(withQuota(3)), waiting(lasts(60)), "nothing"},
+		"a shorter one, with quota": {workload(withQuota(3), takes(60)), waiting(lasts(59)), "nothing"},
+		"a longer one, with quota":  {workload(withQuota(3), takes(60)), waiting(lasts(61)), "delete"},
+		"loses it, with quota":      {workload(withQuota(3), takes(60)), waiting(), "delete"},
 		"is suspended":              {workload(pending), waiting(suspend), "active false"},
 		"is suspended, with quota":  {workload(withQuota(3)), waiting(suspend), "active false"},
 		"was suspended":             {workload(inactive, suspended), waiting(suspend), "nothing"},

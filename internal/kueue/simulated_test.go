@@ -92,6 +92,10 @@ func (w *world) validate(old, next *kueueapi.Workload) {
 	if old.Spec.QueueName != next.Spec.QueueName || !ptr.Equal(old.Spec.PriorityClassRef, next.Spec.PriorityClassRef) {
 		w.fail("the queue or the priority class was changed while quota is reserved")
 	}
+	if isTrue(old, kueueapi.WorkloadAdmitted) && isTrue(next, kueueapi.WorkloadAdmitted) &&
+		!ptr.Equal(old.Spec.MaximumExecutionTimeSeconds, next.Spec.MaximumExecutionTimeSeconds) {
+		w.fail("the longest execution was changed while it is admitted")
+	}
 	if !equality.Semantic.DeepEqual(old.Status.Admission, next.Status.Admission) {
 		w.fail("the admission was changed")
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
 	"github.com/flux-elastic/flux-elastic/internal/state"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 )
 
 // withTopologies is a cluster whose queue has flavors with topologies, by their levels; "" is a flavor
@@ -123,7 +124,7 @@ func requestText(r *kueueapi.PodSetTopologyRequest) string {
 func TestWorkloadWithTopology(t *testing.T) {
 	request := &kueueapi.PodSetTopologyRequest{Required: ptr.To("rack")}
 	mc, pod := queued("a").Size(4).Defaulted(), fixture.Pod("x").Obj()
-	wl := Workload(mc, pod, nil, request)
+	wl := Workload(mc, pod, nil, request, elastic.Deadlines{})
 	for _, set := range wl.Spec.PodSets {
 		if r := set.TopologyRequest; *r.Required != "rack" || *r.PodSetGroupName != group {
 			t.Errorf("%s asks for %+v", set.Name, r)
@@ -132,14 +133,14 @@ func TestWorkloadWithTopology(t *testing.T) {
 	if request.PodSetGroupName != nil {
 		t.Error("the request was changed")
 	}
-	if wl.Annotations[shapeAnnotation] == Workload(mc, pod, nil, nil).Annotations[shapeAnnotation] {
+	if wl.Annotations[shapeAnnotation] == Workload(mc, pod, nil, nil, elastic.Deadlines{}).Annotations[shapeAnnotation] {
 		t.Error("a Workload without the request has the same shape")
 	}
-	alone := Workload(queued("a").Size(1).Defaulted(), pod, nil, request).Spec.PodSets
+	alone := Workload(queued("a").Size(1).Defaulted(), pod, nil, request, elastic.Deadlines{}).Spec.PodSets
 	if len(alone) != 1 || *alone[0].TopologyRequest.Required != "rack" || alone[0].TopologyRequest.PodSetGroupName != nil {
 		t.Errorf("the lead alone: %+v", alone)
 	}
-	if Workload(queued("a").Size(1).Defaulted(), pod, nil, nil).Spec.PodSets[0].TopologyRequest != nil {
+	if Workload(queued("a").Size(1).Defaulted(), pod, nil, nil, elastic.Deadlines{}).Spec.PodSets[0].TopologyRequest != nil {
 		t.Error("the lead alone asks for something")
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"math"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/internal/state"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 )
 
 // The pod sets of a Workload. Kueue may admit fewer workers, and never fewer leads.
@@ -33,8 +35,6 @@ const (
 	shapeAnnotation = v1alpha2.Group + "/shape"
 	// suspendedAnnotation is on a Workload that was deactivated because its MiniCluster is suspended.
 	suspendedAnnotation = v1alpha2.Group + "/suspended"
-	// endless is a deadline that means no limit: the default, about a year.
-	endless = 31500000
 	// longestName is the largest number of bytes of a MiniCluster's name in a Workload's.
 	longestName = 200
 )
@@ -57,10 +57,13 @@ func Name(mc *v1alpha2.MiniCluster) string {
 // Workload asks for quota for a MiniCluster, with its defaults. pod is one of its pods after
 // admission by the API server, so that Kueue counts what the pods will request. class is the
 // WorkloadPriorityClass that the MiniCluster names; nil if it names none. topology is the
-// TopologyRequest.
-func Workload(mc *v1alpha2.MiniCluster, pod *corev1.Pod, class *kueueapi.WorkloadPriorityClass, topology *kueueapi.PodSetTopologyRequest) *kueueapi.Workload {
+// TopologyRequest, and deadlines are those of the queue of all MiniClusters with quota.
+func Workload(
+	mc *v1alpha2.MiniCluster, pod *corev1.Pod, class *kueueapi.WorkloadPriorityClass, topology *kueueapi.PodSetTopologyRequest, deadlines elastic.Deadlines,
+) *kueueapi.Workload {
 	wl := newWorkload(mc, Name(mc))
-	wl.Spec.PodSets, wl.Spec.MaximumExecutionTimeSeconds = podSets(mc, pod, topology), longestExecution(mc)
+	wl.Spec.PodSets = podSets(mc, pod, topology)
+	wl.Spec.MaximumExecutionTimeSeconds = longestExecution(mc, state.Limit(mc, deadlines))
 	setPriority(&wl.Spec, pod, class)
 	wl.Annotations = map[string]string{shapeAnnotation: shape(&wl.Spec)}
 	return wl
@@ -123,15 +126,15 @@ func counted(containers []corev1.Container) []corev1.Container {
 	return out
 }
 
-// longestExecution is how long Kueue lets a Workload run; nil without a limit. Kueue counts from the
-// admission, and deadlineSeconds counts from the start of the command, so there is time to start.
-func longestExecution(mc *v1alpha2.MiniCluster) *int32 {
-	deadline := ptr.Deref(mc.Spec.DeadlineSeconds, endless)
-	if deadline <= 0 || deadline >= endless {
+// longestExecution is how long Kueue lets a Workload with a time limit run; nil without a limit. Kueue
+// counts from the admission, and the time limit counts from the start of the command, so there is time to
+// start.
+func longestExecution(mc *v1alpha2.MiniCluster, limit time.Duration) *int32 {
+	if limit == 0 {
 		return nil
 	}
-	deadline += int64(mc.Spec.Elastic.StartTimeout.Seconds()) + 60
-	return ptr.To(int32(min(deadline, math.MaxInt32)))
+	seconds := int64(limit.Seconds()) + int64(mc.Spec.Elastic.StartTimeout.Seconds()) + 60
+	return ptr.To(int32(min(seconds, math.MaxInt32)))
 }
 
 // setPriority sets the priority of the WorkloadPriorityClass, or else of the pods.
@@ -148,7 +151,7 @@ func setPriority(spec *kueueapi.WorkloadSpec, pod *corev1.Pod, class *kueueapi.W
 
 // shape is a hash of what cannot be changed in a Workload.
 func shape(spec *kueueapi.WorkloadSpec) string {
-	text, err := json.Marshal([]any{spec.PodSets, spec.MaximumExecutionTimeSeconds})
+	text, err := json.Marshal(spec.PodSets)
 	if err != nil { // it never is
 		return ""
 	}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 )
 
 func queued(name string) *fixture.MiniClusterWrapper { return fixture.MiniCluster(name) }
@@ -28,7 +29,7 @@ func queued(name string) *fixture.MiniClusterWrapper { return fixture.MiniCluste
 func made(w *fixture.MiniClusterWrapper) *kueueapi.Workload {
 	mc := w.Defaulted()
 	mc.Labels = map[string]string{v1alpha2.KueueQueueLabel: "team"}
-	return Workload(mc, fixture.Pod("x").Obj(), nil, nil)
+	return Workload(mc, fixture.Pod("x").Obj(), nil, nil, elastic.Deadlines{})
 }
 
 func TestPodSets(t *testing.T) {
@@ -99,7 +100,7 @@ func TestTemplate(t *testing.T) {
 		NodeSelector: before.Spec.NodeSelector, Tolerations: before.Spec.Tolerations, ResourceClaims: before.Spec.ResourceClaims,
 		Affinity: &corev1.Affinity{NodeAffinity: terms}, RestartPolicy: corev1.RestartPolicyNever,
 	}}
-	for _, set := range Workload(queued("a").Size(4).Defaulted(), pod, nil, nil).Spec.PodSets {
+	for _, set := range Workload(queued("a").Size(4).Defaulted(), pod, nil, nil, elastic.Deadlines{}).Spec.PodSets {
 		if diff := cmp.Diff(want, set.Template); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", set.Name, diff)
 		}
@@ -129,7 +130,7 @@ func TestPriority(t *testing.T) {
 		"pods that have no priority": {fixture.Pod("x").Spec(func(s *corev1.PodSpec) { s.PriorityClassName = "urgent" }).Obj(), nil, 0, kueueapi.NewPodPriorityClassRef("urgent")},
 	} {
 		t.Run(name, func(t *testing.T) {
-			spec := Workload(queued("a").Defaulted(), tc.pod, tc.class, nil).Spec
+			spec := Workload(queued("a").Defaulted(), tc.pod, tc.class, nil, elastic.Deadlines{}).Spec
 			if spec.Priority == nil || *spec.Priority != tc.want || !ptr.Equal(spec.PriorityClassRef, tc.ref) {
 				t.Errorf("got %v %v", spec.Priority, spec.PriorityClassRef)
 			}
@@ -138,21 +139,26 @@ func TestPriority(t *testing.T) {
 }
 
 func TestLongestExecution(t *testing.T) {
+	hour := elastic.Deadlines{Default: time.Hour, Max: 2 * time.Hour}
 	for name, tc := range map[string]struct {
 		seconds *int64
+		queue   elastic.Deadlines
 		want    *int32
 	}{
-		"the default":            {nil, nil},
-		"none":                   {ptr.To(int64(0)), nil},
-		"endless":                {ptr.To(int64(endless)), nil},
-		"more than fits":         {ptr.To(int64(1) << 40), nil},
-		"an hour, and the start": {ptr.To(int64(3600)), ptr.To(int32(3600 + 120 + 60))},
+		"the default":             {nil, elastic.Deadlines{}, nil},
+		"none":                    {ptr.To(int64(0)), elastic.Deadlines{}, nil},
+		"endless":                 {ptr.To(int64(31500000)), elastic.Deadlines{}, nil},
+		"more than fits":          {ptr.To(int64(1) << 33), elastic.Deadlines{}, nil},
+		"an hour, and the start":  {ptr.To(int64(3600)), elastic.Deadlines{}, ptr.To(int32(3600 + 120 + 60))},
+		"the default of a queue":  {nil, hour, ptr.To(int32(3600 + 120 + 60))},
+		"its own, not a default":  {ptr.To(int64(60)), hour, ptr.To(int32(60 + 120 + 60))},
+		"a queue with only a max": {nil, elastic.Deadlines{Max: time.Minute}, ptr.To(int32(60 + 120 + 60))},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := made(queued("a").Spec(func(s *v1alpha2.MiniClusterSpec) {
+			mc := queued("a").Spec(func(s *v1alpha2.MiniClusterSpec) {
 				s.DeadlineSeconds, s.Elastic.StartTimeout = tc.seconds, &metav1.Duration{Duration: 2 * time.Minute}
-			})).Spec.MaximumExecutionTimeSeconds
-			if !ptr.Equal(got, tc.want) {
+			}).Defaulted()
+			if got := Workload(mc, fixture.Pod("x").Obj(), nil, nil, tc.queue).Spec.MaximumExecutionTimeSeconds; !ptr.Equal(got, tc.want) {
 				t.Errorf("got %v", ptr.Deref(got, -1))
 			}
 		})
@@ -200,7 +206,7 @@ func TestShape(t *testing.T) {
 	pod := func() *fixture.PodWrapper { return fixture.Pod("x") }
 	class := &kueueapi.WorkloadPriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "prod"}, Value: 7}
 	of := func(mc *v1alpha2.MiniCluster, pod *corev1.Pod, class *kueueapi.WorkloadPriorityClass) string {
-		return Workload(mc, pod, class, nil).Annotations[shapeAnnotation]
+		return Workload(mc, pod, class, nil, elastic.Deadlines{}).Annotations[shapeAnnotation]
 	}
 	inQueue := base().Defaulted()
 	inQueue.Labels = map[string]string{v1alpha2.KueueQueueLabel: "other"}
@@ -218,7 +224,7 @@ func TestShape(t *testing.T) {
 		"larger":          {of(base().Size(5).Defaulted(), pod().Obj(), nil), false},
 		"a larger least":  {of(base().MinSize(3).Defaulted(), pod().Obj(), nil), false},
 		"more cores":      {of(base().Defaulted(), pod().CPU("16").Obj(), nil), false},
-		"a deadline":      {of(base().Deadline(60).Defaulted(), pod().Obj(), nil), false},
+		"a deadline":      {of(base().Deadline(60).Defaulted(), pod().Obj(), nil), true},
 		"other nodes":     {of(base().Defaulted(), pod().Spec(func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{"a": "b"} }).Obj(), nil), false},
 	} {
 		if same := tc.got == want; same != tc.same {

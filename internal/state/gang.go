@@ -21,22 +21,10 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
 )
 
-// endless is a deadline that means no limit: the default, about a year.
-const endless = 31500000
-
-// limit is the time limit of a MiniCluster; 0 if it has none.
-func limit(mc *v1alpha2.MiniCluster) time.Duration {
-	deadline := ptr.Deref(mc.Spec.DeadlineSeconds, endless)
-	if deadline <= 0 || deadline >= endless {
-		return 0
-	}
-	return time.Duration(deadline) * time.Second
-}
-
 // end is the latest time at which a MiniCluster with nodes ends; zero if it is not known. While it
 // starts, the time of the start is left out: a gang that is backfilled until then delays nobody.
 func end(mc *v1alpha2.MiniCluster) time.Time {
-	limit := limit(mc)
+	limit := Limit(mc, AdmittedDeadlines(mc))
 	switch {
 	case limit == 0:
 		return time.Time{}
@@ -50,7 +38,8 @@ func end(mc *v1alpha2.MiniCluster) time.Time {
 
 // Gang is a waiting MiniCluster, with its defaults, for the queue. Pod is one of its pods after
 // admission by the API server. A MiniCluster with quota of Kueue waits since it has it, at a size
-// for which the quota suffices. Kueue alone orders such MiniClusters by priority.
+// for which the quota suffices. Kueue alone orders such MiniClusters by priority. The limit of one
+// that waits is without the deadlines of its queue.
 func Gang(mc *v1alpha2.MiniCluster, pod *corev1.Pod, quota *v1alpha2.Quota) queue.Gang {
 	requests := Requests(pod)
 	gang := queue.Gang{
@@ -66,7 +55,7 @@ func Gang(mc *v1alpha2.MiniCluster, pod *corev1.Pod, quota *v1alpha2.Quota) queu
 		Exclusive:   requests[fluxion.WholeNode] > 0,
 		BestEffort:  asksForNothing(requests),
 		Class:       class(mc, pod, quota, requests),
-		Limit:       limit(mc),
+		Limit:       Limit(mc, AdmittedDeadlines(mc)),
 		Expected:    ptr.Deref(mc.Spec.Elastic.ExpectedRuntime, metav1.Duration{}).Duration,
 		Grows:       mc.Spec.Malleable(),
 	}

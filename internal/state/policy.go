@@ -4,7 +4,7 @@
 package state
 
 import (
-	"math"
+	"cmp"
 	"time"
 
 	"k8s.io/utils/ptr"
@@ -21,7 +21,7 @@ func policy(mc *v1alpha2.MiniCluster) life.Policy {
 		Sizing:        admittedSizing(mc),
 		QuorumTimeout: e.QuorumTimeout.Duration,
 		StartTimeout:  e.StartTimeout.Duration,
-		Deadline:      time.Duration(min(*s.DeadlineSeconds, math.MaxInt64/int64(time.Second))) * time.Second,
+		Deadline:      cmp.Or(Deadline(mc, AdmittedDeadlines(mc)), specDeadline(mc)),
 		Max:           mostBrokers(mc),
 		Want:          wanted(mc),
 		Malleable:     traits.Malleable,

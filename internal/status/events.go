@@ -76,7 +76,7 @@ func queued(in Input, s *v1alpha2.MiniClusterStatus) []Event {
 func noteOf(in Input, s *v1alpha2.MiniClusterStatus) string {
 	switch step := in.Plan.Step.(type) {
 	case life.Admit:
-		return fmt.Sprintf("Placed %d of %d brokers on %s", s.Admission.Size, in.MiniCluster.Spec.Size, s.Admission.Nodes)
+		return fmt.Sprintf("Placed %d of %d brokers on %s", s.Admission.Size, in.MiniCluster.Spec.Size, s.Admission.Nodes) + deadlineMessage(s, in)
 	case life.Start:
 		return "Started with " + quorumMessage(s, in) + coresMessage(in)
 	case life.LowerQuorum:
@@ -102,6 +102,14 @@ func noteOf(in Input, s *v1alpha2.MiniClusterStatus) string {
 		return in.message() + ", ranks " + places(step.Pods)
 	}
 	return in.message()
+}
+
+// deadlineMessage says how long the command may run in a queue with deadlines.
+func deadlineMessage(s *v1alpha2.MiniClusterStatus, in Input) string {
+	if s.Admission.QueueDeadlines == nil {
+		return ""
+	}
+	return fmt.Sprintf("; queue %s lets the command run for %s", s.Queue, in.Deadline)
 }
 
 // coresMessage says which cores Flux has for the jobs that a malleable command submits itself.

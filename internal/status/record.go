@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/hostlist"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/idset"
@@ -55,6 +56,7 @@ func writeAdmission(s *v1alpha2.MiniClusterStatus, in Input, a *life.Admission) 
 		s.Admission = &v1alpha2.Admission{
 			Attempt: int32(a.Attempt), Generation: in.MiniCluster.Generation, Wanted: in.MiniCluster.Spec.Size,
 			Requests: in.Requests, Exclusive: in.MiniCluster.Spec.Placement.Exclusive, Priority: in.Priority, Traits: in.Traits, Quota: in.Quota, Time: metav1.NewTime(a.At),
+			QueueDeadlines: deadlinesOf(in.Deadlines),
 		}
 	}
 	out := s.Admission
@@ -75,6 +77,30 @@ func keepAttempt(s *v1alpha2.MiniClusterStatus, in Input, decision life.Decision
 		Ended: metav1.NewTime(in.Now), Reason: life.PropertiesOf(decision).Event, Message: cut(in.message(), longestWhy),
 	})
 	s.Attempts = s.Attempts[max(0, len(s.Attempts)-mostAttempts):]
+}
+
+// deadlinesOf converts the deadlines of a queue to the API's type; nil if it has none.
+func deadlinesOf(d elastic.Deadlines) *v1alpha2.Deadlines {
+	if d == (elastic.Deadlines{}) {
+		return nil
+	}
+	return &v1alpha2.Deadlines{Default: durationOf(d.Default), Max: durationOf(d.Max)}
+}
+
+// durationOf converts a duration to the API's type; nil if it is 0.
+func durationOf(d time.Duration) *metav1.Duration {
+	if d == 0 {
+		return nil
+	}
+	return &metav1.Duration{Duration: d}
+}
+
+// secondsOf are the seconds of a duration; nil if it is 0.
+func secondsOf(d time.Duration) *int64 {
+	if d == 0 {
+		return nil
+	}
+	return ptr.To(int64(d / time.Second))
 }
 
 // timeOf converts a time to the API's type; nil if it is zero.

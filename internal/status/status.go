@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
 )
 
@@ -39,6 +40,10 @@ type Input struct {
 	Traits *v1alpha2.Traits
 	// Quota is what Kueue granted; nil if nothing.
 	Quota *v1alpha2.Quota
+	// Deadlines are those of its queue, at its admission if it has nodes. Deadline is how long its
+	// command may run by them; 0 if neither they nor the spec set a deadline.
+	Deadlines elastic.Deadlines
+	Deadline  time.Duration
 	// Queue is the queue in which it waits; "" if it is not known.
 	Queue string
 	// Untold are the decisions whose events are not known to be written, the oldest first.
@@ -66,8 +71,9 @@ func Compute(in Input) v1alpha2.MiniClusterStatus {
 	if in.Plan.State == life.StateSuspended { // it starts from the beginning
 		s.RequeueState, s.Avoid, s.Attempts, s.BlockedSince = nil, nil, nil, nil
 	}
-	if a := s.Admission; a != nil && a.Wanted > 0 && a.Wanted != in.MiniCluster.Spec.Size && !in.finished() {
-		a.Resized = true
+	if a := s.Admission; a != nil && !in.finished() {
+		a.Resized = a.Resized || a.Wanted > 0 && a.Wanted != in.MiniCluster.Spec.Size
+		a.DeadlineSeconds = secondsOf(in.Deadline)
 	}
 	count(s, in)
 	setAccepted(s, in)

@@ -22,6 +22,8 @@ type Offer struct {
 	// Blocked is since when the MiniCluster has waited after it was the first of its queue; zero if
 	// it never was.
 	Blocked time.Time
+	// Deadlines are what the queue said about deadlines when it gave the nodes.
+	Deadlines Deadlines
 	// MakeAhead is true if the MiniCluster is one of the next to start, so that its pods are
 	// worth making now.
 	MakeAhead bool

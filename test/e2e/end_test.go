@@ -5,6 +5,7 @@ package e2e
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
@@ -44,6 +46,59 @@ func TestDeadlineKeepsTheLog(t *testing.T) {
 	})
 	s.awaitSuccess(s.create(s.miniCluster("next").Size(3)))
 	s.awaitDecisions(mc, map[string]int{"Admitted": 1, "Started": 1, v1alpha2.ReasonDeadlineExceeded: 1})
+}
+
+// A command whose MiniCluster sets no deadline is ended by that of its queue at the admission. A later
+// change of the queue does not count for what has nodes.
+func TestDeadlineOfTheQueue(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 4)
+	before := s.create(s.miniCluster("before").Size(1).PodAnnotation(simulator.Runtime, untilTold))
+	s.awaitState(before, v1alpha2.StateRunning)
+	s.patchQueue(`{"spec":{"defaultDeadline":"2s","maxDeadline":"1h"}}`)
+
+	forgotten := s.create(s.miniCluster("forgotten").Size(2).PodAnnotation(simulator.Runtime, "1h"))
+	longer := s.create(s.miniCluster("longer").Size(1).Deadline(7200).PodAnnotation(simulator.Runtime, untilTold))
+	s.awaitEnd(forgotten, v1alpha2.ReasonDeadlineExceeded)
+	if a := s.get(forgotten).Status.Admission; ptr.Deref(a.DeadlineSeconds, 0) != 2 || a.QueueDeadlines == nil || a.QueueDeadlines.Max.Hours() != 1 {
+		t.Errorf("its admission says %d s, by %+v", ptr.Deref(a.DeadlineSeconds, 0), a.QueueDeadlines)
+	}
+	s.await(longer, "told that its deadline is too long", func(mc *v1alpha2.MiniCluster) bool {
+		c := condition(mc, v1alpha2.ConditionAdmitted)
+		return c.Reason == v1alpha2.ReasonNotAllowed && strings.Contains(c.Message, "7200 is more than queue "+s.namespace+" allows (1h)")
+	})
+
+	s.patchQueue(`{"spec":{"maxDeadline":"2h"}}`)
+	s.awaitState(longer, v1alpha2.StateRunning)
+	s.patchQueue(`{"spec":{"defaultDeadline":"1s","maxDeadline":"1s"}}`)
+	// A deadline of the spec counts at once, as far as the queue allowed at the admission.
+	s.patch(longer, `{"spec":{"deadlineSeconds":9000}}`)
+	s.await(longer, "with the longest deadline that its queue allowed", func(mc *v1alpha2.MiniCluster) bool {
+		return mc.Status.ObservedGeneration == mc.Generation && ptr.Deref(mc.Status.Admission.DeadlineSeconds, 0) == 7200
+	})
+	for _, mc := range []*v1alpha2.MiniCluster{before, longer} {
+		s.endCommand(mc)
+		s.awaitSuccess(mc)
+	}
+	if a := s.get(before).Status.Admission; a.DeadlineSeconds != nil || a.QueueDeadlines != nil {
+		t.Errorf("what had nodes before has a deadline of %d s, by %+v", ptr.Deref(a.DeadlineSeconds, 0), a.QueueDeadlines)
+	}
+}
+
+// patchQueue changes the queue, and waits until the scheduler knows.
+func (s *site) patchQueue(patch string) {
+	s.t.Helper()
+	s.patch(queueOf(s), "%s", patch)
+	eventually(s.t, func() error {
+		var queue v1alpha2.MiniClusterQueue
+		if err := env.client.Get(s.ctx, client.ObjectKeyFromObject(queueOf(s)), &queue); err != nil {
+			return err
+		}
+		if seen := queue.Status.ObservedGeneration; seen != queue.Generation {
+			return fmt.Errorf("generation %d of the queue was seen, and not %d", seen, queue.Generation)
+		}
+		return nil
+	})
 }
 
 // A MiniCluster that is done stays for its ttlSecondsAfterFinished, and then goes with all that it

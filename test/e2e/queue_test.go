@@ -19,6 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
@@ -34,7 +35,7 @@ import (
 var plays = map[string]func(*stage){
 	"enqueue": playEnqueue, "allocate": playAllocate, "backfill": playBackfill, "preempt": playPreempt,
 	"reclaim": playReclaim, "grow": playGrow, "topology": playTopology, "best-effort": playBestEffort, "users": playUsers,
-	"exclusive": playExclusive,
+	"exclusive": playExclusive, "deadlines": playDeadlines,
 }
 
 // The examples of queues are applied one after the other, on a cluster of their own: what a
@@ -131,6 +132,19 @@ func playBackfill(s *stage) {
 	if !small.Status.Admission.Time.Before(&large.Status.Admission.Time) || long.Status.Admission.Time.Before(&large.Status.Admission.Time) {
 		s.t.Errorf("admitted: small at %s, large at %s, long at %s", small.Status.Admission.Time, large.Status.Admission.Time, long.Status.Admission.Time)
 	}
+}
+
+func playDeadlines(s *stage) {
+	s.step(1)
+	s.awaitReason("too-long", v1alpha2.ReasonNotAllowed)
+	s.awaitMessage("too-long", "is more than queue short allows (1m)")
+	s.await("forgotten", "ended by the deadline of its queue", func(mc *v1alpha2.MiniCluster) bool {
+		return condition(mc, v1alpha2.ConditionFinished).Reason == v1alpha2.ReasonDeadlineExceeded && ptr.Deref(mc.Status.Admission.DeadlineSeconds, 0) == 5
+	})
+	s.neverHad("too-long")
+	s.step(2)
+	s.endCommand("too-long")
+	s.awaitSuccess("too-long")
 }
 
 func playPreempt(s *stage) {

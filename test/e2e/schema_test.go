@@ -139,6 +139,13 @@ var refusedQueues = []refusal{
 	{"spec: {patience: 1d}", "should match"},
 	{"spec: {minRuntime: -1m}", "should match"},
 	{"spec: {patience: 5}", "must be of type string"},
+	{"spec: {defaultDeadline: 0s}", "defaultDeadline must be longer than 0s; leave it out for none"},
+	{"spec: {maxDeadline: 0h0m}", "maxDeadline must be longer than 0s; leave it out for none"},
+	{"spec: {maxDeadline: -1h}", "should match"},
+	{"spec: {maxDeadline: 1.5s}", "should match"},
+	{"spec: {defaultDeadline: 500ms}", "should match"},
+	{"spec: {defaultDeadline: 3600}", "must be of type string"},
+	{"spec: {defaultDeadline: 61m, maxDeadline: 1h}", "defaultDeadline must not be longer than maxDeadline"},
 	{"spec: {ordering: Random}", `supported values: "Priority", "FIFO", "FairShare"`},
 	{"spec: {users: {halfLife: 0h0m}}", "halfLife must be longer than 0s"},
 	{"spec: {users: {halfLife: 7d}}", "should match"},
@@ -163,6 +170,9 @@ var acceptedQueues = []string{
 	"spec: {users: {}}",
 	"metadata: {name: kueue}\nspec: {ordering: FIFO}",
 	"spec: {patience: 1h30m0.5s}",
+	"spec: {defaultDeadline: 60m, maxDeadline: 1h0m0s}",
+	"spec: {defaultDeadline: 1s}",
+	"spec: {maxDeadline: 999999h999999m999999s}",
 }
 
 // candidate makes one of a manifest that says what differs from a plain one.

@@ -1,0 +1,92 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+)
+
+// unset is the default of deadlineSeconds. It sets no deadline, and a deadline of at least so much
+// is no time limit for the scheduler.
+const unset = v1alpha2.DefaultDeadlineSeconds * time.Second
+
+// Deadlines are what a queue says about deadlines; it may be nil.
+func Deadlines(q *v1alpha2.MiniClusterQueue) elastic.Deadlines {
+	if q == nil {
+		return elastic.Deadlines{}
+	}
+	return deadlines(q.Spec.DefaultDeadline, q.Spec.MaxDeadline)
+}
+
+// AdmittedDeadlines are what the queue of a MiniCluster said at its admission. They are empty if it has
+// none.
+func AdmittedDeadlines(mc *v1alpha2.MiniCluster) elastic.Deadlines {
+	if a := mc.Status.Admission; a != nil && a.QueueDeadlines != nil {
+		return deadlines(a.QueueDeadlines.Default, a.QueueDeadlines.Max)
+	}
+	return elastic.Deadlines{}
+}
+
+func deadlines(byDefault, most *metav1.Duration) elastic.Deadlines {
+	none := metav1.Duration{}
+	return elastic.Deadlines{Default: ptr.Deref(byDefault, none).Duration, Max: ptr.Deref(most, none).Duration}
+}
+
+// Deadline is how long the command of a MiniCluster may run in a queue with some deadlines; 0 if neither
+// sets a deadline.
+func Deadline(mc *v1alpha2.MiniCluster, of elastic.Deadlines) time.Duration {
+	return of.Of(setDeadline(mc))
+}
+
+// setDeadline is the deadline that a spec sets; 0 if it sets none.
+func setDeadline(mc *v1alpha2.MiniCluster) time.Duration {
+	if set := specDeadline(mc); set != unset {
+		return set
+	}
+	return 0
+}
+
+// specDeadline is deadlineSeconds of a spec.
+func specDeadline(mc *v1alpha2.MiniCluster) time.Duration {
+	seconds := ptr.Deref(mc.Spec.DeadlineSeconds, v1alpha2.DefaultDeadlineSeconds)
+	return time.Duration(min(seconds, math.MaxInt64/int64(time.Second))) * time.Second
+}
+
+// Limit is the time limit of a MiniCluster in a queue with some deadlines; 0 if it has none, or one
+// of at least a year.
+func Limit(mc *v1alpha2.MiniCluster, of elastic.Deadlines) time.Duration {
+	if limit := Deadline(mc, of); limit < unset {
+		return limit
+	}
+	return 0
+}
+
+// TooLong says that a MiniCluster sets a longer deadline than its queue allows; "" if not.
+func TooLong(mc *v1alpha2.MiniCluster, queue string, of elastic.Deadlines) string {
+	if set := setDeadline(mc); of.Max > 0 && set > of.Max {
+		return fmt.Sprintf("deadlineSeconds %d is more than queue %s allows (%s)", int64(set.Seconds()), queue, short(of.Max))
+	}
+	return ""
+}
+
+// short formats a duration without the zeros at its end: 1h.
+func short(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
+}
