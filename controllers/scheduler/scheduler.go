@@ -76,6 +76,8 @@ type Scheduler struct {
 	owed bool
 	// reports are the last cycle's reports, by queue.
 	reports map[string]status.QueueReport
+	// reservations are the last cycle's reports on reservations.
+	reservations map[types.UID]status.ReservationReport
 	// changed is true if anything but freed nodes may change a decision. freed is the ledger's
 	// count at the last cycle. lookAgain is when time alone may change a decision.
 	changed   bool
@@ -90,8 +92,9 @@ type Scheduler struct {
 	// aheadSince is since when a MiniCluster has been waiting to make its objects ahead.
 	aheadSince time.Time
 
-	// kick asks for a cycle, decided sends MiniClusters with news, and reported queues with news.
-	kick, decided, reported chan event.GenericEvent
+	// kick asks for a cycle, decided sends MiniClusters with news, reported queues and reserved
+	// reservations with news.
+	kick, decided, reported, reserved chan event.GenericEvent
 }
 
 // New returns a scheduler that reads from a cache. The matcher has the last word on the nodes of
@@ -103,7 +106,7 @@ func New(cache client.Reader, clock clock.PassiveClock, topology []state.Topolog
 		known: map[types.UID]*known{}, pods: map[types.UID]*corev1.Pod{}, limits: map[types.UID]int{}, repairs: map[types.UID][]int{},
 		reports: map[string]status.QueueReport{}, starting: map[types.UID]time.Time{},
 		kick:    make(chan event.GenericEvent, 1),
-		decided: make(chan event.GenericEvent, 1024), reported: make(chan event.GenericEvent, 1024),
+		decided: make(chan event.GenericEvent, 1024), reported: make(chan event.GenericEvent, 1024), reserved: make(chan event.GenericEvent, 1024),
 	}
 }
 
@@ -126,7 +129,7 @@ func (s *Scheduler) ask() {
 
 // SetupWithManager registers the scheduler and its watches.
 func (s *Scheduler) SetupWithManager(mgr ctrl.Manager) error {
-	nodes := follow(s, s.ledger.SetNode, func(node *corev1.Node) { s.ledger.DeleteNode(node.Name) })
+	nodes := follow(s, s.ledger.SetNode, s.deleteNode)
 	pods := follow(s, s.ledger.SetPod, s.ledger.Gone)
 	foreign, err := newForeignPods(s, mgr)
 	if err != nil {
@@ -139,6 +142,7 @@ func (s *Scheduler) SetupWithManager(mgr ctrl.Manager) error {
 		WatchesRawSource(foreign).
 		Watches(&v1alpha2.MiniCluster{}, s.miniClusters()).
 		Watches(&v1alpha2.MiniClusterQueue{}, s.run(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&v1alpha2.MiniClusterReservation{}, s.run(), builder.WithPredicates(reservesAnew)).
 		Watches(&corev1.ResourceQuota{}, s.run()).
 		Watches(&corev1.Namespace{}, handler.Funcs{UpdateFunc: s.followNamespace}).
 		WatchesRawSource(source.Channel(s.kick, handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
@@ -161,6 +165,14 @@ func follow[T client.Object](s *Scheduler, set, remove func(T)) handler.EventHan
 			tell(set, e.ObjectNew, q)
 		},
 		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q requests) { tell(remove, e.Object, q) },
+	}
+}
+
+// deleteNode takes a node from the ledger. A reservation may need another one.
+func (s *Scheduler) deleteNode(node *corev1.Node) {
+	s.ledger.DeleteNode(node.Name)
+	if len(s.reservations) > 0 {
+		s.wake()
 	}
 }
 
