@@ -19,7 +19,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -71,13 +70,6 @@ func (r *ReservationReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Complete(r)
 }
 
-// reservesAnew is true for the changes of reservations that matter to a cycle: of the spec, and of the
-// nodes that were chosen.
-var reservesAnew = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-	old, now := e.ObjectOld.(*v1alpha2.MiniClusterReservation), e.ObjectNew.(*v1alpha2.MiniClusterReservation)
-	return old.Generation != now.Generation || (now.Spec.Count != nil && old.Status.Nodes != now.Status.Nodes)
-}}
-
 // reservation is the last cycle's report on a reservation.
 func (s *Scheduler) reservation(uid types.UID) (status.ReservationReport, bool) {
 	s.mutex.Lock()
@@ -95,8 +87,8 @@ type reserves struct {
 }
 
 // reserve tells the ledger which nodes are reserved, and chooses nodes for reservations of a number of
-// nodes. Nodes that were chosen count once the status shows them, so that a restart of the manager
-// changes nothing. It returns the reservations with news, and when one of them begins or ends next.
+// nodes. Nodes that were chosen are assumed until the status shows them. It returns the reservations
+// with news, and when one of them begins or ends next.
 func (s *Scheduler) reserve(seen *clusterState, now time.Time) (told []types.NamespacedName, next time.Time) {
 	var live []*reserves
 	reports := map[types.UID]status.ReservationReport{}
@@ -110,17 +102,14 @@ func (s *Scheduler) reserve(seen *clusterState, now time.Time) (told []types.Nam
 	slices.SortFunc(live, func(a, b *reserves) int {
 		return cmp.Or(a.made.CreationTimestamp.Compare(b.made.CreationTimestamp.Time), cmp.Compare(a.made.Name, b.made.Name))
 	})
-	all := make([]ledger.Reservation, len(live))
-	for i, r := range live {
-		all[i] = r.Reservation
-	}
-	next = s.ledger.Reserve(all, now)
 	if len(live) > 0 {
 		s.lookAt(live, now)
 	}
-	for _, r := range live {
-		reports[r.made.UID] = r.report
+	all := make([]ledger.Reservation, len(live))
+	for i, r := range live {
+		all[i], reports[r.made.UID] = r.Reservation, r.report
 	}
+	next = s.ledger.Reserve(all, now)
 	for _, made := range seen.reservations {
 		if before, known := s.reservations[made.UID]; !known || !reflect.DeepEqual(before, reports[made.UID]) {
 			told = append(told, client.ObjectKeyFromObject(made))
@@ -130,7 +119,7 @@ func (s *Scheduler) reserve(seen *clusterState, now time.Time) (told []types.Nam
 	return told, next
 }
 
-// reservesOf reads a reservation, with the nodes that count now.
+// reservesOf reads a reservation. Of a number of nodes it has those that were chosen before.
 func (s *Scheduler) reservesOf(made *v1alpha2.MiniClusterReservation, now time.Time) *reserves {
 	spec := &made.Spec
 	r := &reserves{made: made, Reservation: ledger.Reservation{
@@ -154,8 +143,8 @@ func (s *Scheduler) reservesOf(made *v1alpha2.MiniClusterReservation, now time.T
 		r.report.Nodes, r.report.Wanted = r.Nodes, 1
 		return r
 	}
-	r.Nodes, _ = hostlist.Decode(made.Status.Nodes, mostReserved) // nobody else writes the field
-	r.report.Nodes, r.report.Wanted = r.Nodes, int(*spec.Count)
+	r.report.Nodes, _ = hostlist.Decode(made.Status.Nodes, mostReserved) // nobody else writes the field
+	r.report.Wanted = int(*spec.Count)
 	if before, known := s.reservations[made.UID]; known && before.Phase != v1alpha2.ReservationOver { // the status may not show them yet
 		r.report.Nodes = before.Nodes
 	}
@@ -173,7 +162,7 @@ func selectorOf(selector *metav1.LabelSelector) (labels.Selector, error) {
 	return metav1.LabelSelectorAsSelector(selector)
 }
 
-// lookAt completes the reports: with nodes that are chosen, and with the MiniClusters that stay.
+// lookAt chooses nodes, and completes the reports with the MiniClusters that stay.
 func (s *Scheduler) lookAt(live []*reserves, now time.Time) {
 	asks := map[types.UID]state.Ask{}
 	for uid, k := range s.known {
@@ -184,10 +173,9 @@ func (s *Scheduler) lookAt(live []*reserves, now time.Time) {
 	for _, r := range live {
 		if r.made.Spec.Count != nil && r.report.Problem == "" {
 			r.report.Nodes = s.ledger.Pick(&r.Reservation, r.report.Wanted, r.selector, r.report.Nodes, taken(r, live), asks)
+			r.Nodes = r.report.Nodes
 		}
-		all := r.Reservation
-		all.Nodes = r.report.Nodes
-		for _, uid := range s.ledger.Staying(&all, asks) {
+		for _, uid := range s.ledger.Staying(&r.Reservation, asks) {
 			mc := s.known[uid].miniCluster
 			stays := v1alpha2.StayingMiniCluster{Namespace: mc.Namespace, Name: mc.Name}
 			if ends := asks[uid].Ends; !ends.IsZero() {

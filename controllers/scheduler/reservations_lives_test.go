@@ -102,12 +102,8 @@ func (l *reservedLives) step() {
 	}
 	for _, r := range l.seen.reservations {
 		for _, node := range decode(l.record(r).Nodes) {
-			switch key := [2]string{r.Name, node}; {
-			case !l.counts[key].IsZero():
-			case r.Spec.Count != nil:
-				l.counts[key] = l.now // for the next cycle
-			default:
-				l.counts[key] = r.CreationTimestamp.Add(-time.Nanosecond) // for this one already
+			if key := [2]string{r.Name, node}; l.counts[key].IsZero() {
+				l.counts[key] = l.now
 			}
 		}
 	}
@@ -231,7 +227,7 @@ func (l *reservedLives) check() {
 		for _, g := range l.gangs {
 			for rank, node := range g.nodes {
 				switch late := !l.now.Before(r.Spec.From.Time); {
-				case !slices.Contains(nodes, node) || !l.now.Before(r.Spec.Until.Time) || !g.since[rank].After(l.counts[[2]string{r.Name, node}]):
+				case !slices.Contains(nodes, node) || !l.now.Before(r.Spec.Until.Time) || g.since[rank].Before(l.counts[[2]string{r.Name, node}]):
 				case g.queue == r.Spec.Queue && late:
 					l.inside++
 				case g.queue != r.Spec.Queue && !late:

@@ -142,7 +142,7 @@ func (s *Scheduler) SetupWithManager(mgr ctrl.Manager) error {
 		WatchesRawSource(foreign).
 		Watches(&v1alpha2.MiniCluster{}, s.miniClusters()).
 		Watches(&v1alpha2.MiniClusterQueue{}, s.run(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&v1alpha2.MiniClusterReservation{}, s.run(), builder.WithPredicates(reservesAnew)).
+		Watches(&v1alpha2.MiniClusterReservation{}, s.run(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.ResourceQuota{}, s.run()).
 		Watches(&corev1.Namespace{}, handler.Funcs{UpdateFunc: s.followNamespace}).
 		WatchesRawSource(source.Channel(s.kick, handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
