@@ -96,12 +96,12 @@ type MiniClusterReservationSpec struct {
 type ReservationPhase string
 
 const (
-	// ReservationPending: the reservation has not begun. MiniClusters of others that end before its
-	// beginning may use the nodes.
+	// ReservationPending is the phase before the beginning. MiniClusters of others that end by then may
+	// use the nodes.
 	ReservationPending ReservationPhase = "Pending"
-	// ReservationActive: nothing of others starts on the nodes.
+	// ReservationActive is the phase in which nothing of others starts on the nodes.
 	ReservationActive ReservationPhase = "Active"
-	// ReservationOver: the reservation has no effect any more.
+	// ReservationOver is the phase after the end. The reservation has no effect any more.
 	ReservationOver ReservationPhase = "Over"
 )
 

@@ -86,7 +86,7 @@ func (s *Scheduler) cycle(ctx context.Context, seen *clusterState, now time.Time
 		cycleSeconds.Observe(s.Clock.Since(began).Seconds())
 	}()
 	s.learn(ctx, seen, now)
-	reserved, begins := s.reserve(seen, now)
+	reservations, begins := s.reserve(seen, now)
 	repaired, err := s.repair(now)
 	if err != nil {
 		return news{}, err
@@ -98,7 +98,7 @@ func (s *Scheduler) cycle(ctx context.Context, seen *clusterState, now time.Time
 	}
 	result := s.commit(queue.Schedule(snapshot.Snapshot, room, now), snapshot, now)
 	result.decided = append(result.decided, slices.Concat(repaired, snapshot.freed)...)
-	result.reserved = reserved
+	result.reserved = s.updateReservations(reservations, seen)
 	result.lookAgain = elastic.Earliest(result.lookAgain, snapshot.avoidUntil, s.ledger.Lapse(now), begins)
 	s.lookAgain, done = result.lookAgain, true
 	return result, nil

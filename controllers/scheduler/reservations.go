@@ -87,11 +87,11 @@ type reserves struct {
 }
 
 // reserve tells the ledger which nodes are reserved, and chooses nodes for reservations of a number of
-// nodes. Nodes that were chosen are assumed until the status shows them. It returns the reservations
-// with news, and when one of them begins or ends next.
-func (s *Scheduler) reserve(seen *clusterState, now time.Time) (told []types.NamespacedName, next time.Time) {
+// nodes. Nodes that were chosen are assumed until the status shows them. It returns the reports, and
+// when a reservation begins or ends next.
+func (s *Scheduler) reserve(seen *clusterState, now time.Time) (reports map[types.UID]status.ReservationReport, next time.Time) {
 	var live []*reserves
-	reports := map[types.UID]status.ReservationReport{}
+	reports = map[types.UID]status.ReservationReport{}
 	for _, made := range seen.reservations {
 		if now.Before(made.Spec.Until.Time) {
 			live = append(live, s.reservesOf(made, now))
@@ -109,14 +109,18 @@ func (s *Scheduler) reserve(seen *clusterState, now time.Time) (told []types.Nam
 	for i, r := range live {
 		all[i], reports[r.made.UID] = r.Reservation, r.report
 	}
-	next = s.ledger.Reserve(all, now)
+	return reports, s.ledger.Reserve(all, now)
+}
+
+// updateReservations keeps the reports of a cycle and returns the reservations whose report changed.
+func (s *Scheduler) updateReservations(reports map[types.UID]status.ReservationReport, seen *clusterState) (news []types.NamespacedName) {
 	for _, made := range seen.reservations {
 		if before, known := s.reservations[made.UID]; !known || !reflect.DeepEqual(before, reports[made.UID]) {
-			told = append(told, client.ObjectKeyFromObject(made))
+			news = append(news, client.ObjectKeyFromObject(made))
 		}
 	}
 	s.reservations = reports
-	return told, next
+	return news
 }
 
 // reservesOf reads a reservation. Of a number of nodes it has those that were chosen before.

@@ -17,7 +17,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 )
 
-// reserve makes a reservation, which begins in so many minutes and lasts an hour.
+// reservation begins one, which begins in so many minutes and lasts an hour.
 func (q *toy) reservation(name string, minutes int) *fixture.ReservationWrapper {
 	from := q.now.Add(time.Duration(minutes) * time.Minute)
 	return fixture.Reservation(name, from, from.Add(time.Hour))
@@ -182,7 +182,8 @@ func TestSchedulerTellsReservations(t *testing.T) {
 		at   time.Time
 		want int
 	}{{q.now, 1}, {q.now, 0}, {made.Spec.From.Time, 1}, {made.Spec.Until.Time, 1}, {made.Spec.Until.Time, 0}} {
-		if told, _ := q.reserve(&q.seen, tc.at); len(told) != tc.want {
+		reports, _ := q.reserve(&q.seen, tc.at)
+		if told := q.updateReservations(reports, &q.seen); len(told) != tc.want {
 			t.Errorf("at %s told of %v", tc.at, told)
 		}
 	}

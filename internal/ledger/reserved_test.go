@@ -173,7 +173,7 @@ func TestWhenReservationsMatter(t *testing.T) {
 }
 
 func TestPick(t *testing.T) {
-	up := func(names ...string) []*corev1.Node { return fixture.Nodes(names...) }
+	up := fixture.Nodes
 	ends := func(minutes int) state.Ask {
 		if minutes == 0 {
 			return state.Ask{}
