@@ -27,7 +27,8 @@ var (
 )
 
 func addKnownTypes(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(GroupVersion, &MiniCluster{}, &MiniClusterList{}, &MiniClusterQueue{}, &MiniClusterQueueList{})
+	scheme.AddKnownTypes(GroupVersion, &MiniCluster{}, &MiniClusterList{}, &MiniClusterQueue{}, &MiniClusterQueueList{},
+		&MiniClusterReservation{}, &MiniClusterReservationList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }

@@ -236,6 +236,10 @@ func setup(ctx context.Context, mgr ctrl.Manager, o options, matcher ledger.Matc
 	if err := reports.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("setting up the queue controller: %w", err)
 	}
+	reservations := &scheduler.ReservationReconciler{Client: mgr.GetClient(), Scheduler: queues, Clock: clock.RealClock{}}
+	if err := reservations.SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("setting up the reservation controller: %w", err)
+	}
 	if o.jobSet == jobSetEmbedded {
 		if err := setupJobSet(ctx, mgr); err != nil {
 			return fmt.Errorf("setting up JobSet: %w", err)
@@ -253,7 +257,7 @@ func setup(ctx context.Context, mgr ctrl.Manager, o options, matcher ledger.Matc
 // cachesSynced returns a check that succeeds when the caches of all watched kinds are synced.
 func cachesSynced(mgr ctrl.Manager) healthz.Checker {
 	watched := []client.Object{
-		&v1alpha2.MiniCluster{}, &v1alpha2.MiniClusterQueue{}, &jobsetapi.JobSet{}, &discoveryv1.EndpointSlice{},
+		&v1alpha2.MiniCluster{}, &v1alpha2.MiniClusterQueue{}, &v1alpha2.MiniClusterReservation{}, &jobsetapi.JobSet{}, &discoveryv1.EndpointSlice{},
 		&corev1.Pod{}, &corev1.Node{}, &corev1.Namespace{}, &corev1.ResourceQuota{},
 		&corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{}, &storagev1.StorageClass{},
 	}

@@ -36,6 +36,9 @@ func (s *Scheduler) commit(result queue.Result, seen *snapshot, now time.Time) n
 		e.mayMakeAhead = startsInTime(d.Verdict) && !seen.quotas.Limit(e.miniCluster.Namespace)
 		verdicts[d.Verdict]++
 		out.lookAgain = elastic.Earliest(out.lookAgain, d.LookAgain)
+		if d.Head { // others may use the nodes that it loses to a reservation
+			out.lookAgain = elastic.Earliest(out.lookAgain, s.ledger.BarredNext(e.ask.At(now)))
+		}
 	}
 	for _, verdict := range []elastic.Verdict{elastic.NeverFits, elastic.NotAllowed, elastic.NoRoom, elastic.WaitingForSize, elastic.WaitingForTurn} {
 		waiting.WithLabelValues(string(verdict)).Set(float64(verdicts[verdict]))

@@ -23,11 +23,11 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/queue"
 )
 
-// news is the result of a cycle for others: MiniClusters with a new decision or order, queues
-// whose report changed, and when time alone may change a decision.
+// news is the result of a cycle for others: MiniClusters with a new decision or order, queues and
+// reservations whose report changed, and when time alone may change a decision.
 type news struct {
-	decided, reported []types.NamespacedName
-	lookAgain         time.Time
+	decided, reported, reserved []types.NamespacedName
+	lookAgain                   time.Time
 }
 
 // Reconcile runs a cycle, if one is due, and sends the news.
@@ -37,7 +37,9 @@ func (s *Scheduler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result,
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	for channel, names := range map[chan event.GenericEvent][]types.NamespacedName{s.decided: news.decided, s.reported: news.reported} {
+	for channel, names := range map[chan event.GenericEvent][]types.NamespacedName{
+		s.decided: news.decided, s.reported: news.reported, s.reserved: news.reserved,
+	} {
 		for _, name := range names {
 			mc := &v1alpha2.MiniCluster{}
 			mc.Namespace, mc.Name = name.Namespace, name.Name
@@ -87,6 +89,7 @@ func (s *Scheduler) cycle(ctx context.Context, seen *clusterState, now time.Time
 	if err := s.reachVolumes(ctx); err != nil {
 		return news{}, err
 	}
+	reservations, begins := s.reserve(seen, now)
 	repaired, err := s.repair(now)
 	if err != nil {
 		return news{}, err
@@ -98,7 +101,8 @@ func (s *Scheduler) cycle(ctx context.Context, seen *clusterState, now time.Time
 	}
 	result := s.commit(queue.Schedule(snapshot.Snapshot, room, now), snapshot, now)
 	result.decided = append(result.decided, slices.Concat(repaired, snapshot.freed)...)
-	result.lookAgain = elastic.Earliest(result.lookAgain, snapshot.avoidUntil, s.ledger.Lapse(now))
+	result.reserved = s.updateReservations(reservations, seen)
+	result.lookAgain = elastic.Earliest(result.lookAgain, snapshot.avoidUntil, s.ledger.Lapse(now), begins)
 	s.lookAgain, done = result.lookAgain, true
 	return result, nil
 }
@@ -108,6 +112,7 @@ type clusterState struct {
 	// miniClusters are the live ones: they have not finished, or still hold nodes.
 	miniClusters []*v1alpha2.MiniCluster
 	queues       []*v1alpha2.MiniClusterQueue
+	reservations []*v1alpha2.MiniClusterReservation
 	quotas       *ledger.Quotas
 	// finished are MiniClusters that have finished, if the usage of the users of a queue is to be recovered.
 	finished []*v1alpha2.MiniCluster
@@ -118,17 +123,18 @@ type clusterState struct {
 func (s *Scheduler) observe(ctx context.Context) (*clusterState, error) {
 	var miniClusters v1alpha2.MiniClusterList
 	var queues v1alpha2.MiniClusterQueueList
+	var reservations v1alpha2.MiniClusterReservationList
 	var quotas corev1.ResourceQuotaList
 	if err := s.Cache.List(ctx, &miniClusters, index.Live, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("listing MiniClusters: %w", err)
 	}
-	for _, list := range []client.ObjectList{&queues, &quotas} {
+	for _, list := range []client.ObjectList{&queues, &reservations, &quotas} {
 		if err := s.Cache.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("listing what a cycle decides on: %w", err)
 		}
 	}
 	seen := &clusterState{
-		miniClusters: pointers(miniClusters.Items), queues: pointers(queues.Items),
+		miniClusters: pointers(miniClusters.Items), queues: pointers(queues.Items), reservations: pointers(reservations.Items),
 		quotas: ledger.NewQuotas(pointers(quotas.Items)), made: map[types.UID]int{},
 	}
 	if err := s.findFinished(ctx, seen); err != nil {

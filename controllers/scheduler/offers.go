@@ -54,7 +54,7 @@ type entry struct {
 
 // moveTo enters it in another queue. What the earlier queue decided does not count any more.
 func (e *entry) moveTo(name string) {
-	e.queue, e.gang.Queue, e.gang.Blocked, e.decision = name, name, time.Time{}, queue.Decision{}
+	e.queue, e.ask.Queue, e.gang.Queue, e.gang.Blocked, e.decision = name, name, name, time.Time{}, queue.Decision{}
 }
 
 func (e *entry) name() types.NamespacedName { return client.ObjectKeyFromObject(e.miniCluster) }
@@ -118,6 +118,7 @@ func (s *Scheduler) enter(e *entry) *entry {
 	}
 	pod := kueue.Confine(e.pod, e.quota)
 	e.ask, e.gang = state.Request(mc, pod, e.quota, s.topology), state.Gang(mc, pod, e.quota)
+	e.ask.Queue = e.queue
 	if e.gang.Queue = e.queue; mc.Status.BlockedSince != nil && mc.Status.Queue == e.queue {
 		e.gang.Blocked = mc.Status.BlockedSince.Time
 	}

@@ -83,6 +83,8 @@ type Scheduler struct {
 	storage storage
 	// reports are the last cycle's reports, by queue.
 	reports map[string]status.QueueReport
+	// reservations are the last cycle's reports on reservations.
+	reservations map[types.UID]status.ReservationReport
 	// changed is true if anything but freed nodes may change a decision. freed is the ledger's
 	// count at the last cycle. lookAgain is when time alone may change a decision.
 	changed   bool
@@ -99,8 +101,9 @@ type Scheduler struct {
 	// aheadSince is since when a MiniCluster has been waiting to make its objects ahead.
 	aheadSince time.Time
 
-	// kick asks for a cycle, decided sends MiniClusters with news, and reported queues with news.
-	kick, decided, reported chan event.GenericEvent
+	// kick asks for a cycle, decided sends MiniClusters with news, reported queues and reserved
+	// reservations with news.
+	kick, decided, reported, reserved chan event.GenericEvent
 }
 
 // New returns a scheduler that reads from a cache. The matcher has the last word on the nodes of
@@ -113,7 +116,7 @@ func New(cache client.Reader, clock clock.PassiveClock, topology []state.Topolog
 		storage:  storage{changes: 1, read: map[types.NamespacedName]bool{}},
 		accounts: map[string]*account{}, reports: map[string]status.QueueReport{}, starting: map[types.UID]time.Time{},
 		kick:    make(chan event.GenericEvent, 1),
-		decided: make(chan event.GenericEvent, 1024), reported: make(chan event.GenericEvent, 1024),
+		decided: make(chan event.GenericEvent, 1024), reported: make(chan event.GenericEvent, 1024), reserved: make(chan event.GenericEvent, 1024),
 	}
 }
 
@@ -136,7 +139,7 @@ func (s *Scheduler) ask() {
 
 // SetupWithManager registers the scheduler and its watches.
 func (s *Scheduler) SetupWithManager(mgr ctrl.Manager) error {
-	nodes := follow(s, s.ledger.SetNode, func(node *corev1.Node) { s.ledger.DeleteNode(node.Name) })
+	nodes := follow(s, s.ledger.SetNode, s.deleteNode)
 	pods := follow(s, s.ledger.SetPod, s.ledger.Gone)
 	foreign, err := newForeignPods(s, mgr)
 	if err != nil {
@@ -149,6 +152,7 @@ func (s *Scheduler) SetupWithManager(mgr ctrl.Manager) error {
 		WatchesRawSource(foreign).
 		Watches(&v1alpha2.MiniCluster{}, s.miniClusters()).
 		Watches(&v1alpha2.MiniClusterQueue{}, s.run(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&v1alpha2.MiniClusterReservation{}, s.run(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.ResourceQuota{}, s.run()).
 		Watches(&corev1.PersistentVolumeClaim{}, s.followStorage()).
 		Watches(&corev1.PersistentVolume{}, s.followStorage()).
@@ -176,6 +180,14 @@ func follow[T client.Object](s *Scheduler, set, remove func(T)) handler.EventHan
 			tell(set, e.ObjectNew, q)
 		},
 		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q requests) { tell(remove, e.Object, q) },
+	}
+}
+
+// deleteNode takes a node from the ledger. A reservation may need another one.
+func (s *Scheduler) deleteNode(node *corev1.Node) {
+	s.ledger.DeleteNode(node.Name)
+	if len(s.reservations) > 0 {
+		s.wake()
 	}
 }
 

@@ -155,6 +155,7 @@ func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (*snapshot, queu
 	for _, e := range s.waiting(seen) {
 		e.deadlines = state.Deadlines(queues[e.queue])
 		e.gang.Limit = state.Limit(e.miniCluster, e.deadlines)
+		e.ask.Lasts = state.Lasts(e.miniCluster, e.gang.Limit)
 		gang := e.gang
 		if gang.Exclusive {
 			if counts[gang.Class] == nil {
@@ -172,7 +173,7 @@ func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (*snapshot, queu
 			out.freed = append(out.freed, e.name())
 		}
 		gang.NotAllowed = cmp.Or(barred(e), state.TooLong(e.miniCluster, e.queue, e.deadlines), gang.NotAllowed, e.ask.Reach.Waits)
-		gang.Class += e.ask.Reach.Key
+		gang.Class = s.classOf(gang.Class+e.ask.Reach.Key, e.ask.At(now))
 		out.Waiting = append(out.Waiting, gang)
 		out.waiting[gang.ID] = e
 		if until := e.ask.AvoidUntil; now.Before(until) {
@@ -287,7 +288,7 @@ func (s *Scheduler) running(now time.Time) []queue.Running {
 		e, holds := s.entries[client.ObjectKeyFromObject(k.miniCluster)], s.ledger.Holds(uid)
 		switch {
 		case k.promise != nil:
-			out = append(out, s.runs(k, holds))
+			out = append(out, s.runs(k, holds, now))
 		case e != nil && s.ledger.Assumed(uid):
 			promise := s.ledger.Promised(uid)
 			r := queue.Running{Gang: e.gang, Ranks: promise.Ranks(), Max: len(promise.Nodes), Admitted: now}
@@ -309,7 +310,7 @@ func (s *Scheduler) running(now time.Time) []queue.Running {
 }
 
 // runs is a gang with nodes, as it will be after its order.
-func (s *Scheduler) runs(k *known, holds []int) queue.Running {
+func (s *Scheduler) runs(k *known, holds []int, now time.Time) queue.Running {
 	r := k.running
 	r.Ranks = s.ledger.Promised(k.miniCluster.UID).Ranks()
 	for _, rank := range holds {
@@ -318,6 +319,7 @@ func (s *Scheduler) runs(k *known, holds []int) queue.Running {
 		}
 	}
 	slices.Sort(r.Ranks)
+	r.Class = s.classOf(r.Class, s.askOf(k, now))
 	order, at := s.ledger.OrderOf(k.miniCluster.UID)
 	r.Malleable = r.Malleable && order == nil // one order at a time
 	switch o := order.(type) {
@@ -329,6 +331,14 @@ func (s *Scheduler) runs(k *known, holds []int) queue.Running {
 	return r
 }
 
+// classOf is the class of a gang, with the reservations that keep nodes from it.
+func (s *Scheduler) classOf(class string, ask state.Ask) string {
+	if barred := s.ledger.Barred(ask); barred != "" {
+		return class + " without " + barred
+	}
+	return class
+}
+
 // room is what is free for the waiting gangs and for those that may grow.
 func (s *Scheduler) room(waiting map[string]*entry, now time.Time) (queue.Room, error) {
 	asks := make(map[string]state.Ask, len(waiting))
@@ -337,7 +347,7 @@ func (s *Scheduler) room(waiting map[string]*entry, now time.Time) (queue.Room, 
 	}
 	for uid, k := range s.known {
 		if s.ledger.Promised(uid) != nil && waiting[string(uid)] == nil {
-			asks[string(uid)] = k.ask.At(now)
+			asks[string(uid)] = s.askOf(k, now)
 		}
 	}
 	return s.ledger.Room(asks)

@@ -55,6 +55,8 @@ type Ledger struct {
 	// if it has to be made again, as after each change of a node that CouldHold depends on.
 	away    map[string]*away
 	earlier *Ledger
+	// reserved are the reservations that are not over.
+	reserved []*reserved
 	// requests are what pods request, by a text of it.
 	requests map[string]fluxion.Resources
 }
@@ -397,6 +399,9 @@ func (l *Ledger) current() (*fluxion.Graph, error) {
 		return nil, err
 	}
 	l.graph, l.exclusions, l.domains = graph, nil, nil
+	for _, r := range l.reserved {
+		r.closed = nil
+	}
 	for _, p := range l.pods {
 		if p.owner == "" && !p.daemon {
 			graph.Occupy(p.node, p.requests)

@@ -103,7 +103,7 @@ func (l *Ledger) room(asks map[string]state.Ask) (*room, error) {
 	return r, nil
 }
 
-// gangOf is a request in the terms of a graph, with the nodes that the pods cannot use.
+// gangOf is a request in the terms of a graph, with the nodes that the pods cannot use, or not now.
 func (l *Ledger) gangOf(graph *fluxion.Graph, ask state.Ask) fluxion.Gang {
 	gang := ask.Gang
 	gang.Pods.Infeasible = l.excluded(graph, ask.Places)
@@ -116,6 +116,7 @@ func (l *Ledger) gangOf(graph *fluxion.Graph, ask state.Ask) fluxion.Gang {
 	if len(ask.Avoid) > 0 {
 		gang.Pods.Infeasible = avoiding(graph, gang, ask)
 	}
+	gang.Pods.Closed = l.closed(graph, &ask)
 	return gang
 }
 

@@ -30,6 +30,13 @@ type Ask struct {
 	Avoid      []string
 	AvoidUntil time.Time
 	Least      int
+	// Queue is the queue of the MiniCluster, whose reservations it may use.
+	Queue string
+	// Lasts is how long a MiniCluster without nodes holds nodes at most after it gets them; 0 if it has
+	// no time limit. Request leaves out the deadlines of its queue.
+	Lasts time.Duration
+	// Ends is the latest time at which the MiniCluster gives its nodes back; zero if it is not known.
+	Ends time.Time
 }
 
 // Places is what a pod says about the nodes that it can use.
@@ -39,10 +46,20 @@ type Places struct {
 	Key string
 }
 
-// At is the request at a time: after AvoidUntil no node is avoided.
+// endGrace is how long a MiniCluster takes to give its nodes back after its time limit: the lead has
+// 30 s to end the command, and the pods have 30 s to end.
+const endGrace = time.Minute
+
+// At is the request at a time. After AvoidUntil no node is avoided. A MiniCluster without nodes ends as
+// if it got nodes at that time. The end of one that is overdue is not known.
 func (a Ask) At(now time.Time) Ask {
 	if !now.Before(a.AvoidUntil) {
 		a.Avoid, a.AvoidUntil = nil, time.Time{}
+	}
+	if a.Lasts > 0 {
+		a.Ends = now.Add(a.Lasts)
+	} else if !a.Ends.After(now) {
+		a.Ends = time.Time{}
 	}
 	return a
 }
@@ -61,7 +78,9 @@ func Request(mc *v1alpha2.MiniCluster, pod *corev1.Pod, quota *v1alpha2.Quota, l
 		},
 		Places: placesOf(pod),
 		Least:  int(mc.Spec.LeastSize()),
+		Queue:  queueOf(mc),
 	}
+	ask.Lasts, ask.Ends = stay(mc)
 	if quota != nil && quota.Topology != nil {
 		ask.Domains, ask.Topology = domainsOf(quota.Topology), fluxion.Topology{}
 	}
@@ -69,6 +88,30 @@ func Request(mc *v1alpha2.MiniCluster, pod *corev1.Pod, quota *v1alpha2.Quota, l
 		ask.Avoid, ask.AvoidUntil = avoided(avoid), avoid.Until.Time
 	}
 	return ask
+}
+
+// stay is how long a MiniCluster without nodes would hold them at most, or until when one with nodes
+// holds them at most. Both are zero without a time limit. The start counts, as long as it takes at most.
+func stay(mc *v1alpha2.MiniCluster) (lasts time.Duration, ends time.Time) {
+	limit := Limit(mc, AdmittedDeadlines(mc))
+	lasts = Lasts(mc, limit)
+	switch {
+	case limit == 0:
+		return 0, time.Time{}
+	case mc.Status.Admission == nil:
+		return lasts, time.Time{}
+	case mc.Status.StartTime != nil:
+		return 0, mc.Status.StartTime.Add(limit + endGrace)
+	}
+	return 0, mc.Status.Admission.Time.Add(lasts)
+}
+
+// Lasts is how long a MiniCluster with a time limit holds nodes at most; 0 without one.
+func Lasts(mc *v1alpha2.MiniCluster, limit time.Duration) time.Duration {
+	if limit == 0 {
+		return 0
+	}
+	return mc.Spec.Elastic.StartTimeout.Duration + limit + endGrace
 }
 
 // avoided are the nodes to avoid; none if the field cannot be read.

@@ -45,7 +45,7 @@ func Gang(mc *v1alpha2.MiniCluster, pod *corev1.Pod, quota *v1alpha2.Quota) queu
 	gang := queue.Gang{
 		ID:          string(mc.UID),
 		Name:        mc.Namespace + "/" + mc.Name,
-		Queue:       cmp.Or(mc.Status.Queue, mc.Spec.Queue, v1alpha2.DefaultQueue),
+		Queue:       queueOf(mc),
 		Priority:    ptr.Deref(pod.Spec.Priority, 0),
 		Created:     mc.CreationTimestamp.Time,
 		Since:       since(mc),
@@ -66,6 +66,11 @@ func Gang(mc *v1alpha2.MiniCluster, pod *corev1.Pod, quota *v1alpha2.Quota) queu
 		}
 	}
 	return gang
+}
+
+// queueOf is the queue of a MiniCluster, as far as the MiniCluster says.
+func queueOf(mc *v1alpha2.MiniCluster) string {
+	return cmp.Or(mc.Status.Queue, mc.Spec.Queue, v1alpha2.DefaultQueue)
 }
 
 // Age is since when a MiniCluster counts as waiting in its queue; queue may be nil.

@@ -60,7 +60,10 @@ func newExplanation(g *Graph, gang *Gang, r *Refusal) *explanation {
 		whole: slices.Index(g.nodes.resources, WholeNode), domains: r.Level, level: m.level, least: int64(r.Least), counts: map[string]int{},
 	}
 	if e.domains != "" && e.level >= 0 {
-		e.now, e.empty = m.roomByDomain(g.nodes.pages), m.roomByDomain(g.nodes.empty)
+		m.gather(g.nodes.pages)
+		e.now = m.roomByDomain()
+		m.gatherEmpty()
+		e.empty = m.roomByDomain()
 	}
 	e.demand.compile(e.resources, e.shape.Requests)
 	named := 0
@@ -73,9 +76,8 @@ func newExplanation(g *Graph, gang *Gang, r *Refusal) *explanation {
 	return e
 }
 
-// roomByDomain is the number of brokers that fit in each domain of the gang's level.
-func (m *gangMatch) roomByDomain(pages []*page) []int64 {
-	m.gather(pages)
+// roomByDomain is the number of brokers that fit in each domain of the gang's level, by the cells.
+func (m *gangMatch) roomByDomain() []int64 {
 	m.fits()
 	var rooms []int64
 	if domains := m.levels[m.level].domain; len(domains) > 0 {
@@ -88,21 +90,27 @@ func (m *gangMatch) roomByDomain(pages []*page) []int64 {
 }
 
 func (e *explanation) addPage(i int32, page *page) {
-	excluded := uint64(0)
-	for x := range e.shape.Infeasible {
-		exclusion := &e.shape.Infeasible[x]
-		nodes := exclusion.Nodes.window(e.first[i]) &^ excluded & page.all()
-		e.count(exclusion.Reason, nodes)
-		excluded |= nodes
-	}
+	left := e.countExcluded(i, e.shape.Infeasible, page.all())
 	for c := range page.classes {
 		class := &page.classes[c]
+		nodes := class.nodes & left
 		text := e.lasting(i, class)
 		if text == "" && !e.never {
+			nodes = e.countExcluded(i, e.shape.Closed, nodes)
 			text = e.passing(i, class, page.left(c))
 		}
-		e.count(text, class.nodes&^excluded)
+		e.count(text, nodes)
 	}
+}
+
+// countExcluded counts those of some nodes that are excluded, and returns the others.
+func (e *explanation) countExcluded(page int32, exclusions []Exclusion, nodes uint64) uint64 {
+	for i := range exclusions {
+		excluded := exclusions[i].Nodes.window(e.first[page]) & nodes
+		e.count(exclusions[i].Reason, excluded)
+		nodes &^= excluded
+	}
+	return nodes
 }
 
 func (e *explanation) count(text string, nodes uint64) {

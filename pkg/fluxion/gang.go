@@ -33,6 +33,9 @@ type Shape struct {
 	// Infeasible are the nodes that the pod cannot use. If several exclusions have a
 	// node, the first one gives the reason.
 	Infeasible []Exclusion
+	// Closed are the nodes that the pod cannot use for now, whatever ends. The empty graph
+	// has no such nodes.
+	Closed []Exclusion
 }
 
 // Topology says how close the pods of a gang have to be to each other. Topology comes
@@ -78,7 +81,7 @@ func (g *Gang) clone() Gang {
 // or for nothing. It changes nothing: Take records the placement. If there is no room,
 // the refusal says so in numbers, and Explain adds reasons.
 func (g *Graph) MatchGang(gang Gang) (Placement, *Refusal) {
-	m, fits := g.room(&gang, g.nodes.pages)
+	m, fits := g.room(&gang)
 	size := largestWithin(gang.Sizes, fits)
 	if size == 0 {
 		return Placement{}, g.refuse(m, fits)
@@ -88,11 +91,12 @@ func (g *Graph) MatchGang(gang Gang) (Placement, *Refusal) {
 	return Placement{m.byRank(size)}, nil
 }
 
-// CouldHold returns nil if the gang would fit with every node up and nothing held.
+// CouldHold returns nil if the gang would fit with every node up and nothing held or closed.
 // Otherwise it returns a refusal.
 func (g *Graph) CouldHold(gang Gang) *Refusal {
-	m, fits := g.room(&gang, g.nodes.empty)
-	if largestWithin(gang.Sizes, fits) > 0 {
+	m := g.match(&gang)
+	m.gatherEmpty()
+	if largestWithin(gang.Sizes, m.fits()) > 0 {
 		return nil
 	}
 	m.gather(g.nodes.pages)
@@ -102,20 +106,20 @@ func (g *Graph) CouldHold(gang Gang) *Refusal {
 // Fits is the number of pods of a gang for which there is room now, whatever sizes are
 // allowed: in one domain, if all pods have to be in one. No more than 2^31-1 count.
 func (g *Graph) Fits(gang Gang) int {
-	_, fits := g.room(&gang, g.nodes.pages)
+	_, fits := g.room(&gang)
 	return int(min(fits, unlimited))
 }
 
 // fitsNow reports whether the gang has room at one of its sizes.
 func (g *Graph) fitsNow(gang *Gang) bool {
-	_, fits := g.room(gang, g.nodes.pages)
+	_, fits := g.room(gang)
 	return largestWithin(gang.Sizes, fits) > 0
 }
 
-// room begins a match on pages, and counts the pods of the gang that fit.
-func (g *Graph) room(gang *Gang, pages []*page) (*gangMatch, int64) {
+// room begins a match, and counts the pods of the gang that fit now.
+func (g *Graph) room(gang *Gang) (*gangMatch, int64) {
 	m := g.match(gang)
-	m.gather(pages)
+	m.gather(g.nodes.pages)
 	fits := m.fits()
 	return m, fits
 }

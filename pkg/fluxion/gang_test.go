@@ -70,6 +70,12 @@ func (gang Gang) without(reason string, nodes ...int) Gang {
 	return gang
 }
 
+// closed closes nodes for a gang's pods.
+func (gang Gang) closed(reason string, nodes ...int) Gang {
+	gang.Pods.Closed = append(slices.Clone(gang.Pods.Closed), Gang{}.without(reason, nodes...).Pods.Infeasible...)
+	return gang
+}
+
 func TestMatchGang(t *testing.T) {
 	cases := map[string]struct {
 		nodes []Node

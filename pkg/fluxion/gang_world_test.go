@@ -104,15 +104,17 @@ func (w *world) held() (pods, whole []int) {
 	return pods, whole
 }
 
-func (s *Shape) allows(i int) bool {
-	return !slices.ContainsFunc(s.Infeasible, func(e Exclusion) bool { return e.Nodes.Has(i) })
+func (s *Shape) allows(i int) bool { return !excludes(s.Infeasible, i) }
+
+func excludes(exclusions []Exclusion, i int) bool {
+	return slices.ContainsFunc(exclusions, func(e Exclusion) bool { return e.Nodes.Has(i) })
 }
 
 // puzzle is a gang, and the nodes on which it may be placed.
 type puzzle struct {
 	w    *world
 	gang Gang
-	// left is what is left of each node, and nil for a node that is down. has is the
+	// left is what is left of each node, and nil for a node that is down or closed. has is the
 	// number of pods of the gang on each node.
 	left []Resources
 	has  []int
@@ -130,7 +132,7 @@ func (w *world) puzzle(gang Gang, empty bool) *puzzle {
 	for i, node := range w.nodes {
 		if empty {
 			p.left[i], p.pods[i], p.whole[i] = node.Capacity, 0, 0
-		} else if node.Down != "" {
+		} else if node.Down != "" || excludes(gang.Pods.Closed, i) {
 			p.left[i] = nil
 		}
 	}
@@ -301,16 +303,23 @@ func randomShape(random *rand.Rand, nodes int) Shape {
 	}
 	for _, reason := range []string{"tainted a", "tainted b"} {
 		if random.IntN(3) == 0 {
-			e := Exclusion{Reason: reason}
-			for i := range nodes {
-				if random.IntN(5) == 0 {
-					e.Nodes.Set(i)
-				}
-			}
-			s.Infeasible = append(s.Infeasible, e)
+			s.Infeasible = append(s.Infeasible, randomExclusion(random, reason, nodes))
 		}
 	}
+	if random.IntN(4) == 0 {
+		s.Closed = append(s.Closed, randomExclusion(random, "reserved", nodes))
+	}
 	return s
+}
+
+func randomExclusion(random *rand.Rand, reason string, nodes int) Exclusion {
+	e := Exclusion{Reason: reason}
+	for i := range nodes {
+		if random.IntN(5) == 0 {
+			e.Nodes.Set(i)
+		}
+	}
+	return e
 }
 
 func (w *world) randomGang(random *rand.Rand, id string) Gang {

@@ -93,6 +93,14 @@ func (m *gangMatch) gather(pages []*page) {
 	}
 }
 
+// gatherEmpty makes the cells of the empty graph, of which nothing is closed.
+func (m *gangMatch) gatherEmpty() {
+	closed := m.gang.Pods.Closed
+	m.gang.Pods.Closed = nil
+	m.gather(m.empty)
+	m.gang.Pods.Closed = closed
+}
+
 // gatherPage makes the cells of a page. Own begins with the gang's own nodes on that
 // page; the nodes after them are returned.
 func (m *gangMatch) gatherPage(page *page, i int32, own []ownNode) []ownNode {
@@ -117,6 +125,9 @@ func (m *gangMatch) feasible(page int32) uint64 {
 	nodes := ^uint64(0)
 	for i := range m.gang.Pods.Infeasible {
 		nodes &^= m.gang.Pods.Infeasible[i].Nodes.window(m.first[page])
+	}
+	for i := range m.gang.Pods.Closed {
+		nodes &^= m.gang.Pods.Closed[i].Nodes.window(m.first[page])
 	}
 	return nodes
 }

@@ -54,7 +54,7 @@ func (g *Graph) refuse(m *gangMatch, fits int64) *Refusal {
 	if m.required() {
 		r.Level = m.gang.Topology.Level
 	}
-	m.gather(g.nodes.empty)
+	m.gatherEmpty()
 	r.Capacity = int(m.fits())
 	r.Never = r.Least == 0 || r.Capacity < r.Least
 	return r

@@ -89,6 +89,21 @@ func TestExplain(t *testing.T) {
 			light: "needs room for 2 brokers of 8 cpu each; the whole cluster of 4 nodes has room for 1",
 			want:  "needs room for 2 brokers of 8 cpu each; the whole cluster of 4 nodes has room for 1: 2 tainted a, 1 tainted b",
 		},
+		"closed nodes, busy or not, are not lost for good": {
+			nodes: append(line(4), Node{Name: "n4", Capacity: Resources{CPU: 1000, Pods: 110}}), held: map[string]Resources{"n1": broker(8), "n3": broker(8)},
+			gang:  Gang{Pods: shape(8), Sizes: []int{2}}.without("tainted a", 2).closed("reserved", 1, 2, 3, 4),
+			light: "needs room for 2 brokers of 8 cpu each; 1 of 5 nodes has room now for 1",
+			want:  "needs room for 2 brokers of 8 cpu each; 1 of 5 nodes has room now for 1: 2 reserved, 1 tainted a, 1 too little cpu",
+		},
+		"never, and closed nodes do not matter": {
+			nodes: line(3), gang: Gang{Pods: shape(8), Sizes: []int{4}}.closed("reserved", 1), never: true,
+			want: "needs room for 4 brokers of 8 cpu each; the whole cluster of 3 nodes has room for 3",
+		},
+		"racks with closed nodes": {
+			nodes: rackNodes(2, 5, 3), gang: Gang{Pods: shape(8), Sizes: []int{4}, Topology: Topology{"rack", true}}.closed("reserved", 2, 3),
+			light: "needs room for 4 brokers of 8 cpu each in one rack; no rack has room now for more than 3",
+			want:  "needs room for 4 brokers of 8 cpu each in one rack; no rack has room now for more than 3: 5 in a rack too small, 3 in a rack with too little room, 2 reserved",
+		},
 		"never, whoever is there now": {
 			nodes: line(3), held: map[string]Resources{"n0": broker(8)}, gang: Gang{Pods: shape(8), Sizes: []int{4}}, never: true,
 			want: "needs room for 4 brokers of 8 cpu each; the whole cluster of 3 nodes has room for 3",

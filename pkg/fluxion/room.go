@@ -42,9 +42,10 @@ func (g *Graph) Rooms(gang Gang) []Room {
 	return rooms
 }
 
-// Usable are the nodes that could take a pod of a gang if every node were up and nothing held. The
+// Usable are the nodes that could take a pod of a gang if every node were up and nothing held or closed. The
 // gang's topology does not matter here.
 func (g *Graph) Usable(gang Gang) Bitmap {
+	gang.Pods.Closed = nil
 	m := g.match(&gang)
 	m.gather(g.nodes.empty)
 	var nodes Bitmap

@@ -35,7 +35,7 @@ import (
 var plays = map[string]func(*stage){
 	"enqueue": playEnqueue, "allocate": playAllocate, "backfill": playBackfill, "preempt": playPreempt,
 	"reclaim": playReclaim, "grow": playGrow, "topology": playTopology, "best-effort": playBestEffort, "users": playUsers,
-	"exclusive": playExclusive, "deadlines": playDeadlines,
+	"exclusive": playExclusive, "deadlines": playDeadlines, "reservation": playReservation,
 }
 
 // The examples of queues are applied one after the other, on a cluster of their own: what a
@@ -329,6 +329,37 @@ func playExclusive(s *stage) {
 	s.awaitSuccess("waits")
 }
 
+func playReservation(s *stage) {
+	s.step(1)
+	course := &v1alpha2.MiniClusterReservation{}
+	eventually(s.t, func() error {
+		if err := s.client.Get(s.ctx, client.ObjectKey{Name: "course"}, course); err != nil || course.Status.Size != 4 {
+			return errors.Join(err, fmt.Errorf("the reservation has %d nodes", course.Status.Size))
+		}
+		return nil
+	})
+	reserved, err := hostlist.Decode(course.Status.Nodes, stageNodes)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.step(2)
+	limited, students := s.awaitAdmitted("limited"), s.awaitAdmitted("students")
+	for _, node := range s.members(limited) {
+		if slices.Contains(reserved, node) {
+			s.t.Errorf("limited is on %s, of the reservation", node)
+		}
+	}
+	s.awaitReason("endless", v1alpha2.ReasonNoRoom)
+	s.awaitMessage("endless", "reserved from 2100-01-01 00:00 UTC (maintenance)")
+	s.neverHad("endless")
+	s.kubectl("delete", "mcr", "maintenance")
+	s.awaitSuccess("endless")
+	for _, mc := range []*v1alpha2.MiniCluster{limited, students} {
+		s.endCommand(mc.Name)
+		s.awaitSuccess(mc.Name)
+	}
+}
+
 // A namespace names the queue of the MiniClusters in it that name none.
 func TestNamespaceQueue(t *testing.T) {
 	t.Parallel()
@@ -546,8 +577,10 @@ func (s *stage) clear() {
 	if err := s.client.DeleteAllOf(s.ctx, &v1alpha2.MiniCluster{}, client.InNamespace(corev1.NamespaceDefault)); err != nil {
 		s.t.Error(err)
 	}
-	if err := s.client.DeleteAllOf(s.ctx, &v1alpha2.MiniClusterQueue{}); err != nil {
-		s.t.Error(err)
+	for _, kind := range []client.Object{&v1alpha2.MiniClusterQueue{}, &v1alpha2.MiniClusterReservation{}} {
+		if err := s.client.DeleteAllOf(s.ctx, kind); err != nil {
+			s.t.Error(err)
+		}
 	}
 	if err := poll(func() error {
 		var list corev1.PodList

@@ -46,6 +46,11 @@ var kinds = []kind{
 		name: "MiniClusterQueue", plural: "miniclusterqueues", spec: map[string]any{},
 		refused: refusedQueues, accepted: acceptedQueues, bounds: 15, rules: 7,
 	},
+	{
+		name: "MiniClusterReservation", plural: "miniclusterreservations",
+		spec:    map[string]any{"from": "2026-11-21T12:00:00Z", "until": "2026-11-21T14:00:00Z", "nodeSelector": map[string]any{}},
+		refused: refusedReservations, accepted: acceptedReservations, bounds: 10, rules: 3,
+	},
 }
 
 var refused = []refusal{
@@ -173,6 +178,28 @@ var acceptedQueues = []string{
 	"spec: {defaultDeadline: 60m, maxDeadline: 1h0m0s}",
 	"spec: {defaultDeadline: 1s}",
 	"spec: {maxDeadline: 999999h999999m999999s}",
+}
+
+var refusedReservations = []refusal{
+	{"spec: {nodeSelector: null}", "one of nodeNames, nodeSelector and count is needed; nodeSelector: {} selects all nodes"},
+	{"spec: {nodeNames: [a]}", "nodeNames excludes nodeSelector and count"},
+	{"spec: {nodeSelector: null, nodeNames: [a], count: 1}", "nodeNames excludes nodeSelector and count"},
+	{"spec: {nodeSelector: null, nodeNames: []}", "should have at least 1 items"},
+	{"spec: {nodeSelector: null, nodeNames: [a, a]}", "Duplicate value"},
+	{"spec: {until: '2026-11-21T12:00:00Z'}", "until must be after from"},
+	{"spec: {until: '2026-11-21T14:00:00+03:00'}", "until must be after from"},
+	{"spec: {from: null}", "spec.from"},
+	{"spec: {until: tomorrow}", "must be of type date-time"},
+	{"spec: {queue: Night}", "should match"},
+	{"spec: {count: 0}", "should be greater than or equal to 1"},
+}
+
+var acceptedReservations = []string{
+	"{}",
+	"spec: {queue: night.science, count: 5000}",
+	"spec: {nodeSelector: null, count: 1}",
+	"spec: {nodeSelector: null, nodeNames: [a, b.c]}",
+	"spec: {until: '2026-11-21T12:00:01Z', nodeSelector: {matchLabels: {rack: r1}, matchExpressions: [{key: gpu, operator: DoesNotExist}]}}",
 }
 
 // candidate makes one of a manifest that says what differs from a plain one.

@@ -155,7 +155,8 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// Kubernetes' roles for users of a namespace, and for administrators, include MiniClusters and queues.
+// Kubernetes' roles for users of a namespace, and for administrators, include MiniClusters, queues and
+// reservations.
 func TestRoles(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 1)
@@ -168,7 +169,7 @@ func TestRoles(t *testing.T) {
 		"view":       {"get miniclusters": true, "create miniclusters": false, "list miniclusterqueues": false},
 		"edit":       {"get miniclusters": true, "create miniclusters": true, "patch miniclusters/scale": true, "patch miniclusters/status": false},
 		"admin":      {"delete miniclusters": true, "create miniclusterqueues": false},
-		"everywhere": {"delete miniclusters": true, "create miniclusterqueues": true, "list miniclusterqueues": true},
+		"everywhere": {"delete miniclusters": true, "create miniclusterqueues": true, "list miniclusterqueues": true, "create miniclusterreservations": true},
 	} {
 		for what, want := range can {
 			verb, resource, _ := strings.Cut(what, " ")

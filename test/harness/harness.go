@@ -179,7 +179,8 @@ func (c *Cluster) install(ctx context.Context) error {
 	for _, args := range [][]string{
 		{"apply", "--server-side", "-k", filepath.Join(c.suite.Root, "config", "embedded")},
 		{"apply", "--server-side", "-f", filepath.Join(c.suite.Root, "config", "admission", "policy.yaml")},
-		{"wait", "--for=condition=Established", "--timeout=" + Timeout.String(), "crd/miniclusters.flux-framework.org", "crd/miniclusterqueues.flux-framework.org"},
+		{"wait", "--for=condition=Established", "--timeout=" + Timeout.String(), "crd/miniclusters.flux-framework.org", "crd/miniclusterqueues.flux-framework.org",
+			"crd/miniclusterreservations.flux-framework.org"},
 		// The Deployment's pods would run on simulated nodes, where nothing runs.
 		{"-n", "flux-elastic-system", "scale", "deployment/flux-elastic", "--replicas=0"},
 	} {
