@@ -153,20 +153,12 @@ func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (*snapshot, queu
 	}
 	barred, counts := s.barred(queues), map[string]queue.Resources{}
 	for _, e := range s.waiting(seen) {
-		e.deadlines = state.Deadlines(queues[e.queue])
-		e.gang.Limit = state.Limit(e.miniCluster, e.deadlines)
-		e.ask.Lasts = state.Lasts(e.miniCluster, e.gang.Limit)
-		gang := e.gang
+		gang := e.now(queues[e.queue])
 		if gang.Exclusive {
 			if counts[gang.Class] == nil {
 				counts[gang.Class] = s.ledger.Counts(e.ask)
 			}
 			gang.Requests = counts[gang.Class]
-		}
-		gang.Blocked = elastic.Earliest(gang.Blocked, e.decision.Blocked)
-		gang.HoldFor, gang.HoldUntil = e.decision.HoldFor, e.decision.HoldUntil
-		if e.quota == nil {
-			gang.Created = state.Age(e.miniCluster, queues[e.queue])
 		}
 		var freed bool
 		if gang.NotAllowed, freed = s.askQuotas(e, seen); freed {
@@ -185,6 +177,20 @@ func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (*snapshot, queu
 	s.reckon(out, queues, now)
 	room, err := s.room(out.waiting, now)
 	return out, room, err
+}
+
+// now is the gang of an entry by what its queue, which may be nil, says now, and by the last decision.
+func (e *entry) now(q *v1alpha2.MiniClusterQueue) queue.Gang {
+	e.deadlines = state.Deadlines(q)
+	e.gang.Limit = state.Limit(e.miniCluster, e.deadlines)
+	e.ask.Lasts = state.Lasts(e.miniCluster, e.gang.Limit)
+	gang := e.gang
+	gang.Blocked = elastic.Earliest(gang.Blocked, e.decision.Blocked)
+	gang.HoldFor, gang.HoldUntil = e.decision.HoldFor, e.decision.HoldUntil
+	if e.quota == nil {
+		gang.Created = state.Age(e.miniCluster, q)
+	}
+	return gang
 }
 
 // want keeps one request of each class of gangs that wait or may grow.

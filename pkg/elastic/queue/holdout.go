@@ -19,19 +19,7 @@ const (
 // expected to become free. Meanwhile their nodes are idle, so they wait only shortly while others wait. Each gang does so
 // once.
 func (c *cycle) holdOut() {
-	var first []*entry // those that get their nodes before
-	others := false
-	for _, q := range c.queues {
-		for _, e := range q.waiting {
-			if len(e.nodes) > 0 || c.limitOf(e) != noLimit {
-				continue
-			}
-			others = true
-			if e == q.head || e.holdsOut {
-				first = append(first, e)
-			}
-		}
-	}
+	first, others := c.before()
 	for _, e := range slices.Clone(c.admitted) {
 		if e.Expected == 0 || e.Grows || len(e.nodes) == e.Sizing.Size || !e.HoldUntil.IsZero() {
 			continue
@@ -51,6 +39,23 @@ func (c *cycle) holdOut() {
 		c.admitted = slices.DeleteFunc(c.admitted, func(other *entry) bool { return other == e })
 		first = append(first, e)
 	}
+}
+
+// before are the gangs that get nodes before those that hold out from now on: heads, and gangs that hold out already.
+// It also reports whether any gang waits.
+func (c *cycle) before() (first []*entry, others bool) {
+	for _, q := range c.queues {
+		for _, e := range q.waiting {
+			if len(e.nodes) > 0 || c.limitOf(e) != noLimit {
+				continue
+			}
+			others = true
+			if e == q.head || e.holdsOut {
+				first = append(first, e)
+			}
+		}
+	}
+	return first, others
 }
 
 // holdsOutFor are the sizes at which a gang starts while it holds out: at least the largest.
