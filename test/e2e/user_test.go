@@ -101,7 +101,7 @@ func TestKubectl(t *testing.T) {
 	if len(lines) != 2 {
 		t.Fatalf("kubectl get mc printed %q", lines)
 	}
-	if header := strings.Fields(lines[0]); !slices.Equal(header, []string{"NAME", "STATE", "SIZE", "WANTED", "TASKS", "NODES", "QUEUE", "AGE", "REASON", "PLACEMENT"}) {
+	if header := strings.Fields(lines[0]); !slices.Equal(header, []string{"NAME", "STATE", "SIZE", "WANTED", "TASKS", "NODES", "QUEUE", "AGE", "REASON", "DEADLINE", "PLACEMENT"}) {
 		t.Errorf("columns %v", header)
 	}
 	fields := strings.Fields(lines[1])
