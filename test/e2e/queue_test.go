@@ -306,7 +306,9 @@ func playBestEffort(s *stage) {
 
 func playExclusive(s *stage) {
 	s.step(1)
-	alone, shares := s.awaitAdmitted("alone"), s.awaitAdmitted("shares")
+	alone := s.awaitAdmitted("alone")
+	s.step(2)
+	shares := s.awaitAdmitted("shares")
 	if !alone.Status.Admission.Exclusive || shares.Status.Admission.Exclusive {
 		s.t.Error("the admissions do not say who has nodes alone")
 	}
@@ -316,7 +318,7 @@ func playExclusive(s *stage) {
 		s.t.Errorf("alone is on %s, shares on %s", alone.Status.Admission.Nodes, shares.Status.Admission.Nodes)
 	}
 	s.awaitQueue("limited", "counting whole nodes", func(q *v1alpha2.MiniClusterQueueStatus) bool { return q.Used.Cpu().Value() == 32 })
-	s.step(2)
+	s.step(3)
 	s.awaitReason("one-more", v1alpha2.ReasonNotAllowed)
 	s.awaitMessage("one-more", "needs 8 cpu more in whole nodes")
 	s.awaitReason("waits", v1alpha2.ReasonNoRoom)
