@@ -115,6 +115,9 @@ func (s *Scheduler) enter(e *entry) *entry {
 			return before
 		}
 		s.ledger.Forget(before.miniCluster.UID)
+		if before.miniCluster.UID == mc.UID && before.queue == e.queue { // it holds out once
+			e.decision.HoldFor, e.decision.HoldUntil = before.decision.HoldFor, before.decision.HoldUntil
+		}
 	}
 	pod := kueue.Confine(e.pod, e.quota)
 	e.ask, e.gang = state.Request(mc, pod, e.quota, s.topology), state.Gang(mc, pod, e.quota)

@@ -206,12 +206,12 @@ func taken(r *reserves, live []*reserves) map[string]bool {
 	return taken
 }
 
-// askOf is the request of a MiniCluster with nodes. Before its status shows them, its queue is that of
-// its entry.
+// askOf is the request of a MiniCluster with nodes. Before its status shows them, its queue and time limit are those
+// of its entry.
 func (s *Scheduler) askOf(k *known, now time.Time) state.Ask {
-	ask := k.ask.At(now)
+	ask := k.ask
 	if e := s.entries[client.ObjectKeyFromObject(k.miniCluster)]; e != nil && e.miniCluster.UID == k.miniCluster.UID {
-		ask.Queue = e.queue
+		ask.Queue, ask.Lasts = e.queue, e.ask.Lasts
 	}
-	return ask
+	return ask.At(now)
 }

@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
@@ -290,7 +291,9 @@ func matters(old, mc *v1alpha2.MiniCluster) bool {
 	leaves := old.DeletionTimestamp == nil && mc.DeletionTimestamp != nil
 	grows := old.Status.StartTime == nil && mc.Status.StartTime != nil && state.MayGrow(mc)
 	sizes := old.Spec.Size != mc.Spec.Size || old.Spec.Elastic.Grow != mc.Spec.Elastic.Grow
-	if leaves || grows || !maps.Equal(old.Labels, mc.Labels) || (mc.Status.Admission != nil && sizes) {
+	ends := !equality.Semantic.DeepEqual(old.Spec.DeadlineSeconds, mc.Spec.DeadlineSeconds) ||
+		!equality.Semantic.DeepEqual(old.Spec.Elastic.StartTimeout, mc.Spec.Elastic.StartTimeout)
+	if leaves || grows || !maps.Equal(old.Labels, mc.Labels) || (mc.Status.Admission != nil && (sizes || ends)) {
 		return true
 	}
 	before, _ := state.PromiseOf(old)

@@ -154,6 +154,7 @@ func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (*snapshot, queu
 	barred, counts := s.barred(queues), map[string]queue.Resources{}
 	for _, e := range s.waiting(seen) {
 		gang := e.now(queues[e.queue])
+		gang.Class += e.ask.Reach.Key
 		if gang.Exclusive {
 			if counts[gang.Class] == nil {
 				counts[gang.Class] = s.ledger.Counts(e.ask)
@@ -165,7 +166,7 @@ func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (*snapshot, queu
 			out.freed = append(out.freed, e.name())
 		}
 		gang.NotAllowed = cmp.Or(barred(e), state.TooLong(e.miniCluster, e.queue, e.deadlines), gang.NotAllowed, e.ask.Reach.Waits)
-		gang.Class = s.classOf(gang.Class+e.ask.Reach.Key, e.ask.At(now))
+		gang.Class = s.classOf(gang.Class, e.ask.At(now))
 		out.Waiting = append(out.Waiting, gang)
 		out.waiting[gang.ID] = e
 		if until := e.ask.AvoidUntil; now.Before(until) {

@@ -57,7 +57,8 @@ func Gang(mc *v1alpha2.MiniCluster, pod *corev1.Pod, quota *v1alpha2.Quota) queu
 		Class:       class(mc, pod, quota, requests),
 		Limit:       Limit(mc, AdmittedDeadlines(mc)),
 		Expected:    ptr.Deref(mc.Spec.Elastic.ExpectedRuntime, metav1.Duration{}).Duration,
-		Grows:       mc.Spec.Malleable(),
+
+		StartsAtOnce: quota != nil || mc.Spec.Malleable(), // others may wait for its quota
 	}
 	if quota != nil {
 		gang.Priority, gang.Created = 0, quota.Time.Time

@@ -85,7 +85,7 @@ func (o *ours) gang(j *job) queue.Gang {
 	o.jobs[id] = j
 	created := epoch.Add(j.arrival)
 	o.gangs[j] = queue.Gang{
-		ID: id, Name: id, Queue: j.queue, Priority: j.priority, Created: created, Since: created, Limit: j.limit(), Expected: j.estimate, Class: "node", Grows: j.malleable,
+		ID: id, Name: id, Queue: j.queue, Priority: j.priority, Created: created, Since: created, Limit: j.limit(), Expected: j.estimate, Class: "node", StartsAtOnce: j.malleable,
 		Sizing:   elastic.Sizing{Min: j.least, Size: j.size, Operator: elastic.Multiply, Operand: 2},
 		Requests: queue.Resources{"nodes": 1},
 	}

@@ -51,8 +51,9 @@ type Gang struct {
 	// NotAllowed says why the gang cannot be admitted whatever is free, for example a quota or a
 	// missing queue; "" if it can.
 	NotAllowed string
-	// Grows is true if the gang takes more nodes after its command has begun.
-	Grows bool
+	// StartsAtOnce is true if the gang does not hold out for more nodes: it can take them later, or others wait for
+	// what it has.
+	StartsAtOnce bool
 	// HoldFor is the smallest size at which the gang starts before HoldUntil, because it ends sooner with that size;
 	// zero if it never held out so. Both come from the Decision of the cycle before.
 	HoldFor   int

@@ -21,7 +21,7 @@ const (
 func (c *cycle) holdOut() {
 	first, others := c.before()
 	for _, e := range slices.Clone(c.admitted) {
-		if e.Expected == 0 || e.Grows || len(e.nodes) == e.Sizing.Size || !e.HoldUntil.IsZero() {
+		if e.Expected == 0 || e.StartsAtOnce || len(e.nodes) == e.Sizing.Size || !e.HoldUntil.IsZero() {
 			continue
 		}
 		longest := e.runs(len(e.nodes)) - e.Expected

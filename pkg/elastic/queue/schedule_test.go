@@ -483,7 +483,7 @@ func TestHoldsOutForMore(t *testing.T) {
 		"just before it were of no use":          {cluster: until(99).wait(half()), want: "a WaitingForSize"},
 		"the others end too late":                {cluster: until(100).wait(half()), want: "a Admitted 32"},
 		"how long it runs is not known":          {cluster: until(5).wait(twice(32, "a", 0)), want: "a Admitted 32"},
-		"it grows later":                         {cluster: until(5).wait(half(func(g *Gang) { g.Grows = true })), want: "a Admitted 32"},
+		"it grows later":                         {cluster: until(5).wait(half(func(g *Gang) { g.StartsAtOnce = true })), want: "a Admitted 32"},
 		"not for more than others take":          {cluster: until(5).wait(half(held(60)), gang("b", 1, 1)), second: 1, want: "a WaitingForSize, b WaitingForTurn"},
 		"while others wait, it waits shortly":    {cluster: until(19).wait(anySize, gang("b", 8, 0)), want: "a WaitingForSize, b NoRoom"},
 		"while others wait, it waits not longer": {cluster: until(21).wait(anySize, gang("b", 8, 0)), want: "a Admitted 32, b NoRoom"},

@@ -381,7 +381,7 @@ func randomCluster(random *rand.Rand) *cluster {
 			g.Limit = time.Duration(1+pick(100)) * time.Second
 		}
 		if pick(3) == 0 {
-			g.Expected, g.Grows = time.Duration(1+pick(100))*time.Second, pick(2) == 0
+			g.Expected, g.StartsAtOnce = time.Duration(1+pick(100))*time.Second, pick(2) == 0
 		}
 		if pick(9) == 0 {
 			g.HoldFor, g.HoldUntil = 1+pick(size), noon.Add(time.Duration(pick(90))*time.Second)
