@@ -213,3 +213,18 @@ func TestSchedulerMovesBesideReservations(t *testing.T) {
 		})
 	}
 }
+
+// A gang that was just admitted ends by the deadline of its queue, before its status says so.
+func TestAssumedGangsEndByTheirQueue(t *testing.T) {
+	q := newQueue(t, "a", "b")
+	q.setDeadlines(10*time.Minute, 0)
+	q.seen.reservations = append(q.seen.reservations, q.reservation("m", 60).Nodes("a", "b").Obj())
+	mc := fixture.MiniCluster("mine").Size(1)
+	q.offer(mc)
+	q.cycle()
+	q.expect(mc, elastic.Admitted, "a")
+	q.cycle()
+	if report, _ := q.Scheduler.reservation(q.seen.reservations[0].UID); len(report.Staying) > 0 {
+		t.Errorf("%+v stay", report.Staying)
+	}
+}

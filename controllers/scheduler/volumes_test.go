@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/util/workqueue"
@@ -23,6 +24,7 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
+	"github.com/flux-elastic/flux-elastic/internal/ledger"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 )
@@ -252,4 +254,38 @@ func TestSchedulerCannotReadVolumes(t *testing.T) {
 	broken = nil
 	s.cycle()
 	s.tells(first, mounts("data"), elastic.Admitted, "n2 n3")
+}
+
+// Exclusive gangs of one kind that reach different nodes count as these.
+func TestWholeNodesWithinReach(t *testing.T) {
+	for _, ids := range [][2]string{{"a-far", "b-near"}, {"b-far", "a-near"}} {
+		s := newStore(t, claimOf("data", "", "vol"), volumeIn("vol", "a"))
+		for _, name := range []string{"n2", "n3", "n4"} {
+			node := fixture.Node(name).Label(corev1.LabelTopologyZone, "b").Obj()
+			node.Status.Allocatable[corev1.ResourceCPU] = resource.MustParse("64")
+			s.ledger.SetNode(node)
+		}
+		near := alone.DeepCopy()
+		near.Spec.Volumes = mounts("data").Spec.Volumes
+		s.offerWith(fixture.MiniCluster(ids[0]), alone.DeepCopy())
+		s.offerWith(fixture.MiniCluster(ids[1]), near)
+		if err := s.reachVolumes(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s.learn(t.Context(), &s.seen, s.now)
+		s.seen.quotas = ledger.NewQuotas(nil)
+		seen, _, err := s.snapshot(&s.seen, s.now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, g := range seen.Waiting {
+			want := int64(8000)
+			if strings.HasSuffix(g.Name, ids[0]) {
+				want = (2*8000 + 3*64000) / 5
+			}
+			if got := g.Requests["cpu"]; got != want {
+				t.Errorf("%s counts %d, want %d", g.Name, got, want)
+			}
+		}
+	}
 }
