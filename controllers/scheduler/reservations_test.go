@@ -228,3 +228,28 @@ func TestAssumedGangsEndByTheirQueue(t *testing.T) {
 		t.Errorf("%+v stay", report.Staying)
 	}
 }
+
+// A gang does not hold out for more nodes beyond the last time at which it may start before a reservation.
+func TestReservationsEndHoldingOut(t *testing.T) {
+	for name, tc := range map[string]struct {
+		in   int // minutes until the maintenance
+		want elastic.Verdict
+	}{"maintenance is near": {63, elastic.Admitted}, "there is none": {0, elastic.WaitingForSize}} {
+		q := newQueue(t, "a", "b", "c", "d")
+		if tc.in > 0 {
+			q.seen.reservations = append(q.seen.reservations, q.reservation("maintenance", tc.in).Nodes("a", "b", "c", "d").Obj())
+		}
+		began := metav1.NewTime(q.now.Add(-25 * time.Minute))
+		q.seen.miniClusters = append(q.seen.miniClusters, lasting("r", 30).Size(2).Admitted(1, 2, "a,b").Status(func(s *v1alpha2.MiniClusterStatus) {
+			s.Admission.Time, s.StartTime = began, &began
+		}).Obj())
+		w := lasting("w", 60).Size(4).MinSize(2).Spec(func(s *v1alpha2.MiniClusterSpec) {
+			s.Elastic.ExpectedRuntime = &metav1.Duration{Duration: 25 * time.Minute}
+		})
+		q.offer(w)
+		q.cycle()
+		if got := q.offer(w); got.Verdict != tc.want {
+			t.Errorf("%s: %s (%s)", name, got.Verdict, got.Message)
+		}
+	}
+}

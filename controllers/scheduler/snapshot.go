@@ -154,7 +154,9 @@ func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (*snapshot, queu
 	barred, counts := s.barred(queues), map[string]queue.Resources{}
 	for _, e := range s.waiting(seen) {
 		gang := e.now(queues[e.queue])
-		gang.Class += e.ask.Reach.Key
+		gang.Class = s.classOf(gang.Class, e.ask.At(now))
+		// It must not hold out beyond the last time at which it may start.
+		gang.StartsAtOnce = gang.StartsAtOnce || gang.Expected > 0 && !s.ledger.BarredNext(e.ask.At(now)).IsZero()
 		if gang.Exclusive {
 			if counts[gang.Class] == nil {
 				counts[gang.Class] = s.ledger.Counts(e.ask)
@@ -166,7 +168,6 @@ func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (*snapshot, queu
 			out.freed = append(out.freed, e.name())
 		}
 		gang.NotAllowed = cmp.Or(barred(e), state.TooLong(e.miniCluster, e.queue, e.deadlines), gang.NotAllowed, e.ask.Reach.Waits)
-		gang.Class = s.classOf(gang.Class, e.ask.At(now))
 		out.Waiting = append(out.Waiting, gang)
 		out.waiting[gang.ID] = e
 		if until := e.ask.AvoidUntil; now.Before(until) {
@@ -338,8 +339,9 @@ func (s *Scheduler) runs(k *known, holds []int, now time.Time) queue.Running {
 	return r
 }
 
-// classOf is the class of a gang, with the reservations that keep nodes from it.
+// classOf is the class of a gang, with what its volumes reach and the reservations that keep nodes from it.
 func (s *Scheduler) classOf(class string, ask state.Ask) string {
+	class += ask.Reach.Key
 	if barred := s.ledger.Barred(ask); barred != "" {
 		return class + " without " + barred
 	}

@@ -14,15 +14,14 @@ import (
 // changed or came up.
 func (l *Ledger) Freed() uint64 { return l.freed }
 
-// free records nodes that have more left than before. Nodes that are down do not count.
+// free records nodes of which less is held than before.
 func (l *Ledger) free(nodes []string) {
-	nodes = slices.DeleteFunc(nodes, func(name string) bool { return l.nodes[name] == nil || l.nodes[name].down != "" })
 	if len(nodes) > 0 {
 		l.freed, l.freedNodes = l.freed+1, append(l.freedNodes, nodes...)
 	}
 }
 
-// TakeFreed returns the nodes that were freed since the last call.
+// TakeFreed returns the nodes of which less is held since the last call. Some may be down, or deleted.
 func (l *Ledger) TakeFreed() []string {
 	nodes := l.freedNodes
 	l.freedNodes = nil
@@ -31,14 +30,13 @@ func (l *Ledger) TakeFreed() []string {
 
 // Serves reports whether one of some nodes has room now for what a pod of a gang requests.
 func (l *Ledger) Serves(nodes []string, ask state.Ask) bool {
-	graph, err := l.current()
-	if err != nil {
-		return true // the cycle reports the error
+	if l.graph == nil { // nodes have changed; the next cycle makes the graph
+		return true
 	}
-	excluded := l.excluded(graph, ask.Places)
+	graph, excluded := l.graph, l.excluded(l.graph, ask.Places)
 	return slices.ContainsFunc(nodes, func(name string) bool {
 		node, known := graph.Index(name)
-		if !known || slices.ContainsFunc(excluded, func(e fluxion.Exclusion) bool { return e.Nodes.Has(node) }) {
+		if !known || l.nodes[name].down != "" || slices.ContainsFunc(excluded, func(e fluxion.Exclusion) bool { return e.Nodes.Has(node) }) {
 			return false
 		}
 		left := graph.Left(name)

@@ -108,7 +108,7 @@ func (l *Ledger) SetNode(made *corev1.Node) {
 		l.rebuild()
 		before = nil
 	}
-	if before == nil || l.update(before, n) {
+	if (before == nil || l.update(before, n)) && n.down == "" {
 		l.free([]string{made.Name})
 	}
 }
@@ -157,6 +157,12 @@ func (l *Ledger) DeleteNode(name string) {
 		delete(l.nodes, name)
 		l.follow(name, n, nil)
 		l.rebuild()
+		for uid := range l.accounts {
+			if slices.ContainsFunc(l.accounts[uid].all(), func(o occupied) bool { return o.node == name }) {
+				l.free([]string{name}) // it holds less now
+				return
+			}
+		}
 	}
 }
 
@@ -332,7 +338,7 @@ func (l *Ledger) setDaemon(name string, uid types.UID, requests fluxion.Resource
 	}
 	if n != nil {
 		l.resize(n, before)
-		if requests == nil {
+		if requests == nil && n.down == "" {
 			l.free([]string{name})
 		}
 	}

@@ -521,3 +521,28 @@ func BenchmarkExclusionsCached(b *testing.B) {
 		}
 	}
 }
+
+// The last pods of a gang also count on nodes that are down or gone: limits of queues and users have room again.
+func TestEndsOnLostNodesCount(t *testing.T) {
+	for name, lose := range map[string]func(*Ledger){
+		"cordoned": func(c *Ledger) {
+			c.SetNode(fixture.Node("a").Cordoned().Obj())
+			c.Confirm("uid-lmp", nil)
+			c.TakeFreed()
+			c.DeletePod("uid-lmp-0")
+		},
+		"deleted": func(c *Ledger) {
+			c.Confirm("uid-lmp", nil)
+			c.TakeFreed()
+			c.DeleteNode("a")
+		},
+	} {
+		promise := state.Promise{Nodes: []string{"a"}, Requests: fluxion.Resources{"cpu": 8000, "pods": 1}}
+		c := clusterOf(fixture.Nodes("a", "b"), nil, map[types.UID]state.Promise{"uid-lmp": promise})
+		c.SetPod(fixture.BrokerPod("lmp", 0).CPU("8").On("a").Up().Obj())
+		lose(c)
+		if held := c.Holds("uid-lmp"); len(held) > 0 || len(c.TakeFreed()) == 0 {
+			t.Errorf("%s: it holds %v, and nothing was freed", name, held)
+		}
+	}
+}

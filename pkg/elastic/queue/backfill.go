@@ -32,18 +32,21 @@ func (c *cycle) backfill() {
 // backfillLine gives each gang of a conservative queue a reservation, and starts those whose
 // reservation is now.
 func (c *cycle) backfillLine(q *jobQueue) {
-	line := q.waiting[q.next-1 : min(q.next+mostReservations, len(q.waiting))] // with the head
 	q.profile = c.newProfile()
-	for _, e := range line {
+	n := 0
+	for _, e := range q.waiting[q.next-1:] { // from the head on
 		if c.waitsForUser(e) != noLimit {
 			continue
+		}
+		if n++; n > 1+mostReservations {
+			return
 		}
 		first := q.profile.reserve(e, 0)
 		if first == 0 && (e == q.head || !c.admit(e, "backfill")) { // a reservation of others is in the way
 			q.profile.remove(e)
 			first = q.profile.reserve(e, 1)
 		}
-		if first > 0 && q.profile.steps[first].known() {
+		if first > 0 && !slices.ContainsFunc(q.profile.steps[:first+1], func(s profileStep) bool { return !s.known() }) {
 			e.reserved = q.profile.steps[first].at
 		}
 	}

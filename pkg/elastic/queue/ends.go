@@ -21,6 +21,8 @@ type expectedEnd struct {
 	began, guess time.Time
 	// at is the latest time of the end; zero if it is not known.
 	at time.Time
+	// vague is true if nothing is known: the guess says only who ends first.
+	vague bool
 }
 
 // endKind is how certain an end is.
@@ -51,7 +53,7 @@ func (c *cycle) expectedEnds() []expectedEnd {
 		if e.Limit > 0 {
 			end.kind, end.at = limitKnown, c.now.Add(e.Limit)
 		}
-		end.guess = c.guess(end, e.runs(len(e.nodes)))
+		end.guess, end.vague = c.guess(end, e.runs(len(e.nodes))), end.at.IsZero() && e.Expected == 0
 		ends = append(ends, end)
 	}
 	slices.SortStableFunc(ends, func(a, b expectedEnd) int {
@@ -110,7 +112,7 @@ func (c *cycle) endsOf(r *run) []expectedEnd {
 	case !r.End.IsZero():
 		rest.kind, rest.guess = limitKnown, r.End
 	default:
-		rest.guess = c.guess(rest, r.runs(len(r.Ranks)))
+		rest.guess, rest.vague = c.guess(rest, r.runs(len(r.Ranks))), r.Expected == 0
 	}
 	ranks := slices.Concat(r.draining, r.drains)
 	if len(ranks) == 0 {

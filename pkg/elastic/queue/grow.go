@@ -125,7 +125,8 @@ func (q *jobQueue) guarantees(requests Resources) bool {
 // of its queue waits.
 func (r *run) mayGrow() bool {
 	leaves := r.Ending || r.evicted || len(r.Draining) > 0 || len(r.drains) > 0
-	isFree := r.queue.head == nil || len(r.queue.Capacity) == 0
+	head := r.queue.head
+	isFree := head == nil || (len(r.queue.Capacity) == 0 && (r.queue.Users.MaxNodes == 0 || head.user != r.user))
 	return r.Malleable && r.Max > len(r.Ranks) && !leaves && isFree && !r.queue.Suspended
 }
 

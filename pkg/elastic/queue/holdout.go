@@ -35,7 +35,7 @@ func (c *cycle) holdOut() {
 		c.state.unplace(e, len(e.nodes))
 		e.nodes, c.ends = nil, nil
 		e.HoldFor, e.HoldUntil = size, at.Add(time.Duration(lateness*float64(e.Expected)))
-		e.sizes = e.holdsOutFor()
+		e.sizes, e.fullUntil, e.beyond = e.holdsOutFor(), e.HoldUntil, noLimit
 		c.admitted = slices.DeleteFunc(c.admitted, func(other *entry) bool { return other == e })
 		first = append(first, e)
 	}
@@ -74,7 +74,7 @@ func (c *cycle) better(e *entry, latest time.Time, first []*entry) (better int, 
 		if end.guess.After(latest) {
 			break
 		}
-		if end.id == e.ID {
+		if end.id == e.ID || end.vague {
 			continue
 		}
 		after = after.after([]expectedEnd{end})

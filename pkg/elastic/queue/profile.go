@@ -59,7 +59,7 @@ func (c *cycle) newProfile() *profile {
 			delete(next.sizes, ends[n].id)
 			n++
 		}
-		if next.soonest = c.now; known {
+		if known {
 			next.soonest = next.at
 		}
 		next.state = last.state.after(ends[:n])

@@ -63,7 +63,9 @@ func (c *cycle) decision(e *entry, before int) Decision {
 	default:
 		d.Verdict, d.Message = elastic.WaitingForTurn, e.turnMessage(before)+expectedBy(e.reserved)
 	}
-	d.LookAgain = elastic.Earliest(d.LookAgain, e.fullUntil, e.takesAt, e.reserved)
+	if d.LookAgain = elastic.Earliest(d.LookAgain, e.fullUntil, e.takesAt, e.reserved); !d.LookAgain.After(c.now) {
+		d.LookAgain = time.Time{}
+	}
 	return d
 }
 

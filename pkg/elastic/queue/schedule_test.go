@@ -324,6 +324,10 @@ func TestBackfill(t *testing.T) {
 				wait(with(gang("a", 10, 1), limited(time.Minute)), with(gang("b", 5, 2), limited(time.Minute)), with(gang("c", 5, 3), limited(time.Minute))), second: 10,
 			want: "a NoRoom, b WaitingForTurn, c WaitingForTurn",
 		},
+		"conservative knows no start behind an unknown end": {
+			cluster: newCluster(8, conservative).run(gang("r", 8, 0), 8, 0, ending).wait(gang("a", 5, 1), gang("b", 3, 2)), second: 100,
+			want: "a NoRoom, b WaitingForTurn",
+		},
 		"conservative starts one if a reservation of another queue is not in the way": {
 			cluster: newCluster(10, queue("a", func(q *Queue) { q.Backfill = Conservative }), easy("b")).run(with(gang("r", 6, 0), inQueue("b")), 6, 0, endsAt(100)).
 				wait(with(gang("a1", 8, 1), inQueue("a"), limited(time.Minute)), with(gang("b1", 9, 2), inQueue("b"), limited(time.Minute)),
@@ -479,9 +483,15 @@ func TestHoldsOutForMore(t *testing.T) {
 	anySize := with(elasticGang("a", 32, 64, 0, 0), expects)
 	until := func(second int) *cluster { return newCluster(64).run(gang("r", 32, 0), 32, 0, endsAt(second)) }
 	testSchedule(t, map[string]scheduleCase{
-		"the others end soon":                    {cluster: until(5).wait(half()), want: "a WaitingForSize"},
-		"just before it were of no use":          {cluster: until(99).wait(half()), want: "a WaitingForSize"},
-		"the others end too late":                {cluster: until(100).wait(half()), want: "a Admitted 32"},
+		"the others end soon":              {cluster: until(5).wait(half()), want: "a WaitingForSize"},
+		"just before it were of no use":    {cluster: until(99).wait(half()), want: "a WaitingForSize"},
+		"the others end too late":          {cluster: until(100).wait(half()), want: "a Admitted 32"},
+		"when the others end is not known": {cluster: newCluster(64).run(gang("r", 32, 0), 32, 0).wait(half()), want: "a Admitted 32"},
+		"nobody takes what it leaves idle": {
+			cluster: newCluster(10).run(with(gang("r", 6, 0), func(g *Gang) { g.Expected = 130 * time.Second }), 6, 0).
+				wait(with(elasticGang("a", 4, 8, 2, 0), expects, func(g *Gang) { g.HoldFor, g.HoldUntil = 8, noon.Add(140*time.Second) }), gang("b", 2, 3)), second: 101,
+			want: "a WaitingForSize, b WaitingForTurn",
+		},
 		"how long it runs is not known":          {cluster: until(5).wait(twice(32, "a", 0)), want: "a Admitted 32"},
 		"it grows later":                         {cluster: until(5).wait(half(func(g *Gang) { g.StartsAtOnce = true })), want: "a Admitted 32"},
 		"not for more than others take":          {cluster: until(5).wait(half(held(60)), gang("b", 1, 1)), second: 1, want: "a WaitingForSize, b WaitingForTurn"},

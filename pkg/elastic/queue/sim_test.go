@@ -451,6 +451,11 @@ func TestRandomQueues(t *testing.T) {
 		if c.room.String() != room {
 			t.Fatalf("seed %d: the room was changed", seed)
 		}
+		for _, d := range cycle.Decisions {
+			if !d.LookAgain.IsZero() && !d.LookAgain.After(now) {
+				t.Fatalf("seed %d: %s is looked at again at %s", seed, d.Gang, d.LookAgain)
+			}
+		}
 		if why := violation(c, cycle); why != "" {
 			t.Fatalf("seed %d: %s: %s", seed, why, say(cycle))
 		}

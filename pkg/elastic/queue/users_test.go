@@ -4,6 +4,7 @@
 package queue
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -31,6 +32,30 @@ func atMost(running, nodes int) func(*Queue) {
 }
 
 func limits(running, nodes int) Queue { return queue("default", atMost(running, nodes)) }
+
+// The gangs that wait for their user do not count among those that have reservations, and growth takes nothing that
+// the user of a head may have.
+func TestUsersInTheWay(t *testing.T) {
+	conservative := queue("default", func(q *Queue) { q.Backfill, q.Users.MaxRunning = Conservative, 1 })
+	backlog := newCluster(10, conservative).run(with(gang("r", 6, 0), of("carol")), 6, 0, endsAt(1000)).run(with(gang("s", 1, 0), of("alice")), 1, 0, endsAt(2000)).
+		wait(with(gang("h", 9, 1), of("bob")))
+	for i := range 150 {
+		backlog.wait(with(gang(fmt.Sprintf("x%03d", i), 1, 2+i), of("alice")))
+	}
+	backlog.wait(with(gang("z", 1, 500), of("dave"), limited(time.Minute)))
+	decisions := Schedule(backlog.snap, backlog.room, noon.Add(10*time.Second)).Decisions
+	if last := decisions[len(decisions)-1]; last.Gang != "z" || last.Verdict != elastic.Admitted {
+		t.Errorf("%s: %s (%s)", last.Gang, last.Verdict, last.Message)
+	}
+	testSchedule(t, map[string]scheduleCase{
+		"a user's gang does not grow while the user's first waits": {
+			cluster: newCluster(12, limits(0, 8)).run(with(gang("s", 5, 0), of("bob")), 5, 0, endsAt(200)).
+				run(with(elasticGang("r", 2, 4, 0, 0), of("alice")), 3, 0, malleable, func(r *Running) { r.Max = 12 }).
+				wait(with(gang("a", 5, 1), of("alice"))).on(0, 5, "s", "a").on(5, 12, "r"), second: 100,
+			want: "a NoRoom",
+		},
+	})
+}
 
 func TestFairShare(t *testing.T) {
 	none := func(q *Queue) { q.Backfill = NoBackfill }
