@@ -153,10 +153,7 @@ func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (*snapshot, queu
 	}
 	barred, counts := s.barred(queues), map[string]queue.Resources{}
 	for _, e := range s.waiting(seen) {
-		gang := e.now(queues[e.queue])
-		gang.Class = s.classOf(gang.Class, e.ask.At(now))
-		// It must not hold out beyond the last time at which it may start.
-		gang.StartsAtOnce = gang.StartsAtOnce || gang.Expected > 0 && !s.ledger.BarredNext(e.ask.At(now)).IsZero()
+		gang := s.gangNow(e, queues[e.queue], now)
 		if gang.Exclusive {
 			if counts[gang.Class] == nil {
 				counts[gang.Class] = s.ledger.Counts(e.ask)
@@ -181,8 +178,9 @@ func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (*snapshot, queu
 	return out, room, err
 }
 
-// now is the gang of an entry by what its queue, which may be nil, says now, and by the last decision.
-func (e *entry) now(q *v1alpha2.MiniClusterQueue) queue.Gang {
+// gangNow is the gang of an entry by what its queue, which may be nil, says now, by the last decision, and with the
+// reservations.
+func (s *Scheduler) gangNow(e *entry, q *v1alpha2.MiniClusterQueue, now time.Time) queue.Gang {
 	e.deadlines = state.Deadlines(q)
 	e.gang.Limit = state.Limit(e.miniCluster, e.deadlines)
 	e.ask.Lasts = state.Lasts(e.miniCluster, e.gang.Limit)
@@ -191,6 +189,11 @@ func (e *entry) now(q *v1alpha2.MiniClusterQueue) queue.Gang {
 	gang.HoldFor, gang.HoldUntil = e.decision.HoldFor, e.decision.HoldUntil
 	if e.quota == nil {
 		gang.Created = state.Age(e.miniCluster, q)
+	}
+	ask := e.ask.At(now)
+	gang.Class = s.classOf(gang.Class, ask)
+	if gang.Expected > 0 && !s.ledger.BarredNext(ask).IsZero() { // it must not wait until it may not start
+		gang.StartsAtOnce = true
 	}
 	return gang
 }
