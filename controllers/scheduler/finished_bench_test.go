@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiruntime "k8s.io/apimachinery/pkg/runtime"
@@ -58,10 +59,12 @@ func served(b *testing.B, lists map[string]apiruntime.Object) cache.Cache {
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(v1alpha2.GroupVersion.WithKind(v1alpha2.MiniClusterKind), meta.RESTScopeNamespace)
 	mapper.Add(v1alpha2.GroupVersion.WithKind("MiniClusterQueue"), meta.RESTScopeRoot)
+	mapper.Add(v1alpha2.GroupVersion.WithKind("MiniClusterReservation"), meta.RESTScopeRoot)
 	for _, kind := range []string{"Pod", "ResourceQuota"} {
 		mapper.Add(corev1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeNamespace)
 	}
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("Namespace"), meta.RESTScopeRoot)
+	mapper.Add(discoveryv1.SchemeGroupVersion.WithKind("EndpointSlice"), meta.RESTScopeNamespace)
 	config := &rest.Config{Host: server.URL, ContentConfig: rest.ContentConfig{ContentType: "application/json"}}
 	c, err := cache.New(config, cache.Options{Scheme: scheme, Mapper: mapper, DefaultTransform: cache.TransformStripManagedFields()})
 	if err != nil {
@@ -73,6 +76,9 @@ func served(b *testing.B, lists map[string]apiruntime.Object) cache.Cache {
 	ctx, cancel := context.WithCancel(b.Context())
 	b.Cleanup(cancel)
 	go func() { _ = c.Start(ctx) }()
+	if !c.WaitForCacheSync(ctx) {
+		b.Fatal("the cache does not start")
+	}
 	return c
 }
 
@@ -105,8 +111,9 @@ func benchmarkFinished(b *testing.B, n int) {
 	quotas.Items = []corev1.ResourceQuota{{ObjectMeta: metav1.ObjectMeta{Name: "large", Namespace: fixture.Namespace}}}
 	s := New(served(b, map[string]apiruntime.Object{
 		"/apis/flux-framework.org/v1alpha2/miniclusters": miniClusters, "/api/v1/pods": pods, "/api/v1/resourcequotas": quotas,
-		"/apis/flux-framework.org/v1alpha2/miniclusterqueues": &v1alpha2.MiniClusterQueueList{},
-		"/api/v1/namespaces": &corev1.NamespaceList{},
+		"/apis/flux-framework.org/v1alpha2/miniclusterqueues":       &v1alpha2.MiniClusterQueueList{},
+		"/apis/flux-framework.org/v1alpha2/miniclusterreservations": &v1alpha2.MiniClusterReservationList{},
+		"/api/v1/namespaces": &corev1.NamespaceList{}, "/apis/discovery.k8s.io/v1/endpointslices": &discoveryv1.EndpointSliceList{},
 	}), clock.RealClock{}, nil, nil)
 	s.Offer(waits.Defaulted(), wholeNode, nil, elastic.AheadNothing)
 	cycle := func() {

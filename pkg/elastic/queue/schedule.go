@@ -52,6 +52,8 @@ type cycle struct {
 	admitted []*entry
 	// reservations are those of the heads, in the order in which the heads were found.
 	reservations []*reservation
+	// allowed are the sizes that gangs may have: many gangs are alike.
+	allowed map[elastic.Sizing][]int
 	// atMost bounds the number of pods that fit, by class: room only shrinks.
 	atMost map[string]int
 	ends   []expectedEnd // nil until needed
@@ -139,7 +141,7 @@ func (e *entry) wants() int {
 func (q *jobQueue) weight() float64 { return float64(max(q.Weight, 1)) }
 
 func newCycle(s Snapshot, room Room, now time.Time) *cycle {
-	c := &cycle{now: now, settles: s.Settles, base: room.Snapshot(), atMost: map[string]int{}, amount: s.Amount}
+	c := &cycle{now: now, settles: s.Settles, base: room.Snapshot(), atMost: map[string]int{}, allowed: map[elastic.Sizing][]int{}, amount: s.Amount}
 	if c.amount == nil {
 		c.amount = func(name string, amount int64) string { return fmt.Sprintf("%d %s", amount, name) }
 	}
@@ -200,7 +202,12 @@ func (c *cycle) newEntry(gang Gang, q *jobQueue) *entry {
 	if most := q.Users.MaxNodes; most > 0 && (gang.Sizing.Most == 0 || gang.Sizing.Most > most) {
 		gang.Sizing.Most = most
 	}
-	e := &entry{Gang: gang, queue: q, user: c.userOf(&gang, q), allowed: gang.Sizing.Allowed(), class: gang.Class}
+	allowed := c.allowed[gang.Sizing]
+	if allowed == nil {
+		allowed = gang.Sizing.Allowed()
+		c.allowed[gang.Sizing] = allowed
+	}
+	e := &entry{Gang: gang, queue: q, user: c.userOf(&gang, q), allowed: allowed, class: gang.Class}
 	e.Requests = withPod(e.Requests)
 	if e.class == "" {
 		e.class = "gang " + e.ID
