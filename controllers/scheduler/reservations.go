@@ -96,7 +96,7 @@ func (s *Scheduler) reserve(seen *clusterState, now time.Time) (reports map[type
 		if now.Before(made.Spec.Until.Time) {
 			live = append(live, s.reservesOf(made, now))
 		} else {
-			reports[made.UID] = status.ReservationReport{Phase: v1alpha2.ReservationOver}
+			reports[made.UID] = status.ReservationReport{Generation: made.Generation, Phase: v1alpha2.ReservationOver}
 		}
 	}
 	slices.SortFunc(live, func(a, b *reserves) int {
@@ -129,7 +129,7 @@ func (s *Scheduler) reservesOf(made *v1alpha2.MiniClusterReservation, now time.T
 	r := &reserves{made: made, Reservation: ledger.Reservation{
 		Name: made.Name, Queue: spec.Queue, From: spec.From.Time, Until: spec.Until.Time, Nodes: spec.NodeNames,
 	}}
-	r.report.Phase = v1alpha2.ReservationPending
+	r.report.Generation, r.report.Phase = made.Generation, v1alpha2.ReservationPending
 	if !now.Before(r.From) {
 		r.report.Phase = v1alpha2.ReservationActive
 	}

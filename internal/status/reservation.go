@@ -17,7 +17,9 @@ import (
 
 // ReservationReport is what the last cycle found out about a reservation.
 type ReservationReport struct {
-	Phase v1alpha2.ReservationPhase
+	// Generation is that of the spec for which the report is.
+	Generation int64
+	Phase      v1alpha2.ReservationPhase
 	// Nodes are the reserved nodes that exist, by name, and Wanted is how many the spec asks for.
 	Nodes  []string
 	Wanted int
@@ -30,7 +32,7 @@ type ReservationReport struct {
 // Reservation returns the status of a reservation. The nodes of one that is over stay in the status.
 func Reservation(r *v1alpha2.MiniClusterReservation, report ReservationReport, now time.Time) v1alpha2.MiniClusterReservationStatus {
 	s := *r.Status.DeepCopy()
-	s.Phase, s.ObservedGeneration = report.Phase, r.Generation
+	s.Phase, s.ObservedGeneration = report.Phase, report.Generation
 	s.Staying, s.StayingMiniClusters = 0, nil
 	if report.Phase == v1alpha2.ReservationOver {
 		meta.RemoveStatusCondition(&s.Conditions, v1alpha2.ConditionClear)
@@ -45,7 +47,7 @@ func Reservation(r *v1alpha2.MiniClusterReservation, report ReservationReport, n
 			value = metav1.ConditionTrue
 		}
 		meta.SetStatusCondition(&s.Conditions, metav1.Condition{
-			Type: kind, Status: value, Reason: reason, Message: message, ObservedGeneration: r.Generation, LastTransitionTime: metav1.NewTime(now),
+			Type: kind, Status: value, Reason: reason, Message: message, ObservedGeneration: report.Generation, LastTransitionTime: metav1.NewTime(now),
 		})
 	}
 	switch found := len(report.Nodes); {

@@ -50,7 +50,11 @@ func TestReservationStatus(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := fixture.Reservation("r", fixture.Noon, fixture.Noon.Add(time.Hour)).Obj()
+			r.Generation, tc.report.Generation = 3, 2 // it was edited after the cycle
 			r.Status = Reservation(r, tc.report, fixture.Noon)
+			if seen := r.Status.ObservedGeneration; seen != 2 {
+				t.Errorf("the report is for generation %d", seen)
+			}
 			said := func(kind string) string {
 				c := meta.FindStatusCondition(r.Status.Conditions, kind)
 				return c.Reason + ": " + c.Message
