@@ -105,7 +105,7 @@ func eachFlux(c *cluster, test func(c *cluster, image string)) {
 // manage installs the API and starts the manager.
 func (c *cluster) manage() {
 	c.Helper()
-	for _, path := range []string{"miniclusters", "miniclusterqueues"} {
+	for _, path := range []string{"miniclusters", "miniclusterqueues", "miniclusterreservations"} {
 		c.must("apply", "--server-side", "--filename="+filepath.Join(env.root, "config/crd/flux-framework.org_"+path+".yaml"))
 		eventually(c.T, "the API has "+path, func() error {
 			_, err := c.kubectl("get", path)
