@@ -216,15 +216,7 @@ func (s *Scheduler) tell(q requests, otherwise time.Duration, change func()) {
 // serves reports whether one of the nodes has room for a pod of a gang that waits, may grow, or needs another
 // node for a rank.
 func (s *Scheduler) serves(nodes []string) bool {
-	if len(s.repairs) > 0 {
-		return true
-	}
-	for _, ask := range s.wanted {
-		if s.ledger.Serves(nodes, ask) {
-			return true
-		}
-	}
-	return false
+	return len(s.repairs) > 0 || s.ledger.Serves(nodes, s.wanted)
 }
 
 // settle records that something was freed.

@@ -28,23 +28,32 @@ func (l *Ledger) TakeFreed() []string {
 	return nodes
 }
 
-// Serves reports whether one of some nodes has room now for what a pod of a gang requests.
-func (l *Ledger) Serves(nodes []string, ask state.Ask) bool {
+// Serves reports whether one of some nodes has room now for what a pod of one of some gangs requests.
+func (l *Ledger) Serves(nodes []string, asks map[string]state.Ask) bool {
 	if l.graph == nil { // nodes have changed; the next cycle makes the graph
-		return true
+		return len(asks) > 0
 	}
-	graph, excluded := l.graph, l.excluded(l.graph, ask.Places)
-	return slices.ContainsFunc(nodes, func(name string) bool {
-		node, known := graph.Index(name)
-		if !known || l.nodes[name].down != "" || slices.ContainsFunc(excluded, func(e fluxion.Exclusion) bool { return e.Nodes.Has(node) }) {
-			return false
+	for _, name := range nodes {
+		node, known := l.graph.Index(name)
+		if !known || l.nodes[name].down != "" {
+			continue
 		}
-		left := graph.Left(name)
-		for resource, amount := range ask.Pods.Requests {
-			if resource != fluxion.WholeNode && amount > left[resource] {
-				return false
+		left := l.graph.Left(name)
+		for _, ask := range asks {
+			if hasRoomFor(ask.Pods.Requests, left) && !slices.ContainsFunc(l.excluded(l.graph, ask.Places), func(e fluxion.Exclusion) bool { return e.Nodes.Has(node) }) {
+				return true
 			}
 		}
-		return true
-	})
+	}
+	return false
+}
+
+// hasRoomFor reports whether so much is left, whether or not the node is a whole one.
+func hasRoomFor(requests, left fluxion.Resources) bool {
+	for name, amount := range requests {
+		if name != fluxion.WholeNode && amount > left[name] {
+			return false
+		}
+	}
+	return true
 }

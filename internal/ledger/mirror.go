@@ -158,7 +158,7 @@ func (l *Ledger) DeleteNode(name string) {
 		l.follow(name, n, nil)
 		l.rebuild()
 		for uid := range l.accounts {
-			if slices.ContainsFunc(l.accounts[uid].all(), func(o occupied) bool { return o.node == name }) {
+			if slices.Contains(l.nodesOf(uid), name) {
 				l.free([]string{name}) // it holds less now
 				return
 			}

@@ -29,7 +29,7 @@ func (l *Ledger) Counts(ask state.Ask) queue.Resources {
 		if slices.ContainsFunc(exclusions, func(e fluxion.Exclusion) bool { return e.Nodes.Has(i) }) {
 			continue
 		}
-		if capacity := l.capacity(l.nodes[graph.Name(i)]); len(above(requests, capacity)) == 1 { // all but WholeNode
+		if capacity := l.capacity(l.nodes[graph.Name(i)]); hasRoomFor(requests, capacity) {
 			usable = append(usable, capacity)
 		}
 	}

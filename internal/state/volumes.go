@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	volumehelpers "k8s.io/component-helpers/storage/volume"
 )
 
 // Storage looks up the objects that say which nodes can reach volumes. Each function returns nil for an
@@ -92,7 +93,7 @@ func ofClaim(name string, least int, storage Storage) (v *Volume, waits string) 
 	case claim.Spec.VolumeName != "" && claim.Status.Phase == corev1.ClaimBound:
 		return ofVolume(claim.Spec.VolumeName, name, storage)
 	}
-	named := className(claim)
+	named := volumehelpers.GetPersistentVolumeClaimClass(claim)
 	if claim.Spec.VolumeName != "" || named == "" { // only its controller binds it, before any pod
 		return nil, text + " is not bound to a volume yet"
 	}
@@ -104,17 +105,6 @@ func ofClaim(name string, least int, storage Storage) (v *Volume, waits string) 
 	default:
 		return inTopologies(class), ""
 	}
-}
-
-// className is the name of a claim's class; "" if it has none.
-func className(claim *corev1.PersistentVolumeClaim) string {
-	if name, found := claim.Annotations[corev1.BetaStorageClassAnnotation]; found {
-		return name
-	}
-	if claim.Spec.StorageClassName == nil {
-		return ""
-	}
-	return *claim.Spec.StorageClassName
 }
 
 // ofVolume is where the volume of a bound claim can be reached.

@@ -45,9 +45,8 @@ func (g *Graph) Rooms(gang Gang) []Room {
 // Usable are the nodes that could take a pod of a gang if every node were up and nothing held or closed. The
 // gang's topology does not matter here.
 func (g *Graph) Usable(gang Gang) Bitmap {
-	gang.Pods.Closed = nil
 	m := g.match(&gang)
-	m.gather(g.nodes.empty)
+	m.gatherEmpty()
 	var nodes Bitmap
 	for i := range m.cells {
 		for node := range eachBit(m.cells[i].nodes) {

@@ -19,8 +19,7 @@ func (c *cycle) enqueue() {
 			c.sortOut(e, holds)
 		}
 		c.takeTurns(q)
-		for i, e := range q.all {
-			e.index = i
+		for _, e := range q.all {
 			if e.verdict == "" && !e.BestEffort {
 				q.waiting = append(q.waiting, e)
 			}

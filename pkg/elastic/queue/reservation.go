@@ -63,15 +63,10 @@ func (c *cycle) reserve(e *entry) *reservation {
 
 // binds reports whether a gang has to respect the reservation.
 func (r *reservation) binds(e *entry) bool {
-	q := r.head.queue
-	switch {
-	case !r.fits || len(r.head.nodes) > 0:
+	if !r.fits || len(r.head.nodes) > 0 {
 		return false
-	case e.queue != q:
-		return !r.head.overCapacity && e.queue.Priority <= q.Priority
-	default:
-		return true
 	}
+	return e.queue == r.head.queue || !r.head.overCapacity && e.queue.Priority <= r.head.queue.Priority
 }
 
 // kind is the same for gangs of which all delay a gang, or none does, if they have the same size.

@@ -56,8 +56,7 @@ func (c *cycle) decision(e *entry, before int) Decision {
 	case c.limitOf(e) != noLimit:
 		d.Verdict, d.Message = elastic.NotAllowed, e.userMessage(c.limitOf(e))
 	case e.HoldUntil.After(c.now):
-		d.Verdict, d.LookAgain = elastic.WaitingForSize, e.HoldUntil
-		d.Message = fmt.Sprintf("holds out for %d brokers, with which it ends sooner", e.HoldFor)
+		d.Verdict, d.Message = elastic.WaitingForSize, fmt.Sprintf("holds out for %d brokers, with which it ends sooner", e.HoldFor)
 	case e.BestEffort:
 		d.Verdict, d.Message = elastic.NoRoom, c.why(e)
 	default:

@@ -87,7 +87,6 @@ type entry struct {
 	Gang
 	queue    *jobQueue
 	user     *user
-	index    int   // in queue.all
 	allowed  []int // all sizes
 	sizes    []int // the sizes that are allowed now
 	holdsOut bool
