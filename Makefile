@@ -51,7 +51,7 @@ BENCH_OUT  ?= $(LOCAL_DIR)/bench
 
 # How long each reader is fuzzed, and the readers: PACKAGE:TARGET
 FUZZTIME ?= 30s
-FUZZ     ?= pkg/fluxion/hostlist:FuzzDecode pkg/fluxion/idset:FuzzParse pkg/fluxion/idset:FuzzEncode \
+FUZZ     ?= pkg/fluxion/hostlist:FuzzDecode pkg/fluxion/hostlist:FuzzParse pkg/fluxion/idset:FuzzParse pkg/fluxion/idset:FuzzEncode \
             pkg/fluxion/jobspec:FuzzParse pkg/fluxion/jobspec:FuzzParseConstraint \
             $(addprefix pkg/fluxion/traverser:,FuzzReadJGF FuzzReadGRUG FuzzReadRv1Exec FuzzFind FuzzPartialCancel FuzzUpdate FuzzSession) \
             internal/broker:FuzzSettings internal/broker:FuzzFiles
