@@ -6,6 +6,8 @@ package queue
 import (
 	"slices"
 	"time"
+
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 )
 
 const (
@@ -59,10 +61,7 @@ func (c *cycle) before() (first []*entry, others bool) {
 }
 
 // holdsOutFor are the sizes at which a gang starts while it holds out: at least the largest.
-func (e *entry) holdsOutFor() []int {
-	i, _ := slices.BinarySearch(e.sizes, e.HoldFor)
-	return e.sizes[min(i, len(e.sizes)-1):]
-}
+func (e *entry) holdsOutFor() elastic.Ladder { return e.sizes.From(e.HoldFor) }
 
 // better is the size, and its time, with which a gang ends soonest; 0 if it had better start now. Others get
 // their nodes first.
@@ -86,8 +85,8 @@ func (c *cycle) better(e *entry, latest time.Time, first []*entry) (better int, 
 			then.place(other, other.least())
 		}
 		most := then.fits(e, e.Sizing.Size)
-		for _, size := range e.sizes {
-			if ends := end.guess.Add(e.runs(size)); size <= most && size > len(e.nodes) && ends.Before(soonest) {
+		for _, size := range e.sizes.Between(len(e.nodes)+1, most) {
+			if ends := end.guess.Add(e.runs(size)); ends.Before(soonest) {
 				better, when, soonest = size, end.guess, ends
 			}
 		}

@@ -133,7 +133,7 @@ func (c *cycle) why(e *entry) string {
 			return fmt.Sprintf("needs %s%s: %s free, of which %s are guaranteed to other queues", c.amount(name, need), e.wholly(name), c.amount(name, free), c.amount(name, kept))
 		}
 	}
-	if why := c.state.room.Why(e.ID, e.sizes); why != "" {
+	if why := c.state.room.Why(e.ID, []int{least}); why != "" {
 		return why
 	}
 	for _, r := range c.reservations {

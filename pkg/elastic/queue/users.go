@@ -148,7 +148,7 @@ func (e *entry) tooManyNodes() string {
 
 // tooManyForUser says that a gang exceeds the limit of its user by itself; "" if it does not.
 func (e *entry) tooManyForUser() string {
-	if most := e.queue.Users.MaxNodes; most > 0 && e.allowed[0] > most {
+	if most := e.queue.Users.MaxNodes; most > 0 && e.allowed.Least() > most {
 		return e.tooManyNodes()
 	}
 	return ""
