@@ -47,6 +47,9 @@ type Reconciler struct {
 	// DefaultTTL is how long finished MiniClusters stay whose specs say nothing; 0: for ever.
 	DefaultTTL time.Duration
 
+	// MaxBrokers is the largest number of brokers of a MiniCluster; 0: any.
+	MaxBrokers int
+
 	// answers are the API server's, whether it binds pods when it creates them.
 	answers answers
 

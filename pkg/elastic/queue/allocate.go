@@ -31,9 +31,7 @@ func (c *cycle) wantsMore() bool {
 	wanted := Resources{}
 	for _, q := range c.queues {
 		for _, e := range q.waiting {
-			for name, amount := range e.Requests {
-				wanted[name] += amount * int64(e.wants())
-			}
+			wanted.Add(e.Requests, e.wants())
 		}
 	}
 	for name, amount := range wanted {

@@ -49,7 +49,7 @@ func (c *cycle) sortOut(e *entry, holds map[string][2]int) {
 // tooLarge says which capacity of the queue is too small for a gang; "" if none is.
 func (c *cycle) tooLarge(e *entry) string {
 	for _, name := range sorted(e.queue.Capacity) {
-		need := e.Requests[name] * int64(e.allowed.Least())
+		need := times(e.Requests[name], e.allowed.Least())
 		if may := e.queue.Capacity[name]; need > may {
 			return fmt.Sprintf("needs %s%s, queue %s may have %s", c.amount(name, need), e.wholly(name), e.queue.Name, c.amount(name, may))
 		}
@@ -64,10 +64,10 @@ func (c *cycle) tooMuchPromised(e *entry) string {
 		var promised int64
 		for _, other := range c.queues {
 			if other != e.queue {
-				promised += other.Guarantee[name]
+				promised = bounded(promised + other.Guarantee[name])
 			}
 		}
-		need, total := e.Requests[name]*int64(e.allowed.Least()), c.total[name]
+		need, total := times(e.Requests[name], e.allowed.Least()), c.total[name]
 		if promised > 0 && need > max(total-promised, e.queue.Guarantee[name]) && need <= total {
 			return fmt.Sprintf("needs %s%s, of %s in all %s are guaranteed to other queues", c.amount(name, need), e.wholly(name), c.amount(name, total), c.amount(name, promised))
 		}

@@ -157,7 +157,7 @@ func (s *Snapshot) shared() Resources {
 // Stay is the time in which a gang has had nodes, until a time.
 func (s *Snapshot) Stay(r *Running, until time.Time) Stay {
 	held := Resources{}
-	held.add(withPod(r.Requests), len(r.Ranks))
+	held.Add(withPod(r.Requests), len(r.Ranks))
 	return Stay{User: r.User, Share: share(held, s.shared()), From: r.Admitted, To: until}
 }
 
