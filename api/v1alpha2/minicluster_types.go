@@ -138,7 +138,8 @@ type MiniClusterSpec struct {
 	Placement PlacementSpec `json:"placement,omitzero"`
 
 	// priorityClassName names the PriorityClass of the pods. In a queue, MiniClusters of
-	// higher priority are served first, and may preempt MiniClusters of lower priority.
+	// higher priority are served first, and may preempt MiniClusters of lower priority, unless the
+	// preemptionPolicy of the class is Never.
 	// Default: the cluster's default class.
 	// +kubebuilder:validation:MaxLength=253
 	// +optional

@@ -450,3 +450,15 @@ func TestParseTopologyLevels(t *testing.T) {
 
 // allSizes are the allowed sizes, rising.
 func allSizes(s elastic.Sizing) []int { return s.Allowed().Between(0, s.Size) }
+
+// The API server writes the preemption policy of the PriorityClass into the pod.
+func TestPreemptionPolicy(t *testing.T) {
+	for policy, want := range map[*corev1.PreemptionPolicy]bool{
+		nil: false, new(corev1.PreemptLowerPriority): false, new(corev1.PreemptNever): true,
+	} {
+		pod := fixture.Pod("x").Spec(func(s *corev1.PodSpec) { s.PreemptionPolicy = policy }).Obj()
+		if got := Gang(fixture.MiniCluster("lmp").Defaulted(), pod, nil); got.NeverPreempts != want {
+			t.Errorf("with %v it never preempts: %t", policy, got.NeverPreempts)
+		}
+	}
+}

@@ -26,6 +26,8 @@ type Gang struct {
 	User string
 	// Priority goes before age: higher first.
 	Priority int32
+	// NeverPreempts is true if the gang takes no nodes from gangs of lower priority.
+	NeverPreempts bool
 	// Created sets the gang's age: older first.
 	Created time.Time
 	// Since is when the gang began to hold out for its full size: its creation, or when it was
