@@ -222,6 +222,7 @@ type MiniClusterSpec struct {
 
 	// jobLabels are labels of the JobSet and its Jobs.
 	// +kubebuilder:validation:MaxProperties=256
+	// +kubebuilder:validation:XValidation:rule="self.all(name, size(self[name]) <= 63)",message="a value of jobLabels may have 63 characters"
 	// +optional
 	JobLabels map[string]string `json:"jobLabels,omitempty"`
 
