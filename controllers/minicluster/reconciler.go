@@ -89,6 +89,8 @@ type Scheduler interface {
 	Forget(name types.NamespacedName)
 	// QueueOf is the queue of a MiniCluster: the one that it names, or the one of its namespace.
 	QueueOf(mc *v1alpha2.MiniCluster) string
+	// MostPods is how many such pods all nodes could hold if they were empty.
+	MostPods(pod *corev1.Pod) int
 	// Waits reports whether the next cycles may give nodes to a MiniCluster.
 	Waits(name types.NamespacedName) bool
 	// Decided sends the MiniClusters with new decisions or orders.
@@ -149,6 +151,7 @@ func (r *Reconciler) pass(ctx context.Context, mc *v1alpha2.MiniCluster, memory 
 		r.Scheduler.Skip(seen.view.MiniCluster) // others must not wait for the check
 		return ctrl.Result{}, err
 	}
+	r.boundPods(seen)
 	if err := r.readQuota(ctx, seen); err != nil {
 		return ctrl.Result{}, err
 	}

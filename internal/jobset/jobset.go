@@ -73,6 +73,17 @@ func JobSet(mc *v1alpha2.MiniCluster, attempt int32) (*jobsetapi.JobSet, error) 
 	return set, nil
 }
 
+// Brokers returns for how many brokers a JobSet has pods.
+func Brokers(set *jobsetapi.JobSet) int32 {
+	brokers := int32(0)
+	for i := range set.Spec.ReplicatedJobs {
+		if job := &set.Spec.ReplicatedJobs[i]; job.Name == v1alpha2.LeadJob || job.Name == v1alpha2.WorkersJob {
+			brokers += ptr.Deref(job.Template.Spec.Parallelism, 1)
+		}
+	}
+	return brokers
+}
+
 // leadBackoffLimit returns the limit of the lead's Job for spec.backoffLimit retries. With
 // restartPolicy OnFailure, a Job fails as soon as its number of restarts reaches the limit, unless
 // the limit is 0. So the limit is one higher then.
