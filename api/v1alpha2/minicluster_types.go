@@ -106,7 +106,8 @@ type MiniClusterSpec struct {
 
 	// maxSize is the largest size that may be set, and the number of brokers up to which a
 	// malleable MiniCluster (see size) may grow with elastic.grow. There is a pod for each of
-	// them. Pods that are not placed wait behind a scheduling gate and hold no resources. A rigid
+	// them, but no more pods than the cluster could hold, or 256 if that is more. Pods that are
+	// not placed wait behind a scheduling gate and hold no resources. A rigid
 	// MiniCluster has pods for size only; maxSize limits its size, and the hosts that it has for
 	// flux.bursting. A change of maxSize has an effect when pods are made again. Default size.
 	// +kubebuilder:validation:Minimum=0
