@@ -32,7 +32,7 @@ func TestPodsAreBounded(t *testing.T) {
 		"pods that were made ahead stay":      {mc: launcher(), holds: 9000, ahead: 300, want: 300},
 		"and so do those of an admission":     {mc: launcher(), holds: 9000, ahead: 300, admitted: 300, want: 300},
 		"before its pods are made, too":       {mc: launcher(), holds: 9000, admitted: 400, want: 400},
-		"hosts that other MiniClusters know":  {mc: launcher().Spec(burstsTo("far")), holds: 3, want: 100_000},
+		"one whose hosts others know":         {mc: launcher().Spec(burstsTo("far")), holds: 3, want: 256},
 		"a maxSize that is lower than it was": {mc: launcher().MaxSize(300), admitted: 400, want: 300},
 	} {
 		t.Run(name, func(t *testing.T) {
