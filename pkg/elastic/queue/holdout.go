@@ -94,7 +94,10 @@ func (c *cycle) better(e *entry, latest time.Time, first []*entry) (better int, 
 	return better, when
 }
 
+// longestRun bounds what a gang can be expected to run, so that it stays a Duration: a century.
+const longestRun = 100 * 365 * 24 * time.Hour
+
 // runs is how long a gang is expected to run at a size; 0 if this is not known.
 func (g *Gang) runs(size int) time.Duration {
-	return time.Duration(float64(g.Expected) * float64(g.Sizing.Size) / float64(max(size, 1)))
+	return time.Duration(min(float64(g.Expected)*float64(g.Sizing.Size)/float64(max(size, 1)), float64(longestRun)))
 }

@@ -8,6 +8,9 @@ import (
 	"math/big"
 	"math/rand/v2"
 	"testing"
+	"time"
+
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 )
 
 // Sums and products are exact as far as they are within bounds, and stop there otherwise.
@@ -38,4 +41,18 @@ func within(n *big.Int) int64 {
 		return -MaxAmount
 	}
 	return MaxAmount
+}
+
+// A gang may expect the longest time at the largest size, and start with one broker.
+func TestLongRunsStayWithinBounds(t *testing.T) {
+	g := Gang{Expected: 999_999 * time.Hour, Sizing: elastic.Sizing{Min: 1, Size: 100_000}}
+	for size := 1; size <= g.Sizing.Size; size *= 10 {
+		if got := g.runs(size); got <= 0 || got > longestRun {
+			t.Errorf("with %d brokers it runs for %s", size, got)
+		}
+	}
+	g.Expected = time.Hour
+	if got := g.runs(50_000); got != 2*time.Hour {
+		t.Errorf("with half of the brokers it runs for %s", got)
+	}
 }
