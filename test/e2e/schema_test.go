@@ -69,10 +69,10 @@ var refused = []refusal{
 	{"spec: {pod: {labels: {a: " + strings.Repeat("x", 64) + "}}}", "a value of labels may have 63 characters"},
 	{"spec: {pod: {nodeSelector: {a: " + strings.Repeat("x", 64) + "}}}", "a value of nodeSelector may have 63 characters"},
 	{"spec: {pod: {nodeAffinity: {a: [b" + strings.Repeat(", b", 256) + "]}}}", "a label of nodeAffinity may have 256 values"},
-	{"spec: {pod: {resources: {" + resourcesOf(65) + "}}}", "a container may have 64 resources"},
-	{"spec: {containers: [{resources: {limits: {" + resourcesOf(65) + "}}}]}", "a container may have 64 resources"},
-	{"spec: {containers: [{resources: {requests: {" + resourcesOf(65) + "}}}]}", "a container may have 64 resources"},
-	{"spec: {flux: {container: {resources: {limits: {" + resourcesOf(65) + "}}}}}", "a container may have 64 resources"},
+	{"spec: {pod: {resources: {" + tooManyResources() + "}}}", "a container may have 64 resources"},
+	{"spec: {containers: [{resources: {limits: {" + tooManyResources() + "}}}]}", "a container may have 64 resources"},
+	{"spec: {containers: [{resources: {requests: {" + tooManyResources() + "}}}]}", "a container may have 64 resources"},
+	{"spec: {flux: {container: {resources: {limits: {" + tooManyResources() + "}}}}}", "a container may have 64 resources"},
 	{"spec: {containers: [{environment: {A: " + strings.Repeat("x", 32769) + "}}]}", "a value of environment may have 32768 characters"},
 	{"spec: {flux: {environment: {A: " + strings.Repeat("x", 32769) + "}}}", "a value of environment may have 32768 characters"},
 	{"spec: {elastic: {quorumTimeout: 999ms}}", "quorumTimeout must be at least 1s"},
@@ -117,9 +117,9 @@ var refused = []refusal{
 	{"spec: {network: {clusterDomain: Cluster.}}", "should match"},
 }
 
-// resourcesOf are amounts of some resources.
-func resourcesOf(n int) string {
-	amounts := make([]string, n)
+// tooManyResources are amounts of 65 resources.
+func tooManyResources() string {
+	amounts := make([]string, 65)
 	for i := range amounts {
 		amounts[i] = fmt.Sprintf("resource-%d: 1", i)
 	}
