@@ -51,10 +51,10 @@ BENCH_OUT  ?= $(LOCAL_DIR)/bench
 
 # How long each reader is fuzzed, and the readers: PACKAGE:TARGET
 FUZZTIME ?= 30s
-FUZZ     ?= pkg/fluxion/hostlist:FuzzDecode pkg/fluxion/idset:FuzzParse pkg/fluxion/idset:FuzzEncode \
+FUZZ     ?= pkg/fluxion/hostlist:FuzzDecode pkg/fluxion/hostlist:FuzzParse pkg/fluxion/idset:FuzzParse pkg/fluxion/idset:FuzzEncode \
             pkg/fluxion/jobspec:FuzzParse pkg/fluxion/jobspec:FuzzParseConstraint \
             $(addprefix pkg/fluxion/traverser:,FuzzReadJGF FuzzReadGRUG FuzzReadRv1Exec FuzzFind FuzzPartialCancel FuzzUpdate FuzzSession) \
-            internal/broker:FuzzSettings internal/broker:FuzzFiles
+            internal/broker:FuzzSettings internal/broker:FuzzFiles test/abuse:FuzzArithmetic
 
 # $(call suite,NAME,ARGS) runs go test with ARGS, and writes its results.
 define suite

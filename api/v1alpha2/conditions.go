@@ -52,7 +52,8 @@ const (
 const (
 	// ReasonValid: the spec can be carried out.
 	ReasonValid = "Valid"
-	// ReasonUnsupported: the spec asks for something that the cluster does not have.
+	// ReasonUnsupported: the spec asks for something that the cluster does not have, or for more brokers
+	// or resources than the manager allows.
 	ReasonUnsupported = "Unsupported"
 	// ReasonPodRejected: the API server refuses the pods that the spec describes.
 	ReasonPodRejected = "PodRejected"

@@ -102,6 +102,7 @@ type MiniClusterContainer struct {
 
 	// environment are environment variables.
 	// +kubebuilder:validation:MaxProperties=1024
+	// +kubebuilder:validation:XValidation:rule="self.all(name, size(self[name]) <= 32768)",message="a value of environment may have 32768 characters"
 	// +optional
 	Environment map[string]string `json:"environment,omitempty"`
 
@@ -120,6 +121,7 @@ type MiniClusterContainer struct {
 	LifeCycle LifeCycle `json:"lifeCycle,omitzero"`
 
 	// resources are the container's requests and limits. They decide which nodes have room.
+	// +kubebuilder:validation:XValidation:rule="(!has(self.requests) || size(self.requests) <= 64) && (!has(self.limits) || size(self.limits) <= 64)",message="a container may have 64 resources"
 	// +optional
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
 

@@ -9,8 +9,8 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // follows the size.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.expectedRuntime) || duration(self.expectedRuntime) > duration('0s')",message="expectedRuntime must be longer than 0s"
-// +kubebuilder:validation:XValidation:rule="!has(self.quorumTimeout) || duration(self.quorumTimeout) > duration('0s')",message="quorumTimeout must be longer than 0s"
-// +kubebuilder:validation:XValidation:rule="!has(self.startTimeout) || duration(self.startTimeout) > duration('0s')",message="startTimeout must be longer than 0s"
+// +kubebuilder:validation:XValidation:rule="!has(self.quorumTimeout) || duration(self.quorumTimeout) >= duration('1s')",message="quorumTimeout must be at least 1s"
+// +kubebuilder:validation:XValidation:rule="!has(self.startTimeout) || duration(self.startTimeout) >= duration('1s')",message="startTimeout must be at least 1s"
 // +kubebuilder:validation:XValidation:rule="!has(self.quorumTimeout) || !has(self.startTimeout) || duration(self.quorumTimeout) <= duration(self.startTimeout)",message="quorumTimeout must not be longer than startTimeout (default 10m)"
 type ElasticSpec struct {
 	// waitForSize is how long the MiniCluster waits in the queue for `size`, before it
@@ -191,8 +191,8 @@ const (
 // on which single brokers did not start are avoided for ten minutes, as long as other nodes
 // have room.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.backoffBase) || duration(self.backoffBase) > duration('0s')",message="backoffBase must be longer than 0s"
-// +kubebuilder:validation:XValidation:rule="!has(self.backoffMax) || duration(self.backoffMax) > duration('0s')",message="backoffMax must be longer than 0s"
+// +kubebuilder:validation:XValidation:rule="!has(self.backoffBase) || duration(self.backoffBase) >= duration('1s')",message="backoffBase must be at least 1s"
+// +kubebuilder:validation:XValidation:rule="!has(self.backoffMax) || duration(self.backoffMax) >= duration('1s')",message="backoffMax must be at least 1s"
 // +kubebuilder:validation:XValidation:rule="!has(self.backoffBase) || !has(self.backoffMax) || duration(self.backoffBase) <= duration(self.backoffMax)",message="backoffBase must not be longer than backoffMax (default 30m)"
 type Recreate struct {
 	// limit is how often a MiniCluster that did not start is tried again before it fails.

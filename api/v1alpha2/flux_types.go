@@ -84,6 +84,7 @@ type FluxSpec struct {
 	// environment are variables that flux-view.sh sets, for users who connect to the instance.
 	// +kubebuilder:validation:MaxProperties=256
 	// +kubebuilder:validation:XValidation:rule="self.all(name, name.matches('^[A-Za-z_][A-Za-z0-9_]*$'))",message="names of environment variables hold letters, digits and _, and do not start with a digit"
+	// +kubebuilder:validation:XValidation:rule="self.all(name, size(self[name]) <= 32768)",message="a value of environment may have 32768 characters"
 	// +optional
 	Environment map[string]string `json:"environment,omitempty"`
 
@@ -172,6 +173,7 @@ type FluxContainer struct {
 	PythonPath string `json:"pythonPath,omitempty"`
 
 	// resources are the init container's requests and limits.
+	// +kubebuilder:validation:XValidation:rule="(!has(self.requests) || size(self.requests) <= 64) && (!has(self.limits) || size(self.limits) <= 64)",message="a container may have 64 resources"
 	// +optional
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
 

@@ -22,8 +22,8 @@ type MiniClusterStatus struct {
 	// +optional
 	JobID string `json:"jobid,omitempty"`
 
-	// maximumSize is maxSize, or size if the MiniCluster cannot grow. It is the number of
-	// broker pods, including the gated ones.
+	// maximumSize is the number of broker pods, including the gated ones: maxSize as far as the
+	// cluster could hold the pods (see maxSize), or size if the MiniCluster cannot grow.
 	// +optional
 	MaximumSize int32 `json:"maximumSize,omitempty"`
 

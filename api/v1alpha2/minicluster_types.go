@@ -106,7 +106,8 @@ type MiniClusterSpec struct {
 
 	// maxSize is the largest size that may be set, and the number of brokers up to which a
 	// malleable MiniCluster (see size) may grow with elastic.grow. There is a pod for each of
-	// them. Pods that are not placed wait behind a scheduling gate and hold no resources. A rigid
+	// them, but no more pods than the cluster could hold, or 256 if that is more. Pods that are
+	// not placed wait behind a scheduling gate and hold no resources. A rigid
 	// MiniCluster has pods for size only; maxSize limits its size, and the hosts that it has for
 	// flux.bursting. A change of maxSize has an effect when pods are made again. Default size.
 	// +kubebuilder:validation:Minimum=0
@@ -138,7 +139,8 @@ type MiniClusterSpec struct {
 	Placement PlacementSpec `json:"placement,omitzero"`
 
 	// priorityClassName names the PriorityClass of the pods. In a queue, MiniClusters of
-	// higher priority are served first, and may preempt MiniClusters of lower priority.
+	// higher priority are served first, and may preempt MiniClusters of lower priority, unless the
+	// preemptionPolicy of the class is Never.
 	// Default: the cluster's default class.
 	// +kubebuilder:validation:MaxLength=253
 	// +optional
@@ -221,6 +223,7 @@ type MiniClusterSpec struct {
 
 	// jobLabels are labels of the JobSet and its Jobs.
 	// +kubebuilder:validation:MaxProperties=256
+	// +kubebuilder:validation:XValidation:rule="self.all(name, size(self[name]) <= 63)",message="a value of jobLabels may have 63 characters"
 	// +optional
 	JobLabels map[string]string `json:"jobLabels,omitempty"`
 

@@ -14,6 +14,7 @@ type PodSpec struct {
 
 	// labels of the pods.
 	// +kubebuilder:validation:MaxProperties=256
+	// +kubebuilder:validation:XValidation:rule="self.all(name, size(self[name]) <= 63)",message="a value of labels may have 63 characters"
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
 
@@ -47,11 +48,13 @@ type PodSpec struct {
 
 	// nodeSelector are labels that the nodes must have.
 	// +kubebuilder:validation:MaxProperties=256
+	// +kubebuilder:validation:XValidation:rule="self.all(name, size(self[name]) <= 63)",message="a value of nodeSelector may have 63 characters"
 	// +optional
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 
 	// nodeAffinity are labels that the nodes must have, each with one of its values.
 	// +kubebuilder:validation:MaxProperties=256
+	// +kubebuilder:validation:XValidation:rule="self.all(name, size(self[name]) <= 256)",message="a label of nodeAffinity may have 256 values"
 	// +optional
 	NodeAffinity map[string][]string `json:"nodeAffinity,omitempty"`
 
@@ -75,6 +78,7 @@ type PodSpec struct {
 	HostPID bool `json:"hostPID,omitempty"`
 
 	// resources are the requests and the limits of the Flux container, if it has none itself.
+	// +kubebuilder:validation:XValidation:rule="size(self) <= 64",message="a container may have 64 resources"
 	// +optional
 	Resources corev1.ResourceList `json:"resources,omitempty"`
 

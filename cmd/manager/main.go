@@ -64,6 +64,7 @@ type options struct {
 	binder         string
 	topology       string
 	aheadPods      int
+	maxBrokers     int
 	defaultTTL     time.Duration
 	kueue          string
 	nodes          string
@@ -85,6 +86,7 @@ func main() {
 	flag.StringVar(&o.binder, "binder", string(minicluster.BinderAuto), "who binds pods to the nodes that were chosen for them: auto (the API server when it creates the pods, without a further write, where it has the policy of config/admission; else as gate), gate (kube-scheduler, after the pods are pinned) or direct (this program, with one write per pod instead of two). A scheduler still binds pods with unbound volumes, resource claims or a schedulerName")
 	flag.StringVar(&o.topology, "topology-labels", topologyLabels(state.TopologyLevels), "node labels that define the topology, outermost first; the allowed values of placement.topologyKey")
 	flag.IntVar(&o.aheadPods, "ahead-pods", 256, "largest number of pods that are made for the next MiniClusters before there is room for them; such pods hold nothing; 0 for none")
+	flag.IntVar(&o.maxBrokers, "max-brokers", 10000, "largest number of brokers of a MiniCluster, up to its maxSize; larger MiniClusters are not accepted; 0: any number")
 	flag.DurationVar(&o.defaultTTL, "default-ttl", 0, "how long a finished MiniCluster stays whose spec has no ttlSecondsAfterFinished; 0: for ever")
 	flag.StringVar(&o.nodes, "batch-node-selector", "", "selector of the nodes that brokers may use; all by default")
 	flag.StringVar(&o.kueue, "kueue-namespaces", "kubernetes.io/metadata.name notin (kube-system,kueue-system)", "selector of namespaces in which Kueue, if it is there, grants quota to MiniClusters with the label "+v1alpha2.KueueQueueLabel+": as managedJobsNamespaceSelector of Kueue")
@@ -109,6 +111,9 @@ func (o *options) check() error {
 	}
 	if o.defaultTTL < 0 {
 		return fmt.Errorf("--default-ttl is %s: it must not be negative", o.defaultTTL)
+	}
+	if o.maxBrokers < 0 {
+		return fmt.Errorf("--max-brokers is %d: it must not be negative", o.maxBrokers)
 	}
 	return nil
 }
@@ -226,7 +231,7 @@ func setup(ctx context.Context, mgr ctrl.Manager, o options, matcher ledger.Matc
 	reconciler := &minicluster.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(minicluster.FieldOwner),
 		Scheduler: queues, Kueue: kueue, Clock: clock.RealClock{}, Topology: topology, Workers: o.workers,
-		Binder: binder, DefaultTTL: o.defaultTTL,
+		Binder: binder, DefaultTTL: o.defaultTTL, MaxBrokers: o.maxBrokers,
 	}
 	queues.Linger = reconciler.BoundLate
 	if err := reconciler.SetupWithManager(mgr); err != nil {

@@ -4,6 +4,7 @@
 package minicluster
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -132,7 +133,7 @@ func (r *Reconciler) changed(mc *v1alpha2.MiniCluster) time.Time {
 // MiniClusters of the same shape share them.
 func (r *Reconciler) newCheck(ctx context.Context, seen *observed, before int, changed time.Time) (*check, error) {
 	mc, at := seen.view.MiniCluster, r.Clock.Now()
-	if missing := state.UnknownTopology(mc, r.Topology); missing != "" {
+	if missing := cmp.Or(r.tooMany(mc), state.UnknownTopology(mc, r.Topology)); missing != "" {
 		return rejection(at, v1alpha2.ReasonUnsupported, missing), nil
 	}
 	pod, err := jobset.Pod(mc)
@@ -166,6 +167,18 @@ func (r *Reconciler) newCheck(ctx context.Context, seen *observed, before int, c
 	return result, err
 }
 
+// tooMany says that a MiniCluster may have more brokers than the manager allows; "" if it does not.
+func (r *Reconciler) tooMany(mc *v1alpha2.MiniCluster) string {
+	field, most := "size", mc.Spec.MostSize()
+	if r.MaxBrokers == 0 || int(most) <= r.MaxBrokers {
+		return ""
+	}
+	if most > mc.Spec.Size {
+		field = "maxSize"
+	}
+	return fmt.Sprintf("spec.%s is %d; this cluster allows at most %d brokers (--max-brokers of the manager)", field, most, r.MaxBrokers)
+}
+
 // clash says which of the names of objects belongs to another owner; nil if none does.
 func (r *Reconciler) clash(ctx context.Context, mc *v1alpha2.MiniCluster, objects []client.Object) (clash *nameClashError, err error) {
 	for _, object := range append(objects, jobset.OperatorFiles(mc)) {
@@ -196,6 +209,9 @@ func (r *Reconciler) dryRun(ctx context.Context, pod, services *corev1.Pod, obje
 	at, asked := r.Clock.Now(), pod.DeepCopy()
 	if err := r.Client.Create(ctx, pod, client.DryRunAll); err != nil {
 		return sortOut(at, v1alpha2.ReasonPodRejected, "the pods", asked, before, err)
+	}
+	if excess := state.TooLarge(pod); excess != "" {
+		return rejection(at, v1alpha2.ReasonUnsupported, excess), nil
 	}
 	if services != nil {
 		if err := r.Client.Create(ctx, services, client.DryRunAll); err != nil {

@@ -24,6 +24,7 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
+	"github.com/flux-elastic/flux-elastic/internal/state"
 )
 
 // MiniClusters of one shape share a check, whether it passes or fails, for as long as it is valid.
@@ -161,5 +162,44 @@ func TestDryRunKeepsKinds(t *testing.T) {
 	result, err := r.dryRun(t.Context(), &corev1.Pod{}, nil, []client.Object{object}, 0)
 	if err != nil || !result.passed() || object.Kind != "Service" {
 		t.Errorf("the kind is %q after %+v: %v", object.Kind, result, err)
+	}
+}
+
+// A spec for more brokers than the manager allows is not accepted, and nothing is made of it.
+func TestTooManyBrokers(t *testing.T) {
+	for name, tc := range map[string]struct {
+		mc   *fixture.MiniClusterWrapper
+		most int
+		want string
+	}{
+		"as many as allowed":     {mc: fixture.MiniCluster("lmp").Size(10), most: 10},
+		"any number":             {mc: fixture.MiniCluster("lmp").Size(100_000), most: 0},
+		"a size that is larger":  {mc: fixture.MiniCluster("lmp").Size(11), most: 10, want: "spec.size is 11; this cluster allows at most 10 brokers (--max-brokers of the manager)"},
+		"a maxSize":              {mc: fixture.MiniCluster("lmp").MaxSize(100_000).Launcher(), most: 10, want: "spec.maxSize is 100000; "},
+		"a maxSize without pods": {mc: fixture.MiniCluster("lmp").MaxSize(100_000), most: 10},
+	} {
+		t.Run(name, func(t *testing.T) {
+			seen := &observed{view: state.View{MiniCluster: tc.mc.Defaulted()}}
+			r := &Reconciler{Clock: clock.RealClock{}, MaxBrokers: tc.most}
+			if got := r.tooMany(seen.view.MiniCluster); !strings.HasPrefix(got, tc.want) || (got == "") != (tc.want == "") {
+				t.Fatalf("it says %q, want %q", got, tc.want)
+			}
+			if tc.want == "" {
+				return
+			}
+			result, err := r.newCheck(t.Context(), seen, 0, time.Time{}) // without a client
+			if err != nil || result.Reason != v1alpha2.ReasonUnsupported || !strings.HasPrefix(result.Message, tc.want) || !result.until.IsZero() {
+				t.Errorf("the check is %+v, %v", result, err)
+			}
+		})
+	}
+}
+
+// The API server accepts pods with requests beyond all numbers.
+func TestTooLargeRequests(t *testing.T) {
+	r := &Reconciler{Client: fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).Build(), Clock: clock.RealClock{}}
+	result, err := r.dryRun(t.Context(), fixture.Pod("p").CPU("9223372036854775807").Obj(), nil, nil, 0)
+	if err != nil || result.passed() || !strings.HasPrefix(result.Message, "a pod requests 9223372036854775807 cpu in all, more than ") {
+		t.Errorf("the check is %+v, %v", result, err)
 	}
 }

@@ -41,7 +41,10 @@ func (k aKueue) Manages(context.Context, string) (bool, error) { return true, ni
 type waitingRoom struct {
 	Scheduler
 	skipped bool
+	most    int
 }
+
+func (s *waitingRoom) MostPods(*corev1.Pod) int { return s.most }
 
 func (s *waitingRoom) Skip(*v1alpha2.MiniCluster) { s.skipped = true }
 

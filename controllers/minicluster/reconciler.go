@@ -47,6 +47,9 @@ type Reconciler struct {
 	// DefaultTTL is how long finished MiniClusters stay whose specs say nothing; 0: for ever.
 	DefaultTTL time.Duration
 
+	// MaxBrokers is the largest number of brokers of a MiniCluster; 0: any.
+	MaxBrokers int
+
 	// answers are the API server's, whether it binds pods when it creates them.
 	answers answers
 
@@ -86,6 +89,8 @@ type Scheduler interface {
 	Forget(name types.NamespacedName)
 	// QueueOf is the queue of a MiniCluster: the one that it names, or the one of its namespace.
 	QueueOf(mc *v1alpha2.MiniCluster) string
+	// MostPods is how many such pods all nodes could hold if they were empty.
+	MostPods(pod *corev1.Pod) int
 	// Waits reports whether the next cycles may give nodes to a MiniCluster.
 	Waits(name types.NamespacedName) bool
 	// Decided sends the MiniClusters with new decisions or orders.
@@ -146,6 +151,7 @@ func (r *Reconciler) pass(ctx context.Context, mc *v1alpha2.MiniCluster, memory 
 		r.Scheduler.Skip(seen.view.MiniCluster) // others must not wait for the check
 		return ctrl.Result{}, err
 	}
+	r.boundPods(seen)
 	if err := r.readQuota(ctx, seen); err != nil {
 		return ctrl.Result{}, err
 	}

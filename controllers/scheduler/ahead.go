@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/flux-elastic/flux-elastic/internal/state"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 )
 
@@ -58,11 +59,11 @@ func (s *Scheduler) nextAhead(now time.Time) (next *entry, busyUntil time.Time) 
 		case e.ahead == elastic.AheadMaking && now.Before(until):
 			return nil, until
 		default:
-			left -= int(e.miniCluster.Spec.MostSize())
+			left -= int(state.MaxSize(e.miniCluster))
 		}
 	}
 	for _, e := range candidates {
-		if int(e.miniCluster.Spec.MostSize()) <= left && (next == nil || e.goesBefore(next)) {
+		if int(state.MaxSize(e.miniCluster)) <= left && (next == nil || e.goesBefore(next)) {
 			next = e
 		}
 	}

@@ -254,7 +254,7 @@ func (s *Scheduler) reserveQuotas(seen *clusterState) {
 
 // unmade is the number of pods that a waiting MiniCluster has not made yet.
 func (c *clusterState) unmade(e *entry) int {
-	return max(int(e.miniCluster.Spec.MostSize())-c.made[e.miniCluster.UID], 0)
+	return max(int(state.MaxSize(e.miniCluster))-c.made[e.miniCluster.UID], 0)
 }
 
 // waiting are the entries to decide on. After a restart, or when many come at once, MiniClusters

@@ -68,7 +68,8 @@ func TestHosts(t *testing.T) {
 		"a list that begins with others": {
 			mc: fixture.MiniCluster("lmp"), bursting: v1alpha2.Bursting{Hostlist: "a,lmp-0-0-0"}, problem: "has to begin with the hosts of this MiniCluster",
 		},
-		"a list with a host twice": {mc: fixture.MiniCluster("lmp"), bursting: v1alpha2.Bursting{Hostlist: "lmp-0-0-0,a,a"}, problem: "has a twice"},
+		"a list with a host twice, in other words": {mc: fixture.MiniCluster("lmp"), bursting: v1alpha2.Bursting{Hostlist: "lmp-0-0-0,a[1-20],a1[3]"}, problem: "has a13 twice"},
+		"a list with a host twice":                 {mc: fixture.MiniCluster("lmp"), bursting: v1alpha2.Bursting{Hostlist: "lmp-0-0-0,a,a"}, problem: "has a twice"},
 		"a name twice": {
 			mc: fixture.MiniCluster("lmp"), bursting: v1alpha2.Bursting{Clusters: []v1alpha2.BurstedCluster{{Name: "a"}, {Name: "a"}}}, problem: "two MiniClusters",
 		},

@@ -6,6 +6,7 @@ package broker
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"net"
 	"path"
 	"strconv"
@@ -161,7 +162,7 @@ func ids(first, n int64) idset.Set {
 // gpu.intel.com are shares, memory and monitoring.
 var gpuResources = []corev1.ResourceName{"nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe"}
 
-// amount returns how much of a resource the Flux container has, in whole units: its limit, or
+// amount returns how much of a resource the Flux container has, in whole units up to 2^31: its limit, or
 // else its request. A container without any limits and requests has those of spec.pod. Less than
 // one unit counts as one.
 func amount(s *v1alpha2.MiniClusterSpec, name corev1.ResourceName) int64 {
@@ -173,8 +174,11 @@ func amount(s *v1alpha2.MiniClusterSpec, name corev1.ResourceName) int64 {
 	if len(resources.Limits) == 0 && len(resources.Requests) == 0 {
 		quantity = s.Pod.Resources[name]
 	}
-	if quantity.Sign() <= 0 {
+	switch {
+	case quantity.Sign() <= 0:
 		return 0
+	case quantity.CmpInt64(math.MaxInt32) >= 0:
+		return math.MaxInt32
 	}
 	return max(quantity.MilliValue()/1000, 1)
 }

@@ -26,15 +26,6 @@ func Host(miniCluster string, rank int) string {
 	return fmt.Sprintf("%s-%s-0-%d", miniCluster, v1alpha2.WorkersJob, rank-1)
 }
 
-// Hosts returns the host names of all brokers that the MiniCluster can have, the lead's first.
-func Hosts(mc *v1alpha2.MiniCluster) []string {
-	hosts := make([]string, mc.Spec.MostSize())
-	for rank := range hosts {
-		hosts[rank] = Host(mc.Name, rank)
-	}
-	return hosts
-}
-
 // maxHosts is the largest number of hosts in a hostlist of the user.
 const maxHosts = 1_000_000
 
@@ -103,35 +94,48 @@ func instanceOf(mc *v1alpha2.MiniCluster) (instance, error) {
 }
 
 // givenInstance returns the hosts of the user's own hostlist. It fails if that list has a host
-// twice, or lacks a host of this MiniCluster.
+// twice, or lacks a host of this MiniCluster. A short list may have very many hosts, so it is read as ranges.
 func givenInstance(mc *v1alpha2.MiniCluster) (instance, error) {
 	bursting := &mc.Spec.Flux.Bursting
-	hosts, err := hostlist.Decode(bursting.Hostlist, maxHosts)
+	list, err := hostlist.Parse(bursting.Hostlist, maxHosts)
 	if err != nil {
 		return instance{}, fmt.Errorf("spec.flux.bursting.hostlist: %w", err)
 	}
-	listed := map[string]bool{}
-	for _, host := range hosts {
-		if listed[host] {
-			return instance{}, fmt.Errorf("spec.flux.bursting.hostlist has %s twice", host)
-		}
-		listed[host] = true
+	hosts := list.Set()
+	if host := hosts.Twice(); host != "" {
+		return instance{}, fmt.Errorf("spec.flux.bursting.hostlist has %s twice", host)
 	}
-	own := Hosts(mc)
-	for _, host := range own {
-		if !listed[host] {
+	own := member{mc.Name, int(mc.Spec.MostSize())}
+	for rank := range own.size {
+		if host := Host(own.name, rank); !hosts.Has(host) {
 			return instance{}, fmt.Errorf("spec.flux.bursting.hostlist has no %s, which is a host of this MiniCluster", host)
 		}
 	}
 	// With this order, the ranks of the controller are the ranks of Flux.
-	if bursting.LeadBroker == nil && !slices.Equal(hosts[:len(own)], own) {
-		return instance{}, fmt.Errorf("spec.flux.bursting.hostlist has to begin with the hosts of this MiniCluster: %s", hostlist.Encode(own))
+	if bursting.LeadBroker == nil && !own.leads(list) {
+		return instance{}, fmt.Errorf("spec.flux.bursting.hostlist has to begin with the hosts of this MiniCluster: %s", strings.Join(own.ranges(), ","))
 	}
-	out := instance{ranges: hosts[:1], size: len(hosts)}
-	if len(hosts) > 1 {
-		out.ranges = []string{hosts[0], hostlist.Encode(hosts[1:])}
+	out := instance{size: list.Len()}
+	for first := range list.All() {
+		out.ranges = append(out.ranges, first)
+		break
+	}
+	if others := list.WithoutFirst(); others != "" {
+		out.ranges = append(out.ranges, others)
 	}
 	return out, nil
+}
+
+// leads reports whether a list begins with the member's hosts, by their ranks.
+func (m member) leads(list hostlist.List) bool {
+	rank := 0
+	for host := range list.All() {
+		if rank == m.size || host != Host(m.name, rank) {
+			break
+		}
+		rank++
+	}
+	return rank == m.size
 }
 
 // list returns all hosts as one hostlist.

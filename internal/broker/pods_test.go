@@ -181,7 +181,7 @@ func (c *cluster) awaitBegun() {
 func (c *cluster) startAll() []*pod {
 	c.Helper()
 	var pods []*pod
-	for rank := range Hosts(c.mc.Defaulted()) {
+	for rank := range int(c.mc.Defaulted().Spec.MostSize()) {
 		pods = append(pods, c.pod(rank))
 		pods[rank].start()
 	}
@@ -191,7 +191,7 @@ func (c *cluster) startAll() []*pod {
 // pod makes a new pod for a rank.
 func (c *cluster) pod(rank int) *pod {
 	c.Helper()
-	host := Hosts(c.mc.Defaulted())[rank]
+	host := Host(c.mc.Defaulted().Name, rank)
 	p := &pod{cluster: c, host: host, dir: fmt.Sprintf("%d-%d", rank, pods.Add(1))}
 	mc := c.mc.Defaulted()
 	mc.Spec.Flux.Container.Disable = true

@@ -34,6 +34,7 @@ func TestTasksThatDoNotFit(t *testing.T) {
 		"too few":                          {cpu: "1", tasks: 6, want: "spec.tasks is 6, more than the 3 for which Flux has cores (brokers: 3, cores of each: 1, cores per task: 1); raise the CPU in resources", slots: 1},
 		"a part of a core counts as one":   {cpu: "500m", tasks: 3, slots: 1},
 		"but not as two":                   {cpu: "1500m", tasks: 4, want: "spec.tasks is 4", slots: 1},
+		"more cores than can be counted":   {cpu: "18446744073709552", tasks: 6, slots: 1<<31 - 1},
 		"tasks of two cores":               {cpu: "4", tasks: 6, change: flags("-c 2"), slots: 2},
 		"too many of two cores":            {cpu: "4", tasks: 7, change: flags("-ompi=pmix -c2"), want: "more than the 6 for which Flux has cores (brokers: 3, cores of each: 4, cores per task: 2)", slots: 2},
 		"tasks that leave cores unused":    {cpu: "5", tasks: 7, change: flags("--cores-per-task=2"), want: "more than the 6 for which Flux has cores (brokers: 3, cores of each: 5", slots: 2},

@@ -22,7 +22,7 @@ const workersBackoffLimit = 100
 
 // JobSet returns the JobSet of an attempt. It has a Job for the lead, a Job for the followers if
 // there can be several brokers, and a Job for the services if there are any. There is a gated pod
-// for each of MostSize brokers; BindDirectly replaces the gates. The JobSet never changes, and ends
+// for each of Size brokers; BindDirectly replaces the gates. The JobSet never changes, and ends
 // with the lead's Job.
 //
 // All fields are set that JobSet's webhooks would set, so that the result is the same without
@@ -53,7 +53,7 @@ func JobSet(mc *v1alpha2.MiniCluster, attempt int32) (*jobsetapi.JobSet, error) 
 		generation = mc.Status.Admission.Generation
 	}
 	set.Annotations[v1alpha2.GenerationAnnotation] = strconv.FormatInt(generation, 10)
-	if workers := mc.Spec.MostSize() - 1; workers > 0 {
+	if workers := Size(mc) - 1; workers > 0 {
 		job := replicatedJob(mc, v1alpha2.WorkersJob, template, workers, workersBackoffLimit)
 		if template.Spec.RestartPolicy == corev1.RestartPolicyNever {
 			// Each rank has a count of its own. Evicted pods are no failures, but they count for
@@ -71,6 +71,27 @@ func JobSet(mc *v1alpha2.MiniCluster, attempt int32) (*jobsetapi.JobSet, error) 
 		set.Spec.ReplicatedJobs = append(set.Spec.ReplicatedJobs, job)
 	}
 	return set, nil
+}
+
+// Size returns for how many brokers pods are made: MostSize, or status.maximumSize if that is less. The
+// hosts of the others are down.
+func Size(mc *v1alpha2.MiniCluster) int32 {
+	most := mc.Spec.MostSize()
+	if bound := mc.Status.MaximumSize; bound > 0 {
+		most = min(most, bound)
+	}
+	return most
+}
+
+// Brokers returns for how many brokers a JobSet has pods.
+func Brokers(set *jobsetapi.JobSet) int32 {
+	brokers := int32(0)
+	for i := range set.Spec.ReplicatedJobs {
+		if job := &set.Spec.ReplicatedJobs[i]; job.Name == v1alpha2.LeadJob || job.Name == v1alpha2.WorkersJob {
+			brokers += ptr.Deref(job.Template.Spec.Parallelism, 1)
+		}
+	}
+	return brokers
 }
 
 // leadBackoffLimit returns the limit of the lead's Job for spec.backoffLimit retries. With

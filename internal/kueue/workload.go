@@ -93,7 +93,7 @@ func podSets(mc *v1alpha2.MiniCluster, pod *corev1.Pod, topology *kueueapi.PodSe
 		return sets
 	}
 	set := kueueapi.PodSet{Name: workers, Count: mc.Spec.Size - 1, Template: *template.DeepCopy()}
-	if least := int32(max(state.Sizing(&mc.Spec).Allowed()[0]-1, 1)); least < set.Count {
+	if least := int32(max(state.Sizing(&mc.Spec).Allowed().Least()-1, 1)); least < set.Count {
 		set.MinCount = &least
 	}
 	sets = append(sets, set)

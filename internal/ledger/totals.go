@@ -20,9 +20,11 @@ func (l *Ledger) Total() queue.Resources {
 			if !n.counts() {
 				continue
 			}
-			for name, amount := range l.capacity(n) {
-				l.total[name] += max(amount, 0)
+			capacity := queue.Resources(l.capacity(n))
+			for name, amount := range capacity {
+				capacity[name] = max(amount, 0)
 			}
+			l.total.Add(capacity, 1)
 		}
 	}
 	return maps.Clone(l.total)
@@ -36,9 +38,7 @@ func (l *Ledger) Foreign() queue.Resources {
 			if n := l.nodes[name]; n == nil || !n.counts() {
 				continue
 			}
-			for name, amount := range held {
-				l.foreign[name] += amount
-			}
+			l.foreign.Add(held, 1)
 		}
 	}
 	return maps.Clone(l.foreign)

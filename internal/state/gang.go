@@ -58,6 +58,8 @@ func Gang(mc *v1alpha2.MiniCluster, pod *corev1.Pod, quota *v1alpha2.Quota) queu
 		Limit:       Limit(mc, AdmittedDeadlines(mc)),
 		Expected:    ptr.Deref(mc.Spec.Elastic.ExpectedRuntime, metav1.Duration{}).Duration,
 
+		NeverPreempts: ptr.Deref(pod.Spec.PreemptionPolicy, corev1.PreemptLowerPriority) == corev1.PreemptNever,
+
 		StartsAtOnce: quota != nil || mc.Spec.Malleable(), // others may wait for its quota
 	}
 	if quota != nil {

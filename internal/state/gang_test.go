@@ -16,6 +16,7 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/queue"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
 )
@@ -34,7 +35,7 @@ func TestGang(t *testing.T) {
 	if !got.Created.Equal(fixture.Noon) || !got.Since.Equal(requeued.Time) {
 		t.Errorf("created %s, waits since %s", got.Created, got.Since)
 	}
-	if sizes := got.Sizing.Allowed(); !slices.Equal(sizes, []int{2, 3, 4}) {
+	if sizes := allSizes(got.Sizing); !slices.Equal(sizes, []int{2, 3, 4}) {
 		t.Errorf("sizes %v", sizes)
 	}
 }
@@ -60,7 +61,7 @@ func TestGangWithQuota(t *testing.T) {
 				s.Elastic.Sizes = &v1alpha2.Sizes{Operator: "*", Operand: 2}
 			}).Status(func(s *v1alpha2.MiniClusterStatus) { s.RequeueState = &v1alpha2.RequeueState{Count: 1, Size: tc.most} }).Defaulted()
 			got := Gang(mc, pod, &v1alpha2.Quota{Size: tc.quota, Time: reserved})
-			if sizes := got.Sizing.Allowed(); !slices.Equal(sizes, tc.want) {
+			if sizes := allSizes(got.Sizing); !slices.Equal(sizes, tc.want) {
 				t.Errorf("sizes %v", sizes)
 			}
 			if got.Priority != 0 || !got.Created.Equal(reserved.Time) {
@@ -97,11 +98,11 @@ func TestSizingKnowsCores(t *testing.T) {
 	mc := fixture.MiniCluster("lmp").Size(4).MinSize(1).Tasks(20).CPU("8").Spec(func(s *v1alpha2.MiniClusterSpec) {
 		s.Elastic.Tasks.Scaling = v1alpha2.TasksFixed
 	})
-	if sizes := Sizing(&mc.Defaulted().Spec).Allowed(); !slices.Equal(sizes, []int{3, 4}) {
+	if sizes := allSizes(Sizing(&mc.Defaulted().Spec)); !slices.Equal(sizes, []int{3, 4}) {
 		t.Errorf("sizes %v", sizes)
 	}
 	mc.Spec(func(s *v1alpha2.MiniClusterSpec) { s.Flux.Resources = v1alpha2.ResourcesLocal })
-	if sizes := Sizing(&mc.Defaulted().Spec).Allowed(); !slices.Equal(sizes, []int{1, 2, 3, 4}) {
+	if sizes := allSizes(Sizing(&mc.Defaulted().Spec)); !slices.Equal(sizes, []int{1, 2, 3, 4}) {
 		t.Errorf("sizes %v, where the cores are not known", sizes)
 	}
 }
@@ -443,6 +444,21 @@ func TestParseTopologyLevels(t *testing.T) {
 	} {
 		if _, err := ParseTopologyLevels(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v", text, err)
+		}
+	}
+}
+
+// allSizes are the allowed sizes, rising.
+func allSizes(s elastic.Sizing) []int { return s.Allowed().Between(0, s.Size) }
+
+// The API server writes the preemption policy of the PriorityClass into the pod.
+func TestPreemptionPolicy(t *testing.T) {
+	for policy, want := range map[*corev1.PreemptionPolicy]bool{
+		nil: false, new(corev1.PreemptLowerPriority): false, new(corev1.PreemptNever): true,
+	} {
+		pod := fixture.Pod("x").Spec(func(s *corev1.PodSpec) { s.PreemptionPolicy = policy }).Obj()
+		if got := Gang(fixture.MiniCluster("lmp").Defaulted(), pod, nil); got.NeverPreempts != want {
+			t.Errorf("with %v it never preempts: %t", policy, got.NeverPreempts)
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/internal/broker"
+	"github.com/flux-elastic/flux-elastic/internal/jobset"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
 )
@@ -137,5 +138,5 @@ func MaxSize(mc *v1alpha2.MiniCluster) int32 {
 	if mc.Status.Admission != nil && mc.Status.MaximumSize > 0 {
 		return mc.Status.MaximumSize
 	}
-	return mc.Spec.MostSize()
+	return jobset.Size(mc)
 }

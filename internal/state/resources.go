@@ -5,11 +5,15 @@ package state
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	resourcehelper "k8s.io/component-helpers/resource"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic/queue"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
 )
 
@@ -26,8 +30,15 @@ func admitted(a *v1alpha2.Admission) fluxion.Resources {
 	return withPod(Amounts(a.Requests), a.Exclusive)
 }
 
+// mostRequested is the largest request of a pod that counts: 2^48 bytes are 256 TiB. So the requests of ten
+// thousands of pods on a node have a sum.
+const mostRequested = 1 << 48
+
 // withPod adds the pod itself, and the whole node if the pod has its node alone.
 func withPod(amounts fluxion.Resources, exclusive bool) fluxion.Resources {
+	for name, amount := range amounts {
+		amounts[name] = min(amount, mostRequested)
+	}
 	amounts[fluxion.Pods] = 1
 	if exclusive {
 		amounts[fluxion.WholeNode] = 1
@@ -41,14 +52,37 @@ func PodRequests(pod *corev1.Pod) corev1.ResourceList {
 	return resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{UseStatusResources: true, InPlacePodLevelResourcesVerticalScalingEnabled: true})
 }
 
-// Amounts converts quantities to the units of package fluxion.
+// TooLarge says which request of a pod is too large to be counted; "" if none is. No node has so much.
+func TooLarge(pod *corev1.Pod) string {
+	requests := PodRequests(pod)
+	for _, name := range slices.Sorted(maps.Keys(requests)) {
+		quantity, most := requests[name], resource.NewQuantity(mostRequested, resource.DecimalSI)
+		if name == corev1.ResourceCPU {
+			most.SetMilli(mostRequested)
+		}
+		if quantity.Cmp(*most) > 0 {
+			return fmt.Sprintf("a pod requests %s %s in all, more than %s", quantity.String(), name, most)
+		}
+	}
+	return ""
+}
+
+// Amounts converts quantities to the units of package fluxion. Each amount is from 0 to queue.MaxAmount.
+// Larger quantities would not fit in an int64, so they are compared as quantities.
 func Amounts(list corev1.ResourceList) fluxion.Resources {
 	out := make(fluxion.Resources, len(list)+1)
 	for name, quantity := range list {
+		amount, most := (*resource.Quantity).Value, resource.NewQuantity(queue.MaxAmount, resource.DecimalSI)
 		if name == corev1.ResourceCPU {
-			out[fluxion.CPU] = quantity.MilliValue()
-		} else {
-			out[string(name)] = quantity.Value()
+			amount, most = (*resource.Quantity).MilliValue, resource.NewMilliQuantity(queue.MaxAmount, resource.DecimalSI)
+		}
+		switch {
+		case quantity.Sign() <= 0:
+			out[string(name)] = 0
+		case quantity.Cmp(*most) >= 0:
+			out[string(name)] = queue.MaxAmount
+		default:
+			out[string(name)] = amount(&quantity)
 		}
 	}
 	return out

@@ -106,7 +106,7 @@ func TestOtherSizes(t *testing.T) {
 		"as it was":                  {4, true, ""},
 		"smaller":                    {3, true, ""},
 		"larger":                     {6, true, ""},
-		"larger than pods were made": {9, true, "Warning SizeIgnored: It grows up to 6 brokers, not 9: its pods were made for maxSize when it was admitted"},
+		"larger than pods were made": {9, true, "Warning SizeIgnored: It grows up to 6 brokers, not 9: no more pods were made when it was admitted"},
 		"smaller than its minimum":   {1, true, "Warning BelowMinimum: It shrinks to a size of 1, less than its minSize of 2"},
 		"of a rigid one":             {3, false, "Warning SizeIgnored: The size of 3 counts from the next start: the command runs with 4 brokers, and cannot gain or lose any"},
 	} {

@@ -52,7 +52,7 @@ func otherSize(in Input, s *v1alpha2.MiniClusterStatus) []Event {
 			"The size of %d counts from the next start: the command runs with %d brokers, and cannot gain or lose any", size, s.Admission.Quorum)}}
 	case size > s.MaximumSize:
 		return []Event{{corev1.EventTypeWarning, "SizeIgnored", fmt.Sprintf(
-			"It grows up to %d brokers, not %d: its pods were made for maxSize when it was admitted", s.MaximumSize, size)}}
+			"It grows up to %d brokers, not %d: no more pods were made when it was admitted", s.MaximumSize, size)}}
 	case int(size) < policy.Sizing.Min:
 		return []Event{{corev1.EventTypeWarning, "BelowMinimum", fmt.Sprintf(
 			"It shrinks to a size of %d, less than its minSize of %d", size, policy.Sizing.Min)}}

@@ -25,7 +25,8 @@ type Check struct {
 
 // Input is all from which a status is computed.
 type Input struct {
-	// MiniCluster has its defaults, and the status before this pass.
+	// MiniCluster has its defaults, and the status before this pass. Without nodes, its largest size is the
+	// number of pods that it would have.
 	MiniCluster *v1alpha2.MiniCluster
 	Observation *life.Observation
 	Plan        life.Plan
@@ -61,7 +62,7 @@ func Compute(in Input) v1alpha2.MiniClusterStatus {
 	in.record = in.Plan.Apply(in.Observation.Record, in.Now)
 	s.ObservedGeneration = in.MiniCluster.Generation
 	s.Selector = v1alpha2.SelectorLabel + "=" + in.MiniCluster.Name
-	if s.Admission == nil || s.MaximumSize == 0 { // otherwise the pods exist and define it
+	if s.MaximumSize == 0 {
 		s.MaximumSize = in.MiniCluster.Spec.MostSize()
 	}
 	setQueue(s, in)

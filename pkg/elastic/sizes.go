@@ -6,6 +6,7 @@ package elastic
 import (
 	"math"
 	"math/bits"
+	"sort"
 )
 
 // Sizing says at which sizes a MiniCluster may start, and how many tasks its command has at each.
@@ -57,41 +58,87 @@ const (
 	MultipleOf Constraint = "MultipleOf"
 )
 
-// Allowed are the sizes at which the MiniCluster may start, rising. The last is Size, or the
-// largest size within Most.
-func (s Sizing) Allowed() []int {
-	sizes := s.ladder()
-	for s.Most > 0 && len(sizes) > 1 && sizes[len(sizes)-1] > s.Most {
-		sizes = sizes[:len(sizes)-1]
+// Allowed are the sizes at which the MiniCluster may start. The last is Size, or the largest size
+// within Most.
+func (s Sizing) Allowed() Ladder {
+	// More brokers have more tasks, so all sizes from one on are allowed.
+	least := s.Min + sort.Search(max(s.Size-s.Min, 0), func(i int) bool { return s.Tasks.AtSize == 0 || s.TasksAt(s.Min+i) > 0 })
+	all := Ladder{s, min(s.Min, s.Size), s.Size}.From(least)
+	if s.Most > 0 && s.Most < s.Size {
+		all.last = max(all.Within(s.Most), all.first)
+	}
+	return all
+}
+
+// LargestWithin is the largest allowed size of at most n brokers; 0 if there is none.
+func (s Sizing) LargestWithin(n int) int { return s.Allowed().Within(n) }
+
+// Ladder are allowed sizes: those of a Sizing from the first to the last. It is never empty. A Ladder has no list
+// of its sizes, because there may be very many.
+type Ladder struct {
+	sizing      Sizing
+	first, last int
+}
+
+// Least is the smallest of the sizes.
+func (l Ladder) Least() int { return l.first }
+
+// Most is the largest of the sizes.
+func (l Ladder) Most() int { return l.last }
+
+// Within is the largest of the sizes that is at most n; 0 if there is none.
+func (l Ladder) Within(n int) int {
+	switch {
+	case n >= l.last:
+		return l.last
+	case n < l.first:
+		return 0
+	}
+	return l.sizing.step(n)
+}
+
+// From are the sizes of at least n, or the largest if there is none.
+func (l Ladder) From(n int) Ladder {
+	switch {
+	case n >= l.last:
+		l.first = l.last
+	case n > l.first:
+		if l.first = l.sizing.step(n); l.first < n {
+			l.first = l.after(l.first)
+		}
+	}
+	return l
+}
+
+// Between are the sizes from low to high, rising.
+func (l Ladder) Between(low, high int) []int {
+	var sizes []int
+	for l = l.From(low); l.first >= low && l.first <= high; l.first = l.after(l.first) {
+		if sizes = append(sizes, l.first); l.first == l.last {
+			break
+		}
 	}
 	return sizes
 }
 
-// ladder are the sizes from Min to Size.
-func (s Sizing) ladder() []int {
-	var sizes []int
-	for n := s.Min; n < s.Size; {
-		if s.TasksAt(n) > 0 || s.Tasks.AtSize == 0 {
-			sizes = append(sizes, n)
-		}
-		next := s.next(n)
-		if next <= n { // 1 * 2 makes progress, 1 ^ 2 does not
-			break
-		}
-		n = next
+// after is the size after one of the sizes.
+func (l Ladder) after(size int) int {
+	if next := l.sizing.next(size); next > size { // 1 * 2 makes progress, 1 ^ 2 does not
+		return min(next, l.last)
 	}
-	return append(sizes, s.Size)
+	return l.last
 }
 
-// LargestWithin is the largest allowed size of at most n brokers; 0 if there is none.
-func (s Sizing) LargestWithin(n int) int {
-	largest := 0
-	for _, size := range s.Allowed() {
-		if size <= n {
-			largest = size
-		}
+// step is the largest of Min, Min op Operand, and so on, that is at most n. n is from Min to below Size.
+func (s Sizing) step(n int) int {
+	if s.Operator != Multiply && s.Operator != Power && s.Operand > 0 {
+		return n - (n-s.Min)%s.Operand
 	}
-	return largest
+	size := s.Min
+	for next := s.next(size); next > size && next <= n; next = s.next(size) {
+		size = next
+	}
+	return size
 }
 
 // next is the size after n, and Size if that is smaller.

@@ -31,7 +31,8 @@ func TestAllowed(t *testing.T) {
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
-			if got := tc.sizing.Allowed(); !slices.Equal(got, tc.want) {
+			allowed := tc.sizing.Allowed()
+			if got := allowed.Between(allowed.Least(), allowed.Most()); !slices.Equal(got, tc.want) {
 				t.Errorf("got %v, want %v", got, tc.want)
 			}
 		})
@@ -84,7 +85,7 @@ func TestSizingProperties(t *testing.T) {
 		s.Min = 1 + random.IntN(20)
 		s.Size = s.Min + random.IntN(100)
 		s.SlotsPerNode = random.IntN(10)
-		sizes := s.Allowed()
+		sizes := listed(s)
 		cores := s.SlotsPerNode
 		for n := 1; n <= 2*s.Size && cores > 0 && s.Tasks.AtSize <= cores*s.Size; n++ {
 			if got := s.TasksAt(n); got > cores*n {
@@ -104,6 +105,60 @@ func TestSizingProperties(t *testing.T) {
 		}
 		if got := s.LargestWithin(sizes[0] - 1); got != 0 {
 			t.Fatalf("seed %d: within %d the largest of %v is %d", seed, sizes[0]-1, sizes, got)
+		}
+		if random.IntN(2) == 0 {
+			s.Most = random.IntN(130)
+		}
+		checkLadder(t, s)
+	}
+}
+
+// listed are the allowed sizes one by one, each made from the one before.
+func listed(s Sizing) []int {
+	var sizes []int
+	for n := s.Min; n < s.Size; {
+		if s.TasksAt(n) > 0 || s.Tasks.AtSize == 0 {
+			sizes = append(sizes, n)
+		}
+		next := s.next(n)
+		if next <= n {
+			break
+		}
+		n = next
+	}
+	sizes = append(sizes, s.Size)
+	for s.Most > 0 && len(sizes) > 1 && sizes[len(sizes)-1] > s.Most {
+		sizes = sizes[:len(sizes)-1]
+	}
+	return sizes
+}
+
+// A ladder without a list says the same as the list.
+func checkLadder(t *testing.T, s Sizing) {
+	t.Helper()
+	ladder, list := s.Allowed(), listed(s)
+	if ladder.Least() != list[0] || ladder.Most() != list[len(list)-1] {
+		t.Fatalf("%+v is from %d to %d, want %v", s, ladder.Least(), ladder.Most(), list)
+	}
+	for low := range 130 {
+		var within int
+		var from []int
+		for _, size := range list {
+			if size <= low {
+				within = size
+			}
+			if size >= low {
+				from = append(from, size)
+			}
+		}
+		if got := ladder.Within(low); got != within {
+			t.Fatalf("%+v: the largest size within %d is %d, want one of %v", s, low, got, list)
+		}
+		if got := ladder.Between(low, 200); !slices.Equal(got, from) {
+			t.Fatalf("%+v: the sizes from %d on are %v, want %v", s, low, got, from)
+		}
+		if got := ladder.From(low); got.Most() != list[len(list)-1] || (len(from) > 0 && got.Least() != from[0]) || (len(from) == 0 && got.Least() != got.Most()) {
+			t.Fatalf("%+v: from %d on it is %+v, want %v", s, low, got, from)
 		}
 	}
 }

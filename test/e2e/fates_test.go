@@ -100,7 +100,7 @@ func hasty(c *chaos, r *rand.Rand, w *fixture.MiniClusterWrapper) {
 	impatient(c, r, w)
 	w.Spec(func(spec *v1alpha2.MiniClusterSpec) {
 		spec.Elastic.QuorumTimeout, spec.Elastic.StartTimeout = duration("1s"), duration("2s")
-		spec.Elastic.Recreate.BackoffBase = duration("500ms")
+		spec.Elastic.Recreate.BackoffBase = duration("1s")
 	})
 }
 

@@ -65,12 +65,22 @@ var refused = []refusal{
 	{"spec: {cleanup: true, ttlSecondsAfterFinished: 60}", "cleanup and ttlSecondsAfterFinished exclude each other"},
 	{"spec: {size: 4, elastic: {sizes: {operator: '*', operand: 2}}}", "elastic.sizes needs minSize"},
 	{"spec: {minSize: 1, elastic: {sizes: {operator: '^', operand: 1}}}", "operand must be at least 2 for the operators * and ^"},
-	{"spec: {elastic: {quorumTimeout: 0s}}", "quorumTimeout must be longer than 0s"},
-	{"spec: {elastic: {startTimeout: 0m0s}}", "startTimeout must be longer than 0s"},
+	{"spec: {jobLabels: {a: " + strings.Repeat("x", 64) + "}}", "a value of jobLabels may have 63 characters"},
+	{"spec: {pod: {labels: {a: " + strings.Repeat("x", 64) + "}}}", "a value of labels may have 63 characters"},
+	{"spec: {pod: {nodeSelector: {a: " + strings.Repeat("x", 64) + "}}}", "a value of nodeSelector may have 63 characters"},
+	{"spec: {pod: {nodeAffinity: {a: [b" + strings.Repeat(", b", 256) + "]}}}", "a label of nodeAffinity may have 256 values"},
+	{"spec: {pod: {resources: {" + tooManyResources() + "}}}", "a container may have 64 resources"},
+	{"spec: {containers: [{resources: {limits: {" + tooManyResources() + "}}}]}", "a container may have 64 resources"},
+	{"spec: {containers: [{resources: {requests: {" + tooManyResources() + "}}}]}", "a container may have 64 resources"},
+	{"spec: {flux: {container: {resources: {limits: {" + tooManyResources() + "}}}}}", "a container may have 64 resources"},
+	{"spec: {containers: [{environment: {A: " + strings.Repeat("x", 32769) + "}}]}", "a value of environment may have 32768 characters"},
+	{"spec: {flux: {environment: {A: " + strings.Repeat("x", 32769) + "}}}", "a value of environment may have 32768 characters"},
+	{"spec: {elastic: {quorumTimeout: 999ms}}", "quorumTimeout must be at least 1s"},
+	{"spec: {elastic: {startTimeout: 0m0s}}", "startTimeout must be at least 1s"},
 	{"spec: {elastic: {quorumTimeout: 2m, startTimeout: 1m}}", "quorumTimeout must not be longer than startTimeout"},
 	{"spec: {elastic: {quorumTimeout: 1h}}", "quorumTimeout must not be longer than startTimeout (default 10m)"},
-	{"spec: {elastic: {recreate: {backoffBase: 0s}}}", "backoffBase must be longer than 0s"},
-	{"spec: {elastic: {recreate: {backoffMax: 0s}}}", "backoffMax must be longer than 0s"},
+	{"spec: {elastic: {recreate: {backoffBase: 1ms}}}", "backoffBase must be at least 1s"},
+	{"spec: {elastic: {recreate: {backoffMax: 0s}}}", "backoffMax must be at least 1s"},
 	{"spec: {elastic: {recreate: {backoffBase: 2m, backoffMax: 1m}}}", "backoffBase must not be longer than backoffMax"},
 	{"spec: {elastic: {tasks: {multipleOf: 4}}}", "multipleOf belongs to constraint: MultipleOf"},
 	{"spec: {elastic: {tasks: {constraint: MultipleOf}}}", "multipleOf belongs to constraint: MultipleOf"},
@@ -105,6 +115,15 @@ var refused = []refusal{
 	{"spec: {network: {port: 65536}}", "should be less than or equal to 65535"},
 	{"spec: {network: {interface: 'a b'}}", "should match"},
 	{"spec: {network: {clusterDomain: Cluster.}}", "should match"},
+}
+
+// tooManyResources are amounts of 65 resources.
+func tooManyResources() string {
+	amounts := make([]string, 65)
+	for i := range amounts {
+		amounts[i] = fmt.Sprintf("resource-%d: 1", i)
+	}
+	return strings.Join(amounts, ", ")
 }
 
 var accepted = []string{

@@ -351,7 +351,7 @@ func TestPriority(t *testing.T) {
 // priorityClass makes one for as long as the test runs.
 func (s *site) priorityClass(name string, value int32) {
 	s.t.Helper()
-	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value, PreemptionPolicy: new(corev1.PreemptNever)}
+	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: value}
 	if err := env.client.Create(s.ctx, class); err != nil {
 		s.t.Fatal(err)
 	}

@@ -31,9 +31,7 @@ func (c *cycle) wantsMore() bool {
 	wanted := Resources{}
 	for _, q := range c.queues {
 		for _, e := range q.waiting {
-			for name, amount := range e.Requests {
-				wanted[name] += amount * int64(e.wants())
-			}
+			wanted.Add(e.Requests, e.wants())
 		}
 	}
 	for name, amount := range wanted {
@@ -74,12 +72,7 @@ func (c *cycle) worthShrinking(e *entry, others []*entry) bool {
 func usable(gangs []*entry, free int) int {
 	taken := 0
 	for _, e := range gangs {
-		for _, size := range slices.Backward(e.sizes) {
-			if more := size - len(e.nodes); more <= free-taken {
-				taken += max(more, 0)
-				break
-			}
-		}
+		taken += max(e.sizes.Within(len(e.nodes)+free-taken)-len(e.nodes), 0)
 	}
 	return taken
 }
@@ -87,7 +80,8 @@ func usable(gangs []*entry, free int) int {
 // block makes a gang the head of its queue: gangs behind it must not delay it.
 func (c *cycle) block(e *entry) {
 	e.queue.head = e
-	e.overCapacity = c.state.withinCapacity(e.queue, e.Requests, e.allowed[0]) < e.allowed[0]
+	least := e.allowed.Least()
+	e.overCapacity = c.state.withinCapacity(e.queue, e.Requests, least) < least
 	if e.Blocked.IsZero() {
 		e.Blocked = c.now
 	}

@@ -42,14 +42,14 @@ func (c *cycle) sortOut(e *entry, holds map[string][2]int) {
 	if e.message != "" {
 		e.verdict = elastic.NotAllowed
 	} else if !c.couldHold(e, holds) {
-		e.verdict, e.message = elastic.NeverFits, c.base.Why(e.ID, e.allowed)
+		e.verdict, e.message = elastic.NeverFits, c.base.Why(e.ID, []int{e.allowed.Least()})
 	}
 }
 
 // tooLarge says which capacity of the queue is too small for a gang; "" if none is.
 func (c *cycle) tooLarge(e *entry) string {
 	for _, name := range sorted(e.queue.Capacity) {
-		need := e.Requests[name] * int64(e.allowed[0])
+		need := times(e.Requests[name], e.allowed.Least())
 		if may := e.queue.Capacity[name]; need > may {
 			return fmt.Sprintf("needs %s%s, queue %s may have %s", c.amount(name, need), e.wholly(name), e.queue.Name, c.amount(name, may))
 		}
@@ -64,10 +64,10 @@ func (c *cycle) tooMuchPromised(e *entry) string {
 		var promised int64
 		for _, other := range c.queues {
 			if other != e.queue {
-				promised += other.Guarantee[name]
+				promised = bounded(promised + other.Guarantee[name])
 			}
 		}
-		need, total := e.Requests[name]*int64(e.allowed[0]), c.total[name]
+		need, total := times(e.Requests[name], e.allowed.Least()), c.total[name]
 		if promised > 0 && need > max(total-promised, e.queue.Guarantee[name]) && need <= total {
 			return fmt.Sprintf("needs %s%s, of %s in all %s are guaranteed to other queues", c.amount(name, need), e.wholly(name), c.amount(name, total), c.amount(name, promised))
 		}
@@ -77,14 +77,14 @@ func (c *cycle) tooMuchPromised(e *entry) string {
 
 // couldHold asks the room once per class and size.
 func (c *cycle) couldHold(e *entry, holds map[string][2]int) bool {
-	least, seen := e.allowed[0], holds[e.class]
+	least, seen := e.allowed.Least(), holds[e.class]
 	switch {
 	case seen[0] >= least:
 		return true
 	case seen[1] > 0 && least >= seen[1]:
 		return false
 	}
-	could := c.base.CouldHold(e.ID, e.allowed)
+	could := c.base.CouldHold(e.ID, []int{least})
 	if could {
 		seen[0] = least
 	} else {

@@ -26,6 +26,8 @@ type Gang struct {
 	User string
 	// Priority goes before age: higher first.
 	Priority int32
+	// NeverPreempts is true if the gang takes no nodes from gangs of lower priority.
+	NeverPreempts bool
 	// Created sets the gang's age: older first.
 	Created time.Time
 	// Since is when the gang began to hold out for its full size: its creation, or when it was
@@ -157,7 +159,7 @@ func (s *Snapshot) shared() Resources {
 // Stay is the time in which a gang has had nodes, until a time.
 func (s *Snapshot) Stay(r *Running, until time.Time) Stay {
 	held := Resources{}
-	held.add(withPod(r.Requests), len(r.Ranks))
+	held.Add(withPod(r.Requests), len(r.Ranks))
 	return Stay{User: r.User, Share: share(held, s.shared()), From: r.Admitted, To: until}
 }
 

@@ -6,7 +6,6 @@ package queue
 import (
 	"cmp"
 	"slices"
-	"sort"
 )
 
 // resize hands out what is left to gangs that were admitted at their smallest size. Each in turn
@@ -24,15 +23,14 @@ func (c *cycle) enlarge(gangs []*entry) {
 }
 
 func (c *cycle) raise(e *entry) bool {
-	larger := e.sizes[slices.Index(e.sizes, len(e.nodes))+1:]
-	if len(larger) == 0 {
+	if len(e.nodes) >= e.sizes.Most() {
 		return false
 	}
 	trial := c.state.snapshot()
 	trial.unplace(e, len(e.nodes))
 	most := trial.fits(e, e.Sizing.Size)
-	n := sort.Search(len(larger), func(i int) bool { return larger[i] > most })
-	low, high := 0, n // the first low of them are known to fit
+	larger := e.sizes.Between(len(e.nodes)+1, most)
+	low, high := 0, len(larger) // the first low of them are known to fit
 	for low < high {
 		middle := (low + high + 1) / 2
 		if c.start(e, larger[middle-1]) {

@@ -6,6 +6,8 @@ package queue
 import (
 	"slices"
 	"time"
+
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 )
 
 const (
@@ -59,10 +61,7 @@ func (c *cycle) before() (first []*entry, others bool) {
 }
 
 // holdsOutFor are the sizes at which a gang starts while it holds out: at least the largest.
-func (e *entry) holdsOutFor() []int {
-	i, _ := slices.BinarySearch(e.sizes, e.HoldFor)
-	return e.sizes[min(i, len(e.sizes)-1):]
-}
+func (e *entry) holdsOutFor() elastic.Ladder { return e.sizes.From(e.HoldFor) }
 
 // better is the size, and its time, with which a gang ends soonest; 0 if it had better start now. Others get
 // their nodes first.
@@ -86,8 +85,8 @@ func (c *cycle) better(e *entry, latest time.Time, first []*entry) (better int, 
 			then.place(other, other.least())
 		}
 		most := then.fits(e, e.Sizing.Size)
-		for _, size := range e.sizes {
-			if ends := end.guess.Add(e.runs(size)); size <= most && size > len(e.nodes) && ends.Before(soonest) {
+		for _, size := range e.sizes.Between(len(e.nodes)+1, most) {
+			if ends := end.guess.Add(e.runs(size)); ends.Before(soonest) {
 				better, when, soonest = size, end.guess, ends
 			}
 		}
@@ -95,7 +94,10 @@ func (c *cycle) better(e *entry, latest time.Time, first []*entry) (better int, 
 	return better, when
 }
 
+// longestRun bounds what a gang can be expected to run, so that it stays a Duration: a century.
+const longestRun = 100 * 365 * 24 * time.Hour
+
 // runs is how long a gang is expected to run at a size; 0 if this is not known.
 func (g *Gang) runs(size int) time.Duration {
-	return time.Duration(float64(g.Expected) * float64(g.Sizing.Size) / float64(max(size, 1)))
+	return time.Duration(min(float64(g.Expected)*float64(g.Sizing.Size)/float64(max(size, 1)), float64(longestRun)))
 }

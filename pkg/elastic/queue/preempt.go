@@ -10,11 +10,11 @@ import (
 )
 
 // preempt takes nodes for heads from gangs of lower priority in the same queue, unless the queue
-// goes by age. It takes nothing for a head that fits once all leaving ranks are gone, or that
-// holds out for its full size.
+// goes by age. It takes nothing for a head that fits once all leaving ranks are gone, that holds
+// out for its full size, or that never preempts.
 func (c *cycle) preempt() {
 	for _, head := range c.heads() {
-		if c.needsNothing(head) {
+		if c.needsNothing(head) || head.NeverPreempts {
 			continue
 		}
 		c.takeFor(head, "preempt", func(r *run) bool {

@@ -26,8 +26,8 @@ func (c *cycle) deserves(e *entry) bool {
 	q := e.queue
 	after := maps.Clone(c.afterLeaving.used[q.index])
 	promised := false
-	for name, amount := range e.Requests {
-		after[name] += amount * int64(e.least())
+	after.Add(e.Requests, e.least())
+	for name := range e.Requests {
 		promised = promised || q.Guarantee[name] > 0
 	}
 	for name, guarantee := range q.Guarantee {
@@ -38,9 +38,7 @@ func (c *cycle) deserves(e *entry) bool {
 
 // keepsShare reports whether a queue keeps its deserved share without n pods of a gang.
 func keepsShare(s *clusterState, r *run, n int) bool {
-	left := Resources{}
-	for name, amount := range s.used[r.queue.index] {
-		left[name] = amount - r.Requests[name]*int64(n)
-	}
+	left := maps.Clone(s.used[r.queue.index])
+	left.Add(r.Requests, -n)
 	return s.share(left) >= r.queue.deserved-rounding
 }

@@ -123,17 +123,17 @@ func (c *cycle) why(e *entry) string {
 	q, least := e.queue, e.least()
 	used := c.state.used[q.index]
 	for _, name := range sorted(q.Capacity) {
-		if need := e.Requests[name] * int64(least); need > 0 && used[name]+need > q.Capacity[name] {
+		if need := times(e.Requests[name], least); need > 0 && used[name]+need > q.Capacity[name] {
 			return fmt.Sprintf("queue %s has %s of %s in use, needs %s more%s", q.Name, c.amount(name, used[name]), c.amount(name, q.Capacity[name]), c.amount(name, need), e.wholly(name))
 		}
 	}
 	for _, name := range c.state.guaranteedToOthers(q) {
 		free, kept := c.state.total[name]-c.state.sum[name], c.state.keptForOthers(q, name)
-		if need := e.Requests[name] * int64(least); need > 0 && need > free-kept {
+		if need := times(e.Requests[name], least); need > 0 && need > free-kept {
 			return fmt.Sprintf("needs %s%s: %s free, of which %s are guaranteed to other queues", c.amount(name, need), e.wholly(name), c.amount(name, free), c.amount(name, kept))
 		}
 	}
-	if why := c.state.room.Why(e.ID, e.sizes); why != "" {
+	if why := c.state.room.Why(e.ID, []int{least}); why != "" {
 		return why
 	}
 	for _, r := range c.reservations {

@@ -52,8 +52,6 @@ type cycle struct {
 	admitted []*entry
 	// reservations are those of the heads, in the order in which the heads were found.
 	reservations []*reservation
-	// allowed are the sizes that gangs may have: many gangs are alike.
-	allowed map[elastic.Sizing][]int
 	// atMost bounds the number of pods that fit, by class: room only shrinks.
 	atMost map[string]int
 	ends   []expectedEnd // nil until needed
@@ -87,8 +85,8 @@ type entry struct {
 	Gang
 	queue    *jobQueue
 	user     *user
-	allowed  []int // all sizes
-	sizes    []int // the sizes that are allowed now
+	allowed  elastic.Ladder // all sizes
+	sizes    elastic.Ladder // the sizes that are allowed now
 	holdsOut bool
 	// fullUntil is until when the gang starts at its full size, or a size for which it holds out, or not at
 	// all; zero if at any size.
@@ -127,20 +125,20 @@ type run struct {
 	taker    *entry
 }
 
-func (e *entry) least() int { return e.sizes[0] }
+func (e *entry) least() int { return e.sizes.Least() }
 
 // wants is how many pods a gang wants: none if its user may not have it beside the gangs before it.
 func (e *entry) wants() int {
 	if e.beyond != noLimit {
 		return 0
 	}
-	return e.allowed[len(e.allowed)-1]
+	return e.allowed.Most()
 }
 
 func (q *jobQueue) weight() float64 { return float64(max(q.Weight, 1)) }
 
 func newCycle(s Snapshot, room Room, now time.Time) *cycle {
-	c := &cycle{now: now, settles: s.Settles, base: room.Snapshot(), atMost: map[string]int{}, allowed: map[elastic.Sizing][]int{}, amount: s.Amount}
+	c := &cycle{now: now, settles: s.Settles, base: room.Snapshot(), atMost: map[string]int{}, amount: s.Amount}
 	if c.amount == nil {
 		c.amount = func(name string, amount int64) string { return fmt.Sprintf("%d %s", amount, name) }
 	}
@@ -201,18 +199,13 @@ func (c *cycle) newEntry(gang Gang, q *jobQueue) *entry {
 	if most := q.Users.MaxNodes; most > 0 && (gang.Sizing.Most == 0 || gang.Sizing.Most > most) {
 		gang.Sizing.Most = most
 	}
-	allowed := c.allowed[gang.Sizing]
-	if allowed == nil {
-		allowed = gang.Sizing.Allowed()
-		c.allowed[gang.Sizing] = allowed
-	}
-	e := &entry{Gang: gang, queue: q, user: c.userOf(&gang, q), allowed: allowed, class: gang.Class}
+	e := &entry{Gang: gang, queue: q, user: c.userOf(&gang, q), allowed: gang.Sizing.Allowed(), class: gang.Class}
 	e.Requests = withPod(e.Requests)
 	if e.class == "" {
 		e.class = "gang " + e.ID
 	}
 	e.sizes = e.allowed
-	if len(e.sizes) == 1 {
+	if e.least() == e.sizes.Most() {
 		return e
 	}
 	until := e.Since.Add(e.WaitForSize)
@@ -221,7 +214,7 @@ func (c *cycle) newEntry(gang Gang, q *jobQueue) *entry {
 		until = c.settles
 	}
 	if until.After(c.now) {
-		e.fullUntil, e.sizes = until, e.sizes[len(e.sizes)-1:]
+		e.fullUntil, e.sizes = until, e.sizes.From(e.sizes.Most())
 	} else if e.HoldUntil.After(c.now) {
 		e.holdsOut, e.fullUntil = true, e.HoldUntil
 		e.sizes = e.holdsOutFor()

@@ -344,11 +344,20 @@ func TestBackfill(t *testing.T) {
 
 func TestPreempt(t *testing.T) {
 	high := ofPriority(100)
+	politely := func(g *Gang) { g.NeverPreempts = true }
 	minRuntime := queue("default", func(q *Queue) { q.MinRuntime = time.Minute })
 	testSchedule(t, map[string]scheduleCase{
 		"surplus goes first": {
 			cluster: newCluster(10).run(elasticGang("r", 2, 6, 0, 0), 6, 0, malleable).run(gang("s", 4, 0), 4, 0).wait(with(gang("a", 3, 1), high)), second: 10,
 			want: "a NoRoom, r drains [3 4 5] (preempt)",
+		},
+		"nothing for one that never preempts": {
+			cluster: newCluster(10).run(elasticGang("r", 2, 6, 0, 0), 6, 0, malleable).run(gang("s", 4, 0), 4, 0).wait(with(gang("a", 3, 1), high, politely)), second: 10,
+			want: "a NoRoom",
+		},
+		"but it goes first": {
+			cluster: newCluster(10).run(gang("r", 8, 0), 8, 0).wait(gang("b", 2, 1), with(gang("a", 2, 2), high, politely)), second: 10,
+			want: "a Admitted 2, b NoRoom",
 		},
 		"a gang that cannot change is not shrunk": {
 			cluster: newCluster(10).run(elasticGang("r", 2, 6, 0, 0), 6, 0).run(gang("s", 4, 0), 4, 1).wait(with(gang("a", 3, 1), high)), second: 10,

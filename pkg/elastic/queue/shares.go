@@ -29,9 +29,7 @@ func (c *cycle) demand(q *jobQueue) float64 {
 	want := maps.Clone(c.state.used[q.index])
 	for _, e := range q.all {
 		if e.verdict == "" {
-			for name, amount := range e.Requests {
-				want[name] += amount * int64(e.wants())
-			}
+			want.Add(e.Requests, e.wants())
 		}
 	}
 	part := 1.0

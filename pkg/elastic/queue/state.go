@@ -29,12 +29,30 @@ func newClusterState(room Room, queues []*jobQueue, total Resources) *clusterSta
 	return s
 }
 
-// add adds what some pods request.
-func (r Resources) add(requests Resources, pods int) {
+// MaxAmount is the largest amount of a resource. Sums and products stop there, so that they stay within int64, and so
+// does the sum of a few of them.
+const MaxAmount = 1 << 61
+
+// Add adds what some pods request, or takes it away if the number of pods is negative.
+func (r Resources) Add(requests Resources, pods int) {
 	for name, amount := range requests {
-		r[name] += amount * int64(pods)
+		r[name] = bounded(r[name] + times(amount, pods))
 	}
 }
+
+// times is what a number of pods request.
+func times(amount int64, pods int) int64 {
+	if size := max(pods, -pods); size > 0 && (amount > MaxAmount/int64(size) || amount < -MaxAmount/int64(size)) {
+		if (amount > 0) == (pods > 0) {
+			return MaxAmount
+		}
+		return -MaxAmount
+	}
+	return amount * int64(pods)
+}
+
+// bounded is an amount that is at most MaxAmount.
+func bounded(amount int64) int64 { return min(max(amount, -MaxAmount), MaxAmount) }
 
 // withPod adds the pod itself to the requests.
 func withPod(requests Resources) Resources {
@@ -62,8 +80,8 @@ func (s *clusterState) snapshot() *clusterState {
 
 // add counts more gangs and pods of a user, or fewer if the numbers are negative.
 func (s *clusterState) add(u *user, requests Resources, gangs, pods int) {
-	s.used[u.queue.index].add(requests, pods)
-	s.sum.add(requests, pods)
+	s.used[u.queue.index].Add(requests, pods)
+	s.sum.Add(requests, pods)
 	s.users[u.index].gangs += gangs
 	s.users[u.index].pods += pods
 }
@@ -166,7 +184,7 @@ func (s *clusterState) keptForOthers(q *jobQueue, name string) int64 {
 	var kept int64
 	for _, other := range s.queues {
 		if other != q {
-			kept += max(other.Guarantee[name]-s.used[other.index][name], 0)
+			kept = bounded(kept + max(other.Guarantee[name]-s.used[other.index][name], 0))
 		}
 	}
 	return kept

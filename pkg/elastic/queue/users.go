@@ -73,7 +73,7 @@ func (c *cycle) takeTurns(q *jobQueue) {
 			continue
 		}
 		t.gangs, t.pods = t.gangs+1, t.pods+e.least()
-		has[e.user.name].add(e.Requests, e.least())
+		has[e.user.name].Add(e.Requests, e.least())
 	}
 	if q.Ordering == ByUser {
 		slices.SortStableFunc(q.all, func(a, b *entry) int {
@@ -90,7 +90,7 @@ func (c *cycle) holdings(q *jobQueue) map[string]Resources {
 	}
 	for _, r := range c.runs {
 		if r.queue == q {
-			has[r.User].add(r.Requests, len(r.Ranks)+r.grows)
+			has[r.User].Add(r.Requests, len(r.Ranks)+r.grows)
 		}
 	}
 	return has
@@ -148,7 +148,7 @@ func (e *entry) tooManyNodes() string {
 
 // tooManyForUser says that a gang exceeds the limit of its user by itself; "" if it does not.
 func (e *entry) tooManyForUser() string {
-	if most := e.queue.Users.MaxNodes; most > 0 && e.allowed[0] > most {
+	if most := e.queue.Users.MaxNodes; most > 0 && e.allowed.Least() > most {
 		return e.tooManyNodes()
 	}
 	return ""
@@ -161,7 +161,7 @@ func (c *cycle) userUses(q *jobQueue) []UserUse {
 		if len(e.nodes) == 0 {
 			pending[e.User]++
 		}
-		has[e.User].add(e.Requests, len(e.nodes))
+		has[e.User].Add(e.Requests, len(e.nodes))
 	}
 	uses := make([]UserUse, 0, len(has))
 	for _, name := range slices.Sorted(maps.Keys(has)) {

@@ -9,6 +9,7 @@ package hostlist
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -69,24 +70,17 @@ const maxBytes = 1 << 26
 // Decode reads a hostlist. It refuses a list of more than limit hosts, and a list whose names take
 // more than 64 MiB. So a short text cannot take much memory.
 func Decode(text string, limit int) ([]string, error) {
-	d := decoder{limit: limit, room: maxBytes}
-	for text != "" {
-		element, rest, err := cut(text)
-		if err != nil {
-			return nil, err
-		}
-		if err := d.expand(element); err != nil {
-			return nil, err
-		}
-		text = rest
+	list, err := Parse(text, limit)
+	if err != nil || list.Len() == 0 {
+		return nil, err
 	}
-	return d.hosts, nil
-}
-
-// decoder collects hosts, as long as there is room for their names.
-type decoder struct {
-	hosts       []string
-	limit, room int
+	room := int64(maxBytes)
+	for _, s := range list.spans {
+		if room -= s.count() * int64(len(s.prefix)+s.digits); room < 0 {
+			return nil, fmt.Errorf("host list: the names are more than %d bytes", maxBytes)
+		}
+	}
+	return slices.AppendSeq(make([]string, 0, list.Len()), list.All()), nil
 }
 
 // cut splits the first element off a list: it ends before the first comma outside of brackets.
@@ -111,46 +105,6 @@ func cut(text string) (element, rest string, err error) {
 		return "", "", fmt.Errorf("host list %q: missing ]", text)
 	}
 	return text, "", nil
-}
-
-// expand adds the hosts of one element.
-func (d *decoder) expand(element string) error {
-	prefix, list, found := strings.Cut(element, "[")
-	if !found {
-		return d.add(element, "")
-	}
-	list, after, _ := strings.Cut(list, "]")
-	if after != "" {
-		return fmt.Errorf("host list element %q: text after ]", element)
-	}
-	for part := range strings.SplitSeq(list, ",") {
-		first, last, isRange := strings.Cut(part, "-")
-		if !isRange {
-			last = first
-		}
-		low, lowErr := number(first)
-		high, highErr := number(last)
-		if lowErr != nil || highErr != nil || high < low {
-			return fmt.Errorf("host list element %q: %q is no number or rising range", element, part)
-		}
-		for n := low; n <= high; n++ {
-			if err := d.add(prefix, fmt.Sprintf("%0*d", len(first), n)); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func (d *decoder) add(prefix, digits string) error {
-	if len(d.hosts) >= d.limit {
-		return fmt.Errorf("host list: more than %d hosts", d.limit)
-	}
-	if d.room -= len(prefix) + len(digits); d.room < 0 {
-		return fmt.Errorf("host list: the names are more than %d bytes", maxBytes)
-	}
-	d.hosts = append(d.hosts, prefix+digits)
-	return nil
 }
 
 func number(digits string) (int64, error) {

@@ -1,0 +1,17 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flux-elastic/flux-elastic/internal/state"
+)
+
+// MostPods implements minicluster.Scheduler.
+func (s *Scheduler) MostPods(pod *corev1.Pod) int {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.ledger.MostPods(state.Requests(pod))
+}
