@@ -8,12 +8,8 @@ import (
 	"time"
 )
 
-const (
-	// mostIdle is the part of its own work, in node-seconds, that a gang may keep idle while others wait.
-	mostIdle = 0.1
-	// lateness is the part of its run time for which a gang waits beyond the expected end of others.
-	lateness = 0.05
-)
+// mostIdle is the part of its own work, in node-seconds, that a gang may keep idle while others wait.
+const mostIdle = 0.1
 
 // holdOut lets gangs wait that were placed at less than their size, if they end sooner with more nodes that are
 // expected to become free. Meanwhile their nodes are idle, so they wait only shortly while others wait. Each gang does so
@@ -34,7 +30,7 @@ func (c *cycle) holdOut() {
 		}
 		c.state.unplace(e, len(e.nodes))
 		e.nodes, c.ends = nil, nil
-		e.HoldFor, e.HoldUntil = size, at.Add(time.Duration(lateness*float64(e.Expected)))
+		e.HoldFor, e.HoldUntil = size, at.Add(late(e.Expected)-e.Expected)
 		e.sizes, e.fullUntil, e.beyond = e.holdsOutFor(), e.HoldUntil, noLimit
 		c.admitted = slices.DeleteFunc(c.admitted, func(other *entry) bool { return other == e })
 		first = append(first, e)
@@ -97,5 +93,5 @@ func (c *cycle) better(e *entry, latest time.Time, first []*entry) (better int, 
 
 // runs is how long a gang is expected to run at a size; 0 if this is not known.
 func (g *Gang) runs(size int) time.Duration {
-	return time.Duration(float64(g.Expected) * float64(g.Sizing.Size) / float64(max(size, 1)))
+	return time.Duration(float64(g.Expected) * g.stretch(size))
 }

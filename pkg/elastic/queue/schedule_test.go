@@ -473,6 +473,29 @@ func TestReclaim(t *testing.T) {
 	})
 }
 
+// Gangs whose run times were learned stay small for another one only if they end sooner then, in sum.
+func TestSizesByLearnedRuntimes(t *testing.T) {
+	takes := func(g Gang, seconds int) Gang {
+		g.Expected, g.Learned = time.Duration(seconds)*time.Second, true
+		return g
+	}
+	two := func(first, second int) *cluster {
+		return newCluster(64).wait(takes(twice(32, "a", 0), first), takes(twice(32, "b", 0), second))
+	}
+	guessed := two(100, 100)
+	guessed.snap.Waiting[1].Learned = false
+	testSchedule(t, map[string]scheduleCase{
+		"alike: one after the other":      {cluster: two(100, 100), want: "a Admitted 64, b NoRoom"},
+		"a short one need not wait":       {cluster: two(100, 10), want: "a WaitingForSize, b Admitted 32"},
+		"a long one waits for a short":    {cluster: two(10, 100), want: "a Admitted 64, b NoRoom"},
+		"with an estimate they all start": {cluster: guessed, want: "a Admitted 32, b Admitted 32"},
+		"others do not end soon": {
+			cluster: newCluster(96).run(gang("r", 32, 0), 32, 0, endsAt(1000)).wait(takes(twice(32, "a", 0), 300), takes(twice(48, "b", 1), 10)), second: 1,
+			want: "a Admitted 64, b NoRoom",
+		},
+	})
+}
+
 // A gang starts at less than its size unless it ends sooner with nodes that are about to become free.
 func TestHoldsOutForMore(t *testing.T) {
 	expects := func(g *Gang) { g.Expected = 100 * time.Second }
