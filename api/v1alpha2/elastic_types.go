@@ -26,8 +26,8 @@ type ElasticSpec struct {
 
 	// expectedRuntime is how long the command is expected to run with `size` brokers. Unlike
 	// deadlineSeconds, it ends nothing: the scheduler uses it to tell which nodes become free
-	// first, and whether the MiniCluster ends sooner if it waits for more brokers. Default: the
-	// scheduler goes by how long others have run, and the MiniCluster does not wait for more.
+	// first, and whether the MiniCluster ends sooner if it waits for more brokers. Default: how
+	// long others of the same user and a similar size took, if these times are known and similar.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MinLength=2
 	// +kubebuilder:validation:MaxLength=40

@@ -30,6 +30,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/internal/state"
 	"github.com/flux-elastic/flux-elastic/internal/status"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic/queue"
 )
 
 const (
@@ -80,6 +81,9 @@ type Scheduler struct {
 	owed bool
 	// accounts are the usage of users, by queue.
 	accounts map[string]*account
+	// runtimes are how long MiniClusters have taken, and ended are those that are still to be learned from.
+	runtimes *queue.Runtimes
+	ended    []*v1alpha2.MiniCluster
 	// storage is what is known about volumes.
 	storage storage
 	// reports are the last cycle's reports, by queue.
@@ -115,7 +119,7 @@ func New(cache client.Reader, clock clock.PassiveClock, topology []state.Topolog
 		entries: map[types.NamespacedName]*entry{}, checked: map[types.NamespacedName]types.UID{},
 		known: map[types.UID]*known{}, pods: map[types.UID]*corev1.Pod{}, limits: map[types.UID]int{}, repairs: map[types.UID][]int{},
 		storage:  storage{changes: 1, read: map[types.NamespacedName]bool{}},
-		accounts: map[string]*account{}, reports: map[string]status.QueueReport{}, starting: map[types.UID]time.Time{},
+		accounts: map[string]*account{}, runtimes: queue.NewRuntimes(mostLearned), reports: map[string]status.QueueReport{}, starting: map[types.UID]time.Time{},
 		kick:    make(chan event.GenericEvent, 1),
 		decided: make(chan event.GenericEvent, 1024), reported: make(chan event.GenericEvent, 1024), reserved: make(chan event.GenericEvent, 1024),
 	}
@@ -249,16 +253,16 @@ func (s *Scheduler) followNamespace(_ context.Context, e event.UpdateEvent, q re
 	s.changed = true
 	q.Add(reconcile.Request{})
 	for _, waiting := range s.entries {
-		queue := s.queueOf(waiting.miniCluster)
-		if waiting.quota == nil && waiting.miniCluster.Namespace == e.ObjectNew.GetName() && waiting.queue != queue && !s.ledger.Assumed(waiting.miniCluster.UID) {
-			waiting.moveTo(queue)
+		name := s.queueOf(waiting.miniCluster)
+		if waiting.quota == nil && waiting.miniCluster.Namespace == e.ObjectNew.GetName() && waiting.queue != name && !s.ledger.Assumed(waiting.miniCluster.UID) {
+			waiting.moveTo(name)
 		}
 	}
 }
 
-// miniClusters asks for a cycle if a MiniCluster goes, or if its change may matter to others.
+// miniClusters asks for a cycle if a MiniCluster goes, or if its change may matter to others. It keeps those that end.
 func (s *Scheduler) miniClusters() handler.EventHandler {
-	return handler.Funcs{UpdateFunc: s.followMiniCluster, DeleteFunc: s.run().Delete}
+	return handler.Funcs{CreateFunc: s.foundMiniCluster, UpdateFunc: s.followMiniCluster, DeleteFunc: s.run().Delete}
 }
 
 // followMiniCluster asks for a cycle if a change of a MiniCluster matters to others, or if an
@@ -269,6 +273,9 @@ func (s *Scheduler) followMiniCluster(_ context.Context, e event.UpdateEvent, q 
 	defer s.mutex.Unlock()
 	if mc.Status.StartTime != nil {
 		s.started(mc.UID)
+	}
+	if old.Status.CompletionTime == nil {
+		s.noteEnd(mc)
 	}
 	if s.owed || matters(old, mc) {
 		s.changed = true

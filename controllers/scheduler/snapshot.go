@@ -173,6 +173,7 @@ func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (*snapshot, queu
 	}
 	out.Running = s.running(now)
 	s.want(out)
+	s.learnRuntimes(queues)
 	s.reckon(out, queues, now)
 	room, err := s.room(out.waiting, now)
 	return out, room, err

@@ -6,10 +6,12 @@ package state
 import (
 	"cmp"
 	"strconv"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/queue"
 )
 
@@ -60,6 +62,18 @@ func Finished(mc *v1alpha2.MiniCluster, q *v1alpha2.MiniClusterQueue) (queue.Run
 	if err != nil {
 		return queue.Running{}, false
 	}
-	gang := queue.Gang{ID: string(mc.UID), Queue: q.Name, User: User(mc, q), Requests: queue.Resources(admitted(a))}
+	gang := queue.Gang{
+		ID: string(mc.UID), Queue: q.Name, User: User(mc, q), Requests: queue.Resources(admitted(a)), Sizing: elastic.Sizing{Size: int(mc.Spec.Size)},
+	}
 	return queue.Running{Gang: gang, Ranks: make([]int, max(int(a.Size)-len(left), 0)), Admitted: a.Time.Time}, true
+}
+
+// Lasted is what a MiniCluster held in a queue whose command succeeded, and when it ended; false for others. It is
+// false for malleable ones, too: at which sizes these ran is not recorded.
+func Lasted(mc *v1alpha2.MiniCluster, q *v1alpha2.MiniClusterQueue) (r queue.Running, ended time.Time, ok bool) {
+	if r, ok = Finished(mc, q); !ok || malleable(mc) {
+		return r, ended, false
+	}
+	finished := meta.FindStatusCondition(mc.Status.Conditions, v1alpha2.ConditionFinished)
+	return r, mc.Status.CompletionTime.Time, finished.Reason == v1alpha2.ReasonSucceeded
 }

@@ -95,3 +95,33 @@ func TestFinished(t *testing.T) {
 		}
 	}
 }
+
+// Only commands that ran to a good end at one size tell how long others take.
+func TestLasted(t *testing.T) {
+	lasted := func(reason string, change func(*fixture.MiniClusterWrapper)) bool {
+		w := fixture.MiniCluster("x").Size(4).Admitted(1, 2, "a,b").Status(func(s *v1alpha2.MiniClusterStatus) {
+			s.Queue, s.CompletionTime = "q", &metav1.Time{Time: fixture.Noon.Add(time.Minute)}
+		}).Condition(v1alpha2.ConditionFinished, metav1.ConditionTrue, reason)
+		change(w)
+		r, ended, ok := Lasted(w.Obj(), fixture.Queue("q").Obj())
+		if ok && (r.Sizing.Size != 4 || len(r.Ranks) != 2 || ended.Sub(r.Admitted) != time.Minute || r.User != fixture.Namespace) {
+			t.Errorf("%+v until %s", r, ended)
+		}
+		return ok
+	}
+	same := func(*fixture.MiniClusterWrapper) {}
+	if !lasted(v1alpha2.ReasonSucceeded, same) {
+		t.Error("one that succeeded tells nothing")
+	}
+	if lasted(v1alpha2.ReasonCommandFailed, same) {
+		t.Error("one that failed counts")
+	}
+	if lasted(v1alpha2.ReasonSucceeded, func(w *fixture.MiniClusterWrapper) { w.Launcher() }) {
+		t.Error("a malleable one counts")
+	}
+	if lasted(v1alpha2.ReasonSucceeded, func(w *fixture.MiniClusterWrapper) {
+		w.Status(func(s *v1alpha2.MiniClusterStatus) { s.CompletionTime = nil })
+	}) {
+		t.Error("one that runs counts")
+	}
+}

@@ -53,30 +53,6 @@ func (c *cycle) alike(e *entry) []*entry {
 	return alike
 }
 
-// worthShrinking reports whether more nodes are used if similar gangs stay small so that one more
-// gang starts. If the gangs want more than the cluster holds, they always stay small, because
-// more of them run then.
-func (c *cycle) worthShrinking(e *entry, others []*entry) bool {
-	if c.oversubscribed || len(others) == 0 {
-		return true
-	}
-	missing := e.least()
-	for _, other := range others {
-		missing += other.Sizing.Size - len(other.nodes)
-	}
-	free := c.state.fits(e, missing)
-	return free < e.least() || e.least()+usable(others, free-e.least()) > usable(others, free)
-}
-
-// usable is how many of some free pods the gangs can take in turn.
-func usable(gangs []*entry, free int) int {
-	taken := 0
-	for _, e := range gangs {
-		taken += max(e.sizes.Within(len(e.nodes)+free-taken)-len(e.nodes), 0)
-	}
-	return taken
-}
-
 // block makes a gang the head of its queue: gangs behind it must not delay it.
 func (c *cycle) block(e *entry) {
 	e.queue.head = e

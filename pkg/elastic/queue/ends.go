@@ -49,23 +49,38 @@ func (c *cycle) expectedEnds() []expectedEnd {
 		ends = append(ends, c.endsOf(r)...)
 	}
 	for _, e := range c.admitted {
-		end := expectedEnd{id: e.ID, user: e.user, requests: e.Requests, pods: len(e.nodes), kind: limitUnknown, began: c.now}
-		if e.Limit > 0 {
-			end.kind, end.at = limitKnown, c.now.Add(e.Limit)
-		}
-		end.guess, end.vague = c.guess(end, e.runs(len(e.nodes))), end.at.IsZero() && e.Expected == 0
-		ends = append(ends, end)
+		ends = append(ends, c.endOf(e, len(e.nodes)))
 	}
-	slices.SortStableFunc(ends, func(a, b expectedEnd) int {
-		return cmp.Or(cmp.Compare(min(a.kind, limitKnown), min(b.kind, limitKnown)), a.guess.Compare(b.guess), a.began.Compare(b.began))
-	})
+	slices.SortStableFunc(ends, byTime)
 	c.ends = ends
 	return ends
 }
 
+func byTime(a, b expectedEnd) int {
+	return cmp.Or(cmp.Compare(min(a.kind, limitKnown), min(b.kind, limitKnown)), a.guess.Compare(b.guess), a.began.Compare(b.began))
+}
+
+// endOf is the end of a gang that starts now at a size.
+func (c *cycle) endOf(e *entry, size int) expectedEnd {
+	end := expectedEnd{id: e.ID, user: e.user, requests: e.Requests, pods: size, kind: limitUnknown, began: c.now}
+	if e.Limit > 0 {
+		end.kind, end.at = limitKnown, c.now.Add(e.Limit)
+	}
+	end.guess, end.vague = c.guess(end, e.runs(size)), end.at.IsZero() && e.Expected == 0
+	return end
+}
+
+// lateness is the part of its run time by which a gang may be late, and is still expected to end soon.
+const lateness = 0.05
+
+// late is how long gangs run at most that are only a little late.
+func late(expected time.Duration) time.Duration {
+	return expected + time.Duration(lateness*float64(expected))
+}
+
 // guess is when a gang ends, as far as one can tell: at its limit, or once it has run for as long
-// as expected. One that has run for longer goes on for as long again, as processes do on average
-// (Harchol-Balter and Downey 1997). One of which nothing is known takes as long as half of those
+// as expected. One that is a little late ends soon. One that has run for longer goes on for as long
+// again, as processes do on average (Harchol-Balter and Downey 1997). One of which nothing is known takes as long as half of those
 // that run have taken so far; of these the oldest ends first.
 func (c *cycle) guess(end expectedEnd, expected time.Duration) time.Time {
 	age := c.now.Sub(end.began)
@@ -76,6 +91,8 @@ func (c *cycle) guess(end expectedEnd, expected time.Duration) time.Time {
 		return c.now.Add(c.typical)
 	case age < expected:
 		return end.began.Add(expected)
+	case age < late(expected):
+		return end.began.Add(late(expected))
 	default:
 		return c.now.Add(age)
 	}

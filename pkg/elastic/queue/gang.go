@@ -50,6 +50,8 @@ type Gang struct {
 	// Expected is how long the command is expected to run at the full size, which the limit bounds; 0 if
 	// this is not known.
 	Expected time.Duration
+	// Learned is true if Expected is how long such gangs have run (Runtimes), and not an estimate of the user.
+	Learned bool
 	// NotAllowed says why the gang cannot be admitted whatever is free, for example a quota or a
 	// missing queue; "" if it can.
 	NotAllowed string

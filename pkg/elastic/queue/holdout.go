@@ -10,12 +10,8 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 )
 
-const (
-	// mostIdle is the part of its own work, in node-seconds, that a gang may keep idle while others wait.
-	mostIdle = 0.1
-	// lateness is the part of its run time for which a gang waits beyond the expected end of others.
-	lateness = 0.05
-)
+// mostIdle is the part of its own work, in node-seconds, that a gang may keep idle while others wait.
+const mostIdle = 0.1
 
 // holdOut lets gangs wait that were placed at less than their size, if they end sooner with more nodes that are
 // expected to become free. Meanwhile their nodes are idle, so they wait only shortly while others wait. Each gang does so
@@ -36,7 +32,7 @@ func (c *cycle) holdOut() {
 		}
 		c.state.unplace(e, len(e.nodes))
 		e.nodes, c.ends = nil, nil
-		e.HoldFor, e.HoldUntil = size, at.Add(time.Duration(lateness*float64(e.Expected)))
+		e.HoldFor, e.HoldUntil = size, at.Add(late(e.Expected)-e.Expected)
 		e.sizes, e.fullUntil, e.beyond = e.holdsOutFor(), e.HoldUntil, noLimit
 		c.admitted = slices.DeleteFunc(c.admitted, func(other *entry) bool { return other == e })
 		first = append(first, e)
@@ -99,5 +95,5 @@ const longestRun = 100 * 365 * 24 * time.Hour
 
 // runs is how long a gang is expected to run at a size; 0 if this is not known.
 func (g *Gang) runs(size int) time.Duration {
-	return time.Duration(min(float64(g.Expected)*float64(g.Sizing.Size)/float64(max(size, 1)), float64(longestRun)))
+	return time.Duration(min(float64(g.Expected)*g.stretch(size), float64(longestRun)))
 }

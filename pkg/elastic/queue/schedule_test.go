@@ -467,6 +467,19 @@ func TestReclaim(t *testing.T) {
 			cluster: newCluster(10, easy("default"), lent).run(with(gang("r", 5, 0), inQueue("b")), 5, 0).run(with(gang("s", 5, 0), inQueue("b")), 5, 1).wait(gang("a", 6, 1)), second: 10,
 			want: "a NoRoom",
 		},
+		"a guarantee, from a gang that is larger than what is above the share": {
+			cluster: newCluster(10, queue("default", func(q *Queue) { q.Guarantee = Resources{"cpu": 5} }), lent).run(with(gang("r", 10, 0), inQueue("b")), 10, 0).wait(gang("a", 5, 1)), second: 10,
+			want: "a NoRoom, r is evicted (reclaim)",
+		},
+		"not beyond the guarantee": {
+			cluster: newCluster(10, queue("default", func(q *Queue) { q.Guarantee = Resources{"cpu": 4} }), lent).run(with(gang("r", 10, 0), inQueue("b")), 10, 0).wait(gang("a", 5, 1)), second: 10,
+			want: "a NoRoom",
+		},
+		"not from a queue within its guarantee": {
+			cluster: newCluster(10, queue("default", func(q *Queue) { q.Guarantee = Resources{"cpu": 5} }), queue("b", func(q *Queue) { q.Reclaimable, q.Guarantee = true, Resources{"cpu": 10} })).
+				run(with(gang("r", 10, 0), inQueue("b")), 10, 0).wait(gang("a", 5, 1)), second: 10,
+			want: "a NoRoom",
+		},
 		"surplus first": {
 			cluster: newCluster(10, easy("default"), lent).run(with(elasticGang("r", 2, 8, 0, 0), inQueue("b")), 8, 0, malleable).run(with(gang("s", 2, 0), inQueue("b")), 2, 1).wait(gang("a", 2, 1)), second: 10,
 			want: "a NoRoom, r drains [6 7] (reclaim)",
@@ -478,6 +491,29 @@ func TestReclaim(t *testing.T) {
 		"what could shrink does not when a queue could not give up a larger gang then": {
 			cluster: newCluster(8, weighs("default", 3), lent).run(with(elasticGang("r", 1, 2, 0, 0), inQueue("b")), 2, 2, malleable).run(with(gang("s", 6, 0), inQueue("b")), 6, 1).wait(gang("a", 6, 1)), second: 10,
 			want: "a NoRoom, s is evicted (reclaim)",
+		},
+	})
+}
+
+// Gangs whose run times were learned stay small for another one only if they end sooner then, in sum.
+func TestSizesByLearnedRuntimes(t *testing.T) {
+	takes := func(g Gang, seconds int) Gang {
+		g.Expected, g.Learned = time.Duration(seconds)*time.Second, true
+		return g
+	}
+	two := func(first, second int) *cluster {
+		return newCluster(64).wait(takes(twice(32, "a", 0), first), takes(twice(32, "b", 0), second))
+	}
+	guessed := two(100, 100)
+	guessed.snap.Waiting[1].Learned = false
+	testSchedule(t, map[string]scheduleCase{
+		"alike: one after the other":      {cluster: two(100, 100), want: "a Admitted 64, b NoRoom"},
+		"a short one need not wait":       {cluster: two(100, 10), want: "a WaitingForSize, b Admitted 32"},
+		"a long one waits for a short":    {cluster: two(10, 100), want: "a Admitted 64, b NoRoom"},
+		"with an estimate they all start": {cluster: guessed, want: "a Admitted 32, b Admitted 32"},
+		"others do not end soon": {
+			cluster: newCluster(96).run(gang("r", 32, 0), 32, 0, endsAt(1000)).wait(takes(twice(32, "a", 0), 300), takes(twice(48, "b", 1), 10)), second: 1,
+			want: "a Admitted 64, b NoRoom",
 		},
 	})
 }

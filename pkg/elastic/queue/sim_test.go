@@ -28,12 +28,33 @@ type simulation struct {
 	check  func(c Result)
 	done   map[string]time.Time
 	began  map[string]time.Time
+	// lookAgain is when time alone may change what was decided.
+	lookAgain time.Time
+	// ended is told of each gang that ends by itself.
+	ended func(r *Running)
+}
+
+// learns lets gangs be expected to run for as long as others did.
+func (s *simulation) learns() *simulation {
+	runtimes := NewRuntimes(10)
+	s.ended = func(r *Running) { runtimes.Learn(r, s.now) }
+	s.before = func() {
+		for i := range s.snap.Waiting {
+			s.snap.Waiting[i].Expected, s.snap.Waiting[i].Learned = 0, false
+			runtimes.Expect(&s.snap.Waiting[i])
+		}
+		for i := range s.snap.Running {
+			s.snap.Running[i].Expected, s.snap.Running[i].Learned = 0, false
+			runtimes.Expect(&s.snap.Running[i].Gang)
+		}
+	}
+	return s
 }
 
 func simulate(c *cluster, works func(Gang, int) time.Duration) *simulation {
 	s := &simulation{cluster: c, now: noon, works: works, ends: map[string]time.Time{}, done: map[string]time.Time{}, began: map[string]time.Time{}}
 	s.say = func(string, ...any) {}
-	s.before, s.check = func() {}, func(Result) {}
+	s.before, s.check, s.ended = func() {}, func(Result) {}, func(*Running) {}
 	for i := range c.snap.Running {
 		r := &c.snap.Running[i]
 		s.ends[r.ID] = r.Admitted.Add(works(r.Gang, len(r.Ranks)))
@@ -55,6 +76,7 @@ func (s *simulation) leave() {
 		case !s.ends[r.ID].After(s.now):
 			s.room.Release(r.ID)
 			s.say("%s ends", r.Name)
+			s.ended(r)
 			s.done[r.ID] = s.now
 		case len(r.Draining) > 0:
 			s.room.Shrink(r.ID, r.Draining)
@@ -107,6 +129,7 @@ func (s *simulation) running(id string) *Running {
 
 func (s *simulation) start(cycle Result) {
 	decisions := map[string]Decision{}
+	s.lookAgain = time.Time{}
 	for _, d := range cycle.Decisions {
 		decisions[d.Gang] = d
 		if d.Verdict != elastic.Admitted {
@@ -117,7 +140,7 @@ func (s *simulation) start(cycle Result) {
 		s.hold(g.ID, d.Nodes)
 		s.ends[g.ID], s.began[g.ID] = s.now.Add(s.works(g, len(d.Nodes))), s.now
 		r := Running{Gang: g, Ranks: s.room.ranks(g.ID), Max: g.Sizing.Size, Admitted: s.now, Malleable: g.Sizing.Min < g.Sizing.Size}
-		if s.limits {
+		if s.limits && g.Limit > 0 {
 			r.End = s.now.Add(g.Limit)
 		}
 		s.snap.Running = append(s.snap.Running, r)
@@ -131,6 +154,7 @@ func (s *simulation) start(cycle Result) {
 			s.say("%s waits: %s", g.Name, d.Message)
 		}
 		g.Blocked, g.HoldFor, g.HoldUntil = d.Blocked, d.HoldFor, d.HoldUntil
+		s.lookAgain = elastic.Earliest(s.lookAgain, d.LookAgain)
 	}
 }
 
@@ -161,7 +185,7 @@ func (s *simulation) finish() time.Duration {
 		if len(s.snap.Waiting) == 0 && len(s.snap.Running) == 0 {
 			return s.now.Sub(noon)
 		}
-		next := s.now.Add(time.Hour)
+		next := elastic.Earliest(s.lookAgain, s.now.Add(time.Hour))
 		for i := range s.snap.Running {
 			r := &s.snap.Running[i]
 			if r.Ending || len(r.Draining) > 0 {
@@ -185,23 +209,26 @@ func measure(seed uint64, half bool) time.Duration {
 		for i := range kind[1] {
 			g := gang(fmt.Sprintf("g%d-%02d", kind[0], i), kind[0], 0)
 			if half {
-				g.Sizing.Min, g.Expected = kind[0]/2, 10*time.Second
+				g.Sizing.Min = kind[0] / 2
 			}
 			gangs = append(gangs, g)
 		}
 	}
 	random.Shuffle(len(gangs), func(i, j int) { gangs[i], gangs[j] = gangs[j], gangs[i] })
+	noise := map[string]time.Duration{}
 	for i := range gangs {
 		gangs[i].Created = noon.Add(time.Duration(i) * time.Millisecond)
 		gangs[i].Since = gangs[i].Created
+		noise[gangs[i].ID] = time.Duration(random.IntN(500)) * time.Millisecond
 	}
 	c.wait(gangs...)
 	return simulate(c, func(g Gang, size int) time.Duration {
-		work := 10 * time.Second * time.Duration(g.Sizing.Size) / time.Duration(size)
-		return work + time.Duration(random.IntN(500))*time.Millisecond
-	}).finish()
+		return 10*time.Second*time.Duration(g.Sizing.Size)/time.Duration(size) + noise[g.ID]
+	}).learns().finish()
 }
 
+// Nobody says how long the gangs run. Those that may start at half of their size are not later, because the
+// first ones tell how long the others run.
 func TestMeasure(t *testing.T) {
 	const bound, seeds = 84.8, 50
 	var rigid, flexible, worst float64
@@ -212,14 +239,17 @@ func TestMeasure(t *testing.T) {
 		if r > 1.2*bound {
 			late++
 		}
+		if f > r+0.25 { // half of what two runs of a command may differ by
+			t.Errorf("seed %d: elastic gangs took %.2f s, rigid ones %.2f s", seed, f, r)
+		}
 	}
 	t.Logf("makespan: rigid %.1f s on average, %.1f s at worst, %d of %d above 1.2 times the bound of %.1f s; with half the size as minimum %.1f s", rigid, worst, late, seeds, bound, flexible)
 	// A gang or two may be left over for a tenth wave.
 	if rigid > 1.12*bound || worst > 1.25*bound || late > seeds/20 {
 		t.Errorf("rigid gangs took %.1f s, %.1f s at worst, %d seeds were late", rigid, worst, late)
 	}
-	if flexible > 1.015*rigid {
-		t.Errorf("elastic gangs took %.1f s, rigid ones %.1f s", flexible, rigid)
+	if flexible > rigid {
+		t.Errorf("elastic gangs took %.1f s on average, rigid ones %.1f s", flexible, rigid)
 	}
 }
 
