@@ -23,7 +23,8 @@ func (s *Scheduler) commit(result queue.Result, seen *snapshot, now time.Time) n
 	verdicts := map[elastic.Verdict]int{}
 	for i := range result.Decisions {
 		d := &result.Decisions[i]
-		e := seen.waiting[d.Gang]
+		e := s.known[types.UID(d.Gang)].entry
+		seen.decided = append(seen.decided, e)
 		if d.Verdict == elastic.Admitted {
 			s.admit(d, e, seen, now)
 		}
@@ -32,7 +33,7 @@ func (s *Scheduler) commit(result queue.Result, seen *snapshot, now time.Time) n
 		} else if e.told != d.Message {
 			out.lookAgain = elastic.Earliest(out.lookAgain, e.toldAt.Add(newsInterval))
 		}
-		e.decision = *d
+		e.decision, e.place = *d, i+1
 		e.mayMakeAhead = startsInTime(d.Verdict) && !seen.quotas.Limit(e.miniCluster.Namespace)
 		verdicts[d.Verdict]++
 		out.lookAgain = elastic.Earliest(out.lookAgain, d.LookAgain)
@@ -122,7 +123,7 @@ func (s *Scheduler) repair(now time.Time) ([]types.NamespacedName, error) {
 			delete(s.repairs, uid)
 			continue
 		}
-		room, err := s.room(nil, now)
+		room, err := s.room(now)
 		if err != nil {
 			return nil, err
 		}

@@ -76,7 +76,7 @@ func TestForeignPods(t *testing.T) {
 	pod := func(name, node string) *corev1.Pod { return fixture.Pod(name).CPU("8").On(node).Obj() }
 	free := func(what string, want int) {
 		t.Helper()
-		room, err := q.ledger.Room(map[string]state.Ask{"one": state.Request(first.Defaulted(), wholeNode, nil, nil)})
+		room, err := q.ledger.Room(func(string) (state.Ask, bool) { return state.Request(first.Defaulted(), wholeNode, nil, nil), true })
 		if err != nil {
 			t.Fatal(err)
 		}

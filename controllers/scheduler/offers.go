@@ -41,6 +41,10 @@ type entry struct {
 	reached  uint64 // changes of volumes that ask.Reach contains
 	gang     queue.Gang
 	decision queue.Decision
+	// known is what the cache shows of the MiniCluster, as of the last cycle. place is the place of the entry
+	// among all on which that cycle decided, from 1; 0 if it did not.
+	known *known
+	place int
 	// deadlines are those of the queue at the decision.
 	deadlines elastic.Deadlines
 	// told is the last message of which the MiniCluster was to hear, and toldAt when.

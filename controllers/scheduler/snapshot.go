@@ -6,6 +6,7 @@ package scheduler
 import (
 	"cmp"
 	"context"
+	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -37,6 +38,8 @@ type known struct {
 	reached uint64 // changes of volumes that ask.Reach contains
 	// pod is one of its pods after admission by the API server, or else from its template.
 	pod *corev1.Pod
+	// entry is its entry, if it waited in the last cycle.
+	entry *entry
 	// limit is the largest size for which it may have quota from Kueue.
 	limit int
 }
@@ -45,8 +48,8 @@ type known struct {
 type snapshot struct {
 	queue.Snapshot
 	*clusterState
-	// waiting are the waiting entries by ID.
-	waiting map[string]*entry
+	// waiting are the entries of Waiting, and decided those of the decisions, each in the same order.
+	waiting, decided []*entry
 	// freed are the MiniClusters that have to be checked again, because quotas may have got room.
 	freed []types.NamespacedName
 	// avoidUntil is when the first of them stops avoiding nodes; zero if none avoids any.
@@ -137,7 +140,8 @@ func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (*snapshot, queu
 	if !now.Before(s.settles) {
 		s.freedSince = time.Time{}
 	}
-	out := &snapshot{clusterState: seen, waiting: map[string]*entry{}}
+	out := &snapshot{clusterState: seen, waiting: s.waiting(seen)}
+	out.decided = make([]*entry, 0, len(out.waiting))
 	out.Total, out.Foreign = s.ledger.Total(), s.ledger.Foreign()
 	out.Settles, out.Amount = s.settles, state.AmountText
 	queues := queuesByName(seen.queues)
@@ -152,7 +156,8 @@ func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (*snapshot, queu
 		}
 	}
 	barred, counts := s.barred(queues), map[string]queue.Resources{}
-	for _, e := range s.waiting(seen) {
+	out.Waiting = make([]queue.Gang, 0, len(out.waiting))
+	for _, e := range out.waiting {
 		gang := s.gangNow(e, queues[e.queue], now)
 		if gang.Exclusive {
 			if counts[gang.Class] == nil {
@@ -166,7 +171,6 @@ func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (*snapshot, queu
 		}
 		gang.NotAllowed = cmp.Or(barred(e), state.TooLong(e.miniCluster, e.queue, e.deadlines), gang.NotAllowed, e.ask.Reach.Waits)
 		out.Waiting = append(out.Waiting, gang)
-		out.waiting[gang.ID] = e
 		if until := e.ask.AvoidUntil; now.Before(until) {
 			out.avoidUntil = elastic.Earliest(out.avoidUntil, until)
 		}
@@ -174,7 +178,7 @@ func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (*snapshot, queu
 	out.Running = s.running(now)
 	s.want(out)
 	s.reckon(out, queues, now)
-	room, err := s.room(out.waiting, now)
+	room, err := s.room(now)
 	return out, room, err
 }
 
@@ -201,8 +205,10 @@ func (s *Scheduler) gangNow(e *entry, q *v1alpha2.MiniClusterQueue, now time.Tim
 // want keeps one request of each class of gangs that wait or may grow.
 func (s *Scheduler) want(seen *snapshot) {
 	s.wanted = map[string]state.Ask{}
-	for _, gang := range seen.Waiting {
-		s.wanted[gang.Class] = seen.waiting[gang.ID].ask
+	for i, e := range seen.waiting {
+		if class := seen.Waiting[i].Class; s.wanted[class].Job == "" {
+			s.wanted[class] = e.ask
+		}
 	}
 	for i := range seen.Running {
 		if r := &seen.Running[i]; r.Malleable && r.Max > len(r.Ranks) {
@@ -245,8 +251,8 @@ func queuesByName(made []*v1alpha2.MiniClusterQueue) map[string]*v1alpha2.MiniCl
 
 // reserveQuotas reserves what the unmade pods of admitted MiniClusters will use of quotas.
 func (s *Scheduler) reserveQuotas(seen *clusterState) {
-	for uid, k := range s.known {
-		if s.ledger.Promised(uid) != nil {
+	for uid, k := range s.promised() {
+		if seen.quotas.Limit(k.miniCluster.Namespace) {
 			seen.quotas.Reserve(k.miniCluster.Namespace, k.pod, int(state.MaxSize(k.miniCluster))-seen.made[uid])
 		}
 	}
@@ -257,12 +263,12 @@ func (c *clusterState) unmade(e *entry) int {
 	return max(int(e.miniCluster.Spec.MostSize())-c.made[e.miniCluster.UID], 0)
 }
 
-// waiting are the entries to decide on. After a restart, or when many come at once, MiniClusters
-// are not checked yet. Younger ones of the same queue wait for them.
+// waiting are the entries to decide on, each with what the cache shows. After a restart, or when many come at
+// once, MiniClusters are not checked yet. Younger ones of the same queue wait for them.
 func (s *Scheduler) waiting(seen *clusterState) []*entry {
 	unchecked := map[string]metav1.Time{} // creation of the oldest, by queue
 	for _, mc := range seen.miniClusters {
-		if s.checked[client.ObjectKeyFromObject(mc)] == mc.UID || !mayCome(mc) {
+		if !mayCome(mc) || s.checked[client.ObjectKeyFromObject(mc)] == mc.UID {
 			continue
 		}
 		name := s.queueOf(mc)
@@ -270,19 +276,40 @@ func (s *Scheduler) waiting(seen *clusterState) []*entry {
 			unchecked[name] = mc.CreationTimestamp
 		}
 	}
-	var waits []*entry
+	waits := make([]*entry, 0, len(s.entries))
 	for _, e := range s.entries {
-		oldest, ok := unchecked[e.queue]
-		k := s.known[e.miniCluster.UID]
-		if k == nil || e.awaitsQuota || k.miniCluster.DeletionTimestamp != nil || s.ledger.Assumed(e.miniCluster.UID) { // deleted, or has nodes
-			continue
+		if e.known = s.known[e.miniCluster.UID]; e.known != nil {
+			e.known.entry = e
 		}
-		if !ok || e.miniCluster.CreationTimestamp.Before(&oldest) {
+		if oldest, ok := unchecked[e.queue]; s.waits(e) && (!ok || e.miniCluster.CreationTimestamp.Before(&oldest)) {
 			waits = append(waits, e)
 		}
 	}
-	slices.SortFunc(waits, func(a, b *entry) int { return cmp.Compare(a.miniCluster.UID, b.miniCluster.UID) })
-	return waits
+	return inLine(waits)
+}
+
+// waits reports whether an entry waits for nodes: it was not deleted, and has none.
+func (s *Scheduler) waits(e *entry) bool {
+	return e.known != nil && !e.awaitsQuota && e.known.miniCluster.DeletionTimestamp == nil && !s.ledger.Assumed(e.miniCluster.UID)
+}
+
+// inLine puts entries in the order in which the last cycle decided on them, and new ones behind. The queue sorts
+// such a line in linear time.
+func inLine(waits []*entry) []*entry {
+	places := 1
+	for _, e := range waits {
+		places = max(places, e.place+1)
+	}
+	line, others := make([]*entry, places), make([]*entry, 0, len(waits))
+	for _, e := range waits {
+		if e.place > 0 && line[e.place] == nil {
+			line[e.place] = e
+		} else {
+			others = append(others, e)
+		}
+	}
+	slices.SortFunc(others, func(a, b *entry) int { return cmp.Compare(a.miniCluster.UID, b.miniCluster.UID) })
+	return append(slices.DeleteFunc(line, func(e *entry) bool { return e == nil }), others...)
 }
 
 // mayCome reports whether a MiniCluster may be queued after its check.
@@ -291,11 +318,25 @@ func mayCome(mc *v1alpha2.MiniCluster) bool {
 		!meta.IsStatusConditionTrue(mc.Status.Conditions, v1alpha2.ConditionFinished)
 }
 
+// promised are the known MiniClusters that were promised nodes.
+func (s *Scheduler) promised() iter.Seq2[types.UID, *known] {
+	return func(yield func(types.UID, *known) bool) {
+		for _, uid := range s.ledger.Holders() {
+			if k := s.known[uid]; k != nil && s.ledger.Promised(uid) != nil && !yield(uid, k) {
+				return
+			}
+		}
+	}
+}
+
 // running are the gangs with nodes, and those whose pods still hold some.
 func (s *Scheduler) running(now time.Time) []queue.Running {
 	var out []queue.Running
-	for _, uid := range slices.Sorted(maps.Keys(s.known)) {
+	for _, uid := range s.ledger.Holders() {
 		k := s.known[uid]
+		if k == nil {
+			continue
+		}
 		e, holds := s.entries[client.ObjectKeyFromObject(k.miniCluster)], s.ledger.Holds(uid)
 		switch {
 		case k.promise != nil:
@@ -352,15 +393,15 @@ func (s *Scheduler) classOf(class string, ask state.Ask) string {
 }
 
 // room is what is free for the waiting gangs and for those that may grow.
-func (s *Scheduler) room(waiting map[string]*entry, now time.Time) (queue.Room, error) {
-	asks := make(map[string]state.Ask, len(waiting))
-	for id, e := range waiting {
-		asks[id] = e.ask.At(now)
-	}
-	for uid, k := range s.known {
-		if s.ledger.Promised(uid) != nil && waiting[string(uid)] == nil {
-			asks[string(uid)] = s.askOf(k, now)
+func (s *Scheduler) room(now time.Time) (queue.Room, error) {
+	return s.ledger.Room(func(id string) (state.Ask, bool) {
+		k := s.known[types.UID(id)]
+		if k == nil {
+			return state.Ask{}, false
 		}
-	}
-	return s.ledger.Room(asks)
+		if e := s.entries[client.ObjectKeyFromObject(k.miniCluster)]; e != nil && e.known == k && s.waits(e) {
+			return e.ask.At(now), true
+		}
+		return s.askOf(k, now), s.ledger.Promised(k.miniCluster.UID) != nil
+	})
 }

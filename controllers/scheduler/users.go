@@ -54,14 +54,12 @@ func (s *Scheduler) findFinished(ctx context.Context, seen *clusterState) error 
 
 // reckon says who the users of all gangs are, and what they have used until now.
 func (s *Scheduler) reckon(out *snapshot, queues map[string]*v1alpha2.MiniClusterQueue, now time.Time) {
-	userOf := func(gang *queue.Gang) string {
-		return state.User(s.known[types.UID(gang.ID)].miniCluster, queues[gang.Queue])
-	}
-	for i := range out.Waiting {
-		out.Waiting[i].User = userOf(&out.Waiting[i])
+	for i, e := range out.waiting {
+		out.Waiting[i].User = state.User(e.known.miniCluster, queues[e.queue])
 	}
 	for i := range out.Running {
-		out.Running[i].User = userOf(&out.Running[i].Gang)
+		gang := &out.Running[i].Gang
+		gang.User = state.User(s.known[types.UID(gang.ID)].miniCluster, queues[gang.Queue])
 	}
 	counted := map[string]bool{}
 	for i := range out.Queues {

@@ -47,10 +47,7 @@ func (s *Scheduler) reachVolumes(ctx context.Context) error {
 			return err
 		}
 	}
-	for uid, k := range s.known {
-		if s.ledger.Promised(uid) == nil {
-			continue
-		}
+	for _, k := range s.promised() {
 		if err := s.reachVolumesOf(ctx, k.miniCluster.Namespace, k.pod, &k.ask, &k.reached); err != nil {
 			return err
 		}

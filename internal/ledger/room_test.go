@@ -34,15 +34,23 @@ func fourNodes(t *testing.T) *Ledger {
 	return c
 }
 
+// asks are what gangs ask for, by ID.
+type asks map[string]state.Ask
+
+func (a asks) of(id string) (state.Ask, bool) {
+	ask, ok := a[id]
+	return ask, ok
+}
+
 // roomOf is a room for MiniClusters with pods of 8 CPUs.
 func roomOf(t *testing.T, c *Ledger, miniClusters ...*fixture.MiniClusterWrapper) queue.Room {
 	t.Helper()
-	asks := map[string]state.Ask{}
+	asks := asks{}
 	for _, mc := range miniClusters {
 		obj := mc.Defaulted()
 		asks[string(obj.UID)] = requestOf(c, obj, fixture.Pod("p").Spec(func(s *corev1.PodSpec) { s.NodeSelector = obj.Spec.Pod.NodeSelector }).Obj())
 	}
-	r, err := c.Room(asks)
+	r, err := c.Room(asks.of)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,7 +238,7 @@ func TestAsksOutliveTheGraph(t *testing.T) {
 	ask := requestOf(c, fixture.MiniCluster("next").Defaulted(),
 		fixture.Pod("p").Spec(func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{"kind": "1"} }).Obj())
 	c.SetNode(fixture.Node("a").Label("kind", "1").Obj())
-	r, err := c.Room(map[string]state.Ask{"next": ask})
+	r, err := c.Room(asks{"next": ask}.of)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +268,7 @@ func TestRoomAvoidsNodes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := clusterOf(fixture.Nodes("a", "b", "c"), nil, map[types.UID]state.Promise{})
 			mc := tc.mc.Defaulted()
-			r, err := c.Room(map[string]state.Ask{"uid-lmp": requestOf(c, mc, fixture.Pod("p").Obj()).At(tc.at)})
+			r, err := c.Room(asks{"uid-lmp": requestOf(c, mc, fixture.Pod("p").Obj()).At(tc.at)}.of)
 			if err != nil {
 				t.Fatal(err)
 			}
