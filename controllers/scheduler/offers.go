@@ -45,8 +45,9 @@ type entry struct {
 	// among all on which that cycle decided, from 1; 0 if it did not.
 	known *known
 	place int
-	// deadlines are those of the queue at the decision.
+	// deadlines are those of the queue at the decision, for which the gang is limited.
 	deadlines elastic.Deadlines
+	limited   bool
 	// told is the last message of which the MiniCluster was to hear, and toldAt when.
 	told   string
 	toldAt time.Time
@@ -68,7 +69,10 @@ func (s *Scheduler) Offer(mc *v1alpha2.MiniCluster, pod *corev1.Pod, quota *v1al
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	e := s.enter(&entry{miniCluster: mc, pod: pod, quota: quota})
-	s.pods[mc.UID] = pod
+	if s.pods[mc.UID] != pod {
+		s.pods[mc.UID] = pod
+		s.outdate(mc.UID)
+	}
 	s.noteAhead(e, ahead)
 	d := &e.decision
 	return elastic.Offer{
@@ -163,7 +167,9 @@ type quotaView struct {
 // MiniCluster has to be checked again.
 func (s *Scheduler) askQuotas(e *entry, seen *clusterState) (why string, freed bool) {
 	namespace := e.miniCluster.Namespace
-	why = seen.quotas.Refusal(namespace, e.pod, seen.unmade(e))
+	if seen.quotas.Limit(namespace) {
+		why = seen.quotas.Refusal(namespace, e.pod, seen.unmade(e))
+	}
 	if e.refused == "" {
 		return why, false
 	}
@@ -216,6 +222,7 @@ func (s *Scheduler) Order(mc *v1alpha2.MiniCluster, pod *corev1.Pod, displaced [
 	defer s.mutex.Unlock()
 	if pod != nil && s.pods[mc.UID] == nil { // as after a restart
 		s.pods[mc.UID] = pod
+		s.outdate(mc.UID)
 		s.wake()
 	}
 	order, _ := s.ledger.OrderOf(mc.UID)
@@ -242,6 +249,7 @@ func (s *Scheduler) Limit(mc *v1alpha2.MiniCluster, most int) {
 		}
 	}
 	s.limits[mc.UID] = most
+	s.outdate(mc.UID)
 	s.wake()
 }
 

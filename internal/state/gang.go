@@ -74,12 +74,12 @@ func queueOf(mc *v1alpha2.MiniCluster) string {
 	return cmp.Or(mc.Status.Queue, mc.Spec.Queue, v1alpha2.DefaultQueue)
 }
 
-// Age is since when a MiniCluster counts as waiting in its queue; queue may be nil.
-func Age(mc *v1alpha2.MiniCluster, queue *v1alpha2.MiniClusterQueue) time.Time {
-	if queue != nil && queue.Spec.Requeue == v1alpha2.RequeueLast {
-		return since(mc)
+// Age is since when a gang counts as waiting in its queue; made may be nil.
+func Age(gang *queue.Gang, made *v1alpha2.MiniClusterQueue) time.Time {
+	if made != nil && made.Spec.Requeue == v1alpha2.RequeueLast {
+		return gang.Since
 	}
-	return mc.CreationTimestamp.Time
+	return gang.Created
 }
 
 // since is when the MiniCluster began to hold out for its size: its creation, or when it was

@@ -210,7 +210,7 @@ func TestGangDetails(t *testing.T) {
 	}).Defaulted()
 	last := &v1alpha2.MiniClusterQueue{Spec: v1alpha2.MiniClusterQueueSpec{Requeue: v1alpha2.RequeueLast}}
 	got := Gang(mc, fixture.Pod("x").Obj(), nil)
-	if !Age(mc, last).Equal(requeued.Time) || !Age(mc, nil).Equal(got.Created) || !got.Since.Equal(requeued.Time) || got.Queue != "is" || got.Limit != time.Minute || got.Expected != time.Second || got.BestEffort {
+	if !Age(&got, last).Equal(requeued.Time) || !Age(&got, nil).Equal(mc.CreationTimestamp.Time) || !got.Since.Equal(requeued.Time) || got.Queue != "is" || got.Limit != time.Minute || got.Expected != time.Second || got.BestEffort {
 		t.Errorf("got %+v", got)
 	}
 	if diff := cmp.Diff(queue.Resources{"cpu": 8000, "pods": 1}, got.Requests); diff != "" {
