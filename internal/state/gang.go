@@ -53,6 +53,7 @@ func Gang(mc *v1alpha2.MiniCluster, pod *corev1.Pod, quota *v1alpha2.Quota) queu
 		WaitForSize: mc.Spec.Elastic.WaitForSize.Duration,
 		Requests:    queue.Resources(requests),
 		Exclusive:   requests[fluxion.WholeNode] > 0,
+		Confined:    isConfined(mc, quota),
 		BestEffort:  asksForNothing(requests),
 		Class:       class(mc, pod, quota, requests),
 		Limit:       Limit(mc, AdmittedDeadlines(mc)),
@@ -90,6 +91,11 @@ func since(mc *v1alpha2.MiniCluster) time.Time {
 		return requeue.RequeueAt.Time
 	}
 	return created
+}
+
+// isConfined reports whether the pods have to be in one domain of the topology, or where Kueue counts them.
+func isConfined(mc *v1alpha2.MiniCluster, quota *v1alpha2.Quota) bool {
+	return topology(mc, nil).Required || quota != nil && quota.Topology != nil
 }
 
 // asksForNothing reports whether a pod requests nothing but its place.

@@ -33,12 +33,10 @@ func (c *cycle) wantsMore() bool {
 		for _, e := range q.waiting {
 			for name, amount := range e.Requests {
 				wanted[name] += amount * int64(e.wants())
+				if total := c.state.total[name]; total > 0 && wanted[name] > total {
+					return true
+				}
 			}
-		}
-	}
-	for name, amount := range wanted {
-		if total := c.state.total[name]; total > 0 && amount > total {
-			return true
 		}
 	}
 	return false

@@ -42,6 +42,8 @@ type cycle struct {
 	// base is the room before the cycle, and total what the cluster holds, also for others.
 	base  Room
 	total Resources
+	// guarantees is true if a queue has a guarantee.
+	guarantees bool
 	// oversubscribed is true if the waiting gangs want more than the cluster holds.
 	oversubscribed bool
 	// state is the cluster after the decisions so far.
@@ -180,6 +182,7 @@ func (c *cycle) makeQueues(s Snapshot) map[string]*jobQueue {
 	byName := map[string]*jobQueue{}
 	for _, q := range s.Queues {
 		byName[q.Name] = &jobQueue{Queue: q, known: true}
+		c.guarantees = c.guarantees || len(q.Guarantee) > 0
 	}
 	missing := func(name string) {
 		if byName[name] == nil {

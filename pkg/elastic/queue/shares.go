@@ -31,6 +31,9 @@ func (c *cycle) demand(q *jobQueue) float64 {
 		if e.verdict == "" {
 			for name, amount := range e.Requests {
 				want[name] += amount * int64(e.wants())
+				if total := c.state.total[name]; len(q.Capacity) == 0 && total > 0 && want[name] >= total {
+					return 1 // whatever others want
+				}
 			}
 		}
 	}
