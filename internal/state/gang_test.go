@@ -123,6 +123,28 @@ func TestPromiseOf(t *testing.T) {
 	}
 }
 
+// A gang is confined if it has to be in one domain of the topology, or where Kueue counts it.
+func TestConfined(t *testing.T) {
+	plain := fixture.MiniCluster("lmp")
+	required, preferred := fixture.MiniCluster("lmp").Topology("rack", v1alpha2.TopologyRequired), fixture.MiniCluster("lmp").Topology("rack", v1alpha2.TopologyPreferred)
+	domains := &v1alpha2.Quota{Topology: &v1alpha2.QuotaTopology{Levels: []string{"rack"}}}
+	for name, tc := range map[string]struct {
+		mc    *fixture.MiniClusterWrapper
+		quota *v1alpha2.Quota
+		want  bool
+	}{
+		"anywhere":                {mc: plain},
+		"near each other":         {mc: preferred},
+		"in one rack":             {mc: required, want: true},
+		"with quota":              {mc: plain, quota: &v1alpha2.Quota{}},
+		"in the domains of Kueue": {mc: plain, quota: domains, want: true},
+	} {
+		if got := Gang(tc.mc.Defaulted(), fixture.Pod("p").Obj(), tc.quota); got.Confined != tc.want {
+			t.Errorf("%s: confined is %t", name, got.Confined)
+		}
+	}
+}
+
 // Whether a MiniCluster has its nodes alone is a matter of its admission, and of its pods. The spec may
 // have changed since.
 func TestExclusiveIsOfTheAdmission(t *testing.T) {
