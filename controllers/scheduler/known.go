@@ -25,10 +25,10 @@ import (
 // known is a MiniCluster that the cache shows, translated once per version, pod and limit.
 type known struct {
 	version     string
-	outdated    bool                  // its pod or its limit has changed
+	outdated    bool                  // it has to be read again, or was
 	miniCluster *v1alpha2.MiniCluster // with defaults
-	// mayCome is true if it may be queued after its check.
-	mayCome bool
+	// mayCome is true if it may be queued after its check, and leaves if it is being deleted.
+	mayCome, leaves bool
 	// promise is what its status shows that it holds; nil if nothing.
 	promise *state.Promise
 	// running is the MiniCluster for the queue once it has nodes, and ask its request for more.
@@ -47,6 +47,9 @@ func (s *Scheduler) learn(ctx context.Context, seen *clusterState, now time.Time
 	for i, mc := range seen.miniClusters {
 		k := s.known[mc.UID]
 		if k == nil || k.outdated || k.version != mc.ResourceVersion {
+			if k != nil {
+				k.outdated = true
+			}
 			k = s.translate(ctx, mc)
 			s.known[mc.UID] = k
 			s.confirm(k, now)
@@ -110,7 +113,7 @@ func (s *Scheduler) confirm(k *known, now time.Time) {
 // translate reads a MiniCluster. If its admission cannot be read, it holds what its pods hold,
 // and its own pass reports the error.
 func (s *Scheduler) translate(ctx context.Context, mc *v1alpha2.MiniCluster) *known {
-	k := &known{version: mc.ResourceVersion, mayCome: mayCome(mc), miniCluster: mc.DeepCopy()}
+	k := &known{version: mc.ResourceVersion, mayCome: mayCome(mc), leaves: mc.DeletionTimestamp != nil, miniCluster: mc.DeepCopy()}
 	k.miniCluster.Default()
 	var err error
 	admitted := s.pods[mc.UID]

@@ -112,7 +112,7 @@ func (s *Scheduler) updateReports(result queue.Result, seen *snapshot) []types.N
 			report.Pending++
 			if len(report.Waiting) < v1alpha2.MostWaiting {
 				report.Waiting = append(report.Waiting, status.Waiting{
-					Namespace: e.miniCluster.Namespace, Name: e.miniCluster.Name, Decision: *decision,
+					Namespace: e.Namespace, Name: e.Name, Decision: *decision,
 				})
 			}
 		}

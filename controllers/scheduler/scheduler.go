@@ -255,7 +255,7 @@ func (s *Scheduler) followNamespace(_ context.Context, e event.UpdateEvent, q re
 	q.Add(reconcile.Request{})
 	for _, waiting := range s.entries {
 		queue := s.queueOf(waiting.miniCluster)
-		if waiting.quota == nil && waiting.miniCluster.Namespace == e.ObjectNew.GetName() && waiting.queue != queue && !s.ledger.Assumed(waiting.miniCluster.UID) {
+		if waiting.quota == nil && waiting.Namespace == e.ObjectNew.GetName() && waiting.queue != queue && !s.ledger.Assumed(waiting.miniCluster.UID) {
 			waiting.moveTo(queue)
 		}
 	}

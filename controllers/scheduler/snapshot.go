@@ -48,9 +48,19 @@ func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (*snapshot, queu
 	for _, e := range s.entries {
 		if e.awaitsQuota {
 			patient := e.ahead <= elastic.AheadNothing || now.Sub(e.aheadAt) < quotaPatience
-			e.mayMakeAhead = patient && !seen.quotas.Limit(e.miniCluster.Namespace)
+			e.mayMakeAhead = patient && !seen.quotas.Limit(e.Namespace)
 		}
 	}
+	s.gangsNow(out, queues, now)
+	out.Running = s.running(now)
+	s.want(out)
+	s.reckon(out, queues, now)
+	room, err := s.room(now)
+	return out, room, err
+}
+
+// gangsNow makes the gangs that wait, in the memory of the last cycle.
+func (s *Scheduler) gangsNow(out *snapshot, queues map[string]*v1alpha2.MiniClusterQueue, now time.Time) {
 	barred, counts := s.barred(queues), map[string]queue.Resources{} // by class
 	out.Waiting = slices.Grow(s.gangs[:0], len(out.waiting))[:len(out.waiting)]
 	s.gangs = out.Waiting
@@ -62,19 +72,14 @@ func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (*snapshot, queu
 		}
 		gang.Requests = counts[gang.Class]
 		var freed bool
-		if gang.NotAllowed, freed = s.askQuotas(e, seen); freed {
-			out.freed = append(out.freed, e.name())
+		if gang.NotAllowed, freed = s.askQuotas(e, out.clusterState); freed {
+			out.freed = append(out.freed, e.NamespacedName)
 		}
 		gang.NotAllowed = cmp.Or(barred(e), state.TooLong(e.miniCluster, e.queue, e.deadlines), gang.NotAllowed, e.ask.Reach.Waits)
 		if until := e.ask.AvoidUntil; now.Before(until) {
 			out.avoidUntil = elastic.Earliest(out.avoidUntil, until)
 		}
 	}
-	out.Running = s.running(now)
-	s.want(out)
-	s.reckon(out, queues, now)
-	room, err := s.room(now)
-	return out, room, err
 }
 
 // gangNow makes the gang of an entry by what its queue, which may be nil, says now, by the last decision, and with
@@ -122,7 +127,7 @@ func (s *Scheduler) want(seen *snapshot) {
 func (s *Scheduler) barred(queues map[string]*v1alpha2.MiniClusterQueue) func(e *entry) string {
 	known := map[types.NamespacedName]string{} // by namespace and queue
 	return func(e *entry) string {
-		q, name := queues[e.queue], types.NamespacedName{Namespace: e.miniCluster.Namespace, Name: e.queue}
+		q, name := queues[e.queue], types.NamespacedName{Namespace: e.Namespace, Name: e.queue}
 		if q == nil || q.Spec.NamespaceSelector == nil {
 			return ""
 		}
@@ -167,7 +172,10 @@ func (c *clusterState) unmade(e *entry) int {
 // once, MiniClusters are not checked yet. Younger ones of the same queue wait for them.
 func (s *Scheduler) waiting(seen *clusterState) []*entry {
 	for _, e := range s.entries {
-		if e.known = s.known[e.miniCluster.UID]; e.known != nil {
+		if e.known == nil || e.known.outdated {
+			e.known = s.known[e.miniCluster.UID]
+		}
+		if e.known != nil {
 			e.known.entry = e
 		}
 	}
@@ -193,7 +201,7 @@ func (s *Scheduler) waiting(seen *clusterState) []*entry {
 
 // waits reports whether an entry waits for nodes: it was not deleted, and has none.
 func (s *Scheduler) waits(e *entry) bool {
-	return e.known != nil && !e.awaitsQuota && e.known.miniCluster.DeletionTimestamp == nil && !s.ledger.Assumed(e.miniCluster.UID)
+	return e.known != nil && !e.awaitsQuota && !e.known.leaves && !s.ledger.Assumed(e.miniCluster.UID)
 }
 
 // inLine puts entries in the order in which the last cycle decided on them, and new ones behind. The queue sorts
@@ -217,8 +225,9 @@ func inLine(waits []*entry) []*entry {
 
 // running are the gangs with nodes, and those whose pods still hold some.
 func (s *Scheduler) running(now time.Time) []queue.Running {
-	var out []queue.Running
-	for _, uid := range s.ledger.Holders() {
+	holders := s.ledger.Holders()
+	out := make([]queue.Running, 0, len(holders))
+	for _, uid := range holders {
 		k := s.known[uid]
 		if k == nil {
 			continue

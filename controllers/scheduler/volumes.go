@@ -43,7 +43,7 @@ func (s *Scheduler) reachVolumes(ctx context.Context) error {
 		s.storage.change()
 	}
 	for _, e := range s.entries {
-		if err := s.reachVolumesOf(ctx, e.miniCluster.Namespace, e.pod, &e.ask, &e.reached); err != nil {
+		if err := s.reachVolumesOf(ctx, e.Namespace, e.pod, &e.ask, &e.reached); err != nil {
 			return err
 		}
 	}

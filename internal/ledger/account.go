@@ -158,7 +158,7 @@ func (l *Ledger) Holds(uid types.UID) []int {
 	if a == nil {
 		return nil
 	}
-	var out []int
+	out := make([]int, 0, len(a.nodes))
 	add := func(rank int, node string) {
 		if rank >= 0 && l.nodes[node] != nil {
 			out = append(out, rank)
