@@ -36,7 +36,7 @@ type edits struct {
 // What a scheduler kept from earlier cycles never shows: its snapshot is that of a scheduler that reads all anew.
 func TestSnapshotsAreFresh(t *testing.T) {
 	gangs := 0
-	for seed := range uint64(20) {
+	for seed := range uint64(12) {
 		names := make([]string, 12)
 		for i := range names {
 			names[i] = fmt.Sprintf("n%02d", i)
@@ -78,7 +78,7 @@ func (w *edits) look(s *Scheduler, seen *clusterState) (lines []string) {
 	}
 	slices.Sort(lines)
 	for i := range out.Running {
-		lines = append(lines, fmt.Sprintf("runs: %+v", out.Running[i]))
+		lines = append(lines, fmt.Sprintf("runs: %+v; %v", out.Running[i], room.Snapshot().Grow(out.Running[i].ID, 3)))
 	}
 	return append(lines, fmt.Sprintf("%+v %v %v %v %v", out.Queues, out.Total, out.Foreign, out.Settles, out.avoidUntil))
 }
@@ -136,6 +136,7 @@ func (w *edits) edit() string {
 		return mc.Name + " gone"
 	case 4:
 		w.Limit(mc, w.random.IntN(8))
+		w.Order(mc, wholeNode.DeepCopy(), nil)
 		return mc.Name + " limited"
 	case 5:
 		if e := w.entries[client.ObjectKeyFromObject(mc)]; e != nil && !w.ledger.Assumed(mc.UID) {
@@ -156,9 +157,16 @@ func (w *edits) come() string {
 	if w.random.IntN(2) == 0 {
 		mc.Deadline(int64(60 + w.random.IntN(600)))
 	}
+	if w.random.IntN(2) == 0 {
+		mc.Launcher().MaxSize(8).Grow().Status(func(s *v1alpha2.MiniClusterStatus) { s.StartTime = &metav1.Time{Time: w.now} })
+	}
+	waits := w.random.IntN(6) > 0
+	if !waits { // it came before the scheduler
+		mc.Admitted(1, 2, "n10,n11")
+	}
 	obj := mc.Obj()
 	w.seen.miniClusters = append(w.seen.miniClusters, w.newer(obj))
-	if w.random.IntN(4) > 0 {
+	if waits && w.random.IntN(4) > 0 {
 		w.offerNow(obj)
 	}
 	return obj.Name
@@ -206,10 +214,9 @@ func (w *edits) change(i int, mc *v1alpha2.MiniCluster) string {
 		what = "admitted"
 		nodes := w.ledger.Promised(mc.UID).Nodes
 		shown := fixture.MiniCluster(mc.Name).Admitted(1, int32(len(nodes)), hostlist.Encode(nodes)).Obj()
-		mc.Status.Admission, mc.Status.Queue = shown.Status.Admission, w.entries[client.ObjectKeyFromObject(mc)].queue
-		if w.random.IntN(2) == 0 {
-			w.Order(mc, wholeNode.DeepCopy(), nil)
-		}
+		e := w.entries[client.ObjectKeyFromObject(mc)]
+		mc.Status.Admission, mc.Status.Queue = shown.Status.Admission, e.queue
+		mc.Status.Admission.Quota = e.quota
 	default:
 		w.offerNow(mc)
 		return mc.Name + " offered"
