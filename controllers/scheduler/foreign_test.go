@@ -192,7 +192,9 @@ func TestUselessNodesAskForNoCycleAtOnce(t *testing.T) {
 	q := newQueue(t, names...)
 	asks := &asked{}
 	f := &foreignPods{scheduler: q.Scheduler, queue: asks, synced: make(chan struct{})}
-	pod := func(what, cpus, node string) *corev1.Pod { return fixture.Pod(what + "-" + node).CPU(cpus).On(node).Obj() }
+	pod := func(what, cpus, node string) *corev1.Pod {
+		return fixture.Pod(what + "-" + node).CPU(cpus).On(node).Obj()
+	}
 	for _, node := range names {
 		if err := errors.Join(f.Add(pod("stays", "2", node)), f.Add(pod("goes", "5", node))); err != nil {
 			t.Fatal(err)

@@ -51,15 +51,16 @@ func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (*snapshot, queu
 			e.mayMakeAhead = patient && !seen.quotas.Limit(e.Namespace)
 		}
 	}
+	s.wanted = map[string]state.Ask{}
 	s.gangsNow(out, queues, now)
 	out.Running = s.running(now)
-	s.want(out)
+	s.wantMore(out.Running)
 	s.reckon(out, queues, now)
 	room, err := s.room(now)
 	return out, room, err
 }
 
-// gangsNow makes the gangs that wait, in the memory of the last cycle.
+// gangsNow makes the gangs that wait, in the memory of the last cycle, and keeps one request of each class.
 func (s *Scheduler) gangsNow(out *snapshot, queues map[string]*v1alpha2.MiniClusterQueue, now time.Time) {
 	barred, counts := s.barred(queues), map[string]queue.Resources{} // by class
 	out.Waiting = slices.Grow(s.gangs[:0], len(out.waiting))[:len(out.waiting)]
@@ -67,10 +68,12 @@ func (s *Scheduler) gangsNow(out *snapshot, queues map[string]*v1alpha2.MiniClus
 	for i, e := range out.waiting {
 		gang := &out.Waiting[i]
 		s.gangNow(gang, e, queues[e.queue], now)
-		if counts[gang.Class] == nil {
-			counts[gang.Class] = s.ledger.Counts(e.ask)
+		requests, counted := counts[gang.Class]
+		if !counted {
+			requests = s.ledger.Counts(e.ask)
+			counts[gang.Class], s.wanted[gang.Class] = requests, e.ask
 		}
-		gang.Requests = counts[gang.Class]
+		gang.Requests = requests
 		var freed bool
 		if gang.NotAllowed, freed = s.askQuotas(e, out.clusterState); freed {
 			out.freed = append(out.freed, e.NamespacedName)
@@ -107,16 +110,10 @@ func (s *Scheduler) gangNow(gang *queue.Gang, e *entry, q *v1alpha2.MiniClusterQ
 	}
 }
 
-// want keeps one request of each class of gangs that wait or may grow.
-func (s *Scheduler) want(seen *snapshot) {
-	s.wanted = map[string]state.Ask{}
-	for i, e := range seen.waiting {
-		if class := seen.Waiting[i].Class; s.wanted[class].Job == "" {
-			s.wanted[class] = e.ask
-		}
-	}
-	for i := range seen.Running {
-		if r := &seen.Running[i]; r.Malleable && r.Max > len(r.Ranks) {
+// wantMore keeps one request of each class of gangs that may grow.
+func (s *Scheduler) wantMore(running []queue.Running) {
+	for i := range running {
+		if r := &running[i]; r.Malleable && r.Max > len(r.Ranks) {
 			s.wanted[r.Class] = s.known[types.UID(r.ID)].ask
 		}
 	}
@@ -199,9 +196,10 @@ func (s *Scheduler) waiting(seen *clusterState) []*entry {
 	return inLine(waits)
 }
 
-// waits reports whether an entry waits for nodes: it was not deleted, and has none.
+// waits reports whether an entry waits for nodes: it was not deleted, and has none. Only a decision gives it some.
 func (s *Scheduler) waits(e *entry) bool {
-	return e.known != nil && !e.awaitsQuota && !e.known.leaves && !s.ledger.Assumed(e.miniCluster.UID)
+	has := e.decision.Verdict == elastic.Admitted && s.ledger.Assumed(e.miniCluster.UID)
+	return e.known != nil && !e.awaitsQuota && !e.known.leaves && !has
 }
 
 // inLine puts entries in the order in which the last cycle decided on them, and new ones behind. The queue sorts
