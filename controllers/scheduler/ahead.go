@@ -41,7 +41,7 @@ func (s *Scheduler) lookAhead(now time.Time) (told []types.NamespacedName, lookA
 		return nil, patient
 	}
 	next.ahead, next.aheadAt, s.aheadSince = elastic.AheadMaking, now, time.Time{}
-	return []types.NamespacedName{next.name()}, time.Time{}
+	return []types.NamespacedName{next.NamespacedName}, time.Time{}
 }
 
 // nextAhead is the next MiniCluster that may make its pods within the limit; nil if there is

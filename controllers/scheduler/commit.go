@@ -23,17 +23,21 @@ func (s *Scheduler) commit(result queue.Result, seen *snapshot, now time.Time) n
 	verdicts := map[elastic.Verdict]int{}
 	for i := range result.Decisions {
 		d := &result.Decisions[i]
-		e := seen.waiting[d.Gang]
+		e := seen.waiting[i]
+		if e.gang.ID != d.Gang { // it has another place than in the last cycle
+			e = s.known[types.UID(d.Gang)].entry
+		}
+		seen.decided = append(seen.decided, e)
 		if d.Verdict == elastic.Admitted {
 			s.admit(d, e, seen, now)
 		}
 		if isNews(e, d, now) {
-			out.decided, e.told, e.toldAt = append(out.decided, e.name()), d.Message, now
+			out.decided, e.told, e.toldAt = append(out.decided, e.NamespacedName), d.Message, now
 		} else if e.told != d.Message {
 			out.lookAgain = elastic.Earliest(out.lookAgain, e.toldAt.Add(newsInterval))
 		}
-		e.decision = *d
-		e.mayMakeAhead = startsInTime(d.Verdict) && !seen.quotas.Limit(e.miniCluster.Namespace)
+		e.decision, e.place = *d, i+1
+		e.mayMakeAhead = startsInTime(d.Verdict) && !seen.quotas.Limit(e.Namespace)
 		verdicts[d.Verdict]++
 		out.lookAgain = elastic.Earliest(out.lookAgain, d.LookAgain)
 		if d.Head { // others may use the nodes that it loses to a reservation
@@ -66,7 +70,7 @@ func isNews(e *entry, d *queue.Decision, now time.Time) bool {
 // admit gives a MiniCluster its nodes. If the quota does not suffice for all that are admitted in
 // this cycle, or the matcher finds no nodes, the MiniCluster waits for the next cycle.
 func (s *Scheduler) admit(d *queue.Decision, e *entry, seen *snapshot, now time.Time) {
-	namespace, unmade := e.miniCluster.Namespace, seen.unmade(e)
+	namespace, unmade := e.Namespace, seen.unmade(e)
 	if why := seen.quotas.Refusal(namespace, e.pod, unmade); why != "" {
 		d.Verdict, d.Message, d.Nodes = elastic.NotAllowed, why, nil
 	} else if d.Nodes = s.ledger.Choose(e.ask.At(now), d.Nodes); d.Nodes == nil {
@@ -122,7 +126,7 @@ func (s *Scheduler) repair(now time.Time) ([]types.NamespacedName, error) {
 			delete(s.repairs, uid)
 			continue
 		}
-		room, err := s.room(nil, now)
+		room, err := s.room(now)
 		if err != nil {
 			return nil, err
 		}

@@ -111,6 +111,8 @@ func (s *Scheduler) cycle(ctx context.Context, seen *clusterState, now time.Time
 type clusterState struct {
 	// miniClusters are the live ones: they have not finished, or still hold nodes.
 	miniClusters []*v1alpha2.MiniCluster
+	// known are the same, as far as they were learnt.
+	known        []*known
 	queues       []*v1alpha2.MiniClusterQueue
 	reservations []*v1alpha2.MiniClusterReservation
 	quotas       *ledger.Quotas

@@ -5,9 +5,12 @@ package scheduler
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -76,7 +79,7 @@ func TestForeignPods(t *testing.T) {
 	pod := func(name, node string) *corev1.Pod { return fixture.Pod(name).CPU("8").On(node).Obj() }
 	free := func(what string, want int) {
 		t.Helper()
-		room, err := q.ledger.Room(map[string]state.Ask{"one": state.Request(first.Defaulted(), wholeNode, nil, nil)})
+		room, err := q.ledger.Room(func(string) (state.Ask, bool) { return state.Request(first.Defaulted(), wholeNode, nil, nil), true })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -171,5 +174,47 @@ func TestOnlyUsefulNodesSettle(t *testing.T) {
 				t.Errorf("others are delayed: %t, want %t", got, tc.want)
 			}
 		})
+	}
+}
+
+// asked are the times after which cycles were asked for.
+type asked struct {
+	requests
+	after []time.Duration
+}
+
+func (a *asked) AddAfter(_ reconcile.Request, after time.Duration) { a.after = append(a.after, after) }
+
+// However many pods of others free nodes that no gang can use, the cycles that they ask for are one, and later. The
+// first node that a gang can use asks for a cycle at once.
+func TestUselessNodesAskForNoCycleAtOnce(t *testing.T) {
+	names := []string{"a", "b", "c", "d", "e", "f"}
+	q := newQueue(t, names...)
+	asks := &asked{}
+	f := &foreignPods{scheduler: q.Scheduler, queue: asks, synced: make(chan struct{})}
+	pod := func(what, cpus, node string) *corev1.Pod {
+		return fixture.Pod(what + "-" + node).CPU(cpus).On(node).Obj()
+	}
+	for _, node := range names {
+		if err := errors.Join(f.Add(pod("stays", "2", node)), f.Add(pod("goes", "5", node))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	q.offerOf(fixture.MiniCluster("x").Size(2).MinSize(1), fixture.Pod("x").CPU("7").Obj())
+	q.cycle()
+	asks.after, q.changed = nil, false
+	for _, node := range names {
+		if err := f.Delete(pod("goes", "5", node)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if want := slices.Repeat([]time.Duration{idleBatch}, len(names)); !slices.Equal(asks.after, want) || q.changed {
+		t.Errorf("cycles are asked for after %v, want %v", asks.after, want)
+	}
+	if err := f.Delete(pod("stays", "2", "a")); err != nil {
+		t.Fatal(err)
+	}
+	if soonest := slices.Min(asks.after); soonest != freedBatch {
+		t.Errorf("a useful node asks for a cycle after %s, want %s", soonest, freedBatch)
 	}
 }

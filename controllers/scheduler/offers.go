@@ -25,9 +25,10 @@ import (
 
 // entry is a MiniCluster in its queue.
 type entry struct {
-	miniCluster *v1alpha2.MiniCluster // with defaults
-	pod         *corev1.Pod           // after admission by the API server, unless refused
-	quota       *v1alpha2.Quota       // of Kueue; nil if it needs none
+	types.NamespacedName                       // of the MiniCluster
+	miniCluster          *v1alpha2.MiniCluster // with defaults
+	pod                  *corev1.Pod           // after admission by the API server, unless refused
+	quota                *v1alpha2.Quota       // of Kueue; nil if it needs none
 	// awaitsQuota is true if it gets no nodes before another system grants quota.
 	awaitsQuota bool
 	// refused is the API server's refusal of its pods or objects by a quota; "" if they were
@@ -41,8 +42,13 @@ type entry struct {
 	reached  uint64 // changes of volumes that ask.Reach contains
 	gang     queue.Gang
 	decision queue.Decision
-	// deadlines are those of the queue at the decision.
+	// known is what the cache showed of the MiniCluster in the last cycle; nil if nothing. place is the place of the entry
+	// among all on which that cycle decided, from 1; 0 if it did not.
+	known *known
+	place int
+	// deadlines are those of the queue at the decision, for which the gang is limited.
 	deadlines elastic.Deadlines
+	limited   bool
 	// told is the last message of which the MiniCluster was to hear, and toldAt when.
 	told   string
 	toldAt time.Time
@@ -57,14 +63,15 @@ func (e *entry) moveTo(name string) {
 	e.queue, e.ask.Queue, e.gang.Queue, e.gang.Blocked, e.decision = name, name, name, time.Time{}, queue.Decision{}
 }
 
-func (e *entry) name() types.NamespacedName { return client.ObjectKeyFromObject(e.miniCluster) }
-
 // Offer implements minicluster.Scheduler.
 func (s *Scheduler) Offer(mc *v1alpha2.MiniCluster, pod *corev1.Pod, quota *v1alpha2.Quota, ahead elastic.Ahead) elastic.Offer {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	e := s.enter(&entry{miniCluster: mc, pod: pod, quota: quota})
-	s.pods[mc.UID] = pod
+	if s.pods[mc.UID] != pod {
+		s.pods[mc.UID] = pod
+		s.outdate(mc.UID)
+	}
 	s.noteAhead(e, ahead)
 	d := &e.decision
 	return elastic.Offer{
@@ -105,7 +112,8 @@ func (s *Scheduler) Refused(mc *v1alpha2.MiniCluster, pod *corev1.Pod, why strin
 // enter enters a MiniCluster in its queue, and returns its entry. An entry that is there stays,
 // unless something has changed that matters.
 func (s *Scheduler) enter(e *entry) *entry {
-	name, mc := e.name(), e.miniCluster
+	name, mc := client.ObjectKeyFromObject(e.miniCluster), e.miniCluster
+	e.NamespacedName = name
 	s.checked[name] = mc.UID
 	if e.queue = s.queueOf(mc); e.quota != nil {
 		e.queue = v1alpha2.KueueQueue
@@ -158,8 +166,10 @@ type quotaView struct {
 // the API server refused the MiniCluster, and the quotas may have got room since, freed is true: the
 // MiniCluster has to be checked again.
 func (s *Scheduler) askQuotas(e *entry, seen *clusterState) (why string, freed bool) {
-	namespace := e.miniCluster.Namespace
-	why = seen.quotas.Refusal(namespace, e.pod, seen.unmade(e))
+	namespace := e.Namespace
+	if seen.quotas.Limit(namespace) {
+		why = seen.quotas.Refusal(namespace, e.pod, seen.unmade(e))
+	}
 	if e.refused == "" {
 		return why, false
 	}
@@ -212,6 +222,7 @@ func (s *Scheduler) Order(mc *v1alpha2.MiniCluster, pod *corev1.Pod, displaced [
 	defer s.mutex.Unlock()
 	if pod != nil && s.pods[mc.UID] == nil { // as after a restart
 		s.pods[mc.UID] = pod
+		s.outdate(mc.UID)
 		s.wake()
 	}
 	order, _ := s.ledger.OrderOf(mc.UID)
@@ -238,6 +249,7 @@ func (s *Scheduler) Limit(mc *v1alpha2.MiniCluster, most int) {
 		}
 	}
 	s.limits[mc.UID] = most
+	s.outdate(mc.UID)
 	s.wake()
 }
 

@@ -100,8 +100,9 @@ func (s *Scheduler) updateReports(result queue.Result, seen *snapshot) []types.N
 			report.Admitted++
 		}
 	}
-	for _, decision := range result.Decisions {
-		e := seen.waiting[decision.Gang]
+	for i := range result.Decisions {
+		decision := &result.Decisions[i]
+		e := seen.decided[i]
 		report := reports[e.queue]
 		switch {
 		case report == nil: // the queue does not exist
@@ -111,7 +112,7 @@ func (s *Scheduler) updateReports(result queue.Result, seen *snapshot) []types.N
 			report.Pending++
 			if len(report.Waiting) < v1alpha2.MostWaiting {
 				report.Waiting = append(report.Waiting, status.Waiting{
-					Namespace: e.miniCluster.Namespace, Name: e.miniCluster.Name, Decision: decision,
+					Namespace: e.Namespace, Name: e.Name, Decision: *decision,
 				})
 			}
 		}

@@ -169,10 +169,8 @@ func selectorOf(selector *metav1.LabelSelector) (labels.Selector, error) {
 // lookAt chooses nodes, and completes the reports with the MiniClusters that stay.
 func (s *Scheduler) lookAt(live []*reserves, now time.Time) {
 	asks := map[types.UID]state.Ask{}
-	for uid, k := range s.known {
-		if s.ledger.Promised(uid) != nil {
-			asks[uid] = s.askOf(k, now)
-		}
+	for uid, k := range s.promised() {
+		asks[uid] = s.askOf(k, now)
 	}
 	for _, r := range live {
 		if r.made.Spec.Count != nil && r.report.Problem == "" {

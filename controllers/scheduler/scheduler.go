@@ -71,6 +71,8 @@ type Scheduler struct {
 	checked map[types.NamespacedName]types.UID
 	// known are the live MiniClusters that the cache shows, and others whose pods hold nodes.
 	known map[types.UID]*known
+	// strangers is true if pods or limits are kept of a MiniCluster that was not known.
+	strangers bool
 	// pods are pods of MiniClusters after admission by the API server, one of each MiniCluster.
 	pods map[types.UID]*corev1.Pod
 	// limits are the largest sizes of MiniClusters with quota from Kueue.
@@ -98,6 +100,8 @@ type Scheduler struct {
 	// freedSince is when nodes became free first since all had settled, and settles is when they
 	// will have.
 	freedSince, settles time.Time
+	// gangs is the memory of the snapshot of a cycle.
+	gangs []queue.Gang
 	// wanted are what the gangs of the last cycle ask for that wait or may grow, one for each class.
 	wanted map[string]state.Ask
 	// starting are the admitted MiniClusters that do not run yet, with the times of their
@@ -254,7 +258,7 @@ func (s *Scheduler) followNamespace(_ context.Context, e event.UpdateEvent, q re
 	q.Add(reconcile.Request{})
 	for _, waiting := range s.entries {
 		name := s.queueOf(waiting.miniCluster)
-		if waiting.quota == nil && waiting.miniCluster.Namespace == e.ObjectNew.GetName() && waiting.queue != name && !s.ledger.Assumed(waiting.miniCluster.UID) {
+		if waiting.quota == nil && waiting.Namespace == e.ObjectNew.GetName() && waiting.queue != name && !s.ledger.Assumed(waiting.miniCluster.UID) {
 			waiting.moveTo(name)
 		}
 	}

@@ -55,16 +55,14 @@ func (s *Scheduler) findFinished(ctx context.Context, seen *clusterState) error 
 // reckon says who the users of all gangs are, how long their gangs are expected to run, and what they have used until
 // now.
 func (s *Scheduler) reckon(out *snapshot, queues map[string]*v1alpha2.MiniClusterQueue, now time.Time) {
-	userOf := func(gang *queue.Gang) string {
-		return state.User(s.known[types.UID(gang.ID)].miniCluster, queues[gang.Queue])
-	}
-	for i := range out.Waiting {
-		out.Waiting[i].User = userOf(&out.Waiting[i])
+	for i, e := range out.waiting {
+		out.Waiting[i].User = state.User(e.known.miniCluster, queues[e.queue])
 		s.runtimes.Expect(&out.Waiting[i])
 	}
 	for i := range out.Running {
-		out.Running[i].User = userOf(&out.Running[i].Gang)
-		s.runtimes.Expect(&out.Running[i].Gang)
+		gang := &out.Running[i].Gang
+		gang.User = state.User(s.known[types.UID(gang.ID)].miniCluster, queues[gang.Queue])
+		s.runtimes.Expect(gang)
 	}
 	counted := map[string]bool{}
 	for i := range out.Queues {

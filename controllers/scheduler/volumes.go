@@ -43,14 +43,11 @@ func (s *Scheduler) reachVolumes(ctx context.Context) error {
 		s.storage.change()
 	}
 	for _, e := range s.entries {
-		if err := s.reachVolumesOf(ctx, e.miniCluster.Namespace, e.pod, &e.ask, &e.reached); err != nil {
+		if err := s.reachVolumesOf(ctx, e.Namespace, e.pod, &e.ask, &e.reached); err != nil {
 			return err
 		}
 	}
-	for uid, k := range s.known {
-		if s.ledger.Promised(uid) == nil {
-			continue
-		}
+	for _, k := range s.promised() {
 		if err := s.reachVolumesOf(ctx, k.miniCluster.Namespace, k.pod, &k.ask, &k.reached); err != nil {
 			return err
 		}

@@ -148,6 +148,9 @@ func (l *Ledger) Assumed(uid types.UID) bool {
 	return a != nil && a.assumed != nil
 }
 
+// Holders are the MiniClusters that hold something, were promised something, or have an order, by UID.
+func (l *Ledger) Holders() []types.UID { return slices.Sorted(maps.Keys(l.accounts)) }
+
 // Holds are the ranks of a MiniCluster that hold an existing node, rising, by promise or by a
 // pod.
 func (l *Ledger) Holds(uid types.UID) []int {
@@ -155,7 +158,7 @@ func (l *Ledger) Holds(uid types.UID) []int {
 	if a == nil {
 		return nil
 	}
-	var out []int
+	out := make([]int, 0, len(a.nodes))
 	add := func(rank int, node string) {
 		if rank >= 0 && l.nodes[node] != nil {
 			out = append(out, rank)

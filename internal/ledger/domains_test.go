@@ -50,7 +50,7 @@ func quotaIn(levels string, domains ...string) *v1alpha2.Quota {
 func withQuota(t *testing.T, l *Ledger, mc *v1alpha2.MiniCluster, quota *v1alpha2.Quota) queue.Room {
 	t.Helper()
 	ask := state.Request(mc, fixture.Pod("p").CPU("8").Obj(), quota, l.levels)
-	r, err := l.Room(map[string]state.Ask{string(mc.UID): ask})
+	r, err := l.Room(asks{string(mc.UID): ask}.of)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestWhyInDomains(t *testing.T) {
 // Kueue may assign more brokers to a domain than whole nodes.
 func TestWholeNodesInDomains(t *testing.T) {
 	ask := func(l *Ledger, quota *v1alpha2.Quota) queue.Room {
-		r, err := l.Room(map[string]state.Ask{"q": state.Request(fixture.MiniCluster("q").Defaulted(), alonePod("q", 0).CPU("8").Obj(), quota, l.levels)})
+		r, err := l.Room(asks{"q": state.Request(fixture.MiniCluster("q").Defaulted(), alonePod("q", 0).CPU("8").Obj(), quota, l.levels)}.of)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -194,7 +194,7 @@ func BenchmarkDomains(b *testing.B) {
 	mc := fixture.MiniCluster("lmp").Size(1000).Defaulted()
 	ask := state.Request(mc, fixture.Pod("p").CPU("8").Obj(), quotaIn("host", "n[0000-0999]=1"), l.levels)
 	for b.Loop() {
-		r, err := l.Room(map[string]state.Ask{"uid-lmp": ask})
+		r, err := l.Room(asks{"uid-lmp": ask}.of)
 		if err != nil {
 			b.Fatal(err)
 		}

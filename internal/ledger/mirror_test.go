@@ -215,7 +215,7 @@ func pictureOf(t *testing.T, c *Ledger) picture {
 	p.Exclusions = c.excluded(graph, ask.Places)
 	everywhere := requestOf(c, fixture.MiniCluster("all").Defaulted(), fixture.Pod("q").CPU("1").Obj())
 	alone := requestOf(c, fixture.MiniCluster("alone").Defaulted(), alonePod("q", 0).CPU("0").Obj())
-	r, err := c.Room(map[string]state.Ask{"q": ask, "all": everywhere, "alone": alone})
+	r, err := c.Room(asks{"q": ask, "all": everywhere, "alone": alone}.of)
 	if err != nil {
 		t.Fatal(err)
 	}

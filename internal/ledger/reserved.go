@@ -91,6 +91,9 @@ func (r *reserved) on(graph *fluxion.Graph) fluxion.Exclusion {
 	return *r.closed
 }
 
+// Reserved reports whether there are reservations.
+func (l *Ledger) Reserved() bool { return len(l.reserved) > 0 }
+
 // Barred names the reservations that keep nodes from a gang: gangs with the same names may use the same
 // nodes, as far as reservations go.
 func (l *Ledger) Barred(ask state.Ask) string {

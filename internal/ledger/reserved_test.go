@@ -63,7 +63,7 @@ func TestReservationsKeepOff(t *testing.T) {
 			c.Reserve(tc.of, tc.at)
 			mc := tc.mc.Size(3).MinSize(1).Defaulted()
 			ask := requestOf(c, mc, fixture.Pod("p").Obj()).At(tc.at)
-			r, err := c.Room(map[string]state.Ask{"next": ask})
+			r, err := c.Room(asks{"next": ask}.of)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -128,7 +128,7 @@ func TestRoomGrowsBesideReservations(t *testing.T) {
 			lmp := fixture.MiniCluster("lmp").Deadline(tc.limit).Admitted(1, 1, "a").Status(func(s *v1alpha2.MiniClusterStatus) {
 				s.StartTime = &s.Admission.Time
 			}).Defaulted()
-			r, err := c.Room(map[string]state.Ask{"uid-lmp": requestOf(c, lmp, fixture.Pod("p").Obj()).At(at(0))})
+			r, err := c.Room(asks{"uid-lmp": requestOf(c, lmp, fixture.Pod("p").Obj()).At(at(0))}.of)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -25,7 +25,7 @@ func (l *Ledger) Choose(ask state.Ask, nodes []string) []string {
 		return nodes
 	}
 	id := ask.Job
-	r, err := l.room(map[string]state.Ask{id: ask})
+	r, err := l.room(func(string) (state.Ask, bool) { return ask, true })
 	if err != nil || !r.leave(id) {
 		return nil
 	}
@@ -60,13 +60,16 @@ func (l *Ledger) hasRoom(promise *state.Promise, pods []elastic.Pod) bool {
 type request struct {
 	fluxion.Gang
 	domains *domains // nil for a gang that may be anywhere
+	ask     state.Ask
 }
 
 // room is a queue.Room on a graph of its own.
 type room struct {
-	graph *fluxion.Graph
-	asks  map[string]state.Ask
-	gangs map[string]request
+	ledger *Ledger
+	graph  *fluxion.Graph
+	askOf  func(id string) (state.Ask, bool)
+	// requests are those of the gangs that were asked about, by ID. All snapshots share them.
+	requests map[string]*request
 	// earlier is the cluster with the nodes that went away in the last hour; nil if none did.
 	earlier *Ledger
 	// kept are nodes that no running gang may get: those that waiting gangs could use.
@@ -75,28 +78,27 @@ type room struct {
 	leftovers map[string]fluxion.Resources
 }
 
-// Room is what is free now, for the given requests by ID: of waiting gangs, and of running gangs
-// that can grow only on some nodes. Later changes of the ledger do not change the Room.
+// Room is what is free now, for requests by ID: of waiting gangs, and of running gangs that can grow
+// only on some nodes. askOf is called once for each gang that the Room is asked about, and reports
+// false for other gangs. What gangs hold later does not change the Room. Once nodes or reservations
+// change, the Room must not be used any more.
 //
 // Grow also gives a node to a rank whose node is gone.
-func (l *Ledger) Room(asks map[string]state.Ask) (queue.Room, error) { return l.room(asks) }
+func (l *Ledger) Room(askOf func(id string) (state.Ask, bool)) (queue.Room, error) {
+	return l.room(askOf)
+}
 
-func (l *Ledger) room(asks map[string]state.Ask) (*room, error) {
+func (l *Ledger) room(askOf func(id string) (state.Ask, bool)) (*room, error) {
 	graph, err := l.current()
 	if err != nil {
 		return nil, err
 	}
 	r := &room{
-		graph: graph.Snapshot(), asks: asks, gangs: make(map[string]request, len(asks)), earlier: l.withAway(),
+		ledger: l, graph: graph.Snapshot(), askOf: askOf, requests: map[string]*request{}, earlier: l.withAway(),
 		leftovers: map[string]fluxion.Resources{},
 	}
-	for id, ask := range asks {
-		gang := l.gangOf(r.graph, ask)
-		gang.Job = id
-		r.gangs[id] = request{gang, l.domainsOf(r.graph, ask.Domains)}
-	}
 	for uid, a := range l.accounts {
-		if _, asked := r.gangs[string(uid)]; asked && a.promise == nil {
+		if a.promise == nil {
 			r.leftovers[string(uid)] = a.job.Pods.Requests
 		}
 	}
@@ -174,11 +176,29 @@ func avoiding(graph *fluxion.Graph, gang fluxion.Gang, ask state.Ask) []fluxion.
 	return gang.Pods.Infeasible
 }
 
+// request is that of a gang; nil if the gang is not known.
+func (r *room) request(id string) *request {
+	known, asked := r.requests[id]
+	if asked {
+		return known
+	}
+	if ask, ok := r.askOf(id); ok {
+		known = &request{r.ledger.gangOf(r.graph, ask), r.ledger.domainsOf(r.graph, ask.Domains), ask}
+		known.Job = id
+	}
+	r.requests[id] = known
+	return known
+}
+
 // ask is the request of a gang at some sizes.
-func (r *room) ask(id string, sizes []int) (request, bool) {
-	gang, ok := r.gangs[id]
+func (r *room) ask(id string, sizes []int) (gang request, ok bool) {
+	known := r.request(id)
+	if known == nil {
+		return request{}, false
+	}
+	gang = *known
 	gang.Sizes = sizes
-	return gang, ok
+	return gang, true
 }
 
 func (r *room) Place(id string, sizes []int) []string {
@@ -231,12 +251,12 @@ func (r *room) Fits(id string, limit int) int {
 
 func (r *room) CouldHold(id string, sizes []int) bool {
 	gang, ok := r.ask(id, sizes)
-	return ok && (r.graph.CouldHold(gang.Gang) == nil || r.couldHoldBefore(id, sizes))
+	return ok && (r.graph.CouldHold(gang.Gang) == nil || r.couldHoldBefore(&gang))
 }
 
 // couldHoldBefore reports whether a gang could fit before nodes went away.
-func (r *room) couldHoldBefore(id string, sizes []int) bool {
-	return r.earlier != nil && r.earlier.couldHold(r.asks[id], sizes)
+func (r *room) couldHoldBefore(gang *request) bool {
+	return r.earlier != nil && r.earlier.couldHold(gang.ask, gang.Sizes)
 }
 
 func (r *room) Why(id string, sizes []int) string {
@@ -246,7 +266,7 @@ func (r *room) Why(id string, sizes []int) string {
 	}
 	if refusal := r.graph.Explain(gang.Gang); refusal != nil {
 		why := refusal.String()
-		if refusal.Never && r.couldHoldBefore(id, sizes) {
+		if refusal.Never && r.couldHoldBefore(&gang) {
 			why += "; nodes that went away in the last hour may come back"
 		}
 		return why
@@ -283,7 +303,7 @@ func (r *room) complete(id string) (request, bool) {
 	if len(r.graph.Pods(id)) == 0 {
 		return request{}, false
 	}
-	gang, ok := r.gangs[id]
+	gang, ok := r.ask(id, nil)
 	if !ok {
 		return request{}, len(r.kept) == 0
 	}

@@ -5,6 +5,7 @@ package ledger
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -34,15 +35,23 @@ func fourNodes(t *testing.T) *Ledger {
 	return c
 }
 
+// asks are what gangs ask for, by ID.
+type asks map[string]state.Ask
+
+func (a asks) of(id string) (state.Ask, bool) {
+	ask, ok := a[id]
+	return ask, ok
+}
+
 // roomOf is a room for MiniClusters with pods of 8 CPUs.
 func roomOf(t *testing.T, c *Ledger, miniClusters ...*fixture.MiniClusterWrapper) queue.Room {
 	t.Helper()
-	asks := map[string]state.Ask{}
+	asks := asks{}
 	for _, mc := range miniClusters {
 		obj := mc.Defaulted()
 		asks[string(obj.UID)] = requestOf(c, obj, fixture.Pod("p").Spec(func(s *corev1.PodSpec) { s.NodeSelector = obj.Spec.Pod.NodeSelector }).Obj())
 	}
-	r, err := c.Room(asks)
+	r, err := c.Room(asks.of)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -230,7 +239,7 @@ func TestAsksOutliveTheGraph(t *testing.T) {
 	ask := requestOf(c, fixture.MiniCluster("next").Defaulted(),
 		fixture.Pod("p").Spec(func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{"kind": "1"} }).Obj())
 	c.SetNode(fixture.Node("a").Label("kind", "1").Obj())
-	r, err := c.Room(map[string]state.Ask{"next": ask})
+	r, err := c.Room(asks{"next": ask}.of)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +269,7 @@ func TestRoomAvoidsNodes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := clusterOf(fixture.Nodes("a", "b", "c"), nil, map[types.UID]state.Promise{})
 			mc := tc.mc.Defaulted()
-			r, err := c.Room(map[string]state.Ask{"uid-lmp": requestOf(c, mc, fixture.Pod("p").Obj()).At(tc.at)})
+			r, err := c.Room(asks{"uid-lmp": requestOf(c, mc, fixture.Pod("p").Obj()).At(tc.at)}.of)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -268,5 +277,46 @@ func TestRoomAvoidsNodes(t *testing.T) {
 				t.Errorf("it got %v, want %v", nodes, tc.want)
 			}
 		})
+	}
+}
+
+// A gang with n pods leaves room for n pods less of gangs like it, wherever its pods are: queue.Gang.Confined.
+func TestGangsLeaveRoomForFewerLikeThem(t *testing.T) {
+	for seed := range uint64(60) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		c := New([]state.TopologyLevel{{Name: "rack", Label: "rack"}}, nil)
+		for i := range 10 {
+			c.SetNode(fixture.Node(fmt.Sprintf("n%d", i)).Label("rack", fmt.Sprint(random.IntN(3))).Has("cpu", fmt.Sprint(4+random.IntN(12))).Obj())
+			if i%2 == 0 {
+				c.SetPod(fixture.Pod(fmt.Sprint("p", i)).CPU(fmt.Sprint(random.IntN(4))).On(fmt.Sprintf("n%d", i)).Obj())
+			}
+		}
+		asks := asks{}
+		for _, name := range []string{"a", "b"} {
+			mc := fixture.MiniCluster(name).Spec(func(s *v1alpha2.MiniClusterSpec) { s.Network.DisableAffinity = seed%2 == 0 })
+			if seed%3 == 0 {
+				mc.Topology("rack", v1alpha2.TopologyPreferred)
+			}
+			if seed%5 == 0 {
+				mc.Policy(v1alpha2.PlacementSpread)
+			}
+			pod := fixture.Pod("p").CPU(fmt.Sprint(1 + seed%4)).Obj()
+			if seed%4 == 0 {
+				pod = alonePod(name, 0).CPU("2").Obj()
+			}
+			asks["uid-"+name] = requestOf(c, mc.Defaulted(), pod)
+		}
+		r, err := c.Room(asks.of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := r.Fits("uid-b", 1000)
+		if before == 0 {
+			t.Fatalf("seed %d: nothing fits", seed)
+		}
+		n := len(r.Place("uid-a", []int{1 + random.IntN(before)}))
+		if left := r.Fits("uid-b", 1000); left != before-n {
+			t.Errorf("seed %d: %d of %d fit beside %d", seed, left, before, n)
+		}
 	}
 }

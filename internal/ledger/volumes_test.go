@@ -74,7 +74,7 @@ func TestRoomOfVolumes(t *testing.T) {
 			}).Obj()
 			ask := requestOf(c, fixture.MiniCluster("next").Defaulted(), pod)
 			ask.Reach = state.Reach{Volumes: tc.volumes, Key: name}
-			r, err := c.Room(map[string]state.Ask{"next": ask})
+			r, err := c.Room(asks{"next": ask}.of)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -99,7 +99,7 @@ func TestVolumesOfRunningGangs(t *testing.T) {
 	ask.Reach = state.Reach{Volumes: []state.Volume{reachedBy("kind1", "kind", "1")}, Key: "kind1"}
 	grown := func() []elastic.Pod {
 		t.Helper()
-		r, err := c.Room(map[string]state.Ask{"uid-lmp": ask})
+		r, err := c.Room(asks{"uid-lmp": ask}.of)
 		if err != nil {
 			t.Fatal(err)
 		}

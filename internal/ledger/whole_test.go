@@ -70,7 +70,7 @@ func TestWholeNodes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := clusterOf(fixture.Nodes("a", "b"), tc.pods, tc.promises)
 			mine, others := requestOf(l, fixture.MiniCluster("mine").Defaulted(), alonePod("mine", 0).CPU("1").Obj()), requestOf(l, fixture.MiniCluster("q").Defaulted(), small.Obj())
-			r, err := l.Room(map[string]state.Ask{"mine": mine, "q": others})
+			r, err := l.Room(asks{"mine": mine, "q": others}.of)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -92,7 +92,7 @@ func TestWholeNodesStay(t *testing.T) {
 	l := clusterOf(fixture.Nodes("a", "b", "c", "d"), []*corev1.Pod{fixture.Pod("p").CPU("1").On("c").Up().Obj()}, nil)
 	l.Confirm("uid-lmp", exclusive(1000, "a"))
 	ask := requestOf(l, fixture.MiniCluster("lmp").Defaulted(), fixture.Pod("p").CPU("1").Obj())
-	r, err := l.Room(map[string]state.Ask{"uid-lmp": ask})
+	r, err := l.Room(asks{"uid-lmp": ask}.of)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +184,7 @@ func (w *tenants) pod(i, rank int) *fixture.PodWrapper {
 // room is what is free for a MiniCluster.
 func (w *tenants) room(i int) queue.Room {
 	mc := fixture.MiniCluster(fmt.Sprint(i)).Defaulted()
-	r, err := w.l.Room(map[string]state.Ask{string(mc.UID): requestOf(w.l, mc, w.pod(i, 0).Obj())})
+	r, err := w.l.Room(asks{string(mc.UID): requestOf(w.l, mc, w.pod(i, 0).Obj())}.of)
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -73,7 +73,10 @@ func Limit(mc *v1alpha2.MiniCluster, of elastic.Deadlines) time.Duration {
 
 // TooLong says that a MiniCluster sets a longer deadline than its queue allows; "" if not.
 func TooLong(mc *v1alpha2.MiniCluster, queue string, of elastic.Deadlines) string {
-	if set := setDeadline(mc); of.Max > 0 && set > of.Max {
+	if of.Max == 0 {
+		return ""
+	}
+	if set := setDeadline(mc); set > of.Max {
 		return fmt.Sprintf("deadlineSeconds %d is more than queue %s allows (%s)", int64(set.Seconds()), queue, short(of.Max))
 	}
 	return ""

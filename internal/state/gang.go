@@ -53,6 +53,7 @@ func Gang(mc *v1alpha2.MiniCluster, pod *corev1.Pod, quota *v1alpha2.Quota) queu
 		WaitForSize: mc.Spec.Elastic.WaitForSize.Duration,
 		Requests:    queue.Resources(requests),
 		Exclusive:   requests[fluxion.WholeNode] > 0,
+		Confined:    isConfined(mc, quota),
 		BestEffort:  asksForNothing(requests),
 		Class:       class(mc, pod, quota, requests),
 		Limit:       Limit(mc, AdmittedDeadlines(mc)),
@@ -76,12 +77,12 @@ func queueOf(mc *v1alpha2.MiniCluster) string {
 	return cmp.Or(mc.Status.Queue, mc.Spec.Queue, v1alpha2.DefaultQueue)
 }
 
-// Age is since when a MiniCluster counts as waiting in its queue; queue may be nil.
-func Age(mc *v1alpha2.MiniCluster, queue *v1alpha2.MiniClusterQueue) time.Time {
-	if queue != nil && queue.Spec.Requeue == v1alpha2.RequeueLast {
-		return since(mc)
+// Age is since when a gang counts as waiting in its queue; made may be nil.
+func Age(gang *queue.Gang, made *v1alpha2.MiniClusterQueue) time.Time {
+	if made != nil && made.Spec.Requeue == v1alpha2.RequeueLast {
+		return gang.Since
 	}
-	return mc.CreationTimestamp.Time
+	return gang.Created
 }
 
 // since is when the MiniCluster began to hold out for its size: its creation, or when it was
@@ -92,6 +93,11 @@ func since(mc *v1alpha2.MiniCluster) time.Time {
 		return requeue.RequeueAt.Time
 	}
 	return created
+}
+
+// isConfined reports whether the pods have to be in one domain of the topology, or where Kueue counts them.
+func isConfined(mc *v1alpha2.MiniCluster, quota *v1alpha2.Quota) bool {
+	return topology(mc, nil).Required || quota != nil && quota.Topology != nil
 }
 
 // asksForNothing reports whether a pod requests nothing but its place.

@@ -124,6 +124,28 @@ func TestPromiseOf(t *testing.T) {
 	}
 }
 
+// A gang is confined if it has to be in one domain of the topology, or where Kueue counts it.
+func TestConfined(t *testing.T) {
+	plain := fixture.MiniCluster("lmp")
+	required, preferred := fixture.MiniCluster("lmp").Topology("rack", v1alpha2.TopologyRequired), fixture.MiniCluster("lmp").Topology("rack", v1alpha2.TopologyPreferred)
+	domains := &v1alpha2.Quota{Topology: &v1alpha2.QuotaTopology{Levels: []string{"rack"}}}
+	for name, tc := range map[string]struct {
+		mc    *fixture.MiniClusterWrapper
+		quota *v1alpha2.Quota
+		want  bool
+	}{
+		"anywhere":                {mc: plain},
+		"near each other":         {mc: preferred},
+		"in one rack":             {mc: required, want: true},
+		"with quota":              {mc: plain, quota: &v1alpha2.Quota{}},
+		"in the domains of Kueue": {mc: plain, quota: domains, want: true},
+	} {
+		if got := Gang(tc.mc.Defaulted(), fixture.Pod("p").Obj(), tc.quota); got.Confined != tc.want {
+			t.Errorf("%s: confined is %t", name, got.Confined)
+		}
+	}
+}
+
 // Whether a MiniCluster has its nodes alone is a matter of its admission, and of its pods. The spec may
 // have changed since.
 func TestExclusiveIsOfTheAdmission(t *testing.T) {
@@ -211,7 +233,7 @@ func TestGangDetails(t *testing.T) {
 	}).Defaulted()
 	last := &v1alpha2.MiniClusterQueue{Spec: v1alpha2.MiniClusterQueueSpec{Requeue: v1alpha2.RequeueLast}}
 	got := Gang(mc, fixture.Pod("x").Obj(), nil)
-	if !Age(mc, last).Equal(requeued.Time) || !Age(mc, nil).Equal(got.Created) || !got.Since.Equal(requeued.Time) || got.Queue != "is" || got.Limit != time.Minute || got.Expected != time.Second || got.BestEffort {
+	if !Age(&got, last).Equal(requeued.Time) || !Age(&got, nil).Equal(mc.CreationTimestamp.Time) || !got.Since.Equal(requeued.Time) || got.Queue != "is" || got.Limit != time.Minute || got.Expected != time.Second || got.BestEffort {
 		t.Errorf("got %+v", got)
 	}
 	if diff := cmp.Diff(queue.Resources{"cpu": 8000, "pods": 1}, got.Requests); diff != "" {

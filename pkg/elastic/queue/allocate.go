@@ -32,11 +32,11 @@ func (c *cycle) wantsMore() bool {
 	for _, q := range c.queues {
 		for _, e := range q.waiting {
 			wanted.Add(e.Requests, e.wants())
-		}
-	}
-	for name, amount := range wanted {
-		if total := c.state.total[name]; total > 0 && amount > total {
-			return true
+			for name := range e.Requests {
+				if total := c.state.total[name]; total > 0 && wanted[name] > total {
+					return true
+				}
+			}
 		}
 	}
 	return false

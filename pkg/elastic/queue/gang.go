@@ -40,6 +40,9 @@ type Gang struct {
 	Requests Resources
 	// Exclusive is true if each pod has its node alone. Then Requests are those of a whole node.
 	Exclusive bool
+	// Confined is true if the pods have to be in one domain of the topology, or in some domains. Another gang of
+	// its class with n pods leaves room for exactly n pods less, unless it is true.
+	Confined bool
 	// BestEffort is true if the pods request nothing but a pod's place.
 	BestEffort bool
 	// Class is the same for gangs whose pods request the same and may run on the same nodes. If

@@ -6,6 +6,7 @@ package queue
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 	"time"
 )
@@ -29,15 +30,87 @@ type profileStep struct {
 	at, soonest time.Time
 	// awaited is true if a gang starts with this step, whenever the step comes.
 	awaited bool
-	state   *clusterState
+	// state is the cluster. Its room is without the gangs in held.
+	state *clusterState
 	// sizes are those of the gangs that were placed here, by ID.
 	sizes map[string]int
+	// held are gangs of one class that were placed here and have no nodes yet, because the number of nodes is
+	// enough for gangs of this class. room is the room for pods of the class beside them.
+	held  []*entry
+	class string // "" if room is not known
+	room  int
 }
 
 func (s *profileStep) known() bool { return s.soonest.Equal(s.at) }
 
 // own copies what the step shares with another.
-func (s *profileStep) own() { s.state, s.sizes = s.state.snapshot(), maps.Clone(s.sizes) }
+func (s *profileStep) own() {
+	s.state, s.sizes, s.held = s.state.snapshot(), maps.Clone(s.sizes), slices.Clone(s.held)
+}
+
+// fits is the number of pods of a gang that may run during the step, at most limit.
+func (s *profileStep) fits(e *entry, limit int) int {
+	if e.Confined {
+		s.settle()
+		return s.state.fits(e, limit)
+	}
+	limit = s.state.allowed(e.user, e.Requests, 1, limit)
+	if limit == 0 || e.overCapacity {
+		return limit
+	}
+	return min(limit, s.roomFor(e))
+}
+
+// roomFor is the number of pods of a gang for which there is room, unless the gang is confined.
+func (s *profileStep) roomFor(e *entry) int {
+	if s.class != e.class {
+		s.settle()
+		s.class, s.room = e.class, s.state.room.Fits(e.ID, math.MaxInt)
+	}
+	return s.room
+}
+
+// settle gives the held gangs their nodes, in the order in which they were placed.
+func (s *profileStep) settle() {
+	for _, e := range s.held {
+		s.state.room.Place(e.ID, []int{s.sizes[e.ID]})
+	}
+	s.held, s.class = nil, ""
+}
+
+// place gives a gang nodes during the step at a size, and reports whether it fits.
+func (s *profileStep) place(e *entry, size int) bool {
+	if e.Confined {
+		s.settle()
+		if s.state.place(e, size) == nil {
+			return false
+		}
+	} else {
+		if s.roomFor(e) < size {
+			return false
+		}
+		s.held, s.room = append(s.held, e), s.room-size
+		s.state.add(e.user, e.Requests, 1, size)
+	}
+	s.sizes[e.ID] = size
+	return true
+}
+
+// unplace takes the nodes of a gang back, if it was placed here.
+func (s *profileStep) unplace(e *entry) {
+	size := s.sizes[e.ID]
+	if size == 0 {
+		return
+	}
+	if last := len(s.held) - 1; last >= 0 && s.held[last] == e {
+		s.held, s.room = s.held[:last], s.room+size
+		s.state.add(e.user, e.Requests, -1, -size)
+	} else {
+		s.settle()
+		s.state.unplace(e, size)
+	}
+	delete(s.sizes, e.ID)
+}
 
 // newProfile is the profile without reservations.
 func (c *cycle) newProfile() *profile {
@@ -82,8 +155,9 @@ func (p *profile) split(at, soonest time.Time) int {
 	i, found := slices.BinarySearchFunc(p.steps, at, func(s profileStep, at time.Time) int { return s.at.Compare(at) })
 	if !found && i > 0 {
 		before := p.steps[i-1]
-		p.steps = slices.Insert(p.steps, i, profileStep{at: at, soonest: soonest, state: before.state, sizes: before.sizes})
-		p.steps[i].own()
+		before.at, before.soonest, before.awaited = at, soonest, false
+		before.own()
+		p.steps = slices.Insert(p.steps, i, before)
 	}
 	return i
 }
@@ -111,7 +185,7 @@ func (p *profile) earliest(e *entry, first int) int {
 func (p *profile) blocked(e *entry, size, first int) int {
 	end, known := p.end(e, first)
 	for i := first; i < len(p.steps); i++ {
-		if s := &p.steps[i]; (!known || s.takes(end)) && s.state.fits(e, size) < size {
+		if s := &p.steps[i]; (!known || s.takes(end)) && s.fits(e, size) < size {
 			return i
 		}
 	}
@@ -150,11 +224,8 @@ func (p *profile) place(e *entry, size, first int) bool {
 	start.awaited = start.awaited || !start.known()
 	p.split(end, soonest)
 	for i := first; i < len(p.steps); i++ {
-		if s := &p.steps[i]; s.takes(end) {
-			if s.state.place(e, size) == nil {
-				return false
-			}
-			s.sizes[e.ID] = size
+		if s := &p.steps[i]; s.takes(end) && !s.place(e, size) {
+			return false
 		}
 	}
 	return true
@@ -163,9 +234,6 @@ func (p *profile) place(e *entry, size, first int) bool {
 // remove takes back what was reserved for a gang.
 func (p *profile) remove(e *entry) {
 	for i := range p.steps {
-		if s := &p.steps[i]; s.sizes[e.ID] > 0 {
-			s.state.unplace(e, s.sizes[e.ID])
-			delete(s.sizes, e.ID)
-		}
+		p.steps[i].unplace(e)
 	}
 }

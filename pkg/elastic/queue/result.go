@@ -5,6 +5,7 @@ package queue
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
@@ -12,7 +13,11 @@ import (
 
 // result collects the decisions of the cycle.
 func (c *cycle) result() Result {
-	out := Result{Growths: c.growths, Uses: c.uses()}
+	gangs := 0
+	for _, q := range c.queues {
+		gangs += len(q.all)
+	}
+	out := Result{Decisions: make([]Decision, 0, gangs), Growths: c.growths, Uses: c.uses()}
 	for _, q := range c.queues {
 		before := 0 // gangs ahead that can start
 		for i, e := range q.all {
@@ -70,9 +75,9 @@ func (c *cycle) decision(e *entry, before int) Decision {
 
 func (e *entry) turnMessage(before int) string {
 	if before == 1 {
-		return fmt.Sprintf("waits for its turn: 1 is before it in queue %s", e.queue.Name)
+		return "waits for its turn: 1 is before it in queue " + e.queue.Name
 	}
-	return fmt.Sprintf("waits for its turn: %d are before it in queue %s", before, e.queue.Name)
+	return "waits for its turn: " + strconv.Itoa(before) + " are before it in queue " + e.queue.Name
 }
 
 // expectedBy is the end of a message that says when a gang starts at the latest; "" if this is not known.

@@ -42,6 +42,8 @@ type cycle struct {
 	// base is the room before the cycle, and total what the cluster holds, also for others.
 	base  Room
 	total Resources
+	// guarantees is true if a queue has a guarantee.
+	guarantees bool
 	// oversubscribed is true if the waiting gangs want more than the cluster holds.
 	oversubscribed bool
 	// state is the cluster after the decisions so far.
@@ -83,8 +85,10 @@ type jobQueue struct {
 // entry is a waiting gang.
 type entry struct {
 	Gang
-	queue    *jobQueue
-	user     *user
+	queue *jobQueue
+	user  *user
+	// window is the time window in which the gang was made (atOnce).
+	window   time.Time
 	allowed  elastic.Ladder // all sizes
 	sizes    elastic.Ladder // the sizes that are allowed now
 	holdsOut bool
@@ -158,9 +162,12 @@ func newCycle(s Snapshot, room Room, now time.Time) *cycle {
 		c.runs = append(c.runs, r)
 	}
 	slices.SortFunc(c.runs, func(a, b *run) int { return cmp.Compare(a.ID, b.ID) })
-	for _, gang := range s.Waiting {
-		q := byName[gang.Queue]
-		q.all = append(q.all, c.newEntry(gang, q))
+	entries := make([]entry, len(s.Waiting))
+	for i := range entries {
+		e := &entries[i]
+		e.Gang, e.queue = s.Waiting[i], byName[s.Waiting[i].Queue]
+		c.prepare(e)
+		e.queue.all = append(e.queue.all, e)
 	}
 	for _, q := range c.queues {
 		q.sort()
@@ -173,6 +180,7 @@ func (c *cycle) makeQueues(s Snapshot) map[string]*jobQueue {
 	byName := map[string]*jobQueue{}
 	for _, q := range s.Queues {
 		byName[q.Name] = &jobQueue{Queue: q, known: true}
+		c.guarantees = c.guarantees || len(q.Guarantee) > 0
 	}
 	missing := func(name string) {
 		if byName[name] == nil {
@@ -195,18 +203,20 @@ func (c *cycle) makeQueues(s Snapshot) map[string]*jobQueue {
 	return byName
 }
 
-func (c *cycle) newEntry(gang Gang, q *jobQueue) *entry {
-	if most := q.Users.MaxNodes; most > 0 && (gang.Sizing.Most == 0 || gang.Sizing.Most > most) {
-		gang.Sizing.Most = most
+// prepare completes an entry, which has its gang and its queue.
+func (c *cycle) prepare(e *entry) {
+	if most := e.queue.Users.MaxNodes; most > 0 && (e.Sizing.Most == 0 || e.Sizing.Most > most) {
+		e.Sizing.Most = most
 	}
-	e := &entry{Gang: gang, queue: q, user: c.userOf(&gang, q), allowed: gang.Sizing.Allowed(), class: gang.Class}
+	e.allowed = e.Sizing.Allowed()
+	e.user, e.class, e.window = c.userOf(&e.Gang, e.queue), e.Class, e.Created.Truncate(atOnce)
 	e.Requests = withPod(e.Requests)
 	if e.class == "" {
 		e.class = "gang " + e.ID
 	}
 	e.sizes = e.allowed
 	if e.least() == e.sizes.Most() {
-		return e
+		return
 	}
 	until := e.Since.Add(e.WaitForSize)
 	e.holdsOut = until.After(c.now)
@@ -219,7 +229,6 @@ func (c *cycle) newEntry(gang Gang, q *jobQueue) *entry {
 		e.holdsOut, e.fullUntil = true, e.HoldUntil
 		e.sizes = e.holdsOutFor()
 	}
-	return e
 }
 
 // atOnce is the length of the time windows in which gangs count as made at the same time. The
@@ -233,7 +242,7 @@ func (q *jobQueue) sort() {
 		if q.Ordering == ByAge {
 			return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(b.Sizing.Size, a.Sizing.Size), cmp.Compare(a.ID, b.ID))
 		}
-		return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.Created.Truncate(atOnce).Compare(b.Created.Truncate(atOnce)),
+		return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.window.Compare(b.window),
 			cmp.Compare(b.Sizing.Size, a.Sizing.Size), a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
 	})
 }

@@ -30,6 +30,11 @@ func (c *cycle) demand(q *jobQueue) float64 {
 	for _, e := range q.all {
 		if e.verdict == "" {
 			want.Add(e.Requests, e.wants())
+			for name := range e.Requests {
+				if total := c.state.total[name]; len(q.Capacity) == 0 && total > 0 && want[name] >= total {
+					return 1 // whatever others want
+				}
+			}
 		}
 	}
 	part := 1.0

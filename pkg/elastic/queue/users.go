@@ -65,15 +65,23 @@ func (c *cycle) userOf(gang *Gang, q *jobQueue) *user {
 // usage. This counts what the user has had on average, has now, and gets by the gangs that go first at
 // their smallest sizes. (This is start-time fair queueing, Goyal et al. 1996, by dominant resource.)
 func (c *cycle) takeTurns(q *jobQueue) {
-	has, tallies := c.holdings(q), slices.Clone(c.state.users)
+	var has map[string]Resources
+	if q.Ordering == ByUser {
+		has = c.holdings(q)
+	}
+	tallies := slices.Clone(c.state.users)
 	for _, e := range q.all {
-		e.turn = e.user.past + c.state.share(has[e.user.name])
+		if q.Ordering == ByUser {
+			e.turn = e.user.past + c.state.share(has[e.user.name])
+		}
 		t := &tallies[e.user.index]
 		if e.beyond = e.exceeds(*t); e.verdict != "" || e.beyond != noLimit {
 			continue
 		}
 		t.gangs, t.pods = t.gangs+1, t.pods+e.least()
-		has[e.user.name].Add(e.Requests, e.least())
+		if q.Ordering == ByUser {
+			has[e.user.name].Add(e.Requests, e.least())
+		}
 	}
 	if q.Ordering == ByUser {
 		slices.SortStableFunc(q.all, func(a, b *entry) int {
