@@ -63,6 +63,7 @@ func (s *Scheduler) learn(ctx context.Context, seen *clusterState, now time.Time
 			k = s.translate(ctx, mc)
 			s.known[mc.UID] = k
 			s.confirm(k, now)
+			s.ledger.SetMiniCluster(k.miniCluster)
 		}
 	}
 	for uid := range s.known {
@@ -74,6 +75,7 @@ func (s *Scheduler) learn(ctx context.Context, seen *clusterState, now time.Time
 		s.confirm(s.known[uid], now)
 		s.ledger.Forget(uid)
 		if len(s.ledger.Holds(uid)) == 0 { // its pods may still exist
+			s.ledger.DeleteMiniCluster(uid)
 			delete(s.known, uid)
 		}
 	}
