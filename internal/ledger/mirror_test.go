@@ -512,6 +512,7 @@ func large(tb testing.TB) *Ledger {
 			promise.Nodes = append(promise.Nodes, node)
 			c.SetPod(fixture.BrokerPod(name, rank).CPU("1").On(node).Obj())
 		}
+		know(c, name)
 		c.Confirm(types.UID("uid-"+name), promise)
 	}
 	return c
