@@ -41,7 +41,7 @@ func (r *Reconciler) act(ctx context.Context, seen *observed, plan life.Plan) (l
 		err = r.completeFiles(ctx, seen)
 	}
 	_, evicts := plan.Step.(life.EvictPods)
-	if refused(err) || isUnanswered(err) || (evicts && apierrors.IsTooManyRequests(err)) {
+	if refused(err) || isUnanswered(err) || errors.Is(err, errNotDirect) || (evicts && apierrors.IsTooManyRequests(err)) {
 		// The refusal is shown, and the step is tried again until its time is up.
 		return life.Plan{Step: life.Wait{}, State: plan.State, Message: err.Error(), LookAgain: seen.now.Add(recheckInterval)}, nil
 	}

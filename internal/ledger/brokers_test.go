@@ -127,7 +127,9 @@ func TestRanksTakeNoMemory(t *testing.T) {
 // Pods that only say that they belong to their node take none of its capacity, and nothing before they
 // are bound. Those that do belong to it give it no other kinds of resources.
 func TestForgedDaemons(t *testing.T) {
-	gpu := func(s *corev1.PodSpec) { s.Containers[0].Resources.Requests["gpu"] = s.Containers[0].Resources.Requests["cpu"] }
+	gpu := func(s *corev1.PodSpec) {
+		s.Containers[0].Resources.Requests["gpu"] = s.Containers[0].Resources.Requests["cpu"]
+	}
 	for name, tc := range map[string]struct {
 		tell                 func(*Ledger)
 		total, foreign, left int64
