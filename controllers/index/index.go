@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/protocol"
 )
 
 const (
@@ -24,7 +25,8 @@ const (
 // MiniClusters pile up.
 var Live = client.MatchingFields{live: "true"}
 
-// PodsOf selects the pods, or the EndpointSlices, of the MiniClusters of a name.
+// PodsOf selects the pods, or the EndpointSlices, of the MiniClusters of a name. A pod that only its
+// labels claim for a MiniCluster is none of them.
 func PodsOf(name string) client.MatchingFields { return client.MatchingFields{podsOf: name} }
 
 // Setup registers the indexes.
@@ -32,10 +34,15 @@ func Setup(ctx context.Context, indexer client.FieldIndexer) error {
 	if err := indexer.IndexField(ctx, &v1alpha2.MiniCluster{}, live, isLive); err != nil {
 		return err
 	}
-	if err := indexer.IndexField(ctx, &discoveryv1.EndpointSlice{}, podsOf, nameOf); err != nil {
+	err := indexer.IndexField(ctx, &discoveryv1.EndpointSlice{}, podsOf, func(object client.Object) []string {
+		return some(object.GetLabels()[v1alpha2.MiniClusterLabel])
+	})
+	if err != nil {
 		return err
 	}
-	return indexer.IndexField(ctx, &corev1.Pod{}, podsOf, nameOf)
+	return indexer.IndexField(ctx, &corev1.Pod{}, podsOf, func(object client.Object) []string {
+		return some(protocol.MiniClusterOf(object.(*corev1.Pod)))
+	})
 }
 
 func isLive(object client.Object) []string {
@@ -46,9 +53,10 @@ func isLive(object client.Object) []string {
 	return []string{"true"}
 }
 
-func nameOf(object client.Object) []string {
-	if name := object.GetLabels()[v1alpha2.MiniClusterLabel]; name != "" {
-		return []string{name}
+// some is a list of a name; empty for "".
+func some(name string) []string {
+	if name == "" {
+		return nil
 	}
-	return nil
+	return []string{name}
 }

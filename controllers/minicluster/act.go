@@ -41,7 +41,7 @@ func (r *Reconciler) act(ctx context.Context, seen *observed, plan life.Plan) (l
 		err = r.completeFiles(ctx, seen)
 	}
 	_, evicts := plan.Step.(life.EvictPods)
-	if refused(err) || isUnanswered(err) || (evicts && apierrors.IsTooManyRequests(err)) {
+	if refused(err) || isUnanswered(err) || errors.Is(err, errNotDirect) || (evicts && apierrors.IsTooManyRequests(err)) {
 		// The refusal is shown, and the step is tried again until its time is up.
 		return life.Plan{Step: life.Wait{}, State: plan.State, Message: err.Error(), LookAgain: seen.now.Add(recheckInterval)}, nil
 	}
@@ -157,16 +157,16 @@ func (r *Reconciler) abandon(ctx context.Context, set *jobsetapi.JobSet) error {
 }
 
 // tidy deletes the pods of followers that have ended, in one request. Their Job has ended or was
-// deleted by JobSet, so it makes no new ones.
+// deleted by JobSet, so it makes no new ones. Owners of pods say nothing: they may name another's Job.
 func (r *Reconciler) tidy(ctx context.Context, seen *observed) error {
-	job, memory := seen.view.WorkersJob(), seen.memory
-	if job == nil || (memory.tidiedJob == job.UID && seen.now.Sub(memory.tidied) < tidyAgain) {
+	set, memory := seen.view.JobSet, seen.memory
+	if !metav1.IsControlledBy(set, seen.view.MiniCluster) || (memory.tidiedSet == set.UID && seen.now.Sub(memory.tidied) < tidyAgain) {
 		return nil // the pods go one by one
 	}
-	err := r.Client.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(job.Namespace), client.MatchingLabels{batchv1.ControllerUidLabel: string(job.UID)})
-	if err != nil {
-		return fmt.Errorf("deleting the pods of Job %q: %w", job.Name, err)
+	followers := client.MatchingLabels{jobsetapi.JobSetUIDKey: string(set.UID), jobsetapi.ReplicatedJobNameKey: v1alpha2.WorkersJob}
+	if err := r.Client.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(set.Namespace), followers); err != nil {
+		return fmt.Errorf("deleting the followers' pods of JobSet %q: %w", set.Name, err)
 	}
-	memory.tidied, memory.tidiedJob = seen.now, job.UID
+	memory.tidied, memory.tidiedSet = seen.now, set.UID
 	return nil
 }

@@ -5,6 +5,7 @@ package minicluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync/atomic"
@@ -17,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/internal/jobset"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
@@ -39,12 +41,18 @@ const (
 // Binders are all of them.
 var Binders = []Binder{BinderAuto, BinderGate, BinderDirect}
 
-// bind places a gated pod. For the lead's pod it contains the quorum; for others quorum is 0. A
-// pod that replaced it under the same name is not touched. The pod's own gate decides how it is
+// errNotDirect says that a pod has the scheduler name of pods that this manager binds, and is none.
+var errNotDirect = errors.New("it has the schedulerName " + v1alpha2.SchedulerName + ", but its JobSet was not made for that")
+
+// bind places a gated pod of a JobSet. For the lead's pod it contains the quorum; for others quorum is 0.
+// A pod that replaced it under the same name is not touched. The pod's own gate decides how it is
 // placed, because a manager with other settings may have made it.
-func (r *Reconciler) bind(ctx context.Context, pod *corev1.Pod, node string, rank, quorum int) error {
-	if protocol.HasGate(pod) {
+func (r *Reconciler) bind(ctx context.Context, set *jobsetapi.JobSet, pod *corev1.Pod, node string, rank, quorum int) error {
+	switch {
+	case protocol.HasGate(pod):
 		return r.ungate(ctx, pod, node, rank, quorum)
+	case !jobset.BoundDirectly(set):
+		return fmt.Errorf("binding pod %q: %w", pod.Name, errNotDirect)
 	}
 	return r.bindDirectly(ctx, pod, node, rank, quorum)
 }
@@ -220,6 +228,8 @@ func (r *Reconciler) bindsAtAdmission(ctx context.Context, seen *observed, pod *
 		ctrl.LoggerFrom(ctx).Info("The pods are left to a scheduler: the API server would not create a bound pod", "reason", err.Error())
 	case err != nil:
 		return false, fmt.Errorf("asking whether the API server would bind a pod: %w", err)
+	case jobset.NeedsScheduler(pod):
+		ctrl.LoggerFrom(ctx).Info("The pods are left to a scheduler: only a scheduler can bind them")
 	case pod.Spec.NodeName != node || len(pod.Spec.SchedulingGates) > 0:
 		ctrl.LoggerFrom(ctx).V(1).Info("The pods are left to a scheduler: no policy binds them when they are created")
 	default:

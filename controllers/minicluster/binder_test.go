@@ -23,6 +23,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
@@ -61,21 +62,38 @@ func (w *written) newClient(objects ...client.Object) client.WithWatch {
 }
 
 func TestPodsAreBoundByWhatTheyWaitFor(t *testing.T) {
+	named := func(s *corev1.PodSpec) { s.SchedulerName = v1alpha2.SchedulerName }
+	setOf := func(change func(*corev1.PodSpec)) *jobsetapi.JobSet {
+		set, err := jobset.JobSet(fixture.MiniCluster("lmp").Size(2).Defaulted(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if change == nil {
+			jobset.BindDirectly(set)
+			return set
+		}
+		change(&set.Spec.ReplicatedJobs[0].Template.Spec.Template.Spec)
+		return set
+	}
+	gated, bound, ours := setOf(func(*corev1.PodSpec) {}), setOf(nil), setOf(named)
 	for name, tc := range map[string]struct {
+		set               *jobsetapi.JobSet
 		pod               *corev1.Pod
 		patches, bindings int
+		refused           bool
 	}{
-		"the gate":                        {fixture.BrokerPod("lmp", 0).Obj(), 1, 0},
-		"a Binding":                       {fixture.BrokerPod("lmp", 0).Spec(direct).Obj(), 0, 1},
-		"the gate, and then a Binding":    {fixture.BrokerPod("lmp", 0).Spec(func(s *corev1.PodSpec) { s.SchedulerName = v1alpha2.SchedulerName }).Obj(), 1, 0},
-		"a Binding, after the gate's end": {fixture.BrokerPod("lmp", 0).Pinned("a").Spec(direct).Obj(), 0, 1},
+		"the gate":                         {gated, fixture.BrokerPod("lmp", 0).Obj(), 1, 0, false},
+		"a Binding":                        {bound, fixture.BrokerPod("lmp", 0).Spec(direct).Obj(), 0, 1, false},
+		"the gate, with our name":          {ours, fixture.BrokerPod("lmp", 0).Spec(named).Obj(), 1, 0, false},
+		"nothing, with our name":           {ours, fixture.BrokerPod("lmp", 0).Spec(direct).Obj(), 0, 0, true},
+		"nothing, with our name by others": {gated, fixture.BrokerPod("lmp", 0).Pinned("a").Spec(direct).Obj(), 0, 0, true},
 	} {
 		for _, flag := range Binders { // which does not matter
 			t.Run(name, func(t *testing.T) {
 				var w written
 				r := &Reconciler{Client: w.newClient(tc.pod), Binder: flag, Clock: clock.RealClock{}}
 				before := tc.pod.DeepCopy()
-				if err := r.bind(t.Context(), tc.pod, "a", 0, 3); err != nil {
+				if err := r.bind(t.Context(), tc.set, tc.pod, "a", 0, 3); errors.Is(err, errNotDirect) != tc.refused || (err != nil && !tc.refused) {
 					t.Fatal(err)
 				}
 				if w.patches != tc.patches || len(w.bindings) != tc.bindings {
@@ -216,6 +234,11 @@ func TestChooseBinder(t *testing.T) {
 		"a gate of its own by a webhook": {change: plain, webhook: func(s *corev1.PodSpec) {
 			s.SchedulingGates = append(s.SchedulingGates, corev1.PodSchedulingGate{Name: "quota"})
 		}},
+		"pods beside it by a webhook": {change: plain, webhook: func(s *corev1.PodSpec) { s.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{}} }},
+		"no pods beside it by a webhook": {change: plain, webhook: func(s *corev1.PodSpec) {
+			s.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{}}
+		}},
+		"spread by a webhook":            {change: plain, webhook: func(s *corev1.PodSpec) { s.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{}} }},
 		"another scheduler by a webhook": {change: plain, webhook: func(s *corev1.PodSpec) { s.SchedulerName = "batch" }},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -268,6 +291,10 @@ func TestChooseBinderAtAdmission(t *testing.T) {
 		"no policy":                        {plain, func(*corev1.Pod) error { return nil }, false},
 		"a policy that leaves the gate":    {plain, func(pod *corev1.Pod) error { pod.Spec.NodeName = "node-1"; return nil }, false},
 		"a policy that means another node": {plain, func(pod *corev1.Pod) error { pod.Spec.NodeName, pod.Spec.SchedulingGates = "x", nil; return nil }, false},
+		"a policy, and a webhook that adds a rule about pods": {plain, func(pod *corev1.Pod) error {
+			pod.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{}}
+			return binds(pod)
+		}, false},
 		"a policy against pods with nodes": {plain, func(*corev1.Pod) error { return apierrors.NewForbidden(corev1.Resource("pods"), "x", nil) }, false},
 		"a webhook that looks for its Job": {plain, func(*corev1.Pod) error {
 			return apierrors.NewNotFound(schema.GroupResource{Group: batchv1.GroupName, Resource: "jobs"}, "lmp")

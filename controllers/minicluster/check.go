@@ -218,6 +218,11 @@ func (r *Reconciler) dryRun(ctx context.Context, pod, services *corev1.Pod, obje
 			return sortOut(at, v1alpha2.ReasonPodRejected, "the services pod", pod, before, err)
 		}
 	}
+	for _, made := range []*corev1.Pod{pod, services} {
+		if made != nil && made.Spec.SchedulerName == v1alpha2.SchedulerName { // by a webhook, or from before the API refused that
+			return rejection(at, v1alpha2.ReasonPodRejected, otherScheduler).again(before), nil
+		}
+	}
 	for _, object := range objects {
 		kind := object.GetObjectKind().GroupVersionKind().Kind
 		answer := object.DeepCopyObject().(client.Object) // the answer has no kind
@@ -228,6 +233,9 @@ func (r *Reconciler) dryRun(ctx context.Context, pod, services *corev1.Pod, obje
 	}
 	return &check{Check: status.Check{Reason: v1alpha2.ReasonValid}, pod: pod, services: services, at: at}, nil
 }
+
+// otherScheduler refuses pods that would pass for pods that the manager binds.
+const otherScheduler = "the pods would have the schedulerName " + v1alpha2.SchedulerName + ", which the manager alone gives to pods"
 
 // sortOut returns the check for an error of a dry run.
 func sortOut(at time.Time, reason, what string, pod *corev1.Pod, before int, err error) (*check, error) {

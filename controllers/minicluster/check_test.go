@@ -203,3 +203,26 @@ func TestTooLargeRequests(t *testing.T) {
 		t.Errorf("the check is %+v, %v", result, err)
 	}
 }
+
+// Pods with the scheduler name of pods that the manager binds are refused, whoever has given them the name.
+func TestDryRunRefusesOurSchedulerName(t *testing.T) {
+	r := &Reconciler{Client: (&written{}).newClient(), Clock: clock.RealClock{}}
+	plain, ours := fixture.BrokerPod("lmp", 0).Obj(), fixture.BrokerPod("lmp", 1).Spec(func(s *corev1.PodSpec) { s.SchedulerName = v1alpha2.SchedulerName }).Obj()
+	for name, tc := range map[string]struct {
+		pod, services *corev1.Pod
+		want          string
+	}{
+		"neither":      {plain, fixture.ServicesPod("lmp").Obj(), ""},
+		"the brokers":  {ours, nil, otherScheduler},
+		"the services": {plain, ours, otherScheduler},
+	} {
+		var services *corev1.Pod
+		if tc.services != nil {
+			services = tc.services.DeepCopy()
+		}
+		result, err := r.dryRun(t.Context(), tc.pod.DeepCopy(), services, nil, 0)
+		if err != nil || result.Message != tc.want {
+			t.Errorf("%s: %+v, %v", name, result, err)
+		}
+	}
+}

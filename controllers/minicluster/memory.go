@@ -31,9 +31,9 @@ type memory struct {
 	written time.Time
 	// named is when names were last published.
 	named time.Time
-	// tidied is when pods were last deleted, and tidiedJob their Job.
+	// tidied is when pods were last deleted, and tidiedSet their JobSet.
 	tidied    time.Time
-	tidiedJob types.UID
+	tidiedSet types.UID
 	// troubles says since when pods, by UID, have had trouble. Kubernetes records no time for
 	// that.
 	troubles map[types.UID]time.Time

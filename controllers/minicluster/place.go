@@ -33,7 +33,7 @@ func (r *Reconciler) place(ctx context.Context, seen *observed, step life.Place)
 		if err := r.applyQuota(ctx, pods[rank].Pod, seen.view.MiniCluster.Status.Admission.Quota); err != nil {
 			return err
 		}
-		if err := r.bind(ctx, pods[rank].Pod, nodes[rank], rank, quorum); err != nil {
+		if err := r.bind(ctx, seen.view.JobSet, pods[rank].Pod, nodes[rank], rank, quorum); err != nil {
 			return err
 		}
 		mutex.Lock()

@@ -56,6 +56,7 @@ type Reconciler struct {
 	memories  memories
 	shapes    shapes
 	announcer *announcer
+	turns     *turns
 }
 
 // Scheduler decides which MiniCluster gets which nodes. MiniClusters are passed with their

@@ -11,12 +11,10 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
-	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -37,13 +35,11 @@ const (
 	// turnDelay is when MiniClusters that still wait are reconciled after a cycle: those that
 	// start go first.
 	turnDelay = time.Second
-	// decidedPriority is the priority of MiniClusters with an offer or order; others have 0.
-	decidedPriority = 1
 )
 
 // SetupWithManager registers the reconciler and its watches.
 func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
-	r.announcer = newAnnouncer(mgr.GetClient(), r.Clock)
+	r.announcer, r.turns = newAnnouncer(mgr.GetClient(), r.Clock), newTurns()
 	if err := mgr.Add(r.announcer); err != nil {
 		return err
 	}
@@ -69,7 +65,7 @@ func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
 		WatchesRawSource(source.Channel(r.Scheduler.Decided(), handler.Funcs{GenericFunc: r.decided})).
 		WatchesRawSource(source.Channel(r.announcer.told, &handler.EnqueueRequestForObject{})).
 		WatchesRawSource(source.Channel(r.Kueue.Changed(), &handler.EnqueueRequestForObject{})).
-		WithOptions(controller.Options{MaxConcurrentReconciles: r.Workers}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: r.Workers, NewQueue: r.turns.newQueue}).
 		Complete(r)
 }
 
@@ -80,10 +76,7 @@ func (r *Reconciler) decided(_ context.Context, e event.GenericEvent, q workqueu
 		q.AddAfter(request, turnDelay)
 		return
 	}
-	if q, ok := q.(priorityqueue.PriorityQueue[reconcile.Request]); ok {
-		q.AddWithOpts(priorityqueue.AddOpts{Priority: ptr.To(decidedPriority)}, request)
-		return
-	}
+	r.turns.urge(request)
 	q.Add(request)
 }
 

@@ -103,6 +103,7 @@ func benchmarkFinished(b *testing.B, n int) {
 		mc.Name, mc.UID = fmt.Sprintf("done-%d", i), types.UID(fmt.Sprintf("uid-done-%d", i))
 		pod.Name, pod.UID = mc.Name+"-0", mc.UID+"-0"
 		pod.Labels[v1alpha2.MiniClusterLabel], pod.Labels[v1alpha2.UIDLabel] = mc.Name, string(mc.UID)
+		pod.OwnerReferences[0].Name = mc.Name + "-0-0"
 		miniClusters.Items, pods.Items = append(miniClusters.Items, *mc), append(pods.Items, *pod)
 	}
 	waits := fixture.MiniCluster("waits").Size(2).CPU("8")

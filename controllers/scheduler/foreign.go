@@ -7,6 +7,7 @@ import (
 	"context"
 	"sync"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/internal/ledger"
@@ -26,9 +28,11 @@ import (
 type foreignPods struct {
 	scheduler *Scheduler
 	pods      toolscache.ListerWatcher
-	queue     requests
-	synced    chan struct{} // closed after the first list
-	once      sync.Once
+	// isDaemon reports whether a pod belongs to a DaemonSet that exists.
+	isDaemon func(*corev1.Pod) bool
+	queue    requests
+	synced   chan struct{} // closed after the first list
+	once     sync.Once
 }
 
 // foreignPod is a pod of a list, until the list is complete.
@@ -53,6 +57,7 @@ func newForeignPods(s *Scheduler, mgr ctrl.Manager) (*foreignPods, error) {
 // Start implements source.Source.
 func (f *foreignPods) Start(ctx context.Context, queue requests) error {
 	f.queue = queue
+	f.isDaemon = func(pod *corev1.Pod) bool { return isDaemon(ctx, f.scheduler.Cache, pod) }
 	reflector := toolscache.NewReflectorWithOptions(f.pods, &corev1.Pod{}, f, toolscache.ReflectorOptions{Name: "foreign pods"})
 	go reflector.RunWithContext(ctx)
 	return nil
@@ -69,18 +74,39 @@ func (f *foreignPods) WaitForSync(ctx context.Context) error {
 }
 
 // Transformer implements toolscache.TransformingStore: a list in progress has no whole pods.
-func (*foreignPods) Transformer() toolscache.TransformFunc {
+func (f *foreignPods) Transformer() toolscache.TransformFunc {
 	return func(object any) (any, error) {
 		pod, ok := object.(*corev1.Pod)
 		if !ok {
 			return object, nil
 		}
-		return newForeignPod(pod), nil
+		return f.newForeignPod(pod), nil
 	}
 }
 
-func newForeignPod(pod *corev1.Pod) *foreignPod {
-	return &foreignPod{metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}, ledger.PodOf(pod)}
+func (f *foreignPods) newForeignPod(pod *corev1.Pod) *foreignPod {
+	return &foreignPod{metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID}, ledger.PodOf(pod, f.isDaemon(pod))}
+}
+
+// daemonSet is a DaemonSet of which the cache has the metadata alone.
+func daemonSet() *metav1.PartialObjectMetadata {
+	set := &metav1.PartialObjectMetadata{}
+	set.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("DaemonSet"))
+	return set
+}
+
+// +kubebuilder:rbac:groups=apps,resources=daemonsets,verbs=list;watch
+
+// isDaemon reports whether a pod belongs to a DaemonSet that the cache has. The first call waits for the
+// cache. Owner references alone prove nothing: anybody may write them.
+func isDaemon(ctx context.Context, cache client.Reader, pod *corev1.Pod) bool {
+	owner := metav1.GetControllerOfNoCopy(pod)
+	if owner == nil || owner.Kind != "DaemonSet" || owner.APIVersion != appsv1.SchemeGroupVersion.String() {
+		return false
+	}
+	set := daemonSet()
+	err := cache.Get(ctx, types.NamespacedName{Namespace: pod.Namespace, Name: owner.Name}, set, client.UnsafeDisableDeepCopy)
+	return err == nil && set.UID == owner.UID
 }
 
 // Add implements toolscache.ReflectorStore.
@@ -89,7 +115,7 @@ func (f *foreignPods) Add(object any) error { return f.Update(object) }
 // Update implements toolscache.ReflectorStore.
 func (f *foreignPods) Update(object any) error {
 	pod := object.(*corev1.Pod)
-	held := ledger.PodOf(pod)
+	held := ledger.PodOf(pod, f.isDaemon(pod))
 	f.scheduler.tell(f.queue, idleBatch, func() { f.scheduler.ledger.Set(pod.UID, held) })
 	return nil
 }
@@ -107,7 +133,7 @@ func (f *foreignPods) Replace(list []any, _ string) error {
 		for _, object := range list {
 			listed, ok := object.(*foreignPod)
 			if !ok { // of an API server that does not stream lists
-				listed = newForeignPod(object.(*corev1.Pod))
+				listed = f.newForeignPod(object.(*corev1.Pod))
 			}
 			there[listed.UID] = true
 			f.scheduler.ledger.Set(listed.UID, listed.pod)

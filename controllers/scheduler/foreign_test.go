@@ -4,17 +4,23 @@
 package scheduler
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"runtime"
+	goruntime "runtime"
 	"slices"
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
@@ -27,7 +33,8 @@ import (
 func foreignOf(q *toy) *foreignPods {
 	return &foreignPods{
 		scheduler: q.Scheduler, synced: make(chan struct{}),
-		queue: workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]()),
+		isDaemon: func(pod *corev1.Pod) bool { return isDaemon(context.Background(), q.Cache, pod) },
+		queue:    workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]()),
 	}
 }
 
@@ -53,9 +60,9 @@ func TestForeignPodsTakeLittleMemory(t *testing.T) {
 	q := newQueue(t)
 	f := foreignOf(q)
 	heap := func() int64 {
-		var stats runtime.MemStats
-		runtime.GC()
-		runtime.ReadMemStats(&stats)
+		var stats goruntime.MemStats
+		goruntime.GC()
+		goruntime.ReadMemStats(&stats)
 		return int64(stats.HeapAlloc)
 	}
 	before := heap()
@@ -69,12 +76,13 @@ func TestForeignPodsTakeLittleMemory(t *testing.T) {
 	if each > 1000 {
 		t.Errorf("a foreign pod takes %d bytes", each)
 	}
-	runtime.KeepAlive(q)
+	goruntime.KeepAlive(q)
 }
 
 // The ledger follows the lists and events of foreign pods.
 func TestForeignPods(t *testing.T) {
 	q := newQueue(t, "a", "b")
+	q.ledger.SetMiniCluster(fixture.MiniCluster("x").Size(1).Obj())
 	f := foreignOf(q)
 	pod := func(name, node string) *corev1.Pod { return fixture.Pod(name).CPU("8").On(node).Obj() }
 	free := func(what string, want int) {
@@ -129,6 +137,34 @@ func TestForeignPods(t *testing.T) {
 	free("it is gone", 1)
 	if held := q.ledger.Holds(types.UID("uid-x")); len(held) != 1 {
 		t.Errorf("x holds %v", held)
+	}
+}
+
+// A pod belongs to a DaemonSet only if that one exists.
+func TestIsDaemon(t *testing.T) {
+	scheme := runtime.NewScheme()
+	if err := clientgoscheme.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	there := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: fixture.Namespace, Name: "there", UID: "uid-daemonset-there"}}
+	cache := fake.NewClientBuilder().WithScheme(scheme).WithObjects(there).Build()
+	replaced := fixture.Pod("p").OfDaemonSet("there").Obj()
+	replaced.OwnerReferences[0].UID = "before"
+	for name, tc := range map[string]struct {
+		pod  *corev1.Pod
+		want bool
+	}{
+		"of a DaemonSet":                {fixture.Pod("p").OfDaemonSet("there").Obj(), true},
+		"of one that does not exist":    {fixture.Pod("p").OfDaemonSet("missing").Obj(), false},
+		"of one that was replaced":      {replaced, false},
+		"of one in another namespace":   {fixture.Pod("p").OfDaemonSet("there").In("elsewhere").Obj(), false},
+		"of another kind":               {fixture.Pod("p").Controller("apps/v1", "Deployment", "there").Obj(), false},
+		"of a DaemonSet of others' API": {fixture.Pod("p").Controller("example.com/v1", "DaemonSet", "there").Obj(), false},
+		"without an owner":              {fixture.Pod("p").Obj(), false},
+	} {
+		if got := isDaemon(t.Context(), cache, tc.pod); got != tc.want {
+			t.Errorf("a pod %s is a daemon: %t", name, got)
+		}
 	}
 }
 

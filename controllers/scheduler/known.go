@@ -53,6 +53,7 @@ func (s *Scheduler) learn(ctx context.Context, seen *clusterState, now time.Time
 			k = s.translate(ctx, mc)
 			s.known[mc.UID] = k
 			s.confirm(k, now)
+			s.ledger.SetMiniCluster(k.miniCluster)
 		}
 		k.entry, seen.known[i] = nil, k
 	}
@@ -83,6 +84,7 @@ func (s *Scheduler) forgetGone(seen *clusterState, now time.Time) {
 		s.confirm(k, now)
 		s.ledger.Forget(uid)
 		if len(s.ledger.Holds(uid)) == 0 { // its pods may still exist
+			s.ledger.DeleteMiniCluster(uid)
 			delete(s.known, uid)
 		}
 	}

@@ -32,6 +32,14 @@ func BindDirectly(set *jobsetapi.JobSet) {
 	}
 }
 
+// BoundDirectly reports whether BindDirectly has changed a JobSet.
+func BoundDirectly(set *jobsetapi.JobSet) bool {
+	return slices.ContainsFunc(set.Spec.ReplicatedJobs, func(job jobsetapi.ReplicatedJob) bool {
+		pod := &job.Template.Spec.Template.Spec
+		return job.Name == v1alpha2.LeadJob && pod.SchedulerName == v1alpha2.SchedulerName && !slices.ContainsFunc(pod.SchedulingGates, isPlacementGate)
+	})
+}
+
 // BindAtAdmission changes a JobSet before it is created: the API server binds its pods to these
 // nodes, by rank, when the pods are created, if it has the policy of config/admission. A pod whose
 // rank has no node ("") keeps its gate. So do all pods without the policy, and each pod that

@@ -78,8 +78,8 @@ func TestNodesAwayLapse(t *testing.T) {
 // A node that went away has no room for what its daemons took.
 func TestNodesAwayWithDaemons(t *testing.T) {
 	c := fourNodes(t)
-	pod := daemon("daemon", "DaemonSet", "1").On("n3").Obj()
-	c.SetPod(pod)
+	pod := daemon("daemon", "1").On("n3").Obj()
+	tell(c, pod)
 	c.DeleteNode("n3")
 	c.DeletePod(pod.UID)
 	if roomOf(t, c, fixture.MiniCluster("next")).CouldHold("uid-next", []int{4}) {
@@ -100,7 +100,7 @@ func TestNodesAwayAreRemembered(t *testing.T) {
 		"a cordon":       {func(c *Ledger) { c.SetNode(n2().Cordoned().Obj()) }, false, true},
 		"a smaller node": {func(c *Ledger) { c.SetNode(n2().Has(corev1.ResourceCPU, "4").Obj()) }, true, false},
 		"a label":        {func(c *Ledger) { c.SetNode(n2().Label("new", "x").Obj()) }, true, true},
-		"a daemon":       {func(c *Ledger) { c.SetPod(daemon("d", "DaemonSet", "1").On("n2").Obj()) }, true, false},
+		"a daemon":       {func(c *Ledger) { tell(c, daemon("d", "1").On("n2").Obj()) }, true, false},
 		"a further node": {func(c *Ledger) { c.SetNode(fixture.Node("n4").Has(corev1.ResourceCPU, "4").Obj()) }, true, true},
 	} {
 		t.Run(name, func(t *testing.T) {

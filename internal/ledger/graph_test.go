@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
@@ -50,8 +51,9 @@ func clusterOf(nodes []*corev1.Node, pods []*corev1.Pod, promises map[types.UID]
 	}
 	for i, pod := range pods {
 		pod.UID += types.UID(fmt.Sprintf("-%d", i))
-		c.SetPod(pod)
+		tell(c, pod)
 	}
+	know(c, "lmp", "x", "y", "0", "1", "2", "3", "4", "5")
 	for uid, promise := range promises {
 		c.Confirm(uid, &promise)
 	}
@@ -104,7 +106,7 @@ func TestGraph(t *testing.T) {
 		},
 		"pods of the node itself are none of its capacity": {
 			nodes: []*corev1.Node{fixture.Node("a").Has("cpu", "9").Obj(), fixture.Node("b").Has("cpu", "9").Obj()},
-			pods:  []*corev1.Pod{daemon("x", "DaemonSet", "1").On("a").Up().Obj(), daemon("y", "Node", "2").On("b").Up().Obj()},
+			pods:  []*corev1.Pod{daemon("x", "1").On("a").Up().Obj(), fixture.Pod("y").CPU("2").Static("b").Up().Obj()},
 			want:  []string{"a"},
 		},
 		"gated pods hold nothing": {
@@ -225,15 +227,31 @@ func TestGraphKnowsWhenPromisesEnd(t *testing.T) {
 }
 
 // daemon is a pod that belongs to its node.
-func daemon(name, ownerKind, cpu string) *fixture.PodWrapper {
-	return fixture.Pod(name).CPU(cpu).Owner(ownerKind)
+func daemon(name, cpu string) *fixture.PodWrapper {
+	return fixture.Pod(name).CPU(cpu).OfDaemonSet("d")
+}
+
+// tell tells a ledger of a pod. Pods that say that they are of a DaemonSet are.
+func tell(c *Ledger, pod *corev1.Pod) {
+	if owner := metav1.GetControllerOf(pod); owner != nil && owner.Kind == "DaemonSet" {
+		c.Set(pod.UID, PodOf(pod, true))
+		return
+	}
+	c.SetPod(pod)
+}
+
+// know tells a ledger of a MiniCluster of 64 brokers.
+func know(c *Ledger, names ...string) {
+	for _, name := range names {
+		c.SetMiniCluster(fixture.MiniCluster(name).Size(64).Obj())
+	}
 }
 
 // Whole nodes of which a daemon takes a part are never free: that is said at once, and
 // not waited for.
 func TestDaemonsMakeItNeverFit(t *testing.T) {
 	nodes := fixture.Nodes("a", "b")
-	pods := []*corev1.Pod{daemon("x", "DaemonSet", "100m").On("a").Obj(), daemon("y", "DaemonSet", "100m").On("b").Obj()}
+	pods := []*corev1.Pod{daemon("x", "100m").On("a").Obj(), daemon("y", "100m").On("b").Obj()}
 	c := clusterOf(nodes, pods, nil)
 	refusal := graphOf(t, c).Explain(asked(c, fixture.MiniCluster("lmp"), 1))
 	if refusal == nil || !refusal.Never || refusal.String() != "needs room for 1 broker of 8 cpu each; the whole cluster of 2 nodes has room for 0: 2 too little cpu" {

@@ -19,7 +19,7 @@ import (
 // holdings are what an account holds in the graph: a job, and what its pods hold beside the job.
 type holdings struct {
 	job fluxion.Gang
-	// nodes are the job's nodes by rank; none if there is no job.
+	// nodes are the job's nodes: by rank if there is a promise. There are none without a job.
 	nodes []string
 	// extras are what pods hold beyond the job.
 	extras []occupied
@@ -140,14 +140,13 @@ func (a *account) holdingsOf(uid types.UID) holdings {
 	pods := slices.SortedFunc(maps.Values(a.pods), func(a, b *Pod) int {
 		return cmp.Or(cmp.Compare(uint(a.rank), uint(b.rank)), strings.Compare(string(a.uid), string(b.uid)))
 	})
-	var promise *state.Promise
-	if a.promise == nil {
-		promise = promiseOf(pods)
-	} else {
-		promise = withLeavers(a.promise, pods)
-	}
 	p := holdings{stand: map[int]types.UID{}}
-	p.job = fluxion.Gang{Job: string(uid), Pods: fluxion.Shape{Requests: promise.Requests}, Sizes: []int{len(promise.Nodes)}, End: promise.End}
+	if p.job.Job = string(uid); a.promise == nil {
+		p.add(pods)
+		return p
+	}
+	promise := withLeavers(a.promise, pods)
+	p.job.Pods.Requests, p.job.Sizes, p.job.End = promise.Requests, []int{len(promise.Nodes)}, promise.End
 	p.nodes = promise.Nodes
 	// Of several pods of a rank on its node, one stands for the promise, preferably one that
 	// takes exactly what was promised.
@@ -170,6 +169,20 @@ func (a *account) holdingsOf(uid types.UID) holdings {
 		}
 	}
 	return p
+}
+
+// add adds pods without a promise: as a job, one pod of each rank, of those that take as much as the
+// first; and the others. The job counts its pods through, because their ranks may be any.
+func (p *holdings) add(pods []*Pod) {
+	for _, pod := range pods {
+		_, twice := p.stand[pod.rank]
+		if pod.rank < 0 || twice || (len(p.nodes) > 0 && !maps.Equal(pod.requests, p.job.Pods.Requests)) {
+			p.extras = append(p.extras, occupied{pod.node, pod.requests})
+			continue
+		}
+		p.job.Pods.Requests, p.nodes, p.stand[pod.rank] = pod.requests, append(p.nodes, pod.node), pod.uid
+	}
+	p.job.Sizes = []int{len(p.nodes)}
 }
 
 // withLeavers adds to the promise the ranks that gave their node back and whose pods still exist,
@@ -205,23 +218,4 @@ func above(takes, promised fluxion.Resources) fluxion.Resources {
 		}
 	}
 	return more
-}
-
-// promiseOf is the promise that matches pods without one: one pod of each rank, of those that
-// take as much as the first.
-func promiseOf(pods []*Pod) *state.Promise {
-	p := &state.Promise{}
-	for _, pod := range pods {
-		if pod.rank < 0 || (p.Requests != nil && !maps.Equal(pod.requests, p.Requests)) {
-			continue
-		}
-		p.Requests = pod.requests
-		for len(p.Nodes) <= pod.rank {
-			p.Nodes = append(p.Nodes, "")
-		}
-		if p.Nodes[pod.rank] == "" {
-			p.Nodes[pod.rank] = pod.node
-		}
-	}
-	return p
 }

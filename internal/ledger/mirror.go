@@ -13,8 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
-	"github.com/flux-elastic/flux-elastic/internal/protocol"
 	"github.com/flux-elastic/flux-elastic/internal/state"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/queue"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
@@ -35,8 +33,13 @@ type Ledger struct {
 	matcher Matcher
 	nodes   map[string]*node
 	// pods are the pods that hold something.
-	pods     map[types.UID]*Pod
-	accounts map[types.UID]*account
+	pods map[types.UID]*Pod
+	// claims are the placed pods that say that they belong to a MiniCluster, by its UID and theirs, and claimed
+	// says to which one.
+	miniClusters map[types.UID]miniCluster
+	claims       map[types.UID]map[types.UID]*corev1.Pod
+	claimed      map[types.UID]types.UID
+	accounts     map[types.UID]*account
 	// daemons are what DaemonSet and static pods take of each node.
 	daemons map[string]map[types.UID]fluxion.Resources
 	// graph is nil if it has to be built again.
@@ -73,14 +76,14 @@ type node struct {
 // Pod is what is kept of a pod: what it holds, where and whose it is.
 type Pod struct {
 	uid types.UID
-	// owner is the MiniCluster whose broker the pod is; "" if it is no broker.
+	// owner is the MiniCluster to which the pod belongs; "" if it belongs to none.
 	owner types.UID
-	// rank is negative if the pod has none.
+	// rank is negative if the pod is no broker.
 	rank     int
 	node     string
 	requests fluxion.Resources
 	daemon   bool
-	// foreign is true for a pod of no MiniCluster.
+	// foreign is true for a pod without the label of a MiniCluster.
 	foreign bool
 }
 
@@ -91,7 +94,8 @@ func New(levels []state.TopologyLevel, matcher Matcher) *Ledger {
 		Nodes: labels.Everything(), levels: slices.Clone(levels), matcher: matcher, nodes: map[string]*node{}, pods: map[types.UID]*Pod{},
 		accounts: map[types.UID]*account{}, daemons: map[string]map[types.UID]fluxion.Resources{},
 		requests: map[string]fluxion.Resources{}, foreignOn: map[string]queue.Resources{},
-		away: map[string]*away{},
+		away:         map[string]*away{},
+		miniClusters: map[types.UID]miniCluster{}, claims: map[types.UID]map[types.UID]*corev1.Pod{}, claimed: map[types.UID]types.UID{},
 	}
 }
 
@@ -189,20 +193,16 @@ func (l *Ledger) resize(n *node, before fluxion.Resources) {
 	}
 }
 
-// SetPod records the state of a pod.
+// SetPod records the state of a pod that has the label of a MiniCluster.
 func (l *Ledger) SetPod(made *corev1.Pod) {
-	l.Set(made.UID, PodOf(made))
-	if a := l.accounts[types.UID(made.Labels[v1alpha2.UIDLabel])]; a != nil {
-		if rank, ok := protocol.Rank(made); ok {
-			a.came[rank] = true
-		}
-	}
+	l.claim(made)
+	l.set(made)
 }
 
 // Set records what a pod holds; nil if nothing.
 func (l *Ledger) Set(uid types.UID, p *Pod) {
 	if p == nil {
-		l.DeletePod(uid)
+		l.drop(uid)
 		return
 	}
 	p.node, p.requests = unique.Make(p.node).Value(), l.shared(p.requests)
@@ -211,7 +211,7 @@ func (l *Ledger) Set(uid types.UID, p *Pod) {
 		return
 	}
 	if before != nil && (before.daemon || p.daemon || before.owner != p.owner) {
-		l.DeletePod(p.uid)
+		l.drop(p.uid)
 		before = nil
 	}
 	l.pods[p.uid] = p
@@ -251,8 +251,11 @@ func (l *Ledger) shared(requests fluxion.Resources) fluxion.Resources {
 // Gone forgets a pod that a watch does not show any more. It keeps the pod if the label of its
 // MiniCluster came or went: then another watch shows it.
 func (l *Ledger) Gone(made *corev1.Pod) {
+	if !isForeign(made) {
+		l.unclaim(made.UID)
+	}
 	if p := l.pods[made.UID]; p != nil && p.foreign == isForeign(made) {
-		l.DeletePod(made.UID)
+		l.drop(made.UID)
 	}
 }
 
@@ -267,6 +270,12 @@ func (l *Ledger) KeepForeign(there map[types.UID]bool) {
 
 // DeletePod forgets a pod.
 func (l *Ledger) DeletePod(uid types.UID) {
+	l.unclaim(uid)
+	l.drop(uid)
+}
+
+// drop forgets what a pod holds.
+func (l *Ledger) drop(uid types.UID) {
 	p := l.pods[uid]
 	delete(l.pods, uid)
 	switch {
@@ -280,31 +289,6 @@ func (l *Ledger) DeletePod(uid types.UID) {
 		l.swap(p.held(), nil)
 	}
 }
-
-// isForeign reports whether a pod belongs to no MiniCluster.
-func isForeign(made *corev1.Pod) bool {
-	_, ours := made.Labels[v1alpha2.MiniClusterLabel]
-	return !ours
-}
-
-// PodOf is what the ledger keeps of a pod; nil if the pod holds nothing.
-func PodOf(made *corev1.Pod) *Pod {
-	node := protocol.PinnedNode(made)
-	if node == "" || protocol.Ended(made) {
-		return nil
-	}
-	p := &Pod{uid: made.UID, node: node, requests: state.Requests(made), daemon: isDaemon(made), foreign: isForeign(made), rank: -1}
-	if !p.daemon {
-		p.owner = types.UID(made.Labels[v1alpha2.UIDLabel])
-	}
-	if rank, ok := protocol.Rank(made); ok && rank >= 0 && rank < maxRanks {
-		p.rank = rank
-	}
-	return p
-}
-
-// maxRanks is more than a MiniCluster can have: anybody may write labels.
-const maxRanks = 1 << 17
 
 func (p *Pod) same(other *Pod) bool {
 	return p.owner == other.owner && p.foreign == other.foreign && p.rank == other.rank && p.node == other.node && p.daemon == other.daemon &&
@@ -381,12 +365,14 @@ func (l *Ledger) current() (*fluxion.Graph, error) {
 	return graph, nil
 }
 
-// capacity is what a node has beside its daemon pods.
+// capacity is what a node has beside its daemon pods. They give the node no other kinds of resources.
 func (l *Ledger) capacity(n *node) fluxion.Resources {
 	capacity := maps.Clone(n.capacity)
 	for _, requests := range l.daemons[n.Name] {
 		for name, amount := range requests {
-			capacity[name] -= amount
+			if _, has := capacity[name]; has {
+				capacity[name] -= amount
+			}
 		}
 	}
 	return capacity

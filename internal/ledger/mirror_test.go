@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
@@ -29,13 +30,15 @@ type world struct {
 	nodes    map[string]*corev1.Node
 	pods     map[types.UID]*corev1.Pod
 	promises map[types.UID]*state.Promise
+	sizes    map[string]int32   // of the MiniClusters
+	forged   map[types.UID]bool // pods that only say that they are brokers
 	mirror   *Ledger
 }
 
 func newWorld(seed uint64) *world {
 	return &world{
 		random: rand.New(rand.NewPCG(seed, 0)), nodes: map[string]*corev1.Node{}, pods: map[types.UID]*corev1.Pod{},
-		promises: map[types.UID]*state.Promise{}, mirror: New(state.TopologyLevels, nil),
+		promises: map[types.UID]*state.Promise{}, sizes: map[string]int32{}, forged: map[types.UID]bool{}, mirror: New(state.TopologyLevels, nil),
 	}
 }
 
@@ -48,7 +51,9 @@ func (w *world) gang() string { return w.pick("x", "y", "z") }
 // step lets one thing happen, and says what.
 func (w *world) step(t *testing.T) string {
 	t.Helper()
-	switch n := w.random.IntN(20); {
+	switch n := w.random.IntN(22); {
+	case n > 19:
+		return w.changeMiniCluster()
 	case n < 3:
 		return w.changeNode()
 	case n == 3:
@@ -88,21 +93,76 @@ func (w *world) changeNode() string {
 	return fmt.Sprintf("node %s is %v", made.Name, made)
 }
 
+func (w *world) changeMiniCluster() string {
+	name := w.gang()
+	if w.random.IntN(4) == 0 {
+		delete(w.sizes, name)
+		w.mirror.DeleteMiniCluster(types.UID("uid-" + name))
+		return "MiniCluster " + name + " goes"
+	}
+	w.sizes[name] = int32(2 + w.random.IntN(3))
+	w.mirror.SetMiniCluster(fixture.MiniCluster(name).Size(w.sizes[name]).Obj())
+	return fmt.Sprintf("MiniCluster %s has %d brokers", name, w.sizes[name])
+}
+
+// isBroker reports whether a pod is what its labels say.
+func (w *world) isBroker(pod *corev1.Pod) bool {
+	rank, ok := protocol.Rank(pod)
+	return ok && !w.forged[pod.UID] && rank < int(w.sizes[pod.Labels[v1alpha2.MiniClusterLabel]])
+}
+
+// isDaemon reports whether a pod belongs to its node.
+func isDaemon(pod *corev1.Pod) bool {
+	owner := metav1.GetControllerOf(pod)
+	return owner != nil && (owner.Kind == "DaemonSet" || (owner.Kind == "Node" && owner.Name == pod.Spec.NodeName))
+}
+
+// nodeOf is the node that a pod holds; "" if none.
+func (w *world) nodeOf(pod *corev1.Pod) string {
+	switch {
+	case protocol.Ended(pod):
+		return ""
+	case w.isBroker(pod):
+		return protocol.PinnedNode(pod)
+	}
+	return pod.Spec.NodeName
+}
+
+// forge takes from a pod something without which it is no broker.
+func (w *world) forge(pod *fixture.PodWrapper, name string) bool {
+	switch w.random.IntN(20) {
+	case 0:
+		pod.Label(v1alpha2.UIDLabel, "uid-"+w.pick("x", "y", "z", "nobody"))
+		return pod.Obj().Labels[v1alpha2.UIDLabel] != "uid-"+name
+	case 1:
+		pod.Controller("", "", "")
+	case 2:
+		pod.OfJob("other")
+	case 3:
+		pod.Controller("batch/v2", "Job", pod.Obj().OwnerReferences[0].Name)
+	case 4:
+		pod.In("elsewhere")
+	default:
+		return false
+	}
+	return true
+}
+
 func (w *world) changePod() string {
 	name, rank := w.pick("x", "y", "z", "x", "y", "z", "p", "d"), w.random.IntN(4)
-	pod := fixture.Pod(name + "-" + strconv.Itoa(rank))
+	pod, forged := fixture.Pod(name+"-"+strconv.Itoa(rank)), false
 	switch name {
 	case "p":
 	case "d":
-		pod = pod.Owner(w.pick("DaemonSet", "Node"))
+		if pod.OfDaemonSet("d"); w.random.IntN(2) == 0 {
+			pod.Static(w.node())
+		}
 	default:
 		pod = fixture.BrokerPod(name, rank)
 		if w.random.IntN(4) == 0 { // a second one of the rank
 			pod.Named(name + "-" + strconv.Itoa(rank+2))
 		}
-		if w.random.IntN(20) == 0 {
-			pod.Label(v1alpha2.UIDLabel, "uid-"+w.gang())
-		}
+		forged = w.forge(pod, name)
 		if (name == "z") != (w.random.IntN(20) == 0) {
 			pod.Label(v1alpha2.ExclusiveLabel, "true")
 		}
@@ -125,8 +185,8 @@ func (w *world) changePod() string {
 	}
 	made := pod.Obj()
 	made.UID = types.UID("uid-" + made.Name)
-	w.pods[made.UID] = made
-	w.mirror.SetPod(made)
+	w.pods[made.UID], w.forged[made.UID] = made, forged
+	tell(w.mirror, made)
 	return fmt.Sprintf("pod %s of %s is on %q, %s", made.Name, made.Labels[v1alpha2.UIDLabel], made.Spec.NodeName, made.Status.Phase)
 }
 
@@ -171,12 +231,17 @@ func (w *world) anew(t *testing.T) *Ledger {
 		},
 		func() {
 			for _, pod := range w.pods {
-				c.SetPod(pod)
+				tell(c, pod)
 			}
 		},
 		func() {
 			for uid, promise := range w.promises {
 				c.Confirm(uid, promise)
+			}
+		},
+		func() {
+			for name, size := range w.sizes {
+				c.SetMiniCluster(fixture.MiniCluster(name).Size(size).Obj())
 			}
 		},
 	}
@@ -219,7 +284,7 @@ func pictureOf(t *testing.T, c *Ledger) picture {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.Room, p.Alone, p.Why = r.Fits("all", 1000), r.Fits("alone", 1000), r.Why("q", []int{30})
+	p.Room, p.Alone, p.Why = r.Fits("all", 1000), r.Fits("alone", 1000), r.Why("q", []int{300}) // more than nodes that went away could hold
 	return p
 }
 
@@ -256,8 +321,8 @@ func (w *world) checkHeld(t *testing.T, what string) {
 	t.Helper()
 	wholly := map[string]bool{} // of the nodes on which somebody is, whether that is an exclusive broker
 	for _, pod := range w.pods {
-		if node := protocol.PinnedNode(pod); node != "" && !protocol.Ended(pod) && !isDaemon(pod) {
-			wholly[node] = wholly[node] || state.Requests(pod)[fluxion.WholeNode] > 0
+		if node := w.nodeOf(pod); node != "" && !isDaemon(pod) {
+			wholly[node] = wholly[node] || (w.isBroker(pod) && state.Requests(pod)[fluxion.WholeNode] > 0)
 		}
 	}
 	for _, promise := range w.promises {
@@ -367,8 +432,8 @@ func TestFreed(t *testing.T) {
 		{"a node comes", func() { c.SetNode(fixture.Node("d").Obj()) }, true, nil},
 		{"a node grows", func() { c.SetNode(fixture.Node("d").Has("cpu", "16").Obj()) }, false, nil},
 		{"a daemon's pod comes and goes", func() {
-			c.SetPod(daemon("x", "DaemonSet", "1").On("d").Up().Obj())
-			c.SetPod(daemon("x", "DaemonSet", "1").On("d").Ended(0).Obj())
+			tell(c, daemon("x", "1").On("d").Up().Obj())
+			tell(c, daemon("x", "1").On("d").Ended(0).Obj())
 		}, false, nil},
 		{"a node gets GPUs", func() { c.SetNode(fixture.Node("d").Has("cpu", "16").Has("gpu", "2").Obj()) }, true, nil},
 	} {
@@ -407,7 +472,7 @@ func TestRanksThatAreNone(t *testing.T) {
 func TestForeign(t *testing.T) {
 	p := fixture.Pod("p").CPU("1").On("a")
 	c := clusterOf([]*corev1.Node{fixture.Node("a").Obj(), fixture.Node("b").Cordoned().Obj()}, []*corev1.Pod{
-		daemon("d", "DaemonSet", "1").On("a").Obj(), fixture.BrokerPod("lmp", 0).CPU("2").On("a").Obj(), fixture.Pod("q").CPU("3").On("b").Obj(),
+		daemon("d", "1").On("a").Obj(), fixture.BrokerPod("lmp", 0).CPU("2").On("a").Obj(), fixture.Pod("q").CPU("3").On("b").Obj(),
 	}, nil)
 	c.SetPod(p.Obj())
 	if got, want := c.Foreign(), map[string]int64{"cpu": 1000, "pods": 1}; !maps.Equal(got, want) {
@@ -422,7 +487,7 @@ func TestForeign(t *testing.T) {
 
 func TestTotal(t *testing.T) {
 	c := clusterOf([]*corev1.Node{fixture.Node("a").Obj(), fixture.Node("b").Cordoned().Obj(), fixture.Node("c").Obj()},
-		[]*corev1.Pod{daemon("d", "DaemonSet", "1").On("c").Obj(), fixture.Pod("p").On("a").Obj()}, nil)
+		[]*corev1.Pod{daemon("d", "1").On("c").Obj(), fixture.Pod("p").On("a").Obj()}, nil)
 	want := map[string]int64{"cpu": 15000, "memory": 64 << 30, "pods": 219}
 	if got := c.Total(); !maps.Equal(got, want) {
 		t.Errorf("got %v", got)
@@ -447,6 +512,7 @@ func large(tb testing.TB) *Ledger {
 			promise.Nodes = append(promise.Nodes, node)
 			c.SetPod(fixture.BrokerPod(name, rank).CPU("1").On(node).Obj())
 		}
+		know(c, name)
 		c.Confirm(types.UID("uid-"+name), promise)
 	}
 	return c
@@ -491,8 +557,8 @@ func BenchmarkDaemonEvent(b *testing.B) {
 	for i := range 50000 {
 		c.SetPod(fixture.Pod(fmt.Sprintf("p%d", i)).CPU("100m").On(fmt.Sprintf("n%d", i%10000)).Obj())
 	}
-	here := daemon("d", "DaemonSet", "1").On("n77").Up().Obj()
-	gone := daemon("d", "DaemonSet", "1").On("n77").Ended(0).Obj()
+	here := daemon("d", "1").On("n77").Up().Obj()
+	gone := daemon("d", "1").On("n77").Ended(0).Obj()
 	look := func() {
 		if _, err := c.current(); err != nil {
 			b.Fatal(err)
@@ -501,9 +567,9 @@ func BenchmarkDaemonEvent(b *testing.B) {
 	}
 	look()
 	for b.Loop() {
-		c.SetPod(here)
+		tell(c, here)
 		look()
-		c.SetPod(gone)
+		tell(c, gone)
 		look()
 	}
 }

@@ -29,8 +29,8 @@ func TestMostPods(t *testing.T) {
 		"one for each node":              {pod: small.Obj(), alone: true, want: 2},
 		"a node that is down":            {pod: small.Obj(), change: func(l *Ledger) { l.SetNode(fixture.Node("a").NotReady().Obj()) }, want: 4},
 		"a node that went away":          {pod: small.Obj(), change: func(l *Ledger) { l.DeleteNode("a") }, want: 4},
-		"a node that is in use":          {pod: small.Obj(), change: func(l *Ledger) { l.SetPod(small.On("a").Up().Obj()) }, want: 4},
-		"a daemon on a node":             {pod: small.Obj(), change: func(l *Ledger) { l.SetPod(daemon("d", "DaemonSet", "6").On("a").Up().Obj()) }, want: 2},
+		"a node that is in use":          {pod: small.Obj(), change: func(l *Ledger) { tell(l, small.On("a").Up().Obj()) }, want: 4},
+		"a daemon on a node":             {pod: small.Obj(), change: func(l *Ledger) { tell(l, daemon("d", "6").On("a").Up().Obj()) }, want: 2},
 		"nodes that brokers may not use": {pod: small.Obj(), change: func(l *Ledger) {
 			l.Nodes = labels.Nothing()
 			l.SetNode(fixture.Node("a").Obj())

@@ -9,20 +9,12 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	schedulinghelper "k8s.io/component-helpers/scheduling/corev1"
 	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 	"k8s.io/klog/v2"
 
 	"github.com/flux-elastic/flux-elastic/internal/state"
 )
-
-// isDaemon reports whether a pod belongs to its node, as a DaemonSet's or static pod does. Such a
-// pod lowers the node's capacity, because it runs there in any case.
-func isDaemon(pod *corev1.Pod) bool {
-	owner := metav1.GetControllerOf(pod)
-	return owner != nil && (owner.Kind == "DaemonSet" || owner.Kind == "Node")
-}
 
 // lifecycleTaints is the prefix of taints for passing states of a node, such as not-ready.
 const lifecycleTaints = "node.kubernetes.io/"

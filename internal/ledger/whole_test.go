@@ -57,8 +57,8 @@ func TestWholeNodes(t *testing.T) {
 		"a promise":                   {promises: map[types.UID]state.Promise{"uid-x": {Nodes: []string{"a"}, Requests: fluxion.Resources{"pods": 1}}}, alone: 1, shared: 16},
 		"a pod of somebody else":      {pods: []*corev1.Pod{fixture.Pod("p").CPU("1").On("a").Up().Obj()}, alone: 1, shared: 15},
 		"the services of another":     {pods: []*corev1.Pod{fixture.ServicesPod("x").CPU("1").On("a").Up().Obj()}, alone: 1, shared: 15},
-		"a DaemonSet's pod":           {pods: []*corev1.Pod{daemon("d", "DaemonSet", "1").On("a").Up().Obj()}, alone: 2, shared: 15},
-		"a static pod":                {pods: []*corev1.Pod{daemon("d", "Node", "1").On("a").Up().Obj()}, alone: 2, shared: 15},
+		"a DaemonSet's pod":           {pods: []*corev1.Pod{daemon("d", "1").On("a").Up().Obj()}, alone: 2, shared: 15},
+		"a static pod":                {pods: []*corev1.Pod{fixture.Pod("d").CPU("1").Static("a").Up().Obj()}, alone: 2, shared: 15},
 		"a pod that ended":            {pods: []*corev1.Pod{fixture.Pod("p").On("a").Ended(0).Obj()}, alone: 2, shared: 16},
 		"an exclusive broker":         {pods: []*corev1.Pod{alonePod("x", 0).CPU("1").On("a").Up().Obj()}, alone: 1, shared: 8},
 		"one that leaves":             {pods: []*corev1.Pod{alonePod("x", 0).CPU("1").On("a").Up().Leaving().Obj()}, alone: 1, shared: 8},
@@ -124,7 +124,7 @@ func TestCounts(t *testing.T) {
 		"no less than it requests, if no node is": {alonePod("q", 0).CPU("99"), of(99000)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := clusterOf(nodes, []*corev1.Pod{daemon("d", "DaemonSet", "1").On("a").Up().Obj()}, nil)
+			l := clusterOf(nodes, []*corev1.Pod{daemon("d", "1").On("a").Up().Obj()}, nil)
 			got := l.Counts(requestOf(l, fixture.MiniCluster("q").Defaulted(), tc.pod.Obj()))
 			maps.DeleteFunc(got, func(name string, _ int64) bool {
 				return name != "cpu" && name != "gpu" && name != "pods" && name != fluxion.WholeNode

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"time"
 
-	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,7 +30,8 @@ type View struct {
 	MiniCluster *v1alpha2.MiniCluster
 	// JobSet is the JobSet of its name, whoever owns it; nil if there is none.
 	JobSet *jobsetapi.JobSet
-	// Pods are the pods labelled with its name, also those of an earlier MiniCluster of the name.
+	// Pods are the pods that belong to a MiniCluster of its name (protocol.MiniClusterOf), also to an
+	// earlier one.
 	Pods []protocol.Pod
 	// Node finds a node; nil if there is none.
 	Node func(name string) *corev1.Node
@@ -231,9 +231,9 @@ func (v View) current(pod *protocol.Pod) bool {
 // Brokers are the pods of the JobSet by rank. Of several pods of a rank the newest that has not
 // ended counts.
 func (v View) Brokers() map[int]*protocol.Pod {
-	pods := map[int]*protocol.Pod{}
+	pods, ranks := map[int]*protocol.Pod{}, Ranks(v.MiniCluster)
 	for i := range v.Pods {
-		if pod := &v.Pods[i]; pod.Rank >= 0 && v.current(pod) && newer(pod, pods[pod.Rank]) {
+		if pod := &v.Pods[i]; pod.Rank >= 0 && pod.Rank < ranks && v.current(pod) && newer(pod, pods[pod.Rank]) {
 			pods[pod.Rank] = pod
 		}
 	}
@@ -256,16 +256,6 @@ func (v View) Services() *protocol.Pod {
 	for i := range v.Pods {
 		if pod := &v.Pods[i]; pod.Services && v.current(pod) && protocol.HasGate(pod.Pod) && pod.DeletionTimestamp == nil {
 			return pod
-		}
-	}
-	return nil
-}
-
-// WorkersJob is the Job of the current followers, by their pods' labels; nil if there are none.
-func (v View) WorkersJob() *batchv1.Job {
-	for rank, pod := range v.Brokers() {
-		if owner := metav1.GetControllerOf(pod); rank > 0 && owner != nil && owner.Kind == "Job" {
-			return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: owner.Name, UID: owner.UID}}
 		}
 	}
 	return nil

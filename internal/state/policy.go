@@ -140,3 +140,13 @@ func MaxSize(mc *v1alpha2.MiniCluster) int32 {
 	}
 	return jobset.Size(mc)
 }
+
+// Ranks is the number of ranks that brokers of a MiniCluster, with its defaults, may have: a pod of a
+// higher rank is none of them.
+func Ranks(mc *v1alpha2.MiniCluster) int {
+	ranks := MaxSize(mc)
+	if mc.Status.Admission != nil {
+		ranks = max(ranks, mc.Status.Admission.Size)
+	}
+	return int(ranks)
+}

@@ -124,7 +124,7 @@ func TestMemoryOfLadders(t *testing.T) {
 			snapshot.Total, snapshot.Foreign = l.Total(), l.Foreign()
 			var admitted int
 			used := allocated(func() {
-				room, err := l.Room(asks)
+				room, err := l.Room(func(id string) (state.Ask, bool) { ask, ok := asks[id]; return ask, ok })
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -61,6 +61,7 @@ var refused = []refusal{
 	{"metadata: {name: " + strings.Repeat("x", 47) + "}\nspec: {services: [{name: db}]}", "metadata.name is too long: with services it may have 46 characters"},
 
 	{"spec: {size: 4, maxSize: 3}", "maxSize must be at least size"},
+	{"spec: {pod: {schedulerName: flux-elastic}}", "schedulerName must not be flux-elastic"},
 	{"spec: {size: 4, minSize: 5}", "minSize must be at most size"},
 	{"spec: {cleanup: true, ttlSecondsAfterFinished: 60}", "cleanup and ttlSecondsAfterFinished exclude each other"},
 	{"spec: {size: 4, elastic: {sizes: {operator: '*', operand: 2}}}", "elastic.sizes needs minSize"},

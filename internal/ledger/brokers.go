@@ -1,0 +1,140 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/protocol"
+	"github.com/flux-elastic/flux-elastic/internal/state"
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
+)
+
+// miniCluster is what says which pods belong to a MiniCluster.
+type miniCluster struct {
+	namespace, name string
+	ranks           int // its brokers have lower ranks
+}
+
+// SetMiniCluster records a MiniCluster, with its defaults. Only pods of recorded MiniClusters are
+// brokers: anybody may write labels.
+func (l *Ledger) SetMiniCluster(mc *v1alpha2.MiniCluster) {
+	now := miniCluster{mc.Namespace, mc.Name, state.Ranks(mc)}
+	if l.miniClusters[mc.UID] != now {
+		l.miniClusters[mc.UID] = now
+		l.judge(mc.UID)
+	}
+}
+
+// DeleteMiniCluster forgets a MiniCluster. Its pods are ordinary ones from now on.
+func (l *Ledger) DeleteMiniCluster(uid types.UID) {
+	delete(l.miniClusters, uid)
+	l.judge(uid)
+}
+
+// judge decides anew about the pods that say that they belong to a MiniCluster.
+func (l *Ledger) judge(uid types.UID) {
+	for _, made := range l.claims[uid] {
+		l.set(made)
+	}
+}
+
+// claim notes a pod that says that it belongs to a MiniCluster, as long as it may hold something.
+func (l *Ledger) claim(made *corev1.Pod) {
+	uid := types.UID(made.Labels[v1alpha2.UIDLabel])
+	if before, claimed := l.claimed[made.UID]; claimed && before != uid {
+		l.unclaim(made.UID)
+	}
+	if uid == "" || protocol.PinnedNode(made) == "" || protocol.Ended(made) || protocol.MiniClusterOf(made) == "" {
+		l.unclaim(made.UID)
+		return
+	}
+	if l.claims[uid] == nil {
+		l.claims[uid] = map[types.UID]*corev1.Pod{}
+	}
+	l.claims[uid][made.UID], l.claimed[made.UID] = made, uid
+}
+
+func (l *Ledger) unclaim(pod types.UID) {
+	uid, claimed := l.claimed[pod]
+	if !claimed {
+		return
+	}
+	delete(l.claimed, pod)
+	if delete(l.claims[uid], pod); len(l.claims[uid]) == 0 {
+		delete(l.claims, uid)
+	}
+}
+
+// ownerOf is the recorded MiniCluster of a pod, and the pod's rank, which is negative for the services
+// pod. ok is false for a pod of others, whatever its labels say.
+func (l *Ledger) ownerOf(made *corev1.Pod) (owner types.UID, rank int, ok bool) {
+	owner = types.UID(made.Labels[v1alpha2.UIDLabel])
+	mc, known := l.miniClusters[owner]
+	if !known || mc.namespace != made.Namespace || mc.name != protocol.MiniClusterOf(made) {
+		return "", -1, false
+	}
+	if made.Labels[jobsetapi.ReplicatedJobNameKey] == v1alpha2.ServicesJob {
+		return owner, -1, true
+	}
+	rank, ok = protocol.Rank(made)
+	return owner, rank, ok && rank >= 0 && rank < mc.ranks
+}
+
+// set records the state of a pod with the labels of a MiniCluster.
+func (l *Ledger) set(made *corev1.Pod) {
+	owner, rank, ours := l.ownerOf(made)
+	if !ours {
+		l.Set(made.UID, PodOf(made, false))
+		return
+	}
+	l.Set(made.UID, ourPod(made, owner, rank))
+	if a := l.accounts[owner]; a != nil && rank >= 0 {
+		a.came[rank] = true
+	}
+}
+
+// ourPod is what the ledger keeps of a pod of a recorded MiniCluster; nil if the pod holds nothing. The
+// pod holds the node to which it is pinned before it is bound there.
+func ourPod(made *corev1.Pod, owner types.UID, rank int) *Pod {
+	node := protocol.PinnedNode(made)
+	if node == "" || protocol.Ended(made) {
+		return nil
+	}
+	return &Pod{uid: made.UID, owner: owner, rank: rank, node: node, requests: state.Requests(made)}
+}
+
+// PodOf is what the ledger keeps of a pod of others; nil if the pod holds nothing. The pod holds only the
+// node to which it is bound, and never the whole node. A pod of a DaemonSet holds its node before it is
+// bound there: the caller says whether the pod really is one.
+func PodOf(made *corev1.Pod, daemonSet bool) *Pod {
+	node := made.Spec.NodeName
+	if daemonSet {
+		node = protocol.PinnedNode(made)
+	}
+	if node == "" || protocol.Ended(made) {
+		return nil
+	}
+	requests, foreign := state.Requests(made), isForeign(made)
+	delete(requests, fluxion.WholeNode)
+	return &Pod{uid: made.UID, rank: -1, node: node, requests: requests, daemon: daemonSet || (foreign && isStatic(made)), foreign: foreign}
+}
+
+// isStatic reports whether a pod mirrors a static pod of its node. The kubelet deletes other pods that
+// say so.
+func isStatic(made *corev1.Pod) bool {
+	owner := metav1.GetControllerOfNoCopy(made)
+	_, mirror := made.Annotations[corev1.MirrorPodAnnotationKey]
+	return mirror && owner != nil && owner.APIVersion == "v1" && owner.Kind == "Node" && owner.Name == made.Spec.NodeName
+}
+
+// isForeign reports whether a pod has no label of a MiniCluster: the watch of other pods shows it.
+func isForeign(made *corev1.Pod) bool {
+	_, labelled := made.Labels[v1alpha2.MiniClusterLabel]
+	return !labelled
+}

@@ -1,0 +1,160 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/dev/fixture"
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
+)
+
+// Of all pods with the labels of a broker, only those that a MiniCluster's Jobs have made are brokers. The
+// others hold what they are bound to, as any pod does.
+func TestOnlyBrokersCountAsBrokers(t *testing.T) {
+	alone := func() *fixture.PodWrapper { return alonePod("lmp", 1).CPU("1") }
+	for name, tc := range map[string]struct {
+		pod    *fixture.PodWrapper
+		broker bool
+	}{
+		"a broker":                 {alone(), true},
+		"of another namespace":     {alone().In("elsewhere"), false},
+		"without an owner":         {alone().Controller("", "", ""), false},
+		"of another Job":           {alone().OfJob("lmp-0-0"), false},
+		"of another kind":          {alone().Controller("batch/v1", "CronJob", "lmp-w-0"), false},
+		"of another API":           {alone().Controller("example.com/v1", "Job", "lmp-w-0"), false},
+		"of no known MiniCluster":  {alone().Label(v1alpha2.UIDLabel, "uid-gone"), false},
+		"of another's name":        {alone().Label(v1alpha2.MiniClusterLabel, "x").OfJob("x-w-0"), false},
+		"with the UID alone":       {fixture.Pod("p").CPU("1").Label(v1alpha2.UIDLabel, "uid-lmp").Label(v1alpha2.ExclusiveLabel, "true"), false},
+		"of a rank above the size": {alonePod("lmp", 64).CPU("1"), false},
+		"of the highest rank":      {alonePod("lmp", 63).CPU("1"), true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := clusterOf(fixture.Nodes("a"), nil, nil)
+			check := func(what string, pod *corev1.Pod, broker bool, want fluxion.Resources) {
+				t.Helper()
+				c.SetPod(pod)
+				if got := len(c.Holds("uid-lmp")) > 0; got != broker {
+					t.Errorf("%s: the MiniCluster holds something: %t", what, got)
+				}
+				free, all := graphOf(t, c).Left("a"), fluxion.Resources{"cpu": 8000, "pods": 110}
+				for resource, amount := range want {
+					if free[resource] != all[resource]-amount {
+						t.Errorf("%s: left are %d %s", what, free[resource], resource)
+					}
+				}
+				isShared := graphOf(t, c).Fits(fluxion.Gang{Pods: fluxion.Shape{Requests: fluxion.Resources{"cpu": 1000}}}) > 0
+				if isShared == broker {
+					t.Errorf("%s: others may use the node: %t", what, isShared)
+				}
+			}
+			pinned := fluxion.Resources{"cpu": 0, "pods": 0}
+			if tc.broker {
+				pinned = fluxion.Resources{"cpu": 1000, "pods": 1}
+			}
+			check("pinned", tc.pod.Pinned("a").Obj(), tc.broker, pinned)
+			bound := tc.pod.On("a").Obj()
+			check("bound", bound, tc.broker, fluxion.Resources{"cpu": 1000, "pods": 1})
+			if foreign := c.Foreign()["cpu"]; (foreign == 0) != tc.broker {
+				t.Errorf("others hold %d", foreign)
+			}
+			c.DeleteMiniCluster("uid-lmp")
+			check("its MiniCluster is gone", bound, false, fluxion.Resources{"cpu": 1000, "pods": 1})
+			know(c, "lmp")
+			check("it is there again", bound, tc.broker, fluxion.Resources{"cpu": 1000, "pods": 1})
+			c.Gone(bound)
+			if len(c.pods)+len(c.claims)+len(c.claimed)+len(c.accounts) > 0 {
+				t.Error("something is left of a pod that is gone")
+			}
+		})
+	}
+}
+
+// A forged pod is no sign that the pod of a rank was made.
+func TestForgedPodsHaveNotCome(t *testing.T) {
+	c := clusterOf(fixture.Nodes("a"), nil, nil)
+	c.Confirm("uid-lmp", onNodes("a"))
+	c.SetPod(fixture.BrokerPod("lmp", 0).In("elsewhere").Obj())
+	c.Linger("uid-lmp", fixture.Noon)
+	if held := c.Holds("uid-lmp"); !slices.Equal(held, []int{0}) {
+		t.Errorf("it holds %v", held)
+	}
+}
+
+// Memory does not depend on what labels say: neither on forged ranks, nor on true ones of large
+// MiniClusters.
+func TestRanksTakeNoMemory(t *testing.T) {
+	const most, pods = 131071, 200
+	heap := func() int64 {
+		var stats runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&stats)
+		return int64(stats.HeapAlloc)
+	}
+	for name, size := range map[string]int32{"forged": 2, "true": most + 1} {
+		t.Run(name, func(t *testing.T) {
+			c := clusterOf(fixture.Nodes("a"), nil, nil)
+			before := heap()
+			for i := range pods {
+				gang := fmt.Sprint("g", i)
+				c.SetMiniCluster(fixture.MiniCluster(gang).Size(size).Obj())
+				c.SetPod(fixture.BrokerPod(gang, most).CPU("1m").On("a").Obj())
+			}
+			graphOf(t, c)
+			if took := heap() - before; took > 4<<20 {
+				t.Errorf("%d pods take %d KiB", pods, took>>10)
+			}
+			if left := graphOf(t, c).Left("a"); left["cpu"] != 8000-pods {
+				t.Errorf("left is %v", left)
+			}
+			for i := range pods {
+				if held := len(c.Holds(types.UID(fmt.Sprint("uid-g", i)))) > 0; held != (size > most) {
+					t.Fatalf("g%d holds something: %t", i, held)
+				}
+			}
+		})
+	}
+}
+
+// Pods that only say that they belong to their node take none of its capacity, and nothing before they
+// are bound. Those that do belong to it give it no other kinds of resources.
+func TestForgedDaemons(t *testing.T) {
+	gpu := func(s *corev1.PodSpec) {
+		s.Containers[0].Resources.Requests["gpu"] = s.Containers[0].Resources.Requests["cpu"]
+	}
+	for name, tc := range map[string]struct {
+		tell                 func(*Ledger)
+		total, foreign, left int64
+	}{
+		"pinned for a DaemonSet":     {func(c *Ledger) { tell(c, daemon("d", "2").Pinned("a").Obj()) }, 6000, 0, 6000},
+		"pinned for no DaemonSet":    {func(c *Ledger) { c.SetPod(daemon("d", "1000").Spec(gpu).Pinned("a").Obj()) }, 8000, 0, 8000},
+		"bound for a DaemonSet":      {func(c *Ledger) { tell(c, daemon("d", "2").Spec(gpu).On("a").Obj()) }, 6000, 0, 6000},
+		"bound for no DaemonSet":     {func(c *Ledger) { c.SetPod(daemon("d", "2").Spec(gpu).On("a").Obj()) }, 8000, 2000, 6000},
+		"static":                     {func(c *Ledger) { c.SetPod(fixture.Pod("s").CPU("2").Static("a").Obj()) }, 6000, 0, 6000},
+		"static, on another node":    {func(c *Ledger) { c.SetPod(fixture.Pod("s").CPU("2").Static("b").On("a").Obj()) }, 8000, 2000, 6000},
+		"static, without the mirror": {func(c *Ledger) { c.SetPod(fixture.Pod("s").CPU("2").On("a").Controller("v1", "Node", "a").Obj()) }, 8000, 2000, 6000},
+		"a broker, by its labels": {func(c *Ledger) {
+			c.SetPod(fixture.BrokerPod("lmp", 0).CPU("2").Static("a").Obj())
+		}, 8000, 2000, 6000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := clusterOf(fixture.Nodes("a"), nil, nil)
+			graph := graphOf(t, c)
+			tc.tell(c)
+			if graphOf(t, c) != graph {
+				t.Error("the graph was made anew")
+			}
+			if total, foreign, left := c.Total()["cpu"], c.Foreign()["cpu"], graph.Left("a")["cpu"]; total != tc.total || foreign != tc.foreign || left != tc.left {
+				t.Errorf("there are %d, others have %d, and %d are left", total, foreign, left)
+			}
+		})
+	}
+}
