@@ -164,7 +164,7 @@ func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (*snapshot, queu
 		if gang.NotAllowed, freed = s.askQuotas(e, seen); freed {
 			out.freed = append(out.freed, e.name())
 		}
-		gang.NotAllowed = cmp.Or(barred(e), state.TooLong(e.miniCluster, e.queue, e.deadlines), gang.NotAllowed, e.ask.Reach.Waits)
+		gang.NotAllowed = cmp.Or(barred(e.miniCluster.Namespace, e.queue), state.TooLong(e.miniCluster, e.queue, e.deadlines), gang.NotAllowed, e.ask.Reach.Waits)
 		out.Waiting = append(out.Waiting, gang)
 		out.waiting[gang.ID] = e
 		if until := e.ask.AvoidUntil; now.Before(until) {
@@ -172,6 +172,11 @@ func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (*snapshot, queu
 		}
 	}
 	out.Running = s.running(now)
+	for i := range out.Running { // what a gang has, it keeps
+		if r := &out.Running[i]; barred(s.known[types.UID(r.ID)].miniCluster.Namespace, r.Queue) != "" {
+			r.Max = len(r.Ranks)
+		}
+	}
 	s.want(out)
 	s.reckon(out, queues, now)
 	room, err := s.room(out.waiting, now)
@@ -211,18 +216,18 @@ func (s *Scheduler) want(seen *snapshot) {
 	}
 }
 
-// barred returns why an entry's queue does not serve its namespace; "" if it does. Of many entries of a
-// namespace only the first costs time.
-func (s *Scheduler) barred(queues map[string]*v1alpha2.MiniClusterQueue) func(e *entry) string {
+// barred returns why a queue does not serve a namespace; "" if it does. Of many gangs of a namespace only
+// the first costs time.
+func (s *Scheduler) barred(queues map[string]*v1alpha2.MiniClusterQueue) func(namespace, queue string) string {
 	known := map[types.NamespacedName]string{} // by namespace and queue
-	return func(e *entry) string {
-		q, name := queues[e.queue], types.NamespacedName{Namespace: e.miniCluster.Namespace, Name: e.queue}
+	return func(namespace, queue string) string {
+		q, name := queues[queue], types.NamespacedName{Namespace: namespace, Name: queue}
 		if q == nil || q.Spec.NamespaceSelector == nil {
 			return ""
 		}
 		why, asked := known[name]
 		if !asked {
-			why = state.Barred(q, name.Namespace, s.labelsOf(name.Namespace))
+			why = state.Barred(q, namespace, s.labelsOf(namespace))
 			known[name] = why
 		}
 		return why
