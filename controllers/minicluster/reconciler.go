@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -33,7 +34,9 @@ type Reconciler struct {
 	// Client reads from the cache, and writes.
 	Client client.Client
 	// Live reads from the API server.
-	Live      client.Reader
+	Live client.Reader
+	// Pods evicts pods, by requests to the core API.
+	Pods      rest.Interface
 	Events    events.EventRecorder
 	Scheduler Scheduler
 	Kueue     Kueue
@@ -115,7 +118,7 @@ type Kueue interface {
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=create
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;create
 // +kubebuilder:rbac:groups="",resources=services,verbs=get;create;patch
-// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;create;patch;deletecollection
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;create;patch;delete;deletecollection
 // +kubebuilder:rbac:groups="",resources=pods/eviction,verbs=create
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch

@@ -109,4 +109,3 @@ func TestSchedulerGrowsNoBarredGang(t *testing.T) {
 		t.Error("in a queue for its namespace it does not grow")
 	}
 }
-
