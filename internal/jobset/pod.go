@@ -21,8 +21,9 @@ import (
 
 // Volumes of every pod, and their paths. The volume to which Flux is copied comes on top.
 const (
-	filesVolume = "flux-operator"
-	homeVolume  = "flux-operator-home"
+	filesVolume  = "flux-operator"
+	besideVolume = "flux-operator-beside" // of containers in which no broker runs
+	homeVolume   = "flux-operator-home"
 
 	homeDir     = "/home/flux-operator"
 	softwareDir = "/opt/software"
@@ -172,7 +173,7 @@ func viewContainer(mc *v1alpha2.MiniCluster) corev1.Container {
 		Resources:       view.Resources,
 		SecurityContext: view.SecurityContext,
 		VolumeMounts: []corev1.VolumeMount{
-			{Name: filesVolume, MountPath: broker.Dir, ReadOnly: true},
+			{Name: besideVolume, MountPath: broker.Dir, ReadOnly: true},
 			{Name: view.Name, MountPath: view.MountPath},
 		},
 	}
@@ -185,7 +186,7 @@ func fluxContainer(mc *v1alpha2.MiniCluster) corev1.Container {
 	if len(container.Resources.Limits) == 0 && len(container.Resources.Requests) == 0 {
 		container.Resources.Requests, container.Resources.Limits = mc.Spec.Pod.Resources, mc.Spec.Pod.Resources
 	}
-	mounts := append(fluxMounts(mc), corev1.VolumeMount{Name: homeVolume, MountPath: homeDir})
+	mounts := append(fluxMounts(mc, filesVolume), corev1.VolumeMount{Name: homeVolume, MountPath: homeDir})
 	container.VolumeMounts = append(mounts, container.VolumeMounts...)
 	// No probe ends the container: a broker may wait without limit.
 	container.StartupProbe, container.ReadinessProbe = readyProbe(mc, startupPeriod), readyProbe(mc, readinessPeriod(&mc.Spec))
@@ -234,16 +235,16 @@ func sidecar(mc *v1alpha2.MiniCluster, i int) corev1.Container {
 	container.RestartPolicy = ptr.To(corev1.ContainerRestartPolicyAlways)
 	if broker.Wrapped(c) {
 		container.Command = script(broker.SidecarScript(i))
-		container.VolumeMounts = append(fluxMounts(mc), container.VolumeMounts...)
+		container.VolumeMounts = append(fluxMounts(mc, besideVolume), container.VolumeMounts...)
 	}
 	return container
 }
 
-// fluxMounts returns the mounts of the scripts and of Flux.
-func fluxMounts(mc *v1alpha2.MiniCluster) []corev1.VolumeMount {
+// fluxMounts returns the mounts of the scripts, in one of our volumes, and of Flux.
+func fluxMounts(mc *v1alpha2.MiniCluster, files string) []corev1.VolumeMount {
 	view := &mc.Spec.Flux.Container
 	mounts := []corev1.VolumeMount{
-		{Name: filesVolume, MountPath: broker.Dir, ReadOnly: true},
+		{Name: files, MountPath: broker.Dir, ReadOnly: true},
 		{Name: view.Name, MountPath: view.MountPath},
 	}
 	if !view.Disable {
@@ -367,11 +368,7 @@ func ownVolumes(mc *v1alpha2.MiniCluster) []corev1.Volume {
 			DefaultMode: ptr.To[int32](0o755),
 			Sources: []corev1.VolumeProjection{
 				files(mc),
-				// Readable for all: Flux may run as a user that does not own the file.
-				{Secret: &corev1.SecretProjection{
-					LocalObjectReference: corev1.LocalObjectReference{Name: certificateName(mc)},
-					Items:                []corev1.KeyToPath{{Key: broker.CertificateFile, Path: broker.CertificateFile, Mode: ptr.To[int32](0o444)}},
-				}},
+				certificate(mc),
 				{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{
 					annotation(v1alpha2.QuorumAnnotation, broker.QuorumFile),
 					annotation(v1alpha2.DrainAnnotation, broker.DrainFile),
@@ -381,7 +378,49 @@ func ownVolumes(mc *v1alpha2.MiniCluster) []corev1.Volume {
 		}}},
 		{Name: homeVolume, VolumeSource: emptyDir},
 		{Name: mc.Spec.Flux.Container.Name, VolumeSource: emptyDir},
+		filesBeside(mc, besideVolume),
 	}
+}
+
+// filesBeside returns a volume with the files of package broker for containers in which no broker runs. It
+// lacks the certificate.
+func filesBeside(mc *v1alpha2.MiniCluster, name string) corev1.Volume {
+	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+		DefaultMode: ptr.To[int32](0o755), Sources: []corev1.VolumeProjection{files(mc)},
+	}}}
+}
+
+// certificate returns the file of the certificate. The broker makes a copy that only its user can read.
+func certificate(mc *v1alpha2.MiniCluster) corev1.VolumeProjection {
+	name, key := certificateName(mc), broker.CertificateFile
+	if ref := mc.Spec.Flux.CurveCertSecretRef; ref != nil {
+		name, key = ref.Name, ref.Key
+	}
+	return corev1.VolumeProjection{Secret: &corev1.SecretProjection{
+		LocalObjectReference: corev1.LocalObjectReference{Name: name},
+		Items:                []corev1.KeyToPath{{Key: key, Path: broker.CertificateFile, Mode: ptr.To(certificateMode(mc))}},
+	}}
+}
+
+// certificateMode is the mode of the certificate, which belongs to root, in the container of the broker. The
+// user of an image without a user in the spec is not known, so that all users of this container may read
+// the file.
+func certificateMode(mc *v1alpha2.MiniCluster) int32 {
+	pod, container := mc.Spec.Pod.SecurityContext, mc.Spec.FluxContainer().SecurityContext
+	var user, group *int64
+	if pod != nil {
+		user, group = pod.RunAsUser, pod.FSGroup
+	}
+	if container != nil && container.RunAsUser != nil {
+		user = container.RunAsUser
+	}
+	switch {
+	case user != nil && *user == 0:
+		return 0o400
+	case group != nil: // kubelets give the file to this group, of which the user is a member
+		return 0o440
+	}
+	return 0o444
 }
 
 // files returns the files of package broker, without the certificate.
