@@ -170,6 +170,17 @@ func TestBorrowedPods(t *testing.T) {
 	s.awaitSuccess(s.createAs(tenant, s.miniCluster("harmless").Spec(unprivileged)))
 }
 
+// Nobody names the scheduler under which the manager binds pods itself.
+func TestBorrowedScheduler(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 0)
+	mc := s.miniCluster("ours").Spec(func(spec *v1alpha2.MiniClusterSpec) { spec.Pod.SchedulerName = v1alpha2.SchedulerName }).New()
+	mc.Namespace = s.namespace
+	if err := s.tenant().Create(s.ctx, mc); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "schedulerName must not be flux-elastic") {
+		t.Errorf("got %v", err)
+	}
+}
+
 // Who may create MiniClusters may not write what the manager has decided, change queues, or read and write what
 // MiniClusters are made of.
 func TestBorrowedObjects(t *testing.T) {
