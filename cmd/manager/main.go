@@ -23,7 +23,6 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -224,12 +223,8 @@ func setup(ctx context.Context, mgr ctrl.Manager, o options, matcher ledger.Matc
 	if err != nil {
 		return fmt.Errorf("setting up Kueue: %w", err)
 	}
-	core, err := typedcorev1.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
-	if err != nil {
-		return fmt.Errorf("making a client: %w", err)
-	}
 	reconciler := &minicluster.Reconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Pods: core.RESTClient(), Events: mgr.GetEventRecorder(minicluster.FieldOwner),
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(minicluster.FieldOwner),
 		Scheduler: queues, Kueue: kueue, Clock: clock.RealClock{}, Topology: topology, Workers: o.workers,
 		Binder: binder, DefaultTTL: o.defaultTTL,
 	}

@@ -56,7 +56,7 @@ func (r *Reconciler) evictPod(ctx context.Context, pod *corev1.Pod) error {
 		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
 		DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(pod.UID)}},
 	}
-	err := r.Pods.Post().MaxRetries(0).Namespace(pod.Namespace).Resource("pods").Name(pod.Name).SubResource("eviction").
+	err := r.core.Post().MaxRetries(0).Namespace(pod.Namespace).Resource("pods").Name(pod.Name).SubResource("eviction").
 		Body(eviction).Do(ctx).Error()
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("evicting pod %q: %w", pod.Name, err)

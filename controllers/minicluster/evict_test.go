@@ -37,7 +37,7 @@ func TestEvictPod(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			requests := 0
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				requests++
 				if details := tc.answer.ErrStatus.Details; details != nil && details.RetryAfterSeconds > 0 {
 					w.Header().Set("Retry-After", "1")
@@ -52,7 +52,7 @@ func TestEvictPod(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			err = (&Reconciler{Pods: core.RESTClient()}).evictPod(t.Context(), fixture.Pod("x").Obj())
+			err = (&Reconciler{core: core.RESTClient()}).evictPod(t.Context(), fixture.Pod("x").Obj())
 			if isKept(err) != tc.kept || (err == nil) != (name == "the pod is gone") {
 				t.Errorf("got %v", err)
 			}

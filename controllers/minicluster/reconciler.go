@@ -34,9 +34,7 @@ type Reconciler struct {
 	// Client reads from the cache, and writes.
 	Client client.Client
 	// Live reads from the API server.
-	Live client.Reader
-	// Pods evicts pods, by requests to the core API.
-	Pods      rest.Interface
+	Live      client.Reader
 	Events    events.EventRecorder
 	Scheduler Scheduler
 	Kueue     Kueue
@@ -50,6 +48,8 @@ type Reconciler struct {
 	// DefaultTTL is how long finished MiniClusters stay whose specs say nothing; 0: for ever.
 	DefaultTTL time.Duration
 
+	// core evicts pods, by requests to the core API.
+	core rest.Interface
 	// answers are the API server's, whether it binds pods when it creates them.
 	answers answers
 

@@ -172,11 +172,7 @@ func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (*snapshot, queu
 		}
 	}
 	out.Running = s.running(now)
-	for i := range out.Running { // what a gang has, it keeps
-		if r := &out.Running[i]; barred(s.known[types.UID(r.ID)].miniCluster.Namespace, r.Queue) != "" {
-			r.Max = len(r.Ranks)
-		}
-	}
+	s.barGrowth(out.Running, barred)
 	s.want(out)
 	s.reckon(out, queues, now)
 	room, err := s.room(out.waiting, now)
@@ -231,6 +227,15 @@ func (s *Scheduler) barred(queues map[string]*v1alpha2.MiniClusterQueue) func(na
 			known[name] = why
 		}
 		return why
+	}
+}
+
+// barGrowth lets no gang grow whose queue does not serve its namespace. The gang keeps what it has.
+func (s *Scheduler) barGrowth(running []queue.Running, barred func(namespace, queue string) string) {
+	for i := range running {
+		if r := &running[i]; barred(s.known[types.UID(r.ID)].miniCluster.Namespace, r.Queue) != "" {
+			r.Max = len(r.Ranks)
+		}
 	}
 }
 
