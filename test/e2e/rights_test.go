@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	schedulingv1 "k8s.io/api/scheduling/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -97,11 +98,13 @@ func TestBorrowedQueue(t *testing.T) {
 func TestBorrowedPriority(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 1)
-	s.priorityClass(s.namespace+"-never", 1000) // of preemptionPolicy Never
+	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: s.namespace + "-never"}, Value: 1000, PreemptionPolicy: new(corev1.PreemptNever)}
+	s.shared.Create(class)
+	t.Cleanup(func() { s.delete(class) })
 	tenant := s.tenant()
 	runs := s.create(s.miniCluster("runs").PodAnnotation(simulator.Runtime, untilTold))
 	s.awaitState(runs, v1alpha2.StateRunning)
-	never := s.createAs(tenant, s.miniCluster("never").Spec(func(spec *v1alpha2.MiniClusterSpec) { spec.PriorityClassName = s.namespace + "-never" }))
+	never := s.createAs(tenant, s.miniCluster("never").Spec(func(spec *v1alpha2.MiniClusterSpec) { spec.PriorityClassName = class.Name }))
 	s.await(never, "waiting for room", func(mc *v1alpha2.MiniCluster) bool {
 		return condition(mc, v1alpha2.ConditionAdmitted).Reason == v1alpha2.ReasonNoRoom
 	})
