@@ -2,7 +2,12 @@
 #   docker build -t flux-elastic:latest .
 # An image with Fluxion's own library, for --matcher=fluxion:
 #   docker build -t flux-elastic:latest-fluxion --target=fluxion .
-FROM golang:1.26 AS build
+# The images of others are named by tags, which may move. A site that has tested some names them by their digests:
+#   docker build --build-arg=GO_IMAGE=golang@sha256:... -t flux-elastic:latest .
+ARG GO_IMAGE=golang:1.26
+ARG FLUXION_IMAGE=fluxrm/flux-sched:noble
+
+FROM ${GO_IMAGE} AS build
 WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
@@ -13,7 +18,7 @@ FROM build AS build-fluxion
 RUN CGO_ENABLED=0 go build -tags=fluxion -trimpath -ldflags='-s -w' -o /manager ./cmd/manager
 
 # This image must have flux-sched 0.52 or later in /usr.
-FROM fluxrm/flux-sched:noble AS fluxion
+FROM ${FLUXION_IMAGE} AS fluxion
 COPY --from=build-fluxion /manager /manager
 USER 65532:65532
 ENTRYPOINT ["/manager"]

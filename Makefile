@@ -56,6 +56,9 @@ FUZZ     ?= pkg/fluxion/hostlist:FuzzDecode pkg/fluxion/hostlist:FuzzParse pkg/f
             $(addprefix pkg/fluxion/traverser:,FuzzReadJGF FuzzReadGRUG FuzzReadRv1Exec FuzzFind FuzzPartialCancel FuzzUpdate FuzzSession) \
             internal/broker:FuzzSettings internal/broker:FuzzFiles test/abuse:FuzzArithmetic
 
+# The database of known vulnerabilities: see `make vulncheck`.
+VULNDB ?= https://vuln.go.dev
+
 # $(call suite,NAME,ARGS) runs go test with ARGS, and writes its results.
 define suite
 mkdir -p $(RESULTS)
@@ -236,6 +239,10 @@ verify: generate lint ## Check that generated files are up to date, and lint; fa
 	for dir in . hack/controlplane hack/controlplane/coredns hack/controlplane/kueue hack/tools; do (cd $$dir && go mod tidy -diff) || exit; done
 	git diff --exit-code
 	@test -z "$$(git status --porcelain)" || { git status --short; echo "verify: files are not committed, or were generated and are new" >&2; exit 1; }
+
+.PHONY: vulncheck
+vulncheck: ## Look for known vulnerabilities that the programs reach; needs a database: [VULNDB=https://vuln.go.dev|file:///DIR]
+	$(TOOL) govulncheck -db=$(VULNDB) ./...
 
 .PHONY: presubmit
 presubmit: verify test e2e-kueue e2e-real ## Run what CI runs

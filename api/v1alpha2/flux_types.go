@@ -7,7 +7,8 @@ import corev1 "k8s.io/api/core/v1"
 
 // FluxSpec are the settings of the Flux instance.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.bursting) || !has(self.bursting.leadBroker) || size(self.bursting.leadBroker.address) == 0 || (has(self.curveCert) && size(self.curveCert) > 0)",message="bursting.leadBroker needs curveCert: the certificate of the MiniCluster to join"
+// +kubebuilder:validation:XValidation:rule="!has(self.bursting) || !has(self.bursting.leadBroker) || size(self.bursting.leadBroker.address) == 0 || (has(self.curveCert) && size(self.curveCert) > 0) || has(self.curveCertSecretRef)",message="bursting.leadBroker needs curveCert or curveCertSecretRef: the certificate of the MiniCluster to join"
+// +kubebuilder:validation:XValidation:rule="!has(self.curveCertSecretRef) || !has(self.curveCert) || size(self.curveCert) == 0",message="curveCert and curveCertSecretRef exclude each other"
 type FluxSpec struct {
 	// container is the image from which Flux is copied into every pod.
 	// +optional
@@ -69,11 +70,17 @@ type FluxSpec struct {
 	// +optional
 	CompleteWorkers bool `json:"completeWorkers,omitempty"`
 
-	// curveCert is the text of a CURVE certificate for the brokers. Default: a new
-	// certificate for every attempt.
+	// curveCert is the text of a CURVE certificate for the brokers. All who may read the
+	// MiniCluster can read this text: better give curveCertSecretRef. Default: a new certificate
+	// for every attempt.
 	// +kubebuilder:validation:MaxLength=16384
 	// +optional
 	CurveCert string `json:"curveCert,omitempty"`
+
+	// curveCertSecretRef is the Secret with the CURVE certificate for the brokers, in the
+	// namespace of the MiniCluster. The pods do not start before it exists. Default: see curveCert.
+	// +optional
+	CurveCertSecretRef *Secret `json:"curveCertSecretRef,omitempty"`
 
 	// brokerConfig is the text of a broker configuration (TOML) to use in place
 	// of the generated one.
@@ -205,7 +212,7 @@ type FluxScheduler struct {
 //   - the hosts of a MiniCluster that joins and is not named in clusters.
 //
 // All MiniClusters must have the same list, or a list that is only longer. All must have
-// the same certificate, too (curveCert). Each MiniCluster has its own size, quorum and
+// the same certificate, too (curveCertSecretRef). Each MiniCluster has its own size, quorum and
 // tasks. The command of the first MiniCluster gets only nodes of that MiniCluster. Jobs that
 // the command submits itself can run on all nodes.
 //

@@ -201,8 +201,8 @@ type MiniClusterQueueSpec struct {
 	Requeue RequeuePlace `json:"requeue,omitempty"`
 
 	// namespaceSelector selects, by their labels, the namespaces whose MiniClusters may use the
-	// queue. A MiniCluster of another namespace is not allowed. One that has nodes keeps them.
-	// Default: all namespaces.
+	// queue. A MiniCluster of another namespace is not allowed. One that has nodes keeps them, and
+	// grows no further. Default: all namespaces.
 	// +optional
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
 

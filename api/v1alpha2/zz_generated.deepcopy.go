@@ -354,6 +354,11 @@ func (in *FluxSpec) DeepCopyInto(out *FluxSpec) {
 		*out = new(int32)
 		**out = **in
 	}
+	if in.CurveCertSecretRef != nil {
+		in, out := &in.CurveCertSecretRef, &out.CurveCertSecretRef
+		*out = new(Secret)
+		**out = **in
+	}
 	if in.Environment != nil {
 		in, out := &in.Environment, &out.Environment
 		*out = make(map[string]string, len(*in))

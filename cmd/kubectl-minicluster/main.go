@@ -25,7 +25,7 @@ render prints the objects that the controller would make for the MiniClusters in
 the files (- is the standard input), as YAML, in the order in which it makes them.
 render rejects what the API server would reject, and skips documents of other
 kinds. It needs no cluster: MiniClusters have no UID, and the CURVE certificate
-is a placeholder, unless flux.curveCert is set.
+is a placeholder, unless flux.curveCert or flux.curveCertSecretRef is set.
 
   kubectl minicluster migrate --check [-n NAMESPACE] [FILE...]
 

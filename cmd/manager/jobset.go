@@ -25,7 +25,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 	jobsetcontrollers "sigs.k8s.io/jobset/pkg/controllers"
-	jobsetmetrics "sigs.k8s.io/jobset/pkg/metrics"
 	"sigs.k8s.io/yaml"
 
 	"github.com/flux-elastic/flux-elastic/controllers/minicluster"
@@ -42,7 +41,6 @@ func setupJobSet(ctx context.Context, mgr ctrl.Manager) error {
 	if err := jobsetcontrollers.SetupJobSetIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
-	jobsetmetrics.Register()
 	reconciler := jobsetcontrollers.NewJobSetReconciler(mgr.GetClient(), mgr.GetScheme(), mgr.GetEventRecorder("jobset"))
 	// This is how the reconciler registers itself, except that it sees changes of Jobs in
 	// batches, and watches no Services, since our JobSets need none of JobSet's. The counts of Jobs

@@ -9,11 +9,8 @@ import (
 	"fmt"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
@@ -41,7 +38,7 @@ func (r *Reconciler) act(ctx context.Context, seen *observed, plan life.Plan) (l
 		err = r.completeFiles(ctx, seen)
 	}
 	_, evicts := plan.Step.(life.EvictPods)
-	if refused(err) || isUnanswered(err) || errors.Is(err, errNotDirect) || (evicts && apierrors.IsTooManyRequests(err)) {
+	if refused(err) || isUnanswered(err) || errors.Is(err, errNotDirect) || (evicts && isKept(err)) {
 		// The refusal is shown, and the step is tried again until its time is up.
 		return life.Plan{Step: life.Wait{}, State: plan.State, Message: err.Error(), LookAgain: seen.now.Add(recheckInterval)}, nil
 	}
@@ -71,8 +68,8 @@ func (r *Reconciler) carryOut(ctx context.Context, seen *observed, plan life.Pla
 		log.Info("Telling the lead to end the command", "reason", step.Reason)
 		return r.tell(ctx, seen, func(lead *corev1.Pod) ([]byte, error) { return protocol.StopPatch(lead, step.Reason) })
 	case life.EvictPods:
-		log.Info("Evicting pods", "ranks", step.Ranks)
-		return r.evict(ctx, seen, step.Ranks)
+		log.Info("Evicting pods", "ranks", step.Ranks, "deleted", step.Kept)
+		return r.evict(ctx, seen, step)
 	case life.Release:
 		log.Info("Deleting the JobSet", "JobSet", klog.KObj(seen.view.JobSet), "reason", plan.Message)
 		// The JobSet stays with a deletion timestamp until all of its pods are gone.
@@ -111,29 +108,6 @@ func (r *Reconciler) tell(ctx context.Context, seen *observed, patch func(lead *
 // patch patches a pod without changing the cache.
 func (r *Reconciler) patch(ctx context.Context, pod *corev1.Pod, kind types.PatchType, patch []byte) error {
 	return r.Client.Patch(ctx, pod.DeepCopy(), client.RawPatch(kind, patch), client.FieldOwner(FieldOwner))
-}
-
-// evict removes pods by the Eviction API: their Job does not count them as failed, and makes new
-// gated pods. It respects disruption budgets.
-func (r *Reconciler) evict(ctx context.Context, seen *observed, ranks []int) error {
-	pods := seen.view.Brokers()
-	group, groupCtx := errgroup.WithContext(ctx)
-	group.SetLimit(patchesAtOnce)
-	for _, rank := range ranks {
-		pod := pods[rank].DeepCopy()
-		group.Go(func() error {
-			eviction := &policyv1.Eviction{
-				ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
-				DeleteOptions: &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: ptr.To(pod.UID)}},
-			}
-			err := r.Client.SubResource("eviction").Create(groupCtx, pod, eviction)
-			if client.IgnoreNotFound(err) != nil {
-				return fmt.Errorf("evicting pod %q: %w", pod.Name, err)
-			}
-			return nil
-		})
-	}
-	return group.Wait()
 }
 
 // delete deletes an object, unless another one was made under its name.

@@ -55,7 +55,7 @@ func (r *Reconciler) makeObjects(ctx context.Context, seen *observed) error {
 	}
 	last := len(objects) - 1 // the JobSet comes last: its pods need the others
 	set := objects[last].(*jobsetapi.JobSet)
-	jobset.NameFiles(set, fmt.Sprintf("%d-%s", attempt, utilrand.String(5)))
+	jobset.NameFiles(mc, set, fmt.Sprintf("%d-%s", attempt, utilrand.String(5)))
 	if err := r.chooseBinder(ctx, seen, set); err != nil {
 		return err
 	}

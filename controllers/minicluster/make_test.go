@@ -26,7 +26,7 @@ func TestMakeFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	set.UID = "set"
-	jobset.NameFiles(set, "1-abcde")
+	jobset.NameFiles(mc, set, "1-abcde")
 	files, err := jobset.Files(mc, set, func() (string, error) { return "the first", nil })
 	if err != nil {
 		t.Fatal(err)

@@ -37,6 +37,9 @@ type memory struct {
 	// troubles says since when pods, by UID, have had trouble. Kubernetes records no time for
 	// that.
 	troubles map[types.UID]time.Time
+	// kept says since when the evictions of pods, by UID, have been refused. Kubernetes records no time
+	// for that either.
+	kept map[types.UID]time.Time
 	// placed are the pods, by UID, that were placed, with the resource version that the cache had
 	// then.
 	placed map[types.UID]string
@@ -140,6 +143,20 @@ func (m *memory) noteTroubles(pods []protocol.Pod, now time.Time) {
 			since = now
 		}
 		m.troubles[pods[i].UID] = since
+	}
+}
+
+// noteKept records since when the evictions of pods have been refused. What it knew of other pods is
+// forgotten.
+func (m *memory) noteKept(pods []types.UID, now time.Time) {
+	before := m.kept
+	m.kept = map[types.UID]time.Time{}
+	for _, pod := range pods {
+		since, known := before[pod]
+		if !known {
+			since = now
+		}
+		m.kept[pod] = since
 	}
 }
 

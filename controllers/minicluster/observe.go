@@ -73,7 +73,7 @@ func (r *Reconciler) observe(ctx context.Context, mc *v1alpha2.MiniCluster, memo
 		return nil, err
 	}
 	memory.noteTroubles(seen.view.Pods, seen.now)
-	seen.view.Troubles = memory.troubles
+	seen.view.Troubles, seen.view.Kept = memory.troubles, memory.kept
 	if seen.observation, err = state.Observe(seen.view); err != nil {
 		return nil, err
 	}

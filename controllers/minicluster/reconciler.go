@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -50,6 +51,8 @@ type Reconciler struct {
 	// MaxBrokers is the largest number of brokers of a MiniCluster; 0: any.
 	MaxBrokers int
 
+	// core evicts pods, by requests to the core API.
+	core rest.Interface
 	// answers are the API server's, whether it binds pods when it creates them.
 	answers answers
 
@@ -121,7 +124,7 @@ type Kueue interface {
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=create
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;create
 // +kubebuilder:rbac:groups="",resources=services,verbs=get;create;patch
-// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;create;patch;deletecollection
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;create;patch;delete;deletecollection
 // +kubebuilder:rbac:groups="",resources=pods/eviction,verbs=create
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch

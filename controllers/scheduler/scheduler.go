@@ -166,7 +166,7 @@ func (s *Scheduler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&corev1.PersistentVolumeClaim{}, s.followStorage()).
 		Watches(&corev1.PersistentVolume{}, s.followStorage()).
 		Watches(&storagev1.StorageClass{}, s.followStorage()).
-		Watches(&corev1.Namespace{}, handler.Funcs{UpdateFunc: s.followNamespace}).
+		Watches(&corev1.Namespace{}, s.namespaces()).
 		WatchesRawSource(source.Channel(s.kick, handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 			return []reconcile.Request{{}}
 		}))).
@@ -246,19 +246,28 @@ func (s *Scheduler) run() handler.EventHandler {
 	})
 }
 
-// followNamespace moves the waiting MiniClusters of a namespace whose queue has changed, and asks for
-// a cycle if queues may now be for the namespace that were not.
-func (s *Scheduler) followNamespace(_ context.Context, e event.UpdateEvent, q requests) {
-	if maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels()) {
-		return
+// namespaces follows the labels of namespaces. The cache may show a MiniCluster before its new namespace.
+func (s *Scheduler) namespaces() handler.EventHandler {
+	return handler.Funcs{
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q requests) { s.followLabels(e.Object.GetName(), q) },
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q requests) {
+			if !maps.Equal(e.ObjectOld.GetLabels(), e.ObjectNew.GetLabels()) {
+				s.followLabels(e.ObjectNew.GetName(), q)
+			}
+		},
 	}
+}
+
+// followLabels moves the waiting MiniClusters of a namespace whose queue has changed, and asks for a cycle
+// if queues may now be for the namespace that were not, or no longer.
+func (s *Scheduler) followLabels(namespace string, q requests) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	s.changed = true
 	q.Add(reconcile.Request{})
 	for _, waiting := range s.entries {
 		name := s.queueOf(waiting.miniCluster)
-		if waiting.quota == nil && waiting.Namespace == e.ObjectNew.GetName() && waiting.queue != name && !s.ledger.Assumed(waiting.miniCluster.UID) {
+		if waiting.quota == nil && waiting.Namespace == namespace && waiting.queue != name && !s.ledger.Assumed(waiting.miniCluster.UID) {
 			waiting.moveTo(name)
 		}
 	}

@@ -52,8 +52,10 @@ func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (*snapshot, queu
 		}
 	}
 	s.wanted = map[string]state.Ask{}
-	s.gangsNow(out, queues, now)
+	barred := s.barred(queues)
+	s.gangsNow(out, queues, barred, now)
 	out.Running = s.running(now)
+	s.barGrowth(out.Running, barred)
 	s.wantMore(out.Running)
 	s.learnRuntimes(queues)
 	s.reckon(out, queues, now)
@@ -62,8 +64,8 @@ func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (*snapshot, queu
 }
 
 // gangsNow makes the gangs that wait, in the memory of the last cycle, and keeps one request of each class.
-func (s *Scheduler) gangsNow(out *snapshot, queues map[string]*v1alpha2.MiniClusterQueue, now time.Time) {
-	barred, counts := s.barred(queues), map[string]queue.Resources{} // by class
+func (s *Scheduler) gangsNow(out *snapshot, queues map[string]*v1alpha2.MiniClusterQueue, barred func(namespace, queue string) string, now time.Time) {
+	counts := map[string]queue.Resources{} // by class
 	out.Waiting = slices.Grow(s.gangs[:0], len(out.waiting))[:len(out.waiting)]
 	s.gangs = out.Waiting
 	for i, e := range out.waiting {
@@ -79,7 +81,7 @@ func (s *Scheduler) gangsNow(out *snapshot, queues map[string]*v1alpha2.MiniClus
 		if gang.NotAllowed, freed = s.askQuotas(e, out.clusterState); freed {
 			out.freed = append(out.freed, e.NamespacedName)
 		}
-		gang.NotAllowed = cmp.Or(barred(e), state.TooLong(e.miniCluster, e.queue, e.deadlines), gang.NotAllowed, e.ask.Reach.Waits)
+		gang.NotAllowed = cmp.Or(barred(e.Namespace, e.queue), state.TooLong(e.miniCluster, e.queue, e.deadlines), gang.NotAllowed, e.ask.Reach.Waits)
 		if until := e.ask.AvoidUntil; now.Before(until) {
 			out.avoidUntil = elastic.Earliest(out.avoidUntil, until)
 		}
@@ -120,21 +122,30 @@ func (s *Scheduler) wantMore(running []queue.Running) {
 	}
 }
 
-// barred returns why an entry's queue does not serve its namespace; "" if it does. Of many entries of a
-// namespace only the first costs time.
-func (s *Scheduler) barred(queues map[string]*v1alpha2.MiniClusterQueue) func(e *entry) string {
+// barred returns why a queue does not serve a namespace; "" if it does. Of many gangs of a namespace only
+// the first costs time.
+func (s *Scheduler) barred(queues map[string]*v1alpha2.MiniClusterQueue) func(namespace, queue string) string {
 	known := map[types.NamespacedName]string{} // by namespace and queue
-	return func(e *entry) string {
-		q, name := queues[e.queue], types.NamespacedName{Namespace: e.Namespace, Name: e.queue}
+	return func(namespace, queue string) string {
+		q, name := queues[queue], types.NamespacedName{Namespace: namespace, Name: queue}
 		if q == nil || q.Spec.NamespaceSelector == nil {
 			return ""
 		}
 		why, asked := known[name]
 		if !asked {
-			why = state.Barred(q, name.Namespace, s.labelsOf(name.Namespace))
+			why = state.Barred(q, namespace, s.labelsOf(namespace))
 			known[name] = why
 		}
 		return why
+	}
+}
+
+// barGrowth lets no gang grow whose queue does not serve its namespace. The gang keeps what it has.
+func (s *Scheduler) barGrowth(running []queue.Running, barred func(namespace, queue string) string) {
+	for i := range running {
+		if r := &running[i]; barred(s.known[types.UID(r.ID)].miniCluster.Namespace, r.Queue) != "" {
+			r.Max = len(r.Ranks)
+		}
 	}
 }
 

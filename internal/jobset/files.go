@@ -31,19 +31,19 @@ func OperatorFiles(mc *v1alpha2.MiniCluster) *corev1.ConfigMap {
 func certificateName(mc *v1alpha2.MiniCluster) string { return mc.Name + "-curve" }
 
 // NameFiles appends a suffix to the names of the Secret and the ConfigMap that the pods of a JobSet
-// mount. With a suffix of its own, each JobSet has files of its own.
-func NameFiles(set *jobsetapi.JobSet, suffix string) {
+// mount. With a suffix of its own, each JobSet has files of its own. A Secret of the user keeps its name.
+func NameFiles(mc *v1alpha2.MiniCluster, set *jobsetapi.JobSet, suffix string) {
 	for _, source := range fileSources(set) {
 		if source.ConfigMap != nil {
 			source.ConfigMap.Name += "-" + suffix
 		}
-		if source.Secret != nil {
+		if source.Secret != nil && mc.Spec.Flux.CurveCertSecretRef == nil {
 			source.Secret.Name += "-" + suffix
 		}
 	}
 }
 
-// Files returns the Secret and the ConfigMap that the pods of a JobSet mount. The JobSet owns them,
+// Files returns the Secret, unless the user has one, and the ConfigMap that the pods of a JobSet mount. The JobSet owns them,
 // so that they go with it. They are immutable, so that kubelets do not watch them. Files calls
 // certificate for the text of a new certificate, unless the user gives one.
 func Files(mc *v1alpha2.MiniCluster, set *jobsetapi.JobSet, certificate func() (string, error)) ([]client.Object, error) {
@@ -52,7 +52,7 @@ func Files(mc *v1alpha2.MiniCluster, set *jobsetapi.JobSet, certificate func() (
 		return nil, err
 	}
 	text := mc.Spec.Flux.CurveCert
-	if text == "" {
+	if text == "" && mc.Spec.Flux.CurveCertSecretRef == nil {
 		if text, err = certificate(); err != nil {
 			return nil, err
 		}
@@ -85,6 +85,9 @@ func Files(mc *v1alpha2.MiniCluster, set *jobsetapi.JobSet, certificate func() (
 			secret.Name = source.Secret.Name
 		}
 	}
+	if mc.Spec.Flux.CurveCertSecretRef != nil {
+		return []client.Object{files}, nil
+	}
 	return []client.Object{secret, files}, nil
 }
 
@@ -95,7 +98,7 @@ func AllObjects(mc *v1alpha2.MiniCluster, suffix, certificate string) ([]client.
 		return nil, err
 	}
 	set := objects[len(objects)-1].(*jobsetapi.JobSet)
-	NameFiles(set, suffix)
+	NameFiles(mc, set, suffix)
 	files, err := Files(mc, set, func() (string, error) { return certificate, nil })
 	return slices.Concat(files, objects), err
 }
@@ -104,7 +107,7 @@ func AllObjects(mc *v1alpha2.MiniCluster, suffix, certificate string) ([]client.
 func fileSources(set *jobsetapi.JobSet) (sources []corev1.VolumeProjection) {
 	for i := range set.Spec.ReplicatedJobs {
 		for _, volume := range set.Spec.ReplicatedJobs[i].Template.Spec.Template.Spec.Volumes {
-			if volume.Name == filesVolume && volume.Projected != nil {
+			if (volume.Name == filesVolume || volume.Name == besideVolume) && volume.Projected != nil {
 				sources = append(sources, volume.Projected.Sources...)
 			}
 		}

@@ -437,7 +437,7 @@ func TestFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			set.UID = "set"
-			NameFiles(set, "2-abcde")
+			NameFiles(mc, set, "2-abcde")
 			files, err := Files(mc, set, certificate)
 			if err != nil {
 				t.Fatal(err)

@@ -21,8 +21,9 @@ import (
 
 // Volumes of every pod, and their paths. The volume to which Flux is copied comes on top.
 const (
-	filesVolume = "flux-operator"
-	homeVolume  = "flux-operator-home"
+	filesVolume  = "flux-operator"
+	besideVolume = "flux-operator-beside" // of containers in which no broker runs
+	homeVolume   = "flux-operator-home"
 
 	homeDir     = "/home/flux-operator"
 	softwareDir = "/opt/software"
@@ -172,7 +173,7 @@ func viewContainer(mc *v1alpha2.MiniCluster) corev1.Container {
 		Resources:       view.Resources,
 		SecurityContext: view.SecurityContext,
 		VolumeMounts: []corev1.VolumeMount{
-			{Name: filesVolume, MountPath: broker.Dir, ReadOnly: true},
+			{Name: besideVolume, MountPath: broker.Dir, ReadOnly: true},
 			{Name: view.Name, MountPath: view.MountPath},
 		},
 	}
@@ -185,7 +186,7 @@ func fluxContainer(mc *v1alpha2.MiniCluster) corev1.Container {
 	if len(container.Resources.Limits) == 0 && len(container.Resources.Requests) == 0 {
 		container.Resources.Requests, container.Resources.Limits = mc.Spec.Pod.Resources, mc.Spec.Pod.Resources
 	}
-	mounts := append(fluxMounts(mc), corev1.VolumeMount{Name: homeVolume, MountPath: homeDir})
+	mounts := append(fluxMounts(mc, filesVolume), corev1.VolumeMount{Name: homeVolume, MountPath: homeDir})
 	container.VolumeMounts = append(mounts, container.VolumeMounts...)
 	// No probe ends the container: a broker may wait without limit.
 	container.StartupProbe, container.ReadinessProbe = readyProbe(mc, startupPeriod), readyProbe(mc, readinessPeriod(&mc.Spec))
@@ -234,16 +235,16 @@ func sidecar(mc *v1alpha2.MiniCluster, i int) corev1.Container {
 	container.RestartPolicy = ptr.To(corev1.ContainerRestartPolicyAlways)
 	if broker.Wrapped(c) {
 		container.Command = script(broker.SidecarScript(i))
-		container.VolumeMounts = append(fluxMounts(mc), container.VolumeMounts...)
+		container.VolumeMounts = append(fluxMounts(mc, besideVolume), container.VolumeMounts...)
 	}
 	return container
 }
 
-// fluxMounts returns the mounts of the scripts and of Flux.
-func fluxMounts(mc *v1alpha2.MiniCluster) []corev1.VolumeMount {
+// fluxMounts returns the mounts of the scripts, in one of our volumes, and of Flux.
+func fluxMounts(mc *v1alpha2.MiniCluster, files string) []corev1.VolumeMount {
 	view := &mc.Spec.Flux.Container
 	mounts := []corev1.VolumeMount{
-		{Name: filesVolume, MountPath: broker.Dir, ReadOnly: true},
+		{Name: files, MountPath: broker.Dir, ReadOnly: true},
 		{Name: view.Name, MountPath: view.MountPath},
 	}
 	if !view.Disable {
@@ -357,44 +358,4 @@ func tolerations(in []v1alpha2.Toleration) []corev1.Toleration {
 		out = append(out, corev1.Toleration{Key: t.Key, Operator: t.Operator, Value: t.Value, Effect: t.Effect})
 	}
 	return out
-}
-
-// ownVolumes returns the volumes for the files of package broker, a home directory, and Flux.
-func ownVolumes(mc *v1alpha2.MiniCluster) []corev1.Volume {
-	emptyDir := corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}
-	return []corev1.Volume{
-		{Name: filesVolume, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
-			DefaultMode: ptr.To[int32](0o755),
-			Sources: []corev1.VolumeProjection{
-				files(mc),
-				// Readable for all: Flux may run as a user that does not own the file.
-				{Secret: &corev1.SecretProjection{
-					LocalObjectReference: corev1.LocalObjectReference{Name: certificateName(mc)},
-					Items:                []corev1.KeyToPath{{Key: broker.CertificateFile, Path: broker.CertificateFile, Mode: ptr.To[int32](0o444)}},
-				}},
-				{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{
-					annotation(v1alpha2.QuorumAnnotation, broker.QuorumFile),
-					annotation(v1alpha2.DrainAnnotation, broker.DrainFile),
-					annotation(v1alpha2.StopAnnotation, broker.StopFile),
-				}}},
-			},
-		}}},
-		{Name: homeVolume, VolumeSource: emptyDir},
-		{Name: mc.Spec.Flux.Container.Name, VolumeSource: emptyDir},
-	}
-}
-
-// files returns the files of package broker, without the certificate.
-func files(mc *v1alpha2.MiniCluster) corev1.VolumeProjection {
-	return corev1.VolumeProjection{ConfigMap: &corev1.ConfigMapProjection{
-		LocalObjectReference: corev1.LocalObjectReference{Name: filesName(mc)},
-	}}
-}
-
-// annotation returns a file that has the value of an annotation of the pod.
-func annotation(key, file string) corev1.DownwardAPIVolumeFile {
-	return corev1.DownwardAPIVolumeFile{
-		Path:     file,
-		FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.annotations['" + key + "']"},
-	}
 }

@@ -60,7 +60,7 @@ func servicesTemplate(mc *v1alpha2.MiniCluster) (corev1.PodTemplateSpec, error) 
 		if broker.WrappedService(c) {
 			container.Command = script(broker.ServiceScript(i))
 			container.VolumeMounts = append([]corev1.VolumeMount{{Name: filesVolume, MountPath: broker.Dir, ReadOnly: true}}, container.VolumeMounts...)
-			own = []corev1.Volume{servicesFiles(mc)}
+			own = []corev1.Volume{filesBeside(mc, filesVolume)}
 		}
 		spec.Containers = append(spec.Containers, container)
 	}
@@ -72,12 +72,4 @@ func servicesTemplate(mc *v1alpha2.MiniCluster) (corev1.PodTemplateSpec, error) 
 		ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: podAnnotations(mc.Spec.Pod.Annotations)},
 		Spec:       spec,
 	}, err
-}
-
-// servicesFiles returns the volume with the files of package broker. It lacks the certificate,
-// since no broker runs in the services pod.
-func servicesFiles(mc *v1alpha2.MiniCluster) corev1.Volume {
-	return corev1.Volume{Name: filesVolume, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
-		DefaultMode: ptr.To[int32](0o755), Sources: []corev1.VolumeProjection{files(mc)},
-	}}}
 }

@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/broker"
 )
 
 // podVolumes returns the volumes of a pod: our own ones, and the user's of all containers. It
@@ -116,4 +117,82 @@ func volumeMounts(volumes map[string]v1alpha2.ContainerVolume) []corev1.VolumeMo
 		out = append(out, mount)
 	}
 	return out
+}
+
+// ownVolumes returns the volumes for the files of package broker, a home directory, and Flux.
+func ownVolumes(mc *v1alpha2.MiniCluster) []corev1.Volume {
+	emptyDir := corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}
+	return []corev1.Volume{
+		{Name: filesVolume, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+			DefaultMode: ptr.To[int32](0o755),
+			Sources: []corev1.VolumeProjection{
+				files(mc),
+				certificate(mc),
+				{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{
+					annotation(v1alpha2.QuorumAnnotation, broker.QuorumFile),
+					annotation(v1alpha2.DrainAnnotation, broker.DrainFile),
+					annotation(v1alpha2.StopAnnotation, broker.StopFile),
+				}}},
+			},
+		}}},
+		{Name: homeVolume, VolumeSource: emptyDir},
+		{Name: mc.Spec.Flux.Container.Name, VolumeSource: emptyDir},
+		filesBeside(mc, besideVolume),
+	}
+}
+
+// filesBeside returns a volume with the files of package broker for containers in which no broker runs. It
+// lacks the certificate.
+func filesBeside(mc *v1alpha2.MiniCluster, name string) corev1.Volume {
+	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+		DefaultMode: ptr.To[int32](0o755), Sources: []corev1.VolumeProjection{files(mc)},
+	}}}
+}
+
+// certificate returns the file of the certificate. The broker makes a copy that only its user can read.
+func certificate(mc *v1alpha2.MiniCluster) corev1.VolumeProjection {
+	name, key := certificateName(mc), broker.CertificateFile
+	if ref := mc.Spec.Flux.CurveCertSecretRef; ref != nil {
+		name, key = ref.Name, ref.Key
+	}
+	return corev1.VolumeProjection{Secret: &corev1.SecretProjection{
+		LocalObjectReference: corev1.LocalObjectReference{Name: name},
+		Items:                []corev1.KeyToPath{{Key: key, Path: broker.CertificateFile, Mode: ptr.To(certificateMode(mc))}},
+	}}
+}
+
+// certificateMode is the mode of the certificate, which belongs to root, in the container of the broker. The
+// user of an image without a user in the spec is not known, so that all users of this container may read
+// the file.
+func certificateMode(mc *v1alpha2.MiniCluster) int32 {
+	pod, container := mc.Spec.Pod.SecurityContext, mc.Spec.FluxContainer().SecurityContext
+	var user, group *int64
+	if pod != nil {
+		user, group = pod.RunAsUser, pod.FSGroup
+	}
+	if container != nil && container.RunAsUser != nil {
+		user = container.RunAsUser
+	}
+	switch {
+	case user != nil && *user == 0:
+		return 0o400
+	case group != nil: // kubelets give the file to this group, of which the user is a member
+		return 0o440
+	}
+	return 0o444
+}
+
+// files returns the files of package broker, without the certificate.
+func files(mc *v1alpha2.MiniCluster) corev1.VolumeProjection {
+	return corev1.VolumeProjection{ConfigMap: &corev1.ConfigMapProjection{
+		LocalObjectReference: corev1.LocalObjectReference{Name: filesName(mc)},
+	}}
+}
+
+// annotation returns a file that has the value of an annotation of the pod.
+func annotation(key, file string) corev1.DownwardAPIVolumeFile {
+	return corev1.DownwardAPIVolumeFile{
+		Path:     file,
+		FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.annotations['" + key + "']"},
+	}
 }

@@ -37,6 +37,8 @@ type View struct {
 	Node func(name string) *corev1.Node
 	// Troubles says since when pods, by UID, have had trouble.
 	Troubles map[types.UID]time.Time
+	// Kept says since when evictions of pods, by UID, have been refused.
+	Kept map[types.UID]time.Time
 }
 
 // Observe returns the observation for life.Decide, without the queue's offer and order and the
@@ -123,7 +125,7 @@ func observePods(o *life.Observation, v View) {
 	for rank, node := range o.Admission.Nodes {
 		o.Brokers[rank] = brokerOf(pods[rank], v.Node(node), node)
 		if pod := pods[rank]; pod != nil {
-			o.Brokers[rank].TroubleSince = v.Troubles[pod.UID]
+			o.Brokers[rank].TroubleSince, o.Brokers[rank].KeptSince = v.Troubles[pod.UID], v.Kept[pod.UID]
 		}
 	}
 	if lead := pods[0]; lead != nil {

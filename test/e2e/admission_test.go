@@ -385,8 +385,8 @@ func (s *site) jobSet(name string) *jobsetapi.JobSet {
 	}
 }
 
-// as is a client of another user, who may do everything with pods, Jobs and JobSets of the site.
-func (s *site) as(user string) client.Client {
+// impersonate is a client of another user.
+func (s *site) impersonate(user string) client.Client {
 	s.t.Helper()
 	config, err := env.cluster.RESTConfig()
 	if err != nil {
@@ -397,6 +397,13 @@ func (s *site) as(user string) client.Client {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	return c
+}
+
+// as is a client of another user, who may do everything with pods, Jobs and JobSets of the site.
+func (s *site) as(user string) client.Client {
+	s.t.Helper()
+	c := s.impersonate(user)
 	name := strings.ReplaceAll(user, ":", "-")
 	meta := metav1.ObjectMeta{Namespace: s.namespace, Name: name}
 	s.shared.Create(&rbacv1.Role{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{

@@ -224,7 +224,7 @@ func TestPodsThatAreRefused(t *testing.T) {
 		}, "must be less than or equal to cpu limit"},
 		"a volume name that is none": {func(spec *v1alpha2.MiniClusterSpec) {
 			spec.Containers[0].Volumes = map[string]v1alpha2.ContainerVolume{"Not_A_Name": {Path: "/x"}}
-		}, "spec.volumes[3].name"},
+		}, "spec.volumes[4].name"},
 		"a services pod that is none": {func(spec *v1alpha2.MiniClusterSpec) {
 			spec.Services = []v1alpha2.MiniClusterContainer{{Name: "db"}, {Name: "db"}}
 		}, "the services pod would be refused"},

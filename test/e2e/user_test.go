@@ -153,6 +153,9 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("%s is not there, or 0", metric)
 		}
 	}
+	if strings.Contains(string(text), s.namespace) { // anybody may read them
+		t.Errorf("a metric names the namespace %s", s.namespace)
+	}
 }
 
 // Kubernetes' roles for users of a namespace, and for administrators, include MiniClusters, queues and

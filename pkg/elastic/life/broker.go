@@ -35,6 +35,8 @@ type Broker struct {
 	GoneBy time.Time
 	// DeletedAt is when the deletion was requested.
 	DeletedAt time.Time
+	// KeptSince is since when the eviction of the pod has been refused, as by a disruption budget; zero if it was not.
+	KeptSince time.Time
 	// NodeGone is true if the node of the rank does not exist any more.
 	NodeGone bool
 	// NodeDown is true if the node of the rank exists and is not ready.

@@ -24,9 +24,10 @@ func TestOrders(t *testing.T) {
 		}
 	}
 	rigid := func(o *Observation) { o.Policy.Malleable = false }
-	vacated := func(rank int) func(*Observation) {
+	vacated := func(ranks ...int) func(*Observation) {
 		return func(o *Observation) {
-			o.Admission.Vacated, o.Admission.Quorum, o.Published, o.PublishedDrain = []int{rank}, 3, 3, []int{rank}
+			o.Admission.Vacated, o.PublishedDrain = ranks, ranks
+			o.Admission.Quorum, o.Published = 4-len(ranks), 4-len(ranks)
 		}
 	}
 	leaving := func(ranks ...int) func(*Observation) {
@@ -51,6 +52,9 @@ func TestOrders(t *testing.T) {
 	}
 	misplaced := func(rank int) func(*Observation) {
 		return func(o *Observation) { o.Brokers[rank].Misplaced = true }
+	}
+	kept := func(rank int) func(*Observation) {
+		return func(o *Observation) { o.Brokers[rank].KeptSince = noon }
 	}
 	cases := map[string]struct {
 		states string
@@ -92,6 +96,8 @@ func TestOrders(t *testing.T) {
 		}), 21 * time.Second, "Wait"},
 		"it does not grow until that is known": {"uuuo", orders(elastic.Grow{Pods: []elastic.Pod{{Rank: 4, Node: "e"}}}, spared(3)), 0, "Wait"},
 		"their pods are evicted":               {"uuuu", orders(nil, started, vacated(3)), 0, "EvictPods ranks [3]"},
+		"a budget may keep them for a while":   {"uuuu", orders(nil, started, vacated(2, 3), kept(3)), 29 * time.Second, "EvictPods ranks [2 3]"},
+		"then they are deleted":                {"uuuu", orders(nil, started, vacated(2, 3), kept(3)), 30 * time.Second, "EvictPods ranks [2 3] deletes [3]"},
 		"once":                                 {"uuul", orders(nil, started, vacated(3)), 0, "Wait"},
 		"and not placed again":                 {"uuug", orders(nil, started, vacated(3)), 0, "Wait"},
 		"nor awaited":                          {"ruu-", orders(nil, vacated(3)), 0, "Start"},
@@ -107,6 +113,7 @@ func TestOrders(t *testing.T) {
 		"one that the kubelet refused at once": {"uufu", orders(elastic.Move{Pods: []elastic.Pod{{Rank: 2, Node: "e"}}}, unbindable(2)), 0, "Move [{2 e}]"},
 		"not to where it is":                   {"uucu", orders(elastic.Move{Pods: []elastic.Pod{{Rank: 2, Node: "c"}}}, unbindable(2)), 5 * time.Second, "Wait"},
 		"nor one that can be bound":            {"uucu", orders(elastic.Move{Pods: []elastic.Pod{{Rank: 2, Node: "e"}}}), 5 * time.Second, "Wait"},
+		"or deleted, also the lead's":          {"cuuu", orders(nil, unbindable(0), misplaced(0), kept(0)), 30 * time.Second, "EvictPods ranks [0] deletes [0]"},
 		"its pod is evicted":                   {"uucu", orders(elastic.Move{Pods: []elastic.Pod{{Rank: 2, Node: "e"}}}, unbindable(2), misplaced(2)), time.Minute, "EvictPods ranks [2]"},
 		"and placed on the new node":           {"uugu", orders(elastic.Move{Pods: []elastic.Pod{{Rank: 2, Node: "e"}}}), time.Second, "Place ranks [2] quorum 4"},
 		"without another node all is given up": {"uucu", orders(nil, unbindable(2)), 30 * time.Second, "GiveUp"},
@@ -157,6 +164,9 @@ func order(p Plan) string {
 		text += fmt.Sprintf(" avoid %v", s.Avoid)
 	case EvictPods:
 		text += fmt.Sprintf(" ranks %v", s.Ranks)
+		if len(s.Kept) > 0 {
+			text += fmt.Sprintf(" deletes %v", s.Kept)
+		}
 	case Grow:
 		text += fmt.Sprintf(" quorum %d %v", s.Quorum, s.Pods)
 	case Move:

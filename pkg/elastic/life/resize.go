@@ -70,7 +70,12 @@ func (s Grow) apply(r *Record, _ string, _ time.Time) {
 }
 
 // EvictPods evicts pods from nodes that their ranks have given back.
-type EvictPods struct{ Ranks []int }
+type EvictPods struct {
+	Ranks []int
+	// Kept are those of the ranks whose eviction has been refused for too long. Their pods are deleted instead: a
+	// disruption budget delays who gets the nodes, and does not decide it.
+	Kept []int
+}
 
 func (EvictPods) step() {}
 
@@ -81,18 +86,26 @@ const (
 	// A drained rank without work may be ready for as long: the lead drains it within 10 s, and
 	// its readiness is probed every 10 s (internal/jobset).
 	seenGrace = 20 * time.Second
+	// keptGrace is for how long the eviction of a pod may be refused before the pod is deleted.
+	keptGrace = 30 * time.Second
 )
 
 // misplaced removes pods from nodes that their ranks gave back. A node counts as held while pods
 // are on it.
-func misplaced(o *Observation, _ time.Time) *Plan {
+func misplaced(o *Observation, now time.Time) *Plan {
 	ranks := o.ranks(func(rank int, b Broker) bool {
 		return (!o.Admission.Has(rank) || b.Misplaced) && (b.State == Coming || b.State == Up)
 	})
 	if len(ranks) == 0 {
 		return nil
 	}
-	return &Plan{Step: EvictPods{Ranks: ranks}, State: o.state(), Message: "evicts pods from nodes that were given back"}
+	step := EvictPods{Ranks: ranks}
+	for _, rank := range ranks {
+		if since := o.Brokers[rank].KeptSince; !since.IsZero() && !now.Before(since.Add(keptGrace)) {
+			step.Kept = append(step.Kept, rank)
+		}
+	}
+	return &Plan{Step: step, State: o.state(), Message: "evicts pods from nodes that were given back"}
 }
 
 // vacating gives back the nodes of drained ranks that have no work left or whose time is up.

@@ -1,0 +1,79 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package minicluster
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/flux-elastic/flux-elastic/dev/fixture"
+)
+
+// A refused eviction is one request, whatever time the API server names for the next: others wait for the pass.
+func TestEvictPod(t *testing.T) {
+	pods := schema.GroupResource{Resource: "pods"}
+	for name, tc := range map[string]struct {
+		answer *apierrors.StatusError
+		kept   bool
+	}{
+		"a budget allows none":        {apierrors.NewTooManyRequests("it would violate the budget", 0), true},
+		"a budget is not known yet":   {apierrors.NewTooManyRequests("it is still being processed", 1), true},
+		"it has several budgets":      {apierrors.NewInternalError(errStillThere), true},
+		"a webhook does not answer":   {&apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: 500, Reason: metav1.StatusReasonInternalError, Message: "Internal error occurred: failed calling webhook"}}, false},
+		"it may not":                  {apierrors.NewForbidden(pods, "x", errStillThere), false},
+		"the pod is gone":             {apierrors.NewNotFound(pods, "x"), false},
+		"another pod is in its place": {apierrors.NewConflict(pods, "x", errStillThere), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			requests := 0
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				requests++
+				if details := tc.answer.ErrStatus.Details; details != nil && details.RetryAfterSeconds > 0 {
+					w.Header().Set("Retry-After", "1")
+				}
+				w.Header().Set("Content-Type", "application/json")
+				w.WriteHeader(int(tc.answer.ErrStatus.Code))
+				tc.answer.ErrStatus.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}
+				_ = json.NewEncoder(w).Encode(tc.answer.ErrStatus) // the client reports what is missing
+			}))
+			defer server.Close()
+			core, err := typedcorev1.NewForConfig(&rest.Config{Host: server.URL})
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = (&Reconciler{core: core.RESTClient()}).evictPod(t.Context(), fixture.Pod("x").Obj())
+			if isKept(err) != tc.kept || (err == nil) != (name == "the pod is gone") {
+				t.Errorf("got %v", err)
+			}
+			if requests != 1 {
+				t.Errorf("%d requests", requests)
+			}
+		})
+	}
+}
+
+// Since when evictions are refused is remembered for as long as they are.
+func TestNoteKept(t *testing.T) {
+	var m memory
+	at := func(minute int) time.Time { return fixture.Noon.Add(time.Duration(minute) * time.Minute) }
+	m.noteKept([]types.UID{"a", "b"}, at(0))
+	m.noteKept([]types.UID{"b", "c"}, at(1))
+	if len(m.kept) != 2 || !m.kept["b"].Equal(at(0)) || !m.kept["c"].Equal(at(1)) {
+		t.Errorf("it remembers %v", m.kept)
+	}
+	m.noteKept([]types.UID{"a"}, at(2))
+	if len(m.kept) != 1 || !m.kept["a"].Equal(at(2)) {
+		t.Errorf("it remembers %v", m.kept)
+	}
+}

@@ -1,0 +1,66 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flux-elastic/flux-elastic/test/harness"
+)
+
+// Who has the manager's rights creates pods only in dry runs, and Secrets only for certificates. Others are not
+// affected.
+func TestLimitsOfTheManager(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 0)
+	s.removeJobs() // and pods
+	manager := s.impersonate(harness.SystemIdentity)
+	pod := func() *corev1.Pod {
+		return &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, GenerateName: "x-"},
+			Spec: corev1.PodSpec{
+				SchedulingGates: []corev1.PodSchedulingGate{{Name: "never"}},
+				Containers:      []corev1.Container{{Name: "x", Image: "x"}},
+			},
+		}
+	}
+	secret := func(name, key string, kind corev1.SecretType) *corev1.Secret {
+		return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: name}, Type: kind, Data: map[string][]byte{key: []byte("x")}}
+	}
+	const certificate, onlyDryRuns, onlyCertificates = "curve.cert", "creates pods only in dry runs", "creates only Secrets with the certificates"
+	token := secret("x-curve-1-abcde", certificate, corev1.SecretTypeServiceAccountToken)
+	token.Annotations = map[string]string{corev1.ServiceAccountNameKey: "default"}
+	for name, tc := range map[string]struct {
+		as      client.Client
+		object  client.Object
+		options []client.CreateOption
+		refused string
+	}{
+		"a pod":                      {manager, pod(), nil, onlyDryRuns},
+		"a pod in a dry run":         {manager, pod(), []client.CreateOption{client.DryRunAll}, ""},
+		"a pod of others":            {env.client, pod(), nil, ""},
+		"a certificate":              {manager, secret("x-curve-12-abcde", certificate, ""), nil, ""},
+		"a certificate in a dry run": {manager, secret("y-curve-1-abcde", certificate, ""), []client.CreateOption{client.DryRunAll}, ""},
+		"a Secret of another name":   {manager, secret("x-curve", certificate, ""), nil, onlyCertificates},
+		"a name that goes on":        {manager, secret("x-curve-1-abcde.token", certificate, ""), nil, onlyCertificates},
+		"a Secret of other content":  {manager, secret("x-curve-1-bcdef", "token", ""), nil, onlyCertificates},
+		"the token of an account":    {manager, token, nil, onlyCertificates},
+		"such a Secret in a dry run": {manager, secret("y", "token", ""), []client.CreateOption{client.DryRunAll}, ""},
+		"such a Secret of others":    {env.client, secret("y", "token", ""), nil, ""},
+	} {
+		err := tc.as.Create(s.ctx, tc.object, tc.options...)
+		switch {
+		case tc.refused == "" && err != nil:
+			t.Errorf("%s: %v", name, err)
+		case tc.refused != "" && (!apierrors.IsForbidden(err) || !strings.Contains(err.Error(), tc.refused)):
+			t.Errorf("%s: got %v, want %q", name, err, tc.refused)
+		}
+	}
+}
