@@ -37,7 +37,7 @@ type ElasticSpec struct {
 
 	// quorumTimeout is how long the MiniCluster waits for all placed brokers, from its
 	// admission. After that it starts with the brokers that are up, if these are at least
-	// minSize. Default 2m.
+	// minSize. At least 1s. Default 2m.
 	// +kubebuilder:default="2m"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MinLength=2
@@ -48,7 +48,7 @@ type ElasticSpec struct {
 
 	// startTimeout is how long the MiniCluster waits for minSize brokers, from its admission.
 	// After that the attempt is given up: its pods are removed, and its nodes are freed. The
-	// MiniCluster is queued again after a pause. Default 10m.
+	// MiniCluster is queued again after a pause. At least 1s. Default 10m.
 	// +kubebuilder:default="10m"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MinLength=2
@@ -203,7 +203,7 @@ type Recreate struct {
 	// +optional
 	Limit *int32 `json:"limit,omitempty"`
 
-	// backoffBase is the pause after the first attempt. Default 30s.
+	// backoffBase is the pause after the first attempt, at least 1s. Default 30s.
 	// +kubebuilder:default="30s"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MinLength=2
@@ -212,7 +212,7 @@ type Recreate struct {
 	// +optional
 	BackoffBase *metav1.Duration `json:"backoffBase,omitempty"`
 
-	// backoffMax is the longest pause. Default 30m.
+	// backoffMax is the longest pause, at least 1s. Default 30m.
 	// +kubebuilder:default="30m"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MinLength=2
