@@ -4,7 +4,6 @@
 package minicluster
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -22,7 +21,8 @@ func request(namespace, name string) reconcile.Request {
 
 func newTestQueue() (*turns, workqueue.TypedRateLimitingInterface[reconcile.Request]) {
 	t := newTurns()
-	return t, t.newQueue("", workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Millisecond, time.Second))
+	q := t.newQueue("", workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Millisecond, time.Second))
+	return t, q
 }
 
 // drain takes all requests in their order.
@@ -124,7 +124,7 @@ func TestTurnsLoseNothing(t *testing.T) {
 			order[next.Namespace] = max(order[next.Namespace], at)
 		}
 		if q.Len() != len(waits) {
-			t.Fatal(fmt.Errorf("%d wait, want %d", q.Len(), len(waits)))
+			t.Fatalf("%d wait, want %d", q.Len(), len(waits))
 		}
 	}
 }

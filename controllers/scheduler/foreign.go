@@ -128,13 +128,16 @@ func (f *foreignPods) Delete(object any) error {
 
 // Replace implements toolscache.ReflectorStore: a new list replaces what was known.
 func (f *foreignPods) Replace(list []any, _ string) error {
+	pods := make([]*foreignPod, len(list))
+	for i, object := range list {
+		var ok bool
+		if pods[i], ok = object.(*foreignPod); !ok { // of an API server that does not stream lists
+			pods[i] = f.newForeignPod(object.(*corev1.Pod))
+		}
+	}
 	f.scheduler.tell(f.queue, idleBatch, func() {
-		there := make(map[types.UID]bool, len(list))
-		for _, object := range list {
-			listed, ok := object.(*foreignPod)
-			if !ok { // of an API server that does not stream lists
-				listed = f.newForeignPod(object.(*corev1.Pod))
-			}
+		there := make(map[types.UID]bool, len(pods))
+		for _, listed := range pods {
 			there[listed.UID] = true
 			f.scheduler.ledger.Set(listed.UID, listed.pod)
 		}

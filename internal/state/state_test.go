@@ -386,3 +386,16 @@ func TestObserveRefusesAStatusThatIsNoStatus(t *testing.T) {
 		})
 	}
 }
+
+// A pod of a rank that the MiniCluster cannot have is none of its brokers.
+func TestBrokersHaveRanksBelowTheSize(t *testing.T) {
+	v := View{MiniCluster: fixture.MiniCluster("lmp").Size(2).Defaulted(), JobSet: fixture.JobSet("lmp", 1).Obj()}
+	v.Pods = read(fixture.BrokerPod("lmp", 0).Obj(), fixture.BrokerPod("lmp", 2).Obj(), fixture.BrokerPod("lmp", 131071).Obj())
+	if brokers := v.Brokers(); len(brokers) != 1 || brokers[0] == nil || v.Made() {
+		t.Errorf("brokers are %v, and all are made: %t", brokers, v.Made())
+	}
+	v.MiniCluster.Status.Admission = &v1alpha2.Admission{Size: 3}
+	if brokers := v.Brokers(); len(brokers) != 2 || brokers[2] == nil {
+		t.Errorf("since a larger admission brokers are %v", brokers)
+	}
+}
