@@ -25,8 +25,13 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
 )
 
-// tidyAgain is how long pods may take to go before they are deleted again.
-const tidyAgain = time.Minute
+const (
+	// tidyAgain is how long pods may take to go before they are deleted again.
+	tidyAgain = time.Minute
+	// tidyAtOnce is how many pods one request deletes at most. An API server deletes one after the other, and gives a
+	// request up after a minute.
+	tidyAtOnce = 250
+)
 
 var errNoSuchStep = errors.New("nothing carries out the step")
 
@@ -130,17 +135,20 @@ func (r *Reconciler) abandon(ctx context.Context, set *jobsetapi.JobSet) error {
 	return nil
 }
 
-// tidy deletes the pods of followers that have ended, in one request. Their Job has ended or was
-// deleted by JobSet, so it makes no new ones. Owners of pods say nothing: they may name another's Job.
+// tidy deletes the pods of followers that have ended, in as few requests as possible; the next pass goes on. Their Job
+// has ended or was deleted by JobSet, so it makes no new ones. Owners of pods say nothing: they may name another's Job.
 func (r *Reconciler) tidy(ctx context.Context, seen *observed) error {
 	set, memory := seen.view.JobSet, seen.memory
 	if !metav1.IsControlledBy(set, seen.view.MiniCluster) || (memory.tidiedSet == set.UID && seen.now.Sub(memory.tidied) < tidyAgain) {
 		return nil // the pods go one by one
 	}
 	followers := client.MatchingLabels{jobsetapi.JobSetUIDKey: string(set.UID), jobsetapi.ReplicatedJobNameKey: v1alpha2.WorkersJob}
-	if err := r.Client.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(set.Namespace), followers); err != nil {
+	some := &client.DeleteAllOfOptions{ListOptions: client.ListOptions{Limit: tidyAtOnce}}
+	if err := r.Client.DeleteAllOf(ctx, &corev1.Pod{}, some, client.InNamespace(set.Namespace), followers); err != nil {
 		return fmt.Errorf("deleting the followers' pods of JobSet %q: %w", set.Name, err)
 	}
-	memory.tidied, memory.tidiedSet = seen.now, set.UID
+	if len(seen.view.Pods) <= tidyAtOnce {
+		memory.tidied, memory.tidiedSet = seen.now, set.UID
+	}
 	return nil
 }

@@ -4,11 +4,14 @@
 package minicluster
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
@@ -51,5 +54,30 @@ func TestTidy(t *testing.T) {
 	}
 	if slices.Sort(names); !slices.Equal(names, []string{"lmp-0", "other-1"}) {
 		t.Errorf("left are %v", names)
+	}
+}
+
+// Many pods are deleted in parts, each in a pass of its own, because a request may not take long.
+func TestTidyInParts(t *testing.T) {
+	asked := 0
+	c := interceptor.NewClient((&written{}).newClient(), interceptor.Funcs{
+		DeleteAllOf: func(_ context.Context, _ client.WithWatch, _ client.Object, opts ...client.DeleteAllOfOption) error {
+			if limit := (&client.DeleteAllOfOptions{}).ApplyOptions(opts).Limit; limit != tidyAtOnce {
+				t.Errorf("a request deletes up to %d pods", limit)
+			}
+			asked++
+			return nil
+		},
+	})
+	r, seen := &Reconciler{Client: c}, &observed{now: fixture.Noon, memory: &memory{}}
+	seen.view = state.View{MiniCluster: fixture.MiniCluster("lmp").Defaulted(), JobSet: fixture.JobSet("lmp", 1).Obj()}
+	for _, pass := range []struct{ pods, asked int }{{600, 1}, {350, 2}, {100, 3}, {50, 3}} {
+		seen.view.Pods = make([]protocol.Pod, pass.pods)
+		if err := r.tidy(t.Context(), seen); err != nil {
+			t.Fatal(err)
+		}
+		if asked != pass.asked {
+			t.Errorf("with %d pods left there were %d requests, want %d", pass.pods, asked, pass.asked)
+		}
 	}
 }

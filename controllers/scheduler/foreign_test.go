@@ -227,7 +227,8 @@ func TestUselessNodesAskForNoCycleAtOnce(t *testing.T) {
 	names := []string{"a", "b", "c", "d", "e", "f"}
 	q := newQueue(t, names...)
 	asks := &asked{}
-	f := &foreignPods{scheduler: q.Scheduler, queue: asks, synced: make(chan struct{})}
+	f := foreignOf(q)
+	f.queue = asks
 	pod := func(what, cpus, node string) *corev1.Pod {
 		return fixture.Pod(what + "-" + node).CPU(cpus).On(node).Obj()
 	}
