@@ -24,7 +24,7 @@ func (c *cycle) preempt() {
 }
 
 // needsNothing reports whether nothing has to be taken for a head. A head that fits once the
-// leaving ranks are gone keeps that room.
+// leaving ranks are gone keeps that room, unless it is guaranteed to another queue.
 func (c *cycle) needsNothing(head *entry) bool {
 	if !head.fullUntil.IsZero() || head.deferred {
 		return true
@@ -41,7 +41,7 @@ func (c *cycle) needsNothing(head *entry) bool {
 		return true
 	}
 	least := head.least()
-	head.provided = c.afterLeaving.fits(head, least) >= least && c.afterLeaving.place(head, least) != nil
+	head.provided = c.afterLeaving.fits(head, least) >= least && c.afterLeaving.sparesGuarantees(head) && c.afterLeaving.place(head, least) != nil
 	return head.provided
 }
 

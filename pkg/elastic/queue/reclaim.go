@@ -9,38 +9,46 @@ import "maps"
 const rounding = 1e-9
 
 // reclaim takes nodes for heads from other queues that have more than their deserved share, and
-// leaves them that share.
+// leaves them that share. A guarantee is had even if they have no gangs of such sizes: then those
+// with more than their guarantee have to do. What they are guaranteed is kept free for them.
 func (c *cycle) reclaim() {
 	for _, head := range c.heads() {
-		if c.needsNothing(head) || !c.deserves(head) {
+		if c.needsNothing(head) {
 			continue
 		}
-		c.takeFor(head, "reclaim", func(r *run) bool {
-			return r.queue != head.queue && r.queue.Reclaimable
-		}, keepsShare)
+		other := func(r *run) bool { return r.queue != head.queue && r.queue.Reclaimable }
+		after := maps.Clone(c.afterLeaving.used[head.queue.index])
+		after.add(head.Requests, head.least())
+		covered := head.queue.covers(after, head.Requests)
+		if covered || c.afterLeaving.share(after) <= head.queue.deserved+rounding {
+			c.takeFor(head, "reclaim", other, keepsShare)
+		}
+		if covered && !head.provided {
+			c.takeFor(head, "reclaim", other, isAboveGuarantee)
+		}
 	}
 }
 
-// deserves reports whether a queue stays within its deserved share or its guarantee with a gang.
-func (c *cycle) deserves(e *entry) bool {
-	q := e.queue
-	after := maps.Clone(c.afterLeaving.used[q.index])
-	promised := false
-	for name, amount := range e.Requests {
-		after[name] += amount * int64(e.least())
-		promised = promised || q.Guarantee[name] > 0
-	}
+// covers reports whether the guarantee of a queue covers all that it uses of what pods request.
+func (q *jobQueue) covers(used, requests Resources) bool {
+	some := false
 	for name, guarantee := range q.Guarantee {
-		promised = promised && (e.Requests[name] == 0 || after[name] <= guarantee)
+		if requests[name] > 0 && used[name] > guarantee {
+			return false
+		}
+		some = some || requests[name] > 0 && guarantee > 0
 	}
-	return promised || c.afterLeaving.share(after) <= q.deserved+rounding
+	return some
 }
 
 // keepsShare reports whether a queue keeps its deserved share without n pods of a gang.
 func keepsShare(s *clusterState, r *run, n int) bool {
-	left := Resources{}
-	for name, amount := range s.used[r.queue.index] {
-		left[name] = amount - r.Requests[name]*int64(n)
-	}
+	left := maps.Clone(s.used[r.queue.index])
+	left.add(r.Requests, -n)
 	return s.share(left) >= r.queue.deserved-rounding
+}
+
+// isAboveGuarantee reports whether the queue of a gang has more than its guarantee.
+func isAboveGuarantee(s *clusterState, r *run, _ int) bool {
+	return !r.queue.covers(s.used[r.queue.index], r.Requests)
 }

@@ -458,6 +458,19 @@ func TestReclaim(t *testing.T) {
 			cluster: newCluster(10, easy("default"), lent).run(with(gang("r", 5, 0), inQueue("b")), 5, 0).run(with(gang("s", 5, 0), inQueue("b")), 5, 1).wait(gang("a", 6, 1)), second: 10,
 			want: "a NoRoom",
 		},
+		"a guarantee, from a gang that is larger than what is above the share": {
+			cluster: newCluster(10, queue("default", func(q *Queue) { q.Guarantee = Resources{"cpu": 5} }), lent).run(with(gang("r", 10, 0), inQueue("b")), 10, 0).wait(gang("a", 5, 1)), second: 10,
+			want: "a NoRoom, r is evicted (reclaim)",
+		},
+		"not beyond the guarantee": {
+			cluster: newCluster(10, queue("default", func(q *Queue) { q.Guarantee = Resources{"cpu": 4} }), lent).run(with(gang("r", 10, 0), inQueue("b")), 10, 0).wait(gang("a", 5, 1)), second: 10,
+			want: "a NoRoom",
+		},
+		"not from a queue within its guarantee": {
+			cluster: newCluster(10, queue("default", func(q *Queue) { q.Guarantee = Resources{"cpu": 5} }), queue("b", func(q *Queue) { q.Reclaimable, q.Guarantee = true, Resources{"cpu": 10} })).
+				run(with(gang("r", 10, 0), inQueue("b")), 10, 0).wait(gang("a", 5, 1)), second: 10,
+			want: "a NoRoom",
+		},
 		"surplus first": {
 			cluster: newCluster(10, easy("default"), lent).run(with(elasticGang("r", 2, 8, 0, 0), inQueue("b")), 8, 0, malleable).run(with(gang("s", 2, 0), inQueue("b")), 2, 1).wait(gang("a", 2, 1)), second: 10,
 			want: "a NoRoom, r drains [6 7] (reclaim)",

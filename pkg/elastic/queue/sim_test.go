@@ -140,7 +140,7 @@ func (s *simulation) start(cycle Result) {
 		s.hold(g.ID, d.Nodes)
 		s.ends[g.ID], s.began[g.ID] = s.now.Add(s.works(g, len(d.Nodes))), s.now
 		r := Running{Gang: g, Ranks: s.room.ranks(g.ID), Max: g.Sizing.Size, Admitted: s.now, Malleable: g.Sizing.Min < g.Sizing.Size}
-		if s.limits {
+		if s.limits && g.Limit > 0 {
 			r.End = s.now.Add(g.Limit)
 		}
 		s.snap.Running = append(s.snap.Running, r)

@@ -161,6 +161,21 @@ func (s *clusterState) guaranteedToOthers(q *jobQueue) []string {
 	return slices.Compact(names)
 }
 
+// sparesGuarantees reports whether a gang at its smallest size leaves other queues what they are guaranteed, if the
+// cluster holds all guarantees.
+func (s *clusterState) sparesGuarantees(e *entry) bool {
+	for _, name := range s.guaranteedToOthers(e.queue) {
+		promised, need := int64(0), e.Requests[name]*int64(e.least())
+		for _, q := range s.queues {
+			promised += q.Guarantee[name]
+		}
+		if promised <= s.total[name] && need > s.total[name]-s.sum[name]-s.keptForOthers(e.queue, name) {
+			return false
+		}
+	}
+	return true
+}
+
 // keptForOthers is how much of a resource is guaranteed to other queues and not in use.
 func (s *clusterState) keptForOthers(q *jobQueue, name string) int64 {
 	var kept int64

@@ -36,11 +36,11 @@ func (c *cycle) newVictim(r *run) *victim {
 	return &victim{run: r, lost: float64(len(r.Ranks)) * ran.Seconds(), protected: ran < r.queue.MinRuntime}
 }
 
-// enough reports whether the taker could start. A taker that its queue has no capacity for needs
-// nodes as well.
+// enough reports whether the taker could start, also if other queues take what they are guaranteed
+// first. A taker that its queue has no capacity for needs nodes as well.
 func (t *taking) enough(v *clusterState) bool {
 	least := t.taker.least()
-	return v.fits(t.taker, least) >= least && v.room.Fits(t.taker.ID, least) >= least
+	return v.fits(t.taker, least) >= least && v.room.Fits(t.taker.ID, least) >= least && v.sparesGuarantees(t.taker)
 }
 
 // apply is the cluster after all victims have left.

@@ -1,0 +1,176 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+)
+
+// life is a cluster to which gangs come at random, one step a second.
+type life struct {
+	*simulation
+	random *rand.Rand
+	come   int
+}
+
+const lifeNodes = 24
+
+func newLife(seed uint64) *life {
+	random := rand.New(rand.NewPCG(seed, 37))
+	pick := random.IntN
+	var queues []Queue
+	for _, name := range []string{"a", "b", "c"} {
+		queues = append(queues, Queue{
+			Name: name, Weight: 1 + pick(3), Priority: int32(pick(2)), Reclaimable: true, Patience: time.Duration(pick(30)) * time.Second,
+			Backfill: []Backfill{NoBackfill, EASY, Conservative}[pick(3)], Ordering: []Ordering{ByPriority, ByAge, ByUser}[pick(3)],
+			Users: Users{HalfLife: time.Hour},
+		})
+	}
+	l := &life{random: random}
+	l.simulation = simulate(newCluster(lifeNodes, queues...), func(g Gang, _ int) time.Duration {
+		longest := 60
+		if g.Limit > 0 {
+			longest = int(g.Limit / time.Second)
+		}
+		return time.Duration(1+pick(longest)) * time.Second
+	})
+	l.limits = true
+	return l
+}
+
+// live goes on for some seconds. What is called before each step may change the cluster.
+func (l *life) live(seconds int, before func(second int)) {
+	for second := range seconds {
+		l.now = noon.Add(time.Duration(second) * time.Second)
+		for l.random.IntN(3) == 0 && len(l.snap.Waiting) < 30 {
+			l.wait(l.comes())
+		}
+		before(second)
+		l.step()
+	}
+}
+
+// comes is a gang of a few kinds, so that many are alike.
+func (l *life) comes() Gang {
+	pick := l.random.IntN
+	l.come++
+	size := []int{1, 4, 8, 16, 24}[pick(5)]
+	g := elasticGang(fmt.Sprintf("g%03d", l.come), size, size, 0, 0)
+	if g.Created = l.now.Add(time.Duration(l.come) * time.Millisecond); pick(3) == 0 {
+		g.Sizing.Min = (size + 1) / 2
+	}
+	g.Since, g.StartsAtOnce = l.now, true
+	g.Queue, g.Priority, g.User = []string{"a", "b", "c"}[pick(3)], int32(pick(2)), []string{"u", "v"}[pick(2)]
+	g.Limit = time.Duration(30*pick(3)) * time.Second
+	return g
+}
+
+// uses is how many pods of a queue hold nodes.
+func (l *life) uses(queue string) (pods int) {
+	for i := range l.snap.Running {
+		if l.snap.Running[i].Queue == queue {
+			pods += len(l.snap.Running[i].Ranks)
+		}
+	}
+	return pods
+}
+
+// The first gang of a queue that the guarantee covers starts at once, or as soon as the gangs are gone that are evicted
+// for it, unless others of its queue start now. Guarantees change meanwhile, and others hold everything.
+func TestGuaranteesAreHad(t *testing.T) {
+	covered := 0
+	for seed := range uint64(200) {
+		l := newLife(seed)
+		waits := map[string]int{} // for how many steps a gang has been first and covered
+		l.check = func(c Result) {
+			still, starts := map[string]int{}, map[string]bool{}
+			for _, d := range c.Decisions {
+				starts[l.gang(d.Gang).Queue] = starts[l.gang(d.Gang).Queue] || d.Verdict == elastic.Admitted
+			}
+			for _, d := range c.Decisions {
+				g := l.gang(d.Gang)
+				i := slices.IndexFunc(l.snap.Queues, func(q Queue) bool { return q.Name == g.Queue })
+				if !d.Head || starts[g.Queue] || l.uses(g.Queue)+g.Sizing.Min > int(l.snap.Queues[i].Guarantee["cpu"]) {
+					continue
+				}
+				covered++
+				if still[d.Gang] = waits[d.Gang] + 1; still[d.Gang] > 1 {
+					t.Fatalf("seed %d, %s: %s of queue %s needs %d: %s; %s", seed, l.now.Sub(noon), d.Gang, g.Queue, g.Sizing.Min, d.Message, say(c))
+				}
+			}
+			waits = still
+		}
+		l.live(100, func(second int) {
+			if second%20 != 0 {
+				return
+			}
+			clear(waits)
+			left := lifeNodes
+			for i := range l.snap.Queues {
+				guarantee := l.random.IntN(left + 1)
+				l.snap.Queues[i].Guarantee = Resources{"cpu": int64(guarantee)}
+				left -= guarantee
+			}
+		})
+	}
+	if covered == 0 {
+		t.Error("no guarantee is ever needed")
+	}
+	t.Logf("%d times a guarantee is needed", covered)
+}
+
+// Of gangs that are alike in all but their age, the older starts first.
+func TestEqualsGoByAge(t *testing.T) {
+	pairs := 0
+	for seed := range uint64(100) {
+		l := newLife(seed)
+		l.check = func(c Result) {
+			younger := map[string]string{} // a gang that starts, by what equals have in common
+			for _, d := range c.Decisions {
+				if g := l.gang(d.Gang); d.Verdict == elastic.Admitted && (younger[alike(g)] == "" || g.Created.After(l.gang(younger[alike(g)]).Created)) {
+					younger[alike(g)] = d.Gang
+				}
+			}
+			for _, d := range c.Decisions {
+				g := l.gang(d.Gang)
+				other := younger[alike(g)]
+				if d.Verdict == elastic.Admitted || other == "" {
+					continue
+				}
+				if pairs++; g.Created.Before(l.gang(other).Created) {
+					t.Fatalf("seed %d, %s: %s starts before %s: %s; %s", seed, l.now.Sub(noon), other, d.Gang, d.Message, say(c))
+				}
+			}
+		}
+		l.live(100, func(int) {
+			if n := len(l.snap.Waiting); n > 0 && n < 20 { // a twin
+				twin := l.comes()
+				twin = with(l.snap.Waiting[l.random.IntN(n)], func(g *Gang) {
+					g.ID, g.Name, g.Created, g.Since, g.Blocked = twin.ID, twin.Name, twin.Created, twin.Since, time.Time{}
+				})
+				l.wait(twin)
+			}
+		})
+	}
+	if pairs == 0 {
+		t.Error("no two gangs are alike")
+	}
+	t.Logf("%d gangs wait for an older one like them", pairs)
+}
+
+// gang is a waiting gang.
+func (l *life) gang(id string) *Gang {
+	return &l.snap.Waiting[slices.IndexFunc(l.snap.Waiting, func(g Gang) bool { return g.ID == id })]
+}
+
+// alike is what gangs have in common that are equals.
+func alike(g *Gang) string {
+	return fmt.Sprint(g.Queue, g.User, g.Priority, g.Sizing, g.Limit)
+}
