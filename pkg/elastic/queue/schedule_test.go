@@ -497,11 +497,14 @@ func TestSizesByLearnedRuntimes(t *testing.T) {
 	}
 	guessed := two(100, 100)
 	guessed.snap.Waiting[1].Learned = false
+	grow := two(100, 100)
+	grow.snap.Waiting[1].StartsAtOnce = true
 	testSchedule(t, map[string]scheduleCase{
 		"alike: one after the other":      {cluster: two(100, 100), want: "a Admitted 64, b NoRoom"},
 		"a short one need not wait":       {cluster: two(100, 10), want: "a WaitingForSize, b Admitted 32"},
 		"a long one waits for a short":    {cluster: two(10, 100), want: "a Admitted 64, b NoRoom"},
 		"with an estimate they all start": {cluster: guessed, want: "a Admitted 32, b Admitted 32"},
+		"one that grows later starts":     {cluster: grow, want: "a Admitted 32, b Admitted 32"},
 		"others do not end soon": {
 			cluster: newCluster(96).run(gang("r", 32, 0), 32, 0, endsAt(1000)).wait(takes(twice(32, "a", 0), 300), takes(twice(48, "b", 1), 10)), second: 1,
 			want: "a Admitted 64, b NoRoom",

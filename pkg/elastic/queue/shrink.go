@@ -10,7 +10,7 @@ import "slices"
 // gangs want more than the cluster holds, they stay small, because more of them run then. (Estimates of users are too
 // far off for the first: with them, jobs of test/bench-queue wait longer.)
 func (c *cycle) worthShrinking(e *entry, others []*entry) bool {
-	unknown := !e.Learned || slices.ContainsFunc(others, func(other *entry) bool { return !other.Learned })
+	unknown := !e.endIsLearned() || slices.ContainsFunc(others, func(other *entry) bool { return !other.endIsLearned() })
 	if len(others) == 0 || c.oversubscribed && unknown {
 		return true
 	}
@@ -29,6 +29,10 @@ func (c *cycle) worthShrinking(e *entry, others []*entry) bool {
 	}
 	return c.endsSooner(e, others, small, large)
 }
+
+// endIsLearned reports whether the size at which a gang starts tells when it ends. One that can grow later may end
+// sooner.
+func (g *Gang) endIsLearned() bool { return g.Learned && !g.StartsAtOnce }
 
 // sizesWith are the sizes of gangs that take what they can of some free pods in turn, and how many pods they take.
 func sizesWith(gangs []*entry, free int) (sizes []int, taken int) {
