@@ -50,7 +50,7 @@ func (l *life) live(seconds int, before func(second int)) {
 	for second := range seconds {
 		l.now = noon.Add(time.Duration(second) * time.Second)
 		for l.random.IntN(3) == 0 && len(l.snap.Waiting) < 30 {
-			l.wait(l.comes(second))
+			l.wait(l.comes())
 		}
 		before(second)
 		l.step()
@@ -58,7 +58,7 @@ func (l *life) live(seconds int, before func(second int)) {
 }
 
 // comes is a gang of a few kinds, so that many are alike.
-func (l *life) comes(second int) Gang {
+func (l *life) comes() Gang {
 	pick := l.random.IntN
 	l.come++
 	size := []int{1, 4, 8, 16, 24}[pick(5)]
@@ -149,9 +149,9 @@ func TestEqualsGoByAge(t *testing.T) {
 				}
 			}
 		}
-		l.live(100, func(second int) {
+		l.live(100, func(int) {
 			if n := len(l.snap.Waiting); n > 0 && n < 20 { // a twin
-				twin := l.comes(second)
+				twin := l.comes()
 				twin = with(l.snap.Waiting[l.random.IntN(n)], func(g *Gang) {
 					g.ID, g.Name, g.Created, g.Since, g.Blocked = twin.ID, twin.Name, twin.Created, twin.Since, time.Time{}
 				})
