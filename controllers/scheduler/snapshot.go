@@ -188,7 +188,19 @@ func (s *Scheduler) waiting(seen *clusterState) []*entry {
 			e.known.entry = e
 		}
 	}
-	unchecked := map[string]metav1.Time{} // creation of the oldest, by queue
+	unchecked := s.unchecked(seen)
+	waits := make([]*entry, 0, len(s.entries))
+	for _, e := range s.entries {
+		if oldest, ok := unchecked[e.queue]; s.waits(e) && (!ok || e.miniCluster.CreationTimestamp.Before(&oldest)) {
+			waits = append(waits, e)
+		}
+	}
+	return inLine(waits)
+}
+
+// unchecked is the creation of the oldest MiniCluster that is not checked yet, by queue.
+func (s *Scheduler) unchecked(seen *clusterState) map[string]metav1.Time {
+	unchecked := map[string]metav1.Time{}
 	for _, k := range seen.known {
 		mc := k.miniCluster
 		if !k.mayCome || k.entry != nil || s.checked[client.ObjectKeyFromObject(mc)] == mc.UID {
@@ -199,13 +211,7 @@ func (s *Scheduler) waiting(seen *clusterState) []*entry {
 			unchecked[name] = mc.CreationTimestamp
 		}
 	}
-	waits := make([]*entry, 0, len(s.entries))
-	for _, e := range s.entries {
-		if oldest, ok := unchecked[e.queue]; s.waits(e) && (!ok || e.miniCluster.CreationTimestamp.Before(&oldest)) {
-			waits = append(waits, e)
-		}
-	}
-	return inLine(waits)
+	return unchecked
 }
 
 // waits reports whether an entry waits for nodes: it was not deleted, and has none. Only a decision gives it some.
