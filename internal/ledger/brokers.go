@@ -93,10 +93,28 @@ func (l *Ledger) set(made *corev1.Pod) {
 		l.Set(made.UID, PodOf(made, false))
 		return
 	}
-	l.Set(made.UID, ourPod(made, owner, rank))
+	p := ourPod(made, owner, rank)
+	if p != nil && made.Spec.NodeName == "" && !l.placed(p) {
+		p = nil
+	}
+	l.Set(made.UID, p)
 	if a := l.accounts[owner]; a != nil && rank >= 0 {
 		a.came[rank] = true
 	}
+}
+
+// placed reports whether a pod that is not bound yet has its pin from the manager: its rank was promised the node, and
+// it takes what was promised. Who may create Jobs may make pods that look like brokers, with any pins and requests.
+func (l *Ledger) placed(p *Pod) bool {
+	if before := l.pods[p.uid]; before != nil && before.same(p) {
+		return true // also if the promise has ended since
+	}
+	a := l.accounts[p.owner]
+	if a == nil || !a.promises(p) {
+		return false
+	}
+	stands, taken := a.stand[p.rank]
+	return !taken || stands == p.uid
 }
 
 // ourPod is what the ledger keeps of a pod of a recorded MiniCluster; nil if the pod holds nothing. The
@@ -111,7 +129,7 @@ func ourPod(made *corev1.Pod, owner types.UID, rank int) *Pod {
 
 // PodOf is what the ledger keeps of a pod of others; nil if the pod holds nothing. The pod holds only the
 // node to which it is bound, and never the whole node. A pod of a DaemonSet holds its node before it is
-// bound there: the caller says whether the pod really is one.
+// bound there, if there is room beside the other daemons: the caller says whether the pod really is one.
 func PodOf(made *corev1.Pod, daemonSet bool) *Pod {
 	node := made.Spec.NodeName
 	if daemonSet {
@@ -122,7 +140,10 @@ func PodOf(made *corev1.Pod, daemonSet bool) *Pod {
 	}
 	requests, foreign := state.Requests(made), isForeign(made)
 	delete(requests, fluxion.WholeNode)
-	return &Pod{uid: made.UID, rank: -1, node: node, requests: requests, daemon: daemonSet || (foreign && isStatic(made)), foreign: foreign}
+	return &Pod{
+		uid: made.UID, rank: -1, node: node, requests: requests, foreign: foreign,
+		daemon: daemonSet || (foreign && isStatic(made)), expected: made.Spec.NodeName == "",
+	}
 }
 
 // isStatic reports whether a pod mirrors a static pod of its node. The kubelet deletes other pods that

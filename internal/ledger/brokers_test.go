@@ -14,6 +14,7 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
+	"github.com/flux-elastic/flux-elastic/internal/state"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
 )
 
@@ -56,11 +57,7 @@ func TestOnlyBrokersCountAsBrokers(t *testing.T) {
 					t.Errorf("%s: others may use the node: %t", what, isShared)
 				}
 			}
-			pinned := fluxion.Resources{"cpu": 0, "pods": 0}
-			if tc.broker {
-				pinned = fluxion.Resources{"cpu": 1000, "pods": 1}
-			}
-			check("pinned", tc.pod.Pinned("a").Obj(), tc.broker, pinned)
+			check("pinned", tc.pod.Pinned("a").Obj(), false, fluxion.Resources{"cpu": 0, "pods": 0})
 			bound := tc.pod.On("a").Obj()
 			check("bound", bound, tc.broker, fluxion.Resources{"cpu": 1000, "pods": 1})
 			if foreign := c.Foreign()["cpu"]; (foreign == 0) != tc.broker {
@@ -124,6 +121,52 @@ func TestRanksTakeNoMemory(t *testing.T) {
 	}
 }
 
+// A broker that is not bound yet holds what its rank was promised, also after the promise has ended, and no more. Who
+// may create Jobs can make pods that look like the brokers of one's own MiniCluster.
+func TestPinsOfBrokers(t *testing.T) {
+	promise := &state.Promise{Nodes: []string{"a"}, Requests: fluxion.Resources{"cpu": 2000, "pods": 1}}
+	broker := func(cpu string) *fixture.PodWrapper { return fixture.BrokerPod("lmp", 0).CPU(cpu) }
+	for name, tc := range map[string]struct {
+		pods        []*corev1.Pod
+		left, after int64 // with the promise, and without
+	}{
+		"as promised":           {[]*corev1.Pod{broker("2").Pinned("a").Obj()}, 6000, 6000},
+		"for another node":      {[]*corev1.Pod{broker("2").Pinned("b").Obj()}, 6000, 8000},
+		"for another rank":      {[]*corev1.Pod{fixture.BrokerPod("lmp", 1).CPU("2").Pinned("a").Obj()}, 6000, 8000},
+		"more than promised":    {[]*corev1.Pod{broker("1000").Pinned("a").Obj()}, 6000, 8000},
+		"twice":                 {[]*corev1.Pod{broker("2").Pinned("a").Obj(), broker("2").Named("next").Pinned("a").Obj()}, 6000, 6000},
+		"a whole node":          {[]*corev1.Pod{broker("2").Label(v1alpha2.ExclusiveLabel, "true").Pinned("a").Obj()}, 6000, 8000},
+		"the services":          {[]*corev1.Pod{fixture.ServicesPod("lmp").CPU("1000").Pinned("a").Obj()}, 6000, 8000},
+		"more, and it is bound": {[]*corev1.Pod{broker("3").On("a").Obj()}, 5000, 5000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := clusterOf(fixture.Nodes("a", "b"), nil, nil)
+			c.Confirm("uid-lmp", promise)
+			for i, pod := range tc.pods {
+				pod.UID = types.UID(fmt.Sprint("uid-", i))
+				c.SetPod(pod)
+			}
+			check := func(what string, a int64) {
+				t.Helper()
+				if graph := graphOf(t, c); graph.Left("a")["cpu"] != a || graph.Left("b")["cpu"] != 8000 {
+					t.Errorf("%s: %v are left of a, and %v of b", what, graph.Left("a"), graph.Left("b"))
+				}
+			}
+			check("promised", tc.left)
+			c.Confirm("uid-lmp", nil)
+			check("not promised any more", tc.after)
+			for _, pod := range tc.pods {
+				c.SetPod(pod) // as after a change of its status
+			}
+			check("seen again", tc.after)
+			for _, pod := range tc.pods {
+				c.Gone(pod)
+			}
+			check("gone", 8000)
+		})
+	}
+}
+
 // Pods that only say that they belong to their node take none of its capacity, and nothing before they
 // are bound. Those that do belong to it give it no other kinds of resources.
 func TestForgedDaemons(t *testing.T) {
@@ -134,13 +177,19 @@ func TestForgedDaemons(t *testing.T) {
 		tell                 func(*Ledger)
 		total, foreign, left int64
 	}{
-		"pinned for a DaemonSet":     {func(c *Ledger) { tell(c, daemon("d", "2").Pinned("a").Obj()) }, 6000, 0, 6000},
-		"pinned for no DaemonSet":    {func(c *Ledger) { c.SetPod(daemon("d", "1000").Spec(gpu).Pinned("a").Obj()) }, 8000, 0, 8000},
-		"bound for a DaemonSet":      {func(c *Ledger) { tell(c, daemon("d", "2").Spec(gpu).On("a").Obj()) }, 6000, 0, 6000},
-		"bound for no DaemonSet":     {func(c *Ledger) { c.SetPod(daemon("d", "2").Spec(gpu).On("a").Obj()) }, 8000, 2000, 6000},
-		"static":                     {func(c *Ledger) { c.SetPod(fixture.Pod("s").CPU("2").Static("a").Obj()) }, 6000, 0, 6000},
-		"static, on another node":    {func(c *Ledger) { c.SetPod(fixture.Pod("s").CPU("2").Static("b").On("a").Obj()) }, 8000, 2000, 6000},
-		"static, without the mirror": {func(c *Ledger) { c.SetPod(fixture.Pod("s").CPU("2").On("a").Controller("v1", "Node", "a").Obj()) }, 8000, 2000, 6000},
+		"pinned for a DaemonSet": {func(c *Ledger) { tell(c, daemon("d", "2").Pinned("a").Obj()) }, 6000, 0, 6000},
+		"never to be bound":      {func(c *Ledger) { tell(c, daemon("d", "1000").Pinned("a").Obj()) }, 8000, 0, 8000},
+		"no room for both": {func(c *Ledger) {
+			tell(c, daemon("d", "5").Pinned("a").Obj())
+			tell(c, daemon("e", "5").Pinned("a").Obj())
+		}, 3000, 0, 3000},
+		"no room beside what is bound": {func(c *Ledger) { tell(c, daemon("e", "5").On("a").Obj()); tell(c, daemon("d", "5").Pinned("a").Obj()) }, 3000, 0, 3000},
+		"pinned for no DaemonSet":      {func(c *Ledger) { c.SetPod(daemon("d", "1000").Spec(gpu).Pinned("a").Obj()) }, 8000, 0, 8000},
+		"bound for a DaemonSet":        {func(c *Ledger) { tell(c, daemon("d", "2").Spec(gpu).On("a").Obj()) }, 6000, 0, 6000},
+		"bound for no DaemonSet":       {func(c *Ledger) { c.SetPod(daemon("d", "2").Spec(gpu).On("a").Obj()) }, 8000, 2000, 6000},
+		"static":                       {func(c *Ledger) { c.SetPod(fixture.Pod("s").CPU("2").Static("a").Obj()) }, 6000, 0, 6000},
+		"static, on another node":      {func(c *Ledger) { c.SetPod(fixture.Pod("s").CPU("2").Static("b").On("a").Obj()) }, 8000, 2000, 6000},
+		"static, without the mirror":   {func(c *Ledger) { c.SetPod(fixture.Pod("s").CPU("2").On("a").Controller("v1", "Node", "a").Obj()) }, 8000, 2000, 6000},
 		"a broker, by its labels": {func(c *Ledger) {
 			c.SetPod(fixture.BrokerPod("lmp", 0).CPU("2").Static("a").Obj())
 		}, 8000, 2000, 6000},

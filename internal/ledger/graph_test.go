@@ -112,8 +112,8 @@ func TestGraph(t *testing.T) {
 		"gated pods hold nothing": {
 			nodes: fixture.Nodes("a"), pods: []*corev1.Pod{fixture.BrokerPod("lmp", 0).Obj()}, want: []string{"a"},
 		},
-		"pinned pods hold their node before they are bound": {
-			nodes: fixture.Nodes("a", "b"), pods: []*corev1.Pod{fixture.BrokerPod("lmp", 0).Pinned("a").Obj()}, want: []string{"b"},
+		"a pin without a promise holds nothing": {
+			nodes: fixture.Nodes("a", "b"), pods: []*corev1.Pod{fixture.BrokerPod("lmp", 0).Pinned("a").Obj()}, want: []string{"a", "b"},
 		},
 		"a promise holds without pods": {
 			nodes: fixture.Nodes("a", "b", "c"), promises: promise("lmp", "a", "b"), want: []string{"c"},
@@ -134,8 +134,8 @@ func TestGraph(t *testing.T) {
 		"of two pods of a rank one stands for the promise": {
 			nodes: []*corev1.Node{fixture.Node("a").Has("cpu", "16").Obj(), fixture.Node("b").Has("cpu", "24").Obj()},
 			pods: []*corev1.Pod{
-				fixture.BrokerPod("lmp", 0).On("a").Up().Leaving().Obj(), fixture.BrokerPod("lmp", 0).Named("next").Pinned("a").Obj(),
-				fixture.BrokerPod("lmp", 1).On("b").Up().Leaving().Obj(), fixture.BrokerPod("lmp", 1).Named("next").Pinned("b").Obj(),
+				fixture.BrokerPod("lmp", 0).On("a").Up().Leaving().Obj(), fixture.BrokerPod("lmp", 0).Named("next").On("a").Obj(),
+				fixture.BrokerPod("lmp", 1).On("b").Up().Leaving().Obj(), fixture.BrokerPod("lmp", 1).Named("next").On("b").Obj(),
 			},
 			promises: promise("lmp", "a", "b"), want: []string{"b"},
 		},

@@ -4,6 +4,7 @@
 package ledger
 
 import (
+	"cmp"
 	"encoding/binary"
 	"maps"
 	"slices"
@@ -41,7 +42,7 @@ type Ledger struct {
 	claimed      map[types.UID]types.UID
 	accounts     map[types.UID]*account
 	// daemons are what DaemonSet and static pods take of each node.
-	daemons map[string]map[types.UID]fluxion.Resources
+	daemons map[string]map[types.UID]*Pod
 	// graph is nil if it has to be built again.
 	graph *fluxion.Graph
 	// freed counts changes after which more may fit, and freedNodes are the nodes of those since they were read.
@@ -83,6 +84,8 @@ type Pod struct {
 	node     string
 	requests fluxion.Resources
 	daemon   bool
+	// expected is true for a pod of a DaemonSet that is not bound yet.
+	expected bool
 	// foreign is true for a pod without the label of a MiniCluster.
 	foreign bool
 }
@@ -92,7 +95,7 @@ type Pod struct {
 func New(levels []state.TopologyLevel, matcher Matcher) *Ledger {
 	return &Ledger{
 		Nodes: labels.Everything(), levels: slices.Clone(levels), matcher: matcher, nodes: map[string]*node{}, pods: map[types.UID]*Pod{},
-		accounts: map[types.UID]*account{}, daemons: map[string]map[types.UID]fluxion.Resources{},
+		accounts: map[types.UID]*account{}, daemons: map[string]map[types.UID]*Pod{},
 		requests: map[string]fluxion.Resources{}, foreignOn: map[string]queue.Resources{},
 		away:         map[string]*away{},
 		miniClusters: map[types.UID]miniCluster{}, claims: map[types.UID]map[types.UID]*corev1.Pod{}, claimed: map[types.UID]types.UID{},
@@ -217,7 +220,7 @@ func (l *Ledger) Set(uid types.UID, p *Pod) {
 	l.pods[p.uid] = p
 	switch {
 	case p.daemon:
-		l.setDaemon(p.node, p.uid, p.requests)
+		l.setDaemon(p.node, p.uid, p)
 	case p.owner != "":
 		l.setBroker(p)
 	default:
@@ -291,7 +294,7 @@ func (l *Ledger) drop(uid types.UID) {
 }
 
 func (p *Pod) same(other *Pod) bool {
-	return p.owner == other.owner && p.foreign == other.foreign && p.rank == other.rank && p.node == other.node && p.daemon == other.daemon &&
+	return p.owner == other.owner && p.foreign == other.foreign && p.rank == other.rank && p.node == other.node && p.daemon == other.daemon && p.expected == other.expected &&
 		maps.Equal(p.requests, other.requests)
 }
 
@@ -303,26 +306,26 @@ func (p *Pod) held() []occupied {
 	return []occupied{{p.node, p.requests}}
 }
 
-// setDaemon records what a daemon pod takes of its node; nil if nothing any more.
-func (l *Ledger) setDaemon(name string, uid types.UID, requests fluxion.Resources) {
+// setDaemon records a daemon pod of a node; nil if the pod is gone.
+func (l *Ledger) setDaemon(name string, uid types.UID, p *Pod) {
 	n := l.nodes[name]
 	var before fluxion.Resources
 	if n != nil {
 		before = l.capacity(n)
 	}
 	switch of := l.daemons[name]; {
-	case requests == nil && len(of) <= 1:
+	case p == nil && len(of) <= 1:
 		delete(l.daemons, name)
-	case requests == nil:
+	case p == nil:
 		delete(of, uid)
 	case of == nil:
-		l.daemons[name] = map[types.UID]fluxion.Resources{uid: requests}
+		l.daemons[name] = map[types.UID]*Pod{uid: p}
 	default:
-		of[uid] = requests
+		of[uid] = p
 	}
 	if n != nil {
 		l.resize(n, before)
-		if requests == nil && n.down == "" {
+		if p == nil && n.down == "" {
 			l.free([]string{name})
 		}
 	}
@@ -365,15 +368,31 @@ func (l *Ledger) current() (*fluxion.Graph, error) {
 	return graph, nil
 }
 
-// capacity is what a node has beside its daemon pods. They give the node no other kinds of resources.
+// capacity is what a node has beside its daemon pods. They give the node no other kinds of resources. A daemon pod that
+// is still expected counts only if there is room for it beside the others: one that asks for more waits for ever.
 func (l *Ledger) capacity(n *node) fluxion.Resources {
 	capacity := maps.Clone(n.capacity)
-	for _, requests := range l.daemons[n.Name] {
-		for name, amount := range requests {
-			if _, has := capacity[name]; has {
-				capacity[name] -= amount
-			}
+	var expected []*Pod
+	for _, p := range l.daemons[n.Name] {
+		if p.expected {
+			expected = append(expected, p)
+		} else {
+			lower(capacity, p.requests)
+		}
+	}
+	slices.SortFunc(expected, func(a, b *Pod) int { return cmp.Compare(a.uid, b.uid) })
+	for _, p := range expected {
+		if len(above(p.requests, capacity)) == 0 {
+			lower(capacity, p.requests)
 		}
 	}
 	return capacity
+}
+
+func lower(capacity, requests fluxion.Resources) {
+	for name, amount := range requests {
+		if _, has := capacity[name]; has {
+			capacity[name] -= amount
+		}
+	}
 }

@@ -119,11 +119,8 @@ func isDaemon(pod *corev1.Pod) bool {
 
 // nodeOf is the node that a pod holds; "" if none.
 func (w *world) nodeOf(pod *corev1.Pod) string {
-	switch {
-	case protocol.Ended(pod):
+	if protocol.Ended(pod) {
 		return ""
-	case w.isBroker(pod):
-		return protocol.PinnedNode(pod)
 	}
 	return pod.Spec.NodeName
 }
@@ -175,7 +172,9 @@ func (w *world) changePod() string {
 	switch w.random.IntN(6) {
 	case 0: // gated, or not pinned
 	case 1:
-		pod.Pinned(node)
+		if name == "p" || name == "d" { // what a pinned broker holds depends on what came before
+			pod.Pinned(node)
+		}
 	case 2:
 		pod.On(node).Up().Leaving()
 	case 3:

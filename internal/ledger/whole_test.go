@@ -50,9 +50,8 @@ func TestWholeNodes(t *testing.T) {
 			pods: []*corev1.Pod{fixture.BrokerPod("x", 0).CPU("1").On("a").Up().Obj()}, alone: 1, shared: 15,
 			why: "1 of 2 nodes has room now for 1: 1 in use; it fits once 1 job has ended",
 		},
-		"a broker that is pinned and not bound": {
-			pods: []*corev1.Pod{fixture.BrokerPod("x", 0).CPU("1").Pinned("a").Obj()}, alone: 1, shared: 15,
-			why: "1 of 2 nodes has room now for 1: 1 in use; it fits once 1 job has ended",
+		"a broker that only says where it goes": {
+			pods: []*corev1.Pod{fixture.BrokerPod("x", 0).CPU("1").Pinned("a").Obj()}, alone: 2, shared: 16,
 		},
 		"a promise":                   {promises: map[types.UID]state.Promise{"uid-x": {Nodes: []string{"a"}, Requests: fluxion.Resources{"pods": 1}}}, alone: 1, shared: 16},
 		"a pod of somebody else":      {pods: []*corev1.Pod{fixture.Pod("p").CPU("1").On("a").Up().Obj()}, alone: 1, shared: 15},

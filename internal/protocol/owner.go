@@ -16,7 +16,7 @@ import (
 // pod belongs to none.
 //
 // Anybody who may create pods may write their labels. So the controller of the pod counts, too: it is the
-// Job that JobSet makes of the pod's replicated job. The garbage collector deletes a pod whose controller
+// Job that JobSet makes of the pod's replicated job, by its name. The garbage collector deletes a pod whose controller
 // does not exist in its namespace, and the Job controller a pod that its Job has not made.
 func MiniClusterOf(pod *corev1.Pod) string {
 	name, owner := pod.Labels[v1alpha2.MiniClusterLabel], metav1.GetControllerOfNoCopy(pod)
