@@ -95,7 +95,7 @@ type Scheduler interface {
 	QueueOf(mc *v1alpha2.MiniCluster) string
 	// MostPods is how many such pods all nodes could hold if they were empty.
 	MostPods(pod *corev1.Pod) int
-	// Waits reports whether the next cycles may give nodes to a MiniCluster.
+	// Waits reports whether a MiniCluster waits, and has no offer of nodes.
 	Waits(name types.NamespacedName) bool
 	// Decided sends the MiniClusters with new decisions or orders.
 	Decided() <-chan event.GenericEvent

@@ -213,7 +213,7 @@ func (s *Scheduler) Waits(name types.NamespacedName) bool {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	e := s.entries[name]
-	return e != nil && e.ahead != elastic.AheadMaking && (e.decision.Verdict == elastic.NoRoom || e.decision.Verdict == elastic.WaitingForTurn)
+	return e != nil && e.ahead != elastic.AheadMaking && e.decision.Verdict != "" && e.decision.Verdict != elastic.Admitted
 }
 
 // Order implements minicluster.Scheduler.

@@ -6,6 +6,7 @@ package scheduler
 import (
 	"context"
 	"fmt"
+	"maps"
 	"reflect"
 	"time"
 
@@ -117,6 +118,7 @@ func (s *Scheduler) updateReports(result queue.Result, seen *snapshot) []types.N
 			}
 		}
 	}
+	maps.DeleteFunc(s.reports, func(name string, _ status.QueueReport) bool { return reports[name] == nil })
 	var news []types.NamespacedName
 	for name, report := range reports {
 		if !reflect.DeepEqual(s.reports[name], *report) {

@@ -108,7 +108,8 @@ func (s *Scheduler) gangNow(gang *queue.Gang, e *entry, q *v1alpha2.MiniClusterQ
 	}
 	ask := e.ask.At(now)
 	gang.Class += s.barredOf(ask)
-	if gang.Expected > 0 && !s.ledger.BarredNext(ask).IsZero() { // it must not wait until it may not start
+	// It must not wait until it may not start. One whose run time is learned later has no limit: reservations bar it now.
+	if gang.Expected > 0 && !s.ledger.BarredNext(ask).IsZero() {
 		gang.StartsAtOnce = true
 	}
 }

@@ -116,14 +116,19 @@ func class(mc *v1alpha2.MiniCluster, pod *corev1.Pod, quota *v1alpha2.Quota, req
 	if quota != nil {
 		domains = quota.Topology
 	}
+	var least int32 // which nodes a gang avoids depends on whether the others could hold it
+	if mc.Status.Avoid != nil {
+		least = mc.Spec.LeastSize()
+	}
 	text, err := json.Marshal(struct {
 		Requests  fluxion.Resources
 		Places    string
 		Distinct  bool
 		Placement v1alpha2.PlacementSpec
 		Avoid     *v1alpha2.Avoid
+		Least     int32
 		Domains   *v1alpha2.QuotaTopology
-	}{requests, placesOf(pod).Key, !mc.Spec.Network.DisableAffinity, mc.Spec.Placement, mc.Status.Avoid, domains})
+	}{requests, placesOf(pod).Key, !mc.Spec.Network.DisableAffinity, mc.Spec.Placement, mc.Status.Avoid, least, domains})
 	if err != nil { // it never is
 		return string(mc.UID)
 	}

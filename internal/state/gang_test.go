@@ -213,6 +213,7 @@ func TestGangsOfOneClass(t *testing.T) {
 		"other places":          {base(), pod().Spec(func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{"a": "b"} }), false},
 		"not distinct":          {base().Spec(func(s *v1alpha2.MiniClusterSpec) { s.Network.DisableAffinity = true }), pod(), false},
 		"spread":                {base().Spec(func(s *v1alpha2.MiniClusterSpec) { s.Placement.Policy = v1alpha2.PlacementSpread }), pod(), false},
+		"another least size":    {base().MinSize(2), pod(), true},
 		"a topology":            {base().Spec(func(s *v1alpha2.MiniClusterSpec) { s.Placement.TopologyKey = "x" }), pod(), false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -220,6 +221,19 @@ func TestGangsOfOneClass(t *testing.T) {
 				t.Errorf("of one class: %t", same)
 			}
 		})
+	}
+}
+
+// Whether gangs have to use nodes that they avoid depends on how few they could start with.
+func TestGangsThatAvoidNodes(t *testing.T) {
+	class := func(least int32) string {
+		mc := fixture.MiniCluster("a").Size(4).MinSize(least).Status(func(s *v1alpha2.MiniClusterStatus) {
+			s.Avoid = &v1alpha2.Avoid{Nodes: "n1", Until: metav1.NewTime(fixture.Noon)}
+		})
+		return Gang(mc.Defaulted(), fixture.Pod("x").Obj(), nil).Class
+	}
+	if class(2) == class(3) {
+		t.Error("gangs of other least sizes are of one class")
 	}
 }
 

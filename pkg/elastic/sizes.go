@@ -150,6 +150,9 @@ func (s Sizing) next(n int) int {
 		}
 		return n * s.Operand
 	case Power:
+		if n == 1 {
+			return 1
+		}
 		result := 1
 		for range s.Operand {
 			if result > s.Size/n {

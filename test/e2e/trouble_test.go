@@ -233,7 +233,10 @@ func TestPodsThatAreRefused(t *testing.T) {
 		"a topology that is none":            {func(spec *v1alpha2.MiniClusterSpec) { spec.Placement.TopologyKey = "shelf" }, `topologyKey "shelf" is no label`},
 		"a label of the JobSet that is none": {func(spec *v1alpha2.MiniClusterSpec) { spec.JobLabels = map[string]string{"a": "b c"} }, "a valid label"},
 		"files that are too large for a ConfigMap": {func(spec *v1alpha2.MiniClusterSpec) {
-			spec.Flux.Environment = map[string]string{"X": strings.Repeat("x", 1<<20)}
+			spec.Flux.Environment = map[string]string{}
+			for i := range 32 { // each as long as it may be
+				spec.Flux.Environment[fmt.Sprint("X", i)] = strings.Repeat("x", 1<<15)
+			}
 		}, "ConfigMap"},
 	}
 	for name, tc := range cases {

@@ -183,9 +183,9 @@ func (s *clusterState) guaranteedToOthers(q *jobQueue) []string {
 // cluster holds all guarantees.
 func (s *clusterState) sparesGuarantees(e *entry) bool {
 	for _, name := range s.guaranteedToOthers(e.queue) {
-		promised, need := int64(0), e.Requests[name]*int64(e.least())
+		promised, need := int64(0), times(e.Requests[name], e.least())
 		for _, q := range s.queues {
-			promised += q.Guarantee[name]
+			promised = bounded(promised + q.Guarantee[name])
 		}
 		if promised <= s.total[name] && need > s.total[name]-s.sum[name]-s.keptForOthers(e.queue, name) {
 			return false
