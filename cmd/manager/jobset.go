@@ -21,10 +21,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 	jobsetcontrollers "sigs.k8s.io/jobset/pkg/controllers"
+	jobsetmetrics "sigs.k8s.io/jobset/pkg/metrics"
 	"sigs.k8s.io/yaml"
 
 	"github.com/flux-elastic/flux-elastic/controllers/minicluster"
@@ -41,6 +43,9 @@ func setupJobSet(ctx context.Context, mgr ctrl.Manager) error {
 	if err := jobsetcontrollers.SetupJobSetIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
 		return err
 	}
+	if err := mgr.Add(forgetCounts(time.Hour)); err != nil {
+		return err
+	}
 	reconciler := jobsetcontrollers.NewJobSetReconciler(mgr.GetClient(), mgr.GetScheme(), mgr.GetEventRecorder("jobset"))
 	// This is how the reconciler registers itself, except that it sees changes of Jobs in
 	// batches, and watches no Services, since our JobSets need none of JobSet's. The counts of Jobs
@@ -51,6 +56,18 @@ func setupJobSet(ctx context.Context, mgr ctrl.Manager) error {
 		Watches(&batchv1.Job{}, minicluster.Batched(jobBatch, jobSetOf), builder.WithPredicates(ended)).
 		Watches(&batchv1.Job{}, minicluster.Batched(countBatch, jobSetOf), builder.WithPredicates(predicate.Not(ended))).
 		Complete(reconciler)
+}
+
+// forgetCounts empties JobSet's counters at each interval: the reconciler counts by the names of JobSets, and forgets
+// none. Nobody reads the counters.
+func forgetCounts(interval time.Duration) manager.RunnableFunc {
+	return func(ctx context.Context) error {
+		wait.UntilWithContext(ctx, func(context.Context) {
+			jobsetmetrics.CompletedTotal.Reset()
+			jobsetmetrics.FailedTotal.Reset()
+		}, interval)
+		return nil
+	}
 }
 
 const (

@@ -4,12 +4,17 @@
 package main
 
 import (
+	"context"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+	jobsetmetrics "sigs.k8s.io/jobset/pkg/metrics"
 )
 
 // A JobSet is reconciled after each change but those of its counts, which its controller writes.
@@ -56,4 +61,30 @@ func TestEndedJobs(t *testing.T) {
 			t.Errorf("%s: its deletion is not seen", name)
 		}
 	}
+}
+
+// JobSet's counters, which have one value for each name, do not keep the names for ever.
+func TestForgetCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go func() {
+			if err := forgetCounts(time.Hour).Start(ctx); err != nil {
+				t.Error(err)
+			}
+		}()
+		for range 2 {
+			synctest.Wait()
+			jobsetmetrics.JobSetCompleted("one", "default")
+			jobsetmetrics.JobSetFailed("another", "default")
+			<-time.After(time.Hour + time.Second) // of the clock of synctest
+			for _, counter := range []*prometheus.CounterVec{jobsetmetrics.CompletedTotal, jobsetmetrics.FailedTotal} {
+				left := make(chan prometheus.Metric, 1)
+				counter.Collect(left)
+				if len(left) != 0 {
+					t.Error("a counter has a name after an hour")
+				}
+			}
+		}
+	})
 }

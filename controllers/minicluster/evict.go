@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -64,8 +65,12 @@ func (r *Reconciler) evictPod(ctx context.Context, pod *corev1.Pod) error {
 	return nil
 }
 
-// isKept reports whether disruption budgets refuse an eviction for now. For a pod of several budgets that is an
-// internal error.
+// isKept reports whether disruption budgets refuse an eviction for now. A budget whose state is not known yet has the
+// same cause as one that allows none. For a pod of several budgets the API server answers an error without a cause.
+// Source: pkg/registry/core/pod/storage/eviction.go of Kubernetes.
 func isKept(err error) bool {
-	return apierrors.IsTooManyRequests(err) || (apierrors.IsInternalError(err) && !isUnanswered(err))
+	if apierrors.IsInternalError(err) {
+		return strings.Contains(err.Error(), "more than one PodDisruptionBudget")
+	}
+	return apierrors.IsTooManyRequests(err) && apierrors.HasStatusCause(err, policyv1.DisruptionBudgetCause)
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -27,9 +28,11 @@ func TestEvictPod(t *testing.T) {
 		answer *apierrors.StatusError
 		kept   bool
 	}{
-		"a budget allows none":        {apierrors.NewTooManyRequests("it would violate the budget", 0), true},
-		"a budget is not known yet":   {apierrors.NewTooManyRequests("it is still being processed", 1), true},
-		"it has several budgets":      {apierrors.NewInternalError(errStillThere), true},
+		"a budget allows none":        {ofBudget(0), true},
+		"a budget is not known yet":   {ofBudget(10), true},
+		"it has several budgets":      {&apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: 500, Message: "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."}}, true},
+		"the API server has no time":  {apierrors.NewTooManyRequests("too many requests, please try again later", 1), false},
+		"the API server has an error": {apierrors.NewInternalError(errStillThere), false},
 		"a webhook does not answer":   {&apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: 500, Reason: metav1.StatusReasonInternalError, Message: "Internal error occurred: failed calling webhook"}}, false},
 		"it may not":                  {apierrors.NewForbidden(pods, "x", errStillThere), false},
 		"the pod is gone":             {apierrors.NewNotFound(pods, "x"), false},
@@ -61,6 +64,13 @@ func TestEvictPod(t *testing.T) {
 			}
 		})
 	}
+}
+
+// ofBudget is the answer of a disruption budget, which may name the seconds until the next request.
+func ofBudget(seconds int) *apierrors.StatusError {
+	err := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", seconds)
+	err.ErrStatus.Details.Causes = []metav1.StatusCause{{Type: policyv1.DisruptionBudgetCause, Message: "about the budget"}}
+	return err
 }
 
 // Since when evictions are refused is remembered for as long as they are.

@@ -116,3 +116,46 @@ func TestCertificateOfTheUser(t *testing.T) {
 		}
 	}
 }
+
+// The spec may change between a JobSet and its files. The pods mount what the spec said when the JobSet was made.
+func TestCertificateOfTheJobSet(t *testing.T) {
+	own := v1alpha2.FluxSpec{}
+	text := v1alpha2.FluxSpec{CurveCert: "my own"}
+	ref := v1alpha2.FluxSpec{CurveCertSecretRef: &v1alpha2.Secret{Name: "foo", Key: "cert"}}
+	for name, tc := range map[string]struct {
+		before, after v1alpha2.FluxSpec
+		secret, want  string // the name and the text of the Secret
+	}{
+		"a reference is added":              {own, ref, "lmp-curve-1-abcde", "a new one"},
+		"a reference replaces a text":       {text, ref, "lmp-curve-1-abcde", "a new one"},
+		"a reference is removed":            {ref, own, "", ""},
+		"a text replaces a reference":       {ref, text, "", ""},
+		"the Secret is called like another": {v1alpha2.FluxSpec{CurveCertSecretRef: &v1alpha2.Secret{Name: "lmp-curve", Key: "cert"}}, text, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			with := func(flux v1alpha2.FluxSpec) *v1alpha2.MiniCluster {
+				return fixture.MiniCluster("lmp").Size(2).Spec(func(s *v1alpha2.MiniClusterSpec) {
+					s.Flux.CurveCert, s.Flux.CurveCertSecretRef = flux.CurveCert, flux.CurveCertSecretRef
+				}).Defaulted()
+			}
+			set, err := JobSet(with(tc.before), 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			NameFiles(with(tc.before), set, "1-abcde")
+			files, err := Files(with(tc.after), set, func() (string, error) { return "a new one", nil })
+			if err != nil {
+				t.Fatal(err)
+			}
+			secret, got := "", ""
+			for _, file := range files {
+				if file, ok := file.(*corev1.Secret); ok {
+					secret, got = file.Name, string(file.Data[broker.CertificateFile])
+				}
+			}
+			if secret != tc.secret || got != tc.want || files[len(files)-1].GetName() != "lmp-entrypoint-1-abcde" {
+				t.Errorf("the Secret is %q with %q, of %d files", secret, got, len(files))
+			}
+		})
+	}
+}

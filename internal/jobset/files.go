@@ -5,6 +5,7 @@ package jobset
 
 import (
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -43,25 +44,14 @@ func NameFiles(mc *v1alpha2.MiniCluster, set *jobsetapi.JobSet, suffix string) {
 	}
 }
 
-// Files returns the Secret, unless the user has one, and the ConfigMap that the pods of a JobSet mount. The JobSet owns them,
-// so that they go with it. They are immutable, so that kubelets do not watch them. Files calls
-// certificate for the text of a new certificate, unless the user gives one.
+// Files returns the Secret, unless the pods of a JobSet mount one of the user, and the ConfigMap that they mount. The
+// JobSet decides, since the spec may have been edited after it was made. The JobSet owns the files, so that they go with
+// it. They are immutable, so that kubelets do not watch them. Files calls certificate for the text of a new
+// certificate, unless the user gives one.
 func Files(mc *v1alpha2.MiniCluster, set *jobsetapi.JobSet, certificate func() (string, error)) ([]client.Object, error) {
 	texts, err := broker.Files(mc, Attempt(set))
 	if err != nil {
 		return nil, err
-	}
-	text := mc.Spec.Flux.CurveCert
-	if text == "" && mc.Spec.Flux.CurveCertSecretRef == nil {
-		if text, err = certificate(); err != nil {
-			return nil, err
-		}
-	}
-	secret := &corev1.Secret{
-		TypeMeta:  metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-		Type:      corev1.SecretTypeOpaque,
-		Immutable: ptr.To(true),
-		Data:      map[string][]byte{broker.CertificateFile: []byte(text)},
 	}
 	files := &corev1.ConfigMap{
 		TypeMeta:  metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
@@ -75,19 +65,33 @@ func Files(mc *v1alpha2.MiniCluster, set *jobsetapi.JobSet, certificate func() (
 			APIVersion: jobsetapi.GroupVersion.String(), Kind: "JobSet", Name: set.Name, UID: set.UID, Controller: ptr.To(true),
 		}}
 	}
-	meta.DeepCopyInto(&secret.ObjectMeta)
 	meta.DeepCopyInto(&files.ObjectMeta)
+	secretName := ""
 	for _, source := range fileSources(set) {
 		if source.ConfigMap != nil {
 			files.Name = source.ConfigMap.Name
 		}
 		if source.Secret != nil {
-			secret.Name = source.Secret.Name
+			secretName = source.Secret.Name
 		}
 	}
-	if mc.Spec.Flux.CurveCertSecretRef != nil {
-		return []client.Object{files}, nil
+	if secretName != certificateName(mc)+strings.TrimPrefix(files.Name, filesName(mc)) {
+		return []client.Object{files}, nil // the Secret is the user's
 	}
+	text := mc.Spec.Flux.CurveCert
+	if text == "" {
+		if text, err = certificate(); err != nil {
+			return nil, err
+		}
+	}
+	secret := &corev1.Secret{
+		TypeMeta:  metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		Type:      corev1.SecretTypeOpaque,
+		Immutable: ptr.To(true),
+		Data:      map[string][]byte{broker.CertificateFile: []byte(text)},
+	}
+	meta.DeepCopyInto(&secret.ObjectMeta)
+	secret.Name = secretName
 	return []client.Object{secret, files}, nil
 }
 
