@@ -47,9 +47,6 @@ func MiniCluster(gang clog.Gang, cpu resource.Quantity) *v1alpha2.MiniCluster {
 	if gang.NeverStart != "" {
 		mc.Spec.Pod.Annotations[simulator.NeverStart] = gang.NeverStart
 	}
-	if gang.Queue != "" {
-		mc.Spec.Queue = QueueName(gang.Queue)
-	}
 	mc.Spec.Flux.Container.Image = "ghcr.io/converged-computing/flux-view-ubuntu:tag-jammy"
 	mc.Spec.Containers = []v1alpha2.MiniClusterContainer{{
 		Image: "ghcr.io/converged-computing/metric-lammps:latest", Command: "lmp -v x 2 -v y 2 -v z 2 -in in.reaxc.hns -nocite",
@@ -62,6 +59,7 @@ func MiniCluster(gang clog.Gang, cpu resource.Quantity) *v1alpha2.MiniCluster {
 // time after which the start is given up.
 func (r *Run) MiniCluster(gang clog.Gang, cpu resource.Quantity) *v1alpha2.MiniCluster {
 	mc := MiniCluster(gang, cpu)
+	mc.Spec.Queue = QueueName(gang.Queue)
 	if timeout := r.Scenario.StartTimeout; timeout.Duration > 0 {
 		mc.Spec.Elastic.QuorumTimeout = &metav1.Duration{Duration: timeout.Duration / 2}
 		mc.Spec.Elastic.StartTimeout = &metav1.Duration{Duration: timeout.Duration}
