@@ -4,6 +4,7 @@
 package ledger
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"maps"
 	"slices"
@@ -58,6 +59,8 @@ type Ledger struct {
 	// if it has to be made again, as after each change of a node that CouldHold depends on.
 	away    map[string]*away
 	earlier *Ledger
+	// most are the answers of MostPods, by a hash of the requests. They are forgotten whenever earlier is.
+	most map[[sha256.Size]byte]int
 	// reserved are the reservations that are not over.
 	reserved []*reserved
 	// requests are what pods request, by a text of it.
@@ -125,7 +128,7 @@ func (l *Ledger) update(before, now *node) (changed bool) {
 		changed = true
 	}
 	if !now.takesSame(before) {
-		l.exclusions, l.domains, l.earlier, changed = nil, nil, nil, true
+		l.exclusions, l.domains, l.earlier, l.most, changed = nil, nil, nil, nil, true
 	}
 	if before.down != now.down || before.others != now.others {
 		l.total, l.foreign, changed = nil, nil, true
@@ -172,13 +175,14 @@ func (l *Ledger) DeleteNode(name string) {
 
 // rebuild makes the next use build the graph again.
 func (l *Ledger) rebuild() {
-	l.graph, l.total, l.foreign, l.exclusions, l.domains, l.earlier = nil, nil, nil, nil, nil, nil
+	l.graph, l.total, l.foreign, l.exclusions, l.domains = nil, nil, nil, nil, nil
+	l.earlier, l.most = nil, nil
 }
 
 // resize gives a node the capacity that it has now. The graph is made anew if it cannot be changed,
 // for example because the node has another kind of resources than before.
 func (l *Ledger) resize(n *node, before fluxion.Resources) {
-	l.earlier = nil
+	l.earlier, l.most = nil, nil
 	now := l.capacity(n)
 	kinds := maps.Clone(before)
 	maps.Copy(kinds, now)
@@ -233,11 +237,7 @@ const maxShared = 4096
 // shared are equal requests, of which the pods that hold as much have one copy.
 func (l *Ledger) shared(requests fluxion.Resources) fluxion.Resources {
 	var text [256]byte
-	key := text[:0]
-	for _, name := range slices.Sorted(maps.Keys(requests)) {
-		key = append(append(key, name...), 0)
-		key = binary.AppendVarint(key, requests[name])
-	}
+	key := textOf(text[:0], requests)
 	if known, ok := l.requests[string(key)]; ok {
 		return known
 	}
@@ -246,6 +246,15 @@ func (l *Ledger) shared(requests fluxion.Resources) fluxion.Resources {
 	}
 	l.requests[string(key)] = requests
 	return requests
+}
+
+// textOf appends a text of requests, in which equal requests are equal.
+func textOf(text []byte, requests fluxion.Resources) []byte {
+	for _, name := range slices.Sorted(maps.Keys(requests)) {
+		text = append(append(text, name...), 0)
+		text = binary.AppendVarint(text, requests[name])
+	}
+	return text
 }
 
 // Gone forgets a pod that a watch does not show any more. It keeps the pod if the label of its

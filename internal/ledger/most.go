@@ -4,35 +4,59 @@
 package ledger
 
 import (
+	"crypto/sha256"
 	"math"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
 )
 
+// maxMost bounds the answers that are remembered: more than the kinds of pods that wait in a cluster.
+const maxMost = 4096
+
 // MostPods is how many pods with these requests the nodes could hold if they were empty and up, with the nodes that
-// went away in the last hour. Whether the pods may run there does not matter.
+// went away in the last hour. Whether the pods may run there does not matter. Waiting gangs ask often, so the answer is
+// remembered until nodes or their daemons change.
 func (l *Ledger) MostPods(requests fluxion.Resources) int {
+	var text [256]byte
+	key := sha256.Sum256(textOf(text[:0], requests)) // users choose how long the text is
+	if known, ok := l.most[key]; ok {
+		return known
+	}
+	if len(l.most) >= maxMost || l.most == nil {
+		l.most = map[[sha256.Size]byte]int{}
+	}
+	l.most[key] = l.countMost(requests)
+	return l.most[key]
+}
+
+func (l *Ledger) countMost(requests fluxion.Resources) int {
 	most := 0
 	for name, n := range l.nodes {
 		if l.away[name] == nil && !n.others {
-			most += mostOn(l.capacity(n), requests)
+			most += mostOn(n.capacity, l.daemons[name], requests)
 		}
 	}
 	for _, a := range l.away {
-		most += mostOn(a.before.capacity, requests)
+		most += mostOn(a.before.capacity, nil, requests)
 	}
 	return most
 }
 
-// mostOn is how many pods with these requests a node with this capacity could hold.
-func mostOn(capacity, requests fluxion.Resources) int {
+// mostOn is how many pods with these requests a node with this capacity and these daemon pods could hold.
+func mostOn(capacity fluxion.Resources, daemons map[types.UID]fluxion.Resources, requests fluxion.Resources) int {
 	most := int64(math.MaxInt32)
 	for name, amount := range requests {
 		switch {
 		case name == fluxion.WholeNode && amount > 0:
 			most = min(most, 1)
 		case amount > 0:
-			most = min(most, max(capacity[name], 0)/amount)
+			left := capacity[name]
+			for _, daemon := range daemons {
+				left -= daemon[name]
+			}
+			most = min(most, max(left, 0)/amount)
 		}
 	}
 	return int(most)
