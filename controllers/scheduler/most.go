@@ -11,7 +11,8 @@ import (
 
 // MostPods implements minicluster.Scheduler.
 func (s *Scheduler) MostPods(pod *corev1.Pod) int {
+	requests := state.Requests(pod)
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	return s.ledger.MostPods(state.Requests(pod))
+	return s.ledger.MostPods(requests)
 }

@@ -73,7 +73,7 @@ func (l *Ledger) lapseAway(now time.Time) (next time.Time) {
 			next = elastic.Earliest(next, a.until)
 		} else {
 			delete(l.away, name)
-			l.earlier = nil
+			l.earlier, l.most = nil, nil
 		}
 	}
 	return next

@@ -4,7 +4,7 @@
 package ledger
 
 import (
-	"cmp"
+	"crypto/sha256"
 	"encoding/binary"
 	"maps"
 	"slices"
@@ -59,6 +59,8 @@ type Ledger struct {
 	// if it has to be made again, as after each change of a node that CouldHold depends on.
 	away    map[string]*away
 	earlier *Ledger
+	// most are the answers of MostPods, by a hash of the requests. They are forgotten whenever earlier is.
+	most map[[sha256.Size]byte]int
 	// reserved are the reservations that are not over.
 	reserved []*reserved
 	// requests are what pods request, by a text of it.
@@ -128,7 +130,7 @@ func (l *Ledger) update(before, now *node) (changed bool) {
 		changed = true
 	}
 	if !now.takesSame(before) {
-		l.exclusions, l.domains, l.earlier, changed = nil, nil, nil, true
+		l.exclusions, l.domains, l.earlier, l.most, changed = nil, nil, nil, nil, true
 	}
 	if before.down != now.down || before.others != now.others {
 		l.total, l.foreign, changed = nil, nil, true
@@ -175,13 +177,14 @@ func (l *Ledger) DeleteNode(name string) {
 
 // rebuild makes the next use build the graph again.
 func (l *Ledger) rebuild() {
-	l.graph, l.total, l.foreign, l.exclusions, l.domains, l.earlier = nil, nil, nil, nil, nil, nil
+	l.graph, l.total, l.foreign, l.exclusions, l.domains = nil, nil, nil, nil, nil
+	l.earlier, l.most = nil, nil
 }
 
 // resize gives a node the capacity that it has now. The graph is made anew if it cannot be changed,
 // for example because the node has another kind of resources than before.
 func (l *Ledger) resize(n *node, before fluxion.Resources) {
-	l.earlier = nil
+	l.earlier, l.most = nil, nil
 	now := l.capacity(n)
 	kinds := maps.Clone(before)
 	maps.Copy(kinds, now)
@@ -236,11 +239,7 @@ const maxShared = 4096
 // shared are equal requests, of which the pods that hold as much have one copy.
 func (l *Ledger) shared(requests fluxion.Resources) fluxion.Resources {
 	var text [256]byte
-	key := text[:0]
-	for _, name := range slices.Sorted(maps.Keys(requests)) {
-		key = append(append(key, name...), 0)
-		key = binary.AppendVarint(key, requests[name])
-	}
+	key := textOf(text[:0], requests)
 	if known, ok := l.requests[string(key)]; ok {
 		return known
 	}
@@ -249,6 +248,15 @@ func (l *Ledger) shared(requests fluxion.Resources) fluxion.Resources {
 	}
 	l.requests[string(key)] = requests
 	return requests
+}
+
+// textOf appends a text of requests, in which equal requests are equal.
+func textOf(text []byte, requests fluxion.Resources) []byte {
+	for _, name := range slices.Sorted(maps.Keys(requests)) {
+		text = append(append(text, name...), 0)
+		text = binary.AppendVarint(text, requests[name])
+	}
+	return text
 }
 
 // Gone forgets a pod that a watch does not show any more. It keeps the pod if the label of its
@@ -306,31 +314,6 @@ func (p *Pod) held() []occupied {
 	return []occupied{{p.node, p.requests}}
 }
 
-// setDaemon records a daemon pod of a node; nil if the pod is gone.
-func (l *Ledger) setDaemon(name string, uid types.UID, p *Pod) {
-	n := l.nodes[name]
-	var before fluxion.Resources
-	if n != nil {
-		before = l.capacity(n)
-	}
-	switch of := l.daemons[name]; {
-	case p == nil && len(of) <= 1:
-		delete(l.daemons, name)
-	case p == nil:
-		delete(of, uid)
-	case of == nil:
-		l.daemons[name] = map[types.UID]*Pod{uid: p}
-	default:
-		of[uid] = p
-	}
-	if n != nil {
-		l.resize(n, before)
-		if p == nil && n.down == "" {
-			l.free([]string{name})
-		}
-	}
-}
-
 // current is the resource graph of the cluster as it is now. It changes with the ledger, so
 // callers that keep it make a snapshot. It is built again only if nodes came, went, or changed
 // their topology or the kinds of their resources.
@@ -366,33 +349,4 @@ func (l *Ledger) current() (*fluxion.Graph, error) {
 		}
 	}
 	return graph, nil
-}
-
-// capacity is what a node has beside its daemon pods. They give the node no other kinds of resources. A daemon pod that
-// is still expected counts only if there is room for it beside the others: one that asks for more waits for ever.
-func (l *Ledger) capacity(n *node) fluxion.Resources {
-	capacity := maps.Clone(n.capacity)
-	var expected []*Pod
-	for _, p := range l.daemons[n.Name] {
-		if p.expected {
-			expected = append(expected, p)
-		} else {
-			lower(capacity, p.requests)
-		}
-	}
-	slices.SortFunc(expected, func(a, b *Pod) int { return cmp.Compare(a.uid, b.uid) })
-	for _, p := range expected {
-		if len(above(p.requests, capacity)) == 0 {
-			lower(capacity, p.requests)
-		}
-	}
-	return capacity
-}
-
-func lower(capacity, requests fluxion.Resources) {
-	for name, amount := range requests {
-		if _, has := capacity[name]; has {
-			capacity[name] -= amount
-		}
-	}
 }

@@ -4,22 +4,46 @@
 package ledger
 
 import (
+	"crypto/sha256"
+	"maps"
 	"math"
 
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
 )
 
+// maxMost bounds the answers that are remembered: more than the kinds of pods that wait in a cluster.
+const maxMost = 4096
+
 // MostPods is how many pods with these requests the nodes could hold if they were empty and up, with the nodes that
-// went away in the last hour. Whether the pods may run there does not matter.
+// went away in the last hour. Whether the pods may run there does not matter. Waiting gangs ask often, so the answer is
+// remembered until nodes or their daemons change.
 func (l *Ledger) MostPods(requests fluxion.Resources) int {
-	most := 0
+	var text [256]byte
+	key := sha256.Sum256(textOf(text[:0], requests)) // users choose how long the text is
+	if known, ok := l.most[key]; ok {
+		return known
+	}
+	if len(l.most) >= maxMost || l.most == nil {
+		l.most = map[[sha256.Size]byte]int{}
+	}
+	l.most[key] = l.countMost(requests)
+	return l.most[key]
+}
+
+func (l *Ledger) countMost(requests fluxion.Resources) int {
+	most, capacity := 0, fluxion.Resources{}
 	for name, n := range l.nodes {
 		if l.away[name] == nil && !n.others {
-			most += mostOn(l.capacity(n), requests)
+			clear(capacity)
+			maps.Copy(capacity, n.capacity)
+			l.withoutDaemons(n, capacity)
+			most += mostOn(capacity, requests)
 		}
 	}
 	for _, a := range l.away {
-		most += mostOn(a.before.capacity, requests)
+		if !a.before.others {
+			most += mostOn(a.before.capacity, requests)
+		}
 	}
 	return most
 }

@@ -22,6 +22,8 @@ func TestLimitsOfTheManager(t *testing.T) {
 	s := newSite(t, 0)
 	s.removeJobs() // and pods
 	manager := s.impersonate(harness.SystemIdentity)
+	elsewhere := s.as("system:serviceaccount:elsewhere:flux-elastic") // an overlay chooses the namespace
+	namesake := s.as("system:serviceaccount:elsewhere:not-flux-elastic")
 	pod := func() *corev1.Pod {
 		return &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, GenerateName: "x-"},
@@ -43,17 +45,19 @@ func TestLimitsOfTheManager(t *testing.T) {
 		options []client.CreateOption
 		refused string
 	}{
-		"a pod":                      {manager, pod(), nil, onlyDryRuns},
-		"a pod in a dry run":         {manager, pod(), []client.CreateOption{client.DryRunAll}, ""},
-		"a pod of others":            {env.client, pod(), nil, ""},
-		"a certificate":              {manager, secret("x-curve-12-abcde", certificate, ""), nil, ""},
-		"a certificate in a dry run": {manager, secret("y-curve-1-abcde", certificate, ""), []client.CreateOption{client.DryRunAll}, ""},
-		"a Secret of another name":   {manager, secret("x-curve", certificate, ""), nil, onlyCertificates},
-		"a name that goes on":        {manager, secret("x-curve-1-abcde.token", certificate, ""), nil, onlyCertificates},
-		"a Secret of other content":  {manager, secret("x-curve-1-bcdef", "token", ""), nil, onlyCertificates},
-		"the token of an account":    {manager, token, nil, onlyCertificates},
-		"such a Secret in a dry run": {manager, secret("y", "token", ""), []client.CreateOption{client.DryRunAll}, ""},
-		"such a Secret of others":    {env.client, secret("y", "token", ""), nil, ""},
+		"a pod":                       {manager, pod(), nil, onlyDryRuns},
+		"a pod in a dry run":          {manager, pod(), []client.CreateOption{client.DryRunAll}, ""},
+		"a pod, in another namespace": {elsewhere, pod(), nil, onlyDryRuns},
+		"a pod of a similar name":     {namesake, pod(), nil, ""},
+		"a pod of others":             {env.client, pod(), nil, ""},
+		"a certificate":               {manager, secret("x-curve-12-abcde", certificate, ""), nil, ""},
+		"a certificate in a dry run":  {manager, secret("y-curve-1-abcde", certificate, ""), []client.CreateOption{client.DryRunAll}, ""},
+		"a Secret of another name":    {manager, secret("x-curve", certificate, ""), nil, onlyCertificates},
+		"a name that goes on":         {manager, secret("x-curve-1-abcde.token", certificate, ""), nil, onlyCertificates},
+		"a Secret of other content":   {manager, secret("x-curve-1-bcdef", "token", ""), nil, onlyCertificates},
+		"the token of an account":     {manager, token, nil, onlyCertificates},
+		"such a Secret in a dry run":  {manager, secret("y", "token", ""), []client.CreateOption{client.DryRunAll}, ""},
+		"such a Secret of others":     {env.client, secret("y", "token", ""), nil, ""},
 	} {
 		err := tc.as.Create(s.ctx, tc.object, tc.options...)
 		switch {
