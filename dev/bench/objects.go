@@ -59,7 +59,9 @@ func MiniCluster(gang clog.Gang, cpu resource.Quantity) *v1alpha2.MiniCluster {
 // time after which the start is given up.
 func (r *Run) MiniCluster(gang clog.Gang, cpu resource.Quantity) *v1alpha2.MiniCluster {
 	mc := MiniCluster(gang, cpu)
-	mc.Spec.Queue = QueueName(gang.Queue)
+	if r.Scheduler.Queue != "" {
+		mc.Spec.Queue = QueueName(gang.Queue)
+	}
 	if timeout := r.Scenario.StartTimeout; timeout.Duration > 0 {
 		mc.Spec.Elastic.QuorumTimeout = &metav1.Duration{Duration: timeout.Duration / 2}
 		mc.Spec.Elastic.StartTimeout = &metav1.Duration{Duration: timeout.Duration}
