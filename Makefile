@@ -215,6 +215,9 @@ generate: ## Generate deep copies, CRDs and the manager's role
 	$(TOOL) controller-gen rbac:roleName=flux-elastic paths=./controllers/... output:rbac:dir=config/rbac
 	$(TOOL) controller-gen crd:maxDescLen=0,generateEmbeddedObjectMeta=true paths=sigs.k8s.io/jobset/api/jobset/v1alpha2 output:crd:dir=internal/jobset/crd
 
+	@# The parser of quantities needs minutes, or all memory, for 1E99999999: exponents have two digits, and numbers thirty.
+	perl -pi -e 's/^( *pattern: ).*numkMGTPE.*$$/$$1^(\\+|-)?(([0-9]{1,30}(\\.[0-9]{0,30})?)|(\\.[0-9]{1,30}))(([KMGTPE]i)|[numkMGTPE]|([eE](\\+|-)?[0-9]{1,2}))?\$$/' config/crd/flux-framework.org_*.yaml internal/jobset/crd/*.yaml
+
 .PHONY: format
 format: ## Format Go, shell and YAML
 	$(TOOL) golangci-lint fmt

@@ -264,7 +264,7 @@ type ContainerVolume struct {
 	EmptyDirMedium string `json:"emptyDirMedium,omitempty"`
 
 	// emptyDirSizeLimit is how much may be written to the empty directory, e.g. 64Gi.
-	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]*)?([KMGTPE]i|[mkMGTPE]|[eE][0-9]+)?)?$`
+	// +kubebuilder:validation:Pattern=`^([0-9]{1,30}(\.[0-9]{0,30})?([KMGTPE]i|[mkMGTPE]|[eE][0-9]{1,2})?)?$`
 	// +kubebuilder:validation:MaxLength=32
 	// +optional
 	EmptyDirSizeLimit string `json:"emptyDirSizeLimit,omitempty"`

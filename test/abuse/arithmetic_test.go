@@ -5,6 +5,7 @@ package abuse
 
 import (
 	"fmt"
+	"regexp"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -47,7 +48,7 @@ func FuzzArithmetic(f *testing.F) {
 	f.Add("99999999999999999999999999", "-5", "1e30", uint8(16), uint8(4), uint16(4), "99999999999999999999999999")
 	f.Fuzz(func(t *testing.T, cpu, memory, first string, containers, gangs uint8, size uint16, capacity string) {
 		pod := podWith(cpu, memory, first, int(containers%32))
-		may, err := resource.ParseQuantity(capacity)
+		may, err := parse(capacity)
 		if pod == nil || err != nil {
 			return
 		}
@@ -70,11 +71,22 @@ func FuzzArithmetic(f *testing.F) {
 	})
 }
 
+// schema is the pattern of quantities in the CRDs.
+var schema = regexp.MustCompile(`^(\+|-)?(([0-9]{1,30}(\.[0-9]{0,30})?)|(\.[0-9]{1,30}))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?[0-9]{1,2}))?$`)
+
+// parse is a quantity that the API server accepts in a MiniCluster. Others need minutes to be parsed.
+func parse(text string) (resource.Quantity, error) {
+	if !schema.MatchString(text) {
+		return resource.Quantity{}, resource.ErrFormatWrong
+	}
+	return resource.ParseQuantity(text)
+}
+
 // podWith is a pod of some containers and an init container; nil if a text is no quantity.
 func podWith(cpu, memory, first string, containers int) *corev1.Pod {
 	list := corev1.ResourceList{}
 	for name, text := range map[corev1.ResourceName]string{corev1.ResourceCPU: cpu, corev1.ResourceMemory: memory, "first": first} {
-		quantity, err := resource.ParseQuantity(text)
+		quantity, err := parse(text)
 		if err != nil {
 			return nil
 		}
