@@ -132,32 +132,31 @@ func (m *memory) isOutdated(object client.Object) bool {
 
 // noteTroubles records since when pods have had trouble.
 func (m *memory) noteTroubles(pods []protocol.Pod, now time.Time) {
-	before := m.troubles
-	m.troubles = map[types.UID]time.Time{}
+	var troubled []types.UID
 	for i := range pods {
-		if pods[i].Broker.Trouble == "" {
-			continue
+		if pods[i].Broker.Trouble != "" {
+			troubled = append(troubled, pods[i].UID)
 		}
-		since, known := before[pods[i].UID]
-		if !known {
-			since = now
-		}
-		m.troubles[pods[i].UID] = since
 	}
+	m.troubles = since(m.troubles, troubled, now)
 }
 
-// noteKept records since when the evictions of pods have been refused. What it knew of other pods is
-// forgotten.
+// noteKept records since when the evictions of pods have been refused.
 func (m *memory) noteKept(pods []types.UID, now time.Time) {
-	before := m.kept
-	m.kept = map[types.UID]time.Time{}
+	m.kept = since(m.kept, pods, now)
+}
+
+// since is since when something is so of some pods: since before, or now. Other pods are forgotten.
+func since(before map[types.UID]time.Time, pods []types.UID, now time.Time) map[types.UID]time.Time {
+	times := make(map[types.UID]time.Time, len(pods))
 	for _, pod := range pods {
-		since, known := before[pod]
+		at, known := before[pod]
 		if !known {
-			since = now
+			at = now
 		}
-		m.kept[pod] = since
+		times[pod] = at
 	}
+	return times
 }
 
 // hasPlaced reports whether this version of a pod was placed: the cache does not show it yet.

@@ -59,7 +59,7 @@ func (l *Ledger) withoutDaemons(n *node, capacity fluxion.Resources) {
 	}
 	slices.SortFunc(expected, func(a, b *Pod) int { return cmp.Compare(a.uid, b.uid) })
 	for _, p := range expected {
-		if len(above(p.requests, capacity)) == 0 {
+		if hasRoomFor(p.requests, capacity) {
 			lower(capacity, p.requests)
 		}
 	}
