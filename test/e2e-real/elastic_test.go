@@ -267,7 +267,9 @@ func (m *miniCluster) logTimes() {
 func testScale(c *cluster) {
 	t := c.T
 	m := c.make("scale", best(), "launcher: true, "+command("flux submit -N3 -n3 bash -c 'touch /gate/works; "+until("work")+"'; "+until("go")+"; flux run -N3 -n3 bash -c 'echo \"task $FLUX_TASK_RANK on $(hostname)\"'"), "minSize: 2")
+	hasThree := func(mc *v1alpha2.MiniCluster) bool { return mc.Status.Size == 3 }
 	m.awaitRunning()
+	m.is("has three", hasThree) // a rank that is not up yet would leave before rank 2
 	m.isInFlux("avail", "0-2")
 	m.wait("works")
 	first := m.pod(2)
@@ -296,7 +298,7 @@ func testScale(c *cluster) {
 	opened = machineClock.Now()
 	c.must("scale", "minicluster", "scale", "--replicas=3")
 	m.isInFlux("avail", "0-2")
-	m.is("has three", func(mc *v1alpha2.MiniCluster) bool { return mc.Status.Size == 3 })
+	m.is("has three", hasThree)
 	m.Logf("three again after %s", machineClock.Since(opened))
 	m.open("go")
 	m.awaitEnd(v1alpha2.ReasonSucceeded)
