@@ -56,6 +56,10 @@ FUZZ     ?= pkg/fluxion/hostlist:FuzzDecode pkg/fluxion/hostlist:FuzzParse pkg/f
             $(addprefix pkg/fluxion/traverser:,FuzzReadJGF FuzzReadGRUG FuzzReadRv1Exec FuzzFind FuzzPartialCancel FuzzUpdate FuzzSession) \
             internal/broker:FuzzSettings internal/broker:FuzzFiles test/abuse:FuzzArithmetic
 
+# The name of the manager's image in a release, and the version, which is also the image's tag: see `make release`.
+IMAGE   ?= flux-elastic
+VERSION ?= $(shell git describe --tags --always --dirty)
+
 # The database of known vulnerabilities: see `make vulncheck`.
 VULNDB ?= https://vuln.go.dev
 
@@ -106,6 +110,11 @@ build: ## Build bin/manager, bin/localcluster, bin/resource-query and bin/kubect
 .PHONY: build-fluxion
 build-fluxion: ## Build bin/manager-fluxion, a manager that can use Fluxion's own library (--matcher=fluxion)
 	go build -tags=fluxion -o bin/manager-fluxion ./cmd/manager
+
+.PHONY: release
+release: ## Make the files of a release in dist: [IMAGE=flux-elastic] [VERSION=v0.1.0]
+	rm -rf dist
+	go -C hack/release run . manifests --image=$(IMAGE) --version=$(VERSION)
 
 .PHONY: test
 test: unit $(if $(filter ./...,$(TEST)),e2e-sim) ## Run the tests; the first run builds the control plane (some minutes): [TEST=./...] [TEST_ARGS=]
