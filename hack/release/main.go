@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/flux-elastic/flux-elastic/hack/release/chart"
 	"github.com/flux-elastic/flux-elastic/hack/release/manifests"
 )
 
@@ -30,6 +31,7 @@ type options struct {
 
 // commands are the subcommands.
 var commands = map[string]func(context.Context, options) error{
+	"chart":     func(_ context.Context, o options) error { return chart.Write(o.root, o.out, o.image, o.version) },
 	"manifests": func(_ context.Context, o options) error { return manifests.Write(o.root, o.out, o.image, o.version) },
 }
 
