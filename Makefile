@@ -231,8 +231,8 @@ generate: ## Generate deep copies, CRDs, the manager's role, and what the chart 
 
 	@# Helm reads no file outside of the chart, so the chart has copies of the objects in config.
 	rm -rf charts/flux-elastic/files
-	for dir in admission crd direct embedded limits rbac; do \
-	  mkdir -p charts/flux-elastic/files/$$dir && cp config/$$dir/*.yaml charts/flux-elastic/files/$$dir/ && rm charts/flux-elastic/files/$$dir/kustomization.yaml || exit; done
+	cp -R config charts/flux-elastic/files
+	find charts/flux-elastic/files -type f '(' -name kustomization.yaml -o -name '*.go' -o -name '*.schema.json' -o -path '*/default/*' ')' -delete
 
 .PHONY: format
 format: ## Format Go, shell and YAML

@@ -6,11 +6,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 
 {{/*
-The objects of files of the directory config, in the namespace of the release. `make generate` copies these files
-to the directory files, so that there is one source of each object. Arguments: root, glob, and optionally annotations.
+The objects of files of the directory config, in the namespace of the release or in others. `make generate` copies
+these files to the directory files, so that each object has one source. Arguments: root, glob, and optionally kinds,
+namespaces and annotations.
 */}}
 {{- define "flux-elastic.objects" -}}
-{{- $namespace := .root.Release.Namespace }}
+{{- $ := . }}
 {{- $metadata := dict "labels" (include "flux-elastic.labels" .root | fromYaml) }}
 {{- with .annotations }}
 {{- $_ := set $metadata "annotations" . }}
@@ -19,23 +20,25 @@ to the directory files, so that there is one source of each object. Arguments: r
 {{- if not $files }}
 {{- fail (printf "the chart has no files/%s: `make generate` makes them" .glob) }}
 {{- end }}
+{{- range $namespace := .namespaces | default (list .root.Release.Namespace) }}
 {{- range $path, $text := $files }}
 {{- range $document := toString $text | replace "flux-elastic-system" $namespace | printf "\n%s" | splitList "\n---\n" }}
 {{- $object := fromYaml $document }}
 {{- with $object.Error }}
 {{- fail (printf "%s: %s" $path .) }}
 {{- end }}
-{{- if $object }}
+{{- if and $object (has $object.kind ($.kinds | default (list $object.kind))) }}
 {{- $_ := merge $object.metadata (deepCopy $metadata) }}
-{{- if has $object.kind (list "ServiceAccount" "Role" "RoleBinding" "Service" "NetworkPolicy" "PodDisruptionBudget") }}
-{{- $_ := set $object.metadata "namespace" $namespace }}
+{{- if not (regexMatch "^(Cluster|CustomResourceDefinition|MutatingAdmission|ValidatingAdmission)" $object.kind) }}
+{{- $_ := merge $object.metadata (dict "namespace" $namespace) }}
 {{- end }}
 {{- range $object.subjects }}
-{{- $_ := set . "namespace" $namespace }}
+{{- $_ := merge . (dict "namespace" $namespace) }}
 {{- end }}
 ---
 {{ toYaml $object }}
 {{ end }}
+{{- end }}
 {{- end }}
 {{- end }}
 {{- end }}

@@ -28,9 +28,9 @@ import (
 )
 
 const (
-	root     = "../../.."
-	dir      = root + "/charts/flux-elastic"
-	system   = "flux-elastic-system" // the namespace of config
+	root      = "../../.."
+	dir       = root + "/charts/flux-elastic"
+	system    = "flux-elastic-system" // the namespace of config
 	elsewhere = "hpc"
 )
 
@@ -165,6 +165,10 @@ patches:
       - {op: add, path: /spec/template/spec/containers/0/args/-, value: --beside-flux-operator=false}
       - {op: add, path: /spec/template/spec/containers/0/args/-, value: --default-ttl=24h}
 `,
+		"available": `
+resources: [../config/embedded, ../config/admission]
+components: [../config/availability, ../config/monitoring, ../config/network]
+`,
 	} {
 		t.Run(values, func(t *testing.T) {
 			m, err := manifests.Build(root, kustomization)
@@ -215,12 +219,14 @@ func TestWrongValues(t *testing.T) {
 		"{image: {name: x}}":                     "at '/image': additional properties 'name' not allowed",
 		"{image: {digest: latest}}":              "at '/image/digest': 'latest' does not match pattern",
 		"{flags: {--workers: 3}}":                "'--workers' does not match pattern",
-		"{flags: {workers: [3]}}":                "at '/flags/workers': got array, want string, number or boolean",
+		"{flags: {workers: [3]}}":                "at '/flags/workers': got array, want boolean or number or string",
 		"{flags: {jobset: embedded}}":            `flags has "jobset", which the chart sets itself`,
 		"{admission: true}":                      "at '/admission': got boolean, want object",
 		"{tolerations: {key: x}}":                "at '/tolerations': got object, want array",
 		"{nodeSelector: {disk: true}}":           "at '/nodeSelector/disk': got boolean, want string",
 		"{resources: {limit: {memory: 1Gi}}}":    "at '/resources': additional properties 'limit' not allowed",
+		"{metrics: {service: {}}}":               "at '/metrics/service': got object, want boolean",
+		"{networkPolicies: {namespaces: [A]}}":   "at '/networkPolicies/namespaces/0': 'A' does not match pattern",
 		"{crds: {install: 'no'}}":                "at '/crds/install': got string, want boolean",
 		"{imagePullSecrets: [registry]}":         "at '/imagePullSecrets/0': got string, want object",
 		"{priorityClassName: {name: important}}": "at '/priorityClassName': got object, want string",
