@@ -263,7 +263,7 @@ func TestWrite(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if line, deployment := `image: "registry.example.com/flux-elastic:`+version+`"`, files["flux-elastic/templates/deployment.yaml"]; !strings.Contains(deployment, line) {
+		if line, deployment := "image: registry.example.com/flux-elastic:"+version+"\n", files["flux-elastic/templates/deployment.yaml"]; !strings.Contains(deployment, line) {
 			t.Errorf("there is no %s:\n%s", line, deployment)
 		}
 		if names := slices.Collect(maps.Keys(files)); slices.ContainsFunc(names, func(name string) bool { return strings.Contains(name, "/ci/") }) {
