@@ -4,7 +4,9 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -120,7 +122,7 @@ func newer(t *testing.T, chart string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(path, []byte(strings.Replace(string(text), "\n  names:\n", "\n  names:\n    categories: [newer]\n", 1)), 0o600); err != nil {
+	if err := os.WriteFile(path, bytes.Replace(text, []byte("\n    categories:\n    - all\n"), []byte("\n    categories:\n    - newer\n"), 1), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return dir
@@ -158,7 +160,7 @@ func TestChart(t *testing.T) {
 	site.Create(second)
 	site.AwaitSuccess(second)
 	r.helm("rollback", "1")
-	if got := r.categories(); len(got) > 0 {
+	if got := r.categories(); !slices.Equal(got, []string{"all"}) {
 		t.Errorf("the rollback left the definition with the categories %v", got)
 	}
 	r.expect(false, "clusterrole/flux-elastic-direct")
@@ -176,7 +178,17 @@ func TestChart(t *testing.T) {
 		t.Errorf("it ended with attempt %d", mc.Status.Admission.Attempt)
 	}
 
+	third := fixture.MiniCluster("third").Size(3).CPU("8").PodAnnotation(simulator.Runtime, untilTold).New()
+	third.Namespace = site.Namespace
+	site.Create(third)
+	site.AwaitState(third, v1alpha2.StateRunning)
 	r.helm("uninstall")
 	site.AwaitGone(&apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "miniclusters.flux-framework.org"}})
 	r.expect(false, "crd/miniclusterqueues.flux-framework.org", "crd/miniclusterreservations.flux-framework.org")
+	eventually(t, func() error {
+		if pods := site.Pods(third); len(pods) > 0 {
+			return fmt.Errorf("%d pods are left", len(pods))
+		}
+		return nil
+	})
 }

@@ -5,6 +5,9 @@ package chart
 
 import (
 	"bytes"
+	"encoding/json"
+	"flag"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -13,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	yamlv3 "go.yaml.in/yaml/v3"
 	"helm.sh/helm/v4/pkg/chart/common"
 	"helm.sh/helm/v4/pkg/chart/common/util"
 	chartv2 "helm.sh/helm/v4/pkg/chart/v2"
@@ -125,6 +129,59 @@ func TestLint(t *testing.T) {
 				t.Errorf("%s: %s", filepath.Base(path), message)
 			}
 		}
+	}
+}
+
+var update = flag.Bool("update", false, "write the table of values in docs/install.md")
+
+// rows returns the table rows of values with comments, by the order of their file. A value without a comment has
+// values inside that have one.
+func rows(t *testing.T, prefix string, node *yamlv3.Node) (lines []string) {
+	t.Helper()
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		key, value := node.Content[i], node.Content[i+1]
+		comment := strings.ReplaceAll(strings.ReplaceAll(key.HeadComment, "\n# ", " "), "# ", "")
+		if comment == "" {
+			if value.Kind != yamlv3.MappingNode || len(value.Content) == 0 {
+				t.Errorf("%s%s has no comment", prefix, key.Value)
+			}
+			lines = append(lines, rows(t, prefix+key.Value+".", value)...)
+			continue
+		}
+		var decoded any
+		if err := value.Decode(&decoded); err != nil {
+			t.Fatal(err)
+		}
+		text, err := json.Marshal(decoded)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, fmt.Sprintf("| `%s%s` | `%s` | %s |", prefix, key.Value, text, comment))
+	}
+	return lines
+}
+
+// The documentation has all values.
+func TestDocumentation(t *testing.T) {
+	var document yamlv3.Node
+	if err := yamlv3.Unmarshal([]byte(read(t, dir+"/values.yaml")), &document); err != nil {
+		t.Fatal(err)
+	}
+	const path, begin, end = root + "/docs/install.md", "-update -->\n", "<!-- end of values -->"
+	text := read(t, path)
+	before, rest, found := strings.Cut(text, begin)
+	_, after, closed := strings.Cut(rest, end)
+	if !found || !closed {
+		t.Fatalf("%s has no place for the values", path)
+	}
+	table := "| value | default | meaning |\n|---|---|---|\n" + strings.Join(rows(t, "", document.Content[0]), "\n") + "\n"
+	want := before + begin + "\n" + table + "\n" + end + after
+	if *update {
+		if err := os.WriteFile(path, []byte(want), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	} else if text != want {
+		t.Errorf("the values have changed: run `go -C hack/release test ./chart -update`\n%s", cmp.Diff(text, want))
 	}
 }
 
