@@ -128,13 +128,16 @@ func newer(t *testing.T, chart string) string {
 	return dir
 }
 
-// A release of the chart is installed in a namespace of the site's choice. A MiniCluster lives through an
-// upgrade, a rollback, the end of the release and its return. It goes with the definitions alone.
+// A release of the chart is installed in a namespace of the site's choice, over definitions of kubectl. A MiniCluster
+// lives through an upgrade, a rollback, the end of the release and its return. It goes with the definitions alone.
 func TestChart(t *testing.T) {
 	t.Parallel()
 	r := newRelease(t, "hpc")
 	chart := filepath.Join(env.Root, "charts/flux-elastic")
-	r.helm("install", chart, "--create-namespace", "--set=replicas=0,jobset=embedded,admission.enabled=true")
+	if out, err := r.cluster.Kubectl(r.ctx, "apply", "--server-side", "-k", filepath.Join(env.Root, "config/crd")); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	r.helm("install", chart, "--create-namespace", "--take-ownership", "--set=replicas=0,jobset=embedded,admission.enabled=true")
 	m := r.startManager()
 	t.Cleanup(func() { m.Stop() })
 	site := r.cluster.NewSite(t, 3)
