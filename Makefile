@@ -56,6 +56,10 @@ FUZZ     ?= pkg/fluxion/hostlist:FuzzDecode pkg/fluxion/hostlist:FuzzParse pkg/f
             $(addprefix pkg/fluxion/traverser:,FuzzReadJGF FuzzReadGRUG FuzzReadRv1Exec FuzzFind FuzzPartialCancel FuzzUpdate FuzzSession) \
             internal/broker:FuzzSettings internal/broker:FuzzFiles test/abuse:FuzzArithmetic
 
+# The name of the manager's image in a release, and the version, which is also the image's tag: see `make release`.
+IMAGE   ?= flux-elastic
+VERSION ?= $(shell git describe --tags --always --dirty)
+
 # The database of known vulnerabilities: see `make vulncheck`.
 VULNDB ?= https://vuln.go.dev
 
@@ -68,7 +72,7 @@ endef
 
 TOOL   := go tool -modfile=hack/tools/go.mod
 SHELLS := $(shell git ls-files '*.sh' .ci/run)
-YAMLS  := $(shell git ls-files '*.yaml' '*.yml' ':!config/crd/*' ':!config/rbac/role.yaml' ':!internal/jobset/crd/*' ':!dev/localcluster/stages/*')
+YAMLS  := $(shell git ls-files '*.yaml' '*.yml' ':!config/crd/*' ':!config/rbac/role.yaml' ':!internal/jobset/crd/*' ':!dev/localcluster/stages/*' ':!charts/*/files/*' ':!charts/*/templates/*')
 
 ##@ Use
 
@@ -107,12 +111,19 @@ build: ## Build bin/manager, bin/localcluster, bin/resource-query and bin/kubect
 build-fluxion: ## Build bin/manager-fluxion, a manager that can use Fluxion's own library (--matcher=fluxion)
 	go build -tags=fluxion -o bin/manager-fluxion ./cmd/manager
 
+.PHONY: release
+release: ## Make the files of a release in dist: [IMAGE=flux-elastic] [VERSION=v0.1.0]
+	rm -rf dist
+	go -C hack/release run . manifests --image=$(IMAGE) --version=$(VERSION)
+	go -C hack/release run . chart --image=$(IMAGE) --version=$(VERSION)
+
 .PHONY: test
 test: unit $(if $(filter ./...,$(TEST)),e2e-sim) ## Run the tests; the first run builds the control plane (some minutes): [TEST=./...] [TEST_ARGS=]
 
 .PHONY: unit
 unit: control-plane ## Run the tests that need no cluster, or that start a part of one: [TEST=./...] [TEST_ARGS=]
 	@$(call suite,unit,-timeout=45m $(TEST_ARGS) $(shell go list $(TEST) | grep -v /test/e2e))
+	$(if $(filter ./...,$(TEST)),go -C hack/release test $(TEST_ARGS) ./...)
 
 .PHONY: e2e-sim
 e2e-sim: control-plane ## Run the tests with simulated nodes: [TEST_ARGS=]
@@ -209,7 +220,7 @@ fuzz: ## Fuzz every reader for FUZZTIME: [FUZZTIME=30s]
 ##@ Develop
 
 .PHONY: generate
-generate: ## Generate deep copies, CRDs and the manager's role
+generate: ## Generate deep copies, CRDs, the manager's role, and what the chart has of config
 	$(TOOL) controller-gen object:headerFile=hack/boilerplate.go.txt paths=./api/...
 	$(TOOL) controller-gen crd paths=./api/... output:crd:dir=config/crd
 	$(TOOL) controller-gen rbac:roleName=flux-elastic paths=./controllers/... output:rbac:dir=config/rbac
@@ -217,6 +228,11 @@ generate: ## Generate deep copies, CRDs and the manager's role
 
 	@# The parser of quantities needs minutes, or all memory, for 1E99999999: exponents have two digits, and numbers thirty.
 	perl -pi -e 's/^( *pattern: ).*numkMGTPE.*$$/$$1^(\\+|-)?(([0-9]{1,30}(\\.[0-9]{0,30})?)|(\\.[0-9]{1,30}))(([KMGTPE]i)|[numkMGTPE]|([eE](\\+|-)?[0-9]{1,2}))?\$$/' config/crd/flux-framework.org_*.yaml internal/jobset/crd/*.yaml
+
+	@# Helm reads no file outside of the chart, so the chart has copies of the objects in config.
+	rm -rf charts/flux-elastic/files
+	cp -R config charts/flux-elastic/files
+	find charts/flux-elastic/files -type f '(' -name kustomization.yaml -o -name '*.go' -o -name '*.schema.json' -o -path '*/default/*' ')' -delete
 
 .PHONY: format
 format: ## Format Go, shell and YAML
@@ -229,6 +245,7 @@ lint: ## Lint Go (with the layers of docs/architecture.md), shell and YAML
 	$(TOOL) golangci-lint run
 	$(TOOL) golangci-lint run --build-tags=fluxion ./cmd/manager
 	$(TOOL) golangci-lint run --build-tags=real ./test/e2e-real
+	go -C hack/release tool -modfile=../tools/go.mod golangci-lint run
 	$(TOOL) shfmt -d $(SHELLS)
 	@command -v shellcheck >/dev/null || { echo "make lint needs shellcheck: apt-get install shellcheck, brew install shellcheck" >&2; exit 1; }
 	shellcheck -x -P internal/broker/scripts $(SHELLS)
@@ -239,7 +256,8 @@ verify: generate lint ## Check that generated files are up to date, and lint; fa
 	go vet ./...
 	go vet -tags=fluxion ./cmd/manager
 	go vet -tags=real ./test/e2e-real
-	for dir in . hack/controlplane hack/controlplane/coredns hack/controlplane/kueue hack/tools; do (cd $$dir && go mod tidy -diff) || exit; done
+	go -C hack/release vet ./...
+	for dir in . hack/controlplane hack/controlplane/coredns hack/controlplane/kueue hack/release hack/tools; do (cd $$dir && go mod tidy -diff) || exit; done
 	git diff --exit-code
 	@test -z "$$(git status --porcelain)" || { git status --short; echo "verify: files are not committed, or were generated and are new" >&2; exit 1; }
 

@@ -117,7 +117,7 @@ func NewSuite(ctx context.Context, dir, command string, parts ...localcluster.Pa
 	return s, nil
 }
 
-// Cluster is a cluster with simulated nodes, in which the API is installed and the simulator runs.
+// Cluster is a cluster with simulated nodes, in which the simulator runs.
 type Cluster struct {
 	*localcluster.Cluster
 	Client client.Client
@@ -131,7 +131,19 @@ type Cluster struct {
 
 // Up starts a cluster with nodes of 8 CPUs, in a directory of the suite, and installs config/embedded
 // and the policy of config/admission as a user would. Tests start managers themselves.
-func (s *Suite) Up(ctx context.Context, name string, nodes int, kueue *localcluster.KueueConfig) (_ *Cluster, err error) {
+func (s *Suite) Up(ctx context.Context, name string, nodes int, kueue *localcluster.KueueConfig) (*Cluster, error) {
+	c, err := s.UpEmpty(ctx, name, nodes, kueue)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.install(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("installing: %w", err), c.Down())
+	}
+	return c, nil
+}
+
+// UpEmpty starts a cluster as Up does, and installs nothing.
+func (s *Suite) UpEmpty(ctx context.Context, name string, nodes int, kueue *localcluster.KueueConfig) (_ *Cluster, err error) {
 	config := localcluster.Config{
 		Dir:   filepath.Join(s.Dir, name),
 		Nodes: localcluster.NodeConfig{Count: nodes, CPU: "8", Memory: "32Gi", Pods: 110},
@@ -159,9 +171,6 @@ func (s *Suite) Up(ctx context.Context, name string, nodes int, kueue *localclus
 	}()
 	if c.Client, err = client.New(restConfig, client.Options{Scheme: s.Scheme}); err != nil {
 		return nil, err
-	}
-	if err := c.install(ctx); err != nil {
-		return nil, fmt.Errorf("installing: %w", err)
 	}
 	if err := c.WriteKubeconfig(c.ManagerKubeconfig, c.URL()); err != nil {
 		return nil, err
