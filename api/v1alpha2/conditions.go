@@ -127,3 +127,11 @@ const (
 	// ReasonUnfinished: the MiniCluster has not finished.
 	ReasonUnfinished = "Unfinished"
 )
+
+// Reasons of events about a new size of a MiniCluster that runs. They are warnings.
+const (
+	// EventSizeIgnored: the new size has no effect before the next start, or only in part.
+	EventSizeIgnored = "SizeIgnored"
+	// EventBelowMinimum: the new size is below minSize. The MiniCluster shrinks to it nevertheless.
+	EventBelowMinimum = "BelowMinimum"
+)
