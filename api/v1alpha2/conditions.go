@@ -22,7 +22,7 @@ const (
 	// name for it. It becomes True when the command starts. Then it stays True, also after the
 	// end of the command, as in the Flux Operator: `kubectl wait` does not miss a short
 	// command. A MiniCluster that loses its nodes and waits again is not ready. The reason is
-	// the state that users see, one of the State constants.
+	// the state that users see.
 	ConditionReady = "JobMiniClusterReady"
 )
 

@@ -115,14 +115,13 @@ func (p *apiPage) addObject(object section) {
 		if slices.Contains(object.schema.Required, name) {
 			traits = append(traits, "required")
 		}
-		fmt.Fprintf(p, "- **`%s`** (%s)", name, strings.Join(traits, "; "))
-		text := prose(field.Description)
+		text := fmt.Sprintf("- **`%s`** (%s): %s", name, strings.Join(traits, "; "), prose(field.Description))
 		for _, rule := range rulesOf(&field) {
 			if len(found) == 0 || field.Type != "object" { // else its section has the rules
 				text += " Rule: " + rule + "."
 			}
 		}
-		p.WriteString(": " + wrap(text, "  "))
+		p.WriteString(wrap(text, "  "))
 		inner = append(inner, found...)
 	}
 	for _, object := range inner {

@@ -42,7 +42,7 @@ func TestProblemsAreFound(t *testing.T) {
 		"Makefile":           {Data: []byte("VAR ?= 1\ntest: build ## Test\n")},
 		"pkg/a/a.go":         {Data: []byte("package a\n")},
 		"pkg/a/a_test.go":    {Data: []byte("package a\n\nfunc TestThis(t *testing.T) {}\n")},
-		"docs/b.md":          {Data: []byte("# Same\n# Same\n## The `x/y` of [z](#q), it's\n<a id=\"own\"></a>\n```\n# no heading\n```\n")},
+		"docs/b.md":          {Data: []byte("# Same\n# Same\n## The `x/y` of [z](b.md), it's\n<a id=\"own\"></a>\n```\n# no heading\n```\n")},
 		".hidden/c.md":       {Data: []byte("[c](nowhere.md)\n")},
 		"docs/deep/links.md": {Data: []byte(links)},
 		"docs/names.md":      {Data: []byte(names)},
