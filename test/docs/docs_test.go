@@ -28,6 +28,24 @@ func TestLinks(t *testing.T) {
 	}
 }
 
+// The index lists every page of docs.
+func TestIndex(t *testing.T) {
+	t.Parallel()
+	listed := map[string]bool{"docs/README.md": true}
+	for _, page := range read(t, checkout) {
+		if page.Path == "docs/README.md" {
+			for _, link := range page.Links() {
+				listed[path.Join("docs", link.Target)] = true
+			}
+		}
+	}
+	for _, page := range read(t, checkout) {
+		if strings.HasPrefix(page.Path, "docs/") && !listed[page.Path] && !listed[path.Dir(page.Path)] {
+			t.Errorf("docs/README.md does not list %s", page.Path)
+		}
+	}
+}
+
 // Every file, make target and test that a page names exists.
 func TestNames(t *testing.T) {
 	t.Parallel()
