@@ -91,7 +91,7 @@ func (p *apiPage) addKind(crd *apiextensionsv1.CustomResourceDefinition) {
 func columns(definitions []apiextensionsv1.CustomResourceColumnDefinition) string {
 	var columns []string
 	for _, column := range definitions {
-		text := "`" + column.Name + "`"
+		text := code(column.Name)
 		if column.Priority > 0 {
 			text = "(" + text + ")"
 		}
@@ -115,7 +115,7 @@ func (p *apiPage) addObject(object section) {
 		if slices.Contains(object.schema.Required, name) {
 			traits = append(traits, "required")
 		}
-		text := fmt.Sprintf("- **`%s`** (%s): %s", name, strings.Join(traits, "; "), prose(field.Description))
+		text := fmt.Sprintf("- **%s** (%s): %s", code(name), strings.Join(traits, "; "), prose(field.Description))
 		for _, rule := range rulesOf(&field) {
 			if len(found) == 0 || field.Type != "object" { // else its section has the rules
 				text += " Rule: " + rule + "."
@@ -162,7 +162,7 @@ func (p *apiPage) traits(path string, field *apiextensionsv1.JSONSchemaProps) (t
 		kind, inner = "map of "+strings.Join(of, ", "), found
 	case field.Type == "object":
 		kind, inner = p.object(path, field)
-	case field.Pattern == duration || field.Pattern == wholeSeconds:
+	case isDuration(field):
 		kind = "duration"
 	case field.Format == "date-time":
 		kind = "time"
@@ -171,7 +171,7 @@ func (p *apiPage) traits(path string, field *apiextensionsv1.JSONSchemaProps) (t
 	}
 	traits = append(traits, kind)
 	if field.Default != nil {
-		traits = append(traits, "default `"+strings.Trim(string(field.Default.Raw), `"`)+"`")
+		traits = append(traits, "default "+code(strings.Trim(string(field.Default.Raw), `"`)))
 	}
 	return append(traits, bounds(field)...), inner
 }
@@ -205,40 +205,54 @@ func anchor(heading string) string {
 }
 
 // bounds are what the schema allows of a field.
-func bounds(field *apiextensionsv1.JSONSchemaProps) (bounds []string) {
+func bounds(field *apiextensionsv1.JSONSchemaProps) []string {
 	if len(field.Enum) > 0 {
-		var values []string
-		for _, value := range field.Enum {
-			if text := strings.Trim(string(value.Raw), `"`); text != "" {
-				values = append(values, "`"+text+"`")
-			}
-		}
-		return []string{strings.Join(values, ", ")}
+		return []string{values(field.Enum)}
 	}
-	between := func(least, most *int64, what string) {
-		switch {
-		case least != nil && *least > 0 && most != nil:
-			bounds = append(bounds, fmt.Sprintf("%d to %d %s", *least, *most, what))
-		case least != nil && *least > 0:
-			bounds = append(bounds, fmt.Sprintf("at least %d %s", *least, what))
-		case most != nil:
-			bounds = append(bounds, fmt.Sprintf("at most %d %s", *most, what))
+	bounds := []string{
+		between(whole(field.Minimum), whole(field.Maximum), ""),
+		between(field.MinItems, field.MaxItems, " items"),
+		between(nil, field.MaxProperties, " entries"),
+	}
+	if !isDuration(field) {
+		bounds = append(bounds, between(field.MinLength, field.MaxLength, " characters"))
+		if field.Pattern != "" {
+			bounds = append(bounds, "pattern "+code(field.Pattern))
 		}
 	}
+	return slices.DeleteFunc(bounds, func(bound string) bool { return bound == "" })
+}
+
+// values are those of an enumeration. The empty one is the same as no value.
+func values(enum []apiextensionsv1.JSON) string {
+	var values []string
+	for _, value := range enum {
+		if text := strings.Trim(string(value.Raw), `"`); text != "" {
+			values = append(values, code(text))
+		}
+	}
+	return strings.Join(values, ", ")
+}
+
+func whole(bound *float64) *int64 {
+	if bound == nil {
+		return nil
+	}
+	return new(int64(*bound))
+}
+
+func between(least, most *int64, what string) string {
 	switch {
-	case field.Minimum != nil && field.Maximum != nil:
-		bounds = append(bounds, fmt.Sprintf("%.0f to %.0f", *field.Minimum, *field.Maximum))
-	case field.Minimum != nil:
-		bounds = append(bounds, fmt.Sprintf("at least %.0f", *field.Minimum))
+	case least != nil && most != nil:
+		return fmt.Sprintf("%d to %d%s", *least, *most, what)
+	case least != nil:
+		return fmt.Sprintf("at least %d%s", *least, what)
+	case most != nil:
+		return fmt.Sprintf("at most %d%s", *most, what)
 	}
-	between(field.MinItems, field.MaxItems, "items")
-	between(nil, field.MaxProperties, "entries")
-	if field.Pattern == duration || field.Pattern == wholeSeconds {
-		return bounds
-	}
-	between(field.MinLength, field.MaxLength, "characters")
-	if field.Pattern != "" {
-		bounds = append(bounds, "pattern `"+field.Pattern+"`")
-	}
-	return bounds
+	return ""
+}
+
+func isDuration(field *apiextensionsv1.JSONSchemaProps) bool {
+	return field.Pattern == duration || field.Pattern == wholeSeconds
 }

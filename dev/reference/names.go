@@ -36,11 +36,11 @@ type namesPage struct {
 
 // names is the page of names.
 func names(root string) (string, error) {
-	code, err := parseGo(root, "api/v1alpha2", "internal", "controllers")
+	declared, err := parseGo(root, "api/v1alpha2", "internal", "controllers")
 	if err != nil {
 		return "", err
 	}
-	p := &namesPage{groups: code.groups, values: code.values}
+	p := &namesPage{groups: declared.groups, values: declared.values}
 	steps, err := parseGo(root, "pkg/elastic/life")
 	if err != nil {
 		return "", err
@@ -77,9 +77,9 @@ func (p *namesPage) heading(title string) { fmt.Fprintf(p, "\n## %s\n\n", title)
 
 // item writes the value of a constant and its comment.
 func (p *namesPage) item(c constant) {
-	text := p.text(strings.Replace(c.comment, c.name, "`"+c.value+"`", 1))
-	if !strings.HasPrefix(text, "`"+c.value+"`") {
-		text = "`" + c.value + "`: " + text
+	text := p.text(strings.Replace(c.comment, c.name, code(c.value), 1))
+	if !strings.HasPrefix(text, code(c.value)) {
+		text = code(c.value) + ": " + text
 	}
 	p.WriteString("- " + wrap(text, "  "))
 }
@@ -90,7 +90,7 @@ var word = regexp.MustCompile(`\b[A-Za-z]+\b`)
 func (p *namesPage) text(comment string) string {
 	return prose(word.ReplaceAllStringFunc(comment, func(name string) string {
 		if value, ok := p.values[name]; ok && name != "Group" {
-			return "`" + value + "`"
+			return code(value)
 		}
 		return name
 	}))
@@ -107,7 +107,7 @@ func (p *namesPage) addEvents(steps map[string]string) {
 		if warning {
 			kind = corev1.EventTypeWarning
 		}
-		p.WriteString("- " + wrap(fmt.Sprintf("`%s` (%s): %s", reason, kind, p.text(text)), "  "))
+		p.WriteString("- " + wrap(fmt.Sprintf("%s (%s): %s", code(reason), kind, p.text(text)), "  "))
 	}
 	reasons := func(beginning string, without ...string) {
 		for _, g := range p.groups {

@@ -23,8 +23,8 @@ type group struct {
 // constant is one whose value is a string.
 type constant struct{ name, value, comment string }
 
-// code is what the pages need of some packages.
-type code struct {
+// source is what the pages need of some packages.
+type source struct {
 	groups []group
 	// values are those of exported constants by name, types the comments of types.
 	values, types map[string]string
@@ -32,8 +32,8 @@ type code struct {
 
 // parseGo reads the packages in directories and below, without tests. Constants of the first directory
 // may be used in the others.
-func parseGo(root string, directories ...string) (*code, error) {
-	c := &code{values: map[string]string{}, types: map[string]string{}}
+func parseGo(root string, directories ...string) (*source, error) {
+	c := &source{values: map[string]string{}, types: map[string]string{}}
 	for _, directory := range directories {
 		err := filepath.WalkDir(filepath.Join(root, directory), func(path string, _ fs.DirEntry, err error) error {
 			if err != nil || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go") {
@@ -57,7 +57,7 @@ func parseGo(root string, directories ...string) (*code, error) {
 	return c, nil
 }
 
-func (c *code) add(path string, declaration *ast.GenDecl) {
+func (c *source) add(path string, declaration *ast.GenDecl) {
 	g := group{file: path, comment: oneLine(declaration.Doc.Text())}
 	for _, spec := range declaration.Specs {
 		switch spec := spec.(type) {
@@ -87,7 +87,7 @@ func (c *code) add(path string, declaration *ast.GenDecl) {
 }
 
 // evaluate returns the value of an expression of strings and constants.
-func (c *code) evaluate(expression ast.Expr) (value string, ok bool) {
+func (c *source) evaluate(expression ast.Expr) (value string, ok bool) {
 	switch e := expression.(type) {
 	case *ast.BasicLit:
 		value, err := strconv.Unquote(e.Value)

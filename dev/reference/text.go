@@ -34,18 +34,18 @@ func wrap(text, indent string) string {
 
 // words splits a text at spaces, but not inside of code spans: Markdown of a span is on one line.
 func words(text string) (words []string) {
-	code := false
+	inCode := false
 	start := -1
 	for i, r := range text {
 		switch {
 		case r == '`':
-			code = !code
+			inCode = !inCode
 			if start < 0 {
 				start = i
 			}
 		case r != ' ' && r != '\n' && start < 0:
 			start = i
-		case (r == ' ' || r == '\n') && !code && start >= 0:
+		case (r == ' ' || r == '\n') && !inCode && start >= 0:
 			words = append(words, text[start:i])
 			start = -1
 		}
@@ -64,3 +64,6 @@ func prose(comment string) string {
 	}
 	return strings.Join(parts, "`")
 }
+
+// code is a code span.
+func code(text string) string { return "`" + text + "`" }

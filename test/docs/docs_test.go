@@ -235,10 +235,10 @@ func brokenNames(t *testing.T, root fs.FS) (problems []string) {
 
 // missing is what a code span names and does not exist; "" if there is no such thing.
 func (inv inventory) missing(span string) string {
-	if match := makes.FindStringSubmatch(span); match != nil && !slices.Contains(inv.targets, match[1]) {
+	if match := makes.FindStringSubmatch(span); len(match) > 1 && !slices.Contains(inv.targets, match[1]) {
 		return "make target " + match[1]
 	}
-	if match := aTest.FindStringSubmatch(span); match != nil && !slices.Contains(inv.tests, match[1]) {
+	if match := aTest.FindStringSubmatch(span); len(match) > 1 && !slices.Contains(inv.tests, match[1]) {
 		return "test " + match[1]
 	}
 	match := aPath.FindStringSubmatch(span)
@@ -247,7 +247,7 @@ func (inv inventory) missing(span string) string {
 		if !slices.ContainsFunc(inv.files, func(file string) bool { return file == span || strings.HasSuffix(file, "/"+span) }) {
 			return span
 		}
-	case match != nil && match[2] != "" && slices.Contains(inv.top, match[1]):
+	case len(match) > 2 && match[2] != "" && slices.Contains(inv.top, match[1]):
 		for _, name := range alternatives(strings.TrimSuffix(strings.TrimSuffix(span, "/..."), "/")) {
 			if !slices.ContainsFunc(inv.files, func(file string) bool { return covers(name, file) }) {
 				return span
