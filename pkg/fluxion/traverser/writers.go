@@ -70,7 +70,10 @@ func (w *written) encode(format Format) (string, error) {
 		return w.lines(format == PrettySimple), nil
 	case JGF, JGFShorthand:
 		text, err := w.jgf(format == JGFShorthand)
-		return text + "\n", err
+		if err != nil {
+			return "", err
+		}
+		return text + "\n", nil
 	case RLite:
 		r, err := w.execution()
 		if err != nil || r == nil {
