@@ -285,7 +285,7 @@ func TestObjects(t *testing.T) {
 	t.Parallel()
 	object := "apiVersion: v1\nkind: Namespace\nmetadata: {name: a}\n"
 	root := fstest.MapFS{
-		"README.md":       {Data: []byte("- item\n\n  ```yaml\n  apiVersion: v1\n  kind: Namespace\n  ```\n\n```yaml\nspec: {}\n---\n" + object + "```\n")},
+		"README.md":       {Data: []byte("- item\n\n  ```yaml\n  apiVersion: v1\n  kind: Namespace\n  spec: {}\n  ```\n\n```yaml\nspec: {}\n---\n" + object + "---\napiVersion: c/v1\nkind: Config\n```\n")},
 		"examples/a.yaml": {Data: []byte("# first\n" + object + "---\n" + object)},
 		"config/b.yaml":   {Data: []byte(object)},
 	}
@@ -297,7 +297,7 @@ func TestObjects(t *testing.T) {
 	for _, o := range objects {
 		where = append(where, o.Where+" "+o.GetKind())
 	}
-	if diff := cmp.Diff([]string{"README.md:4 Namespace", "README.md:9 Namespace", "examples/a.yaml Namespace", "examples/a.yaml Namespace"}, where); diff != "" {
+	if diff := cmp.Diff([]string{"README.md:4 Namespace", "README.md:10 Namespace", "examples/a.yaml Namespace", "examples/a.yaml Namespace"}, where); diff != "" {
 		t.Error(diff)
 	}
 	root["README.md"].Data = []byte("```yaml\na: 1\na: 2\n```\n")

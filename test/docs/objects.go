@@ -26,7 +26,8 @@ type Object struct {
 }
 
 // Objects are all objects in YAML blocks of pages, and in the files of examples. A block without an
-// apiVersion is a fragment, and only has to be YAML.
+// apiVersion is a fragment, and one without metadata and spec configures a program, such as kustomize.
+// Both only have to be YAML.
 func Objects(root fs.FS) (objects []Object, err error) {
 	pages, err := Pages(root)
 	if err != nil {
@@ -74,7 +75,8 @@ func decode(where, text string) (objects []Object, err error) {
 		if err := yaml.UnmarshalStrict(document, &content); err != nil {
 			return nil, fmt.Errorf("%s: %w", where, err)
 		}
-		if object, _ := content.(map[string]any); object["apiVersion"] != nil {
+		object, _ := content.(map[string]any)
+		if object["apiVersion"] != nil && (object["metadata"] != nil || object["spec"] != nil) {
 			objects = append(objects, Object{unstructured.Unstructured{Object: object}, where})
 		}
 	}
