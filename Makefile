@@ -220,7 +220,7 @@ fuzz: ## Fuzz every reader for FUZZTIME: [FUZZTIME=30s]
 ##@ Develop
 
 .PHONY: generate
-generate: ## Generate deep copies, CRDs, the manager's role, and what the chart has of config
+generate: ## Generate deep copies, CRDs, the manager's role, what the chart has of config, and docs/reference
 	$(TOOL) controller-gen object:headerFile=hack/boilerplate.go.txt paths=./api/...
 	$(TOOL) controller-gen crd paths=./api/... output:crd:dir=config/crd
 	$(TOOL) controller-gen rbac:roleName=flux-elastic paths=./controllers/... output:rbac:dir=config/rbac
@@ -228,6 +228,7 @@ generate: ## Generate deep copies, CRDs, the manager's role, and what the chart 
 
 	@# The parser of quantities needs minutes, or all memory, for 1E99999999: exponents have two digits, and numbers thirty.
 	perl -pi -e 's/^( *pattern: ).*numkMGTPE.*$$/$$1^(\\+|-)?(([0-9]{1,30}(\\.[0-9]{0,30})?)|(\\.[0-9]{1,30}))(([KMGTPE]i)|[numkMGTPE]|([eE](\\+|-)?[0-9]{1,2}))?\$$/' config/crd/flux-framework.org_*.yaml internal/jobset/crd/*.yaml
+	go run ./dev/reference
 
 	@# Helm reads no file outside of the chart, so the chart has copies of the objects in config.
 	rm -rf charts/flux-elastic/files

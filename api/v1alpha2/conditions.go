@@ -22,7 +22,7 @@ const (
 	// name for it. It becomes True when the command starts. Then it stays True, also after the
 	// end of the command, as in the Flux Operator: `kubectl wait` does not miss a short
 	// command. A MiniCluster that loses its nodes and waits again is not ready. The reason is
-	// the state that users see, one of the State constants.
+	// the state that users see.
 	ConditionReady = "JobMiniClusterReady"
 )
 
@@ -126,4 +126,12 @@ const (
 	ReasonStartLimit = "StartLimitExceeded"
 	// ReasonUnfinished: the MiniCluster has not finished.
 	ReasonUnfinished = "Unfinished"
+)
+
+// Reasons of events about a new size of a MiniCluster that runs. They are warnings.
+const (
+	// EventSizeIgnored: the new size has no effect before the next start, or only in part.
+	EventSizeIgnored = "SizeIgnored"
+	// EventBelowMinimum: the new size is below minSize. The MiniCluster shrinks to it nevertheless.
+	EventBelowMinimum = "BelowMinimum"
 )

@@ -48,28 +48,36 @@ func otherSize(in Input, s *v1alpha2.MiniClusterStatus) []Event {
 	switch {
 	case asked == 0 || size == asked:
 	case !policy.Malleable:
-		return []Event{{corev1.EventTypeWarning, "SizeIgnored", fmt.Sprintf(
+		return []Event{{corev1.EventTypeWarning, v1alpha2.EventSizeIgnored, fmt.Sprintf(
 			"The size of %d counts from the next start: the command runs with %d brokers, and cannot gain or lose any", size, s.Admission.Quorum)}}
 	case size > s.MaximumSize:
-		return []Event{{corev1.EventTypeWarning, "SizeIgnored", fmt.Sprintf(
+		return []Event{{corev1.EventTypeWarning, v1alpha2.EventSizeIgnored, fmt.Sprintf(
 			"It grows up to %d brokers, not %d: no more pods were made when it was admitted", s.MaximumSize, size)}}
 	case int(size) < policy.Sizing.Min:
-		return []Event{{corev1.EventTypeWarning, "BelowMinimum", fmt.Sprintf(
+		return []Event{{corev1.EventTypeWarning, v1alpha2.EventBelowMinimum, fmt.Sprintf(
 			"It shrinks to a size of %d, less than its minSize of %d", size, policy.Sizing.Min)}}
 	}
 	return nil
 }
 
+// QueuedEvents are the types of the events that say why a MiniCluster waits. A verdict without a type has
+// no event.
+var QueuedEvents = map[elastic.Verdict]string{
+	elastic.NeverFits:      corev1.EventTypeWarning,
+	elastic.NoRoom:         corev1.EventTypeNormal,
+	elastic.NotAllowed:     corev1.EventTypeNormal,
+	elastic.NotChecked:     corev1.EventTypeNormal,
+	elastic.WaitingForSize: corev1.EventTypeNormal,
+}
+
 // queued says why the MiniCluster waits, if that is news.
 func queued(in Input, s *v1alpha2.MiniClusterStatus) []Event {
-	admitted := meta.FindStatusCondition(s.Conditions, v1alpha2.ConditionAdmitted)
-	switch in.Observation.Offer.Verdict {
-	case elastic.NeverFits:
-		return []Event{{corev1.EventTypeWarning, admitted.Reason, admitted.Message}}
-	case elastic.NoRoom, elastic.NotAllowed, elastic.NotChecked, elastic.WaitingForSize:
-		return []Event{{corev1.EventTypeNormal, admitted.Reason, admitted.Message}}
+	kind, ok := QueuedEvents[in.Observation.Offer.Verdict]
+	if !ok {
+		return nil
 	}
-	return nil
+	admitted := meta.FindStatusCondition(s.Conditions, v1alpha2.ConditionAdmitted)
+	return []Event{{kind, admitted.Reason, admitted.Message}}
 }
 
 // noteOf is the text of the event for the plan's decision; "" for a Withdraw without an admission.

@@ -69,6 +69,12 @@ func TestExamples(t *testing.T) {
 	s.AwaitSuccess(oneRack)
 }
 
+// The API server accepts every object of Kueue that a page or an example shows.
+func TestDocumentedObjects(t *testing.T) {
+	t.Parallel()
+	newSite(t, 0).TryDocumented(env.Root, true)
+}
+
 var runtimes = regexp.MustCompile(`runtime: \d+s`)
 
 // apply applies an example. Its commands that say how long they run, run until the test ends them.

@@ -81,6 +81,12 @@ func TestExamples(t *testing.T) {
 	})
 }
 
+// The API server accepts every object that a page or an example shows.
+func TestDocumentedObjects(t *testing.T) {
+	t.Parallel()
+	newSite(t, 0).shared.TryDocumented(env.Root, false)
+}
+
 func (s *site) generate(args ...string) []byte {
 	s.t.Helper()
 	out, err := exec.Command(filepath.Join(env.Root, "examples", "many", "generate.sh"), args...).Output()
