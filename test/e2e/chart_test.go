@@ -151,7 +151,7 @@ func TestChart(t *testing.T) {
 		}
 	}
 
-	r.helm("upgrade", newer(t, chart), "--reuse-values", "--set=binder=direct,crds.keep=true")
+	r.helm("upgrade", newer(t, chart), "--reuse-values", "--force-conflicts", "--set=binder=direct")
 	if got := r.categories(); !slices.Equal(got, []string{"newer"}) {
 		t.Errorf("the upgrade left the definition with the categories %v", got)
 	}

@@ -156,7 +156,7 @@ func rows(t *testing.T, prefix string, node *yamlv3.Node) (lines []string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		lines = append(lines, fmt.Sprintf("| `%s%s` | `%s` | %s |", prefix, key.Value, text, comment))
+		lines = append(lines, fmt.Sprintf("| %#q | %#q | %s |", prefix+key.Value, text, comment))
 	}
 	return lines
 }
