@@ -85,7 +85,7 @@ func benchmark(ctx context.Context, args []string) error {
 		say(bench.Line(result))
 		results = append(results, result)
 	}
-	return writeComparison(o.dir, results)
+	return errors.Join(writeComparison(o.dir, results), drawNodes(o.dir, runs, results))
 }
 
 // experiment returns the experiment of a run.

@@ -117,6 +117,7 @@ func (e *experiment) measure(ctx context.Context, cluster *localcluster.Cluster,
 		return nil, err
 	}
 	f.record.Close(time.Now())
+	w.recorder.Close(time.Now())
 	if err := crashed(ctx, cluster); err != nil {
 		return nil, err
 	}
@@ -124,7 +125,7 @@ func (e *experiment) measure(ctx context.Context, cluster *localcluster.Cluster,
 	if err != nil {
 		return nil, err
 	}
-	if err := w.draw(filepath.Join(cluster.Dir, "timeline.svg")); err != nil {
+	if err := errors.Join(w.draw(filepath.Join(cluster.Dir, "timeline.svg")), w.save(filepath.Join(cluster.Dir, timelineFile))); err != nil {
 		return nil, fmt.Errorf("drawing the timeline: %w", err)
 	}
 	result := &clog.Result{Events: f.events, Experiment: e.about}

@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -199,6 +200,15 @@ func (w *watcher) draw(path string) error {
 		return err
 	}
 	return errors.Join(w.recorder.SVG(file), file.Close())
+}
+
+// save writes the record of the timeline.
+func (w *watcher) save(path string) error {
+	data, err := json.Marshal(w.recorder)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, data, 0o644)
 }
 
 func (w *watcher) summary(out io.Writer, svg string) {

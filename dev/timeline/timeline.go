@@ -88,6 +88,9 @@ func (r *Recorder) Seen(run Run, started, ended bool, now time.Time) {
 	*known = run
 }
 
+// Close records that pods that hold nodes hold them still.
+func (r *Recorder) Close(now time.Time) { r.last = now }
+
 // Runs returns the MiniClusters in the order in which they were first seen.
 func (r *Recorder) Runs() []Run {
 	out := make([]Run, 0, len(r.runs))

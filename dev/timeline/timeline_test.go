@@ -61,6 +61,17 @@ func TestUsage(t *testing.T) {
 	}
 }
 
+// A pod that holds its node at the end holds it until the record is closed.
+func TestClose(t *testing.T) {
+	r := NewRecorder([]string{"n"}, noon)
+	r.Seen(Run{Name: "stuck", Wanted: 2}, false, false, at(0))
+	r.Held("stuck-0", Span{MiniCluster: "stuck", Node: "n"}, at(5))
+	r.Close(at(20))
+	if u := r.Usage(); u.Makespan != 20*time.Second || u.Running != 0 || u.Waiting != 0.75 {
+		t.Errorf("%+v", u)
+	}
+}
+
 func TestRuns(t *testing.T) {
 	runs := record().Runs()
 	want := []Run{

@@ -2,7 +2,7 @@
 # Copyright The flux-elastic Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# Prints an experiment: many MiniClusters of mixed sizes, which all want whole nodes.
+# Prints an experiment: many MiniClusters of mixed sizes, which want seven CPUs on each node.
 #
 #   ./generate.sh [COUNT] [LARGEST] [SEED] | kubectl create -f -
 #
@@ -30,7 +30,7 @@ for ((i = 0; i < count; i++)); do
 		  labels: {experiment: many}
 		spec:
 		  size: $size
-		  tasks: $((size * 8))
+		  tasks: $((size * 7))
 		  pod:
 		    annotations: {sim.flux-framework.org/runtime: ${runtime}s}
 		  flux:
@@ -40,6 +40,6 @@ for ((i = 0; i < count; i++)); do
 		      workingDir: /opt/lammps/examples/reaxff/HNS
 		      command: lmp -v x 2 -v y 2 -v z 2 -in in.reaxc.hns -nocite
 		      resources:
-		        limits: {cpu: "8", memory: 16Gi}
+		        limits: {cpu: "7", memory: 16Gi}
 	YAML
 done

@@ -85,7 +85,7 @@ func TestBenchmark(t *testing.T) {
 	if result.FinishedPods != 4 || result.Figures.Hostage < 0 || result.Breakdown != nil {
 		t.Errorf("%+v", result)
 	}
-	for _, file := range []string{"bench.md", "bench.svg", "tiny/gangs-bare/1/timeline.svg"} {
+	for _, file := range []string{"bench.md", "bench.svg", "tiny/gangs-bare/1/timeline.svg", "tiny.svg"} {
 		if _, err := os.Stat(filepath.Join(dir, file)); err != nil {
 			t.Error(err)
 		}

@@ -16,11 +16,52 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/simulator"
 )
+
+// provide makes what an example needs of the cluster.
+var provide = map[string]func(*site){"volumes": (*site).provideVolume, "gpu": (*site).provideGPUs}
+
+// provideVolume makes a volume for the claim of the example.
+func (s *site) provideVolume() {
+	s.t.Helper()
+	volume := &corev1.PersistentVolume{
+		ObjectMeta: metav1.ObjectMeta{Name: s.namespace},
+		Spec: corev1.PersistentVolumeSpec{
+			Capacity:               corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+			AccessModes:            []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany},
+			ClaimRef:               &corev1.ObjectReference{Namespace: s.namespace, Name: "volumes-results"},
+			PersistentVolumeSource: corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{Server: "server", Path: "/results"}},
+		},
+	}
+	if err := env.client.Create(s.ctx, volume); err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { s.delete(volume) })
+}
+
+// provideGPUs gives the nodes of the site GPUs until the test ends.
+func (s *site) provideGPUs() {
+	s.t.Helper()
+	set := func(count string) {
+		for _, name := range s.nodes {
+			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+			status := fmt.Appendf(nil, `{"status":{"capacity":{"nvidia.com/gpu":%[1]s},"allocatable":{"nvidia.com/gpu":%[1]s}}}`, count)
+			if err := env.client.Status().Patch(s.ctx, node, client.RawPatch(types.MergePatchType, status)); err != nil {
+				s.t.Error(err)
+			}
+		}
+	}
+	set(`"4"`)
+	s.t.Cleanup(func() { set("null") })
+}
 
 // The examples are applied as they are, by kubectl, into an empty namespace. They may
 // run on any node, so no other test runs meanwhile.
@@ -33,25 +74,26 @@ func TestExamples(t *testing.T) {
 		name := filepath.Base(filepath.Dir(path))
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t, 0)
+			s := newSite(t, 2)
+			if provide := provide[name]; provide != nil {
+				provide(s)
+			}
 			s.kubectl("apply", "-f", path)
 			mc := &v1alpha2.MiniCluster{}
 			mc.Name, mc.Namespace = name, s.namespace
-			if s.get(mc).Spec.Cleanup {
-				s.awaitGone(mc)
-				eventually(t, s.shared.NothingLeft)
-				return
-			}
-			if mc.Labels[v1alpha2.KueueQueueLabel] != "" {
+			switch {
+			case s.get(mc).Spec.Interactive:
+				s.awaitState(mc, v1alpha2.StateRunning)
+			case mc.Labels[v1alpha2.KueueQueueLabel] != "":
 				s.await(mc, "waiting for Kueue, which this cluster does not have", func(mc *v1alpha2.MiniCluster) bool {
 					admitted := condition(mc, v1alpha2.ConditionAdmitted)
 					return admitted.Reason == v1alpha2.ReasonWaitingForQuota && strings.Contains(admitted.Message, "the API server does not have its objects")
 				})
-				return
-			}
-			s.awaitSuccess(mc)
-			if mc.Status.Tasks < 1 || *mc.Status.ExitCode != 0 {
-				t.Errorf("it ran with %d tasks: exit code %d", mc.Status.Tasks, *mc.Status.ExitCode)
+			default:
+				s.awaitSuccess(mc)
+				if mc.Status.Tasks < 1 || *mc.Status.ExitCode != 0 {
+					t.Errorf("it ran with %d tasks: exit code %d", mc.Status.Tasks, *mc.Status.ExitCode)
+				}
 			}
 		})
 	}
