@@ -29,7 +29,6 @@ const (
 type neighbor struct {
 	*site
 	client client.Client
-	made   int
 	// waiting are the MiniClusters that change, by the writer that changes them.
 	waiting [neighborWriters][]*v1alpha2.MiniCluster
 	changes [neighborWriters]int
