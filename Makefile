@@ -233,7 +233,7 @@ generate: ## Generate deep copies, CRDs, the manager's role, what the chart has 
 	@# Helm reads no file outside of the chart, so the chart has copies of the objects in config.
 	rm -rf charts/flux-elastic/files
 	cp -R config charts/flux-elastic/files
-	find charts/flux-elastic/files -type f '(' -name kustomization.yaml -o -name '*.go' -o -name '*.schema.json' -o -path '*/default/*' ')' -delete
+	find charts/flux-elastic/files -type f '(' -name kustomization.yaml -o -name '*.go' -o -path '*/default/*' ')' -delete
 
 .PHONY: format
 format: ## Format Go, shell and YAML

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -44,11 +45,8 @@ func drawNodes(dir string, runs []bench.Run, results []*clog.Result) error {
 		panels[name] = append(panels[name], timeline.Panel{Title: title(&runs[i]), Note: note(r), Record: record})
 	}
 	for name, list := range panels {
-		file, err := os.Create(filepath.Join(dir, name+".svg"))
-		if err != nil {
-			return err
-		}
-		if err := errors.Join(timeline.Panels(file, titles[name], list), file.Close()); err != nil {
+		draw := func(out io.Writer) error { return timeline.Panels(out, titles[name], list) }
+		if err := drawFile(filepath.Join(dir, name+".svg"), draw); err != nil {
 			return err
 		}
 	}

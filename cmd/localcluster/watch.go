@@ -194,12 +194,15 @@ func (w *watcher) finished() int {
 // holding returns the number of pods that still hold a node.
 func (w *watcher) holding() int { return len(w.held) }
 
-func (w *watcher) draw(path string) error {
+func (w *watcher) draw(path string) error { return drawFile(path, w.recorder.SVG) }
+
+// drawFile writes a drawing into a new file.
+func drawFile(path string, draw func(io.Writer) error) error {
 	file, err := os.Create(path)
 	if err != nil {
 		return err
 	}
-	return errors.Join(w.recorder.SVG(file), file.Close())
+	return errors.Join(draw(file), file.Close())
 }
 
 // save writes the record of the timeline.

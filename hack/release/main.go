@@ -8,12 +8,10 @@
 package main
 
 import (
-	"context"
 	"flag"
 	"fmt"
 	"maps"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
 
@@ -30,22 +28,19 @@ type options struct {
 }
 
 // commands are the subcommands.
-var commands = map[string]func(context.Context, options) error{
-	"chart":     func(_ context.Context, o options) error { return chart.Write(o.root, o.out, o.image, o.version) },
-	"manifests": func(_ context.Context, o options) error { return manifests.Write(o.root, o.out, o.image, o.version) },
+var commands = map[string]func(options) error{
+	"chart":     func(o options) error { return chart.Write(o.root, o.out, o.image, o.version) },
+	"manifests": func(o options) error { return manifests.Write(o.root, o.out, o.image, o.version) },
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, os.Args[1:])
-	stop()
-	if err != nil {
+	if err := run(os.Args[1:]); err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
 		os.Exit(1)
 	}
 }
 
-func run(ctx context.Context, args []string) error {
+func run(args []string) error {
 	if len(args) == 0 || commands[args[0]] == nil {
 		return fmt.Errorf("name a subcommand: %s", strings.Join(slices.Sorted(maps.Keys(commands)), " or "))
 	}
@@ -67,5 +62,5 @@ func run(ctx context.Context, args []string) error {
 	if err := os.MkdirAll(o.out, 0o755); err != nil {
 		return err
 	}
-	return commands[args[0]](ctx, o)
+	return commands[args[0]](o)
 }

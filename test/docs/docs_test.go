@@ -32,14 +32,15 @@ func TestLinks(t *testing.T) {
 func TestIndex(t *testing.T) {
 	t.Parallel()
 	listed := map[string]bool{"docs/README.md": true}
-	for _, page := range read(t, checkout) {
+	pages := read(t, checkout)
+	for _, page := range pages {
 		if page.Path == "docs/README.md" {
 			for _, link := range page.Links() {
 				listed[path.Join("docs", link.Target)] = true
 			}
 		}
 	}
-	for _, page := range read(t, checkout) {
+	for _, page := range pages {
 		if strings.HasPrefix(page.Path, "docs/") && !listed[page.Path] && !listed[path.Dir(page.Path)] {
 			t.Errorf("docs/README.md does not list %s", page.Path)
 		}

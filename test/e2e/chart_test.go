@@ -141,8 +141,7 @@ func TestChart(t *testing.T) {
 	m := r.startManager()
 	t.Cleanup(func() { m.Stop() })
 	site := r.cluster.NewSite(t, 3)
-	mc := fixture.MiniCluster("lammps").Size(3).CPU("8").PodAnnotation(simulator.Runtime, untilTold).New()
-	mc.Namespace = site.Namespace
+	mc := fixture.MiniCluster("lammps").In(site.Namespace).Size(3).CPU("8").PodAnnotation(simulator.Runtime, untilTold).New()
 	site.Create(mc)
 	site.AwaitState(mc, v1alpha2.StateRunning)
 	for _, pod := range site.Pods(mc) {
@@ -158,8 +157,7 @@ func TestChart(t *testing.T) {
 	r.expect(true, "clusterrole/flux-elastic-direct")
 	m.Stop()
 	m = r.startManager()
-	second := fixture.MiniCluster("second").Size(1).CPU("0").PodAnnotation(simulator.Runtime, "1s").New()
-	second.Namespace = site.Namespace
+	second := fixture.MiniCluster("second").In(site.Namespace).Size(1).CPU("0").PodAnnotation(simulator.Runtime, "1s").New()
 	site.Create(second)
 	site.AwaitSuccess(second)
 	r.helm("rollback", "1")
@@ -181,8 +179,7 @@ func TestChart(t *testing.T) {
 		t.Errorf("it ended with attempt %d", mc.Status.Admission.Attempt)
 	}
 
-	third := fixture.MiniCluster("third").Size(3).CPU("8").PodAnnotation(simulator.Runtime, untilTold).New()
-	third.Namespace = site.Namespace
+	third := fixture.MiniCluster("third").In(site.Namespace).Size(3).CPU("8").PodAnnotation(simulator.Runtime, untilTold).New()
 	site.Create(third)
 	site.AwaitState(third, v1alpha2.StateRunning)
 	r.helm("uninstall")

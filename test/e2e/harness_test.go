@@ -91,9 +91,9 @@ func (s *site) miniCluster(name string) *fixture.MiniClusterWrapper {
 	return s.here(fixture.MiniCluster(name).PodAnnotation(simulator.Runtime, "1s"))
 }
 
-// here lets the pods of one take whole nodes of the site, in its own queue.
+// here lets one be in the site, and its pods take whole nodes of the site, in its own queue.
 func (s *site) here(w *fixture.MiniClusterWrapper) *fixture.MiniClusterWrapper {
-	return w.CPU("8").Queue(s.namespace).Spec(func(spec *v1alpha2.MiniClusterSpec) {
+	return w.In(s.namespace).CPU("8").Queue(s.namespace).Spec(func(spec *v1alpha2.MiniClusterSpec) {
 		spec.Pod.NodeSelector = map[string]string{siteLabel: s.namespace}
 	})
 }
@@ -101,12 +101,7 @@ func (s *site) here(w *fixture.MiniClusterWrapper) *fixture.MiniClusterWrapper {
 // create creates a MiniCluster in the site.
 func (s *site) create(w *fixture.MiniClusterWrapper) *v1alpha2.MiniCluster {
 	s.t.Helper()
-	mc := w.New()
-	mc.Namespace = s.namespace
-	if err := env.client.Create(s.ctx, mc); err != nil {
-		s.t.Fatal(err)
-	}
-	return mc
+	return s.createAs(env.client, w)
 }
 
 func (s *site) get(mc *v1alpha2.MiniCluster) *v1alpha2.MiniCluster {

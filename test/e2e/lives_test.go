@@ -18,7 +18,6 @@ func TestLives(t *testing.T) {
 			t.Parallel()
 			s := newSite(t, 3)
 			mc := s.here(life.MiniCluster).New()
-			mc.Namespace = s.namespace
 			if err := life.Play(s.ctx, env.client, mc, poll); err != nil {
 				t.Error(err)
 			}

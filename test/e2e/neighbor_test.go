@@ -69,9 +69,7 @@ func newNeighbor(t *testing.T) *neighbor {
 }
 
 func (n *neighbor) object(writer, i int) *v1alpha2.MiniCluster {
-	mc := n.miniCluster(fmt.Sprintf("noise-%d-%d", writer, i)).New()
-	mc.Namespace = n.namespace
-	return mc
+	return n.miniCluster(fmt.Sprintf("noise-%d-%d", writer, i)).New()
 }
 
 // flap edits, suspends, resumes and replaces MiniClusters at random, as fast as a user may, until the context ends.

@@ -42,8 +42,7 @@ func (s *site) tenant() client.Client {
 // createAs creates a MiniCluster as another user.
 func (s *site) createAs(c client.Client, w *fixture.MiniClusterWrapper) *v1alpha2.MiniCluster {
 	s.t.Helper()
-	mc := w.New()
-	mc.Namespace = s.namespace
+	mc := w.In(s.namespace).New()
 	if err := c.Create(s.ctx, mc); err != nil {
 		s.t.Fatal(err)
 	}
@@ -178,7 +177,6 @@ func TestBorrowedScheduler(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 0)
 	mc := s.miniCluster("ours").Spec(func(spec *v1alpha2.MiniClusterSpec) { spec.Pod.SchedulerName = v1alpha2.SchedulerName }).New()
-	mc.Namespace = s.namespace
 	if err := s.tenant().Create(s.ctx, mc); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), "schedulerName must not be flux-elastic") {
 		t.Errorf("got %v", err)
 	}

@@ -54,7 +54,6 @@ func TestRefusedStorm(t *testing.T) {
 	group.SetLimit(16)
 	for i := range storm {
 		mc := s.miniCluster(fmt.Sprintf("storm-%04d", i)).New()
-		mc.Namespace = s.namespace
 		group.Go(func() error { return env.client.Create(s.ctx, mc) })
 	}
 	if err := group.Wait(); err != nil {

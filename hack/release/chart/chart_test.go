@@ -282,7 +282,7 @@ func TestWrongValues(t *testing.T) {
 		"{tolerations: {key: x}}":                "at '/tolerations': got object, want array",
 		"{nodeSelector: {disk: true}}":           "at '/nodeSelector/disk': got boolean, want string",
 		"{resources: {limit: {memory: 1Gi}}}":    "at '/resources': additional properties 'limit' not allowed",
-		"{crds: {install: {}}}":                  "at '/crds/install': got object, want boolean",
+		"{networkPolicies: {manager: {}}}":       "at '/networkPolicies/manager': got object, want boolean",
 		"{networkPolicies: {namespaces: [A]}}":   "at '/networkPolicies/namespaces/0': 'A' does not match pattern",
 		"{crds: {install: 'no'}}":                "at '/crds/install': got string, want boolean",
 		"{imagePullSecrets: [registry]}":         "at '/imagePullSecrets/0': got string, want object",
