@@ -267,10 +267,6 @@ func (s *site) removeAll() {
 func (s *site) inventoryAtRest() inventory {
 	s.t.Helper()
 	eventually(s.t, func() error {
-		account := client.ObjectKey{Namespace: s.namespace, Name: "default"}
-		if err := env.client.Get(s.ctx, account, &corev1.ServiceAccount{}); err != nil {
-			return err
-		}
 		certificate := client.ObjectKey{Namespace: s.namespace, Name: "kube-root-ca.crt"}
 		return env.client.Get(s.ctx, certificate, &corev1.ConfigMap{})
 	})

@@ -232,17 +232,20 @@ func TestElasticAdmission(t *testing.T) {
 	if a := mc.Status.Admission; a.Size != 4 || mc.Status.Tasks != 32 || mc.Status.MaximumSize != 16 {
 		t.Errorf("it runs with %d brokers, %d tasks, at most %d", a.Size, mc.Status.Tasks, mc.Status.MaximumSize)
 	}
-	gated, placed := 0, 0
-	for _, pod := range s.pods(mc) {
-		if protocol.IsGated(&pod) {
-			gated++
-		} else {
-			placed++
+	eventually(t, func() error { // it runs before all its pods are made
+		gated, placed := 0, 0
+		for _, pod := range s.pods(mc) {
+			if protocol.IsGated(&pod) {
+				gated++
+			} else {
+				placed++
+			}
 		}
-	}
-	if gated != 12 || placed != 4 {
-		t.Errorf("%d pods wait behind the gate, %d are placed", gated, placed)
-	}
+		if gated != 12 || placed != 4 {
+			return fmt.Errorf("%d pods wait behind the gate, %d are placed", gated, placed)
+		}
+		return nil
+	})
 	s.endCommand(mc)
 	s.awaitSuccess(mc)
 }

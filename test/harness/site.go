@@ -59,6 +59,9 @@ func (c *Cluster) NewSite(t *testing.T, nodes int) *Site {
 	if err := c.Client.Create(s.Ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}}); err != nil {
 		t.Fatal(err)
 	}
+	// Until the controllers made the account, the API server refuses pods.
+	account := client.ObjectKey{Namespace: s.Namespace, Name: "default"}
+	Eventually(t, func() error { return c.Client.Get(s.Ctx, account, &corev1.ServiceAccount{}) })
 	return s
 }
 
