@@ -24,7 +24,7 @@ RESULTS   ?= $(LOCAL_DIR)/results
 
 # Tests that need a cluster of their own, since they kill parts of it, such as the manager, or keep it
 # busy. Tests wait most of the time, so these two groups run in parallel with the other tests.
-KILLED := ^Test(KilledAtEvery|KilledWhile|Binder|LeaderElection|ExternalJobSet|ControlPlaneAway|RefusedStorm|NoisyNeighbor)
+KILLED := ^Test(KilledAtEvery|KilledWhile|Binder|LeaderElection|ExternalJobSet|ControlPlaneAway|RefusedStorm|NoisyNeighbor|Upgrade)
 FAULTS := ^Test(KilledAtRandom|NothingIsLeftOver|Clogging|Benchmark)
 # Tests with real nodes that need a cluster of their own.
 REAL_FAULTS := ^TestMiniClusters$$/^(Back|Away|Trouble|Halted|DNS|Killed)$$
@@ -32,6 +32,9 @@ REAL_FAULTS := ^TestMiniClusters$$/^(Back|Away|Trouble|Halted|DNS|Killed)$$
 # Random faults: how long, and the seed that chooses them. See `make e2e-faults`.
 FAULTS_FOR  ?= 10m
 FAULTS_SEED ?= 1
+
+# The revision from which to upgrade: see `make e2e-upgrade`.
+UPGRADE_FROM ?=
 
 # Settings of the clogging experiment: see `make bench-clog`.
 SIZES  ?= 64x6,32x10,16x20,8x20,4x20
@@ -72,7 +75,7 @@ endef
 
 TOOL   := go tool -modfile=hack/tools/go.mod
 SHELLS := $(shell git ls-files '*.sh' .ci/run)
-YAMLS  := $(shell git ls-files '*.yaml' '*.yml' ':!config/crd/*' ':!config/rbac/role.yaml' ':!internal/jobset/crd/*' ':!dev/localcluster/stages/*' ':!charts/*/files/*' ':!charts/*/templates/*')
+YAMLS  := $(shell git ls-files '*.yaml' '*.yml' ':!config/crd/*' ':!config/rbac/role.yaml' ':!config/rbac/kueue_role.yaml' ':!internal/jobset/crd/*' ':!dev/localcluster/stages/*' ':!charts/*/files/*' ':!charts/*/templates/*')
 
 ##@ Use
 
@@ -185,6 +188,10 @@ deflake: kueue ## Run the tests ten times over, in random order: [TEST=] [TEST_A
 e2e-faults: control-plane ## Run many MiniClusters with faults, and kill the manager and remove nodes at random: [FAULTS_FOR=10m] [FAULTS_SEED=1]
 	FAULTS_FOR=$(FAULTS_FOR) FAULTS_SEED=$(FAULTS_SEED) go test -count=1 -timeout=120m -v -run='^TestKilledAtRandom$$' ./test/e2e
 
+.PHONY: e2e-upgrade
+e2e-upgrade: control-plane ## Run MiniClusters under an older version, this one, and the older one again: [UPGRADE_FROM=the last tag]
+	UPGRADE_FROM=$(UPGRADE_FROM) go test -count=1 -timeout=30m -v -run='^TestUpgrade$$' ./test/e2e
+
 .PHONY: bench
 bench: build ## Run schedulers of gangs beside each other, and compare them; goes on where it was interrupted: [SCENARIOS=clog,many] [PEERS_ONLY=ours-gate,volcano] [SEEDS=1,2] [PEERS=DIR] [BENCH_OUT=.local/bench]
 	bin/localcluster bench --dir=$(BENCH_OUT) --scenarios=$(SCENARIOS) --only="$(PEERS_ONLY)" --seeds=$(SEEDS) --peers=$(PEERS)
@@ -220,10 +227,11 @@ fuzz: ## Fuzz every reader for FUZZTIME: [FUZZTIME=30s]
 ##@ Develop
 
 .PHONY: generate
-generate: ## Generate deep copies, CRDs, the manager's role, what the chart has of config, and docs/reference
+generate: ## Generate deep copies, CRDs, the manager's roles, what the chart has of config, and docs/reference
 	$(TOOL) controller-gen object:headerFile=hack/boilerplate.go.txt paths=./api/...
 	$(TOOL) controller-gen crd paths=./api/... output:crd:dir=config/crd
-	$(TOOL) controller-gen rbac:roleName=flux-elastic paths=./controllers/... output:rbac:dir=config/rbac
+	$(TOOL) controller-gen rbac:roleName=flux-elastic $(addprefix paths=,$(filter-out ./controllers/kueue,$(wildcard ./controllers/*))) output:rbac:dir=config/rbac
+	$(TOOL) controller-gen rbac:roleName=flux-elastic-kueue,fileName=kueue_role.yaml paths=./controllers/kueue output:rbac:dir=config/rbac
 	$(TOOL) controller-gen crd:maxDescLen=0,generateEmbeddedObjectMeta=true paths=sigs.k8s.io/jobset/api/jobset/v1alpha2 output:crd:dir=internal/jobset/crd
 
 	@# The parser of quantities needs minutes, or all memory, for 1E99999999: exponents have two digits, and numbers thirty.

@@ -156,8 +156,12 @@ func run(ctx context.Context, o options) error {
 		LeaderElection:          o.leaderElect,
 		LeaderElectionID:        "manager." + v1alpha2.Group,
 		LeaderElectionNamespace: o.namespace,
-		Controller:              ctrlconfig.Controller{GroupKindConcurrency: map[string]int{"JobSet." + jobsetapi.GroupVersion.Group: o.workers}},
-		Cache:                   cacheOptions(),
+		// A manager that ends gives the lease back. One that is cut off tries that, too, for up to 5 s, before it ends.
+		// So it has ended 17 s after it last renewed the lease: 2 s until the next renewal, for which it tries 10 s.
+		LeaderElectionReleaseOnCancel: true,
+		LeaseDuration:                 new(20 * time.Second),
+		Controller:                    ctrlconfig.Controller{GroupKindConcurrency: map[string]int{"JobSet." + jobsetapi.GroupVersion.Group: o.workers}},
+		Cache:                         cacheOptions(),
 	})
 	if err != nil {
 		return fmt.Errorf("making the manager: %w", err)

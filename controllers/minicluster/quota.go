@@ -29,9 +29,6 @@ import (
 // says what it requests.
 const preemptorInterval = 250 * time.Millisecond
 
-// +kubebuilder:rbac:groups=kueue.x-k8s.io,resources=workloads,verbs=get;list;watch;create;patch;delete
-// +kubebuilder:rbac:groups=kueue.x-k8s.io,resources=workloads/status,verbs=patch
-
 // cacheDelay is how long the cache may take at most to show a new Workload.
 const cacheDelay = 5 * time.Second
 

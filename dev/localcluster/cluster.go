@@ -86,6 +86,8 @@ type Config struct {
 	Kueue *KueueConfig
 	// Control are settings of the control plane.
 	Control ControlConfig
+	// LogDenied lets the API server log every request that no role allows. Denied returns these requests.
+	LogDenied bool
 }
 
 // ControlConfig has settings of the control plane that differ from the usual ones.
@@ -104,9 +106,10 @@ type Cluster struct {
 	// Dir is the directory of all files of the cluster.
 	Dir string
 	// Port is the first port.
-	Port    int
-	control ControlConfig
-	lease   time.Duration // of the simulated nodes
+	Port      int
+	control   ControlConfig
+	logDenied bool
+	lease     time.Duration // of the simulated nodes
 	// network is the network of the real nodes and the API server; empty without real nodes.
 	network network
 }
@@ -127,7 +130,7 @@ func Up(ctx context.Context, config Config, binaries Binaries, say func(string))
 	if err != nil {
 		return nil, err
 	}
-	c := &Cluster{Dir: config.Dir, Port: port, control: config.Control, lease: cmp.Or(config.Nodes.Lease, usualLease)}
+	c := &Cluster{Dir: config.Dir, Port: port, control: config.Control, logDenied: config.LogDenied, lease: cmp.Or(config.Nodes.Lease, usualLease)}
 	if err := c.makeDirs(); err != nil {
 		return nil, err
 	}
@@ -458,6 +461,9 @@ func (c *Cluster) apiServerArgs(keys *credentials) ([]string, error) {
 	args = append(args, c.featureGates()...)
 	if c.control.RuntimeConfig != "" {
 		args = append(args, "--runtime-config="+c.control.RuntimeConfig)
+	}
+	if c.logDenied {
+		args = append(args, "--vmodule=rbac=5")
 	}
 	// With this certificate, the API server passes requests on to servers of further APIs.
 	certFile, keyFile, err := keys.issue("aggregator", &x509.Certificate{

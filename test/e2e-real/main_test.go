@@ -123,7 +123,7 @@ func (c *cluster) up(nodes int) {
 	c.Helper()
 	config := localcluster.Config{
 		Dir:  c.dir,
-		Real: localcluster.RealConfig{Count: nodes, Images: []string{env.images}},
+		Real: localcluster.RealConfig{Count: nodes, Images: []string{env.images}}, LogDenied: true,
 	}
 	var err error
 	if c.Cluster, err = localcluster.Up(c.Context(), config, env.binaries, func(line string) { c.Log(line) }); err != nil {

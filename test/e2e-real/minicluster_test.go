@@ -30,6 +30,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/localcluster"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
+	"github.com/flux-elastic/flux-elastic/test/harness"
 )
 
 // Images, with their Flux.
@@ -102,18 +103,24 @@ func eachFlux(c *cluster, test func(c *cluster, image string)) {
 	}
 }
 
-// manage installs the API and starts the manager.
+// manage installs config/embedded, and runs the manager outside of the cluster, with the rights of its service account.
 func (c *cluster) manage() {
 	c.Helper()
-	for _, path := range []string{"miniclusters", "miniclusterqueues", "miniclusterreservations"} {
-		c.must("apply", "--server-side", "--filename="+filepath.Join(env.root, "config/crd/flux-framework.org_"+path+".yaml"))
-		eventually(c.T, "the API has "+path, func() error {
-			_, err := c.kubectl("get", path)
-			return err
-		})
+	c.must("apply", "--server-side", "--kustomize="+filepath.Join(env.root, "config", "embedded"))
+	c.must("--namespace=flux-elastic-system", "delete", "deployment", "flux-elastic")
+	c.must("wait", "--for=condition=Established", "--timeout="+patience.String(), "crd/miniclusters.flux-framework.org",
+		"crd/miniclusterqueues.flux-framework.org", "crd/miniclusterreservations.flux-framework.org")
+	kubeconfig := filepath.Join(c.dir, "manager.kubeconfig")
+	if err := harness.WriteKubeconfig(c.Cluster, kubeconfig, c.URL(), harness.SystemIdentity); err != nil {
+		c.Fatal(err)
 	}
+	c.Cleanup(func() {
+		if err := harness.CheckRights(context.WithoutCancel(c.Context()), c.Cluster, harness.Account); err != nil {
+			c.Error(err)
+		}
+	})
 	health := c.Address(localcluster.PortHealth)
-	err := c.Cluster.Run("manager", filepath.Join(env.dir, "bin", "manager"), "--kubeconfig="+c.Kubeconfig(), "--jobset=embedded",
+	err := c.Cluster.Run("manager", filepath.Join(env.dir, "bin", "manager"), "--kubeconfig="+kubeconfig, "--jobset=embedded",
 		"--metrics-bind-address="+c.Address(localcluster.PortMetrics), "--health-probe-bind-address="+health)
 	if err != nil {
 		c.Fatal(err)

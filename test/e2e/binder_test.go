@@ -46,8 +46,8 @@ func mayBind(t *testing.T) {
 	})
 }
 
-// What the ways to bind need is added to each way to install.
-func TestBinderComponent(t *testing.T) {
+// What components have is added to each way to install.
+func TestComponents(t *testing.T) {
 	dir := t.TempDir()
 	config, err := filepath.Rel(dir, filepath.Join(env.Root, "config"))
 	if err != nil {
@@ -56,6 +56,10 @@ func TestBinderComponent(t *testing.T) {
 	for kustomization, objects := range map[string][]string{
 		"resources: [%[1]s/%[2]s]\ncomponents: [%[1]s/direct]\n": {"- --binder=direct", "name: flux-elastic-direct", "- pods/binding"},
 		"resources: [%[1]s/%[2]s, %[1]s/admission]\n":            {"kind: MutatingAdmissionPolicyBinding", "kind: ValidatingAdmissionPolicyBinding"},
+		"resources: [%[1]s/%[2]s]\ncomponents: [%[1]s/availability, %[1]s/network]\n": {
+			"replicas: 2", "priorityClassName: system-cluster-critical", "whenUnsatisfiable: ScheduleAnyway",
+			"kind: PodDisruptionBudget", "kind: ResourceQuota", "kind: NetworkPolicy",
+		},
 	} {
 		for _, base := range []string{"default", "embedded"} {
 			text := fmt.Sprintf(kustomization, config, base)

@@ -17,7 +17,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
@@ -71,15 +70,9 @@ func (r *release) startManager() *harness.Manager {
 	}
 	pod := deployment.Spec.Template.Spec
 	args := slices.DeleteFunc(pod.Containers[0].Args, func(arg string) bool { return strings.Contains(arg, "-bind-address=") }) // the harness finds free ports
-	config, err := clientcmd.LoadFromFile(r.cluster.ManagerKubeconfig)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	for _, user := range config.AuthInfos {
-		user.Impersonate = "system:serviceaccount:" + r.namespace + ":" + pod.ServiceAccountName
-	}
+	identity := "system:serviceaccount:" + r.namespace + ":" + pod.ServiceAccountName
 	path := filepath.Join(r.home, "kubeconfig")
-	if err := clientcmd.WriteToFile(*config, path); err != nil {
+	if err := harness.WriteKubeconfig(r.cluster.Cluster, path, r.cluster.URL(), identity); err != nil {
 		r.t.Fatal(err)
 	}
 	m, err := startManager(path, jobSetExternal, append(args, "--leader-election-namespace="+r.namespace)...)

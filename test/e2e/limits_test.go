@@ -56,7 +56,7 @@ func TestLimitsOfTheManager(t *testing.T) {
 		"a name that goes on":         {manager, secret("x-curve-1-abcde.token", certificate, ""), nil, onlyCertificates},
 		"a Secret of other content":   {manager, secret("x-curve-1-bcdef", "token", ""), nil, onlyCertificates},
 		"the token of an account":     {manager, token, nil, onlyCertificates},
-		"such a Secret in a dry run":  {manager, secret("y", "token", ""), []client.CreateOption{client.DryRunAll}, ""},
+		"such a Secret in a dry run":  {manager, secret("z", "token", ""), []client.CreateOption{client.DryRunAll}, ""},
 		"such a Secret of others":     {env.client, secret("y", "token", ""), nil, ""},
 	} {
 		err := tc.as.Create(s.ctx, tc.object, tc.options...)

@@ -272,41 +272,13 @@ func checkLife(s *site, mc *v1alpha2.MiniCluster) {
 	}
 }
 
-// With two managers one leads; when it dies the other takes over, and the life goes
-// on.
-func TestLeaderElection(t *testing.T) {
-	env.manager.Stop()
-	defer restartManager(t)
-	s := newSite(t, 2)
-	elect := []string{"--leader-elect", "--leader-election-namespace=flux-elastic-system"}
-	var managers []*harness.Manager
-	defer func() {
-		for _, m := range managers {
-			m.Stop()
-		}
-	}()
-	for range 2 {
-		m, err := startManager(env.cluster.ManagerKubeconfig, jobSetEmbedded, elect...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		managers = append(managers, m)
-	}
-	mc := s.create(s.miniCluster("life").Size(2).PodAnnotation(simulator.Runtime, untilTold))
-	s.awaitState(mc, v1alpha2.StateRunning)
-	managers[0].Kill() // the first to come leads
-	s.endCommand(mc)
-	s.awaitSuccess(mc)
-	checkLife(s, mc)
-}
-
 // A manager that uses the JobSet of the cluster makes what one needs that it runs
-// itself.
+// itself, with the rights of config/default alone.
 func TestExternalJobSet(t *testing.T) {
 	env.manager.Stop()
 	defer restartManager(t)
 	s := newSite(t, 2)
-	external, err := startManager(env.cluster.ManagerKubeconfig, jobSetExternal)
+	external, err := startManager(s.installed("default"), jobSetExternal)
 	if err != nil {
 		t.Fatal(err)
 	}

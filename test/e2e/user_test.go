@@ -206,42 +206,6 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// Kubernetes' roles for users of a namespace, and for administrators, include MiniClusters, queues and
-// reservations.
-func TestRoles(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, 1)
-	for _, role := range []string{"view", "edit", "admin"} {
-		s.kubectl("create", "rolebinding", role, "--clusterrole="+role, "--user="+s.namespace+"-"+role)
-	}
-	s.kubectl("create", "clusterrolebinding", s.namespace, "--clusterrole=admin", "--user="+s.namespace+"-everywhere")
-	t.Cleanup(func() { s.kubectl("delete", "clusterrolebinding", s.namespace) })
-	for user, can := range map[string]map[string]bool{
-		"view":       {"get miniclusters": true, "create miniclusters": false, "list miniclusterqueues": false},
-		"edit":       {"get miniclusters": true, "create miniclusters": true, "patch miniclusters/scale": true, "patch miniclusters/status": false},
-		"admin":      {"delete miniclusters": true, "create miniclusterqueues": false},
-		"everywhere": {"delete miniclusters": true, "create miniclusterqueues": true, "list miniclusterqueues": true, "create miniclusterreservations": true},
-	} {
-		for what, want := range can {
-			verb, resource, _ := strings.Cut(what, " ")
-			resource, subresource, _ := strings.Cut(resource, "/")
-			args := []string{"auth", "can-i", verb, resource, "--subresource=" + subresource, "--as=" + s.namespace + "-" + user}
-			if resource == "miniclusters" {
-				args = append(args, "--namespace="+s.namespace)
-			} else { // of no namespace
-				args = append(args, "--all-namespaces")
-			}
-			eventually(t, func() error { // a controller puts the roles together
-				out, _ := kubectl(s.ctx, args...) // it fails if the answer is no
-				if got := strings.HasSuffix(strings.TrimSpace(string(out)), "yes"); got != want {
-					return fmt.Errorf("may %s %s: %q", user, what, out)
-				}
-				return nil
-			})
-		}
-	}
-}
-
 // What config/ installs is taken by a cluster, with JobSet of its own and without.
 func TestConfig(t *testing.T) {
 	t.Parallel()

@@ -41,6 +41,9 @@ type Fuse struct {
 	// held is not nil while events are not answered.
 	held  chan struct{}
 	proxy *httputil.ReverseProxy
+	// cut is closed once nothing gets through any more, and disconnect ends the connections that there are.
+	cut        chan struct{}
+	disconnect func()
 }
 
 // Write is the N-th write of a kind, such as "PATCH pods". The zero value is none.
@@ -70,16 +73,17 @@ func (c *Cluster) NewFuse(t *testing.T) *Fuse {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &Fuse{counts: map[string]int{}, proxy: &httputil.ReverseProxy{
+	f := &Fuse{counts: map[string]int{}, cut: make(chan struct{}), proxy: &httputil.ReverseProxy{
 		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
 		Transport:     transport,
 		FlushInterval: -1, // watches
 		ErrorHandler:  func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
 	}}
 	server := httptest.NewServer(f)
-	t.Cleanup(server.CloseClientConnections)
+	f.disconnect = server.CloseClientConnections
+	t.Cleanup(f.disconnect)
 	f.Kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
-	if err := c.WriteKubeconfig(f.Kubeconfig, server.URL); err != nil {
+	if err := WriteKubeconfig(c.Cluster, f.Kubeconfig, server.URL, SystemIdentity); err != nil {
 		t.Fatal(err)
 	}
 	return f
@@ -216,8 +220,20 @@ func (f *Fuse) Hold() (release func()) {
 	return sync.OnceFunc(func() { close(f.held) })
 }
 
+// Cut ends all connections, and leaves every further request without an answer, as a network that is cut.
+func (f *Fuse) Cut() {
+	close(f.cut)
+	f.disconnect()
+}
+
 // ServeHTTP answers a request as the API server does, unless the fuse has blown.
 func (f *Fuse) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	select {
+	case <-f.cut:
+		<-r.Context().Done()
+		panic(http.ErrAbortHandler)
+	default:
+	}
 	kind := kindOf(r)
 	switch query := r.URL.Query(); {
 	case query.Get("dryRun") != "":

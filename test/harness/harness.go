@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
@@ -32,8 +33,11 @@ import (
 	"github.com/flux-elastic/flux-elastic/dev/simulator"
 )
 
-// SystemIdentity is the user name of the manager.
-const SystemIdentity = "system:serviceaccount:flux-elastic-system:flux-elastic"
+// Account is the service account of the manager: its namespace and name. SystemIdentity is its user name.
+const (
+	Account        = "flux-elastic-system:flux-elastic"
+	SystemIdentity = "system:serviceaccount:" + Account
+)
 
 // Main runs the tests of a package, and ends the process. `start` starts in a new directory what the
 // tests share, and returns what ends that, also with an
@@ -136,8 +140,8 @@ func (s *Suite) Up(ctx context.Context, name string, nodes int, kueue *localclus
 	if err != nil {
 		return nil, err
 	}
-	if err := c.install(ctx); err != nil {
-		return nil, errors.Join(fmt.Errorf("installing: %w", err), c.Down())
+	if err := c.Install(ctx, s.Root); err != nil {
+		return nil, errors.Join(fmt.Errorf("installing: %w", err), c.stop())
 	}
 	return c, nil
 }
@@ -147,7 +151,7 @@ func (s *Suite) UpEmpty(ctx context.Context, name string, nodes int, kueue *loca
 	config := localcluster.Config{
 		Dir:   filepath.Join(s.Dir, name),
 		Nodes: localcluster.NodeConfig{Count: nodes, CPU: "8", Memory: "32Gi", Pods: 110},
-		Kueue: kueue,
+		Kueue: kueue, LogDenied: true,
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	c := &Cluster{suite: s, end: cancel, ManagerKubeconfig: filepath.Join(config.Dir, "manager.kubeconfig")}
@@ -157,7 +161,7 @@ func (s *Suite) UpEmpty(ctx context.Context, name string, nodes int, kueue *loca
 	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, c.Down())
+			err = errors.Join(err, c.stop())
 		}
 	}()
 	restConfig, err := c.RESTConfig()
@@ -172,22 +176,37 @@ func (s *Suite) UpEmpty(ctx context.Context, name string, nodes int, kueue *loca
 	if c.Client, err = client.New(restConfig, client.Options{Scheme: s.Scheme}); err != nil {
 		return nil, err
 	}
-	if err := c.WriteKubeconfig(c.ManagerKubeconfig, c.URL()); err != nil {
+	if err := WriteKubeconfig(c.Cluster, c.ManagerKubeconfig, c.URL(), SystemIdentity); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
-// Down ends the cluster and its simulator.
+// Down ends the cluster and its simulator. It fails if the manager asked for what its roles do not allow.
 func (c *Cluster) Down() error {
+	return errors.Join(CheckRights(context.Background(), c.Cluster, Account), c.stop())
+}
+
+func (c *Cluster) stop() error {
 	c.end()
 	return localcluster.Down(context.Background(), c.Dir)
 }
 
-func (c *Cluster) install(ctx context.Context) error {
+// CheckRights returns an error if a service account asked for what its roles do not allow. A manager repeats such a
+// request, and a test that waits long enough passes.
+func CheckRights(ctx context.Context, c *localcluster.Cluster, account string) error {
+	denied, err := c.Denied(ctx, account)
+	if err == nil && len(denied) > 0 {
+		err = fmt.Errorf("no role allows %s to\n%s", account, strings.Join(denied, "\n"))
+	}
+	return err
+}
+
+// Install installs what a checkout has in config/embedded and config/admission.
+func (c *Cluster) Install(ctx context.Context, checkout string) error {
 	for _, args := range [][]string{
-		{"apply", "--server-side", "-k", filepath.Join(c.suite.Root, "config", "embedded")},
-		{"apply", "--server-side", "-f", filepath.Join(c.suite.Root, "config", "admission", "policy.yaml")},
+		{"apply", "--server-side", "--force-conflicts", "-k", filepath.Join(checkout, "config", "embedded")},
+		{"apply", "--server-side", "--force-conflicts", "-f", filepath.Join(checkout, "config", "admission", "policy.yaml")},
 		{"wait", "--for=condition=Established", "--timeout=" + Timeout.String(), "crd/miniclusters.flux-framework.org", "crd/miniclusterqueues.flux-framework.org",
 			"crd/miniclusterreservations.flux-framework.org"},
 		// The Deployment's pods would run on simulated nodes, where nothing runs.
@@ -200,8 +219,8 @@ func (c *Cluster) install(ctx context.Context) error {
 	return nil
 }
 
-// WriteKubeconfig writes the kubeconfig of a server, with the rights of the manager's service account.
-func (c *Cluster) WriteKubeconfig(path, server string) error {
+// WriteKubeconfig writes the kubeconfig of a server, which is that of a cluster or a proxy, with the rights of a user.
+func WriteKubeconfig(c *localcluster.Cluster, path, server, user string) error {
 	config, err := clientcmd.LoadFromFile(c.Kubeconfig())
 	if err != nil {
 		return err
@@ -211,8 +230,8 @@ func (c *Cluster) WriteKubeconfig(path, server string) error {
 			*cluster = clientcmdapi.Cluster{Server: server}
 		}
 	}
-	for _, user := range config.AuthInfos {
-		user.Impersonate = SystemIdentity
+	for _, info := range config.AuthInfos {
+		info.Impersonate = user
 	}
 	return clientcmd.WriteToFile(*config, path)
 }

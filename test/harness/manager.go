@@ -11,6 +11,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
+	"time"
 )
 
 // Values of the manager's --jobset.
@@ -23,25 +25,31 @@ const (
 type Manager struct {
 	// Metrics is the address of the metrics.
 	Metrics string
-	// Done is closed when the process has ended.
+	// Done is closed when the process has ended, which was At.
 	Done chan struct{}
+	At   time.Time
 
 	cmd    *exec.Cmd
 	health string // address
 }
 
-// StartManager starts a manager and waits until the manager is ready. A connection of another program
-// may take a port that was free a moment ago; then other ports are tried.
-func (s *Suite) StartManager(kubeconfig, jobSet string, args ...string) (m *Manager, err error) {
+// StartManager starts a manager and waits until the manager is ready.
+func (s *Suite) StartManager(kubeconfig, jobSet string, args ...string) (*Manager, error) {
+	return s.StartProgram(filepath.Join(s.Bin, "manager"), kubeconfig, jobSet, args...)
+}
+
+// StartProgram is StartManager for the program of a path. A connection of another program may take a port that was
+// free a moment ago; then other ports are tried.
+func (s *Suite) StartProgram(path, kubeconfig, jobSet string, args ...string) (m *Manager, err error) {
 	for range 5 {
-		if m, err = s.startManager(kubeconfig, jobSet, args...); err == nil || !strings.Contains(err.Error(), "address already in use") {
+		if m, err = s.startManager(path, kubeconfig, jobSet, args...); err == nil || !strings.Contains(err.Error(), "address already in use") {
 			break
 		}
 	}
 	return m, err
 }
 
-func (s *Suite) startManager(kubeconfig, jobSet string, args ...string) (*Manager, error) {
+func (s *Suite) startManager(path, kubeconfig, jobSet string, args ...string) (*Manager, error) {
 	metrics, health, err := freeAddresses()
 	if err != nil {
 		return nil, err
@@ -51,7 +59,7 @@ func (s *Suite) startManager(kubeconfig, jobSet string, args ...string) (*Manage
 		return nil, err
 	}
 	defer logFile.Close()
-	cmd := exec.Command(filepath.Join(s.Bin, "manager"), append([]string{
+	cmd := exec.Command(path, append([]string{
 		"--kubeconfig=" + kubeconfig, "--jobset=" + jobSet, "--zap-log-level=1",
 		"--metrics-bind-address=" + metrics, "--health-probe-bind-address=" + health,
 	}, args...)...)
@@ -62,6 +70,7 @@ func (s *Suite) startManager(kubeconfig, jobSet string, args ...string) (*Manage
 	m := &Manager{cmd: cmd, Metrics: metrics, health: health, Done: make(chan struct{})}
 	go func() {
 		_ = cmd.Wait()
+		m.At = WallClock.Now()
 		close(m.Done)
 	}()
 	if err := m.awaitReady(logFile.Name()); err != nil {
@@ -96,6 +105,12 @@ func (m *Manager) Kill() {
 	_ = m.cmd.Process.Kill()
 	<-m.Done
 }
+
+// Halt halts the process, and Resume lets it go on as if no time had passed.
+func (m *Manager) Halt() { _ = m.cmd.Process.Signal(syscall.SIGSTOP) }
+
+// Resume lets a process go on that was halted.
+func (m *Manager) Resume() { _ = m.cmd.Process.Signal(syscall.SIGCONT) }
 
 // Stop ends the manager as it is ended in a cluster.
 func (m *Manager) Stop() {

@@ -1,0 +1,122 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/dev/simulator"
+	"github.com/flux-elastic/flux-elastic/test/harness"
+)
+
+// Of two managers one leads. When it is lost, in whatever way, the other goes on with its decisions: nothing is decided
+// twice, and no two of them decide at once.
+func TestLeaderElection(t *testing.T) {
+	env.manager.Stop()
+	defer restartManager(t)
+	for _, tc := range []struct {
+		name string
+		lose func(*harness.Manager, *harness.Fuse)
+		// ends says that the first one has ended before the other can lead.
+		ends bool
+	}{
+		{"cut off", func(_ *harness.Manager, f *harness.Fuse) { f.Cut() }, true},
+		// It does not know that time has passed.
+		{"halted", func(m *harness.Manager, _ *harness.Fuse) { m.Halt() }, false},
+		// It gives the lease back once it decides nothing more, and then ends.
+		{"ended", func(m *harness.Manager, _ *harness.Fuse) { m.Stop() }, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := newSite(t, 2)
+			record := s.newRecord()
+			f := env.cluster.NewFuse(t)
+			first, second := s.startTwo(f.Kubeconfig)
+			defer second.Stop()
+			defer first.Stop()
+			defer first.Resume()
+			runs := s.create(s.miniCluster("runs").Size(2).PodAnnotation(simulator.Runtime, untilTold))
+			s.awaitState(runs, v1alpha2.StateRunning)
+			next := s.create(s.miniCluster("next").Size(2))
+			s.awaitState(next, v1alpha2.StateQueued)
+
+			before := s.leader()
+			lost := wallClock.Now()
+			tc.lose(first, f)
+			s.endCommand(runs)
+			s.awaitSuccess(runs)
+			s.awaitSuccess(next)
+			after := s.leader()
+			t.Logf("the other led after %s, and admitted after %s", after.since.Sub(lost), next.Status.Admission.Time.Sub(lost))
+			if after.name == before.name {
+				t.Errorf("it is %s that leads", after.name)
+			}
+			first.Resume()
+			<-first.Done
+			if tc.ends && first.At.After(after.since) {
+				t.Errorf("the first ended %s after the other led", first.At.Sub(after.since))
+			}
+			s.awaitSuccess(s.create(s.miniCluster("last").Size(2)))
+			if again := s.leader(); again.name != after.name {
+				t.Errorf("%s leads, after %s", again.name, after.name)
+			}
+			checkLife(s, s.get(runs))
+			checkLife(s, s.get(next))
+			record.check(s)
+		})
+	}
+}
+
+// startTwo starts a manager that leads, and another one. The first has a kubeconfig of its own.
+func (s *site) startTwo(kubeconfig string) (first, second *harness.Manager) {
+	s.t.Helper()
+	const namespace = "flux-elastic-system"
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "manager." + v1alpha2.Group}}
+	if err := client.IgnoreNotFound(env.client.Delete(s.ctx, lease)); err != nil { // nobody has to wait until it is over
+		s.t.Fatal(err)
+	}
+	elect := []string{"--leader-elect", "--leader-election-namespace=" + namespace}
+	first, err := startManager(kubeconfig, jobSetEmbedded, elect...)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.leader()
+	if second, err = startManager(env.cluster.ManagerKubeconfig, jobSetEmbedded, elect...); err != nil {
+		first.Stop()
+		s.t.Fatal(err)
+	}
+	return first, second
+}
+
+// leader is who holds the lease.
+type leader struct {
+	name  string
+	since time.Time
+}
+
+// leader waits until somebody leads.
+func (s *site) leader() (l leader) {
+	s.t.Helper()
+	eventually(s.t, func() error {
+		var lease coordinationv1.Lease
+		err := env.client.Get(s.ctx, client.ObjectKey{Namespace: "flux-elastic-system", Name: "manager." + v1alpha2.Group}, &lease)
+		if err != nil {
+			return err
+		}
+		l.name = ptr.Deref(lease.Spec.HolderIdentity, "")
+		if l.name == "" {
+			return fmt.Errorf("nobody leads: %+v", lease.Spec)
+		}
+		l.since = lease.Spec.AcquireTime.Time
+		return nil
+	})
+	return l
+}

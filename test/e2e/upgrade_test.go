@@ -1,0 +1,258 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/dev/simulator"
+	"github.com/flux-elastic/flux-elastic/internal/protocol"
+	"github.com/flux-elastic/flux-elastic/test/harness"
+)
+
+// MiniClusters in every state pass from an older version to this one, and back: nothing is lost, restarted or decided
+// twice, and each reaches its end under the version that then runs.
+func TestUpgrade(t *testing.T) {
+	revision := upgradeFrom(t)
+	t.Run("from-"+revision, func(t *testing.T) {
+		old := checkout(t, revision)
+		env.manager.Stop()
+		defer restartManager(t)
+		install := func(root string) {
+			t.Helper()
+			if err := env.cluster.Install(t.Context(), root); err != nil {
+				t.Fatal(err)
+			}
+		}
+		defer func() {
+			if err := env.cluster.Install(t.Context(), env.Root); err != nil {
+				t.Error(err)
+			}
+		}()
+		install(old)
+		m := startOf(t, old)
+		defer func() { m.Stop() }()
+		there, back := makeLives(newSite(t, 7)), makeLives(newSite(t, 7))
+		replace := func(root string) {
+			t.Helper()
+			before := []map[string]kept{there.kept(), back.kept()}
+			install(root)
+			m.Stop()
+			m = startOf(t, root)
+			for i, l := range []*upgraded{there, back} {
+				l.awaitPass("after-" + filepath.Base(root))
+				if diff := cmp.Diff(before[i], l.kept()); diff != "" {
+					t.Errorf("another version changed (-before +after):\n%s", diff)
+				}
+			}
+		}
+		replace(env.Root)
+		there.end()
+		replace(old)
+		back.end()
+		there.record.check(there.site)
+		back.record.check(back.site)
+	})
+}
+
+// upgradeFrom returns the revision of the older version: UPGRADE_FROM, or else the last tag before this commit, or else
+// the commit before, or in a clone that has none, this commit.
+func upgradeFrom(t *testing.T) string {
+	t.Helper()
+	if revision := os.Getenv("UPGRADE_FROM"); revision != "" {
+		return revision
+	}
+	for _, args := range [][]string{{"describe", "--tags", "--abbrev=0", "HEAD^"}, {"rev-parse", "--short", "HEAD^"}} {
+		if out, err := exec.CommandContext(t.Context(), "git", append([]string{"-C", env.Root}, args...)...).Output(); err == nil {
+			return strings.TrimSpace(string(out))
+		}
+	}
+	return "HEAD"
+}
+
+// checkout makes a tree of a revision, with its manager in bin, and returns its path.
+func checkout(t *testing.T, revision string) (dir string) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "old")
+	for _, script := range []string{
+		`mkdir "$1" && git -C "$2" archive --format=tar "$3" >"$1.tar" && tar -xf "$1.tar" -C "$1"`,
+		`cd "$1" && go build -o bin/ ./cmd/manager`,
+	} {
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", script, "sh", dir, env.Root, revision)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("making %s: %v\n%s", revision, err, out)
+		}
+	}
+	return dir
+}
+
+// startOf starts the manager of a tree.
+func startOf(t *testing.T, root string) *harness.Manager {
+	t.Helper()
+	program := filepath.Join(root, "bin", "manager")
+	if root == env.Root {
+		program = filepath.Join(env.Bin, "manager")
+	}
+	m, err := env.StartProgram(program, env.cluster.ManagerKubeconfig, jobSetEmbedded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// upgraded are MiniClusters in every state, each named after it. The states last until end.
+type upgraded struct {
+	*site
+	record *record
+	all    map[string]*v1alpha2.MiniCluster
+}
+
+// makeLives makes them on seven nodes.
+func makeLives(s *site) *upgraded {
+	s.t.Helper()
+	l := &upgraded{site: s, record: s.newRecord(), all: map[string]*v1alpha2.MiniCluster{}}
+	for _, name := range []string{"finished", "paused", "backing-off", "suspended", "rejected", "running", "starting", "shrinking", "gated", "waiting"} {
+		w := s.miniCluster(name).Size(2)
+		switch name {
+		case "paused", "running":
+			w.PodAnnotation(simulator.Runtime, untilTold)
+		case "backing-off":
+			w.PodAnnotation(simulator.LoseRanks, "1").PodAnnotation(simulator.LoseAfter, "0s").PodAnnotation(simulator.Runtime, untilTold).
+				Spec(func(spec *v1alpha2.MiniClusterSpec) {
+					spec.Elastic.OnLoss, spec.Elastic.Recreate = v1alpha2.LossRecreate, v1alpha2.Recreate{BackoffBase: duration("1h"), BackoffMax: duration("1h")}
+				})
+		case "suspended":
+			w.Spec(func(spec *v1alpha2.MiniClusterSpec) { spec.Suspend = true })
+		case "rejected":
+			w.Spec(func(spec *v1alpha2.MiniClusterSpec) { spec.PriorityClassName = "missing" })
+		case "starting":
+			w.PodAnnotation(simulator.NeverStart, "1").PodAnnotation(simulator.Runtime, untilTold).Spec(needsScheduler).
+				Spec(func(spec *v1alpha2.MiniClusterSpec) {
+					spec.Elastic.QuorumTimeout, spec.Elastic.StartTimeout = duration("1h"), duration("2h")
+				})
+		case "shrinking":
+			w.Size(3).MinSize(1).Launcher().PodAnnotation(simulator.Runtime, untilTold).PodAnnotation(simulator.Busy, untilTold)
+		case "gated":
+			w.Size(4).Spec(needsScheduler)
+		case "waiting":
+			w.Size(5)
+		}
+		mc := s.create(w)
+		l.all[name] = mc
+		l.reach(name, mc)
+	}
+	return l
+}
+
+// reach waits until a MiniCluster is in its state.
+func (l *upgraded) reach(name string, mc *v1alpha2.MiniCluster) {
+	l.t.Helper()
+	states := map[string]string{
+		"backing-off": v1alpha2.StateBackingOff, "suspended": v1alpha2.StateSuspended, "rejected": v1alpha2.StateRejected,
+		"running": v1alpha2.StateRunning, "waiting": v1alpha2.StateQueued,
+	}
+	switch name {
+	case "finished":
+		l.awaitSuccess(mc)
+		l.awaitOnlyLead(mc)
+	case "paused":
+		l.awaitState(mc, v1alpha2.StateRunning)
+		l.patch(mc, `{"spec":{"suspend":true}}`)
+		l.awaitState(mc, v1alpha2.StateSuspended)
+	case "starting":
+		l.await(mc, "starting, with one up", func(mc *v1alpha2.MiniCluster) bool {
+			return state(mc) == v1alpha2.StateStarting && mc.Status.Size == 1
+		})
+	case "shrinking":
+		l.awaitBrokers(mc, 3)
+		l.patch(mc, `{"spec":{"size":2}}`)
+		l.record.await(l.site, mc, "asking one to leave", func(mc *v1alpha2.MiniCluster) bool {
+			return mc.Status.Admission != nil && mc.Status.Admission.Drain != nil
+		})
+	case "gated":
+		l.awaitAhead(mc, 4)
+	default:
+		l.awaitState(mc, states[name])
+	}
+}
+
+// kept is what stays of a MiniCluster whatever manager runs.
+type kept struct {
+	State      string
+	Attempt    int32
+	Nodes      string
+	Start, End *metav1.Time
+	ExitCode   *int32
+	Requeue    *v1alpha2.RequeueState
+	Attempts   []v1alpha2.Attempt
+	Pods       map[types.UID]string // their nodes
+}
+
+// kept describes the MiniClusters, but for the pod that leaves one that shrinks.
+func (l *upgraded) kept() map[string]kept {
+	l.t.Helper()
+	out := map[string]kept{}
+	for name, mc := range l.all {
+		status := &l.get(mc).Status
+		k := kept{
+			State: state(mc), Start: status.StartTime, End: status.CompletionTime, ExitCode: status.ExitCode,
+			Requeue: status.RequeueState, Attempts: status.Attempts, Pods: map[types.UID]string{},
+		}
+		if a := status.Admission; a != nil {
+			k.Attempt, k.Nodes = a.Attempt, a.Nodes
+		}
+		for _, pod := range l.pods(mc) {
+			if rank, _ := protocol.Rank(&pod); name != "shrinking" || rank < 2 {
+				k.Pods[pod.UID] = pod.Spec.NodeName
+			}
+		}
+		out[name] = k
+	}
+	return out
+}
+
+// awaitPass waits until the manager has gone through the namespace: what is new there comes last.
+func (l *upgraded) awaitPass(name string) {
+	l.t.Helper()
+	probe := l.create(l.miniCluster(name).Spec(func(spec *v1alpha2.MiniClusterSpec) { spec.Suspend = true }))
+	l.awaitState(probe, v1alpha2.StateSuspended)
+}
+
+// end lets all reach their ends, each of which is that of a life without another version.
+func (l *upgraded) end() {
+	l.t.Helper()
+	run := fmt.Sprintf(`{"spec":{"suspend":false,"pod":{"annotations":{%q:"1s"}}}}`, simulator.Runtime)
+	l.endCommand(l.all["running"])
+	l.letStart(l.all["starting"], 1)
+	l.awaitState(l.all["starting"], v1alpha2.StateRunning)
+	l.endCommand(l.all["starting"])
+	l.awaitBrokers(l.all["shrinking"], 2)
+	l.endCommand(l.all["shrinking"])
+	l.patch(l.all["paused"], "%s", run)
+	l.patch(l.all["suspended"], "%s", run)
+	runs := map[string]int{"finished": 1, "running": 1, "starting": 1, "shrinking": 1, "gated": 1, "waiting": 1, "suspended": 1, "paused": 2}
+	for name, want := range runs {
+		mc := l.all[name]
+		l.awaitSuccess(mc)
+		l.awaitOnlyLead(mc)
+		if n := l.leadsOf(mc); n != want || len(mc.Status.Attempts) > 0 {
+			l.t.Errorf("%s: the command ran %d times, and attempts failed: %+v", name, n, mc.Status.Attempts)
+		}
+	}
+	for name, mc := range l.all {
+		if _, ends := runs[name]; !ends {
+			l.reach(name, mc)
+		}
+	}
+}
