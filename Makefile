@@ -126,7 +126,8 @@ test: unit $(if $(filter ./...,$(TEST)),e2e-sim) ## Run the tests; the first run
 .PHONY: unit
 unit: control-plane ## Run the tests that need no cluster, or that start a part of one: [TEST=./...] [TEST_ARGS=]
 	@$(call suite,unit,-timeout=45m $(TEST_ARGS) $(shell go list $(TEST) | grep -v /test/e2e))
-	$(if $(filter ./...,$(TEST)),go -C hack/release test $(TEST_ARGS) ./...)
+	$(if $(filter ./...,$(TEST)),go -C hack/release test -count=1 $(TEST_ARGS) ./...)
+	$(if $(filter ./...,$(TEST)),go -C hack/monitoring test -count=1 $(TEST_ARGS) ./...)
 
 .PHONY: e2e-sim
 e2e-sim: control-plane ## Run the tests with simulated nodes: [TEST_ARGS=]
@@ -266,7 +267,8 @@ verify: generate lint ## Check that generated files are up to date, and lint; fa
 	go vet -tags=fluxion ./cmd/manager
 	go vet -tags=real ./test/e2e-real
 	go -C hack/release vet ./...
-	for dir in . hack/controlplane hack/controlplane/coredns hack/controlplane/kueue hack/release hack/tools; do (cd $$dir && go mod tidy -diff) || exit; done
+	go -C hack/monitoring vet ./...
+	for dir in . hack/controlplane hack/controlplane/coredns hack/controlplane/kueue hack/monitoring hack/release hack/tools; do (cd $$dir && go mod tidy -diff) || exit; done
 	git diff --exit-code
 	@test -z "$$(git status --porcelain)" || { git status --short; echo "verify: files are not committed, or were generated and are new" >&2; exit 1; }
 

@@ -60,6 +60,11 @@ type MiniClusterStatus struct {
 	// +optional
 	Attempts []Attempt `json:"attempts,omitempty"`
 
+	// usage is what the attempts used that have ended. It is final when the MiniCluster has
+	// finished. Unset: nothing.
+	// +optional
+	Usage *Usage `json:"usage,omitempty"`
+
 	// avoid are nodes on which brokers did not start.
 	// +optional
 	Avoid *Avoid `json:"avoid,omitempty"`
@@ -191,6 +196,10 @@ type Admission struct {
 	// +optional
 	Quota *Quota `json:"quota,omitempty"`
 
+	// usage is what this attempt has used so far. Unset: no decision followed the admission yet.
+	// +optional
+	Usage *AttemptUsage `json:"usage,omitempty"`
+
 	// time is when the scheduler's decision was written.
 	// +required
 	Time metav1.Time `json:"time"`
@@ -302,6 +311,10 @@ type Attempt struct {
 	// ended is when the attempt ended.
 	// +required
 	Ended metav1.Time `json:"ended"`
+
+	// nodeSeconds is for how long the brokers of the attempt had nodes, added up.
+	// +optional
+	NodeSeconds int64 `json:"nodeSeconds,omitempty"`
 
 	// reason is the reason of the event that reported the end of the attempt.
 	// +required

@@ -21,6 +21,8 @@ import (
 // +kubebuilder:printcolumn:name="Share",type=string,JSONPath=`.status.share`,description="Part of the cluster that the queue uses, of its dominant resource"
 // +kubebuilder:printcolumn:name="Deserved",type=string,JSONPath=`.status.deserved`,description="Part of the cluster that the queue deserves while others want theirs"
 // +kubebuilder:printcolumn:name="Weight",type=integer,JSONPath=`.spec.weight`
+// +kubebuilder:printcolumn:name="Useful",type=integer,JSONPath=`.status.accounting.usefulNodeSeconds`,priority=1,description="Node-seconds of commands that succeeded"
+// +kubebuilder:printcolumn:name="Lost",type=integer,JSONPath=`.status.accounting.lostNodeSeconds`,priority=1,description="Other node-seconds of attempts that ended"
 // +kubebuilder:printcolumn:name="Suspended",type=boolean,JSONPath=`.spec.suspended`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:validation:XValidation:rule="self.metadata.name != 'kueue' || !has(self.spec) || (!has(self.spec.users) && (!has(self.spec.ordering) || self.spec.ordering != 'FairShare'))",message="the queue kueue has no users and no ordering FairShare: Kueue orders its MiniClusters"
@@ -301,6 +303,10 @@ type MiniClusterQueueStatus struct {
 	// is not part of it yet. It is at most about a minute old while a user has nodes.
 	// +optional
 	UsageTime *metav1.MicroTime `json:"usageTime,omitempty"`
+
+	// accounting is what the attempts of the queue's MiniClusters used that have ended. Unset: nothing.
+	// +optional
+	Accounting *Accounting `json:"accounting,omitempty"`
 
 	// observedGeneration is the generation of the spec to which the status belongs.
 	// +optional

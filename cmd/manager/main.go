@@ -37,6 +37,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/controllers/index"
 	"github.com/flux-elastic/flux-elastic/controllers/kueue"
+	"github.com/flux-elastic/flux-elastic/controllers/metrics"
 	"github.com/flux-elastic/flux-elastic/controllers/minicluster"
 	"github.com/flux-elastic/flux-elastic/controllers/scheduler"
 	"github.com/flux-elastic/flux-elastic/internal/jobset"
@@ -140,6 +141,7 @@ func run(ctx context.Context, o options) error {
 	}
 	config.QPS, config.Burst = float32(o.qps), o.burst
 	config.UserAgent = minicluster.FieldOwner
+	config.Wrap(metrics.CountWrites)
 	if err := o.beside.check(ctx, config, o.jobSet); err != nil {
 		return err
 	}

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/controllers/metrics"
 	"github.com/flux-elastic/flux-elastic/internal/state"
 	"github.com/flux-elastic/flux-elastic/internal/status"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
@@ -62,7 +63,10 @@ func (r *Reconciler) report(ctx context.Context, seen *observed, plan life.Plan)
 	for _, event := range status.Events(in, &desired) {
 		r.Events.Eventf(updated, nil, event.Type, event.Reason, life.Name(plan.Step), "%s", event.Note)
 	}
-	countDecision(plan.Step)
+	metrics.Count(metrics.Written{
+		Step: plan.Step, Before: &seen.stored.Status, After: &desired, Record: seen.observation.Record,
+		Next: plan.Apply(seen.observation.Record, seen.now), Lost: seen.observation.Lost(), Queued: state.QueuedSince(seen.stored), Now: seen.now,
+	})
 	if _, over := plan.Step.(life.Finish); over {
 		clear(seen.memory.placed)
 	}

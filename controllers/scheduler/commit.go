@@ -20,7 +20,6 @@ import (
 // commit assumes the decisions in the ledger and returns the news.
 func (s *Scheduler) commit(result queue.Result, seen *snapshot, now time.Time) news {
 	var out news
-	verdicts := map[elastic.Verdict]int{}
 	for i := range result.Decisions {
 		d := &result.Decisions[i]
 		e := seen.waiting[i]
@@ -38,18 +37,15 @@ func (s *Scheduler) commit(result queue.Result, seen *snapshot, now time.Time) n
 		}
 		e.decision, e.place = *d, i+1
 		e.mayMakeAhead = startsInTime(d.Verdict) && !seen.quotas.Limit(e.Namespace)
-		verdicts[d.Verdict]++
 		out.lookAgain = elastic.Earliest(out.lookAgain, d.LookAgain)
 		if d.Head { // others may use the nodes that it loses to a reservation
 			out.lookAgain = elastic.Earliest(out.lookAgain, s.ledger.BarredNext(e.ask.At(now)))
 		}
 	}
-	for _, verdict := range []elastic.Verdict{elastic.NeverFits, elastic.NotAllowed, elastic.NoRoom, elastic.WaitingForSize, elastic.WaitingForTurn} {
-		waiting.WithLabelValues(string(verdict)).Set(float64(verdicts[verdict]))
-	}
 	out.decided = append(out.decided, s.order(result, now)...)
 	out.lookAgain = elastic.Earliest(out.lookAgain, s.settleUsers(result, seen, now))
 	out.reported = s.updateReports(result, seen)
+	s.measureQueues(&result, seen)
 	return out
 }
 

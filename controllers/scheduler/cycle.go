@@ -17,6 +17,7 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/controllers/index"
+	"github.com/flux-elastic/flux-elastic/controllers/metrics"
 	"github.com/flux-elastic/flux-elastic/internal/ledger"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
@@ -83,7 +84,7 @@ func (s *Scheduler) cycle(ctx context.Context, seen *clusterState, now time.Time
 	s.changed = false
 	defer func() {
 		s.changed = s.changed || !done // also after an error or a panic
-		cycleSeconds.Observe(s.Clock.Since(began).Seconds())
+		metrics.CountCycle(s.Clock.Since(began))
 	}()
 	s.learn(ctx, seen, now)
 	if err := s.reachVolumes(ctx); err != nil {

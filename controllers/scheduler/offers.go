@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/controllers/metrics"
 	"github.com/flux-elastic/flux-elastic/internal/kueue"
 	"github.com/flux-elastic/flux-elastic/internal/state"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
@@ -265,6 +266,9 @@ func (s *Scheduler) Skip(mc *v1alpha2.MiniCluster) {
 	if s.entries[name] != nil || s.checked[name] != checked {
 		s.wake() // others may have waited for it
 	}
+	if mc.Spec.Suspend {
+		s.endWait(name, metrics.WaitSuspended)
+	}
 	if s.checked[name] = checked; checked == "" {
 		delete(s.checked, name)
 	}
@@ -284,11 +288,19 @@ func (s *Scheduler) Forget(name types.NamespacedName) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if e := s.entries[name]; e != nil {
+		s.endWait(name, metrics.WaitDeleted)
 		s.ledger.Forget(e.miniCluster.UID)
 		s.wake()
 	}
 	delete(s.checked, name)
 	delete(s.entries, name)
+}
+
+// endWait counts the wait of a MiniCluster that leaves its queue without nodes.
+func (s *Scheduler) endWait(name types.NamespacedName, outcome string) {
+	if e := s.entries[name]; e != nil && !s.ledger.Assumed(e.miniCluster.UID) {
+		metrics.CountWait(e.queue, outcome, s.Clock.Since(e.gang.Since))
+	}
 }
 
 // Decided implements minicluster.Scheduler.

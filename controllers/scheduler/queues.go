@@ -95,6 +95,9 @@ func (s *Scheduler) updateReports(result queue.Result, seen *snapshot) []types.N
 	for _, use := range result.Uses {
 		reports[use.Queue] = &status.QueueReport{Use: use}
 		s.reportUsage(reports[use.Queue])
+		if b := s.books[use.Queue]; b != nil {
+			reports[use.Queue].Accounting = b.shown
+		}
 	}
 	for i := range seen.Running {
 		if report := reports[seen.Running[i].Queue]; report != nil {

@@ -21,7 +21,9 @@ const mostLearned = 1000
 func (s *Scheduler) foundMiniCluster(_ context.Context, e event.CreateEvent, _ requests) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	s.noteEnd(e.Object.(*v1alpha2.MiniCluster))
+	mc := e.Object.(*v1alpha2.MiniCluster)
+	s.noteEnd(mc)
+	s.noteFound(mc)
 }
 
 // noteEnd keeps a MiniCluster that has ended for the next cycle, which knows the queues.

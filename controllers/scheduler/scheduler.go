@@ -26,6 +26,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/controllers/metrics"
 	"github.com/flux-elastic/flux-elastic/internal/ledger"
 	"github.com/flux-elastic/flux-elastic/internal/state"
 	"github.com/flux-elastic/flux-elastic/internal/status"
@@ -86,10 +87,15 @@ type Scheduler struct {
 	// runtimes are how long MiniClusters have taken, and ended are those that are still to be learned from.
 	runtimes *queue.Runtimes
 	ended    []*v1alpha2.MiniCluster
+	// books are the accounting of the queues, by name, and spendings what is still to be added to them.
+	books     map[string]*books
+	spendings []spending
 	// storage is what is known about volumes.
 	storage storage
 	// reports are the last cycle's reports, by queue.
 	reports map[string]status.QueueReport
+	// measured is what the metrics say about the queues after the last cycle; nil before. Nobody changes it later.
+	measured map[string]metrics.Queue
 	// reservations are the last cycle's reports on reservations.
 	reservations map[types.UID]status.ReservationReport
 	// changed is true if anything but freed nodes may change a decision. freed is the ledger's
@@ -123,7 +129,7 @@ func New(cache client.Reader, clock clock.PassiveClock, topology []state.Topolog
 		entries: map[types.NamespacedName]*entry{}, checked: map[types.NamespacedName]types.UID{},
 		known: map[types.UID]*known{}, pods: map[types.UID]*corev1.Pod{}, limits: map[types.UID]int{}, repairs: map[types.UID][]int{},
 		storage:  storage{changes: 1, read: map[types.NamespacedName]bool{}},
-		accounts: map[string]*account{}, runtimes: queue.NewRuntimes(mostLearned), reports: map[string]status.QueueReport{}, starting: map[types.UID]time.Time{},
+		accounts: map[string]*account{}, books: map[string]*books{}, runtimes: queue.NewRuntimes(mostLearned), reports: map[string]status.QueueReport{}, starting: map[types.UID]time.Time{},
 		kick:    make(chan event.GenericEvent, 1),
 		decided: make(chan event.GenericEvent, 1024), reported: make(chan event.GenericEvent, 1024), reserved: make(chan event.GenericEvent, 1024),
 	}
@@ -148,6 +154,7 @@ func (s *Scheduler) ask() {
 
 // SetupWithManager registers the scheduler and its watches.
 func (s *Scheduler) SetupWithManager(mgr ctrl.Manager) error {
+	metrics.Observe(s.measure)
 	nodes := follow(s, s.ledger.SetNode, s.deleteNode)
 	pods := follow(s, s.ledger.SetPod, s.ledger.Gone)
 	foreign, err := newForeignPods(s, mgr)
@@ -290,6 +297,7 @@ func (s *Scheduler) followMiniCluster(_ context.Context, e event.UpdateEvent, q 
 	if old.Status.CompletionTime == nil {
 		s.noteEnd(mc)
 	}
+	s.noteSpent(old, mc)
 	if s.owed || matters(old, mc) {
 		s.changed = true
 		q.Add(reconcile.Request{})

@@ -58,6 +58,7 @@ func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (*snapshot, queu
 	s.barGrowth(out.Running, barred)
 	s.wantMore(out.Running)
 	s.learnRuntimes(queues)
+	s.keepBooks(queues)
 	s.reckon(out, queues, now)
 	room, err := s.room(now)
 	return out, room, err

@@ -12,6 +12,17 @@ import (
 // counts reports whether brokers can use a node now.
 func (n *node) counts() bool { return n.down == "" && !n.others }
 
+// Usable are the names of the nodes that brokers may use, and whether they can use them now.
+func (l *Ledger) Usable() map[string]bool {
+	nodes := make(map[string]bool, len(l.nodes))
+	for name, n := range l.nodes {
+		if !n.others {
+			nodes[name] = n.down == ""
+		}
+	}
+	return nodes
+}
+
 // Total is the capacity of all nodes that are up, and that brokers may use.
 func (l *Ledger) Total() queue.Resources {
 	if l.total == nil {

@@ -48,7 +48,7 @@ func Gang(mc *v1alpha2.MiniCluster, pod *corev1.Pod, quota *v1alpha2.Quota) queu
 		Queue:       queueOf(mc),
 		Priority:    ptr.Deref(pod.Spec.Priority, 0),
 		Created:     mc.CreationTimestamp.Time,
-		Since:       since(mc),
+		Since:       QueuedSince(mc),
 		Sizing:      nextSizing(mc),
 		WaitForSize: mc.Spec.Elastic.WaitForSize.Duration,
 		Requests:    queue.Resources(requests),
@@ -85,9 +85,9 @@ func Age(gang *queue.Gang, made *v1alpha2.MiniClusterQueue) time.Time {
 	return gang.Created
 }
 
-// since is when the MiniCluster began to hold out for its size: its creation, or when it was
-// queued again.
-func since(mc *v1alpha2.MiniCluster) time.Time {
+// QueuedSince is since when a MiniCluster has waited, and holds out for its size: its creation, or when it
+// was queued again.
+func QueuedSince(mc *v1alpha2.MiniCluster) time.Time {
 	created := mc.CreationTimestamp.Time
 	if requeue := mc.Status.RequeueState; requeue != nil && requeue.RequeueAt != nil && requeue.RequeueAt.After(created) {
 		return requeue.RequeueAt.Time

@@ -26,6 +26,8 @@ type QueueReport struct {
 	// Usage is the usage of users until UsageTime, in seconds of the whole cluster.
 	Usage     map[string]float64
 	UsageTime time.Time
+	// Accounting is what the attempts used that have ended; nil if nothing.
+	Accounting *v1alpha2.Accounting
 	// Waiting are the first waiting MiniClusters in the order of the queue, at most
 	// v1alpha2.MostWaiting.
 	Waiting []Waiting
@@ -47,7 +49,7 @@ func Queue(q *v1alpha2.MiniClusterQueue, report QueueReport) v1alpha2.MiniCluste
 		Pending: int32(report.Pending), Admitted: int32(report.Admitted),
 		Used:  resourceList(report.Use.Used),
 		Share: fraction(report.Use.Share), Deserved: fraction(report.Use.Deserved),
-		Users: users(&report), ObservedGeneration: q.Generation,
+		Users: users(&report), Accounting: report.Accounting.DeepCopy(), ObservedGeneration: q.Generation,
 	}
 	if !report.UsageTime.IsZero() {
 		s.UsageTime = ptr.To(metav1.NewMicroTime(report.UsageTime))

@@ -25,11 +25,13 @@ const longestWhy = 256
 // writeRecord writes what a decision changed into the status.
 func writeRecord(s *v1alpha2.MiniClusterStatus, in Input, decision life.Decision) {
 	record := in.record
+	usage := usageOf(s).After(in.Observation.Record, record, in.Now)
 	finish, over := decision.(life.Finish)
 	if s.Admission != nil && (record.Admission == nil || (over && finish.Outcome != life.OutcomeSucceeded)) {
-		keepAttempt(s, in, decision)
+		keepAttempt(s, in, decision, usage.Held)
 	}
 	writeAdmission(s, in, record.Admission)
+	writeUsage(s, usage)
 	s.StartTime, s.CompletionTime, s.ExitCode = timeOf(record.Started), timeOf(record.Ended), nil
 	if record.ExitCode != nil {
 		s.ExitCode = ptr.To(int32(*record.ExitCode))
@@ -70,11 +72,11 @@ func writeAdmission(s *v1alpha2.MiniClusterStatus, in Input, a *life.Admission) 
 	}
 }
 
-// keepAttempt records how the attempt ended.
-func keepAttempt(s *v1alpha2.MiniClusterStatus, in Input, decision life.Decision) {
+// keepAttempt records how the attempt ended, and what it used.
+func keepAttempt(s *v1alpha2.MiniClusterStatus, in Input, decision life.Decision, nodeSeconds int64) {
 	s.Attempts = append(s.Attempts, v1alpha2.Attempt{
 		Attempt: s.Admission.Attempt, Size: s.Admission.Size, Admitted: s.Admission.Time, Started: s.StartTime,
-		Ended: metav1.NewTime(in.Now), Reason: life.PropertiesOf(decision).Event, Message: cut(in.message(), longestWhy),
+		Ended: metav1.NewTime(in.Now), NodeSeconds: nodeSeconds, Reason: life.PropertiesOf(decision).Event, Message: cut(in.message(), longestWhy),
 	})
 	s.Attempts = s.Attempts[max(0, len(s.Attempts)-mostAttempts):]
 }

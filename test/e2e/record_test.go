@@ -186,6 +186,12 @@ var changes = []struct {
 	{"it was admitted", func(before, after *v1alpha2.MiniClusterStatus) bool {
 		return before.Admission == nil && after.Admission != nil
 	}, []string{"Admitted"}},
+	{"an attempt was accounted", func(before, after *v1alpha2.MiniClusterStatus) bool {
+		return after.Usage != nil && (before.Usage == nil || *before.Usage != *after.Usage)
+	}, []string{
+		"GaveUp", "Released", v1alpha2.ReasonPreempted, v1alpha2.ReasonReclaimed, v1alpha2.ReasonSucceeded, v1alpha2.ReasonCommandFailed, v1alpha2.ReasonLeadLost,
+		v1alpha2.ReasonWorkersFailed, v1alpha2.ReasonBrokersLost, v1alpha2.ReasonDeadlineExceeded, v1alpha2.ReasonStartLimit,
+	}},
 	{"it started", func(before, after *v1alpha2.MiniClusterStatus) bool {
 		return after.StartTime != nil && !after.StartTime.Equal(before.StartTime)
 	}, []string{"Started"}},
@@ -297,6 +303,9 @@ func (r *record) check(s *site) {
 	for uid, seen := range r.lives {
 		for _, violation := range seen.violations {
 			s.t.Errorf("%s: %s", seen.name, violation)
+		}
+		if used, has := seen.nodeSeconds(), recordedNodeSeconds(&seen.last.Status); used != has {
+			s.t.Errorf("%s: it used %d node-seconds, its status has %d", seen.name, used, has)
 		}
 		runs := map[string]int{} // by JobSet
 		for _, set := range r.leads[uid] {

@@ -6,8 +6,6 @@ package e2e
 import (
 	"bytes"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -174,36 +172,6 @@ func TestKubectl(t *testing.T) {
 	wait("JobRunning=false")
 	s.kubectl("delete", "mc", "lammps")
 	s.awaitGone(mc)
-}
-
-// What Prometheus scrapes.
-func TestMetrics(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, 1)
-	s.awaitSuccess(s.create(s.miniCluster("counted")))
-	s.await(s.create(s.miniCluster("huge").Size(1000)), "counted as waiting", func(mc *v1alpha2.MiniCluster) bool {
-		return condition(mc, v1alpha2.ConditionAdmitted).Reason == v1alpha2.ReasonNeverFits
-	})
-	response, err := http.Get("http://" + env.manager.Metrics + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, metric := range []string{
-		`flux_elastic_decisions_total{step="Admit"}`, `flux_elastic_decisions_total{step="Start"}`, `flux_elastic_decisions_total{step="Finish"}`,
-		`flux_elastic_finished_total{outcome="Succeeded"}`, `flux_elastic_waiting{verdict="NeverFits"}`, `flux_elastic_cycle_duration_seconds_count`,
-	} {
-		if !regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(metric) + ` [1-9]`).Match(text) {
-			t.Errorf("%s is not there, or 0", metric)
-		}
-	}
-	if strings.Contains(string(text), s.namespace) { // anybody may read them
-		t.Errorf("a metric names the namespace %s", s.namespace)
-	}
 }
 
 // What config/ installs is taken by a cluster, with JobSet of its own and without.

@@ -224,7 +224,7 @@ patches:
 `,
 		"available": `
 resources: [../config/embedded, ../config/admission]
-components: [../config/availability, ../config/network]
+components: [../config/availability, ../config/monitoring, ../config/network]
 `,
 	} {
 		t.Run(values, func(t *testing.T) {
@@ -283,6 +283,7 @@ func TestWrongValues(t *testing.T) {
 		"{nodeSelector: {disk: true}}":           "at '/nodeSelector/disk': got boolean, want string",
 		"{resources: {limit: {memory: 1Gi}}}":    "at '/resources': additional properties 'limit' not allowed",
 		"{networkPolicies: {manager: {}}}":       "at '/networkPolicies/manager': got object, want boolean",
+		"{metrics: {service: {}}}":               "at '/metrics/service': got object, want boolean",
 		"{networkPolicies: {namespaces: [A]}}":   "at '/networkPolicies/namespaces/0': 'A' does not match pattern",
 		"{crds: {install: 'no'}}":                "at '/crds/install': got string, want boolean",
 		"{imagePullSecrets: [registry]}":         "at '/imagePullSecrets/0': got string, want object",

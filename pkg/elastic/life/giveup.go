@@ -114,7 +114,7 @@ func (o *Observation) pause() time.Duration {
 func (o *Observation) badNodes() []string {
 	ranks := o.ranksNotUp()
 	if o.begun() {
-		ranks = o.ranksLost()
+		ranks = o.Lost()
 	}
 	if !o.few(len(ranks)) {
 		return nil
@@ -132,9 +132,12 @@ func (o *Observation) ranksNotUp() []int {
 	})
 }
 
-// ranksLost are the ranks, the lead included, that may be lost because of their node. If the
-// command failed, only ranks lost before that count.
-func (o *Observation) ranksLost() []int {
+// Lost are the ranks, the lead included, that were lost while the command ran, maybe because of their node.
+// If the command failed, only ranks lost before that count.
+func (o *Observation) Lost() []int {
+	if o.Admission == nil || !o.begun() {
+		return nil
+	}
 	lead := o.Brokers[0]
 	if lead.State == Failed && lead.ExitCode != nil {
 		return o.lostBefore(lead)
