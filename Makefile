@@ -12,6 +12,9 @@ PORT        ?= 6550
 MPI         ?= false
 KUEUE       ?= false
 LOCAL_DIR   ?= .local
+# The minor version of Kubernetes' control plane: 1.36, or one with a module hack/controlplane/v*.
+KUBERNETES  ?= 1.36
+export KUBERNETES
 DEMO_NODES  ?= $(if $(filter real,$(MODE)),3,24)
 
 # Packages to test, and arguments of go test: make test TEST=./pkg/... TEST_ARGS='-run Gang -v'
@@ -130,7 +133,7 @@ unit: control-plane ## Run the tests that need no cluster, or that start a part 
 	$(if $(filter ./...,$(TEST)),go -C hack/monitoring test -count=1 $(TEST_ARGS) ./...)
 
 .PHONY: e2e-sim
-e2e-sim: control-plane ## Run the tests with simulated nodes: [TEST_ARGS=]
+e2e-sim: control-plane ## Run the tests with simulated nodes: [TEST_ARGS=] [KUBERNETES=1.36|1.33]
 ifeq ($(TEST_ARGS),)
 	@$(MAKE) --no-print-directory -j3 e2e-sim-killed e2e-sim-faults e2e-sim-lives
 else
@@ -228,7 +231,8 @@ fuzz: ## Fuzz every reader for FUZZTIME: [FUZZTIME=30s]
 ##@ Develop
 
 .PHONY: generate
-generate: ## Generate deep copies, CRDs, the manager's roles, what the chart has of config, and docs/reference
+generate: ## Generate deep copies, CRDs, the manager's roles, what the chart has of config, docs/reference, and the page and schema of flags
+	go run ./dev/configuration
 	$(TOOL) controller-gen object:headerFile=hack/boilerplate.go.txt paths=./api/...
 	$(TOOL) controller-gen crd paths=./api/... output:crd:dir=config/crd
 	$(TOOL) controller-gen rbac:roleName=flux-elastic $(addprefix paths=,$(filter-out ./controllers/kueue,$(wildcard ./controllers/*))) output:rbac:dir=config/rbac
@@ -242,7 +246,7 @@ generate: ## Generate deep copies, CRDs, the manager's roles, what the chart has
 	@# Helm reads no file outside of the chart, so the chart has copies of the objects in config.
 	rm -rf charts/flux-elastic/files
 	cp -R config charts/flux-elastic/files
-	find charts/flux-elastic/files -type f '(' -name kustomization.yaml -o -name '*.go' -o -path '*/default/*' ')' -delete
+	find charts/flux-elastic/files -type f '(' -name kustomization.yaml -o -name '*.go' -o -name '*.schema.json' -o -path '*/default/*' ')' -delete
 
 .PHONY: format
 format: ## Format Go, shell and YAML
@@ -268,7 +272,7 @@ verify: generate lint ## Check that generated files are up to date, and lint; fa
 	go vet -tags=real ./test/e2e-real
 	go -C hack/release vet ./...
 	go -C hack/monitoring vet ./...
-	for dir in . hack/controlplane hack/controlplane/coredns hack/controlplane/kueue hack/monitoring hack/release hack/tools; do (cd $$dir && go mod tidy -diff) || exit; done
+	for dir in . hack/controlplane hack/controlplane/coredns hack/controlplane/kueue hack/controlplane/v1.33 hack/monitoring hack/release hack/tools; do (cd $$dir && go mod tidy -diff) || exit; done
 	git diff --exit-code
 	@test -z "$$(git status --porcelain)" || { git status --short; echo "verify: files are not committed, or were generated and are new" >&2; exit 1; }
 

@@ -5,34 +5,24 @@ package main
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"time"
 
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/flux-elastic/flux-elastic/cmd/manager/options"
 	"github.com/flux-elastic/flux-elastic/controllers/beside"
 )
 
-// besideOptions are the flags that let the manager run beside controllers that do its work, too.
-type besideOptions struct {
-	fluxOperator bool
-	jobSet       bool
-}
-
-func (o *besideOptions) bind(flags *flag.FlagSet) {
-	flags.BoolVar(&o.fluxOperator, "beside-flux-operator", false, "start even if the Flux Operator runs in the cluster: both reconcile every MiniCluster")
-	flags.BoolVar(&o.jobSet, "beside-jobset", false, "start with --jobset=embedded even if the cluster runs a JobSet controller: both reconcile the JobSets of MiniClusters")
-}
-
-// check returns an error if the cluster runs such a controller, and no flag allows it.
-func (o *besideOptions) check(ctx context.Context, config *rest.Config, jobSet string) error {
+// checkBeside returns an error if the cluster runs a controller that does the work of the manager, too, and no setting
+// allows it.
+func checkBeside(ctx context.Context, config *rest.Config, o *options.Options) error {
 	cluster, err := client.New(config, client.Options{Scheme: newScheme()})
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)
 	}
-	if !o.fluxOperator {
+	if !o.BesideFluxOperator {
 		switch sign, err := beside.FluxOperator.Running(ctx, cluster, time.Now()); {
 		case err != nil:
 			return fmt.Errorf("%w; --beside-flux-operator starts without a look", err)
@@ -40,7 +30,7 @@ func (o *besideOptions) check(ctx context.Context, config *rest.Config, jobSet s
 			return fmt.Errorf("the Flux Operator runs in this cluster (%s), and would reconcile every MiniCluster, too: remove it (docs/migrate.md), or start with --beside-flux-operator", sign)
 		}
 	}
-	if jobSet == jobSetEmbedded && !o.jobSet {
+	if o.JobSet == options.JobSetEmbedded && !o.BesideJobSet {
 		switch sign, err := beside.JobSet.Running(ctx, cluster, time.Now()); {
 		case err != nil:
 			return fmt.Errorf("%w; --beside-jobset starts without a look", err)

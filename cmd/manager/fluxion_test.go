@@ -7,7 +7,11 @@ package main
 
 import (
 	"os"
+	"slices"
 	"testing"
+
+	"github.com/flux-elastic/flux-elastic/cmd/manager/options"
+	"github.com/flux-elastic/flux-elastic/internal/reapigraph"
 )
 
 func TestFluxionIsOpened(t *testing.T) {
@@ -21,22 +25,20 @@ func TestFluxionIsOpened(t *testing.T) {
 }
 
 func TestFluxionSaysWhatIsMissing(t *testing.T) {
-	cases := map[string]struct {
-		args []string
-		want string
-	}{
-		"the library": {
-			[]string{"--fluxion-library=/nowhere/libreapi_cli.so"},
-			"--matcher=fluxion --fluxion-library=/nowhere/libreapi_cli.so --fluxion-policy=lonode: opening Fluxion: stat /nowhere/libreapi_cli.so: no such file or directory",
-		},
-		"the policy": {
-			[]string{"--fluxion-library=/x.so", "--fluxion-policy=best"},
-			`--matcher=fluxion --fluxion-library=/x.so --fluxion-policy=best: the policy is "best": it can be first, high, low, hinode, lonode, locality`,
-		},
+	_, message := matcherOf(t, "--matcher=fluxion", "--fluxion-library=/nowhere/libreapi_cli.so")
+	if want := "--matcher=fluxion --fluxion-library=/nowhere/libreapi_cli.so --fluxion-policy=lonode: opening Fluxion: stat /nowhere/libreapi_cli.so: no such file or directory"; message != want {
+		t.Errorf("got %q, want %q", message, want)
 	}
-	for name, tc := range cases {
-		if _, message := matcherOf(t, append(tc.args, "--matcher=fluxion")...); message != tc.want {
-			t.Errorf("%s: got %q, want %q", name, message, tc.want)
+}
+
+// A manager without Fluxion has the same policies.
+func TestPolicies(t *testing.T) {
+	for _, section := range options.Sections() {
+		for _, s := range section.Settings {
+			if s.Flag == "fluxion-policy" && slices.Equal(s.Choices, reapigraph.Policies) {
+				return
+			}
 		}
 	}
+	t.Errorf("no flag takes %v", reapigraph.Policies)
 }

@@ -4,20 +4,19 @@
 package main
 
 import (
-	"flag"
 	"testing"
+
+	"github.com/flux-elastic/flux-elastic/cmd/manager/options"
 )
 
 // matcherOf opens the matcher for some flags. message is the error, if there is one.
 func matcherOf(t *testing.T, args ...string) (chosen bool, message string) {
 	t.Helper()
-	var o matcherOptions
-	flags := flag.NewFlagSet("manager", flag.ContinueOnError)
-	o.bind(flags)
-	if err := flags.Parse(args); err != nil {
+	o, err := options.Parse(args)
+	if err != nil {
 		t.Fatal(err)
 	}
-	matcher, err := o.open()
+	matcher, err := openMatcher(o)
 	if err != nil {
 		message = err.Error()
 	}
@@ -29,12 +28,5 @@ func TestTheGraphChoosesByDefault(t *testing.T) {
 		if chosen, message := matcherOf(t, args...); chosen || message != "" {
 			t.Errorf("%v: got a matcher: %v, %s", args, chosen, message)
 		}
-	}
-}
-
-func TestAnUnknownMatcherIsRefused(t *testing.T) {
-	_, message := matcherOf(t, "--matcher=best")
-	if want := `--matcher is "best": it can be embedded or fluxion`; message != want {
-		t.Errorf("got %q, want %q", message, want)
 	}
 }

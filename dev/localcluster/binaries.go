@@ -5,6 +5,7 @@ package localcluster
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -46,12 +47,27 @@ const (
 	Volcano      Part = "Volcano"
 )
 
+// defaultMinor is the minor version of Kubernetes in the control plane's module.
+const defaultMinor = "1.36"
+
+// Minor is the minor version of Kubernetes that the control plane has. The environment variable KUBERNETES selects
+// another one, which has a module of its own: v<minor>.
+var Minor = cmp.Or(os.Getenv("KUBERNETES"), defaultMinor)
+
+// kubernetesModule is the module of the components of Kubernetes, if it is not that of the others.
+func kubernetesModule() string {
+	if Minor == defaultMinor {
+		return ""
+	}
+	return "v" + Minor
+}
+
 // components are in the order in which they are built. The API server is first: its build compiles
 // most packages that the others share.
 var components = []component{
-	{name: "kube-apiserver", pkg: "k8s.io/kubernetes/cmd/kube-apiserver", version: "Kubernetes v1.36."},
-	{name: "kube-controller-manager", pkg: "k8s.io/kubernetes/cmd/kube-controller-manager", version: "Kubernetes v1.36."},
-	{name: "kube-scheduler", pkg: "k8s.io/kubernetes/cmd/kube-scheduler", version: "Kubernetes v1.36."},
+	{name: "kube-apiserver", pkg: "k8s.io/kubernetes/cmd/kube-apiserver", version: "Kubernetes v" + Minor + ".", module: kubernetesModule()},
+	{name: "kube-controller-manager", pkg: "k8s.io/kubernetes/cmd/kube-controller-manager", version: "Kubernetes v" + Minor + ".", module: kubernetesModule()},
+	{name: "kube-scheduler", pkg: "k8s.io/kubernetes/cmd/kube-scheduler", version: "Kubernetes v" + Minor + ".", module: kubernetesModule()},
 	{name: "etcd", pkg: "go.etcd.io/etcd/server/v3", version: "etcd Version: 3.7."},
 	{name: "kwok", pkg: "sigs.k8s.io/kwok/cmd/kwok", version: "kwok version v0.8."},
 	{name: "kubectl", pkg: "k8s.io/kubernetes/cmd/kubectl"},
@@ -117,13 +133,11 @@ func EnsureBinaries(ctx context.Context, moduleDir string, progress BuildProgres
 	if err != nil {
 		return nil, err
 	}
-	ldflags := ""
 	for i, name := range missing {
 		c := componentOf(name)
-		if ldflags == "" {
-			if ldflags, err = versionFlags(ctx, moduleDir); err != nil {
-				return nil, err
-			}
+		ldflags, err := versionFlags(ctx, c.kubernetesDir(moduleDir))
+		if err != nil {
+			return nil, err
 		}
 		cache, err := c.cacheDir(moduleDir)
 		if err != nil {
@@ -151,6 +165,14 @@ func componentOf(name string) component {
 // moduleDir returns the directory of the component's module, given that of the control plane.
 func (c component) moduleDir(controlPlane string) string {
 	return filepath.Join(controlPlane, c.module)
+}
+
+// kubernetesDir returns the directory of the module whose version of Kubernetes the component tells as its own.
+func (c component) kubernetesDir(controlPlane string) string {
+	if c.module == kubernetesModule() {
+		return c.moduleDir(controlPlane)
+	}
+	return controlPlane
 }
 
 // find returns the path of a matching binary, or "".

@@ -204,14 +204,17 @@ func CheckRights(ctx context.Context, c *localcluster.Cluster, account string) e
 
 // Install installs what a checkout has in config/embedded and config/admission.
 func (c *Cluster) Install(ctx context.Context, checkout string) error {
-	for _, args := range [][]string{
+	commands := [][]string{
 		{"apply", "--server-side", "--force-conflicts", "-k", filepath.Join(checkout, "config", "embedded")},
-		{"apply", "--server-side", "--force-conflicts", "-f", filepath.Join(checkout, "config", "admission", "policy.yaml")},
 		{"wait", "--for=condition=Established", "--timeout=" + Timeout.String(), "crd/miniclusters.flux-framework.org", "crd/miniclusterqueues.flux-framework.org",
 			"crd/miniclusterreservations.flux-framework.org"},
 		// The Deployment's pods would run on simulated nodes, where nothing runs.
 		{"-n", "flux-elastic-system", "scale", "deployment/flux-elastic", "--replicas=0"},
-	} {
+	}
+	if localcluster.Minor >= "1.36" { // older API servers do not have its policy
+		commands = append(commands, []string{"apply", "--server-side", "--force-conflicts", "-f", filepath.Join(checkout, "config", "admission", "policy.yaml")})
+	}
+	for _, args := range commands {
 		if out, err := c.Kubectl(ctx, args...); err != nil {
 			return fmt.Errorf("%w\n%s", err, out)
 		}

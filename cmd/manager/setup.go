@@ -1,0 +1,95 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/cmd/manager/options"
+	"github.com/flux-elastic/flux-elastic/controllers/index"
+	"github.com/flux-elastic/flux-elastic/controllers/kueue"
+	"github.com/flux-elastic/flux-elastic/controllers/minicluster"
+	"github.com/flux-elastic/flux-elastic/controllers/scheduler"
+	"github.com/flux-elastic/flux-elastic/internal/ledger"
+)
+
+// setup adds the controllers and the probes to a manager.
+func setup(ctx context.Context, mgr ctrl.Manager, o *options.Options, matcher ledger.Matcher) error {
+	if err := index.Setup(ctx, mgr.GetFieldIndexer()); err != nil {
+		return fmt.Errorf("setting up indexes: %w", err)
+	}
+	queues := scheduler.New(mgr.GetClient(), clock.RealClock{}, o.TopologyLevels, matcher)
+	queues.AheadPods = o.AheadPods
+	queues.UseNodes(o.BatchNodes)
+	if err := queues.SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("setting up the scheduler: %w", err)
+	}
+	kueue, err := kueue.New(mgr, o.KueueNamespaces)
+	if err != nil {
+		return fmt.Errorf("setting up Kueue: %w", err)
+	}
+	reconciler := &minicluster.Reconciler{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(minicluster.FieldOwner),
+		Scheduler: queues, Kueue: kueue, Clock: clock.RealClock{}, Topology: o.TopologyLevels, Workers: o.Workers,
+		Binder: o.Binder, DefaultTTL: o.DefaultTTL, MaxBrokers: o.MaxBrokers,
+	}
+	queues.Linger = reconciler.BoundLate
+	if err := reconciler.SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("setting up the MiniCluster controller: %w", err)
+	}
+	reports := &scheduler.QueueReconciler{Client: mgr.GetClient(), Scheduler: queues, Clock: clock.RealClock{}}
+	if err := reports.SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("setting up the queue controller: %w", err)
+	}
+	reservations := &scheduler.ReservationReconciler{Client: mgr.GetClient(), Scheduler: queues, Clock: clock.RealClock{}}
+	if err := reservations.SetupWithManager(mgr); err != nil {
+		return fmt.Errorf("setting up the reservation controller: %w", err)
+	}
+	if o.JobSet == options.JobSetEmbedded {
+		if err := setupJobSet(ctx, mgr); err != nil {
+			return fmt.Errorf("setting up JobSet: %w", err)
+		}
+	}
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return fmt.Errorf("setting up /healthz: %w", err)
+	}
+	if err := mgr.AddReadyzCheck("caches", cachesSynced(mgr)); err != nil {
+		return fmt.Errorf("setting up /readyz: %w", err)
+	}
+	return nil
+}
+
+// cachesSynced returns a check that succeeds when the caches of all watched kinds are synced.
+func cachesSynced(mgr ctrl.Manager) healthz.Checker {
+	watched := []client.Object{
+		&v1alpha2.MiniCluster{}, &v1alpha2.MiniClusterQueue{}, &v1alpha2.MiniClusterReservation{}, &jobsetapi.JobSet{}, &discoveryv1.EndpointSlice{},
+		&corev1.Pod{}, &corev1.Node{}, &corev1.Namespace{}, &corev1.ResourceQuota{},
+		&corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{}, &storagev1.StorageClass{},
+	}
+	return func(req *http.Request) error {
+		for _, object := range watched {
+			informer, err := mgr.GetCache().GetInformer(req.Context(), object, cache.BlockUntilSynced(false))
+			if err != nil {
+				return err
+			}
+			if !informer.HasSynced() {
+				return fmt.Errorf("the cache of %T is not synced yet", object)
+			}
+		}
+		return nil
+	}
+}
