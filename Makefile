@@ -99,7 +99,7 @@ cluster-status: build ## Show the status and the processes of the local cluster 
 	bin/localcluster status --dir=$(LOCAL_DIR)
 
 .PHONY: images
-images: build ## Make the images for real nodes, LOCAL_DIR/images.tar (needs root and mmdebstrap): [MPI=false|true]
+images: build ## Make the images for real nodes, in LOCAL_DIR (needs root and mmdebstrap): [MPI=false|true]
 	bin/localcluster images --mpi=$(MPI) --dir=$(LOCAL_DIR)
 
 .PHONY: run
@@ -122,6 +122,13 @@ release: ## Make the files of a release in dist: [IMAGE=flux-elastic] [VERSION=v
 	rm -rf dist
 	go -C hack/release run . manifests --image=$(IMAGE) --version=$(VERSION)
 	go -C hack/release run . chart --image=$(IMAGE) --version=$(VERSION)
+	@$(MAKE) --no-print-directory release-images
+	go -C hack/release run . sums --version=$(VERSION)
+
+.PHONY: release-images
+release-images: ## Make the manager's image and kubectl-minicluster in dist, with lists of what is in them: [IMAGE=flux-elastic] [VERSION=v0.1.0]
+	go -C hack/release run . image --image=$(IMAGE) --version=$(VERSION)
+	go -C hack/release run . plugin --version=$(VERSION) --platforms=linux/amd64,linux/arm64,darwin/amd64,darwin/arm64
 
 .PHONY: test
 test: unit $(if $(filter ./...,$(TEST)),e2e-sim) ## Run the tests; the first run builds the control plane (some minutes): [TEST=./...] [TEST_ARGS=]

@@ -14,6 +14,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+
+	"github.com/flux-elastic/flux-elastic/internal/version"
 )
 
 const usage = `kubectl-minicluster prints what the controller makes of MiniClusters, and checks MiniClusters of
@@ -34,6 +36,10 @@ work with flux-elastic, and what there is of the Flux Operator. It changes
 nothing. With files it says so for the MiniClusters in them, without a cluster.
 The exit code is 0 if there is nothing to do, 1 if there is, and 2 after an error.
 
+  kubectl minicluster version
+
+version prints the version of this program.
+
   -n, --namespace NAMESPACE   for MiniClusters without a namespace (default); of
                               the MiniClusters of a cluster (all namespaces)
       --kubeconfig FILE       of the cluster (as kubectl)
@@ -43,6 +49,9 @@ The exit code is 0 if there is nothing to do, 1 if there is, and 2 after an erro
 
 // errUsage is the error of an invalid command line.
 var errUsage = errors.New("try kubectl minicluster --help")
+
+// errCommand is the error of a command that does not exist.
+var errCommand = fmt.Errorf("unknown command: there are render, migrate and version; %w", errUsage)
 
 // checkError is an error that prevents a check.
 type checkError struct{ error }
@@ -104,17 +113,22 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer) 
 		return err
 	case err != nil:
 		return fmt.Errorf("%w; %w", err, errUsage)
-	case len(words) == 0 || (words[0] != "render" && words[0] != "migrate"):
-		return fmt.Errorf("unknown command: there are render and migrate; %w", errUsage)
+	case len(words) == 0:
+		return errCommand
 	}
-	files := words[1:]
-	if words[0] == "migrate" {
+	switch files := words[1:]; words[0] {
+	case "render":
+		if len(files) == 0 {
+			return fmt.Errorf("render needs a file; %w", errUsage)
+		}
+		return renderFiles(files, cmp.Or(f.namespace, defaultNamespace), stdin, stdout)
+	case "migrate":
 		return migrate(ctx, f, files, stdin, stdout)
+	case "version":
+		_, err = fmt.Fprintln(stdout, version.String())
+		return err
 	}
-	if len(files) == 0 {
-		return fmt.Errorf("render needs a file; %w", errUsage)
-	}
-	return renderFiles(files, cmp.Or(f.namespace, defaultNamespace), stdin, stdout)
+	return errCommand
 }
 
 // defaultNamespace is the namespace of MiniClusters in files that name none.

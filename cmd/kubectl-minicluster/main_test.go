@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/version"
 )
 
 // invoke runs the program with the given standard input.
@@ -160,6 +161,9 @@ func TestErrors(t *testing.T) {
 				t.Errorf("exit code %d, and it says %q and prints %q; want %d, %q", code, stderr, out, tc.code, tc.want)
 			}
 		})
+	}
+	if code, out, _ := invoke("", "version"); code != 0 || out != version.String()+"\n" {
+		t.Errorf("version: %d, %q", code, out)
 	}
 	if code, out, _ := invoke("", "--help"); code != 0 || out != usage {
 		t.Errorf("help: exit code %d, %q", code, out)

@@ -143,11 +143,11 @@ func startReal(ctx context.Context, config localcluster.Config, mpi bool) (*loca
 	if err := localcluster.CheckReal(image.Commands); err != nil {
 		return nil, nil, err
 	}
-	archive, err := makeImages(ctx, config.Dir, mpi)
+	archives, err := makeImages(ctx, config.Dir, mpi)
 	if err != nil {
 		return nil, nil, err
 	}
-	config.Real = localcluster.RealConfig{Count: config.Nodes.Count, Images: []string{archive}}
+	config.Real = localcluster.RealConfig{Count: config.Nodes.Count, Images: archives}
 	config.Nodes.Count = 0
 	return startCluster(ctx, config)
 }
@@ -195,31 +195,31 @@ func images(ctx context.Context, args []string) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	archive, err := makeImages(ctx, *dir, *mpi)
+	archives, err := makeImages(ctx, *dir, *mpi)
 	if err == nil {
-		fmt.Println(archive)
+		fmt.Println(strings.Join(archives, "\n"))
 	}
 	return err
 }
 
-// makeImages makes the images of real nodes, and returns the path of their archive.
-func makeImages(ctx context.Context, dir string, mpi bool) (archive string, err error) {
+// makeImages makes the images of real nodes, and returns the paths of their archives.
+func makeImages(ctx context.Context, dir string, mpi bool) (archives []string, err error) {
 	root, err := localcluster.Root()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	cache, err := localcluster.CacheDir()
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	if archive, err = filepath.Abs(filepath.Join(dir, "images.tar")); err != nil {
-		return "", err
+	if dir, err = filepath.Abs(dir); err != nil {
+		return nil, err
 	}
-	if err := os.MkdirAll(filepath.Dir(archive), 0o755); err != nil {
-		return "", err
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
 	}
 	say("making images")
-	return archive, image.Build(ctx, root, cache, archive, mpi)
+	return image.Build(ctx, root, cache, dir, mpi)
 }
 
 // fault kills, stops, suspends, resumes or starts a process of a running cluster, or disconnects or

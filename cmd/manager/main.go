@@ -72,7 +72,7 @@ func run(ctx context.Context, o *options.Options) error {
 		return fmt.Errorf("finding the cluster: %w", err)
 	}
 	config.QPS, config.Burst = float32(o.KubeAPIQPS), o.KubeAPIBurst
-	config.UserAgent = minicluster.FieldOwner
+	config.UserAgent = minicluster.FieldOwner + "/" + version.String()
 	config.Wrap(metrics.CountWrites)
 	if err := checkBeside(ctx, config, o); err != nil {
 		return err

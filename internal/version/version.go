@@ -9,8 +9,7 @@ import (
 	"runtime/debug"
 )
 
-// version is set by the linker in programs of a release and of an image:
-// -ldflags=-X=github.com/flux-elastic/flux-elastic/internal/version.version=v0.1.0
+// version is set by the linker (-X) in programs of a release and of an image.
 var version string
 
 // String returns the version. A program that was built without one has the version that the go command

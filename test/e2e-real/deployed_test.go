@@ -20,8 +20,9 @@ import (
 // ofManager are arguments of kubectl.
 const ofManager = "--namespace=flux-elastic-system"
 
-// The managers as they are deployed, two pods with the rights of their service account and no more: MiniClusters live by
-// the one that leads. When the network of its node is cut, and when its pod is deleted, the other carries on.
+// The managers as they are deployed, two pods of the release's image that are restricted, with the rights of their
+// service account and no more: MiniClusters live by the one that leads. When the network of its node is cut, and when its
+// pod is deleted, the other carries on.
 func testDeployed(c *cluster) {
 	c.deploy()
 	mc := func(name string) *miniCluster {
@@ -93,6 +94,12 @@ func (c *cluster) deploy() {
 	}
 	c.must(ofManager, "set", "env", "deployment/flux-elastic", "KUBERNETES_SERVICE_HOST="+server.Hostname(), "KUBERNETES_SERVICE_PORT="+server.Port())
 	c.must(ofManager, "rollout", "status", "deployment/flux-elastic", "--timeout=120s")
+	if version := c.must(ofManager, "exec", "deployment/flux-elastic", "--", "/manager", "--version"); version != "latest" {
+		c.Errorf("the manager says that it has the version %q", version)
+	}
+	if _, err := c.kubectl(ofManager, "run", "root", "--image="+app, "--dry-run=server"); err == nil || !strings.Contains(err.Error(), `violates PodSecurity "restricted`) {
+		c.Errorf("a pod that may be root is not refused: %v", err)
+	}
 }
 
 // leader waits until a manager leads, and returns its pod and node.

@@ -33,7 +33,7 @@ var env struct {
 	root     string // of the checkout
 	dir      string // of what is made here
 	binaries localcluster.Binaries
-	images   string // archive
+	images   []string // archives
 }
 
 func TestMain(m *testing.M) {
@@ -80,8 +80,7 @@ func run(m *testing.M) (code int, err error) {
 	if err != nil {
 		return 1, err
 	}
-	env.images = filepath.Join(env.dir, "images.tar")
-	if err := image.Build(ctx, env.root, cache, env.images, true); err != nil {
+	if env.images, err = image.Build(ctx, env.root, cache, env.dir, true); err != nil {
 		return 1, err
 	}
 	return m.Run(), nil
@@ -123,7 +122,7 @@ func (c *cluster) up(nodes int) {
 	c.Helper()
 	config := localcluster.Config{
 		Dir:  c.dir,
-		Real: localcluster.RealConfig{Count: nodes, Images: []string{env.images}}, LogDenied: true,
+		Real: localcluster.RealConfig{Count: nodes, Images: env.images}, LogDenied: true,
 	}
 	var err error
 	if c.Cluster, err = localcluster.Up(c.Context(), config, env.binaries, func(line string) { c.Log(line) }); err != nil {

@@ -21,7 +21,7 @@ import (
 const (
 	// Pause holds the namespaces of pods.
 	Pause = "docker.io/flux-elastic/pause:latest"
-	// Manager is the manager of flux-elastic, as the Dockerfile makes it and config deploys it.
+	// Manager is the manager of flux-elastic, as a release has it and config deploys it.
 	Manager = "docker.io/library/flux-elastic:latest"
 	// App is a small Debian, for an application without Flux.
 	App = "docker.io/flux-elastic/app:latest"
@@ -44,59 +44,78 @@ type maker struct {
 	work     string // the directory of temporary files
 }
 
-// Build makes the images and writes them into one archive, MPI only if mpi is true. It keeps the
-// layers of Debian in the cache directory.
-func Build(ctx context.Context, checkout, cache, archive string, mpi bool) error {
+// Build makes the images, MPI only if mpi is true, and writes them into archives in a directory. It
+// keeps the layers of Debian in the cache directory.
+func Build(ctx context.Context, checkout, cache, dir string, mpi bool) (archives []string, err error) {
 	work, err := os.MkdirTemp("", "flux-elastic-images-")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer os.RemoveAll(work)
 	m := &maker{Context: ctx, checkout: checkout, cache: filepath.Join(cache, "images"), work: work}
 	if err := os.MkdirAll(m.cache, 0o755); err != nil {
-		return err
+		return nil, err
 	}
-	pause, err := m.program("pause", "./hack/images/pause")
+	manager, err := m.manager(dir)
 	if err != nil {
-		return fmt.Errorf("making the image %s: %w", Pause, err)
+		return nil, fmt.Errorf("making the image %s: %w", Manager, err)
 	}
-	manager, err := m.program("manager", "./cmd/manager")
+	images, err := m.others(mpi)
 	if err != nil {
-		return fmt.Errorf("making the image %s: %w", Manager, err)
+		return nil, err
+	}
+	archive := filepath.Join(dir, "images.tar")
+	return []string{archive, manager}, WriteArchive(archive, images)
+}
+
+// manager makes the archive of the image Manager, by the program that makes releases. Its dependencies
+// are in a module of their own.
+func (m *maker) manager(dir string) (archive string, err error) {
+	repository, tag, _ := strings.Cut(Manager, ":")
+	cmd := exec.CommandContext(m, "go", "run", ".", "image", "--image="+repository, "--version="+tag, "--platforms=linux/"+runtime.GOARCH, "--out="+dir)
+	cmd.Dir = filepath.Join(m.checkout, "hack", "release")
+	cmd.Env = append(os.Environ(), "GOFLAGS=") // without GOFLAGS=-race, which needs a C compiler
+	return filepath.Join(dir, "flux-elastic-image.tar"), run(cmd)
+}
+
+// others makes all images but Manager.
+func (m *maker) others(mpi bool) ([]Image, error) {
+	pause, err := m.pause()
+	if err != nil {
+		return nil, fmt.Errorf("making the image %s: %w", Pause, err)
 	}
 	debian, err := m.debian()
 	if err != nil {
-		return fmt.Errorf("making a root of Debian: %w", err)
+		return nil, fmt.Errorf("making a root of Debian: %w", err)
 	}
 	double, err := m.double()
 	if err != nil {
-		return fmt.Errorf("making the image %s: %w", Test, err)
+		return nil, fmt.Errorf("making the image %s: %w", Test, err)
 	}
 	env := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
 	shell := []string{"/bin/bash"}
 	images := []Image{
 		{Name: Pause, Layers: []string{pause}, Entrypoint: []string{"/pause"}},
-		{Name: Manager, Layers: []string{manager}, Entrypoint: []string{"/manager"}},
 		{Name: App, Layers: []string{debian}, Entrypoint: shell, Env: env},
 		{Name: Test, Layers: []string{debian, double}, Entrypoint: shell, Env: env},
 	}
 	if mpi {
 		image, err := m.mpi(double)
 		if err != nil {
-			return fmt.Errorf("making the image %s: %w", MPI, err)
+			return nil, fmt.Errorf("making the image %s: %w", MPI, err)
 		}
 		images = append(images, *image)
 	}
-	return WriteArchive(archive, images)
+	return images, nil
 }
 
-// program makes the only layer of an image that has just one program.
-func (m *maker) program(name, pkg string) (layer string, err error) {
-	path, err := m.build(name, pkg)
+// pause makes the only layer of the image Pause.
+func (m *maker) pause() (layer string, err error) {
+	path, err := m.build("pause", "./hack/images/pause")
 	if err != nil {
 		return "", err
 	}
-	return m.layer(name, []Entry{{Path: name, Source: path}})
+	return m.layer("pause", []Entry{{Path: "pause", Source: path}})
 }
 
 // double makes a layer with the test double of Flux. The double is on the path, and in a view like
