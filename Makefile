@@ -11,6 +11,7 @@ NODE_MEMORY ?= 32Gi
 PORT        ?= 6550
 MPI         ?= false
 KUEUE       ?= false
+HOLD        ?= false
 LOCAL_DIR   ?= .local
 # The minor version of Kubernetes' control plane: 1.36, or one with a module hack/controlplane/v*.
 KUBERNETES  ?= 1.36
@@ -83,8 +84,8 @@ YAMLS  := $(shell git ls-files '*.yaml' '*.yml' ':!config/crd/*' ':!config/rbac/
 ##@ Use
 
 .PHONY: demo
-demo: build ## Run the examples on a new local cluster, show their progress, and end the cluster: [MODE=simulated|real] [DEMO_NODES=24 or 3]
-	bin/localcluster demo --mode=$(MODE) --dir=$(LOCAL_DIR)/demo --port=0 --nodes=$(DEMO_NODES)
+demo: build ## Run the examples on a new local cluster, show their progress, and end the cluster: [MODE=simulated|real] [DEMO_NODES=24 or 3] [HOLD=false|true]
+	bin/localcluster demo --mode=$(MODE) --dir=$(LOCAL_DIR)/demo --port=0 --nodes=$(DEMO_NODES) --hold=$(HOLD)
 
 .PHONY: cluster-up
 cluster-up: build ## Start a local cluster: [MODE=simulated|real|kind] [NODES=149 or 3] [MPI=false|true] [KUEUE=false|true] [NODE_CPU=8] [NODE_MEMORY=32Gi] [PORT=6550] [LOCAL_DIR=.local]
@@ -170,6 +171,11 @@ e2e-kueue: kueue ## Run the tests with Kueue and simulated nodes; the first run 
 test-fluxion: ## Test with Fluxion's own library, and with flux-sched's resource-query: FLUXION_LIBRARY= [RESOURCE_QUERY=]
 	@test -n "$(FLUXION_LIBRARY)" || { echo "set FLUXION_LIBRARY: make test-fluxion FLUXION_LIBRARY=.../libreapi_cli.so" >&2; exit 1; }
 	FLUXION_LIBRARY=$(abspath $(FLUXION_LIBRARY)) go test -count=1 -tags=fluxion $(TEST_ARGS) ./cmd/manager ./cmd/resource-query ./internal/reapigraph ./pkg/fluxion/reapi
+
+.PHONY: test-browser
+test-browser: ## Test the web page in Chromium, and print figures: [SCREENSHOTS=DIR] [TEST_ARGS=]
+	@command -v chromium chromium-browser google-chrome >/dev/null || { echo "make test-browser needs Chromium: apt-get install chromium" >&2; exit 1; }
+	SCREENSHOTS=$(abspath $(SCREENSHOTS)) go -C hack/browser test -count=1 -v $(TEST_ARGS) .
 
 .PHONY: e2e-real
 e2e-real: MPI = true
@@ -278,8 +284,9 @@ verify: generate lint ## Check that generated files are up to date, and lint; fa
 	go vet -tags=fluxion ./cmd/manager
 	go vet -tags=real ./test/e2e-real
 	go -C hack/release vet ./...
+	go -C hack/browser vet ./...
 	go -C hack/monitoring vet ./...
-	for dir in . hack/controlplane hack/controlplane/coredns hack/controlplane/kueue hack/controlplane/v1.33 hack/monitoring hack/release hack/tools; do (cd $$dir && go mod tidy -diff) || exit; done
+	for dir in . hack/browser hack/controlplane hack/controlplane/coredns hack/controlplane/kueue hack/controlplane/v1.33 hack/monitoring hack/release hack/tools; do (cd $$dir && go mod tidy -diff) || exit; done
 	git diff --exit-code
 	@test -z "$$(git status --porcelain)" || { git status --short; echo "verify: files are not committed, or were generated and are new" >&2; exit 1; }
 
@@ -288,7 +295,7 @@ vulncheck: ## Look for known vulnerabilities that the programs reach; needs a da
 	$(TOOL) govulncheck -db=$(VULNDB) ./...
 
 .PHONY: presubmit
-presubmit: verify test e2e-kueue e2e-real ## Run what CI runs
+presubmit: verify test test-browser e2e-kueue e2e-real ## Run what CI runs
 
 .PHONY: help
 help: ## Show this

@@ -75,6 +75,7 @@ func demo(ctx context.Context, args []string) (err error) {
 	clusterFlags(flags, &config)
 	mode := modeFlag(flags)
 	manager := flags.String("manager", "bin/manager", "the manager to run")
+	hold := flags.Bool("hold", false, "keep the cluster and its web page at the end, until ctrl-C")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -94,11 +95,13 @@ func demo(ctx context.Context, args []string) (err error) {
 		say("ending the cluster")
 		err = errors.Join(err, localcluster.Down(context.WithoutCancel(ctx), cluster.Dir))
 	}()
-	c, err := startDemo(ctx, cluster, root, *manager)
+	page := cluster.Address(localcluster.PortDashboard)
+	c, err := startDemo(ctx, cluster, root, *manager, "--dashboard-bind-address="+page, "--dashboard-insecure-viewer")
 	if err != nil {
 		return err
 	}
-	d := demonstration{Cluster: cluster, client: c, root: root, svg: filepath.Join(cluster.Dir, "timeline.svg")}
+	say("watch it on http://" + page)
+	d := demonstration{Cluster: cluster, client: c, root: root, svg: filepath.Join(cluster.Dir, "timeline.svg"), page: page, hold: *hold}
 	if localcluster.Mode(*mode) == localcluster.Real {
 		d.kubectl = binaries["kubectl"]
 	}
@@ -178,11 +181,13 @@ type demonstration struct {
 	root    string // the directory of the checkout
 	svg     string // the file of the timeline
 	kubectl string // prints the logs of the commands; "" if there are no logs
+	page    string // the address of the web page
+	hold    bool   // keep the page at the end
 }
 
 // run submits the examples, watches them to their end, draws the timeline, and deletes them.
-func (d *demonstration) run(ctx context.Context, submissions []submission) error {
-	ctx, cancel := context.WithTimeout(ctx, demoTimeout)
+func (d *demonstration) run(user context.Context, submissions []submission) error {
+	ctx, cancel := context.WithTimeout(user, demoTimeout)
 	defer cancel()
 	restConfig, err := d.RESTConfig()
 	if err != nil {
@@ -225,10 +230,13 @@ func (d *demonstration) run(ctx context.Context, submissions []submission) error
 	if err := d.printLogs(ctx, submitted); err != nil {
 		return err
 	}
-	if err := removeAll(ctx, d.client, submitted); err != nil {
+	w.summary(os.Stdout, d.svg)
+	if d.hold {
+		say("the page stays at http://" + d.page + " until ctrl-C")
+		<-user.Done() // the MiniClusters go with the cluster
+	} else if err := removeAll(ctx, d.client, submitted); err != nil {
 		return err
 	}
-	w.summary(os.Stdout, d.svg)
 	return w.verdict(len(submitted))
 }
 

@@ -20,6 +20,7 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/cmd/manager/options"
+	"github.com/flux-elastic/flux-elastic/controllers/dashboard"
 	"github.com/flux-elastic/flux-elastic/controllers/index"
 	"github.com/flux-elastic/flux-elastic/controllers/kueue"
 	"github.com/flux-elastic/flux-elastic/controllers/minicluster"
@@ -64,6 +65,9 @@ func setup(ctx context.Context, mgr ctrl.Manager, o *options.Options, matcher le
 			return fmt.Errorf("setting up JobSet: %w", err)
 		}
 	}
+	if err := setupDashboard(mgr, o); err != nil {
+		return fmt.Errorf("setting up the web page: %w", err)
+	}
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return fmt.Errorf("setting up /healthz: %w", err)
 	}
@@ -71,6 +75,21 @@ func setup(ctx context.Context, mgr ctrl.Manager, o *options.Options, matcher le
 		return fmt.Errorf("setting up /readyz: %w", err)
 	}
 	return nil
+}
+
+// setupDashboard adds the web page to the manager if it has an address.
+func setupDashboard(mgr ctrl.Manager, o *options.Options) error {
+	if o.DashboardAddress == "" {
+		return nil
+	}
+	server, err := dashboard.New(dashboard.Options{
+		Address: o.DashboardAddress, Open: o.DashboardInsecureViewer, Client: mgr.GetClient(), Config: mgr.GetConfig(), Clock: clock.RealClock{},
+		Topology: o.TopologyLevels, Batch: o.BatchNodes,
+	})
+	if err != nil {
+		return fmt.Errorf("--dashboard-bind-address: %w", err)
+	}
+	return mgr.Add(server)
 }
 
 // cachesSynced returns a check that succeeds when the caches of all watched kinds are synced.

@@ -42,9 +42,10 @@ const (
 	PortControllerManager
 	PortScheduler
 	PortKwok
-	// PortMetrics and PortHealth are for a manager that runs beside the cluster.
+	// PortMetrics, PortHealth and PortDashboard are for a manager that runs beside the cluster.
 	PortMetrics
 	PortHealth
+	PortDashboard
 	portKueueWebhook
 	portKueueHealth
 	portKueueVisibility

@@ -52,10 +52,10 @@ clientConnection: {burst: null}
 		"integrations":     map[string]any{"frameworks": []any{"pod"}, "labelKeysToCopy": []any{"team"}},
 		"clientConnection": map[string]any{"qps": 300.},
 		"waitForPodsReady": map[string]any{"timeout": "1m"},
-		"health":           map[string]any{"healthProbeBindAddress": "127.0.0.1:7009"},
-		"webhook":          map[string]any{"host": "127.0.0.1", "port": 7008., "certDir": "/keys"},
+		"health":           map[string]any{"healthProbeBindAddress": "127.0.0.1:7010"},
+		"webhook":          map[string]any{"host": "127.0.0.1", "port": 7009., "certDir": "/keys"},
 		"metrics":          map[string]any{"bindAddress": "0"},
-		"visibilityServer": map[string]any{"bindAddress": "127.0.0.1", "bindPort": 7010.},
+		"visibilityServer": map[string]any{"bindAddress": "127.0.0.1", "bindPort": 7011.},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -106,7 +106,7 @@ func New(levels []state.TopologyLevel, matcher Matcher) *Ledger {
 
 // SetNode records the state of a node.
 func (l *Ledger) SetNode(made *corev1.Node) {
-	n := &node{Node: made, capacity: state.Amounts(made.Status.Allocatable), down: down(made), others: !l.Nodes.Matches(labels.Set(made.Labels))}
+	n := &node{Node: made, capacity: state.Amounts(made.Status.Allocatable), down: state.Down(made), others: !l.Nodes.Matches(labels.Set(made.Labels))}
 	for _, level := range l.levels {
 		n.topology = append(n.topology, made.Labels[level.Label])
 	}
@@ -149,7 +149,7 @@ func (n *node) takesSame(other *node) bool {
 func lastingTaints(n *node) []corev1.Taint {
 	var out []corev1.Taint
 	for _, taint := range n.Spec.Taints {
-		if lasting(&taint) {
+		if state.Lasting(&taint) {
 			out = append(out, taint)
 		}
 	}

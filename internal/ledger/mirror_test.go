@@ -365,7 +365,7 @@ func (w *world) checkWhole(t *testing.T, what string, wholly map[string]bool) {
 	alone, shared := rooms(fluxion.Resources{fluxion.WholeNode: 1}), rooms(nil)
 	for name, node := range w.nodes {
 		exclusive, used := wholly[name]
-		up := down(node) == ""
+		up := state.Down(node) == ""
 		if alone[name] != (up && !used) || shared[name] != (up && !exclusive) {
 			t.Fatalf("%s: node %s is used %t, exclusively %t, and is for an exclusive gang %t, for another %t", what, name, used, exclusive, alone[name], shared[name])
 		}

@@ -6,7 +6,6 @@ package ledger
 import (
 	"fmt"
 	"iter"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	schedulinghelper "k8s.io/component-helpers/scheduling/corev1"
@@ -15,27 +14,6 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/internal/state"
 )
-
-// lifecycleTaints is the prefix of taints for passing states of a node, such as not-ready.
-const lifecycleTaints = "node.kubernetes.io/"
-
-// down is why no pod can be placed on the node for now; "" if the node is up.
-func down(node *corev1.Node) string {
-	switch {
-	case node.DeletionTimestamp != nil:
-		return "being removed"
-	case node.Spec.Unschedulable:
-		return "cordoned"
-	case !state.Ready(node):
-		return "not ready"
-	}
-	for _, taint := range node.Spec.Taints {
-		if taint.Effect != corev1.TaintEffectPreferNoSchedule && strings.HasPrefix(taint.Key, lifecycleTaints) {
-			return strings.TrimPrefix(taint.Key, lifecycleTaints)
-		}
-	}
-	return ""
-}
 
 // excluded are the nodes that a pod can never use, each with the reason: a taint that it does not
 // tolerate, labels that it does not select, or a node for other pods.
@@ -57,7 +35,7 @@ func excludes(node *node, pod *corev1.Pod, required nodeaffinity.RequiredNodeAff
 		return "not for MiniClusters"
 	}
 	if len(node.Spec.Taints) > 0 {
-		taint, untolerated := schedulinghelper.FindMatchingUntoleratedTaint(klog.Background(), node.Spec.Taints, pod.Spec.Tolerations, lasting, false)
+		taint, untolerated := schedulinghelper.FindMatchingUntoleratedTaint(klog.Background(), node.Spec.Taints, pod.Spec.Tolerations, state.Lasting, false)
 		if untolerated {
 			return fmt.Sprintf("tainted %s", taint.Key)
 		}
@@ -90,10 +68,4 @@ func unreached(volumes []state.Volume, nodes iter.Seq[*node]) iter.Seq2[string, 
 			}
 		}
 	}
-}
-
-// lasting reports whether a taint keeps pods off for good. Other taints are passing states of the
-// node.
-func lasting(taint *corev1.Taint) bool {
-	return taint.Effect != corev1.TaintEffectPreferNoSchedule && !strings.HasPrefix(taint.Key, lifecycleTaints)
 }

@@ -65,6 +65,9 @@ type Options struct {
 	HealthAddress  string
 	PprofAddress   string
 
+	DashboardAddress        string
+	DashboardInsecureViewer bool
+
 	Logging zap.Options
 
 	config string // the path of the configuration file
@@ -132,6 +135,9 @@ func parseFlags(flags *flag.FlagSet, args []string) error {
 func (o *Options) check() error {
 	if o.MetricsCertDir != "" && !o.MetricsSecure {
 		return errors.New("--metrics-cert-dir needs --metrics-secure: without TLS no certificate is used")
+	}
+	if o.DashboardInsecureViewer && o.DashboardAddress == "" {
+		return errors.New("--dashboard-insecure-viewer needs --dashboard-bind-address")
 	}
 	return nil
 }

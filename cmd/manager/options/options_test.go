@@ -59,7 +59,11 @@ var samples = map[string]string{
 	"default-ttl": "24h", "batch-node-selector": "pool=batch", "topology-labels": "example.com/rack", "kueue-namespaces": "team",
 	"fluxion-library": "/lib.so", "kubeconfig": "/kubeconfig", "leader-election-namespace": "here", "metrics-bind-address": ":8443",
 	"metrics-cert-dir": "/certs", "health-probe-bind-address": ":1", "pprof-bind-address": ":2", "zap-log-level": "4",
+	"dashboard-bind-address": "127.0.0.1:3",
 }
+
+// needed are the arguments without which a setting is an error.
+var needed = map[string][]string{"metrics-cert-dir": {"--metrics-secure"}, "dashboard-insecure-viewer": {"--dashboard-bind-address=:3"}}
 
 // sampleOf returns a sample of a setting.
 func sampleOf(s *Setting) string {
@@ -86,9 +90,7 @@ func TestFieldsAreFlags(t *testing.T) {
 			var got [3]*Options
 			for i, args := range [][]string{nil, {"--" + s.Flag + "=" + sample}, {write(t, header+s.Field()+": "+inYAML)}} {
 				var err error
-				if s.Flag == "metrics-cert-dir" {
-					args = append(args, "--metrics-secure")
-				}
+				args = append(args, needed[s.Flag]...)
 				if got[i], err = Parse(args); err != nil {
 					t.Fatalf("%v: %v", args, err)
 				}
@@ -204,6 +206,7 @@ func TestFlags(t *testing.T) {
 		{[]string{"--leader-elect=maybe"}, `invalid boolean value "maybe" for -leader-elect: it can be true or false`},
 		{[]string{"--leader-elect", "false"}, `unexpected argument "false": a flag and its value are one argument, as in --flag=value`},
 		{[]string{"--metrics-cert-dir=/certs"}, "--metrics-cert-dir needs --metrics-secure: without TLS no certificate is used"},
+		{[]string{"--dashboard-insecure-viewer"}, "--dashboard-insecure-viewer needs --dashboard-bind-address"},
 		{[]string{"--config=/nowhere"}, "--config: open /nowhere: no such file or directory"},
 		{[]string{"--workerz=1"}, "flag provided but not defined: -workerz"},
 	} {

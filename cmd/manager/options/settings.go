@@ -49,6 +49,7 @@ func (o *Options) sections() []Section {
 		{"Fluxion", o.fluxion()},
 		{"API server", o.apiServer()},
 		{"Metrics, probes and profiles", o.servers()},
+		{"Web page", o.dashboard()},
 		{"Log", o.log()},
 	}
 }
@@ -121,6 +122,19 @@ func (o *Options) servers() []Setting {
 		{"metrics-cert-dir", plain(&o.MetricsCertDir, ""), "directory with the files tls.crt and tls.key for metrics-secure; empty: a self-signed certificate"},
 		{"health-probe-bind-address", plain(&o.HealthAddress, ":8081"), `address of /healthz and /readyz; "0": none`},
 		{"pprof-bind-address", plain(&o.PprofAddress, ""), "address of /debug/pprof/, the profiles of Go, without authentication; empty: none"},
+	}
+}
+
+func (o *Options) dashboard() []Setting {
+	return []Setting{
+		{
+			"dashboard-bind-address", plain(&o.DashboardAddress, ""),
+			"loopback address of a web page that shows nodes, queues and MiniClusters, for example 127.0.0.1:8082; empty: none",
+		},
+		{
+			"dashboard-insecure-viewer", toggle(&o.DashboardInsecureViewer),
+			"show everything on the web page to everybody who reaches its address, without a token; only for a cluster on your own machine",
+		},
 	}
 }
 

@@ -1,0 +1,157 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package dashboard
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+)
+
+const (
+	// logLines and logBytes bound the end of a log.
+	logLines = 500
+	logBytes = 64 << 10
+	// mostEvents is how many events are read.
+	mostEvents = 200
+	// askTimeout is how long the API server may take for a log or events.
+	askTimeout = 10 * time.Second
+)
+
+// log sends the end of the lead's log, which the API server gives to the viewer's token.
+func (s *Server) log(w http.ResponseWriter, r *http.Request, v *viewer) {
+	name := nameOf(r)
+	if err := v.mayGet(r.Context(), name); err != nil {
+		refuse(w, err)
+		return
+	}
+	view, err := s.source.miniCluster(r.Context(), name)
+	if err != nil || view == nil {
+		refuse(w, orGone(err))
+		return
+	}
+	lead := view.Brokers()[0]
+	if lead == nil {
+		http.Error(w, "The lead has no pod now.", http.StatusNotFound)
+		return
+	}
+	core, err := s.as(r)
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	stream, err := core.Pods(lead.Namespace).GetLogs(lead.Name, &corev1.PodLogOptions{
+		Container: name.Name, TailLines: ptr.To[int64](logLines), LimitBytes: ptr.To[int64](logBytes),
+	}).Stream(r.Context())
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	defer stream.Close()
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	_, _ = io.Copy(w, io.LimitReader(stream, logBytes))
+}
+
+// told is an event as the page shows it, with its time in seconds since 1970.
+type told struct {
+	At      int64  `json:"at"`
+	Type    string `json:"type"`
+	Reason  string `json:"reason"`
+	Message string `json:"message"`
+	Count   int32  `json:"count"`
+}
+
+// events sends the events of a MiniCluster, the latest first. The API server gives them to the viewer's token.
+func (s *Server) events(w http.ResponseWriter, r *http.Request, v *viewer) {
+	name := nameOf(r)
+	life, err := v.life(r.Context(), name)
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	core, err := s.as(r)
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	list, err := core.Events(name.Namespace).List(r.Context(), metav1.ListOptions{
+		FieldSelector: fields.OneTermEqualSelector("involvedObject.uid", life.Story[0].UID).String(), Limit: mostEvents,
+	})
+	if err != nil {
+		refuse(w, err)
+		return
+	}
+	out := []told{}
+	for i := range list.Items {
+		e := &list.Items[i]
+		out = append(out, told{At: lastSeen(e), Type: e.Type, Reason: e.Reason, Message: e.Message, Count: countOf(e)})
+	}
+	slices.SortStableFunc(out, func(a, b told) int { return int(b.At - a.At) })
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(out)
+}
+
+// lastSeen is when an event happened last.
+func lastSeen(e *corev1.Event) int64 {
+	last := max(e.LastTimestamp.Unix(), e.EventTime.Unix(), e.CreationTimestamp.Unix())
+	if e.Series != nil {
+		last = max(last, e.Series.LastObservedTime.Unix())
+	}
+	return last
+}
+
+// countOf is how often an event happened.
+func countOf(e *corev1.Event) int32 {
+	if e.Series != nil {
+		return e.Series.Count
+	}
+	return max(e.Count, 1)
+}
+
+// as returns a client with the viewer's own token: the API server decides what the viewer may read. If the page is
+// open, it is the manager's.
+func (s *Server) as(r *http.Request) (*corev1client.CoreV1Client, error) {
+	config := rest.CopyConfig(s.options.Config)
+	if !s.options.Open {
+		config = rest.AnonymousClientConfig(config)
+		config.BearerToken = tokenOf(r)
+	}
+	config.Timeout = askTimeout
+	return corev1client.NewForConfig(config)
+}
+
+func orGone(err error) error {
+	if err == nil {
+		return errGone
+	}
+	return err
+}
+
+// refuse says why something cannot be read.
+func refuse(w http.ResponseWriter, err error) {
+	var status apierrors.APIStatus
+	switch {
+	case errors.Is(err, errGone):
+		http.Error(w, sentence(err.Error()), http.StatusNotFound)
+	case errors.As(err, &status) && status.Status().Code >= 400:
+		http.Error(w, fmt.Sprintf("The API server says: %s", status.Status().Message), int(status.Status().Code))
+	default:
+		unavailable(w, err)
+	}
+}
+
+func sentence(text string) string { return strings.ToUpper(text[:1]) + text[1:] + "." }

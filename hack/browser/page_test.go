@@ -1,0 +1,164 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package browser
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/accessibility"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+var (
+	wide   = look{width: 1440, height: 1000}
+	night  = look{width: 1440, height: 1000, dark: true}
+	narrow = look{width: 400, height: 860}
+)
+
+// The page shows the cluster in every look, and the life of a MiniCluster.
+func TestLooks(t *testing.T) {
+	url := serve(t, "--open", "--nodes=300", "--miniclusters=90")
+	for name, l := range map[string]look{"light": wide, "dark": night, "narrow": narrow} {
+		t.Run(name, func(t *testing.T) {
+			p := open(t, url, l)
+			p.live()
+			contains(t, p.text("#totals"), "of 300")
+			contains(t, p.text("#queues"), "chemistry")
+			p.await(`document.querySelector("#share svg")`)
+			p.shoot(name)
+			if over := eval[int](p, `document.documentElement.scrollWidth - innerWidth`); over > 0 {
+				t.Errorf("the page is %d pixels too wide", over)
+			}
+			p.do(chromedp.Evaluate(`document.querySelector('#states [data-group="running"]').click()`, nil))
+			p.await(`document.querySelector('#table .state[data-state="Running"]')`)
+			p.do(chromedp.Evaluate(`[...document.querySelectorAll("#table tbody tr")].find((row) => row.querySelector('[data-state="Running"]')).querySelector("a").click()`, nil))
+			p.await(`document.querySelector("#life .table .state") && document.querySelector("#life pre").textContent.includes("Step") && document.querySelector("#life").textContent.includes("BrokersLate")`)
+			contains(t, p.text("#life .facts"), "Wanted")
+			p.shoot(name + "-life")
+		})
+	}
+}
+
+// All can be done by keyboard, and the focus returns.
+func TestKeyboard(t *testing.T) {
+	p := open(t, serve(t, "--open"), wide)
+	p.live()
+	p.do(chromedp.Focus("#map"), chromedp.KeyEvent(kb.End))
+	p.await(`document.getElementById("map-said").textContent.includes("node-0148")`)
+	p.do(chromedp.KeyEvent(kb.Home))
+	for range 100 { // until there is a node with a MiniCluster
+		if strings.Contains(p.text("#map-said"), "/") {
+			break
+		}
+		p.do(chromedp.KeyEvent(kb.ArrowRight))
+	}
+	p.do(chromedp.KeyEvent(kb.Enter))
+	p.await(`!document.getElementById("life").hidden && document.activeElement.id === "life-title"`)
+	p.do(chromedp.KeyEvent(kb.Escape))
+	p.await(`document.getElementById("life").hidden && document.activeElement.id === "map"`)
+	// By Tab alone: every stop has a name that a screen reader says.
+	for range 40 {
+		p.do(chromedp.KeyEvent(kb.Tab))
+	}
+	p.do(chromedp.ActionFunc(p.checkNames))
+}
+
+// checkNames checks that whatever takes the focus has a name.
+func (p *page) checkNames(ctx context.Context) error {
+	nodes, err := accessibility.GetFullAXTree().Do(ctx)
+	if err != nil {
+		return err
+	}
+	named := 0
+	for _, node := range nodes {
+		focusable := false
+		for _, property := range node.Properties {
+			focusable = focusable || property.Name == accessibility.PropertyNameFocusable && string(property.Value.Value) == "true"
+		}
+		if node.Ignored || !focusable || node.Role == nil || strings.Contains(string(node.Role.Value), "RootWebArea") {
+			continue
+		}
+		if node.Name == nil || strings.Trim(string(node.Name.Value), `"`) == "" {
+			p.Errorf("a %s has no name", node.Role.Value)
+		}
+		named++
+	}
+	if named < 10 {
+		p.Errorf("only %d elements take the focus", named)
+	}
+	return nil
+}
+
+// Without a token the page shows nothing, and with one what it may read.
+func TestTokens(t *testing.T) {
+	url := serve(t)
+	p := open(t, url, wide)
+	p.await(`document.getElementById("token").open`)
+	enter := func(token string) {
+		p.do(chromedp.SendKeys("#token-text", token+kb.Enter, chromedp.ByQuery))
+	}
+	enter("wrong")
+	p.await(`document.getElementById("token-error").textContent.includes("does not accept")`)
+	p.shoot("token")
+	enter("one")
+	p.live()
+	contains(t, p.text("#viewer"), "viewer-one")
+	contains(t, p.text("#limits"), "1 namespace")
+	contains(t, p.text("#map-legend"), "in use by others")
+	p.shoot("one-namespace")
+	names := eval[string](p, `[...document.querySelectorAll("#table td.c-namespace")].map((cell) => cell.textContent).join()`)
+	if strings.Trim(strings.ReplaceAll(names, "team-a", ""), ",") != "" {
+		t.Errorf("a viewer of team-a sees %s", names)
+	}
+	if body := eval[string](p, `document.body.textContent`); strings.Contains(body, "team-b") {
+		t.Error("a viewer of team-a reads the name of another namespace")
+	}
+	// The token lives as long as the tab.
+	p.do(chromedp.Reload())
+	p.live()
+	p.do(chromedp.Evaluate(`document.getElementById("token-button").click()`, nil), chromedp.Click("#token-forget", chromedp.ByQuery))
+	p.await(`document.getElementById("token").open && sessionStorage.length === 0`)
+
+	little := open(t, url, wide)
+	little.await(`document.getElementById("token").open`)
+	little.do(chromedp.SendKeys("#token-text", "little"+kb.Enter, chromedp.ByQuery))
+	little.live()
+	contains(t, little.text("#map-empty"), "You may not list nodes")
+	little.do(chromedp.Evaluate(`document.querySelector("#table a").click()`, nil))
+	little.shoot("little")
+	little.await(`document.querySelector("#life .note")?.textContent !== undefined && document.getElementById("life").textContent.includes("forbidden")`)
+}
+
+// Names and messages that look like markup stay text.
+func TestEvil(t *testing.T) {
+	evil := `"'><img src=x onerror="window.evil=1"><svg onload="window.evil=1"><a href="javascript:window.evil=1">x<script>window.evil=1`
+	p := open(t, serve(t, "--open", "--evil="+evil), wide)
+	p.live()
+	p.do(chromedp.Evaluate(`document.querySelector('#states [data-group="running"]').click()`, nil))
+	p.await(`document.querySelector('#table .state[data-state="Running"]')`)
+	contains(t, p.text("#table tbody"), "<img src=x")
+	contains(t, p.text("#queues"), "<img src=x")
+	p.do(chromedp.Evaluate(`document.querySelector("#map-table-button").click()`, nil))
+	p.await(`document.querySelector("#map-table table")`)
+	contains(t, p.text("#map-table tbody"), "<img src=x")
+	p.do(chromedp.Evaluate(`document.querySelector("#table tbody a").click()`, nil))
+	p.await(`document.querySelector("#life pre").textContent.includes("<img src=x") && document.getElementById("life").textContent.includes("BrokersLate\"'><img")`)
+	p.shoot("evil")
+	p.do(chromedp.Evaluate(`document.querySelectorAll("#life details").forEach((more) => { more.open = true; })`, nil))
+	check := `JSON.stringify({evil: window.evil ?? 0, images: document.images.length, scripts: document.scripts.length, links: [...document.querySelectorAll("a")].filter((a) => !a.getAttribute("href").startsWith("#")).length})`
+	if got, want := eval[string](p, check), `{"evil":0,"images":1,"scripts":1,"links":0}`; got != want {
+		t.Errorf("the page has %s, want %s", got, want)
+	}
+	// The browser itself refuses markup from scripts.
+	refused := eval[string](p, `(() => { try { document.body.innerHTML = "<b>x</b>"; return "ran"; } catch (error) { return error.name; } })()`)
+	if refused != "TypeError" {
+		t.Errorf("markup from a script: %s", refused)
+	}
+	p.mutex.Lock()
+	p.troubles = nil // the browser has reported what it refused
+	p.mutex.Unlock()
+}
