@@ -33,6 +33,7 @@ const (
 	kueueRole   = "flux-elastic-kueue"
 	jobSetRole  = "flux-elastic-jobset"
 	directRole  = "flux-elastic-direct"
+	authRole    = "flux-elastic-auth"
 	leaderRole  = "flux-elastic-leader-election"
 	nobody      = ""
 	managerHome = "flux-elastic-system"
@@ -43,10 +44,10 @@ var installs = map[string]struct {
 	kustomization string // with the path of config
 	roles         []string
 }{
-	"default":         {"resources: [%[1]s/default]", []string{coreRole, kueueRole, leaderRole}},
-	"embedded":        {"resources: [%[1]s/embedded]", []string{coreRole, kueueRole, leaderRole, jobSetRole}},
-	"default-direct":  {"resources: [%[1]s/default]\ncomponents: [%[1]s/direct]", []string{coreRole, kueueRole, leaderRole, directRole}},
-	"embedded-direct": {"resources: [%[1]s/embedded]\ncomponents: [%[1]s/direct]", []string{coreRole, kueueRole, leaderRole, jobSetRole, directRole}},
+	"default":         {"resources: [%[1]s/default]", []string{coreRole, kueueRole, leaderRole, authRole}},
+	"embedded":        {"resources: [%[1]s/embedded]", []string{coreRole, kueueRole, leaderRole, authRole, jobSetRole}},
+	"default-direct":  {"resources: [%[1]s/default]\ncomponents: [%[1]s/direct]", []string{coreRole, kueueRole, leaderRole, authRole, directRole}},
+	"embedded-direct": {"resources: [%[1]s/embedded]\ncomponents: [%[1]s/direct]", []string{coreRole, kueueRole, leaderRole, authRole, jobSetRole, directRole}},
 }
 
 // What the manager may do, and by which of its roles alone: "VERB RESOURCE.GROUP/SUBRESOURCE NAME". Nothing else in this
@@ -82,6 +83,8 @@ var rights = map[string]string{
 	"create customresourcedefinitions.apiextensions.k8s.io":       jobSetRole,
 	"list leases.coordination.k8s.io 6d4f6a47.jobset.x-k8s.io":    jobSetRole,
 	"create pods/binding":                                         directRole,
+	"create tokenreviews.authentication.k8s.io":                   authRole,
+	"create subjectaccessreviews.authorization.k8s.io":            authRole,
 
 	// Not what belongs to users, administrators or others.
 	"get secrets":                                nobody,
