@@ -137,6 +137,8 @@ func TestControlPlaneAway(t *testing.T) {
 	record.await(s, draining, "draining", func(mc *v1alpha2.MiniCluster) bool {
 		return mc.Status.Admission != nil && mc.Status.Admission.Drain != nil
 	})
+	s.awaitSeen(deleted)
+	env.watch.ignoreNew(deleted)
 	s.delete(deleted)
 	controlPlane := []string{"kube-apiserver", "kube-controller-manager", "kube-scheduler"}
 	for _, name := range controlPlane {

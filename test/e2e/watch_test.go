@@ -44,6 +44,8 @@ type podWatch struct {
 	firstBound map[string]int
 	violations map[string][]string // by namespace
 	newest     uint64              // version of a pod that was seen
+	// deleted are MiniClusters whose new pods do not count.
+	deleted map[types.UID]bool
 	// last are the pods as they were seen last.
 	last map[types.UID]*corev1.Pod
 	// watching is closed once changes are seen. An API server that has just started may answer a list,
@@ -59,7 +61,8 @@ func watchPods(ctx context.Context, config *rest.Config) (*podWatch, error) {
 	w := &podWatch{
 		bound: map[types.UID]string{}, holders: map[string]types.UID{}, leads: map[types.NamespacedName]map[types.UID]bool{},
 		alive: map[string]int{}, known: map[types.UID]types.NamespacedName{}, firstBound: map[string]int{},
-		violations: map[string][]string{}, last: map[types.UID]*corev1.Pod{}, watching: make(chan struct{}),
+		violations: map[string][]string{}, deleted: map[types.UID]bool{},
+		last: map[types.UID]*corev1.Pod{}, watching: make(chan struct{}),
 	}
 	w.opened = sync.OnceFunc(func() { close(w.watching) })
 	c, err := kubernetes.NewForConfig(config)
@@ -158,6 +161,9 @@ func (w *podWatch) see(pod *corev1.Pod, gone bool) {
 	set := pod.Labels[jobsetapi.JobSetUIDKey]
 	name := types.NamespacedName{Namespace: pod.Namespace, Name: pod.Labels[v1alpha2.MiniClusterLabel]}
 	if _, ok := w.known[pod.UID]; !ok {
+		if w.deleted[types.UID(pod.Labels[v1alpha2.UIDLabel])] {
+			return
+		}
 		w.known[pod.UID] = name
 		w.alive[set]++
 	}
@@ -192,6 +198,15 @@ func (w *podWatch) see(pod *corev1.Pod, gone bool) {
 			w.holders[node] = pod.UID
 		}
 	}
+}
+
+// ignoreNew ignores the pods of a deleted MiniCluster that are made from now on. After its API server was away, a Job
+// controller may not hear of deleted Jobs for half a minute, and replace their pods. The kubelet, which these nodes do
+// not have, refuses one of two pods for the same room.
+func (w *podWatch) ignoreNew(mc *v1alpha2.MiniCluster) {
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	w.deleted[mc.UID] = true
 }
 
 // awaitSeen waits until the watch has seen the pods of a MiniCluster as they are. The watch has then
