@@ -122,7 +122,10 @@ func (c *cluster) removeKueueAPI(t *testing.T) {
 // Kueue ends with its cluster, and the next cluster in the same directory has keys and an API of its own.
 func TestDownAndUp(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, 1, "")
+	c, err := up(t.Context(), t.Name(), 1, "")
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := c.down(); err != nil {
 		t.Fatal(err)
 	}
