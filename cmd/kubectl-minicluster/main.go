@@ -1,8 +1,8 @@
 // Copyright The flux-elastic Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command kubectl-minicluster prints the objects that the controller makes for MiniClusters. It
-// needs no cluster. As a plugin of kubectl on the PATH it runs as: kubectl minicluster render FILE.
+// Command kubectl-minicluster is for those who run MiniClusters. As a plugin of kubectl on the PATH it runs as:
+// kubectl minicluster VERB.
 package main
 
 import (
@@ -10,144 +10,131 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
+	"syscall"
 
+	"github.com/spf13/cobra"
+	"k8s.io/klog/v2"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/access"
+	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/verbs"
 	"github.com/flux-elastic/flux-elastic/internal/version"
 )
 
-const usage = `kubectl-minicluster prints what the controller makes of MiniClusters, and checks MiniClusters of
-the Flux Operator.
-
-  kubectl minicluster render [-n NAMESPACE] FILE...
-
-render prints the objects that the controller would make for the MiniClusters in
-the files (- is the standard input), as YAML, in the order in which it makes them.
-render rejects what the API server would reject, and skips documents of other
-kinds. It needs no cluster: MiniClusters have no UID, and the CURVE certificate
-is a placeholder, unless flux.curveCert or flux.curveCertSecretRef is set.
-
-  kubectl minicluster migrate --check [-n NAMESPACE] [FILE...]
-
-migrate --check says how the MiniClusters of a cluster that has the Flux Operator
-work with flux-elastic, and what there is of the Flux Operator. It changes
-nothing. With files it says so for the MiniClusters in them, without a cluster.
-The exit code is 0 if there is nothing to do, 1 if there is, and 2 after an error.
-
-  kubectl minicluster version
-
-version prints the version of this program.
-
-  -n, --namespace NAMESPACE   for MiniClusters without a namespace (default); of
-                              the MiniClusters of a cluster (all namespaces)
-      --kubeconfig FILE       of the cluster (as kubectl)
-      --context NAME          of the kubeconfig (its current one)
-  -h, --help                  show this
-`
-
-// errUsage is the error of an invalid command line.
-var errUsage = errors.New("try kubectl minicluster --help")
-
-// errCommand is the error of a command that does not exist.
-var errCommand = fmt.Errorf("unknown command: there are render, migrate and version; %w", errUsage)
-
-// checkError is an error that prevents a check.
-type checkError struct{ error }
-
 func main() {
-	os.Exit(status(run(context.Background(), os.Args[1:], os.Stdin, os.Stdout), os.Stderr))
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctrllog.SetLogger(klog.NewKlogr())
+	code := access.Report(run(ctx, os.Args[1:], access.New(os.Stdin, os.Stdout, os.Stderr)), os.Stderr)
+	stop()
+	os.Exit(code)
 }
 
-// status returns the exit code of a program that ended with an error, and prints the error.
-func status(err error, stderr io.Writer) int {
-	switch {
-	case err == nil:
-		return 0
-	case errors.Is(err, errUsage):
-		fmt.Fprintln(stderr, "kubectl-minicluster:", err)
-		return 2
-	case errors.As(err, new(*checkError)):
-		fmt.Fprintln(stderr, err)
-		return 2
-	}
-	fmt.Fprintln(stderr, err)
-	return 1
+func run(ctx context.Context, args []string, s *access.Session) error {
+	root := newRoot(s)
+	root.SetArgs(args)
+	return root.ExecuteContext(ctx)
 }
 
-// flags are the options of a command line.
-type flags struct {
-	namespace   string
-	kubeconfig  string
-	kubeContext string
-	check       bool
+// newRoot returns the command with all verbs.
+func newRoot(s *access.Session) *cobra.Command {
+	root := &cobra.Command{
+		Use:           "kubectl-minicluster",
+		Short:         "Submit MiniClusters, see why they wait, watch them, and change them",
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl minicluster"},
+		SilenceErrors: true, SilenceUsage: true, // access.Report prints the error
+		Args: cobra.ArbitraryArgs,
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return access.Usagef("name a verb")
+			}
+			return access.Usagef("unknown verb %q", args[0])
+		},
+	}
+	root.SetIn(s.In)
+	root.SetOut(s.Out)
+	root.SetErr(s.ErrOut)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return access.Usagef("%w", err) })
+	s.Flags.AddFlags(root.PersistentFlags())
+	root.AddCommand(verbs.New(s)...)
+	root.AddCommand(newRender(s), newMigrate(s), newVersion(s))
+	shareNamespace(s, root)
+	return root
 }
 
-// parse returns the words of a command line that are no options. Options may follow words.
-func (f *flags) parse(args []string) (words []string, err error) {
-	set := flag.NewFlagSet("kubectl-minicluster", flag.ContinueOnError)
-	set.SetOutput(io.Discard)
-	set.StringVar(&f.namespace, "n", "", "")
-	set.StringVar(&f.namespace, "namespace", "", "")
-	set.StringVar(&f.kubeconfig, "kubeconfig", "", "")
-	set.StringVar(&f.kubeContext, "context", "", "")
-	set.BoolVar(&f.check, "check", false, "")
-	for rest := args; ; rest = set.Args()[1:] {
-		if err := set.Parse(rest); err != nil {
-			return nil, err
-		}
-		if set.NArg() == 0 {
-			return words, nil
-		}
-		words = append(words, set.Arg(0))
+// shareNamespace gives the flag --namespace of a command and of those below it the letter n, as in kubectl, unless the
+// command has another use for the letter: submit has it for tasks, as sbatch and flux submit.
+func shareNamespace(s *access.Session, cmd *cobra.Command) {
+	if inherited := cmd.PersistentFlags().Lookup("namespace"); inherited != nil {
+		inherited.Shorthand = "" // the flags of commands below may not repeat a letter
+	}
+	if cmd.Flags().ShorthandLookup("n") == nil {
+		cmd.Flags().StringVarP(s.Flags.Namespace, "namespace", "n", "", "namespace; by default that of the kubeconfig")
+	}
+	for _, below := range cmd.Commands() {
+		shareNamespace(s, below)
 	}
 }
 
-func run(ctx context.Context, args []string, stdin io.Reader, stdout io.Writer) error {
-	var f flags
-	words, err := f.parse(args)
-	switch {
-	case errors.Is(err, flag.ErrHelp):
-		_, err = io.WriteString(stdout, usage)
-		return err
-	case err != nil:
-		return fmt.Errorf("%w; %w", err, errUsage)
-	case len(words) == 0:
-		return errCommand
+func newVersion(s *access.Session) *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print the version of this program", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			_, err := fmt.Fprintln(s.Out, version.String())
+			return err
+		},
 	}
-	switch files := words[1:]; words[0] {
-	case "render":
-		if len(files) == 0 {
-			return fmt.Errorf("render needs a file; %w", errUsage)
-		}
-		return renderFiles(files, cmp.Or(f.namespace, defaultNamespace), stdin, stdout)
-	case "migrate":
-		return migrate(ctx, f, files, stdin, stdout)
-	case "version":
-		_, err = fmt.Fprintln(stdout, version.String())
-		return err
-	}
-	return errCommand
 }
 
 // defaultNamespace is the namespace of MiniClusters in files that name none.
 const defaultNamespace = "default"
 
-func migrate(ctx context.Context, f flags, files []string, stdin io.Reader, stdout io.Writer) error {
-	if !f.check {
-		return fmt.Errorf("migrate can only check: add --check; %w", errUsage)
+func newRender(s *access.Session) *cobra.Command {
+	return &cobra.Command{
+		Use: "render FILE...", Short: "Print the objects that the manager makes of MiniClusters in files",
+		Long: `Print the objects that the manager would make for the MiniClusters in the files (- is the standard input), as
+YAML, in the order in which it makes them. Render rejects what the API server would reject, and skips documents of
+other kinds. It needs no cluster: MiniClusters have no UID, and the CURVE certificate is a placeholder, unless
+flux.curveCert or flux.curveCertSecretRef is set.`,
+		RunE: func(_ *cobra.Command, files []string) error {
+			if len(files) == 0 {
+				return access.Usagef("render needs a file")
+			}
+			return renderFiles(files, cmp.Or(*s.Flags.Namespace, defaultNamespace), s.In, s.Out)
+		},
 	}
-	var err error
-	if len(files) > 0 {
-		err = migrateFiles(files, cmp.Or(f.namespace, defaultNamespace), stdin, stdout)
-	} else {
-		err = migrateCluster(ctx, f, stdout)
+}
+
+func newMigrate(s *access.Session) *cobra.Command {
+	check := false
+	cmd := &cobra.Command{
+		Use: "migrate --check [FILE...]", Short: "Check MiniClusters of the Flux Operator",
+		Long: `Say how the MiniClusters of a cluster that has the Flux Operator work with flux-elastic, and what there is of the
+Flux Operator. It changes nothing. With files it says so for the MiniClusters in them, without a cluster. Without
+--namespace it reads all namespaces.
+
+The exit code is 0 if there is nothing to do, 1 if there is, and 2 after an error.`,
+		RunE: func(cmd *cobra.Command, files []string) error {
+			if !check {
+				return access.Usagef("migrate can only check: add --check")
+			}
+			var err error
+			if len(files) > 0 {
+				err = migrateFiles(files, cmp.Or(*s.Flags.Namespace, defaultNamespace), s.In, s.Out)
+			} else {
+				err = migrateCluster(cmd.Context(), s)
+			}
+			if err != nil && !errors.Is(err, errToDo) {
+				return &access.ExitError{Code: access.CodeUsage, Err: err}
+			}
+			return err
+		},
 	}
-	if err != nil && !errors.Is(err, errToDo) {
-		return &checkError{err}
-	}
-	return err
+	cmd.Flags().BoolVar(&check, "check", false, "check, and change nothing")
+	return cmd
 }
 
 // renderFiles writes the objects of all files. If there is an error, it writes nothing.
@@ -159,7 +146,7 @@ func renderFiles(files []string, namespace string, stdin io.Reader, stdout io.Wr
 	var errs []error
 	var out bytes.Buffer
 	for _, file := range files {
-		text, err := read(file, stdin)
+		text, err := access.ReadFile(file, stdin)
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -174,11 +161,4 @@ func renderFiles(files []string, namespace string, stdin io.Reader, stdout io.Wr
 	}
 	_, err = out.WriteTo(stdout)
 	return err
-}
-
-func read(file string, stdin io.Reader) ([]byte, error) {
-	if file == "-" {
-		return io.ReadAll(stdin)
-	}
-	return os.ReadFile(file)
 }

@@ -20,13 +20,14 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/access"
 	"github.com/flux-elastic/flux-elastic/internal/version"
 )
 
 // invoke runs the program with the given standard input.
 func invoke(stdin string, args ...string) (code int, stdout, stderr string) {
 	var out, trouble bytes.Buffer
-	code = status(run(context.Background(), args, strings.NewReader(stdin), &out), &trouble)
+	code = access.Report(run(context.Background(), args, access.New(strings.NewReader(stdin), &out, &trouble)), &trouble)
 	return code, out.String(), trouble.String()
 }
 
@@ -131,8 +132,8 @@ func TestErrors(t *testing.T) {
 		code  int
 		want  string
 	}{
-		"no command":           {"", nil, 2, "unknown command"},
-		"another command":      {"", []string{"draw"}, 2, "unknown command"},
+		"no command":           {"", nil, 2, "name a verb"},
+		"another command":      {"", []string{"draw"}, 2, `unknown verb "draw"`},
 		"no file":              {"", []string{"render"}, 2, "render needs a file"},
 		"no check":             {"", []string{"migrate", "-"}, 2, "add --check"},
 		"nothing to check":     {"", []string{"migrate", "--check", "-"}, 2, "there is no MiniCluster"},
@@ -165,7 +166,7 @@ func TestErrors(t *testing.T) {
 	if code, out, _ := invoke("", "version"); code != 0 || out != version.String()+"\n" {
 		t.Errorf("version: %d, %q", code, out)
 	}
-	if code, out, _ := invoke("", "--help"); code != 0 || out != usage {
+	if code, out, _ := invoke("", "--help"); code != 0 || !strings.Contains(out, "kubectl minicluster [command]") {
 		t.Errorf("help: exit code %d, %q", code, out)
 	}
 }

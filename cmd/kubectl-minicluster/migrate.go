@@ -21,12 +21,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	schemapkg "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/access"
 	"github.com/flux-elastic/flux-elastic/controllers/beside"
 	"github.com/flux-elastic/flux-elastic/internal/jobset"
 )
@@ -50,7 +49,7 @@ func migrateFiles(files []string, namespace string, stdin io.Reader, stdout io.W
 	var rows []row
 	var errs []error
 	for _, file := range files {
-		text, err := read(file, stdin)
+		text, err := access.ReadFile(file, stdin)
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -77,18 +76,12 @@ func nameOf(object map[string]any, namespace string) string {
 }
 
 // migrateCluster reports on the MiniClusters in a cluster, and on the Flux Operator itself.
-func migrateCluster(ctx context.Context, f flags, stdout io.Writer) error {
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = f.kubeconfig
-	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: f.kubeContext}).ClientConfig()
+func migrateCluster(ctx context.Context, s *access.Session) error {
+	cluster, err := s.Client()
 	if err != nil {
-		return fmt.Errorf("finding the cluster: %w", err)
+		return err
 	}
-	cluster, err := client.New(config, client.Options{Scheme: clientgoscheme.Scheme})
-	if err != nil {
-		return fmt.Errorf("making a client: %w", err)
-	}
-	rows, err := migrateRows(ctx, cluster, f.namespace)
+	rows, err := migrateRows(ctx, cluster, *s.Flags.Namespace)
 	if err != nil {
 		return err
 	}
@@ -96,7 +89,7 @@ func migrateCluster(ctx context.Context, f flags, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return report(rows, remarks, stdout)
+	return report(rows, remarks, s.Out)
 }
 
 func migrateRows(ctx context.Context, cluster client.Reader, namespace string) ([]row, error) {

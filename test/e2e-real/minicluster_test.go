@@ -53,6 +53,7 @@ func TestMiniClusters(t *testing.T) {
 		{"Example", testExample},
 		{"Modes", testModes},
 		{"Logs", testLogs},
+		{"Plugin", testPlugin},
 		{"Volumes", testVolumes},
 		{"Beside", testBeside},
 		{"Names", testNames},

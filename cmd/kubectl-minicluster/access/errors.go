@@ -1,0 +1,86 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package access
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+)
+
+// Exit codes of the program. Those of commands of MiniClusters are beside them.
+const (
+	CodeFailed = 1
+	CodeUsage  = 2
+	// CodeTimeout is that of timeout(1).
+	CodeTimeout = 124
+	// CodeInterrupted is that of a program that SIGINT ended.
+	CodeInterrupted = 130
+)
+
+// ExitError is an error with an exit code. Err may be nil: then nothing is printed.
+type ExitError struct {
+	Code int
+	Err  error
+}
+
+func (e *ExitError) Error() string {
+	if e.Err == nil {
+		return fmt.Sprintf("exit code %d", e.Code)
+	}
+	return e.Err.Error()
+}
+
+func (e *ExitError) Unwrap() error { return e.Err }
+
+// Usagef returns the error of an invalid command line.
+func Usagef(format string, args ...any) error {
+	return &ExitError{CodeUsage, fmt.Errorf(format+"; try kubectl minicluster --help", args...)}
+}
+
+// Report prints an error, and returns the exit code of the program.
+func Report(err error, stderr io.Writer) int {
+	if err == nil {
+		return 0
+	}
+	code := CodeFailed
+	if exit := new(ExitError); errors.As(err, &exit) {
+		code = exit.Code
+		if exit.Err == nil {
+			return code
+		}
+	} else if errors.Is(err, context.Canceled) {
+		return CodeInterrupted
+	}
+	fmt.Fprintln(stderr, "kubectl-minicluster:", Explain(err))
+	return code
+}
+
+// Explain returns an error in words for a user of a cluster.
+func Explain(err error) string {
+	status := apierrors.APIStatus(nil)
+	switch {
+	case meta.IsNoMatchError(err):
+		return "the cluster does not have the API of flux-elastic: " + err.Error()
+	case apierrors.IsForbidden(err) && errors.As(err, &status):
+		return forbidden(status)
+	case apierrors.IsUnauthorized(err):
+		return "the cluster does not know you: renew the credentials of your kubeconfig"
+	}
+	return err.Error()
+}
+
+// forbidden says which right is missing.
+func forbidden(status apierrors.APIStatus) string {
+	message := status.Status().Message
+	if i := strings.Index(message, "User "); i >= 0 {
+		message = message[i:]
+	}
+	return "a right is missing: " + message
+}

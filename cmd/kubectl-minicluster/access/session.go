@@ -1,0 +1,114 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package access is what the verbs of kubectl-minicluster share: the cluster of a kubeconfig, what they print to, and
+// the errors that set the exit code.
+package access
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"golang.org/x/term"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/kubernetes"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/version"
+)
+
+// Session is one run of the program.
+type Session struct {
+	genericiooptions.IOStreams
+	// Flags are those of kubectl that select a cluster, a user and a namespace.
+	Flags *genericclioptions.ConfigFlags
+	Clock clock.WithTicker
+}
+
+// New returns a session with kubectl's flags.
+func New(in io.Reader, out, errOut io.Writer) *Session {
+	flags := genericclioptions.NewConfigFlags(true)
+	return &Session{IOStreams: genericiooptions.IOStreams{In: in, Out: out, ErrOut: errOut}, Flags: flags, Clock: clock.RealClock{}}
+}
+
+// Namespace returns the namespace of --namespace, or else of the kubeconfig, or else default.
+func (s *Session) Namespace() (string, error) {
+	namespace, _, err := s.Flags.ToRawKubeConfigLoader().Namespace()
+	return namespace, err
+}
+
+// Config returns how the API server is reached.
+func (s *Session) Config() (*rest.Config, error) {
+	config, err := s.Flags.ToRESTConfig()
+	if err != nil {
+		return nil, fmt.Errorf("finding the cluster: %w", err)
+	}
+	config = rest.CopyConfig(config)
+	config.UserAgent = "kubectl-minicluster/" + version.String()
+	if config.QPS == 0 { // hundreds of MiniClusters are submitted at once; the API server limits what is too much
+		config.QPS, config.Burst = 50, 300
+	}
+	return config, nil
+}
+
+// scheme has the kinds that verbs read and write.
+var scheme = func() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
+	utilruntime.Must(v1alpha2.AddToScheme(scheme))
+	return scheme
+}()
+
+// Client returns a client of the API server, which reads from the server each time.
+func (s *Session) Client() (client.WithWatch, error) {
+	config, err := s.Config()
+	if err != nil {
+		return nil, err
+	}
+	transport, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("finding the cluster: %w", err)
+	}
+	mapper, err := apiutil.NewDynamicRESTMapper(config, transport)
+	if err != nil {
+		return nil, fmt.Errorf("finding the cluster: %w", err)
+	}
+	return client.NewWithWatch(config, client.Options{Scheme: scheme, HTTPClient: transport, Mapper: mapper})
+}
+
+// Clientset returns a client for what is no object: logs, and commands in pods.
+func (s *Session) Clientset() (*kubernetes.Clientset, error) {
+	config, err := s.Config()
+	if err != nil {
+		return nil, err
+	}
+	return kubernetes.NewForConfig(config)
+}
+
+// IsTerminal reports whether the output is a terminal.
+func (s *Session) IsTerminal() bool {
+	file, ok := s.Out.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
+}
+
+// Colors reports whether the output may have colors: on a terminal, unless NO_COLOR is set (https://no-color.org).
+func (s *Session) Colors() bool {
+	return s.IsTerminal() && os.Getenv("NO_COLOR") == ""
+}
+
+// ReadFile reads a file; - is the standard input.
+func ReadFile(name string, stdin io.Reader) ([]byte, error) {
+	if name == "-" {
+		return io.ReadAll(stdin)
+	}
+	return os.ReadFile(name)
+}

@@ -1,0 +1,146 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/access"
+	"github.com/flux-elastic/flux-elastic/internal/dashboard"
+	"github.com/flux-elastic/flux-elastic/internal/state"
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion/hostlist"
+)
+
+func newNodes(s *access.Session) *cobra.Command {
+	format, levels := "", ""
+	cmd := &cobra.Command{
+		Use: "nodes", Short: "Show the nodes by zone and rack: who runs where, free, reserved, cordoned", Args: cobra.NoArgs,
+		Long: `Show the nodes by zone and rack: who runs where, free, reserved, cordoned. With -o wide, every node has a line. It needs
+the right to list nodes, and pods, miniclusters and miniclusterreservations of all namespaces. "Free" means without
+MiniClusters: pods of others do not count.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			topology, err := state.ParseTopologyLevels(levels)
+			if err != nil {
+				return access.Usagef("--topology-labels: %w", err)
+			}
+			c, err := s.Client()
+			if err != nil {
+				return err
+			}
+			view, err := viewOf(cmd.Context(), c, topology)
+			if err != nil {
+				return err
+			}
+			if format == "wide" {
+				return listNodes(s, view.Nodes, topology)
+			}
+			return mapNodes(s, view.Nodes)
+		},
+	}
+	output(cmd, &format, "table", "wide")
+	var defaults []string
+	for _, level := range state.TopologyLevels {
+		defaults = append(defaults, level.Label)
+	}
+	cmd.Flags().StringVar(&levels, "topology-labels", strings.Join(defaults, ","), "node labels of the topology, outermost first, as the manager's flag")
+	return cmd
+}
+
+// viewOf reads what the map is made from.
+func viewOf(ctx context.Context, c client.Reader, topology []state.TopologyLevel) (*dashboard.View, error) {
+	var nodes corev1.NodeList
+	var pods corev1.PodList
+	var miniClusters v1alpha2.MiniClusterList
+	var reservations v1alpha2.MiniClusterReservationList
+	for _, list := range []client.ObjectList{&nodes, &pods, &miniClusters, &reservations} {
+		var options []client.ListOption
+		if list == client.ObjectList(&pods) {
+			options = append(options, client.HasLabels{v1alpha2.MiniClusterLabel})
+		}
+		if err := c.List(ctx, list, options...); err != nil {
+			return nil, err
+		}
+	}
+	return dashboard.New(&dashboard.Objects{
+		Nodes: nodes.Items, Pods: pods.Items, MiniClusters: miniClusters.Items, Reservations: reservations.Items, Levels: topology, Batch: labels.Everything(),
+	}), nil
+}
+
+// useOf says what a node is used for, in a few words.
+func useOf(n *dashboard.Node) string {
+	var uses []string
+	for _, holder := range n.Holders {
+		uses = append(uses, holder.Of)
+	}
+	switch {
+	case n.Down != "":
+		uses = append(uses, "down: "+n.Down)
+	case n.Taint != "":
+		uses = append(uses, "taint "+n.Taint)
+	case n.Reserved && len(uses) == 0:
+		uses = append(uses, strings.TrimSpace("reserved "+n.Reservation))
+	}
+	return cmp.Or(strings.Join(uses, ", "), "free")
+}
+
+func listNodes(s *access.Session, nodes []dashboard.Node, topology []state.TopologyLevel) error {
+	t := newTable(s)
+	head := []string{"NODE"}
+	for _, level := range topology {
+		head = append(head, strings.ToUpper(level.Label[strings.LastIndex(level.Label, "/")+1:]))
+	}
+	t.row(append(head, "REQUESTED", "USE")...)
+	for i := range nodes {
+		n := &nodes[i]
+		t.row(slices.Concat([]string{n.Name}, n.In, []string{fmt.Sprintf("%d%%", n.Part), useOf(n)})...)
+	}
+	return t.Flush()
+}
+
+// mapNodes prints, for each domain, its uses with their nodes.
+func mapNodes(s *access.Session, nodes []dashboard.Node) error {
+	type group struct {
+		domain string
+		uses   map[string][]string // nodes
+		order  []string
+	}
+	var groups []*group
+	byDomain := map[string]*group{}
+	for i := range nodes {
+		n := &nodes[i]
+		domain := strings.Join(slices.DeleteFunc(slices.Clone(n.In), func(name string) bool { return name == "" }), "/")
+		g := byDomain[domain]
+		if g == nil {
+			g = &group{domain: domain, uses: map[string][]string{}}
+			byDomain[domain], groups = g, append(groups, g)
+		}
+		use := useOf(n)
+		if g.uses[use] == nil {
+			g.order = append(g.order, use)
+		}
+		g.uses[use] = append(g.uses[use], n.Name)
+	}
+	t := newTable(s)
+	t.row("DOMAIN", "COUNT", "USE", "NODES")
+	for _, g := range groups {
+		for i, use := range g.order {
+			domain := cmp.Or(g.domain, "(no domain)")
+			if i > 0 {
+				domain = " "
+			}
+			t.row(domain, count(len(g.uses[use])), use, hostlist.Encode(g.uses[use]))
+		}
+	}
+	return t.Flush()
+}

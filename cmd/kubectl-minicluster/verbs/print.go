@@ -1,0 +1,81 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/printers"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/access"
+)
+
+// formats are the values of --output.
+var formats = []string{"table", "wide", "json", "yaml", "name"}
+
+// output adds the flag --output to a command.
+func output(cmd *cobra.Command, format *string, formats ...string) {
+	cmd.Flags().StringVarP(format, "output", "o", formats[0], strings.TrimPrefix(strings.Join(formats, ", "), ", "))
+	if err := cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err) // the flag exists
+	}
+	check := cmd.PreRunE
+	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
+		if !slices.Contains(formats, *format) {
+			return access.Usagef("--output=%s: it has to be one of %s", *format, strings.TrimPrefix(strings.Join(formats, ", "), ", "))
+		}
+		if check != nil {
+			return check(cmd, args)
+		}
+		return nil
+	}
+}
+
+// printObject prints an object, or a list of objects, as json, yaml or name.
+func printObject(out io.Writer, format string, object runtime.Object) error {
+	var printer printers.ResourcePrinter
+	switch format {
+	case "json":
+		printer = &printers.JSONPrinter{}
+	case "name":
+		printer = &printers.NamePrinter{}
+	default:
+		printer = &printers.YAMLPrinter{}
+	}
+	return printers.NewTypeSetter(runtimeScheme).ToPrinter(&printers.OmitManagedFieldsPrinter{Delegate: printer}).PrintObj(object, out)
+}
+
+// runtimeScheme has the kinds that are printed.
+var runtimeScheme = func() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	if err := v1alpha2.AddToScheme(scheme); err != nil {
+		panic(err)
+	}
+	return scheme
+}()
+
+// table aligns columns. Empty cells are "-".
+type table struct {
+	*tabwriter.Writer
+}
+
+func newTable(s *access.Session) *table {
+	return &table{tabwriter.NewWriter(s.Out, 0, 0, 3, ' ', 0)}
+}
+
+func (t *table) row(cells ...string) {
+	for i, cell := range cells {
+		if cell == "" {
+			cells[i] = "-"
+		}
+	}
+	fmt.Fprintln(t, strings.Join(cells, "\t"))
+}

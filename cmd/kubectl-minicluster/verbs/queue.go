@@ -1,0 +1,163 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/access"
+)
+
+func newQueue(s *access.Session) *cobra.Command {
+	format := ""
+	cmd := &cobra.Command{
+		Use: "queue [NAME]", Aliases: []string{"queues"}, Short: "List queues, or show who waits in one", ValidArgsFunction: completeQueues(s),
+		Long: `List queues with their shares of the cluster, or show one queue: who waits, in the order in which they are served, and
+who has nodes. It needs the right to list miniclusterqueues, which the roles view, edit and admin have for the whole
+cluster, and not for a namespace.`,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) > 1 {
+				return access.Usagef("name one queue, and not %d", len(args))
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c, err := s.Client()
+			if err != nil {
+				return err
+			}
+			if len(args) == 0 {
+				return listQueues(cmd.Context(), s, c, format)
+			}
+			return showQueue(cmd.Context(), s, c, args[0], format)
+		},
+	}
+	output(cmd, &format, formats...)
+	return cmd
+}
+
+func listQueues(ctx context.Context, s *access.Session, c client.Reader, format string) error {
+	var list v1alpha2.MiniClusterQueueList
+	if err := c.List(ctx, &list); err != nil {
+		return err
+	}
+	if format != "table" && format != "wide" {
+		return printObject(s.Out, format, &list)
+	}
+	if len(list.Items) == 0 {
+		fmt.Fprintln(s.ErrOut, "There is no queue: all MiniClusters wait in the queue default.")
+		return nil
+	}
+	slices.SortFunc(list.Items, func(a, b v1alpha2.MiniClusterQueue) int {
+		return cmp.Or(cmp.Compare(b.Spec.Priority, a.Spec.Priority), cmp.Compare(a.Name, b.Name))
+	})
+	t := newTable(s)
+	head := []string{"NAME", "WAIT", "HAVE NODES", "SHARE", "DESERVED", "PRIORITY", "STATE"}
+	if format == "wide" {
+		head = append(head, "WEIGHT", "ORDER", "BACKFILL")
+	}
+	t.row(head...)
+	for i := range list.Items {
+		q := &list.Items[i]
+		q.Default()
+		cells := []string{q.Name, count(q.Status.Pending), count(q.Status.Admitted), percent(q.Status.Share), percent(q.Status.Deserved), count(q.Spec.Priority), openOf(q)}
+		if format == "wide" {
+			cells = append(cells, count(q.Spec.Weight), string(q.Spec.Ordering), string(q.Spec.Backfill))
+		}
+		t.row(cells...)
+	}
+	return t.Flush()
+}
+
+// count is a number, also 0.
+func count[N int | int32](n N) string { return strconv.Itoa(int(n)) }
+
+// percent is a part of the cluster, from "0" to "1", as percents.
+func percent(part string) string {
+	value, err := strconv.ParseFloat(part, 64)
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf("%.1f%%", 100*value)
+}
+
+func openOf(q *v1alpha2.MiniClusterQueue) string {
+	if q.Spec.Suspended {
+		return "suspended"
+	}
+	return "open"
+}
+
+func showQueue(ctx context.Context, s *access.Session, c client.Reader, name, format string) error {
+	q := &v1alpha2.MiniClusterQueue{}
+	if err := c.Get(ctx, client.ObjectKey{Name: name}, q); err != nil {
+		return err
+	}
+	if format != "table" && format != "wide" {
+		return printObject(s.Out, format, q)
+	}
+	q.Default()
+	fmt.Fprintf(s.Out, "%s   %s   priority %d   weight %d   has %s of the cluster, deserves %s\n\n", q.Name, openOf(q), q.Spec.Priority, q.Spec.Weight,
+		cmp.Or(percent(q.Status.Share), "0%"), cmp.Or(percent(q.Status.Deserved), "0%"))
+	if err := showWaiting(s, q); err != nil {
+		return err
+	}
+	var list v1alpha2.MiniClusterList
+	if err := c.List(ctx, &list); err != nil {
+		fmt.Fprintf(s.Out, "\n%d have nodes. To see them, you need the right to list miniclusters in all namespaces.\n", q.Status.Admitted)
+		return nil //nolint:nilerr // the rest is shown
+	}
+	return showAdmitted(s, name, list.Items)
+}
+
+// showWaiting prints who waits in a queue.
+func showWaiting(s *access.Session, q *v1alpha2.MiniClusterQueue) error {
+	if len(q.Status.Waiting) == 0 {
+		fmt.Fprintln(s.Out, "Nobody waits.")
+		return nil
+	}
+	t := newTable(s)
+	t.row("PLACE", "WAITS", "REASON", "WHY")
+	for _, w := range q.Status.Waiting {
+		t.row(count(w.Position), w.Namespace+"/"+w.Name, w.Reason, w.Message)
+	}
+	if more := int(q.Status.Pending) - len(q.Status.Waiting); more > 0 {
+		t.row("...", fmt.Sprintf("%d more", more), "", "")
+	}
+	return t.Flush()
+}
+
+// showAdmitted prints which MiniClusters of a queue have nodes.
+func showAdmitted(s *access.Session, queue string, all []v1alpha2.MiniCluster) error {
+	now := s.Clock.Now()
+	var admitted []*v1alpha2.MiniCluster
+	for i := range all {
+		if mc := &all[i]; queueOf(mc) == queue && mc.Status.Admission != nil && mc.Status.Nodes > 0 {
+			admitted = append(admitted, mc)
+		}
+	}
+	if len(admitted) == 0 {
+		fmt.Fprintln(s.Out, "\nNobody has nodes.")
+		return nil
+	}
+	slices.SortFunc(admitted, func(a, b *v1alpha2.MiniCluster) int {
+		return a.Status.Admission.Time.Compare(b.Status.Admission.Time.Time)
+	})
+	fmt.Fprintln(s.Out)
+	t := newTable(s)
+	t.row("HAS NODES", "STATE", "NODES", "SINCE", "RAN")
+	for _, mc := range admitted {
+		t.row(mc.Namespace+"/"+mc.Name, stateOf(mc), count(mc.Status.Nodes), duration.HumanDuration(now.Sub(mc.Status.Admission.Time.Time)), ranOf(mc, now))
+	}
+	return t.Flush()
+}

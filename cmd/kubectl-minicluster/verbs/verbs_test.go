@@ -1,0 +1,226 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
+	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+	"sigs.k8s.io/yaml"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/access"
+)
+
+// session returns a session without a cluster, at a fixed time.
+func session(stdin string) (*access.Session, *bytes.Buffer) {
+	var out bytes.Buffer
+	s := access.New(strings.NewReader(stdin), &out, &out)
+	s.Clock = clocktesting.NewFakeClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC))
+	return s, &out
+}
+
+// submitted runs submit without a cluster, and returns the MiniCluster or the error.
+func submitted(stdin string, args ...string) (*v1alpha2.MiniCluster, error) {
+	s, out := session(stdin)
+	*s.Flags.Namespace = "here"
+	cmd := newSubmit(s)
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	cmd.SetArgs(append([]string{"--dry-run=client"}, args...))
+	mc := &v1alpha2.MiniCluster{}
+	if err := cmd.Execute(); err != nil {
+		return nil, err
+	}
+	return mc, yaml.UnmarshalStrict(out.Bytes(), mc)
+}
+
+func TestSubmit(t *testing.T) {
+	mc, err := submitted("", "-N8-16", "-n", "64", "-t", "90m", "-q", "research", "--image=lammps", "--cpu=8", "--memory=16Gi", "--gpus=2", "-e", "A=b", "-l", "x=y",
+		"--", "/opt/LMP_mpi", "-in", "my file", "-v", "$x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, spec := mc.Spec.FluxContainer(), &mc.Spec
+	if mc.Namespace != "here" || mc.GenerateName != "lmp-mpi-" || mc.Labels["x"] != "y" || spec.Size != 16 || spec.MinSize != 8 || *spec.Tasks != 64 ||
+		*spec.DeadlineSeconds != 5400 || spec.Queue != "research" || c.Image != "lammps" || c.Environment["A"] != "b" {
+		t.Errorf("%+v", mc)
+	}
+	if want := `/opt/LMP_mpi -in 'my file' -v '$x'`; c.Command != want {
+		t.Errorf("command %s, want %s", c.Command, want)
+	}
+	for name, want := range map[corev1.ResourceName]string{"cpu": "8", "memory": "16Gi", "nvidia.com/gpu": "2"} {
+		if got := c.Resources.Limits[name]; got.String() != want {
+			t.Errorf("%s %s", name, got.String())
+		}
+	}
+}
+
+const template = `
+apiVersion: flux-framework.org/v1alpha2
+kind: MiniCluster
+metadata: {name: lmp, labels: {a: b}}
+spec:
+  size: 4
+  minSize: 2
+  queue: research
+  containers:
+    - {name: other, image: db}
+    - {image: lammps, runFlux: true, command: lmp, resources: {requests: {cpu: "1"}, limits: {cpu: "1", memory: 1Gi}}}
+`
+
+// The flags change what they name, and nothing else.
+func TestSubmitFile(t *testing.T) {
+	mc, err := submitted(template, "-f", "-", "--name=two", "-N8", "--cpu=4", "-l", "c=d", "echo a; echo b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := mc.Spec.FluxContainer()
+	if mc.Name != "two" || mc.Labels["a"]+mc.Labels["c"] != "bd" || mc.Spec.Size != 8 || mc.Spec.MinSize != 0 || mc.Spec.Queue != "research" ||
+		len(mc.Spec.Containers) != 2 || c.Image != "lammps" || c.Command != "echo a; echo b" {
+		t.Errorf("%+v", mc)
+	}
+	if cpu, memory := c.Resources.Limits.Cpu(), c.Resources.Limits.Memory(); cpu.String() != "4" || memory.String() != "1Gi" || len(c.Resources.Requests) != 0 {
+		t.Errorf("%+v", c.Resources)
+	}
+}
+
+func TestSubmitErrors(t *testing.T) {
+	for want, args := range map[string][]string{
+		"name an image":               {"--", "lmp"},
+		"--nodes=0: it has":           {"--image=x", "-N0"},
+		"--nodes=8-4: it has":         {"--image=x", "-N8-4"},
+		"--nodes=many: it has":        {"--image=x", "-Nmany"},
+		"--cpu=x: quantities":         {"--image=x", "--cpu=x"},
+		"--time-limit=5ms: it has":    {"--image=x", "-t5ms"},
+		"--dry-run=maybe: it has":     {"--image=x", "--dry-run=maybe"},
+		"--output=wide: it has":       {"--image=x", "-owide"},
+		"nowhere.yaml: no such file":  {"-f", "nowhere.yaml"},
+		`-: its kind is "Pod"`:        {"-f", "-"},
+		"unknown flag: --nodes-twice": {"--nodes-twice"},
+	} {
+		if _, err := submitted("kind: Pod", args...); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: got %v, want %q", args, err, want)
+		}
+	}
+}
+
+// life returns a MiniCluster with conditions, each as TYPE=REASON; a reason that begins with ! is of a false condition.
+func life(conditions ...string) *v1alpha2.MiniCluster {
+	mc := &v1alpha2.MiniCluster{}
+	mc.Name, mc.Spec.Size, mc.Spec.MinSize = "lmp", 4, 4
+	for _, text := range conditions {
+		name, reason, _ := strings.Cut(text, "=")
+		c := metav1.Condition{Type: name, Status: metav1.ConditionTrue, Reason: strings.TrimPrefix(reason, "!"), Message: "Because"}
+		if strings.HasPrefix(reason, "!") {
+			c.Status = metav1.ConditionFalse
+		}
+		mc.Status.Conditions = append(mc.Status.Conditions, c)
+	}
+	return mc
+}
+
+func TestReached(t *testing.T) {
+	finished := life("JobMiniClusterReady=Succeeded", "Finished=Succeeded")
+	never := life("JobMiniClusterReady=!Failed", "Finished=StartLimitExceeded")
+	exited := life("JobMiniClusterReady=Failed", "Finished=CommandFailed")
+	exited.Status.ExitCode = new(int32(9))
+	deleted := life()
+	deleted.DeletionTimestamp = &metav1.Time{}
+	rejected := life("Accepted=!Unsupported")
+	edited := rejected.DeepCopy()
+	edited.Generation = 2
+	for name, tc := range map[string]struct {
+		mc   *v1alpha2.MiniCluster
+		goal string
+		done bool
+		code int
+	}{
+		"not yet":              {life(), "admitted", false, 0},
+		"admitted":             {life("Admitted=Admitted"), "admitted", true, 0},
+		"not running yet":      {life("Admitted=Admitted"), "running", false, 0},
+		"running":              {life("JobMiniClusterReady=Running"), "running", true, 0},
+		"ran":                  {finished, "running", true, 0},
+		"never ran":            {never, "running", false, 1},
+		"finished":             {finished, "finished", true, 0},
+		"failed":               {exited, "finished", true, 9},
+		"never began":          {never, "finished", true, 1},
+		"rejected":             {rejected, "finished", false, 1},
+		"mended":               {edited, "finished", false, 0},
+		"deleted meanwhile":    {deleted, "finished", false, 1},
+		"deleted":              {deleted, "deleted", true, 0},
+		"finished, not gone":   {finished, "deleted", false, 0},
+		"finished, not placed": {never, "admitted", false, 1},
+	} {
+		done, err := reached(tc.mc, tc.goal)
+		code := 0
+		if exit := new(access.ExitError); errors.As(err, &exit) {
+			code = exit.Code
+		} else if err != nil {
+			code = access.CodeFailed
+		}
+		if done != tc.done || code != tc.code {
+			t.Errorf("%s: got %t, %v; want %t, %d", name, done, err, tc.done, tc.code)
+		}
+	}
+}
+
+func TestExplain(t *testing.T) {
+	s, _ := session("")
+	queue := &v1alpha2.MiniClusterQueue{}
+	queue.Name, queue.Status.Pending = "research", 9
+	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "lmp"} {
+		queue.Status.Waiting = append(queue.Status.Waiting, v1alpha2.WaitingMiniCluster{Name: name, Namespace: "", Position: int32(len(queue.Status.Waiting) + 1)})
+	}
+	closed := queue.DeepCopy()
+	closed.Spec.Suspended = true
+	queued := life("JobMiniClusterReady=!Queued", "Admitted=!NoRoom")
+	for name, tc := range map[string]struct {
+		mc    *v1alpha2.MiniCluster
+		queue *v1alpha2.MiniClusterQueue
+		want  []string
+	}{
+		"waits":            {queued, nil, []string{"lmp is Queued: Because.", "Reason: NoRoom.", "a minSize below 4", "a deadlineSeconds"}},
+		"its place":        {queued, queue, []string{"It is number 8 of 9 in queue research, after /a, /b, /c, /d, /e, and 2 more."}},
+		"a closed queue":   {queued, closed, []string{"Queue research is suspended: it starts nothing."}},
+		"far behind":       {life("JobMiniClusterReady=!Queued"), &v1alpha2.MiniClusterQueue{}, []string{"lists the first 0"}},
+		"suspended":        {life("JobMiniClusterReady=!Suspended"), nil, []string{"kubectl minicluster resume lmp"}},
+		"rejected":         {life("JobMiniClusterReady=!Rejected"), nil, []string{"a change of the spec"}},
+		"finished":         {life("JobMiniClusterReady=Succeeded"), nil, []string{"lmp is Succeeded: Because."}},
+		"nobody looked":    {life(), nil, []string{"lmp is New."}},
+		"waits for a size": {life("JobMiniClusterReady=!Queued", "Admitted=!WaitingForSize"), nil, []string{"elastic.waitForSize"}},
+	} {
+		got := strings.Join(explain(tc.mc, tc.queue, s), "\n")
+		for _, want := range tc.want {
+			if !strings.Contains(got, want) {
+				t.Errorf("%s: %q is not in:\n%s", name, want, got)
+			}
+		}
+	}
+}
+
+func TestBrokers(t *testing.T) {
+	pod := func(index string, age int, phase corev1.PodPhase) corev1.Pod {
+		p := corev1.Pod{Status: corev1.PodStatus{Phase: phase}}
+		p.Name, p.Labels = "lmp-w-0-"+index, map[string]string{jobsetapi.ReplicatedJobNameKey: v1alpha2.WorkersJob, batchv1.JobCompletionIndexAnnotation: index}
+		p.CreationTimestamp = metav1.Unix(int64(-age), 0)
+		return p
+	}
+	up := pod("0", 0, corev1.PodRunning)
+	up.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	var got []string
+	for _, b := range brokersFrom(&v1alpha2.Admission{Size: 4, Nodes: "n[1-4]", Vacated: "3"}, []corev1.Pod{up, pod("0", 9, corev1.PodFailed), pod("1", 0, corev1.PodPending)}) {
+		got = append(got, b.node+" "+b.state)
+	}
+	if want := "n1 without a pod, n2 up, n3 starting, n4 left"; strings.Join(got, ", ") != want {
+		t.Errorf("got %v, want %s", got, want)
+	}
+}

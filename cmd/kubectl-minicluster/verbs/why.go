@@ -1,0 +1,117 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/duration"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/access"
+)
+
+func newWhy(s *access.Session) *cobra.Command {
+	return named(s, "why NAME", "Say why a MiniCluster waits, who is ahead of it, and what would help", func(ctx context.Context, c client.WithWatch, key client.ObjectKey) error {
+		mc, err := get(ctx, c, key)
+		if err != nil {
+			return err
+		}
+		queue := &v1alpha2.MiniClusterQueue{}
+		denied := c.Get(ctx, client.ObjectKey{Name: queueOf(mc)}, queue)
+		if denied != nil {
+			queue = nil
+		}
+		for _, line := range explain(mc, queue, s) {
+			fmt.Fprintln(s.Out, line)
+		}
+		if client.IgnoreNotFound(denied) != nil && waits(mc) {
+			fmt.Fprintf(s.ErrOut, "Its place in the queue is not known: %s.\n", access.Explain(denied))
+		}
+		return nil
+	})
+}
+
+// waits reports whether a MiniCluster waits for nodes.
+func waits(mc *v1alpha2.MiniCluster) bool { return stateOf(mc) == v1alpha2.StateQueued }
+
+// explain are the sentences about a MiniCluster. queue is nil if it cannot be read.
+func explain(mc *v1alpha2.MiniCluster, queue *v1alpha2.MiniClusterQueue, s *access.Session) []string {
+	state, now := stateOf(mc), s.Clock.Now()
+	first := fmt.Sprintf("%s is %s%s.", mc.Name, state, strings.TrimSuffix(reasonOf(mc), "."))
+	switch state {
+	case v1alpha2.StateQueued:
+		return append([]string{first}, explainWaiting(mc, queue, s)...)
+	case v1alpha2.StateSuspended:
+		return []string{first, "What helps: kubectl minicluster resume " + mc.Name}
+	case v1alpha2.StateRejected:
+		return []string{first, "What helps: a change of the spec, by kubectl edit minicluster " + mc.Name}
+	case v1alpha2.StateBackingOff:
+		if r := mc.Status.RequeueState; r != nil && r.RequeueAt != nil {
+			first += fmt.Sprintf(" The next attempt begins in %s.", duration.HumanDuration(max(0, r.RequeueAt.Sub(now))))
+		}
+		return []string{first, "What failed: kubectl minicluster status " + mc.Name}
+	case v1alpha2.StateRunning, v1alpha2.StateStarting:
+		return []string{first, fmt.Sprintf("It does not wait. It has nodes since %s.", duration.HumanDuration(now.Sub(mc.Status.Admission.Time.Time)))}
+	}
+	return []string{first}
+}
+
+// explainWaiting says who is ahead of a MiniCluster that waits for nodes, and what would help.
+func explainWaiting(mc *v1alpha2.MiniCluster, queue *v1alpha2.MiniClusterQueue, s *access.Session) []string {
+	reason := condition(mc, v1alpha2.ConditionAdmitted).Reason
+	lines := []string{fmt.Sprintf("Reason: %s. It has waited for %s.", reason, duration.HumanDuration(s.Clock.Now().Sub(mc.CreationTimestamp.Time)))}
+	if queue != nil {
+		lines = append(lines, place(mc, queue))
+	}
+	var help []string
+	if least := mc.Spec.MinSize; least > 1 && (reason == v1alpha2.ReasonNoRoom || reason == v1alpha2.ReasonNeverFits) {
+		help = append(help, fmt.Sprintf("a minSize below %d, if the command can run with fewer brokers", least))
+	}
+	switch reason {
+	case v1alpha2.ReasonNoRoom, v1alpha2.ReasonWaitingForTurn:
+		if limitOf(mc) == 0 {
+			help = append(help, "a deadlineSeconds: a MiniCluster with a known end may start before others that wait")
+		}
+	case v1alpha2.ReasonWaitingForSize:
+		help = append(help, "a shorter elastic.waitForSize")
+	case v1alpha2.ReasonNeverFits:
+		help = append(help, "smaller requests for each broker, or larger nodes")
+	case v1alpha2.ReasonNotAllowed:
+		help = append(help, "another queue, or the administrator of queue "+queueOf(mc))
+	}
+	if len(help) > 0 {
+		lines = append(lines, "What would help: "+strings.Join(help, "; ")+".")
+	}
+	return lines
+}
+
+// mostAhead is how many of those ahead are named.
+const mostAhead = 5
+
+// place says where in its queue a MiniCluster is, and who is ahead.
+func place(mc *v1alpha2.MiniCluster, queue *v1alpha2.MiniClusterQueue) string {
+	if queue.Spec.Suspended {
+		return fmt.Sprintf("Queue %s is suspended: it starts nothing.", queue.Name)
+	}
+	var ahead []string
+	for _, w := range queue.Status.Waiting {
+		if w.Namespace == mc.Namespace && w.Name == mc.Name {
+			text := fmt.Sprintf("It is number %d of %d in queue %s", w.Position, queue.Status.Pending, queue.Name)
+			if len(ahead) > mostAhead {
+				ahead = append(ahead[:mostAhead], fmt.Sprintf("and %d more", len(ahead)-mostAhead))
+			}
+			if len(ahead) > 0 {
+				text += ", after " + strings.Join(ahead, ", ")
+			}
+			return text + "."
+		}
+		ahead = append(ahead, w.Namespace+"/"+w.Name)
+	}
+	return fmt.Sprintf("Queue %s has %d that wait, and lists the first %d.", queue.Name, queue.Status.Pending, len(queue.Status.Waiting))
+}

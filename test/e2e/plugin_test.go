@@ -1,0 +1,156 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"bytes"
+	"errors"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/dev/fixture"
+	"github.com/flux-elastic/flux-elastic/dev/simulator"
+	"github.com/flux-elastic/flux-elastic/test/harness"
+)
+
+// program is kubectl-minicluster in the hands of a user.
+type program struct {
+	*site
+	kubeconfig string
+}
+
+// userProgram returns the program of a user who has Kubernetes' role edit in the namespace of the site, and no more.
+func (s *site) userProgram() *program {
+	s.t.Helper()
+	user := s.namespace + "-researcher"
+	s.kubectl("create", "rolebinding", user, "--clusterrole=edit", "--user="+user)
+	p := &program{s, filepath.Join(s.t.TempDir(), "kubeconfig")}
+	if err := harness.WriteKubeconfig(env.cluster.Cluster, p.kubeconfig, env.cluster.URL(), user); err != nil {
+		s.t.Fatal(err)
+	}
+	s.expectMay(user, s.namespace, "create miniclusters.flux-framework.org", true)
+	return p
+}
+
+// run runs the program with an input.
+func (p *program) run(stdin string, args ...string) (code int, stdout, stderr string) {
+	p.t.Helper()
+	cmd := exec.CommandContext(p.ctx, filepath.Join(env.Bin, "kubectl-minicluster"), append([]string{"--kubeconfig=" + p.kubeconfig, "--namespace=" + p.namespace}, args...)...)
+	var out, trouble bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &trouble
+	if err := cmd.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) {
+		p.t.Fatal(err)
+	}
+	return cmd.ProcessState.ExitCode(), out.String(), trouble.String()
+}
+
+// expect runs the program, and checks its exit code and that its output has some texts. Blanks in a row count as one.
+func (p *program) expect(code int, args []string, texts ...string) string {
+	p.t.Helper()
+	return p.expectWith("", code, args, texts...)
+}
+
+func (p *program) expectWith(stdin string, code int, args []string, texts ...string) string {
+	p.t.Helper()
+	got, stdout, stderr := p.run(stdin, args...)
+	all := strings.Join(strings.Fields(stdout+" "+stderr), " ")
+	for _, text := range texts {
+		if !strings.Contains(all, text) {
+			p.t.Errorf("%v: %q is not in:\n%s%s", args, text, stdout, stderr)
+		}
+	}
+	if got != code {
+		p.t.Errorf("%v: exit code %d, want %d:\n%s%s", args, got, code, stdout, stderr)
+	}
+	return stdout
+}
+
+// A user of one namespace submits MiniClusters, sees why one waits, and changes and deletes them.
+func TestPlugin(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 4)
+	p := s.userProgram()
+	template := func(w *fixture.MiniClusterWrapper) string {
+		mc := s.here(w).New()
+		mc.Name = ""
+		text, err := yaml.Marshal(mc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	endless := template(s.miniCluster("any").PodAnnotation(simulator.Runtime, untilTold))
+
+	p.expectWith(endless, 0, []string{"submit", "-f", "-", "--name=first", "-N3", "-n12", "-t1h", "-lsweep=a", "--", "lmp", "-in", "in file"}, "minicluster.flux-framework.org/first created")
+	p.expect(0, []string{"wait", "first", "--for=running", "--timeout=2m"})
+	p.expect(0, []string{"list"}, "NAME STATE BROKERS TASKS", "first Running 3/3 12 3")
+	p.expect(0, []string{"list", "-l", "sweep=b"}, "There is no MiniCluster.")
+	p.expect(0, []string{"list", "-o", "name", "-lsweep=a"}, "minicluster.flux-framework.org/first")
+	p.expect(0, []string{"status", "first"}, "command lmp -in 'in file'", "brokers 3 up of 3", "3 up 0-2")
+	if lines := strings.Count(p.expect(0, []string{"status", "first", "-owide"}, "RANK NODE STATE POD"), "first-"); lines != 3 {
+		t.Errorf("%d brokers are listed", lines)
+	}
+	first := &v1alpha2.MiniCluster{}
+	if err := yaml.Unmarshal([]byte(p.expect(0, []string{"status", "first", "-oyaml"})), first); err != nil || first.Spec.DeadlineSeconds == nil || *first.Spec.DeadlineSeconds != 3600 || first.Kind != v1alpha2.MiniClusterKind {
+		t.Errorf("status as YAML: %v, %+v", err, first.Spec)
+	}
+
+	p.expectWith(endless, 0, []string{"submit", "-f", "-", "--name=second", "-N2"})
+	eventually(t, func() error {
+		if _, out, _ := p.run("", "why", "second"); !strings.Contains(out, v1alpha2.ReasonNoRoom) {
+			return errors.New(out)
+		}
+		return nil
+	})
+	p.expect(0, []string{"why", "second"}, "second is Queued", "Needs room for 2 brokers", "What would help: a minSize below 2", "a right is missing: User", "get resource \"miniclusterqueues\"")
+	p.expect(124, []string{"wait", "second", "--for=admitted", "--timeout=1s"}, "second is Queued after 1s")
+	p.expect(1, []string{"queue"}, "a right is missing", "list resource \"miniclusterqueues\"")
+	p.expect(1, []string{"nodes"}, "a right is missing", "list resource \"nodes\"")
+	p.expect(1, []string{"list", "-A"}, "a right is missing")
+	p.expect(1, []string{"status", "third"}, `"third" not found`)
+	p.expect(1, []string{"logs", "second"}, "there is no log of rank 0: second is Queued")
+	p.expect(1, []string{"exec", "second", "--", "flux", "resource", "list"}, "its lead broker does not run")
+
+	admin := &program{s, env.cluster.Kubeconfig()}
+	admin.expect(0, []string{"queue", s.namespace}, "1 "+s.namespace+"/second NoRoom", s.namespace+"/first Running 3")
+	admin.expect(0, []string{"queue"}, s.namespace+" 1 1")
+	admin.expect(0, []string{"why", "second"}, "It is number 1 of 1 in queue "+s.namespace)
+	admin.expect(0, []string{"nodes"}, s.namespace+"/first")
+	admin.expect(0, []string{"nodes", "-owide"}, s.namespace+"/first")
+
+	p.expect(0, []string{"resize", "second", "1"}, "second resized to 1")
+	p.expect(0, []string{"wait", "second", "--for=running", "--timeout=2m"})
+	p.expect(0, []string{"suspend", "second"}, "second suspended")
+	p.expect(0, []string{"why", "second"}, "kubectl minicluster resume second")
+	p.expect(0, []string{"resume", "second"}, "second resumed")
+	p.expect(0, []string{"delete", "first", "mc/second"}, "first deleted", "second deleted")
+	p.expect(0, []string{"wait", "first", "--for=deleted"})
+}
+
+// The program ends with the exit code of the command, or says why there is none.
+func TestPluginExitCodes(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 2)
+	p := s.userProgram()
+	fails := s.here(s.miniCluster("fails").Size(1).PodAnnotation(simulator.Runtime, "100ms").PodAnnotation(simulator.ExitCode, "7")).New()
+	text, err := yaml.Marshal(fails)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.expectWith(string(text), 7, []string{"submit", "-f", "-", "--wait"}, "fails created", "exit code 7")
+	p.expect(7, []string{"wait", "fails"})
+	p.expect(2, []string{"wait", "fails", "--timeout=no"}, "invalid argument")
+	p.expectWith(string(text), 1, []string{"submit", "-f", "-"}, "already exists")
+	p.expect(0, []string{"submit", "--image=app", "-N1-2", "--dry-run=server", "--", "hostname"}, "created (server dry run)")
+	p.expect(1, []string{"submit", "--image=app", "-N2", "--name=Upper", "--dry-run=server"}, "metadata.name")
+	if _, out, _ := p.run("", "__complete", "status", ""); !slices.Contains(strings.Fields(out), "fails") {
+		t.Errorf("the shell completes %q", out)
+	}
+}
