@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 
@@ -71,7 +72,7 @@ func setup(ctx context.Context, mgr ctrl.Manager, o *options.Options, matcher le
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return fmt.Errorf("setting up /healthz: %w", err)
 	}
-	if err := mgr.AddReadyzCheck("caches", cachesSynced(mgr)); err != nil {
+	if err := mgr.AddReadyzCheck("caches", cachesSynced(mgr.GetCache())); err != nil {
 		return fmt.Errorf("setting up /readyz: %w", err)
 	}
 	return nil
@@ -92,23 +93,25 @@ func setupDashboard(mgr ctrl.Manager, o *options.Options) error {
 	return mgr.Add(server)
 }
 
-// cachesSynced returns a check that succeeds when the caches of all watched kinds are synced.
-func cachesSynced(mgr ctrl.Manager) healthz.Checker {
+// cachesSynced returns a check that succeeds when the caches of all watched kinds are synced. In a manager that does not
+// lead, the check starts them: all at once, so that it does not become ready one kind per probe.
+func cachesSynced(c cache.Cache) healthz.Checker {
 	watched := []client.Object{
 		&v1alpha2.MiniCluster{}, &v1alpha2.MiniClusterQueue{}, &v1alpha2.MiniClusterReservation{}, &jobsetapi.JobSet{}, &discoveryv1.EndpointSlice{},
 		&corev1.Pod{}, &corev1.Node{}, &corev1.Namespace{}, &corev1.ResourceQuota{},
 		&corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{}, &storagev1.StorageClass{},
 	}
 	return func(req *http.Request) error {
+		var errs []error
 		for _, object := range watched {
-			informer, err := mgr.GetCache().GetInformer(req.Context(), object, cache.BlockUntilSynced(false))
+			informer, err := c.GetInformer(req.Context(), object, cache.BlockUntilSynced(false))
 			if err != nil {
 				return err
 			}
 			if !informer.HasSynced() {
-				return fmt.Errorf("the cache of %T is not synced yet", object)
+				errs = append(errs, fmt.Errorf("the cache of %T is not synced yet", object))
 			}
 		}
-		return nil
+		return errors.Join(errs...)
 	}
 }

@@ -82,7 +82,7 @@ func limitOf(mc *v1alpha2.MiniCluster) time.Duration {
 	if a := mc.Status.Admission; a != nil && a.DeadlineSeconds != nil {
 		seconds = a.DeadlineSeconds
 	}
-	if seconds == nil {
+	if seconds == nil || *seconds == v1alpha2.DefaultDeadlineSeconds {
 		return 0
 	}
 	return time.Duration(*seconds) * time.Second
