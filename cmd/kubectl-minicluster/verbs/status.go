@@ -220,5 +220,8 @@ func podState(pod *corev1.Pod) string {
 			return "up"
 		}
 	}
+	if trouble := protocol.Read(pod).Broker.Trouble; trouble != "" {
+		return "starting: " + trouble
+	}
 	return "starting"
 }

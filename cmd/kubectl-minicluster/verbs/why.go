@@ -56,8 +56,10 @@ func explain(mc *v1alpha2.MiniCluster, queue *v1alpha2.MiniClusterQueue, s *acce
 			first += fmt.Sprintf(" The next attempt begins in %s.", duration.HumanDuration(max(0, r.RequeueAt.Sub(now))))
 		}
 		return []string{first, "What failed: kubectl minicluster status " + mc.Name}
-	case v1alpha2.StateRunning, v1alpha2.StateStarting:
-		return []string{first, fmt.Sprintf("It does not wait. It has nodes since %s.", duration.HumanDuration(now.Sub(mc.Status.Admission.Time.Time)))}
+	case v1alpha2.StateStarting:
+		return []string{first, fmt.Sprintf("It has had nodes for %s. Its brokers: kubectl minicluster status %s", duration.HumanDuration(now.Sub(mc.Status.Admission.Time.Time)), mc.Name)}
+	case v1alpha2.StateRunning:
+		return []string{first, fmt.Sprintf("It does not wait. It has had nodes for %s.", duration.HumanDuration(now.Sub(mc.Status.Admission.Time.Time)))}
 	}
 	return []string{first}
 }
