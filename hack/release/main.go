@@ -29,6 +29,7 @@ type options struct {
 	image     string
 	version   string
 	platforms string
+	url       string
 }
 
 // commands are the subcommands.
@@ -61,6 +62,7 @@ func run(ctx context.Context, args []string) error {
 	flags.StringVar(&o.image, "image", "flux-elastic", "name of the manager's image, without a tag")
 	flags.StringVar(&o.version, "version", "", "version of the release, and tag of the image")
 	flags.StringVar(&o.platforms, "platforms", "linux/amd64,linux/arm64", "platforms of the image, or of the plugin")
+	flags.StringVar(&o.url, "url", "https://github.com/flux-elastic/flux-elastic/releases/download/VERSION", "where users get the files of the release; VERSION stands for the version")
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
 	}
@@ -93,7 +95,10 @@ func writePlugin(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	return source.WritePlugin(ctx, platforms, o.out)
+	if err := source.WritePlugin(ctx, platforms, o.out); err != nil {
+		return err
+	}
+	return source.WriteKrew(platforms, strings.ReplaceAll(o.url, "VERSION", o.version), o.out)
 }
 
 // read returns what programs are made from, and for which platforms.

@@ -19,12 +19,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 	spdxjson "github.com/spdx/tools-golang/json"
 	"github.com/spdx/tools-golang/spdx"
 	"github.com/spdx/tools-golang/spdxlib"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/krew/pkg/index"
+	"sigs.k8s.io/yaml"
 )
 
 // The platforms of the release: this machine's, and another one.
@@ -81,7 +85,7 @@ func release(t *testing.T) (source *Source, dir, digest string) {
 	if full != "docker.io/library/flux-elastic:v1.2.3" {
 		t.Errorf("the image is %s", made)
 	}
-	if err := errors.Join(source.WritePlugin(t.Context(), []Platform{here}, dir), WriteSums(dir)); err != nil {
+	if err := errors.Join(source.WritePlugin(t.Context(), []Platform{here}, dir), source.WriteKrew([]Platform{here}, "https://example.com/v1.2.3", dir), WriteSums(dir)); err != nil {
 		t.Fatal(err)
 	}
 	return source, dir, digest
@@ -104,6 +108,7 @@ func TestRelease(t *testing.T) {
 	t.Run("Sums", func(t *testing.T) { testSums(t, dir) })
 	t.Run("Image", func(t *testing.T) { testImage(t, source, dir, digest) })
 	t.Run("Plugin", func(t *testing.T) { testPlugin(t, dir) })
+	t.Run("Krew", func(t *testing.T) { testKrew(t, dir) })
 }
 
 func read(t *testing.T, path string) string {
@@ -127,7 +132,7 @@ func testSums(t *testing.T, dir string) {
 	}
 	want := []string{
 		Archive, here.file("flux-elastic-image", ".spdx.json"), there.file("flux-elastic-image", ".spdx.json"),
-		here.file("kubectl-minicluster", ".spdx.json"), here.file("kubectl-minicluster", ".tar.gz"),
+		here.file("kubectl-minicluster", ".spdx.json"), here.file("kubectl-minicluster", ".tar.gz"), Krew,
 	}
 	slices.Sort(want)
 	if !slices.Equal(names, want) {
@@ -219,6 +224,26 @@ func testProgram(t *testing.T, data []byte) {
 	}
 	if out, err := exec.Command(path).CombinedOutput(); err != nil || string(out) != "v1.2.3\n" {
 		t.Errorf("the program says %q: %v", out, err)
+	}
+}
+
+func testKrew(t *testing.T, dir string) {
+	t.Helper()
+	var got index.Plugin
+	if err := yaml.UnmarshalStrict([]byte(read(t, filepath.Join(dir, Krew))), &got); err != nil {
+		t.Fatal(err)
+	}
+	archive := here.file(plugin, ".tar.gz")
+	sum, err := sumOf(filepath.Join(dir, archive))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []index.Platform{{
+		URI: "https://example.com/v1.2.3/" + archive, Sha256: sum, Bin: plugin, Files: []index.FileOperation{{From: "*", To: "."}},
+		Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"os": here.OS, "arch": here.Arch}},
+	}}
+	if diff := cmp.Diff(want, got.Spec.Platforms); diff != "" || got.Spec.Version != "v1.2.3" || got.Name != "minicluster" {
+		t.Errorf("%+v: %s", got, diff)
 	}
 }
 

@@ -13,6 +13,9 @@ import (
 	"path/filepath"
 )
 
+// plugin is the program that kubectl runs as kubectl minicluster.
+const plugin = "kubectl-minicluster"
+
 // WritePlugin writes archives of kubectl-minicluster for some platforms to a directory, and an SBOM for
 // each.
 func (s *Source) WritePlugin(ctx context.Context, platforms []Platform, dir string) error {
@@ -21,7 +24,6 @@ func (s *Source) WritePlugin(ctx context.Context, platforms []Platform, dir stri
 		return err
 	}
 	defer os.RemoveAll(work)
-	const plugin = "kubectl-minicluster"
 	for _, platform := range platforms {
 		program := filepath.Join(work, platform.file(plugin, ""))
 		if err := s.compile(ctx, "./cmd/"+plugin, platform, program); err != nil {
