@@ -11,6 +11,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
@@ -76,6 +77,9 @@ func (r *Reconciler) carryOut(ctx context.Context, seen *observed, plan life.Pla
 		log.Info("Evicting pods", "ranks", step.Ranks, "deleted", step.Kept)
 		return r.evict(ctx, seen, step)
 	case life.Release:
+		if err := r.confirm(ctx, seen); err != nil {
+			return err
+		}
 		log.Info("Deleting the JobSet", "JobSet", klog.KObj(seen.view.JobSet), "reason", plan.Message)
 		// The JobSet stays with a deletion timestamp until all of its pods are gone.
 		return r.delete(ctx, "JobSet", seen.view.JobSet.DeepCopy(), metav1.DeletePropagationForeground)
@@ -113,6 +117,21 @@ func (r *Reconciler) tell(ctx context.Context, seen *observed, patch func(lead *
 // patch patches a pod without changing the cache.
 func (r *Reconciler) patch(ctx context.Context, pod *corev1.Pod, kind types.PatchType, patch []byte) error {
 	return r.Client.Patch(ctx, pod.DeepCopy(), client.RawPatch(kind, patch), client.FieldOwner(FieldOwner))
+}
+
+// confirm returns a conflict if the MiniCluster is not as it was seen. A manager that was halted and goes on may not lead
+// any more, and hear of another manager's JobSet before the admission of which that JobSet is: to it, the JobSet looks
+// like one of an earlier attempt.
+func (r *Reconciler) confirm(ctx context.Context, seen *observed) error {
+	there := &v1alpha2.MiniCluster{}
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(seen.stored), there); err != nil {
+		return fmt.Errorf("reading MiniCluster %q: %w", seen.stored.Name, err)
+	}
+	if there.ResourceVersion != seen.stored.ResourceVersion {
+		resource := v1alpha2.GroupVersion.WithResource("miniclusters").GroupResource()
+		return apierrors.NewConflict(resource, seen.stored.Name, errors.New("it has changed since it was seen"))
+	}
+	return nil
 }
 
 // delete deletes an object, unless another one was made under its name.
