@@ -1,0 +1,215 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package experiment
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/access"
+	core "github.com/flux-elastic/flux-elastic/internal/experiment"
+)
+
+const (
+	shortestPause = time.Second
+	longestPause  = 30 * time.Second
+	// logTries is how often a log is asked for, and logTimeout how long each time.
+	logTries   = 4
+	logTimeout = time.Minute
+)
+
+// cluster is what an experiment does in a cluster.
+type cluster struct {
+	client    client.WithWatch
+	core      kubernetes.Interface
+	clock     clock.Clock
+	namespace string
+	id        string // of the experiment
+}
+
+func newCluster(s *access.Session, namespace, id string) (*cluster, error) {
+	c, err := s.Client()
+	if err != nil {
+		return nil, err
+	}
+	set, err := s.Clientset()
+	if err != nil {
+		return nil, err
+	}
+	return &cluster{c, set, s.Clock, namespace, id}, nil
+}
+
+// insist repeats a request while the API server or the way to it has trouble that passes.
+func (c *cluster) insist(ctx context.Context, request func() error) error {
+	for pause := shortestPause; ; pause = min(2*pause, longestPause) {
+		err := request()
+		if err == nil || !passes(err) {
+			return err
+		}
+		if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
+			pause = max(pause, time.Duration(seconds)*time.Second)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-c.clock.After(pause):
+		}
+	}
+}
+
+// passes reports whether the same request may succeed later.
+func passes(err error) bool {
+	return apierrors.IsConflict(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) ||
+		apierrors.IsServiceUnavailable(err) || apierrors.IsInternalError(err) || exceedsQuota(err) ||
+		utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsTimeout(err) || utilnet.IsProbableEOF(err)
+}
+
+// exceedsQuota reports whether a ResourceQuota of the namespace refuses an object. It may have room later.
+func exceedsQuota(err error) bool {
+	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota")
+}
+
+// make returns the MiniCluster of a run.
+func (c *cluster) make(d *core.Definition, run core.Run) (*v1alpha2.MiniCluster, error) {
+	mc, err := d.MiniCluster(run)
+	if err == nil {
+		mc.Namespace = c.namespace
+		mc.Labels[core.IDLabel] = c.id
+	}
+	return mc, err
+}
+
+// check asks the API server whether it would take the MiniClusters of all cases.
+func (c *cluster) check(ctx context.Context, d *core.Definition, runs []core.Run) error {
+	var errs []error
+	seen := map[int]bool{}
+	for _, run := range runs {
+		if seen[run.Case] {
+			continue
+		}
+		seen[run.Case] = true
+		mc, err := c.make(d, run)
+		if err != nil {
+			return err
+		}
+		mc.Name += "-check" // there may be one of the run's name
+		err = c.insist(ctx, func() error { return c.client.Create(ctx, mc.DeepCopy(), client.DryRunAll) })
+		if err != nil && !apierrors.IsInvalid(err) && !apierrors.IsBadRequest(err) {
+			return err
+		}
+		if err != nil {
+			errs = append(errs, fmt.Errorf("case %d (%s): %w", run.Case, core.Describe(run.Parameters), err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// submit creates the MiniCluster of a run, unless it is there.
+func (c *cluster) submit(ctx context.Context, d *core.Definition, run core.Run) (*v1alpha2.MiniCluster, error) {
+	mc, err := c.make(d, run)
+	if err != nil {
+		return nil, err
+	}
+	err = c.insist(ctx, func() error { return c.client.Create(ctx, mc) })
+	if apierrors.IsAlreadyExists(err) { // an earlier request may have succeeded without an answer
+		err = c.insist(ctx, func() error { return c.client.Get(ctx, client.ObjectKeyFromObject(mc), mc) })
+		if err == nil && mc.Labels[core.IDLabel] != c.id {
+			err = fmt.Errorf("the namespace %s has a MiniCluster %s that is not of this experiment: delete it, or choose another name", c.namespace, mc.Name)
+		}
+	}
+	return mc, err
+}
+
+// delete deletes a MiniCluster of the experiment.
+func (c *cluster) delete(ctx context.Context, name string) error {
+	mc := &v1alpha2.MiniCluster{ObjectMeta: metav1.ObjectMeta{Namespace: c.namespace, Name: name}}
+	return client.IgnoreNotFound(c.insist(ctx, func() error { return c.client.Delete(ctx, mc) }))
+}
+
+// errNoLead says that a MiniCluster has no lead, and so no log.
+var errNoLead = errors.New("the lead has no pod")
+
+// log returns the log of the lead. It fails with errNoLead if no try can succeed.
+func (c *cluster) log(ctx context.Context, mc *v1alpha2.MiniCluster) ([]byte, error) {
+	var last error
+	for try := range logTries {
+		if try > 0 {
+			select {
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			case <-c.clock.After(shortestPause << try):
+			}
+		}
+		var text []byte
+		if text, last = c.readLog(ctx, mc); last == nil || errors.Is(last, errNoLead) {
+			return text, last
+		}
+	}
+	return nil, last
+}
+
+func (c *cluster) readLog(ctx context.Context, mc *v1alpha2.MiniCluster) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, logTimeout)
+	defer cancel()
+	var pods corev1.PodList
+	if err := c.client.List(ctx, &pods, client.InNamespace(c.namespace), client.MatchingLabels{v1alpha2.UIDLabel: string(mc.UID), v1alpha2.RankLabel: "0"}); err != nil {
+		return nil, err
+	}
+	if len(pods.Items) == 0 {
+		return nil, errNoLead
+	}
+	lead := &pods.Items[0]
+	for i := range pods.Items { // a lead that was started again has the last log
+		if pods.Items[i].CreationTimestamp.After(lead.CreationTimestamp.Time) {
+			lead = &pods.Items[i]
+		}
+	}
+	stream, err := c.core.CoreV1().Pods(c.namespace).GetLogs(lead.Name, &corev1.PodLogOptions{Container: mc.Name}).Stream(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer stream.Close()
+	return io.ReadAll(stream)
+}
+
+// options select the MiniClusters of the experiment.
+func (c *cluster) options(more *metav1.ListOptions) []client.ListOption {
+	return []client.ListOption{client.InNamespace(c.namespace), client.MatchingLabels{core.IDLabel: c.id}, &client.ListOptions{Raw: more}}
+}
+
+// informer returns what follows the MiniClusters of the experiment.
+func (c *cluster) informer() cache.SharedIndexInformer {
+	return cache.NewSharedIndexInformer(&cache.ListWatch{
+		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			list := &v1alpha2.MiniClusterList{}
+			return list, c.client.List(ctx, list, c.options(&options)...)
+		},
+		WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+			return c.client.Watch(ctx, &v1alpha2.MiniClusterList{}, c.options(&options)...)
+		},
+	}, &v1alpha2.MiniCluster{}, 0, nil)
+}
+
+// list returns the MiniClusters of the experiment.
+func (c *cluster) list(ctx context.Context) ([]v1alpha2.MiniCluster, error) {
+	var list v1alpha2.MiniClusterList
+	err := c.client.List(ctx, &list, c.options(nil)...)
+	return list.Items, err
+}

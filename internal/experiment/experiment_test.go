@@ -1,0 +1,323 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package experiment
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+)
+
+const study = `
+apiVersion: experiment.flux-framework.org/v1alpha1
+kind: Experiment
+name: study
+template:
+  metadata: {labels: {team: a}}
+  spec:
+    containers:
+      - {image: lammps, command: "lmp -v x ${{x}} -v name ${{ name }}", environment: {X: "${{x}}"}}
+matrix:
+  size: [1, 2]
+  x: [8, 16]
+  tasksPerNode: [4]
+repetitions: 3
+figures:
+  - {name: loop, regexp: 'Loop time of (\S+)', unit: s}
+`
+
+// with returns the study with some lines instead of others.
+func with(t *testing.T, replacements ...string) string {
+	t.Helper()
+	text := strings.NewReplacer(replacements...).Replace(study)
+	if len(replacements) > 0 && text == study {
+		t.Fatalf("nothing is replaced: %q", replacements)
+	}
+	return text
+}
+
+func read(t *testing.T, text string) (*Definition, []Run) {
+	t.Helper()
+	d, err := Read([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs, err := d.Runs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d, runs
+}
+
+func TestRuns(t *testing.T) {
+	d, runs := read(t, study)
+	var names []string
+	for _, run := range runs {
+		names = append(names, run.Name+": "+Describe(run.Parameters))
+	}
+	if len(runs) != 12 || names[0] != "study-1-1: size=1 tasksPerNode=4 x=8" || names[3] != "study-4-1: size=2 tasksPerNode=4 x=16" || runs[4].Name != "study-1-2" {
+		t.Errorf("%q", names)
+	}
+	mc, err := d.MiniCluster(runs[3])
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := mc.Spec.Containers[0]
+	want := map[string]string{"team": "a", NameLabel: "study", CaseLabel: "4", RepetitionLabel: "1"}
+	if diff := cmp.Diff(want, mc.Labels); diff != "" || mc.Name != "study-4-1" || mc.Spec.Size != 2 || *mc.Spec.Tasks != 8 || c.Command != "lmp -v x 16 -v name study-4-1" || c.Environment["X"] != "16" {
+		t.Errorf("%+v %s", mc, diff)
+	}
+}
+
+// The order is that of the seed, and has the same runs.
+func TestShuffled(t *testing.T) {
+	order := func(text string) (names []string) {
+		_, runs := read(t, text)
+		for _, run := range runs {
+			names = append(names, run.Name)
+		}
+		return names
+	}
+	written, shuffled := order(study), order(with(t, "repetitions: 3", "repetitions: 3\norder: shuffled\nseed: 7"))
+	again, other := order(with(t, "repetitions: 3", "repetitions: 3\norder: shuffled\nseed: 7")), order(with(t, "repetitions: 3", "repetitions: 3\norder: shuffled\nseed: 8"))
+	if !slices.Equal(shuffled, again) || slices.Equal(shuffled, other) || slices.Equal(shuffled, written) {
+		t.Errorf("%v, again %v, with another seed %v", shuffled, again, other)
+	}
+	if slices.Sort(shuffled); !slices.Equal(shuffled, slices.Sorted(slices.Values(written))) {
+		t.Errorf("the shuffled runs are %v", shuffled)
+	}
+}
+
+func TestReadErrors(t *testing.T) {
+	for want, replacements := range map[string][]string{
+		`apiVersion: it has to be`:                         {"v1alpha1", "v2"},
+		`kind: it has to be Experiment`:                    {"kind: Experiment", "kind: Study"},
+		`name: it has to start with a letter`:              {"name: study", "name: Study"},
+		`unknown field "repeat"`:                           {"repetitions: 3", "repeat: 3"},
+		`key "name" already set`:                           {"name: study", "name: study\nname: twice"},
+		`repetitions: it cannot be a string`:               {"repetitions: 3", "repetitions: many"},
+		`repetitions: it has to be at least 1`:             {"repetitions: 3", "repetitions: -1"},
+		`order: "sorted": it can be`:                       {"repetitions: 3", "order: sorted"},
+		`template.spec: it is missing`:                     {study[strings.Index(study, "  spec:"):strings.Index(study, "matrix:")], "  spec: {}\n"},
+		`template.spec.cleanup: it cannot be set`:          {"    containers:", "    cleanup: true\n    containers:"},
+		`template.spec.suspend: it cannot be set`:          {"    containers:", "    suspend: true\n    containers:"},
+		`matrix.x: it has no values`:                       {"x: [8, 16]", "x: []"},
+		`matrix.x[1]: the value 8 is there twice`:          {"x: [8, 16]", "x: [8, 8]"},
+		`matrix.x-y: the name of a parameter`:              {"x: [8, 16]", "x: [8]\n  x-y: [1]"},
+		`is no text, number or truth value`:                {"x: [8, 16]", "x: [{a: 1}]"},
+		`matrix: it makes more than 100000 runs`:           {"repetitions: 3", "repetitions: 100000"},
+		`cases[0].x: matrix has the parameter too`:         {"matrix:", "cases: [{x: 1}]\nmatrix:"},
+		`there is no parameter "y"`:                        {"${{x}}", "${{y}}"},
+		`unknown field "spec.sizes"`:                       {"    containers:", "    sizes: 2\n    containers:"},
+		`the parameter size: "big" is no number of size`:   {"size: [1, 2]", "size: [big]"},
+		`tasks and tasksPerNode exclude each other`:        {"x: [8, 16]", "x: [8]\n  tasks: [3]"},
+		`limits.wait: "soon" is no duration`:               {"repetitions: 3", "limits: {wait: soon}"},
+		`limits.atOnce: it cannot be negative`:             {"repetitions: 3", "limits: {atOnce: -1}"},
+		`figures[0].regexp: it has to have one group`:      {`(\S+)`, `\S+`},
+		`figures[0].regexp: error parsing`:                 {`(\S+)`, `(`},
+		`figures[0].take: "all": it can be`:                {"unit: s", "take: all"},
+		`figures: figures are read from logs`:              {"repetitions: 3", "logs: false"},
+		"kind: it has to be Experiment\nname: it has to":   {"kind: Experiment\nname: study", "kind: x\nname: X"},
+		`figures[1].name: loop is there twice`:             {"unit: s}", "unit: s}\n  - {name: loop, regexp: '(.)'}"},
+		`figures[0].name: it has to start with a letter a`: {"name: loop", "name: '%'"},
+	} {
+		if _, err := Read([]byte(with(t, replacements...))); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %q", replacements, err, want)
+		}
+	}
+}
+
+// property is a part of a JSON schema.
+type property struct {
+	Properties map[string]property `json:"properties"`
+	Items      *property           `json:"items"`
+}
+
+// The schema has the fields of the definition.
+func TestSchema(t *testing.T) {
+	var schema property
+	if err := json.Unmarshal([]byte(Schema), &schema); err != nil {
+		t.Fatal(err)
+	}
+	var compare func(path string, kind reflect.Type, p property)
+	compare = func(path string, kind reflect.Type, p property) {
+		want := map[string]bool{}
+		for _, field := range reflect.VisibleFields(kind) {
+			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			if name == "" {
+				continue // embedded
+			}
+			want[name] = true
+			inner, below := field.Type, p.Properties[name]
+			if inner.Kind() == reflect.Slice && below.Items != nil {
+				inner, below = inner.Elem(), *below.Items
+			}
+			if inner.Kind() == reflect.Struct {
+				compare(path+"."+name, inner, below)
+			}
+		}
+		if diff := cmp.Diff(slices.Sorted(maps.Keys(want)), slices.Sorted(maps.Keys(p.Properties))); diff != "" {
+			t.Errorf("the fields of %s (-definition +schema):\n%s", path, diff)
+		}
+	}
+	compare("experiment", reflect.TypeFor[Definition](), schema)
+}
+
+// The examples are experiments, and so is what the page shows.
+func TestExamples(t *testing.T) {
+	page, err := os.ReadFile("../../docs/scaling-study.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, shown, _ := strings.Cut(string(page), "```yaml\n")
+	shown, _, _ = strings.Cut(shown, "```")
+	if _, runs := read(t, shown); len(runs) != 25 {
+		t.Errorf("the page shows %d runs", len(runs))
+	}
+	files, err := filepath.Glob("../../examples/scaling-study/*.yaml")
+	if err != nil || len(files) < 3 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, runs := read(t, string(text)); len(runs) != 25 && len(runs) != 15 {
+			t.Errorf("%s has %d runs", file, len(runs))
+		}
+	}
+}
+
+func TestExtract(t *testing.T) {
+	log := []byte("Loop time of 3.5 on 4\nLoop time of 1.5 on 4\nLoop time of 4 on 4\nGpus 0x1\n")
+	for take, want := range map[Take]float64{TakeLast: 4, TakeFirst: 3.5, TakeMin: 1.5, TakeMax: 4, TakeSum: 9, TakeMean: 3} {
+		d := &Definition{Figures: []Figure{{Name: "loop", Regexp: `Loop time of (\S+)`, Take: take}, {Name: "none", Regexp: "(nothing)"}}}
+		if got, err := d.Extract(log); err != nil || !maps.Equal(got, map[string]float64{"loop": want}) {
+			t.Errorf("%s: %v, %v; want %v", take, got, err, want)
+		}
+	}
+	d := &Definition{Figures: []Figure{{Name: "gpus", Regexp: `Loop (\S+)`}}}
+	if _, err := d.Extract(log); err == nil || !strings.Contains(err.Error(), `the figure gpus: "time" is no number`) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// at returns a time, in seconds after noon.
+func at(seconds int) *metav1.Time {
+	return &metav1.Time{Time: time.Date(2026, 3, 1, 12, 0, seconds, 0, time.UTC)}
+}
+
+// ran returns the MiniCluster of a run that began and ended.
+func ran(t *testing.T, d *Definition, run Run, created, admitted, started, finished int, reason string) *v1alpha2.MiniCluster {
+	t.Helper()
+	mc, err := d.MiniCluster(run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mc.CreationTimestamp = *at(created)
+	size := mc.Spec.Size
+	mc.Status = v1alpha2.MiniClusterStatus{
+		Tasks: 4 * size, Queue: "default", StartTime: at(started), CompletionTime: at(finished), ExitCode: new(int32(0)),
+		Admission: &v1alpha2.Admission{Size: size, Wanted: size, Nodes: fmt.Sprintf("n[1-%d]", size), Time: *at(admitted)},
+		Conditions: []metav1.Condition{
+			{Type: v1alpha2.ConditionFinished, Status: metav1.ConditionTrue, Reason: reason, Message: "The command ended, \"well\""},
+			{Type: v1alpha2.ConditionReady, Status: metav1.ConditionTrue, Reason: reason},
+		},
+	}
+	return mc
+}
+
+// Records are the same after a round trip, and a line that was not written to its end is not read.
+func TestLines(t *testing.T) {
+	d, runs := read(t, study)
+	var data []byte
+	var want []*Record
+	for i, run := range runs {
+		r := NewRecord(run, ran(t, d, run, i, i+1, i+3, i+13, v1alpha2.StateSucceeded), "")
+		r.Figures = map[string]float64{"loop": 1.25}
+		line, err := r.Line()
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, want = append(data, line...), append(want, r)
+	}
+	half := append(slices.Clone(data), `{"name":"stu`...)
+	got, whole, err := ParseLines(half)
+	if diff := cmp.Diff(want, got); err != nil || whole != len(data) || diff != "" {
+		t.Errorf("%d of %d bytes, %v: %s", whole, len(data), err, diff)
+	}
+	for message, text := range map[string]string{"line 13: the run study-1-1 is there twice": string(data) + string(data), "line 1: ": "{\n"} {
+		if _, _, err := ParseLines([]byte(text)); err == nil || !strings.Contains(err.Error(), message) {
+			t.Errorf("got %v, want %q", err, message)
+		}
+	}
+	var table bytes.Buffer
+	if err := WriteCSV(&table, got); err != nil {
+		t.Fatal(err)
+	}
+	rows, err := csv.NewReader(&table).ReadAll()
+	if err != nil || len(rows) != 13 {
+		t.Fatalf("%d rows, %v", len(rows), err)
+	}
+	cells := map[string]string{}
+	for i, name := range rows[0] {
+		cells[name] = rows[1][i]
+	}
+	for name, want := range map[string]string{
+		"name": "study-1-1", "state": "Succeeded", "message": `The command ended, "well"`, "submitted": "2026-03-01T12:00:00Z", "waitSeconds": "1", "runSeconds": "10",
+		"nodes": "n[1-1]", "parameter.x": "8", "figure.loop": "1.25", "exitCode": "0", "givenUp": "0",
+	} {
+		if cells[name] != want {
+			t.Errorf("%s: %q, want %q", name, cells[name], want)
+		}
+	}
+}
+
+func TestScaling(t *testing.T) {
+	d, runs := read(t, study)
+	var records []*Record
+	for _, run := range runs {
+		// At twice the size the command takes 10 s and not 16 s: a speedup of 1.6, and an efficiency of 0.8.
+		seconds := map[string]int{"1": 16, "2": 10}[run.Parameters[Size]] + run.Repetition - 2
+		records = append(records, NewRecord(run, ran(t, d, run, 0, 1, 2, 2+seconds, v1alpha2.StateSucceeded), ""))
+	}
+	failed := NewRecord(runs[0], ran(t, d, runs[0], 0, 1, 2, 3, v1alpha2.StateFailed), "")
+	series := d.Scaling(d.Measures()[1], append(records, failed))
+	if len(series) != 2 || series[0].Name != "x=16" || len(series[0].Points) != 2 {
+		t.Fatalf("%+v", series)
+	}
+	for _, s := range series {
+		first, second := s.Points[0], s.Points[1]
+		if first.Efficiency != 1 || second.Spread.Median != 10 || math.Abs(second.Speedup-1.6) > 1e-9 || math.Abs(second.Efficiency-.8) > 1e-9 || len(first.Values) != 3 {
+			t.Errorf("%s: %+v", s.Name, s.Points)
+		}
+	}
+	var halved []*Record
+	for _, r := range records[1:] {
+		half := *r
+		end := half.Started.Add(half.Finished.Sub(*half.Started) / 2)
+		half.Finished = &end
+		halved = append(halved, &half)
+	}
+	rows, alone := Compare(d, d, records, halved[:1])
+	if len(rows) != 2 || len(alone) != 3 || rows[0].Measure.Name != "run time" || math.Abs(rows[0].Ratio.Median-.5) > .04 {
+		t.Errorf("%+v, alone %v", rows, alone)
+	}
+}

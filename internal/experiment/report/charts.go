@@ -1,0 +1,214 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/flux-elastic/flux-elastic/internal/chart"
+	"github.com/flux-elastic/flux-elastic/internal/experiment"
+)
+
+// Sizes of drawings, in pixels.
+const (
+	wide   = 980
+	half   = 420
+	height = 280
+)
+
+// Drawing is a plot with its name, which is also that of its file, and a caption.
+type Drawing struct {
+	Name, Caption string
+	Plot          *chart.Plot
+}
+
+// sizes are the sizes wanted, each with its color.
+type sizes struct {
+	all   []int32
+	class map[int32]string
+}
+
+func sizesOf(records []*experiment.Record) sizes {
+	seen := map[int32]bool{}
+	for _, r := range records {
+		seen[r.Wanted] = true
+	}
+	s := sizes{all: slices.Sorted(maps.Keys(seen)), class: map[int32]string{}}
+	for i, size := range s.all {
+		s.class[size] = chart.Color(i)
+	}
+	return s
+}
+
+// legend explains the colors of the sizes.
+func (s sizes) legend() (out []chart.Entry) {
+	for _, size := range s.all {
+		out = append(out, chart.Entry{Label: nodes(size), Class: s.class[size]})
+	}
+	return out
+}
+
+func nodes(n int32) string {
+	if n == 1 {
+		return "1 node"
+	}
+	return fmt.Sprintf("%d nodes", n)
+}
+
+// scaling draws a measure over the size, and beside it the parallel efficiency.
+func scaling(m experiment.Measure, series []experiment.Series) []Drawing {
+	var all []float64
+	var at []chart.Tick
+	seen := map[int32]bool{}
+	for _, s := range series {
+		for _, p := range s.Points {
+			all = append(all, p.Values...)
+			all = append(all, p.Spread.Median)
+			if !seen[p.Size] {
+				seen[p.Size] = true
+				at = append(at, chart.Tick{At: float64(p.Size), Label: strconv.Itoa(int(p.Size))})
+			}
+		}
+	}
+	if len(seen) < 2 {
+		return nil
+	}
+	slices.SortFunc(at, func(a, b chart.Tick) int { return cmp.Compare(a.At, b.At) })
+	x := chart.Axis{Label: "nodes", Log: true, Min: at[0].At / 1.2, Max: at[len(at)-1].At * 1.2, Ticks: at}
+	figure := &chart.Plot{Title: "Strong scaling: " + m.Name, Width: half, Height: height, X: x,
+		Y: chart.Axis{Label: m.Label(), Log: true, Min: slices.Min(all) / 1.3, Max: slices.Max(all) * 1.3}}
+	efficiency := &chart.Plot{Title: "Parallel efficiency", Width: half, Height: height, X: x, Y: chart.Axis{Label: "efficiency [%]", Max: 105}}
+	efficiency.Marks = append(efficiency.Marks, chart.Mark{Shape: chart.Line, Class: "gray dashed", Points: []chart.Point{{X: x.Min, Y: 100}, {X: x.Max, Y: 100}}})
+	for i, s := range series {
+		drawSeries(figure, efficiency, m, s, chart.Color(i))
+		if s.Name != "" {
+			figure.Legend = append(figure.Legend, chart.Entry{Label: s.Name, Class: "line " + chart.Color(i)})
+		}
+	}
+	figure.Legend = append(figure.Legend, chart.Entry{Label: "ideal", Class: "line gray dashed"})
+	efficiency.Legend = slices.Clone(figure.Legend)
+	return []Drawing{
+		{"scaling", "Each dot is a run that succeeded, and the line goes through the medians. The ideal begins at the median of the smallest size. Both axes are logarithmic.", figure},
+		{"efficiency", "The speedup over the smallest size, divided by the ratio of the sizes, from medians.", efficiency},
+	}
+}
+
+func drawSeries(figure, efficiency *chart.Plot, m experiment.Measure, s experiment.Series, class string) {
+	var medians, ideal, efficiencies, dots []chart.Point
+	first := s.Points[0]
+	for _, p := range s.Points {
+		x := float64(p.Size)
+		ratio := x / float64(first.Size)
+		if m.Better == experiment.Lower {
+			ratio = 1 / ratio
+		}
+		medians = append(medians, chart.Point{X: x, Y: p.Spread.Median})
+		ideal = append(ideal, chart.Point{X: x, Y: min(max(first.Spread.Median*ratio, figure.Y.Min), figure.Y.Max)})
+		efficiencies = append(efficiencies, chart.Point{X: x, Y: p.Efficiency * 100})
+		efficiency.Y.Max = max(efficiency.Y.Max, p.Efficiency*105)
+		for _, value := range p.Values {
+			dots = append(dots, chart.Point{X: x, Y: value})
+		}
+	}
+	figure.Marks = append(figure.Marks,
+		chart.Mark{Shape: chart.Line, Class: "gray dashed", Points: ideal},
+		chart.Mark{Shape: chart.Line, Class: class, Points: medians},
+		chart.Mark{Shape: chart.Dots, Class: class, Points: dots})
+	efficiency.Marks = append(efficiency.Marks,
+		chart.Mark{Shape: chart.Line, Class: class, Points: efficiencies},
+		chart.Mark{Shape: chart.Dots, Class: class, Points: efficiencies})
+}
+
+// waits draws which part of the runs had to wait for how long at most.
+func waits(records []*experiment.Record, s sizes) Drawing {
+	bySize := map[int32][]float64{}
+	most := 1.0
+	for _, r := range records {
+		if wait, ok := r.Wait(); ok {
+			bySize[r.Wanted] = append(bySize[r.Wanted], wait)
+			most = max(most, wait)
+		}
+	}
+	p := &chart.Plot{Title: "Waits for nodes", Width: half, Height: height, Legend: s.legend(),
+		X: chart.Axis{Label: "wait [s]", Max: most}, Y: chart.Axis{Label: "part of the runs [%]", Max: 100}}
+	for i := range p.Legend {
+		p.Legend[i].Class = "line " + p.Legend[i].Class
+	}
+	for _, size := range s.all {
+		points := []chart.Point{{}}
+		sorted := slices.Sorted(slices.Values(bySize[size]))
+		for i, wait := range sorted {
+			points = append(points, chart.Point{X: wait, Y: float64(i+1) / float64(len(sorted)) * 100})
+		}
+		points = append(points, chart.Point{X: most, Y: points[len(points)-1].Y})
+		if len(sorted) > 0 {
+			p.Marks = append(p.Marks, chart.Mark{Shape: chart.Steps, Class: s.class[size], Points: points, Title: nodes(size)})
+		}
+	}
+	return Drawing{"waits", "For each size, the part of the runs that waited for at most so long, from the submission to the last admission.", p}
+}
+
+// got draws how often which size was given for which size wanted.
+func got(records []*experiment.Record, s sizes) Drawing {
+	counts := map[[2]int32]int{}
+	seen := map[int32]bool{}
+	most := 1
+	for _, r := range records {
+		if r.Size > 0 {
+			key := [2]int32{r.Wanted, r.Size}
+			counts[key]++
+			most = max(most, counts[key])
+			seen[r.Size], seen[r.Wanted] = true, true
+		}
+	}
+	// Sizes are at even distances, in their order.
+	order := slices.Sorted(maps.Keys(seen))
+	axis := chart.Axis{Min: -.6, Max: float64(len(order)) - .4, Ticks: []chart.Tick{}}
+	place := map[int32]float64{}
+	for i, size := range order {
+		place[size] = float64(i)
+		axis.Ticks = append(axis.Ticks, chart.Tick{At: float64(i), Label: strconv.Itoa(int(size))})
+	}
+	p := &chart.Plot{Title: "Sizes got and wanted", Width: half, Height: height, X: axis, Y: axis}
+	p.X.Label, p.Y.Label = "nodes wanted", "nodes got"
+	radius := min(22, height/float64(2*max(len(order), 1)), half/float64(2*max(len(order), 1)))
+	for _, key := range slices.SortedFunc(maps.Keys(counts), func(a, b [2]int32) int { return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1])) }) {
+		at := []chart.Point{{X: place[key[0]], Y: place[key[1]]}}
+		p.Marks = append(p.Marks,
+			chart.Mark{Shape: chart.Dots, Class: s.class[key[0]] + " pale", Points: at, Radius: max(3, radius*math.Sqrt(float64(counts[key])/float64(most)))},
+			chart.Mark{Shape: chart.Text, Points: at, Title: strconv.Itoa(counts[key])})
+	}
+	return Drawing{"sizes", "How many runs got which size, by the size that they wanted.", p}
+}
+
+// span is the time of all runs.
+type span struct{ from, to time.Time }
+
+func spanOf(records []*experiment.Record) span {
+	var s span
+	for _, r := range records {
+		if r.Submitted != nil && (s.from.IsZero() || r.Submitted.Before(s.from)) {
+			s.from = *r.Submitted
+		}
+		for _, at := range []*time.Time{r.Submitted, r.Admitted, r.Started, r.Finished} {
+			if at != nil && at.After(s.to) {
+				s.to = *at
+			}
+		}
+	}
+	return s
+}
+
+func (s span) seconds(at time.Time) float64 { return at.Sub(s.from).Seconds() }
+
+// axis is the axis of the time.
+func (s span) axis() chart.Axis {
+	return chart.Axis{Label: "time since the first submission [s]", Max: max(1, s.seconds(s.to))}
+}
