@@ -18,9 +18,9 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/clog"
-	"github.com/flux-elastic/flux-elastic/dev/timeline"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
 	"github.com/flux-elastic/flux-elastic/internal/state"
+	"github.com/flux-elastic/flux-elastic/internal/timeline"
 )
 
 // follower records the changes that it sees.

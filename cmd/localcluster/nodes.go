@@ -15,7 +15,7 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/dev/bench"
 	"github.com/flux-elastic/flux-elastic/dev/clog"
-	"github.com/flux-elastic/flux-elastic/dev/timeline"
+	"github.com/flux-elastic/flux-elastic/internal/timeline"
 )
 
 // timelineFile is the record of a timeline, in the directory of its run.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
-	"github.com/flux-elastic/flux-elastic/dev/timeline"
+	"github.com/flux-elastic/flux-elastic/internal/timeline"
 )
 
 var noon = fixture.Noon

@@ -24,8 +24,8 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/simulator"
-	"github.com/flux-elastic/flux-elastic/dev/timeline"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
+	"github.com/flux-elastic/flux-elastic/internal/timeline"
 )
 
 // change is a new state of an object that is watched. If the object is gone, it is the last state.

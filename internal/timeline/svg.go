@@ -23,6 +23,7 @@ const (
 	marginRight  = 30
 	marginTop    = 84
 	marginBottom = 46
+	waitGap      = 8 // between the rows of nodes and those of waits
 	legendRow    = 20
 	legendColumn = 280
 	labelHeight  = 11 // the least height of a row with its node's name
@@ -39,6 +40,7 @@ func (r *Recorder) SVG(w io.Writer) error {
 		d.lane(lane)
 	}
 	d.labels()
+	d.waiting()
 	d.legend()
 	d.out.WriteString("</svg>\n")
 	_, err := io.WriteString(w, d.out.String())
@@ -54,16 +56,22 @@ type drawing struct {
 	rowHeight float64
 	rows      map[string]int
 	colours   map[string]string
+	waits     []lane // of the part below the nodes
+	waitLanes int
 }
 
 func (d *drawing) layout() {
 	first, last := d.bounds()
+	for _, wait := range d.Waits() {
+		last = later(last, wait.To)
+	}
 	d.first, d.seconds = first, math.Max(last.Sub(first).Seconds(), 1)
 	d.rowHeight = math.Min(18, math.Max(5, 720/float64(max(len(d.nodes), 1))))
 	d.rows = map[string]int{}
 	for i, node := range d.nodes {
 		d.rows[node] = i
 	}
+	d.layWaits()
 	// Consecutive hues are a golden angle apart, so that neighbours have very different colours.
 	d.colours = map[string]string{}
 	for i, run := range d.Runs() {
@@ -77,7 +85,19 @@ func (d *drawing) x(t time.Time) float64 {
 
 func (d *drawing) y(row int) float64 { return marginTop + float64(row)*d.rowHeight }
 
+// bottom is the end of the rows of nodes, and foot that of the rows of waits.
 func (d *drawing) bottom() float64 { return d.y(len(d.nodes)) }
+
+func (d *drawing) foot() float64 {
+	if d.waitLanes == 0 {
+		return d.bottom()
+	}
+	return d.bottom() + waitGap + float64(d.waitLanes)*d.waitHeight()
+}
+
+func (d *drawing) waitHeight() float64 {
+	return math.Min(8, math.Max(2, 240/float64(max(d.waitLanes, 1))))
+}
 
 func (d *drawing) legendRows() int {
 	columns := (marginLeft + plotWidth) / legendColumn
@@ -86,9 +106,9 @@ func (d *drawing) legendRows() int {
 
 func (d *drawing) header() {
 	width := marginLeft + plotWidth + marginRight
-	height := d.bottom() + marginBottom + float64(d.legendRows()*legendRow) + 16
+	height := d.foot() + marginBottom + float64(d.legendRows()*legendRow) + 16
 	fmt.Fprintf(&d.out, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %.0f" width="%d" height="%.0f" font-family="system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif" font-size="11" fill="#1f2933">
-<style>rect.w{fill-opacity:.32} .grid{stroke:#e4e7eb} .dim{fill:#7b8794} .name{fill:#fff;font-weight:600;pointer-events:none;paint-order:stroke;stroke-width:3px;stroke-linejoin:round}</style>
+<style>rect.w{fill-opacity:.32} rect.q{fill-opacity:.6} .grid{stroke:#e4e7eb} .dim{fill:#7b8794} .name{fill:#fff;font-weight:600;pointer-events:none;paint-order:stroke;stroke-width:3px;stroke-linejoin:round}</style>
 <rect width="100%%" height="100%%" fill="#fff"/>
 `, width, height, width, height)
 	usage := d.Usage()
@@ -101,11 +121,12 @@ func (d *drawing) header() {
 
 // axis draws the grid, the times, and as many names of nodes as fit.
 func (d *drawing) axis() {
-	step := tickStep(d.seconds)
+	unit, name := axisUnit(d.seconds)
+	step := tickStep(d.seconds/unit) * unit
 	for t := 0.0; t <= d.seconds; t += step {
 		x := marginLeft + t/d.seconds*plotWidth
-		fmt.Fprintf(&d.out, `<line class="grid" x1="%.1f" x2="%.1f" y1="%d" y2="%.1f"/><text class="dim" x="%.1f" y="%.1f" text-anchor="middle">%g s</text>`+"\n",
-			x, x, marginTop, d.bottom(), x, d.bottom()+16, t)
+		fmt.Fprintf(&d.out, `<line class="grid" x1="%.1f" x2="%.1f" y1="%d" y2="%.1f"/><text class="dim" x="%.1f" y="%.1f" text-anchor="middle">%.4g %s</text>`+"\n",
+			x, x, marginTop, d.foot(), x, d.foot()+16, t/unit, name)
 	}
 	every := int(math.Ceil(labelHeight / d.rowHeight))
 	for i, node := range d.nodes {
@@ -115,6 +136,17 @@ func (d *drawing) axis() {
 		}
 	}
 	fmt.Fprintf(&d.out, `<rect x="%d" y="%d" width="%d" height="%.1f" fill="none" class="grid"/>`+"\n", marginLeft, marginTop, plotWidth, d.bottom()-marginTop)
+}
+
+// axisUnit returns the unit of the times on the axis, in seconds, and its name.
+func axisUnit(seconds float64) (unit float64, name string) {
+	switch {
+	case seconds > 5*3600:
+		return 3600, "h"
+	case seconds > 600:
+		return 60, "min"
+	}
+	return 1, "s"
 }
 
 // tickStep returns the distance of the times on the axis. It is 1, 2 or 5 times a power of ten, so
@@ -189,7 +221,7 @@ func (d *drawing) labels() {
 		var rows []int
 		var start, end time.Time // of the time that all rows have in common
 		for _, span := range d.spans {
-			if span.MiniCluster != run.Name {
+			if span.MiniCluster != run.Name || span.Node == "" {
 				continue
 			}
 			if s, e := d.commandTime(span); e.After(s) {
@@ -235,7 +267,7 @@ func (d *drawing) legend() {
 	rows := d.legendRows()
 	for i, run := range runs {
 		x := marginLeft + i/rows*legendColumn
-		y := d.bottom() + marginBottom + float64(i%rows*legendRow)
+		y := d.foot() + marginBottom + float64(i%rows*legendRow)
 		text := fmt.Sprintf("%s  %d/%d brokers", run.Name, run.Size, run.Wanted)
 		if run.Tasks > 0 {
 			text += fmt.Sprintf(", %d tasks", run.Tasks)

@@ -120,6 +120,29 @@ func elements(t *testing.T, svg string) (out []element) {
 	}
 }
 
+// A MiniCluster waits for longer than others hold nodes. The drawing has the whole wait.
+func TestLongWait(t *testing.T) {
+	r := NewRecorder([]string{"n1"}, noon)
+	r.Seen(Run{Name: "waits"}, false, false, at(0))
+	r.Close(at(100))
+	var out strings.Builder
+	if err := r.SVG(&out); err != nil {
+		t.Fatal(err)
+	}
+	bars := 0
+	for i, e := range elements(t, out.String()) {
+		if i > 1 && e.fill == "hsl(205,48%,50%)" && e.height < 11 {
+			bars++
+			if e.x != marginLeft || e.width != plotWidth {
+				t.Errorf("the wait is at %+v", e)
+			}
+		}
+	}
+	if bars != 1 {
+		t.Errorf("%d waits are drawn", bars)
+	}
+}
+
 func TestSVG(t *testing.T) {
 	var out strings.Builder
 	if err := record().SVG(&out); err != nil {
@@ -130,7 +153,7 @@ func TestSVG(t *testing.T) {
 	for _, e := range all {
 		texts[e.text]++
 	}
-	for _, text := range []string{"n9", "n10", "<one> rank 0 on n9: 1.0 to 6.0 s", "two rank 1 on n9: 4.0 to 10.0 s", "two  2/4 brokers, 4.0 s"} {
+	for _, text := range []string{"n9", "n10", "<one> rank 0 on n9: 1.0 to 6.0 s", "two rank 1 on n9: 4.0 to 10.0 s", "two waited from 3.0 to 4.0 s", "two  2/4 brokers, 4.0 s"} {
 		if texts[text] != 1 {
 			t.Errorf("%q is there %d times", text, texts[text])
 		}
@@ -139,7 +162,7 @@ func TestSVG(t *testing.T) {
 	// Pods of the same node do not overlap in its row. Three pods share n9.
 	var bars []element
 	for i, e := range all {
-		if e.name == "title" {
+		if e.name == "title" && !strings.Contains(e.text, "waited") {
 			bars = append(bars, all[i+1])
 		}
 	}

@@ -3,10 +3,11 @@
 
 // Package timeline records when which MiniCluster held which node, and draws the record: one row per
 // node, one colour per MiniCluster, time to the right. It watches nothing itself: callers report
-// changes with their times.
+// changes with their times, or the record is made from the objects of a cluster.
 package timeline
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -17,10 +18,13 @@ import (
 type Span struct {
 	MiniCluster string
 	Rank        int
-	Node        string
+	// Node is "" if nobody knows the node. Such a span has no row.
+	Node string
 	// Held is when the pod was placed. Freed is when it had ended or was gone, and zero while
 	// the pod holds the node.
 	Held, Freed time.Time
+	// Started is when the command of the pod's attempt started. If it is zero, the time of the Run counts.
+	Started time.Time `json:",omitzero"`
 }
 
 // Run is the life of one MiniCluster.
@@ -128,6 +132,9 @@ func (r *Recorder) Usage() Usage {
 	// A node with several pods counts once, and as running if the command of one of them runs.
 	running, held := intervals{}, intervals{}
 	for _, span := range r.spans {
+		if span.Node == "" {
+			continue
+		}
 		from, to := span.Held, span.end(r.last)
 		held.add(span.Node, from, to)
 		if start, end := r.commandTime(span); end.After(start) {
@@ -159,17 +166,49 @@ func (r *Recorder) bounds() (first, last time.Time) {
 // commandTime returns the part of a span in which the command ran.
 func (r *Recorder) commandTime(span *Span) (start, end time.Time) {
 	run := r.runs[span.MiniCluster]
-	if run == nil || run.Started.IsZero() {
+	if run == nil {
 		return time.Time{}, time.Time{}
 	}
-	start, end = span.Held, span.end(r.last)
-	if run.Started.After(start) {
-		start = run.Started
+	started := cmp.Or(span.Started, run.Started)
+	if started.IsZero() {
+		return time.Time{}, time.Time{}
 	}
+	start, end = later(span.Held, started), span.end(r.last)
 	if !run.Ended.IsZero() && run.Ended.Before(end) {
 		end = run.Ended
 	}
 	return start, end
+}
+
+// Wait is a time in which a MiniCluster had no nodes.
+type Wait struct {
+	MiniCluster string
+	From, To    time.Time
+}
+
+// Waits returns the waits, by their begin. A MiniCluster waits while it has no span, until it ends.
+func (r *Recorder) Waits() []Wait {
+	held := map[string][]*Span{}
+	for _, span := range r.spans {
+		held[span.MiniCluster] = append(held[span.MiniCluster], span)
+	}
+	var out []Wait
+	for _, run := range r.Runs() {
+		spans := held[run.Name]
+		slices.SortFunc(spans, func(a, b *Span) int { return a.Held.Compare(b.Held) })
+		from, end := run.Submitted, cmp.Or(run.Ended, r.last)
+		for _, span := range spans {
+			if span.Held.After(from) {
+				out = append(out, Wait{run.Name, from, span.Held})
+			}
+			from = later(from, span.end(r.last))
+		}
+		if end.After(from) {
+			out = append(out, Wait{run.Name, from, end})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Wait) int { return a.From.Compare(b.From) })
+	return out
 }
 
 func (s *Span) end(last time.Time) time.Time {
