@@ -77,12 +77,8 @@ func (r *Reconciler) carryOut(ctx context.Context, seen *observed, plan life.Pla
 		log.Info("Evicting pods", "ranks", step.Ranks, "deleted", step.Kept)
 		return r.evict(ctx, seen, step)
 	case life.Release:
-		if err := r.confirm(ctx, seen); err != nil {
-			return err
-		}
 		log.Info("Deleting the JobSet", "JobSet", klog.KObj(seen.view.JobSet), "reason", plan.Message)
-		// The JobSet stays with a deletion timestamp until all of its pods are gone.
-		return r.delete(ctx, "JobSet", seen.view.JobSet.DeepCopy(), metav1.DeletePropagationForeground)
+		return r.release(ctx, seen)
 	case life.Abandon:
 		log.Info("Deleting the Jobs without their pods", "JobSet", klog.KObj(seen.view.JobSet), "pods", seen.observation.Stranded)
 		return r.abandon(ctx, seen.view.JobSet)
@@ -119,10 +115,10 @@ func (r *Reconciler) patch(ctx context.Context, pod *corev1.Pod, kind types.Patc
 	return r.Client.Patch(ctx, pod.DeepCopy(), client.RawPatch(kind, patch), client.FieldOwner(FieldOwner))
 }
 
-// confirm returns a conflict if the MiniCluster is not as it was seen. A manager that was halted and goes on may not lead
+// release deletes the JobSet of a MiniCluster that is as it was seen. A manager that was halted and goes on may not lead
 // any more, and hear of another manager's JobSet before the admission of which that JobSet is: to it, the JobSet looks
 // like one of an earlier attempt.
-func (r *Reconciler) confirm(ctx context.Context, seen *observed) error {
+func (r *Reconciler) release(ctx context.Context, seen *observed) error {
 	there := &v1alpha2.MiniCluster{}
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(seen.stored), there); err != nil {
 		return fmt.Errorf("reading MiniCluster %q: %w", seen.stored.Name, err)
@@ -131,7 +127,8 @@ func (r *Reconciler) confirm(ctx context.Context, seen *observed) error {
 		resource := v1alpha2.GroupVersion.WithResource("miniclusters").GroupResource()
 		return apierrors.NewConflict(resource, seen.stored.Name, errors.New("it has changed since it was seen"))
 	}
-	return nil
+	// The JobSet stays with a deletion timestamp until all of its pods are gone.
+	return r.delete(ctx, "JobSet", seen.view.JobSet.DeepCopy(), metav1.DeletePropagationForeground)
 }
 
 // delete deletes an object, unless another one was made under its name.

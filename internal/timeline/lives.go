@@ -16,6 +16,7 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/internal/state"
+	"github.com/flux-elastic/flux-elastic/internal/status"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/hostlist"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/idset"
 )
@@ -133,13 +134,6 @@ func (l *life) current(mc *v1alpha2.MiniCluster, run *Run) (unknown int) {
 	return 0
 }
 
-// A node list has no spaces, and what follows the list begins with a semicolon. See noteOf in internal/status.
-var (
-	placedNote = regexp.MustCompile(`^Placed \d+ of \d+ brokers on ([^ ;]+)`)
-	grewNote   = regexp.MustCompile(`, ranks (\S+) on (\S+)$`)
-	leftNote   = regexp.MustCompile(`, ranks (\S+) left$`)
-)
-
 // mostBrokers bounds the nodes that are read from a note.
 const mostBrokers = 1 << 20
 
@@ -153,11 +147,11 @@ func (l *life) placed(a *v1alpha2.Attempt) (nodes []string) {
 		}
 		switch event.Reason {
 		case "Admitted":
-			if match := placedNote.FindStringSubmatch(event.Message); match != nil && nodes == nil {
+			if match := status.PlacedNote.FindStringSubmatch(event.Message); match != nil && nodes == nil {
 				nodes, _ = hostlist.Decode(match[1], mostBrokers) // unreadable: not known
 			}
 		case "Grew":
-			if match := grewNote.FindStringSubmatch(event.Message); match != nil && nodes != nil {
+			if match := status.GrewNote.FindStringSubmatch(event.Message); match != nil && nodes != nil {
 				more, _ := hostlist.Decode(match[2], mostBrokers)
 				nodes = append(nodes, more...)
 			}
@@ -180,11 +174,11 @@ func (l *life) ranks(key string, nodes []string, whole Span) {
 		}
 		switch event.Reason {
 		case "Grew":
-			for _, rank := range ranksIn(grewNote, event, len(nodes)) {
+			for _, rank := range ranksIn(status.GrewNote, event, len(nodes)) {
 				spans[rank].Held, spans[rank].Freed = at, whole.Freed
 			}
 		case "Vacated":
-			for _, rank := range ranksIn(leftNote, event, len(nodes)) {
+			for _, rank := range ranksIn(status.LeftNote, event, len(nodes)) {
 				spans[rank].Freed = at
 			}
 		}
