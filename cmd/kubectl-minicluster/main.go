@@ -23,6 +23,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/access"
 	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/experiment"
 	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/timeline"
+	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/top"
 	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/verbs"
 	"github.com/flux-elastic/flux-elastic/internal/version"
 )
@@ -62,7 +63,7 @@ func newRoot(s *access.Session) *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return access.Usagef("%w", err) })
 	s.Flags.AddFlags(root.PersistentFlags())
 	root.AddCommand(verbs.New(s)...)
-	root.AddCommand(experiment.New(s), timeline.New(s), newRender(s), newMigrate(s), newVersion(s))
+	root.AddCommand(experiment.New(s), timeline.New(s), top.New(s), newRender(s), newMigrate(s), newVersion(s))
 	shareNamespace(s, root)
 	return root
 }

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/access"
 )
 
 // stateOf is the state that users see; New if no controller has looked at the MiniCluster yet.
@@ -70,22 +71,10 @@ func ranOf(mc *v1alpha2.MiniCluster, now time.Time) string {
 		end = mc.Status.CompletionTime.Time
 	}
 	text := duration.HumanDuration(end.Sub(start.Time))
-	if limit := limitOf(mc); limit > 0 {
+	if limit := access.Limit(mc); limit > 0 {
 		text += "/" + duration.HumanDuration(limit)
 	}
 	return text
-}
-
-// limitOf is how long the command may run; 0 without a limit.
-func limitOf(mc *v1alpha2.MiniCluster) time.Duration {
-	seconds := mc.Spec.DeadlineSeconds
-	if a := mc.Status.Admission; a != nil && a.DeadlineSeconds != nil {
-		seconds = a.DeadlineSeconds
-	}
-	if seconds == nil || *seconds == v1alpha2.DefaultDeadlineSeconds {
-		return 0
-	}
-	return time.Duration(*seconds) * time.Second
 }
 
 // since is how long ago something was.

@@ -77,7 +77,7 @@ func explainWaiting(mc *v1alpha2.MiniCluster, queue *v1alpha2.MiniClusterQueue, 
 	}
 	switch reason {
 	case v1alpha2.ReasonNoRoom, v1alpha2.ReasonWaitingForTurn:
-		if limitOf(mc) == 0 {
+		if access.Limit(mc) == 0 {
 			help = append(help, "a deadlineSeconds: a MiniCluster with a known end may start before others that wait")
 		}
 	case v1alpha2.ReasonWaitingForSize:

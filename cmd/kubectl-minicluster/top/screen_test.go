@@ -1,0 +1,150 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package top
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/charmbracelet/lipgloss"
+
+	"github.com/flux-elastic/flux-elastic/internal/dashboard"
+)
+
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// cluster is a scene with a MiniCluster in each state, two queues and six nodes.
+func cluster() *scene {
+	at := func(ago time.Duration) int64 { return noon.Add(-ago).Unix() }
+	return &scene{
+		now: noon, limits: map[string]time.Duration{"a/runs": 20 * time.Minute},
+		view: &dashboard.View{
+			MiniClusters: []dashboard.MiniCluster{
+				{ID: "a/done", Queue: "q", State: "Succeeded", Why: "Succeeded", Created: at(time.Hour), Started: at(time.Hour), Ended: at(time.Minute), Wanted: 9},
+				{ID: "a/runs", Queue: "q", State: "Running", Created: at(time.Hour), Admitted: at(11 * time.Minute), Started: at(10 * time.Minute), Up: 3, Has: 4, Wanted: 4},
+				{ID: "b/second", Queue: "q", State: "Queued", Why: "WaitingForTurn", Message: "leaves room for a/first", Position: 2, Created: at(2 * time.Minute), Wanted: 8},
+				{ID: "a/first", Queue: "q", State: "Queued", Why: "NoRoom", Message: "Needs room for 8 brokers", Position: 1, Created: at(3 * time.Minute), Wanted: 8},
+				{ID: "b/starts", Queue: "r", State: "Starting", Created: at(time.Minute), Admitted: at(30 * time.Second), Has: 2, Wanted: 2},
+			},
+			Queues: []dashboard.Queue{
+				{Name: "q", Listed: true, Pending: 2, Admitted: 1, Share: "0.5", Deserved: "0.75"},
+				{Name: "r", Pending: 0, Admitted: 1, Suspended: true},
+			},
+			Nodes: []dashboard.Node{
+				{Name: "n1", In: []string{"east", "r1"}, Holders: []dashboard.Holder{{Of: "a/runs"}}, Part: 100},
+				{Name: "n2", In: []string{"east", "r1"}, Holders: []dashboard.Holder{{Of: "b/starts"}}, Part: 50},
+				{Name: "n3", In: []string{"east", "r2"}, Down: "NotReady"},
+				{Name: "n4", In: []string{"east", "r2"}, Reserved: true},
+				{Name: "n5", In: []string{"", ""}, Taint: "gpu"},
+				{Name: "n6", In: []string{"", ""}},
+			},
+		},
+	}
+}
+
+// shown draws a screen, and returns its lines with single blanks.
+func shown(s *screen, c *scene) []string {
+	var lines []string
+	for line := range strings.SplitSeq(s.draw(c), "\n") {
+		lines = append(lines, strings.Join(strings.Fields(line), " "))
+	}
+	return lines
+}
+
+func TestDraw(t *testing.T) {
+	for name, tc := range map[string]struct {
+		screen screen
+		want   []string
+	}{
+		"MiniClusters": {screen{}, []string{
+			"MiniClusters of all namespaces 12:00:00", "1 Running 1 Starting 2 Queued 1 Succeeded 2 of 6 nodes in use",
+			"a/runs Running 3/4 q ██████······ 10m of 20m", "b/starts Starting 0/2 r has nodes for 30s", "a/first Queued 0/8 q place 1, waits for 3m: NoRoom",
+			"b/second Queued 0/8 q place 2, waits for 2m: WaitingForTurn", "a/done Succeeded 0/9 q Succeeded, 60s ago",
+		}},
+		"by name":      {screen{order: 1}, []string{"a/done Succeeded 0/9 q Succeeded, 60s ago", "a/first Queued 0/8 q place 1, waits for 3m: NoRoom"}},
+		"the filter":   {screen{filter: "NoRoom"}, []string{"a/first Queued 0/8 q place 1, waits for 3m: NoRoom", "q quit tab list / filter s sort: state filter: NoRoom"}},
+		"who waits":    {screen{tab: tabWaiting}, []string{"q 1 a/first Needs room for 8 brokers", "q 2 b/second leaves room for a/first"}},
+		"the nodes":    {screen{tab: tabNodes}, []string{"east/r1 █▒", "east/r2 xr", "nodes t·", "█ a/runs 1 nodes", "█ b/starts 1 nodes"}},
+		"a typed text": {screen{typing: true, filter: "ab"}, []string{"/ab▏"}},
+		"the queues":   {screen{}, []string{"q ████████████████████··········|········· 50.0% 1 have nodes, 2 wait", "r 1 have nodes, 0 wait suspended"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tc.screen.width, tc.screen.height = 120, 30
+			lines, at := shown(&tc.screen, cluster()), 0
+			for _, want := range tc.want {
+				found := slices.Index(lines[at:], want)
+				if found < 0 {
+					t.Fatalf("%q is not in its place:\n%s", want, strings.Join(lines, "\n"))
+				}
+				at += found
+			}
+		})
+	}
+	c := cluster()
+	c.namespace = "a"
+	s := screen{width: 120, height: 30, filter: "runs"}
+	if lines := shown(&s, c); lines[0] != "MiniClusters of namespace a 12:00:00" || !slices.Contains(lines, "runs Running 3/4 q ██████······ 10m of 20m") {
+		t.Errorf("in one namespace:\n%s", strings.Join(lines, "\n"))
+	}
+	s = screen{width: 120, height: 30, filter: "NoRoom"}
+	if text := s.draw(cluster()); strings.Contains(text, "b/second") {
+		t.Errorf("the filter lets others through:\n%s", text)
+	}
+}
+
+// Whatever the size of the terminal, no line is too long, there are not too many, and the list can be scrolled to its end.
+func TestSizes(t *testing.T) {
+	c := cluster()
+	for i := range 200 {
+		c.view.MiniClusters = append(c.view.MiniClusters, dashboard.MiniCluster{ID: fmt.Sprintf("long-namespace/%s-%d", strings.Repeat("x", i%60), i), State: "Queued", Message: strings.Repeat("why ", 60)})
+	}
+	c.missing = []string{"queues", "nodes"}
+	for _, size := range [][2]int{{80, 24}, {40, 12}, {200, 60}, {20, 5}, {1, 1}} {
+		for list := range tabs {
+			s := &screen{width: size[0], height: size[1], tab: list}
+			for range 2 {
+				lines := strings.Split(s.draw(c), "\n")
+				if len(lines) > size[1] {
+					t.Errorf("%v: %d lines", size, len(lines))
+				}
+				for _, line := range lines {
+					if lipgloss.Width(line) > size[0] {
+						t.Errorf("%v: %q is too long", size, line)
+					}
+				}
+				s.key("end")
+			}
+		}
+	}
+	s := &screen{width: 80, height: 24, order: 1}
+	s.key("end")
+	if text := s.draw(c); !strings.Contains(text, " of 206") {
+		t.Errorf("the end is not there:\n%s", text)
+	}
+	s.key("home")
+	if text := s.draw(c); !strings.Contains(text, "a/done") || !strings.Contains(text, "Without the right to list queues, nodes, a part is not shown.") {
+		t.Errorf("the beginning is not there:\n%s", text)
+	}
+}
+
+func TestKeys(t *testing.T) {
+	s := &screen{width: 80, height: 24}
+	for _, name := range []string{"tab", "tab", "tab", "shift+tab", "s", "/", "a", "q", "x", "backspace", "enter", "down"} {
+		if s.key(name) {
+			t.Fatalf("%s quits", name)
+		}
+	}
+	if want := (screen{width: 80, height: 24, tab: tabNodes, order: 1, filter: "aq", offset: 1}); *s != want {
+		t.Errorf("got %+v, want %+v", *s, want)
+	}
+	for _, name := range []string{"/", "esc"} {
+		s.key(name)
+	}
+	if s.filter != "" || s.typing || !s.key("q") || !s.key("ctrl+c") {
+		t.Errorf("%+v", s)
+	}
+}

@@ -1,0 +1,239 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+// Package top has the verb top: a live view of MiniClusters, queues and nodes in a terminal.
+package top
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	tea "github.com/charmbracelet/bubbletea"
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/access"
+	"github.com/flux-elastic/flux-elastic/internal/dashboard"
+	"github.com/flux-elastic/flux-elastic/internal/state"
+)
+
+// New returns the command.
+func New(s *access.Session) *cobra.Command {
+	all, every := false, 2*time.Second
+	cmd := &cobra.Command{
+		Use: "top", Short: "Watch MiniClusters, queues and nodes live, on the whole screen", Args: cobra.NoArgs,
+		Long: `Watch MiniClusters, queues and nodes live, on the whole screen of a terminal. Without the right to list queues, nodes or
+reservations, the rest is shown.
+
+Keys: q quits, tab changes the list, the arrow keys scroll, / filters, s sorts by another column.`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			switch {
+			case !s.IsTerminal():
+				return errors.New("top needs a terminal: kubectl minicluster list prints the MiniClusters once")
+			case every < time.Second:
+				return access.Usagef("--interval=%s: it has to be at least 1s", every)
+			}
+			r := &reader{Session: s, all: all}
+			if err := r.open(); err != nil {
+				return err
+			}
+			first, err := r.read(cmd.Context())
+			if err != nil {
+				return err
+			}
+			_, err = tea.NewProgram(&program{reader: r, every: every, scene: first}, tea.WithContext(cmd.Context()), tea.WithAltScreen(),
+				tea.WithInput(s.In), tea.WithOutput(s.Out)).Run()
+			if errors.Is(err, tea.ErrProgramKilled) && cmd.Context().Err() != nil {
+				return cmd.Context().Err()
+			}
+			return err
+		},
+	}
+	cmd.Flags().BoolVarP(&all, "all-namespaces", "A", false, "those of all namespaces")
+	cmd.Flags().DurationVar(&every, "interval", every, "time between two looks")
+	return cmd
+}
+
+// reader reads the scene from the API server.
+type reader struct {
+	*access.Session
+	all       bool
+	client    client.Client
+	namespace string
+}
+
+func (r *reader) open() (err error) {
+	if !r.all {
+		if r.namespace, err = r.Namespace(); err != nil {
+			return err
+		}
+	}
+	r.client, err = r.Client()
+	return err
+}
+
+// read reads the scene. Without MiniClusters there is nothing to show, so that right is needed; the others are not.
+func (r *reader) read(ctx context.Context) (*scene, error) {
+	var miniClusters v1alpha2.MiniClusterList
+	if err := r.client.List(ctx, &miniClusters, client.InNamespace(r.namespace)); err != nil {
+		return nil, err
+	}
+	c := &scene{namespace: r.namespace, limits: map[string]time.Duration{}, now: r.Clock.Now()}
+	var queues v1alpha2.MiniClusterQueueList
+	var reservations v1alpha2.MiniClusterReservationList
+	var nodes corev1.NodeList
+	var pods corev1.PodList
+	for _, part := range []struct {
+		name    string
+		list    client.ObjectList
+		options []client.ListOption
+	}{
+		{"queues", &queues, nil}, {"reservations", &reservations, nil}, {"nodes", &nodes, nil},
+		{"pods", &pods, []client.ListOption{client.InNamespace(r.namespace), client.HasLabels{v1alpha2.MiniClusterLabel}}},
+	} {
+		switch err := r.client.List(ctx, part.list, part.options...); {
+		case apierrors.IsForbidden(err):
+			c.missing = append(c.missing, part.name)
+		case err != nil:
+			return nil, fmt.Errorf("listing %s: %w", part.name, err)
+		}
+	}
+	for i := range miniClusters.Items {
+		mc := &miniClusters.Items[i]
+		if limit := access.Limit(mc); limit > 0 {
+			c.limits[mc.Namespace+"/"+mc.Name] = limit
+		}
+	}
+	c.view = dashboard.New(&dashboard.Objects{
+		Nodes: nodes.Items, Pods: pods.Items, MiniClusters: miniClusters.Items, Queues: queues.Items, Reservations: reservations.Items,
+		Levels: state.TopologyLevels, Batch: labels.Everything(),
+	})
+	return c, nil
+}
+
+// program is the screen and what it shows, as bubbletea runs it.
+type program struct {
+	*reader
+	every time.Duration
+	screen
+	scene *scene
+	err   error
+}
+
+// looked is what a look at the API server found.
+type looked struct {
+	scene *scene
+	err   error
+}
+
+// Init begins to look.
+func (p *program) Init() tea.Cmd { return p.look }
+
+// look waits, and reads the scene.
+func (p *program) look() tea.Msg {
+	<-p.Clock.After(p.every)
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	scene, err := p.read(ctx)
+	return looked{scene, err}
+}
+
+// Update takes a key, a size or a scene.
+func (p *program) Update(message tea.Msg) (tea.Model, tea.Cmd) {
+	switch message := message.(type) {
+	case tea.WindowSizeMsg:
+		p.width, p.height = message.Width, message.Height
+	case looked:
+		if p.err = message.err; p.err == nil {
+			p.scene = message.scene
+		}
+		return p, p.look
+	case tea.KeyMsg:
+		if p.key(message.String()) {
+			return p, tea.Quit
+		}
+	}
+	return p, nil
+}
+
+// View draws the screen.
+func (p *program) View() string {
+	if p.width == 0 {
+		return ""
+	}
+	text := p.draw(p.scene)
+	if p.err != nil { // what was seen last stays
+		lines := strings.Split(text, "\n")
+		lines[len(lines)-1] = bad.Render("The API server did not answer: " + access.Explain(p.err))
+		text = strings.Join(lines, "\n")
+	}
+	return text
+}
+
+// key carries out a key. It reports whether the program ends.
+func (s *screen) key(name string) (quit bool) {
+	if s.typing {
+		s.typeFilter(name)
+		return name == "ctrl+c"
+	}
+	switch name {
+	case "q", "ctrl+c":
+		return true
+	case "tab":
+		s.tab, s.offset = (s.tab+1)%tabs, 0
+	case "shift+tab":
+		s.tab, s.offset = (s.tab+tabs-1)%tabs, 0
+	case "s":
+		s.order = (s.order + 1) % len(orders)
+	case "/":
+		s.typing = true
+	case "esc":
+		s.filter = ""
+	default:
+		s.scroll(name)
+	}
+	return false
+}
+
+func (s *screen) scroll(name string) {
+	page := max(1, s.height-10)
+	switch name {
+	case "up", "k":
+		s.offset--
+	case "down", "j":
+		s.offset++
+	case "pgup":
+		s.offset -= page
+	case "pgdown", " ":
+		s.offset += page
+	case "home", "g":
+		s.offset = 0
+	case "end", "G":
+		s.offset = 1 << 30
+	}
+}
+
+func (s *screen) typeFilter(name string) {
+	switch name {
+	case "enter":
+		s.typing = false
+	case "esc":
+		s.typing, s.filter = false, ""
+	case "backspace":
+		if runes := []rune(s.filter); len(runes) > 0 {
+			s.filter = string(runes[:len(runes)-1])
+		}
+	default:
+		if len([]rune(name)) == 1 {
+			s.filter += name
+			s.offset = 0
+		}
+	}
+}
