@@ -186,7 +186,8 @@ type Wait struct {
 	From, To    time.Time
 }
 
-// Waits returns the waits, by their begin. A MiniCluster waits while it has no span, until it ends.
+// Waits returns the waits, by their begin. A MiniCluster waits while it has no span. After its last span it waits only if
+// it has not ended: its pods may be gone a little before the end is seen.
 func (r *Recorder) Waits() []Wait {
 	held := map[string][]*Span{}
 	for _, span := range r.spans {
@@ -197,13 +198,14 @@ func (r *Recorder) Waits() []Wait {
 		spans := held[run.Name]
 		slices.SortFunc(spans, func(a, b *Span) int { return a.Held.Compare(b.Held) })
 		from, end := run.Submitted, cmp.Or(run.Ended, r.last)
+		ended := !run.Ended.IsZero() && len(spans) > 0
 		for _, span := range spans {
 			if span.Held.After(from) {
 				out = append(out, Wait{run.Name, from, span.Held})
 			}
 			from = later(from, span.end(r.last))
 		}
-		if end.After(from) {
+		if end.After(from) && !ended {
 			out = append(out, Wait{run.Name, from, end})
 		}
 	}

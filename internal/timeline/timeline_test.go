@@ -143,6 +143,20 @@ func TestLongWait(t *testing.T) {
 	}
 }
 
+// Between the end of the pods and the end that is seen, a MiniCluster does not wait.
+func TestNoWaitAfterTheEnd(t *testing.T) {
+	r := NewRecorder([]string{"n1"}, noon)
+	r.Seen(Run{Name: "ran"}, false, false, at(0))
+	r.Held("p", Span{MiniCluster: "ran", Node: "n1"}, at(5))
+	r.Seen(Run{Name: "ran"}, true, false, at(6))
+	r.Freed("p", at(10))
+	r.Seen(Run{Name: "ran"}, true, true, at(11))
+	r.Close(at(20))
+	if got, want := r.Waits(), []Wait{{"ran", at(0), at(5)}}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
 func TestSVG(t *testing.T) {
 	var out strings.Builder
 	if err := record().SVG(&out); err != nil {
