@@ -115,20 +115,41 @@ func (r *Reconciler) patch(ctx context.Context, pod *corev1.Pod, kind types.Patc
 	return r.Client.Patch(ctx, pod.DeepCopy(), client.RawPatch(kind, patch), client.FieldOwner(FieldOwner))
 }
 
-// release deletes the JobSet of a MiniCluster that is as it was seen. A manager that was halted and goes on may not lead
-// any more, and hear of another manager's JobSet before the admission of which that JobSet is: to it, the JobSet looks
-// like one of an earlier attempt.
+// release deletes the JobSet of a MiniCluster, if the MiniCluster and the pods are as they were seen. A manager that was
+// halted and goes on may not lead any more, and its caches hear of another manager's work one after the other. To such a
+// manager, that JobSet looks like one of an earlier attempt, or like one without pods.
 func (r *Reconciler) release(ctx context.Context, seen *observed) error {
 	there := &v1alpha2.MiniCluster{}
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(seen.stored), there); err != nil {
 		return fmt.Errorf("reading MiniCluster %q: %w", seen.stored.Name, err)
 	}
-	if there.ResourceVersion != seen.stored.ResourceVersion {
+	set := seen.view.JobSet
+	var pods corev1.PodList
+	if err := r.Live.List(ctx, &pods, client.InNamespace(set.Namespace), client.MatchingLabels{jobsetapi.JobSetUIDKey: string(set.UID)}); err != nil {
+		return fmt.Errorf("listing the pods of JobSet %q: %w", set.Name, err)
+	}
+	if there.ResourceVersion != seen.stored.ResourceVersion || !samePods(pods.Items, seen.view.Pods, set.UID) {
 		resource := v1alpha2.GroupVersion.WithResource("miniclusters").GroupResource()
-		return apierrors.NewConflict(resource, seen.stored.Name, errors.New("it has changed since it was seen"))
+		return apierrors.NewConflict(resource, seen.stored.Name, errors.New("the MiniCluster or a pod has changed since it was seen"))
 	}
 	// The JobSet stays with a deletion timestamp until all of its pods are gone.
-	return r.delete(ctx, "JobSet", seen.view.JobSet.DeepCopy(), metav1.DeletePropagationForeground)
+	return r.delete(ctx, "JobSet", set.DeepCopy(), metav1.DeletePropagationForeground)
+}
+
+// samePods reports whether the pods of a JobSet are those that were seen, and as far in their lives.
+func samePods(there []corev1.Pod, seen []protocol.Pod, set types.UID) bool {
+	phases := map[types.UID]corev1.PodPhase{}
+	for _, pod := range seen {
+		if pod.Labels[jobsetapi.JobSetUIDKey] == string(set) {
+			phases[pod.UID] = pod.Status.Phase
+		}
+	}
+	for i := range there {
+		if phase, ok := phases[there[i].UID]; !ok || phase != there[i].Status.Phase {
+			return false
+		}
+	}
+	return len(there) == len(phases)
 }
 
 // delete deletes an object, unless another one was made under its name.

@@ -94,6 +94,7 @@ func TestReleaseOfWhatHasChanged(t *testing.T) {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(v1alpha2.AddToScheme(scheme))
 	utilruntime.Must(jobsetapi.AddToScheme(scheme))
+	utilruntime.Must(corev1.AddToScheme(scheme))
 	mc, set := fixture.MiniCluster("lmp").Size(2).Obj(), fixture.JobSet("lmp", 1).Obj()
 	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(mc, set).Build()
 	stored := &v1alpha2.MiniCluster{}
@@ -101,8 +102,11 @@ func TestReleaseOfWhatHasChanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := &Reconciler{Client: c, Live: c}
-	release := func(stored *v1alpha2.MiniCluster) (there bool, err error) {
+	release := func(stored *v1alpha2.MiniCluster, pods ...*corev1.Pod) (there bool, err error) {
 		seen := &observed{stored: stored, view: state.View{MiniCluster: stored, JobSet: set}}
+		for _, pod := range pods {
+			seen.view.Pods = append(seen.view.Pods, protocol.Read(pod))
+		}
 		err = r.carryOut(t.Context(), seen, life.Plan{Step: life.Release{}})
 		return c.Get(t.Context(), client.ObjectKeyFromObject(set), &jobsetapi.JobSet{}) == nil, err
 	}
@@ -114,7 +118,19 @@ func TestReleaseOfWhatHasChanged(t *testing.T) {
 	if there, err := release(stored); !there || !apierrors.IsConflict(err) {
 		t.Errorf("the JobSet is there: %t, %v", there, err)
 	}
-	if there, err := release(newer); there || err != nil {
+	lead := fixture.BrokerPod("lmp", 0).Obj()
+	lead.Labels[jobsetapi.JobSetUIDKey] = string(set.UID)
+	if err := c.Create(t.Context(), lead); err != nil {
+		t.Fatal(err)
+	}
+	ended := lead.DeepCopy()
+	ended.Status.Phase = corev1.PodSucceeded
+	for name, pods := range map[string][]*corev1.Pod{"without the lead's pod": nil, "before its end": {ended}} {
+		if there, err := release(newer, pods...); !there || !apierrors.IsConflict(err) {
+			t.Errorf("seen %s: the JobSet is there: %t, %v", name, there, err)
+		}
+	}
+	if there, err := release(newer, lead); there || err != nil {
 		t.Errorf("the JobSet is there: %t, %v", there, err)
 	}
 }
