@@ -116,7 +116,7 @@ func (s *source) life(ctx context.Context, name types.NamespacedName) (*dashboar
 		return nil, err
 	}
 	var queue v1alpha2.MiniClusterQueue
-	queueName := types.NamespacedName{Name: dashboard.QueueOf(view.MiniCluster)}
+	queueName := types.NamespacedName{Name: state.QueueOf(view.MiniCluster)}
 	switch err := s.Client.Get(ctx, queueName, &queue); {
 	case err == nil:
 		return dashboard.NewLife(view, &queue)

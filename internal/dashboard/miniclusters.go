@@ -48,15 +48,10 @@ func isFinished(mc *v1alpha2.MiniCluster) bool {
 	return meta.IsStatusConditionTrue(mc.Status.Conditions, v1alpha2.ConditionFinished)
 }
 
-// QueueOf is the name of a MiniCluster's queue.
-func QueueOf(mc *v1alpha2.MiniCluster) string {
-	return cmp.Or(mc.Status.Queue, mc.Spec.Queue, v1alpha2.DefaultQueue)
-}
-
 // summaryOf is the line of a MiniCluster, without its position.
 func summaryOf(mc *v1alpha2.MiniCluster, queues map[string]*v1alpha2.MiniClusterQueue) MiniCluster {
 	s := &mc.Status
-	queue := QueueOf(mc)
+	queue := state.QueueOf(mc)
 	line := MiniCluster{
 		ID: keyOf(mc.Namespace, mc.Name), Namespace: mc.Namespace, Name: mc.Name, Queue: queue, User: state.User(mc, queues[queue]),
 		Up: s.Size, Wanted: mc.Spec.Size, Least: cmp.Or(mc.Spec.MinSize, mc.Spec.Size), Most: max(mc.Spec.Size, mc.Spec.MaxSize),

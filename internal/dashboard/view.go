@@ -4,6 +4,7 @@
 package dashboard
 
 import (
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -148,6 +149,11 @@ type Viewer struct {
 	Namespaces int `json:"namespaces"`
 	// Levels are the names of the levels of the topology, outermost first.
 	Levels []string `json:"levels,omitempty"`
+}
+
+// Domain names the domains of the node, outermost first, with slashes between them; "" without any.
+func (n Node) Domain() string {
+	return strings.Join(slices.DeleteFunc(slices.Clone(n.In), func(name string) bool { return name == "" }), "/")
 }
 
 // Key is the name of the node.

@@ -78,7 +78,7 @@ func Request(mc *v1alpha2.MiniCluster, pod *corev1.Pod, quota *v1alpha2.Quota, l
 		},
 		Places: placesOf(pod),
 		Least:  int(mc.Spec.LeastSize()),
-		Queue:  queueOf(mc),
+		Queue:  QueueOf(mc),
 	}
 	ask.Lasts, ask.Ends = stay(mc)
 	if quota != nil && quota.Topology != nil {

@@ -45,7 +45,7 @@ func Gang(mc *v1alpha2.MiniCluster, pod *corev1.Pod, quota *v1alpha2.Quota) queu
 	gang := queue.Gang{
 		ID:          string(mc.UID),
 		Name:        mc.Namespace + "/" + mc.Name,
-		Queue:       queueOf(mc),
+		Queue:       QueueOf(mc),
 		Priority:    ptr.Deref(pod.Spec.Priority, 0),
 		Created:     mc.CreationTimestamp.Time,
 		Since:       QueuedSince(mc),
@@ -72,8 +72,8 @@ func Gang(mc *v1alpha2.MiniCluster, pod *corev1.Pod, quota *v1alpha2.Quota) queu
 	return gang
 }
 
-// queueOf is the queue of a MiniCluster, as far as the MiniCluster says.
-func queueOf(mc *v1alpha2.MiniCluster) string {
+// QueueOf is the queue of a MiniCluster, as far as the MiniCluster says.
+func QueueOf(mc *v1alpha2.MiniCluster) string {
 	return cmp.Or(mc.Status.Queue, mc.Spec.Queue, v1alpha2.DefaultQueue)
 }
 

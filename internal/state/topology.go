@@ -29,6 +29,15 @@ var TopologyLevels = []TopologyLevel{
 	{"rack", "cloud.provider.com/topology-rack"},
 }
 
+// TopologyLabels are the labels of levels, as ParseTopologyLevels reads them.
+func TopologyLabels(levels []TopologyLevel) string {
+	labels := make([]string, len(levels))
+	for i, level := range levels {
+		labels[i] = level.Label
+	}
+	return strings.Join(labels, ",")
+}
+
 // ParseTopologyLevels reads labels that are separated by commas, outermost first. A level is
 // named by its label without the domain and without "topology-".
 func ParseTopologyLevels(text string) ([]TopologyLevel, error) {

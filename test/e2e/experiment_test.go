@@ -7,7 +7,6 @@ import (
 	"encoding/csv"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -35,16 +34,6 @@ repetitions: 6
 limits: {atOnce: 3}
 logs: false
 `
-
-// start starts the program of an experiment.
-func (p *program) start(args ...string) *exec.Cmd {
-	p.t.Helper()
-	cmd := exec.CommandContext(p.ctx, filepath.Join(env.Bin, "kubectl-minicluster"), append([]string{"--kubeconfig=" + p.kubeconfig, "--namespace=" + p.namespace}, args...)...)
-	if err := cmd.Start(); err != nil {
-		p.t.Fatal(err)
-	}
-	return cmd
-}
 
 // A user of one namespace runs an experiment. The program is killed twice, and goes on: each run has one record, and
 // was submitted once.
@@ -82,7 +71,10 @@ func TestExperiment(t *testing.T) {
 		return strings.Count(string(lines), "\n")
 	}
 	for i, args := range [][]string{{"experiment", "run", "--out=" + results, file}, {"experiment", "resume", results}} {
-		cmd := p.start(args...)
+		cmd := p.command(args...)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
 		eventually(t, func() error {
 			if n := records(); n < 2+3*i {
 				return fmt.Errorf("%d runs are recorded", n)

@@ -23,7 +23,7 @@ import (
 // program is kubectl-minicluster in the hands of a user.
 type program struct {
 	*site
-	kubeconfig string
+	user, kubeconfig string
 }
 
 // userProgram returns the program of a user who has Kubernetes' role edit in the namespace of the site, and no more.
@@ -31,7 +31,7 @@ func (s *site) userProgram() *program {
 	s.t.Helper()
 	user := s.namespace + "-researcher"
 	s.kubectl("create", "rolebinding", user, "--clusterrole=edit", "--user="+user)
-	p := &program{s, filepath.Join(s.t.TempDir(), "kubeconfig")}
+	p := &program{s, user, filepath.Join(s.t.TempDir(), "kubeconfig")}
 	if err := harness.WriteKubeconfig(env.cluster.Cluster, p.kubeconfig, env.cluster.URL(), user); err != nil {
 		s.t.Fatal(err)
 	}
@@ -39,10 +39,15 @@ func (s *site) userProgram() *program {
 	return p
 }
 
+// command is the program with arguments.
+func (p *program) command(args ...string) *exec.Cmd {
+	return exec.CommandContext(p.ctx, filepath.Join(env.Bin, "kubectl-minicluster"), append([]string{"--kubeconfig=" + p.kubeconfig, "--namespace=" + p.namespace}, args...)...)
+}
+
 // run runs the program with an input.
 func (p *program) run(stdin string, args ...string) (code int, stdout, stderr string) {
 	p.t.Helper()
-	cmd := exec.CommandContext(p.ctx, filepath.Join(env.Bin, "kubectl-minicluster"), append([]string{"--kubeconfig=" + p.kubeconfig, "--namespace=" + p.namespace}, args...)...)
+	cmd := p.command(args...)
 	var out, trouble bytes.Buffer
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &out, &trouble
 	if err := cmd.Run(); err != nil && !errors.As(err, new(*exec.ExitError)) {
@@ -118,7 +123,7 @@ func TestPlugin(t *testing.T) {
 	p.expect(1, []string{"logs", "second"}, "there is no log of rank 0: second is Queued")
 	p.expect(1, []string{"exec", "second", "--", "flux", "resource", "list"}, "its lead broker does not run")
 
-	admin := &program{s, env.cluster.Kubeconfig()}
+	admin := &program{s, "", env.cluster.Kubeconfig()}
 	admin.expect(0, []string{"queue", s.namespace}, "1 "+s.namespace+"/second NoRoom", s.namespace+"/first Running 3")
 	admin.expect(0, []string{"queue"}, s.namespace+" 1 1")
 	admin.expect(0, []string{"why", "second"}, "It is number 1 of 1 in queue "+s.namespace)

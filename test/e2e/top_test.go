@@ -7,8 +7,6 @@ import (
 	"bytes"
 	"fmt"
 	"io"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -57,7 +55,7 @@ func TestTop(t *testing.T) {
 	s.awaitState(watched, v1alpha2.StateRunning)
 	p.expect(1, []string{"top"}, "top needs a terminal")
 
-	cmd := exec.CommandContext(s.ctx, filepath.Join(env.Bin, "kubectl-minicluster"), "--kubeconfig="+p.kubeconfig, "--namespace="+s.namespace, "top", "--interval=1s")
+	cmd := p.command("top", "--interval=1s")
 	terminal, err := pty.StartWithSize(cmd, &pty.Winsize{Rows: 30, Cols: 100})
 	if err != nil {
 		t.Fatal(err)

@@ -20,7 +20,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/internal/version"
@@ -46,6 +45,14 @@ func (s *Session) Namespace() (string, error) {
 	return namespace, err
 }
 
+// Among returns the namespace in which a verb looks; "" for all namespaces.
+func (s *Session) Among(all bool) (string, error) {
+	if all {
+		return "", nil
+	}
+	return s.Namespace()
+}
+
 // Config returns how the API server is reached.
 func (s *Session) Config() (*rest.Config, error) {
 	config, err := s.Flags.ToRESTConfig()
@@ -60,8 +67,8 @@ func (s *Session) Config() (*rest.Config, error) {
 	return config, nil
 }
 
-// scheme has the kinds that verbs read and write.
-var scheme = func() *runtime.Scheme {
+// Scheme has the kinds that verbs read, write and print.
+var Scheme = func() *runtime.Scheme {
 	scheme := runtime.NewScheme()
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
 	utilruntime.Must(v1alpha2.AddToScheme(scheme))
@@ -74,15 +81,7 @@ func (s *Session) Client() (client.WithWatch, error) {
 	if err != nil {
 		return nil, err
 	}
-	transport, err := rest.HTTPClientFor(config)
-	if err != nil {
-		return nil, fmt.Errorf("finding the cluster: %w", err)
-	}
-	mapper, err := apiutil.NewDynamicRESTMapper(config, transport)
-	if err != nil {
-		return nil, fmt.Errorf("finding the cluster: %w", err)
-	}
-	return client.NewWithWatch(config, client.Options{Scheme: scheme, HTTPClient: transport, Mapper: mapper})
+	return client.NewWithWatch(config, client.Options{Scheme: Scheme})
 }
 
 // Clientset returns a client for what is no object: logs, and commands in pods.
@@ -98,11 +97,6 @@ func (s *Session) Clientset() (*kubernetes.Clientset, error) {
 func (s *Session) IsTerminal() bool {
 	file, ok := s.Out.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))
-}
-
-// Colors reports whether the output may have colors: on a terminal, unless NO_COLOR is set (https://no-color.org).
-func (s *Session) Colors() bool {
-	return s.IsTerminal() && os.Getenv("NO_COLOR") == ""
 }
 
 // ReadFile reads a file; - is the standard input.

@@ -5,9 +5,9 @@
 package timeline
 
 import (
+	"bytes"
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
@@ -82,19 +82,11 @@ func (o *options) run(ctx context.Context, files []string) error {
 	if len(files) == 0 {
 		return draw(o.Out)
 	}
-	return write(files[0], draw)
-}
-
-func write(path string, draw func(io.Writer) error) error {
-	file, err := os.Create(path)
-	if err != nil {
+	var drawing bytes.Buffer
+	if err := draw(&drawing); err != nil {
 		return err
 	}
-	if err := draw(file); err != nil {
-		_ = file.Close()
-		return err
-	}
-	return file.Close()
+	return os.WriteFile(files[0], drawing.Bytes(), 0o644)
 }
 
 // read reads what the user may see. Without MiniClusters there is nothing to draw, so that right is needed.
@@ -107,11 +99,9 @@ func (o *options) read(ctx context.Context) (*timeline.Objects, error) {
 	if err != nil {
 		return nil, err
 	}
-	namespace := ""
-	if !o.all {
-		if namespace, err = o.Namespace(); err != nil {
-			return nil, err
-		}
+	namespace, err := o.Among(o.all)
+	if err != nil {
+		return nil, err
 	}
 	var miniClusters v1alpha2.MiniClusterList
 	if err := c.List(ctx, &miniClusters, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: selector}); err != nil {

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/charmbracelet/lipgloss"
 
@@ -27,7 +26,7 @@ func (s *screen) nodes(c *scene) []string {
 	colors := map[string]lipgloss.Style{}
 	for i := range c.view.Nodes {
 		n := &c.view.Nodes[i]
-		domain := cmp.Or(strings.Join(slices.DeleteFunc(slices.Clone(n.In), func(name string) bool { return name == "" }), "/"), "nodes")
+		domain := cmp.Or(n.Domain(), "nodes")
 		if byDomain[domain] == nil {
 			domains = append(domains, domain)
 		}

@@ -70,10 +70,8 @@ type reader struct {
 }
 
 func (r *reader) open() (err error) {
-	if !r.all {
-		if r.namespace, err = r.Namespace(); err != nil {
-			return err
-		}
+	if r.namespace, err = r.Among(r.all); err != nil {
+		return err
 	}
 	r.client, err = r.Client()
 	return err

@@ -80,8 +80,12 @@ func newDelete(s *access.Session) *cobra.Command {
 			if len(names) == 0 {
 				return access.Usagef("name a MiniCluster")
 			}
+			c, err := s.Client()
+			if err != nil {
+				return err
+			}
 			for _, name := range names {
-				if err := remove(cmd.Context(), s, name, wait); err != nil {
+				if err := remove(cmd.Context(), s, c, name, wait); err != nil {
 					return err
 				}
 			}
@@ -92,8 +96,8 @@ func newDelete(s *access.Session) *cobra.Command {
 	return cmd
 }
 
-func remove(ctx context.Context, s *access.Session, name string, wait bool) error {
-	c, key, err := find(s, name)
+func remove(ctx context.Context, s *access.Session, c client.WithWatch, name string, wait bool) error {
+	key, err := keyOf(s, name)
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/access"
+	"github.com/flux-elastic/flux-elastic/internal/state"
 )
 
 // lister is the verb list.
@@ -82,15 +83,8 @@ func (l *lister) options() ([]client.ListOption, error) {
 	if err != nil {
 		return nil, access.Usagef("--selector: %w", err)
 	}
-	options := []client.ListOption{client.MatchingLabelsSelector{Selector: selector}}
-	if !l.all {
-		namespace, err := l.Namespace()
-		if err != nil {
-			return nil, err
-		}
-		options = append(options, client.InNamespace(namespace))
-	}
-	return options, nil
+	namespace, err := l.Among(l.all)
+	return []client.ListOption{client.MatchingLabelsSelector{Selector: selector}, client.InNamespace(namespace)}, err
 }
 
 // print prints lines of the table, or names.
@@ -117,7 +111,7 @@ func (l *lister) print(items []v1alpha2.MiniCluster) error {
 			attempt, placement = strconv.Itoa(int(a.Attempt)), a.Nodes
 		}
 		t.row(l.cells(mc.Namespace, []string{
-			mc.Name, stateOf(mc), brokersOf(mc), number(mc.Status.Tasks), number(mc.Status.Nodes), queueOf(mc),
+			mc.Name, stateOf(mc), brokersOf(mc), number(mc.Status.Tasks), number(mc.Status.Nodes), state.QueueOf(mc),
 			duration.HumanDuration(now.Sub(mc.CreationTimestamp.Time)), ranOf(mc, now), whyOf(mc),
 		}, attempt, placement)...)
 	}

@@ -69,7 +69,7 @@ func attach(ctx context.Context, s *access.Session, c client.WithWatch, key clie
 		if done, err := reached(mc, "finished"); err != nil && !done {
 			return err
 		}
-		pod, err := l.pod(ctx, mc)
+		pod, err := podOf(ctx, l.client, mc, l.rank)
 		if err != nil {
 			return err
 		}
@@ -103,7 +103,7 @@ func (l *logger) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		pod, err := l.pod(ctx, mc)
+		pod, err := podOf(ctx, l.client, mc, l.rank)
 		switch {
 		case err != nil:
 			return err
@@ -126,11 +126,6 @@ func (l *logger) pause(ctx context.Context) error {
 	case <-l.Clock.After(500 * time.Millisecond):
 		return nil
 	}
-}
-
-// pod returns the newest pod of the rank; nil if there is none.
-func (l *logger) pod(ctx context.Context, mc *v1alpha2.MiniCluster) (*corev1.Pod, error) {
-	return podOf(ctx, l.client, mc, l.rank)
 }
 
 // print copies the log of a pod.

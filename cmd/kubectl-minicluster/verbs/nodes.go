@@ -49,11 +49,7 @@ MiniClusters: pods of others do not count.`,
 		},
 	}
 	output(cmd, &format, "table", "wide")
-	var defaults []string
-	for _, level := range state.TopologyLevels {
-		defaults = append(defaults, level.Label)
-	}
-	cmd.Flags().StringVar(&levels, "topology-labels", strings.Join(defaults, ","), "node labels of the topology, outermost first, as the manager's flag")
+	cmd.Flags().StringVar(&levels, "topology-labels", state.TopologyLabels(state.TopologyLevels), "node labels of the topology, outermost first, as the manager's flag")
 	return cmd
 }
 
@@ -119,7 +115,7 @@ func mapNodes(s *access.Session, nodes []dashboard.Node) error {
 	byDomain := map[string]*group{}
 	for i := range nodes {
 		n := &nodes[i]
-		domain := strings.Join(slices.DeleteFunc(slices.Clone(n.In), func(name string) bool { return name == "" }), "/")
+		domain := n.Domain()
 		g := byDomain[domain]
 		if g == nil {
 			g = &group{domain: domain, uses: map[string][]string{}}

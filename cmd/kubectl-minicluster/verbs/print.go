@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/printers"
 
-	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/access"
 )
 
@@ -50,17 +49,8 @@ func printObject(out io.Writer, format string, object runtime.Object) error {
 	default:
 		printer = &printers.YAMLPrinter{}
 	}
-	return printers.NewTypeSetter(runtimeScheme).ToPrinter(&printers.OmitManagedFieldsPrinter{Delegate: printer}).PrintObj(object, out)
+	return printers.NewTypeSetter(access.Scheme).ToPrinter(&printers.OmitManagedFieldsPrinter{Delegate: printer}).PrintObj(object, out)
 }
-
-// runtimeScheme has the kinds that are printed.
-var runtimeScheme = func() *runtime.Scheme {
-	scheme := runtime.NewScheme()
-	if err := v1alpha2.AddToScheme(scheme); err != nil {
-		panic(err)
-	}
-	return scheme
-}()
 
 // table aligns columns. Empty cells are "-".
 type table struct {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/access"
+	"github.com/flux-elastic/flux-elastic/internal/state"
 )
 
 func newQueue(s *access.Session) *cobra.Command {
@@ -142,7 +143,7 @@ func showAdmitted(s *access.Session, queue string, all []v1alpha2.MiniCluster) e
 	now := s.Clock.Now()
 	var admitted []*v1alpha2.MiniCluster
 	for i := range all {
-		if mc := &all[i]; queueOf(mc) == queue && mc.Status.Admission != nil && mc.Status.Nodes > 0 {
+		if mc := &all[i]; state.QueueOf(mc) == queue && mc.Status.Admission != nil && mc.Status.Nodes > 0 {
 			admitted = append(admitted, mc)
 		}
 	}

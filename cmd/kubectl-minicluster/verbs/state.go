@@ -55,11 +55,6 @@ func brokersOf(mc *v1alpha2.MiniCluster) string {
 	return fmt.Sprintf("%d/%d", mc.Status.Size, size)
 }
 
-// queueOf is the queue of a MiniCluster.
-func queueOf(mc *v1alpha2.MiniCluster) string {
-	return cmp.Or(mc.Status.Queue, mc.Spec.Queue, v1alpha2.DefaultQueue)
-}
-
 // ranOf is for how long the command has run, or ran, with its limit: "3m12s/20m".
 func ranOf(mc *v1alpha2.MiniCluster, now time.Time) string {
 	start := mc.Status.StartTime

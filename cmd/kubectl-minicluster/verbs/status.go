@@ -19,6 +19,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/access"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
+	"github.com/flux-elastic/flux-elastic/internal/state"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/hostlist"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/idset"
 )
@@ -46,7 +47,7 @@ func show(ctx context.Context, s *access.Session, c client.Reader, mc *v1alpha2.
 	t.row("name", mc.Namespace+"/"+mc.Name)
 	t.row("state", stateOf(mc)+reasonOf(mc))
 	t.row("command", strings.TrimSpace(mc.Spec.FluxContainer().Command))
-	t.row("queue", queueOf(mc))
+	t.row("queue", state.QueueOf(mc))
 	t.row("size", sizesOf(mc))
 	for _, line := range history(mc, s) {
 		t.row(line...)

@@ -48,17 +48,23 @@ func one(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// find returns a client, and the key of a MiniCluster. The name may be written as kubectl prints names: mc/NAME.
+// find returns a client, and the key of a MiniCluster.
 func find(s *access.Session, name string) (client.WithWatch, client.ObjectKey, error) {
-	namespace, err := s.Namespace()
+	key, err := keyOf(s, name)
 	if err != nil {
-		return nil, client.ObjectKey{}, err
+		return nil, key, err
 	}
+	c, err := s.Client()
+	return c, key, err
+}
+
+// keyOf returns the key of a MiniCluster. The name may be written as kubectl prints names: mc/NAME.
+func keyOf(s *access.Session, name string) (client.ObjectKey, error) {
+	namespace, err := s.Namespace()
 	if _, after, found := strings.Cut(name, "/"); found {
 		name = after
 	}
-	c, err := s.Client()
-	return c, client.ObjectKey{Namespace: namespace, Name: name}, err
+	return client.ObjectKey{Namespace: namespace, Name: name}, err
 }
 
 // get reads a MiniCluster, with its defaults.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/access"
+	"github.com/flux-elastic/flux-elastic/internal/state"
 )
 
 func newWhy(s *access.Session) *cobra.Command {
@@ -23,7 +24,7 @@ func newWhy(s *access.Session) *cobra.Command {
 			return err
 		}
 		queue := &v1alpha2.MiniClusterQueue{}
-		denied := c.Get(ctx, client.ObjectKey{Name: queueOf(mc)}, queue)
+		denied := c.Get(ctx, client.ObjectKey{Name: state.QueueOf(mc)}, queue)
 		if denied != nil {
 			queue = nil
 		}
@@ -85,7 +86,7 @@ func explainWaiting(mc *v1alpha2.MiniCluster, queue *v1alpha2.MiniClusterQueue, 
 	case v1alpha2.ReasonNeverFits:
 		help = append(help, "smaller requests for each broker, or larger nodes")
 	case v1alpha2.ReasonNotAllowed:
-		help = append(help, "another queue, or the administrator of queue "+queueOf(mc))
+		help = append(help, "another queue, or the administrator of queue "+state.QueueOf(mc))
 	}
 	if len(help) > 0 {
 		lines = append(lines, "What would help: "+strings.Join(help, "; ")+".")

@@ -61,7 +61,7 @@ func (o *Options) miniClusters() []Setting {
 		{"default-ttl", duration(&o.DefaultTTL, "0s"), "time after which a finished MiniCluster without ttlSecondsAfterFinished is deleted; 0s: never"},
 		{"batch-node-selector", selector(&o.BatchNodes, ""), "label selector of the nodes that brokers may use; empty: all nodes"},
 		{
-			"topology-labels", newValue(&o.TopologyLevels, String, labelsOf(state.TopologyLevels), state.ParseTopologyLevels),
+			"topology-labels", newValue(&o.TopologyLevels, String, state.TopologyLabels(state.TopologyLevels), state.ParseTopologyLevels),
 			"node labels of the topology, outermost first, with commas between them; placement.topologyKey names one",
 		},
 		{
@@ -154,12 +154,4 @@ func (o *Options) log() []Setting {
 		},
 		{"zap-devel", foreign(library, "zap-devel", Boolean, "false"), "for development: by default the level is debug, the format console, and warnings have stack traces"},
 	}
-}
-
-func labelsOf(levels []state.TopologyLevel) string {
-	labels := make([]string, len(levels))
-	for i, level := range levels {
-		labels[i] = level.Label
-	}
-	return strings.Join(labels, ",")
 }
