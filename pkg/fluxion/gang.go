@@ -110,6 +110,17 @@ func (g *Graph) Fits(gang Gang) int {
 	return int(min(fits, unlimited))
 }
 
+// FitsApart is Fits with no more than one pod of the gang on each node.
+func (g *Graph) FitsApart(gang Gang) int {
+	m := g.match(&gang)
+	m.gather(g.nodes.pages)
+	for i := range m.cells {
+		m.cells[i].room = min(m.cells[i].room, 1)
+		m.cells[i].take = m.cells[i].room
+	}
+	return int(min(m.fits(), unlimited))
+}
+
 // fitsNow reports whether the gang has room at one of its sizes.
 func (g *Graph) fitsNow(gang *Gang) bool {
 	_, fits := g.room(gang)

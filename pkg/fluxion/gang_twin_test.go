@@ -46,6 +46,7 @@ func TestGangAgainstNaiveTwin(t *testing.T) {
 		}
 		if seed%3 == 0 {
 			l.branch()
+			l.extend()
 		}
 	}
 }
@@ -150,6 +151,9 @@ func (l *life) match() {
 	emptySize, capacity := l.w.puzzle(gang, true).size()
 	if could := l.g.CouldHold(gang); (could == nil) != (emptySize > 0) {
 		l.failf("%+v: CouldHold says %v, want room for %d", gang, could, capacity)
+	}
+	if _, apart := p.capped(1).size(); l.g.FitsApart(gang) != apart {
+		l.failf("%+v: FitsApart says %d, want %d", gang, l.g.FitsApart(gang), apart)
 	}
 	if refusal != nil {
 		if refusal.Fits != fits || refusal.Capacity != capacity || refusal.Never != (emptySize == 0) {
@@ -378,6 +382,39 @@ func (l *life) branch() {
 		other.live()
 		l.conserves(l.g, l.w)
 		other.conserves(other.g, other.w)
+	}
+}
+
+// extend goes on with a copy that has more nodes.
+func (l *life) extend() {
+	var more []Node
+	for i := range l.random.IntN(5) {
+		node := Node{Name: fmt.Sprint("more", i), Capacity: randomCapacity(l.random)}
+		if len(l.w.nodes) > 0 && l.random.IntN(3) > 0 {
+			node.Topology = l.w.nodes[l.random.IntN(len(l.w.nodes))].Topology
+		}
+		more = append(more, node)
+	}
+	before := l.w.clone()
+	extended, err := l.g.Extend(more)
+	if err != nil {
+		l.failf("%v", err)
+	}
+	w := l.w.clone()
+	w.nodes = append(w.nodes, more...)
+	w.sort()
+	for _, job := range w.jobs { // where they can grow is not known there
+		job.gang.Pods.Infeasible, job.gang.Pods.Closed = nil, nil
+	}
+	other := &life{t: l.t, seed: l.seed, random: l.random, w: w, g: extended, jobs: 200}
+	other.conserves(other.g, other.w)
+	for other.step = range 6 {
+		other.live()
+		other.conserves(other.g, other.w)
+	}
+	l.conserves(l.g, before)
+	if _, err := l.g.Extend(l.w.nodes); err == nil && len(l.w.nodes) > 0 {
+		l.failf("it has two nodes of a name")
 	}
 }
 

@@ -270,6 +270,12 @@ func randomWorld(random *rand.Rand) *world {
 		}
 		w.nodes = append(w.nodes, node)
 	}
+	w.sort()
+	return w
+}
+
+// sort puts the nodes in the order of the graph.
+func (w *world) sort() {
 	slices.SortFunc(w.nodes, func(a, b Node) int {
 		pathA, pathB := append(slices.Clone(a.Topology), "", ""), append(slices.Clone(b.Topology), "", "")
 		for l := range 2 {
@@ -279,7 +285,6 @@ func randomWorld(random *rand.Rand) *world {
 		}
 		return hostlist.Compare(a.Name, b.Name)
 	})
-	return w
 }
 
 func randomCapacity(random *rand.Rand) Resources {

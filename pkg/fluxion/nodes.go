@@ -53,6 +53,8 @@ type layout struct {
 	pageOf, first []int32
 	// levels are the levels of the topology, outermost first; there is at least one.
 	levels []level
+	// topology has the names of the domains of each page, by level.
+	topology [][]string
 }
 
 // level is a level of the topology.
@@ -174,6 +176,7 @@ func (l *layout) isFull(i int) bool { return int32(i)-l.first[len(l.first)-1] ==
 func (l *layout) addPage(i int, topology, before []string) {
 	l.first = append(l.first, int32(i))
 	l.empty = append(l.empty, &page{})
+	l.topology = append(l.topology, topology)
 	same := before != nil // whether all domains so far are those of the page before
 	for j := range l.levels {
 		level := &l.levels[j]
