@@ -66,7 +66,31 @@ const (
 	WaitingForSize Verdict = "WaitingForSize"
 	// WaitingForTurn: other gangs of its queue go first.
 	WaitingForTurn Verdict = "WaitingForTurn"
+	// NodesRequested: an autoscaler was asked for the nodes that the gang lacks.
+	NodesRequested Verdict = "NodesRequested"
+	// NodesAccepted: the autoscaler tries to provide them.
+	NodesAccepted Verdict = "NodesAccepted"
+	// NodesProvisioned: the autoscaler has provided them, as it says, and not all are ready yet.
+	NodesProvisioned Verdict = "NodesProvisioned"
+	// NodesTimedOut: the nodes did not come in time. The gang asks again later.
+	NodesTimedOut Verdict = "NodesTimedOut"
+	// NodesFailed: the autoscaler cannot provide the nodes. The gang asks again later.
+	NodesFailed Verdict = "NodesFailed"
+	// NodesExpired: the autoscaler does not hold the nodes for the gang any more, which asks again later.
+	NodesExpired Verdict = "NodesExpired"
+	// NodesRevoked: the autoscaler took the nodes back. The gang asks again later.
+	NodesRevoked Verdict = "NodesRevoked"
 )
+
+// AwaitsNodes reports whether the gang waits for nodes for which an autoscaler was asked.
+func (v Verdict) AwaitsNodes() bool {
+	return v == NodesRequested || v == NodesAccepted || v == NodesProvisioned
+}
+
+// LostNodes reports whether an autoscaler did not provide the nodes for which it was asked.
+func (v Verdict) LostNodes() bool {
+	return v == NodesTimedOut || v == NodesFailed || v == NodesExpired || v == NodesRevoked
+}
 
 // Order is what the queue orders of a gang that has nodes: Evict, Drain, Grow or Move.
 type Order interface{ order() }

@@ -110,6 +110,12 @@ func (l Ladder) From(n int) Ladder {
 	return l
 }
 
+// UpTo are the sizes of at most n, or the smallest if there is none.
+func (l Ladder) UpTo(n int) Ladder {
+	l.last = max(l.Within(n), l.first)
+	return l
+}
+
 // Between are the sizes from low to high, rising.
 func (l Ladder) Between(low, high int) []int {
 	var sizes []int

@@ -62,6 +62,7 @@ func (c *cycle) block(e *entry) {
 		e.Blocked = c.now
 	}
 	c.reservations = append(c.reservations, c.reserve(e))
+	c.reserveComing(e.queue)
 }
 
 // admit starts a gang at its smallest size if it fits and delays no gang with a reservation.
@@ -73,7 +74,7 @@ func (c *cycle) admit(e *entry, action string) bool {
 	if c.state.allowed(e.user, e.Requests, 1, size) < size {
 		return false
 	}
-	if fits := c.state.room.Fits(e.ID, size); fits < size {
+	if fits := e.fitsIn(c.state.room, size); fits < size {
 		c.atMost[e.class] = fits
 		return false
 	}
@@ -149,6 +150,13 @@ func (c *cycle) accept(e *entry, nodes []string, trial *clusterState) {
 // renew makes reservations again, after the room has changed.
 func (c *cycle) renew(reservations []*reservation) {
 	for _, r := range reservations {
-		*r = *c.reserve(r.head)
+		if r.head.queue.head == r.head {
+			*r = *c.reserve(r.head)
+		}
+	}
+	for _, q := range c.queues {
+		if slices.ContainsFunc(reservations, func(r *reservation) bool { return r.head.queue == q }) {
+			c.reserveComing(q)
+		}
 	}
 }

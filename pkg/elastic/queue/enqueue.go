@@ -21,6 +21,7 @@ func (c *cycle) enqueue() {
 		c.takeTurns(q)
 		for _, e := range q.all {
 			if e.verdict == "" && !e.BestEffort {
+				e.place = len(q.waiting)
 				q.waiting = append(q.waiting, e)
 			}
 		}
@@ -42,7 +43,7 @@ func (c *cycle) sortOut(e *entry, holds map[string][2]int) {
 	if e.message != "" {
 		e.verdict = elastic.NotAllowed
 	} else if !c.couldHold(e, holds) {
-		e.verdict, e.message = elastic.NeverFits, c.base.Why(e.ID, []int{e.allowed.Least()})
+		e.verdict, e.message = elastic.NeverFits, c.base.Why(e.ID, []int{e.allowed.Least()})+c.whyNoneCome(e)
 	}
 }
 
@@ -70,7 +71,7 @@ func (c *cycle) tooMuchPromised(e *entry) string {
 				promised = bounded(promised + other.Guarantee[name])
 			}
 		}
-		need, total := times(e.Requests[name], e.allowed.Least()), c.total[name]
+		need, total := times(e.Requests[name], e.allowed.Least()), bounded(c.total[name]+e.mostToCome(name))
 		if promised > 0 && need > max(total-promised, e.queue.Guarantee[name]) && need <= total {
 			return fmt.Sprintf("needs %s%s, of %s in all %s are guaranteed to other queues", c.amount(name, need), e.wholly(name), c.amount(name, total), c.amount(name, promised))
 		}
@@ -78,22 +79,26 @@ func (c *cycle) tooMuchPromised(e *entry) string {
 	return ""
 }
 
-// couldHold asks the room once per class and size.
+// couldHold asks the room once per class and size, and the room with the nodes that could come once per queue, too.
 func (c *cycle) couldHold(e *entry, holds map[string][2]int) bool {
-	least, seen := e.allowed.Least(), holds[e.class]
+	class := e.class
+	if e.mayAsk() {
+		class = e.queue.Name + "/" + class
+	}
+	least, seen := e.allowed.Least(), holds[class]
 	switch {
 	case seen[0] >= least:
 		return true
 	case seen[1] > 0 && least >= seen[1]:
 		return false
 	}
-	could := c.base.CouldHold(e.ID, []int{least})
+	could := c.base.CouldHold(e.ID, []int{least}) || c.couldCome(e, least)
 	if could {
 		seen[0] = least
 	} else {
 		seen[1] = least
 	}
-	holds[e.class] = seen
+	holds[class] = seen
 	return could
 }
 

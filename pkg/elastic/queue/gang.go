@@ -65,6 +65,10 @@ type Gang struct {
 	// zero if it never held out so. Both come from the Decision of the cycle before.
 	HoldFor   int
 	HoldUntil time.Time
+	// Distinct is true if each pod gets a node of its own while there are nodes with room.
+	Distinct bool
+	// Asked is what an autoscaler was asked for the gang; nil if nothing.
+	Asked *Asked
 	// Blocked is since when the gang has waited after it was the head of its queue first; zero if
 	// it never was. It comes from the Decision of the cycle before.
 	Blocked time.Time
@@ -134,6 +138,8 @@ type Queue struct {
 	MinRuntime time.Duration
 	Suspended  bool
 	Users      Users
+	// ScaleUp says how the queue asks for nodes that do not exist; nil if it does not.
+	ScaleUp *ScaleUp
 }
 
 // Snapshot is all that a cycle decides on, except where gangs fit (Room).
@@ -148,6 +154,10 @@ type Snapshot struct {
 	// after the other. Until then nobody is backfilled and nobody starts below its full size:
 	// small gangs would take the nodes bit by bit.
 	Settles time.Time
+	// Coming are the nodes that were made since nodes were asked for, and are not ready yet. CameLast is when the last
+	// node was made.
+	Coming   int
+	CameLast time.Time
 	// Amount formats an amount of a resource for users; nil formats a plain number.
 	Amount func(name string, amount int64) string
 }
@@ -179,6 +189,12 @@ type Room interface {
 	// CouldHold reports whether the gang would fit at one of the sizes if the cluster were empty, every
 	// node were up, and those were back that went away in the last hour.
 	CouldHold(id string, sizes []int) bool
+	// FitsApart is Fits with no more than one pod of the gang on each node.
+	FitsApart(id string, limit int) int
+	// With is a copy that also has nodes that could come for the gangs of a queue, up and empty: so many
+	// of each of the queue's shapes. It replaces what an earlier With added for the queue, which has no more of any
+	// shape.
+	With(queue string, nodes []int) Room
 	// Why says in a sentence why the gang does not fit at one of the sizes, who holds the nodes
 	// and what would have to end; "" if it fits. Why is slower than the other methods.
 	Why(id string, sizes []int) string
@@ -257,6 +273,9 @@ type Result struct {
 	Drains    []Drain
 	Evictions []Eviction
 	Growths   []Growth
+	// Asks are what an autoscaler is to be asked for waiting gangs, by queue and position. For other gangs it is
+	// asked nothing.
+	Asks []Ask
 	// Uses are by queue, and include what was admitted in this cycle.
 	Uses []Use
 }

@@ -65,7 +65,7 @@ func (s *profileStep) fits(e *entry, limit int) int {
 func (s *profileStep) roomFor(e *entry) int {
 	if s.class != e.class {
 		s.settle()
-		s.class, s.room = e.class, s.state.room.Fits(e.ID, math.MaxInt)
+		s.class, s.room = e.class, e.fitsIn(s.state.room, math.MaxInt)
 	}
 	return s.room
 }

@@ -8,6 +8,7 @@ import "time"
 // reservation keeps room for a gang that does not fit now, at the time at which it is expected to
 // fit. Gangs that start meanwhile must not delay it.
 type reservation struct {
+	// head is the gang: the head of its queue, or one that waits for nodes that an autoscaler was asked for.
 	head *entry
 	// fits is true if the gang fits once running gangs have ended. If not, its nodes are down or
 	// held by others, and waiting would not help.
@@ -23,6 +24,8 @@ type reservation struct {
 	idle      int
 	// ended are the gangs that have ended by the shadow time, by ID.
 	ended map[string]bool
+	// ahead are the gangs that wait for nodes and are before it in its queue, with their sizes. atShadow has them.
+	ahead map[string]int
 	// delays is the smallest size that is known to delay the gang, by kind.
 	delays map[string]int
 }
@@ -63,7 +66,7 @@ func (c *cycle) reserve(e *entry) *reservation {
 
 // binds reports whether a gang has to respect the reservation.
 func (r *reservation) binds(e *entry) bool {
-	if !r.fits || len(r.head.nodes) > 0 {
+	if !r.fits || len(r.head.nodes) > 0 || e.queue == r.head.queue && e.place <= r.head.place {
 		return false
 	}
 	return e.queue == r.head.queue || !r.head.overCapacity && e.queue.Priority <= r.head.queue.Priority
@@ -108,8 +111,8 @@ func (r *reservation) allows(e *entry, size int, trial *clusterState, now time.T
 		return nil, true
 	}
 	atShadow = r.atShadow.snapshot()
-	if len(e.nodes) > 0 {
-		atShadow.unplace(e, len(e.nodes))
+	if n := max(len(e.nodes), r.ahead[e.ID]); n > 0 {
+		atShadow.unplace(e, n)
 	}
 	if atShadow.place(e, size) == nil || atShadow.fits(r.head, least) < least {
 		r.delays[e.kind()] = size
@@ -124,6 +127,7 @@ func (r *reservation) accept(e *entry, atShadow *clusterState) {
 	case !r.fits || r.keepsIdle:
 	case atShadow != nil:
 		r.atShadow = atShadow
+		delete(r.ahead, e.ID)
 	default:
 		r.ended[e.ID] = true
 	}

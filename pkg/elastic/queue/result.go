@@ -27,6 +27,9 @@ func (c *cycle) result() Result {
 				before++
 			}
 			out.Decisions = append(out.Decisions, d)
+			if e.ask != nil {
+				out.Asks = append(out.Asks, *e.ask)
+			}
 		}
 	}
 	for _, r := range c.runs {
@@ -56,6 +59,7 @@ func (c *cycle) decision(e *entry, before int) Decision {
 	case len(e.nodes) > 0:
 		d.Verdict, d.Action, d.Nodes, d.Blocked = elastic.Admitted, e.action, e.nodes, time.Time{}
 		return d
+	case e.ask != nil && c.decideAsk(e, &d):
 	case e.queue.head == e:
 		c.decideHead(e, &d)
 	case c.limitOf(e) != noLimit:
@@ -67,7 +71,7 @@ func (c *cycle) decision(e *entry, before int) Decision {
 	default:
 		d.Verdict, d.Message = elastic.WaitingForTurn, e.turnMessage(before)+expectedBy(e.reserved)
 	}
-	if d.LookAgain = elastic.Earliest(d.LookAgain, e.fullUntil, e.takesAt, e.reserved); !d.LookAgain.After(c.now) {
+	if d.LookAgain = elastic.Earliest(d.LookAgain, e.fullUntil, e.takesAt, e.reserved, c.asksUntil(e)); !d.LookAgain.After(c.now) {
 		d.LookAgain = time.Time{}
 	}
 	return d

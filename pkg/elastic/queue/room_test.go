@@ -19,19 +19,25 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 // toyRoom is a cluster of nodes with slots, one for each pod, taken by index. Pods
 // that ask for nothing take no slot; ten pods are on a node at most.
 type toyRoom struct {
-	slots int // of one node
+	slots int   // of one node
+	all   []int // of each node
 	free  []int
 	pods  []int
 	held  map[string]map[int]int // node by rank
 	best  map[string]bool
 	only  map[string][2]int // the first node that a gang can use, and the one after the last; all if there is none
 	kept  []bool            // by node
+	// queue is that of each gang, and of each node that could come: only its gangs can use the node. came are these
+	// nodes by queue and shape.
+	queue map[string]string
+	owner map[int]string
+	came  map[string][]int
 }
 
 func newToyRoom(nodes, slots int) *toyRoom {
-	r := &toyRoom{slots: slots, free: make([]int, nodes), pods: make([]int, nodes), held: map[string]map[int]int{}, best: map[string]bool{}, only: map[string][2]int{}, kept: make([]bool, nodes)}
+	r := &toyRoom{slots: slots, free: make([]int, nodes), pods: make([]int, nodes), held: map[string]map[int]int{}, best: map[string]bool{}, only: map[string][2]int{}, kept: make([]bool, nodes), queue: map[string]string{}}
 	for i := range r.free {
-		r.free[i], r.pods[i] = slots, max(10, slots)
+		r.free[i], r.pods[i], r.all = slots, max(10, slots), append(r.all, slots)
 	}
 	return r
 }
@@ -56,7 +62,10 @@ func (r *toyRoom) take(id string, rank, node, sign int) {
 // canUse reports whether a gang can use a node.
 func (r *toyRoom) canUse(id string, node int) bool {
 	only, limited := r.only[id]
-	return !limited || (node >= only[0] && node < only[1])
+	if owner := r.owner[node]; owner != "" && owner != r.queue[id] {
+		return false
+	}
+	return !limited || (node >= only[0] && node < only[1]) || r.owner[node] != ""
 }
 
 func (r *toyRoom) open(id string, limit int) []int {
@@ -80,6 +89,35 @@ func (r *toyRoom) open(id string, limit int) []int {
 }
 
 func (r *toyRoom) Fits(id string, limit int) int { return len(r.open(id, limit)) }
+
+func (r *toyRoom) FitsApart(id string, limit int) int {
+	return min(len(slices.Compact(r.open(id, math.MaxInt))), limit)
+}
+
+// With adds nodes of one slot more than the shape has in its index.
+func (r *toyRoom) With(queue string, nodes []int) Room {
+	c := r.Snapshot().(*toyRoom)
+	before := c.came[queue]
+	c.owner, c.came = maps.Clone(c.owner), maps.Clone(c.came)
+	if c.owner == nil {
+		c.owner, c.came = map[int]string{}, map[string][]int{}
+	}
+	for shape, n := range nodes {
+		if before != nil {
+			n -= before[shape]
+		}
+		if n < 0 {
+			panic("nodes that came go again")
+		}
+		for range n {
+			c.owner[len(c.free)] = queue
+			c.free, c.pods, c.kept = append(c.free, c.slots+shape), append(c.pods, 10), append(c.kept, false)
+			c.all = append(slices.Clip(c.all), c.slots+shape)
+		}
+	}
+	c.came[queue] = slices.Clone(nodes)
+	return c
+}
 
 func (r *toyRoom) Place(id string, sizes []int) []string {
 	open := r.open(id, slices.Max(sizes))
@@ -116,10 +154,13 @@ func (r *toyRoom) CouldHold(id string, sizes []int) bool {
 
 // most is how many pods of a gang the empty cluster could hold.
 func (r *toyRoom) most(id string) int {
-	if only, limited := r.only[id]; limited {
-		return (only[1] - only[0]) * r.slots
+	most := 0
+	for node, slots := range r.all {
+		if r.canUse(id, node) {
+			most += slots
+		}
 	}
-	return len(r.free) * r.slots
+	return most
 }
 
 func (r *toyRoom) Why(id string, sizes []int) string {
@@ -182,7 +223,9 @@ func (r *toyRoom) Release(id string) {
 }
 
 func (r *toyRoom) Snapshot() Room {
-	return &toyRoom{slots: r.slots, free: slices.Clone(r.free), pods: slices.Clone(r.pods), held: maps.Clone(r.held), best: r.best, only: r.only, kept: slices.Clone(r.kept)}
+	c := *r
+	c.free, c.pods, c.held, c.kept = slices.Clone(r.free), slices.Clone(r.pods), maps.Clone(r.held), slices.Clone(r.kept)
+	return &c
 }
 
 func (r *toyRoom) String() string {
@@ -244,7 +287,7 @@ func easy(name string) Queue {
 
 // run starts a gang of a size some seconds after noon.
 func (c *cluster) run(g Gang, size, second int, change ...func(*Running)) *cluster {
-	c.room.best[g.ID] = g.BestEffort
+	c.room.best[g.ID], c.room.queue[g.ID] = g.BestEffort, g.Queue
 	if c.room.Place(g.ID, []int{size}) == nil {
 		panic(g.ID + " does not fit")
 	}
@@ -267,7 +310,7 @@ func (c *cluster) others(nodes int) *cluster {
 
 func (c *cluster) wait(gangs ...Gang) *cluster {
 	for i := range gangs {
-		c.room.best[gangs[i].ID] = gangs[i].BestEffort
+		c.room.best[gangs[i].ID], c.room.queue[gangs[i].ID] = gangs[i].BestEffort, gangs[i].Queue
 	}
 	c.snap.Waiting = append(c.snap.Waiting, gangs...)
 	return c
@@ -319,6 +362,19 @@ func say(c Result) string {
 	}
 	for _, e := range c.Evictions {
 		out = append(out, fmt.Sprintf("%s is evicted (%s)", e.Gang, e.Action))
+	}
+	for _, a := range c.Asks {
+		text := fmt.Sprintf("%s asks for %d at %d", a.Gang, a.Nodes, a.Size)
+		if a.Apart {
+			text += " apart"
+		}
+		if a.Attempt > 1 {
+			text += fmt.Sprint(", attempt ", a.Attempt)
+		}
+		if a.Pause > 0 {
+			text = fmt.Sprintf("%s asks again in %s", a.Gang, a.Pause)
+		}
+		out = append(out, text)
 	}
 	for _, g := range c.Growths {
 		out = append(out, fmt.Sprintf("%s grows %d", g.Gang, len(g.Pods)))

@@ -16,7 +16,7 @@ import (
 // nodes back, and which get more. It changes neither the snapshot nor the room.
 //
 // Preempt and reclaim go before backfill. Otherwise a gang could be evicted for nodes that a
-// backfilled gang takes in the same cycle.
+// backfilled gang takes in the same cycle. Nodes are asked for last, for gangs that nothing else gives any.
 func Schedule(s Snapshot, room Room, now time.Time) Result {
 	c := newCycle(s, room, now)
 	c.enqueue()
@@ -33,6 +33,7 @@ func Schedule(s Snapshot, room Room, now time.Time) Result {
 	c.holdOut()
 	c.bestEffort()
 	c.grow()
+	c.askForNodes()
 	return c.result()
 }
 
@@ -60,6 +61,9 @@ type cycle struct {
 	// typical is how long half of the gangs of which nothing is known have run.
 	typical time.Duration
 	growths []Growth
+	// coming are the nodes that are not ready yet, and not counted for a gang; the last node came at cameLast.
+	coming   int
+	cameLast time.Time
 	// afterLeaving is the cluster after all leaving ranks are gone and the heads that wait for
 	// that room have started; nil until needed.
 	afterLeaving *clusterState
@@ -108,6 +112,12 @@ type entry struct {
 	overCapacity bool
 	// deferred is true if the gang could start if others were smaller, without more nodes in use.
 	deferred bool
+	// place is the index in the waiting gangs of the queue.
+	place int
+	// awaits is true if the gang waits for nodes that an autoscaler was asked for, apart if each of its pods waits
+	// for a node of its own. ask is what is to be asked; nil if nothing.
+	awaits, apart bool
+	ask           *Ask
 	// provided is true if room for the gang was taken from others, or becomes free by itself.
 	provided bool
 	verdict  elastic.Verdict // set by enqueue
@@ -142,7 +152,7 @@ func (e *entry) wants() int {
 func (q *jobQueue) weight() float64 { return float64(max(q.Weight, 1)) }
 
 func newCycle(s Snapshot, room Room, now time.Time) *cycle {
-	c := &cycle{now: now, settles: s.Settles, base: room.Snapshot(), atMost: map[string]int{}, amount: s.Amount}
+	c := &cycle{now: now, settles: s.Settles, base: room.Snapshot(), atMost: map[string]int{}, coming: s.Coming, cameLast: s.CameLast, amount: s.Amount}
 	if c.amount == nil {
 		c.amount = func(name string, amount int64) string { return fmt.Sprintf("%d %s", amount, name) }
 	}
@@ -215,7 +225,7 @@ func (c *cycle) prepare(e *entry) {
 		e.class = "gang " + e.ID
 	}
 	e.sizes = e.allowed
-	if e.least() == e.sizes.Most() {
+	if c.awaitNodes(e); e.awaits || e.least() == e.sizes.Most() {
 		return
 	}
 	until := e.Since.Add(e.WaitForSize)
@@ -252,7 +262,9 @@ func (q *jobQueue) sort() {
 func (c *cycle) heads() []*entry {
 	var heads []*entry
 	for _, r := range c.reservations {
-		heads = append(heads, r.head)
+		if r.head.queue.head == r.head {
+			heads = append(heads, r.head)
+		}
 	}
 	return heads
 }

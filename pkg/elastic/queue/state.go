@@ -19,6 +19,8 @@ type clusterState struct {
 	used   []Resources // by queue
 	users  []tally
 	sum    Resources
+	// came are the nodes that do not exist and count as there, by queue and shape; nil if there are none.
+	came map[*jobQueue][]int
 }
 
 func newClusterState(room Room, queues []*jobQueue, total Resources) *clusterState {
@@ -119,7 +121,7 @@ func (s *clusterState) fits(e *entry, limit int) int {
 	if limit == 0 || e.overCapacity {
 		return limit
 	}
-	return min(limit, s.room.Fits(e.ID, limit))
+	return min(limit, e.fitsIn(s.room, limit))
 }
 
 // allowed is the number of pods that the limits of a user, the queue's capacity and the guarantees of

@@ -1,0 +1,218 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+	"time"
+
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+)
+
+// askForNodes asks for nodes for the gangs of each queue that do not fit now, and would not soon by known ends: from
+// the head on, as many as the queue may wait for.
+func (c *cycle) askForNodes() {
+	queues := slices.Clone(c.queues)
+	slices.SortFunc(queues, c.goesBefore)
+	then := c.state
+	for _, q := range queues {
+		if q.ScaleUp != nil && q.head != nil {
+			then = c.askIn(q, then.after(c.soon(q)))
+		}
+	}
+}
+
+// askIn asks for nodes for the gangs of a queue, and returns the cluster once these have started. A gang for which all
+// that could come is too little now, because others have to end as well, keeps none from asking. One for which it is too
+// little beside what was asked for gangs before it does, so that it is not passed for ever.
+func (c *cycle) askIn(q *jobQueue, then *clusterState) *clusterState {
+	left, tooLarge := q.ScaleUp.MaxNodes, map[string]int{} // the smallest size, by class
+	for _, e := range q.waiting {
+		if least, known := tooLarge[e.class]; left == 0 || known && e.least() >= least || !c.lacksOnlyNodes(e, then) {
+			continue
+		}
+		ask, sizes := c.nextAsk(e)
+		switch {
+		case ask.Pause > 0:
+			e.ask = ask
+			continue
+		case !e.awaits && then.fits(e, e.least()) >= e.least(): // it waits for its turn, or for known ends
+			then = then.placed(e, e.least())
+			continue
+		case !e.awaits:
+			ask.Size, e.apart = c.sizeToAsk(e, then, sizes, left)
+		}
+		after, nodes := then.bring(e, ask.Size, left)
+		if ask.Size == 0 || after == nil {
+			if left < q.ScaleUp.MaxNodes {
+				return then
+			}
+			tooLarge[e.class] = e.least()
+			continue
+		}
+		ask.Apart, ask.Nodes, e.ask = e.apart, nodes, ask
+		then, left = after.placed(e, ask.Size), left-nodes
+	}
+	return then
+}
+
+// lacksOnlyNodes reports whether a gang waits for nothing but nodes, which may be asked for.
+func (c *cycle) lacksOnlyNodes(e *entry, then *clusterState) bool {
+	least := e.allowed.Least()
+	return len(e.nodes) == 0 && e.mayAsk() && c.limitOf(e) == noLimit && then.withinCapacity(e.queue, e.Requests, then.withinUser(e.user, 1, least)) >= least
+}
+
+// placed is the cluster with a gang at a size.
+func (s *clusterState) placed(e *entry, size int) *clusterState {
+	after := s.snapshot()
+	after.place(e, size)
+	return after
+}
+
+// nextAsk is what is asked for a gang that lacks nodes, as far as it follows from what was asked before, and the sizes
+// for which to ask. If the nodes did not come, the gang asks for half, and after its smallest size for nothing for some
+// time.
+func (c *cycle) nextAsk(e *entry) (*Ask, elastic.Ladder) {
+	was := e.Asked
+	if was == nil {
+		return &Ask{Gang: e.ID, Attempt: 1}, e.allowed
+	}
+	same := &Ask{Gang: e.ID, Attempt: was.Attempt, Pauses: was.Pauses, Size: was.Size, Apart: was.Apart, Verdict: was.Verdict, Message: was.Message}
+	switch {
+	case e.awaits:
+		return same, e.sizes
+	case was.Until.After(c.now):
+		same.Pause = was.Until.Sub(c.now)
+		return same, e.sizes
+	case !was.Until.IsZero():
+		return &Ask{Gang: e.ID, Attempt: was.Attempt + 1, Pauses: was.Pauses + 1}, e.allowed.UpTo(was.Size)
+	case was.Size > e.allowed.Least():
+		return &Ask{Gang: e.ID, Attempt: was.Attempt + 1, Pauses: was.Pauses}, e.allowed.UpTo(was.Size / 2)
+	}
+	same.Verdict, same.Pause = c.lost(e), longestPause
+	if was.Pauses < 16 {
+		same.Pause = min(e.queue.ScaleUp.Cooldown<<was.Pauses, longestPause)
+	}
+	return same, e.sizes
+}
+
+// sizeToAsk is the largest of some sizes of a gang that fits with the nodes that could come; 0 if none does. If the pods
+// want a node each, apart is true unless that is at the cost of the size.
+func (c *cycle) sizeToAsk(e *entry, then *clusterState, sizes elastic.Ladder, left int) (size int, apart bool) {
+	size = then.mostWith(e, sizes, left)
+	if size == 0 || !e.Distinct && !e.Exclusive {
+		return size, false
+	}
+	e.apart = true
+	return size, then.mostWith(e, sizes, left) >= size
+}
+
+// decideAsk is the verdict on a gang for which nodes are asked for. It reports false if the gang lacks none.
+func (c *cycle) decideAsk(e *entry, d *Decision) bool {
+	ask := e.ask
+	switch {
+	case ask.Pause > 0:
+		d.Verdict, d.Message, d.LookAgain = ask.Verdict, c.lostMessage(e), c.now.Add(ask.Pause)
+	case ask.Nodes == 0:
+		return false
+	default:
+		coming := min(c.coming, ask.Nodes)
+		c.coming -= coming
+		d.Verdict, d.Message, d.LookAgain = elastic.NodesRequested, c.askMessage(e, coming), c.nextAge(e)
+		if e.awaits && e.Asked.Verdict.AwaitsNodes() {
+			d.Verdict = e.Asked.Verdict
+		}
+	}
+	d.Head = e.queue.head == e
+	return true
+}
+
+// askMessage says for how many nodes a gang waits.
+func (c *cycle) askMessage(e *entry, coming int) string {
+	message := fmt.Sprintf("waits for %d more nodes", e.ask.Nodes)
+	if e.ask.Nodes == 1 {
+		message = "waits for 1 more node"
+	}
+	if e.ask.Size < e.Sizing.Size {
+		message += fmt.Sprintf(", to start with %d of %d brokers", e.ask.Size, e.Sizing.Size)
+	}
+	if !e.awaits {
+		return message
+	}
+	asked := "asked " + ago(c.now.Sub(e.Asked.At))
+	switch {
+	case coming == 1:
+		asked += ", 1 is coming"
+	case coming > 1:
+		asked += fmt.Sprintf(", %d are coming", coming)
+	}
+	return message + " (" + asked + ")"
+}
+
+// ages are how exactly a message tells how long ago something was: an age is a multiple of the unit, up to the next.
+var ages = []struct {
+	unit time.Duration
+	text string
+}{{10 * time.Second, "%d0 s ago"}, {time.Minute, "%d min ago"}, {time.Hour, "%d h ago"}}
+
+// ago tells an age in a few words that rarely change.
+func ago(age time.Duration) string {
+	for i := len(ages) - 1; i >= 0; i-- {
+		if n := age / ages[i].unit; n > 0 {
+			return fmt.Sprintf(ages[i].text, n)
+		}
+	}
+	return "just now"
+}
+
+// nextAge is when the age of what was asked for a gang is told in other words; zero if nothing was.
+func (c *cycle) nextAge(e *entry) time.Time {
+	if !e.awaits {
+		return time.Time{}
+	}
+	age, unit := c.now.Sub(e.Asked.At), ages[0].unit
+	for _, a := range ages {
+		if age >= a.unit {
+			unit = a.unit
+		}
+	}
+	return e.Asked.At.Add((age/unit + 1) * unit)
+}
+
+// lostMessages say why nodes did not come.
+var lostMessages = map[elastic.Verdict]string{
+	elastic.NodesTimedOut: "nodes for %d brokers did not come in time",
+	elastic.NodesFailed:   "the autoscaler cannot provide nodes for %d brokers",
+	elastic.NodesExpired:  "the autoscaler holds nodes for %d brokers no longer",
+	elastic.NodesRevoked:  "the autoscaler took the nodes for %d brokers back",
+}
+
+// lostMessage says why a gang asks for no nodes, and until when.
+func (c *cycle) lostMessage(e *entry) string {
+	message := fmt.Sprintf(lostMessages[e.ask.Verdict], e.ask.Size)
+	if e.ask.Message != "" {
+		message += ": " + e.ask.Message
+	}
+	return message + "; it asks again at " + c.now.Add(e.ask.Pause).UTC().Format("15:04:05 UTC")
+}
+
+// whyNoneCome says that not even the nodes that could come are enough for a gang that never fits; "" if its queue asks
+// for none.
+func (c *cycle) whyNoneCome(e *entry) string {
+	s := e.queue.ScaleUp
+	switch {
+	case s == nil || e.BestEffort:
+		return ""
+	case s.Barred != "":
+		return "; queue " + e.queue.Name + " asks for no nodes: " + s.Barred
+	}
+	least := e.allowed.Least()
+	now := sort.Search(least, func(n int) bool { return !c.base.CouldHold(e.ID, []int{n + 1}) })
+	if now < least && c.couldCome(e, now+1) {
+		return fmt.Sprintf("; the %d nodes for which queue %s may ask at once (scaleUp.maxNodes) would be too few", s.MaxNodes, e.queue.Name)
+	}
+	return fmt.Sprintf("; none of the nodes for which queue %s may ask could hold a broker", e.queue.Name)
+}
