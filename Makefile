@@ -5,12 +5,13 @@ SHELL := /bin/bash -o pipefail
 
 # Settings of the local cluster: see `make cluster-up`.
 MODE        ?= simulated
-NODES       ?= $(if $(filter real kind,$(MODE)),3,149)
+NODES       ?= $(if $(filter real kind,$(MODE)),3,$(if $(AUTOSCALER),0,149))
 NODE_CPU    ?= 8
 NODE_MEMORY ?= 32Gi
 PORT        ?= 6550
 MPI         ?= false
 KUEUE       ?= false
+AUTOSCALER  ?=
 HOLD        ?= false
 LOCAL_DIR   ?= .local
 # The minor version of Kubernetes' control plane: 1.36, or one with a module hack/controlplane/v*.
@@ -79,7 +80,7 @@ endef
 
 TOOL   := go tool -modfile=hack/tools/go.mod
 SHELLS := $(shell git ls-files '*.sh' .ci/run)
-YAMLS  := $(shell git ls-files '*.yaml' '*.yml' ':!config/crd/*' ':!config/rbac/role.yaml' ':!config/rbac/kueue_role.yaml' ':!internal/jobset/crd/*' ':!dev/localcluster/stages/*' ':!charts/*/files/*' ':!charts/*/templates/*')
+YAMLS  := $(shell git ls-files '*.yaml' '*.yml' ':!config/crd/*' ':!config/rbac/role.yaml' ':!config/rbac/kueue_role.yaml' ':!config/rbac/scaleup_role.yaml' ':!internal/jobset/crd/*' ':!dev/localcluster/stages/*' ':!charts/*/files/*' ':!charts/*/templates/*')
 
 ##@ Use
 
@@ -88,8 +89,8 @@ demo: build ## Run the examples on a new local cluster, show their progress, and
 	bin/localcluster demo --mode=$(MODE) --dir=$(LOCAL_DIR)/demo --port=0 --nodes=$(DEMO_NODES) --hold=$(HOLD)
 
 .PHONY: cluster-up
-cluster-up: build ## Start a local cluster: [MODE=simulated|real|kind] [NODES=149 or 3] [MPI=false|true] [KUEUE=false|true] [NODE_CPU=8] [NODE_MEMORY=32Gi] [PORT=6550] [LOCAL_DIR=.local]
-	bin/localcluster up --mode=$(MODE) --mpi=$(MPI) --kueue=$(KUEUE) --dir=$(LOCAL_DIR) --port=$(PORT) --nodes=$(NODES) --node-cpu=$(NODE_CPU) --node-memory=$(NODE_MEMORY)
+cluster-up: build ## Start a local cluster: [MODE=simulated|real|kind] [NODES=149 or 3] [MPI=false|true] [KUEUE=false|true] [AUTOSCALER=karpenter] [NODE_CPU=8] [NODE_MEMORY=32Gi] [PORT=6550] [LOCAL_DIR=.local]
+	bin/localcluster up --mode=$(MODE) --mpi=$(MPI) --kueue=$(KUEUE) --autoscaler=$(AUTOSCALER) --dir=$(LOCAL_DIR) --port=$(PORT) --nodes=$(NODES) --node-cpu=$(NODE_CPU) --node-memory=$(NODE_MEMORY)
 
 .PHONY: cluster-down
 cluster-down: build ## End the local cluster of LOCAL_DIR, and all programs that were started with it
@@ -162,6 +163,14 @@ control-plane: build
 .PHONY: kueue
 kueue: build
 	bin/localcluster build --kueue
+
+.PHONY: karpenter
+karpenter: build
+	bin/localcluster build --autoscaler=karpenter
+
+.PHONY: e2e-autoscale
+e2e-autoscale: karpenter ## Run the tests with Karpenter, which makes simulated nodes; the first run builds Karpenter (some minutes): [TEST_ARGS=]
+	@$(call suite,$@,-count=1 -timeout=30m $(TEST_ARGS) ./test/e2e-autoscale)
 
 .PHONY: e2e-kueue
 e2e-kueue: kueue ## Run the tests with Kueue and simulated nodes; the first run builds Kueue (some minutes): [TEST_ARGS=]
@@ -248,8 +257,9 @@ generate: ## Generate deep copies, CRDs, the manager's roles, what the chart has
 	go run ./dev/configuration
 	$(TOOL) controller-gen object:headerFile=hack/boilerplate.go.txt paths=./api/...
 	$(TOOL) controller-gen crd paths=./api/... output:crd:dir=config/crd
-	$(TOOL) controller-gen rbac:roleName=flux-elastic $(addprefix paths=,$(filter-out ./controllers/kueue,$(wildcard ./controllers/*))) output:rbac:dir=config/rbac
+	$(TOOL) controller-gen rbac:roleName=flux-elastic $(addprefix paths=,$(filter-out ./controllers/kueue ./controllers/scaleup,$(wildcard ./controllers/*))) output:rbac:dir=config/rbac
 	$(TOOL) controller-gen rbac:roleName=flux-elastic-kueue,fileName=kueue_role.yaml paths=./controllers/kueue output:rbac:dir=config/rbac
+	$(TOOL) controller-gen rbac:roleName=flux-elastic-scaleup,fileName=scaleup_role.yaml paths=./controllers/scaleup output:rbac:dir=config/rbac
 	$(TOOL) controller-gen crd:maxDescLen=0,generateEmbeddedObjectMeta=true paths=sigs.k8s.io/jobset/api/jobset/v1alpha2 output:crd:dir=internal/jobset/crd
 
 	@# The parser of quantities needs minutes, or all memory, for 1E99999999: exponents have two digits, and numbers thirty.
@@ -286,7 +296,7 @@ verify: generate lint ## Check that generated files are up to date, and lint; fa
 	go -C hack/release vet ./...
 	go -C hack/browser vet ./...
 	go -C hack/monitoring vet ./...
-	for dir in . hack/browser hack/controlplane hack/controlplane/coredns hack/controlplane/kueue hack/controlplane/v1.33 hack/monitoring hack/release hack/tools; do (cd $$dir && go mod tidy -diff) || exit; done
+	for dir in . hack/browser hack/controlplane hack/controlplane/coredns hack/controlplane/karpenter hack/controlplane/kueue hack/controlplane/v1.33 hack/monitoring hack/release hack/tools; do (cd $$dir && GOTOOLCHAIN=auto go mod tidy -diff) || exit; done
 	git diff --exit-code
 	@test -z "$$(git status --porcelain)" || { git status --short; echo "verify: files are not committed, or were generated and are new" >&2; exit 1; }
 
@@ -295,7 +305,7 @@ vulncheck: ## Look for known vulnerabilities that the programs reach; needs a da
 	$(TOOL) govulncheck -db=$(VULNDB) ./...
 
 .PHONY: presubmit
-presubmit: verify test test-browser e2e-kueue e2e-real ## Run what CI runs
+presubmit: verify test test-browser e2e-kueue e2e-autoscale e2e-real ## Run what CI runs
 
 .PHONY: help
 help: ## Show this

@@ -78,6 +78,26 @@ const (
 	ReasonWaitingForSize = "WaitingForSize"
 	// ReasonWaitingForTurn: other MiniClusters of the queue are served first.
 	ReasonWaitingForTurn = "WaitingForTurn"
+	// ReasonNodesRequested: an autoscaler was asked for the nodes that the MiniCluster lacks.
+	ReasonNodesRequested = "NodesRequested"
+	// ReasonNodesAccepted: the autoscaler tries to provide these nodes (Accepted of a
+	// ProvisioningRequest, ReadyForProvisioning of a CapacityBuffer).
+	ReasonNodesAccepted = "NodesAccepted"
+	// ReasonNodesProvisioned: the autoscaler says that it has provided the nodes (Provisioned,
+	// Provisioning). Not all of them are ready.
+	ReasonNodesProvisioned = "NodesProvisioned"
+	// ReasonNodesTimedOut: the nodes did not come within scaleUp.timeout of the queue. The
+	// MiniCluster asks again after a pause.
+	ReasonNodesTimedOut = "NodesTimedOut"
+	// ReasonNodesFailed: the autoscaler cannot provide the nodes (Failed of a ProvisioningRequest).
+	// The MiniCluster asks again after a pause.
+	ReasonNodesFailed = "NodesFailed"
+	// ReasonNodesExpired: the autoscaler holds the nodes for the MiniCluster no longer
+	// (BookingExpired). The MiniCluster asks again after a pause.
+	ReasonNodesExpired = "NodesExpired"
+	// ReasonNodesRevoked: the autoscaler took the nodes back (CapacityRevoked). The MiniCluster asks
+	// again after a pause.
+	ReasonNodesRevoked = "NodesRevoked"
 	// ReasonNotAllowed: the queue, a quota of the namespace, or a volume does not allow the
 	// MiniCluster now, or ever.
 	ReasonNotAllowed = "NotAllowed"

@@ -30,6 +30,8 @@ const (
 	DefaultBackoffMax    = 30 * time.Minute
 	DefaultPatience      = 5 * time.Minute
 	DefaultHalfLife      = 7 * 24 * time.Hour
+	DefaultNodeTimeout   = 10 * time.Minute
+	DefaultNodeCooldown  = 2 * time.Minute
 
 	// DefaultDeadlineSeconds means that no deadline is set. The schema of the Flux Operator has
 	// the same default, so it cannot be told from a missing field.
@@ -126,6 +128,13 @@ func (q *MiniClusterQueue) Default() {
 	setDefault(&q.Spec.Requeue, RequeueOriginal)
 	if q.Spec.Users != nil {
 		setDefaultDuration(&q.Spec.Users.HalfLife, DefaultHalfLife)
+	}
+	if s := q.Spec.ScaleUp; s != nil {
+		setDefaultDuration(&s.Timeout, DefaultNodeTimeout)
+		setDefaultDuration(&s.Cooldown, DefaultNodeCooldown)
+		if s.Provider == ProvideByRequest {
+			setDefault(&s.Class, DefaultProvisioningClass)
+		}
 	}
 }
 

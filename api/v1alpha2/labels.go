@@ -78,6 +78,15 @@ const KueueQueue = "kueue"
 // its MiniCluster has nodes.
 const PlacementCheck = Group + "/placement"
 
+// ScaleUpLabel is on a ProvisioningRequest or a CapacityBuffer of a MiniCluster. The value says to which
+// attempt to get nodes it belongs.
+const ScaleUpLabel = Group + "/scale-up"
+
+// ScaleUpAnnotation is on the PodTemplate of a ProvisioningRequest or a CapacityBuffer. The value is the
+// record of the attempt to get nodes, as JSON: when the autoscaler was asked, for how many brokers, and
+// until when it is not asked again.
+const ScaleUpAnnotation = Group + "/scale-up"
+
 // Annotations of the objects that are made for a MiniCluster. By some of them the controller
 // sends messages to the lead's pod, which reads them from a downward API volume.
 const (

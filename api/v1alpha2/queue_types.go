@@ -21,6 +21,7 @@ import (
 // +kubebuilder:printcolumn:name="Share",type=string,JSONPath=`.status.share`,description="Part of the cluster that the queue uses, of its dominant resource"
 // +kubebuilder:printcolumn:name="Deserved",type=string,JSONPath=`.status.deserved`,description="Part of the cluster that the queue deserves while others want theirs"
 // +kubebuilder:printcolumn:name="Weight",type=integer,JSONPath=`.spec.weight`
+// +kubebuilder:printcolumn:name="Asked",type=integer,JSONPath=`.status.scaleUp.nodes`,priority=1,description="Nodes that its MiniClusters wait for, which an autoscaler was asked for"
 // +kubebuilder:printcolumn:name="Useful",type=integer,JSONPath=`.status.accounting.usefulNodeSeconds`,priority=1,description="Node-seconds of commands that succeeded"
 // +kubebuilder:printcolumn:name="Lost",type=integer,JSONPath=`.status.accounting.lostNodeSeconds`,priority=1,description="Other node-seconds of attempts that ended"
 // +kubebuilder:printcolumn:name="Suspended",type=boolean,JSONPath=`.spec.suspended`,priority=1
@@ -213,6 +214,10 @@ type MiniClusterQueueSpec struct {
 	// +optional
 	Users *QueueUsers `json:"users,omitempty"`
 
+	// scaleUp lets the queue ask an autoscaler for nodes that do not exist. Default: it asks for none.
+	// +optional
+	ScaleUp *ScaleUp `json:"scaleUp,omitempty"`
+
 	// suspended: true admits no MiniCluster from the queue. MiniClusters that run go on.
 	// Default false.
 	// +optional
@@ -308,6 +313,10 @@ type MiniClusterQueueStatus struct {
 	// +optional
 	Accounting *Accounting `json:"accounting,omitempty"`
 
+	// scaleUp is what an autoscaler is asked for the queue. Unset: nothing.
+	// +optional
+	ScaleUp *QueueScaleUp `json:"scaleUp,omitempty"`
+
 	// observedGeneration is the generation of the spec to which the status belongs.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
@@ -344,7 +353,7 @@ type WaitingMiniCluster struct {
 	// position in the queue, from 1.
 	Position int32 `json:"position"`
 	// reason is the reason of the condition Admitted: NeverFits, NotAllowed, NoRoom,
-	// WaitingForSize or WaitingForTurn.
+	// WaitingForSize, WaitingForTurn, or one that begins with Nodes.
 	Reason string `json:"reason"`
 	// message explains the reason in a sentence.
 	// +optional

@@ -71,7 +71,7 @@ func run(ctx context.Context, args []string) error {
 
 func build(ctx context.Context, args []string) error {
 	flags := newFlags("build")
-	mode, kueue := modeFlag(flags), kueueFlag(flags)
+	mode, kueue, autoscaler := modeFlag(flags), kueueFlag(flags), autoscalerFlag(flags)
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -81,6 +81,9 @@ func build(ctx context.Context, args []string) error {
 	}
 	if *kueue {
 		parts = append(parts, localcluster.Kueue)
+	}
+	if *autoscaler != "" {
+		parts = append(parts, localcluster.Karpenter)
 	}
 	_, err := ensureBinaries(ctx, parts...)
 	return err
@@ -98,12 +101,15 @@ func up(ctx context.Context, args []string) error {
 	config := localcluster.Config{}
 	flags := newFlags("up")
 	clusterFlags(flags, &config)
-	mode, mpi, kueue := modeFlag(flags), mpiFlag(flags), kueueFlag(flags)
+	mode, mpi, kueue, autoscaler := modeFlag(flags), mpiFlag(flags), kueueFlag(flags), autoscalerFlag(flags)
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if *kueue {
 		config.Kueue = &localcluster.KueueConfig{}
+	}
+	if *autoscaler != "" {
+		config.Karpenter = &localcluster.KarpenterConfig{}
 	}
 	if localcluster.Mode(*mode) == localcluster.Kind {
 		return upKind(ctx, config)
@@ -155,6 +161,9 @@ func startReal(ctx context.Context, config localcluster.Config, mpi bool) (*loca
 func upKind(ctx context.Context, config localcluster.Config) error {
 	if config.Kueue != nil {
 		return errors.New("a cluster of mode kind runs no Kueue: install Kueue in the cluster")
+	}
+	if config.Karpenter != nil {
+		return errors.New("a cluster of mode kind does not scale: its nodes are containers")
 	}
 	root, err := localcluster.Root()
 	if err != nil {
@@ -330,6 +339,19 @@ func mpiFlag(flags *flag.FlagSet) *bool {
 
 func kueueFlag(flags *flag.FlagSet) *bool {
 	return flags.Bool("kueue", false, "run Kueue, too")
+}
+
+// autoscalerFlag is "karpenter", or empty for no autoscaler.
+func autoscalerFlag(flags *flag.FlagSet) *string {
+	var name string
+	flags.Func("autoscaler", "run an autoscaler, too, which makes simulated nodes: karpenter", func(value string) error {
+		if value != "" && value != localcluster.KarpenterName {
+			return fmt.Errorf("there is no autoscaler %q: %s", value, localcluster.KarpenterName)
+		}
+		name = value
+		return nil
+	})
+	return &name
 }
 
 func dirFlag(flags *flag.FlagSet) *string {

@@ -25,6 +25,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/controllers/index"
 	"github.com/flux-elastic/flux-elastic/controllers/kueue"
 	"github.com/flux-elastic/flux-elastic/controllers/minicluster"
+	"github.com/flux-elastic/flux-elastic/controllers/scaleup"
 	"github.com/flux-elastic/flux-elastic/controllers/scheduler"
 	"github.com/flux-elastic/flux-elastic/internal/ledger"
 )
@@ -40,6 +41,11 @@ func setup(ctx context.Context, mgr ctrl.Manager, o *options.Options, matcher le
 	if err := queues.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("setting up the scheduler: %w", err)
 	}
+	autoscaler, err := scaleup.New(mgr, queues, clock.RealClock{})
+	if err != nil {
+		return fmt.Errorf("setting up nodes on demand: %w", err)
+	}
+	queues.Autoscaler = autoscaler
 	kueue, err := kueue.New(mgr, o.KueueNamespaces)
 	if err != nil {
 		return fmt.Errorf("setting up Kueue: %w", err)

@@ -36,7 +36,11 @@ type Queue struct {
 type Nodes struct{ Running, Starting, Idle, Down int }
 
 // verdicts are the verdicts of the scheduler on MiniClusters that wait.
-var verdicts = []elastic.Verdict{elastic.NeverFits, elastic.NotAllowed, elastic.NoRoom, elastic.WaitingForSize, elastic.WaitingForTurn}
+var verdicts = []elastic.Verdict{
+	elastic.NeverFits, elastic.NotAllowed, elastic.NoRoom, elastic.WaitingForSize, elastic.WaitingForTurn,
+	elastic.NodesRequested, elastic.NodesAccepted, elastic.NodesProvisioned,
+	elastic.NodesTimedOut, elastic.NodesFailed, elastic.NodesExpired, elastic.NodesRevoked,
+}
 
 var (
 	waitingDesc  = desc("waiting_miniclusters", "MiniClusters that wait for nodes, by verdict of the last cycle.", "queue", "verdict")

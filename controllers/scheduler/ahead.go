@@ -93,5 +93,5 @@ func (s *Scheduler) started(uid types.UID) {
 
 // startsInTime reports whether a waiting gang will start without any change but time.
 func startsInTime(verdict elastic.Verdict) bool {
-	return verdict == elastic.NoRoom || verdict == elastic.WaitingForTurn || verdict == elastic.WaitingForSize
+	return verdict == elastic.NoRoom || verdict == elastic.WaitingForTurn || verdict == elastic.WaitingForSize || verdict.AwaitsNodes()
 }

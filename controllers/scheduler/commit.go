@@ -28,6 +28,7 @@ func (s *Scheduler) commit(result queue.Result, seen *snapshot, now time.Time) n
 		}
 		seen.decided = append(seen.decided, e)
 		if d.Verdict == elastic.Admitted {
+			s.noteArrival(e, now)
 			s.admit(d, e, seen, now)
 		}
 		if isNews(e, d, now) {
@@ -42,6 +43,7 @@ func (s *Scheduler) commit(result queue.Result, seen *snapshot, now time.Time) n
 			out.lookAgain = elastic.Earliest(out.lookAgain, s.ledger.BarredNext(e.ask.At(now)))
 		}
 	}
+	out.asked = s.wish(&result, seen)
 	out.decided = append(out.decided, s.order(result, now)...)
 	out.lookAgain = elastic.Earliest(out.lookAgain, s.settleUsers(result, seen, now))
 	out.reported = s.updateReports(result, seen)

@@ -25,10 +25,10 @@ import (
 )
 
 // news is the result of a cycle for others: MiniClusters with a new decision or order, queues and
-// reservations whose report changed, and when time alone may change a decision.
+// reservations whose report changed, MiniClusters for which something else is to be asked, and when time alone may change a decision.
 type news struct {
-	decided, reported, reserved []types.NamespacedName
-	lookAgain                   time.Time
+	decided, reported, reserved, asked []types.NamespacedName
+	lookAgain                          time.Time
 }
 
 // Reconcile runs a cycle, if one is due, and sends the news.
@@ -39,7 +39,7 @@ func (s *Scheduler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result,
 		return ctrl.Result{}, err
 	}
 	for channel, names := range map[chan event.GenericEvent][]types.NamespacedName{
-		s.decided: news.decided, s.reported: news.reported, s.reserved: news.reserved,
+		s.decided: news.decided, s.reported: news.reported, s.reserved: news.reserved, s.scaling.asked: news.asked,
 	} {
 		for _, name := range names {
 			mc := &v1alpha2.MiniCluster{}

@@ -43,6 +43,8 @@ type entry struct {
 	reached  uint64 // changes of volumes that ask.Reach contains
 	gang     queue.Gang
 	decision queue.Decision
+	// asked is what an autoscaler was asked before the last cycle; nil if nothing.
+	asked *queue.Asked
 	// known is what the cache showed of the MiniCluster in the last cycle; nil if nothing. place is the place of the entry
 	// among all on which that cycle decided, from 1; 0 if it did not.
 	known *known

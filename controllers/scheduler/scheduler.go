@@ -57,6 +57,8 @@ type Scheduler struct {
 	Clock clock.PassiveClock
 	// AheadPods is how many pods may be made ahead in all.
 	AheadPods int
+	// Autoscaler is asked for nodes that do not exist; nil if there is none.
+	Autoscaler Autoscaler
 	// Linger is how long the nodes of an admission that ended count as taken for pods that were not
 	// seen; nil if no pod comes then. It is for pods that the API server binds when they are made.
 	Linger func() time.Duration
@@ -90,8 +92,9 @@ type Scheduler struct {
 	// books are the accounting of the queues, by name, and spendings what is still to be added to them.
 	books     map[string]*books
 	spendings []spending
-	// storage is what is known about volumes.
+	// storage is what is known about volumes, and scaling about nodes on demand.
 	storage storage
+	scaling scaling
 	// reports are the last cycle's reports, by queue.
 	reports map[string]status.QueueReport
 	// measured is what the metrics say about the queues after the last cycle; nil before. Nobody changes it later.
@@ -128,7 +131,7 @@ func New(cache client.Reader, clock clock.PassiveClock, topology []state.Topolog
 		Cache: cache, Clock: clock, topology: topology, ledger: ledger.New(topology, matcher),
 		entries: map[types.NamespacedName]*entry{}, checked: map[types.NamespacedName]types.UID{},
 		known: map[types.UID]*known{}, pods: map[types.UID]*corev1.Pod{}, limits: map[types.UID]int{}, repairs: map[types.UID][]int{},
-		storage:  storage{changes: 1, read: map[types.NamespacedName]bool{}},
+		storage: storage{changes: 1, read: map[types.NamespacedName]bool{}}, scaling: newScaling(),
 		accounts: map[string]*account{}, books: map[string]*books{}, runtimes: queue.NewRuntimes(mostLearned), reports: map[string]status.QueueReport{}, starting: map[types.UID]time.Time{},
 		kick:    make(chan event.GenericEvent, 1),
 		decided: make(chan event.GenericEvent, 1024), reported: make(chan event.GenericEvent, 1024), reserved: make(chan event.GenericEvent, 1024),

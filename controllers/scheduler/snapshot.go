@@ -57,6 +57,7 @@ func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (*snapshot, queu
 	out.Running = s.running(now)
 	s.barGrowth(out.Running, barred)
 	s.wantMore(out.Running)
+	s.scaleUp(out, queues)
 	s.learnRuntimes(queues)
 	s.keepBooks(queues)
 	s.reckon(out, queues, now)
@@ -100,6 +101,10 @@ func (s *Scheduler) gangNow(gang *queue.Gang, e *entry, q *v1alpha2.MiniClusterQ
 	*gang = e.gang
 	gang.Blocked = elastic.Earliest(gang.Blocked, e.decision.Blocked)
 	gang.HoldFor, gang.HoldUntil = e.decision.HoldFor, e.decision.HoldUntil
+	if s.Autoscaler != nil && q != nil && q.Spec.ScaleUp != nil {
+		gang.Asked, gang.AskProblem = s.Autoscaler.Asked(e.NamespacedName, e.miniCluster.UID)
+	}
+	e.asked = gang.Asked
 	if e.quota == nil {
 		gang.Created = state.Age(gang, q)
 	}

@@ -42,6 +42,7 @@ type Part string
 const (
 	RealNodes Part = "real nodes"
 	Kueue     Part = "Kueue"
+	Karpenter Part = "Karpenter"
 	// Coscheduling and Volcano are schedulers for comparison.
 	Coscheduling Part = "Coscheduling"
 	Volcano      Part = "Volcano"
@@ -76,9 +77,13 @@ var components = []component{
 	// Kueue's visibility server would write its certificate into /visibility. Without a directory, it
 	// has the certificate in memory.
 	{name: kueueName, pkg: "sigs.k8s.io/kueue/cmd/kueue", module: "kueue", variable: "sigs.k8s.io/kueue/pkg/visibility.certDir=", part: Kueue},
+	{name: KarpenterName, pkg: "sigs.k8s.io/karpenter/kwok", module: "karpenter", part: Karpenter},
 	{name: "coscheduling", pkg: "sigs.k8s.io/scheduler-plugins/cmd/scheduler", module: "../peers/coscheduling", part: Coscheduling},
 	{name: "volcano-scheduler", pkg: "volcano.sh/volcano/cmd/scheduler", module: "../peers/volcano", part: Volcano},
 }
+
+// toolchain lets the go command fetch a newer Go as a module, if the module of a component asks for one.
+const toolchain = "GOTOOLCHAIN=auto"
 
 // Binaries are the paths of the control plane's programs, by name.
 type Binaries map[string]string
@@ -217,7 +222,7 @@ func (c component) build(ctx context.Context, moduleDir, cache, ldflags string, 
 	}
 	cmd := exec.CommandContext(ctx, "go", "build", "-v", "-trimpath", "-ldflags", ldflags, "-o", out, c.pkg)
 	cmd.Dir = moduleDir
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-mod=readonly")
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-mod=readonly", toolchain)
 	// On an interrupt, the go command ends the compilers that it has started.
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = stopTimeout

@@ -49,6 +49,8 @@ const (
 	portKueueWebhook
 	portKueueHealth
 	portKueueVisibility
+	portKarpenterMetrics
+	portKarpenterHealth
 	portsPerCluster
 )
 
@@ -85,6 +87,8 @@ type Config struct {
 	Real RealConfig
 	// Kueue is Kueue beside the cluster; nil if the cluster has none.
 	Kueue *KueueConfig
+	// Karpenter is Karpenter beside the cluster; nil if the cluster has none.
+	Karpenter *KarpenterConfig
 	// Control are settings of the control plane.
 	Control ControlConfig
 	// LogDenied lets the API server log every request that no role allows. Denied returns these requests.
@@ -168,7 +172,7 @@ func (c *Config) check() error {
 	return CheckReal(nil)
 }
 
-// start starts the control plane, the nodes and Kueue, and waits until all of them are ready.
+// start starts the control plane, the nodes, Kueue and Karpenter, and waits until all of them are ready.
 func (c *Cluster) start(ctx context.Context, config Config, binaries Binaries, say func(string)) error {
 	var addresses []net.IP
 	if config.Real.Count > 0 {
@@ -182,17 +186,26 @@ func (c *Cluster) start(ctx context.Context, config Config, binaries Binaries, s
 		return err
 	}
 	controllers := []string{"kube-controller-manager", "kube-scheduler", "kwok"}
-	if config.Real.Count > 0 && config.Nodes.Count == 0 {
+	if config.Real.Count > 0 && config.Nodes.Count == 0 && config.Karpenter == nil {
 		controllers = controllers[:2] // nothing is simulated
 	}
 	if err := c.startControlPlane(ctx, binaries, keys, controllers, say); err != nil {
 		return err
 	}
-	if err := c.startNodes(ctx, config, binaries, keys, say); err != nil || config.Kueue == nil {
+	if err := c.startNodes(ctx, config, binaries, keys, say); err != nil {
 		return err
 	}
-	say("starting Kueue")
-	return c.StartKueue(ctx, binaries, *config.Kueue)
+	if config.Kueue != nil {
+		say("starting Kueue")
+		if err := c.StartKueue(ctx, binaries, *config.Kueue); err != nil {
+			return err
+		}
+	}
+	if config.Karpenter == nil {
+		return nil
+	}
+	say("starting Karpenter")
+	return c.StartKarpenter(ctx, binaries, *config.Karpenter)
 }
 
 // startNodes starts the nodes, and waits until the nodes are ready.

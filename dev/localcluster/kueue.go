@@ -18,7 +18,6 @@ import (
 	"io"
 	"maps"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -64,6 +63,9 @@ func (c *Config) Parts() []Part {
 	if c.Kueue != nil {
 		parts = append(parts, Kueue)
 	}
+	if c.Karpenter != nil {
+		parts = append(parts, Karpenter)
+	}
 	return parts
 }
 
@@ -92,23 +94,10 @@ func (c *Cluster) StartKueue(ctx context.Context, binaries Binaries, config Kueu
 	if err != nil {
 		return err
 	}
-	if err := c.await(ctx, "Kueue", func() (bool, error) { return c.kueueAnswers(ctx), nil }, started); err != nil {
+	if err := c.await(ctx, "Kueue", func() (bool, error) { return isReady(ctx, c.Address(portKueueHealth)), nil }, started); err != nil {
 		return err
 	}
 	return k.serveVisibility(ctx)
-}
-
-// kueueAnswers reports whether Kueue's webhooks answer.
-func (c *Cluster) kueueAnswers(ctx context.Context) bool {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.Address(portKueueHealth)+"/readyz", http.NoBody)
-	if err != nil {
-		return false
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return false
-	}
-	return response.Body.Close() == nil && response.StatusCode == http.StatusOK
 }
 
 // Sources returns the directory of the module of a program, in Go's module cache. It downloads the
@@ -120,7 +109,7 @@ func Sources(ctx context.Context, program string) (string, error) {
 	}
 	module := info.Main.Path + "@" + info.Main.Version
 	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", module)
-	cmd.Dir = os.TempDir() // not in a module
+	cmd.Dir, cmd.Env = os.TempDir(), append(os.Environ(), toolchain) // not in a module
 	out, err := cmd.Output()
 	if err != nil {
 		return "", fmt.Errorf("finding the sources of %s: %w\n%s", module, withStderr(err), out)

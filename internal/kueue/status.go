@@ -130,6 +130,9 @@ func unusable(wl *kueueapi.Workload, in Input) string {
 	case elastic.NoRoom, elastic.WaitingForTurn, elastic.NotAllowed, elastic.NotChecked, elastic.NeverFits:
 		return in.Offer.Message
 	}
+	if in.Offer.Verdict.LostNodes() {
+		return in.Offer.Message
+	}
 	return ""
 }
 

@@ -94,6 +94,17 @@ func (l *Ledger) withAway() *Ledger {
 	return l.earlier
 }
 
+// mayReturn reports whether a node that went away may come back for the gangs of a queue without that they ask for it.
+func (l *Ledger) mayReturn(queue string) bool {
+	could := l.could[queue]
+	for _, a := range l.away {
+		if !slices.ContainsFunc(could, func(c Could) bool { return c.IsA(a.before.Node) }) {
+			return true
+		}
+	}
+	return false
+}
+
 // couldHold reports whether the nodes could hold a gang at one of some sizes if they were empty.
 func (l *Ledger) couldHold(ask state.Ask, sizes []int) bool {
 	graph, err := l.current()

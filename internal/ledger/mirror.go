@@ -61,6 +61,8 @@ type Ledger struct {
 	earlier *Ledger
 	// most are the answers of MostPods, by a hash of the requests. They are forgotten whenever earlier is.
 	most map[[sha256.Size]byte]int
+	// could is what could come, by queue.
+	could map[string][]Could
 	// reserved are the reservations that are not over.
 	reserved []*reserved
 	// requests are what pods request, by a text of it.
@@ -74,6 +76,8 @@ type node struct {
 	topology []string
 	down     string
 	others   bool // brokers may not use it
+	// shape is that of a node that could come; nil for a node that exists.
+	shape *state.Shape
 }
 
 // Pod is what is kept of a pod: what it holds, where and whose it is.

@@ -43,7 +43,13 @@ func excludes(node *node, pod *corev1.Pod, required nodeaffinity.RequiredNodeAff
 	if !picky {
 		return ""
 	}
-	if match, err := required.Match(node.Node); err != nil || !match {
+	match, err := false, error(nil)
+	if node.shape != nil {
+		match = node.shape.Admits(pod)
+	} else {
+		match, err = required.Match(node.Node)
+	}
+	if err != nil || !match {
 		return "not selected by the pod's node labels"
 	}
 	return ""
@@ -58,6 +64,9 @@ func unreached(volumes []state.Volume, nodes iter.Seq[*node]) iter.Seq2[string, 
 	return func(yield func(node, reason string) bool) {
 		for node := range nodes {
 			for i, selector := range selectors {
+				if node.shape != nil && node.shape.Reaches(volumes[i].Nodes) {
+					continue
+				}
 				if match, err := selector.Match(node.Node); err == nil && match {
 					continue
 				}

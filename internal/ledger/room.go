@@ -76,6 +76,11 @@ type room struct {
 	kept []fluxion.Exclusion
 	// leftovers are what each pod takes of gangs without a promise that still have pods.
 	leftovers map[string]fluxion.Resources
+	// added are the nodes of the graph that could come, by queue.
+	added map[string]addition
+	// extended is a copy with all that could come for a queue, until the room changes; nil until needed.
+	extended    *room
+	extendedFor string
 }
 
 // Room is what is free now, for requests by ID: of waiting gangs, and of running gangs that can grow
@@ -198,6 +203,9 @@ func (r *room) ask(id string, sizes []int) (gang request, ok bool) {
 	}
 	gang = *known
 	gang.Sizes = sizes
+	if r.added != nil {
+		gang.Pods.Infeasible = slices.Concat(gang.Pods.Infeasible, r.absent(gang.ask.Queue))
+	}
 	return gang, true
 }
 
@@ -212,7 +220,7 @@ func (r *room) Place(id string, sizes []int) []string {
 	} else {
 		placement, _ = r.graph.MatchGang(gang.Gang)
 	}
-	if len(placement.Nodes) == 0 || r.graph.Take(gang.Gang, placement) != nil {
+	if r.extended = nil; len(placement.Nodes) == 0 || r.graph.Take(gang.Gang, placement) != nil {
 		return nil
 	}
 	return placement.Nodes
@@ -225,6 +233,7 @@ func (r *room) leave(id string) bool {
 	if len(pods) == 0 {
 		return true
 	}
+	r.extended = nil
 	requests, ok := r.leftovers[id]
 	if !ok || r.graph.Release(id) != nil {
 		return false
@@ -256,7 +265,7 @@ func (r *room) CouldHold(id string, sizes []int) bool {
 
 // couldHoldBefore reports whether a gang could fit before nodes went away.
 func (r *room) couldHoldBefore(gang *request) bool {
-	return r.earlier != nil && r.earlier.couldHold(gang.ask, gang.Sizes)
+	return r.earlier != nil && r.ledger.mayReturn(gang.ask.Queue) && r.earlier.couldHold(gang.ask, gang.Sizes)
 }
 
 func (r *room) Why(id string, sizes []int) string {
@@ -278,6 +287,7 @@ func (r *room) Why(id string, sizes []int) string {
 }
 
 func (r *room) Grow(id string, n int) []elastic.Pod {
+	r.extended = nil
 	gang, ok := r.complete(id)
 	if !ok {
 		return nil
@@ -324,6 +334,7 @@ func (r *room) Keep(id string) {
 func (r *room) Victims(id string, n int) []int { return r.graph.Victims(id, n) }
 
 func (r *room) Shrink(id string, ranks []int) {
+	r.extended = nil
 	for _, rank := range ranks {
 		if rank > 0 {
 			_ = r.graph.Free(id, rank) // no error matters: the rank may hold nothing
@@ -332,12 +343,15 @@ func (r *room) Shrink(id string, ranks []int) {
 }
 
 func (r *room) Release(id string) {
+	r.extended = nil
 	if len(r.graph.Pods(id)) > 0 {
 		_ = r.graph.Release(id)
 	}
 }
 
-func (r *room) Snapshot() queue.Room {
+func (r *room) Snapshot() queue.Room { return r.snapshot() }
+
+func (r *room) snapshot() *room {
 	snapshot := *r
 	snapshot.graph = r.graph.Snapshot()
 	return &snapshot

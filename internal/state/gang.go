@@ -54,6 +54,7 @@ func Gang(mc *v1alpha2.MiniCluster, pod *corev1.Pod, quota *v1alpha2.Quota) queu
 		Requests:    queue.Resources(requests),
 		Exclusive:   requests[fluxion.WholeNode] > 0,
 		Confined:    isConfined(mc, quota),
+		Distinct:    !mc.Spec.Network.DisableAffinity,
 		BestEffort:  asksForNothing(requests),
 		Class:       class(mc, pod, quota, requests),
 		Limit:       Limit(mc, AdmittedDeadlines(mc)),
@@ -214,5 +215,14 @@ func Queue(made *v1alpha2.MiniClusterQueue) queue.Queue {
 		Patience:    s.Patience.Duration,
 		MinRuntime:  ptr.Deref(s.MinRuntime, metav1.Duration{}).Duration,
 		Suspended:   s.Suspended,
+		ScaleUp:     scaleUp(s.ScaleUp),
 	}
+}
+
+// scaleUp is how a queue asks for nodes, as far as its spec says; nil if it does not.
+func scaleUp(s *v1alpha2.ScaleUp) *queue.ScaleUp {
+	if s == nil {
+		return nil
+	}
+	return &queue.ScaleUp{Limit: int(s.MaxNodes), Timeout: s.Timeout.Duration, Cooldown: s.Cooldown.Duration}
 }

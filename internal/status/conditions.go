@@ -70,6 +70,14 @@ var admittedReasons = map[elastic.Verdict]string{
 	elastic.NoRoom:          v1alpha2.ReasonNoRoom,
 	elastic.WaitingForSize:  v1alpha2.ReasonWaitingForSize,
 	elastic.WaitingForTurn:  v1alpha2.ReasonWaitingForTurn,
+
+	elastic.NodesRequested:   v1alpha2.ReasonNodesRequested,
+	elastic.NodesAccepted:    v1alpha2.ReasonNodesAccepted,
+	elastic.NodesProvisioned: v1alpha2.ReasonNodesProvisioned,
+	elastic.NodesTimedOut:    v1alpha2.ReasonNodesTimedOut,
+	elastic.NodesFailed:      v1alpha2.ReasonNodesFailed,
+	elastic.NodesExpired:     v1alpha2.ReasonNodesExpired,
+	elastic.NodesRevoked:     v1alpha2.ReasonNodesRevoked,
 }
 
 func setQuorumReached(s *v1alpha2.MiniClusterStatus, in Input) {

@@ -68,6 +68,14 @@ var QueuedEvents = map[elastic.Verdict]string{
 	elastic.NotAllowed:     corev1.EventTypeNormal,
 	elastic.NotChecked:     corev1.EventTypeNormal,
 	elastic.WaitingForSize: corev1.EventTypeNormal,
+
+	elastic.NodesRequested:   corev1.EventTypeNormal,
+	elastic.NodesAccepted:    corev1.EventTypeNormal,
+	elastic.NodesProvisioned: corev1.EventTypeNormal,
+	elastic.NodesTimedOut:    corev1.EventTypeWarning,
+	elastic.NodesFailed:      corev1.EventTypeWarning,
+	elastic.NodesExpired:     corev1.EventTypeWarning,
+	elastic.NodesRevoked:     corev1.EventTypeWarning,
 }
 
 // queued says why the MiniCluster waits, if that is news.

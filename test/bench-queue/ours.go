@@ -134,6 +134,12 @@ func (r *room) Place(id string, sizes []int) []string {
 
 func (r *room) Fits(_ string, limit int) int { return min(limit, r.free) }
 
+// FitsApart: a gang has one pod on each node anyway.
+func (r *room) FitsApart(id string, limit int) int { return r.Fits(id, limit) }
+
+// With: no nodes could come.
+func (r *room) With(string, []int) queue.Room { return r.Snapshot() }
+
 func (r *room) CouldHold(_ string, sizes []int) bool { return slices.Min(sizes) <= r.nodes }
 
 func (r *room) Why(_ string, sizes []int) string {

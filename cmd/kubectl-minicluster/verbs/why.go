@@ -6,6 +6,7 @@ package verbs
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -73,7 +74,7 @@ func explainWaiting(mc *v1alpha2.MiniCluster, queue *v1alpha2.MiniClusterQueue, 
 		lines = append(lines, place(mc, queue))
 	}
 	var help []string
-	if least := mc.Spec.MinSize; least > 1 && (reason == v1alpha2.ReasonNoRoom || reason == v1alpha2.ReasonNeverFits) {
+	if least := mc.Spec.MinSize; least > 1 && slices.Contains(tooLarge, reason) {
 		help = append(help, fmt.Sprintf("a minSize below %d, if the command can run with fewer brokers", least))
 	}
 	switch reason {
@@ -85,6 +86,8 @@ func explainWaiting(mc *v1alpha2.MiniCluster, queue *v1alpha2.MiniClusterQueue, 
 		help = append(help, "a shorter elastic.waitForSize")
 	case v1alpha2.ReasonNeverFits:
 		help = append(help, "smaller requests for each broker, or larger nodes")
+	case v1alpha2.ReasonNodesTimedOut, v1alpha2.ReasonNodesFailed, v1alpha2.ReasonNodesExpired, v1alpha2.ReasonNodesRevoked:
+		help = append(help, "what the autoscaler says about its node groups and limits")
 	case v1alpha2.ReasonNotAllowed:
 		help = append(help, "another queue, or the administrator of queue "+state.QueueOf(mc))
 	}
@@ -92,6 +95,11 @@ func explainWaiting(mc *v1alpha2.MiniCluster, queue *v1alpha2.MiniClusterQueue, 
 		lines = append(lines, "What would help: "+strings.Join(help, "; ")+".")
 	}
 	return lines
+}
+
+// tooLarge are the reasons of MiniClusters that need fewer nodes to start.
+var tooLarge = []string{
+	v1alpha2.ReasonNoRoom, v1alpha2.ReasonNeverFits, v1alpha2.ReasonNodesTimedOut, v1alpha2.ReasonNodesFailed, v1alpha2.ReasonNodesExpired, v1alpha2.ReasonNodesRevoked,
 }
 
 // mostAhead is how many of those ahead are named.

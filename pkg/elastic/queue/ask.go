@@ -29,9 +29,9 @@ func (c *cycle) askForNodes() {
 // that could come is too little now, because others have to end as well, keeps none from asking. One for which it is too
 // little beside what was asked for gangs before it does, so that it is not passed for ever.
 func (c *cycle) askIn(q *jobQueue, then *clusterState) *clusterState {
-	left, tooLarge := q.ScaleUp.MaxNodes, map[string]int{} // the smallest size, by class
+	left, tooLarge := q.ScaleUp.More, map[string]int{} // the smallest size, by class
 	for _, e := range q.waiting {
-		if least, known := tooLarge[e.class]; left == 0 || known && e.least() >= least || !c.lacksOnlyNodes(e, then) {
+		if least, known := tooLarge[e.class]; left == 0 && !e.awaits || known && e.least() >= least || !c.lacksOnlyNodes(e, then) {
 			continue
 		}
 		ask, sizes := c.nextAsk(e)
@@ -47,7 +47,7 @@ func (c *cycle) askIn(q *jobQueue, then *clusterState) *clusterState {
 		}
 		after, nodes := then.bring(e, ask.Size, left)
 		if ask.Size == 0 || after == nil {
-			if left < q.ScaleUp.MaxNodes {
+			if left < q.ScaleUp.More {
 				return then
 			}
 			tooLarge[e.class] = e.least()
@@ -139,6 +139,9 @@ func (c *cycle) askMessage(e *entry, coming int) string {
 	if e.ask.Size < e.Sizing.Size {
 		message += fmt.Sprintf(", to start with %d of %d brokers", e.ask.Size, e.Sizing.Size)
 	}
+	if e.AskProblem != "" {
+		return message + ", for which the autoscaler cannot be asked: " + e.AskProblem
+	}
 	if !e.awaits {
 		return message
 	}
@@ -212,7 +215,7 @@ func (c *cycle) whyNoneCome(e *entry) string {
 	least := e.allowed.Least()
 	now := sort.Search(least, func(n int) bool { return !c.base.CouldHold(e.ID, []int{n + 1}) })
 	if now < least && c.couldCome(e, now+1) {
-		return fmt.Sprintf("; the %d nodes for which queue %s may ask at once (scaleUp.maxNodes) would be too few", s.MaxNodes, e.queue.Name)
+		return fmt.Sprintf("; queue %s may ask for no more than %d nodes (scaleUp.maxNodes)", e.queue.Name, s.Limit)
 	}
 	return fmt.Sprintf("; none of the nodes for which queue %s may ask could hold a broker", e.queue.Name)
 }

@@ -69,6 +69,8 @@ type Gang struct {
 	Distinct bool
 	// Asked is what an autoscaler was asked for the gang; nil if nothing.
 	Asked *Asked
+	// AskProblem says why the autoscaler cannot be asked for it; "" if it can.
+	AskProblem string
 	// Blocked is since when the gang has waited after it was the head of its queue first; zero if
 	// it never was. It comes from the Decision of the cycle before.
 	Blocked time.Time

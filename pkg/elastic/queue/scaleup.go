@@ -14,8 +14,9 @@ import (
 
 // ScaleUp says how the gangs of a queue ask an autoscaler for nodes that do not exist.
 type ScaleUp struct {
-	// MaxNodes bounds the nodes for which the gangs of the queue wait at once.
-	MaxNodes int
+	// Limit is how many nodes of the shapes there may be for the queue, and More how many further ones that leaves: nodes
+	// that are idle, or that its gangs have, count.
+	Limit, More int
 	// Timeout is how long a gang waits for nodes. Cooldown is how long it asks for none after that, the first time. It
 	// doubles each time.
 	Timeout, Cooldown time.Duration
@@ -73,7 +74,7 @@ const longestPause = time.Hour
 // mayAsk reports whether nodes may be asked for that a gang lacks. Pods without requests need none.
 func (e *entry) mayAsk() bool {
 	s := e.queue.ScaleUp
-	return s != nil && s.MaxNodes > 0 && s.Barred == "" && !e.BestEffort
+	return s != nil && s.Limit > 0 && s.Barred == "" && !e.BestEffort
 }
 
 // awaitNodes lets a gang that waits for nodes start at the size for which they are enough, or a larger one.
@@ -198,7 +199,7 @@ func (c *cycle) couldCome(e *entry, size int) bool {
 		return false
 	}
 	for _, shapes := range e.queue.kinds() {
-		if c.atStart().withMost(e.queue, e.queue.ScaleUp.MaxNodes, shapes).room.CouldHold(e.ID, []int{size}) {
+		if c.atStart().withMost(e.queue, e.queue.ScaleUp.More, shapes).room.CouldHold(e.ID, []int{size}) {
 			return true
 		}
 	}
@@ -210,7 +211,7 @@ func (e *entry) mostToCome(name string) int64 {
 	var most int64
 	if e.mayAsk() {
 		for _, shape := range e.queue.ScaleUp.Shapes {
-			most = max(most, times(shape.Holds[name], min(shape.Most, e.queue.ScaleUp.MaxNodes)))
+			most = max(most, times(shape.Holds[name], min(shape.Most, e.queue.ScaleUp.More)))
 		}
 	}
 	return most
@@ -263,7 +264,7 @@ func (c *cycle) reserveComing(q *jobQueue) {
 	}
 	soon := c.soon(q)
 	base := c.state.after(soon)
-	then, left := base, q.ScaleUp.MaxNodes
+	then, left := base, q.ScaleUp.More
 	for i, e := range awaiting {
 		after, nodes := then.bring(e, e.least(), left)
 		if after == nil {

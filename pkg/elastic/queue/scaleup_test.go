@@ -11,11 +11,11 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 )
 
-// scaling is a queue that may wait for so many nodes at once, of one slot each.
+// scaling is a queue that may have so many more nodes, of one slot each.
 func scaling(name string, nodes int, change ...func(*Queue)) Queue {
 	return queue(name, func(q *Queue) {
 		q.ScaleUp = &ScaleUp{
-			MaxNodes: nodes, Timeout: 5 * time.Minute, Cooldown: time.Minute, Arrival: 30 * time.Second,
+			Limit: nodes, More: nodes, Timeout: 5 * time.Minute, Cooldown: time.Minute, Arrival: 30 * time.Second,
 			Shapes: []Shape{{Most: 100, Holds: Resources{"cpu": 1, "pods": 10}}},
 		}
 		for _, f := range change {
@@ -42,7 +42,9 @@ func saying(verdict elastic.Verdict, message string) func(*Asked) {
 
 // pausedUntil is what failed, until when nothing is asked.
 func pausedUntil(second int) func(*Asked) {
-	return func(a *Asked) { a.Until, a.Verdict = noon.Add(time.Duration(second)*time.Second), elastic.NodesTimedOut }
+	return func(a *Asked) {
+		a.Until, a.Verdict = noon.Add(time.Duration(second)*time.Second), elastic.NodesTimedOut
+	}
 }
 
 func distinct(g *Gang) { g.Distinct = true }
@@ -65,7 +67,7 @@ func TestAskForNodes(t *testing.T) {
 			cluster: newCluster(3, scaling("default", 16, func(q *Queue) { q.ScaleUp.Barred = "there is none" })).wait(gang("a", 4, 1)), second: 100,
 			want: "a NeverFits",
 		},
-		"more than may be asked for at once never fits, and holds up nobody": {
+		"more than may be asked for never fits, and holds up nobody": {
 			cluster: newCluster(3, scaling("default", 16)).wait(gang("a", 20, 1), gang("b", 4, 2)), second: 100,
 			want: "a NeverFits, b NodesRequested, b asks for 1 at 4",
 		},
@@ -265,7 +267,7 @@ func TestMessagesAboutNodes(t *testing.T) {
 			"the autoscaler cannot provide nodes for 4 brokers: no quota; it asks again at 12:02:40 UTC",
 		},
 		"too many": {
-			gang("a", 40, 1), 100, 0, "needs 40, there are 1; the 16 nodes for which queue default may ask at once (scaleUp.maxNodes) would be too few",
+			gang("a", 40, 1), 100, 0, "needs 40, there are 1; queue default may ask for no more than 16 nodes (scaleUp.maxNodes)",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

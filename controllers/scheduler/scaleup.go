@@ -1,0 +1,251 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/kueue"
+	"github.com/flux-elastic/flux-elastic/internal/ledger"
+	"github.com/flux-elastic/flux-elastic/internal/scaleup"
+	"github.com/flux-elastic/flux-elastic/internal/state"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic/queue"
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
+)
+
+// Autoscaler is asked for nodes that do not exist.
+type Autoscaler interface {
+	// Barred says why a provider cannot be asked; "" if it can.
+	Barred(provider v1alpha2.ScaleUpProvider) string
+	// Asked is what was asked for a MiniCluster; nil if nothing. problem says why asking fails; "" if it does not.
+	Asked(name types.NamespacedName, uid types.UID) (asked *queue.Asked, problem string)
+	// Shapes are the kinds of nodes that could come by the autoscaler's own configuration; none if that is not known.
+	Shapes() []state.Shape
+}
+
+const (
+	// mostAsked bounds the nodes that a queue waits for at once, whatever its spec says.
+	mostAsked = 10000
+	// mostSizes bounds the sizes of nodes that are told apart where nodes come in any size.
+	mostSizes = 8
+	// usualArrival is how long nodes are expected to take while none have come.
+	usualArrival = 2 * time.Minute
+)
+
+// scaling is what the scheduler knows about nodes on demand.
+type scaling struct {
+	// asks are those of the last cycle, by MiniCluster, and told those of which the autoscaler was to hear.
+	asks map[types.UID]*scaleup.Wish
+	told map[types.UID]queue.Ask
+	// arrivals are how long nodes took, by queue.
+	arrivals map[string]time.Duration
+	// asked sends the MiniClusters for which something else is to be asked.
+	asked chan event.GenericEvent
+}
+
+func newScaling() scaling {
+	return scaling{
+		asks: map[types.UID]*scaleup.Wish{}, told: map[types.UID]queue.Ask{}, arrivals: map[string]time.Duration{},
+		asked: make(chan event.GenericEvent, 1024),
+	}
+}
+
+// Asks sends the MiniClusters for which something else is to be asked.
+func (s *Scheduler) Asks() <-chan event.GenericEvent { return s.scaling.asked }
+
+// Wake asks for a cycle, because the autoscaler has news.
+func (s *Scheduler) Wake() {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.wake()
+}
+
+// Wish is what is to be asked for a MiniCluster; nil if nothing. placed is true if it has been given nodes. known is false
+// if no cycle has decided about it.
+func (s *Scheduler) Wish(name types.NamespacedName, uid types.UID) (wish *scaleup.Wish, placed, known bool) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	e := s.entries[name]
+	switch {
+	case e == nil || e.miniCluster.UID != uid:
+		return nil, false, s.checked[name] == uid
+	case e.awaitsQuota:
+		return nil, false, true
+	case e.decision.Verdict == elastic.Admitted:
+		return nil, true, true
+	}
+	return s.scaling.asks[uid], false, e.decision.Verdict != ""
+}
+
+// scaleUp completes what the queues say about nodes that do not exist, and tells the ledger which nodes could come.
+func (s *Scheduler) scaleUp(out *snapshot, queues map[string]*v1alpha2.MiniClusterQueue) {
+	could := map[string][]ledger.Could{}
+	for i := range out.Queues {
+		q := &out.Queues[i]
+		if q.ScaleUp == nil {
+			continue
+		}
+		made := queues[q.Name]
+		q.ScaleUp.Arrival = s.arrival(q)
+		if s.Autoscaler == nil {
+			q.ScaleUp.Barred = "there is no autoscaler"
+			continue
+		}
+		if q.ScaleUp.Barred = s.Autoscaler.Barred(made.Spec.ScaleUp.Provider); q.ScaleUp.Barred != "" {
+			continue
+		}
+		shapes, others := state.Shapes(made, s.Autoscaler.Shapes()), s.heldByOthers(out, q.Name)
+		q.ScaleUp.More = max(min(q.ScaleUp.Limit, mostAsked)-s.ledger.Up(shapes, others), 0)
+		wanted, requests := wantedOf(out, q.Name)
+		for _, shape := range state.Sized(shapes, requests) {
+			there := 0
+			if shape.Most > 0 {
+				there = s.ledger.There(&shape)
+			}
+			most := min(shape.MostMore(there), q.ScaleUp.More, wanted)
+			could[q.Name] = append(could[q.Name], ledger.Could{Shape: shape, Nodes: most})
+			q.ScaleUp.Shapes = append(q.ScaleUp.Shapes, queue.Shape{Most: most, Holds: queue.Resources(shape.Capacity)})
+		}
+	}
+	s.ledger.CouldCome(could)
+	s.noteComing(out)
+}
+
+// heldByOthers are the nodes of running gangs of other queues, but for those that gangs of a queue have, too.
+func (s *Scheduler) heldByOthers(out *snapshot, name string) map[string]bool {
+	nodes := map[string]bool{}
+	for _, own := range []bool{false, true} {
+		for i := range out.Running {
+			r := &out.Running[i]
+			if promise := s.ledger.Promised(types.UID(r.ID)); promise != nil && (r.Queue == name) == own {
+				for _, node := range promise.Nodes {
+					nodes[node] = !own
+				}
+			}
+		}
+	}
+	return nodes
+}
+
+// noteComing counts the nodes that are coming since the first MiniCluster that waits has asked.
+func (s *Scheduler) noteComing(out *snapshot) {
+	var since time.Time
+	for i := range out.Waiting {
+		if asked := out.Waiting[i].Asked; asked != nil && asked.Until.IsZero() {
+			since = elastic.Earliest(since, asked.At)
+		}
+	}
+	if !since.IsZero() {
+		out.Coming, out.CameLast = s.ledger.Coming(since)
+	}
+}
+
+// wantedOf is how many brokers the waiting MiniClusters of a queue want, and the different requests of their pods, the
+// smallest first.
+func wantedOf(out *snapshot, name string) (wanted int, requests []fluxion.Resources) {
+	classes := map[string]bool{}
+	for i, e := range out.waiting {
+		gang := &out.Waiting[i]
+		if gang.Queue != name || gang.BestEffort {
+			continue
+		}
+		wanted += gang.Sizing.Allowed().Most()
+		if !classes[gang.Class] {
+			classes[gang.Class] = true
+			if of := e.ask.Pods.Requests; !slices.ContainsFunc(requests, func(other fluxion.Resources) bool { return maps.Equal(other, of) }) {
+				requests = append(requests, of)
+			}
+		}
+	}
+	slices.SortFunc(requests, func(a, b fluxion.Resources) int {
+		return cmp.Or(cmp.Compare(len(a), len(b)), cmp.Compare(a[fluxion.CPU], b[fluxion.CPU]), cmp.Compare(a[fluxion.Memory], b[fluxion.Memory]), cmp.Compare(a.String(), b.String()))
+	})
+	if len(requests) <= mostSizes {
+		return wanted, requests
+	}
+	largest := fluxion.Resources{}
+	for _, of := range requests[mostSizes-1:] {
+		for name, amount := range of {
+			largest[name] = max(largest[name], amount)
+		}
+	}
+	return wanted, append(requests[:mostSizes-1:mostSizes-1], largest)
+}
+
+// arrival is how long nodes are expected to take that a queue asks for.
+func (s *Scheduler) arrival(q *queue.Queue) time.Duration {
+	if took, known := s.scaling.arrivals[q.Name]; known {
+		return min(took, q.ScaleUp.Timeout)
+	}
+	return min(usualArrival, q.ScaleUp.Timeout/2)
+}
+
+// noteArrival learns how long the nodes took of a MiniCluster that gets nodes: the average of the last, of which each
+// counts half as much as the next.
+func (s *Scheduler) noteArrival(e *entry, now time.Time) {
+	if e.asked == nil || !e.asked.Until.IsZero() {
+		return
+	}
+	took := max(now.Sub(e.asked.At), time.Second)
+	if before, known := s.scaling.arrivals[e.queue]; known {
+		took = (before + took) / 2
+	}
+	s.scaling.arrivals[e.queue] = took
+}
+
+// wish keeps what a cycle wants to ask for, and returns the MiniClusters for which that is news.
+func (s *Scheduler) wish(result *queue.Result, seen *snapshot) []types.NamespacedName {
+	var news []types.NamespacedName
+	asks, told := map[types.UID]*scaleup.Wish{}, map[types.UID]queue.Ask{}
+	for _, ask := range result.Asks {
+		k := s.known[types.UID(ask.Gang)]
+		if k == nil || k.entry == nil {
+			continue
+		}
+		asks[k.miniCluster.UID] = s.wishOf(k.entry, ask, seen)
+		if ask.Pause > 0 { // less of it is left in each cycle
+			ask.Pause = 1
+		}
+		told[k.miniCluster.UID] = ask
+		if before, known := s.scaling.told[k.miniCluster.UID]; !known || before != ask {
+			news = append(news, client.ObjectKeyFromObject(k.miniCluster))
+		}
+	}
+	for i := range seen.Waiting {
+		if gang := &seen.Waiting[i]; gang.Asked != nil && asks[types.UID(gang.ID)] == nil { // also after a restart
+			if k := s.known[types.UID(gang.ID)]; k != nil {
+				news = append(news, client.ObjectKeyFromObject(k.miniCluster))
+			}
+		}
+	}
+	s.scaling.asks, s.scaling.told = asks, told
+	return news
+}
+
+// wishOf completes what is to be asked for a MiniCluster.
+func (s *Scheduler) wishOf(e *entry, ask queue.Ask, seen *snapshot) *scaleup.Wish {
+	w := &scaleup.Wish{Ask: ask, Pod: kueue.Confine(e.pod, e.quota), Batch: s.batchNodes()}
+	for _, made := range seen.queues {
+		if made.Name == e.queue && made.Spec.ScaleUp != nil {
+			q := made.DeepCopy()
+			q.Default()
+			from := q.Spec.ScaleUp
+			w.Provider, w.Class, w.Parameters, w.Timeout, w.MaxNodes = from.Provider, from.Class, from.Parameters, from.Timeout.Duration, int(from.MaxNodes)
+		}
+	}
+	return w
+}
+
+// batchNodes selects the nodes that brokers may use.
+func (s *Scheduler) batchNodes() labels.Selector { return s.ledger.Nodes }

@@ -1,0 +1,77 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package scaleup
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic/queue"
+)
+
+// Record is what was asked for a MiniCluster, in an annotation of its PodTemplate.
+type Record struct {
+	// Attempt, Pauses, Size, Apart and Asked are those of queue.Asked.
+	Attempt int       `json:"attempt"`
+	Pauses  int       `json:"pauses,omitempty"`
+	Size    int       `json:"size"`
+	Apart   bool      `json:"apart,omitempty"`
+	Asked   time.Time `json:"asked"`
+	// Template is a hash of the template of the pods.
+	Template string `json:"template"`
+	// Until is when the MiniCluster may ask again after a failure, for the Reason and with the Message of the
+	// autoscaler; zero while it asks.
+	Until   time.Time       `json:"until,omitzero"`
+	Reason  elastic.Verdict `json:"reason,omitempty"`
+	Message string          `json:"message,omitempty"`
+	// Used is true once the MiniCluster has got nodes. Then the record is history.
+	Used bool `json:"used,omitempty"`
+}
+
+// ID is the same for what is asked with one record, and for no other record of the MiniCluster.
+func (r *Record) ID() string { return fmt.Sprintf("%d-%d", r.Asked.UnixMilli(), r.Attempt) }
+
+// RecordOf reads the record of a PodTemplate; nil if it has none that can be read.
+func RecordOf(template *corev1.PodTemplate) *Record {
+	if template == nil {
+		return nil
+	}
+	r := &Record{}
+	if json.Unmarshal([]byte(template.Annotations[v1alpha2.ScaleUpAnnotation]), r) != nil || r.Attempt < 1 {
+		return nil
+	}
+	return r
+}
+
+// text is the record as an annotation.
+func (r *Record) text() string {
+	text, err := json.Marshal(r)
+	if err != nil { // it never is
+		return ""
+	}
+	return string(text)
+}
+
+// Asked is what was asked for a MiniCluster by its objects, and what the autoscaler says; nil if nothing.
+func (o *Objects) Asked() *queue.Asked {
+	r := RecordOf(o.Template)
+	if r == nil || r.Used {
+		return nil
+	}
+	asked := &queue.Asked{
+		Attempt: r.Attempt, Pauses: r.Pauses, Size: r.Size, Apart: r.Apart, At: r.Asked, Until: r.Until, Verdict: r.Reason, Message: r.Message,
+	}
+	if asked.Until.IsZero() {
+		asked.Verdict, asked.Message = elastic.NodesRequested, ""
+		if request := o.current(r); request != nil {
+			asked.Verdict, asked.Message = request.verdict()
+		}
+	}
+	return asked
+}
