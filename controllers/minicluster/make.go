@@ -21,6 +21,8 @@ import (
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/internal/broker"
 	"github.com/flux-elastic/flux-elastic/internal/jobset"
+	"github.com/flux-elastic/flux-elastic/internal/scaleup"
+	"github.com/flux-elastic/flux-elastic/internal/state"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
 )
 
@@ -56,6 +58,8 @@ func (r *Reconciler) makeObjects(ctx context.Context, seen *observed) error {
 	last := len(objects) - 1 // the JobSet comes last: its pods need the others
 	set := objects[last].(*jobsetapi.JobSet)
 	jobset.NameFiles(mc, set, fmt.Sprintf("%d-%s", attempt, utilrand.String(5)))
+	asks := named[v1alpha2.MiniClusterQueue](ctx, r.Client, state.QueueOf(mc))
+	jobset.Annotate(set, scaleup.Consumption(mc.Name, asks))
 	if err := r.chooseBinder(ctx, seen, set); err != nil {
 		return err
 	}

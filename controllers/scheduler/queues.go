@@ -121,6 +121,7 @@ func (s *Scheduler) updateReports(result queue.Result, seen *snapshot) []types.N
 			}
 		}
 	}
+	s.countAsks(&result, reports)
 	maps.DeleteFunc(s.reports, func(name string, _ status.QueueReport) bool { return reports[name] == nil })
 	var news []types.NamespacedName
 	for name, report := range reports {
@@ -130,4 +131,20 @@ func (s *Scheduler) updateReports(result queue.Result, seen *snapshot) []types.N
 		}
 	}
 	return news
+}
+
+// countAsks reports for how many nodes the MiniClusters of each queue wait.
+func (s *Scheduler) countAsks(result *queue.Result, reports map[string]*status.QueueReport) {
+	for _, ask := range result.Asks {
+		k := s.known[types.UID(ask.Gang)]
+		if ask.Pause > 0 || k == nil || k.entry == nil || reports[k.entry.queue] == nil {
+			continue
+		}
+		report := reports[k.entry.queue]
+		if report.ScaleUp == nil {
+			report.ScaleUp = &v1alpha2.QueueScaleUp{}
+		}
+		report.ScaleUp.MiniClusters++
+		report.ScaleUp.Nodes += int32(ask.Nodes)
+	}
 }

@@ -31,6 +31,7 @@ type toy struct {
 	quotas  []*corev1.ResourceQuota
 	now     time.Time
 	version int
+	news    news // of the last cycle
 }
 
 func newQueue(t *testing.T, nodes ...string) *toy {
@@ -79,6 +80,7 @@ func (q *toy) cycle() string {
 	if err != nil {
 		q.t.Fatal(err)
 	}
+	q.news = news
 	var names []string
 	for _, name := range news.decided {
 		names = append(names, name.Name)

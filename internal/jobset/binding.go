@@ -4,6 +4,7 @@
 package jobset
 
 import (
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -49,17 +50,23 @@ func BindAtAdmission(set *jobsetapi.JobSet, nodes []string, quorum int, admitted
 	set.Annotations[v1alpha2.AdmittedAnnotation] = AdmittedAt(admitted)
 	for i := range set.Spec.ReplicatedJobs {
 		job := &set.Spec.ReplicatedJobs[i].Template.Spec
-		annotations := &job.Template.Annotations
-		if *annotations == nil {
-			*annotations = map[string]string{}
-		}
+		annotations := job.Template.Annotations
 		switch set.Spec.ReplicatedJobs[i].Name {
 		case v1alpha2.LeadJob:
 			job.BackoffLimitPerIndex = job.BackoffLimit
-			(*annotations)[v1alpha2.NodesAnnotation] = nodeList(nodes[:1])
-			(*annotations)[v1alpha2.QuorumAnnotation] = strconv.Itoa(quorum)
+			annotations[v1alpha2.NodesAnnotation] = nodeList(nodes[:1])
+			annotations[v1alpha2.QuorumAnnotation] = strconv.Itoa(quorum)
 		case v1alpha2.WorkersJob:
-			(*annotations)[v1alpha2.NodesAnnotation] = nodeList(nodes[1:])
+			annotations[v1alpha2.NodesAnnotation] = nodeList(nodes[1:])
+		}
+	}
+}
+
+// Annotate adds annotations to the brokers' pods of a JobSet that is to be created.
+func Annotate(set *jobsetapi.JobSet, annotations map[string]string) {
+	for i := range set.Spec.ReplicatedJobs {
+		if job := &set.Spec.ReplicatedJobs[i]; job.Name != v1alpha2.ServicesJob {
+			maps.Copy(job.Template.Spec.Template.Annotations, annotations)
 		}
 	}
 }

@@ -60,7 +60,7 @@ func TestBindDirectly(t *testing.T) {
 	}
 }
 
-// The pods of the brokers get their nodes, the lead its quorum, and the services pod nothing.
+// The pods of the brokers get their nodes and annotations, the lead its quorum, and the services pod nothing.
 func TestBindAtAdmission(t *testing.T) {
 	mc := fixture.MiniCluster("lmp").Size(4).Spec(func(s *v1alpha2.MiniClusterSpec) {
 		s.Services = []v1alpha2.MiniClusterContainer{{Name: "db", Image: "db"}}
@@ -70,14 +70,17 @@ func TestBindAtAdmission(t *testing.T) {
 	if at := Admitted(set); at != AdmittedAt(fixture.Noon) {
 		t.Errorf("the JobSet is of the admission at %s", at)
 	}
+	Annotate(set, map[string]string{"mine": "1"})
 	want := map[string]map[string]string{
-		"0":        {v1alpha2.NodesAnnotation: "node-1//", v1alpha2.QuorumAnnotation: "2"},
-		"w":        {v1alpha2.NodesAnnotation: "node-//2,*,4"},
-		"services": nil,
+		"0":        {v1alpha2.NodesAnnotation: "node-1//", v1alpha2.QuorumAnnotation: "2", "mine": "1"},
+		"w":        {v1alpha2.NodesAnnotation: "node-//2,*,4", "mine": "1"},
+		"services": {},
 	}
 	for i := range set.Spec.ReplicatedJobs {
 		job := &set.Spec.ReplicatedJobs[i]
 		annotations := maps.Clone(job.Template.Spec.Template.Annotations)
+		delete(annotations, stayKarpenter)
+		delete(annotations, safeToEvict)
 		if diff := cmp.Diff(want[job.Name], annotations, cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("job %s (-want +got):\n%s", job.Name, diff)
 		}

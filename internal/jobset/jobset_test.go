@@ -153,7 +153,7 @@ func TestPodTemplate(t *testing.T) {
 		"cpu": flux.Resources.Limits.Cpu().String(), "command": flux.Command, "init command": spec.InitContainers[0].Command,
 	}
 	want := map[string]any{
-		"annotations": map[string]string{"a": "1"}, "label l": "1", "label app": "flux-operator",
+		"annotations": map[string]string{"a": "1", stayKarpenter: "true", safeToEvict: "false"}, "label l": "1", "label app": "flux-operator",
 		"label hpa-selector": "", "label namespace": "default",
 		"label of the MiniCluster": "lmp", "label of its UID": "uid-lmp",
 		"priority class": "high", "shared": true, "subdomain": "net",
@@ -481,20 +481,22 @@ func servicesOf(t *testing.T, mc *v1alpha2.MiniCluster) []*corev1.Service {
 	return out
 }
 
-// Users cannot set the annotations that say how a pod was placed. Requests for a topology are for the
-// Workload: pods with such an annotation are not counted by Kueue.
+// Autoscalers leave running gangs, unless the user says otherwise. Users cannot set the annotations that say how a pod was
+// placed. Requests for a topology are for the Workload: pods with such an annotation are not counted by Kueue.
 func TestPodAnnotations(t *testing.T) {
 	mc := fixture.MiniCluster("lmp").PodAnnotation("mine", "1").PodAnnotation(v1alpha2.QuorumAnnotation, "all").
 		PodAnnotation(v1alpha2.DrainAnnotation, "0").PodAnnotation(v1alpha2.Group+"/placed", "now").
-		PodAnnotation("kueue.x-k8s.io/podset-required-topology", "rack").Defaulted()
+		PodAnnotation("kueue.x-k8s.io/podset-required-topology", "rack").
+		PodAnnotation(safeToEvict, "true").Defaulted()
 	pod, err := Pod(mc)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := map[string]string{"mine": "1"}; !maps.Equal(pod.Annotations, want) {
+	want := map[string]string{"mine": "1", stayKarpenter: "true", safeToEvict: "true"}
+	if !maps.Equal(pod.Annotations, want) {
 		t.Errorf("annotations %v", pod.Annotations)
 	}
-	if len(mc.Spec.Pod.Annotations) != 5 {
+	if len(mc.Spec.Pod.Annotations) != 6 {
 		t.Errorf("the spec was changed: %v", mc.Spec.Pod.Annotations)
 	}
 }

@@ -150,14 +150,22 @@ func podLabels(mc *v1alpha2.MiniCluster) map[string]string {
 	return labels
 }
 
-// podAnnotations returns the user's annotations, without those of this project, and without requests
-// for a topology, which are for the Workload.
+// Annotations by which autoscalers leave the nodes of pods, unless the user says otherwise: those of Karpenter and of
+// the Cluster Autoscaler. A node whose pods have ended is idle, and may go.
+const (
+	stayKarpenter = "karpenter.sh/do-not-disrupt"
+	safeToEvict   = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+)
+
+// podAnnotations returns the user's annotations, and those by which autoscalers leave running gangs. Annotations of
+// this project are the project's own, and requests for a topology are for the Workload.
 func podAnnotations(annotations map[string]string) map[string]string {
-	annotations = maps.Clone(annotations)
-	maps.DeleteFunc(annotations, func(key, _ string) bool {
+	out := map[string]string{stayKarpenter: "true", safeToEvict: "false"}
+	maps.Copy(out, annotations)
+	maps.DeleteFunc(out, func(key, _ string) bool {
 		return strings.HasPrefix(key, v1alpha2.Group+"/") || strings.HasPrefix(key, v1alpha2.KueuePodSetPrefix)
 	})
-	return annotations
+	return out
 }
 
 // viewContainer returns the init container, which copies Flux and its configuration to a shared

@@ -36,9 +36,9 @@ const (
 )
 
 // Consumption are the annotations of the pods of a MiniCluster whose queue asks with ProvisioningRequests; nil for another
-// queue.
+// queue, and for none.
 func Consumption(miniCluster string, q *v1alpha2.MiniClusterQueue) map[string]string {
-	if q.Spec.ScaleUp == nil || q.Spec.ScaleUp.Provider != v1alpha2.ProvideByRequest {
+	if q == nil || q.Spec.ScaleUp == nil || q.Spec.ScaleUp.Provider != v1alpha2.ProvideByRequest {
 		return nil
 	}
 	q = q.DeepCopy()

@@ -31,6 +31,8 @@ type QueueReport struct {
 	// Waiting are the first waiting MiniClusters in the order of the queue, at most
 	// v1alpha2.MostWaiting.
 	Waiting []Waiting
+	// ScaleUp is what an autoscaler is asked; nil if nothing.
+	ScaleUp *v1alpha2.QueueScaleUp
 }
 
 // Waiting is a MiniCluster that waits.
@@ -49,7 +51,7 @@ func Queue(q *v1alpha2.MiniClusterQueue, report QueueReport) v1alpha2.MiniCluste
 		Pending: int32(report.Pending), Admitted: int32(report.Admitted),
 		Used:  resourceList(report.Use.Used),
 		Share: fraction(report.Use.Share), Deserved: fraction(report.Use.Deserved),
-		Users: users(&report), Accounting: report.Accounting.DeepCopy(), ObservedGeneration: q.Generation,
+		Users: users(&report), Accounting: report.Accounting.DeepCopy(), ScaleUp: report.ScaleUp.DeepCopy(), ObservedGeneration: q.Generation,
 	}
 	if !report.UsageTime.IsZero() {
 		s.UsageTime = ptr.To(metav1.NewMicroTime(report.UsageTime))
