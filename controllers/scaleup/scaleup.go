@@ -48,8 +48,10 @@ type Scheduler interface {
 	Wish(name types.NamespacedName, uid types.UID) (wish *scaleup.Wish, placed, known bool)
 	// Asks sends the MiniClusters for which something else is to be asked.
 	Asks() <-chan event.GenericEvent
-	// Wake asks for a decision, because there is news.
+	// Wake asks for a decision, because there is news. AskAgain also asks to send all MiniClusters for which something is
+	// to be asked.
 	Wake()
+	AskAgain()
 }
 
 // ScaleUp asks autoscalers for nodes. It implements scheduler.Autoscaler.
@@ -149,7 +151,7 @@ func (s *ScaleUp) step(ctx context.Context, stop func()) func() {
 				stop = follow
 			}
 		}
-		s.scheduler.Wake()
+		s.scheduler.AskAgain()
 	}
 	s.wakeAll(ctx)
 	return stop

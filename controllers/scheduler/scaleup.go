@@ -71,6 +71,14 @@ func (s *Scheduler) Wake() {
 	s.wake()
 }
 
+// AskAgain asks for a cycle that tells all that is to be asked: what was told before may not have been heard.
+func (s *Scheduler) AskAgain() {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	clear(s.scaling.told)
+	s.wake()
+}
+
 // Wish is what is to be asked for a MiniCluster; nil if nothing. placed is true if it has been given nodes. known is false
 // if no cycle has decided about it.
 func (s *Scheduler) Wish(name types.NamespacedName, uid types.UID) (wish *scaleup.Wish, placed, known bool) {

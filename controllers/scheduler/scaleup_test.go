@@ -81,6 +81,10 @@ func TestSchedulerAsksForNodes(t *testing.T) {
 	if len(q.news.asked) != 0 {
 		t.Errorf("the same is news for %v", q.news.asked)
 	}
+	q.AskAgain()
+	if q.cycle(); len(q.news.asked) != 1 {
+		t.Errorf("when all is asked again, it is news for %v", q.news.asked)
+	}
 
 	a.asked["first"] = &queue.Asked{Attempt: 1, Size: 3, At: q.now, Verdict: elastic.NodesProvisioned}
 	q.now = q.now.Add(40 * time.Second)

@@ -33,7 +33,7 @@ const KarpenterName = "karpenter"
 type KarpenterConfig struct {
 	// Types are the kinds of nodes that it can make; two kinds by default (UsualTypes).
 	Types []InstanceType
-	// Pools are its NodePools; one of each kind by default.
+	// Pools are its NodePools; nil: one of each kind.
 	Pools []NodePool
 	// Boot is how long a node takes to come, in whole seconds.
 	Boot time.Duration
@@ -84,7 +84,7 @@ func (c *Cluster) StartKarpenter(ctx context.Context, binaries Binaries, config 
 	if len(config.Types) == 0 {
 		config.Types = UsualTypes
 	}
-	if len(config.Pools) == 0 {
+	if config.Pools == nil {
 		for _, kind := range config.Types {
 			config.Pools = append(config.Pools, NodePool{Name: kind.Name, Types: []string{kind.Name}})
 		}

@@ -77,9 +77,9 @@ func TestWithoutAPI(t *testing.T) {
 	// The history has to see what has quota before anything can have some.
 	seen := s.clusterQueue("seen", 0)
 	s.make(seen)
-	s.awaitSeen(seen)
+	s.AwaitSeen(s.history, seen)
 	for _, mc := range all {
-		s.awaitSeen(s.workloadOf(mc))
+		s.AwaitSeen(s.history, s.workloadOf(mc))
 	}
 	s.makeFlavor()
 	s.newQueue("team", 32, s.withPlacement())

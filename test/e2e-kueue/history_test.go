@@ -4,23 +4,13 @@
 package e2ekueue
 
 import (
-	"cmp"
-	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"sync"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
-	toolscache "k8s.io/client-go/tools/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	kueueapi "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
@@ -28,176 +18,15 @@ import (
 	"github.com/flux-elastic/flux-elastic/test/harness"
 )
 
-// history has every state of pods, MiniClusters, Workloads and ClusterQueues, in the order in which
-// the API server stored them: all kinds share one sequence of resource versions.
-type history struct {
-	mutex  sync.Mutex
-	events []event
-}
-
-// event is one state of an object; gone is true if it was deleted.
-type event struct {
-	version uint64
-	object  client.Object
-	gone    bool
-}
-
-// watchHistory begins to record. It ends with the context.
-func watchHistory(ctx context.Context, of *cluster) (*history, error) {
-	config, err := of.RESTConfig()
-	if err != nil {
-		return nil, err
-	}
-	c, err := client.NewWithWatch(config, client.Options{Scheme: env.Scheme})
-	if err != nil {
-		return nil, err
-	}
-	h := &history{}
-	var listed []<-chan struct{}
-	for object, list := range map[client.Object]client.ObjectList{
-		&corev1.Pod{}: &corev1.PodList{}, &v1alpha2.MiniCluster{}: &v1alpha2.MiniClusterList{},
-		&kueueapi.Workload{}: &kueueapi.WorkloadList{}, &kueueapi.ClusterQueue{}: &kueueapi.ClusterQueueList{},
-	} {
-		s := &store{history: h, last: map[types.UID]client.Object{}, listed: make(chan struct{})}
-		listed = append(listed, s.listed)
-		source := &toolscache.ListWatch{
-			ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-				out := list.DeepCopyObject().(client.ObjectList)
-				return out, c.List(ctx, out, &client.ListOptions{Raw: &options})
-			},
-			WatchFuncWithContext: func(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-				return c.Watch(ctx, list.DeepCopyObject().(client.ObjectList), &client.ListOptions{Raw: &options})
-			},
-		}
-		go toolscache.NewReflector(source, object, s, 0).RunWithContext(ctx)
-	}
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	for _, done := range listed {
-		select {
-		case <-done:
-		case <-ctx.Done():
-			return nil, errors.New("watching: no answer")
-		}
-	}
-	return h, nil
-}
-
-func (h *history) add(object client.Object, at string, gone bool) {
-	version, err := strconv.ParseUint(at, 10, 64)
-	if err != nil {
-		panic(err)
-	}
-	object.SetManagedFields(nil)
-	h.mutex.Lock()
-	defer h.mutex.Unlock()
-	h.events = append(h.events, event{version, object, gone})
-}
-
-// store takes what a reflector of one kind sees.
-type store struct {
-	*history
-	last   map[types.UID]client.Object // only one goroutine uses it
-	once   sync.Once
-	listed chan struct{}
-}
-
-func (s *store) Add(object any) error { return s.Update(object) }
-
-func (s *store) Update(object any) error {
-	o := object.(client.Object)
-	s.last[o.GetUID()] = o
-	s.add(o, o.GetResourceVersion(), false)
-	return nil
-}
-
-func (s *store) Delete(object any) error {
-	o := object.(client.Object)
-	delete(s.last, o.GetUID())
-	s.add(o, o.GetResourceVersion(), true)
-	return nil
-}
-
-// Replace sees all objects at once. When others were deleted is not known: before the list.
-func (s *store) Replace(list []any, version string) error {
-	there := map[types.UID]bool{}
-	for _, object := range list {
-		there[object.(client.Object).GetUID()] = true
-	}
-	for uid, object := range s.last {
-		if !there[uid] {
-			delete(s.last, uid)
-			s.add(object, version, true)
-		}
-	}
-	for _, object := range list {
-		_ = s.Update(object)
-	}
-	s.once.Do(func() { close(s.listed) })
-	return nil
-}
-
-func (s *store) Resync() error { return nil }
-
-// of returns the events of a namespace, and of ClusterQueues, in order. It fails while the history
-// has not seen yet that the pods, MiniClusters and Workloads of the namespace are gone.
-func (h *history) of(namespace string) ([]event, error) {
-	h.mutex.Lock()
-	events := slices.DeleteFunc(slices.Clone(h.events), func(e event) bool {
-		return e.object.GetNamespace() != "" && e.object.GetNamespace() != namespace
-	})
-	h.mutex.Unlock()
-	slices.SortStableFunc(events, func(a, b event) int { return cmp.Compare(a.version, b.version) })
-	there := map[types.UID]client.Object{}
-	for _, e := range events {
-		if there[e.object.GetUID()] = e.object; e.gone || e.object.GetNamespace() == "" {
-			delete(there, e.object.GetUID())
-		}
-	}
-	for _, object := range there {
-		return nil, fmt.Errorf("%T %s is not seen to be gone", object, object.GetName())
-	}
-	return events, nil
-}
-
-// latest returns the last resource version that the history has seen of an object; 0 for none.
-func (h *history) latest(object client.Object) uint64 {
-	h.mutex.Lock()
-	defer h.mutex.Unlock()
-	for i := len(h.events) - 1; i >= 0; i-- {
-		if h.events[i].object.GetUID() == object.GetUID() {
-			return h.events[i].version
-		}
-	}
-	return 0
-}
-
-// awaitSeen waits until the history has seen an object as it is, and so all that was before of its kind.
-func (s *site) awaitSeen(object client.Object) {
-	s.T.Helper()
-	version, err := strconv.ParseUint(object.GetResourceVersion(), 10, 64)
-	if err != nil {
-		s.T.Fatal(err)
-	}
-	harness.Eventually(s.T, func() error {
-		if seen := s.history.latest(object); seen < version {
-			return fmt.Errorf("of %T %s the version %d was seen, and not %d", object, object.GetName(), seen, version)
-		}
-		return nil
-	})
-}
-
 // runsOf returns how many lead pods of a MiniCluster have run.
 func (s *site) runsOf(mc *v1alpha2.MiniCluster) int {
 	s.T.Helper()
 	for _, pod := range s.Pods(mc) {
-		s.awaitSeen(&pod)
+		s.AwaitSeen(s.history, &pod)
 	}
 	leads := map[types.UID]bool{}
-	s.history.mutex.Lock()
-	defer s.history.mutex.Unlock()
-	for _, e := range s.history.events {
-		if pod, ok := e.object.(*corev1.Pod); ok && pod.Labels[v1alpha2.UIDLabel] == string(mc.UID) && pod.Status.Phase == corev1.PodRunning {
+	for _, e := range s.history.All() {
+		if pod, ok := e.Object.(*corev1.Pod); ok && pod.Labels[v1alpha2.UIDLabel] == string(mc.UID) && pod.Status.Phase == corev1.PodRunning {
 			if rank, ok := protocol.Rank(pod); ok && rank == 0 {
 				leads[pod.UID] = true
 			}
@@ -209,10 +38,8 @@ func (s *site) runsOf(mc *v1alpha2.MiniCluster) int {
 // workloadsSeen returns how many Workloads a MiniCluster has ever had, by name.
 func (s *site) workloadsSeen(mc *v1alpha2.MiniCluster) map[string]int {
 	seen, counts := map[types.UID]bool{}, map[string]int{}
-	s.history.mutex.Lock()
-	defer s.history.mutex.Unlock()
-	for _, e := range s.history.events {
-		if wl, ok := e.object.(*kueueapi.Workload); ok && metav1.IsControlledBy(wl, mc) && !seen[wl.UID] {
+	for _, e := range s.history.All() {
+		if wl, ok := e.Object.(*kueueapi.Workload); ok && metav1.IsControlledBy(wl, mc) && !seen[wl.UID] {
 			seen[wl.UID] = true
 			counts[wl.Name]++
 		}
@@ -228,11 +55,11 @@ type moment struct {
 	quota     map[types.UID]string // ClusterQueue, by MiniCluster that was admitted with quota
 }
 
-// broken returns what must never be, and was, in a namespace: a placed broker without quota that its
+// broken returns what must never be, and was, in the namespace: a placed broker without quota that its
 // Workloads hold, more placed brokers than the quota of all ClusterQueues of a cohort, brokers on one
 // node that together do not fit, and brokers on nodes that Kueue did not assign.
-func (h *history) broken(namespace string) ([]string, error) {
-	events, err := h.of(namespace)
+func (s *site) broken() ([]string, error) {
+	events, err := s.history.Of(s.Namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -245,17 +72,17 @@ func (h *history) broken(namespace string) ([]string, error) {
 		m.apply(e)
 		for _, problem := range m.problems() {
 			if len(out) < 5 {
-				out = append(out, fmt.Sprintf("after %T %s was stored with version %d: %s", e.object, e.object.GetName(), e.version, problem))
+				out = append(out, fmt.Sprintf("after %T %s was stored with version %d: %s", e.Object, e.Object.GetName(), e.Version, problem))
 			}
 		}
 	}
 	return out, nil
 }
 
-func (m *moment) apply(e event) {
-	switch object := e.object.(type) {
+func (m *moment) apply(e harness.Event) {
+	switch object := e.Object.(type) {
 	case *corev1.Pod:
-		if m.pods[object.UID] = object; e.gone {
+		if m.pods[object.UID] = object; e.Gone {
 			delete(m.pods, object.UID)
 		}
 	case *v1alpha2.MiniCluster: // what it had counts as long as it has pods
@@ -272,11 +99,11 @@ func (m *moment) apply(e event) {
 		if m.workloads[owner.UID] == nil {
 			m.workloads[owner.UID] = map[types.UID]*kueueapi.Workload{}
 		}
-		if m.workloads[owner.UID][object.UID] = object; e.gone {
+		if m.workloads[owner.UID][object.UID] = object; e.Gone {
 			delete(m.workloads[owner.UID], object.UID)
 		}
 	case *kueueapi.ClusterQueue:
-		if m.queues[object.Name] = object; e.gone {
+		if m.queues[object.Name] = object; e.Gone {
 			delete(m.queues, object.Name)
 		}
 	}

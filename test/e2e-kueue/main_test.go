@@ -11,8 +11,11 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	kueueapi "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/localcluster"
 	"github.com/flux-elastic/flux-elastic/test/harness"
 )
@@ -48,7 +51,7 @@ func start(ctx context.Context, dir string) (end func() error, err error) {
 type cluster struct {
 	*harness.Cluster
 	manager *harness.Manager
-	history *history
+	history *harness.History
 }
 
 // up starts a cluster. The configuration is a part of Kueue's (see localcluster.KueueConfig).
@@ -56,12 +59,17 @@ func up(ctx context.Context, name string, nodes int, configuration string) (*clu
 	if !strings.HasPrefix(configuration, "integrations:") {
 		configuration = allIntegrations + configuration
 	}
-	shared, err := env.Up(ctx, name, nodes, &localcluster.KueueConfig{Configuration: configuration})
+	kueue := &localcluster.KueueConfig{Configuration: configuration}
+	shared, err := env.Up(ctx, name, nodes, func(c *localcluster.Config) { c.Kueue = kueue })
 	if err != nil {
 		return nil, err
 	}
 	c := &cluster{Cluster: shared}
-	if c.history, err = watchHistory(ctx, c); err != nil {
+	c.history, err = c.Record(ctx, map[client.Object]client.ObjectList{
+		&corev1.Pod{}: &corev1.PodList{}, &v1alpha2.MiniCluster{}: &v1alpha2.MiniClusterList{},
+		&kueueapi.Workload{}: &kueueapi.WorkloadList{}, &kueueapi.ClusterQueue{}: &kueueapi.ClusterQueueList{},
+	})
+	if err != nil {
 		return nil, errors.Join(err, c.Down())
 	}
 	if err = c.startManager(c.ManagerKubeconfig); err != nil {

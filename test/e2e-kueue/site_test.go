@@ -26,7 +26,7 @@ import (
 // ResourceFlavor. Kueue's cluster-scoped objects of the site have the namespace before their names.
 type site struct {
 	*harness.Site
-	history *history
+	history *harness.History
 	made    []client.Object // cluster-scoped, in the order of creation
 }
 
@@ -76,7 +76,7 @@ func (s *site) close() {
 // checkHistory checks what must hold at every moment of every test.
 func (s *site) checkHistory() {
 	err := harness.Poll(func() error {
-		problems, err := s.history.broken(s.Namespace)
+		problems, err := s.broken()
 		for _, problem := range problems {
 			s.T.Error(problem)
 		}

@@ -38,7 +38,7 @@ func newRelease(t *testing.T, namespace string) *release {
 	t.Helper()
 	r := &release{t: t, ctx: context.WithoutCancel(t.Context()), namespace: namespace, home: t.TempDir()}
 	var err error
-	if r.cluster, err = env.UpEmpty(r.ctx, "chart", 3, nil); err != nil {
+	if r.cluster, err = env.UpEmpty(r.ctx, "chart", 3); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

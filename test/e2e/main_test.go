@@ -33,7 +33,7 @@ func start(ctx context.Context, dir string) (end func() error, err error) {
 	if env.Suite, err = harness.NewSuite(ctx, dir, "make control-plane"); err != nil {
 		return nil, err
 	}
-	if env.cluster, err = env.Up(ctx, "cluster", nodeCount, nil); err != nil {
+	if env.cluster, err = env.Up(ctx, "cluster", nodeCount); err != nil {
 		return nil, err
 	}
 	end = func() error {

@@ -508,7 +508,7 @@ func startStage(t *testing.T) *stage {
 	t.Helper()
 	s := &stage{t: t, ctx: context.WithoutCancel(t.Context())}
 	var err error
-	if s.cluster, err = env.Up(s.ctx, "stage", stageNodes, nil); err != nil {
+	if s.cluster, err = env.Up(s.ctx, "stage", stageNodes); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

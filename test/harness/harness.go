@@ -133,10 +133,13 @@ type Cluster struct {
 	end   context.CancelFunc
 }
 
+// Beside is what runs beside the control plane of a cluster.
+type Beside func(*localcluster.Config)
+
 // Up starts a cluster with nodes of 8 CPUs, in a directory of the suite, and installs config/embedded
 // and the policy of config/admission as a user would. Tests start managers themselves.
-func (s *Suite) Up(ctx context.Context, name string, nodes int, kueue *localcluster.KueueConfig) (*Cluster, error) {
-	c, err := s.UpEmpty(ctx, name, nodes, kueue)
+func (s *Suite) Up(ctx context.Context, name string, nodes int, beside ...Beside) (*Cluster, error) {
+	c, err := s.UpEmpty(ctx, name, nodes, beside...)
 	if err != nil {
 		return nil, err
 	}
@@ -147,11 +150,14 @@ func (s *Suite) Up(ctx context.Context, name string, nodes int, kueue *localclus
 }
 
 // UpEmpty starts a cluster as Up does, and installs nothing.
-func (s *Suite) UpEmpty(ctx context.Context, name string, nodes int, kueue *localcluster.KueueConfig) (_ *Cluster, err error) {
+func (s *Suite) UpEmpty(ctx context.Context, name string, nodes int, beside ...Beside) (_ *Cluster, err error) {
 	config := localcluster.Config{
-		Dir:   filepath.Join(s.Dir, name),
-		Nodes: localcluster.NodeConfig{Count: nodes, CPU: "8", Memory: "32Gi", Pods: 110},
-		Kueue: kueue, LogDenied: true,
+		Dir:       filepath.Join(s.Dir, name),
+		Nodes:     localcluster.NodeConfig{Count: nodes, CPU: "8", Memory: "32Gi", Pods: 110},
+		LogDenied: true,
+	}
+	for _, add := range beside {
+		add(&config)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	c := &Cluster{suite: s, end: cancel, ManagerKubeconfig: filepath.Join(config.Dir, "manager.kubeconfig")}
