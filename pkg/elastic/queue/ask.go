@@ -215,6 +215,13 @@ func (c *cycle) whyNoneCome(e *entry) string {
 	least := e.allowed.Least()
 	now := sort.Search(least, func(n int) bool { return !c.base.CouldHold(e.ID, []int{n + 1}) })
 	if now < least && c.couldCome(e, now+1) {
+		most := 0
+		for _, shape := range s.Shapes {
+			most += min(shape.Most, s.More)
+		}
+		if most < s.More {
+			return fmt.Sprintf("; no more than %d further nodes could come for queue %s, by the limits of their shapes", most, e.queue.Name)
+		}
 		return fmt.Sprintf("; queue %s may ask for no more than %d nodes (scaleUp.maxNodes)", e.queue.Name, s.Limit)
 	}
 	return fmt.Sprintf("; none of the nodes for which queue %s may ask could hold a broker", e.queue.Name)

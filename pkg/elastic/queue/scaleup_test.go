@@ -282,9 +282,14 @@ func TestMessagesAboutNodes(t *testing.T) {
 			}
 		})
 	}
-	c := newCluster(1, scaling("default", 16, shapes(Shape{}))).wait(gang("a", 40, 1))
-	if got, want := Schedule(c.snap, c.room, noon).Decisions[0].Message, "needs 40, there are 1; none of the nodes for which queue default may ask could hold a broker"; got != want {
-		t.Errorf("got %q\nwant %q", got, want)
+	for want, shape := range map[string]Shape{
+		"none of the nodes for which queue default may ask could hold a broker":                    {},
+		"no more than 4 further nodes could come for queue default, by the limits of their shapes": {Most: 4, Holds: Resources{"pods": 1}},
+	} {
+		c := newCluster(1, scaling("default", 16, shapes(shape))).wait(gang("a", 40, 1))
+		if got := Schedule(c.snap, c.room, noon).Decisions[0].Message; got != "needs 40, there are 1; "+want {
+			t.Errorf("got %q\nwant %q", got, want)
+		}
 	}
 }
 
