@@ -237,6 +237,10 @@ bench-fluxion: ## Run the benchmarks of the matcher, also with Fluxion's own lib
 bench-clog: build ## Run the clogging experiment, many gangs at once on a new cluster: [SIZES=64x6,32x10,..] [SEED=1] [NODES=149] [MIN=rigid|half] [RUN=10s] [LIMIT=180s] [BINDER=auto|gate|direct] [KUEUE=false|true] [OUT=.local/clog]
 	bin/localcluster clog --dir=$(OUT) --port=0 --nodes=$(NODES) --node-cpu=$(NODE_CPU) --sizes=$(SIZES) --seed=$(SEED) --min=$(MIN) --run=$(RUN) --limit=$(LIMIT) --binder=$(BINDER) --kueue=$(KUEUE)
 
+.PHONY: bench-autoscale
+bench-autoscale: karpenter ## Measure gangs on nodes that Karpenter makes, beside plain JobSets (an hour)
+	go test -run='^$$' -bench=Scaling -benchtime=1x -timeout=3h ./test/e2e-autoscale
+
 .PHONY: bench-queue
 bench-queue: ## Measure the queue against textbook schedulers, in virtual time: [BENCH_ARGS='-nodes=128 -jobs=2000 -seeds=10 -workloads=rigid -trace=FILE.swf']
 	go run ./test/bench-queue $(BENCH_ARGS)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
+	"github.com/flux-elastic/flux-elastic/internal/scaleup"
 	"github.com/flux-elastic/flux-elastic/internal/state"
 	"github.com/flux-elastic/flux-elastic/test/harness"
 )
@@ -74,6 +75,9 @@ func (m *moment) apply(e harness.Event) []string {
 			return []string{"its MiniCluster was not given node " + node}
 		}
 	case *unstructured.Unstructured:
+		if object.GroupVersionKind().Group != scaleup.Group {
+			return nil
+		}
 		key := object.GetKind() + " " + object.GetName() + " " + object.GetLabels()[v1alpha2.ScaleUpLabel]
 		if m.asked[key] == nil {
 			m.asked[key] = map[types.UID]bool{}

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
@@ -55,12 +54,11 @@ func TestRunningGangsStay(t *testing.T) {
 	s.queue("batch", 2, nil)
 	mc := s.create(s.miniCluster("gang", "batch").Size(2))
 	s.AwaitState(mc, v1alpha2.StateRunning)
-	pool := objectOf(schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1", Kind: "NodePool"})
+	pool := objectOf(poolKind)
 	pool.SetName(s.pools[0])
 	s.Patch(pool, `{"spec":{"template":{"metadata":{"labels":{"revision":"2"}}}}}`)
-	claim := schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1", Kind: "NodeClaim"}
 	harness.Eventually(t, func() error {
-		list := listOf(claim)
+		list := listOf(claimKind)
 		if err := s.Cluster.Client.List(s.Ctx, list, client.MatchingLabels{harness.SiteLabel: s.Namespace}); err != nil {
 			return err
 		}

@@ -10,8 +10,10 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
@@ -33,7 +35,7 @@ func start(ctx context.Context, dir string) (end func() error, err error) {
 	if env.Suite, err = harness.NewSuite(ctx, dir, "make karpenter", localcluster.Karpenter); err != nil {
 		return nil, err
 	}
-	if env.cluster, err = up(ctx, "cluster", []localcluster.NodePool{}); err != nil {
+	if env.cluster, err = up(ctx, "cluster", []localcluster.NodePool{}, 0); err != nil {
 		return nil, err
 	}
 	return env.cluster.down, nil
@@ -47,9 +49,9 @@ type cluster struct {
 	history   *harness.History
 }
 
-// up starts a cluster. Without pools, it has Karpenter's usual ones.
-func up(ctx context.Context, name string, pools []localcluster.NodePool) (*cluster, error) {
-	c := &cluster{karpenter: localcluster.KarpenterConfig{Pools: pools}}
+// up starts a cluster, in which nodes take some time to boot. With nil for pools, it has Karpenter's usual ones.
+func up(ctx context.Context, name string, pools []localcluster.NodePool, boot time.Duration) (*cluster, error) {
+	c := &cluster{karpenter: localcluster.KarpenterConfig{Pools: pools, Boot: boot}}
 	var err error
 	c.Cluster, err = env.Up(ctx, name, 0, func(config *localcluster.Config) { config.Karpenter = &c.karpenter })
 	if err != nil {
@@ -60,7 +62,7 @@ func up(ctx context.Context, name string, pools []localcluster.NodePool) (*clust
 	}
 	c.history, err = c.Record(ctx, map[client.Object]client.ObjectList{
 		&corev1.Node{}: &corev1.NodeList{}, &corev1.Pod{}: &corev1.PodList{}, &v1alpha2.MiniCluster{}: &v1alpha2.MiniClusterList{},
-		objectOf(bufferKind): listOf(bufferKind), objectOf(requestKind): listOf(requestKind),
+		objectOf(bufferKind): listOf(bufferKind), objectOf(requestKind): listOf(requestKind), objectOf(claimKind): listOf(claimKind),
 	})
 	if err != nil {
 		return nil, errors.Join(err, c.Down())
@@ -71,8 +73,11 @@ func up(ctx context.Context, name string, pools []localcluster.NodePool) (*clust
 	return c, nil
 }
 
-// Kinds of the objects by which autoscalers are asked. Karpenter serves no other version of CapacityBuffers.
+// Kinds of the objects by which autoscalers are asked, and of Karpenter's objects. Karpenter serves no other version of
+// CapacityBuffers.
 var (
+	claimKind   = schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1", Kind: "NodeClaim"}
+	poolKind    = schema.GroupVersionKind{Group: "karpenter.sh", Version: "v1", Kind: "NodePool"}
 	bufferKind  = scaleup.Kind(v1alpha2.ProvideByBuffer, "v1beta1")
 	requestKind = scaleup.Kind(v1alpha2.ProvideByRequest, "v1")
 )
@@ -90,7 +95,7 @@ func (c *cluster) down() error {
 // newCluster starts a cluster for a test that ends programs, or that uses Karpenter's own NodePools.
 func newCluster(t *testing.T, pools []localcluster.NodePool) *cluster {
 	t.Helper()
-	c, err := up(context.WithoutCancel(t.Context()), t.Name(), pools)
+	c, err := up(context.WithoutCancel(t.Context()), t.Name(), pools, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ package e2eautoscale
 import (
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/dev/fixture"
 	"github.com/flux-elastic/flux-elastic/dev/localcluster"
 	"github.com/flux-elastic/flux-elastic/dev/simulator"
 	"github.com/flux-elastic/flux-elastic/test/harness"
@@ -52,9 +54,25 @@ func TestFromZero(t *testing.T) {
 	}
 	s.awaitNodes(0)
 	harness.Eventually(t, s.nothingAsked)
+	s.example()
 	if got := mostNodes(s.of.history); got > most {
 		t.Errorf("there were %d nodes at once, and the queue may ask for %d", got, most)
 	}
+}
+
+// example applies the example. Its MiniClusters run, but for the one that never fits.
+func (s *site) example() {
+	s.T.Helper()
+	s.Kubectl("apply", "-f", filepath.Join(env.Root, "examples", "autoscaling"))
+	s.made = append(s.made, fixture.Queue("on-demand").New())
+	for _, name := range []string{"rigid", "elastic", "packed"} {
+		s.AwaitSuccess(s.named(name))
+	}
+	s.awaitVerdict(s.named("too-large"), v1alpha2.ReasonNeverFits, "no more than 16 nodes")
+}
+
+func (s *site) named(name string) *v1alpha2.MiniCluster {
+	return fixture.MiniCluster(name).In(s.Namespace).Obj()
 }
 
 // mostNodes is how many nodes there were at most at once.

@@ -181,3 +181,17 @@ func (s *site) events(mc *v1alpha2.MiniCluster) map[string]int {
 	}
 	return counts
 }
+
+// runJobSet runs JobSet's controller beside the manager until the returned function is called.
+func runJobSet(t *testing.T) (stop func()) {
+	t.Helper()
+	end, err := env.cluster.RunJobSet(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := end(); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,11 +1,10 @@
 // Copyright The flux-elastic Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package e2e
+package harness
 
 import (
 	"context"
-	"testing"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
@@ -13,35 +12,29 @@ import (
 	jobsetcontrollers "sigs.k8s.io/jobset/pkg/controllers"
 )
 
-// runJobSet runs JobSet's controller beside the manager, as a cluster does that has
+// RunJobSet runs JobSet's controller beside the manager, as a cluster does that has
 // it, until the returned function is called.
-func runJobSet(t *testing.T) (stop func()) {
-	t.Helper()
-	config, err := env.cluster.RESTConfig()
+func (c *Cluster) RunJobSet(ctx context.Context) (stop func() error, err error) {
+	config, err := c.RESTConfig()
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme: env.Scheme, Metrics: metricsserver.Options{BindAddress: "0"},
+		Scheme: c.suite.Scheme, Metrics: metricsserver.Options{BindAddress: "0"},
 		Controller: ctrlconfig.Controller{SkipNameValidation: new(true)},
 	})
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	if err := jobsetcontrollers.SetupJobSetIndexes(ctx, mgr.GetFieldIndexer()); err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	reconciler := jobsetcontrollers.NewJobSetReconciler(mgr.GetClient(), mgr.GetScheme(), mgr.GetEventRecorder("jobset"))
 	if err := reconciler.SetupWithManager(mgr); err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan error, 1)
 	go func() { done <- mgr.Start(ctx) }()
-	return func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
-	}
+	return func() error { cancel(); return <-done }, nil
 }
