@@ -39,6 +39,12 @@ import (
 	"github.com/flux-elastic/flux-elastic/internal/version"
 )
 
+// leaseName is the name of the lease of the manager that leads, and leaseDuration how long it is valid.
+const (
+	leaseName     = "manager." + v1alpha2.Group
+	leaseDuration = 20 * time.Second
+)
+
 func main() {
 	o, err := options.Parse(os.Args[1:])
 	switch {
@@ -74,6 +80,9 @@ func run(ctx context.Context, o *options.Options) error {
 	config.QPS, config.Burst = float32(o.KubeAPIQPS), o.KubeAPIBurst
 	config.UserAgent = minicluster.FieldOwner + "/" + version.String()
 	config.Wrap(metrics.CountWrites)
+	if o.LeaderElect {
+		config.Wrap(fenced(leaseName, leaseDuration))
+	}
 	if err := checkBeside(ctx, config, o); err != nil {
 		return err
 	}
@@ -88,12 +97,12 @@ func run(ctx context.Context, o *options.Options) error {
 		HealthProbeBindAddress:  o.HealthAddress,
 		PprofBindAddress:        o.PprofAddress,
 		LeaderElection:          o.LeaderElect,
-		LeaderElectionID:        "manager." + v1alpha2.Group,
+		LeaderElectionID:        leaseName,
 		LeaderElectionNamespace: o.LeaderElectionNamespace,
 		// A manager that ends gives the lease back. One that is cut off tries that, too, for up to 5 s, before it ends.
 		// So it has ended 17 s after it last renewed the lease: 2 s until the next renewal, for which it tries 10 s.
 		LeaderElectionReleaseOnCancel: true,
-		LeaseDuration:                 new(20 * time.Second),
+		LeaseDuration:                 new(leaseDuration),
 		Controller:                    ctrlconfig.Controller{GroupKindConcurrency: map[string]int{"JobSet." + jobsetapi.GroupVersion.Group: o.Workers}},
 		Cache:                         cacheOptions(),
 	})
