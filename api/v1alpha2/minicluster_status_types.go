@@ -60,6 +60,23 @@ type MiniClusterStatus struct {
 	// +optional
 	Attempts []Attempt `json:"attempts,omitempty"`
 
+	// runs is how often the command was begun, in all attempts, with the restarts while its
+	// MiniCluster kept its nodes (elastic.resize).
+	// +optional
+	Runs int32 `json:"runs,omitempty"`
+
+	// restarts are the last ten restarts of the command with other brokers while its MiniCluster kept
+	// its nodes, the oldest first.
+	// +kubebuilder:validation:MaxItems=10
+	// +listType=atomic
+	// +optional
+	Restarts []Restart `json:"restarts,omitempty"`
+
+	// checkpointTime is when the command was last known to have written a checkpoint. A checkpoint
+	// that nobody asked for, or that was not confirmed, is not known.
+	// +optional
+	CheckpointTime *metav1.Time `json:"checkpointTime,omitempty"`
+
 	// usage is what the attempts used that have ended. It is final when the MiniCluster has
 	// finished. Unset: nothing.
 	// +optional
@@ -165,6 +182,32 @@ type Admission struct {
 	// +optional
 	Loss *Loss `json:"loss,omitempty"`
 
+	// joining are the ranks that have no part in the command yet, as an idset: they got a node after
+	// its last start, and the command is run again with them (elastic.resize: Restart).
+	// +optional
+	Joining string `json:"joining,omitempty"`
+
+	// restarts is how often the command was run again in this attempt, and losses how often since
+	// brokers were lost.
+	// +optional
+	Restarts int32 `json:"restarts,omitempty"`
+	// +optional
+	Losses int32 `json:"losses,omitempty"`
+
+	// restart is the restart of the command that is under way.
+	// +optional
+	Restart *Restart `json:"restart,omitempty"`
+
+	// eviction is set while the command has time to end, because its MiniCluster has to give all
+	// nodes back.
+	// +optional
+	Eviction *Eviction `json:"eviction,omitempty"`
+
+	// readySince is since when the lead's pod had been ready at the last decision about its command.
+	// A later time means that the command was run again, or has written a checkpoint.
+	// +optional
+	ReadySince *metav1.Time `json:"readySince,omitempty"`
+
 	// requests are the resources that one pod requests, with the defaults of the cluster.
 	// +optional
 	Requests corev1.ResourceList `json:"requests,omitempty"`
@@ -220,10 +263,25 @@ type Deadlines struct {
 // A change of these fields in the spec has an effect when the MiniCluster is admitted again. An
 // admission by an earlier manager has no traits; the fields of the spec count instead.
 type Traits struct {
-	// malleable is true if brokers may join and leave while the command runs: the MiniCluster
-	// is interactive, or its Flux container is a launcher.
+	// malleable is true if brokers may join and leave while the command runs: resize is not None.
 	// +optional
 	Malleable bool `json:"malleable,omitempty"`
+
+	// resize of the spec's elastic.
+	// +optional
+	Resize ResizePolicy `json:"resize,omitempty"`
+
+	// checkpointWait is elastic.checkpoint.wait of the spec; unset if the command writes no
+	// checkpoints.
+	// +optional
+	CheckpointWait *metav1.Duration `json:"checkpointWait,omitempty"`
+
+	// asksForCheckpoint is true if elastic.checkpoint has a signal or a command, and
+	// tellsCheckpoints if it has a path or an interval.
+	// +optional
+	AsksForCheckpoint bool `json:"asksForCheckpoint,omitempty"`
+	// +optional
+	TellsCheckpoints bool `json:"tellsCheckpoints,omitempty"`
 
 	// minSize of the spec.
 	// +required
@@ -271,6 +329,47 @@ type Drain struct {
 	// reason says why the ranks are to leave, for example which MiniCluster gets their nodes.
 	// +optional
 	Reason string `json:"reason,omitempty"`
+}
+
+// Restart is a restart of the command with other brokers.
+type Restart struct {
+	// time is when the restart was decided.
+	// +required
+	Time metav1.Time `json:"time"`
+
+	// from is the number of brokers with which the command ran, and to with how many it runs then.
+	// +required
+	From int32 `json:"from"`
+	// +required
+	To int32 `json:"to"`
+
+	// reason says why.
+	// +optional
+	Reason string `json:"reason,omitempty"`
+
+	// seconds is how long it took from the decision until the command ran again; unset while the
+	// restart is under way. checkpointSeconds is how long it took until the command had ended, with
+	// its checkpoint; unset if nobody saw that.
+	// +optional
+	Seconds *int64 `json:"seconds,omitempty"`
+	// +optional
+	CheckpointSeconds *int64 `json:"checkpointSeconds,omitempty"`
+}
+
+// Eviction is why a MiniCluster has to give all of its nodes back, and until when its command has time
+// to end.
+type Eviction struct {
+	// reason is the reason that the condition Admitted gets.
+	// +required
+	Reason string `json:"reason"`
+
+	// message says who gets the nodes.
+	// +optional
+	Message string `json:"message,omitempty"`
+
+	// deadline is when the pods are deleted.
+	// +required
+	Deadline metav1.Time `json:"deadline"`
 }
 
 // RequeueState says how many attempts were given up, and when the next one may begin.

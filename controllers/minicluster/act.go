@@ -21,7 +21,6 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
-	"github.com/flux-elastic/flux-elastic/internal/status"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
 )
 
@@ -65,13 +64,13 @@ func (r *Reconciler) carryOut(ctx context.Context, seen *observed, plan life.Pla
 		log.Info("Letting the services pod go", "pod", seen.view.Services().Name)
 		return r.releaseServices(ctx, seen)
 	case life.Publish:
-		log.Info("Publishing the quorum and who leaves", "quorum", step.Quorum, "leaving", step.Leaving)
+		log.Info("Publishing the quorum, who leaves, and restarts", "quorum", step.Quorum, "leaving", step.Leaving, "restarts", step.Again.Number)
 		return r.tell(ctx, seen, func(lead *corev1.Pod) ([]byte, error) {
-			return protocol.PublishPatch(lead, step.Quorum, status.Ranks(step.Leaving))
+			return protocol.PublishPatch(lead, protocol.Orders{Quorum: step.Quorum, Drain: step.Leaving, Again: step.Again})
 		})
 	case life.Stop:
-		log.Info("Telling the lead to end the command", "reason", step.Reason)
-		return r.tell(ctx, seen, func(lead *corev1.Pod) ([]byte, error) { return protocol.StopPatch(lead, step.Reason) })
+		log.Info("Telling the lead to end the command", "reason", step.Reason, "grace", step.Grace)
+		return r.tell(ctx, seen, func(lead *corev1.Pod) ([]byte, error) { return protocol.StopPatch(lead, step.Reason, step.Grace) })
 	case life.EvictPods:
 		log.Info("Evicting pods", "ranks", step.Ranks, "deleted", step.Kept)
 		return r.evict(ctx, seen, step)

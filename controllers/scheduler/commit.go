@@ -100,7 +100,7 @@ func (s *Scheduler) order(result queue.Result, now time.Time) []types.Namespaced
 		put(drain.Gang, elastic.Drain{Ranks: drain.Ranks, For: drain.For})
 	}
 	for _, eviction := range result.Evictions {
-		put(eviction.Gang, elastic.Evict{Reason: reasons[eviction.Action], Message: eviction.Message})
+		put(eviction.Gang, elastic.Evict{Reason: reasons[eviction.Action], Message: eviction.Message, Grace: eviction.Grace})
 	}
 	for _, growth := range result.Growths {
 		k := s.known[types.UID(growth.Gang)]

@@ -523,7 +523,7 @@ func TestDecide(t *testing.T) {
 		},
 		"a command that may go on is told to stop": {
 			o:    admitted("ruuu", func(o *Observation) { o.Outcome, o.Ended = OutcomeDeadlineExceeded, noon }),
-			want: Plan{Step: Stop{Reason: "DeadlineExceeded"}, State: StateFailed, LookAgain: noon.Add(time.Second)},
+			want: Plan{Step: Stop{Reason: "DeadlineExceeded", Grace: killGrace}, State: StateFailed, LookAgain: noon.Add(time.Second)},
 		},
 		"it has a while for it": {
 			o:    admitted("ruuu", func(o *Observation) { o.Outcome, o.Ended, o.Stopped = OutcomeDeadlineExceeded, noon, true }),

@@ -25,24 +25,12 @@ func (s Finish) apply(r *Record, _ string, now time.Time) {
 	r.Outcome, r.Ended, r.ExitCode = s.Outcome, now, s.ExitCode
 }
 
-// Evict ends the admission because another gang needs the nodes. The MiniCluster is queued again
-// and keeps its age.
-type Evict struct {
-	// Reason is Preempted, Reclaimed or QuotaWithdrawn.
-	Reason string
-}
-
-func (Evict) step() {}
-
-func (Evict) apply(r *Record, _ string, now time.Time) {
-	r.end()
-	r.NotBefore = now
-}
-
 // Stop tells the lead to end the command.
 type Stop struct {
 	// Reason is one word for users who look at the pod.
 	Reason string
+	// Grace is how long the command may take, with its checkpoint, before it is killed.
+	Grace time.Duration
 }
 
 func (Stop) step() {}
@@ -61,8 +49,10 @@ const (
 	// tidyDelay is how long pods stay after their end: deleting them at once competes with the
 	// start of the next gang on their nodes.
 	tidyDelay = 5 * time.Second
+	// killGrace is how long a command may take to end after SIGTERM.
+	killGrace = 15 * time.Second
 	// stopGrace is how long a lead may take to end the command after it is told to stop.
-	stopGrace = 30 * time.Second
+	stopGrace = 2 * killGrace
 )
 
 func afterTheEnd(o *Observation, now time.Time) *Plan {
@@ -104,7 +94,7 @@ func (o *Observation) end(plan *Plan, now time.Time) {
 	case !o.Outcome.stops() || (!ended && lead.State != Up) || !now.Before(overdue):
 		plan.Step = Release{}
 	case lead.State == Up && !o.Stopped:
-		plan.Step, plan.LookAgain = Stop{Reason: string(o.Outcome)}, now.Add(publishAgain)
+		plan.Step, plan.LookAgain = Stop{Reason: string(o.Outcome), Grace: killGrace}, now.Add(publishAgain)
 	default:
 		plan.LookAgain = overdue
 	}
@@ -217,12 +207,4 @@ func overtime(o *Observation, now time.Time) *Plan {
 		Step: Finish{Outcome: OutcomeDeadlineExceeded}, State: StateFailed,
 		Message: fmt.Sprintf("the command ran longer than %s", o.Policy.Deadline),
 	}
-}
-
-func evicted(o *Observation, _ time.Time) *Plan {
-	order, ordered := o.Order.(elastic.Evict)
-	if !ordered {
-		return nil
-	}
-	return &Plan{Step: Evict{Reason: order.Reason}, State: StateReleasing, Message: order.Message}
 }

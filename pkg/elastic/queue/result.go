@@ -32,7 +32,7 @@ func (c *cycle) result() Result {
 	for _, r := range c.runs {
 		switch {
 		case r.evicted:
-			out.Evictions = append(out.Evictions, Eviction{Gang: r.ID, For: r.taker.Name, Action: r.action, Message: r.message()})
+			out.Evictions = append(out.Evictions, Eviction{Gang: r.ID, For: r.taker.Name, Action: r.action, Message: r.message(), Grace: r.queue.Grace})
 		case len(r.drains) > 0:
 			out.Drains = append(out.Drains, Drain{Gang: r.ID, Ranks: r.drains, For: r.taker.Name, Action: r.action})
 		}

@@ -32,8 +32,14 @@ type victim struct {
 }
 
 func (c *cycle) newVictim(r *run) *victim {
-	ran := c.now.Sub(r.Admitted)
-	return &victim{run: r, lost: float64(len(r.Ranks)) * ran.Seconds(), protected: ran < r.queue.MinRuntime}
+	ran, unsaved := c.now.Sub(r.Admitted), c.now.Sub(r.Admitted)
+	if r.Saved.After(r.Admitted) {
+		unsaved = c.now.Sub(r.Saved)
+	}
+	if r.SaveCost > 0 {
+		unsaved = min(unsaved, r.SaveCost)
+	}
+	return &victim{run: r, lost: float64(len(r.Ranks)) * unsaved.Seconds(), protected: ran < r.queue.MinRuntime}
 }
 
 // enough reports whether the taker could start, also if other queues take what they are guaranteed
