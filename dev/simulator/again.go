@@ -39,34 +39,50 @@ const lookAgain = 1100 * time.Millisecond
 // playAgain plays a command that is to run again with other brokers, or has lost some. It returns when to go on; 0 if
 // the command runs.
 func (s *simulator) playAgain(ctx context.Context, lead *corev1.Pod, online []*corev1.Pod, r *run, play play, now time.Time) (time.Duration, error) {
-	told := protocol.Read(lead)
-	here := slices.DeleteFunc(slices.Clone(online), func(pod *corev1.Pod) bool { _, has := r.brokers[pod.UID]; return !has })
-	switch {
-	case r.isDown:
-		return s.runAgain(ctx, lead, online, r, play, now)
-	case len(here) < len(r.brokers) && r.settings.rescued && r.settings.sizing.LargestWithin(len(here)) > 0:
-		r.isDown, r.writes = true, time.Time{}
-		r.runOn(here[:r.settings.sizing.LargestWithin(len(here))], now)
-		r.resume(s.savedOf(lead), play.runtime)
-		r.restarts++
-	case told.Restarts > r.told && told.Restarts == r.restarts && told.Ranks == r.ranks():
-		r.isDown = true // only for a moment: the command was run again with these ranks before
-	case told.Restarts > r.told && r.writes.IsZero():
-		r.stand(now)
-		r.writes = now.Add(play.checkpoint)
-		fallthrough
-	case told.Restarts > r.told && now.Before(r.writes):
-		if wait := r.writes.Sub(now); wait > 0 {
-			return wait, nil
-		}
-		fallthrough
-	case told.Restarts > r.told:
-		s.save(lead, r, play.runtime)
-		r.isDown, r.writes = true, time.Time{}
-	default:
+	if !r.settings.restarts {
 		return 0, nil
 	}
-	return lookAgain, s.tellReady(ctx, lead, false)
+	r.leave(lead, online, play.busy, now)
+	if err := s.tellFollowers(ctx, online, r, now); err != nil {
+		return 0, err
+	}
+	if !r.isDown && !s.rescue(lead, online, r, play, now) {
+		told := protocol.Read(lead)
+		if told.Restarts <= r.told {
+			return 0, nil
+		}
+		if told.Restarts != r.restarts || told.Ranks != r.ranks() { // otherwise it was run again with these ranks before
+			if wait := r.write(play.checkpoint, now); wait > 0 {
+				return wait, nil
+			}
+			s.save(lead, r, play.runtime)
+		}
+		r.isDown = true
+	}
+	return s.runAgain(ctx, lead, online, r, play, now)
+}
+
+// rescue lets a command that has lost brokers run again with the others, from its last checkpoint, if these are enough.
+func (s *simulator) rescue(lead *corev1.Pod, online []*corev1.Pod, r *run, play play, now time.Time) bool {
+	here := slices.DeleteFunc(slices.Clone(online), func(pod *corev1.Pod) bool { _, has := r.brokers[pod.UID]; return !has })
+	size := r.settings.sizing.LargestWithin(len(here))
+	if len(here) == len(r.brokers) || !r.settings.rescued || size == 0 {
+		return false
+	}
+	r.runOn(here[:size], now)
+	r.resume(s.savedOf(lead), play.runtime)
+	r.isDown, r.writes = true, time.Time{}
+	r.restarts++
+	return true
+}
+
+// write lets the command write a checkpoint, and returns how long that will take; 0 if the checkpoint is written.
+func (r *run) write(takes time.Duration, now time.Time) time.Duration {
+	if r.writes.IsZero() {
+		r.stand(now)
+		r.writes = now.Add(takes)
+	}
+	return max(r.writes.Sub(now), 0)
 }
 
 // runAgain runs the command on the ranks that the lead was told, once all of these are there.
@@ -95,7 +111,7 @@ func (s *simulator) runAgain(ctx context.Context, lead *corev1.Pod, online []*co
 	} else {
 		r.told = told.Restarts
 	}
-	r.isDown, r.down = false, time.Time{}
+	r.isDown, r.down, r.writes = false, time.Time{}, time.Time{}
 	return 0, nil
 }
 
@@ -126,11 +142,7 @@ func (s *simulator) playStop(ctx context.Context, lead *corev1.Pod, r *run, play
 	if r.began.IsZero() || !r.settings.asks || seconds <= 15 {
 		return ctrl.Result{}, s.end(ctx, lead, exitStopped, protocol.AskedMessage(false))
 	}
-	if r.writes.IsZero() {
-		r.stand(now)
-		r.writes = now.Add(play.checkpoint)
-	}
-	if wait := r.writes.Sub(now); wait > 0 {
+	if wait := r.write(play.checkpoint, now); wait > 0 {
 		return ctrl.Result{RequeueAfter: wait}, nil
 	}
 	s.save(lead, r, play.runtime)

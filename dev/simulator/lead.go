@@ -125,14 +125,8 @@ func (r *run) runOn(brokers []*corev1.Pod, now time.Time) {
 
 // playCommand plays the running command: it checks the state of the instance once.
 func (s *simulator) playCommand(ctx context.Context, lead *corev1.Pod, online []*corev1.Pod, r *run, play play, now time.Time) (ctrl.Result, error) {
-	if r.settings.restarts {
-		r.leave(lead, online, play.busy, now)
-		if err := s.tellFollowers(ctx, online, r, now); err != nil {
-			return ctrl.Result{}, err
-		}
-		if again, err := s.playAgain(ctx, lead, online, r, play, now); err != nil || again > 0 {
-			return ctrl.Result{RequeueAfter: again}, err
-		}
+	if again, err := s.playAgain(ctx, lead, online, r, play, now); err != nil || again > 0 {
+		return ctrl.Result{RequeueAfter: again}, err
 	}
 	if err := s.tellReady(ctx, lead, true); err != nil {
 		return ctrl.Result{}, err

@@ -47,12 +47,14 @@ func rigidStart(s *v1alpha2.MiniClusterSpec) { s.MinSize = 1 }
 
 // probe plays the readiness probe of a lead until the test ends.
 func (p *pod) probe() {
+	ticker := time.NewTicker(period)
 	go func() {
+		defer ticker.Stop()
 		for p.context.Err() == nil {
 			if !p.has("ready") && p.has("began") {
 				p.touch("ready.missed")
 			}
-			time.Sleep(period)
+			<-ticker.C
 		}
 	}()
 }

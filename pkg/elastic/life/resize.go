@@ -249,7 +249,7 @@ func (o *Observation) drain(ranks []int, why string, now time.Time) *Plan {
 		if !o.mayRestart() {
 			return nil
 		}
-		return o.restart(ranks, leaveText(len(ranks))+" "+why, now)
+		return o.restart(ranks, nil, leaveText(len(ranks))+" "+why, now)
 	}
 	step := Drain{Ranks: ranks, Quorum: o.Admission.Quorum}
 	if runs {
@@ -268,9 +268,24 @@ func growing(o *Observation, _ time.Time) *Plan {
 	if !ordered || (!o.begun() && o.Admission.Draining != nil) || o.restarting() {
 		return nil
 	}
+	pods := o.seats(order.Pods)
+	size := o.members() + len(pods)
+	if len(pods) == 0 || size > o.Policy.Max {
+		return nil
+	}
+	step := Grow{Pods: pods, Quorum: o.Admission.Quorum, Joins: o.begun() && o.Policy.Restarts}
+	if !o.begun() {
+		step.Quorum = size
+	}
+	return &Plan{Step: step, State: o.state(), Message: fmt.Sprintf("grows by %d to %d brokers", len(pods), size)}
+}
+
+// seats are those of some pods whose ranks can get their nodes, rising; nil if the pods are not those of vacated ranks
+// whose pods are gone, and of new ranks that follow the last one.
+func (o *Observation) seats(wanted []elastic.Pod) []elastic.Pod {
 	var pods []elastic.Pod
 	next := len(o.Brokers)
-	for _, pod := range podsByRank(order.Pods) {
+	for _, pod := range podsByRank(wanted) {
 		switch {
 		case pod.Rank < 0 || pod.Rank > next:
 			return nil
@@ -283,15 +298,7 @@ func growing(o *Observation, _ time.Time) *Plan {
 		}
 		pods = append(pods, pod)
 	}
-	size := o.members() + len(pods)
-	if len(pods) == 0 || size > o.Policy.Max {
-		return nil
-	}
-	step := Grow{Pods: pods, Quorum: o.Admission.Quorum, Joins: o.begun() && o.Policy.Restarts}
-	if !o.begun() {
-		step.Quorum = size
-	}
-	return &Plan{Step: step, State: o.state(), Message: fmt.Sprintf("grows by %d to %d brokers", len(pods), size)}
+	return pods
 }
 
 // podsByRank are the pods sorted by rank, one per rank.

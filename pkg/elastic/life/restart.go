@@ -164,7 +164,7 @@ func joined(o *Observation, now time.Time) *Plan {
 	if len(up) == 0 || len(up) < len(o.Admission.Joining) || o.largestOf(o.members()) <= o.commandSize() {
 		return nil
 	}
-	return o.restart(nil, brokersText(len(up))+" joined", now)
+	return o.restart(nil, nil, brokersText(len(up))+" joined", now)
 }
 
 // joining are the ranks that have no part in the command yet, and for which a predicate holds, rising.
@@ -203,15 +203,16 @@ func (o *Observation) largestOf(n int) int {
 	return o.Policy.Sizing.LargestWithin(n)
 }
 
-// restart runs the command again without some ranks, and with those that have joined. Ranks that are still to join leave,
-// too, and ranks above an allowed size. Below the minimum any number is allowed that the user wants; nil if fewer would be
-// left.
-func (o *Observation) restart(leaving []int, why string, now time.Time) *Plan {
+// restart runs the command again without ranks that leave or were lost, and with those that have joined. Ranks that are
+// still to join leave, too, and ranks above an allowed size. Below the minimum any number is allowed that the user wants;
+// nil if fewer would be left.
+func (o *Observation) restart(leaving, lost []int, why string, now time.Time) *Plan {
 	leaving = union(leaving, o.joining(func(b Broker) bool { return b.State != Up }))
 	if d := o.Admission.Draining; d != nil {
 		leaving = union(leaving, d.Ranks)
 	}
-	remain := len(o.ranks(func(rank int, _ Broker) bool { return !o.leaves(rank) && !slices.Contains(leaving, rank) }))
+	gone := union(leaving, lost)
+	remain := len(o.ranks(func(rank int, _ Broker) bool { return !o.leaves(rank) && !slices.Contains(gone, rank) }))
 	size := o.largestOf(remain)
 	if size == 0 {
 		size = remain
@@ -219,13 +220,14 @@ func (o *Observation) restart(leaving []int, why string, now time.Time) *Plan {
 	if size < o.Policy.Sizing.Min && (o.Policy.Want == 0 || size < o.Policy.Want) {
 		return nil
 	}
-	leaving = union(leaving, o.surplus(size, leaving...))
-	step := Restart{Quorum: size, Leaving: leaving, Reason: why, ReadySince: o.Brokers[0].ReadySince}
-	if len(leaving) > 0 {
+	step := Restart{Quorum: size, Leaving: less(union(leaving, o.surplus(size, gone...)), lost), Lost: lost, Reason: why, ReadySince: o.Brokers[0].ReadySince}
+	if len(step.Leaving) > 0 {
 		step.Deadline = now.Add(o.Policy.CheckpointWait + killGrace + drainGrace)
 	}
-	message := fmt.Sprintf("runs the command again with %d in place of %s: %s", size, brokersText(o.commandSize()), why)
-	return &Plan{Step: step, State: StateRunning, Message: message, LookAgain: elastic.Earliest(step.Deadline, now.Add(o.Policy.CheckpointWait+restartGrace))}
+	return &Plan{
+		Step: step, State: StateRunning, LookAgain: elastic.Earliest(step.Deadline, now.Add(o.Policy.CheckpointWait+restartGrace)),
+		Message: fmt.Sprintf("runs the command again with %d in place of %s: %s", size, brokersText(o.commandSize()), why),
+	}
 }
 
 // restartAfterLoss runs the command again with the brokers that are left; nil if they are too few, or too many restarts
@@ -234,18 +236,11 @@ func (o *Observation) restartAfterLoss(lost []int, now time.Time) *Plan {
 	if !o.Policy.Restarts || o.Brokers[0].State != Up || o.Admission.Losses >= o.Policy.RecreateLimit {
 		return nil
 	}
-	plan := o.restart(lost, o.lossOf(lost), now)
-	if plan == nil {
-		return nil
-	}
-	step := plan.Step.(Restart)
-	step.Lost, step.Leaving = lost, less(step.Leaving, lost)
-	if len(step.Leaving) == 0 {
-		step.Deadline = time.Time{}
-	}
-	if o.few(len(lost)) {
+	plan := o.restart(nil, lost, o.lossOf(lost), now)
+	if plan != nil && o.few(len(lost)) {
+		step := plan.Step.(Restart)
 		step.Avoid = o.nodesOf(lost)
+		plan.Step = step
 	}
-	plan.Step = step
 	return plan
 }
