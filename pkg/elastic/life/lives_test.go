@@ -545,6 +545,32 @@ func TestNarratives(t *testing.T) {
 		"begins-as-the-quorum-is-lowered": {43, true, func(w *world) {
 			w.policy.QuorumTimeout, w.policy.Malleable, w.atLeast = 10*time.Second, false, time.Minute
 		}},
+		"runs-again-with-others": {9, true, func(w *world) {
+			restarts(w)
+			w.orders = func(o *Observation) elastic.Order {
+				switch {
+				case o.Started.IsZero() || o.restarting() || o.Admission.Draining != nil:
+				case w.steps["Restart"] == 0:
+					w.policy.Want = 2
+				case w.steps["Grow"] == 0:
+					w.policy.Want = 4
+					return elastic.Grow{Pods: []elastic.Pod{{Rank: 2, Node: "n10"}, {Rank: 3, Node: "n11"}}}
+				}
+				return nil
+			}
+		}},
+		"runs-again-after-a-loss": {9, true, func(w *world) { losesABroker(w); restarts(w) }},
+		"warned-before-it-goes": {18, true, func(w *world) {
+			restarts(w)
+			onceStarted(elastic.Evict{Reason: "Preempted", Message: "default/urgent needs its nodes"})(w)
+			orders := w.orders
+			w.orders = func(o *Observation) elastic.Order {
+				if w.steps["Evict"] > 0 {
+					return nil
+				}
+				return orders(o)
+			}
+		}},
 		"overtime": {9, true, func(w *world) { w.policy.Deadline, w.atLeast = 20*time.Second, time.Minute }},
 	}
 	for name, tc := range cases {
@@ -572,6 +598,11 @@ func TestNarratives(t *testing.T) {
 }
 
 func bearsChange(w *world) { w.policy.Malleable, w.policy.OnLoss = true, LossContinue }
+
+func restarts(w *world) {
+	w.policy.Malleable, w.policy.Restarts, w.policy.OnLoss, w.policy.Deadline = false, true, LossRecreate, time.Hour
+	w.policy.CheckpointWait, w.policy.AsksForCheckpoint, w.atLeast = 20*time.Second, true, time.Minute
+}
 
 func losesABroker(w *world) {
 	w.atLeast = time.Minute

@@ -29,7 +29,7 @@ func (w *world) liveCommand(lead *Broker, up map[int]bool) bool {
 	c := &w.command
 	lost := false
 	for rank := range w.began {
-		lost = lost || !w.joined[rank]
+		lost = lost || (!w.joined[rank] && w.pods[rank].State != Succeeded)
 	}
 	switch {
 	case c.isDown: // it waits for its brokers
