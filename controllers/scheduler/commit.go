@@ -82,7 +82,7 @@ func (s *Scheduler) admit(d *queue.Decision, e *entry, seen *snapshot, now time.
 }
 
 // reasons are the API's reasons for actions that take nodes away.
-var reasons = map[string]string{"preempt": v1alpha2.ReasonPreempted, "reclaim": v1alpha2.ReasonReclaimed}
+var reasons = map[string]string{"preempt": v1alpha2.ReasonPreempted, "reclaim": v1alpha2.ReasonReclaimed, "clear": v1alpha2.ReasonNodesGo}
 
 // order records orders in the ledger and returns the MiniClusters that have to carry them out.
 func (s *Scheduler) order(result queue.Result, now time.Time) []types.NamespacedName {

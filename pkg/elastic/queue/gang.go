@@ -95,6 +95,8 @@ type Running struct {
 	RestartCost, SaveCost time.Duration
 	// Sought is true if the user has set another size since the gang got its nodes.
 	Sought bool
+	// Going are ranks whose nodes are about to go away.
+	Going []int
 	// Draining are ranks that leave already, by DrainBy; the time is zero if it is not known.
 	Draining []int
 	DrainBy  time.Time
@@ -234,15 +236,17 @@ type Decision struct {
 type Drain struct {
 	Gang  string
 	Ranks []int
-	// For is the name of the gang that gets the nodes. Action is "preempt" or "reclaim".
+	// For is the name of the gang that gets the nodes, or what else they are for. Action is "preempt", "reclaim" or
+	// "clear".
 	For, Action string
 }
 
 // Eviction takes all nodes of a gang. The gang is queued again.
 type Eviction struct {
-	Gang        string
-	For, Action string
-	Message     string
+	Gang string
+	// Action is "preempt", "reclaim" or "clear".
+	Action  string
+	Message string
 	// Grace is how long the command may take to end.
 	Grace time.Duration
 }

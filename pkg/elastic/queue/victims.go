@@ -105,9 +105,10 @@ func cheapest(a, b *victim) int {
 	return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.lost, b.lost), cmp.Compare(a.ID, b.ID))
 }
 
-// youngest orders the victims of a priority: those first that lose the least work for each node.
+// youngest orders the victims of a priority: those first that lose the least work for each node. Commands that stand still
+// when ranks leave come last.
 func youngest(a, b *victim) int {
-	return cmp.Or(cmp.Compare(a.Priority, b.Priority), b.Admitted.Compare(a.Admitted), cmp.Compare(a.ID, b.ID))
+	return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.RestartCost, b.RestartCost), b.Admitted.Compare(a.Admitted), cmp.Compare(a.ID, b.ID))
 }
 
 // shrinkAll takes the surplus of one gang after the other until the taker fits.
