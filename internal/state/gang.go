@@ -61,7 +61,7 @@ func Gang(mc *v1alpha2.MiniCluster, pod *corev1.Pod, quota *v1alpha2.Quota) queu
 
 		NeverPreempts: ptr.Deref(pod.Spec.PreemptionPolicy, corev1.PreemptLowerPriority) == corev1.PreemptNever,
 
-		StartsAtOnce: quota != nil || mc.Spec.ResizePolicy() == v1alpha2.ResizeFlux, // others may wait for its quota
+		StartsAtOnce: quota != nil || mc.Spec.Malleable(), // others may wait for its quota
 	}
 	if quota != nil {
 		gang.Priority, gang.Created = 0, quota.Time.Time
