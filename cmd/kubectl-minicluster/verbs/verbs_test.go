@@ -5,7 +5,9 @@ package verbs
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +15,11 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 	"sigs.k8s.io/yaml"
 
@@ -170,6 +176,35 @@ func TestReached(t *testing.T) {
 		if done != tc.done || code != tc.code {
 			t.Errorf("%s: got %t, %v; want %t, %d", name, done, err, tc.done, tc.code)
 		}
+	}
+}
+
+// A MiniCluster that is being deleted, and is gone when a watch has ended, is reported as gone.
+func TestFollowDeletion(t *testing.T) {
+	ending := life()
+	ending.UID, ending.DeletionTimestamp, ending.Finalizers = "u", &metav1.Time{}, []string{metav1.FinalizerDeleteDependents}
+	lists := [][]v1alpha2.MiniCluster{{*ending}, {}}
+	c := interceptor.NewClient(fake.NewFakeClient(), interceptor.Funcs{
+		List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, _ ...client.ListOption) error {
+			if len(lists) == 0 {
+				return errors.New("it was listed again")
+			}
+			list.(*v1alpha2.MiniClusterList).Items, lists = lists[0], lists[1:]
+			return nil
+		},
+		Watch: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) (watch.Interface, error) {
+			ended := watch.NewFake()
+			ended.Stop()
+			return ended, nil
+		},
+	})
+	var states []string
+	err := follow(t.Context(), c, func(mc *v1alpha2.MiniCluster) (bool, error) {
+		states = append(states, stateOf(mc))
+		return isGone(mc), nil
+	})
+	if want := []string{"Deleting", "Deleted"}; err != nil || !slices.Equal(states, want) {
+		t.Errorf("got %v, %v, want %v", states, err, want)
 	}
 }
 

@@ -76,7 +76,7 @@ func await(ctx context.Context, c client.WithWatch, key client.ObjectKey, goal s
 func reached(mc *v1alpha2.MiniCluster, goal string) (bool, error) {
 	switch {
 	case mc.DeletionTimestamp != nil && goal == "deleted":
-		return len(mc.Finalizers) == 0, nil
+		return isGone(mc), nil
 	case mc.DeletionTimestamp != nil:
 		return false, fmt.Errorf("%s was deleted", mc.Name)
 	case goal == "deleted":
