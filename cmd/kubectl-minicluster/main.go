@@ -84,7 +84,7 @@ func shareNamespace(s *access.Session, cmd *cobra.Command) {
 
 func newVersion(s *access.Session) *cobra.Command {
 	return &cobra.Command{
-		Use: "version", Short: "Print the version of this program", Args: cobra.NoArgs,
+		Use: "version", Short: "Print the version of this program", Args: access.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			_, err := fmt.Fprintln(s.Out, version.String())
 			return err
@@ -126,7 +126,7 @@ The exit code is 0 if there is nothing to do, 1 if there is, and 2 after an erro
 			}
 			var err error
 			if len(files) > 0 {
-				err = migrateFiles(files, cmp.Or(*s.Flags.Namespace, defaultNamespace), s.In, s.Out)
+				err = migrateFiles(files, cmp.Or(*s.Flags.Namespace, defaultNamespace), s)
 			} else {
 				err = migrateCluster(cmd.Context(), s)
 			}

@@ -12,7 +12,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"text/tabwriter"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -54,7 +54,7 @@ run did not succeed, or was not submitted.`,
 				return err
 			}
 			if dry {
-				return list(s.Out, definition)
+				return list(s, definition)
 			}
 			dir := cmp.Or(out, definition.Out, definition.Name)
 			if err := begin(cmd.Context(), s, dir, text, definition); err != nil {
@@ -96,7 +96,7 @@ func newStatus(s *access.Session) *cobra.Command {
 
 func newSchema(s *access.Session) *cobra.Command {
 	return &cobra.Command{
-		Use: "schema", Short: "Print the JSON schema of experiments, for editors", Args: cobra.NoArgs,
+		Use: "schema", Short: "Print the JSON schema of experiments, for editors", Args: access.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			_, err := io.WriteString(s.Out, core.Schema)
 			return err
@@ -116,13 +116,13 @@ func readDefinition(file string, stdin io.Reader) (text []byte, _ *core.Definiti
 }
 
 // list prints the runs in their order.
-func list(out io.Writer, d *core.Definition) error {
+func list(s *access.Session, d *core.Definition) error {
 	runs, err := d.Runs()
 	if err != nil {
 		return err
 	}
-	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(w, "NAME\tCASE\tREPETITION\tSIZE\tTASKS\tPARAMETERS")
+	t := s.NewTable()
+	t.Row("NAME", "CASE", "REPETITION", "SIZE", "TASKS", "PARAMETERS")
 	for _, run := range runs {
 		mc, err := d.MiniCluster(run)
 		if err != nil {
@@ -132,9 +132,9 @@ func list(out io.Writer, d *core.Definition) error {
 		if mc.Spec.Tasks != nil {
 			tasks = *mc.Spec.Tasks
 		}
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%s\n", run.Name, run.Case, run.Repetition, max(mc.Spec.Size, 1), tasks, core.Describe(run.Parameters))
+		t.Row(run.Name, strconv.Itoa(run.Case), strconv.Itoa(run.Repetition), strconv.Itoa(int(max(mc.Spec.Size, 1))), strconv.Itoa(int(tasks)), core.Describe(run.Parameters))
 	}
-	return w.Flush()
+	return t.Flush()
 }
 
 // begin makes the directory of results, after the API server has checked a MiniCluster of each case.
@@ -222,10 +222,10 @@ func status(ctx context.Context, s *access.Session, dir string) error {
 	}
 	fmt.Fprintf(s.Out, "%s: %d runs in namespace %s, %d recorded, %d in the cluster, %d not submitted\n",
 		r.definition.Name, len(r.runs), r.identity.Namespace, len(r.records), left, len(r.runs)-len(r.records)-left)
-	w := tabwriter.NewWriter(s.Out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(w, "STATE\tRUNS")
+	t := s.NewTable()
+	t.Row("STATE", "RUNS")
 	for _, state := range sortedKeys(states) {
-		fmt.Fprintf(w, "%s\t%d\n", state, states[state])
+		t.Row(s.Paint(state), strconv.Itoa(states[state]))
 	}
-	return w.Flush()
+	return t.Flush()
 }

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -68,7 +67,7 @@ drawings are also written as a page.`,
 			if err != nil {
 				return err
 			}
-			if err := printTable(s.Out, table); err != nil || out == "" {
+			if err := printTable(s, table); err != nil || out == "" {
 				return err
 			}
 			return writeReport(s.Out, out, page, drawings)
@@ -106,11 +105,15 @@ func writeReport(out io.Writer, dir string, page []byte, drawings []report.Drawi
 	return nil
 }
 
-func printTable(out io.Writer, t report.Table) error {
-	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(w, strings.ToUpper(strings.Join(t.Header, "\t")))
-	for _, row := range t.Rows {
-		fmt.Fprintln(w, strings.Join(row, "\t"))
+func printTable(s *access.Session, table report.Table) error {
+	t := s.NewTable()
+	head := make([]string, len(table.Header))
+	for i, name := range table.Header {
+		head[i] = strings.ToUpper(name)
 	}
-	return w.Flush()
+	t.Row(head...)
+	for _, row := range table.Rows {
+		t.Row(row...)
+	}
+	return t.Flush()
 }

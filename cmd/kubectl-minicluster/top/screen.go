@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/access"
 	"github.com/flux-elastic/flux-elastic/internal/dashboard"
 )
 
@@ -135,15 +136,7 @@ func summary(c *scene) string {
 }
 
 func colorOf(state string) lipgloss.Style {
-	switch state {
-	case v1alpha2.StateRunning, v1alpha2.StateSucceeded:
-		return good
-	case v1alpha2.StateFailed, v1alpha2.StateRejected:
-		return bad
-	case v1alpha2.StateQueued, v1alpha2.StateBackingOff:
-		return waits
-	}
-	return lipgloss.NewStyle()
+	return access.StateStyle(lipgloss.DefaultRenderer(), state)
 }
 
 // mostQueues is how many queues have a line.

@@ -28,7 +28,7 @@ import (
 func New(s *access.Session) *cobra.Command {
 	all, every := false, 2*time.Second
 	cmd := &cobra.Command{
-		Use: "top", Short: "Watch MiniClusters, queues and nodes live, on the whole screen", Args: cobra.NoArgs,
+		Use: "top", Short: "Watch MiniClusters, queues and nodes live, on the whole screen", Args: access.NoArgs,
 		Long: `Watch MiniClusters, queues and nodes live, on the whole screen of a terminal. Without the right to list queues, nodes or
 reservations, the rest is shown.
 

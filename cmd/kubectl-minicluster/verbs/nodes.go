@@ -25,7 +25,7 @@ import (
 func newNodes(s *access.Session) *cobra.Command {
 	format, levels := "", ""
 	cmd := &cobra.Command{
-		Use: "nodes", Short: "Show the nodes by zone and rack: who runs where, free, reserved, cordoned", Args: cobra.NoArgs,
+		Use: "nodes", Short: "Show the nodes by zone and rack: who runs where, free, reserved, cordoned", Args: access.NoArgs,
 		Long: `Show the nodes by zone and rack: who runs where, free, reserved, cordoned. With -o wide, every node has a line. It needs
 the right to list nodes, and pods, miniclusters and miniclusterreservations of all namespaces. "Free" means without
 MiniClusters: pods of others do not count.`,
@@ -91,15 +91,15 @@ func useOf(n *dashboard.Node) string {
 }
 
 func listNodes(s *access.Session, nodes []dashboard.Node, topology []state.TopologyLevel) error {
-	t := newTable(s)
+	t := s.NewTable()
 	head := []string{"NODE"}
 	for _, level := range topology {
 		head = append(head, strings.ToUpper(level.Label[strings.LastIndex(level.Label, "/")+1:]))
 	}
-	t.row(append(head, "REQUESTED", "USE")...)
+	t.Row(append(head, "REQUESTED", "USE")...)
 	for i := range nodes {
 		n := &nodes[i]
-		t.row(slices.Concat([]string{n.Name}, n.In, []string{fmt.Sprintf("%d%%", n.Part), useOf(n)})...)
+		t.Row(slices.Concat([]string{n.Name}, n.In, []string{fmt.Sprintf("%d%%", n.Part), useOf(n)})...)
 	}
 	return t.Flush()
 }
@@ -127,15 +127,15 @@ func mapNodes(s *access.Session, nodes []dashboard.Node) error {
 		}
 		g.uses[use] = append(g.uses[use], n.Name)
 	}
-	t := newTable(s)
-	t.row("DOMAIN", "COUNT", "USE", "NODES")
+	t := s.NewTable()
+	t.Row("DOMAIN", "COUNT", "USE", "NODES")
 	for _, g := range groups {
 		for i, use := range g.order {
 			domain := cmp.Or(g.domain, "(no domain)")
 			if i > 0 {
 				domain = " "
 			}
-			t.row(domain, count(len(g.uses[use])), use, hostlist.Encode(g.uses[use]))
+			t.Row(domain, count(len(g.uses[use])), use, hostlist.Encode(g.uses[use]))
 		}
 	}
 	return t.Flush()

@@ -4,11 +4,9 @@
 package verbs
 
 import (
-	"fmt"
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -50,22 +48,4 @@ func printObject(out io.Writer, format string, object runtime.Object) error {
 		printer = &printers.YAMLPrinter{}
 	}
 	return printers.NewTypeSetter(access.Scheme).ToPrinter(&printers.OmitManagedFieldsPrinter{Delegate: printer}).PrintObj(object, out)
-}
-
-// table aligns columns. Empty cells are "-".
-type table struct {
-	*tabwriter.Writer
-}
-
-func newTable(s *access.Session) *table {
-	return &table{tabwriter.NewWriter(s.Out, 0, 0, 3, ' ', 0)}
-}
-
-func (t *table) row(cells ...string) {
-	for i, cell := range cells {
-		if cell == "" {
-			cells[i] = "-"
-		}
-	}
-	fmt.Fprintln(t, strings.Join(cells, "\t"))
 }
