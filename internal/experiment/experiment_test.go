@@ -131,6 +131,10 @@ func TestReadErrors(t *testing.T) {
 		`limits.atOnce: it cannot be negative`:             {"repetitions: 3", "limits: {atOnce: -1}"},
 		`figures[0].regexp: it has to have one group`:      {`(\S+)`, `\S+`},
 		`figures[0].regexp: error parsing`:                 {`(\S+)`, `(`},
+		`figures[0].jq: unexpected EOF`:                    {`regexp: 'Loop time of (\S+)'`, "jq: '.a |'"},
+		`figures[0].jq: function not defined`:              {`regexp: 'Loop time of (\S+)'`, "jq: loop_time"},
+		`figures[0]: it has to have either regexp or jq`:   {"unit: s", "jq: .a"},
+		`figures[0]: it has to have either`:                {`, regexp: 'Loop time of (\S+)'`, ""},
 		`figures[0].take: "all": it can be`:                {"unit: s", "take: all"},
 		`figures: figures are read from logs`:              {"repetitions: 3", "logs: false"},
 		"kind: it has to be Experiment\nname: it has to":   {"kind: Experiment\nname: study", "kind: x\nname: X"},
@@ -216,6 +220,28 @@ func TestExtract(t *testing.T) {
 	d := &Definition{Figures: []Figure{{Name: "gpus", Regexp: `Loop (\S+)`}}}
 	if _, err := d.Extract(log); err == nil || !strings.Contains(err.Error(), `the figure gpus: "time" is no number`) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// jq gets the JSON in a log: objects and arrays that begin on a line of their own.
+func TestExtractJSON(t *testing.T) {
+	log := []byte("start {\n{\"step\": 1, \"time\": 3.5}\n[1] a job\n{\"step\": 2, \"time\": \"1.5\"}\n{broken\n{\n  \"all\": {\"time\": 9}\n}\n{\"time\": null}\n[4, 5]\n{\"un\": ")
+	for filter, want := range map[string]float64{
+		".time": 1.5, ".all.time": 9, ".[1]": 5, "select(.step == 1).time * 2": 7, `.time // empty | tonumber`: 1.5,
+	} {
+		d := &Definition{Figures: []Figure{{Name: "x", JQ: filter, Take: TakeLast}}}
+		if got, err := d.Extract(log); err != nil || !maps.Equal(got, map[string]float64{"x": want}) {
+			t.Errorf("%s: %v, %v; want %v", filter, got, err, want)
+		}
+	}
+	for filter, want := range map[string]string{
+		".all": "the figure x: map[time:9] is no number", "tonumber": "the figure x: tonumber cannot be applied to", `"a"`: `the figure x: "a" is no number`, ".none": "",
+	} {
+		d := &Definition{Figures: []Figure{{Name: "x", JQ: filter}}}
+		got, err := d.Extract(log)
+		if len(got) > 0 || (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, %v; want %q", filter, got, err, want)
+		}
 	}
 }
 
