@@ -5,7 +5,6 @@ package experiment
 
 import (
 	"bytes"
-	_ "embed" // Schema
 	"encoding/json"
 	"fmt"
 	"time"
@@ -18,11 +17,6 @@ const (
 	APIVersion = "experiment.flux-framework.org/v1alpha1"
 	Kind       = "Experiment"
 )
-
-// Schema is the JSON schema of an experiment's file, for editors.
-//
-//go:embed experiment.schema.json
-var Schema string
 
 // Definition is the file of an experiment. Schema describes each field.
 type Definition struct {

@@ -19,7 +19,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/santhosh-tekuri/jsonschema/v6"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 )
@@ -156,7 +158,7 @@ type property struct {
 // The schema has the fields of the definition.
 func TestSchema(t *testing.T) {
 	var schema property
-	if err := json.Unmarshal([]byte(Schema), &schema); err != nil {
+	if err := json.Unmarshal(own, &schema); err != nil {
 		t.Fatal(err)
 	}
 	var compare func(path string, kind reflect.Type, p property)
@@ -183,17 +185,76 @@ func TestSchema(t *testing.T) {
 	compare("experiment", reflect.TypeFor[Definition](), schema)
 }
 
-// The examples are experiments, and so is what the page shows.
-func TestExamples(t *testing.T) {
+// validate checks the text of an experiment by the schema.
+func validate(t *testing.T, schema *jsonschema.Schema, text string) error {
+	t.Helper()
+	data, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return schema.Validate(content)
+}
+
+// An editor that has the schema accepts what is right, and marks what is wrong, also in the MiniCluster.
+func TestEditor(t *testing.T) {
+	text, err := Schema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource("experiment.json", content); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := compiler.Compile("experiment.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, file := range examples(t) {
+		if err := validate(t, schema, file); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, replacements := range [][]string{
+		nil, {"    containers:", "    network: {headlessName: \"${{name}}\"}\n    elastic: {onLoss: \"${{x}}\"}\n    containers:"},
+		{`regexp: 'Loop time of (\S+)'`, "jq: .loop"}, {"image: lammps,", "image: lammps, resources: {limits: {cpu: 7, memory: \"${{x}}\"}},"},
+	} {
+		if err := validate(t, schema, with(t, replacements...)); err != nil {
+			t.Errorf("%q: %v", replacements, err)
+		}
+	}
+	for want, replacements := range map[string][]string{
+		"additional properties 'repeat'":    {"repetitions: 3", "repeat: 3"},
+		"at '/repetitions': got string":     {"repetitions: 3", "repetitions: many"},
+		"at '/figures/0': 'oneOf' failed":   {"unit: s", "jq: .a"},
+		"additional properties 'sizes'":     {"    containers:", "    sizes: 2\n    containers:"},
+		"at '/template/spec/size'":          {"    containers:", "    size: two\n    containers:"},
+		"at '/template/spec/elastic/onLoss": {"    containers:", "    elastic: {onLoss: Explode}\n    containers:"},
+		"missing property 'containers'":     {"containers:", "volumes:"},
+	} {
+		if err := validate(t, schema, with(t, replacements...)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %q", replacements, err, want)
+		}
+	}
+}
+
+// examples are the examples, and what the page shows.
+func examples(t *testing.T) map[string]string {
+	t.Helper()
 	page, err := os.ReadFile("../../docs/scaling-study.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, shown, _ := strings.Cut(string(page), "```yaml\n")
 	shown, _, _ = strings.Cut(shown, "```")
-	if _, runs := read(t, shown); len(runs) != 25 {
-		t.Errorf("the page shows %d runs", len(runs))
-	}
+	out := map[string]string{"the page": shown}
 	files, err := filepath.Glob("../../examples/scaling-study/*.yaml")
 	if err != nil || len(files) < 3 {
 		t.Fatalf("%v, %v", files, err)
@@ -203,8 +264,16 @@ func TestExamples(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, runs := read(t, string(text)); len(runs) != 25 && len(runs) != 15 {
-			t.Errorf("%s has %d runs", file, len(runs))
+		out[file] = string(text)
+	}
+	return out
+}
+
+// The examples are experiments, and so is what the page shows.
+func TestExamples(t *testing.T) {
+	for name, text := range examples(t) {
+		if _, runs := read(t, text); len(runs) != 25 && len(runs) != 15 {
+			t.Errorf("%s has %d runs", name, len(runs))
 		}
 	}
 }

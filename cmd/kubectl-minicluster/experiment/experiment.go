@@ -97,8 +97,17 @@ func newStatus(s *access.Session) *cobra.Command {
 func newSchema(s *access.Session) *cobra.Command {
 	return &cobra.Command{
 		Use: "schema", Short: "Print the JSON schema of experiments, for editors", Args: access.NoArgs,
+		Long: `Print the JSON schema of experiments, with the fields of the MiniCluster. Write it to a file beside the experiment, whose
+first line then tells editors with a YAML language server to complete and check what is written:
+
+  # yaml-language-server: $schema=experiment.schema.json`,
+		Example: "  kubectl minicluster experiment schema > experiment.schema.json",
 		RunE: func(*cobra.Command, []string) error {
-			_, err := io.WriteString(s.Out, core.Schema)
+			schema, err := core.Schema()
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(s.Out, string(schema))
 			return err
 		},
 	}
