@@ -10,7 +10,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -25,7 +24,6 @@ import (
 	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/timeline"
 	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/top"
 	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/verbs"
-	"github.com/flux-elastic/flux-elastic/internal/version"
 )
 
 func main() {
@@ -63,7 +61,7 @@ func newRoot(s *access.Session) *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return access.Usagef("%w", err) })
 	s.Flags.AddFlags(root.PersistentFlags())
 	root.AddCommand(verbs.New(s)...)
-	root.AddCommand(experiment.New(s), timeline.New(s), top.New(s), newRender(s), newMigrate(s), newVersion(s))
+	root.AddCommand(experiment.New(s), timeline.New(s), top.New(s), newRender(s), newMigrate(s))
 	shareNamespace(s, root)
 	return root
 }
@@ -79,16 +77,6 @@ func shareNamespace(s *access.Session, cmd *cobra.Command) {
 	}
 	for _, below := range cmd.Commands() {
 		shareNamespace(s, below)
-	}
-}
-
-func newVersion(s *access.Session) *cobra.Command {
-	return &cobra.Command{
-		Use: "version", Short: "Print the version of this program", Args: access.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintln(s.Out, version.String())
-			return err
-		},
 	}
 }
 

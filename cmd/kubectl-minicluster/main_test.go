@@ -164,8 +164,13 @@ func TestErrors(t *testing.T) {
 			}
 		})
 	}
-	if code, out, _ := invoke("", "version"); code != 0 || out != version.String()+"\n" {
-		t.Errorf("version: %d, %q", code, out)
+	for format, want := range map[string]string{"table": "client   " + version.String() + "\n", "yaml": "client: " + version.String() + "\n"} {
+		if code, out, _ := invoke("", "version", "--client", "-o", format); code != 0 || out != want {
+			t.Errorf("version as %s: %d, %q", format, code, out)
+		}
+	}
+	if code, out, stderr := invoke("", "version", "--kubeconfig=nowhere"); code != 1 || !strings.Contains(out, version.String()) || !strings.Contains(stderr, "finding the cluster") {
+		t.Errorf("version without a cluster: %d, %q, %q", code, out, stderr)
 	}
 	if code, out, _ := invoke("", "--help"); code != 0 || !strings.Contains(out, "kubectl minicluster [command]") {
 		t.Errorf("help: exit code %d, %q", code, out)

@@ -88,7 +88,8 @@ func run(ctx context.Context, o *options.Options) error {
 		HealthProbeBindAddress:  o.HealthAddress,
 		PprofBindAddress:        o.PprofAddress,
 		LeaderElection:          o.LeaderElect,
-		LeaderElectionID:        "manager." + v1alpha2.Group,
+		LeaderElectionID:        version.ManagerLease,
+		LeaderElectionLabels:    map[string]string{version.LeaseLabel: version.Label()},
 		LeaderElectionNamespace: o.LeaderElectionNamespace,
 		// A manager that ends gives the lease back. One that is cut off tries that, too, for up to 5 s, before it ends.
 		// So it has ended 17 s after it last renewed the lease: 2 s until the next renewal, for which it tries 10 s.

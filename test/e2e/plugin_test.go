@@ -119,6 +119,7 @@ func TestPlugin(t *testing.T) {
 	p.expect(1, []string{"queue"}, "a right is missing", "list resource \"miniclusterqueues\"")
 	p.expect(1, []string{"nodes"}, "a right is missing", "list resource \"nodes\"")
 	p.expect(1, []string{"list", "-A"}, "a right is missing")
+	p.expect(1, []string{"version", "--manager-namespace=" + s.namespace}, "client ", "Kubernetes v1.", "a right is missing", "get resource \"leases\"")
 	p.expect(1, []string{"status", "third"}, `"third" not found`)
 	p.expect(1, []string{"logs", "second"}, "there is no log of rank 0: second is Queued")
 	p.expect(1, []string{"exec", "second", "--", "flux", "resource", "list"}, "its lead broker does not run")

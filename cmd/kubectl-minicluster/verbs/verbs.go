@@ -22,7 +22,7 @@ func New(s *access.Session) []*cobra.Command {
 	return []*cobra.Command{
 		newSubmit(s), newList(s), newStatus(s), newWhy(s), newQueue(s), newNodes(s),
 		newLogs(s), newAttach(s), newExec(s), newShell(s),
-		newWait(s), newResize(s), newSuspend(s), newResume(s), newDelete(s),
+		newWait(s), newResize(s), newSuspend(s), newResume(s), newDelete(s), newVersion(s),
 	}
 }
 

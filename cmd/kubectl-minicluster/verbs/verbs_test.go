@@ -13,6 +13,7 @@ import (
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
@@ -25,6 +26,7 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/access"
+	"github.com/flux-elastic/flux-elastic/internal/version"
 )
 
 // session returns a session without a cluster, at a fixed time.
@@ -238,6 +240,30 @@ func TestExplain(t *testing.T) {
 			if !strings.Contains(got, want) {
 				t.Errorf("%s: %q is not in:\n%s", name, want, got)
 			}
+		}
+	}
+}
+
+// The Lease of the leader says which version leads, or led last.
+func TestManagerOf(t *testing.T) {
+	s, _ := session("")
+	now := s.Clock.Now()
+	lease := func(holder string, ago time.Duration, labels map[string]string) *coordinationv1.Lease {
+		l := &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: &metav1.MicroTime{Time: now.Add(-ago)}}}
+		l.Labels = labels
+		return l
+	}
+	labels := map[string]string{version.LeaseLabel: "v1.2.3"}
+	for want, l := range map[string]*coordinationv1.Lease{
+		"v1.2.3: a-1 leads": lease("a-1", 3*time.Second, labels),
+		"v1.2.3: no manager leads: the last one was seen 2d ago": lease("a-1", 48*time.Hour, labels),
+		"v1.2.3: no manager leads: the last one was seen 3s ago": lease("", 3*time.Second, labels), // it gave the Lease back
+		"unknown: a-1 leads":        lease("a-1", 0, nil), // an older manager
+		"unknown: no manager leads": {},
+	} {
+		m := managerOf(l)
+		if got := m.Version + ": " + m.state(now); got != want {
+			t.Errorf("got %s, want %s", got, want)
 		}
 	}
 }
