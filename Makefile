@@ -113,6 +113,7 @@ run: build ## Install the API in the local cluster of LOCAL_DIR, and run the man
 .PHONY: build
 build: ## Build bin/manager, bin/localcluster, bin/resource-query and bin/kubectl-minicluster
 	go build -o bin/ ./cmd/...
+	ln -sf kubectl-minicluster bin/kubectl_complete-minicluster
 
 .PHONY: build-fluxion
 build-fluxion: ## Build bin/manager-fluxion, a manager that can use Fluxion's own library (--matcher=fluxion)

@@ -13,6 +13,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -29,9 +30,20 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	ctrllog.SetLogger(klog.NewKlogr())
-	code := access.Report(run(ctx, os.Args[1:], access.New(os.Stdin, os.Stdout, os.Stderr)), os.Stderr)
+	code := access.Report(run(ctx, arguments(os.Args[0], os.Args[1:]), access.New(os.Stdin, os.Stdout, os.Stderr)), os.Stderr)
 	stop()
 	os.Exit(code)
+}
+
+// completer is the name under which kubectl runs the program to complete what follows "kubectl minicluster".
+const completer = "kubectl_complete-minicluster"
+
+// arguments are those of the program under its name.
+func arguments(name string, args []string) []string {
+	if filepath.Base(name) == completer {
+		return append([]string{cobra.ShellCompRequestCmd}, args...)
+	}
+	return args
 }
 
 func run(ctx context.Context, args []string, s *access.Session) error {
@@ -62,6 +74,7 @@ func newRoot(s *access.Session) *cobra.Command {
 	s.Flags.AddFlags(root.PersistentFlags())
 	root.AddCommand(verbs.New(s)...)
 	root.AddCommand(experiment.New(s), timeline.New(s), top.New(s), newRender(s), newMigrate(s))
+	s.CompleteFlags(root)
 	shareNamespace(s, root)
 	return root
 }
@@ -74,6 +87,7 @@ func shareNamespace(s *access.Session, cmd *cobra.Command) {
 	}
 	if cmd.Flags().ShorthandLookup("n") == nil {
 		cmd.Flags().StringVarP(s.Flags.Namespace, "namespace", "n", "", "namespace; by default that of the kubeconfig")
+		access.Complete(cmd, "namespace", s.CompleteNamespaces)
 	}
 	for _, below := range cmd.Commands() {
 		shareNamespace(s, below)

@@ -177,6 +177,32 @@ func TestErrors(t *testing.T) {
 	}
 }
 
+// The shell completes words for flags. Under another name the program completes for kubectl.
+func TestCompletion(t *testing.T) {
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(kubeconfig, []byte("{apiVersion: v1, kind: Config, contexts: [{name: here}, {name: there}], clusters: [{name: big}], users: [{name: me}]}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct{ args, want []string }{
+		{[]string{"wait", "--for", ""}, []string{"admitted", "running", "finished", "deleted"}},
+		{[]string{"list", "--output", ""}, []string{"table", "wide", "json", "yaml", "name"}},
+		{[]string{"timeline", "-o", ""}, []string{"svg", "html"}},
+		{[]string{"submit", "--dry-run", ""}, []string{"none", "client", "server"}},
+		{[]string{"top", "--kubeconfig=" + kubeconfig, "--context", ""}, []string{"here", "there"}},
+		{[]string{"top", "--kubeconfig=" + kubeconfig, "--cluster", ""}, []string{"big"}},
+		{[]string{"experiment", "s"}, []string{"schema\tPrint the JSON schema of experiments, for editors", "status\tCount the runs of an experiment by their state"}},
+	} {
+		code, out, _ := invoke("", arguments("/usr/bin/"+completer, tc.args)...)
+		lines := strings.Split(strings.TrimSpace(out), "\n")
+		if got := lines[:len(lines)-1]; code != 0 || !slices.Equal(got, tc.want) { // the last line is for the shell
+			t.Errorf("%q: exit code %d, got %q, want %q", tc.args, code, got, tc.want)
+		}
+	}
+	if got := arguments("/usr/bin/kubectl-minicluster", []string{"list"}); !slices.Equal(got, []string{"list"}) {
+		t.Errorf("under its own name: %q", got)
+	}
+}
+
 // The output of kubectl get -o yaml is a list.
 func TestList(t *testing.T) {
 	item := "{apiVersion: flux-framework.org/v1alpha2, kind: MiniCluster, metadata: {name: NAME}, spec: {containers: [{image: x}]}}"

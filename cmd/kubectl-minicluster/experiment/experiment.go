@@ -70,7 +70,7 @@ run did not succeed, or was not submitted.`,
 
 func newResume(s *access.Session) *cobra.Command {
 	return &cobra.Command{
-		Use: "resume DIR", Short: "Go on with an experiment that was interrupted",
+		Use: "resume DIR", Short: "Go on with an experiment that was interrupted", ValidArgsFunction: directories,
 		Long: `Go on with the experiment whose results are in the directory. Runs that have a record are not repeated. Those whose
 MiniCluster is in the cluster are taken up, and all others are submitted.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -84,7 +84,7 @@ MiniCluster is in the cluster are taken up, and all others are submitted.`,
 
 func newStatus(s *access.Session) *cobra.Command {
 	return &cobra.Command{
-		Use: "status DIR", Short: "Count the runs of an experiment by their state",
+		Use: "status DIR", Short: "Count the runs of an experiment by their state", ValidArgsFunction: directories,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return access.Usagef("status needs one directory of results")
@@ -92,6 +92,11 @@ func newStatus(s *access.Session) *cobra.Command {
 			return status(cmd.Context(), s, args[0])
 		},
 	}
+}
+
+// directories completes the directories of results.
+func directories(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return nil, cobra.ShellCompDirectiveFilterDirs
 }
 
 func newSchema(s *access.Session) *cobra.Command {

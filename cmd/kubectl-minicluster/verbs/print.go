@@ -21,9 +21,7 @@ var formats = []string{"table", "wide", "json", "yaml", "name"}
 // output adds the flag --output to a command.
 func output(cmd *cobra.Command, format *string, formats ...string) {
 	cmd.Flags().StringVarP(format, "output", "o", formats[0], strings.TrimPrefix(strings.Join(formats, ", "), ", "))
-	if err := cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err) // the flag exists
-	}
+	access.Complete(cmd, "output", access.Choices(formats...))
 	check := cmd.PreRunE
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
 		if !slices.Contains(formats, *format) {

@@ -50,9 +50,8 @@ word, which is taken as it is.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return m.run(cmd, args) },
 	}
 	m.flags(cmd)
-	if err := cmd.RegisterFlagCompletionFunc("queue", completeQueues(s)); err != nil {
-		panic(err) // the flag exists
-	}
+	access.Complete(cmd, "queue", completeQueues(s))
+	access.Complete(cmd, "dry-run", access.Choices("none", "client", "server"))
 	output(cmd, &m.format, "", "json", "yaml", "name")
 	return cmd
 }
