@@ -6,6 +6,7 @@ package e2e
 import (
 	"bytes"
 	"errors"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -159,4 +160,28 @@ func TestPluginExitCodes(t *testing.T) {
 	if _, out, _ := p.run("", "__complete", "status", ""); !slices.Contains(strings.Fields(out), "fails") {
 		t.Errorf("the shell completes %q", out)
 	}
+	if out := p.kubectlRuns("minicluster", "-n", p.namespace, "list"); !strings.Contains(out, "fails") {
+		t.Errorf("kubectl minicluster list prints %q", out)
+	}
+	if out := p.kubectlRuns("__complete", "minicluster", "-n", p.namespace, "status", ""); !slices.Contains(strings.Fields(out), "fails") {
+		t.Errorf("kubectl completes %q", out)
+	}
+}
+
+// kubectlRuns runs kubectl for the user, with the program as a plugin on the path.
+func (p *program) kubectlRuns(args ...string) string {
+	p.t.Helper()
+	dir := p.t.TempDir()
+	for _, name := range []string{"kubectl-minicluster", "kubectl_complete-minicluster"} {
+		if err := os.Symlink(filepath.Join(env.Bin, "kubectl-minicluster"), filepath.Join(dir, name)); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+	cmd := exec.CommandContext(p.ctx, env.Binaries["kubectl"], args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+p.kubeconfig, "PATH="+dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		p.t.Errorf("kubectl %v: %v: %s", args, err, out)
+	}
+	return string(out)
 }

@@ -72,6 +72,35 @@ func TestSubmit(t *testing.T) {
 	}
 }
 
+// Limits are written as for sbatch and flux submit.
+func TestLimit(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"20": 20 * time.Minute, "90s": 90 * time.Second, "1h30m": 90 * time.Minute, "1.5h": 90 * time.Minute, "2d": 48 * time.Hour, "0:30": 30 * time.Second,
+		"10:30": 10*time.Minute + 30*time.Second, "1:30:00": 90 * time.Minute, "2-12": 60 * time.Hour, "1-00:30": 24*time.Hour + 30*time.Minute, "1-2:3:4": 26*time.Hour + 3*time.Minute + 4*time.Second,
+	} {
+		var l limit
+		if err := l.Set(text); err != nil || time.Duration(l) != want {
+			t.Errorf("%s: %s, %v; want %s", text, &l, err, want)
+		}
+	}
+	for _, text := range []string{"", "-", "x", "-5m", "0", "1:", "1:2:3:4", "123456d", "5 m", "20mm"} {
+		if err := new(limit).Set(text); err == nil {
+			t.Errorf("%q is a limit", text)
+		}
+	}
+}
+
+// A file and a flag that name different namespaces are an error, as in kubectl.
+func TestSubmitNamespace(t *testing.T) {
+	there := strings.Replace(template, "{name: lmp,", "{name: lmp, namespace: there,", 1)
+	if _, err := submitted(there, "-f", "-"); err == nil || !strings.Contains(err.Error(), "--namespace=here: the namespace in - is there") {
+		t.Errorf("got %v", err)
+	}
+	if mc, err := submitted(strings.Replace(there, "there", "here", 1), "-f", "-"); err != nil || mc.Namespace != "here" {
+		t.Errorf("%v, %v", mc, err)
+	}
+}
+
 const template = `
 apiVersion: flux-framework.org/v1alpha2
 kind: MiniCluster
@@ -108,7 +137,8 @@ func TestSubmitErrors(t *testing.T) {
 		"--nodes=8-4: it has":         {"--image=x", "-N8-4"},
 		"--nodes=many: it has":        {"--image=x", "-Nmany"},
 		"--cpu=x: quantities":         {"--image=x", "--cpu=x"},
-		"--time-limit=5ms: it has":    {"--image=x", "-t5ms"},
+		"it has to be at least 1s":    {"--image=x", "-t5ms"},
+		"it has to be like 20m":       {"--image=x", "-tsoon"},
 		"--dry-run=maybe: it has":     {"--image=x", "--dry-run=maybe"},
 		"--output=wide: it has":       {"--image=x", "-owide"},
 		"nowhere.yaml: no such file":  {"-f", "nowhere.yaml"},
