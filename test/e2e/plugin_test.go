@@ -115,7 +115,7 @@ func TestPlugin(t *testing.T) {
 		}
 		return nil
 	})
-	p.expect(0, []string{"why", "second"}, "second is Queued", "Needs room for 2 brokers", "What would help: a minSize below 2", "a right is missing: User", "get resource \"miniclusterqueues\"")
+	p.expect(0, []string{"why", "second"}, "second is Queued", "Needs room for 2 brokers", "What would help: a minSize of 1, for which there is room now", "a right is missing: User", "get resource \"miniclusterqueues\"")
 	p.expect(124, []string{"wait", "second", "--for=admitted", "--timeout=1s"}, "second is Queued after 1s")
 	p.expect(1, []string{"queue"}, "a right is missing", "list resource \"miniclusterqueues\"")
 	p.expect(1, []string{"nodes"}, "a right is missing", "list resource \"nodes\"")

@@ -157,7 +157,7 @@ func (s *screen) queues(c *scene) []string {
 		}
 		line := pad(q.Name, 18)
 		if q.Listed {
-			line += gauge(part(q.Share), part(q.Deserved), length) + fmt.Sprintf(" %5.1f%% ", 100*part(q.Share))
+			line += gauge(access.Part(q.Share), access.Part(q.Deserved), length) + fmt.Sprintf(" %5.1f%% ", 100*access.Part(q.Share))
 		}
 		line += fmt.Sprintf(" %d have nodes, %d wait", q.Admitted, q.Pending)
 		if q.Suspended {
@@ -166,11 +166,6 @@ func (s *screen) queues(c *scene) []string {
 		lines = append(lines, line)
 	}
 	return lines
-}
-
-func part(text string) float64 {
-	value, _ := strconv.ParseFloat(text, 64) // "" is 0
-	return max(0, min(1, value))
 }
 
 // gauge is a bar of some length for a part of 1, with a mark at another part.
