@@ -5,6 +5,7 @@ package e2e
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
@@ -100,6 +101,12 @@ func TestPlugin(t *testing.T) {
 	p.expect(0, []string{"list", "-l", "sweep=b"}, "There is no MiniCluster.")
 	p.expect(0, []string{"list", "-o", "name", "-lsweep=a"}, "minicluster.flux-framework.org/first")
 	p.expect(0, []string{"status", "first"}, "command lmp -in 'in file'", "brokers 3 up of 3", "3 up 0-2")
+	eventually(t, func() error {
+		if _, out, _ := p.run("", "status", "first"); !strings.Contains(out, "Placed 3 of 3 brokers on") || !strings.Contains(out, "Started with 3 of 3") {
+			return errors.New(out)
+		}
+		return nil
+	})
 	if lines := strings.Count(p.expect(0, []string{"status", "first", "-owide"}, "RANK NODE STATE POD"), "first-"); lines != 3 {
 		t.Errorf("%d brokers are listed", lines)
 	}
@@ -131,6 +138,23 @@ func TestPlugin(t *testing.T) {
 	admin.expect(0, []string{"why", "second"}, "It is number 1 of 1 in queue "+s.namespace)
 	admin.expect(0, []string{"nodes"}, s.namespace+"/first")
 	admin.expect(0, []string{"nodes", "-owide"}, s.namespace+"/first")
+	admin.expect(0, []string{"nodes", "-oname"}, "node/"+s.nodes[0])
+	var nodes []struct {
+		Name         string
+		MiniClusters []string
+	}
+	if err := json.Unmarshal([]byte(admin.expect(0, []string{"nodes", "-ojson"})), &nodes); err != nil {
+		t.Error(err)
+	}
+	used := 0
+	for _, n := range nodes {
+		if slices.Contains(n.MiniClusters, s.namespace+"/first") && slices.Contains(s.nodes, n.Name) {
+			used++
+		}
+	}
+	if used != 3 {
+		t.Errorf("%d nodes as JSON have the first: %+v", used, nodes)
+	}
 
 	p.expect(0, []string{"resize", "second", "1"}, "second resized to 1")
 	p.expect(0, []string{"wait", "second", "--for=running", "--timeout=2m"})

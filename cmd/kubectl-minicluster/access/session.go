@@ -99,6 +99,19 @@ func (s *Session) IsTerminal() bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
+// Width is that of the terminal, in characters; 0 if the output is no terminal.
+func (s *Session) Width() int {
+	file, ok := s.Out.(*os.File)
+	if !ok {
+		return 0
+	}
+	width, _, err := term.GetSize(int(file.Fd()))
+	if err != nil {
+		return 0
+	}
+	return width
+}
+
 // ReadFile reads a file; - is the standard input.
 func ReadFile(name string, stdin io.Reader) ([]byte, error) {
 	if name == "-" {

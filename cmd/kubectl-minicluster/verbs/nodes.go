@@ -42,13 +42,21 @@ MiniClusters: pods of others do not count.`,
 			if err != nil {
 				return err
 			}
-			if format == "wide" {
+			switch format {
+			case "table":
+				return mapNodes(s, view.Nodes)
+			case "wide":
 				return listNodes(s, view.Nodes, topology)
+			case "name":
+				for i := range view.Nodes {
+					fmt.Fprintln(s.Out, "node/"+view.Nodes[i].Name)
+				}
+				return nil
 			}
-			return mapNodes(s, view.Nodes)
+			return printValue(s.Out, format, nodesFrom(view.Nodes, topology))
 		},
 	}
-	output(cmd, &format, "table", "wide")
+	output(cmd, &format, formats...)
 	cmd.Flags().StringVar(&levels, "topology-labels", state.TopologyLabels(state.TopologyLevels), "node labels of the topology, outermost first, as the manager's flag")
 	return cmd
 }
@@ -88,6 +96,38 @@ func useOf(n *dashboard.Node) string {
 		uses = append(uses, strings.TrimSpace("reserved "+n.Reservation))
 	}
 	return cmp.Or(strings.Join(uses, ", "), "free")
+}
+
+// node is a node as JSON.
+type node struct {
+	Name string `json:"name"`
+	// Labels are those of the topology.
+	Labels map[string]string `json:"labels,omitempty"`
+	// MiniClusters are those on the node, each as NAMESPACE/NAME.
+	MiniClusters     []string `json:"miniClusters,omitempty"`
+	RequestedPercent int      `json:"requestedPercent"`
+	// Use is what the table says.
+	Use         string `json:"use"`
+	Down        string `json:"down,omitempty"`
+	Taint       string `json:"taint,omitempty"`
+	Reservation string `json:"reservation,omitempty"`
+}
+
+func nodesFrom(nodes []dashboard.Node, topology []state.TopologyLevel) []node {
+	out := make([]node, len(nodes))
+	for i := range nodes {
+		n := &nodes[i]
+		out[i] = node{Name: n.Name, RequestedPercent: n.Part, Use: useOf(n), Down: n.Down, Taint: n.Taint, Reservation: n.Reservation}
+		for _, holder := range n.Holders {
+			out[i].MiniClusters = append(out[i].MiniClusters, holder.Of)
+		}
+		for level, value := range n.In {
+			if value != "" {
+				out[i].Labels = merged(out[i].Labels, map[string]string{topology[level].Label: value})
+			}
+		}
+	}
+	return out
 }
 
 func listNodes(s *access.Session, nodes []dashboard.Node, topology []state.TopologyLevel) error {

@@ -4,6 +4,8 @@
 package verbs
 
 import (
+	"encoding/json"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -11,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/printers"
+	"sigs.k8s.io/yaml"
 
 	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/access"
 )
@@ -46,4 +49,16 @@ func printObject(out io.Writer, format string, object runtime.Object) error {
 		printer = &printers.YAMLPrinter{}
 	}
 	return printers.NewTypeSetter(access.Scheme).ToPrinter(&printers.OmitManagedFieldsPrinter{Delegate: printer}).PrintObj(object, out)
+}
+
+// printValue prints what is no object of Kubernetes, as json or yaml.
+func printValue(out io.Writer, format string, value any) error {
+	text, err := json.MarshalIndent(value, "", "  ")
+	if format == "yaml" && err == nil {
+		text, err = yaml.JSONToYAML(text)
+	}
+	if err == nil {
+		_, err = fmt.Fprintln(out, strings.TrimSpace(string(text)))
+	}
+	return err
 }

@@ -6,10 +6,8 @@ package verbs
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,7 +15,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/access"
 	"github.com/flux-elastic/flux-elastic/internal/version"
@@ -116,14 +113,7 @@ func (m *managerVersion) state(now time.Time) string {
 
 func (v *versions) print(s *access.Session, format string) error {
 	if format != "table" {
-		text, err := json.MarshalIndent(v, "", "  ")
-		if format == "yaml" && err == nil {
-			text, err = yaml.JSONToYAML(text)
-		}
-		if err == nil {
-			_, err = fmt.Fprintln(s.Out, strings.TrimSpace(string(text)))
-		}
-		return err
+		return printValue(s.Out, format, v)
 	}
 	t := s.NewTable()
 	t.Row("client", v.Client)
