@@ -377,11 +377,41 @@ func TestLines(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"name": "study-1-1", "state": "Succeeded", "message": `The command ended, "well"`, "submitted": "2026-03-01T12:00:00Z", "waitSeconds": "1", "runSeconds": "10",
-		"nodes": "n[1-1]", "parameter.x": "8", "figure.loop": "1.25", "exitCode": "0", "givenUp": "0",
+		"nodes": "n[1-1]", "parameter.x": "8", "figure.loop": "1.25", "exitCode": "0", "givenUp": "0", "givenUpReasons": "", "hostageNodeSeconds": "2",
 	} {
 		if cells[name] != want {
 			t.Errorf("%s: %q, want %q", name, cells[name], want)
 		}
+	}
+}
+
+// Nodes are hostages from the admission of each attempt until its command begins, or until the attempt ends.
+func TestHostageTime(t *testing.T) {
+	d, runs := read(t, study)
+	life := ran(t, d, runs[3], 0, 20, 23, 30, v1alpha2.StateSucceeded)
+	life.Status.Attempts = []v1alpha2.Attempt{
+		{Size: 4, Admitted: *at(1), Ended: *at(6), Reason: "NotStarted"},
+		{Size: 3, Admitted: *at(7), Started: at(9), Ended: *at(19), Reason: "BrokersLost"},
+	}
+	r := NewRecord(runs[3], life, "")
+	if got, known := r.HostageTime(); !known || got != 4*5+3*2+2*3 {
+		t.Errorf("got %g, %t", got, known)
+	}
+	var table bytes.Buffer
+	if err := WriteCSV(&table, []*Record{r}); err != nil || !strings.Contains(table.String(), "NotStarted BrokersLost") {
+		t.Errorf("%v: %s", err, table.String())
+	}
+	never := *r
+	never.Started = nil
+	if got, known := never.HostageTime(); !known || got != 4*5+3*2+2*10 {
+		t.Errorf("never started: got %g, %t", got, known)
+	}
+	if never.Finished = nil; func() bool { _, known := never.HostageTime(); return known }() {
+		t.Error("the end is not known")
+	}
+	never.Admitted, never.GivenUp = nil, nil
+	if got, known := never.HostageTime(); !known || got != 0 {
+		t.Errorf("never admitted: got %g, %t", got, known)
 	}
 }
 
@@ -412,7 +442,7 @@ func TestScaling(t *testing.T) {
 		halved = append(halved, &half)
 	}
 	rows, alone := Compare(d, d, records, halved[:1])
-	if len(rows) != 2 || len(alone) != 3 || rows[0].Measure.Name != "run time" || math.Abs(rows[0].Ratio.Median-.5) > .04 {
+	if len(rows) != 3 || len(alone) != 3 || rows[0].Measure.Name != "run time" || math.Abs(rows[0].Ratio.Median-.5) > .04 {
 		t.Errorf("%+v, alone %v", rows, alone)
 	}
 }
