@@ -55,6 +55,7 @@ const (
 	Dots               // a dot at each point
 	Box                // a rectangle between two points
 	Text               // the title, at one point
+	Above              // the title, above one point
 )
 
 // Mark is drawn in a plot. Class is a class of Style: c0 to c7, ink, dim, pale with a color, or dashed.
@@ -246,8 +247,12 @@ func (d *drawing) mark(m Mark) {
 		x, y := math.Min(d.x(first.X), d.x(second.X)), math.Min(d.y(first.Y), d.y(second.Y))
 		width, height := math.Abs(d.x(first.X)-d.x(second.X)), math.Abs(d.y(first.Y)-d.y(second.Y))
 		fmt.Fprintf(&d.out, `<rect class="%s" x="%.1f" y="%.1f" width="%.1f" height="%.1f">%s</rect>`+"\n", m.Class, x, y, math.Max(width, 0.5), math.Max(height, 0.5), title)
-	case Text:
-		fmt.Fprintf(&d.out, `<text x="%.1f" y="%.1f" text-anchor="middle">%s</text>`+"\n", d.x(first.X), d.y(first.Y)+4, html.EscapeString(m.Title))
+	case Text, Above:
+		down := 4.
+		if m.Shape == Above {
+			down = -5
+		}
+		fmt.Fprintf(&d.out, `<text x="%.1f" y="%.1f" text-anchor="middle">%s</text>`+"\n", d.x(first.X), d.y(first.Y)+down, html.EscapeString(m.Title))
 	}
 }
 
