@@ -21,7 +21,7 @@ func TestTable(t *testing.T) {
 	table := New(nil, &out, io.Discard).NewTable()
 	table.Row("NAME", "STATE", "WHY")
 	table.Row("é", lipgloss.NewStyle().Render("Queued"), "first\nsecond")
-	table.Row("longer", "", " ")
+	table.Row("longer", "", "")
 	want := "NAME     STATE    WHY\né        Queued   first\n                  second\nlonger   -        -\n"
 	if err := table.Flush(); err != nil || out.String() != want {
 		t.Errorf("%v:\n%s", err, out.String())

@@ -4,6 +4,7 @@
 package access
 
 import (
+	"cmp"
 	"io"
 	"strings"
 
@@ -26,9 +27,7 @@ func (s *Session) NewTable() *Table { return &Table{out: s.Out} }
 func (t *Table) Row(cells ...string) {
 	row := make([]string, len(cells))
 	for i, cell := range cells {
-		if row[i] = strings.TrimSpace(cell); row[i] == "" {
-			row[i] = "-"
-		}
+		row[i] = cmp.Or(cell, "-")
 		if i == len(t.widths) {
 			t.widths = append(t.widths, 0)
 		}

@@ -189,9 +189,12 @@ func gauge(value, mark float64, length int) string {
 func (s *screen) bar() string {
 	var names []string
 	for i, name := range []string{"MiniClusters", "Waiting", "Nodes"} {
-		if tab(i) == s.tab {
+		switch {
+		case tab(i) == s.tab && colorless():
+			names = append(names, "["+name+"]")
+		case tab(i) == s.tab:
 			names = append(names, bold.Underline(true).Render(name))
-		} else {
+		default:
 			names = append(names, dim.Render(name))
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/charmbracelet/lipgloss"
+	"github.com/charmbracelet/x/ansi"
+	"github.com/muesli/termenv"
 
 	"github.com/flux-elastic/flux-elastic/internal/dashboard"
 )
@@ -68,7 +70,7 @@ func TestDraw(t *testing.T) {
 		"by name":      {screen{order: 1}, []string{"a/done Succeeded 0/9 q Succeeded, 60s ago", "a/first Queued 0/8 q place 1, waits for 3m: NoRoom"}},
 		"the filter":   {screen{filter: "NoRoom"}, []string{"a/first Queued 0/8 q place 1, waits for 3m: NoRoom", "q quit tab list / filter s sort: state filter: NoRoom"}},
 		"who waits":    {screen{tab: tabWaiting}, []string{"q 1 a/first Needs room for 8 brokers", "q 2 b/second leaves room for a/first"}},
-		"the nodes":    {screen{tab: tabNodes}, []string{"east/r1 █▒", "east/r2 xr", "nodes t·", "█ a/runs 1 nodes", "█ b/starts 1 nodes"}},
+		"the nodes":    {screen{tab: tabNodes}, []string{"MiniClusters Waiting [Nodes]", "A in use a partly · free r reserved t taint x down", "east/r1 Ab", "east/r2 xr", "nodes t·", "A a/runs 1 node", "B b/starts 1 node"}},
 		"a typed text": {screen{typing: true, filter: "ab"}, []string{"/ab▏"}},
 		"the queues":   {screen{}, []string{"q ████████████████████··········|········· 50.0% 1 have nodes, 2 wait", "r 1 have nodes, 0 wait suspended"}},
 	} {
@@ -93,6 +95,22 @@ func TestDraw(t *testing.T) {
 	s = screen{width: 120, height: 30, filter: "NoRoom"}
 	if text := s.draw(cluster()); strings.Contains(text, "b/second") {
 		t.Errorf("the filter lets others through:\n%s", text)
+	}
+}
+
+// With colors, blocks stand for the nodes in use.
+func TestColors(t *testing.T) {
+	lipgloss.SetColorProfile(termenv.ANSI)
+	t.Cleanup(func() { lipgloss.SetColorProfile(termenv.Ascii) })
+	s := screen{width: 120, height: 30, tab: tabNodes}
+	text := s.draw(cluster())
+	for _, want := range []string{"\x1b[34m█\x1b[0m\x1b[32m▒\x1b[0m", "\x1b[32m█\x1b[0m b/starts"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in %q", want, text)
+		}
+	}
+	if plain := ansi.Strip(text); !strings.Contains(plain, "█ in use") || strings.Contains(plain, "[Nodes]") {
+		t.Errorf("with colors:\n%s", plain)
 	}
 }
 
