@@ -82,7 +82,7 @@ func Color(i int) string { return fmt.Sprintf("c%d", i%Colors) }
 const Style = `.plot{font:11px system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif}
 .plot text{fill:var(--ink)}.plot .dim{fill:var(--dim)}.plot .title{font-size:14px;font-weight:600}
 .plot .grid{stroke:var(--grid);fill:none}.plot .line{fill:none;stroke-width:1.8}.plot .dashed{stroke-dasharray:5 4;stroke-width:1.2}
-.plot .pale{fill-opacity:.35}.plot .faint{fill-opacity:.15}.plot .dot{fill-opacity:.75}
+.plot .pale{fill-opacity:.35}.plot .faint{fill-opacity:.2}.plot .dot{fill-opacity:.75}
 `
 
 // Light and Dark have the values of the variables of Style.

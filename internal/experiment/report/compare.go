@@ -83,6 +83,7 @@ func overlay(a, b Study) []Drawing {
 func sides(a, b []*experiment.Record) (each, wide []Drawing) {
 	sizes := sizesOf(slices.Concat(a, b))
 	spans := [2]span{spanOf(a), spanOf(b)}
+	spans[0].least, spans[1].least = spans[1].seconds(), spans[0].seconds()
 	var small, long [2][]Drawing
 	for i, records := range [][]*experiment.Record{a, b} {
 		small[i] = []Drawing{waits(records, sizes), got(records, sizes), hostage(records, sizes)}

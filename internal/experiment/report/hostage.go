@@ -81,4 +81,4 @@ func hostage(records []*experiment.Record, s sizes) Drawing {
 }
 
 // percent is a part of all.
-func percent(part, all float64) string { return fmt.Sprintf("%.3g %%", 100*part/all) }
+func percent(part, all float64) string { return fmt.Sprintf("%.1f %%", 100*part/all) }

@@ -52,6 +52,8 @@ type section struct {
 type shown struct {
 	SVG     template.HTML
 	Caption string
+	// Wide is true if nothing is beside the drawing.
+	Wide bool
 }
 
 // Table is a table of texts.
@@ -97,7 +99,7 @@ func (v *view) render() ([]byte, error) {
 
 func inline(drawings []Drawing) (out []shown) {
 	for _, d := range drawings {
-		out = append(out, shown{template.HTML(d.Plot.Inline()), d.Caption}) //nolint:gosec // texts in it are escaped
+		out = append(out, shown{template.HTML(d.Plot.Inline()), d.Caption, d.Plot.Width == wide}) //nolint:gosec // texts in it are escaped
 	}
 	return out
 }
@@ -124,7 +126,7 @@ func tiles(records []*experiment.Record, s span, merit experiment.Measure) []til
 	out := []tile{
 		{"Runs that succeeded", fmt.Sprintf("%d of %d", succeeded, len(records)), fmt.Sprintf("%d attempts were given up", attempts)},
 		{"Time of all runs", clockText(s.to.Sub(s.from)), fmt.Sprintf("%.3g runs a minute", float64(len(records))/max(s.to.Sub(s.from).Minutes(), 1./60))},
-		{"Wait for nodes, median", clockText(time.Duration(wait.Median * float64(time.Second))), "longest " + clockText(time.Duration(wait.Most*float64(time.Second)))},
+		{"Median wait for nodes", clockText(time.Duration(wait.Median * float64(time.Second))), "longest " + clockText(time.Duration(wait.Most*float64(time.Second)))},
 	}
 	for _, part := range []struct {
 		label, more string

@@ -183,6 +183,34 @@ func TestComparison(t *testing.T) {
 	}
 }
 
+// The ideal is a straight line, however far the runs are from it, and is within the axes.
+func TestIdeal(t *testing.T) {
+	s := study(t, 40)
+	for _, r := range s.Records {
+		r.Figures["loop"] = 40 // it does not scale at all
+	}
+	m := s.Definition.Measures()[0]
+	drawings := scaling(m, s.Definition.Scaling(m, s.Records))
+	line, y := drawings[0].Plot.Marks[0], drawings[0].Plot.Y
+	if want := []chart.Point{{X: 1, Y: 40}, {X: 2, Y: 20}, {X: 4, Y: 10}}; !slices.Equal(line.Points, want) || y.Min > 10 || y.Max < 40 {
+		t.Errorf("the ideal is %v, and the axis from %g to %g", line.Points, y.Min, y.Max)
+	}
+}
+
+// Times are in units in which they are short, and in the same unit for experiments beside each other.
+func TestUnits(t *testing.T) {
+	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for length, want := range map[time.Duration]string{0: "[s] 1", 2 * time.Minute: "[s] 120", time.Hour: "[min] 60", 10 * time.Hour: "[h] 10"} {
+		axis := span{from: noon, to: noon.Add(length)}.axis()
+		if got := fmt.Sprintf("%s %g", axis.Label[strings.Index(axis.Label, "["):], axis.Max); got != want {
+			t.Errorf("%s: %s, want %s", length, got, want)
+		}
+	}
+	if s := (span{from: noon, to: noon.Add(time.Minute), least: 3600}); s.axis().Max != 60 || s.at(s.to) != 1 {
+		t.Errorf("beside one of an hour: %+v", s.axis())
+	}
+}
+
 // Each size has a bar of its node-seconds, and the part of them that was hostage.
 func TestHostage(t *testing.T) {
 	s := study(t, 40)
@@ -197,7 +225,7 @@ func TestHostage(t *testing.T) {
 		got = append(got, mark.Title)
 	}
 	want := []string{
-		"1 node: 80 node-seconds useful", "1 node: 2 node-seconds hostage", "2.44 %", "2 nodes: 80 node-seconds useful", "2 nodes: 4 node-seconds hostage", "4.76 %",
+		"1 node: 80 node-seconds useful", "1 node: 2 node-seconds hostage", "2.4 %", "2 nodes: 80 node-seconds useful", "2 nodes: 4 node-seconds hostage", "4.8 %",
 		"4 nodes: 80 node-seconds useful", "4 nodes: 28 node-seconds lost to commands that did not succeed", "4 nodes: 20 node-seconds hostage", "15.6 %",
 	}
 	if !slices.Equal(got, want) {
@@ -209,7 +237,7 @@ func TestHostage(t *testing.T) {
 func TestPhases(t *testing.T) {
 	at := func(seconds int) *time.Time { at := time.Unix(int64(seconds), 0); return &at }
 	when := func(seconds int) metav1.Time { return metav1.NewTime(*at(seconds)) }
-	whole := span{*at(0), *at(100)}
+	whole := span{from: *at(0), to: *at(100)}
 	given := []v1alpha2.Attempt{{Size: 4, Admitted: when(10), Ended: when(20)}, {Size: 2, Admitted: when(25), Started: new(when(27)), Ended: when(40)}}
 	for name, tc := range map[string]struct {
 		record experiment.Record

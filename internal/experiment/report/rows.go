@@ -79,7 +79,7 @@ func lives(records []*experiment.Record, sizes sizes, s span) Drawing {
 	for i, r := range sorted {
 		title := fmt.Sprintf("%s: %s, %d of %d nodes", r.Name, r.State, r.Size, r.Wanted)
 		for _, phase := range phases(r, s) {
-			block(p, phase.class(sizes, r.Wanted), i, 1, s.seconds(phase.from), s.seconds(phase.to), title)
+			block(p, phase.class(sizes, r.Wanted), i, 1, s.at(phase.from), s.at(phase.to), title)
 		}
 	}
 	p.Legend = append([]chart.Entry{{Label: "waits for nodes", Class: waitClass}}, sizes.legend()...)
@@ -122,12 +122,12 @@ func held(records []*experiment.Record, sizes sizes, s span) Drawing {
 			}
 			for _, part := range blocks(inRow) {
 				title := fmt.Sprintf("%s: %d nodes", r.Name, r.Size)
-				block(p, phase.class(sizes, r.Wanted), part[0], part[1], s.seconds(phase.from), s.seconds(phase.to), title)
+				block(p, phase.class(sizes, r.Wanted), part[0], part[1], s.at(phase.from), s.at(phase.to), title)
 			}
 		}
 	}
 	for _, w := range lanes.waits {
-		block(p, sizes.class[w.record.Wanted]+" faint", below+w.lane, 1, s.seconds(w.from), s.seconds(w.to), w.record.Name+" waits")
+		block(p, sizes.class[w.record.Wanted]+" faint", below+w.lane, 1, s.at(w.from), s.at(w.to), w.record.Name+" waits")
 	}
 	p.Legend = append(sizes.legend(), chart.Entry{Label: "pale: pods start", Class: "gray pale"}, chart.Entry{Label: "below: a run waits", Class: waitClass})
 	return Drawing{"nodes", "The nodes that the runs had in their last attempts, and below them the runs that waited, one beside the other. Nodes that no run had are not shown.", p}

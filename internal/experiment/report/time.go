@@ -99,7 +99,7 @@ func levels(changes []change, last float64) []chart.Point {
 func utilization(records []*experiment.Record, s span) []Drawing {
 	var held, busy, queued []change
 	add := func(to *[]change, p phase, n int32) {
-		*to = append(*to, change{s.seconds(p.from), int(n)}, change{s.seconds(p.to), -int(n)})
+		*to = append(*to, change{s.at(p.from), int(n)}, change{s.at(p.to), -int(n)})
 	}
 	for _, r := range records {
 		for _, p := range phases(r, s) {
@@ -114,7 +114,7 @@ func utilization(records []*experiment.Record, s span) []Drawing {
 			}
 		}
 	}
-	last := s.seconds(s.to)
+	last := s.at(s.to)
 	area := func(name, title, label, caption string, marks ...chart.Mark) Drawing {
 		most := 1.0
 		for _, mark := range marks {
