@@ -6,6 +6,7 @@ package top
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -261,7 +262,7 @@ func (s *screen) miniClusters(c *scene) []string {
 		case "size":
 			return cmp.Or(cmp.Compare(b.Wanted, a.Wanted), name)
 		}
-		return cmp.Or(cmp.Compare(rank(b), rank(a)), cmp.Compare(a.Position, b.Position), cmp.Compare(a.Created, b.Created), name)
+		return cmp.Or(cmp.Compare(rank(b), rank(a)), comparePlaces(a, b), cmp.Compare(a.Created, b.Created), name)
 	})
 	name := c.longest(all, max(12, min(40, s.width-62)))
 	lines := []string{dim.Render(pad("NAME", name) + pad("STATE", 12) + pad("BROKERS", 10) + pad("QUEUE", 14) + "PROGRESS")}
@@ -270,6 +271,12 @@ func (s *screen) miniClusters(c *scene) []string {
 		lines = append(lines, pad(c.label(mc.ID), name)+colorOf(mc.State).Render(pad(cmp.Or(mc.State, "New"), 12))+pad(brokers, 10)+pad(mc.Queue, 14)+progress(mc, c))
 	}
 	return lines
+}
+
+// comparePlaces compares places in a queue. A queue lists the first ones, and the others are after them.
+func comparePlaces(a, b *dashboard.MiniCluster) int {
+	const last = math.MaxInt32
+	return cmp.Compare(cmp.Or(a.Position, last), cmp.Or(b.Position, last))
 }
 
 // progress says how far a MiniCluster is: against the limit of its command, or for how long it has waited.
@@ -302,7 +309,7 @@ func (s *screen) waiting(c *scene) []string {
 		return []string{"Nobody waits."}
 	}
 	slices.SortStableFunc(all, func(a, b *dashboard.MiniCluster) int {
-		return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Position, b.Position), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(cmp.Compare(a.Queue, b.Queue), comparePlaces(a, b), cmp.Compare(a.ID, b.ID))
 	})
 	name := c.longest(all, max(12, min(36, s.width-52)))
 	lines := []string{dim.Render(pad("QUEUE", 14) + pad("PLACE", 7) + pad("NAME", name) + "WHY")}
