@@ -135,6 +135,7 @@ func TestErrors(t *testing.T) {
 		"no command":           {"", nil, 2, "name a verb"},
 		"another command":      {"", []string{"draw"}, 2, `unknown verb "draw"`},
 		"an argument too many": {"", []string{"list", "all"}, 2, `list has no arguments, and not ["all"]`},
+		"no command to run":    {"", []string{"exec", "lmp", "flux", "resource", "list"}, 2, "a command after --"},
 		"no file":              {"", []string{"render"}, 2, "render needs a file"},
 		"no check":             {"", []string{"migrate", "-"}, 2, "add --check"},
 		"nothing to check":     {"", []string{"migrate", "--check", "-"}, 2, "there is no MiniCluster"},
