@@ -127,6 +127,7 @@ func TestPlugin(t *testing.T) {
 	p.expect(1, []string{"queue"}, "a right is missing", "list resource \"miniclusterqueues\"")
 	p.expect(1, []string{"nodes"}, "a right is missing", "list resource \"nodes\"")
 	p.expect(1, []string{"list", "-A"}, "a right is missing")
+	p.expect(2, []string{"migrate", "--check"}, "a right is missing")
 	p.expect(1, []string{"version", "--manager-namespace=kube-system"}, "client ", "Kubernetes v1.", "a right is missing", "get resource \"leases\"")
 	p.expect(1, []string{"version", "--manager-namespace=" + s.namespace}, "namespace "+s.namespace+" has no Lease")
 	p.expect(1, []string{"status", "third"}, `"third" not found`)

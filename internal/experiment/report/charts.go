@@ -96,7 +96,7 @@ func scaling(m experiment.Measure, series []experiment.Series) []Drawing {
 	efficiency.Legend = slices.Clone(figure.Legend)
 	return []Drawing{
 		{"scaling", "Each dot is a run that succeeded, and the line goes through the medians. The ideal begins at the median of the smallest size. Both axes are logarithmic.", figure},
-		{"efficiency", "The speedup over the median of the smallest size, divided by the ratio of the sizes. Each dot is a run, and the line goes through the medians.", efficiency},
+		{"efficiency", "The speedup over the median of the smallest size, divided by the ratio of the sizes. Dots are medians, and the middle half of the runs is within the bars.", efficiency},
 	}
 }
 
@@ -110,29 +110,26 @@ func ideal(m experiment.Measure, s experiment.Series, p experiment.Scale) float6
 }
 
 func drawSeries(figure, efficiency *chart.Plot, m experiment.Measure, s experiment.Series, class string) {
-	var medians, ideals, efficiencies, dots, runs []chart.Point
+	var medians, ideals, efficiencies, dots []chart.Point
 	for _, p := range s.Points {
 		x, best := float64(p.Size), ideal(m, s, p)
 		medians = append(medians, chart.Point{X: x, Y: p.Spread.Median})
 		ideals = append(ideals, chart.Point{X: x, Y: best})
 		efficiencies = append(efficiencies, chart.Point{X: x, Y: p.Efficiency * 100})
 		for _, value := range p.Values {
-			part := value / best
-			if m.Better == experiment.Lower {
-				part = 1 / part
-			}
-			dots, runs = append(dots, chart.Point{X: x, Y: value}), append(runs, chart.Point{X: x, Y: part * 100})
-			efficiency.Y.Max = max(efficiency.Y.Max, part*105)
+			dots = append(dots, chart.Point{X: x, Y: value})
 		}
+		low, high := 100*p.Spread.Quarter/best, 100*p.Spread.ThreeQuarters/best
+		if m.Better == experiment.Lower {
+			low, high = 100*best/p.Spread.ThreeQuarters, 100*best/p.Spread.Quarter
+		}
+		efficiency.Y.Max = max(efficiency.Y.Max, high*1.05)
+		efficiency.Marks = append(efficiency.Marks, chart.Mark{Shape: chart.Line, Class: class, Points: []chart.Point{{X: x, Y: low}, {X: x, Y: high}}})
 	}
-	for _, drawn := range []struct {
-		plot         *chart.Plot
-		medians, all []chart.Point
-	}{{figure, medians, dots}, {efficiency, efficiencies, runs}} {
-		drawn.plot.Marks = append(drawn.plot.Marks,
-			chart.Mark{Shape: chart.Line, Class: class, Points: drawn.medians}, chart.Mark{Shape: chart.Dots, Class: class, Points: drawn.all})
-	}
-	figure.Marks = append([]chart.Mark{{Shape: chart.Line, Class: "gray dashed", Points: ideals}}, figure.Marks...)
+	figure.Marks = append([]chart.Mark{{Shape: chart.Line, Class: "gray dashed", Points: ideals}}, append(figure.Marks,
+		chart.Mark{Shape: chart.Line, Class: class, Points: medians}, chart.Mark{Shape: chart.Dots, Class: class, Points: dots})...)
+	efficiency.Marks = append(efficiency.Marks,
+		chart.Mark{Shape: chart.Line, Class: class, Points: efficiencies}, chart.Mark{Shape: chart.Dots, Class: class, Points: efficiencies})
 }
 
 // waits draws which part of the runs had to wait for how long at most.

@@ -23,6 +23,7 @@ const (
 	highestRow = 14
 	lowestRow  = .5
 	gapFrom    = 4 // rows of this height have gaps between them
+	rowGap     = .08
 	allRows    = 700
 )
 
@@ -41,16 +42,22 @@ func rows(title string, names []string, s span) *chart.Plot {
 	return p
 }
 
-// block draws a bar over some rows, if it has a length.
+// block draws a bar over some rows, if it has a length. Thin rows have no gaps and no titles: one mark has all of a class.
 func block(p *chart.Plot, class string, row, count int, from, to float64, title string) {
 	if to <= from {
 		return
 	}
-	gap := .08
-	if float64(p.Height)/p.Y.Max < gapFrom {
-		gap = 0
+	top, bottom := float64(row), float64(row+count)
+	if float64(p.Height)/p.Y.Max >= gapFrom {
+		p.Marks = append(p.Marks, chart.Mark{Shape: chart.Box, Class: class, Title: title, Points: []chart.Point{{X: from, Y: top + rowGap}, {X: to, Y: bottom - rowGap}}})
+		return
 	}
-	p.Marks = append(p.Marks, chart.Mark{Shape: chart.Box, Class: class, Title: title, Points: []chart.Point{{X: from, Y: float64(row) + gap}, {X: to, Y: float64(row+count) - gap}}})
+	i := slices.IndexFunc(p.Marks, func(m chart.Mark) bool { return m.Class == class })
+	if i < 0 {
+		i = len(p.Marks)
+		p.Marks = append(p.Marks, chart.Mark{Shape: chart.Boxes, Class: class})
+	}
+	p.Marks[i].Points = append(p.Marks[i].Points, chart.Point{X: from, Y: top}, chart.Point{X: to, Y: bottom})
 }
 
 // class is the class of a phase of a run that wanted some size.
