@@ -194,6 +194,17 @@ func TestPluginExitCodes(t *testing.T) {
 	}
 }
 
+// A verb that needs no terminal asks the terminal nothing: it would wait for an answer, and take what the user types ahead.
+func TestPluginAsksNothing(t *testing.T) {
+	t.Parallel()
+	p := newSite(t, 0).userProgram()
+	terminal := harness.NewTerminal(t, p.command("version", "--client"), 24, 80)
+	terminal.Await("client")
+	if code := terminal.ExitCode(); code != 0 || strings.Contains(terminal.Raw(), "\x1b") {
+		t.Errorf("exit code %d: %q", code, terminal.Raw())
+	}
+}
+
 // kubectlRuns runs kubectl for the user, with the program as a plugin on the path.
 func (p *program) kubectlRuns(args ...string) string {
 	p.t.Helper()

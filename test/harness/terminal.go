@@ -69,6 +69,13 @@ func (t *Terminal) Shows(texts ...string) error {
 	return nil
 }
 
+// Raw is all that the program has written.
+func (t *Terminal) Raw() string {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	return t.shown.String()
+}
+
 // Type types a text.
 func (t *Terminal) Type(text string) {
 	t.t.Helper()

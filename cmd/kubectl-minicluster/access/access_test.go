@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/charmbracelet/lipgloss"
+	"charm.land/lipgloss/v2"
 	"github.com/creack/pty"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"

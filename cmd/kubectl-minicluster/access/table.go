@@ -6,9 +6,10 @@ package access
 import (
 	"cmp"
 	"io"
+	"os"
 	"strings"
 
-	"github.com/charmbracelet/lipgloss"
+	"charm.land/lipgloss/v2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 )
@@ -55,21 +56,29 @@ func (t *Table) Flush() error {
 	return err
 }
 
-// Paint returns a state in its color, if the output is a terminal and the user wants colors.
+// HasColors reports whether the output is a terminal with colors, and the user wants them.
+func (s *Session) HasColors() bool {
+	return s.IsTerminal() && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+}
+
+// Paint returns a state in its color, if there are colors.
 func (s *Session) Paint(state string) string {
-	return StateStyle(lipgloss.NewRenderer(s.Out), state).Render(state)
+	if !s.HasColors() {
+		return state
+	}
+	return StateStyle(state).Render(state)
 }
 
 // StateStyle is the color of a state that users see, from the terminal's palette.
-func StateStyle(r *lipgloss.Renderer, state string) lipgloss.Style {
-	style := r.NewStyle()
+func StateStyle(state string) lipgloss.Style {
+	style := lipgloss.NewStyle()
 	switch state {
 	case v1alpha2.StateRunning, v1alpha2.StateSucceeded:
-		return style.Foreground(lipgloss.Color("2"))
+		return style.Foreground(lipgloss.Green)
 	case v1alpha2.StateFailed, v1alpha2.StateRejected:
-		return style.Foreground(lipgloss.Color("1"))
+		return style.Foreground(lipgloss.Red)
 	case v1alpha2.StateQueued, v1alpha2.StateBackingOff:
-		return style.Foreground(lipgloss.Color("3"))
+		return style.Foreground(lipgloss.Yellow)
 	}
 	return style
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/charmbracelet/lipgloss"
+	"charm.land/lipgloss/v2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	core "github.com/flux-elastic/flux-elastic/internal/experiment"

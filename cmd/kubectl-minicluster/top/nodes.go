@@ -9,8 +9,7 @@ import (
 	"slices"
 	"unicode"
 
-	"github.com/charmbracelet/lipgloss"
-	"github.com/muesli/termenv"
+	"charm.land/lipgloss/v2"
 
 	"github.com/flux-elastic/flux-elastic/internal/dashboard"
 )
@@ -24,15 +23,12 @@ type ink struct {
 	letter rune // 0 with colors
 }
 
-func newInk(i int) ink {
-	if colorless() {
+func newInk(i int, colorless bool) ink {
+	if colorless {
 		return ink{letter: rune('A' + i%26)}
 	}
 	return ink{color: lipgloss.NewStyle().Foreground(lipgloss.Color(palette[i%len(palette)]))}
 }
-
-// colorless reports whether the terminal has no colors, or the user wants none.
-func colorless() bool { return lipgloss.ColorProfile() == termenv.Ascii }
 
 func (k ink) whole() string {
 	if k.letter != 0 {
@@ -65,12 +61,12 @@ func (s *screen) nodes(c *scene) []string {
 		byDomain[domain] = append(byDomain[domain], n)
 		for _, holder := range n.Holders {
 			if _, known := inks[holder.Of]; !known {
-				inks[holder.Of] = newInk(len(inks))
+				inks[holder.Of] = newInk(len(inks), s.colorless)
 			}
 		}
 	}
 	used := "█ in use   ▒ partly"
-	if colorless() {
+	if s.colorless {
 		used = "A in use   a partly"
 	}
 	lines := []string{dim.Render(used + "   · free   r reserved   t taint   x down")}

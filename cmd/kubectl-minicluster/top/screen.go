@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/charmbracelet/lipgloss"
+	"charm.land/lipgloss/v2"
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
@@ -70,6 +70,7 @@ type screen struct {
 	offset        int // of the list
 	filter        string
 	typing        bool // the filter
+	colorless     bool // the terminal has no colors, or the user wants none
 }
 
 // Colors of the terminal's palette.
@@ -121,7 +122,7 @@ func summary(c *scene) string {
 		v1alpha2.StateSucceeded, v1alpha2.StateFailed,
 	} {
 		if counts[state] > 0 {
-			parts = append(parts, colorOf(state).Render(fmt.Sprintf("%d %s", counts[state], state)))
+			parts = append(parts, access.StateStyle(state).Render(fmt.Sprintf("%d %s", counts[state], state)))
 		}
 	}
 	if n := len(c.view.Nodes); n > 0 {
@@ -134,10 +135,6 @@ func summary(c *scene) string {
 		parts = append(parts, fmt.Sprintf("%d of %d nodes in use", used, n))
 	}
 	return cmp.Or(strings.Join(parts, "   "), "There is no MiniCluster.")
-}
-
-func colorOf(state string) lipgloss.Style {
-	return access.StateStyle(lipgloss.DefaultRenderer(), state)
 }
 
 // mostQueues is how many queues have a line.
@@ -191,7 +188,7 @@ func (s *screen) bar() string {
 	var names []string
 	for i, name := range []string{"MiniClusters", "Waiting", "Nodes"} {
 		switch {
-		case tab(i) == s.tab && colorless():
+		case tab(i) == s.tab && s.colorless:
 			names = append(names, "["+name+"]")
 		case tab(i) == s.tab:
 			names = append(names, bold.Underline(true).Render(name))
@@ -268,7 +265,7 @@ func (s *screen) miniClusters(c *scene) []string {
 	lines := []string{dim.Render(pad("NAME", name) + pad("STATE", 12) + pad("BROKERS", 10) + pad("QUEUE", 14) + "PROGRESS")}
 	for _, mc := range all {
 		brokers := fmt.Sprintf("%d/%d", mc.Up, cmp.Or(mc.Has, mc.Wanted))
-		lines = append(lines, pad(c.label(mc.ID), name)+colorOf(mc.State).Render(pad(cmp.Or(mc.State, "New"), 12))+pad(brokers, 10)+pad(mc.Queue, 14)+progress(mc, c))
+		lines = append(lines, pad(c.label(mc.ID), name)+access.StateStyle(mc.State).Render(pad(cmp.Or(mc.State, "New"), 12))+pad(brokers, 10)+pad(mc.Queue, 14)+progress(mc, c))
 	}
 	return lines
 }

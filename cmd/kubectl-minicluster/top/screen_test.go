@@ -10,9 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/charmbracelet/lipgloss"
+	"charm.land/lipgloss/v2"
 	"github.com/charmbracelet/x/ansi"
-	"github.com/muesli/termenv"
 
 	"github.com/flux-elastic/flux-elastic/internal/dashboard"
 )
@@ -52,7 +51,7 @@ func cluster() *scene {
 // shown draws a screen, and returns its lines with single blanks.
 func shown(s *screen, c *scene) []string {
 	var lines []string
-	for line := range strings.SplitSeq(s.draw(c), "\n") {
+	for line := range strings.SplitSeq(ansi.Strip(s.draw(c)), "\n") {
 		lines = append(lines, strings.Join(strings.Fields(line), " "))
 	}
 	return lines
@@ -76,7 +75,7 @@ func TestDraw(t *testing.T) {
 		"the queues":   {screen{}, []string{"q ████████████████████··········|········· 50.0% 1 have nodes, 2 wait", "r 1 have nodes, 0 wait suspended"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tc.screen.width, tc.screen.height = 120, 30
+			tc.screen.width, tc.screen.height, tc.screen.colorless = 120, 30, true
 			lines, at := shown(&tc.screen, cluster()), 0
 			for _, want := range tc.want {
 				found := slices.Index(lines[at:], want)
@@ -101,11 +100,9 @@ func TestDraw(t *testing.T) {
 
 // With colors, blocks stand for the nodes in use.
 func TestColors(t *testing.T) {
-	lipgloss.SetColorProfile(termenv.ANSI)
-	t.Cleanup(func() { lipgloss.SetColorProfile(termenv.Ascii) })
 	s := screen{width: 120, height: 30, tab: tabNodes}
 	text := s.draw(cluster())
-	for _, want := range []string{"\x1b[34m█\x1b[0m\x1b[32m▒\x1b[0m", "\x1b[32m█\x1b[0m b/starts"} {
+	for _, want := range []string{"\x1b[34m█\x1b[m\x1b[32m▒\x1b[m", "\x1b[32m█\x1b[m b/starts"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in %q", want, text)
 		}
