@@ -34,6 +34,8 @@ type Axis struct {
 	Down bool
 	// Bare is true if the axis has no grid.
 	Bare bool
+	// Whole is true if ticks are at whole numbers alone.
+	Whole bool
 }
 
 // Tick is a labeled value of an axis.

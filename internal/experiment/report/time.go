@@ -122,7 +122,7 @@ func utilization(records []*experiment.Record, s span) []Drawing {
 				most = max(most, point.Y)
 			}
 		}
-		return Drawing{name, caption, &chart.Plot{Title: title, Width: wide, Height: 170, X: s.axis(), Y: chart.Axis{Label: label, Max: most * 1.05}, Marks: marks}}
+		return Drawing{name, caption, &chart.Plot{Title: title, Width: wide, Height: 170, X: s.axis(), Y: chart.Axis{Label: label, Max: most * 1.05, Whole: true}, Marks: marks}}
 	}
 	use := area("utilization", "Nodes in use", "nodes", "The nodes of all runs over time. They are hostages while they are held and no command runs on them.",
 		chart.Mark{Shape: chart.Area, Class: hostageClass, Points: levels(held, last)}, chart.Mark{Shape: chart.Area, Class: "c0", Points: levels(busy, last)})
