@@ -148,7 +148,7 @@ const (
 	leastLeft    = 64
 	legendRow    = 18
 	letter       = 6.2
-	// distances of ticks
+	// Distances of ticks.
 	xDistance = 70
 	yDistance = 34
 )

@@ -55,24 +55,31 @@ func forEditors(in any) any {
 	}
 	out := map[string]any{}
 	for key, value := range schema {
-		switch {
-		case key == "properties":
-			fields := map[string]any{}
-			for name, field := range value.(map[string]any) {
-				fields[name] = forEditors(field)
-			}
-			out[key] = fields
-		case key == "items" || key == "additionalProperties":
+		switch key {
+		case "properties":
+			out[key] = eachForEditors(value)
+		case "items", "additionalProperties":
 			out[key] = forEditors(value)
-		case key == "pattern" || key == "format" || key == "minLength" || key == "maxLength" || strings.HasPrefix(key, "x-kubernetes-"):
-		case key == "enum":
+		case "enum":
 			out["anyOf"] = []any{map[string]any{key: value}, map[string]any{"pattern": placeholder.String()}}
+		case "pattern", "format", "minLength", "maxLength":
 		default:
-			out[key] = value
+			if !strings.HasPrefix(key, "x-kubernetes-") {
+				out[key] = value
+			}
 		}
 	}
 	if _, open := out["additionalProperties"]; out["properties"] != nil && !open && schema["x-kubernetes-preserve-unknown-fields"] != true {
 		out["additionalProperties"] = false
+	}
+	return out
+}
+
+func eachForEditors(in any) map[string]any {
+	out := map[string]any{}
+	fields, _ := in.(map[string]any)
+	for name, field := range fields {
+		out[name] = forEditors(field)
 	}
 	return out
 }

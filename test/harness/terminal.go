@@ -79,7 +79,7 @@ func (t *Terminal) Raw() string {
 // Type types a text.
 func (t *Terminal) Type(text string) {
 	t.t.Helper()
-	if _, err := io.WriteString(t.file, text); err != nil {
+	if _, err := t.file.WriteString(text); err != nil {
 		t.t.Fatal(err)
 	}
 }

@@ -77,7 +77,6 @@ type screen struct {
 var (
 	dim    = lipgloss.NewStyle().Faint(true)
 	bold   = lipgloss.NewStyle().Bold(true)
-	good   = lipgloss.NewStyle().Foreground(lipgloss.Color("2"))
 	waits  = lipgloss.NewStyle().Foreground(lipgloss.Color("3"))
 	bad    = lipgloss.NewStyle().Foreground(lipgloss.Color("1"))
 	accent = lipgloss.NewStyle().Foreground(lipgloss.Color("6"))

@@ -202,7 +202,8 @@ func TestUnits(t *testing.T) {
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for length, want := range map[time.Duration]string{0: "[s] 1", 2 * time.Minute: "[s] 120", time.Hour: "[min] 60", 10 * time.Hour: "[h] 10"} {
 		axis := span{from: noon, to: noon.Add(length)}.axis()
-		if got := fmt.Sprintf("%s %g", axis.Label[strings.Index(axis.Label, "["):], axis.Max); got != want {
+		_, unit, _ := strings.Cut(axis.Label, " [")
+		if got := fmt.Sprintf("[%s %g", unit, axis.Max); got != want {
 			t.Errorf("%s: %s, want %s", length, got, want)
 		}
 	}
