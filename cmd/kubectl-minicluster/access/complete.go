@@ -27,11 +27,7 @@ func Choices(words ...string) cobra.CompletionFunc {
 // CompleteNamespaces completes the names of namespaces, if the user may list them.
 func (s *Session) CompleteNamespaces(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	var list corev1.NamespaceList
-	c, err := s.Client()
-	if err == nil {
-		err = c.List(cmd.Context(), &list)
-	}
-	if err != nil {
+	if err := s.List(cmd.Context(), &list); err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
 	var names []cobra.Completion

@@ -6,6 +6,7 @@
 package access
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -82,6 +83,15 @@ func (s *Session) Client() (client.WithWatch, error) {
 		return nil, err
 	}
 	return client.NewWithWatch(config, client.Options{Scheme: Scheme})
+}
+
+// List reads objects from the server.
+func (s *Session) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	c, err := s.Client()
+	if err != nil {
+		return err
+	}
+	return c.List(ctx, list, options...)
 }
 
 // Clientset returns a client for what is no object: logs, and commands in pods.
