@@ -39,11 +39,8 @@ import (
 	"github.com/flux-elastic/flux-elastic/internal/version"
 )
 
-// leaseName is the name of the lease of the manager that leads, and leaseDuration how long it is valid.
-const (
-	leaseName     = "manager." + v1alpha2.Group
-	leaseDuration = 20 * time.Second
-)
+// leaseDuration is how long the lease of the manager that leads is valid.
+const leaseDuration = 20 * time.Second
 
 func main() {
 	o, err := options.Parse(os.Args[1:])
@@ -81,7 +78,7 @@ func run(ctx context.Context, o *options.Options) error {
 	config.UserAgent = minicluster.FieldOwner + "/" + version.String()
 	config.Wrap(metrics.CountWrites)
 	if o.LeaderElect {
-		config.Wrap(fenced(leaseName, leaseDuration))
+		config.Wrap(fenced(version.ManagerLease, leaseDuration))
 	}
 	if err := checkBeside(ctx, config, o); err != nil {
 		return err
@@ -97,7 +94,8 @@ func run(ctx context.Context, o *options.Options) error {
 		HealthProbeBindAddress:  o.HealthAddress,
 		PprofBindAddress:        o.PprofAddress,
 		LeaderElection:          o.LeaderElect,
-		LeaderElectionID:        leaseName,
+		LeaderElectionID:        version.ManagerLease,
+		LeaderElectionLabels:    map[string]string{version.LeaseLabel: version.Label()},
 		LeaderElectionNamespace: o.LeaderElectionNamespace,
 		// A manager that ends gives the lease back. One that is cut off tries that, too, for up to 5 s, before it ends.
 		// So it has ended 17 s after it last renewed the lease: 2 s until the next renewal, for which it tries 10 s.
