@@ -74,17 +74,14 @@ func TestRestarts(t *testing.T) {
 // A command that loses a broker is run again with the others at once, and gets another broker when there is a node.
 func TestRestartsAfterLoss(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, 3)
+	s := newSite(t, 4)
 	record := s.newRecord()
+	give := s.withhold(s.nodes[3])
 	mc := s.create(s.restarting("loses", 3).PodAnnotation(simulator.LoseRanks, "2").PodAnnotation(simulator.LoseAfter, untilTold))
 	s.awaitRuns(mc, 1, 3)
-	cordon, uncordon := s.withholdOthers(mc)
-	cordon()
 	s.tell(mc, 0, simulator.LoseAfter, "0s")
 	s.awaitRuns(mc, 2, 2)
-	uncordon()
-	s.scale(mc, 2) // what the user sets is had at once
-	s.scale(mc, 3)
+	give()
 	s.awaitRuns(mc, 3, 3)
 	s.endCommand(mc)
 	s.awaitSuccess(mc)
@@ -92,16 +89,6 @@ func TestRestartsAfterLoss(t *testing.T) {
 		t.Errorf("its admission is %+v", mc.Status.Admission)
 	}
 	record.check(s)
-}
-
-// withholdOthers returns functions that let no pod come to the nodes of a MiniCluster, and let pods come again.
-func (s *site) withholdOthers(mc *v1alpha2.MiniCluster) (cordon, uncordon func()) {
-	set := func(to string) {
-		for _, node := range s.nodesOf(mc) {
-			s.kubectl(to, node)
-		}
-	}
-	return func() { set("cordon") }, func() { set("uncordon") }
 }
 
 // A command that has to make room writes its checkpoint first, and goes on from it when it has nodes again.
