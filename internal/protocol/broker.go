@@ -202,8 +202,8 @@ func exitCode(pod *corev1.Pod) (code *int, failedIn string) {
 	return nil, ""
 }
 
-// readEnd reads the termination message of the lead: whether the command began, whether it ended since it was asked to,
-// and the ranks that it had lost.
+// readEnd reads the termination message of the lead: whether the command began, whether it ended since it was asked to
+// or failed after a checkpoint that failed, and the ranks that it had lost.
 func (p *Pod) readEnd() {
 	status := brokerStatus(p.Pod)
 	if status == nil || status.State.Terminated == nil {
@@ -214,6 +214,6 @@ func (p *Pod) readEnd() {
 		p.Began, p.Lost = true, strings.TrimSpace(lost)
 	}
 	message, p.Checkpointed = strings.CutSuffix(message, withCheckpoint)
-	p.Asked = message == asked
-	p.Began = p.Began || p.Asked || message == began
+	p.Asked, p.Retried = message == asked, message == retried
+	p.Began = p.Began || p.Asked || p.Retried || message == began
 }

@@ -44,6 +44,8 @@ type Pod struct {
 	// Began is true if the lead's termination message says that the command began, and Asked if the
 	// command ended since it was asked to. Checkpointed is true if it had written a checkpoint then.
 	Began, Asked, Checkpointed bool
+	// Retried is true if the command failed, and its run before had failed while it wrote a checkpoint.
+	Retried bool
 	// Lost are the ranks that the lead's broker had lost when its command failed, an idset; "" if
 	// the termination message names none.
 	Lost string

@@ -25,11 +25,13 @@ import (
 const placedAnnotation = v1alpha2.Group + "/placed"
 
 // The termination message of a lead (internal/broker/scripts/lead.sh) says that it began the
-// command, or which ranks a command that failed had lost.
+// command, which ranks a command that failed had lost, or that a command failed that was run again
+// since it had failed while it wrote a checkpoint.
 const (
 	began     = "the command began"
 	lostRanks = "lost ranks "
 	asked     = "the command ended as it was asked to"
+	retried   = "the command failed after its checkpoint"
 
 	withCheckpoint = ", after a checkpoint"
 )

@@ -142,7 +142,7 @@ func observePods(o *life.Observation, v View) {
 		o.Published, o.Stopped = lead.Quorum, lead.Stop != ""
 		o.PublishedDrain, _ = ranks("drain.ranks", lead.Drain, len(o.Brokers)) // unreadable: written again
 		o.PublishedRestarts, o.LeadDownSince = lead.Restarts, v.LeadDown
-		o.ToldBegan, o.ToldAsked, o.ToldCheckpointed = lead.Began, lead.Asked, lead.Checkpointed
+		o.ToldBegan, o.ToldAsked, o.ToldCheckpointed, o.ToldRetried = lead.Began, lead.Asked, lead.Checkpointed, lead.Retried
 		o.ToldLost, _ = ranks("lost", lead.Lost, len(o.Brokers)) // unreadable: none
 	}
 }

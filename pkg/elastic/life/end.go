@@ -136,6 +136,8 @@ func (o *Observation) leadFailed(now time.Time) *Plan {
 	}
 	if len(lost) > 0 {
 		message += " after " + o.lossOf(lost)
+	} else if o.ToldRetried {
+		message += " after it had failed while it wrote a checkpoint"
 	}
 	if o.Policy.OnLoss == LossRecreate && lead.FailedIn == "" {
 		if plan := o.failedByLoss(lost, message, now); plan != nil {
@@ -145,11 +147,11 @@ func (o *Observation) leadFailed(now time.Time) *Plan {
 	return &Plan{Step: Finish{Outcome: OutcomeCommandFailed, ExitCode: lead.ExitCode}, State: StateFailed, Message: message}
 }
 
-// failedByLoss gives up the attempt of a command that failed because it lost brokers; nil if it
-// lost none. A node's failure may be reported a while after the command's.
+// failedByLoss gives up the attempt of a command that failed because it lost brokers, or twice around a
+// checkpoint; nil if it did neither. A node's failure may be reported a while after the command's.
 func (o *Observation) failedByLoss(lost []int, message string, now time.Time) *Plan {
 	lead := o.Brokers[0]
-	if len(lost) > 0 {
+	if len(lost) > 0 || o.ToldRetried {
 		plan := o.giveUp(message, OutcomeCommandFailed, now)
 		if end, over := plan.Step.(Finish); over {
 			end.ExitCode = lead.ExitCode

@@ -47,6 +47,8 @@ type Observation struct {
 	// ToldAsked is true if the lead's termination message says that the command ended since it was asked to, and
 	// ToldCheckpointed if it says that there is a checkpoint.
 	ToldAsked, ToldCheckpointed bool
+	// ToldRetried is true if it says that the command failed, and its run before had failed while it wrote a checkpoint.
+	ToldRetried bool
 	// Stopped is true if the lead was told to end the command.
 	Stopped bool
 	// ServicesGated is true if the services pod waits behind its scheduling gate.
