@@ -32,6 +32,9 @@ const (
 	DefaultHalfLife      = 7 * 24 * time.Hour
 	DefaultNodeTimeout   = 10 * time.Minute
 	DefaultNodeCooldown  = 2 * time.Minute
+	DefaultGrace         = 30 * time.Second
+
+	DefaultCheckpointWait = 2 * time.Minute
 
 	// DefaultDeadlineSeconds means that no deadline is set. The schema of the Flux Operator has
 	// the same default, so it cannot be told from a missing field.
@@ -40,7 +43,7 @@ const (
 
 // Default sets every field that has a default and is not set, and removes a leadBroker without
 // an address. It does not set fields whose empty value has a meaning of its own: queue,
-// flux.connectTimeout, flux.topology.
+// elastic.resize (see ResizePolicy), flux.connectTimeout, flux.topology.
 func (mc *MiniCluster) Default() {
 	s := &mc.Spec
 	setDefault(&s.Size, 1)
@@ -73,14 +76,22 @@ func (mc *MiniCluster) Default() {
 			s.Containers[i].Name = mc.Name
 		}
 	}
-	if s.Malleable() || s.FluxContainer().Batch {
-		setDefault(&s.Elastic.OnLoss, LossContinue)
-	}
-	setDefault(&s.Elastic.OnLoss, LossFail)
+	s.setOnLoss()
 	for i := range s.Services {
 		s.Services[i].setDefaults()
 		s.Services[i].RunFlux = false // Flux runs in none of them
 	}
+}
+
+// setOnLoss sets onLoss, whose default depends on how the command runs.
+func (s *MiniClusterSpec) setOnLoss() {
+	switch {
+	case s.Elastic.Checkpoint != nil:
+		setDefault(&s.Elastic.OnLoss, LossRecreate)
+	case s.submitsItself() || s.FluxContainer().Batch:
+		setDefault(&s.Elastic.OnLoss, LossContinue)
+	}
+	setDefault(&s.Elastic.OnLoss, LossFail)
 }
 
 func (b *Bursting) setDefaults(size int32) {
@@ -116,6 +127,9 @@ func (e *ElasticSpec) setDefaults() {
 	}
 	setDefault(&e.Sizes.Operator, "+")
 	setDefault(&e.Sizes.Operand, 1)
+	if e.Checkpoint != nil {
+		setDefaultDuration(&e.Checkpoint.Wait, DefaultCheckpointWait)
+	}
 }
 
 // Default sets every field that has a default and is not set.
@@ -126,6 +140,7 @@ func (q *MiniClusterQueue) Default() {
 	setDefault(&q.Spec.Backfill, BackfillEASY)
 	setDefaultDuration(&q.Spec.Patience, DefaultPatience)
 	setDefault(&q.Spec.Requeue, RequeueOriginal)
+	setDefaultDuration(&q.Spec.Grace, DefaultGrace)
 	if q.Spec.Users != nil {
 		setDefaultDuration(&q.Spec.Users.HalfLife, DefaultHalfLife)
 	}
@@ -155,11 +170,25 @@ func (s *MiniClusterSpec) MostSize() int32 {
 	return s.Size
 }
 
-// Malleable reports whether brokers can join and leave while the MiniCluster runs, because the
-// command submits jobs of its own, or users do. A single MPI job cannot gain or lose any.
-func (s *MiniClusterSpec) Malleable() bool {
+// ResizePolicy returns how the command follows when brokers join or leave: elastic.resize, or its default.
+func (s *MiniClusterSpec) ResizePolicy() ResizePolicy {
+	switch {
+	case s.Elastic.Resize != "":
+		return s.Elastic.Resize
+	case s.submitsItself():
+		return ResizeFlux
+	}
+	return ResizeNone
+}
+
+// submitsItself reports whether the command submits jobs of its own, or users do.
+func (s *MiniClusterSpec) submitsItself() bool {
 	return s.Interactive || (len(s.Containers) > 0 && s.FluxContainer().Launcher)
 }
+
+// Malleable reports whether brokers can join and leave while the MiniCluster runs: the command goes on
+// without a break, or it is run again.
+func (s *MiniClusterSpec) Malleable() bool { return s.ResizePolicy() != ResizeNone }
 
 // Used reports whether the Flux instance may have brokers of other MiniClusters.
 func (b *Bursting) Used() bool {

@@ -5,8 +5,8 @@ package v1alpha2
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// ElasticSpec are the time limits of a start, the allowed sizes, and how the number of tasks
-// follows the size.
+// ElasticSpec are the time limits of a start, the allowed sizes, how the number of tasks follows the
+// size, and how the command follows a change of the size while it runs.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.expectedRuntime) || duration(self.expectedRuntime) > duration('0s')",message="expectedRuntime must be longer than 0s"
 // +kubebuilder:validation:XValidation:rule="!has(self.quorumTimeout) || duration(self.quorumTimeout) >= duration('1s')",message="quorumTimeout must be at least 1s"
@@ -78,15 +78,106 @@ type ElasticSpec struct {
 	// +optional
 	Recreate Recreate `json:"recreate,omitzero"`
 
+	// resize says how the command follows when brokers join or leave while it runs. None: the
+	// command keeps its brokers until it ends. Flux: the command goes on, because it submits jobs of
+	// its own, or users do. Restart: the command writes a checkpoint (see checkpoint), ends, and runs
+	// again with the other brokers; the Flux instance stays up. Flux is for launchers and interactive
+	// MiniClusters, Restart for launchers and commands that are one job. A change counts from the
+	// next admission. Default: Flux for launchers and interactive MiniClusters, else None.
+	// +optional
+	Resize ResizePolicy `json:"resize,omitempty"`
+
+	// checkpoint says how the command writes checkpoints, and how it goes on from one. Commands that
+	// are one job, and launchers, can have checkpoints. A change counts from the next admission.
+	// +optional
+	Checkpoint *Checkpoint `json:"checkpoint,omitempty"`
+
 	// onLoss says what happens when the MiniCluster loses a broker while its command runs.
 	// Fail: the command has half a minute to end by itself, and then the MiniCluster fails.
 	// Continue: the command goes on with the other brokers, and the lost broker joins again
 	// when it has a new pod. Recreate: all pods are removed, and the command runs again as
-	// recreate says. The loss of the lead always ends the MiniCluster, or with Recreate the
-	// attempt. Default: Continue for launchers, batches and interactive MiniClusters, else
-	// Fail.
+	// recreate says; with resize: Restart and at least minSize brokers left, these stay, and the
+	// command runs again at once. The loss of the lead always ends the MiniCluster, or with Recreate
+	// the attempt. Default: Recreate with a checkpoint, Continue for launchers, batches and
+	// interactive MiniClusters, else Fail.
 	// +optional
 	OnLoss LossPolicy `json:"onLoss,omitempty"`
+}
+
+// ResizePolicy says how the command follows when brokers join or leave while it runs.
+// +kubebuilder:validation:Enum=None;Flux;Restart
+type ResizePolicy string
+
+const (
+	// ResizeNone keeps the brokers of the command until it ends.
+	ResizeNone ResizePolicy = "None"
+	// ResizeFlux lets the command go on: new jobs of the Flux instance use the brokers that are there.
+	ResizeFlux ResizePolicy = "Flux"
+	// ResizeRestart ends the command, and runs it again with the other brokers.
+	ResizeRestart ResizePolicy = "Restart"
+)
+
+// Checkpoint says how the command writes checkpoints, and how it goes on from one. With signal or
+// command, the command is asked for a checkpoint before it has to end: when it is run again with
+// other brokers, when the scheduler evicts it, and when it is suspended. With neither, the program
+// writes checkpoints by itself. Then the command gets SIGTERM, and may still write one.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.signal) || !has(self.command)",message="signal and command exclude each other: both ask for a checkpoint"
+// +kubebuilder:validation:XValidation:rule="!has(self.interval) || has(self.signal) || has(self.command)",message="interval needs signal or command: without them nobody can ask for a checkpoint"
+// +kubebuilder:validation:XValidation:rule="!has(self.interval) || duration(self.interval) >= duration('1m')",message="interval must be at least 1m"
+// +kubebuilder:validation:XValidation:rule="!has(self.wait) || duration(self.wait) >= duration('1s')",message="wait must be at least 1s"
+type Checkpoint struct {
+	// signal asks for a checkpoint. All tasks of the command get the signal; a launcher needs
+	// command instead. The checkpoint is written when the program ends by itself, or when it makes the file that the
+	// variable FLUX_MINICLUSTER_CHECKPOINT_WRITTEN names (see path). Otherwise nobody knows, and
+	// the program is ended after wait.
+	// +kubebuilder:validation:Enum=SIGHUP;SIGINT;SIGTERM;SIGUSR1;SIGUSR2;SIGALRM;SIGURG;SIGXCPU
+	// +optional
+	Signal string `json:"signal,omitempty"`
+
+	// command asks for a checkpoint: shell that runs on the lead, in the Flux instance. The
+	// checkpoint is written when it ends with exit code 0. If it fails, it runs once more.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=16384
+	// +optional
+	Command string `json:"command,omitempty"`
+
+	// wait is how long writing a checkpoint may take, from when the command is asked for it. Then
+	// the command gets SIGTERM if it still runs, and SIGKILL after 15 s more. Without signal and
+	// command it is the time from SIGTERM to SIGKILL. At least 1s. Default 2m.
+	// +kubebuilder:default="2m"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MinLength=2
+	// +kubebuilder:validation:MaxLength=40
+	// +kubebuilder:validation:Pattern=`^([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}(\.[0-9]{1,3})?s)?([0-9]{1,6}ms)?$`
+	// +optional
+	Wait *metav1.Duration `json:"wait,omitempty"`
+
+	// interval asks for a checkpoint every so often while the command runs, so that a lost node
+	// costs at most that. At least 1m. Default: never.
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MinLength=2
+	// +kubebuilder:validation:MaxLength=40
+	// +kubebuilder:validation:Pattern=`^([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}(\.[0-9]{1,3})?s)?([0-9]{1,6}ms)?$`
+	// +optional
+	Interval *metav1.Duration `json:"interval,omitempty"`
+
+	// path is the directory with the checkpoints, on a volume that all brokers have. The command
+	// finds it in FLUX_MINICLUSTER_CHECKPOINT. FLUX_MINICLUSTER_CHECKPOINT_WRITTEN names a file in
+	// it by which the program tells that it has written a checkpoint. Default: none.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=1024
+	// +kubebuilder:validation:Pattern=`^/`
+	// +optional
+	Path string `json:"path,omitempty"`
+
+	// restartCommand is run in place of the command once there may be a checkpoint: the command was
+	// begun before, in this attempt or an earlier one, and path, if it is set, is not empty.
+	// Default: the command, which finds out by itself (FLUX_MINICLUSTER_RESTART).
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=65536
+	// +optional
+	RestartCommand string `json:"restartCommand,omitempty"`
 }
 
 // LossPolicy says what happens when a MiniCluster loses a broker while its command runs.

@@ -115,8 +115,14 @@ const (
 	// as an idset.
 	DrainAnnotation = Group + "/drain"
 
+	// RestartAnnotation is on the lead's pod once the command was run again with other brokers. The
+	// value is the number of these restarts in the attempt, and the ranks of the command as an
+	// idset: "2 0-3".
+	RestartAnnotation = Group + "/restart"
+
 	// StopAnnotation is on the lead's pod when the command is asked to end. The value is a
-	// word that says why. The lead then ends as after a signal, and its pod stays with its log.
+	// word that says why, and how many seconds the command has for that, with its checkpoint:
+	// "Preempted 30". The lead then ends as after a signal, and its pod stays with its log.
 	StopAnnotation = Group + "/stop"
 )
 

@@ -4,7 +4,6 @@
 package v1alpha2
 
 import (
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -60,6 +59,23 @@ type MiniClusterStatus struct {
 	// +optional
 	Attempts []Attempt `json:"attempts,omitempty"`
 
+	// runs is how often the command was begun, in all attempts, with the restarts while its
+	// MiniCluster kept its nodes (elastic.resize).
+	// +optional
+	Runs int32 `json:"runs,omitempty"`
+
+	// restarts are the last ten restarts of the command with other brokers while its MiniCluster kept
+	// its nodes, the oldest first.
+	// +kubebuilder:validation:MaxItems=10
+	// +listType=atomic
+	// +optional
+	Restarts []Restart `json:"restarts,omitempty"`
+
+	// checkpointTime is when the command was last known to have written a checkpoint. A checkpoint
+	// that nobody asked for, or that was not confirmed, is not known.
+	// +optional
+	CheckpointTime *metav1.Time `json:"checkpointTime,omitempty"`
+
 	// usage is what the attempts used that have ended. It is final when the MiniCluster has
 	// finished. Unset: nothing.
 	// +optional
@@ -105,172 +121,6 @@ type MiniClusterStatus struct {
 	// +listMapKey=type
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-}
-
-// Admission says how many brokers the scheduler admitted, and on which nodes.
-type Admission struct {
-	// attempt is one more than the number of attempts that were given up in a row.
-	// +kubebuilder:validation:Minimum=1
-	// +required
-	Attempt int32 `json:"attempt"`
-
-	// generation is the generation of the spec that was admitted. The pods are made from that
-	// spec.
-	// +optional
-	Generation int64 `json:"generation,omitempty"`
-
-	// size is the number of brokers that were placed.
-	// +kubebuilder:validation:Minimum=1
-	// +required
-	Size int32 `json:"size"`
-
-	// wanted is the size in the spec at the admission. The number of tasks is in proportion
-	// to it.
-	// +optional
-	Wanted int32 `json:"wanted,omitempty"`
-
-	// resized is true after the size in the spec has differed from wanted. From then on the
-	// MiniCluster follows the size in the spec, also with elastic.grow.
-	// +optional
-	Resized bool `json:"resized,omitempty"`
-
-	// quorum is the number of brokers that the command waits for. At first it is size. After
-	// elastic.quorumTimeout it is lowered to a size for which enough brokers are up.
-	// +kubebuilder:validation:Minimum=1
-	// +required
-	Quorum int32 `json:"quorum"`
-
-	// nodes are the nodes by rank, as a hostlist (Flux RFC 29). The first node is the lead's.
-	// A node with several brokers appears several times.
-	// +kubebuilder:validation:MinLength=1
-	// +required
-	Nodes string `json:"nodes"`
-
-	// vacated are the ranks that have given their node back since the admission, as an idset
-	// (Flux RFC 22): "5-7". They are still counted in size and listed in nodes, so that the
-	// other ranks do not change. The number of remaining brokers is size minus these ranks.
-	// +optional
-	Vacated string `json:"vacated,omitempty"`
-
-	// drain are the ranks that are asked to leave. When they have left, they are vacated.
-	// +optional
-	Drain *Drain `json:"drain,omitempty"`
-
-	// moved are the ranks that got another node since they did not start on their first one,
-	// as an idset.
-	// +optional
-	Moved string `json:"moved,omitempty"`
-
-	// loss are the brokers that were lost while the command ran.
-	// +optional
-	Loss *Loss `json:"loss,omitempty"`
-
-	// requests are the resources that one pod requests, with the defaults of the cluster.
-	// +optional
-	Requests corev1.ResourceList `json:"requests,omitempty"`
-
-	// exclusive is true if each broker has its node alone.
-	// +optional
-	Exclusive bool `json:"exclusive,omitempty"`
-
-	// priority is the priority of the pods, from their PriorityClass.
-	// +optional
-	Priority int32 `json:"priority,omitempty"`
-
-	// deadlineSeconds is how long the command may run, in seconds from its start: deadlineSeconds
-	// of the spec, or else the deadline of the queue. Unset: neither sets one.
-	// +optional
-	DeadlineSeconds *int64 `json:"deadlineSeconds,omitempty"`
-
-	// queueDeadlines are the deadlines of the queue at the admission; unset if it had none. A
-	// later change of deadlineSeconds in the spec counts at once, up to max.
-	// +optional
-	QueueDeadlines *Deadlines `json:"queueDeadlines,omitempty"`
-
-	// traits are what the spec said at the admission about the command.
-	// +optional
-	Traits *Traits `json:"traits,omitempty"`
-
-	// quota is the quota under which the MiniCluster was admitted; unset if its queue is not
-	// one of Kueue.
-	// +optional
-	Quota *Quota `json:"quota,omitempty"`
-
-	// usage is what this attempt has used so far. Unset: no decision followed the admission yet.
-	// +optional
-	Usage *AttemptUsage `json:"usage,omitempty"`
-
-	// time is when the scheduler's decision was written.
-	// +required
-	Time metav1.Time `json:"time"`
-}
-
-// Deadlines are what a queue says about how long the commands of its MiniClusters may run.
-type Deadlines struct {
-	// default is the deadline of a MiniCluster that sets none; unset: max.
-	// +optional
-	Default *metav1.Duration `json:"default,omitempty"`
-
-	// max is the longest deadline; unset: no limit.
-	// +optional
-	Max *metav1.Duration `json:"max,omitempty"`
-}
-
-// Traits are the fields of the spec that say how the command runs and which changes it bears.
-// A change of these fields in the spec has an effect when the MiniCluster is admitted again. An
-// admission by an earlier manager has no traits; the fields of the spec count instead.
-type Traits struct {
-	// malleable is true if brokers may join and leave while the command runs: the MiniCluster
-	// is interactive, or its Flux container is a launcher.
-	// +optional
-	Malleable bool `json:"malleable,omitempty"`
-
-	// minSize of the spec.
-	// +required
-	MinSize int32 `json:"minSize"`
-
-	// sizes of the spec's elastic.
-	// +optional
-	Sizes *Sizes `json:"sizes,omitempty"`
-
-	// tasks of the spec, the number at the size `wanted`; 0 if Flux chooses the number.
-	// +optional
-	Tasks int32 `json:"tasks,omitempty"`
-
-	// taskPolicy is `tasks` of the spec's elastic.
-	// +optional
-	TaskPolicy TaskPolicy `json:"taskPolicy,omitzero"`
-
-	// slotsPerNode is the number of tasks for which a broker has cores; 0 if it is not known.
-	// +optional
-	SlotsPerNode int32 `json:"slotsPerNode,omitempty"`
-
-	// onLoss of the spec's elastic.
-	// +optional
-	OnLoss LossPolicy `json:"onLoss,omitempty"`
-
-	// backoffLimit of the spec.
-	// +optional
-	BackoffLimit int32 `json:"backoffLimit,omitempty"`
-}
-
-// Drain asks ranks of a MiniCluster to leave: they get no new work, and are evicted at the
-// deadline.
-type Drain struct {
-	// ranks are the ranks that are to leave, as an idset (Flux RFC 22). The lead, rank 0, is
-	// never among them.
-	// +kubebuilder:validation:MinLength=1
-	// +required
-	Ranks string `json:"ranks"`
-
-	// deadline is when the pods of the ranks are evicted. It is unset before the command
-	// runs: then the ranks leave if the command begins without them, and otherwise stay.
-	// +optional
-	Deadline *metav1.Time `json:"deadline,omitempty"`
-
-	// reason says why the ranks are to leave, for example which MiniCluster gets their nodes.
-	// +optional
-	Reason string `json:"reason,omitempty"`
 }
 
 // RequeueState says how many attempts were given up, and when the next one may begin.

@@ -85,10 +85,11 @@ type MiniClusterSpec struct {
 
 	// size is the number of brokers wanted, one per pod. Default 1. If size does not fit, the
 	// MiniCluster starts with fewer brokers, but at least minSize. Users, `kubectl scale` and
-	// HPA may change size. A MiniCluster is malleable if its Flux container is a launcher, or
-	// if it is interactive. A malleable MiniCluster that runs follows size. It shrinks at once,
-	// below minSize too, and grows up to size when there are nodes that nobody waits for, above
-	// size only with elastic.grow. For a rigid MiniCluster a new size counts from the next start.
+	// HPA may change size. A MiniCluster is malleable if its Flux container is a launcher, if it
+	// is interactive, or with elastic.resize: Restart. A malleable MiniCluster that runs follows
+	// size. It shrinks at once, below minSize too, and grows up to size when there are nodes that
+	// nobody waits for, above size only with elastic.grow. For a rigid MiniCluster a new size
+	// counts from the next start.
 	// The controller never changes size.
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
@@ -156,13 +157,14 @@ type MiniClusterSpec struct {
 	ManagedBy string `json:"managedBy,omitempty"`
 
 	// suspend: true takes the MiniCluster out of the queue. If the MiniCluster has nodes, its
-	// pods end and its nodes become free. When suspend is false again, the MiniCluster is
-	// queued, and its attempts are counted from the beginning. Default false.
+	// pods end and its nodes become free; a command with elastic.checkpoint may write a checkpoint
+	// first. When suspend is false again, the MiniCluster is queued, and its attempts are counted
+	// from the beginning. Default false.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
 
-	// elastic are the time limits of a start, the allowed sizes, and how the number of tasks
-	// follows the size.
+	// elastic are the time limits of a start, the allowed sizes, how the number of tasks follows the
+	// size, and how the command follows a change of the size while it runs.
 	// +optional
 	Elastic ElasticSpec `json:"elastic,omitzero"`
 

@@ -174,6 +174,18 @@ type MiniClusterQueueSpec struct {
 	// +optional
 	MinRuntime *metav1.Duration `json:"minRuntime,omitempty"`
 
+	// grace is how long a command of the queue may take to end when the scheduler evicts it for
+	// another MiniCluster. All of its tasks get SIGTERM at once, and SIGKILL after that time.
+	// elastic.checkpoint.wait of a MiniCluster with checkpoints counts instead. 0s: the pods are
+	// deleted at once. Default 30s.
+	// +kubebuilder:default="30s"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MinLength=2
+	// +kubebuilder:validation:MaxLength=40
+	// +kubebuilder:validation:Pattern=`^([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}(\.[0-9]{1,3})?s)?([0-9]{1,6}ms)?$`
+	// +optional
+	Grace *metav1.Duration `json:"grace,omitempty"`
+
 	// defaultDeadline is the deadline of a MiniCluster of the queue that sets no deadlineSeconds,
 	// in whole seconds. It lets the scheduler backfill MiniClusters whose users set nothing. A
 	// change counts for MiniClusters that are admitted later. Default: maxDeadline.

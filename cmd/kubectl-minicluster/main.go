@@ -10,10 +10,10 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -25,15 +25,25 @@ import (
 	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/timeline"
 	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/top"
 	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/verbs"
-	"github.com/flux-elastic/flux-elastic/internal/version"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	ctrllog.SetLogger(klog.NewKlogr())
-	code := access.Report(run(ctx, os.Args[1:], access.New(os.Stdin, os.Stdout, os.Stderr)), os.Stderr)
+	code := access.Report(run(ctx, arguments(os.Args[0], os.Args[1:]), access.New(os.Stdin, os.Stdout, os.Stderr)), os.Stderr)
 	stop()
 	os.Exit(code)
+}
+
+// completer is the name under which kubectl runs the program to complete what follows "kubectl minicluster".
+const completer = "kubectl_complete-minicluster"
+
+// arguments are those of the program under its name.
+func arguments(name string, args []string) []string {
+	if filepath.Base(name) == completer {
+		return append([]string{cobra.ShellCompRequestCmd}, args...)
+	}
+	return args
 }
 
 func run(ctx context.Context, args []string, s *access.Session) error {
@@ -63,7 +73,8 @@ func newRoot(s *access.Session) *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return access.Usagef("%w", err) })
 	s.Flags.AddFlags(root.PersistentFlags())
 	root.AddCommand(verbs.New(s)...)
-	root.AddCommand(experiment.New(s), timeline.New(s), top.New(s), newRender(s), newMigrate(s), newVersion(s))
+	root.AddCommand(experiment.New(s), timeline.New(s), top.New(s), newRender(s), newMigrate(s))
+	s.CompleteFlags(root)
 	shareNamespace(s, root)
 	return root
 }
@@ -76,19 +87,10 @@ func shareNamespace(s *access.Session, cmd *cobra.Command) {
 	}
 	if cmd.Flags().ShorthandLookup("n") == nil {
 		cmd.Flags().StringVarP(s.Flags.Namespace, "namespace", "n", "", "namespace; by default that of the kubeconfig")
+		access.Complete(cmd, "namespace", s.CompleteNamespaces)
 	}
 	for _, below := range cmd.Commands() {
 		shareNamespace(s, below)
-	}
-}
-
-func newVersion(s *access.Session) *cobra.Command {
-	return &cobra.Command{
-		Use: "version", Short: "Print the version of this program", Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			_, err := fmt.Fprintln(s.Out, version.String())
-			return err
-		},
 	}
 }
 
@@ -126,7 +128,7 @@ The exit code is 0 if there is nothing to do, 1 if there is, and 2 after an erro
 			}
 			var err error
 			if len(files) > 0 {
-				err = migrateFiles(files, cmp.Or(*s.Flags.Namespace, defaultNamespace), s.In, s.Out)
+				err = migrateFiles(files, cmp.Or(*s.Flags.Namespace, defaultNamespace), s)
 			} else {
 				err = migrateCluster(cmd.Context(), s)
 			}

@@ -134,6 +134,8 @@ func TestErrors(t *testing.T) {
 	}{
 		"no command":           {"", nil, 2, "name a verb"},
 		"another command":      {"", []string{"draw"}, 2, `unknown verb "draw"`},
+		"an argument too many": {"", []string{"list", "all"}, 2, `list has no arguments, and not ["all"]`},
+		"no command to run":    {"", []string{"exec", "lmp", "flux", "resource", "list"}, 2, "a command after --"},
 		"no file":              {"", []string{"render"}, 2, "render needs a file"},
 		"no check":             {"", []string{"migrate", "-"}, 2, "add --check"},
 		"nothing to check":     {"", []string{"migrate", "--check", "-"}, 2, "there is no MiniCluster"},
@@ -163,11 +165,42 @@ func TestErrors(t *testing.T) {
 			}
 		})
 	}
-	if code, out, _ := invoke("", "version"); code != 0 || out != version.String()+"\n" {
-		t.Errorf("version: %d, %q", code, out)
+	for format, want := range map[string]string{"table": "client   " + version.String() + "\n", "yaml": "client: " + version.String() + "\n"} {
+		if code, out, _ := invoke("", "version", "--client", "-o", format); code != 0 || out != want {
+			t.Errorf("version as %s: %d, %q", format, code, out)
+		}
+	}
+	if code, out, stderr := invoke("", "version", "--kubeconfig=nowhere"); code != 1 || !strings.Contains(out, version.String()) || !strings.Contains(stderr, "finding the cluster") {
+		t.Errorf("version without a cluster: %d, %q, %q", code, out, stderr)
 	}
 	if code, out, _ := invoke("", "--help"); code != 0 || !strings.Contains(out, "kubectl minicluster [command]") {
 		t.Errorf("help: exit code %d, %q", code, out)
+	}
+}
+
+// The shell completes words for flags. Under another name the program completes for kubectl.
+func TestCompletion(t *testing.T) {
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(kubeconfig, []byte("{apiVersion: v1, kind: Config, contexts: [{name: here}, {name: there}], clusters: [{name: big}], users: [{name: me}]}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct{ args, want []string }{
+		{[]string{"wait", "--for", ""}, []string{"admitted", "running", "finished", "deleted"}},
+		{[]string{"list", "--output", ""}, []string{"table", "wide", "json", "yaml", "name"}},
+		{[]string{"timeline", "-o", ""}, []string{"svg", "html"}},
+		{[]string{"submit", "--dry-run", ""}, []string{"none", "client", "server"}},
+		{[]string{"top", "--kubeconfig=" + kubeconfig, "--context", ""}, []string{"here", "there"}},
+		{[]string{"top", "--kubeconfig=" + kubeconfig, "--cluster", ""}, []string{"big"}},
+		{[]string{"experiment", "s"}, []string{"schema\tPrint the JSON schema of experiments, for editors", "status\tCount the runs of an experiment by their state"}},
+	} {
+		code, out, _ := invoke("", arguments("/usr/bin/"+completer, tc.args)...)
+		lines := strings.Split(strings.TrimSpace(out), "\n")
+		if got := lines[:len(lines)-1]; code != 0 || !slices.Equal(got, tc.want) { // the last line is for the shell
+			t.Errorf("%q: exit code %d, got %q, want %q", tc.args, code, got, tc.want)
+		}
+	}
+	if got := arguments("/usr/bin/kubectl-minicluster", []string{"list"}); !slices.Equal(got, []string{"list"}) {
+		t.Errorf("under its own name: %q", got)
 	}
 }
 

@@ -8,9 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -41,7 +39,7 @@ type row struct {
 }
 
 // migrateFiles reports on the MiniClusters in files.
-func migrateFiles(files []string, namespace string, stdin io.Reader, stdout io.Writer) error {
+func migrateFiles(files []string, namespace string, s *access.Session) error {
 	r, err := newRenderer(namespace)
 	if err != nil {
 		return err
@@ -49,7 +47,7 @@ func migrateFiles(files []string, namespace string, stdin io.Reader, stdout io.W
 	var rows []row
 	var errs []error
 	for _, file := range files {
-		text, err := access.ReadFile(file, stdin)
+		text, err := access.ReadFile(file, s.In)
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -67,7 +65,7 @@ func migrateFiles(files []string, namespace string, stdin io.Reader, stdout io.W
 	if len(rows) == 0 {
 		return errors.New("there is no MiniCluster")
 	}
-	return report(rows, nil, stdout)
+	return report(rows, nil, s)
 }
 
 func nameOf(object map[string]any, namespace string) string {
@@ -89,7 +87,7 @@ func migrateCluster(ctx context.Context, s *access.Session) error {
 	if err != nil {
 		return err
 	}
-	return report(rows, remarks, s.Out)
+	return report(rows, remarks, s)
 }
 
 func migrateRows(ctx context.Context, cluster client.Reader, namespace string) ([]row, error) {
@@ -191,27 +189,27 @@ func operatorRemarks(ctx context.Context, cluster client.Reader) (remarks []stri
 }
 
 // report prints rows and remarks. The error is errToDo if there is something to do.
-func report(rows []row, remarks []string, stdout io.Writer) error {
+func report(rows []row, remarks []string, s *access.Session) error {
 	todo := len(remarks) > 0
-	table := tabwriter.NewWriter(stdout, 0, 0, 3, ' ', 0)
+	table := s.NewTable()
 	if len(rows) > 0 {
-		fmt.Fprintln(table, "MINICLUSTER\tSTATE\tVERDICT\tWHAT TO DO")
+		table.Row("MINICLUSTER", "STATE", "VERDICT", "WHAT TO DO")
 	}
 	for _, row := range rows {
 		todo = todo || row.kind != worksAsIs
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", row.name, row.state, row.kind, strings.Join(row.details, "; "))
+		table.Row(row.name, row.state, row.kind, strings.Join(row.details, "; "))
 	}
 	if err := table.Flush(); err != nil {
 		return err
 	}
 	for _, remark := range remarks {
-		if _, err := fmt.Fprintln(stdout, remark); err != nil {
+		if _, err := fmt.Fprintln(s.Out, remark); err != nil {
 			return err
 		}
 	}
 	if todo {
 		return errToDo
 	}
-	_, err := fmt.Fprintln(stdout, "There is nothing to do.")
+	_, err := fmt.Fprintln(s.Out, "There is nothing to do.")
 	return err
 }

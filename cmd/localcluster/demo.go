@@ -124,8 +124,8 @@ func startDemo(ctx context.Context, cluster *localcluster.Cluster, root, manager
 	return c, poll(ctx, func() (bool, error) { return answers("http://" + health + "/readyz"), nil })
 }
 
-// installAPI applies the CRDs, and the policy that binds pods, to the cluster of a directory, and
-// waits until the API is served.
+// installAPI applies the CRDs, the namespace of the manager, and the policy that binds pods, to the cluster of a
+// directory, and waits until the API is served.
 func installAPI(ctx context.Context, dir, root string) (client.Client, error) {
 	config, err := localcluster.RESTConfig(dir)
 	if err != nil {
@@ -139,7 +139,7 @@ func installAPI(ctx context.Context, dir, root string) (client.Client, error) {
 	if err != nil || len(definitions) == 0 {
 		return nil, errors.Join(fmt.Errorf("no definitions in %s", root), err)
 	}
-	for _, path := range definitions {
+	for _, path := range append(definitions, filepath.Join(root, "config/default/namespace.yaml")) {
 		definition, err := os.ReadFile(path)
 		if err != nil {
 			return nil, err

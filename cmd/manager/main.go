@@ -39,6 +39,9 @@ import (
 	"github.com/flux-elastic/flux-elastic/internal/version"
 )
 
+// leaseDuration is how long the lease of the manager that leads is valid.
+const leaseDuration = 20 * time.Second
+
 func main() {
 	o, err := options.Parse(os.Args[1:])
 	switch {
@@ -74,6 +77,9 @@ func run(ctx context.Context, o *options.Options) error {
 	config.QPS, config.Burst = float32(o.KubeAPIQPS), o.KubeAPIBurst
 	config.UserAgent = minicluster.FieldOwner + "/" + version.String()
 	config.Wrap(metrics.CountWrites)
+	if o.LeaderElect {
+		config.Wrap(fenced(version.ManagerLease, leaseDuration))
+	}
 	if err := checkBeside(ctx, config, o); err != nil {
 		return err
 	}
@@ -88,12 +94,13 @@ func run(ctx context.Context, o *options.Options) error {
 		HealthProbeBindAddress:  o.HealthAddress,
 		PprofBindAddress:        o.PprofAddress,
 		LeaderElection:          o.LeaderElect,
-		LeaderElectionID:        "manager." + v1alpha2.Group,
+		LeaderElectionID:        version.ManagerLease,
+		LeaderElectionLabels:    map[string]string{version.LeaseLabel: version.Label()},
 		LeaderElectionNamespace: o.LeaderElectionNamespace,
 		// A manager that ends gives the lease back. One that is cut off tries that, too, for up to 5 s, before it ends.
 		// So it has ended 17 s after it last renewed the lease: 2 s until the next renewal, for which it tries 10 s.
 		LeaderElectionReleaseOnCancel: true,
-		LeaseDuration:                 new(20 * time.Second),
+		LeaseDuration:                 new(leaseDuration),
 		Controller:                    ctrlconfig.Controller{GroupKindConcurrency: map[string]int{"JobSet." + jobsetapi.GroupVersion.Group: o.Workers}},
 		Cache:                         cacheOptions(),
 	})

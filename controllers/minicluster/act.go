@@ -11,7 +11,6 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
@@ -22,7 +21,6 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
-	"github.com/flux-elastic/flux-elastic/internal/status"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
 )
 
@@ -66,19 +64,20 @@ func (r *Reconciler) carryOut(ctx context.Context, seen *observed, plan life.Pla
 		log.Info("Letting the services pod go", "pod", seen.view.Services().Name)
 		return r.releaseServices(ctx, seen)
 	case life.Publish:
-		log.Info("Publishing the quorum and who leaves", "quorum", step.Quorum, "leaving", step.Leaving)
+		log.Info("Publishing the quorum, who leaves, and restarts", "quorum", step.Quorum, "leaving", step.Leaving, "restarts", step.Again.Number)
 		return r.tell(ctx, seen, func(lead *corev1.Pod) ([]byte, error) {
-			return protocol.PublishPatch(lead, step.Quorum, status.Ranks(step.Leaving))
+			return protocol.PublishPatch(lead, protocol.Orders{Quorum: step.Quorum, Drain: step.Leaving, Again: step.Again})
 		})
 	case life.Stop:
-		log.Info("Telling the lead to end the command", "reason", step.Reason)
-		return r.tell(ctx, seen, func(lead *corev1.Pod) ([]byte, error) { return protocol.StopPatch(lead, step.Reason) })
+		log.Info("Telling the lead to end the command", "reason", step.Reason, "grace", step.Grace)
+		return r.tell(ctx, seen, func(lead *corev1.Pod) ([]byte, error) { return protocol.StopPatch(lead, step.Reason, step.Grace) })
 	case life.EvictPods:
 		log.Info("Evicting pods", "ranks", step.Ranks, "deleted", step.Kept)
 		return r.evict(ctx, seen, step)
 	case life.Release:
 		log.Info("Deleting the JobSet", "JobSet", klog.KObj(seen.view.JobSet), "reason", plan.Message)
-		return r.release(ctx, seen)
+		// The JobSet stays with a deletion timestamp until all of its pods are gone.
+		return r.delete(ctx, "JobSet", seen.view.JobSet.DeepCopy(), metav1.DeletePropagationForeground)
 	case life.Abandon:
 		log.Info("Deleting the Jobs without their pods", "JobSet", klog.KObj(seen.view.JobSet), "pods", seen.observation.Stranded)
 		return r.abandon(ctx, seen.view.JobSet)
@@ -113,43 +112,6 @@ func (r *Reconciler) tell(ctx context.Context, seen *observed, patch func(lead *
 // patch patches a pod without changing the cache.
 func (r *Reconciler) patch(ctx context.Context, pod *corev1.Pod, kind types.PatchType, patch []byte) error {
 	return r.Client.Patch(ctx, pod.DeepCopy(), client.RawPatch(kind, patch), client.FieldOwner(FieldOwner))
-}
-
-// release deletes the JobSet of a MiniCluster, if the MiniCluster and the pods are as they were seen. A manager that was
-// halted and goes on may not lead any more, and its caches hear of another manager's work one after the other. To such a
-// manager, that JobSet looks like one of an earlier attempt, or like one without pods.
-func (r *Reconciler) release(ctx context.Context, seen *observed) error {
-	there := &v1alpha2.MiniCluster{}
-	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(seen.stored), there); err != nil {
-		return fmt.Errorf("reading MiniCluster %q: %w", seen.stored.Name, err)
-	}
-	set := seen.view.JobSet
-	var pods corev1.PodList
-	if err := r.Live.List(ctx, &pods, client.InNamespace(set.Namespace), client.MatchingLabels{jobsetapi.JobSetUIDKey: string(set.UID)}); err != nil {
-		return fmt.Errorf("listing the pods of JobSet %q: %w", set.Name, err)
-	}
-	if there.ResourceVersion != seen.stored.ResourceVersion || !samePods(pods.Items, seen.view.Pods, set.UID) {
-		resource := v1alpha2.GroupVersion.WithResource("miniclusters").GroupResource()
-		return apierrors.NewConflict(resource, seen.stored.Name, errors.New("the MiniCluster or a pod has changed since it was seen"))
-	}
-	// The JobSet stays with a deletion timestamp until all of its pods are gone.
-	return r.delete(ctx, "JobSet", set.DeepCopy(), metav1.DeletePropagationForeground)
-}
-
-// samePods reports whether the pods of a JobSet are those that were seen, and as far in their lives.
-func samePods(there []corev1.Pod, seen []protocol.Pod, set types.UID) bool {
-	phases := map[types.UID]corev1.PodPhase{}
-	for _, pod := range seen {
-		if pod.Labels[jobsetapi.JobSetUIDKey] == string(set) {
-			phases[pod.UID] = pod.Status.Phase
-		}
-	}
-	for i := range there {
-		if phase, ok := phases[there[i].UID]; !ok || phase != there[i].Status.Phase {
-			return false
-		}
-	}
-	return len(there) == len(phases)
 }
 
 // delete deletes an object, unless another one was made under its name.

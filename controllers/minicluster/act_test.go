@@ -10,15 +10,9 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/runtime"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
-	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
-	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
 	"github.com/flux-elastic/flux-elastic/internal/state"
@@ -85,52 +79,5 @@ func TestTidyInParts(t *testing.T) {
 		if asked != pass.asked {
 			t.Errorf("with %d pods left there were %d requests, want %d", pass.pods, asked, pass.asked)
 		}
-	}
-}
-
-// A manager that was halted sees a JobSet of another manager before the admission to which the JobSet belongs. It leaves
-// the JobSet alone.
-func TestReleaseOfWhatHasChanged(t *testing.T) {
-	scheme := runtime.NewScheme()
-	utilruntime.Must(v1alpha2.AddToScheme(scheme))
-	utilruntime.Must(jobsetapi.AddToScheme(scheme))
-	utilruntime.Must(corev1.AddToScheme(scheme))
-	mc, set := fixture.MiniCluster("lmp").Size(2).Obj(), fixture.JobSet("lmp", 1).Obj()
-	c := fake.NewClientBuilder().WithScheme(scheme).WithObjects(mc, set).Build()
-	stored := &v1alpha2.MiniCluster{}
-	if err := c.Get(t.Context(), client.ObjectKeyFromObject(mc), stored); err != nil {
-		t.Fatal(err)
-	}
-	r := &Reconciler{Client: c, Live: c}
-	release := func(stored *v1alpha2.MiniCluster, pods ...*corev1.Pod) (there bool, err error) {
-		seen := &observed{stored: stored, view: state.View{MiniCluster: stored, JobSet: set}}
-		for _, pod := range pods {
-			seen.view.Pods = append(seen.view.Pods, protocol.Read(pod))
-		}
-		err = r.carryOut(t.Context(), seen, life.Plan{Step: life.Release{}})
-		return c.Get(t.Context(), client.ObjectKeyFromObject(set), &jobsetapi.JobSet{}) == nil, err
-	}
-	newer := stored.DeepCopy()
-	newer.Labels = map[string]string{"changed": "true"}
-	if err := c.Update(t.Context(), newer); err != nil {
-		t.Fatal(err)
-	}
-	if there, err := release(stored); !there || !apierrors.IsConflict(err) {
-		t.Errorf("the JobSet is there: %t, %v", there, err)
-	}
-	lead := fixture.BrokerPod("lmp", 0).Obj()
-	lead.Labels[jobsetapi.JobSetUIDKey] = string(set.UID)
-	if err := c.Create(t.Context(), lead); err != nil {
-		t.Fatal(err)
-	}
-	ended := lead.DeepCopy()
-	ended.Status.Phase = corev1.PodSucceeded
-	for name, pods := range map[string][]*corev1.Pod{"without the lead's pod": nil, "before its end": {ended}} {
-		if there, err := release(newer, pods...); !there || !apierrors.IsConflict(err) {
-			t.Errorf("seen %s: the JobSet is there: %t, %v", name, there, err)
-		}
-	}
-	if there, err := release(newer, lead); there || err != nil {
-		t.Errorf("the JobSet is there: %t, %v", there, err)
 	}
 }

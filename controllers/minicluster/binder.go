@@ -44,23 +44,22 @@ var Binders = []Binder{BinderAuto, BinderGate, BinderDirect}
 // errNotDirect says that a pod has the scheduler name of pods that this manager binds, and is none.
 var errNotDirect = errors.New("it has the schedulerName " + v1alpha2.SchedulerName + ", but its JobSet was not made for that")
 
-// bind places a gated pod of a JobSet. For the lead's pod it contains the quorum; for others quorum is 0.
-// A pod that replaced it under the same name is not touched. The pod's own gate decides how it is
+// bind places a gated pod of a JobSet, with orders for the lead. A pod that replaced it under the same name is not touched. The pod's own gate decides how it is
 // placed, because a manager with other settings may have made it.
-func (r *Reconciler) bind(ctx context.Context, set *jobsetapi.JobSet, pod *corev1.Pod, node string, rank, quorum int) error {
+func (r *Reconciler) bind(ctx context.Context, set *jobsetapi.JobSet, pod *corev1.Pod, node string, rank int, orders protocol.Orders) error {
 	switch {
 	case protocol.HasGate(pod):
-		return r.ungate(ctx, pod, node, rank, quorum)
+		return r.ungate(ctx, pod, node, rank, orders)
 	case !jobset.BoundDirectly(set):
 		return fmt.Errorf("binding pod %q: %w", pod.Name, errNotDirect)
 	}
-	return r.bindDirectly(ctx, pod, node, rank, quorum)
+	return r.bindDirectly(ctx, pod, node, rank, orders)
 }
 
 // ungate pins a pod to its node and removes the gate, and kube-scheduler checks and binds the
 // pod: two writes.
-func (r *Reconciler) ungate(ctx context.Context, pod *corev1.Pod, node string, rank, quorum int) error {
-	patch, err := protocol.PlacePatch(pod, node, rank, quorum, r.Clock.Now())
+func (r *Reconciler) ungate(ctx context.Context, pod *corev1.Pod, node string, rank int, orders protocol.Orders) error {
+	patch, err := protocol.PlacePatch(pod, node, rank, orders, r.Clock.Now())
 	if err != nil {
 		return err
 	}
@@ -72,8 +71,8 @@ func (r *Reconciler) ungate(ctx context.Context, pod *corev1.Pod, node string, r
 
 // bindDirectly binds a pod in one write. Only the kubelet checks it again. Its rights are in
 // config/direct.
-func (r *Reconciler) bindDirectly(ctx context.Context, pod *corev1.Pod, node string, rank, quorum int) error {
-	err := r.Client.SubResource("binding").Create(ctx, pod.DeepCopy(), protocol.Binding(pod, node, rank, quorum))
+func (r *Reconciler) bindDirectly(ctx context.Context, pod *corev1.Pod, node string, rank int, orders protocol.Orders) error {
+	err := r.Client.SubResource("binding").Create(ctx, pod.DeepCopy(), protocol.Binding(pod, node, rank, orders))
 	if err == nil || (apierrors.IsConflict(err) && r.isBound(ctx, pod, node)) {
 		return nil
 	}

@@ -93,7 +93,7 @@ func TestPodsAreBoundByWhatTheyWaitFor(t *testing.T) {
 				var w written
 				r := &Reconciler{Client: w.newClient(tc.pod), Binder: flag, Clock: clock.RealClock{}}
 				before := tc.pod.DeepCopy()
-				if err := r.bind(t.Context(), tc.set, tc.pod, "a", 0, 3); errors.Is(err, errNotDirect) != tc.refused || (err != nil && !tc.refused) {
+				if err := r.bind(t.Context(), tc.set, tc.pod, "a", 0, protocol.Orders{Quorum: 3}); errors.Is(err, errNotDirect) != tc.refused || (err != nil && !tc.refused) {
 					t.Fatal(err)
 				}
 				if w.patches != tc.patches || len(w.bindings) != tc.bindings {
@@ -111,7 +111,7 @@ func TestUngate(t *testing.T) {
 	pod := fixture.BrokerPod("lmp", 0).Obj()
 	var w written
 	c := w.newClient(pod)
-	if err := (&Reconciler{Client: c, Clock: clock.RealClock{}}).ungate(t.Context(), pod, "a", 0, 3); err != nil {
+	if err := (&Reconciler{Client: c, Clock: clock.RealClock{}}).ungate(t.Context(), pod, "a", 0, protocol.Orders{Quorum: 3}); err != nil {
 		t.Fatal(err)
 	}
 	var got corev1.Pod
@@ -127,10 +127,10 @@ func TestBindDirectly(t *testing.T) {
 	pod := fixture.BrokerPod("lmp", 0).Spec(direct).Obj()
 	var w written
 	c := w.newClient(pod)
-	if err := (&Reconciler{Client: c, Live: c}).bindDirectly(t.Context(), pod, "a", 0, 3); err != nil {
+	if err := (&Reconciler{Client: c, Live: c}).bindDirectly(t.Context(), pod, "a", 0, protocol.Orders{Quorum: 3}); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]*corev1.Binding{protocol.Binding(pod, "a", 0, 3)}, w.bindings); diff != "" {
+	if diff := cmp.Diff([]*corev1.Binding{protocol.Binding(pod, "a", 0, protocol.Orders{Quorum: 3})}, w.bindings); diff != "" {
 		t.Errorf("another Binding (-want +got):\n%s", diff)
 	}
 }
@@ -155,7 +155,7 @@ func TestBindDirectlyConflict(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := written{fails: apierrors.NewConflict(corev1.Resource("pods/binding"), pod.Name, errors.New("no"))}
 			c := w.newClient(tc.there)
-			err := (&Reconciler{Client: c, Live: c}).bindDirectly(t.Context(), pod, "a", 0, 3)
+			err := (&Reconciler{Client: c, Live: c}).bindDirectly(t.Context(), pod, "a", 0, protocol.Orders{Quorum: 3})
 			if (err == nil) != tc.ok || (err != nil && !apierrors.IsConflict(err)) {
 				t.Errorf("got %v", err)
 			}
@@ -168,9 +168,9 @@ func TestBindersSayWhatFailed(t *testing.T) {
 	w := written{fails: errors.New("no more")}
 	c := w.newClient(pod)
 	r := &Reconciler{Client: c, Live: c, Clock: clock.RealClock{}}
-	type bind = func(ctx context.Context, pod *corev1.Pod, node string, rank, quorum int) error
+	type bind = func(ctx context.Context, pod *corev1.Pod, node string, rank int, orders protocol.Orders) error
 	for want, bind := range map[string]bind{`placing pod "lmp-0": no more`: r.ungate, `binding pod "lmp-0": no more`: r.bindDirectly} {
-		if err := bind(t.Context(), pod, "a", 0, 3); err == nil || err.Error() != want || !errors.Is(err, w.fails) {
+		if err := bind(t.Context(), pod, "a", 0, protocol.Orders{Quorum: 3}); err == nil || err.Error() != want || !errors.Is(err, w.fails) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}

@@ -72,7 +72,7 @@ func withoutQuota(seen *observed) elastic.Order {
 	if ranks, can := seen.observation.ShrinkTo(size, seen.now); can {
 		return elastic.Drain{Ranks: ranks, For: yield.For}
 	}
-	return elastic.Evict{Reason: v1alpha2.ReasonQuotaWithdrawn, Message: message}
+	return elastic.Evict{Reason: v1alpha2.ReasonQuotaWithdrawn, Message: message, Grace: v1alpha2.DefaultGrace}
 }
 
 // admittedPod is a pod of a MiniCluster with nodes, after admission by the API server: one that

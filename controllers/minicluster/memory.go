@@ -40,6 +40,8 @@ type memory struct {
 	// kept says since when the evictions of pods, by UID, have been refused. Kubernetes records no time
 	// for that either.
 	kept map[types.UID]time.Time
+	// leadDown is when the lead's pod was last seen to be not ready any more.
+	leadDown time.Time
 	// placed are the pods, by UID, that were placed, with the resource version that the cache had
 	// then.
 	placed map[types.UID]string
@@ -139,6 +141,13 @@ func (m *memory) noteTroubles(pods []protocol.Pod, now time.Time) {
 		}
 	}
 	m.troubles = since(m.troubles, troubled, now)
+}
+
+// noteDown records since when the lead's pod is not ready.
+func (m *memory) noteDown(lead *protocol.Pod) {
+	if lead != nil && !lead.DownSince.IsZero() {
+		m.leadDown = lead.DownSince
+	}
 }
 
 // noteKept records since when the evictions of pods have been refused.

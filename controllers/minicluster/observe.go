@@ -73,7 +73,8 @@ func (r *Reconciler) observe(ctx context.Context, mc *v1alpha2.MiniCluster, memo
 		return nil, err
 	}
 	memory.noteTroubles(seen.view.Pods, seen.now)
-	seen.view.Troubles, seen.view.Kept = memory.troubles, memory.kept
+	memory.noteDown(seen.view.Brokers()[0])
+	seen.view.Troubles, seen.view.Kept, seen.view.LeadDown = memory.troubles, memory.kept, memory.leadDown
 	if seen.observation, err = state.Observe(seen.view); err != nil {
 		return nil, err
 	}

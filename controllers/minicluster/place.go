@@ -29,11 +29,11 @@ func (r *Reconciler) place(ctx context.Context, seen *observed, step life.Place)
 	nodes, pods := seen.observation.Admission.Nodes, seen.view.Brokers()
 	ranks := slices.DeleteFunc(slices.Clone(step.Ranks), func(rank int) bool { return seen.memory.hasPlaced(pods[rank]) })
 	var mutex sync.Mutex
-	placeRank := func(ctx context.Context, rank, quorum int) error {
+	placeRank := func(ctx context.Context, rank int, orders protocol.Orders) error {
 		if err := r.applyQuota(ctx, pods[rank].Pod, seen.view.MiniCluster.Status.Admission.Quota); err != nil {
 			return err
 		}
-		if err := r.bind(ctx, seen.view.JobSet, pods[rank].Pod, nodes[rank], rank, quorum); err != nil {
+		if err := r.bind(ctx, seen.view.JobSet, pods[rank].Pod, nodes[rank], rank, orders); err != nil {
 			return err
 		}
 		mutex.Lock()
@@ -42,7 +42,7 @@ func (r *Reconciler) place(ctx context.Context, seen *observed, step life.Place)
 		return nil
 	}
 	if len(ranks) > 0 && ranks[0] == 0 {
-		if err := placeRank(ctx, 0, step.Quorum); err != nil {
+		if err := placeRank(ctx, 0, protocol.Orders{Quorum: step.Quorum, Again: step.Again}); err != nil {
 			return err
 		}
 		ranks = ranks[1:]
@@ -50,7 +50,7 @@ func (r *Reconciler) place(ctx context.Context, seen *observed, step life.Place)
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.SetLimit(patchesAtOnce)
 	for _, rank := range ranks {
-		group.Go(func() error { return placeRank(groupCtx, rank, 0) })
+		group.Go(func() error { return placeRank(groupCtx, rank, protocol.Orders{}) })
 	}
 	return group.Wait()
 }

@@ -84,7 +84,7 @@ func (s *Scheduler) admit(d *queue.Decision, e *entry, seen *snapshot, now time.
 }
 
 // reasons are the API's reasons for actions that take nodes away.
-var reasons = map[string]string{"preempt": v1alpha2.ReasonPreempted, "reclaim": v1alpha2.ReasonReclaimed}
+var reasons = map[string]string{"preempt": v1alpha2.ReasonPreempted, "reclaim": v1alpha2.ReasonReclaimed, "clear": v1alpha2.ReasonNodesGo}
 
 // order records orders in the ledger and returns the MiniClusters that have to carry them out.
 func (s *Scheduler) order(result queue.Result, now time.Time) []types.NamespacedName {
@@ -102,7 +102,7 @@ func (s *Scheduler) order(result queue.Result, now time.Time) []types.Namespaced
 		put(drain.Gang, elastic.Drain{Ranks: drain.Ranks, For: drain.For})
 	}
 	for _, eviction := range result.Evictions {
-		put(eviction.Gang, elastic.Evict{Reason: reasons[eviction.Action], Message: eviction.Message})
+		put(eviction.Gang, elastic.Evict{Reason: reasons[eviction.Action], Message: eviction.Message, Grace: eviction.Grace})
 	}
 	for _, growth := range result.Growths {
 		k := s.known[types.UID(growth.Gang)]

@@ -26,6 +26,8 @@ const (
 	Runtime = prefix + "runtime"
 	// ExitCode is the exit code of the command. Default 0.
 	ExitCode = prefix + "exit-code"
+	// Checkpoint is how long the command takes to write a checkpoint. Default 0s.
+	Checkpoint = prefix + "checkpoint"
 	// Busy is how long a drained rank of a malleable command still has work. Default 0s.
 	Busy = prefix + "busy"
 )
@@ -87,6 +89,8 @@ type play struct {
 	runtime  time.Duration
 	exitCode int32
 	busy     time.Duration
+	// checkpoint is how long writing a checkpoint takes.
+	checkpoint time.Duration
 	// fails is the phase in which the lead fails; "" if it does not fail.
 	fails      string
 	failsAfter time.Duration
@@ -102,6 +106,7 @@ func readPlay(lead *corev1.Pod) (play, error) {
 		runtime:    r.duration(Runtime, defaultRuntime),
 		exitCode:   r.number(ExitCode),
 		busy:       r.duration(Busy, 0),
+		checkpoint: r.duration(Checkpoint, 0),
 		fails:      r.phase(LeadFails),
 		failsAfter: r.duration(FailsAfter, defaultAfter),
 		lose:       r.ranks(LoseRanks),

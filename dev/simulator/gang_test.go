@@ -34,7 +34,7 @@ func newGangStage(t *testing.T) *gangStage {
 	s := &gangStage{T: t, clock: clocktesting.NewFakePassiveClock(fixture.Noon)}
 	s.Client = fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithStatusSubresource(&corev1.Pod{}).
 		WithIndex(&corev1.Pod{}, instanceIndex, instanceOf).Build()
-	s.simulator = &simulator{client: s, live: s, clock: s.clock, runs: map[types.UID]*run{}, written: map[types.UID]uint64{}}
+	s.simulator = &simulator{client: s, live: s, clock: s.clock, runs: map[types.UID]*run{}, written: map[types.UID]uint64{}, saved: map[string]float64{}}
 	return s
 }
 

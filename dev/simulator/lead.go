@@ -36,6 +36,7 @@ type run struct {
 	// until the end of the command.
 	busy map[types.UID]time.Time
 	lost bool // the pods of LoseRanks have failed
+	again
 	// work returns the whole work of a command with a runtime, in time of one broker.
 	work func(runtime time.Duration) time.Duration
 	// done is the work that was done at the time at. hands is the number of brokers that work
@@ -49,13 +50,13 @@ type run struct {
 func (s *simulator) playLead(ctx context.Context, lead *corev1.Pod, online []*corev1.Pod) (ctrl.Result, error) {
 	now := s.clock.Now()
 	r := s.runOf(lead.UID, now)
-	if protocol.Read(lead).Stop != "" {
-		return ctrl.Result{}, s.end(ctx, lead, exitStopped, "")
-	}
 	play, err := readPlay(lead)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Ending the lead")
 		return ctrl.Result{}, s.end(ctx, lead, exitUsage, "")
+	}
+	if protocol.Read(lead).Stop != "" {
+		return s.playStop(ctx, lead, r, play, now)
 	}
 	if r.began.IsZero() {
 		if play.fails == PhaseWaiting {
@@ -95,18 +96,25 @@ func (s *simulator) await(ctx context.Context, lead *corev1.Pod, online []*corev
 	}
 	if nodes > 0 {
 		r.begin(settings, online, nodes, now)
+		r.resume(s.savedOf(lead), play.runtime)
 	}
 	return 0, nil
 }
 
 // begin begins the command on a number of nodes.
 func (r *run) begin(settings *settings, online []*corev1.Pod, nodes int, now time.Time) {
-	r.kind, r.began, r.at = settings.kind, now, now
-	r.brokers = map[types.UID]int{}
+	r.kind, r.began, r.settings = settings.kind, now, settings
 	slices.SortFunc(online, byRank)
-	for _, pod := range online[:nodes] {
+	r.runOn(online[:nodes], now)
+}
+
+// runOn lets the command run on some brokers.
+func (r *run) runOn(brokers []*corev1.Pod, now time.Time) {
+	r.at, r.hands, r.brokers, r.busy = now, 0, map[types.UID]int{}, nil
+	for _, pod := range brokers {
 		r.brokers[pod.UID], _ = protocol.Rank(pod)
 	}
+	settings, nodes := r.settings, len(brokers)
 	r.work = func(runtime time.Duration) time.Duration {
 		return settings.stretch(runtime, nodes) * time.Duration(nodes)
 	}
@@ -117,6 +125,9 @@ func (r *run) begin(settings *settings, online []*corev1.Pod, nodes int, now tim
 
 // playCommand plays the running command: it checks the state of the instance once.
 func (s *simulator) playCommand(ctx context.Context, lead *corev1.Pod, online []*corev1.Pod, r *run, play play, now time.Time) (ctrl.Result, error) {
+	if again, err := s.playAgain(ctx, lead, online, r, play, now); err != nil || again > 0 {
+		return ctrl.Result{RequeueAfter: again}, err
+	}
 	if err := s.tellReady(ctx, lead, true); err != nil {
 		return ctrl.Result{}, err
 	}

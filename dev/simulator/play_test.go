@@ -60,7 +60,7 @@ func newStage(t *testing.T, change func(*v1alpha2.MiniClusterSpec), annotations 
 		WithStatusSubresource(&corev1.Pod{}).
 		WithIndex(&corev1.Pod{}, instanceIndex, instanceOf).
 		WithInterceptorFuncs(interceptor.Funcs{List: s.list, SubResourcePatch: s.patch}).Build()
-	s.simulator = &simulator{client: s.client, live: s.client, clock: s.clock, runs: map[types.UID]*run{}, written: map[types.UID]uint64{}}
+	s.simulator = &simulator{client: s.client, live: s.client, clock: s.clock, runs: map[types.UID]*run{}, written: map[types.UID]uint64{}, saved: map[string]float64{}}
 	s.start(ranks...)
 	return s
 }

@@ -26,6 +26,11 @@ type settings struct {
 	quorumTimeout time.Duration
 	retries       int
 	kind          kind
+	// restarts is true if the command is run again with other brokers, and rescued if that also happens when it
+	// loses some.
+	restarts, rescued bool
+	// asks is true if the command is asked for a checkpoint before it has to end.
+	asks bool
 }
 
 // kind says how a command reacts when brokers join and leave.
@@ -55,13 +60,14 @@ func (s *simulator) settings(ctx context.Context, lead *corev1.Pod) (*settings, 
 			if err := s.live.Get(ctx, name, &files); err != nil {
 				return nil, fmt.Errorf("reading the files of pod %s: %w", lead.Name, err)
 			}
-			return parseSettings(broker.ParseSettings(files.Data))
+			_, asks := files.Data["checkpoint-command.sh"]
+			return parseSettings(broker.ParseSettings(files.Data), asks)
 		}
 	}
 	return nil, fmt.Errorf("pod %s has no files", lead.Name)
 }
 
-func parseSettings(values map[string]string) (*settings, error) {
+func parseSettings(values map[string]string, asks bool) (*settings, error) {
 	numbers := map[string]int{}
 	for _, name := range []string{"SIZE", "MIN_SIZE", "OPERAND", "TASKS_AT_SIZE", "MULTIPLE_OF", "QUORUM_TIMEOUT", "BACKOFF_LIMIT"} {
 		n, err := strconv.Atoi(values[name])
@@ -74,6 +80,9 @@ func parseSettings(values map[string]string) (*settings, error) {
 		quorumTimeout: time.Duration(numbers["QUORUM_TIMEOUT"]) * time.Second,
 		retries:       numbers["BACKOFF_LIMIT"],
 		kind:          kinds[values["MODE"]],
+		restarts:      values["RESIZE"] == string(v1alpha2.ResizeRestart),
+		rescued:       values["ON_LOSS"] == string(v1alpha2.LossRecreate),
+		asks:          values["CHECKPOINT_SIGNAL"] != "" || asks,
 		sizing: elastic.Sizing{
 			Min: numbers["MIN_SIZE"], Size: numbers["SIZE"],
 			Operator: elastic.Operator(values["OPERATOR"]), Operand: numbers["OPERAND"],

@@ -48,7 +48,7 @@ func Run(ctx context.Context, config *rest.Config) error {
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &corev1.Pod{}, instanceIndex, instanceOf); err != nil {
 		return err
 	}
-	s := &simulator{client: mgr.GetClient(), live: mgr.GetAPIReader(), clock: clock.RealClock{}, runs: map[types.UID]*run{}, written: map[types.UID]uint64{}}
+	s := &simulator{client: mgr.GetClient(), live: mgr.GetAPIReader(), clock: clock.RealClock{}, runs: map[types.UID]*run{}, written: map[types.UID]uint64{}, saved: map[string]float64{}}
 	err = ctrl.NewControllerManagedBy(mgr).
 		Named("flux").
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(requestOf)).
@@ -113,6 +113,8 @@ type simulator struct {
 
 	mutex sync.Mutex
 	runs  map[types.UID]*run // by the UID of the lead's pod
+	// saved is the part of the work of a MiniCluster, by its UID, that is in its last checkpoint.
+	saved map[string]float64
 	// written are the versions of pods after our last write, until the cache has them.
 	written map[types.UID]uint64
 }

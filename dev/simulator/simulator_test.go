@@ -72,7 +72,7 @@ func TestSettings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := parseSettings(broker.ParseSettings(files))
+	s, err := parseSettings(broker.ParseSettings(files), false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestSettings(t *testing.T) {
 	if got := s.stretch(10*time.Second, 2); got != 40*time.Second {
 		t.Errorf("a task per node, on a quarter of the nodes it runs for %s", got)
 	}
-	if _, err := parseSettings(map[string]string{"SIZE": "x"}); err == nil || !strings.Contains(err.Error(), "setting SIZE") {
+	if _, err := parseSettings(map[string]string{"SIZE": "x"}, false); err == nil || !strings.Contains(err.Error(), "setting SIZE") {
 		t.Errorf("error %v", err)
 	}
 }

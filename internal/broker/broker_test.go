@@ -455,24 +455,24 @@ func TestLead(t *testing.T) {
 			change: func(s *v1alpha2.MiniClusterSpec) {
 				s.Containers[0].Command = `echo "a  b" 'c$x' $FLUX_MINICLUSTER_NODES/$FLUX_MINICLUSTER_SIZE $FLUX_MINICLUSTER_TASKS | cat && exit 7 # ü`
 			},
-			want: "<submit><-N><4><-n><32></bin/bash><FILES/command.sh>\na  b c$x 4/4 32\n", code: 7,
+			want: "<submit><-N><4><-n><32></bin/bash><FILES/task.sh><FILES/command.sh>\na  b c$x 4/4 32\n", code: 7,
 		},
 		"with those that the quorum asks for, though more are up": {
 			quorum: "3", online: "4",
-			want: "<submit><-N><3><-n><24></bin/bash><FILES/command.sh>\nran\n",
+			want: "<submit><-N><3><-n><24></bin/bash><FILES/task.sh><FILES/command.sh>\nran\n",
 		},
 		"after its own timeout with an allowed size": {
 			quorum: "4", online: "3",
 			change: func(s *v1alpha2.MiniClusterSpec) { s.Elastic.Sizes = &v1alpha2.Sizes{Operator: "*", Operand: 2} },
-			want:   "<submit><-N><2><-n><16></bin/bash><FILES/command.sh>\nran\n",
+			want:   "<submit><-N><2><-n><16></bin/bash><FILES/task.sh><FILES/command.sh>\nran\n",
 		},
 		"tasks: 0 leaves their number to Flux": {
 			quorum: "4", online: "4", change: func(s *v1alpha2.MiniClusterSpec) { s.Tasks = new(int32) },
-			want: "<submit><-N><4></bin/bash><FILES/command.sh>\nran\n",
+			want: "<submit><-N><4></bin/bash><FILES/task.sh><FILES/command.sh>\nran\n",
 		},
 		"fewer tasks than brokers are not tied to brokers": {
 			quorum: "4", online: "4", change: func(s *v1alpha2.MiniClusterSpec) { s.Tasks = new(int32(2)) },
-			want: "<submit><-n><2></bin/bash><FILES/command.sh>\nran\n",
+			want: "<submit><-n><2></bin/bash><FILES/task.sh><FILES/command.sh>\nran\n",
 		},
 		"options, prefix and submission are shell": {
 			quorum: "4", online: "4",
@@ -482,25 +482,25 @@ func TestLead(t *testing.T) {
 				s.Flux.SubmitCommand, s.Flux.OptionFlags = "flux run", `-o "mpi=a b" --env=X='$y'`
 				s.Logging.Debug = true
 			},
-			want: "<run><-N><4><-n><32><-vvv><-o><mpi=a b><--env=X=$y><--quiet></bin/bash><FILES/command.sh>\np q\n",
+			want: "<run><-N><4><-n><32><-vvv><-o><mpi=a b><--env=X=$y><--quiet></bin/bash><FILES/task.sh><FILES/command.sh>\np q\n",
 		},
 		"a submission of several jobs is watched by Flux": {
 			quorum: "4", online: "4", change: func(s *v1alpha2.MiniClusterSpec) { s.Flux.OptionFlags = "--cc=0-3" },
-			want: "<submit><-N><4><-n><32><--cc=0-3><--quiet><--watch></bin/bash><FILES/command.sh>\nran\n",
+			want: "<submit><-N><4><-n><32><--cc=0-3><--quiet><--watch></bin/bash><FILES/task.sh><FILES/command.sh>\nran\n",
 		},
 		"as is one that prints no id": {
 			quorum: "4", online: "4", change: func(s *v1alpha2.MiniClusterSpec) { s.Flux.SubmitCommand = "flux submit --quiet" },
-			want: "<submit><--quiet><-N><4><-n><32><--quiet><--watch></bin/bash><FILES/command.sh>\nran\n",
+			want: "<submit><--quiet><-N><4><-n><32><--quiet><--watch></bin/bash><FILES/task.sh><FILES/command.sh>\nran\n",
 		},
 		"and one of several commands": {
 			quorum: "4", online: "4", change: func(s *v1alpha2.MiniClusterSpec) { s.Flux.SubmitCommand = "flux submit /dev/null; flux submit -q x" },
-			want: "<submit></dev/null>\nf1\n<submit><-q><x><-N><4><-n><32><--quiet><--watch></bin/bash><FILES/command.sh>\nran\n",
+			want: "<submit></dev/null>\nf1\n<submit><-q><x><-N><4><-n><32><--quiet><--watch></bin/bash><FILES/task.sh><FILES/command.sh>\nran\n",
 		},
 		"not one to a queue": {
 			quorum: "4", online: "4", change: func(s *v1alpha2.MiniClusterSpec) {
 				s.Flux.SubmitCommand, s.Flux.OptionFlags, s.Logging.LabelIO = "flux submit --queue=x", "--cwd=/", true
 			},
-			want: "<submit><--queue=x><-N><4><-n><32><--label-io><--cwd=/></bin/bash><FILES/command.sh>\nran\n",
+			want: "<submit><--queue=x><-N><4><-n><32><--label-io><--cwd=/></bin/bash><FILES/task.sh><FILES/command.sh>\nran\n",
 		},
 		"a launcher runs once, itself": {
 			quorum: "2", online: "2",
@@ -651,15 +651,15 @@ func TestFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{
-		"R", "batch-job.sh", "broker.toml", "command.sh", "common.sh", "flux-init.sh", "hook-broker-pre.sh", "hook-init.sh", "hook-post.sh", "hook-pre.sh",
-		"hook-worker-pre.sh", "hostlist", "joined.sh", "lead.sh", "members.sh", "settings.sh", "sizes.sh", "submit.sh", "view-environment.sh", "wait-0.sh",
+		"R", "again.sh", "batch-job.sh", "broker.toml", "command.sh", "common.sh", "flux-init.sh", "hook-broker-pre.sh", "hook-init.sh", "hook-post.sh", "hook-pre.sh",
+		"hook-worker-pre.sh", "hostlist", "joined.sh", "lead.sh", "members.sh", "settings.sh", "sizes.sh", "submit.sh", "task.sh", "view-environment.sh", "wait-0.sh",
 	} {
 		if _, ok := files[name]; !ok {
 			t.Errorf("%s is missing", name)
 		}
 	}
-	if len(files) != 20 {
-		t.Errorf("there are %d files, want 20", len(files))
+	if len(files) != 22 {
+		t.Errorf("there are %d files, want 22", len(files))
 	}
 	if files["view-environment.sh"] != `export X='it'\''s'`+"\n" {
 		t.Errorf("view-environment.sh is %q", files["view-environment.sh"])

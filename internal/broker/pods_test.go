@@ -197,6 +197,9 @@ func (c *cluster) pod(rank int) *pod {
 	mc.Spec.Flux.Container.Disable = true
 	mc.Spec.Flux.Container.MountPath = filepath.Join(c.dir, p.dir, "v")
 	mc.Spec.FluxContainer().Logs = filepath.Join(c.dir, p.dir, "logs")
+	if checkpoint := mc.Spec.Elastic.Checkpoint; checkpoint != nil && checkpoint.Path != "" {
+		checkpoint.Path = filepath.Join(c.dir, checkpoint.Path)
+	}
 	files, err := Files(mc, 1)
 	if err != nil {
 		c.Fatal(err)

@@ -238,7 +238,7 @@ func TestRunStopped(t *testing.T) {
 		code  int
 	}{
 		"before it starts": {three(loop), func(lead, _, _ *pod) {
-			lead.write(StopFile, "evicted")
+			lead.write(StopFile, "evicted 15")
 			lead.start()
 		}, terminated},
 		"while it is being started": {three(loop, func(s *v1alpha2.MiniClusterSpec) {
@@ -255,15 +255,15 @@ func TestRunStopped(t *testing.T) {
 			start(lead, first)
 			lead.awaitOnline("2")
 		}, terminated},
-		"while the command runs": {three(loop), begun, hungUp},
-		"while a launcher runs":  {three(loop, launcher, strict), begun, hungUp},
+		"while the command runs": {three(loop), begun, terminated},
+		"while a launcher runs":  {three(loop, launcher, strict), begun, terminated},
 		"while a batch runs": {three("-n1 bash -c "+shellQuote(loop), func(s *v1alpha2.MiniClusterSpec) {
 			s.Containers[0].Batch = true
-		}), begun, hungUp},
-		"a launcher that saves its work":         {three("trap 'exit 5' HUP; "+loop, launcher), begun, 5},
-		"a launcher that saves its work, well":   {three("trap 'exit 0' HUP; "+loop, launcher), begun, terminated},
+		}), begun, terminated},
+		"a launcher that saves its work":         {three("trap 'exit 5' TERM; "+loop, launcher), begun, 5},
+		"a launcher that saves its work, well":   {three("trap 'exit 0' TERM; "+loop, launcher), begun, terminated},
 		"a launcher that does not heed":          {three("trap '' HUP TERM; "+loop, launcher), begun, 128 + int(syscall.SIGKILL)},
-		"a job that does not heed":               {three("trap '' HUP TERM; " + loop), begun, hungUp},
+		"a job that does not heed":               {three("trap '' HUP TERM; " + loop), begun, 128 + int(syscall.SIGKILL)},
 		"an instance for people":                 {three("", strict), func(lead, first, second *pod) { start(lead, first, second); lead.awaitReady(true) }, terminated},
 		"an instance for people before it is up": {three(""), func(lead, _, _ *pod) { lead.start(); lead.awaitBroker() }, terminated},
 	}
@@ -272,7 +272,7 @@ func TestRunStopped(t *testing.T) {
 			withFlux(t, tc.mc, func(c *cluster) {
 				lead, first, second := c.pod(0), c.pod(1), c.pod(2)
 				tc.phase(lead, first, second)
-				lead.write(StopFile, "evicted") // without a line end, as the kubelet writes it
+				lead.write(StopFile, "evicted 15") // without a line end, as the kubelet writes it
 				lead.ends(tc.code)
 				lead.hasLine("Asked to end: evicted")
 				lead.hasNot("released")
@@ -292,8 +292,8 @@ func TestRunStoppedAndRestarted(t *testing.T) {
 	withFlux(t, mc, func(c *cluster) {
 		pods := c.startAll()
 		c.awaitBegun()
-		pods[0].write(StopFile, "deadline")
-		pods[0].ends(hungUp)
+		pods[0].write(StopFile, "deadline 15")
+		pods[0].ends(terminated)
 		again := pods[0].again()
 		again.ends(terminated)
 		again.isReady(false)

@@ -6,6 +6,7 @@ package broker
 import (
 	"cmp"
 	"embed"
+	"errors"
 	"fmt"
 	"path"
 	"strings"
@@ -26,6 +27,8 @@ const (
 	QuorumFile = "quorum"
 	// DrainFile has the value of the pod's DrainAnnotation.
 	DrainFile = "drain"
+	// RestartFile has the value of the pod's RestartAnnotation.
+	RestartFile = "restart"
 	// StopFile has the value of the pod's StopAnnotation.
 	StopFile = "stop"
 )
@@ -65,7 +68,7 @@ func Files(mc *v1alpha2.MiniCluster, attempt int32) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := checkTasks(mc); err != nil {
+	if err := errors.Join(checkTasks(mc), checkResize(&mc.Spec)); err != nil {
 		return nil, err
 	}
 	r, err := resources(mc, hosts)
@@ -85,7 +88,7 @@ func Files(mc *v1alpha2.MiniCluster, attempt int32) (map[string]string, error) {
 	for name, file := range map[string]string{InitScript: "flux-init.sh", WaitScript: "wait.sh"} {
 		files[name] = script(file)
 	}
-	for _, name := range []string{"common.sh", "joined.sh", "lead.sh", "sizes.sh", "members.sh", "submit.sh", "batch-job.sh"} {
+	for _, name := range []string{"common.sh", "joined.sh", "lead.sh", "sizes.sh", "members.sh", "again.sh", "task.sh", "submit.sh", "batch-job.sh"} {
 		files[name] = script(name)
 	}
 	commands := mc.Spec.FluxContainer().Commands
@@ -93,6 +96,10 @@ func Files(mc *v1alpha2.MiniCluster, attempt int32) (map[string]string, error) {
 		"init": commands.Init, "pre": commands.Pre, "broker-pre": commands.BrokerPre,
 		"worker-pre": commands.WorkerPre, "post": commands.Post,
 	})
+	if c := mc.Spec.Elastic.Checkpoint; c != nil {
+		addShell(files, "checkpoint", map[string]string{"command": c.Command})
+		addShell(files, "restart", map[string]string{"command": c.RestartCommand})
+	}
 	addWrapped(files, mc.Spec.Containers, Wrapped, SidecarScript)
 	addWrapped(files, mc.Spec.Services, WrappedService, ServiceScript)
 	return files, nil

@@ -368,7 +368,7 @@ func TestScheduler(t *testing.T) {
 			}
 			dir := filesOf(t, mc, map[string]string{
 				"curve.cert": "a certificate",
-				"flux":       "#!/bin/bash\n[[ $1 != start ]] || { touch \"$READY_FILE\"; echo \"$FLUX_MODULE_PATH $FLUX_RC_EXTRA $FLUX_MODPROBE_PATH_APPEND$FLUXION_QMANAGER_RC_NOOP\"; }\n",
+				"flux":       "#!/bin/bash\n[[ $1 != start ]] || { touch \"${READY_FILE%/*}/began\"; echo \"$FLUX_MODULE_PATH $FLUX_RC_EXTRA $FLUX_MODPROBE_PATH_APPEND$FLUXION_QMANAGER_RC_NOOP\"; }\n",
 			})
 			out, _ := combined(t, scriptIn(t, dir, WaitScript, "HOSTNAME="+LeadHost("lmp"), "FLUX_OUTPUT_DIR="+t.TempDir(), "READY_FILE="+ReadyFile(mc)))
 			config := filepath.Join(mc.Spec.Flux.Container.MountPath, "config")

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
@@ -21,7 +22,7 @@ import (
 func settings(mc *v1alpha2.MiniCluster, attempt int32) string {
 	s, container := &mc.Spec, mc.Spec.FluxContainer()
 	values := placeSettings(mc)
-	for _, more := range []map[string]string{runSettings(mc), sizeSettings(s), fluxSettings(mc), loggingSettings(s)} {
+	for _, more := range []map[string]string{runSettings(mc), againSettings(mc), sizeSettings(s), fluxSettings(mc), loggingSettings(s)} {
 		maps.Copy(values, more)
 	}
 	return exports(map[string]string{
@@ -65,6 +66,23 @@ func runSettings(mc *v1alpha2.MiniCluster) map[string]string {
 		"WRAP":         s.Flux.Wrap,
 		"ARCHIVE":      s.Archive.Path,
 		"READY":        ReadyFile(mc),
+	}
+}
+
+// againSettings returns the settings by which the command writes checkpoints, and is run again.
+func againSettings(mc *v1alpha2.MiniCluster) map[string]string {
+	c := ptr.Deref(mc.Spec.Elastic.Checkpoint, v1alpha2.Checkpoint{})
+	seconds := func(d *metav1.Duration) string { return strconv.Itoa(int(ptr.Deref(d, metav1.Duration{}).Seconds())) }
+	attends := mc.Spec.ResizePolicy() == v1alpha2.ResizeRestart || c.Interval != nil || c.Path != ""
+	return map[string]string{
+		"RUN":                 strconv.Itoa(int(mc.Status.Runs)),
+		"RESIZE":              string(mc.Spec.ResizePolicy()),
+		"ON_LOSS":             string(mc.Spec.Elastic.OnLoss),
+		"ATTENDS":             strconv.FormatBool(attends),
+		"CHECKPOINT_SIGNAL":   c.Signal,
+		"CHECKPOINT_WAIT":     seconds(c.Wait),
+		"CHECKPOINT_INTERVAL": seconds(c.Interval),
+		"CHECKPOINT_PATH":     c.Path,
 	}
 }
 

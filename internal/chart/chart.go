@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"html"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -16,7 +17,7 @@ type Plot struct {
 	Title string
 	// Width and Height are those of the part between the axes, in pixels.
 	Width, Height int
-	// Left is the width of the labels of the vertical axis; 0 stands for 64.
+	// Left is the least width of the labels of the vertical axis.
 	Left   int
 	X, Y   Axis
 	Marks  []Mark
@@ -33,6 +34,8 @@ type Axis struct {
 	Down bool
 	// Bare is true if the axis has no grid.
 	Bare bool
+	// Whole is true if ticks are at whole numbers alone.
+	Whole bool
 }
 
 // Tick is a labeled value of an axis.
@@ -54,10 +57,12 @@ const (
 	Area               // Steps, filled down to 0
 	Dots               // a dot at each point
 	Box                // a rectangle between two points
+	Boxes              // many of them, without titles: two points for each
 	Text               // the title, at one point
+	Above              // the title, above one point
 )
 
-// Mark is drawn in a plot. Class is a class of Style: c0 to c7, ink, dim, pale with a color, or dashed.
+// Mark is drawn in a plot. Class is a class of Style: c0 to c11, ink, dim, pale with a color, or dashed.
 type Mark struct {
 	Shape  Shape
 	Class  string
@@ -72,7 +77,7 @@ type Mark struct {
 type Entry struct{ Label, Class string }
 
 // Colors is the number of the classes c0, c1 and so on.
-const Colors = 8
+const Colors = 12
 
 // Color returns the class of the i-th series.
 func Color(i int) string { return fmt.Sprintf("c%d", i%Colors) }
@@ -81,18 +86,18 @@ func Color(i int) string { return fmt.Sprintf("c%d", i%Colors) }
 const Style = `.plot{font:11px system-ui,-apple-system,"Segoe UI",Roboto,"DejaVu Sans",sans-serif}
 .plot text{fill:var(--ink)}.plot .dim{fill:var(--dim)}.plot .title{font-size:14px;font-weight:600}
 .plot .grid{stroke:var(--grid);fill:none}.plot .line{fill:none;stroke-width:1.8}.plot .dashed{stroke-dasharray:5 4;stroke-width:1.2}
-.plot .pale{fill-opacity:.35}.plot .faint{fill-opacity:.15}.plot .dot{fill-opacity:.75}
+.plot .pale{fill-opacity:.35}.plot .faint{fill-opacity:.2}.plot .dot{fill-opacity:.75}
 `
 
 // Light and Dark have the values of the variables of Style.
 var (
 	Light = [][2]string{
 		{"ink", "#1f2933"}, {"dim", "#616e7c"}, {"grid", "#e4e7eb"}, {"paper", "#ffffff"},
-		{"c0", "#0072b2"}, {"c1", "#d55e00"}, {"c2", "#009e73"}, {"c3", "#b5568f"}, {"c4", "#c78500"}, {"c5", "#3fa2d9"}, {"c6", "#6a51a3"}, {"c7", "#8c564b"},
+		{"c0", "#0072b2"}, {"c1", "#d55e00"}, {"c2", "#009e73"}, {"c3", "#b5568f"}, {"c4", "#c78500"}, {"c5", "#3fa2d9"}, {"c6", "#6a51a3"}, {"c7", "#8c564b"}, {"c8", "#3f4c5a"}, {"c9", "#8f9a27"}, {"c10", "#7a1f3d"}, {"c11", "#1f9e9e"},
 	}
 	Dark = [][2]string{
 		{"ink", "#e4e7eb"}, {"dim", "#9aa5b1"}, {"grid", "#323f4b"}, {"paper", "#15191e"},
-		{"c0", "#4ea8de"}, {"c1", "#ff8c42"}, {"c2", "#3ecf9b"}, {"c3", "#e08dc0"}, {"c4", "#f2b84b"}, {"c5", "#8fd3f4"}, {"c6", "#a99be0"}, {"c7", "#c49a8e"},
+		{"c0", "#4ea8de"}, {"c1", "#ff8c42"}, {"c2", "#3ecf9b"}, {"c3", "#e08dc0"}, {"c4", "#f2b84b"}, {"c5", "#8fd3f4"}, {"c6", "#a99be0"}, {"c7", "#c49a8e"}, {"c8", "#8c9bab"}, {"c9", "#c9d45c"}, {"c10", "#d0587e"}, {"c11", "#5fd3d3"},
 	}
 )
 
@@ -140,9 +145,12 @@ const (
 	marginTop    = 34
 	marginBottom = 46
 	marginRight  = 22
-	defaultLeft  = 64
+	leastLeft    = 64
 	legendRow    = 18
 	letter       = 6.2
+	// Distances of ticks.
+	xDistance = 70
+	yDistance = 34
 )
 
 type drawing struct {
@@ -153,9 +161,9 @@ type drawing struct {
 }
 
 func (p *Plot) draw(style string) string {
-	d := &drawing{Plot: p, left: p.Left}
-	if d.left == 0 {
-		d.left = defaultLeft
+	d := &drawing{Plot: p, left: max(p.Left, leastLeft)}
+	for _, tick := range p.Y.ticks(p.Height / yDistance) {
+		d.left = max(d.left, 30+int(letter*float64(len([]rune(tick.Label)))))
 	}
 	d.layLegend()
 	width, height := d.left+p.Width+marginRight, marginTop+p.Height+marginBottom+len(d.rows)*legendRow
@@ -195,14 +203,14 @@ func (d *drawing) y(value float64) float64 {
 
 func (d *drawing) axes() {
 	bottom, right := marginTop+d.Height, d.left+d.Width
-	for _, tick := range d.X.ticks(d.Width / 70) {
+	for _, tick := range d.X.ticks(d.Width / xDistance) {
 		x := d.x(tick.At)
 		if !d.X.Bare {
 			fmt.Fprintf(&d.out, `<line class="grid" x1="%.1f" x2="%.1f" y1="%d" y2="%d"/>`, x, x, marginTop, bottom)
 		}
 		fmt.Fprintf(&d.out, `<text class="dim" x="%.1f" y="%d" text-anchor="middle">%s</text>`+"\n", x, bottom+16, html.EscapeString(tick.Label))
 	}
-	for _, tick := range d.Y.ticks(d.Height / 34) {
+	for _, tick := range d.Y.ticks(d.Height / yDistance) {
 		y := d.y(tick.At)
 		if !d.Y.Bare {
 			fmt.Fprintf(&d.out, `<line class="grid" x1="%d" x2="%d" y1="%.1f" y2="%.1f"/>`, d.left, right, y, y)
@@ -246,8 +254,14 @@ func (d *drawing) mark(m Mark) {
 		x, y := math.Min(d.x(first.X), d.x(second.X)), math.Min(d.y(first.Y), d.y(second.Y))
 		width, height := math.Abs(d.x(first.X)-d.x(second.X)), math.Abs(d.y(first.Y)-d.y(second.Y))
 		fmt.Fprintf(&d.out, `<rect class="%s" x="%.1f" y="%.1f" width="%.1f" height="%.1f">%s</rect>`+"\n", m.Class, x, y, math.Max(width, 0.5), math.Max(height, 0.5), title)
-	case Text:
-		fmt.Fprintf(&d.out, `<text x="%.1f" y="%.1f" text-anchor="middle">%s</text>`+"\n", d.x(first.X), d.y(first.Y)+4, html.EscapeString(m.Title))
+	case Boxes:
+		fmt.Fprintf(&d.out, `<path class="%s" d="%s"/>`+"\n", m.Class, d.boxes(m.Points))
+	case Text, Above:
+		down := 4.
+		if m.Shape == Above {
+			down = -5
+		}
+		fmt.Fprintf(&d.out, `<text x="%.1f" y="%.1f" text-anchor="middle">%s</text>`+"\n", d.x(first.X), d.y(first.Y)+down, html.EscapeString(m.Title))
 	}
 }
 
@@ -263,6 +277,16 @@ func (d *drawing) path(points []Point, steps bool) string {
 			out.WriteByte('L')
 		}
 		fmt.Fprintf(&out, "%.1f %.1f", d.x(point.X), d.y(point.Y))
+	}
+	return out.String()
+}
+
+// boxes is the path of rectangles.
+func (d *drawing) boxes(points []Point) string {
+	var out strings.Builder
+	for pair := range slices.Chunk(points, 2) {
+		x, y, width := d.x(pair[0].X), d.y(pair[0].Y), math.Max(d.x(pair[1].X)-d.x(pair[0].X), 0.3)
+		fmt.Fprintf(&out, "M%.1f %.2fh%.1fv%.2fh%.1fz", x, y, width, math.Max(d.y(pair[1].Y)-y, 0.3), -width)
 	}
 	return out.String()
 }

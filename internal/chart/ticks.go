@@ -18,6 +18,9 @@ func (a *Axis) ticks(about int) []Tick {
 	}
 	var out []Tick
 	step := Step(a.Max-a.Min, about)
+	if a.Whole {
+		step = max(step, 1)
+	}
 	for i := math.Ceil(a.Min/step - 1e-9); i*step <= a.Max*(1+1e-9); i++ {
 		out = append(out, Tick{i * step, Label(i * step)})
 	}

@@ -29,3 +29,12 @@ func TestStep(t *testing.T) {
 		}
 	}
 }
+
+// Things that are counted have whole numbers.
+func TestWhole(t *testing.T) {
+	for most, want := range map[float64]int{1: 2, 1.05: 2, 3: 4, 100: 6} {
+		if got := (&Axis{Max: most, Whole: true}).ticks(5); len(got) != want {
+			t.Errorf("to %g: %v", most, got)
+		}
+	}
+}

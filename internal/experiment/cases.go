@@ -25,8 +25,8 @@ func (m Measure) Label() string {
 	return m.Name + " [" + m.Unit + "]"
 }
 
-// Measures are the figures of an experiment, and then the time for which the command ran and the wait for nodes. The
-// first one is the figure of merit.
+// Measures are the figures of an experiment, and then the time for which the command ran, the wait for nodes, and the
+// hostage time. The first one is the figure of merit.
 func (d *Definition) Measures() []Measure {
 	var out []Measure
 	for _, f := range d.Figures {
@@ -34,7 +34,8 @@ func (d *Definition) Measures() []Measure {
 	}
 	return append(out,
 		Measure{"run time", "s", Lower, (*Record).RunTime},
-		Measure{"wait", "s", Lower, (*Record).Wait})
+		Measure{"wait", "s", Lower, (*Record).Wait},
+		Measure{"hostage time", "node s", Lower, (*Record).HostageTime})
 }
 
 // Spread says how numbers are distributed.

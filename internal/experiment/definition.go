@@ -5,7 +5,6 @@ package experiment
 
 import (
 	"bytes"
-	_ "embed" // Schema
 	"encoding/json"
 	"fmt"
 	"time"
@@ -18,11 +17,6 @@ const (
 	APIVersion = "experiment.flux-framework.org/v1alpha1"
 	Kind       = "Experiment"
 )
-
-// Schema is the JSON schema of an experiment's file, for editors.
-//
-//go:embed experiment.schema.json
-var Schema string
 
 // Definition is the file of an experiment. Schema describes each field.
 type Definition struct {
@@ -80,12 +74,14 @@ type Limits struct {
 	Failures int `json:"failures,omitempty"`
 }
 
-// Figure is a number that is read from the log of a run.
+// Figure is a number that is read from the log of a run: by a regular expression, or from the JSON in the log.
 type Figure struct {
 	Name string `json:"name"`
 	// Regexp has one group, which matches the number.
-	Regexp string `json:"regexp"`
-	Unit   string `json:"unit,omitempty"`
+	Regexp string `json:"regexp,omitempty"`
+	// JQ is a filter of jq. Its input is each object and array of the log that begins and ends with a line.
+	JQ   string `json:"jq,omitempty"`
+	Unit string `json:"unit,omitempty"`
 	// Take says which match counts if there are several.
 	Take Take `json:"take,omitempty"`
 	// Better says which numbers are better.

@@ -19,7 +19,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/santhosh-tekuri/jsonschema/v6"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 )
@@ -131,6 +133,10 @@ func TestReadErrors(t *testing.T) {
 		`limits.atOnce: it cannot be negative`:             {"repetitions: 3", "limits: {atOnce: -1}"},
 		`figures[0].regexp: it has to have one group`:      {`(\S+)`, `\S+`},
 		`figures[0].regexp: error parsing`:                 {`(\S+)`, `(`},
+		`figures[0].jq: unexpected EOF`:                    {`regexp: 'Loop time of (\S+)'`, "jq: '.a |'"},
+		`figures[0].jq: function not defined`:              {`regexp: 'Loop time of (\S+)'`, "jq: loop_time"},
+		`figures[0]: it has to have either regexp or jq`:   {"unit: s", "jq: .a"},
+		`figures[0]: it has to have either`:                {`, regexp: 'Loop time of (\S+)'`, ""},
 		`figures[0].take: "all": it can be`:                {"unit: s", "take: all"},
 		`figures: figures are read from logs`:              {"repetitions: 3", "logs: false"},
 		"kind: it has to be Experiment\nname: it has to":   {"kind: Experiment\nname: study", "kind: x\nname: X"},
@@ -152,7 +158,7 @@ type property struct {
 // The schema has the fields of the definition.
 func TestSchema(t *testing.T) {
 	var schema property
-	if err := json.Unmarshal([]byte(Schema), &schema); err != nil {
+	if err := json.Unmarshal(own, &schema); err != nil {
 		t.Fatal(err)
 	}
 	var compare func(path string, kind reflect.Type, p property)
@@ -179,17 +185,76 @@ func TestSchema(t *testing.T) {
 	compare("experiment", reflect.TypeFor[Definition](), schema)
 }
 
-// The examples are experiments, and so is what the page shows.
-func TestExamples(t *testing.T) {
+// validate checks the text of an experiment by the schema.
+func validate(t *testing.T, schema *jsonschema.Schema, text string) error {
+	t.Helper()
+	data, err := yaml.YAMLToJSON([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return schema.Validate(content)
+}
+
+// An editor that has the schema accepts what is right, and marks what is wrong, also in the MiniCluster.
+func TestEditor(t *testing.T) {
+	text, err := Schema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	compiler := jsonschema.NewCompiler()
+	if err := compiler.AddResource("experiment.json", content); err != nil {
+		t.Fatal(err)
+	}
+	schema, err := compiler.Compile("experiment.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, file := range examples(t) {
+		if err := validate(t, schema, file); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, replacements := range [][]string{
+		nil, {"    containers:", "    network: {headlessName: \"${{name}}\"}\n    elastic: {onLoss: \"${{x}}\"}\n    containers:"},
+		{`regexp: 'Loop time of (\S+)'`, "jq: .loop"}, {"image: lammps,", "image: lammps, resources: {limits: {cpu: 7, memory: \"${{x}}\"}},"},
+	} {
+		if err := validate(t, schema, with(t, replacements...)); err != nil {
+			t.Errorf("%q: %v", replacements, err)
+		}
+	}
+	for want, replacements := range map[string][]string{
+		"additional properties 'repeat'":    {"repetitions: 3", "repeat: 3"},
+		"at '/repetitions': got string":     {"repetitions: 3", "repetitions: many"},
+		"at '/figures/0': 'oneOf' failed":   {"unit: s", "jq: .a"},
+		"additional properties 'sizes'":     {"    containers:", "    sizes: 2\n    containers:"},
+		"at '/template/spec/size'":          {"    containers:", "    size: two\n    containers:"},
+		"at '/template/spec/elastic/onLoss": {"    containers:", "    elastic: {onLoss: Explode}\n    containers:"},
+		"missing property 'containers'":     {"containers:", "volumes:"},
+	} {
+		if err := validate(t, schema, with(t, replacements...)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %q", replacements, err, want)
+		}
+	}
+}
+
+// examples are the examples, and what the page shows.
+func examples(t *testing.T) map[string]string {
+	t.Helper()
 	page, err := os.ReadFile("../../docs/scaling-study.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, shown, _ := strings.Cut(string(page), "```yaml\n")
 	shown, _, _ = strings.Cut(shown, "```")
-	if _, runs := read(t, shown); len(runs) != 25 {
-		t.Errorf("the page shows %d runs", len(runs))
-	}
+	out := map[string]string{"the page": shown}
 	files, err := filepath.Glob("../../examples/scaling-study/*.yaml")
 	if err != nil || len(files) < 3 {
 		t.Fatalf("%v, %v", files, err)
@@ -199,8 +264,16 @@ func TestExamples(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, runs := read(t, string(text)); len(runs) != 25 && len(runs) != 15 {
-			t.Errorf("%s has %d runs", file, len(runs))
+		out[file] = string(text)
+	}
+	return out
+}
+
+// The examples are experiments, and so is what the page shows.
+func TestExamples(t *testing.T) {
+	for name, text := range examples(t) {
+		if _, runs := read(t, text); !slices.Contains([]int{15, 25, 500}, len(runs)) {
+			t.Errorf("%s has %d runs", name, len(runs))
 		}
 	}
 }
@@ -216,6 +289,28 @@ func TestExtract(t *testing.T) {
 	d := &Definition{Figures: []Figure{{Name: "gpus", Regexp: `Loop (\S+)`}}}
 	if _, err := d.Extract(log); err == nil || !strings.Contains(err.Error(), `the figure gpus: "time" is no number`) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// jq gets the JSON in a log: objects and arrays that begin on a line of their own.
+func TestExtractJSON(t *testing.T) {
+	log := []byte("start {\n{\"step\": 1, \"time\": 3.5}\n[1] a job\n{\"step\": 2, \"time\": \"1.5\"}\n{broken\n{\n  \"all\": {\"time\": 9}\n}\n{\"time\": null}\n[4, 5]\n{\"un\": ")
+	for filter, want := range map[string]float64{
+		".time": 1.5, ".all.time": 9, ".[1]": 5, "select(.step == 1).time * 2": 7, `.time // empty | tonumber`: 1.5,
+	} {
+		d := &Definition{Figures: []Figure{{Name: "x", JQ: filter, Take: TakeLast}}}
+		if got, err := d.Extract(log); err != nil || !maps.Equal(got, map[string]float64{"x": want}) {
+			t.Errorf("%s: %v, %v; want %v", filter, got, err, want)
+		}
+	}
+	for filter, want := range map[string]string{
+		".all": "the figure x: map[time:9] is no number", "tonumber": "the figure x: tonumber cannot be applied to", `"a"`: `the figure x: "a" is no number`, ".none": "",
+	} {
+		d := &Definition{Figures: []Figure{{Name: "x", JQ: filter}}}
+		got, err := d.Extract(log)
+		if len(got) > 0 || (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, %v; want %q", filter, got, err, want)
+		}
 	}
 }
 
@@ -282,11 +377,41 @@ func TestLines(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"name": "study-1-1", "state": "Succeeded", "message": `The command ended, "well"`, "submitted": "2026-03-01T12:00:00Z", "waitSeconds": "1", "runSeconds": "10",
-		"nodes": "n[1-1]", "parameter.x": "8", "figure.loop": "1.25", "exitCode": "0", "givenUp": "0",
+		"nodes": "n[1-1]", "parameter.x": "8", "figure.loop": "1.25", "exitCode": "0", "givenUp": "0", "givenUpReasons": "", "hostageNodeSeconds": "2",
 	} {
 		if cells[name] != want {
 			t.Errorf("%s: %q, want %q", name, cells[name], want)
 		}
+	}
+}
+
+// Nodes are hostages from the admission of each attempt until its command begins, or until the attempt ends.
+func TestHostageTime(t *testing.T) {
+	d, runs := read(t, study)
+	life := ran(t, d, runs[3], 0, 20, 23, 30, v1alpha2.StateSucceeded)
+	life.Status.Attempts = []v1alpha2.Attempt{
+		{Size: 4, Admitted: *at(1), Ended: *at(6), Reason: "NotStarted"},
+		{Size: 3, Admitted: *at(7), Started: at(9), Ended: *at(19), Reason: "BrokersLost"},
+	}
+	r := NewRecord(runs[3], life, "")
+	if got, known := r.HostageTime(); !known || got != 4*5+3*2+2*3 {
+		t.Errorf("got %g, %t", got, known)
+	}
+	var table bytes.Buffer
+	if err := WriteCSV(&table, []*Record{r}); err != nil || !strings.Contains(table.String(), "NotStarted BrokersLost") {
+		t.Errorf("%v: %s", err, table.String())
+	}
+	never := *r
+	never.Started = nil
+	if got, known := never.HostageTime(); !known || got != 4*5+3*2+2*10 {
+		t.Errorf("never started: got %g, %t", got, known)
+	}
+	if never.Finished = nil; func() bool { _, known := never.HostageTime(); return known }() {
+		t.Error("the end is not known")
+	}
+	never.Admitted, never.GivenUp = nil, nil
+	if got, known := never.HostageTime(); !known || got != 0 {
+		t.Errorf("never admitted: got %g, %t", got, known)
 	}
 }
 
@@ -317,7 +442,7 @@ func TestScaling(t *testing.T) {
 		halved = append(halved, &half)
 	}
 	rows, alone := Compare(d, d, records, halved[:1])
-	if len(rows) != 2 || len(alone) != 3 || rows[0].Measure.Name != "run time" || math.Abs(rows[0].Ratio.Median-.5) > .04 {
+	if len(rows) != 3 || len(alone) != 3 || rows[0].Measure.Name != "run time" || math.Abs(rows[0].Ratio.Median-.5) > .04 {
 		t.Errorf("%+v, alone %v", rows, alone)
 	}
 }

@@ -4,35 +4,150 @@
 package experiment
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
+	"iter"
 	"math"
+	"math/big"
 	"regexp"
 	"slices"
 	"strconv"
+
+	"github.com/itchyny/gojq"
 )
 
 // Extract reads the figures from a log. A figure that the log does not have is not in the result. It fails if a match
 // is no finite number.
 func (d *Definition) Extract(log []byte) (map[string]float64, error) {
 	out := map[string]float64{}
-	for _, f := range d.Figures {
-		pattern, err := regexp.Compile(f.Regexp)
-		if err != nil {
-			return nil, fmt.Errorf("the figure %s: %w", f.Name, err)
+	for i := range d.Figures {
+		f := &d.Figures[i]
+		find := f.matches
+		if f.JQ != "" {
+			find = f.results
 		}
-		var values []float64
-		for _, match := range pattern.FindAllSubmatch(log, -1) {
-			value, err := strconv.ParseFloat(string(match[1]), 64)
-			if err != nil || math.IsNaN(value) || math.IsInf(value, 0) {
-				return out, fmt.Errorf("the figure %s: %q is no number", f.Name, match[1])
-			}
-			values = append(values, value)
+		values, err := find(log)
+		if err != nil {
+			return out, fmt.Errorf("the figure %s: %w", f.Name, err)
 		}
 		if len(values) > 0 {
 			out[f.Name] = f.Take.of(values)
 		}
 	}
 	return out, nil
+}
+
+// matches are the numbers that the regular expression finds.
+func (f *Figure) matches(log []byte) (values []float64, _ error) {
+	pattern, err := regexp.Compile(f.Regexp)
+	if err != nil {
+		return nil, err
+	}
+	for _, match := range pattern.FindAllSubmatch(log, -1) {
+		value, err := finite(string(match[1]))
+		if err != nil {
+			return nil, err
+		}
+		values = append(values, value)
+	}
+	return values, nil
+}
+
+// finite reads a finite number.
+func finite(text string) (float64, error) {
+	value, err := strconv.ParseFloat(text, 64)
+	if err != nil || math.IsNaN(value) || math.IsInf(value, 0) {
+		return 0, fmt.Errorf("%q is no number", text)
+	}
+	return value, nil
+}
+
+// filter compiles the filter of jq.
+func (f *Figure) filter() (*gojq.Code, error) {
+	query, err := gojq.Parse(f.JQ)
+	if err != nil {
+		return nil, err
+	}
+	return gojq.Compile(query)
+}
+
+// results are the numbers that the filter of jq makes of the JSON in a log. As in jq, an input for which the filter
+// fails has no result. If the filter fails for all inputs, so does results.
+func (f *Figure) results(log []byte) (values []float64, _ error) {
+	code, err := f.filter()
+	if err != nil {
+		return nil, err
+	}
+	worked := false
+	var failed error
+	for input := range inputs(log) {
+		found, err := run(code, input)
+		if err != nil {
+			failed = err
+			continue
+		}
+		worked = true
+		for _, result := range found {
+			value, err := numberOf(result)
+			if err != nil {
+				return nil, err
+			}
+			values = append(values, value)
+		}
+	}
+	if worked {
+		return values, nil
+	}
+	return nil, failed
+}
+
+// run are the results of a filter for one input, without those that are null.
+func run(code *gojq.Code, input any) (found []any, _ error) {
+	for results := code.Run(input); ; {
+		result, more := results.Next()
+		if !more {
+			return found, nil
+		}
+		if err, failed := result.(error); failed {
+			return nil, err
+		}
+		if result != nil {
+			found = append(found, result)
+		}
+	}
+}
+
+// numberOf is the number of a result, which may be a text.
+func numberOf(result any) (float64, error) {
+	switch result := result.(type) {
+	case int, float64, *big.Int, json.Number:
+		return finite(fmt.Sprint(result))
+	case string:
+		return finite(result)
+	}
+	return 0, fmt.Errorf("%v is no number", result)
+}
+
+// inputs are the objects and arrays of JSON in a log that begin and end with a line.
+func inputs(log []byte) iter.Seq[any] {
+	return func(yield func(any) bool) {
+		for len(log) > 0 {
+			if log[0] == '{' || log[0] == '[' {
+				decoder := json.NewDecoder(bytes.NewReader(log))
+				var value any
+				err := decoder.Decode(&value)
+				end, _, _ := bytes.Cut(log[decoder.InputOffset():], []byte("\n"))
+				if err == nil && len(bytes.TrimSpace(end)) == 0 {
+					if !yield(value) {
+						return
+					}
+					log = log[decoder.InputOffset():]
+				}
+			}
+			_, log, _ = bytes.Cut(log, []byte("\n"))
+		}
+	}
 }
 
 // of makes one number of several.

@@ -12,6 +12,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -68,6 +69,13 @@ var columns = []column{
 	{"nodes", func(r *Record) string { return r.Nodes }},
 	{"queue", func(r *Record) string { return r.Queue }},
 	{"givenUp", func(r *Record) string { return strconv.Itoa(len(r.GivenUp)) }},
+	{"givenUpReasons", func(r *Record) string {
+		var reasons []string
+		for i := range r.GivenUp {
+			reasons = append(reasons, r.GivenUp[i].Reason)
+		}
+		return strings.Join(reasons, " ")
+	}},
 	{"exitCode", func(r *Record) string {
 		if r.ExitCode == nil {
 			return ""
@@ -76,6 +84,7 @@ var columns = []column{
 	}},
 	{"usefulNodeSeconds", func(r *Record) string { return strconv.FormatInt(r.UsefulNodeSeconds, 10) }},
 	{"lostNodeSeconds", func(r *Record) string { return strconv.FormatInt(r.LostNodeSeconds, 10) }},
+	{"hostageNodeSeconds", func(r *Record) string { return number(r.HostageTime()) }},
 	{"log", func(r *Record) string { return r.Log }},
 	{"logError", func(r *Record) string { return r.LogError }},
 }

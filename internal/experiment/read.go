@@ -181,11 +181,7 @@ func (d *Definition) checkFigures(p *problems) {
 			p.add(path+".name", "%s is there twice", f.Name)
 		}
 		seen[f.Name] = true
-		if pattern, err := regexp.Compile(f.Regexp); err != nil {
-			p.add(path+".regexp", "%v", err)
-		} else if pattern.NumSubexp() != 1 {
-			p.add(path+".regexp", "it has to have one group, which matches the number")
-		}
+		f.check(p, path)
 		if !slices.Contains([]Take{TakeLast, TakeFirst, TakeMin, TakeMax, TakeSum, TakeMean}, f.Take) {
 			p.add(path+".take", "%q: it can be last, first, min, max, sum or mean", f.Take)
 		}
@@ -195,5 +191,21 @@ func (d *Definition) checkFigures(p *problems) {
 	}
 	if len(d.Figures) > 0 && !d.KeepsLogs() {
 		p.add("figures", "figures are read from logs: logs cannot be false")
+	}
+}
+
+// check checks where the number of a figure comes from.
+func (f *Figure) check(p *problems, path string) {
+	if (f.Regexp == "") == (f.JQ == "") {
+		p.add(path, "it has to have either regexp or jq")
+		return
+	}
+	if _, err := f.filter(); f.JQ != "" && err != nil {
+		p.add(path+".jq", "%v", err)
+	}
+	if pattern, err := regexp.Compile(f.Regexp); err != nil {
+		p.add(path+".regexp", "%v", err)
+	} else if f.Regexp != "" && pattern.NumSubexp() != 1 {
+		p.add(path+".regexp", "it has to have one group, which matches the number")
 	}
 }

@@ -4,6 +4,7 @@
 package experiment
 
 import (
+	"cmp"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -113,6 +114,24 @@ func (r *Record) Wait() (float64, bool) { return between(r.Submitted, r.Admitted
 
 // RunTime returns for how long the command ran, in seconds; false if its start or its end is not known.
 func (r *Record) RunTime() (float64, bool) { return between(r.Started, r.Finished) }
+
+// HostageTime returns the node-seconds during which the run had nodes and its command did not run: of each attempt, the
+// time until the command began, or until the attempt ended. It is false if an end is not known.
+func (r *Record) HostageTime() (nodeSeconds float64, known bool) {
+	for i := range r.GivenUp {
+		a := &r.GivenUp[i]
+		until := a.Ended
+		if a.Started != nil {
+			until = *a.Started
+		}
+		nodeSeconds += float64(a.Size) * max(0, until.Sub(a.Admitted.Time).Seconds())
+	}
+	if r.Admitted == nil {
+		return nodeSeconds, true
+	}
+	held, known := between(r.Admitted, cmp.Or(r.Started, r.Finished))
+	return nodeSeconds + float64(r.Size)*held, known
+}
 
 func between(from, to *time.Time) (float64, bool) {
 	if from == nil || to == nil {

@@ -47,6 +47,7 @@ func JobSet(mc *v1alpha2.MiniCluster, attempt int32) (*jobsetapi.JobSet, error) 
 			},
 		},
 	}
+	watchLead(mc, &set.Spec.ReplicatedJobs[0].Template.Spec.Template)
 	maps.Copy(set.Labels, jobLabels(mc))
 	generation := mc.Generation
 	if mc.Status.Admission != nil {

@@ -212,6 +212,9 @@ const (
 	// stayPeriod is for the brokers of a fixed size: readiness changes only if a broker fails, and
 	// then Flux ends the command.
 	stayPeriod = 60
+	// againPeriod is for a lead whose readiness tells that the command runs again, or has written a
+	// checkpoint.
+	againPeriod = 5
 )
 
 func readinessPeriod(s *v1alpha2.MiniClusterSpec) int32 {
@@ -219,6 +222,23 @@ func readinessPeriod(s *v1alpha2.MiniClusterSpec) int32 {
 		return leavePeriod
 	}
 	return stayPeriod
+}
+
+// tellsRuns reports whether the readiness of the lead tells more than that the command was begun.
+func tellsRuns(s *v1alpha2.MiniClusterSpec) bool {
+	c := s.Elastic.Checkpoint
+	return s.ResizePolicy() == v1alpha2.ResizeRestart || c != nil && (c.Path != "" || c.Interval != nil)
+}
+
+// watchLead lets the kubelet look at the lead's broker more often, and leave a file where it is not
+// ready: the lead waits for that before it is ready again, so that nobody misses it.
+func watchLead(mc *v1alpha2.MiniCluster, lead *corev1.PodTemplateSpec) {
+	if !tellsRuns(&mc.Spec) {
+		return
+	}
+	probe := readyProbe(mc, againPeriod)
+	probe.Exec.Command[2] = strings.Replace(probe.Exec.Command[2], "{ ", `{ : >"$0.missed"; `, 1)
+	lead.Spec.Containers[0].ReadinessProbe = probe
 }
 
 // readyProbe returns a probe that looks for broker.ReadyFile every period seconds. The image has

@@ -78,7 +78,7 @@ func TestServicesPodIsNoBroker(t *testing.T) {
 		}
 		return true
 	}
-	maps.Copy(broker, protocol.Binding(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: broker}}, "node", 0, 1).Labels) // it is placed
+	maps.Copy(broker, protocol.Binding(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: broker}}, "node", 0, protocol.Orders{Quorum: 1}).Labels) // it is placed
 	made := servicesOf(t, mc)
 	if made[0].Spec.Selector != nil {
 		t.Errorf("Service %s selects %v", made[0].Name, made[0].Spec.Selector)

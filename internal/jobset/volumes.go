@@ -122,17 +122,21 @@ func volumeMounts(volumes map[string]v1alpha2.ContainerVolume) []corev1.VolumeMo
 // ownVolumes returns the volumes for the files of package broker, a home directory, and Flux.
 func ownVolumes(mc *v1alpha2.MiniCluster) []corev1.Volume {
 	emptyDir := corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}
+	told := []corev1.DownwardAPIVolumeFile{
+		annotation(v1alpha2.QuorumAnnotation, broker.QuorumFile),
+		annotation(v1alpha2.DrainAnnotation, broker.DrainFile),
+		annotation(v1alpha2.StopAnnotation, broker.StopFile),
+	}
+	if mc.Spec.ResizePolicy() == v1alpha2.ResizeRestart {
+		told = append(told, annotation(v1alpha2.RestartAnnotation, broker.RestartFile))
+	}
 	return []corev1.Volume{
 		{Name: filesVolume, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
 			DefaultMode: ptr.To[int32](0o755),
 			Sources: []corev1.VolumeProjection{
 				files(mc),
 				certificate(mc),
-				{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{
-					annotation(v1alpha2.QuorumAnnotation, broker.QuorumFile),
-					annotation(v1alpha2.DrainAnnotation, broker.DrainFile),
-					annotation(v1alpha2.StopAnnotation, broker.StopFile),
-				}}},
+				{DownwardAPI: &corev1.DownwardAPIProjection{Items: told}},
 			},
 		}}},
 		{Name: homeVolume, VolumeSource: emptyDir},

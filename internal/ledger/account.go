@@ -240,6 +240,8 @@ func isDone(order elastic.Order, written *state.Promise) bool {
 		})
 	case elastic.Grow:
 		return all(o.Pods, has)
+	case elastic.Evict:
+		return written.Leaves
 	case elastic.Move:
 		return all(o.Pods, has) || !all(o.Pods, func(pod elastic.Pod) bool { return written.Holds(pod.Rank) })
 	}

@@ -202,17 +202,18 @@ func exitCode(pod *corev1.Pod) (code *int, failedIn string) {
 	return nil, ""
 }
 
-// readEnd reads the termination message of the lead: whether the command began, and the ranks that
-// it had lost.
-func readEnd(lead *corev1.Pod) (commandBegan bool, lost string) {
-	status := brokerStatus(lead)
+// readEnd reads the termination message of the lead: whether the command began, whether it ended since it was asked to
+// or failed after a checkpoint that failed, and the ranks that it had lost.
+func (p *Pod) readEnd() {
+	status := brokerStatus(p.Pod)
 	if status == nil || status.State.Terminated == nil {
-		return false, ""
+		return
 	}
 	message := strings.TrimSpace(status.State.Terminated.Message)
-	lost, tells := strings.CutPrefix(message, lostRanks)
-	if !tells {
-		lost = ""
+	if lost, tells := strings.CutPrefix(message, lostRanks); tells {
+		p.Began, p.Lost = true, strings.TrimSpace(lost)
 	}
-	return tells || message == began, strings.TrimSpace(lost)
+	message, p.Checkpointed = strings.CutSuffix(message, withCheckpoint)
+	p.Asked, p.Retried = message == asked, message == retried
+	p.Began = p.Began || p.Asked || p.Retried || message == began
 }

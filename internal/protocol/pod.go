@@ -6,6 +6,8 @@ package protocol
 import (
 	"slices"
 	"strconv"
+	"strings"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -31,11 +33,19 @@ type Pod struct {
 	// Ended is true if its containers have ended for good.
 	Ended bool
 	// Quorum, Drain (an idset) and Stop are what the lead's pod was told; 0 and "" if nothing
-	// readable.
+	// readable. Restarts is the number of restarts of the command that it was told, and Ranks (an
+	// idset) with which brokers the last one runs.
 	Quorum      int
 	Drain, Stop string
-	// Began is true if the lead's termination message says that the command began.
-	Began bool
+	Restarts    int
+	Ranks       string
+	// DownSince is since when the pod has not been ready; zero if it is ready, or this is not known.
+	DownSince time.Time
+	// Began is true if the lead's termination message says that the command began, and Asked if the
+	// command ended since it was asked to. Checkpointed is true if it had written a checkpoint then.
+	Began, Asked, Checkpointed bool
+	// Retried is true if the command failed, and its run before had failed while it wrote a checkpoint.
+	Retried bool
 	// Lost are the ranks that the lead's broker had lost when its command failed, an idset; "" if
 	// the termination message names none.
 	Lost string
@@ -49,10 +59,17 @@ func Read(pod *corev1.Pod) Pod {
 		Drain: pod.Annotations[v1alpha2.DrainAnnotation], Stop: pod.Annotations[v1alpha2.StopAnnotation],
 	}
 	p.Quorum, _ = strconv.Atoi(pod.Annotations[v1alpha2.QuorumAnnotation])
+	number, ranks, _ := strings.Cut(pod.Annotations[v1alpha2.RestartAnnotation], " ")
+	if n, err := strconv.Atoi(number); err == nil {
+		p.Restarts, p.Ranks = n, ranks
+	}
 	if rank, ok := Rank(pod); ok {
 		p.Rank = rank
 	}
-	p.Began, p.Lost = readEnd(pod)
+	if ready := condition(pod, corev1.PodReady); ready.Status == corev1.ConditionFalse {
+		p.DownSince = ready.LastTransitionTime.Time
+	}
+	p.readEnd()
 	p.readBroker()
 	return p
 }

@@ -17,7 +17,7 @@ func Strip(object any) (any, error) {
 		return object, nil
 	}
 	pod.ManagedFields = nil
-	pod.Annotations = keep(pod.Annotations, v1alpha2.QuorumAnnotation, v1alpha2.DrainAnnotation, v1alpha2.StopAnnotation, placedAnnotation, v1alpha2.KueueTopologyAnnotation)
+	pod.Annotations = keep(pod.Annotations, v1alpha2.QuorumAnnotation, v1alpha2.DrainAnnotation, v1alpha2.RestartAnnotation, v1alpha2.StopAnnotation, placedAnnotation, v1alpha2.KueueTopologyAnnotation)
 	pod.Spec.Volumes = claims(pod.Spec.Volumes)
 	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range containers {

@@ -5,6 +5,7 @@ package protocol
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -15,6 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion/idset"
 )
 
 // placedAnnotation says when a pod was placed (RFC 3339). The transition time of Kubernetes'
@@ -22,10 +25,15 @@ import (
 const placedAnnotation = v1alpha2.Group + "/placed"
 
 // The termination message of a lead (internal/broker/scripts/lead.sh) says that it began the
-// command, or which ranks a command that failed had lost.
+// command, which ranks a command that failed had lost, or that a command failed that was run again
+// since it had failed while it wrote a checkpoint.
 const (
 	began     = "the command began"
 	lostRanks = "lost ranks "
+	asked     = "the command ended as it was asked to"
+	retried   = "the command failed after its checkpoint"
+
+	withCheckpoint = ", after a checkpoint"
 )
 
 // EndMessage is the termination message of a lead whose command lost ranks, an idset; "" if it
@@ -37,12 +45,42 @@ func EndMessage(ranks string) string {
 	return lostRanks + ranks
 }
 
+// AskedMessage is the termination message of a lead whose command ended since it was asked to, with a checkpoint or
+// without one.
+func AskedMessage(checkpointed bool) string {
+	if checkpointed {
+		return asked + withCheckpoint
+	}
+	return asked
+}
+
+// Orders are what the lead has to know of its brokers. Pods of followers get none.
+type Orders struct {
+	// Quorum is the number of brokers that the command waits for; 0 if the lead is told nothing.
+	Quorum int
+	// Drain are the ranks that leave.
+	Drain []int
+	// Again is the last restart of the command.
+	Again life.Again
+}
+
+// annotations are those of the lead's pod, without the drained ranks.
+func (o Orders) annotations() map[string]string {
+	if o.Quorum == 0 {
+		return nil
+	}
+	out := map[string]string{v1alpha2.QuorumAnnotation: strconv.Itoa(o.Quorum)}
+	if o.Again.Number > 0 {
+		out[v1alpha2.RestartAnnotation] = fmt.Sprintf("%d %s", o.Again.Number, idset.Encode(o.Again.Ranks))
+	}
+	return out
+}
+
 // PlacePatch is the strategic merge patch that pins a gated pod to a node and removes its gate,
-// in one write. For the lead's pod it contains the quorum; for others quorum is 0. The UID
-// protects a pod that replaced it under the same name.
-func PlacePatch(pod *corev1.Pod, node string, rank, quorum int, now time.Time) ([]byte, error) {
+// in one write, with orders for the lead. The UID protects a pod that replaced it under the same name.
+func PlacePatch(pod *corev1.Pod, node string, rank int, orders Orders, now time.Time) ([]byte, error) {
 	annotations := map[string]string{placedAnnotation: now.UTC().Format(time.RFC3339)}
-	maps.Copy(annotations, quorumAnnotations(quorum))
+	maps.Copy(annotations, orders.annotations())
 	metadata := map[string]any{
 		"uid":         pod.UID,
 		"labels":      brokerLabels(pod, rank),
@@ -134,14 +172,14 @@ func isPin(field corev1.NodeSelectorRequirement) bool {
 	return field.Key == metav1.ObjectNameField && field.Operator == corev1.NodeSelectorOpIn && len(field.Values) == 1
 }
 
-// Binding binds a pod without gate to a node. It contains the rank and the quorum: the API
+// Binding binds a pod without gate to a node. It contains the rank, and orders for the lead: the API
 // server copies annotations, and from Kubernetes 1.35 labels too. It refuses a Binding whose UID
 // is not the pod's.
-func Binding(pod *corev1.Pod, node string, rank, quorum int) *corev1.Binding {
+func Binding(pod *corev1.Pod, node string, rank int, orders Orders) *corev1.Binding {
 	return &corev1.Binding{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID,
-			Labels: brokerLabels(pod, rank), Annotations: quorumAnnotations(quorum),
+			Labels: brokerLabels(pod, rank), Annotations: orders.annotations(),
 		},
 		Target: corev1.ObjectReference{Kind: "Node", Name: node},
 	}
@@ -151,14 +189,6 @@ func Binding(pod *corev1.Pod, node string, rank, quorum int) *corev1.Binding {
 // would count the pods that it selects, and a pod that uses nothing as idle.
 func brokerLabels(pod *corev1.Pod, rank int) map[string]string {
 	return map[string]string{v1alpha2.RankLabel: strconv.Itoa(rank), v1alpha2.SelectorLabel: pod.Labels[v1alpha2.MiniClusterLabel]}
-}
-
-// quorumAnnotations tell the lead its quorum; none for a quorum of 0.
-func quorumAnnotations(quorum int) map[string]string {
-	if quorum == 0 {
-		return nil
-	}
-	return map[string]string{v1alpha2.QuorumAnnotation: strconv.Itoa(quorum)}
 }
 
 // UngatePatch is the strategic merge patch that removes the gate of a pod and leaves its node, one of
@@ -172,19 +202,22 @@ func UngatePatch(pod *corev1.Pod, quota *v1alpha2.Quota) ([]byte, error) {
 	return json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID}, "spec": spec})
 }
 
-// PublishPatch is the merge patch that tells the lead's pod its quorum and the drained ranks as
-// an idset; "" removes the drained ranks.
-func PublishPatch(pod *corev1.Pod, quorum int, drain string) ([]byte, error) {
-	annotations := map[string]any{v1alpha2.QuorumAnnotation: strconv.Itoa(quorum), v1alpha2.DrainAnnotation: nil}
-	if drain != "" {
-		annotations[v1alpha2.DrainAnnotation] = drain
+// PublishPatch is the merge patch that gives the lead's pod its orders. Ranks that are not drained any more are removed.
+func PublishPatch(pod *corev1.Pod, orders Orders) ([]byte, error) {
+	annotations := map[string]any{v1alpha2.DrainAnnotation: nil}
+	for name, value := range orders.annotations() {
+		annotations[name] = value
+	}
+	if len(orders.Drain) > 0 {
+		annotations[v1alpha2.DrainAnnotation] = idset.Encode(orders.Drain)
 	}
 	return json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID, "annotations": annotations}})
 }
 
-// StopPatch is the merge patch that tells the lead's pod to end the command, and why.
-func StopPatch(pod *corev1.Pod, reason string) ([]byte, error) {
+// StopPatch is the merge patch that tells the lead's pod to end the command, why, and how long the command has for that.
+func StopPatch(pod *corev1.Pod, reason string, grace time.Duration) ([]byte, error) {
+	value := fmt.Sprintf("%s %d", reason, int(max(grace, 0).Seconds()))
 	return json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": pod.UID, "annotations": map[string]string{v1alpha2.StopAnnotation: reason},
+		"uid": pod.UID, "annotations": map[string]string{v1alpha2.StopAnnotation: value},
 	}})
 }

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"maps"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
 )
 
 // inZone is an affinity to nodes of a zone.
@@ -80,7 +82,7 @@ func TestPlacePatch(t *testing.T) {
 		s.SchedulingGates = append(s.SchedulingGates, corev1.PodSchedulingGate{Name: "example.com/mine"})
 		s.Affinity = inZone("a")
 	}).Obj()
-	patch, err := PlacePatch(pod, "node-7", 2, 0, fixture.Noon)
+	patch, err := PlacePatch(pod, "node-7", 2, Orders{}, fixture.Noon)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,23 +107,42 @@ func TestPlacePatch(t *testing.T) {
 
 func TestPlacePatchOfTheLead(t *testing.T) {
 	lead := fixture.BrokerPod("lmp", 0).Obj()
-	patch, err := PlacePatch(lead, "node-7", 0, 4, fixture.Noon)
+	patch, err := PlacePatch(lead, "node-7", 0, Orders{Quorum: 4, Again: life.Again{Number: 1, Ranks: []int{0, 1, 2, 5}}}, fixture.Noon)
 	if err != nil {
 		t.Fatal(err)
 	}
 	got := patched(t, lead, patch)
-	if quorum := Read(got).Quorum; quorum != 4 || PinnedNode(got) != "node-7" {
-		t.Errorf("quorum %d, pinned to %q", quorum, PinnedNode(got))
+	if told := Read(got); told.Quorum != 4 || told.Restarts != 1 || told.Ranks != "0-2,5" || PinnedNode(got) != "node-7" {
+		t.Errorf("quorum %d, restart %d with %q, pinned to %q", told.Quorum, told.Restarts, told.Ranks, PinnedNode(got))
 	}
-	for _, leave := range []string{"", "2-3", "3", ""} {
-		patch, err = PublishPatch(got, 3, leave)
+	for _, step := range []struct {
+		leave string
+		order Orders
+	}{
+		{"", Orders{Quorum: 3}},
+		{"2-3", Orders{Quorum: 3, Drain: []int{2, 3}, Again: life.Again{Number: 2, Ranks: []int{0, 1, 4}}}},
+		{"3", Orders{Quorum: 3, Drain: []int{3}, Again: life.Again{Number: 2, Ranks: []int{0, 1, 4}}}},
+		{"", Orders{Quorum: 3, Again: life.Again{Number: 2, Ranks: []int{0, 1, 4}}}},
+	} {
+		patch, err = PublishPatch(got, step.order)
 		if err != nil {
 			t.Fatal(err)
 		}
 		got = patched(t, got, patch)
-		if quorum := Read(got).Quorum; quorum != 3 || Read(got).Drain != leave {
-			t.Errorf("quorum %d, told that %q leave, want 3 and %q", quorum, Read(got).Drain, leave)
+		if told := Read(got); told.Quorum != 3 || told.Drain != step.leave || told.Restarts != max(step.order.Again.Number, 1) {
+			t.Errorf("quorum %d, restart %d, told that %q leave, want 3, %d and %q", told.Quorum, told.Restarts, told.Drain, step.order.Again.Number, step.leave)
 		}
+	}
+}
+
+func TestStopPatch(t *testing.T) {
+	lead := fixture.BrokerPod("lmp", 0).Obj()
+	patch, err := StopPatch(lead, "Preempted", 29500*time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if stop := Read(patched(t, lead, patch)).Stop; stop != "Preempted 29" {
+		t.Errorf("the lead is told %q", stop)
 	}
 }
 
@@ -140,7 +161,7 @@ func TestBinding(t *testing.T) {
 				ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: pod.Name, UID: pod.UID, Labels: tc.labels, Annotations: tc.annotations},
 				Target:     corev1.ObjectReference{Kind: "Node", Name: "node-7"},
 			}
-			if diff := cmp.Diff(want, Binding(pod, "node-7", tc.rank, tc.quorum)); diff != "" {
+			if diff := cmp.Diff(want, Binding(pod, "node-7", tc.rank, Orders{Quorum: tc.quorum})); diff != "" {
 				t.Errorf("it is another (-want +got):\n%s", diff)
 			}
 		})
@@ -174,7 +195,7 @@ func TestUnpinned(t *testing.T) {
 			if diff := cmp.Diff(pod, Unpinned(pod)); diff != "" {
 				t.Errorf("a gated pod changes: %s", diff)
 			}
-			patch, err := PlacePatch(pod, "node-7", 2, 0, fixture.Noon)
+			patch, err := PlacePatch(pod, "node-7", 2, Orders{}, fixture.Noon)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -143,6 +143,7 @@ func Running(mc *v1alpha2.MiniCluster, pod *corev1.Pod, promise *Promise) queue.
 	r := queue.Running{Gang: Gang(mc, pod, nil), End: end(mc), Malleable: mayShrink(mc)}
 	r.Sizing = sizing(traitsOf(mc), mc.Spec.Size)
 	r.Ending = promise == nil || mc.DeletionTimestamp != nil
+	addCheckpoints(&r, mc)
 	if admission := mc.Status.Admission; admission != nil {
 		r.Admitted, r.Priority = admission.Time.Time, admission.Priority
 		r.Requests = queue.Resources(admitted(admission))
@@ -163,6 +164,37 @@ func Running(mc *v1alpha2.MiniCluster, pod *corev1.Pod, promise *Promise) queue.
 	}
 	return r
 }
+
+// addCheckpoints adds what restarts and evictions cost, and whether one is under way.
+func addCheckpoints(r *queue.Running, mc *v1alpha2.MiniCluster) {
+	s, traits := &mc.Status, traitsOf(mc)
+	if s.StartTime != nil {
+		r.Began = s.StartTime.Time
+	}
+	if s.CheckpointTime != nil {
+		r.Saved = s.CheckpointTime.Time
+	}
+	wait := ptr.Deref(traits.CheckpointWait, metav1.Duration{}).Duration
+	if traits.AsksForCheckpoint {
+		r.SaveCost = wait
+	}
+	if traits.Resize == v1alpha2.ResizeRestart && s.StartTime != nil {
+		r.RestartCost = wait + restartTime
+		if n := len(s.Restarts); n > 0 && s.Restarts[n-1].Seconds != nil {
+			r.RestartCost = max(time.Duration(*s.Restarts[n-1].Seconds)*time.Second, time.Second)
+		}
+	}
+	if a := s.Admission; a != nil {
+		r.Sought = a.Resized
+		r.Malleable = r.Malleable && a.Restart == nil && a.Eviction == nil
+		if a.Eviction != nil {
+			r.Ending, r.EndBy = true, a.Eviction.Deadline.Time
+		}
+	}
+}
+
+// restartTime is how long a command takes to run again after its checkpoint.
+const restartTime = 5 * time.Second
 
 // mayShrink reports whether ranks may leave: the command has not begun, or it is malleable.
 func mayShrink(mc *v1alpha2.MiniCluster) bool { return mc.Status.StartTime == nil || malleable(mc) }
@@ -213,6 +245,7 @@ func Queue(made *v1alpha2.MiniClusterQueue) queue.Queue {
 		Ordering:    queue.Ordering(s.Ordering),
 		Backfill:    queue.Backfill(s.Backfill),
 		Patience:    s.Patience.Duration,
+		Grace:       s.Grace.Duration,
 		MinRuntime:  ptr.Deref(s.MinRuntime, metav1.Duration{}).Duration,
 		Suspended:   s.Suspended,
 		ScaleUp:     scaleUp(s.ScaleUp),

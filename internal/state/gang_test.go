@@ -414,7 +414,7 @@ func TestQueue(t *testing.T) {
 	made.Spec.Capacity = corev1.ResourceList{"cpu": resource.MustParse("1500m"), "pods": resource.MustParse("7")}
 	want := queue.Queue{
 		Name: "q", Weight: 1, Capacity: queue.Resources{"cpu": 1500, "pods": 7}, Guarantee: queue.Resources{},
-		Reclaimable: true, Ordering: queue.ByPriority, Backfill: queue.EASY, Patience: 5 * time.Minute,
+		Reclaimable: true, Ordering: queue.ByPriority, Backfill: queue.EASY, Patience: 5 * time.Minute, Grace: 30 * time.Second,
 	}
 	if diff := cmp.Diff(want, Queue(made)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

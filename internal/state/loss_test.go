@@ -114,7 +114,7 @@ func TestObserveWhatWasTold(t *testing.T) {
 // What the lead tells at its end is seen in the cache; of what cannot be read nothing is.
 func TestObserveWhatTheLeadTold(t *testing.T) {
 	for message, lost := range map[string][]int{
-		"the command began\n": nil, "lost ranks 1\n": {1}, "lost ranks 0-99": nil, "lost ranks all": nil, "out of memory": nil, "": nil,
+		"the command began\n": nil, "lost ranks 1\n": {1}, "lost ranks 0-99": nil, "lost ranks all": nil, "the command failed after its checkpoint\n": nil, "out of memory": nil, "": nil,
 	} {
 		lead := fixture.BrokerPod("lmp", 0).On("a").Ended(1).Obj()
 		lead.Status.ContainerStatuses[0].Name = "lmp"

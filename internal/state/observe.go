@@ -39,6 +39,8 @@ type View struct {
 	Troubles map[types.UID]time.Time
 	// Kept says since when evictions of pods, by UID, have been refused.
 	Kept map[types.UID]time.Time
+	// LeadDown is when the pod of the lead was last seen to be not ready any more; zero if it never was.
+	LeadDown time.Time
 }
 
 // Observe returns the observation for life.Decide, without the queue's offer and order and the
@@ -66,6 +68,7 @@ func recordOf(mc *v1alpha2.MiniCluster) (life.Record, error) {
 	if finished := meta.FindStatusCondition(s.Conditions, v1alpha2.ConditionFinished); finished != nil && finished.Status == metav1.ConditionTrue {
 		r.Outcome, r.Ended = life.Outcome(finished.Reason), finished.LastTransitionTime.Time
 	}
+	r.Runs, r.Checkpointed = int(s.Runs), ptr.Deref(s.CheckpointTime, metav1.Time{}).Time
 	if s.ExitCode != nil {
 		r.ExitCode = ptr.To(int(*s.ExitCode))
 	}
@@ -99,7 +102,14 @@ func admissionOf(mc *v1alpha2.MiniCluster) (*life.Admission, error) {
 		}
 		return some
 	}
-	out.Vacated, out.Moved = read("vacated", a.Vacated), read("moved", a.Moved)
+	out.Vacated, out.Moved, out.Joining = read("vacated", a.Vacated), read("moved", a.Moved), read("joining", a.Joining)
+	out.Restarts, out.Losses, out.ReadySince = int(a.Restarts), int(a.Losses), ptr.Deref(a.ReadySince, metav1.Time{}).Time
+	if a.Restart != nil {
+		out.Restart = &life.Restarting{From: int(a.Restart.From), At: a.Restart.Time.Time, Reason: a.Restart.Reason}
+	}
+	if a.Eviction != nil {
+		out.Eviction = &life.Eviction{Reason: a.Eviction.Reason, Message: a.Eviction.Message, Deadline: a.Eviction.Deadline.Time}
+	}
 	if a.Drain != nil {
 		out.Draining = &life.Draining{
 			Ranks: read("drain.ranks", a.Drain.Ranks), Deadline: ptr.Deref(a.Drain.Deadline, metav1.Time{}).Time, Reason: a.Drain.Reason,
@@ -131,7 +141,8 @@ func observePods(o *life.Observation, v View) {
 	if lead := pods[0]; lead != nil {
 		o.Published, o.Stopped = lead.Quorum, lead.Stop != ""
 		o.PublishedDrain, _ = ranks("drain.ranks", lead.Drain, len(o.Brokers)) // unreadable: written again
-		o.ToldBegan = lead.Began
+		o.PublishedRestarts, o.LeadDownSince = lead.Restarts, v.LeadDown
+		o.ToldBegan, o.ToldAsked, o.ToldCheckpointed, o.ToldRetried = lead.Began, lead.Asked, lead.Checkpointed, lead.Retried
 		o.ToldLost, _ = ranks("lost", lead.Lost, len(o.Brokers)) // unreadable: none
 	}
 }
@@ -166,6 +177,7 @@ func brokerOf(pod *protocol.Pod, node *corev1.Node, name string) life.Broker {
 		b.Misplaced = pod.Node != "" && pod.Node != name
 	}
 	b.NodeGone, b.NodeDown = node == nil, node != nil && !Ready(node)
+	b.NodeReturned = node != nil && !b.ReadySince.IsZero() && b.ReadySince.Before(readySince(node).Add(returnGrace))
 	if b.NodeGone && (b.State == life.Coming || b.State == life.Up) {
 		b.State, b.Ready, b.ReadySince, b.Idle, b.Since, b.Trouble = life.Leaving, false, time.Time{}, false, time.Time{}, ""
 	}
@@ -344,6 +356,19 @@ func Ready(node *corev1.Node) bool {
 		}
 	}
 	return false
+}
+
+// returnGrace is how long after its node the pods of a node may become ready again.
+const returnGrace = 30 * time.Second
+
+// readySince is since when a node has been ready, or has not been.
+func readySince(node *corev1.Node) time.Time {
+	for _, condition := range node.Status.Conditions {
+		if condition.Type == corev1.NodeReady {
+			return condition.LastTransitionTime.Time
+		}
+	}
+	return time.Time{}
 }
 
 // jitter is a number from 0 to 1 that differs between MiniClusters and attempts and survives a

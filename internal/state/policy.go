@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
@@ -25,7 +26,13 @@ func policy(mc *v1alpha2.MiniCluster) life.Policy {
 		Deadline:      cmp.Or(Deadline(mc, AdmittedDeadlines(mc)), specDeadline(mc)),
 		Max:           mostBrokers(mc),
 		Want:          wanted(mc),
-		Malleable:     traits.Malleable,
+		Malleable:     traits.Malleable && traits.Resize != v1alpha2.ResizeRestart,
+		Restarts:      traits.Resize == v1alpha2.ResizeRestart,
+
+		CheckpointWait:    ptr.Deref(traits.CheckpointWait, metav1.Duration{}).Duration,
+		AsksForCheckpoint: traits.AsksForCheckpoint,
+		TellsCheckpoints:  traits.TellsCheckpoints,
+
 		RecreateLimit: int(*e.Recreate.Limit),
 		BackoffBase:   e.Recreate.BackoffBase.Duration,
 		BackoffMax:    e.Recreate.BackoffMax.Duration,
@@ -100,11 +107,16 @@ func sizing(t *v1alpha2.Traits, size int32) elastic.Sizing {
 // Traits are what a spec, with its defaults, says about the command. They are recorded at the
 // admission.
 func Traits(s *v1alpha2.MiniClusterSpec) *v1alpha2.Traits {
-	return &v1alpha2.Traits{
-		Malleable: s.Malleable(),
-		MinSize:   s.MinSize, Sizes: s.Elastic.Sizes, Tasks: *s.Tasks, TaskPolicy: s.Elastic.Tasks, SlotsPerNode: int32(broker.Slots(s)),
+	t := &v1alpha2.Traits{
+		Malleable: s.Malleable(), Resize: s.ResizePolicy(),
+		MinSize: s.MinSize, Sizes: s.Elastic.Sizes, Tasks: *s.Tasks, TaskPolicy: s.Elastic.Tasks, SlotsPerNode: int32(broker.Slots(s)),
 		OnLoss: s.Elastic.OnLoss, BackoffLimit: s.BackoffLimit,
 	}
+	if c := s.Elastic.Checkpoint; c != nil {
+		t.CheckpointWait, t.AsksForCheckpoint = c.Wait, c.Signal != "" || c.Command != ""
+		t.TellsCheckpoints = c.Path != "" || c.Interval != nil
+	}
+	return t
 }
 
 // traitsOf are the traits of the admission, or of the spec if none are recorded.

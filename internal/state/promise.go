@@ -30,6 +30,8 @@ type Promise struct {
 	Draining []int
 	// Rigid is true if the command runs and would end if ranks left.
 	Rigid bool
+	// Leaves is true if all nodes are to be given back, and the command has time to end.
+	Leaves bool
 }
 
 // PromiseOf is what the admission of a MiniCluster holds; nil if the MiniCluster needs the nodes
@@ -50,7 +52,7 @@ func PromiseOf(mc *v1alpha2.MiniCluster) (*Promise, error) {
 	for _, rank := range vacated {
 		nodes[rank] = ""
 	}
-	p := &Promise{Nodes: nodes, Requests: admitted(a), End: end(mc), Rigid: !mayShrink(mc)}
+	p := &Promise{Nodes: nodes, Requests: admitted(a), End: end(mc), Rigid: !mayShrink(mc), Leaves: a.Eviction != nil}
 	if a.Drain == nil {
 		return p, nil
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/hostlist"
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion/idset"
 )
 
 // Event is an event to send once its cause is recorded.
@@ -47,7 +48,7 @@ func otherSize(in Input, s *v1alpha2.MiniClusterStatus) []Event {
 	policy := in.Observation.Policy
 	switch {
 	case asked == 0 || size == asked:
-	case !policy.Malleable:
+	case !policy.Malleable && !policy.Restarts:
 		return []Event{{corev1.EventTypeWarning, v1alpha2.EventSizeIgnored, fmt.Sprintf(
 			"The size of %d counts from the next start: the command runs with %d brokers, and cannot gain or lose any", size, s.Admission.Quorum)}}
 	case size > s.MaximumSize:
@@ -98,7 +99,7 @@ func noteOf(in Input, s *v1alpha2.MiniClusterStatus) string {
 	case life.LowerQuorum:
 		return "Lowered the quorum: " + in.Plan.Message
 	case life.Keep:
-		return fmt.Sprintf("The command had begun with ranks %s, too, which stay: %s", Ranks(step.Ranks), quorumMessage(s, in))
+		return fmt.Sprintf("The command had begun with ranks %s, too, which stay: %s", idset.Encode(step.Ranks), quorumMessage(s, in))
 	case life.GiveUp:
 		return fmt.Sprintf("Gave up attempt %d of %d: %s", s.RequeueState.Count, in.Observation.Policy.RecreateLimit+1, in.Plan.Message)
 	case life.Withdraw, life.Evict:
@@ -109,9 +110,9 @@ func noteOf(in Input, s *v1alpha2.MiniClusterStatus) string {
 	case life.Finish:
 		return meta.FindStatusCondition(s.Conditions, v1alpha2.ConditionFinished).Message
 	case life.Drain:
-		return in.message() + ", ranks " + Ranks(step.Ranks)
+		return in.message() + ", ranks " + idset.Encode(step.Ranks)
 	case life.Vacate:
-		return in.message() + ", ranks " + Ranks(step.Ranks) + " left"
+		return in.message() + ", ranks " + idset.Encode(step.Ranks) + " left"
 	case life.Grow:
 		return in.message() + ", ranks " + places(step.Pods)
 	case life.Move:
@@ -147,7 +148,7 @@ func places(pods []elastic.Pod) string {
 	for _, pod := range pods {
 		ranks, nodes = append(ranks, pod.Rank), append(nodes, pod.Node)
 	}
-	return fmt.Sprintf("%s on %s", Ranks(ranks), hostlist.Encode(nodes))
+	return fmt.Sprintf("%s on %s", idset.Encode(ranks), hostlist.Encode(nodes))
 }
 
 // turnedTo reports whether a condition now has a status and reason that it did not have before.

@@ -14,3 +14,7 @@ var (
 	// LeftNote has the ranks that left, an idset.
 	LeftNote = regexp.MustCompile(`, ranks (\S+) left$`)
 )
+
+// RoomNote has the number of brokers for which there is room, in the message of a MiniCluster that waits: now, or in the
+// whole cluster if that is too small.
+var RoomNote = regexp.MustCompile(`\bha(?:s|ve) room (?:now )?for (?:more than )?(\d+)\b`)

@@ -36,6 +36,10 @@ func writeRecord(s *v1alpha2.MiniClusterStatus, in Input, decision life.Decision
 	if record.ExitCode != nil {
 		s.ExitCode = ptr.To(int32(*record.ExitCode))
 	}
+	s.Runs, s.CheckpointTime = int32(record.Runs), timeOf(record.Checkpointed)
+	if _, again := decision.(life.Restarted); again {
+		keepRestart(s, in)
+	}
 	if record.GivenUp > 0 || !record.NotBefore.IsZero() {
 		s.RequeueState = &v1alpha2.RequeueState{Count: int32(record.GivenUp), RequeueAt: timeOf(record.NotBefore), Size: int32(record.Most)}
 	}
@@ -63,13 +67,36 @@ func writeAdmission(s *v1alpha2.MiniClusterStatus, in Input, a *life.Admission) 
 	}
 	out := s.Admission
 	out.Size, out.Quorum, out.Nodes = int32(len(a.Nodes)), int32(a.Quorum), hostlist.Encode(a.Nodes)
-	out.Vacated, out.Moved, out.Drain, out.Loss = Ranks(a.Vacated), Ranks(a.Moved), nil, nil
+	out.Vacated, out.Moved, out.Drain, out.Loss = idset.Encode(a.Vacated), idset.Encode(a.Moved), nil, nil
 	if d := a.Draining; d != nil {
-		out.Drain = &v1alpha2.Drain{Ranks: Ranks(d.Ranks), Reason: shorten(d.Reason), Deadline: timeOf(d.Deadline)}
+		out.Drain = &v1alpha2.Drain{Ranks: idset.Encode(d.Ranks), Reason: shorten(d.Reason), Deadline: timeOf(d.Deadline)}
+	}
+	out.Joining, out.Restarts, out.Losses, out.ReadySince = idset.Encode(a.Joining), int32(a.Restarts), int32(a.Losses), timeOf(a.ReadySince)
+	out.Restart, out.Eviction = nil, nil
+	if r := a.Restart; r != nil {
+		out.Restart = &v1alpha2.Restart{Time: metav1.NewTime(r.At), From: int32(r.From), To: out.Quorum, Reason: cut(r.Reason, longestWhy)}
+	}
+	if e := a.Eviction; e != nil {
+		out.Eviction = &v1alpha2.Eviction{Reason: e.Reason, Message: shorten(e.Message), Deadline: metav1.NewTime(e.Deadline)}
 	}
 	if a.Loss != nil {
-		out.Loss = &v1alpha2.Loss{Ranks: Ranks(a.Loss.Ranks), Time: metav1.NewTime(a.Loss.At)}
+		out.Loss = &v1alpha2.Loss{Ranks: idset.Encode(a.Loss.Ranks), Time: metav1.NewTime(a.Loss.At)}
 	}
+}
+
+// keepRestart records that the command runs again.
+func keepRestart(s *v1alpha2.MiniClusterStatus, in Input) {
+	before := in.Observation.Admission
+	at := before.Restart.At
+	restart := v1alpha2.Restart{
+		Time: metav1.NewTime(at), From: int32(before.Restart.From), To: int32(before.Quorum), Reason: cut(before.Restart.Reason, longestWhy),
+		Seconds: ptr.To(int64(in.Now.Sub(at) / time.Second)),
+	}
+	if down := in.Observation.LeadDownSince; down.After(at) {
+		restart.CheckpointSeconds = ptr.To(int64(down.Sub(at) / time.Second))
+	}
+	s.Restarts = append(s.Restarts, restart)
+	s.Restarts = s.Restarts[max(0, len(s.Restarts)-mostAttempts):]
 }
 
 // keepAttempt records how the attempt ended, and what it used.
@@ -111,13 +138,4 @@ func timeOf(t time.Time) *metav1.Time {
 		return nil
 	}
 	return ptr.To(metav1.NewTime(t))
-}
-
-// Ranks formats ranks as an idset.
-func Ranks(ranks []int) string {
-	ids := make([]int64, len(ranks))
-	for i, rank := range ranks {
-		ids[i] = int64(rank)
-	}
-	return idset.Encode(ids)
 }

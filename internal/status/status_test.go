@@ -411,6 +411,9 @@ func TestEveryDecisionIsTold(t *testing.T) {
 		if _, begins := step.(life.Admit); begins {
 			in.MiniCluster.Status.Admission = nil
 		}
+		if _, again := step.(life.Restarted); again {
+			in.MiniCluster.Status.Admission.Restart = &v1alpha2.Restart{Time: metav1.NewTime(fixture.Noon)}
+		}
 		s := compute(t, in)
 		if _, decides := step.(life.Decision); decides {
 			if s.LastDecision == nil || s.LastDecision.Message == "" || s.LastDecision.Reason != life.PropertiesOf(step).Event {

@@ -53,7 +53,7 @@ func Of(o *Objects, since, now time.Time) (record *Recorder, unknown int) {
 		run.Submitted = later(run.Submitted, since)
 		r.runs[run.Name] = run
 		l := life{record: r, name: run.Name, since: since, events: events[mc.UID]}
-		slices.SortStableFunc(l.events, func(a, b *corev1.Event) int { return timeOf(a).Compare(timeOf(b)) })
+		slices.SortStableFunc(l.events, func(a, b *corev1.Event) int { return TimeOf(a).Compare(TimeOf(b)) })
 		unknown += l.ended(mc.Status.Attempts)
 		unknown += l.current(mc, run)
 	}
@@ -142,7 +142,7 @@ const mostBrokers = 1 << 20
 func (l *life) placed(a *v1alpha2.Attempt) (nodes []string) {
 	for _, event := range l.events {
 		// The time of an event may have parts of a second, and the times of the status have none.
-		if at := timeOf(event); at.Before(a.Admitted.Time) || at.After(a.Ended.Add(time.Second)) {
+		if at := TimeOf(event); at.Before(a.Admitted.Time) || at.After(a.Ended.Add(time.Second)) {
 			continue
 		}
 		switch event.Reason {
@@ -168,7 +168,7 @@ func (l *life) ranks(key string, nodes []string, whole Span) {
 		spans[rank] = whole
 	}
 	for _, event := range l.events {
-		at := timeOf(event)
+		at := TimeOf(event)
 		if at.Before(whole.Held) || !whole.Freed.IsZero() && at.After(whole.Freed) {
 			continue
 		}
@@ -206,7 +206,8 @@ func (l *life) add(key string, rank int, node string, span Span) {
 	l.record.spans[l.name+" "+key] = &span
 }
 
-func timeOf(event *corev1.Event) time.Time {
+// TimeOf is when what an event tells happened.
+func TimeOf(event *corev1.Event) time.Time {
 	return cmp.Or(event.EventTime.Time, event.FirstTimestamp.Time, event.CreationTimestamp.Time)
 }
 

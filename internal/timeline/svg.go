@@ -30,6 +30,12 @@ const (
 	letterWidth  = 6.2
 )
 
+// style has colors for a light screen and for paper, and for a dark screen.
+const style = `<style>.timeline{fill:#1f2933}.paper{fill:#fff}.grid{stroke:#e4e7eb}.dim{fill:#616e7c}.key{fill:#334e68}
+rect.w{fill-opacity:.32}rect.q{fill-opacity:.6}.name{fill:#fff;font-weight:600;pointer-events:none;paint-order:stroke;stroke-width:3px;stroke-linejoin:round}
+@media screen and (prefers-color-scheme:dark){.timeline{fill:#e4e7eb}.paper{fill:#15191e}.grid{stroke:#323f4b}.dim{fill:#9aa5b1}.key{fill:#829ab1}}</style>
+`
+
 // SVG draws the record.
 func (r *Recorder) SVG(w io.Writer) error {
 	d := &drawing{Recorder: r}
@@ -66,7 +72,7 @@ func (d *drawing) layout() {
 		last = later(last, wait.To)
 	}
 	d.first, d.seconds = first, math.Max(last.Sub(first).Seconds(), 1)
-	d.rowHeight = math.Min(18, math.Max(5, 720/float64(max(len(d.nodes), 1))))
+	d.rowHeight = math.Min(18, math.Max(1, 720/float64(max(len(d.nodes), 1))))
 	d.rows = map[string]int{}
 	for i, node := range d.nodes {
 		d.rows[node] = i
@@ -107,15 +113,14 @@ func (d *drawing) legendRows() int {
 func (d *drawing) header() {
 	width := marginLeft + plotWidth + marginRight
 	height := d.foot() + marginBottom + float64(d.legendRows()*legendRow) + 16
-	fmt.Fprintf(&d.out, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %.0f" width="%d" height="%.0f" font-family="system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif" font-size="11" fill="#1f2933">
-<style>rect.w{fill-opacity:.32} rect.q{fill-opacity:.6} .grid{stroke:#e4e7eb} .dim{fill:#7b8794} .name{fill:#fff;font-weight:600;pointer-events:none;paint-order:stroke;stroke-width:3px;stroke-linejoin:round}</style>
-<rect width="100%%" height="100%%" fill="#fff"/>
-`, width, height, width, height)
+	fmt.Fprintf(&d.out, `<svg xmlns="http://www.w3.org/2000/svg" class="timeline" viewBox="0 0 %d %.0f" width="%d" height="%.0f" font-family="system-ui,-apple-system,'Segoe UI',Roboto,'DejaVu Sans',sans-serif" font-size="11">
+%s<rect class="paper" width="100%%" height="100%%"/>
+`, width, height, width, height, style)
 	usage := d.Usage()
 	fmt.Fprintf(&d.out, `<text x="%d" y="30" font-size="19" font-weight="600">Which node ran what</text>`+"\n", marginLeft)
 	fmt.Fprintf(&d.out, `<text x="%d" y="50" font-size="13" class="dim">%d MiniClusters on %d nodes in %.0f s: commands ran on %.0f %% of the nodes' time, %.0f %% went to starting and ending, %.0f %% was idle</text>`+"\n",
 		marginLeft, len(d.runs), len(d.nodes), usage.Makespan.Seconds(), usage.Running*100, usage.Waiting*100, usage.Idle*100)
-	fmt.Fprintf(&d.out, `<g class="dim"><rect class="w" x="%d" y="61" width="22" height="10" fill="#334e68"/><text x="%d" y="70">node held, pods start or end</text><rect x="%d" y="61" width="22" height="10" fill="#334e68"/><text x="%d" y="70">command runs</text></g>`+"\n",
+	fmt.Fprintf(&d.out, `<g class="dim"><rect class="w key" x="%d" y="61" width="22" height="10"/><text x="%d" y="70">node held, pods start or end</text><rect class="key" x="%d" y="61" width="22" height="10"/><text x="%d" y="70">command runs</text></g>`+"\n",
 		marginLeft, marginLeft+28, marginLeft+200, marginLeft+228)
 }
 
@@ -199,7 +204,11 @@ func (d *drawing) lanes() []lane {
 
 // lane draws one span: pale while its node is held, full while the command runs.
 func (d *drawing) lane(l lane) {
-	height := (d.rowHeight - 1) / float64(l.of)
+	gap := 1.
+	if d.rowHeight < 4 {
+		gap = 0
+	}
+	height := (d.rowHeight - gap) / float64(l.of)
 	y := d.y(d.rows[l.Node]) + float64(l.index)*height
 	from, to := l.Held, l.end(d.last)
 	colour := d.colours[l.MiniCluster]

@@ -3,7 +3,10 @@
 
 package version
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestString(t *testing.T) {
 	for _, test := range []struct{ linked, recorded, want string }{
@@ -17,5 +20,16 @@ func TestString(t *testing.T) {
 	}
 	if String() == "" {
 		t.Error("a program without a version")
+	}
+}
+
+func TestLabel(t *testing.T) {
+	for version, want := range map[string]string{
+		"v0.1.0": "v0.1.0", "v0.0.0-20261123211048-e53e7140bab8+dirty": "v0.0.0-20261123211048-e53e7140bab8_dirty", "(devel)": "devel",
+		strings.Repeat("x", 62) + "+y": strings.Repeat("x", 62),
+	} {
+		if got := labelOf(version); got != want {
+			t.Errorf("%s: %s, want %s", version, got, want)
+		}
 	}
 }

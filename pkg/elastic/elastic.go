@@ -101,6 +101,8 @@ type Evict struct {
 	Reason string
 	// Message says who gets the nodes.
 	Message string
+	// Grace is how long a command without checkpoints may take to end; 0: its pods are deleted at once.
+	Grace time.Duration
 }
 
 // Drain orders ranks of a gang to leave.

@@ -14,8 +14,9 @@ type running struct {
 	*job
 	nodes int
 	began time.Duration
-	// end is when the job really ends, at its size; limit is when it ends at the latest.
-	end, limit time.Duration
+	// end is when the job really ends, at its size; limit is when it ends at the latest. changed is when its size last
+	// changed; 0 if it never did.
+	end, limit, changed time.Duration
 }
 
 // scheduler decides which jobs of a machine run.
@@ -44,8 +45,21 @@ type resize struct {
 type outcome struct {
 	*job
 	began, ended time.Duration
-	// lost are node-seconds of work that an eviction threw away.
+	// lost are node-seconds of work that an eviction threw away, or in which the job stood still.
 	lost float64
+	// left is the part of the work that is not in a checkpoint.
+	left float64
+}
+
+// restartTime is how long a job takes to run again after its checkpoint.
+const restartTime = 5 * time.Second
+
+// standstill is how long a job with checkpoints stands still when it changes its size, or is evicted; 0 for others.
+func (j *job) standstill() time.Duration {
+	if j.checkpoint == 0 {
+		return 0
+	}
+	return j.checkpoint + restartTime
 }
 
 // machine runs the jobs of a workload in virtual time.
@@ -137,7 +151,12 @@ func (m *machine) apply(d decision) {
 		r := m.running[i]
 		m.running = slices.Delete(m.running, i, i+1)
 		m.free += r.nodes
-		m.outcomes[j].lost += float64(r.nodes) * (m.now - r.began).Seconds()
+		if lost := m.now - r.began; j.checkpoint == 0 {
+			m.outcomes[j].lost += float64(r.nodes) * lost.Seconds()
+		} else {
+			m.outcomes[j].left = min(float64(r.end-m.now)/float64(r.on(r.nodes)), m.outcomes[j].left)
+			m.outcomes[j].lost += float64(r.nodes) * r.standstill().Seconds()
+		}
 		m.wait(j)
 	}
 	for _, change := range d.resizes {
@@ -145,18 +164,26 @@ func (m *machine) apply(d decision) {
 		left := float64(r.end-m.now) / float64(r.on(r.nodes))
 		m.take(change.nodes - r.nodes)
 		r.nodes = change.nodes
-		r.end = m.now + time.Duration(left*float64(r.on(r.nodes)))
+		r.end = m.now + time.Duration(left*float64(r.on(r.nodes))) + r.standstill()
+		r.changed = m.now
+		m.outcomes[r.job].lost += float64(r.nodes) * r.standstill().Seconds()
 		r.limit = max(r.limit, r.end)
 	}
 	started := map[*job]bool{}
 	for _, start := range d.starts {
 		started[start.job] = true
 		m.take(start.nodes)
-		m.running = append(m.running, &running{job: start.job, nodes: start.nodes, began: m.now, end: m.now + start.on(start.nodes), limit: m.now + start.limit()})
-		if m.outcomes[start.job] == nil {
-			m.outcomes[start.job] = &outcome{job: start.job}
+		o := m.outcomes[start.job]
+		if o == nil {
+			o = &outcome{job: start.job, left: 1}
+			m.outcomes[start.job] = o
 		}
-		m.outcomes[start.job].began = m.now
+		end := m.now + time.Duration(o.left*float64(start.on(start.nodes)))
+		if o.left < 1 {
+			end += start.standstill()
+		}
+		m.running = append(m.running, &running{job: start.job, nodes: start.nodes, began: m.now, end: end, limit: max(m.now+start.limit(), end)})
+		o.began = m.now
 	}
 	m.waiting = slices.DeleteFunc(m.waiting, func(j *job) bool { return started[j] })
 }

@@ -101,6 +101,10 @@ func models(nodes, jobs int) []workload {
 		for _, part := range []float64{0.25, 0.5} {
 			add(fmt.Sprintf("moldable %.0f %%", 100*part), load, func(random *rand.Rand, jobs []*job) []*job { return flexible(random, jobs, part, false) })
 			add(fmt.Sprintf("malleable %.0f %%", 100*part), load, func(random *rand.Rand, jobs []*job) []*job { return flexible(random, jobs, part, true) })
+			add(fmt.Sprintf("restarted %.0f %%", 100*part), load, func(random *rand.Rand, jobs []*job) []*job { return restarted(random, jobs, part) })
+			add(fmt.Sprintf("priorities, restarted %.0f %%", 100*part), load, func(random *rand.Rand, jobs []*job) []*job {
+				return restarted(random, prioritized(random, jobs), part)
+			})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b workload) int { return strings.Compare(a.name, b.name) })

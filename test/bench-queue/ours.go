@@ -44,6 +44,7 @@ func (o *ours) decide(now time.Duration, waiting []*job, runs []*running, _ int)
 		room.take(strconv.Itoa(r.number), r.nodes)
 		snapshot.Running = append(snapshot.Running, queue.Running{
 			Gang: o.gang(r.job), Ranks: ranks[:r.nodes], Max: r.size, Malleable: r.malleable, Admitted: epoch.Add(r.began), End: epoch.Add(r.limit),
+			Began: epoch.Add(r.began), Saved: epoch.Add(r.changed), RestartCost: r.standstill(), SaveCost: r.checkpoint,
 		})
 	}
 	result := queue.Schedule(snapshot, room, epoch.Add(now))

@@ -21,6 +21,9 @@ type job struct {
 	// nodes; a malleable one changes its size while it runs, too.
 	size, least int
 	malleable   bool
+	// checkpoint is how long the job takes to write a checkpoint, after which it goes on at another size, or in its next
+	// attempt; 0 if it writes none.
+	checkpoint time.Duration
 	// run is how long the job runs on size nodes, and estimate is what its user says.
 	run, estimate time.Duration
 	priority      int32
@@ -209,6 +212,16 @@ func flexible(random *rand.Rand, jobs []*job, part float64, malleable bool) []*j
 	for _, j := range jobs {
 		if random.Float64() < part && j.size > 1 {
 			j.least, j.malleable, j.variance = max(j.size/4, 1), malleable, 2*random.Float64()
+		}
+	}
+	return jobs
+}
+
+// restarted makes a part of the jobs malleable that are run again after a checkpoint of 10 s to 2 min.
+func restarted(random *rand.Rand, jobs []*job, part float64) []*job {
+	for _, j := range flexible(random, jobs, part, true) {
+		if j.malleable {
+			j.checkpoint = seconds(10 * math.Pow(12, random.Float64()))
 		}
 	}
 	return jobs

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -248,28 +247,6 @@ func testInteractive(c *cluster) {
 			}
 		})
 	}
-}
-
-// kubectl-minicluster prints the output of a command while the command runs, runs commands in the instance, and ends with
-// the exit code of each.
-func testPlugin(c *cluster) {
-	m := c.make("plugin", best(), command(`echo "task $FLUX_TASK_RANK"; `+until("go")+"; exit 3"), "")
-	run := func(code int, want string, args ...string) {
-		c.Helper()
-		args = append([]string{"--kubeconfig=" + c.Kubeconfig()}, args...)
-		cmd := exec.CommandContext(c.Context(), filepath.Join(env.root, "bin", "kubectl-minicluster"), args...)
-		out, err := cmd.CombinedOutput()
-		if got := cmd.ProcessState.ExitCode(); got != code || !strings.Contains(string(out), want) {
-			c.Errorf("%v: exit code %d, want %d, %v: %s", args, got, code, err, out)
-		}
-	}
-	m.awaitRunning()
-	run(0, "task 2", "logs", m.name, "--tail=3")
-	run(0, "task\ntask", "exec", m.name, "--", "flux", "run", "-N2", "-n2", "echo", "task")
-	run(5, "", "exec", m.name, "--", "bash", "-c", "exit 5")
-	m.open("go")
-	run(3, "task 0", "attach", m.name)
-	run(3, "exit code 3", "wait", m.name)
 }
 
 // A user without an entry in /etc/passwd, such as OpenShift gives, can use every mode: all

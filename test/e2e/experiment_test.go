@@ -48,6 +48,11 @@ func TestExperiment(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.expect(0, []string{"experiment", "run", "--dry-run", file}, "NAME CASE REPETITION", "sweep-2-6 2 6 2 1 size=2")
+	refused := filepath.Join(dir, "refused.yaml")
+	if err := os.WriteFile(refused, []byte(strings.Replace(text, "matrix: {", "matrix: {minSize: [2], ", 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.expect(1, []string{"experiment", "run", "--out=" + filepath.Join(dir, "none"), refused}, "case 1 (minSize=2 size=1): MiniCluster", "minSize must be at most size")
 	var mutex sync.Mutex
 	made := map[string]map[types.UID]bool{} // by name
 	s.watch(func(object any, _ bool) {
@@ -117,6 +122,6 @@ func TestExperiment(t *testing.T) {
 	if err := env.client.List(s.ctx, &left, client.InNamespace(s.namespace)); err != nil || len(left.Items) > 0 {
 		t.Errorf("%d MiniClusters are left, %v", len(left.Items), err)
 	}
-	p.expect(0, []string{"experiment", "report", results}, "report.html, and beside it")
-	p.expect(0, []string{"experiment", "compare", results, results}, "run time")
+	p.expect(0, []string{"experiment", "report", results}, "report.html, and beside it", "hostage.svg")
+	p.expect(0, []string{"experiment", "compare", "--out=" + filepath.Join(dir, "compared"), results, results}, "run time", "report.html, and beside it", "a-hostage.svg, b-hostage.svg")
 }

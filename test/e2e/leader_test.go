@@ -5,6 +5,7 @@ package e2e
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/simulator"
+	"github.com/flux-elastic/flux-elastic/internal/version"
 	"github.com/flux-elastic/flux-elastic/test/harness"
 )
 
@@ -37,7 +39,7 @@ func TestLeaderElection(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newSite(t, 2)
-			record := s.newRecord()
+			record, p := s.newRecord(), s.userProgram()
 			f := env.cluster.NewFuse(t)
 			first, second := s.startTwo(f.Kubeconfig)
 			defer second.Stop()
@@ -49,6 +51,9 @@ func TestLeaderElection(t *testing.T) {
 			s.awaitState(next, v1alpha2.StateQueued)
 
 			before := s.leader()
+			if out := p.expect(0, []string{"version"}, " ("+before.name+" leads)", "Kubernetes v1."); strings.Contains(out, "unknown") {
+				t.Error(out)
+			}
 			lost := wallClock.Now()
 			tc.lose(first, f)
 			s.endCommand(runs)
@@ -79,7 +84,7 @@ func TestLeaderElection(t *testing.T) {
 func (s *site) startTwo(kubeconfig string) (first, second *harness.Manager) {
 	s.t.Helper()
 	const namespace = "flux-elastic-system"
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "manager." + v1alpha2.Group}}
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: version.ManagerLease}}
 	if err := client.IgnoreNotFound(env.client.Delete(s.ctx, lease)); err != nil { // nobody has to wait until it is over
 		s.t.Fatal(err)
 	}
@@ -107,7 +112,7 @@ func (s *site) leader() (l leader) {
 	s.t.Helper()
 	eventually(s.t, func() error {
 		var lease coordinationv1.Lease
-		err := env.client.Get(s.ctx, client.ObjectKey{Namespace: "flux-elastic-system", Name: "manager." + v1alpha2.Group}, &lease)
+		err := env.client.Get(s.ctx, client.ObjectKey{Namespace: "flux-elastic-system", Name: version.ManagerLease}, &lease)
 		if err != nil {
 			return err
 		}

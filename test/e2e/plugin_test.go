@@ -5,7 +5,9 @@ package e2e
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -99,6 +101,12 @@ func TestPlugin(t *testing.T) {
 	p.expect(0, []string{"list", "-l", "sweep=b"}, "There is no MiniCluster.")
 	p.expect(0, []string{"list", "-o", "name", "-lsweep=a"}, "minicluster.flux-framework.org/first")
 	p.expect(0, []string{"status", "first"}, "command lmp -in 'in file'", "brokers 3 up of 3", "3 up 0-2")
+	eventually(t, func() error {
+		if _, out, _ := p.run("", "status", "first"); !strings.Contains(out, "Placed 3 of 3 brokers on") || !strings.Contains(out, "Started with 3 of 3") {
+			return errors.New(out)
+		}
+		return nil
+	})
 	if lines := strings.Count(p.expect(0, []string{"status", "first", "-owide"}, "RANK NODE STATE POD"), "first-"); lines != 3 {
 		t.Errorf("%d brokers are listed", lines)
 	}
@@ -114,11 +122,14 @@ func TestPlugin(t *testing.T) {
 		}
 		return nil
 	})
-	p.expect(0, []string{"why", "second"}, "second is Queued", "Needs room for 2 brokers", "What would help: a minSize below 2", "a right is missing: User", "get resource \"miniclusterqueues\"")
+	p.expect(0, []string{"why", "second"}, "second is Queued", "Needs room for 2 brokers", "What would help: a minSize of 1, for which there is room now", "a right is missing: User", "get resource \"miniclusterqueues\"")
 	p.expect(124, []string{"wait", "second", "--for=admitted", "--timeout=1s"}, "second is Queued after 1s")
 	p.expect(1, []string{"queue"}, "a right is missing", "list resource \"miniclusterqueues\"")
 	p.expect(1, []string{"nodes"}, "a right is missing", "list resource \"nodes\"")
 	p.expect(1, []string{"list", "-A"}, "a right is missing")
+	p.expect(2, []string{"migrate", "--check"}, "a right is missing")
+	p.expect(1, []string{"version", "--manager-namespace=kube-system"}, "client ", "Kubernetes v1.", "a right is missing", "get resource \"leases\"")
+	p.expect(1, []string{"version", "--manager-namespace=" + s.namespace}, "namespace "+s.namespace+" has no Lease")
 	p.expect(1, []string{"status", "third"}, `"third" not found`)
 	p.expect(1, []string{"logs", "second"}, "there is no log of rank 0: second is Queued")
 	p.expect(1, []string{"exec", "second", "--", "flux", "resource", "list"}, "its lead broker does not run")
@@ -129,6 +140,23 @@ func TestPlugin(t *testing.T) {
 	admin.expect(0, []string{"why", "second"}, "It is number 1 of 1 in queue "+s.namespace)
 	admin.expect(0, []string{"nodes"}, s.namespace+"/first")
 	admin.expect(0, []string{"nodes", "-owide"}, s.namespace+"/first")
+	admin.expect(0, []string{"nodes", "-oname"}, "node/"+s.nodes[0])
+	var nodes []struct {
+		Name         string
+		MiniClusters []string
+	}
+	if err := json.Unmarshal([]byte(admin.expect(0, []string{"nodes", "-ojson"})), &nodes); err != nil {
+		t.Error(err)
+	}
+	used := 0
+	for _, n := range nodes {
+		if slices.Contains(n.MiniClusters, s.namespace+"/first") && slices.Contains(s.nodes, n.Name) {
+			used++
+		}
+	}
+	if used != 3 {
+		t.Errorf("%d nodes as JSON have the first: %+v", used, nodes)
+	}
 
 	p.expect(0, []string{"resize", "second", "1"}, "second resized to 1")
 	p.expect(0, []string{"wait", "second", "--for=running", "--timeout=2m"})
@@ -158,4 +186,39 @@ func TestPluginExitCodes(t *testing.T) {
 	if _, out, _ := p.run("", "__complete", "status", ""); !slices.Contains(strings.Fields(out), "fails") {
 		t.Errorf("the shell completes %q", out)
 	}
+	if out := p.kubectlRuns("minicluster", "-n", p.namespace, "list"); !strings.Contains(out, "fails") {
+		t.Errorf("kubectl minicluster list prints %q", out)
+	}
+	if out := p.kubectlRuns("__complete", "minicluster", "-n", p.namespace, "status", ""); !slices.Contains(strings.Fields(out), "fails") {
+		t.Errorf("kubectl completes %q", out)
+	}
+}
+
+// A verb that needs no terminal asks the terminal nothing: it would wait for an answer, and take what the user types ahead.
+func TestPluginAsksNothing(t *testing.T) {
+	t.Parallel()
+	p := newSite(t, 0).userProgram()
+	terminal := harness.NewTerminal(t, p.command("version", "--client"), 24, 80)
+	terminal.Await("client")
+	if code := terminal.ExitCode(); code != 0 || strings.Contains(terminal.Raw(), "\x1b") {
+		t.Errorf("exit code %d: %q", code, terminal.Raw())
+	}
+}
+
+// kubectlRuns runs kubectl for the user, with the program as a plugin on the path.
+func (p *program) kubectlRuns(args ...string) string {
+	p.t.Helper()
+	dir := p.t.TempDir()
+	for _, name := range []string{"kubectl-minicluster", "kubectl_complete-minicluster"} {
+		if err := os.Symlink(filepath.Join(env.Bin, "kubectl-minicluster"), filepath.Join(dir, name)); err != nil {
+			p.t.Fatal(err)
+		}
+	}
+	cmd := exec.CommandContext(p.ctx, env.Binaries["kubectl"], args...)
+	cmd.Env = append(os.Environ(), "KUBECONFIG="+p.kubeconfig, "PATH="+dir+string(os.PathListSeparator)+os.Getenv("PATH"))
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		p.t.Errorf("kubectl %v: %v: %s", args, err, out)
+	}
+	return string(out)
 }

@@ -209,10 +209,10 @@ var changes = []struct {
 	}},
 	{"ranks were asked to leave", ofAdmission(func(before, after *v1alpha2.Admission) bool {
 		return before.Drain == nil && after.Drain != nil
-	}), []string{"Draining", "QuorumLowered"}},
+	}), []string{"Draining", "QuorumLowered", "Restarting"}},
 	{"ranks left", ofAdmission(func(before, after *v1alpha2.Admission) bool {
 		return before.Vacated != after.Vacated
-	}), []string{"Vacated", "Started", "Grew"}},
+	}), []string{"Vacated", "Started", "Grew", "Restarting"}},
 	{"ranks came or moved", ofAdmission(func(before, after *v1alpha2.Admission) bool {
 		return before.Nodes != after.Nodes || before.Size != after.Size
 	}), []string{"Grew", "Moved"}},
@@ -221,7 +221,16 @@ var changes = []struct {
 	}), []string{v1alpha2.ReasonBrokersLost}},
 	{"its quorum was changed", ofAdmission(func(before, after *v1alpha2.Admission) bool {
 		return before.Quorum != after.Quorum
-	}), []string{"QuorumLowered", "Draining", "Started", "Vacated", "Kept", "Grew"}},
+	}), []string{"QuorumLowered", "Draining", "Started", "Vacated", "Kept", "Grew", "Restarting"}},
+	{"its command was to be run again", ofAdmission(func(before, after *v1alpha2.Admission) bool {
+		return before.Restarts != after.Restarts || (before.Restart == nil && after.Restart != nil)
+	}), []string{"Restarting"}},
+	{"its command ran again", ofAdmission(func(before, after *v1alpha2.Admission) bool {
+		return before.Restart != nil && after.Restart == nil
+	}), []string{"Restarted"}},
+	{"it was warned", ofAdmission(func(before, after *v1alpha2.Admission) bool {
+		return before.Eviction == nil && after.Eviction != nil
+	}), []string{"Warned"}},
 }
 
 // ofAdmission compares what it has before and after, where it has nodes all the time.

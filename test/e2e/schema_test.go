@@ -188,6 +188,15 @@ var refusedQueues = []refusal{
 	{"metadata: {name: kueue}\nspec: {users: {maxNodes: 4}}", "the queue kueue has no users and no ordering FairShare"},
 	{"spec: {backfill: Easy}", `supported values: "None", "EASY", "Conservative"`},
 	{"spec: {requeue: First}", `supported values: "Original", "Last"`},
+	{"spec: {scaleUp: {provider: Karpenter, maxNodes: 4}}", `supported values: "ProvisioningRequest", "CapacityBuffer"`},
+	{"spec: {scaleUp: {maxNodes: 4}}", "spec.scaleUp.provider"},
+	{"spec: {scaleUp: {provider: CapacityBuffer}}", "spec.scaleUp.maxNodes"},
+	{"spec: {scaleUp: {provider: CapacityBuffer, maxNodes: 0}}", "should be greater than or equal to 1"},
+	{"spec: {scaleUp: {provider: CapacityBuffer, maxNodes: 4, class: a.example.com}}", "class and parameters are those of a ProvisioningRequest: leave them out with the provider CapacityBuffer"},
+	{"spec: {scaleUp: {provider: CapacityBuffer, maxNodes: 4, parameters: {a: b}}}", "class and parameters are those of a ProvisioningRequest"},
+	{"spec: {scaleUp: {provider: ProvisioningRequest, maxNodes: 4, parameters: {a: " + strings.Repeat("x", 256) + "}}}", "names and values of parameters have at most 255 characters"},
+	{"spec: {scaleUp: {provider: CapacityBuffer, maxNodes: 4, timeout: 0s}}", "timeout must be longer than 0s"},
+	{"spec: {scaleUp: {provider: CapacityBuffer, maxNodes: 4, shapes: [{name: a}, {name: a}]}}", "Duplicate value"},
 }
 
 var acceptedQueues = []string{
@@ -206,6 +215,9 @@ var acceptedQueues = []string{
 	"spec: {defaultDeadline: 60m, maxDeadline: 1h0m0s}",
 	"spec: {defaultDeadline: 1s}",
 	"spec: {maxDeadline: 999999h999999m999999s}",
+	"spec: {scaleUp: {provider: CapacityBuffer, maxNodes: 1}}",
+	"spec: {scaleUp: {provider: ProvisioningRequest, class: a.example.com, parameters: {a: b}, maxNodes: 1000000, timeout: 1s, cooldown: 0s}}",
+	"spec: {scaleUp: {provider: CapacityBuffer, maxNodes: 4, shapes: [{name: a, labels: {b: c}, taints: [{key: d, effect: NoSchedule}], capacity: {cpu: 8}, maxNodes: 2}]}}",
 }
 
 var refusedReservations = []refusal{

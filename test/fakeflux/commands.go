@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/hostlist"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/idset"
@@ -82,8 +83,35 @@ func (c *call) job(args []string) int {
 		return 2
 	case len(args) > 1 && args[0] == "attach":
 		return c.attach(args[1:])
+	case len(args) > 0 && args[0] == "killall":
+		return c.killAll(args[1:])
 	}
-	return c.fail("flux-job: fakeflux has wait [--all] and attach alone")
+	return c.fail("flux-job: fakeflux has wait [--all], attach and killall alone")
+}
+
+// signals are those that killall knows, by name.
+var signals = map[string]syscall.Signal{
+	"SIGHUP": syscall.SIGHUP, "SIGINT": syscall.SIGINT, "SIGTERM": syscall.SIGTERM, "SIGKILL": syscall.SIGKILL,
+	"SIGUSR1": syscall.SIGUSR1, "SIGUSR2": syscall.SIGUSR2,
+}
+
+// killAll sends a signal to the tasks of all running jobs.
+func (c *call) killAll(args []string) int {
+	given, rest, err := parse(args, syntax{"force,f", "signal,s="})
+	number, known := signals[given.last("signal")]
+	if err != nil || len(rest) > 0 || !given.has("force") || !known {
+		return c.fail("flux-job: fakeflux has killall --force --signal=SIG")
+	}
+	c.Lock()
+	defer c.Unlock()
+	for _, j := range c.jobs {
+		if j.isRunning() {
+			for _, process := range j.processes {
+				signalGroup(process, number)
+			}
+		}
+	}
+	return 0
 }
 
 func (c *call) attach(args []string) int {

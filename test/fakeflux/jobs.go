@@ -16,12 +16,15 @@ import (
 	"slices"
 	"strconv"
 	"syscall"
+
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion/idset"
 )
 
 // jobspec is what is asked for.
 type jobspec struct {
-	Nodes, Tasks  int // 0 where it is not said
-	Cores         int // of each task
+	Nodes, Tasks  int    // 0 where it is not said
+	Cores         int    // of each task
+	Ranks         string // on which it may run, an idset; "": on all
 	Command       []string
 	Environment   []string
 	Directory     string
@@ -130,9 +133,13 @@ type placement struct {
 func (s *jobspec) place(free, all [][]int64) (placement, bool) {
 	p := placement{holds: map[int][]int64{}}
 	missing := max(s.Tasks, s.Nodes, 1)
+	ranks, _ := idset.Parse(s.Ranks)
 	for rank := range free {
 		if missing == 0 {
 			break
+		}
+		if s.Ranks != "" && !ranks.Has(int64(rank)) {
+			continue
 		}
 		tasks := min(missing, len(free[rank])/s.Cores)
 		cores := tasks * s.Cores

@@ -114,6 +114,10 @@ func (c *call) spec(given options, command []string) (jobspec, error) {
 		*to = max(*to, n)
 	}
 	spec.Cores = max(spec.Cores, 1)
+	if text, ranks := strings.CutPrefix(given.last("requires"), "rank:"); ranks {
+		spec.Ranks = text
+		_, problem = idset.Parse(text)
+	}
 	if problem == nil && spec.Tasks > 0 && spec.Tasks < spec.Nodes {
 		problem = fmt.Errorf("error: node count must not be greater than task count")
 	}

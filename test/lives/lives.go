@@ -31,6 +31,8 @@ type Life struct {
 type Step struct {
 	State   string
 	Brokers int32
+	// Told is the last decision that was told; "" for any.
+	Told string
 	// Patch is a merge patch; "" deletes it.
 	Patch string
 	// Ends: nothing is done to it, and its command ends. On simulated nodes the command ends once the
@@ -108,6 +110,22 @@ func expires(spec *v1alpha2.MiniClusterSpec) { spec.TTLSecondsAfterFinished = ne
 
 func suspended(spec *v1alpha2.MiniClusterSpec) { spec.Suspend = true }
 
+// saves lets a command end when it is asked for a checkpoint.
+func saves(spec *v1alpha2.MiniClusterSpec) {
+	spec.Elastic.Checkpoint = &v1alpha2.Checkpoint{Signal: "SIGUSR1", Wait: &metav1.Duration{Duration: time.Minute}}
+}
+
+// again is saves for a command that is run again with other brokers.
+func again(spec *v1alpha2.MiniClusterSpec) {
+	saves(spec)
+	spec.MinSize, spec.Elastic.Resize = 1, v1alpha2.ResizeRestart
+}
+
+// untilRun is a command that goes on until it is run for the last time, and then lasts for a while.
+func untilRun(last string) string {
+	return "trap 'exit 0' USR1; [[ $FLUX_MINICLUSTER_RESTART == " + last + " ]] || while :; do sleep 0.1; done; sleep 20"
+}
+
 // All are lives that are the same on nodes of either kind. Three brokers fit; sixteen, which
 // some want, never do.
 func All() []Life {
@@ -142,6 +160,22 @@ func All() []Life {
 		MiniCluster: miniCluster("grows", forEver).Launcher().Size(2).Tasks(2).MaxSize(3).Grow(),
 		Then:        []Step{{State: v1alpha2.StateRunning, Brokers: 3}},
 		Told:        []string{"Admitted", started2, "Grew"},
+	}, {
+		MiniCluster: miniCluster("runs-again", untilRun("2")).PodAnnotation(simulator.Runtime, "1h").Spec(again),
+		Then: []Step{
+			{State: v1alpha2.StateRunning, Brokers: 3, Patch: `{"spec":{"size":2}}`},
+			{State: v1alpha2.StateRunning, Brokers: 2, Patch: `{"spec":{"size":3}}`, Told: "Restarted"},
+			{State: v1alpha2.StateRunning, Brokers: 3, Ends: true, Told: "Restarted"},
+		},
+		Told: []string{"Admitted", started3, "Restarting", "Restarted", "Grew", "Restarting", "Restarted", succeeded}, End: ended(succeeded, 0),
+	}, {
+		MiniCluster: miniCluster("suspended-saved", untilRun("1")).PodAnnotation(simulator.Runtime, "1h").Spec(saves),
+		Then: []Step{
+			{State: v1alpha2.StateRunning, Brokers: 3, Patch: `{"spec":{"suspend":true}}`},
+			{State: v1alpha2.StateSuspended, Patch: `{"spec":{"suspend":false}}`},
+			{State: v1alpha2.StateRunning, Brokers: 3, Ends: true},
+		},
+		Told: []string{"Admitted", started3, "Warned", "Released", "Admitted", started3, succeeded}, End: ended(succeeded, 0),
 	}, {
 		MiniCluster: miniCluster("services", "until : </dev/tcp/services-services.services/7000; do sleep 1; done").Spec(services),
 		Told:        []string{"Admitted", started3, succeeded}, End: ended(succeeded, 0),

@@ -111,6 +111,9 @@ func (s *Step) isDue(now *seen) error {
 	if state := now.state(); state != s.State || now.mc.Status.Size != s.Brokers {
 		return fmt.Errorf("it is %s, and not %s with %d brokers; it was told to be %q", state, s.State, s.Brokers, now.told)
 	}
+	if s.Told != "" && now.told[len(now.told)-1] != s.Told {
+		return fmt.Errorf("it was told to be %q, and not %s last", now.told, s.Told)
+	}
 	if held := now.mc.Status.Nodes; s.Brokers == 0 && (held > 0 || len(now.pods) > 0) {
 		return fmt.Errorf("it is %s, and holds %d nodes with %d pods", s.State, held, len(now.pods))
 	}

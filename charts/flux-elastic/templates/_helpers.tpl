@@ -33,7 +33,9 @@ namespaces and annotations.
 {{- $_ := merge $object.metadata (dict "namespace" $namespace) }}
 {{- end }}
 {{- range $object.subjects }}
+{{- if eq .kind "ServiceAccount" }}
 {{- $_ := merge . (dict "namespace" $namespace) }}
+{{- end }}
 {{- end }}
 ---
 {{ toYaml $object }}

@@ -10,6 +10,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/spf13/cobra"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 )
@@ -42,6 +43,14 @@ func (e *ExitError) Unwrap() error { return e.Err }
 // Usagef returns the error of an invalid command line.
 func Usagef(format string, args ...any) error {
 	return &ExitError{CodeUsage, fmt.Errorf(format+"; try kubectl minicluster --help", args...)}
+}
+
+// NoArgs is the check of a verb without arguments.
+func NoArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return Usagef("%s has no arguments, and not %q", cmd.Name(), args)
+	}
+	return nil
 }
 
 // Report prints an error, and returns the exit code of the program.

@@ -6,6 +6,7 @@
 package access
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -84,6 +85,15 @@ func (s *Session) Client() (client.WithWatch, error) {
 	return client.NewWithWatch(config, client.Options{Scheme: Scheme})
 }
 
+// List reads objects from the server.
+func (s *Session) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	c, err := s.Client()
+	if err != nil {
+		return err
+	}
+	return c.List(ctx, list, options...)
+}
+
 // Clientset returns a client for what is no object: logs, and commands in pods.
 func (s *Session) Clientset() (*kubernetes.Clientset, error) {
 	config, err := s.Config()
@@ -97,6 +107,19 @@ func (s *Session) Clientset() (*kubernetes.Clientset, error) {
 func (s *Session) IsTerminal() bool {
 	file, ok := s.Out.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))
+}
+
+// Width is that of the terminal, in characters; 0 if the output is no terminal.
+func (s *Session) Width() int {
+	file, ok := s.Out.(*os.File)
+	if !ok {
+		return 0
+	}
+	width, _, err := term.GetSize(int(file.Fd()))
+	if err != nil {
+		return 0
+	}
+	return width
 }
 
 // ReadFile reads a file; - is the standard input.

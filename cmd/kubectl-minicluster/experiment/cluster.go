@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -98,27 +99,33 @@ func (c *cluster) make(d *core.Definition, run core.Run) (*v1alpha2.MiniCluster,
 
 // check asks the API server whether it would take the MiniClusters of all cases.
 func (c *cluster) check(ctx context.Context, d *core.Definition, runs []core.Run) error {
-	var errs []error
+	refused := make([]error, len(runs)) // in the order of the runs
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(workers)
 	seen := map[int]bool{}
-	for _, run := range runs {
+	for i, run := range runs {
 		if seen[run.Case] {
 			continue
 		}
 		seen[run.Case] = true
-		mc, err := c.make(d, run)
-		if err != nil {
-			return err
-		}
-		mc.Name += "-check" // there may be one of the run's name
-		err = c.insist(ctx, func() error { return c.client.Create(ctx, mc.DeepCopy(), client.DryRunAll) })
-		if err != nil && !apierrors.IsInvalid(err) && !apierrors.IsBadRequest(err) {
-			return err
-		}
-		if err != nil {
-			errs = append(errs, fmt.Errorf("case %d (%s): %w", run.Case, core.Describe(run.Parameters), err))
-		}
+		group.Go(func() error {
+			mc, err := c.make(d, run)
+			if err != nil {
+				return err
+			}
+			mc.Name += "-check" // there may be one of the run's name
+			err = c.insist(ctx, func() error { return c.client.Create(ctx, mc.DeepCopy(), client.DryRunAll) })
+			if !apierrors.IsInvalid(err) && !apierrors.IsBadRequest(err) {
+				return err
+			}
+			refused[i] = fmt.Errorf("case %d (%s): %w", run.Case, core.Describe(run.Parameters), err)
+			return nil
+		})
 	}
-	return errors.Join(errs...)
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return errors.Join(refused...)
 }
 
 // submit creates the MiniCluster of a run, unless it is there.

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
+
 	core "github.com/flux-elastic/flux-elastic/internal/experiment"
 )
 
@@ -19,12 +21,13 @@ const quiet = 30 * time.Second
 // display prints how far an experiment is: a line for each run that has ended, and on a terminal one more line, which
 // changes.
 type display struct {
-	out      io.Writer
-	terminal bool
-	began    time.Time
-	before   int // records at the beginning
-	said     time.Time
-	line     string
+	out io.Writer
+	// width is that of the terminal now; 0 without a terminal.
+	width  func() int
+	began  time.Time
+	before int // records at the beginning
+	said   time.Time
+	line   string
 }
 
 func (d *display) begin(c core.Counts, now time.Time) {
@@ -71,11 +74,15 @@ func (d *display) progress(c core.Counts, stopped string, now time.Time) {
 	if stopped != "" && c.Pending > 0 {
 		line += "; no more are submitted: " + stopped
 	}
+	width := d.width()
+	if width > 0 { // a line that is continued below cannot be removed
+		line = ansi.Truncate(line, width-1, "…")
+	}
 	switch {
-	case d.terminal && line != d.line:
+	case width > 0 && line != d.line:
 		d.line = line
 		fmt.Fprint(d.out, "\r\x1b[K"+line)
-	case !d.terminal && now.Sub(d.said) >= quiet:
+	case width == 0 && now.Sub(d.said) >= quiet:
 		d.said = now
 		fmt.Fprintln(d.out, line)
 	}
@@ -92,7 +99,7 @@ func pace(ended, left int, passed time.Duration) (perMinute float64, rest time.D
 
 // print prints a line above the one that changes.
 func (d *display) print(line string) {
-	if d.terminal && d.line != "" {
+	if d.line != "" {
 		fmt.Fprint(d.out, "\r\x1b[K")
 		defer fmt.Fprint(d.out, d.line)
 	}
@@ -107,7 +114,7 @@ func (d *display) end(line string) {
 
 // clear removes the line that changes.
 func (d *display) clear() {
-	if d.terminal && d.line != "" {
+	if d.line != "" {
 		fmt.Fprint(d.out, "\r\x1b[K")
 		d.line = ""
 	}

@@ -12,7 +12,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
-	"text/tabwriter"
+	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -54,7 +54,7 @@ run did not succeed, or was not submitted.`,
 				return err
 			}
 			if dry {
-				return list(s.Out, definition)
+				return list(s, definition)
 			}
 			dir := cmp.Or(out, definition.Out, definition.Name)
 			if err := begin(cmd.Context(), s, dir, text, definition); err != nil {
@@ -70,7 +70,7 @@ run did not succeed, or was not submitted.`,
 
 func newResume(s *access.Session) *cobra.Command {
 	return &cobra.Command{
-		Use: "resume DIR", Short: "Go on with an experiment that was interrupted",
+		Use: "resume DIR", Short: "Go on with an experiment that was interrupted", ValidArgsFunction: directories,
 		Long: `Go on with the experiment whose results are in the directory. Runs that have a record are not repeated. Those whose
 MiniCluster is in the cluster are taken up, and all others are submitted.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -84,7 +84,7 @@ MiniCluster is in the cluster are taken up, and all others are submitted.`,
 
 func newStatus(s *access.Session) *cobra.Command {
 	return &cobra.Command{
-		Use: "status DIR", Short: "Count the runs of an experiment by their state",
+		Use: "status DIR", Short: "Count the runs of an experiment by their state", ValidArgsFunction: directories,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return access.Usagef("status needs one directory of results")
@@ -94,11 +94,25 @@ func newStatus(s *access.Session) *cobra.Command {
 	}
 }
 
+// directories completes the directories of results.
+func directories(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	return nil, cobra.ShellCompDirectiveFilterDirs
+}
+
 func newSchema(s *access.Session) *cobra.Command {
 	return &cobra.Command{
-		Use: "schema", Short: "Print the JSON schema of experiments, for editors", Args: cobra.NoArgs,
+		Use: "schema", Short: "Print the JSON schema of experiments, for editors", Args: access.NoArgs,
+		Long: `Print the JSON schema of experiments, with the fields of the MiniCluster. Write it to a file beside the experiment, whose
+first line then tells editors with a YAML language server to complete and check what is written:
+
+  # yaml-language-server: $schema=experiment.schema.json`,
+		Example: "  kubectl minicluster experiment schema > experiment.schema.json",
 		RunE: func(*cobra.Command, []string) error {
-			_, err := io.WriteString(s.Out, core.Schema)
+			schema, err := core.Schema()
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintln(s.Out, string(schema))
 			return err
 		},
 	}
@@ -116,13 +130,13 @@ func readDefinition(file string, stdin io.Reader) (text []byte, _ *core.Definiti
 }
 
 // list prints the runs in their order.
-func list(out io.Writer, d *core.Definition) error {
+func list(s *access.Session, d *core.Definition) error {
 	runs, err := d.Runs()
 	if err != nil {
 		return err
 	}
-	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(w, "NAME\tCASE\tREPETITION\tSIZE\tTASKS\tPARAMETERS")
+	t := s.NewTable()
+	t.Row("NAME", "CASE", "REPETITION", "SIZE", "TASKS", "PARAMETERS")
 	for _, run := range runs {
 		mc, err := d.MiniCluster(run)
 		if err != nil {
@@ -132,9 +146,9 @@ func list(out io.Writer, d *core.Definition) error {
 		if mc.Spec.Tasks != nil {
 			tasks = *mc.Spec.Tasks
 		}
-		fmt.Fprintf(w, "%s\t%d\t%d\t%d\t%d\t%s\n", run.Name, run.Case, run.Repetition, max(mc.Spec.Size, 1), tasks, core.Describe(run.Parameters))
+		t.Row(run.Name, strconv.Itoa(run.Case), strconv.Itoa(run.Repetition), strconv.Itoa(int(max(mc.Spec.Size, 1))), strconv.Itoa(int(tasks)), core.Describe(run.Parameters))
 	}
-	return w.Flush()
+	return t.Flush()
 }
 
 // begin makes the directory of results, after the API server has checked a MiniCluster of each case.
@@ -171,7 +185,7 @@ func resume(ctx context.Context, s *access.Session, dir string) error {
 	if err != nil {
 		return err
 	}
-	show := &display{out: s.Out, terminal: s.IsTerminal()}
+	show := &display{out: s.Out, width: s.Width}
 	runner, err := newRunner(r, c, s.Clock, show)
 	if err != nil {
 		return err
@@ -222,10 +236,10 @@ func status(ctx context.Context, s *access.Session, dir string) error {
 	}
 	fmt.Fprintf(s.Out, "%s: %d runs in namespace %s, %d recorded, %d in the cluster, %d not submitted\n",
 		r.definition.Name, len(r.runs), r.identity.Namespace, len(r.records), left, len(r.runs)-len(r.records)-left)
-	w := tabwriter.NewWriter(s.Out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(w, "STATE\tRUNS")
+	t := s.NewTable()
+	t.Row("STATE", "RUNS")
 	for _, state := range sortedKeys(states) {
-		fmt.Fprintf(w, "%s\t%d\n", state, states[state])
+		t.Row(s.Paint(state), strconv.Itoa(states[state]))
 	}
-	return w.Flush()
+	return t.Flush()
 }

@@ -10,7 +10,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
@@ -23,7 +22,7 @@ const pageFile = "report.html"
 func newReport(s *access.Session) *cobra.Command {
 	out := ""
 	cmd := &cobra.Command{
-		Use: "report DIR", Short: "Write a page with drawings and tables of an experiment",
+		Use: "report DIR", Short: "Write a page with drawings and tables of an experiment", ValidArgsFunction: directories,
 		Long: `Write report.html, a page that needs no other file, and each of its drawings as an SVG file. It needs no cluster, and
 can be used while the experiment runs.`,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -48,7 +47,7 @@ can be used while the experiment runs.`,
 func newCompare(s *access.Session) *cobra.Command {
 	out := ""
 	cmd := &cobra.Command{
-		Use: "compare A B", Short: "Compare the runs of two experiments with the same parameters",
+		Use: "compare A B", Short: "Compare the runs of two experiments with the same parameters", ValidArgsFunction: directories,
 		Long: `Print a table of the cases that both experiments have: the median and the range of each measure, the median ratio of
 B to A over all pairs of runs, and the ratios between which nine tenths of the pairs are. With --out, the table and
 drawings are also written as a page.`,
@@ -68,7 +67,7 @@ drawings are also written as a page.`,
 			if err != nil {
 				return err
 			}
-			if err := printTable(s.Out, table); err != nil || out == "" {
+			if err := printTable(s, table); err != nil || out == "" {
 				return err
 			}
 			return writeReport(s.Out, out, page, drawings)
@@ -106,11 +105,15 @@ func writeReport(out io.Writer, dir string, page []byte, drawings []report.Drawi
 	return nil
 }
 
-func printTable(out io.Writer, t report.Table) error {
-	w := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(w, strings.ToUpper(strings.Join(t.Header, "\t")))
-	for _, row := range t.Rows {
-		fmt.Fprintln(w, strings.Join(row, "\t"))
+func printTable(s *access.Session, table report.Table) error {
+	t := s.NewTable()
+	head := make([]string, len(table.Header))
+	for i, name := range table.Header {
+		head[i] = strings.ToUpper(name)
 	}
-	return w.Flush()
+	t.Row(head...)
+	for _, row := range table.Rows {
+		t.Row(row...)
+	}
+	return t.Flush()
 }

@@ -59,6 +59,7 @@ The drawing has all nodes, if you may list nodes. Otherwise it has those that th
 	flags.BoolVarP(&o.all, "all-namespaces", "A", false, "draw the MiniClusters of all namespaces")
 	flags.DurationVar(&o.since, "since", time.Hour, "how far back the drawing begins")
 	flags.StringVarP(&o.output, "output", "o", "svg", "svg or html")
+	access.Complete(cmd, "output", access.Choices("svg", "html"))
 	return cmd
 }
 

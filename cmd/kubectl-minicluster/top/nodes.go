@@ -7,14 +7,42 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"unicode"
 
-	"github.com/charmbracelet/lipgloss"
+	"charm.land/lipgloss/v2"
 
 	"github.com/flux-elastic/flux-elastic/internal/dashboard"
 )
 
 // palette are the colors of MiniClusters on the map.
 var palette = []string{"4", "2", "5", "6", "3", "12", "10", "13", "14", "11"}
+
+// ink is how a MiniCluster is drawn: as a block in a color, or as a letter where there are no colors.
+type ink struct {
+	color  lipgloss.Style
+	letter rune // 0 with colors
+}
+
+func newInk(i int, colorless bool) ink {
+	if colorless {
+		return ink{letter: rune('A' + i%26)}
+	}
+	return ink{color: lipgloss.NewStyle().Foreground(lipgloss.Color(palette[i%len(palette)]))}
+}
+
+func (k ink) whole() string {
+	if k.letter != 0 {
+		return string(k.letter)
+	}
+	return k.color.Render("█")
+}
+
+func (k ink) part() string {
+	if k.letter != 0 {
+		return string(unicode.ToLower(k.letter))
+	}
+	return k.color.Render("▒")
+}
 
 // nodes is a map: a character for each node, in lines of their domains.
 func (s *screen) nodes(c *scene) []string {
@@ -23,7 +51,7 @@ func (s *screen) nodes(c *scene) []string {
 	}
 	var domains []string
 	byDomain := map[string][]*dashboard.Node{}
-	colors := map[string]lipgloss.Style{}
+	inks := map[string]ink{}
 	for i := range c.view.Nodes {
 		n := &c.view.Nodes[i]
 		domain := cmp.Or(n.Domain(), "nodes")
@@ -32,35 +60,39 @@ func (s *screen) nodes(c *scene) []string {
 		}
 		byDomain[domain] = append(byDomain[domain], n)
 		for _, holder := range n.Holders {
-			if _, known := colors[holder.Of]; !known {
-				colors[holder.Of] = lipgloss.NewStyle().Foreground(lipgloss.Color(palette[len(colors)%len(palette)]))
+			if _, known := inks[holder.Of]; !known {
+				inks[holder.Of] = newInk(len(inks), s.colorless)
 			}
 		}
 	}
-	lines := []string{dim.Render("█ in use   ▒ partly   · free   r reserved   t taint   x down")}
+	used := "█ in use   ▒ partly"
+	if s.colorless {
+		used = "A in use   a partly"
+	}
+	lines := []string{dim.Render(used + "   · free   r reserved   t taint   x down")}
 	width := max(10, s.width-22)
 	for _, domain := range domains {
 		name := domain
 		for nodes := range slices.Chunk(byDomain[domain], width) {
 			line := pad(name, 20)
 			for _, n := range nodes {
-				line += symbol(n, colors)
+				line += symbol(n, inks)
 			}
 			lines = append(lines, line)
 			name = ""
 		}
 	}
-	return append(lines, s.legend(c, colors)...)
+	return append(lines, s.legend(c, inks)...)
 }
 
-func symbol(n *dashboard.Node, colors map[string]lipgloss.Style) string {
+func symbol(n *dashboard.Node, inks map[string]ink) string {
 	switch {
 	case n.Down != "":
 		return bad.Render("x")
 	case len(n.Holders) > 0 && n.Part < 100:
-		return colors[n.Holders[0].Of].Render("▒")
+		return inks[n.Holders[0].Of].part()
 	case len(n.Holders) > 0:
-		return colors[n.Holders[0].Of].Render("█")
+		return inks[n.Holders[0].Of].whole()
 	case n.Reserved:
 		return waits.Render("r")
 	case n.Taint != "":
@@ -70,7 +102,7 @@ func symbol(n *dashboard.Node, colors map[string]lipgloss.Style) string {
 }
 
 // legend names the MiniClusters on the map, those with the most nodes first.
-func (s *screen) legend(c *scene, colors map[string]lipgloss.Style) []string {
+func (s *screen) legend(c *scene, inks map[string]ink) []string {
 	counts := map[string]int{}
 	for i := range c.view.Nodes {
 		for _, holder := range c.view.Nodes[i].Holders {
@@ -84,7 +116,11 @@ func (s *screen) legend(c *scene, colors map[string]lipgloss.Style) []string {
 	slices.SortFunc(keys, func(a, b string) int { return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b)) })
 	lines := []string{""}
 	for _, key := range keys {
-		lines = append(lines, colors[key].Render("█ ")+pad(cmp.Or(c.label(key), "others"), 40)+fmt.Sprintf("%d nodes", counts[key]))
+		text := fmt.Sprintf("%d nodes", counts[key])
+		if counts[key] == 1 {
+			text = "1 node"
+		}
+		lines = append(lines, inks[key].whole()+" "+pad(cmp.Or(c.label(key), "others"), 40)+text)
 	}
 	return lines
 }

@@ -6,15 +6,17 @@ package top
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/charmbracelet/lipgloss"
+	"charm.land/lipgloss/v2"
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/access"
 	"github.com/flux-elastic/flux-elastic/internal/dashboard"
 )
 
@@ -68,13 +70,13 @@ type screen struct {
 	offset        int // of the list
 	filter        string
 	typing        bool // the filter
+	colorless     bool // the terminal has no colors, or the user wants none
 }
 
 // Colors of the terminal's palette.
 var (
 	dim    = lipgloss.NewStyle().Faint(true)
 	bold   = lipgloss.NewStyle().Bold(true)
-	good   = lipgloss.NewStyle().Foreground(lipgloss.Color("2"))
 	waits  = lipgloss.NewStyle().Foreground(lipgloss.Color("3"))
 	bad    = lipgloss.NewStyle().Foreground(lipgloss.Color("1"))
 	accent = lipgloss.NewStyle().Foreground(lipgloss.Color("6"))
@@ -119,7 +121,7 @@ func summary(c *scene) string {
 		v1alpha2.StateSucceeded, v1alpha2.StateFailed,
 	} {
 		if counts[state] > 0 {
-			parts = append(parts, colorOf(state).Render(fmt.Sprintf("%d %s", counts[state], state)))
+			parts = append(parts, access.StateStyle(state).Render(fmt.Sprintf("%d %s", counts[state], state)))
 		}
 	}
 	if n := len(c.view.Nodes); n > 0 {
@@ -132,18 +134,6 @@ func summary(c *scene) string {
 		parts = append(parts, fmt.Sprintf("%d of %d nodes in use", used, n))
 	}
 	return cmp.Or(strings.Join(parts, "   "), "There is no MiniCluster.")
-}
-
-func colorOf(state string) lipgloss.Style {
-	switch state {
-	case v1alpha2.StateRunning, v1alpha2.StateSucceeded:
-		return good
-	case v1alpha2.StateFailed, v1alpha2.StateRejected:
-		return bad
-	case v1alpha2.StateQueued, v1alpha2.StateBackingOff:
-		return waits
-	}
-	return lipgloss.NewStyle()
 }
 
 // mostQueues is how many queues have a line.
@@ -164,7 +154,7 @@ func (s *screen) queues(c *scene) []string {
 		}
 		line := pad(q.Name, 18)
 		if q.Listed {
-			line += gauge(part(q.Share), part(q.Deserved), length) + fmt.Sprintf(" %5.1f%% ", 100*part(q.Share))
+			line += gauge(access.Part(q.Share), access.Part(q.Deserved), length) + fmt.Sprintf(" %5.1f%% ", 100*access.Part(q.Share))
 		}
 		line += fmt.Sprintf(" %d have nodes, %d wait", q.Admitted, q.Pending)
 		if q.Suspended {
@@ -173,11 +163,6 @@ func (s *screen) queues(c *scene) []string {
 		lines = append(lines, line)
 	}
 	return lines
-}
-
-func part(text string) float64 {
-	value, _ := strconv.ParseFloat(text, 64) // "" is 0
-	return max(0, min(1, value))
 }
 
 // gauge is a bar of some length for a part of 1, with a mark at another part.
@@ -201,9 +186,12 @@ func gauge(value, mark float64, length int) string {
 func (s *screen) bar() string {
 	var names []string
 	for i, name := range []string{"MiniClusters", "Waiting", "Nodes"} {
-		if tab(i) == s.tab {
+		switch {
+		case tab(i) == s.tab && s.colorless:
+			names = append(names, "["+name+"]")
+		case tab(i) == s.tab:
 			names = append(names, bold.Underline(true).Render(name))
-		} else {
+		default:
 			names = append(names, dim.Render(name))
 		}
 	}
@@ -270,15 +258,21 @@ func (s *screen) miniClusters(c *scene) []string {
 		case "size":
 			return cmp.Or(cmp.Compare(b.Wanted, a.Wanted), name)
 		}
-		return cmp.Or(cmp.Compare(rank(b), rank(a)), cmp.Compare(a.Position, b.Position), cmp.Compare(a.Created, b.Created), name)
+		return cmp.Or(cmp.Compare(rank(b), rank(a)), comparePlaces(a, b), cmp.Compare(a.Created, b.Created), name)
 	})
 	name := c.longest(all, max(12, min(40, s.width-62)))
 	lines := []string{dim.Render(pad("NAME", name) + pad("STATE", 12) + pad("BROKERS", 10) + pad("QUEUE", 14) + "PROGRESS")}
 	for _, mc := range all {
 		brokers := fmt.Sprintf("%d/%d", mc.Up, cmp.Or(mc.Has, mc.Wanted))
-		lines = append(lines, pad(c.label(mc.ID), name)+colorOf(mc.State).Render(pad(cmp.Or(mc.State, "New"), 12))+pad(brokers, 10)+pad(mc.Queue, 14)+progress(mc, c))
+		lines = append(lines, pad(c.label(mc.ID), name)+access.StateStyle(mc.State).Render(pad(cmp.Or(mc.State, "New"), 12))+pad(brokers, 10)+pad(mc.Queue, 14)+progress(mc, c))
 	}
 	return lines
+}
+
+// comparePlaces compares places in a queue. A queue lists the first ones, and the others are after them.
+func comparePlaces(a, b *dashboard.MiniCluster) int {
+	const last = math.MaxInt32
+	return cmp.Compare(cmp.Or(a.Position, last), cmp.Or(b.Position, last))
 }
 
 // progress says how far a MiniCluster is: against the limit of its command, or for how long it has waited.
@@ -311,7 +305,7 @@ func (s *screen) waiting(c *scene) []string {
 		return []string{"Nobody waits."}
 	}
 	slices.SortStableFunc(all, func(a, b *dashboard.MiniCluster) int {
-		return cmp.Or(cmp.Compare(a.Queue, b.Queue), cmp.Compare(a.Position, b.Position), cmp.Compare(a.ID, b.ID))
+		return cmp.Or(cmp.Compare(a.Queue, b.Queue), comparePlaces(a, b), cmp.Compare(a.ID, b.ID))
 	})
 	name := c.longest(all, max(12, min(36, s.width-52)))
 	lines := []string{dim.Render(pad("QUEUE", 14) + pad("PLACE", 7) + pad("NAME", name) + "WHY")}

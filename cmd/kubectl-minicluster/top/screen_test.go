@@ -10,7 +10,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/charmbracelet/lipgloss"
+	"charm.land/lipgloss/v2"
+	"github.com/charmbracelet/x/ansi"
 
 	"github.com/flux-elastic/flux-elastic/internal/dashboard"
 )
@@ -26,6 +27,7 @@ func cluster() *scene {
 			MiniClusters: []dashboard.MiniCluster{
 				{ID: "a/done", Queue: "q", State: "Succeeded", Why: "Succeeded", Created: at(time.Hour), Started: at(time.Hour), Ended: at(time.Minute), Wanted: 9},
 				{ID: "a/runs", Queue: "q", State: "Running", Created: at(time.Hour), Admitted: at(11 * time.Minute), Started: at(10 * time.Minute), Up: 3, Has: 4, Wanted: 4},
+				{ID: "a/far", Queue: "q", State: "Queued", Why: "WaitingForTurn", Message: "waits for its turn", Created: at(4 * time.Minute), Wanted: 8},
 				{ID: "b/second", Queue: "q", State: "Queued", Why: "WaitingForTurn", Message: "leaves room for a/first", Position: 2, Created: at(2 * time.Minute), Wanted: 8},
 				{ID: "a/first", Queue: "q", State: "Queued", Why: "NoRoom", Message: "Needs room for 8 brokers", Position: 1, Created: at(3 * time.Minute), Wanted: 8},
 				{ID: "b/starts", Queue: "r", State: "Starting", Created: at(time.Minute), Admitted: at(30 * time.Second), Has: 2, Wanted: 2},
@@ -49,7 +51,7 @@ func cluster() *scene {
 // shown draws a screen, and returns its lines with single blanks.
 func shown(s *screen, c *scene) []string {
 	var lines []string
-	for line := range strings.SplitSeq(s.draw(c), "\n") {
+	for line := range strings.SplitSeq(ansi.Strip(s.draw(c)), "\n") {
 		lines = append(lines, strings.Join(strings.Fields(line), " "))
 	}
 	return lines
@@ -61,19 +63,19 @@ func TestDraw(t *testing.T) {
 		want   []string
 	}{
 		"MiniClusters": {screen{}, []string{
-			"MiniClusters of all namespaces 12:00:00", "1 Running 1 Starting 2 Queued 1 Succeeded 2 of 6 nodes in use",
+			"MiniClusters of all namespaces 12:00:00", "1 Running 1 Starting 3 Queued 1 Succeeded 2 of 6 nodes in use",
 			"a/runs Running 3/4 q ██████······ 10m of 20m", "b/starts Starting 0/2 r has nodes for 30s", "a/first Queued 0/8 q place 1, waits for 3m: NoRoom",
-			"b/second Queued 0/8 q place 2, waits for 2m: WaitingForTurn", "a/done Succeeded 0/9 q Succeeded, 60s ago",
+			"b/second Queued 0/8 q place 2, waits for 2m: WaitingForTurn", "a/far Queued 0/8 q made 4m ago: WaitingForTurn", "a/done Succeeded 0/9 q Succeeded, 60s ago",
 		}},
 		"by name":      {screen{order: 1}, []string{"a/done Succeeded 0/9 q Succeeded, 60s ago", "a/first Queued 0/8 q place 1, waits for 3m: NoRoom"}},
 		"the filter":   {screen{filter: "NoRoom"}, []string{"a/first Queued 0/8 q place 1, waits for 3m: NoRoom", "q quit tab list / filter s sort: state filter: NoRoom"}},
-		"who waits":    {screen{tab: tabWaiting}, []string{"q 1 a/first Needs room for 8 brokers", "q 2 b/second leaves room for a/first"}},
-		"the nodes":    {screen{tab: tabNodes}, []string{"east/r1 █▒", "east/r2 xr", "nodes t·", "█ a/runs 1 nodes", "█ b/starts 1 nodes"}},
+		"who waits":    {screen{tab: tabWaiting}, []string{"q 1 a/first Needs room for 8 brokers", "q 2 b/second leaves room for a/first", "q - a/far waits for its turn"}},
+		"the nodes":    {screen{tab: tabNodes}, []string{"MiniClusters Waiting [Nodes]", "A in use a partly · free r reserved t taint x down", "east/r1 Ab", "east/r2 xr", "nodes t·", "A a/runs 1 node", "B b/starts 1 node"}},
 		"a typed text": {screen{typing: true, filter: "ab"}, []string{"/ab▏"}},
 		"the queues":   {screen{}, []string{"q ████████████████████··········|········· 50.0% 1 have nodes, 2 wait", "r 1 have nodes, 0 wait suspended"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tc.screen.width, tc.screen.height = 120, 30
+			tc.screen.width, tc.screen.height, tc.screen.colorless = 120, 30, true
 			lines, at := shown(&tc.screen, cluster()), 0
 			for _, want := range tc.want {
 				found := slices.Index(lines[at:], want)
@@ -93,6 +95,20 @@ func TestDraw(t *testing.T) {
 	s = screen{width: 120, height: 30, filter: "NoRoom"}
 	if text := s.draw(cluster()); strings.Contains(text, "b/second") {
 		t.Errorf("the filter lets others through:\n%s", text)
+	}
+}
+
+// With colors, blocks stand for the nodes in use.
+func TestColors(t *testing.T) {
+	s := screen{width: 120, height: 30, tab: tabNodes}
+	text := s.draw(cluster())
+	for _, want := range []string{"\x1b[34m█\x1b[m\x1b[32m▒\x1b[m", "\x1b[32m█\x1b[m b/starts"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in %q", want, text)
+		}
+	}
+	if plain := ansi.Strip(text); !strings.Contains(plain, "█ in use") || strings.Contains(plain, "[Nodes]") {
+		t.Errorf("with colors:\n%s", plain)
 	}
 }
 
@@ -122,7 +138,7 @@ func TestSizes(t *testing.T) {
 	}
 	s := &screen{width: 80, height: 24, order: 1}
 	s.key("end")
-	if text := s.draw(c); !strings.Contains(text, " of 206") {
+	if text := s.draw(c); !strings.Contains(text, " of 207") {
 		t.Errorf("the end is not there:\n%s", text)
 	}
 	s.key("home")

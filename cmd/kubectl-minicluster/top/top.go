@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	tea "github.com/charmbracelet/bubbletea"
+	tea "charm.land/bubbletea/v2"
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,7 +28,7 @@ import (
 func New(s *access.Session) *cobra.Command {
 	all, every := false, 2*time.Second
 	cmd := &cobra.Command{
-		Use: "top", Short: "Watch MiniClusters, queues and nodes live, on the whole screen", Args: cobra.NoArgs,
+		Use: "top", Short: "Watch MiniClusters, queues and nodes live, on the whole screen", Args: access.NoArgs,
 		Long: `Watch MiniClusters, queues and nodes live, on the whole screen of a terminal. Without the right to list queues, nodes or
 reservations, the rest is shown.
 
@@ -48,8 +48,8 @@ Keys: q quits, tab changes the list, the arrow keys scroll, / filters, s sorts b
 			if err != nil {
 				return err
 			}
-			_, err = tea.NewProgram(&program{reader: r, every: every, scene: first}, tea.WithContext(cmd.Context()), tea.WithAltScreen(),
-				tea.WithInput(s.In), tea.WithOutput(s.Out)).Run()
+			p := &program{reader: r, every: every, scene: first, screen: screen{colorless: !s.HasColors()}}
+			_, err = tea.NewProgram(p, tea.WithContext(cmd.Context()), tea.WithInput(s.In), tea.WithOutput(s.Out)).Run()
 			if errors.Is(err, tea.ErrProgramKilled) && cmd.Context().Err() != nil {
 				return cmd.Context().Err()
 			}
@@ -153,7 +153,7 @@ func (p *program) Update(message tea.Msg) (tea.Model, tea.Cmd) {
 			p.scene = message.scene
 		}
 		return p, p.look
-	case tea.KeyMsg:
+	case tea.KeyPressMsg:
 		if p.key(message.String()) {
 			return p, tea.Quit
 		}
@@ -162,17 +162,19 @@ func (p *program) Update(message tea.Msg) (tea.Model, tea.Cmd) {
 }
 
 // View draws the screen.
-func (p *program) View() string {
+func (p *program) View() tea.View {
+	view := tea.NewView("")
+	view.AltScreen = true
 	if p.width == 0 {
-		return ""
+		return view
 	}
-	text := p.draw(p.scene)
+	view.Content = p.draw(p.scene)
 	if p.err != nil { // what was seen last stays
-		lines := strings.Split(text, "\n")
+		lines := strings.Split(view.Content, "\n")
 		lines[len(lines)-1] = bad.Render("The API server did not answer: " + access.Explain(p.err))
-		text = strings.Join(lines, "\n")
+		view.Content = strings.Join(lines, "\n")
 	}
-	return text
+	return view
 }
 
 // key carries out a key. It reports whether the program ends.
@@ -209,7 +211,7 @@ func (s *screen) scroll(name string) {
 		s.offset++
 	case "pgup":
 		s.offset -= page
-	case "pgdown", " ":
+	case "pgdown", "space":
 		s.offset += page
 	case "home", "g":
 		s.offset = 0
@@ -228,6 +230,8 @@ func (s *screen) typeFilter(name string) {
 		if runes := []rune(s.filter); len(runes) > 0 {
 			s.filter = string(runes[:len(runes)-1])
 		}
+	case "space":
+		s.filter += " "
 	default:
 		if len([]rune(name)) == 1 {
 			s.filter += name

@@ -4,6 +4,7 @@
 package verbs
 
 import (
+	"cmp"
 	"context"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -13,14 +14,13 @@ import (
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 )
 
-// follow calls each for the MiniClusters that match, now and whenever one has changed, until each returns true or an
-// error. A MiniCluster that is deleted has a deletionTimestamp in its last call. Watches that end, as all do after some
-// time, begin again.
+// follow calls each for the MiniClusters that match, now and whenever one has changed or is gone (isGone), until each
+// returns true or an error. Watches that end, as all do after some time, begin again.
 func follow(ctx context.Context, c client.WithWatch, each func(mc *v1alpha2.MiniCluster) (done bool, err error), options ...client.ListOption) error {
 	seen := map[types.UID]*v1alpha2.MiniCluster{}
 	look := func(mc *v1alpha2.MiniCluster) (bool, error) {
 		seen[mc.UID] = mc
-		if mc.DeletionTimestamp != nil {
+		if isGone(mc) {
 			delete(seen, mc.UID)
 		}
 		return each(mc)
@@ -59,13 +59,16 @@ func changed(seen map[types.UID]*v1alpha2.MiniCluster, items []v1alpha2.MiniClus
 	return out
 }
 
-// gone marks a MiniCluster that does not exist any more.
+// gone marks a MiniCluster that does not exist any more. It was last seen with finalizers if nobody saw its end.
 func gone(mc *v1alpha2.MiniCluster) *v1alpha2.MiniCluster {
-	if mc.DeletionTimestamp == nil {
-		mc = mc.DeepCopy()
-		mc.DeletionTimestamp = &mc.CreationTimestamp
-	}
+	mc = mc.DeepCopy()
+	mc.DeletionTimestamp, mc.Finalizers = cmp.Or(mc.DeletionTimestamp, &mc.CreationTimestamp), nil
 	return mc
+}
+
+// isGone reports whether a MiniCluster does not exist any more.
+func isGone(mc *v1alpha2.MiniCluster) bool {
+	return mc.DeletionTimestamp != nil && len(mc.Finalizers) == 0
 }
 
 // watchFrom calls each for changes since a resource version, until the watch ends.

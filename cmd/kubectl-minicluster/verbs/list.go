@@ -34,7 +34,7 @@ type lister struct {
 func newList(s *access.Session) *cobra.Command {
 	l := &lister{Session: s}
 	cmd := &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List MiniClusters, the oldest first", Args: cobra.NoArgs,
+		Use: "list", Aliases: []string{"ls"}, Short: "List MiniClusters, the oldest first", Args: access.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return l.run(cmd.Context()) },
 	}
 	output(cmd, &l.format, formats...)
@@ -97,9 +97,9 @@ func (l *lister) print(items []v1alpha2.MiniCluster) error {
 		}
 		return nil
 	}
-	t := newTable(l.Session)
+	t := l.NewTable()
 	if !l.headed {
-		t.row(l.cells("NAMESPACE", []string{"NAME", "STATE", "BROKERS", "TASKS", "NODES", "QUEUE", "AGE", "RAN", "WHY"}, "ATTEMPT", "PLACEMENT")...)
+		t.Row(l.cells("NAMESPACE", []string{"NAME", "STATE", "BROKERS", "TASKS", "NODES", "QUEUE", "AGE", "RAN", "WHY"}, "ATTEMPT", "PLACEMENT")...)
 		l.headed = true
 	}
 	now := l.Clock.Now()
@@ -110,8 +110,8 @@ func (l *lister) print(items []v1alpha2.MiniCluster) error {
 		if a := mc.Status.Admission; a != nil {
 			attempt, placement = strconv.Itoa(int(a.Attempt)), a.Nodes
 		}
-		t.row(l.cells(mc.Namespace, []string{
-			mc.Name, stateOf(mc), brokersOf(mc), number(mc.Status.Tasks), number(mc.Status.Nodes), state.QueueOf(mc),
+		t.Row(l.cells(mc.Namespace, []string{
+			mc.Name, l.Paint(stateOf(mc)), brokersOf(mc), number(mc.Status.Tasks), number(mc.Status.Nodes), state.QueueOf(mc),
 			duration.HumanDuration(now.Sub(mc.CreationTimestamp.Time)), ranOf(mc, now), whyOf(mc),
 		}, attempt, placement)...)
 	}

@@ -25,7 +25,7 @@ import (
 func newNodes(s *access.Session) *cobra.Command {
 	format, levels := "", ""
 	cmd := &cobra.Command{
-		Use: "nodes", Short: "Show the nodes by zone and rack: who runs where, free, reserved, cordoned", Args: cobra.NoArgs,
+		Use: "nodes", Short: "Show the nodes by zone and rack: who runs where, free, reserved, cordoned", Args: access.NoArgs,
 		Long: `Show the nodes by zone and rack: who runs where, free, reserved, cordoned. With -o wide, every node has a line. It needs
 the right to list nodes, and pods, miniclusters and miniclusterreservations of all namespaces. "Free" means without
 MiniClusters: pods of others do not count.`,
@@ -42,13 +42,21 @@ MiniClusters: pods of others do not count.`,
 			if err != nil {
 				return err
 			}
-			if format == "wide" {
+			switch format {
+			case "table":
+				return mapNodes(s, view.Nodes)
+			case "wide":
 				return listNodes(s, view.Nodes, topology)
+			case "name":
+				for i := range view.Nodes {
+					fmt.Fprintln(s.Out, "node/"+view.Nodes[i].Name)
+				}
+				return nil
 			}
-			return mapNodes(s, view.Nodes)
+			return printValue(s.Out, format, nodesFrom(view.Nodes, topology))
 		},
 	}
-	output(cmd, &format, "table", "wide")
+	output(cmd, &format, formats...)
 	cmd.Flags().StringVar(&levels, "topology-labels", state.TopologyLabels(state.TopologyLevels), "node labels of the topology, outermost first, as the manager's flag")
 	return cmd
 }
@@ -90,16 +98,48 @@ func useOf(n *dashboard.Node) string {
 	return cmp.Or(strings.Join(uses, ", "), "free")
 }
 
+// node is a node as JSON.
+type node struct {
+	Name string `json:"name"`
+	// Labels are those of the topology.
+	Labels map[string]string `json:"labels,omitempty"`
+	// MiniClusters are those on the node, each as NAMESPACE/NAME.
+	MiniClusters     []string `json:"miniClusters,omitempty"`
+	RequestedPercent int      `json:"requestedPercent"`
+	// Use is what the table says.
+	Use         string `json:"use"`
+	Down        string `json:"down,omitempty"`
+	Taint       string `json:"taint,omitempty"`
+	Reservation string `json:"reservation,omitempty"`
+}
+
+func nodesFrom(nodes []dashboard.Node, topology []state.TopologyLevel) []node {
+	out := make([]node, len(nodes))
+	for i := range nodes {
+		n := &nodes[i]
+		out[i] = node{Name: n.Name, RequestedPercent: n.Part, Use: useOf(n), Down: n.Down, Taint: n.Taint, Reservation: n.Reservation}
+		for _, holder := range n.Holders {
+			out[i].MiniClusters = append(out[i].MiniClusters, holder.Of)
+		}
+		for level, value := range n.In {
+			if value != "" {
+				out[i].Labels = merged(out[i].Labels, map[string]string{topology[level].Label: value})
+			}
+		}
+	}
+	return out
+}
+
 func listNodes(s *access.Session, nodes []dashboard.Node, topology []state.TopologyLevel) error {
-	t := newTable(s)
+	t := s.NewTable()
 	head := []string{"NODE"}
 	for _, level := range topology {
 		head = append(head, strings.ToUpper(level.Label[strings.LastIndex(level.Label, "/")+1:]))
 	}
-	t.row(append(head, "REQUESTED", "USE")...)
+	t.Row(append(head, "REQUESTED", "USE")...)
 	for i := range nodes {
 		n := &nodes[i]
-		t.row(slices.Concat([]string{n.Name}, n.In, []string{fmt.Sprintf("%d%%", n.Part), useOf(n)})...)
+		t.Row(slices.Concat([]string{n.Name}, n.In, []string{fmt.Sprintf("%d%%", n.Part), useOf(n)})...)
 	}
 	return t.Flush()
 }
@@ -127,15 +167,15 @@ func mapNodes(s *access.Session, nodes []dashboard.Node) error {
 		}
 		g.uses[use] = append(g.uses[use], n.Name)
 	}
-	t := newTable(s)
-	t.row("DOMAIN", "COUNT", "USE", "NODES")
+	t := s.NewTable()
+	t.Row("DOMAIN", "COUNT", "USE", "NODES")
 	for _, g := range groups {
 		for i, use := range g.order {
 			domain := cmp.Or(g.domain, "(no domain)")
 			if i > 0 {
 				domain = " "
 			}
-			t.row(domain, count(len(g.uses[use])), use, hostlist.Encode(g.uses[use]))
+			t.Row(domain, count(len(g.uses[use])), use, hostlist.Encode(g.uses[use]))
 		}
 	}
 	return t.Flush()

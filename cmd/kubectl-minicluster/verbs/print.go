@@ -4,15 +4,16 @@
 package verbs
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/printers"
+	"sigs.k8s.io/yaml"
 
 	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/access"
 )
@@ -23,9 +24,7 @@ var formats = []string{"table", "wide", "json", "yaml", "name"}
 // output adds the flag --output to a command.
 func output(cmd *cobra.Command, format *string, formats ...string) {
 	cmd.Flags().StringVarP(format, "output", "o", formats[0], strings.TrimPrefix(strings.Join(formats, ", "), ", "))
-	if err := cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err) // the flag exists
-	}
+	access.Complete(cmd, "output", access.Choices(formats...))
 	check := cmd.PreRunE
 	cmd.PreRunE = func(cmd *cobra.Command, args []string) error {
 		if !slices.Contains(formats, *format) {
@@ -52,20 +51,14 @@ func printObject(out io.Writer, format string, object runtime.Object) error {
 	return printers.NewTypeSetter(access.Scheme).ToPrinter(&printers.OmitManagedFieldsPrinter{Delegate: printer}).PrintObj(object, out)
 }
 
-// table aligns columns. Empty cells are "-".
-type table struct {
-	*tabwriter.Writer
-}
-
-func newTable(s *access.Session) *table {
-	return &table{tabwriter.NewWriter(s.Out, 0, 0, 3, ' ', 0)}
-}
-
-func (t *table) row(cells ...string) {
-	for i, cell := range cells {
-		if cell == "" {
-			cells[i] = "-"
-		}
+// printValue prints what is no object of Kubernetes, as json or yaml.
+func printValue(out io.Writer, format string, value any) error {
+	text, err := json.MarshalIndent(value, "", "  ")
+	if format == "yaml" && err == nil {
+		text, err = yaml.JSONToYAML(text)
 	}
-	fmt.Fprintln(t, strings.Join(cells, "\t"))
+	if err == nil {
+		_, err = fmt.Fprintln(out, strings.TrimSpace(string(text)))
+	}
+	return err
 }

@@ -62,12 +62,12 @@ func listQueues(ctx context.Context, s *access.Session, c client.Reader, format 
 	slices.SortFunc(list.Items, func(a, b v1alpha2.MiniClusterQueue) int {
 		return cmp.Or(cmp.Compare(b.Spec.Priority, a.Spec.Priority), cmp.Compare(a.Name, b.Name))
 	})
-	t := newTable(s)
+	t := s.NewTable()
 	head := []string{"NAME", "WAIT", "HAVE NODES", "SHARE", "DESERVED", "PRIORITY", "STATE"}
 	if format == "wide" {
 		head = append(head, "WEIGHT", "ORDER", "BACKFILL")
 	}
-	t.row(head...)
+	t.Row(head...)
 	for i := range list.Items {
 		q := &list.Items[i]
 		q.Default()
@@ -75,7 +75,7 @@ func listQueues(ctx context.Context, s *access.Session, c client.Reader, format 
 		if format == "wide" {
 			cells = append(cells, count(q.Spec.Weight), string(q.Spec.Ordering), string(q.Spec.Backfill))
 		}
-		t.row(cells...)
+		t.Row(cells...)
 	}
 	return t.Flush()
 }
@@ -127,13 +127,13 @@ func showWaiting(s *access.Session, q *v1alpha2.MiniClusterQueue) error {
 		fmt.Fprintln(s.Out, "Nobody waits.")
 		return nil
 	}
-	t := newTable(s)
-	t.row("PLACE", "WAITS", "REASON", "WHY")
+	t := s.NewTable()
+	t.Row("PLACE", "WAITS", "REASON", "WHY")
 	for _, w := range q.Status.Waiting {
-		t.row(count(w.Position), w.Namespace+"/"+w.Name, w.Reason, w.Message)
+		t.Row(count(w.Position), w.Namespace+"/"+w.Name, w.Reason, w.Message)
 	}
 	if more := int(q.Status.Pending) - len(q.Status.Waiting); more > 0 {
-		t.row("...", fmt.Sprintf("%d more", more), "", "")
+		t.Row("...", fmt.Sprintf("%d more", more), "", "")
 	}
 	return t.Flush()
 }
@@ -155,10 +155,10 @@ func showAdmitted(s *access.Session, queue string, all []v1alpha2.MiniCluster) e
 		return a.Status.Admission.Time.Compare(b.Status.Admission.Time.Time)
 	})
 	fmt.Fprintln(s.Out)
-	t := newTable(s)
-	t.row("HAS NODES", "STATE", "NODES", "SINCE", "RAN")
+	t := s.NewTable()
+	t.Row("HAS NODES", "STATE", "NODES", "SINCE", "RAN")
 	for _, mc := range admitted {
-		t.row(mc.Namespace+"/"+mc.Name, stateOf(mc), count(mc.Status.Nodes), duration.HumanDuration(now.Sub(mc.Status.Admission.Time.Time)), ranOf(mc, now))
+		t.Row(mc.Namespace+"/"+mc.Name, s.Paint(stateOf(mc)), count(mc.Status.Nodes), duration.HumanDuration(now.Sub(mc.Status.Admission.Time.Time)), ranOf(mc, now))
 	}
 	return t.Flush()
 }

@@ -16,8 +16,14 @@ import (
 	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/access"
 )
 
-// stateOf is the state that users see; New if no controller has looked at the MiniCluster yet.
+// stateOf is the state that users see. It is New if no controller has looked at the MiniCluster yet.
 func stateOf(mc *v1alpha2.MiniCluster) string {
+	switch {
+	case isGone(mc):
+		return "Deleted"
+	case mc.DeletionTimestamp != nil:
+		return "Deleting"
+	}
 	return cmp.Or(condition(mc, v1alpha2.ConditionReady).Reason, "New")
 }
 

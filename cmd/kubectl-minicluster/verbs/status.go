@@ -20,13 +20,14 @@ import (
 	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/access"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
 	"github.com/flux-elastic/flux-elastic/internal/state"
+	"github.com/flux-elastic/flux-elastic/internal/timeline"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/hostlist"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/idset"
 )
 
 func newStatus(s *access.Session) *cobra.Command {
 	format := ""
-	cmd := named(s, "status NAME", "Show one MiniCluster: its nodes and brokers, its attempts, the last decision", func(ctx context.Context, c client.WithWatch, key client.ObjectKey) error {
+	cmd := named(s, "status NAME", "Show one MiniCluster: its nodes and brokers, its attempts, the last decisions", func(ctx context.Context, c client.WithWatch, key client.ObjectKey) error {
 		mc, err := get(ctx, c, key)
 		if err != nil {
 			return err
@@ -43,29 +44,36 @@ func newStatus(s *access.Session) *cobra.Command {
 
 // show prints a MiniCluster.
 func show(ctx context.Context, s *access.Session, c client.Reader, mc *v1alpha2.MiniCluster, wide bool) error {
-	t := newTable(s)
-	t.row("name", mc.Namespace+"/"+mc.Name)
-	t.row("state", stateOf(mc)+reasonOf(mc))
-	t.row("command", strings.TrimSpace(mc.Spec.FluxContainer().Command))
-	t.row("queue", state.QueueOf(mc))
-	t.row("size", sizesOf(mc))
+	t := s.NewTable()
+	t.Row("name", mc.Namespace+"/"+mc.Name)
+	t.Row("state", s.Paint(stateOf(mc))+reasonOf(mc))
+	t.Row("command", strings.TrimSpace(mc.Spec.FluxContainer().Command))
+	t.Row("queue", state.QueueOf(mc))
+	t.Row("size", sizesOf(mc))
 	for _, line := range history(mc, s) {
-		t.row(line...)
+		t.Row(line...)
 	}
 	if a := mc.Status.Admission; a != nil {
-		t.row("brokers", fmt.Sprintf("%d up of %d; the quorum is %d", mc.Status.Size, a.Size, a.Quorum))
-		t.row("nodes", a.Nodes)
+		t.Row("brokers", fmt.Sprintf("%d up of %d; the quorum is %d", mc.Status.Size, a.Size, a.Quorum))
+		t.Row("nodes", a.Nodes)
 		if a.Vacated != "" {
-			t.row("left", "ranks "+a.Vacated)
+			t.Row("left", "ranks "+a.Vacated)
 		}
 	}
-	if d := mc.Status.LastDecision; d != nil {
-		t.row("decision", fmt.Sprintf("%s, %s: %s", d.Reason, since(&metav1.Time{Time: d.Time.Time}, s.Clock.Now()), d.Message))
+	decisions, err := decisionsOf(ctx, c, mc)
+	if err != nil {
+		return err
+	}
+	if d := mc.Status.LastDecision; d != nil && len(decisions) == 0 {
+		t.Row("decision", fmt.Sprintf("%s, %s: %s", d.Reason, since(&metav1.Time{Time: d.Time.Time}, s.Clock.Now()), d.Message))
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
 	if err := showAttempts(s, mc); err != nil {
+		return err
+	}
+	if err := showDecisions(s, decisions); err != nil {
 		return err
 	}
 	return showBrokers(ctx, s, c, mc, wide)
@@ -121,10 +129,38 @@ func showAttempts(s *access.Session, mc *v1alpha2.MiniCluster) error {
 		return nil
 	}
 	fmt.Fprintln(s.Out)
-	t := newTable(s)
-	t.row("ATTEMPT", "SIZE", "HAD NODES FOR", "ENDED", "REASON", "WHY")
+	t := s.NewTable()
+	t.Row("ATTEMPT", "SIZE", "HAD NODES FOR", "ENDED", "REASON", "WHY")
 	for _, a := range mc.Status.Attempts {
-		t.row(count(a.Attempt), count(a.Size), duration.HumanDuration(a.Ended.Sub(a.Admitted.Time)), since(&a.Ended, s.Clock.Now()), a.Reason, a.Message)
+		t.Row(count(a.Attempt), count(a.Size), duration.HumanDuration(a.Ended.Sub(a.Admitted.Time)), since(&a.Ended, s.Clock.Now()), a.Reason, a.Message)
+	}
+	return t.Flush()
+}
+
+// mostDecisions is how many decisions are shown: the last ones.
+const mostDecisions = 10
+
+// decisionsOf are the events of a MiniCluster, from the oldest. There are none if the user may not list events.
+func decisionsOf(ctx context.Context, c client.Reader, mc *v1alpha2.MiniCluster) ([]corev1.Event, error) {
+	var list corev1.EventList
+	if err := c.List(ctx, &list, client.InNamespace(mc.Namespace), client.MatchingFields{"involvedObject.uid": string(mc.UID)}); err != nil {
+		return nil, ignoreForbidden(err)
+	}
+	slices.SortStableFunc(list.Items, func(a, b corev1.Event) int { return timeline.TimeOf(&a).Compare(timeline.TimeOf(&b)) })
+	return list.Items[max(0, len(list.Items)-mostDecisions):], nil
+}
+
+// showDecisions prints what was decided, from the oldest.
+func showDecisions(s *access.Session, decisions []corev1.Event) error {
+	if len(decisions) == 0 {
+		return nil
+	}
+	fmt.Fprintln(s.Out)
+	t := s.NewTable()
+	t.Row("DECISION", "WHEN", "WHAT")
+	for i := range decisions {
+		at := metav1.NewTime(timeline.TimeOf(&decisions[i]))
+		t.Row(decisions[i].Reason, since(&at, s.Clock.Now()), decisions[i].Message)
 	}
 	return t.Flush()
 }
@@ -147,15 +183,15 @@ func showBrokers(ctx context.Context, s *access.Session, c client.Reader, mc *v1
 	}
 	brokers := brokersFrom(mc.Status.Admission, pods.Items)
 	fmt.Fprintln(s.Out)
-	t := newTable(s)
+	t := s.NewTable()
 	if wide {
-		t.row("RANK", "NODE", "STATE", "POD")
+		t.Row("RANK", "NODE", "STATE", "POD")
 		for _, b := range brokers {
-			t.row(count(b.rank), b.node, b.state, b.name)
+			t.Row(count(b.rank), b.node, b.state, b.name)
 		}
 		return t.Flush()
 	}
-	t.row("BROKERS", "RANKS", "NODES")
+	t.Row("BROKERS", "RANKS", "NODES")
 	byState := map[string][]broker{}
 	var states []string
 	for _, b := range brokers {
@@ -170,7 +206,7 @@ func showBrokers(ctx context.Context, s *access.Session, c client.Reader, mc *v1
 		for _, b := range byState[state] {
 			ranks, nodes = append(ranks, int64(b.rank)), append(nodes, b.node)
 		}
-		t.row(fmt.Sprintf("%d %s", len(ranks), state), idset.Encode(ranks), hostlist.Encode(nodes))
+		t.Row(fmt.Sprintf("%d %s", len(ranks), state), idset.Encode(ranks), hostlist.Encode(nodes))
 	}
 	return t.Flush()
 }

@@ -28,7 +28,7 @@ type submitter struct {
 	*access.Session
 	file, name, nodes, queue, image, view, priority, dir string
 	tasks                                                int32
-	limit                                                time.Duration
+	limit                                                limit
 	cpu, memory, gpu                                     string
 	env, labels                                          map[string]string
 	launcher, exclusive, wait, attach                    bool
@@ -50,9 +50,8 @@ word, which is taken as it is.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return m.run(cmd, args) },
 	}
 	m.flags(cmd)
-	if err := cmd.RegisterFlagCompletionFunc("queue", completeQueues(s)); err != nil {
-		panic(err) // the flag exists
-	}
+	access.Complete(cmd, "queue", completeQueues(s))
+	access.Complete(cmd, "dry-run", access.Choices("none", "client", "server"))
 	output(cmd, &m.format, "", "json", "yaml", "name")
 	return cmd
 }
@@ -63,7 +62,7 @@ func (m *submitter) flags(cmd *cobra.Command) {
 	f.StringVar(&m.name, "name", "", "name; by default that of the program, with a suffix that makes it unique")
 	f.StringVarP(&m.nodes, "nodes", "N", "", "number of brokers, each of which usually has a node: N, or MIN-N to begin also with fewer")
 	f.Int32VarP(&m.tasks, "ntasks", "n", 0, "number of tasks at the full size; 0: as many as Flux has cores")
-	f.DurationVarP(&m.limit, "time-limit", "t", 0, "how long the command may run; 0: the limit of the queue")
+	f.VarP(&m.limit, "time-limit", "t", "how long the command may run: 90s, 20m, 1h30m, 2d, 20 (minutes) or 1:30:00; by default the limit of the queue")
 	f.StringVarP(&m.queue, "queue", "q", "", "queue; by default that of the namespace")
 	f.StringVar(&m.priority, "priority-class", "", "PriorityClass of the pods")
 	f.StringVar(&m.image, "image", "", "image of the command")
@@ -89,6 +88,9 @@ func (m *submitter) run(cmd *cobra.Command, command []string) error {
 	mc, err := m.miniCluster(cmd, command)
 	if err != nil {
 		return err
+	}
+	if *m.Flags.Namespace != "" && mc.Namespace != "" && mc.Namespace != namespace {
+		return access.Usagef("--namespace=%s: the namespace in %s is %s", namespace, m.file, mc.Namespace)
 	}
 	mc.Namespace = cmp.Or(mc.Namespace, namespace)
 	switch m.dryRun {
@@ -191,10 +193,7 @@ func (m *submitter) set(mc *v1alpha2.MiniCluster, container *v1alpha2.MiniCluste
 	spec.Flux.Container.Image = cmp.Or(m.view, spec.Flux.Container.Image)
 	spec.Placement.Exclusive = spec.Placement.Exclusive || m.exclusive
 	if m.limit != 0 {
-		if m.limit < time.Second {
-			return access.Usagef("--time-limit=%s: it has to be at least 1s", m.limit)
-		}
-		spec.DeadlineSeconds = new(int64(m.limit / time.Second))
+		spec.DeadlineSeconds = new(int64(time.Duration(m.limit) / time.Second))
 	}
 	container.Image = cmp.Or(m.image, container.Image)
 	container.WorkingDir = cmp.Or(m.dir, container.WorkingDir)

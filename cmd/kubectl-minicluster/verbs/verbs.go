@@ -22,7 +22,7 @@ func New(s *access.Session) []*cobra.Command {
 	return []*cobra.Command{
 		newSubmit(s), newList(s), newStatus(s), newWhy(s), newQueue(s), newNodes(s),
 		newLogs(s), newAttach(s), newExec(s), newShell(s),
-		newWait(s), newResize(s), newSuspend(s), newResume(s), newDelete(s),
+		newWait(s), newResize(s), newSuspend(s), newResume(s), newDelete(s), newVersion(s),
 	}
 }
 
@@ -81,9 +81,9 @@ func get(ctx context.Context, c client.Reader, key client.ObjectKey) (*v1alpha2.
 func completeNames(s *access.Session, most int) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		var list v1alpha2.MiniClusterList
-		c, key, err := find(s, "")
+		namespace, err := s.Namespace()
 		if err == nil && len(args) < most {
-			err = c.List(cmd.Context(), &list, client.InNamespace(key.Namespace))
+			err = s.List(cmd.Context(), &list, client.InNamespace(namespace))
 		}
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveError
@@ -100,11 +100,7 @@ func completeNames(s *access.Session, most int) cobra.CompletionFunc {
 func completeQueues(s *access.Session) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		var list v1alpha2.MiniClusterQueueList
-		c, err := s.Client()
-		if err == nil {
-			err = c.List(cmd.Context(), &list)
-		}
-		if err != nil {
+		if err := s.List(cmd.Context(), &list); err != nil {
 			return nil, cobra.ShellCompDirectiveError
 		}
 		var names []cobra.Completion

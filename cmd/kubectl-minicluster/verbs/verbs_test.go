@@ -5,20 +5,28 @@ package verbs
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
 	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 	"sigs.k8s.io/yaml"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/access"
+	"github.com/flux-elastic/flux-elastic/internal/version"
 )
 
 // session returns a session without a cluster, at a fixed time.
@@ -64,6 +72,35 @@ func TestSubmit(t *testing.T) {
 	}
 }
 
+// Limits are written as for sbatch and flux submit.
+func TestLimit(t *testing.T) {
+	for text, want := range map[string]time.Duration{
+		"20": 20 * time.Minute, "90s": 90 * time.Second, "1h30m": 90 * time.Minute, "1.5h": 90 * time.Minute, "2d": 48 * time.Hour, "0:30": 30 * time.Second,
+		"10:30": 10*time.Minute + 30*time.Second, "1:30:00": 90 * time.Minute, "2-12": 60 * time.Hour, "1-00:30": 24*time.Hour + 30*time.Minute, "1-2:3:4": 26*time.Hour + 3*time.Minute + 4*time.Second,
+	} {
+		var l limit
+		if err := l.Set(text); err != nil || time.Duration(l) != want {
+			t.Errorf("%s: %s, %v; want %s", text, &l, err, want)
+		}
+	}
+	for _, text := range []string{"", "-", "x", "-5m", "0", "1:", "1:2:3:4", "123456d", "5 m", "20mm"} {
+		if err := new(limit).Set(text); err == nil {
+			t.Errorf("%q is a limit", text)
+		}
+	}
+}
+
+// A file and a flag that name different namespaces are an error, as in kubectl.
+func TestSubmitNamespace(t *testing.T) {
+	there := strings.Replace(template, "{name: lmp,", "{name: lmp, namespace: there,", 1)
+	if _, err := submitted(there, "-f", "-"); err == nil || !strings.Contains(err.Error(), "--namespace=here: the namespace in - is there") {
+		t.Errorf("got %v", err)
+	}
+	if mc, err := submitted(strings.Replace(there, "there", "here", 1), "-f", "-"); err != nil || mc.Namespace != "here" {
+		t.Errorf("%v, %v", mc, err)
+	}
+}
+
 const template = `
 apiVersion: flux-framework.org/v1alpha2
 kind: MiniCluster
@@ -100,7 +137,8 @@ func TestSubmitErrors(t *testing.T) {
 		"--nodes=8-4: it has":         {"--image=x", "-N8-4"},
 		"--nodes=many: it has":        {"--image=x", "-Nmany"},
 		"--cpu=x: quantities":         {"--image=x", "--cpu=x"},
-		"--time-limit=5ms: it has":    {"--image=x", "-t5ms"},
+		"it has to be at least 1s":    {"--image=x", "-t5ms"},
+		"it has to be like 20m":       {"--image=x", "-tsoon"},
 		"--dry-run=maybe: it has":     {"--image=x", "--dry-run=maybe"},
 		"--output=wide: it has":       {"--image=x", "-owide"},
 		"nowhere.yaml: no such file":  {"-f", "nowhere.yaml"},
@@ -173,6 +211,82 @@ func TestReached(t *testing.T) {
 	}
 }
 
+// A MiniCluster that is being deleted, and is gone when a watch has ended, is reported as gone.
+func TestFollowDeletion(t *testing.T) {
+	ending := life()
+	ending.UID, ending.DeletionTimestamp, ending.Finalizers = "u", &metav1.Time{}, []string{metav1.FinalizerDeleteDependents}
+	lists := [][]v1alpha2.MiniCluster{{*ending}, {}}
+	c := interceptor.NewClient(fake.NewFakeClient(), interceptor.Funcs{
+		List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, _ ...client.ListOption) error {
+			if len(lists) == 0 {
+				return errors.New("it was listed again")
+			}
+			list.(*v1alpha2.MiniClusterList).Items, lists = lists[0], lists[1:]
+			return nil
+		},
+		Watch: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) (watch.Interface, error) {
+			ended := watch.NewFake()
+			ended.Stop()
+			return ended, nil
+		},
+	})
+	var states []string
+	err := follow(t.Context(), c, func(mc *v1alpha2.MiniCluster) (bool, error) {
+		states = append(states, stateOf(mc))
+		return isGone(mc), nil
+	})
+	if want := []string{"Deleting", "Deleted"}; err != nil || !slices.Equal(states, want) {
+		t.Errorf("got %v, %v, want %v", states, err, want)
+	}
+}
+
+// waitsFor returns a MiniCluster that waits with a reason and its message.
+func waitsFor(reason, message string) *v1alpha2.MiniCluster {
+	mc := life("JobMiniClusterReady=!Queued", "Admitted=!"+reason)
+	mc.Status.Conditions[0].Message = message
+	return mc
+}
+
+// The queue that would help is open to the namespace, has fewer that wait, and allows the limit of the command.
+func TestBetter(t *testing.T) {
+	queue := func(name string, pending int32, more ...func(*v1alpha2.MiniClusterQueue)) v1alpha2.MiniClusterQueue {
+		q := v1alpha2.MiniClusterQueue{}
+		q.Name, q.Status.Pending, q.Status.Share, q.Status.Deserved = name, pending, "0.1", "0.5"
+		for _, set := range more {
+			set(&q)
+		}
+		return q
+	}
+	own := queue("default", 5)
+	limited := waitsFor("NoRoom", "")
+	limited.Spec.DeadlineSeconds = new(int64(3600))
+	team := func(q *v1alpha2.MiniClusterQueue) {
+		q.Spec.NamespaceSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": "a"}}
+	}
+	for name, tc := range map[string]struct {
+		mc    *v1alpha2.MiniCluster
+		queue v1alpha2.MiniClusterQueue
+		want  string
+	}{
+		"fewer wait":         {waitsFor("NoRoom", ""), queue("short", 2), "short, in which 2 wait"},
+		"as many wait":       {waitsFor("NoRoom", ""), queue("long", 5), ""},
+		"its own":            {waitsFor("NoRoom", ""), queue("default", 0), ""},
+		"suspended":          {waitsFor("NoRoom", ""), queue("short", 2, func(q *v1alpha2.MiniClusterQueue) { q.Spec.Suspended = true }), ""},
+		"has its share":      {waitsFor("NoRoom", ""), queue("short", 2, func(q *v1alpha2.MiniClusterQueue) { q.Status.Share = "0.5" }), ""},
+		"only a turn":        {waitsFor("WaitingForTurn", ""), queue("short", 2, func(q *v1alpha2.MiniClusterQueue) { q.Status.Share = "0.5" }), "short, in which 2 wait"},
+		"not allowed here":   {waitsFor("NotAllowed", ""), queue("long", 9), "long, in which 9 wait"},
+		"its own team":       {waitsFor("NoRoom", ""), queue("short", 2, team), "short, in which 2 wait"},
+		"another team":       {waitsFor("NoRoom", ""), queue("short", 2, func(q *v1alpha2.MiniClusterQueue) { team(q); q.Spec.NamespaceSelector.MatchLabels["team"] = "b" }), ""},
+		"runs for too long":  {limited, queue("short", 2, func(q *v1alpha2.MiniClusterQueue) { q.Spec.MaxDeadline = &metav1.Duration{Duration: time.Minute} }), ""},
+		"waits for its size": {waitsFor("WaitingForSize", ""), queue("short", 2), ""},
+	} {
+		queues := []v1alpha2.MiniClusterQueue{queue("longer", 4, func(q *v1alpha2.MiniClusterQueue) { q.Spec.Suspended = true }), tc.queue}
+		if got := better(tc.mc, &own, queues, map[string]string{"team": "a"}); got != tc.want {
+			t.Errorf("%s: got %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
 func TestExplain(t *testing.T) {
 	s, _ := session("")
 	queue := &v1alpha2.MiniClusterQueue{}
@@ -186,23 +300,52 @@ func TestExplain(t *testing.T) {
 	for name, tc := range map[string]struct {
 		mc    *v1alpha2.MiniCluster
 		queue *v1alpha2.MiniClusterQueue
+		other string
 		want  []string
 	}{
-		"waits":            {queued, nil, []string{"lmp is Queued: Because.", "Reason: NoRoom.", "a minSize below 4", "a deadlineSeconds"}},
-		"its place":        {queued, queue, []string{"It is number 8 of 9 in queue research, after /a, /b, /c, /d, /e, and 2 more."}},
-		"a closed queue":   {queued, closed, []string{"Queue research is suspended: it starts nothing."}},
-		"far behind":       {life("JobMiniClusterReady=!Queued"), &v1alpha2.MiniClusterQueue{}, []string{"lists the first 0"}},
-		"suspended":        {life("JobMiniClusterReady=!Suspended"), nil, []string{"kubectl minicluster resume lmp"}},
-		"rejected":         {life("JobMiniClusterReady=!Rejected"), nil, []string{"a change of the spec"}},
-		"finished":         {life("JobMiniClusterReady=Succeeded"), nil, []string{"lmp is Succeeded: Because."}},
-		"nobody looked":    {life(), nil, []string{"lmp is New."}},
-		"waits for a size": {life("JobMiniClusterReady=!Queued", "Admitted=!WaitingForSize"), nil, []string{"elastic.waitForSize"}},
+		"waits":            {queued, nil, "", []string{"lmp is Queued: Because.", "Reason: NoRoom.", "a minSize below 4", "a deadlineSeconds"}},
+		"its place":        {queued, queue, "", []string{"It is number 8 of 9 in queue research, after /a, /b, /c, /d, /e, and 2 more."}},
+		"a closed queue":   {queued, closed, "", []string{"Queue research is suspended: it starts nothing."}},
+		"far behind":       {life("JobMiniClusterReady=!Queued"), &v1alpha2.MiniClusterQueue{}, "", []string{"lists the first 0"}},
+		"suspended":        {life("JobMiniClusterReady=!Suspended"), nil, "", []string{"kubectl minicluster resume lmp"}},
+		"rejected":         {life("JobMiniClusterReady=!Rejected"), nil, "", []string{"a change of the spec"}},
+		"finished":         {life("JobMiniClusterReady=Succeeded"), nil, "", []string{"lmp is Succeeded: Because."}},
+		"nobody looked":    {life(), nil, "", []string{"lmp is New."}},
+		"room for some":    {waitsFor("NoRoom", "Needs room for 4 brokers; 3 of 9 nodes have room now for 3: 6 in use"), nil, "", []string{"a minSize of 3, for which there is room now, if"}},
+		"never so many":    {waitsFor("NeverFits", "Needs room for 4 brokers; the whole cluster of 3 nodes has room for 3"), nil, "", []string{"help: a minSize of at most 3; smaller requests"}},
+		"never any":        {waitsFor("NeverFits", "Needs room for 4 brokers; the whole cluster of 3 nodes has room for 0"), nil, "", []string{"help: smaller requests"}},
+		"another queue":    {queued, queue, "short, in which 0 wait", []string{"; queue short, in which 0 wait."}},
+		"waits for a size": {life("JobMiniClusterReady=!Queued", "Admitted=!WaitingForSize"), nil, "", []string{"elastic.waitForSize"}},
 	} {
-		got := strings.Join(explain(tc.mc, tc.queue, s), "\n")
+		got := strings.Join(explain(tc.mc, tc.queue, tc.other, s), "\n")
 		for _, want := range tc.want {
 			if !strings.Contains(got, want) {
 				t.Errorf("%s: %q is not in:\n%s", name, want, got)
 			}
+		}
+	}
+}
+
+// The Lease of the leader says which version leads, or led last.
+func TestManagerOf(t *testing.T) {
+	s, _ := session("")
+	now := s.Clock.Now()
+	lease := func(holder string, ago time.Duration, labels map[string]string) *coordinationv1.Lease {
+		l := &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{HolderIdentity: &holder, RenewTime: &metav1.MicroTime{Time: now.Add(-ago)}}}
+		l.Labels = labels
+		return l
+	}
+	labels := map[string]string{version.LeaseLabel: "v1.2.3"}
+	for want, l := range map[string]*coordinationv1.Lease{
+		"v1.2.3: a-1 leads": lease("a-1", 3*time.Second, labels),
+		"v1.2.3: no manager leads: the last one was seen 2d ago": lease("a-1", 48*time.Hour, labels),
+		"v1.2.3: no manager leads: the last one was seen 3s ago": lease("", 3*time.Second, labels), // it gave the Lease back
+		"unknown: a-1 leads":        lease("a-1", 0, nil), // an older manager
+		"unknown: no manager leads": {},
+	} {
+		m := managerOf(l)
+		if got := m.Version + ": " + m.state(now); got != want {
+			t.Errorf("got %s, want %s", got, want)
 		}
 	}
 }

@@ -38,9 +38,7 @@ The exit code of --for=finished is that of the command. It is 1 if the command n
 and 124 after --timeout. A MiniCluster that is rejected, or that ends before it reaches the state, ends the wait.`
 	cmd.Flags().StringVar(&goal, "for", "finished", strings.Join(goals, ", "))
 	cmd.Flags().DurationVar(&timeout, "timeout", 0, "longest wait; 0: no limit")
-	if err := cmd.RegisterFlagCompletionFunc("for", cobra.FixedCompletions(goals, cobra.ShellCompDirectiveNoFileComp)); err != nil {
-		panic(err) // the flag exists
-	}
+	access.Complete(cmd, "for", access.Choices(goals...))
 	return cmd
 }
 
@@ -76,7 +74,7 @@ func await(ctx context.Context, c client.WithWatch, key client.ObjectKey, goal s
 func reached(mc *v1alpha2.MiniCluster, goal string) (bool, error) {
 	switch {
 	case mc.DeletionTimestamp != nil && goal == "deleted":
-		return len(mc.Finalizers) == 0, nil
+		return isGone(mc), nil
 	case mc.DeletionTimestamp != nil:
 		return false, fmt.Errorf("%s was deleted", mc.Name)
 	case goal == "deleted":

@@ -7,15 +7,19 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/access"
 	"github.com/flux-elastic/flux-elastic/internal/state"
+	"github.com/flux-elastic/flux-elastic/internal/status"
 )
 
 func newWhy(s *access.Session) *cobra.Command {
@@ -29,7 +33,13 @@ func newWhy(s *access.Session) *cobra.Command {
 		if denied != nil {
 			queue = nil
 		}
-		for _, line := range explain(mc, queue, s) {
+		other := ""
+		if waits(mc) && client.IgnoreNotFound(denied) == nil {
+			if other, err = otherQueue(ctx, c, mc, queue); err != nil {
+				return err
+			}
+		}
+		for _, line := range explain(mc, queue, other, s) {
 			fmt.Fprintln(s.Out, line)
 		}
 		if client.IgnoreNotFound(denied) != nil && waits(mc) {
@@ -39,16 +49,38 @@ func newWhy(s *access.Session) *cobra.Command {
 	})
 }
 
+// otherQueue looks for a queue in which a MiniCluster may start sooner. It is "" if there is none, or if the user may not
+// list queues.
+func otherQueue(ctx context.Context, c client.Reader, mc *v1alpha2.MiniCluster, own *v1alpha2.MiniClusterQueue) (string, error) {
+	var queues v1alpha2.MiniClusterQueueList
+	namespace := &corev1.Namespace{}
+	if err := c.List(ctx, &queues); err != nil {
+		return "", ignoreForbidden(err)
+	}
+	if err := c.Get(ctx, client.ObjectKey{Name: mc.Namespace}, namespace); err != nil && !apierrors.IsForbidden(err) {
+		return "", err
+	}
+	return better(mc, own, queues.Items, namespace.Labels), nil
+}
+
+func ignoreForbidden(err error) error {
+	if apierrors.IsForbidden(err) {
+		return nil
+	}
+	return err
+}
+
 // waits reports whether a MiniCluster waits for nodes.
 func waits(mc *v1alpha2.MiniCluster) bool { return stateOf(mc) == v1alpha2.StateQueued }
 
-// explain are the sentences about a MiniCluster. queue is nil if it cannot be read.
-func explain(mc *v1alpha2.MiniCluster, queue *v1alpha2.MiniClusterQueue, s *access.Session) []string {
+// explain are the sentences about a MiniCluster. queue is nil if it cannot be read, and other is a queue that would be
+// better, or "".
+func explain(mc *v1alpha2.MiniCluster, queue *v1alpha2.MiniClusterQueue, other string, s *access.Session) []string {
 	state, now := stateOf(mc), s.Clock.Now()
 	first := fmt.Sprintf("%s is %s%s.", mc.Name, state, strings.TrimSuffix(reasonOf(mc), "."))
 	switch state {
 	case v1alpha2.StateQueued:
-		return append([]string{first}, explainWaiting(mc, queue, s)...)
+		return append([]string{first}, explainWaiting(mc, queue, other, s)...)
 	case v1alpha2.StateSuspended:
 		return []string{first, "What helps: kubectl minicluster resume " + mc.Name}
 	case v1alpha2.StateRejected:
@@ -67,15 +99,15 @@ func explain(mc *v1alpha2.MiniCluster, queue *v1alpha2.MiniClusterQueue, s *acce
 }
 
 // explainWaiting says who is ahead of a MiniCluster that waits for nodes, and what would help.
-func explainWaiting(mc *v1alpha2.MiniCluster, queue *v1alpha2.MiniClusterQueue, s *access.Session) []string {
+func explainWaiting(mc *v1alpha2.MiniCluster, queue *v1alpha2.MiniClusterQueue, other string, s *access.Session) []string {
 	reason := condition(mc, v1alpha2.ConditionAdmitted).Reason
 	lines := []string{fmt.Sprintf("Reason: %s. It has waited for %s.", reason, duration.HumanDuration(s.Clock.Now().Sub(mc.CreationTimestamp.Time)))}
 	if queue != nil {
 		lines = append(lines, place(mc, queue))
 	}
 	var help []string
-	if least := mc.Spec.MinSize; least > 1 && slices.Contains(tooLarge, reason) {
-		help = append(help, fmt.Sprintf("a minSize below %d, if the command can run with fewer brokers", least))
+	if size := smaller(mc, reason); size != "" {
+		help = append(help, size)
 	}
 	switch reason {
 	case v1alpha2.ReasonNoRoom, v1alpha2.ReasonWaitingForTurn:
@@ -89,7 +121,10 @@ func explainWaiting(mc *v1alpha2.MiniCluster, queue *v1alpha2.MiniClusterQueue, 
 	case v1alpha2.ReasonNodesTimedOut, v1alpha2.ReasonNodesFailed, v1alpha2.ReasonNodesExpired, v1alpha2.ReasonNodesRevoked:
 		help = append(help, "what the autoscaler says about its node groups and limits")
 	case v1alpha2.ReasonNotAllowed:
-		help = append(help, "another queue, or the administrator of queue "+state.QueueOf(mc))
+		help = append(help, "the administrator of queue "+state.QueueOf(mc))
+	}
+	if other != "" {
+		help = append(help, "queue "+other)
 	}
 	if len(help) > 0 {
 		lines = append(lines, "What would help: "+strings.Join(help, "; ")+".")
@@ -100,6 +135,54 @@ func explainWaiting(mc *v1alpha2.MiniCluster, queue *v1alpha2.MiniClusterQueue, 
 // tooLarge are the reasons of MiniClusters that need fewer nodes to start.
 var tooLarge = []string{
 	v1alpha2.ReasonNoRoom, v1alpha2.ReasonNeverFits, v1alpha2.ReasonNodesTimedOut, v1alpha2.ReasonNodesFailed, v1alpha2.ReasonNodesExpired, v1alpha2.ReasonNodesRevoked,
+}
+
+// smaller says which minSize would help; "" if none would.
+func smaller(mc *v1alpha2.MiniCluster, reason string) string {
+	least := mc.Spec.MinSize
+	if least < 2 || !slices.Contains(tooLarge, reason) {
+		return ""
+	}
+	room := int64(0)
+	if match := status.RoomNote.FindStringSubmatch(reasonOf(mc)); match != nil {
+		room, _ = strconv.ParseInt(match[1], 10, 32) // the note has digits
+	}
+	switch {
+	case room == 0 && reason == v1alpha2.ReasonNeverFits:
+		return ""
+	case room == 0:
+		return fmt.Sprintf("a minSize below %d, if the command can run with fewer brokers", least)
+	case reason == v1alpha2.ReasonNeverFits:
+		return fmt.Sprintf("a minSize of at most %d", room)
+	}
+	return fmt.Sprintf("a minSize of %d, for which there is room now, if the command can run with fewer brokers", room)
+}
+
+// better names a queue in which fewer wait than in the MiniCluster's own; "" if there is none. own is nil if nobody has
+// made it. Without room, only a queue helps that may take nodes back, since it has less than it deserves.
+func better(mc *v1alpha2.MiniCluster, own *v1alpha2.MiniClusterQueue, queues []v1alpha2.MiniClusterQueue, namespace map[string]string) string {
+	reason := condition(mc, v1alpha2.ConditionAdmitted).Reason
+	if !slices.Contains([]string{v1alpha2.ReasonNoRoom, v1alpha2.ReasonWaitingForTurn, v1alpha2.ReasonNotAllowed}, reason) {
+		return ""
+	}
+	var found *v1alpha2.MiniClusterQueue
+	for i := range queues {
+		q := &queues[i]
+		longest := q.Spec.MaxDeadline
+		switch {
+		case q.Name == state.QueueOf(mc), q.Spec.Suspended, state.Barred(q, mc.Namespace, namespace) != "",
+			longest != nil && access.Limit(mc) > longest.Duration,
+			own != nil && !own.Spec.Suspended && reason != v1alpha2.ReasonNotAllowed && q.Status.Pending >= own.Status.Pending,
+			reason == v1alpha2.ReasonNoRoom && access.Part(q.Status.Share) >= access.Part(q.Status.Deserved),
+			found != nil && found.Status.Pending <= q.Status.Pending:
+		default:
+			found = q
+		}
+	}
+	if found == nil {
+		return ""
+	}
+	return fmt.Sprintf("%s, in which %d wait", found.Name, found.Status.Pending)
 }
 
 // mostAhead is how many of those ahead are named.

@@ -87,6 +87,19 @@ fe_pause() {
   trap - TERM
 }
 
+# ids IDSET prints the ids of the idset, one per line.
+ids() {
+  local part
+  for part in ${1//[],[]/ }; do
+    seq "${part%-*}" "${part#*-}"
+  done
+}
+
+# minus A B prints the ids of A that are not in B, as an idset.
+minus() {
+  comm -23 <(ids "$1" | sort) <(ids "$2" | sort) | paste -sd,
+}
+
 # fe_timed NAME COMMAND... runs a command. If logging.timed is set, it prints the time that the
 # command took, in the format of GNU time.
 fe_timed() {

@@ -14,6 +14,8 @@ fe_here=${FLUX_OPERATOR_DIR:-/flux_operator}
 . "$fe_here/sizes.sh"
 # shellcheck source=common.sh
 . "$fe_here/common.sh"
+# shellcheck source=again.sh
+. "$fe_here/again.sh"
 
 # online prints the number of brokers that are up and may get work. It counts only the brokers
 # of this MiniCluster, if other MiniClusters have joined the instance.
@@ -32,10 +34,12 @@ target() {
   echo "${n:-$FE_SIZE}"
 }
 
-# When Flux is asked to end, it sends SIGHUP to this script and to the command, which may need
-# some time to end.
-fe_hung_up=false
-trap 'fe_hung_up=true' HUP
+# When Flux is asked to end, it sends SIGHUP to this script, which passes it on to the command. The
+# command may need some time to end. members.sh sends SIGUSR1 if there may be something to do.
+fe_hung_up=false fe_woken=false fe_command=''
+fe_began=${FE_READY%/*}/began
+trap 'fe_hung_up=true; [[ -z $fe_command ]] || kill -HUP -- "-$fe_command" 2>/dev/null' HUP
+trap 'fe_woken=true' USR1
 
 # The controller lowers the quorum when the quorum timeout is over. If it has not done so some
 # seconds later, it is away, and this script decides alone.
@@ -56,7 +60,7 @@ fe_drained=''
 await() {
   local up want
   while true; do
-    [[ $fe_hung_up == false ]] || exit 143
+    [[ $fe_hung_up == false && ! -s $fe_here/stop ]] || exit 143
     want=$(target)
     drain_leaving
     up=$(online)
@@ -95,30 +99,49 @@ is_one_job() {
   [[ $1 =~ $plain && ! $1 =~ $other ]]
 }
 
-if [[ $FE_MODE == interactive ]]; then
-  until [[ -e ${FE_READY%/*}/joined ]]; do fe_pause 0.2; done # joined.sh makes this file
-  fe_sockets=("${FE_READY%/*}"/local*)                        # its name depends on flux.disableSocket
-  export FLUX_URI=local://${fe_sockets[0]}
-fi
-/bin/bash "$fe_here/members.sh" &
-fe_members=$!
-trap 'kill "$fe_members" 2>/dev/null' EXIT # SIGHUP may have ended it already
-await
-if [[ $FE_MODE == interactive ]]; then
-  touch "$FE_READY"
-  wait "$fe_members"
-  exit
-fi
-set_tasks "$fe_nodes"
-export FLUX_MINICLUSTER_NODES=$fe_nodes FLUX_MINICLUSTER_TASKS=$fe_tasks
+# begin runs the command in the background, and sets fe_command to its process group.
+begin() {
+  local fe_submission
+  set_tasks "$fe_nodes"
+  export FLUX_MINICLUSTER_NODES=$fe_nodes FLUX_MINICLUSTER_TASKS=$fe_tasks FLUX_MINICLUSTER_RESTART=$((FE_RUN + fe_restarts))
+  # The user's prefix, submitCommand and optionFlags are shell: eval reads them below.
+  set_flags "$fe_nodes" "$fe_tasks"
+  [[ -z $fe_ranks ]] || fe_flags+=" --requires=rank:$fe_ranks"
+  fe_submission="/bin/bash $fe_here/task.sh $fe_here/$(command_file) $FE_CHECKPOINT_SIGNAL"
+  case $FE_MODE in
+  submit) fe_submission="$(submit_command) $fe_submission" ;;
+  batch) fe_submission="/bin/bash $fe_here/submit.sh flux batch --output=kvs --error=kvs $fe_flags $FE_OPTION_FLAGS $fe_here/batch-job.sh" ;;
+  esac
+  fe_submission="${FE_PREFIX:+$FE_PREFIX }$fe_submission"
+  fe_say "Starting on $fe_nodes of $FE_SIZE nodes: $fe_submission"
+  tell "the command began" # it may end before a probe sees FE_READY
+  set -m                   # gives the command a process group, whose id is fe_command
+  {
+    trap : HUP TERM # this shell waits for the command, which gets these signals, too
+    fe_timed fluxsubmit eval "$fe_submission"
+  } &
+  fe_command=$!
+  set +m
+  fe_next=$((SECONDS + FE_CHECKPOINT_INTERVAL))
+  echo "$$ $fe_command" >"$fe_began" # for wait.sh
+}
 
-# The user's prefix, submitCommand and optionFlags are shell: eval reads them below.
-set_flags "$fe_nodes" "$fe_tasks"
-case $FE_MODE in
-submit)
-  [[ $FE_DEBUG != true ]] || fe_flags+=" -vvv"
-  [[ $FE_LABEL != true ]] || fe_flags+=" --label-io"
-  fe_submission="$FE_SUBMIT $fe_flags $FE_OPTION_FLAGS"
+# command_file prints the name of the file with the command: the one that goes on from a checkpoint, if there may be one.
+command_file() {
+  if [[ -s $fe_here/restart-command.sh ]] && ((FE_RUN + fe_restarts > 0)) &&
+    { [[ -z $FE_CHECKPOINT_PATH ]] || [[ -n $(ls -A "$FE_CHECKPOINT_PATH" 2>/dev/null) ]]; }; then
+    echo restart-command.sh
+  else
+    echo command.sh
+  fi
+}
+
+# submit_command prints the user's submit command with its options.
+submit_command() {
+  local flags=$fe_flags fe_submission
+  [[ $FE_DEBUG != true ]] || flags+=" -vvv"
+  [[ $FE_LABEL != true ]] || flags+=" --label-io"
+  fe_submission="$FE_SUBMIT $flags $FE_OPTION_FLAGS"
   if [[ $fe_submission =~ ^flux[[:space:]]+run[[:space:]] ]]; then
     fe_submission+=" --quiet" # flux run prints the output anyway
   elif is_one_job "$fe_submission"; then
@@ -126,17 +149,50 @@ submit)
   else
     fe_submission+=" --quiet --watch"
   fi
-  fe_submission+=" /bin/bash $fe_here/command.sh"
-  ;;
-batch) fe_submission="/bin/bash $fe_here/submit.sh flux batch --output=kvs --error=kvs $fe_flags $FE_OPTION_FLAGS $fe_here/batch-job.sh" ;;
-*) fe_submission="/bin/bash $fe_here/command.sh" ;;
-esac
-fe_submission="${FE_PREFIX:+$FE_PREFIX }$fe_submission"
-fe_say "Starting on $fe_nodes of $FE_SIZE nodes: $fe_submission"
-tell "the command began" # it may end before a probe sees FE_READY
-echo "$$" >"$FE_READY"   # wait.sh reads it, too: the command was started, and by which process
-fe_code=0
-fe_timed fluxsubmit eval "$fe_submission" || fe_code=$?
-[[ $fe_code == 0 ]] || tell_lost
-[[ $fe_code != 0 || $fe_hung_up == false ]] || fe_code=143 # a command that was asked to end is no success
+  echo "$fe_submission"
+}
+
+# attend waits until the command has ended, and sets fe_code. Meanwhile it does what the command needs.
+attend() {
+  while true; do
+    if [[ $fe_woken == true ]]; then
+      fe_woken=false
+      look
+    fi
+    fe_code=0
+    wait "$fe_command" || fe_code=$?
+    runs || break # a signal ends wait early
+  done
+  wait "$fe_command" 2>/dev/null && fe_code=0 || fe_code=$? # also if it ended in look
+}
+
+if [[ $FE_MODE == interactive ]]; then
+  until [[ -e ${FE_READY%/*}/joined ]]; do fe_pause 0.2; done # joined.sh makes this file
+  fe_sockets=("${FE_READY%/*}"/local*)                        # its name depends on flux.disableSocket
+  export FLUX_URI=local://${fe_sockets[0]}
+fi
+/bin/bash "$fe_here/members.sh" &
+fe_members=$!
+trap 'kill "$fe_members" $fe_reader 2>/dev/null' EXIT # SIGHUP may have ended them already
+await
+if [[ $FE_MODE == interactive ]]; then
+  touch "$FE_READY"
+  wait "$fe_members"
+  exit
+fi
+[[ $FE_RESIZE != Restart ]] || choose_ranks
+touch "$FE_READY"
+while true; do
+  begin
+  attend
+  goes_on || break
+done
+if [[ $fe_asked == true ]]; then
+  tell "the command ended as it was asked to$fe_checkpointed"
+elif [[ $fe_code != 0 && $fe_retried == true ]]; then
+  tell "the command failed after its checkpoint"
+elif [[ $fe_code != 0 ]]; then
+  tell_lost
+fi
+[[ $fe_code != 0 || ($fe_hung_up == false && $fe_asked == false) ]] || fe_code=143 # a command that was asked to end is no success
 exit "$fe_code"

@@ -4,26 +4,14 @@
 #
 # Runs on the lead beside the command. It drains the ranks that are to leave, which an annotation
 # of the lead's pod lists, so that they get no new work. It undrains ranks that may stay after
-# all. When a drained rank has no work left, this script makes its pod not ready.
+# all. When a drained rank has no work left, this script makes its pod not ready. It also wakes
+# lead.sh, which has started it, every second if there may be something to do for the command.
 
 fe_here=${FLUX_OPERATOR_DIR:-/flux_operator}
 # shellcheck source=/dev/null
 . "$fe_here/settings.sh"
 # shellcheck source=common.sh
 . "$fe_here/common.sh"
-
-# ids IDSET prints the ids of the idset, one per line.
-ids() {
-  local part
-  for part in ${1//[],[]/ }; do
-    seq "${part%-*}" "${part#*-}"
-  done
-}
-
-# minus A B prints the ids of A that are not in B, as an idset.
-minus() {
-  comm -23 <(ids "$1" | sort) <(ids "$2" | sort) | paste -sd,
-}
 
 # on RANKS COMMAND runs a shell command in the run directories of the given brokers that are
 # online. It leaves out the lead, whose readiness has another meaning.
@@ -51,6 +39,7 @@ fe_drained='' # the drained ranks
 fe_busy=''    # the drained ranks that may have work left
 fe_rest=0     # rounds until Flux is asked again: seldom, since this takes CPU time from the command
 while fe_pause 1; do
+  [[ $FE_MODE == interactive || ($FE_ATTENDS != true && ! -s $fe_here/stop) ]] || kill -USR1 "$PPID" 2>/dev/null
   want=
   read -r want 2>/dev/null <"$fe_here/drain" || true
   if [[ $want == "$fe_drained" ]]; then

@@ -98,7 +98,7 @@ fe_lead() {
     return "$code"
   fi
   fe_timed fluxstart fe_run flux start ${FE_WRAP:+--wrap="$FE_WRAP"} "${fe_options[@]}" /bin/bash "$fe_here/lead.sh" || code=$?
-  if [[ $code == 0 && ! -e $FE_READY ]]; then
+  if [[ $code == 0 && ! -e $fe_began ]]; then
     echo "The broker ended before the command was started" >&2 # Flux calls that a success
     return 143
   fi
@@ -109,17 +109,20 @@ fe_lead() {
 # success: after a success, the Job would never make the pod again.
 fe_ended_itself() { [[ $fe_ending != true || $1 != 0 ]]; }
 
-# fe_obey waits for the annotation of the lead's pod that asks it to end. Then it ends this
-# container by the signals of the kubelet, and kills a command that ignores SIGTERM. Flux ends
-# the instance, and the pod stays with its log.
+# fe_obey waits for the annotation of the lead's pod that asks it to end. If the command runs,
+# lead.sh gives it its time, and ends it. If that does not help, or no command runs, this function
+# ends this container by the signals of the kubelet, and kills what ignores SIGTERM. Flux ends the
+# instance, and the pod stays with its log.
 fe_obey() {
-  local command
+  local why seconds groups
   until [[ -s $fe_here/stop ]]; do fe_pause 1; done
-  echo "Asked to end: $(<"$fe_here/stop")" >&2
+  read -r why seconds <"$fe_here/stop" || true
+  echo "Asked to end: $why" >&2
+  [[ ! -e $fe_began ]] || fe_pause "$((${seconds:-0} + 5))"
   kill -TERM "$$"
   fe_pause 15
-  if read -r command 2>/dev/null <"$FE_READY"; then
-    kill -KILL -- "-$command" 2>/dev/null # lead.sh has a process group of its own
+  if read -ra groups 2>/dev/null <"$fe_began"; then
+    kill -KILL -- "${groups[@]/#/-}" 2>/dev/null # of lead.sh and of the command
   else
     kill -KILL 0 # the lead hangs in a hook, or its broker does not start
   fi
@@ -160,8 +163,9 @@ fe_exit() {
   [[ $code != 0 || ! -s $fe_here/stop ]] || exit 143
 }
 
-fe_leaving=${FE_READY%/*}/leaving                       # members.sh makes this file
-rm -f "$FE_READY" "$fe_leaving" "${FE_READY%/*}/joined" # files of an earlier container of this pod
+fe_leaving=${FE_READY%/*}/leaving # members.sh makes this file
+fe_began=${FE_READY%/*}/began     # and lead.sh this one, when it runs the command
+rm -f "$FE_READY" "$fe_leaving" "$fe_began" "${FE_READY%/*}/joined" # files of an earlier container of this pod
 fe_exit_code='' fe_obeying=''
 trap fe_exit EXIT
 if [[ $HOSTNAME == "$FE_LEAD_HOST" ]]; then

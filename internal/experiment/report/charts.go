@@ -70,7 +70,7 @@ func scaling(m experiment.Measure, series []experiment.Series) []Drawing {
 	for _, s := range series {
 		for _, p := range s.Points {
 			all = append(all, p.Values...)
-			all = append(all, p.Spread.Median)
+			all = append(all, ideal(m, s, p))
 			if !seen[p.Size] {
 				seen[p.Size] = true
 				at = append(at, chart.Tick{At: float64(p.Size), Label: strconv.Itoa(int(p.Size))})
@@ -96,34 +96,40 @@ func scaling(m experiment.Measure, series []experiment.Series) []Drawing {
 	efficiency.Legend = slices.Clone(figure.Legend)
 	return []Drawing{
 		{"scaling", "Each dot is a run that succeeded, and the line goes through the medians. The ideal begins at the median of the smallest size. Both axes are logarithmic.", figure},
-		{"efficiency", "The speedup over the smallest size, divided by the ratio of the sizes, from medians.", efficiency},
+		{"efficiency", "The speedup over the median of the smallest size, divided by the ratio of the sizes. Dots are medians, and the middle half of the runs is within the bars.", efficiency},
 	}
 }
 
+// ideal is the measure at the size of a point if it scaled as the size does, from the median of the smallest size.
+func ideal(m experiment.Measure, s experiment.Series, p experiment.Scale) float64 {
+	ratio := float64(p.Size) / float64(s.Points[0].Size)
+	if m.Better == experiment.Lower {
+		ratio = 1 / ratio
+	}
+	return s.Points[0].Spread.Median * ratio
+}
+
 func drawSeries(figure, efficiency *chart.Plot, m experiment.Measure, s experiment.Series, class string) {
-	var medians, ideal, efficiencies, dots []chart.Point
-	first := s.Points[0]
+	var medians, ideals, efficiencies, dots []chart.Point
 	for _, p := range s.Points {
-		x := float64(p.Size)
-		ratio := x / float64(first.Size)
-		if m.Better == experiment.Lower {
-			ratio = 1 / ratio
-		}
+		x, best := float64(p.Size), ideal(m, s, p)
 		medians = append(medians, chart.Point{X: x, Y: p.Spread.Median})
-		ideal = append(ideal, chart.Point{X: x, Y: min(max(first.Spread.Median*ratio, figure.Y.Min), figure.Y.Max)})
+		ideals = append(ideals, chart.Point{X: x, Y: best})
 		efficiencies = append(efficiencies, chart.Point{X: x, Y: p.Efficiency * 100})
-		efficiency.Y.Max = max(efficiency.Y.Max, p.Efficiency*105)
 		for _, value := range p.Values {
 			dots = append(dots, chart.Point{X: x, Y: value})
 		}
+		low, high := 100*p.Spread.Quarter/best, 100*p.Spread.ThreeQuarters/best
+		if m.Better == experiment.Lower {
+			low, high = 100*best/p.Spread.ThreeQuarters, 100*best/p.Spread.Quarter
+		}
+		efficiency.Y.Max = max(efficiency.Y.Max, high*1.05)
+		efficiency.Marks = append(efficiency.Marks, chart.Mark{Shape: chart.Line, Class: class, Points: []chart.Point{{X: x, Y: low}, {X: x, Y: high}}})
 	}
-	figure.Marks = append(figure.Marks,
-		chart.Mark{Shape: chart.Line, Class: "gray dashed", Points: ideal},
-		chart.Mark{Shape: chart.Line, Class: class, Points: medians},
-		chart.Mark{Shape: chart.Dots, Class: class, Points: dots})
+	figure.Marks = append([]chart.Mark{{Shape: chart.Line, Class: "gray dashed", Points: ideals}}, append(figure.Marks,
+		chart.Mark{Shape: chart.Line, Class: class, Points: medians}, chart.Mark{Shape: chart.Dots, Class: class, Points: dots})...)
 	efficiency.Marks = append(efficiency.Marks,
-		chart.Mark{Shape: chart.Line, Class: class, Points: efficiencies},
-		chart.Mark{Shape: chart.Dots, Class: class, Points: efficiencies})
+		chart.Mark{Shape: chart.Line, Class: class, Points: efficiencies}, chart.Mark{Shape: chart.Dots, Class: class, Points: efficiencies})
 }
 
 // waits draws which part of the runs had to wait for how long at most.
@@ -188,8 +194,11 @@ func got(records []*experiment.Record, s sizes) Drawing {
 	return Drawing{"sizes", "How many runs got which size, by the size that they wanted.", p}
 }
 
-// span is the time of all runs.
-type span struct{ from, to time.Time }
+// span is the time of all runs. Its axis is at least some seconds long.
+type span struct {
+	from, to time.Time
+	least    float64
+}
 
 func spanOf(records []*experiment.Record) span {
 	var s span
@@ -206,9 +215,28 @@ func spanOf(records []*experiment.Record) span {
 	return s
 }
 
-func (s span) seconds(at time.Time) float64 { return at.Sub(s.from).Seconds() }
+// unit is that of the axis: its length in seconds, and its name.
+func (s span) unit() (length float64, name string) {
+	switch seconds := s.seconds(); {
+	case seconds > 5*3600:
+		return 3600, "h"
+	case seconds > 600:
+		return 60, "min"
+	}
+	return 1, "s"
+}
+
+// seconds is the length of the axis.
+func (s span) seconds() float64 { return max(1, s.least, s.to.Sub(s.from).Seconds()) }
+
+// at is where a time is on the axis.
+func (s span) at(t time.Time) float64 {
+	unit, _ := s.unit()
+	return t.Sub(s.from).Seconds() / unit
+}
 
 // axis is the axis of the time.
 func (s span) axis() chart.Axis {
-	return chart.Axis{Label: "time since the first submission [s]", Max: max(1, s.seconds(s.to))}
+	unit, name := s.unit()
+	return chart.Axis{Label: "time since the first submission [" + name + "]", Max: s.seconds() / unit}
 }

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,18 +23,24 @@ func Comparison(a, b Study) (t Table, page []byte, drawings []Drawing, err error
 		return t, nil, nil, fmt.Errorf("%s and %s have no case in common of which a run succeeded", a.Where, b.Where)
 	}
 	t = comparisonTable(rows)
-	if both := overlay(a, b); both != nil {
-		drawings = append(drawings, *both)
-	}
-	drawings = append(drawings, ratios(rows))
 	v := view{
 		Title:    a.Definition.Name + " and " + b.Definition.Name,
 		Subtitle: fmt.Sprintf("A is %s, with %d runs. B is %s, with %d runs.", a.Where, len(a.Records), b.Where, len(b.Records)),
-		Sections: []section{{"Side by side", inline(drawings), []Table{t}}},
 	}
 	if len(alone) > 0 {
 		v.Subtitle += " Without a partner: " + strings.Join(alone, "; ") + "."
 	}
+	add := func(title string, more []Drawing, tables ...Table) {
+		if len(more)+len(tables) > 0 {
+			v.Sections = append(v.Sections, section{title, inline(more), tables})
+			drawings = append(drawings, more...)
+		}
+	}
+	add("Ratios", allRatios(rows), t)
+	add("Scaling", overlay(a, b))
+	each, wide := sides(a.recorded(), b.recorded())
+	add("Waits, sizes and hostage time", each)
+	add("Over time", wide)
 	page, err = v.render()
 	return t, page, drawings, err
 }
@@ -50,8 +57,9 @@ func comparisonTable(rows []experiment.Comparison) Table {
 	return t
 }
 
-// overlay draws the figure of merit of both over the size; nil if there are not several sizes.
-func overlay(a, b Study) *Drawing {
+// overlay draws the figure of merit of both over the size, and the parallel efficiency; nothing if there are not several
+// sizes.
+func overlay(a, b Study) []Drawing {
 	m := a.Definition.Measures()[0]
 	var series []experiment.Series
 	for _, s := range []struct {
@@ -64,18 +72,69 @@ func overlay(a, b Study) *Drawing {
 		}
 	}
 	drawings := scaling(m, series)
-	if drawings == nil {
-		return nil
+	for i := range drawings {
+		drawings[i].Plot.Title += " of A and B"
 	}
-	drawings[0].Plot.Title = m.Name + " of A and B"
-	return &drawings[0]
+	return drawings
 }
 
-// ratios draws the ratio of the figure of merit for each case.
-func ratios(rows []experiment.Comparison) Drawing {
-	merit := rows[0].Measure.Name
-	rows = slices.DeleteFunc(slices.Clone(rows), func(r experiment.Comparison) bool { return r.Measure.Name != merit || r.Ratio.Count == 0 })
-	p := &chart.Plot{Title: merit + ", B / A", Width: half, Height: max(60, 26*len(rows)),
+// sides are drawings of two experiments beside each other, with the same axes: small ones, and those over time below each
+// other.
+func sides(a, b []*experiment.Record) (each, wide []Drawing) {
+	sizes := sizesOf(slices.Concat(a, b))
+	spans := [2]span{spanOf(a), spanOf(b)}
+	spans[0].least, spans[1].least = spans[1].seconds(), spans[0].seconds()
+	var small, long [2][]Drawing
+	for i, records := range [][]*experiment.Record{a, b} {
+		small[i] = []Drawing{waits(records, sizes), got(records, sizes), hostage(records, sizes)}
+		long[i] = append(utilization(records, spans[i]), held(records, sizes, spans[i]))
+	}
+	return pairs(small), pairs(long)
+}
+
+// pairs puts the drawings of A and B beside each other.
+func pairs(of [2][]Drawing) (out []Drawing) {
+	for i := range of[0] {
+		a, b := of[0][i], of[1][i]
+		for _, axes := range [][2]*chart.Axis{{&a.Plot.X, &b.Plot.X}, {&a.Plot.Y, &b.Plot.Y}} {
+			if axes[0].Ticks == nil { // numbers, and not names
+				most := max(axes[0].Max, axes[1].Max)
+				axes[0].Max, axes[1].Max = most, most
+			}
+		}
+		for _, side := range []struct {
+			name string
+			d    Drawing
+		}{{"A", a}, {"B", b}} {
+			d := side.d
+			d.Name, d.Plot.Title = strings.ToLower(side.name)+"-"+d.Name, side.name+": "+d.Plot.Title
+			out = append(out, d)
+		}
+	}
+	return out
+}
+
+// allRatios draws the ratios of each measure that has some.
+func allRatios(rows []experiment.Comparison) (out []Drawing) {
+	seen := map[string]bool{}
+	for _, r := range rows {
+		if name := r.Measure.Name; !seen[name] {
+			seen[name] = true
+			if d := ratios(rows, name); len(d.Plot.Marks) > 1 {
+				out = append(out, d)
+			}
+		}
+	}
+	return out
+}
+
+// notInFiles are what names of files do not have.
+var notInFiles = regexp.MustCompile(`[^A-Za-z0-9_.]+`)
+
+// ratios draws the ratio of a measure for each case.
+func ratios(rows []experiment.Comparison, measure string) Drawing {
+	rows = slices.DeleteFunc(slices.Clone(rows), func(r experiment.Comparison) bool { return r.Measure.Name != measure || r.Ratio.Count == 0 })
+	p := &chart.Plot{Title: measure + ", B / A", Width: half, Height: max(60, 26*len(rows)),
 		X: chart.Axis{Label: "ratio", Min: 1, Max: 1}, Y: chart.Axis{Max: float64(len(rows)), Down: true, Bare: true, Ticks: []chart.Tick{}}}
 	for i, r := range rows {
 		y := float64(i) + .5
@@ -90,5 +149,5 @@ func ratios(rows []experiment.Comparison) Drawing {
 	p.X.Min, p.X.Max = p.X.Min-room, p.X.Max+room
 	one := chart.Mark{Shape: chart.Line, Class: "gray dashed", Points: []chart.Point{{X: 1}, {X: 1, Y: p.Y.Max}}}
 	p.Marks = append([]chart.Mark{one}, p.Marks...)
-	return Drawing{"ratios", "The median ratio over all pairs of a run of B and a run of A. The line bounds nine tenths of the pairs.", p}
+	return Drawing{"ratio-" + notInFiles.ReplaceAllString(measure, "-"), "The median ratio over all pairs of a run of B and a run of A. The line bounds nine tenths of the pairs.", p}
 }

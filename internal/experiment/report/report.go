@@ -28,6 +28,11 @@ type Study struct {
 	Records    []*experiment.Record
 }
 
+// recorded are the records of runs that were submitted.
+func (s Study) recorded() []*experiment.Record {
+	return slices.DeleteFunc(slices.Clone(s.Records), func(r *experiment.Record) bool { return r.Submitted == nil })
+}
+
 // view is what the template shows.
 type view struct {
 	Title, Subtitle string
@@ -47,6 +52,8 @@ type section struct {
 type shown struct {
 	SVG     template.HTML
 	Caption string
+	// Wide is true if nothing is beside the drawing.
+	Wide bool
 }
 
 // Table is a table of texts.
@@ -59,7 +66,7 @@ type Table struct {
 
 // New returns the report of an experiment: the page, and the drawings in it.
 func New(s Study) (page []byte, drawings []Drawing, err error) {
-	records := slices.DeleteFunc(slices.Clone(s.Records), func(r *experiment.Record) bool { return r.Submitted == nil })
+	records := s.recorded()
 	if len(records) == 0 {
 		return nil, nil, fmt.Errorf("%s has no records of runs", s.Where)
 	}
@@ -67,13 +74,13 @@ func New(s Study) (page []byte, drawings []Drawing, err error) {
 	sizes, span := sizesOf(records), spanOf(records)
 	scalingPlots := scaling(merit, s.Definition.Scaling(merit, records))
 	time := append(utilization(records, span), lives(records, sizes, span), held(records, sizes, span))
-	sizePlots := []Drawing{waits(records, sizes), got(records, sizes)}
+	sizePlots := []Drawing{waits(records, sizes), got(records, sizes), hostage(records, sizes)}
 	drawings = slices.Concat(scalingPlots, sizePlots, time)
 	v := view{
 		Title: s.Definition.Name, Subtitle: subtitle(records, span), Tiles: tiles(records, span, merit),
 		Sections: []section{
 			{"Scaling", inline(scalingPlots), []Table{scalingTable(s.Definition, merit, records)}},
-			{"Waits and sizes", inline(sizePlots), nil},
+			{"Waits, sizes and hostage time", inline(sizePlots), nil},
 			{"Over time", inline(time), nil},
 			{"Cases", nil, []Table{caseTable(s.Definition, records)}},
 			{"Runs", nil, []Table{runTable(s.Definition, records)}},
@@ -92,7 +99,7 @@ func (v *view) render() ([]byte, error) {
 
 func inline(drawings []Drawing) (out []shown) {
 	for _, d := range drawings {
-		out = append(out, shown{template.HTML(d.Plot.Inline()), d.Caption}) //nolint:gosec // texts in it are escaped
+		out = append(out, shown{template.HTML(d.Plot.Inline()), d.Caption, d.Plot.Width == wide}) //nolint:gosec // texts in it are escaped
 	}
 	return out
 }
@@ -104,30 +111,35 @@ func subtitle(records []*experiment.Record, s span) string {
 // tiles are the figures at the top.
 func tiles(records []*experiment.Record, s span, merit experiment.Measure) []tile {
 	succeeded, attempts := 0, 0
-	useful, lost := int64(0), int64(0)
 	var waits []float64
 	for _, r := range records {
 		if r.Succeeded() {
 			succeeded++
 		}
 		attempts += len(r.GivenUp)
-		useful, lost = useful+r.UsefulNodeSeconds, lost+r.LostNodeSeconds
 		if wait, ok := r.Wait(); ok {
 			waits = append(waits, wait)
 		}
 	}
 	wait := experiment.NewSpread(waits)
+	_, used := spending(records)
 	out := []tile{
 		{"Runs that succeeded", fmt.Sprintf("%d of %d", succeeded, len(records)), fmt.Sprintf("%d attempts were given up", attempts)},
 		{"Time of all runs", clockText(s.to.Sub(s.from)), fmt.Sprintf("%.3g runs a minute", float64(len(records))/max(s.to.Sub(s.from).Minutes(), 1./60))},
-		{"Wait for nodes, median", clockText(time.Duration(wait.Median * float64(time.Second))), "longest " + clockText(time.Duration(wait.Most*float64(time.Second)))},
-		{"Useful node-seconds", fmt.Sprint(useful), "commands that succeeded"},
+		{"Median wait for nodes", clockText(time.Duration(wait.Median * float64(time.Second))), "longest " + clockText(time.Duration(wait.Most*float64(time.Second)))},
 	}
-	part := ""
-	if useful+lost > 0 {
-		part = fmt.Sprintf("%.1f %% of all: starts, failed attempts", 100*float64(lost)/float64(useful+lost))
+	for _, part := range []struct {
+		label, more string
+		amount      float64
+	}{
+		{"Useful node-seconds", "commands that succeeded", used.useful}, {"Hostage node-seconds", "nodes were held, no command ran", used.hostage},
+		{"Lost to other commands", "node-seconds", used.other},
+	} {
+		if part.amount > 0 {
+			out = append(out, tile{part.label, fmt.Sprintf("%.0f", part.amount), percent(part.amount, used.all()) + ": " + part.more})
+		}
 	}
-	return append(out, tile{"Lost node-seconds", fmt.Sprint(lost), part}, tile{"Figure of merit", merit.Name, "better: " + string(merit.Better)})
+	return append(out, tile{"Figure of merit", merit.Name, "better: " + string(merit.Better)})
 }
 
 func clockText(d time.Duration) string {

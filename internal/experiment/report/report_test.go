@@ -8,13 +8,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/chart"
 	"github.com/flux-elastic/flux-elastic/internal/experiment"
 )
 
@@ -50,6 +54,7 @@ func study(t *testing.T, seconds int) Study {
 			Name: run.Name, Case: run.Case, Repetition: run.Repetition, Parameters: run.Parameters, State: v1alpha2.StateSucceeded,
 			Submitted: after(0), Admitted: after(5), Started: after(1), Finished: after(seconds / int(size)),
 			Wanted: size, Size: size, Tasks: size, Nodes: fmt.Sprintf("n[1-%d]", size), Figures: map[string]float64{"loop": float64(seconds) / float64(size)},
+			UsefulNodeSeconds: int64(seconds), LostNodeSeconds: int64(size), // a second of each node until the command began
 		})
 	}
 	return s
@@ -91,7 +96,7 @@ func TestReport(t *testing.T) {
 			t.Errorf("%s is no drawing of its own: %s", d.Name, found)
 		}
 	}
-	for _, want := range []string{"scaling", "efficiency", "nodes", "utilization", "waits", "sizes"} {
+	for _, want := range []string{"scaling", "efficiency", "nodes", "utilization", "waits", "waiting", "lives", "sizes", "hostage"} {
 		if !slices.Contains(names, want) {
 			t.Errorf("there is no drawing %s, but %v", want, names)
 		}
@@ -139,12 +144,33 @@ func TestNoRecords(t *testing.T) {
 	}
 }
 
+// The ratios of each case, and the drawings of both experiments beside each other, on the same axes.
 func TestComparison(t *testing.T) {
 	table, page, drawings, err := Comparison(study(t, 40), study(t, 20))
-	if err != nil || len(drawings) == 0 || elsewhere.Match(page) {
-		t.Fatalf("%d drawings, %v", len(drawings), err)
+	if err != nil || elsewhere.Match(page) {
+		t.Fatal(err)
 	}
-	if len(table.Rows) != 9 { // three cases, three measures
+	plots := map[string]*chart.Plot{}
+	for _, d := range drawings {
+		if plots[d.Name] != nil {
+			t.Errorf("two drawings are called %s", d.Name)
+		}
+		plots[d.Name] = d.Plot
+		checkXML(t, d.Name, d.Plot.File())
+	}
+	want := []string{
+		"a-hostage", "a-nodes", "a-sizes", "a-utilization", "a-waiting", "a-waits", "b-hostage", "b-nodes", "b-sizes", "b-utilization", "b-waiting", "b-waits",
+		"efficiency", "ratio-hostage-time", "ratio-loop", "ratio-run-time", "ratio-wait", "scaling",
+	}
+	if got := slices.Sorted(maps.Keys(plots)); !slices.Equal(got, want) {
+		t.Fatalf("got %v", got)
+	}
+	for _, name := range []string{"hostage", "utilization", "waits"} {
+		if a, b := plots["a-"+name], plots["b-"+name]; a.X.Max != b.X.Max || a.Y.Max != b.Y.Max || a.Title != "A: "+strings.TrimPrefix(b.Title, "B: ") {
+			t.Errorf("%s: %+v and %+v", name, a.X, b.X)
+		}
+	}
+	if len(table.Rows) != 12 { // three cases, four measures
 		t.Errorf("%d rows: %v", len(table.Rows), table.Rows)
 	}
 	for _, row := range table.Rows {
@@ -154,5 +180,95 @@ func TestComparison(t *testing.T) {
 		if strings.Contains(strings.Join(row, " "), "loop") && !slices.ContainsFunc(row, func(cell string) bool { return strings.HasPrefix(cell, "0.5") }) {
 			t.Errorf("B took half as long: %v", row)
 		}
+	}
+}
+
+// The ideal is a straight line, however far the runs are from it, and is within the axes.
+func TestIdeal(t *testing.T) {
+	s := study(t, 40)
+	for _, r := range s.Records {
+		r.Figures["loop"] = 40 // it does not scale at all
+	}
+	m := s.Definition.Measures()[0]
+	drawings := scaling(m, s.Definition.Scaling(m, s.Records))
+	line, y := drawings[0].Plot.Marks[0], drawings[0].Plot.Y
+	if want := []chart.Point{{X: 1, Y: 40}, {X: 2, Y: 20}, {X: 4, Y: 10}}; !slices.Equal(line.Points, want) || y.Min > 10 || y.Max < 40 {
+		t.Errorf("the ideal is %v, and the axis from %g to %g", line.Points, y.Min, y.Max)
+	}
+}
+
+// Times are in units in which they are short, and in the same unit for experiments beside each other.
+func TestUnits(t *testing.T) {
+	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for length, want := range map[time.Duration]string{0: "[s] 1", 2 * time.Minute: "[s] 120", time.Hour: "[min] 60", 10 * time.Hour: "[h] 10"} {
+		axis := span{from: noon, to: noon.Add(length)}.axis()
+		_, unit, _ := strings.Cut(axis.Label, " [")
+		if got := fmt.Sprintf("[%s %g", unit, axis.Max); got != want {
+			t.Errorf("%s: %s, want %s", length, got, want)
+		}
+	}
+	if s := (span{from: noon, to: noon.Add(time.Minute), least: 3600}); s.axis().Max != 60 || s.at(s.to) != 1 {
+		t.Errorf("beside one of an hour: %+v", s.axis())
+	}
+}
+
+// Each size has a bar of its node-seconds, and the part of them that was hostage.
+func TestHostage(t *testing.T) {
+	s := study(t, 40)
+	last := s.Records[len(s.Records)-1] // of 4 nodes: an attempt had 4 nodes for 10 s, and its command ran for 7 of them
+	began := *last.Submitted
+	at := func(seconds int) metav1.Time { return metav1.NewTime(began.Add(time.Duration(seconds) * time.Second)) }
+	last.GivenUp = []v1alpha2.Attempt{{Size: 4, Admitted: at(-10), Started: new(at(-7)), Ended: at(0)}}
+	last.LostNodeSeconds += 40
+	d := hostage(s.Records, sizesOf(s.Records))
+	var got []string
+	for _, mark := range d.Plot.Marks {
+		got = append(got, mark.Title)
+	}
+	want := []string{
+		"1 node: 80 node-seconds useful", "1 node: 2 node-seconds hostage", "2.4 %", "2 nodes: 80 node-seconds useful", "2 nodes: 4 node-seconds hostage", "4.8 %",
+		"4 nodes: 80 node-seconds useful", "4 nodes: 28 node-seconds lost to commands that did not succeed", "4 nodes: 20 node-seconds hostage", "15.6 %",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// The life of a run has its waits, starts and commands, of all attempts.
+func TestPhases(t *testing.T) {
+	at := func(seconds int) *time.Time { at := time.Unix(int64(seconds), 0); return &at }
+	when := func(seconds int) metav1.Time { return metav1.NewTime(*at(seconds)) }
+	whole := span{from: *at(0), to: *at(100)}
+	given := []v1alpha2.Attempt{{Size: 4, Admitted: when(10), Ended: when(20)}, {Size: 2, Admitted: when(25), Started: new(when(27)), Ended: when(40)}}
+	for name, tc := range map[string]struct {
+		record experiment.Record
+		want   string
+	}{
+		"waits":     {experiment.Record{Submitted: at(5)}, "0:5-100"},
+		"runs":      {experiment.Record{Submitted: at(5), Admitted: at(6), Started: at(8), Finished: at(30), Size: 3}, "0:5-6 1:6-8x3 2:8-30x3"},
+		"at once":   {experiment.Record{Submitted: at(5), Admitted: at(5), Started: at(5), Finished: at(30), Size: 3}, "2:5-30x3"},
+		"no start":  {experiment.Record{Submitted: at(5), Admitted: at(6), Size: 3}, "0:5-6 1:6-100x3"},
+		"attempts":  {experiment.Record{Submitted: at(5), Admitted: at(50), Started: at(51), Finished: at(60), Size: 1, GivenUp: given}, "0:5-10 1:10-20x4 0:20-25 1:25-27x2 2:27-40x2 0:40-50 1:50-51x1 2:51-60x1"},
+		"gave up":   {experiment.Record{Submitted: at(5), Finished: at(40), GivenUp: given}, "0:5-10 1:10-20x4 0:20-25 1:25-27x2 2:27-40x2"},
+		"had ended": {experiment.Record{Submitted: at(5), Finished: at(30)}, "0:5-30"},
+	} {
+		var got []string
+		for _, p := range phases(&tc.record, whole) {
+			text := fmt.Sprintf("%d:%d-%d", p.kind, p.from.Unix(), p.to.Unix())
+			if p.kind != waiting {
+				text += fmt.Sprintf("x%d", p.size)
+			}
+			got = append(got, text)
+		}
+		if strings.Join(got, " ") != tc.want {
+			t.Errorf("%s: got %v, want %s", name, got, tc.want)
+		}
+	}
+}
+
+// Neighboring nodes of a run are one block.
+func TestBlocks(t *testing.T) {
+	if got := blocks([]int{7, 3, 4, 1, 5, 3}); !slices.Equal(got, [][2]int{{1, 1}, {3, 3}, {7, 1}}) {
+		t.Errorf("got %v", got)
 	}
 }

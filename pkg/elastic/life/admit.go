@@ -27,12 +27,17 @@ func (s Admit) apply(r *Record, _ string, now time.Time) {
 type Withdraw struct {
 	// Avoid are the nodes that did not take pods; none in other cases.
 	Avoid []string
+	// Checkpointed is true if the command has written a checkpoint at its end.
+	Checkpointed bool
 }
 
 func (Withdraw) step() {}
 
 func (s Withdraw) apply(r *Record, _ string, now time.Time) {
 	r.end()
+	if s.Checkpointed {
+		r.Checkpointed = now
+	}
 	r.avoid(s.Avoid, now)
 }
 
@@ -55,12 +60,14 @@ func (Abandon) step() {}
 // releaseAgain is when to look again at pods that end: no event tells that their node is down.
 const releaseAgain = 5 * time.Second
 
-func suspended(o *Observation, _ time.Time) *Plan {
+func suspended(o *Observation, now time.Time) *Plan {
 	if !o.Policy.Suspend {
 		return nil
 	}
 	plan := &Plan{Step: Wait{}, State: StateSuspended, Message: "it is suspended"}
 	switch {
+	case o.mayWarn() && o.Policy.CheckpointWait > 0:
+		return o.warn(Suspension, plan.Message, 0, now)
 	case o.Admission != nil || o.GivenUp > 0:
 		plan.Step = Withdraw{}
 	case o.Workload == Stale, o.Workload == Ahead:

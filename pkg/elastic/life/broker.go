@@ -41,6 +41,8 @@ type Broker struct {
 	NodeGone bool
 	// NodeDown is true if the node of the rank exists and is not ready.
 	NodeDown bool
+	// NodeReturned is true if the pod became ready since its node did.
+	NodeReturned bool
 	// Since is when the broker's container began to run; zero if it does not run.
 	Since time.Time
 	// Misplaced is true if the pod is bound to another node than its rank's.

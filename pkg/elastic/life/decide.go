@@ -47,8 +47,12 @@ var Steps = []Properties{
 	{Lose{}, string(OutcomeBrokersLost), true},
 	{GiveUp{}, "GaveUp", true},
 	{Withdraw{}, "Released", false},
-	{Step: Finish{}},               // the outcome
+	{Step: Finish{}}, // the outcome
+	{Warn{}, "Warned", true},
 	{Step: Evict{}, Warning: true}, // the reason of the order
+	{Restart{}, "Restarting", false},
+	{Restarted{}, "Restarted", false},
+	{Checkpointed{}, "Checkpointed", false},
 	{Drain{}, "Draining", false},
 	{Vacate{}, "Vacated", false},
 	{Keep{}, "Kept", false},
@@ -111,6 +115,7 @@ type rule func(o *Observation, now time.Time) *Plan
 // rules are asked in this order; the first that applies decides.
 var rules = []rule{
 	afterTheEnd,    // what has ended is only cleaned up
+	warned,         // a command that has to make room ends first
 	leadEnded,      // the lead's end is the end, whatever else happened
 	suspended,      // the user wants the MiniCluster to hold nothing
 	releasing,      // pods of an earlier attempt go before a new attempt begins
@@ -122,15 +127,18 @@ var rules = []rule{
 	evicted,        // another gang needs all the nodes
 	unmade,         // the objects are made first, in time
 	unadmitted,     // no pod is placed without quota
-	brokersLost,    // a rigid command ends when it loses brokers
+	brokersLost,    // a command that loses brokers ends, or is run again
 	unpublished,    // the lead has to know its quorum and the drained ranks
 	commandBegan,   // the lead reports that the command runs
+	restartDone,    // and that it runs again
+	checkpointSeen, // and that it has written a checkpoint
 	misplaced,      // pods leave nodes that their ranks gave back
 	vacating,       // drained ranks have left, or their time is up
 	drained,        // another gang needs some of the nodes
 	shrinking,      // the user wants fewer brokers
 	moved,          // ranks whose pods cannot start get other nodes
 	growing,        // there are nodes for more ranks
+	joined,         // the command is run again with brokers that joined
 	unrepaired,     // a gang does not stay half placed for long
 	goingWithout,   // nobody waits for brokers that cannot start
 	unplaced,       // all pods are placed together

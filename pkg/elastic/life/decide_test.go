@@ -523,7 +523,7 @@ func TestDecide(t *testing.T) {
 		},
 		"a command that may go on is told to stop": {
 			o:    admitted("ruuu", func(o *Observation) { o.Outcome, o.Ended = OutcomeDeadlineExceeded, noon }),
-			want: Plan{Step: Stop{Reason: "DeadlineExceeded"}, State: StateFailed, LookAgain: noon.Add(time.Second)},
+			want: Plan{Step: Stop{Reason: "DeadlineExceeded", Grace: killGrace}, State: StateFailed, LookAgain: noon.Add(time.Second)},
 		},
 		"it has a while for it": {
 			o:    admitted("ruuu", func(o *Observation) { o.Outcome, o.Ended, o.Stopped = OutcomeDeadlineExceeded, noon, true }),
@@ -630,6 +630,10 @@ func TestDecide(t *testing.T) {
 		"a command that failed since it lost a broker is tried again": {
 			o: admitted("fuuu", func(o *Observation) { recreates(o); o.Brokers[2].NodeGone = true }), after: time.Second,
 			want: Plan{Step: GiveUp{NotBefore: noon.Add(31 * time.Second), Avoid: []string{"n2"}}, State: StateReleasing, Message: "the command failed with exit code 3 after 1 of 4 brokers were lost while the command ran: rank 2 on n2"},
+		},
+		"and one that failed again, after it had failed while it wrote a checkpoint": {
+			o: admitted("fuuu", func(o *Observation) { recreates(o); o.ToldRetried = true }), after: time.Second,
+			want: Plan{Step: GiveUp{NotBefore: noon.Add(31 * time.Second)}, State: StateReleasing, Message: "the command failed with exit code 3 after it had failed while it wrote a checkpoint"},
 		},
 		"in the same second, too": {
 			o: admitted("fuuf", recreates), after: time.Second,

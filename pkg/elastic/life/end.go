@@ -25,24 +25,12 @@ func (s Finish) apply(r *Record, _ string, now time.Time) {
 	r.Outcome, r.Ended, r.ExitCode = s.Outcome, now, s.ExitCode
 }
 
-// Evict ends the admission because another gang needs the nodes. The MiniCluster is queued again
-// and keeps its age.
-type Evict struct {
-	// Reason is Preempted, Reclaimed or QuotaWithdrawn.
-	Reason string
-}
-
-func (Evict) step() {}
-
-func (Evict) apply(r *Record, _ string, now time.Time) {
-	r.end()
-	r.NotBefore = now
-}
-
 // Stop tells the lead to end the command.
 type Stop struct {
 	// Reason is one word for users who look at the pod.
 	Reason string
+	// Grace is how long the command may take, with its checkpoint, before it is killed.
+	Grace time.Duration
 }
 
 func (Stop) step() {}
@@ -61,8 +49,10 @@ const (
 	// tidyDelay is how long pods stay after their end: deleting them at once competes with the
 	// start of the next gang on their nodes.
 	tidyDelay = 5 * time.Second
+	// killGrace is how long a command may take to end after SIGTERM.
+	killGrace = 15 * time.Second
 	// stopGrace is how long a lead may take to end the command after it is told to stop.
-	stopGrace = 30 * time.Second
+	stopGrace = 2 * killGrace
 )
 
 func afterTheEnd(o *Observation, now time.Time) *Plan {
@@ -104,7 +94,7 @@ func (o *Observation) end(plan *Plan, now time.Time) {
 	case !o.Outcome.stops() || (!ended && lead.State != Up) || !now.Before(overdue):
 		plan.Step = Release{}
 	case lead.State == Up && !o.Stopped:
-		plan.Step, plan.LookAgain = Stop{Reason: string(o.Outcome)}, now.Add(publishAgain)
+		plan.Step, plan.LookAgain = Stop{Reason: string(o.Outcome), Grace: killGrace}, now.Add(publishAgain)
 	default:
 		plan.LookAgain = overdue
 	}
@@ -146,6 +136,8 @@ func (o *Observation) leadFailed(now time.Time) *Plan {
 	}
 	if len(lost) > 0 {
 		message += " after " + o.lossOf(lost)
+	} else if o.ToldRetried {
+		message += " after it had failed while it wrote a checkpoint"
 	}
 	if o.Policy.OnLoss == LossRecreate && lead.FailedIn == "" {
 		if plan := o.failedByLoss(lost, message, now); plan != nil {
@@ -155,11 +147,11 @@ func (o *Observation) leadFailed(now time.Time) *Plan {
 	return &Plan{Step: Finish{Outcome: OutcomeCommandFailed, ExitCode: lead.ExitCode}, State: StateFailed, Message: message}
 }
 
-// failedByLoss gives up the attempt of a command that failed because it lost brokers; nil if it
-// lost none. A node's failure may be reported a while after the command's.
+// failedByLoss gives up the attempt of a command that failed because it lost brokers, or twice around a
+// checkpoint; nil if it did neither. A node's failure may be reported a while after the command's.
 func (o *Observation) failedByLoss(lost []int, message string, now time.Time) *Plan {
 	lead := o.Brokers[0]
-	if len(lost) > 0 {
+	if len(lost) > 0 || o.ToldRetried {
 		plan := o.giveUp(message, OutcomeCommandFailed, now)
 		if end, over := plan.Step.(Finish); over {
 			end.ExitCode = lead.ExitCode
@@ -217,12 +209,4 @@ func overtime(o *Observation, now time.Time) *Plan {
 		Step: Finish{Outcome: OutcomeDeadlineExceeded}, State: StateFailed,
 		Message: fmt.Sprintf("the command ran longer than %s", o.Policy.Deadline),
 	}
-}
-
-func evicted(o *Observation, _ time.Time) *Plan {
-	order, ordered := o.Order.(elastic.Evict)
-	if !ordered {
-		return nil
-	}
-	return &Plan{Step: Evict{Reason: order.Reason}, State: StateReleasing, Message: order.Message}
 }

@@ -36,9 +36,13 @@ type world struct {
 
 	// What is in the cluster.
 	policy    Policy
-	bad       map[string]bool     // nodes on which pods do not start
-	quorumBy  time.Time           // until when the lead waits for its quorum
-	stopped   bool                // the lead was told to end the command
+	bad       map[string]bool // nodes on which pods do not start
+	quorumBy  time.Time       // until when the lead waits for its quorum
+	stopped   bool            // the lead was told to end the command
+	asked     bool            // and the command has ended since
+	toldAgain Again           // the restart that the lead was told
+	toldAt    time.Time
+	command   command
 	hangs     bool                // the command does not end by itself when it lost a broker
 	joined    map[int]bool        // ranks that the lead sees, ready or not
 	began     map[int]bool        // those that the command began with; nil if it did not
@@ -65,7 +69,7 @@ type world struct {
 
 // faults are what goes wrong, as chances of one in so many; 0 is never.
 type faults struct {
-	neverStarts, nodeGoes, evicted, fails, stuckPods, unbindable, crashes, hangs, resizes int
+	neverStarts, nodeGoes, evicted, fails, stuckPods, unbindable, crashes, hangs, resizes, ignores int
 
 	taken bool // pods are unbindable because others took their nodes
 }
@@ -83,7 +87,8 @@ func (w *world) observe() *Observation {
 	o.Policy.Sizing.Most = w.Most
 	switch {
 	case w.Admission != nil:
-		o.Published, o.PublishedDrain, o.Stopped = w.published, w.told, w.stopped
+		o.Published, o.PublishedDrain, o.PublishedRestarts, o.Stopped = w.published, w.told, w.toldAgain.Number, w.stopped
+		o.ToldBegan, o.ToldAsked, o.LeadDownSince = w.asked, w.asked, w.command.down
 		o.Brokers = make([]Broker, len(w.Admission.Nodes))
 		copy(o.Brokers, w.pods)
 		for rank := range o.Brokers {
@@ -139,6 +144,7 @@ func (w *world) carryOut(o *Observation, plan Plan) {
 		w.withdraw()
 	case Make:
 		w.workload, w.pods, w.published, w.told, w.at = Active, nil, 0, nil, map[int]string{}
+		w.toldAgain, w.asked, w.command = Again{}, false, command{}
 		w.stopped, w.hangs, w.quorumBy = false, w.chance(w.faults.hangs), time.Time{}
 		w.joined, w.began = map[int]bool{}, nil
 		w.stuck = map[int]bool{}
@@ -148,7 +154,7 @@ func (w *world) carryOut(o *Observation, plan Plan) {
 	case Place:
 		w.place(s)
 	case Publish:
-		w.published, w.told = s.Quorum, s.Leaving
+		w.published, w.told, w.toldAgain, w.toldAt = s.Quorum, s.Leaving, s.Again, w.now
 	case EvictPods:
 		for _, rank := range s.Ranks {
 			w.pods[rank] = Broker{State: Leaving}
@@ -170,7 +176,7 @@ func (w *world) place(s Place) {
 			w.pods[rank].Trouble, w.pods[rank].TroubleSince = "ErrImagePull", w.now
 		}
 		if rank == 0 {
-			w.published = s.Quorum
+			w.published, w.toldAgain = s.Quorum, s.Again
 		}
 	}
 }
@@ -205,10 +211,12 @@ func (w *world) check(o *Observation, plan Plan) {
 		}
 	case Keep:
 		for _, rank := range s.Ranks {
-			if !w.began[rank] {
+			if !w.began[rank] && !w.command.isDown {
 				fail("kept rank %d, which has no part in the command", rank)
 			}
 		}
+	case Restart, Restarted, Checkpointed, Warn:
+		w.checkRestart(o, plan, fail)
 	case EvictPods:
 		for _, rank := range s.Ranks {
 			if w.began[rank] && w.joined[rank] && !w.policy.Malleable && !w.Admission.Has(rank) && o.Brokers[0].State == Up {
@@ -223,7 +231,7 @@ func (w *world) check(o *Observation, plan Plan) {
 			fail("lost brokers that do not matter")
 		}
 	case Stop:
-		if o.Outcome == "" || w.stopped {
+		if (o.Outcome == "" && o.Admission.Eviction == nil) || w.stopped {
 			fail("stopped what goes on")
 		}
 	case Place:
@@ -238,7 +246,7 @@ func (w *world) check(o *Observation, plan Plan) {
 		}
 	}
 	w.checkNodes(o, fail)
-	if o.Outcome != "" && !slices.Contains([]Step{Wait{}, Release{}, Remove{}, Stop{Reason: string(o.Outcome)}}, plan.Step) {
+	if o.Outcome != "" && !slices.Contains([]Step{Wait{}, Release{}, Remove{}, Stop{Reason: string(o.Outcome), Grace: killGrace}}, plan.Step) {
 		fail("did something after the end")
 	}
 	if again := Decide(o, w.now); !reflect.DeepEqual(again, plan) {
@@ -309,6 +317,8 @@ func (w *world) livePod(rank int) {
 		switch {
 		case w.nodeGoes():
 			pod.State, pod.NodeGone = Leaving, true
+		case w.policy.Restarts && pod.Idle && !slices.Contains(w.told, rank): // it may stay after all
+			pod.State, pod.Idle, pod.Ready, pod.ReadySince = Up, false, true, w.now
 		case w.joined[rank] && !pod.Idle && (!needless || w.random.IntN(2) == 0): // and is seen to be ready a moment later
 			*pod = Broker{State: Up, Ready: rank > 0, ReadySince: w.now, Placed: pod.Placed, Since: pod.Since}
 		case !w.stuck[rank] && !pod.Unbindable && pod.Trouble == "" && !pod.Idle && (rank == 0 || w.pods[0].State == Up) && w.random.IntN(3) == 0:
@@ -351,15 +361,18 @@ func (w *world) liveLead() {
 		if w.joined[rank] && !slices.Contains(w.told, rank) {
 			up[rank] = true
 		}
-		lost = lost || (pod.replaced() && w.Admission.Has(rank))
+		lost = lost || (pod.replaced() && w.Admission.Has(rank) && (!w.policy.Restarts || w.began[rank]))
 	}
 	switch {
-	case w.stopped:
+	case w.stopped && !w.chance(w.faults.ignores):
 		*lead = Broker{State: Failed, ExitCode: new(143), EndedAt: w.now}
+		w.asked = true
+	case w.stopped:
+	case w.policy.Restarts && w.liveCommand(lead, up):
 	case !lead.Ready:
 		lead.Ready = w.published > 0 && len(up) >= w.published || (!w.now.Before(w.quorumBy) && len(up) >= w.policy.Sizing.Min)
 		if lead.Ready {
-			w.began = up
+			w.began, lead.ReadySince, w.command.runs = up, w.now, w.toldAgain.Number
 		}
 	case lost && !w.policy.Malleable && !w.hangs && w.random.IntN(4) == 0:
 		*lead = Broker{State: Failed, ExitCode: new(1), EndedAt: w.now}
@@ -532,6 +545,32 @@ func TestNarratives(t *testing.T) {
 		"begins-as-the-quorum-is-lowered": {43, true, func(w *world) {
 			w.policy.QuorumTimeout, w.policy.Malleable, w.atLeast = 10*time.Second, false, time.Minute
 		}},
+		"runs-again-with-others": {9, true, func(w *world) {
+			restarts(w)
+			w.orders = func(o *Observation) elastic.Order {
+				switch {
+				case o.Started.IsZero() || o.restarting() || o.Admission.Draining != nil:
+				case w.steps["Restart"] == 0:
+					w.policy.Want = 2
+				case w.steps["Grow"] == 0:
+					w.policy.Want = 4
+					return elastic.Grow{Pods: []elastic.Pod{{Rank: 2, Node: "n10"}, {Rank: 3, Node: "n11"}}}
+				}
+				return nil
+			}
+		}},
+		"runs-again-after-a-loss": {9, true, func(w *world) { losesABroker(w); restarts(w) }},
+		"warned-before-it-goes": {18, true, func(w *world) {
+			restarts(w)
+			onceStarted(elastic.Evict{Reason: "Preempted", Message: "default/urgent needs its nodes"})(w)
+			orders := w.orders
+			w.orders = func(o *Observation) elastic.Order {
+				if w.steps["Evict"] > 0 {
+					return nil
+				}
+				return orders(o)
+			}
+		}},
 		"overtime": {9, true, func(w *world) { w.policy.Deadline, w.atLeast = 20*time.Second, time.Minute }},
 	}
 	for name, tc := range cases {
@@ -559,6 +598,11 @@ func TestNarratives(t *testing.T) {
 }
 
 func bearsChange(w *world) { w.policy.Malleable, w.policy.OnLoss = true, LossContinue }
+
+func restarts(w *world) {
+	w.policy.Malleable, w.policy.Restarts, w.policy.OnLoss, w.policy.Deadline = false, true, LossRecreate, time.Hour
+	w.policy.CheckpointWait, w.policy.AsksForCheckpoint, w.atLeast = 20*time.Second, true, time.Minute
+}
 
 func losesABroker(w *world) {
 	w.atLeast = time.Minute

@@ -34,6 +34,11 @@ func brokersLost(o *Observation, now time.Time) *Plan {
 		return nil
 	}
 	ranks, loss := o.lostRanks(), o.Admission.Loss
+	if len(ranks) > 0 && o.Policy.OnLoss == LossRecreate {
+		if plan := o.restartAfterLoss(ranks, now); plan != nil {
+			return plan
+		}
+	}
 	switch {
 	case len(ranks) == 0:
 		return nil
@@ -57,18 +62,22 @@ func (o *Observation) lose(message string, outcome Outcome, now time.Time) *Plan
 // recorded as lost that are not up again.
 func (o *Observation) lostRanks() []int {
 	return o.ranks(func(rank int, b Broker) bool {
-		return rank > 0 && !o.leaves(rank) && (o.isGone(b) || (o.wasLost(rank) && b.State != Up))
+		return rank > 0 && !o.leaves(rank) && !o.joins(rank) && (o.isGone(b) || (o.wasLost(rank) && b.State != Up))
 	})
 }
 
 // isGone reports whether a follower was there and is gone. A gated pod is a new pod after a loss,
-// unless the command is malleable; a pod that never started was never there.
+// unless the command is malleable; a pod that never started was never there. A node that is down says
+// nothing about a broker, unless the command has ended or was run again since.
 func (o *Observation) isGone(b Broker) bool {
+	lead := o.Brokers[0]
 	switch {
 	case b.Misplaced, b.Unbindable:
 		return false
 	case b.replaced():
 		return !o.Policy.Malleable
+	case o.Policy.Restarts && b.NodeDown && !lead.NodeReturned && (!lead.Ready || !lead.ReadySince.Equal(o.Admission.ReadySince)):
+		return true
 	}
 	return b.State == Failed || b.State == Leaving || b.NodeGone
 }

@@ -34,11 +34,21 @@ type Observation struct {
 	Published int
 	// PublishedDrain are the drained ranks that are written on the lead's pod.
 	PublishedDrain []int
+	// PublishedRestarts is the number of restarts of the command that is written on the lead's pod.
+	PublishedRestarts int
+	// LeadDownSince is since when the lead's pod was seen not ready, or when it last began to be so; zero if it
+	// never was.
+	LeadDownSince time.Time
 	// ToldBegan is true if the lead's termination message says that the command began.
 	ToldBegan bool
 	// ToldLost are the ranks that the lead's termination message lists as lost before the command
 	// failed.
 	ToldLost []int
+	// ToldAsked is true if the lead's termination message says that the command ended since it was asked to, and
+	// ToldCheckpointed if it says that there is a checkpoint.
+	ToldAsked, ToldCheckpointed bool
+	// ToldRetried is true if it says that the command failed, and its run before had failed while it wrote a checkpoint.
+	ToldRetried bool
 	// Stopped is true if the lead was told to end the command.
 	Stopped bool
 	// ServicesGated is true if the services pod waits behind its scheduling gate.
@@ -68,8 +78,12 @@ type Policy struct {
 	// Want is the size that the MiniCluster follows: brokers above it leave. 0 if the scheduler may
 	// grow the MiniCluster above the size that the user wants.
 	Want int
-	// Malleable is true if the command goes on when ranks join and leave.
-	Malleable bool
+	// Malleable is true if the command goes on when ranks join and leave, and Restarts if it is run again then.
+	Malleable, Restarts bool
+	// CheckpointWait is how long the command has to write a checkpoint before it is ended; 0 if it writes none.
+	// AsksForCheckpoint is true if it is asked for one, and TellsCheckpoints if it may tell that it has written one.
+	CheckpointWait                      time.Duration
+	AsksForCheckpoint, TellsCheckpoints bool
 	// Deadline is how long the command may run; 0 if there is no limit.
 	Deadline time.Duration
 	// RecreateLimit is how often a failed attempt is repeated.

@@ -13,8 +13,9 @@ import (
 // Place pins the pods of ranks to their nodes and removes their scheduling gates.
 type Place struct {
 	Ranks []int
-	// Quorum is the quorum that is written on the lead's pod in the same patch.
+	// Quorum and Again are written on the lead's pod in the same patch.
 	Quorum int
+	Again  Again
 }
 
 func (Place) step() {}
@@ -42,7 +43,7 @@ func unplaced(o *Observation, now time.Time) *Plan {
 		}
 		return plan
 	case len(gated) > 0 && (placed > 0 || missing == 0):
-		return &Plan{Step: Place{Ranks: gated, Quorum: o.Admission.Quorum}, State: o.state(), Message: "places its pods"}
+		return &Plan{Step: Place{Ranks: gated, Quorum: o.Admission.Quorum, Again: o.again()}, State: o.state(), Message: "places its pods"}
 	}
 	return nil
 }
@@ -114,6 +115,14 @@ func (o *Observation) trouble() string {
 		}
 	}
 	return ""
+}
+
+// leaveText says how many brokers leave, for users.
+func leaveText(n int) string {
+	if n == 1 {
+		return "1 broker leaves"
+	}
+	return brokersText(n) + " leave"
 }
 
 // brokersText counts brokers, for users.

@@ -23,6 +23,10 @@ type Record struct {
 	// Avoid are nodes on which brokers did not start, sorted. They are avoided until AvoidUntil.
 	Avoid      []string
 	AvoidUntil time.Time
+	// Runs is how often the command was begun, in all attempts.
+	Runs int
+	// Checkpointed is when the command was last known to have written a checkpoint; zero if it never was.
+	Checkpointed time.Time
 	// Started is when the command began to run; zero before.
 	Started time.Time
 	// Outcome is how the MiniCluster ended; "" before. Ended is when. ExitCode is the exit code
@@ -47,6 +51,31 @@ type Admission struct {
 	// Loss are the brokers that were lost while the command ran; nil if none were, or if the loss
 	// does not matter.
 	Loss *Loss
+	// Joining are the ranks that have no part in the command yet, rising: it is run again with them.
+	Joining []int
+	// Restarts counts how often the command was told to run again in this admission, and Losses how often that was
+	// since brokers were lost. Restart is nil unless the command is being run again.
+	Restarts, Losses int
+	Restart          *Restarting
+	// Eviction is nil unless the command has time to end, because all nodes have to be given back.
+	Eviction *Eviction
+	// ReadySince is since when the lead had been ready at the last decision about the command; zero if that was
+	// not known.
+	ReadySince time.Time
+}
+
+// Restarting is a restart of the command that was told to the lead.
+type Restarting struct {
+	// From is the number of brokers with which the command ran before.
+	From   int
+	At     time.Time
+	Reason string
+}
+
+// Eviction is why all nodes have to be given back, and until when the command has time to end.
+type Eviction struct {
+	Reason, Message string
+	Deadline        time.Time
 }
 
 // Draining are ranks that are asked to leave.
@@ -148,7 +177,9 @@ func (a *Admission) drained(ranks []int) {
 }
 
 // vacate records that ranks gave their nodes back.
-func (a *Admission) vacate(ranks []int) { a.Vacated = union(a.Vacated, ranks) }
+func (a *Admission) vacate(ranks []int) {
+	a.Vacated, a.Joining = union(a.Vacated, ranks), less(a.Joining, ranks)
+}
 
 // seat gives nodes to ranks. New ranks follow the last rank.
 func (a *Admission) seat(pods []elastic.Pod) {

@@ -60,6 +60,8 @@ func (s Keep) apply(r *Record, _ string, _ time.Time) {
 type Grow struct {
 	Pods   []elastic.Pod // rising
 	Quorum int
+	// Joins is true if the command has to be run again with the ranks.
+	Joins bool
 }
 
 func (Grow) step() {}
@@ -67,6 +69,9 @@ func (Grow) step() {}
 func (s Grow) apply(r *Record, _ string, _ time.Time) {
 	r.Admission.seat(s.Pods)
 	r.Admission.Quorum = s.Quorum
+	if s.Joins {
+		r.Admission.Joining = union(r.Admission.Joining, ranksOf(s.Pods))
+	}
 }
 
 // EvictPods evicts pods from nodes that their ranks have given back.
@@ -233,11 +238,18 @@ func shrinking(o *Observation, now time.Time) *Plan {
 }
 
 // drain drains ranks; nil if there are none, or the command is rigid. Before the start the quorum
-// follows at once: the lead must not wait for ranks that it drains.
+// follows at once: the lead must not wait for ranks that it drains. A command that is run again without
+// the ranks is told both at once.
 func (o *Observation) drain(ranks []int, why string, now time.Time) *Plan {
 	runs := o.mayRun(now)
-	if len(ranks) == 0 || (runs && !o.Policy.Malleable) {
+	if len(ranks) == 0 || (runs && !o.Policy.Malleable && !o.Policy.Restarts) {
 		return nil
+	}
+	if runs && o.Policy.Restarts && len(less(ranks, o.Admission.Joining)) > 0 {
+		if !o.mayRestart() {
+			return nil
+		}
+		return o.restart(ranks, nil, leaveText(len(ranks))+" "+why, now)
 	}
 	step := Drain{Ranks: ranks, Quorum: o.Admission.Quorum}
 	if runs {
@@ -253,12 +265,27 @@ func (o *Observation) drain(ranks []int, why string, now time.Time) *Plan {
 // rank.
 func growing(o *Observation, _ time.Time) *Plan {
 	order, ordered := o.Order.(elastic.Grow)
-	if !ordered || (!o.begun() && o.Admission.Draining != nil) {
+	if !ordered || (!o.begun() && o.Admission.Draining != nil) || o.restarting() {
 		return nil
 	}
+	pods := o.seats(order.Pods)
+	size := o.members() + len(pods)
+	if len(pods) == 0 || size > o.Policy.Max {
+		return nil
+	}
+	step := Grow{Pods: pods, Quorum: o.Admission.Quorum, Joins: o.begun() && o.Policy.Restarts}
+	if !o.begun() {
+		step.Quorum = size
+	}
+	return &Plan{Step: step, State: o.state(), Message: fmt.Sprintf("grows by %d to %d brokers", len(pods), size)}
+}
+
+// seats are those of some pods whose ranks can get their nodes, rising; nil if the pods are not those of vacated ranks
+// whose pods are gone, and of new ranks that follow the last one.
+func (o *Observation) seats(wanted []elastic.Pod) []elastic.Pod {
 	var pods []elastic.Pod
 	next := len(o.Brokers)
-	for _, pod := range podsByRank(order.Pods) {
+	for _, pod := range podsByRank(wanted) {
 		switch {
 		case pod.Rank < 0 || pod.Rank > next:
 			return nil
@@ -271,15 +298,7 @@ func growing(o *Observation, _ time.Time) *Plan {
 		}
 		pods = append(pods, pod)
 	}
-	size := o.members() + len(pods)
-	if len(pods) == 0 || size > o.Policy.Max {
-		return nil
-	}
-	step := Grow{Pods: pods, Quorum: o.Admission.Quorum}
-	if !o.begun() {
-		step.Quorum = size
-	}
-	return &Plan{Step: step, State: o.state(), Message: fmt.Sprintf("grows by %d to %d brokers", len(pods), size)}
+	return pods
 }
 
 // podsByRank are the pods sorted by rank, one per rank.

@@ -15,6 +15,8 @@ import (
 type Publish struct {
 	Quorum  int
 	Leaving []int
+	// Again is the last restart of the command in this admission.
+	Again Again
 }
 
 func (Publish) step() {}
@@ -24,13 +26,16 @@ type Start struct {
 	Quorum int
 	// Vacated are ranks that have no part in the command and give their nodes back.
 	Vacated []int
+	// ReadySince is since when the lead has been ready.
+	ReadySince time.Time
 }
 
 func (Start) step() {}
 
 func (s Start) apply(r *Record, _ string, now time.Time) {
-	r.Admission.Quorum, r.Started = s.Quorum, now
+	r.Admission.Quorum, r.Admission.ReadySince, r.Started = s.Quorum, s.ReadySince, now
 	r.Admission.vacate(s.Vacated)
+	r.Runs++
 }
 
 // LowerQuorum lets the command start with fewer brokers than were placed. The other ranks are
@@ -65,13 +70,15 @@ func unpublished(o *Observation, now time.Time) *Plan {
 		return nil
 	}
 	message := "tells the lead its quorum"
-	if o.Published == o.Admission.Quorum {
-		if slices.Equal(o.PublishedDrain, leaving) {
-			return nil
-		}
+	switch {
+	case o.PublishedRestarts != o.Admission.Restarts:
+		message = "tells the lead to run the command again"
+	case o.Published == o.Admission.Quorum && slices.Equal(o.PublishedDrain, leaving):
+		return nil
+	case o.Published == o.Admission.Quorum:
 		message = "tells the lead which ranks leave"
 	}
-	step := Publish{Quorum: o.Admission.Quorum, Leaving: leaving}
+	step := Publish{Quorum: o.Admission.Quorum, Leaving: leaving, Again: o.again()}
 	return &Plan{Step: step, State: o.state(), Message: message, LookAgain: now.Add(publishAgain)}
 }
 
@@ -87,11 +94,11 @@ func commandBegan(o *Observation, now time.Time) *Plan {
 // are online when the quorum timeout is over. Brokers that do not run then have no part in the
 // command and give their nodes back.
 func (o *Observation) begin(now time.Time) *Plan {
-	step := Start{Quorum: o.Admission.Quorum}
+	step := Start{Quorum: o.Admission.Quorum, ReadySince: o.Brokers[0].ReadySince}
 	online := o.ranks(func(rank int, b Broker) bool { return !o.leaves(rank) && b.mayBeOnline() })
 	size := o.Policy.Sizing.LargestWithin(len(online))
 	if o.Brokers[0].Ready && !now.Before(o.quorumDeadline()) && size > 0 && size < step.Quorum {
-		step = Start{Quorum: size, Vacated: o.ranks(func(rank int, b Broker) bool { return !o.leaves(rank) && !b.mayBeOnline() })}
+		step = Start{Quorum: size, ReadySince: step.ReadySince, Vacated: o.ranks(func(rank int, b Broker) bool { return !o.leaves(rank) && !b.mayBeOnline() })}
 	}
 	return &Plan{Step: step, State: StateRunning, Message: o.progress()}
 }
@@ -144,6 +151,9 @@ func goingWithout(o *Observation, now time.Time) *Plan {
 		if ranks[0] == 0 || o.Admission.Draining != nil {
 			return nil // the lead's Job tries again; other ranks leave first
 		}
+		if o.Policy.Restarts && len(less(ranks, o.Admission.Joining)) > 0 {
+			return o.restartAfterLoss(ranks, now)
+		}
 		return o.vacate(ranks, why, o.nodesOf(ranks))
 	}
 	size := o.Policy.Sizing.LargestWithin(left)
@@ -161,10 +171,13 @@ func running(o *Observation, now time.Time) *Plan {
 		return nil
 	}
 	plan := &Plan{Step: Wait{}, State: StateRunning, Message: o.progress()}
+	if o.restarting() {
+		plan.Message = fmt.Sprintf("runs the command again with %s: %s", brokersText(o.Admission.Quorum), o.Admission.Restart.Reason)
+	}
 	if o.Policy.Deadline > 0 {
 		plan.LookAgain = o.Started.Add(o.Policy.Deadline)
 	}
-	plan.LookAgain = elastic.Earliest(plan.LookAgain, o.Brokers[0].overdueAt(), o.drainDeadline(), o.nextRepair(now))
+	plan.LookAgain = elastic.Earliest(plan.LookAgain, o.Brokers[0].overdueAt(), o.drainDeadline(), o.restartDeadline(), o.joinDeadline(), o.nextRepair(now))
 	if loss := o.Admission.Loss; loss != nil && o.Policy.OnLoss != LossContinue && now.Before(loss.At.Add(lossGrace)) {
 		plan.Message = o.lossOf(loss.Ranks) + "; waits for the command to end by itself"
 		plan.LookAgain = elastic.Earliest(plan.LookAgain, loss.At.Add(lossGrace))

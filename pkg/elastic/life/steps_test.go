@@ -67,7 +67,7 @@ func TestApply(t *testing.T) {
 			has(same), Start{Quorum: 3, Vacated: []int{2}},
 			func() Record {
 				r := has(func(a *Admission) { a.Quorum, a.Vacated = 3, []int{2} })
-				r.Started = later
+				r.Started, r.Runs = later, 1
 				return r
 			}(),
 		},

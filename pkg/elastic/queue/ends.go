@@ -124,7 +124,7 @@ func (c *cycle) endsOf(r *run) []expectedEnd {
 	rest := expectedEnd{id: r.ID, user: r.user, requests: r.Requests, pods: len(r.Ranks), kind: limitUnknown, began: r.Admitted, at: known(r.End)}
 	switch {
 	case r.Ending || r.evicted:
-		rest.kind, rest.at = leaving, time.Time{}
+		rest.kind, rest.at = leaving, known(r.EndBy)
 		return []expectedEnd{rest}
 	case !r.End.IsZero():
 		rest.kind, rest.guess = limitKnown, r.End

@@ -87,11 +87,22 @@ type Running struct {
 	Admitted time.Time
 	// End is the latest time at which the gang ends; zero if it is not known.
 	End time.Time
-	// Ending is true if the gang is over or evicted, and its pods are being deleted.
+	// Ending is true if the gang is over or evicted, and its command or its pods are ending: at the latest
+	// by EndBy, which is zero if this is not known.
 	Ending bool
+	EndBy  time.Time
 	// Malleable is true if ranks may join and leave: the command has not started yet, or it goes
-	// on with other ranks.
+	// on with other ranks, or is run again.
 	Malleable bool
+	// Began is when the command began; zero before. Saved is when it last wrote a checkpoint; zero if it has not.
+	Began, Saved time.Time
+	// RestartCost is how long the command stands still when ranks join or leave; 0 if it does not. SaveCost is
+	// how long it takes to write a checkpoint before it is evicted; 0 if it does not, and loses its work.
+	RestartCost, SaveCost time.Duration
+	// Sought is true if the user has set another size since the gang got its nodes.
+	Sought bool
+	// Going are ranks whose nodes are about to go away.
+	Going []int
 	// Draining are ranks that leave already, by DrainBy; the time is zero if it is not known.
 	Draining []int
 	DrainBy  time.Time
@@ -135,6 +146,8 @@ type Queue struct {
 	// Patience is how long others may use free nodes while its first gang waits for jobs
 	// without a time limit.
 	Patience time.Duration
+	// Grace is how long a command may take to end when its gang is evicted.
+	Grace time.Duration
 	// MinRuntime is how long a gang of the queue has to have its nodes before it may be evicted for
 	// another gang.
 	MinRuntime time.Duration
@@ -241,15 +254,19 @@ type Decision struct {
 type Drain struct {
 	Gang  string
 	Ranks []int
-	// For is the name of the gang that gets the nodes. Action is "preempt" or "reclaim".
+	// For is the name of the gang that gets the nodes, or what else they are for. Action is "preempt", "reclaim" or
+	// "clear".
 	For, Action string
 }
 
 // Eviction takes all nodes of a gang. The gang is queued again.
 type Eviction struct {
-	Gang        string
-	For, Action string
-	Message     string
+	Gang string
+	// Action is "preempt", "reclaim" or "clear".
+	Action  string
+	Message string
+	// Grace is how long the command may take to end.
+	Grace time.Duration
 }
 
 // Growth gives more ranks to a running gang.

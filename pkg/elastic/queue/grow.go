@@ -128,6 +128,25 @@ func (r *run) mayGrow() bool {
 	return r.Malleable && r.Max > len(r.Ranks) && !leaves && isFree && !r.queue.Suspended
 }
 
+// worthRestart reports whether a gang ends sooner with more ranks, although its command stands still while it is run
+// again with them. One of which nothing is known runs for as long again as it has run (Harchol-Balter and Downey 1997).
+// Once the user has set a size, it is had as soon as all of its nodes are free.
+func (c *cycle) worthRestart(r *run, more int) bool {
+	has := len(r.Ranks)
+	if r.RestartCost == 0 || r.Sought && has+more >= r.Sizing.Size {
+		return true
+	}
+	end := expectedEnd{began: r.Began}
+	if r.Expected == 0 {
+		end.at = c.now.Add(c.now.Sub(r.Began))
+	}
+	left := c.guess(end, r.runs(has)).Sub(c.now)
+	if !r.End.IsZero() {
+		left = min(left, r.End.Sub(c.now))
+	}
+	return float64(left)*float64(more)/float64(has+more) > float64(r.RestartCost)
+}
+
 // growOne gives a gang all free nodes, up to a size that it may have.
 func (c *cycle) growOne(r *run) {
 	has := len(r.Ranks)
@@ -139,7 +158,7 @@ func (c *cycle) growOne(r *run) {
 	if has+got < r.Sizing.Size {
 		got = r.Sizing.LargestWithin(has+got) - has
 	}
-	if got <= 0 {
+	if got <= 0 || !c.worthRestart(r, got) {
 		return
 	}
 	if grown := c.state.room.Grow(r.ID, got); len(grown) > 0 {

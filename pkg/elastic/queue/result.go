@@ -35,16 +35,27 @@ func (c *cycle) result() Result {
 	for _, r := range c.runs {
 		switch {
 		case r.evicted:
-			out.Evictions = append(out.Evictions, Eviction{Gang: r.ID, For: r.taker.Name, Action: r.action, Message: r.message()})
+			out.Evictions = append(out.Evictions, Eviction{Gang: r.ID, Action: r.action, Message: r.message(), Grace: r.queue.Grace})
 		case len(r.drains) > 0:
-			out.Drains = append(out.Drains, Drain{Gang: r.ID, Ranks: r.drains, For: r.taker.Name, Action: r.action})
+			out.Drains = append(out.Drains, Drain{Gang: r.ID, Ranks: r.drains, For: r.takes(), Action: r.action})
 		}
 	}
 	return out
 }
 
+// takes is what the nodes of a gang are taken for.
+func (r *run) takes() string {
+	if r.taker == nil {
+		return "nodes that are about to go away"
+	}
+	return r.taker.Name
+}
+
 func (r *run) message() string {
-	if r.action == "preempt" {
+	switch r.action {
+	case "clear":
+		return "moves to other nodes: some of its own are about to go away"
+	case "preempt":
 		return fmt.Sprintf("gave its nodes to %s of priority %d", r.taker.Name, r.taker.Priority)
 	}
 	return fmt.Sprintf("gave its nodes to %s of queue %s, which had less than its share", r.taker.Name, r.taker.queue.Name)

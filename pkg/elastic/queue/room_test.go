@@ -339,6 +339,14 @@ func ending(r *Running) { r.Ending = true }
 
 func malleable(r *Running) { r.Malleable = true }
 
+// restarts lets the command of a malleable gang stand still while it is run again.
+func restarts(cost time.Duration) func(*Running) {
+	return func(r *Running) { r.RestartCost, r.Began = cost, r.Admitted }
+}
+
+// saves lets the command write a checkpoint before it is evicted.
+func saves(cost time.Duration) func(*Running) { return func(r *Running) { r.SaveCost = cost } }
+
 func endsAt(second int) func(*Running) {
 	return func(r *Running) { r.End = noon.Add(time.Duration(second) * time.Second) }
 }

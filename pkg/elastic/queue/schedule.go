@@ -24,6 +24,7 @@ func Schedule(s Snapshot, room Room, now time.Time) Result {
 	c.allocate()
 	c.preempt()
 	c.reclaim()
+	c.clear()
 	if c.took {
 		c.renew(c.reservations)
 	}
@@ -136,7 +137,8 @@ type run struct {
 	drains   []int
 	evicted  bool
 	action   string
-	taker    *entry
+	// taker is the gang that gets what is taken; nil if the nodes are about to go away.
+	taker *entry
 }
 
 func (e *entry) least() int { return e.sizes.Least() }

@@ -420,6 +420,20 @@ func TestPreempt(t *testing.T) {
 			cluster: newCluster(10).run(gang("r", 6, 0), 6, 0, endsAt(3600)).wait(with(gang("a", 10, 1), high), with(gang("s", 4, 2), func(g *Gang) { g.Limit = 30 * time.Minute })), second: 10,
 			want: "a NoRoom, s WaitingForTurn, r is evicted (preempt)",
 		},
+		"one that writes a checkpoint first": {
+			cluster: newCluster(6).run(gang("r", 3, 0), 3, 0, saves(time.Second)).run(gang("s", 3, 0), 3, 2).wait(with(gang("a", 3, 1), high)), second: 60,
+			want: "a NoRoom, r is evicted (preempt)",
+		},
+		"one that has just written one by itself": {
+			cluster: newCluster(6).run(gang("r", 3, 0), 3, 0, func(r *Running) { r.Saved = noon.Add(50 * time.Second) }).run(gang("s", 3, 0), 3, 2).
+				wait(with(gang("a", 3, 1), high)), second: 60,
+			want: "a NoRoom, r is evicted (preempt)",
+		},
+		"surplus of one whose command goes on": {
+			cluster: newCluster(8).run(elasticGang("r", 2, 4, 0, 0), 4, 0, malleable).run(elasticGang("s", 2, 4, 0, 0), 4, 1, malleable, restarts(time.Minute)).
+				wait(with(gang("a", 2, 1), high)), second: 10,
+			want: "a NoRoom, r drains [2 3] (preempt)",
+		},
 		"capacity is preempted as nodes are": {
 			cluster: newCluster(10, queue("default", func(q *Queue) { q.Capacity = Resources{"cpu": 4} })).run(gang("s", 4, 0), 4, 1).wait(with(gang("a", 2, 1), high)), second: 10,
 			want: "a NotAllowed, s is evicted (preempt)",
@@ -591,9 +605,54 @@ func TestGrow(t *testing.T) {
 			cluster: newCluster(10, queue("default", func(q *Queue) { q.Capacity = Resources{"cpu": 5} })).run(elasticGang("r", 2, 4, 0, 0), 4, 0, malleable, upTo(8)),
 			want:    "r grows 1",
 		},
+		"not if its command would stand still for longer than that is worth": {
+			cluster: newCluster(8).run(elasticGang("r", 2, 4, 0, 0), 4, 0, malleable, upTo(8), restarts(time.Minute)), second: 100,
+		},
+		"once it has run for long enough, it will": {
+			cluster: newCluster(8).run(elasticGang("r", 2, 4, 0, 0), 4, 0, malleable, upTo(8), restarts(time.Minute)), second: 130,
+			want: "r grows 4",
+		},
+		"not if it ends before": {
+			cluster: newCluster(8).run(elasticGang("r", 2, 4, 0, 0), 4, 0, malleable, upTo(8), restarts(time.Minute), endsAt(200)), second: 130,
+		},
+		"nor if it is expected to": {
+			cluster: newCluster(8).run(with(elasticGang("r", 2, 4, 0, 0), func(g *Gang) { g.Expected = 200 * time.Second }), 4, 0, malleable, upTo(8), restarts(time.Minute)), second: 130,
+		},
+		"but if the user wants that": {
+			cluster: newCluster(8).run(elasticGang("r", 2, 8, 0, 0), 4, 0, malleable, restarts(time.Minute), func(r *Running) { r.Sought = true }), second: 10,
+			want: "r grows 4",
+		},
+		"and not only a part": {
+			cluster: newCluster(7).run(elasticGang("r", 2, 8, 0, 0), 4, 0, malleable, restarts(time.Minute), func(r *Running) { r.Sought = true }), second: 10,
+		},
 		"a gang that cannot change stays": {
 			cluster: newCluster(10).run(elasticGang("r", 2, 4, 0, 0), 4, 0, upTo(8)),
 		},
+	})
+}
+
+// Gangs leave nodes that are about to go away, if their commands can go on elsewhere.
+func TestClear(t *testing.T) {
+	going := func(ranks ...int) func(*Running) { return func(r *Running) { r.Going = ranks } }
+	testSchedule(t, map[string]scheduleCase{
+		"ranks leave": {
+			cluster: newCluster(4).run(elasticGang("r", 2, 4, 0, 0), 4, 0, malleable, going(1, 3)), want: "r drains [1 3] (clear)",
+		},
+		"they leave already": {
+			cluster: newCluster(4).run(elasticGang("r", 2, 4, 0, 0), 4, 0, malleable, going(1), func(r *Running) { r.Draining = []int{1} }),
+		},
+		"too few would be left, and its command has no checkpoint": {cluster: newCluster(4).run(elasticGang("r", 3, 4, 0, 0), 4, 0, malleable, going(1, 3))},
+		"too few would be left": {
+			cluster: newCluster(4).run(elasticGang("r", 3, 4, 0, 0), 4, 0, malleable, saves(time.Minute), going(1, 3)), want: "r is evicted (clear)",
+		},
+		"the lead has to go": {
+			cluster: newCluster(4).run(elasticGang("r", 2, 4, 0, 0), 4, 0, malleable, saves(time.Minute), going(0)), want: "r is evicted (clear)",
+		},
+		"its command cannot lose any": {cluster: newCluster(4).run(gang("r", 4, 0), 4, 0, going(1))},
+		"its command goes on from a checkpoint": {
+			cluster: newCluster(4).run(gang("r", 4, 0), 4, 0, saves(time.Minute), going(1)), want: "r is evicted (clear)",
+		},
+		"a gang that ends": {cluster: newCluster(4).run(gang("r", 4, 0), 4, 0, saves(time.Minute), going(1), ending)},
 	})
 }
 

@@ -32,8 +32,14 @@ type victim struct {
 }
 
 func (c *cycle) newVictim(r *run) *victim {
-	ran := c.now.Sub(r.Admitted)
-	return &victim{run: r, lost: float64(len(r.Ranks)) * ran.Seconds(), protected: ran < r.queue.MinRuntime}
+	ran, unsaved := c.now.Sub(r.Admitted), c.now.Sub(r.Admitted)
+	if r.Saved.After(r.Admitted) {
+		unsaved = c.now.Sub(r.Saved)
+	}
+	if r.SaveCost > 0 {
+		unsaved = min(unsaved, r.SaveCost)
+	}
+	return &victim{run: r, lost: float64(len(r.Ranks)) * unsaved.Seconds(), protected: ran < r.queue.MinRuntime}
 }
 
 // enough reports whether the taker could start, also if other queues take what they are guaranteed
@@ -99,9 +105,10 @@ func cheapest(a, b *victim) int {
 	return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.lost, b.lost), cmp.Compare(a.ID, b.ID))
 }
 
-// youngest orders the victims of a priority: those first that lose the least work for each node.
+// youngest orders the victims of a priority: those first that lose the least work for each node. Commands that stand still
+// when ranks leave come last.
 func youngest(a, b *victim) int {
-	return cmp.Or(cmp.Compare(a.Priority, b.Priority), b.Admitted.Compare(a.Admitted), cmp.Compare(a.ID, b.ID))
+	return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.RestartCost, b.RestartCost), b.Admitted.Compare(a.Admitted), cmp.Compare(a.ID, b.ID))
 }
 
 // shrinkAll takes the surplus of one gang after the other until the taker fits.

@@ -162,11 +162,11 @@ func Decode(text string, limit int) ([]int64, error) {
 
 // Encode returns ids as an idset without brackets. The ids may be in any order, and repeated. Negative
 // ids (Fluxion's rank of a vertex without a rank) are left out.
-func Encode(ids []int64) string {
+func Encode[T int | int64](ids []T) string {
 	ranges := make([]idRange, 0, len(ids))
 	for _, id := range ids {
 		if id >= 0 {
-			ranges = append(ranges, idRange{id, id})
+			ranges = append(ranges, idRange{int64(id), int64(id)})
 		}
 	}
 	return Set{ranges: merge(ranges)}.String()

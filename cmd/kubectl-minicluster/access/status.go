@@ -4,6 +4,7 @@
 package access
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
@@ -19,4 +20,10 @@ func Limit(mc *v1alpha2.MiniCluster) time.Duration {
 		return 0
 	}
 	return time.Duration(*seconds) * time.Second
+}
+
+// Part reads a part of the cluster, from "0" to "1". What is not known is 0.
+func Part(text string) float64 {
+	part, _ := strconv.ParseFloat(text, 64)
+	return max(0, min(1, part))
 }

@@ -1,0 +1,240 @@
+#!/bin/bash
+# Copyright The flux-elastic Authors
+# SPDX-License-Identifier: Apache-2.0
+#
+# What lead.sh does for a command that runs: it asks for checkpoints, ends the command when that is
+# asked of it, and runs the command again with other brokers. An annotation of the lead's pod says
+# how often the command was to run again, and with which ranks. lead.sh reads this file.
+#
+# shellcheck disable=SC2034,SC2154 # lead.sh reads what is set here, and sets what is read here
+
+fe_restarts=0                   # how often the command was run again in this attempt
+fe_told=0                       # the last restart that the annotation told
+fe_ranks=''                     # of the command, an idset; '' if Flux chooses
+fe_again=false                  # whether the command is ended to be run again
+fe_retried=false                # whether its last run failed while it wrote a checkpoint
+fe_asked=false                  # whether the command was asked to end for good
+fe_checkpointed=''              # what to tell about the checkpoint then
+fe_next=0                       # when the next checkpoint is due, in SECONDS
+fe_reader=''                    # the process that makes the pod ready again
+fe_written=''                   # the file by which the program tells that a checkpoint is written
+if [[ -n $FE_CHECKPOINT_PATH ]]; then
+  mkdir -p "$FE_CHECKPOINT_PATH" 2>/dev/null
+  fe_written=$FE_CHECKPOINT_PATH/.written
+  export FLUX_MINICLUSTER_CHECKPOINT=$FE_CHECKPOINT_PATH FLUX_MINICLUSTER_CHECKPOINT_WRITTEN=$fe_written
+fi
+
+# runs is true while the command runs.
+runs() { kill -0 "$fe_command" 2>/dev/null; }
+
+# runs_for SECONDS waits until the command has ended, and is true if it still runs after that time.
+runs_for() {
+  local until=$((SECONDS + $1))
+  while runs; do
+    ((SECONDS < until)) || return 0
+    sleep 0.2
+  done
+  return 1
+}
+
+# signal_tasks SIGNAL sends a signal to all tasks of the command.
+signal_tasks() {
+  if [[ $FE_MODE == launcher ]]; then
+    kill -s "${1#SIG}" -- "-$fe_command" 2>/dev/null
+  else
+    flux job killall --force --signal="$1" 2>/dev/null
+  fi
+}
+
+# end_command SECONDS ends the command: by force if it still runs after that time. Nothing of it is
+# left then, as far as Flux knows.
+end_command() {
+  if runs; then
+    signal_tasks SIGTERM
+    if runs_for "$1"; then
+      echo "The command still runs $1 s after SIGTERM, and is killed" >&2
+      signal_tasks SIGKILL
+      ! runs_for 5 || kill -KILL -- "-$fe_command" 2>/dev/null
+    fi
+  fi
+  flux cancel --all --quiet 2>/dev/null
+  timeout 30 flux queue idle --quiet 2>/dev/null
+}
+
+# checkpoint SECONDS asks the command for a checkpoint. It is false if nobody knows after that time
+# whether there is one.
+checkpoint() {
+  local until=$((SECONDS + $1))
+  [[ -z $fe_written ]] || rm -f "$fe_written"
+  if [[ -s $fe_here/checkpoint-command.sh ]]; then
+    timeout "$1" /bin/bash "$fe_here/checkpoint-command.sh" || timeout "$((until > SECONDS ? until - SECONDS : 1))" /bin/bash "$fe_here/checkpoint-command.sh"
+    return
+  fi
+  [[ -n $FE_CHECKPOINT_SIGNAL ]] || return 1
+  signal_tasks "$FE_CHECKPOINT_SIGNAL"
+  while ((SECONDS < until)); do
+    runs || return 0
+    [[ -z $fe_written || ! -e $fe_written ]] || return 0
+    sleep 0.2
+  done
+  return 1
+}
+
+# look does what the command needs now: it ends, is run again, or writes a checkpoint.
+look() {
+  local number=$fe_restarts ranks=$fe_ranks
+  if [[ -s $fe_here/stop ]]; then
+    stop_command
+    return
+  fi
+  if take_order; then
+    if ((fe_restarts == number)) && [[ $ranks == "$fe_ranks" ]]; then
+      become_ready # after a loss, the command was run again with these ranks before anybody said so
+    else
+      fe_again=true
+      fe_say "The command has to end, and will run again on ranks $fe_ranks"
+      checkpoint "$FE_CHECKPOINT_WAIT" || echo "It is not known whether the command has written a checkpoint" >&2
+      rm -f "$FE_READY"
+      end_command "$(kill_after)"
+    fi
+  elif ((FE_CHECKPOINT_INTERVAL > 0 && SECONDS >= fe_next)); then
+    ! checkpoint "$FE_CHECKPOINT_WAIT" || ! runs || become_ready
+    fe_next=$((SECONDS + FE_CHECKPOINT_INTERVAL))
+  elif [[ -n $fe_written && -e $fe_written ]]; then # the program writes checkpoints by itself
+    rm -f "$fe_written"
+    become_ready
+  fi
+}
+
+# take_order reads how the command is to run again; false if nothing new was told.
+take_order() {
+  local number=0 ranks=''
+  [[ $FE_RESIZE != Restart ]] || read -r number ranks 2>/dev/null <"$fe_here/restart" || true
+  ((${number:-0} > fe_told)) || return 1
+  fe_told=$number fe_ranks=$ranks
+  ((fe_restarts >= number)) || fe_restarts=$number
+}
+
+# kill_after prints how many seconds a command has after SIGTERM. One that nobody can ask for a
+# checkpoint may write it then.
+kill_after() {
+  if [[ -n $FE_CHECKPOINT_SIGNAL || -s $fe_here/checkpoint-command.sh || $FE_CHECKPOINT_WAIT == 0 ]]; then
+    echo 15
+  else
+    echo "$FE_CHECKPOINT_WAIT"
+  fi
+}
+
+# stop_command ends the command for good, in the time that it has, with a checkpoint if it can have one.
+stop_command() {
+  local why seconds until
+  read -r why seconds <"$fe_here/stop" || true
+  until=$((SECONDS + ${seconds:-15}))
+  fe_asked=true fe_again=false
+  if ((${seconds:-0} > 15)) && checkpoint "$((seconds - 15 < FE_CHECKPOINT_WAIT ? seconds - 15 : FE_CHECKPOINT_WAIT))"; then
+    fe_checkpointed=', after a checkpoint'
+  fi
+  end_command "$((until > SECONDS + 1 ? until - SECONDS - 1 : 1))"
+}
+
+# become_ready makes the pod ready, after it was seen not to be: the command runs again, or has
+# written a checkpoint. The probe makes the file with the suffix .missed while the pod is not ready.
+become_ready() {
+  [[ -z $fe_reader ]] || kill "$fe_reader" 2>/dev/null
+  rm -f "$FE_READY" "$FE_READY.missed"
+  {
+    for ((i = 0; i < 120; i++)); do
+      [[ ! -e $FE_READY.missed ]] || break
+      fe_pause 0.5
+    done
+    : >"$FE_READY"
+  } &
+  fe_reader=$!
+}
+
+# up prints the ranks that are online and may get work, an idset.
+up() { flux resource list -s up -no '{ranks}' | paste -sd,; }
+
+# first N IDSET prints the first ids of an idset, as an idset.
+first() {
+  local id begin='' end='' out=''
+  while read -r id; do
+    if [[ -n $end ]] && ((id == end + 1)); then
+      end=$id
+      continue
+    fi
+    [[ -z $begin ]] || out+=$begin$([[ $begin == "$end" ]] || echo "-$end"),
+    begin=$id end=$id
+  done < <(ids "$2" | sort -n | head -n "$1")
+  echo "$out$begin$([[ $begin == "$end" ]] || echo "-$end")"
+}
+
+# choose_ranks chooses the ranks on which the command begins: those that the lead was told before,
+# or the first ones.
+choose_ranks() {
+  if take_order; then
+    await_ranks
+  else
+    fe_ranks=$(first "$fe_nodes" "$(up)")
+  fi
+}
+
+# goes_on decides whether the command is run again after it has ended with fe_code, and sets
+# fe_nodes and fe_ranks for that.
+goes_on() {
+  [[ $fe_asked == false && $fe_hung_up == false ]] || return 1
+  if [[ $fe_again == true ]]; then
+    fe_again=false fe_retried=false
+    if ((fe_code != 0 && fe_code < 128)); then # not by a signal
+      fe_retried=true
+      echo "The command failed with exit code $fe_code while it wrote a checkpoint, and is run once more" >&2
+    fi
+    await_ranks
+  else
+    [[ $fe_code != 0 && $FE_RESIZE == Restart && $FE_ON_LOSS == Recreate ]] && rescue || return 1
+    fe_retried=false
+  fi
+  become_ready
+}
+
+# await_ranks waits for the ranks of the command, and goes without those that do not come.
+await_ranks() {
+  local there until=$((SECONDS + 30))
+  while true; do
+    ! take_order || until=$((SECONDS + 30))
+    there=$(up)
+    fe_nodes=$(ids "$fe_ranks" | wc -l)
+    [[ -n $(minus "$fe_ranks" "$there") ]] || return 0
+    [[ $fe_hung_up == false && ! -s $fe_here/stop ]] || exit 143
+    if ((SECONDS >= until)) && take_left "$there"; then return; fi
+    sleep 0.5
+  done
+}
+
+# take_left IDSET lets the command run on those of its ranks that are in the idset; false if these
+# are too few.
+take_left() {
+  local left
+  left=$(minus "$fe_ranks" "$(minus "$fe_ranks" "$1")")
+  set_largest "$(ids "$left" | wc -l)"
+  ((fe_nodes > 0)) || return 1
+  fe_ranks=$(first "$fe_nodes" "$left")
+}
+
+# rescue finds out whether the command failed since brokers were lost, and takes those that are
+# left; false if none was lost, or too few are left. Flux may notice the loss a moment later.
+rescue() {
+  local there i
+  for ((i = 0; i < 8; i++)); do
+    there=$(up)
+    if [[ -n $(minus "$fe_ranks" "$there") ]]; then
+      end_command 15
+      take_left "$(up)" || return 1
+      ((fe_restarts += 1))
+      echo "Brokers were lost; the command runs again on ranks $fe_ranks" >&2
+      return 0
+    fi
+    sleep 0.5
+  done
+  return 1
+}

@@ -1,0 +1,88 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package life
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+)
+
+// Warn records that all nodes have to be given back, and gives the command time to end.
+type Warn struct{ Eviction }
+
+func (Warn) step() {}
+
+func (s Warn) apply(r *Record, _ string, _ time.Time) { r.Admission.Eviction = &s.Eviction }
+
+// Evict ends the admission because another gang needs the nodes. The MiniCluster is queued again
+// and keeps its age.
+type Evict struct {
+	// Reason is Preempted, Reclaimed or QuotaWithdrawn.
+	Reason string
+	// Checkpointed is true if the command has written a checkpoint at its end.
+	Checkpointed bool
+}
+
+func (Evict) step() {}
+
+func (s Evict) apply(r *Record, _ string, now time.Time) {
+	r.end()
+	r.NotBefore = now
+	if s.Checkpointed {
+		r.Checkpointed = now
+	}
+}
+
+// Suspension is the reason of an eviction by the user.
+const Suspension = "Suspended"
+
+// evicted evicts a gang by order. A command that runs is warned first.
+func evicted(o *Observation, now time.Time) *Plan {
+	order, ordered := o.Order.(elastic.Evict)
+	switch {
+	case !ordered:
+		return nil
+	case o.mayWarn() && o.Policy.CheckpointWait+order.Grace > 0:
+		return o.warn(order.Reason, order.Message, order.Grace, now)
+	}
+	return &Plan{Step: Evict{Reason: order.Reason}, State: StateReleasing, Message: order.Message}
+}
+
+// mayWarn reports whether a command runs that can be told to end.
+func (o *Observation) mayWarn() bool {
+	return o.Admission != nil && o.begun() && o.Workload == Active && o.Brokers[0].State == Up
+}
+
+// warn gives the command some time to end, or to write its checkpoint.
+func (o *Observation) warn(reason, message string, grace time.Duration, now time.Time) *Plan {
+	if o.Policy.CheckpointWait > 0 {
+		grace = o.Policy.CheckpointWait + killGrace
+	}
+	step := Warn{Eviction{Reason: reason, Message: message, Deadline: now.Add(grace)}}
+	return &Plan{Step: step, State: StateRunning, Message: fmt.Sprintf("has %s to end: %s", grace, message), LookAgain: step.Deadline}
+}
+
+// warned evicts a gang whose command was warned, once the command has ended or its time is up. A command that has ended
+// by itself before the lead heard of it is over.
+func warned(o *Observation, now time.Time) *Plan {
+	if o.Admission == nil || o.Admission.Eviction == nil {
+		return nil
+	}
+	e, lead := o.Admission.Eviction, o.Brokers[0]
+	overItself := lead.State == Failed && lead.ExitCode != nil && o.ToldBegan && !o.ToldAsked
+	switch {
+	case o.Workload == Completed, lead.State == Succeeded, overItself:
+		return nil
+	case lead.State != Up, o.Workload != Active, !now.Before(e.Deadline):
+		if e.Reason == Suspension {
+			return &Plan{Step: Withdraw{Checkpointed: o.ToldCheckpointed}, State: StateSuspended, Message: e.Message}
+		}
+		return &Plan{Step: Evict{Reason: e.Reason, Checkpointed: o.ToldCheckpointed}, State: StateReleasing, Message: e.Message}
+	case !o.Stopped:
+		return &Plan{Step: Stop{Reason: e.Reason, Grace: e.Deadline.Sub(now)}, State: StateRunning, Message: "tells the lead to end the command: " + e.Message, LookAgain: now.Add(publishAgain)}
+	}
+	return &Plan{Step: Wait{}, State: StateRunning, Message: "waits for the command to end: " + e.Message, LookAgain: e.Deadline}
+}

@@ -1,0 +1,269 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package life
+
+import (
+	"testing"
+	"time"
+
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+)
+
+// runsAgain is the observation of a command that can be run again, with a minute for its checkpoint. It began with four
+// brokers at noon, and the lead has been ready since.
+func runsAgain(states string, change func(*Observation)) *Observation {
+	return admitted(states, func(o *Observation) {
+		o.Policy.Restarts, o.Policy.OnLoss, o.Policy.CheckpointWait, o.Policy.AsksForCheckpoint = true, LossRecreate, time.Minute, true
+		o.Policy.Max = 6
+		o.Started, o.Admission.ReadySince, o.Runs = noon, noon, 1
+		for rank := range o.Brokers {
+			if o.Brokers[rank].State == Up {
+				o.Brokers[rank].ReadySince, o.Brokers[rank].Since = noon, noon
+			}
+		}
+		if change != nil {
+			change(o)
+		}
+	})
+}
+
+func TestDecideRestarts(t *testing.T) {
+	wants := func(size int) func(*Observation) { return func(o *Observation) { o.Policy.Want = size } }
+	grown := func(change func(*Observation)) func(*Observation) {
+		return func(o *Observation) {
+			o.Admission.Nodes, o.Admission.Joining = append(o.Admission.Nodes, "n4", "n5"), []int{4, 5}
+			if change != nil {
+				change(o)
+			}
+		}
+	}
+	restarting := func(change func(*Observation)) func(*Observation) {
+		return func(o *Observation) {
+			o.Admission.Restart, o.Admission.Restarts, o.PublishedRestarts = &Restarting{From: 3, At: noon, Reason: "why"}, 1, 1
+			change(o)
+		}
+	}
+	twice := func(o *Observation) { o.Policy.Sizing.Operator, o.Policy.Sizing.Operand = elastic.Multiply, 2 }
+	restart := func(s Restart, deadline, again time.Duration) Plan {
+		if s.ReadySince.IsZero() {
+			s.ReadySince = noon
+		}
+		if deadline > 0 {
+			s.Deadline = noon.Add(deadline)
+		}
+		return Plan{Step: s, State: StateRunning, LookAgain: noon.Add(again)}
+	}
+	const leaves, runs = 106 * time.Second, 181 * time.Second // a second after noon
+	waits := Plan{Step: Wait{}, State: StateRunning}
+	cases := map[string]struct {
+		o    *Observation
+		want Plan // the message is compared where it is given, and LookAgain unless it waits
+	}{
+		"the user wants fewer brokers": {
+			runsAgain("ruuu", wants(3)),
+			restart(Restart{Quorum: 3, Leaving: []int{3}, Reason: "1 broker leaves since the size is 3 now"}, leaves, leaves),
+		},
+		"fewer than the minimum": {
+			runsAgain("ruuu", wants(1)),
+			restart(Restart{Quorum: 1, Leaving: []int{1, 2, 3}, Reason: "3 brokers leave since the size is 1 now, less than the minimum of 2"}, leaves, leaves),
+		},
+		"the queue wants one back, and no three are allowed": {
+			runsAgain("ruuu", func(o *Observation) {
+				twice(o)
+				o.Order = elastic.Drain{Ranks: []int{1}, For: "default/urgent"}
+			}),
+			restart(Restart{Quorum: 2, Leaving: []int{1, 3}, Reason: "1 broker leaves for default/urgent"}, leaves, leaves),
+		},
+		"the queue wants more than the minimum allows": {
+			runsAgain("ruuu", func(o *Observation) { o.Order = elastic.Drain{Ranks: []int{1, 2, 3}} }), waits,
+		},
+		"new ranks get nodes, and have no part in the command": {
+			runsAgain("ruuu", func(o *Observation) { o.Order = elastic.Grow{Pods: []elastic.Pod{{Rank: 4, Node: "x"}}} }),
+			Plan{Step: Grow{Pods: []elastic.Pod{{Rank: 4, Node: "x"}}, Quorum: 4, Joins: true}, State: StateRunning, Message: "grows by 1 to 5 brokers"},
+		},
+		"not while the command is restarted": {
+			runsAgain("uuuu", restarting(func(o *Observation) { o.Order = elastic.Grow{Pods: []elastic.Pod{{Rank: 4, Node: "x"}}} })), waits,
+		},
+		"one of the new brokers is up": {runsAgain("ruuuuc", grown(nil)), waits},
+		"both are up": {
+			runsAgain("ruuuuu", grown(nil)),
+			restart(Restart{Quorum: 6, Reason: "2 brokers joined"}, 0, runs),
+		},
+		"one is up, and the other does not come": {
+			runsAgain("ruuuuc", grown(func(o *Observation) { o.Brokers[5].Placed = noon.Add(-time.Hour) })),
+			Plan{Step: Vacate{Ranks: []int{5}, Quorum: 4, Avoid: []string{"n5"}}, State: StateRunning},
+		},
+		"both are up, and a smaller size would be the same": {
+			runsAgain("ruuuug", grown(func(o *Observation) {
+				twice(o)
+				o.Policy.Sizing.Min, o.Policy.Sizing.Size, o.Admission.Vacated = 4, 8, []int{5}
+				o.Admission.Joining, o.PublishedDrain = []int{4}, []int{5}
+			})), waits,
+		},
+		"a new broker is lost, which matters to nobody": {runsAgain("ruuuul", grown(nil)), waits},
+		"new brokers leave, and the command does not notice": {
+			runsAgain("ruuuuu", grown(wants(4))),
+			Plan{Step: Drain{Ranks: []int{4, 5}, Quorum: 4, Deadline: noon.Add(31 * time.Second)}, State: StateRunning, LookAgain: noon.Add(31 * time.Second)},
+		},
+		"brokers of the command leave, and so do those that are still to join": {
+			runsAgain("ruuucc", grown(func(o *Observation) { o.Order = elastic.Drain{Ranks: []int{3}} })),
+			restart(Restart{Quorum: 3, Leaving: []int{3, 4, 5}, Reason: "1 broker leaves for others"}, leaves, leaves),
+		},
+		"the lead is told": {
+			runsAgain("uuuu", restarting(func(o *Observation) {
+				o.PublishedRestarts, o.Admission.Quorum, o.Admission.Draining = 0, 3, &Draining{Ranks: []int{3}, Deadline: noon.Add(time.Minute)}
+			})),
+			Plan{Step: Publish{Quorum: 3, Leaving: []int{3}, Again: Again{Number: 1, Ranks: []int{0, 1, 2}}}, State: StateRunning, LookAgain: noon.Add(2 * time.Second)},
+		},
+		"the command is not seen to run again": {
+			runsAgain("uuuu", restarting(func(o *Observation) { o.Brokers[0].Ready = true })),
+			Plan{Step: Wait{}, State: StateRunning, Message: "runs the command again with 4 brokers: why"},
+		},
+		"it is, and nobody saw when it had ended": {
+			runsAgain("ruuu", restarting(func(o *Observation) { o.Brokers[0].ReadySince = noon.Add(time.Second) })),
+			Plan{Step: Restarted{ReadySince: noon.Add(time.Second)}, State: StateRunning, Message: "the command runs again, with 4 brokers, 1s after that was decided"},
+		},
+		"it is, after its checkpoint": {
+			runsAgain("ruuu", restarting(func(o *Observation) {
+				o.Brokers[0].ReadySince, o.LeadDownSince, o.Admission.Restart.At = noon.Add(time.Second), noon, noon.Add(-20*time.Second)
+			})),
+			Plan{Step: Restarted{ReadySince: noon.Add(time.Second), Checkpointed: noon}, State: StateRunning},
+		},
+		"it is, and took too long for a checkpoint that is known": {
+			runsAgain("ruuu", restarting(func(o *Observation) {
+				o.Brokers[0].ReadySince, o.LeadDownSince, o.Admission.Restart.At = noon.Add(time.Second), noon, noon.Add(-time.Minute)
+			})),
+			Plan{Step: Restarted{ReadySince: noon.Add(time.Second)}, State: StateRunning},
+		},
+		"it never runs again": {
+			runsAgain("uuuu", restarting(func(o *Observation) { o.Admission.Restart.At = noon.Add(-3 * time.Minute) })),
+			Plan{Step: GiveUp{NotBefore: noon.Add(31 * time.Second)}, State: StateReleasing, Message: "the command did not run again within 3m0s"},
+		},
+		"it has written a checkpoint": {
+			runsAgain("ruuu", func(o *Observation) { o.Policy.TellsCheckpoints, o.Brokers[0].ReadySince = true, noon.Add(time.Second) }),
+			Plan{Step: Checkpointed{At: noon.Add(time.Second)}, State: StateRunning},
+		},
+		"its node came back, and nobody knows about a checkpoint": {
+			runsAgain("ruuu", func(o *Observation) {
+				o.Policy.TellsCheckpoints, o.Brokers[0].ReadySince, o.Brokers[0].NodeReturned = true, noon.Add(time.Second), true
+			}), waits,
+		},
+		"a broker is lost": {
+			runsAgain("ruuf", nil),
+			restart(Restart{Quorum: 3, Lost: []int{3}, Avoid: []string{"n3"}, Reason: "1 of 4 brokers were lost while the command ran: rank 3 on n3"}, 0, runs),
+		},
+		"so many that it cannot go on": {
+			runsAgain("rfff", nil),
+			Plan{Step: Lose{Ranks: []int{1, 2, 3}}, State: StateRunning, LookAgain: noon.Add(31 * time.Second)},
+		},
+		"brokers, again and again": {
+			runsAgain("ruuf", func(o *Observation) { o.Admission.Losses = 2 }),
+			Plan{Step: Lose{Ranks: []int{3}}, State: StateRunning, LookAgain: noon.Add(31 * time.Second)},
+		},
+		"a broker is lost while the command is restarted": {
+			runsAgain("uuuf", restarting(func(*Observation) {})),
+			restart(Restart{Quorum: 3, Lost: []int{3}, Avoid: []string{"n3"}, Reason: "1 of 4 brokers were lost while the command ran: rank 3 on n3"}, 0, runs),
+		},
+		"a node is down, and the command goes on": {runsAgain("ruuu", func(o *Observation) { o.Brokers[2].NodeDown = true }), waits},
+		"a node is down, and the command was run again": {
+			runsAgain("ruuu", func(o *Observation) { o.Brokers[2].NodeDown, o.Brokers[0].ReadySince = true, noon.Add(time.Second) }),
+			restart(Restart{
+				Quorum: 3, Lost: []int{2}, Avoid: []string{"n2"}, Reason: "1 of 4 brokers were lost while the command ran: rank 2 on n2",
+				ReadySince: noon.Add(time.Second),
+			}, 0, runs),
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			if len(tc.o.Brokers) < len(tc.o.Admission.Nodes) {
+				t.Fatal("a broker is missing")
+			}
+			got := Decide(tc.o, noon.Add(time.Second))
+			if tc.want.Message == "" {
+				tc.want.Message = got.Message
+			}
+			if _, waits := tc.want.Step.(Wait); waits {
+				tc.want.LookAgain = got.LookAgain
+			}
+			if show := diff(tc.want, got); show != "" {
+				t.Errorf("it decides otherwise (-want +got):\n%s", show)
+			}
+		})
+	}
+}
+
+func TestDecideEvictions(t *testing.T) {
+	order := func(grace time.Duration) func(*Observation) {
+		return func(o *Observation) {
+			o.Order = elastic.Evict{Reason: "Preempted", Message: "a needs them", Grace: grace}
+		}
+	}
+	running := func(change func(*Observation)) func(*Observation) {
+		return func(o *Observation) {
+			o.Started = noon
+			change(o)
+		}
+	}
+	deadline := noon.Add(31 * time.Second)
+	warned := func(change func(*Observation)) func(*Observation) {
+		return running(func(o *Observation) {
+			o.Admission.Eviction = &Eviction{Reason: "Preempted", Message: "a needs them", Deadline: deadline}
+			change(o)
+		})
+	}
+	same := func(*Observation) {}
+	asked := func(o *Observation) { o.ToldBegan, o.ToldAsked, o.ToldCheckpointed = true, true, true }
+	warn := func(reason, message string, after time.Duration) Plan {
+		by := noon.Add(time.Second + after)
+		return Plan{Step: Warn{Eviction{Reason: reason, Message: message, Deadline: by}}, State: StateRunning, LookAgain: by}
+	}
+	cases := map[string]struct {
+		o     *Observation
+		after time.Duration
+		want  Plan // the message is compared where it is given
+	}{
+		"a command that runs is warned":                         {admitted("ruuu", running(order(30*time.Second))), time.Second, warn("Preempted", "a needs them", 30*time.Second)},
+		"without grace it is not":                               {admitted("ruuu", running(order(0))), time.Second, Plan{Step: Evict{Reason: "Preempted"}, State: StateReleasing}},
+		"one that has not begun is not":                         {admitted("uuuu", order(30*time.Second)), time.Second, Plan{Step: Evict{Reason: "Preempted"}, State: StateReleasing}},
+		"one without its lead is not":                           {admitted("cuuu", running(order(30*time.Second))), time.Second, Plan{Step: Evict{Reason: "Preempted"}, State: StateReleasing}},
+		"one with checkpoints has longer":                       {runsAgain("ruuu", order(30*time.Second)), time.Second, warn("Preempted", "a needs them", 75*time.Second)},
+		"one with checkpoints is warned before it is suspended": {runsAgain("ruuu", func(o *Observation) { o.Policy.Suspend = true }), time.Second, warn(Suspension, "it is suspended", 75*time.Second)},
+		"another one is suspended at once":                      {admitted("ruuu", running(func(o *Observation) { o.Policy.Suspend = true })), time.Second, Plan{Step: Withdraw{}, State: StateSuspended}},
+		"the lead is told": {
+			admitted("ruuu", warned(same)), time.Second,
+			Plan{Step: Stop{Reason: "Preempted", Grace: 30 * time.Second}, State: StateRunning, LookAgain: noon.Add(2 * time.Second)},
+		},
+		"once": {
+			admitted("ruuu", warned(func(o *Observation) { o.Stopped = true })), 2 * time.Second,
+			Plan{Step: Wait{}, State: StateRunning, LookAgain: deadline, Message: "waits for the command to end: a needs them"},
+		},
+		"the command ends as it was asked to": {
+			admitted("fuuu", warned(asked)), 2 * time.Second, Plan{Step: Evict{Reason: "Preempted", Checkpointed: true}, State: StateReleasing, Message: "a needs them"},
+		},
+		"it failed before it was asked": {
+			admitted("fuuu", warned(func(o *Observation) { o.ToldBegan = true })), 2 * time.Second,
+			Plan{Step: Finish{Outcome: OutcomeCommandFailed, ExitCode: new(3)}, State: StateFailed},
+		},
+		"it was done before it was asked": {
+			admitted("suuu", warned(same)), 2 * time.Second, Plan{Step: Finish{Outcome: OutcomeSucceeded, ExitCode: new(0)}, State: StateSucceeded},
+		},
+		"the lead is lost": {admitted("guuu", warned(same)), 2 * time.Second, Plan{Step: Evict{Reason: "Preempted"}, State: StateReleasing}},
+		"its time is up":   {admitted("ruuu", warned(func(o *Observation) { o.Stopped = true })), 31 * time.Second, Plan{Step: Evict{Reason: "Preempted"}, State: StateReleasing}},
+		"and of one that is suspended": {
+			admitted("fuuu", warned(func(o *Observation) { asked(o); o.Admission.Eviction.Reason = Suspension })), 2 * time.Second,
+			Plan{Step: Withdraw{Checkpointed: true}, State: StateSuspended},
+		},
+	}
+	for name, tc := range cases {
+		t.Run(name, func(t *testing.T) {
+			got := Decide(tc.o, noon.Add(tc.after))
+			if tc.want.Message == "" {
+				tc.want.Message = got.Message
+			}
+			if show := diff(tc.want, got); show != "" {
+				t.Errorf("it decides otherwise (-want +got):\n%s", show)
+			}
+		})
+	}
+}

@@ -1,0 +1,33 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import "slices"
+
+// clear moves running gangs off nodes that are about to go away. Ranks of a malleable gang leave these nodes. A gang that
+// would be too small then, or whose lead is there, is evicted if its command writes a checkpoint first. Other gangs stay:
+// the nodes may go later than the gangs end.
+func (c *cycle) clear() {
+	for _, r := range c.runs {
+		if r.Ending || r.evicted {
+			continue
+		}
+		going := slices.DeleteFunc(slices.Clone(r.Going), func(rank int) bool {
+			return slices.Contains(r.draining, rank) || slices.Contains(r.drains, rank)
+		})
+		switch stays := r.Malleable && !slices.Contains(going, 0) && r.kept()-len(going) >= r.Sizing.Min; {
+		case len(going) == 0:
+			continue
+		case stays && len(r.draining) == 0:
+			r.drains = append(r.drains, going...)
+			slices.Sort(r.drains)
+		case !stays && r.SaveCost > 0:
+			r.evicted, r.drains = true, nil
+		default:
+			continue
+		}
+		r.taker, r.action = nil, "clear"
+		c.ends, c.took = nil, true
+	}
+}
