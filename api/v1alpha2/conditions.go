@@ -108,7 +108,7 @@ const (
 	ReasonPreempted = "Preempted"
 	// ReasonReclaimed: another queue took the nodes back, since it had less than its share.
 	ReasonReclaimed = "Reclaimed"
-	// ReasonNodesGo: nodes of the MiniCluster were about to go away, and its command has checkpoints.
+	// ReasonNodesGo: nodes of the MiniCluster were about to go away, and its command had not begun, or has checkpoints.
 	ReasonNodesGo = "NodesGo"
 	// ReasonWaitingForQuota: Kueue has no quota for the MiniCluster yet.
 	ReasonWaitingForQuota = "WaitingForQuota"

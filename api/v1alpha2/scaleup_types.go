@@ -101,7 +101,7 @@ type NodeShape struct {
 	// +kubebuilder:validation:MaxItems=16
 	// +listType=atomic
 	// +optional
-	Taints []corev1.Taint `json:"taints,omitempty"`
+	Taints []NodeTaint `json:"taints,omitempty"`
 
 	// capacity is what such a node has for brokers: without what DaemonSets and the system take.
 	// Default: enough for one broker.
@@ -115,6 +115,23 @@ type NodeShape struct {
 	// +kubebuilder:validation:Maximum=1000000
 	// +optional
 	MaxNodes int32 `json:"maxNodes,omitempty"`
+}
+
+// NodeTaint is a taint of nodes that could come.
+type NodeTaint struct {
+	// key of the taint, such as nvidia.com/gpu.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=317
+	Key string `json:"key"`
+
+	// value of the taint. Default: none.
+	// +kubebuilder:validation:MaxLength=63
+	// +optional
+	Value string `json:"value,omitempty"`
+
+	// effect of the taint on pods that do not tolerate it.
+	// +kubebuilder:validation:Enum=NoSchedule;PreferNoSchedule;NoExecute
+	Effect corev1.TaintEffect `json:"effect"`
 }
 
 // QueueScaleUp is what an autoscaler is asked for a queue.

@@ -47,6 +47,67 @@ func TestSchedulerReclaims(t *testing.T) {
 	}
 }
 
+// Gangs move off nodes that are about to go, if their commands can go on elsewhere.
+func TestSchedulerClearsNodesThatGo(t *testing.T) {
+	started := func(s *v1alpha2.MiniClusterStatus) {
+		now := metav1.NewTime(fixture.Noon)
+		s.StartTime, s.Admission.Requests = &now, wholeNode.Spec.Containers[0].Resources.Requests
+	}
+	saves := func(s *v1alpha2.MiniClusterSpec) { s.Elastic.Checkpoint = &v1alpha2.Checkpoint{Signal: "SIGUSR1"} }
+	sweep := fixture.MiniCluster("sweep").Size(3).MinSize(2).Launcher().Admitted(1, 3, "a,b,c").Status(started)
+	saver := fixture.MiniCluster("saver").Size(2).Spec(saves).Admitted(1, 2, "d,e").Status(started)
+	rigid := fixture.MiniCluster("rigid").Size(1).Admitted(1, 1, "f").Status(started)
+	q := newQueue(t, "a", "b", "c", "d", "e", "f", "g")
+	q.seen.miniClusters = append(q.seen.miniClusters, sweep.Obj(), saver.Obj(), rigid.Obj())
+	orders := func() []elastic.Order {
+		var out []elastic.Order
+		for _, w := range []*fixture.MiniClusterWrapper{sweep, saver, rigid} {
+			out = append(out, q.Order(w.Obj(), wholeNode, nil))
+		}
+		return out
+	}
+	q.cycle()
+	if got := orders(); !slices.Equal(got, make([]elastic.Order, 3)) {
+		t.Fatalf("they are ordered %+v", got)
+	}
+	for _, node := range []string{"b", "e", "f"} {
+		q.changed = false
+		if q.setNode(fixture.Node(node).Taint("karpenter.sh/disrupted", corev1.TaintEffectNoSchedule).Obj()); !q.changed {
+			t.Error("no cycle is asked for")
+		}
+	}
+	q.cycle()
+	got := orders()
+	if drain, drains := got[0].(elastic.Drain); !drains || !slices.Equal(drain.Ranks, []int{1}) {
+		t.Errorf("sweep is ordered %+v", got[0])
+	}
+	if evict, evicts := got[1].(elastic.Evict); !evicts || evict.Reason != v1alpha2.ReasonNodesGo {
+		t.Errorf("saver is ordered %+v", got[1])
+	}
+	if got[2] != nil {
+		t.Errorf("rigid is ordered %+v", got[2])
+	}
+}
+
+// A gang whose node begins to go while its status does not show its nodes yet, is moved as soon as it does.
+func TestSchedulerClearsNodesOfThoseThatStart(t *testing.T) {
+	q := newQueue(t, "a", "b")
+	starts := fixture.MiniCluster("starts").Size(1)
+	q.offer(starts)
+	q.cycle()
+	q.expect(starts, elastic.Admitted, "a")
+	q.setNode(fixture.Node("a").Taint("karpenter.sh/disrupted", corev1.TaintEffectNoSchedule).Obj())
+	q.cycle()
+	if !q.owed {
+		t.Error("its status will ask for no cycle")
+	}
+	q.show(fixture.MiniCluster("starts").Size(1).Admitted(1, 1, "a"))
+	q.cycle()
+	if order := q.Order(starts.Obj(), wholeNode, nil); order == nil {
+		t.Error("it stays")
+	}
+}
+
 // Nodes that were given back are on their way as long as pods are on them: nobody is
 // evicted for somebody who gets these.
 func TestSchedulerAwaitsPodsThatLeave(t *testing.T) {

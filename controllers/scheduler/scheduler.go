@@ -158,7 +158,7 @@ func (s *Scheduler) ask() {
 // SetupWithManager registers the scheduler and its watches.
 func (s *Scheduler) SetupWithManager(mgr ctrl.Manager) error {
 	metrics.Observe(s.measure)
-	nodes := follow(s, s.ledger.SetNode, s.deleteNode)
+	nodes := follow(s, s.setNode, s.deleteNode)
 	pods := follow(s, s.ledger.SetPod, s.ledger.Gone)
 	foreign, err := newForeignPods(s, mgr)
 	if err != nil {
@@ -199,6 +199,14 @@ func follow[T client.Object](s *Scheduler, set, remove func(T)) handler.EventHan
 			tell(set, e.ObjectNew, q)
 		},
 		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q requests) { tell(remove, e.Object, q) },
+	}
+}
+
+// setNode records the state of a node. Gangs may have to leave it.
+func (s *Scheduler) setNode(node *corev1.Node) {
+	s.ledger.SetNode(node)
+	if state.Going(node) != "" {
+		s.wake()
 	}
 }
 

@@ -274,7 +274,8 @@ func (s *Scheduler) running(now time.Time) []queue.Running {
 		}
 	}
 	for i := range out {
-		out[i].Requests = s.ledger.CountsNow(types.UID(out[i].ID), out[i].Requests)
+		uid := types.UID(out[i].ID)
+		out[i].Requests, out[i].Going = s.ledger.CountsNow(uid, out[i].Requests), s.ledger.Going(uid)
 	}
 	return out
 }

@@ -176,6 +176,19 @@ func (l *Ledger) Holds(uid types.UID) []int {
 	return slices.Compact(out)
 }
 
+// Going are the ranks of a MiniCluster whose nodes are about to go, rising.
+func (l *Ledger) Going(uid types.UID) []int {
+	var out []int
+	if promise := l.Promised(uid); promise != nil {
+		for rank, name := range promise.Nodes {
+			if n := l.nodes[name]; n != nil && state.Going(n.Node) != "" {
+				out = append(out, rank)
+			}
+		}
+	}
+	return out
+}
+
 // change changes an account and updates the graph.
 func (l *Ledger) change(uid types.UID, do func(*account)) {
 	a := l.account(uid)

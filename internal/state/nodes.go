@@ -14,12 +14,13 @@ const lifecycleTaints = "node.kubernetes.io/"
 
 // goingTaints are the taints of a node that is about to go. A key that ends with "/" is a prefix.
 var goingTaints = []string{
-	"karpenter.sh/disrupted",                      // Karpenter, pkg/apis/v1/taints.go
-	"karpenter.sh/disruption",                     // the same before Karpenter 1.0
-	"ToBeDeletedByClusterAutoscaler",              // Cluster Autoscaler, utils/taints (its DeletionCandidate is only a candidate)
-	"aws-node-termination-handler/",               // AWS Node Termination Handler, docs: spot-itn, scheduled-maintenance, ...
-	"cloud.google.com/impending-node-termination", // GKE, documentation of Spot VMs and of graceful node shutdown
-	"node.cloudprovider.kubernetes.io/shutdown",   // Kubernetes' cloud controller manager, well-known taints
+	"karpenter.sh/disrupted",                        // Karpenter, pkg/apis/v1/taints.go
+	"karpenter.sh/disruption",                       // the same before Karpenter 1.0
+	"ToBeDeletedByClusterAutoscaler",                // Cluster Autoscaler, utils/taints (its DeletionCandidate is only a candidate)
+	"aws-node-termination-handler/",                 // AWS Node Termination Handler, docs: spot-itn, scheduled-maintenance, ...
+	"cloud.google.com/impending-node-termination",   // GKE, documentation of Spot VMs and of graceful node shutdown
+	"remediator.kubernetes.azure.com/unschedulable", // AKS, documentation of node auto-drain
+	"node.cloudprovider.kubernetes.io/shutdown",     // Kubernetes' cloud controller manager, well-known taints
 }
 
 // comingTaints are the taints of a node that starts, as goingTaints.

@@ -41,7 +41,10 @@ func Shapes(q *v1alpha2.MiniClusterQueue, pools []Shape) []Shape {
 	var shapes []Shape
 	for i := range q.Spec.ScaleUp.Shapes {
 		from := &q.Spec.ScaleUp.Shapes[i]
-		shape := Shape{Name: from.Name, Labels: from.Labels, Taints: from.Taints, Most: int(from.MaxNodes)}
+		shape := Shape{Name: from.Name, Labels: from.Labels, Most: int(from.MaxNodes)}
+		for _, taint := range from.Taints {
+			shape.Taints = append(shape.Taints, corev1.Taint{Key: taint.Key, Value: taint.Value, Effect: taint.Effect})
+		}
 		if len(from.Capacity) > 0 {
 			shape.Capacity = Amounts(from.Capacity)
 			if shape.Capacity[fluxion.Pods] == 0 {

@@ -24,7 +24,7 @@ import (
 var decisions = []string{
 	"Admitted", "Started", "QuorumLowered", "GaveUp", "Released", "Draining", "Vacated", "Kept", "Grew", "Moved", "SizeIgnored", "BelowMinimum",
 	"Restarting", "Restarted", "Checkpointed", "Warned",
-	v1alpha2.ReasonPreempted, v1alpha2.ReasonReclaimed,
+	v1alpha2.ReasonPreempted, v1alpha2.ReasonReclaimed, v1alpha2.ReasonNodesGo,
 	v1alpha2.StateSucceeded, v1alpha2.ReasonCommandFailed, v1alpha2.ReasonLeadLost, v1alpha2.ReasonWorkersFailed, v1alpha2.ReasonBrokersLost,
 	v1alpha2.ReasonDeadlineExceeded, v1alpha2.ReasonStartLimit,
 }

@@ -17,10 +17,10 @@ func (Warn) step() {}
 
 func (s Warn) apply(r *Record, _ string, _ time.Time) { r.Admission.Eviction = &s.Eviction }
 
-// Evict ends the admission because another gang needs the nodes. The MiniCluster is queued again
+// Evict ends the admission because another gang needs the nodes, or they are about to go. The MiniCluster is queued again
 // and keeps its age.
 type Evict struct {
-	// Reason is Preempted, Reclaimed or QuotaWithdrawn.
+	// Reason is Preempted, Reclaimed, NodesGo or QuotaWithdrawn.
 	Reason string
 	// Checkpointed is true if the command has written a checkpoint at its end.
 	Checkpointed bool

@@ -6,8 +6,8 @@ package queue
 import "slices"
 
 // clear moves running gangs off nodes that are about to go away. Ranks of a malleable gang leave these nodes. A gang that
-// would be too small then, or whose lead is there, is evicted if its command writes a checkpoint first. Other gangs stay:
-// the nodes may go later than the gangs end.
+// would be too small then, or whose lead is there, is evicted if its command has not begun, or writes a checkpoint first.
+// Other gangs stay: the nodes may go later than the gangs end.
 func (c *cycle) clear() {
 	for _, r := range c.runs {
 		if r.Ending || r.evicted {
@@ -22,7 +22,7 @@ func (c *cycle) clear() {
 		case stays && len(r.draining) == 0:
 			r.drains = append(r.drains, going...)
 			slices.Sort(r.drains)
-		case !stays && r.SaveCost > 0:
+		case !stays && (r.Began.IsZero() || r.SaveCost > 0):
 			r.evicted, r.drains = true, nil
 		default:
 			continue

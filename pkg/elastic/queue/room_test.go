@@ -347,6 +347,9 @@ func restarts(cost time.Duration) func(*Running) {
 // saves lets the command write a checkpoint before it is evicted.
 func saves(cost time.Duration) func(*Running) { return func(r *Running) { r.SaveCost = cost } }
 
+// begun is one whose command has run since the gang got its nodes.
+func begun(r *Running) { r.Began = r.Admitted }
+
 func endsAt(second int) func(*Running) {
 	return func(r *Running) { r.End = noon.Add(time.Duration(second) * time.Second) }
 }

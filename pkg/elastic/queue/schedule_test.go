@@ -641,16 +641,21 @@ func TestClear(t *testing.T) {
 		"they leave already": {
 			cluster: newCluster(4).run(elasticGang("r", 2, 4, 0, 0), 4, 0, malleable, going(1), func(r *Running) { r.Draining = []int{1} }),
 		},
-		"too few would be left, and its command has no checkpoint": {cluster: newCluster(4).run(elasticGang("r", 3, 4, 0, 0), 4, 0, malleable, going(1, 3))},
+		"too few would be left, and its command has no checkpoint": {
+			cluster: newCluster(4).run(elasticGang("r", 3, 4, 0, 0), 4, 0, malleable, begun, going(1, 3)),
+		},
 		"too few would be left": {
-			cluster: newCluster(4).run(elasticGang("r", 3, 4, 0, 0), 4, 0, malleable, saves(time.Minute), going(1, 3)), want: "r is evicted (clear)",
+			cluster: newCluster(4).run(elasticGang("r", 3, 4, 0, 0), 4, 0, malleable, begun, saves(time.Minute), going(1, 3)), want: "r is evicted (clear)",
 		},
 		"the lead has to go": {
-			cluster: newCluster(4).run(elasticGang("r", 2, 4, 0, 0), 4, 0, malleable, saves(time.Minute), going(0)), want: "r is evicted (clear)",
+			cluster: newCluster(4).run(elasticGang("r", 2, 4, 0, 0), 4, 0, malleable, begun, saves(time.Minute), going(0)), want: "r is evicted (clear)",
 		},
-		"its command cannot lose any": {cluster: newCluster(4).run(gang("r", 4, 0), 4, 0, going(1))},
+		"its command cannot lose any": {cluster: newCluster(4).run(gang("r", 4, 0), 4, 0, begun, going(1))},
+		"its command has not begun": {
+			cluster: newCluster(4).run(gang("r", 4, 0), 4, 0, malleable, going(1)), want: "r is evicted (clear)",
+		},
 		"its command goes on from a checkpoint": {
-			cluster: newCluster(4).run(gang("r", 4, 0), 4, 0, saves(time.Minute), going(1)), want: "r is evicted (clear)",
+			cluster: newCluster(4).run(gang("r", 4, 0), 4, 0, begun, saves(time.Minute), going(1)), want: "r is evicted (clear)",
 		},
 		"a gang that ends": {cluster: newCluster(4).run(gang("r", 4, 0), 4, 0, saves(time.Minute), going(1), ending)},
 	})
