@@ -14,6 +14,7 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/localcluster"
+	"github.com/flux-elastic/flux-elastic/internal/state"
 	"github.com/flux-elastic/flux-elastic/test/harness"
 )
 
@@ -90,6 +91,28 @@ func TestRunningGangsStay(t *testing.T) {
 	})
 	s.succeed(mc)
 	s.awaitNodes(0) // an idle one is not left alone
+}
+
+// Karpenter taints a node that somebody deletes. A malleable gang leaves such a node with a warning, and goes on.
+func TestDeletedNodesAreLeft(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.pool("pool", nil)
+	s.queue("batch", 3, nil)
+	mc := s.create(s.miniCluster("gang", "batch").Size(3).MinSize(2).Launcher())
+	s.Await(mc, "running with three brokers", func(mc *v1alpha2.MiniCluster) bool { return harness.State(mc) == v1alpha2.StateRunning && mc.Status.Size == 3 })
+	nodes, err := state.Nodes(mc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Kubectl("delete", "node", nodes[2], "--wait=false")
+	s.Await(mc, "without the node", func(mc *v1alpha2.MiniCluster) bool { return mc.Status.Admission.Vacated == "2" && mc.Status.Nodes == 2 })
+	s.awaitNodes(2)
+	if losses := mc.Status.Admission.Losses; losses > 0 {
+		t.Errorf("it has lost %d brokers", losses)
+	}
+	s.succeed(mc)
+	s.awaitNodes(0)
 }
 
 func hasCondition(object *unstructured.Unstructured, kind string) bool {
