@@ -58,19 +58,9 @@ func (s *ScaleUp) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	wish, placed, known := s.scheduler.Wish(req.NamespacedName, mc.UID)
-	switch over := meta.IsStatusConditionTrue(mc.Status.Conditions, v1alpha2.ConditionFinished); {
-	case over || !mc.Spec.IsOurs():
-		wish, placed = nil, false
-	case mc.Status.Admission != nil:
-		placed = true
-	case !known:
+	wish, placed, known := s.wish(&mc, now.versions)
+	if !known {
 		return ctrl.Result{}, nil
-	}
-	if wish != nil {
-		if wish.Version = now.versions[wish.Provider]; wish.Version == "" {
-			return ctrl.Result{}, nil
-		}
 	}
 	mc.Default()
 	step := scaleup.Next(&mc, wish, placed, objects, s.clock.Now())
@@ -86,6 +76,23 @@ func (s *ScaleUp) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 		return ctrl.Result{}, err
 	}
 	return ctrl.Result{RequeueAfter: max(step.LookAgain.Sub(s.clock.Now()), 0) + 1}, nil
+}
+
+// wish is what is to be asked for a MiniCluster, nil for nothing, and whether it has nodes. It is not known before the
+// scheduler has decided, and while the API server does not have the provider's API.
+func (s *ScaleUp) wish(mc *v1alpha2.MiniCluster, versions map[v1alpha2.ScaleUpProvider]string) (wish *scaleup.Wish, placed, known bool) {
+	wish, placed, known = s.scheduler.Wish(client.ObjectKeyFromObject(mc), mc.UID)
+	switch over := meta.IsStatusConditionTrue(mc.Status.Conditions, v1alpha2.ConditionFinished); {
+	case over || !mc.Spec.IsOurs():
+		return nil, false, true
+	case mc.Status.Admission != nil:
+		placed, known = true, true
+	}
+	if wish != nil {
+		wish.Version = versions[wish.Provider]
+		known = known && wish.Version != ""
+	}
+	return wish, placed, known
 }
 
 // note keeps why the last write for a MiniCluster failed, for its verdict.

@@ -109,7 +109,10 @@ func New(mgr ctrl.Manager, scheduler Scheduler, clock clock.WithTicker) (*ScaleU
 	if err := mgr.Add(s); err != nil {
 		return nil, err
 	}
-	return s, s.setup(mgr)
+	if err := s.setup(mgr); err != nil {
+		return nil, err
+	}
+	return s, nil
 }
 
 // Start follows the objects of autoscalers until the context is done.

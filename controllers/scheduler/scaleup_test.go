@@ -39,6 +39,7 @@ func (a *autoscaler) Asked(name types.NamespacedName, _ types.UID) (*queue.Asked
 
 // onDemand is a scheduler whose default queue may have some nodes, and wait for others.
 func onDemand(t *testing.T, maxNodes int32, nodes ...string) (*toy, *autoscaler) {
+	t.Helper()
 	q, a := newQueue(t, nodes...), &autoscaler{asked: map[string]*queue.Asked{}}
 	q.Autoscaler = a
 	q.seen.queues[0].Spec.Backfill = v1alpha2.BackfillConservative

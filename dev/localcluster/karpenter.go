@@ -73,14 +73,7 @@ var (
 // zone is that of all nodes that Karpenter makes.
 const zone = "zone-a"
 
-// StartKarpenter starts Karpenter beside the cluster, with its API from Go's module cache, and returns when it is ready.
-// It first ends a Karpenter that runs.
-func (c *Cluster) StartKarpenter(ctx context.Context, binaries Binaries, config KarpenterConfig) error {
-	if old, err := c.process(KarpenterName); err == nil {
-		if err := old.stop(ctx); err != nil {
-			return err
-		}
-	}
+func (config *KarpenterConfig) setDefaults() {
 	if len(config.Types) == 0 {
 		config.Types = UsualTypes
 	}
@@ -89,6 +82,17 @@ func (c *Cluster) StartKarpenter(ctx context.Context, binaries Binaries, config 
 			config.Pools = append(config.Pools, NodePool{Name: kind.Name, Types: []string{kind.Name}})
 		}
 	}
+}
+
+// StartKarpenter starts Karpenter beside the cluster, with its API from Go's module cache, and returns when it is ready.
+// It first ends a Karpenter that runs.
+func (c *Cluster) StartKarpenter(ctx context.Context, binaries Binaries, config KarpenterConfig) error {
+	if old, err := c.process(KarpenterName); err == nil {
+		if err := old.stop(ctx); err != nil {
+			return err
+		}
+	}
+	config.setDefaults()
 	if err := c.installKarpenter(ctx, binaries[KarpenterName]); err != nil {
 		return fmt.Errorf("installing Karpenter: %w", err)
 	}
@@ -265,7 +269,8 @@ func (c *Cluster) MakeNodePool(ctx context.Context, pool NodePool) error {
 	if err := object.UnmarshalJSON(content); err != nil {
 		return err
 	}
-	if _, err := client.Resource(NodePools).Create(ctx, object, metav1.CreateOptions{}); ignoreAlreadyExists(err) != nil {
+	_, err = client.Resource(NodePools).Create(ctx, object, metav1.CreateOptions{})
+	if err = ignoreAlreadyExists(err); err != nil {
 		return fmt.Errorf("making NodePool %q: %w", pool.Name, err)
 	}
 	return nil

@@ -43,13 +43,12 @@ func excludes(node *node, pod *corev1.Pod, required nodeaffinity.RequiredNodeAff
 	if !picky {
 		return ""
 	}
-	match, err := false, error(nil)
-	if node.shape != nil {
-		match = node.shape.Admits(pod)
-	} else {
-		match, err = required.Match(node.Node)
+	selected := node.shape != nil && node.shape.Admits(pod)
+	if node.shape == nil {
+		match, err := required.Match(node.Node)
+		selected = err == nil && match
 	}
-	if err != nil || !match {
+	if !selected {
 		return "not selected by the pod's node labels"
 	}
 	return ""

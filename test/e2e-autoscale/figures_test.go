@@ -249,6 +249,7 @@ func (f *fate) see(pod *corev1.Pod, size int, e harness.Event) {
 }
 
 func (c *comparison) report(b *testing.B) {
+	b.Helper()
 	f := c.figures(c.end)
 	b.ReportMetric(0, "ns/op")
 	b.ReportMetric(float64(f.finished), "finished")

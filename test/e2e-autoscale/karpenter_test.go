@@ -23,7 +23,7 @@ func TestStartupTaints(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	taint := corev1.Taint{Key: "example.com/driver", Value: "missing", Effect: corev1.TaintEffectNoSchedule}
-	s.pool("pool", func(p *localcluster.NodePool) { p.StartupTaints = []corev1.Taint{taint} })
+	s.pool(func(p *localcluster.NodePool) { p.StartupTaints = []corev1.Taint{taint} })
 	s.queue("batch", 2, nil)
 	mc := s.create(s.miniCluster("gang", "batch").Size(2))
 	nodes := s.awaitNodes(2)
@@ -51,7 +51,7 @@ func TestStartupTaints(t *testing.T) {
 func TestRunningGangsStay(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	s.pool("pool", nil)
+	s.pool(nil)
 	s.queue("batch", 2, nil)
 	mc := s.create(s.miniCluster("gang", "batch").Size(2))
 	s.AwaitState(mc, v1alpha2.StateRunning)
@@ -97,10 +97,12 @@ func TestRunningGangsStay(t *testing.T) {
 func TestDeletedNodesAreLeft(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	s.pool("pool", nil)
+	s.pool(nil)
 	s.queue("batch", 3, nil)
 	mc := s.create(s.miniCluster("gang", "batch").Size(3).MinSize(2).Launcher())
-	s.Await(mc, "running with three brokers", func(mc *v1alpha2.MiniCluster) bool { return harness.State(mc) == v1alpha2.StateRunning && mc.Status.Size == 3 })
+	s.Await(mc, "running with three brokers", func(mc *v1alpha2.MiniCluster) bool {
+		return harness.State(mc) == v1alpha2.StateRunning && mc.Status.Size == 3
+	})
 	nodes, err := state.Nodes(mc)
 	if err != nil {
 		t.Fatal(err)

@@ -65,7 +65,7 @@ func (m *mortal) reachEnd(mc *v1alpha2.MiniCluster) {
 
 // liveByBuffer gets its nodes by a CapacityBuffer, and runs.
 func liveByBuffer(m *mortal) {
-	m.pool("pool", nil)
+	m.pool(nil)
 	m.queue("batch", 2, nil)
 	m.reachEnd(m.create(m.miniCluster("gang", "batch").Size(2)))
 }

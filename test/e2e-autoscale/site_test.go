@@ -122,9 +122,9 @@ func listOf(kind schema.GroupVersionKind) *unstructured.UnstructuredList {
 }
 
 // pool lets Karpenter make nodes of 8 CPUs for the site.
-func (s *site) pool(name string, change func(*localcluster.NodePool)) {
+func (s *site) pool(change func(*localcluster.NodePool)) {
 	s.T.Helper()
-	pool := localcluster.NodePool{Name: s.name(name), Types: []string{"standard-8"}, Labels: map[string]string{harness.SiteLabel: s.Namespace}}
+	pool := localcluster.NodePool{Name: s.name("pool"), Types: []string{"standard-8"}, Labels: map[string]string{harness.SiteLabel: s.Namespace}}
 	if change != nil {
 		change(&pool)
 	}

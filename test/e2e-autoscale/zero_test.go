@@ -93,7 +93,7 @@ func mostNodes(h *harness.History) int {
 func TestLargerThanMaxNodes(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	s.pool("pool", nil)
+	s.pool(nil)
 	q := s.queue("batch", 2, nil)
 	mc := s.create(s.miniCluster("large", "batch").Size(3))
 	s.awaitVerdict(mc, v1alpha2.ReasonNeverFits, "queue "+q.Name+" may ask for no more than 2 nodes (scaleUp.maxNodes)")
@@ -113,7 +113,7 @@ func TestLargerThanMaxNodes(t *testing.T) {
 func TestLimitOfPool(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	s.pool("pool", func(p *localcluster.NodePool) { p.Limits = map[string]string{"cpu": "16"} })
+	s.pool(func(p *localcluster.NodePool) { p.Limits = map[string]string{"cpu": "16"} })
 	q := s.queue("batch", 5, func(up *v1alpha2.ScaleUp) { up.Cooldown = &metav1.Duration{Duration: time.Hour} })
 
 	elastic := s.create(s.miniCluster("elastic", "batch").Size(4).MinSize(2))
@@ -142,7 +142,7 @@ func TestLimitOfPool(t *testing.T) {
 func TestTwoQueues(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	s.pool("pool", nil)
+	s.pool(nil)
 	s.queue("one", 2, nil)
 	s.queue("two", 3, nil)
 	first, third := s.create(s.miniCluster("first", "one").Size(2)), s.create(s.miniCluster("third", "two").Size(3))

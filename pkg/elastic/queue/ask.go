@@ -31,7 +31,7 @@ func (c *cycle) askForNodes() {
 func (c *cycle) askIn(q *jobQueue, then *clusterState) *clusterState {
 	left, tooLarge := q.ScaleUp.More, map[string]int{} // the smallest size, by class
 	for _, e := range q.waiting {
-		if least, known := tooLarge[e.class]; left == 0 && !e.awaits || known && e.least() >= least || !c.lacksOnlyNodes(e, then) {
+		if least, known := tooLarge[e.class]; known && e.least() >= least || !c.lacksOnlyNodes(e, then, left) {
 			continue
 		}
 		ask, sizes := c.nextAsk(e)
@@ -59,10 +59,11 @@ func (c *cycle) askIn(q *jobQueue, then *clusterState) *clusterState {
 	return then
 }
 
-// lacksOnlyNodes reports whether a gang waits for nothing but nodes, which may be asked for.
-func (c *cycle) lacksOnlyNodes(e *entry, then *clusterState) bool {
+// lacksOnlyNodes reports whether a gang waits for nothing but nodes, which were asked for, or of which so many are left to
+// ask for.
+func (c *cycle) lacksOnlyNodes(e *entry, then *clusterState, left int) bool {
 	least := e.allowed.Least()
-	return len(e.nodes) == 0 && e.mayAsk() && c.limitOf(e) == noLimit && then.withinCapacity(e.queue, e.Requests, then.withinUser(e.user, 1, least)) >= least
+	return (left > 0 || e.awaits) && len(e.nodes) == 0 && e.mayAsk() && c.limitOf(e) == noLimit && then.withinCapacity(e.queue, e.Requests, then.withinUser(e.user, 1, least)) >= least
 }
 
 // placed is the cluster with a gang at a size.
@@ -182,7 +183,7 @@ func (c *cycle) nextAge(e *entry) time.Time {
 			unit = a.unit
 		}
 	}
-	return e.Asked.At.Add((age/unit + 1) * unit)
+	return e.Asked.At.Add(age.Truncate(unit) + unit)
 }
 
 // lostMessages say why nodes did not come.
