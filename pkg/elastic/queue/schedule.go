@@ -61,6 +61,8 @@ type cycle struct {
 	// typical is how long half of the gangs of which nothing is known have run.
 	typical time.Duration
 	growths []Growth
+	// growsAt is when it will be worth a restart to grow a gang; zero if that is not known.
+	growsAt time.Time
 	// afterLeaving is the cluster after all leaving ranks are gone and the heads that wait for
 	// that room have started; nil until needed.
 	afterLeaving *clusterState

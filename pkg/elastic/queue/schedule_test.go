@@ -441,6 +441,19 @@ func TestPreempt(t *testing.T) {
 	})
 }
 
+// A restart is worth more nodes once the command has run for long enough, and then the gang is looked at again.
+func TestRestartIsWorthIt(t *testing.T) {
+	c := newCluster(8).run(elasticGang("r", 2, 4, 0, 0), 4, 0, malleable, func(r *Running) { r.Max = 8 }, restarts)
+	at := Schedule(c.snap, c.room, noon.Add(100*time.Second)).LookAgain
+	if want := noon.Add(2*time.Minute + 1); !at.Equal(want) {
+		t.Errorf("it is looked at again at %s, want %s", at, want)
+	}
+	then := Schedule(c.snap, c.room, at)
+	if got := say(then); got != "r grows 4" || !then.LookAgain.IsZero() {
+		t.Errorf("then %s, and it is looked at again at %s", got, then.LookAgain)
+	}
+}
+
 // Once a protected gang may be evicted, the queue is looked at again.
 func TestMinRuntimeEnds(t *testing.T) {
 	c := newCluster(6, queue("default", func(q *Queue) { q.MinRuntime = time.Minute })).run(gang("r", 6, 0), 6, 2).wait(with(gang("a", 6, 1), ofPriority(9)))
