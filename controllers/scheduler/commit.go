@@ -45,7 +45,7 @@ func (s *Scheduler) commit(result queue.Result, seen *snapshot, now time.Time) n
 	}
 	out.asked = s.wish(&result, seen)
 	out.decided = append(out.decided, s.order(result, now)...)
-	out.lookAgain = elastic.Earliest(out.lookAgain, s.settleUsers(result, seen, now))
+	out.lookAgain = elastic.Earliest(out.lookAgain, result.LookAgain, s.settleUsers(result, seen, now))
 	out.reported = s.updateReports(result, seen)
 	s.measureQueues(&result, seen)
 	return out

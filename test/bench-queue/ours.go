@@ -60,7 +60,15 @@ func (o *ours) decide(now time.Duration, waiting []*job, runs []*running, _ int)
 	for _, growth := range result.Growths {
 		d.resizes = append(d.resizes, resize{o.jobs[growth.Gang], room.held[growth.Gang] + len(growth.Pods)})
 	}
+	d.lookAt(result.LookAgain, now)
 	return d
+}
+
+// lookAt asks for a decision at a time, if that is in the future.
+func (d *decision) lookAt(t time.Time, now time.Duration) {
+	if at := t.Sub(epoch); !t.IsZero() && at > now && (d.lookAgain == 0 || at < d.lookAgain) {
+		d.lookAgain = at
+	}
 }
 
 // keep carries out the decision on a waiting gang, and keeps what the next cycle needs of it.
@@ -73,9 +81,7 @@ func (o *ours) keep(made *queue.Decision, now time.Duration, d *decision) {
 	g := o.gangs[j]
 	g.Blocked, g.HoldFor, g.HoldUntil = made.Blocked, made.HoldFor, made.HoldUntil
 	o.gangs[j] = g
-	if at := made.LookAgain.Sub(epoch); !made.LookAgain.IsZero() && at > now && (d.lookAgain == 0 || at < d.lookAgain) {
-		d.lookAgain = at
-	}
+	d.lookAt(made.LookAgain, now)
 }
 
 func (o *ours) gang(j *job) queue.Gang {

@@ -213,7 +213,7 @@ func TestMigrateCheck(t *testing.T) {
 		t.Errorf("exit code %d: %q", code, lines)
 	}
 	suspended("plain")
-	header, plain := "MINICLUSTER STATE VERDICT WHAT TO DO", s.namespace+"/plain new works as it is"
+	header, plain := "MINICLUSTER STATE VERDICT WHAT TO DO", s.namespace+"/plain new works as it is -"
 	if code, lines := check(); code != 0 || !slices.Equal(lines, []string{header, plain, "There is nothing to do."}) {
 		t.Errorf("exit code %d: %q", code, lines)
 	}

@@ -12,6 +12,7 @@ fe_restarts=0                   # how often the command was run again in this at
 fe_told=0                       # the last restart that the annotation told
 fe_ranks=''                     # of the command, an idset; '' if Flux chooses
 fe_again=false                  # whether the command is ended to be run again
+fe_ended=false                  # whether it ended by itself then
 fe_retried=false                # whether its last run failed while it wrote a checkpoint
 fe_asked=false                  # whether the command was asked to end for good
 fe_checkpointed=''              # what to tell about the checkpoint then
@@ -95,6 +96,8 @@ look() {
       fe_say "The command has to end, and will run again on ranks $fe_ranks"
       checkpoint "$FE_CHECKPOINT_WAIT" || echo "It is not known whether the command has written a checkpoint" >&2
       rm -f "$FE_READY"
+      fe_ended=true
+      ! runs || fe_ended=false
       end_command "$(kill_after)"
     fi
   elif ((FE_CHECKPOINT_INTERVAL > 0 && SECONDS >= fe_next)); then
@@ -185,7 +188,7 @@ goes_on() {
   [[ $fe_asked == false && $fe_hung_up == false ]] || return 1
   if [[ $fe_again == true ]]; then
     fe_again=false fe_retried=false
-    if ((fe_code != 0 && fe_code < 128)); then # not by a signal
+    if [[ $fe_ended == true ]] && ((fe_code != 0 && fe_code < 128)); then # not by a signal
       fe_retried=true
       echo "The command failed with exit code $fe_code while it wrote a checkpoint, and is run once more" >&2
     fi

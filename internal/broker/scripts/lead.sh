@@ -36,10 +36,10 @@ target() {
 
 # When Flux is asked to end, it sends SIGHUP to this script, which passes it on to the command. The
 # command may need some time to end. members.sh sends SIGUSR1 if there may be something to do.
-fe_hung_up=false fe_woken=false fe_command=''
+fe_hung_up=false fe_woken=false fe_signalled=false fe_command=''
 fe_began=${FE_READY%/*}/began
-trap 'fe_hung_up=true; [[ -z $fe_command ]] || kill -HUP -- "-$fe_command" 2>/dev/null' HUP
-trap 'fe_woken=true' USR1
+trap 'fe_hung_up=true fe_signalled=true; [[ -z $fe_command ]] || kill -HUP -- "-$fe_command" 2>/dev/null' HUP
+trap 'fe_woken=true fe_signalled=true' USR1
 
 # The controller lowers the quorum when the quorum timeout is over. If it has not done so some
 # seconds later, it is away, and this script decides alone.
@@ -159,11 +159,14 @@ attend() {
       fe_woken=false
       look
     fi
-    fe_code=0
-    wait "$fe_command" || fe_code=$?
-    runs || break # a signal ends wait early
+    wait "$fe_command" || true
+    runs || break
   done
-  wait "$fe_command" 2>/dev/null && fe_code=0 || fe_code=$? # also if it ended in look
+  fe_signalled=true
+  while [[ $fe_signalled == true ]]; do # a signal ends wait early
+    fe_signalled=false fe_code=0
+    wait "$fe_command" 2>/dev/null || fe_code=$?
+  done
 }
 
 if [[ $FE_MODE == interactive ]]; then

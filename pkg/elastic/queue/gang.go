@@ -297,4 +297,6 @@ type Result struct {
 	Asks []Ask
 	// Uses are by queue, and include what was admitted in this cycle.
 	Uses []Use
+	// LookAgain is when time alone may let a running gang grow; zero if it never does.
+	LookAgain time.Time
 }

@@ -6,6 +6,9 @@ package queue
 import (
 	"cmp"
 	"slices"
+	"time"
+
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 )
 
 // resize hands out what is left to gangs that were admitted at their smallest size. Each in turn
@@ -144,7 +147,11 @@ func (c *cycle) worthRestart(r *run, more int) bool {
 	if !r.End.IsZero() {
 		left = min(left, r.End.Sub(c.now))
 	}
-	return float64(left)*float64(more)/float64(has+more) > float64(r.RestartCost)
+	costs := time.Duration(times(int64(r.RestartCost), has+more)) / time.Duration(more)
+	if at := r.Began.Add(costs + 1); r.Expected == 0 && at.After(c.now) {
+		c.growsAt = elastic.Earliest(c.growsAt, at)
+	}
+	return left > costs
 }
 
 // growOne gives a gang all free nodes, up to a size that it may have.

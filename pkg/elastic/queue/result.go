@@ -17,7 +17,7 @@ func (c *cycle) result() Result {
 	for _, q := range c.queues {
 		gangs += len(q.all)
 	}
-	out := Result{Decisions: make([]Decision, 0, gangs), Growths: c.growths, Uses: c.uses()}
+	out := Result{Decisions: make([]Decision, 0, gangs), Growths: c.growths, Uses: c.uses(), LookAgain: c.growsAt}
 	for _, q := range c.queues {
 		before := 0 // gangs ahead that can start
 		for i, e := range q.all {

@@ -339,10 +339,8 @@ func ending(r *Running) { r.Ending = true }
 
 func malleable(r *Running) { r.Malleable = true }
 
-// restarts lets the command of a malleable gang stand still while it is run again.
-func restarts(cost time.Duration) func(*Running) {
-	return func(r *Running) { r.RestartCost, r.Began = cost, r.Admitted }
-}
+// restarts lets the command of a malleable gang stand still for a minute while it is run again.
+func restarts(r *Running) { r.RestartCost, r.Began = time.Minute, r.Admitted }
 
 // saves lets the command write a checkpoint before it is evicted.
 func saves(cost time.Duration) func(*Running) { return func(r *Running) { r.SaveCost = cost } }

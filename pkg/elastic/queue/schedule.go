@@ -65,6 +65,8 @@ type cycle struct {
 	// coming are the nodes that are not ready yet, and not counted for a gang; the last node came at cameLast.
 	coming   int
 	cameLast time.Time
+	// growsAt is when it will be worth a restart to grow a gang; zero if that is not known.
+	growsAt time.Time
 	// afterLeaving is the cluster after all leaving ranks are gone and the heads that wait for
 	// that room have started; nil until needed.
 	afterLeaving *clusterState

@@ -430,7 +430,7 @@ func TestPreempt(t *testing.T) {
 			want: "a NoRoom, r is evicted (preempt)",
 		},
 		"surplus of one whose command goes on": {
-			cluster: newCluster(8).run(elasticGang("r", 2, 4, 0, 0), 4, 0, malleable).run(elasticGang("s", 2, 4, 0, 0), 4, 1, malleable, restarts(time.Minute)).
+			cluster: newCluster(8).run(elasticGang("r", 2, 4, 0, 0), 4, 0, malleable).run(elasticGang("s", 2, 4, 0, 0), 4, 1, malleable, restarts).
 				wait(with(gang("a", 2, 1), high)), second: 10,
 			want: "a NoRoom, r drains [2 3] (preempt)",
 		},
@@ -439,6 +439,19 @@ func TestPreempt(t *testing.T) {
 			want: "a NotAllowed, s is evicted (preempt)",
 		},
 	})
+}
+
+// A restart is worth more nodes once the command has run for long enough, and then the gang is looked at again.
+func TestRestartIsWorthIt(t *testing.T) {
+	c := newCluster(8).run(elasticGang("r", 2, 4, 0, 0), 4, 0, malleable, func(r *Running) { r.Max = 8 }, restarts)
+	at := Schedule(c.snap, c.room, noon.Add(100*time.Second)).LookAgain
+	if want := noon.Add(2*time.Minute + 1); !at.Equal(want) {
+		t.Errorf("it is looked at again at %s, want %s", at, want)
+	}
+	then := Schedule(c.snap, c.room, at)
+	if got := say(then); got != "r grows 4" || !then.LookAgain.IsZero() {
+		t.Errorf("then %s, and it is looked at again at %s", got, then.LookAgain)
+	}
 }
 
 // Once a protected gang may be evicted, the queue is looked at again.
@@ -606,24 +619,24 @@ func TestGrow(t *testing.T) {
 			want:    "r grows 1",
 		},
 		"not if its command would stand still for longer than that is worth": {
-			cluster: newCluster(8).run(elasticGang("r", 2, 4, 0, 0), 4, 0, malleable, upTo(8), restarts(time.Minute)), second: 100,
+			cluster: newCluster(8).run(elasticGang("r", 2, 4, 0, 0), 4, 0, malleable, upTo(8), restarts), second: 100,
 		},
 		"once it has run for long enough, it will": {
-			cluster: newCluster(8).run(elasticGang("r", 2, 4, 0, 0), 4, 0, malleable, upTo(8), restarts(time.Minute)), second: 130,
+			cluster: newCluster(8).run(elasticGang("r", 2, 4, 0, 0), 4, 0, malleable, upTo(8), restarts), second: 130,
 			want: "r grows 4",
 		},
 		"not if it ends before": {
-			cluster: newCluster(8).run(elasticGang("r", 2, 4, 0, 0), 4, 0, malleable, upTo(8), restarts(time.Minute), endsAt(200)), second: 130,
+			cluster: newCluster(8).run(elasticGang("r", 2, 4, 0, 0), 4, 0, malleable, upTo(8), restarts, endsAt(200)), second: 130,
 		},
 		"nor if it is expected to": {
-			cluster: newCluster(8).run(with(elasticGang("r", 2, 4, 0, 0), func(g *Gang) { g.Expected = 200 * time.Second }), 4, 0, malleable, upTo(8), restarts(time.Minute)), second: 130,
+			cluster: newCluster(8).run(with(elasticGang("r", 2, 4, 0, 0), func(g *Gang) { g.Expected = 200 * time.Second }), 4, 0, malleable, upTo(8), restarts), second: 130,
 		},
 		"but if the user wants that": {
-			cluster: newCluster(8).run(elasticGang("r", 2, 8, 0, 0), 4, 0, malleable, restarts(time.Minute), func(r *Running) { r.Sought = true }), second: 10,
+			cluster: newCluster(8).run(elasticGang("r", 2, 8, 0, 0), 4, 0, malleable, restarts, func(r *Running) { r.Sought = true }), second: 10,
 			want: "r grows 4",
 		},
 		"and not only a part": {
-			cluster: newCluster(7).run(elasticGang("r", 2, 8, 0, 0), 4, 0, malleable, restarts(time.Minute), func(r *Running) { r.Sought = true }), second: 10,
+			cluster: newCluster(7).run(elasticGang("r", 2, 8, 0, 0), 4, 0, malleable, restarts, func(r *Running) { r.Sought = true }), second: 10,
 		},
 		"a gang that cannot change stays": {
 			cluster: newCluster(10).run(elasticGang("r", 2, 4, 0, 0), 4, 0, upTo(8)),
