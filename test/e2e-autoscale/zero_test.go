@@ -29,12 +29,12 @@ func TestFromZero(t *testing.T) {
 	s := newCluster(t, []localcluster.NodePool{{Name: "any", Types: []string{"standard-8", "standard-48"}}}).newSite(t)
 	s.queue("batch", most, nil)
 
-	packed := s.create(s.miniCluster("packed", "batch").Size(6).Spec(func(spec *v1alpha2.MiniClusterSpec) { spec.Network.DisableAffinity = true }))
-	s.AwaitState(packed, v1alpha2.StateRunning)
+	share := s.create(s.miniCluster("share", "batch").Size(6).Spec(func(spec *v1alpha2.MiniClusterSpec) { spec.Network.DisableAffinity = true }))
+	s.AwaitState(share, v1alpha2.StateRunning)
 	if nodes := s.awaitNodes(1); nodes[0].Labels[corev1.LabelInstanceTypeStable] != "standard-48" {
 		t.Errorf("six brokers run on a node of type %s", nodes[0].Labels[corev1.LabelInstanceTypeStable])
 	}
-	s.succeed(packed)
+	s.succeed(share)
 	s.awaitNodes(0)
 
 	random := rand.New(rand.NewPCG(24, 1))
