@@ -17,20 +17,6 @@ import (
 	"github.com/flux-elastic/flux-elastic/test/harness"
 )
 
-// checkHistory checks what must hold at every moment of every test.
-func (s *site) checkHistory() {
-	err := harness.Poll(func() error {
-		problems, err := s.broken()
-		for _, problem := range problems {
-			s.T.Error(problem)
-		}
-		return err
-	})
-	if err != nil {
-		s.T.Error(err)
-	}
-}
-
 // moment is what was up to a resource version.
 type moment struct {
 	ready    map[string]bool               // nodes that have been ready without a taint that keeps pods off

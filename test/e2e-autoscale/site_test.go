@@ -61,7 +61,7 @@ func (s *site) close() {
 	if err := harness.Poll(s.nothingAsked); err != nil {
 		s.T.Error(err)
 	}
-	s.checkHistory()
+	s.CheckHistory(s.broken)
 	for _, object := range s.made {
 		if err := client.IgnoreNotFound(s.Cluster.Client.Delete(s.Ctx, object)); err != nil {
 			s.T.Error(err)

@@ -64,27 +64,13 @@ func (s *site) close() {
 			s.T.Error(err)
 		}
 	}
-	s.checkHistory()
+	s.CheckHistory(s.broken)
 	for i := len(s.made) - 1; i >= 0; i-- {
 		if err := client.IgnoreNotFound(s.Cluster.Client.Delete(s.Ctx, s.made[i])); err != nil {
 			s.T.Error(err)
 		}
 	}
 	s.Close()
-}
-
-// checkHistory checks what must hold at every moment of every test.
-func (s *site) checkHistory() {
-	err := harness.Poll(func() error {
-		problems, err := s.broken()
-		for _, problem := range problems {
-			s.T.Error(problem)
-		}
-		return err
-	})
-	if err != nil {
-		s.T.Error(err)
-	}
 }
 
 // make creates a cluster-scoped object, which is deleted when the test ends.

@@ -182,3 +182,18 @@ func (s *Site) AwaitSeen(h *History, object client.Object) {
 		return nil
 	})
 }
+
+// CheckHistory checks what must hold at every moment of a test. broken lists what did not, or fails until all was seen.
+func (s *Site) CheckHistory(broken func() ([]string, error)) {
+	s.T.Helper()
+	err := Poll(func() error {
+		problems, err := broken()
+		for _, problem := range problems {
+			s.T.Error(problem)
+		}
+		return err
+	})
+	if err != nil {
+		s.T.Error(err)
+	}
+}

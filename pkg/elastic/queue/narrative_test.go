@@ -41,19 +41,25 @@ func TestQueueNarratives(t *testing.T) {
 			}
 			s.now = noon.Add(5 * time.Second)
 			s.finish()
-			path := filepath.Join("testdata", name+".txt")
-			if *update {
-				if err := os.WriteFile(path, []byte(log.String()), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if log.String() != string(want) {
-				t.Errorf("the run is another than in %s (go test -update writes it):\n%s", path, log.String())
-			}
+			checkNarrative(t, name, log.String())
 		})
+	}
+}
+
+// checkNarrative compares what was told of a run with the file of its name.
+func checkNarrative(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name+".txt")
+	if *update {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("the run is another than in %s (go test -update writes it):\n%s", path, got)
 	}
 }

@@ -6,8 +6,6 @@ package queue
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -232,19 +230,7 @@ func TestScaleUpNarratives(t *testing.T) {
 			} else if a.finish() < 0 {
 				t.Error("it never ends")
 			}
-			path := filepath.Join("testdata", name+".txt")
-			if *update {
-				if err := os.WriteFile(path, []byte(log.String()), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(path)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if log.String() != string(want) {
-				t.Errorf("the run is another than in %s (go test -update writes it):\n%s", path, log.String())
-			}
+			checkNarrative(t, name, log.String())
 		})
 	}
 }
