@@ -49,7 +49,8 @@ type ScaleUp struct {
 	Parameters map[string]string `json:"parameters,omitempty"`
 
 	// maxNodes is how many nodes of the shapes there may be for the queue: nodes that are idle, that its
-	// MiniClusters have, or for which they wait. A MiniCluster that needs more never fits.
+	// MiniClusters have, or for which they wait, but not those that are about to go. A MiniCluster that
+	// needs more never fits.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000000
 	MaxNodes int32 `json:"maxNodes"`
