@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -50,7 +51,11 @@ func (s *Suite) StartProgram(path, kubeconfig, jobSet string, args ...string) (m
 }
 
 func (s *Suite) startManager(path, kubeconfig, jobSet string, args ...string) (*Manager, error) {
-	metrics, health, err := freeAddresses()
+	metrics, err := freeAddress()
+	if err != nil {
+		return nil, err
+	}
+	health, err := freeAddress()
 	if err != nil {
 		return nil, err
 	}
@@ -118,16 +123,23 @@ func (m *Manager) Stop() {
 	<-m.Done
 }
 
-func freeAddresses() (a, b string, err error) {
-	first, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", "", err
+// given are the addresses that freeAddress has returned. Managers that start at the same time get different ones: one that
+// ends for lack of its port must not seem ready by the answers of another.
+var given sync.Map
+
+// freeAddress is one at which nobody listens, and that was not returned before.
+func freeAddress() (string, error) {
+	for {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return "", err
+		}
+		address := listener.Addr().String()
+		if err := listener.Close(); err != nil {
+			return "", err
+		}
+		if _, before := given.LoadOrStore(address, true); !before {
+			return address, nil
+		}
 	}
-	defer first.Close()
-	second, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", "", err
-	}
-	defer second.Close()
-	return first.Addr().String(), second.Addr().String(), nil
 }
