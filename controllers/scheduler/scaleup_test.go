@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -113,6 +114,35 @@ func TestSchedulerAsksForNodes(t *testing.T) {
 	if report, _ = q.report("default"); report.ScaleUp != nil {
 		t.Errorf("the status of the queue still has %+v", report.ScaleUp)
 	}
+}
+
+// Nodes with a taint of their start are coming, and no room, also if the queue may have no others.
+func TestSchedulerAwaitsStartupTaints(t *testing.T) {
+	q, a := onDemand(t, 2)
+	q.offer(first)
+	q.cycle()
+	a.asked["first"] = &queue.Asked{Attempt: 1, Size: 2, At: q.now, Verdict: elastic.NodesProvisioned}
+	starting := func(name string) *fixture.NodeWrapper {
+		return fixture.Node(name).Taint("example.com/driver", corev1.TaintEffectNoSchedule)
+	}
+	for _, name := range []string{"a", "b"} {
+		node := starting(name).Obj()
+		node.CreationTimestamp = metav1.NewTime(q.now)
+		q.ledger.SetNode(node)
+	}
+	q.cycle()
+	q.expect(first, elastic.NodesProvisioned)
+	if message := q.offer(first).Message; message != "waits for 2 more nodes (asked just now, 2 are coming)" {
+		t.Errorf("it %s", message)
+	}
+	if wish, _, _ := q.wishOf(first); wish.Size != 2 || wish.Coming != 2 {
+		t.Errorf("asked is %+v", wish)
+	}
+	for _, name := range []string{"a", "b"} {
+		q.ledger.SetNode(fixture.Node(name).Obj())
+	}
+	q.cycle()
+	q.expect(first, elastic.Admitted, "a", "b")
 }
 
 // The average of how long nodes took follows the last ones, and the timeout bounds it.

@@ -28,6 +28,12 @@ func (l *Ledger) CouldCome(could map[string][]Could) { l.could = could }
 
 // Coming are the nodes that were made since a time and are not ready yet, and when the last node was made.
 func (l *Ledger) Coming(since time.Time) (nodes int, last time.Time) {
+	var shapes []state.Shape
+	for _, could := range l.could {
+		for _, c := range could {
+			shapes = append(shapes, c.Shape)
+		}
+	}
 	for _, n := range l.nodes {
 		made := n.CreationTimestamp.Time
 		if n.others || made.Before(since.Truncate(time.Second)) { // Kubernetes tells seconds
@@ -36,11 +42,20 @@ func (l *Ledger) Coming(since time.Time) (nodes int, last time.Time) {
 		if made.After(last) {
 			last = made
 		}
-		if n.down != "" && state.Going(n.Node) == "" && !n.Spec.Unschedulable {
+		if comes := n.down != "" || n.starts(shapes); comes && state.Going(n.Node) == "" && !n.Spec.Unschedulable {
 			nodes++
 		}
 	}
 	return nodes, last
+}
+
+// starts reports whether a node has a taint of its start: one that keeps pods off, and that is not of its shape.
+func (n *node) starts(shapes []state.Shape) bool {
+	return slices.ContainsFunc(lastingTaints(n), func(taint corev1.Taint) bool {
+		return !slices.ContainsFunc(shapes, func(s state.Shape) bool {
+			return s.IsA(n.Node) && slices.ContainsFunc(s.Taints, func(other corev1.Taint) bool { return sameTaint(taint, other) })
+		})
+	})
 }
 
 // There is how many nodes of a shape exist.
@@ -54,11 +69,17 @@ func (l *Ledger) There(shape *state.Shape) int {
 	return there
 }
 
-// Up is how many nodes of some shapes are up, without some nodes.
+// Up is how many nodes of some shapes are up, without some nodes, and without those that start and are not in use.
 func (l *Ledger) Up(shapes []state.Shape, without map[string]bool) int {
+	used := map[string]bool{}
+	for uid := range l.accounts {
+		for _, name := range l.nodesOf(uid) {
+			used[name] = true
+		}
+	}
 	up := 0
 	for name, n := range l.nodes {
-		if n.down == "" && !n.others && !without[name] && slices.ContainsFunc(shapes, func(s state.Shape) bool { return s.IsA(n.Node) }) {
+		if n.down == "" && !n.others && !without[name] && (used[name] || !n.starts(shapes)) && slices.ContainsFunc(shapes, func(s state.Shape) bool { return s.IsA(n.Node) }) {
 			up++
 		}
 	}

@@ -100,13 +100,13 @@ const doubt = 20 * time.Second
 
 // replicas is how many pods a CapacityBuffer has to have; nil for another provider. An autoscaler counts free nodes that
 // the pods cannot use, such as those of a reservation. So if it says for some time that all pods fit, and nodes are
-// missing, it is asked for as many more, and after some time for as many again.
+// missing that are not coming, it is asked for as many more, and after some time for as many again.
 func (w *Wish) replicas(r *Request, now time.Time) (replicas *int32, lookAgain time.Time) {
 	if r.Spec.Replicas == nil {
 		return nil, time.Time{}
 	}
 	fits := meta.FindStatusCondition(r.Status.Conditions, conditionProvisioning)
-	if w.Nodes == 0 || fits == nil || fits.Status != metav1.ConditionTrue || fits.ObservedGeneration < r.Generation {
+	if w.Nodes <= w.Coming || fits == nil || fits.Status != metav1.ConditionTrue || fits.ObservedGeneration < r.Generation {
 		return r.Spec.Replicas, time.Time{}
 	}
 	times := max(int(now.Sub(fits.LastTransitionTime.Time)/doubt), 0)

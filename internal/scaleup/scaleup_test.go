@@ -329,6 +329,11 @@ func TestReplicas(t *testing.T) {
 	if _, next := w.replicas(r, fixture.Noon.Add(doubt)); !next.Equal(fixture.Noon.Add(2 * doubt)) {
 		t.Errorf("it looks again at %s", next)
 	}
+	w.Coming = 3
+	if got := at(9 * doubt); got != 4 {
+		t.Errorf("while the missing nodes are coming there are %d", got)
+	}
+	w.Coming = 2
 	r.Generation = 2
 	if got := at(9 * doubt); got != 4 {
 		t.Errorf("after an answer about fewer there are %d", got)

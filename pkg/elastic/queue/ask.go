@@ -120,9 +120,9 @@ func (c *cycle) decideAsk(e *entry, d *Decision) bool {
 	case ask.Nodes == 0:
 		return false
 	default:
-		coming := min(c.coming, ask.Nodes)
-		c.coming -= coming
-		d.Verdict, d.Message, d.LookAgain = elastic.NodesRequested, c.askMessage(e, coming), c.nextAge(e)
+		ask.Coming = min(c.coming, ask.Nodes)
+		c.coming -= ask.Coming
+		d.Verdict, d.Message, d.LookAgain = elastic.NodesRequested, c.askMessage(e), c.nextAge(e)
 		if e.awaits && e.Asked.Verdict.AwaitsNodes() {
 			d.Verdict = e.Asked.Verdict
 		}
@@ -132,7 +132,7 @@ func (c *cycle) decideAsk(e *entry, d *Decision) bool {
 }
 
 // askMessage says for how many nodes a gang waits.
-func (c *cycle) askMessage(e *entry, coming int) string {
+func (c *cycle) askMessage(e *entry) string {
 	message := fmt.Sprintf("waits for %d more nodes", e.ask.Nodes)
 	if e.ask.Nodes == 1 {
 		message = "waits for 1 more node"
@@ -148,10 +148,10 @@ func (c *cycle) askMessage(e *entry, coming int) string {
 	}
 	asked := "asked " + ago(c.now.Sub(e.Asked.At))
 	switch {
-	case coming == 1:
+	case e.ask.Coming == 1:
 		asked += ", 1 is coming"
-	case coming > 1:
-		asked += fmt.Sprintf(", %d are coming", coming)
+	case e.ask.Coming > 1:
+		asked += fmt.Sprintf(", %d are coming", e.ask.Coming)
 	}
 	return message + " (" + asked + ")"
 }

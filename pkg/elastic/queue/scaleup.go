@@ -59,8 +59,8 @@ type Ask struct {
 	// Attempt, Size and Apart are as in Asked. A new attempt replaces an earlier one.
 	Attempt, Pauses, Size int
 	Apart                 bool
-	// Nodes is how many nodes are missing.
-	Nodes int
+	// Nodes is how many nodes are missing, and Coming how many of them exist and cannot be used yet.
+	Nodes, Coming int
 	// Pause is zero, or how long the gang asks for nothing from now on, unless it does so already. Verdict and Message
 	// say why.
 	Pause   time.Duration
