@@ -305,7 +305,7 @@ func (s *Scheduler) followMiniCluster(_ context.Context, e event.UpdateEvent, q 
 }
 
 // matters reports whether a MiniCluster is deleted, holds other nodes or for another time, may have
-// another size, or has other labels, which may name another user. The record of a new admission does not matter:
+// another size, can change its size again, or has other labels, which may name another user. The record of a new admission does not matter:
 // it was assumed.
 func matters(old, mc *v1alpha2.MiniCluster) bool {
 	leaves := old.DeletionTimestamp == nil && mc.DeletionTimestamp != nil
@@ -313,10 +313,15 @@ func matters(old, mc *v1alpha2.MiniCluster) bool {
 	sizes := old.Spec.Size != mc.Spec.Size || old.Spec.Elastic.Grow != mc.Spec.Elastic.Grow
 	ends := !equality.Semantic.DeepEqual(old.Spec.DeadlineSeconds, mc.Spec.DeadlineSeconds) ||
 		!equality.Semantic.DeepEqual(old.Spec.Elastic.StartTimeout, mc.Spec.Elastic.StartTimeout)
-	if leaves || grows || !maps.Equal(old.Labels, mc.Labels) || (mc.Status.Admission != nil && (sizes || ends)) {
+	if leaves || grows || restarts(old) && !restarts(mc) || !maps.Equal(old.Labels, mc.Labels) || (mc.Status.Admission != nil && (sizes || ends)) {
 		return true
 	}
 	before, _ := state.PromiseOf(old)
 	after, _ := state.PromiseOf(mc)
 	return before != nil && !before.Same(after)
+}
+
+// restarts reports whether the command is to run again with other brokers.
+func restarts(mc *v1alpha2.MiniCluster) bool {
+	return mc.Status.Admission != nil && mc.Status.Admission.Restart != nil
 }

@@ -7,6 +7,7 @@ package e2ereal
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"regexp"
 	"strconv"
@@ -72,7 +73,7 @@ func (m *miniCluster) computes(n, ranks int) (step int) {
 		log, err := m.kubectl("logs", m.pod(0).Name, "--container="+m.name)
 		runs := begun.FindAllStringSubmatch(log, -1)
 		if err != nil || len(runs) < n {
-			return fmt.Errorf("it has begun %d times, error: %v", len(runs), err)
+			return errors.Join(fmt.Errorf("it has begun %d times", len(runs)), err)
 		}
 		last := runs[len(runs)-1]
 		step, err = strconv.Atoi(last[1])
