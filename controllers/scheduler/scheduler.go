@@ -316,18 +316,28 @@ func (s *Scheduler) followMiniCluster(_ context.Context, e event.UpdateEvent, q 
 }
 
 // matters reports whether a MiniCluster is deleted, holds other nodes or for another time, may have
-// another size, or has other labels, which may name another user. The record of a new admission does not matter:
+// another size, can change its size again, or has other labels, which may name another user. The record of a new admission does not matter:
 // it was assumed.
 func matters(old, mc *v1alpha2.MiniCluster) bool {
 	leaves := old.DeletionTimestamp == nil && mc.DeletionTimestamp != nil
-	grows := old.Status.StartTime == nil && mc.Status.StartTime != nil && state.MayGrow(mc)
 	sizes := old.Spec.Size != mc.Spec.Size || old.Spec.Elastic.Grow != mc.Spec.Elastic.Grow
 	ends := !equality.Semantic.DeepEqual(old.Spec.DeadlineSeconds, mc.Spec.DeadlineSeconds) ||
 		!equality.Semantic.DeepEqual(old.Spec.Elastic.StartTimeout, mc.Spec.Elastic.StartTimeout)
-	if leaves || grows || !maps.Equal(old.Labels, mc.Labels) || (mc.Status.Admission != nil && (sizes || ends)) {
+	if leaves || mayResize(old, mc) || !maps.Equal(old.Labels, mc.Labels) || (mc.Status.Admission != nil && (sizes || ends)) {
 		return true
 	}
 	before, _ := state.PromiseOf(old)
 	after, _ := state.PromiseOf(mc)
 	return before != nil && !before.Same(after)
+}
+
+// mayResize reports whether a MiniCluster may change its size from now on: its command began, or runs again.
+func mayResize(old, mc *v1alpha2.MiniCluster) bool {
+	began := old.Status.StartTime == nil && mc.Status.StartTime != nil && state.MayGrow(mc)
+	return began || restarts(old) && !restarts(mc)
+}
+
+// restarts reports whether the command is to run again with other brokers.
+func restarts(mc *v1alpha2.MiniCluster) bool {
+	return mc.Status.Admission != nil && mc.Status.Admission.Restart != nil
 }

@@ -63,6 +63,16 @@ func TestSchedulerGoesByUsage(t *testing.T) {
 	q.expect(ofUser("bob-0", "bob", 60), elastic.Admitted, "a")
 }
 
+// Once a command runs again, its MiniCluster may grow and shrink again: somebody may wait for that.
+func TestSchedulerFollowsRestarts(t *testing.T) {
+	runs := running("runs", "alice", "a", fixture.Noon)
+	before := runs.Obj()
+	before.Status.Admission.Restart = &v1alpha2.Restart{To: 1}
+	if after := runs.Obj(); !matters(before, after) || matters(after, before) || matters(before, before.DeepCopy()) {
+		t.Error("a cycle follows the end of a restart alone")
+	}
+}
+
 // A label may name another user at any time: the next cycle goes by it.
 func TestSchedulerFollowsTheLabel(t *testing.T) {
 	q := newFairQueue(t, v1alpha2.QueueUsers{MaxRunning: 1}, "a", "b")

@@ -20,13 +20,13 @@ import (
 
 // killBroker kills the broker of a rank, under the script that started it.
 func (m *miniCluster) killBroker(rank int) error {
-	_, err := m.exec(rank, brokers("kill -KILL"))
+	_, err := m.exec(rank, processes("flux*", "kill -KILL"))
 	return err
 }
 
-// brokers is shell that does something to the broker of its pod.
-func brokers(do string) string {
-	return "for p in /proc/[0-9]*; do read -r comm <$p/comm && [[ $comm == flux* ]] && " + do + " ${p#/proc/}; done; true"
+// processes is shell that does something to the processes of its pod whose command matches a pattern, such as the broker.
+func processes(like, do string) string {
+	return "for p in /proc/[0-9]*; do read -r comm <$p/comm && [[ $comm == " + like + " ]] && " + do + " ${p#/proc/}; done; true"
 }
 
 // killContainer kills all that runs in the pod of a rank beside its first process.

@@ -62,6 +62,7 @@ func TestMiniClusters(t *testing.T) {
 		{"UnknownUser", testUnknownUser},
 		{"Start", testStart},
 		{"Scale", testScale},
+		{"Again", testAgain},
 		{"Deadline", testDeadline},
 		{"End", testEnd},
 		{"Loss", testLoss},

@@ -168,7 +168,7 @@ func testHalted(c *cluster) {
 	follower := m.podIs(2, "is ready", ready)
 	kubelets := []string{localcluster.KubeletOf(m.pod(0).Spec.NodeName), localcluster.KubeletOf(m.pod(1).Spec.NodeName)}
 	signal := func(name string) {
-		if _, err := c.kubectlIn(context.WithoutCancel(c.Context()), "exec", follower.Name, "--container="+m.name, "--", "bash", "-c", brokers("kill -"+name)); err != nil {
+		if _, err := c.kubectlIn(context.WithoutCancel(c.Context()), "exec", follower.Name, "--container="+m.name, "--", "bash", "-c", processes("flux*", "kill -"+name)); err != nil {
 			c.Error(err)
 		}
 	}

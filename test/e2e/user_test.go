@@ -25,17 +25,21 @@ import (
 )
 
 // provide makes what an example needs of the cluster.
-var provide = map[string]func(*site){"volumes": (*site).provideVolume, "gpu": (*site).provideGPUs}
+var provide = map[string]func(*site){
+	"volumes":   func(s *site) { s.provideVolume("volumes-results") },
+	"malleable": func(s *site) { s.provideVolume("malleable-checkpoints") },
+	"gpu":       (*site).provideGPUs,
+}
 
-// provideVolume makes a volume for the claim of the example.
-func (s *site) provideVolume() {
+// provideVolume makes a volume for a claim.
+func (s *site) provideVolume(claim string) {
 	s.t.Helper()
 	volume := &corev1.PersistentVolume{
 		ObjectMeta: metav1.ObjectMeta{Name: s.namespace},
 		Spec: corev1.PersistentVolumeSpec{
 			Capacity:               corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
 			AccessModes:            []corev1.PersistentVolumeAccessMode{corev1.ReadWriteMany},
-			ClaimRef:               &corev1.ObjectReference{Namespace: s.namespace, Name: "volumes-results"},
+			ClaimRef:               &corev1.ObjectReference{Namespace: s.namespace, Name: claim},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{NFS: &corev1.NFSVolumeSource{Server: "server", Path: "/results"}},
 		},
 	}

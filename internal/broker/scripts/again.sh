@@ -8,17 +8,17 @@
 #
 # shellcheck disable=SC2034,SC2154 # lead.sh reads what is set here, and sets what is read here
 
-fe_restarts=0                   # how often the command was run again in this attempt
-fe_told=0                       # the last restart that the annotation told
-fe_ranks=''                     # of the command, an idset; '' if Flux chooses
-fe_again=false                  # whether the command is ended to be run again
-fe_ended=false                  # whether it ended by itself then
-fe_retried=false                # whether its last run failed while it wrote a checkpoint
-fe_asked=false                  # whether the command was asked to end for good
-fe_checkpointed=''              # what to tell about the checkpoint then
-fe_next=0                       # when the next checkpoint is due, in SECONDS
-fe_reader=''                    # the process that makes the pod ready again
-fe_written=''                   # the file by which the program tells that a checkpoint is written
+fe_restarts=0      # how often the command was run again in this attempt
+fe_told=0          # the last restart that the annotation told
+fe_ranks=''        # of the command, an idset; '' if Flux chooses
+fe_again=false     # whether the command is ended to be run again
+fe_ended=false     # whether it ended by itself then
+fe_retried=false   # whether its last run failed while it wrote a checkpoint
+fe_asked=false     # whether the command was asked to end for good
+fe_checkpointed='' # what to tell about the checkpoint then
+fe_next=0          # when the next checkpoint is due, in SECONDS
+fe_reader=''       # the process that makes the pod ready again
+fe_written=''      # the file by which the program tells that a checkpoint is written
 if [[ -n $FE_CHECKPOINT_PATH ]]; then
   mkdir -p "$FE_CHECKPOINT_PATH" 2>/dev/null
   fe_written=$FE_CHECKPOINT_PATH/.written

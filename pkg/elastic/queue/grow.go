@@ -148,7 +148,7 @@ func (c *cycle) worthRestart(r *run, more int) bool {
 		left = min(left, r.End.Sub(c.now))
 	}
 	costs := time.Duration(times(int64(r.RestartCost), has+more)) / time.Duration(more)
-	if at := r.Began.Add(costs + 1); r.Expected == 0 && at.After(c.now) {
+	if at := r.Began.Add(max(late(r.runs(has)), costs) + 1); at.After(c.now) { // it runs for as long again
 		c.growsAt = elastic.Earliest(c.growsAt, at)
 	}
 	return left > costs

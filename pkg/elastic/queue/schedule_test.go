@@ -448,9 +448,14 @@ func TestRestartIsWorthIt(t *testing.T) {
 	if want := noon.Add(2*time.Minute + 1); !at.Equal(want) {
 		t.Errorf("it is looked at again at %s, want %s", at, want)
 	}
-	then := Schedule(c.snap, c.room, at)
-	if got := say(then); got != "r grows 4" || !then.LookAgain.IsZero() {
-		t.Errorf("then %s, and it is looked at again at %s", got, then.LookAgain)
+	if got := say(Schedule(c.snap, c.room, at)); got != "r grows 4" {
+		t.Errorf("then %s", got)
+	}
+
+	c.snap.Running[0].Expected = 150 * time.Second // at its size; it will be late
+	at = Schedule(c.snap, c.room, noon.Add(100*time.Second)).LookAgain
+	if got := say(Schedule(c.snap, c.room, at)); at.Before(noon.Add(150*time.Second)) || got != "r grows 4" {
+		t.Errorf("at %s %s", at, got)
 	}
 }
 
