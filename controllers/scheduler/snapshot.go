@@ -292,6 +292,7 @@ func (s *Scheduler) runs(k *known, holds []int, now time.Time) queue.Running {
 	slices.Sort(r.Ranks)
 	r.Class += k.ask.Reach.Key + s.barredOf(s.askOf(k, now))
 	order, at := s.ledger.OrderOf(k.miniCluster.UID)
+	r.Changing = r.Changing || r.Malleable && order != nil
 	r.Malleable = r.Malleable && order == nil // one order at a time
 	switch o := order.(type) {
 	case elastic.Evict:

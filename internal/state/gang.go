@@ -186,6 +186,7 @@ func addCheckpoints(r *queue.Running, mc *v1alpha2.MiniCluster) {
 	}
 	if a := s.Admission; a != nil {
 		r.Sought = a.Resized
+		r.Changing = r.Malleable && a.Restart != nil
 		r.Malleable = r.Malleable && a.Restart == nil && a.Eviction == nil
 		if a.Eviction != nil {
 			r.Ending, r.EndBy = true, a.Eviction.Deadline.Time

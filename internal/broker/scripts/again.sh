@@ -58,8 +58,11 @@ end_command() {
       ! runs_for 5 || kill -KILL -- "-$fe_command" 2>/dev/null
     fi
   fi
+  [[ $FE_MODE != launcher ]] || kill -KILL -- "-$fe_command" 2>/dev/null # what it left behind
   flux cancel --all --quiet 2>/dev/null
-  timeout 30 flux queue idle --quiet 2>/dev/null
+  until timeout 30 flux queue idle --quiet 2>/dev/null || [[ $fe_asked == true || $fe_hung_up == true || -s $fe_here/stop ]]; do
+    sleep 1
+  done
 }
 
 # checkpoint SECONDS asks the command for a checkpoint. It is false if nobody knows after that time
@@ -68,7 +71,8 @@ checkpoint() {
   local until=$((SECONDS + $1))
   [[ -z $fe_written ]] || rm -f "$fe_written"
   if [[ -s $fe_here/checkpoint-command.sh ]]; then
-    timeout "$1" /bin/bash "$fe_here/checkpoint-command.sh" || timeout "$((until > SECONDS ? until - SECONDS : 1))" /bin/bash "$fe_here/checkpoint-command.sh"
+    timeout -k 5 "$1" /bin/bash "$fe_here/checkpoint-command.sh" ||
+      timeout -k 5 "$((until > SECONDS ? until - SECONDS : 1))" /bin/bash "$fe_here/checkpoint-command.sh"
     return
   fi
   [[ -n $FE_CHECKPOINT_SIGNAL ]] || return 1
@@ -76,9 +80,24 @@ checkpoint() {
   while ((SECONDS < until)); do
     runs || return 0
     [[ -z $fe_written || ! -e $fe_written ]] || return 0
+    [[ $fe_again == true || $fe_asked == true ]] || ! has_order || return 1
     sleep 0.2
   done
   return 1
+}
+
+# has_order is true if the command is to end.
+has_order() {
+  local number ranks
+  read_order
+  [[ -s $fe_here/stop ]] || ((number > fe_told))
+}
+
+# read_order sets number and ranks to what the annotation tells: how often the command was to run again, and where.
+read_order() {
+  number=0 ranks=''
+  [[ $FE_RESIZE != Restart ]] || read -r number ranks 2>/dev/null <"$fe_here/restart" || true
+  number=${number:-0}
 }
 
 # look does what the command needs now: it ends, is run again, or writes a checkpoint.
@@ -93,6 +112,7 @@ look() {
       become_ready # after a loss, the command was run again with these ranks before anybody said so
     else
       fe_again=true
+      [[ -z $fe_reader ]] || kill "$fe_reader" 2>/dev/null
       fe_say "The command has to end, and will run again on ranks $fe_ranks"
       checkpoint "$FE_CHECKPOINT_WAIT" || echo "It is not known whether the command has written a checkpoint" >&2
       rm -f "$FE_READY"
@@ -111,9 +131,9 @@ look() {
 
 # take_order reads how the command is to run again; false if nothing new was told.
 take_order() {
-  local number=0 ranks=''
-  [[ $FE_RESIZE != Restart ]] || read -r number ranks 2>/dev/null <"$fe_here/restart" || true
-  ((${number:-0} > fe_told)) || return 1
+  local number ranks
+  read_order
+  ((number > fe_told)) || return 1
   fe_told=$number fe_ranks=$ranks
   ((fe_restarts >= number)) || fe_restarts=$number
 }
@@ -134,6 +154,7 @@ stop_command() {
   read -r why seconds <"$fe_here/stop" || true
   until=$((SECONDS + ${seconds:-15}))
   fe_asked=true fe_again=false
+  tell "the command ended as it was asked to" # this script may be killed
   if ((${seconds:-0} > 15)) && checkpoint "$((seconds - 15 < FE_CHECKPOINT_WAIT ? seconds - 15 : FE_CHECKPOINT_WAIT))"; then
     fe_checkpointed=', after a checkpoint'
   fi
@@ -193,11 +214,24 @@ goes_on() {
       echo "The command failed with exit code $fe_code while it wrote a checkpoint, and is run once more" >&2
     fi
     await_ranks
+    become_ready
   else
     [[ $fe_code != 0 && $FE_RESIZE == Restart && $FE_ON_LOSS == Recreate ]] && rescue || return 1
     fe_retried=false
+    await_order
   fi
-  become_ready
+}
+
+# await_order keeps the pod not ready until the controller tells that the command was run again: it may hear of the loss
+# later than Flux. After two minutes it makes the pod ready anyway.
+await_order() {
+  [[ -z $fe_reader ]] || kill "$fe_reader" 2>/dev/null
+  rm -f "$FE_READY"
+  {
+    fe_pause 120
+    : >"$FE_READY"
+  } &
+  fe_reader=$!
 }
 
 # await_ranks waits for the ranks of the command, and goes without those that do not come.
@@ -208,6 +242,7 @@ await_ranks() {
     there=$(up)
     fe_nodes=$(ids "$fe_ranks" | wc -l)
     [[ -n $(minus "$fe_ranks" "$there") ]] || return 0
+    [[ ! -s $fe_here/stop ]] || tell "the command ended as it was asked to"
     [[ $fe_hung_up == false && ! -s $fe_here/stop ]] || exit 143
     if ((SECONDS >= until)) && take_left "$there"; then return; fi
     sleep 0.5

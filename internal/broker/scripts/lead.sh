@@ -113,6 +113,7 @@ begin() {
   batch) fe_submission="/bin/bash $fe_here/submit.sh flux batch --output=kvs --error=kvs $fe_flags $FE_OPTION_FLAGS $fe_here/batch-job.sh" ;;
   esac
   fe_submission="${FE_PREFIX:+$FE_PREFIX }$fe_submission"
+  [[ -z $fe_written ]] || rm -f "$fe_written"
   fe_say "Starting on $fe_nodes of $FE_SIZE nodes: $fe_submission"
   tell "the command began" # it may end before a probe sees FE_READY
   set -m                   # gives the command a process group, whose id is fe_command

@@ -76,6 +76,8 @@ func warned(o *Observation, now time.Time) *Plan {
 	switch {
 	case o.Workload == Completed, lead.State == Succeeded, overItself:
 		return nil
+	case !o.Stopped && o.mayWarn() && 2*e.Deadline.Sub(now) < o.Policy.CheckpointWait: // the lead was not told in time
+		return o.warn(e.Reason, e.Message, 0, now)
 	case lead.State != Up, o.Workload != Active, !now.Before(e.Deadline):
 		if e.Reason == Suspension {
 			return &Plan{Step: Withdraw{Checkpointed: o.ToldCheckpointed}, State: StateSuspended, Message: e.Message}

@@ -94,6 +94,8 @@ const (
 	// restartGrace is how long a command may take to run again after its checkpoint. The lead kills a command that
 	// ignores SIGTERM after 15 s.
 	restartGrace = 2 * time.Minute
+	// lossLook is how often the brokers are looked at while the lead is not ready: Flux may know of a loss first.
+	lossLook = 10 * time.Second
 	// joinGrace is how long a broker may take to join a command that runs, before it gives its node back.
 	joinGrace = 5 * time.Minute
 )
@@ -101,9 +103,10 @@ const (
 // restarting reports whether the command is being run again.
 func (o *Observation) restarting() bool { return o.Admission.Restart != nil }
 
-// mayRestart reports whether the command can be told to run again: it runs, and has lost no broker.
+// mayRestart reports whether the command can be told to run again: it runs, and has lost no broker. The lead is ready, so
+// that the restart shows in its readiness.
 func (o *Observation) mayRestart() bool {
-	return o.Policy.Restarts && o.begun() && !o.restarting() && len(o.lostRanks()) == 0
+	return o.Policy.Restarts && o.begun() && !o.restarting() && o.Brokers[0].Ready && len(o.lostRanks()) == 0
 }
 
 // joins reports whether a rank has no part in the command yet.
@@ -161,8 +164,14 @@ func joined(o *Observation, now time.Time) *Plan {
 		return o.vacate(late, fmt.Sprintf("%s did not come up within %s", brokersText(len(late)), joinGrace), o.nodesOf(late))
 	}
 	up := o.joining(func(b Broker) bool { return b.State == Up })
-	if len(up) == 0 || len(up) < len(o.Admission.Joining) || o.largestOf(o.members()) <= o.commandSize() {
+	if len(up) == 0 || len(up) < len(o.Admission.Joining) {
 		return nil
+	}
+	if o.largestOf(o.members()) <= o.commandSize() {
+		if o.Order != nil {
+			return nil
+		}
+		return o.vacate(up, brokersText(len(up))+" joined, too few for a larger size", nil)
 	}
 	return o.restart(nil, nil, brokersText(len(up))+" joined", now)
 }

@@ -94,12 +94,16 @@ func TestDecideRestarts(t *testing.T) {
 			runsAgain("ruuuuc", grown(func(o *Observation) { o.Brokers[5].Placed = noon.Add(-time.Hour) })),
 			Plan{Step: Vacate{Ranks: []int{5}, Quorum: 4, Avoid: []string{"n5"}}, State: StateRunning},
 		},
-		"both are up, and a smaller size would be the same": {
+		"one is up, too few for the next size": {
 			runsAgain("ruuuug", grown(func(o *Observation) {
 				twice(o)
 				o.Policy.Sizing.Min, o.Policy.Sizing.Size, o.Admission.Vacated = 4, 8, []int{5}
 				o.Admission.Joining, o.PublishedDrain = []int{4}, []int{5}
-			})), waits,
+			})),
+			Plan{Step: Vacate{Ranks: []int{4}, Quorum: 4}, State: StateRunning, Message: "1 broker joined, too few for a larger size, 4 remain"},
+		},
+		"both are up, but the lead writes a checkpoint": {
+			runsAgain("uuuuuu", grown(nil)), waits,
 		},
 		"a new broker is lost, which matters to nobody": {runsAgain("ruuuul", grown(nil)), waits},
 		"new brokers leave, and the command does not notice": {
@@ -233,6 +237,10 @@ func TestDecideEvictions(t *testing.T) {
 		"the lead is told": {
 			admitted("ruuu", warned(same)), time.Second,
 			Plan{Step: Stop{Reason: "Preempted", Grace: 30 * time.Second}, State: StateRunning, LookAgain: noon.Add(2 * time.Second)},
+		},
+		"the manager was away, and the lead was not told": {
+			runsAgain("ruuu", warned(same)), 2 * time.Second,
+			Plan{Step: Warn{Eviction{Reason: "Preempted", Message: "a needs them", Deadline: noon.Add(77 * time.Second)}}, State: StateRunning, LookAgain: noon.Add(77 * time.Second)},
 		},
 		"once": {
 			admitted("ruuu", warned(func(o *Observation) { o.Stopped = true })), 2 * time.Second,

@@ -177,6 +177,9 @@ func running(o *Observation, now time.Time) *Plan {
 	if o.Policy.Deadline > 0 {
 		plan.LookAgain = o.Started.Add(o.Policy.Deadline)
 	}
+	if o.Policy.Restarts && !o.Brokers[0].Ready { // brokers may be lost on a node that is not known to be down yet
+		plan.LookAgain = elastic.Earliest(plan.LookAgain, now.Add(lossLook))
+	}
 	plan.LookAgain = elastic.Earliest(plan.LookAgain, o.Brokers[0].overdueAt(), o.drainDeadline(), o.restartDeadline(), o.joinDeadline(), o.nextRepair(now))
 	if loss := o.Admission.Loss; loss != nil && o.Policy.OnLoss != LossContinue && now.Before(loss.At.Add(lossGrace)) {
 		plan.Message = o.lossOf(loss.Ranks) + "; waits for the command to end by itself"

@@ -10,7 +10,7 @@ import "slices"
 // Other gangs stay: the nodes may go later than the gangs end.
 func (c *cycle) clear() {
 	for _, r := range c.runs {
-		if r.Ending || r.evicted {
+		if r.Ending || r.Changing || r.evicted {
 			continue
 		}
 		going := slices.DeleteFunc(slices.Clone(r.Going), func(rank int) bool {

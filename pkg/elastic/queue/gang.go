@@ -94,6 +94,9 @@ type Running struct {
 	// Malleable is true if ranks may join and leave: the command has not started yet, or it goes
 	// on with other ranks, or is run again.
 	Malleable bool
+	// Changing is true if ranks join or leave just now, so that the gang is not malleable until that is done. Such a gang
+	// is not evicted meanwhile.
+	Changing bool
 	// Began is when the command began; zero before. Saved is when it last wrote a checkpoint; zero if it has not.
 	Began, Saved time.Time
 	// RestartCost is how long the command stands still when ranks join or leave; 0 if it does not. SaveCost is

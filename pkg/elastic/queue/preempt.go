@@ -55,8 +55,8 @@ func (c *cycle) takeFor(head *entry, action string, may func(*run) bool, mayLose
 	}
 	if !t.find() {
 		for _, v := range t.victims {
-			if v.protected {
-				head.takesAt = elastic.Earliest(head.takesAt, v.Admitted.Add(v.queue.MinRuntime))
+			if at := v.Admitted.Add(v.queue.MinRuntime); v.protected && at.After(c.now) {
+				head.takesAt = elastic.Earliest(head.takesAt, at)
 			}
 		}
 		return

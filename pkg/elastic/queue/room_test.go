@@ -348,6 +348,8 @@ func saves(cost time.Duration) func(*Running) { return func(r *Running) { r.Save
 // begun is one whose command has run since the gang got its nodes.
 func begun(r *Running) { r.Began = r.Admitted }
 
+func changing(r *Running) { r.Changing = true }
+
 func endsAt(second int) func(*Running) {
 	return func(r *Running) { r.End = noon.Add(time.Duration(second) * time.Second) }
 }

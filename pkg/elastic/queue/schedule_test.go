@@ -351,6 +351,10 @@ func TestPreempt(t *testing.T) {
 			cluster: newCluster(10).run(elasticGang("r", 2, 6, 0, 0), 6, 0, malleable).run(gang("s", 4, 0), 4, 0).wait(with(gang("a", 3, 1), high)), second: 10,
 			want: "a NoRoom, r drains [3 4 5] (preempt)",
 		},
+		"nothing of a gang that changes just now, and may have a surplus then": {
+			cluster: newCluster(6).run(elasticGang("r", 2, 6, 0, 0), 6, 0, changing).wait(with(gang("a", 3, 1), high)), second: 10,
+			want: "a NoRoom",
+		},
 		"nothing for one that never preempts": {
 			cluster: newCluster(10).run(elasticGang("r", 2, 6, 0, 0), 6, 0, malleable).run(gang("s", 4, 0), 4, 0).wait(with(gang("a", 3, 1), high, politely)), second: 10,
 			want: "a NoRoom",
@@ -676,6 +680,9 @@ func TestClear(t *testing.T) {
 			cluster: newCluster(4).run(gang("r", 4, 0), 4, 0, begun, saves(time.Minute), going(1)), want: "r is evicted (clear)",
 		},
 		"a gang that ends": {cluster: newCluster(4).run(gang("r", 4, 0), 4, 0, saves(time.Minute), going(1), ending)},
+		"a gang that changes just now, and may stay then": {
+			cluster: newCluster(4).run(elasticGang("r", 2, 4, 0, 0), 4, 0, begun, saves(time.Minute), going(1), changing),
+		},
 	})
 }
 
