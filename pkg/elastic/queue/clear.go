@@ -10,12 +10,7 @@ import "slices"
 // Other gangs stay: the nodes may go later than the gangs end.
 func (c *cycle) clear() {
 	for _, r := range c.runs {
-		if r.Ending || r.Changing || r.evicted {
-			continue
-		}
-		going := slices.DeleteFunc(slices.Clone(r.Going), func(rank int) bool {
-			return slices.Contains(r.draining, rank) || slices.Contains(r.drains, rank)
-		})
+		going := r.staysOn()
 		switch stays := r.Malleable && !slices.Contains(going, 0) && r.kept()-len(going) >= r.Sizing.Min; {
 		case len(going) == 0:
 			continue
@@ -30,4 +25,14 @@ func (c *cycle) clear() {
 		r.taker, r.action = nil, "clear"
 		c.ends, c.took = nil, true
 	}
+}
+
+// staysOn are the ranks on nodes that are about to go, of which nobody has decided yet that they leave.
+func (r *run) staysOn() []int {
+	if r.Ending || r.Changing || r.evicted {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(r.Going), func(rank int) bool {
+		return slices.Contains(r.draining, rank) || slices.Contains(r.drains, rank)
+	})
 }
