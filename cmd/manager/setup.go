@@ -37,7 +37,7 @@ func setup(ctx context.Context, mgr ctrl.Manager, o *options.Options, matcher le
 	}
 	queues := scheduler.New(mgr.GetClient(), clock.RealClock{}, o.TopologyLevels, matcher)
 	queues.AheadPods = o.AheadPods
-	queues.UseNodes(o.BatchNodes)
+	queues.UseNodes(o.BatchNodes, o.Drain)
 	if err := queues.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("setting up the scheduler: %w", err)
 	}

@@ -103,7 +103,7 @@ func (s *Scheduler) cycle(ctx context.Context, seen *clusterState, now time.Time
 	result := s.commit(queue.Schedule(snapshot.Snapshot, room, now), snapshot, now)
 	result.decided = append(result.decided, slices.Concat(repaired, snapshot.freed)...)
 	result.reserved = s.updateReservations(reservations, seen)
-	result.lookAgain = elastic.Earliest(result.lookAgain, snapshot.avoidUntil, s.ledger.Lapse(now), begins)
+	result.lookAgain = elastic.Earliest(result.lookAgain, snapshot.avoidUntil, snapshot.clearsAt, s.ledger.Lapse(now), begins)
 	s.lookAgain, done = result.lookAgain, true
 	return result, nil
 }

@@ -15,7 +15,7 @@ import (
 // MiniClusters use the selected nodes alone, as long as these are selected.
 func TestSchedulerNodes(t *testing.T) {
 	q := newQueue(t)
-	q.UseNodes(labels.SelectorFromSet(labels.Set{"batch": "flux"}))
+	q.UseNodes(labels.SelectorFromSet(labels.Set{"batch": "flux"}), false)
 	first := fixture.MiniCluster("first").Size(1)
 	q.ledger.SetNode(fixture.Node("a").Obj())
 	q.offer(first)

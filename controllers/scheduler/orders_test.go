@@ -4,6 +4,7 @@
 package scheduler
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -53,39 +55,83 @@ func TestSchedulerClearsNodesThatGo(t *testing.T) {
 		now := metav1.NewTime(fixture.Noon)
 		s.StartTime, s.Admission.Requests = &now, wholeNode.Spec.Containers[0].Resources.Requests
 	}
-	saves := func(s *v1alpha2.MiniClusterSpec) { s.Elastic.Checkpoint = &v1alpha2.Checkpoint{Signal: "SIGUSR1"} }
+	saves := func(s *v1alpha2.MiniClusterSpec) {
+		s.Elastic.Checkpoint = &v1alpha2.Checkpoint{Signal: "SIGUSR1", Wait: &metav1.Duration{Duration: time.Minute}}
+	}
 	sweep := fixture.MiniCluster("sweep").Size(3).MinSize(2).Launcher().Admitted(1, 3, "a,b,c").Status(started)
 	saver := fixture.MiniCluster("saver").Size(2).Spec(saves).Admitted(1, 2, "d,e").Status(started)
 	rigid := fixture.MiniCluster("rigid").Size(1).Admitted(1, 1, "f").Status(started)
-	q := newQueue(t, "a", "b", "c", "d", "e", "f", "g")
-	q.seen.miniClusters = append(q.seen.miniClusters, sweep.Obj(), saver.Obj(), rigid.Obj())
-	orders := func() []elastic.Order {
-		var out []elastic.Order
-		for _, w := range []*fixture.MiniClusterWrapper{sweep, saver, rigid} {
-			out = append(out, q.Order(w.Obj(), wholeNode, nil))
-		}
-		return out
-	}
-	q.cycle()
-	if got := orders(); !slices.Equal(got, make([]elastic.Order, 3)) {
-		t.Fatalf("they are ordered %+v", got)
-	}
-	for _, node := range []string{"b", "e", "f"} {
-		q.changed = false
-		if q.setNode(fixture.Node(node).Taint("karpenter.sh/disrupted", corev1.TaintEffectNoSchedule).Obj()); !q.changed {
-			t.Error("no cycle is asked for")
+	onNodes := func(change func(*fixture.NodeWrapper) *fixture.NodeWrapper) func(*toy) {
+		return func(q *toy) {
+			for _, node := range []string{"b", "e", "f"} {
+				q.changed = false
+				if q.setNode(change(fixture.Node(node)).Obj()); !q.changed {
+					t.Error("no cycle is asked for")
+				}
+			}
 		}
 	}
+	cordoned := onNodes((*fixture.NodeWrapper).Cordoned)
+	reserved := func(minutes int, queue string) func(*toy) {
+		return func(q *toy) {
+			q.seen.reservations = append(q.seen.reservations, q.reservation("maintenance", minutes).Nodes("b", "e", "f").Queue(queue).Obj())
+		}
+	}
+	const moves = "sweep: [1], saver: NodesGo, rigid: "
+	for name, tc := range map[string]struct {
+		change func(*toy)
+		want   string
+	}{
+		"Karpenter removes them": {
+			onNodes(func(w *fixture.NodeWrapper) *fixture.NodeWrapper {
+				return w.Taint("karpenter.sh/disrupted", corev1.TaintEffectNoSchedule)
+			}), moves,
+		},
+		"they are cordoned, and gangs leave such nodes":       {func(q *toy) { q.UseNodes(labels.Everything(), true); cordoned(q) }, moves},
+		"they are reserved for nobody in a minute":            {reserved(1, ""), moves},
+		"in two minutes, when there is time for a checkpoint": {reserved(2, ""), "sweep: , saver: NodesGo, rigid: "},
+		"later":                           {reserved(3, ""), "sweep: , saver: , rigid: "},
+		"for the MiniClusters of a queue": {reserved(1, "other"), "sweep: , saver: , rigid: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := newQueue(t, "a", "b", "c", "d", "e", "f", "g")
+			q.seen.miniClusters = append(q.seen.miniClusters, sweep.Obj(), saver.Obj(), rigid.Obj())
+			orders := func() string {
+				var out []string
+				for _, w := range []*fixture.MiniClusterWrapper{sweep, saver, rigid} {
+					text := w.Obj().Name + ": "
+					switch order := q.Order(w.Obj(), wholeNode, nil).(type) {
+					case elastic.Drain:
+						text += fmt.Sprint(order.Ranks)
+					case elastic.Evict:
+						text += order.Reason
+					}
+					out = append(out, text)
+				}
+				return strings.Join(out, ", ")
+			}
+			q.cycle()
+			if got, want := orders(), "sweep: , saver: , rigid: "; got != want {
+				t.Fatalf("before, they are ordered %s", got)
+			}
+			tc.change(q)
+			q.cycle()
+			if got := orders(); got != tc.want {
+				t.Errorf("they are ordered %s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+// A cycle is due when gangs have to leave nodes for a reservation.
+func TestSchedulerClearsNodesInTime(t *testing.T) {
+	q := newQueue(t, "a", "b")
+	q.seen.miniClusters = append(q.seen.miniClusters, fixture.MiniCluster("runs").Admitted(1, 1, "a").Obj())
+	made := q.reservation("maintenance", 60).Nodes("a").Obj()
+	q.seen.reservations = append(q.seen.reservations, made)
 	q.cycle()
-	got := orders()
-	if drain, drains := got[0].(elastic.Drain); !drains || !slices.Equal(drain.Ranks, []int{1}) {
-		t.Errorf("sweep is ordered %+v", got[0])
-	}
-	if evict, evicts := got[1].(elastic.Evict); !evicts || evict.Reason != v1alpha2.ReasonNodesGo {
-		t.Errorf("saver is ordered %+v", got[1])
-	}
-	if got[2] != nil {
-		t.Errorf("rigid is ordered %+v", got[2])
+	if want := made.Spec.From.Add(-time.Minute); !q.lookAgain.Equal(want) {
+		t.Errorf("the next look is at %s, want %s", q.lookAgain, want)
 	}
 }
 

@@ -205,7 +205,7 @@ func follow[T client.Object](s *Scheduler, set, remove func(T)) handler.EventHan
 // setNode records the state of a node. Gangs may have to leave it.
 func (s *Scheduler) setNode(node *corev1.Node) {
 	s.ledger.SetNode(node)
-	if state.Going(node) != "" {
+	if s.ledger.Goes(node) {
 		s.wake()
 	}
 }
@@ -218,8 +218,11 @@ func (s *Scheduler) deleteNode(node *corev1.Node) {
 	}
 }
 
-// UseNodes lets brokers use only the nodes that a selector matches. It comes before all else.
-func (s *Scheduler) UseNodes(selector labels.Selector) { s.ledger.Nodes = selector }
+// UseNodes lets brokers use only the nodes that a selector matches. With leaveCordoned, cordoned nodes count as about to
+// go. It comes before all else.
+func (s *Scheduler) UseNodes(selector labels.Selector, leaveCordoned bool) {
+	s.ledger.Nodes, s.ledger.LeaveCordoned = selector, leaveCordoned
+}
 
 // tell changes the ledger, and asks for a cycle if that freed something: soon if a gang can use a node that was
 // freed, or else after some time.

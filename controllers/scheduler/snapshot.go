@@ -29,6 +29,8 @@ type snapshot struct {
 	freed []types.NamespacedName
 	// avoidUntil is when the first of them stops avoiding nodes; zero if none avoids any.
 	avoidUntil time.Time
+	// clearsAt is when the next running gang has to leave nodes because of a reservation; zero if none has to.
+	clearsAt time.Time
 }
 
 // snapshot returns what a cycle decides on, and what is free.
@@ -55,6 +57,7 @@ func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (*snapshot, queu
 	barred := s.barred(queues)
 	s.gangsNow(out, queues, barred, now)
 	out.Running = s.running(now)
+	out.clearsAt = s.noteGoing(out.Running, now)
 	s.barGrowth(out.Running, barred)
 	s.wantMore(out.Running)
 	s.scaleUp(out, queues)
@@ -274,10 +277,24 @@ func (s *Scheduler) running(now time.Time) []queue.Running {
 		}
 	}
 	for i := range out {
-		uid := types.UID(out[i].ID)
-		out[i].Requests, out[i].Going = s.ledger.CountsNow(uid, out[i].Requests), s.ledger.Going(uid)
+		out[i].Requests = s.ledger.CountsNow(types.UID(out[i].ID), out[i].Requests)
 	}
 	return out
+}
+
+// clearNotice is how long before a reservation for nobody gangs leave its nodes, besides the time for their checkpoints.
+const clearNotice = time.Minute
+
+// noteGoing notes which ranks of running gangs are on nodes that are about to go. next is when further ones will be,
+// because of a reservation.
+func (s *Scheduler) noteGoing(running []queue.Running, now time.Time) (next time.Time) {
+	for i := range running {
+		r, uid := &running[i], types.UID(running[i].ID)
+		ask := s.askOf(s.known[uid], now)
+		ranks, later := s.ledger.Going(uid, &ask, r.SaveCost+clearNotice, now)
+		r.Going, next = ranks, elastic.Earliest(next, later)
+	}
+	return next
 }
 
 // runs is a gang with nodes, as it will be after its order.

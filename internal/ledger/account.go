@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-elastic/flux-elastic/internal/state"
@@ -176,17 +177,29 @@ func (l *Ledger) Holds(uid types.UID) []int {
 	return slices.Compact(out)
 }
 
-// Going are the ranks of a MiniCluster whose nodes are about to go, rising.
-func (l *Ledger) Going(uid types.UID) []int {
-	var out []int
-	if promise := l.Promised(uid); promise != nil {
-		for rank, name := range promise.Nodes {
-			if n := l.nodes[name]; n != nil && state.Going(n.Node) != "" {
-				out = append(out, rank)
-			}
+// Going are the ranks of a MiniCluster whose nodes are about to go, rising: they will be removed, or are reserved for
+// nobody from a time that is no later than notice from now. next is when a reservation counts that does not yet; zero if
+// none will.
+func (l *Ledger) Going(uid types.UID, ask *state.Ask, notice time.Duration, now time.Time) (ranks []int, next time.Time) {
+	promise := l.Promised(uid)
+	if promise == nil {
+		return nil, time.Time{}
+	}
+	for rank, name := range promise.Nodes {
+		from, reserved := l.reservedForNobody(name, ask)
+		counts := from.Add(-notice)
+		if n := l.nodes[name]; n != nil && l.Goes(n.Node) || reserved && !now.Before(counts) {
+			ranks = append(ranks, rank)
+		} else if reserved {
+			next = elastic.Earliest(next, counts)
 		}
 	}
-	return out
+	return ranks, next
+}
+
+// Goes reports whether a node is about to go.
+func (l *Ledger) Goes(node *corev1.Node) bool {
+	return state.Going(node) != "" || l.LeaveCordoned && node.Spec.Unschedulable
 }
 
 // change changes an account and updates the graph.

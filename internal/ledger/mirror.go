@@ -29,6 +29,8 @@ import (
 type Ledger struct {
 	// Nodes selects the nodes that brokers may use. It is set before there are nodes.
 	Nodes labels.Selector
+	// LeaveCordoned is true if cordoned nodes count as about to go.
+	LeaveCordoned bool
 
 	levels  []state.TopologyLevel
 	matcher Matcher

@@ -43,6 +43,16 @@ func (r *Reservation) bars(ask *state.Ask) bool {
 	return ask.Ends.IsZero() || ask.Ends.After(r.From)
 }
 
+// reservedForNobody is from when a node is reserved for nobody, as far as that matters to a gang.
+func (l *Ledger) reservedForNobody(node string, ask *state.Ask) (from time.Time, reserved bool) {
+	for _, r := range l.reserved {
+		if r.Queue == "" && r.bars(ask) && slices.Contains(r.Nodes, node) {
+			from, reserved = elastic.Earliest(from, r.From), true
+		}
+	}
+	return from, reserved
+}
+
 // Overlaps reports whether two reservations have a time in common.
 func (r *Reservation) Overlaps(other *Reservation) bool {
 	return r.From.Before(other.Until) && other.From.Before(r.Until)

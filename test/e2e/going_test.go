@@ -6,11 +6,13 @@ package e2e
 import (
 	"slices"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/dev/fixture"
 	"github.com/flux-elastic/flux-elastic/dev/simulator"
 )
 
@@ -54,18 +56,29 @@ func TestNodeAboutToGo(t *testing.T) {
 // A command with checkpoints is warned before a node of it goes, and goes on elsewhere from its checkpoint.
 func TestNodeAboutToGoWithCheckpoint(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, 3)
-	record := s.newRecord()
-	mc := s.create(s.saving("saves", 2).PodAnnotation(simulator.Checkpoint, "1s"))
-	s.awaitRuns(mc, 1, 2)
-	gone := s.nodesOf(mc)[1]
-	s.goes(gone, "ToBeDeletedByClusterAutoscaler")
-	s.awaitRuns(mc, 2, 2)
-	if mc.Status.CheckpointTime == nil || slices.Contains(s.nodesOf(mc), gone) {
-		t.Errorf("its checkpoint is of %v, it has the nodes %v, and %s goes", mc.Status.CheckpointTime, s.nodesOf(mc), gone)
+	for name, goes := range map[string]func(s *site, node string, mc *v1alpha2.MiniCluster){
+		"removed": func(s *site, node string, _ *v1alpha2.MiniCluster) { s.goes(node, "ToBeDeletedByClusterAutoscaler") },
+		"reserved for maintenance": func(s *site, node string, mc *v1alpha2.MiniCluster) {
+			from := mc.CreationTimestamp.Add(time.Minute)
+			s.reserveNodes(fixture.Reservation(s.namespace, from, from.Add(time.Hour)).Nodes(node))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, 3)
+			record := s.newRecord()
+			mc := s.create(s.saving("saves", 2).PodAnnotation(simulator.Checkpoint, "1s"))
+			s.awaitRuns(mc, 1, 2)
+			gone := s.nodesOf(mc)[1]
+			goes(s, gone, mc)
+			s.awaitRuns(mc, 2, 2)
+			if mc.Status.CheckpointTime == nil || slices.Contains(s.nodesOf(mc), gone) {
+				t.Errorf("its checkpoint is of %v, it has the nodes %v, and %s goes", mc.Status.CheckpointTime, s.nodesOf(mc), gone)
+			}
+			s.endCommand(mc)
+			s.awaitSuccess(mc)
+			s.awaitDecisions(mc, map[string]int{"Admitted": 2, "Started": 2, "Warned": 1, v1alpha2.ReasonNodesGo: 1, "Succeeded": 1})
+			record.check(s)
+		})
 	}
-	s.endCommand(mc)
-	s.awaitSuccess(mc)
-	s.awaitDecisions(mc, map[string]int{"Admitted": 2, "Started": 2, "Warned": 1, v1alpha2.ReasonNodesGo: 1, "Succeeded": 1})
-	record.check(s)
 }

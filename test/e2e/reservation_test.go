@@ -22,7 +22,13 @@ import (
 // reserve creates a reservation of nodes of the site. It is removed when the test ends.
 func (s *site) reserve(w *fixture.ReservationWrapper) *v1alpha2.MiniClusterReservation {
 	s.t.Helper()
-	made := w.Select(siteLabel, s.namespace).New()
+	return s.reserveNodes(w.Select(siteLabel, s.namespace))
+}
+
+// reserveNodes creates a reservation. It is removed when the test ends.
+func (s *site) reserveNodes(w *fixture.ReservationWrapper) *v1alpha2.MiniClusterReservation {
+	s.t.Helper()
+	made := w.New()
 	if err := env.client.Create(s.ctx, made); err != nil {
 		s.t.Fatal(err)
 	}

@@ -41,6 +41,7 @@ type Options struct {
 	BatchNodes      labels.Selector
 	Binder          minicluster.Binder
 	DefaultTTL      time.Duration
+	Drain           bool
 	MaxBrokers      int
 	TopologyLevels  []state.TopologyLevel
 	Workers         int

@@ -59,6 +59,7 @@ func (o *Options) miniClusters() []Setting {
 		{"workers", count(&o.Workers, 16, 1), "number of MiniClusters that are reconciled in parallel"},
 		{"max-brokers", count(&o.MaxBrokers, 10000, 0), "largest number of brokers of a MiniCluster, at its largest size; 0: any number"},
 		{"default-ttl", duration(&o.DefaultTTL, "0s"), "time after which a finished MiniCluster without ttlSecondsAfterFinished is deleted; 0s: never"},
+		{"drain", toggle(&o.Drain), "let MiniClusters leave cordoned nodes, as those that are about to go, if their commands can go on elsewhere"},
 		{"batch-node-selector", selector(&o.BatchNodes, ""), "label selector of the nodes that brokers may use; empty: all nodes"},
 		{
 			"topology-labels", newValue(&o.TopologyLevels, String, state.TopologyLabels(state.TopologyLevels), state.ParseTopologyLevels),
