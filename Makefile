@@ -32,7 +32,7 @@ RESULTS   ?= $(LOCAL_DIR)/results
 KILLED := ^Test(KilledAtEvery|KilledWhile|Binder|LeaderElection|ExternalJobSet|ControlPlaneAway|RefusedStorm|NoisyNeighbor|Upgrade)
 FAULTS := ^Test(KilledAtRandom|NothingIsLeftOver|Clogging|Benchmark)
 # Tests with real nodes that need a cluster of their own.
-REAL_FAULTS := ^TestMiniClusters$$/^(Back|Away|Trouble|Halted|DNS|Killed)$$
+REAL_FAULTS := ^TestMiniClusters$$/^(Again|Back|Away|Trouble|Halted|DNS|Killed)$$
 
 # Random faults: how long, and the seed that chooses them. See `make e2e-faults`.
 FAULTS_FOR  ?= 10m
