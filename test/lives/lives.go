@@ -161,7 +161,7 @@ func All() []Life {
 		Then:        []Step{{State: v1alpha2.StateRunning, Brokers: 3}},
 		Told:        []string{"Admitted", started2, "Grew"},
 	}, {
-		MiniCluster: miniCluster("runs-again", untilRun("2")).PodAnnotation(simulator.Runtime, "1h").Spec(again),
+		MiniCluster: miniCluster("runs-again", untilRun("2")).WaitForSize(time.Hour).PodAnnotation(simulator.Runtime, "1h").Spec(again),
 		Then: []Step{
 			{State: v1alpha2.StateRunning, Brokers: 3, Patch: `{"spec":{"size":2}}`},
 			{State: v1alpha2.StateRunning, Brokers: 2, Patch: `{"spec":{"size":3}}`, Told: "Restarted"},
