@@ -107,7 +107,7 @@ begin() {
   # The user's prefix, submitCommand and optionFlags are shell: eval reads them below.
   set_flags "$fe_nodes" "$fe_tasks"
   [[ -z $fe_ranks ]] || fe_flags+=" --requires=rank:$fe_ranks"
-  fe_submission="/bin/bash $fe_here/task.sh $fe_here/$(command_file) $FE_CHECKPOINT_SIGNAL"
+  fe_submission="/bin/bash $fe_here/task.sh $fe_here/$(command_file)${FE_CHECKPOINT_SIGNAL:+ $FE_CHECKPOINT_SIGNAL}"
   case $FE_MODE in
   submit) fe_submission="$(submit_command) $fe_submission" ;;
   batch) fe_submission="/bin/bash $fe_here/submit.sh flux batch --output=kvs --error=kvs $fe_flags $FE_OPTION_FLAGS $fe_here/batch-job.sh" ;;
