@@ -5,9 +5,7 @@ package kueue
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -16,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/discovery"
@@ -29,13 +26,11 @@ import (
 	kueueapi "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/controllers/optional"
 )
 
 // lookInterval is how often the API server is asked whether it has Kueue's objects.
 const lookInterval = 10 * time.Second
-
-// syncTimeout is how long a new cache may take.
-const syncTimeout = time.Minute
 
 // Kueue is Kueue in the cluster, if it is there. It implements minicluster.Kueue.
 type Kueue struct {
@@ -107,7 +102,7 @@ func (k *Kueue) Start(ctx context.Context) error {
 	stop := func() {}
 	wait.UntilWithContext(ctx, func(ctx context.Context) {
 		log := ctrl.LoggerFrom(ctx).WithName("kueue")
-		there, err := k.serves(kueueapi.SchemeGroupVersion.String(), "workloads")
+		there, err := optional.Serves(k.discovery, kueueapi.SchemeGroupVersion.String(), "workloads")
 		if err != nil {
 			log.V(1).Info("Looking for Kueue", "reason", err.Error())
 			return
@@ -137,18 +132,6 @@ func (k *Kueue) Start(ctx context.Context) error {
 	return nil
 }
 
-// serves reports whether the API server has a resource of a group and version.
-func (k *Kueue) serves(groupVersion, resource string) (bool, error) {
-	list, err := k.discovery.ServerResourcesForGroupVersion(groupVersion)
-	if client.IgnoreNotFound(err) != nil {
-		return false, err
-	}
-	if list == nil {
-		return false, nil
-	}
-	return slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == resource }), nil
-}
-
 func (k *Kueue) set(c cache.Cache) {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
@@ -157,65 +140,25 @@ func (k *Kueue) set(c cache.Cache) {
 
 // follow fills a cache of Kueue's objects, and returns how to end it.
 func (k *Kueue) follow(ctx context.Context) (stop func(), err error) {
-	ours, err := labels.NewRequirement(v1alpha2.MiniClusterLabel, selection.Exists, nil)
+	none, workload := toolscache.ResourceEventHandlerFuncs{}, &kueueapi.Workload{}
+	c, stop, err := optional.Follow(ctx, k.config, k.scheme, map[client.Object]toolscache.ResourceEventHandler{
+		workload:                          optional.Handler(func(object any) { k.wakeOwner(ctx, object) }),
+		&kueueapi.AdmissionCheck{}:        optional.Handler(func(object any) { k.answer(ctx, object) }),
+		&kueueapi.LocalQueue{}:            none,
+		&kueueapi.ClusterQueue{}:          none,
+		&kueueapi.ResourceFlavor{}:        none,
+		&kueueapi.Topology{}:              none,
+		&kueueapi.WorkloadPriorityClass{}: none,
+	}, workload)
 	if err != nil {
 		return nil, err
 	}
-	c, err := cache.New(k.config, cache.Options{
-		Scheme: k.scheme, DefaultTransform: cache.TransformStripManagedFields(),
-		ByObject: map[client.Object]cache.ByObject{&kueueapi.Workload{}: {Label: labels.NewSelector().Add(*ours)}},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("making a cache: %w", err)
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer func() {
-		if err != nil {
-			cancel()
-		}
-	}()
-	handlers := map[client.Object]toolscache.ResourceEventHandler{
-		&kueueapi.Workload{}:              k.handler(ctx, k.wakeOwner),
-		&kueueapi.AdmissionCheck{}:        k.handler(ctx, k.answer),
-		&kueueapi.LocalQueue{}:            toolscache.ResourceEventHandlerFuncs{},
-		&kueueapi.ClusterQueue{}:          toolscache.ResourceEventHandlerFuncs{},
-		&kueueapi.ResourceFlavor{}:        toolscache.ResourceEventHandlerFuncs{},
-		&kueueapi.Topology{}:              toolscache.ResourceEventHandlerFuncs{},
-		&kueueapi.WorkloadPriorityClass{}: toolscache.ResourceEventHandlerFuncs{},
-	}
-	for object, handler := range handlers {
-		informer, err := c.GetInformer(ctx, object, cache.BlockUntilSynced(false))
-		if err != nil {
-			return nil, fmt.Errorf("watching %T: %w", object, err)
-		}
-		if _, err := informer.AddEventHandler(handler); err != nil {
-			return nil, fmt.Errorf("watching %T: %w", object, err)
-		}
-	}
-	go func() { _ = c.Start(ctx) }() // ends with the context
-	syncCtx, synced := context.WithTimeout(ctx, syncTimeout)
-	defer synced()
-	if !c.WaitForCacheSync(syncCtx) {
-		return nil, errors.New("the cache of Kueue's objects did not fill")
-	}
 	k.set(c)
-	return cancel, nil
-}
-
-// handler passes every change of an object on.
-func (k *Kueue) handler(ctx context.Context, changed func(context.Context, any)) toolscache.ResourceEventHandler {
-	return toolscache.ResourceEventHandlerFuncs{
-		AddFunc:    func(object any) { changed(ctx, object) },
-		UpdateFunc: func(_, object any) { changed(ctx, object) },
-		DeleteFunc: func(object any) { changed(ctx, object) },
-	}
+	return stop, nil
 }
 
 // wakeOwner wakes the MiniCluster of a Workload.
 func (k *Kueue) wakeOwner(ctx context.Context, object any) {
-	if unknown, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
-		object = unknown.Obj
-	}
 	if wl, ok := object.(*kueueapi.Workload); ok {
 		k.wake(ctx, wl.Namespace, wl.Labels[v1alpha2.MiniClusterLabel])
 	}
@@ -245,11 +188,7 @@ func (k *Kueue) wakeAll(ctx context.Context) {
 }
 
 func (k *Kueue) wake(ctx context.Context, namespace, name string) {
-	mc := &v1alpha2.MiniCluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-	select {
-	case k.changed <- event.GenericEvent{Object: mc}:
-	case <-ctx.Done():
-	}
+	optional.Wake(ctx, k.changed, namespace, name)
 }
 
 // answer says that an admission check of this project is answered. Kueue waits for that.

@@ -17,6 +17,7 @@ import (
 	visibility "sigs.k8s.io/kueue/apis/visibility/v1beta2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/controllers/optional"
 	"github.com/flux-elastic/flux-elastic/internal/kueue"
 )
 
@@ -67,7 +68,7 @@ func (k *Kueue) lookAtQueues(ctx context.Context) {
 // ask asks for the positions in some LocalQueues. After an error, the remaining positions are the last
 // known ones.
 func (k *Kueue) ask(ctx context.Context, waiting map[types.NamespacedName][]*kueueapi.Workload) (positions, error) {
-	served, err := k.serves(visibility.SchemeGroupVersion.String(), "localqueues/pendingworkloads")
+	served, err := optional.Serves(k.discovery, visibility.SchemeGroupVersion.String(), "localqueues/pendingworkloads")
 	if err == nil && !served {
 		return nil, nil
 	}

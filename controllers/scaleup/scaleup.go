@@ -5,7 +5,6 @@ package scaleup
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,9 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
@@ -29,17 +26,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/controllers/optional"
 	"github.com/flux-elastic/flux-elastic/internal/scaleup"
 	"github.com/flux-elastic/flux-elastic/internal/state"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/queue"
 )
 
-const (
-	// lookInterval is how often the API server is asked which autoscalers' objects it has.
-	lookInterval = 10 * time.Second
-	// syncTimeout is how long a new cache may take.
-	syncTimeout = time.Minute
-)
+// lookInterval is how often the API server is asked which autoscalers' objects it has.
+const lookInterval = 10 * time.Second
 
 // Scheduler decides what is to be asked.
 type Scheduler interface {
@@ -179,7 +173,7 @@ func (s *ScaleUp) look(ctx context.Context) (out served, needed bool, err error)
 				err = s.lookAt(version, &out)
 			case scaleup.NodePools.Group:
 				if version.Version == scaleup.NodePools.Version {
-					out.pools, err = s.serves(version.GroupVersion, scaleup.NodePoolsResource)
+					out.pools, err = optional.Serves(s.discovery, version.GroupVersion, scaleup.NodePoolsResource)
 				}
 			}
 			if err != nil {
@@ -206,7 +200,7 @@ func (s *ScaleUp) lookAt(version metav1.GroupVersionForDiscovery, out *served) e
 		if best := slices.Index(resource.Versions, out.versions[provider]); rank < 0 || best >= 0 && best < rank {
 			continue
 		}
-		there, err := s.serves(version.GroupVersion, resource.Name)
+		there, err := optional.Serves(s.discovery, version.GroupVersion, resource.Name)
 		if err != nil {
 			return err
 		}
@@ -217,62 +211,26 @@ func (s *ScaleUp) lookAt(version metav1.GroupVersionForDiscovery, out *served) e
 	return nil
 }
 
-// serves reports whether the API server has a resource of a group and version.
-func (s *ScaleUp) serves(groupVersion, resource string) (bool, error) {
-	list, err := s.discovery.ServerResourcesForGroupVersion(groupVersion)
-	if client.IgnoreNotFound(err) != nil {
-		return false, err
-	}
-	return list != nil && slices.ContainsFunc(list.APIResources, func(r metav1.APIResource) bool { return r.Name == resource }), nil
-}
-
 // follow fills a cache of the objects that are served, and returns how to end it.
 func (s *ScaleUp) follow(ctx context.Context, now served) (stop func(), err error) {
-	ours, err := labels.NewRequirement(v1alpha2.MiniClusterLabel, selection.Exists, nil)
+	handler := optional.Handler(func(object any) { s.follows(ctx, object) })
+	ours := []client.Object{&corev1.PodTemplate{}}
+	for provider, version := range now.versions {
+		ours = append(ours, objectOf(scaleup.Kind(provider, version)))
+	}
+	handlers := map[client.Object]toolscache.ResourceEventHandler{}
+	for _, object := range ours {
+		handlers[object] = handler
+	}
+	if now.pools {
+		handlers[objectOf(scaleup.NodePools)] = optional.Handler(func(any) { s.scheduler.Wake() })
+	}
+	c, stop, err := optional.Follow(ctx, s.config, s.cluster.Scheme(), handlers, ours...)
 	if err != nil {
 		return nil, err
 	}
-	selected := cache.ByObject{Label: labels.NewSelector().Add(*ours)}
-	options := cache.Options{
-		Scheme: s.cluster.Scheme(), DefaultTransform: cache.TransformStripManagedFields(),
-		ByObject: map[client.Object]cache.ByObject{&corev1.PodTemplate{}: selected},
-	}
-	handlers := map[client.Object]toolscache.ResourceEventHandler{&corev1.PodTemplate{}: s.handler(ctx)}
-	for provider, version := range now.versions {
-		object := objectOf(scaleup.Kind(provider, version))
-		options.ByObject[object], handlers[object] = selected, s.handler(ctx)
-	}
-	if now.pools {
-		wake := func(any) { s.scheduler.Wake() }
-		handlers[objectOf(scaleup.NodePools)] = toolscache.ResourceEventHandlerFuncs{AddFunc: wake, UpdateFunc: func(_, object any) { wake(object) }, DeleteFunc: wake}
-	}
-	c, err := cache.New(s.config, options)
-	if err != nil {
-		return nil, fmt.Errorf("making a cache: %w", err)
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	defer func() {
-		if err != nil {
-			cancel()
-		}
-	}()
-	for object, handler := range handlers {
-		informer, err := c.GetInformer(ctx, object, cache.BlockUntilSynced(false))
-		if err != nil {
-			return nil, fmt.Errorf("watching %s: %w", object.GetObjectKind().GroupVersionKind(), err)
-		}
-		if _, err := informer.AddEventHandler(handler); err != nil {
-			return nil, fmt.Errorf("watching %s: %w", object.GetObjectKind().GroupVersionKind(), err)
-		}
-	}
-	go func() { _ = c.Start(ctx) }() // ends with the context
-	syncCtx, synced := context.WithTimeout(ctx, syncTimeout)
-	defer synced()
-	if !c.WaitForCacheSync(syncCtx) {
-		return nil, errors.New("the cache of autoscalers' objects did not fill")
-	}
 	s.set(now, true, c)
-	return cancel, nil
+	return stop, nil
 }
 
 func objectOf(kind schema.GroupVersionKind) *unstructured.Unstructured {
@@ -281,18 +239,12 @@ func objectOf(kind schema.GroupVersionKind) *unstructured.Unstructured {
 	return object
 }
 
-// handler wakes the MiniCluster of each object that changes, and the scheduler, which decides by them.
-func (s *ScaleUp) handler(ctx context.Context) toolscache.ResourceEventHandler {
-	changed := func(object any) {
-		if unknown, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
-			object = unknown.Obj
-		}
-		if object, ok := object.(client.Object); ok {
-			s.wake(ctx, object.GetNamespace(), object.GetLabels()[v1alpha2.MiniClusterLabel])
-			s.scheduler.Wake()
-		}
+// follows wakes the MiniCluster of an object that has changed, and the scheduler, which decides by the object.
+func (s *ScaleUp) follows(ctx context.Context, object any) {
+	if object, ok := object.(client.Object); ok {
+		s.wake(ctx, object.GetNamespace(), object.GetLabels()[v1alpha2.MiniClusterLabel])
+		s.scheduler.Wake()
 	}
-	return toolscache.ResourceEventHandlerFuncs{AddFunc: changed, UpdateFunc: func(_, object any) { changed(object) }, DeleteFunc: changed}
 }
 
 // wakeAll wakes all MiniClusters for which something was asked. What is to be done about it may follow from what nobody
@@ -312,11 +264,7 @@ func (s *ScaleUp) wakeAll(ctx context.Context) {
 }
 
 func (s *ScaleUp) wake(ctx context.Context, namespace, name string) {
-	mc := &v1alpha2.MiniCluster{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
-	select {
-	case s.changed <- event.GenericEvent{Object: mc}:
-	case <-ctx.Done():
-	}
+	optional.Wake(ctx, s.changed, namespace, name)
 }
 
 // state is what the API server has, and a reader of it; nil while there is none.
