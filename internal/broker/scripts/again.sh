@@ -112,7 +112,7 @@ look() {
       become_ready # after a loss, the command was run again with these ranks before anybody said so
     else
       fe_again=true
-      [[ -z $fe_reader ]] || kill "$fe_reader" 2>/dev/null
+      stop_reader
       fe_say "The command has to end, and will run again on ranks $fe_ranks"
       checkpoint "$FE_CHECKPOINT_WAIT" || echo "It is not known whether the command has written a checkpoint" >&2
       rm -f "$FE_READY"
@@ -154,17 +154,23 @@ stop_command() {
   read -r why seconds <"$fe_here/stop" || true
   until=$((SECONDS + ${seconds:-15}))
   fe_asked=true fe_again=false
-  tell "the command ended as it was asked to" # this script may be killed
+  tell_asked # this script may be killed
   if ((${seconds:-0} > 15)) && checkpoint "$((seconds - 15 < FE_CHECKPOINT_WAIT ? seconds - 15 : FE_CHECKPOINT_WAIT))"; then
     fe_checkpointed=', after a checkpoint'
   fi
   end_command "$((until > SECONDS + 1 ? until - SECONDS - 1 : 1))"
 }
 
+# tell_asked tells that the command has ended as the controller wanted.
+tell_asked() { tell "the command ended as it was asked to$fe_checkpointed"; }
+
+# stop_reader keeps the pod as it is.
+stop_reader() { [[ -z $fe_reader ]] || kill "$fe_reader" 2>/dev/null || true; }
+
 # become_ready makes the pod ready, after it was seen not to be: the command runs again, or has
 # written a checkpoint. The probe makes the file with the suffix .missed while the pod is not ready.
 become_ready() {
-  [[ -z $fe_reader ]] || kill "$fe_reader" 2>/dev/null
+  stop_reader
   rm -f "$FE_READY" "$FE_READY.missed"
   {
     for ((i = 0; i < 120; i++)); do
@@ -225,7 +231,7 @@ goes_on() {
 # await_order keeps the pod not ready until the controller tells that the command was run again: it may hear of the loss
 # later than Flux. After two minutes it makes the pod ready anyway.
 await_order() {
-  [[ -z $fe_reader ]] || kill "$fe_reader" 2>/dev/null
+  stop_reader
   rm -f "$FE_READY"
   {
     fe_pause 120
@@ -242,7 +248,7 @@ await_ranks() {
     there=$(up)
     fe_nodes=$(ids "$fe_ranks" | wc -l)
     [[ -n $(minus "$fe_ranks" "$there") ]] || return 0
-    [[ ! -s $fe_here/stop ]] || tell "the command ended as it was asked to"
+    [[ ! -s $fe_here/stop ]] || tell_asked
     [[ $fe_hung_up == false && ! -s $fe_here/stop ]] || exit 143
     if ((SECONDS >= until)) && take_left "$there"; then return; fi
     sleep 0.5

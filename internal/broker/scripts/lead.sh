@@ -192,7 +192,7 @@ while true; do
   goes_on || break
 done
 if [[ $fe_asked == true ]]; then
-  tell "the command ended as it was asked to$fe_checkpointed"
+  tell_asked
 elif [[ $fe_code != 0 && $fe_retried == true ]]; then
   tell "the command failed after its checkpoint"
 elif [[ $fe_code != 0 ]]; then
