@@ -30,6 +30,8 @@ type Reservation struct {
 type reserved struct {
 	Reservation
 	reason string
+	// names are the nodes of a reservation for nobody; nil for others.
+	names map[string]bool
 	// closed are the nodes in the terms of the graph; nil until needed.
 	closed *fluxion.Exclusion
 }
@@ -46,11 +48,23 @@ func (r *Reservation) bars(ask *state.Ask) bool {
 // reservedForNobody is from when a node is reserved for nobody, as far as that matters to a gang.
 func (l *Ledger) reservedForNobody(node string, ask *state.Ask) (from time.Time, reserved bool) {
 	for _, r := range l.reserved {
-		if r.Queue == "" && r.bars(ask) && slices.Contains(r.Nodes, node) {
+		if r.names[node] && r.bars(ask) {
 			from, reserved = elastic.Earliest(from, r.From), true
 		}
 	}
 	return from, reserved
+}
+
+// cleared are the nodes that gangs leave before the reservation begins, because it is for nobody.
+func (r *Reservation) cleared() map[string]bool {
+	if r.Queue != "" {
+		return nil
+	}
+	names := make(map[string]bool, len(r.Nodes))
+	for _, name := range r.Nodes {
+		names[name] = true
+	}
+	return names
 }
 
 // Overlaps reports whether two reservations have a time in common.
@@ -72,7 +86,7 @@ func (l *Ledger) Reserve(all []Reservation, now time.Time) (next time.Time) {
 		}
 		next = elastic.Earliest(next, at)
 		reason += at.UTC().Format("2006-01-02 15:04 UTC") + " (" + r.Name + ")"
-		l.reserved = append(l.reserved, &reserved{Reservation: r, reason: reason})
+		l.reserved = append(l.reserved, &reserved{Reservation: r, reason: reason, names: r.cleared()})
 	}
 	return next
 }

@@ -4,6 +4,7 @@
 package state
 
 import (
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -75,10 +76,7 @@ func Lasting(taint *corev1.Taint) bool {
 }
 
 func isOneOf(key string, keys []string) bool {
-	for _, known := range keys {
-		if key == known || strings.HasSuffix(known, "/") && strings.HasPrefix(key, known) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(keys, func(known string) bool {
+		return key == known || strings.HasSuffix(known, "/") && strings.HasPrefix(key, known)
+	})
 }
