@@ -7,6 +7,7 @@ package e2ereal
 
 import (
 	"errors"
+	"fmt"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -60,7 +61,12 @@ func testPlugin(c *cluster) {
 	m := c.make("plugin", best(), command(`echo "task $FLUX_TASK_RANK"; `+until("go")+"; exit 3"), "")
 	p := c.newPlugin()
 	m.awaitRunning()
-	p.run("", 0, "task 2", "logs", m.name, "--tail=3")
+	eventually(c.T, "the output of the command", func() error {
+		if out, err := p.command("logs", m.name, "--tail=3").CombinedOutput(); err != nil || !strings.Contains(string(out), "task 2") {
+			return fmt.Errorf("%v: %s", err, out)
+		}
+		return nil
+	})
 	p.run("", 0, "task\ntask", "exec", m.name, "--", "flux", "run", "-N2", "-n2", "echo", "task")
 	p.run("", 5, "", "exec", m.name, "--", "bash", "-c", "exit 5")
 	p.run("echo from stdin", 0, "from stdin", "exec", m.name, "--", "bash")
