@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -254,4 +255,57 @@ func TestNodeConfig(t *testing.T) {
 	if _, err := (NodeConfig{CPU: "eight", Memory: "1Gi"}).capacity(); err == nil || !strings.Contains(err.Error(), `cpu of a node, "eight"`) {
 		t.Errorf("error %v", err)
 	}
+}
+
+// A killed process has given its port back, also if it has many threads: the next one of its name can listen at once.
+func TestKilledGivesPortBack(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := listener.Addr().String()
+	_ = listener.Close()
+	t.Setenv(threaded, address)
+	dir := newDir(t)
+	for range 20 {
+		p, err := start(dir, "server", os.Args[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := waitFor(t.Context(), startTimeout, func() (bool, error) { return accepts(address), nil }); err != nil {
+			t.Fatal(err)
+		}
+		if err := p.kill(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		listener, err := net.Listen("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = listener.Close()
+	}
+}
+
+// threaded is the environment variable that makes this program a server with many threads, at an address.
+const threaded = "THREADED_SERVER"
+
+func TestMain(m *testing.M) {
+	if address := os.Getenv(threaded); address != "" {
+		panic(serve(address))
+	}
+	os.Exit(m.Run())
+}
+
+func serve(address string) error {
+	for range 500 {
+		go func() {
+			runtime.LockOSThread()
+			select {}
+		}()
+	}
+	listener, err := net.Listen("tcp", address)
+	for err == nil {
+		_, err = listener.Accept()
+	}
+	return err
 }

@@ -273,7 +273,8 @@ func processes(dir string) ([]*process, error) {
 func born(pid int) string {
 	if runtime.GOOS == "linux" {
 		fields := stat(pid)
-		if len(fields) < 20 || fields[0] == "Z" {
+		// A killed process is a zombie once its first thread has ended. Its other threads may still hold its ports.
+		if len(fields) < 20 || fields[0] == "Z" && (fields[17] == "0" || fields[17] == "1") {
 			return ""
 		}
 		return fields[19]
