@@ -53,6 +53,9 @@ func await(ctx context.Context, c client.WithWatch, key client.ObjectKey, goal s
 		defer cancel()
 	}
 	mc, err := get(ctx, c, key)
+	if err != nil && errors.Is(context.Cause(ctx), errTimeout) {
+		return &access.ExitError{Code: access.CodeTimeout, Err: fmt.Errorf("the API server did not answer within %s", timeout)}
+	}
 	if err != nil && (goal != "deleted" || client.IgnoreNotFound(err) != nil) {
 		return err
 	} else if err != nil {
