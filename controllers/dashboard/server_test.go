@@ -343,6 +343,7 @@ func TestSource(t *testing.T) {
 	src := newSource(Options{Client: stage.New(stage.Settings{Nodes: 5, MiniClusters: 2, Seed: 1, Now: fixture.Noon}), Clock: clock})
 	ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
 	defer stop()
+	_, first := src.look()
 	go src.run(ctx)
 	await := func(what string, samples int, since <-chan struct{}) {
 		t.Helper()
@@ -355,7 +356,6 @@ func TestSource(t *testing.T) {
 			t.Errorf("%s: %d samples, want %d", what, len(view.Samples), samples)
 		}
 	}
-	_, first := src.look()
 	await("at first", 1, first)
 	_, second := src.look()
 	for !clock.HasWaiters() {

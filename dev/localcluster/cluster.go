@@ -65,7 +65,7 @@ const (
 const usualLease = 40 * time.Second
 
 // startTimeout is how long the control plane may take to answer.
-const startTimeout = 2 * time.Minute
+const startTimeout = 5 * time.Minute
 
 // environments are additional environment variables by program. Without GOGC=300, a quarter of the
 // API server's time is garbage collection.

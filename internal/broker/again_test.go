@@ -23,7 +23,11 @@ const program = `cat >"$RUNS.$FLUX_TASK_RANK" <<'END'
 echo "task $FLUX_TASK_RANK" >>"$RUNS"
 write() { [[ $FLUX_TASK_RANK != 0 ]] || echo "step $((FLUX_MINICLUSTER_RESTART + 1))" >"$FLUX_MINICLUSTER_CHECKPOINT/step"; }
 trap 'HANDLE' USR1
-[[ $FLUX_TASK_RANK != 0 ]] || echo begun >"$BEGUN"
+: >"$RUNS.up.$FLUX_MINICLUSTER_RESTART.$FLUX_TASK_RANK"
+if [[ $FLUX_TASK_RANK == 0 ]]; then
+	until (($(ls "$RUNS.up.$FLUX_MINICLUSTER_RESTART".* | wc -l) >= FLUX_MINICLUSTER_TASKS)); do sleep 0.1; done
+	echo begun >"$BEGUN"
+fi
 until [[ -e $RELEASE ]]; do sleep 0.1; done
 END
 bash "$RUNS.$FLUX_TASK_RANK"
@@ -177,13 +181,14 @@ func TestRunAgainWithAnotherCommand(t *testing.T) {
 
 // A second order while the first is carried out: the command ends up with the brokers of the second.
 func TestRunAgainTwice(t *testing.T) {
-	withFlux(t, again("sleep 1; write; exit 0", rigidStart), func(c *cluster) {
+	withFlux(t, again("until [[ -e $RUNS.told ]]; do sleep 0.1; done; write; exit 0", rigidStart), func(c *cluster) {
 		pods := c.startAll()
 		pods[0].probe()
 		c.awaitBegun()
 		pods[0].order("2", "2", "1 0-1")
 		pods[0].awaitLine("The command has to end, and will run again on ranks 0-1")
 		pods[0].order("1", "1-2", "2 0")
+		c.save("runs.told", "")
 		pods[0].awaitLine("run 2 on 1 with 1 from step 1")
 		c.release()
 		pods[0].ends(0)

@@ -31,7 +31,7 @@ import (
 // own files, volume and host name. All pods share one address of the loopback network.
 
 const (
-	deadline = time.Minute // of a test; a test usually takes much less
+	deadline = 3 * time.Minute // of a test; a test usually takes much less
 	period   = 50 * time.Millisecond
 )
 

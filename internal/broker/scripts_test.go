@@ -27,7 +27,7 @@ import (
 // scriptIn returns the command that runs a script of a directory, with additional environment.
 func scriptIn(t *testing.T, dir, name string, environment ...string) *exec.Cmd {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), deadline)
 	t.Cleanup(cancel)
 	cmd := exec.CommandContext(ctx, "bash", filepath.Join(dir, name))
 	cmd.WaitDelay = time.Second

@@ -146,11 +146,14 @@ func TestNodeThatIsToGo(t *testing.T) {
 	s.AwaitState(mc, v1alpha2.StateRunning)
 	s.succeed(mc)
 	node := s.awaitNodes(1)[0]
-	s.Patch(&node, `{"spec":{"taints":[{"key":%q,"value":"1","effect":"NoSchedule"}]}}`, leaving)
-	d.most.Store(2)
 	second := s.create(s.miniCluster("second", "batch").Size(1).Spec(func(spec *v1alpha2.MiniClusterSpec) {
+		spec.Suspend = true
 		spec.Pod.Tolerations = []v1alpha2.Toleration{{Operator: corev1.TolerationOpExists}}
 	}))
+	s.AwaitState(second, v1alpha2.StateSuspended)
+	s.Patch(&node, `{"spec":{"taints":[{"key":%q,"value":"1","effect":"NoSchedule"}]}}`, leaving)
+	d.most.Store(2)
+	s.Patch(second, `{"spec":{"suspend":false}}`)
 	s.AwaitState(second, v1alpha2.StateRunning)
 	if on := second.Status.Admission.Nodes; on == node.Name || strings.Contains(on, ",") {
 		t.Errorf("it runs on %s", on)

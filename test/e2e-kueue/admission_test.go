@@ -112,6 +112,7 @@ func TestWithoutCheck(t *testing.T) {
 	}
 	s.awaitCondition(workload, kueueapi.WorkloadQuotaReserved, metav1.ConditionFalse)
 	s.awaitWaiting(mc, " times, next at ") // how often: messages may be 30 s old
+	s.Patch(mc, `{"spec":{"elastic":{"quorumTimeout":"1h","startTimeout":"1h"}}}`)
 	s.endCommand(holder)
 	s.AwaitState(mc, v1alpha2.StateRunning)
 	s.awaitCondition(workload, kueueapi.WorkloadEvicted, metav1.ConditionFalse)

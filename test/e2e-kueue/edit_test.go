@@ -54,7 +54,9 @@ func TestReactivated(t *testing.T) {
 		return !*wl.Spec.Active && meta.IsStatusConditionFalse(wl.Status.Conditions, kueueapi.WorkloadRequeued)
 	})
 	for _, name := range s.Nodes {
-		s.Patch(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, `{"metadata":{"labels":{"example.com/large":"true"}}}`)
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		s.Patch(node, `{"metadata":{"labels":{"example.com/large":"true"}}}`)
+		t.Cleanup(func() { s.Patch(node, `{"metadata":{"labels":{"example.com/large":null}}}`) })
 	}
 	s.Patch(mc, `{"spec":{"suspend":true}}`)
 	s.AwaitState(mc, v1alpha2.StateSuspended)

@@ -66,7 +66,7 @@ const podsReady = "waitForPodsReady: {timeout: 20s, requeuingStrategy: {backoffB
 // suspended and resumed.
 func TestPodsReady(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, 5, podsReady)
+	c := newCluster(t, 5, "waitForPodsReady: {timeout: 1h, requeuingStrategy: {backoffBaseSeconds: 1, backoffLimitCount: 1}}\n")
 	s := c.newSite(t, 5)
 	s.newQueue("team", 40, s.withPlacement())
 	lower := s.create(s.miniCluster("lower").Size(3).MinSize(2).PodAnnotation(simulator.NeverStart, "2").Spec(func(spec *v1alpha2.MiniClusterSpec) {
@@ -77,6 +77,7 @@ func TestPodsReady(t *testing.T) {
 	ready := s.workloadOf(lower)
 	s.awaitCondition(ready, kueueapi.WorkloadPodsReady, metav1.ConditionTrue)
 
+	c.startKueue(t, podsReady)
 	workload := s.workloadOf(small)
 	if c := s.awaitCondition(workload, kueueapi.WorkloadEvicted, metav1.ConditionTrue); c.Reason != kueueapi.WorkloadEvictedByPodsReadyTimeout {
 		t.Errorf("it is evicted because of %s", c.Reason)

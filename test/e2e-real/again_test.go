@@ -70,7 +70,11 @@ func (m *miniCluster) computes(n, ranks int) (step int) {
 	m.Helper()
 	asked := machineClock.Now()
 	eventually(m.T, fmt.Sprintf("%s computes with %d ranks", m.name, ranks), func() error {
-		log, err := m.kubectl("logs", m.pod(0).Name, "--container="+m.name)
+		lead := m.pod(0)
+		if lead.DeletionTimestamp != nil {
+			return errors.New("its last lead is there")
+		}
+		log, err := m.kubectl("logs", lead.Name, "--container="+m.name)
 		runs := begun.FindAllStringSubmatch(log, -1)
 		if err != nil || len(runs) < n {
 			return errors.Join(fmt.Errorf("it has begun %d times", len(runs)), err)

@@ -93,7 +93,8 @@ func (m *miniCluster) knowsOfLoss() {
 // onceMore: the next attempt does what the first could not.
 func (m *miniCluster) onceMore() {
 	m.Helper()
-	m.open("go") // what runs is too late for it
+	m.givesUp() // what runs until then must not see the file
+	m.open("go")
 	mc := m.awaitEnd(v1alpha2.ReasonSucceeded)
 	if len(mc.Status.Attempts) != 1 {
 		m.Fatalf("attempts of %s: %+v", m.name, mc.Status.Attempts)

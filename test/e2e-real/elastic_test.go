@@ -140,6 +140,7 @@ func testStart(c *cluster) {
 						t.Error(err)
 					}
 					test.repair = nil
+					c.nodesReady()
 				}
 			}
 			image := best()
@@ -364,7 +365,7 @@ func testDeadline(c *cluster) {
 // told.
 func testEnd(c *cluster) {
 	eachFlux(c, func(c *cluster, image string) {
-		m := c.make("end", image, command(until("go")+"; echo done"), "ttlSecondsAfterFinished: 40")
+		m := c.make("end", image, command(until("go")+"; echo done"), "ttlSecondsAfterFinished: 3600")
 		m.awaitRunning()
 		m.open("go")
 		opened := machineClock.Now()
@@ -376,6 +377,7 @@ func testEnd(c *cluster) {
 		m.followersGone()
 		m.Logf("the followers' pods are gone %s after it", machineClock.Since(opened))
 		m.says("done")
+		c.must("patch", "minicluster", m.name, "--type=merge", `--patch={"spec":{"ttlSecondsAfterFinished":1}}`)
 		eventually(c.T, "all of it is gone", func() error {
 			out, err := c.kubectl("get", "pods", "--selector="+v1alpha2.MiniClusterLabel+"=end", "--output=name")
 			if err == nil && out == "" {

@@ -88,7 +88,7 @@ func (m *miniCluster) failed(*corev1.Pod) {
 func (m *miniCluster) goesOnInPod(before *corev1.Pod) {
 	eventually(m.T, "the broker comes back", func() error {
 		log, err := m.kubectl("logs", before.Name, "--container="+m.name)
-		return errorUnless(strings.Contains(log, "The broker ended with exit code 137; starting it again in 1 s"), log, err)
+		return errorUnless(strings.Contains(log, "The broker ended with exit code 137; starting it again in "), log, err)
 	})
 	m.goesOnWith(func(pod *corev1.Pod) bool { return pod.UID == before.UID && ready(pod) })
 }

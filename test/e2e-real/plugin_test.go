@@ -84,8 +84,10 @@ func testPlugin(c *cluster) {
 func testTerminal(p *plugin, name string) {
 	p.Helper()
 	shell := harness.NewTerminal(p.T, p.command("shell", name), 31, 97)
-	shell.Type("echo size: $(stty size)\r")
-	shell.Await("size: 31 97")
+	eventually(p.T, "the size", func() error { // containerd sets the size a moment after the shell's start
+		shell.Type("echo size: $(stty size)\r")
+		return shell.Shows("size: 31 97")
+	})
 	shell.Resize(17, 123)
 	eventually(p.T, "the new size", func() error {
 		shell.Type("echo size: $(stty size)\r")

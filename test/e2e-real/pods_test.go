@@ -78,9 +78,10 @@ func TestPods(t *testing.T) {
 	c.talk()
 	pods := []string{c.talker(0), c.talker(1)}
 	for i, pod := range pods {
-		if out := c.must("logs", pod); out != "hello" {
-			t.Errorf("log of %s: %q", pod, out)
-		}
+		eventually(t, "the log of "+pod, func() error {
+			out, err := c.kubectl("logs", pod)
+			return errorUnless(out == "hello", out, err)
+		})
 		if out := c.must("exec", pod, "--", "flux", "version"); !strings.Contains(out, "fakeflux") {
 			t.Errorf("flux in %s: %q", pod, out)
 		}

@@ -29,6 +29,11 @@ func (s *site) restarting(name string, size int32) *fixture.MiniClusterWrapper {
 	return s.saving(name, size).MinSize(1).Spec(func(spec *v1alpha2.MiniClusterSpec) { spec.Elastic.Resize = v1alpha2.ResizeRestart })
 }
 
+// twice lets a MiniCluster grow and shrink by factors of two alone: also where two nodes become free one after the other.
+func twice(spec *v1alpha2.MiniClusterSpec) {
+	spec.Elastic.Sizes = &v1alpha2.Sizes{Operator: "*", Operand: 2}
+}
+
 // awaitRuns waits until the command of a MiniCluster was begun n times, and runs with some brokers.
 func (s *site) awaitRuns(mc *v1alpha2.MiniCluster, n, brokers int32) {
 	s.t.Helper()
@@ -117,7 +122,7 @@ func TestShrunkByRestart(t *testing.T) {
 	s := newSite(t, 4)
 	record := s.newRecord()
 	s.priorityClass(s.namespace+"-high", 100)
-	low := s.create(s.restarting("low", 4))
+	low := s.create(s.restarting("low", 4).Spec(twice))
 	s.awaitRuns(low, 1, 4)
 	high := s.create(s.miniCluster("high").Size(2).PodAnnotation(simulator.Runtime, untilTold).
 		Spec(func(spec *v1alpha2.MiniClusterSpec) { spec.PriorityClassName = s.namespace + "-high" }))

@@ -131,8 +131,8 @@ func (f *followed) expect(t *testing.T, bound, gated int) []*corev1.Pod {
 	eventually(t, func() error {
 		f.mutex.Lock()
 		defer f.mutex.Unlock()
-		if len(f.bound) != bound {
-			return fmt.Errorf("%d pods were bound, and not %d", len(f.bound), bound)
+		if len(f.bound) != bound || len(f.gated) != gated {
+			return fmt.Errorf("%d pods were bound and %d had the gate, and not %d and %d", len(f.bound), len(f.gated), bound, gated)
 		}
 		pods = nil
 		for _, pod := range f.bound {
@@ -140,11 +140,6 @@ func (f *followed) expect(t *testing.T, bound, gated int) []*corev1.Pod {
 		}
 		return nil
 	})
-	f.mutex.Lock()
-	defer f.mutex.Unlock()
-	if len(f.gated) != gated {
-		t.Errorf("%d pods had the gate, and not %d", len(f.gated), gated)
-	}
 	return pods
 }
 

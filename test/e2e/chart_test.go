@@ -176,8 +176,9 @@ func TestChart(t *testing.T) {
 	site.Create(third)
 	site.AwaitState(third, v1alpha2.StateRunning)
 	r.helm("uninstall")
-	site.AwaitGone(&apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "miniclusters.flux-framework.org"}})
-	r.expect(false, "crd/miniclusterqueues.flux-framework.org", "crd/miniclusterreservations.flux-framework.org")
+	for _, kind := range []string{"miniclusters", "miniclusterqueues", "miniclusterreservations"} {
+		site.AwaitGone(&apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: kind + ".flux-framework.org"}})
+	}
 	eventually(t, func() error {
 		if pods := site.Pods(third); len(pods) > 0 {
 			return fmt.Errorf("%d pods are left", len(pods))

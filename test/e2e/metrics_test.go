@@ -41,7 +41,8 @@ func TestMetrics(t *testing.T) {
 	s.awaitState(loses, v1alpha2.StateFailed)
 	never := s.create(s.miniCluster("metered-never").Size(2).PodAnnotation(simulator.NeverStart, "1").Spec(again))
 	s.awaitState(never, v1alpha2.StateFailed)
-	without := s.create(s.miniCluster("metered-without").Size(2).MinSize(1).PodAnnotation(simulator.NeverStart, "1").Spec(again))
+	without := s.create(s.miniCluster("metered-without").Size(2).MinSize(1).PodAnnotation(simulator.NeverStart, "1").
+		Spec(func(spec *v1alpha2.MiniClusterSpec) { spec.Elastic.QuorumTimeout = duration("1s") }))
 	s.awaitSuccess(without)
 	runs := s.create(s.miniCluster("metered-runs").Launcher().Size(1).MinSize(1).MaxSize(2).PodAnnotation(simulator.Runtime, untilTold))
 	s.awaitState(runs, v1alpha2.StateRunning)

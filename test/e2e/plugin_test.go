@@ -96,7 +96,7 @@ func TestPlugin(t *testing.T) {
 	endless := template(s.miniCluster("any").PodAnnotation(simulator.Runtime, untilTold))
 
 	p.expectWith(endless, 0, []string{"submit", "-f", "-", "--name=first", "-N3", "-n12", "-t1h", "-lsweep=a", "--", "lmp", "-in", "in file"}, "minicluster.flux-framework.org/first created")
-	p.expect(0, []string{"wait", "first", "--for=running", "--timeout=2m"})
+	p.expect(0, []string{"wait", "first", "--for=running", "--timeout=5m"})
 	p.expect(0, []string{"list"}, "NAME STATE BROKERS TASKS", "first Running 3/3 12 3")
 	p.expect(0, []string{"list", "-l", "sweep=b"}, "There is no MiniCluster.")
 	p.expect(0, []string{"list", "-o", "name", "-lsweep=a"}, "minicluster.flux-framework.org/first")
@@ -123,7 +123,7 @@ func TestPlugin(t *testing.T) {
 		return nil
 	})
 	p.expect(0, []string{"why", "second"}, "second is Queued", "Needs room for 2 brokers", "What would help: a minSize of 1, for which there is room now", "a right is missing: User", "get resource \"miniclusterqueues\"")
-	p.expect(124, []string{"wait", "second", "--for=admitted", "--timeout=1s"}, "second is Queued after 1s")
+	p.expect(124, []string{"wait", "second", "--for=admitted", "--timeout=3s"}, "second is Queued after 3s")
 	p.expect(1, []string{"queue"}, "a right is missing", "list resource \"miniclusterqueues\"")
 	p.expect(1, []string{"nodes"}, "a right is missing", "list resource \"nodes\"")
 	p.expect(1, []string{"list", "-A"}, "a right is missing")
@@ -135,6 +135,12 @@ func TestPlugin(t *testing.T) {
 	p.expect(1, []string{"exec", "second", "--", "flux", "resource", "list"}, "its lead broker does not run")
 
 	admin := &program{s, "", env.cluster.Kubeconfig()}
+	eventually(t, func() error { // the status of a queue is written every few seconds
+		if _, out, _ := admin.run("", "queue", s.namespace); !strings.Contains(out, s.namespace+"/second") {
+			return errors.New(out)
+		}
+		return nil
+	})
 	admin.expect(0, []string{"queue", s.namespace}, "1 "+s.namespace+"/second NoRoom", s.namespace+"/first Running 3")
 	admin.expect(0, []string{"queue"}, s.namespace+" 1 1")
 	admin.expect(0, []string{"why", "second"}, "It is number 1 of 1 in queue "+s.namespace)
@@ -159,9 +165,14 @@ func TestPlugin(t *testing.T) {
 	}
 
 	p.expect(0, []string{"resize", "second", "1"}, "second resized to 1")
-	p.expect(0, []string{"wait", "second", "--for=running", "--timeout=2m"})
+	p.expect(0, []string{"wait", "second", "--for=running", "--timeout=5m"})
 	p.expect(0, []string{"suspend", "second"}, "second suspended")
-	p.expect(0, []string{"why", "second"}, "kubectl minicluster resume second")
+	eventually(t, func() error {
+		if _, out, _ := p.run("", "why", "second"); !strings.Contains(out, "kubectl minicluster resume second") {
+			return errors.New(out)
+		}
+		return nil
+	})
 	p.expect(0, []string{"resume", "second"}, "second resumed")
 	p.expect(0, []string{"delete", "first", "mc/second"}, "first deleted", "second deleted")
 	p.expect(0, []string{"wait", "first", "--for=deleted"})

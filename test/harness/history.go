@@ -62,7 +62,7 @@ func (c *Cluster) Record(ctx context.Context, kinds map[client.Object]client.Obj
 		}
 		go toolscache.NewReflector(source, object, s, 0).RunWithContext(ctx)
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
 	for _, done := range listed {
 		select {
