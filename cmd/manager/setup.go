@@ -36,7 +36,7 @@ func setup(ctx context.Context, mgr ctrl.Manager, o *options.Options, matcher le
 		return fmt.Errorf("setting up indexes: %w", err)
 	}
 	queues := scheduler.New(mgr.GetClient(), clock.RealClock{}, o.TopologyLevels, matcher)
-	queues.AheadPods = o.AheadPods
+	queues.AheadPods, queues.StartingPods = o.AheadPods, o.StartingPods
 	queues.UseNodes(o.BatchNodes, o.Drain)
 	if err := queues.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("setting up the scheduler: %w", err)

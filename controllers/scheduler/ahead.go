@@ -5,7 +5,6 @@ package scheduler
 
 import (
 	"cmp"
-	"maps"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -15,9 +14,6 @@ import (
 )
 
 const (
-	// startsWithin is how long after its admission a MiniCluster counts as starting at most, and
-	// how long the next waits for one that makes its pods.
-	startsWithin = 10 * time.Second
 	// aheadPatience is how long the next waits for those that start.
 	aheadPatience = 3 * time.Second
 	// quotaPatience is how long pods that were made ahead wait for quota. They may wait for ever.
@@ -28,7 +24,7 @@ const (
 // again. They make their objects one after the other, in the order of their queues. MiniClusters
 // that start go first for a while.
 func (s *Scheduler) lookAhead(now time.Time) (told []types.NamespacedName, lookAgain time.Time) {
-	maps.DeleteFunc(s.starting, func(_ types.UID, at time.Time) bool { return now.Sub(at) >= startsWithin })
+	s.forgetStarts(now)
 	next, busyUntil := s.nextAhead(now)
 	if next == nil {
 		s.aheadSince = time.Time{}
@@ -81,14 +77,6 @@ func (e *entry) goesBefore(other *entry) bool {
 		return cmp.Or(mc.CreationTimestamp.Compare(than.CreationTimestamp.Time), cmp.Compare(mc.UID, than.UID)) < 0
 	}
 	return cmp.Or(cmp.Compare(e.decision.Position, other.decision.Position), cmp.Compare(e.queue, other.queue)) < 0
-}
-
-// started records that a MiniCluster runs its command.
-func (s *Scheduler) started(uid types.UID) {
-	if _, ok := s.starting[uid]; ok {
-		delete(s.starting, uid)
-		s.ask()
-	}
 }
 
 // startsInTime reports whether a waiting gang will start without any change but time.

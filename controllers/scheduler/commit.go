@@ -20,6 +20,7 @@ import (
 // commit assumes the decisions in the ledger and returns the news.
 func (s *Scheduler) commit(result queue.Result, seen *snapshot, now time.Time) news {
 	var out news
+	putOff := false
 	for i := range result.Decisions {
 		d := &result.Decisions[i]
 		e := seen.waiting[i]
@@ -33,9 +34,10 @@ func (s *Scheduler) commit(result queue.Result, seen *snapshot, now time.Time) n
 		}
 		if isNews(e, d, now) {
 			out.decided, e.told, e.toldAt = append(out.decided, e.NamespacedName), d.Message, now
-		} else if e.told != d.Message {
+		} else if e.told != d.Message && !d.PutOff {
 			out.lookAgain = elastic.Earliest(out.lookAgain, e.toldAt.Add(newsInterval))
 		}
+		putOff = putOff || d.PutOff
 		e.decision, e.place = *d, i+1
 		e.mayMakeAhead = startsInTime(d.Verdict) && !seen.quotas.Limit(e.Namespace)
 		out.lookAgain = elastic.Earliest(out.lookAgain, d.LookAgain)
@@ -43,6 +45,7 @@ func (s *Scheduler) commit(result queue.Result, seen *snapshot, now time.Time) n
 			out.lookAgain = elastic.Earliest(out.lookAgain, s.ledger.BarredNext(e.ask.At(now)))
 		}
 	}
+	out.lookAgain = elastic.Earliest(out.lookAgain, s.resume(putOff, result.Unmade))
 	out.asked = s.wish(&result, seen)
 	out.decided = append(out.decided, s.order(result, now)...)
 	out.lookAgain = elastic.Earliest(out.lookAgain, result.LookAgain, s.settleUsers(result, seen, now))
@@ -58,6 +61,9 @@ const newsInterval = 2 * time.Minute
 // isNews reports whether a MiniCluster has to hear of a decision. The messages in the middle of a
 // queue change all the time.
 func isNews(e *entry, d *queue.Decision, now time.Time) bool {
+	if d.PutOff && e.decision.Verdict != "" { // the next news come soon
+		return false
+	}
 	if e.decision.Verdict != d.Verdict || len(d.Nodes) > 0 {
 		return true
 	}

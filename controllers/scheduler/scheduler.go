@@ -57,6 +57,9 @@ type Scheduler struct {
 	Clock clock.PassiveClock
 	// AheadPods is how many pods may be made ahead in all.
 	AheadPods int
+	// StartingPods is from how many pods on, of MiniClusters with nodes, that are still to be made no further MiniCluster
+	// gets nodes; 0 if there is no limit.
+	StartingPods int
 	// Autoscaler is asked for nodes that do not exist; nil if there is none.
 	Autoscaler Autoscaler
 	// Linger is how long the nodes of an admission that ended count as taken for pods that were not
@@ -116,6 +119,8 @@ type Scheduler struct {
 	// starting are the admitted MiniClusters that do not run yet, with the times of their
 	// admissions.
 	starting map[types.UID]time.Time
+	// resumeAt is the count of brokers that have come at which MiniClusters get nodes that were put off; 0 if none was.
+	resumeAt int
 	// aheadSince is since when a MiniCluster has been waiting to make its objects ahead.
 	aheadSince time.Time
 
@@ -225,13 +230,17 @@ func (s *Scheduler) UseNodes(selector labels.Selector, leaveCordoned bool) {
 }
 
 // tell changes the ledger, and asks for a cycle if that freed something: soon if a gang can use a node that was
-// freed, or else after some time.
+// freed, or else after some time. It also asks for one when enough pods were made for those that were put off.
 func (s *Scheduler) tell(q requests, otherwise time.Duration, change func()) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	before := s.ledger.Freed()
 	s.ledger.TakeFreed()
 	change()
+	if s.resumeAt > 0 && s.ledger.Came() >= s.resumeAt {
+		s.changed, s.resumeAt = true, 0
+		q.AddAfter(reconcile.Request{}, freedBatch)
+	}
 	if s.ledger.Freed() == before {
 		return
 	}

@@ -42,6 +42,7 @@ func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (*snapshot, queu
 	out.decided = make([]*entry, 0, len(out.waiting))
 	out.Total, out.Foreign = s.ledger.Total(), s.ledger.Foreign()
 	out.Settles, out.Amount = s.settles, state.AmountText
+	out.Unmade, out.MostUnmade = s.unmade(now), s.StartingPods
 	queues := queuesByName(seen.queues)
 	for _, name := range slices.Sorted(maps.Keys(queues)) {
 		out.Queues = append(out.Queues, state.Queue(queues[name]))

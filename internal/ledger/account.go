@@ -82,6 +82,24 @@ func (l *Ledger) Linger(uid types.UID, until time.Time) {
 	})
 }
 
+// Unmade is how many ranks of a MiniCluster have a node, and no pod was seen since the admission.
+func (l *Ledger) Unmade(uid types.UID) int {
+	a := l.accounts[uid]
+	if a == nil || a.promise == nil {
+		return 0
+	}
+	unmade := 0
+	for _, rank := range a.promise.Ranks() {
+		if !a.came[rank] {
+			unmade++
+		}
+	}
+	return unmade
+}
+
+// Came counts the brokers whose pods were seen since their admission.
+func (l *Ledger) Came() int { return l.came }
+
 // Forget drops what was assumed of a MiniCluster that rejects it.
 func (l *Ledger) Forget(uid types.UID) {
 	l.change(uid, func(a *account) { a.assumed = nil })

@@ -66,6 +66,31 @@ func TestAssume(t *testing.T) {
 	}
 }
 
+// Pods count as made once they were seen after the admission, in which state ever.
+func TestUnmade(t *testing.T) {
+	l := clusterOf(fixture.Nodes("a", "b", "c"), nil, nil)
+	expect := func(what string, unmade, came int) {
+		t.Helper()
+		if got := l.Unmade("uid-x"); got != unmade || l.Came() != came {
+			t.Errorf("%s: %d are unmade, %d came, want %d, %d", what, got, l.Came(), unmade, came)
+		}
+	}
+	expect("no nodes", 0, 0)
+	l.Assume("uid-x", onNodes("a", "b", "c"))
+	expect("nodes", 3, 0)
+	gated := fixture.BrokerPod("x", 0).CPU("8").Obj()
+	l.SetPod(gated)
+	l.SetPod(gated)
+	expect("a pod without a node", 2, 1)
+	l.Confirm("uid-x", onNodes("a", "b", "c"))
+	l.SetPod(fixture.BrokerPod("x", 2).CPU("8").On("c").Obj())
+	expect("a bound one", 1, 2)
+	l.Confirm("uid-x", nil)
+	expect("given up", 0, 2)
+	l.Assume("uid-x", onNodes("a"))
+	expect("again", 1, 2)
+}
+
 // The nodes of ranks whose pods may still come stay taken for a while; those of the others go with
 // their pods.
 func TestLinger(t *testing.T) {

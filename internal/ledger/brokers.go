@@ -98,8 +98,9 @@ func (l *Ledger) set(made *corev1.Pod) {
 		p = nil
 	}
 	l.Set(made.UID, p)
-	if a := l.accounts[owner]; a != nil && rank >= 0 {
+	if a := l.accounts[owner]; a != nil && rank >= 0 && !a.came[rank] {
 		a.came[rank] = true
+		l.came++
 	}
 }
 

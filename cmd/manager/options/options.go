@@ -43,6 +43,7 @@ type Options struct {
 	DefaultTTL      time.Duration
 	Drain           bool
 	MaxBrokers      int
+	StartingPods    int
 	TopologyLevels  []state.TopologyLevel
 	Workers         int
 	KueueNamespaces labels.Selector

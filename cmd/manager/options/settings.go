@@ -71,6 +71,10 @@ func (o *Options) miniClusters() []Setting {
 				"gate (kube-scheduler), or direct (the manager)",
 		},
 		{"ahead-pods", count(&o.AheadPods, 256, 0), "largest number of pods that are made before there is room for them; such pods hold nothing"},
+		{
+			"starting-pods", count(&o.StartingPods, 100, 0),
+			"number of pods of admitted MiniClusters that are still to be made, from which on no further one is admitted; 0: any number",
+		},
 	}
 }
 

@@ -61,6 +61,8 @@ type Gang struct {
 	// StartsAtOnce is true if the gang does not hold out for more nodes: it can take them later, or others wait for
 	// what it has.
 	StartsAtOnce bool
+	// Granted is true if the gang has quota of Kueue, which it gives back if it does not start soon.
+	Granted bool
 	// HoldFor is the smallest size at which the gang starts before HoldUntil, because it ends sooner with that size;
 	// zero if it never held out so. Both come from the Decision of the cycle before.
 	HoldFor   int
@@ -176,6 +178,9 @@ type Snapshot struct {
 	// node was made.
 	Coming   int
 	CameLast time.Time
+	// Unmade is how many pods of gangs with nodes do not exist yet. From MostUnmade on no further gang starts: the pods
+	// of all would come later, and nodes be held for longer. 0 is no limit.
+	Unmade, MostUnmade int
 	// Amount formats an amount of a resource for users; nil formats a plain number.
 	Amount func(name string, amount int64) string
 }
@@ -246,6 +251,8 @@ type Decision struct {
 	Message string
 	// Head is true if the gang is the first of its queue that does not fit.
 	Head bool
+	// PutOff is true if the gang has room, and waits until fewer pods are to be made.
+	PutOff bool
 	// Blocked, HoldFor and HoldUntil are for the next cycle's Gang.
 	Blocked, HoldUntil time.Time
 	HoldFor            int
@@ -300,6 +307,8 @@ type Result struct {
 	Asks []Ask
 	// Uses are by queue, and include what was admitted in this cycle.
 	Uses []Use
+	// Unmade is how many pods of gangs with nodes do not exist yet, also of those that were admitted in this cycle.
+	Unmade int
 	// LookAgain is when time alone may let a running gang grow; zero if it never does.
 	LookAgain time.Time
 }

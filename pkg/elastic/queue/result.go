@@ -17,7 +17,7 @@ func (c *cycle) result() Result {
 	for _, q := range c.queues {
 		gangs += len(q.all)
 	}
-	out := Result{Decisions: make([]Decision, 0, gangs), Growths: c.growths, Uses: c.uses(), LookAgain: c.growsAt}
+	out := Result{Decisions: make([]Decision, 0, gangs), Growths: c.growths, Uses: c.uses(), Unmade: c.unmade, LookAgain: c.growsAt}
 	for _, q := range c.queues {
 		before := 0 // gangs ahead that can start
 		for i, e := range q.all {
@@ -43,6 +43,16 @@ func (c *cycle) result() Result {
 	return out
 }
 
+// putOff puts the last gangs off that would start in this cycle, if too many pods are to be made. Nobody else gets their
+// nodes in this cycle.
+func (c *cycle) putOff() {
+	for _, e := range c.admitted {
+		if e.isPutOff = c.mostUnmade > 0 && c.unmade >= c.mostUnmade && !e.Granted; !e.isPutOff {
+			c.unmade += len(e.nodes)
+		}
+	}
+}
+
 // takes is what the nodes of a gang are taken for.
 func (r *run) takes() string {
 	if r.taker == nil {
@@ -66,6 +76,9 @@ func (c *cycle) decision(e *entry, before int) Decision {
 	d := Decision{Gang: e.ID, Verdict: e.verdict, Message: e.message, Blocked: e.Blocked, HoldFor: e.HoldFor, HoldUntil: e.HoldUntil}
 	switch {
 	case e.verdict != "":
+		return d
+	case e.isPutOff:
+		d.Verdict, d.Message, d.PutOff = elastic.WaitingForTurn, "waits until the pods of those that start are made", true
 		return d
 	case len(e.nodes) > 0:
 		d.Verdict, d.Action, d.Nodes, d.Blocked = elastic.Admitted, e.action, e.nodes, time.Time{}

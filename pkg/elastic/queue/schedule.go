@@ -35,6 +35,7 @@ func Schedule(s Snapshot, room Room, now time.Time) Result {
 	c.bestEffort()
 	c.grow()
 	c.askForNodes()
+	c.putOff()
 	return c.result()
 }
 
@@ -65,6 +66,8 @@ type cycle struct {
 	// coming are the nodes that are not ready yet, and not counted for a gang; the last node came at cameLast.
 	coming   int
 	cameLast time.Time
+	// unmade and mostUnmade are those of the snapshot.
+	unmade, mostUnmade int
 	// growsAt is when it will be worth a restart to grow a gang; zero if that is not known.
 	growsAt time.Time
 	// afterLeaving is the cluster after all leaving ranks are gone and the heads that wait for
@@ -127,6 +130,8 @@ type entry struct {
 	message  string
 	action   string
 	nodes    []string
+	// isPutOff is true if the gang has room, but does not start in this cycle.
+	isPutOff bool
 }
 
 // run is a running gang, and what is taken from it.
@@ -156,7 +161,7 @@ func (e *entry) wants() int {
 func (q *jobQueue) weight() float64 { return float64(max(q.Weight, 1)) }
 
 func newCycle(s Snapshot, room Room, now time.Time) *cycle {
-	c := &cycle{now: now, settles: s.Settles, base: room.Snapshot(), atMost: map[string]int{}, coming: s.Coming, cameLast: s.CameLast, amount: s.Amount}
+	c := &cycle{now: now, settles: s.Settles, base: room.Snapshot(), atMost: map[string]int{}, coming: s.Coming, cameLast: s.CameLast, unmade: s.Unmade, mostUnmade: s.MostUnmade, amount: s.Amount}
 	if c.amount == nil {
 		c.amount = func(name string, amount int64) string { return fmt.Sprintf("%d %s", amount, name) }
 	}

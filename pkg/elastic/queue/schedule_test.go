@@ -44,6 +44,42 @@ func queue(name string, change func(*Queue)) Queue {
 	return q
 }
 
+// Gangs that have room are put off, in the order in which they start, while many pods are to be made. Nobody else gets
+// their nodes.
+func TestPutOff(t *testing.T) {
+	starting := func(c *cluster, unmade, most int) *cluster {
+		c.snap.Unmade, c.snap.MostUnmade = unmade, most
+		return c
+	}
+	granted := func(g *Gang) { g.Granted = true }
+	testSchedule(t, map[string]scheduleCase{
+		"up to the limit": {
+			cluster: starting(newCluster(12).wait(gang("a", 4, 1), gang("b", 4, 2), gang("c", 4, 3)), 2, 10), second: 100,
+			want: "a Admitted 4, b Admitted 4, c WaitingForTurn",
+		},
+		"without a limit": {
+			cluster: starting(newCluster(12).wait(gang("a", 4, 1), gang("b", 4, 2), gang("c", 4, 3)), 1000, 0), second: 100,
+			want: "a Admitted 4, b Admitted 4, c Admitted 4",
+		},
+		"one larger than the limit starts alone": {
+			cluster: starting(newCluster(12).wait(gang("a", 11, 1), gang("b", 1, 2)), 0, 5), second: 100,
+			want: "a Admitted 11, b WaitingForTurn",
+		},
+		"a smaller one does not take the nodes": {
+			cluster: starting(newCluster(10).wait(gang("a", 6, 1), gang("b", 4, 2), gang("c", 1, 3)), 0, 5), second: 100,
+			want: "a Admitted 6, b WaitingForTurn, c NoRoom",
+		},
+		"a running one does not grow into them": {
+			cluster: starting(newCluster(10).run(elasticGang("r", 2, 10, 0, 0), 2, 0).wait(gang("a", 8, 1)), 5, 5), second: 100,
+			want: "a WaitingForTurn",
+		},
+		"one with quota of Kueue starts": {
+			cluster: starting(newCluster(10).wait(gang("a", 4, 1), with(gang("b", 4, 2), granted)), 5, 5), second: 100,
+			want: "a WaitingForTurn, b Admitted 4",
+		},
+	})
+}
+
 func TestAllocate(t *testing.T) {
 	none := func(q *Queue) { q.Backfill = NoBackfill }
 	capacity := func(n int64) func(*Queue) { return func(q *Queue) { q.Capacity = Resources{"cpu": n} } }

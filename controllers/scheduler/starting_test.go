@@ -1,0 +1,92 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package scheduler
+
+import (
+	"testing"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/flux-elastic/flux-elastic/dev/fixture"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+)
+
+// While enough pods are to be made, a MiniCluster gets no nodes although there is room, and nobody else gets them. It gets
+// them once pods have come, or the first takes too long.
+func TestStartsOneAfterTheOther(t *testing.T) {
+	for name, tc := range map[string]struct {
+		then func(q *toy, requests requests)
+		due  bool // a cycle
+		want elastic.Verdict
+	}{
+		"nothing comes": {func(*toy, requests) {}, false, elastic.WaitingForTurn},
+		"a pod comes": {func(q *toy, requests requests) {
+			q.tell(requests, freedBatch, func() { q.ledger.SetPod(fixture.BrokerPod("first", 0).CPU("8").On("a").Obj()) })
+		}, true, elastic.Admitted},
+		"time passes":    {func(q *toy, _ requests) { q.now = q.now.Add(startsWithin) }, false, elastic.Admitted},
+		"the first runs": {func(q *toy, _ requests) { q.started("uid-first") }, false, elastic.Admitted},
+		"the first goes": {func(q *toy, _ requests) {
+			q.seen.miniClusters = q.seen.miniClusters[1:]
+			q.Skip(first.Obj())
+		}, true, elastic.Admitted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := newQueue(t, "a", "b", "c", "d")
+			q.StartingPods = 2
+			third := fixture.MiniCluster("third").Size(1).Created(fixture.Noon.Add(2 * time.Minute))
+			for _, w := range []*fixture.MiniClusterWrapper{first, second, third} {
+				q.offer(w)
+			}
+			q.cycle()
+			q.expect(first, elastic.Admitted, "a", "b")
+			q.expect(second, elastic.WaitingForTurn)
+			q.expect(third, elastic.NoRoom)
+			if at := q.now.Add(startsWithin); !q.news.lookAgain.Equal(at) {
+				t.Errorf("it looks again at %s, want %s", q.news.lookAgain, at)
+			}
+			requests := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+			defer requests.ShutDown()
+			tc.then(q, requests)
+			if q.changed != tc.due {
+				t.Errorf("a cycle is due: %t", q.changed)
+			}
+			q.cycle()
+			if offer := q.offer(second); offer.Verdict != tc.want {
+				t.Errorf("%s (%s), want %s", offer.Verdict, offer.Message, tc.want)
+			}
+		})
+	}
+}
+
+// A MiniCluster that knows why it waits is not told that it waits for pods of others, however long it has been waiting.
+func TestStartsAreNoNews(t *testing.T) {
+	q := newQueue(t, "a", "b")
+	q.StartingPods = 1
+	q.offer(first)
+	q.offer(second)
+	if told := q.cycle(); told != "first second" {
+		t.Errorf("told: %q", told)
+	}
+	q.expect(second, elastic.NoRoom)
+
+	q.now = q.now.Add(2 * newsInterval)
+	for _, node := range fixture.Nodes("c", "d", "e", "f") {
+		q.ledger.SetNode(node)
+	}
+	q.offer(fixture.MiniCluster("earlier").Size(2).Created(fixture.Noon.Add(-time.Hour)))
+	if told := q.cycle(); told != "earlier" {
+		t.Errorf("told: %q", told)
+	}
+	q.expect(second, elastic.WaitingForTurn)
+	q.now = q.now.Add(startsWithin)
+	if !q.news.lookAgain.Equal(q.now) {
+		t.Errorf("it looks again at %s, want %s", q.news.lookAgain, q.now)
+	}
+	if told := q.cycle(); told != "second" {
+		t.Errorf("told: %q", told)
+	}
+	q.expect(second, elastic.Admitted, "e", "f")
+}
