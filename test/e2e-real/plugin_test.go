@@ -7,7 +7,6 @@ package e2ereal
 
 import (
 	"errors"
-	"fmt"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -62,10 +61,8 @@ func testPlugin(c *cluster) {
 	p := c.newPlugin()
 	m.awaitRunning()
 	eventually(c.T, "the output of the command", func() error {
-		if out, err := p.command("logs", m.name, "--tail=3").CombinedOutput(); err != nil || !strings.Contains(string(out), "task 2") {
-			return fmt.Errorf("%v: %s", err, out)
-		}
-		return nil
+		out, err := p.command("logs", m.name, "--tail=3").CombinedOutput()
+		return errorUnless(strings.Contains(string(out), "task 2"), string(out), err)
 	})
 	p.run("", 0, "task\ntask", "exec", m.name, "--", "flux", "run", "-N2", "-n2", "echo", "task")
 	p.run("", 5, "", "exec", m.name, "--", "bash", "-c", "exit 5")
