@@ -42,7 +42,8 @@ func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (*snapshot, queu
 	out.decided = make([]*entry, 0, len(out.waiting))
 	out.Total, out.Foreign = s.ledger.Total(), s.ledger.Foreign()
 	out.Settles, out.Amount = s.settles, state.AmountText
-	out.Unmade, out.MostUnmade = s.unmade(now), s.StartingPods
+	out.MostUnmade = s.StartingPods
+	out.Unmade, _ = s.unmade(now)
 	queues := queuesByName(seen.queues)
 	for _, name := range slices.Sorted(maps.Keys(queues)) {
 		out.Queues = append(out.Queues, state.Queue(queues[name]))
@@ -109,6 +110,7 @@ func (s *Scheduler) gangNow(gang *queue.Gang, e *entry, q *v1alpha2.MiniClusterQ
 		gang.Asked, gang.AskProblem = s.Autoscaler.Asked(e.NamespacedName, e.miniCluster.UID)
 	}
 	e.asked = gang.Asked
+	gang.Urgent = gang.Urgent || gang.Asked != nil && gang.Asked.Until.IsZero()
 	if e.quota == nil {
 		gang.Created = state.Age(gang, q)
 	}
@@ -119,8 +121,9 @@ func (s *Scheduler) gangNow(gang *queue.Gang, e *entry, q *v1alpha2.MiniClusterQ
 	ask := e.ask.At(now)
 	gang.Class += s.barredOf(ask)
 	// It must not wait until it may not start. One whose run time is learned later has no limit: reservations bar it now.
-	if gang.Expected > 0 && !s.ledger.BarredNext(ask).IsZero() {
-		gang.StartsAtOnce = true
+	if barred := s.ledger.BarredNext(ask); !barred.IsZero() {
+		gang.StartsAtOnce = gang.StartsAtOnce || gang.Expected > 0
+		gang.Urgent = gang.Urgent || barred.Before(now.Add(2*startsWithin))
 	}
 }
 

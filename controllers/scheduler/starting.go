@@ -29,26 +29,31 @@ func (s *Scheduler) forgetStarts(now time.Time) {
 	maps.DeleteFunc(s.starting, func(_ types.UID, at time.Time) bool { return now.Sub(at) >= startsWithin })
 }
 
-// unmade is how many pods of those that start do not exist yet.
-func (s *Scheduler) unmade(now time.Time) int {
+// unmade is how many pods of those that start do not exist yet, and when time alone makes that less; zero if it does not.
+// Where no pod comes at all, nobody waits for long.
+func (s *Scheduler) unmade(now time.Time) (unmade int, next time.Time) {
 	s.forgetStarts(now)
-	unmade := 0
-	for uid := range s.starting {
-		unmade += s.ledger.Unmade(uid)
+	for uid, admitted := range s.starting {
+		lacks, none := s.ledger.Unmade(uid)
+		until := admitted.Add(startsWithin)
+		if none {
+			until = admitted.Add(aheadPatience)
+		}
+		if lacks > 0 && now.Before(until) {
+			unmade, next = unmade+lacks, elastic.Earliest(next, until)
+		}
 	}
-	return unmade
+	return unmade, next
 }
 
 // resume says when those that were put off may get nodes: once some of the unmade pods have come, or at the time that it
 // returns. Cycles take time, so some pods have to come for each.
-func (s *Scheduler) resume(putOff bool, unmade int) (at time.Time) {
+func (s *Scheduler) resume(putOff bool, unmade int, now time.Time) (at time.Time) {
 	s.resumeAt = 0
 	if !putOff {
 		return time.Time{}
 	}
 	s.resumeAt = s.ledger.Came() + max(unmade-s.StartingPods+1, s.StartingPods/4, 1)
-	for _, admitted := range s.starting {
-		at = elastic.Earliest(at, admitted.Add(startsWithin))
-	}
+	_, at = s.unmade(now)
 	return at
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic/queue"
 )
 
 // While enough pods are to be made, a MiniCluster gets no nodes although there is room, and nobody else gets them. It gets
@@ -26,7 +27,7 @@ func TestStartsOneAfterTheOther(t *testing.T) {
 		"a pod comes": {func(q *toy, requests requests) {
 			q.tell(requests, freedBatch, func() { q.ledger.SetPod(fixture.BrokerPod("first", 0).CPU("8").On("a").Obj()) })
 		}, true, elastic.Admitted},
-		"time passes":    {func(q *toy, _ requests) { q.now = q.now.Add(startsWithin) }, false, elastic.Admitted},
+		"time passes":    {func(q *toy, _ requests) { q.now = q.now.Add(aheadPatience) }, false, elastic.Admitted},
 		"the first runs": {func(q *toy, _ requests) { q.started("uid-first") }, false, elastic.Admitted},
 		"the first goes": {func(q *toy, _ requests) {
 			q.seen.miniClusters = q.seen.miniClusters[1:]
@@ -44,7 +45,7 @@ func TestStartsOneAfterTheOther(t *testing.T) {
 			q.expect(first, elastic.Admitted, "a", "b")
 			q.expect(second, elastic.WaitingForTurn)
 			q.expect(third, elastic.NoRoom)
-			if at := q.now.Add(startsWithin); !q.news.lookAgain.Equal(at) {
+			if at := q.now.Add(aheadPatience); !q.news.lookAgain.Equal(at) {
 				t.Errorf("it looks again at %s, want %s", q.news.lookAgain, at)
 			}
 			requests := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
@@ -81,7 +82,7 @@ func TestStartsAreNoNews(t *testing.T) {
 		t.Errorf("told: %q", told)
 	}
 	q.expect(second, elastic.WaitingForTurn)
-	q.now = q.now.Add(startsWithin)
+	q.now = q.now.Add(aheadPatience)
 	if !q.news.lookAgain.Equal(q.now) {
 		t.Errorf("it looks again at %s, want %s", q.news.lookAgain, q.now)
 	}
@@ -89,4 +90,16 @@ func TestStartsAreNoNews(t *testing.T) {
 		t.Errorf("told: %q", told)
 	}
 	q.expect(second, elastic.Admitted, "e", "f")
+}
+
+// One for which an autoscaler made nodes starts at once: others could take the nodes, and what was asked for it would end.
+func TestStartsOnNodesThatWereMadeForIt(t *testing.T) {
+	q, a := onDemand(t, 4, "a", "b", "c", "d")
+	q.StartingPods = 1
+	a.asked["second"] = &queue.Asked{Attempt: 1, Size: 2, At: q.now, Verdict: elastic.NodesProvisioned}
+	q.offer(first)
+	q.offer(second)
+	q.cycle()
+	q.expect(first, elastic.Admitted, "a", "b")
+	q.expect(second, elastic.Admitted, "c", "d")
 }

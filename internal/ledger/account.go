@@ -82,22 +82,23 @@ func (l *Ledger) Linger(uid types.UID, until time.Time) {
 	})
 }
 
-// Unmade is how many ranks of a MiniCluster have a node, and no pod was seen since the admission.
-func (l *Ledger) Unmade(uid types.UID) int {
+// Unmade is how many ranks of a MiniCluster have a node, and no pod was seen since the admission. None has if that is so
+// for all. Ranks that only linger do not count.
+func (l *Ledger) Unmade(uid types.UID) (unmade int, none bool) {
 	a := l.accounts[uid]
-	if a == nil || a.promise == nil {
-		return 0
+	if a == nil || a.written == nil && a.assumed == nil {
+		return 0, false
 	}
-	unmade := 0
-	for _, rank := range a.promise.Ranks() {
+	ranks := a.promise.Ranks()
+	for _, rank := range ranks {
 		if !a.came[rank] {
 			unmade++
 		}
 	}
-	return unmade
+	return unmade, unmade == len(ranks)
 }
 
-// Came counts the brokers whose pods were seen since their admission.
+// Came counts the ranks with a node whose pods were seen since their admission.
 func (l *Ledger) Came() int { return l.came }
 
 // Forget drops what was assumed of a MiniCluster that rejects it.

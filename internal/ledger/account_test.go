@@ -71,7 +71,7 @@ func TestUnmade(t *testing.T) {
 	l := clusterOf(fixture.Nodes("a", "b", "c"), nil, nil)
 	expect := func(what string, unmade, came int) {
 		t.Helper()
-		if got := l.Unmade("uid-x"); got != unmade || l.Came() != came {
+		if got, _ := l.Unmade("uid-x"); got != unmade || l.Came() != came {
 			t.Errorf("%s: %d are unmade, %d came, want %d, %d", what, got, l.Came(), unmade, came)
 		}
 	}
@@ -85,10 +85,16 @@ func TestUnmade(t *testing.T) {
 	l.Confirm("uid-x", onNodes("a", "b", "c"))
 	l.SetPod(fixture.BrokerPod("x", 2).CPU("8").On("c").Obj())
 	expect("a bound one", 1, 2)
-	l.Confirm("uid-x", nil)
+	l.SetPod(fixture.BrokerPod("x", 3).CPU("8").Obj())
+	expect("one for growth", 1, 2)
+	l.Linger("uid-x", fixture.Noon)
 	expect("given up", 0, 2)
+	l.Lapse(fixture.Noon)
 	l.Assume("uid-x", onNodes("a"))
 	expect("again", 1, 2)
+	if _, none := l.Unmade("uid-x"); !none {
+		t.Error("one has come")
+	}
 }
 
 // The nodes of ranks whose pods may still come stay taken for a while; those of the others go with

@@ -100,7 +100,9 @@ func (l *Ledger) set(made *corev1.Pod) {
 	l.Set(made.UID, p)
 	if a := l.accounts[owner]; a != nil && rank >= 0 && !a.came[rank] {
 		a.came[rank] = true
-		l.came++
+		if a.promise != nil && a.promise.Holds(rank) {
+			l.came++
+		}
 	}
 }
 

@@ -50,7 +50,7 @@ type Ledger struct {
 	// freed counts changes after which more may fit, and freedNodes are the nodes of those since they were read.
 	freed      uint64
 	freedNodes []string
-	// came counts brokers whose pods were seen.
+	// came counts ranks with a node whose pods were seen.
 	came int
 	// total and foreign are computed again if they are nil. foreignOn is by node.
 	total, foreign queue.Resources

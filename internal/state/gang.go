@@ -63,7 +63,7 @@ func Gang(mc *v1alpha2.MiniCluster, pod *corev1.Pod, quota *v1alpha2.Quota) queu
 		NeverPreempts: ptr.Deref(pod.Spec.PreemptionPolicy, corev1.PreemptLowerPriority) == corev1.PreemptNever,
 
 		StartsAtOnce: quota != nil || mc.Spec.Malleable(), // others may wait for its quota
-		Granted:      quota != nil,
+		Urgent:       quota != nil,
 	}
 	if quota != nil {
 		gang.Priority, gang.Created = 0, quota.Time.Time

@@ -61,8 +61,8 @@ type Gang struct {
 	// StartsAtOnce is true if the gang does not hold out for more nodes: it can take them later, or others wait for
 	// what it has.
 	StartsAtOnce bool
-	// Granted is true if the gang has quota of Kueue, which it gives back if it does not start soon.
-	Granted bool
+	// Urgent is true if the gang must not be put off: quota or nodes are kept for it, or it may not start later.
+	Urgent bool
 	// HoldFor is the smallest size at which the gang starts before HoldUntil, because it ends sooner with that size;
 	// zero if it never held out so. Both come from the Decision of the cycle before.
 	HoldFor   int

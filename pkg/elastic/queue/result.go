@@ -47,7 +47,7 @@ func (c *cycle) result() Result {
 // nodes in this cycle.
 func (c *cycle) putOff() {
 	for _, e := range c.admitted {
-		if e.isPutOff = c.mostUnmade > 0 && c.unmade >= c.mostUnmade && !e.Granted; !e.isPutOff {
+		if e.isPutOff = c.mostUnmade > 0 && c.unmade >= c.mostUnmade && !e.Urgent; !e.isPutOff {
 			c.unmade += len(e.nodes)
 		}
 	}

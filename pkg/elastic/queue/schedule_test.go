@@ -51,7 +51,7 @@ func TestPutOff(t *testing.T) {
 		c.snap.Unmade, c.snap.MostUnmade = unmade, most
 		return c
 	}
-	granted := func(g *Gang) { g.Granted = true }
+	urgent := func(g *Gang) { g.Urgent = true }
 	testSchedule(t, map[string]scheduleCase{
 		"up to the limit": {
 			cluster: starting(newCluster(12).wait(gang("a", 4, 1), gang("b", 4, 2), gang("c", 4, 3)), 2, 10), second: 100,
@@ -73,8 +73,8 @@ func TestPutOff(t *testing.T) {
 			cluster: starting(newCluster(10).run(elasticGang("r", 2, 10, 0, 0), 2, 0).wait(gang("a", 8, 1)), 5, 5), second: 100,
 			want: "a WaitingForTurn",
 		},
-		"one with quota of Kueue starts": {
-			cluster: starting(newCluster(10).wait(gang("a", 4, 1), with(gang("b", 4, 2), granted)), 5, 5), second: 100,
+		"an urgent one starts": {
+			cluster: starting(newCluster(10).wait(gang("a", 4, 1), with(gang("b", 4, 2), urgent)), 5, 5), second: 100,
 			want: "a WaitingForTurn, b Admitted 4",
 		},
 	})
@@ -766,5 +766,15 @@ func checkMessages(t *testing.T, got Result, want ...string) {
 	}
 	if a, b := strings.Join(said, "\n"), strings.Join(want, "\n"); a != b {
 		t.Errorf("got\n%s\nwant\n%s", a, b)
+	}
+}
+
+// A gang that is put off uses nothing yet.
+func TestPutOffUsesNothing(t *testing.T) {
+	c := newCluster(10, queue("default", func(q *Queue) { q.Users.HalfLife = time.Hour })).wait(gang("a", 4, 1), gang("b", 4, 2))
+	c.snap.MostUnmade = 1
+	got := Schedule(c.snap, c.room, noon.Add(100*time.Second)).Uses[0]
+	if got.Used["cpu"] != 4 || len(got.Users) != 1 || got.Users[0].Gangs != 1 || got.Users[0].Pods != 4 || got.Users[0].Pending != 1 {
+		t.Errorf("it uses %+v", got)
 	}
 }

@@ -127,14 +127,21 @@ func (c *cycle) blockedFor(q *jobQueue) time.Duration {
 	return c.now.Sub(q.waiting[q.next].Blocked)
 }
 
+// uses are what the queues have after the cycle.
 func (c *cycle) uses() []Use {
+	after := c.state.snapshot()
+	for _, e := range c.admitted {
+		if e.isPutOff {
+			after.unplace(e, len(e.nodes))
+		}
+	}
 	var uses []Use
 	for _, q := range c.queues {
 		if q.known {
-			used := c.state.used[q.index]
-			use := Use{Queue: q.Name, Used: used, Share: c.state.share(used), Deserved: q.deserved}
+			used := after.used[q.index]
+			use := Use{Queue: q.Name, Used: used, Share: after.share(used), Deserved: q.deserved}
 			if q.Users.HalfLife > 0 {
-				use.Users = c.userUses(q)
+				use.Users = c.userUses(q, after)
 			}
 			uses = append(uses, use)
 		}

@@ -163,18 +163,19 @@ func (e *entry) tooManyForUser() string {
 }
 
 // userUses are what the users of a queue have after the cycle, by name.
-func (c *cycle) userUses(q *jobQueue) []UserUse {
+func (c *cycle) userUses(q *jobQueue, after *clusterState) []UserUse {
 	has, pending := c.holdings(q), map[string]int{}
 	for _, e := range q.all {
-		if len(e.nodes) == 0 {
+		if len(e.nodes) == 0 || e.isPutOff {
 			pending[e.User]++
+			continue
 		}
 		has[e.User].Add(e.Requests, len(e.nodes))
 	}
 	uses := make([]UserUse, 0, len(has))
 	for _, name := range slices.Sorted(maps.Keys(has)) {
-		t := c.state.users[q.users[name].index]
-		uses = append(uses, UserUse{User: name, Gangs: t.gangs, Pods: t.pods, Pending: pending[name], Share: c.state.share(has[name])})
+		t := after.users[q.users[name].index]
+		uses = append(uses, UserUse{User: name, Gangs: t.gangs, Pods: t.pods, Pending: pending[name], Share: after.share(has[name])})
 	}
 	return uses
 }
