@@ -45,7 +45,7 @@ func (s *Scheduler) commit(result queue.Result, seen *snapshot, now time.Time) n
 			out.lookAgain = elastic.Earliest(out.lookAgain, s.ledger.BarredNext(e.ask.At(now)))
 		}
 	}
-	out.lookAgain = elastic.Earliest(out.lookAgain, s.resume(putOff, result.Unmade, now))
+	out.lookAgain = elastic.Earliest(out.lookAgain, s.resume(putOff, now))
 	out.asked = s.wish(&result, seen)
 	out.decided = append(out.decided, s.order(result, now)...)
 	out.lookAgain = elastic.Earliest(out.lookAgain, result.LookAgain, s.settleUsers(result, seen, now))

@@ -48,12 +48,12 @@ func (s *Scheduler) unmade(now time.Time) (unmade int, next time.Time) {
 
 // resume says when those that were put off may get nodes: once some of the unmade pods have come, or at the time that it
 // returns. Cycles take time, so some pods have to come for each.
-func (s *Scheduler) resume(putOff bool, unmade int, now time.Time) (at time.Time) {
+func (s *Scheduler) resume(putOff bool, now time.Time) (at time.Time) {
 	s.resumeAt = 0
 	if !putOff {
 		return time.Time{}
 	}
+	unmade, at := s.unmade(now)
 	s.resumeAt = s.ledger.Came() + max(unmade-s.StartingPods+1, s.StartingPods/4, 1)
-	_, at = s.unmade(now)
 	return at
 }

@@ -110,14 +110,14 @@ func TestRunReadyAgain(t *testing.T) {
 				pods := c.startAll()
 				c.awaitBegun()
 				pods[1].awaitReady(true)
-				before := pods[1].made("ready")
 				pods[1].killBroker()
-				pods[1].await("it to be ready anew", func() bool { return pods[1].made("ready").After(before) })
+				pods[1].awaitReady(false)
+				pods[1].awaitReady(true)
 
 				pods[2].awaitReady(true)
 				pods[2].kill()
 				pods[0].awaitOnline("2")
-				before = pods[2].made("ready")
+				before := pods[2].made("ready")
 				again := pods[2].again() // the old file is still on its volume
 				again.await("it to be ready anew", func() bool { return again.made("ready").After(before) })
 				c.release()

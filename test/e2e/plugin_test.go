@@ -58,6 +58,17 @@ func (p *program) run(stdin string, args ...string) (code int, stdout, stderr st
 	return cmd.ProcessState.ExitCode(), out.String(), trouble.String()
 }
 
+// await runs the program until its output has a text.
+func (p *program) await(text string, args ...string) {
+	p.t.Helper()
+	eventually(p.t, func() error {
+		if _, out, _ := p.run("", args...); !strings.Contains(out, text) {
+			return errors.New(out)
+		}
+		return nil
+	})
+}
+
 // expect runs the program, and checks its exit code and that its output has some texts. Blanks in a row count as one.
 func (p *program) expect(code int, args []string, texts ...string) string {
 	p.t.Helper()
@@ -116,12 +127,7 @@ func TestPlugin(t *testing.T) {
 	}
 
 	p.expectWith(endless, 0, []string{"submit", "-f", "-", "--name=second", "-N2"})
-	eventually(t, func() error {
-		if _, out, _ := p.run("", "why", "second"); !strings.Contains(out, v1alpha2.ReasonNoRoom) {
-			return errors.New(out)
-		}
-		return nil
-	})
+	p.await(v1alpha2.ReasonNoRoom, "why", "second")
 	p.expect(0, []string{"why", "second"}, "second is Queued", "Needs room for 2 brokers", "What would help: a minSize of 1, for which there is room now", "a right is missing: User", "get resource \"miniclusterqueues\"")
 	p.expect(124, []string{"wait", "second", "--for=admitted", "--timeout=3s"}, "second is Queued after 3s")
 	p.expect(1, []string{"queue"}, "a right is missing", "list resource \"miniclusterqueues\"")
@@ -135,12 +141,7 @@ func TestPlugin(t *testing.T) {
 	p.expect(1, []string{"exec", "second", "--", "flux", "resource", "list"}, "its lead broker does not run")
 
 	admin := &program{s, "", env.cluster.Kubeconfig()}
-	eventually(t, func() error { // the status of a queue is written every few seconds
-		if _, out, _ := admin.run("", "queue", s.namespace); !strings.Contains(out, s.namespace+"/second") {
-			return errors.New(out)
-		}
-		return nil
-	})
+	admin.await(s.namespace+"/second", "queue", s.namespace) // the status of a queue is written every few seconds
 	admin.expect(0, []string{"queue", s.namespace}, "1 "+s.namespace+"/second NoRoom", s.namespace+"/first Running 3")
 	admin.expect(0, []string{"queue"}, s.namespace+" 1 1")
 	admin.expect(0, []string{"why", "second"}, "It is number 1 of 1 in queue "+s.namespace)
@@ -167,12 +168,7 @@ func TestPlugin(t *testing.T) {
 	p.expect(0, []string{"resize", "second", "1"}, "second resized to 1")
 	p.expect(0, []string{"wait", "second", "--for=running", "--timeout=5m"})
 	p.expect(0, []string{"suspend", "second"}, "second suspended")
-	eventually(t, func() error {
-		if _, out, _ := p.run("", "why", "second"); !strings.Contains(out, "kubectl minicluster resume second") {
-			return errors.New(out)
-		}
-		return nil
-	})
+	p.await("kubectl minicluster resume second", "why", "second")
 	p.expect(0, []string{"resume", "second"}, "second resumed")
 	p.expect(0, []string{"delete", "first", "mc/second"}, "first deleted", "second deleted")
 	p.expect(0, []string{"wait", "first", "--for=deleted"})

@@ -307,8 +307,6 @@ type Result struct {
 	Asks []Ask
 	// Uses are by queue, and include what was admitted in this cycle.
 	Uses []Use
-	// Unmade is how many pods of gangs with nodes do not exist yet, also of those that were admitted in this cycle.
-	Unmade int
 	// LookAgain is when time alone may let a running gang grow; zero if it never does.
 	LookAgain time.Time
 }

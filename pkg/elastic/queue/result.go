@@ -17,7 +17,7 @@ func (c *cycle) result() Result {
 	for _, q := range c.queues {
 		gangs += len(q.all)
 	}
-	out := Result{Decisions: make([]Decision, 0, gangs), Growths: c.growths, Uses: c.uses(), Unmade: c.unmade, LookAgain: c.growsAt}
+	out := Result{Decisions: make([]Decision, 0, gangs), Growths: c.growths, Uses: c.uses(), LookAgain: c.growsAt}
 	for _, q := range c.queues {
 		before := 0 // gangs ahead that can start
 		for i, e := range q.all {
@@ -45,10 +45,10 @@ func (c *cycle) result() Result {
 
 // putOff puts the last gangs off that would start in this cycle, if too many pods are to be made. Nobody else gets their
 // nodes in this cycle.
-func (c *cycle) putOff() {
+func (c *cycle) putOff(unmade, most int) {
 	for _, e := range c.admitted {
-		if e.isPutOff = c.mostUnmade > 0 && c.unmade >= c.mostUnmade && !e.Urgent; !e.isPutOff {
-			c.unmade += len(e.nodes)
+		if e.isPutOff = most > 0 && unmade >= most && !e.Urgent; !e.isPutOff {
+			unmade += len(e.nodes)
 		}
 	}
 }

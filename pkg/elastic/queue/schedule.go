@@ -35,7 +35,7 @@ func Schedule(s Snapshot, room Room, now time.Time) Result {
 	c.bestEffort()
 	c.grow()
 	c.askForNodes()
-	c.putOff()
+	c.putOff(s.Unmade, s.MostUnmade)
 	return c.result()
 }
 
@@ -66,8 +66,6 @@ type cycle struct {
 	// coming are the nodes that are not ready yet, and not counted for a gang; the last node came at cameLast.
 	coming   int
 	cameLast time.Time
-	// unmade and mostUnmade are those of the snapshot.
-	unmade, mostUnmade int
 	// growsAt is when it will be worth a restart to grow a gang; zero if that is not known.
 	growsAt time.Time
 	// afterLeaving is the cluster after all leaving ranks are gone and the heads that wait for
@@ -161,7 +159,7 @@ func (e *entry) wants() int {
 func (q *jobQueue) weight() float64 { return float64(max(q.Weight, 1)) }
 
 func newCycle(s Snapshot, room Room, now time.Time) *cycle {
-	c := &cycle{now: now, settles: s.Settles, base: room.Snapshot(), atMost: map[string]int{}, coming: s.Coming, cameLast: s.CameLast, unmade: s.Unmade, mostUnmade: s.MostUnmade, amount: s.Amount}
+	c := &cycle{now: now, settles: s.Settles, base: room.Snapshot(), atMost: map[string]int{}, coming: s.Coming, cameLast: s.CameLast, amount: s.Amount}
 	if c.amount == nil {
 		c.amount = func(name string, amount int64) string { return fmt.Sprintf("%d %s", amount, name) }
 	}
