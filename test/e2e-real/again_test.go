@@ -65,7 +65,8 @@ func (c *cluster) saving(spec, signal string) *miniCluster {
 	return c.make("halo", mpi, wholeNode(c)+", "+command(halo), "size: 4, tasks: 4, "+spec+", checkpoint: {signal: "+signal+", path: /gate, wait: 20s}}")
 }
 
-// computes waits until the program has begun for the n-th time, and returns the step from which it goes on.
+// computes waits until the program has begun for the n-th time, and the manager knows that it runs. It returns the step
+// from which the program goes on.
 func (m *miniCluster) computes(n, ranks int) (step int) {
 	m.Helper()
 	asked := machineClock.Now()
@@ -86,7 +87,8 @@ func (m *miniCluster) computes(n, ranks int) (step int) {
 	m.Logf("it computes with %d ranks after %s", ranks, machineClock.Since(asked))
 	m.is("runs again", func(mc *v1alpha2.MiniCluster) bool {
 		a := mc.Status.Admission
-		return a != nil && a.Restart == nil && int(a.Quorum) == ranks && int(mc.Status.Size) == ranks
+		asAsked := a != nil && a.Restart == nil && int(a.Quorum) == ranks && int(mc.Status.Size) == ranks
+		return asAsked && strings.HasPrefix(m.state(mc), v1alpha2.StateRunning+":")
 	})
 	return step
 }
