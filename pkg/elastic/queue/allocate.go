@@ -12,7 +12,7 @@ import (
 // gang gets its smallest size, unless no gang behind it would use the rest better. resize hands
 // out the rest.
 func (c *cycle) allocate() {
-	c.oversubscribed = c.wantsMore()
+	c.oversubscribed = c.wantMore(func(*entry) bool { return true })
 	for q := c.nextQueue(); q != nil; q = c.nextQueue() {
 		e := q.waiting[q.next]
 		q.next++
@@ -26,11 +26,14 @@ func (c *cycle) allocate() {
 	}
 }
 
-// wantsMore reports whether all waiting gangs together want more than the cluster holds.
-func (c *cycle) wantsMore() bool {
+// wantMore reports whether some of the waiting gangs together want more than the cluster holds.
+func (c *cycle) wantMore(some func(*entry) bool) bool {
 	wanted := Resources{}
 	for _, q := range c.queues {
 		for _, e := range q.waiting {
+			if !some(e) {
+				continue
+			}
 			wanted.Add(e.Requests, e.wants())
 			for name := range e.Requests {
 				if total := c.state.total[name]; total > 0 && wanted[name] > total {

@@ -10,20 +10,25 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 )
 
-// mostIdle is the part of its own work, in node-seconds, that a gang may keep idle while others wait.
+// mostIdle is the part of its own work, in node-seconds, that a gang may keep idle while others wait that need the nodes.
 const mostIdle = 0.1
 
 // holdOut lets gangs wait that were placed at less than their size, if they end sooner with more nodes that are
-// expected to become free. Meanwhile their nodes are idle, so they wait only shortly while others wait. Each gang does so
-// once.
+// expected to become free. Meanwhile their nodes are idle, so they wait only shortly while others wait. If those want no
+// more than the cluster holds, not much is left, and gangs at a part of their size would end last: these wait for longer,
+// if their run times were learned. (Estimates of users are too long.) Each gang does so once.
 func (c *cycle) holdOut() {
+	if len(c.admitted) == 0 {
+		return
+	}
 	first, others := c.before()
+	fewLeft := !c.wantMore(func(e *entry) bool { return len(e.nodes) == 0 })
 	for _, e := range slices.Clone(c.admitted) {
 		if e.Expected == 0 || e.StartsAtOnce || len(e.nodes) == e.Sizing.Size || !e.HoldUntil.IsZero() {
 			continue
 		}
 		longest := e.runs(len(e.nodes)) - e.Expected
-		if others {
+		if others && !(fewLeft && e.Learned) {
 			longest = min(longest, time.Duration(mostIdle*float64(e.runs(len(e.nodes)))))
 		}
 		size, at := c.better(e, c.now.Add(longest), first)

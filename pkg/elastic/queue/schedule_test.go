@@ -596,6 +596,7 @@ func TestSizesByLearnedRuntimes(t *testing.T) {
 // A gang starts at less than its size unless it ends sooner with nodes that are about to become free.
 func TestHoldsOutForMore(t *testing.T) {
 	expects := func(g *Gang) { g.Expected = 100 * time.Second }
+	learned := func(g *Gang) { g.Learned = true }
 	held := func(second int) func(*Gang) {
 		return func(g *Gang) { g.HoldFor, g.HoldUntil = 64, noon.Add(time.Duration(second)*time.Second) }
 	}
@@ -617,10 +618,16 @@ func TestHoldsOutForMore(t *testing.T) {
 		"not for more than others take":          {cluster: until(5).wait(half(held(60)), gang("b", 1, 1)), second: 1, want: "a WaitingForSize, b WaitingForTurn"},
 		"while others wait, it waits shortly":    {cluster: until(19).wait(anySize, gang("b", 8, 0)), want: "a WaitingForSize, b NoRoom"},
 		"while others wait, it waits not longer": {cluster: until(21).wait(anySize, gang("b", 8, 0)), want: "a Admitted 32, b NoRoom"},
-		"it holds out once":                      {cluster: until(50).wait(half(held(10))), second: 11, want: "a Admitted 32"},
-		"until then only at that size":           {cluster: until(50).wait(half(held(12))), second: 11, want: "a WaitingForSize"},
-		"they are free":                          {cluster: newCluster(64).wait(half(held(12))), second: 11, want: "a Admitted 64"},
-		"two wait for the same nodes":            {cluster: newCluster(96).run(gang("r", 32, 0), 32, 0, endsAt(65)).wait(half(), with(twice(32, "b", 60), expects)), second: 60, want: "a WaitingForSize, b Admitted 32"},
+		"unless these want little, and its run time was learned": {
+			cluster: until(21).wait(with(anySize, learned), gang("b", 8, 0)), want: "a WaitingForSize, b NoRoom",
+		},
+		"but not if these want all nodes": {
+			cluster: until(21).wait(with(anySize, learned), gang("b", 8, 0), gang("c", 64, 0)), want: "a Admitted 32, c NoRoom, b WaitingForTurn",
+		},
+		"it holds out once":            {cluster: until(50).wait(half(held(10))), second: 11, want: "a Admitted 32"},
+		"until then only at that size": {cluster: until(50).wait(half(held(12))), second: 11, want: "a WaitingForSize"},
+		"they are free":                {cluster: newCluster(64).wait(half(held(12))), second: 11, want: "a Admitted 64"},
+		"two wait for the same nodes":  {cluster: newCluster(96).run(gang("r", 32, 0), 32, 0, endsAt(65)).wait(half(), with(twice(32, "b", 60), expects)), second: 60, want: "a WaitingForSize, b Admitted 32"},
 	})
 }
 
