@@ -13,6 +13,9 @@ import (
 // mostIdle is the part of its own work, in node-seconds, that a gang may keep idle while others wait that need the nodes.
 const mostIdle = 0.1
 
+// aMoment is how much later than expected short gangs may end: to start and to end takes some of their time.
+const aMoment = 2 * time.Second
+
 // holdOut lets gangs wait that were placed at less than their size, if they end sooner with more nodes that are
 // expected to become free. Meanwhile their nodes are idle, so they wait only shortly while others wait. If those want no
 // more than the cluster holds, not much is left, and gangs at a part of their size would end last: these wait for longer,
@@ -37,7 +40,7 @@ func (c *cycle) holdOut() {
 		}
 		c.state.unplace(e, len(e.nodes))
 		e.nodes, c.ends = nil, nil
-		e.HoldFor, e.HoldUntil = size, at.Add(late(e.Expected)-e.Expected)
+		e.HoldFor, e.HoldUntil = size, at.Add(max(late(e.Expected)-e.Expected, aMoment))
 		e.sizes, e.fullUntil, e.beyond = e.holdsOutFor(), e.HoldUntil, noLimit
 		c.admitted = slices.DeleteFunc(c.admitted, func(other *entry) bool { return other == e })
 		first = append(first, e)

@@ -631,6 +631,17 @@ func TestHoldsOutForMore(t *testing.T) {
 	})
 }
 
+// The others may be late by a part of the expected time, or by a moment if that is short.
+func TestHoldsOutIfOthersAreLate(t *testing.T) {
+	for expected, late := range map[time.Duration]time.Duration{100 * time.Second: 5 * time.Second, 5 * time.Second: 2 * time.Second} {
+		c := newCluster(64).run(gang("r", 32, 0), 32, 0, endsAt(3)).wait(with(twice(32, "a", 0), func(g *Gang) { g.Expected = expected }))
+		d := Schedule(c.snap, c.room, noon).Decisions[0]
+		if want := noon.Add(3*time.Second + late); !d.HoldUntil.Equal(want) {
+			t.Errorf("with %s it holds out until %s, want %s", expected, d.HoldUntil, want)
+		}
+	}
+}
+
 func TestGrow(t *testing.T) {
 	upTo := func(n int) func(*Running) { return func(r *Running) { r.Max = n } }
 	doubling := func(g *Gang) { g.Sizing.Operator, g.Sizing.Operand = elastic.Multiply, 2 }
