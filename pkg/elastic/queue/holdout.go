@@ -31,16 +31,21 @@ func (c *cycle) holdOut() {
 			continue
 		}
 		longest := e.runs(len(e.nodes)) - e.Expected
-		if others && !(fewLeft && e.Learned) {
+		patient := fewLeft && e.Learned
+		if others && !patient {
 			longest = min(longest, time.Duration(mostIdle*float64(e.runs(len(e.nodes)))))
 		}
 		size, at := c.better(e, c.now.Add(longest), first)
 		if size == 0 {
 			continue
 		}
-		c.state.unplace(e, len(e.nodes))
+		placed := len(e.nodes)
+		c.state.unplace(e, placed)
 		e.nodes, c.ends = nil, nil
 		e.HoldFor, e.HoldUntil = size, at.Add(max(late(e.Expected)-e.Expected, aMoment))
+		if patient { // as long as it would gain if the nodes came now
+			e.HoldUntil = c.now.Add(e.runs(placed) - e.runs(size))
+		}
 		e.sizes, e.fullUntil, e.beyond = e.holdsOutFor(), e.HoldUntil, noLimit
 		c.admitted = slices.DeleteFunc(c.admitted, func(other *entry) bool { return other == e })
 		first = append(first, e)
