@@ -52,7 +52,7 @@ func Count(w Written) {
 		observeWait(queue, WaitAdmitted, w.Now.Sub(w.Queued))
 	case life.Start:
 		starts.WithLabelValues(queue).Observe(w.Now.Sub(w.Record.Admission.At).Seconds())
-		quorumShortfall.WithLabelValues(queue).Add(float64(max(len(w.Record.Admission.Members())-step.Quorum, 0)))
+		quorumShortfall.WithLabelValues(queue).Add(float64(max(len(w.Record.Admission.Nodes)-step.Quorum, 0)))
 	case life.Finish:
 		finished.WithLabelValues(queue, string(step.Outcome)).Inc()
 		if step.Outcome != life.OutcomeSucceeded {

@@ -94,7 +94,9 @@ func TestCounts(t *testing.T) {
 	mc.decides(3*time.Second, life.Admit{Attempt: 1, Nodes: []string{"a", "b", "c", "d"}})
 	mc.decides(10*time.Second, life.GiveUp{})
 	mc.decides(10*time.Second, life.Admit{Attempt: 2, Nodes: []string{"a", "b", "c", "d"}})
-	mc.decides(2*time.Second, life.Start{Quorum: 3, Vacated: []int{3}})
+	mc.decides(2*time.Second, life.LowerQuorum{Quorum: 3, Leaving: []int{3}})
+	mc.decides(0, life.Vacate{Ranks: []int{3}, Quorum: 3}) // the command has not begun
+	mc.decides(0, life.Start{Quorum: 3})
 	mc.decides(5*time.Second, life.Grow{Pods: []elastic.Pod{{Rank: 3, Node: "e"}}, Quorum: 4})
 	mc.decides(5*time.Second, life.Lose{Ranks: []int{1}})
 	mc.decides(0, life.Lose{Ranks: []int{1}})
