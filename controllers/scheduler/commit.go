@@ -32,6 +32,11 @@ func (s *Scheduler) commit(result queue.Result, seen *snapshot, now time.Time) n
 			s.noteArrival(e, now)
 			s.admit(d, e, seen, now)
 		}
+		if !d.PutOff {
+			e.putOffAt = time.Time{}
+		} else if e.putOffAt.IsZero() {
+			e.putOffAt = now
+		}
 		if isNews(e, d, now) {
 			out.decided, e.told, e.toldAt = append(out.decided, e.NamespacedName), d.Message, now
 		} else if e.told != d.Message && !d.PutOff {
@@ -61,8 +66,8 @@ const newsInterval = 2 * time.Minute
 // isNews reports whether a MiniCluster has to hear of a decision. The messages in the middle of a
 // queue change all the time.
 func isNews(e *entry, d *queue.Decision, now time.Time) bool {
-	if d.PutOff && e.decision.Verdict != "" { // the next news come soon
-		return false
+	if d.PutOff && e.decision.Verdict != "" { // the next news come soon, in most cases
+		return e.told != d.Message && now.Sub(e.putOffAt) >= startsWithin
 	}
 	if e.decision.Verdict != d.Verdict || len(d.Nodes) > 0 {
 		return true

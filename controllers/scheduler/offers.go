@@ -55,6 +55,8 @@ type entry struct {
 	// told is the last message of which the MiniCluster was to hear, and toldAt when.
 	told   string
 	toldAt time.Time
+	// putOffAt is since when it waits until the pods of those that start are made; zero if it does not.
+	putOffAt time.Time
 	// ahead is how far its objects are made.
 	ahead        elastic.Ahead
 	aheadAt      time.Time // when it was told to make them

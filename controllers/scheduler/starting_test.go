@@ -62,7 +62,8 @@ func TestStartsOneAfterTheOther(t *testing.T) {
 	}
 }
 
-// A MiniCluster that knows why it waits is not told that it waits for pods of others, however long it has been waiting.
+// A MiniCluster that knows why it waits is not told that it waits for pods of others, however long it has been waiting,
+// unless it waits for these pods for long.
 func TestStartsAreNoNews(t *testing.T) {
 	q := newQueue(t, "a", "b")
 	q.StartingPods = 1
@@ -74,22 +75,37 @@ func TestStartsAreNoNews(t *testing.T) {
 	q.expect(second, elastic.NoRoom)
 
 	q.now = q.now.Add(2 * newsInterval)
-	for _, node := range fixture.Nodes("c", "d", "e", "f") {
+	for _, node := range fixture.Nodes("c", "d", "e", "f", "g") {
 		q.ledger.SetNode(node)
 	}
-	q.offer(fixture.MiniCluster("earlier").Size(2).Created(fixture.Noon.Add(-time.Hour)))
-	if told := q.cycle(); told != "earlier" {
-		t.Errorf("told: %q", told)
+	earlier := func(name string, by time.Duration) {
+		q.offer(fixture.MiniCluster(name).Size(1).Created(fixture.Noon.Add(-by)))
 	}
-	q.expect(second, elastic.WaitingForTurn)
+	began := q.now
+	for i, test := range []struct {
+		name string
+		at   time.Duration // since the first cycle in which it is put off
+		told string
+	}{
+		{"one", 0, "one"},
+		{"two", aheadPatience, "two"},
+		{"three", startsWithin, "second three"},
+	} {
+		q.now = began.Add(test.at)
+		earlier(test.name, time.Duration(i+1)*time.Hour)
+		if told := q.cycle(); told != test.told {
+			t.Errorf("after %s told: %q", test.at, told)
+		}
+		q.expect(second, elastic.WaitingForTurn)
+		if at := q.now.Add(aheadPatience); !q.news.lookAgain.Equal(at) {
+			t.Errorf("after %s it looks again at %s, want %s", test.at, q.news.lookAgain, at)
+		}
+	}
 	q.now = q.now.Add(aheadPatience)
-	if !q.news.lookAgain.Equal(q.now) {
-		t.Errorf("it looks again at %s, want %s", q.news.lookAgain, q.now)
-	}
 	if told := q.cycle(); told != "second" {
 		t.Errorf("told: %q", told)
 	}
-	q.expect(second, elastic.Admitted, "e", "f")
+	q.expect(second, elastic.Admitted, "f", "g")
 }
 
 // One for which an autoscaler made nodes starts at once: others could take the nodes, and what was asked for it would end.
