@@ -114,10 +114,10 @@ fe_ended_itself() { [[ $fe_ending != true || $1 != 0 ]]; }
 # ends this container by the signals of the kubelet, and kills what ignores SIGTERM. Flux ends the
 # instance, and the pod stays with its log.
 fe_obey() {
-  local why seconds groups
+  local seconds groups
   until [[ -s $fe_here/stop ]]; do fe_pause 1; done
-  read -r why seconds <"$fe_here/stop" || true
-  echo "Asked to end: $why" >&2
+  fe_say_why
+  read -r _ seconds <"$fe_here/stop" || true
   [[ ! -e $fe_began ]] || fe_pause "$((${seconds:-0} + 5))"
   kill -TERM "$$"
   fe_pause 15
@@ -126,6 +126,15 @@ fe_obey() {
   else
     kill -KILL 0 # the lead hangs in a hook, or its broker does not start
   fi
+}
+
+# fe_say_why says once why this container was asked to end, if it was.
+fe_say_why() {
+  local why
+  [[ -s $fe_here/stop && ! -e $fe_said ]] || return 0
+  read -r why _ <"$fe_here/stop" || true
+  echo "Asked to end: $why" >&2
+  touch "$fe_said"
 }
 
 # fe_follow runs the broker of a follower. It starts a broker that failed again, since the lead
@@ -158,6 +167,7 @@ fe_exit() {
   if [[ -n $fe_obeying ]]; then
     kill "$fe_obeying" 2>/dev/null || true
     wait "$fe_obeying" || true # no process of this container is left
+    fe_say_why                 # lead.sh may have been faster
   fi
   [[ $code != 0 || -n $fe_exit_code ]] || exit 1
   [[ $code != 0 || ! -s $fe_here/stop ]] || exit 143
@@ -165,7 +175,8 @@ fe_exit() {
 
 fe_leaving=${FE_READY%/*}/leaving                                   # members.sh makes this file
 fe_began=${FE_READY%/*}/began                                       # and lead.sh this one, when it runs the command
-rm -f "$FE_READY" "$fe_leaving" "$fe_began" "${FE_READY%/*}/joined" # files of an earlier container of this pod
+fe_said=${FE_READY%/*}/said
+rm -f "$FE_READY" "$fe_leaving" "$fe_began" "$fe_said" "${FE_READY%/*}/joined" # files of an earlier container of this pod
 fe_exit_code='' fe_obeying=''
 trap fe_exit EXIT
 if [[ $HOSTNAME == "$FE_LEAD_HOST" ]]; then

@@ -535,8 +535,8 @@ func TestDecide(t *testing.T) {
 			want:  Plan{Step: Release{}, State: StateFailed},
 		},
 		"when it has stopped, the workload ends by itself": {
-			o:    admitted("fuuu", func(o *Observation) { o.Outcome, o.Ended, o.Stopped = OutcomeDeadlineExceeded, noon, true }),
-			want: Plan{Step: Wait{}, State: StateFailed, LookAgain: noon.Add(30 * time.Second)},
+			o: admitted("fuuu", func(o *Observation) { o.Outcome, o.Ended, o.Stopped = OutcomeDeadlineExceeded, noon, true }), after: time.Minute,
+			want: Plan{Step: Wait{}, State: StateFailed},
 		},
 		"a lead that was lost has nothing to stop": {
 			o:    admitted("luuu", func(o *Observation) { o.Outcome, o.Ended = OutcomeLeadLost, noon }),

@@ -90,10 +90,10 @@ func (o *Observation) end(plan *Plan, now time.Time) {
 	switch {
 	case lead.replaced():
 		plan.Step = Release{}
-	case o.Outcome.endsWorkload():
-	case !o.Outcome.stops() || (!ended && lead.State != Up) || !now.Before(overdue):
+	case o.Outcome.endsWorkload(), o.Outcome.stops() && ended: // by the policies of the JobSet
+	case !o.Outcome.stops(), lead.State != Up, !now.Before(overdue):
 		plan.Step = Release{}
-	case lead.State == Up && !o.Stopped:
+	case !o.Stopped:
 		plan.Step, plan.LookAgain = Stop{Reason: string(o.Outcome), Grace: killGrace}, now.Add(publishAgain)
 	default:
 		plan.LookAgain = overdue
