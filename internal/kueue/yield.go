@@ -22,7 +22,7 @@ const (
 	surplusGivenBack = "SurplusGivenBack"
 	// requestsGrace is how long after a preemption Kueue may take to write what the Workload
 	// requests for which it preempted.
-	requestsGrace = 5 * time.Second
+	requestsGrace = 10 * time.Second
 )
 
 // Yield is what a preempted MiniCluster may keep.

@@ -119,8 +119,8 @@ func TestKeep(t *testing.T) {
 		"or has quota":                          {nil, urgent(func(wl *kueueapi.Workload) { is(wl, kueueapi.WorkloadQuotaReserved, "x", "") }), 0, Yield{Size: 8}},
 		"or has finished":                       {nil, urgent(func(wl *kueueapi.Workload) { is(wl, kueueapi.WorkloadFinished, "x", "") }), 0, Yield{Size: 8}},
 		"or is not active":                      {nil, urgent(func(wl *kueueapi.Workload) { wl.Spec.Active = ptr.To(false) }), 0, Yield{Size: 8}},
-		"its requests come soon":                {nil, requesting(), 4 * time.Second, Yield{Undecided: true}},
-		"but not for ever":                      {nil, requesting(), 5 * time.Second, Yield{}},
+		"its requests come soon":                {nil, requesting(), requestsGrace - time.Second, Yield{Undecided: true}},
+		"but not for ever":                      {nil, requesting(), requestsGrace, Yield{}},
 		"domains are not given back one by one": {inDomains, requesting(list("cpu", "7")), 0, Yield{}},
 		"domains for another that is gone":      {inDomains, nil, 0, Yield{Size: 8}},
 		"checks of others": {func(wl *kueueapi.Workload) {
