@@ -558,8 +558,8 @@ func choosePorts(first int) (int, error) {
 		}
 		return first, nil
 	}
-	for range 100 {
-		if first = 20000 + 10*rand.IntN(1200); busyPort(first) == 0 {
+	for range 100 { // no two clusters share a port of which one does not listen yet
+		if first = 20000 + portsPerCluster*rand.IntN(12000/portsPerCluster); busyPort(first) == 0 {
 			return first, nil
 		}
 	}
