@@ -23,7 +23,7 @@ import (
 )
 
 // patience is how long a condition may take on a busy machine.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 // program is dev/stage/serve, which serves the page of a played cluster.
 var program string
@@ -110,7 +110,7 @@ type look struct {
 // open opens a tab. At the end of the test the page must have had no errors.
 func open(t testing.TB, url string, l look) *page {
 	t.Helper()
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.Flag("force-color-profile", "srgb"))
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.WSURLReadTimeout(patience), chromedp.Flag("force-color-profile", "srgb"))
 	if path := os.Getenv("CHROMIUM"); path != "" {
 		options = append(options, chromedp.ExecPath(path))
 	}

@@ -57,9 +57,7 @@ func (m *mortal) reachEnd(mc *v1alpha2.MiniCluster) {
 		return fmt.Errorf("%s has no lead", mc.Name)
 	})
 	m.reach(mc, "done", func() bool { return harness.State(mc) == v1alpha2.StateSucceeded && mc.Status.Nodes == 0 })
-	if len(mc.Status.Attempts) > 0 {
-		m.T.Errorf("%s has failed before: %+v", mc.Name, mc.Status.Attempts)
-	}
+	m.checkAttempts(mc)
 	m.eventually(m.nothingAsked)
 }
 

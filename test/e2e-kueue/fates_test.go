@@ -58,15 +58,17 @@ func TestDeletedWhileRunning(t *testing.T) {
 	s.AwaitGone(workload)
 }
 
-// podsReady is a part of Kueue's configuration.
-const podsReady = "waitForPodsReady: {timeout: 20s, requeuingStrategy: {backoffBaseSeconds: 1, backoffLimitCount: 1}}\n"
+// podsReady is a part of Kueue's configuration. It says how long Kueue waits for pods.
+func podsReady(timeout string) string {
+	return "waitForPodsReady: {timeout: " + timeout + ", requeuingStrategy: {backoffBaseSeconds: 5, backoffLimitCount: 1}}\n"
+}
 
 // A node never starts its pod. With minSize, the lower quorum counts as ready. With too few brokers,
 // Kueue evicts and requeues up to its limit. Then the Workload is inactive until the MiniCluster is
 // suspended and resumed.
 func TestPodsReady(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, 5, "waitForPodsReady: {timeout: 1h, requeuingStrategy: {backoffBaseSeconds: 1, backoffLimitCount: 1}}\n")
+	c := newCluster(t, 5, podsReady("1h"))
 	s := c.newSite(t, 5)
 	s.newQueue("team", 40, s.withPlacement())
 	lower := s.create(s.miniCluster("lower").Size(3).MinSize(2).PodAnnotation(simulator.NeverStart, "2").Spec(func(spec *v1alpha2.MiniClusterSpec) {
@@ -77,7 +79,7 @@ func TestPodsReady(t *testing.T) {
 	ready := s.workloadOf(lower)
 	s.awaitCondition(ready, kueueapi.WorkloadPodsReady, metav1.ConditionTrue)
 
-	c.startKueue(t, podsReady)
+	c.startKueue(t, podsReady("20s"))
 	workload := s.workloadOf(small)
 	if c := s.awaitCondition(workload, kueueapi.WorkloadEvicted, metav1.ConditionTrue); c.Reason != kueueapi.WorkloadEvictedByPodsReadyTimeout {
 		t.Errorf("it is evicted because of %s", c.Reason)
@@ -87,6 +89,7 @@ func TestPodsReady(t *testing.T) {
 	})
 	s.awaitWaiting(small, "exceeding the maximum number of re-queuing retries")
 	s.awaitInactive(workload)
+	c.startKueue(t, podsReady("1h"))
 	s.Patch(small, `{"spec":{"suspend":true}}`)
 	s.AwaitState(small, v1alpha2.StateSuspended)
 	s.Patch(small, `{"spec":{"suspend":false,"pod":{"annotations":{%q:null}}}}`, simulator.NeverStart)

@@ -59,10 +59,13 @@ var checksum = regexp.MustCompile(`checksum \w+: right`)
 // begun matches what the program prints when it begins, and captures the step and the number of ranks.
 var begun = regexp.MustCompile(`halo: goes on with step (\d+), with (\d+) ranks`)
 
+// onSignal says how the program writes a checkpoint.
+const onSignal = "signal: SIGUSR1, wait: 1m"
+
 // saving makes a MiniCluster of four brokers on four nodes, whose program writes checkpoints.
-func (c *cluster) saving(spec, signal string) *miniCluster {
+func (c *cluster) saving(spec, checkpoint string) *miniCluster {
 	c.Helper()
-	return c.make("halo", mpi, wholeNode(c)+", "+command(halo), "size: 4, tasks: 4, "+spec+", checkpoint: {signal: "+signal+", path: /gate, wait: 20s}}")
+	return c.make("halo", mpi, wholeNode(c)+", "+command(halo), "size: 4, tasks: 4, "+spec+", checkpoint: {path: /gate, "+checkpoint+"}}")
 }
 
 // computes waits until the program has begun for the n-th time, and the manager knows that it runs. It returns the step
@@ -95,7 +98,7 @@ func (m *miniCluster) computes(n, ranks int) (step int) {
 
 // scaled: the program is where the user wants it, also if the user changes that while it is run again.
 func (c *cluster) scaled() *miniCluster {
-	m := c.saving("minSize: 1, elastic: {resize: Restart", "SIGUSR1")
+	m := c.saving("minSize: 1, elastic: {resize: Restart", onSignal)
 	m.computes(1, 4)
 	scale := func(n int) { c.must("scale", "minicluster", m.name, "--replicas="+strconv.Itoa(n)) }
 	scale(2)
@@ -115,7 +118,7 @@ func (c *cluster) scaled() *miniCluster {
 
 // shared: a more urgent one gets the brokers above the minimum, and gives them back.
 func (c *cluster) shared() *miniCluster {
-	m := c.saving("minSize: 2, elastic: {resize: Restart", "SIGUSR1")
+	m := c.saving("minSize: 2, elastic: {resize: Restart", onSignal)
 	m.computes(1, 4)
 	other := c.urgent(2)
 	other.awaitRunning()
@@ -129,7 +132,7 @@ func (c *cluster) shared() *miniCluster {
 
 // evicted: a more urgent one needs all nodes, and has them once the checkpoint is written.
 func (c *cluster) evicted() *miniCluster {
-	m := c.saving("elastic: {onLoss: Recreate", "SIGUSR1")
+	m := c.saving("elastic: {onLoss: Recreate", onSignal)
 	m.computes(1, 4)
 	other := c.urgent(4)
 	other.awaitRunning()
@@ -175,7 +178,7 @@ func (c *cluster) losesNode() *miniCluster {
 
 // neverSaves: a program that does not heed the signal is ended after its time, and begins anew.
 func (c *cluster) neverSaves() *miniCluster {
-	m := c.saving("minSize: 1, elastic: {resize: Restart", "SIGURG")
+	m := c.saving("minSize: 1, elastic: {resize: Restart", "signal: SIGURG, wait: 20s")
 	m.computes(1, 4)
 	c.must("scale", "minicluster", m.name, "--replicas=2")
 	if step := m.computes(2, 2); step != 0 {

@@ -138,10 +138,10 @@ func testBack(c *cluster) {
 	})
 	c.connect()
 	eventually(c.T, cut+" is heard", isHeard)
-	for name, m := range all {
-		if state := m.state(m.get()); !strings.HasPrefix(state, v1alpha2.StateRunning+": 2 of 2") {
-			c.Errorf("%s is %s", name, state)
-		}
+	for _, m := range all {
+		m.is("has both brokers", func(mc *v1alpha2.MiniCluster) bool {
+			return strings.HasPrefix(m.state(mc), v1alpha2.StateRunning+": 2 of 2")
+		})
 		m.isInFlux("avail", "0-1")
 	}
 

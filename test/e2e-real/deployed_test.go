@@ -93,7 +93,7 @@ func (c *cluster) deploy() {
 		c.Fatal(err)
 	}
 	c.must(ofManager, "set", "env", "deployment/flux-elastic", "KUBERNETES_SERVICE_HOST="+server.Hostname(), "KUBERNETES_SERVICE_PORT="+server.Port())
-	c.must(ofManager, "rollout", "status", "deployment/flux-elastic", "--timeout=120s")
+	c.must(ofManager, "rollout", "status", "deployment/flux-elastic", "--timeout="+patience.String())
 	if version := c.must(ofManager, "exec", "deployment/flux-elastic", "--", "/manager", "--version"); version != "latest" {
 		c.Errorf("the manager says that it has the version %q", version)
 	}

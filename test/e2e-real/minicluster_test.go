@@ -350,15 +350,18 @@ func (m *miniCluster) log() string {
 	return m.must("logs", m.pod(0).Name, "--container="+m.name)
 }
 
-// says checks the log of the lead.
+// says waits until the log of the lead has all words.
 func (m *miniCluster) says(words ...string) {
 	m.Helper()
-	log := m.log()
-	for _, word := range words {
-		if !strings.Contains(log, word) {
-			m.Errorf("the log of %s does not say %q:\n%s", m.name, word, log)
+	eventually(m.T, fmt.Sprintf("the log of %s says %q", m.name, words), func() error {
+		log := m.log()
+		for _, word := range words {
+			if !strings.Contains(log, word) {
+				return fmt.Errorf("there is no %q in:\n%s", word, log)
+			}
 		}
-	}
+		return nil
+	})
 }
 
 // told are the messages of its events by their reasons, once there is one of a reason.

@@ -34,7 +34,7 @@ var troubles = map[string]struct {
 }{
 	"disk-lead-fail":     {container: command(until("go")) + scratch, hurt: fill(0), then: func(m *miniCluster) { m.tellsOfVolume(m.state(m.awaitEnd(v1alpha2.ReasonLeadLost))) }},
 	"disk-lead-recreate": {container: command(until("go")) + scratch, spec: recreate, hurt: fill(0), then: (*miniCluster).onceMoreForVolume},
-	"disk-fail":          {container: command(until("go")) + scratch, hurt: fill(2), then: func(m *miniCluster) { m.tellsOfVolume(m.state(m.awaitEnd(v1alpha2.ReasonCommandFailed))) }},
+	"disk-fail":          {container: command("trap 'sleep 3; exit 1' TERM; "+until("go")) + scratch, hurt: fill(2), then: func(m *miniCluster) { m.tellsOfVolume(m.state(m.awaitEnd(v1alpha2.ReasonCommandFailed))) }},
 	"disk-continue":      {container: launcher + command(until("go")) + scratch, hurt: fill(2), then: func(m *miniCluster) { m.goesOnWith(ready) }},
 	"disk-recreate":      {container: command(until("go")) + scratch, spec: recreate, hurt: fill(2), then: (*miniCluster).onceMoreForVolume},
 	"memory": {container: command("head -c 20M /dev/zero >/dev/shm/full || exit 28") + ", volumes: {memory: {emptyDir: true, emptyDirMedium: Memory, emptyDirSizeLimit: 1Mi}}", then: func(m *miniCluster) {
@@ -208,7 +208,7 @@ func testDNS(c *cluster) {
 		c.Fatal(err)
 	}
 	patient := c.make("patient", best(), command(until("go")), "")
-	hasty := c.make("hasty", best(), command(until("go")), "minSize: 2, elastic: {quorumTimeout: 5s, startTimeout: 15s, recreate: {backoffBase: 1s}}")
+	hasty := c.make("hasty", best(), command(until("go")), "minSize: 2, elastic: {quorumTimeout: 5s, startTimeout: 30s, recreate: {backoffBase: 1s}}")
 	hasty.givesUp()
 	c.must("patch", "minicluster", hasty.name, "--type=merge", `--patch={"spec":{"elastic":{"startTimeout":"1h"}}}`)
 	c.startAgain(dns)

@@ -76,8 +76,8 @@ func playEnqueue(s *stage) {
 	s.awaitWaiting("default", "never: "+v1alpha2.ReasonNeverFits)
 	s.awaitWaiting("two-nodes", "over-capacity: "+v1alpha2.ReasonNotAllowed)
 	s.awaitSuccess("behind")
-	if smaller := s.awaitSuccess("smaller"); s.admittedSizes(smaller)[0] != 2 {
-		s.t.Errorf("smaller was admitted at %v", s.admittedSizes(smaller))
+	if sizes := s.admittedSizes(s.awaitSuccess("smaller")); sizes[0] != 2 {
+		s.t.Errorf("smaller was admitted at %v", sizes)
 	}
 	for _, name := range []string{"never", "over-capacity", "no-such-queue"} {
 		s.neverHad(name)
@@ -383,7 +383,7 @@ func TestNamespaceQueue(t *testing.T) {
 func TestNamespaceSelector(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 1)
-	s.patch(queueOf(s), `{"spec":{"namespaceSelector":{"matchLabels":{"team":"a"}}}}`)
+	s.patchQueue(`{"spec":{"namespaceSelector":{"matchLabels":{"team":"a"}}}}`)
 	mc := s.create(s.miniCluster("barred"))
 	s.await(mc, "not allowed", func(mc *v1alpha2.MiniCluster) bool {
 		admitted := condition(mc, v1alpha2.ConditionAdmitted)
@@ -397,7 +397,7 @@ func TestNamespaceSelector(t *testing.T) {
 func TestNamespaceChangesQueue(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 1)
-	s.patch(queueOf(s), `{"spec":{"suspended":true}}`)
+	s.patchQueue(`{"spec":{"suspended":true}}`)
 	setQueue := func(label string) {
 		s.patch(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}, `{"metadata":{"labels":{%q:%q}}}`, v1alpha2.QueueLabel, label)
 	}
@@ -430,7 +430,7 @@ func TestSuspendedQueue(t *testing.T) {
 	queue := &v1alpha2.MiniClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}
 	running := s.create(s.miniCluster("running").PodAnnotation(simulator.Runtime, untilTold))
 	s.awaitState(running, v1alpha2.StateRunning)
-	s.patch(queue, `{"spec":{"suspended":true}}`)
+	s.patchQueue(`{"spec":{"suspended":true}}`)
 	waiting := s.create(s.miniCluster("waiting"))
 	s.await(waiting, "told that its queue is suspended", func(mc *v1alpha2.MiniCluster) bool {
 		return strings.Contains(condition(mc, v1alpha2.ConditionAdmitted).Message, "suspended")
@@ -791,28 +791,32 @@ func (s *stage) awaitEvent(name, reason string) {
 // leads is how often a MiniCluster was started: each time it tells so.
 func (s *stage) leads(name string) int { return s.events(name)["Started"] }
 
-// admittedSizes are those at which it was admitted, by its events.
+// admittedSizes waits for the events of its admissions, and returns the sizes.
 func (s *stage) admittedSizes(mc *v1alpha2.MiniCluster) []int {
 	s.t.Helper()
-	var list corev1.EventList
-	if err := s.client.List(s.ctx, &list, client.InNamespace(corev1.NamespaceDefault)); err != nil {
-		s.t.Fatal(err)
-	}
 	var sizes []int
-	for i := range list.Items {
-		e := &list.Items[i]
-		var size, wanted int
-		if e.InvolvedObject.UID != mc.UID || e.Reason != v1alpha2.ReasonAdmitted {
-			continue
+	eventually(s.t, func() error {
+		var list corev1.EventList
+		if err := s.client.List(s.ctx, &list, client.InNamespace(corev1.NamespaceDefault)); err != nil {
+			return err
 		}
-		if _, err := fmt.Sscanf(e.Message, "Placed %d of %d brokers", &size, &wanted); err != nil {
-			s.t.Fatalf("event %q: %v", e.Message, err)
+		sizes = nil
+		for i := range list.Items {
+			e := &list.Items[i]
+			var size, wanted int
+			if e.InvolvedObject.UID != mc.UID || e.Reason != v1alpha2.ReasonAdmitted {
+				continue
+			}
+			if _, err := fmt.Sscanf(e.Message, "Placed %d of %d brokers", &size, &wanted); err != nil {
+				return fmt.Errorf("event %q: %w", e.Message, err)
+			}
+			sizes = append(sizes, size)
 		}
-		sizes = append(sizes, size)
-	}
-	if len(sizes) == 0 {
-		s.t.Fatalf("no event tells that %s was admitted", mc.Name)
-	}
+		if len(sizes) == 0 {
+			return fmt.Errorf("no event tells that %s was admitted", mc.Name)
+		}
+		return nil
+	})
 	return sizes
 }
 

@@ -25,7 +25,7 @@ import (
 // that the rank leaves, and whether it was idle.
 type departures struct {
 	mutex sync.Mutex
-	told  idset.Set    // by the lead's pod, as it is
+	told  idset.Set    // by the lead's pod, at any time: the informer keeps no order among pods
 	ready map[int]bool // pods that run, by rank
 	left  []int
 	wrong []string
@@ -55,7 +55,8 @@ func (d *departures) see(pod *corev1.Pod) {
 	switch {
 	case pod.DeletionTimestamp == nil && pod.Status.Phase == corev1.PodRunning:
 		if d.ready[rank] = protocol.Read(pod).Broker.Ready; rank == 0 {
-			d.told, _ = idset.Parse(protocol.Read(pod).Drain)
+			drain, _ := idset.Parse(protocol.Read(pod).Drain)
+			d.told = idset.Union(d.told, drain)
 		}
 	case pod.DeletionTimestamp != nil && running:
 		if !d.told.Has(int64(rank)) {

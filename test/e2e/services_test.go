@@ -51,7 +51,9 @@ func TestServices(t *testing.T) {
 	if service.Spec.Hostname != "first-services" || service.Spec.Subdomain != "first" || service.Labels[v1alpha2.RankLabel] != "services" {
 		t.Errorf("its host is %s in %s, its labels are %v", service.Spec.Hostname, service.Spec.Subdomain, service.Labels)
 	}
-	s.await(first, "on three nodes", func(mc *v1alpha2.MiniCluster) bool { return mc.Status.Nodes == 3 && mc.Status.Size == 2 })
+	s.await(first, "on three nodes", func(mc *v1alpha2.MiniCluster) bool {
+		return state(mc) == v1alpha2.StateRunning && mc.Status.Nodes == 3 && mc.Status.Size == 2
+	})
 
 	if err := env.client.Status().Patch(s.ctx, service, client.RawPatch(types.MergePatchType, []byte(`{"status":{"phase":"Failed"}}`))); err != nil {
 		t.Fatal(err)

@@ -129,7 +129,7 @@ func TestNameClash(t *testing.T) {
 func TestNameClashAfterCheck(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 1)
-	s.patch(queueOf(s), `{"spec":{"suspended":true}}`)
+	s.patchQueue(`{"spec":{"suspended":true}}`)
 	mc := s.create(s.miniCluster("clash"))
 	s.await(mc, "waiting", func(mc *v1alpha2.MiniCluster) bool {
 		return condition(mc, v1alpha2.ConditionAdmitted).Reason == v1alpha2.ReasonNotAllowed

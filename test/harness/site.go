@@ -101,12 +101,31 @@ func (s *Site) takeNodes(n int) (free time.Time) {
 
 // Clear deletes all MiniClusters, and waits until nothing is left of them.
 func (s *Site) Clear() {
-	if err := s.Cluster.Client.DeleteAllOf(s.Ctx, &v1alpha2.MiniCluster{}, client.InNamespace(s.Namespace)); err != nil {
+	if err := Poll(s.deleteSome); err != nil {
 		s.T.Error(err)
 	}
 	if err := Poll(s.NothingLeft); err != nil {
 		s.T.Errorf("something is left over: %v", err)
 	}
+}
+
+// deleteSome deletes MiniClusters; an error says that there are more. The API server deletes one after the other, and a
+// request may not take longer than a minute.
+func (s *Site) deleteSome() error {
+	some := &client.DeleteAllOfOptions{ListOptions: client.ListOptions{Namespace: s.Namespace, Limit: 250}}
+	if err := s.Cluster.Client.DeleteAllOf(s.Ctx, &v1alpha2.MiniCluster{}, some); err != nil {
+		return err
+	}
+	var list v1alpha2.MiniClusterList
+	if err := s.Cluster.Client.List(s.Ctx, &list, client.InNamespace(s.Namespace)); err != nil {
+		return err
+	}
+	for i := range list.Items {
+		if list.Items[i].DeletionTimestamp == nil {
+			return fmt.Errorf("%s is not deleted", list.Items[i].Name)
+		}
+	}
+	return nil
 }
 
 // Close deletes the namespace, and gives the nodes back.
