@@ -173,8 +173,8 @@ fe_exit() {
   [[ $code != 0 || ! -s $fe_here/stop ]] || exit 143
 }
 
-fe_leaving=${FE_READY%/*}/leaving                                   # members.sh makes this file
-fe_began=${FE_READY%/*}/began                                       # and lead.sh this one, when it runs the command
+fe_leaving=${FE_READY%/*}/leaving # members.sh makes this file
+fe_began=${FE_READY%/*}/began     # and lead.sh this one, when it runs the command
 fe_said=${FE_READY%/*}/said
 rm -f "$FE_READY" "$fe_leaving" "$fe_began" "$fe_said" "${FE_READY%/*}/joined" # files of an earlier container of this pod
 fe_exit_code='' fe_obeying=''
