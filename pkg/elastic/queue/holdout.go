@@ -32,7 +32,10 @@ func (c *cycle) holdOut() {
 		}
 		longest := e.runs(len(e.nodes)) - e.Expected
 		patient := fewLeft && e.Learned
-		if others && !patient {
+		switch {
+		case others && patient: // it gains as much as it waits, at least
+			longest /= 2
+		case others:
 			longest = min(longest, time.Duration(mostIdle*float64(e.runs(len(e.nodes)))))
 		}
 		size, at := c.better(e, c.now.Add(longest), first)

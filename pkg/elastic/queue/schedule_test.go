@@ -621,6 +621,9 @@ func TestHoldsOutForMore(t *testing.T) {
 		"unless these want little, and its run time was learned": {
 			cluster: until(21).wait(with(anySize, learned), gang("b", 8, 0)), want: "a WaitingForSize, b NoRoom",
 		},
+		"but not for longer than it gains": {
+			cluster: until(51).wait(with(anySize, learned), gang("b", 8, 0)), want: "a Admitted 32, b NoRoom",
+		},
 		"but not if these want all nodes": {
 			cluster: until(21).wait(with(anySize, learned), gang("b", 8, 0), gang("c", 64, 0)), want: "a Admitted 32, c NoRoom, b WaitingForTurn",
 		},
