@@ -30,24 +30,24 @@ func (c *cycle) holdOut() {
 		if e.Expected == 0 || e.StartsAtOnce || len(e.nodes) == e.Sizing.Size || !e.HoldUntil.IsZero() {
 			continue
 		}
-		longest := e.runs(len(e.nodes)) - e.Expected
-		patient := fewLeft && e.Learned
+		placed, patient := len(e.nodes), fewLeft && e.Learned
+		longest := e.runs(placed) - e.Expected
 		switch {
 		case others && patient: // it gains as much as it waits, at least
 			longest /= 2
 		case others:
-			longest = min(longest, time.Duration(mostIdle*float64(e.runs(len(e.nodes)))))
+			longest = min(longest, time.Duration(mostIdle*float64(e.runs(placed))))
 		}
 		size, at := c.better(e, c.now.Add(longest), first)
 		if size == 0 {
 			continue
 		}
-		placed := len(e.nodes)
 		c.state.unplace(e, placed)
-		e.nodes, c.ends = nil, nil
-		e.HoldFor, e.HoldUntil = size, at.Add(max(late(e.Expected)-e.Expected, aMoment))
+		e.nodes, c.ends, e.HoldFor = nil, nil, size
 		if patient { // as long as it would gain if the nodes came now
 			e.HoldUntil = c.now.Add(e.runs(placed) - e.runs(size))
+		} else {
+			e.HoldUntil = at.Add(max(late(e.Expected)-e.Expected, aMoment))
 		}
 		e.sizes, e.fullUntil, e.beyond = e.holdsOutFor(), e.HoldUntil, noLimit
 		c.admitted = slices.DeleteFunc(c.admitted, func(other *entry) bool { return other == e })
