@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -146,7 +145,6 @@ func TestNamesAreWrittenTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer watch.Stop()
-	began := wallClock.Now()
 	mc := s.create(s.miniCluster("many").Size(64).CPU("10m").PodAnnotation(simulator.Runtime, untilTold))
 	s.awaitState(mc, v1alpha2.StateRunning)
 	s.awaitNames("many", mc)
@@ -160,8 +158,8 @@ func TestNamesAreWrittenTogether(t *testing.T) {
 		}
 	}
 	t.Logf("names were written %d times: %v", len(writes), writes)
-	if most := 4 + int(wallClock.Since(began)/(500*time.Millisecond)); len(writes) > min(most, 64) {
-		t.Errorf("names of 64 pods were written %d times, and not at most %d times: %v", len(writes), most, writes)
+	if len(writes) > 32 { // half of what one write for each pod would be, on the busiest machine
+		t.Errorf("names of 64 pods were written %d times: %v", len(writes), writes)
 	}
 }
 
