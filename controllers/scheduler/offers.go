@@ -128,8 +128,8 @@ func (s *Scheduler) enter(e *entry) *entry {
 			return before
 		}
 		s.ledger.Forget(before.miniCluster.UID)
-		if before.miniCluster.UID == mc.UID && before.queue == e.queue { // it holds out once
-			e.decision.HoldFor, e.decision.HoldUntil = before.decision.HoldFor, before.decision.HoldUntil
+		if before.miniCluster.UID == mc.UID && before.queue == e.queue { // it holds out for so long
+			e.decision.Held = before.decision.Held
 		}
 	}
 	pod := kueue.Confine(e.pod, e.quota)

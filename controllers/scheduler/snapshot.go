@@ -105,7 +105,7 @@ func (s *Scheduler) gangNow(gang *queue.Gang, e *entry, q *v1alpha2.MiniClusterQ
 	}
 	*gang = e.gang
 	gang.Blocked = elastic.Earliest(gang.Blocked, e.decision.Blocked)
-	gang.HoldFor, gang.HoldUntil = e.decision.HoldFor, e.decision.HoldUntil
+	gang.Held = e.decision.Held
 	if s.Autoscaler != nil && q != nil && q.Spec.ScaleUp != nil {
 		gang.Asked, gang.AskProblem = s.Autoscaler.Asked(e.NamespacedName, e.miniCluster.UID)
 	}

@@ -71,15 +71,16 @@ func (s *simulator) playLead(ctx context.Context, lead *corev1.Pod, online []*co
 
 // await begins the command if enough brokers are online. Otherwise it returns when to check again.
 func (s *simulator) await(ctx context.Context, lead *corev1.Pod, online []*corev1.Pod, r *run, play play, now time.Time) (again time.Duration, err error) {
-	settings, err := s.settings(ctx, lead)
-	if err != nil {
-		return 0, err
+	if r.settings == nil {
+		if r.settings, err = s.settings(ctx, lead); err != nil {
+			return 0, err
+		}
 	}
 	target := protocol.Read(lead).Quorum
 	if target == 0 {
-		target = settings.sizing.Size
+		target = r.settings.sizing.Size
 	}
-	timeout := r.since.Add(settings.quorumTimeout + min(settings.quorumTimeout, alone))
+	timeout := r.since.Add(r.settings.quorumTimeout + min(r.settings.quorumTimeout, alone))
 	r.leave(lead, online, play.busy, now)
 	if err := s.tellFollowers(ctx, online, r, now); err != nil {
 		return 0, err
@@ -92,18 +93,18 @@ func (s *simulator) await(ctx context.Context, lead *corev1.Pod, online []*corev
 	case now.Before(timeout):
 		return timeout.Sub(now), nil
 	default:
-		nodes = settings.sizing.LargestWithin(len(online))
+		nodes = r.settings.sizing.LargestWithin(len(online))
 	}
 	if nodes > 0 {
-		r.begin(settings, online, nodes, now)
+		r.begin(online, nodes, now)
 		r.resume(s.savedOf(lead), play.runtime)
 	}
 	return 0, nil
 }
 
 // begin begins the command on a number of nodes.
-func (r *run) begin(settings *settings, online []*corev1.Pod, nodes int, now time.Time) {
-	r.kind, r.began, r.settings = settings.kind, now, settings
+func (r *run) begin(online []*corev1.Pod, nodes int, now time.Time) {
+	r.kind, r.began = r.settings.kind, now
 	slices.SortFunc(online, byRank)
 	r.runOn(online[:nodes], now)
 }

@@ -79,7 +79,7 @@ func (o *ours) keep(made *queue.Decision, now time.Duration, d *decision) {
 		return
 	}
 	g := o.gangs[j]
-	g.Blocked, g.HoldFor, g.HoldUntil = made.Blocked, made.HoldFor, made.HoldUntil
+	g.Blocked, g.Held = made.Blocked, made.Held
 	o.gangs[j] = g
 	d.lookAt(made.LookAgain, now)
 }

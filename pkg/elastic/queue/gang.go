@@ -63,10 +63,8 @@ type Gang struct {
 	StartsAtOnce bool
 	// Urgent is true if the gang must not be put off: quota or nodes are kept for it, or it may not start later.
 	Urgent bool
-	// HoldFor is the smallest size at which the gang starts before HoldUntil, because it ends sooner with that size;
-	// zero if it never held out so. Both come from the Decision of the cycle before.
-	HoldFor   int
-	HoldUntil time.Time
+	// Held is how the gang holds out, or held out last. It comes from the Decision of the cycle before.
+	Held Hold
 	// Distinct is true if each pod gets a node of its own while there are nodes with room.
 	Distinct bool
 	// Asked is what an autoscaler was asked for the gang; nil if nothing.
@@ -253,9 +251,9 @@ type Decision struct {
 	Head bool
 	// PutOff is true if the gang has room, and waits until fewer pods are to be made.
 	PutOff bool
-	// Blocked, HoldFor and HoldUntil are for the next cycle's Gang.
-	Blocked, HoldUntil time.Time
-	HoldFor            int
+	// Blocked and Held are for the next cycle's Gang.
+	Blocked time.Time
+	Held    Hold
 	// LookAgain is when time alone may change the verdict; zero if it never does.
 	LookAgain time.Time
 }

@@ -4,6 +4,7 @@
 package queue
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -16,10 +17,18 @@ const mostIdle = 0.1
 // aMoment is how much later than expected short gangs may end: to start and to end takes some of their time.
 const aMoment = 2 * time.Second
 
+// Hold is how a gang holds out for more nodes, because it ends sooner with them.
+type Hold struct {
+	// For is the smallest size at which the gang starts before Until; 0 if it never held out.
+	For int
+	// Since is when the gang held out first.
+	Since, Until time.Time
+}
+
 // holdOut lets gangs wait that were placed at less than their size, if they end sooner with more nodes that are
 // expected to become free. Meanwhile their nodes are idle, so they wait only shortly while others wait. If those want no
 // more than the cluster holds, not much is left, and gangs at a part of their size would end last: these wait for longer,
-// if their run times were learned. (Estimates of users are too long.) Each gang does so once.
+// if their run times were learned, and more than once. (Estimates of users are too long.) Others hold out once.
 func (c *cycle) holdOut() {
 	if len(c.admitted) == 0 {
 		return
@@ -27,29 +36,29 @@ func (c *cycle) holdOut() {
 	first, others := c.before()
 	fewLeft := !c.wantMore(func(e *entry) bool { return len(e.nodes) == 0 })
 	for _, e := range slices.Clone(c.admitted) {
-		if e.Expected == 0 || e.StartsAtOnce || len(e.nodes) == e.Sizing.Size || !e.HoldUntil.IsZero() {
+		placed, patient := len(e.nodes), fewLeft && e.Learned
+		if e.Expected == 0 || e.StartsAtOnce || placed == e.Sizing.Size || !patient && !e.Held.Since.IsZero() {
 			continue
 		}
-		placed, patient := len(e.nodes), fewLeft && e.Learned
-		longest := e.runs(placed) - e.Expected
+		since := cmp.Or(e.Held.Since, c.now)
+		gain := e.runs(placed) - e.Expected
+		longest := gain
 		switch {
 		case others && patient: // it gains as much as it waits, at least
 			longest /= 2
 		case others:
 			longest = min(longest, time.Duration(mostIdle*float64(e.runs(placed))))
 		}
-		size, at := c.better(e, c.now.Add(longest), first)
+		size, at := c.better(e, since.Add(longest), first)
 		if size == 0 {
 			continue
 		}
 		c.state.unplace(e, placed)
-		e.nodes, c.ends, e.HoldFor = nil, nil, size
-		if patient { // as long as it would gain if the nodes came now
-			e.HoldUntil = c.now.Add(e.runs(placed) - e.runs(size))
-		} else {
-			e.HoldUntil = at.Add(max(late(e.Expected)-e.Expected, aMoment))
+		e.nodes, c.ends, e.Held = nil, nil, Hold{For: size, Since: since, Until: since.Add(gain)}
+		if !patient {
+			e.Held.Until = at.Add(max(late(e.Expected)-e.Expected, aMoment))
 		}
-		e.sizes, e.fullUntil, e.beyond = e.holdsOutFor(), e.HoldUntil, noLimit
+		e.sizes, e.fullUntil, e.beyond = e.holdsOutFor(), e.Held.Until, noLimit
 		c.admitted = slices.DeleteFunc(c.admitted, func(other *entry) bool { return other == e })
 		first = append(first, e)
 	}
@@ -73,7 +82,7 @@ func (c *cycle) before() (first []*entry, others bool) {
 }
 
 // holdsOutFor are the sizes at which a gang starts while it holds out: at least the largest.
-func (e *entry) holdsOutFor() elastic.Ladder { return e.sizes.From(e.HoldFor) }
+func (e *entry) holdsOutFor() elastic.Ladder { return e.sizes.From(e.Held.For) }
 
 // better is the size, and its time, with which a gang ends soonest; 0 if it had better start now. Others get
 // their nodes first.

@@ -73,7 +73,7 @@ func (r *run) message() string {
 
 // decision is the verdict on a gang; before is the number of gangs ahead of it.
 func (c *cycle) decision(e *entry, before int) Decision {
-	d := Decision{Gang: e.ID, Verdict: e.verdict, Message: e.message, Blocked: e.Blocked, HoldFor: e.HoldFor, HoldUntil: e.HoldUntil}
+	d := Decision{Gang: e.ID, Verdict: e.verdict, Message: e.message, Blocked: e.Blocked, Held: e.Held}
 	switch {
 	case e.verdict != "":
 		return d
@@ -88,8 +88,8 @@ func (c *cycle) decision(e *entry, before int) Decision {
 		c.decideHead(e, &d)
 	case c.limitOf(e) != noLimit:
 		d.Verdict, d.Message = elastic.NotAllowed, e.userMessage(c.limitOf(e))
-	case e.HoldUntil.After(c.now):
-		d.Verdict, d.Message = elastic.WaitingForSize, fmt.Sprintf("holds out for %d brokers, with which it ends sooner", e.HoldFor)
+	case e.Held.Until.After(c.now):
+		d.Verdict, d.Message = elastic.WaitingForSize, fmt.Sprintf("holds out for %d brokers, with which it ends sooner", e.Held.For)
 	case e.BestEffort:
 		d.Verdict, d.Message = elastic.NoRoom, c.why(e)
 	default:

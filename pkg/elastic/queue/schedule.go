@@ -242,8 +242,8 @@ func (c *cycle) prepare(e *entry) {
 	}
 	if until.After(c.now) {
 		e.fullUntil, e.sizes = until, e.sizes.From(e.sizes.Most())
-	} else if e.HoldUntil.After(c.now) {
-		e.holdsOut, e.fullUntil = true, e.HoldUntil
+	} else if e.Held.Until.After(c.now) {
+		e.holdsOut, e.fullUntil = true, e.Held.Until
 		e.sizes = e.holdsOutFor()
 	}
 }

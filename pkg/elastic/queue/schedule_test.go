@@ -598,7 +598,9 @@ func TestHoldsOutForMore(t *testing.T) {
 	expects := func(g *Gang) { g.Expected = 100 * time.Second }
 	learned := func(g *Gang) { g.Learned = true }
 	held := func(second int) func(*Gang) {
-		return func(g *Gang) { g.HoldFor, g.HoldUntil = 64, noon.Add(time.Duration(second)*time.Second) }
+		return func(g *Gang) {
+			g.Held = Hold{For: 64, Since: noon, Until: noon.Add(time.Duration(second) * time.Second)}
+		}
 	}
 	half := func(change ...func(*Gang)) Gang { return with(with(twice(32, "a", 0), expects), change...) }
 	anySize := with(elasticGang("a", 32, 64, 0, 0), expects)
@@ -610,7 +612,7 @@ func TestHoldsOutForMore(t *testing.T) {
 		"when the others end is not known": {cluster: newCluster(64).run(gang("r", 32, 0), 32, 0).wait(half()), want: "a Admitted 32"},
 		"nobody takes what it leaves idle": {
 			cluster: newCluster(10).run(with(gang("r", 6, 0), func(g *Gang) { g.Expected = 130 * time.Second }), 6, 0).
-				wait(with(elasticGang("a", 4, 8, 2, 0), expects, func(g *Gang) { g.HoldFor, g.HoldUntil = 8, noon.Add(140*time.Second) }), gang("b", 2, 3)), second: 101,
+				wait(with(elasticGang("a", 4, 8, 2, 0), expects, func(g *Gang) { g.Held = Hold{For: 8, Until: noon.Add(140 * time.Second)} }), gang("b", 2, 3)), second: 101,
 			want: "a WaitingForSize, b WaitingForTurn",
 		},
 		"how long it runs is not known":          {cluster: until(5).wait(twice(32, "a", 0)), want: "a Admitted 32"},
@@ -627,7 +629,13 @@ func TestHoldsOutForMore(t *testing.T) {
 		"but not if these want all nodes": {
 			cluster: until(21).wait(with(anySize, learned), gang("b", 8, 0), gang("c", 64, 0)), want: "a Admitted 32, c NoRoom, b WaitingForTurn",
 		},
-		"it holds out once":            {cluster: until(50).wait(half(held(10))), second: 11, want: "a Admitted 32"},
+		"it holds out once": {cluster: until(50).wait(half(held(10))), second: 11, want: "a Admitted 32"},
+		"one whose run time was learned holds out again, if few are left": {
+			cluster: until(21).wait(with(anySize, held(10), learned), gang("b", 8, 0)), second: 11, want: "a WaitingForSize, b NoRoom",
+		},
+		"but not for longer than it gains in all": {
+			cluster: until(51).wait(with(anySize, held(10), learned), gang("b", 8, 0)), second: 11, want: "a Admitted 32, b NoRoom",
+		},
 		"until then only at that size": {cluster: until(50).wait(half(held(12))), second: 11, want: "a WaitingForSize"},
 		"they are free":                {cluster: newCluster(64).wait(half(held(12))), second: 11, want: "a Admitted 64"},
 		"two wait for the same nodes":  {cluster: newCluster(96).run(gang("r", 32, 0), 32, 0, endsAt(65)).wait(half(), with(twice(32, "b", 60), expects)), second: 60, want: "a WaitingForSize, b Admitted 32"},
@@ -648,8 +656,8 @@ func TestHoldsOutIfOthersAreLate(t *testing.T) {
 	} {
 		c := newCluster(64).run(gang("r", 32, 0), 32, 0, endsAt(3)).wait(with(twice(32, "a", 0), func(g *Gang) { g.Expected, g.Learned = tc.expected, tc.learned }))
 		d := Schedule(c.snap, c.room, noon).Decisions[0]
-		if want := noon.Add(tc.want); !d.HoldUntil.Equal(want) {
-			t.Errorf("%+v: it holds out until %s, want %s", tc, d.HoldUntil, want)
+		if want := noon.Add(tc.want); !d.Held.Until.Equal(want) {
+			t.Errorf("%+v: it holds out until %s, want %s", tc, d.Held.Until, want)
 		}
 	}
 }

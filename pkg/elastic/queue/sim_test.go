@@ -153,7 +153,7 @@ func (s *simulation) start(cycle Result) {
 		if d.Verdict == elastic.NoRoom && g.Blocked.IsZero() {
 			s.say("%s waits: %s", g.Name, d.Message)
 		}
-		g.Blocked, g.HoldFor, g.HoldUntil = d.Blocked, d.HoldFor, d.HoldUntil
+		g.Blocked, g.Held = d.Blocked, d.Held
 		s.lookAgain = elastic.Earliest(s.lookAgain, d.LookAgain)
 	}
 }
@@ -414,7 +414,7 @@ func randomCluster(random *rand.Rand) *cluster {
 			g.Expected, g.StartsAtOnce = time.Duration(1+pick(100))*time.Second, pick(2) == 0
 		}
 		if pick(9) == 0 {
-			g.HoldFor, g.HoldUntil = 1+pick(size), noon.Add(time.Duration(pick(90))*time.Second)
+			g.Held = Hold{For: 1 + pick(size), Since: noon, Until: noon.Add(time.Duration(pick(90)) * time.Second)}
 		}
 		if pick(3) == 0 {
 			g.Blocked = noon.Add(time.Duration(pick(60)) * time.Second)
