@@ -49,7 +49,7 @@ func (c *cycle) holdOut() {
 		case others:
 			longest = min(longest, time.Duration(mostIdle*float64(e.runs(placed))))
 		}
-		size, at := c.better(e, since.Add(longest), first)
+		size, at := c.better(e, elastic.Earliest(c.now.Add(longest), since.Add(gain)), first)
 		if size == 0 {
 			continue
 		}
