@@ -6,13 +6,9 @@ package localcluster
 import (
 	"cmp"
 	"context"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"embed"
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -21,7 +17,6 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -30,49 +25,11 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// DefaultPort is the default of a cluster's first port.
-const DefaultPort = 6550
-
-// Ports of a cluster, counted from the first one.
-const (
-	portAPIServer = iota
-	portEtcd
-	portEtcdPeer
-	// PortControllerManager, PortScheduler and PortKwok serve the metrics of these programs.
-	PortControllerManager
-	PortScheduler
-	PortKwok
-	// PortMetrics, PortHealth and PortDashboard are for a manager that runs beside the cluster.
-	PortMetrics
-	PortHealth
-	PortDashboard
-	portKueueWebhook
-	portKueueHealth
-	portKueueVisibility
-	portKarpenterMetrics
-	portKarpenterHealth
-	portsPerCluster
-)
-
-// Requests per second that the control plane's clients may send. The defaults are 20 for the
-// controller manager and 50 for the scheduler: benchmarks would only measure these limits.
-const (
-	clientQPS   = "1000"
-	clientBurst = "2000"
-)
-
 // usualLease is the kubelet's default.
 const usualLease = 40 * time.Second
 
 // startTimeout is how long the control plane may take to answer.
 const startTimeout = 5 * time.Minute
-
-// environments are additional environment variables by program. Without GOGC=300, a quarter of the
-// API server's time is garbage collection.
-var environments = map[string][]string{"kube-apiserver": {"GOGC=300"}}
-
-//go:embed stages/*.yaml
-var stages embed.FS
 
 // Config describes a cluster.
 type Config struct {
@@ -415,231 +372,6 @@ func (c *Cluster) writeKubeconfig(keys *credentials) error {
 	config.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
 	config.CurrentContext = name
 	return clientcmd.WriteToFile(*config, c.Kubeconfig())
-}
-
-func (c *Cluster) writeConfigs() error {
-	scheduler := `apiVersion: kubescheduler.config.k8s.io/v1
-kind: KubeSchedulerConfiguration
-leaderElection: {leaderElect: false}
-clientConnection:
-  kubeconfig: ` + c.Kubeconfig() + `
-  qps: ` + clientQPS + `
-  burst: ` + clientBurst + "\n" + c.control.Scheduler
-	if err := os.WriteFile(c.config("scheduler.yaml"), []byte(scheduler), 0o644); err != nil {
-		return err
-	}
-	entries, err := stages.ReadDir("stages")
-	if err != nil {
-		return err
-	}
-	for _, entry := range entries {
-		data, err := stages.ReadFile("stages/" + entry.Name())
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(c.config("kwok-"+entry.Name()), data, 0o644); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (c *Cluster) config(name string) string { return filepath.Join(c.Dir, "config", name) }
-
-func (c *Cluster) etcdArgs() []string {
-	client, peer := "http://"+c.Address(portEtcd), "http://"+c.Address(portEtcdPeer)
-	return []string{
-		"--data-dir=" + filepath.Join(c.Dir, "etcd"),
-		"--listen-client-urls=" + client, "--advertise-client-urls=" + client,
-		"--listen-peer-urls=" + peer, "--initial-advertise-peer-urls=" + peer, "--initial-cluster=default=" + peer,
-		"--unsafe-no-fsync", // the data is removed with the cluster anyway
-		"--quota-backend-bytes=4294967296", "--log-level=warn",
-	}
-}
-
-func (c *Cluster) apiServerArgs(keys *credentials) ([]string, error) {
-	args := []string{
-		"--etcd-servers=http://" + c.Address(portEtcd),
-		"--bind-address=" + c.host(), "--advertise-address=" + c.host(),
-		"--secure-port=" + strconv.Itoa(c.Port+portAPIServer),
-		"--tls-cert-file=" + keys.certFile, "--tls-private-key-file=" + keys.keyFile,
-		"--token-auth-file=" + keys.tokenFile, "--authorization-mode=RBAC",
-		"--service-account-issuer=https://kubernetes.default.svc",
-		"--service-account-key-file=" + keys.serviceAccountKeyFile,
-		"--service-account-signing-key-file=" + keys.serviceAccountKeyFile,
-		"--service-cluster-ip-range=10.96.0.0/16", "--endpoint-reconciler-type=none",
-		"--allow-privileged",
-		// No limits on requests: benchmarks would only measure these limits.
-		"--max-requests-inflight=0", "--max-mutating-requests-inflight=0", "--enable-priority-and-fairness=false",
-	}
-	args = append(args, c.featureGates()...)
-	if c.control.RuntimeConfig != "" {
-		args = append(args, "--runtime-config="+c.control.RuntimeConfig)
-	}
-	if c.logDenied {
-		args = append(args, "--vmodule=rbac=5")
-	}
-	// With this certificate, the API server passes requests on to servers of further APIs.
-	certFile, keyFile, err := keys.issue("aggregator", &x509.Certificate{
-		Subject: pkix.Name{CommonName: "aggregator"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	})
-	args = append(args, "--proxy-client-cert-file="+certFile, "--proxy-client-key-file="+keyFile,
-		"--client-ca-file="+keys.caFile, "--requestheader-client-ca-file="+keys.caFile, "--requestheader-allowed-names=aggregator",
-		"--requestheader-username-headers=X-Remote-User", "--requestheader-group-headers=X-Remote-Group",
-		"--requestheader-extra-headers-prefix=X-Remote-Extra-")
-	if err != nil || c.network.Name == "" {
-		return args, err
-	}
-	// The API server and the kubelets authenticate each other by certificates.
-	certFile, keyFile, err = keys.issue("kubelet-client", &x509.Certificate{
-		Subject:     pkix.Name{CommonName: "kube-apiserver", Organization: []string{"system:masters"}},
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	})
-	args[slices.Index(args, "--authorization-mode=RBAC")] = "--authorization-mode=Node,RBAC"
-	return append(args,
-		"--kubelet-certificate-authority="+keys.caFile, "--kubelet-preferred-address-types=InternalIP",
-		"--kubelet-client-certificate="+certFile, "--kubelet-client-key="+keyFile), err
-}
-
-// featureGates returns the flag of the feature gates, if there are any.
-func (c *Cluster) featureGates() []string {
-	if c.control.FeatureGates == "" {
-		return nil
-	}
-	return []string{"--feature-gates=" + c.control.FeatureGates}
-}
-
-func (c *Cluster) controllerManagerArgs(keys *credentials) []string {
-	args := c.featureGates()
-	if c.lease > usualLease {
-		args = append(args, "--node-monitor-grace-period="+c.lease.String())
-	}
-	return append(args,
-		"--kubeconfig="+c.Kubeconfig(), "--authentication-kubeconfig="+c.Kubeconfig(), "--authorization-kubeconfig="+c.Kubeconfig(),
-		"--bind-address=127.0.0.1", "--secure-port="+strconv.Itoa(c.Port+PortControllerManager), "--leader-elect=false",
-		"--service-account-private-key-file="+keys.serviceAccountKeyFile, "--root-ca-file="+keys.caFile,
-		// Each controller has an identity of its own, as in most clusters. Admission policies see it.
-		"--use-service-account-credentials",
-		"--kube-api-qps="+clientQPS, "--kube-api-burst="+clientBurst, "--concurrent-job-syncs=20",
-		"--horizontal-pod-autoscaler-sync-period=1s",
-		// No program of the cluster requests a certificate.
-		"--controllers=*,-certificatesigningrequest-approving-controller,-certificatesigningrequest-cleaner-controller,-certificatesigningrequest-signing-controller",
-	)
-}
-
-func (c *Cluster) schedulerArgs() []string {
-	return append(c.featureGates(),
-		"--config="+c.config("scheduler.yaml"),
-		"--authentication-kubeconfig="+c.Kubeconfig(), "--authorization-kubeconfig="+c.Kubeconfig(),
-		"--bind-address=127.0.0.1", "--secure-port="+strconv.Itoa(c.Port+PortScheduler),
-	)
-}
-
-func (c *Cluster) kwokArgs() []string {
-	args := []string{
-		"--kubeconfig=" + c.Kubeconfig(), "--server-address=" + c.Address(PortKwok),
-		"--manage-nodes-with-label-selector=" + simulatedLabel + "=" + simulatedValue,
-		"--node-lease-duration-seconds=" + strconv.Itoa(int(c.lease.Seconds())),
-		"--node-ip=127.0.0.1", "--v=WARN",
-	}
-	entries, _ := stages.ReadDir("stages") // writeConfigs has read this directory
-	for _, entry := range entries {
-		args = append(args, "--config="+c.config("kwok-"+entry.Name()))
-	}
-	return args
-}
-
-// choosePorts returns the first one of consecutive free ports: the given port, or any if that is 0.
-func choosePorts(first int) (int, error) {
-	if first != 0 {
-		if busy := busyPort(first); busy != 0 {
-			return 0, fmt.Errorf("port %d of 127.0.0.1 is in use; a cluster needs %d ports from PORT (%d) on: choose another PORT",
-				busy, portsPerCluster, first)
-		}
-		return first, nil
-	}
-	for range 100 { // no two clusters share a port of which one does not listen yet
-		if first = 20000 + portsPerCluster*rand.IntN(12000/portsPerCluster); busyPort(first) == 0 {
-			return first, nil
-		}
-	}
-	return 0, errors.New("finding free ports: none in a hundred tries")
-}
-
-func busyPort(first int) int {
-	for port := first; port < first+portsPerCluster; port++ {
-		listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-		if err != nil {
-			return port
-		}
-		_ = listener.Close()
-	}
-	return 0
-}
-
-// Status describes a cluster.
-type Status struct {
-	Cluster   *Cluster
-	Version   string // of Kubernetes
-	Nodes     int
-	Ready     int // nodes
-	Pods      int
-	Processes []ProcessStatus
-}
-
-// ProcessStatus describes a process of a cluster.
-type ProcessStatus struct {
-	Name  string
-	PID   int
-	Alive bool
-	Log   string
-}
-
-// GetStatus returns the status of the cluster in a directory.
-func GetStatus(ctx context.Context, dir string) (*Status, error) {
-	c, err := Open(dir)
-	if err != nil {
-		return nil, err
-	}
-	running, err := processes(dir)
-	if err != nil {
-		return nil, err
-	}
-	status := &Status{Cluster: c}
-	for _, p := range running {
-		status.Processes = append(status.Processes, ProcessStatus{Name: p.Name, PID: p.PID, Alive: p.alive(), Log: p.Log})
-	}
-	client, err := c.client()
-	if err != nil {
-		return nil, err
-	}
-	version, err := client.ServerVersion()
-	if err != nil {
-		return nil, fmt.Errorf("asking the API server: %w", err)
-	}
-	status.Version = version.GitVersion
-	nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("listing nodes: %w", err)
-	}
-	status.Nodes = len(nodes.Items)
-	for i := range nodes.Items {
-		if nodeReady(&nodes.Items[i]) {
-			status.Ready++
-		}
-	}
-	pods, err := client.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return nil, fmt.Errorf("listing pods: %w", err)
-	}
-	status.Pods = len(pods.Items)
-	return status, nil
-}
-
-func nodeReady(node *corev1.Node) bool {
-	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-	})
 }
 
 func ignoreAlreadyExists(err error) error {
