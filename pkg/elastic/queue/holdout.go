@@ -4,7 +4,6 @@
 package queue
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -21,7 +20,7 @@ const aMoment = 2 * time.Second
 type Hold struct {
 	// For is the smallest size at which the gang starts before Until; 0 if it never held out.
 	For int
-	// Since is when the gang held out first.
+	// Since is when the gang began to hold out, also for other sizes.
 	Since, Until time.Time
 }
 
@@ -40,7 +39,10 @@ func (c *cycle) holdOut() {
 		if e.Expected == 0 || e.StartsAtOnce || placed == e.Sizing.Size || !patient && !e.Held.Since.IsZero() {
 			continue
 		}
-		since := cmp.Or(e.Held.Since, c.now)
+		since := e.Held.Since
+		if c.now.After(e.Held.Until.Add(aMoment)) { // it does not hold out any more, but had no nodes
+			since = c.now
+		}
 		gain := e.runs(placed) - e.Expected
 		longest := gain
 		switch {

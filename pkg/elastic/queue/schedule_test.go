@@ -634,7 +634,10 @@ func TestHoldsOutForMore(t *testing.T) {
 			cluster: until(21).wait(with(anySize, held(10), learned), gang("b", 8, 0)), second: 11, want: "a WaitingForSize, b NoRoom",
 		},
 		"but not for longer than it gains in all": {
-			cluster: until(101).wait(with(anySize, held(10), learned), gang("b", 8, 0)), second: 80, want: "a Admitted 32, b NoRoom",
+			cluster: until(101).wait(with(anySize, held(79), learned), gang("b", 8, 0)), second: 80, want: "a Admitted 32, b NoRoom",
+		},
+		"unless it had no nodes for a while": {
+			cluster: until(101).wait(with(anySize, held(70), learned), gang("b", 8, 0)), second: 80, want: "a WaitingForSize, b NoRoom",
 		},
 		"until then only at that size": {cluster: until(50).wait(half(held(12))), second: 11, want: "a WaitingForSize"},
 		"they are free":                {cluster: newCluster(64).wait(half(held(12))), second: 11, want: "a Admitted 64"},
