@@ -128,8 +128,8 @@ func (s *Scheduler) enter(e *entry) *entry {
 			return before
 		}
 		s.ledger.Forget(before.miniCluster.UID)
-		if before.miniCluster.UID == mc.UID && before.queue == e.queue { // it holds out for so long
-			e.decision.Held = before.decision.Held
+		if before.miniCluster.UID == mc.UID && before.queue == e.queue {
+			e.decision.Held.Spent = before.decision.Held.Spent // it does not hold out anew
 		}
 	}
 	pod := kueue.Confine(e.pod, e.quota)

@@ -19,15 +19,16 @@ const aMoment = 2 * time.Second
 // Hold is how a gang holds out for more nodes, because it ends sooner with them.
 type Hold struct {
 	// For is the smallest size at which the gang starts before Until; 0 if it never held out.
-	For int
-	// Since is when the gang began to hold out, also for other sizes.
-	Since, Until time.Time
+	For   int
+	Until time.Time
+	// Spent is for how long the gang held out in all, as if each time it had done so until the end.
+	Spent time.Duration
 }
 
 // holdOut lets gangs wait that were placed at less than their size, if they end sooner with more nodes that are
-// expected to become free. Meanwhile their nodes are idle, so they wait only shortly while others wait. If those want no
-// more than the cluster holds, not much is left, and gangs at a part of their size would end last: these wait for longer,
-// if their run times were learned, and more than once. (Estimates of users are too long.) Others hold out once.
+// expected to become free. Meanwhile their nodes are idle. While others wait, a gang waits only shortly, and once. But if
+// those want no more than the cluster holds, gangs at a part of their size would end last. So gangs with learned run times
+// wait for longer then, and more than once, but in all for no longer than they gain. (Estimates of users are too long.)
 func (c *cycle) holdOut() {
 	if len(c.admitted) == 0 {
 		return
@@ -36,14 +37,11 @@ func (c *cycle) holdOut() {
 	fewLeft := !c.wantMore(func(e *entry) bool { return len(e.nodes) == 0 })
 	for _, e := range slices.Clone(c.admitted) {
 		placed, patient := len(e.nodes), fewLeft && e.Learned
-		if e.Expected == 0 || e.StartsAtOnce || placed == e.Sizing.Size || !patient && !e.Held.Since.IsZero() {
+		gain := e.runs(placed) - e.Expected
+		left := gain - e.Held.Spent
+		if e.StartsAtOnce || left <= 0 || e.Held.Spent > 0 && !patient {
 			continue
 		}
-		since := e.Held.Since
-		if c.now.After(e.Held.Until.Add(aMoment)) { // it does not hold out any more, but had no nodes
-			since = c.now
-		}
-		gain := e.runs(placed) - e.Expected
 		longest := gain
 		switch {
 		case others && patient: // it gains as much as it waits, at least
@@ -51,16 +49,15 @@ func (c *cycle) holdOut() {
 		case others:
 			longest = min(longest, time.Duration(mostIdle*float64(e.runs(placed))))
 		}
-		size, at := c.better(e, elastic.Earliest(c.now.Add(longest), since.Add(gain)), first)
+		size, at := c.better(e, c.now.Add(min(longest, left)), first)
 		if size == 0 {
 			continue
 		}
+		until := elastic.Earliest(at.Add(max(late(e.Expected)-e.Expected, aMoment)), c.now.Add(left))
 		c.state.unplace(e, placed)
-		e.nodes, c.ends, e.Held = nil, nil, Hold{For: size, Since: since, Until: since.Add(gain)}
-		if !patient {
-			e.Held.Until = at.Add(max(late(e.Expected)-e.Expected, aMoment))
-		}
-		e.sizes, e.fullUntil, e.beyond = e.holdsOutFor(), e.Held.Until, noLimit
+		e.nodes, c.ends = nil, nil
+		e.Held = Hold{For: size, Until: until, Spent: e.Held.Spent + until.Sub(c.now)}
+		e.sizes, e.fullUntil, e.beyond = e.holdsOutFor(), until, noLimit
 		c.admitted = slices.DeleteFunc(c.admitted, func(other *entry) bool { return other == e })
 		first = append(first, e)
 	}

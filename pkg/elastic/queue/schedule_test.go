@@ -598,9 +598,8 @@ func TestHoldsOutForMore(t *testing.T) {
 	expects := func(g *Gang) { g.Expected = 100 * time.Second }
 	learned := func(g *Gang) { g.Learned = true }
 	held := func(second int) func(*Gang) {
-		return func(g *Gang) {
-			g.Held = Hold{For: 64, Since: noon, Until: noon.Add(time.Duration(second) * time.Second)}
-		}
+		spent := time.Duration(second) * time.Second
+		return func(g *Gang) { g.Held = Hold{For: 64, Until: noon.Add(spent), Spent: spent} }
 	}
 	half := func(change ...func(*Gang)) Gang { return with(with(twice(32, "a", 0), expects), change...) }
 	anySize := with(elasticGang("a", 32, 64, 0, 0), expects)
@@ -612,7 +611,7 @@ func TestHoldsOutForMore(t *testing.T) {
 		"when the others end is not known": {cluster: newCluster(64).run(gang("r", 32, 0), 32, 0).wait(half()), want: "a Admitted 32"},
 		"nobody takes what it leaves idle": {
 			cluster: newCluster(10).run(with(gang("r", 6, 0), func(g *Gang) { g.Expected = 130 * time.Second }), 6, 0).
-				wait(with(elasticGang("a", 4, 8, 2, 0), expects, func(g *Gang) { g.Held = Hold{For: 8, Until: noon.Add(140 * time.Second)} }), gang("b", 2, 3)), second: 101,
+				wait(with(elasticGang("a", 4, 8, 2, 0), expects, func(g *Gang) { g.Held = Hold{For: 8, Until: noon.Add(140 * time.Second), Spent: time.Minute} }), gang("b", 2, 3)), second: 101,
 			want: "a WaitingForSize, b WaitingForTurn",
 		},
 		"how long it runs is not known":          {cluster: until(5).wait(twice(32, "a", 0)), want: "a Admitted 32"},
@@ -634,10 +633,10 @@ func TestHoldsOutForMore(t *testing.T) {
 			cluster: until(21).wait(with(anySize, held(10), learned), gang("b", 8, 0)), second: 11, want: "a WaitingForSize, b NoRoom",
 		},
 		"but not for longer than it gains in all": {
-			cluster: until(101).wait(with(anySize, held(79), learned), gang("b", 8, 0)), second: 80, want: "a Admitted 32, b NoRoom",
+			cluster: until(102).wait(with(anySize, held(79), learned), gang("b", 8, 0)), second: 80, want: "a Admitted 32, b NoRoom",
 		},
-		"unless it had no nodes for a while": {
-			cluster: until(101).wait(with(anySize, held(70), learned), gang("b", 8, 0)), second: 80, want: "a WaitingForSize, b NoRoom",
+		"nor if it starts at once now": {
+			cluster: until(20).wait(with(anySize, held(19), learned, func(g *Gang) { g.StartsAtOnce = true }), gang("b", 8, 0)), second: 11, want: "a Admitted 32, b NoRoom",
 		},
 		"until then only at that size": {cluster: until(50).wait(half(held(12))), second: 11, want: "a WaitingForSize"},
 		"they are free":                {cluster: newCluster(64).wait(half(held(12))), second: 11, want: "a Admitted 64"},
@@ -645,22 +644,20 @@ func TestHoldsOutForMore(t *testing.T) {
 	})
 }
 
-// The others may be late by a part of the expected time, or by a moment if that is short. With a learned run time, a gang
-// holds out for as long as it could gain.
+// The others may be late by a part of the expected time, or by a moment if that is short. But a gang holds out for no
+// longer than it gains, in all.
 func TestHoldsOutIfOthersAreLate(t *testing.T) {
-	for _, tc := range []struct {
-		expected time.Duration
-		learned  bool
-		want     time.Duration
-	}{
-		{100 * time.Second, false, 8 * time.Second},
-		{5 * time.Second, false, 5 * time.Second},
-		{100 * time.Second, true, 100 * time.Second},
+	for _, tc := range []struct{ expected, spent, want time.Duration }{
+		{100 * time.Second, 0, 8 * time.Second},
+		{5 * time.Second, 0, 5 * time.Second},
+		{5 * time.Second, time.Second, 4 * time.Second},
 	} {
-		c := newCluster(64).run(gang("r", 32, 0), 32, 0, endsAt(3)).wait(with(twice(32, "a", 0), func(g *Gang) { g.Expected, g.Learned = tc.expected, tc.learned }))
+		c := newCluster(64).run(gang("r", 32, 0), 32, 0, endsAt(3)).wait(with(twice(32, "a", 0), func(g *Gang) {
+			g.Expected, g.Learned, g.Held.Spent = tc.expected, true, tc.spent
+		}))
 		d := Schedule(c.snap, c.room, noon).Decisions[0]
-		if want := noon.Add(tc.want); !d.Held.Until.Equal(want) {
-			t.Errorf("%+v: it holds out until %s, want %s", tc, d.Held.Until, want)
+		if want := noon.Add(tc.want); !d.Held.Until.Equal(want) || d.Held.Spent != tc.spent+tc.want {
+			t.Errorf("%+v: it holds out until %s, for %s in all, want %s", tc, d.Held.Until, d.Held.Spent, want)
 		}
 	}
 }

@@ -414,7 +414,8 @@ func randomCluster(random *rand.Rand) *cluster {
 			g.Expected, g.StartsAtOnce = time.Duration(1+pick(100))*time.Second, pick(2) == 0
 		}
 		if pick(9) == 0 {
-			g.Held = Hold{For: 1 + pick(size), Since: noon, Until: noon.Add(time.Duration(pick(90)) * time.Second)}
+			spent := time.Duration(pick(90)) * time.Second
+			g.Held = Hold{For: 1 + pick(size), Until: noon.Add(spent), Spent: spent}
 		}
 		if pick(3) == 0 {
 			g.Blocked = noon.Add(time.Duration(pick(60)) * time.Second)
