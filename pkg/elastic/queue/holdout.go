@@ -19,7 +19,8 @@ const aMoment = 2 * time.Second
 // Hold is how a gang holds out for more nodes, because it ends sooner with them.
 type Hold struct {
 	// For is the smallest size at which the gang starts before Until; 0 if it never held out.
-	For   int
+	For int
+	// Until is when the gang starts at any of its sizes again.
 	Until time.Time
 	// Spent is for how long the gang held out in all, as if each time it had done so until the end.
 	Spent time.Duration
@@ -79,6 +80,9 @@ func (c *cycle) before() (first []*entry, others bool) {
 	}
 	return first, others
 }
+
+// holdsOutNow reports whether a gang holds out since an earlier cycle.
+func (e *entry) holdsOutNow(now time.Time) bool { return e.Held.Until.After(now) && !e.StartsAtOnce }
 
 // holdsOutFor are the sizes at which a gang starts while it holds out: at least the largest.
 func (e *entry) holdsOutFor() elastic.Ladder { return e.sizes.From(e.Held.For) }

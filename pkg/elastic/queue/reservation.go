@@ -58,7 +58,7 @@ func (c *cycle) reserve(e *entry) *reservation {
 	}
 	if unknown {
 		r.shadow = time.Time{}
-		r.keepsIdle = e.Held.Until.After(c.now) || !e.Blocked.IsZero() && c.now.Sub(e.Blocked) >= e.queue.Patience
+		r.keepsIdle = e.holdsOutNow(c.now) || !e.Blocked.IsZero() && c.now.Sub(e.Blocked) >= e.queue.Patience
 		r.idle = c.state.fits(e, e.least())
 	}
 	return r

@@ -88,7 +88,7 @@ func (c *cycle) decision(e *entry, before int) Decision {
 		c.decideHead(e, &d)
 	case c.limitOf(e) != noLimit:
 		d.Verdict, d.Message = elastic.NotAllowed, e.userMessage(c.limitOf(e))
-	case e.Held.Until.After(c.now):
+	case e.holdsOutNow(c.now):
 		d.Verdict, d.Message = elastic.WaitingForSize, fmt.Sprintf("holds out for %d brokers, with which it ends sooner", e.Held.For)
 	case e.BestEffort:
 		d.Verdict, d.Message = elastic.NoRoom, c.why(e)

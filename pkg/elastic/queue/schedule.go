@@ -242,7 +242,7 @@ func (c *cycle) prepare(e *entry) {
 	}
 	if until.After(c.now) {
 		e.fullUntil, e.sizes = until, e.sizes.From(e.sizes.Most())
-	} else if e.Held.Until.After(c.now) && !e.StartsAtOnce {
+	} else if e.holdsOutNow(c.now) {
 		e.holdsOut, e.fullUntil = true, e.Held.Until
 		e.sizes = e.holdsOutFor()
 	}

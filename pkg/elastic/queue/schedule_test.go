@@ -647,13 +647,18 @@ func TestHoldsOutForMore(t *testing.T) {
 // The others may be late by a part of the expected time, or by a moment if that is short. But a gang holds out for no
 // longer than it gains, in all.
 func TestHoldsOutIfOthersAreLate(t *testing.T) {
-	for _, tc := range []struct{ expected, spent, want time.Duration }{
-		{100 * time.Second, 0, 8 * time.Second},
-		{5 * time.Second, 0, 5 * time.Second},
-		{5 * time.Second, time.Second, 4 * time.Second},
+	for _, tc := range []struct {
+		expected, spent time.Duration
+		learned         bool
+		want            time.Duration
+	}{
+		{100 * time.Second, 0, false, 8 * time.Second},
+		{5 * time.Second, 0, false, 5 * time.Second},
+		{100 * time.Second, 0, true, 8 * time.Second},
+		{5 * time.Second, time.Second, true, 4 * time.Second},
 	} {
 		c := newCluster(64).run(gang("r", 32, 0), 32, 0, endsAt(3)).wait(with(twice(32, "a", 0), func(g *Gang) {
-			g.Expected, g.Learned, g.Held.Spent = tc.expected, true, tc.spent
+			g.Expected, g.Learned, g.Held.Spent = tc.expected, tc.learned, tc.spent
 		}))
 		d := Schedule(c.snap, c.room, noon).Decisions[0]
 		if want := noon.Add(tc.want); !d.Held.Until.Equal(want) || d.Held.Spent != tc.spent+tc.want {
