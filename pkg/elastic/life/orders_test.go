@@ -74,6 +74,7 @@ func TestOrders(t *testing.T) {
 		"before the start they leave there too": {"uucc", orders(elastic.Drain{Ranks: []int{3}}, rigid), 0, "Drain ranks [3] quorum 3"},
 		"the lead is not drained":               {"uuuu", orders(elastic.Drain{Ranks: []int{0, 1}}, started), 0, "Wait"},
 		"nor more than is above the minimum":    {"uuuu", orders(elastic.Drain{Ranks: []int{1, 2, 3}}, started), 0, "Wait"},
+		"nor more than its tasks allow":         {"uucc", orders(elastic.Drain{Ranks: []int{2, 3}}, threeOrFour), 0, "Wait"},
 		"nor ranks that are not there":          {"uuuu", orders(elastic.Drain{Ranks: []int{4}}, started), 0, "Wait"},
 		"nor others while some leave":           {"uuuu", orders(elastic.Drain{Ranks: []int{1}}, started, leaving(3)), 0, "Wait"},
 		"nor the same once more":                {"uuug", orders(elastic.Drain{Ranks: []int{3}}, started, vacated(3)), time.Minute, "Wait"},
@@ -175,6 +176,11 @@ func order(p Plan) string {
 	return strings.TrimSpace(text)
 }
 
+// threeOrFour allows only sizes of three and four brokers for the tasks.
+func threeOrFour(o *Observation) {
+	o.Policy.Sizing.Tasks, o.Policy.Sizing.SlotsPerNode = elastic.Tasks{AtSize: 17, Fixed: true}, 8
+}
+
 func TestShrinkTo(t *testing.T) {
 	started := func(o *Observation) { o.Started, o.Policy.Malleable = noon, true }
 	cases := map[string]struct {
@@ -186,6 +192,7 @@ func TestShrinkTo(t *testing.T) {
 		"a malleable command":              {"uuuu", started, 3, "[3] true"},
 		"brokers that are not up go first": {"ucuu", started, 2, "[1 3] true"},
 		"not below the minimum":            {"uuuu", started, 1, "[1 2 3] false"},
+		"nor below what its tasks allow":   {"uucc", threeOrFour, 2, "[2 3] false"},
 		"nor to nothing":                   {"uuuu", started, 0, "[] false"},
 		"it is as small already":           {"uuuu", started, 4, "[] true"},
 		"also below the minimum": {"uggg", func(o *Observation) {

@@ -201,7 +201,7 @@ func (o *Observation) surplus(size int, left ...int) []int {
 }
 
 // drained drains the ranks that the queue ordered to leave. The lead stays, only one drain runs
-// at a time, and the minimum size remains.
+// at a time, and the smallest size remains that is allowed: a command runs at no other.
 func drained(o *Observation, now time.Time) *Plan {
 	order, ordered := o.Order.(elastic.Drain)
 	if !ordered || o.Admission.Draining != nil {
@@ -217,7 +217,7 @@ func drained(o *Observation, now time.Time) *Plan {
 		}
 	}
 	ranks = union(ranks, nil)
-	if len(ranks) == 0 || o.members()-len(ranks) < o.Policy.Sizing.Min {
+	if len(ranks) == 0 || o.members()-len(ranks) < o.Policy.Sizing.Allowed().Least() {
 		return nil
 	}
 	return o.drain(ranks, "for "+cmp.Or(order.For, "others"), now)

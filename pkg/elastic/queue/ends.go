@@ -60,6 +60,14 @@ func byTime(a, b expectedEnd) int {
 	return cmp.Or(cmp.Compare(min(a.kind, limitKnown), min(b.kind, limitKnown)), a.guess.Compare(b.guess), a.began.Compare(b.began))
 }
 
+// by is when a gang has ended, as far as one can tell; zero if it is leaving for longer than it should.
+func (e *expectedEnd) by() time.Time {
+	if e.kind == leaving {
+		return e.at
+	}
+	return e.guess
+}
+
 // endOf is the end of a gang that starts now at a size.
 func (c *cycle) endOf(e *entry, size int) expectedEnd {
 	end := expectedEnd{id: e.ID, user: e.user, requests: e.Requests, pods: size, kind: limitUnknown, began: c.now}
@@ -200,7 +208,7 @@ func withTies(ends []expectedEnd, n int, after *clusterState, slack time.Duratio
 		if a.kind != limitUnknown || b.kind != limitUnknown {
 			return a.kind == b.kind && !a.at.IsZero() && a.at.Equal(b.at)
 		}
-		return b.began.Sub(a.began) <= slack
+		return b.guess.Sub(a.guess) <= slack && b.began.Sub(a.began).Abs() <= slack
 	}
 	for last < len(ends) && tie(ends[n-1], ends[last]) {
 		last++

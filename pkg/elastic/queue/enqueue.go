@@ -20,8 +20,10 @@ func (c *cycle) enqueue() {
 		}
 		c.takeTurns(q)
 		for _, e := range q.all {
-			if e.verdict == "" && !e.BestEffort {
-				e.place = len(q.waiting)
+			if e.verdict != "" {
+				continue
+			}
+			if e.place = len(q.waiting); !e.BestEffort {
 				q.waiting = append(q.waiting, e)
 			}
 		}

@@ -126,9 +126,13 @@ func (q *jobQueue) guarantees(requests Resources) bool {
 // of its queue waits.
 func (r *run) mayGrow() bool {
 	leaves := r.Ending || r.evicted || len(r.Draining) > 0 || len(r.drains) > 0
-	head := r.queue.head
-	isFree := head == nil || (len(r.queue.Capacity) == 0 && (r.queue.Users.MaxNodes == 0 || head.user != r.user))
-	return r.Malleable && r.Max > len(r.Ranks) && !leaves && isFree && !r.queue.Suspended
+	return r.Malleable && r.Max > len(r.Ranks) && !leaves && !r.queue.Suspended &&
+		!r.usesUp(r.queue.head) && !slices.ContainsFunc(r.queue.holding, r.usesUp)
+}
+
+// usesUp reports whether more ranks may use up what a waiting gang of the queue, if there is one, may have.
+func (r *run) usesUp(e *entry) bool {
+	return e != nil && (len(r.queue.Capacity) > 0 || r.queue.Users.MaxNodes > 0 && e.user == r.user)
 }
 
 // worthRestart reports whether a gang ends sooner with more ranks, although its command stands still while it is run

@@ -40,7 +40,7 @@ func (c *cycle) holdOut() {
 		placed, patient := len(e.nodes), fewLeft && e.Learned
 		gain := e.runs(placed) - e.Expected
 		left := gain - e.Held.Spent
-		if e.StartsAtOnce || left <= 0 || e.Held.Spent > 0 && !patient {
+		if e.StartsAtOnce || e.awaits || left <= 0 || e.Held.Spent > 0 && !patient {
 			continue
 		}
 		longest := gain
@@ -60,7 +60,7 @@ func (c *cycle) holdOut() {
 		e.Held = Hold{For: size, Until: until, Spent: e.Held.Spent + until.Sub(c.now)}
 		e.sizes, e.fullUntil, e.beyond = e.holdsOutFor(), until, noLimit
 		c.admitted = slices.DeleteFunc(c.admitted, func(other *entry) bool { return other == e })
-		first = append(first, e)
+		e.queue.holding, first = append(e.queue.holding, e), append(first, e)
 	}
 }
 

@@ -114,7 +114,8 @@ func (s *profileStep) unplace(e *entry) {
 
 // newProfile is the profile without reservations.
 func (c *cycle) newProfile() *profile {
-	ends, sizes := c.expectedEnds(), map[string]int{}
+	ends, sizes := slices.Clone(c.expectedEnds()), map[string]int{}
+	slices.SortStableFunc(ends, func(a, b expectedEnd) int { return a.by().Compare(b.by()) })
 	for _, e := range c.admitted {
 		sizes[e.ID] = len(e.nodes)
 	}
@@ -124,9 +125,9 @@ func (c *cycle) newProfile() *profile {
 		last := p.steps[len(p.steps)-1]
 		next := profileStep{at: last.at, sizes: maps.Clone(last.sizes)}
 		n, known := 0, true
-		for n < len(ends) && (n < stride || ends[n].guess.Equal(next.at)) {
-			if ends[n].guess.After(next.at) {
-				next.at = ends[n].guess
+		for n < len(ends) && (n < stride || ends[n].by().Equal(next.at)) {
+			if by := ends[n].by(); by.After(next.at) {
+				next.at = by
 			}
 			known = known && !ends[n].at.IsZero()
 			delete(next.sizes, ends[n].id)

@@ -5,6 +5,7 @@ package queue
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -95,9 +96,8 @@ func (c *cycle) decision(e *entry, before int) Decision {
 	default:
 		d.Verdict, d.Message = elastic.WaitingForTurn, e.turnMessage(before)+expectedBy(e.reserved)
 	}
-	if d.LookAgain = elastic.Earliest(d.LookAgain, e.fullUntil, e.takesAt, e.reserved, c.asksUntil(e)); !d.LookAgain.After(c.now) {
-		d.LookAgain = time.Time{}
-	}
+	times := []time.Time{d.LookAgain, e.fullUntil, e.takesAt, e.reserved, c.asksUntil(e)}
+	d.LookAgain = elastic.Earliest(slices.DeleteFunc(times, func(at time.Time) bool { return !at.After(c.now) })...)
 	return d
 }
 

@@ -156,6 +156,11 @@ func TestAwaitNodes(t *testing.T) {
 			cluster: newCluster(4, scaling("default", 16)).wait(with(gang("a", 4, 1), asked(4, 90))), second: 100,
 			want: "a Admitted 4",
 		},
+		"also if more would become free": {
+			cluster: newCluster(8, scaling("default", 4)).run(gang("r", 4, 0), 4, 0, endsAt(105)).
+				wait(with(twice(4, "a", 1), asked(4, 90), func(g *Gang) { g.Expected = 100 * time.Second })), second: 100,
+			want: "a Admitted 4",
+		},
 		"an elastic one does not start with a part of them": {
 			cluster: newCluster(3, scaling("default", 16)).wait(with(elasticGang("a", 2, 8, 1, 0), asked(8, 90))), second: 100,
 			want: "a NodesRequested, a asks for 5 at 8",

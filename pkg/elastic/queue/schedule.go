@@ -86,6 +86,7 @@ type jobQueue struct {
 	waiting  []*entry // those that can be admitted and request something
 	next     int      // index into waiting
 	head     *entry   // the first that was not admitted
+	holding  []*entry // those that hold out since this cycle
 	// profile has the reservations of a conservative queue; nil before backfill.
 	profile *profile
 }

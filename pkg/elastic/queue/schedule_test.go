@@ -142,6 +142,12 @@ func TestAllocate(t *testing.T) {
 				wait(with(gang("a1", 5, 1), func(g *Gang) { g.Queue, g.Blocked = "a", noon }), with(gang("a2", 3, 2), inQueue("a"))), second: 60,
 			want: "a1 NotAllowed, a2 WaitingForTurn",
 		},
+		"also best effort": {
+			cluster: newCluster(20, queue("a", func(q *Queue) { q.Capacity = Resources{"pods": 8} })).run(with(gang("r", 4, 0), inQueue("a")), 4, 0).
+				wait(with(gang("a1", 5, 1), func(g *Gang) { g.Queue, g.Blocked = "a", noon }),
+					with(gang("a2", 3, 2), inQueue("a"), func(g *Gang) { g.BestEffort, g.Requests, g.Class = true, nil, "none" })), second: 60,
+			want: "a1 NotAllowed, a2 NoRoom",
+		},
 		"an elastic gang takes what there is": {
 			cluster: newCluster(5).wait(elasticGang("a", 2, 8, 1, 0)), second: 100,
 			want: "a Admitted 5",
@@ -305,6 +311,11 @@ func TestBackfill(t *testing.T) {
 				wait(gang("a", 6, 1), gang("b", 2, 2)), second: 10,
 			want: "a NoRoom, b Admitted 2 by backfill",
 		},
+		"a gang that began earlier and ends later does not count": {
+			cluster: newCluster(12).run(gang("l", 6, 0), 6, 0).run(with(gang("s", 4, 0), func(g *Gang) { g.Expected = time.Minute }), 4, 100).
+				wait(gang("a", 6, 101), gang("b", 2, 102)), second: 110,
+			want: "a NoRoom, b WaitingForTurn",
+		},
 		"those that may pass go by priority, and not by size": {
 			cluster: newCluster(10).run(with(gang("r", 6, 0), ofPriority(9)), 6, 0, endsAt(100)).
 				wait(with(gang("a", 10, 1), ofPriority(9)), with(gang("b", 2, 3), ofPriority(5), limited(time.Minute)), with(gang("c", 4, 2), limited(time.Minute))), second: 40,
@@ -390,6 +401,12 @@ func TestPreempt(t *testing.T) {
 		"nothing of a gang that changes just now, and may have a surplus then": {
 			cluster: newCluster(6).run(elasticGang("r", 2, 6, 0, 0), 6, 0, changing).wait(with(gang("a", 3, 1), high)), second: 10,
 			want: "a NoRoom",
+		},
+		"no less than the smallest size that its tasks allow": {
+			cluster: newCluster(4).run(with(elasticGang("r", 1, 4, 0, 0), func(g *Gang) {
+				g.Sizing.Tasks, g.Sizing.SlotsPerNode = elastic.Tasks{AtSize: 17, Fixed: true}, 8 // three or four brokers
+			}), 4, 0, malleable).wait(with(gang("a", 2, 1), high)), second: 10,
+			want: "a NoRoom, r is evicted (preempt)",
 		},
 		"nothing for one that never preempts": {
 			cluster: newCluster(10).run(elasticGang("r", 2, 6, 0, 0), 6, 0, malleable).run(gang("s", 4, 0), 4, 0).wait(with(gang("a", 3, 1), high, politely)), second: 10,
@@ -689,6 +706,12 @@ func TestGrow(t *testing.T) {
 				run(elasticGang("r", 2, 3, 0, 0), 3, 0, malleable, upTo(8)).wait(gang("a", 5, 1)).on(5, 10, "a"), second: 10,
 			want: "a NotAllowed",
 		},
+		"not while one holds out for capacity": {
+			cluster: newCluster(20, queue("default", func(q *Queue) { q.Capacity = Resources{"cpu": 7} })).on(0, 8, "r").on(10, 20, "s").
+				run(elasticGang("r", 2, 2, 0, 0), 2, 0, malleable, upTo(8)).run(gang("s", 1, 0), 1, 0, endsAt(5)).
+				wait(with(elasticGang("a", 4, 5, 0, 0), func(g *Gang) { g.Expected = 100 * time.Second })).on(10, 20, "a"),
+			want: "a WaitingForSize",
+		},
 		"not while one waits that depends on guarantees": {
 			cluster: newCluster(10, easy("default"), queue("b", func(q *Queue) { q.Guarantee = Resources{"cpu": 1} })).on(0, 5, "r").on(5, 10, "s").
 				run(elasticGang("r", 2, 3, 0, 0), 3, 0, malleable, upTo(8)).run(gang("s", 2, 0), 2, 0).wait(gang("a", 5, 1)).on(5, 10, "a"), second: 10,
@@ -779,6 +802,17 @@ func TestMessages(t *testing.T) {
 		"c 3 waits for its turn: 1 is before it in queue research",
 	}
 	checkMessages(t, got, want...)
+}
+
+// A gang that waits for ranks that leave is expected when they have left.
+func TestExpectsThoseThatLeave(t *testing.T) {
+	c := newCluster(8, queue("default", func(q *Queue) { q.Backfill = Conservative })).
+		run(gang("r", 8, 0), 8, 0, ending, func(r *Running) { r.EndBy = noon.Add(130 * time.Second) }).wait(gang("a", 5, 1), gang("b", 3, 2))
+	for _, d := range Schedule(c.snap, c.room, noon.Add(100*time.Second)).Decisions {
+		if !d.LookAgain.Equal(noon.Add(130*time.Second)) || !strings.Contains(d.Message, "; it is expected to start by 12:02:10 UTC") {
+			t.Errorf("%s %s, looked at again at %s", d.Gang, d.Message, d.LookAgain)
+		}
+	}
 }
 
 // A gang that has its nodes alone is told why it needs more than its pods request.

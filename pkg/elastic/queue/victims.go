@@ -70,7 +70,7 @@ func (r *run) surplus() int {
 	if !r.Malleable {
 		return 0
 	}
-	return max(r.kept()-r.Sizing.Min, 0)
+	return max(r.kept()-r.Sizing.Allowed().Least(), 0)
 }
 
 // find chooses victims: surplus ranks alone, one whole gang, or several.
