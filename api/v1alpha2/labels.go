@@ -137,10 +137,10 @@ const SchedulerName = "flux-elastic"
 // Names of the replicated jobs of a MiniCluster's JobSet. The name of the lead's job is "0",
 // so that the lead's host name begins with `<name>-0`, as in the Flux Operator.
 const (
-	// LeadJob has the pod of the lead.
+	// LeadJob is the replicated job with the pod of the lead.
 	LeadJob = "0"
-	// WorkersJob has the pods of the followers.
+	// WorkersJob is the replicated job with the pods of the followers.
 	WorkersJob = "w"
-	// ServicesJob has the pod of the services, which is no broker.
+	// ServicesJob is the replicated job with the pod of the services, which is no broker.
 	ServicesJob = "services"
 )

@@ -28,8 +28,12 @@ func (r *Reconciler) consult(seen *observed) (decided bool) {
 			o.Order = withoutQuota(seen)
 		}
 	}
-	if !o.Waits(seen.now) {
+	switch {
+	case !o.Wants(seen.now):
 		r.Scheduler.Skip(mc)
+		return true
+	case !o.Waits(seen.now):
+		r.Scheduler.Postpone(mc)
 		return true
 	}
 	o.Offer = r.offer(seen)
@@ -41,7 +45,7 @@ func (r *Reconciler) offer(seen *observed) elastic.Offer {
 	o, mc := seen.observation, seen.view.MiniCluster
 	switch {
 	case seen.check.unchecked != "":
-		r.Scheduler.Skip(mc)
+		r.Scheduler.Postpone(mc)
 		return elastic.Offer{Verdict: elastic.NotChecked, Message: seen.check.unchecked}
 	case seen.check.refused != "":
 		return r.Scheduler.Refused(mc, seen.check.pod, seen.check.refused)

@@ -89,6 +89,9 @@ type Scheduler interface {
 	// Skip removes a MiniCluster from its queue. Nodes that it was offered and has not taken
 	// become free.
 	Skip(mc *v1alpha2.MiniCluster)
+	// Postpone is Skip for a MiniCluster that waits, and cannot be decided on yet: it was not checked, or pods of before
+	// are going. What an autoscaler was asked for it stays.
+	Postpone(mc *v1alpha2.MiniCluster)
 	// Forget is Skip for a MiniCluster that does not exist any more.
 	Forget(name types.NamespacedName)
 	// QueueOf is the queue of a MiniCluster: the one that it names, or the one of its namespace.
@@ -152,7 +155,7 @@ func (r *Reconciler) pass(ctx context.Context, mc *v1alpha2.MiniCluster, memory 
 		return ctrl.Result{}, err
 	}
 	if err := r.check(ctx, seen); err != nil {
-		r.Scheduler.Skip(seen.view.MiniCluster) // others must not wait for the check
+		r.Scheduler.Postpone(seen.view.MiniCluster) // others must not wait for the check
 		return ctrl.Result{}, err
 	}
 	r.boundPods(seen)

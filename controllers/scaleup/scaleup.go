@@ -59,6 +59,8 @@ type ScaleUp struct {
 	// changed sends the MiniClusters whose objects have changed, and kick asks for a look at the API server.
 	changed chan event.GenericEvent
 	kick    chan struct{}
+	// clean is true once no object was found by which an earlier manager has asked.
+	clean bool
 
 	mutex  sync.Mutex
 	sought bool // the API server was asked
@@ -184,13 +186,24 @@ func (s *ScaleUp) look(ctx context.Context) (out served, needed bool, err error)
 	return out, true, nil
 }
 
-// isNeeded reports whether a queue asks for nodes.
+// isNeeded reports whether a queue asks for nodes, or has asked before this manager began.
 func (s *ScaleUp) isNeeded(ctx context.Context) (bool, error) {
 	var queues v1alpha2.MiniClusterQueueList
 	if err := s.cluster.List(ctx, &queues, client.UnsafeDisableDeepCopy); err != nil {
 		return false, fmt.Errorf("listing queues: %w", err)
 	}
-	return slices.ContainsFunc(queues.Items, func(q v1alpha2.MiniClusterQueue) bool { return q.Spec.ScaleUp != nil }), nil
+	if slices.ContainsFunc(queues.Items, func(q v1alpha2.MiniClusterQueue) bool { return q.Spec.ScaleUp != nil }) {
+		return true, nil
+	}
+	if s.clean {
+		return false, nil
+	}
+	var left corev1.PodTemplateList
+	if err := s.live.List(ctx, &left, client.HasLabels{v1alpha2.MiniClusterLabel}, client.Limit(1)); err != nil {
+		return false, fmt.Errorf("listing PodTemplates: %w", err)
+	}
+	s.clean = len(left.Items) == 0
+	return !s.clean, nil
 }
 
 // lookAt looks for the objects of each provider in a version, and keeps the best version.

@@ -115,3 +115,38 @@ func TestMakeAhead(t *testing.T) {
 		t.Error("what is there does not count")
 	}
 }
+
+// Pods that were made ahead and wait for quota for too long are deleted, and are not made again for the same wait.
+func TestPatienceForQuota(t *testing.T) {
+	q := newQueue(t, "a", "b")
+	q.AheadPods = 10
+	await := func(ahead elastic.Ahead) bool { return q.AwaitQuota(first.Defaulted(), wholeNode, ahead) }
+	q.seen.miniClusters = append(q.seen.miniClusters, first.Obj())
+	await(elastic.AheadNothing)
+	q.cycle()
+	q.lookAhead(q.now)
+	if !await(elastic.AheadNothing) {
+		t.Fatal("it may not make its pods ahead")
+	}
+	q.cycle()
+	if want := q.now.Add(quotaPatience); !q.lookAgain.Equal(want) {
+		t.Errorf("the next look is at %s, want %s", q.lookAgain, want)
+	}
+	q.now = q.now.Add(quotaPatience)
+	q.cycle()
+	if await(elastic.AheadMaking) {
+		t.Error("its pods wait for ever")
+	}
+	q.Postpone(first.Defaulted()) // until its pods are gone
+	await(elastic.AheadNothing)
+	q.cycle()
+	if told, _ := q.lookAhead(q.now); len(told) > 0 || await(elastic.AheadNothing) {
+		t.Error("its pods are made again")
+	}
+	q.Skip(first.Defaulted()) // it got its quota and nodes, and lost them
+	await(elastic.AheadNothing)
+	q.cycle()
+	if told, _ := q.lookAhead(q.now); len(told) != 1 || !await(elastic.AheadNothing) {
+		t.Error("its pods are not made ahead for a new wait")
+	}
+}

@@ -103,7 +103,7 @@ func (s *Scheduler) cycle(ctx context.Context, seen *clusterState, now time.Time
 	result := s.commit(queue.Schedule(snapshot.Snapshot, room, now), snapshot, now)
 	result.decided = append(result.decided, slices.Concat(repaired, snapshot.freed)...)
 	result.reserved = s.updateReservations(reservations, seen)
-	result.lookAgain = elastic.Earliest(result.lookAgain, snapshot.avoidUntil, snapshot.clearsAt, s.ledger.Lapse(now), begins)
+	result.lookAgain = elastic.Earliest(result.lookAgain, snapshot.avoidUntil, snapshot.clearsAt, snapshot.quotasAt, s.ledger.Lapse(now), begins)
 	s.lookAgain, done = result.lookAgain, true
 	return result, nil
 }
@@ -121,6 +121,8 @@ type clusterState struct {
 	finished []*v1alpha2.MiniCluster
 	// made counts the existing pods of live MiniClusters in namespaces with a quota.
 	made map[types.UID]int
+	// filling are the namespaces with a quota in which pods of admitted MiniClusters are being made.
+	filling map[string]bool
 }
 
 func (s *Scheduler) observe(ctx context.Context) (*clusterState, error) {

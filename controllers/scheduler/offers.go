@@ -63,6 +63,15 @@ type entry struct {
 	mayMakeAhead bool
 }
 
+// check is what was last told of a MiniCluster.
+type check struct {
+	uid types.UID
+	// waits is true if it waits for nodes, or will once it can be decided on.
+	waits bool
+	// aheadAt is the entry's, while the MiniCluster is postponed.
+	aheadAt time.Time
+}
+
 // moveTo enters it in another queue. What the earlier queue decided does not count any more.
 func (e *entry) moveTo(name string) {
 	e.queue, e.ask.Queue, e.gang.Queue, e.gang.Blocked, e.decision = name, name, name, time.Time{}, queue.Decision{}
@@ -119,7 +128,10 @@ func (s *Scheduler) Refused(mc *v1alpha2.MiniCluster, pod *corev1.Pod, why strin
 func (s *Scheduler) enter(e *entry) *entry {
 	name, mc := client.ObjectKeyFromObject(e.miniCluster), e.miniCluster
 	e.NamespacedName = name
-	s.checked[name] = mc.UID
+	if last := s.checked[name]; last.uid == mc.UID {
+		e.aheadAt = last.aheadAt
+	}
+	s.checked[name] = check{uid: mc.UID, waits: true}
 	if e.queue = s.queueOf(mc); e.quota != nil {
 		e.queue = v1alpha2.KueueQueue
 	}
@@ -262,18 +274,38 @@ func (s *Scheduler) Limit(mc *v1alpha2.MiniCluster, most int) {
 func (s *Scheduler) Skip(mc *v1alpha2.MiniCluster) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	name := client.ObjectKeyFromObject(mc)
-	checked := mc.UID
+	now := check{uid: mc.UID}
 	if meta.IsStatusConditionTrue(mc.Status.Conditions, v1alpha2.ConditionFinished) {
-		checked = "" // it never waits again
-	}
-	if s.entries[name] != nil || s.checked[name] != checked {
-		s.wake() // others may have waited for it
+		now = check{} // it never waits again
 	}
 	if mc.Spec.Suspend {
-		s.endWait(name, metrics.WaitSuspended)
+		s.endWait(client.ObjectKeyFromObject(mc), metrics.WaitSuspended)
 	}
-	if s.checked[name] = checked; checked == "" {
+	s.remove(mc, now)
+}
+
+// Postpone implements minicluster.Scheduler.
+func (s *Scheduler) Postpone(mc *v1alpha2.MiniCluster) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	name := client.ObjectKeyFromObject(mc)
+	now := check{uid: mc.UID, waits: true}
+	if last := s.checked[name]; last.uid == mc.UID {
+		now.aheadAt = last.aheadAt
+	}
+	if e := s.entries[name]; e != nil && e.miniCluster.UID == mc.UID {
+		now.aheadAt = e.aheadAt
+	}
+	s.remove(mc, now)
+}
+
+// remove removes a MiniCluster from its queue. Others may have waited for it.
+func (s *Scheduler) remove(mc *v1alpha2.MiniCluster, now check) {
+	name := client.ObjectKeyFromObject(mc)
+	if s.entries[name] != nil || s.checked[name].uid != now.uid {
+		s.wake()
+	}
+	if s.checked[name] = now; now.uid == "" {
 		delete(s.checked, name)
 	}
 	delete(s.entries, name)

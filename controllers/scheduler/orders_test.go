@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -349,6 +350,32 @@ func TestSchedulerKeepsQuotas(t *testing.T) {
 	q.cycle()
 	q.expect(first, elastic.Admitted, "a", "b")
 	q.expect(second, elastic.NotAllowed)
+}
+
+// A quota counts a pod before the cache shows the pod, and the pod is kept for, too, until the cache shows it. Nothing else
+// may tell of that, so the quota is looked at again.
+func TestSchedulerLooksAtQuotasAgain(t *testing.T) {
+	q := newQueue(t, "a", "b", "c", "d")
+	four := &corev1.ResourceQuota{}
+	four.Name, four.Namespace = "four", fixture.Namespace
+	four.Spec.Hard = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("4")}
+	four.Status.Hard = four.Spec.Hard
+	four.Status.Used = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}
+	q.quotas = []*corev1.ResourceQuota{four}
+	q.offer(first)
+	q.cycle()
+	q.expect(first, elastic.Admitted, "a", "b")
+	four.Status.Used = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("2")}
+	q.seen.made = map[types.UID]int{"uid-first": 1}
+	q.offer(second)
+	q.cycle()
+	q.expect(second, elastic.NotAllowed)
+	if want := q.now.Add(quotaInterval); !q.lookAgain.Equal(want) {
+		t.Fatalf("the next look is at %s, want %s", q.lookAgain, want)
+	}
+	q.now, q.seen.made = q.lookAgain, map[types.UID]int{"uid-first": 2}
+	q.cycle()
+	q.expect(second, elastic.Admitted, "c", "d")
 }
 
 // special is a pod to which admission added a node selector and a toleration.

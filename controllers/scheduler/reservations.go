@@ -172,9 +172,13 @@ func (s *Scheduler) lookAt(live []*reserves, now time.Time) {
 	for uid, k := range s.promised() {
 		asks[uid] = s.askOf(k, now)
 	}
-	for _, r := range live {
+	for i, r := range live {
 		if r.made.Spec.Count != nil && r.report.Problem == "" {
-			r.report.Nodes = s.ledger.Pick(&r.Reservation, r.report.Wanted, r.selector, r.report.Nodes, taken(r, live), asks)
+			before := r.report.Nodes
+			if earlier := taken(r, live[:i]); len(earlier) > 0 { // since their times were edited
+				before = slices.DeleteFunc(slices.Clone(before), func(name string) bool { return earlier[name] })
+			}
+			r.report.Nodes = s.ledger.Pick(&r.Reservation, r.report.Wanted, r.selector, before, taken(r, live), asks)
 			r.Nodes = r.report.Nodes
 		}
 		for _, uid := range s.ledger.Staying(&r.Reservation, asks) {

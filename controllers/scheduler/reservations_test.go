@@ -253,3 +253,20 @@ func TestReservationsEndHoldingOut(t *testing.T) {
 		}
 	}
 }
+
+// Reservations that overlap since one of them was edited have different nodes: the later one chooses others.
+func TestSchedulerChoosesNodesAgain(t *testing.T) {
+	q := newQueue(t, "a", "b", "c", "d")
+	one, two := q.reservation("one", 60).Count(2).Obj(), q.reservation("two", 120).Count(2).Obj()
+	q.seen.reservations = append(q.seen.reservations, one, two)
+	for _, want := range [][]string{{"a", "b"}, {"c", "d"}} {
+		q.cycle()
+		if got := q.record(one).Nodes; got != "a,b" {
+			t.Errorf("the first has %s", got)
+		}
+		if got := q.record(two).Nodes; got != strings.Join(want, ",") {
+			t.Errorf("the second has %s, want %v", got, want)
+		}
+		one.Spec.Until = metav1.NewTime(one.Spec.Until.Add(time.Hour))
+	}
+}

@@ -80,14 +80,15 @@ func (s *Scheduler) AskAgain() {
 }
 
 // Wish is what is to be asked for a MiniCluster; nil if nothing. placed is true if it has been given nodes. known is false
-// if no cycle has decided about it.
+// if no cycle has decided about it, or the MiniCluster is postponed: then what was asked stays.
 func (s *Scheduler) Wish(name types.NamespacedName, uid types.UID) (wish *scaleup.Wish, placed, known bool) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	e := s.entries[name]
 	switch {
 	case e == nil || e.miniCluster.UID != uid:
-		return nil, false, s.checked[name] == uid
+		last := s.checked[name]
+		return nil, false, last.uid == uid && !last.waits
 	case e.awaitsQuota:
 		return nil, false, true
 	case e.decision.Verdict == elastic.Admitted:

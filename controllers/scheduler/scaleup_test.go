@@ -256,3 +256,24 @@ func TestSchedulerTellsWhyAskingFails(t *testing.T) {
 		t.Errorf("%s: %s", got.Verdict, got.Message)
 	}
 }
+
+// What was asked for a MiniCluster stays while the MiniCluster cannot be decided on, and goes once it does not wait.
+func TestSchedulerPostponesWishes(t *testing.T) {
+	q, _ := onDemand(t, 4, "a")
+	three := fixture.MiniCluster("first").Size(3).Created(fixture.Noon)
+	for _, before := range []string{"as after a restart", "after a cycle"} {
+		q.Postpone(three.Defaulted())
+		if _, _, known := q.wishOf(three); known {
+			t.Errorf("%s it is known what to ask for one that is postponed", before)
+		}
+		q.Skip(three.Defaulted())
+		if wish, placed, known := q.wishOf(three); !known || placed || wish.Size != 0 {
+			t.Errorf("%s one that does not wait asks for %+v, %t, %t", before, wish, placed, known)
+		}
+		q.offer(three)
+		q.cycle()
+		if wish, _, known := q.wishOf(three); !known || wish.Size != 3 {
+			t.Errorf("%s it asks for %+v, %t", before, wish, known)
+		}
+	}
+}

@@ -72,9 +72,9 @@ type Scheduler struct {
 	// entries are the waiting MiniClusters, and the admitted ones whose status does not show it
 	// yet.
 	entries map[types.NamespacedName]*entry
-	// checked are the MiniClusters that were offered or skipped since the start and have not
+	// checked are the MiniClusters that were offered, skipped or postponed since the start and have not
 	// finished. Whether the others wait is not known yet.
-	checked map[types.NamespacedName]types.UID
+	checked map[types.NamespacedName]check
 	// known are the live MiniClusters that the cache shows, and others whose pods hold nodes.
 	known map[types.UID]*known
 	// strangers is true if pods or limits are kept of a MiniCluster that was not known.
@@ -134,7 +134,7 @@ type Scheduler struct {
 func New(cache client.Reader, clock clock.PassiveClock, topology []state.TopologyLevel, matcher ledger.Matcher) *Scheduler {
 	return &Scheduler{
 		Cache: cache, Clock: clock, topology: topology, ledger: ledger.New(topology, matcher),
-		entries: map[types.NamespacedName]*entry{}, checked: map[types.NamespacedName]types.UID{},
+		entries: map[types.NamespacedName]*entry{}, checked: map[types.NamespacedName]check{},
 		known: map[types.UID]*known{}, pods: map[types.UID]*corev1.Pod{}, limits: map[types.UID]int{}, repairs: map[types.UID][]int{},
 		storage: storage{changes: 1, read: map[types.NamespacedName]bool{}}, scaling: newScaling(),
 		accounts: map[string]*account{}, books: map[string]*books{}, runtimes: queue.NewRuntimes(mostLearned), reports: map[string]status.QueueReport{}, starting: map[types.UID]time.Time{},

@@ -31,6 +31,9 @@ type snapshot struct {
 	avoidUntil time.Time
 	// clearsAt is when the next running gang has to leave nodes because of a reservation; zero if none has to.
 	clearsAt time.Time
+	// quotasAt is when to look again at quotas of namespaces, or at those of Kueue that pods made ahead wait for; zero if
+	// that is not needed.
+	quotasAt time.Time
 }
 
 // snapshot returns what a cycle decides on, and what is free.
@@ -48,11 +51,14 @@ func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (*snapshot, queu
 	for _, name := range slices.Sorted(maps.Keys(queues)) {
 		out.Queues = append(out.Queues, state.Queue(queues[name]))
 	}
-	s.reserveQuotas(seen)
+	s.reserveQuotas(seen, now)
 	for _, e := range s.entries {
 		if e.awaitsQuota {
-			patient := e.ahead <= elastic.AheadNothing || now.Sub(e.aheadAt) < quotaPatience
-			e.mayMakeAhead = patient && !seen.quotas.Limit(e.Namespace)
+			until := e.aheadAt.Add(quotaPatience)
+			e.mayMakeAhead = (e.aheadAt.IsZero() || now.Before(until)) && !seen.quotas.Limit(e.Namespace)
+			if e.mayMakeAhead && !e.aheadAt.IsZero() {
+				out.quotasAt = elastic.Earliest(out.quotasAt, until)
+			}
 		}
 	}
 	s.wanted = map[string]state.Ask{}
@@ -87,6 +93,9 @@ func (s *Scheduler) gangsNow(out *snapshot, queues map[string]*v1alpha2.MiniClus
 		var freed bool
 		if gang.NotAllowed, freed = s.askQuotas(e, out.clusterState); freed {
 			out.freed = append(out.freed, e.NamespacedName)
+		}
+		if gang.NotAllowed != "" && out.filling[e.Namespace] {
+			out.quotasAt = elastic.Earliest(out.quotasAt, now.Add(quotaInterval))
 		}
 		gang.NotAllowed = cmp.Or(barred(e.Namespace, e.queue), state.TooLong(e.miniCluster, e.queue, e.deadlines), gang.NotAllowed, e.ask.Reach.Waits)
 		if until := e.ask.AvoidUntil; now.Before(until) {
@@ -177,11 +186,21 @@ func queuesByName(made []*v1alpha2.MiniClusterQueue) map[string]*v1alpha2.MiniCl
 	return queues
 }
 
+// quotaInterval is how often the quotas of a namespace are looked at in which pods are being made. The API server counts a
+// pod before a cache shows the pod, so the pod counts twice for a moment.
+const quotaInterval = time.Second
+
 // reserveQuotas reserves what the unmade pods of admitted MiniClusters will use of quotas.
-func (s *Scheduler) reserveQuotas(seen *clusterState) {
+func (s *Scheduler) reserveQuotas(seen *clusterState, now time.Time) {
+	seen.filling = map[string]bool{}
 	for uid, k := range s.promised() {
-		if seen.quotas.Limit(k.miniCluster.Namespace) {
-			seen.quotas.Reserve(k.miniCluster.Namespace, k.pod, int(state.MaxSize(k.miniCluster))-seen.made[uid])
+		if namespace := k.miniCluster.Namespace; seen.quotas.Limit(namespace) {
+			unmade := int(state.MaxSize(k.miniCluster)) - seen.made[uid]
+			seen.quotas.Reserve(namespace, k.pod, unmade)
+			began := k.miniCluster.Status.StartTime
+			if unmade > 0 && (began == nil || now.Sub(began.Time) < startsWithin) {
+				seen.filling[namespace] = true
+			}
 		}
 	}
 }
@@ -217,7 +236,7 @@ func (s *Scheduler) unchecked(seen *clusterState) map[string]metav1.Time {
 	unchecked := map[string]metav1.Time{}
 	for _, k := range seen.known {
 		mc := k.miniCluster
-		if !k.mayCome || k.entry != nil || s.checked[client.ObjectKeyFromObject(mc)] == mc.UID {
+		if !k.mayCome || k.entry != nil || s.checked[client.ObjectKeyFromObject(mc)].uid == mc.UID {
 			continue
 		}
 		name := s.queueOf(mc)

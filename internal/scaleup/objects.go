@@ -33,13 +33,20 @@ var Resources = map[v1alpha2.ScaleUpProvider]struct {
 
 // Conditions of ProvisioningRequests and CapacityBuffers.
 const (
-	conditionAccepted    = "Accepted"
+	// conditionAccepted is True while the autoscaler tries to provide the nodes of a ProvisioningRequest.
+	conditionAccepted = "Accepted"
+	// conditionProvisioned is True once the autoscaler has provided the nodes.
 	conditionProvisioned = "Provisioned"
-	conditionFailed      = "Failed"
-	conditionExpired     = "BookingExpired"
-	conditionRevoked     = "CapacityRevoked"
+	// conditionFailed is True if the autoscaler cannot provide the nodes.
+	conditionFailed = "Failed"
+	// conditionExpired is True once the autoscaler holds the nodes for the pods no longer.
+	conditionExpired = "BookingExpired"
+	// conditionRevoked is True once the autoscaler has taken the nodes back.
+	conditionRevoked = "CapacityRevoked"
 
-	conditionReady        = "ReadyForProvisioning"
+	// conditionReady is True if the autoscaler understands a CapacityBuffer, and tries to provide its nodes.
+	conditionReady = "ReadyForProvisioning"
+	// conditionProvisioning is True while all pods of a CapacityBuffer fit on nodes that exist.
 	conditionProvisioning = "Provisioning"
 )
 

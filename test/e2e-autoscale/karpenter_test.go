@@ -159,3 +159,23 @@ func TestKarpenterAway(t *testing.T) {
 	s.AwaitState(late, v1alpha2.StateRunning)
 	s.succeed(waits, late)
 }
+
+// A queue that asks for nodes no longer, since a time at which no manager ran, keeps none asked for.
+func TestQueueAsksNoLonger(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, nil)
+	s := c.newSite(t)
+	if err := c.Kill(t.Context(), localcluster.KarpenterName); err != nil { // no node comes
+		t.Fatal(err)
+	}
+	q := s.queue("batch", 8, nil)
+	waits := s.create(s.miniCluster("waits", "batch").Size(2))
+	s.awaitVerdict(waits, v1alpha2.ReasonNodesRequested, "Waits for 2 more nodes (asked ")
+	c.manager.Stop()
+	s.Patch(q, `{"spec":{"scaleUp":null}}`)
+	if err := c.startManager(c.ManagerKubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	harness.Eventually(t, s.nothingAsked)
+	c.startKarpenter(t)
+}

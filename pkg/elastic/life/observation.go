@@ -135,9 +135,14 @@ func (o *Observation) Unplaced() bool {
 	return o.Outcome == "" && o.Started.IsZero() && (o.Workload == Absent || o.Workload == Ahead)
 }
 
+// Wants reports whether the MiniCluster is to get nodes, now or once pods of before are gone.
+func (o *Observation) Wants(now time.Time) bool {
+	return o.Outcome == "" && !o.Policy.Suspend && o.Admission == nil && o.Rejected == "" && !now.Before(o.NotBefore)
+}
+
 // Waits reports whether the MiniCluster would take nodes now.
 func (o *Observation) Waits(now time.Time) bool {
-	return o.Unplaced() && !o.Policy.Suspend && o.Admission == nil && !o.leftBehind(now) && o.Rejected == "" && !now.Before(o.NotBefore)
+	return o.Wants(now) && o.Unplaced() && !o.leftBehind(now)
 }
 
 // leftBehind reports whether a new attempt has to wait for pods of an earlier one.
