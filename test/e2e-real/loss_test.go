@@ -161,9 +161,9 @@ func (c *cluster) startAgain(name string) {
 }
 
 // Whatever of the cluster is killed, while a MiniCluster starts and again while its command
-// ends, and comes back, the command is run once, and has the end that it had.
+// ends, and comes back, the command is run once, and has the end that it had. Who is attached gets all of its output.
 func testKilled(c *cluster) {
-	t := c.T
+	t, p := c.T, c.newPlugin()
 	for _, victim := range []string{"manager", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "coredns", "real-0-kubelet", "real-1-kubelet", "real-0-containerd", "real-1-containerd"} {
 		t.Run(victim, func(t *testing.T) {
 			c := c.in(t)
@@ -172,11 +172,16 @@ func testKilled(c *cluster) {
 					t.Fatal(err)
 				}
 			}
-			m := c.make("killed", best(), command("echo began $FLUX_TASK_RANK >>/gate/began; "+until("go")+"; echo ended >>/gate/ended; exit 3"), "")
+			m := c.make("killed", best(), command("echo began $FLUX_TASK_RANK | tee -a /gate/began; "+until("go")+"; echo ended $FLUX_TASK_RANK; echo ended >>/gate/ended; exit 3"), "")
 			t.Cleanup(func() { c.startAgain(victim) }) // before it is removed
 			kill()
 			c.startAgain(victim)
 			m.awaitRunning()
+			attached, printed := p.attach(t, m.name)
+			eventually(t, "the output", func() error {
+				lines := strings.Join(printed(), " ")
+				return errorUnless(lines == "began 0 began 1 began 2", lines, nil)
+			})
 			kill()
 			m.open("go")
 			eventually(t, "the command ends", func() error {
@@ -190,6 +195,14 @@ func testKilled(c *cluster) {
 			}
 			for _, task := range []string{"0", "1", "2"} {
 				m.wrote("began", "began "+task+"\n", 1)
+			}
+			err := attached.Wait()
+			want := "began 0 began 1 began 2 ended 0 ended 1 ended 2"
+			if victim == "real-0-containerd" { // which loses what is printed while it is away
+				want = "began 0 began 1 began 2"
+			}
+			if lines := strings.Join(printed(), " "); attached.ProcessState.ExitCode() != 3 || !strings.HasPrefix(lines, want) {
+				t.Errorf("who was attached ended with %v, and got %q", err, lines)
 			}
 			m.followersGone()
 		})

@@ -6,10 +6,15 @@
 package e2ereal
 
 import (
+	"context"
 	"errors"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
+	"testing"
 
 	"github.com/flux-elastic/flux-elastic/test/harness"
 )
@@ -24,7 +29,11 @@ func (c *cluster) newPlugin() *plugin {
 	c.Helper()
 	const user = "researcher"
 	c.must("create", "rolebinding", user, "--clusterrole=edit", "--user="+user)
-	c.Cleanup(func() { _, _ = c.kubectl("delete", "rolebinding", user) })
+	c.Cleanup(func() {
+		if _, err := c.kubectlIn(context.WithoutCancel(c.Context()), "delete", "rolebinding", user); err != nil {
+			c.Error(err)
+		}
+	})
 	p := &plugin{c, filepath.Join(c.TempDir(), "kubeconfig")}
 	if err := harness.WriteKubeconfig(c.Cluster, p.kubeconfig, c.URL(), user); err != nil {
 		c.Fatal(err)
@@ -54,6 +63,30 @@ func (p *plugin) run(stdin string, code int, want string, args ...string) {
 	}
 }
 
+// attach starts attach, and returns how to read what the tasks have printed, in order.
+func (p *plugin) attach(t *testing.T, name string) (cmd *exec.Cmd, printed func() []string) {
+	t.Helper()
+	out, err := os.Create(filepath.Join(t.TempDir(), "output"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer out.Close()
+	cmd = p.command("attach", name)
+	cmd.Stdout, cmd.Stderr = out, t.Output()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return cmd, func() []string {
+		text, err := os.ReadFile(out.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := regexp.MustCompile(`(?m)^(began|ended) \d$`).FindAllString(string(text), -1)
+		slices.Sort(lines)
+		return lines
+	}
+}
+
 // A user prints the output of a command while the command runs, runs commands in the instance, also in a terminal, and
 // gets the exit code of each.
 func testPlugin(c *cluster) {
@@ -74,6 +107,9 @@ func testPlugin(c *cluster) {
 	m.open("go")
 	p.run("", 3, "task 0", "attach", m.name)
 	p.run("", 3, "exit code 3", "wait", m.name)
+	again := c.make("again", double, command(`echo ran >>/gate/runs; echo "run $(wc -l </gate/runs)"; [[ $(wc -l </gate/runs) == 2 ]] || exit 7`),
+		"size: 3, tasks: 1, backoffLimit: 1, pod: {restartPolicy: OnFailure}")
+	p.run("", 0, "run 2\n", "attach", again.name)
 }
 
 // A shell, and a command, have the terminal of the user, with its size also when that changes. Afterwards the user has

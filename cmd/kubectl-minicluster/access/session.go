@@ -6,14 +6,19 @@
 package access
 
 import (
+	"bufio"
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
+	"sync/atomic"
 
 	"golang.org/x/term"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/client-go/kubernetes"
@@ -21,6 +26,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/internal/version"
@@ -32,6 +38,8 @@ type Session struct {
 	// Flags are those of kubectl that select a cluster, a user and a namespace.
 	Flags *genericclioptions.ConfigFlags
 	Clock clock.WithTicker
+	// answered is true once a request of Insist has succeeded.
+	answered atomic.Bool
 }
 
 // New returns a session with kubectl's flags.
@@ -120,6 +128,32 @@ func (s *Session) Width() int {
 		return 0
 	}
 	return width
+}
+
+// ReadObject reads a file that has one YAML document. Others would be lost, so they are an error.
+func ReadObject(name string, stdin io.Reader) ([]byte, error) {
+	text, err := ReadFile(name, stdin)
+	if err != nil {
+		return nil, err
+	}
+	var object []byte
+	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
+	for {
+		document, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			return object, nil
+		} else if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		var content any
+		if err := yaml.Unmarshal(document, &content); err == nil && content == nil { // only comments
+			continue
+		}
+		if object != nil {
+			return nil, fmt.Errorf("%s: it has more than one YAML document", name)
+		}
+		object = document
+	}
 }
 
 // ReadFile reads a file; - is the standard input.

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -16,11 +15,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
@@ -29,8 +26,6 @@ import (
 )
 
 const (
-	shortestPause = time.Second
-	longestPause  = 30 * time.Second
 	// logTries is how often a log is asked for, and logTimeout how long each time.
 	logTries   = 4
 	logTimeout = time.Minute
@@ -40,7 +35,7 @@ const (
 type cluster struct {
 	client    client.WithWatch
 	core      kubernetes.Interface
-	clock     clock.Clock
+	session   *access.Session
 	namespace string
 	id        string // of the experiment
 }
@@ -54,37 +49,12 @@ func newCluster(s *access.Session, namespace, id string) (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &cluster{c, set, s.Clock, namespace, id}, nil
+	return &cluster{c, set, s, namespace, id}, nil
 }
 
 // insist repeats a request while the API server or the way to it has trouble that passes.
 func (c *cluster) insist(ctx context.Context, request func() error) error {
-	for pause := shortestPause; ; pause = min(2*pause, longestPause) {
-		err := request()
-		if err == nil || !passes(err) {
-			return err
-		}
-		if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
-			pause = max(pause, time.Duration(seconds)*time.Second)
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-c.clock.After(pause):
-		}
-	}
-}
-
-// passes reports whether the same request may succeed later.
-func passes(err error) bool {
-	return apierrors.IsConflict(err) || apierrors.IsTooManyRequests(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) ||
-		apierrors.IsServiceUnavailable(err) || apierrors.IsInternalError(err) || exceedsQuota(err) ||
-		utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsTimeout(err) || utilnet.IsProbableEOF(err)
-}
-
-// exceedsQuota reports whether a ResourceQuota of the namespace refuses an object. It may have room later.
-func exceedsQuota(err error) bool {
-	return apierrors.IsForbidden(err) && strings.Contains(err.Error(), "exceeded quota")
+	return c.session.Insist(ctx, nil, request)
 }
 
 // make returns the MiniCluster of a run.
@@ -114,7 +84,13 @@ func (c *cluster) check(ctx context.Context, d *core.Definition, runs []core.Run
 				return err
 			}
 			mc.Name += "-check" // there may be one of the run's name
-			err = c.insist(ctx, func() error { return c.client.Create(ctx, mc.DeepCopy(), client.DryRunAll) })
+			err = c.session.Insist(ctx, c.session.TellTrouble, func() error {
+				err := c.client.Create(ctx, mc.DeepCopy(), client.DryRunAll)
+				if access.ExceedsQuota(err) { // the API server checks the MiniCluster first
+					return nil
+				}
+				return err
+			})
 			if !apierrors.IsInvalid(err) && !apierrors.IsBadRequest(err) {
 				return err
 			}
@@ -158,10 +134,8 @@ func (c *cluster) log(ctx context.Context, mc *v1alpha2.MiniCluster) ([]byte, er
 	var last error
 	for try := range logTries {
 		if try > 0 {
-			select {
-			case <-ctx.Done():
-				return nil, ctx.Err()
-			case <-c.clock.After(shortestPause << try):
+			if err := c.session.Sleep(ctx, time.Second<<try); err != nil {
+				return nil, err
 			}
 		}
 		var text []byte

@@ -119,7 +119,7 @@ first line then tells editors with a YAML language server to complete and check 
 }
 
 func readDefinition(file string, stdin io.Reader) (text []byte, _ *core.Definition, err error) {
-	if text, err = access.ReadFile(file, stdin); err != nil {
+	if text, err = access.ReadObject(file, stdin); err != nil {
 		return nil, nil, err
 	}
 	definition, err := core.Read(text)

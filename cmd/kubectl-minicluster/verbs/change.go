@@ -106,7 +106,7 @@ func remove(ctx context.Context, s *access.Session, c client.WithWatch, name str
 		return err
 	}
 	if wait {
-		if err := await(ctx, c, key, "deleted", 0); err != nil {
+		if err := await(ctx, s, c, key, "deleted", 0); err != nil {
 			return err
 		}
 	}

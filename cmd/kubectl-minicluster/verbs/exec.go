@@ -73,7 +73,7 @@ func execute(ctx context.Context, s *access.Session, name string, command []stri
 	if err != nil {
 		return err
 	}
-	if pod == nil || !started(pod, mc.Name) {
+	if !brokerOf(pod, mc.Name).begun() {
 		return fmt.Errorf("%s is %s: its lead broker does not run", mc.Name, stateOf(mc))
 	}
 	script := fmt.Sprintf(inInstance, mc.Spec.Flux.Container.MountPath)

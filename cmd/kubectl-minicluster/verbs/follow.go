@@ -12,12 +12,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/access"
 )
 
 // follow calls each for the MiniClusters that match, now and whenever one has changed or is gone (isGone), until each
-// returns true or an error. Watches that end, as all do after some time, begin again.
-func follow(ctx context.Context, c client.WithWatch, each func(mc *v1alpha2.MiniCluster) (done bool, err error), options ...client.ListOption) error {
+// returns true or an error. Watches that end, as all do after some time, begin again, also after trouble of the API
+// server that passes. One that is known to have existed, if not nil, is reported as gone if it is not there any more.
+func follow(ctx context.Context, s *access.Session, c client.WithWatch, known *v1alpha2.MiniCluster, each func(mc *v1alpha2.MiniCluster) (done bool, err error), options ...client.ListOption) error {
 	seen := map[types.UID]*v1alpha2.MiniCluster{}
+	if known != nil {
+		seen[known.UID] = &v1alpha2.MiniCluster{ObjectMeta: known.ObjectMeta}
+		seen[known.UID].ResourceVersion = ""
+	}
 	look := func(mc *v1alpha2.MiniCluster) (bool, error) {
 		seen[mc.UID] = mc
 		if isGone(mc) {
@@ -27,7 +33,7 @@ func follow(ctx context.Context, c client.WithWatch, each func(mc *v1alpha2.Mini
 	}
 	for {
 		var list v1alpha2.MiniClusterList
-		if err := c.List(ctx, &list, options...); err != nil {
+		if err := s.Insist(ctx, s.TellTrouble, func() error { return c.List(ctx, &list, options...) }); err != nil {
 			return err
 		}
 		for _, mc := range changed(seen, list.Items) {
@@ -35,7 +41,7 @@ func follow(ctx context.Context, c client.WithWatch, each func(mc *v1alpha2.Mini
 				return err
 			}
 		}
-		if done, err := watchFrom(ctx, c, list.ResourceVersion, look, options...); done || err != nil {
+		if done, err := watchFrom(ctx, s, c, list.ResourceVersion, look, options...); done || err != nil {
 			return err
 		}
 	}
@@ -72,9 +78,12 @@ func isGone(mc *v1alpha2.MiniCluster) bool {
 }
 
 // watchFrom calls each for changes since a resource version, until the watch ends.
-func watchFrom(ctx context.Context, c client.WithWatch, version string, each func(mc *v1alpha2.MiniCluster) (bool, error), options ...client.ListOption) (done bool, err error) {
-	watcher, err := c.Watch(ctx, &v1alpha2.MiniClusterList{}, append(options, startFrom(version))...)
-	if err != nil {
+func watchFrom(ctx context.Context, s *access.Session, c client.WithWatch, version string, each func(mc *v1alpha2.MiniCluster) (bool, error), options ...client.ListOption) (done bool, err error) {
+	var watcher watch.Interface
+	if err := s.Insist(ctx, s.TellTrouble, func() (err error) {
+		watcher, err = c.Watch(ctx, &v1alpha2.MiniClusterList{}, append(options, startFrom(version))...)
+		return err
+	}); err != nil {
 		return false, err
 	}
 	defer watcher.Stop()

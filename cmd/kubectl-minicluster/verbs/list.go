@@ -57,7 +57,7 @@ func (l *lister) run(ctx context.Context) error {
 		if l.format != "table" && l.format != "wide" && l.format != "name" {
 			return access.Usagef("--watch prints lines: --output has to be table, wide or name")
 		}
-		return follow(ctx, l.client, func(mc *v1alpha2.MiniCluster) (bool, error) {
+		return follow(ctx, l.Session, l.client, nil, func(mc *v1alpha2.MiniCluster) (bool, error) {
 			return false, l.print([]v1alpha2.MiniCluster{*mc})
 		}, options...)
 	}

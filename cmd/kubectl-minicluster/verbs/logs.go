@@ -4,15 +4,20 @@
 package verbs
 
 import (
+	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -29,6 +34,11 @@ type logger struct {
 	rank   int
 	follow bool
 	tail   int64
+	// container is the one whose log was printed last, and until the time of the last line.
+	container string
+	until     time.Time
+	// told is true once it was told that the log cannot be read.
+	told bool
 }
 
 func newLogs(s *access.Session) *cobra.Command {
@@ -57,90 +67,176 @@ The exit code is that of the command. It is 1 if the command never ran or its ex
 // attach prints the output of all attempts that come, until the MiniCluster has finished.
 func attach(ctx context.Context, s *access.Session, c client.WithWatch, key client.ObjectKey) error {
 	l := &logger{Session: s, client: c, key: key, follow: true, tail: -1}
-	if err := l.open(); err != nil {
+	if err := l.begin(ctx); err != nil {
 		return err
 	}
-	printed := map[types.UID]bool{}
+	over := ""
 	for {
-		mc, err := get(ctx, c, key)
+		mc, lead, err := l.look(ctx)
 		if err != nil {
 			return err
 		}
 		if done, err := reached(mc, "finished"); err != nil && !done {
 			return err
 		}
-		pod, err := podOf(ctx, l.client, mc, l.rank)
-		if err != nil {
-			return err
+		if lead.begun() && lead.status.ContainerID != over {
+			ended, err := l.print(ctx, mc, lead)
+			if err != nil && !is(mc, v1alpha2.ConditionFinished) {
+				return err
+			}
+			if ended {
+				over = lead.status.ContainerID
+				continue
+			}
 		}
-		switch {
-		case pod != nil && !printed[pod.UID] && started(pod, mc.Name):
-			printed[pod.UID] = true
-			if err := l.print(ctx, pod); err != nil {
-				return err
-			}
-		case is(mc, v1alpha2.ConditionFinished):
+		if is(mc, v1alpha2.ConditionFinished) {
 			return outcome(mc)
-		default:
-			if err := l.pause(ctx); err != nil {
-				return err
-			}
+		}
+		if err := l.Sleep(ctx, pollPause); err != nil {
+			return err
 		}
 	}
 }
 
-func (l *logger) open() (err error) {
-	l.pods, err = l.Clientset()
+// begin looks for the MiniCluster. An API server that cannot be reached is an error here, and later it is waited for.
+func (l *logger) begin(ctx context.Context) error {
+	_, err := get(ctx, l.client, l.key)
+	if err == nil {
+		l.pods, err = l.Clientset()
+	}
 	return err
 }
 
 func (l *logger) run(ctx context.Context) error {
-	if err := l.open(); err != nil {
+	if err := l.begin(ctx); err != nil {
 		return err
 	}
+	began := ""
 	for {
-		mc, err := get(ctx, l.client, l.key)
-		if err != nil {
-			return err
-		}
-		pod, err := podOf(ctx, l.client, mc, l.rank)
+		mc, broker, err := l.look(ctx)
 		switch {
 		case err != nil:
 			return err
-		case pod != nil && started(pod, mc.Name):
-			return l.print(ctx, pod)
+		case began != "" && broker.status.ContainerID != began:
+			return nil
+		case broker.begun():
+			began = broker.status.ContainerID
+			if ended, err := l.print(ctx, mc, broker); ended || err != nil {
+				return err
+			}
 		case !l.follow || is(mc, v1alpha2.ConditionFinished):
 			return fmt.Errorf("there is no log of rank %d: %s is %s", l.rank, mc.Name, stateOf(mc))
 		}
-		if err := l.pause(ctx); err != nil {
+		if err := l.Sleep(ctx, pollPause); err != nil {
 			return err
 		}
 	}
 }
 
-// pause waits before the next look at pods.
-func (l *logger) pause(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-l.Clock.After(500 * time.Millisecond):
-		return nil
-	}
+// pollPause is the pause before the next look at pods.
+const pollPause = 500 * time.Millisecond
+
+// container is the container of a broker.
+type container struct {
+	pod    *corev1.Pod // nil if there is none
+	status corev1.ContainerStatus
 }
 
-// print copies the log of a pod.
-func (l *logger) print(ctx context.Context, pod *corev1.Pod) error {
-	options := &corev1.PodLogOptions{Container: l.key.Name, Follow: l.follow}
-	if l.tail >= 0 {
-		options.TailLines = &l.tail
+// brokerOf is the container of a pod that has the name of the MiniCluster.
+func brokerOf(pod *corev1.Pod, name string) container {
+	if pod == nil {
+		return container{}
 	}
-	stream, err := l.pods.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, options).Stream(ctx)
-	if err != nil {
+	i := slices.IndexFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == name })
+	if i < 0 {
+		return container{pod: pod}
+	}
+	return container{pod, pod.Status.ContainerStatuses[i]}
+}
+
+// begun reports whether the container has begun to run.
+func (c container) begun() bool {
+	return c.status.State.Running != nil || c.status.State.Terminated != nil
+}
+
+// look reads the MiniCluster, and the container of the newest pod of the rank.
+func (l *logger) look(ctx context.Context) (mc *v1alpha2.MiniCluster, broker container, err error) {
+	err = l.Insist(ctx, l.TellTrouble, func() error {
+		if mc, err = get(ctx, l.client, l.key); err != nil {
+			return err
+		}
+		pod, err := podOf(ctx, l.client, mc, l.rank)
+		broker = brokerOf(pod, mc.Name)
 		return err
+	})
+	return mc, broker, err
+}
+
+// print copies the log of a container, from where the log broke off before. ended is false if there may be more.
+func (l *logger) print(ctx context.Context, mc *v1alpha2.MiniCluster, c container) (ended bool, err error) {
+	stream, err := l.pods.CoreV1().Pods(c.pod.Namespace).GetLogs(c.pod.Name, l.options(c)).Stream(ctx)
+	passes := access.Passes(err) || apierrors.IsNotFound(err) // a kubelet that starts does not know its pods yet
+	if err != nil && (!l.follow || !passes || is(mc, v1alpha2.ConditionFinished)) {
+		return false, err
+	}
+	if err != nil {
+		if !l.told {
+			l.TellTrouble(err)
+		}
+		l.told = true
+		return false, nil
 	}
 	defer stream.Close()
-	_, err = io.Copy(l.Out, stream)
-	return err
+	l.told = false
+	whole, err := l.copy(stream)
+	if err == nil && !whole && !l.follow {
+		err = errors.New("the log broke off")
+	}
+	return !l.follow || whole && c.status.State.Terminated != nil, err
+}
+
+// options ask for the log of a container from the last line on that was printed.
+func (l *logger) options(c container) *corev1.PodLogOptions {
+	if c.status.ContainerID != l.container {
+		l.container, l.until = c.status.ContainerID, time.Time{}
+	}
+	options := &corev1.PodLogOptions{Container: l.key.Name, Follow: l.follow, Timestamps: true}
+	switch {
+	case !l.until.IsZero():
+		options.SinceTime = new(metav1.NewTime(l.until))
+	case l.tail >= 0:
+		options.TailLines = &l.tail
+	}
+	return options
+}
+
+// copy prints the lines of a log, without their times, that are later than all printed before. whole is false if the log
+// broke off. Each line begins with its time.
+func (l *logger) copy(stream io.Reader) (whole bool, err error) {
+	lines := bufio.NewReader(stream)
+	for {
+		line, err := lines.ReadString('\n')
+		last := errors.Is(err, io.EOF)
+		if err != nil && !last {
+			return false, nil
+		}
+		stamp, text, _ := strings.Cut(line, " ")
+		at, wrong := time.Parse(time.RFC3339Nano, stamp)
+		switch {
+		case wrong != nil:
+			text = line
+		case !at.After(l.until):
+			text = ""
+		default:
+			l.until = at
+		}
+		if _, err := io.WriteString(l.Out, text); err != nil {
+			return false, err
+		}
+		if last {
+			return true, nil
+		}
+	}
 }
 
 // podOf returns the newest pod of a rank; nil if there is none.
@@ -158,14 +254,4 @@ func podOf(ctx context.Context, c client.Reader, mc *v1alpha2.MiniCluster, rank 
 		}
 	}
 	return newest, nil
-}
-
-// started reports whether the broker's container, which has the MiniCluster's name, has begun to run.
-func started(pod *corev1.Pod, name string) bool {
-	for _, status := range pod.Status.ContainerStatuses {
-		if status.Name == name {
-			return status.State.Running != nil || status.State.Terminated != nil
-		}
-	}
-	return false
 }

@@ -61,7 +61,7 @@ func (m *submitter) flags(cmd *cobra.Command) {
 	f.StringVarP(&m.file, "filename", "f", "", "file with the MiniCluster that is changed by the other flags; -: the standard input")
 	f.StringVar(&m.name, "name", "", "name; by default that of the program, with a suffix that makes it unique")
 	f.StringVarP(&m.nodes, "nodes", "N", "", "number of brokers, each of which usually has a node: N, or MIN-N to begin also with fewer")
-	f.Int32VarP(&m.tasks, "ntasks", "n", 0, "number of tasks at the full size; 0: as many as Flux has cores")
+	f.Int32VarP(&m.tasks, "ntasks", "n", 0, "number of tasks at the full size, 1 by default; 0: one for each node")
 	f.VarP(&m.limit, "time-limit", "t", "how long the command may run: 90s, 20m, 1h30m, 2d, 20 (minutes) or 1:30:00; by default the limit of the queue")
 	f.StringVarP(&m.queue, "queue", "q", "", "queue; by default that of the namespace")
 	f.StringVar(&m.priority, "priority-class", "", "PriorityClass of the pods")
@@ -130,7 +130,7 @@ func (m *submitter) create(ctx context.Context, mc *v1alpha2.MiniCluster) error 
 	case m.attach:
 		return attach(ctx, m.Session, c, key)
 	case m.wait:
-		return await(ctx, c, key, "finished", 0)
+		return await(ctx, m.Session, c, key, "finished", 0)
 	}
 	return nil
 }
@@ -169,7 +169,7 @@ func (m *submitter) miniCluster(cmd *cobra.Command, command []string) (*v1alpha2
 }
 
 func (m *submitter) read(mc *v1alpha2.MiniCluster) error {
-	text, err := access.ReadFile(m.file, m.In)
+	text, err := access.ReadObject(m.file, m.In)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,8 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -15,7 +17,9 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -130,6 +134,16 @@ func TestSubmitFile(t *testing.T) {
 	}
 }
 
+// One document is submitted, also after a comment. Further ones would be lost.
+func TestSubmitDocuments(t *testing.T) {
+	if mc, err := submitted("# a comment\n---"+template+"---\n# the end\n", "-f", "-"); err != nil || mc.Name != "lmp" {
+		t.Errorf("%v, %v", mc, err)
+	}
+	if _, err := submitted(template+"---"+template, "-f", "-"); err == nil || !strings.Contains(err.Error(), "-: it has more than one YAML document") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestSubmitErrors(t *testing.T) {
 	for want, args := range map[string][]string{
 		"name an image":               {"--", "lmp"},
@@ -211,6 +225,13 @@ func TestReached(t *testing.T) {
 	}
 }
 
+// endedWatch begins a watch that ends at once.
+func endedWatch(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) (watch.Interface, error) {
+	ended := watch.NewFake()
+	ended.Stop()
+	return ended, nil
+}
+
 // A MiniCluster that is being deleted, and is gone when a watch has ended, is reported as gone.
 func TestFollowDeletion(t *testing.T) {
 	ending := life()
@@ -224,19 +245,120 @@ func TestFollowDeletion(t *testing.T) {
 			list.(*v1alpha2.MiniClusterList).Items, lists = lists[0], lists[1:]
 			return nil
 		},
-		Watch: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) (watch.Interface, error) {
-			ended := watch.NewFake()
-			ended.Stop()
-			return ended, nil
-		},
+		Watch: endedWatch,
 	})
 	var states []string
-	err := follow(t.Context(), c, func(mc *v1alpha2.MiniCluster) (bool, error) {
+	s, _ := session("")
+	err := follow(t.Context(), s, c, nil, func(mc *v1alpha2.MiniCluster) (bool, error) {
 		states = append(states, stateOf(mc))
 		return isGone(mc), nil
 	})
 	if want := []string{"Deleting", "Deleted"}; err != nil || !slices.Equal(states, want) {
 		t.Errorf("got %v, %v, want %v", states, err, want)
+	}
+}
+
+// A wait goes on after trouble of the API server that passes, and says so once. Other errors end it.
+func TestWaitInsists(t *testing.T) {
+	there, finished := life(), life("JobMiniClusterReady=Succeeded", "Finished=Succeeded")
+	there.Spec.Containers, finished.ResourceVersion = []v1alpha2.MiniClusterContainer{{}}, "2"
+	away := apierrors.NewServiceUnavailable("it restarts")
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "miniclusters"}, "", errors.New("no right"))
+	for name, tc := range map[string]struct {
+		lists []error
+		told  int
+		fails bool
+	}{
+		"trouble that passes":                             {[]error{away, away, nil}, 1, false},
+		"an API server that starts, and has no roles yet": {[]error{nil, forbidden, forbidden, nil}, 1, false},
+		"a missing right":                                 {[]error{forbidden}, 0, true},
+	} {
+		lists := tc.lists
+		c := interceptor.NewClient(fake.NewFakeClient(), interceptor.Funcs{
+			Get: func(_ context.Context, _ client.WithWatch, _ client.ObjectKey, mc client.Object, _ ...client.GetOption) error {
+				there.DeepCopyInto(mc.(*v1alpha2.MiniCluster))
+				return nil
+			},
+			List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, _ ...client.ListOption) error {
+				err := lists[0]
+				if lists = lists[1:]; len(lists) == 0 {
+					list.(*v1alpha2.MiniClusterList).Items = []v1alpha2.MiniCluster{*finished}
+				} else {
+					list.(*v1alpha2.MiniClusterList).Items = []v1alpha2.MiniCluster{*there}
+				}
+				return err
+			},
+			Watch: endedWatch,
+		})
+		s, out := session("")
+		s.Clock = &hasty{clocktesting.NewFakeClock(time.Now())}
+		err := await(t.Context(), s, c, client.ObjectKey{Name: "lmp"}, "finished", 0)
+		if told := strings.Count(out.String(), "trying again: "); (err != nil) != tc.fails || told != tc.told {
+			t.Errorf("%s: %v, told %d times: %s", name, err, told, out)
+		}
+	}
+}
+
+// hasty is a clock on which no time passes until a wait is over.
+type hasty struct{ *clocktesting.FakeClock }
+
+func (h *hasty) After(time.Duration) <-chan time.Time {
+	over := make(chan time.Time)
+	close(over)
+	return over
+}
+
+// A MiniCluster that goes before it is watched is gone, and nobody waits for it.
+func TestWaitForOneThatGoes(t *testing.T) {
+	there := life()
+	there.UID, there.Spec.Containers = "u", []v1alpha2.MiniClusterContainer{{}}
+	c := interceptor.NewClient(fake.NewFakeClient(), interceptor.Funcs{
+		Get: func(_ context.Context, _ client.WithWatch, _ client.ObjectKey, mc client.Object, _ ...client.GetOption) error {
+			there.DeepCopyInto(mc.(*v1alpha2.MiniCluster))
+			return nil
+		},
+		List: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) error { return nil },
+	})
+	for goal, want := range map[string]string{"deleted": "", "finished": "lmp was deleted"} {
+		s, _ := session("")
+		err := await(t.Context(), s, c, client.ObjectKey{Name: "lmp"}, goal, 0)
+		if got := fmt.Sprint(err); err == nil && want != "" || err != nil && got != want {
+			t.Errorf("%s: got %v, want %q", goal, err, want)
+		}
+	}
+}
+
+// broken is a log that breaks off.
+type broken struct{ io.Reader }
+
+func (b broken) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	if errors.Is(err, io.EOF) {
+		err = errors.New("the connection is lost")
+	}
+	return n, err
+}
+
+// A log goes on where it broke off: no line is lost, and none is printed twice.
+func TestLogGoesOn(t *testing.T) {
+	s, out := session("")
+	l := &logger{Session: s}
+	lines := []string{"2026-03-01T12:00:00.1Z one\n", "2026-03-01T12:00:00.2Z \n", "2026-03-01T12:00:00.3Z two  words\n", "2026-03-01T12:00:01Z three"}
+	for _, stream := range []struct {
+		io.Reader
+		whole bool
+	}{
+		{broken{strings.NewReader(lines[0] + lines[1] + lines[2][:30])}, false},
+		{broken{strings.NewReader(lines[0])}, false},
+		{strings.NewReader(strings.Join(lines, "")), true},
+		{strings.NewReader(strings.Join(lines, "")), true},
+	} {
+		if whole, err := l.copy(stream); err != nil || whole != stream.whole {
+			t.Errorf("it is whole: %t, %v", whole, err)
+		}
+	}
+	if want := "one\n\ntwo  words\nthree"; out.String() != want {
+		t.Errorf("got %q, want %q", out, want)
 	}
 }
 

@@ -29,7 +29,7 @@ func newWait(s *access.Session) *cobra.Command {
 		if !slices.Contains(goals, goal) {
 			return access.Usagef("--for=%s: it has to be one of %s", goal, strings.Join(goals, ", "))
 		}
-		return await(ctx, c, key, goal, timeout)
+		return await(ctx, s, c, key, goal, timeout)
 	})
 	cmd.Long = `Wait until a MiniCluster has nodes (admitted), its command runs (running) or has ended (finished), or the MiniCluster
 is gone (deleted).
@@ -46,7 +46,7 @@ and 124 after --timeout. A MiniCluster that is rejected, or that ends before it 
 var errTimeout = errors.New("timeout")
 
 // await waits until a MiniCluster has reached a goal. A timeout of 0 is none.
-func await(ctx context.Context, c client.WithWatch, key client.ObjectKey, goal string, timeout time.Duration) error {
+func await(ctx context.Context, s *access.Session, c client.WithWatch, key client.ObjectKey, goal string, timeout time.Duration) error {
 	if timeout > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, timeout, errTimeout)
@@ -62,7 +62,7 @@ func await(ctx context.Context, c client.WithWatch, key client.ObjectKey, goal s
 		return nil
 	}
 	last := stateOf(mc)
-	err = follow(ctx, c, func(mc *v1alpha2.MiniCluster) (bool, error) {
+	err = follow(ctx, s, c, mc, func(mc *v1alpha2.MiniCluster) (bool, error) {
 		last = stateOf(mc)
 		return reached(mc, goal)
 	}, client.InNamespace(key.Namespace), client.MatchingFields{"metadata.name": key.Name})

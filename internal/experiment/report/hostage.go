@@ -55,7 +55,10 @@ func hostage(records []*experiment.Record, s sizes) Drawing {
 	for i, size := range s.all {
 		x := float64(i)
 		p.X.Ticks = append(p.X.Ticks, chart.Tick{At: x, Label: strconv.Itoa(int(size))})
-		of := bySize[size]
+		of := bySize[size] // nil if no run wanted this size
+		if of == nil {
+			of = &spent{}
+		}
 		bottom := 0.0
 		for _, part := range []struct {
 			class, what string

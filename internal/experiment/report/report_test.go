@@ -145,6 +145,18 @@ func TestNoRecords(t *testing.T) {
 }
 
 // The ratios of each case, and the drawings of both experiments beside each other, on the same axes.
+// One of two studies may have sizes that the other does not have (yet).
+func TestComparisonOfOtherSizes(t *testing.T) {
+	whole, part := study(t, 40), study(t, 20)
+	part.Records = slices.DeleteFunc(part.Records, func(r *experiment.Record) bool { return r.Wanted == 4 })
+	for _, pair := range [][2]Study{{whole, part}, {part, whole}} {
+		table, page, _, err := Comparison(pair[0], pair[1])
+		if err != nil || len(table.Rows) != 8 || !strings.Contains(string(page), "Without a partner") { // two cases, four measures
+			t.Errorf("%d rows, %v", len(table.Rows), err)
+		}
+	}
+}
+
 func TestComparison(t *testing.T) {
 	table, page, drawings, err := Comparison(study(t, 40), study(t, 20))
 	if err != nil || elsewhere.Match(page) {
