@@ -241,13 +241,13 @@ const otherScheduler = "the pods would have the schedulerName " + v1alpha2.Sched
 func sortOut(at time.Time, reason, what string, pod *corev1.Pod, before int, err error) (*check, error) {
 	message := fmt.Sprintf("%s would be refused: %s", what, objectName.ReplaceAllString(err.Error(), ""))
 	switch {
-	case apierrors.IsInvalid(err), apierrors.IsRequestEntityTooLargeError(err):
+	case apierrors.IsInvalid(err) && !isDenied(err), apierrors.IsRequestEntityTooLargeError(err):
 		return rejection(at, reason, message), nil
 	case isQuotaRefusal(err):
 		return (&check{refused: message, pod: pod, at: at}).again(before), nil
 	case isUnanswered(err):
 		return (&check{unchecked: fmt.Sprintf("%s cannot be checked: %s", what, unanswered(err)), at: at}).again(before), nil
-	case wouldRefuse(err):
+	case isDenied(err), wouldRefuse(err):
 		return rejection(at, reason, message).again(before), nil
 	}
 	return nil, err
@@ -260,6 +260,11 @@ var objectName = regexp.MustCompile(`^\S+ "[^"]*" is (forbidden|invalid): `)
 // isQuotaRefusal reports whether the API server refuses an object because of a quota.
 func isQuotaRefusal(err error) bool {
 	return apierrors.IsForbidden(err) && (strings.Contains(err.Error(), "exceeded quota: ") || strings.Contains(err.Error(), "failed quota: "))
+}
+
+// isDenied reports whether a policy or a webhook of others refuses an object, with whatever reason. Both may be changed.
+func isDenied(err error) bool {
+	return strings.Contains(err.Error(), "ValidatingAdmissionPolicy '") || strings.Contains(err.Error(), "admission webhook \"")
 }
 
 // isUnanswered reports whether a webhook that has to agree does not answer. The spec is not at fault.

@@ -120,6 +120,11 @@ func TestWebhookDoesNotAnswer(t *testing.T) {
 	if got, err := sortOut(at, v1alpha2.ReasonPodRejected, "the pods", nil, 0, denied); err != nil || got.Message == "" {
 		t.Errorf("a webhook that denies the pods: %+v, %v", got, err)
 	}
+	policy := apierrors.NewForbidden(corev1.Resource("pods"), "x", errors.New(`ValidatingAdmissionPolicy 'small' with binding 'small' denied request`))
+	policy.ErrStatus.Reason, policy.ErrStatus.Code = metav1.StatusReasonInvalid, 422 // as a policy without a reason says
+	if got, err := sortOut(at, v1alpha2.ReasonPodRejected, "the pods", nil, 0, policy); err != nil || got.Message == "" || got.until.IsZero() {
+		t.Errorf("a policy that denies the pods, and may be changed: %+v, %v", got, err)
+	}
 }
 
 // What a failed check waits for, beside its time.

@@ -118,22 +118,25 @@ func (r *Reconciler) completeFiles(ctx context.Context, seen *observed) error {
 }
 
 // createFiles creates the files of a JobSet, the ConfigMap last. Their names are the JobSet's own:
-// files that exist are the right ones. A full quota refuses a file that exists, too. So a refusal
-// counts only without the ConfigMap.
+// files that exist are the right ones. A full quota refuses a file that exists, too, and a spec that was
+// edited since may make none. So an error counts only without the ConfigMap.
 func (r *Reconciler) createFiles(ctx context.Context, mc *v1alpha2.MiniCluster, set *jobsetapi.JobSet, options ...client.CreateOption) error {
 	files, err := jobset.Files(mc, set, func() (string, error) { return broker.Certificate(mc.Name, rand.Reader) })
+	key := client.ObjectKey{Namespace: set.Namespace, Name: jobset.FilesName(set)}
+	if err != nil && r.Live.Get(ctx, key, &corev1.ConfigMap{}) == nil {
+		return nil
+	}
 	if err != nil {
 		return fmt.Errorf("building the files of MiniCluster %q: %w", mc.Name, err)
 	}
 	options = append(options, client.FieldOwner(FieldOwner))
-	last := files[len(files)-1]
 	for _, file := range files {
 		kind, name := file.GetObjectKind().GroupVersionKind().Kind, file.GetName()
 		err := r.Client.Create(ctx, file, options...)
 		if err == nil || apierrors.IsAlreadyExists(err) {
 			continue
 		}
-		if refused(err) && r.Live.Get(ctx, client.ObjectKeyFromObject(last), &corev1.ConfigMap{}) == nil {
+		if refused(err) && r.Live.Get(ctx, key, &corev1.ConfigMap{}) == nil {
 			return nil
 		}
 		return fmt.Errorf("creating %s %q: %w", kind, name, err)

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -34,12 +35,15 @@ func TestMakeFiles(t *testing.T) {
 	for name, tc := range map[string]struct {
 		made  []client.Object
 		full  bool // the quota
+		edit  bool // of the spec, which makes no files any more
 		fails bool
 	}{
 		"none were made":                       {},
 		"the Secret was made":                  {made: files[:1]},
 		"all were made":                        {made: files},
 		"all were made, and fill a quota":      {made: files, full: true},
+		"all were made, the spec was edited":   {made: files, edit: true},
+		"none were made, the spec was edited":  {edit: true, fails: true},
 		"the Secret was made, a quota is full": {made: files[:1], full: true, fails: true},
 		"none were made, a quota is full":      {full: true, fails: true},
 	} {
@@ -53,7 +57,11 @@ func TestMakeFiles(t *testing.T) {
 				},
 			}).Build()
 			r := &Reconciler{Client: c, Live: c}
-			memory := &memory{}
+			memory, mc := &memory{}, mc.DeepCopy()
+			if tc.edit { // too many tasks for the cores
+				mc.Spec.Tasks = new(int32(1000))
+				mc.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
+			}
 			if err := r.makeFiles(t.Context(), mc, set, memory); (err != nil) != tc.fails {
 				t.Fatal(err)
 			}

@@ -286,6 +286,20 @@ func TestRunStopped(t *testing.T) {
 	}
 }
 
+// A command that has ended well is a success, also if the lead is asked to end while the hook after it still runs.
+func TestRunStoppedAfterItsEnd(t *testing.T) {
+	mc := three("true", func(s *v1alpha2.MiniClusterSpec) {
+		s.Containers[0].Commands.Post = `echo begun >"$BEGUN"; until [[ -e $RELEASE ]]; do sleep 0.1; done`
+	})
+	withFlux(t, mc, func(c *cluster) {
+		pods := c.startAll()
+		c.awaitBegun()
+		pods[0].write(StopFile, "Preempted 30")
+		c.release()
+		pods[0].ends(0)
+	})
+}
+
 // A lead that was asked to end and whose container is started again does not run the command again.
 func TestRunStoppedAndRestarted(t *testing.T) {
 	mc := three(`echo run >>"$RUNS"; `+loop, launcher, func(s *v1alpha2.MiniClusterSpec) { s.BackoffLimit = 2 })

@@ -44,6 +44,16 @@ func NameFiles(mc *v1alpha2.MiniCluster, set *jobsetapi.JobSet, suffix string) {
 	}
 }
 
+// FilesName is the name of the ConfigMap that the pods of a JobSet mount.
+func FilesName(set *jobsetapi.JobSet) (name string) {
+	for _, source := range fileSources(set) {
+		if source.ConfigMap != nil {
+			name = source.ConfigMap.Name
+		}
+	}
+	return name
+}
+
 // Files returns the Secret, unless the pods of a JobSet mount one of the user, and the ConfigMap that they mount. The
 // JobSet decides, since the spec may have been edited after it was made. The JobSet owns the files, so that they go with
 // it. They are immutable, so that kubelets do not watch them. Files calls certificate for the text of a new
@@ -66,11 +76,9 @@ func Files(mc *v1alpha2.MiniCluster, set *jobsetapi.JobSet, certificate func() (
 		}}
 	}
 	meta.DeepCopyInto(&files.ObjectMeta)
+	files.Name = FilesName(set)
 	secretName := ""
 	for _, source := range fileSources(set) {
-		if source.ConfigMap != nil {
-			files.Name = source.ConfigMap.Name
-		}
 		if source.Secret != nil {
 			secretName = source.Secret.Name
 		}

@@ -159,8 +159,7 @@ fe_follow() {
   done
 }
 
-# fe_exit replaces the exit code 0 of this shell, which is a success. It sets 1 if the broker has
-# not run, and 143 if the shell was asked to end.
+# fe_exit replaces the exit code 0 of this shell by 1 if the broker has not run: 0 is a success.
 # shellcheck disable=SC2317 # the trap runs it
 fe_exit() {
   local code=$?
@@ -170,7 +169,6 @@ fe_exit() {
     fe_say_why                 # lead.sh may have been faster
   fi
   [[ $code != 0 || -n $fe_exit_code ]] || exit 1
-  [[ $code != 0 || ! -s $fe_here/stop ]] || exit 143
 }
 
 fe_leaving=${FE_READY%/*}/leaving # members.sh makes this file

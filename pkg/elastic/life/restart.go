@@ -204,12 +204,13 @@ func (o *Observation) joinDeadline() time.Time {
 func (o *Observation) commandSize() int { return o.members() - len(o.Admission.Joining) }
 
 // largestOf is the largest number of brokers, at most n, with which the command may run; 0 if there is none. Above the
-// size that was wanted at the admission, any number is allowed.
+// size that was wanted at the admission, any number is allowed, and so is the size that the user wants now.
 func (o *Observation) largestOf(n int) int {
-	if n > o.Policy.Sizing.Size {
+	sizing := &o.Policy.Sizing
+	if n > sizing.Size || n == o.Policy.Want && (sizing.Tasks.AtSize == 0 || sizing.TasksAt(n) > 0) {
 		return n
 	}
-	return o.Policy.Sizing.LargestWithin(n)
+	return sizing.LargestWithin(n)
 }
 
 // restart runs the command again without ranks that leave or were lost, and with those that have joined. Ranks that are

@@ -68,6 +68,10 @@ func TestDecideRestarts(t *testing.T) {
 			runsAgain("ruuu", wants(1)),
 			restart(Restart{Quorum: 1, Leaving: []int{1, 2, 3}, Reason: "3 brokers leave since the size is 1 now, less than the minimum of 2"}, leaves, leaves),
 		},
+		"the user wants a size between those that are allowed": {
+			runsAgain("ruuu", func(o *Observation) { twice(o); wants(3)(o) }),
+			restart(Restart{Quorum: 3, Leaving: []int{3}, Reason: "1 broker leaves since the size is 3 now"}, leaves, leaves),
+		},
 		"the queue wants one back, and no three are allowed": {
 			runsAgain("ruuu", func(o *Observation) {
 				twice(o)
