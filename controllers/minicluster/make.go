@@ -123,10 +123,11 @@ func (r *Reconciler) completeFiles(ctx context.Context, seen *observed) error {
 func (r *Reconciler) createFiles(ctx context.Context, mc *v1alpha2.MiniCluster, set *jobsetapi.JobSet, options ...client.CreateOption) error {
 	files, err := jobset.Files(mc, set, func() (string, error) { return broker.Certificate(mc.Name, rand.Reader) })
 	key := client.ObjectKey{Namespace: set.Namespace, Name: jobset.FilesName(set)}
-	if err != nil && r.Live.Get(ctx, key, &corev1.ConfigMap{}) == nil {
+	made := func() bool { return r.Live.Get(ctx, key, &corev1.ConfigMap{}) == nil }
+	switch {
+	case err != nil && made():
 		return nil
-	}
-	if err != nil {
+	case err != nil:
 		return fmt.Errorf("building the files of MiniCluster %q: %w", mc.Name, err)
 	}
 	options = append(options, client.FieldOwner(FieldOwner))
@@ -136,7 +137,7 @@ func (r *Reconciler) createFiles(ctx context.Context, mc *v1alpha2.MiniCluster, 
 		if err == nil || apierrors.IsAlreadyExists(err) {
 			continue
 		}
-		if refused(err) && r.Live.Get(ctx, key, &corev1.ConfigMap{}) == nil {
+		if refused(err) && made() {
 			return nil
 		}
 		return fmt.Errorf("creating %s %q: %w", kind, name, err)

@@ -121,8 +121,6 @@ type clusterState struct {
 	finished []*v1alpha2.MiniCluster
 	// made counts the existing pods of live MiniClusters in namespaces with a quota.
 	made map[types.UID]int
-	// filling are the namespaces with a quota in which pods of admitted MiniClusters are being made.
-	filling map[string]bool
 }
 
 func (s *Scheduler) observe(ctx context.Context) (*clusterState, error) {

@@ -336,15 +336,20 @@ func TestSchedulerForgetsTheDeleted(t *testing.T) {
 	q.expect(first, elastic.Admitted, "a", "b")
 }
 
+// resourceQuota is the quota of a namespace for one resource, and what is used of it.
+func resourceQuota(name corev1.ResourceName, hard, used string) []*corev1.ResourceQuota {
+	quota := &corev1.ResourceQuota{}
+	quota.Name, quota.Namespace = "two", fixture.Namespace
+	quota.Spec.Hard = corev1.ResourceList{name: resource.MustParse(hard)}
+	quota.Status.Hard = quota.Spec.Hard
+	quota.Status.Used = corev1.ResourceList{name: resource.MustParse(used)}
+	return []*corev1.ResourceQuota{quota}
+}
+
 // A quota that has room for one of two lets in one.
 func TestSchedulerKeepsQuotas(t *testing.T) {
 	q := newQueue(t, "a", "b", "c", "d")
-	two := &corev1.ResourceQuota{}
-	two.Name, two.Namespace = "two", fixture.Namespace
-	two.Spec.Hard = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("2")}
-	two.Status.Hard = two.Spec.Hard
-	two.Status.Used = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}
-	q.quotas = []*corev1.ResourceQuota{two}
+	q.quotas = resourceQuota("pods", "2", "0")
 	q.offer(first)
 	q.offer(second)
 	q.cycle()
@@ -356,16 +361,11 @@ func TestSchedulerKeepsQuotas(t *testing.T) {
 // may tell of that, so the quota is looked at again.
 func TestSchedulerLooksAtQuotasAgain(t *testing.T) {
 	q := newQueue(t, "a", "b", "c", "d")
-	four := &corev1.ResourceQuota{}
-	four.Name, four.Namespace = "four", fixture.Namespace
-	four.Spec.Hard = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("4")}
-	four.Status.Hard = four.Spec.Hard
-	four.Status.Used = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("0")}
-	q.quotas = []*corev1.ResourceQuota{four}
+	q.quotas = resourceQuota("pods", "4", "0")
 	q.offer(first)
 	q.cycle()
 	q.expect(first, elastic.Admitted, "a", "b")
-	four.Status.Used = corev1.ResourceList{corev1.ResourcePods: resource.MustParse("2")}
+	q.quotas = resourceQuota("pods", "4", "2")
 	q.seen.made = map[types.UID]int{"uid-first": 1}
 	q.offer(second)
 	q.cycle()
@@ -478,22 +478,14 @@ func TestSchedulerRepairsWithWhatAdmissionAdded(t *testing.T) {
 // once the quotas may have room, and not before.
 func TestSchedulerChecksRefusedAgain(t *testing.T) {
 	const why = "the pods would be refused: exceeded quota: two"
-	two := func(resourceName corev1.ResourceName, hard, used string) []*corev1.ResourceQuota {
-		quota := &corev1.ResourceQuota{}
-		quota.Name, quota.Namespace = "two", fixture.Namespace
-		quota.Spec.Hard = corev1.ResourceList{resourceName: resource.MustParse(hard)}
-		quota.Status.Hard = quota.Spec.Hard
-		quota.Status.Used = corev1.ResourceList{resourceName: resource.MustParse(used)}
-		return []*corev1.ResourceQuota{quota}
-	}
 	for name, tc := range map[string]struct {
 		before, same, after []*corev1.ResourceQuota
 	}{
-		"pods have ended":                       {two("pods", "2", "2"), two("pods", "2", "1"), two("pods", "2", "0")},
-		"the quota has grown":                   {two("pods", "2", "2"), two("pods", "2", "2"), two("pods", "4", "2")},
-		"the quota is gone":                     {two("pods", "2", "2"), two("pods", "2", "2"), nil},
-		"the quota of other objects has grown":  {two("services", "0", "0"), two("services", "0", "1"), two("services", "1", "0")},
-		"the quota of other objects is no more": {two("services", "0", "0"), two("services", "0", "1"), nil},
+		"pods have ended":                       {resourceQuota("pods", "2", "2"), resourceQuota("pods", "2", "1"), resourceQuota("pods", "2", "0")},
+		"the quota has grown":                   {resourceQuota("pods", "2", "2"), resourceQuota("pods", "2", "2"), resourceQuota("pods", "4", "2")},
+		"the quota is gone":                     {resourceQuota("pods", "2", "2"), resourceQuota("pods", "2", "2"), nil},
+		"the quota of other objects has grown":  {resourceQuota("services", "0", "0"), resourceQuota("services", "0", "1"), resourceQuota("services", "1", "0")},
+		"the quota of other objects is no more": {resourceQuota("services", "0", "0"), resourceQuota("services", "0", "1"), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			q := newQueue(t, "a", "b")

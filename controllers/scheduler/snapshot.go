@@ -31,6 +31,8 @@ type snapshot struct {
 	avoidUntil time.Time
 	// clearsAt is when the next running gang has to leave nodes because of a reservation; zero if none has to.
 	clearsAt time.Time
+	// filling are the namespaces with a quota in which pods of admitted MiniClusters are being made.
+	filling map[string]bool
 	// quotasAt is when to look again at quotas of namespaces, or at those of Kueue that pods made ahead wait for; zero if
 	// that is not needed.
 	quotasAt time.Time
@@ -51,7 +53,7 @@ func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (*snapshot, queu
 	for _, name := range slices.Sorted(maps.Keys(queues)) {
 		out.Queues = append(out.Queues, state.Queue(queues[name]))
 	}
-	s.reserveQuotas(seen, now)
+	out.filling = s.reserveQuotas(seen, now)
 	for _, e := range s.entries {
 		if e.awaitsQuota {
 			until := e.aheadAt.Add(quotaPatience)
@@ -190,19 +192,21 @@ func queuesByName(made []*v1alpha2.MiniClusterQueue) map[string]*v1alpha2.MiniCl
 // pod before a cache shows the pod, so the pod counts twice for a moment.
 const quotaInterval = time.Second
 
-// reserveQuotas reserves what the unmade pods of admitted MiniClusters will use of quotas.
-func (s *Scheduler) reserveQuotas(seen *clusterState, now time.Time) {
-	seen.filling = map[string]bool{}
+// reserveQuotas reserves what the unmade pods of admitted MiniClusters will use of quotas. It returns the namespaces in
+// which such pods are being made.
+func (s *Scheduler) reserveQuotas(seen *clusterState, now time.Time) map[string]bool {
+	filling := map[string]bool{}
 	for uid, k := range s.promised() {
 		if namespace := k.miniCluster.Namespace; seen.quotas.Limit(namespace) {
 			unmade := int(state.MaxSize(k.miniCluster)) - seen.made[uid]
 			seen.quotas.Reserve(namespace, k.pod, unmade)
 			began := k.miniCluster.Status.StartTime
 			if unmade > 0 && (began == nil || now.Sub(began.Time) < startsWithin) {
-				seen.filling[namespace] = true
+				filling[namespace] = true
 			}
 		}
 	}
+	return filling
 }
 
 // unmade is the number of pods that a waiting MiniCluster has not made yet.

@@ -226,7 +226,7 @@ func TestRunOnceQuorumIsTold(t *testing.T) {
 }
 
 // A lead whose annotation asks it to end does so as after a signal. It prints the reason, and
-// reports no success.
+// reports no success of a command that has not ended well.
 func TestRunStopped(t *testing.T) {
 	begun := func(lead, first, second *pod) {
 		start(lead, first, second)

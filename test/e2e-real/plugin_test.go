@@ -76,6 +76,10 @@ func (p *plugin) attach(t *testing.T, name string) (cmd *exec.Cmd, printed func(
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { // of a test that did not wait for it
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+	})
 	return cmd, func() []string {
 		text, err := os.ReadFile(out.Name())
 		if err != nil {

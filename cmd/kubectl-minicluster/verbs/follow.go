@@ -21,8 +21,8 @@ import (
 func follow(ctx context.Context, s *access.Session, c client.WithWatch, known *v1alpha2.MiniCluster, each func(mc *v1alpha2.MiniCluster) (done bool, err error), options ...client.ListOption) error {
 	seen := map[types.UID]*v1alpha2.MiniCluster{}
 	if known != nil {
-		seen[known.UID] = &v1alpha2.MiniCluster{ObjectMeta: known.ObjectMeta}
-		seen[known.UID].ResourceVersion = ""
+		seen[known.UID] = known.DeepCopy()
+		seen[known.UID].ResourceVersion = "" // so that each hears of it
 	}
 	look := func(mc *v1alpha2.MiniCluster) (bool, error) {
 		seen[mc.UID] = mc
