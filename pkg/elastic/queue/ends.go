@@ -201,14 +201,14 @@ func (s *clusterState) fitsAfter(e *entry, ends []expectedEnd) (n int, after *cl
 	return high, after, true
 }
 
-// withTies adds to the ends for which a gang waits those that come at the same time, and ends without a time of
-// gangs that began at almost the same time, because any of them may end first.
-func withTies(ends []expectedEnd, n int, after *clusterState, slack time.Duration) (int, *clusterState) {
+// withTies adds to the ends for which a gang waits those that may come before them: ends at the same time, ends without
+// a time of gangs that began at almost the same time, and those that are expected while the gang has patience.
+func withTies(ends []expectedEnd, n int, after *clusterState, slack time.Duration, patient time.Time) (int, *clusterState) {
 	last, tie := n, func(a, b expectedEnd) bool {
 		if a.kind != limitUnknown || b.kind != limitUnknown {
 			return a.kind == b.kind && !a.at.IsZero() && a.at.Equal(b.at)
 		}
-		return b.guess.Sub(a.guess) <= slack && b.began.Sub(a.began).Abs() <= slack
+		return !b.guess.After(patient) || b.guess.Sub(a.guess) <= slack && b.began.Sub(a.began).Abs() <= slack
 	}
 	for last < len(ends) && tie(ends[n-1], ends[last]) {
 		last++

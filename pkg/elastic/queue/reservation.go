@@ -47,7 +47,11 @@ func (c *cycle) reserve(e *entry) *reservation {
 	if !r.fits {
 		return r
 	}
-	n, r.atShadow = withTies(ends, n, r.atShadow, e.queue.Patience/20)
+	patient := e.Blocked.Add(e.queue.Patience)
+	if !e.fullUntil.IsZero() { // it holds out in vain if its nodes come later
+		patient = time.Time{}
+	}
+	n, r.atShadow = withTies(ends, n, r.atShadow, e.queue.Patience/20, patient)
 	unknown := false
 	for _, end := range ends[:n] {
 		r.ended[end.id] = r.ended[end.id] || end.ranks == nil

@@ -268,6 +268,10 @@ func ofPriority(priority int32) func(*Gang) { return func(g *Gang) { g.Priority 
 
 func limited(limit time.Duration) func(*Gang) { return func(g *Gang) { g.Limit = limit } }
 
+func expected(seconds int) func(*Gang) {
+	return func(g *Gang) { g.Expected = time.Duration(seconds) * time.Second }
+}
+
 // cluster is a toy cluster and what runs on it.
 type cluster struct {
 	room *toyRoom

@@ -312,8 +312,18 @@ func TestBackfill(t *testing.T) {
 			want: "a NoRoom, b Admitted 2 by backfill",
 		},
 		"a gang that began earlier and ends later does not count": {
-			cluster: newCluster(12).run(gang("l", 6, 0), 6, 0).run(with(gang("s", 4, 0), func(g *Gang) { g.Expected = time.Minute }), 4, 100).
+			cluster: newCluster(12).run(gang("l", 6, 0), 6, 0).run(with(gang("s", 4, 0), expected(60)), 4, 100).
 				wait(gang("a", 6, 101), gang("b", 2, 102)), second: 110,
+			want: "a NoRoom, b WaitingForTurn",
+		},
+		"one that is expected to end while the first has patience counts": {
+			cluster: newCluster(12).run(with(gang("l", 7, 0), expected(130)), 7, 0).run(with(gang("s", 3, 0), expected(60)), 3, 100).
+				wait(gang("a", 8, 101), gang("b", 2, 102)), second: 110,
+			want: "a NoRoom, b Admitted 2 by backfill",
+		},
+		"one that is expected to end later does not": {
+			cluster: newCluster(12).run(with(gang("l", 7, 0), expected(130)), 7, 0).run(with(gang("s", 3, 0), expected(90)), 3, 100).
+				wait(gang("a", 8, 101), gang("b", 2, 102)), second: 110,
 			want: "a NoRoom, b WaitingForTurn",
 		},
 		"those that may pass go by priority, and not by size": {
@@ -627,7 +637,7 @@ func TestHoldsOutForMore(t *testing.T) {
 		"the others end too late":          {cluster: until(100).wait(half()), want: "a Admitted 32"},
 		"when the others end is not known": {cluster: newCluster(64).run(gang("r", 32, 0), 32, 0).wait(half()), want: "a Admitted 32"},
 		"nobody takes what it leaves idle": {
-			cluster: newCluster(10).run(with(gang("r", 6, 0), func(g *Gang) { g.Expected = 130 * time.Second }), 6, 0).
+			cluster: newCluster(10).run(with(gang("r", 6, 0), expected(130)), 6, 0).
 				wait(with(elasticGang("a", 4, 8, 2, 0), expects, func(g *Gang) { g.Held = Hold{For: 8, Until: noon.Add(140 * time.Second), Spent: time.Minute} }), gang("b", 2, 3)), second: 101,
 			want: "a WaitingForSize, b WaitingForTurn",
 		},
