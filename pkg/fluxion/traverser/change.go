@@ -166,8 +166,12 @@ func (m *Matcher) cutOff(vertices []int32) {
 // replant updates what depends on the tree, after the tree has changed.
 func (m *Matcher) replant() {
 	for parent, children := range m.ordered {
+		known := make(map[int32]bool, len(children))
+		for _, c := range children {
+			known[c] = true
+		}
 		for c := m.graph.vertices[parent].first; c != none; c = m.graph.vertices[c].next {
-			if !slices.Contains(children, c) {
+			if !known[c] {
 				children = append(children, c)
 			}
 		}

@@ -32,6 +32,14 @@ const fuzzedGraph = `{"graph": {"nodes": [
 	{"source": "1", "target": "5"}, {"source": "5", "target": "6"}, {"source": "5", "target": "7"}, {"source": "0", "target": "8"},
 	{"source": "8", "target": "9"}, {"source": "9", "target": "10"}, {"source": "9", "target": "11"}, {"source": "8", "target": "12"}, {"source": "12", "target": "13"}]}}`
 
+// peculiarGraph has a rack whose path does not end in its name, which Fluxion's defaults make.
+const peculiarGraph = `{"graph": {"nodes": [
+	{"id": "0", "metadata": {"type": "cluster", "name": "c0", "paths": {"containment": "/c0"}}},
+	{"id": "1", "metadata": {"type": "rack", "paths": {"containment": "/c0/rackA"}}},
+	{"id": "2", "metadata": {"type": "node", "rank": 0, "name": "n0", "paths": {"containment": "/c0/rackA/n0"}}},
+	{"id": "3", "metadata": {"type": "core", "rank": 0, "name": "core0", "paths": {"containment": "/c0/rackA/n0/core0"}}}],
+	"edges": [{"source": "0", "target": "1"}, {"source": "1", "target": "2"}, {"source": "2", "target": "3"}]}}`
+
 // fuzzedJobspecs are requests, some of which the graph can satisfy.
 var fuzzedJobspecs = func() []string {
 	var out []string
@@ -131,10 +139,16 @@ func FuzzReadJGF(f *testing.F) {
 	f.Add(`{"graph": {"edges": [{"source": "a", "target": "b", "metadata": {"subsystem": "containment"}}], "nodes": [
 		{"id": "a", "metadata": {"type": "cluster", "uniq_id": 7, "paths": {"containment": "/x", "power": "/p/x"}}},
 		{"id": "b", "metadata": {"type": "node", "uniq_id": -8, "name": "n\u00fc\"3", "basename": "", "size": 9, "paths": {"containment": "/y/z"}}}]}}`)
+	f.Add(peculiarGraph)
 	f.Fuzz(func(t *testing.T, text string) {
 		graph, err := ReadJGF(strings.NewReader(text))
 		if err != nil {
 			return
+		}
+		for v := range graph.vertices {
+			if path := graph.path(int32(v)); graph.find(path, int64(graph.vertices[v].rank)) == none {
+				t.Fatalf("No vertex of rank %d is found at its path %s", graph.vertices[v].rank, path)
+			}
 		}
 		if len(graph.vertices) > len(text) {
 			t.Errorf("%d vertices of %d bytes", len(graph.vertices), len(text))

@@ -131,6 +131,7 @@ func (f *grafter) keepPaths() error {
 		rest, below := path, true
 		if parent := g.vertices[v].parent; parent != none {
 			rest, below = strings.CutPrefix(path, pathOf(parent))
+			below = below && g.paths[parent] == "" // otherwise names from the root on do not lead to v
 		}
 		if !below || len(rest) != len(name)+1 || rest[0] != '/' || rest[1:] != name {
 			g.paths[v] = path

@@ -222,10 +222,10 @@ func (g *Graph) addBelow(parent int32, spec vertexSpec) (int32, error) {
 
 // link makes v the last child of parent.
 func (g *Graph) link(parent, v int32) {
-	g.shape++
 	if parent == none {
 		return
 	}
+	g.shape++
 	p := &g.vertices[parent]
 	g.vertices[v].parent = parent
 	if p.last == none {

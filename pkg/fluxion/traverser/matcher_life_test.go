@@ -223,6 +223,52 @@ func TestWhatAJobHasStaysItsOwn(t *testing.T) {
 	}
 }
 
+// What is below a vertex with a path of its own is found, and is not attached a second time.
+func TestPeculiarPaths(t *testing.T) {
+	graph, err := ReadJGF(strings.NewReader(peculiarGraph))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := NewMatcher(graph, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := len(m.graph.vertices)
+	if err := m.Attach(strings.NewReader(peculiarGraph)); err != nil || len(m.graph.vertices) != before {
+		t.Errorf("%d vertices are %d after the same is attached: %v", before, len(m.graph.vertices), err)
+	}
+	if err := m.SetStatus("/c0/rackA/n0", false); err != nil {
+		t.Error(err)
+	}
+}
+
+// A partial cancel of what a job does not have leaves in use what the job has in use.
+func TestRefusedPartialCancelChangesNothing(t *testing.T) {
+	graph, err := ReadJGF(strings.NewReader(fuzzedGraph))
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := NewMatcher(graph, Options{Policy: "low", PruneFilters: "ALL:node"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := m.Match(Allocate, parseJobspec(t, slots(1, "core", 1)), 1, 0); err != nil {
+		t.Fatal(err)
+	}
+	const core0 = `{"graph": {"nodes": [{"id": "3", "metadata": {"type": "core", "id": 0, "rank": 0, "paths": {"containment": "/c0/rack0/n0/core0"}}}], "edges": []}}`
+	if full, err := m.PartialCancel(1, "jgf", core0); err != nil || full {
+		t.Fatal(full, err) // its node has no filter and was not named
+	}
+	before := state(t, m)
+	if _, err := m.PartialCancel(1, "rv1exec", `{"version": 1, "execution": {"R_lite": [{"rank": "0"}]}}`); err == nil {
+		t.Error("the job has something there")
+	}
+	if after := state(t, m); after != before {
+		t.Errorf("after a refusal it is\n%s, not\n%s", after, before)
+	}
+	checkBooks(t, m)
+}
+
 func TestUpdateRefusesWhatItCannotHold(t *testing.T) {
 	node := `{"graph": {"nodes": [{"id": "2", "metadata": {"type": "node", "id": 0, "rank": 0, "exclusive": true,
 		"paths": {"containment": "/cluster0/rack0/node0"}}}], "edges": []}}`

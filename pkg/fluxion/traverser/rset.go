@@ -37,9 +37,10 @@ func (m *Matcher) PartialCancel(id uint64, format, r string) (full bool, err err
 	if err != nil {
 		return false, fmt.Errorf("partially cancelling job %d: %w", id, err)
 	}
-	if m.giveBack(j, vertices) == 0 {
+	if !slices.ContainsFunc(vertices, j.hasPool) {
 		return false, fmt.Errorf("partially cancelling job %d: %w: it has none of the resources", id, ErrInvalid)
 	}
+	m.giveBack(j, vertices)
 	if full = !slices.ContainsFunc(j.holds, func(h hold) bool { return !h.gone }); full {
 		m.forget(id)
 	}
@@ -95,24 +96,25 @@ func (m *Matcher) verticesOfRanks(text string) ([]int32, error) {
 	return vertices, nil
 }
 
-// giveBack takes vertices off a job, and their units off the filters above. It returns how
-// many of the vertices the job had.
-func (m *Matcher) giveBack(j *job, vertices []int32) int {
-	given := 0
+// hasPool reports whether a job has a vertex, and not only others below the vertex.
+func (j *job) hasPool(v int32) bool {
+	h := j.holdOf(v)
+	return h != nil && h.pool
+}
+
+// giveBack takes vertices off a job, and their units off the filters above.
+func (m *Matcher) giveBack(j *job, vertices []int32) {
 	for _, v := range vertices {
-		h := j.holdOf(v)
-		if h == nil || !h.pool {
+		if !j.hasPool(v) {
 			continue
 		}
-		given++
 		x := &m.graph.vertices[v]
-		m.release(j, h)
+		m.release(j, j.holdOf(v))
 		for p := x.parent; p != none; p = m.graph.vertices[p].parent {
 			m.reduce(j, p, x.kind, x.size)
 		}
 	}
 	m.releasePaths(j, vertices)
-	return given
 }
 
 // releasePaths releases the vertices of a job that are above none of its pools any more:
