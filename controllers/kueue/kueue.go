@@ -27,6 +27,7 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/controllers/optional"
+	"github.com/flux-elastic/flux-elastic/internal/kueue"
 )
 
 // lookInterval is how often the API server is asked whether it has Kueue's objects.
@@ -41,9 +42,9 @@ type Kueue struct {
 	namespaces labels.Selector
 	changed    chan event.GenericEvent
 
-	mutex  sync.Mutex
-	cache  cache.Cache // nil while Kueue is not there
-	sought bool
+	mutex    sync.Mutex
+	cache    cache.Cache // nil while Kueue is not followed
+	presence kueue.Presence
 	// positions are written by Start alone.
 	positions positions
 }
@@ -78,11 +79,11 @@ func (k *Kueue) Reader() client.Reader {
 	return k.cache
 }
 
-// Sought reports whether the API server was asked for Kueue's objects.
-func (k *Kueue) Sought() bool {
+// Presence is what is known of Kueue's objects while there is no Reader.
+func (k *Kueue) Presence() kueue.Presence {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
-	return k.sought
+	return k.presence
 }
 
 // Manages reports whether MiniClusters of a namespace may get quota from Kueue.
@@ -113,17 +114,17 @@ func (k *Kueue) Start(ctx context.Context) error {
 			if stop, err = k.follow(ctx); err != nil {
 				stop = func() {}
 				log.Error(err, "Following Kueue")
+				k.set(nil, kueue.Unread)
 			}
 			k.wakeAll(ctx)
-		case !there && followed:
-			log.Info("Kueue is not there any more")
-			stop()
-			k.set(nil)
-			k.wakeAll(ctx)
+		case !there:
+			k.set(nil, kueue.Away)
+			if followed {
+				log.Info("Kueue is not there any more")
+				stop()
+				k.wakeAll(ctx)
+			}
 		}
-		k.mutex.Lock()
-		k.sought = true
-		k.mutex.Unlock()
 		if k.Reader() != nil {
 			k.lookAtQueues(ctx)
 		}
@@ -132,10 +133,10 @@ func (k *Kueue) Start(ctx context.Context) error {
 	return nil
 }
 
-func (k *Kueue) set(c cache.Cache) {
+func (k *Kueue) set(c cache.Cache, presence kueue.Presence) {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
-	k.cache = c
+	k.cache, k.presence = c, presence
 }
 
 // follow fills a cache of Kueue's objects, and returns how to end it.
@@ -153,7 +154,7 @@ func (k *Kueue) follow(ctx context.Context) (stop func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	k.set(c)
+	k.set(c, kueue.Unread)
 	return stop, nil
 }
 

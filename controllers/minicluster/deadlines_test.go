@@ -21,6 +21,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/controllers/index"
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
+	"github.com/flux-elastic/flux-elastic/internal/kueue"
 	"github.com/flux-elastic/flux-elastic/internal/state"
 	"github.com/flux-elastic/flux-elastic/internal/status"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
@@ -30,8 +31,11 @@ import (
 // aKueue is a Kueue that is there, and manages all namespaces.
 type aKueue struct {
 	Kueue
-	reader client.Reader
+	reader   client.Reader
+	presence kueue.Presence
 }
+
+func (k aKueue) Presence() kueue.Presence { return k.presence }
 
 func (k aKueue) Reader() client.Reader { return k.reader }
 

@@ -5,14 +5,11 @@ package minicluster
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	kueueapi "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 
-	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/internal/kueue"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
@@ -30,21 +27,6 @@ type quotaToGrow struct {
 	ask int
 	// known is true if the cache shows the last writes, and Kueue has admitted the MiniCluster.
 	known bool
-}
-
-// readGrowth reads the further Workloads of a MiniCluster.
-func readGrowth(ctx context.Context, reader client.Reader, seen *observed) error {
-	mc := seen.view.MiniCluster
-	if !kueue.Uses(mc) && seen.workload == nil {
-		return nil
-	}
-	var list kueueapi.WorkloadList
-	err := reader.List(ctx, &list, client.InNamespace(mc.Namespace), client.MatchingLabels{v1alpha2.MiniClusterLabel: mc.Name}, client.UnsafeDisableDeepCopy)
-	if err != nil {
-		return fmt.Errorf("listing Workloads of MiniCluster %q: %w", mc.Name, err)
-	}
-	seen.growth.workloads = kueue.GrowthOf(mc, list.Items)
-	return nil
 }
 
 // limitGrowth lets a MiniCluster with nodes have no more brokers than there is quota for.

@@ -38,7 +38,7 @@ var errNotSought = errors.New("it is not known yet whether Kueue is there")
 // there is to say to Kueue.
 func (r *Reconciler) readQuota(ctx context.Context, seen *observed) error {
 	mc, o, reader := seen.view.MiniCluster, seen.observation, r.Kueue.Reader()
-	if err := readWorkload(ctx, reader, seen); err != nil {
+	if err := r.readWorkload(ctx, reader, seen); err != nil {
 		return err
 	}
 	uses, err := r.usesKueue(ctx, mc)
@@ -75,16 +75,18 @@ func (r *Reconciler) readQuota(ctx context.Context, seen *observed) error {
 	return err
 }
 
-// withoutKueue is what a MiniCluster gets while Kueue is not there. One with nodes keeps its quota:
-// nobody takes the quota back. A manager that has just started does not know that, and places nothing.
+// withoutKueue is what a MiniCluster gets while nothing of Kueue is read. One with nodes keeps its quota if Kueue is not
+// there: nobody takes the quota back. Otherwise Kueue may not have admitted it yet, and no pods of it are placed.
 func (r *Reconciler) withoutKueue(admission *v1alpha2.Admission) (kueue.Grant, error) {
-	switch sought := r.Kueue.Sought(); {
-	case admission != nil && sought:
+	switch presence := r.Kueue.Presence(); {
+	case admission != nil && presence == kueue.Away:
 		return kueue.Grant{State: life.QuotaAdmitted, Quota: admission.Quota}, nil
 	case admission != nil:
 		return kueue.Grant{State: life.QuotaReserved, Quota: admission.Quota}, nil
-	case sought:
+	case presence == kueue.Away:
 		return kueue.Grant{State: life.QuotaMissing, Message: "waits for Kueue: the API server does not have its objects"}, nil
+	case presence == kueue.Unread:
+		return kueue.Grant{State: life.QuotaMissing, Message: "waits for Kueue: the manager cannot read its objects"}, nil
 	}
 	return kueue.Grant{}, errNotSought
 }
@@ -139,8 +141,8 @@ func (r *Reconciler) readPreemptor(ctx context.Context, reader client.Reader, se
 	return nil
 }
 
-// readWorkload reads the Workloads of a MiniCluster.
-func readWorkload(ctx context.Context, reader client.Reader, seen *observed) error {
+// readWorkload reads the Workloads of a MiniCluster, and lets those of earlier ones of its name go.
+func (r *Reconciler) readWorkload(ctx context.Context, reader client.Reader, seen *observed) error {
 	if reader == nil {
 		return nil
 	}
@@ -153,7 +155,27 @@ func readWorkload(ctx context.Context, reader client.Reader, seen *observed) err
 	if err == nil && metav1.IsControlledBy(&wl, mc) {
 		seen.workload = &wl
 	}
-	return readGrowth(ctx, reader, seen)
+	list, err := workloadsOf(ctx, reader, client.ObjectKeyFromObject(mc))
+	if err != nil {
+		return err
+	}
+	if kueue.Uses(mc) || seen.workload != nil {
+		seen.growth.workloads = kueue.GrowthOf(mc, list)
+	}
+	return r.releaseQuotas(ctx, list, mc)
+}
+
+// workloadsOf lists the Workloads of all MiniClusters that have or had a name. They are not to be changed.
+func workloadsOf(ctx context.Context, reader client.Reader, name types.NamespacedName) ([]kueueapi.Workload, error) {
+	if reader == nil {
+		return nil, nil
+	}
+	var list kueueapi.WorkloadList
+	err := reader.List(ctx, &list, client.InNamespace(name.Namespace), client.MatchingLabels{v1alpha2.MiniClusterLabel: name.Name}, client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return nil, fmt.Errorf("listing Workloads of MiniCluster %q: %w", name.Name, err)
+	}
+	return list.Items, nil
 }
 
 // usesKueue reports whether a MiniCluster gets its quota from Kueue.
@@ -326,20 +348,13 @@ func (r *Reconciler) writeWorkload(ctx context.Context, seen *observed, write ku
 	return err
 }
 
-// releaseQuotas lets the Workloads of deleted MiniClusters of a name go once their pods are gone.
-func (r *Reconciler) releaseQuotas(ctx context.Context, name types.NamespacedName) error {
-	reader := r.Kueue.Reader()
-	if reader == nil {
-		return nil
-	}
-	var list kueueapi.WorkloadList
-	if err := reader.List(ctx, &list, client.InNamespace(name.Namespace), client.MatchingLabels{v1alpha2.MiniClusterLabel: name.Name}); err != nil {
-		return fmt.Errorf("listing Workloads of MiniCluster %q: %w", name.Name, err)
-	}
+// releaseQuotas lets Workloads of deleted MiniClusters go once their pods are gone. A MiniCluster that is there, or nil,
+// releases its own otherwise.
+func (r *Reconciler) releaseQuotas(ctx context.Context, list []kueueapi.Workload, there *v1alpha2.MiniCluster) error {
 	var errs []error
-	for i := range list.Items {
-		wl := &list.Items[i]
-		if wl.DeletionTimestamp == nil || r.holdsQuota(ctx, wl) {
+	for i := range list {
+		wl := &list[i]
+		if wl.DeletionTimestamp == nil || there != nil && metav1.IsControlledBy(wl, there) || r.holdsQuota(ctx, wl) {
 			continue
 		}
 		if next := wl.DeepCopy(); kueue.DropFinalizer(next) {

@@ -108,8 +108,8 @@ type Scheduler interface {
 type Kueue interface {
 	// Reader reads Kueue's objects from a cache; nil while the API server does not have them.
 	Reader() client.Reader
-	// Sought reports whether the API server was asked whether it has them.
-	Sought() bool
+	// Presence is what is known of them while there is no Reader.
+	Presence() kueue.Presence
 	// Manages reports whether MiniClusters of a namespace may get quota from Kueue.
 	Manages(ctx context.Context, namespace string) (bool, error)
 	// Position is the last known place of a Workload that waits for quota.
@@ -138,11 +138,15 @@ func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Resu
 	if err := r.Client.Get(ctx, req.NamespacedName, &mc); err != nil || mc.DeletionTimestamp != nil || !mc.Spec.IsOurs() {
 		r.Scheduler.Forget(req.NamespacedName)
 		r.memories.forget(req.NamespacedName)
-		return ctrl.Result{}, errors.Join(client.IgnoreNotFound(err), r.releaseQuotas(ctx, req.NamespacedName))
+		list, unlisted := workloadsOf(ctx, r.Kueue.Reader(), req.NamespacedName)
+		return ctrl.Result{}, errors.Join(client.IgnoreNotFound(err), unlisted, r.releaseQuotas(ctx, list, nil))
 	}
 	result, err := r.pass(ctx, &mc, r.memories.of(&mc))
 	if isPassing(err) {
 		ctrl.LoggerFrom(ctx).V(1).Info("Waiting to try again", "reason", err.Error())
+		if errors.Is(err, errNotSought) {
+			return ctrl.Result{RequeueAfter: time.Second}, nil // all that use Kueue wait for that
+		}
 		return ctrl.Result{RequeueAfter: podBatch}, nil
 	}
 	return result, err

@@ -51,10 +51,13 @@ func TestDeletedWhileRunning(t *testing.T) {
 	s.awaitWorkload(workload, "being deleted", func(wl *kueueapi.Workload) bool { return wl.DeletionTimestamp != nil })
 	next := s.newWorkload("next", "team", podSet("lead", 1, "8"))
 	s.awaitCondition(next, kueueapi.WorkloadQuotaReserved, metav1.ConditionFalse)
+	again := s.create(s.miniCluster("deleted").Size(2), "team") // has the name, and another UID
+	s.awaitCondition(s.workloadOf(again), kueueapi.WorkloadQuotaReserved, metav1.ConditionFalse)
+	s.Delete(next)
 	if err := c.Resume("kwok"); err != nil {
 		t.Fatal(err)
 	}
-	s.awaitCondition(next, kueueapi.WorkloadAdmitted, metav1.ConditionTrue)
+	s.AwaitState(again, v1alpha2.StateRunning)
 	s.AwaitGone(workload)
 }
 
