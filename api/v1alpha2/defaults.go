@@ -4,7 +4,10 @@
 package v1alpha2
 
 import (
+	"cmp"
 	"fmt"
+	"path"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -64,6 +67,7 @@ func (mc *MiniCluster) Default() {
 	setDefault(&s.Flux.Container.Name, DefaultViewName)
 	setDefault(&s.Flux.Container.Image, DefaultViewImage)
 	setDefault(&s.Flux.Container.MountPath, DefaultViewMountPath)
+	s.Flux.Container.MountPath = path.Clean(s.Flux.Container.MountPath) // paths that are made of it are compared
 	setDefault(&s.Flux.Scheduler.QueuePolicy, "fcfs")
 	s.Flux.Bursting.setDefaults(s.MaxSize)
 
@@ -183,7 +187,20 @@ func (s *MiniClusterSpec) ResizePolicy() ResizePolicy {
 
 // submitsItself reports whether the command submits jobs of its own, or users do.
 func (s *MiniClusterSpec) submitsItself() bool {
-	return s.Interactive || (len(s.Containers) > 0 && s.FluxContainer().Launcher)
+	return s.ForUsers() || (len(s.Containers) > 0 && s.FluxContainer().Launcher)
+}
+
+// ForUsers reports whether Flux starts and waits for users: the MiniCluster is interactive, or has no command.
+func (s *MiniClusterSpec) ForUsers() bool {
+	return s.Interactive || len(s.Containers) > 0 && s.FluxContainer().Text() == ""
+}
+
+// Text returns what the lead runs: commands.script, or else the command; "" if there is nothing but space.
+func (c *MiniClusterContainer) Text() string {
+	if text := cmp.Or(c.Commands.Script, c.Command); strings.TrimSpace(text) != "" {
+		return text
+	}
+	return ""
 }
 
 // Malleable reports whether brokers can join and leave while the MiniCluster runs: the command goes on

@@ -67,6 +67,39 @@ func TestDefaultKeeps(t *testing.T) {
 	}
 }
 
+// Without a command Flux waits for users, as in an interactive MiniCluster.
+func TestDefaultForUsers(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change   func(*MiniClusterSpec)
+		forUsers bool
+	}{
+		"a command":    {func(s *MiniClusterSpec) { s.Containers[0].Command = "lmp" }, false},
+		"a script":     {func(s *MiniClusterSpec) { s.Containers[0].Commands.Script = "lmp" }, false},
+		"interactive":  {func(s *MiniClusterSpec) { s.Interactive, s.Containers[0].Command = true, "lmp" }, true},
+		"nothing":      {func(*MiniClusterSpec) {}, true},
+		"space":        {func(s *MiniClusterSpec) { s.Containers[0].Command = " \n" }, true},
+		"empty script": {func(s *MiniClusterSpec) { s.Containers[0].Commands.Script, s.Containers[0].Command = "\n", "lmp" }, true},
+	} {
+		mc := &MiniCluster{ObjectMeta: metav1.ObjectMeta{Name: "lmp"}, Spec: MiniClusterSpec{Size: 4, MaxSize: 8, Containers: []MiniClusterContainer{{}}}}
+		tc.change(&mc.Spec)
+		mc.Default()
+		s := &mc.Spec
+		if s.ForUsers() != tc.forUsers || s.Malleable() != tc.forUsers || (s.MostSize() == 8) != tc.forUsers || (s.Elastic.OnLoss == LossContinue) != tc.forUsers {
+			t.Errorf("%s: for users %t, malleable %t, at most %d, on loss %s", name, s.ForUsers(), s.Malleable(), s.MostSize(), s.Elastic.OnLoss)
+		}
+	}
+}
+
+// Paths of Flux are made of the mount path, and compared.
+func TestDefaultMountPath(t *testing.T) {
+	for given, want := range map[string]string{"": DefaultViewMountPath, "/opt/flux/": "/opt/flux", "/opt//flux": "/opt/flux", "/": "/"} {
+		mc := &MiniCluster{Spec: MiniClusterSpec{Containers: []MiniClusterContainer{{}}, Flux: FluxSpec{Container: FluxContainer{MountPath: given}}}}
+		if mc.Default(); mc.Spec.Flux.Container.MountPath != want {
+			t.Errorf("%q becomes %q, want %q", given, mc.Spec.Flux.Container.MountPath, want)
+		}
+	}
+}
+
 func TestDefaultQueue(t *testing.T) {
 	queue := &MiniClusterQueue{}
 	queue.Default()

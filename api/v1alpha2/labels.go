@@ -58,6 +58,9 @@ const ManagedBy = Group + "/minicluster"
 // its namespace.
 const KueueQueueLabel = "kueue.x-k8s.io/queue-name"
 
+// KueuePrefix is before the names of Kueue's labels and annotations.
+const KueuePrefix = "kueue.x-k8s.io/"
+
 // KueuePodSetPrefix is before the names of Kueue's annotations by which pods ask for a topology. Only
 // pods that Kueue counts by a topology assignment have one of them (KueueTopologyAnnotation): Kueue
 // counts all other pods by themselves.

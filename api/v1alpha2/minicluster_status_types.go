@@ -175,6 +175,16 @@ type Attempt struct {
 	Message string `json:"message,omitempty"`
 }
 
+// EarlierAttempts returns the attempts before that of the admission. An attempt that ended with the MiniCluster is in
+// both.
+func (s *MiniClusterStatus) EarlierAttempts() []Attempt {
+	last := len(s.Attempts) - 1
+	if last >= 0 && s.Admission != nil && s.Attempts[last].Admitted.Equal(&s.Admission.Time) {
+		return s.Attempts[:last]
+	}
+	return s.Attempts
+}
+
 // MostPendingEvents is the largest number of decisions in status.pendingEvents.
 const MostPendingEvents = 16
 

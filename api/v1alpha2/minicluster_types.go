@@ -203,7 +203,7 @@ type MiniClusterSpec struct {
 	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
 
 	// interactive: true starts Flux without a command. Users can use the Flux instance until
-	// the MiniCluster is deleted. Default false.
+	// the MiniCluster is deleted. Default false, but a MiniCluster without a command is interactive, too.
 	// +optional
 	Interactive bool `json:"interactive,omitempty"`
 
@@ -223,7 +223,8 @@ type MiniClusterSpec struct {
 	// +optional
 	Network Network `json:"network,omitzero"`
 
-	// jobLabels are labels of the JobSet and its Jobs.
+	// jobLabels are labels of the JobSet and its Jobs. Labels of Kueue have no effect here: they belong to the metadata
+	// of the MiniCluster.
 	// +kubebuilder:validation:MaxProperties=256
 	// +kubebuilder:validation:XValidation:rule="self.all(name, size(self[name]) <= 63)",message="a value of jobLabels may have 63 characters"
 	// +optional

@@ -55,12 +55,42 @@ func (p *pod) probe() {
 	go func() {
 		defer ticker.Stop()
 		for p.context.Err() == nil {
-			if !p.has("ready") && p.has("began") {
+			if p.has("ready") {
+				p.touch("ready.seen")
+			} else if p.has("began") {
 				p.touch("ready.missed")
 			}
 			<-ticker.C
 		}
 	}()
+}
+
+// A program that writes checkpoints all the time is ready as long as its checkpoints are not told, for a probe that
+// looks at times.
+func TestRunManyCheckpoints(t *testing.T) {
+	mc := again("", func(s *v1alpha2.MiniClusterSpec) { s.Elastic.Resize, s.Elastic.Checkpoint.Signal = "", "" })
+	withFlux(t, mc, func(c *cluster) {
+		pods := c.startAll()
+		c.awaitBegun()
+		for range 2 {
+			c.await("the probe to see a lead that is ready", func() bool { c.save("ckpt/.written", ""); return pods[0].has("ready") })
+			before := pods[0].made("ready")
+			looks := 40 // of a lead that looks several times in this time
+			c.await("a checkpoint that is not told", func() bool {
+				c.save("ckpt/.written", "")
+				looks--
+				return looks == 0
+			})
+			if made := pods[0].made("ready"); !made.Equal(before) {
+				t.Errorf("the file was made at %s, and at %s again before it was seen", before, made)
+			}
+			pods[0].touch("ready.seen")
+			c.await("the lead not to be ready", func() bool { return !pods[0].has("ready") })
+			pods[0].touch("ready.missed")
+		}
+		c.release()
+		pods[0].ends(0)
+	})
 }
 
 // touch makes a file of the run directory.

@@ -53,6 +53,12 @@ func TestRunModes(t *testing.T) {
 			want: []string{"task 0 of 3 on 3 nodes", "task 1 of 3 on 3 nodes", "task 2 of 3 on 3 nodes"},
 			args: []string{`"-Sbroker.quorum=2"`, `"submit","-N","3","-n","3","/bin/bash"`, `"job","attach","--read-only",`},
 		},
+		"after a hook that waits for its own processes": {
+			mc: three(`echo "task $FLUX_TASK_RANK"`, func(s *v1alpha2.MiniClusterSpec) {
+				s.Containers[0].Commands.Pre = "sleep 0.1 & wait"
+			}),
+			want: []string{"task 0"},
+		},
 		"by a submission of the user's": {
 			mc: three(`echo "task $FLUX_TASK_RANK is $X"`, func(s *v1alpha2.MiniClusterSpec) {
 				s.Flux.SubmitCommand, s.Flux.OptionFlags = "flux run", `--env=X="a  b"`

@@ -148,7 +148,7 @@ const (
 func mode(s *v1alpha2.MiniClusterSpec) string {
 	container := s.FluxContainer()
 	switch {
-	case s.Interactive || command(container) == "":
+	case s.ForUsers():
 		return modeInteractive
 	case container.Launcher:
 		return modeLauncher
@@ -159,11 +159,11 @@ func mode(s *v1alpha2.MiniClusterSpec) string {
 }
 
 func command(container *v1alpha2.MiniClusterContainer) string {
-	text := container.Command
+	text := container.Text()
 	if container.Commands.Script != "" {
-		text = unescape(container.Commands.Script)
+		text = unescape(text)
 	}
-	if strings.TrimSpace(text) == "" {
+	if text == "" {
 		return ""
 	}
 	return text + "\n"

@@ -379,6 +379,27 @@ func TestScheduler(t *testing.T) {
 	}
 }
 
+// Flux binds no tasks to cores if R has the cores of the pod. What a user has for the shell stays.
+func TestAffinity(t *testing.T) {
+	for cpu, want := range map[string]string{"2": "CONFIG/etc/flux/shell:/mine", "": "/mine"} {
+		w := fixture.MiniCluster("lmp").Command("x").Spec(func(s *v1alpha2.MiniClusterSpec) { s.Flux.Container.MountPath = t.TempDir() })
+		if cpu != "" {
+			w.CPU(cpu)
+		}
+		mc := w.Defaulted()
+		dir := filesOf(t, mc, map[string]string{
+			"curve.cert": "a certificate",
+			"flux":       "#!/bin/bash\n[[ $1 != start ]] || { touch \"${READY_FILE%/*}/began\"; echo \"$FLUX_SHELL_RC_PATH\"; cat \"${FLUX_SHELL_RC_PATH%%:*}/affinity.lua\" 2>/dev/null; }\n",
+		})
+		out, _ := combined(t, scriptIn(t, dir, WaitScript, "HOSTNAME="+LeadHost("lmp"), "FLUX_OUTPUT_DIR="+t.TempDir(), "READY_FILE="+ReadyFile(mc), "FLUX_SHELL_RC_PATH=/mine"))
+		config := filepath.Join(mc.Spec.Flux.Container.MountPath, "config")
+		paths, lua, _ := strings.Cut(strings.ReplaceAll(out, config, "CONFIG"), "\n")
+		if paths != want || strings.Contains(lua, `shell.options["cpu-affinity"] = "off"`) != (cpu != "") {
+			t.Errorf("CPU %q: got %q, %q, want %q", cpu, paths, lua, want)
+		}
+	}
+}
+
 // Any text of users is refused, or gives files that can be parsed.
 func FuzzFiles(f *testing.F) {
 	f.Add("lmp-0-0-0,x[1-3]", "burst", int32(3), "10.0.0.1", "eth0", "fcfs", "echo")

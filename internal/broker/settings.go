@@ -100,6 +100,7 @@ func sizeSettings(s *v1alpha2.MiniClusterSpec) map[string]string {
 		"CONSTRAINT":     string(s.Elastic.Tasks.Constraint),
 		"MULTIPLE_OF":    strconv.Itoa(int(ptr.Deref(s.Elastic.Tasks.MultipleOf, 1))),
 		"SLOTS_PER_NODE": strconv.Itoa(Slots(s)),
+		"CORES":          strconv.Itoa(cores(s)),
 	}
 }
 

@@ -71,7 +71,7 @@ var fields = map[string]field{
 	"ttlSecondsAfterFinished": seen("{ttlSecondsAfterFinished: 60}", "policy.TTL: 60000000000"),
 	"cleanup":                 seen("{cleanup: true}", "policy.TTL: 0"),
 	"interactive":             seen("{interactive: true}", "setting.MODE: interactive"),
-	"jobLabels":               seen("{jobLabels: {k: v, flux-framework.org/minicluster: mine}}", "labels.k: v", "leadLabels.k: v"),
+	"jobLabels":               seen("{jobLabels: {k: v, flux-framework.org/minicluster: mine, kueue.x-k8s.io/queue-name: mine, job-name: mine}}", "labels.k: v", "leadLabels.k: v"),
 
 	"placement.policy":      seen("{placement: {policy: Spread}}", "ask.Policy: 1"),
 	"placement.topologyKey": seen("{placement: {topologyKey: rack}}", "ask.Topology.Level: rack"),
@@ -243,7 +243,7 @@ var fields = map[string]field{
 	"shareProcessNamespace":   seen("{shareProcessNamespace: true}", "lead.spec.shareProcessNamespace: true"),
 
 	"pod.annotations":                  seen("{pod: {annotations: {k: v, flux-framework.org/quorum: '1'}}}", "lead.metadata.annotations.k: v", "services.metadata.annotations.k: v"),
-	"pod.labels":                       seen("{pod: {labels: {k: v, app: mine, job-index: '7', hpa-selector: mine}}}", "lead.metadata.labels.k: v", "services.metadata.labels.k: v"),
+	"pod.labels":                       seen("{pod: {labels: {k: v, app: mine, job-index: '7', hpa-selector: mine, kueue.x-k8s.io/queue-name: mine, batch.kubernetes.io/job-name: mine, controller-uid: mine}}}", "lead.metadata.labels.k: v", "services.metadata.labels.k: v"),
 	"pod.restartPolicy":                seen("{pod: {restartPolicy: OnFailure}}", "lead.spec.restartPolicy: OnFailure"),
 	"pod.serviceAccountName":           seen("{pod: {serviceAccountName: s}}", "lead.spec.serviceAccountName: s", "services.spec.serviceAccountName: s"),
 	"pod.automountServiceAccountToken": seen("{pod: {automountServiceAccountToken: true}}", "lead.spec.automountServiceAccountToken: true", "services.spec.automountServiceAccountToken: true"),

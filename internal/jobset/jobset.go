@@ -6,6 +6,7 @@ package jobset
 import (
 	"maps"
 	"strconv"
+	"strings"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -135,10 +136,22 @@ func replicatedJob(mc *v1alpha2.MiniCluster, name string, template corev1.PodTem
 
 // jobLabels returns the labels of the JobSet and its Jobs: the user's and ours. Ours win.
 func jobLabels(mc *v1alpha2.MiniCluster) map[string]string {
-	labels := maps.Clone(mc.Spec.JobLabels)
-	if labels == nil {
-		labels = map[string]string{}
-	}
+	labels := ofUsers(mc.Spec.JobLabels)
 	labels[v1alpha2.MiniClusterLabel] = mc.Name
 	return labels
+}
+
+// ofUsers copies labels that users may set in templates of Jobs. By Kueue's, Kueue would suspend the JobSet of a
+// MiniCluster that has nodes. The Job controller refuses other values of its own.
+func ofUsers(labels map[string]string) map[string]string {
+	out := map[string]string{}
+	for name, value := range labels {
+		if !strings.HasPrefix(name, v1alpha2.KueuePrefix) {
+			out[name] = value
+		}
+	}
+	for _, name := range []string{batchv1.JobNameLabel, batchv1.ControllerUidLabel, "job-name", "controller-uid"} {
+		delete(out, name)
+	}
+	return out
 }

@@ -130,10 +130,7 @@ func podSpec(mc *v1alpha2.MiniCluster, restartPolicy corev1.RestartPolicy) corev
 
 // podLabels returns the labels of pods: the user's and ours. Ours win.
 func podLabels(mc *v1alpha2.MiniCluster) map[string]string {
-	labels := maps.Clone(mc.Spec.Pod.Labels)
-	if labels == nil {
-		labels = map[string]string{}
-	}
+	labels := ofUsers(mc.Spec.Pod.Labels)
 	maps.Copy(labels, map[string]string{
 		v1alpha2.MiniClusterLabel: mc.Name,
 		v1alpha2.JobNameLabel:     mc.Name,
@@ -230,14 +227,14 @@ func tellsRuns(s *v1alpha2.MiniClusterSpec) bool {
 	return s.ResizePolicy() == v1alpha2.ResizeRestart || c != nil && (c.Path != "" || c.Interval != nil)
 }
 
-// watchLead lets the kubelet look at the lead's broker more often, and leave a file where it is not
-// ready: the lead waits for that before it is ready again, so that nobody misses it.
+// watchLead lets the kubelet look at the lead's broker more often, and leave files that say what was seen. The lead
+// waits until it was seen not to be ready before it is ready again, and the other way round, so that nobody misses it.
 func watchLead(mc *v1alpha2.MiniCluster, lead *corev1.PodTemplateSpec) {
 	if !tellsRuns(&mc.Spec) {
 		return
 	}
 	probe := readyProbe(mc, againPeriod)
-	probe.Exec.Command[2] = strings.Replace(probe.Exec.Command[2], "{ ", `{ : >"$0.missed"; `, 1)
+	probe.Exec.Command[2] = strings.Replace(probe.Exec.Command[2], "{ ", `{ : >"$0.missed"; `, 1) + `; : >"$0.seen" || true`
 	lead.Spec.Containers[0].ReadinessProbe = probe
 }
 

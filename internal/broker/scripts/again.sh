@@ -123,7 +123,7 @@ look() {
   elif ((FE_CHECKPOINT_INTERVAL > 0 && SECONDS >= fe_next)); then
     ! checkpoint "$FE_CHECKPOINT_WAIT" || ! runs || become_ready
     fe_next=$((SECONDS + FE_CHECKPOINT_INTERVAL))
-  elif [[ -n $fe_written && -e $fe_written ]]; then # the program writes checkpoints by itself
+  elif [[ -n $fe_written && -e $fe_written && -e $FE_READY.seen ]]; then # the program writes checkpoints by itself
     rm -f "$fe_written"
     become_ready
   fi
@@ -168,10 +168,11 @@ tell_asked() { tell "the command ended as it was asked to$fe_checkpointed"; }
 stop_reader() { [[ -z $fe_reader ]] || kill "$fe_reader" 2>/dev/null || true; }
 
 # become_ready makes the pod ready, after it was seen not to be: the command runs again, or has
-# written a checkpoint. The probe makes the file with the suffix .missed while the pod is not ready.
+# written a checkpoint. The probe makes the file with the suffix .missed while the pod is not ready, and .seen
+# while it is: it sees both, however often the program writes checkpoints.
 become_ready() {
   stop_reader
-  rm -f "$FE_READY" "$FE_READY.missed"
+  rm -f "$FE_READY" "$FE_READY.missed" "$FE_READY.seen"
   {
     for ((i = 0; i < 120; i++)); do
       [[ ! -e $FE_READY.missed ]] || break

@@ -16,12 +16,23 @@ fi
 # shellcheck source=common.sh
 . "$fe_here/common.sh"
 
+# fe_affinity lets tasks use all cores of the pod, unless a job has the option cpu-affinity. R counts the cores of a pod,
+# and its ids are not those of the node: Flux would bind the tasks of all pods of a node to the same cores.
+fe_affinity() {
+  ((FE_CORES > 0)) || return 0 # each broker takes all cores of its node
+  local dir=$fe_config/etc/flux/shell
+  mkdir -p "$dir"
+  echo 'if shell.options["cpu-affinity"] == nil then shell.options["cpu-affinity"] = "off" end' >"$dir/affinity.lua"
+  export FLUX_SHELL_RC_PATH=$dir${FLUX_SHELL_RC_PATH:+:$FLUX_SHELL_RC_PATH}
+}
+
 # fe_describe writes the files with which users and other containers connect to the broker.
 fe_describe() {
   {
     printf 'export PATH=%q\n' "$PATH"
     printf 'export PYTHONPATH=%q\n' "${PYTHONPATH:-}"
     printf 'export LD_LIBRARY_PATH=%q\n' "${LD_LIBRARY_PATH:-}"
+    printf 'export FLUX_SHELL_RC_PATH=%q\n' "${FLUX_SHELL_RC_PATH:-}"
     printf 'export fluxsocket=%q\n' "local://$fe_config/run/flux/local"
     cat "$fe_here/view-environment.sh"
   } >"$FE_VIEW_BASE/flux-view.sh.new"
@@ -165,8 +176,8 @@ fe_exit() {
   local code=$?
   if [[ -n $fe_obeying ]]; then
     kill "$fe_obeying" 2>/dev/null || true
-    wait "$fe_obeying" || true # no process of this container is left
-    fe_say_why                 # lead.sh may have been faster
+    while kill -0 "$fe_obeying" 2>/dev/null; do sleep 0.1; done # no process of this container is left
+    fe_say_why                                                  # lead.sh may have been faster
   fi
   [[ $code != 0 || -n $fe_exit_code ]] || exit 1
 }
@@ -174,18 +185,20 @@ fe_exit() {
 fe_leaving=${FE_READY%/*}/leaving # members.sh makes this file
 fe_began=${FE_READY%/*}/began     # and lead.sh this one, when it runs the command
 fe_said=${FE_READY%/*}/said
-rm -f "$FE_READY" "$fe_leaving" "$fe_began" "$fe_said" "${FE_READY%/*}/joined" # files of an earlier container of this pod
+rm -f "$FE_READY" "$FE_READY.seen" "$fe_leaving" "$fe_began" "$fe_said" "${FE_READY%/*}/joined" # files of an earlier container of this pod
 fe_exit_code='' fe_obeying=''
 trap fe_exit EXIT
 if [[ $HOSTNAME == "$FE_LEAD_HOST" ]]; then
   fe_obey &
   fe_obeying=$!
+  disown "$fe_obeying" # so that a hook may wait for its own processes, or kill them
 fi
 fe_hook hook-init
 if [[ ${HOME:-/} == / ]]; then
   export HOME=/home/flux-operator USER=flux-operator
 fi
 fe_paths
+fe_affinity
 fe_describe
 fe_scheduler
 fe_prepare
