@@ -4,6 +4,7 @@
 package dashboard
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -54,16 +55,43 @@ func (s *Server) log(w http.ResponseWriter, r *http.Request, v *viewer) {
 		refuse(w, err)
 		return
 	}
-	stream, err := core.Pods(lead.Namespace).GetLogs(lead.Name, &corev1.PodLogOptions{
-		Container: name.Name, TailLines: ptr.To[int64](logLines), LimitBytes: ptr.To[int64](logBytes),
-	}).Stream(r.Context())
+	// A limit of bytes would cut off the end of these lines.
+	stream, err := core.Pods(lead.Namespace).GetLogs(lead.Name, &corev1.PodLogOptions{Container: name.Name, TailLines: ptr.To[int64](logLines)}).
+		Stream(r.Context())
 	if err != nil {
 		refuse(w, err)
 		return
 	}
 	defer stream.Close()
+	end, err := endOf(stream, logBytes)
+	if err != nil {
+		refuse(w, err)
+		return
+	}
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	_, _ = io.Copy(w, io.LimitReader(stream, logBytes))
+	_, _ = w.Write(end)
+}
+
+// endOf returns the last lines of a text, of some bytes at most; the last bytes of a line that is longer.
+func endOf(text io.Reader, most int) ([]byte, error) {
+	end, chunk, isCut := []byte(nil), make([]byte, most), false
+	for {
+		n, err := text.Read(chunk)
+		end = append(end, chunk[:n]...)
+		if more := len(end) - most; more > 0 {
+			end, isCut = append(end[:0], end[more:]...), true
+		}
+		switch {
+		case err != nil && !errors.Is(err, io.EOF):
+			return nil, err
+		case err == nil:
+			continue
+		}
+		if newline := bytes.IndexByte(end, '\n'); isCut && newline >= 0 && newline < len(end)-1 {
+			end = end[newline+1:]
+		}
+		return end, nil
+	}
 }
 
 // told is an event as the page shows it, with its time in seconds since 1970.

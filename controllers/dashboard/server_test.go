@@ -14,6 +14,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	authenticationapi "k8s.io/api/authentication/v1"
@@ -392,6 +393,59 @@ func TestManyNamespaces(t *testing.T) {
 	}
 	if _, err := v.rights(t.Context(), map[string]bool{}); err != nil || len(v.asked) != 0 {
 		t.Errorf("%d answers are kept of namespaces without MiniClusters", len(v.asked))
+	}
+}
+
+// Each namespace has its turn, however many there are, and a right that was taken away does not outlive its turn.
+func TestTurns(t *testing.T) {
+	namespaces := map[string]bool{}
+	for i := range 20 * mostQuestions {
+		namespaces[fmt.Sprintf("n%04d", i)] = true
+	}
+	const last = "n1999"
+	clock, d := clocktesting.NewFakeClock(fixture.Noon), only{last: true}
+	v := &viewer{server: &Server{options: Options{Clock: clock}}, door: d, who: &user{}, asked: map[string]answer{}}
+	seconds := func(n int) (sees bool) {
+		for range n {
+			rights, err := v.rights(t.Context(), namespaces)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sees = rights.Namespaces[last]
+			clock.Step(time.Second)
+		}
+		return sees
+	}
+	if !seconds(20) {
+		t.Error("the last namespace is never seen")
+	}
+	delete(d, last)
+	if seconds(int((keptYes + 20*time.Second) / time.Second)) {
+		t.Error("the last namespace is still seen")
+	}
+}
+
+// only lets everybody see some namespaces, and nothing of the cluster.
+type only map[string]bool
+
+func (only) knock(*http.Request) (*user, error) { return &user{}, nil }
+
+func (o only) may(_ context.Context, _ *user, what object) (bool, error) {
+	return o[what.namespace], nil
+}
+
+func TestEndOf(t *testing.T) {
+	for _, tc := range []struct{ text, want string }{
+		{"", ""}, {"a\nb\n", "a\nb\n"}, {"one\ntwo\nthree\n", "three\n"}, {"one\ntwo\nthree", "three"}, {"0123456789", "23456789"}, {"0123456789\n", "3456789\n"},
+	} {
+		for _, reader := range []io.Reader{strings.NewReader(tc.text), iotest.OneByteReader(strings.NewReader(tc.text))} {
+			if got, err := endOf(reader, 8); err != nil || string(got) != tc.want {
+				t.Errorf("%q: got %q, %v, want %q", tc.text, got, err, tc.want)
+			}
+		}
+	}
+	if _, err := endOf(iotest.ErrReader(io.ErrUnexpectedEOF), 8); err == nil {
+		t.Error("a log that breaks off has an end")
 	}
 }
 

@@ -4,6 +4,7 @@
 package dashboard
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"net/http"
@@ -63,9 +64,13 @@ func (v *viewer) rights(ctx context.Context, namespaces map[string]bool) (*dashb
 		return r, nil
 	}
 	now, questions := v.server.options.Clock.Now(), 0
-	for _, namespace := range slices.Sorted(maps.Keys(namespaces)) {
-		known, ok := v.asked[namespace]
-		if (!ok || now.After(known.until)) && questions < mostQuestions {
+	// Those that were never asked come first, and then those whose answer is the oldest, so that each has its turn.
+	names := slices.SortedFunc(maps.Keys(namespaces), func(a, b string) int {
+		return cmp.Or(v.asked[a].until.Compare(v.asked[b].until), cmp.Compare(a, b))
+	})
+	for _, namespace := range names {
+		known := v.asked[namespace]
+		if now.After(known.until) && questions < mostQuestions {
 			questions++
 			yes, err := v.door.may(ctx, v.who, miniClusters(namespace))
 			if err != nil {
@@ -77,7 +82,7 @@ func (v *viewer) rights(ctx context.Context, namespaces map[string]bool) (*dashb
 			}
 			v.asked[namespace] = known
 		}
-		r.Namespaces[namespace] = known.yes
+		r.Namespaces[namespace] = known.yes && !now.After(known.until.Add(keptYes)) // its turn may come late
 	}
 	maps.DeleteFunc(v.asked, func(namespace string, _ answer) bool { return !namespaces[namespace] })
 	return r, nil

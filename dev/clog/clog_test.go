@@ -83,7 +83,7 @@ func script(lines ...string) *Record {
 	r.Submitted(Gang{Name: "b", Size: 1, Min: 1, Run: 10 * time.Second}, at(0))
 	pods, statuses := map[string]Pod{}, map[string]Status{}
 	for i, line := range lines {
-		f := strings.Fields(line) // TIME GANG admit|start|finish|PODSTATE [TRY RANK [NODE]]
+		f := strings.Fields(line) // TIME GANG admit|preempt|start|finish|PODSTATE [TRY RANK [NODE]]
 		var seconds float64
 		_, _ = fmt.Sscan(f[0], &seconds)
 		gang, what := f[1], f[2]
@@ -93,6 +93,9 @@ func script(lines ...string) *Record {
 		case "admit":
 			s.Attempt++
 			s.Nodes = f[3:]
+		case "preempt":
+			s.Attempt--
+			s.Nodes = nil
 		case "start":
 			s.Started = true
 		case "finish":
@@ -220,6 +223,15 @@ func TestBreakdown(t *testing.T) {
 		t.Errorf("waking %+v", b.Waking)
 	}
 	if len(b.Gangs) != 2 || b.Gangs[1].Ran != 1 || !near(b.Gangs[1].Until[PhasePinning], 17.5) {
+		t.Errorf("gangs %+v", b.Gangs)
+	}
+}
+
+// A preempted gang that gets its nodes back was admitted the second time, not the first.
+func TestBreakdownAfterPreemption(t *testing.T) {
+	b := script("1 b admit n1", "2 b pin t 0 n1", "3 b preempt", "4 b end t 0",
+		"20 b admit n1", "21 b pin u 0 n1", "22 b bind u 0", "23 b up u 0", "24 b start", "33 b end u 0", "33 b finish").Breakdown()
+	if len(b.Gangs) != 1 || !near(b.Gangs[0].Until[PhaseDecision], 20) || !near(b.Gangs[0].Until[PhaseBinding], 22) {
 		t.Errorf("gangs %+v", b.Gangs)
 	}
 }

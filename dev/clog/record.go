@@ -70,6 +70,7 @@ type life struct {
 	Gang
 	submitted, created time.Time
 	admissions         []admission
+	holdsNodes         bool // it is admitted
 	tries              []*try
 	started, finished  time.Time
 	succeeded          bool
@@ -116,10 +117,12 @@ func (r *Record) TakeStatus(s Status, now time.Time) {
 		return
 	}
 	l.created = s.Created
-	if s.Nodes != nil && (len(l.admissions) == 0 || l.admissions[len(l.admissions)-1].attempt != s.Attempt ||
+	// A gang that was preempted may be admitted to the same nodes again, with the same attempt.
+	if s.Nodes != nil && (!l.holdsNodes || l.admissions[len(l.admissions)-1].attempt != s.Attempt ||
 		!slices.Equal(l.admissions[len(l.admissions)-1].nodes, s.Nodes)) {
 		l.admissions = append(l.admissions, admission{at: now, revision: s.Revision, attempt: s.Attempt, nodes: s.Nodes})
 	}
+	l.holdsNodes = s.Nodes != nil
 	if s.Started && l.started.IsZero() {
 		l.started = now
 	}

@@ -330,7 +330,7 @@ func ran(t *testing.T, d *Definition, run Run, created, admitted, started, finis
 	size := mc.Spec.Size
 	mc.Status = v1alpha2.MiniClusterStatus{
 		Tasks: 4 * size, Queue: "default", StartTime: at(started), CompletionTime: at(finished), ExitCode: new(int32(0)),
-		Admission: &v1alpha2.Admission{Size: size, Wanted: size, Nodes: fmt.Sprintf("n[1-%d]", size), Time: *at(admitted)},
+		Admission: &v1alpha2.Admission{Size: size, Quorum: size, Wanted: size, Nodes: fmt.Sprintf("n[1-%d]", size), Time: *at(admitted)},
 		Conditions: []metav1.Condition{
 			{Type: v1alpha2.ConditionFinished, Status: metav1.ConditionTrue, Reason: reason, Message: "The command ended, \"well\""},
 			{Type: v1alpha2.ConditionReady, Status: metav1.ConditionTrue, Reason: reason},
@@ -400,6 +400,13 @@ func TestHostageTime(t *testing.T) {
 	var table bytes.Buffer
 	if err := WriteCSV(&table, []*Record{r}); err != nil || !strings.Contains(table.String(), "NotStarted BrokersLost") {
 		t.Errorf("%v: %s", err, table.String())
+	}
+	// An attempt that failed is listed, and is also the last one. Its brokers grew and shrank.
+	life.Status.Attempts = append(life.Status.Attempts, v1alpha2.Attempt{Size: 2, Admitted: *at(20), Started: at(23), Ended: *at(30), Reason: "CommandFailed"})
+	life.Status.Admission.Quorum, life.Status.Admission.Usage = 1, &v1alpha2.AttemptUsage{StartingNodeSeconds: 5}
+	failed := NewRecord(runs[3], life, "")
+	if got, known := failed.HostageTime(); !known || got != 4*5+3*2+5 || len(failed.GivenUp) != 2 || failed.Size != 1 {
+		t.Errorf("got %g, %t, %d attempts before, size %d", got, known, len(failed.GivenUp), failed.Size)
 	}
 	never := *r
 	never.Started = nil

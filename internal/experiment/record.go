@@ -37,8 +37,8 @@ type Record struct {
 	Admitted  *time.Time `json:"admitted,omitempty"`
 	Started   *time.Time `json:"started,omitempty"`
 	Finished  *time.Time `json:"finished,omitempty"`
-	// Wanted is the number of brokers asked for, Size that for which the last attempt had nodes, and Tasks the number
-	// with which the command was started.
+	// Wanted is the number of brokers asked for, and Size that with which the command was started, or for which the last
+	// attempt had nodes if no command was. Tasks is the number with which the command was started.
 	Wanted int32 `json:"wanted"`
 	Size   int32 `json:"size"`
 	Tasks  int32 `json:"tasks"`
@@ -51,6 +51,8 @@ type Record struct {
 	// UsefulNodeSeconds and LostNodeSeconds are those of status.usage.
 	UsefulNodeSeconds int64 `json:"usefulNodeSeconds"`
 	LostNodeSeconds   int64 `json:"lostNodeSeconds"`
+	// StartingNodeSeconds are those of the last attempt before its command began; nil if they are not known.
+	StartingNodeSeconds *int64 `json:"startingNodeSeconds,omitempty"`
 	// Log is the file of the log, relative to the results. LogError says why there is none, or why a figure is missing.
 	Log      string `json:"log,omitempty"`
 	LogError string `json:"logError,omitempty"`
@@ -66,7 +68,7 @@ func NewRecord(run Run, mc *v1alpha2.MiniCluster, end string) *Record {
 		Name: run.Name, Case: run.Case, Repetition: run.Repetition, Parameters: run.Parameters, State: StateOf(mc),
 		Submitted: &mc.CreationTimestamp.Time, Wanted: mc.Spec.Size, Tasks: mc.Status.Tasks, Queue: mc.Status.Queue,
 		Started: moment(mc.Status.StartTime), Finished: moment(mc.Status.CompletionTime), ExitCode: mc.Status.ExitCode,
-		GivenUp: mc.Status.Attempts,
+		GivenUp: mc.Status.EarlierAttempts(),
 	}
 	if ready := meta.FindStatusCondition(mc.Status.Conditions, v1alpha2.ConditionReady); ready != nil {
 		r.Message = ready.Message
@@ -79,6 +81,12 @@ func NewRecord(run Run, mc *v1alpha2.MiniCluster, end string) *Record {
 	}
 	if a := mc.Status.Admission; a != nil {
 		r.Admitted, r.Size, r.Nodes, r.Wanted = &a.Time.Time, a.Size, a.Nodes, max(a.Wanted, a.Size)
+		if r.Started != nil {
+			r.Size = a.Quorum
+		}
+		if a.Usage != nil && Ended(mc) {
+			r.StartingNodeSeconds = &a.Usage.StartingNodeSeconds
+		}
 	}
 	if u := mc.Status.Usage; u != nil {
 		r.UsefulNodeSeconds, r.LostNodeSeconds = u.UsefulNodeSeconds, u.LostNodeSeconds
@@ -126,7 +134,9 @@ func (r *Record) HostageTime() (nodeSeconds float64, known bool) {
 		}
 		nodeSeconds += float64(a.Size) * max(0, until.Sub(a.Admitted.Time).Seconds())
 	}
-	if r.Admitted == nil {
+	if r.StartingNodeSeconds != nil {
+		return nodeSeconds + float64(*r.StartingNodeSeconds), true
+	} else if r.Admitted == nil {
 		return nodeSeconds, true
 	}
 	held, known := between(r.Admitted, cmp.Or(r.Started, r.Finished))

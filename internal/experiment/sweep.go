@@ -5,6 +5,7 @@ package experiment
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
@@ -165,10 +166,11 @@ func (s *Sweep) Next(now time.Time) Step {
 	return step
 }
 
-// limitWait ends a run that waits for too long.
+// limitWait ends a run that waits for too long until its command starts for the first time.
 func (s *Sweep) limitWait(p *progress, now time.Time, step *Step) {
 	limit := s.definition.Limits.wait()
-	if limit == 0 || p.phase != live || p.mc.Status.StartTime != nil {
+	if limit == 0 || p.phase != live || p.mc.Status.StartTime != nil ||
+		slices.ContainsFunc(p.mc.Status.Attempts, func(a v1alpha2.Attempt) bool { return a.Started != nil }) {
 		return
 	}
 	if until := p.mc.CreationTimestamp.Add(limit); now.Before(until) {

@@ -212,6 +212,15 @@ func TestLimits(t *testing.T) {
 	if w.settle(); len(w.records) != 1 || w.records[0].Name != first[0] || w.records[0].State != WaitLimit || w.cluster[first[0]] != nil {
 		t.Errorf("%+v", w.records)
 	}
+
+	w = limited("wait: 30s, atOnce: 1")
+	first = w.settle()
+	w.cluster[first[0]].Status.Attempts = []v1alpha2.Attempt{{Admitted: *at(1), Started: at(5), Ended: *at(25)}} // preempted
+	w.sweep.Seen(w.cluster[first[0]].DeepCopy())
+	w.now = at(30).Time
+	if w.settle(); len(w.records) != 0 {
+		t.Errorf("a command that had started waited for too long: %+v", w.records[0])
+	}
 }
 
 // A MiniCluster that somebody else deletes is recorded as deleted.

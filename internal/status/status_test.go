@@ -245,7 +245,21 @@ func toldOf(in Input, s *v1alpha2.MiniClusterStatus) []string {
 	return told
 }
 
-// A node that holds several brokers is one node.
+// A MiniCluster that was suspended waits since it was resumed.
+func TestResumed(t *testing.T) {
+	in := Input{MiniCluster: wanted4().Created(fixture.Noon).Defaulted(), Observation: &life.Observation{Policy: policy}}
+	for i, tc := range []struct {
+		state life.State
+		want  time.Duration
+	}{{life.StateQueued, 0}, {life.StateSuspended, 0}, {life.StateSuspended, 0}, {life.StateQueued, 3 * time.Hour}, {life.StateQueued, 3 * time.Hour}} {
+		in.Plan, in.Now = life.Plan{Step: life.Wait{}, State: tc.state}, fixture.Noon.Add(time.Duration(i)*time.Hour)
+		in.MiniCluster.Status = compute(t, in)
+		if got := state.QueuedSince(in.MiniCluster).Sub(fixture.Noon); got != tc.want {
+			t.Errorf("after %d hours it waits since %s, want %s", i, got, tc.want)
+		}
+	}
+}
+
 // It remembers since when it was blocked until it has nodes.
 func TestBlockedSince(t *testing.T) {
 	in := Input{MiniCluster: wanted4().Defaulted(), Observation: &life.Observation{Policy: policy}, Now: fixture.Noon.Add(time.Hour)}
@@ -268,6 +282,7 @@ func TestBlockedSince(t *testing.T) {
 	}
 }
 
+// A node that holds several brokers is one node.
 func TestNodesAreCountedOnce(t *testing.T) {
 	o := life.Observation{Occupied: 2, Policy: policy}
 	in := Input{

@@ -6,6 +6,7 @@ package timeline
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"regexp"
 	"slices"
 	"time"
@@ -54,7 +55,7 @@ func Of(o *Objects, since, now time.Time) (record *Recorder, unknown int) {
 		r.runs[run.Name] = run
 		l := life{record: r, name: run.Name, since: since, events: events[mc.UID]}
 		slices.SortStableFunc(l.events, func(a, b *corev1.Event) int { return TimeOf(a).Compare(TimeOf(b)) })
-		unknown += l.ended(mc.Status.Attempts)
+		unknown += l.ended(mc.Status.EarlierAttempts())
 		unknown += l.current(mc, run)
 	}
 	names := slices.Clone(o.Nodes)
@@ -107,13 +108,13 @@ func (l *life) ended(attempts []v1alpha2.Attempt) (unknown int) {
 		if a.Started != nil {
 			span.Started = a.Started.Time
 		}
-		nodes := l.placed(a)
-		if nodes == nil {
+		spans := []*Span{&span}
+		if nodes := l.placed(span); nodes != nil {
+			spans, _ = l.stays(nodes, span)
+		} else {
 			unknown++
-			l.add(fmt.Sprint("attempt ", i), 0, "", span)
-			continue
 		}
-		l.ranks(fmt.Sprint("attempt ", i), nodes, span)
+		l.add(fmt.Sprint("attempt ", i), spans)
 	}
 	return unknown
 }
@@ -127,83 +128,110 @@ func (l *life) current(mc *v1alpha2.MiniCluster, run *Run) (unknown int) {
 	span := Span{Held: a.Time.Time, Freed: run.Ended, Started: run.Started}
 	nodes, err := state.Nodes(mc)
 	if err != nil {
-		l.add("admission", 0, "", span)
+		l.add("admission", []*Span{&span})
 		return 1
 	}
-	l.ranks("admission", nodes, span)
+	spans, last := l.stays(l.placed(span), span)
+	if !slices.Equal(last, nodes) { // some events are gone
+		spans, _ = l.stays(nodes, span)
+	}
+	l.add("admission", spans)
 	return 0
 }
 
-// mostBrokers bounds the nodes that are read from a note.
+// mostBrokers bounds the ranks and nodes that are read from a note.
 const mostBrokers = 1 << 20
 
-// placed returns the nodes of an attempt by rank, from its event Admitted and those of its growth; nil without
-// the event Admitted.
-func (l *life) placed(a *v1alpha2.Attempt) (nodes []string) {
-	for _, event := range l.events {
-		// The time of an event may have parts of a second, and the times of the status have none.
-		if at := TimeOf(event); at.Before(a.Admitted.Time) || at.After(a.Ended.Add(time.Second)) {
-			continue
-		}
-		switch event.Reason {
-		case "Admitted":
-			if match := status.PlacedNote.FindStringSubmatch(event.Message); match != nil && nodes == nil {
-				nodes, _ = hostlist.Decode(match[1], mostBrokers) // unreadable: not known
-			}
-		case "Grew":
-			if match := status.GrewNote.FindStringSubmatch(event.Message); match != nil && nodes != nil {
-				more, _ := hostlist.Decode(match[2], mostBrokers)
-				nodes = append(nodes, more...)
-			}
+// placed returns the first nodes of an attempt by rank, from its event Admitted; nil without that event.
+func (l *life) placed(whole Span) (nodes []string) {
+	for event := range l.during(whole, time.Second) { // the times of the status have no parts of a second
+		if match := status.PlacedNote.FindStringSubmatch(event.Message); event.Reason == "Admitted" && match != nil {
+			nodes, _ = hostlist.Decode(match[1], mostBrokers) // unreadable: not known
+			return nodes
 		}
 	}
-	return nodes
+	return nil
 }
 
-// ranks adds the spans of an attempt. A rank that came or left later has the time of the event that says so.
-// Without the event, a vacated rank has a span as long as that of the others.
-func (l *life) ranks(key string, nodes []string, whole Span) {
-	spans := make([]Span, len(nodes))
-	for rank := range spans {
-		spans[rank] = whole
-	}
-	for _, event := range l.events {
-		at := TimeOf(event)
-		if at.Before(whole.Held) || !whole.Freed.IsZero() && at.After(whole.Freed) {
-			continue
-		}
-		switch event.Reason {
-		case "Grew":
-			for _, rank := range ranksIn(status.GrewNote, event, len(nodes)) {
-				spans[rank].Held, spans[rank].Freed = at, whole.Freed
-			}
-		case "Vacated":
-			for _, rank := range ranksIn(status.LeftNote, event, len(nodes)) {
-				spans[rank].Freed = at
-			}
-		}
+// stays returns the spans of an attempt whose ranks first had some nodes, and the nodes that they had last. A rank that
+// came, moved or left later has the time of the event that says so.
+func (l *life) stays(nodes []string, whole Span) (spans []*Span, last []string) {
+	last = slices.Clone(nodes)
+	open := map[int64]*Span{}
+	take := func(rank int64, node string, at time.Time) {
+		span := whole
+		span.Rank, span.Node, span.Held = int(rank), node, at
+		spans, open[rank] = append(spans, &span), &span
 	}
 	for rank, node := range nodes {
-		l.add(fmt.Sprint(key, " ", rank), rank, node, spans[rank])
+		take(int64(rank), node, whole.Held)
+	}
+	for event := range l.during(whole, 0) {
+		at := TimeOf(event)
+		switch event.Reason {
+		case "Grew", "Moved":
+			ranks, came := placesIn(status.GrewNote, event)
+			for i := range min(len(ranks), len(came)) {
+				rank := ranks[i]
+				if rank > int64(len(last)) {
+					continue // an event before this one is gone
+				}
+				last = append(last, "")[:max(len(last), int(rank)+1)]
+				last[rank] = came[i]
+				if span := open[rank]; span != nil && span.Node == came[i] {
+					span.Held = at
+					continue
+				} else if span != nil {
+					span.Freed = at
+				}
+				take(rank, came[i], at)
+			}
+		case "Vacated":
+			ranks, _ := placesIn(status.LeftNote, event)
+			for _, rank := range ranks {
+				if span := open[rank]; span != nil {
+					span.Freed = at
+					delete(open, rank)
+				}
+			}
+		}
+	}
+	return spans, last
+}
+
+// during returns the events during an attempt, and up to some time later.
+func (l *life) during(whole Span, later time.Duration) iter.Seq[*corev1.Event] {
+	return func(yield func(*corev1.Event) bool) {
+		for _, event := range l.events {
+			at := TimeOf(event)
+			if !at.Before(whole.Held) && (whole.Freed.IsZero() || !at.After(whole.Freed.Add(later))) && !yield(event) {
+				return
+			}
+		}
 	}
 }
 
-// ranksIn returns the ranks below size that an event names.
-func ranksIn(note *regexp.Regexp, event *corev1.Event, size int) []int64 {
+// placesIn returns the ranks that an event names, and their nodes if the note has them.
+func placesIn(note *regexp.Regexp, event *corev1.Event) (ranks []int64, nodes []string) {
 	match := note.FindStringSubmatch(event.Message)
 	if match == nil {
-		return nil
+		return nil, nil
 	}
-	ranks, _ := idset.Decode(match[1], size) // unreadable: none
-	return slices.DeleteFunc(ranks, func(rank int64) bool { return rank >= int64(size) })
+	ranks, _ = idset.Decode(match[1], mostBrokers) // unreadable: none
+	if len(match) > 2 {
+		nodes, _ = hostlist.Decode(match[2], mostBrokers)
+	}
+	return ranks, nodes
 }
 
-func (l *life) add(key string, rank int, node string, span Span) {
-	if !span.Freed.IsZero() && !span.Freed.After(l.since) {
-		return
+// add adds spans that have not ended before the record begins.
+func (l *life) add(key string, spans []*Span) {
+	for i, span := range spans {
+		if span.Freed.IsZero() || span.Freed.After(l.since) {
+			span.MiniCluster, span.Held = l.name, later(span.Held, l.since)
+			l.record.spans[fmt.Sprint(l.name, " ", key, " ", i)] = span
+		}
 	}
-	span.MiniCluster, span.Rank, span.Node, span.Held = l.name, rank, node, later(span.Held, l.since)
-	l.record.spans[l.name+" "+key] = &span
 }
 
 // TimeOf is when what an event tells happened.

@@ -93,6 +93,27 @@ func TestOf(t *testing.T) {
 			events: []corev1.Event{event(10, "Admitted", "Placed 1 of 2 brokers on n1"), event(15, "Grew", "Grew by 1, ranks 1 on n2")},
 			want:   "0 n1 10-20, 1 n2 15-20, wait 0-10, wait 20-100",
 		},
+		"ranks that left, came back elsewhere, and moved": {
+			status: v1alpha2.MiniClusterStatus{Attempts: attempt(10, 90, nil)},
+			events: []corev1.Event{
+				event(10, "Admitted", "Placed 3 of 3 brokers on n[1-3]"), event(50, "Vacated", "Shrunk, ranks 2 left"),
+				event(70, "Moved", "Moves, ranks 1 on x"), event(80, "Grew", "Grew by 2, ranks 2-3 on n[9-10]"),
+			},
+			want: "0 n1 10-90, 1 n2 10-70, 1 x 70-90, 2 n3 10-50, 2 n9 80-90, 3 n10 80-90, wait 0-10, wait 90-100",
+		},
+		"a rank of the admission that came back elsewhere": {
+			status: v1alpha2.MiniClusterStatus{Admission: admission(10, 2, "n1,n9")},
+			events: []corev1.Event{
+				event(10, "Admitted", "Placed 2 of 2 brokers on n[1-2]"), event(50, "Vacated", "Shrunk, ranks 1 left"), event(80, "Grew", "Grew by 1, ranks 1 on n9"),
+			},
+			want: "0 n1 10-, 1 n2 10-50, 1 n9 80-, wait 0-10",
+		},
+		"the last attempt of one that failed": {
+			status: v1alpha2.MiniClusterStatus{
+				Attempts: attempt(10, 40, pointer(15)), Admission: admission(10, 2, "n[1-2]"), StartTime: pointer(15), CompletionTime: pointer(40),
+			},
+			want: "0 n1 10-40@15, 1 n2 10-40@15, wait 0-10",
+		},
 		"what began before": {
 			status: v1alpha2.MiniClusterStatus{Attempts: attempt(10, 20, nil), Admission: admission(30, 1, "n1"), StartTime: pointer(31)},
 			since:  50,

@@ -26,9 +26,12 @@ import (
 )
 
 const (
-	// logTries is how often a log is asked for, and logTimeout how long each time.
-	logTries   = 4
-	logTimeout = time.Minute
+	// logTries is how often a log is asked for, and logTimeout how long each time. While the API server or a kubelet does
+	// not answer, logPatience is for how long, with pauses of at most logPause.
+	logTries    = 4
+	logTimeout  = time.Minute
+	logPatience = 5 * time.Minute
+	logPause    = 16 * time.Second
 )
 
 // cluster is what an experiment does in a cluster.
@@ -131,19 +134,18 @@ var errNoLead = errors.New("the lead has no pod")
 
 // log returns the log of the lead. It fails with errNoLead if no try can succeed.
 func (c *cluster) log(ctx context.Context, mc *v1alpha2.MiniCluster) ([]byte, error) {
-	var last error
-	for try := range logTries {
-		if try > 0 {
-			if err := c.session.Sleep(ctx, time.Second<<try); err != nil {
-				return nil, err
-			}
+	pause, waited := time.Second, time.Duration(0)
+	for try := 1; ; try++ {
+		text, err := c.readLog(ctx, mc)
+		if err == nil || errors.Is(err, errNoLead) || try >= logTries && (!access.Passes(err) || waited >= logPatience) {
+			return text, err
 		}
-		var text []byte
-		if text, last = c.readLog(ctx, mc); last == nil || errors.Is(last, errNoLead) {
-			return text, last
+		pause = min(2*pause, logPause)
+		waited += pause
+		if err := c.session.Sleep(ctx, pause); err != nil {
+			return nil, err
 		}
 	}
-	return nil, last
 }
 
 func (c *cluster) readLog(ctx context.Context, mc *v1alpha2.MiniCluster) ([]byte, error) {

@@ -204,7 +204,7 @@ func (r *runner) record(ctx context.Context, ending core.Ending) (*core.Record, 
 	}
 	if err != nil {
 		record.LogError = err.Error()
-		record.Kept = !errors.Is(err, errNoLead)
+		record.Kept = ending.End == "" && !errors.Is(err, errNoLead) // one that has not ended by itself holds nodes
 		return record, nil
 	}
 	record.Log = filepath.Join(logsDir, record.Name+".log")

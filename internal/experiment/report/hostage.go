@@ -26,7 +26,8 @@ type spent struct {
 
 func (s spent) all() float64 { return s.useful + s.hostage + s.other }
 
-// add adds a run. Hostage time is computed from the sizes with which attempts began, so it is at most what was lost.
+// add adds a run. Hostage time is at most what was lost: attempts before the last one count with the sizes that they
+// had in the end.
 func (s *spent) add(r *experiment.Record) {
 	lost := float64(r.LostNodeSeconds)
 	hostage, _ := r.HostageTime()
