@@ -6,6 +6,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -17,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/retry"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -105,8 +107,8 @@ func jobSetOf(job client.Object) *reconcile.Request {
 	return &reconcile.Request{NamespacedName: types.NamespacedName{Namespace: job.GetNamespace(), Name: owner.Name}}
 }
 
-// installJobSet installs the JobSet API if it is missing, and waits until it is served. It does not
-// change an API that is already installed.
+// installJobSet installs the JobSet API if it is missing, upgrades one that a manager installed and nobody has changed
+// since, and waits until it is served.
 func installJobSet(ctx context.Context, config *rest.Config) error {
 	definition := &apiextensionsv1.CustomResourceDefinition{}
 	if err := yaml.Unmarshal(crd.JobSet, definition); err != nil {
@@ -116,7 +118,18 @@ func installJobSet(ctx context.Context, config *rest.Config) error {
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)
 	}
-	if err := c.Create(ctx, definition); err != nil && !apierrors.IsAlreadyExists(err) {
+	wanted := definition.Spec
+	err = c.Create(ctx, definition.DeepCopy())
+	if apierrors.IsAlreadyExists(err) {
+		err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
+			if err := c.Get(ctx, client.ObjectKeyFromObject(definition), definition); err != nil || isOfOthers(definition) {
+				return err
+			}
+			definition.Spec = wanted
+			return c.Update(ctx, definition)
+		})
+	}
+	if err != nil {
 		return fmt.Errorf("installing the JobSet API: %w", err)
 	}
 	served := func(ctx context.Context) (bool, error) {
@@ -134,6 +147,13 @@ func installJobSet(ctx context.Context, config *rest.Config) error {
 		return fmt.Errorf("waiting for the JobSet API: %w", err)
 	}
 	return nil
+}
+
+// isOfOthers reports whether others than a manager have written fields of an object.
+func isOfOthers(object client.Object) bool {
+	return slices.ContainsFunc(object.GetManagedFields(), func(f metav1.ManagedFieldsEntry) bool {
+		return f.Subresource == "" && f.Manager != minicluster.FieldOwner
+	})
 }
 
 // isFound reports whether discovery lists the JobSet API, which may be later than its definition is

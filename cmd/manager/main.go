@@ -74,7 +74,7 @@ func run(ctx context.Context, o *options.Options) error {
 	if err != nil {
 		return fmt.Errorf("finding the cluster: %w", err)
 	}
-	config.QPS, config.Burst = float32(o.KubeAPIQPS), o.KubeAPIBurst
+	config.QPS, config.Burst = o.QPS(), o.KubeAPIBurst
 	config.UserAgent = minicluster.FieldOwner + "/" + version.String()
 	config.Wrap(metrics.CountWrites)
 	if o.LeaderElect {

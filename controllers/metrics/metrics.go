@@ -11,6 +11,8 @@ package metrics
 import (
 	"github.com/prometheus/client_golang/prometheus"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 )
 
 const prefix = "flux_elastic_"
@@ -39,7 +41,13 @@ var (
 	cycles = histogram("cycle_duration_seconds", "How long cycles of the scheduler took.", prometheus.ExponentialBuckets(0.0001, 2, 14))
 )
 
-func init() { ctrlmetrics.Registry.MustRegister(gauges) }
+func init() {
+	ctrlmetrics.Registry.MustRegister(gauges)
+	// From 0 on, so that alerts see the first ones.
+	for _, reason := range []string{v1alpha2.ReasonUnsupported, v1alpha2.ReasonPodRejected, v1alpha2.ReasonObjectRejected, v1alpha2.ReasonNameClash} {
+		rejections.WithLabelValues(reason)
+	}
+}
 
 func counter(name, help string, labels ...string) *prometheus.CounterVec {
 	vec := prometheus.NewCounterVec(prometheus.CounterOpts{Name: prefix + name, Help: help}, labels)

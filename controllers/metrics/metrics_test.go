@@ -134,6 +134,7 @@ func TestCounts(t *testing.T) {
 		`node_seconds_total{queue="q",use="lost"}`:                   40 + 8,
 		`decisions_total{step="Lose"}`:                               2,
 		`rejections_total{reason="PodRejected"}`:                     1,
+		`rejections_total{reason="NameClash"}`:                       0,
 		`wait_duration_seconds{outcome="Admitted",queue="q"}`:        2,
 		`wait_duration_seconds{outcome="Deleted",queue="q"}`:         1,
 		`wait_duration_seconds{outcome="Deleted",queue=""}`:          1,

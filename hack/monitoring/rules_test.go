@@ -104,9 +104,9 @@ func TestAlerts(t *testing.T) {
 		},
 		"FluxElasticStartLimitReached": {"once": with(none, limit, "0x55 1x5")},
 		"FluxElasticClogSuspected": {
-			"half of the nodes wait": with(nodes("50x60"), starts, "7x60"),
+			"half of the nodes wait": with(nodes("50x60"), starts, "7x60"), "no command has begun yet": nodes("50x60"),
 		},
-		"FluxElasticRejectedStorm": {"ten a minute": with(none, storm, "0+10x60")},
+		"FluxElasticRejectedStorm": {"ten a minute": with(none, storm, "0+10x60"), "many at once": with(none, storm, "0x55 50x5")},
 	}
 	quiet := map[string]map[string]map[string]string{
 		"FluxElasticManagerDown": {

@@ -4,6 +4,7 @@
 package e2e
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os/exec"
@@ -19,11 +20,13 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/controllers/minicluster"
 )
 
 // The embedded JobSet controller leaves JobSets alone that are not of a MiniCluster.
@@ -133,6 +136,46 @@ func TestRunsBesideNoOther(t *testing.T) {
 				t.Errorf("got %v, want %q", err, tc.want)
 			}
 		})
+	}
+}
+
+// A manager upgrades the JobSet API that a manager installed, and leaves that of others alone.
+func TestUpgradesJobSet(t *testing.T) {
+	env.manager.Stop()
+	defer restartManager(t)
+	definition := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "jobsets.jobset.x-k8s.io"}}
+	read := func() {
+		t.Helper()
+		if err := env.client.Get(t.Context(), client.ObjectKeyFromObject(definition), definition); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read()
+	whole := definition.DeepCopy()
+	defer func() {
+		read()
+		definition.ManagedFields, definition.Spec = whole.ManagedFields, whole.Spec
+		if err := env.client.Update(context.WithoutCancel(t.Context()), definition, client.FieldOwner(minicluster.FieldOwner)); err != nil {
+			t.Error(err)
+		}
+	}()
+	for _, tc := range []struct {
+		owner client.FieldOwner
+		want  int
+	}{{minicluster.FieldOwner, len(whole.Spec.Versions[0].AdditionalPrinterColumns)}, {"kubectl", 0}} {
+		read()
+		definition.Spec.Versions[0].AdditionalPrinterColumns = nil // as that of another version
+		if err := env.client.Update(t.Context(), definition, tc.owner); err != nil {
+			t.Fatal(err)
+		}
+		m, err := startManager(env.cluster.ManagerKubeconfig, jobSetEmbedded)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Stop()
+		if read(); len(definition.Spec.Versions[0].AdditionalPrinterColumns) != tc.want {
+			t.Errorf("changed by %s: the definition has the columns %v, want %d", tc.owner, definition.Spec.Versions[0].AdditionalPrinterColumns, tc.want)
+		}
 	}
 }
 

@@ -94,6 +94,14 @@ func Parse(args []string) (*Options, error) {
 	return o, nil
 }
 
+// QPS is the limit of client-go, which has none below 0, and takes 0 for its own default.
+func (o *Options) QPS() float32 {
+	if o.KubeAPIQPS == 0 {
+		return -1
+	}
+	return float32(o.KubeAPIQPS)
+}
+
 // parseAll reads a configuration file, and then the command line again.
 func parseAll(path string, args []string) (*Options, error) {
 	file, err := os.ReadFile(path)

@@ -192,6 +192,14 @@ func schemaOfFile(t *testing.T) validation.SchemaValidator {
 	return validator
 }
 
+func TestQPS(t *testing.T) {
+	for flag, want := range map[string]float32{"--workers=1": 500, "--kube-api-qps=0": -1, "--kube-api-qps=-1": -1, "--kube-api-qps=0.5": 0.5} {
+		if o, err := Parse([]string{flag}); err != nil || o.QPS() != want {
+			t.Errorf("%s: got %v, %v, want %g", flag, o, err, want)
+		}
+	}
+}
+
 func TestFlags(t *testing.T) {
 	for _, tc := range []struct {
 		args []string

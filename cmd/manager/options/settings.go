@@ -113,8 +113,8 @@ func (o *Options) apiServer() []Setting {
 			config.KubeconfigFlagName, foreign(library, config.KubeconfigFlagName, String, ""),
 			"path of a kubeconfig; empty: the environment variable KUBECONFIG, the service account of a pod, or ~/.kube/config",
 		},
-		{"kube-api-qps", number(&o.KubeAPIQPS, 500, -1), "requests per second to the API server; -1: no limit"},
-		{"kube-api-burst", count(&o.KubeAPIBurst, 1000, 1), "largest number of requests at once above kube-api-qps"},
+		{"kube-api-qps", number(&o.KubeAPIQPS, 500, -1), "requests per second to the API server, for each kind of object; 0 or -1: no limit"},
+		{"kube-api-burst", count(&o.KubeAPIBurst, 1000, 1), "largest number of requests at once above kube-api-qps, for each kind of object"},
 		{"leader-elect", toggle(&o.LeaderElect), "elect a leader, so that only one of several managers is active"},
 		{"leader-election-namespace", plain(&o.LeaderElectionNamespace, ""), "namespace of the leader's lock; empty: the manager's own"},
 	}

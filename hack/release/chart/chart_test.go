@@ -266,6 +266,49 @@ func TestNamespace(t *testing.T) {
 	}
 }
 
+// What a site's values change beyond what kustomize can make.
+func TestSite(t *testing.T) {
+	const critical = "priorityClassName: system-cluster-critical"
+	quotas := func(text, namespace string) (pods []any) {
+		for _, object := range rendered(t, values(t, text), namespace) {
+			if object["kind"] == "ResourceQuota" {
+				pods = append(pods, object["spec"].(map[string]any)["hard"].(map[string]any)["pods"])
+			}
+		}
+		return pods
+	}
+	for _, tc := range []struct {
+		values, namespace string
+		want              []any
+	}{
+		{"{}", elsewhere, nil},
+		{"{" + critical + "}", elsewhere, []any{"2"}},
+		{"{" + critical + ", replicas: 5}", elsewhere, []any{"10"}},
+		{"{" + critical + ", replicas: 2}", "kube-system", nil}, // other pods of this class run there
+	} {
+		if got := quotas(tc.values, tc.namespace); !slices.Equal(got, tc.want) {
+			t.Errorf("%s in %s: quotas of %v pods, want %v", tc.values, tc.namespace, got, tc.want)
+		}
+	}
+
+	files, err := render(load(t), valuesOf(t, "site"), elsewhere)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, want := range map[string]string{
+		"policies.yaml":   `["system:serviceaccount:batch:js-jobset-controller"] : [])`,
+		"monitoring.yaml": "kind: Service\n",
+		"deployment.yaml": "mountPath: /certs",
+	} {
+		if text := files["flux-elastic/templates/"+file]; !strings.Contains(text, want) {
+			t.Errorf("%s has no %s:\n%s", file, want, text)
+		}
+	}
+	if text := files["flux-elastic/templates/policies.yaml"]; strings.Contains(text, "jobset-system") {
+		t.Errorf("another controller may make Jobs:\n%s", text)
+	}
+}
+
 // Wrong values are refused with an error that names them.
 func TestWrongValues(t *testing.T) {
 	for text, want := range map[string]string{
