@@ -207,6 +207,15 @@ func (c *MiniClusterContainer) Text() string {
 // without a break, or it is run again.
 func (s *MiniClusterSpec) Malleable() bool { return s.ResizePolicy() != ResizeNone }
 
+// TellsRuns reports whether the readiness of the lead tells more than that the command was begun: that the command runs
+// again, or has written a checkpoint.
+func (s *MiniClusterSpec) TellsRuns() bool {
+	return s.ResizePolicy() == ResizeRestart || s.Elastic.Checkpoint.Tells()
+}
+
+// Tells reports whether it can be seen that a checkpoint is written while the command runs. c may be nil.
+func (c *Checkpoint) Tells() bool { return c != nil && (c.Path != "" || c.Interval != nil) }
+
 // Used reports whether the Flux instance may have brokers of other MiniClusters.
 func (b *Bursting) Used() bool {
 	return b.LeadBroker != nil || b.Hostlist != "" || len(b.Clusters) > 0

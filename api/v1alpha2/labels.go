@@ -54,24 +54,24 @@ const QueueLabel = Group + "/queue"
 // ManagedBy is the value of managedBy for the MiniClusters of this project, and its default.
 const ManagedBy = Group + "/minicluster"
 
-// KueueQueueLabel is on a MiniCluster that gets its quota from Kueue. The value is a LocalQueue of
-// its namespace.
-const KueueQueueLabel = "kueue.x-k8s.io/queue-name"
-
 // KueuePrefix is before the names of Kueue's labels and annotations.
 const KueuePrefix = "kueue.x-k8s.io/"
+
+// KueueQueueLabel is on a MiniCluster that gets its quota from Kueue. The value is a LocalQueue of
+// its namespace.
+const KueueQueueLabel = KueuePrefix + "queue-name"
 
 // KueuePodSetPrefix is before the names of Kueue's annotations by which pods ask for a topology. Only
 // pods that Kueue counts by a topology assignment have one of them (KueueTopologyAnnotation): Kueue
 // counts all other pods by themselves.
-const KueuePodSetPrefix = "kueue.x-k8s.io/podset-"
+const KueuePodSetPrefix = KueuePrefix + "podset-"
 
 // KueueTopologyAnnotation is on the pods of a MiniCluster that Kueue counts by a topology assignment.
 const KueueTopologyAnnotation = KueuePodSetPrefix + "unconstrained-topology"
 
 // KueuePriorityLabel is on a MiniCluster whose Workload has a priority of its own. The value is a
 // WorkloadPriorityClass of Kueue.
-const KueuePriorityLabel = "kueue.x-k8s.io/priority-class"
+const KueuePriorityLabel = KueuePrefix + "priority-class"
 
 // KueueQueue is the queue in which MiniClusters with quota from Kueue wait for nodes. A
 // MiniClusterQueue of this name configures it.

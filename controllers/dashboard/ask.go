@@ -74,24 +74,29 @@ func (s *Server) log(w http.ResponseWriter, r *http.Request, v *viewer) {
 
 // endOf returns the last lines of a text, of some bytes at most; the last bytes of a line that is longer.
 func endOf(text io.Reader, most int) ([]byte, error) {
-	end, chunk, isCut := []byte(nil), make([]byte, most), false
-	for {
-		n, err := text.Read(chunk)
-		end = append(end, chunk[:n]...)
-		if more := len(end) - most; more > 0 {
-			end, isCut = append(end[:0], end[more:]...), true
-		}
-		switch {
-		case err != nil && !errors.Is(err, io.EOF):
-			return nil, err
-		case err == nil:
-			continue
-		}
-		if newline := bytes.IndexByte(end, '\n'); isCut && newline >= 0 && newline < len(end)-1 {
-			end = end[newline+1:]
-		}
-		return end, nil
+	last := lastBytes{most: most}
+	if _, err := io.Copy(&last, text); err != nil {
+		return nil, err
 	}
+	if newline := bytes.IndexByte(last.kept, '\n'); last.isCut && newline >= 0 && newline < len(last.kept)-1 {
+		return last.kept[newline+1:], nil
+	}
+	return last.kept, nil
+}
+
+// lastBytes keeps the last bytes that are written to it.
+type lastBytes struct {
+	most  int
+	kept  []byte
+	isCut bool // bytes before these were written, too
+}
+
+func (l *lastBytes) Write(text []byte) (int, error) {
+	l.kept = append(l.kept, text...)
+	if more := len(l.kept) - l.most; more > 0 {
+		l.kept, l.isCut = append(l.kept[:0], l.kept[more:]...), true
+	}
+	return len(text), nil
 }
 
 // told is an event as the page shows it, with its time in seconds since 1970.

@@ -73,12 +73,11 @@ func runSettings(mc *v1alpha2.MiniCluster) map[string]string {
 func againSettings(mc *v1alpha2.MiniCluster) map[string]string {
 	c := ptr.Deref(mc.Spec.Elastic.Checkpoint, v1alpha2.Checkpoint{})
 	seconds := func(d *metav1.Duration) string { return strconv.Itoa(int(ptr.Deref(d, metav1.Duration{}).Seconds())) }
-	attends := mc.Spec.ResizePolicy() == v1alpha2.ResizeRestart || c.Interval != nil || c.Path != ""
 	return map[string]string{
 		"RUN":                 strconv.Itoa(int(mc.Status.Runs)),
 		"RESIZE":              string(mc.Spec.ResizePolicy()),
 		"ON_LOSS":             string(mc.Spec.Elastic.OnLoss),
-		"ATTENDS":             strconv.FormatBool(attends),
+		"ATTENDS":             strconv.FormatBool(mc.Spec.TellsRuns()),
 		"CHECKPOINT_SIGNAL":   c.Signal,
 		"CHECKPOINT_WAIT":     seconds(c.Wait),
 		"CHECKPOINT_INTERVAL": seconds(c.Interval),

@@ -221,16 +221,10 @@ func readinessPeriod(s *v1alpha2.MiniClusterSpec) int32 {
 	return stayPeriod
 }
 
-// tellsRuns reports whether the readiness of the lead tells more than that the command was begun.
-func tellsRuns(s *v1alpha2.MiniClusterSpec) bool {
-	c := s.Elastic.Checkpoint
-	return s.ResizePolicy() == v1alpha2.ResizeRestart || c != nil && (c.Path != "" || c.Interval != nil)
-}
-
 // watchLead lets the kubelet look at the lead's broker more often, and leave files that say what was seen. The lead
 // waits until it was seen not to be ready before it is ready again, and the other way round, so that nobody misses it.
 func watchLead(mc *v1alpha2.MiniCluster, lead *corev1.PodTemplateSpec) {
-	if !tellsRuns(&mc.Spec) {
+	if !mc.Spec.TellsRuns() {
 		return
 	}
 	probe := readyProbe(mc, againPeriod)

@@ -114,7 +114,7 @@ func Traits(s *v1alpha2.MiniClusterSpec) *v1alpha2.Traits {
 	}
 	if c := s.Elastic.Checkpoint; c != nil {
 		t.CheckpointWait, t.AsksForCheckpoint = c.Wait, c.Signal != "" || c.Command != ""
-		t.TellsCheckpoints = c.Path != "" || c.Interval != nil
+		t.TellsCheckpoints = c.Tells()
 	}
 	return t
 }
