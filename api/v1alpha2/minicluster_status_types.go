@@ -125,7 +125,7 @@ type MiniClusterStatus struct {
 
 // RequeueState says how many attempts were given up, and when the next one may begin.
 type RequeueState struct {
-	// count is the number of attempts that were given up in a row.
+	// count is the number of attempts that were given up in a row; 0 after a suspension.
 	// +optional
 	Count int32 `json:"count"`
 

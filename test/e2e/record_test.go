@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
@@ -199,7 +200,7 @@ var changes = []struct {
 		return before.Admission != nil && after.Admission == nil
 	}, []string{"GaveUp", "Released", v1alpha2.ReasonPreempted, v1alpha2.ReasonReclaimed, v1alpha2.ReasonNodesGo}},
 	{"an attempt was given up", func(before, after *v1alpha2.MiniClusterStatus) bool {
-		return after.RequeueState != nil && (before.RequeueState == nil || after.RequeueState.Count > before.RequeueState.Count)
+		return after.RequeueState != nil && after.RequeueState.Count > ptr.Deref(before.RequeueState, v1alpha2.RequeueState{}).Count
 	}, []string{"GaveUp", v1alpha2.ReasonPreempted, v1alpha2.ReasonReclaimed, v1alpha2.ReasonNodesGo}},
 	{"it finished", func(before, after *v1alpha2.MiniClusterStatus) bool {
 		return outcome(before) == "" && outcome(after) != ""
