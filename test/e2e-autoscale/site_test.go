@@ -55,7 +55,7 @@ func (c *cluster) newSite(t *testing.T) *site {
 func (s *site) close() {
 	if s.T.Failed() {
 		s.Describe("mc,podtemplates,capacitybuffers,provisioningrequests,pods,events")
-		s.Kubectl("get", "nodes,nodeclaims,miniclusterqueues", "-o", "wide")
+		s.Describe("nodes,nodeclaims,miniclusterqueues")
 	}
 	s.Clear()
 	if err := harness.Poll(s.nothingAsked); err != nil {

@@ -222,11 +222,12 @@ func (l *upgraded) kept() map[string]kept {
 	return out
 }
 
-// awaitPass waits until the manager has gone through the namespace: what is new there comes last.
+// awaitPass waits until the manager has gone through the namespace: what is new there comes last. The record has seen
+// that, too: its watch ends when an API changes, and begins again.
 func (l *upgraded) awaitPass(name string) {
 	l.t.Helper()
 	probe := l.create(l.miniCluster(name).Spec(func(spec *v1alpha2.MiniClusterSpec) { spec.Suspend = true }))
-	l.awaitState(probe, v1alpha2.StateSuspended)
+	l.record.await(l.site, probe, "suspended", func(mc *v1alpha2.MiniCluster) bool { return state(mc) == v1alpha2.StateSuspended })
 }
 
 // end lets all reach their ends, each of which is that of a life without another version.
