@@ -69,6 +69,10 @@ func Count(w Written) {
 		}
 	case life.Lose:
 		countLost(queue, w)
+	case life.Restart:
+		if len(step.Lost) > 0 {
+			countLost(queue, w)
+		}
 	}
 	countResize(queue, w.Record, w.Next)
 	countUsage(queue, w.Before.Usage, w.After.Usage)

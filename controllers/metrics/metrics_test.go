@@ -98,7 +98,8 @@ func TestCounts(t *testing.T) {
 	mc.decides(0, life.Vacate{Ranks: []int{3}, Quorum: 3}) // the command has not begun
 	mc.decides(0, life.Start{Quorum: 3})
 	mc.decides(5*time.Second, life.Grow{Pods: []elastic.Pod{{Rank: 3, Node: "e"}}, Quorum: 4})
-	mc.decides(5*time.Second, life.Lose{Ranks: []int{1}})
+	mc.decides(5*time.Second, life.Restart{Quorum: 3, Lost: []int{1}})
+	mc.decides(0, life.Lose{Ranks: []int{1}})
 	mc.decides(0, life.Lose{Ranks: []int{1}})
 	mc.decides(0, life.Wait{})
 	mc.decides(0, life.Finish{Outcome: life.OutcomeSucceeded})
@@ -127,8 +128,8 @@ func TestCounts(t *testing.T) {
 		`finished_total{outcome="Succeeded",queue="q"}`:              1,
 		`finished_total{outcome="StartLimitExceeded",queue="other"}`: 0,
 		`resizes_total{direction="grow",queue="q"}`:                  1,
-		`resizes_total{direction="shrink",queue="q"}`:                1,
-		`brokers_lost_total{queue="q"}`:                              1,
+		`resizes_total{direction="shrink",queue="q"}`:                2,
+		`brokers_lost_total{queue="q"}`:                              2,
 		`quorum_shortfall_brokers_total{queue="q"}`:                  1,
 		`node_seconds_total{queue="q",use="useful"}`:                 15 + 20,
 		`node_seconds_total{queue="q",use="lost"}`:                   40 + 8,

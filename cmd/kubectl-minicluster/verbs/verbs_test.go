@@ -459,7 +459,7 @@ func TestManagerOf(t *testing.T) {
 	}
 	labels := map[string]string{version.LeaseLabel: "v1.2.3"}
 	for want, l := range map[string]*coordinationv1.Lease{
-		"v1.2.3: a-1 leads": lease("a-1", 3*time.Second, labels),
+		"v1.2.3: a-1 leads": lease("a-1_1f0d", 3*time.Second, labels),
 		"v1.2.3: no manager leads: the last one was seen 2d ago": lease("a-1", 48*time.Hour, labels),
 		"v1.2.3: no manager leads: the last one was seen 3s ago": lease("", 3*time.Second, labels), // it gave the Lease back
 		"unknown: a-1 leads":        lease("a-1", 0, nil), // an older manager

@@ -8,12 +8,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/duration"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/access"
@@ -88,9 +90,7 @@ func (v *versions) ask(ctx context.Context, s *access.Session, namespace string)
 
 func managerOf(lease *coordinationv1.Lease) *managerVersion {
 	m := &managerVersion{Version: cmp.Or(lease.Labels[version.LeaseLabel], "unknown")}
-	if holder := lease.Spec.HolderIdentity; holder != nil {
-		m.Holder = *holder
-	}
+	m.Holder, _, _ = strings.Cut(ptr.Deref(lease.Spec.HolderIdentity, ""), "_") // its host name, and a UUID
 	if renewed := lease.Spec.RenewTime; renewed != nil {
 		m.Seen = renewed.Time
 	}
