@@ -118,16 +118,9 @@ func installJobSet(ctx context.Context, config *rest.Config) error {
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)
 	}
-	wanted := definition.Spec
 	err = c.Create(ctx, definition.DeepCopy())
 	if apierrors.IsAlreadyExists(err) {
-		err = retry.RetryOnConflict(retry.DefaultRetry, func() error {
-			if err := c.Get(ctx, client.ObjectKeyFromObject(definition), definition); err != nil || isOfOthers(definition) {
-				return err
-			}
-			definition.Spec = wanted
-			return c.Update(ctx, definition)
-		})
+		err = retry.RetryOnConflict(retry.DefaultRetry, func() error { return upgrade(ctx, c, definition) })
 	}
 	if err != nil {
 		return fmt.Errorf("installing the JobSet API: %w", err)
@@ -147,6 +140,21 @@ func installJobSet(ctx context.Context, config *rest.Config) error {
 		return fmt.Errorf("waiting for the JobSet API: %w", err)
 	}
 	return nil
+}
+
+// upgrade writes a definition over the one of its name, unless others have written that.
+func upgrade(ctx context.Context, c client.Client, definition *apiextensionsv1.CustomResourceDefinition) error {
+	there := &apiextensionsv1.CustomResourceDefinition{} // an answer is decoded into what is there
+	if err := c.Get(ctx, client.ObjectKeyFromObject(definition), there); err != nil || isOfOthers(there) {
+		return err
+	}
+	wanted := definition.DeepCopy()
+	apiextensionsv1.SetObjectDefaults_CustomResourceDefinition(wanted)
+	if equality.Semantic.DeepEqual(wanted.Spec, there.Spec) {
+		return nil
+	}
+	there.Spec = wanted.Spec
+	return c.Update(ctx, there)
 }
 
 // isOfOthers reports whether others than a manager have written fields of an object.

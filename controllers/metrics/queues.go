@@ -46,6 +46,7 @@ func SetQueues(names map[string]bool) {
 		for _, vec := range []*prometheus.CounterVec{admissions, brokersLost, quorumShortfall} {
 			vec.WithLabelValues(name)
 		}
+		starts.WithLabelValues(name)
 		for _, outcome := range outcomes {
 			finished.WithLabelValues(name, string(outcome))
 		}

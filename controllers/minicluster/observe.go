@@ -44,6 +44,8 @@ type observed struct {
 	// kueueInput is what there is to say to Kueue. unasked is why Kueue cannot be asked for quota.
 	kueueInput kueue.Input
 	unasked    error
+	// unreleased is why the quota of an earlier MiniCluster of the name could not be released.
+	unreleased error
 	// deadlines are those of the queue of all MiniClusters with quota, for one that waits.
 	deadlines elastic.Deadlines
 	growth    quotaToGrow
@@ -54,6 +56,7 @@ func (r *Reconciler) observe(ctx context.Context, mc *v1alpha2.MiniCluster, memo
 	seen := &observed{now: r.Clock.Now(), memory: memory, stored: mc}
 	seen.view.MiniCluster = mc.DeepCopy()
 	seen.view.MiniCluster.Default()
+	state.Resume(seen.view.MiniCluster, seen.now)
 	seen.view.Node = func(name string) *corev1.Node {
 		var node corev1.Node
 		if r.Client.Get(ctx, types.NamespacedName{Name: name}, &node, client.UnsafeDisableDeepCopy) != nil {

@@ -162,7 +162,8 @@ func (r *Reconciler) readWorkload(ctx context.Context, reader client.Reader, see
 	if kueue.Uses(mc) || seen.workload != nil {
 		seen.growth.workloads = kueue.GrowthOf(mc, list)
 	}
-	return r.releaseQuotas(ctx, list, mc)
+	seen.unreleased = r.releaseQuotas(ctx, list, mc)
+	return nil
 }
 
 // workloadsOf lists the Workloads of all MiniClusters that have or had a name. They are not to be changed.

@@ -4,6 +4,7 @@
 package minicluster
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	kueueapi "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
@@ -49,28 +51,48 @@ func TestWithoutKueue(t *testing.T) {
 	}
 }
 
+// workloadOf is a deleted Workload of a MiniCluster with a name and some UID.
+func workloadOf(mc *v1alpha2.MiniCluster, name string, owner types.UID) *kueueapi.Workload {
+	return &kueueapi.Workload{ObjectMeta: metav1.ObjectMeta{
+		Namespace: mc.Namespace, Name: name, Labels: map[string]string{v1alpha2.MiniClusterLabel: mc.Name}, Finalizers: []string{kueueapi.ResourceInUseFinalizerName},
+		DeletionTimestamp: new(metav1.NewTime(fixture.Noon)), OwnerReferences: []metav1.OwnerReference{{
+			APIVersion: v1alpha2.GroupVersion.String(), Kind: v1alpha2.MiniClusterKind, Name: mc.Name, UID: owner, Controller: new(true),
+		}},
+	}}
+}
+
 // A MiniCluster lets the Workload of an earlier one of its name go, and not its own.
 func TestReleasesQuotaOfItsName(t *testing.T) {
 	mc := fixture.MiniCluster("lmp").Defaulted()
-	workload := func(name, owner string) *kueueapi.Workload {
-		return &kueueapi.Workload{ObjectMeta: metav1.ObjectMeta{
-			Namespace: mc.Namespace, Name: name, Labels: map[string]string{v1alpha2.MiniClusterLabel: mc.Name}, Finalizers: []string{kueueapi.ResourceInUseFinalizerName},
-			DeletionTimestamp: new(metav1.NewTime(fixture.Noon)), OwnerReferences: []metav1.OwnerReference{{
-				APIVersion: v1alpha2.GroupVersion.String(), Kind: v1alpha2.MiniClusterKind, Name: mc.Name, UID: types.UID(owner), Controller: new(true),
-			}},
-		}}
-	}
-	earlier, own := workload("earlier", "another"), workload("own", string(mc.UID))
+	earlier, own := workloadOf(mc, "earlier", "another"), workloadOf(mc, "own", mc.UID)
 	c := indexed(t, earlier, own)
 	r := &Reconciler{Client: c, Kueue: aKueue{reader: c}}
 	seen := &observed{view: state.View{MiniCluster: mc}, stored: mc, memory: r.memories.of(mc), now: fixture.Noon}
 	if err := r.readWorkload(t.Context(), c, seen); err != nil {
 		t.Fatal(err)
 	}
+	if seen.unreleased != nil {
+		t.Error(seen.unreleased)
+	}
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(earlier), earlier); !apierrors.IsNotFound(err) {
 		t.Errorf("the Workload of the earlier one is still there: %v", err)
 	}
 	if err := c.Get(t.Context(), client.ObjectKeyFromObject(own), own); err != nil {
 		t.Errorf("its own Workload: %v", err)
+	}
+}
+
+// While Kueue's webhooks do not answer, a MiniCluster goes on, and the quota of an earlier one of its name stays.
+func TestQuotaOfItsNameCannotBeReleased(t *testing.T) {
+	mc := fixture.MiniCluster("lmp").Defaulted()
+	c := interceptor.NewClient(indexed(t, workloadOf(mc, "earlier", "another")).(client.WithWatch), interceptor.Funcs{
+		Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
+			return errors.New("the webhook does not answer")
+		},
+	})
+	r := &Reconciler{Client: c, Kueue: aKueue{reader: c}}
+	seen := &observed{view: state.View{MiniCluster: mc}, stored: mc, memory: r.memories.of(mc), now: fixture.Noon}
+	if err := r.readWorkload(t.Context(), c, seen); err != nil || seen.unreleased == nil {
+		t.Errorf("reading: %v, releasing: %v", err, seen.unreleased)
 	}
 }

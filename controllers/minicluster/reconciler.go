@@ -167,20 +167,21 @@ func (r *Reconciler) pass(ctx context.Context, mc *v1alpha2.MiniCluster, memory 
 		return ctrl.Result{}, err
 	}
 	if decided := r.consult(seen); !decided {
-		return ctrl.Result{}, nil
+		return ctrl.Result{}, seen.unreleased
 	}
 	plan, unnamed := r.name(ctx, seen, life.Decide(seen.observation, seen.now))
+	undone := errors.Join(unnamed, seen.unreleased) // the rest does not wait for that
 	if plan, err = r.tellKueue(ctx, seen, plan); err != nil {
-		return ctrl.Result{}, errors.Join(err, unnamed)
+		return ctrl.Result{}, errors.Join(err, undone)
 	}
 	if plan, err = r.act(ctx, seen, plan); err != nil {
-		return ctrl.Result{}, errors.Join(err, unnamed)
+		return ctrl.Result{}, errors.Join(err, undone)
 	}
 	result, err := r.report(ctx, seen, plan)
-	if err == nil && unnamed == nil && isOver(seen, plan) {
+	if err == nil && undone == nil && isOver(seen, plan) {
 		r.memories.forget(client.ObjectKeyFromObject(mc))
 	}
-	return result, errors.Join(err, unnamed)
+	return result, errors.Join(err, undone)
 }
 
 // isOver reports whether a MiniCluster has finished and only waits for its deletion. It may wait

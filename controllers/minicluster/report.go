@@ -65,7 +65,7 @@ func (r *Reconciler) report(ctx context.Context, seen *observed, plan life.Plan)
 	}
 	metrics.Count(metrics.Written{
 		Step: plan.Step, Before: &seen.stored.Status, After: &desired, Record: seen.observation.Record,
-		Next: plan.Apply(seen.observation.Record, seen.now), Lost: seen.observation.Lost(), Queued: state.QueuedSince(seen.stored), Now: seen.now,
+		Next: plan.Apply(seen.observation.Record, seen.now), Lost: seen.observation.Lost(), Queued: state.QueuedSince(seen.view.MiniCluster), Now: seen.now,
 	})
 	if _, over := plan.Step.(life.Finish); over {
 		clear(seen.memory.placed)

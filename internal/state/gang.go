@@ -12,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/utils/ptr"
@@ -95,6 +96,15 @@ func QueuedSince(mc *v1alpha2.MiniCluster) time.Time {
 		return requeue.RequeueAt.Time
 	}
 	return created
+}
+
+// Resume has a MiniCluster wait from now on that was suspended, and is not any more. Status says that it was, until the
+// next write.
+func Resume(mc *v1alpha2.MiniCluster, now time.Time) {
+	ready := meta.FindStatusCondition(mc.Status.Conditions, v1alpha2.ConditionReady)
+	if !mc.Spec.Suspend && mc.Status.RequeueState == nil && ready != nil && ready.Reason == v1alpha2.StateSuspended {
+		mc.Status.RequeueState = &v1alpha2.RequeueState{RequeueAt: new(metav1.NewTime(now))}
+	}
 }
 
 // isConfined reports whether the pods have to be in one domain of the topology, or where Kueue counts them.

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
@@ -72,8 +71,6 @@ func Compute(in Input) v1alpha2.MiniClusterStatus {
 	}
 	if in.Plan.State == life.StateSuspended { // it starts from the beginning
 		s.RequeueState, s.Avoid, s.Attempts, s.BlockedSince = nil, nil, nil, nil
-	} else if ready := meta.FindStatusCondition(s.Conditions, v1alpha2.ConditionReady); ready != nil && ready.Reason == v1alpha2.StateSuspended && s.RequeueState == nil {
-		s.RequeueState = &v1alpha2.RequeueState{RequeueAt: timeOf(in.Now)} // it waits from now on
 	}
 	if a := s.Admission; a != nil && !in.finished() {
 		a.Resized = a.Resized || a.Wanted > 0 && a.Wanted != in.MiniCluster.Spec.Size

@@ -253,6 +253,8 @@ func TestResumed(t *testing.T) {
 		want  time.Duration
 	}{{life.StateQueued, 0}, {life.StateSuspended, 0}, {life.StateSuspended, 0}, {life.StateQueued, 3 * time.Hour}, {life.StateQueued, 3 * time.Hour}} {
 		in.Plan, in.Now = life.Plan{Step: life.Wait{}, State: tc.state}, fixture.Noon.Add(time.Duration(i)*time.Hour)
+		in.MiniCluster.Spec.Suspend = tc.state == life.StateSuspended
+		state.Resume(in.MiniCluster, in.Now)
 		in.MiniCluster.Status = compute(t, in)
 		if got := state.QueuedSince(in.MiniCluster).Sub(fixture.Noon); got != tc.want {
 			t.Errorf("after %d hours it waits since %s, want %s", i, got, tc.want)

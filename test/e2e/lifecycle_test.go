@@ -331,6 +331,9 @@ func TestSuspend(t *testing.T) {
 	if mc.Status.Admission.Size != 1 || mc.Status.Tasks != 3 {
 		t.Errorf("it runs with %d brokers, %d tasks", mc.Status.Admission.Size, mc.Status.Tasks)
 	}
+	if r := mc.Status.RequeueState; r == nil || r.Count > 0 || mc.Status.Admission.Time.Before(r.RequeueAt) {
+		t.Errorf("it got nodes at %s, and waited since %+v", mc.Status.Admission.Time, r)
+	}
 	secret, files := s.filesOf(mc)
 	if settings := broker.ParseSettings(files.Data); settings["SIZE"] != "1" || settings["TASKS_AT_SIZE"] != "3" {
 		t.Errorf("its lead was told %v", settings)

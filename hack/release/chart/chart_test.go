@@ -285,6 +285,7 @@ func TestSite(t *testing.T) {
 		{"{" + critical + "}", elsewhere, []any{"2"}},
 		{"{" + critical + ", replicas: 5}", elsewhere, []any{"10"}},
 		{"{" + critical + ", replicas: 2}", "kube-system", nil}, // other pods of this class run there
+		{"{" + critical + ", priorityClassQuota: false}", elsewhere, nil},
 	} {
 		if got := quotas(tc.values, tc.namespace); !slices.Equal(got, tc.want) {
 			t.Errorf("%s in %s: quotas of %v pods, want %v", tc.values, tc.namespace, got, tc.want)

@@ -264,6 +264,10 @@ func TestDecide(t *testing.T) {
 			o: admitted("gggg", func(o *Observation) { o.Quota = QuotaReserved }), after: 5 * time.Minute,
 			want: Plan{Step: Withdraw{}, State: StateReleasing, Message: "gives its nodes back: its quota was not admitted in time"},
 		},
+		"if some pods are placed, its quota was admitted": {
+			o:    admitted("uugg", func(o *Observation) { o.Quota = QuotaReserved }),
+			want: Plan{Step: Place{Ranks: []int{2, 3}, Quorum: 4}, State: StateStarting},
+		},
 		"with quota its pods are placed": {
 			o:    admitted("gggg", func(o *Observation) { o.Quota, o.Published = QuotaAdmitted, 0 }),
 			want: Plan{Step: Place{Ranks: []int{0, 1, 2, 3}, Quorum: 4}, State: StateStarting},

@@ -34,9 +34,10 @@ func (o *Observation) ShrinkTo(size int, now time.Time) (ranks []int, can bool) 
 }
 
 // unadmitted holds the nodes of a MiniCluster until the quota system admits its pods. Checks of
-// others may take long, so the nodes are given back after the start timeout.
+// others may take long, so the nodes are given back after the start timeout. If pods are placed, the
+// quota was admitted, also if nobody can tell that now.
 func unadmitted(o *Observation, now time.Time) *Plan {
-	if o.Quota != QuotaReserved || o.begun() {
+	if _, _, placed, _ := o.placement(); o.Quota != QuotaReserved || o.begun() || placed > 0 {
 		return nil
 	}
 	until := o.Admission.At.Add(o.Policy.StartTimeout)
