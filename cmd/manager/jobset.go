@@ -144,7 +144,7 @@ func installJobSet(ctx context.Context, config *rest.Config) error {
 
 // upgrade writes a definition over the one of its name, unless others have written that.
 func upgrade(ctx context.Context, c client.Client, definition *apiextensionsv1.CustomResourceDefinition) error {
-	there := &apiextensionsv1.CustomResourceDefinition{} // an answer is decoded into what is there
+	there := &apiextensionsv1.CustomResourceDefinition{}
 	if err := c.Get(ctx, client.ObjectKeyFromObject(definition), there); err != nil || isOfOthers(there) {
 		return err
 	}
