@@ -148,12 +148,7 @@ func upgrade(ctx context.Context, c client.Client, definition *apiextensionsv1.C
 	if err := c.Get(ctx, client.ObjectKeyFromObject(definition), there); err != nil || isOfOthers(there) {
 		return err
 	}
-	wanted := definition.DeepCopy()
-	apiextensionsv1.SetObjectDefaults_CustomResourceDefinition(wanted)
-	if equality.Semantic.DeepEqual(wanted.Spec, there.Spec) {
-		return nil
-	}
-	there.Spec = wanted.Spec
+	there.Spec = definition.Spec
 	return c.Update(ctx, there)
 }
 

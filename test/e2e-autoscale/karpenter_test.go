@@ -170,7 +170,7 @@ func TestQueueAsksNoLonger(t *testing.T) {
 	}
 	q := s.queue("batch", 8, nil)
 	waits := s.create(s.miniCluster("waits", "batch").Size(2))
-	s.awaitVerdict(waits, v1alpha2.ReasonNodesRequested, "(asked ") // the Deployment of the manager may have brought a node
+	s.awaitVerdict(waits, v1alpha2.ReasonNodesRequested, "Waits for 2 more nodes (asked ")
 	c.manager.Stop()
 	s.Patch(q, `{"spec":{"scaleUp":null}}`)
 	if err := c.startManager(c.ManagerKubeconfig); err != nil {

@@ -143,32 +143,28 @@ func TestRunsBesideNoOther(t *testing.T) {
 func TestUpgradesJobSet(t *testing.T) {
 	env.manager.Stop()
 	defer restartManager(t)
-	read := func() *apiextensionsv1.CustomResourceDefinition {
+	definition := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "jobsets.jobset.x-k8s.io"}}
+	read := func() {
 		t.Helper()
-		definition := &apiextensionsv1.CustomResourceDefinition{}
-		if err := env.client.Get(t.Context(), client.ObjectKey{Name: "jobsets.jobset.x-k8s.io"}, definition); err != nil {
+		if err := env.client.Get(t.Context(), client.ObjectKeyFromObject(definition), definition); err != nil {
 			t.Fatal(err)
 		}
-		return definition
 	}
-	fields := func(definition *apiextensionsv1.CustomResourceDefinition) map[string]apiextensionsv1.JSONSchemaProps {
-		return definition.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"].Properties
-	}
-	const field = "ttlSecondsAfterFinished"
-	whole := read()
+	read()
+	whole := definition.DeepCopy()
 	defer func() {
-		definition := read()
+		read()
 		definition.ManagedFields, definition.Spec = whole.ManagedFields, whole.Spec
 		if err := env.client.Update(context.WithoutCancel(t.Context()), definition, client.FieldOwner(minicluster.FieldOwner)); err != nil {
 			t.Error(err)
 		}
 	}()
 	for _, tc := range []struct {
-		owner    client.FieldOwner
-		upgraded bool
-	}{{minicluster.FieldOwner, true}, {"kubectl", false}} {
-		definition := read()
-		delete(fields(definition), field) // as that of another version
+		owner client.FieldOwner
+		want  int
+	}{{minicluster.FieldOwner, len(whole.Spec.Versions[0].AdditionalPrinterColumns)}, {"kubectl", 0}} {
+		read()
+		definition.Spec.Versions[0].AdditionalPrinterColumns = nil // as that of another version
 		if err := env.client.Update(t.Context(), definition, tc.owner); err != nil {
 			t.Fatal(err)
 		}
@@ -177,8 +173,8 @@ func TestUpgradesJobSet(t *testing.T) {
 			t.Fatal(err)
 		}
 		m.Stop()
-		if _, has := fields(read())[field]; has != tc.upgraded {
-			t.Errorf("changed by %s: the definition has %s: %t, want %t", tc.owner, field, has, tc.upgraded)
+		if read(); len(definition.Spec.Versions[0].AdditionalPrinterColumns) != tc.want {
+			t.Errorf("changed by %s: the definition has the columns %v, want %d", tc.owner, definition.Spec.Versions[0].AdditionalPrinterColumns, tc.want)
 		}
 	}
 }

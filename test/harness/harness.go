@@ -208,14 +208,25 @@ func CheckRights(ctx context.Context, c *localcluster.Cluster, account string) e
 	return err
 }
 
-// Install installs what a checkout has in config/embedded and config/admission.
+// Install installs what a checkout has in config/embedded and config/admission. The Deployment's pods would run on
+// simulated nodes, where nothing runs, and have autoscalers bring nodes.
 func (c *Cluster) Install(ctx context.Context, checkout string) error {
+	dir := filepath.Join(c.Dir, "install")
+	embedded, err := filepath.Rel(dir, filepath.Join(checkout, "config", "embedded"))
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	withoutPods := fmt.Sprintf("resources: [%q]\nreplicas: [{name: flux-elastic, count: 0}]\n", embedded)
+	if err := os.WriteFile(filepath.Join(dir, "kustomization.yaml"), []byte(withoutPods), 0o600); err != nil {
+		return err
+	}
 	commands := [][]string{
-		{"apply", "--server-side", "--force-conflicts", "-k", filepath.Join(checkout, "config", "embedded")},
+		{"apply", "--server-side", "--force-conflicts", "-k", dir},
 		{"wait", "--for=condition=Established", "--timeout=" + Timeout.String(), "crd/miniclusters.flux-framework.org", "crd/miniclusterqueues.flux-framework.org",
 			"crd/miniclusterreservations.flux-framework.org"},
-		// The Deployment's pods would run on simulated nodes, where nothing runs.
-		{"-n", "flux-elastic-system", "scale", "deployment/flux-elastic", "--replicas=0"},
 	}
 	if localcluster.Minor >= "1.36" { // older API servers do not have its policy
 		commands = append(commands, []string{"apply", "--server-side", "--force-conflicts", "-f", filepath.Join(checkout, "config", "admission", "policy.yaml")})

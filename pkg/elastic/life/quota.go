@@ -37,7 +37,10 @@ func (o *Observation) ShrinkTo(size int, now time.Time) (ranks []int, can bool) 
 // others may take long, so the nodes are given back after the start timeout. If pods are placed, the
 // quota was admitted, also if nobody can tell that now.
 func unadmitted(o *Observation, now time.Time) *Plan {
-	if _, _, placed, _ := o.placement(); o.Quota != QuotaReserved || o.begun() || placed > 0 {
+	if o.Quota != QuotaReserved || o.begun() {
+		return nil
+	}
+	if _, _, placed, _ := o.placement(); placed > 0 {
 		return nil
 	}
 	until := o.Admission.At.Add(o.Policy.StartTimeout)
