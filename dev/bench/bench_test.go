@@ -265,7 +265,7 @@ func TestCompare(t *testing.T) {
 	if err := xml.Unmarshal([]byte(drawing), new(struct{})); err != nil {
 		t.Error(err)
 	}
-	for what, want := range map[string]int{`class="ours"`: 6, `class="peer cut"`: 6, ">times the bound<": 1, "unfair": 0} {
+	for what, want := range map[string]int{`class="ours"`: 7, `class="peer"`: 13, `class="peer cut"`: 6, ">times the bound<": 1, "unfair": 0} {
 		if got := strings.Count(drawing, what); got != want {
 			t.Errorf("%d times %s in the drawing, want %d", got, what, want)
 		}

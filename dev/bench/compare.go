@@ -82,6 +82,7 @@ var figures = []figure{
 		return cpu(r, "kube-apiserver") * 1000 / float64(max(r.FinishedPods, 1))
 	}},
 	{"writesPerPod", "writes per pod", "%.1f", true, true, func(r *clog.Result) float64 { return r.API.WritesPerPod }},
+	{"bindingsPerPod", "Bindings per pod", "%.2f", true, true, bindings},
 	{"watchEventsPerPod", "watch events per pod", "%.0f", true, true, func(r *clog.Result) float64 { return r.API.WatchEventsPerPod }},
 	{"placing", "placing, s", "%.1f", true, false, placing},
 	{"unfair", "unfair, %", "%.1f", true, false, unfair},
@@ -97,6 +98,17 @@ func cpu(r *clog.Result, name string) float64 {
 		}
 	}
 	return sum
+}
+
+// bindings is how many pods were bound by a request of their own, for each pod of a finished gang: none that were bound
+// at their admission.
+func bindings(r *clog.Result) float64 {
+	for _, w := range r.API.Writes {
+		if w.What == "POST pods binding" {
+			return w.PerPod
+		}
+	}
+	return 0
 }
 
 // unfair is how far, in percent of the nodes in use, the share of a queue is from that of the others;

@@ -19,6 +19,7 @@ const (
 	rowHeight   = 22
 	margin      = 24
 	titleHeight = 74
+	legend      = 28 // height
 )
 
 // drawn are the figures of the drawing.
@@ -29,7 +30,7 @@ var drawn = []string{"ratio", "hostage", "waitP95", "podsPerSecond", "cpuPerPod"
 func (c *Comparison) SVG() string {
 	var out strings.Builder
 	columns := 0
-	height := margin
+	height := margin + legend
 	for _, s := range c.Scenarios {
 		columns = max(columns, len(s.columns()))
 		height += titleHeight + len(s.Rows)*rowHeight + margin
@@ -39,7 +40,11 @@ func (c *Comparison) SVG() string {
 <style>.dim{fill:#7b8794} .ours{fill:#1f6feb} .peer{fill:#9aa5b1} .cut{fill-opacity:.35} line{stroke:#1f2933} .rule{stroke:#e4e7eb}</style>
 <rect width="100%%" height="100%%" fill="#fff"/>
 `, width, height, width, height)
-	y := margin
+	fmt.Fprintf(&out, `<g transform="translate(%d,%d)"><rect class="ours" width="12" height="12"/><text x="18" y="10">ours</text>
+<rect class="peer" x="64" width="12" height="12"/><text x="82" y="10">other schedulers</text>
+<line x1="200" x2="224" y1="6" y2="6"/><text x="232" y="10">the range over the seeds; a bar ends at the median</text></g>
+`, margin, margin)
+	y := margin + legend
 	for _, s := range c.Scenarios {
 		s.draw(&out, y)
 		y += titleHeight + len(s.Rows)*rowHeight + margin

@@ -486,7 +486,7 @@ func servicesOf(t *testing.T, mc *v1alpha2.MiniCluster) []*corev1.Service {
 func TestPodAnnotations(t *testing.T) {
 	mc := fixture.MiniCluster("lmp").PodAnnotation("mine", "1").PodAnnotation(v1alpha2.QuorumAnnotation, "all").
 		PodAnnotation(v1alpha2.DrainAnnotation, "0").PodAnnotation(v1alpha2.Group+"/placed", "now").
-		PodAnnotation("kueue.x-k8s.io/podset-required-topology", "rack").
+		PodAnnotation(v1alpha2.NodesAnnotation, "a//").PodAnnotation("kueue.x-k8s.io/podset-required-topology", "rack").
 		PodAnnotation(safeToEvict, "true").Defaulted()
 	pod, err := Pod(mc)
 	if err != nil {
@@ -496,7 +496,7 @@ func TestPodAnnotations(t *testing.T) {
 	if !maps.Equal(pod.Annotations, want) {
 		t.Errorf("annotations %v", pod.Annotations)
 	}
-	if len(mc.Spec.Pod.Annotations) != 6 {
+	if len(mc.Spec.Pod.Annotations) != 7 {
 		t.Errorf("the spec was changed: %v", mc.Spec.Pod.Annotations)
 	}
 }

@@ -31,8 +31,8 @@ const hostsPerSlice = 250
 type Host struct {
 	// Rank is the rank of its broker; negative for the services pod.
 	Rank int
-	// Pod is the name of the pod.
-	Pod string
+	// Pod is the name of the pod, and Service the headless Service in whose domain its names are.
+	Pod, Service string
 	// IPs are the addresses of the pod, of one or two families.
 	IPs []string
 }
@@ -43,7 +43,7 @@ func (h Host) Names(mc *v1alpha2.MiniCluster) []string {
 	switch {
 	case h.Rank < 0:
 		return []string{servicesHost(mc)}
-	case ambiguous(mc):
+	case h.ambiguous(mc):
 		return []string{broker.Host(mc.Name, h.Rank)}
 	}
 	return []string{broker.Host(mc.Name, h.Rank), fmt.Sprintf("%s-%d", mc.Name, h.Rank)}
@@ -52,8 +52,8 @@ func (h Host) Names(mc *v1alpha2.MiniCluster) []string {
 // ambiguous reports whether the Flux Operator's name of a host could be a name of JobSet's for a
 // host of another MiniCluster with the same Service: rank 0 of "a-0-0" would be called like the
 // lead of "a".
-func ambiguous(mc *v1alpha2.MiniCluster) bool {
-	return mc.Spec.Network.HeadlessName != mc.Name &&
+func (h Host) ambiguous(mc *v1alpha2.MiniCluster) bool {
+	return h.Service != mc.Name &&
 		(strings.HasSuffix(mc.Name, "-"+v1alpha2.LeadJob+"-0") || strings.HasSuffix(mc.Name, "-"+v1alpha2.WorkersJob+"-0"))
 }
 
@@ -66,7 +66,7 @@ func Slices(mc *v1alpha2.MiniCluster, hosts []Host) []*discoveryv1.EndpointSlice
 			family := familyOf(ip)
 			name := fmt.Sprintf("%s.%s.%d", mc.Name, strings.ToLower(string(family)), max(host.Rank, 0)/hostsPerSlice)
 			if byName[name] == nil {
-				byName[name] = newSlice(mc, name, family)
+				byName[name] = newSlice(mc, name, host.Service, family)
 			}
 			for _, hostname := range host.Names(mc) {
 				byName[name].Endpoints = append(byName[name].Endpoints, discoveryv1.Endpoint{
@@ -93,14 +93,14 @@ func familyOf(ip string) discoveryv1.AddressType {
 	return discoveryv1.AddressTypeIPv4
 }
 
-func newSlice(mc *v1alpha2.MiniCluster, name string, family discoveryv1.AddressType) *discoveryv1.EndpointSlice {
+func newSlice(mc *v1alpha2.MiniCluster, name, service string, family discoveryv1.AddressType) *discoveryv1.EndpointSlice {
 	return &discoveryv1.EndpointSlice{
 		TypeMeta: metav1.TypeMeta{APIVersion: discoveryv1.SchemeGroupVersion.String(), Kind: "EndpointSlice"},
 		ObjectMeta: metav1.ObjectMeta{
 			Name: name, Namespace: mc.Namespace,
 			Labels: map[string]string{
 				v1alpha2.MiniClusterLabel:    mc.Name,
-				discoveryv1.LabelServiceName: mc.Spec.Network.HeadlessName,
+				discoveryv1.LabelServiceName: service,
 				discoveryv1.LabelManagedBy:   SliceManager,
 				corev1.IsHeadlessService:     "", // kube-proxies ignore slices with this label
 			},

@@ -12,7 +12,6 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
 )
 
@@ -27,40 +26,42 @@ func texts(some []*discoveryv1.EndpointSlice) []string {
 	return out
 }
 
+// host is the pod of a rank, in the domain of a Service.
+func host(service string, rank int, ips ...string) Host {
+	return Host{Rank: rank, Pod: "a", Service: service, IPs: ips}
+}
+
 func TestSlices(t *testing.T) {
-	headless := func(name string) func(*v1alpha2.MiniClusterSpec) {
-		return func(s *v1alpha2.MiniClusterSpec) { s.Network.HeadlessName = name }
-	}
 	for name, tc := range map[string]struct {
-		miniCluster, service string
-		hosts                []Host
-		want                 []string
+		miniCluster string
+		hosts       []Host
+		want        []string
 	}{
-		"nothing without hosts": {"lmp", "lmp", nil, nil},
-		"a broker has JobSet's name and the operator's": {"lmp", "flux-service", []Host{{0, "a", []string{"10.0.0.1"}}, {2, "b", []string{"10.0.0.3"}}}, []string{
+		"nothing without hosts": {"lmp", nil, nil},
+		"a broker has JobSet's name and the operator's": {"lmp", []Host{host("flux-service", 0, "10.0.0.1"), host("flux-service", 2, "10.0.0.3")}, []string{
 			"lmp.ipv4.0 lmp-0-0-0 10.0.0.1", "lmp.ipv4.0 lmp-0 10.0.0.1", "lmp.ipv4.0 lmp-w-0-1 10.0.0.3", "lmp.ipv4.0 lmp-2 10.0.0.3",
 		}},
-		"the services pod has one": {"lmp", "lmp", []Host{{-1, "s", []string{"10.0.0.9"}}}, []string{"lmp.ipv4.0 lmp-services 10.0.0.9"}},
-		"two families": {"lmp", "lmp", []Host{{0, "a", []string{"fd00::1", "10.0.0.1"}}}, []string{
+		"the services pod has one": {"lmp", []Host{host("lmp", -1, "10.0.0.9")}, []string{"lmp.ipv4.0 lmp-services 10.0.0.9"}},
+		"two families": {"lmp", []Host{host("lmp", 0, "fd00::1", "10.0.0.1")}, []string{
 			"lmp.ipv4.0 lmp-0-0-0 10.0.0.1", "lmp.ipv4.0 lmp-0 10.0.0.1", "lmp.ipv6.0 lmp-0-0-0 fd00::1", "lmp.ipv6.0 lmp-0 fd00::1",
 		}},
-		"many ranks": {"lmp", "lmp", []Host{{249, "a", []string{"10.0.0.1"}}, {250, "b", []string{"10.0.0.2"}}}, []string{
+		"many ranks": {"lmp", []Host{host("lmp", 249, "10.0.0.1"), host("lmp", 250, "10.0.0.2")}, []string{
 			"lmp.ipv4.0 lmp-w-0-248 10.0.0.1", "lmp.ipv4.0 lmp-249 10.0.0.1", "lmp.ipv4.1 lmp-w-0-249 10.0.0.2", "lmp.ipv4.1 lmp-250 10.0.0.2",
 		}},
-		"the lead of another could be meant":   {"a-0-0", "flux-service", []Host{{0, "a", []string{"10.0.0.1"}}}, []string{"a-0-0.ipv4.0 a-0-0-0-0-0 10.0.0.1"}},
-		"a follower of another could be meant": {"a-w-0", "flux-service", []Host{{0, "a", []string{"10.0.0.1"}}}, []string{"a-w-0.ipv4.0 a-w-0-0-0-0 10.0.0.1"}},
-		"no other is meant in a domain of its own": {"a-w-0", "a-w-0", []Host{{0, "a", []string{"10.0.0.1"}}}, []string{
+		"the lead of another could be meant":   {"a-0-0", []Host{host("flux-service", 0, "10.0.0.1")}, []string{"a-0-0.ipv4.0 a-0-0-0-0-0 10.0.0.1"}},
+		"a follower of another could be meant": {"a-w-0", []Host{host("flux-service", 0, "10.0.0.1")}, []string{"a-w-0.ipv4.0 a-w-0-0-0-0 10.0.0.1"}},
+		"no other is meant in a domain of its own": {"a-w-0", []Host{host("a-w-0", 0, "10.0.0.1")}, []string{
 			"a-w-0.ipv4.0 a-w-0-0-0-0 10.0.0.1", "a-w-0.ipv4.0 a-w-0-0 10.0.0.1",
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			mc := fixture.MiniCluster(tc.miniCluster).Size(300).Spec(headless(tc.service)).Defaulted()
+			mc := fixture.MiniCluster(tc.miniCluster).Size(300).Defaulted()
 			got := Slices(mc, tc.hosts)
 			if !slices.Equal(texts(got), tc.want) {
 				t.Errorf("got %q, want %q", texts(got), tc.want)
 			}
 			for _, slice := range got {
-				if slice.Labels[discoveryv1.LabelServiceName] != tc.service || slice.Labels[discoveryv1.LabelManagedBy] != "flux-elastic" ||
+				if slice.Labels[discoveryv1.LabelServiceName] != tc.hosts[0].Service || slice.Labels[discoveryv1.LabelManagedBy] != "flux-elastic" ||
 					!metav1.IsControlledBy(slice, mc) || !*slice.Endpoints[0].Conditions.Ready || len(slice.Endpoints) > 1000 {
 					t.Errorf("slice %+v", slice)
 				}
@@ -72,7 +73,7 @@ func TestSlices(t *testing.T) {
 func TestSameNames(t *testing.T) {
 	mc := fixture.MiniCluster("lmp").Defaulted()
 	of := func(ip string, change func(*discoveryv1.EndpointSlice)) *discoveryv1.EndpointSlice {
-		slice := Slices(mc, []Host{{0, "a", []string{ip}}})[0]
+		slice := Slices(mc, []Host{host("lmp", 0, ip)})[0]
 		change(slice)
 		return slice
 	}

@@ -35,7 +35,7 @@ func (v View) Hosts(o *life.Observation) []jobset.Host {
 		if pod == nil || pod.Ended || len(pod.Status.PodIPs) == 0 {
 			return
 		}
-		host := jobset.Host{Rank: rank, Pod: pod.Name}
+		host := jobset.Host{Rank: rank, Pod: pod.Name, Service: pod.Spec.Subdomain}
 		for _, ip := range pod.Status.PodIPs {
 			host.IPs = append(host.IPs, ip.IP)
 		}

@@ -48,6 +48,9 @@ func TestHosts(t *testing.T) {
 		"not at the end":         {[]*corev1.Pod{withIP(lead().Obj(), "10.0.0.1")}, func(_ *View, o *life.Observation) { o.Outcome = life.OutcomeSucceeded }, ""},
 		"not of another attempt": {[]*corev1.Pod{withIP(lead().Obj(), "10.0.0.1")}, func(_ *View, o *life.Observation) { o.Workload = life.Stale }, ""},
 		"not without admission":  {[]*corev1.Pod{withIP(lead().Obj(), "10.0.0.1")}, func(_ *View, o *life.Observation) { o.Admission = nil }, ""},
+		"in the domain of their pods": {
+			[]*corev1.Pod{withIP(lead().Obj(), "10.0.0.1")}, func(v *View, _ *life.Observation) { v.MiniCluster.Spec.Network.HeadlessName = "edited" }, "0 10.0.0.1",
+		},
 		"the lead's alone":       {[]*corev1.Pod{withIP(lead().Obj(), "10.0.0.1"), withIP(follower().Obj(), "10.0.0.2")}, func(v *View, _ *life.Observation) { v.MiniCluster.Spec.Flux.MinimalService = true }, "0 10.0.0.1"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -62,6 +65,9 @@ func TestHosts(t *testing.T) {
 			}
 			got := ""
 			for _, host := range v.Hosts(o) {
+				if host.Service != "lmp" {
+					t.Errorf("rank %d is in the domain %q", host.Rank, host.Service)
+				}
 				if got != "" {
 					got += ", "
 				}

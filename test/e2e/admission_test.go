@@ -478,6 +478,12 @@ func TestBinderAdmissionIsForNobodyElse(t *testing.T) {
 	list := fmt.Sprintf(`{"spec":{"template":{"metadata":{"annotations":{%q:"%s//"}}}}}`, v1alpha2.NodesAnnotation, s.nodes[0])
 	refused("nodes for a Job that exists", user.Patch(s.ctx, suspended, client.RawPatch(types.MergePatchType, []byte(list))))
 
+	plain := s.jobSet("plain-jobset")
+	plain.Spec.ReplicatedJobs, plain.Spec.Suspend = plain.Spec.ReplicatedJobs[:1], new(true)
+	accepted("a JobSet without nodes", user.Create(s.ctx, plain))
+	list = fmt.Sprintf(`[{"op":"add","path":"/spec/replicatedJobs/0/template/spec/template/metadata/annotations","value":{%q:"%s//"}}]`, v1alpha2.NodesAnnotation, s.nodes[0])
+	refused("nodes for a JobSet that exists", user.Patch(s.ctx, plain, client.RawPatch(types.JSONPatchType, []byte(list))))
+
 	accepted("a Job of JobSet's controller", jobSets.Create(s.ctx, s.job("ours", true)))
 	if pod := s.podOfJob("ours"); pod.Spec.NodeName != s.nodes[0] || protocol.HasGate(pod) {
 		t.Errorf("its pod is on %q, with the gates %v", pod.Spec.NodeName, pod.Spec.SchedulingGates)
