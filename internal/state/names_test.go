@@ -51,7 +51,7 @@ func TestHosts(t *testing.T) {
 		"in the domain of their pods": {
 			[]*corev1.Pod{withIP(lead().Obj(), "10.0.0.1")}, func(v *View, _ *life.Observation) { v.MiniCluster.Spec.Network.HeadlessName = "edited" }, "0 10.0.0.1",
 		},
-		"the lead's alone":       {[]*corev1.Pod{withIP(lead().Obj(), "10.0.0.1"), withIP(follower().Obj(), "10.0.0.2")}, func(v *View, _ *life.Observation) { v.MiniCluster.Spec.Flux.MinimalService = true }, "0 10.0.0.1"},
+		"the lead's alone": {[]*corev1.Pod{withIP(lead().Obj(), "10.0.0.1"), withIP(follower().Obj(), "10.0.0.2")}, func(v *View, _ *life.Observation) { v.MiniCluster.Spec.Flux.MinimalService = true }, "0 10.0.0.1"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			v := view(nil)
