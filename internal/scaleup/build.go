@@ -58,7 +58,8 @@ func objectMeta(mc *v1alpha2.MiniCluster) metav1.ObjectMeta {
 func (w *Wish) template(mc *v1alpha2.MiniCluster, now time.Time) *corev1.PodTemplate {
 	t := &corev1.PodTemplate{ObjectMeta: objectMeta(mc), Template: w.podTemplate(mc)}
 	record := &Record{
-		Attempt: w.Attempt, Pauses: w.Pauses, Size: w.Size, Apart: w.Apart, Asked: now.UTC().Truncate(time.Millisecond), Template: hashOf(t.Template),
+		Attempt: w.Attempt, Pauses: w.Pauses, Size: w.Size, Apart: w.Apart, Asked: now.UTC().Truncate(time.Millisecond),
+		Provider: w.Provider, Template: hashOf(t.Template),
 	}
 	t.Annotations = map[string]string{v1alpha2.ScaleUpAnnotation: record.text()}
 	return t

@@ -4,6 +4,7 @@
 package scaleup
 
 import (
+	"cmp"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -53,7 +54,7 @@ func Next(mc *v1alpha2.MiniCluster, wish *Wish, placed bool, objects *Objects, n
 	case placed:
 		return nextPlaced(objects, record)
 	case wish == nil:
-		return remove(objects)
+		return remove(objects, record)
 	case wish.Pause > 0:
 		return nextPaused(wish, objects, record, now)
 	}
@@ -121,7 +122,7 @@ func (w *Wish) replicas(r *Request, now time.Time) (replicas *int32, lookAgain t
 // isOf reports whether a record is of what is wished: the spec of the MiniCluster may have changed. After a failure, the
 // record stays.
 func (w *Wish) isOf(mc *v1alpha2.MiniCluster, record *Record) bool {
-	return !record.Until.IsZero() || record.Size == w.Size && record.Template == hashOf(w.podTemplate(mc))
+	return !record.Until.IsZero() || record.Size == w.Size && cmp.Or(record.Provider, w.Provider) == w.Provider && record.Template == hashOf(w.podTemplate(mc))
 }
 
 // nextPaused records that an attempt has failed, and ends it.
@@ -142,6 +143,9 @@ func nextPaused(wish *Wish, objects *Objects, record *Record, now time.Time) Ste
 
 // nextPlaced ends what was asked for a MiniCluster that has its nodes.
 func nextPlaced(objects *Objects, record *Record) Step {
+	if step := closeRecord(objects, record); !step.Done() {
+		return step
+	}
 	keeps := false
 	for _, r := range objects.Requests {
 		if r.Kind == string(v1alpha2.ProvideByBuffer) || record == nil || r.Labels[v1alpha2.ScaleUpLabel] != record.ID() {
@@ -149,19 +153,17 @@ func nextPlaced(objects *Objects, record *Record) Step {
 		}
 		keeps = true
 	}
-	switch {
-	case objects.Template == nil || keeps && record.Used:
+	if keeps {
 		return Step{}
-	case keeps:
-		used := *record
-		used.Used = true
-		return Step{PatchTemplate: withRecord(objects.Template, &used)}
 	}
-	return remove(objects)
+	return remove(objects, record)
 }
 
 // remove deletes all objects, the PodTemplate last: it is the record.
-func remove(objects *Objects) Step {
+func remove(objects *Objects, record *Record) Step {
+	if step := closeRecord(objects, record); !step.Done() {
+		return step
+	}
 	for _, r := range objects.Requests {
 		return deleteOnce(r)
 	}
@@ -169,6 +171,16 @@ func remove(objects *Objects) Step {
 		return Step{DeleteTemplate: objects.Template}
 	}
 	return Step{}
+}
+
+// closeRecord comes before the deletion of a request: nothing is asked again with the record.
+func closeRecord(objects *Objects, record *Record) Step {
+	if record == nil || record.Used {
+		return Step{}
+	}
+	closed := *record
+	closed.Used = true
+	return Step{PatchTemplate: withRecord(objects.Template, &closed)}
 }
 
 // deleteOnce deletes an object, unless it is being deleted.

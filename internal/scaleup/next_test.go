@@ -24,6 +24,9 @@ type server struct {
 	Objects
 	version int
 	log     []string
+	// asked are the requests by kind and record, and repeated those that were made twice.
+	asked    map[string]bool
+	repeated []string
 }
 
 func (s *server) next() string {
@@ -59,6 +62,11 @@ func (s *server) write(step Step) bool {
 		r := *step.CreateRequest
 		r.UID, r.ResourceVersion, r.Generation = types.UID("r"+s.next()), s.next(), 1
 		s.Requests = append(s.Requests, &r)
+		id := r.Kind + " " + r.Labels[v1alpha2.ScaleUpLabel]
+		if s.asked[id] {
+			s.repeated = append(s.repeated, id)
+		}
+		s.asked[id] = true
 		return s.say("ask with a " + r.Kind)
 	case step.DeleteRequest != nil:
 		before := len(s.Requests)
@@ -123,7 +131,7 @@ func TestNext(t *testing.T) {
 		want   string
 	}{
 		"a MiniCluster that gets its nodes": {
-			[]stage{{wish: wish(buffer)}, {placed: true}}, "record 1 at 4, ask with a CapacityBuffer, end the CapacityBuffer, forget",
+			[]stage{{wish: wish(buffer)}, {placed: true}}, "record 1 at 4, ask with a CapacityBuffer, record 1 at 4 used, end the CapacityBuffer, forget",
 		},
 		"a ProvisioningRequest stays while its nodes are in use": {
 			[]stage{{wish: wish(request)}, {placed: true}, {}}, "record 1 at 4, ask with a ProvisioningRequest, record 1 at 4 used, end the ProvisioningRequest, forget",
@@ -133,7 +141,7 @@ func TestNext(t *testing.T) {
 			"record 1 at 4, ask with a ProvisioningRequest, record 1 at 4 used, record 1 at 4, end the ProvisioningRequest, ask with a ProvisioningRequest",
 		},
 		"one that waits no longer": {
-			[]stage{{wish: wish(buffer)}, {}}, "record 1 at 4, ask with a CapacityBuffer, end the CapacityBuffer, forget",
+			[]stage{{wish: wish(buffer)}, {}}, "record 1 at 4, ask with a CapacityBuffer, record 1 at 4 used, end the CapacityBuffer, forget",
 		},
 		"a failure, a pause, and a smaller size": {
 			[]stage{{wish: wish(buffer)}, {wish: wish(buffer, paused)}, {wish: wish(buffer, second)}},
@@ -145,7 +153,7 @@ func TestNext(t *testing.T) {
 		},
 		"a queue that asks in another way": {
 			[]stage{{wish: wish(buffer)}, {wish: wish(request)}},
-			"record 1 at 4, ask with a CapacityBuffer, end the CapacityBuffer, ask with a ProvisioningRequest",
+			"record 1 at 4, ask with a CapacityBuffer, record 1 at 4, end the CapacityBuffer, ask with a ProvisioningRequest",
 		},
 		"a spec that was changed": {
 			[]stage{{wish: wish(buffer)}, {wish: wish(buffer, func(w *Wish) { w.Pod.Spec.NodeSelector = map[string]string{"pool": "x"} })}},
@@ -157,7 +165,7 @@ func TestNext(t *testing.T) {
 		"a failure of which nothing is known": {[]stage{{wish: wish(buffer, paused)}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := &server{}
+			s := &server{asked: map[string]bool{}}
 			for i, stage := range tc.stages {
 				s.settle(t, stage.wish, stage.placed, fixture.Noon.Add(time.Duration(i)*time.Hour))
 			}
@@ -170,7 +178,7 @@ func TestNext(t *testing.T) {
 
 // A buffer that is provided although nodes are missing is asked for more, and for fewer never again.
 func TestMoreReplicas(t *testing.T) {
-	s := &server{}
+	s := &server{asked: map[string]bool{}}
 	w := wish(v1alpha2.ProvideByBuffer)
 	s.settle(t, w, false, fixture.Noon)
 	s.Requests[0].Status.Conditions = []metav1.Condition{{Type: "Provisioning", Status: metav1.ConditionTrue, LastTransitionTime: metav1.NewTime(fixture.Noon), ObservedGeneration: 1}}
@@ -183,11 +191,11 @@ func TestMoreReplicas(t *testing.T) {
 }
 
 // However far behind the cache is, and wherever the manager is killed, what is wished comes about at the end, and nothing
-// is left when nothing is wished.
+// is left when nothing is wished. Nothing is asked twice with one record, also if the wish goes and comes back.
 func TestNextBehind(t *testing.T) {
 	for seed := range uint64(3000) {
 		random := rand.New(rand.NewPCG(seed, 24))
-		s := &server{}
+		s := &server{asked: map[string]bool{}}
 		cache := s.copy()
 		w, placed, now := wish(v1alpha2.ProvideByBuffer), false, fixture.Noon
 		for range 60 {
@@ -223,6 +231,9 @@ func TestNextBehind(t *testing.T) {
 			t.Fatalf("seed %d: nothing is asked for\n%s", seed, strings.Join(s.log, "\n"))
 		}
 		s.settle(t, nil, false, now)
+		if len(s.repeated) > 0 {
+			t.Fatalf("seed %d: made twice: %v\n%s", seed, s.repeated, strings.Join(s.log, "\n"))
+		}
 		if s.Template != nil || len(s.Requests) > 0 {
 			t.Fatalf("seed %d: %d requests are left", seed, len(s.Requests))
 		}

@@ -23,14 +23,16 @@ type Record struct {
 	Size    int       `json:"size"`
 	Apart   bool      `json:"apart,omitempty"`
 	Asked   time.Time `json:"asked"`
-	// Template is a hash of the template of the pods.
-	Template string `json:"template"`
+	// Provider is who was asked, and Template a hash of the template of the pods.
+	Provider v1alpha2.ScaleUpProvider `json:"provider,omitempty"`
+	Template string                   `json:"template"`
 	// Until is when the MiniCluster may ask again after a failure, for the Reason and with the Message of the
 	// autoscaler; zero while it asks.
 	Until   time.Time       `json:"until,omitzero"`
 	Reason  elastic.Verdict `json:"reason,omitempty"`
 	Message string          `json:"message,omitempty"`
-	// Used is true once the MiniCluster has got nodes. Then the record is history.
+	// Used is true once the MiniCluster has got nodes, or nothing is to be asked for it any more. Then the record is
+	// history.
 	Used bool `json:"used,omitempty"`
 }
 
