@@ -29,11 +29,20 @@ const (
 	patience = 5 * time.Second
 )
 
-// Who is silent for 20 s is lost, as to Flux (its tbon.tcp_user_timeout).
+// Who is silent for 20 s is lost, as to Flux (its tbon.tcp_user_timeout). The kernel sends no keepalives while sent data
+// is not acknowledged: then the user timeout ends the connection.
 var (
 	keepAlive = net.KeepAliveConfig{Enable: true, Idle: 5 * time.Second, Interval: 5 * time.Second, Count: 3}
-	dialer    = net.Dialer{Timeout: patience, KeepAliveConfig: keepAlive}
+	dialer    = net.Dialer{Timeout: patience, KeepAliveConfig: keepAlive, Control: userTimeout}
+	listener  = net.ListenConfig{KeepAliveConfig: keepAlive, Control: userTimeout} // accepted connections inherit it
 )
+
+// userTimeout bounds how long sent data stays unacknowledged (tcp(7), TCP_USER_TIMEOUT).
+func userTimeout(_, _ string, c syscall.RawConn) (err error) {
+	const tcpUserTimeout, milliseconds = 18, 20_000
+	failed := c.Control(func(fd uintptr) { err = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, tcpUserTimeout, milliseconds) })
+	return errors.Join(failed, err)
+}
 
 // A message is what brokers and clients send each other, one JSON value each. What
 // a connection begins with says what it is for: a broker that joins, or a command.
@@ -121,12 +130,12 @@ func (b *broker) lead() int {
 		return fail("flux-broker: %v", err)
 	}
 	if len(b.hosts) > 1 {
-		listener, err := (&net.ListenConfig{KeepAliveConfig: keepAlive}).Listen(context.Background(), "tcp", b.bindAddress())
+		brokers, err := listener.Listen(context.Background(), "tcp", b.bindAddress())
 		if err != nil {
 			return fail("broker.err[0]: bind %s: %v", b.bindAddress(), err)
 		}
-		defer listener.Close()
-		go serve(listener, i.answer)
+		defer brokers.Close()
+		go serve(brokers, i.answer)
 	}
 	go serve(b.local, i.answer)
 

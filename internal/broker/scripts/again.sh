@@ -60,7 +60,7 @@ end_command() {
   fi
   [[ $FE_MODE != launcher ]] || kill -KILL -- "-$fe_command" 2>/dev/null # what it left behind
   flux cancel --all --quiet 2>/dev/null
-  until timeout 30 flux queue idle --quiet 2>/dev/null || [[ $fe_asked == true || $fe_hung_up == true || -s $fe_here/stop ]]; do
+  until timeout 5 flux queue idle --quiet 2>/dev/null || [[ $fe_asked == true || $fe_hung_up == true || -s $fe_here/stop ]]; do
     sleep 1
   done
 }
