@@ -109,7 +109,11 @@ func (e *experiment) startPeer(ctx context.Context, cluster *localcluster.Cluste
 			return nil, err
 		}
 	}
-	if s.Program != "" && !s.Replaces {
+	if s.Replaces { // it began without its API, and may look for that again late
+		if err := errors.Join(cluster.Stop(ctx, "kube-scheduler"), cluster.Start(ctx, "kube-scheduler")); err != nil {
+			return nil, err
+		}
+	} else if s.Program != "" {
 		say("starting " + s.Program)
 		if err := e.startProgram(cluster, binaries[s.Program]); err != nil {
 			return nil, err

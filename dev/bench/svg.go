@@ -4,6 +4,7 @@
 package bench
 
 import (
+	"cmp"
 	"fmt"
 	"html"
 	"math"
@@ -70,7 +71,7 @@ func (s *ScenarioRows) draw(out *strings.Builder, top int) {
 		fmt.Fprintf(out, `<text x="%.1f" y="%d"%s>%s</text>`+"\n", x, y, attributes, html.EscapeString(fmt.Sprintf(format, args...)))
 	}
 	text(margin, top+18, ` font-size="17" font-weight="600"`, "%s: %s", s.Name, s.What)
-	text(margin, top+38, ` class="dim"`, "%d gangs with %d pods on %d nodes; no makespan is shorter than %.1f s; pale: not all gangs finished", s.Gangs, s.Pods, s.Nodes, s.Bound)
+	text(margin, top+38, ` class="dim"`, "%d gangs with %d pods on %d nodes; no makespan is shorter than %.1f s; pale: not all gangs finished, and bars may be cut", s.Gangs, s.Pods, s.Nodes, s.Bound)
 	for j, f := range columns {
 		better := "more is better"
 		if f.less {
@@ -99,13 +100,16 @@ func (s *ScenarioRows) draw(out *strings.Builder, top int) {
 	}
 }
 
-// bar draws the value of a figure.
+// bar draws the value of a figure. The longest bar is of a scheduler that finished all gangs, if there is one.
 func (s *ScenarioRows) bar(out *strings.Builder, row Row, f figure, v Value, x, y float64) {
-	most := 0.0
+	finished, all := 0.0, 0.0
 	for _, other := range s.Rows {
-		most = max(most, other.Figures[f.name].Most)
+		all = max(all, other.Figures[f.name].Most)
+		if other.Limits == 0 {
+			finished = max(finished, other.Figures[f.name].Most)
+		}
 	}
-	length := func(value float64) float64 { return value / math.Max(most, 1e-9) * barWidth }
+	length := func(value float64) float64 { return min(value/math.Max(cmp.Or(finished, all), 1e-9), 1) * barWidth }
 	class := "peer"
 	if row.Ours {
 		class = "ours"

@@ -60,7 +60,7 @@ end_command() {
   fi
   [[ $FE_MODE != launcher ]] || kill -KILL -- "-$fe_command" 2>/dev/null # what it left behind
   flux cancel --all --quiet 2>/dev/null
-  until timeout 5 flux queue idle --quiet 2>/dev/null || [[ $fe_asked == true || $fe_hung_up == true || -s $fe_here/stop ]]; do
+  until timeout 10 flux queue idle --quiet 2>/dev/null || [[ $fe_asked == true || $fe_hung_up == true || -s $fe_here/stop ]]; do
     sleep 1
   done
 }
@@ -274,7 +274,7 @@ rescue() {
     there=$(up)
     if [[ -n $(minus "$fe_ranks" "$there") ]]; then
       end_command 15
-      take_left "$(up)" || return 1
+      [[ $fe_hung_up == false ]] && take_left "$(up)" || return 1
       ((fe_restarts += 1))
       echo "Brokers were lost; the command runs again on ranks $fe_ranks" >&2
       return 0
