@@ -40,7 +40,9 @@ var (
 // userTimeout bounds how long sent data stays unacknowledged (tcp(7), TCP_USER_TIMEOUT).
 func userTimeout(_, _ string, c syscall.RawConn) (err error) {
 	const tcpUserTimeout, milliseconds = 18, 20_000
-	failed := c.Control(func(fd uintptr) { err = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, tcpUserTimeout, milliseconds) })
+	failed := c.Control(func(fd uintptr) {
+		err = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, tcpUserTimeout, milliseconds)
+	})
 	return errors.Join(failed, err)
 }
 
