@@ -51,10 +51,8 @@ func (s *Step) Done() bool { return *s == Step{LookAgain: s.LookAgain} }
 func Next(mc *v1alpha2.MiniCluster, wish *Wish, placed bool, objects *Objects, now time.Time) Step {
 	record := RecordOf(objects.Template)
 	switch {
-	case placed:
-		return nextPlaced(objects, record)
-	case wish == nil:
-		return remove(objects, record)
+	case placed || wish == nil:
+		return end(objects, record, placed)
 	case wish.Pause > 0:
 		return nextPaused(wish, objects, record, now)
 	}
@@ -141,46 +139,25 @@ func nextPaused(wish *Wish, objects *Objects, record *Record, now time.Time) Ste
 	return Step{}
 }
 
-// nextPlaced ends what was asked for a MiniCluster that has its nodes.
-func nextPlaced(objects *Objects, record *Record) Step {
-	if step := closeRecord(objects, record); !step.Done() {
-		return step
+// end ends what was asked: all of it, or what a MiniCluster that has its nodes does not use. The record is closed first, so
+// that nothing is asked again with it, and deleted last.
+func end(objects *Objects, record *Record, placed bool) Step {
+	if record != nil && !record.Used {
+		closed := *record
+		closed.Used = true
+		return Step{PatchTemplate: withRecord(objects.Template, &closed)}
 	}
 	keeps := false
 	for _, r := range objects.Requests {
-		if r.Kind == string(v1alpha2.ProvideByBuffer) || record == nil || r.Labels[v1alpha2.ScaleUpLabel] != record.ID() {
+		if !placed || r.Kind == string(v1alpha2.ProvideByBuffer) || record == nil || r.Labels[v1alpha2.ScaleUpLabel] != record.ID() {
 			return deleteOnce(r)
 		}
 		keeps = true
 	}
-	if keeps {
+	if keeps || objects.Template == nil || objects.Template.DeletionTimestamp != nil {
 		return Step{}
 	}
-	return remove(objects, record)
-}
-
-// remove deletes all objects, the PodTemplate last: it is the record.
-func remove(objects *Objects, record *Record) Step {
-	if step := closeRecord(objects, record); !step.Done() {
-		return step
-	}
-	for _, r := range objects.Requests {
-		return deleteOnce(r)
-	}
-	if objects.Template != nil && objects.Template.DeletionTimestamp == nil {
-		return Step{DeleteTemplate: objects.Template}
-	}
-	return Step{}
-}
-
-// closeRecord comes before the deletion of a request: nothing is asked again with the record.
-func closeRecord(objects *Objects, record *Record) Step {
-	if record == nil || record.Used {
-		return Step{}
-	}
-	closed := *record
-	closed.Used = true
-	return Step{PatchTemplate: withRecord(objects.Template, &closed)}
+	return Step{DeleteTemplate: objects.Template}
 }
 
 // deleteOnce deletes an object, unless it is being deleted.
