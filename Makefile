@@ -180,7 +180,7 @@ e2e-kueue: kueue ## Run the tests with Kueue and simulated nodes; the first run 
 .PHONY: test-fluxion
 test-fluxion: ## Test with Fluxion's own library, and with flux-sched's resource-query: FLUXION_LIBRARY= [RESOURCE_QUERY=]
 	@test -n "$(FLUXION_LIBRARY)" || { echo "set FLUXION_LIBRARY: make test-fluxion FLUXION_LIBRARY=.../libreapi_cli.so" >&2; exit 1; }
-	FLUXION_LIBRARY=$(abspath $(FLUXION_LIBRARY)) go test -count=1 -tags=fluxion $(TEST_ARGS) ./cmd/manager ./cmd/resource-query ./internal/reapigraph ./pkg/fluxion/reapi
+	FLUXION_LIBRARY=$(abspath $(FLUXION_LIBRARY)) go test -count=1 -tags=fluxion $(TEST_ARGS) ./cmd/manager/app ./cmd/resource-query ./internal/reapigraph ./pkg/fluxion/reapi
 
 .PHONY: test-browser
 test-browser: ## Test the web page in Chromium, and print figures: [SCREENSHOTS=DIR] [TEST_ARGS=]
@@ -285,7 +285,7 @@ format: ## Format Go, shell and YAML
 .PHONY: lint
 lint: ## Lint Go (with the layers of docs/architecture.md), shell and YAML
 	$(TOOL) golangci-lint run
-	$(TOOL) golangci-lint run --build-tags=fluxion ./cmd/manager
+	$(TOOL) golangci-lint run --build-tags=fluxion ./cmd/manager/...
 	$(TOOL) golangci-lint run --build-tags=real ./test/e2e-real
 	go -C hack/release tool -modfile=../tools/go.mod golangci-lint run
 	$(TOOL) shfmt -d $(SHELLS)
@@ -296,7 +296,7 @@ lint: ## Lint Go (with the layers of docs/architecture.md), shell and YAML
 .PHONY: verify
 verify: generate lint ## Check that generated files are up to date, and lint; fails on a diff, so commit first
 	go vet ./...
-	go vet -tags=fluxion ./cmd/manager
+	go vet -tags=fluxion ./cmd/manager/...
 	go vet -tags=real ./test/e2e-real
 	go -C hack/release vet ./...
 	go -C hack/browser vet ./...

@@ -5,42 +5,18 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"flag"
 	"fmt"
 	"os"
-	"time"
 
-	batchv1 "k8s.io/api/batch/v1"
-	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/selection"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
-	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
-	kueueapi "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 
-	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/cmd/manager/app"
 	"github.com/flux-elastic/flux-elastic/cmd/manager/options"
-	"github.com/flux-elastic/flux-elastic/controllers/metrics"
-	"github.com/flux-elastic/flux-elastic/controllers/minicluster"
-	"github.com/flux-elastic/flux-elastic/internal/jobset"
-	"github.com/flux-elastic/flux-elastic/internal/protocol"
-	"github.com/flux-elastic/flux-elastic/internal/state"
 	"github.com/flux-elastic/flux-elastic/internal/version"
 )
-
-// leaseDuration is how long the lease of the manager that leads is valid.
-const leaseDuration = 20 * time.Second
 
 func main() {
 	o, err := options.Parse(os.Args[1:])
@@ -53,7 +29,7 @@ func main() {
 		return
 	case err == nil:
 		ctrl.SetLogger(zap.New(zap.UseFlagOptions(&o.Logging)))
-		err = run(ctrl.SetupSignalHandler(), o)
+		err = run(o)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "manager:", err)
@@ -61,84 +37,10 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, o *options.Options) error {
-	matcher, err := openMatcher(o)
-	if err != nil {
-		return err
-	}
-	endpoint, err := metricsOptions(o)
-	if err != nil {
-		return err
-	}
+func run(o *options.Options) error {
 	config, err := ctrl.GetConfig()
 	if err != nil {
 		return fmt.Errorf("finding the cluster: %w", err)
 	}
-	config.QPS, config.Burst = o.QPS(), o.KubeAPIBurst
-	config.UserAgent = minicluster.FieldOwner + "/" + version.String()
-	config.Wrap(metrics.CountWrites)
-	if o.LeaderElect {
-		config.Wrap(fenced(version.ManagerLease, leaseDuration))
-	}
-	if err := checkBeside(ctx, config, o); err != nil {
-		return err
-	}
-	if o.JobSet == options.JobSetEmbedded {
-		if err := installJobSet(ctx, config); err != nil {
-			return err
-		}
-	}
-	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme:                  newScheme(),
-		Metrics:                 endpoint,
-		HealthProbeBindAddress:  o.HealthAddress,
-		PprofBindAddress:        o.PprofAddress,
-		LeaderElection:          o.LeaderElect,
-		LeaderElectionID:        version.ManagerLease,
-		LeaderElectionLabels:    map[string]string{version.LeaseLabel: version.Label()},
-		LeaderElectionNamespace: o.LeaderElectionNamespace,
-		// A manager that ends gives the lease back. One that is cut off tries that, too, for up to 5 s, before it ends.
-		// So it has ended 17 s after it last renewed the lease: 2 s until the next renewal, for which it tries 10 s.
-		LeaderElectionReleaseOnCancel: true,
-		LeaseDuration:                 new(leaseDuration),
-		Controller:                    ctrlconfig.Controller{GroupKindConcurrency: map[string]int{"JobSet." + jobsetapi.GroupVersion.Group: o.Workers}},
-		Cache:                         cacheOptions(),
-	})
-	if err != nil {
-		return fmt.Errorf("making the manager: %w", err)
-	}
-	if err := setup(ctx, mgr, o, matcher); err != nil {
-		return err
-	}
-	return mgr.Start(ctx)
-}
-
-// cacheOptions are of the cache of all controllers. Pods, JobSets and Jobs of others are not in it.
-// So the embedded JobSet controller does not know of them, and the ledger alone keeps what their
-// pods hold. Of claims and volumes the cache has what the scheduler reads.
-func cacheOptions() cache.Options {
-	label, err := labels.NewRequirement(v1alpha2.MiniClusterLabel, selection.Exists, nil)
-	utilruntime.Must(err)
-	ours := cache.ByObject{Label: labels.NewSelector().Add(*label)}
-	return cache.Options{
-		DefaultTransform: cache.TransformStripManagedFields(),
-		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Pod{}:                   {Transform: protocol.Strip, Label: ours.Label},
-			&jobsetapi.JobSet{}:             ours,
-			&corev1.PersistentVolumeClaim{}: {Transform: state.StripStorage},
-			&corev1.PersistentVolume{}:      {Transform: state.StripStorage},
-			&batchv1.Job{}:                  ours,
-			&discoveryv1.EndpointSlice{}:    {Label: labels.SelectorFromSet(labels.Set{discoveryv1.LabelManagedBy: jobset.SliceManager})},
-		},
-	}
-}
-
-func newScheme() *runtime.Scheme {
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, jobsetapi.AddToScheme, kueueapi.AddToScheme, v1alpha2.AddToScheme,
-	} {
-		utilruntime.Must(add(scheme))
-	}
-	return scheme
+	return app.Run(ctrl.SetupSignalHandler(), config, o)
 }

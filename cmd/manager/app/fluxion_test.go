@@ -3,7 +3,7 @@
 
 //go:build fluxion
 
-package main
+package app
 
 import (
 	"os"
