@@ -29,7 +29,7 @@ RESULTS   ?= $(LOCAL_DIR)/results
 
 # Tests that need a cluster of their own, since they kill parts of it, such as the manager, or keep it
 # busy. Tests wait most of the time, so these two groups run in parallel with the other tests.
-KILLED := ^Test(KilledAtEvery|KilledWhile|Binder|LeaderElection|ExternalJobSet|ControlPlaneAway|RefusedStorm|NoisyNeighbor|Upgrade)
+KILLED := ^Test(KilledAtEvery|KilledWhile|Binder|LeaderElection|ExternalJobSet|ControlPlaneAway|RefusedStorm|NoisyNeighbor|Upgrade|DefaultTTL)
 FAULTS := ^Test(KilledAtRandom|NothingIsLeftOver|Clogging|Benchmark)
 # Tests with real nodes that need a cluster of their own.
 REAL_FAULTS := ^TestMiniClusters$$/^(Again|Back|Away|Trouble|Halted|DNS|Killed)$$

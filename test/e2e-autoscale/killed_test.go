@@ -20,13 +20,13 @@ import (
 // mortal is a site in whose life the manager is killed, and started again.
 type mortal struct {
 	*site
-	fuse *harness.Fuse
+	operator *harness.Operator
 }
 
 // eventually waits until an attempt succeeds, whatever is killed meanwhile.
 func (m *mortal) eventually(attempt func() error) {
 	m.T.Helper()
-	m.fuse.Eventually(m.T, func() error { return m.of.startManager(m.fuse.Kubeconfig) }, attempt)
+	m.operator.Eventually(attempt)
 }
 
 // reach waits until a MiniCluster is as the test expects.
@@ -99,6 +99,8 @@ func liveInVain(m *mortal) {
 // is asked twice is checked in all tests (checkHistory).
 func TestKilledAtEveryWrite(t *testing.T) {
 	t.Parallel()
+	c := newCluster(t, nil)
+	c.manager.Stop()
 	for name, life := range map[string]struct {
 		live  func(*mortal)
 		kinds []string
@@ -109,26 +111,34 @@ func TestKilledAtEveryWrite(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := newCluster(t, nil)
-			fuse := c.NewFuse(t)
-			c.manager.Stop()
-			if err := c.startManager(fuse.Kubeconfig); err != nil {
-				t.Fatal(err)
-			}
-			fuse.AtEveryWrite(t, func(t *testing.T, at harness.Write) {
+			harness.AtEveryWrite(t, func(t *testing.T, at harness.Write) map[string]int {
 				t.Helper()
-				m := &mortal{site: c.newSite(t), fuse: fuse}
+				m := &mortal{site: c.newSite(t)}
 				m.label = true
-				fuse.Set(at, func() { c.manager.Kill() })
-				defer func() { // that may have been the last write
-					if fuse.Mend() {
-						if err := c.startManager(fuse.Kubeconfig); err != nil {
-							t.Error(err)
-						}
-					}
-				}()
+				m.operator = m.Operate()
+				m.operator.KillAt(at)
 				life.live(m)
+				return m.operator.Seen()
 			}, life.kinds...)
 		})
 	}
+}
+
+// The process of a manager is killed once a gang was given the nodes that it had asked for, and another one is started.
+func TestProcessKilled(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, nil)
+	s := c.newSite(t)
+	s.label = true
+	s.pool(nil)
+	s.queue("batch", 2, nil)
+	mc := s.create(s.miniCluster("gang", "batch").Size(2))
+	s.AwaitState(mc, v1alpha2.StateStarting, v1alpha2.StateRunning)
+	c.manager.Kill()
+	if err := c.startManager(c.ManagerKubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	s.AwaitState(mc, v1alpha2.StateRunning)
+	s.succeed(mc)
+	harness.Eventually(t, s.nothingAsked)
 }

@@ -148,6 +148,7 @@ func (s *site) queue(name string, maxNodes int32, change func(*v1alpha2.ScaleUp)
 	if change != nil {
 		change(q.Spec.ScaleUp)
 	}
+	q.Labels = map[string]string{harness.SiteLabel: s.Namespace} // for the site's operator
 	s.Create(q)
 	s.made = append(s.made, q)
 	return q

@@ -27,7 +27,7 @@ import (
 // quota for all nodes of the site.
 type mortal struct {
 	*site
-	fuse     *harness.Fuse
+	operator *harness.Operator
 	revive   func() error
 	mc       *v1alpha2.MiniCluster
 	workload *kueueapi.Workload // the first one
@@ -36,7 +36,7 @@ type mortal struct {
 // eventually waits until an attempt succeeds, whatever is killed meanwhile.
 func (m *mortal) eventually(attempt func() error) {
 	m.T.Helper()
-	m.fuse.Eventually(m.T, m.revive, attempt)
+	m.operator.Fuse.Eventually(m.T, m.revive, attempt)
 }
 
 // reach waits until the MiniCluster and its first Workload are as the test expects.
@@ -119,53 +119,14 @@ func (m *mortal) finish(runs int) {
 	m.awaitCondition(all, kueueapi.WorkloadQuotaReserved, metav1.ConditionTrue)
 }
 
-// killing is a cluster whose manager writes by a fuse.
-type killing struct {
-	*cluster
-	fuse         *harness.Fuse
-	nodes        int
-	kill, revive func() error
-}
-
-func newKilling(t *testing.T, nodes int) *killing {
+// newMortal begins a site with an operator of its own.
+func (c *cluster) newMortal(t *testing.T, nodes int) *mortal {
 	t.Helper()
-	k := &killing{cluster: newCluster(t, nodes, ""), nodes: nodes}
-	k.fuse = k.NewFuse(t)
-	k.manager.Stop()
-	if err := k.startManager(k.fuse.Kubeconfig); err != nil {
-		t.Fatal(err)
-	}
-	k.kill = func() error { k.manager.Kill(); return nil }
-	k.revive = func() error { return k.startManager(k.fuse.Kubeconfig) }
-	return k
-}
-
-// atEveryWrite lives a life once, and then with a kill before and after each of its writes of some kinds.
-func (k *killing) atEveryWrite(t *testing.T, live func(*mortal), kinds ...string) {
-	t.Helper()
-	others := k.fuse.AtEveryWrite(t, func(t *testing.T, at harness.Write) {
-		t.Helper()
-		m := &mortal{site: k.newSite(t, k.nodes), fuse: k.fuse, revive: k.revive}
-		m.newQueue("team", 8*k.nodes, preempting, m.withPlacement())
-		k.fuse.Set(at, func() {
-			if err := k.kill(); err != nil {
-				t.Error(err)
-			}
-		})
-		defer func() { // that may have been the last write
-			if k.fuse.Mend() {
-				if err := k.revive(); err != nil {
-					t.Error(err)
-				}
-			}
-		}()
-		live(m)
-	}, kinds...)
-	for kind := range others {
-		if strings.Contains(kind, "workloads") && kind != dropsFinalizer {
-			t.Errorf("a life also has %s", kind)
-		}
-	}
+	m := &mortal{site: c.newSite(t, nodes)}
+	m.operator = m.Operate() // answers the queue's check
+	m.newQueue("team", 8*nodes, preempting, m.withPlacement())
+	m.revive = func() error { return m.operator.Start() }
+	return m
 }
 
 // The writes that a life has because of Kueue. test/e2e kills the manager at others.
@@ -181,6 +142,8 @@ const (
 // tests (checkHistory).
 func TestKilledAtEveryWrite(t *testing.T) {
 	t.Parallel()
+	c := newCluster(t, nodeCount, "")
+	c.manager.Stop()
 	for name, life := range map[string]struct {
 		nodes int
 		live  func(*mortal)
@@ -192,19 +155,63 @@ func TestKilledAtEveryWrite(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			newKilling(t, life.nodes).atEveryWrite(t, life.live, life.kinds...)
+			others := harness.AtEveryWrite(t, func(t *testing.T, at harness.Write) map[string]int {
+				t.Helper()
+				m := c.newMortal(t, life.nodes)
+				m.operator.KillAt(at)
+				life.live(m)
+				return m.operator.Seen()
+			}, life.kinds...)
+			for kind := range others {
+				if strings.Contains(kind, "workloads") && kind != dropsFinalizer {
+					t.Errorf("a life also has %s", kind)
+				}
+			}
 		})
 	}
 }
 
-// Kueue is killed before and after every write to a Workload that has quota or asks for it, so also between
-// the reservation of quota and the admission, and at the end. While Kueue is away, its webhooks refuse writes.
-func TestKueueKilledAtEveryWrite(t *testing.T) {
+// Kueue is killed before and after the first writes to a Workload, so also between the reservation of quota and
+// the admission. While Kueue is away, its webhooks refuse writes.
+func TestKueueKilled(t *testing.T) {
 	t.Parallel()
-	k := newKilling(t, 3)
-	k.kill = func() error { return k.Kill(t.Context(), "kueue") }
-	k.revive = func() error { k.startKueue(t, ""); return nil }
-	k.atEveryWrite(t, livePartial, asks, tells)
+	c := newCluster(t, 3, "")
+	c.manager.Stop()
+	for _, at := range []harness.Write{{Kind: asks, N: 1, Before: true}, {Kind: asks, N: 1}, {Kind: tells, N: 1, Before: true}, {Kind: tells, N: 1}, {Kind: tells, N: 2}} {
+		t.Run(at.String(), func(t *testing.T) {
+			m := c.newMortal(t, 3)
+			m.revive = func() error { c.startKueue(t, ""); return nil }
+			m.operator.Set(at, func() {
+				if err := c.Kill(m.Ctx, "kueue"); err != nil {
+					t.Error(err)
+				}
+			})
+			livePartial(m)
+		})
+	}
+}
+
+// The process of a manager is killed while a MiniCluster with quota starts, and another one is started.
+func TestProcessKilled(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 2, "")
+	s := c.newSite(t, 2)
+	s.newQueue("team", 16)
+	mc := s.create(s.miniCluster("life").Size(2).PodAnnotation(simulator.NeverStart, "1"), "team")
+	for rank := range 2 {
+		s.AwaitPod(mc, rank, "placed", func(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" })
+	}
+	c.manager.Kill()
+	s.Tell(mc, 1, simulator.NeverStart, "")
+	if err := c.startManager(c.ManagerKubeconfig); err != nil {
+		t.Fatal(err)
+	}
+	s.AwaitState(mc, v1alpha2.StateRunning)
+	s.Tell(mc, 0, simulator.Runtime, "0s")
+	s.AwaitSuccess(mc)
+	if n := s.runsOf(mc); n != 1 || len(mc.Status.Attempts) > 0 {
+		t.Errorf("the command ran %d times: %+v", n, mc.Status)
+	}
 }
 
 // livePartial is granted a part, gives back a broker, and ends.

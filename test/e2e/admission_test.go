@@ -48,30 +48,19 @@ func needsScheduler(spec *v1alpha2.MiniClusterSpec) {
 	spec.Pod.SchedulerName = corev1.DefaultSchedulerName
 }
 
-// startBinder starts a manager in place of the one that the other tests use, behind a fuse.
-func startBinder(t *testing.T) *harness.Fuse {
+// binding begins a site whose operator lets the API server bind pods.
+func binding(t *testing.T, nodes int) (*site, *harness.Operator) {
 	t.Helper()
-	env.manager.Stop()
-	fuse := env.cluster.NewFuse(t)
-	m, err := startManager(fuse.Kubeconfig, jobSetEmbedded, bindAtAdmission)
-	t.Cleanup(func() {
-		if err == nil {
-			m.Stop()
-		}
-		restartManager(t)
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return fuse
+	t.Parallel()
+	s := newOwnSite(t, nodes)
+	return s, s.shared.Operate(bindAtAdmission)
 }
 
 // The API server binds the pods when it creates them: they never have the gate, and nobody writes
 // to them. The pod of a rank without a node has the gate, and is placed by a patch once its rank has
 // a node. So is a pod that replaces another, although the Job's template still names the first node.
 func TestBinderAdmission(t *testing.T) {
-	fuse := startBinder(t)
-	s := newSite(t, 4)
+	s, fuse := binding(t, 4)
 	give := s.withhold(s.nodes[3])
 	pods := s.follow()
 	mc := s.create(s.miniCluster("bound").Size(3).MaxSize(4).Launcher().PodAnnotation(simulator.Runtime, untilTold))
@@ -107,8 +96,7 @@ func TestBinderAdmission(t *testing.T) {
 
 // A lead without followers has no node for the pods that wait for growth: they keep their gate.
 func TestBinderAdmissionOfALeadAlone(t *testing.T) {
-	startBinder(t)
-	s := newSite(t, 1)
+	s, _ := binding(t, 1)
 	pods := s.follow()
 	mc := s.create(s.miniCluster("alone").Size(3).MinSize(1).Launcher().PodAnnotation(simulator.Runtime, untilTold))
 	s.awaitState(mc, v1alpha2.StateRunning)
@@ -126,8 +114,7 @@ func TestBinderAdmissionOfALeadAlone(t *testing.T) {
 // While there is no room, no pods are made that the API server would bind later. Those of a MiniCluster
 // that needs a scheduler are made ahead, although it comes later.
 func TestBinderAdmissionMakesNothingAhead(t *testing.T) {
-	startBinder(t)
-	s := newSite(t, 2)
+	s, _ := binding(t, 2)
 	pods := s.follow()
 	runs := s.create(s.miniCluster("runs").Size(2).PodAnnotation(simulator.Runtime, untilTold))
 	s.awaitState(runs, v1alpha2.StateRunning)
@@ -150,10 +137,10 @@ func TestBinderAdmissionMakesNothingAhead(t *testing.T) {
 // A rank whose pod cannot start is moved. The list in its Job still has the first node: the new pod
 // is not bound by the list.
 func TestBinderAdmissionMoves(t *testing.T) {
-	startBinder(t)
+	t.Parallel()
 	for rank, name := range []string{"lead", "follower"} {
 		t.Run(name, func(t *testing.T) {
-			s := newSite(t, 3)
+			s, _ := binding(t, 3)
 			give := s.withhold(s.nodes[2])
 			pods := s.follow()
 			mc := s.create(s.miniCluster("moves").Size(2).PodAnnotation(simulator.NeverStart, strconv.Itoa(rank)).Spec(func(spec *v1alpha2.MiniClusterSpec) {
@@ -173,8 +160,7 @@ func TestBinderAdmissionMoves(t *testing.T) {
 
 // The pods of a node that is lost are replaced, and the new one gets another node.
 func TestBinderAdmissionLosesANode(t *testing.T) {
-	startBinder(t)
-	s := newSite(t, 4)
+	s, _ := binding(t, 4)
 	give := s.withhold(s.nodes[3])
 	pods := s.follow()
 	mc := s.create(s.miniCluster("loses").Size(3).Launcher().PodAnnotation(simulator.Runtime, untilTold))
@@ -195,8 +181,7 @@ func TestBinderAdmissionLosesANode(t *testing.T) {
 // A kubelet refuses the lead's pod, because a pod of somebody else was there first. This is no failed
 // attempt: the MiniCluster gets other nodes.
 func TestBinderAdmissionLosesARace(t *testing.T) {
-	startBinder(t)
-	s := newSite(t, 3)
+	s, _ := binding(t, 3)
 	give := s.withhold(s.nodes[2])
 	mc := s.create(s.miniCluster("races").Size(2).PodAnnotation(simulator.NeverStart, "0"))
 	s.awaitPlaced(mc)
@@ -219,41 +204,33 @@ func TestBinderAdmissionLosesARace(t *testing.T) {
 
 // The manager is killed at every write that comes before the pods, and one with another flag goes on.
 func TestBinderAdmissionKilled(t *testing.T) {
-	env.manager.Stop()
-	defer restartManager(t)
-	f := env.cluster.NewFuse(t)
+	t.Parallel()
+	var first []harness.Write
 	for _, kind := range []string{"PATCH miniclusters/status", "POST jobsets", "POST secrets", "POST configmaps", "POST jobs"} {
-		for _, before := range []bool{true, false} {
-			at := harness.Write{Kind: kind, N: 1, Before: before}
-			t.Run(at.String(), func(t *testing.T) {
-				if !liveOnce(t, f, at, bindAtAdmission) {
-					t.Error("nobody was killed")
-				}
-			})
-		}
+		first = append(first, harness.Write{Kind: kind, N: 1})
 	}
+	killedAt(t, first, false, bindAtAdmission)
 }
 
 // The manager is killed before it has made the files of the pods. No step places the pods: the next
 // manager makes the files because they are missing.
 func TestBinderAdmissionMakesFiles(t *testing.T) {
-	env.manager.Stop()
-	defer restartManager(t)
-	f := env.cluster.NewFuse(t)
-	m, err := startManager(f.Kubeconfig, jobSetExternal, bindAtAdmission) // and nobody makes pods yet
-	if err != nil {
-		t.Fatal(err)
-	}
-	f.Set(harness.Write{Kind: "POST secrets", N: 1, Before: true}, m.Kill)
-	s := newSite(t, 2)
+	t.Parallel()
+	s := newOwnSite(t, 2)
+	o := s.shared.Operate("--jobset="+jobSetExternal, bindAtAdmission) // and nobody makes pods yet
+	o.KillAt(harness.Write{Kind: "POST secrets", N: 1, Before: true})
 	pods := s.follow()
 	mc := s.create(s.miniCluster("files").Size(2))
-	<-m.Done
-	f.Mend()
-	if m, err = startManager(f.Kubeconfig, jobSetExternal); err != nil {
+	eventually(t, func() error {
+		if !o.Killed() {
+			return errors.New("the operator was not killed")
+		}
+		return nil
+	})
+	o.Mend()
+	if err := o.Start("--jobset=" + jobSetExternal); err != nil {
 		t.Fatal(err)
 	}
-	defer m.Stop()
 	eventually(t, func() error {
 		var made corev1.SecretList
 		if err := env.client.List(s.ctx, &made, client.InNamespace(s.namespace)); err != nil || len(made.Items) == 1 {
@@ -261,7 +238,7 @@ func TestBinderAdmissionMakesFiles(t *testing.T) {
 		}
 		return fmt.Errorf("%d Secrets", len(made.Items))
 	})
-	defer runJobSet(t)()
+	defer s.shared.RunJobSet()()
 	s.awaitSuccess(mc)
 	pods.expect(t, 2, 0)
 	checkLife(s, mc)
@@ -270,14 +247,8 @@ func TestBinderAdmissionMakesFiles(t *testing.T) {
 // The policy goes away: before the pods of a JobSet are made that was made for it, and while another
 // MiniCluster runs. The pods have the gate then, and are placed as without the policy.
 func TestBinderAdmissionPolicyGoes(t *testing.T) {
-	env.manager.Stop()
-	defer restartManager(t)
-	m, err := startManager(env.cluster.ManagerKubeconfig, jobSetExternal, bindAtAdmission)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer m.Stop()
-	s := newSite(t, 6) // nobody waits, so no pods are made ahead
+	s := newOwnSite(t, 6) // nobody waits, so no pods are made ahead
+	s.shared.Operate("--jobset="+jobSetExternal, bindAtAdmission)
 	pods := s.follow()
 	mc := s.create(s.miniCluster("first").Size(2).PodAnnotation(simulator.Runtime, untilTold))
 	var set jobsetapi.JobSet
@@ -286,7 +257,7 @@ func TestBinderAdmissionPolicyGoes(t *testing.T) {
 		t.Error("the JobSet has no nodes")
 	}
 	back := s.removePolicy(&admissionv1.MutatingAdmissionPolicyBinding{})
-	defer runJobSet(t)() // makes the pods now
+	defer s.shared.RunJobSet()() // makes the pods now
 	s.awaitState(mc, v1alpha2.StateRunning)
 	pods.expect(t, 2, 2)
 	second := s.create(s.miniCluster("second").Size(2))

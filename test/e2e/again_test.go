@@ -140,37 +140,30 @@ func TestShrunkByRestart(t *testing.T) {
 
 // The manager is killed before and after writes of a life in which the command is run again twice: each step is taken once.
 func TestKilledWhileRestarting(t *testing.T) {
-	env.manager.Stop()
-	defer restartManager(t)
-	f := env.cluster.NewFuse(t)
+	t.Parallel()
 	// Before these writes the life is as any other. Some of the last may not come: a write may have the result of two.
 	for kind, span := range map[string][2]int{"PATCH miniclusters/status": {4, 14}, "PATCH pods": {4, 9}} {
 		for n := span[0]; n <= span[1]; n++ {
 			at := harness.Write{Kind: kind, N: n, Before: n%2 == 0}
-			t.Run(at.String(), func(t *testing.T) { restartOnce(t, f, at) })
+			t.Run(at.String(), func(t *testing.T) {
+				t.Parallel()
+				restartOnce(t, at)
+			})
 		}
 	}
 }
 
 // restartOnce lives a life with two restarts, in which the manager is killed at a write.
-func restartOnce(t *testing.T, f *harness.Fuse, at harness.Write) {
+func restartOnce(t *testing.T, at harness.Write) {
 	t.Helper()
-	s := newSite(t, 3)
+	s := newOwnSite(t, 3)
 	record := s.newRecord()
-	f.Set(harness.Write{}, nil)
-	m, err := startManager(f.Kubeconfig, jobSetEmbedded, "--binder=gate")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { m.Stop() }()
-	f.Set(at, m.Kill)
+	o := s.shared.Operate("--binder=gate")
+	o.KillAt(at)
 	mc := s.create(s.restarting("again", 3))
 	reach := func(runs, brokers int32) {
 		t.Helper()
-		f.Eventually(t, func() (err error) {
-			m, err = startManager(f.Kubeconfig, jobSetEmbedded)
-			return err
-		}, func() error {
+		o.Eventually(func() error {
 			s.get(mc)
 			if a := mc.Status.Admission; a == nil || mc.Status.Runs != runs || a.Restart != nil || mc.Status.Size != brokers || mc.Status.Nodes != brokers {
 				return errors.New("it has not been run again")
@@ -184,10 +177,7 @@ func restartOnce(t *testing.T, f *harness.Fuse, at harness.Write) {
 	s.scale(mc, 3)
 	reach(3, 3)
 	s.endCommand(mc)
-	f.Eventually(t, func() (err error) {
-		m, err = startManager(f.Kubeconfig, jobSetEmbedded)
-		return err
-	}, func() error {
+	o.Eventually(func() error {
 		if state(s.get(mc)) != v1alpha2.StateSucceeded || mc.Status.Nodes > 0 {
 			return errors.New("it is not done")
 		}

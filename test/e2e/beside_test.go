@@ -94,8 +94,7 @@ func deployment(name string, replicas int32) client.Object {
 func TestRunsBesideNoOther(t *testing.T) {
 	const operator, jobSet = "the Flux Operator runs in this cluster", "a JobSet controller runs in this cluster"
 	now := wallClock.Now().Add(time.Hour) // a Lease stays fresh, however long the cases before take
-	env.manager.Stop()
-	defer restartManager(t)
+	defer stopManager(t)()
 	for name, tc := range map[string]struct {
 		object client.Object
 		jobSet string
@@ -141,8 +140,7 @@ func TestRunsBesideNoOther(t *testing.T) {
 
 // A manager upgrades the JobSet API that a manager installed, and leaves that of others alone.
 func TestUpgradesJobSet(t *testing.T) {
-	env.manager.Stop()
-	defer restartManager(t)
+	defer stopManager(t)()
 	definition := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "jobsets.jobset.x-k8s.io"}}
 	read := func() {
 		t.Helper()

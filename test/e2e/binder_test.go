@@ -30,8 +30,7 @@ import (
 // bindDirectly is the flag.
 const bindDirectly = "--binder=direct"
 
-// mayBind gives the manager the rights of config/direct for as long as the test runs. No other manager
-// has them.
+// mayBind gives the manager the rights of config/direct for as long as the test runs.
 func mayBind(t *testing.T) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
@@ -159,19 +158,20 @@ func (s *site) scheduled() int {
 	return n
 }
 
-// A manager that binds pods itself: one write for each, no gate, no scheduler, and what
-// a pod is told as it is placed is in that write.
+// A manager that binds pods itself needs a right that no other manager has.
 func TestBinderDirect(t *testing.T) {
+	t.Parallel()
 	mayBind(t)
-	env.manager.Stop()
-	defer restartManager(t)
-	fuse := env.cluster.NewFuse(t)
-	m, err := startManager(fuse.Kubeconfig, jobSetEmbedded, bindDirectly)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer m.Stop()
-	s := newSite(t, 3)
+	t.Run("Binds", bindsDirectly)
+	t.Run("KilledAtEveryBinding", killedAtEveryBinding)
+	t.Run("Volume", bindsWithAVolume)
+}
+
+// One write for each pod, no gate, no scheduler, and what a pod is told as it is placed is in that write.
+func bindsDirectly(t *testing.T) {
+	t.Parallel()
+	s := newOwnSite(t, 3)
+	operator := s.shared.Operate(bindDirectly)
 	pods := s.follow()
 	mc := s.create(s.miniCluster("direct").Size(3).MaxSize(4).Launcher().PodAnnotation(simulator.Runtime, untilTold))
 	s.awaitState(mc, v1alpha2.StateRunning)
@@ -191,7 +191,7 @@ func TestBinderDirect(t *testing.T) {
 			t.Errorf("the lead was bound with a quorum of %d", protocol.Read(pod).Quorum)
 		}
 	}
-	seen := fuse.Seen()
+	seen := operator.Seen()
 	// A pass may repeat, in vain, what the cache does not show yet.
 	if seen["POST pods/binding"] < 3 || seen["PATCH pods"] != 0 {
 		t.Errorf("the manager's writes: %v", seen)
@@ -206,35 +206,17 @@ func TestBinderDirect(t *testing.T) {
 
 // The manager that binds is killed at every Binding, and one that would not goes on:
 // what a pod waits for counts.
-func TestBinderKilledAtEveryBinding(t *testing.T) {
-	mayBind(t)
-	env.manager.Stop()
-	defer restartManager(t)
-	f := env.cluster.NewFuse(t)
-	for n := 1; n <= 2; n++ {
-		for _, before := range []bool{true, false} {
-			at := harness.Write{Kind: "POST pods/binding", N: n, Before: before}
-			t.Run(at.String(), func(t *testing.T) {
-				if !liveOnce(t, f, at, bindDirectly) {
-					t.Error("nobody was killed")
-				}
-			})
-		}
-	}
+func killedAtEveryBinding(t *testing.T) {
+	t.Parallel()
+	killedAt(t, []harness.Write{{Kind: "POST pods/binding", N: 1}, {Kind: "POST pods/binding", N: 2}}, false, bindDirectly)
 }
 
 // Pods whose volume is bound no sooner than they are have the gate, and a scheduler
 // binds both. With the volume there, pods are bound directly.
-func TestBinderWithAVolume(t *testing.T) {
-	mayBind(t)
-	env.manager.Stop()
-	defer restartManager(t)
-	m, err := startManager(env.cluster.ManagerKubeconfig, jobSetEmbedded, bindDirectly)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer m.Stop()
-	s := newSite(t, 2)
+func bindsWithAVolume(t *testing.T) {
+	t.Parallel()
+	s := newOwnSite(t, 2)
+	s.shared.Operate(bindDirectly)
 	s.createVolume("data")
 	pods := s.follow()
 	withVolume := func(s *v1alpha2.MiniClusterSpec) {

@@ -160,14 +160,9 @@ func TestFollowersEndFirst(t *testing.T) {
 // A finished MiniCluster whose spec has no time to live goes after the manager's default. One that
 // is made under its name later is new.
 func TestDefaultTTL(t *testing.T) {
-	env.manager.Stop()
-	defer restartManager(t)
-	m, err := startManager(env.cluster.ManagerKubeconfig, jobSetEmbedded, "--default-ttl=1s")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer m.Stop()
-	s := newSite(t, 3)
+	t.Parallel()
+	s := newOwnSite(t, 3)
+	s.shared.Operate("--default-ttl=1s")
 	stays := s.create(s.miniCluster("stays").Size(1).Spec(func(spec *v1alpha2.MiniClusterSpec) { spec.TTLSecondsAfterFinished = new(int32(3600)) }))
 	record := s.newRecord()
 	for range 2 {

@@ -39,10 +39,25 @@ const siteLabel = harness.SiteLabel
 // the test made is removed, when it ends.
 func newSite(t *testing.T, nodes int) *site {
 	t.Helper()
+	operate(t, false)
+	return takeSite(t, nodes)
+}
+
+// newOwnSite is newSite for a test with an operator of its own.
+func newOwnSite(t *testing.T, nodes int) *site {
+	t.Helper()
+	operate(t, true)
+	return takeSite(t, nodes)
+}
+
+func takeSite(t *testing.T, nodes int) *site {
+	t.Helper()
 	shared := env.cluster.NewSite(t, nodes)
 	s := &site{shared: shared, t: t, ctx: shared.Ctx, namespace: shared.Namespace, nodes: shared.Nodes}
 	// The order of its queue is strict, unless a test changes it.
-	shared.Create(fixture.Queue(s.namespace).Backfill(v1alpha2.BackfillNone).New())
+	queue := fixture.Queue(s.namespace).Backfill(v1alpha2.BackfillNone).New()
+	queue.Labels = map[string]string{siteLabel: s.namespace} // for the site's operator
+	shared.Create(queue)
 	t.Cleanup(s.close)
 	return s
 }
@@ -180,18 +195,4 @@ func (s *site) events(mc *v1alpha2.MiniCluster) map[string]int {
 		}
 	}
 	return counts
-}
-
-// runJobSet runs JobSet's controller beside the manager until the returned function is called.
-func runJobSet(t *testing.T) (stop func()) {
-	t.Helper()
-	end, err := env.cluster.RunJobSet(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return func() {
-		if err := end(); err != nil {
-			t.Error(err)
-		}
-	}
 }

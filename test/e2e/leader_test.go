@@ -6,12 +6,18 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -24,25 +30,24 @@ import (
 // Of two managers one leads. When it is lost, in whatever way, the other goes on with its decisions: nothing is decided
 // twice, and no two of them decide at once.
 func TestLeaderElection(t *testing.T) {
-	env.manager.Stop()
-	defer restartManager(t)
+	defer stopManager(t)()
 	for _, tc := range []struct {
 		name string
-		lose func(*harness.Manager, *harness.Fuse)
+		lose func(*harness.Manager, *line)
 		// ends says that the first one has ended before the other can lead.
 		ends bool
 	}{
-		{"cut off", func(_ *harness.Manager, f *harness.Fuse) { f.Cut() }, true},
+		{"cut off", func(_ *harness.Manager, f *line) { f.cut() }, true},
 		// It does not know that time has passed.
-		{"halted", func(m *harness.Manager, _ *harness.Fuse) { m.Halt() }, false},
+		{"halted", func(m *harness.Manager, _ *line) { m.Halt() }, false},
 		// It gives the lease back once it decides nothing more, and then ends.
-		{"ended", func(m *harness.Manager, _ *harness.Fuse) { m.Stop() }, false},
+		{"ended", func(m *harness.Manager, _ *line) { m.Stop() }, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := newSite(t, 2)
 			record, p := s.newRecord(), s.userProgram()
-			f := env.cluster.NewFuse(t)
-			first, second := s.startTwo(f.Kubeconfig)
+			f := newLine(t)
+			first, second := s.startTwo(f.kubeconfig)
 			defer second.Stop()
 			defer first.Stop()
 			defer first.Resume()
@@ -79,6 +84,62 @@ func TestLeaderElection(t *testing.T) {
 			checkLife(s, s.get(next))
 			record.check(s)
 		})
+	}
+}
+
+// line is what connects a manager with the API server.
+type line struct {
+	kubeconfig string
+	// broken is closed once the line is cut, and disconnect ends the connections that there are.
+	broken     chan struct{}
+	disconnect func()
+	proxy      *httputil.ReverseProxy
+}
+
+func newLine(t *testing.T) *line {
+	t.Helper()
+	config, err := env.cluster.RESTConfig()
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.Impersonate.UserName = harness.SystemIdentity
+	transport, err := rest.TransportFor(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, err := url.Parse(config.Host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &line{broken: make(chan struct{}), kubeconfig: filepath.Join(t.TempDir(), "kubeconfig"), proxy: &httputil.ReverseProxy{
+		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
+		Transport:     transport,
+		FlushInterval: -1, // watches
+		ErrorHandler:  func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
+	}}
+	server := httptest.NewServer(l)
+	l.disconnect = server.CloseClientConnections
+	t.Cleanup(l.disconnect)
+	if err := harness.WriteKubeconfig(env.cluster.Cluster, l.kubeconfig, server.URL, harness.SystemIdentity); err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// cut ends all connections, and leaves every further request without an answer, as a network that is cut.
+func (l *line) cut() {
+	close(l.broken)
+	l.disconnect()
+}
+
+// ServeHTTP passes a request on, unless the line is cut.
+func (l *line) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	select {
+	case <-l.broken:
+		<-r.Context().Done()
+		panic(http.ErrAbortHandler)
+	default:
+		l.proxy.ServeHTTP(w, r)
 	}
 }
 

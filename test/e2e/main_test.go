@@ -8,6 +8,7 @@ package e2e
 
 import (
 	"context"
+	"sync"
 	"testing"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -77,4 +78,54 @@ var (
 
 func startManager(kubeconfig, jobSet string, args ...string) (*harness.Manager, error) {
 	return env.StartManager(kubeconfig, jobSet, args...)
+}
+
+// restartManager starts the manager that tests share.
+func restartManager(t *testing.T) {
+	t.Helper()
+	var err error
+	if env.manager, err = startManager(env.cluster.ManagerKubeconfig, jobSetEmbedded); err != nil {
+		t.Error(err)
+	}
+}
+
+// stopManager stops the manager that tests share, until the function that it returns is called.
+func stopManager(t *testing.T) (start func()) {
+	t.Helper()
+	operate(t, false)
+	env.manager.Stop()
+	return func() { restartManager(t) }
+}
+
+// operation says who carries out the MiniClusters of the cluster: the manager that tests share, or operators of sites.
+// A MiniCluster must not have both.
+var operation = struct {
+	tests   int
+	bySites bool
+	idle    *sync.Cond
+}{idle: sync.NewCond(&sync.Mutex{})}
+
+// operate waits until the tests that run want the manager that tests share, or want it to be stopped.
+func operate(t *testing.T, bySites bool) {
+	t.Helper()
+	lock := operation.idle.L
+	lock.Lock()
+	defer lock.Unlock()
+	for operation.tests > 0 && operation.bySites != bySites {
+		operation.idle.Wait()
+	}
+	operation.tests++
+	t.Cleanup(func() {
+		lock.Lock()
+		defer lock.Unlock()
+		operation.tests--
+		operation.idle.Broadcast()
+	})
+	switch {
+	case bySites && !operation.bySites:
+		env.manager.Stop()
+	case !bySites && operation.bySites:
+		restartManager(t)
+	}
+	operation.bySites = bySites
 }

@@ -4,7 +4,6 @@
 package e2e
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"testing"
@@ -23,14 +22,11 @@ import (
 // controller in it included, and started again: nothing is lost, nothing is done
 // twice.
 func TestKilledAtEveryWrite(t *testing.T) {
-	env.manager.Stop()
-	defer restartManager(t)
-	f := env.cluster.NewFuse(t)
-	life := func(t *testing.T, at harness.Write) {
+	t.Parallel()
+	others := harness.AtEveryWrite(t, func(t *testing.T, at harness.Write) map[string]int {
 		t.Helper()
-		liveOnce(t, f, at, "--binder=gate")
-	}
-	others := f.AtEveryWrite(t, life,
+		return live(t, at, false, "--binder=gate").Seen()
+	},
 		"PATCH miniclusters/status", "POST secrets", "POST configmaps", "POST services", "POST jobsets", "POST jobs",
 		"PUT jobsets/status", "PATCH pods", "DELETE pods",
 		"POST endpointslices", "DELETE endpointslices",
@@ -44,12 +40,10 @@ func TestKilledAtEveryWrite(t *testing.T) {
 // The manager is killed before and after it tells of every decision, through lives that are
 // resized, lost, given up and suspended: each is told once, and nothing is done twice.
 func TestKilledAtEveryEvent(t *testing.T) {
-	env.manager.Stop()
-	defer restartManager(t)
-	f := env.cluster.NewFuse(t)
-	s := newSite(t, 14)
+	t.Parallel()
+	s := newOwnSite(t, 14)
 	record := s.newRecord()
-	defer keepAlive(t, f)()
+	defer s.shared.NewOperator().KillAtEveryEvent()()
 	again := func(spec *v1alpha2.MiniClusterSpec) {
 		spec.Elastic.Recreate = v1alpha2.Recreate{Limit: new(int32(1)), BackoffBase: duration("1s")}
 	}
@@ -94,25 +88,22 @@ func TestKilledAtEveryEvent(t *testing.T) {
 // Events are not answered: all decisions are made nevertheless, also by a manager that is started
 // meanwhile. Once events are answered, each decision is told once.
 func TestKilledWhileEventsHang(t *testing.T) {
-	env.manager.Stop()
-	defer restartManager(t)
-	f := env.cluster.NewFuse(t)
-	s := newSite(t, 4)
+	t.Parallel()
+	s := newOwnSite(t, 4)
 	record := s.newRecord()
-	release := f.Hold()
+	o := s.shared.NewOperator()
+	release := o.Hold()
 	defer release()
-	m, err := startManager(f.Kubeconfig, jobSetEmbedded)
-	if err != nil {
+	if err := o.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer func() { m.Stop() }()
 	running := s.create(s.miniCluster("running").Size(2).PodAnnotation(simulator.Runtime, untilTold))
 	ended := s.create(s.miniCluster("ended").Size(2))
 	s.awaitState(running, v1alpha2.StateRunning)
 	s.awaitSuccess(ended)
 	s.awaitTold(running)
-	m.Kill()
-	if m, err = startManager(f.Kubeconfig, jobSetEmbedded); err != nil {
+	o.Kill()
+	if err := o.Start(); err != nil {
 		t.Fatal(err)
 	}
 	s.endCommand(running)
@@ -128,58 +119,23 @@ func TestKilledWhileEventsHang(t *testing.T) {
 	record.check(s)
 }
 
-// keepAlive starts a manager, and another whenever the fuse has killed it at an event,
-// until the function that it returns is called.
-func keepAlive(t *testing.T, f *harness.Fuse) (stop func()) {
-	t.Helper()
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error)
-	f.AtEvents(nil)
-	go func() {
-		m, err := startManager(f.Kubeconfig, jobSetEmbedded)
-		for err == nil {
-			f.AtEvents(m.Kill)
-			select {
-			case <-ctx.Done():
-				m.Stop()
-				ended <- nil
-				return
-			case <-m.Done:
-				m, err = startManager(f.Kubeconfig, jobSetEmbedded)
-			}
-		}
-		ended <- err
-	}()
-	return func() {
-		t.Helper()
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	}
-}
-
-// restartManager starts the manager that the other tests use.
-func restartManager(t *testing.T) {
-	t.Helper()
-	var err error
-	if env.manager, err = startManager(env.cluster.ManagerKubeconfig, jobSetEmbedded); err != nil {
-		t.Error(err)
-	}
-}
-
 // The same while it waits, and its pods are made ahead.
 func TestKilledWhileMakingAhead(t *testing.T) {
-	env.manager.Stop()
-	defer restartManager(t)
-	f := env.cluster.NewFuse(t)
-	for _, at := range []harness.Write{
+	t.Parallel()
+	killedAt(t, []harness.Write{
 		{Kind: "POST secrets", N: 1}, {Kind: "POST configmaps", N: 1}, {Kind: "POST services", N: 1}, {Kind: "POST jobsets", N: 1},
 		{Kind: "POST jobs", N: 1}, {Kind: "PATCH miniclusters/status", N: 1}, {Kind: "PATCH miniclusters/status", N: 2}, {Kind: "PATCH pods", N: 1},
-	} {
+	}, true)
+}
+
+// killedAt lives a life for each of some writes, and for before and after the write. The operator has flags until it is killed.
+func killedAt(t *testing.T, writes []harness.Write, ahead bool, flags ...string) {
+	t.Helper()
+	for _, at := range writes {
 		for _, at.Before = range []bool{true, false} {
 			t.Run(at.String(), func(t *testing.T) {
-				if !live(t, f, at, true) {
+				t.Parallel()
+				if o := live(t, at, ahead, flags...); !o.Killed() {
 					t.Error("nobody was killed")
 				}
 			})
@@ -187,31 +143,16 @@ func TestKilledWhileMakingAhead(t *testing.T) {
 	}
 }
 
-// liveOnce lives a life in which the manager is killed at a write. It has flags; the
-// one after it has not.
-func liveOnce(t *testing.T, f *harness.Fuse, at harness.Write, args ...string) (killed bool) {
+// live lives a life of which the operator is killed at a write. With `ahead`, others use the nodes until the pods are there. The
+// operator has flags until it is killed.
+func live(t *testing.T, at harness.Write, ahead bool, flags ...string) *harness.Operator {
 	t.Helper()
-	return live(t, f, at, false, args...)
-}
-
-// live is the same; the nodes may be in others' use until the pods are there.
-func live(t *testing.T, f *harness.Fuse, at harness.Write, ahead bool, args ...string) (killed bool) {
-	t.Helper()
-	s := newSite(t, 3)
-	f.Set(harness.Write{}, nil)
-	m, err := startManager(f.Kubeconfig, jobSetEmbedded, args...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { m.Stop() }()
-	f.Set(at, m.Kill)
+	s := newOwnSite(t, 3)
+	o := s.shared.Operate(flags...)
+	o.KillAt(at)
 	reach := func(what string, reached func() bool) {
 		t.Helper()
-		f.Eventually(t, func() error {
-			killed = true
-			m, err = startManager(f.Kubeconfig, jobSetEmbedded)
-			return err
-		}, func() error {
+		o.Eventually(func() error {
 			if !reached() {
 				return errors.New("it is not " + what)
 			}
@@ -235,7 +176,7 @@ func live(t *testing.T, f *harness.Fuse, at harness.Write, ahead bool, args ...s
 		return state(s.get(mc)) == v1alpha2.StateSucceeded && mc.Status.Nodes == 0 && len(s.pods(mc)) == 1
 	})
 	checkLife(s, mc)
-	return killed
+	return o
 }
 
 // checkLife checks that a life of two brokers was lived once, to its end: the lead's
@@ -275,8 +216,7 @@ func checkLife(s *site, mc *v1alpha2.MiniCluster) {
 // A manager that uses the JobSet of the cluster makes what one needs that it runs
 // itself, with the rights of config/default alone.
 func TestExternalJobSet(t *testing.T) {
-	env.manager.Stop()
-	defer restartManager(t)
+	defer stopManager(t)()
 	s := newSite(t, 2)
 	external, err := startManager(s.installed("default"), jobSetExternal)
 	if err != nil {
@@ -291,8 +231,7 @@ func TestExternalJobSet(t *testing.T) {
 	if pods := s.pods(mc); len(pods) > 0 {
 		t.Errorf("it has %d pods", len(pods))
 	}
-	stop := runJobSet(t)
-	defer stop()
+	defer s.shared.RunJobSet()()
 	s.awaitSuccess(mc)
 	checkLife(s, mc)
 }

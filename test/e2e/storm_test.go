@@ -20,16 +20,9 @@ import (
 // the gang's decisions do not wait for requests, and all go on once the quota has grown.
 func TestRefusedStorm(t *testing.T) {
 	const storm, fewDryRuns = 1000, 200 // without sharing each check is a dry run at least
-	env.manager.Stop()
-	defer restartManager(t)
-	f := env.cluster.NewFuse(t)
-	s := newSite(t, 4)
+	s := newOwnSite(t, 4)
 	record := s.newRecord()
-	m, err := startManager(f.Kubeconfig, jobSetEmbedded)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer m.Stop()
+	f := s.shared.Operate()
 	quota := &corev1.ResourceQuota{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "two"},
 		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: *quantity("2")}},

@@ -27,8 +27,7 @@ func TestUpgrade(t *testing.T) {
 	revision := upgradeFrom(t)
 	t.Run("from-"+revision, func(t *testing.T) {
 		old := checkout(t, revision)
-		env.manager.Stop()
-		defer restartManager(t)
+		defer stopManager(t)()
 		install := func(root string) {
 			t.Helper()
 			if err := env.cluster.Install(t.Context(), root); err != nil {

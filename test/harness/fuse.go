@@ -5,28 +5,22 @@ package harness
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-
-	"k8s.io/client-go/rest"
 )
 
-// Fuse is a proxy to the API server that counts a manager's writes by kind, and kills a program at one
-// of them: just before the write, or when the write has taken effect and the manager does not know.
+// Fuse is between an operator and the API server. It counts the operator's writes by kind, and blows at one of them: just
+// before the write, or when the write has taken effect and the operator does not know. The zero value lets everything
+// through.
 type Fuse struct {
-	// Kubeconfig is that of the proxy, with the rights of the manager's service account.
-	Kubeconfig string
 	// DryRuns counts dry runs, and Reads counts requests for single objects and lists.
 	DryRuns, Reads atomic.Int64
 
@@ -35,16 +29,15 @@ type Fuse struct {
 	blowAt Write
 	blow   func()
 	blown  bool
-	// told are the events of decisions, each with how often it was sent, where the manager is
+	// told are the events of decisions, each with how often it was sent, where the operator is
 	// killed at every one of them; else nil.
 	told map[string]int
 	// held is not nil while events are not answered.
-	held  chan struct{}
-	proxy *httputil.ReverseProxy
-	// cut is closed once nothing gets through any more, and disconnect ends the connections that there are.
-	cut        chan struct{}
-	disconnect func()
+	held chan struct{}
 }
+
+// errBlown answers the requests of an operator that is dead.
+var errBlown = errors.New("the fuse has blown")
 
 // Write is the N-th write of a kind, such as "PATCH pods". The zero value is none.
 type Write struct {
@@ -55,38 +48,6 @@ type Write struct {
 
 func (w Write) String() string {
 	return fmt.Sprintf("%s/%d/before=%v", strings.ReplaceAll(w.Kind, "/", "-"), w.N, w.Before)
-}
-
-// NewFuse starts a proxy to the cluster, which lets everything through.
-func (c *Cluster) NewFuse(t *testing.T) *Fuse {
-	t.Helper()
-	config, err := c.RESTConfig()
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.Impersonate.UserName = SystemIdentity
-	transport, err := rest.TransportFor(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	target, err := url.Parse(config.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := &Fuse{counts: map[string]int{}, cut: make(chan struct{}), proxy: &httputil.ReverseProxy{
-		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target) },
-		Transport:     transport,
-		FlushInterval: -1, // watches
-		ErrorHandler:  func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
-	}}
-	server := httptest.NewServer(f)
-	f.disconnect = server.CloseClientConnections
-	t.Cleanup(f.disconnect)
-	f.Kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
-	if err := WriteKubeconfig(c.Cluster, f.Kubeconfig, server.URL, SystemIdentity); err != nil {
-		t.Fatal(err)
-	}
-	return f
 }
 
 // Set begins to count anew, and lets the fuse blow at a write. After that no write gets through until
@@ -135,29 +96,35 @@ func (f *Fuse) hasBlown() bool {
 }
 
 // AtEveryWrite lives a life without a kill. Then it lives one for each write of some kinds that there
-// was, and for before and after this write. A life has writes of all these kinds. AtEveryWrite returns
+// was, and for before and after this write: all of them beside each other. `live` returns the writes of
+// its life by kind. A life has writes of all these kinds. AtEveryWrite returns
 // how many writes of other kinds there were.
-func (f *Fuse) AtEveryWrite(t *testing.T, live func(t *testing.T, at Write), kinds ...string) (others map[string]int) {
+func AtEveryWrite(t *testing.T, live func(t *testing.T, at Write) map[string]int, kinds ...string) (others map[string]int) {
 	t.Helper()
 	var quiet map[string]int
-	t.Run("never", func(t *testing.T) {
-		live(t, Write{})
-		quiet = f.Seen()
-	})
+	t.Run("never", func(t *testing.T) { quiet = live(t, Write{}) })
 	t.Logf("the writes of a life: %v", quiet)
-	for _, kind := range kinds {
-		if quiet[kind] == 0 {
-			t.Errorf("a life has no %s", kind)
-		}
-		for n := 1; n <= quiet[kind]; n++ {
-			for _, before := range []bool{true, false} {
-				at := Write{kind, n, before}
-				t.Run(at.String(), func(t *testing.T) { live(t, at) })
+	t.Run("killed", func(t *testing.T) {
+		for _, kind := range kinds {
+			if quiet[kind] == 0 {
+				t.Errorf("a life has no %s", kind)
+			}
+			for n := 1; n <= quiet[kind]; n++ {
+				for _, before := range []bool{true, false} {
+					at := Write{kind, n, before}
+					t.Run(at.String(), func(t *testing.T) {
+						t.Parallel()
+						live(t, at)
+					})
+				}
 			}
 		}
-		delete(quiet, kind)
+	})
+	others = maps.Clone(quiet)
+	for _, kind := range kinds {
+		delete(others, kind)
 	}
-	return quiet
+	return others
 }
 
 // kindOf is the kind of a write that matters; "" for others: events do not, and dry
@@ -175,7 +142,7 @@ func kindOf(r *http.Request) string {
 	return kind
 }
 
-// AtEvents lets the fuse blow twice at every event of the manager's: before the event is written, and
+// AtEvents lets the fuse blow twice at every event of the operator's: before the event is written, and
 // when it is sent again, after that. Until there is something to blow, no event is written.
 func (f *Fuse) AtEvents(blow func()) {
 	f.mutex.Lock()
@@ -186,55 +153,22 @@ func (f *Fuse) AtEvents(blow func()) {
 	f.blow, f.blown = blow, blow == nil
 }
 
-// eventName is how an event is called, in whatever way it is encoded.
-var eventName = regexp.MustCompile(`[-a-z0-9]+\.[0-9a-f]{16}`)
-
-func (f *Fuse) tell(w http.ResponseWriter, r *http.Request) {
-	f.mutex.Lock()
-	defer f.mutex.Unlock()
-	if f.blown {
-		panic(http.ErrAbortHandler)
-	}
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		panic(http.ErrAbortHandler)
-	}
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	name := string(eventName.Find(body))
-	f.told[name]++
-	n := f.told[name]
-	if n == 2 {
-		f.proxy.ServeHTTP(httptest.NewRecorder(), r)
-	}
-	if n <= 2 {
-		f.blown = true
-		f.blow()
-		panic(http.ErrAbortHandler)
-	}
-	f.proxy.ServeHTTP(w, r)
-}
-
 // Hold leaves events unanswered until the function that it returns is called.
 func (f *Fuse) Hold() (release func()) {
 	f.held = make(chan struct{})
 	return sync.OnceFunc(func() { close(f.held) })
 }
 
-// Cut ends all connections, and leaves every further request without an answer, as a network that is cut.
-func (f *Fuse) Cut() {
-	close(f.cut)
-	f.disconnect()
+// Wrap lets the requests of a transport pass through the fuse.
+func (f *Fuse) Wrap(next http.RoundTripper) http.RoundTripper { return fused{f, next} }
+
+type fused struct {
+	*Fuse
+	next http.RoundTripper
 }
 
-// ServeHTTP answers a request as the API server does, unless the fuse has blown.
-func (f *Fuse) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	select {
-	case <-f.cut:
-		<-r.Context().Done()
-		panic(http.ErrAbortHandler)
-	default:
-	}
-	kind := kindOf(r)
+// RoundTrip implements http.RoundTripper.
+func (f fused) RoundTrip(r *http.Request) (*http.Response, error) {
 	switch query := r.URL.Query(); {
 	case query.Get("dryRun") != "":
 		f.DryRuns.Add(1)
@@ -245,35 +179,66 @@ func (f *Fuse) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if f.held != nil && isEvent {
 		select {
 		case <-f.held:
-		case <-r.Context().Done(): // the manager does not wait any longer
-			panic(http.ErrAbortHandler)
+		case <-r.Context().Done(): // the operator does not wait any longer
+			return nil, r.Context().Err()
 		}
 	}
 	if f.told != nil && isEvent {
-		f.tell(w, r)
-		return
+		return f.tell(r)
 	}
-	if kind == "" {
-		f.proxy.ServeHTTP(w, r)
-		return
+	if kind := kindOf(r); kind != "" {
+		return f.write(r, kind)
 	}
-	f.write(w, r, kind)
+	return f.next.RoundTrip(r)
 }
 
-func (f *Fuse) write(w http.ResponseWriter, r *http.Request, kind string) {
+// write passes one write after the other.
+func (f fused) write(r *http.Request, kind string) (*http.Response, error) {
 	f.mutex.Lock()
-	defer f.mutex.Unlock() // one write after the other
+	defer f.mutex.Unlock()
 	if f.blown {
-		panic(http.ErrAbortHandler) // of a manager that is dead
+		return nil, errBlown
+	}
+	if f.counts == nil {
+		f.counts = map[string]int{}
 	}
 	f.counts[kind]++
 	if kind == f.blowAt.Kind && f.counts[kind] == f.blowAt.N {
-		f.blown = true
-		if !f.blowAt.Before {
-			f.proxy.ServeHTTP(httptest.NewRecorder(), r)
-		}
-		f.blow()
-		panic(http.ErrAbortHandler)
+		return f.burn(r, f.blowAt.Before)
 	}
-	f.proxy.ServeHTTP(w, r)
+	return f.next.RoundTrip(r)
+}
+
+// eventName is how an event is called, in whatever way it is encoded.
+var eventName = regexp.MustCompile(`[-a-z0-9]+\.[0-9a-f]{16}`)
+
+func (f fused) tell(r *http.Request) (*http.Response, error) {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	if f.blown {
+		return nil, errBlown
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return nil, err
+	}
+	r = r.Clone(r.Context())
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	name := string(eventName.Find(body))
+	if f.told[name]++; f.told[name] <= 2 {
+		return f.burn(r, f.told[name] == 1)
+	}
+	return f.next.RoundTrip(r)
+}
+
+// burn blows the fuse before the effect of a write, or after it. The answer is lost.
+func (f fused) burn(r *http.Request, before bool) (*http.Response, error) {
+	f.blown = true
+	if !before {
+		if answer, err := f.next.RoundTrip(r); err == nil {
+			_ = answer.Body.Close()
+		}
+	}
+	f.blow()
+	return nil, errBlown
 }

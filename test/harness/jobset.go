@@ -6,6 +6,7 @@ package harness
 import (
 	"context"
 
+	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -19,8 +20,30 @@ func (c *Cluster) RunJobSet(ctx context.Context) (stop func() error, err error) 
 	if err != nil {
 		return nil, err
 	}
+	return c.suite.runJobSet(ctx, config)
+}
+
+// RunJobSet runs JobSet's controller for the site alone, until the returned function is called.
+func (s *Site) RunJobSet() (stop func()) {
+	s.T.Helper()
+	config, err := s.config("")
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	end, err := s.Cluster.suite.runJobSet(s.Ctx, config)
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	return func() {
+		if err := end(); err != nil {
+			s.T.Error(err)
+		}
+	}
+}
+
+func (s *Suite) runJobSet(ctx context.Context, config *rest.Config) (stop func() error, err error) {
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme: c.suite.Scheme, Metrics: metricsserver.Options{BindAddress: "0"},
+		Scheme: s.Scheme, Metrics: metricsserver.Options{BindAddress: "0"},
 		Controller: ctrlconfig.Controller{SkipNameValidation: new(true)},
 	})
 	if err != nil {

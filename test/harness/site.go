@@ -37,6 +37,8 @@ type Site struct {
 	Cluster   *Cluster
 	Namespace string
 	Nodes     []string
+
+	operators []*Operator
 }
 
 // sites are those of a cluster.
@@ -99,8 +101,15 @@ func (s *Site) takeNodes(n int) (free time.Time) {
 	return free
 }
 
-// Clear deletes all MiniClusters, and waits until nothing is left of them.
+// Clear deletes all MiniClusters, and waits until nothing is left of them. An operator that was killed goes on before.
 func (s *Site) Clear() {
+	for _, o := range s.operators {
+		if o.Mend() {
+			if err := o.Start(); err != nil {
+				s.T.Error(err)
+			}
+		}
+	}
 	if err := Poll(s.deleteSome); err != nil {
 		s.T.Error(err)
 	}
@@ -128,8 +137,11 @@ func (s *Site) deleteSome() error {
 	return nil
 }
 
-// Close deletes the namespace, and gives the nodes back.
+// Close ends the operators, deletes the namespace, and gives the nodes back.
 func (s *Site) Close() {
+	for _, o := range s.operators {
+		o.Stop()
+	}
 	if err := s.Cluster.Client.Delete(s.Ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}}); err != nil {
 		s.T.Error(err)
 	}

@@ -92,6 +92,7 @@ func Run(ctx context.Context, config *rest.Config, o *options.Options) error {
 	}
 	return mgr.Start(ctx)
 }
+
 // cacheOptions are of the cache of all controllers. Pods, JobSets and Jobs of others are not in it.
 // So the embedded JobSet controller does not know of them, and the ledger alone keeps what their
 // pods hold. Of claims and volumes the cache has what the scheduler reads.

@@ -1,0 +1,195 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package harness
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/flux-elastic/flux-elastic/cmd/manager/app"
+	"github.com/flux-elastic/flux-elastic/cmd/manager/options"
+)
+
+// Operator is a manager in the process of the test, with the rights of its service account. It sees its site alone, so
+// each site can have an operator of its own, all beside each other. To kill an operator costs no process: no request of it
+// gets through any more, and its controllers and caches are thrown away.
+type Operator struct {
+	Fuse
+
+	site   *Site
+	cancel context.CancelFunc
+	ended  chan error
+	dead   *atomic.Bool // of the controllers that were started last
+	killed atomic.Bool
+}
+
+// NewOperator returns an operator that was not started yet. It ends when the site is closed.
+func (s *Site) NewOperator() *Operator {
+	o := &Operator{site: s, cancel: func() {}, ended: make(chan error, 1), dead: &atomic.Bool{}}
+	o.ended <- nil
+	s.operators = append(s.operators, o)
+	return o
+}
+
+// Operate starts an operator with flags of the manager.
+func (s *Site) Operate(flags ...string) *Operator {
+	s.T.Helper()
+	o := s.NewOperator()
+	if err := o.Start(flags...); err != nil {
+		s.T.Fatal(err)
+	}
+	return o
+}
+
+// Start starts the operator with flags of the manager. It ends the controllers first that were started before.
+func (o *Operator) Start(flags ...string) error {
+	o.Stop()
+	settings, err := options.Parse(append([]string{"--jobset=" + JobSetEmbedded, "--metrics-bind-address=0", "--health-probe-bind-address=0"}, flags...))
+	if err != nil {
+		return err
+	}
+	config, err := o.site.config(SystemIdentity)
+	if err != nil {
+		return err
+	}
+	dead, ended := &atomic.Bool{}, make(chan error, 1)
+	config.Wrap(o.Wrap)
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return mortal{next, dead} })
+	ctx, cancel := context.WithCancel(o.site.Ctx)
+	o.dead, o.cancel, o.ended = dead, cancel, ended
+	go func() { ended <- app.Run(ctx, config, settings) }()
+	return nil
+}
+
+// KillAt has the operator killed at a write. The writes are counted from now on.
+func (o *Operator) KillAt(at Write) { o.Set(at, o.Kill) }
+
+// Kill ends the operator as a crash would: from now on nothing of it has an effect. Kill waits for nothing.
+func (o *Operator) Kill() {
+	o.killed.Store(true)
+	o.dead.Store(true)
+	o.cancel()
+}
+
+// Killed reports whether the operator was ever killed.
+func (o *Operator) Killed() bool { return o.killed.Load() }
+
+// Stop ends the operator as it is ended in a cluster, unless it has ended, and waits for its end.
+func (o *Operator) Stop() {
+	o.cancel()
+	if err := <-o.ended; err != nil && !o.dead.Load() && !errors.Is(err, context.Canceled) {
+		o.site.T.Errorf("the operator: %v", err)
+	}
+	o.ended <- nil // it may be stopped again
+}
+
+// Eventually ends the test unless an attempt succeeds in time. If the operator was killed at a write, one without flags goes on.
+func (o *Operator) Eventually(attempt func() error) {
+	o.site.T.Helper()
+	o.Fuse.Eventually(o.site.T, func() error { return o.Start() }, attempt)
+}
+
+// KillAtEveryEvent starts the operator, kills it at each of its events, twice, and starts it anew, until the function that
+// it returns is called.
+func (o *Operator) KillAtEveryEvent() (stop func()) {
+	o.AtEvents(nil)
+	ctx, cancel := context.WithCancel(o.site.Ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			if err := o.Start(); err != nil {
+				o.site.T.Error(err)
+				return
+			}
+			killed := make(chan struct{})
+			o.AtEvents(func() {
+				o.Kill()
+				close(killed)
+			})
+			select {
+			case <-ctx.Done():
+				return
+			case <-killed:
+			}
+		}
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
+}
+
+// mortal is the transport of one operator. Nothing passes once the operator is dead.
+type mortal struct {
+	next http.RoundTripper
+	dead *atomic.Bool
+}
+
+// RoundTrip implements http.RoundTripper.
+func (m mortal) RoundTrip(r *http.Request) (*http.Response, error) {
+	if m.dead.Load() {
+		return nil, errors.New("this operator is dead")
+	}
+	return m.next.RoundTrip(r)
+}
+
+// config is that of a user who sees the site alone. With "" the user is the administrator.
+func (s *Site) config(user string) (*rest.Config, error) {
+	config, err := s.Cluster.RESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	config.Impersonate.UserName = user
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return scoped{next, s.Namespace} })
+	return config, nil
+}
+
+// scoped lets lists and watches of all namespaces have those of one, with the nodes, queues and reservations that have
+// the label of the site.
+type scoped struct {
+	next      http.RoundTripper
+	namespace string
+}
+
+var (
+	inNamespace = []string{
+		"miniclusters", "jobsets", "jobs", "pods", "endpointslices", "resourcequotas", "persistentvolumeclaims",
+		"podtemplates", "capacitybuffers", "provisioningrequests", "workloads", "localqueues",
+	}
+	labelled = []string{"nodes", "miniclusterqueues", "miniclusterreservations"}
+)
+
+// RoundTrip implements http.RoundTripper.
+func (s scoped) RoundTrip(r *http.Request) (*http.Response, error) {
+	at := strings.LastIndexByte(r.URL.Path, '/') + 1
+	resource, query := r.URL.Path[at:], r.URL.Query()
+	switch {
+	case r.Method != http.MethodGet || strings.Contains(r.URL.Path, "/namespaces/"):
+		return s.next.RoundTrip(r)
+	case slices.Contains(inNamespace, resource):
+		r = r.Clone(r.Context())
+		r.URL.Path = r.URL.Path[:at] + "namespaces/" + s.namespace + "/" + resource
+	case slices.Contains(labelled, resource):
+		selector := SiteLabel + "=" + s.namespace
+		if already := query.Get("labelSelector"); already != "" {
+			selector += "," + already
+		}
+		query.Set("labelSelector", selector)
+		r = r.Clone(r.Context())
+		r.URL.RawQuery = query.Encode()
+	case resource == "namespaces":
+		query.Set("fieldSelector", metav1.ObjectNameField+"="+s.namespace)
+		r = r.Clone(r.Context())
+		r.URL.RawQuery = query.Encode()
+	}
+	return s.next.RoundTrip(r)
+}
