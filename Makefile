@@ -1,6 +1,8 @@
 # Builds, runs and tests flux-elastic. `make help` explains every target.
 
 SHELL := /bin/bash -o pipefail
+# As in a release, and as bin/localcluster builds the control plane: what both have is compiled once.
+export CGO_ENABLED ?= 0
 .DEFAULT_GOAL := help
 
 # Settings of the local cluster: see `make cluster-up`.
@@ -27,10 +29,10 @@ BENCH_ARGS ?=
 # The directory of test results: NAME.xml (JUnit), and NAME.md (a table).
 RESULTS   ?= $(LOCAL_DIR)/results
 
-# Tests that need a cluster of their own, since they kill parts of it, such as the manager, or keep it
-# busy. Tests wait most of the time, so these two groups run in parallel with the other tests.
+# Tests that need a cluster of their own, since they kill parts of it, such as the manager, keep it busy, or use any
+# node. Tests wait most of the time, so these two groups run in parallel with the other tests.
 KILLED := ^Test(KilledAtEvery|KilledWhile|Binder|LeaderElection|ExternalJobSet|ControlPlaneAway|RefusedStorm|NoisyNeighbor)
-FAULTS := ^Test(KilledAtRandom|NothingIsLeftOver)
+FAULTS := ^Test(KilledAtRandom|NothingIsLeftOver|Examples|ForeignJobSet|ForeignPods|RunsBesideNoOther|UpgradesJobSet|MiniClusterOfTheFluxOperator|MigrateCheck|Components|DefaultTTL|ScaleWithRuntimeClass)
 # The test of make e2e-upgrade.
 UPGRADE := ^TestUpgrade$$
 # What make e2e-kueue-facts tests of Kueue itself.
@@ -232,6 +234,7 @@ e2e-real-faults e2e-real-lives:
 	@$(call suite,$@,-count=1 -tags=real -timeout=60m $(SELECT) ./test/e2e-real)
 
 .PHONY: race
+race: export CGO_ENABLED = 1
 race: kueue ## Run the tests with the race detector, also in the managers that they start (needs a C compiler)
 	GOFLAGS=-race GORACE=halt_on_error=1 go test -timeout=90m $(TEST_ARGS) $(TEST)
 
