@@ -1,6 +1,8 @@
 # Builds, runs and tests flux-elastic. `make help` explains every target.
 
 SHELL := /bin/bash -o pipefail
+# As in a release, and as bin/localcluster builds the control plane: what both have is compiled once.
+export CGO_ENABLED ?= 0
 .DEFAULT_GOAL := help
 
 # Settings of the local cluster: see `make cluster-up`.
@@ -27,10 +29,14 @@ BENCH_ARGS ?=
 # The directory of test results: NAME.xml (JUnit), and NAME.md (a table).
 RESULTS   ?= $(LOCAL_DIR)/results
 
-# Tests that need a cluster of their own, since they kill parts of it, such as the manager, or keep it
-# busy. Tests wait most of the time, so these two groups run in parallel with the other tests.
-KILLED := ^Test(KilledAtEvery|KilledWhile|Binder|LeaderElection|ExternalJobSet|ControlPlaneAway|RefusedStorm|NoisyNeighbor|Upgrade|DefaultTTL)
-FAULTS := ^Test(KilledAtRandom|NothingIsLeftOver|Clogging|Benchmark)
+# Tests that need a cluster of their own, since they kill parts of it, such as the manager, keep it busy, or use any
+# node. Tests wait most of the time, so these two groups run in parallel with the other tests.
+KILLED := ^Test(KilledAtEvery|KilledWhile|Binder|LeaderElection|ExternalJobSet|ControlPlaneAway|RefusedStorm|NoisyNeighbor|DefaultTTL)
+FAULTS := ^Test(KilledAtRandom|NothingIsLeftOver|Examples|ForeignJobSet|ForeignPods|RunsBesideNoOther|UpgradesJobSet|MiniClusterOfTheFluxOperator|MigrateCheck|Components|ScaleWithRuntimeClass)
+# The test of make e2e-upgrade.
+UPGRADE := ^TestUpgrade$$
+# What make e2e-kueue-facts tests of Kueue itself.
+FACTS := ^Test(Fact|DocumentedObjects)
 # Tests with real nodes that need a cluster of their own.
 REAL_FAULTS := ^TestMiniClusters$$/^(Again|Back|Away|Trouble|Halted|DNS|Killed)$$
 
@@ -77,6 +83,10 @@ mkdir -p $(RESULTS)
 code=0; $(TOOL) gotestsum --hide-summary=skipped --format=$(if $(findstring e2e,$1),testname,pkgname) --jsonfile=$(RESULTS)/$1.json --junitfile=$(RESULTS)/$1.xml -- $2 || code=$$?; \
 $(TOOL) tparse -all -format=markdown -file=$(RESULTS)/$1.json >$(RESULTS)/$1.md; exit $$code
 endef
+
+# $(call begin,NAME) and $(call passed,NAME) leave a record of a suite that passed: see dev/suites. A part of a suite leaves none.
+begin  = $(if $(TEST_ARGS),,@go run ./dev/suites begin $1)
+passed = $(if $(TEST_ARGS),,@go run ./dev/suites passed $1)
 
 TOOL   := go tool -modfile=hack/tools/go.mod
 SHELLS := $(shell git ls-files '*.sh' .ci/run)
@@ -153,7 +163,7 @@ endif
 .PHONY: e2e-sim-killed e2e-sim-faults e2e-sim-lives
 e2e-sim-killed: SELECT = -run='$(KILLED)'
 e2e-sim-faults: SELECT = -run='$(FAULTS)'
-e2e-sim-lives: SELECT = -skip='$(KILLED)|$(FAULTS)'
+e2e-sim-lives: SELECT = -skip='$(KILLED)|$(FAULTS)|$(UPGRADE)'
 e2e-sim-killed e2e-sim-faults e2e-sim-lives:
 	@$(call suite,$@,-count=1 -timeout=120m $(SELECT) ./test/e2e)
 
@@ -171,11 +181,27 @@ karpenter: build
 
 .PHONY: e2e-autoscale
 e2e-autoscale: karpenter ## Run the tests with Karpenter, which makes simulated nodes; the first run builds Karpenter (some minutes): [TEST_ARGS=]
+	$(call begin,$@)
 	@$(call suite,$@,-count=1 -timeout=30m $(TEST_ARGS) ./test/e2e-autoscale)
+	$(call passed,$@)
 
 .PHONY: e2e-kueue
 e2e-kueue: kueue ## Run the tests with Kueue and simulated nodes; the first run builds Kueue (some minutes): [TEST_ARGS=]
-	@$(call suite,$@,-count=1 -timeout=60m $(TEST_ARGS) ./test/e2e-kueue)
+	$(call begin,$@)
+	@$(call suite,$@,-count=1 -timeout=60m $(or $(TEST_ARGS),-skip='$(FACTS)') ./test/e2e-kueue)
+	$(call passed,$@)
+
+.PHONY: e2e-kueue-facts
+e2e-kueue-facts: kueue ## Test what flux-elastic relies on in Kueue itself, and that Kueue accepts the objects of the pages: [TEST_ARGS=]
+	$(call begin,$@)
+	@$(call suite,$@,-count=1 -timeout=30m $(or $(TEST_ARGS),-run='$(FACTS)') ./test/e2e-kueue)
+	$(call passed,$@)
+
+.PHONY: e2e-tools
+e2e-tools: control-plane ## Run the programs for development: the demo, bench-clog, and bench: [TEST_ARGS=]
+	$(call begin,$@)
+	@$(call suite,$@,-count=1 -timeout=60m $(TEST_ARGS) ./test/e2e-tools)
+	$(call passed,$@)
 
 .PHONY: test-fluxion
 test-fluxion: ## Test with Fluxion's own library, and with flux-sched's resource-query: FLUXION_LIBRARY= [RESOURCE_QUERY=]
@@ -185,14 +211,18 @@ test-fluxion: ## Test with Fluxion's own library, and with flux-sched's resource
 .PHONY: test-browser
 test-browser: ## Test the web page in Chromium, and print figures: [SCREENSHOTS=DIR] [TEST_ARGS=]
 	@command -v chromium chromium-browser google-chrome >/dev/null || { echo "make test-browser needs Chromium: apt-get install chromium" >&2; exit 1; }
+	$(call begin,$@)
 	SCREENSHOTS=$(abspath $(SCREENSHOTS)) go -C hack/browser test -count=1 -v $(TEST_ARGS) .
+	$(call passed,$@)
 
 .PHONY: e2e-real
 e2e-real: MPI = true
 e2e-real: images ## Run the tests with real nodes (needs root; see docs/testing.md): [TEST_ARGS=]
 	bin/localcluster build --mode=real
 ifeq ($(TEST_ARGS),)
+	$(call begin,$@)
 	@$(MAKE) --no-print-directory -j2 e2e-real-faults e2e-real-lives
+	$(call passed,$@)
 else
 	@$(call suite,e2e-real,-count=1 -tags=real -timeout=60m $(TEST_ARGS) ./test/e2e-real)
 endif
@@ -204,6 +234,7 @@ e2e-real-faults e2e-real-lives:
 	@$(call suite,$@,-count=1 -tags=real -timeout=60m $(SELECT) ./test/e2e-real)
 
 .PHONY: race
+race: export CGO_ENABLED = 1
 race: kueue ## Run the tests with the race detector, also in the managers that they start (needs a C compiler)
 	GOFLAGS=-race GORACE=halt_on_error=1 go test -timeout=90m $(TEST_ARGS) $(TEST)
 
@@ -217,7 +248,9 @@ e2e-faults: control-plane ## Run many MiniClusters with faults, and kill the man
 
 .PHONY: e2e-upgrade
 e2e-upgrade: control-plane ## Run MiniClusters under an older version, this one, and the older one again: [UPGRADE_FROM=the last tag]
-	UPGRADE_FROM=$(UPGRADE_FROM) go test -count=1 -timeout=30m -v -run='^TestUpgrade$$' ./test/e2e
+	$(call begin,$@)
+	@export UPGRADE_FROM=$(UPGRADE_FROM); $(call suite,$@,-count=1 -timeout=30m -run='$(UPGRADE)' ./test/e2e)
+	$(call passed,$@)
 
 .PHONY: bench
 bench: build ## Run schedulers of gangs beside each other, and compare them; goes on where it was interrupted: [SCENARIOS=clog,many] [PEERS_ONLY=ours-gate,volcano] [SEEDS=1,2] [PEERS=DIR] [BENCH_OUT=.local/bench]
@@ -310,7 +343,11 @@ vulncheck: ## Look for known vulnerabilities that the programs reach; needs a da
 	$(TOOL) govulncheck -db=$(VULNDB) ./...
 
 .PHONY: presubmit
-presubmit: verify test test-browser e2e-kueue e2e-autoscale e2e-real ## Run what CI runs
+presubmit: verify test test-browser e2e-tools e2e-upgrade e2e-kueue-facts e2e-kueue e2e-autoscale e2e-real ## Run all that CI may run, whatever has changed
+
+.PHONY: due
+due: ## Print the suites that CI would run, and why: those whose sources, versions or programs changed since they passed here
+	@go run ./dev/suites due
 
 .PHONY: help
 help: ## Show this

@@ -220,7 +220,9 @@ func (c component) build(ctx context.Context, moduleDir, cache, ldflags string, 
 	if c.variable != "" {
 		ldflags += " -X " + c.variable
 	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-v", "-trimpath", "-ldflags", ldflags, "-o", out, c.pkg)
+	// These are the flags of `make build`, so that packages that the programs of this repository have, too, are compiled
+	// once: a third of the API server. For that, both modules have the same versions of what these packages import.
+	cmd := exec.CommandContext(ctx, "go", "build", "-v", "-ldflags", ldflags, "-o", out, c.pkg)
 	cmd.Dir = moduleDir
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-mod=readonly", toolchain)
 	// On an interrupt, the go command ends the compilers that it has started.

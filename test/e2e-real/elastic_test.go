@@ -195,7 +195,7 @@ echo nodes $FLUX_MINICLUSTER_NODES, tasks $FLUX_MINICLUSTER_TASKS of size $FLUX_
 // A follower is ready once it has joined, which needs the lead; and the lead when the
 // command runs, which needs all of them. The MiniCluster runs then.
 func testReady(c *cluster) {
-	eachFlux(c, func(c *cluster, image string) {
+	withFlux(c, func(c *cluster, image string) {
 		m := c.make("ready", image, command(until("end"))+`, commands: {brokerPre: "`+until("lead")+`", workerPre: "[[ $HOSTNAME != ready-w-0-1 ]] || `+until("second")+`"}`, "")
 		for rank := range 3 {
 			m.podIs(rank, "runs", runs)
@@ -221,7 +221,7 @@ func testReady(c *cluster) {
 		m.open("end")
 		m.awaitEnd(v1alpha2.ReasonSucceeded)
 	})
-	eachFlux(c, func(c *cluster, image string) {
+	withFlux(c, func(c *cluster, image string) {
 		m := c.make("timeline", image, command(until("end")), "")
 		m.awaitRunning()
 		m.logTimes()
@@ -339,7 +339,7 @@ func testDeadline(c *cluster) {
 	} {
 		for _, launcher := range []bool{true, false} {
 			t.Run(fmt.Sprint(name, "-launcher-", launcher), func(t *testing.T) {
-				eachFlux(c.in(t), func(c *cluster, image string) {
+				withFlux(c.in(t), func(c *cluster, image string) {
 					m := c.make("deadline", image, fmt.Sprintf("launcher: %t, ", launcher)+command(shell), "deadlineSeconds: 5")
 					mc := m.awaitEnd(v1alpha2.ReasonDeadlineExceeded)
 					ended := machineClock.Now()
@@ -362,7 +362,7 @@ func testDeadline(c *cluster) {
 // When the command is done the nodes are free, and the log stays for as long as it was
 // told.
 func testEnd(c *cluster) {
-	eachFlux(c, func(c *cluster, image string) {
+	withFlux(c, func(c *cluster, image string) {
 		m := c.make("end", image, command(until("go")+"; echo done"), "ttlSecondsAfterFinished: 3600")
 		m.awaitRunning()
 		m.open("go")

@@ -51,7 +51,7 @@ func testLoss(c *cluster) {
 		"container-recreate": {(*miniCluster).killContainer, "", "elastic: {onLoss: Recreate, recreate: {backoffBase: 1s}}", (*miniCluster).runsAgain},
 	} {
 		t.Run(name, func(t *testing.T) {
-			eachFlux(c.in(t), func(c *cluster, image string) {
+			withFlux(c.in(t), func(c *cluster, image string) {
 				m := c.make("loss", image, test.container+command(until("go")), test.spec)
 				m.awaitRunning()
 				m.isInFlux("avail", "0-2")

@@ -92,7 +92,7 @@ func testModes(c *cluster) {
 // The log of the lead has what a command prints while the command runs, with the rank of each
 // task if that is wanted.
 func testLogs(c *cluster) {
-	eachFlux(c, func(c *cluster, image string) {
+	withFlux(c, func(c *cluster, image string) {
 		m := c.make("logs", image, command(`echo "task $FLUX_TASK_RANK at $(date +%s.%N)"; `+until("go")+"; echo released; exit 3"), "logging: {labelIO: true}")
 		first := regexp.MustCompile(`(?m)^(\S+) 2: task 2 at (\d+)(\.\d+)$`)
 		var line []string

@@ -26,10 +26,10 @@ import (
 const lifeEvery = 1500 * time.Millisecond
 
 // faults are how long lives begin in TestKilledAtRandom, and the seed of what becomes of
-// them: FAULTS_FOR (default 150s, for 100 lives) and FAULTS_SEED (default 1).
+// them: FAULTS_FOR (default 45s, for 30 lives) and FAULTS_SEED (default 1).
 func faults(t *testing.T) (d time.Duration, seed uint64) {
 	t.Helper()
-	d, seed = 150*time.Second, 1
+	d, seed = 45*time.Second, 1
 	var err error
 	if text := os.Getenv("FAULTS_FOR"); text != "" {
 		if d, err = time.ParseDuration(text); err != nil {
@@ -75,7 +75,7 @@ func TestKilledAtRandom(t *testing.T) {
 	c.live(before)
 }
 
-// Two hundred short lives, of which some fail, some are deleted in their midst and some
+// Sixty-four short lives, of which some fail, some are deleted in their midst and some
 // remove themselves, leave nothing once the others are deleted.
 func TestNothingIsLeftOver(t *testing.T) {
 	s := newSite(t, 32)
@@ -93,14 +93,14 @@ func TestNothingIsLeftOver(t *testing.T) {
 		{name: "removed", shape: removed, ends: []string{endGone}},
 	}
 	r := rand.New(rand.NewPCG(1, 0))
-	for i := range 200 {
+	for i := range 64 {
 		f := &short[i%len(short)]
-		c.later(seconds(r, 20), func() { c.begin(fmt.Sprintf("short-%03d", i), f, r) })
+		c.later(seconds(r, 8), func() { c.begin(fmt.Sprintf("short-%03d", i), f, r) })
 	}
 	c.live(before)
 }
 
-// The API server and the controllers beside it die and come back half a minute later, with MiniClusters
+// The API server and the controllers beside it die and come back a while later, with MiniClusters
 // in every state of life: all go on, and end as they would have. Where the API server alone comes
 // back, the garbage collector may ask which kinds there are before the API server knows all. It then
 // misses deletions, and leaves pods whose Job is gone.
@@ -119,20 +119,20 @@ func TestControlPlaneAway(t *testing.T) {
 	running := reach("running", func(w *fixture.MiniClusterWrapper) { w.PodAnnotation(simulator.Runtime, untilTold) }, v1alpha2.StateRunning)
 	endsMeanwhile := reach("ends-meanwhile", func(w *fixture.MiniClusterWrapper) { w.PodAnnotation(simulator.Runtime, "1h") }, v1alpha2.StateRunning)
 	draining := reach("draining", func(w *fixture.MiniClusterWrapper) {
-		w.Size(4).MinSize(1).Launcher().PodAnnotation(simulator.Runtime, untilTold).PodAnnotation(simulator.Busy, "10s")
+		w.Size(4).MinSize(1).Launcher().PodAnnotation(simulator.Runtime, untilTold).PodAnnotation(simulator.Busy, "5s")
 	}, v1alpha2.StateRunning)
 	starting := reach("starting", func(w *fixture.MiniClusterWrapper) { w.PodAnnotation(simulator.NeverStart, "1") }, v1alpha2.StateStarting)
 	backingOff := reach("backing-off", func(w *fixture.MiniClusterWrapper) {
 		w.PodAnnotation(simulator.NeverStart, "1").Spec(func(spec *v1alpha2.MiniClusterSpec) {
 			spec.Elastic.QuorumTimeout, spec.Elastic.StartTimeout = duration("2s"), duration("4s")
-			spec.Elastic.Recreate = v1alpha2.Recreate{Limit: new(int32(1)), BackoffBase: duration("40s")}
+			spec.Elastic.Recreate = v1alpha2.Recreate{Limit: new(int32(1)), BackoffBase: duration("20s")}
 		})
 	}, v1alpha2.StateBackingOff, v1alpha2.StateFailed)
 	queued := reach("queued", func(w *fixture.MiniClusterWrapper) { w.Size(12) }, v1alpha2.StateQueued)
 	deleted := reach("deleted", func(w *fixture.MiniClusterWrapper) { w.Queue("default").PodAnnotation(simulator.Runtime, "1h") }, v1alpha2.StateRunning)
 	ending := reach("ending", func(w *fixture.MiniClusterWrapper) { w.Queue("default").PodAnnotation(simulator.Runtime, "100ms") }, v1alpha2.StateSucceeded)
 	ran := wallClock.Since(endsMeanwhile.Status.StartTime.Time)
-	s.patch(endsMeanwhile, `{"spec":{"deadlineSeconds":%d}}`, (ran+15*time.Second)/time.Second)
+	s.patch(endsMeanwhile, `{"spec":{"deadlineSeconds":%d}}`, (ran+8*time.Second)/time.Second)
 	s.patch(draining, `{"spec":{"size":2}}`)
 	record.await(s, draining, "draining", func(mc *v1alpha2.MiniCluster) bool {
 		return mc.Status.Admission != nil && mc.Status.Admission.Drain != nil
@@ -146,7 +146,7 @@ func TestControlPlaneAway(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	<-wallClock.After(30 * time.Second)
+	<-wallClock.After(15 * time.Second)
 	for _, name := range controlPlane {
 		if err := env.cluster.Start(s.ctx, name); err != nil {
 			t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/test/harness"
 )
 
-const nodeCount = 96
+const nodeCount = 144
 
 // env is what all tests share.
 var env struct {

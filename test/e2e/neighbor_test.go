@@ -4,10 +4,13 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -20,12 +23,22 @@ import (
 )
 
 const (
-	neighborMiniClusters = 2000
-	neighborWriters      = 8
-	neighborQPS          = 100
+	neighborWriters = 8
+	neighborQPS     = 100
 )
 
-// neighbor is a user with one node, and thousands of MiniClusters that wait for the node and change all the time.
+// neighbors returns how many MiniClusters the neighbor has: NEIGHBORS (default 160).
+func neighbors(t *testing.T) int {
+	t.Helper()
+	text := cmp.Or(os.Getenv("NEIGHBORS"), "160")
+	count, err := strconv.Atoi(text)
+	if err != nil {
+		t.Fatalf("NEIGHBORS: %v", err)
+	}
+	return count
+}
+
+// neighbor is a user with one node, and many MiniClusters that wait for the node and change all the time.
 type neighbor struct {
 	*site
 	client client.Client
@@ -50,7 +63,7 @@ func newNeighbor(t *testing.T) *neighbor {
 	s.awaitState(s.create(s.miniCluster("holder").PodAnnotation(simulator.Runtime, untilTold)), v1alpha2.StateRunning)
 	var group errgroup.Group
 	for w := range n.waiting {
-		for i := range neighborMiniClusters / neighborWriters {
+		for i := range neighbors(t) / neighborWriters {
 			n.waiting[w] = append(n.waiting[w], n.object(w, i))
 		}
 		group.Go(func() error {
@@ -110,7 +123,7 @@ func (n *neighbor) change(writer int, random *rand.Rand) error {
 	return n.client.Create(n.ctx, all[i])
 }
 
-// A user has thousands of MiniClusters that wait and change all the time. Gangs of another namespace start
+// A user has many MiniClusters that wait and change all the time. Gangs of another namespace start
 // meanwhile. How long they take, and how long without the changes, is logged: docs/benchmarks.md has figures.
 func TestNoisyNeighbor(t *testing.T) {
 	s := newSite(t, 4)

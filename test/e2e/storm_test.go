@@ -16,10 +16,10 @@ import (
 	"github.com/flux-elastic/flux-elastic/dev/simulator"
 )
 
-// A thousand MiniClusters wait for a quota that a running gang uses up. They share their checks, so
+// Hundreds of MiniClusters wait for a quota that a running gang uses up. They share their checks, so
 // the gang's decisions do not wait for requests, and all go on once the quota has grown.
 func TestRefusedStorm(t *testing.T) {
-	const storm, fewDryRuns = 1000, 200 // without sharing each check is a dry run at least
+	const storm, fewDryRuns = 400, 200 // without sharing each check is a dry run at least
 	s := newOwnSite(t, 4)
 	record := s.newRecord()
 	f := s.shared.Operate()

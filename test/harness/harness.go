@@ -44,8 +44,8 @@ const (
 // error. The directory stays if a test fails.
 func Main(m *testing.M, name string, start func(ctx context.Context, dir string) (end func() error, err error)) {
 	flag.Parse()
-	// Tests wait for the cluster, and not for a core.
-	if err := flag.Set("test.parallel", "8"); err != nil {
+	// Tests wait for the cluster, and not for a core: many of them for times of the product.
+	if err := flag.Set("test.parallel", "24"); err != nil {
 		panic(err)
 	}
 	code, err := run(m, name, start)

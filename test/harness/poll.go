@@ -28,11 +28,12 @@ func Final(err error) error { return final{err} }
 // Poll attempts until an attempt succeeds, and returns the last error if none does in time.
 func Poll(attempt func() error) error { return PollFor(Timeout, attempt) }
 
-// PollFor is Poll with a limit. It pauses for as long as an attempt takes, so that questions do not
-// keep the machine busy.
+// PollFor is Poll with a limit. It pauses for as long as an attempt takes, and longer the longer it has waited, so that
+// questions do not keep the machine busy.
 func PollFor(limit time.Duration, attempt func() error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
+	start := WallClock.Now()
 	for {
 		began := WallClock.Now()
 		err := attempt()
@@ -42,7 +43,7 @@ func PollFor(limit time.Duration, attempt func() error) error {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("after %s: %w", limit, err)
-		case <-WallClock.After(max(50*time.Millisecond, WallClock.Since(began))):
+		case <-WallClock.After(max(50*time.Millisecond, WallClock.Since(began), min(WallClock.Since(start)/20, 500*time.Millisecond))):
 		}
 	}
 }

@@ -52,11 +52,12 @@ type sites struct {
 const lingers = 10 * time.Second
 
 // NewSite takes the nodes for a test that have been free for longest, and makes a namespace. Close gives
-// the nodes back.
+// the nodes back. If other tests have too many nodes, NewSite waits for some of these.
 func (c *Cluster) NewSite(t *testing.T, nodes int) *Site {
 	t.Helper()
 	s := &Site{T: t, Ctx: context.WithoutCancel(t.Context()), Cluster: c}
-	free := s.takeNodes(nodes)
+	var free time.Time
+	Eventually(t, func() (err error) { free, err = s.takeNodes(nodes); return err })
 	WallClock.Sleep(free.Sub(WallClock.Now()))
 	if err := c.Client.Create(s.Ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}}); err != nil {
 		t.Fatal(err)
@@ -68,27 +69,30 @@ func (c *Cluster) NewSite(t *testing.T, nodes int) *Site {
 }
 
 // takeNodes names the site, and takes nodes that are free at a time.
-func (s *Site) takeNodes(n int) (free time.Time) {
+func (s *Site) takeNodes(n int) (free time.Time, err error) {
 	s.T.Helper()
 	sites := &s.Cluster.sites
 	sites.Lock()
 	defer sites.Unlock()
-	sites.count++
-	s.Namespace = fmt.Sprintf("site-%d", sites.count)
 	if sites.free == nil {
 		sites.free = map[string]time.Time{}
 	}
 	var list corev1.NodeList
 	if err := s.Cluster.Client.List(s.Ctx, &list); err != nil {
-		s.T.Fatal(err)
+		return free, Final(err)
+	}
+	if len(list.Items) < n {
+		return free, Final(fmt.Errorf("the cluster has %d nodes, the test needs %d", len(list.Items), n))
 	}
 	list.Items = slices.DeleteFunc(list.Items, func(node corev1.Node) bool {
 		at, known := sites.free[node.Name]
 		return known && at.IsZero()
 	})
 	if len(list.Items) < n {
-		s.T.Fatalf("only %d nodes are free, the test needs %d", len(list.Items), n)
+		return free, fmt.Errorf("only %d nodes are free, the test needs %d", len(list.Items), n)
 	}
+	sites.count++
+	s.Namespace = fmt.Sprintf("site-%d", sites.count)
 	slices.SortStableFunc(list.Items, func(a, b corev1.Node) int { return sites.free[a.Name].Compare(sites.free[b.Name]) })
 	for i := range list.Items[:n] {
 		node := &list.Items[i]
@@ -98,7 +102,7 @@ func (s *Site) takeNodes(n int) (free time.Time) {
 		s.Nodes = append(s.Nodes, node.Name)
 	}
 	slices.Sort(s.Nodes)
-	return free
+	return free, nil
 }
 
 // Clear deletes all MiniClusters, and waits until nothing is left of them. An operator that was killed goes on before.

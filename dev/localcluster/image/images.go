@@ -140,7 +140,7 @@ func (m *maker) double() (layer string, err error) {
 // build compiles a program of the checkout.
 func (m *maker) build(name, pkg string) (path string, err error) {
 	path = filepath.Join(m.work, name)
-	cmd := exec.CommandContext(m, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, pkg)
+	cmd := exec.CommandContext(m, "go", "build", "-ldflags=-s -w", "-o", path, pkg)
 	cmd.Dir = m.checkout
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false") // without GOFLAGS=-race, which would link the C library
 	return path, run(cmd)

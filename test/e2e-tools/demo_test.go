@@ -1,7 +1,7 @@
 // Copyright The flux-elastic Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package e2e
+package e2etools
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/flux-elastic/flux-elastic/dev/localcluster"
+	"github.com/flux-elastic/flux-elastic/test/harness"
 )
 
 // startDemo starts what `make demo` runs.
@@ -95,7 +96,7 @@ func TestDemoInterrupted(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	cmd, dir := startDemo(t, &out)
-	if err := poll(func() error { _, err := localcluster.Open(dir); return err }); err != nil {
+	if err := harness.Poll(func() error { _, err := localcluster.Open(dir); return err }); err != nil {
 		t.Error(err)
 	}
 	if err := cmd.Process.Signal(os.Interrupt); err != nil {

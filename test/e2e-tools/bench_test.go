@@ -1,7 +1,7 @@
 // Copyright The flux-elastic Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package e2e
+package e2etools
 
 import (
 	"encoding/json"
