@@ -22,7 +22,9 @@ type Settings struct {
 	QuorumTimeout time.Duration
 	// Retries is how often a lead that failed is started again.
 	Retries int
-	kind    kind
+	// Users is true if there is no command, and users work in the instance.
+	Users bool
+	kind  kind
 	// restarts is true if the command is run again with other brokers, and rescued if that also happens when it
 	// loses some.
 	restarts, rescued bool
@@ -58,6 +60,7 @@ func ReadSettings(files map[string]string) (*Settings, error) {
 	return &Settings{
 		QuorumTimeout: time.Duration(numbers["QUORUM_TIMEOUT"]) * time.Second,
 		Retries:       numbers["BACKOFF_LIMIT"],
+		Users:         values["MODE"] == "interactive",
 		kind:          kinds[values["MODE"]],
 		restarts:      values["RESIZE"] == string(v1alpha2.ResizeRestart),
 		rescued:       values["ON_LOSS"] == string(v1alpha2.LossRecreate),
