@@ -76,12 +76,12 @@ func (w *write) mutatePod(pod *corev1.Pod) error {
 	return nil
 }
 
-// admit asks the policies that validate, and then the quotas, which note what the object uses. undo takes that back.
-func (w *write) admit(object, old client.Object) (undo func(), err error) {
-	if err := w.validateByPolicy(object, old); err != nil {
-		return nil, err
+// admit asks the policies that validate, and then, for a new object, the quotas.
+func (w *write) admit(object, old client.Object) error {
+	if err := w.validateByPolicy(object, old); err != nil || old != nil {
+		return err
 	}
-	return w.charge(object, old)
+	return w.charge(object)
 }
 
 // priority is that of a pod's class, or of the class that is the default.

@@ -48,9 +48,9 @@ type Server struct {
 	streams []*Stream
 	log     []Entry
 	// policies and quotas are what admission reads of the objects, made anew when these have changed.
-	policies policies
+	policies  policies
 	addresses int // of Services, so far
-	began    time.Time
+	began     time.Time
 }
 
 // Entry is one write that took effect. Before is nil for a creation, and After is nil once the object is gone. The

@@ -197,4 +197,3 @@ func (s *Server) afterChange(t *table, c change) {
 		s.policies = policies{}
 	}
 }
-

@@ -48,12 +48,10 @@ func (w *write) create(object client.Object) (*version, error) {
 		return nil, apierrors.NewInvalid(w.table.kind().GroupKind(), object.GetName(), errs)
 	}
 	w.noteManager(object, nil)
-	undo, err := w.admit(object, nil)
-	if err != nil {
+	if err := w.admit(object, nil); err != nil {
 		return nil, err
 	}
 	if there := w.table.objects[w.key]; there != nil {
-		undo()
 		return nil, w.alreadyExists(there, object.GetGenerateName() != "")
 	}
 	if w.dryRun {
@@ -151,7 +149,7 @@ func (w *write) replace(old *version, object client.Object) (*version, error) {
 		return old, nil // such a write has no effect in the API server: no event, no new version
 	}
 	w.noteManager(object, old.object)
-	if _, err := w.admit(object, old.object); err != nil {
+	if err := w.admit(object, old.object); err != nil {
 		return nil, err
 	}
 	if w.dryRun {
