@@ -194,7 +194,8 @@ func (s *Server) abolish(crd *apiextensionsv1.CustomResourceDefinition) {
 			continue
 		}
 		for len(t.sorted) > 0 {
-			s.remove(t.objects[t.sorted[0]])
+			v := t.objects[t.sorted[0]]
+			s.remove(v, v.object)
 		}
 		for _, stream := range append([]*Stream(nil), s.streams...) {
 			if stream.table == t {

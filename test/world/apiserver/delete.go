@@ -68,7 +68,7 @@ func (w *write) delete(o *metav1.DeleteOptions) (*version, bool, error) {
 	if graceful { // the API server writes the object once more before it deletes it
 		old = w.server.store(w.table, w.key, object)
 	}
-	last := w.server.remove(old)
+	last := w.server.remove(old, old.object)
 	w.server.record(w, old, nil)
 	return last, true, nil
 }

@@ -21,6 +21,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
+var zero = *resource.NewQuantity(0, resource.DecimalSI)
+
 // charge asks the quotas of a namespace for a new object, and notes in their statuses what it uses: CheckRequest in
 // k8s.io/apiserver/pkg/admission/plugin/resourcequota. Only what a status limits counts: the quota controller copies that
 // from the spec. An object that is refused later stays counted until the quota controller counts again.

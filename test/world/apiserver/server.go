@@ -50,7 +50,10 @@ type Server struct {
 	// policies and quotas are what admission reads of the objects, made anew when these have changed.
 	policies  policies
 	addresses int // of Services, so far
-	began     time.Time
+	owners    owners
+	collector *GarbageCollector // nil if nobody collects
+	// emptying is that a namespace may be deleted, and not be empty yet.
+	emptying bool
 }
 
 // Entry is one write that took effect. Before is nil for a creation, and After is nil once the object is gone. The
@@ -81,7 +84,7 @@ func New(random *rand.Rand, options Options) *Server {
 	if options.Scheme == nil {
 		options.Scheme = builtinScheme()
 	}
-	s := &Server{options: options, random: random, began: time.Now()}
+	s := &Server{options: options, random: random, owners: owners{}}
 	for i := range builtin {
 		s.tables = append(s.tables, newTable(&builtin[i]))
 	}

@@ -193,6 +193,11 @@ func (s *Server) afterChange(t *table, c change) {
 			panic(err) // a definition that the API server would not accept either
 		}
 	}
+	s.owners.note(c)
+	if s.collector != nil {
+		s.collector.see(c)
+	}
+	s.emptying = s.emptying || t.Kind == "Namespace"
 	if t.Group == "admissionregistration.k8s.io" {
 		s.policies = policies{}
 	}

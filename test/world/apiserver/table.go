@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
@@ -41,6 +42,7 @@ type version struct {
 	// object is what the server has; typed for built-in kinds, otherwise unstructured.
 	object client.Object
 	labels labels.Set
+	owners []metav1.OwnerReference
 	// typed is the object of a custom resource for the direct client, once asked for.
 	typed    client.Object
 	encoding [encodings][]byte
@@ -66,7 +68,7 @@ func compareKeys(a, b key) int {
 func (s *Server) store(t *table, k key, object client.Object) *version {
 	s.version++
 	object.SetResourceVersion(strconv.FormatUint(s.version, 10))
-	v := &version{table: t, key: k, number: s.version, object: object, labels: object.GetLabels()}
+	v := &version{table: t, key: k, number: s.version, object: object, labels: object.GetLabels(), owners: object.GetOwnerReferences()}
 	before := t.objects[k]
 	if before == nil {
 		i, _ := slices.BinarySearchFunc(t.sorted, k, compareKeys)
@@ -81,11 +83,11 @@ func (s *Server) store(t *table, k key, object client.Object) *version {
 	return v
 }
 
-// remove takes an object away, and tells the watches. It returns the last state.
-func (s *Server) remove(v *version) *version {
+// remove takes an object away, and tells the watches. The last state that they see may be newer than the one stored.
+func (s *Server) remove(v *version, object client.Object) *version {
 	t := v.table
 	s.version++
-	last := &version{table: t, key: v.key, number: s.version, object: shallow(v.object), labels: v.labels}
+	last := &version{table: t, key: v.key, number: s.version, object: shallow(object), labels: object.GetLabels(), owners: object.GetOwnerReferences()}
 	last.object.SetResourceVersion(strconv.FormatUint(s.version, 10))
 	delete(t.objects, v.key)
 	if i, found := slices.BinarySearchFunc(t.sorted, v.key, compareKeys); found {

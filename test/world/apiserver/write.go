@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -161,8 +162,9 @@ func (w *write) replace(old *version, object client.Object) (*version, error) {
 
 // keep stores the next version of an object, or deletes the object if its last finalizer is gone now.
 func (w *write) keep(old *version, object client.Object) *version {
-	if isGone(object, old.object) {
-		last := w.server.remove(&version{table: old.table, key: old.key, object: object, labels: object.GetLabels()})
+	namespace, isNamespace := object.(*corev1.Namespace)
+	if isNamespace && len(namespace.Spec.Finalizers) == 0 && namespace.DeletionTimestamp != nil || !isNamespace && isGone(object, old.object) {
+		last := w.server.remove(old, object)
 		w.server.record(w, old, nil)
 		return last
 	}
