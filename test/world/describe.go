@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -50,7 +51,9 @@ func (w *World) describe() string {
 		fmt.Fprintf(&out, "Node %s cordoned=%v taints=%v\n", node.Name, node.Spec.Unschedulable, node.Spec.Taints)
 	}
 	for _, p := range w.kubelets.Processes() {
-		fmt.Fprintf(&out, "Process %+v\n", p)
+		if p.Command {
+			fmt.Fprintf(&out, "Command %s of %s on %s since %s, ended %s with %d\n", p.PodName, p.MiniCluster, p.Node, w.at(p.Since), w.at(p.Ended), p.Code)
+		}
 	}
 	return out.String()
 }
@@ -75,3 +78,11 @@ func compareNames(a, b client.Object) int {
 }
 
 func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// at is a time as the trace has it.
+func (w *World) at(t time.Time) string {
+	if t.IsZero() {
+		return "never"
+	}
+	return fmt.Sprintf("%.3f", t.Sub(w.began).Seconds())
+}

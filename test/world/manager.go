@@ -43,7 +43,10 @@ func (w *World) startManager(name string) *manager {
 	ctx = ctrl.LoggerInto(ctx, logr.New(&sink{arm: m.arm, log: w.note}))
 	m.cancel = cancel
 	config := &rest.Config{Host: apiserver.Host, Transport: m.arm}
-	go func() { m.ended <- app.Run(ctx, config, o) }()
+	go func() {
+		defer cancel() // for what a manager that ends by itself leaves behind
+		m.ended <- app.Run(ctx, config, o)
+	}()
 	return m
 }
 

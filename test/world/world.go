@@ -6,6 +6,7 @@ package world
 import (
 	"context"
 	"fmt"
+	mathrand "math/rand"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -112,14 +113,15 @@ var scheme = sync.OnceValue(func() *runtime.Scheme {
 
 func newWorld(o Options, result *Result) *World {
 	r := rand.New(rand.NewPCG(o.Seed, 1))
-	utilrand.Seed(int64(o.Seed))
+	utilrand.Seed(int64(o.Seed)) //nolint:gosec // a seed
+	mathrand.Seed(int64(o.Seed)) //nolint:gosec,staticcheck // client-go draws from it
 	w := &World{
 		Options: o, result: result, ctx: context.Background(), began: time.Now(), busy: time.Duration(o.MiniClusters) * 30 * time.Second, nodes: 4 + r.IntN(7),
 		draw: rand.New(rand.NewPCG(o.Seed, 2)), turnstile: newTurnstile(), naps: map[string]nap{}, lostSight: map[string]time.Time{},
 		managers: map[string]*manager{}, staleUntil: map[string]time.Time{}, atWrite: map[int]requestFault{}, atRead: map[int]requestFault{},
 	}
 	w.arguments = []string{
-		"--jobset=embedded", "--beside-jobset", "--beside-flux-operator", "--workers=1", "--kube-api-qps=0", "--metrics-bind-address=0", "--health-probe-bind-address=0",
+		"--jobset=embedded", "--beside-jobset", "--beside-flux-operator", "--workers=64", "--kube-api-qps=0", "--metrics-bind-address=0", "--health-probe-bind-address=0",
 		"--leader-elect=" + fmt.Sprint(w.replicas() > 1), "--leader-election-namespace=" + managerNamespace,
 	}
 	w.checks = newChecks(w)

@@ -1,6 +1,7 @@
 // Copyright The flux-elastic Authors
 // SPDX-License-Identifier: Apache-2.0
 
+//go:debug randseednop=0
 package world
 
 import (
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 )
 
@@ -34,6 +36,7 @@ func TestMain(m *testing.M) {
 	flag.Parse()
 	runtime.GOMAXPROCS(1)
 	ctrl.SetLogger(logr.Discard())
+	klog.SetLogger(logr.Discard())
 	os.Exit(m.Run())
 }
 

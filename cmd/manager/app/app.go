@@ -80,8 +80,12 @@ func Run(ctx context.Context, config *rest.Config, o *options.Options) error {
 		LeaderElectionReleaseOnCancel: true,
 		LeaseDuration:                 new(leaseDuration),
 		Controller: ctrlconfig.Controller{
-			GroupKindConcurrency: map[string]int{"JobSet." + jobsetapi.GroupVersion.Group: o.Workers},
-			SkipNameValidation:   new(true), // the names were used by an earlier manager of this process
+			GroupKindConcurrency: map[string]int{
+				"JobSet." + jobsetapi.GroupVersion.Group:                o.Workers,
+				"MiniClusterQueue." + v1alpha2.GroupVersion.Group:       o.Workers,
+				"MiniClusterReservation." + v1alpha2.GroupVersion.Group: o.Workers,
+			},
+			SkipNameValidation: new(true), // the names were used by an earlier manager of this process
 		},
 		Cache: cacheOptions(),
 	})
@@ -93,6 +97,7 @@ func Run(ctx context.Context, config *rest.Config, o *options.Options) error {
 	}
 	return mgr.Start(ctx)
 }
+
 // cacheOptions are of the cache of all controllers. Pods, JobSets and Jobs of others are not in it.
 // So the embedded JobSet controller does not know of them, and the ledger alone keeps what their
 // pods hold. Of claims and volumes the cache has what the scheduler reads.
