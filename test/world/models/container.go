@@ -109,7 +109,9 @@ func (c *container) isOver() bool {
 func (c *container) next() time.Time {
 	next := soonest(c.startAt, c.endAt)
 	if c.isRunning() {
-		next = soonest(next, c.probeAt)
+		if c.worker.killBy.IsZero() { // probes end with the pod
+			next = soonest(next, c.probeAt)
+		}
 		if c.isSignalled {
 			next = soonest(next, c.killBy)
 		}
