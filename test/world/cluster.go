@@ -38,7 +38,10 @@ func (w *World) build() {
 		Client: w.server.Client("system:serviceaccount:kube-system:job-controller"), Random: rand.New(rand.NewPCG(w.Seed, 4)), Changed: w.server.Changed,
 	}
 	w.kubelets, w.jobs = models.NewKubelets(cluster), models.NewJobController(cluster)
-	w.models = []models.Model{w.jobs, models.NewScheduler(cluster), w.kubelets}
+	w.models = []models.Model{
+		w.jobs, models.NewScheduler(cluster), w.kubelets, models.NewNodeLifecycle(cluster, w.kubelets),
+		apiserver.NewGarbageCollector(w.server), apiserver.NewQuotaController(w.server),
+	}
 	var objects []client.Object
 	for _, name := range append(slices.Clone(namespaces), managerNamespace) {
 		objects = append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}})
@@ -62,7 +65,7 @@ func newNode(i int) *corev1.Node { return fixture.Node(nodeName(i)).Obj() }
 // planNodeFault makes up a fault of a node, which ends some time later.
 func (w *World) planNodeFault(r *rand.Rand, at time.Time) part {
 	node, lasts := nodeName(r.IntN(w.nodes)), time.Duration(r.ExpFloat64()*float64(2*time.Minute))
-	back := deed{at.Add(lasts), node + " is back", func() { w.kubelets.Return(node) }}
+	back := deed{at.Add(lasts), node + " is back", func() { w.giveBack(node) }}
 	p := part{}
 	switch r.IntN(6) {
 	case 0:
@@ -93,8 +96,33 @@ func (w *World) planNodeFault(r *rand.Rand, at time.Time) part {
 	return p
 }
 
-// loseSight notes that the API server does not know what runs on a node.
-func (w *World) loseSight(node string) { w.lostSight[node] = w.began.Add(1000 * time.Hour) }
+// sight is a while in which the API server did not know what ran on a node.
+type sight struct{ from, until time.Time }
+
+// loseSight notes that the API server does not know any more what runs on a node.
+func (w *World) loseSight(node string) {
+	w.lostSight[node] = append(w.lostSight[node], &sight{from: time.Now()})
+}
+
+// giveBack lets a node be there again. Its kubelet takes some time to tell what runs.
+func (w *World) giveBack(node string) {
+	w.kubelets.Return(node)
+	for _, s := range w.lostSight[node] {
+		if s.until.IsZero() {
+			s.until = time.Now().Add(5 * time.Minute)
+		}
+	}
+}
+
+// wasUnknown reports whether the API server did not know what ran on a node at a time.
+func (w *World) wasUnknown(node string, at time.Time) bool {
+	for _, s := range w.lostSight[node] {
+		if !at.Before(s.from) && (s.until.IsZero() || at.Before(s.until)) {
+			return true
+		}
+	}
+	return false
+}
 
 func (w *World) patchNode(name, patch string) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -137,7 +165,7 @@ func (w *World) calm() {
 		if err != nil && !apierrors.IsAlreadyExists(err) {
 			panic(err)
 		}
-		w.kubelets.Return(nodeName(i))
+		w.giveBack(nodeName(i))
 		w.patchNode(nodeName(i), `{"spec":{"unschedulable":null}}`)
 	}
 }

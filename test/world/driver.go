@@ -125,7 +125,11 @@ func (w *World) stepModel(model models.Model) {
 	before := w.server.Version()
 	if !model.Step(w.ctx) {
 		w.steps--
-		w.naps[model.Name()] = nap{before, model.Next()}
+		next := model.Next()
+		if !next.IsZero() && !next.After(time.Now()) {
+			w.violate("model %s has something to do at %s, and does not do it", model.Name(), w.at(next))
+		}
+		w.naps[model.Name()] = nap{before, next}
 		return
 	}
 	delete(w.naps, model.Name())

@@ -73,7 +73,11 @@ func (c *checks) began(process *models.Process) {
 // isExcused reports whether the API server could not know of a process when another began: its node was cut off, or
 // somebody had removed its pod by force.
 func (c *checks) isExcused(other, process *models.Process) bool {
-	return c.world.lostSight[other.Node].After(other.Since) || time.Now().Before(c.excused[process.MiniCluster])
+	at := other.Ended
+	if other.Runs() {
+		at = time.Now()
+	}
+	return c.world.wasUnknown(other.Node, at) || time.Now().Before(c.excused[process.MiniCluster])
 }
 
 func (c *checks) nameOf(uid types.UID) types.NamespacedName {
@@ -111,7 +115,7 @@ func (c *checks) checkOutcome(mc *v1alpha2.MiniCluster) {
 func (c *checks) isUnknown(uid types.UID) bool {
 	ended := c.processes.ended[uid]
 	last := ended[len(ended)-1]
-	return c.world.lostSight[last.Node].After(last.Since) || time.Now().Before(c.excused[uid])
+	return c.world.wasUnknown(last.Node, last.Ended) || time.Now().Before(c.excused[uid])
 }
 
 // checkRoom checks that the pods that are bound to a node fit on it, except those that its kubelet refused or that have

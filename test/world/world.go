@@ -81,7 +81,7 @@ type World struct {
 	renewed    string // the manager that renewed the lease last
 	staleUntil map[string]time.Time
 	// lostSight are the nodes of which the API server did not know what runs there, until when.
-	lostSight       map[string]time.Time
+	lostSight       map[string][]*sight
 	atWrite, atRead map[int]requestFault
 	reads, steps    int
 
@@ -117,7 +117,7 @@ func newWorld(o Options, result *Result) *World {
 	mathrand.Seed(int64(o.Seed)) //nolint:gosec,staticcheck // client-go draws from it
 	w := &World{
 		Options: o, result: result, ctx: context.Background(), began: time.Now(), busy: time.Duration(o.MiniClusters) * 30 * time.Second, nodes: 4 + r.IntN(7),
-		draw: rand.New(rand.NewPCG(o.Seed, 2)), turnstile: newTurnstile(), naps: map[string]nap{}, lostSight: map[string]time.Time{},
+		draw: rand.New(rand.NewPCG(o.Seed, 2)), turnstile: newTurnstile(), naps: map[string]nap{}, lostSight: map[string][]*sight{},
 		managers: map[string]*manager{}, staleUntil: map[string]time.Time{}, atWrite: map[int]requestFault{}, atRead: map[int]requestFault{},
 	}
 	w.arguments = []string{
