@@ -49,7 +49,7 @@ func inBubble(t *testing.T, seed uint64, nodes int, test func(p *play)) {
 		cluster := &Cluster{Client: server.Client(apiserver.Admin), Random: random, Changed: server.Changed}
 		p := &play{T: t, Client: cluster.Client, ctx: t.Context(), random: random, jobs: NewJobController(cluster), schedule: NewScheduler(cluster), kubelets: NewKubelets(cluster)}
 		p.nodes = NewNodeLifecycle(cluster, p.kubelets)
-		p.models = []Model{p.jobs, p.schedule, p.kubelets, p.nodes}
+		p.models = []Model{p.jobs, p.schedule, p.kubelets, p.nodes, apiserver.NewGarbageCollector(server)}
 		for i := range nodes {
 			p.create(fixture.Node(fmt.Sprintf("node-%d", i)).Obj())
 		}
