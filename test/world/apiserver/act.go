@@ -52,10 +52,10 @@ func (w *write) bind(b *corev1.Binding) (*metav1.Status, error) {
 	resource := w.table.GroupVersionResource.GroupResource()
 	before := old.object.(*corev1.Pod)
 	if b.UID != "" && b.UID != before.UID {
-		return nil, apierrors.NewConflict(resource, w.key.Name, fmt.Errorf("Precondition failed: UID in precondition: %v, UID in object meta: %v", b.UID, before.UID)) //nolint:staticcheck,revive // its words
+		return nil, w.precondition("UID", b.UID, before.UID)
 	}
 	if b.ResourceVersion != "" && b.ResourceVersion != before.ResourceVersion {
-		return nil, apierrors.NewConflict(resource, w.key.Name, fmt.Errorf("Precondition failed: ResourceVersion in precondition: %v, ResourceVersion in object meta: %v", b.ResourceVersion, before.ResourceVersion)) //nolint:staticcheck,revive // its words
+		return nil, w.precondition("ResourceVersion", b.ResourceVersion, before.ResourceVersion)
 	}
 	refusal := ""
 	switch {
@@ -140,7 +140,7 @@ func (w *write) evict(e *policyv1.Eviction) (*metav1.Status, error) {
 	if !ended && pod.DeletionTimestamp == nil && !w.dryRun {
 		marked := shallow(pod).(*corev1.Pod)
 		marked.Status.Conditions = withCondition(pod.Status.Conditions, corev1.PodCondition{
-			Type: corev1.DisruptionTarget, ObservedGeneration: pod.Generation, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI",
+			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI",
 			Message: "Eviction API: evicting", LastTransitionTime: now(),
 		})
 		v := w.server.store(w.table, w.key, marked)

@@ -8,6 +8,8 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"math"
+	"strings"
 	"sync"
 
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
@@ -33,6 +35,7 @@ type definition struct {
 	status     validation.SchemaValidator // nil without a schema for it
 	rules      *schemacel.Validator
 	hasStatus  bool
+	scale      *apiextensionsv1.CustomResourceSubresourceScale // nil without
 }
 
 var (
@@ -75,6 +78,9 @@ func compileDefinition(v *apiextensionsv1.CustomResourceDefinitionVersion) (*def
 		return nil, err
 	}
 	d := &definition{structural: structural, hasStatus: v.Subresources != nil && v.Subresources.Status != nil}
+	if v.Subresources != nil {
+		d.scale = v.Subresources.Scale
+	}
 	if d.whole, _, err = validation.NewSchemaValidator(props); err != nil {
 		return nil, err
 	}
@@ -113,6 +119,7 @@ func (d *definition) complete(u *unstructured.Unstructured) error {
 // validate checks a new object against the schema and its rules.
 func (d *definition) validate(u *unstructured.Unstructured) field.ErrorList {
 	errs := validation.ValidateCustomResource(nil, u.Object, d.whole)
+	errs = append(errs, d.validateScale(u, false)...)
 	errs = append(errs, objectmeta.Validate(nil, u.Object, d.structural, false)...)
 	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, d.structural, u.Object)...)
 	return append(errs, d.follow(errs, u, nil)...)
@@ -127,14 +134,39 @@ func (d *definition) validateUpdate(u, old *unstructured.Unstructured, subresour
 			ratcheting := validation.WithRatcheting(correlated.Key("status"))
 			errs = validation.ValidateCustomResourceUpdate(field.NewPath("status"), status, old.Object["status"], d.status, ratcheting)
 		}
+		errs = append(errs, d.validateScale(u, true)...)
 	} else {
 		errs = validation.ValidateCustomResourceUpdate(nil, u.Object, old.Object, d.whole, validation.WithRatcheting(correlated))
+		errs = append(errs, d.validateScale(u, false)...)
 		errs = append(errs, objectmeta.Validate(nil, u.Object, d.structural, false)...)
 	}
 	if before := listtype.ValidateListSetsAndMaps(nil, d.structural, old.Object); len(before) == 0 {
 		errs = append(errs, listtype.ValidateListSetsAndMaps(nil, d.structural, u.Object)...)
 	}
 	return append(errs, d.follow(errs, u, old, schemacel.WithRatcheting(correlated))...)
+}
+
+// validateScale checks the numbers of the subresource scale.
+func (d *definition) validateScale(u *unstructured.Unstructured, statusAlone bool) (errs field.ErrorList) {
+	if d.scale == nil {
+		return nil
+	}
+	paths := []string{d.scale.SpecReplicasPath, d.scale.StatusReplicasPath}
+	if statusAlone {
+		paths = paths[1:]
+	}
+	for _, path := range paths {
+		number, _, err := unstructured.NestedInt64(u.Object, strings.Split(strings.TrimPrefix(path, "."), ".")...)
+		switch {
+		case err != nil:
+			errs = append(errs, field.Invalid(field.NewPath(path), number, err.Error()))
+		case number < 0:
+			errs = append(errs, field.Invalid(field.NewPath(path), number, "should be a non-negative integer"))
+		case number > math.MaxInt32:
+			errs = append(errs, field.Invalid(field.NewPath(path), number, fmt.Sprintf("should be less than or equal to %v", math.MaxInt32)))
+		}
+	}
+	return errs
 }
 
 // follow evaluates the rules of the schema, unless errors show that the rules cannot be evaluated.

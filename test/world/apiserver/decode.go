@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	jsonserializer "k8s.io/apimachinery/pkg/runtime/serializer/json"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	kjson "sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
@@ -28,12 +29,12 @@ func decode(r *Resource, body []byte, contentType string) (client.Object, error)
 			return nil, err
 		}
 		if err := kjson.UnmarshalCaseSensitivePreserveInts(body, &u.Object); err != nil {
-			return nil, malformed(r, err)
+			return nil, malformed(r, body, err)
 		}
 	} else {
 		object.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
 		if err := decodeInto(body, contentType, object); err != nil {
-			return nil, malformed(r, err)
+			return nil, malformed(r, body, err)
 		}
 	}
 	switch kind := object.GetObjectKind().GroupVersionKind(); {
@@ -89,7 +90,10 @@ func decodeInto(body []byte, contentType string, object runtime.Object) error {
 	return nil
 }
 
-func malformed(r *Resource, err error) error {
+func malformed(r *Resource, body []byte, err error) error {
+	if _, syntax := (jsonserializer.SimpleMetaFactory{}).Interpret(body); syntax != nil && !bytes.HasPrefix(body, magic) {
+		return apierrors.NewBadRequest(fmt.Sprintf("the object provided is unrecognized (must be of type %s): %v (%s)", r.Kind, syntax, body))
+	}
 	var known *apierrors.StatusError
 	if errors.As(err, &known) {
 		err = errors.New(known.ErrStatus.Message)

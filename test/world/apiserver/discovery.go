@@ -64,6 +64,10 @@ func (s *Server) groupVersions() (groups []string, versions map[string][]string)
 	return groups, versions
 }
 
+func (s *Server) serves(gv schema.GroupVersion) bool {
+	return slices.ContainsFunc(s.tables, func(t *table) bool { return t.GroupVersion() == gv })
+}
+
 func (s *Server) groups() *metav1.APIGroupList {
 	list := &metav1.APIGroupList{TypeMeta: metav1.TypeMeta{Kind: "APIGroupList", APIVersion: "v1"}}
 	groups, versions := s.groupVersions()

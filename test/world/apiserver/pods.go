@@ -118,9 +118,9 @@ func validateContainers(containers []corev1.Container, path *field.Path) (errs f
 // k8s.io/kubernetes/pkg/apis/core/validation.
 func validatePodUpdate(pod, old *corev1.Pod) (errs field.ErrorList) {
 	spec := field.NewPath("spec")
-	for _, gate := range pod.Spec.SchedulingGates {
+	for i, gate := range pod.Spec.SchedulingGates {
 		if !slices.Contains(old.Spec.SchedulingGates, gate) {
-			errs = append(errs, field.Forbidden(spec.Child("schedulingGates"), fmt.Sprintf("only deletion is allowed, but found new scheduling gate '%s'", gate.Name)))
+			errs = append(errs, field.Forbidden(spec.Child("schedulingGates").Index(i).Child("name"), fmt.Sprintf("only deletion is allowed, but found new scheduling gate '%s'", gate.Name)))
 		}
 	}
 	changed := pod.Spec.DeepCopy()
@@ -175,7 +175,12 @@ func validateNarrowed(pod, old *corev1.PodSpec) field.ErrorList {
 
 // prepareJob gives a Job its selector, and its pods the labels for it: jobStrategy in
 // k8s.io/kubernetes/pkg/registry/batch/job.
-func prepareJob(job *batchv1.Job) {
+func prepareJob(job *batchv1.Job, dryRun bool) {
+	defer func() {
+		if len(job.Labels) == 0 && !dryRun { // a default that a Job gets when it is read
+			job.Labels = job.Spec.Template.Labels
+		}
+	}()
 	if ptr.Deref(job.Spec.ManualSelector, false) {
 		return
 	}

@@ -28,7 +28,7 @@ func newSelector(t *table, namespace, label, field string) (selector, error) {
 	sel := selector{namespace: namespace}
 	var err error
 	if sel.labels, err = labels.Parse(label); err != nil {
-		return sel, apierrors.NewBadRequest("unable to parse requirement: " + err.Error())
+		return sel, apierrors.NewBadRequest(err.Error())
 	}
 	if sel.fields, err = fields.ParseSelector(field); err != nil {
 		return sel, apierrors.NewBadRequest(err.Error())
@@ -40,7 +40,11 @@ func newSelector(t *table, namespace, label, field string) (selector, error) {
 func (sel selector) check(t *table) error {
 	known := fieldsOf(newObject(t.Resource))
 	for _, r := range sel.fields.Requirements() {
-		if !known.Has(r.Field) {
+		switch {
+		case known.Has(r.Field):
+		case len(known) == 2:
+			return apierrors.NewBadRequest(fmt.Sprintf(`%q is not a known field selector: only "metadata.name", "metadata.namespace"`, r.Field))
+		default:
 			return apierrors.NewBadRequest(fmt.Sprintf("Unable to find %q that match label selector %q, field selector %q: field label not supported: %s",
 				t.GroupVersionResource.String(), sel.labels, sel.fields, r.Field))
 		}

@@ -13,8 +13,11 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
 type statusObject = runtime.Object
@@ -93,8 +96,9 @@ func (s *Server) list(t *table, sel selector, o *metav1.ListOptions) ([]*version
 
 // begin makes the write that a request asks for.
 func (s *Server) begin(c *call, verb string, dryRun []string, manager string) (*write, error) {
-	if len(dryRun) > 0 && !slices.Equal(dryRun, []string{metav1.DryRunAll}) {
-		return nil, apierrors.NewBadRequest("dryRun: Unsupported value")
+	if errs := validation.ValidateDryRun(field.NewPath("dryRun"), dryRun); len(errs) > 0 {
+		kind := strings.ToUpper(verb[:1]) + verb[1:] + "Options"
+		return nil, apierrors.NewInvalid(schema.GroupKind{Group: metav1.GroupName, Kind: kind}, "", errs)
 	}
 	if manager == "" {
 		manager, _, _ = strings.Cut(c.Header.Get("User-Agent"), "/")

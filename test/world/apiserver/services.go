@@ -17,6 +17,10 @@ func (s *Server) allocate(service *corev1.Service, dryRun bool) {
 	if spec.Type == corev1.ServiceTypeExternalName {
 		return
 	}
+	if spec.ClusterIP == corev1.ClusterIPNone && len(spec.Selector) == 0 && spec.IPFamilyPolicy == nil {
+		spec.IPFamilyPolicy = ptr.To(corev1.IPFamilyPolicyRequireDualStack)
+		spec.IPFamilies = []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}
+	}
 	if spec.IPFamilyPolicy == nil {
 		spec.IPFamilyPolicy = ptr.To(corev1.IPFamilyPolicySingleStack)
 	}

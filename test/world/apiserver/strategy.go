@@ -27,7 +27,7 @@ func (w *write) prepareCreate(object client.Object) {
 	case *corev1.Pod:
 		preparePod(o)
 	case *batchv1.Job:
-		prepareJob(o)
+		prepareJob(o, w.dryRun)
 	case *corev1.Namespace:
 		o.Status.Phase = corev1.NamespaceActive
 		o.Spec.Finalizers = []corev1.FinalizerName{corev1.FinalizerKubernetes}
@@ -161,7 +161,7 @@ func validateImmutable(data, before any, immutable *bool) (errs field.ErrorList)
 func (w *write) nameCheck() validation.ValidateNameFunc {
 	switch w.table.Kind {
 	case "Service":
-		return validation.NameIsDNS1035Label
+		return validation.NameIsDNSLabel
 	case "Namespace":
 		return validation.ValidateNamespaceName
 	}

@@ -13,6 +13,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // transport is how one user reaches the server.
@@ -109,8 +110,12 @@ func (s *Server) answer(c *call) answer {
 		return s.discover(c)
 	}
 	c.table = s.table(c.path.group, c.path.version, c.path.resource)
-	if c.table == nil || !c.table.has(c.path.subresource) || c.table.Namespaced != (c.path.namespace != "") && c.path.name != "" {
+	switch {
+	case c.table == nil && !s.serves(schema.GroupVersion{Group: c.path.group, Version: c.path.version}):
 		return answer{code: http.StatusNotFound, mediaType: "text/plain; charset=utf-8", body: []byte("404 page not found\n")}
+	case c.table == nil || !c.table.has(c.path.subresource) || c.table.Namespaced != (c.path.namespace != "") && c.path.name != "":
+		status := statusOf(apierrors.NewGenericServerResponse(http.StatusNotFound, c.Method, schema.GroupResource{}, "", "", 0, false))
+		return c.object(http.StatusNotFound, &status)
 	}
 	a, err := s.serve(c)
 	if err != nil {
@@ -136,7 +141,7 @@ func (s *Server) serve(c *call) (answer, error) {
 	case c.Method == http.MethodDelete && c.path.subresource == "":
 		return s.serveDelete(c)
 	}
-	return answer{}, apierrors.NewMethodNotSupported(c.table.GroupVersionResource.GroupResource(), strings.ToLower(c.Method))
+	return answer{}, apierrors.NewGenericServerResponse(http.StatusMethodNotAllowed, c.Method, schema.GroupResource{}, "", "", 0, false)
 }
 
 // object answers with an object that is not stored.
@@ -156,7 +161,7 @@ func (c *call) key() key { return key{Namespace: c.path.namespace, Name: c.path.
 func statusOf(err error) metav1.Status {
 	var known apierrors.APIStatus
 	if !errors.As(err, &known) {
-		known = apierrors.NewInternalError(err)
+		known = &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: err.Error()}}
 	}
 	status := known.Status()
 	status.TypeMeta = metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}

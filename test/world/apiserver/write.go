@@ -4,11 +4,13 @@
 package apiserver
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -74,7 +76,7 @@ func (w *write) settleMetadata(object client.Object) error {
 		return apierrors.NewBadRequest("the namespace of the provided object does not match the namespace sent on the request")
 	}
 	if object.GetResourceVersion() != "" {
-		return apierrors.NewBadRequest("resourceVersion should not be set on objects to be created")
+		return errors.New("resourceVersion should not be set on objects to be created")
 	}
 	object.SetNamespace(w.key.Namespace)
 	object.SetUID(w.server.uid())
@@ -164,9 +166,9 @@ func (w *write) replace(old *version, object client.Object) (*version, error) {
 func (w *write) keep(old *version, object client.Object) *version {
 	namespace, isNamespace := object.(*corev1.Namespace)
 	if isNamespace && len(namespace.Spec.Finalizers) == 0 && namespace.DeletionTimestamp != nil || !isNamespace && isGone(object, old.object) {
-		last := w.server.remove(old, object)
+		w.server.remove(old, object)
 		w.server.record(w, old, nil)
-		return last
+		return &version{table: old.table, key: old.key, number: old.number, object: object, labels: object.GetLabels()}
 	}
 	v := w.server.store(w.table, w.key, object)
 	w.server.record(w, old, v)
@@ -187,7 +189,11 @@ func isGone(object, old client.Object) bool {
 func (w *write) checkVersion(old *version, object client.Object) error {
 	resource := w.table.GroupVersionResource.GroupResource()
 	if uid := object.GetUID(); uid != "" && uid != old.object.GetUID() {
-		return apierrors.NewConflict(resource, w.key.Name, fmt.Errorf("Precondition failed: UID in precondition: %v, UID in object meta: %v", uid, old.object.GetUID())) //nolint:staticcheck,revive // its words
+		if w.verb == "patch" {
+			path := field.NewPath("metadata", "uid")
+			return apierrors.NewInvalid(w.table.kind().GroupKind(), w.key.Name, field.ErrorList{field.Invalid(path, uid, validation.FieldImmutableErrorMsg)})
+		}
+		return w.precondition("UID", uid, old.object.GetUID())
 	}
 	switch number := object.GetResourceVersion(); {
 	case number == "" && !w.table.traits.needsVersion:
@@ -238,6 +244,17 @@ func (w *write) noteManager(object, old client.Object) {
 	}
 	entries[i].Time = &at
 	object.SetManagedFields(entries)
+}
+
+// precondition refuses a write of another object, in the words of the storage of the API server.
+func (w *write) precondition(what string, want, have any) error {
+	at := w.table.GroupVersionResource.Resource
+	if w.table.definition != nil {
+		at = w.table.Group + "/" + at
+	}
+	return apierrors.NewConflict(w.table.GroupVersionResource.GroupResource(), w.key.Name, fmt.Errorf(
+		"StorageError: invalid object, Code: 4, Key: /registry/%s/%s/%s, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: %s in precondition: %v, %s in object meta: %v",
+		at, w.key.Namespace, w.key.Name, what, want, what, have))
 }
 
 type optimisticLock struct{}
