@@ -17,7 +17,9 @@ import (
 // typeAggregated is the discovery of all resources in one answer.
 const typeAggregated = typeJSON + ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
-// serverVersion is the version of Kubernetes after which the server is modelled.
+// Minor is the minor version of Kubernetes after which the server is modelled.
+const Minor = "1.36"
+
 var serverVersion = apiversion.Info{Major: "1", Minor: "36", GitVersion: "v1.36.3", GitTreeState: "clean", Platform: "linux/amd64", Compiler: "gc", GoVersion: "go1.26.0"}
 
 var allVerbs = []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}

@@ -175,9 +175,9 @@ func validateNarrowed(pod, old *corev1.PodSpec) field.ErrorList {
 
 // prepareJob gives a Job its selector, and its pods the labels for it: jobStrategy in
 // k8s.io/kubernetes/pkg/registry/batch/job.
-func prepareJob(job *batchv1.Job, dryRun bool) {
+func prepareJob(job *batchv1.Job) {
 	defer func() {
-		if len(job.Labels) == 0 && !dryRun { // a default that a Job gets when it is read
+		if len(job.Labels) == 0 { // a default that a Job gets when it is read
 			job.Labels = job.Spec.Template.Labels
 		}
 	}()

@@ -27,7 +27,7 @@ func (w *write) prepareCreate(object client.Object) {
 	case *corev1.Pod:
 		preparePod(o)
 	case *batchv1.Job:
-		prepareJob(o, w.dryRun)
+		prepareJob(o)
 	case *corev1.Namespace:
 		o.Status.Phase = corev1.NamespaceActive
 		o.Spec.Finalizers = []corev1.FinalizerName{corev1.FinalizerKubernetes}

@@ -53,7 +53,7 @@ func without(r Request, fields ...string) Request {
 
 // Requests are all that are compared, in the order in which they are sent.
 func Requests() []Request {
-	return slices.Concat(namespaces, pods, podDeletions, jobs, others, customs, lists, quotas, refusals)
+	return slices.Concat(namespaces, pods, podDeletions, jobs, others, customs, lists, quotas, policies, refusals)
 }
 
 var namespaces = []Request{
@@ -147,7 +147,7 @@ var jobs = []Request{
 	without(patch("template", strategic, "/apis/batch/v1/namespaces/${namespace}/jobs/j", `{"spec":{"template":{"spec":{"containers":[{"name":"a","image":"b"}]}}}}`), "message", "details"),
 	without(patch("completions", merge, "/apis/batch/v1/namespaces/${namespace}/jobs/j", `{"spec":{"completions":7}}`), "message", "details"),
 	patch("status of a job", merge, "/apis/batch/v1/namespaces/${namespace}/jobs/j/status", `{"status":{"active":1,"startTime":"2026-01-01T00:00:00Z"},"spec":{"parallelism":9}}`),
-	remove1("dry deletion of a job", "/apis/batch/v1/namespaces/${namespace}/jobs/j?dryRun=All", `{"propagationPolicy":"Foreground"}`),
+	remove1("dry deletion of a job", "/apis/batch/v1/namespaces/${namespace}/jobs/j", `{"propagationPolicy":"Foreground","dryRun":["All"]}`),
 	remove1("orphaning by default, dry", "/apis/batch/v1/namespaces/${namespace}/jobs/j", `{"dryRun":["All"]}`),
 	remove1("delete a job", "/apis/batch/v1/namespaces/${namespace}/jobs/j", `{"propagationPolicy":"Background"}`),
 	get("job gone", "/apis/batch/v1/namespaces/${namespace}/jobs/j"),
