@@ -5,6 +5,7 @@ package models
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -132,7 +133,8 @@ func (p *play) describe() string {
 	var jobs batchv1.JobList
 	if err := p.List(p.ctx, &jobs); err == nil {
 		for _, job := range jobs.Items {
-			fmt.Fprintf(&out, "job %s: %+v\n", job.Name, job.Status)
+			status, _ := json.Marshal(job.Status)
+			fmt.Fprintf(&out, "job %s: %s\n", job.Name, status)
 		}
 	}
 	return out.String()
