@@ -66,6 +66,8 @@ type Sight struct {
 	Told   Told
 	Play   Play
 	Online []Broker // with the lead's own
+	// Left are the pods whose brokers have left in good order: these are not lost.
+	Left map[types.UID]bool
 	// Saved is the part of the work that is in the last checkpoint of the MiniCluster.
 	Saved float64
 }

@@ -68,7 +68,7 @@ func (l *Lead) working(see Sight) int {
 	return n
 }
 
-// missing returns the ranks of the brokers on which the command began and that are gone, as an idset.
+// missing returns the ranks of the brokers on which the command began and that are lost, as an idset.
 func (l *Lead) missing(see Sight) string {
 	there := map[types.UID]bool{}
 	for _, b := range see.Online {
@@ -76,7 +76,7 @@ func (l *Lead) missing(see Sight) string {
 	}
 	var ranks []int64
 	for pod, rank := range l.brokers {
-		if !there[pod] {
+		if !there[pod] && !see.Left[pod] {
 			ranks = append(ranks, int64(rank))
 		}
 	}

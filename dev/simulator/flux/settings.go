@@ -24,7 +24,9 @@ type Settings struct {
 	Retries int
 	// Users is true if there is no command, and users work in the instance.
 	Users bool
-	kind  kind
+	// CompleteWorkers is true if a follower ends with its broker, instead of starting it again.
+	CompleteWorkers bool
+	kind            kind
 	// restarts is true if the command is run again with other brokers, and rescued if that also happens when it
 	// loses some.
 	restarts, rescued bool
@@ -61,10 +63,12 @@ func ReadSettings(files map[string]string) (*Settings, error) {
 		QuorumTimeout: time.Duration(numbers["QUORUM_TIMEOUT"]) * time.Second,
 		Retries:       numbers["BACKOFF_LIMIT"],
 		Users:         values["MODE"] == "interactive",
-		kind:          kinds[values["MODE"]],
-		restarts:      values["RESIZE"] == string(v1alpha2.ResizeRestart),
-		rescued:       values["ON_LOSS"] == string(v1alpha2.LossRecreate),
-		asks:          values["CHECKPOINT_SIGNAL"] != "" || asks,
+
+		CompleteWorkers: values["COMPLETE_WORKERS"] == "true",
+		kind:            kinds[values["MODE"]],
+		restarts:        values["RESIZE"] == string(v1alpha2.ResizeRestart),
+		rescued:         values["ON_LOSS"] == string(v1alpha2.LossRecreate),
+		asks:            values["CHECKPOINT_SIGNAL"] != "" || asks,
 		Sizing: elastic.Sizing{
 			Min: numbers["MIN_SIZE"], Size: numbers["SIZE"],
 			Operator: elastic.Operator(values["OPERATOR"]), Operand: numbers["OPERAND"],

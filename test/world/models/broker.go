@@ -52,8 +52,12 @@ func (b *broker) follow(now time.Time) (moved bool) {
 // good.
 func (b *broker) restart(now time.Time) {
 	b.leaves, b.lead, b.instance.moved = time.Time{}, nil, true
-	if b.isShutDown && b.settings().Retries == 0 {
+	switch ends := b.settings().CompleteWorkers; {
+	case b.isShutDown && (ends || b.settings().Retries == 0):
 		b.c.endAt, b.c.endCode = now, 0
+		return
+	case ends:
+		b.c.endAt, b.c.endCode = now, flux.ExitFailed
 		return
 	}
 	b.c.file, b.isLeaving, b.isShutDown = false, false, false
@@ -90,7 +94,7 @@ func (b *broker) look(now time.Time) {
 		play.Runtime = forUsers
 	}
 	told := simulator.Told(&corev1.Pod{ObjectMeta: *withAnnotations(pod, b.c.worker.files)})
-	move := b.core.Look(flux.Sight{Now: now, Told: told, Play: play, Online: b.online(now), Saved: b.instance.saved[miniClusterOf(pod)]})
+	move := b.core.Look(flux.Sight{Now: now, Told: told, Play: play, Online: b.online(now), Left: b.instance.left, Saved: b.instance.saved[miniClusterOf(pod)]})
 	if move.Saved != nil {
 		b.instance.saved[miniClusterOf(pod)] = *move.Saved
 	}
@@ -198,8 +202,11 @@ func (b *broker) signal(now time.Time) {
 	}
 }
 
-// died notes that the process of the broker has ended.
+// died notes that the process of the broker has ended: in good order if it did so when it was asked to.
 func (b *broker) died(now time.Time) {
+	if ended := b.c.state.Terminated; ended != nil && ended.ExitCode == exitTerminated && b.c.isSignalled {
+		b.instance.left[b.c.worker.pod.UID] = true
+	}
 	b.isDead, b.instance.moved = true, true
 	b.command.end(now, -1)
 }

@@ -33,9 +33,9 @@ func TestJobContract(t *testing.T) {
 	}
 }
 
-// await repeats an attempt until it succeeds, for a minute.
+// await repeats an attempt until it succeeds, for two minutes.
 func (p *play) await(attempt func() error) error {
-	end := time.Now().Add(time.Minute)
+	end := time.Now().Add(2 * time.Minute)
 	for {
 		err := attempt()
 		if err == nil || time.Now().After(end) {

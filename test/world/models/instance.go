@@ -22,6 +22,7 @@ type instance struct {
 	brokers []*broker // in the order in which they began
 	moved   bool      // the leads have to look
 	saved   map[types.UID]float64
+	left    map[types.UID]bool // the pods whose brokers end in good order
 }
 
 // broker is a broker in a container. On the lead it is also the command, and on a follower it is started again when it
@@ -64,7 +65,7 @@ func (k *Kubelets) join(c *container, now time.Time) {
 	id := instanceOf(c.worker.pod)
 	i := k.instance(id)
 	if i == nil {
-		i = &instance{all: k, id: id, saved: map[types.UID]float64{}}
+		i = &instance{all: k, id: id, saved: map[types.UID]float64{}, left: map[types.UID]bool{}}
 		k.instances = append(k.instances, i)
 	}
 	rank, _ := protocol.Rank(c.worker.pod)

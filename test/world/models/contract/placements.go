@@ -89,6 +89,14 @@ func (s *Site) State(ctx context.Context) (string, error) {
 		if pod.Spec.NodeName != "" {
 			text = fmt.Sprintf("%s is on %d", pod.Name, slices.Index(s.Nodes, pod.Spec.NodeName))
 		}
+		if pod.DeletionTimestamp != nil {
+			text += ", is deleted"
+		}
+		for _, c := range pod.Status.Conditions {
+			if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
+				text += " for " + c.Reason
+			}
+		}
 		all = append(all, text)
 	}
 	slices.Sort(all)
@@ -162,13 +170,51 @@ func cordon(node int, cordoned bool) SiteAct {
 
 const taintKey = "test/contract"
 
-func taint(node int, tainted bool) SiteAct {
+// taint gives a node a taint, or removes it if the effect is "".
+func taint(node int, effect corev1.TaintEffect) SiteAct {
 	return change(node, func(s *corev1.NodeSpec) {
 		s.Taints = slices.DeleteFunc(s.Taints, func(t corev1.Taint) bool { return t.Key == taintKey })
-		if tainted {
-			s.Taints = append(s.Taints, corev1.Taint{Key: taintKey, Effect: corev1.TaintEffectNoSchedule})
+		if effect != "" {
+			s.Taints = append(s.Taints, corev1.Taint{Key: taintKey, Effect: effect})
 		}
 	})
+}
+
+// tolerant pins a pod to a node, whose taint it tolerates for some seconds; for ever if they are negative.
+func tolerant(node int, seconds int64) func(*Site, *corev1.PodSpec) {
+	return func(s *Site, spec *corev1.PodSpec) {
+		pinTo(spec, s.Nodes[node])
+		toleration := corev1.Toleration{Key: taintKey, Operator: corev1.TolerationOpExists}
+		if seconds >= 0 {
+			toleration.Effect, toleration.TolerationSeconds = corev1.TaintEffectNoExecute, &seconds
+		}
+		spec.Tolerations = []corev1.Toleration{toleration}
+	}
+}
+
+const hold = "test/hold"
+
+// held keeps the pod of an act after its deletion, until letGo.
+func held(act SiteAct, name string) SiteAct {
+	return func(ctx context.Context, s *Site) error {
+		if err := act(ctx, s); client.IgnoreAlreadyExists(err) != nil {
+			return err
+		}
+		return s.setFinalizers(ctx, name, hold)
+	}
+}
+
+func letGo(name string) SiteAct {
+	return func(ctx context.Context, s *Site) error { return s.setFinalizers(ctx, name) }
+}
+
+func (s *Site) setFinalizers(ctx context.Context, name string, finalizers ...string) error {
+	var pod corev1.Pod
+	if err := s.Client.Get(ctx, client.ObjectKey{Namespace: s.Namespace, Name: name}, &pod); err != nil {
+		return err
+	}
+	pod.Finalizers = finalizers
+	return s.Client.Update(ctx, &pod)
 }
 
 func then(want string, acts ...SiteAct) PlacementStep { return PlacementStep{Do: acts, Want: want} }
@@ -206,11 +252,17 @@ var Placements = []Placement{
 		then("a is on 0", cordon(0, false)),
 	}},
 	{Name: "a taint", Steps: []PlacementStep{
-		then("a is Unschedulable: "+elsewhere+", node(s) had untolerated taint(s); b is on 0", taint(0, true), pod("a", "1", pin(0)),
-			pod("b", "1", func(s *Site, spec *corev1.PodSpec) {
-				pinTo(spec, s.Nodes[0])
-				spec.Tolerations = []corev1.Toleration{{Key: taintKey, Operator: corev1.TolerationOpExists}}
-			})),
-		then("a is on 0; b is on 0", taint(0, false)),
+		then("a is Unschedulable: "+elsewhere+", node(s) had untolerated taint(s); b is on 0", taint(0, corev1.TaintEffectNoSchedule),
+			pod("a", "1", pin(0)), pod("b", "1", tolerant(0, -1))),
+		then("a is on 0; b is on 0", taint(0, "")),
+	}},
+	{Name: "a taint that ends pods", Steps: []PlacementStep{
+		then("a is on 0; b is on 0; c is on 0", held(pod("a", "1", pin(0)), "a"), held(pod("b", "1", tolerant(0, 3)), "b"), pod("c", "1", tolerant(0, -1))),
+		then("a is on 0, is deleted for DeletionByTaintManager; b is on 0, is deleted for DeletionByTaintManager; c is on 0", taint(0, corev1.TaintEffectNoExecute)),
+		then("c is on 0", letGo("a"), letGo("b"), taint(0, "")),
+	}},
+	{Name: "pods of a node that does not exist", Steps: []PlacementStep{
+		then("a is on -1, is deleted for DeletionByPodGC", held(pod("a", "1", func(_ *Site, spec *corev1.PodSpec) { spec.NodeName = "nowhere" }), "a")),
+		then("", letGo("a")),
 	}},
 }
