@@ -40,10 +40,22 @@ func (w *worker) confirm(ctx context.Context) {
 	}
 }
 
-// differs reports whether the API server has another status of the pod.
+// differs reports whether somebody else wrote what the kubelet says of the pod: its phase, or whether it is ready.
 func (w *worker) differs() bool {
-	status := w.status(w.pod)
-	return !equality.Semantic.DeepEqual(status, w.pod.Status)
+	has := &w.pod.Status
+	if w.isOld || w.reason != "" || len(has.ContainerStatuses) != len(w.main) || has.Phase != w.phase(has.Phase) {
+		return true
+	}
+	ready := !podEnded(w.pod)
+	for _, c := range w.containers() {
+		ready = ready && (c.isInit() || c.ready)
+	}
+	for i, c := range w.main {
+		if has.ContainerStatuses[i].Ready != c.ready {
+			return true
+		}
+	}
+	return ready != podReady(w.pod)
 }
 
 // writeStatus writes the status (pkg/kubelet/status/status_manager.go). The pod is read anew, and conditions of others stay.
