@@ -68,5 +68,6 @@ func (w *World) doDue() bool {
 	w.deeds = w.deeds[1:]
 	w.trace("* " + d.what)
 	d.do()
+	clear(w.naps) // a fault of a model changes no object
 	return true
 }

@@ -95,6 +95,7 @@ type World struct {
 // Run lets a world exist, in a bubble of the test.
 func Run(t *testing.T, o Options) *Result {
 	result := &Result{Options: o}
+	utilruntime.ErrorHandlers = nil // one of them sleeps until the time at which the process began, in real time
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(o, result)
 		w.exist()
