@@ -17,9 +17,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+	kueueapi "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
@@ -39,16 +43,26 @@ type play struct {
 	nodes    *NodeLifecycle
 	models   []Model
 	random   *rand.Rand
+	cluster  *Cluster
+	server   *apiserver.Server
 }
+
+// scheme has the kinds of Kubernetes and of Kueue.
+var scheme = func() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
+	utilruntime.Must(kueueapi.AddToScheme(scheme))
+	return scheme
+}()
 
 // inBubble runs a test in a bubble, in a cluster with some nodes of 8 CPUs.
 func inBubble(t *testing.T, seed uint64, nodes int, test func(p *play)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		random := rand.New(rand.NewPCG(seed, 1))
-		server := apiserver.New(random, apiserver.Options{})
+		server := apiserver.New(random, apiserver.Options{Scheme: scheme})
 		cluster := &Cluster{Client: server.Client(apiserver.Admin), Random: random, Changed: server.Changed}
-		p := &play{T: t, Client: cluster.Client, ctx: t.Context(), random: random, jobs: NewJobController(cluster), schedule: NewScheduler(cluster), kubelets: NewKubelets(cluster)}
+		p := &play{T: t, Client: cluster.Client, cluster: cluster, server: server, ctx: t.Context(), random: random, jobs: NewJobController(cluster), schedule: NewScheduler(cluster), kubelets: NewKubelets(cluster)}
 		p.nodes = NewNodeLifecycle(cluster, p.kubelets)
 		p.models = []Model{p.jobs, p.schedule, p.kubelets, p.nodes, apiserver.NewGarbageCollector(server)}
 		for i := range nodes {

@@ -48,13 +48,7 @@ func (s *Site) Steps(ctx context.Context, p Placement, await func(attempt func()
 				return fmt.Errorf("step %d: %w", i+1, err)
 			}
 		}
-		err := await(func() error {
-			state, err := s.State(ctx)
-			if err == nil && state != step.Want {
-				err = fmt.Errorf("the state is\n\t%s\nand not\n\t%s", state, step.Want)
-			}
-			return err
-		})
+		err := await(arrives(ctx, step.Want, s.State))
 		if err != nil {
 			return fmt.Errorf("step %d: %w", i+1, err)
 		}

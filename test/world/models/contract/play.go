@@ -55,18 +55,27 @@ func (p *Play) Steps(ctx context.Context, s Scenario, await func(attempt func() 
 				return fmt.Errorf("step %d: %w", i+1, err)
 			}
 		}
-		err := await(func() error {
-			state, err := p.State(ctx)
-			if err == nil && state != step.Want {
-				err = fmt.Errorf("the state is\n\t%s\nand not\n\t%s", state, step.Want)
-			}
-			return err
-		})
+		err := await(arrives(ctx, step.Want, p.State))
 		if err != nil {
 			return fmt.Errorf("step %d: %w", i+1, err)
 		}
 	}
 	return nil
+}
+
+// arrives returns an attempt that succeeds in a state. Its error has the states before.
+func arrives(ctx context.Context, want string, look func(context.Context) (string, error)) func() error {
+	var states []string
+	return func() error {
+		state, err := look(ctx)
+		if err != nil || state == want {
+			return err
+		}
+		if len(states) == 0 || states[len(states)-1] != state {
+			states = append(states, state)
+		}
+		return fmt.Errorf("the states were\n\t%s\nand never\n\t%s", strings.Join(states, "\n\t"), want)
+	}
 }
 
 // State says what the pods and the Job are like: for each pod its index, the failures that it was told of, and its
