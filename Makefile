@@ -44,6 +44,9 @@ REAL_FAULTS := ^TestMiniClusters$$/^(Again|Back|Away|Trouble|Halted|DNS|Killed)$
 FAULTS_FOR  ?= 10m
 FAULTS_SEED ?= 1
 
+# How many MiniClusters live in `make world`. SEED is the first seed.
+LIVES ?= 2000
+
 # The revision from which to upgrade: see `make e2e-upgrade`.
 UPGRADE_FROM ?=
 
@@ -245,6 +248,10 @@ deflake: kueue ## Run the tests ten times over, in random order: [TEST=] [TEST_A
 .PHONY: e2e-faults
 e2e-faults: control-plane ## Run many MiniClusters with faults, and kill the manager and remove nodes at random: [FAULTS_FOR=10m] [FAULTS_SEED=1]
 	FAULTS_FOR=$(FAULTS_FOR) FAULTS_SEED=$(FAULTS_SEED) go test -count=1 -timeout=120m -v -run='^TestKilledAtRandom$$' ./test/e2e
+
+.PHONY: world
+world: ## Run the manager in a cluster in memory and in virtual time, with every fault: [LIVES=2000] [SEED=1, the first one]
+	go test -count=1 -timeout=24h -v -run='^TestLives$$' ./test/world -lives=$(LIVES) -first=$(SEED)
 
 .PHONY: e2e-upgrade
 e2e-upgrade: control-plane ## Run MiniClusters under an older version, this one, and the older one again: [UPGRADE_FROM=the last tag]

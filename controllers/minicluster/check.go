@@ -290,13 +290,14 @@ type shapes struct {
 
 // shape is one such check. Others wait while it is made.
 type shape struct {
-	once   sync.Once
+	begun  atomic.Bool
+	done   chan struct{} // closed when it is made
 	at     time.Time
 	before int // failures in a row before this check
 	// binding is that of the checks before, too.
 	binding *atomic.Pointer[binding]
 
-	// The mutex of shapes guards these until once is done. until is how long the check is valid,
+	// The mutex of shapes guards these until done is closed. until is how long the check is valid,
 	// and name the MiniCluster for which it was made.
 	until  time.Time
 	name   string
@@ -313,15 +314,11 @@ func (s *shapes) check(mc *v1alpha2.MiniCluster, now, changed time.Time, dryRun 
 		return nil, err
 	}
 	one := s.of(sha256.Sum256(fmt.Appendf(nil, "%s %d %s", mc.Namespace, len(mc.Name), text)), now, changed)
-	one.once.Do(func() {
-		result, err := dryRun(one.before)
-		s.mutex.Lock()
-		defer s.mutex.Unlock()
-		one.name, one.result, one.err = mc.Name, result, err
-		if err == nil && !result.until.IsZero() {
-			one.until = result.until
-		}
-	})
+	if one.begun.Swap(true) {
+		<-one.done
+	} else {
+		s.make(one, mc.Name, dryRun)
+	}
 	if one.name != mc.Name && (one.err != nil || strings.Contains(one.result.Message+one.result.refused+one.result.unchecked, one.name)) {
 		return dryRun(one.before)
 	}
@@ -331,6 +328,24 @@ func (s *shapes) check(mc *v1alpha2.MiniCluster, now, changed time.Time, dryRun 
 	result := *one.result // a copy for this MiniCluster
 	result.binding = one.binding
 	return &result, nil
+}
+
+// errNotMade is what those find who waited for a check whose maker panicked.
+var errNotMade = errors.New("the check was not made")
+
+// make makes a check, for which others wait.
+func (s *shapes) make(one *shape, name string, dryRun func(before int) (*check, error)) {
+	defer close(one.done)
+	s.mutex.Lock()
+	one.name, one.err = name, errNotMade
+	s.mutex.Unlock()
+	result, err := dryRun(one.before)
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	one.result, one.err = result, err
+	if err == nil && !result.until.IsZero() {
+		one.until = result.until
+	}
 }
 
 // of returns the shape of a hash, and forgets shapes that expired long ago.
@@ -345,7 +360,7 @@ func (s *shapes) of(hash [sha256.Size]byte, now, changed time.Time) *shape {
 	if known != nil && now.Before(known.until) && known.at.After(changed) {
 		return known
 	}
-	fresh := &shape{at: now, until: now.Add(shapeInterval), binding: &atomic.Pointer[binding]{}}
+	fresh := &shape{at: now, until: now.Add(shapeInterval), done: make(chan struct{}), binding: &atomic.Pointer[binding]{}}
 	if known != nil {
 		fresh.binding = known.binding
 	}

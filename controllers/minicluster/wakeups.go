@@ -40,8 +40,9 @@ const (
 )
 
 // SetupWithManager registers the reconciler and its watches.
-func (r *Reconciler) SetupWithManager(mgr ctrl.Manager) error {
+func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
 	r.announcer, r.turns = newAnnouncer(mgr.GetClient(), r.Clock), newTurns()
+	context.AfterFunc(ctx, r.announcer.queue.ShutDown) // a manager that never leads does not start the announcer
 	if err := mgr.Add(r.announcer); err != nil {
 		return err
 	}

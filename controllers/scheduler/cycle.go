@@ -38,14 +38,15 @@ func (s *Scheduler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result,
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	for channel, names := range map[chan event.GenericEvent][]types.NamespacedName{
-		s.decided: news.decided, s.reported: news.reported, s.reserved: news.reserved, s.scaling.asked: news.asked,
-	} {
-		for _, name := range names {
+	for _, part := range []struct {
+		channel chan<- event.GenericEvent
+		names   []types.NamespacedName
+	}{{s.decided, news.decided}, {s.reported, news.reported}, {s.reserved, news.reserved}, {s.scaling.asked, news.asked}} {
+		for _, name := range part.names {
 			mc := &v1alpha2.MiniCluster{}
 			mc.Namespace, mc.Name = name.Namespace, name.Name
 			select {
-			case channel <- event.GenericEvent{Object: mc}:
+			case part.channel <- event.GenericEvent{Object: mc}:
 			case <-ctx.Done():
 				return ctrl.Result{}, ctx.Err()
 			}

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/flux-elastic/flux-elastic/dev/simulator/flux"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/idset"
 )
 
@@ -64,9 +65,9 @@ const (
 
 // Phases of the lead's pod.
 const (
-	PhaseInit    = "Init"    // its init container runs
-	PhaseWaiting = "Waiting" // the lead waits for the quorum
-	PhaseRunning = "Running" // the command runs
+	PhaseInit    = "Init"       // its init container runs
+	PhaseWaiting = flux.Waiting // the lead waits for the quorum
+	PhaseRunning = flux.Running // the command runs
 )
 
 // VanishAt is an annotation of a node: the time (RFC 3339) at which the node is deleted.
@@ -84,37 +85,22 @@ const (
 	defaultAfter   = time.Second
 )
 
-// play has the values of a lead's annotations.
-type play struct {
-	runtime  time.Duration
-	exitCode int32
-	busy     time.Duration
-	// checkpoint is how long writing a checkpoint takes.
-	checkpoint time.Duration
-	// fails is the phase in which the lead fails; "" if it does not fail.
-	fails      string
-	failsAfter time.Duration
-	lose       idset.Set
-	loseAfter  time.Duration
-	hangs      bool
-}
-
-// readPlay reads the annotations of a lead's pod. It fails if one of them is invalid.
-func readPlay(lead *corev1.Pod) (play, error) {
+// ReadPlay reads the annotations of a lead's pod. It fails if one of them is invalid.
+func ReadPlay(lead *corev1.Pod) (flux.Play, error) {
 	r := reader{pod: lead}
-	p := play{
-		runtime:    r.duration(Runtime, defaultRuntime),
-		exitCode:   r.number(ExitCode),
-		busy:       r.duration(Busy, 0),
-		checkpoint: r.duration(Checkpoint, 0),
-		fails:      r.phase(LeadFails),
-		failsAfter: r.duration(FailsAfter, defaultAfter),
-		lose:       r.ranks(LoseRanks),
-		loseAfter:  r.duration(LoseAfter, defaultAfter),
-		hangs:      r.truth(HangsOnLoss),
+	p := flux.Play{
+		Runtime:    r.duration(Runtime, defaultRuntime),
+		ExitCode:   r.number(ExitCode),
+		Busy:       r.duration(Busy, 0),
+		Checkpoint: r.duration(Checkpoint, 0),
+		Fails:      r.phase(LeadFails),
+		FailsAfter: r.duration(FailsAfter, defaultAfter),
+		Lose:       r.ranks(LoseRanks),
+		LoseAfter:  r.duration(LoseAfter, defaultAfter),
+		Hangs:      r.truth(HangsOnLoss),
 	}
 	if r.err != nil {
-		return play{}, r.err
+		return flux.Play{}, r.err
 	}
 	return p, nil
 }

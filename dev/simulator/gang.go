@@ -6,7 +6,6 @@ package simulator
 import (
 	"context"
 	"strconv"
-	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -37,24 +36,19 @@ func (s *simulator) playGang(ctx context.Context, job types.UID, size int, pods 
 			online = append(online, &pods[i])
 		}
 	}
-	now := s.clock.Now()
-	r := s.runOf(job, now)
-	over := !r.end.IsZero() && !now.Before(r.end)
-	switch {
-	case len(online) == 0:
+	if len(online) == 0 {
 		s.forget(job)
 		return ctrl.Result{}, nil
-	case over:
-		return ctrl.Result{}, s.endAll(ctx, online, 0)
-	case len(online) < size:
-		r.end = time.Time{}
-		return ctrl.Result{}, nil
-	case r.end.IsZero():
-		read := reader{pod: online[0]}
-		r.end = now.Add(read.duration(Runtime, defaultRuntime))
-		if read.err != nil {
-			ctrl.LoggerFrom(ctx).Error(read.err, "Playing the default")
-		}
 	}
-	return ctrl.Result{RequeueAfter: r.end.Sub(now)}, nil
+	read := reader{pod: online[0]}
+	runtime := read.duration(Runtime, defaultRuntime)
+	if read.err != nil {
+		ctrl.LoggerFrom(ctx).Error(read.err, "Playing the default")
+	}
+	now := s.clock.Now()
+	over, again := s.runOf(job, now).gang.Look(len(online), size, runtime, now)
+	if over {
+		return ctrl.Result{}, s.endAll(ctx, online, 0)
+	}
+	return ctrl.Result{RequeueAfter: again}, nil
 }

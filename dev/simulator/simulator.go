@@ -170,7 +170,7 @@ func (s *simulator) shutDown(ctx context.Context, lead *corev1.Pod, online []*co
 			return nil
 		}
 		settings, err := s.settings(ctx, lead)
-		if err != nil || settings.retries > 0 {
+		if err != nil || settings.Retries > 0 {
 			return client.IgnoreNotFound(err)
 		}
 	}

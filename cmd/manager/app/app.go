@@ -40,7 +40,7 @@ import (
 const leaseDuration = 20 * time.Second
 
 // Run runs a manager with the options in the cluster of a config until the context ends. A process may run several
-// managers, one after the other.
+// managers, one after the other. It logs to the logger of the context, if there is one.
 func Run(ctx context.Context, config *rest.Config, o *options.Options) error {
 	matcher, err := openMatcher(o)
 	if err != nil {
@@ -67,6 +67,7 @@ func Run(ctx context.Context, config *rest.Config, o *options.Options) error {
 	}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                  newScheme(),
+		Logger:                  ctrl.LoggerFrom(ctx),
 		Metrics:                 endpoint,
 		HealthProbeBindAddress:  o.HealthAddress,
 		PprofBindAddress:        o.PprofAddress,
@@ -79,8 +80,12 @@ func Run(ctx context.Context, config *rest.Config, o *options.Options) error {
 		LeaderElectionReleaseOnCancel: true,
 		LeaseDuration:                 new(leaseDuration),
 		Controller: ctrlconfig.Controller{
-			GroupKindConcurrency: map[string]int{"JobSet." + jobsetapi.GroupVersion.Group: o.Workers},
-			SkipNameValidation:   new(true), // the names were used by an earlier manager of this process
+			GroupKindConcurrency: map[string]int{
+				"JobSet." + jobsetapi.GroupVersion.Group:                o.Workers,
+				"MiniClusterQueue." + v1alpha2.GroupVersion.Group:       o.Workers,
+				"MiniClusterReservation." + v1alpha2.GroupVersion.Group: o.Workers,
+			},
+			SkipNameValidation: new(true), // the names were used by an earlier manager of this process
 		},
 		Cache: cacheOptions(),
 	})

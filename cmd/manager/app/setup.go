@@ -56,7 +56,7 @@ func setup(ctx context.Context, mgr ctrl.Manager, o *options.Options, matcher le
 		Binder: o.Binder, DefaultTTL: o.DefaultTTL, MaxBrokers: o.MaxBrokers,
 	}
 	queues.Linger = reconciler.BoundLate
-	if err := reconciler.SetupWithManager(mgr); err != nil {
+	if err := reconciler.SetupWithManager(ctx, mgr); err != nil {
 		return fmt.Errorf("setting up the MiniCluster controller: %w", err)
 	}
 	reports := &scheduler.QueueReconciler{Client: mgr.GetClient(), Scheduler: queues, Clock: clock.RealClock{}}

@@ -1,16 +1,12 @@
 // Copyright The flux-elastic Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package simulator
+package flux
 
 import (
-	"context"
 	"fmt"
 	"strconv"
 	"time"
-
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/internal/broker"
@@ -20,12 +16,17 @@ import (
 // alone is how much longer than the controller the lead waits for its quorum.
 const alone = 10 * time.Second
 
-// settings are the settings that the lead's script reads from its files.
-type settings struct {
-	sizing        elastic.Sizing
-	quorumTimeout time.Duration
-	retries       int
-	kind          kind
+// Settings are the settings that the lead's script reads from its files.
+type Settings struct {
+	Sizing        elastic.Sizing
+	QuorumTimeout time.Duration
+	// Retries is how often a lead that failed is started again.
+	Retries int
+	// Users is true if there is no command, and users work in the instance.
+	Users bool
+	// CompleteWorkers is true if a follower ends with its broker, instead of starting it again.
+	CompleteWorkers bool
+	kind            kind
 	// restarts is true if the command is run again with other brokers, and rescued if that also happens when it
 	// loses some.
 	restarts, rescued bool
@@ -40,34 +41,16 @@ const (
 	rigid     kind = iota // one MPI job: it fails when it loses a broker
 	batch                 // many jobs, on the remaining brokers of those on which it began
 	malleable             // many jobs, on all brokers that are online
+
 )
 
 // kinds are the kinds of the lead's modes. Other modes are rigid.
 var kinds = map[string]kind{"batch": batch, "launcher": malleable, "interactive": malleable}
 
-// settings reads the ConfigMap that is mounted in the lead's pod.
-func (s *simulator) settings(ctx context.Context, lead *corev1.Pod) (*settings, error) {
-	for _, volume := range lead.Spec.Volumes {
-		if volume.Projected == nil {
-			continue
-		}
-		for _, source := range volume.Projected.Sources {
-			if source.ConfigMap == nil {
-				continue
-			}
-			var files corev1.ConfigMap
-			name := types.NamespacedName{Namespace: lead.Namespace, Name: source.ConfigMap.Name}
-			if err := s.live.Get(ctx, name, &files); err != nil {
-				return nil, fmt.Errorf("reading the files of pod %s: %w", lead.Name, err)
-			}
-			_, asks := files.Data["checkpoint-command.sh"]
-			return parseSettings(broker.ParseSettings(files.Data), asks)
-		}
-	}
-	return nil, fmt.Errorf("pod %s has no files", lead.Name)
-}
-
-func parseSettings(values map[string]string, asks bool) (*settings, error) {
+// ReadSettings reads the settings from the files of an attempt (broker.Files).
+func ReadSettings(files map[string]string) (*Settings, error) {
+	values := broker.ParseSettings(files)
+	_, asks := files["checkpoint-command.sh"]
 	numbers := map[string]int{}
 	for _, name := range []string{"SIZE", "MIN_SIZE", "OPERAND", "TASKS_AT_SIZE", "MULTIPLE_OF", "QUORUM_TIMEOUT", "BACKOFF_LIMIT"} {
 		n, err := strconv.Atoi(values[name])
@@ -76,14 +59,17 @@ func parseSettings(values map[string]string, asks bool) (*settings, error) {
 		}
 		numbers[name] = n
 	}
-	return &settings{
-		quorumTimeout: time.Duration(numbers["QUORUM_TIMEOUT"]) * time.Second,
-		retries:       numbers["BACKOFF_LIMIT"],
-		kind:          kinds[values["MODE"]],
-		restarts:      values["RESIZE"] == string(v1alpha2.ResizeRestart),
-		rescued:       values["ON_LOSS"] == string(v1alpha2.LossRecreate),
-		asks:          values["CHECKPOINT_SIGNAL"] != "" || asks,
-		sizing: elastic.Sizing{
+	return &Settings{
+		QuorumTimeout: time.Duration(numbers["QUORUM_TIMEOUT"]) * time.Second,
+		Retries:       numbers["BACKOFF_LIMIT"],
+		Users:         values["MODE"] == "interactive",
+
+		CompleteWorkers: values["COMPLETE_WORKERS"] == "true",
+		kind:            kinds[values["MODE"]],
+		restarts:        values["RESIZE"] == string(v1alpha2.ResizeRestart),
+		rescued:         values["ON_LOSS"] == string(v1alpha2.LossRecreate),
+		asks:            values["CHECKPOINT_SIGNAL"] != "" || asks,
+		Sizing: elastic.Sizing{
 			Min: numbers["MIN_SIZE"], Size: numbers["SIZE"],
 			Operator: elastic.Operator(values["OPERATOR"]), Operand: numbers["OPERAND"],
 			Tasks: elastic.Tasks{
@@ -95,10 +81,10 @@ func parseSettings(values map[string]string, asks bool) (*settings, error) {
 }
 
 // stretch returns how long the command runs on a number of nodes.
-func (s *settings) stretch(runtime time.Duration, nodes int) time.Duration {
-	full, got := s.sizing.Tasks.AtSize, s.sizing.TasksAt(nodes)
+func (s *Settings) stretch(runtime time.Duration, nodes int) time.Duration {
+	full, got := s.Sizing.Tasks.AtSize, s.Sizing.TasksAt(nodes)
 	if full == 0 {
-		full, got = s.sizing.Size, nodes
+		full, got = s.Sizing.Size, nodes
 	}
 	return time.Duration(float64(runtime) * float64(full) / float64(got))
 }

@@ -1,0 +1,180 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/test/world/apiserver"
+)
+
+// checks are what may never be, and what has to be known to tell.
+type checks struct {
+	world     *World
+	violation error
+	seen      int // entries of the log
+	// facts are what is known of each MiniCluster.
+	facts map[types.UID]*facts
+	// events are the names of all events that were created.
+	events map[types.NamespacedName]int
+	// excused are the MiniClusters whose pods somebody removed by force, until when: the processes go on for a while.
+	excused map[types.UID]time.Time
+	// quiet counts writes and passes since a time at which nothing is left to be done.
+	writes, passes map[string]int
+	// busySince is when time last passed, and idle counts the steps since then.
+	busySince time.Time
+	idle      int
+	processes processes
+}
+
+// facts are what is known of a MiniCluster.
+type facts struct {
+	name types.NamespacedName
+	last *v1alpha2.MiniCluster
+	gone bool
+	// decisions are those that a status recorded, by the names of their events.
+	decisions map[string]v1alpha2.Decision
+}
+
+func newChecks(w *World) *checks {
+	return &checks{
+		world: w, facts: map[types.UID]*facts{}, events: map[types.NamespacedName]int{}, excused: map[types.UID]time.Time{},
+		writes: map[string]int{}, passes: map[string]int{}, processes: newProcesses(),
+	}
+}
+
+// violate records the first violation.
+func (c *checks) violate(format string, args ...any) {
+	if c.violation == nil {
+		c.violation = fmt.Errorf(format, args...)
+		c.world.trace("! " + c.violation.Error())
+	}
+}
+
+// mostIdle is how many things may happen without any time passing. More are a livelock.
+const mostIdle = 20000
+
+// check looks at what has changed since the last step.
+func (c *checks) check() {
+	for _, entry := range c.world.server.Log(c.seen) {
+		c.seen++
+		c.entry(&entry)
+	}
+	c.checkProcesses()
+	if now := time.Now(); now.After(c.busySince.Add(time.Second)) {
+		c.busySince, c.idle = now, 0
+	}
+	if c.idle++; c.idle > mostIdle {
+		c.violate("%d steps within a second: a livelock", mostIdle)
+	}
+}
+
+func (c *checks) entry(entry *apiserver.Entry) {
+	if strings.HasPrefix(entry.User, managerUser) && entry.Kind != "Lease" {
+		c.writes[entry.Verb+" "+entry.Kind+" "+entry.Key.String()]++
+	}
+	switch after := entry.After.(type) {
+	case *v1alpha2.MiniCluster:
+		c.miniCluster(after)
+	case *corev1.Pod:
+		if before, ok := entry.Before.(*corev1.Pod); !ok || before.Spec.NodeName != after.Spec.NodeName {
+			c.checkRoom(after)
+		}
+	case *eventsv1.Event:
+		if entry.Before == nil {
+			c.events[entry.Key]++
+		}
+	case nil:
+		if before, ok := entry.Before.(*v1alpha2.MiniCluster); ok {
+			c.factsOf(before).gone = true
+		}
+	}
+}
+
+func (c *checks) factsOf(mc *v1alpha2.MiniCluster) *facts {
+	f := c.facts[mc.UID]
+	if f == nil {
+		f = &facts{name: types.NamespacedName{Namespace: mc.Namespace, Name: mc.Name}, decisions: map[string]v1alpha2.Decision{}}
+		c.facts[mc.UID] = f
+	}
+	return f
+}
+
+// miniCluster checks a state of a MiniCluster.
+func (c *checks) miniCluster(mc *v1alpha2.MiniCluster) {
+	f := c.factsOf(mc)
+	decisions := slices.Clone(mc.Status.PendingEvents)
+	if mc.Status.LastDecision != nil {
+		decisions = append(decisions, *mc.Status.LastDecision)
+	}
+	for _, d := range decisions {
+		f.decisions[fmt.Sprintf("%s.%x", mc.Name, d.Time.UnixNano())] = d
+	}
+	if f.last != nil && outcomeOf(f.last) != "" && outcomeOf(mc) != outcomeOf(f.last) {
+		c.violate("%s had ended with %s, and now has %q", f.name, outcomeOf(f.last), outcomeOf(mc))
+	}
+	f.last = mc
+	if outcomeOf(mc) != "" {
+		c.checkOutcome(mc)
+	}
+}
+
+// outcomeOf is the reason for which a MiniCluster has finished; "" if it has not.
+func outcomeOf(mc *v1alpha2.MiniCluster) string {
+	if condition := conditionOf(mc, v1alpha2.ConditionFinished); condition.Status == metav1.ConditionTrue {
+		return condition.Reason
+	}
+	return ""
+}
+
+func conditionOf(mc *v1alpha2.MiniCluster, kind string) metav1.Condition {
+	for _, condition := range mc.Status.Conditions {
+		if condition.Type == kind {
+			return condition
+		}
+	}
+	return metav1.Condition{}
+}
+
+// excuse notes that somebody removes a pod of a MiniCluster by force.
+func (c *checks) excuse(pod *corev1.Pod) {
+	c.excused[types.UID(pod.Labels[v1alpha2.UIDLabel])] = time.Now().Add(2 * time.Minute)
+}
+
+// checkEvents checks that each decision has one event. Called when all have been sent.
+func (c *checks) checkEvents() {
+	for _, uid := range c.uids() {
+		f := c.facts[uid]
+		for _, name := range sortedKeys(f.decisions) {
+			n := c.events[types.NamespacedName{Namespace: f.name.Namespace, Name: name}]
+			if n > 1 || n == 0 && !f.gone {
+				c.violate("the decision %s of %s (%s) has %d events", f.decisions[name].Reason, f.name, f.decisions[name].Message, n)
+			}
+		}
+	}
+}
+
+// uids are the MiniClusters in the order of their names.
+func (c *checks) uids() []types.UID {
+	uids := make([]types.UID, 0, len(c.facts))
+	for uid := range c.facts {
+		uids = append(uids, uid)
+	}
+	slices.SortFunc(uids, func(a, b types.UID) int {
+		if d := strings.Compare(c.facts[a].name.String(), c.facts[b].name.String()); d != 0 {
+			return d
+		}
+		return strings.Compare(string(a), string(b))
+	})
+	return uids
+}

@@ -1,0 +1,191 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+)
+
+// requestFault befalls one request of a manager.
+type requestFault struct {
+	what    string
+	verdict verdict
+	kills   bool
+}
+
+// requestFaults are what may befall a request. Kills befall writes alone.
+var requestFaults = []requestFault{
+	{" -> killed before", die, true},
+	{" -> killed after", swallow, true},
+	{" -> killed before", die, true},
+	{" -> killed after", swallow, true},
+	{" -> refused", refuse, false},
+	{" -> no answer", swallow, false},
+	{" -> error", fail, false},
+	{" -> busy", busy, false},
+}
+
+// fault is a kind of fault.
+type fault struct {
+	name   string
+	chance int // of a hundred
+	plan   func(w *World, r *rand.Rand, at time.Time) part
+}
+
+var faults = []fault{
+	{"request", 45, (*World).planRequestFault},
+	{"stale", 15, (*World).planStale},
+	{"expire", 5, (*World).planExpire},
+	{"halt", 5, (*World).planHalt},
+	{"remove", 20, (*World).planRemoval},
+	{"node", 20, (*World).planNodeFault},
+	{"queue", 5, (*World).planQueue},
+	{"model", 5, (*World).planPause},
+}
+
+// planFaults makes up the faults of the world: some for each life.
+func (w *World) planFaults() {
+	for i := range w.MiniClusters {
+		r := rand.New(rand.NewPCG(w.Seed, uint64(1_000_000+i)))
+		for _, f := range faults {
+			if r.IntN(100) >= f.chance {
+				continue
+			}
+			at := w.began.Add(time.Duration(r.Int64N(int64(w.busy + w.busy/4))))
+			p := f.plan(w, r, at)
+			p.name = "fault: " + p.name
+			w.plan(p)
+		}
+	}
+}
+
+// planRequestFault befalls one of the requests, which are counted.
+func (w *World) planRequestFault(r *rand.Rand, _ time.Time) part {
+	f := requestFaults[r.IntN(len(requestFaults))]
+	if !f.kills && r.IntN(3) == 0 {
+		n := r.IntN(w.MiniClusters * 20)
+		return part{name: fmt.Sprintf("read %d%s", n, f.what), begin: func() { w.atRead[n] = f }}
+	}
+	n := r.IntN(w.MiniClusters * 30)
+	return part{name: fmt.Sprintf("write %d%s", n, f.what), begin: func() { w.atWrite[n] = f }}
+}
+
+// faultOf is what befalls a request, and what the trace says of it. Writes of the lease do not count.
+func (w *World) faultOf(waiter *waiter) (verdict, string) {
+	var f requestFault
+	switch {
+	case strings.Contains(waiter.what, "/leases/"):
+		w.renewed = waiter.manager
+	case waiter.write:
+		w.result.Writes++
+		f = w.atWrite[w.result.Writes]
+	default:
+		w.reads++
+		f = w.atRead[w.reads]
+	}
+	if f.what == "" {
+		return goOn, ""
+	}
+	w.result.Faults++
+	if f.kills {
+		manager := w.managers[waiter.manager]
+		w.later(0, "kill "+waiter.manager, func() { w.kill(manager) })
+	}
+	return f.verdict, f.what
+}
+
+// planStale holds the events of one kind back for a while.
+func (w *World) planStale(r *rand.Rand, at time.Time) part {
+	kinds := []string{"Pod", "MiniCluster", "JobSet", "Job", "Node"}
+	kind, lasts := kinds[r.IntN(len(kinds))], time.Duration(1+r.IntN(20))*time.Second
+	what := fmt.Sprintf("no events of kind %s for %s", kind, lasts)
+	return part{name: what, deeds: []deed{{at, what, func() {
+		for name := range w.managers {
+			w.staleUntil[name+" "+kind] = time.Now().Add(lasts)
+		}
+	}}}}
+}
+
+// planExpire ends a watch: it has to list again.
+func (w *World) planExpire(r *rand.Rand, at time.Time) part {
+	n, expire := r.IntN(1000), r.IntN(2) == 0
+	what := fmt.Sprintf("watch %d ends, and has expired: %v", n, expire)
+	return part{name: what, deeds: []deed{{at, what, func() {
+		streams := w.server.Streams()
+		if len(streams) == 0 {
+			return
+		}
+		stream := streams[n%len(streams)]
+		w.trace("  " + w.nameOf(stream))
+		if expire {
+			stream.Expire()
+		} else {
+			_ = stream.Close()
+		}
+	}}}}
+}
+
+// planHalt halts the machine of a manager that leads for longer than its lease.
+func (w *World) planHalt(r *rand.Rand, at time.Time) part {
+	lasts := time.Duration(5+r.IntN(60)) * time.Second
+	what := fmt.Sprintf("halt a manager for %s", lasts)
+	return part{name: what, deeds: []deed{{at, what, func() {
+		if m := w.leader(); m != nil {
+			w.halt(m, lasts)
+		}
+	}}}}
+}
+
+// planRemoval deletes one object by hand.
+func (w *World) planRemoval(r *rand.Rand, at time.Time) part {
+	kinds := removals()
+	i, n, how := r.IntN(len(kinds)), r.IntN(1000), propagations[r.IntN(len(propagations))]
+	what := fmt.Sprintf("delete %T %d with %s", kinds[i], n, how)
+	return part{name: what, deeds: []deed{{at, what, func() { w.remove(kinds[i], n, how, r.IntN(3) == 0) }}}}
+}
+
+// removals are the kinds of which objects are deleted by hand.
+func removals() []client.ObjectList {
+	return []client.ObjectList{
+		&corev1.PodList{}, &corev1.PodList{}, &corev1.PodList{}, &batchv1.JobList{}, &jobsetapi.JobSetList{}, &corev1.ConfigMapList{}, &corev1.SecretList{},
+		&corev1.ServiceList{},
+	}
+}
+
+// remove deletes the n-th object of a kind that belongs to a MiniCluster.
+func (w *World) remove(list client.ObjectList, n int, how metav1.DeletionPropagation, atOnce bool) {
+	label, err := labels.NewRequirement(v1alpha2.MiniClusterLabel, selection.Exists, nil)
+	if err != nil {
+		panic(err)
+	}
+	objects := w.objects(list, client.MatchingLabelsSelector{Selector: labels.NewSelector().Add(*label)})
+	if len(objects) == 0 {
+		return
+	}
+	object := objects[n%len(objects)]
+	w.trace("  " + object.GetNamespace() + "/" + object.GetName())
+	options := []client.DeleteOption{client.PropagationPolicy(how)}
+	if pod, ok := object.(*corev1.Pod); ok {
+		w.excuse(pod)
+		if atOnce {
+			options = append(options, client.GracePeriodSeconds(0))
+		}
+	}
+	if err := w.user.Delete(w.ctx, object, options...); client.IgnoreNotFound(err) != nil {
+		w.refused(object.GetName(), err)
+	}
+}

@@ -1,0 +1,139 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/test/world/models"
+)
+
+// processes is what was seen of the processes on the nodes.
+type processes struct {
+	// open are the runs of commands that had not ended, and seen the processes that were looked at.
+	open []*models.Process
+	seen int
+	// running are the runs of commands that run now, by MiniCluster.
+	running map[types.UID]*models.Process
+	// ended are the last runs that ended and were reported, by MiniCluster.
+	ended map[types.UID][]*models.Process
+}
+
+func newProcesses() processes {
+	return processes{running: map[types.UID]*models.Process{}, ended: map[types.UID][]*models.Process{}}
+}
+
+// checkProcesses checks that one process of a command runs at most, and none after one that has ended with 0.
+func (c *checks) checkProcesses() {
+	p := &c.processes
+	for i := 0; i < len(p.open); {
+		if process := p.open[i]; !process.Runs() {
+			p.open = append(p.open[:i], p.open[i+1:]...)
+			if p.running[process.MiniCluster] == process {
+				delete(p.running, process.MiniCluster)
+			}
+			p.ended[process.MiniCluster] = append(p.ended[process.MiniCluster], process)
+			continue
+		}
+		i++
+	}
+	all := c.world.kubelets.Processes()
+	for ; p.seen < len(all); p.seen++ {
+		if process := all[p.seen]; process.Command {
+			c.began(process)
+		}
+	}
+}
+
+// began checks a run of a command that begins.
+func (c *checks) began(process *models.Process) {
+	p := &c.processes
+	if other := p.running[process.MiniCluster]; other != nil && other.Runs() && !c.isExcused(other, process) {
+		c.violate("the command of %s runs in pod %s on %s while it runs in pod %s on %s",
+			c.nameOf(process.MiniCluster), process.PodName, process.Node, other.PodName, other.Node)
+	}
+	for _, before := range p.ended[process.MiniCluster] {
+		if before.Code == 0 && !c.isExcused(before, process) {
+			c.violate("the command of %s runs again in pod %s, but it ended with 0 in pod %s", c.nameOf(process.MiniCluster), process.PodName, before.PodName)
+		}
+	}
+	if process.Runs() {
+		p.running[process.MiniCluster] = process
+		p.open = append(p.open, process)
+	} else {
+		p.ended[process.MiniCluster] = append(p.ended[process.MiniCluster], process)
+	}
+}
+
+// isExcused reports whether the API server could not know of a process when another began: its node was cut off, or
+// somebody had removed its pod by force.
+func (c *checks) isExcused(other, process *models.Process) bool {
+	at := other.Ended
+	if other.Runs() {
+		at = time.Now()
+	}
+	return c.world.wasUnknown(other.Node, at) || time.Now().Before(c.excused[process.MiniCluster])
+}
+
+func (c *checks) nameOf(uid types.UID) types.NamespacedName {
+	if f := c.facts[uid]; f != nil {
+		return f.name
+	}
+	return types.NamespacedName{Name: string(uid)}
+}
+
+// checkOutcome checks that the outcome of a MiniCluster is that of its command.
+func (c *checks) checkOutcome(mc *v1alpha2.MiniCluster) {
+	c.checkProcesses()
+	var codes []int32
+	for _, process := range c.processes.ended[mc.UID] {
+		codes = append(codes, process.Code)
+	}
+	last := int32(-1)
+	if len(codes) > 0 {
+		last = codes[len(codes)-1]
+	}
+	name, outcome := c.nameOf(mc.UID), outcomeOf(mc)
+	switch {
+	case outcome == v1alpha2.ReasonSucceeded && mc.Spec.Interactive:
+	case outcome == v1alpha2.ReasonSucceeded && last != 0:
+		c.violate("%s has Succeeded, but its command ended with %v", name, codes)
+	case outcome == v1alpha2.ReasonSucceeded:
+	case c.processes.running[mc.UID] == nil && last == 0 && !c.isUnknown(mc.UID):
+		c.violate("%s is %s, but its command ended with %v", name, outcome, codes)
+	case outcome == v1alpha2.ReasonCommandFailed && mc.Status.ExitCode != nil && *mc.Status.ExitCode == 0:
+		c.violate("%s is CommandFailed with exit code 0", name)
+	}
+}
+
+// isUnknown reports whether nobody could know how the last run ended.
+func (c *checks) isUnknown(uid types.UID) bool {
+	ended := c.processes.ended[uid]
+	last := ended[len(ended)-1]
+	return c.world.wasUnknown(last.Node, last.Ended) || time.Now().Before(c.excused[uid])
+}
+
+// checkRoom checks that the pods that are bound to a node fit on it, except those that its kubelet refused or that have
+// ended.
+func (c *checks) checkRoom(pod *corev1.Pod) {
+	if pod.Spec.NodeName == "" {
+		return
+	}
+	sum := int64(0)
+	for _, object := range c.world.objects(&corev1.PodList{}) {
+		other := object.(*corev1.Pod)
+		if other.Spec.NodeName == pod.Spec.NodeName && other.Status.Phase != corev1.PodSucceeded && other.Status.Phase != corev1.PodFailed {
+			for i := range other.Spec.Containers {
+				sum += other.Spec.Containers[i].Resources.Requests.Cpu().Value()
+			}
+		}
+	}
+	if sum > nodeCPUs {
+		c.violate("the pods on %s want %d CPUs since %s is there", pod.Spec.NodeName, sum, pod.Name)
+	}
+}

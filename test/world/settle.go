@@ -1,0 +1,168 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+)
+
+const (
+	// bound is how long the lives may last once nothing goes wrong any more.
+	bound = 3 * time.Hour
+	// goesWithin is how long objects may stay after their MiniCluster was deleted.
+	goesWithin = 30 * time.Minute
+	// lookEvery is how often that is looked at, and quietFor how long nothing may be written once there is nothing to do.
+	lookEvery = 20 * time.Second
+	quietFor  = 5 * time.Minute
+)
+
+// settle waits until all lives have ended, or wait for what does not come and say so.
+func (w *World) settle() {
+	w.trace("* the end of faults")
+	w.until(bound, func() error {
+		for _, l := range w.lives {
+			if err := w.settled(l); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	w.beQuiet()
+	w.checkEvents()
+}
+
+// until lets the world go on until a condition holds. What does not hold in time is a violation.
+func (w *World) until(within time.Duration, holds func() error) {
+	end := time.Now().Add(within)
+	for w.violation == nil {
+		err := holds()
+		if err == nil && len(w.deeds) == 0 {
+			return
+		}
+		if time.Now().After(end) {
+			w.violate("after %s: %w", within, err)
+			return
+		}
+		w.run(time.Now().Add(lookEvery))
+	}
+}
+
+// settled returns an error that says what a life still waits for.
+func (w *World) settled(l *life) error {
+	mc := &v1alpha2.MiniCluster{}
+	err := w.user.Get(w.ctx, client.ObjectKey{Namespace: l.namespace, Name: l.name}, mc)
+	if client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	accepted, admitted, ready := conditionOf(mc, v1alpha2.ConditionAccepted), conditionOf(mc, v1alpha2.ConditionAdmitted), conditionOf(mc, v1alpha2.ConditionReady)
+	switch {
+	case err != nil: // it is gone
+	case outcomeOf(mc) != "" && mc.Spec.TTLSecondsAfterFinished != nil:
+		return fmt.Errorf("%s has ended, and is to be deleted", l.name)
+	case outcomeOf(mc) != "" && mc.DeletionTimestamp == nil && mc.Status.Nodes == 0:
+		return w.hasTidied(l)
+	case accepted.Status == metav1.ConditionFalse && accepted.Message != "" && mc.Status.Nodes == 0:
+	case admitted.Reason == v1alpha2.ReasonNeverFits && admitted.Message != "" && mc.Status.Nodes == 0 && !w.fits(mc):
+	default:
+		return fmt.Errorf("%s/%s is %s with %d nodes: %s", l.namespace, l.name, ready.Reason, mc.Status.Nodes, ready.Message)
+	}
+	return nil
+}
+
+// fits reports whether the empty cluster has room for a MiniCluster.
+func (w *World) fits(mc *v1alpha2.MiniCluster) bool {
+	mc = mc.DeepCopy()
+	mc.Default()
+	cpus := mc.Spec.Containers[0].Resources.Limits.Cpu().Value()
+	return int(mc.Spec.MinSize) <= w.nodes*int(nodeCPUs/max(cpus, 1))
+}
+
+// hasTidied checks that a MiniCluster that has ended has no pod that runs.
+func (w *World) hasTidied(l *life) error {
+	for _, object := range w.objects(&corev1.PodList{}, client.InNamespace(l.namespace), client.MatchingLabels{v1alpha2.MiniClusterLabel: l.name}) {
+		pod := object.(*corev1.Pod)
+		if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+			return fmt.Errorf("%s has ended, and its pod %s is %s", l.name, pod.Name, pod.Status.Phase)
+		}
+	}
+	return nil
+}
+
+// beQuiet checks that nothing is written while there is nothing to do, except statuses of queues and leases.
+func (w *World) beQuiet() {
+	if w.violation != nil {
+		return
+	}
+	w.trace("* nothing is to be done")
+	clear(w.writes)
+	clear(w.passes)
+	w.run(time.Now().Add(quietFor))
+	for _, what := range sortedKeys(w.writes) {
+		if n := w.writes[what]; n > quietWrites(what) {
+			w.violate("%d times %s while there is nothing to do", n, what)
+		}
+	}
+	for _, what := range sortedKeys(w.passes) {
+		if n := w.passes[what]; n > 30 {
+			w.violate("%d times %s while there is nothing to do", n, what)
+		}
+	}
+}
+
+// clear deletes all MiniClusters, and checks that nothing is left.
+func (w *World) clear() {
+	if w.violation != nil {
+		return
+	}
+	w.trace("* delete all")
+	for _, object := range w.objects(&v1alpha2.MiniClusterList{}) {
+		if err := w.user.Delete(w.ctx, object, client.PropagationPolicy(metav1.DeletePropagationBackground)); client.IgnoreNotFound(err) != nil {
+			panic(err)
+		}
+	}
+	w.until(goesWithin, func() error {
+		for _, list := range leftovers() {
+			for _, object := range w.objects(list) {
+				if inNamespaces(object) {
+					return fmt.Errorf("%T %s/%s is left", object, object.GetNamespace(), object.GetName())
+				}
+			}
+		}
+		return nil
+	})
+	w.beQuiet()
+}
+
+// leftovers are the kinds of which no object may be left.
+func leftovers() []client.ObjectList {
+	return []client.ObjectList{
+		&v1alpha2.MiniClusterList{}, &jobsetapi.JobSetList{}, &batchv1.JobList{}, &corev1.PodList{}, &corev1.ConfigMapList{}, &corev1.SecretList{},
+		&corev1.ServiceList{}, &discoveryv1.EndpointSliceList{}, &corev1.PodTemplateList{},
+	}
+}
+
+// inNamespaces reports whether an object is in a namespace of MiniClusters, and was not there before them.
+func inNamespaces(object client.Object) bool {
+	return slices.Contains(namespaces, object.GetNamespace()) && object.GetName() != "kube-root-ca.crt"
+}
+
+// quietWrites is how often something may be written within quietFor although there is nothing to do.
+func quietWrites(what string) int {
+	if strings.Contains(what, " MiniClusterQueue ") {
+		return int(quietFor/time.Minute) + 1
+	}
+	return 0
+}
