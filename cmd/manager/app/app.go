@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/go-logr/logr"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -23,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlconfig "sigs.k8s.io/controller-runtime/pkg/config"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 	kueueapi "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 
@@ -65,9 +67,21 @@ func Run(ctx context.Context, config *rest.Config, o *options.Options) error {
 			return err
 		}
 	}
-	mgr, err := ctrl.NewManager(config, ctrl.Options{
+	mgr, err := ctrl.NewManager(config, managerOptions(o, endpoint, ctrl.LoggerFrom(ctx)))
+	if err != nil {
+		return fmt.Errorf("making the manager: %w", err)
+	}
+	if err := setup(ctx, mgr, o, matcher); err != nil {
+		return err
+	}
+	return mgr.Start(ctx)
+}
+
+// managerOptions are those of a manager that serves its metrics at an endpoint.
+func managerOptions(o *options.Options, endpoint metricsserver.Options, log logr.Logger) ctrl.Options {
+	return ctrl.Options{
 		Scheme:                  newScheme(),
-		Logger:                  ctrl.LoggerFrom(ctx),
+		Logger:                  log,
 		Metrics:                 endpoint,
 		HealthProbeBindAddress:  o.HealthAddress,
 		PprofBindAddress:        o.PprofAddress,
@@ -88,14 +102,7 @@ func Run(ctx context.Context, config *rest.Config, o *options.Options) error {
 			SkipNameValidation: new(true), // the names were used by an earlier manager of this process
 		},
 		Cache: cacheOptions(),
-	})
-	if err != nil {
-		return fmt.Errorf("making the manager: %w", err)
 	}
-	if err := setup(ctx, mgr, o, matcher); err != nil {
-		return err
-	}
-	return mgr.Start(ctx)
 }
 
 // cacheOptions are of the cache of all controllers. Pods, JobSets and Jobs of others are not in it.
