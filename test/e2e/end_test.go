@@ -101,31 +101,6 @@ func (s *site) patchQueue(patch string) {
 	})
 }
 
-// A MiniCluster that is done stays for its ttlSecondsAfterFinished, and then goes with all that it
-// has. The test sets the time once only the lead's pod is left, and everything was seen.
-func TestTTL(t *testing.T) {
-	t.Parallel()
-	for name, code := range map[string]int32{"succeeded": 0, "failed": 3} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newSite(t, 2)
-			mc := s.create(s.miniCluster("stays").Size(2).PodAnnotation(simulator.ExitCode, fmt.Sprint(code)))
-			s.awaitState(mc, v1alpha2.StateSucceeded, v1alpha2.StateFailed)
-			if got := s.awaitOnlyLead(mc); got != code {
-				t.Errorf("the lead's pod ended with %d", got)
-			}
-			ended := s.get(mc).Status.CompletionTime
-			ttl := machineClock.Since(ended.Time).Truncate(time.Second) + 5*time.Second
-			s.patch(mc, `{"spec":{"ttlSecondsAfterFinished":%d}}`, ttl/time.Second)
-			s.awaitGone(mc)
-			if stayed := machineClock.Since(ended.Time); stayed < ttl {
-				t.Errorf("it was gone after %s", stayed)
-			}
-			eventually(t, s.shared.NothingLeft)
-		})
-	}
-}
-
 // Followers end before the lead's pod does. This is no loss: no status counts fewer brokers.
 func TestFollowersEndFirst(t *testing.T) {
 	t.Parallel()
