@@ -7,12 +7,10 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
@@ -21,9 +19,6 @@ import (
 	"github.com/flux-elastic/flux-elastic/dev/simulator"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
 )
-
-// machineClock is the one that the cluster has, too.
-var machineClock clock.RealClock
 
 // A command that runs too long is ended, and leaves its log.
 func TestDeadlineKeepsTheLog(t *testing.T) {
@@ -191,21 +186,4 @@ func TestLeadFails(t *testing.T) {
 			s.awaitSuccess(s.create(s.miniCluster("next").Size(3)))
 		})
 	}
-}
-
-// The end of many pods frees all of their nodes.
-func TestLargeEnd(t *testing.T) {
-	t.Parallel()
-	const size = 24
-	s := newSite(t, size)
-	mc := s.create(s.miniCluster("large").Size(size))
-	s.awaitState(mc, v1alpha2.StateSucceeded)
-	s.await(mc, "on no node", func(mc *v1alpha2.MiniCluster) bool { return mc.Status.Nodes == 0 && occupied(unended(s.pods(mc))) == 0 })
-	t.Logf("%d nodes were free %s after the end", size, machineClock.Since(mc.Status.CompletionTime.Time).Round(time.Second))
-	if code := s.awaitOnlyLead(mc); code != 0 {
-		t.Errorf("the lead's pod ended with %d", code)
-	}
-	t.Logf("its followers were gone %s after the end", machineClock.Since(mc.Status.CompletionTime.Time).Round(time.Second))
-	s.awaitSuccess(s.create(s.miniCluster("next").Size(size)))
-	s.awaitDecisions(mc, map[string]int{"Admitted": 1, "Started": 1, "Succeeded": 1})
 }
