@@ -147,7 +147,14 @@ release-images: ## Make the manager's image and kubectl-minicluster in dist, wit
 	go -C hack/release run . plugin --version=$(VERSION) --platforms=linux/amd64,linux/arm64,darwin/amd64,darwin/arm64
 
 .PHONY: test
-test: unit $(if $(filter ./...,$(TEST)),e2e-sim) ## Run the tests; the first run builds the control plane (some minutes): [TEST=./...] [TEST_ARGS=]
+test: control-plane ## Run the tests; the first run builds the control plane (some minutes): [TEST=./...] [TEST_ARGS=]
+ifneq ($(TEST),./...)
+	@$(MAKE) --no-print-directory unit
+else ifneq ($(TEST_ARGS),)
+	@$(MAKE) --no-print-directory unit e2e-sim
+else # the unit tests compute while the others wait
+	@$(MAKE) --no-print-directory -j4 e2e-sim-killed e2e-sim-lives e2e-sim-faults unit
+endif
 
 .PHONY: unit
 unit: control-plane ## Run the tests that need no cluster, or that start a part of one: [TEST=./...] [TEST_ARGS=]

@@ -246,7 +246,7 @@ func TestSuitesOfTheCheckout(t *testing.T) {
 		"e2e-kueue":       {[]string{lifeOf, kueue, "internal/kueue", "test/harness", "sigs.k8s.io/kueue"}, []string{scaleup, "internal/dashboard"}},
 		"e2e-autoscale":   {[]string{lifeOf, scaleup, "internal/scaleup", "test/harness"}, []string{kueue}},
 		"e2e-kueue-facts": {[]string{"hack/controlplane/kueue", "docs"}, []string{lifeOf, kueue, "controllers/minicluster"}},
-		"e2e-tools":       {[]string{"cmd/localcluster", "dev/clog", "dev/bench", "dev/simulator", "examples"}, []string{"controllers/minicluster", "controllers/scheduler"}},
+		"e2e-tools":       {[]string{"cmd/localcluster", "dev/clog", "dev/bench", "dev/simulator", "examples", "controllers/scheduler"}, []string{"controllers/minicluster"}},
 		"e2e-upgrade":     {[]string{lifeOf, "test/e2e", "controllers/minicluster"}, []string{kueue, scaleup}},
 		"test-browser":    {[]string{"hack/browser", "internal/dashboard", "dev/stage/serve", "github.com/chromedp/chromedp"}, []string{kueue}},
 	} {

@@ -71,9 +71,9 @@ var suites = []suite{
 		}),
 	},
 	{
-		// The programs for development. What the manager itself does is tested elsewhere.
+		// The programs for development, and that gangs do not clog a cluster, which is tested nowhere else at this size.
 		target: "e2e-tools", packages: []string{"./test/e2e-tools"}, programs: []string{"./cmd/localcluster"},
-		files: join(controlPlane, []string{"examples", "config"}),
+		files: join(controlPlane, []string{"examples", "config", "controllers/scheduler"}),
 	},
 	{
 		target: "e2e-upgrade", packages: []string{"./test/e2e"}, programs: []string{"./cmd/manager"},

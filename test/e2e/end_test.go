@@ -7,12 +7,10 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/clock"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
@@ -21,9 +19,6 @@ import (
 	"github.com/flux-elastic/flux-elastic/dev/simulator"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
 )
-
-// machineClock is the one that the cluster has, too.
-var machineClock clock.RealClock
 
 // A command that runs too long is ended, and leaves its log.
 func TestDeadlineKeepsTheLog(t *testing.T) {
@@ -99,31 +94,6 @@ func (s *site) patchQueue(patch string) {
 		}
 		return nil
 	})
-}
-
-// A MiniCluster that is done stays for its ttlSecondsAfterFinished, and then goes with all that it
-// has. The test sets the time once only the lead's pod is left, and everything was seen.
-func TestTTL(t *testing.T) {
-	t.Parallel()
-	for name, code := range map[string]int32{"succeeded": 0, "failed": 3} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newSite(t, 2)
-			mc := s.create(s.miniCluster("stays").Size(2).PodAnnotation(simulator.ExitCode, fmt.Sprint(code)))
-			s.awaitState(mc, v1alpha2.StateSucceeded, v1alpha2.StateFailed)
-			if got := s.awaitOnlyLead(mc); got != code {
-				t.Errorf("the lead's pod ended with %d", got)
-			}
-			ended := s.get(mc).Status.CompletionTime
-			ttl := machineClock.Since(ended.Time).Truncate(time.Second) + 5*time.Second
-			s.patch(mc, `{"spec":{"ttlSecondsAfterFinished":%d}}`, ttl/time.Second)
-			s.awaitGone(mc)
-			if stayed := machineClock.Since(ended.Time); stayed < ttl {
-				t.Errorf("it was gone after %s", stayed)
-			}
-			eventually(t, s.shared.NothingLeft)
-		})
-	}
 }
 
 // Followers end before the lead's pod does. This is no loss: no status counts fewer brokers.
@@ -211,21 +181,4 @@ func TestLeadFails(t *testing.T) {
 			s.awaitSuccess(s.create(s.miniCluster("next").Size(3)))
 		})
 	}
-}
-
-// The end of many pods frees all of their nodes.
-func TestLargeEnd(t *testing.T) {
-	t.Parallel()
-	const size = 24
-	s := newSite(t, size)
-	mc := s.create(s.miniCluster("large").Size(size))
-	s.awaitState(mc, v1alpha2.StateSucceeded)
-	s.await(mc, "on no node", func(mc *v1alpha2.MiniCluster) bool { return mc.Status.Nodes == 0 && occupied(unended(s.pods(mc))) == 0 })
-	t.Logf("%d nodes were free %s after the end", size, machineClock.Since(mc.Status.CompletionTime.Time).Round(time.Second))
-	if code := s.awaitOnlyLead(mc); code != 0 {
-		t.Errorf("the lead's pod ended with %d", code)
-	}
-	t.Logf("its followers were gone %s after the end", machineClock.Since(mc.Status.CompletionTime.Time).Round(time.Second))
-	s.awaitSuccess(s.create(s.miniCluster("next").Size(size)))
-	s.awaitDecisions(mc, map[string]int{"Admitted": 1, "Started": 1, "Succeeded": 1})
 }

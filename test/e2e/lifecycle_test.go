@@ -156,20 +156,6 @@ func TestCommandFailsAgain(t *testing.T) {
 	}
 }
 
-func TestCleanup(t *testing.T) {
-	t.Parallel()
-	for name, code := range map[string]string{"succeeds": "0", "fails": "1"} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newSite(t, 2)
-			mc := s.create(s.miniCluster("goes").Size(2).PodAnnotation(simulator.ExitCode, code).
-				Spec(func(spec *v1alpha2.MiniClusterSpec) { spec.Cleanup = true }))
-			s.awaitGone(mc)
-			eventually(t, s.shared.NothingLeft)
-		})
-	}
-}
-
 // One that could never run says so at once, with numbers, and holds nothing.
 func TestNeverFits(t *testing.T) {
 	t.Parallel()

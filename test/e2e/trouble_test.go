@@ -333,24 +333,6 @@ func (s *site) noServices() *corev1.ResourceQuota {
 	return quota
 }
 
-// Priority goes before age.
-func TestPriority(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, 2)
-	s.priorityClass(s.namespace+"-high", 1000)
-	first := s.create(s.miniCluster("first").Size(2).PodAnnotation(simulator.Runtime, untilTold))
-	s.awaitState(first, v1alpha2.StateRunning)
-	low := s.create(s.miniCluster("low").Size(2))
-	s.awaitState(low, v1alpha2.StateQueued)
-	high := s.create(s.miniCluster("high").Size(2).Spec(func(spec *v1alpha2.MiniClusterSpec) { spec.PriorityClassName = s.namespace + "-high" }))
-	s.awaitSuccess(high) // it takes the nodes of the first
-	s.delete(first)
-	s.awaitSuccess(low)
-	if low.Status.StartTime.Before(high.Status.CompletionTime) {
-		t.Errorf("low started at %s, high ended at %s", low.Status.StartTime, high.Status.CompletionTime)
-	}
-}
-
 // priorityClass makes one for as long as the test runs.
 func (s *site) priorityClass(name string, value int32) {
 	s.t.Helper()
