@@ -4,6 +4,7 @@
 package models
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -35,17 +36,23 @@ func (b *broker) follow(now time.Time) (moved bool) {
 		b.restart(now)
 		return true
 	case b.leaves.IsZero():
-		switch lead := b.lead; {
-		case lead.isDead && b.reaches(lead): // its sockets are closed
-			b.leaves = now.Add(random.between(10*time.Millisecond, 200*time.Millisecond))
-		case lead.isDead || !b.reaches(lead):
-			b.leaves = now.Add(random.between(5*time.Second, time.Minute))
-		default:
-			return false
-		}
-		return true
+		return b.misses(now)
 	}
 	return false
+}
+
+// misses notices some time later that the lead of a follower is lost.
+func (b *broker) misses(now time.Time) bool {
+	random := b.instance.all.cluster
+	switch lead := b.lead; {
+	case lead.isDead && b.reaches(lead): // its sockets are closed
+		b.leaves = now.Add(random.between(10*time.Millisecond, 200*time.Millisecond))
+	case lead.isDead || !b.reaches(lead):
+		b.leaves = now.Add(random.between(5*time.Second, time.Minute))
+	default:
+		return false
+	}
+	return true
 }
 
 // restart ends the broker of a follower that has lost its lead, and starts it again, unless the instance was shut down for
@@ -101,24 +108,31 @@ func (b *broker) look(now time.Time) {
 	if move.Again > 0 {
 		b.again = now.Add(move.Again)
 	}
-	for _, ready := range move.Ready {
-		for _, other := range b.instance.brokers {
-			if other.c.worker.pod.UID == ready.Pod && !other.isDead {
-				other.c.file, other.isLeaving = ready.Ready, !ready.Ready && other.rank > 0
-			}
-		}
-	}
+	b.instance.carryOut(move, now)
 	if len(move.Lose) > 0 {
-		for _, other := range b.instance.brokers {
-			if other.lead == b && play.Lose.Has(int64(other.rank)) {
-				other.c.endAt, other.c.endCode = now, flux.ExitFailed
-			}
-		}
 		b.core.Lost()
 	}
 	b.account(now, move.End)
 	if move.End != nil {
 		b.shutDown(now, move.End)
+	}
+}
+
+// carryOut makes pods ready or not, and lets those fail that are to fail.
+func (i *instance) carryOut(move flux.Move, now time.Time) {
+	for _, other := range i.brokers {
+		if other.isDead {
+			continue
+		}
+		pod := other.c.worker.pod.UID
+		for _, ready := range move.Ready {
+			if ready.Pod == pod {
+				other.c.file, other.isLeaving = ready.Ready, !ready.Ready && other.rank > 0
+			}
+		}
+		if slices.Contains(move.Lose, pod) {
+			other.c.endAt, other.c.endCode = now, flux.ExitFailed
+		}
 	}
 }
 

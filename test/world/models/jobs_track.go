@@ -23,7 +23,8 @@ func (s *jobSync) track(context.Context) bool {
 		return false
 	}
 	status := &s.job.Status
-	flush := s.conditionsMoved || s.activeNow != status.Active || ptr.Deref(status.Ready, -1) != s.readyNow || ptr.Deref(status.Terminating, -1) != s.terminate
+	counts := [3]int32{status.Active, ptr.Deref(status.Ready, -1), ptr.Deref(status.Terminating, -1)}
+	flush := s.conditionsMoved || counts != [3]int32{s.activeNow, s.readyNow, s.terminate}
 	status.Active, status.Ready, status.Terminating = s.activeNow, ptr.To(s.readyNow), ptr.To(s.terminate)
 	held := map[types.UID]bool{}
 	for _, pod := range s.pods {
@@ -38,24 +39,25 @@ func (s *jobSync) track(context.Context) bool {
 		s.todo = append(s.todo, s.writeStatus)
 	}
 	for _, pod := range releasing {
-		s.todo = append(s.todo, func(ctx context.Context) bool {
-			err := s.c.release(ctx, pod)
-			if err == nil || apierrors.IsNotFound(err) {
-				held[pod.UID] = false
-			} else {
-				s.err, s.end = cmp.Or(s.err, err), nil
-			}
-			return true
-		})
+		s.todo = append(s.todo, func(ctx context.Context) bool { return s.release(ctx, pod, held) })
 	}
 	s.todo = append(s.todo, func(ctx context.Context) bool {
 		flush := countReleased(&s.job.Status, held)
-		if s.finish() {
-			flush = true
-		}
+		flush = s.finish() || flush
 		return flush && s.writeStatus(ctx)
 	})
 	return false
+}
+
+// release removes the finalizer of a pod that the status counts.
+func (s *jobSync) release(ctx context.Context, pod *corev1.Pod, held map[types.UID]bool) bool {
+	err := s.c.release(ctx, pod)
+	if err == nil || apierrors.IsNotFound(err) {
+		held[pod.UID] = false
+	} else {
+		s.err, s.end = cmp.Or(s.err, err), nil
+	}
+	return true
 }
 
 // countReleased counts the noted pods whose finalizers are gone, and reports whether there were any.
@@ -88,12 +90,12 @@ func (s *jobSync) note() (releasing []*corev1.Pod, noted bool) {
 		}
 		releasing = append(releasing, pod)
 		switch {
-		case pod.Status.Phase == corev1.PodSucceeded && !slices.Contains(uncounted.Failed, pod.UID):
-			if !indexed(s.job) && !slices.Contains(uncounted.Succeeded, pod.UID) {
-				uncounted.Succeeded = append(uncounted.Succeeded, pod.UID)
-				noted = true
-			}
-		case (failed || over) && s.valid(pod) && !slices.Contains(uncounted.Failed, pod.UID) && matchFailurePolicy(s.job, pod).counts:
+		case slices.Contains(uncounted.Failed, pod.UID) || slices.Contains(uncounted.Succeeded, pod.UID):
+		case pod.Status.Phase == corev1.PodSucceeded && indexed(s.job): // its index says it
+		case pod.Status.Phase == corev1.PodSucceeded:
+			uncounted.Succeeded = append(uncounted.Succeeded, pod.UID)
+			noted = true
+		case (failed || over) && s.valid(pod) && matchFailurePolicy(s.job, pod).counts:
 			uncounted.Failed = append(uncounted.Failed, pod.UID)
 			noted = true
 		}
