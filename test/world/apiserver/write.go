@@ -211,7 +211,11 @@ func (w *write) checkVersion(old *version, object client.Object) error {
 // complete gives an object the defaults of its kind.
 func (w *write) complete(object client.Object) error {
 	if u, ok := object.(*unstructured.Unstructured); ok {
-		if err := w.table.definition.complete(u); err != nil {
+		complete := w.table.definition.complete
+		if w.subresource == "status" {
+			complete = w.table.definition.completeStatus
+		}
+		if err := complete(u); err != nil {
 			return apierrors.NewBadRequest(err.Error())
 		}
 		return nil
