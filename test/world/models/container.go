@@ -289,7 +289,7 @@ func (c *container) nextProbe(now time.Time, probe *corev1.Probe) time.Time {
 	if since < 0 {
 		return began
 	}
-	return began.Add((since/period + 1) * period)
+	return now.Add(period - since%period)
 }
 
 // isBroker reports whether a broker runs in the container.

@@ -80,27 +80,36 @@ func countReleased(status *batchv1.JobStatus, held map[types.UID]bool) bool {
 // note notes the pods that have ended, and returns those whose finalizers may be removed.
 func (s *jobSync) note() (releasing []*corev1.Pod, noted bool) {
 	uncounted := s.job.Status.UncountedTerminatedPods
-	pods := slices.Clone(s.pods)
-	slices.SortStableFunc(pods, func(a, b *corev1.Pod) int { return indexOf(a) - indexOf(b) })
 	over := s.end != nil && s.end.Type != batchv1.JobSuccessCriteriaMet
-	for _, pod := range pods {
+	for _, pod := range byIndex(s.pods) {
 		failed := s.isFailed(pod)
 		if !tracked(pod) || !s.releases(pod, failed) {
 			continue
 		}
 		releasing = append(releasing, pod)
+		isNoted := slices.Contains(uncounted.Failed, pod.UID) || slices.Contains(uncounted.Succeeded, pod.UID)
 		switch {
-		case slices.Contains(uncounted.Failed, pod.UID) || slices.Contains(uncounted.Succeeded, pod.UID):
+		case isNoted:
 		case pod.Status.Phase == corev1.PodSucceeded && indexed(s.job): // its index says it
 		case pod.Status.Phase == corev1.PodSucceeded:
 			uncounted.Succeeded = append(uncounted.Succeeded, pod.UID)
 			noted = true
-		case (failed || over) && s.valid(pod) && matchFailurePolicy(s.job, pod).counts:
+		case (failed || over) && s.countsAsFailed(pod):
 			uncounted.Failed = append(uncounted.Failed, pod.UID)
 			noted = true
 		}
 	}
 	return releasing, noted
+}
+
+// countsAsFailed reports whether a pod that failed counts against the limit of the Job.
+func (s *jobSync) countsAsFailed(pod *corev1.Pod) bool {
+	return s.valid(pod) && matchFailurePolicy(s.job, pod).counts
+}
+
+// byIndex are pods in the order of their indexes.
+func byIndex(pods []*corev1.Pod) []*corev1.Pod {
+	return slices.SortedStableFunc(slices.Values(pods), func(a, b *corev1.Pod) int { return indexOf(a) - indexOf(b) })
 }
 
 // releases reports whether the finalizer of a pod may be removed.
