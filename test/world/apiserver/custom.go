@@ -284,7 +284,7 @@ func (d *definition) follow(errs field.ErrorList, u, old *unstructured.Unstructu
 func (s *Server) establish(crd *apiextensionsv1.CustomResourceDefinition) error {
 	for i := range crd.Spec.Versions {
 		v := &crd.Spec.Versions[i]
-		if !v.Served {
+		if !v.Served || !v.Storage { // versions are not converted
 			continue
 		}
 		d, err := define(v)

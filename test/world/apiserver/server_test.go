@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	kjson "sigs.k8s.io/json"
 )
 
 func newServer(t *testing.T, folders ...string) (*Server, client.Client) {
@@ -43,6 +44,12 @@ func newPod(name string, change ...func(*corev1.Pod)) *corev1.Pod {
 		f(pod)
 	}
 	return pod
+}
+
+func gate(name string) corev1.PodSchedulingGate { return corev1.PodSchedulingGate{Name: name} }
+
+func unmarshal(text string, into *map[string]any) error {
+	return kjson.UnmarshalCaseSensitivePreserveInts([]byte(text), into)
 }
 
 func ownedBy(owner client.Object, kind string, blocks bool) func(*corev1.Pod) {
