@@ -147,6 +147,9 @@ func (b *broker) account(now time.Time, end *flux.End) {
 		b.command = nil
 	}
 	if b.command == nil && runs != nil && end == nil {
+		if !b.settings().Users {
+			b.c.termination = protocol.EndMessage("") // it stays if the container is killed
+		}
 		b.command = b.instance.all.command(b.c, b.core.Run(), len(runs), now)
 	}
 }
@@ -206,11 +209,7 @@ func (b *broker) signal(now time.Time) {
 	switch {
 	case b.ending || random.chance(0.05): // a process of it ignores the signal
 	case b.rank == 0 && b.core != nil:
-		message := ""
-		if !b.core.Began().IsZero() {
-			message = protocol.EndMessage("")
-		}
-		b.shutDown(now, &flux.End{Code: flux.ExitStopped, Message: message})
+		b.shutDown(now, &flux.End{Code: flux.ExitStopped, Message: b.c.termination})
 	default:
 		b.c.endAt, b.c.endCode = now.Add(random.between(100*time.Millisecond, 2*time.Second)), exitTerminated
 	}
@@ -223,6 +222,9 @@ func (b *broker) died(now time.Time) {
 	}
 	b.isDead, b.instance.moved = true, true
 	b.command.end(now, -1)
+	if ended := b.c.state.Terminated; b.command != nil && (ended == nil || ended.ExitCode != b.command.Code) {
+		b.command.Code = -1 // the container ended before it could tell
+	}
 }
 
 // withAnnotations is the metadata of a pod as its containers see it.
