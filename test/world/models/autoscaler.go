@@ -91,18 +91,13 @@ func (a *Autoscaler) requests(ctx context.Context) []*scaleup.Request {
 
 // serve does the next thing for a request; false if there is nothing to do now.
 func (a *Autoscaler) serve(ctx context.Context, request *scaleup.Request) bool {
-	isBuffer := request.Kind == string(v1alpha2.ProvideByBuffer)
-	accepted, provisioned := "Accepted", "Provisioned"
-	if isBuffer {
-		accepted, provisioned = "ReadyForProvisioning", "Provisioning"
-	}
-	is := func(kind string) bool { return meta.IsStatusConditionTrue(request.Status.Conditions, kind) }
-	if is("Failed") || is("CapacityRevoked") || !isBuffer && is(provisioned) {
+	accepted, _ := conditionsOf(request)
+	if is(request, "Failed") || is(request, "CapacityRevoked") || !isBuffer(request) && is(request, "Provisioned") {
 		return false
 	}
 	if at, known := a.asked[request.UID]; !known {
 		a.asked[request.UID] = time.Now().Add(a.cluster.between(a.delay[0], a.delay[1]))
-	} else if at.After(time.Now()) && is(accepted) {
+	} else if at.After(time.Now()) && is(request, accepted) {
 		a.due = soonest(a.due, at)
 		return false
 	}
@@ -110,20 +105,38 @@ func (a *Autoscaler) serve(ctx context.Context, request *scaleup.Request) bool {
 		return a.tell(ctx, request, accepted, true, "")
 	}
 	lacks, known := a.lacks(ctx, request)
+	return known && a.provide(ctx, request, lacks)
+}
+
+// provide makes a node if there is no room for some pods, and says how far it has come.
+func (a *Autoscaler) provide(ctx context.Context, request *scaleup.Request, lacks int64) bool {
+	_, provisioned := conditionsOf(request)
 	switch {
-	case !known:
-		return false
 	case lacks <= 0:
-		return !is(provisioned) && a.tell(ctx, request, provisioned, true, "")
-	case is(provisioned):
+		return !is(request, provisioned) && a.tell(ctx, request, provisioned, true, "")
+	case is(request, provisioned):
 		return a.tell(ctx, request, provisioned, false, "The nodes are gone")
-	case a.refuses && !isBuffer:
+	case a.refuses && !isBuffer(request):
 		return a.tell(ctx, request, "Failed", true, "No capacity")
 	case a.refuses || a.own(ctx) >= a.most:
 		return false
 	}
 	a.asked[request.UID] = time.Now().Add(a.cluster.between(a.delay[0], a.delay[1]))
 	return a.make(ctx)
+}
+
+func isBuffer(request *scaleup.Request) bool { return request.Kind == string(v1alpha2.ProvideByBuffer) }
+
+// conditionsOf are the conditions that say that a request is understood, and that its nodes are there.
+func conditionsOf(request *scaleup.Request) (accepted, provisioned string) {
+	if isBuffer(request) {
+		return "ReadyForProvisioning", "Provisioning"
+	}
+	return "Accepted", "Provisioned"
+}
+
+func is(request *scaleup.Request, kind string) bool {
+	return meta.IsStatusConditionTrue(request.Status.Conditions, kind)
 }
 
 // lacks is how many pods of a request have no room; false if its template is not there.
