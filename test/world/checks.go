@@ -123,6 +123,9 @@ func (c *checks) miniCluster(mc *v1alpha2.MiniCluster) {
 	if f.last != nil && outcomeOf(f.last) != "" && outcomeOf(mc) != outcomeOf(f.last) {
 		c.violate("%s had ended with %s, and now has %q", f.name, outcomeOf(f.last), outcomeOf(mc))
 	}
+	if f.last == nil || len(f.last.Status.Attempts) != len(mc.Status.Attempts) {
+		c.checkAttempts(mc)
+	}
 	f.last = mc
 	if outcomeOf(mc) != "" {
 		c.checkOutcome(mc)

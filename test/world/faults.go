@@ -53,6 +53,10 @@ var faults = []fault{
 	{"halt", 5, (*World).planHalt},
 	{"remove", 20, (*World).planRemoval},
 	{"node", 20, (*World).planNodeFault},
+	{"pod", 15, (*World).planPodFault},
+	{"start", 5, (*World).planStartFault},
+	{"node deletion", 5, (*World).planNodeDeletion},
+	{"quota", 5, (*World).planQuota},
 	{"queue", 5, (*World).planQueue},
 	{"model", 5, (*World).planPause},
 }

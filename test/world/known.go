@@ -39,6 +39,9 @@ func (o *Options) leavesOut(kind client.ObjectList, how metav1.DeletionPropagati
 	return false
 }
 
+// leavesOutStart reports whether containers that do not start for a reason are left out.
+func (o *Options) leavesOutStart(string) bool { return false }
+
 // Known are the faults that are left out, and why.
 func Known() []string {
 	var out []string
