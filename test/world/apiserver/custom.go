@@ -296,11 +296,11 @@ func (s *Server) establish(crd *apiextensionsv1.CustomResourceDefinition) error 
 			listKind: crd.Spec.Names.ListKind, singular: crd.Spec.Names.Singular, shortNames: crd.Spec.Names.ShortNames,
 			traits: traits{needsVersion: true, counts: true},
 		}
-		r.Group, r.Version, r.GroupVersionResource.Resource = crd.Spec.Group, v.Name, crd.Spec.Names.Plural
+		r.Group, r.Version, r.Resource = crd.Spec.Group, v.Name, crd.Spec.Names.Plural
 		if d.hasStatus {
 			r.subresources = append(r.subresources, "status")
 		}
-		if t := s.table(r.Group, r.Version, r.GroupVersionResource.Resource); t != nil {
+		if t := s.table(r.Group, r.Version, r.Resource); t != nil {
 			t.Resource = r
 		} else {
 			s.tables = append(s.tables, newTable(r))

@@ -19,9 +19,9 @@ import (
 	jobsetcrd "github.com/flux-elastic/flux-elastic/internal/jobset/crd"
 )
 
-func newMiniCluster(name string) *unstructured.Unstructured {
+func newMiniCluster() *unstructured.Unstructured {
 	u := &unstructured.Unstructured{Object: map[string]any{
-		"apiVersion": "flux-framework.org/v1alpha2", "kind": "MiniCluster", "metadata": map[string]any{"name": name, "namespace": "default"},
+		"apiVersion": "flux-framework.org/v1alpha2", "kind": "MiniCluster", "metadata": map[string]any{"name": "a", "namespace": "default"},
 		"spec": map[string]any{"size": int64(2), "containers": []any{map[string]any{"image": "a"}}},
 	}}
 	return u
@@ -31,13 +31,13 @@ func newMiniCluster(name string) *unstructured.Unstructured {
 func TestDefinitionsComeAndGo(t *testing.T) {
 	s, c := newServer(t)
 	ctx := t.Context()
-	mc := newMiniCluster("a")
+	mc := newMiniCluster()
 	if err := c.Create(ctx, mc); !meta.IsNoMatchError(err) {
 		t.Errorf("without its definition: %v", err)
 	}
 	for range 2 {
 		must(t, s.InstallConfig(Definitions))
-		must(t, c.Create(ctx, newMiniCluster("a")))
+		must(t, c.Create(ctx, newMiniCluster()))
 		var list apiextensionsv1.CustomResourceDefinitionList
 		must(t, c.List(ctx, &list))
 		for i := range list.Items {
@@ -65,7 +65,7 @@ func TestModuleDefinitions(t *testing.T) {
 func TestValidationOfParts(t *testing.T) {
 	s, c := newServer(t, Definitions)
 	must(t, s.Install(jobsetcrd.JobSet))
-	must(t, c.Create(t.Context(), newMiniCluster("a")))
+	must(t, c.Create(t.Context(), newMiniCluster()))
 	v := s.table("flux-framework.org", "", "miniclusters").objects[types.NamespacedName{Namespace: "default", Name: "a"}]
 	d, old := v.table.definition, v.object.(*unstructured.Unstructured)
 	found := map[bool]int{}
@@ -102,7 +102,7 @@ func TestValidationOfParts(t *testing.T) {
 // A write of the status changes nothing else, and a write without a change is none.
 func TestStatus(t *testing.T) {
 	s, c := newServer(t, Definitions)
-	ctx, mc := t.Context(), newMiniCluster("a")
+	ctx, mc := t.Context(), newMiniCluster()
 	must(t, c.Create(ctx, mc))
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}},"spec":{"size":9},"status":{"size":1,"unknown":2}}`))
 	must(t, c.Status().Patch(ctx, mc, patch))
@@ -129,7 +129,7 @@ func TestPolicies(t *testing.T) {
 	ctx := t.Context()
 	job := newJob("job")
 	must(t, c.Create(ctx, job))
-	pod := newPod("pod", ownedBy(job, "Job", true))
+	pod := newPod("pod", ownedBy(job, true))
 	pod.OwnerReferences[0].Controller = new(true)
 	pod.Labels = map[string]string{"flux-framework.org/minicluster": "m", "batch.kubernetes.io/job-completion-index": "1", "jobset.sigs.k8s.io/replicatedjob-name": "1"}
 	pod.Annotations = map[string]string{"flux-framework.org/nodes": "node-/.end/7,8", "batch.kubernetes.io/job-index-failure-count": "0"}

@@ -99,8 +99,8 @@ func (w *write) checkPatch(kind types.PatchType, data []byte) error {
 		err.ErrStatus.Details = nil
 		return err
 	}
-	var any any
-	if err := json.Unmarshal(data, &any); err != nil {
+	var content any
+	if err := json.Unmarshal(data, &content); err != nil {
 		return apierrors.NewBadRequest("error decoding patch: " + err.Error())
 	}
 	return nil

@@ -105,12 +105,12 @@ func makeAccounts(c client.Client) {
 }
 
 // Compare sends the requests to both servers, and returns what differs in their answers, by the names of the requests.
-func Compare(ctx context.Context, real, memory *Server, namespace string, requests []Request) ([]error, error) {
+func Compare(ctx context.Context, original, memory *Server, namespace string, requests []Request) ([]error, error) {
 	var differences []error
 	for i := range requests {
 		r := &requests[i]
 		var answers [2]*answer
-		for j, s := range []*Server{real, memory} {
+		for j, s := range []*Server{original, memory} {
 			var err error
 			if answers[j], err = s.ask(ctx, r, namespace); err != nil {
 				return nil, fmt.Errorf("%s: %w", r.Name, err)
@@ -215,9 +215,9 @@ func (s *Server) read(r *Request, code int, body []byte) (*answer, error) {
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err != nil {
-			a.objects = []any{string(body)} // no JSON
-			return a, nil
+		if err != nil { // no JSON
+			a.objects = []any{string(body)}
+			break
 		}
 		s.remember(r.Name, content)
 		for _, path := range r.Without {
