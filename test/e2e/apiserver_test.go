@@ -38,7 +38,7 @@ func TestServerInMemory(t *testing.T) {
 	}
 	name := "contract-" + strings.ToLower(rand.Text())
 	t.Cleanup(func() {
-		for _, namespace := range []string{name, name + "-other"} {
+		for _, namespace := range []string{name, name + "-other", name + "-third"} {
 			object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
 			if err := client.IgnoreNotFound(env.client.Delete(context.Background(), object)); err != nil {
 				t.Error(err)
