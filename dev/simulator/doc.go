@@ -3,7 +3,7 @@
 
 // Package simulator plays Flux in the pods of MiniClusters on simulated nodes. It reads only what
 // real brokers could read: the pods, and the files that are mounted in them. It does not read
-// MiniClusters.
+// MiniClusters. What a lead does is in package flux, as a value.
 //
 // A lead starts its command when enough brokers are online: as many as the quorum annotation of its
 // pod says. After its own quorum timeout, an allowed smaller number is enough. The annotation

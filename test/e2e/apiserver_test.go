@@ -5,9 +5,9 @@ package e2e
 
 import (
 	"context"
-	"fmt"
+	"crypto/rand"
+	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,11 +36,11 @@ func TestServerInMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	name := fmt.Sprintf("contract-%x", time.Now().UnixNano())
+	name := "contract-" + strings.ToLower(rand.Text())
 	t.Cleanup(func() {
-		for _, namespace := range []string{name, name + "-other"} {
+		for _, namespace := range []string{name, name + "-other", name + "-third"} {
 			object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
-			if err := env.client.Delete(context.Background(), object); client.IgnoreNotFound(err) != nil {
+			if err := client.IgnoreNotFound(env.client.Delete(context.Background(), object)); err != nil {
 				t.Error(err)
 			}
 		}

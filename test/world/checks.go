@@ -123,6 +123,9 @@ func (c *checks) miniCluster(mc *v1alpha2.MiniCluster) {
 	if f.last != nil && outcomeOf(f.last) != "" && outcomeOf(mc) != outcomeOf(f.last) {
 		c.violate("%s had ended with %s, and now has %q", f.name, outcomeOf(f.last), outcomeOf(mc))
 	}
+	if f.last == nil || len(f.last.Status.Attempts) != len(mc.Status.Attempts) {
+		c.checkAttempts(mc)
+	}
 	f.last = mc
 	if outcomeOf(mc) != "" {
 		c.checkOutcome(mc)
@@ -151,17 +154,29 @@ func (c *checks) excuse(pod *corev1.Pod) {
 	c.excused[types.UID(pod.Labels[v1alpha2.UIDLabel])] = time.Now().Add(2 * time.Minute)
 }
 
-// checkEvents checks that each decision has one event. Called when all have been sent.
+// checkEvents checks that no decision has two events.
 func (c *checks) checkEvents() {
 	for _, uid := range c.uids() {
 		f := c.facts[uid]
 		for _, name := range sortedKeys(f.decisions) {
-			n := c.events[types.NamespacedName{Namespace: f.name.Namespace, Name: name}]
-			if n > 1 || n == 0 && !f.gone {
+			if n := c.events[types.NamespacedName{Namespace: f.name.Namespace, Name: name}]; n > 1 {
 				c.violate("the decision %s of %s (%s) has %d events", f.decisions[name].Reason, f.name, f.decisions[name].Message, n)
 			}
 		}
 	}
+}
+
+// unannounced returns an error if a decision of a MiniCluster that is there has no event.
+func (c *checks) unannounced() error {
+	for _, uid := range c.uids() {
+		f := c.facts[uid]
+		for _, name := range sortedKeys(f.decisions) {
+			if c.events[types.NamespacedName{Namespace: f.name.Namespace, Name: name}] == 0 && !f.gone {
+				return fmt.Errorf("the decision %s of %s (%s) has no event", f.decisions[name].Reason, f.name, f.decisions[name].Message)
+			}
+		}
+	}
+	return nil
 }
 
 // uids are the MiniClusters in the order of their names.

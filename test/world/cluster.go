@@ -67,7 +67,7 @@ func (w *World) planNodeFault(r *rand.Rand, at time.Time) part {
 	node, lasts := nodeName(r.IntN(w.nodes)), time.Duration(r.ExpFloat64()*float64(2*time.Minute))
 	back := deed{at.Add(lasts), node + " is back", func() { w.giveBack(node) }}
 	p := part{}
-	switch r.IntN(6) {
+	switch r.IntN(5) {
 	case 0:
 		p.name = node + " is cut off for " + lasts.String()
 		p.deeds = []deed{{at, p.name, func() { w.loseSight(node); w.kubelets.Cut(node, false) }}, back}
@@ -84,14 +84,6 @@ func (w *World) planNodeFault(r *rand.Rand, at time.Time) part {
 		p.name = node + " is cordoned for " + lasts.String()
 		p.deeds = []deed{{at, p.name, func() { w.patchNode(node, `{"spec":{"unschedulable":true}}`) }},
 			{at.Add(lasts), "uncordon " + node, func() { w.patchNode(node, `{"spec":{"unschedulable":null}}`) }}}
-	case 5:
-		n := r.IntN(100)
-		p.name = fmt.Sprintf("pod %d is evicted by its kubelet", n)
-		p.deeds = []deed{{at, p.name, func() {
-			if pods := w.objects(&corev1.PodList{}); len(pods) > 0 {
-				w.kubelets.Evict(pods[n%len(pods)].GetUID(), "The node was low on resource: memory.")
-			}
-		}}}
 	}
 	return p
 }

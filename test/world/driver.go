@@ -47,6 +47,7 @@ func (w *World) step(until time.Time) {
 	synctest.Wait()
 	w.steps++
 	w.writeNotes()
+	w.buryDead()
 	if w.check(); w.violation != nil {
 		return
 	}

@@ -53,6 +53,10 @@ var faults = []fault{
 	{"halt", 5, (*World).planHalt},
 	{"remove", 20, (*World).planRemoval},
 	{"node", 20, (*World).planNodeFault},
+	{"pod", 15, (*World).planPodFault},
+	{"start", 5, (*World).planStartFault},
+	{"node deletion", 5, (*World).planNodeDeletion},
+	{"quota", 5, (*World).planQuota},
 	{"queue", 5, (*World).planQueue},
 	{"model", 5, (*World).planPause},
 }
@@ -155,6 +159,9 @@ func (w *World) planRemoval(r *rand.Rand, at time.Time) part {
 	kinds := removals()
 	i, n, how := r.IntN(len(kinds)), r.IntN(1000), propagations[r.IntN(len(propagations))]
 	what := fmt.Sprintf("delete %T %d with %s", kinds[i], n, how)
+	if w.leavesOut(kinds[i], how) {
+		return part{name: "left out: " + what}
+	}
 	return part{name: what, deeds: []deed{{at, what, func() { w.remove(kinds[i], n, how, r.IntN(3) == 0) }}}}
 }
 

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/dev/simulator"
 	"github.com/flux-elastic/flux-elastic/test/world/models"
 )
 
@@ -108,6 +109,31 @@ func (c *checks) checkOutcome(mc *v1alpha2.MiniCluster) {
 		c.violate("%s is %s, but its command ended with %v", name, outcome, codes)
 	case outcome == v1alpha2.ReasonCommandFailed && mc.Status.ExitCode != nil && *mc.Status.ExitCode == 0:
 		c.violate("%s is CommandFailed with exit code 0", name)
+	case outcome == v1alpha2.ReasonCommandFailed && c.neverRan(mc):
+		c.violate("%s is CommandFailed, but its command never ran: %s", name, conditionOf(mc, v1alpha2.ConditionFinished).Message)
+	}
+}
+
+// neverRan reports whether the command of a MiniCluster was never begun, although its lead was not told to fail before.
+func (c *checks) neverRan(mc *v1alpha2.MiniCluster) bool {
+	return c.processes.running[mc.UID] == nil && len(c.processes.ended[mc.UID]) == 0 && mc.Spec.Pod.Annotations[simulator.LeadFails] == "" && !mc.Spec.Interactive
+}
+
+// unseen is how long a command may have run without the manager knowing of it.
+const unseen = 30 * time.Second
+
+// checkAttempts checks that the command did not run in attempts that say so.
+func (c *checks) checkAttempts(mc *v1alpha2.MiniCluster) {
+	for _, attempt := range mc.Status.Attempts {
+		if attempt.Started != nil {
+			continue
+		}
+		for _, process := range c.processes.ended[mc.UID] {
+			if process.Since.After(attempt.Admitted.Time) && process.Since.Before(attempt.Ended.Add(-unseen)) && !c.world.wasUnknown(process.Node, process.Since) {
+				c.violate("attempt %d of %s says that the command did not run, but it ran since %s in %s: %s",
+					attempt.Attempt, c.nameOf(mc.UID), c.world.at(process.Since), process.PodName, attempt.Message)
+			}
+		}
 	}
 }
 

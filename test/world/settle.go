@@ -26,7 +26,9 @@ const (
 	goesWithin = 30 * time.Minute
 	// lookEvery is how often that is looked at, and quietFor how long nothing may be written once there is nothing to do.
 	lookEvery = 20 * time.Second
-	quietFor  = 5 * time.Minute
+	// Before that, followers of commands that have just ended are removed, within tidyFor.
+	quietFor = 5 * time.Minute
+	tidyFor  = time.Minute
 )
 
 // settle waits until all lives have ended, or wait for what does not come and say so.
@@ -38,8 +40,9 @@ func (w *World) settle() {
 				return err
 			}
 		}
-		return nil
+		return w.unannounced()
 	})
+	w.run(time.Now().Add(tidyFor))
 	w.beQuiet()
 	w.checkEvents()
 }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -26,6 +27,7 @@ var (
 	first = flag.Uint64("first", 1, "the first seed")
 	lives = flag.Int("lives", 2000, "how many MiniClusters live, in all worlds")
 	size  = flag.Int("size", 16, "how many MiniClusters live in one world")
+	knew  = flag.Bool("known", false, "cause the faults, too, that lead to known defects")
 	calm  = flag.Bool("calm", false, "let nothing go wrong")
 	shard = flag.String("shard", "", "the part of the worlds that this process runs, such as 0/2")
 	leave = flag.String("without", "", "the parts that are left out of the world of -seed, such as 3,5")
@@ -35,6 +37,7 @@ var (
 func TestMain(m *testing.M) {
 	flag.Parse()
 	runtime.GOMAXPROCS(1)
+	debug.SetGCPercent(400) // worlds are small, and short
 	ctrl.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())
 	os.Exit(m.Run())
@@ -79,7 +82,7 @@ func runShard(t *testing.T) {
 	var born, writes, faults, worlds int
 	var virtual time.Duration
 	for world := i; world**size < *lives; world += n {
-		r := Run(t, Options{Seed: *first + uint64(world), MiniClusters: *size, Faults: !*calm})
+		r := Run(t, Options{Seed: *first + uint64(world), MiniClusters: *size, Faults: !*calm, Known: *knew})
 		if r.Violation != nil {
 			report(t, r)
 			return
@@ -111,7 +114,7 @@ func list(numbers []int) string {
 // replay runs one world, and prints what happens.
 func replay(t *testing.T) {
 	t.Helper()
-	o := Options{Seed: *seed, MiniClusters: *size, Faults: !*calm}
+	o := Options{Seed: *seed, MiniClusters: *size, Faults: !*calm, Known: *knew}
 	for text := range strings.SplitSeq(*leave, ",") {
 		var n int
 		if _, err := fmt.Sscan(text, &n); err == nil {

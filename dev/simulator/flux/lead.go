@@ -179,7 +179,7 @@ func (l *Lead) await(see Sight, m *Move) {
 	l.leave(see)
 	l.followers(see, m)
 	online := slices.DeleteFunc(slices.Clone(see.Online), l.leaves)
-	nodes := 0
+	var nodes int
 	switch {
 	case len(online) >= target:
 		nodes = target

@@ -32,7 +32,7 @@ func (w *write) act(c *call) (*metav1.Status, error) {
 		}
 		return w.evict(eviction)
 	}
-	return nil, apierrors.NewMethodNotSupported(w.table.GroupVersionResource.GroupResource(), "create")
+	return nil, apierrors.NewMethodNotSupported(w.table.GroupResource(), "create")
 }
 
 func success() *metav1.Status {
@@ -49,7 +49,7 @@ func (w *write) bind(b *corev1.Binding) (*metav1.Status, error) {
 	if err != nil {
 		return nil, err
 	}
-	resource := w.table.GroupVersionResource.GroupResource()
+	resource := w.table.GroupResource()
 	before := old.object.(*corev1.Pod)
 	if b.UID != "" && b.UID != before.UID {
 		return nil, w.precondition("UID", b.UID, before.UID)
@@ -118,9 +118,9 @@ func (w *write) evict(e *policyv1.Eviction) (*metav1.Status, error) {
 	if e.Name != w.key.Name {
 		return nil, apierrors.NewBadRequest("name in URL does not match name in Eviction object")
 	}
-	options := e.DeleteOptions
-	if options == nil {
-		options = &metav1.DeleteOptions{}
+	options := &metav1.DeleteOptions{}
+	if e.DeleteOptions != nil {
+		options = e.DeleteOptions.DeepCopy()
 	}
 	w.dryRun = w.dryRun || len(options.DryRun) > 0
 	old, err := w.server.find(w.table, w.key)
@@ -128,8 +128,7 @@ func (w *write) evict(e *policyv1.Eviction) (*metav1.Status, error) {
 		return nil, err
 	}
 	pod := old.object.(*corev1.Pod)
-	ended := pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
-	if !ended && pod.Status.Phase != corev1.PodPending && pod.DeletionTimestamp == nil {
+	if isDisturbed(pod) && pod.Status.Phase != corev1.PodPending {
 		if refusal, err := w.server.askBudgets(pod, w.dryRun); refusal != nil || err != nil {
 			return refusal, err
 		}
@@ -137,23 +136,32 @@ func (w *write) evict(e *policyv1.Eviction) (*metav1.Status, error) {
 	if err := w.checkPreconditions(options.Preconditions, pod); err != nil {
 		return nil, err
 	}
-	if !ended && pod.DeletionTimestamp == nil && !w.dryRun {
-		marked := shallow(pod).(*corev1.Pod)
-		marked.Status.Conditions = withCondition(pod.Status.Conditions, corev1.PodCondition{
-			Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI",
-			Message: "Eviction API: evicting", LastTransitionTime: now(),
-		})
-		v := w.server.store(w.table, w.key, marked)
-		w.server.record(w, old, v)
-		if p := options.Preconditions; p != nil && p.ResourceVersion != nil {
-			options = options.DeepCopy()
-			options.Preconditions.ResourceVersion = new(strconv.FormatUint(v.number, 10))
-		}
+	if isDisturbed(pod) && !w.dryRun {
+		w.markEvicted(old, options.Preconditions)
 	}
-	if _, _, err := w.delete(options.DeepCopy()); err != nil {
+	if _, _, err := w.delete(options); err != nil {
 		return nil, err
 	}
 	return success(), nil
+}
+
+// isDisturbed reports whether an eviction disturbs a pod: it has not ended, and is not deleted already.
+func isDisturbed(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed
+}
+
+// markEvicted says in the status of a pod why it is deleted. Preconditions are then about that version.
+func (w *write) markEvicted(old *version, p *metav1.Preconditions) {
+	marked := shallow(old.object).(*corev1.Pod)
+	marked.Status.Conditions = withCondition(marked.Status.Conditions, corev1.PodCondition{
+		Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue, Reason: "EvictionByEvictionAPI",
+		Message: "Eviction API: evicting", LastTransitionTime: now(),
+	})
+	v := w.server.store(w.table, w.key, marked)
+	w.server.record(w, old, v)
+	if p != nil && p.ResourceVersion != nil {
+		p.ResourceVersion = new(strconv.FormatUint(v.number, 10))
+	}
 }
 
 // askBudgets takes one disruption from the budget of a pod, if it has one.

@@ -38,7 +38,7 @@ func (w *write) checkNamespace(object client.Object) error {
 		return err
 	}
 	if v.object.GetDeletionTimestamp() != nil {
-		refusal := apierrors.NewForbidden(w.table.GroupVersionResource.GroupResource(), object.GetName(),
+		refusal := apierrors.NewForbidden(w.table.GroupResource(), object.GetName(),
 			fmt.Errorf("unable to create new content in namespace %s because it is being terminated", w.key.Namespace))
 		refusal.ErrStatus.Details.Causes = append(refusal.ErrStatus.Details.Causes, metav1.StatusCause{
 			Type: corev1.NamespaceTerminatingCause, Message: fmt.Sprintf("namespace %s is being terminated", w.key.Namespace), Field: "metadata.namespace",

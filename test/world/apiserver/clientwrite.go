@@ -131,7 +131,7 @@ func (d *direct) DeleteAllOf(_ context.Context, object client.Object, options ..
 	}
 	for _, v := range d.server.selected(w.table, sel) {
 		w.key = v.key
-		if _, _, err := w.delete(o.AsDeleteOptions().DeepCopy()); client.IgnoreNotFound(err) != nil {
+		if _, _, err := w.delete(o.AsDeleteOptions().DeepCopy()); err != nil && !apierrors.IsNotFound(err) {
 			return err
 		}
 	}

@@ -32,10 +32,13 @@ import (
 type definition struct {
 	structural *structuralschema.Structural
 	whole      validation.SchemaValidator
-	status     validation.SchemaValidator // nil without a schema for it
 	rules      *schemacel.Validator
-	hasStatus  bool
-	scale      *apiextensionsv1.CustomResourceSubresourceScale // nil without
+	// top has the rules of the whole object, without those of its parts; nil without.
+	top           *schemacel.Validator
+	topStructural *structuralschema.Structural
+	hasStatus     bool
+	parts         map[string]*definition                          // of the fields at the top, with a schema and rules alone
+	scale         *apiextensionsv1.CustomResourceSubresourceScale // nil without
 }
 
 var (
@@ -84,10 +87,18 @@ func compileDefinition(v *apiextensionsv1.CustomResourceDefinitionVersion) (*def
 	if d.whole, _, err = validation.NewSchemaValidator(props); err != nil {
 		return nil, err
 	}
-	if status, found := props.Properties["status"]; found {
-		if d.status, _, err = validation.NewSchemaValidator(&status); err != nil {
+	d.parts = map[string]*definition{}
+	for name, property := range props.Properties {
+		part := structural.Properties[name]
+		p := &definition{structural: &part, rules: schemacel.NewValidator(&part, false, celconfig.PerCallLimit)}
+		if p.whole, _, err = validation.NewSchemaValidator(&property); err != nil {
 			return nil, err
 		}
+		d.parts[name] = p
+	}
+	if len(structural.XValidations) > 0 {
+		d.topStructural = withoutRules(structural)
+		d.top = schemacel.NewValidator(d.topStructural, true, celconfig.PerCallLimit)
 	}
 	d.rules = schemacel.NewValidator(structural, true, celconfig.PerCallLimit)
 	return d, nil
@@ -116,6 +127,23 @@ func (d *definition) complete(u *unstructured.Unstructured) error {
 	return nil
 }
 
+// completeStatus completes the status alone: a write of the status changes nothing else.
+func (d *definition) completeStatus(u *unstructured.Unstructured) error {
+	status, part := u.Object["status"], d.parts["status"]
+	if status == nil || part == nil {
+		return nil
+	}
+	status = ownJSON(status)
+	pruning.Prune(status, part.structural, false)
+	defaulting.PruneNonNullableNullsWithoutDefaults(status, part.structural)
+	if err := objectmeta.Coerce(nil, status, part.structural, false, false); err != nil {
+		return err
+	}
+	defaulting.Default(status, part.structural)
+	u.Object["status"] = status
+	return nil
+}
+
 // validate checks a new object against the schema and its rules.
 func (d *definition) validate(u *unstructured.Unstructured) field.ErrorList {
 	errs := validation.ValidateCustomResource(nil, u.Object, d.whole)
@@ -126,13 +154,77 @@ func (d *definition) validate(u *unstructured.Unstructured) field.ErrorList {
 }
 
 // validateUpdate checks a changed object. What has not changed may break the schema: the API server is called ratcheting.
+// So parts that have not changed need no look, and neither have their rules. The rules of the whole object have.
 func (d *definition) validateUpdate(u, old *unstructured.Unstructured, subresource string) field.ErrorList {
+	if d.isFine(u, old) {
+		return nil
+	}
+	return d.validateAll(u, old, subresource)
+}
+
+// isFine reports whether the parts of an object that have changed are valid. It does not say what is wrong.
+func (d *definition) isFine(u, old *unstructured.Unstructured) bool {
+	for name := range old.Object {
+		if _, there := u.Object[name]; !there {
+			return false
+		}
+	}
+	for name, value := range u.Object {
+		before, there := old.Object[name]
+		if name == "metadata" || there && sameJSON(value, before) {
+			continue
+		}
+		part := d.parts[name]
+		if part == nil || !there && name != "status" || !part.holds(name, value, before) {
+			return false
+		}
+	}
+	if len(d.validateScale(u, false)) > 0 {
+		return false
+	}
+	if d.top == nil {
+		return true
+	}
+	found, _ := d.top.Validate(context.Background(), nil, d.topStructural, u.Object, old.Object, celconfig.RuntimeCELCostBudget)
+	return len(found) == 0
+}
+
+// withoutRules is a schema without the rules below its top.
+func withoutRules(s *structuralschema.Structural) *structuralschema.Structural {
+	top := s.DeepCopy()
+	rules := top.XValidations
+	visitor := structuralschema.Visitor{Structural: func(s *structuralschema.Structural) bool {
+		s.XValidations = nil
+		return true
+	}}
+	visitor.Visit(top)
+	top.XValidations = rules
+	return top
+}
+
+// holds reports whether a changed part is valid.
+func (d *definition) holds(name string, value, before any) bool {
+	correlated := common.NewCorrelatedObject(value, before, &model.Structural{Structural: d.structural})
+	path := field.NewPath(name)
+	content, _ := value.(map[string]any)
+	if len(validation.ValidateCustomResourceUpdate(path, value, before, d.whole, validation.WithRatcheting(correlated))) > 0 ||
+		len(objectmeta.Validate(path, value, d.structural, false)) > 0 || len(listtype.ValidateListSetsAndMaps(path, d.structural, content)) > 0 {
+		return false
+	}
+	if d.rules == nil {
+		return true
+	}
+	found, _ := d.rules.Validate(context.Background(), path, d.structural, value, before, celconfig.RuntimeCELCostBudget, schemacel.WithRatcheting(correlated))
+	return len(found) == 0
+}
+
+func (d *definition) validateAll(u, old *unstructured.Unstructured, subresource string) field.ErrorList {
 	correlated := common.NewCorrelatedObject(u.Object, old.Object, &model.Structural{Structural: d.structural})
 	var errs field.ErrorList
 	if subresource == "status" {
-		if status, there := u.Object["status"]; there && d.status != nil {
+		if status, there := u.Object["status"]; there && d.parts["status"] != nil {
 			ratcheting := validation.WithRatcheting(correlated.Key("status"))
-			errs = validation.ValidateCustomResourceUpdate(field.NewPath("status"), status, old.Object["status"], d.status, ratcheting)
+			errs = validation.ValidateCustomResourceUpdate(field.NewPath("status"), status, old.Object["status"], d.parts["status"].whole, ratcheting)
 		}
 		errs = append(errs, d.validateScale(u, true)...)
 	} else {
@@ -192,7 +284,7 @@ func (d *definition) follow(errs field.ErrorList, u, old *unstructured.Unstructu
 func (s *Server) establish(crd *apiextensionsv1.CustomResourceDefinition) error {
 	for i := range crd.Spec.Versions {
 		v := &crd.Spec.Versions[i]
-		if !v.Served {
+		if !v.Served || !v.Storage { // versions are not converted
 			continue
 		}
 		d, err := define(v)
@@ -204,11 +296,11 @@ func (s *Server) establish(crd *apiextensionsv1.CustomResourceDefinition) error 
 			listKind: crd.Spec.Names.ListKind, singular: crd.Spec.Names.Singular, shortNames: crd.Spec.Names.ShortNames,
 			traits: traits{needsVersion: true, counts: true},
 		}
-		r.Group, r.Version, r.GroupVersionResource.Resource = crd.Spec.Group, v.Name, crd.Spec.Names.Plural
+		r.Group, r.Version, r.Resource = crd.Spec.Group, v.Name, crd.Spec.Names.Plural
 		if d.hasStatus {
 			r.subresources = append(r.subresources, "status")
 		}
-		if t := s.table(r.Group, r.Version, r.GroupVersionResource.Resource); t != nil {
+		if t := s.table(r.Group, r.Version, r.Resource); t != nil {
 			t.Resource = r
 		} else {
 			s.tables = append(s.tables, newTable(r))

@@ -38,20 +38,22 @@ func setDefaults(object client.Object) {
 	case *corev1.Service:
 		defaultService(o)
 	case *corev1.Secret:
-		orText(&o.Type, corev1.SecretTypeOpaque)
-		for name, value := range o.StringData {
-			if o.Data == nil {
-				o.Data = map[string][]byte{}
-			}
-			o.Data[name] = []byte(value)
-		}
-		o.StringData = nil
+		defaultSecret(o)
 	case *corev1.Namespace:
 		o.Labels = merged(o.Labels, map[string]string{corev1.LabelMetadataName: o.Name})
 	case *corev1.Node:
 		if o.Status.Allocatable == nil {
 			o.Status.Allocatable = o.Status.Capacity
 		}
+	case *apiextensionsv1.CustomResourceDefinition:
+		builtinScheme().Default(o) // the scheme of the API's own package has these defaults
+	default:
+		setOtherDefaults(object)
+	}
+}
+
+func setOtherDefaults(object client.Object) {
+	switch o := object.(type) {
 	case *corev1.PersistentVolume:
 		orText(&o.Spec.PersistentVolumeReclaimPolicy, corev1.PersistentVolumeReclaimRetain)
 		orDefault(&o.Spec.VolumeMode, corev1.PersistentVolumeFilesystem)
@@ -65,10 +67,18 @@ func setDefaults(object client.Object) {
 			orDefault(&o.Ports[i].Name, "")
 			orDefault(&o.Ports[i].Protocol, corev1.ProtocolTCP)
 		}
-	case *apiextensionsv1.CustomResourceDefinition:
-		// The scheme of the API's own package has these defaults.
-		builtinScheme().Default(o)
 	}
+}
+
+func defaultSecret(secret *corev1.Secret) {
+	orText(&secret.Type, corev1.SecretTypeOpaque)
+	for name, value := range secret.StringData {
+		if secret.Data == nil {
+			secret.Data = map[string][]byte{}
+		}
+		secret.Data[name] = []byte(value)
+	}
+	secret.StringData = nil
 }
 
 func orDefault[T any](to **T, value T) {

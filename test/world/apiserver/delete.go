@@ -22,7 +22,7 @@ import (
 func (r *Resource) answersDeleted() bool {
 	return r.definition == nil && slices.Contains([]string{
 		"pods", "namespaces", "persistentvolumes", "persistentvolumeclaims", "podtemplates", "resourcequotas", "serviceaccounts", "services", "storageclasses",
-	}, r.GroupVersionResource.Resource)
+	}, r.Resource)
 }
 
 // delete deletes an object, or notes that it is to go once its finalizers and its grace are over. It reports whether the
@@ -38,6 +38,11 @@ func (w *write) delete(o *metav1.DeleteOptions) (*version, bool, error) {
 	if err := w.checkPreconditions(o.Preconditions, old.object); err != nil {
 		return nil, false, err
 	}
+	return w.deleteFound(old, o)
+}
+
+// deleteFound is delete once nothing speaks against it.
+func (w *write) deleteFound(old *version, o *metav1.DeleteOptions) (*version, bool, error) {
 	if namespace, ok := old.object.(*corev1.Namespace); ok && len(namespace.Spec.Finalizers) > 0 {
 		return w.terminate(old, namespace), false, nil
 	}
@@ -51,26 +56,30 @@ func (w *write) delete(o *metav1.DeleteOptions) (*version, bool, error) {
 	if waits && !graceful {
 		markDeleting(object)
 	}
-	if waits || graceful && *o.GracePeriodSeconds > 0 {
-		if isSame(object, old.object) {
-			return old, false, nil
-		}
-		if w.dryRun {
-			return &version{table: w.table, key: w.key, object: object}, false, nil
-		}
-		v := w.server.store(w.table, w.key, object)
-		w.server.record(w, old, v)
-		return v, false, nil
-	}
-	if w.dryRun {
+	switch {
+	case waits || graceful && *o.GracePeriodSeconds > 0:
+		return w.deleteLater(old, object), false, nil
+	case w.dryRun:
 		return old, true, nil
-	}
-	if graceful { // the API server writes the object once more before it deletes it
+	case graceful: // the API server writes the object once more before it deletes it
 		old = w.server.store(w.table, w.key, object)
 	}
 	last := w.server.remove(old, old.object)
 	w.server.record(w, old, nil)
 	return last, true, nil
+}
+
+// deleteLater notes that an object is to go.
+func (w *write) deleteLater(old *version, object client.Object) *version {
+	switch {
+	case isSame(object, old.object):
+		return old
+	case w.dryRun:
+		return &version{table: w.table, key: w.key, object: object}
+	}
+	v := w.server.store(w.table, w.key, object)
+	w.server.record(w, old, v)
+	return v
 }
 
 func (w *write) checkPreconditions(p *metav1.Preconditions, object client.Object) error {
@@ -191,12 +200,7 @@ func (w *write) terminate(old *version, namespace *corev1.Namespace) *version {
 	markDeleting(object)
 	object.DeletionGracePeriodSeconds = nil
 	object.Status.Phase = corev1.NamespaceTerminating
-	if w.dryRun {
-		return &version{table: w.table, key: w.key, object: object}
-	}
-	v := w.server.store(w.table, w.key, object)
-	w.server.record(w, old, v)
-	return v
+	return w.deleteLater(old, object)
 }
 
 // deleteCollection deletes the objects that a list would have.

@@ -26,33 +26,46 @@ var allVerbs = []string{"create", "delete", "deletecollection", "get", "list", "
 
 // discover answers what the server has.
 func (s *Server) discover(c *call) answer {
-	parts := strings.Split(strings.Trim(c.URL.Path, "/"), "/")
-	aggregates := strings.Contains(c.Header.Get("Accept"), "as=APIGroupDiscoveryList") && strings.Contains(c.Header.Get("Accept"), "v=v2;")
-	ok := func(mediaType string, object any) answer {
-		return answer{code: http.StatusOK, mediaType: mediaType, body: append(encode(object, false), '\n')}
-	}
-	switch {
-	case len(parts) == 1 && (parts[0] == "livez" || parts[0] == "readyz" || parts[0] == "healthz"):
+	path := strings.Trim(c.URL.Path, "/")
+	accept := c.Header.Get("Accept")
+	mediaType, aggregates := typeJSON, strings.Contains(accept, "as=APIGroupDiscoveryList") && strings.Contains(accept, "v=v2;")
+	var object any
+	switch path {
+	case "livez", "readyz", "healthz":
 		return answer{code: http.StatusOK, mediaType: "text/plain; charset=utf-8", body: []byte("ok")}
-	case len(parts) == 1 && parts[0] == "version":
-		return ok(typeJSON, &serverVersion)
-	case len(parts) == 1 && (parts[0] == "api" || parts[0] == "apis") && aggregates:
-		return ok(typeAggregated, s.aggregated(parts[0] == "api"))
-	case len(parts) == 1 && parts[0] == "api":
-		return ok(typeJSON, &metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}})
-	case len(parts) == 1 && parts[0] == "apis":
-		return ok(typeJSON, s.groups())
-	case len(parts) == 2 && parts[0] == "api" && parts[1] == "v1":
-		return ok(typeJSON, s.resources(schema.GroupVersion{Version: "v1"}))
-	case len(parts) == 3 && parts[0] == "apis":
-		if list := s.resources(schema.GroupVersion{Group: parts[1], Version: parts[2]}); len(list.APIResources) > 0 {
-			return ok(typeJSON, list)
+	case "version":
+		object = &serverVersion
+	case "api", "apis":
+		object = s.groups()
+		if path == "api" {
+			object = &metav1.APIVersions{TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"}}
 		}
+		if aggregates {
+			mediaType, object = typeAggregated, s.aggregated(path == "api")
+		}
+	default:
+		list := s.resources(groupVersionOf(path))
+		if len(list.APIResources) == 0 {
+			return answer{code: http.StatusNotFound, mediaType: "text/plain; charset=utf-8", body: []byte("404 page not found\n")}
+		}
+		object = list
 	}
-	return answer{code: http.StatusNotFound, mediaType: "text/plain; charset=utf-8", body: []byte("404 page not found\n")}
+	return answer{code: http.StatusOK, mediaType: mediaType, body: append(encode(object, false), '\n')}
 }
 
-// versions are the groups in the order of their first resources, each with its versions.
+// groupVersionOf reads a path such as apis/batch/v1.
+func groupVersionOf(path string) schema.GroupVersion {
+	parts := strings.Split(path, "/")
+	switch {
+	case len(parts) == 2 && parts[0] == "api":
+		return schema.GroupVersion{Version: parts[1]}
+	case len(parts) == 3 && parts[0] == "apis":
+		return schema.GroupVersion{Group: parts[1], Version: parts[2]}
+	}
+	return schema.GroupVersion{}
+}
+
+// groupVersions are the groups in the order of their first resources, each with its versions.
 func (s *Server) groupVersions() (groups []string, versions map[string][]string) {
 	versions = map[string][]string{}
 	for _, t := range s.tables {

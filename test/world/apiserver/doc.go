@@ -10,14 +10,23 @@
 // requests give the same answers.
 //
 //	server := apiserver.New(rand.New(rand.NewPCG(1, 2)), apiserver.Options{Scheme: scheme})
-//	err := server.Install(apiserver.ConfigFile("crd/..."), ...)    // CRDs, policies: as an administrator
+//	err := server.InstallConfig(apiserver.Definitions, apiserver.Admission, apiserver.Limits) // as an administrator
 //	config := &rest.Config{Host: apiserver.Host, Transport: server.Transport("system:serviceaccount:a:b")}
-//	for _, stream := range server.Streams() { stream.Deliver() }    // unless Options.AutoDeliver
+//	for _, stream := range server.Streams() { stream.Deliver() } // unless Options.AutoDeliver
+//
+// Definitions and policies are objects, as in a real one: they work from when they are created until they are deleted. What
+// controllers beside the API server do is done by models that a driver steps: GarbageCollector, NamespaceController and
+// QuotaController. A quota limits nothing before the last of them has seen it.
+//
+// Requests of package contract are sent to this server and to a real one (test/e2e), and the answers are compared.
 //
 // # What it is not
 //
-// It has no RBAC, no webhooks, no API priority and fairness, and no versions of an API beside the one that is stored. A
-// list that asks for an old resource version gets the newest. A watch has no timeout of its own (Stream.Close ends it).
-// Of managed fields it has the managers, not the fields, and only in the kinds that say so (traits.managed). The values
-// of the built-in kinds are validated in part. The contract test (package contract) says what is compared with a real API server.
+// It has no RBAC, no webhooks, no priority and fairness, no server-side apply, and no versions of an API beside the one that
+// is stored. A list that asks for an old resource version gets the newest. A watch has no timeout of its own, and no
+// bookmarks of its own: Stream.Close and Stream.Bookmark are for the driver. Of managed fields it has the managers, not the
+// fields, and of definitions alone (traits.managed). The values of the built-in kinds are validated in part: see
+// validatePod and validateJob. Of the admission plug-ins it has NamespaceLifecycle, Priority, DefaultTolerationSeconds,
+// ResourceQuota, and the policies. So pods get no token of their service account, LimitRanges and the labels of
+// PodSecurity limit nothing, and claims get no finalizer.
 package apiserver

@@ -9,8 +9,11 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
+	"strings"
+	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -34,27 +37,53 @@ func root() string {
 // InstallConfig creates the objects in folders of the project, as an administrator.
 func (s *Server) InstallConfig(folders ...string) error {
 	for _, folder := range folders {
-		files, err := filepath.Glob(filepath.Join(root(), folder, "*.yaml"))
-		if err != nil {
+		if err := s.installFolder(filepath.Join(root(), folder)); err != nil {
 			return err
-		}
-		if len(files) == 0 {
-			return fmt.Errorf("%s has no manifests", folder)
-		}
-		for _, file := range files {
-			if filepath.Base(file) == "kustomization.yaml" {
-				continue
-			}
-			manifests, err := os.ReadFile(file)
-			if err != nil {
-				return err
-			}
-			if err := s.Install(manifests); err != nil {
-				return fmt.Errorf("%s: %w", file, err)
-			}
 		}
 	}
 	return nil
+}
+
+func (s *Server) installFolder(folder string) error {
+	files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
+	if err != nil {
+		return err
+	}
+	if len(files) == 0 {
+		return fmt.Errorf("%s has no manifests", folder)
+	}
+	for _, file := range files {
+		if filepath.Base(file) == "kustomization.yaml" {
+			continue
+		}
+		manifests, err := os.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		if err := s.Install(manifests); err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+	}
+	return nil
+}
+
+// moduleFolders are where the modules are whose manifests were installed.
+var moduleFolders sync.Map
+
+// InstallModule creates the objects in a folder of a Go module that go.mod names, such as the definitions of Kueue.
+func (s *Server) InstallModule(module, folder string) error {
+	dir, known := moduleFolders.Load(module)
+	if !known {
+		list := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module)
+		list.Dir = root()
+		out, err := list.Output()
+		if err != nil {
+			return fmt.Errorf("looking for the module %s: %w", module, err)
+		}
+		dir = strings.TrimSpace(string(out))
+		moduleFolders.Store(module, dir)
+	}
+	return s.installFolder(filepath.Join(dir.(string), folder))
 }
 
 // Install creates the objects of manifests, as an administrator. Objects without a namespace get the default one.

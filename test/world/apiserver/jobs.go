@@ -21,9 +21,12 @@ func validateJob(job *batchv1.Job) (errs field.ErrorList) {
 	if job.Spec.BackoffLimitPerIndex != nil && !isIndexed {
 		errs = append(errs, field.Invalid(spec.Child("backoffLimitPerIndex"), *job.Spec.BackoffLimitPerIndex, "requires indexed completion mode"))
 	}
-	for name, value := range map[string]*int32{"parallelism": job.Spec.Parallelism, "completions": job.Spec.Completions, "backoffLimit": job.Spec.BackoffLimit} {
-		if value != nil && *value < 0 {
-			errs = append(errs, field.Invalid(spec.Child(name), int64(*value), "must be greater than or equal to 0"))
+	for _, number := range []struct {
+		name  string
+		value *int32
+	}{{"parallelism", job.Spec.Parallelism}, {"completions", job.Spec.Completions}, {"backoffLimit", job.Spec.BackoffLimit}} {
+		if number.value != nil && *number.value < 0 {
+			errs = append(errs, field.Invalid(spec.Child(number.name), int64(*number.value), "must be greater than or equal to 0"))
 		}
 	}
 	template := spec.Child("template", "spec")

@@ -11,9 +11,12 @@ import (
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	kjson "sigs.k8s.io/json"
 )
 
 // patch changes an object by a patch. A patch that names a resource version is refused if that is an old one.
@@ -25,11 +28,7 @@ func (w *write) patch(kind types.PatchType, data []byte) (*version, error) {
 	if err != nil {
 		return nil, err
 	}
-	patched, err := w.applyPatch(old, kind, data)
-	if err != nil {
-		return nil, err
-	}
-	object, err := decode(w.table.Resource, patched, typeJSON)
+	object, err := w.patched(old, kind, data)
 	if err != nil {
 		return nil, err
 	}
@@ -40,6 +39,23 @@ func (w *write) patch(kind types.PatchType, data []byte) (*version, error) {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("the namespace of the object (%s) does not match the namespace on the URL (%s)", object.GetNamespace(), w.key.Namespace))
 	}
 	return w.replace(old, object)
+}
+
+// patched is an object with a patch. The status of a custom resource is patched without encoding the object.
+func (w *write) patched(old *version, kind types.PatchType, data []byte) (client.Object, error) {
+	before, isCustom := old.object.(*unstructured.Unstructured)
+	if isCustom && kind == types.MergePatchType && w.subresource == "status" {
+		var patch map[string]any
+		if err := kjson.UnmarshalCaseSensitivePreserveInts(data, &patch); err != nil {
+			return nil, apierrors.NewBadRequest(err.Error())
+		}
+		return &unstructured.Unstructured{Object: mergeJSON(before.Object, patch).(map[string]any)}, nil
+	}
+	out, err := w.applyPatch(old, kind, data)
+	if err != nil {
+		return nil, err
+	}
+	return decode(w.table.Resource, out, typeJSON)
 }
 
 func (w *write) applyPatch(old *version, kind types.PatchType, data []byte) ([]byte, error) {
@@ -83,8 +99,8 @@ func (w *write) checkPatch(kind types.PatchType, data []byte) error {
 		err.ErrStatus.Details = nil
 		return err
 	}
-	var any any
-	if err := json.Unmarshal(data, &any); err != nil {
+	var content any
+	if err := json.Unmarshal(data, &content); err != nil {
 		return apierrors.NewBadRequest("error decoding patch: " + err.Error())
 	}
 	return nil

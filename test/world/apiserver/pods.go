@@ -5,6 +5,7 @@ package apiserver
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -74,15 +75,17 @@ func validateVolumes(pod *corev1.PodSpec, spec *field.Path) (errs field.ErrorLis
 		}
 		known[pod.Volumes[i].Name] = true
 	}
-	for kind, containers := range map[string][]corev1.Container{"initContainers": pod.InitContainers, "containers": pod.Containers} {
+	mounted := func(containers []corev1.Container, path *field.Path) {
 		for i := range containers {
 			for j, mount := range containers[i].VolumeMounts {
 				if !known[mount.Name] {
-					errs = append(errs, field.NotFound(spec.Child(kind).Index(i).Child("volumeMounts").Index(j).Child("name"), mount.Name))
+					errs = append(errs, field.NotFound(path.Index(i).Child("volumeMounts").Index(j).Child("name"), mount.Name))
 				}
 			}
 		}
 	}
+	mounted(pod.InitContainers, spec.Child("initContainers"))
+	mounted(pod.Containers, spec.Child("containers"))
 	return errs
 }
 
@@ -104,7 +107,8 @@ func validateContainers(containers []corev1.Container, path *field.Path) (errs f
 		if c.Image == "" {
 			errs = append(errs, field.Required(at.Child("image"), ""))
 		}
-		for name, request := range c.Resources.Requests {
+		for _, name := range slices.Sorted(maps.Keys(c.Resources.Requests)) {
+			request := c.Resources.Requests[name]
 			limit, limited := c.Resources.Limits[name]
 			if limited && request.Cmp(limit) > 0 {
 				errs = append(errs, field.Invalid(at.Child("resources", "requests"), request.String(), fmt.Sprintf("must be less than or equal to %s limit of %s", name, limit.String())))

@@ -114,14 +114,7 @@ func (s *Server) matchResources(m *admissionv1.MatchResources, a admission.Attri
 	if m == nil {
 		return !needsRule
 	}
-	matches := func(list []admissionv1.NamedRuleWithOperations) bool {
-		return slices.ContainsFunc(list, func(r admissionv1.NamedRuleWithOperations) bool {
-			named := len(r.ResourceNames) == 0 || slices.Contains(r.ResourceNames, a.GetName())
-			matcher := rules.Matcher{Rule: r.RuleWithOperations, Attr: a}
-			return named && matcher.Matches()
-		})
-	}
-	if (len(m.ResourceRules) > 0 || needsRule) && !matches(m.ResourceRules) || matches(m.ExcludeResourceRules) {
+	if (len(m.ResourceRules) > 0 || needsRule) && !matchRules(m.ResourceRules, a) || matchRules(m.ExcludeResourceRules, a) {
 		return false
 	}
 	if m.ObjectSelector != nil {
@@ -130,14 +123,20 @@ func (s *Server) matchResources(m *admissionv1.MatchResources, a admission.Attri
 			return false
 		}
 	}
-	if m.NamespaceSelector != nil && a.GetNamespace() != "" {
-		selector, err := metav1.LabelSelectorAsSelector(m.NamespaceSelector)
-		namespace := s.builtinTable("namespaces").objects[key{Name: a.GetNamespace()}]
-		if err != nil || namespace == nil || !selector.Matches(namespace.labels) {
-			return false
-		}
-	}
-	return true
+	return m.NamespaceSelector == nil || a.GetNamespace() == "" || s.matchNamespace(m.NamespaceSelector, a.GetNamespace())
+}
+
+func matchRules(list []admissionv1.NamedRuleWithOperations, a admission.Attributes) bool {
+	return slices.ContainsFunc(list, func(r admissionv1.NamedRuleWithOperations) bool {
+		matcher := rules.Matcher{Rule: r.RuleWithOperations, Attr: a}
+		return (len(r.ResourceNames) == 0 || slices.Contains(r.ResourceNames, a.GetName())) && matcher.Matches()
+	})
+}
+
+func (s *Server) matchNamespace(by *metav1.LabelSelector, name string) bool {
+	selector, err := metav1.LabelSelectorAsSelector(by)
+	namespace := s.builtinTable("namespaces").objects[key{Name: name}]
+	return err == nil && namespace != nil && selector.Matches(namespace.labels)
 }
 
 // params are the objects with which a policy is evaluated, once for each: one nil if it has none.

@@ -21,11 +21,14 @@ type compiled struct {
 	compiler *plugincel.CompositedCompiler
 	matcher  matchconditions.Matcher // nil without conditions
 	patchers []patch.Patcher
-	rules    []admissionv1.Validation
+	rules    rulesOfPolicy
 	verdicts plugincel.ConditionEvaluator // one for each rule
 	messages plugincel.ConditionEvaluator // one for each rule, some empty
 	err      error
 }
+
+// rulesOfPolicy are what a policy demands.
+type rulesOfPolicy []admissionv1.Validation
 
 // expression is one that a policy has.
 type expression struct {

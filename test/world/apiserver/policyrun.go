@@ -144,22 +144,30 @@ func (w *write) judge(p *policy, a *admission.VersionedAttributes, param runtime
 		if verdict.EvalResult == types.True {
 			continue
 		}
-		rule := &p.rules[i]
-		message, reason = strings.TrimSpace(rule.Message), metav1.StatusReasonInvalid
-		if rule.Reason != nil {
-			reason = *rule.Reason
+		reason = metav1.StatusReasonInvalid
+		if p.rules[i].Reason != nil {
+			reason = *p.rules[i].Reason
 		}
-		if said, _, err := p.messages.ForInput(ctx, a, request, bindings, namespace, celconfig.RuntimeCELCostBudget); err == nil && said[i].Error == nil && said[i].EvalResult != nil {
-			if text, ok := said[i].EvalResult.Value().(string); ok && strings.TrimSpace(text) != "" {
-				message = strings.TrimSpace(text)
-			}
+		said, _, err := p.messages.ForInput(ctx, a, request, bindings, namespace, celconfig.RuntimeCELCostBudget)
+		if err != nil {
+			return "", "", err
 		}
-		if message == "" {
-			message = "failed expression: " + strings.TrimSpace(rule.Expression)
-		}
-		return message, reason, nil
+		return p.rules.message(i, said[i]), reason, nil
 	}
 	return "", "", nil
+}
+
+// message is what is said of an object that breaks a rule.
+func (r rulesOfPolicy) message(i int, said plugincel.EvaluationResult) string {
+	if said.Error == nil && said.EvalResult != nil {
+		if text, ok := said.EvalResult.Value().(string); ok && strings.TrimSpace(text) != "" {
+			return strings.TrimSpace(text)
+		}
+	}
+	if text := strings.TrimSpace(r[i].Message); text != "" {
+		return text
+	}
+	return "failed expression: " + strings.TrimSpace(r[i].Expression)
 }
 
 // denied is the error of the API server for an object that a policy refuses.

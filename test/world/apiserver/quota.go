@@ -79,7 +79,7 @@ func (s *Server) quotasOf(namespace string) (quotas []*corev1.ResourceQuota) {
 }
 
 func (w *write) overQuota(object client.Object, message string) error {
-	return apierrors.NewForbidden(w.table.GroupVersionResource.GroupResource(), object.GetName(), fmt.Errorf("%s", message))
+	return apierrors.NewForbidden(w.table.GroupResource(), object.GetName(), fmt.Errorf("%s", message))
 }
 
 func printed(list corev1.ResourceList) string {
@@ -95,7 +95,7 @@ func printed(list corev1.ResourceList) string {
 // usageOf is what an object uses of quotas: k8s.io/kubernetes/pkg/quota/v1/evaluator/core.
 func usageOf(t *table, object client.Object) corev1.ResourceList {
 	one := *resource.NewQuantity(1, resource.DecimalSI)
-	count := corev1.ResourceName("count/" + t.GroupVersionResource.GroupResource().String())
+	count := corev1.ResourceName("count/" + t.GroupResource().String())
 	usage := corev1.ResourceList{count: one}
 	switch o := object.(type) {
 	case *corev1.Pod:

@@ -66,34 +66,34 @@ var builtin = []Resource{
 	core("nodes", "Node", traits{keepsStatus: true}, "status").cluster().called("no"),
 	core("namespaces", "Namespace", traits{}, "status", "finalize").cluster().called("ns"),
 	core("persistentvolumes", "PersistentVolume", traits{}, "status").cluster().called("pv"),
-	of("batch", "v1", "jobs", "Job", traits{counts: true, orphans: true}, "status"),
-	of("apps", "v1", "deployments", "Deployment", traits{counts: true}, "status", "scale").called("deploy"),
-	of("apps", "v1", "daemonsets", "DaemonSet", traits{counts: true}, "status").called("ds"),
-	of("apps", "v1", "replicasets", "ReplicaSet", traits{counts: true}, "status").called("rs"),
-	of("apps", "v1", "statefulsets", "StatefulSet", traits{counts: true}, "status").called("sts"),
-	of("events.k8s.io", "v1", "events", "Event", traits{createOnUpdate: true}).called("ev"),
-	of("coordination.k8s.io", "v1", "leases", "Lease", traits{createOnUpdate: true, needsVersion: true}),
-	of("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice", traits{counts: true}),
-	of("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", traits{needsVersion: true, counts: true}, "status").called("pdb"),
-	of("storage.k8s.io", "v1", "storageclasses", "StorageClass", traits{}).cluster().called("sc"),
-	of("scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", traits{}).cluster().called("pc"),
-	of("node.k8s.io", "v1", "runtimeclasses", "RuntimeClass", traits{}).cluster(),
-	of("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", traits{needsVersion: true, counts: true, managed: true}, "status").cluster().called("crd", "crds"),
-	of("admissionregistration.k8s.io", "v1", "validatingadmissionpolicies", "ValidatingAdmissionPolicy", traits{needsVersion: true, counts: true}, "status").cluster(),
-	of("admissionregistration.k8s.io", "v1", "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", traits{needsVersion: true, counts: true}).cluster(),
-	of("admissionregistration.k8s.io", "v1", "mutatingadmissionpolicies", "MutatingAdmissionPolicy", traits{needsVersion: true, counts: true}).cluster(),
-	of("admissionregistration.k8s.io", "v1", "mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding", traits{needsVersion: true, counts: true}).cluster(),
-	of("admissionregistration.k8s.io", "v1", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", traits{needsVersion: true, counts: true}).cluster(),
-	of("admissionregistration.k8s.io", "v1", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", traits{needsVersion: true, counts: true}).cluster(),
+	of("batch", "jobs", "Job", traits{counts: true, orphans: true}, "status"),
+	of("apps", "deployments", "Deployment", traits{counts: true}, "status", "scale").called("deploy"),
+	of("apps", "daemonsets", "DaemonSet", traits{counts: true}, "status").called("ds"),
+	of("apps", "replicasets", "ReplicaSet", traits{counts: true}, "status").called("rs"),
+	of("apps", "statefulsets", "StatefulSet", traits{counts: true}, "status").called("sts"),
+	of("events.k8s.io", "events", "Event", traits{createOnUpdate: true}).called("ev"),
+	of("coordination.k8s.io", "leases", "Lease", traits{createOnUpdate: true, needsVersion: true}),
+	of("discovery.k8s.io", "endpointslices", "EndpointSlice", traits{counts: true}),
+	of("policy", "poddisruptionbudgets", "PodDisruptionBudget", traits{needsVersion: true, counts: true}, "status").called("pdb"),
+	of("storage.k8s.io", "storageclasses", "StorageClass", traits{}).cluster().called("sc"),
+	of("scheduling.k8s.io", "priorityclasses", "PriorityClass", traits{}).cluster().called("pc"),
+	of("node.k8s.io", "runtimeclasses", "RuntimeClass", traits{}).cluster(),
+	of("apiextensions.k8s.io", "customresourcedefinitions", "CustomResourceDefinition", traits{needsVersion: true, counts: true, managed: true}, "status").cluster().called("crd", "crds"),
+	of("admissionregistration.k8s.io", "validatingadmissionpolicies", "ValidatingAdmissionPolicy", traits{needsVersion: true, counts: true}, "status").cluster(),
+	of("admissionregistration.k8s.io", "validatingadmissionpolicybindings", "ValidatingAdmissionPolicyBinding", traits{needsVersion: true, counts: true}).cluster(),
+	of("admissionregistration.k8s.io", "mutatingadmissionpolicies", "MutatingAdmissionPolicy", traits{needsVersion: true, counts: true}).cluster(),
+	of("admissionregistration.k8s.io", "mutatingadmissionpolicybindings", "MutatingAdmissionPolicyBinding", traits{needsVersion: true, counts: true}).cluster(),
+	of("admissionregistration.k8s.io", "mutatingwebhookconfigurations", "MutatingWebhookConfiguration", traits{needsVersion: true, counts: true}).cluster(),
+	of("admissionregistration.k8s.io", "validatingwebhookconfigurations", "ValidatingWebhookConfiguration", traits{needsVersion: true, counts: true}).cluster(),
 }
 
 func core(name, kind string, t traits, subresources ...string) Resource {
-	return of(corev1.GroupName, "v1", name, kind, t, subresources...)
+	return of(corev1.GroupName, name, kind, t, subresources...)
 }
 
-func of(group, version, name, kind string, t traits, subresources ...string) Resource {
+func of(group, name, kind string, t traits, subresources ...string) Resource {
 	return Resource{
-		GroupVersionResource: schema.GroupVersionResource{Group: group, Version: version, Resource: name},
+		GroupVersionResource: schema.GroupVersionResource{Group: group, Version: "v1", Resource: name},
 		Kind:                 kind, Namespaced: true, listKind: kind + "List", subresources: subresources, traits: t,
 	}
 }

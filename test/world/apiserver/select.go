@@ -46,7 +46,7 @@ func (sel selector) check(t *table) error {
 			return apierrors.NewBadRequest(fmt.Sprintf(`%q is not a known field selector: only "metadata.name", "metadata.namespace"`, r.Field))
 		default:
 			return apierrors.NewBadRequest(fmt.Sprintf("Unable to find %q that match label selector %q, field selector %q: field label not supported: %s",
-				t.GroupVersionResource.String(), sel.labels, sel.fields, r.Field))
+				fmt.Sprintf("%s/%s, Resource=%s", t.Group, t.Version, t.Resource.Resource), sel.labels, sel.fields, r.Field))
 		}
 	}
 	return nil

@@ -34,7 +34,7 @@ func (s *Server) find(t *table, k key) (*version, error) {
 	if v := t.objects[k]; v != nil {
 		return v, nil
 	}
-	return nil, apierrors.NewNotFound(t.GroupVersionResource.GroupResource(), k.Name)
+	return nil, apierrors.NewNotFound(t.GroupResource(), k.Name)
 }
 
 func (s *Server) listOrWatch(c *call) (answer, error) {

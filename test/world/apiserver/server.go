@@ -33,8 +33,6 @@ type Options struct {
 	Scheme *runtime.Scheme
 	// AutoDeliver delivers every event of a watch at once.
 	AutoDeliver bool
-	// Silent are users whose writes are not in the log.
-	Silent []string
 }
 
 // Server is an API server. All methods may be called at any time.

@@ -18,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	kjson "sigs.k8s.io/json"
 )
 
 func newServer(t *testing.T, folders ...string) (*Server, client.Client) {
@@ -26,7 +27,8 @@ func newServer(t *testing.T, folders ...string) (*Server, client.Client) {
 	if err := s.InstallConfig(folders...); err != nil {
 		t.Fatal(err)
 	}
-	return s, s.Client(Admin)
+	c := s.Client(Admin)
+	return s, c
 }
 
 func must(t *testing.T, err error) {
@@ -45,9 +47,15 @@ func newPod(name string, change ...func(*corev1.Pod)) *corev1.Pod {
 	return pod
 }
 
-func ownedBy(owner client.Object, kind string, blocks bool) func(*corev1.Pod) {
+func gate(name string) corev1.PodSchedulingGate { return corev1.PodSchedulingGate{Name: name} }
+
+func unmarshal(text string, into *map[string]any) error {
+	return kjson.UnmarshalCaseSensitivePreserveInts([]byte(text), into)
+}
+
+func ownedBy(owner *batchv1.Job, blocks bool) func(*corev1.Pod) {
 	return func(pod *corev1.Pod) {
-		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: kind, Name: owner.GetName(), UID: owner.GetUID(), BlockOwnerDeletion: &blocks}}
+		pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: owner.Name, UID: owner.UID, BlockOwnerDeletion: &blocks}}
 	}
 }
 
@@ -57,18 +65,11 @@ func newJob(name string) *batchv1.Job {
 	return job
 }
 
-// run steps models until none has anything to do.
-func run(steppers ...interface{ Step(context.Context) bool }) (steps int) {
-	for did := true; did; {
-		did = false
-		for _, s := range steppers {
-			for s.Step(context.Background()) {
-				did = true
-				steps++
-			}
-		}
+// run steps a model until it has nothing to do.
+func run(model interface{ Step(context.Context) bool }) {
+	for model.Step(context.Background()) {
+		continue
 	}
-	return steps
 }
 
 func TestGarbageCollector(t *testing.T) {
@@ -90,7 +91,7 @@ func TestGarbageCollector(t *testing.T) {
 			collector := NewGarbageCollector(s)
 			job := newJob("job")
 			must(t, c1.Create(ctx, job))
-			must(t, c1.Create(ctx, newPod("pod", ownedBy(job, "Job", c.blocks))))
+			must(t, c1.Create(ctx, newPod("pod", ownedBy(job, c.blocks))))
 			run(collector)
 			var options []client.DeleteOption
 			if c.policy != "" {
@@ -132,10 +133,10 @@ func TestOwnersByUID(t *testing.T) {
 	first, second := newJob("first"), newJob("second")
 	must(t, c.Create(ctx, first))
 	must(t, c.Create(ctx, second))
-	both := newPod("both", ownedBy(first, "Job", false))
+	both := newPod("both", ownedBy(first, false))
 	both.OwnerReferences = append(both.OwnerReferences, metav1.OwnerReference{APIVersion: "batch/v1", Kind: "Job", Name: "second", UID: second.UID})
 	must(t, c.Create(ctx, both))
-	stale := newPod("stale", ownedBy(first, "Job", false))
+	stale := newPod("stale", ownedBy(first, false))
 	stale.OwnerReferences[0].UID = "another"
 	must(t, c.Create(ctx, stale))
 	must(t, c.Delete(ctx, first, client.PropagationPolicy(metav1.DeletePropagationBackground)))

@@ -102,7 +102,7 @@ func hasNewSpec(object, old client.Object) bool {
 	before := old.(*unstructured.Unstructured).Object
 	for _, pair := range [][2]map[string]any{{u.Object, before}, {before, u.Object}} {
 		for name, value := range pair[0] {
-			if name != "metadata" && !equality.Semantic.DeepEqual(value, pair[1][name]) {
+			if name != "metadata" && !sameJSON(value, pair[1][name]) {
 				return true
 			}
 		}

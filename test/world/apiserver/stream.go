@@ -47,8 +47,10 @@ func (s *Server) Streams() []*Stream {
 	return slices.Clone(s.streams)
 }
 
-// Kind is the kind of objects that the stream watches, and User is who watches them.
+// Kind is the kind of the objects that the stream watches.
 func (st *Stream) Kind() string { return st.table.Kind }
+
+// User is who watches.
 func (st *Stream) User() string { return st.user }
 
 // Pending is how many deliveries wait.

@@ -4,6 +4,7 @@
 package apiserver
 
 import (
+	"maps"
 	"reflect"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -57,8 +58,34 @@ func clearPart(object client.Object, goName, jsonName string) {
 	}
 }
 
+// sameContent is isSame of custom resources.
+func sameContent(a, b *unstructured.Unstructured) bool {
+	if len(a.Object) != len(b.Object) {
+		return false
+	}
+	for key, value := range a.Object {
+		other := b.Object[key]
+		if key == "metadata" {
+			value, other = withoutVersion(value), withoutVersion(other)
+		}
+		if !sameJSON(value, other) {
+			return false
+		}
+	}
+	return true
+}
+
+func withoutVersion(metadata any) any {
+	out := maps.Clone(metadata.(map[string]any))
+	delete(out, "resourceVersion")
+	return out
+}
+
 // isSame reports whether two objects of a kind are equal except for their resource versions.
 func isSame(a, b client.Object) bool {
+	if u, ok := a.(*unstructured.Unstructured); ok {
+		return sameContent(u, b.(*unstructured.Unstructured))
+	}
 	version := a.GetResourceVersion()
 	a.SetResourceVersion(b.GetResourceVersion())
 	same := equality.Semantic.DeepEqual(a, b)

@@ -56,6 +56,9 @@ type change struct {
 	after  *version // of a deletion: the last state with the version of the deletion
 }
 
+// historyLength is how many changes of a kind a watch can begin before, at least.
+const historyLength = 500
+
 func newTable(r *Resource) *table {
 	return &table{Resource: r, objects: map[key]*version{}}
 }
@@ -99,7 +102,11 @@ func (s *Server) remove(v *version, object client.Object) *version {
 
 func (s *Server) tell(t *table, c change) {
 	t.changed = c.number
-	t.history = append(t.history, c)
+	if t.history = append(t.history, c); len(t.history) > 2*historyLength {
+		forgotten := len(t.history) - historyLength
+		t.oldest = t.history[forgotten-1].number
+		t.history = append([]change(nil), t.history[forgotten:]...)
+	}
 	for _, stream := range s.streams {
 		if stream.table == t {
 			stream.add(c)
@@ -110,9 +117,6 @@ func (s *Server) tell(t *table, c change) {
 
 // record notes a write in the log.
 func (s *Server) record(w *write, before, after *version) {
-	if slices.Contains(s.options.Silent, w.user) {
-		return
-	}
 	entry := Entry{
 		User: w.user, Verb: w.verb, Kind: w.table.Kind, Subresource: w.subresource, Key: w.key, Version: s.version, Time: time.Now(),
 	}

@@ -58,11 +58,11 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	c := &call{Request: r, user: t.user, query: r.URL.Query(), path: parsePath(r.URL.Path)}
 	if r.Body != nil {
-		body, err := io.ReadAll(r.Body)
-		if err = errors.Join(err, r.Body.Close()); err != nil {
+		var err error
+		c.body, err = io.ReadAll(r.Body)
+		if err := errors.Join(err, r.Body.Close()); err != nil {
 			return nil, err
 		}
-		c.body = body
 	}
 	if user := r.Header.Get("Impersonate-User"); user != "" {
 		c.user = user

@@ -68,7 +68,7 @@ func (w *write) create(object client.Object) (*version, error) {
 
 // settleMetadata gives a new object its name and what the server alone says about it.
 func (w *write) settleMetadata(object client.Object) error {
-	resource := w.table.GroupVersionResource.GroupResource()
+	resource := w.table.GroupResource()
 	switch namespace := object.GetNamespace(); {
 	case !w.table.Namespaced && namespace != "":
 		return apierrors.NewBadRequest("namespace may not be set on a cluster-scoped object") // rest.EnsureObjectNamespaceMatchesRequestNamespace
@@ -100,7 +100,7 @@ func (w *write) settleMetadata(object client.Object) error {
 }
 
 func (w *write) alreadyExists(there *version, isGenerated bool) error {
-	resource := w.table.GroupVersionResource.GroupResource()
+	resource := w.table.GroupResource()
 	err := apierrors.NewAlreadyExists(resource, w.key.Name)
 	if isGenerated {
 		err = apierrors.NewGenerateNameConflict(resource, w.key.Name, 1)
@@ -187,7 +187,7 @@ func isGone(object, old client.Object) bool {
 
 // checkVersion is the optimistic lock.
 func (w *write) checkVersion(old *version, object client.Object) error {
-	resource := w.table.GroupVersionResource.GroupResource()
+	resource := w.table.GroupResource()
 	if uid := object.GetUID(); uid != "" && uid != old.object.GetUID() {
 		if w.verb == "patch" {
 			path := field.NewPath("metadata", "uid")
@@ -211,7 +211,11 @@ func (w *write) checkVersion(old *version, object client.Object) error {
 // complete gives an object the defaults of its kind.
 func (w *write) complete(object client.Object) error {
 	if u, ok := object.(*unstructured.Unstructured); ok {
-		if err := w.table.definition.complete(u); err != nil {
+		complete := w.table.definition.complete
+		if w.subresource == "status" {
+			complete = w.table.definition.completeStatus
+		}
+		if err := complete(u); err != nil {
 			return apierrors.NewBadRequest(err.Error())
 		}
 		return nil
@@ -239,7 +243,7 @@ func (w *write) noteManager(object, old client.Object) {
 		i = len(entries)
 		entries = append(entries, metav1.ManagedFieldsEntry{
 			Manager: name, Operation: metav1.ManagedFieldsOperationUpdate, APIVersion: w.table.GroupVersion().String(), Subresource: w.subresource,
-			FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte("{}")},
+			FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1("{}"),
 		})
 	}
 	entries[i].Time = &at
@@ -252,19 +256,13 @@ func (w *write) precondition(what string, want, have any) error {
 	if w.table.definition != nil {
 		at = w.table.Group + "/" + at
 	}
-	return apierrors.NewConflict(w.table.GroupVersionResource.GroupResource(), w.key.Name, fmt.Errorf(
+	return apierrors.NewConflict(w.table.GroupResource(), w.key.Name, fmt.Errorf(
 		"StorageError: invalid object, Code: 4, Key: /registry/%s/%s/%s, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: %s in precondition: %v, %s in object meta: %v",
 		at, w.key.Namespace, w.key.Name, what, want, what, have))
 }
 
-type optimisticLock struct{}
-
-func (optimisticLock) Error() string {
-	return "the object has been modified; please apply your changes to the latest version and try again"
-}
-
 // errModified has the words of the API server.
-var errModified = optimisticLock{}
+var errModified = errors.New("the object has been modified; please apply your changes to the latest version and try again")
 
 // uidOf is for preconditions.
 func uidOf(object client.Object) *types.UID { uid := object.GetUID(); return &uid }

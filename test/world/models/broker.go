@@ -4,6 +4,7 @@
 package models
 
 import (
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -35,17 +36,23 @@ func (b *broker) follow(now time.Time) (moved bool) {
 		b.restart(now)
 		return true
 	case b.leaves.IsZero():
-		switch lead := b.lead; {
-		case lead.isDead && b.reaches(lead): // its sockets are closed
-			b.leaves = now.Add(random.between(10*time.Millisecond, 200*time.Millisecond))
-		case lead.isDead || !b.reaches(lead):
-			b.leaves = now.Add(random.between(5*time.Second, time.Minute))
-		default:
-			return false
-		}
-		return true
+		return b.misses(now)
 	}
 	return false
+}
+
+// misses notices some time later that the lead of a follower is lost.
+func (b *broker) misses(now time.Time) bool {
+	random := b.instance.all.cluster
+	switch lead := b.lead; {
+	case lead.isDead && b.reaches(lead): // its sockets are closed
+		b.leaves = now.Add(random.between(10*time.Millisecond, 200*time.Millisecond))
+	case lead.isDead || !b.reaches(lead):
+		b.leaves = now.Add(random.between(5*time.Second, time.Minute))
+	default:
+		return false
+	}
+	return true
 }
 
 // restart ends the broker of a follower that has lost its lead, and starts it again, unless the instance was shut down for
@@ -101,24 +108,31 @@ func (b *broker) look(now time.Time) {
 	if move.Again > 0 {
 		b.again = now.Add(move.Again)
 	}
-	for _, ready := range move.Ready {
-		for _, other := range b.instance.brokers {
-			if other.c.worker.pod.UID == ready.Pod && !other.isDead {
-				other.c.file, other.isLeaving = ready.Ready, !ready.Ready && other.rank > 0
-			}
-		}
-	}
+	b.instance.carryOut(move, now)
 	if len(move.Lose) > 0 {
-		for _, other := range b.instance.brokers {
-			if other.lead == b && play.Lose.Has(int64(other.rank)) {
-				other.c.endAt, other.c.endCode = now, flux.ExitFailed
-			}
-		}
 		b.core.Lost()
 	}
 	b.account(now, move.End)
 	if move.End != nil {
 		b.shutDown(now, move.End)
+	}
+}
+
+// carryOut makes pods ready or not, and lets those fail that are to fail.
+func (i *instance) carryOut(move flux.Move, now time.Time) {
+	for _, other := range i.brokers {
+		if other.isDead {
+			continue
+		}
+		pod := other.c.worker.pod.UID
+		for _, ready := range move.Ready {
+			if ready.Pod == pod {
+				other.c.file, other.isLeaving = ready.Ready, !ready.Ready && other.rank > 0
+			}
+		}
+		if slices.Contains(move.Lose, pod) {
+			other.c.endAt, other.c.endCode = now, flux.ExitFailed
+		}
 	}
 }
 
@@ -133,6 +147,9 @@ func (b *broker) account(now time.Time, end *flux.End) {
 		b.command = nil
 	}
 	if b.command == nil && runs != nil && end == nil {
+		if !b.settings().Users {
+			b.c.termination = protocol.EndMessage("") // it stays if the container is killed
+		}
 		b.command = b.instance.all.command(b.c, b.core.Run(), len(runs), now)
 	}
 }
@@ -192,11 +209,7 @@ func (b *broker) signal(now time.Time) {
 	switch {
 	case b.ending || random.chance(0.05): // a process of it ignores the signal
 	case b.rank == 0 && b.core != nil:
-		message := ""
-		if !b.core.Began().IsZero() {
-			message = protocol.EndMessage("")
-		}
-		b.shutDown(now, &flux.End{Code: flux.ExitStopped, Message: message})
+		b.shutDown(now, &flux.End{Code: flux.ExitStopped, Message: b.c.termination})
 	default:
 		b.c.endAt, b.c.endCode = now.Add(random.between(100*time.Millisecond, 2*time.Second)), exitTerminated
 	}
@@ -209,6 +222,9 @@ func (b *broker) died(now time.Time) {
 	}
 	b.isDead, b.instance.moved = true, true
 	b.command.end(now, -1)
+	if ended := b.c.state.Terminated; b.command != nil && (ended == nil || ended.ExitCode != b.command.Code) {
+		b.command.Code = -1 // the container ended before it could tell
+	}
 }
 
 // withAnnotations is the metadata of a pod as its containers see it.

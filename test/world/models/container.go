@@ -127,7 +127,7 @@ func (c *container) run(now time.Time) bool {
 	case c.isInit() && c.isInitialized(), c.isOver():
 		return false
 	case c.startAt.IsZero():
-		c.startAt = now.Add(c.pause(now))
+		c.startAt = now.Add(c.pause())
 		return true
 	case now.Before(c.startAt):
 		return false
@@ -142,7 +142,7 @@ func (c *container) run(now time.Time) bool {
 }
 
 // pause is how long it takes to start the container, with the pause after failures.
-func (c *container) pause(now time.Time) time.Duration {
+func (c *container) pause() time.Duration {
 	random := c.worker.random()
 	pause := random.between(100*time.Millisecond, 1500*time.Millisecond)
 	if random.chance(0.1) { // the image is not on the node
@@ -289,7 +289,7 @@ func (c *container) nextProbe(now time.Time, probe *corev1.Probe) time.Time {
 	if since < 0 {
 		return began
 	}
-	return began.Add((since/period + 1) * period)
+	return now.Add(period - since%period)
 }
 
 // isBroker reports whether a broker runs in the container.

@@ -136,7 +136,7 @@ func (w *worker) rebooted() {
 		c.startAt, c.probeAt = time.Time{}, time.Time{}
 		if c.isRunning() {
 			c.state = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
-				ExitCode: exitUnknown, Reason: "Unknown", StartedAt: c.state.Running.StartedAt, FinishedAt: metav1.NewTime(time.Now()),
+				ExitCode: exitUnknown, Reason: "Unknown", Message: c.termination, StartedAt: c.state.Running.StartedAt, FinishedAt: metav1.NewTime(time.Now()),
 			}}
 			c.started, c.ready, c.endAt = false, false, time.Time{}
 		}

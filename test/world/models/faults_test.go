@@ -205,8 +205,8 @@ func TestNodeWithoutPower(t *testing.T) {
 		}
 		p.kubelets.Return(lead.Spec.NodeName)
 		p.until("the lead has failed", func() bool { return p.pod(0).Status.Phase == corev1.PodFailed })
-		if got := end(p.pod(0)); got != "Failed 255 Unknown" {
-			t.Errorf("the lead is %s", got)
+		if got := end(p.pod(0)); got != "Failed 255 Unknown" || !protocol.Read(p.pod(0)).Began {
+			t.Errorf("the lead is %s\n%s", got, p.describe())
 		}
 	})
 }

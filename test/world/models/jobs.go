@@ -148,21 +148,10 @@ func (c *JobController) look(ctx context.Context) {
 	c.readAt = readAt
 	now, there := time.Now(), map[types.UID]bool{}
 	for _, job := range jobs {
-		if by := job.Spec.ManagedBy; by != nil && *by != batchv1.JobControllerName {
-			continue
+		if by := job.Spec.ManagedBy; by == nil || *by == batchv1.JobControllerName {
+			there[job.UID] = true
+			c.lookAt(job, now)
 		}
-		there[job.UID] = true
-		s := c.seen[job.UID]
-		switch {
-		case s == nil:
-			s = &jobState{uid: job.UID, name: nameOf(job), due: now}
-			c.seen[job.UID], c.jobs = s, append(c.jobs, s)
-		case s.job.Generation != job.Generation || s.job.DeletionTimestamp.IsZero() != job.DeletionTimestamp.IsZero():
-			s.due = soonest(s.due, now)
-		case s.job.ResourceVersion != job.ResourceVersion:
-			s.due = soonest(s.due, now.Add(jobBatchPeriod))
-		}
-		s.job, s.pods = job, s.pods[:0:0]
 	}
 	c.jobs = slices.DeleteFunc(c.jobs, func(s *jobState) bool {
 		if !there[s.uid] {
@@ -181,6 +170,21 @@ func (c *JobController) look(ctx context.Context) {
 			s.mark, s.due = mark, soonest(s.due, now.Add(jobBatchPeriod))
 		}
 	}
+}
+
+// lookAt notes whether a Job has changed: at once a change of its spec, and a moment later one of its status.
+func (c *JobController) lookAt(job *batchv1.Job, now time.Time) {
+	s := c.seen[job.UID]
+	switch {
+	case s == nil:
+		s = &jobState{uid: job.UID, name: nameOf(job), due: now}
+		c.seen[job.UID], c.jobs = s, append(c.jobs, s)
+	case s.job.Generation != job.Generation || s.job.DeletionTimestamp.IsZero() != job.DeletionTimestamp.IsZero():
+		s.due = soonest(s.due, now)
+	case s.job.ResourceVersion != job.ResourceVersion:
+		s.due = soonest(s.due, now.Add(jobBatchPeriod))
+	}
+	s.job, s.pods = job, nil
 }
 
 // markOf is another number after any change of pods.

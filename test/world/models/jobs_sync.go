@@ -53,12 +53,13 @@ func (c *JobController) begin(state *jobState) *jobSync {
 		s.job.Status.StartTime = &now
 	}
 	s.decide()
-	if s.end != nil {
+	switch {
+	case s.end != nil:
 		s.deleteActive()
-	} else if s.job.DeletionTimestamp == nil {
+	case s.job.DeletionTimestamp == nil:
 		s.manage()
 		s.todo = append(s.todo, s.complete)
-	} else {
+	default:
 		s.todo = append(s.todo, s.complete)
 	}
 	s.todo = append(s.todo, s.track)
@@ -67,29 +68,20 @@ func (c *JobController) begin(state *jobState) *jobSync {
 
 // count counts pods.
 func (s *jobSync) count() {
-	var succeeded, failed []*corev1.Pod
-	uncounted := s.job.Status.UncountedTerminatedPods
 	for _, pod := range s.pods {
-		ended := podEnded(pod)
 		switch {
-		case !ended && pod.DeletionTimestamp == nil:
+		case podEnded(pod):
+		case pod.DeletionTimestamp != nil:
+			s.terminate++
+		default:
 			s.active = append(s.active, pod)
 			if podReady(pod) {
 				s.readyNow++
 			}
-		case !ended:
-			s.terminate++
-		}
-		if !tracked(pod) || !s.valid(pod) {
-			continue
-		}
-		if pod.Status.Phase == corev1.PodSucceeded && !slices.Contains(uncounted.Succeeded, pod.UID) {
-			succeeded = append(succeeded, pod)
-		}
-		if s.isFailed(pod) && !slices.Contains(uncounted.Failed, pod.UID) {
-			failed = append(failed, pod)
 		}
 	}
+	uncounted := s.job.Status.UncountedTerminatedPods
+	succeeded, failed := s.ended()
 	s.activeNow = int32(len(s.active))
 	s.succeeded = s.job.Status.Succeeded + int32(len(succeeded)+len(uncounted.Succeeded))
 	s.failed = s.job.Status.Failed + int32(len(uncounted.Failed))
@@ -102,6 +94,23 @@ func (s *jobSync) count() {
 	if indexed(s.job) {
 		s.countIndexes()
 	}
+}
+
+// ended are the pods that have ended, and that the status does not count yet.
+func (s *jobSync) ended() (succeeded, failed []*corev1.Pod) {
+	uncounted := s.job.Status.UncountedTerminatedPods
+	for _, pod := range s.pods {
+		if !tracked(pod) || !s.valid(pod) {
+			continue
+		}
+		if pod.Status.Phase == corev1.PodSucceeded && !slices.Contains(uncounted.Succeeded, pod.UID) {
+			succeeded = append(succeeded, pod)
+		}
+		if s.isFailed(pod) && !slices.Contains(uncounted.Failed, pod.UID) {
+			failed = append(failed, pod)
+		}
+	}
+	return succeeded, failed
 }
 
 // valid reports whether a pod counts: in an Indexed Job, a pod with an index of the Job.
@@ -124,7 +133,7 @@ func (s *jobSync) isFailed(pod *corev1.Pod) bool {
 
 // decide finds out whether the Job ends: first what an earlier sync decided, then failures, then success.
 func (s *jobSync) decide() {
-	spec, conditions := &s.job.Spec, s.job.Status.Conditions
+	conditions := s.job.Status.Conditions
 	switch met, target := jobCondition(conditions, batchv1.JobSuccessCriteriaMet), jobCondition(conditions, batchv1.JobFailureTarget); {
 	case met != nil && met.Status == corev1.ConditionTrue:
 		s.end = met.DeepCopy()
@@ -137,17 +146,26 @@ func (s *jobSync) decide() {
 		s.end = newJobCondition(batchv1.JobFailureTarget, batchv1.JobReasonPodFailurePolicy, message)
 		return
 	}
-	fails := func(reason, message string) { s.end = newJobCondition(batchv1.JobFailureTarget, reason, message) }
+	if reason, message := s.exceeds(); reason != "" {
+		s.end = newJobCondition(batchv1.JobFailureTarget, reason, message)
+	}
+}
+
+// exceeds says which limit the Job exceeds; "" if it exceeds none.
+func (s *jobSync) exceeds() (reason, message string) {
+	spec := &s.job.Spec
 	switch {
 	case s.failed > *spec.BackoffLimit || s.restartedTooOften():
-		fails(batchv1.JobReasonBackoffLimitExceeded, "Job has reached the specified backoff limit")
+		return batchv1.JobReasonBackoffLimitExceeded, "Job has reached the specified backoff limit"
 	case s.pastDeadline():
-		fails(batchv1.JobReasonDeadlineExceeded, "Job was active longer than specified deadline")
-	case perIndex(s.job) && spec.MaxFailedIndexes != nil && len(s.broken) > int(*spec.MaxFailedIndexes):
-		fails(batchv1.JobReasonMaxFailedIndexesExceeded, "Job has exceeded the specified maximal number of failed indexes")
-	case perIndex(s.job) && len(s.broken) > 0 && len(s.broken)+len(s.done) >= int(*spec.Completions):
-		fails(batchv1.JobReasonFailedIndexes, "Job has failed indexes")
+		return batchv1.JobReasonDeadlineExceeded, "Job was active longer than specified deadline"
+	case !perIndex(s.job):
+	case spec.MaxFailedIndexes != nil && len(s.broken) > int(*spec.MaxFailedIndexes):
+		return batchv1.JobReasonMaxFailedIndexesExceeded, "Job has exceeded the specified maximal number of failed indexes"
+	case len(s.broken) > 0 && len(s.broken)+len(s.done) >= int(*spec.Completions):
+		return batchv1.JobReasonFailedIndexes, "Job has failed indexes"
 	}
+	return "", ""
 }
 
 // pastDeadline reports whether the Job is over its time, and otherwise has it looked at then.

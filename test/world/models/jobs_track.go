@@ -23,7 +23,8 @@ func (s *jobSync) track(context.Context) bool {
 		return false
 	}
 	status := &s.job.Status
-	flush := s.conditionsMoved || s.activeNow != status.Active || ptr.Deref(status.Ready, -1) != s.readyNow || ptr.Deref(status.Terminating, -1) != s.terminate
+	counts := [3]int32{status.Active, ptr.Deref(status.Ready, -1), ptr.Deref(status.Terminating, -1)}
+	flush := s.conditionsMoved || counts != [3]int32{s.activeNow, s.readyNow, s.terminate}
 	status.Active, status.Ready, status.Terminating = s.activeNow, ptr.To(s.readyNow), ptr.To(s.terminate)
 	held := map[types.UID]bool{}
 	for _, pod := range s.pods {
@@ -38,24 +39,25 @@ func (s *jobSync) track(context.Context) bool {
 		s.todo = append(s.todo, s.writeStatus)
 	}
 	for _, pod := range releasing {
-		s.todo = append(s.todo, func(ctx context.Context) bool {
-			err := s.c.release(ctx, pod)
-			if err == nil || apierrors.IsNotFound(err) {
-				held[pod.UID] = false
-			} else {
-				s.err, s.end = cmp.Or(s.err, err), nil
-			}
-			return true
-		})
+		s.todo = append(s.todo, func(ctx context.Context) bool { return s.release(ctx, pod, held) })
 	}
 	s.todo = append(s.todo, func(ctx context.Context) bool {
 		flush := countReleased(&s.job.Status, held)
-		if s.finish() {
-			flush = true
-		}
+		flush = s.finish() || flush
 		return flush && s.writeStatus(ctx)
 	})
 	return false
+}
+
+// release removes the finalizer of a pod that the status counts.
+func (s *jobSync) release(ctx context.Context, pod *corev1.Pod, held map[types.UID]bool) bool {
+	err := s.c.release(ctx, pod)
+	if err == nil || apierrors.IsNotFound(err) {
+		held[pod.UID] = false
+	} else {
+		s.err, s.end = cmp.Or(s.err, err), nil
+	}
+	return true
 }
 
 // countReleased counts the noted pods whose finalizers are gone, and reports whether there were any.
@@ -78,27 +80,36 @@ func countReleased(status *batchv1.JobStatus, held map[types.UID]bool) bool {
 // note notes the pods that have ended, and returns those whose finalizers may be removed.
 func (s *jobSync) note() (releasing []*corev1.Pod, noted bool) {
 	uncounted := s.job.Status.UncountedTerminatedPods
-	pods := slices.Clone(s.pods)
-	slices.SortStableFunc(pods, func(a, b *corev1.Pod) int { return indexOf(a) - indexOf(b) })
 	over := s.end != nil && s.end.Type != batchv1.JobSuccessCriteriaMet
-	for _, pod := range pods {
+	for _, pod := range byIndex(s.pods) {
 		failed := s.isFailed(pod)
 		if !tracked(pod) || !s.releases(pod, failed) {
 			continue
 		}
 		releasing = append(releasing, pod)
+		isNoted := slices.Contains(uncounted.Failed, pod.UID) || slices.Contains(uncounted.Succeeded, pod.UID)
 		switch {
-		case pod.Status.Phase == corev1.PodSucceeded && !slices.Contains(uncounted.Failed, pod.UID):
-			if !indexed(s.job) && !slices.Contains(uncounted.Succeeded, pod.UID) {
-				uncounted.Succeeded = append(uncounted.Succeeded, pod.UID)
-				noted = true
-			}
-		case (failed || over) && s.valid(pod) && !slices.Contains(uncounted.Failed, pod.UID) && matchFailurePolicy(s.job, pod).counts:
+		case isNoted:
+		case pod.Status.Phase == corev1.PodSucceeded && indexed(s.job): // its index says it
+		case pod.Status.Phase == corev1.PodSucceeded:
+			uncounted.Succeeded = append(uncounted.Succeeded, pod.UID)
+			noted = true
+		case (failed || over) && s.countsAsFailed(pod):
 			uncounted.Failed = append(uncounted.Failed, pod.UID)
 			noted = true
 		}
 	}
 	return releasing, noted
+}
+
+// countsAsFailed reports whether a pod that failed counts against the limit of the Job.
+func (s *jobSync) countsAsFailed(pod *corev1.Pod) bool {
+	return s.valid(pod) && matchFailurePolicy(s.job, pod).counts
+}
+
+// byIndex are pods in the order of their indexes.
+func byIndex(pods []*corev1.Pod) []*corev1.Pod {
+	return slices.SortedStableFunc(slices.Values(pods), func(a, b *corev1.Pod) int { return indexOf(a) - indexOf(b) })
 }
 
 // releases reports whether the finalizer of a pod may be removed.

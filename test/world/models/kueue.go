@@ -100,7 +100,6 @@ func (k *Kueue) queues(ctx context.Context) clusterQueues {
 func (k *Kueue) act(w *kueueapi.Workload, queues clusterQueues, all []*kueueapi.Workload) (spec, moved bool) {
 	queue := queues[types.NamespacedName{Namespace: w.Namespace, Name: string(w.Spec.QueueName)}]
 	active, evicted := ptr.Deref(w.Spec.Active, true), isTrue(w, kueueapi.WorkloadEvicted)
-	reserved := isTrue(w, kueueapi.WorkloadQuotaReserved)
 	switch {
 	case !active && !evicted:
 		evictWorkload(w, kueueapi.WorkloadDeactivated, "The workload is deactivated")
@@ -113,22 +112,26 @@ func (k *Kueue) act(w *kueueapi.Workload, queues clusterQueues, all []*kueueapi.
 	case inState(w, kueueapi.CheckStateRejected):
 		w.Spec.Active = ptr.To(false)
 		return true, true
-	case reserved && !evicted && k.evict[w.UID] != "":
-		evictWorkload(w, k.evict[w.UID], "Evicted by the test")
-		delete(k.evict, w.UID)
-		return false, true
-	case reserved && !evicted && inState(w, kueueapi.CheckStateRetry):
-		k.retry(w)
-		return false, true
-	case reserved && evicted:
-		return false, false // its owner has to give the quota back
-	case reserved && !isTrue(w, kueueapi.WorkloadAdmitted) && allReady(w):
-		setWorkload(w, kueueapi.WorkloadAdmitted, metav1.ConditionTrue, "Admitted", "The workload is admitted")
-		return false, true
-	case reserved:
-		return false, false
+	case isTrue(w, kueueapi.WorkloadQuotaReserved):
+		return false, !evicted && k.reserved(w) // the owner of one that is evicted has to give the quota back
 	}
 	return false, k.pending(w, queue, all)
+}
+
+// reserved changes a Workload that has quota.
+func (k *Kueue) reserved(w *kueueapi.Workload) bool {
+	switch {
+	case k.evict[w.UID] != "":
+		evictWorkload(w, k.evict[w.UID], "Evicted for another workload")
+		delete(k.evict, w.UID)
+	case inState(w, kueueapi.CheckStateRetry):
+		k.retry(w)
+	case !isTrue(w, kueueapi.WorkloadAdmitted) && allReady(w):
+		setWorkload(w, kueueapi.WorkloadAdmitted, metav1.ConditionTrue, "Admitted", "The workload is admitted")
+	default:
+		return false
+	}
+	return true
 }
 
 // retry evicts a Workload whose admission check wants to be asked again later.

@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
 	kueueapi "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 )
@@ -103,7 +102,7 @@ func assignment(set *kueueapi.PodSet, count int32, flavors map[corev1.ResourceNa
 	}
 	for name, request := range requestsOf(podOfSet(set)) {
 		if flavor, counted := flavors[name]; counted {
-			sum := resource.Quantity(request)
+			sum := request.DeepCopy()
 			sum.Mul(int64(count))
 			out.Flavors[name], out.ResourceUsage[name] = flavor, sum
 		}

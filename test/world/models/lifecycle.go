@@ -127,16 +127,8 @@ func (l *NodeLifecycle) isDue(nodes []*corev1.Node, now time.Time) bool {
 
 // lookAt looks at the heartbeats and the taints of a node.
 func (l *NodeLifecycle) lookAt(node *corev1.Node, w *watchedNode, pods []*corev1.Pod, now time.Time) {
-	ready, renewed := nodeReady(node), l.kubelets.Renewed(node.Name)
-	switch unknown := !renewed.IsZero() && now.Sub(renewed) >= nodeGrace; {
-	case !unknown:
-		w.unknownAt = time.Time{}
-	case w.unknownAt.IsZero(): // it is seen at the next look
-		w.unknownAt = now.Add(l.cluster.between(0, nodePeriod))
-	}
-	if w.unknownAt.After(now) {
-		l.wake(w.unknownAt)
-	} else if !w.unknownAt.IsZero() && ready.Status != corev1.ConditionUnknown {
+	ready := nodeReady(node)
+	if l.isUnknown(node, w, now) && ready.Status != corev1.ConditionUnknown {
 		l.todo = append(l.todo, func(ctx context.Context) {
 			writeNodeReady(ctx, l.cluster, node, corev1.ConditionUnknown, "NodeStatusUnknown", "Kubelet stopped posting node status.")
 		})
@@ -149,6 +141,27 @@ func (l *NodeLifecycle) lookAt(node *corev1.Node, w *watchedNode, pods []*corev1
 			}
 		}
 	}
+	l.taint(node, w, now)
+}
+
+// isUnknown reports whether a node was found to have no heartbeats.
+func (l *NodeLifecycle) isUnknown(node *corev1.Node, w *watchedNode, now time.Time) bool {
+	renewed := l.kubelets.Renewed(node.Name)
+	switch unknown := !renewed.IsZero() && now.Sub(renewed) >= nodeGrace; {
+	case !unknown:
+		w.unknownAt = time.Time{}
+	case w.unknownAt.IsZero(): // it is seen at the next look
+		w.unknownAt = now.Add(l.cluster.between(0, nodePeriod))
+	}
+	if w.unknownAt.After(now) {
+		l.wake(w.unknownAt)
+		return false
+	}
+	return !w.unknownAt.IsZero()
+}
+
+// taint gives a node the taints of its condition.
+func (l *NodeLifecycle) taint(node *corev1.Node, w *watchedNode, now time.Time) {
 	wanted := taintsOf(node)
 	if len(wanted) == 0 || wanted[0].Key == corev1.TaintNodeUnschedulable {
 		w.taintAt = time.Time{}

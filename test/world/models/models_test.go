@@ -15,7 +15,6 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -152,20 +151,6 @@ func (p *play) describe() string {
 		}
 	}
 	return out.String()
-}
-
-// job is a Job whose pods need some CPUs each.
-func job(name string, change func(*batchv1.JobSpec)) *batchv1.Job {
-	spec := batchv1.JobSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{
-		RestartPolicy: corev1.RestartPolicyNever,
-		Containers: []corev1.Container{{Name: "main", Image: "app", Resources: corev1.ResourceRequirements{
-			Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("4")},
-		}}},
-	}}}
-	if change != nil {
-		change(&spec)
-	}
-	return &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: fixture.Namespace, Name: name}, Spec: spec}
 }
 
 // start makes the Jobs and the files of a MiniCluster, as JobSet would, without gates.

@@ -111,6 +111,13 @@ func (w *worker) status(pod *corev1.Pod) corev1.PodStatus {
 		status.Reason, status.Message = w.reason, w.message
 		set(&status, corev1.DisruptionTarget, corev1.ConditionTrue, corev1.PodReasonTerminationByKubelet, w.message, now)
 	}
+	w.setInitialized(&status, now)
+	w.setReadiness(&status, now)
+	return status
+}
+
+// setInitialized sets the condition Initialized.
+func (w *worker) setInitialized(status *corev1.PodStatus, now metav1.Time) {
 	initialized, why, message := corev1.ConditionTrue, "", ""
 	var incomplete []string
 	for _, c := range w.init {
@@ -121,9 +128,7 @@ func (w *worker) status(pod *corev1.Pod) corev1.PodStatus {
 	if len(incomplete) > 0 {
 		initialized, why, message = corev1.ConditionFalse, "ContainersNotInitialized", fmt.Sprintf("containers with incomplete status: %s", incomplete)
 	}
-	set(&status, corev1.PodInitialized, initialized, why, message, now)
-	w.setReadiness(&status, now)
-	return status
+	set(status, corev1.PodInitialized, initialized, why, message, now)
 }
 
 // phase is the phase of the pod. It is final only once no process runs.

@@ -122,7 +122,16 @@ func (w *worker) advance(ctx context.Context, now time.Time) (moved bool) {
 	if !w.node.runs() {
 		return moved
 	}
-	if !w.filesAt.IsZero() && !now.Before(w.filesAt) {
+	moved = w.sync(ctx, now) || moved
+	if moved {
+		w.isWritten = false
+	}
+	return moved
+}
+
+// sync lets the kubelet do what is due.
+func (w *worker) sync(ctx context.Context, now time.Time) (moved bool) {
+	if due(w.filesAt, now) {
 		w.files, w.filesAt, moved = maps.Clone(w.pod.Annotations), time.Time{}, true
 		w.node.all.wake(w)
 	}
@@ -140,9 +149,6 @@ func (w *worker) advance(ctx context.Context, now time.Time) (moved bool) {
 		moved = w.create(ctx, now) || moved
 	case w.stage == running:
 		moved = w.run(now) || moved
-	}
-	if moved {
-		w.isWritten = false
 	}
 	return moved
 }

@@ -36,7 +36,7 @@ type Request struct {
 	Method string // GET if empty
 	// Path is below /api/v1/namespaces/NAMESPACE/, unless it begins with a slash.
 	Path string
-	// Body is JSON. ${namespace} stands for the namespace, and ${other} for a second one.
+	// Body is JSON. ${namespace} stands for the namespace, ${other} and ${third} for further ones.
 	Body string
 	// Type is the content type; the first part of it may be left out.
 	Type   string
@@ -80,12 +80,16 @@ func InMemory(folders ...string) (*Server, error) {
 	if err := s.Install(crd.JobSet); err != nil {
 		return nil, err
 	}
-	quotas := apiserver.NewQuotaController(s)
+	controllers := []interface{ Step(context.Context) bool }{
+		apiserver.NewQuotaController(s), apiserver.NewGarbageCollector(s), apiserver.NewNamespaceController(s),
+	}
 	step := func() {
-		for quotas.Step(context.Background()) {
-			continue
-		}
 		makeAccounts(s.Client(apiserver.Admin))
+		for _, c := range controllers {
+			for c.Step(context.Background()) {
+				continue
+			}
+		}
 	}
 	return &Server{Host: apiserver.Host, RoundTripper: s.Transport(apiserver.Admin), Step: step}, nil
 }
@@ -98,6 +102,9 @@ func makeAccounts(c client.Client) {
 	}
 	for i := range namespaces.Items {
 		account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespaces.Items[i].Name, Name: "default"}}
+		if namespaces.Items[i].DeletionTimestamp != nil {
+			continue
+		}
 		if err := c.Create(context.Background(), account); err != nil && !apierrors.IsAlreadyExists(err) {
 			panic(err)
 		}
@@ -105,12 +112,12 @@ func makeAccounts(c client.Client) {
 }
 
 // Compare sends the requests to both servers, and returns what differs in their answers, by the names of the requests.
-func Compare(ctx context.Context, real, memory *Server, namespace string, requests []Request) ([]error, error) {
+func Compare(ctx context.Context, original, memory *Server, namespace string, requests []Request) ([]error, error) {
 	var differences []error
 	for i := range requests {
 		r := &requests[i]
 		var answers [2]*answer
-		for j, s := range []*Server{real, memory} {
+		for j, s := range []*Server{original, memory} {
 			var err error
 			if answers[j], err = s.ask(ctx, r, namespace); err != nil {
 				return nil, fmt.Errorf("%s: %w", r.Name, err)
@@ -193,7 +200,7 @@ func (s *Server) send(ctx context.Context, r *Request, namespace string) ([]byte
 
 // filled is a text with the names and what is known of objects.
 func (s *Server) filled(text, namespace string) string {
-	replace := []string{"${namespace}", namespace, "${other}", namespace + "-other"}
+	replace := []string{"${namespace}", namespace, "${other}", namespace + "-other", "${third}", namespace + "-third"}
 	for name, o := range s.known {
 		replace = append(replace, "${"+name+".uid}", o.uid, "${"+name+".version}", o.version)
 	}
@@ -215,9 +222,9 @@ func (s *Server) read(r *Request, code int, body []byte) (*answer, error) {
 		if errors.Is(err, io.EOF) {
 			break
 		}
-		if err != nil {
-			a.objects = []any{string(body)} // no JSON
-			return a, nil
+		if err != nil { // no JSON
+			a.objects = []any{string(body)}
+			break
 		}
 		s.remember(r.Name, content)
 		for _, path := range r.Without {

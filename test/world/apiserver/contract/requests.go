@@ -53,7 +53,7 @@ func without(r Request, fields ...string) Request {
 
 // Requests are all that are compared, in the order in which they are sent.
 func Requests() []Request {
-	return slices.Concat(namespaces, pods, podDeletions, jobs, others, customs, lists, quotas, policies, refusals)
+	return slices.Concat(namespaces, pods, podDeletions, jobs, others, customs, lists, quotas, policies, collected, refusals)
 }
 
 var namespaces = []Request{

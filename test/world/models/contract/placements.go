@@ -164,9 +164,9 @@ func cordon(node int, cordoned bool) SiteAct {
 
 const taintKey = "test/contract"
 
-// taint gives a node a taint, or removes it if the effect is "".
-func taint(node int, effect corev1.TaintEffect) SiteAct {
-	return change(node, func(s *corev1.NodeSpec) {
+// taint gives the first node a taint, or removes it if the effect is "".
+func taint(effect corev1.TaintEffect) SiteAct {
+	return change(0, func(s *corev1.NodeSpec) {
 		s.Taints = slices.DeleteFunc(s.Taints, func(t corev1.Taint) bool { return t.Key == taintKey })
 		if effect != "" {
 			s.Taints = append(s.Taints, corev1.Taint{Key: taintKey, Effect: effect})
@@ -191,7 +191,7 @@ const hold = "test/hold"
 // held keeps the pod of an act after its deletion, until letGo.
 func held(act SiteAct, name string) SiteAct {
 	return func(ctx context.Context, s *Site) error {
-		if err := act(ctx, s); client.IgnoreAlreadyExists(err) != nil {
+		if err := client.IgnoreAlreadyExists(act(ctx, s)); err != nil {
 			return err
 		}
 		return s.setFinalizers(ctx, name, hold)
@@ -246,14 +246,14 @@ var Placements = []Placement{
 		then("a is on 0", cordon(0, false)),
 	}},
 	{Name: "a taint", Steps: []PlacementStep{
-		then("a is Unschedulable: "+elsewhere+", node(s) had untolerated taint(s); b is on 0", taint(0, corev1.TaintEffectNoSchedule),
+		then("a is Unschedulable: "+elsewhere+", node(s) had untolerated taint(s); b is on 0", taint(corev1.TaintEffectNoSchedule),
 			pod("a", "1", pin(0)), pod("b", "1", tolerant(0, -1))),
-		then("a is on 0; b is on 0", taint(0, "")),
+		then("a is on 0; b is on 0", taint("")),
 	}},
 	{Name: "a taint that ends pods", Steps: []PlacementStep{
 		then("a is on 0; b is on 0; c is on 0", held(pod("a", "1", pin(0)), "a"), held(pod("b", "1", tolerant(0, 3)), "b"), pod("c", "1", tolerant(0, -1))),
-		then("a is on 0, is deleted for DeletionByTaintManager; b is on 0, is deleted for DeletionByTaintManager; c is on 0", taint(0, corev1.TaintEffectNoExecute)),
-		then("c is on 0", letGo("a"), letGo("b"), taint(0, "")),
+		then("a is on 0, is deleted for DeletionByTaintManager; b is on 0, is deleted for DeletionByTaintManager; c is on 0", taint(corev1.TaintEffectNoExecute)),
+		then("c is on 0", letGo("a"), letGo("b"), taint("")),
 	}},
 	{Name: "pods of a node that does not exist", Steps: []PlacementStep{
 		then("a is on -1, is deleted for DeletionByPodGC", held(pod("a", "1", func(_ *Site, spec *corev1.PodSpec) { spec.NodeName = "nowhere" }), "a")),

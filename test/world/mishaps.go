@@ -1,0 +1,118 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// brokers are the pods that are on nodes, in the order of their names.
+func (w *World) brokers() []*corev1.Pod {
+	var out []*corev1.Pod
+	for _, object := range w.objects(&corev1.PodList{}) {
+		if pod := object.(*corev1.Pod); pod.Spec.NodeName != "" {
+			out = append(out, pod)
+		}
+	}
+	return out
+}
+
+// onPod does something to the n-th pod that is on a node.
+func (w *World) onPod(n int, do func(pod *corev1.Pod)) {
+	if pods := w.brokers(); len(pods) > 0 {
+		pod := pods[n%len(pods)]
+		w.trace("  " + pod.Name)
+		do(pod)
+	}
+}
+
+// planPodFault makes up what befalls one pod.
+func (w *World) planPodFault(r *rand.Rand, at time.Time) part {
+	n := r.IntN(1000)
+	var what string
+	var do func(pod *corev1.Pod)
+	switch r.IntN(3) {
+	case 0:
+		what = "is evicted by its kubelet"
+		do = func(pod *corev1.Pod) { w.kubelets.Evict(pod.UID, "The node was low on resource: memory.") }
+	case 1:
+		what = "has no memory left"
+		do = func(pod *corev1.Pod) { w.kubelets.OOM(pod.UID, pod.Spec.Containers[0].Name) }
+	case 2:
+		what = "is evicted by a drain"
+		do = func(pod *corev1.Pod) {
+			eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
+			if err := w.user.SubResource("eviction").Create(w.ctx, pod, eviction); client.IgnoreNotFound(err) != nil {
+				w.refused(pod.Name, err)
+			}
+		}
+	}
+	what = fmt.Sprintf("pod %d %s", n, what)
+	return part{name: what, deeds: []deed{{at, what, func() { w.onPod(n, do) }}}}
+}
+
+// planStartFault keeps containers from starting on a node for a while.
+func (w *World) planStartFault(r *rand.Rand, at time.Time) part {
+	reasons := []string{"ErrImagePull", "CreateContainerError", "RunContainerError", "StartError"}
+	node, reason, lasts := nodeName(r.IntN(w.nodes)), reasons[r.IntN(len(reasons))], time.Duration(r.IntN(180))*time.Second
+	if w.leavesOutStart(reason) {
+		return part{name: "left out: " + reason}
+	}
+	what := fmt.Sprintf("no container starts on %s for %s: %s", node, lasts, reason)
+	end := func() {}
+	return part{name: what, deeds: []deed{
+		{at, what, func() { end = w.kubelets.FailStart(node, "", "", reason, -1) }},
+		{at.Add(lasts), "containers start on " + node, func() { end() }},
+	}}
+}
+
+// planNodeDeletion deletes a node, and makes one of its name some time later. Its pods are deleted by force.
+func (w *World) planNodeDeletion(r *rand.Rand, at time.Time) part {
+	i, lasts := r.IntN(w.nodes), time.Duration(20+r.IntN(120))*time.Second
+	what := fmt.Sprintf("%s is deleted for %s", nodeName(i), lasts)
+	return part{name: what, deeds: []deed{
+		{at, what, func() {
+			w.loseSight(nodeName(i))
+			w.kubelets.PowerOff(nodeName(i))
+			if err := w.user.Delete(w.ctx, newNode(i)); client.IgnoreNotFound(err) != nil {
+				panic(err)
+			}
+		}},
+		{at.Add(lasts), nodeName(i) + " is made again", func() {
+			if err := w.user.Create(w.ctx, newNode(i)); client.IgnoreAlreadyExists(err) != nil {
+				panic(err)
+			}
+			w.giveBack(nodeName(i))
+		}},
+	}}
+}
+
+// planQuota limits a namespace for a while.
+func (w *World) planQuota(r *rand.Rand, at time.Time) part {
+	namespace, pods, lasts := namespaces[r.IntN(len(namespaces))], 1+r.IntN(10), time.Duration(r.IntN(200))*time.Second
+	name := fmt.Sprintf("quota-%d", r.IntN(1000))
+	what := fmt.Sprintf("%s may have %d pods for %s", namespace, pods, lasts)
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+	quota.Spec.Hard = corev1.ResourceList{corev1.ResourcePods: *resource.NewQuantity(int64(pods), resource.DecimalSI)}
+	return part{name: what, deeds: []deed{
+		{at, what, func() {
+			if err := w.user.Create(w.ctx, quota.DeepCopy()); client.IgnoreAlreadyExists(err) != nil {
+				panic(err)
+			}
+		}},
+		{at.Add(lasts), namespace + " may have more pods", func() {
+			if err := w.user.Delete(w.ctx, quota.DeepCopy()); client.IgnoreNotFound(err) != nil {
+				panic(err)
+			}
+		}},
+	}}
+}
