@@ -123,6 +123,14 @@ func TestChoosePorts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	others := map[int]bool{free: true}
+	for range 50 { // as many as a suite starts
+		other, err := choosePorts(0)
+		if err != nil || others[other] {
+			t.Errorf("ports from %d on were chosen twice, or not at all: %v", other, err)
+		}
+		others[other] = true
+	}
 	busy := free + portEtcd
 	listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", busy))
 	if err != nil {

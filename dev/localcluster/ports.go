@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"strconv"
+	"sync"
 )
 
 // DefaultPort is the default of a cluster's first port.
@@ -35,6 +36,10 @@ const (
 	portsPerCluster
 )
 
+// chosen are the first ports that choosePorts has chosen for clusters of this process: the programs of one that starts do
+// not listen yet.
+var chosen sync.Map
+
 // choosePorts returns the first one of consecutive free ports: the given port, or any if that is 0.
 func choosePorts(first int) (int, error) {
 	if first != 0 {
@@ -45,7 +50,11 @@ func choosePorts(first int) (int, error) {
 		return first, nil
 	}
 	for range 100 { // no two clusters share a port of which one does not listen yet
-		if first = 20000 + portsPerCluster*rand.IntN(12000/portsPerCluster); busyPort(first) == 0 {
+		first = 20000 + portsPerCluster*rand.IntN(12000/portsPerCluster)
+		if busyPort(first) != 0 {
+			continue
+		}
+		if _, taken := chosen.LoadOrStore(first, true); !taken {
 			return first, nil
 		}
 	}

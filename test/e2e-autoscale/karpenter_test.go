@@ -107,6 +107,7 @@ func TestDeletedNodesAreLeft(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	harness.Eventually(t, s.nothingAsked) // else Karpenter makes another node, to which the gang grows
 	s.Kubectl("delete", "node", nodes[2], "--wait=false")
 	s.Await(mc, "without the node", func(mc *v1alpha2.MiniCluster) bool { return mc.Status.Admission.Vacated == "2" && mc.Status.Nodes == 2 })
 	s.awaitNodes(2)

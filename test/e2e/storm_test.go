@@ -102,4 +102,5 @@ func TestRefusedStorm(t *testing.T) {
 	if n := f.DryRuns.Load(); n > fewDryRuns {
 		t.Errorf("%d dry runs were made after the quota has grown", n)
 	}
+	s.patchQueue(`{"spec":{"suspended":true}}`) // nothing starts while hundreds are deleted
 }

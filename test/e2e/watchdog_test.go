@@ -108,11 +108,6 @@ func (s *site) awaitPlaced(mc *v1alpha2.MiniCluster) {
 	s.await(mc, "placed on all its nodes", func(mc *v1alpha2.MiniCluster) bool { return occupied(s.pods(mc)) == int(mc.Spec.Size) })
 }
 
-// unended are the pods that have not ended.
-func unended(pods []corev1.Pod) []corev1.Pod {
-	return slices.DeleteFunc(pods, func(pod corev1.Pod) bool { return protocol.Ended(&pod) })
-}
-
 func isGated(pod *corev1.Pod) bool { return protocol.IsGated(pod) && pod.DeletionTimestamp == nil }
 
 // A pod that does not start on a node gets another one, once, and the MiniCluster its
