@@ -79,6 +79,9 @@ func runShard(t *testing.T) {
 	if _, err := fmt.Sscanf(*shard, "%d/%d", &i, &n); err != nil {
 		t.Fatal(err)
 	}
+	if !*knew {
+		listKnown(t)
+	}
 	var born, writes, faults, worlds int
 	var virtual time.Duration
 	for world := i; world**size < *lives; world += n {
@@ -90,6 +93,14 @@ func runShard(t *testing.T) {
 		worlds, born, writes, faults, virtual = worlds+1, born+r.Lives, writes+r.Writes, faults+r.Faults, virtual+r.Virtual
 	}
 	t.Logf("%d worlds, %d lives, %d writes of managers, %d faults of requests, %s", worlds, born, writes, faults, virtual)
+}
+
+// listKnown says what is left out.
+func listKnown(t *testing.T) {
+	t.Helper()
+	for _, d := range known {
+		t.Logf("left out: %s; since %s (-known -size=%d -seed=%d)", d.leftOut, d.what, d.size, d.seed)
+	}
 }
 
 // report fails with the smallest world that has the violation.
