@@ -174,19 +174,20 @@ func (d *definition) isFine(u, old *unstructured.Unstructured) bool {
 	isRead := false // a changed part, by the rules of the whole object
 	for name, value := range u.Object {
 		before, there := old.Object[name]
-		if name == "metadata" || there && sameJSON(value, before) { // the rules see only the name, which stays
-			continue
-		}
-		isRead = isRead || d.topReads(name)
-		part := d.parts[name]
-		if part == nil || !there && name != "status" || !part.holds(name, value, before) {
+		switch {
+		case name == "metadata" || there && sameJSON(value, before): // the rules see only the name, which stays
+		case !there && name != "status" || !d.parts[name].holds(name, value, before):
 			return false
+		default:
+			isRead = isRead || d.topReads(name)
 		}
 	}
-	if len(d.validateScale(u, false)) > 0 {
-		return false
-	}
-	if d.top == nil || !isRead {
+	return len(d.validateScale(u, false)) == 0 && (!isRead || d.topHolds(u, old))
+}
+
+// topHolds reports whether an object breaks no rule of the whole object.
+func (d *definition) topHolds(u, old *unstructured.Unstructured) bool {
+	if d.top == nil {
 		return true
 	}
 	found, _ := d.top.Validate(context.Background(), nil, d.topStructural, u.Object, old.Object, celconfig.RuntimeCELCostBudget)
@@ -218,6 +219,9 @@ func withoutRules(s *structuralschema.Structural) *structuralschema.Structural {
 
 // holds reports whether a changed part is valid, also where it has not changed.
 func (d *definition) holds(name string, value, before any) bool {
+	if d == nil { // the schema does not know the part
+		return false
+	}
 	path := field.NewPath(name)
 	content, _ := value.(map[string]any)
 	if len(validation.ValidateCustomResource(path, value, d.whole)) > 0 ||
