@@ -32,7 +32,7 @@ func (b *broker) follow(now time.Time) (moved bool) {
 		}
 		return true
 	case b.lead == nil:
-	case !b.leaves.IsZero() && !b.isShutDown && !b.lead.isDead && b.reaches(b.lead): // it was cut off for a moment only
+	case !b.leaves.IsZero() && b.hears(): // it was cut off for a moment only
 		b.leaves = time.Time{}
 		return true
 	case due(b.leaves, now):
@@ -43,6 +43,9 @@ func (b *broker) follow(now time.Time) (moved bool) {
 	}
 	return false
 }
+
+// hears reports whether a follower hears of a lead that has not shut the instance down.
+func (b *broker) hears() bool { return !b.isShutDown && !b.lead.isDead && b.reaches(b.lead) }
 
 // misses notices some time later that the lead of a follower is lost.
 func (b *broker) misses(now time.Time) bool {

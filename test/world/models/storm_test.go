@@ -81,7 +81,7 @@ func TestStorm(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			inBubble(t, seed, 5, func(p *play) {
 				r := rand.New(rand.NewPCG(seed, 2))
-				mc := endless("lmp")
+				mc := endless()
 				if r.IntN(2) == 0 {
 					mc = mc.Launcher()
 				}
