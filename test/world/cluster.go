@@ -118,9 +118,7 @@ func (w *World) wasUnknown(node string, at time.Time) bool {
 
 func (w *World) patchNode(name, patch string) {
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	if err := w.user.Patch(w.ctx, node, client.RawPatch(types.StrategicMergePatchType, []byte(patch))); client.IgnoreNotFound(err) != nil {
-		panic(err)
-	}
+	must(w.user.Patch(w.ctx, node, client.RawPatch(types.StrategicMergePatchType, []byte(patch))))
 }
 
 // planQueue suspends a queue for a while.

@@ -6,6 +6,8 @@ package world
 import (
 	"slices"
 	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // part is what can be left out of a world: a life, or a fault. Shrinking leaves out parts while a violation stays.
@@ -49,6 +51,13 @@ func (w *World) schedule(d deed) {
 		i--
 	}
 	w.deeds = slices.Insert(w.deeds, i, d)
+}
+
+// must ends the test if a deed of the world fails that nothing may refuse. What is gone, or there, is as it should be.
+func must(err error) {
+	if client.IgnoreNotFound(client.IgnoreAlreadyExists(err)) != nil {
+		panic(err)
+	}
 }
 
 // nextDeed is when the next deed is due; zero if there is none.

@@ -192,7 +192,5 @@ func (w *World) remove(list client.ObjectList, n int, how metav1.DeletionPropaga
 			options = append(options, client.GracePeriodSeconds(0))
 		}
 	}
-	if err := w.user.Delete(w.ctx, object, options...); client.IgnoreNotFound(err) != nil {
-		w.refused(object.GetName(), err)
-	}
+	w.mayRefuse(object.GetName(), w.user.Delete(w.ctx, object, options...))
 }

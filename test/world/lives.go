@@ -234,15 +234,18 @@ func (w *World) makeLife(l *life) {
 
 func (w *World) patchLife(l *life, patch string) {
 	mc := &v1alpha2.MiniCluster{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: l.name}}
-	if err := w.user.Patch(w.ctx, mc, client.RawPatch(types.MergePatchType, []byte(patch))); client.IgnoreNotFound(err) != nil {
-		w.refused(l.name, err)
-	}
+	w.mayRefuse(l.name, w.user.Patch(w.ctx, mc, client.RawPatch(types.MergePatchType, []byte(patch))))
 }
 
 func (w *World) removeLife(l *life, how metav1.DeletionPropagation) {
 	mc := &v1alpha2.MiniCluster{ObjectMeta: metav1.ObjectMeta{Namespace: l.namespace, Name: l.name}}
-	if err := w.user.Delete(w.ctx, mc, client.PropagationPolicy(how)); client.IgnoreNotFound(err) != nil {
-		w.refused(l.name, err)
+	w.mayRefuse(l.name, w.user.Delete(w.ctx, mc, client.PropagationPolicy(how)))
+}
+
+// mayRefuse notes that the API server refused something to a user. What is gone is not refused.
+func (w *World) mayRefuse(what string, err error) {
+	if client.IgnoreNotFound(err) != nil {
+		w.refused(what, err)
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // brokers are the pods that are on nodes, in the order of their names.
@@ -51,9 +50,7 @@ func (w *World) planPodFault(r *rand.Rand, at time.Time) part {
 		what = "is evicted by a drain"
 		do = func(pod *corev1.Pod) {
 			eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
-			if err := w.user.SubResource("eviction").Create(w.ctx, pod, eviction); client.IgnoreNotFound(err) != nil {
-				w.refused(pod.Name, err)
-			}
+			w.mayRefuse(pod.Name, w.user.SubResource("eviction").Create(w.ctx, pod, eviction))
 		}
 	}
 	what = fmt.Sprintf("pod %d %s", n, what)
@@ -64,9 +61,6 @@ func (w *World) planPodFault(r *rand.Rand, at time.Time) part {
 func (w *World) planStartFault(r *rand.Rand, at time.Time) part {
 	reasons := []string{"ErrImagePull", "CreateContainerError", "RunContainerError", "StartError"}
 	node, reason, lasts := nodeName(r.IntN(w.nodes)), reasons[r.IntN(len(reasons))], time.Duration(r.IntN(180))*time.Second
-	if w.leavesOutStart(reason) {
-		return part{name: "left out: " + reason}
-	}
 	what := fmt.Sprintf("no container starts on %s for %s: %s", node, lasts, reason)
 	end := func() {}
 	return part{name: what, deeds: []deed{
@@ -83,14 +77,10 @@ func (w *World) planNodeDeletion(r *rand.Rand, at time.Time) part {
 		{at, what, func() {
 			w.loseSight(nodeName(i))
 			w.kubelets.PowerOff(nodeName(i))
-			if err := w.user.Delete(w.ctx, newNode(i)); client.IgnoreNotFound(err) != nil {
-				panic(err)
-			}
+			must(w.user.Delete(w.ctx, newNode(i)))
 		}},
 		{at.Add(lasts), nodeName(i) + " is made again", func() {
-			if err := w.user.Create(w.ctx, newNode(i)); client.IgnoreAlreadyExists(err) != nil {
-				panic(err)
-			}
+			must(w.user.Create(w.ctx, newNode(i)))
 			w.giveBack(nodeName(i))
 		}},
 	}}
@@ -105,14 +95,10 @@ func (w *World) planQuota(r *rand.Rand, at time.Time) part {
 	quota.Spec.Hard = corev1.ResourceList{corev1.ResourcePods: *resource.NewQuantity(int64(pods), resource.DecimalSI)}
 	return part{name: what, deeds: []deed{
 		{at, what, func() {
-			if err := w.user.Create(w.ctx, quota.DeepCopy()); client.IgnoreAlreadyExists(err) != nil {
-				panic(err)
-			}
+			must(w.user.Create(w.ctx, quota.DeepCopy()))
 		}},
 		{at.Add(lasts), namespace + " may have more pods", func() {
-			if err := w.user.Delete(w.ctx, quota.DeepCopy()); client.IgnoreNotFound(err) != nil {
-				panic(err)
-			}
+			must(w.user.Delete(w.ctx, quota.DeepCopy()))
 		}},
 	}}
 }

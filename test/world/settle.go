@@ -12,6 +12,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
@@ -67,22 +68,27 @@ func (w *World) until(within time.Duration, holds func() error) {
 func (w *World) settled(l *life) error {
 	mc := &v1alpha2.MiniCluster{}
 	err := w.user.Get(w.ctx, client.ObjectKey{Namespace: l.namespace, Name: l.name}, mc)
-	if client.IgnoreNotFound(err) != nil {
-		return err
-	}
-	accepted, admitted, ready := conditionOf(mc, v1alpha2.ConditionAccepted), conditionOf(mc, v1alpha2.ConditionAdmitted), conditionOf(mc, v1alpha2.ConditionReady)
 	switch {
-	case err != nil: // it is gone
-	case outcomeOf(mc) != "" && mc.Spec.TTLSecondsAfterFinished != nil:
-		return fmt.Errorf("%s has ended, and is to be deleted", l.name)
-	case outcomeOf(mc) != "" && mc.DeletionTimestamp == nil && mc.Status.Nodes == 0:
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return err
+	case mc.DeletionTimestamp != nil || outcomeOf(mc) != "" && mc.Spec.TTLSecondsAfterFinished != nil:
+		return fmt.Errorf("%s is to go", l.name)
+	case outcomeOf(mc) != "" && mc.Status.Nodes == 0:
 		return w.hasTidied(l)
-	case accepted.Status == metav1.ConditionFalse && accepted.Message != "" && mc.Status.Nodes == 0:
-	case admitted.Reason == v1alpha2.ReasonNeverFits && admitted.Message != "" && mc.Status.Nodes == 0 && !w.fits(mc):
-	default:
-		return fmt.Errorf("%s/%s is %s with %d nodes: %s", l.namespace, l.name, ready.Reason, mc.Status.Nodes, ready.Message)
+	case mc.Status.Nodes == 0 && w.isTold(mc):
+		return nil
 	}
-	return nil
+	ready := conditionOf(mc, v1alpha2.ConditionReady)
+	return fmt.Errorf("%s/%s is %s with %d nodes: %s", l.namespace, l.name, ready.Reason, mc.Status.Nodes, ready.Message)
+}
+
+// isTold reports whether a MiniCluster says why it cannot run, and is right.
+func (w *World) isTold(mc *v1alpha2.MiniCluster) bool {
+	accepted, admitted := conditionOf(mc, v1alpha2.ConditionAccepted), conditionOf(mc, v1alpha2.ConditionAdmitted)
+	rejected := accepted.Status == metav1.ConditionFalse && accepted.Message != ""
+	return rejected || admitted.Reason == v1alpha2.ReasonNeverFits && admitted.Message != "" && !w.fits(mc)
 }
 
 // fits reports whether the empty cluster has room for a MiniCluster.
@@ -132,9 +138,7 @@ func (w *World) clear() {
 	}
 	w.trace("* delete all")
 	for _, object := range w.objects(&v1alpha2.MiniClusterList{}) {
-		if err := w.user.Delete(w.ctx, object, client.PropagationPolicy(metav1.DeletePropagationBackground)); client.IgnoreNotFound(err) != nil {
-			panic(err)
-		}
+		must(w.user.Delete(w.ctx, object, client.PropagationPolicy(metav1.DeletePropagationBackground)))
 	}
 	w.until(goesWithin, func() error {
 		for _, list := range leftovers() {

@@ -96,9 +96,10 @@ type World struct {
 
 // Run lets a world exist, in a bubble of the test.
 func Run(t *testing.T, o Options) *Result {
+	t.Helper()
 	result := &Result{Options: o}
 	utilruntime.ErrorHandlers = nil // one of them sleeps until the time at which the process began, in real time
-	synctest.Test(t, func(t *testing.T) {
+	synctest.Test(t, func(*testing.T) {
 		w := newWorld(o, result)
 		w.exist()
 	})
@@ -252,7 +253,9 @@ func (w *World) end() {
 		w.dying = append(w.dying, w.managers[name])
 	}
 	for _, m := range w.dying {
-		<-m.ended
+		if err := <-m.ended; err != nil {
+			w.trace(m.manager + " ended: " + err.Error())
+		}
 	}
 	time.Sleep(time.Hour) // what a manager leaves behind ends by its timeouts
 }
@@ -287,8 +290,6 @@ func (w *World) objects(list client.ObjectList, options ...client.ListOption) []
 	}); err != nil {
 		panic(err)
 	}
-	slices.SortStableFunc(out, func(a, b client.Object) int {
-		return compareNames(a, b)
-	})
+	slices.SortStableFunc(out, compareNames)
 	return out
 }

@@ -25,7 +25,7 @@ import (
 var (
 	seed  = flag.Uint64("seed", 0, "replay the world of a seed, and print its trace")
 	first = flag.Uint64("first", 1, "the first seed")
-	lives = flag.Int("lives", 2000, "how many MiniClusters live, in all worlds")
+	lives = flag.Int("lives", 400, "how many MiniClusters live, in all worlds")
 	size  = flag.Int("size", 16, "how many MiniClusters live in one world")
 	knew  = flag.Bool("known", false, "cause the faults, too, that lead to known defects")
 	calm  = flag.Bool("calm", false, "let nothing go wrong")
@@ -79,6 +79,9 @@ func runShard(t *testing.T) {
 	if _, err := fmt.Sscanf(*shard, "%d/%d", &i, &n); err != nil {
 		t.Fatal(err)
 	}
+	if !*knew {
+		listKnown(t)
+	}
 	var born, writes, faults, worlds int
 	var virtual time.Duration
 	for world := i; world**size < *lives; world += n {
@@ -92,6 +95,14 @@ func runShard(t *testing.T) {
 	t.Logf("%d worlds, %d lives, %d writes of managers, %d faults of requests, %s", worlds, born, writes, faults, virtual)
 }
 
+// listKnown says what is left out.
+func listKnown(t *testing.T) {
+	t.Helper()
+	for _, d := range known {
+		t.Logf("left out: %s; since %s (-known -size=%d -seed=%d)", d.leftOut, d.what, d.size, d.seed)
+	}
+}
+
 // report fails with the smallest world that has the violation.
 func report(t *testing.T, r *Result) {
 	t.Helper()
@@ -101,8 +112,8 @@ func report(t *testing.T, r *Result) {
 		names = append(names, small.Parts[part])
 	}
 	slices.Reverse(names)
-	t.Errorf("seed %d: %v\n\nreplay: go test ./test/world -run TestLives -size=%d -seed=%d -without=%s\n\nwith %d of %d parts: %v\n  %s\n\n%s\n\n%s",
-		r.Seed, r.Violation, r.MiniClusters, small.Seed, list(small.Without), len(names), len(r.Parts), small.Violation, strings.Join(names, "\n  "),
+	t.Errorf("seed %d: %v\n\nreplay: go test ./test/world -run TestLives -size=%d -known=%v -seed=%d -without=%s\n\nwith %d of %d parts: %v\n  %s\n\n%s\n\n%s",
+		r.Seed, r.Violation, r.MiniClusters, r.Known, small.Seed, list(small.Without), len(names), len(r.Parts), small.Violation, strings.Join(names, "\n  "),
 		strings.Join(small.Trace, "\n"), small.Objects)
 }
 

@@ -9,6 +9,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 
@@ -169,24 +171,37 @@ func (d *definition) isFine(u, old *unstructured.Unstructured) bool {
 			return false
 		}
 	}
+	isRead := false // a changed part, by the rules of the whole object
 	for name, value := range u.Object {
 		before, there := old.Object[name]
-		if name == "metadata" || there && sameJSON(value, before) {
-			continue
-		}
-		part := d.parts[name]
-		if part == nil || !there && name != "status" || !part.holds(name, value, before) {
+		switch {
+		case name == "metadata" || there && sameJSON(value, before): // the rules see only the name, which stays
+		case !there && name != "status" || !d.parts[name].holds(name, value, before):
 			return false
+		default:
+			isRead = isRead || d.topReads(name)
 		}
 	}
-	if len(d.validateScale(u, false)) > 0 {
-		return false
-	}
+	return len(d.validateScale(u, false)) == 0 && (!isRead || d.topHolds(u, old))
+}
+
+// topHolds reports whether an object breaks no rule of the whole object.
+func (d *definition) topHolds(u, old *unstructured.Unstructured) bool {
 	if d.top == nil {
 		return true
 	}
 	found, _ := d.top.Validate(context.Background(), nil, d.topStructural, u.Object, old.Object, celconfig.RuntimeCELCostBudget)
 	return len(found) == 0
+}
+
+// wholeSelf is a rule that reads more than some fields of an object.
+var wholeSelf = regexp.MustCompile(`\b(self|oldSelf)\b($|[^.])`)
+
+// topReads reports whether the rules of the whole object may read a field at its top.
+func (d *definition) topReads(name string) bool {
+	return slices.ContainsFunc(d.structural.XValidations, func(r apiextensionsv1.ValidationRule) bool {
+		return strings.Contains(r.Rule, "."+name) || wholeSelf.MatchString(r.Rule)
+	})
 }
 
 // withoutRules is a schema without the rules below its top.
@@ -202,19 +217,21 @@ func withoutRules(s *structuralschema.Structural) *structuralschema.Structural {
 	return top
 }
 
-// holds reports whether a changed part is valid.
+// holds reports whether a changed part is valid, also where it has not changed.
 func (d *definition) holds(name string, value, before any) bool {
-	correlated := common.NewCorrelatedObject(value, before, &model.Structural{Structural: d.structural})
+	if d == nil { // the schema does not know the part
+		return false
+	}
 	path := field.NewPath(name)
 	content, _ := value.(map[string]any)
-	if len(validation.ValidateCustomResourceUpdate(path, value, before, d.whole, validation.WithRatcheting(correlated))) > 0 ||
+	if len(validation.ValidateCustomResource(path, value, d.whole)) > 0 ||
 		len(objectmeta.Validate(path, value, d.structural, false)) > 0 || len(listtype.ValidateListSetsAndMaps(path, d.structural, content)) > 0 {
 		return false
 	}
 	if d.rules == nil {
 		return true
 	}
-	found, _ := d.rules.Validate(context.Background(), path, d.structural, value, before, celconfig.RuntimeCELCostBudget, schemacel.WithRatcheting(correlated))
+	found, _ := d.rules.Validate(context.Background(), path, d.structural, value, before, celconfig.RuntimeCELCostBudget)
 	return len(found) == 0
 }
 

@@ -21,9 +21,11 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
+func random() *rand.Rand { return rand.New(rand.NewPCG(1, 2)) }
+
 func newServer(t *testing.T, folders ...string) (*Server, client.Client) {
 	t.Helper()
-	s := New(rand.New(rand.NewPCG(1, 2)), Options{})
+	s := New(random(), Options{})
 	if err := s.InstallConfig(folders...); err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,6 @@ package apiserver
 
 import (
 	"context"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -33,7 +32,7 @@ type reader struct {
 func watching(t *testing.T, test func(r *reader)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := New(rand.New(rand.NewPCG(1, 2)), Options{})
+		s := New(random(), Options{})
 		r := &reader{t: t, server: s, admin: s.Client(Admin)}
 		r.make("a", "yes")
 		r.make("b", "no")

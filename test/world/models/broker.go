@@ -32,6 +32,9 @@ func (b *broker) follow(now time.Time) (moved bool) {
 		}
 		return true
 	case b.lead == nil:
+	case !b.leaves.IsZero() && b.hears(): // it was cut off for a moment only
+		b.leaves = time.Time{}
+		return true
 	case due(b.leaves, now):
 		b.restart(now)
 		return true
@@ -40,6 +43,9 @@ func (b *broker) follow(now time.Time) (moved bool) {
 	}
 	return false
 }
+
+// hears reports whether a follower hears of a lead that has not shut the instance down.
+func (b *broker) hears() bool { return !b.isShutDown && !b.lead.isDead && b.reaches(b.lead) }
 
 // misses notices some time later that the lead of a follower is lost.
 func (b *broker) misses(now time.Time) bool {
@@ -159,32 +165,27 @@ func (b *broker) account(now time.Time, end *flux.End) {
 func (b *broker) online(now time.Time) []flux.Broker {
 	out := []flux.Broker{{Pod: b.c.worker.pod.UID, Rank: 0, Ready: b.c.ready}}
 	for _, other := range b.instance.brokers {
-		if other.lead != b || other.isDead {
+		if other.lead != b || other.isDead && !other.isMute {
 			continue
 		}
 		switch {
-		case b.reaches(other):
+		case !other.isDead && b.reaches(other):
 			other.silent = time.Time{}
 		case other.silent.IsZero():
 			other.silent = now.Add(b.instance.all.cluster.between(5*time.Second, time.Minute))
 		case due(other.silent, now):
-			other.lead, other.leaves = nil, time.Time{}
 			other.lose(now)
 			continue
 		}
 		out = append(out, flux.Broker{Pod: other.c.worker.pod.UID, Rank: other.rank, Ready: other.c.file})
-		if !other.silent.IsZero() && (b.again.IsZero() || other.silent.Before(b.again)) {
-			b.again = other.silent
-		}
 	}
 	return out
 }
 
 // lose lets a follower that its lead has given up start its broker again, if its node has power.
 func (b *broker) lose(now time.Time) {
-	b.silent = time.Time{}
-	if !b.c.worker.node.off {
-		b.isShutDown = false
+	b.silent, b.leaves, b.lead, b.isShutDown = time.Time{}, time.Time{}, nil, false
+	if !b.isDead {
 		b.restart(now)
 	}
 }

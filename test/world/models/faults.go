@@ -99,6 +99,7 @@ func (k *Kubelets) PowerOff(node string) {
 				c.process.end(now, -1)
 			}
 			if c.broker != nil {
+				c.broker.isMute = true
 				c.broker.died(now)
 				c.broker = nil
 			}

@@ -22,8 +22,8 @@ import (
 )
 
 // endless is a MiniCluster of four brokers whose command runs until it is told to end.
-func endless(name string) *fixture.MiniClusterWrapper {
-	return fixture.MiniCluster(name).Size(4).CPU("8").PodAnnotation(simulator.Runtime, "1000h")
+func endless() *fixture.MiniClusterWrapper {
+	return fixture.MiniCluster("lmp").Size(4).CPU("8").PodAnnotation(simulator.Runtime, "1000h")
 }
 
 // run starts a MiniCluster, and waits until its command runs and its pods are ready.
@@ -88,7 +88,7 @@ func forSeeds(t *testing.T, test func(p *play)) {
 	t.Helper()
 	for seed := range uint64(8) {
 		inBubble(t, seed, 5, func(p *play) {
-			p.run(endless("lmp").Defaulted())
+			p.run(endless().Defaulted())
 			test(p)
 		})
 	}
@@ -228,7 +228,7 @@ func TestFailStart(t *testing.T) {
 		t.Run(reason, func(t *testing.T) {
 			inBubble(t, 1, 5, func(p *play) {
 				over := p.kubelets.FailStart("", "", "lmp", reason, -1)
-				p.start(endless("lmp").Defaulted())
+				p.start(endless().Defaulted())
 				p.until(want, func() bool {
 					pods := p.pods()
 					return slices.ContainsFunc(pods, func(pod corev1.Pod) bool {
@@ -283,7 +283,7 @@ func TestGoneNodes(t *testing.T) {
 func TestSameSeed(t *testing.T) {
 	trace := func() (out string) {
 		inBubble(t, 7, 5, func(p *play) {
-			p.run(endless("lmp").Defaulted())
+			p.run(endless().Defaulted())
 			p.kubelets.Cut(p.pod(1).Spec.NodeName, true)
 			p.settle(10 * time.Minute)
 			for _, process := range p.kubelets.Processes() {

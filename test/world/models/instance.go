@@ -44,8 +44,10 @@ type broker struct {
 	command *Process
 	ending  bool // the lead shuts the instance down
 	isDead  bool
-	// silent is when the lead notices that it hears no more of a follower; zero if it hears of it.
+	// silent is when the lead notices that it hears no more of a follower; zero if it hears of it. isMute is true if the
+	// broker ended without closing its sockets, with the power of its node.
 	silent time.Time
+	isMute bool
 }
 
 // instanceOf names the Flux instance of a pod; "" if no broker runs in it.
@@ -94,10 +96,11 @@ func (k *Kubelets) wake(w *worker) {
 func (i *instance) next() time.Time {
 	var next time.Time
 	for _, b := range i.brokers {
+		next = soonest(next, b.silent)
 		if b.isDead || b.c.worker.node.off {
 			continue
 		}
-		for _, at := range []time.Time{b.up, b.joins, b.leaves, b.again, b.silent} {
+		for _, at := range []time.Time{b.up, b.joins, b.leaves, b.again} {
 			next = soonest(next, at)
 		}
 	}
@@ -108,6 +111,14 @@ func (i *instance) next() time.Time {
 func (i *instance) advance(now time.Time) (moved bool) {
 	woken := i.moved
 	i.moved = false
+	for _, b := range i.brokers {
+		if due(b.silent, now) {
+			woken = true
+			if b.lead == nil || b.lead.isDead || b.lead.ending { // nobody listens
+				b.silent = time.Time{}
+			}
+		}
+	}
 	for _, b := range i.brokers {
 		if !b.isDead && !b.c.worker.node.off {
 			moved = b.advance(now, woken) || moved
@@ -121,8 +132,12 @@ func (i *instance) advance(now time.Time) (moved bool) {
 func (i *instance) forget() {
 	believed := map[*broker]bool{}
 	for _, b := range i.brokers {
-		if !b.isDead && b.lead != nil {
+		switch {
+		case b.lead == nil:
+		case !b.isDead:
 			believed[b.lead] = true
+		case b.isMute && !b.lead.isDead && !b.lead.ending:
+			believed[b] = true
 		}
 	}
 	kept := i.brokers[:0]

@@ -77,24 +77,31 @@ func (c *JobController) Step(ctx context.Context) bool {
 		return false
 	}
 	c.look(ctx)
+	for ready := c.ready(); len(ready) > 0; ready = c.ready() {
+		for _, s := range ready {
+			if s.sync == nil {
+				s.due = time.Time{}
+				s.sync = c.begin(s)
+			}
+			if c.goOn(ctx, s) {
+				return true
+			}
+		}
+	}
+	return c.releaseOrphan(ctx)
+}
+
+// ready are the Jobs that are synced, or due, in any order.
+func (c *JobController) ready() []*jobState {
 	var ready []*jobState
 	now := time.Now()
 	for _, s := range c.jobs {
-		if s.sync != nil || (!s.due.IsZero() && !s.due.After(now)) {
+		if s.sync != nil || due(s.due, now) {
 			ready = append(ready, s)
 		}
 	}
 	c.cluster.Random.Shuffle(len(ready), func(i, j int) { ready[i], ready[j] = ready[j], ready[i] })
-	for _, s := range ready {
-		if s.sync == nil {
-			s.due = time.Time{}
-			s.sync = c.begin(s)
-		}
-		if c.goOn(ctx, s) {
-			return true
-		}
-	}
-	return c.releaseOrphan(ctx)
+	return ready
 }
 
 // Next is when the next Job is due.

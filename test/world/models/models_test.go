@@ -91,12 +91,17 @@ func (p *play) until(what string, holds func() bool) {
 	}
 }
 
-// settle lets the models go on until nothing is left to do, or for a time.
-func (p *play) settle(most time.Duration) {
-	for end := time.Now().Add(most); time.Now().Before(end); {
-		if !p.step() && !p.sleep() {
-			return
+// settle lets a time pass.
+func (p *play) settle(lasts time.Duration) {
+	for end := time.Now().Add(lasts); time.Now().Before(end); {
+		if p.step() {
+			continue
 		}
+		next := p.next()
+		if next.IsZero() || next.After(end) {
+			next = end
+		}
+		time.Sleep(max(time.Until(next), time.Millisecond))
 	}
 }
 
@@ -112,15 +117,25 @@ func (p *play) step() bool {
 
 // sleep sleeps until the next time at which a model has something to do.
 func (p *play) sleep() bool {
-	var next time.Time
-	for _, model := range p.models {
-		next = soonest(next, model.Next())
-	}
+	next := p.next()
 	if next.IsZero() {
 		return false
 	}
 	time.Sleep(max(time.Until(next), time.Millisecond))
 	return true
+}
+
+// next is the next time at which a model has something to do. Each has done all that was due before.
+func (p *play) next() (next time.Time) {
+	p.Helper()
+	for _, model := range p.models {
+		at := model.Next()
+		if !at.IsZero() && !at.After(time.Now()) {
+			p.Fatalf("%s does nothing, and has something to do at %s\n%s", model.Name(), at, p.describe())
+		}
+		next = soonest(next, at)
+	}
+	return next
 }
 
 func (p *play) pods() []corev1.Pod {
