@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -26,15 +27,20 @@ type Operator struct {
 
 	site   *Site
 	cancel context.CancelFunc
-	ended  chan error
-	dead   *atomic.Bool // of the controllers that were started last
+	ended  chan struct{} // closed
+	dead   *atomic.Bool  // of the controllers that were started last
 	killed atomic.Bool
 }
 
-// NewOperator returns an operator that was not started yet. It ends when the site is closed.
+// operators bounds how many operators there are at once: each has caches and controllers, and all share the machine.
+var operators = make(chan struct{}, 8)
+
+// NewOperator returns an operator that was not started yet. It ends when the site is closed. NewOperator waits while
+// there are many operators.
 func (s *Site) NewOperator() *Operator {
-	o := &Operator{site: s, cancel: func() {}, ended: make(chan error, 1), dead: &atomic.Bool{}}
-	o.ended <- nil
+	operators <- struct{}{}
+	o := &Operator{site: s, cancel: func() {}, ended: make(chan struct{}), dead: &atomic.Bool{}}
+	close(o.ended)
 	s.operators = append(s.operators, o)
 	return o
 }
@@ -60,12 +66,22 @@ func (o *Operator) Start(flags ...string) error {
 	if err != nil {
 		return err
 	}
-	dead, ended := &atomic.Bool{}, make(chan error, 1)
+	dead, ended := &atomic.Bool{}, make(chan struct{})
 	config.Wrap(o.Wrap)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return mortal{next, dead} })
 	ctx, cancel := context.WithCancel(o.site.Ctx)
 	o.dead, o.cancel, o.ended = dead, cancel, ended
-	go func() { ended <- app.Run(ctx, config, settings) }()
+	go func() {
+		defer close(ended)
+		for {
+			err := app.Run(ctx, config, settings)
+			if ctx.Err() != nil {
+				return
+			}
+			o.site.T.Logf("the operator starts again, as in a cluster: %v", err)
+			WallClock.Sleep(time.Second)
+		}
+	}()
 	return nil
 }
 
@@ -85,10 +101,7 @@ func (o *Operator) Killed() bool { return o.killed.Load() }
 // Stop ends the operator as it is ended in a cluster, unless it has ended, and waits for its end.
 func (o *Operator) Stop() {
 	o.cancel()
-	if err := <-o.ended; err != nil && !o.dead.Load() && !errors.Is(err, context.Canceled) {
-		o.site.T.Errorf("the operator: %v", err)
-	}
-	o.ended <- nil // it may be stopped again
+	<-o.ended
 }
 
 // Eventually ends the test unless an attempt succeeds in time. If the operator was killed at a write, one without flags goes on.

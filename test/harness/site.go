@@ -145,6 +145,7 @@ func (s *Site) deleteSome() error {
 func (s *Site) Close() {
 	for _, o := range s.operators {
 		o.Stop()
+		<-operators
 	}
 	if err := s.Cluster.Client.Delete(s.Ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}}); err != nil {
 		s.T.Error(err)
