@@ -4,6 +4,7 @@
 package localcluster
 
 import (
+	"fmt"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -70,6 +71,10 @@ func TestNetwork(t *testing.T) {
 			t.Errorf("choice %d is %s", i, prefix)
 		}
 		seen[prefix] = true
+	}
+	server := add(n.Prefix.Addr(), 77)
+	if got, err := freeNetwork("/home/me/.local", nameServers(fmt.Sprintf("search here\nnameserver ::1\nnameserver %s\n", server))); err != nil || got.Prefix.Contains(server) {
+		t.Errorf("with a name server at %s: %s, %v", server, got.Prefix, err)
 	}
 	taken := map[netip.Addr]bool{n.gateway(): true}
 	for i := range maxNodes {

@@ -17,6 +17,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 )
 
@@ -125,12 +126,36 @@ func chooseNetwork(dir string) (network, error) {
 	if err != nil {
 		return network{}, err
 	}
+	var used []netip.Prefix
+	for _, address := range addresses {
+		if prefix, err := netip.ParsePrefix(address.String()); err == nil {
+			used = append(used, prefix)
+		}
+	}
+	resolver, err := os.ReadFile("/etc/resolv.conf")
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return network{}, err
+	}
+	return freeNetwork(dir, append(used, nameServers(string(resolver))...))
+}
+
+// nameServers are those of a resolv.conf: a bridge with their addresses would cut the machine off from them.
+func nameServers(resolver string) []netip.Prefix {
+	var servers []netip.Prefix
+	for line := range strings.Lines(resolver) {
+		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "nameserver" {
+			if address, err := netip.ParseAddr(fields[1]); err == nil {
+				servers = append(servers, netip.PrefixFrom(address, address.BitLen()))
+			}
+		}
+	}
+	return servers
+}
+
+// freeNetwork returns the cluster's first choice that has no address in use.
+func freeNetwork(dir string, used []netip.Prefix) (network, error) {
 	for i := range networks {
-		n := networkOf(dir, i)
-		if !slices.ContainsFunc(addresses, func(a net.Addr) bool {
-			other, err := netip.ParsePrefix(a.String())
-			return err == nil && other.Overlaps(n.Prefix)
-		}) {
+		if n := networkOf(dir, i); !slices.ContainsFunc(used, n.Prefix.Overlaps) {
 			return n, nil
 		}
 	}
