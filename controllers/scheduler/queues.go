@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -32,8 +33,8 @@ type QueueReconciler struct {
 	Scheduler *Scheduler
 	Clock     clock.PassiveClock
 
-	// written is when the status of each queue was last written.
-	written map[string]time.Time
+	// written is when the status of each queue was last written (time.Time, by name). Several queues are reconciled at once.
+	written sync.Map
 }
 
 // reportInterval is the shortest time between writes of a queue's status.
@@ -45,7 +46,7 @@ const reportInterval = 3 * time.Second
 func (r *QueueReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var made v1alpha2.MiniClusterQueue
 	if err := r.Client.Get(ctx, req.NamespacedName, &made); err != nil {
-		delete(r.written, req.Name)
+		r.written.Delete(req.Name)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}
 	report, ok := r.Scheduler.report(made.Name)
@@ -57,18 +58,17 @@ func (r *QueueReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl
 		return ctrl.Result{}, nil
 	}
 	now := r.Clock.Now()
-	if wait := reportInterval - now.Sub(r.written[req.Name]); wait > 0 {
-		return ctrl.Result{RequeueAfter: wait}, nil
+	if at, ok := r.written.Load(req.Name); ok {
+		if wait := reportInterval - now.Sub(at.(time.Time)); wait > 0 {
+			return ctrl.Result{RequeueAfter: wait}, nil
+		}
 	}
 	updated := made.DeepCopy()
 	updated.Status = desired
 	if err := r.Client.Status().Patch(ctx, updated, client.MergeFrom(&made)); err != nil {
 		return ctrl.Result{}, fmt.Errorf("writing the status of queue %q: %w", made.Name, err)
 	}
-	if r.written == nil {
-		r.written = map[string]time.Time{}
-	}
-	r.written[req.Name] = now
+	r.written.Store(req.Name, now)
 	return ctrl.Result{}, nil
 }
 

@@ -15,12 +15,13 @@ import (
 	"github.com/flux-elastic/flux-elastic/dev/simulator"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
 	"github.com/flux-elastic/flux-elastic/test/harness"
+	"github.com/flux-elastic/flux-elastic/test/harness/operator"
 )
 
 // mortal is a site in whose life the manager is killed, and started again.
 type mortal struct {
 	*site
-	operator *harness.Operator
+	operator *operator.Operator
 }
 
 // eventually waits until an attempt succeeds, whatever is killed meanwhile.
@@ -111,11 +112,11 @@ func TestKilledAtEveryWrite(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			harness.AtEveryWrite(t, func(t *testing.T, at harness.Write) map[string]int {
+			operator.AtEveryWrite(t, func(t *testing.T, at operator.Write) map[string]int {
 				t.Helper()
 				m := &mortal{site: c.newSite(t)}
 				m.label = true
-				m.operator = m.Operate()
+				m.operator = operator.Operate(m.Site)
 				m.operator.KillAt(at)
 				life.live(m)
 				return m.operator.Seen()

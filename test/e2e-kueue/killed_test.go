@@ -21,13 +21,14 @@ import (
 	"github.com/flux-elastic/flux-elastic/dev/simulator"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
 	"github.com/flux-elastic/flux-elastic/test/harness"
+	"github.com/flux-elastic/flux-elastic/test/harness/operator"
 )
 
 // mortal is a MiniCluster in whose life a program is killed, and started again. Its ClusterQueue has
 // quota for all nodes of the site.
 type mortal struct {
 	*site
-	operator *harness.Operator
+	operator *operator.Operator
 	revive   func() error
 	mc       *v1alpha2.MiniCluster
 	workload *kueueapi.Workload // the first one
@@ -123,7 +124,7 @@ func (m *mortal) finish(runs int) {
 func (c *cluster) newMortal(t *testing.T, nodes int) *mortal {
 	t.Helper()
 	m := &mortal{site: c.newSite(t, nodes)}
-	m.operator = m.Operate() // answers the queue's check
+	m.operator = operator.Operate(m.Site) // answers the queue's check
 	m.newQueue("team", 8*nodes, preempting, m.withPlacement())
 	m.revive = func() error { return m.operator.Start() }
 	return m
@@ -155,7 +156,7 @@ func TestKilledAtEveryWrite(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			others := harness.AtEveryWrite(t, func(t *testing.T, at harness.Write) map[string]int {
+			others := operator.AtEveryWrite(t, func(t *testing.T, at operator.Write) map[string]int {
 				t.Helper()
 				m := c.newMortal(t, life.nodes)
 				m.operator.KillAt(at)
@@ -177,7 +178,7 @@ func TestKueueKilled(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, "")
 	c.manager.Stop()
-	for _, at := range []harness.Write{{Kind: asks, N: 1, Before: true}, {Kind: asks, N: 1}, {Kind: tells, N: 1, Before: true}, {Kind: tells, N: 1}, {Kind: tells, N: 2}} {
+	for _, at := range []operator.Write{{Kind: asks, N: 1, Before: true}, {Kind: asks, N: 1}, {Kind: tells, N: 1, Before: true}, {Kind: tells, N: 1}, {Kind: tells, N: 2}} {
 		t.Run(at.String(), func(t *testing.T) {
 			m := c.newMortal(t, 3)
 			m.revive = func() error { c.startKueue(t, ""); return nil }

@@ -26,6 +26,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/dev/simulator"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
 	"github.com/flux-elastic/flux-elastic/test/harness"
+	"github.com/flux-elastic/flux-elastic/test/harness/operator"
 )
 
 // bindAtAdmission is the flag.
@@ -49,11 +50,11 @@ func needsScheduler(spec *v1alpha2.MiniClusterSpec) {
 }
 
 // binding begins a site whose operator lets the API server bind pods.
-func binding(t *testing.T, nodes int) (*site, *harness.Operator) {
+func binding(t *testing.T, nodes int) (*site, *operator.Operator) {
 	t.Helper()
 	t.Parallel()
 	s := newOwnSite(t, nodes)
-	return s, s.shared.Operate(bindAtAdmission)
+	return s, operator.Operate(s.shared, bindAtAdmission)
 }
 
 // The API server binds the pods when it creates them: they never have the gate, and nobody writes
@@ -205,9 +206,9 @@ func TestBinderAdmissionLosesARace(t *testing.T) {
 // The manager is killed at every write that comes before the pods, and one with another flag goes on.
 func TestBinderAdmissionKilled(t *testing.T) {
 	t.Parallel()
-	var first []harness.Write
+	var first []operator.Write
 	for _, kind := range []string{"PATCH miniclusters/status", "POST jobsets", "POST secrets", "POST configmaps", "POST jobs"} {
-		first = append(first, harness.Write{Kind: kind, N: 1})
+		first = append(first, operator.Write{Kind: kind, N: 1})
 	}
 	killedAt(t, first, false, bindAtAdmission)
 }
@@ -217,8 +218,8 @@ func TestBinderAdmissionKilled(t *testing.T) {
 func TestBinderAdmissionMakesFiles(t *testing.T) {
 	t.Parallel()
 	s := newOwnSite(t, 2)
-	o := s.shared.Operate("--jobset="+jobSetExternal, bindAtAdmission) // and nobody makes pods yet
-	o.KillAt(harness.Write{Kind: "POST secrets", N: 1, Before: true})
+	o := operator.Operate(s.shared, "--jobset="+jobSetExternal, bindAtAdmission) // and nobody makes pods yet
+	o.KillAt(operator.Write{Kind: "POST secrets", N: 1, Before: true})
 	pods := s.follow()
 	mc := s.create(s.miniCluster("files").Size(2))
 	eventually(t, func() error {
@@ -248,7 +249,7 @@ func TestBinderAdmissionMakesFiles(t *testing.T) {
 // MiniCluster runs. The pods have the gate then, and are placed as without the policy.
 func TestBinderAdmissionPolicyGoes(t *testing.T) {
 	s := newOwnSite(t, 6) // nobody waits, so no pods are made ahead
-	s.shared.Operate("--jobset="+jobSetExternal, bindAtAdmission)
+	operator.Operate(s.shared, "--jobset="+jobSetExternal, bindAtAdmission)
 	pods := s.follow()
 	mc := s.create(s.miniCluster("first").Size(2).PodAnnotation(simulator.Runtime, untilTold))
 	var set jobsetapi.JobSet

@@ -14,7 +14,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
 	"github.com/flux-elastic/flux-elastic/dev/simulator"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
-	"github.com/flux-elastic/flux-elastic/test/harness"
+	"github.com/flux-elastic/flux-elastic/test/harness/operator"
 )
 
 // saving begins a MiniCluster of some brokers whose command writes a checkpoint when it is asked to.
@@ -144,7 +144,7 @@ func TestKilledWhileRestarting(t *testing.T) {
 	// Before these writes the life is as any other. Some of the last may not come: a write may have the result of two.
 	for kind, span := range map[string][2]int{"PATCH miniclusters/status": {4, 14}, "PATCH pods": {4, 9}} {
 		for n := span[0]; n <= span[1]; n++ {
-			at := harness.Write{Kind: kind, N: n, Before: n%2 == 0}
+			at := operator.Write{Kind: kind, N: n, Before: n%2 == 0}
 			t.Run(at.String(), func(t *testing.T) {
 				t.Parallel()
 				restartOnce(t, at)
@@ -154,11 +154,11 @@ func TestKilledWhileRestarting(t *testing.T) {
 }
 
 // restartOnce lives a life with two restarts, in which the manager is killed at a write.
-func restartOnce(t *testing.T, at harness.Write) {
+func restartOnce(t *testing.T, at operator.Write) {
 	t.Helper()
 	s := newOwnSite(t, 3)
 	record := s.newRecord()
-	o := s.shared.Operate("--binder=gate")
+	o := operator.Operate(s.shared, "--binder=gate")
 	o.KillAt(at)
 	mc := s.create(s.restarting("again", 3))
 	reach := func(runs, brokers int32) {

@@ -24,7 +24,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/simulator"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
-	"github.com/flux-elastic/flux-elastic/test/harness"
+	"github.com/flux-elastic/flux-elastic/test/harness/operator"
 )
 
 // bindDirectly is the flag.
@@ -171,7 +171,7 @@ func TestBinderDirect(t *testing.T) {
 func bindsDirectly(t *testing.T) {
 	t.Parallel()
 	s := newOwnSite(t, 3)
-	operator := s.shared.Operate(bindDirectly)
+	direct := operator.Operate(s.shared, bindDirectly)
 	pods := s.follow()
 	mc := s.create(s.miniCluster("direct").Size(3).MaxSize(4).Launcher().PodAnnotation(simulator.Runtime, untilTold))
 	s.awaitState(mc, v1alpha2.StateRunning)
@@ -191,7 +191,7 @@ func bindsDirectly(t *testing.T) {
 			t.Errorf("the lead was bound with a quorum of %d", protocol.Read(pod).Quorum)
 		}
 	}
-	seen := operator.Seen()
+	seen := direct.Seen()
 	// A pass may repeat, in vain, what the cache does not show yet.
 	if seen["POST pods/binding"] < 3 || seen["PATCH pods"] != 0 {
 		t.Errorf("the manager's writes: %v", seen)
@@ -208,7 +208,7 @@ func bindsDirectly(t *testing.T) {
 // what a pod waits for counts.
 func killedAtEveryBinding(t *testing.T) {
 	t.Parallel()
-	killedAt(t, []harness.Write{{Kind: "POST pods/binding", N: 1}, {Kind: "POST pods/binding", N: 2}}, false, bindDirectly)
+	killedAt(t, []operator.Write{{Kind: "POST pods/binding", N: 1}, {Kind: "POST pods/binding", N: 2}}, false, bindDirectly)
 }
 
 // Pods whose volume is bound no sooner than they are have the gate, and a scheduler
@@ -216,7 +216,7 @@ func killedAtEveryBinding(t *testing.T) {
 func bindsWithAVolume(t *testing.T) {
 	t.Parallel()
 	s := newOwnSite(t, 2)
-	s.shared.Operate(bindDirectly)
+	operator.Operate(s.shared, bindDirectly)
 	s.createVolume("data")
 	pods := s.follow()
 	withVolume := func(s *v1alpha2.MiniClusterSpec) {

@@ -18,6 +18,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/simulator"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
+	"github.com/flux-elastic/flux-elastic/test/harness/operator"
 )
 
 // A command that runs too long is ended, and leaves its log.
@@ -132,7 +133,7 @@ func TestFollowersEndFirst(t *testing.T) {
 func TestDefaultTTL(t *testing.T) {
 	t.Parallel()
 	s := newOwnSite(t, 3)
-	s.shared.Operate("--default-ttl=1s")
+	operator.Operate(s.shared, "--default-ttl=1s")
 	stays := s.create(s.miniCluster("stays").Size(1).Spec(func(spec *v1alpha2.MiniClusterSpec) { spec.TTLSecondsAfterFinished = new(int32(3600)) }))
 	record := s.newRecord()
 	for range 2 {

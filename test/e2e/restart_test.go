@@ -15,7 +15,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/simulator"
 	"github.com/flux-elastic/flux-elastic/internal/jobset"
-	"github.com/flux-elastic/flux-elastic/test/harness"
+	"github.com/flux-elastic/flux-elastic/test/harness/operator"
 )
 
 // The manager is killed before and after every write of a life, those of JobSet's
@@ -23,7 +23,7 @@ import (
 // twice.
 func TestKilledAtEveryWrite(t *testing.T) {
 	t.Parallel()
-	others := harness.AtEveryWrite(t, func(t *testing.T, at harness.Write) map[string]int {
+	others := operator.AtEveryWrite(t, func(t *testing.T, at operator.Write) map[string]int {
 		t.Helper()
 		return live(t, at, false, "--binder=gate").Seen()
 	},
@@ -43,7 +43,7 @@ func TestKilledAtEveryEvent(t *testing.T) {
 	t.Parallel()
 	s := newOwnSite(t, 14)
 	record := s.newRecord()
-	defer s.shared.NewOperator().KillAtEveryEvent()()
+	defer operator.New(s.shared).KillAtEveryEvent()()
 	again := func(spec *v1alpha2.MiniClusterSpec) {
 		spec.Elastic.Recreate = v1alpha2.Recreate{Limit: new(int32(1)), BackoffBase: duration("1s")}
 	}
@@ -91,7 +91,7 @@ func TestKilledWhileEventsHang(t *testing.T) {
 	t.Parallel()
 	s := newOwnSite(t, 4)
 	record := s.newRecord()
-	o := s.shared.NewOperator()
+	o := operator.New(s.shared)
 	release := o.Hold()
 	defer release()
 	if err := o.Start(); err != nil {
@@ -122,14 +122,14 @@ func TestKilledWhileEventsHang(t *testing.T) {
 // The same while it waits, and its pods are made ahead.
 func TestKilledWhileMakingAhead(t *testing.T) {
 	t.Parallel()
-	killedAt(t, []harness.Write{
+	killedAt(t, []operator.Write{
 		{Kind: "POST secrets", N: 1}, {Kind: "POST configmaps", N: 1}, {Kind: "POST services", N: 1}, {Kind: "POST jobsets", N: 1},
 		{Kind: "POST jobs", N: 1}, {Kind: "PATCH miniclusters/status", N: 1}, {Kind: "PATCH miniclusters/status", N: 2}, {Kind: "PATCH pods", N: 1},
 	}, true)
 }
 
 // killedAt lives a life for each of some writes, and for before and after the write. The operator has flags until it is killed.
-func killedAt(t *testing.T, writes []harness.Write, ahead bool, flags ...string) {
+func killedAt(t *testing.T, writes []operator.Write, ahead bool, flags ...string) {
 	t.Helper()
 	for _, at := range writes {
 		for _, at.Before = range []bool{true, false} {
@@ -145,10 +145,10 @@ func killedAt(t *testing.T, writes []harness.Write, ahead bool, flags ...string)
 
 // live lives a life of which the operator is killed at a write. With `ahead`, others use the nodes until the pods are there. The
 // operator has flags until it is killed.
-func live(t *testing.T, at harness.Write, ahead bool, flags ...string) *harness.Operator {
+func live(t *testing.T, at operator.Write, ahead bool, flags ...string) *operator.Operator {
 	t.Helper()
 	s := newOwnSite(t, 3)
-	o := s.shared.Operate(flags...)
+	o := operator.Operate(s.shared, flags...)
 	o.KillAt(at)
 	reach := func(what string, reached func() bool) {
 		t.Helper()

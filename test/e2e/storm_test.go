@@ -14,6 +14,7 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/simulator"
+	"github.com/flux-elastic/flux-elastic/test/harness/operator"
 )
 
 // Hundreds of MiniClusters wait for a quota that a running gang uses up. They share their checks, so
@@ -22,7 +23,7 @@ func TestRefusedStorm(t *testing.T) {
 	const storm, fewDryRuns = 400, 200 // without sharing each check is a dry run at least
 	s := newOwnSite(t, 4)
 	record := s.newRecord()
-	f := s.shared.Operate()
+	f := operator.Operate(s.shared)
 	quota := &corev1.ResourceQuota{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "two"},
 		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourcePods: *quantity("2")}},

@@ -26,7 +26,7 @@ func (c *Cluster) RunJobSet(ctx context.Context) (stop func() error, err error) 
 // RunJobSet runs JobSet's controller for the site alone, until the returned function is called.
 func (s *Site) RunJobSet() (stop func()) {
 	s.T.Helper()
-	config, err := s.config("")
+	config, err := s.Config("")
 	if err != nil {
 		s.T.Fatal(err)
 	}

@@ -38,7 +38,7 @@ type Site struct {
 	Namespace string
 	Nodes     []string
 
-	operators []*Operator
+	clears, closes []func()
 }
 
 // sites are those of a cluster.
@@ -105,14 +105,16 @@ func (s *Site) takeNodes(n int) (free time.Time, err error) {
 	return free, nil
 }
 
-// Clear deletes all MiniClusters, and waits until nothing is left of them. An operator that was killed goes on before.
+// AtClear has something done before the site is cleared.
+func (s *Site) AtClear(do func()) { s.clears = append(s.clears, do) }
+
+// AtClose has something done before the site is closed.
+func (s *Site) AtClose(do func()) { s.closes = append(s.closes, do) }
+
+// Clear deletes all MiniClusters, and waits until nothing is left of them.
 func (s *Site) Clear() {
-	for _, o := range s.operators {
-		if o.Mend() {
-			if err := o.Start(); err != nil {
-				s.T.Error(err)
-			}
-		}
+	for _, do := range s.clears {
+		do()
 	}
 	if err := Poll(s.deleteSome); err != nil {
 		s.T.Error(err)
@@ -141,11 +143,10 @@ func (s *Site) deleteSome() error {
 	return nil
 }
 
-// Close ends the operators, deletes the namespace, and gives the nodes back.
+// Close deletes the namespace, and gives the nodes back.
 func (s *Site) Close() {
-	for _, o := range s.operators {
-		o.Stop()
-		<-operators
+	for _, do := range s.closes {
+		do()
 	}
 	if err := s.Cluster.Client.Delete(s.Ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}}); err != nil {
 		s.T.Error(err)

@@ -1,22 +1,19 @@
 // Copyright The flux-elastic Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package harness
+// Package operator runs the manager in the process of a test, and kills it there.
+package operator
 
 import (
 	"context"
 	"errors"
 	"net/http"
-	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
-
 	"github.com/flux-elastic/flux-elastic/cmd/manager/app"
 	"github.com/flux-elastic/flux-elastic/cmd/manager/options"
+	"github.com/flux-elastic/flux-elastic/test/harness"
 )
 
 // Operator is a manager in the process of the test, with the rights of its service account. It sees its site alone, so
@@ -25,7 +22,7 @@ import (
 type Operator struct {
 	Fuse
 
-	site   *Site
+	site   *harness.Site
 	cancel context.CancelFunc
 	ended  chan struct{} // closed
 	dead   *atomic.Bool  // of the controllers that were started last
@@ -35,20 +32,30 @@ type Operator struct {
 // operators bounds how many operators there are at once: each has caches and controllers, and all share the machine.
 var operators = make(chan struct{}, 8)
 
-// NewOperator returns an operator that was not started yet. It ends when the site is closed. NewOperator waits while
-// there are many operators.
-func (s *Site) NewOperator() *Operator {
+// New returns an operator that was not started yet. It ends when the site is closed. New waits while there are many
+// operators.
+func New(s *harness.Site) *Operator {
 	operators <- struct{}{}
 	o := &Operator{site: s, cancel: func() {}, ended: make(chan struct{}), dead: &atomic.Bool{}}
 	close(o.ended)
-	s.operators = append(s.operators, o)
+	s.AtClear(func() { // nobody else would end what is left
+		if o.Mend() {
+			if err := o.Start(); err != nil {
+				s.T.Error(err)
+			}
+		}
+	})
+	s.AtClose(func() {
+		o.Stop()
+		<-operators
+	})
 	return o
 }
 
 // Operate starts an operator with flags of the manager.
-func (s *Site) Operate(flags ...string) *Operator {
+func Operate(s *harness.Site, flags ...string) *Operator {
 	s.T.Helper()
-	o := s.NewOperator()
+	o := New(s)
 	if err := o.Start(flags...); err != nil {
 		s.T.Fatal(err)
 	}
@@ -58,11 +65,11 @@ func (s *Site) Operate(flags ...string) *Operator {
 // Start starts the operator with flags of the manager. It ends the controllers first that were started before.
 func (o *Operator) Start(flags ...string) error {
 	o.Stop()
-	settings, err := options.Parse(append([]string{"--jobset=" + JobSetEmbedded, "--metrics-bind-address=0", "--health-probe-bind-address=0"}, flags...))
+	settings, err := options.Parse(append([]string{"--jobset=" + harness.JobSetEmbedded, "--metrics-bind-address=0", "--health-probe-bind-address=0"}, flags...))
 	if err != nil {
 		return err
 	}
-	config, err := o.site.config(SystemIdentity)
+	config, err := o.site.Config(harness.SystemIdentity)
 	if err != nil {
 		return err
 	}
@@ -79,7 +86,7 @@ func (o *Operator) Start(flags ...string) error {
 				return
 			}
 			o.site.T.Logf("the operator starts again, as in a cluster: %v", err)
-			WallClock.Sleep(time.Second)
+			harness.WallClock.Sleep(time.Second)
 		}
 	}()
 	return nil
@@ -153,56 +160,4 @@ func (m mortal) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, errors.New("this operator is dead")
 	}
 	return m.next.RoundTrip(r)
-}
-
-// config is that of a user who sees the site alone. With "" the user is the administrator.
-func (s *Site) config(user string) (*rest.Config, error) {
-	config, err := s.Cluster.RESTConfig()
-	if err != nil {
-		return nil, err
-	}
-	config.Impersonate.UserName = user
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return scoped{next, s.Namespace} })
-	return config, nil
-}
-
-// scoped lets lists and watches of all namespaces have those of one, with the nodes, queues and reservations that have
-// the label of the site.
-type scoped struct {
-	next      http.RoundTripper
-	namespace string
-}
-
-var (
-	inNamespace = []string{
-		"miniclusters", "jobsets", "jobs", "pods", "endpointslices", "resourcequotas", "persistentvolumeclaims",
-		"podtemplates", "capacitybuffers", "provisioningrequests", "workloads", "localqueues",
-	}
-	labelled = []string{"nodes", "miniclusterqueues", "miniclusterreservations"}
-)
-
-// RoundTrip implements http.RoundTripper.
-func (s scoped) RoundTrip(r *http.Request) (*http.Response, error) {
-	at := strings.LastIndexByte(r.URL.Path, '/') + 1
-	resource, query := r.URL.Path[at:], r.URL.Query()
-	switch {
-	case r.Method != http.MethodGet || strings.Contains(r.URL.Path, "/namespaces/"):
-		return s.next.RoundTrip(r)
-	case slices.Contains(inNamespace, resource):
-		r = r.Clone(r.Context())
-		r.URL.Path = r.URL.Path[:at] + "namespaces/" + s.namespace + "/" + resource
-	case slices.Contains(labelled, resource):
-		selector := SiteLabel + "=" + s.namespace
-		if already := query.Get("labelSelector"); already != "" {
-			selector += "," + already
-		}
-		query.Set("labelSelector", selector)
-		r = r.Clone(r.Context())
-		r.URL.RawQuery = query.Encode()
-	case resource == "namespaces":
-		query.Set("fieldSelector", metav1.ObjectNameField+"="+s.namespace)
-		r = r.Clone(r.Context())
-		r.URL.RawQuery = query.Encode()
-	}
-	return s.next.RoundTrip(r)
 }

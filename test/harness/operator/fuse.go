@@ -1,7 +1,7 @@
 // Copyright The flux-elastic Authors
 // SPDX-License-Identifier: Apache-2.0
 
-package harness
+package operator
 
 import (
 	"bytes"
@@ -15,6 +15,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/flux-elastic/flux-elastic/test/harness"
 )
 
 // Fuse is between an operator and the API server. It counts the operator's writes by kind, and blows at one of them: just
@@ -78,11 +80,11 @@ func (f *Fuse) Seen() map[string]int {
 // fuse has killed it.
 func (f *Fuse) Eventually(t *testing.T, revive func() error, attempt func() error) {
 	t.Helper()
-	Eventually(t, func() error {
+	harness.Eventually(t, func() error {
 		if f.hasBlown() {
 			f.Mend()
 			if err := revive(); err != nil {
-				return Final(err)
+				return harness.Final(err)
 			}
 		}
 		return attempt()
