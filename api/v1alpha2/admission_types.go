@@ -10,7 +10,8 @@ import (
 
 // Admission says how many brokers the scheduler admitted, and on which nodes.
 type Admission struct {
-	// attempt is one more than the number of attempts that were given up in a row.
+	// attempt is the number of the attempt. It rises with each admission, and never falls: a program
+	// can use it as a fence.
 	// +kubebuilder:validation:Minimum=1
 	// +required
 	Attempt int32 `json:"attempt"`

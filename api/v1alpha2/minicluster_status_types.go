@@ -133,6 +133,11 @@ type RequeueState struct {
 	// +optional
 	RequeueAt *metav1.Time `json:"requeueAt,omitempty"`
 
+	// retries is the number of attempts whose command failed and was to be run again (backoffLimit);
+	// 0 after a suspension. They are not in count.
+	// +optional
+	Retries int32 `json:"retries,omitempty"`
+
 	// size is the largest size that elastic.recreate.sizePolicy allows for the next attempt;
 	// 0: any allowed size.
 	// +optional
@@ -141,8 +146,7 @@ type RequeueState struct {
 
 // Attempt is an attempt that ended without success.
 type Attempt struct {
-	// attempt is the number of the attempt: one more than the number of attempts that were
-	// given up in a row before it.
+	// attempt is the number of the attempt (admission.attempt).
 	// +required
 	Attempt int32 `json:"attempt"`
 

@@ -180,9 +180,10 @@ type MiniClusterSpec struct {
 	// +optional
 	DeadlineSeconds *int64 `json:"deadlineSeconds,omitempty"`
 
-	// backoffLimit is how often a lead broker that failed is started again before the
-	// MiniCluster fails. If pod.restartPolicy is Never, the lead gets a new pod without the
-	// old state. Default 0: a failure of the command is the result.
+	// backoffLimit is how often a command that failed is run again before the MiniCluster fails:
+	// each time in a new attempt, with new pods, after a pause of elastic.recreate. A lead that was
+	// lost counts as a failure, unless elastic.onLoss is Recreate. Default 0: a failure of the
+	// command is the result.
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000000
 	// +optional

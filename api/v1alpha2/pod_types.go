@@ -18,9 +18,9 @@ type PodSpec struct {
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
 
-	// restartPolicy is Never or OnFailure. Never: a broker that failed gets a new pod, a lead
-	// at most backoffLimit times. OnFailure: its container is started again in the same pod,
-	// and the exit code of a command that failed is not known. Default Never.
+	// restartPolicy of the services pod: Never or OnFailure. Default OnFailure. It has no effect on
+	// brokers: a follower that failed gets a new pod, and a command that failed is run again as
+	// backoffLimit says.
 	// +kubebuilder:validation:Enum="";Never;OnFailure
 	// +optional
 	RestartPolicy corev1.RestartPolicy `json:"restartPolicy,omitempty"`

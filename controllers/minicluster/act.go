@@ -71,6 +71,9 @@ func (r *Reconciler) carryOut(ctx context.Context, seen *observed, plan life.Pla
 	case life.Stop:
 		log.Info("Telling the lead to end the command", "reason", step.Reason, "grace", step.Grace)
 		return r.tell(ctx, seen, func(lead *corev1.Pod) ([]byte, error) { return protocol.StopPatch(lead, step.Reason, step.Grace) })
+	case life.EndLead:
+		log.Info("Ending what still runs in the lead's pod")
+		return r.tell(ctx, seen, protocol.EndPatch)
 	case life.EvictPods:
 		log.Info("Evicting pods", "ranks", step.Ranks, "deleted", step.Kept)
 		return r.evict(ctx, seen, step)

@@ -186,7 +186,7 @@ func (r *Reconciler) BoundLate() time.Duration {
 // each of them.
 func canBindAtAdmission(seen *observed, pod *corev1.Pod) bool {
 	return seen.observation.Quota == life.QuotaUnneeded && seen.view.MiniCluster.Spec.Pod.SchedulerName == "" &&
-		!jobset.NeedsScheduler(pod) && len(jobset.VolumeClaims(pod)) == 0 && pod.Spec.RestartPolicy == corev1.RestartPolicyNever
+		!jobset.NeedsScheduler(pod) && len(jobset.VolumeClaims(pod)) == 0
 }
 
 // bindSetAtAdmission lets the API server bind the pods of a new JobSet when they are created, if it

@@ -302,9 +302,8 @@ func TestChooseBinderAtAdmission(t *testing.T) {
 		"a webhook that does not answer": {plain, func(*corev1.Pod) error { return apierrors.NewInternalError(errors.New("no endpoints")) }, false},
 		"made ahead": {func(mc *v1alpha2.MiniCluster) { mc.Status.Admission = nil },
 			func(pod *corev1.Pod) error { pod.Spec.NodeName, pod.Spec.SchedulingGates = "none", nil; return nil }, false},
-		"quota of Kueue":                {func(mc *v1alpha2.MiniCluster) { mc.Status.Admission.Quota = &v1alpha2.Quota{} }, nil, false},
-		"a scheduler of its own":        {func(mc *v1alpha2.MiniCluster) { mc.Spec.Pod.SchedulerName = "mine" }, nil, false},
-		"containers that are restarted": {func(mc *v1alpha2.MiniCluster) { mc.Spec.Pod.RestartPolicy = corev1.RestartPolicyOnFailure }, nil, false},
+		"quota of Kueue":         {func(mc *v1alpha2.MiniCluster) { mc.Status.Admission.Quota = &v1alpha2.Quota{} }, nil, false},
+		"a scheduler of its own": {func(mc *v1alpha2.MiniCluster) { mc.Spec.Pod.SchedulerName = "mine" }, nil, false},
 		"a volume that may not reach all nodes": {func(mc *v1alpha2.MiniCluster) {
 			mc.Spec.Containers[0].Volumes = map[string]v1alpha2.ContainerVolume{"v": {ClaimName: "c"}}
 		}, nil, false},
@@ -432,7 +431,6 @@ func TestMadeAheadUntilAsked(t *testing.T) {
 		if seen.check.pod, err = jobset.Pod(seen.view.MiniCluster); err != nil {
 			t.Fatal(err)
 		}
-		seen.check.pod.Spec.RestartPolicy = corev1.RestartPolicyNever
 		seen.check.binding.Store(tc.such)
 		if tc.any != nil {
 			r.answers.add(tc.any.binds)

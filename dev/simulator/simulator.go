@@ -158,21 +158,14 @@ func (s *simulator) brokers(ctx context.Context, pods []corev1.Pod) (lead *corev
 	return lead, online
 }
 
-// shutDown ends the followers of a lead that has ended. They go on if the lead failed and may be
-// started again, or if it failed before it was up.
+// shutDown ends the followers of a lead that has ended. They go on if it failed before it was up.
 func (s *simulator) shutDown(ctx context.Context, lead *corev1.Pod, online []*corev1.Pod) error {
 	if len(online) == 0 {
 		s.forget(lead.UID)
 		return nil
 	}
-	if lead.Status.Phase == corev1.PodFailed {
-		if !s.knows(lead.UID) {
-			return nil
-		}
-		settings, err := s.settings(ctx, lead)
-		if err != nil || settings.Retries > 0 {
-			return client.IgnoreNotFound(err)
-		}
+	if lead.Status.Phase == corev1.PodFailed && !s.knows(lead.UID) {
+		return nil
 	}
 	return s.endAll(ctx, online, 0)
 }

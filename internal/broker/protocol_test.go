@@ -300,23 +300,6 @@ func TestRunStoppedAfterItsEnd(t *testing.T) {
 	})
 }
 
-// A lead that was asked to end and whose container is started again does not run the command again.
-func TestRunStoppedAndRestarted(t *testing.T) {
-	mc := three(`echo run >>"$RUNS"; `+loop, launcher, func(s *v1alpha2.MiniClusterSpec) { s.BackoffLimit = 2 })
-	withFlux(t, mc, func(c *cluster) {
-		pods := c.startAll()
-		c.awaitBegun()
-		pods[0].write(StopFile, "deadline 15")
-		pods[0].ends(terminated)
-		again := pods[0].again()
-		again.ends(terminated)
-		again.isReady(false)
-		if runs := c.read("runs"); runs != "run\n" {
-			t.Errorf("the command ran %d times", strings.Count(runs, "run"))
-		}
-	})
-}
-
 // ready reports whether the probes of the pod would succeed.
 func (p *pod) ready() bool { return p.has("ready") }
 

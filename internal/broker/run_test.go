@@ -273,27 +273,6 @@ func TestRunLostFollowerOfJob(t *testing.T) {
 	})
 }
 
-// A lead whose container is started again begins anew, without the state on its volume.
-func TestRunRestartedLead(t *testing.T) {
-	command := `echo run >>"$RUNS"; ` + loop
-	withFlux(t, three(command, func(s *v1alpha2.MiniClusterSpec) { *s.Tasks, s.BackoffLimit = 1, 2 }), func(c *cluster) {
-		pods := c.startAll()
-		c.awaitBegun()
-		pods[0].kill()
-		again := pods[0].again()
-		c.awaitBegun()
-		c.release()
-		again.ends(0)
-		if runs := c.read("runs"); runs != "run\nrun\n" {
-			t.Errorf("the command ran %d times, want 2: once in each container", strings.Count(runs, "run"))
-		}
-		for _, follower := range pods[1:] { // followers wait for another start of the lead
-			follower.terminate()
-			follower.endsAnyhow()
-		}
-	})
-}
-
 // A follower that starts after the instance has ended waits until its pod is deleted.
 func TestRunFollowerAfterTheEnd(t *testing.T) {
 	withFlux(t, three("true"), func(c *cluster) {

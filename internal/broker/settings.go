@@ -37,19 +37,18 @@ func settings(mc *v1alpha2.MiniCluster, attempt int32) string {
 // which brokers find each other.
 func placeSettings(mc *v1alpha2.MiniCluster) map[string]string {
 	s := &mc.Spec
-	leadHost, ownHosts, topology, retries := LeadHost(mc.Name), "", "kary:256", s.BackoffLimit
+	leadHost, ownHosts, topology := LeadHost(mc.Name), "", "kary:256"
 	if s.Flux.Bursting.Used() {
 		ownHosts = strings.Join(member{mc.Name, int(s.MostSize())}.ranges(), ",")
 		topology = "kary:0" // a broker may be unable to reach the followers of other MiniClusters
 	}
 	if s.Flux.Bursting.LeadBroker != nil { // all brokers of this MiniCluster are followers
-		leadHost, retries = "", 0
+		leadHost = ""
 	}
 	return map[string]string{
 		"LEAD_HOST":       leadHost,
 		"OWN_HOSTS":       ownHosts,
 		"TOPOLOGY":        cmp.Or(s.Flux.Topology, topology),
-		"BACKOFF_LIMIT":   strconv.Itoa(int(retries)),
 		"CONNECT_TIMEOUT": ptr.Deref(s.Flux.ConnectTimeout, ""),
 	}
 }

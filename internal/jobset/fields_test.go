@@ -67,7 +67,7 @@ var fields = map[string]field{
 	"managedBy":               seen("{managedBy: kueue.x-k8s.io/multikueue}", "ours: false"),
 	"suspend":                 seen("{suspend: true}", "policy.Suspend: true"),
 	"deadlineSeconds":         seen("{deadlineSeconds: 60}", "policy.Deadline: 60000000000"),
-	"backoffLimit":            seen("{backoffLimit: 3}", "leadJob.backoffLimit: 3", "setting.BACKOFF_LIMIT: 3", "policy.Retries: 3"),
+	"backoffLimit":            seen("{backoffLimit: 3}", "policy.Retries: 3"),
 	"ttlSecondsAfterFinished": seen("{ttlSecondsAfterFinished: 60}", "policy.TTL: 60000000000"),
 	"cleanup":                 seen("{cleanup: true}", "policy.TTL: 0"),
 	"interactive":             seen("{interactive: true}", "setting.MODE: interactive"),
@@ -244,7 +244,7 @@ var fields = map[string]field{
 
 	"pod.annotations":                  seen("{pod: {annotations: {k: v, flux-framework.org/quorum: '1'}}}", "lead.metadata.annotations.k: v", "services.metadata.annotations.k: v"),
 	"pod.labels":                       seen("{pod: {labels: {k: v, app: mine, job-index: '7', hpa-selector: mine, kueue.x-k8s.io/queue-name: mine, batch.kubernetes.io/job-name: mine, controller-uid: mine}}}", "lead.metadata.labels.k: v", "services.metadata.labels.k: v"),
-	"pod.restartPolicy":                seen("{pod: {restartPolicy: OnFailure}}", "lead.spec.restartPolicy: OnFailure"),
+	"pod.restartPolicy":                seen("{pod: {restartPolicy: Never}}", "services.spec.restartPolicy: Never"),
 	"pod.serviceAccountName":           seen("{pod: {serviceAccountName: s}}", "lead.spec.serviceAccountName: s", "services.spec.serviceAccountName: s"),
 	"pod.automountServiceAccountToken": seen("{pod: {automountServiceAccountToken: true}}", "lead.spec.automountServiceAccountToken: true", "services.spec.automountServiceAccountToken: true"),
 	"pod.runtimeClassName":             seen("{pod: {runtimeClassName: r}}", "lead.spec.runtimeClassName: r", "services.spec.runtimeClassName: r"),

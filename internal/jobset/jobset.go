@@ -44,7 +44,7 @@ func JobSet(mc *v1alpha2.MiniCluster, attempt int32) (*jobsetapi.JobSet, error) 
 			StartupPolicy: &jobsetapi.StartupPolicy{StartupPolicyOrder: jobsetapi.AnyOrder},
 			Suspend:       ptr.To(false),
 			ReplicatedJobs: []jobsetapi.ReplicatedJob{
-				replicatedJob(mc, v1alpha2.LeadJob, template, 1, leadBackoffLimit(mc)),
+				replicatedJob(mc, v1alpha2.LeadJob, template, 1, 0), // a command that failed is run again by the next attempt
 			},
 		},
 	}
@@ -57,12 +57,10 @@ func JobSet(mc *v1alpha2.MiniCluster, attempt int32) (*jobsetapi.JobSet, error) 
 	set.Annotations[v1alpha2.GenerationAnnotation] = strconv.FormatInt(generation, 10)
 	if workers := Size(mc) - 1; workers > 0 {
 		job := replicatedJob(mc, v1alpha2.WorkersJob, template, workers, workersBackoffLimit)
-		if template.Spec.RestartPolicy == corev1.RestartPolicyNever {
-			// Each rank has a count of its own. Evicted pods are no failures, but they count for
-			// the pause before a Job makes the next pod (10 s, doubled with each pod). With one
-			// count for all ranks, a few leaving brokers would delay the pods of all others by minutes.
-			job.Template.Spec.BackoffLimitPerIndex = ptr.To[int32](workersBackoffLimit)
-		}
+		// Each rank has a count of its own. Evicted pods are no failures, but they count for
+		// the pause before a Job makes the next pod (10 s, doubled with each pod). With one
+		// count for all ranks, a few leaving brokers would delay the pods of all others by minutes.
+		job.Template.Spec.BackoffLimitPerIndex = ptr.To[int32](workersBackoffLimit)
 		set.Spec.ReplicatedJobs = append(set.Spec.ReplicatedJobs, job)
 	}
 	if len(mc.Spec.Services) > 0 {
@@ -96,28 +94,19 @@ func Brokers(set *jobsetapi.JobSet) int32 {
 	return brokers
 }
 
-// leadBackoffLimit returns the limit of the lead's Job for spec.backoffLimit retries. With
-// restartPolicy OnFailure, a Job fails as soon as its number of restarts reaches the limit, unless
-// the limit is 0. So the limit is one higher then.
-func leadBackoffLimit(mc *v1alpha2.MiniCluster) int32 {
-	limit := mc.Spec.BackoffLimit
-	if limit > 0 && mc.Spec.Pod.RestartPolicy == corev1.RestartPolicyOnFailure {
-		limit++
-	}
-	return limit
-}
-
 func replicatedJob(mc *v1alpha2.MiniCluster, name string, template corev1.PodTemplateSpec, pods, backoffLimit int32) jobsetapi.ReplicatedJob {
 	job := batchv1.JobSpec{
 		Parallelism:    ptr.To(pods),
 		Completions:    ptr.To(pods),
 		CompletionMode: ptr.To(batchv1.IndexedCompletion),
 		BackoffLimit:   ptr.To(backoffLimit),
-		Template:       *template.DeepCopy(),
+		// Kubernetes' default for some Jobs is another one: a second pod of a rank beside one that still ends.
+		PodReplacementPolicy: ptr.To(batchv1.Failed),
+		Template:             *template.DeepCopy(),
 	}
-	if template.Spec.RestartPolicy == corev1.RestartPolicyNever {
-		// An evicted pod, for example of a MiniCluster that shrinks, has not failed. Jobs accept
-		// this rule only with this restart policy.
+	if name == v1alpha2.WorkersJob {
+		// An evicted pod, for example of a MiniCluster that shrinks, has not failed. The lead's Job has no such rule: an
+		// attempt has one lead, and ends with its pod, however that ends.
 		job.PodFailurePolicy = &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{{
 			Action: batchv1.PodFailurePolicyActionIgnore,
 			OnPodConditions: []batchv1.PodFailurePolicyOnPodConditionsPattern{{

@@ -39,14 +39,11 @@ func TestJobSet(t *testing.T) {
 		mc   *v1alpha2.MiniCluster
 		want string // name: pods, backoff limit
 	}{
-		"one broker has no followers":             {fixture.MiniCluster("lmp").Defaulted(), "0: 1 pods, 0 retries"},
-		"lead and followers":                      {fixture.MiniCluster("lmp").Size(4).Defaulted(), "0: 1 pods, 0 retries; w: 3 pods, 100 retries"},
-		"pods for all that there can be":          {fixture.MiniCluster("lmp").Size(2).MaxSize(8).Launcher().Defaulted(), "0: 1 pods, 0 retries; w: 7 pods, 100 retries"},
-		"no pods that are never used":             {fixture.MiniCluster("lmp").Size(2).MaxSize(8).Defaulted(), "0: 1 pods, 0 retries; w: 1 pods, 100 retries"},
-		"the lead is tried as often as one likes": {fixture.MiniCluster("lmp").Spec(func(s *v1alpha2.MiniClusterSpec) { s.BackoffLimit = 3 }).Defaulted(), "0: 1 pods, 3 retries"},
-		"in its pod, too": {fixture.MiniCluster("lmp").Spec(func(s *v1alpha2.MiniClusterSpec) {
-			s.BackoffLimit, s.Pod.RestartPolicy = 3, corev1.RestartPolicyOnFailure
-		}).Defaulted(), "0: 1 pods, 4 retries"},
+		"one broker has no followers":    {fixture.MiniCluster("lmp").Defaulted(), "0: 1 pods, 0 retries"},
+		"lead and followers":             {fixture.MiniCluster("lmp").Size(4).Defaulted(), "0: 1 pods, 0 retries; w: 3 pods, 100 retries"},
+		"pods for all that there can be": {fixture.MiniCluster("lmp").Size(2).MaxSize(8).Launcher().Defaulted(), "0: 1 pods, 0 retries; w: 7 pods, 100 retries"},
+		"no pods that are never used":    {fixture.MiniCluster("lmp").Size(2).MaxSize(8).Defaulted(), "0: 1 pods, 0 retries; w: 1 pods, 100 retries"},
+		"an attempt has one lead":        {fixture.MiniCluster("lmp").Spec(func(s *v1alpha2.MiniClusterSpec) { s.BackoffLimit = 3 }).Defaulted(), "0: 1 pods, 0 retries"},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -89,16 +86,22 @@ func TestNamesFit(t *testing.T) {
 	}
 }
 
-func TestRestartPolicy(t *testing.T) {
-	never := jobSetOf(t, fixture.MiniCluster("lmp").Defaulted()).Spec.ReplicatedJobs[0].Template.Spec
-	if never.Template.Spec.RestartPolicy != corev1.RestartPolicyNever || never.PodFailurePolicy == nil {
-		t.Errorf("by default: %s, %v", never.Template.Spec.RestartPolicy, never.PodFailurePolicy)
-	}
-	mc := fixture.MiniCluster("lmp").Spec(func(s *v1alpha2.MiniClusterSpec) { s.Pod.RestartPolicy = corev1.RestartPolicyOnFailure }).Defaulted()
-	onFailure := jobSetOf(t, mc).Spec.ReplicatedJobs[0].Template.Spec
-	// Jobs refuse a podFailurePolicy with another restart policy than Never.
-	if onFailure.Template.Spec.RestartPolicy != corev1.RestartPolicyOnFailure || onFailure.PodFailurePolicy != nil {
-		t.Errorf("with OnFailure: %s, %v", onFailure.Template.Spec.RestartPolicy, onFailure.PodFailurePolicy)
+// A rank has one living pod, whatever the user says about restarts. The pod of the lead is never replaced, and that of a
+// follower that is evicted is not counted.
+func TestOnePodOfARank(t *testing.T) {
+	for _, policy := range []corev1.RestartPolicy{"", corev1.RestartPolicyNever, corev1.RestartPolicyOnFailure} {
+		mc := fixture.MiniCluster("lmp").Size(2).Spec(func(s *v1alpha2.MiniClusterSpec) {
+			s.Pod.RestartPolicy, s.Services = policy, []v1alpha2.MiniClusterContainer{{Image: "db"}}
+		}).Defaulted()
+		for _, job := range jobSetOf(t, mc).Spec.ReplicatedJobs {
+			spec := job.Template.Spec
+			if *spec.PodReplacementPolicy != batchv1.Failed || (spec.PodFailurePolicy != nil) != (job.Name == v1alpha2.WorkersJob) {
+				t.Errorf("%q: job %s: pods are replaced when they are %s, failure policy %v", policy, job.Name, *spec.PodReplacementPolicy, spec.PodFailurePolicy)
+			}
+			if got := spec.Template.Spec.RestartPolicy; (got == corev1.RestartPolicyNever) != (job.Name != v1alpha2.ServicesJob || policy == corev1.RestartPolicyNever) {
+				t.Errorf("%q: job %s restarts containers: %s", policy, job.Name, got)
+			}
+		}
 	}
 }
 

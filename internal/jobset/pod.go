@@ -4,7 +4,6 @@
 package jobset
 
 import (
-	"cmp"
 	"maps"
 	"math"
 	"path"
@@ -110,7 +109,7 @@ func podSpec(mc *v1alpha2.MiniCluster, restartPolicy corev1.RestartPolicy) corev
 	spec := corev1.PodSpec{
 		SchedulingGates:              []corev1.PodSchedulingGate{{Name: v1alpha2.PlacementGate}},
 		Subdomain:                    s.Network.HeadlessName,
-		RestartPolicy:                cmp.Or(s.Pod.RestartPolicy, restartPolicy),
+		RestartPolicy:                restartPolicy,
 		PriorityClassName:            s.PriorityClassName,
 		ServiceAccountName:           s.Pod.ServiceAccountName,
 		AutomountServiceAccountToken: ptr.To(s.Pod.AutomountServiceAccountToken),

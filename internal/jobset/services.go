@@ -4,6 +4,7 @@
 package jobset
 
 import (
+	"cmp"
 	"math"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -49,7 +50,7 @@ func servicesHost(mc *v1alpha2.MiniCluster) string { return mc.Name + "-services
 // the brokers have their nodes. Then a scheduler of the cluster chooses its node.
 func servicesTemplate(mc *v1alpha2.MiniCluster) (corev1.PodTemplateSpec, error) {
 	var own []corev1.Volume
-	spec := podSpec(mc, corev1.RestartPolicyOnFailure)
+	spec := podSpec(mc, cmp.Or(mc.Spec.Pod.RestartPolicy, corev1.RestartPolicyOnFailure))
 	spec.Hostname = servicesHost(mc)
 	if spec.SchedulerName == v1alpha2.SchedulerName {
 		spec.SchedulerName = ""

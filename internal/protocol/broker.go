@@ -5,9 +5,11 @@ package protocol
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
@@ -25,23 +27,38 @@ func (p *Pod) readBroker() {
 		b.GoneBy = p.DeletionTimestamp.Time // includes the grace period
 		b.DeletedAt = b.GoneBy.Add(-time.Duration(ptr.Deref(p.DeletionGracePeriodSeconds, 0)) * time.Second)
 	}
+	if status := brokerStatus(p.Pod); status != nil {
+		b.Started = status.State.Running != nil && ptr.Deref(status.Started, false)
+		b.EndUnknown = p.Ended && !turnedAway(p.Pod) && (status.State.Running != nil || endIsUnknown(status.State.Terminated))
+	}
+	b.Replaces = replaces(p.Pod)
 	switch b.State = p.brokerState(); b.State {
 	case life.Failed:
 		b.ExitCode, b.FailedIn = exitCode(p.Pod)
+		b.EndedAt, b.NotStarted, b.Lingers = endedAt(p.Pod), notStarted(p.Pod), !p.Ended
+	case life.Missing:
 		b.EndedAt = endedAt(p.Pod)
-	case life.Missing, life.Succeeded:
-		b.EndedAt = endedAt(p.Pod)
+	case life.Succeeded:
+		b.EndedAt, b.Lingers = endedAt(p.Pod), !p.Ended
 	case life.Coming, life.Up:
 		p.readContainer()
 	}
 }
 
-// brokerState is the state of the broker, if its node exists.
+// brokerState is the state of the broker, if its node exists. The broker has ended when its container has, whatever other
+// containers of its pod do: somebody may have injected them.
 func (p *Pod) brokerState() life.BrokerState {
 	status, deleted := brokerStatus(p.Pod), p.DeletionTimestamp != nil
 	switch {
 	case deleted && p.Status.Phase == corev1.PodFailed && p.Rank > 0:
 		return life.Missing // its Job keeps this pod until it makes the next one
+	case deleted && !p.Ended && p.Rank > 0:
+		return life.Leaving
+	case status != nil && status.State.Terminated != nil && (p.Ended || p.Spec.RestartPolicy == corev1.RestartPolicyNever):
+		if status.State.Terminated.ExitCode == 0 {
+			return life.Succeeded
+		}
+		return life.Failed
 	case p.Status.Phase == corev1.PodSucceeded:
 		return life.Succeeded
 	case p.Status.Phase == corev1.PodFailed:
@@ -50,11 +67,17 @@ func (p *Pod) brokerState() life.BrokerState {
 		return life.Leaving
 	case p.Gated:
 		return life.Gated
-	// A container's end is reported a moment before its pod's.
-	case status != nil && (status.Ready || (p.Rank == 0 && ran(*status))):
+	case status != nil && (status.Ready || (p.Rank == 0 && status.State.Running != nil)):
 		return life.Up
 	}
 	return life.Coming
+}
+
+// replaces reports whether the Job of a pod has made another pod of the same index before.
+func replaces(pod *corev1.Pod) bool {
+	failures, _ := strconv.Atoi(pod.Annotations[batchv1.JobIndexFailureCountAnnotation])
+	ignored, _ := strconv.Atoi(pod.Annotations[batchv1.JobIndexIgnoredFailureCountAnnotation])
+	return failures+ignored > 0
 }
 
 // readContainer reads what the broker's container shows.
@@ -64,8 +87,6 @@ func (p *Pod) readContainer() {
 	switch {
 	case status != nil && status.State.Running != nil:
 		b.Since = status.State.Running.StartedAt.Time
-	case status != nil && status.State.Terminated != nil: // a sidecar still runs, or the pod's end follows
-		b.ExitCode, b.FailedIn = exitCode(p.Pod)
 	default: // what keeps other containers from starting is not the broker's trouble
 		b.Trouble = trouble(p.Pod)
 	}
@@ -116,8 +137,11 @@ func turnedAway(pod *corev1.Pod) bool {
 // refusals are kubelets' reasons for rejecting a pod, beside "OutOfcpu" and the like.
 var refusals = []string{"NodeAffinity", "NodeName", "NodePorts", "TaintToleration", "TopologyAffinityError", "UnexpectedAdmissionError"}
 
-// endedAt is when the last container of a pod ended; zero if no status says.
+// endedAt is when the broker's container ended, or else the last container that did; zero if no status says.
 func endedAt(pod *corev1.Pod) time.Time {
+	if status := brokerStatus(pod); status != nil && status.State.Terminated != nil {
+		return status.State.Terminated.FinishedAt.Time
+	}
 	var last time.Time
 	for _, status := range pod.Status.ContainerStatuses {
 		if ended := status.State.Terminated; ended != nil && ended.FinishedAt.After(last) {
@@ -180,16 +204,38 @@ func ran(status corev1.ContainerStatus) bool {
 // rebooted. The container runtime and the kubelet make up their exit codes.
 var unknownEnds = []string{"Unknown", "ContainerStatusUnknown"}
 
+func endIsUnknown(ended *corev1.ContainerStateTerminated) bool {
+	return ended != nil && slices.Contains(unknownEnds, ended.Reason)
+}
+
+// startErrors are reasons for containers that the container runtime could not start. Their exit codes are made up, too.
+var startErrors = []string{"StartError", "ContainerCannotRun"}
+
+// notStarted says why the runtime could not start the broker's container, or an init container before it; "" if it could.
+func notStarted(pod *corev1.Pod) string {
+	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
+		for i := range statuses {
+			if ended := statuses[i].State.Terminated; ended != nil && slices.Contains(startErrors, ended.Reason) {
+				return strings.TrimRight(ended.Reason+": "+strings.TrimSpace(ended.Message), ": ")
+			}
+		}
+	}
+	return ""
+}
+
 // exitCode is the exit code of the broker's container, or of an init container that failed before
-// it, which failedIn names. It is nil if it is not known, or if the cluster ended the pod: then
-// it says nothing about the command. The cluster reports that by the condition DisruptionTarget
+// it, which failedIn names. It is nil if it is not known, if the container was not started, or if the cluster
+// ended the pod: then it says nothing about the command. The cluster reports that by the condition DisruptionTarget
 // (eviction, preemption, a lost node). A kubelet that evicts for a full volume sets no condition.
 func exitCode(pod *corev1.Pod) (code *int, failedIn string) {
 	if condition(pod, corev1.DisruptionTarget).Status == corev1.ConditionTrue || pod.Status.Reason == evicted {
 		return nil, ""
 	}
+	if notStarted(pod) != "" {
+		return nil, ""
+	}
 	if status := brokerStatus(pod); status != nil && status.State.Terminated != nil {
-		if slices.Contains(unknownEnds, status.State.Terminated.Reason) {
+		if endIsUnknown(status.State.Terminated) {
 			return nil, ""
 		}
 		return ptr.To(int(status.State.Terminated.ExitCode)), ""

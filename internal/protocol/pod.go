@@ -11,6 +11,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
@@ -77,9 +78,17 @@ func Read(pod *corev1.Pod) Pod {
 // Moved reports whether a pod is in another state of its life than before.
 func Moved(before, after *corev1.Pod) bool {
 	return before.Status.Phase != after.Status.Phase || IsGated(before) != IsGated(after) ||
-		(before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) || ready(before) != ready(after) ||
+		(before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) || ready(before) != ready(after) || brokerRan(before) != brokerRan(after) ||
 		trouble(before) != trouble(after) || unschedulable(before) != unschedulable(after) ||
 		!slices.Equal(before.Status.PodIPs, after.Status.PodIPs)
+}
+
+// brokerRan is how far the container of a pod's broker is: whether it has started up, and whether it has ended.
+func brokerRan(pod *corev1.Pod) (ran struct{ started, ended bool }) {
+	if status := brokerStatus(pod); status != nil {
+		ran.started, ran.ended = ptr.Deref(status.Started, false), status.State.Terminated != nil
+	}
+	return ran
 }
 
 // Rank is the rank of a pod in the Flux instance: 0 for the lead's pod, and the index in its Job

@@ -214,6 +214,11 @@ func PublishPatch(pod *corev1.Pod, orders Orders) ([]byte, error) {
 	return json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID, "annotations": annotations}})
 }
 
+// EndPatch is the merge patch that ends a pod that runs. Its object stays, and so do the logs of its containers.
+func EndPatch(pod *corev1.Pod) ([]byte, error) {
+	return json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID}, "spec": map[string]any{"activeDeadlineSeconds": 1}})
+}
+
 // StopPatch is the merge patch that tells the lead's pod to end the command, why, and how long the command has for that.
 func StopPatch(pod *corev1.Pod, reason string, grace time.Duration) ([]byte, error) {
 	value := fmt.Sprintf("%s %d", reason, int(max(grace, 0).Seconds()))

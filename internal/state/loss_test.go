@@ -64,8 +64,8 @@ func TestObserveReadiness(t *testing.T) {
 		"a follower is up when it is ready":      {runs(follower(), noon, corev1.ConditionTrue, later), "up true, ready true, idle false, \"\""},
 		"not before":                             {runs(follower(), noon, corev1.ConditionFalse, noon), "up false, ready false, idle false, \"\""},
 		"one that is ready no more is idle":      {runs(follower(), noon, corev1.ConditionFalse, later), "up false, ready false, idle true, \"\""},
-		"a lead is up until its pod has ended":   {ended(lead()), "up false, ready false, idle false, \"\""},
-		"a follower is not":                      {ended(follower()), "up false, ready false, idle false, \"\""},
+		"a lead that has ended is not":           {ended(lead()), "up false, ready false, idle false, \"\""},
+		"nor is a follower":                      {ended(follower()), "up false, ready false, idle false, \"\""},
 		"an image that does not come":            {waits(follower(), false, "ImagePullBackOff"), "up false, ready false, idle false, \"ImagePullBackOff\""},
 		"also that of an init container":         {waits(lead(), true, "ErrImagePull"), "up false, ready false, idle false, \"ErrImagePull\""},
 		"a container that is made is no trouble": {waits(follower(), false, "ContainerCreating"), "up false, ready false, idle false, \"\""},
@@ -81,7 +81,7 @@ func TestObserveReadiness(t *testing.T) {
 			if got := fmt.Sprintf("up %v, ready %v, idle %v, %q", up, b.Ready, b.Idle, b.Trouble); got != tc.want {
 				t.Errorf("got %s, want %s", got, tc.want)
 			}
-			if i == 0 && tc.pod.Status.Phase == corev1.PodRunning && b.State != life.Up {
+			if statuses := tc.pod.Status.ContainerStatuses; i == 0 && len(statuses) > 0 && statuses[0].State.Running != nil && b.State != life.Up {
 				t.Error("a lead that runs is not up")
 			}
 		})

@@ -74,13 +74,18 @@ func recordOf(mc *v1alpha2.MiniCluster) (life.Record, error) {
 	}
 	if requeue := s.RequeueState; requeue != nil {
 		r.GivenUp, r.Most = int(requeue.Count), int(requeue.Size)
-		r.NotBefore = ptr.Deref(requeue.RequeueAt, metav1.Time{}).Time
+		r.Retried, r.NotBefore = int(requeue.Retries), ptr.Deref(requeue.RequeueAt, metav1.Time{}).Time
 	}
 	if s.Avoid != nil {
 		r.Avoid, r.AvoidUntil = avoided(s.Avoid), s.Avoid.Until.Time
 	}
+	for i := range s.Attempts { // the last ten that have ended
+		r.Attempts = max(r.Attempts, int(s.Attempts[i].Attempt))
+	}
 	var err error
-	r.Admission, err = admissionOf(mc)
+	if r.Admission, err = admissionOf(mc); r.Admission != nil {
+		r.Attempts = max(r.Attempts, r.Admission.Attempt)
+	}
 	return r, err
 }
 
@@ -137,6 +142,7 @@ func observePods(o *life.Observation, v View) {
 		if pod := pods[rank]; pod != nil {
 			o.Brokers[rank].TroubleSince, o.Brokers[rank].KeptSince = v.Troubles[pod.UID], v.Kept[pod.UID]
 		}
+		v.readRefusal(&o.Brokers[rank], rank, node)
 	}
 	if lead := pods[0]; lead != nil {
 		o.Published, o.Stopped = lead.Quorum, lead.Stop != ""
@@ -144,6 +150,20 @@ func observePods(o *life.Observation, v View) {
 		o.PublishedRestarts, o.LeadDownSince = lead.Restarts, v.LeadDown
 		o.ToldBegan, o.ToldAsked, o.ToldCheckpointed, o.ToldRetried = lead.Began, lead.Asked, lead.Checkpointed, lead.Retried
 		o.ToldLost, _ = ranks("lost", lead.Lost, len(o.Brokers)) // unreadable: none
+	}
+}
+
+// readRefusal adds that the container runtime of a rank's node could not start the last pod of the rank there: the node
+// will not start the next one either.
+func (v View) readRefusal(b *life.Broker, rank int, node string) {
+	if b.State != life.Missing && b.State != life.Gated && b.State != life.Failed {
+		return
+	}
+	for i := range v.Pods {
+		pod := &v.Pods[i]
+		if why := pod.Broker.NotStarted; why != "" && pod.Rank == rank && pod.Node == node && v.current(pod) {
+			b.NotStarted, b.TroubleSince = why, pod.Broker.EndedAt
+		}
 	}
 }
 
@@ -179,6 +199,7 @@ func brokerOf(pod *protocol.Pod, node *corev1.Node, name string) life.Broker {
 	b.NodeGone, b.NodeDown = node == nil, node != nil && !Ready(node)
 	b.NodeReturned = node != nil && !b.ReadySince.IsZero() && b.ReadySince.Before(readySince(node).Add(returnGrace))
 	if b.NodeGone && (b.State == life.Coming || b.State == life.Up) {
+		b.EndUnknown = !b.Since.IsZero()
 		b.State, b.Ready, b.ReadySince, b.Idle, b.Since, b.Trouble = life.Leaving, false, time.Time{}, false, time.Time{}, ""
 	}
 	return b

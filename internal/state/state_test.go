@@ -248,7 +248,7 @@ func TestObserveBrokerThatEndedBeforeItsPod(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if b := o.Brokers[1]; b.State != life.Coming || b.ExitCode == nil || *b.ExitCode != 0 || o.Up() != 2 {
+	if b := o.Brokers[1]; b.State != life.Succeeded || !b.Lingers || o.Up() != 2 {
 		t.Errorf("the broker is %+v, and %d are up", b, o.Up())
 	}
 }
@@ -295,7 +295,7 @@ func TestObserveWorkload(t *testing.T) {
 			v.MiniCluster.Status.Admission, v.MiniCluster.Generation = nil, 2
 		}, life.Stale},
 		"made ahead for an attempt before": {func(v *View) {
-			v.MiniCluster.Status.Admission, v.MiniCluster.Status.RequeueState = nil, &v1alpha2.RequeueState{Count: 1}
+			v.MiniCluster.Status.Admission, v.MiniCluster.Status.Attempts = nil, []v1alpha2.Attempt{{Attempt: 1}}
 		}, life.Stale},
 		"of nobody": {func(v *View) { v.JobSet = fixture.JobSet("lmp", 1).OwnedBy("", "").Obj() }, life.Absent},
 		"of one of the same name that was deleted": {func(v *View) {

@@ -40,8 +40,8 @@ func writeRecord(s *v1alpha2.MiniClusterStatus, in Input, decision life.Decision
 	if _, again := decision.(life.Restarted); again {
 		keepRestart(s, in)
 	}
-	if record.GivenUp > 0 || !record.NotBefore.IsZero() {
-		s.RequeueState = &v1alpha2.RequeueState{Count: int32(record.GivenUp), RequeueAt: timeOf(record.NotBefore), Size: int32(record.Most)}
+	if record.GivenUp+record.Retried > 0 || !record.NotBefore.IsZero() {
+		s.RequeueState = &v1alpha2.RequeueState{Count: int32(record.GivenUp), Retries: int32(record.Retried), RequeueAt: timeOf(record.NotBefore), Size: int32(record.Most)}
 	}
 	s.Avoid = nil
 	if len(record.Avoid) > 0 {

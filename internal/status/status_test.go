@@ -139,7 +139,7 @@ JobMiniClusterReady True Running: 4 of 4 brokers up
 		"one whose followers ended with the instance, before the lead's pod": {
 			mc: wanted4().Admitted(1, 3, "n[1-3]").Status(func(s *v1alpha2.MiniClusterStatus) { s.StartTime = &metav1.Time{Time: fixture.Noon} }),
 			o: life.Observation{
-				Brokers: []life.Broker{{State: life.Up}, {State: life.Succeeded}, {State: life.Coming, ExitCode: new(int)}}, Occupied: 3,
+				Brokers: []life.Broker{{State: life.Up}, {State: life.Succeeded}, {State: life.Succeeded, Lingers: true}}, Occupied: 3,
 			},
 			plan: life.Plan{Step: life.Wait{}, State: life.StateRunning, Message: "3 of 3 brokers up"},
 			want: `Admitted True Admitted: Holds nodes for 3 of 4 brokers

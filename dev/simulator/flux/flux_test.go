@@ -24,7 +24,7 @@ func TestSettings(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Sizing.Min != 2 || s.Sizing.Size != 8 || s.Sizing.Tasks.AtSize != 64 || s.QuorumTimeout != 2*time.Minute || s.Retries != 0 {
+	if s.Sizing.Min != 2 || s.Sizing.Size != 8 || s.Sizing.Tasks.AtSize != 64 || s.QuorumTimeout != 2*time.Minute {
 		t.Errorf("settings %+v", s)
 	}
 	for nodes, want := range map[int]time.Duration{8: 10 * time.Second, 4: 20 * time.Second, 2: 40 * time.Second} {

@@ -20,8 +20,6 @@ const alone = 10 * time.Second
 type Settings struct {
 	Sizing        elastic.Sizing
 	QuorumTimeout time.Duration
-	// Retries is how often a lead that failed is started again.
-	Retries int
 	// Users is true if there is no command, and users work in the instance.
 	Users bool
 	// CompleteWorkers is true if a follower ends with its broker, instead of starting it again.
@@ -52,7 +50,7 @@ func ReadSettings(files map[string]string) (*Settings, error) {
 	values := broker.ParseSettings(files)
 	_, asks := files["checkpoint-command.sh"]
 	numbers := map[string]int{}
-	for _, name := range []string{"SIZE", "MIN_SIZE", "OPERAND", "TASKS_AT_SIZE", "MULTIPLE_OF", "QUORUM_TIMEOUT", "BACKOFF_LIMIT"} {
+	for _, name := range []string{"SIZE", "MIN_SIZE", "OPERAND", "TASKS_AT_SIZE", "MULTIPLE_OF", "QUORUM_TIMEOUT"} {
 		n, err := strconv.Atoi(values[name])
 		if err != nil {
 			return nil, fmt.Errorf("setting %s: %w", name, err)
@@ -61,7 +59,6 @@ func ReadSettings(files map[string]string) (*Settings, error) {
 	}
 	return &Settings{
 		QuorumTimeout: time.Duration(numbers["QUORUM_TIMEOUT"]) * time.Second,
-		Retries:       numbers["BACKOFF_LIMIT"],
 		Users:         values["MODE"] == "interactive",
 
 		CompleteWorkers: values["COMPLETE_WORKERS"] == "true",

@@ -150,7 +150,7 @@ fe_say_why() {
 
 # fe_follow runs the broker of a follower. It starts a broker that failed again, since the lead
 # may not be up yet. It returns when the pod is deleted, or when the lead has shut the instance
-# down and a lead that failed is not started again.
+# down.
 fe_follow() {
   local code pause=1
   while true; do
@@ -159,7 +159,7 @@ fe_follow() {
     fe_run flux start "${fe_options[@]}" || code=$?
     [[ $code == 0 ]] || rm -f "$FE_READY" # a broker that the lead has shut down is not lost
     fe_ended_itself "$code" || return 143
-    if [[ $FE_COMPLETE_WORKERS == true || $fe_ending == true ]] || ((code == 0 && FE_BACKOFF_LIMIT == 0)); then
+    if [[ $FE_COMPLETE_WORKERS == true || $fe_ending == true || $code == 0 ]]; then
       return "$code"
     fi
     fe_say "The broker ended with exit code $code; starting it again in $pause s"

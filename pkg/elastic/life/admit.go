@@ -19,6 +19,7 @@ func (Admit) step() {}
 func (s Admit) apply(r *Record, _ string, now time.Time) {
 	r.end()
 	r.forgetAvoided(now)
+	r.Attempts = s.Attempt
 	r.Admission = &Admission{Attempt: s.Attempt, Quorum: len(s.Nodes), At: now, Nodes: s.Nodes}
 	r.Ended, r.ExitCode = time.Time{}, nil
 }
@@ -68,7 +69,7 @@ func suspended(o *Observation, now time.Time) *Plan {
 	switch {
 	case o.mayWarn() && o.Policy.CheckpointWait > 0:
 		return o.warn(Suspension, plan.Message, 0, now)
-	case o.Admission != nil || o.GivenUp > 0:
+	case o.Admission != nil || o.GivenUp+o.Retried > 0:
 		plan.Step = Withdraw{}
 	case o.Workload == Stale, o.Workload == Ahead:
 		plan.Step = Release{}
@@ -107,10 +108,11 @@ func queued(o *Observation, now time.Time) *Plan {
 	case o.Admission != nil:
 		return nil
 	case now.Before(o.NotBefore):
-		return &Plan{
-			Step: Wait{}, State: StateBackingOff, LookAgain: o.NotBefore,
-			Message: fmt.Sprintf("gave up attempt %d of %d", o.GivenUp, o.Policy.RecreateLimit+1),
+		message := fmt.Sprintf("gave up attempt %d of %d", o.GivenUp, o.Policy.RecreateLimit+1)
+		if o.GivenUp == 0 {
+			message = fmt.Sprintf("the command failed, and runs again for the %d. of %d times", o.Retried, o.Policy.Retries)
 		}
+		return &Plan{Step: Wait{}, State: StateBackingOff, LookAgain: o.NotBefore, Message: message}
 	case len(o.Offer.Nodes) > 0:
 		return &Plan{Step: Admit{Attempt: o.Attempt(), Nodes: o.Offer.Nodes}, State: StateStarting, Message: "makes its pods"}
 	case o.Offer.MakeAhead && o.Workload == Absent:

@@ -8,9 +8,20 @@ import "time"
 // Broker is what is observed of the pod of one rank.
 type Broker struct {
 	State BrokerState
-	// ExitCode is the exit code of a broker that ended; nil if the code is not known. Other
-	// containers of its pod may still run.
+	// ExitCode is the exit code of a broker that ended; nil if the code is not known.
 	ExitCode *int
+	// Lingers is true if the broker has ended, and other containers of its pod still run.
+	Lingers bool
+	// Started is true while the broker runs and its startup probe has passed: on the lead, the command has begun. It stays
+	// true on a node that is dead.
+	Started bool
+	// EndUnknown is true if the broker has run, and nobody knows how far it came.
+	EndUnknown bool
+	// NotStarted says, in the words of the container runtime, why it could not start a container of the pod; "" if it
+	// could. For a rank whose pod was replaced since, it is that of the pod before on the same node.
+	NotStarted string
+	// Replaces is true if the Job has made another pod of this rank before.
+	Replaces bool
 	// FailedIn names what ended with ExitCode; "" if the command did.
 	FailedIn string
 	// EndedAt is when the containers of a failed pod ended; zero if the time is not known.
@@ -90,12 +101,24 @@ const (
 	goneGrace = time.Minute
 )
 
-// holdsNode reports whether the pod takes room on its node.
+// holdsNode reports whether the broker is on its node, or may still come up there.
 func (b Broker) holdsNode() bool { return b.State == Coming || b.State == Up || b.State == Leaving }
 
 // mayBeOnline reports whether the lead may see the broker. The lead may see it before the pod is
 // ready.
 func (b Broker) mayBeOnline() bool { return b.State == Up || !b.Since.IsZero() }
+
+// neverRan reports whether the broker has never run: its pod is its rank's first one, and its container has not started.
+func (b Broker) neverRan() bool {
+	return (b.State == Gated || b.State == Coming) && b.Since.IsZero() && !b.Replaces
+}
+
+// hadNoPart reports whether the command began without the broker: the broker has never run, has ended before, or was
+// drained, as a lead that starts alone drains those above its size.
+func (b Broker) hadNoPart(lead Broker) bool {
+	endedBefore := b.State == Failed && !b.EndedAt.IsZero() && b.EndedAt.Before(lead.ReadySince)
+	return b.State == Missing || b.neverRan() || endedBefore || b.Idle
+}
 
 // replaced reports whether a new pod stands in for the broker, or will.
 func (b Broker) replaced() bool { return b.State == Missing || b.State == Gated }
@@ -109,13 +132,16 @@ func (b Broker) lost() bool {
 // endedWell reports whether the broker ended with exit code 0. A follower does so when the lead
 // shuts the instance down, after the command.
 func (b Broker) endedWell() bool {
-	return b.State == Succeeded || (b.State == Coming && b.ExitCode != nil && *b.ExitCode == 0)
+	return b.State == Succeeded
 }
 
 // howLost says how the lead's pod was lost.
 func (b Broker) howLost() string {
-	if b.Evicted != "" {
+	switch {
+	case b.Evicted != "":
 		return "the lead's pod was evicted (" + b.Evicted + ")"
+	case b.NotStarted != "":
+		return "the lead's pod did not start: " + b.NotStarted
 	}
 	return "the lead's pod was lost"
 }
@@ -153,6 +179,9 @@ func (b Broker) hasNoNode(now time.Time) bool {
 // troubledAt is when a pod that does not start counts as failed where it is; zero if it has no
 // trouble.
 func (b Broker) troubledAt() time.Time {
+	if b.NotStarted != "" {
+		return b.TroubleSince
+	}
 	if b.Trouble == "" || b.Misplaced || b.State != Coming {
 		return time.Time{}
 	}

@@ -46,6 +46,7 @@ var Steps = []Properties{
 	{LowerQuorum{}, "QuorumLowered", true},
 	{Lose{}, string(OutcomeBrokersLost), true},
 	{GiveUp{}, "GaveUp", true},
+	{Retry{}, "Retrying", true},
 	{Withdraw{}, "Released", false},
 	{Step: Finish{}}, // the outcome
 	{Warn{}, "Warned", true},
@@ -58,7 +59,7 @@ var Steps = []Properties{
 	{Keep{}, "Kept", false},
 	{Grow{}, "Grew", false},
 	{Move{}, "Moved", false},
-	{Step: Wait{}}, {Step: Make{}}, {Step: Place{}}, {Step: Publish{}}, {Step: ReleaseServices{}}, {Step: Stop{}},
+	{Step: Wait{}}, {Step: Make{}}, {Step: Place{}}, {Step: Publish{}}, {Step: ReleaseServices{}}, {Step: Stop{}}, {Step: EndLead{}},
 	{Step: EvictPods{}}, {Step: Release{}}, {Step: Abandon{}}, {Step: Tidy{}}, {Step: Remove{}},
 }
 
@@ -115,6 +116,7 @@ type rule func(o *Observation, now time.Time) *Plan
 // rules are asked in this order; the first that applies decides.
 var rules = []rule{
 	afterTheEnd,    // what has ended is only cleaned up
+	commandBegan,   // the lead reports that the command runs, or has run
 	warned,         // a command that has to make room ends first
 	leadEnded,      // the lead's end is the end, whatever else happened
 	suspended,      // the user wants the MiniCluster to hold nothing
@@ -129,8 +131,7 @@ var rules = []rule{
 	unadmitted,     // no pod is placed without quota
 	brokersLost,    // a command that loses brokers ends, or is run again
 	unpublished,    // the lead has to know its quorum and the drained ranks
-	commandBegan,   // the lead reports that the command runs
-	restartDone,    // and that it runs again
+	restartDone,    // the lead reports that the command runs again
 	checkpointSeen, // and that it has written a checkpoint
 	misplaced,      // pods leave nodes that their ranks gave back
 	vacating,       // drained ranks have left, or their time is up
@@ -151,10 +152,18 @@ var rules = []rule{
 // Decide returns the next step for a MiniCluster. The same observation and time always give the
 // same plan.
 func Decide(o *Observation, now time.Time) Plan {
+	plan := *decide(o, now)
+	if o.wouldEnd(plan) && o.inDoubt(now) {
+		return *o.begin(now) // an attempt whose command may have begun ends as one whose command has begun
+	}
+	return plan
+}
+
+func decide(o *Observation, now time.Time) *Plan {
 	for _, rule := range rules {
 		if plan := rule(o, now); plan != nil {
-			return *plan
+			return plan
 		}
 	}
-	return *waitingForBrokers(o, now)
+	return waitingForBrokers(o, now)
 }

@@ -44,7 +44,7 @@ func brokers(states string) []Broker {
 		case 'i':
 			b.State, b.Idle = Coming, true
 		case 'e':
-			b.State, b.Idle, b.ExitCode = Coming, true, new(int)
+			b.State, b.Lingers = Succeeded, true
 		case 't':
 			b.State, b.Trouble, b.TroubleSince = Coming, "ImagePullBackOff", noon
 		}
@@ -421,14 +421,18 @@ func TestDecide(t *testing.T) {
 		},
 		"not while it may be tried again": {
 			o:    admitted("fuuu", func(o *Observation) { started(o); o.Policy.Retries = 1 }),
-			want: Plan{Step: Wait{}, State: StateRunning, LookAgain: noon.Add(time.Hour + time.Second)},
+			want: Plan{Step: Retry{NotBefore: noon.Add(30 * time.Second)}, State: StateReleasing, Message: "the command failed with exit code 3"},
 		},
-		"a lead that is tried again is placed": {
+		"the pause doubles with each retry": {
+			o:    admitted("fuuu", func(o *Observation) { started(o); o.Policy.Retries, o.Retried = 3, 2 }),
+			want: Plan{Step: Retry{NotBefore: noon.Add(90 * time.Second)}, State: StateReleasing},
+		},
+		"a lead that is lost is tried again, too": {
 			o:    admitted("guuu", func(o *Observation) { started(o); o.Policy.Retries = 1 }),
-			want: Plan{Step: Place{Ranks: []int{0}, Quorum: 4}, State: StateRunning},
+			want: Plan{Step: Retry{NotBefore: noon.Add(30 * time.Second)}, State: StateReleasing},
 		},
 		"when it was tried often enough it is the end": {
-			o:    admitted("fuuu", func(o *Observation) { started(o); o.Policy.Retries, o.Workload = 1, Broken }),
+			o:    admitted("fuuu", func(o *Observation) { started(o); o.Policy.Retries, o.Retried = 1, 1 }),
 			want: Plan{Step: Finish{Outcome: OutcomeCommandFailed, ExitCode: new(3)}, State: StateFailed, Message: "the command failed with exit code 3"},
 		},
 		"a lead that is lost under its command is the end": {
@@ -457,10 +461,6 @@ func TestDecide(t *testing.T) {
 			after: 90 * time.Second,
 			want:  Plan{Step: Finish{Outcome: OutcomeLeadLost}, State: StateFailed},
 		},
-		"a lead whose node is gone is not tried again": {
-			o:    admitted("guuu", func(o *Observation) { started(o); o.Policy.Retries, o.Brokers[0].NodeGone = 1, true }),
-			want: Plan{Step: Finish{Outcome: OutcomeLeadLost}, State: StateFailed},
-		},
 		"a lead that never came to its command says where it failed": {
 			o:    admitted("fccc", func(o *Observation) { o.Brokers[0].FailedIn = "the lead's init container view" }),
 			want: Plan{Step: Finish{Outcome: OutcomeCommandFailed, ExitCode: new(3)}, State: StateFailed, Message: "the lead's init container view failed with exit code 3"},
@@ -481,10 +481,6 @@ func TestDecide(t *testing.T) {
 			o: admitted("----", func(o *Observation) { o.Workload = Absent }), after: 5 * time.Minute,
 			want: Plan{Step: GiveUp{NotBefore: noon.Add(5*time.Minute + 30*time.Second)}, State: StateReleasing},
 		},
-		"under a command that ran, it is made again": {
-			o:     admitted("----", func(o *Observation) { started(o); o.Workload, o.Policy.Retries = Absent, 1 }),
-			after: 30 * time.Minute, want: Plan{Step: Make{}, State: StateStarting},
-		},
 		"so is what cannot be placed": {
 			o: admitted("gggg", nil), after: 5 * time.Minute,
 			want: Plan{Step: GiveUp{NotBefore: noon.Add(5*time.Minute + 30*time.Second)}, State: StateReleasing},
@@ -496,10 +492,6 @@ func TestDecide(t *testing.T) {
 		"its time is up though a pod cannot be placed": {
 			o: admitted("uugu", started), after: 61 * time.Minute,
 			want: Plan{Step: Finish{Outcome: OutcomeDeadlineExceeded}, State: StateFailed},
-		},
-		"a lead that failed and stays is waited for without hurry": {
-			o: admitted("fuuu", func(o *Observation) { started(o); o.Policy.Retries, o.Brokers[0].GoneBy = 1, noon.Add(time.Second) }), after: 10 * time.Minute,
-			want: Plan{Step: Wait{}, State: StateRunning, LookAgain: noon.Add(time.Hour + time.Second)},
 		},
 		"one that is lost under a command whose start is not written down is not": {
 			o:    admitted("rugu", nil),

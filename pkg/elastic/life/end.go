@@ -35,6 +35,11 @@ type Stop struct {
 
 func (Stop) step() {}
 
+// EndLead ends what still runs in the pod of a lead that has ended. The pod stays with its log.
+type EndLead struct{}
+
+func (EndLead) step() {}
+
 // Tidy removes the pods of followers that have ended. The lead's pod stays for its log.
 type Tidy struct{}
 
@@ -49,6 +54,8 @@ const (
 	// tidyDelay is how long pods stay after their end: deleting them at once competes with the
 	// start of the next gang on their nodes.
 	tidyDelay = 5 * time.Second
+	// lingerGrace is how long other containers of the lead's pod may run after the end.
+	lingerGrace = 10 * time.Second
 	// killGrace is how long a command may take to end after SIGTERM.
 	killGrace = 15 * time.Second
 	// stopGrace is how long a lead may take to end the command after it is told to stop.
@@ -86,8 +93,12 @@ func afterTheEnd(o *Observation, now time.Time) *Plan {
 // that its pod stays with its log.
 func (o *Observation) end(plan *Plan, now time.Time) {
 	lead, overdue := o.Brokers[0], o.Ended.Add(stopGrace)
-	ended := lead.State == Succeeded || lead.State == Failed
+	ended, lingers := lead.State == Succeeded || lead.State == Failed, o.Ended.Add(lingerGrace)
 	switch {
+	case lead.Lingers && now.Before(lingers):
+		plan.LookAgain = lingers
+	case lead.Lingers:
+		plan.Step, plan.LookAgain = EndLead{}, now.Add(releaseAgain)
 	case lead.replaced():
 		plan.Step = Release{}
 	case o.Outcome.endsWorkload(), o.Outcome.stops() && ended: // by the policies of the JobSet
@@ -113,14 +124,13 @@ func leadEnded(o *Observation, now time.Time) *Plan {
 		return nil
 	}
 	lead := o.Brokers[0]
-	succeeded := o.Workload == Completed || lead.State == Succeeded
 	switch {
-	case (succeeded || o.ToldBegan) && !o.begun():
-		return o.begin(now) // a command too short to be seen running is recorded as started, too
-	case succeeded:
+	case o.Workload == Completed, lead.State == Succeeded:
 		zero := 0
 		return &Plan{Step: Finish{Outcome: OutcomeSucceeded, ExitCode: &zero}, State: StateSucceeded}
-	case lead.State == Failed && lead.ExitCode != nil && (o.Policy.Retries == 0 || o.Workload == Broken):
+	case lead.State == Failed && lead.ExitCode != nil && !o.begun() && !lead.DeletedAt.IsZero():
+		return o.giveUp("the lead's pod was deleted before the command began", OutcomeStartLimit, now)
+	case lead.State == Failed && lead.ExitCode != nil:
 		return o.leadFailed(now)
 	}
 	return nil
@@ -143,6 +153,9 @@ func (o *Observation) leadFailed(now time.Time) *Plan {
 		if plan := o.failedByLoss(lost, message, now); plan != nil {
 			return plan
 		}
+	}
+	if plan := o.retry(message, now); plan != nil {
+		return plan
 	}
 	return &Plan{Step: Finish{Outcome: OutcomeCommandFailed, ExitCode: lead.ExitCode}, State: StateFailed, Message: message}
 }
@@ -192,8 +205,7 @@ func leadLost(o *Observation, now time.Time) *Plan {
 	switch {
 	case !o.begun():
 		return nil
-	case lead.lost() && o.Policy.Retries == 0:
-	case lead.State == Gated && lead.NodeGone: // the lead's next pod has no node
+	case lead.lost():
 	case !lead.overdueAt().IsZero() && !now.Before(lead.overdueAt()):
 	default:
 		return nil

@@ -30,6 +30,16 @@ func (s GiveUp) apply(r *Record, _ string, now time.Time) {
 	r.avoid(s.Avoid, now)
 }
 
+// Retry ends an attempt in which the command failed, and queues the MiniCluster again after a pause.
+type Retry struct{ NotBefore time.Time }
+
+func (Retry) step() {}
+
+func (s Retry) apply(r *Record, _ string, _ time.Time) {
+	r.end()
+	r.Retried, r.NotBefore = r.Retried+1, s.NotBefore
+}
+
 const (
 	// repairTimeout is how long a gang that has not started waits for other nodes after a pod could
 	// not be bound.
@@ -88,18 +98,26 @@ func (o *Observation) giveUp(message string, outcome Outcome, now time.Time) *Pl
 			Message: fmt.Sprintf("%s, in attempt %d of %d", message, o.GivenUp+1, o.Policy.RecreateLimit+1),
 		}
 	}
-	step := GiveUp{NotBefore: now.Add(o.pause()), Avoid: o.badNodes()}
+	step := GiveUp{NotBefore: now.Add(o.pause(o.GivenUp)), Avoid: o.badNodes()}
 	if o.Policy.Shrink && !o.begun() {
 		step.Most = max(o.Policy.Sizing.LargestWithin(len(o.Admission.Nodes)-1), o.Policy.Sizing.Min)
 	}
 	return &Plan{Step: step, State: StateReleasing, Message: message}
 }
 
-// pause is the time before the next attempt: it doubles with each attempt and is lengthened by up
+// retry runs a command that failed again, in a new attempt; nil if it has failed too often.
+func (o *Observation) retry(message string, now time.Time) *Plan {
+	if o.Retried >= o.Policy.Retries {
+		return nil
+	}
+	return &Plan{Step: Retry{NotBefore: now.Add(o.pause(o.Retried))}, State: StateReleasing, Message: message}
+}
+
+// pause is the time before the next attempt: it doubles with each earlier attempt and is lengthened by up
 // to a tenth.
-func (o *Observation) pause() time.Duration {
+func (o *Observation) pause(earlier int) time.Duration {
 	pause := o.Policy.BackoffBase
-	for range o.GivenUp {
+	for range earlier {
 		if pause >= o.Policy.BackoffMax/2 {
 			pause = o.Policy.BackoffMax
 			break
@@ -126,7 +144,7 @@ func (o *Observation) badNodes() []string {
 // the lead.
 func (o *Observation) ranksNotUp() []int {
 	return o.ranks(func(rank int, b Broker) bool {
-		failed := b.stuck() || b.Trouble != "" || (b.State == Failed && rank > 0)
+		failed := b.stuck() || b.Trouble != "" || b.NotStarted != "" || (b.State == Failed && rank > 0)
 		late := b.State == Coming && (rank == 0 || o.Brokers[0].State == Up)
 		return (failed || late) && !o.leaves(rank)
 	})

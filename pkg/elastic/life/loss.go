@@ -55,6 +55,9 @@ func (o *Observation) lose(message string, outcome Outcome, now time.Time) *Plan
 	if o.Policy.OnLoss == LossRecreate {
 		return o.giveUp(message, outcome, now)
 	}
+	if plan := o.retry(message, now); plan != nil {
+		return plan
+	}
 	return &Plan{Step: Finish{Outcome: outcome}, State: StateFailed, Message: message}
 }
 
@@ -92,8 +95,8 @@ func (o *Observation) wasLost(rank int) bool {
 // lead.
 func (o *Observation) lostBefore(lead Broker) []int {
 	return o.ranks(func(rank int, b Broker) bool {
-		lost := o.wasLost(rank) || slices.Contains(o.ToldLost, rank) || b.NodeGone || b.NodeDown || b.failedBefore(lead)
-		return rank > 0 && lost && !o.leaves(rank)
+		lost := o.wasLost(rank) || b.NodeGone || b.NodeDown || b.failedBefore(lead)
+		return rank > 0 && (slices.Contains(o.ToldLost, rank) || lost && !o.leaves(rank))
 	})
 }
 

@@ -47,8 +47,21 @@ func moved(o *Observation, now time.Time) *Plan {
 		return nil
 	}
 	ranks := ranksOf(pods)
+	if ranks[0] == 0 {
+		return o.leadDisplaced(ranks, now)
+	}
 	message := fmt.Sprintf("other nodes for %s: %s could not start", brokersText(len(pods)), o.where(ranks))
 	return &Plan{Step: Move{Pods: pods, Avoid: o.nodesOf(ranks)}, State: o.state(), Message: message}
+}
+
+// leadDisplaced ends an attempt whose lead cannot start on its node: an attempt has one lead. It is a failed attempt if
+// that happened before.
+func (o *Observation) leadDisplaced(ranks []int, now time.Time) *Plan {
+	message := "the lead could not start on " + o.Admission.Nodes[0] + o.trouble()
+	if len(o.Avoid) > 0 && !o.Brokers[0].hasNoNode(now) {
+		return o.giveUp(message, OutcomeStartLimit, now)
+	}
+	return &Plan{Step: Withdraw{Avoid: o.nodesOf(ranks)}, State: StateReleasing, Message: message}
 }
 
 // Displaced are the ranks that need another node: kube-scheduler could not bind their pods for a
@@ -59,7 +72,8 @@ func (o *Observation) Displaced(now time.Time) []int {
 	return o.ranks(func(rank int, b Broker) bool {
 		at := b.troubledAt()
 		replaceable := !at.IsZero() && !now.Before(at) && !o.wasMoved(rank) && o.few(len(inTrouble))
-		return !o.leaves(rank) && !o.wasLost(rank) && (b.hasNoNode(now) || replaceable)
+		hasEnded := rank == 0 && b.NotStarted != "" // so has the attempt
+		return !o.leaves(rank) && !o.wasLost(rank) && !hasEnded && (b.hasNoNode(now) || replaceable)
 	})
 }
 

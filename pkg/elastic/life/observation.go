@@ -92,7 +92,7 @@ type Policy struct {
 	// Shrink is true if the next attempt is smaller than the one that did not start.
 	Shrink bool
 	OnLoss LossPolicy
-	// Retries is how often a failed lead is started again.
+	// Retries is how many attempts may follow in which the command failed.
 	Retries int
 	Suspend bool
 	// TTL is how long a finished MiniCluster stays; nil if it stays for ever.
@@ -155,7 +155,7 @@ func (o *Observation) Attempt() int {
 	if o.Admission != nil {
 		return o.Admission.Attempt
 	}
-	return o.GivenUp + 1
+	return o.Attempts + 1
 }
 
 // begun reports whether the start of the command is recorded.

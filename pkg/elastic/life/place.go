@@ -4,6 +4,7 @@
 package life
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -59,6 +60,7 @@ func (o *Observation) placement() (gated []int, missing, placed, stranded int) {
 			missing++
 		case broker.State != Gated:
 			placed++
+		case broker.NotStarted != "": // the rank needs another node
 		case broker.NodeGone:
 			stranded++
 		default:
@@ -110,8 +112,8 @@ func (o *Observation) progress() string {
 // trouble says what keeps the first broker with trouble from starting.
 func (o *Observation) trouble() string {
 	for rank, b := range o.Brokers {
-		if b.Trouble != "" && !o.leaves(rank) {
-			return fmt.Sprintf("; rank %d on %s: %s", rank, o.Admission.Nodes[rank], b.Trouble)
+		if why := cmp.Or(b.Trouble, b.NotStarted); why != "" && !o.leaves(rank) {
+			return fmt.Sprintf("; rank %d on %s: %s", rank, o.Admission.Nodes[rank], why)
 		}
 	}
 	return ""

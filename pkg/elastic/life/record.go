@@ -20,6 +20,11 @@ type Record struct {
 	GivenUp   int
 	NotBefore time.Time
 	Most      int
+	// Retried counts the attempts whose command failed and is run again by the next attempt. They are not in GivenUp.
+	Retried int
+	// Attempts is the number of the last attempt. It never falls: a program with the number of an earlier attempt is
+	// one that must not write any more.
+	Attempts int
 	// Avoid are nodes on which brokers did not start, sorted. They are avoided until AvoidUntil.
 	Avoid      []string
 	AvoidUntil time.Time

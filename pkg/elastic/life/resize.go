@@ -99,7 +99,7 @@ const (
 // are on it.
 func misplaced(o *Observation, now time.Time) *Plan {
 	ranks := o.ranks(func(rank int, b Broker) bool {
-		return (!o.Admission.Has(rank) || b.Misplaced) && (b.State == Coming || b.State == Up)
+		return (!o.Admission.Has(rank) || b.Misplaced) && (b.State == Coming || b.State == Up || b.Lingers)
 	})
 	if len(ranks) == 0 {
 		return nil
@@ -293,7 +293,7 @@ func (o *Observation) seats(wanted []elastic.Pod) []elastic.Pod {
 			next++
 		case o.Admission.Has(pod.Rank):
 			continue // the rank has a node
-		case o.Brokers[pod.Rank].holdsNode():
+		case o.Brokers[pod.Rank].holdsNode(), o.Brokers[pod.Rank].Lingers:
 			return nil // the old pod has to go first
 		}
 		pods = append(pods, pod)

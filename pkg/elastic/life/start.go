@@ -82,23 +82,55 @@ func unpublished(o *Observation, now time.Time) *Plan {
 	return &Plan{Step: step, State: o.state(), Message: message, LookAgain: now.Add(publishAgain)}
 }
 
-// commandBegan records the start of the command.
+// commandBegan records the start of the command: by what the lead's pod shows while it runs, on a node that is dead, too,
+// or by what the lead has left behind at its end.
 func commandBegan(o *Observation, now time.Time) *Plan {
-	if o.begun() || !o.Brokers[0].Ready {
+	if o.Admission == nil || o.begun() || !slices.Contains([]Workload{Active, Completed, Broken}, o.Workload) {
+		return nil
+	}
+	lead := o.Brokers[0]
+	if !lead.Ready && !lead.Started && !o.ToldBegan && lead.State != Succeeded && o.Workload != Completed {
 		return nil
 	}
 	return o.begin(now)
 }
 
+// wouldEnd reports whether a plan ends an attempt whose command is not known to have begun.
+func (o *Observation) wouldEnd(plan Plan) bool {
+	if o.Admission == nil || o.begun() || o.Outcome != "" {
+		return false
+	}
+	switch plan.Step.(type) {
+	case GiveUp, Withdraw, Evict, Finish:
+		return true
+	}
+	return false
+}
+
+// inDoubt reports whether the command may have begun without a trace: nobody can ask the lead any more, and the lead may
+// have seen enough brokers. A lead that is there, or has left a termination message, leaves no doubt.
+func (o *Observation) inDoubt(now time.Time) bool {
+	lead := o.Brokers[0]
+	gone := lead.State == Missing && o.Workload == Broken
+	unreachable := !lead.Since.IsZero() && lead.NodeDown
+	if !gone && !lead.EndUnknown && !unreachable {
+		return false
+	}
+	online := o.ranks(func(rank int, b Broker) bool { return rank == 0 || (o.Admission.Has(rank) && !b.neverRan()) })
+	return len(online) >= o.Admission.Quorum || !now.Before(o.quorumDeadline())
+}
+
 // begin records the start. If nobody wrote a lower quorum, the lead starts with the brokers that
-// are online when the quorum timeout is over. Brokers that do not run then have no part in the
-// command and give their nodes back.
+// are online when the quorum timeout is over. Brokers that have not run then, or that the lead has drained, have no part
+// in the command and give their nodes back.
 func (o *Observation) begin(now time.Time) *Plan {
-	step := Start{Quorum: o.Admission.Quorum, ReadySince: o.Brokers[0].ReadySince}
-	online := o.ranks(func(rank int, b Broker) bool { return !o.leaves(rank) && b.mayBeOnline() })
-	size := o.Policy.Sizing.LargestWithin(len(online))
-	if o.Brokers[0].Ready && !now.Before(o.quorumDeadline()) && size > 0 && size < step.Quorum {
-		step = Start{Quorum: size, ReadySince: step.ReadySince, Vacated: o.ranks(func(rank int, b Broker) bool { return !o.leaves(rank) && !b.mayBeOnline() })}
+	lead := o.Brokers[0]
+	step := Start{Quorum: o.Admission.Quorum, ReadySince: lead.ReadySince}
+	apart := o.ranks(func(rank int, b Broker) bool { return rank > 0 && !o.leaves(rank) && b.hadNoPart(lead) })
+	part := o.ranks(func(rank int, b Broker) bool { return !o.leaves(rank) && !slices.Contains(apart, rank) })
+	size := o.Policy.Sizing.LargestWithin(len(part))
+	if lead.State == Up && !now.Before(o.quorumDeadline()) && size > 0 && size < step.Quorum {
+		step.Quorum, step.Vacated = size, apart
 	}
 	return &Plan{Step: step, State: StateRunning, Message: o.progress()}
 }

@@ -61,7 +61,7 @@ func TestApply(t *testing.T) {
 		"an admission begins anew, and forgets nodes that were avoided long enough": {
 			Record{GivenUp: 1, NotBefore: noon, Avoid: []string{"x"}, AvoidUntil: noon, ExitCode: new(1)},
 			Admit{Attempt: 2, Nodes: []string{"a", "b"}},
-			Record{GivenUp: 1, NotBefore: noon, Admission: &Admission{Attempt: 2, Quorum: 2, At: later, Nodes: []string{"a", "b"}}},
+			Record{GivenUp: 1, Attempts: 2, NotBefore: noon, Admission: &Admission{Attempt: 2, Quorum: 2, At: later, Nodes: []string{"a", "b"}}},
 		},
 		"the start takes nodes of ranks that have no part in it": {
 			has(same), Start{Quorum: 3, Vacated: []int{2}},

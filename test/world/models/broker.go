@@ -66,7 +66,7 @@ func (b *broker) misses(now time.Time) bool {
 func (b *broker) restart(now time.Time) {
 	b.leaves, b.lead, b.instance.moved = time.Time{}, nil, true
 	switch ends := b.settings().CompleteWorkers; {
-	case b.isShutDown && (ends || b.settings().Retries == 0):
+	case b.isShutDown:
 		b.c.endAt, b.c.endCode = now, 0
 		return
 	case ends:
