@@ -144,6 +144,7 @@ func observePods(o *life.Observation, v View) {
 		}
 		v.readRefusal(&o.Brokers[rank], rank, node)
 	}
+	o.SecondLead = v.leads() > 1
 	if lead := pods[0]; lead != nil {
 		o.Published, o.Stopped = lead.Quorum, lead.Stop != ""
 		o.PublishedDrain, _ = ranks("drain.ranks", lead.Drain, len(o.Brokers)) // unreadable: written again
@@ -263,12 +264,30 @@ func (v View) current(pod *protocol.Pod) bool {
 	return v.JobSet != nil && pod.Labels[jobsetapi.JobSetUIDKey] == string(v.JobSet.UID)
 }
 
-// Brokers are the pods of the JobSet by rank. Of several pods of a rank the newest that has not
-// ended counts.
+// leads is how many pods of rank 0 the JobSet has.
+func (v View) leads() (n int) {
+	for i := range v.Pods {
+		if v.Pods[i].Rank == 0 && v.current(&v.Pods[i]) {
+			n++
+		}
+	}
+	return n
+}
+
+// Brokers are the pods of the JobSet by rank. Of several leads the first counts, and of several pods of another rank the
+// newest that has not ended.
 func (v View) Brokers() map[int]*protocol.Pod {
 	pods, ranks := map[int]*protocol.Pod{}, Ranks(v.MiniCluster)
 	for i := range v.Pods {
-		if pod := &v.Pods[i]; pod.Rank >= 0 && pod.Rank < ranks && v.current(pod) && newer(pod, pods[pod.Rank]) {
+		pod := &v.Pods[i]
+		if pod.Rank < 0 || pod.Rank >= ranks || !v.current(pod) {
+			continue
+		}
+		replaces := newer
+		if pod.Rank == 0 {
+			replaces = first
+		}
+		if replaces(pod, pods[pod.Rank]) {
 			pods[pod.Rank] = pod
 		}
 	}
@@ -308,10 +327,15 @@ func newer(pod, other *protocol.Pod) bool {
 	case pod.Ended != other.Ended:
 		return other.Ended
 	}
-	return cmp.Or(
-		pod.CreationTimestamp.Compare(other.CreationTimestamp.Time),
-		cmp.Compare(pod.Name, other.Name),
-	) > 0
+	return older(other, pod)
+}
+
+// first reports whether a pod is the first of some pods.
+func first(pod, other *protocol.Pod) bool { return other == nil || older(pod, other) }
+
+// older reports whether a pod was created before another.
+func older(pod, other *protocol.Pod) bool {
+	return cmp.Or(pod.CreationTimestamp.Compare(other.CreationTimestamp.Time), cmp.Compare(pod.Name, other.Name)) < 0
 }
 
 // workload is the state of the JobSet. A JobSet of another owner counts as absent.

@@ -216,10 +216,16 @@ func TestObserveBrokers(t *testing.T) {
 		}, []life.BrokerState{life.Gated, life.Missing}},
 		"the younger of two": {func(v *View) {
 			v.Pods = read(
-				fixture.BrokerPod("lmp", 0).Named("new").Created(later).Obj(),
-				fixture.BrokerPod("lmp", 0).Named("old").On("a").Up().Obj(),
+				fixture.BrokerPod("lmp", 1).Named("new").Created(later).Obj(),
+				fixture.BrokerPod("lmp", 1).Named("old").On("b").Up().Obj(),
 			)
-		}, []life.BrokerState{life.Gated, life.Missing}},
+		}, []life.BrokerState{life.Missing, life.Gated}},
+		"but the first of two leads": {func(v *View) {
+			v.Pods = read(
+				fixture.BrokerPod("lmp", 0).Named("new").Created(later).Obj(),
+				fixture.BrokerPod("lmp", 0).Named("old").On("a").Ended(1).Obj(),
+			)
+		}, []life.BrokerState{life.Failed, life.Missing}},
 		"pods of another JobSet do not count": {func(v *View) {
 			v.Pods = read(fixture.BrokerPod("lmp", 0).Label(jobsetapi.JobSetUIDKey, "other").On("a").Up().Obj())
 		}, []life.BrokerState{life.Missing, life.Missing}},

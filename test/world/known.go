@@ -4,8 +4,6 @@
 package world
 
 import (
-	batchv1 "k8s.io/api/batch/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 )
@@ -22,16 +20,6 @@ type defect struct {
 
 // known are all known defects.
 var known = []defect{
-	{
-		leftOut: "a Job is deleted by hand, and its pods stay (--cascade=orphan)",
-		what:    "the fresh Job makes a second lead beside the first, which the API server binds to the same node",
-		seed:    16, size: 16,
-	},
-	{
-		leftOut: "a Job is deleted by hand, and its pods stay (--cascade=orphan)",
-		what:    "a pod that has ended stays for ever, also after its MiniCluster was deleted",
-		seed:    5013, size: 4,
-	},
 	{
 		leftOut: "a JobSet is deleted by hand, and its Jobs stay (--cascade=orphan)",
 		what:    "the MiniCluster waits for the pods of its last attempt for ever (Releasing), also if its command ended with 0",
@@ -51,12 +39,7 @@ var known = []defect{
 }
 
 // leavesOut reports whether the removal of objects of a kind is left out.
-func (o *Options) leavesOut(kind client.ObjectList, how metav1.DeletionPropagation) bool {
-	switch kind.(type) {
-	case *batchv1.JobList:
-		return !o.Known && how == metav1.DeletePropagationOrphan
-	case *jobsetapi.JobSetList:
-		return !o.Known
-	}
-	return false
+func (o *Options) leavesOut(kind client.ObjectList) bool {
+	_, isJobSet := kind.(*jobsetapi.JobSetList)
+	return isJobSet && !o.Known
 }

@@ -123,6 +123,7 @@ var rules = []rule{
 	releasing,      // pods of an earlier attempt go before a new attempt begins
 	rejected,       // a spec that cannot be carried out waits for a change
 	queued,         // without an admission the MiniCluster waits for nodes
+	secondLead,     // an attempt has one lead, and ends with its Job
 	workloadBroken, // the end of the JobSet is the end
 	leadLost,       // so is the loss of the lead once the command ran
 	overtime,       // so is the time limit

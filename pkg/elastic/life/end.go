@@ -200,6 +200,18 @@ func workloadBroken(o *Observation, now time.Time) *Plan {
 	return o.lose("pods of followers failed too often", OutcomeWorkersFailed, now)
 }
 
+// secondLead ends an attempt whose lead's Job was made again: the command must not run twice.
+func secondLead(o *Observation, now time.Time) *Plan {
+	const why = "the lead's Job was deleted and made again"
+	switch {
+	case !o.SecondLead:
+		return nil
+	case o.begun():
+		return o.lose(why+" while the command ran", OutcomeLeadLost, now)
+	}
+	return o.giveUp(why, OutcomeStartLimit, now)
+}
+
 func leadLost(o *Observation, now time.Time) *Plan {
 	lead := o.Brokers[0]
 	switch {

@@ -30,6 +30,9 @@ type Observation struct {
 	Workload Workload
 	// Brokers are the pods of the admission's ranks, by rank.
 	Brokers []Broker
+	// SecondLead is true if the attempt has several pods of rank 0: somebody has deleted the lead's Job, and JobSet has made
+	// it again. The first of them is in Brokers.
+	SecondLead bool
 	// Published is the quorum that is written on the lead's pod; 0 if none is.
 	Published int
 	// PublishedDrain are the drained ranks that are written on the lead's pod.

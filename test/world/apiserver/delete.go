@@ -38,6 +38,9 @@ func (w *write) delete(o *metav1.DeleteOptions) (*version, bool, error) {
 	if err := w.checkPreconditions(o.Preconditions, old.object); err != nil {
 		return nil, false, err
 	}
+	if err := w.validateByPolicy(nil, old.object); err != nil {
+		return nil, false, err
+	}
 	return w.deleteFound(old, o)
 }
 

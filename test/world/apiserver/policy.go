@@ -81,8 +81,12 @@ func failureOf(p *admissionv1.FailurePolicyType) admissionv1.FailurePolicyType {
 	return *p
 }
 
-// attributes are what admission knows of a write.
+// attributes are what admission knows of a write: a creation, an update of an old object, or its deletion.
 func (w *write) attributes(object, old client.Object) admission.Attributes {
+	if object == nil {
+		return admission.NewAttributesRecord(nil, old, w.table.kind(), w.key.Namespace, old.GetName(),
+			w.table.GroupVersionResource, w.subresource, admission.Delete, &metav1.DeleteOptions{}, w.dryRun, userInfo(w.user))
+	}
 	operation, options := admission.Create, runtime.Object(&metav1.CreateOptions{})
 	var before runtime.Object // not a client.Object: nil has to stay nil
 	if old != nil {
@@ -119,7 +123,7 @@ func (s *Server) matchResources(m *admissionv1.MatchResources, a admission.Attri
 	}
 	if m.ObjectSelector != nil {
 		selector, err := metav1.LabelSelectorAsSelector(m.ObjectSelector)
-		if err != nil || !selector.Matches(labelsOf(object)) && (old == nil || !selector.Matches(labelsOf(old))) {
+		if err != nil || (object == nil || !selector.Matches(labelsOf(object))) && (old == nil || !selector.Matches(labelsOf(old))) {
 			return false
 		}
 	}

@@ -89,7 +89,7 @@ func (w *write) mutateOnce(p *policy, a admission.Attributes, object client.Obje
 	return object, nil
 }
 
-// validateByPolicy asks the policies that validate.
+// validateByPolicy asks the policies that validate. The object is nil for a deletion.
 func (w *write) validateByPolicy(object, old client.Object) error {
 	policies := w.server.currentPolicies().validating
 	for i := range policies {
@@ -105,7 +105,10 @@ func (w *write) validateByPolicy(object, old client.Object) error {
 		if missing && p.failure == admissionv1.Fail {
 			return denied(a, p, "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction", "")
 		}
-		attributes := &admission.VersionedAttributes{Attributes: a, VersionedKind: w.table.kind(), VersionedObject: object}
+		attributes := &admission.VersionedAttributes{Attributes: a, VersionedKind: w.table.kind()}
+		if object != nil { // the fields are no client.Object: nil has to stay nil
+			attributes.VersionedObject = object
+		}
 		if old != nil {
 			attributes.VersionedOldObject = old
 		}
