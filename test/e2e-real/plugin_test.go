@@ -112,7 +112,7 @@ func testPlugin(c *cluster) {
 	p.run("", 3, "task 0", "attach", m.name)
 	p.run("", 3, "exit code 3", "wait", m.name)
 	again := c.make("again", double, command(`echo ran >>/gate/runs; echo "run $(wc -l </gate/runs)"; [[ $(wc -l </gate/runs) == 2 ]] || exit 7`),
-		"size: 3, tasks: 1, backoffLimit: 1, pod: {restartPolicy: OnFailure}")
+		"size: 3, tasks: 1, backoffLimit: 1, elastic: {recreate: {backoffBase: 1s}}")
 	p.run("", 0, "run 2\n", "attach", again.name)
 }
 

@@ -144,15 +144,17 @@ func TestCompletionIndexIsRank(t *testing.T) {
 	s.awaitSuccess(mc)
 }
 
-// backoffLimit tries the lead again, in a new pod.
+// backoffLimit lets a command that failed run again, in a new attempt.
 func TestCommandFailsAgain(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 2)
 	mc := s.create(s.miniCluster("retries").Size(2).PodAnnotation(simulator.ExitCode, "3").PodAnnotation(simulator.Runtime, "10ms").
-		Spec(func(spec *v1alpha2.MiniClusterSpec) { spec.BackoffLimit = 1 }))
+		Spec(func(spec *v1alpha2.MiniClusterSpec) {
+			spec.BackoffLimit, spec.Elastic.Recreate.BackoffBase = 1, &metav1.Duration{Duration: time.Second}
+		}))
 	s.await(mc, "failed", func(mc *v1alpha2.MiniCluster) bool { return state(mc) == v1alpha2.StateFailed && mc.Status.Nodes == 0 })
-	if n := s.leadsOf(mc); n != 2 || *mc.Status.ExitCode != 3 {
-		t.Errorf("the command ran %d times, exit code %d", n, *mc.Status.ExitCode)
+	if n := s.leadsOf(mc); n != 2 || *mc.Status.ExitCode != 3 || mc.Status.Runs != 2 || mc.Status.Admission.Attempt != 2 || mc.Status.RequeueState.Retries != 1 {
+		t.Errorf("the command ran %d times, exit code %d: %+v", n, *mc.Status.ExitCode, mc.Status)
 	}
 }
 

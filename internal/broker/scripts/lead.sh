@@ -54,6 +54,14 @@ drain_leaving() {
 }
 fe_drained=''
 
+# drain_surplus drains the ranks that are online above the size with which this script starts alone. The controller
+# gives their nodes back.
+drain_surplus() {
+  local there
+  there=$(up)
+  flux resource drain --update "$(minus "$there" "$(first "$fe_nodes" "$there")")" flux-elastic || true
+}
+
 # await waits for the quorum, and sets fe_nodes to the number of brokers for the command. The
 # controller writes the quorum and the leaving ranks in one write, and both belong together. So
 # await returns only if the quorum was the same before and after it read the leaving ranks.
@@ -70,7 +78,10 @@ await() {
     fi
     if ((SECONDS >= fe_alone)); then
       set_largest "$up"
-      ((fe_nodes == 0)) || return 0
+      if ((fe_nodes > 0)); then
+        [[ $fe_nodes == "$up" || -n $FE_OWN_HOSTS ]] || drain_surplus
+        return
+      fi
     fi
     sleep 1
   done

@@ -24,17 +24,21 @@ func (Publish) step() {}
 // Start records that the quorum was reached and the command runs.
 type Start struct {
 	Quorum int
-	// Vacated are ranks that have no part in the command and give their nodes back.
-	Vacated []int
+	// Vacated are ranks that have no part in the command and give their nodes back. Leaving are ranks that are online,
+	// and that a lead which starts alone drains, since the number of all is no allowed size.
+	Vacated, Leaving []int
 	// ReadySince is since when the lead has been ready.
 	ReadySince time.Time
 }
 
 func (Start) step() {}
 
-func (s Start) apply(r *Record, _ string, now time.Time) {
+func (s Start) apply(r *Record, why string, now time.Time) {
 	r.Admission.Quorum, r.Admission.ReadySince, r.Started = s.Quorum, s.ReadySince, now
 	r.Admission.vacate(s.Vacated)
+	if len(s.Leaving) > 0 {
+		r.Admission.drain(s.Leaving, s.Quorum, time.Time{}, why)
+	}
 	r.Runs++
 }
 
@@ -130,7 +134,7 @@ func (o *Observation) begin(now time.Time) *Plan {
 	part := o.ranks(func(rank int, b Broker) bool { return !o.leaves(rank) && !slices.Contains(apart, rank) })
 	size := o.Policy.Sizing.LargestWithin(len(part))
 	if lead.State == Up && !now.Before(o.quorumDeadline()) && size > 0 && size < step.Quorum {
-		step.Quorum, step.Vacated = size, apart
+		step.Quorum, step.Vacated, step.Leaving = size, apart, o.surplus(size, apart...)
 	}
 	return &Plan{Step: step, State: StateRunning, Message: o.progress()}
 }

@@ -1,0 +1,92 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package protocol
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flux-elastic/flux-elastic/dev/fixture"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
+)
+
+// The container of the broker says how far the broker is, whatever other containers of its pod do.
+func TestBrokersContainer(t *testing.T) {
+	later := metav1.NewTime(fixture.Noon.Add(time.Minute))
+	ended := func(code int32, reason string) corev1.ContainerState {
+		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Reason: reason, FinishedAt: metav1.NewTime(fixture.Noon)}}
+	}
+	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+	for name, tc := range map[string]struct {
+		phase  corev1.PodPhase
+		broker corev1.ContainerStatus
+		mesh   corev1.ContainerState
+		want   life.Broker
+	}{
+		"it has ended with 0, and a mesh's container never ends": {
+			corev1.PodRunning, corev1.ContainerStatus{State: ended(0, "Completed")}, running,
+			life.Broker{State: life.Succeeded, EndedAt: fixture.Noon, Lingers: true},
+		},
+		"it has failed, and that one never ends": {
+			corev1.PodRunning, corev1.ContainerStatus{State: ended(3, "Error")}, running,
+			life.Broker{State: life.Failed, ExitCode: new(3), EndedAt: fixture.Noon, Lingers: true},
+		},
+		"it has ended with 0, and that one failed": {
+			corev1.PodFailed, corev1.ContainerStatus{State: ended(0, "Completed")}, ended(1, "Error"),
+			life.Broker{State: life.Succeeded, EndedAt: fixture.Noon},
+		},
+		"the runtime could not start it": {
+			corev1.PodFailed, corev1.ContainerStatus{State: ended(128, "StartError")}, ended(0, "Completed"),
+			life.Broker{State: life.Failed, EndedAt: fixture.Noon, NotStarted: "StartError"},
+		},
+		"nobody saw its end": {
+			corev1.PodFailed, corev1.ContainerStatus{State: ended(137, "ContainerStatusUnknown")}, running,
+			life.Broker{State: life.Failed, EndedAt: fixture.Noon, EndUnknown: true},
+		},
+		"it ran when its node died": {
+			corev1.PodFailed, corev1.ContainerStatus{State: running, Started: new(true)}, running,
+			life.Broker{State: life.Failed, Started: true, EndUnknown: true},
+		},
+		"it runs, and that one is not ready": {
+			corev1.PodRunning, corev1.ContainerStatus{State: running, Ready: true, Started: new(true)}, ended(1, "Error"),
+			life.Broker{State: life.Up, Started: true, Ready: true},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := fixture.BrokerPod("lmp", 0).On("n0").Obj()
+			tc.broker.Name = "lmp"
+			pod.Status = corev1.PodStatus{Phase: tc.phase, ContainerStatuses: []corev1.ContainerStatus{tc.broker, {Name: "mesh", State: tc.mesh}}}
+			if end := tc.mesh.Terminated; end != nil {
+				end.FinishedAt = later
+			}
+			got := Read(pod).Broker
+			tc.want.Bound, tc.want.Placed = true, got.Placed
+			if d := cmp.Diff(tc.want, got); d != "" {
+				t.Errorf("the broker is another (-want +got):\n%s", d)
+			}
+		})
+	}
+}
+
+// A Job tells each pod how many pods of its index were there before.
+func TestReplaces(t *testing.T) {
+	for want, annotations := range map[bool]map[string]string{
+		false: {batchv1.JobIndexFailureCountAnnotation: "0"},
+		true:  {batchv1.JobIndexFailureCountAnnotation: "0", batchv1.JobIndexIgnoredFailureCountAnnotation: "1"},
+	} {
+		pod := fixture.BrokerPod("lmp", 1).Obj()
+		pod.Annotations = annotations
+		if _, err := Strip(pod); err != nil {
+			t.Fatal(err)
+		}
+		if got := Read(pod).Broker.Replaces; got != want {
+			t.Errorf("with %v it replaces another: %t", annotations, got)
+		}
+	}
+}

@@ -1,0 +1,149 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package life
+
+import (
+	"testing"
+	"time"
+
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+)
+
+// What the lead leaves behind decides whether the command began, and not what the manager happened to see: it was away
+// in all of these cases.
+func TestWhatTheLeadLeaves(t *testing.T) {
+	at := noon.Add(30 * time.Second)
+	lead := func(change func(*Broker)) func(*Observation) {
+		return func(o *Observation) { change(&o.Brokers[0]) }
+	}
+	nextAttempt := GiveUp{NotBefore: at.Add(30 * time.Second)}
+	for name, tc := range map[string]struct {
+		o    *Observation
+		want Step
+	}{
+		"it runs, on a node that is dead": {admitted("uuuu", lead(func(b *Broker) { b.Started, b.NodeDown = true, true })), Start{Quorum: 4}},
+		"it runs, and is being deleted":   {admitted("luuu", lead(func(b *Broker) { b.Started = true })), Start{Quorum: 4}},
+		"it has failed, and says that it had begun": {
+			admitted("fuuu", func(o *Observation) { o.ToldBegan = true }), Start{Quorum: 4},
+		},
+		"nobody saw its end": {
+			admitted("fuuu", func(o *Observation) {
+				o.Workload, o.Brokers[0].ExitCode, o.Brokers[0].EndUnknown = Broken, nil, true
+			}), Start{Quorum: 4},
+		},
+		"it is gone, and the others were there": {
+			admitted("-uuu", func(o *Observation) { o.Workload = Broken }), Start{Quorum: 4},
+		},
+		"so are the others": {admitted("----", func(o *Observation) { o.Workload = Broken }), Start{Quorum: 4}},
+		"it is gone, and could not have begun": {
+			admitted("-ggg", func(o *Observation) { o.Workload = Broken }), GiveUp{NotBefore: nextAttempt.NotBefore},
+		},
+		"its end says that it had not begun": {
+			admitted("fuuu", func(o *Observation) { o.Workload, o.Brokers[0].ExitCode = Broken, nil }), nextAttempt,
+		},
+		"it was deleted before": {
+			admitted("fuuu", lead(func(b *Broker) { b.ExitCode, b.DeletedAt = new(143), noon })), nextAttempt,
+		},
+		"and may not try again: there is no exit code": {
+			admitted("fuuu", func(o *Observation) {
+				o.Brokers[0].ExitCode, o.Brokers[0].DeletedAt, o.GivenUp = new(143), noon, 2
+			}), Finish{Outcome: OutcomeStartLimit},
+		},
+		"its Job was made again": {
+			admitted("luuu", func(o *Observation) { o.SecondLead = true }), nextAttempt,
+		},
+		"its Job was made again while the command ran": {
+			admitted("luuu", func(o *Observation) { o.SecondLead, o.Started = true, noon }), Finish{Outcome: OutcomeLeadLost},
+		},
+		"its node could not start it": {
+			admitted("fuuu", func(o *Observation) {
+				o.Workload, o.Brokers[0].ExitCode, o.Brokers[0].NotStarted = Broken, nil, "StartError: no bash"
+			}), GiveUp{NotBefore: nextAttempt.NotBefore, Avoid: []string{"n0"}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			check(t, Plan{Step: tc.want}, Decide(tc.o, at))
+		})
+	}
+}
+
+// A manager that comes back after the lead has started alone gives back the nodes of ranks that had no part, and keeps
+// those of ranks that had.
+func TestBeginAfterAbsence(t *testing.T) {
+	at := noon.Add(3 * time.Minute)
+	for name, tc := range map[string]struct {
+		states string
+		change func(*Observation)
+		want   Start
+	}{
+		"one never ran":                       {"ruuc", nil, Start{Quorum: 3, Vacated: []int{3}}},
+		"one had part, and failed":            {"ruuf", func(o *Observation) { o.Brokers[3].EndedAt = at }, Start{Quorum: 4}},
+		"one failed before":                   {"ruuf", nil, Start{Quorum: 3, Vacated: []int{3}}},
+		"the pod of one was replaced":         {"ruug", func(o *Observation) { o.Brokers[3].Replaces = true }, Start{Quorum: 4}},
+		"the lead has drained one, and began": {"ruui", nil, Start{Quorum: 3, Vacated: []int{3}}},
+		"three are no allowed size": {"ruuc", func(o *Observation) {
+			o.Policy.Sizing.Operator, o.Policy.Sizing.Operand = elastic.Multiply, 2
+		}, Start{Quorum: 2, Vacated: []int{3}, Leaving: []int{2}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := admitted(tc.states, func(o *Observation) {
+				o.Brokers[0].ReadySince = noon.Add(2 * time.Minute)
+				tc.want.ReadySince = o.Brokers[0].ReadySince
+				if tc.change != nil {
+					tc.change(o)
+				}
+			})
+			check(t, Plan{Step: tc.want}, Decide(o, at))
+		})
+	}
+}
+
+// A rank of which the command says that it was lost had part in it, whatever the record says.
+func TestToldLost(t *testing.T) {
+	o := admitted("fuug", func(o *Observation) {
+		o.Started, o.Policy.OnLoss, o.ToldBegan, o.ToldLost = noon, LossRecreate, true, []int{3}
+		o.Admission.Vacated, o.Admission.Quorum, o.Published, o.PublishedDrain = []int{3}, 3, 3, []int{3}
+	})
+	if plan := Decide(o, noon.Add(time.Minute)); Name(plan.Step) != "GiveUp" {
+		t.Errorf("it decides %s: %s", Name(plan.Step), plan.Message)
+	}
+}
+
+// A rank whose node cannot start its container gets another node, or its MiniCluster goes without it. Nobody puts the next
+// pod on that node.
+func TestNotStarted(t *testing.T) {
+	o := admitted("uuug", func(o *Observation) {
+		o.Brokers[3].NotStarted, o.Brokers[3].TroubleSince = "StartError: no bash", noon
+	})
+	if plan := Decide(o, noon.Add(time.Second)); Name(plan.Step) != "Wait" {
+		t.Errorf("at first it decides %s", Name(plan.Step))
+	}
+	if ranks := o.Displaced(noon.Add(time.Second)); len(ranks) != 1 || ranks[0] != 3 {
+		t.Errorf("displaced are %v", ranks)
+	}
+	plan := Decide(o, noon.Add(time.Minute))
+	check(t, Plan{Step: LowerQuorum{Quorum: 3, Leaving: []int{3}, Avoid: []string{"n3"}}, Message: "starts with 3 brokers: 1 of 4 brokers cannot start; rank 3 on n3: StartError: no bash"}, plan)
+}
+
+// What still runs in the pod of a lead that has ended is ended.
+func TestLingers(t *testing.T) {
+	o := admitted("suuu", func(o *Observation) {
+		o.Started, o.Outcome, o.Ended, o.Brokers[0].Lingers = noon, OutcomeSucceeded, noon, true
+	})
+	for after, want := range map[time.Duration]Step{0: Wait{}, lingerGrace: EndLead{}} {
+		check(t, Plan{Step: want}, Decide(o, noon.Add(after)))
+	}
+}
+
+// check compares a plan with the step, and the message if there is one.
+func check(t *testing.T, want, got Plan) {
+	t.Helper()
+	if want.Message == "" {
+		got.Message = ""
+	}
+	got.State, got.LookAgain = "", time.Time{}
+	if d := diff(want, got); d != "" {
+		t.Errorf("it decides otherwise (-want +got):\n%s", d)
+	}
+}
