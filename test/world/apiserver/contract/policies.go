@@ -40,4 +40,11 @@ var policies = []Request{
 	as(manager, post("certificate of the manager", "secrets?dryRun=All", `{"metadata":{"name":"x-curve-1-bcdfg"},"data":{"curve.cert":"eA=="}}`)),
 	as(manager, post("job of the manager", batchJobs+"?dryRun=All", placedJob("placed"))),
 	as("system:serviceaccount:kube-system:cronjob-controller", post("nodes by another controller", batchJobs+"?dryRun=All", placedJob("placed"))),
+	post("job of a JobSet", batchJobs, strings.Replace(placedJob("kept"), `"name":"kept"`, ownedByJobSet, 1)),
+	remove1("its end by an administrator", batchJobs+"/kept?dryRun=All", ""),
+	as(manager, remove1("its end by the manager", batchJobs+"/kept?dryRun=All", "")),
+	as("system:serviceaccount:kube-system:generic-garbage-collector", remove1("its end by the garbage collector", batchJobs+"/kept?dryRun=All", "")),
 }
+
+// ownedByJobSet is metadata of an object whose owner the garbage collector cannot find.
+const ownedByJobSet = `"name":"kept","ownerReferences":[{"apiVersion":"example.com/v1","kind":"JobSet","name":"kept","uid":"${pod.uid}","controller":true}]`
