@@ -813,6 +813,13 @@ func TestDecide(t *testing.T) {
 			o:    admitted("cccc", func(o *Observation) { services(0, 1, 2)(o); o.Brokers[3].Unbindable = true }),
 			want: Plan{Step: ReleaseServices{}, State: StateStarting, LookAgain: noon.Add(time.Second)},
 		},
+		"nor is one whose rank gave its node back": {
+			o: admitted("cccg", func(o *Observation) {
+				services(0, 1, 2)(o)
+				o.Admission.Vacated, o.Admission.Quorum, o.Published, o.PublishedDrain = []int{3}, 3, 3, []int{3}
+			}),
+			want: Plan{Step: ReleaseServices{}, State: StateStarting, LookAgain: noon.Add(time.Second)},
+		},
 		"nobody is when the command runs": {
 			o:    admitted("ru-u", func(o *Observation) { bears(o); services()(o) }),
 			want: Plan{Step: ReleaseServices{}, State: StateRunning, LookAgain: noon.Add(time.Second)},
