@@ -153,7 +153,12 @@ func setLastDecision(s *v1alpha2.MiniClusterStatus, in Input) {
 	if step.Warning {
 		kind = corev1.EventTypeWarning
 	}
+	number := int64(1)
+	if s.LastDecision != nil {
+		number += s.LastDecision.Number
+	}
 	s.LastDecision = &v1alpha2.Decision{
+		Number: number,
 		Time: metav1.NewMicroTime(in.Now.Truncate(time.Microsecond)), Type: kind, Reason: step.Event, Message: shorten(note),
 	}
 }
@@ -162,7 +167,7 @@ func setLastDecision(s *v1alpha2.MiniClusterStatus, in Input) {
 func pendingEvents(last *v1alpha2.Decision, untold []v1alpha2.Decision) []v1alpha2.Decision {
 	var pending []v1alpha2.Decision
 	for _, decision := range untold {
-		if last != nil && decision.Time.Before(&last.Time) {
+		if last != nil && decision.Number < last.Number {
 			pending = append(pending, decision)
 		}
 	}

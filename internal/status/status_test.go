@@ -445,7 +445,8 @@ func TestEveryDecisionIsTold(t *testing.T) {
 // A status lists the decisions before its last one whose events are not known to be written.
 func TestPendingEvents(t *testing.T) {
 	decision := func(second int) v1alpha2.Decision {
-		return v1alpha2.Decision{Time: metav1.NewMicroTime(fixture.Noon.Add(time.Duration(second) * time.Second)), Reason: "Decided"}
+		// The clock was set back after each of them.
+		return v1alpha2.Decision{Number: int64(second + 1), Time: metav1.NewMicroTime(fixture.Noon.Add(-time.Duration(second) * time.Second)), Reason: "Decided"}
 	}
 	many := make([]v1alpha2.Decision, 20)
 	for i := range many {
@@ -470,8 +471,12 @@ func TestPendingEvents(t *testing.T) {
 			MiniCluster: mc, Observation: &life.Observation{Policy: policy}, Now: fixture.Noon.Add(time.Minute),
 			Plan: life.Plan{Step: tc.step, Message: "why"}, Untold: tc.untold,
 		}
-		if got := compute(t, in).PendingEvents; !reflect.DeepEqual(got, tc.want) {
-			t.Errorf("%s: %v", name, got)
+		got := compute(t, in)
+		if !reflect.DeepEqual(got.PendingEvents, tc.want) {
+			t.Errorf("%s: %v", name, got.PendingEvents)
+		}
+		if _, decides := tc.step.(life.Start); decides && got.LastDecision.Number != tc.last.Number+1 {
+			t.Errorf("%s: decision %d follows on decision %d", name, got.LastDecision.Number, tc.last.Number)
 		}
 	}
 }
