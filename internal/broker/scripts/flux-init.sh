@@ -12,7 +12,8 @@ fe_here=${FLUX_OPERATOR_DIR:-/flux_operator}
 
 fe_config=$FE_VIEW_BASE/config
 mkdir -p "$FE_VIEW_BASE/view" "$FE_VIEW_BASE/software" "$fe_config/etc/flux/config" "$fe_config/etc/flux/system/cron.d" "$fe_config/etc/flux/rc1.d"
-chmod 0777 "$fe_config" "$fe_config/etc/flux/system" # Flux may run as another user, and owns the rest
+# Flux may run as another user, and makes files and directories here.
+chmod 0777 "$fe_config" "$fe_config/etc/flux" "$fe_config/etc/flux/system"
 
 cp "$fe_here/hostlist" "$fe_config/etc/flux/system/hostlist"
 cp "$fe_here/broker.toml" "$fe_config/etc/flux/config/broker.toml"
