@@ -27,6 +27,8 @@ type memory struct {
 	announced int64
 	// files is the JobSet whose files were made.
 	files types.UID
+	// repaired is when the objects that brokers need were last made.
+	repaired time.Time
 	// written is when the status was last written.
 	written time.Time
 	// named is when names were last published.

@@ -107,7 +107,7 @@ func isTaken(pod *corev1.Pod) bool {
 
 // turnedAway reports whether the kubelet rejected a pod, so that no container of it ever ran.
 func turnedAway(pod *corev1.Pod) bool {
-	if pod.Status.Phase != corev1.PodFailed || slices.ContainsFunc(pod.Status.InitContainerStatuses, ran) || slices.ContainsFunc(pod.Status.ContainerStatuses, ran) {
+	if pod.Status.Phase != corev1.PodFailed || Began(pod) {
 		return false
 	}
 	return strings.HasPrefix(pod.Status.Reason, "OutOf") || slices.Contains(refusals, pod.Status.Reason)
@@ -170,6 +170,11 @@ func brokerStatus(pod *corev1.Pod) *corev1.ContainerStatus {
 func ready(pod *corev1.Pod) bool {
 	status := brokerStatus(pod)
 	return status != nil && status.Ready
+}
+
+// Began reports whether a container of a pod has begun, so that the pod has its volumes.
+func Began(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.InitContainerStatuses, ran) || slices.ContainsFunc(pod.Status.ContainerStatuses, ran)
 }
 
 func ran(status corev1.ContainerStatus) bool {

@@ -159,7 +159,7 @@ func setLastDecision(s *v1alpha2.MiniClusterStatus, in Input) {
 	}
 	s.LastDecision = &v1alpha2.Decision{
 		Number: number,
-		Time: metav1.NewMicroTime(in.Now.Truncate(time.Microsecond)), Type: kind, Reason: step.Event, Message: shorten(note),
+		Time:   metav1.NewMicroTime(in.Now.Truncate(time.Microsecond)), Type: kind, Reason: step.Event, Message: shorten(note),
 	}
 }
 

@@ -115,6 +115,39 @@ func TestDecide(t *testing.T) {
 		after time.Duration // noon
 		want  Plan          // the message is compared where it is given
 	}{
+		"pods that a deleted JobSet has left are deleted": {
+			o: admitted("----", func(o *Observation) {
+				started(o)
+				o.Workload, o.Leftover, o.Existing, o.Orphans = Absent, 4, 4, 4
+			}),
+			want: Plan{Step: Abandon{}, State: StateReleasing, LookAgain: soon, Message: "deletes 4 pods that were left when the JobSet was deleted"},
+		},
+		"unless the lead has ended, whose end counts": {
+			o: admitted("suuu", func(o *Observation) {
+				started(o)
+				o.Workload, o.Leftover, o.Existing, o.Orphans = Orphaned, 4, 4, 4
+			}),
+			want: Plan{Step: Finish{Outcome: OutcomeSucceeded, ExitCode: new(0)}, State: StateSucceeded},
+		},
+		"also one that nobody saw begin": {
+			o: admitted("suuu", func(o *Observation) { o.Workload, o.Leftover, o.Existing, o.Orphans = Orphaned, 4, 4, 4 }),
+			want: Plan{Step: Start{Quorum: 4}, State: StateRunning},
+		},
+		"and one that failed": {
+			o: admitted("fuuu", func(o *Observation) {
+				started(o)
+				o.Workload, o.Leftover, o.Existing, o.Orphans = Orphaned, 4, 4, 4
+			}), after: time.Hour,
+			want: Plan{Step: Finish{Outcome: OutcomeCommandFailed, ExitCode: new(3)}, State: StateFailed},
+		},
+		"they go after the end": {
+			o:    waiting(func(o *Observation) { o.Outcome, o.Orphans = OutcomeSucceeded, 3 }),
+			want: Plan{Step: Abandon{}, State: StateSucceeded, LookAgain: soon},
+		},
+		"and while it is suspended": {
+			o:    waiting(func(o *Observation) { o.Policy.Suspend, o.Orphans = true, 3 }),
+			want: Plan{Step: Abandon{}, State: StateSuspended},
+		},
 		"without an offer it waits in the queue": {
 			o:    waiting(func(o *Observation) { o.Offer.Verdict, o.Offer.Message = elastic.NoRoom, "3 free" }),
 			want: Plan{Step: Wait{}, State: StateQueued, Message: "3 free"},

@@ -63,8 +63,12 @@ func afterTheEnd(o *Observation, now time.Time) *Plan {
 	if o.Outcome == OutcomeSucceeded {
 		plan.State = StateSucceeded
 	}
-	if o.Workload == Active {
+	switch {
+	case o.Workload == Active:
 		o.end(plan, now)
+		return plan
+	case o.Orphans > 0:
+		plan.Step, plan.LookAgain = Abandon{}, now.Add(releaseAgain)
 		return plan
 	}
 	if ttl := o.Policy.TTL; ttl != nil && o.Occupied == 0 {
@@ -109,7 +113,7 @@ func (o Outcome) endsWorkload() bool {
 func (o Outcome) stops() bool { return o == OutcomeDeadlineExceeded || o == OutcomeBrokersLost }
 
 func leadEnded(o *Observation, now time.Time) *Plan {
-	if o.Admission == nil || !slices.Contains([]Workload{Active, Completed, Broken}, o.Workload) {
+	if o.Admission == nil || !slices.Contains([]Workload{Active, Completed, Broken, Orphaned}, o.Workload) {
 		return nil
 	}
 	lead := o.Brokers[0]
@@ -120,7 +124,7 @@ func leadEnded(o *Observation, now time.Time) *Plan {
 	case succeeded:
 		zero := 0
 		return &Plan{Step: Finish{Outcome: OutcomeSucceeded, ExitCode: &zero}, State: StateSucceeded}
-	case lead.State == Failed && lead.ExitCode != nil && (o.Policy.Retries == 0 || o.Workload == Broken):
+	case lead.State == Failed && lead.ExitCode != nil && (o.Policy.Retries == 0 || o.Workload != Active):
 		return o.leadFailed(now)
 	}
 	return nil
