@@ -25,6 +25,7 @@ func (p *Pod) readBroker() {
 		b.GoneBy = p.DeletionTimestamp.Time // includes the grace period
 		b.DeletedAt = b.GoneBy.Add(-time.Duration(ptr.Deref(p.DeletionGracePeriodSeconds, 0)) * time.Second)
 	}
+	b.OutOfMemory = outOfMemory(p.Pod)
 	switch b.State = p.brokerState(); b.State {
 	case life.Failed:
 		b.ExitCode, b.FailedIn = exitCode(p.Pod)
@@ -103,6 +104,13 @@ func unschedulable(pod *corev1.Pod) bool {
 func isTaken(pod *corev1.Pod) bool {
 	why := condition(pod, corev1.PodScheduled).Message
 	return strings.HasPrefix(pod.Status.Reason, "OutOf") || strings.Contains(why, "Insufficient ") || strings.Contains(why, "Too many pods")
+}
+
+// outOfMemory reports whether the kernel killed a process of the broker's container, which has ended, because the container
+// had reached its memory limit.
+func outOfMemory(pod *corev1.Pod) bool {
+	status := brokerStatus(pod)
+	return status != nil && status.State.Terminated != nil && status.State.Terminated.Reason == "OOMKilled"
 }
 
 // turnedAway reports whether the kubelet rejected a pod, so that no container of it ever ran.

@@ -138,6 +138,9 @@ func setReady(s *v1alpha2.MiniClusterStatus, in Input) {
 		if n := in.Observation.Occupied; n > 0 {
 			message += fmt.Sprintf("; %d pods are still ending", n)
 		}
+		if isEdited(in, s) {
+			message += "; " + ignored
+		}
 	}
 	set(s, in, v1alpha2.ConditionRunning, running, string(in.Plan.State), "")
 	set(s, in, v1alpha2.ConditionReady, ready, string(in.Plan.State), message)

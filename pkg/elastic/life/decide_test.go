@@ -676,6 +676,17 @@ func TestDecide(t *testing.T) {
 			o: admitted("fuuf", recreates), after: time.Second,
 			want: Plan{Step: GiveUp{NotBefore: noon.Add(31 * time.Second), Avoid: []string{"n3"}}, State: StateReleasing, Message: "the command failed with exit code 3 after 1 of 4 brokers were lost while the command ran: rank 3 on n3"},
 		},
+		"a command whose memory was not enough says so": {
+			o: admitted("fuuu", func(o *Observation) {
+				started(o)
+				o.Brokers[0].ExitCode, o.Brokers[0].OutOfMemory = new(137), true
+			}), after: time.Second,
+			want: Plan{Step: Finish{Outcome: OutcomeCommandFailed, ExitCode: new(137)}, State: StateFailed, Message: "the command failed with exit code 137 (OOMKilled: the lead's container reached its memory limit)"},
+		},
+		"and so does a loss by it": {
+			o:    admitted("ruuf", func(o *Observation) { started(o); o.Brokers[3].OutOfMemory = true }),
+			want: Plan{Step: Lose{Ranks: []int{3}}, State: StateRunning, LookAgain: noon.Add(30 * time.Second), Message: "1 of 4 brokers were lost while the command ran: rank 3 on n3 (OOMKilled: it reached its memory limit)"},
+		},
 		"also one whose start nobody saw": {
 			o: admitted("fuuf", func(o *Observation) { recreates(o); o.Started = time.Time{} }), after: time.Second,
 			want: Plan{Step: GiveUp{NotBefore: noon.Add(31 * time.Second), Avoid: []string{"n3"}}, State: StateReleasing},

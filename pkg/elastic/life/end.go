@@ -134,6 +134,9 @@ func leadEnded(o *Observation, now time.Time) *Plan {
 func (o *Observation) leadFailed(now time.Time) *Plan {
 	lead := o.Brokers[0]
 	message := fmt.Sprintf("%s failed with exit code %d", cmp.Or(lead.FailedIn, "the command"), *lead.ExitCode)
+	if lead.OutOfMemory && lead.FailedIn == "" {
+		message += " (OOMKilled: the lead's container reached its memory limit)"
+	}
 	var lost []int
 	if lead.FailedIn == "" && o.Policy.OnLoss != LossContinue {
 		lost = o.lostBefore(lead)
