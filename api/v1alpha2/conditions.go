@@ -150,10 +150,13 @@ const (
 	ReasonUnfinished = "Unfinished"
 )
 
-// Reasons of events about a new size of a MiniCluster that runs. They are warnings.
+// Reasons of events about a changed spec of a MiniCluster that runs, or has finished. They are warnings.
 const (
 	// EventSizeIgnored: the new size has no effect before the next start, or only in part.
 	EventSizeIgnored = "SizeIgnored"
 	// EventBelowMinimum: the new size is below minSize. The MiniCluster shrinks to it nevertheless.
 	EventBelowMinimum = "BelowMinimum"
+	// EventSpecIgnored: the spec of a MiniCluster that has finished was changed. Of its fields, only
+	// ttlSecondsAfterFinished counts.
+	EventSpecIgnored = "SpecIgnored"
 )

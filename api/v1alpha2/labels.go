@@ -101,6 +101,10 @@ const (
 	// which the JobSet was made.
 	GenerationAnnotation = Group + "/generation"
 
+	// InputAnnotation is on the JobSet. The value is the spec from which the JobSet was made, as JSON that is packed
+	// by gzip, in base64.
+	InputAnnotation = Group + "/input"
+
 	// AdmittedAnnotation is on a JobSet whose pods the API server binds when they are created. The
 	// value is the time of the admission whose nodes the pods get.
 	AdmittedAnnotation = Group + "/admitted"

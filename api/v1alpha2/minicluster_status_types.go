@@ -219,7 +219,12 @@ type Loss struct {
 
 // Decision is one decision about a MiniCluster.
 type Decision struct {
-	// time is when the decision was made.
+	// number counts the decisions about the MiniCluster, from 1. Clocks of managers differ, so the number, and not the
+	// time, says which decision came first. A decision that an older version made has none.
+	// +optional
+	Number int64 `json:"number,omitempty"`
+
+	// time is when the decision was made, by the clock of the manager that made it.
 	// +required
 	Time metav1.MicroTime `json:"time"`
 

@@ -4,6 +4,7 @@
 package minicluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,7 +21,9 @@ import (
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/jobset"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
 )
 
@@ -39,10 +42,14 @@ var errNoSuchStep = errors.New("nothing carries out the step")
 func (r *Reconciler) act(ctx context.Context, seen *observed, plan life.Plan) (life.Plan, error) {
 	err := r.carryOut(ctx, seen, plan)
 	if _, waits := plan.Step.(life.Wait); waits {
-		err = r.completeFiles(ctx, seen)
+		var again time.Time
+		again, err = r.repair(ctx, seen)
+		plan.LookAgain = elastic.Earliest(plan.LookAgain, again)
 	}
+	var gone *goneError
+	var clash *nameClashError
 	_, evicts := plan.Step.(life.EvictPods)
-	if refused(err) || isUnanswered(err) || errors.Is(err, errNotDirect) || (evicts && isKept(err)) {
+	if refused(err) || isUnanswered(err) || errors.Is(err, errNotDirect) || errors.As(err, &gone) || errors.As(err, &clash) || (evicts && isKept(err)) {
 		// The refusal is shown, and the step is tried again until its time is up.
 		return life.Plan{Step: life.Wait{}, State: plan.State, Message: err.Error(), LookAgain: seen.now.Add(recheckInterval)}, nil
 	}
@@ -82,8 +89,8 @@ func (r *Reconciler) carryOut(ctx context.Context, seen *observed, plan life.Pla
 		// The JobSet stays with a deletion timestamp until all of its pods are gone.
 		return r.delete(ctx, "JobSet", seen.view.JobSet.DeepCopy(), metav1.DeletePropagationForeground)
 	case life.Abandon:
-		log.Info("Deleting the Jobs without their pods", "JobSet", klog.KObj(seen.view.JobSet), "pods", seen.observation.Stranded)
-		return r.abandon(ctx, seen.view.JobSet)
+		log.Info("Deleting the Jobs of a JobSet", "stranded", seen.observation.Stranded, "orphans", seen.observation.Orphans)
+		return r.abandon(ctx, seen)
 	case life.Tidy:
 		log.V(1).Info("Deleting pods that have ended", "pods", seen.observation.Done)
 		return r.tidy(ctx, seen)
@@ -126,13 +133,24 @@ func (r *Reconciler) delete(ctx context.Context, kind string, object client.Obje
 	return nil
 }
 
-// abandon deletes the Jobs of a JobSet that is being deleted. The garbage collector deletes the
-// JobSet once it has no Jobs.
-func (r *Reconciler) abandon(ctx context.Context, set *jobsetapi.JobSet) error {
-	err := r.Client.DeleteAllOf(ctx, &batchv1.Job{}, client.InNamespace(set.Namespace),
-		client.MatchingLabels{jobsetapi.JobSetUIDKey: string(set.UID)}, client.PropagationPolicy(metav1.DeletePropagationBackground))
-	if err != nil {
-		return fmt.Errorf("deleting the Jobs of JobSet %q: %w", set.Name, err)
+// abandon deletes the Jobs of a JobSet that is being deleted, or was deleted without them. The garbage collector deletes
+// the JobSet once it has no Jobs, and the pods of Jobs that are gone. Who may create pods may write any labels, so only
+// Jobs with the label of the MiniCluster are deleted.
+func (r *Reconciler) abandon(ctx context.Context, seen *observed) error {
+	mc, sets := seen.view.MiniCluster, seen.view.Orphaned()
+	if set := seen.view.JobSet; set != nil {
+		sets = []string{string(set.UID)}
+	} else if there, err := r.existing(ctx, mc, &jobsetapi.JobSet{
+		TypeMeta: jobset.Kind, ObjectMeta: metav1.ObjectMeta{Namespace: mc.Namespace, Name: jobset.Name(mc)},
+	}); there != nil || err != nil {
+		return cmp.Or(err, errStillThere) // the cache does not show it yet
+	}
+	for _, set := range sets {
+		err := r.Client.DeleteAllOf(ctx, &batchv1.Job{}, client.InNamespace(mc.Namespace),
+			client.MatchingLabels{jobsetapi.JobSetUIDKey: set, v1alpha2.MiniClusterLabel: mc.Name}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+		if err != nil {
+			return fmt.Errorf("deleting the Jobs of JobSet %q: %w", jobset.Name(mc), err)
+		}
 	}
 	return nil
 }

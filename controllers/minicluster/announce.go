@@ -47,11 +47,12 @@ func (r *Reconciler) announce(mc *v1alpha2.MiniCluster, memory *memory) {
 		recorded = append(recorded, *mc.Status.LastDecision)
 	}
 	for _, decision := range recorded {
-		if memory.announced.Before(&decision.Time) && r.Clock.Since(decision.Time.Time) <= announceFor {
-			news, memory.announced = append(news, decision), decision.Time
+		if decision.Number > memory.announced && r.Clock.Since(decision.Time.Time) <= announceFor {
+			news = append(news, decision)
 		}
 	}
 	if len(news) > 0 {
+		memory.announced = news[len(news)-1].Number
 		r.announcer.add(mc, news)
 	}
 }
@@ -98,8 +99,12 @@ func (a *announcer) add(mc *v1alpha2.MiniCluster, decisions []v1alpha2.Decision)
 		u = &untold{miniCluster: of}
 		a.byUID[mc.UID] = u
 	}
+	known := int64(-1)
+	if n := len(u.decisions); n > 0 {
+		known = u.decisions[n-1].Number
+	}
 	for _, decision := range decisions {
-		if n := len(u.decisions); n == 0 || u.decisions[n-1].Time.Before(&decision.Time) {
+		if decision.Number > known {
 			u.decisions = append(u.decisions, decision)
 		}
 	}
@@ -186,7 +191,7 @@ func (a *announcer) drop(uid types.UID, decision v1alpha2.Decision) bool {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	u := a.byUID[uid]
-	if u.decisions[0].Time.Equal(&decision.Time) {
+	if u.decisions[0].Number == decision.Number {
 		u.decisions = u.decisions[1:]
 	}
 	if len(u.decisions) == 0 {
@@ -195,13 +200,23 @@ func (a *announcer) drop(uid types.UID, decision v1alpha2.Decision) bool {
 	return len(u.decisions) == 0
 }
 
+// EventName is the name of the event of a decision. It is the same for all senders, and differs between decisions, also
+// between MiniClusters of one name.
+func EventName(mc *v1alpha2.MiniCluster, decision v1alpha2.Decision) string {
+	name := fmt.Sprintf("%s.%x", mc.Name, decision.Time.UnixNano())
+	if decision.Number == 0 { // an older version, which has sent the event under this name
+		return name
+	}
+	return fmt.Sprintf("%s.%d", name, decision.Number)
+}
+
 // send writes the event of a decision.
 func (a *announcer) send(ctx context.Context, mc *v1alpha2.MiniCluster, decision v1alpha2.Decision) error {
 	ctx, cancel := context.WithTimeout(ctx, announceTimeout)
 	defer cancel()
 	host, _ := os.Hostname() // names the sender, for users
 	return a.client.Create(ctx, &eventsv1.Event{
-		ObjectMeta:          metav1.ObjectMeta{Namespace: mc.Namespace, Name: fmt.Sprintf("%s.%x", mc.Name, decision.Time.UnixNano())},
+		ObjectMeta:          metav1.ObjectMeta{Namespace: mc.Namespace, Name: EventName(mc, decision)},
 		EventTime:           decision.Time,
 		ReportingController: FieldOwner,
 		ReportingInstance:   FieldOwner + "-" + host,

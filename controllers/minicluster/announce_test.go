@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"testing"
 	"time"
@@ -70,8 +71,17 @@ func (s *eventStore) manager(at time.Time) *Reconciler {
 	return &Reconciler{Client: s, Clock: clock, announcer: newAnnouncer(s, clock)}
 }
 
-func decision(at time.Time, message string) v1alpha2.Decision {
-	return v1alpha2.Decision{Time: metav1.NewMicroTime(at), Type: "Normal", Reason: "Decided", Message: message}
+// ignoreTold receives what the announcer tells the controller, until the returned function is called.
+func (r *Reconciler) ignoreTold() (stop func()) {
+	go func() {
+		for range r.announcer.told {
+		}
+	}()
+	return func() { close(r.announcer.told) }
+}
+
+func decision(number int64, at time.Time, message string) v1alpha2.Decision {
+	return v1alpha2.Decision{Number: number, Time: metav1.NewMicroTime(at), Type: "Normal", Reason: "Decided", Message: message}
 }
 
 func decided(decisions ...v1alpha2.Decision) *v1alpha2.MiniCluster {
@@ -93,7 +103,7 @@ func tell(t *testing.T, r *Reconciler, mc *v1alpha2.MiniCluster) {
 // Every decision gets one event, whoever sends it and how often it is tried, and no pass waits.
 func TestAnnounceOnce(t *testing.T) {
 	store := newEventStore()
-	started, ended := decision(fixture.Noon, "started"), decision(fixture.Noon.Add(time.Second), "ended")
+	started, ended := decision(1, fixture.Noon, "started"), decision(2, fixture.Noon.Add(time.Second), "ended")
 	want := func(creates int, notes ...string) {
 		t.Helper()
 		if got := store.events(t); !slices.Equal(got, notes) || store.creates != creates {
@@ -128,6 +138,53 @@ func TestAnnounceOnce(t *testing.T) {
 	want(4, "started", "ended")
 }
 
+// The decisions of a manager whose clock is behind that of the manager before, or was set back, are told, each once and
+// after those before.
+func TestAnnounceWhenClocksDiffer(t *testing.T) {
+	store := newEventStore()
+	at := []time.Time{fixture.Noon, fixture.Noon.Add(-5 * time.Minute), fixture.Noon.Add(-5 * time.Minute), fixture.Noon.Add(-10 * time.Minute)}
+	var decisions []v1alpha2.Decision
+	for i, at := range at {
+		decisions = append(decisions, decision(int64(i+1), at, fmt.Sprint(i)))
+	}
+	r := store.manager(fixture.Noon)
+	tell(t, r, decided(decisions[0]))
+	r = store.manager(fixture.Noon.Add(-5 * time.Minute)) // another manager
+	defer r.ignoreTold()()
+	tell(t, r, decided(decisions[0], decisions[1]))
+	tell(t, r, decided(decisions[2]))
+	tell(t, r, decided(decisions[3]))
+	var list eventsv1.EventList
+	if err := store.List(t.Context(), &list); err != nil {
+		t.Fatal(err)
+	}
+	told := map[string]int{}
+	for _, e := range list.Items {
+		told[e.Note]++
+	}
+	if want := map[string]int{"0": 1, "1": 1, "2": 1, "3": 1}; !maps.Equal(told, want) {
+		t.Errorf("events %v", told)
+	}
+}
+
+// A decision of an older version has no number, and its event the name that the older version gave it.
+func TestAnnounceUnnumbered(t *testing.T) {
+	store := newEventStore()
+	pending, last, next := decision(0, fixture.Noon, "pending"), decision(0, fixture.Noon.Add(time.Second), "last"), decision(1, fixture.Noon.Add(2*time.Second), "next")
+	old := &eventsv1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: fmt.Sprintf("lmp.%x", last.Time.UnixNano())}, EventTime: last.Time, Note: "last"}
+	old.Regarding.Name, old.Reason, old.Action, old.ReportingInstance = "lmp", "Decided", "Decide", "old"
+	if err := store.Create(t.Context(), old); err != nil {
+		t.Fatal(err)
+	}
+	r := store.manager(fixture.Noon.Add(time.Minute))
+	defer r.ignoreTold()()
+	tell(t, r, decided(pending, last))
+	tell(t, r, decided(next))
+	if got := store.events(t); !slices.Equal(got, []string{"pending", "last", "next"}) {
+		t.Errorf("events %q", got)
+	}
+}
+
 // Decisions that were made while events could not be written are told in their order, also by the
 // next manager, and the MiniCluster is looked at again because its status lists them.
 func TestAnnouncePending(t *testing.T) {
@@ -136,7 +193,7 @@ func TestAnnouncePending(t *testing.T) {
 	var decisions []v1alpha2.Decision
 	r := store.manager(fixture.Noon.Add(time.Minute))
 	for i := range 3 {
-		decisions = append(decisions, decision(fixture.Noon.Add(time.Duration(i)*time.Second), fmt.Sprint(i)))
+		decisions = append(decisions, decision(int64(i), fixture.Noon.Add(time.Duration(i)*time.Second), fmt.Sprint(i)))
 		tell(t, r, decided(decisions...))
 	}
 	if untold := r.announcer.untold(decided(decisions...).UID); len(untold) != 3 {
@@ -165,7 +222,7 @@ func TestAnnounceGivesUp(t *testing.T) {
 	store.fail = errors.New("away")
 	r := store.manager(fixture.Noon.Add(time.Hour / 2))
 	for i := range 100 {
-		tell(t, r, decided(decision(fixture.Noon.Add(time.Duration(i)*time.Second), fmt.Sprint(i))))
+		tell(t, r, decided(decision(int64(i), fixture.Noon.Add(time.Duration(i)*time.Second), fmt.Sprint(i))))
 	}
 	uid := fixture.MiniCluster("lmp").Obj().UID
 	untold := r.announcer.untold(uid)
@@ -178,7 +235,7 @@ func TestAnnounceGivesUp(t *testing.T) {
 		t.Errorf("untold is %v", untold)
 	}
 	store.fail = apierrors.NewForbidden(schema.GroupResource{Resource: "events"}, "x", errors.New("quota"))
-	tell(t, r, decided(decision(fixture.Noon.Add(time.Hour/2), "refused")))
+	tell(t, r, decided(decision(100, fixture.Noon.Add(time.Hour/2), "refused")))
 	if untold := r.announcer.untold(uid); len(untold) != 0 {
 		t.Errorf("untold is %v", untold)
 	}

@@ -205,6 +205,10 @@ func (r *Reconciler) bindSetAtAdmission(ctx context.Context, seen *observed, pod
 	}
 	bound := set.DeepCopy()
 	jobset.BindAtAdmission(bound, nodes, quorum, at)
+	if !jobset.AnnotationsFit(bound) {
+		ctrl.LoggerFrom(ctx).Info("The pods are left to a scheduler: the names of their nodes are too long for an annotation", "nodes", len(nodes))
+		return nil
+	}
 	binds, err := r.bindsAtAdmission(ctx, seen, jobset.FirstPod(mc, bound), nodes[0])
 	if binds && admission != nil {
 		bound.DeepCopyInto(set)

@@ -6,7 +6,9 @@ package minicluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -302,6 +304,13 @@ func TestChooseBinderAtAdmission(t *testing.T) {
 		"a webhook that does not answer": {plain, func(*corev1.Pod) error { return apierrors.NewInternalError(errors.New("no endpoints")) }, false},
 		"made ahead": {func(mc *v1alpha2.MiniCluster) { mc.Status.Admission = nil },
 			func(pod *corev1.Pod) error { pod.Spec.NodeName, pod.Spec.SchedulingGates = "none", nil; return nil }, false},
+		"thousands of nodes whose names have little in common": {func(mc *v1alpha2.MiniCluster) {
+			names := make([]string, 9000)
+			for i := range names {
+				names[i] = fmt.Sprintf("%08d.node-of-the-cluster-%08d", i*7919, i)
+			}
+			mc.Spec.Size, mc.Status.Admission.Size, mc.Status.Admission.Nodes = 9000, 9000, strings.Join(names, ",")
+		}, nil, false},
 		"quota of Kueue":         {func(mc *v1alpha2.MiniCluster) { mc.Status.Admission.Quota = &v1alpha2.Quota{} }, nil, false},
 		"a scheduler of its own": {func(mc *v1alpha2.MiniCluster) { mc.Spec.Pod.SchedulerName = "mine" }, nil, false},
 		"a volume that may not reach all nodes": {func(mc *v1alpha2.MiniCluster) {

@@ -149,6 +149,9 @@ func (r *Reconciler) newCheck(ctx context.Context, seen *observed, before int, c
 		return rejection(at, v1alpha2.ReasonPodRejected, err.Error()), nil
 	}
 	set := objects[len(objects)-1].(*jobsetapi.JobSet)
+	if err := jobset.Remember(mc, set); err != nil {
+		return nil, err
+	}
 	files, err := jobset.Files(mc, set, func() (string, error) { return "", nil })
 	if err != nil {
 		return rejection(at, v1alpha2.ReasonPodRejected, err.Error()), nil

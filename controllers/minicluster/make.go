@@ -9,6 +9,8 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -32,6 +34,23 @@ var errStillThere = errors.New("an object of an earlier MiniCluster of the name 
 
 // nameClashError says that an object of another owner has the name.
 type nameClashError struct{ kind, name, owner, why string }
+
+// repairInterval is how often the objects that brokers need are made again while brokers come up.
+const repairInterval = 5 * time.Second
+
+// goneError says that the certificate of the brokers is gone, and that nobody else has it.
+type goneError struct {
+	secret string
+	why    error
+}
+
+func (g *goneError) Error() string {
+	what := fmt.Sprintf("Secret %q was deleted, which had the certificate of the brokers", g.secret)
+	if g.why != nil {
+		what = "the certificate of the brokers is gone: " + g.why.Error()
+	}
+	return what + "; brokers that start now cannot join; to begin with another certificate, suspend the MiniCluster and resume it"
+}
 
 // fluxOperator is the owner of an object that the Flux Operator made for the MiniCluster.
 const fluxOperator = "Flux Operator"
@@ -58,6 +77,9 @@ func (r *Reconciler) makeObjects(ctx context.Context, seen *observed) error {
 	last := len(objects) - 1 // the JobSet comes last: its pods need the others
 	set := objects[last].(*jobsetapi.JobSet)
 	jobset.NameFiles(mc, set, fmt.Sprintf("%d-%s", attempt, utilrand.String(5)))
+	if err := jobset.Remember(mc, set); err != nil {
+		return err
+	}
 	asks := named[v1alpha2.MiniClusterQueue](ctx, r.Client, state.QueueOf(mc))
 	jobset.Annotate(set, scaleup.Consumption(mc.Name, asks))
 	if err := r.chooseBinder(ctx, seen, set); err != nil {
@@ -67,14 +89,14 @@ func (r *Reconciler) makeObjects(ctx context.Context, seen *observed) error {
 	for _, object := range objects[:last] {
 		group.Go(func() error { return r.makeService(groupCtx, mc, object.(*corev1.Service)) })
 	}
-	group.Go(func() error { return r.createFiles(groupCtx, mc, set, client.DryRunAll) })
+	group.Go(func() error { return r.createFiles(groupCtx, mc, set, false, client.DryRunAll) })
 	if err := group.Wait(); err != nil {
 		return err
 	}
 	if made, err := r.makeJobSet(ctx, mc, set); !made || err != nil {
 		return err
 	}
-	return r.makeFiles(ctx, mc, set, seen.memory)
+	return r.makeFiles(ctx, seen, set)
 }
 
 // makeJobSet makes the JobSet, and reports whether it did: it may have done so before.
@@ -96,53 +118,90 @@ func (r *Reconciler) makeJobSet(ctx context.Context, mc *v1alpha2.MiniCluster, s
 
 // makeFiles makes the files that the pods of a JobSet mount, once. It is called before any pod may
 // start: a manager may have ended before it had made them.
-func (r *Reconciler) makeFiles(ctx context.Context, mc *v1alpha2.MiniCluster, set *jobsetapi.JobSet, memory *memory) error {
-	if memory.files == set.UID {
+func (r *Reconciler) makeFiles(ctx context.Context, seen *observed, set *jobsetapi.JobSet) error {
+	if seen.memory.files == set.UID {
 		return nil
 	}
-	if err := r.createFiles(ctx, mc, set); err != nil {
+	if err := r.createFiles(ctx, seen.view.MiniCluster, set, seen.view.Mounted()); err != nil {
 		return err
 	}
-	memory.files = set.UID
+	seen.memory.files, seen.memory.repaired = set.UID, seen.now
 	return nil
 }
 
-// completeFiles makes the files of pods that the API server binds when they are created: no step
-// places these pods.
-func (r *Reconciler) completeFiles(ctx context.Context, seen *observed) error {
-	set := seen.view.JobSet
-	if seen.observation.Workload != life.Active || jobset.Admitted(set) == "" || !seen.observation.Started.IsZero() {
-		return nil
+// repair makes again what somebody has deleted of an attempt whose brokers still come up: they need the files and the
+// Services. It returns when to do that again; zero if no broker comes up. It also makes the files of pods that the API
+// server binds when they are created: no step places these pods.
+func (r *Reconciler) repair(ctx context.Context, seen *observed) (again time.Time, err error) {
+	set, o := seen.view.JobSet, seen.observation
+	if o.Workload != life.Active || o.Outcome != "" {
+		return time.Time{}, nil
 	}
-	return r.makeFiles(ctx, seen.view.MiniCluster, set, seen.memory)
+	if jobset.Admitted(set) != "" && o.Started.IsZero() {
+		if err := r.makeFiles(ctx, seen, set); err != nil {
+			return time.Time{}, err
+		}
+	}
+	if !slices.ContainsFunc(o.Brokers, func(b life.Broker) bool { return b.State == life.Coming && !b.Idle }) {
+		return time.Time{}, nil
+	}
+	if again = seen.memory.repaired.Add(repairInterval); seen.now.Before(again) {
+		return again, nil
+	}
+	was, err := jobset.Remembered(seen.view.MiniCluster, set)
+	if err != nil {
+		return time.Time{}, &goneError{why: err}
+	}
+	services, err := jobset.Services(was)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("building the Services of MiniCluster %q: %w", was.Name, err)
+	}
+	for _, service := range services {
+		if err := r.makeService(ctx, was, service); err != nil {
+			return time.Time{}, err
+		}
+	}
+	seen.memory.repaired = seen.now
+	return seen.now.Add(repairInterval), r.createFiles(ctx, seen.view.MiniCluster, set, seen.view.Mounted())
 }
 
-// createFiles creates the files of a JobSet, the ConfigMap last. Their names are the JobSet's own:
-// files that exist are the right ones. A full quota refuses a file that exists, too, and a spec that was
-// edited since may make none. So an error counts only without the ConfigMap.
-func (r *Reconciler) createFiles(ctx context.Context, mc *v1alpha2.MiniCluster, set *jobsetapi.JobSet, options ...client.CreateOption) error {
-	files, err := jobset.Files(mc, set, func() (string, error) { return broker.Certificate(mc.Name, rand.Reader) })
-	key := client.ObjectKey{Namespace: set.Namespace, Name: jobset.FilesName(set)}
-	made := func() bool { return r.Live.Get(ctx, key, &corev1.ConfigMap{}) == nil }
-	switch {
-	case err != nil && made():
-		return nil
-	case err != nil:
+// createFiles creates the files of a JobSet, the ConfigMap last. Their names are the JobSet's own: files that exist are
+// the right ones. A full quota refuses a file that exists, too. So a refusal counts only without the ConfigMap. mounted
+// says that brokers have the certificate already. If its Secret is gone then, no other certificate is made: brokers with
+// different certificates do not find each other.
+func (r *Reconciler) createFiles(ctx context.Context, mc *v1alpha2.MiniCluster, set *jobsetapi.JobSet, mounted bool, options ...client.CreateOption) error {
+	was, err := jobset.Remembered(mc, set)
+	if err != nil {
+		return &goneError{why: err}
+	}
+	files, err := jobset.Files(was, set, func() (string, error) { return broker.Certificate(mc.Name, rand.Reader) })
+	if err != nil {
 		return fmt.Errorf("building the files of MiniCluster %q: %w", mc.Name, err)
 	}
-	options = append(options, client.FieldOwner(FieldOwner))
+	var gone error
 	for _, file := range files {
-		kind, name := file.GetObjectKind().GroupVersionKind().Kind, file.GetName()
-		err := r.Client.Create(ctx, file, options...)
-		if err == nil || apierrors.IsAlreadyExists(err) {
-			continue
+		kind, name, how := file.GetObjectKind().GroupVersionKind().Kind, file.GetName(), append(options, client.FieldOwner(FieldOwner))
+		_, isSecret := file.(*corev1.Secret)
+		onlyAsks := isSecret && mounted && was.Spec.Flux.CurveCert == ""
+		if onlyAsks {
+			how = append(how, client.DryRunAll)
 		}
-		if refused(err) && made() {
-			return nil
+		switch err := r.Client.Create(ctx, file, how...); {
+		case err == nil && onlyAsks:
+			gone = &goneError{secret: name}
+		case err == nil, apierrors.IsAlreadyExists(err):
+		case refused(err) && r.hasFiles(ctx, set):
+			return gone
+		default:
+			return fmt.Errorf("creating %s %q: %w", kind, name, err)
 		}
-		return fmt.Errorf("creating %s %q: %w", kind, name, err)
 	}
-	return nil
+	return gone
+}
+
+// hasFiles reports whether the ConfigMap of a JobSet exists.
+func (r *Reconciler) hasFiles(ctx context.Context, set *jobsetapi.JobSet) bool {
+	return r.Live.Get(ctx, client.ObjectKey{Namespace: set.Namespace, Name: jobset.FilesName(set)}, &corev1.ConfigMap{}) == nil
 }
 
 // existing reads the object that has the name of one to be made from the API server, not from the

@@ -5,6 +5,9 @@ package minicluster
 
 import (
 	"context"
+	"maps"
+	"slices"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,9 +16,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
 	"github.com/flux-elastic/flux-elastic/internal/jobset"
+	"github.com/flux-elastic/flux-elastic/internal/protocol"
+	"github.com/flux-elastic/flux-elastic/internal/state"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
 )
 
 // A manager that was started again makes the files that its predecessor did not, and keeps the
@@ -28,6 +36,9 @@ func TestMakeFiles(t *testing.T) {
 	}
 	set.UID = "set"
 	jobset.NameFiles(mc, set, "1-abcde")
+	if err := jobset.Remember(mc, set); err != nil {
+		t.Fatal(err)
+	}
 	files, err := jobset.Files(mc, set, func() (string, error) { return "the first", nil })
 	if err != nil {
 		t.Fatal(err)
@@ -35,7 +46,7 @@ func TestMakeFiles(t *testing.T) {
 	for name, tc := range map[string]struct {
 		made  []client.Object
 		full  bool // the quota
-		edit  bool // of the spec, which makes no files any more
+		edit  bool // of the spec, which alone would make no files any more
 		fails bool
 	}{
 		"none were made":                       {},
@@ -43,7 +54,7 @@ func TestMakeFiles(t *testing.T) {
 		"all were made":                        {made: files},
 		"all were made, and fill a quota":      {made: files, full: true},
 		"all were made, the spec was edited":   {made: files, edit: true},
-		"none were made, the spec was edited":  {edit: true, fails: true},
+		"none were made, the spec was edited":  {edit: true},
 		"the Secret was made, a quota is full": {made: files[:1], full: true, fails: true},
 		"none were made, a quota is full":      {full: true, fails: true},
 	} {
@@ -58,11 +69,12 @@ func TestMakeFiles(t *testing.T) {
 			}).Build()
 			r := &Reconciler{Client: c, Live: c}
 			memory, mc := &memory{}, mc.DeepCopy()
+			seen := &observed{memory: memory, view: state.View{MiniCluster: mc, JobSet: set}}
 			if tc.edit { // too many tasks for the cores
 				mc.Spec.Tasks = new(int32(1000))
 				mc.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
 			}
-			if err := r.makeFiles(t.Context(), mc, set, memory); (err != nil) != tc.fails {
+			if err := r.makeFiles(t.Context(), seen, set); (err != nil) != tc.fails {
 				t.Fatal(err)
 			}
 			if (memory.files == set.UID) == tc.fails {
@@ -78,8 +90,98 @@ func TestMakeFiles(t *testing.T) {
 			if kept := string(secret.Data["curve.cert"]) == "the first"; kept != (len(tc.made) > 0) {
 				t.Errorf("the certificate is %q", secret.Data["curve.cert"])
 			}
-			if err := c.Get(t.Context(), client.ObjectKeyFromObject(files[1]), &corev1.ConfigMap{}); err != nil {
-				t.Error(err)
+			var made corev1.ConfigMap
+			if err := c.Get(t.Context(), client.ObjectKeyFromObject(files[1]), &made); err != nil {
+				t.Fatal(err)
+			}
+			if !maps.Equal(made.Data, files[1].(*corev1.ConfigMap).Data) {
+				t.Error("the files are not those of the spec from which the JobSet was made")
+			}
+		})
+	}
+}
+
+// While brokers have the certificate, its Secret is not made again. Everything else is.
+func TestRepair(t *testing.T) {
+	for name, tc := range map[string]struct {
+		deleted             []string
+		begun, inSpec, edit bool
+		want                string // in the error
+	}{
+		"nothing was deleted":                           {begun: true},
+		"the ConfigMap and the Service":                 {deleted: []string{"ConfigMap", "Service"}, begun: true},
+		"the Secret, and no container has begun":        {deleted: []string{"Secret"}},
+		"the Secret, and a container has begun":         {deleted: []string{"Secret"}, begun: true, want: "suspend the MiniCluster"},
+		"all":                                           {deleted: []string{"Secret", "ConfigMap", "Service"}, begun: true, want: "suspend the MiniCluster"},
+		"a Secret of the spec":                          {deleted: []string{"Secret", "ConfigMap"}, begun: true, inSpec: true},
+		"a Secret of the spec, which was edited":        {deleted: []string{"Secret"}, begun: true, inSpec: true, edit: true, want: "spec.flux.curveCert was edited"},
+		"the Secret of the spec, and nothing has begun": {deleted: []string{"Secret"}, inSpec: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mc := fixture.MiniCluster("lmp").Size(2).Spec(func(s *v1alpha2.MiniClusterSpec) {
+				if tc.inSpec {
+					s.Flux.CurveCert = "from the spec"
+				}
+			}).Admitted(1, 2, "n[0-1]").Defaulted()
+			objects, err := jobset.Objects(mc, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			set := objects[len(objects)-1].(*jobsetapi.JobSet)
+			set.UID = "set"
+			jobset.NameFiles(mc, set, "1-abcde")
+			if err := jobset.Remember(mc, set); err != nil {
+				t.Fatal(err)
+			}
+			files, err := jobset.Files(mc, set, func() (string, error) { return "the first", nil })
+			if err != nil {
+				t.Fatal(err)
+			}
+			there := slices.Concat(files, objects[:len(objects)-1])
+			isDeleted := func(object client.Object) bool {
+				return slices.Contains(tc.deleted, object.GetObjectKind().GroupVersionKind().Kind)
+			}
+			c := fake.NewClientBuilder().WithObjects(slices.DeleteFunc(copies(there), isDeleted)...).WithInterceptorFuncs(interceptor.Funcs{
+				Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
+					found := object.DeepCopyObject().(client.Object)
+					if c.Get(ctx, client.ObjectKeyFromObject(object), found) == nil { // also in a dry run, as an API server does
+						return apierrors.NewAlreadyExists(corev1.Resource("objects"), object.GetName())
+					}
+					return c.Create(ctx, object, options...)
+				},
+			}).Build()
+			r := &Reconciler{Client: c, Live: c}
+			mc.Spec.Size = 1 // an edit: what is made again is of the spec before
+			if tc.edit {
+				mc.Spec.Flux.CurveCert = "another"
+			}
+			seen := &observed{now: fixture.Noon, memory: &memory{files: set.UID}, view: state.View{MiniCluster: mc, JobSet: set}}
+			seen.observation = &life.Observation{Workload: life.Active, Brokers: []life.Broker{{State: life.Up}, {State: life.Coming}}}
+			if pod := fixture.BrokerPod("lmp", 0).On("n0").Obj(); tc.begun {
+				pod.Labels[jobsetapi.JobSetUIDKey] = "set"
+				pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}}}
+				seen.view.Pods = []protocol.Pod{protocol.Read(pod)}
+			}
+			again, err := r.repair(t.Context(), seen)
+			if tc.want == "" && (err != nil || !again.Equal(fixture.Noon.Add(repairInterval))) {
+				t.Fatal(again, err)
+			}
+			if tc.want != "" && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+				t.Fatal(err)
+			}
+			if tc.edit {
+				return
+			}
+			for _, object := range there {
+				kind := object.GetObjectKind().GroupVersionKind().Kind
+				found := object.DeepCopyObject().(client.Object)
+				err := c.Get(t.Context(), client.ObjectKeyFromObject(object), found)
+				if stays := tc.want == "" || kind != "Secret"; (err == nil) != stays {
+					t.Errorf("%s: %v", kind, err)
+				}
+				if made, ok := found.(*corev1.ConfigMap); ok && !maps.Equal(made.Data, object.(*corev1.ConfigMap).Data) {
+					t.Error("the ConfigMap has another content")
+				}
 			}
 		})
 	}

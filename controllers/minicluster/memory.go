@@ -23,10 +23,12 @@ type memory struct {
 	uid types.UID
 	// check is the last check of the spec; nil before.
 	check *check
-	// announced is the time of the last decision that the announcer was told.
-	announced metav1.MicroTime
+	// announced is the number of the last decision that the announcer was told; negative before.
+	announced int64
 	// files is the JobSet whose files were made.
 	files types.UID
+	// repaired is when the objects that brokers need were last made.
+	repaired time.Time
 	// written is when the status was last written.
 	written time.Time
 	// named is when names were last published.
@@ -105,7 +107,7 @@ func (m *memories) of(mc *v1alpha2.MiniCluster) *memory {
 	if m.byName == nil {
 		m.byName = map[types.NamespacedName]*memory{}
 	}
-	m.byName[name] = &memory{uid: mc.UID, placed: map[types.UID]string{}}
+	m.byName[name] = &memory{uid: mc.UID, announced: -1, placed: map[types.UID]string{}}
 	return m.byName[name]
 }
 

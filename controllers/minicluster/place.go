@@ -23,7 +23,7 @@ const patchesAtOnce = 16
 
 // place pins pods to their nodes and removes their gates, the lead's first.
 func (r *Reconciler) place(ctx context.Context, seen *observed, step life.Place) error {
-	if err := r.makeFiles(ctx, seen.view.MiniCluster, seen.view.JobSet, seen.memory); err != nil {
+	if err := r.makeFiles(ctx, seen, seen.view.JobSet); err != nil {
 		return err
 	}
 	nodes, pods := seen.observation.Admission.Nodes, seen.view.Brokers()
@@ -77,7 +77,7 @@ func (r *Reconciler) releaseServices(ctx context.Context, seen *observed) error 
 	if seen.memory.hasPlaced(pod) {
 		return nil
 	}
-	if err := r.makeFiles(ctx, seen.view.MiniCluster, seen.view.JobSet, seen.memory); err != nil {
+	if err := r.makeFiles(ctx, seen, seen.view.JobSet); err != nil {
 		return err
 	}
 	if err := r.applyQuota(ctx, pod.Pod, seen.services); err != nil {

@@ -46,6 +46,7 @@ func brokerConfig(mc *v1alpha2.MiniCluster, hosts instance) string {
 	bootstrap := []string{
 		"curve_cert = " + quote(path.Join(dir, "curve/curve.cert")),
 		fmt.Sprintf("default_port = %d", mc.Spec.Network.Port),
+		ipv6Mark,
 		"default_bind = " + quote("tcp://"+mc.Spec.Network.Interface+":%p"),
 		"default_connect = " + quote("tcp://%h."+domain(mc)+":%p"),
 		"hosts = [",
@@ -66,6 +67,10 @@ func brokerConfig(mc *v1alpha2.MiniCluster, hosts instance) string {
 	}
 	return strings.TrimSuffix(out.String(), "\n")
 }
+
+// ipv6Mark is a line of the configuration. The init container replaces this line in a pod whose interface has no IPv4
+// address. A configuration of the user has no such line, and stays as it is.
+const ipv6Mark = "# in a pod without IPv4: enable_ipv6 = true"
 
 // quote returns a TOML basic string. All escapes of JSON are escapes of TOML; TOML also requires
 // one for DEL.

@@ -79,7 +79,8 @@ type cluster struct {
 	double      bool   // whether flux is the test double
 	address     string
 	certificate string
-	user        uint32 // who runs the containers; 0 is the user of the test
+	user        uint32  // who runs the containers; 0 is the user of the test
+	viewUser    *uint32 // who runs the init container; nil: as user
 }
 
 // address matches the addresses of pods in broker.toml.
@@ -243,14 +244,18 @@ func (p *pod) environment() []string {
 func (p *pod) command(name string) *exec.Cmd {
 	cmd := exec.CommandContext(p.context, "/bin/bash", filepath.Join(p.cluster.dir, p.dir, "o", name))
 	cmd.Env = p.environment()
-	p.beUser(cmd)
+	user := p.user
+	if name == InitScript && p.viewUser != nil {
+		user = *p.viewUser
+	}
+	beUser(cmd, user)
 	return cmd
 }
 
-// beUser lets the command run as the user of the containers.
-func (c *cluster) beUser(cmd *exec.Cmd) {
-	if c.user != 0 {
-		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: c.user}}
+// beUser lets the command run as a user; 0 is the user of the test.
+func beUser(cmd *exec.Cmd, user uint32) {
+	if user != 0 {
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: user}}
 		cmd.Env = append(cmd.Env, "HOME=/") // as container runtimes set the variable for an unknown user
 	}
 }
@@ -398,7 +403,7 @@ func (p *pod) awaitFlux(answer string, args ...string) {
 	p.await(fmt.Sprintf("%q as answer to %s", answer, args), func() bool {
 		cmd := exec.CommandContext(p.context, filepath.Join(p.flux, "flux"), args...)
 		cmd.Env = append(p.environment(), "FLUX_URI=local://"+strings.Join(p.sockets(), ""))
-		p.beUser(cmd)
+		beUser(cmd, p.user)
 		out, err := cmd.Output()
 		return err == nil && strings.TrimSpace(string(out)) == answer
 	})

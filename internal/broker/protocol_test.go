@@ -4,6 +4,7 @@
 package broker
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -31,6 +32,36 @@ func TestRunReadyAsUnknownUser(t *testing.T) {
 		t.Skip("only root can run processes as another user")
 	}
 	testReady(t, 1000770000)
+}
+
+// The image of the view and the image of the application may have different users, and each container may name its own.
+func TestRunUsers(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("only root can run processes as another user")
+	}
+	for name, users := range map[string]struct{ view, flux uint32 }{
+		"one user":                {20001, 20001},
+		"neither is root":         {20002, 20001},
+		"the view's user is root": {0, 20001},
+	} {
+		t.Run(name, func(t *testing.T) {
+			withFlux(t, fixture.MiniCluster("lmp").Size(1).CPU("2").Tasks(1).Command(loop).Spec(strict), func(c *cluster) {
+				c.viewUser, c.user = &users.view, users.flux
+				lead := c.pod(0)
+				volume := filepath.Join(c.dir, lead.dir, "v")
+				if err := errors.Join(os.Chmod(c.dir, 0o755), os.MkdirAll(volume, 0o755), os.Chmod(volume, 0o777)); err != nil { // as an emptyDir
+					t.Fatal(err)
+				}
+				lead.start()
+				c.awaitBegun()
+				if lua := c.read(filepath.Join(lead.dir, "v/config/etc/flux/shell/affinity.lua")); !strings.Contains(lua, "cpu-affinity") {
+					t.Errorf("Flux binds tasks to cores: %q", lua)
+				}
+				c.release()
+				lead.ends(0)
+			})
+		})
+	}
 }
 
 func testReady(t *testing.T, user uint32) {

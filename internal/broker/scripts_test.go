@@ -400,6 +400,52 @@ func TestAffinity(t *testing.T) {
 	}
 }
 
+// Brokers use IPv6 where their interface has no IPv4 address, and only there. A user's own configuration stays as it is.
+func TestIPv6(t *testing.T) {
+	const (
+		header    = "Iface\tDestination\tGateway \tFlags\n"
+		route     = "eth0\t0101FEA9\t00000000\t0005\n"
+		address   = "fd000000000000000000000000000001 03 40 00 80     eth0\n"
+		linkLocal = "fe80000000000000c4697cfffe379b26 03 40 20 80     eth0\n"
+		of2       = "fd000000000000000000000000000002 04 40 00 80     eth2\n"
+		own       = "[bootstrap]\nenable_ipv6 = false\n"
+	)
+	for name, tc := range map[string]struct {
+		files map[string]string
+		own   string
+		want  string // in broker.toml
+	}{
+		"IPv4 alone":                   {files: map[string]string{"if_inet6": "", "route": header + route}, want: ipv6Mark},
+		"IPv4, and IPv6 for the link":  {files: map[string]string{"if_inet6": linkLocal, "route": header + route}, want: ipv6Mark},
+		"IPv6 alone":                   {files: map[string]string{"if_inet6": address + linkLocal, "route": ""}, want: "\nenable_ipv6 = true\n"},
+		"IPv6 alone, no table of IPv4": {files: map[string]string{"if_inet6": linkLocal + address}, want: "\nenable_ipv6 = true\n"},
+		"both":                         {files: map[string]string{"if_inet6": address + linkLocal, "route": header + route}, want: ipv6Mark},
+		"IPv4 on another interface":    {files: map[string]string{"if_inet6": address, "route": header + "eth1\t0000000A\t00000000\t0001\n"}, want: "\nenable_ipv6 = true\n"},
+		"IPv6 on another interface":    {files: map[string]string{"if_inet6": linkLocal + of2, "route": ""}, want: ipv6Mark},
+		"no IPv6 in the kernel":        {files: map[string]string{"route": header + route}, want: ipv6Mark},
+		"a configuration of the user":  {files: map[string]string{"if_inet6": address, "route": ""}, own: own, want: own},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mc := fixture.MiniCluster("lmp").Command("x").Spec(func(s *v1alpha2.MiniClusterSpec) {
+				s.Flux.Container.MountPath, s.Flux.Container.Disable, s.Flux.BrokerConfig = t.TempDir(), true, tc.own
+			}).Defaulted()
+			if out, code := combined(t, scriptIn(t, filesOf(t, mc, nil), InitScript, "FE_PROC_NET="+writeFiles(t, tc.files))); code != 0 {
+				t.Fatal(code, out)
+			}
+			got, err := os.ReadFile(filepath.Join(mc.Spec.Flux.Container.MountPath, "config/etc/flux/config/broker.toml"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := strings.Count(string(got), "enable_ipv6"); !strings.Contains(string(got), tc.want) || n != 1 {
+				t.Errorf("%d times enable_ipv6 in\n%s", n, got)
+			}
+			if err := toml.Unmarshal(got, new(map[string]any)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
 // Any text of users is refused, or gives files that can be parsed.
 func FuzzFiles(f *testing.F) {
 	f.Add("lmp-0-0-0,x[1-3]", "burst", int32(3), "10.0.0.1", "eth0", "fcfs", "echo")

@@ -48,6 +48,8 @@ func placeSettings(mc *v1alpha2.MiniCluster) map[string]string {
 	return map[string]string{
 		"LEAD_HOST":       leadHost,
 		"OWN_HOSTS":       ownHosts,
+		"INTERFACE":       s.Network.Interface,
+		"IPV6_MARK":       ipv6Mark,
 		"TOPOLOGY":        cmp.Or(s.Flux.Topology, topology),
 		"CONNECT_TIMEOUT": ptr.Deref(s.Flux.ConnectTimeout, ""),
 	}

@@ -12,6 +12,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
@@ -60,6 +61,22 @@ func BindAtAdmission(set *jobsetapi.JobSet, nodes []string, quorum int, admitted
 			annotations[v1alpha2.NodesAnnotation] = nodeList(nodes[1:])
 		}
 	}
+}
+
+// mostAnnotations is how many bytes the annotations of a pod template may have here: the API's bound, without room for
+// those that JobSet, the Job controller and webhooks add.
+const mostAnnotations = validation.TotalAnnotationSizeLimitB - 32<<10
+
+// AnnotationsFit reports whether the API server accepts the annotations of all pods of a JobSet. The names of
+// thousands of nodes that have little in common are too long.
+func AnnotationsFit(set *jobsetapi.JobSet) bool {
+	return !slices.ContainsFunc(set.Spec.ReplicatedJobs, func(job jobsetapi.ReplicatedJob) bool {
+		size := 0
+		for name, value := range job.Template.Spec.Template.Annotations {
+			size += len(name) + len(value)
+		}
+		return size > mostAnnotations
+	})
 }
 
 // Annotate adds annotations to the brokers' pods of a JobSet that is to be created.

@@ -4,6 +4,7 @@
 package jobset
 
 import (
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -175,5 +176,32 @@ func TestNeedsScheduler(t *testing.T) {
 				t.Errorf("needs one: %v, claims %v; want %v, %v", NeedsScheduler(pod), VolumeClaims(pod), tc.needs, tc.claims)
 			}
 		})
+	}
+}
+
+// The names of thousands of nodes fit into an annotation if they have much in common, and else they do not.
+func TestAnnotationsFit(t *testing.T) {
+	for name, tc := range map[string]struct {
+		brokers int
+		node    func(rank int) string
+		fits    bool
+	}{
+		"names that are alike":        {9000, func(rank int) string { return fmt.Sprintf("gke-cluster-pool-%05d.internal", rank) }, true},
+		"few that are not":            {5000, func(rank int) string { return fmt.Sprintf("%08d.node-of-the-cluster-%08d", rank*7919, rank) }, true},
+		"thousands that are not":      {9000, func(rank int) string { return fmt.Sprintf("%08d.node-of-the-cluster-%08d", rank*7919, rank) }, false},
+		"thousands that have no node": {9000, func(int) string { return "" }, true},
+	} {
+		set, err := JobSet(fixture.MiniCluster("lmp").Size(int32(tc.brokers)).Defaulted(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var nodes []string
+		for rank := range tc.brokers {
+			nodes = append(nodes, tc.node(rank))
+		}
+		BindAtAdmission(set, nodes, 1, fixture.Noon)
+		if AnnotationsFit(set) != tc.fits {
+			t.Errorf("%s: they have %d bytes", name, len(set.Spec.ReplicatedJobs[1].Template.Spec.Template.Annotations[v1alpha2.NodesAnnotation]))
+		}
 	}
 }

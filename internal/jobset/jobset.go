@@ -17,6 +17,9 @@ import (
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 )
 
+// Kind is the kind of a JobSet.
+var Kind = metav1.TypeMeta{APIVersion: jobsetapi.GroupVersion.String(), Kind: "JobSet"}
+
 // workersBackoffLimit is how many pods of followers may fail and be replaced before the
 // MiniCluster fails. The Flux Operator has the same limit.
 const workersBackoffLimit = 100
@@ -34,7 +37,7 @@ func JobSet(mc *v1alpha2.MiniCluster, attempt int32) (*jobsetapi.JobSet, error) 
 		return nil, err
 	}
 	set := &jobsetapi.JobSet{
-		TypeMeta:   metav1.TypeMeta{APIVersion: jobsetapi.GroupVersion.String(), Kind: "JobSet"},
+		TypeMeta:   Kind,
 		ObjectMeta: objectMeta(mc, Name(mc), attempt),
 		Spec: jobsetapi.JobSetSpec{
 			// This package makes the Service and the subdomain. Indexed Jobs set the host names.

@@ -477,7 +477,7 @@ func TestFiles(t *testing.T) {
 
 func servicesOf(t *testing.T, mc *v1alpha2.MiniCluster) []*corev1.Service {
 	t.Helper()
-	out, err := services(mc)
+	out, err := Services(mc)
 	if err != nil {
 		t.Fatal(err)
 	}

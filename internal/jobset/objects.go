@@ -27,7 +27,7 @@ func Objects(mc *v1alpha2.MiniCluster, attempt int32) ([]client.Object, error) {
 		return nil, err
 	}
 	var objects []client.Object
-	networking, err := services(mc)
+	networking, err := Services(mc)
 	if err != nil {
 		return nil, err
 	}
@@ -37,10 +37,10 @@ func Objects(mc *v1alpha2.MiniCluster, attempt int32) ([]client.Object, error) {
 	return append(objects, set), nil
 }
 
-// services returns the Service of the brokers, and one for each container beside Flux that has
+// Services returns the Service of the brokers, and one for each container beside Flux that has
 // ports. MiniClusters that name the same Service share it, and all own it: it goes with the last.
 // The Service of the brokers has no selector: Slices returns what it publishes.
-func services(mc *v1alpha2.MiniCluster) ([]*corev1.Service, error) {
+func Services(mc *v1alpha2.MiniCluster) ([]*corev1.Service, error) {
 	brokers := newService(mc, mc.Spec.Network.HeadlessName)
 	brokers.Spec.ClusterIP = corev1.ClusterIPNone
 	out := []*corev1.Service{brokers}
@@ -87,7 +87,7 @@ func newService(mc *v1alpha2.MiniCluster, name string) *corev1.Service {
 // SharedServices returns the Services of a MiniCluster that other MiniClusters are likely to share;
 // none if its spec is wrong.
 func SharedServices(mc *v1alpha2.MiniCluster) []*corev1.Service {
-	all, err := services(mc)
+	all, err := Services(mc)
 	if err != nil {
 		return nil
 	}

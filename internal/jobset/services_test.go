@@ -244,7 +244,7 @@ func TestPortsGivenTwice(t *testing.T) {
 		s.Containers[0].RunFlux = true
 		s.Containers = append(s.Containers, v1alpha2.MiniClusterContainer{Name: "web", Image: "x", Ports: []int32{80, 22, 80}})
 	}).Defaulted()
-	made, err := services(mc)
+	made, err := Services(mc)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -32,6 +32,7 @@ func (p *Pod) readBroker() {
 		b.EndUnknown = p.Ended && !turnedAway(p.Pod) && (status.State.Running != nil || endIsUnknown(status.State.Terminated))
 	}
 	b.Replaces = replaces(p.Pod)
+	b.OutOfMemory = outOfMemory(p.Pod)
 	switch b.State = p.brokerState(); b.State {
 	case life.Failed:
 		b.ExitCode, b.FailedIn = exitCode(p.Pod)
@@ -126,9 +127,16 @@ func isTaken(pod *corev1.Pod) bool {
 	return strings.HasPrefix(pod.Status.Reason, "OutOf") || strings.Contains(why, "Insufficient ") || strings.Contains(why, "Too many pods")
 }
 
+// outOfMemory reports whether the kernel killed a process of the broker's container, which has ended, because the container
+// had reached its memory limit.
+func outOfMemory(pod *corev1.Pod) bool {
+	status := brokerStatus(pod)
+	return status != nil && status.State.Terminated != nil && status.State.Terminated.Reason == "OOMKilled"
+}
+
 // turnedAway reports whether the kubelet rejected a pod, so that no container of it ever ran.
 func turnedAway(pod *corev1.Pod) bool {
-	if pod.Status.Phase != corev1.PodFailed || slices.ContainsFunc(pod.Status.InitContainerStatuses, ran) || slices.ContainsFunc(pod.Status.ContainerStatuses, ran) {
+	if pod.Status.Phase != corev1.PodFailed || Began(pod) {
 		return false
 	}
 	return strings.HasPrefix(pod.Status.Reason, "OutOf") || slices.Contains(refusals, pod.Status.Reason)
@@ -194,6 +202,11 @@ func brokerStatus(pod *corev1.Pod) *corev1.ContainerStatus {
 func ready(pod *corev1.Pod) bool {
 	status := brokerStatus(pod)
 	return status != nil && status.Ready
+}
+
+// Began reports whether a container of a pod has begun, so that the pod has its volumes.
+func Began(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.InitContainerStatuses, ran) || slices.ContainsFunc(pod.Status.ContainerStatuses, ran)
 }
 
 func ran(status corev1.ContainerStatus) bool {

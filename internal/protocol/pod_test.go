@@ -79,3 +79,26 @@ func TestPinnedNode(t *testing.T) {
 		})
 	}
 }
+
+// A broker that ran out of memory says so, and no other container of its pod does for it.
+func TestOutOfMemory(t *testing.T) {
+	end := func(reason string) corev1.ContainerState {
+		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 137, Reason: reason}}
+	}
+	for name, tc := range map[string]struct {
+		broker, other corev1.ContainerState
+		want          bool
+	}{
+		"the broker":          {end("OOMKilled"), end("Error"), true},
+		"another container":   {end("Error"), end("OOMKilled"), false},
+		"neither":             {end("Error"), end("Completed"), false},
+		"a broker that began": {corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}, end("OOMKilled"), false},
+		"a broker that waits": {corev1.ContainerState{}, corev1.ContainerState{}, false},
+	} {
+		pod := fixture.BrokerPod("lmp", 1).On("n0").Ended(137).Obj()
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "other", State: tc.other}, {Name: "lmp", State: tc.broker}}
+		if got := Read(pod).Broker.OutOfMemory; got != tc.want {
+			t.Errorf("%s: out of memory is %v", name, got)
+		}
+	}
+}

@@ -179,13 +179,16 @@ func countPods(o *life.Observation, v View) {
 			if by := pod.DeletionTimestamp.Time; by.After(o.StrandedBy) { // includes the grace period
 				o.StrandedBy = by
 			}
-		case !v.current(pod):
+		case !v.current(pod): // also without a JobSet
 			o.Leftover++
 		case pod.Rank > 0 && pod.Ended:
 			o.Done++
 		}
 		if v.occupies(pod) != "" {
 			o.Occupied++
+		}
+		if v.orphaned(pod) {
+			o.Orphans++
 		}
 	}
 }
@@ -274,13 +277,42 @@ func (v View) leads() (n int) {
 	return n
 }
 
-// Brokers are the pods of the JobSet by rank. Of several leads the first counts, and of several pods of another rank the
+// orphaned reports whether nobody deletes a pod of the MiniCluster although its JobSet was deleted: its Job was kept
+// (--cascade=orphan).
+func (v View) orphaned(pod *protocol.Pod) bool {
+	return v.JobSet == nil && v.owns(pod) && pod.DeletionTimestamp == nil
+}
+
+// Orphaned are the UIDs of JobSets whose pods are orphaned, sorted.
+func (v View) Orphaned() []string {
+	var sets []string
+	for i := range v.Pods {
+		if set := v.Pods[i].Labels[jobsetapi.JobSetUIDKey]; set != "" && v.orphaned(&v.Pods[i]) {
+			sets = append(sets, set)
+		}
+	}
+	slices.Sort(sets)
+	return slices.Compact(sets)
+}
+
+// admitted reports whether a pod was placed by the current admission, or made since.
+func (v View) admitted(pod *protocol.Pod) bool {
+	a := v.MiniCluster.Status.Admission
+	return a != nil && (!pod.Broker.Placed.Before(a.Time.Time) || !pod.CreationTimestamp.Time.Before(a.Time.Time))
+}
+
+// Mounted reports whether a broker of the JobSet has the files of the JobSet: a container of its pod has begun.
+func (v View) Mounted() bool {
+	return slices.ContainsFunc(v.Pods, func(pod protocol.Pod) bool { return v.current(&pod) && !pod.Ended && protocol.Began(pod.Pod) })
+}
+
+// Brokers are the pods of the JobSet by rank, or those of the admission that a JobSet has left. Of several leads the first counts, and of several pods of another rank the
 // newest that has not ended.
 func (v View) Brokers() map[int]*protocol.Pod {
 	pods, ranks := map[int]*protocol.Pod{}, Ranks(v.MiniCluster)
 	for i := range v.Pods {
 		pod := &v.Pods[i]
-		if pod.Rank < 0 || pod.Rank >= ranks || !v.current(pod) {
+		if pod.Rank < 0 || pod.Rank >= ranks || !v.current(pod) && !(v.orphaned(pod) && v.admitted(pod)) {
 			continue
 		}
 		replaces := newer
@@ -345,6 +377,8 @@ func workload(v View, attempt int32) life.Workload {
 		generation = admission.Generation
 	}
 	switch {
+	case set == nil && admission != nil && leadHasEnded(v):
+		return life.Orphaned
 	case set == nil || !metav1.IsControlledBy(set, v.MiniCluster):
 		return life.Absent
 	case set.DeletionTimestamp != nil:
@@ -359,6 +393,12 @@ func workload(v View, attempt int32) life.Workload {
 		return life.Broken
 	}
 	return life.Active
+}
+
+// leadHasEnded reports whether the lead's pod has ended.
+func leadHasEnded(v View) bool {
+	lead := v.Brokers()[0]
+	return lead != nil && lead.Ended
 }
 
 // hasOtherNodes reports whether the pods of a JobSet get the nodes of another admission when they

@@ -405,3 +405,32 @@ func TestBrokersHaveRanksBelowTheSize(t *testing.T) {
 		t.Errorf("since a larger admission brokers are %v", brokers)
 	}
 }
+
+// The end of a lead counts although somebody deleted its JobSet without the pods. Pods of an earlier admission do not
+// count, and those that somebody deletes are only waited for.
+func TestOrphans(t *testing.T) {
+	later, before := fixture.Noon.Add(time.Minute), fixture.Noon.Add(-time.Minute)
+	for name, tc := range map[string]struct {
+		lead     *fixture.PodWrapper
+		made     time.Time
+		workload life.Workload
+		orphans  int
+		state    life.BrokerState
+	}{
+		"a lead that runs":        {fixture.BrokerPod("lmp", 0).On("n0").Up(), later, life.Absent, 2, life.Up},
+		"one that succeeded":      {fixture.BrokerPod("lmp", 0).On("n0").Ended(0), later, life.Orphaned, 2, life.Succeeded},
+		"one of before":           {fixture.BrokerPod("lmp", 0).On("n0").Ended(0), before, life.Absent, 2, life.Missing},
+		"one that somebody ended": {fixture.BrokerPod("lmp", 0).On("n0").Ended(0).Leaving(), later, life.Absent, 1, life.Missing},
+	} {
+		mc := fixture.MiniCluster("lmp").Size(2).Admitted(1, 2, "n[0-1]").Defaulted()
+		lead, follower := tc.lead.Created(tc.made).Obj(), fixture.BrokerPod("lmp", 1).On("n1").Up().Created(tc.made).Obj()
+		lead.Status.Conditions, follower.Status.Conditions = nil, nil
+		o, err := Observe(View{MiniCluster: mc, Node: aNode, Pods: []protocol.Pod{protocol.Read(lead), protocol.Read(follower)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o.Workload != tc.workload || o.Orphans != tc.orphans || o.Leftover != 2 || o.Brokers[0].State != tc.state {
+			t.Errorf("%s: workload %v, %d orphans, %d left over, the lead is %v", name, o.Workload, o.Orphans, o.Leftover, o.Brokers[0].State)
+		}
+	}
+}

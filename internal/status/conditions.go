@@ -138,6 +138,9 @@ func setReady(s *v1alpha2.MiniClusterStatus, in Input) {
 		if n := in.Observation.Occupied; n > 0 {
 			message += fmt.Sprintf("; %d pods are still ending", n)
 		}
+		if isEdited(in, s) {
+			message += "; " + ignored
+		}
 	}
 	set(s, in, v1alpha2.ConditionRunning, running, string(in.Plan.State), "")
 	set(s, in, v1alpha2.ConditionReady, ready, string(in.Plan.State), message)
@@ -153,8 +156,13 @@ func setLastDecision(s *v1alpha2.MiniClusterStatus, in Input) {
 	if step.Warning {
 		kind = corev1.EventTypeWarning
 	}
+	number := int64(1)
+	if s.LastDecision != nil {
+		number += s.LastDecision.Number
+	}
 	s.LastDecision = &v1alpha2.Decision{
-		Time: metav1.NewMicroTime(in.Now.Truncate(time.Microsecond)), Type: kind, Reason: step.Event, Message: shorten(note),
+		Number: number,
+		Time:   metav1.NewMicroTime(in.Now.Truncate(time.Microsecond)), Type: kind, Reason: step.Event, Message: shorten(note),
 	}
 }
 
@@ -162,7 +170,7 @@ func setLastDecision(s *v1alpha2.MiniClusterStatus, in Input) {
 func pendingEvents(last *v1alpha2.Decision, untold []v1alpha2.Decision) []v1alpha2.Decision {
 	var pending []v1alpha2.Decision
 	for _, decision := range untold {
-		if last != nil && decision.Time.Before(&last.Time) {
+		if last != nil && decision.Number < last.Number {
 			pending = append(pending, decision)
 		}
 	}

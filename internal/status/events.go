@@ -39,7 +39,19 @@ func Events(in Input, s *v1alpha2.MiniClusterStatus) []Event {
 	if old.ObservedGeneration != s.ObservedGeneration && s.StartTime != nil && !in.finished() {
 		events = append(events, otherSize(in, s)...)
 	}
+	if old.ObservedGeneration != s.ObservedGeneration && isEdited(in, s) {
+		events = append(events, Event{corev1.EventTypeWarning, v1alpha2.EventSpecIgnored, "It has finished: " + ignored})
+	}
 	return events
+}
+
+// ignored says what a changed spec means to a MiniCluster that has finished.
+const ignored = "of the changed spec, only ttlSecondsAfterFinished counts; to run it again, delete it and create it again"
+
+// isEdited reports whether the spec was changed after the end.
+func isEdited(in Input, s *v1alpha2.MiniClusterStatus) bool {
+	finished := meta.FindStatusCondition(s.Conditions, v1alpha2.ConditionFinished)
+	return in.Observation.Outcome != "" && finished != nil && finished.ObservedGeneration < s.ObservedGeneration
 }
 
 // otherSize warns users who change the size of a running MiniCluster that cannot change it.

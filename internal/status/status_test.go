@@ -245,6 +245,32 @@ func toldOf(in Input, s *v1alpha2.MiniClusterStatus) []string {
 	return told
 }
 
+// Who changes the spec of a MiniCluster that has finished is told once that this has no effect, and the status says so.
+func TestEditedAfterTheEnd(t *testing.T) {
+	in := Input{
+		MiniCluster: wanted4().Admitted(1, 4, "n[1-4]").Defaulted(), Now: fixture.Noon,
+		Observation: &life.Observation{Policy: policy, Record: life.Record{Admission: &life.Admission{Attempt: 1, Quorum: 4, Nodes: []string{"n1", "n2", "n3", "n4"}}}},
+		Plan:        life.Plan{Step: life.Finish{Outcome: life.OutcomeSucceeded}, State: life.StateSucceeded},
+	}
+	in.MiniCluster.Generation = 1
+	look := func() (message string, told []string) {
+		got := compute(t, in)
+		told = toldOf(in, &got)
+		in.MiniCluster.Status, in.Now = got, in.Now.Add(time.Second)
+		in.Observation.Outcome, in.Plan.Step = life.OutcomeSucceeded, life.Wait{}
+		return meta.FindStatusCondition(got.Conditions, v1alpha2.ConditionReady).Message, told
+	}
+	ended, _ := look()
+	in.MiniCluster.Generation = 2
+	edited, told := look()
+	if edited != ended+"; "+ignored || len(told) != 1 || !strings.HasPrefix(told[0], "Warning SpecIgnored: It has finished") {
+		t.Errorf("the status says %q, and people are told %q", edited, told)
+	}
+	if again, told := look(); again != edited || len(told) > 0 {
+		t.Errorf("then the status says %q, and people are told %q", again, told)
+	}
+}
+
 // A MiniCluster that was suspended waits since it was resumed.
 func TestResumed(t *testing.T) {
 	in := Input{MiniCluster: wanted4().Created(fixture.Noon).Defaulted(), Observation: &life.Observation{Policy: policy}}
@@ -445,7 +471,8 @@ func TestEveryDecisionIsTold(t *testing.T) {
 // A status lists the decisions before its last one whose events are not known to be written.
 func TestPendingEvents(t *testing.T) {
 	decision := func(second int) v1alpha2.Decision {
-		return v1alpha2.Decision{Time: metav1.NewMicroTime(fixture.Noon.Add(time.Duration(second) * time.Second)), Reason: "Decided"}
+		// The clock was set back after each of them.
+		return v1alpha2.Decision{Number: int64(second + 1), Time: metav1.NewMicroTime(fixture.Noon.Add(-time.Duration(second) * time.Second)), Reason: "Decided"}
 	}
 	many := make([]v1alpha2.Decision, 20)
 	for i := range many {
@@ -470,8 +497,12 @@ func TestPendingEvents(t *testing.T) {
 			MiniCluster: mc, Observation: &life.Observation{Policy: policy}, Now: fixture.Noon.Add(time.Minute),
 			Plan: life.Plan{Step: tc.step, Message: "why"}, Untold: tc.untold,
 		}
-		if got := compute(t, in).PendingEvents; !reflect.DeepEqual(got, tc.want) {
-			t.Errorf("%s: %v", name, got)
+		got := compute(t, in)
+		if !reflect.DeepEqual(got.PendingEvents, tc.want) {
+			t.Errorf("%s: %v", name, got.PendingEvents)
+		}
+		if _, decides := tc.step.(life.Start); decides && got.LastDecision.Number != tc.last.Number+1 {
+			t.Errorf("%s: decision %d follows on decision %d", name, got.LastDecision.Number, tc.last.Number)
 		}
 	}
 }

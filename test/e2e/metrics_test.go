@@ -184,7 +184,7 @@ func (r *recorded) nodeSeconds() (sum int64) {
 	for _, mc := range r.versions {
 		s := &mc.Status
 		d := s.LastDecision
-		if d == nil || before != nil && d.Time.Equal(&before.Time) {
+		if d == nil || before != nil && d.Number == before.Number {
 			continue
 		}
 		sum += nodes * (d.Time.Unix() - since)

@@ -137,7 +137,7 @@ func (r *record) seeMiniCluster(mc *v1alpha2.MiniCluster, gone bool) {
 	}
 	before, after := &seen.last.Status, &mc.Status
 	seen.violations = append(seen.violations, wrongChanges(before, after)...)
-	if d := after.LastDecision; d != nil && (before.LastDecision == nil || !d.Time.Equal(&before.LastDecision.Time)) {
+	if d := after.LastDecision; d != nil && (before.LastDecision == nil || d.Number != before.LastDecision.Number) {
 		seen.decisions = append(seen.decisions, *d)
 	}
 	holds := after.Admission
@@ -254,7 +254,7 @@ func outcome(s *v1alpha2.MiniClusterStatus) string {
 func wrongChanges(before, after *v1alpha2.MiniClusterStatus) []string {
 	var out []string
 	decided := after.LastDecision
-	if decided != nil && before.LastDecision != nil && decided.Time.Equal(&before.LastDecision.Time) {
+	if decided != nil && before.LastDecision != nil && decided.Number == before.LastDecision.Number {
 		decided = nil
 	}
 	for _, c := range changes {
@@ -262,8 +262,8 @@ func wrongChanges(before, after *v1alpha2.MiniClusterStatus) []string {
 			out = append(out, fmt.Sprintf("%s, and what was decided is %v", c.what, decided))
 		}
 	}
-	if decided != nil && before.LastDecision != nil && !before.LastDecision.Time.Before(&decided.Time) {
-		out = append(out, fmt.Sprintf("%s at %s comes after %s at %s", decided.Reason, decided.Time, before.LastDecision.Reason, before.LastDecision.Time))
+	if decided != nil && before.LastDecision != nil && decided.Number <= before.LastDecision.Number {
+		out = append(out, fmt.Sprintf("%s, number %d, comes after %s, number %d", decided.Reason, decided.Number, before.LastDecision.Reason, before.LastDecision.Number))
 	}
 	if end := outcome(before); end != "" && (decided != nil || outcome(after) != end || !after.CompletionTime.Equal(before.CompletionTime)) {
 		out = append(out, fmt.Sprintf("after its end, %s, it is %s: %v", end, outcome(after), decided))
@@ -419,7 +419,7 @@ func TestRecord(t *testing.T) {
 		return metav1.NewMicroTime(time.Date(2026, 11, 21, 12, 0, second, 0, time.UTC))
 	}
 	status := func(second int, reason string, change func(*v1alpha2.MiniClusterStatus)) *v1alpha2.MiniClusterStatus {
-		s := &v1alpha2.MiniClusterStatus{LastDecision: &v1alpha2.Decision{Time: at(second), Reason: reason}}
+		s := &v1alpha2.MiniClusterStatus{LastDecision: &v1alpha2.Decision{Number: int64(second), Time: at(second), Reason: reason}}
 		if change != nil {
 			change(s)
 		}

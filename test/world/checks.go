@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/controllers/minicluster"
 	"github.com/flux-elastic/flux-elastic/test/world/apiserver"
 )
 
@@ -118,7 +119,7 @@ func (c *checks) miniCluster(mc *v1alpha2.MiniCluster) {
 		decisions = append(decisions, *mc.Status.LastDecision)
 	}
 	for _, d := range decisions {
-		f.decisions[fmt.Sprintf("%s.%x", mc.Name, d.Time.UnixNano())] = d
+		f.decisions[minicluster.EventName(mc, d)] = d
 	}
 	if f.last != nil && outcomeOf(f.last) != "" && outcomeOf(mc) != outcomeOf(f.last) {
 		c.violate("%s had ended with %s, and now has %q", f.name, outcomeOf(f.last), outcomeOf(mc))

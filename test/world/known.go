@@ -4,6 +4,7 @@
 package world
 
 import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 )
@@ -21,12 +22,7 @@ type defect struct {
 // known are all known defects.
 var known = []defect{
 	{
-		leftOut: "a JobSet is deleted by hand, and its Jobs stay (--cascade=orphan)",
-		what:    "the MiniCluster waits for the pods of its last attempt for ever (Releasing), also if its command ended with 0",
-		seed:    5001, size: 4,
-	},
-	{
-		leftOut: "a JobSet is deleted by hand",
+		leftOut: "a JobSet is deleted by hand with its Jobs",
 		what:    "the manager makes another one while pods of the first still end, here on a node that is cut off: a rank has two pods",
 		seed:    6016, size: 4,
 	},
@@ -39,7 +35,7 @@ var known = []defect{
 }
 
 // leavesOut reports whether the removal of objects of a kind is left out.
-func (o *Options) leavesOut(kind client.ObjectList) bool {
+func (o *Options) leavesOut(kind client.ObjectList, how metav1.DeletionPropagation) bool {
 	_, isJobSet := kind.(*jobsetapi.JobSetList)
-	return isJobSet && !o.Known
+	return isJobSet && !o.Known && how != metav1.DeletePropagationOrphan
 }

@@ -143,7 +143,7 @@ func (w *World) clear() {
 	w.until(goesWithin, func() error {
 		for _, list := range leftovers() {
 			for _, object := range w.objects(list) {
-				if inNamespaces(object) {
+				if inNamespaces(object) && !isKept(object) {
 					return fmt.Errorf("%T %s/%s is left", object, object.GetNamespace(), object.GetName())
 				}
 			}
@@ -159,6 +159,16 @@ func leftovers() []client.ObjectList {
 		&v1alpha2.MiniClusterList{}, &jobsetapi.JobSetList{}, &batchv1.JobList{}, &corev1.PodList{}, &corev1.ConfigMapList{}, &corev1.SecretList{},
 		&corev1.ServiceList{}, &discoveryv1.EndpointSliceList{}, &corev1.PodTemplateList{},
 	}
+}
+
+// isKept reports whether an object is a file of a JobSet that somebody deleted without what it owned. Who deletes it so
+// keeps its files: the manager has no right to delete Secrets and ConfigMaps.
+func isKept(object client.Object) bool {
+	switch object.(type) {
+	case *corev1.ConfigMap, *corev1.Secret:
+		return len(object.GetOwnerReferences()) == 0
+	}
+	return false
 }
 
 // inNamespaces reports whether an object is in a namespace of MiniClusters, and was not there before them.

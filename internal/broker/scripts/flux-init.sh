@@ -11,11 +11,31 @@ fe_here=${FLUX_OPERATOR_DIR:-/flux_operator}
 . "$fe_here/settings.sh"
 
 fe_config=$FE_VIEW_BASE/config
+
+# fe_only_ipv6 is true if the brokers' interface has an IPv6 address that other pods can reach, and no IPv4 address. With
+# both, brokers use IPv4. Flux with IPv6 cannot use an interface that has IPv4 alone.
+fe_only_ipv6() {
+  local net=${FE_PROC_NET:-/proc/net} name scope found=false
+  [[ -r $net/if_inet6 ]] || return 1
+  while read -r _ _ _ scope _ name; do
+    [[ $name != "$FE_INTERFACE" || $scope == 20 ]] || found=true # 20: of this link alone
+  done <"$net/if_inet6"
+  [[ $found == true ]] || return 1
+  [[ -r $net/route ]] || return 0
+  while read -r name _; do # an interface with an IPv4 address has a route
+    [[ $name != "$FE_INTERFACE" ]] || return 1
+  done <"$net/route"
+}
+
 mkdir -p "$FE_VIEW_BASE/view" "$FE_VIEW_BASE/software" "$fe_config/etc/flux/config" "$fe_config/etc/flux/system/cron.d" "$fe_config/etc/flux/rc1.d"
-chmod 0777 "$fe_config" "$fe_config/etc/flux/system" # Flux may run as another user, and owns the rest
+# Flux may run as another user, and makes files and directories here.
+chmod 0777 "$fe_config" "$fe_config/etc/flux" "$fe_config/etc/flux/system"
 
 cp "$fe_here/hostlist" "$fe_config/etc/flux/system/hostlist"
 cp "$fe_here/broker.toml" "$fe_config/etc/flux/config/broker.toml"
+if fe_only_ipv6; then
+  sed -i "s/^$FE_IPV6_MARK\$/enable_ipv6 = true/" "$fe_config/etc/flux/config/broker.toml"
+fi
 ln -sf "$fe_here/joined.sh" "$fe_config/etc/flux/rc1.d/"
 if [[ -s $fe_here/R ]]; then
   cp "$fe_here/R" "$fe_config/etc/flux/system/R"

@@ -20,9 +20,11 @@ fi
 # and its ids are not those of the node: Flux would bind the tasks of all pods of a node to the same cores.
 fe_affinity() {
   ((FE_CORES > 0)) || return 0 # each broker takes all cores of its node
-  local dir=$fe_config/etc/flux/shell
-  mkdir -p "$dir"
-  echo 'if shell.options["cpu-affinity"] == nil then shell.options["cpu-affinity"] = "off" end' >"$dir/affinity.lua"
+  local dir=$fe_config/etc/flux/shell lua='if shell.options["cpu-affinity"] == nil then shell.options["cpu-affinity"] = "off" end'
+  if ! { mkdir -p "$dir" && echo "$lua" >"$dir/affinity.lua"; }; then
+    echo "Cannot write to $dir; without that, the pods of a node would share cores" >&2
+    exit 1
+  fi
   export FLUX_SHELL_RC_PATH=$dir${FLUX_SHELL_RC_PATH:+:$FLUX_SHELL_RC_PATH}
 }
 

@@ -53,7 +53,8 @@ type Release struct{}
 func (Release) step() {}
 
 // Abandon deletes the Jobs of a JobSet that is being deleted, without waiting for their pods. The
-// JobSet goes with its Jobs. The pods are on nodes that are down, and may never end.
+// JobSet goes with its Jobs. The pods are on nodes that are down, and may never end. It also deletes the Jobs of a
+// JobSet that was deleted without them.
 type Abandon struct{}
 
 func (Abandon) step() {}
@@ -71,6 +72,8 @@ func suspended(o *Observation, now time.Time) *Plan {
 		return o.warn(Suspension, plan.Message, 0, now)
 	case o.Admission != nil || o.GivenUp+o.Retried > 0:
 		plan.Step = Withdraw{}
+	case o.Orphans > 0:
+		plan.Step = Abandon{}
 	case o.Workload == Stale, o.Workload == Ahead:
 		plan.Step = Release{}
 	}
@@ -82,6 +85,8 @@ func releasing(o *Observation, now time.Time) *Plan {
 	switch {
 	case o.Workload == Stale:
 		return &Plan{Step: Release{}, State: StateReleasing, Message: plan.Message}
+	case o.Orphans > 0:
+		plan.Step, plan.Message = Abandon{}, fmt.Sprintf("deletes %d pods that were left when the JobSet was deleted", o.Orphans)
 	case o.Workload == Deleting && o.Stranded > 0 && o.Stranded == o.Existing && !now.Before(o.StrandedBy):
 		plan.Step, plan.Message = Abandon{}, fmt.Sprintf("goes on without %d pods of the last attempt, on nodes that are down", o.Stranded)
 	case o.Workload == Deleting, o.Workload == Absent && o.leftBehind(now):

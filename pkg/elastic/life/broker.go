@@ -28,6 +28,8 @@ type Broker struct {
 	EndedAt time.Time
 	// Evicted is the reason of the kubelet for evicting the pod; "" if the pod was not evicted.
 	Evicted string
+	// OutOfMemory is true if the pod ended, and its broker's container had reached its memory limit.
+	OutOfMemory bool
 	// Bound is true if the pod is bound to its node.
 	Bound bool
 	// Ready is the pod's readiness. A follower is ready once its broker is online and may get

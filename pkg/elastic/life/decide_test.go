@@ -115,6 +115,39 @@ func TestDecide(t *testing.T) {
 		after time.Duration // noon
 		want  Plan          // the message is compared where it is given
 	}{
+		"pods that a deleted JobSet has left are deleted": {
+			o: admitted("----", func(o *Observation) {
+				started(o)
+				o.Workload, o.Leftover, o.Existing, o.Orphans = Absent, 4, 4, 4
+			}),
+			want: Plan{Step: Abandon{}, State: StateReleasing, LookAgain: soon, Message: "deletes 4 pods that were left when the JobSet was deleted"},
+		},
+		"unless the lead has ended, whose end counts": {
+			o: admitted("suuu", func(o *Observation) {
+				started(o)
+				o.Workload, o.Leftover, o.Existing, o.Orphans = Orphaned, 4, 4, 4
+			}),
+			want: Plan{Step: Finish{Outcome: OutcomeSucceeded, ExitCode: new(0)}, State: StateSucceeded},
+		},
+		"also one that nobody saw begin": {
+			o:    admitted("suuu", func(o *Observation) { o.Workload, o.Leftover, o.Existing, o.Orphans = Orphaned, 4, 4, 4 }),
+			want: Plan{Step: Start{Quorum: 4}, State: StateRunning},
+		},
+		"and one that failed": {
+			o: admitted("fuuu", func(o *Observation) {
+				started(o)
+				o.Workload, o.Leftover, o.Existing, o.Orphans = Orphaned, 4, 4, 4
+			}), after: time.Hour,
+			want: Plan{Step: Finish{Outcome: OutcomeCommandFailed, ExitCode: new(3)}, State: StateFailed},
+		},
+		"they go after the end": {
+			o:    waiting(func(o *Observation) { o.Outcome, o.Orphans = OutcomeSucceeded, 3 }),
+			want: Plan{Step: Abandon{}, State: StateSucceeded, LookAgain: soon},
+		},
+		"and while it is suspended": {
+			o:    waiting(func(o *Observation) { o.Policy.Suspend, o.Orphans = true, 3 }),
+			want: Plan{Step: Abandon{}, State: StateSuspended},
+		},
 		"without an offer it waits in the queue": {
 			o:    waiting(func(o *Observation) { o.Offer.Verdict, o.Offer.Message = elastic.NoRoom, "3 free" }),
 			want: Plan{Step: Wait{}, State: StateQueued, Message: "3 free"},
@@ -635,6 +668,17 @@ func TestDecide(t *testing.T) {
 			o: admitted("fuuf", recreates), after: time.Second,
 			want: Plan{Step: GiveUp{NotBefore: noon.Add(31 * time.Second), Avoid: []string{"n3"}}, State: StateReleasing, Message: "the command failed with exit code 3 after 1 of 4 brokers were lost while the command ran: rank 3 on n3"},
 		},
+		"a command whose memory was not enough says so": {
+			o: admitted("fuuu", func(o *Observation) {
+				started(o)
+				o.Brokers[0].ExitCode, o.Brokers[0].OutOfMemory = new(137), true
+			}), after: time.Second,
+			want: Plan{Step: Finish{Outcome: OutcomeCommandFailed, ExitCode: new(137)}, State: StateFailed, Message: "the command failed with exit code 137 (OOMKilled: the lead's container reached its memory limit)"},
+		},
+		"and so does a loss by it": {
+			o:    admitted("ruuf", func(o *Observation) { started(o); o.Brokers[3].OutOfMemory = true }),
+			want: Plan{Step: Lose{Ranks: []int{3}}, State: StateRunning, LookAgain: noon.Add(30 * time.Second), Message: "1 of 4 brokers were lost while the command ran: rank 3 on n3 (OOMKilled: it reached its memory limit)"},
+		},
 		"also one whose start nobody saw": {
 			o: admitted("fuuf", func(o *Observation) { recreates(o); o.Started = time.Time{} }), after: time.Second,
 			want: Plan{Step: GiveUp{NotBefore: noon.Add(31 * time.Second), Avoid: []string{"n3"}}, State: StateReleasing},
@@ -803,6 +847,13 @@ func TestDecide(t *testing.T) {
 		},
 		"one that cannot be bound is not waited for": {
 			o:    admitted("cccc", func(o *Observation) { services(0, 1, 2)(o); o.Brokers[3].Unbindable = true }),
+			want: Plan{Step: ReleaseServices{}, State: StateStarting, LookAgain: noon.Add(time.Second)},
+		},
+		"nor is one whose rank gave its node back": {
+			o: admitted("cccg", func(o *Observation) {
+				services(0, 1, 2)(o)
+				o.Admission.Vacated, o.Admission.Quorum, o.Published, o.PublishedDrain = []int{3}, 3, 3, []int{3}
+			}),
 			want: Plan{Step: ReleaseServices{}, State: StateStarting, LookAgain: noon.Add(time.Second)},
 		},
 		"nobody is when the command runs": {

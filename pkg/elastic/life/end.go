@@ -70,8 +70,12 @@ func afterTheEnd(o *Observation, now time.Time) *Plan {
 	if o.Outcome == OutcomeSucceeded {
 		plan.State = StateSucceeded
 	}
-	if o.Workload == Active {
+	switch {
+	case o.Workload == Active:
 		o.end(plan, now)
+		return plan
+	case o.Orphans > 0:
+		plan.Step, plan.LookAgain = Abandon{}, now.Add(releaseAgain)
 		return plan
 	}
 	if ttl := o.Policy.TTL; ttl != nil && o.Occupied == 0 {
@@ -120,7 +124,7 @@ func (o Outcome) endsWorkload() bool {
 func (o Outcome) stops() bool { return o == OutcomeDeadlineExceeded || o == OutcomeBrokersLost }
 
 func leadEnded(o *Observation, now time.Time) *Plan {
-	if o.Admission == nil || !slices.Contains([]Workload{Active, Completed, Broken}, o.Workload) {
+	if o.Admission == nil || !slices.Contains([]Workload{Active, Completed, Broken, Orphaned}, o.Workload) {
 		return nil
 	}
 	lead := o.Brokers[0]
@@ -140,6 +144,9 @@ func leadEnded(o *Observation, now time.Time) *Plan {
 func (o *Observation) leadFailed(now time.Time) *Plan {
 	lead := o.Brokers[0]
 	message := fmt.Sprintf("%s failed with exit code %d", cmp.Or(lead.FailedIn, "the command"), *lead.ExitCode)
+	if lead.OutOfMemory && lead.FailedIn == "" {
+		message += " (OOMKilled: the lead's container reached its memory limit)"
+	}
 	var lost []int
 	if lead.FailedIn == "" && o.Policy.OnLoss != LossContinue {
 		lost = o.lostBefore(lead)

@@ -110,8 +110,10 @@ func (o *Observation) where(ranks []int) string {
 	var out []string
 	for _, rank := range ranks[:min(len(ranks), most)] {
 		place := fmt.Sprintf("rank %d on %s", rank, o.Admission.Nodes[rank])
-		if why := o.Brokers[rank].Evicted; why != "" {
-			place += " (evicted: " + why + ")"
+		if b := o.Brokers[rank]; b.Evicted != "" {
+			place += " (evicted: " + b.Evicted + ")"
+		} else if b.OutOfMemory {
+			place += " (OOMKilled: it reached its memory limit)"
 		}
 		out = append(out, place)
 	}

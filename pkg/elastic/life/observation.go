@@ -66,6 +66,8 @@ type Observation struct {
 	// StrandedBy when all of them should be gone. After that time only their nodes wait for them.
 	Stranded   int
 	StrandedBy time.Time
+	// Orphans is the number of pods whose JobSet was deleted without them. Nobody deletes them.
+	Orphans int
 	// Done is the number of pods of followers that have ended and still exist.
 	Done int
 	// Jitter, from 0 to 1, lengthens a pause by up to a tenth.
@@ -131,6 +133,8 @@ const (
 	Stale
 	// Deleting: the JobSet is being deleted.
 	Deleting
+	// Orphaned: the JobSet was deleted without its pods, and the lead has ended.
+	Orphaned
 )
 
 // Unplaced reports whether the MiniCluster has no pods, or only pods made ahead.

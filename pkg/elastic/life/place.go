@@ -83,9 +83,10 @@ func serving(o *Observation, now time.Time) *Plan {
 	return &Plan{Step: ReleaseServices{}, State: o.state(), Message: o.progress(), LookAgain: o.lookForServices(now)}
 }
 
-// bound reports whether kube-scheduler has bound the pods of all ranks that it can bind.
+// bound reports whether all pods that can be bound are bound. A rank that leaves is not placed, so its pod is not
+// waited for.
 func (o *Observation) bound() bool {
-	return len(o.ranks(func(_ int, b Broker) bool { return b.Bound || b.Unbindable })) == len(o.Brokers)
+	return len(o.ranks(func(rank int, b Broker) bool { return !b.Bound && !b.Unbindable && !o.leaves(rank) })) == 0
 }
 
 // lookForServices is when to check whether the services pod can be placed; zero if none waits.

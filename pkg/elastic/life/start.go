@@ -89,7 +89,7 @@ func unpublished(o *Observation, now time.Time) *Plan {
 // commandBegan records the start of the command: by what the lead's pod shows while it runs, on a node that is dead, too,
 // or by what the lead has left behind at its end.
 func commandBegan(o *Observation, now time.Time) *Plan {
-	if o.Admission == nil || o.begun() || !slices.Contains([]Workload{Active, Completed, Broken}, o.Workload) {
+	if o.Admission == nil || o.begun() || !slices.Contains([]Workload{Active, Completed, Broken, Orphaned}, o.Workload) {
 		return nil
 	}
 	lead := o.Brokers[0]

@@ -1,0 +1,88 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/dev/simulator"
+)
+
+// What somebody deletes while brokers come up is made again, with the content that it had, also after the spec was
+// edited. A certificate that brokers have is not replaced by another, and the status says so.
+func TestDeletedByHand(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 2)
+	mc := s.create(s.miniCluster("mended").Size(2).PodAnnotation(simulator.NeverStart, "1").PodAnnotation(simulator.Runtime, untilTold).
+		Spec(func(spec *v1alpha2.MiniClusterSpec) {
+			spec.Elastic.QuorumTimeout, spec.Elastic.StartTimeout = duration("1h"), duration("2h")
+		}))
+	s.await(mc, "with a lead", func(mc *v1alpha2.MiniCluster) bool { return mc.Status.Size == 1 })
+	certificate, files := s.filesOf(mc)
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: mc.Name}}
+	s.patch(mc, `{"spec":{"containers":[{"image":"other","command":"other"}]}}`)
+	s.delete(files.DeepCopy())
+	s.delete(service)
+	eventually(t, func() error {
+		var again corev1.ConfigMap
+		if err := env.client.Get(s.ctx, client.ObjectKeyFromObject(&files), &again); err != nil {
+			return err
+		}
+		if again.UID == files.UID || !maps.Equal(again.Data, files.Data) {
+			return fmt.Errorf("the ConfigMap is %v", again.Data)
+		}
+		return env.client.Get(s.ctx, client.ObjectKeyFromObject(service), &corev1.Service{})
+	})
+	s.delete(&certificate)
+	s.await(mc, "told that its certificate is gone", func(mc *v1alpha2.MiniCluster) bool {
+		return strings.Contains(condition(mc, v1alpha2.ConditionReady).Message, fmt.Sprintf("Secret %q was deleted", certificate.Name))
+	})
+	s.patch(mc, `{"spec":{"suspend":true}}`)
+	s.awaitState(mc, v1alpha2.StateSuspended)
+	eventually(t, func() error {
+		if pods := s.pods(mc); len(pods) > 0 {
+			return fmt.Errorf("%d pods are there", len(pods))
+		}
+		return nil
+	})
+	s.patch(mc, `{"spec":{"suspend":false}}`)
+	s.await(mc, "with a lead again", func(mc *v1alpha2.MiniCluster) bool { return mc.Status.Size == 1 })
+	s.letStart(mc, 1)
+	s.awaitState(mc, v1alpha2.StateRunning)
+	s.endCommand(mc)
+	s.awaitSuccess(mc)
+}
+
+// Pods that a deleted JobSet leaves are deleted, and their nodes are free again.
+func TestOrphanedJobSet(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 2)
+	mc := s.create(s.miniCluster("orphaned").Size(2).PodAnnotation(simulator.Runtime, untilTold))
+	s.awaitState(mc, v1alpha2.StateRunning)
+	certificate, files := s.filesOf(mc)
+	set := &jobsetapi.JobSet{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: mc.Name}}
+	s.delete(set, client.PropagationPolicy(metav1.DeletePropagationOrphan))
+	s.await(mc, "told that its lead is lost", func(mc *v1alpha2.MiniCluster) bool {
+		return condition(mc, v1alpha2.ConditionFinished).Reason == v1alpha2.ReasonLeadLost && mc.Status.Nodes == 0
+	})
+	eventually(t, func() error {
+		if pods := s.pods(mc); len(pods) > 0 {
+			return fmt.Errorf("%d pods are there", len(pods))
+		}
+		return nil
+	})
+	s.awaitSuccess(s.create(s.miniCluster("next").Size(2)))
+	for _, kept := range []client.Object{&certificate, &files} { // the manager may not delete these
+		s.delete(kept)
+	}
+}
