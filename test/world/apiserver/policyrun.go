@@ -62,7 +62,7 @@ func (w *write) mutateOnce(p *policy, a admission.Attributes, object client.Obje
 		return nil, p.err
 	}
 	ctx := p.compiler.CreateContext(context.Background())
-	attributes := &admission.VersionedAttributes{Attributes: a, VersionedKind: w.table.kind(), VersionedObject: object}
+	attributes := &admission.VersionedAttributes{Attributes: a, VersionedKind: w.table.kind(), VersionedObject: admission.NewLazyObject(object)}
 	if p.matcher != nil {
 		switch result := p.matcher.Match(ctx, attributes, param, nil); {
 		case result.Error != nil:
@@ -84,7 +84,7 @@ func (w *write) mutateOnce(p *policy, a admission.Attributes, object client.Obje
 		if err := w.complete(object); err != nil {
 			return nil, err
 		}
-		attributes.VersionedObject = object
+		attributes.VersionedObject.Set(object)
 	}
 	return object, nil
 }
@@ -105,9 +105,9 @@ func (w *write) validateByPolicy(object, old client.Object) error {
 		if missing && p.failure == admissionv1.Fail {
 			return denied(a, p, "failed to configure binding: no params found for policy binding with `Deny` parameterNotFoundAction", "")
 		}
-		attributes := &admission.VersionedAttributes{Attributes: a, VersionedKind: w.table.kind(), VersionedObject: object}
+		attributes := &admission.VersionedAttributes{Attributes: a, VersionedKind: w.table.kind(), VersionedObject: admission.NewLazyObject(object)}
 		if old != nil {
-			attributes.VersionedOldObject = old
+			attributes.VersionedOldObject.Set(old)
 		}
 		for _, param := range params {
 			message, reason, err := w.judge(p, attributes, param)
