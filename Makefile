@@ -16,8 +16,8 @@ KUEUE       ?= false
 AUTOSCALER  ?=
 HOLD        ?= false
 LOCAL_DIR   ?= .local
-# The minor version of Kubernetes' control plane: 1.36, or one with a module hack/controlplane/v*.
-KUBERNETES  ?= 1.36
+# The minor version of Kubernetes' control plane: 1.37, or one with a module hack/controlplane/v*.
+KUBERNETES  ?= 1.37
 export KUBERNETES
 DEMO_NODES  ?= $(if $(filter real,$(MODE)),3,24)
 
@@ -35,6 +35,9 @@ KILLED := ^Test(KilledAtEvery|KilledWhile|Binder|LeaderElection|ExternalJobSet|C
 FAULTS := ^Test(KilledAtRandom|NothingIsLeftOver|Examples|ForeignJobSet|ForeignPods|RunsBesideNoOther|UpgradesJobSet|MiniClusterOfTheFluxOperator|MigrateCheck|Components|ScaleWithRuntimeClass)
 # The test of make e2e-upgrade.
 UPGRADE := ^TestUpgrade$$
+# The older Kubernetes that is tested, and the tests that run there: what the API server is asked and does.
+OLDER       := 1.36
+OLDER_TESTS := ^Test(Lives|Binder|Schema|Scale|Roles|Rights|HorizontalPodAutoscaler|ExternalJobSet|DocumentedObjects|Immovable)
 # What make e2e-kueue-facts tests of Kueue itself.
 FACTS := ^Test(Fact|DocumentedObjects)
 # Tests with real nodes that need a cluster of their own.
@@ -163,7 +166,7 @@ unit: control-plane ## Run the tests that need no cluster, or that start a part 
 	$(if $(filter ./...,$(TEST)),go -C hack/monitoring test -count=1 $(TEST_ARGS) ./...)
 
 .PHONY: e2e-sim
-e2e-sim: control-plane ## Run the tests with simulated nodes: [TEST_ARGS=] [KUBERNETES=1.36|1.33]
+e2e-sim: control-plane ## Run the tests with simulated nodes: [TEST_ARGS=] [KUBERNETES=1.37|1.36]
 ifeq ($(TEST_ARGS),)
 	@$(MAKE) --no-print-directory -j3 e2e-sim-killed e2e-sim-faults e2e-sim-lives
 else
@@ -266,6 +269,13 @@ e2e-upgrade: control-plane ## Run MiniClusters under an older version, this one,
 	@export UPGRADE_FROM=$(UPGRADE_FROM); $(call suite,$@,-count=1 -timeout=30m -run='$(UPGRADE)' ./test/e2e)
 	$(call passed,$@)
 
+.PHONY: e2e-older
+e2e-older: build ## Run a part of e2e-sim with an older Kubernetes; the first run builds its programs (some minutes): [TEST_ARGS=]
+	$(call begin,$@)
+	KUBERNETES=$(OLDER) bin/localcluster build
+	@export KUBERNETES=$(OLDER); $(call suite,$@,-count=1 -timeout=60m $(or $(TEST_ARGS),-run='$(OLDER_TESTS)') ./test/e2e)
+	$(call passed,$@)
+
 .PHONY: bench
 bench: build ## Run schedulers of gangs beside each other, and compare them; goes on where it was interrupted: [SCENARIOS=clog,many] [PEERS_ONLY=ours-gate,volcano] [SEEDS=1,2] [PEERS=DIR] [BENCH_OUT=.local/bench]
 	bin/localcluster bench --dir=$(BENCH_OUT) --scenarios=$(SCENARIOS) --only="$(PEERS_ONLY)" --seeds=$(SEEDS) --peers=$(PEERS)
@@ -348,7 +358,7 @@ verify: generate lint ## Check that generated files are up to date, and lint; fa
 	go -C hack/release vet ./...
 	go -C hack/browser vet ./...
 	go -C hack/monitoring vet ./...
-	for dir in . hack/browser hack/controlplane hack/controlplane/coredns hack/controlplane/karpenter hack/controlplane/kueue hack/controlplane/v1.33 hack/monitoring hack/release hack/tools; do (cd $$dir && GOTOOLCHAIN=auto go mod tidy -diff) || exit; done
+	for dir in . hack/browser hack/controlplane hack/controlplane/coredns hack/controlplane/karpenter hack/controlplane/kueue hack/controlplane/v1.36 hack/monitoring hack/release hack/tools; do (cd $$dir && GOTOOLCHAIN=auto go mod tidy -diff) || exit; done
 	git diff --exit-code
 	@test -z "$$(git status --porcelain)" || { git status --short; echo "verify: files are not committed, or were generated and are new" >&2; exit 1; }
 
@@ -357,7 +367,7 @@ vulncheck: ## Look for known vulnerabilities that the programs reach; needs a da
 	$(TOOL) govulncheck -db=$(VULNDB) ./...
 
 .PHONY: presubmit
-presubmit: verify test test-browser e2e-tools e2e-upgrade e2e-kueue-facts e2e-kueue e2e-autoscale e2e-real ## Run all that CI may run, whatever has changed
+presubmit: verify test test-browser e2e-tools e2e-upgrade e2e-older e2e-kueue-facts e2e-kueue e2e-autoscale e2e-real ## Run all that CI may run, whatever has changed
 
 .PHONY: due
 due: ## Print the suites that CI would run, and why: those whose sources, versions or programs changed since they passed here

@@ -49,7 +49,7 @@ const (
 )
 
 // defaultMinor is the minor version of Kubernetes in the control plane's module.
-const defaultMinor = "1.36"
+const defaultMinor = "1.37"
 
 // Minor is the minor version of Kubernetes that the control plane has. The environment variable KUBERNETES selects
 // another one, which has a module of its own: v<minor>.
@@ -72,7 +72,7 @@ var components = []component{
 	{name: "etcd", pkg: "go.etcd.io/etcd/server/v3", version: "etcd Version: 3.7."},
 	{name: "kwok", pkg: "sigs.k8s.io/kwok/cmd/kwok", version: "kwok version v0.8."},
 	{name: "kubectl", pkg: "k8s.io/kubernetes/cmd/kubectl"},
-	{name: "kubelet", pkg: "k8s.io/kubernetes/cmd/kubelet", version: "Kubernetes v1.36.", part: RealNodes},
+	{name: "kubelet", pkg: "k8s.io/kubernetes/cmd/kubelet", version: "Kubernetes v" + defaultMinor + ".", part: RealNodes},
 	{name: "coredns", pkg: ".", module: "coredns", part: RealNodes},
 	// Kueue's visibility server would write its certificate into /visibility. Without a directory, it
 	// has the certificate in memory.

@@ -151,13 +151,13 @@ func (b *buildLog) Done(string)           {}
 
 func TestReadPackages(t *testing.T) {
 	var packages buildLog
-	complaints := readPackages(strings.NewReader(`go: downloading k8s.io/api v0.36.3
+	complaints := readPackages(strings.NewReader(`go: downloading k8s.io/api v0.37.2
 k8s.io/api/core/v1
 internal/race
 # k8s.io/broken
 broken.go:3:4: undefined: x
 `), &packages)
-	if want := []string{"downloading k8s.io/api v0.36.3", "k8s.io/api/core/v1", "internal/race"}; !slices.Equal(packages, want) {
+	if want := []string{"downloading k8s.io/api v0.37.2", "k8s.io/api/core/v1", "internal/race"}; !slices.Equal(packages, want) {
 		t.Errorf("packages %q", packages)
 	}
 	if want := "# k8s.io/broken\nbroken.go:3:4: undefined: x\n"; complaints != want {
@@ -186,12 +186,12 @@ func TestFindBinaries(t *testing.T) {
 	}
 	want := Binaries{
 		"etcd":           writeScript(t, filepath.Join(cache, "etcd"), ""),
-		"kube-apiserver": writeScript(t, filepath.Join(assets, "kube-apiserver"), "echo Kubernetes v1.36.9\n"),
+		"kube-apiserver": writeScript(t, filepath.Join(assets, "kube-apiserver"), "echo Kubernetes v1.37.9\n"),
 		"kwok":           writeScript(t, filepath.Join(onPath, "kwok"), "echo kwok version v0.8.1 go1.26\n"),
 	}
 	writeScript(t, filepath.Join(assets, "etcd"), "echo etcd Version: 3.7.9\n")
-	writeScript(t, filepath.Join(assets, "kube-scheduler"), "echo Kubernetes v1.35.9\n")
-	writeScript(t, filepath.Join(onPath, "kubectl"), "echo Client Version: v1.36.3\n")
+	writeScript(t, filepath.Join(assets, "kube-scheduler"), "echo Kubernetes v1.36.9\n")
+	writeScript(t, filepath.Join(onPath, "kubectl"), "echo Client Version: v1.37.2\n")
 	found, missing, err := FindBinaries(t.Context(), module)
 	if err != nil {
 		t.Fatal(err)

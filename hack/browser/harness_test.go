@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/runtime"
@@ -110,7 +111,7 @@ type look struct {
 // open opens a tab. At the end of the test the page must have had no errors.
 func open(t testing.TB, url string, l look) *page {
 	t.Helper()
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.WSURLReadTimeout(patience), chromedp.Flag("force-color-profile", "srgb"))
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.NoSandbox, chromedp.Flag("force-color-profile", "srgb"))
 	if path := os.Getenv("CHROMIUM"); path != "" {
 		options = append(options, chromedp.ExecPath(path))
 	}
@@ -119,13 +120,17 @@ func open(t testing.TB, url string, l look) *page {
 	ctx, leave := chromedp.NewContext(browser, chromedp.WithErrorf(func(string, ...any) {})) // of events that the library does not know
 	t.Cleanup(leave)
 	p := &page{TB: t, ctx: ctx}
-	chromedp.ListenTarget(ctx, p.listen)
+	if err := chromedp.Listen(ctx, p.listen); err != nil {
+		t.Fatal(err)
+	}
 	scheme := "light"
 	if l.dark {
 		scheme = "dark"
 	}
-	p.do(log.Enable(), emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}),
-		chromedp.EmulateViewport(l.width, l.height), chromedp.Navigate(url))
+	media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}
+	ask(p, log.Enable, cdp.Empty{})
+	ask(p, emulation.SetEmulatedMedia, media)
+	p.do(chromedp.EmulateViewport(l.width, l.height), chromedp.Navigate(url))
 	t.Cleanup(func() {
 		p.mutex.Lock()
 		defer p.mutex.Unlock()
@@ -141,36 +146,60 @@ func (p *page) listen(event any) {
 	defer p.mutex.Unlock()
 	switch event := event.(type) {
 	case *runtime.EventExceptionThrown:
-		p.troubles = append(p.troubles, "a script failed: "+event.ExceptionDetails.Error())
+		p.troubles = append(p.troubles, "a script failed: "+(&chromedp.ExceptionError{ExceptionDetails: event.ExceptionDetails}).Error())
 	case *log.EventEntryAdded:
 		// Answers such as 401 are expected, and shown on the page.
-		if event.Entry.Level == log.LevelError && event.Entry.Source != log.SourceNetwork {
+		if event.Entry.Level == log.EntryLevelError && event.Entry.Source != log.EntrySourceNetwork {
 			p.troubles = append(p.troubles, fmt.Sprintf("the browser reports: %s", event.Entry.Text))
 		}
 	}
 }
 
-func (p *page) do(actions ...chromedp.Action) {
+func (p *page) do(actions ...chromedp.Action[chromedp.Void]) {
 	p.Helper()
-	if err := chromedp.Run(p.ctx, actions...); err != nil {
+	if err := chromedp.Do(p.ctx, actions...); err != nil {
 		p.Fatal(err)
 	}
 }
 
-// eval returns the value of an expression of JavaScript.
-func eval[T any](p *page, expression string) (value T) {
+// run returns what an action gives.
+func run[T any](p *page, action chromedp.Action[T]) T {
 	p.Helper()
-	p.do(chromedp.Evaluate(expression, &value))
+	value, err := chromedp.Run(p.ctx, action)
+	if err != nil {
+		p.Fatal(err)
+	}
 	return value
+}
+
+// ask returns the answer of the browser to a command of its protocol.
+func ask[P, R any](p *page, command cdp.Command[P, R], params P) R {
+	p.Helper()
+	answer, err := chromedp.Call(p.ctx, command, params)
+	if err != nil {
+		p.Fatal(err)
+	}
+	return answer
+}
+
+// eval returns the value of an expression of JavaScript.
+func eval[T any](p *page, expression string) T {
+	p.Helper()
+	return run(p, chromedp.Evaluate[T](expression))
+}
+
+// act runs JavaScript.
+func (p *page) act(script string) {
+	p.Helper()
+	eval[chromedp.Void](p, script)
 }
 
 // await waits until an expression is true.
 func (p *page) await(expression string) {
 	p.Helper()
 	await(p, expression, func() (bool, error) {
-		var ok bool
 		// An element may not be there yet: then the expression fails.
-		err := chromedp.Run(p.ctx, chromedp.Evaluate("(() => { try { return Boolean("+expression+"); } catch { return false; } })()", &ok))
+		ok, err := chromedp.Run(p.ctx, chromedp.Evaluate[bool]("(() => { try { return Boolean("+expression+"); } catch { return false; } })()"))
 		if p.ctx.Err() == nil && isBetweenPages(err) {
 			err = nil
 		}
@@ -202,9 +231,7 @@ func (p *page) shoot(name string) {
 	if dir == "" {
 		return
 	}
-	var picture []byte
-	p.do(chromedp.CaptureScreenshot(&picture))
-	if err := os.WriteFile(filepath.Join(dir, name+".png"), picture, 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, name+".png"), run(p, chromedp.CaptureScreenshot()), 0o644); err != nil {
 		p.Fatal(err)
 	}
 }

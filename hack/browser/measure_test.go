@@ -6,7 +6,6 @@ package browser
 import (
 	"testing"
 
-	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 )
 
@@ -56,7 +55,7 @@ const weigh = `(async () => {
 // The figures of docs/dashboard.md are those that the test logs.
 func TestMany(t *testing.T) {
 	p := open(t, serve(t, "--open", "--nodes=5000", "--miniclusters=1000"), look{width: 1440, height: 1000})
-	p.do(chromedp.Evaluate(watch, nil))
+	p.act(watch)
 	p.live()
 	p.await(`document.getElementById("totals").textContent.includes("of 5000")`)
 	p.shoot("many")
@@ -73,14 +72,13 @@ func TestMany(t *testing.T) {
 	if mean := sum / (len(sizes) - 1); mean > sizes[0]/5 {
 		t.Errorf("an update has %d bytes, and the whole %d", mean, sizes[0])
 	}
-	p.do(chromedp.Evaluate(`figures.tasks.length = figures.frames.length = 0`, nil))
+	p.act(`figures.tasks.length = figures.frames.length = 0`)
 	waited[int](p, scroll)
 	t.Logf("scrolled: %s", eval[string](p, summary))
 }
 
 // waited returns what a promise gives.
-func waited[T any](p *page, expression string) (value T) {
+func waited[T any](p *page, expression string) T {
 	p.Helper()
-	p.do(chromedp.Evaluate(expression, &value, func(e *runtime.EvaluateParams) *runtime.EvaluateParams { return e.WithAwaitPromise(true) }))
-	return value
+	return run(p, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 }

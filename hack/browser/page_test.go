@@ -4,7 +4,6 @@
 package browser
 
 import (
-	"context"
 	"strings"
 	"testing"
 
@@ -33,9 +32,9 @@ func TestLooks(t *testing.T) {
 			if over := eval[int](p, `document.documentElement.scrollWidth - innerWidth`); over > 0 {
 				t.Errorf("the page is %d pixels too wide", over)
 			}
-			p.do(chromedp.Evaluate(`document.querySelector('#states [data-group="running"]').click()`, nil))
+			p.act(`document.querySelector('#states [data-group="running"]').click()`)
 			p.await(`document.querySelector('#table .state[data-state="Running"]')`)
-			p.do(chromedp.Evaluate(`[...document.querySelectorAll("#table tbody tr")].find((row) => row.querySelector('[data-state="Running"]')).querySelector("a").click()`, nil))
+			p.act(`[...document.querySelectorAll("#table tbody tr")].find((row) => row.querySelector('[data-state="Running"]')).querySelector("a").click()`)
 			p.await(`document.querySelector("#life .table .state") && document.querySelector("#life pre").textContent.includes("Step") && document.querySelector("#life").textContent.includes("BrokersLate")`)
 			contains(t, p.text("#life .facts"), "Wanted")
 			p.shoot(name + "-life")
@@ -47,7 +46,7 @@ func TestLooks(t *testing.T) {
 func TestKeyboard(t *testing.T) {
 	p := open(t, serve(t, "--open"), wide)
 	p.live()
-	p.do(chromedp.Focus("#map"), chromedp.KeyEvent(kb.End))
+	p.do(chromedp.Focus(chromedp.CSS("#map")), chromedp.KeyEvent(kb.End))
 	p.await(`document.getElementById("map-said").textContent.includes("node-0148")`)
 	p.do(chromedp.KeyEvent(kb.Home))
 	for range 100 { // until there is a node with a MiniCluster
@@ -64,17 +63,14 @@ func TestKeyboard(t *testing.T) {
 	for range 40 {
 		p.do(chromedp.KeyEvent(kb.Tab))
 	}
-	p.do(chromedp.ActionFunc(p.checkNames))
+	p.checkNames()
 }
 
 // checkNames checks that whatever takes the focus has a name.
-func (p *page) checkNames(ctx context.Context) error {
-	nodes, err := accessibility.GetFullAXTree().Do(ctx)
-	if err != nil {
-		return err
-	}
+func (p *page) checkNames() {
+	p.Helper()
 	named := 0
-	for _, node := range nodes {
+	for _, node := range ask(p, accessibility.GetFullAXTree, accessibility.GetFullAXTreeParams{}).Nodes {
 		focusable := false
 		for _, property := range node.Properties {
 			focusable = focusable || property.Name == accessibility.PropertyNameFocusable && string(property.Value.Value) == "true"
@@ -90,7 +86,6 @@ func (p *page) checkNames(ctx context.Context) error {
 	if named < 10 {
 		p.Errorf("only %d elements take the focus", named)
 	}
-	return nil
 }
 
 // Without a token the page shows nothing, and with one what it may read.
@@ -99,7 +94,7 @@ func TestTokens(t *testing.T) {
 	p := open(t, url, wide)
 	p.await(`document.getElementById("token").open`)
 	enter := func(token string) {
-		p.do(chromedp.SendKeys("#token-text", token+kb.Enter, chromedp.ByQuery))
+		p.do(chromedp.SendKeys(chromedp.CSS("#token-text"), token+kb.Enter))
 	}
 	enter("wrong")
 	p.await(`document.getElementById("token-error").textContent.includes("does not accept")`)
@@ -120,15 +115,16 @@ func TestTokens(t *testing.T) {
 	// The token lives as long as the tab.
 	p.do(chromedp.Reload())
 	p.live()
-	p.do(chromedp.Evaluate(`document.getElementById("token-button").click()`, nil), chromedp.Click("#token-forget", chromedp.ByQuery))
+	p.act(`document.getElementById("token-button").click()`)
+	p.do(chromedp.Click(chromedp.CSS("#token-forget")))
 	p.await(`document.getElementById("token").open && sessionStorage.length === 0`)
 
 	little := open(t, url, wide)
 	little.await(`document.getElementById("token").open`)
-	little.do(chromedp.SendKeys("#token-text", "little"+kb.Enter, chromedp.ByQuery))
+	little.do(chromedp.SendKeys(chromedp.CSS("#token-text"), "little"+kb.Enter))
 	little.live()
 	contains(t, little.text("#map-empty"), "You may not list nodes")
-	little.do(chromedp.Evaluate(`document.querySelector("#table a").click()`, nil))
+	little.act(`document.querySelector("#table a").click()`)
 	little.shoot("little")
 	little.await(`document.querySelector("#life .note")?.textContent !== undefined && document.getElementById("life").textContent.includes("forbidden")`)
 }
@@ -138,17 +134,17 @@ func TestEvil(t *testing.T) {
 	evil := `"'><img src=x onerror="window.evil=1"><svg onload="window.evil=1"><a href="javascript:window.evil=1">x<script>window.evil=1`
 	p := open(t, serve(t, "--open", "--evil="+evil), wide)
 	p.live()
-	p.do(chromedp.Evaluate(`document.querySelector('#states [data-group="running"]').click()`, nil))
+	p.act(`document.querySelector('#states [data-group="running"]').click()`)
 	p.await(`document.querySelector('#table .state[data-state="Running"]')`)
 	contains(t, p.text("#table tbody"), "<img src=x")
 	contains(t, p.text("#queues"), "<img src=x")
-	p.do(chromedp.Evaluate(`document.querySelector("#map-table-button").click()`, nil))
+	p.act(`document.querySelector("#map-table-button").click()`)
 	p.await(`document.querySelector("#map-table table")`)
 	contains(t, p.text("#map-table tbody"), "<img src=x")
-	p.do(chromedp.Evaluate(`document.querySelector("#table tbody a").click()`, nil))
+	p.act(`document.querySelector("#table tbody a").click()`)
 	p.await(`document.querySelector("#life pre").textContent.includes("<img src=x") && document.getElementById("life").textContent.includes("BrokersLate\"'><img")`)
 	p.shoot("evil")
-	p.do(chromedp.Evaluate(`document.querySelectorAll("#life details").forEach((more) => { more.open = true; })`, nil))
+	p.act(`document.querySelectorAll("#life details").forEach((more) => { more.open = true; })`)
 	check := `JSON.stringify({evil: window.evil ?? 0, images: document.images.length, scripts: document.scripts.length, links: [...document.querySelectorAll("a")].filter((a) => !a.getAttribute("href").startsWith("#")).length})`
 	if got, want := eval[string](p, check), `{"evil":0,"images":1,"scripts":1,"links":0}`; got != want {
 		t.Errorf("the page has %s, want %s", got, want)

@@ -27,9 +27,9 @@ schedulers:
   - {name: ours, binder: gate}
   - {name: plain}
   - name: gangs
-    control: {featureGates: "GenericWorkload=true,GangScheduling=true", runtimeConfig: scheduling.k8s.io/v1alpha2=true}
+    control: {featureGates: "GenericWorkload=true", runtimeConfig: scheduling.k8s.io/v1beta1=true}
     group: |
-      apiVersion: scheduling.k8s.io/v1alpha2
+      apiVersion: scheduling.k8s.io/v1beta1
       kind: PodGroup
       metadata: {name: $NAME, namespace: default}
       spec: {schedulingPolicy: {gang: {minCount: $SIZE}}}

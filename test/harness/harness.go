@@ -228,9 +228,7 @@ func (c *Cluster) Install(ctx context.Context, checkout string) error {
 		{"apply", "--server-side", "--force-conflicts", "-k", dir},
 		{"wait", "--for=condition=Established", "--timeout=" + Timeout.String(), "crd/miniclusters.flux-framework.org", "crd/miniclusterqueues.flux-framework.org",
 			"crd/miniclusterreservations.flux-framework.org"},
-	}
-	if localcluster.Minor >= "1.36" { // older API servers do not have its policy
-		commands = append(commands, []string{"apply", "--server-side", "--force-conflicts", "-f", filepath.Join(checkout, "config", "admission", "policy.yaml")})
+		{"apply", "--server-side", "--force-conflicts", "-f", filepath.Join(checkout, "config", "admission", "policy.yaml")},
 	}
 	for _, args := range commands {
 		if out, err := c.Kubectl(ctx, args...); err != nil {

@@ -150,7 +150,7 @@ func (d *definition) completeStatus(u *unstructured.Unstructured) error {
 func (d *definition) validate(u *unstructured.Unstructured) field.ErrorList {
 	errs := validation.ValidateCustomResource(nil, u.Object, d.whole)
 	errs = append(errs, d.validateScale(u, false)...)
-	errs = append(errs, objectmeta.Validate(nil, u.Object, d.structural, false)...)
+	errs = append(errs, objectmeta.Validate(context.Background(), nil, u.Object, d.structural, false)...)
 	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, d.structural, u.Object)...)
 	return append(errs, d.follow(errs, u, nil)...)
 }
@@ -225,7 +225,7 @@ func (d *definition) holds(name string, value, before any) bool {
 	path := field.NewPath(name)
 	content, _ := value.(map[string]any)
 	if len(validation.ValidateCustomResource(path, value, d.whole)) > 0 ||
-		len(objectmeta.Validate(path, value, d.structural, false)) > 0 || len(listtype.ValidateListSetsAndMaps(path, d.structural, content)) > 0 {
+		len(objectmeta.Validate(context.Background(), path, value, d.structural, false)) > 0 || len(listtype.ValidateListSetsAndMaps(path, d.structural, content)) > 0 {
 		return false
 	}
 	if d.rules == nil {
@@ -247,7 +247,7 @@ func (d *definition) validateAll(u, old *unstructured.Unstructured, subresource 
 	} else {
 		errs = validation.ValidateCustomResourceUpdate(nil, u.Object, old.Object, d.whole, validation.WithRatcheting(correlated))
 		errs = append(errs, d.validateScale(u, false)...)
-		errs = append(errs, objectmeta.Validate(nil, u.Object, d.structural, false)...)
+		errs = append(errs, objectmeta.Validate(context.Background(), nil, u.Object, d.structural, false)...)
 	}
 	if before := listtype.ValidateListSetsAndMaps(nil, d.structural, old.Object); len(before) == 0 {
 		errs = append(errs, listtype.ValidateListSetsAndMaps(nil, d.structural, u.Object)...)

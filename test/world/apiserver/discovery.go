@@ -18,9 +18,9 @@ import (
 const typeAggregated = typeJSON + ";g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 // Minor is the minor version of Kubernetes after which the server is modelled.
-const Minor = "1.36"
+const Minor = "1.37"
 
-var serverVersion = apiversion.Info{Major: "1", Minor: "36", GitVersion: "v1.36.3", GitTreeState: "clean", Platform: "linux/amd64", Compiler: "gc", GoVersion: "go1.26.0"}
+var serverVersion = apiversion.Info{Major: "1", Minor: "37", GitVersion: "v1.37.2", GitTreeState: "clean", Platform: "linux/amd64", Compiler: "gc", GoVersion: "go1.26.0"}
 
 var allVerbs = []string{"create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"}
 

@@ -62,7 +62,7 @@ func (w *write) mutateOnce(p *policy, a admission.Attributes, object client.Obje
 		return nil, p.err
 	}
 	ctx := p.compiler.CreateContext(context.Background())
-	attributes := &admission.VersionedAttributes{Attributes: a, VersionedKind: w.table.kind(), VersionedObject: object}
+	attributes := &admission.VersionedAttributes{Attributes: a, VersionedKind: w.table.kind(), VersionedObject: admission.NewLazyObject(object)}
 	if p.matcher != nil {
 		switch result := p.matcher.Match(ctx, attributes, param, nil); {
 		case result.Error != nil:
@@ -84,7 +84,7 @@ func (w *write) mutateOnce(p *policy, a admission.Attributes, object client.Obje
 		if err := w.complete(object); err != nil {
 			return nil, err
 		}
-		attributes.VersionedObject = object
+		attributes.VersionedObject.Set(object)
 	}
 	return object, nil
 }
@@ -107,10 +107,10 @@ func (w *write) validateByPolicy(object, old client.Object) error {
 		}
 		attributes := &admission.VersionedAttributes{Attributes: a, VersionedKind: w.table.kind()}
 		if object != nil { // the fields are no client.Object: nil has to stay nil
-			attributes.VersionedObject = object
+			attributes.VersionedObject.Set(object)
 		}
 		if old != nil {
-			attributes.VersionedOldObject = old
+			attributes.VersionedOldObject.Set(old)
 		}
 		for _, param := range params {
 			message, reason, err := w.judge(p, attributes, param)

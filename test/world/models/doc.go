@@ -3,7 +3,7 @@
 
 // Package models is what other programs do in a cluster: the Job controller, kube-scheduler, the kubelets
 // with Flux in their pods, and the lifecycle of nodes. Each model is written from the behaviour of
-// Kubernetes 1.36, whose files its comments name. Contract tests (package contract, test/e2e) compare models with
+// Kubernetes 1.37, whose files its comments name. Contract tests (package contract, test/e2e) compare models with
 // the real programs.
 //
 // A model has no goroutine, and does not sleep. A driver calls Step, which makes at most one write. So the driver
