@@ -90,7 +90,7 @@ func TestBinderAdmission(t *testing.T) {
 	s.awaitPod(mc, 3, "on the new node", func(pod *corev1.Pod) bool { return pod.Spec.NodeName == s.nodes[3] })
 	s.endCommand(mc)
 	s.awaitSuccess(mc)
-	if mc.Status.Admission.Attempt != 2 || s.leadsOf(mc) != 1 {
+	if mc.Status.Admission.Attempt != 1 || s.leadsOf(mc) != 1 {
 		t.Errorf("attempt %d, the command ran %d times", mc.Status.Admission.Attempt, s.leadsOf(mc))
 	}
 }
@@ -192,7 +192,7 @@ func TestBinderAdmissionLosesARace(t *testing.T) {
 	})
 	s.letStart(mc, 0)
 	s.awaitSuccess(mc)
-	if mc.Status.Admission.Attempt != 1 || mc.Status.RequeueState != nil || s.leadsOf(mc) != 1 {
+	if mc.Status.Admission.Attempt != 2 || mc.Status.RequeueState != nil || s.leadsOf(mc) != 1 {
 		t.Errorf("attempt %d, %+v, the command ran %d times", mc.Status.Admission.Attempt, mc.Status.RequeueState, s.leadsOf(mc))
 	}
 	s.awaitDecisions(mc, map[string]int{"Admitted": 2, "Released": 1, "Started": 1, "Succeeded": 1}, "Moved")
