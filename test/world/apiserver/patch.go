@@ -99,9 +99,8 @@ func (w *write) checkPatch(kind types.PatchType, data []byte) error {
 		err.ErrStatus.Details = nil
 		return err
 	}
-	var content any
-	if err := json.Unmarshal(data, &content); err != nil {
-		return apierrors.NewBadRequest("error decoding patch: " + err.Error())
+	if !json.Valid(data) {
+		return apierrors.NewBadRequest("invalid JSON patch")
 	}
 	return nil
 }
