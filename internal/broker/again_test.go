@@ -4,6 +4,7 @@
 package broker
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -362,5 +363,31 @@ func TestRunCheckpoints(t *testing.T) {
 				pods[0].ends(0)
 			})
 		})
+	}
+}
+
+// The lead knows the end and the exit code of its command, however many signals come meanwhile.
+func TestCommandEndsAmongSignals(t *testing.T) {
+	t.Parallel()
+	const commands = 40
+	files, err := Files(fixture.MiniCluster("lmp").Defaulted(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := bash(t, files, fmt.Sprintf(`. "$FLUX_OPERATOR_DIR/common.sh"
+. "$FLUX_OPERATOR_DIR/again.sh"
+look() { :; }
+while ((SECONDS < 120)) && kill -USR1 $$; do read -rt 0.002 -u "$fe_still"; done &
+signals=$!
+for ((i = 0; i < %d; i++)); do
+	{ read -rt 0.02 -u "$fe_still"; exit 5; } &
+	fe_command=$!
+	attend
+	echo "$fe_code"
+done
+kill "$signals"
+`, commands))
+	if want := strings.Repeat("5\n", commands); out != want {
+		t.Errorf("the codes are %q, want 5 each time", out)
 	}
 }

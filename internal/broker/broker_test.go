@@ -327,12 +327,12 @@ func TestSettingsArriveUnchanged(t *testing.T) {
 }
 
 // bash runs a script after the settings, in a directory with the files, and returns its output.
-func bash(t *testing.T, files map[string]string, script string, environment ...string) string {
+func bash(t *testing.T, files map[string]string, script string) string {
 	t.Helper()
 	dir := writeFiles(t, files)
 	cmd := exec.Command("bash", "-s")
 	cmd.Stdin = strings.NewReader(`. "$FLUX_OPERATOR_DIR/settings.sh"` + "\n" + script)
-	cmd.Env = append(append(os.Environ(), "FLUX_OPERATOR_DIR="+dir), environment...)
+	cmd.Env = append(os.Environ(), "FLUX_OPERATOR_DIR="+dir)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v: %s", err, out)

@@ -118,37 +118,32 @@ func installJobSet(ctx context.Context, config *rest.Config) error {
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)
 	}
-	err = c.Create(ctx, definition.DeepCopy())
-	if apierrors.IsAlreadyExists(err) {
-		err = retry.RetryOnConflict(retry.DefaultRetry, func() error { return upgrade(ctx, c, definition) })
-	}
+	isLate := func(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
+	err = retry.OnError(retry.DefaultRetry, isLate, func() error { return install(ctx, c, definition) })
 	if err != nil {
 		return fmt.Errorf("installing the JobSet API: %w", err)
 	}
-	served := func(ctx context.Context) (bool, error) {
-		if err := c.Get(ctx, client.ObjectKeyFromObject(definition), definition); err != nil {
-			return false, err
-		}
-		for _, condition := range definition.Status.Conditions {
-			if condition.Type == apiextensionsv1.Established && condition.Status == apiextensionsv1.ConditionTrue {
-				return isFound(c)
-			}
-		}
-		return false, nil
-	}
+	served := func(context.Context) (bool, error) { return isFound(c) }
 	if err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, installTimeout, true, served); err != nil {
 		return fmt.Errorf("waiting for the JobSet API: %w", err)
 	}
 	return nil
 }
 
-// upgrade writes a definition over the one of its name, unless others have written that.
-func upgrade(ctx context.Context, c client.Client, definition *apiextensionsv1.CustomResourceDefinition) error {
+// install writes a definition, unless others have written the one of its name, or it is the same: to check a definition
+// takes the API server much time.
+func install(ctx context.Context, c client.Client, definition *apiextensionsv1.CustomResourceDefinition) error {
 	there := &apiextensionsv1.CustomResourceDefinition{}
-	if err := c.Get(ctx, client.ObjectKeyFromObject(definition), there); err != nil || isOfOthers(there) {
+	err := c.Get(ctx, client.ObjectKeyFromObject(definition), there)
+	if apierrors.IsNotFound(err) {
+		return c.Create(ctx, definition.DeepCopy())
+	}
+	wanted := definition.DeepCopy()
+	apiextensionsv1.SetObjectDefaults_CustomResourceDefinition(wanted)
+	if err != nil || isOfOthers(there) || equality.Semantic.DeepEqual(there.Spec, wanted.Spec) {
 		return err
 	}
-	there.Spec = definition.Spec
+	there.Spec = wanted.Spec
 	return c.Update(ctx, there)
 }
 
@@ -159,8 +154,8 @@ func isOfOthers(object client.Object) bool {
 	})
 }
 
-// isFound reports whether discovery lists the JobSet API, which may be later than its definition is
-// established. The manager's cache needs it.
+// isFound reports whether discovery lists the JobSet API, which the manager's cache needs. Discovery lists what is
+// established, a moment later.
 func isFound(c client.Client) (bool, error) {
 	_, err := c.RESTMapper().RESTMapping(jobsetapi.GroupVersion.WithKind("JobSet").GroupKind(), jobsetapi.GroupVersion.Version)
 	if meta.IsNoMatchError(err) {

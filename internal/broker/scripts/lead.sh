@@ -39,7 +39,6 @@ target() {
 fe_hung_up=false fe_woken=false fe_signalled=false fe_command=''
 fe_began=${FE_READY%/*}/began
 trap 'fe_hung_up=true fe_signalled=true; [[ -z $fe_command ]] || kill -HUP -- "-$fe_command" 2>/dev/null' HUP
-trap 'fe_woken=true fe_signalled=true' USR1
 
 # The controller lowers the quorum when the quorum timeout is over. If it has not done so some
 # seconds later, it is away, and this script decides alone.
@@ -131,7 +130,7 @@ begin() {
   {
     trap : HUP TERM # this shell waits for the command, which gets these signals, too
     fe_timed fluxsubmit eval "$fe_submission"
-  } &
+  } {fe_still}<&- &
   fe_command=$!
   set +m
   fe_next=$((SECONDS + FE_CHECKPOINT_INTERVAL))
@@ -162,23 +161,6 @@ submit_command() {
     fe_submission+=" --quiet --watch"
   fi
   echo "$fe_submission"
-}
-
-# attend waits until the command has ended, and sets fe_code. Meanwhile it does what the command needs.
-attend() {
-  while true; do
-    if [[ $fe_woken == true ]]; then
-      fe_woken=false
-      look
-    fi
-    wait "$fe_command" || true
-    runs || break
-  done
-  fe_signalled=true
-  while [[ $fe_signalled == true ]]; do # a signal ends wait early
-    fe_signalled=false fe_code=0
-    wait "$fe_command" 2>/dev/null || fe_code=$?
-  done
 }
 
 if [[ $FE_MODE == interactive ]]; then
