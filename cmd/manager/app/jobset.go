@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -107,26 +108,35 @@ func jobSetOf(job client.Object) *reconcile.Request {
 	return &reconcile.Request{NamespacedName: types.NamespacedName{Namespace: job.GetNamespace(), Name: owner.Name}}
 }
 
+// jobSetDefinition is the definition of the JobSet API that this version of the manager installs, with the defaults that
+// the API server gives it.
+var jobSetDefinition = sync.OnceValues(func() (*apiextensionsv1.CustomResourceDefinition, error) {
+	definition := &apiextensionsv1.CustomResourceDefinition{}
+	if err := yaml.Unmarshal(crd.JobSet, definition); err != nil {
+		return nil, fmt.Errorf("reading JobSet's definition: %w", err)
+	}
+	scheme().Default(definition)
+	return definition, nil
+})
+
 // installJobSet installs the JobSet API if it is missing, upgrades one that a manager installed and nobody has changed
 // since, and waits until it is served.
 func installJobSet(ctx context.Context, config *rest.Config) error {
-	definition := &apiextensionsv1.CustomResourceDefinition{}
-	if err := yaml.Unmarshal(crd.JobSet, definition); err != nil {
-		return fmt.Errorf("reading JobSet's definition: %w", err)
+	wanted, err := jobSetDefinition()
+	if err != nil {
+		return err
 	}
-	c, err := client.New(config, client.Options{Scheme: newScheme()})
+	c, err := client.New(config, client.Options{Scheme: scheme()})
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)
 	}
-	err = c.Create(ctx, definition.DeepCopy())
-	if apierrors.IsAlreadyExists(err) {
-		err = retry.RetryOnConflict(retry.DefaultRetry, func() error { return upgrade(ctx, c, definition) })
-	}
-	if err != nil {
+	changed := func(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
+	if err := retry.OnError(retry.DefaultRetry, changed, func() error { return install(ctx, c, wanted) }); err != nil {
 		return fmt.Errorf("installing the JobSet API: %w", err)
 	}
 	served := func(ctx context.Context) (bool, error) {
-		if err := c.Get(ctx, client.ObjectKeyFromObject(definition), definition); err != nil {
+		definition := &apiextensionsv1.CustomResourceDefinition{}
+		if err := c.Get(ctx, client.ObjectKeyFromObject(wanted), definition); err != nil {
 			return false, err
 		}
 		for _, condition := range definition.Status.Conditions {
@@ -142,13 +152,16 @@ func installJobSet(ctx context.Context, config *rest.Config) error {
 	return nil
 }
 
-// upgrade writes a definition over the one of its name, unless others have written that.
-func upgrade(ctx context.Context, c client.Client, definition *apiextensionsv1.CustomResourceDefinition) error {
+// install creates a definition, or writes it over another version of its name, unless others have written that.
+func install(ctx context.Context, c client.Client, wanted *apiextensionsv1.CustomResourceDefinition) error {
 	there := &apiextensionsv1.CustomResourceDefinition{}
-	if err := c.Get(ctx, client.ObjectKeyFromObject(definition), there); err != nil || isOfOthers(there) {
+	switch err := c.Get(ctx, client.ObjectKeyFromObject(wanted), there); {
+	case apierrors.IsNotFound(err):
+		return c.Create(ctx, wanted.DeepCopy())
+	case err != nil, isOfOthers(there), equality.Semantic.DeepEqual(there.Spec, wanted.Spec):
 		return err
 	}
-	there.Spec = definition.Spec
+	there.Spec = wanted.Spec
 	return c.Update(ctx, there)
 }
 

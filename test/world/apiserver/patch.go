@@ -99,6 +99,9 @@ func (w *write) checkPatch(kind types.PatchType, data []byte) error {
 		err.ErrStatus.Details = nil
 		return err
 	}
+	if json.Valid(data) {
+		return nil
+	}
 	var content any
 	if err := json.Unmarshal(data, &content); err != nil {
 		return apierrors.NewBadRequest("error decoding patch: " + err.Error())
