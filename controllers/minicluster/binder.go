@@ -135,10 +135,6 @@ const (
 	boundFor = time.Minute
 	// gatedFor is how long the answer holds that it does not.
 	gatedFor = shapeInterval
-	// boundLate is how long after the end of an admission the API server may still bind pods of it:
-	// until the Job controller has seen that their Job is deleted. A kubelet refuses pods that come even
-	// later.
-	boundLate = 10 * time.Second
 )
 
 // binding is an answer of the API server: whether it binds pods when it creates them.
@@ -171,13 +167,9 @@ func (r *Reconciler) mayBindAtAdmission(seen *observed, pod *corev1.Pod) bool {
 	return r.Binder == BinderAuto && binds && canBindAtAdmission(seen, pod)
 }
 
-// BoundLate is how long after the end of an admission its pods may still be bound; 0 if the API server
-// binds no pods.
-func (r *Reconciler) BoundLate() time.Duration {
-	if r.Binder == BinderAuto && (r.answers.hasBound.Load() || !r.answers.leavesGates.Load()) {
-		return boundLate
-	}
-	return 0
+// MayBind reports whether the API server may bind pods when they are created.
+func (r *Reconciler) MayBind() bool {
+	return r.Binder == BinderAuto && (r.answers.hasBound.Load() || !r.answers.leavesGates.Load())
 }
 
 // canBindAtAdmission reports whether the pods of a gang can be bound when they are created. Quota of

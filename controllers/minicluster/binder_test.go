@@ -390,25 +390,25 @@ func TestBindsAtAdmissionOnceAsked(t *testing.T) {
 	}).Build()
 	r, shared, other := &Reconciler{Client: c, Binder: BinderAuto}, &check{binding: &atomic.Pointer[binding]{}}, &check{binding: &atomic.Pointer[binding]{}}
 	for _, step := range []struct {
-		after time.Duration
-		node  string
-		check *check
-		binds bool
-		asked int
-		late  time.Duration
+		after   time.Duration
+		node    string
+		check   *check
+		binds   bool
+		asked   int
+		mayBind bool
 	}{
-		{0, "node-2", shared, false, 1, 0},
-		{gatedFor - 1, "node-1", shared, false, 1, 0},
-		{gatedFor, "node-1", shared, true, 2, boundLate},
-		{gatedFor + boundFor - 1, "node-1", shared, true, 2, boundLate},
-		{gatedFor + boundFor, "node-1", shared, true, 3, boundLate},
-		{gatedFor + boundFor, "node-2", other, false, 4, boundLate}, // the others may still be bound
-		{gatedFor + boundFor, "node-1", nil, true, 5, boundLate},
+		{0, "node-2", shared, false, 1, false},
+		{gatedFor - 1, "node-1", shared, false, 1, false},
+		{gatedFor, "node-1", shared, true, 2, true},
+		{gatedFor + boundFor - 1, "node-1", shared, true, 2, true},
+		{gatedFor + boundFor, "node-1", shared, true, 3, true},
+		{gatedFor + boundFor, "node-2", other, false, 4, true}, // the others may still be bound
+		{gatedFor + boundFor, "node-1", nil, true, 5, true},
 	} {
 		seen := &observed{now: fixture.Noon.Add(step.after), check: step.check}
 		binds, err := r.bindsAtAdmission(t.Context(), seen, &corev1.Pod{}, step.node)
-		if err != nil || binds != step.binds || asked != step.asked || r.BoundLate() != step.late {
-			t.Errorf("%+v: binds: %v, asked %d times, late for %s, error %v", step, binds, asked, r.BoundLate(), err)
+		if err != nil || binds != step.binds || asked != step.asked || r.MayBind() != step.mayBind {
+			t.Errorf("%+v: binds: %v, asked %d times, may bind: %v, error %v", step, binds, asked, r.MayBind(), err)
 		}
 	}
 }
@@ -418,19 +418,19 @@ func TestBindsAtAdmissionOnceAsked(t *testing.T) {
 func TestMadeAheadUntilAsked(t *testing.T) {
 	yes, no := &binding{binds: true}, &binding{}
 	for name, tc := range map[string]struct {
-		binder Binder
-		any    *binding // the last answer about any pods
-		such   *binding
-		want   elastic.Ahead
-		late   time.Duration
+		binder  Binder
+		any     *binding // the last answer about any pods
+		such    *binding
+		want    elastic.Ahead
+		mayBind bool
 	}{
-		"not asked":             {BinderAuto, nil, nil, elastic.AheadUnwanted, boundLate},
-		"no":                    {BinderAuto, no, nil, elastic.AheadNothing, 0},
-		"yes":                   {BinderAuto, yes, nil, elastic.AheadUnwanted, boundLate},
-		"no to such pods":       {BinderAuto, yes, no, elastic.AheadNothing, boundLate},
-		"yes to such pods":      {BinderAuto, no, yes, elastic.AheadUnwanted, 0},
-		"gate":                  {BinderGate, nil, nil, elastic.AheadNothing, 0},
-		"direct, yes by others": {BinderDirect, yes, yes, elastic.AheadNothing, 0},
+		"not asked":             {BinderAuto, nil, nil, elastic.AheadUnwanted, true},
+		"no":                    {BinderAuto, no, nil, elastic.AheadNothing, false},
+		"yes":                   {BinderAuto, yes, nil, elastic.AheadUnwanted, true},
+		"no to such pods":       {BinderAuto, yes, no, elastic.AheadNothing, true},
+		"yes to such pods":      {BinderAuto, no, yes, elastic.AheadUnwanted, false},
+		"gate":                  {BinderGate, nil, nil, elastic.AheadNothing, false},
+		"direct, yes by others": {BinderDirect, yes, yes, elastic.AheadNothing, false},
 	} {
 		r, seen := &Reconciler{Binder: tc.binder}, &observed{
 			now: fixture.Noon, observation: &life.Observation{Workload: life.Absent}, check: &check{binding: &atomic.Pointer[binding]{}},
@@ -444,8 +444,8 @@ func TestMadeAheadUntilAsked(t *testing.T) {
 		if tc.any != nil {
 			r.answers.add(tc.any.binds)
 		}
-		if got := r.madeAhead(seen); got != tc.want || r.BoundLate() != tc.late {
-			t.Errorf("%s: got %v and %s, want %v and %s", name, got, r.BoundLate(), tc.want, tc.late)
+		if got := r.madeAhead(seen); got != tc.want || r.MayBind() != tc.mayBind {
+			t.Errorf("%s: got %v and %v, want %v and %v", name, got, r.MayBind(), tc.want, tc.mayBind)
 		}
 	}
 }

@@ -49,10 +49,9 @@ func (r *Reconciler) report(ctx context.Context, seen *observed, plan life.Plan)
 	if seen.now.Before(next) && onlyCounts(&seen.stored.Status, &desired) {
 		return requeueAt(elastic.Earliest(lookAgain, next), seen.now), nil
 	}
-	updated := seen.stored.DeepCopy()
-	updated.Status = desired
+	updated := withStatus(seen.stored, desired)
 	// The resource version makes sure that no decision is based on an outdated status.
-	patch := client.MergeFromWithOptions(seen.stored, client.MergeFromWithOptimisticLock{})
+	patch := client.MergeFromWithOptions(withStatus(seen.stored, seen.stored.Status), client.MergeFromWithOptimisticLock{})
 	if err := r.Client.Status().Patch(ctx, updated, patch); err != nil {
 		return ctrl.Result{}, fmt.Errorf("writing the status of MiniCluster %q: %w", seen.stored.Name, err)
 	}
@@ -73,6 +72,12 @@ func (r *Reconciler) report(ctx context.Context, seen *observed, plan life.Plan)
 	r.announce(updated, seen.memory)
 	ctrl.LoggerFrom(ctx).V(1).Info("Wrote the status", "step", life.Name(plan.Step), "state", plan.State, "reason", plan.Message)
 	return requeueAt(lookAgain, seen.now), nil
+}
+
+// withStatus is a MiniCluster without its spec, whose status alone is written: the comparison that makes the patch need not
+// read the spec. The answer has all fields.
+func withStatus(mc *v1alpha2.MiniCluster, status v1alpha2.MiniClusterStatus) *v1alpha2.MiniCluster {
+	return &v1alpha2.MiniCluster{TypeMeta: mc.TypeMeta, ObjectMeta: *mc.ObjectMeta.DeepCopy(), Status: status}
 }
 
 // statusInput is the input for the status.

@@ -43,6 +43,7 @@ type known struct {
 
 // learn updates the known MiniClusters and the ledger to what the cache shows.
 func (s *Scheduler) learn(ctx context.Context, seen *clusterState, now time.Time) {
+	s.ledger.Expect(s.MayBind != nil && s.MayBind())
 	seen.known = make([]*known, len(seen.miniClusters))
 	for i, mc := range seen.miniClusters {
 		k := s.known[mc.UID]
@@ -52,13 +53,13 @@ func (s *Scheduler) learn(ctx context.Context, seen *clusterState, now time.Time
 			}
 			k = s.translate(ctx, mc)
 			s.known[mc.UID] = k
-			s.confirm(k, now)
+			s.ledger.Confirm(mc.UID, k.promise)
 			s.ledger.SetMiniCluster(k.miniCluster)
 		}
 		k.entry, seen.known[i] = nil, k
 	}
 	if s.strangers || len(s.known) > len(seen.known) {
-		s.forgetGone(seen, now)
+		s.forgetGone(seen)
 	}
 	s.ledger.Lapse(now)
 	for uid, k := range s.promised() {
@@ -70,7 +71,7 @@ func (s *Scheduler) learn(ctx context.Context, seen *clusterState, now time.Time
 }
 
 // forgetGone forgets the MiniClusters that the cache does not show, unless their pods hold nodes.
-func (s *Scheduler) forgetGone(seen *clusterState, now time.Time) {
+func (s *Scheduler) forgetGone(seen *clusterState) {
 	there := make(map[types.UID]bool, len(seen.miniClusters))
 	for _, mc := range seen.miniClusters {
 		there[mc.UID] = true
@@ -81,7 +82,7 @@ func (s *Scheduler) forgetGone(seen *clusterState, now time.Time) {
 		}
 		delete(s.repairs, uid)
 		k.promise, k.outdated = nil, true
-		s.confirm(k, now)
+		s.ledger.Confirm(uid, nil)
 		s.ledger.Forget(uid)
 		if len(s.ledger.Holds(uid)) == 0 { // its pods may still exist
 			s.ledger.DeleteMiniCluster(uid)
@@ -100,16 +101,6 @@ func (s *Scheduler) outdate(uid types.UID) {
 	} else {
 		s.strangers = true
 	}
-}
-
-// confirm tells the ledger what a MiniCluster holds now. If its admission ended before all pods were made,
-// these may still be made and bound.
-func (s *Scheduler) confirm(k *known, now time.Time) {
-	if k.promise == nil && s.Linger != nil {
-		s.ledger.Linger(k.miniCluster.UID, now.Add(s.Linger()))
-		return
-	}
-	s.ledger.Confirm(k.miniCluster.UID, k.promise)
 }
 
 // translate reads a MiniCluster. If its admission cannot be read, it holds what its pods hold,

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -24,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
+	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/controllers/metrics"
@@ -62,9 +64,8 @@ type Scheduler struct {
 	StartingPods int
 	// Autoscaler is asked for nodes that do not exist; nil if there is none.
 	Autoscaler Autoscaler
-	// Linger is how long the nodes of an admission that ended count as taken for pods that were not
-	// seen; nil if no pod comes then. It is for pods that the API server binds when they are made.
-	Linger func() time.Duration
+	// MayBind reports whether the API server may bind pods when they are created; nil: it may not.
+	MayBind func() bool
 
 	topology []state.TopologyLevel
 	mutex    sync.Mutex
@@ -159,12 +160,15 @@ func (s *Scheduler) ask() {
 
 // +kubebuilder:rbac:groups=flux-framework.org,resources=miniclusterqueues,verbs=get;list;watch
 // +kubebuilder:rbac:groups="",resources=namespaces;resourcequotas,verbs=get;list;watch
+// +kubebuilder:rbac:groups=batch,resources=jobs,verbs=list;watch
 
 // SetupWithManager registers the scheduler and its watches.
 func (s *Scheduler) SetupWithManager(mgr ctrl.Manager) error {
 	metrics.Observe(s.measure)
 	nodes := follow(s, s.setNode, s.deleteNode)
 	pods := follow(s, s.ledger.SetPod, s.ledger.Gone)
+	jobs := follow(s, func(job *batchv1.Job) { s.ledger.SetMaker(state.MakerOfJob(job)) }, func(job *batchv1.Job) { s.ledger.DeleteMaker(job.UID) })
+	sets := follow(s, func(set *jobsetapi.JobSet) { s.ledger.SetMaker(state.MakerOfJobSet(set)) }, func(set *jobsetapi.JobSet) { s.ledger.DeleteMaker(set.UID) })
 	foreign, err := newForeignPods(s, mgr)
 	if err != nil {
 		return err
@@ -173,6 +177,8 @@ func (s *Scheduler) SetupWithManager(mgr ctrl.Manager) error {
 		Named("scheduler").
 		Watches(&corev1.Node{}, nodes).
 		Watches(&corev1.Pod{}, pods). // of MiniClusters: the cache has no others
+		Watches(&batchv1.Job{}, jobs).
+		Watches(&jobsetapi.JobSet{}, sets).
 		WatchesRawSource(foreign).
 		Watches(&v1alpha2.MiniCluster{}, s.miniClusters()).
 		Watches(&v1alpha2.MiniClusterQueue{}, s.run(), builder.WithPredicates(predicate.GenerationChangedPredicate{})).

@@ -19,6 +19,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
 	"github.com/flux-elastic/flux-elastic/internal/ledger"
+	"github.com/flux-elastic/flux-elastic/internal/state"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
 )
@@ -308,47 +309,50 @@ func TestSchedulerWakes(t *testing.T) {
 	}
 }
 
-// A MiniCluster is deleted, is suspended or fails before its pods were made: nobody gets its nodes until
-// no pod can come any more. One whose pods were seen gives its nodes back at once.
-func TestSchedulerLingers(t *testing.T) {
+// A MiniCluster is deleted, is suspended or fails before its pods were made: nobody gets its nodes until the Job is gone that
+// may still make them, if the API server would bind them. One whose pods were seen gives its nodes back at once.
+func TestSchedulerExpectsPods(t *testing.T) {
 	gone := func(q *toy) { q.seen.miniClusters = nil }
+	finished := func(q *toy) {
+		q.show(fixture.MiniCluster("first").Size(2).Condition(v1alpha2.ConditionFinished, metav1.ConditionTrue, v1alpha2.ReasonSucceeded))
+	}
+	lead := &state.Maker{
+		UID: "uid-job-first-0-0", MiniCluster: "uid-first", Namespace: fixture.Namespace, Name: "first",
+		Pods: []elastic.Pod{{Rank: 0, Node: "a"}}, Requests: state.Requests(wholeNode),
+	}
 	for name, tc := range map[string]struct {
-		linger time.Duration
-		end    func(q *toy)
-		waits  bool
+		mayBind bool
+		end     func(q *toy)
+		waits   bool
 	}{
-		"deleted": {time.Minute, gone, true},
-		"suspended": {time.Minute, func(q *toy) {
+		"deleted": {true, gone, true},
+		"suspended": {true, func(q *toy) {
 			q.show(fixture.MiniCluster("first").Size(2).Spec(func(s *v1alpha2.MiniClusterSpec) { s.Suspend = true }))
 		}, true},
-		"finished": {time.Minute, func(q *toy) {
-			q.show(fixture.MiniCluster("first").Size(2).Condition(v1alpha2.ConditionFinished, metav1.ConditionTrue, v1alpha2.ReasonSucceeded))
-		}, true},
-		"finished, and its pods were there": {time.Minute, func(q *toy) {
-			for rank, node := range []string{"a", "b"} {
-				pod := fixture.BrokerPod("first", rank).CPU("8").On(node).Obj()
-				q.ledger.SetPod(pod)
-				pod.Status.Phase = corev1.PodSucceeded
-				q.ledger.SetPod(pod)
-			}
-			q.show(fixture.MiniCluster("first").Size(2).Condition(v1alpha2.ConditionFinished, metav1.ConditionTrue, v1alpha2.ReasonSucceeded))
+		"finished": {true, finished, true},
+		"finished, and its pod was there": {true, func(q *toy) {
+			pod := fixture.BrokerPod("first", 0).CPU("8").On("a").Obj()
+			pod.OwnerReferences[0].UID = lead.UID
+			q.ledger.SetPod(pod)
+			pod.Status.Phase = corev1.PodSucceeded
+			q.ledger.SetPod(pod)
+			finished(q)
 		}, false},
-		"with pods that wait": {0, gone, false},
+		"with pods that wait": {false, gone, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			q := newQueue(t, "a", "b")
-			q.Linger = func() time.Duration { return tc.linger }
+			q.MayBind = func() bool { return tc.mayBind }
 			q.seen.miniClusters = append(q.seen.miniClusters, fixture.MiniCluster("first").Size(2).Admitted(1, 2, "a,b").Obj())
+			q.ledger.SetMaker(lead)
 			q.cycle()
 			tc.end(q)
 			q.offer(second)
 			q.cycle()
 			if tc.waits {
 				q.expect(second, elastic.NoRoom)
-				if at := q.now.Add(tc.linger); !q.lookAgain.Equal(at) {
-					t.Errorf("the next look is at %s, want %s", q.lookAgain, at)
-				}
-				q.now = q.now.Add(tc.linger)
+				q.ledger.DeleteMaker(lead.UID)
+				q.changed = true
 				q.cycle()
 			}
 			q.expect(second, elastic.Admitted, "a", "b")

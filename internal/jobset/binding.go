@@ -132,6 +132,22 @@ func nodeList(nodes []string) string {
 // noNode stands for no node in a list: no name has this character.
 const noNode = "*"
 
+// ListedNodes are the nodes of a value of NodesAnnotation, by index; "" for no node. A value that cannot be read has none,
+// as for the policy of config/admission.
+func ListedNodes(text string) []string {
+	parts := strings.Split(text, "/")
+	if len(parts) != 3 {
+		return nil
+	}
+	nodes := strings.Split(parts[2], ",")
+	for i, middle := range nodes {
+		if nodes[i] = ""; middle != noNode {
+			nodes[i] = parts[0] + middle + parts[1]
+		}
+	}
+	return nodes
+}
+
 // FirstPod returns the first pod that the Job of the lead will make. It is for a dry run: would the
 // API server bind the pod?
 func FirstPod(mc *v1alpha2.MiniCluster, set *jobsetapi.JobSet) *corev1.Pod {

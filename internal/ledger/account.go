@@ -28,10 +28,7 @@ type account struct {
 	assumed *state.Promise
 	order   elastic.Order
 	ordered time.Time
-	// lingering is what it holds until lingers although it was given up; nil if nothing.
-	lingering *state.Promise
-	lingers   time.Time
-	// promise is written, assumed, order and lingering together; nil if nothing.
+	// promise is written, assumed and order together; nil if nothing.
 	promise *state.Promise
 	pods    map[types.UID]*Pod
 	// came are the ranks whose pods were seen since the admission.
@@ -60,30 +57,8 @@ func (l *Ledger) Confirm(uid types.UID, written *state.Promise) {
 	})
 }
 
-// Linger takes over that a MiniCluster needs its nodes no longer, as Confirm does. But the nodes of
-// ranks whose pods were not seen yet stay taken until a time: the pods may still be made, and be bound
-// there.
-func (l *Ledger) Linger(uid types.UID, until time.Time) {
-	l.change(uid, func(a *account) {
-		if a.written == nil {
-			return
-		}
-		left := *a.written
-		left.Nodes, left.End = slices.Clone(left.Nodes), time.Time{}
-		for rank := range left.Nodes {
-			if a.came[rank] {
-				left.Nodes[rank] = ""
-			}
-		}
-		a.written, a.order = nil, nil
-		if len(left.Ranks()) > 0 {
-			a.lingering, a.lingers = &left, until
-		}
-	})
-}
-
 // Unmade is how many ranks of a MiniCluster have a node, and no pod was seen since the admission. None has if that is so
-// for all. Ranks that only linger do not count.
+// for all.
 func (l *Ledger) Unmade(uid types.UID) (unmade int, none bool) {
 	a := l.accounts[uid]
 	if a == nil || a.written == nil && a.assumed == nil {
@@ -131,8 +106,8 @@ func (l *Ledger) OrderOf(uid types.UID) (elastic.Order, time.Time) {
 	return nil, time.Time{}
 }
 
-// Lapse drops the orders that were not carried out in time, and the nodes that were lingered on for
-// long enough. It returns when the next of these will be dropped; zero if there is none.
+// Lapse drops the orders that were not carried out in time. It returns when the next of these will be dropped; zero if
+// there is none.
 func (l *Ledger) Lapse(now time.Time) (next time.Time) {
 	for uid, a := range l.accounts {
 		if a.order != nil {
@@ -141,13 +116,6 @@ func (l *Ledger) Lapse(now time.Time) (next time.Time) {
 				l.change(uid, func(a *account) { a.order = nil })
 			} else {
 				next = elastic.Earliest(next, lapses)
-			}
-		}
-		if a.lingering != nil {
-			if now.Before(a.lingers) {
-				next = elastic.Earliest(next, a.lingers)
-			} else {
-				l.change(uid, func(a *account) { a.lingering = nil })
 			}
 		}
 	}
@@ -247,11 +215,11 @@ func (l *Ledger) close(uid types.UID, a *account) {
 	}
 }
 
-// total is written, assumed, order and lingering together.
+// total is written, assumed and order together.
 func (a *account) total() *state.Promise {
 	switch pods := podsOf(a.order); {
 	case a.written == nil && a.assumed == nil:
-		return a.lingering
+		return nil
 	case a.written == nil:
 		return a.assumed
 	case len(pods) > 0:

@@ -87,60 +87,12 @@ func TestUnmade(t *testing.T) {
 	expect("a bound one", 1, 2)
 	l.SetPod(fixture.BrokerPod("x", 3).CPU("8").Obj())
 	expect("one for growth", 1, 2)
-	l.Linger("uid-x", fixture.Noon)
+	l.Confirm("uid-x", nil)
 	expect("given up", 0, 2)
-	l.Lapse(fixture.Noon)
 	l.Assume("uid-x", onNodes("a"))
 	expect("again", 1, 2)
 	if _, none := l.Unmade("uid-x"); !none {
 		t.Error("one has come")
-	}
-}
-
-// The nodes of ranks whose pods may still come stay taken for a while; those of the others go with
-// their pods.
-func TestLinger(t *testing.T) {
-	l := clusterOf(fixture.Nodes("a", "b", "c", "d"), nil, nil)
-	fits := func(what string, want int) {
-		t.Helper()
-		if got := graphOf(t, l).Fits(fluxion.Gang{Pods: fluxion.Shape{Requests: fluxion.Resources{"cpu": 8000}}}); got != want {
-			t.Errorf("%s: there is room for %d, want %d", what, got, want)
-		}
-	}
-	until := fixture.Noon.Add(time.Second)
-	l.Linger("uid-x", until)
-	fits("nothing was held", 4)
-	l.Confirm("uid-x", onNodes("a", "b", "c"))
-	first := fixture.BrokerPod("x", 0).CPU("8").On("a").Obj()
-	second := fixture.BrokerPod("x", 1).CPU("8").On("b").Obj()
-	l.SetPod(first)
-	l.Linger("uid-x", until)
-	fits("the second and third have no pods yet", 1)
-	l.SetPod(second)
-	fits("the second has one now", 1)
-	l.DeletePod(first.UID)
-	fits("the first is gone", 2)
-	if next := l.Lapse(fixture.Noon); !next.Equal(until) {
-		t.Errorf("it lapses at %s, want %s", next, until)
-	}
-	fits("early", 2)
-	if next := l.Lapse(until); !next.IsZero() {
-		t.Errorf("something lapses at %s", next)
-	}
-	fits("the third had no pod", 3)
-	l.DeletePod(second.UID)
-	fits("all are gone", 4)
-	l.Assume("uid-x", onNodes("a", "b"))
-	l.SetPod(first)
-	l.Assume("uid-x", nil)
-	l.DeletePod(first.UID)
-	l.Assume("uid-x", onNodes("a", "b"))
-	l.Confirm("uid-x", onNodes("a", "b"))
-	l.Linger("uid-x", until)
-	fits("no pod of the second admission was seen", 2)
-	l.Lapse(until)
-	if len(l.accounts) > 0 {
-		t.Error("an account is left in which there is nothing")
 	}
 }
 

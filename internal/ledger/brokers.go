@@ -42,6 +42,11 @@ func (l *Ledger) judge(uid types.UID) {
 	for _, made := range l.claims[uid] {
 		l.set(made)
 	}
+	for _, m := range l.makers {
+		if m.MiniCluster == uid {
+			l.expect(m)
+		}
+	}
 }
 
 // claim notes a pod that says that it belongs to a MiniCluster, as long as it may hold something.
@@ -88,6 +93,7 @@ func (l *Ledger) ownerOf(made *corev1.Pod) (owner types.UID, rank int, ok bool) 
 
 // set records the state of a pod with the labels of a MiniCluster.
 func (l *Ledger) set(made *corev1.Pod) {
+	l.arrive(made)
 	owner, rank, ours := l.ownerOf(made)
 	if !ours {
 		l.Set(made.UID, PodOf(made, false))

@@ -6,7 +6,6 @@ package ledger
 import (
 	"fmt"
 	"runtime"
-	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -72,17 +71,6 @@ func TestOnlyBrokersCountAsBrokers(t *testing.T) {
 				t.Error("something is left of a pod that is gone")
 			}
 		})
-	}
-}
-
-// A forged pod is no sign that the pod of a rank was made.
-func TestForgedPodsHaveNotCome(t *testing.T) {
-	c := clusterOf(fixture.Nodes("a"), nil, nil)
-	c.Confirm("uid-lmp", onNodes("a"))
-	c.SetPod(fixture.BrokerPod("lmp", 0).In("elsewhere").Obj())
-	c.Linger("uid-lmp", fixture.Noon)
-	if held := c.Holds("uid-lmp"); !slices.Equal(held, []int{0}) {
-		t.Errorf("it holds %v", held)
 	}
 }
 

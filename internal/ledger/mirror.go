@@ -43,6 +43,11 @@ type Ledger struct {
 	claims       map[types.UID]map[types.UID]*corev1.Pod
 	claimed      map[types.UID]types.UID
 	accounts     map[types.UID]*account
+	// makers are the Jobs and JobSets, and early the ranks of pods whose Jobs were not seen yet, by Job.
+	// expects is whether the pods count that these Jobs are still to make.
+	makers  map[types.UID]*maker
+	early   map[types.NamespacedName]map[int]bool
+	expects bool
 	// daemons are what DaemonSet and static pods take of each node.
 	daemons map[string]map[types.UID]*Pod
 	// graph is nil if it has to be built again.
@@ -107,7 +112,8 @@ func New(levels []state.TopologyLevel, matcher Matcher) *Ledger {
 		Nodes: labels.Everything(), levels: slices.Clone(levels), matcher: matcher, nodes: map[string]*node{}, pods: map[types.UID]*Pod{},
 		accounts: map[types.UID]*account{}, daemons: map[string]map[types.UID]*Pod{},
 		requests: map[string]fluxion.Resources{}, foreignOn: map[string]queue.Resources{},
-		away:         map[string]*away{},
+		away:   map[string]*away{},
+		makers: map[types.UID]*maker{}, early: map[types.NamespacedName]map[int]bool{},
 		miniClusters: map[types.UID]miniCluster{}, claims: map[types.UID]map[types.UID]*corev1.Pod{}, claimed: map[types.UID]types.UID{},
 	}
 }
@@ -272,6 +278,7 @@ func textOf(text []byte, requests fluxion.Resources) []byte {
 func (l *Ledger) Gone(made *corev1.Pod) {
 	if !isForeign(made) {
 		l.unclaim(made.UID)
+		l.leave(made)
 	}
 	if p := l.pods[made.UID]; p != nil && p.foreign == isForeign(made) {
 		l.drop(made.UID)

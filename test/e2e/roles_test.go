@@ -69,6 +69,7 @@ var rights = map[string]string{
 	"list storageclasses.storage.k8s.io":     coreRole,
 	"create jobsets.jobset.x-k8s.io":         coreRole,
 	"deletecollection jobs.batch":            coreRole,
+	"list jobs.batch":                        coreRole,
 	"update endpointslices.discovery.k8s.io": coreRole,
 	"create events.events.k8s.io":            coreRole,
 	"list leases.coordination.k8s.io 14dde902.flux-framework.org":                           coreRole,

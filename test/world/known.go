@@ -26,12 +26,6 @@ var known = []defect{
 		what:    "the manager makes another one while pods of the first still end, here on a node that is cut off: a rank has two pods",
 		seed:    6016, size: 4,
 	},
-	{
-		leftOut: "pods of ranks that have given their nodes back count as if they were not there",
-		what: "a gang that is drained before its pods were made gives nodes back, and the API server binds the pods to these nodes all the same: " +
-			"two MiniClusters are on a node that has room for one",
-		seed: 5022, size: 4,
-	},
 }
 
 // leavesOut reports whether the removal of objects of a kind is left out.

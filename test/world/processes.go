@@ -11,8 +11,6 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/simulator"
-	"github.com/flux-elastic/flux-elastic/internal/protocol"
-	"github.com/flux-elastic/flux-elastic/pkg/fluxion/idset"
 	"github.com/flux-elastic/flux-elastic/test/world/models"
 )
 
@@ -153,19 +151,6 @@ func (c *checks) isUnknown(uid types.UID) bool {
 	return c.world.wasUnknown(last.Node, last.Ended) || time.Now().Before(c.excused[uid])
 }
 
-// isVacated reports whether a pod came after its rank had given its node back: a known defect.
-func (c *checks) isVacated(pod *corev1.Pod) bool {
-	f, rank := c.facts[types.UID(pod.Labels[v1alpha2.UIDLabel])], -1
-	if n, ok := protocol.Rank(pod); ok {
-		rank = n
-	}
-	if c.world.Known || f == nil || f.last == nil || f.last.Status.Admission == nil {
-		return false
-	}
-	vacated, err := idset.Parse(f.last.Status.Admission.Vacated)
-	return err == nil && vacated.Has(int64(rank))
-}
-
 // checkRoom checks that the pods that are bound to a node fit on it, except those that its kubelet refused or that have
 // ended.
 func (c *checks) checkRoom(pod *corev1.Pod) {
@@ -175,7 +160,7 @@ func (c *checks) checkRoom(pod *corev1.Pod) {
 	sum := int64(0)
 	for _, object := range c.world.objects(&corev1.PodList{}) {
 		other := object.(*corev1.Pod)
-		if other.Spec.NodeName == pod.Spec.NodeName && other.Status.Phase != corev1.PodSucceeded && other.Status.Phase != corev1.PodFailed && !c.isVacated(other) {
+		if other.Spec.NodeName == pod.Spec.NodeName && other.Status.Phase != corev1.PodSucceeded && other.Status.Phase != corev1.PodFailed {
 			for i := range other.Spec.Containers {
 				sum += other.Spec.Containers[i].Resources.Requests.Cpu().Value()
 			}

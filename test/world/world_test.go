@@ -37,7 +37,8 @@ var (
 func TestMain(m *testing.M) {
 	flag.Parse()
 	runtime.GOMAXPROCS(1)
-	debug.SetGCPercent(400) // worlds are small, and short
+	debug.SetGCPercent(-1) // worlds are small, and short: most of their garbage comes after them
+	debug.SetMemoryLimit(700 << 20)
 	ctrl.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())
 	os.Exit(m.Run())

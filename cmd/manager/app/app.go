@@ -7,6 +7,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -80,7 +81,7 @@ func Run(ctx context.Context, config *rest.Config, o *options.Options) error {
 // managerOptions are those of a manager that serves its metrics at an endpoint.
 func managerOptions(o *options.Options, endpoint metricsserver.Options, log logr.Logger) ctrl.Options {
 	return ctrl.Options{
-		Scheme:                  newScheme(),
+		Scheme:                  scheme(),
 		Logger:                  log,
 		Metrics:                 endpoint,
 		HealthProbeBindAddress:  o.HealthAddress,
@@ -125,12 +126,13 @@ func cacheOptions() cache.Options {
 	}
 }
 
-func newScheme() *runtime.Scheme {
-	scheme := runtime.NewScheme()
+// scheme has the kinds of all controllers. It is only read once it is made, so all managers of a process share it.
+var scheme = sync.OnceValue(func() *runtime.Scheme {
+	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		clientgoscheme.AddToScheme, apiextensionsv1.AddToScheme, jobsetapi.AddToScheme, kueueapi.AddToScheme, v1alpha2.AddToScheme,
 	} {
-		utilruntime.Must(add(scheme))
+		utilruntime.Must(add(s))
 	}
-	return scheme
-}
+	return s
+})

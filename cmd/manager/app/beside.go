@@ -18,7 +18,7 @@ import (
 // checkBeside returns an error if the cluster runs a controller that does the work of the manager, too, and no setting
 // allows it.
 func checkBeside(ctx context.Context, config *rest.Config, o *options.Options) error {
-	cluster, err := client.New(config, client.Options{Scheme: newScheme()})
+	cluster, err := client.New(config, client.Options{Scheme: scheme()})
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)
 	}

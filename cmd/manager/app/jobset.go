@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -107,40 +108,57 @@ func jobSetOf(job client.Object) *reconcile.Request {
 	return &reconcile.Request{NamespacedName: types.NamespacedName{Namespace: job.GetNamespace(), Name: owner.Name}}
 }
 
+// jobSetDefinition is the definition of the JobSet API that this version of the manager installs, with the defaults that
+// the API server gives it.
+var jobSetDefinition = sync.OnceValues(func() (*apiextensionsv1.CustomResourceDefinition, error) {
+	definition := &apiextensionsv1.CustomResourceDefinition{}
+	if err := yaml.Unmarshal(crd.JobSet, definition); err != nil {
+		return nil, fmt.Errorf("reading JobSet's definition: %w", err)
+	}
+	scheme().Default(definition)
+	return definition, nil
+})
+
 // installJobSet installs the JobSet API if it is missing, upgrades one that a manager installed and nobody has changed
 // since, and waits until it is served.
 func installJobSet(ctx context.Context, config *rest.Config) error {
-	definition := &apiextensionsv1.CustomResourceDefinition{}
-	if err := yaml.Unmarshal(crd.JobSet, definition); err != nil {
-		return fmt.Errorf("reading JobSet's definition: %w", err)
+	wanted, err := jobSetDefinition()
+	if err != nil {
+		return err
 	}
-	c, err := client.New(config, client.Options{Scheme: newScheme()})
+	c, err := client.New(config, client.Options{Scheme: scheme()})
 	if err != nil {
 		return fmt.Errorf("making a client: %w", err)
 	}
-	isLate := func(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
-	err = retry.OnError(retry.DefaultRetry, isLate, func() error { return install(ctx, c, definition) })
-	if err != nil {
+	changed := func(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
+	if err := retry.OnError(retry.DefaultRetry, changed, func() error { return install(ctx, c, wanted) }); err != nil {
 		return fmt.Errorf("installing the JobSet API: %w", err)
 	}
-	served := func(context.Context) (bool, error) { return isFound(c) }
+	served := func(ctx context.Context) (bool, error) {
+		definition := &apiextensionsv1.CustomResourceDefinition{}
+		if err := c.Get(ctx, client.ObjectKeyFromObject(wanted), definition); err != nil {
+			return false, err
+		}
+		for _, condition := range definition.Status.Conditions {
+			if condition.Type == apiextensionsv1.Established && condition.Status == apiextensionsv1.ConditionTrue {
+				return isFound(c)
+			}
+		}
+		return false, nil
+	}
 	if err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, installTimeout, true, served); err != nil {
 		return fmt.Errorf("waiting for the JobSet API: %w", err)
 	}
 	return nil
 }
 
-// install writes a definition, unless others have written the one of its name, or it is the same: to check a definition
-// takes the API server much time.
-func install(ctx context.Context, c client.Client, definition *apiextensionsv1.CustomResourceDefinition) error {
+// install creates a definition, or writes it over another version of its name, unless others have written that.
+func install(ctx context.Context, c client.Client, wanted *apiextensionsv1.CustomResourceDefinition) error {
 	there := &apiextensionsv1.CustomResourceDefinition{}
-	err := c.Get(ctx, client.ObjectKeyFromObject(definition), there)
-	if apierrors.IsNotFound(err) {
-		return c.Create(ctx, definition.DeepCopy())
-	}
-	wanted := definition.DeepCopy()
-	apiextensionsv1.SetObjectDefaults_CustomResourceDefinition(wanted)
-	if err != nil || isOfOthers(there) || equality.Semantic.DeepEqual(there.Spec, wanted.Spec) {
+	switch err := c.Get(ctx, client.ObjectKeyFromObject(wanted), there); {
+	case apierrors.IsNotFound(err):
+		return c.Create(ctx, wanted.DeepCopy())
+	case err != nil, isOfOthers(there), equality.Semantic.DeepEqual(there.Spec, wanted.Spec):
 		return err
 	}
 	there.Spec = wanted.Spec
@@ -154,8 +172,8 @@ func isOfOthers(object client.Object) bool {
 	})
 }
 
-// isFound reports whether discovery lists the JobSet API, which the manager's cache needs. Discovery lists what is
-// established, a moment later.
+// isFound reports whether discovery lists the JobSet API, which may be later than its definition is
+// established. The manager's cache needs it.
 func isFound(c client.Client) (bool, error) {
 	_, err := c.RESTMapper().RESTMapping(jobsetapi.GroupVersion.WithKind("JobSet").GroupKind(), jobsetapi.GroupVersion.Version)
 	if meta.IsNoMatchError(err) {

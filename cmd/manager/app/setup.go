@@ -55,7 +55,7 @@ func setup(ctx context.Context, mgr ctrl.Manager, o *options.Options, matcher le
 		Scheduler: queues, Kueue: kueue, Clock: clock.RealClock{}, Topology: o.TopologyLevels, Workers: o.Workers,
 		Binder: o.Binder, DefaultTTL: o.DefaultTTL, MaxBrokers: o.MaxBrokers,
 	}
-	queues.Linger = reconciler.BoundLate
+	queues.MayBind = reconciler.MayBind
 	if err := reconciler.SetupWithManager(ctx, mgr); err != nil {
 		return fmt.Errorf("setting up the MiniCluster controller: %w", err)
 	}

@@ -1,0 +1,116 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package ledger
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/flux-elastic/flux-elastic/dev/fixture"
+	"github.com/flux-elastic/flux-elastic/internal/state"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
+)
+
+// makerOf is a Job of the MiniCluster x, or the JobSet without a set, whose pods of 8 CPUs go to nodes by rank.
+func makerOf(uid, set types.UID, nodes ...string) *state.Maker {
+	m := &state.Maker{
+		UID: uid, Set: set, MiniCluster: "uid-x", Namespace: fixture.Namespace, Name: "x", Requests: fluxion.Resources{"cpu": 8000, "pods": 1},
+	}
+	for rank, node := range nodes {
+		m.Pods = append(m.Pods, elastic.Pod{Rank: rank, Node: node})
+	}
+	return m
+}
+
+func podOfJob(rank int, job types.UID, node string) *corev1.Pod {
+	pod := fixture.BrokerPod("x", rank).CPU("8").On(node).Obj()
+	pod.OwnerReferences[0].UID = job
+	return pod
+}
+
+// A node is taken from the moment a JobSet says that a pod goes there, until the pod was seen and is gone, or until Job and
+// JobSet are gone that could make the pod. A promise of the node counts once.
+func TestMakers(t *testing.T) {
+	l := clusterOf(fixture.Nodes("a", "b", "c", "d"), nil, nil)
+	fits := func(what string, want int) {
+		t.Helper()
+		if got := graphOf(t, l).Fits(fluxion.Gang{Pods: fluxion.Shape{Requests: fluxion.Resources{"cpu": 8000}}}); got != want {
+			t.Errorf("%s: there is room for %d, want %d", what, got, want)
+		}
+	}
+	l.Confirm("uid-x", onNodes("a", "b", "c"))
+	set := makerOf("set", "", "a", "b", "c")
+	l.SetMaker(set)
+	fits("it may be that the API server binds no pods", 1)
+	l.Expect(true)
+	fits("the promise has the same nodes", 1)
+	l.Confirm("uid-x", nil)
+	fits("no pod was seen", 1)
+	l.Expect(false)
+	fits("the API server binds no pods", 4)
+	l.Expect(true)
+	job := makerOf("job", "set", "a", "b", "c")
+	l.SetMaker(job)
+	fits("the JobSet has made its Job", 1)
+	first := podOfJob(0, "job", "a")
+	l.SetPod(first)
+	fits("the first pod is there", 1)
+	l.Gone(first)
+	fits("the first pod is gone", 2)
+	l.DeleteMaker("job")
+	fits("the JobSet will make the Job again, and its pods", 1)
+	l.SetMaker(makerOf("again", "set", "a", "b", "c"))
+	leaving := *set
+	leaving.Leaves = true
+	l.SetMaker(&leaving)
+	l.DeleteMaker("again")
+	fits("the JobSet makes no Job any more", 4)
+	l.DeleteMaker("set")
+	fits("all are gone", 4)
+	if len(l.pods)+len(l.makers)+len(l.early)+len(l.accounts) > 0 {
+		t.Error("something is left of what is gone")
+	}
+}
+
+// Pods may be seen before their Job, and end before.
+func TestPodsBeforeTheirJob(t *testing.T) {
+	l := clusterOf(fixture.Nodes("a", "b"), nil, nil)
+	l.Expect(true)
+	ended := podOfJob(0, "job", "a")
+	ended.Status.Phase = corev1.PodFailed
+	l.SetPod(ended)
+	elsewhere := podOfJob(1, "job", "b")
+	elsewhere.Namespace = "elsewhere"
+	l.SetPod(elsewhere)
+	l.Gone(elsewhere)
+	l.SetMaker(makerOf("job", "", "a", "b"))
+	if held := l.nodesOf("uid-x"); len(held) != 1 || held[0] != "b" {
+		t.Errorf("%v are held: the pod of the first rank was there, and none of the second", held)
+	}
+	over := makerOf("job", "", "a", "b")
+	over.Over = true
+	l.SetMaker(over)
+	if held := l.nodesOf("uid-x"); len(held) > 0 {
+		t.Errorf("%v are held for a Job that has ended", held)
+	}
+}
+
+// A rank that a MiniCluster has no longer, and a MiniCluster that nobody knows, have pods, too, as long as their Job is there.
+func TestMakersOfOthers(t *testing.T) {
+	l := clusterOf(fixture.Nodes("a", "b"), nil, nil)
+	l.Expect(true)
+	l.SetMiniCluster(fixture.MiniCluster("x").Size(1).Obj())
+	l.SetMaker(makerOf("job", "", "a", "b"))
+	l.DeleteMiniCluster("uid-x")
+	if left := graphOf(t, l).Left("a")["cpu"] + graphOf(t, l).Left("b")["cpu"]; left != 0 {
+		t.Errorf("%d are left", left)
+	}
+	l.DeleteMaker("job")
+	if left := graphOf(t, l).Left("a")["cpu"] + graphOf(t, l).Left("b")["cpu"]; left != 16000 {
+		t.Errorf("%d are left once the Job is gone", left)
+	}
+}
