@@ -180,7 +180,7 @@ func (r *Reconciler) createFiles(ctx context.Context, mc *v1alpha2.MiniCluster, 
 	}
 	var gone error
 	for _, file := range files {
-		kind, name, how := file.GetObjectKind().GroupVersionKind().Kind, file.GetName(), append(options, client.FieldOwner(FieldOwner))
+		kind, name, how := file.GetObjectKind().GroupVersionKind().Kind, file.GetName(), append(slices.Clone(options), client.FieldOwner(FieldOwner))
 		_, isSecret := file.(*corev1.Secret)
 		onlyAsks := isSecret && mounted && was.Spec.Flux.CurveCert == ""
 		if onlyAsks {

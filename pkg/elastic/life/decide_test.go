@@ -130,7 +130,7 @@ func TestDecide(t *testing.T) {
 			want: Plan{Step: Finish{Outcome: OutcomeSucceeded, ExitCode: new(0)}, State: StateSucceeded},
 		},
 		"also one that nobody saw begin": {
-			o: admitted("suuu", func(o *Observation) { o.Workload, o.Leftover, o.Existing, o.Orphans = Orphaned, 4, 4, 4 }),
+			o:    admitted("suuu", func(o *Observation) { o.Workload, o.Leftover, o.Existing, o.Orphans = Orphaned, 4, 4, 4 }),
 			want: Plan{Step: Start{Quorum: 4}, State: StateRunning},
 		},
 		"and one that failed": {
