@@ -122,7 +122,7 @@ func (r *Reconciler) makeFiles(ctx context.Context, seen *observed, set *jobseta
 	if seen.memory.files == set.UID {
 		return nil
 	}
-	if err := r.createFiles(ctx, seen.view.MiniCluster, set, seen.view.Mounted()); err != nil {
+	if err := r.createFiles(ctx, seen.view.MiniCluster, set, r.isMounted(ctx, seen, set)); err != nil {
 		return err
 	}
 	seen.memory.files, seen.memory.repaired = set.UID, seen.now
@@ -162,7 +162,7 @@ func (r *Reconciler) repair(ctx context.Context, seen *observed) (again time.Tim
 		}
 	}
 	seen.memory.repaired = seen.now
-	return seen.now.Add(repairInterval), r.createFiles(ctx, seen.view.MiniCluster, set, seen.view.Mounted())
+	return seen.now.Add(repairInterval), r.createFiles(ctx, seen.view.MiniCluster, set, r.isMounted(ctx, seen, set))
 }
 
 // createFiles creates the files of a JobSet, the ConfigMap last. Their names are the JobSet's own: files that exist are
@@ -180,7 +180,7 @@ func (r *Reconciler) createFiles(ctx context.Context, mc *v1alpha2.MiniCluster, 
 	}
 	var gone error
 	for _, file := range files {
-		kind, name, how := file.GetObjectKind().GroupVersionKind().Kind, file.GetName(), append(options, client.FieldOwner(FieldOwner))
+		kind, name, how := file.GetObjectKind().GroupVersionKind().Kind, file.GetName(), append(slices.Clone(options), client.FieldOwner(FieldOwner))
 		_, isSecret := file.(*corev1.Secret)
 		onlyAsks := isSecret && mounted && was.Spec.Flux.CurveCert == ""
 		if onlyAsks {
@@ -197,6 +197,12 @@ func (r *Reconciler) createFiles(ctx context.Context, mc *v1alpha2.MiniCluster, 
 		}
 	}
 	return gone
+}
+
+// isMounted reports whether brokers have the files of a JobSet: containers have begun, and the files are known to have been
+// made. A container of a simulated node begins without its files.
+func (r *Reconciler) isMounted(ctx context.Context, seen *observed, set *jobsetapi.JobSet) bool {
+	return seen.view.Mounted() && (seen.memory.files == set.UID || !seen.observation.Started.IsZero() || r.hasFiles(ctx, set))
 }
 
 // hasFiles reports whether the ConfigMap of a JobSet exists.

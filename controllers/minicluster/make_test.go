@@ -106,6 +106,7 @@ func TestRepair(t *testing.T) {
 	for name, tc := range map[string]struct {
 		deleted             []string
 		begun, inSpec, edit bool
+		another             bool   // manager, which did not make the files
 		want                string // in the error
 	}{
 		"nothing was deleted":                           {begun: true},
@@ -113,6 +114,8 @@ func TestRepair(t *testing.T) {
 		"the Secret, and no container has begun":        {deleted: []string{"Secret"}},
 		"the Secret, and a container has begun":         {deleted: []string{"Secret"}, begun: true, want: "suspend the MiniCluster"},
 		"all":                                           {deleted: []string{"Secret", "ConfigMap", "Service"}, begun: true, want: "suspend the MiniCluster"},
+		"the Secret, and another manager":               {deleted: []string{"Secret"}, begun: true, another: true, want: "suspend the MiniCluster"},
+		"the manager before made no files":              {deleted: []string{"Secret", "ConfigMap"}, begun: true, another: true},
 		"a Secret of the spec":                          {deleted: []string{"Secret", "ConfigMap"}, begun: true, inSpec: true},
 		"a Secret of the spec, which was edited":        {deleted: []string{"Secret"}, begun: true, inSpec: true, edit: true, want: "spec.flux.curveCert was edited"},
 		"the Secret of the spec, and nothing has begun": {deleted: []string{"Secret"}, inSpec: true},
@@ -157,6 +160,9 @@ func TestRepair(t *testing.T) {
 			}
 			seen := &observed{now: fixture.Noon, memory: &memory{files: set.UID}, view: state.View{MiniCluster: mc, JobSet: set}}
 			seen.observation = &life.Observation{Workload: life.Active, Brokers: []life.Broker{{State: life.Up}, {State: life.Coming}}}
+			if tc.another {
+				seen.memory.files = ""
+			}
 			if pod := fixture.BrokerPod("lmp", 0).On("n0").Obj(); tc.begun {
 				pod.Labels[jobsetapi.JobSetUIDKey] = "set"
 				pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}}}

@@ -91,7 +91,8 @@ func unpack(text string) (in input, err error) {
 	if err != nil {
 		return in, err
 	}
-	return in, json.Unmarshal(content, &in)
+	err = json.Unmarshal(content, &in)
+	return in, err
 }
 
 // digest is the same for the same text, and does not tell it; "" for none.

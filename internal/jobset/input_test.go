@@ -29,21 +29,21 @@ func TestRemember(t *testing.T) {
 			if err := Remember(mc, set); err != nil {
 				t.Fatal(err)
 			}
-			make := func(mc *v1alpha2.MiniCluster) any {
+			files := func(mc *v1alpha2.MiniCluster) any {
 				was, err := Remembered(mc, set)
 				if err != nil {
 					t.Fatal(err)
 				}
-				files, err := Files(was, set, func() (string, error) { return "new", nil })
+				made, err := Files(was, set, func() (string, error) { return "new", nil })
 				if err != nil {
 					t.Fatal(err)
 				}
-				return files
+				return made
 			}
-			before := make(mc)
+			before := files(mc)
 			mc.Spec.Size, mc.Spec.MinSize, mc.Status.MaximumSize, mc.Status.Runs = 2, 1, 2, 3
 			mc.Spec.Containers[0].Command = "second"
-			if after := make(mc); !reflect.DeepEqual(before, after) {
+			if after := files(mc); !reflect.DeepEqual(before, after) {
 				t.Errorf("before the edit: %v\nafter it: %v", before, after)
 			}
 			if text := set.Annotations[v1alpha2.InputAnnotation]; strings.Contains(text, "secret") {

@@ -277,30 +277,6 @@ func (v View) leads() (n int) {
 	return n
 }
 
-// orphaned reports whether nobody deletes a pod of the MiniCluster although its JobSet was deleted: its Job was kept
-// (--cascade=orphan).
-func (v View) orphaned(pod *protocol.Pod) bool {
-	return v.JobSet == nil && v.owns(pod) && pod.DeletionTimestamp == nil
-}
-
-// Orphaned are the UIDs of JobSets whose pods are orphaned, sorted.
-func (v View) Orphaned() []string {
-	var sets []string
-	for i := range v.Pods {
-		if set := v.Pods[i].Labels[jobsetapi.JobSetUIDKey]; set != "" && v.orphaned(&v.Pods[i]) {
-			sets = append(sets, set)
-		}
-	}
-	slices.Sort(sets)
-	return slices.Compact(sets)
-}
-
-// admitted reports whether a pod was placed by the current admission, or made since.
-func (v View) admitted(pod *protocol.Pod) bool {
-	a := v.MiniCluster.Status.Admission
-	return a != nil && (!pod.Broker.Placed.Before(a.Time.Time) || !pod.CreationTimestamp.Time.Before(a.Time.Time))
-}
-
 // Mounted reports whether a broker of the JobSet has the files of the JobSet: a container of its pod has begun.
 func (v View) Mounted() bool {
 	return slices.ContainsFunc(v.Pods, func(pod protocol.Pod) bool { return v.current(&pod) && !pod.Ended && protocol.Began(pod.Pod) })
@@ -393,12 +369,6 @@ func workload(v View, attempt int32) life.Workload {
 		return life.Broken
 	}
 	return life.Active
-}
-
-// leadHasEnded reports whether the lead's pod has ended.
-func leadHasEnded(v View) bool {
-	lead := v.Brokers()[0]
-	return lead != nil && lead.Ended
 }
 
 // hasOtherNodes reports whether the pods of a JobSet get the nodes of another admission when they

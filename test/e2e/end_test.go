@@ -183,3 +183,21 @@ func TestLeadFails(t *testing.T) {
 		})
 	}
 }
+
+// Who changes the spec of a MiniCluster that has finished is told that this has no effect.
+func TestEditAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 1)
+	mc := s.create(s.miniCluster("again"))
+	s.awaitSuccess(mc)
+	s.patch(mc, `{"spec":{"containers":[{"image":"other","command":"other"}]}}`)
+	s.await(mc, "told that it has no effect", func(mc *v1alpha2.MiniCluster) bool {
+		return strings.HasSuffix(condition(mc, v1alpha2.ConditionReady).Message, "delete it and create it again")
+	})
+	eventually(t, func() error {
+		if events := s.events(mc); events[v1alpha2.EventSpecIgnored] != 1 {
+			return fmt.Errorf("the events are %v", events)
+		}
+		return nil
+	})
+}

@@ -39,6 +39,8 @@ type logger struct {
 	until     time.Time
 	// told is true once it was told that the log cannot be read.
 	told bool
+	// began is when the container or the command began, until a first line was seen.
+	began time.Time
 }
 
 func newLogs(s *access.Session) *cobra.Command {
@@ -159,6 +161,17 @@ func (c container) begun() bool {
 	return c.status.State.Running != nil || c.status.State.Terminated != nil
 }
 
+// since is when the container began to run; zero if that is not known.
+func (c container) since() time.Time {
+	switch state := c.status.State; {
+	case state.Running != nil:
+		return state.Running.StartedAt.Time
+	case state.Terminated != nil:
+		return state.Terminated.StartedAt.Time
+	}
+	return time.Time{}
+}
+
 // look reads the MiniCluster, and the container of the newest pod of the rank.
 func (l *logger) look(ctx context.Context) (mc *v1alpha2.MiniCluster, broker container, err error) {
 	err = l.Insist(ctx, l.TellTrouble, func() error {
@@ -174,7 +187,7 @@ func (l *logger) look(ctx context.Context) (mc *v1alpha2.MiniCluster, broker con
 
 // print copies the log of a container, from where the log broke off before. ended is false if there may be more.
 func (l *logger) print(ctx context.Context, mc *v1alpha2.MiniCluster, c container) (ended bool, err error) {
-	stream, err := l.pods.CoreV1().Pods(c.pod.Namespace).GetLogs(c.pod.Name, l.options(c)).Stream(ctx)
+	stream, err := l.pods.CoreV1().Pods(c.pod.Namespace).GetLogs(c.pod.Name, l.options(mc, c)).Stream(ctx)
 	passes := access.Passes(err) || apierrors.IsNotFound(err) // a kubelet that starts does not know its pods yet
 	if err != nil && (!l.follow || !passes || is(mc, v1alpha2.ConditionFinished)) {
 		return false, err
@@ -196,16 +209,20 @@ func (l *logger) print(ctx context.Context, mc *v1alpha2.MiniCluster, c containe
 }
 
 // options ask for the log of a container from the last line on that was printed.
-func (l *logger) options(c container) *corev1.PodLogOptions {
+func (l *logger) options(mc *v1alpha2.MiniCluster, c container) *corev1.PodLogOptions {
 	if c.status.ContainerID != l.container {
-		l.container, l.until = c.status.ContainerID, time.Time{}
+		l.container, l.until, l.began = c.status.ContainerID, time.Time{}, c.since()
+		if start := mc.Status.StartTime; l.rank == 0 && start != nil && start.After(l.began) { // the lead waits for the brokers before
+			l.began = start.Time
+		}
+
 	}
 	options := &corev1.PodLogOptions{Container: l.key.Name, Follow: l.follow, Timestamps: true}
 	switch {
 	case !l.until.IsZero():
 		options.SinceTime = new(metav1.NewTime(l.until))
 	case l.tail >= 0:
-		options.TailLines = &l.tail
+		options.TailLines, l.began = &l.tail, time.Time{}
 	}
 	return options
 }
@@ -228,6 +245,7 @@ func (l *logger) copy(stream io.Reader) (whole bool, err error) {
 		case !at.After(l.until):
 			text = ""
 		default:
+			l.tellRotated(at)
 			l.until = at
 		}
 		if _, err := io.WriteString(l.Out, text); err != nil {
@@ -237,6 +255,19 @@ func (l *logger) copy(stream io.Reader) (whole bool, err error) {
 			return true, nil
 		}
 	}
+}
+
+// lateLine is how long after its command a log may begin without a word about that.
+const lateLine = time.Minute
+
+// tellRotated says that a log begins long after its command did. Kubelets tell only the newest file of a log that they
+// have rotated, and not that there were others.
+func (l *logger) tellRotated(first time.Time) {
+	if began := l.began; !began.IsZero() && first.Sub(began) > lateLine {
+		fmt.Fprintf(l.ErrOut, "This log begins %s after the command. If the command wrote something before, the kubelet has rotated that away "+
+			"(containerLogMaxSize of the kubelet).\n", first.Sub(began).Round(time.Second))
+	}
+	l.began = time.Time{}
 }
 
 // podOf returns the newest pod of a rank; nil if there is none.

@@ -362,6 +362,41 @@ func TestLogGoesOn(t *testing.T) {
 	}
 }
 
+// A log that begins long after the command may lack a part, which is said once. The last lines alone say nothing of that.
+func TestLogWasRotated(t *testing.T) {
+	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+	for name, tc := range map[string]struct {
+		rank         int
+		began, start time.Time // of the container, and of the command
+		tail         int64
+		told         bool
+	}{
+		"a first line soon":                      {0, noon.Add(-time.Minute), noon.Add(-time.Second), -1, false},
+		"a first line long after the command":    {0, noon.Add(-2 * time.Hour), noon.Add(-time.Hour), -1, true},
+		"a lead that waited for the brokers":     {0, noon.Add(-2 * time.Hour), noon.Add(-time.Second), -1, false},
+		"a follower":                             {1, noon.Add(-time.Hour), noon.Add(-time.Second), -1, true},
+		"the last lines are all that was wanted": {0, noon.Add(-2 * time.Hour), noon.Add(-time.Hour), 2, false},
+	} {
+		s, out := session("")
+		errOut := &bytes.Buffer{}
+		s.ErrOut = errOut
+		l := &logger{Session: s, rank: tc.rank, tail: tc.tail}
+		mc := &v1alpha2.MiniCluster{}
+		mc.Status.StartTime = new(metav1.NewTime(tc.start))
+		status := corev1.ContainerStatus{ContainerID: "1", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(tc.began)}}}
+		l.options(mc, container{status: status})
+		for range 2 {
+			if _, err := l.copy(strings.NewReader("2026-03-01T12:00:00Z one\n2026-03-01T12:00:01Z two\n")); err != nil {
+				t.Fatal(err)
+			}
+			l.options(mc, container{status: status})
+		}
+		if told := strings.Count(errOut.String(), "This log begins 1h0m0s after the command"); (told == 1) != tc.told || out.String() != "one\ntwo\n" {
+			t.Errorf("%s: it is told %q beside %q", name, errOut, out)
+		}
+	}
+}
+
 // waitsFor returns a MiniCluster that waits with a reason and its message.
 func waitsFor(reason, message string) *v1alpha2.MiniCluster {
 	mc := life("JobMiniClusterReady=!Queued", "Admitted=!"+reason)
