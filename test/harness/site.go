@@ -48,7 +48,7 @@ type sites struct {
 	free  map[string]time.Time // when a node was or will be free, by its name; zero while a site has it
 }
 
-// lingers is how long the manager may keep nodes for pods that come late, after their MiniCluster ended.
+// lingers is how long the Jobs of a deleted namespace may still be there, which hold nodes for pods that come late.
 const lingers = 10 * time.Second
 
 // NewSite takes the nodes for a test that have been free for longest, and makes a namespace. Close gives

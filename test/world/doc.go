@@ -40,7 +40,7 @@
 // A failure prints the seed, the smallest world that has the violation (shrink.go leaves out parts, and tries again),
 // its trace, and its objects. The table known (known.go) lists what is left out, because the product has a defect there.
 //
-// A MiniCluster takes about 0.16 s of one core, with its faults: 2,000 take some 3 minutes on two cores.
+// A MiniCluster takes about 0.09 s of one core, with its faults: 2,000 take some 90 s on two cores.
 //
 // # What it is not
 //
