@@ -70,17 +70,8 @@ func (r *Reconciler) carryOut(ctx context.Context, seen *observed, plan life.Pla
 	case life.ReleaseServices:
 		log.Info("Letting the services pod go", "pod", seen.view.Services().Name)
 		return r.releaseServices(ctx, seen)
-	case life.Publish:
-		log.Info("Publishing the quorum, who leaves, and restarts", "quorum", step.Quorum, "leaving", step.Leaving, "restarts", step.Again.Number)
-		return r.tell(ctx, seen, func(lead *corev1.Pod) ([]byte, error) {
-			return protocol.PublishPatch(lead, protocol.Orders{Quorum: step.Quorum, Drain: step.Leaving, Again: step.Again})
-		})
-	case life.Stop:
-		log.Info("Telling the lead to end the command", "reason", step.Reason, "grace", step.Grace)
-		return r.tell(ctx, seen, func(lead *corev1.Pod) ([]byte, error) { return protocol.StopPatch(lead, step.Reason, step.Grace) })
-	case life.EndLead:
-		log.Info("Ending what still runs in the lead's pod")
-		return r.tell(ctx, seen, protocol.EndPatch)
+	case life.Publish, life.Stop, life.EndLead:
+		return r.tell(ctx, seen, step)
 	case life.EvictPods:
 		log.Info("Evicting pods", "ranks", step.Ranks, "deleted", step.Kept)
 		return r.evict(ctx, seen, step)
@@ -106,10 +97,22 @@ func (r *Reconciler) carryOut(ctx context.Context, seen *observed, plan life.Pla
 	return fmt.Errorf("%w: %s", errNoSuchStep, life.Name(plan.Step))
 }
 
-// tell writes something for the lead on its pod.
-func (r *Reconciler) tell(ctx context.Context, seen *observed, patch func(lead *corev1.Pod) ([]byte, error)) error {
-	lead := seen.view.Brokers()[0].Pod
-	what, err := patch(lead)
+// tell writes something for the lead on its pod, or ends the pod.
+func (r *Reconciler) tell(ctx context.Context, seen *observed, step life.Step) error {
+	log, lead := ctrl.LoggerFrom(ctx).WithValues("step", life.Name(step)), seen.view.Brokers()[0].Pod
+	var what []byte
+	var err error
+	switch step := step.(type) {
+	case life.Publish:
+		log.Info("Publishing the quorum, who leaves, and restarts", "quorum", step.Quorum, "leaving", step.Leaving, "restarts", step.Again.Number)
+		what, err = protocol.PublishPatch(lead, protocol.Orders{Quorum: step.Quorum, Drain: step.Leaving, Again: step.Again})
+	case life.Stop:
+		log.Info("Telling the lead to end the command", "reason", step.Reason, "grace", step.Grace)
+		what, err = protocol.StopPatch(lead, step.Reason, step.Grace)
+	case life.EndLead:
+		log.Info("Ending what still runs in the lead's pod")
+		what, err = protocol.EndPatch(lead)
+	}
 	if err != nil {
 		return err
 	}

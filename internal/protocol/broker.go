@@ -27,10 +27,7 @@ func (p *Pod) readBroker() {
 		b.GoneBy = p.DeletionTimestamp.Time // includes the grace period
 		b.DeletedAt = b.GoneBy.Add(-time.Duration(ptr.Deref(p.DeletionGracePeriodSeconds, 0)) * time.Second)
 	}
-	if status := brokerStatus(p.Pod); status != nil {
-		b.Started = status.State.Running != nil && ptr.Deref(status.Started, false)
-		b.EndUnknown = p.Ended && !turnedAway(p.Pod) && (status.State.Running != nil || endIsUnknown(status.State.Terminated))
-	}
+	b.Started, b.EndUnknown = p.whatRan()
 	b.Replaces = replaces(p.Pod)
 	b.OutOfMemory = outOfMemory(p.Pod)
 	switch b.State = p.brokerState(); b.State {
@@ -46,6 +43,16 @@ func (p *Pod) readBroker() {
 	}
 }
 
+// whatRan says whether the broker runs and has started up, and whether it has run and nobody knows how far it came.
+func (p *Pod) whatRan() (started, unknown bool) {
+	status := brokerStatus(p.Pod)
+	if status == nil {
+		return false, false
+	}
+	runs := status.State.Running != nil
+	return runs && ptr.Deref(status.Started, false), p.Ended && !turnedAway(p.Pod) && (runs || endIsUnknown(status.State.Terminated))
+}
+
 // brokerState is the state of the broker, if its node exists. The broker has ended when its container has, whatever other
 // containers of its pod do: somebody may have injected them.
 func (p *Pod) brokerState() life.BrokerState {
@@ -55,23 +62,39 @@ func (p *Pod) brokerState() life.BrokerState {
 		return life.Missing // its Job keeps this pod until it makes the next one
 	case deleted && !p.Ended && p.Rank > 0:
 		return life.Leaving
-	case status != nil && status.State.Terminated != nil && (p.Ended || p.Spec.RestartPolicy == corev1.RestartPolicyNever):
-		if status.State.Terminated.ExitCode == 0 {
-			return life.Succeeded
-		}
-		return life.Failed
-	case p.Status.Phase == corev1.PodSucceeded:
-		return life.Succeeded
-	case p.Status.Phase == corev1.PodFailed:
-		return life.Failed
+	case p.hasEnded(status):
+		return endState(p.Pod, status)
 	case deleted:
 		return life.Leaving
 	case p.Gated:
 		return life.Gated
-	case status != nil && (status.Ready || (p.Rank == 0 && status.State.Running != nil)):
+	case p.isUp(status):
 		return life.Up
 	}
 	return life.Coming
+}
+
+// isUp reports whether a broker that has not ended is online: a lead whose container runs, a follower whose container is
+// ready.
+func (p *Pod) isUp(status *corev1.ContainerStatus) bool {
+	return status != nil && (status.Ready || (p.Rank == 0 && status.State.Running != nil))
+}
+
+// hasEnded reports whether the broker has ended for good.
+func (p *Pod) hasEnded(status *corev1.ContainerStatus) bool {
+	return p.Ended || (status != nil && status.State.Terminated != nil && p.Spec.RestartPolicy == corev1.RestartPolicyNever)
+}
+
+// endState is how the broker ended: as its container did, or as its pod if that has no end.
+func endState(pod *corev1.Pod, status *corev1.ContainerStatus) life.BrokerState {
+	well := pod.Status.Phase == corev1.PodSucceeded
+	if status != nil && status.State.Terminated != nil {
+		well = status.State.Terminated.ExitCode == 0
+	}
+	if well {
+		return life.Succeeded
+	}
+	return life.Failed
 }
 
 // replaces reports whether the Job of a pod has made another pod of the same index before.

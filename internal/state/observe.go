@@ -4,7 +4,6 @@
 package state
 
 import (
-	"cmp"
 	"fmt"
 	"hash/fnv"
 	"math"
@@ -257,49 +256,9 @@ func (v View) NeedsQuota(o *life.Observation) (ranks []int, services bool) {
 	return slices.Compact(ranks), services
 }
 
-// owns reports whether a pod is of the MiniCluster, and not of an earlier one of its name.
-func (v View) owns(pod *protocol.Pod) bool {
-	return pod.Labels[v1alpha2.UIDLabel] == string(v.MiniCluster.UID)
-}
-
-// current reports whether a pod belongs to the JobSet.
-func (v View) current(pod *protocol.Pod) bool {
-	return v.JobSet != nil && pod.Labels[jobsetapi.JobSetUIDKey] == string(v.JobSet.UID)
-}
-
-// leads is how many pods of rank 0 the JobSet has.
-func (v View) leads() (n int) {
-	for i := range v.Pods {
-		if v.Pods[i].Rank == 0 && v.current(&v.Pods[i]) {
-			n++
-		}
-	}
-	return n
-}
-
 // Mounted reports whether a broker of the JobSet has the files of the JobSet: a container of its pod has begun.
 func (v View) Mounted() bool {
 	return slices.ContainsFunc(v.Pods, func(pod protocol.Pod) bool { return v.current(&pod) && !pod.Ended && protocol.Began(pod.Pod) })
-}
-
-// Brokers are the pods of the JobSet by rank, or those of the admission that a JobSet has left. Of several leads the first counts, and of several pods of another rank the
-// newest that has not ended.
-func (v View) Brokers() map[int]*protocol.Pod {
-	pods, ranks := map[int]*protocol.Pod{}, Ranks(v.MiniCluster)
-	for i := range v.Pods {
-		pod := &v.Pods[i]
-		if pod.Rank < 0 || pod.Rank >= ranks || !v.current(pod) && !(v.orphaned(pod) && v.admitted(pod)) {
-			continue
-		}
-		replaces := newer
-		if pod.Rank == 0 {
-			replaces = first
-		}
-		if replaces(pod, pods[pod.Rank]) {
-			pods[pod.Rank] = pod
-		}
-	}
-	return pods
 }
 
 // Admitted is a broker's pod of the JobSet as admission by the API server left it; nil if there is
@@ -325,26 +284,6 @@ func (v View) Services() *protocol.Pod {
 
 // Made reports whether a pod exists for every rank that may get a node.
 func (v View) Made() bool { return len(v.Brokers()) >= int(MaxSize(v.MiniCluster)) }
-
-// newer reports whether a pod replaces another of its rank: one that has not ended replaces one
-// that has, and then a younger one an older one.
-func newer(pod, other *protocol.Pod) bool {
-	switch {
-	case other == nil:
-		return true
-	case pod.Ended != other.Ended:
-		return other.Ended
-	}
-	return older(other, pod)
-}
-
-// first reports whether a pod is the first of some pods.
-func first(pod, other *protocol.Pod) bool { return other == nil || older(pod, other) }
-
-// older reports whether a pod was created before another.
-func older(pod, other *protocol.Pod) bool {
-	return cmp.Or(pod.CreationTimestamp.Compare(other.CreationTimestamp.Time), cmp.Compare(pod.Name, other.Name)) < 0
-}
 
 // workload is the state of the JobSet. A JobSet of another owner counts as absent.
 func workload(v View, attempt int32) life.Workload {

@@ -123,7 +123,8 @@ func (s *Server) matchResources(m *admissionv1.MatchResources, a admission.Attri
 	}
 	if m.ObjectSelector != nil {
 		selector, err := metav1.LabelSelectorAsSelector(m.ObjectSelector)
-		if err != nil || (object == nil || !selector.Matches(labelsOf(object))) && (old == nil || !selector.Matches(labelsOf(old))) {
+		selects := func(o client.Object) bool { return o != nil && selector.Matches(labelsOf(o)) }
+		if err != nil || !selects(object) && !selects(old) {
 			return false
 		}
 	}

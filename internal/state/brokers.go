@@ -1,0 +1,105 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package state
+
+import (
+	"cmp"
+	"slices"
+
+	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/protocol"
+)
+
+// Brokers are the pods of the JobSet by rank, or those of the admission that a JobSet has left. Of several leads the first
+// counts, and of several pods of another rank the newest that has not ended.
+func (v View) Brokers() map[int]*protocol.Pod {
+	pods, ranks := map[int]*protocol.Pod{}, Ranks(v.MiniCluster)
+	for i := range v.Pods {
+		pod := &v.Pods[i]
+		counts := v.current(pod) || (v.orphaned(pod) && v.admitted(pod))
+		if pod.Rank < 0 || pod.Rank >= ranks || !counts {
+			continue
+		}
+		replaces := newer
+		if pod.Rank == 0 {
+			replaces = first
+		}
+		if replaces(pod, pods[pod.Rank]) {
+			pods[pod.Rank] = pod
+		}
+	}
+	return pods
+}
+
+// newer reports whether a pod replaces another of its rank: one that has not ended replaces one
+// that has, and then a younger one an older one.
+func newer(pod, other *protocol.Pod) bool {
+	switch {
+	case other == nil:
+		return true
+	case pod.Ended != other.Ended:
+		return other.Ended
+	}
+	return older(other, pod)
+}
+
+// first reports whether a pod is the first of some pods.
+func first(pod, other *protocol.Pod) bool { return other == nil || older(pod, other) }
+
+// older reports whether a pod was created before another.
+func older(pod, other *protocol.Pod) bool {
+	return cmp.Or(pod.CreationTimestamp.Compare(other.CreationTimestamp.Time), cmp.Compare(pod.Name, other.Name)) < 0
+}
+
+// owns reports whether a pod is of the MiniCluster, and not of an earlier one of its name.
+func (v View) owns(pod *protocol.Pod) bool {
+	return pod.Labels[v1alpha2.UIDLabel] == string(v.MiniCluster.UID)
+}
+
+// current reports whether a pod belongs to the JobSet.
+func (v View) current(pod *protocol.Pod) bool {
+	return v.JobSet != nil && pod.Labels[jobsetapi.JobSetUIDKey] == string(v.JobSet.UID)
+}
+
+// leads is how many pods of rank 0 the JobSet has.
+func (v View) leads() (n int) {
+	for i := range v.Pods {
+		if v.Pods[i].Rank == 0 && v.current(&v.Pods[i]) {
+			n++
+		}
+	}
+	return n
+}
+
+// orphaned reports whether nobody deletes a pod of the MiniCluster although its JobSet was deleted: its Job was kept
+// (--cascade=orphan).
+func (v View) orphaned(pod *protocol.Pod) bool {
+	return v.JobSet == nil && v.owns(pod) && pod.DeletionTimestamp == nil
+}
+
+// Orphaned are the UIDs of JobSets whose pods are orphaned, sorted.
+func (v View) Orphaned() []string {
+	var sets []string
+	for i := range v.Pods {
+		if set := v.Pods[i].Labels[jobsetapi.JobSetUIDKey]; set != "" && v.orphaned(&v.Pods[i]) {
+			sets = append(sets, set)
+		}
+	}
+	slices.Sort(sets)
+	return slices.Compact(sets)
+}
+
+// admitted reports whether a pod was placed by the current admission, or made since.
+func (v View) admitted(pod *protocol.Pod) bool {
+	a := v.MiniCluster.Status.Admission
+	return a != nil && (!pod.Broker.Placed.Before(a.Time.Time) || !pod.CreationTimestamp.Time.Before(a.Time.Time))
+}
+
+// leadHasEnded reports whether the lead's pod has ended.
+func leadHasEnded(v View) bool {
+	lead := v.Brokers()[0]
+	return lead != nil && lead.Ended
+}
