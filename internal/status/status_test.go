@@ -392,7 +392,9 @@ func TestReadyStays(t *testing.T) {
 // still ending.
 func TestComputeAfterTheEnd(t *testing.T) {
 	mc := wanted4().Admitted(1, 3, "n[1-3]").Condition(v1alpha2.ConditionFinished, metav1.ConditionTrue, v1alpha2.ReasonCommandFailed).
-		Status(func(s *v1alpha2.MiniClusterStatus) { s.Tasks, s.Conditions[0].Message = 24, "exit code 3" })
+		Status(func(s *v1alpha2.MiniClusterStatus) {
+			s.Tasks, s.Conditions[0].Message, s.Conditions[0].ObservedGeneration = 24, "exit code 3", 1
+		})
 	o := life.Observation{}
 	got := compute(t, Input{MiniCluster: mc.Defaulted(), Observation: &o, Plan: life.Plan{Step: life.Wait{}, State: life.StateFailed}, Now: fixture.Noon})
 	want := `Admitted False Finished: It is done
