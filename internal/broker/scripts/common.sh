@@ -40,14 +40,16 @@ fe_paths() {
 
 # fe_run COMMAND... runs a command and forwards SIGTERM and SIGINT to it as SIGTERM, so that a
 # broker shuts down cleanly when its pod is deleted. Returns the command's exit code.
-fe_ending=false
+fe_ending=false fe_early=false
 fe_run() {
+  trap 'fe_early=true' TERM INT # fe_attend forwards a signal that comes before it attends the command
   "$@" &
   fe_attend "$!" "$!"
 }
 
 # fe_run_all COMMAND... is fe_run that forwards the signals to all processes of the command.
 fe_run_all() {
+  trap 'fe_early=true' TERM INT
   set -m # gives the command a process group
   "$@" &
   set +m
@@ -60,6 +62,10 @@ fe_attend() {
   # A broker ignores SIGTERM while it starts.
   # shellcheck disable=SC2064 # expanded now: the arguments go with the function
   trap "fe_ending=true fe_interrupted=true; ((SECONDS - $SECONDS > 1)) || sleep 1.5; kill -TERM -- $2 2>/dev/null" TERM INT
+  if [[ $fe_early == true ]]; then
+    fe_early=false
+    kill -TERM "$BASHPID"
+  fi
   while true; do
     code=0 fe_interrupted=false
     wait "$1" || code=$?

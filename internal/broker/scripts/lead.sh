@@ -58,7 +58,7 @@ fe_drained=''
 drain_surplus() {
   local there
   there=$(up)
-  flux resource drain --update "$(minus "$there" "$(first "$fe_nodes" "$there")")" flux-elastic || true
+  flux resource drain --update "$(minus "$there" "$(first "$fe_nodes" "$there")")" flux-elastic >/dev/null || true
 }
 
 # await waits for the quorum, and sets fe_nodes to the number of brokers for the command. The
