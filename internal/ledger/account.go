@@ -46,6 +46,9 @@ func (l *Ledger) Assume(uid types.UID, promise *state.Promise) {
 // MiniCluster needs them no longer. Once the status shows nodes, nothing is assumed any more, and
 // an order that was carried out or overtaken is dropped. Pods keep what they hold.
 func (l *Ledger) Confirm(uid types.UID, written *state.Promise) {
+	if a := l.accounts[uid]; written == nil && a != nil && a.written != nil {
+		l.expectUnseen(uid, a)
+	}
 	l.change(uid, func(a *account) {
 		a.written = written
 		if written != nil {
@@ -106,7 +109,7 @@ func (l *Ledger) OrderOf(uid types.UID) (elastic.Order, time.Time) {
 	return nil, time.Time{}
 }
 
-// Lapse drops the orders that were not carried out in time. It returns when the next of these will be dropped; zero if
+// Lapse drops the orders that were not carried out in time, and the pods that nobody makes any more. It returns when the next of these will be dropped; zero if
 // there is none.
 func (l *Ledger) Lapse(now time.Time) (next time.Time) {
 	for uid, a := range l.accounts {
@@ -119,7 +122,7 @@ func (l *Ledger) Lapse(now time.Time) (next time.Time) {
 			}
 		}
 	}
-	return elastic.Earliest(next, l.lapseAway(now))
+	return elastic.Earliest(next, l.lapseAway(now), l.lapseMakers(now))
 }
 
 // Promised is all that a MiniCluster was promised; nil if nothing.

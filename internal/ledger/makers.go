@@ -6,6 +6,7 @@ package ledger
 import (
 	"fmt"
 	"maps"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,22 +14,35 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
 	"github.com/flux-elastic/flux-elastic/internal/state"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
 )
 
 // A pod that the API server binds when it is created may come at any time: its Job says to which node. So the pod holds
 // the node from the moment the Job, or the JobSet that makes the Job, is seen, until the pod is seen, or Job and JobSet
-// are gone. It does not matter whether the MiniCluster still needs the node, or a manager before this one gave the node.
+// have been gone for a while. It does not matter whether the MiniCluster still needs the node, or a manager before this
+// one gave the node.
+//
+// Events of different kinds come in any order: a pod may come after its Job is gone, and an admission may end before its
+// JobSet is seen. Such pods are waited for, too (lateFor).
+
+// lateFor is how long after the end of its maker a pod may be seen first.
+const lateFor = 10 * time.Second
 
 // maker is a Job or JobSet, with the ranks that need not be expected of it any more.
 type maker struct {
 	*state.Maker
 	// made are the ranks whose pods were seen that a Job has made, or those whose Job a JobSet has made.
 	made map[int]bool
+	// gone is true for one that does not exist, or was not seen yet. until is when nothing is expected of it any more;
+	// zero before Lapse has set that.
+	gone  bool
+	until time.Time
 }
 
 // SetMaker records the state of a Job or JobSet.
 func (l *Ledger) SetMaker(now *state.Maker) {
+	l.forgetMaker(unseen(now.MiniCluster))
 	m := l.makers[now.UID]
 	if m == nil {
 		id := jobOf(now.Namespace, now.UID)
@@ -52,7 +66,7 @@ func (l *Ledger) SetMaker(now *state.Maker) {
 	}
 }
 
-// DeleteMaker forgets a Job or JobSet that is gone. A JobSet makes a Job that was deleted anew.
+// DeleteMaker records that a Job or JobSet is gone. A JobSet makes a Job that was deleted anew.
 func (l *Ledger) DeleteMaker(uid types.UID) {
 	m := l.makers[uid]
 	if m == nil {
@@ -62,9 +76,63 @@ func (l *Ledger) DeleteMaker(uid types.UID) {
 		set.note(m, false)
 		l.expect(set)
 	}
+	if m.gone = true; m.Over {
+		l.forgetMaker(uid)
+	}
+}
+
+// forgetMaker expects nothing of a Job or JobSet any more.
+func (l *Ledger) forgetMaker(uid types.UID) {
+	m := l.makers[uid]
+	if m == nil {
+		return
+	}
 	delete(l.makers, uid)
 	for _, pod := range m.Pods {
 		l.drop(m.pod(pod.Rank))
+	}
+}
+
+// lapseMakers forgets those that have been gone for long enough. It returns when the next one will be; zero if there is none.
+func (l *Ledger) lapseMakers(now time.Time) (next time.Time) {
+	for uid, m := range l.makers {
+		switch {
+		case !m.gone:
+			continue
+		case m.until.IsZero():
+			m.until = now.Add(lateFor)
+		case !now.Before(m.until):
+			l.forgetMaker(uid)
+			continue
+		}
+		next = elastic.Earliest(next, m.until)
+	}
+	return next
+}
+
+// unseen names the JobSet of a MiniCluster that was not seen yet.
+func unseen(miniCluster types.UID) types.UID { return "unseen/" + miniCluster }
+
+// expectUnseen expects the pods of an admission that ends, if its JobSet may exist and was not seen yet.
+func (l *Ledger) expectUnseen(uid types.UID, a *account) {
+	if !l.expects {
+		return
+	}
+	for _, m := range l.makers {
+		if m.MiniCluster == uid {
+			return
+		}
+	}
+	mc := l.miniClusters[uid]
+	set := &state.Maker{UID: unseen(uid), MiniCluster: uid, Namespace: mc.namespace, Name: mc.name, Requests: a.written.Requests}
+	for rank, node := range a.written.Nodes {
+		if node != "" && !a.came[rank] {
+			set.Pods = append(set.Pods, elastic.Pod{Rank: rank, Node: node})
+		}
+	}
+	if len(set.Pods) > 0 {
+		l.makers[set.UID] = &maker{Maker: set, made: map[int]bool{}, gone: true}
+		l.expect(l.makers[set.UID])
 	}
 }
 

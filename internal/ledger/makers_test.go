@@ -68,9 +68,15 @@ func TestMakers(t *testing.T) {
 	leaving.Leaves = true
 	l.SetMaker(&leaving)
 	l.DeleteMaker("again")
-	fits("the JobSet makes no Job any more", 4)
+	fits("the JobSet makes no Job any more, and pods of the last one may come", 1)
 	l.DeleteMaker("set")
-	fits("all are gone", 4)
+	l.Lapse(fixture.Noon)
+	l.Lapse(fixture.Noon.Add(lateFor - 1))
+	fits("all are gone, and pods may still come", 1)
+	if next := l.Lapse(fixture.Noon.Add(lateFor)); !next.IsZero() {
+		t.Errorf("nothing is waited for, and the next look is at %s", next)
+	}
+	fits("no pods came", 4)
 	if len(l.pods)+len(l.makers)+len(l.early)+len(l.accounts) > 0 {
 		t.Error("something is left of what is gone")
 	}
@@ -110,7 +116,40 @@ func TestMakersOfOthers(t *testing.T) {
 		t.Errorf("%d are left", left)
 	}
 	l.DeleteMaker("job")
+	l.Lapse(fixture.Noon)
+	l.Lapse(fixture.Noon.Add(lateFor))
 	if left := graphOf(t, l).Left("a")["cpu"] + graphOf(t, l).Left("b")["cpu"]; left != 16000 {
 		t.Errorf("%d are left once the Job is gone", left)
+	}
+}
+
+// An admission may end before its JobSet was seen: its pods may come all the same.
+func TestUnseenMakers(t *testing.T) {
+	for name, seen := range map[string]func(l *Ledger){
+		"the JobSet is seen later, and makes nothing": func(l *Ledger) {
+			set := *makerOf("set", "", "a", "b")
+			set.Over = true
+			l.SetMaker(&set)
+		},
+		"there is none": func(l *Ledger) {
+			l.Lapse(fixture.Noon)
+			l.Lapse(fixture.Noon.Add(lateFor))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := clusterOf(fixture.Nodes("a", "b"), nil, nil)
+			l.Expect(true)
+			l.SetMiniCluster(fixture.MiniCluster("x").Size(2).Obj())
+			l.Confirm("uid-x", &state.Promise{Nodes: []string{"a", "b"}, Requests: fluxion.Resources{"cpu": 8000}})
+			l.Confirm("uid-x", nil)
+			l.DeleteMiniCluster("uid-x")
+			if left := graphOf(t, l).Left("a")["cpu"] + graphOf(t, l).Left("b")["cpu"]; left != 0 {
+				t.Errorf("%d are left", left)
+			}
+			seen(l)
+			if left := graphOf(t, l).Left("a")["cpu"] + graphOf(t, l).Left("b")["cpu"]; left != 16000 {
+				t.Errorf("%d are left at the end", left)
+			}
+		})
 	}
 }
