@@ -433,7 +433,13 @@ func beyond(schema *apiextensionsv1.JSONSchemaProps) (values []any) {
 		values = append(values, strings.Repeat("x", int(*schema.MaxLength)+1))
 	}
 	if schema.MaxItems != nil {
-		values = append(values, make([]any, *schema.MaxItems+1))
+		many := make([]any, *schema.MaxItems+1) // items that the list may have: each refused one costs the API server time
+		if schema.Items.Schema.Type == "string" {
+			for i := range many {
+				many[i] = fmt.Sprintf("x%d", i)
+			}
+		}
+		values = append(values, many)
 	}
 	if schema.MaxProperties != nil {
 		var value any = map[string]any{}

@@ -130,9 +130,13 @@ func Compare(ctx context.Context, original, memory *Server, namespace string, re
 	return differences, nil
 }
 
+// patience bounds how long a failed comparison hangs: controllers of a busy machine take many times what those of a quiet
+// one do.
+const patience = 5 * time.Minute
+
 // ask sends a request, and again until its answer has what it awaits.
 func (s *Server) ask(ctx context.Context, r *Request, namespace string) (*answer, error) {
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(patience)
 	for {
 		body, code, err := s.send(ctx, r, namespace)
 		if err != nil {
