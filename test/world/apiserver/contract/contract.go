@@ -230,6 +230,9 @@ func (s *Server) read(r *Request, code int, body []byte) (*answer, error) {
 			a.objects = []any{string(body)}
 			break
 		}
+		if isPassingBookmark(content) {
+			continue
+		}
 		s.remember(r.Name, content)
 		for _, path := range r.Without {
 			remove(content, strings.Split(path, "."))
@@ -237,6 +240,14 @@ func (s *Server) read(r *Request, code int, body []byte) (*answer, error) {
 		a.objects = append(a.objects, s.comparable("", content))
 	}
 	return a, nil
+}
+
+// isPassingBookmark reports whether an event of a watch only says how far the watch is. A server sends these at any time.
+// A bookmark with an annotation ends the first list.
+func isPassingBookmark(event map[string]any) bool {
+	object, _ := event["object"].(map[string]any)
+	metadata, _ := object["metadata"].(map[string]any)
+	return event["type"] == "BOOKMARK" && metadata["annotations"] == nil
 }
 
 func (s *Server) remember(name string, content map[string]any) {
