@@ -12,7 +12,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/test/world/apiserver"
@@ -83,7 +86,7 @@ func (c *checks) entry(entry *apiserver.Entry) {
 	if strings.HasPrefix(entry.User, managerUser) && entry.Kind != "Lease" {
 		c.writes[entry.Verb+" "+entry.Kind+" "+entry.Key.String()]++
 	}
-	switch after := entry.After.(type) {
+	switch after := typed(entry.After).(type) {
 	case *v1alpha2.MiniCluster:
 		c.miniCluster(after)
 	case *corev1.Pod:
@@ -95,10 +98,23 @@ func (c *checks) entry(entry *apiserver.Entry) {
 			c.events[entry.Key]++
 		}
 	case nil:
-		if before, ok := entry.Before.(*v1alpha2.MiniCluster); ok {
+		if before, ok := typed(entry.Before).(*v1alpha2.MiniCluster); ok {
 			c.factsOf(before).gone = true
 		}
 	}
+}
+
+// typed is a MiniCluster as its own type: the API server has custom resources without their types.
+func typed(object client.Object) client.Object {
+	u, ok := object.(*unstructured.Unstructured)
+	if !ok || u.GetKind() != v1alpha2.MiniClusterKind {
+		return object
+	}
+	mc := &v1alpha2.MiniCluster{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, mc); err != nil {
+		panic(err)
+	}
+	return mc
 }
 
 func (c *checks) factsOf(mc *v1alpha2.MiniCluster) *facts {
