@@ -75,7 +75,6 @@ var lists = []Request{
 	get("by label", "configmaps?labelSelector=l%3D1"),
 	get("by labels", "configmaps?labelSelector=l+in+(1,2),!x"),
 	get("by name", "configmaps?fieldSelector=metadata.name%3Dl2"),
-	get("by node", "pods?fieldSelector=spec.nodeName%3Dcontract-node"),
 	get("by an unknown field", "configmaps?fieldSelector=data.a%3Db"),
 	get("by a bad label", "configmaps?labelSelector=%3D%3D"),
 	without(get("with a limit", "configmaps?labelSelector=l&limit=2"), "metadata.remainingItemCount"),
