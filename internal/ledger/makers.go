@@ -66,19 +66,24 @@ func (l *Ledger) SetMaker(now *state.Maker) {
 	}
 }
 
-// DeleteMaker records that a Job or JobSet is gone. A JobSet makes a Job that was deleted anew.
+// DeleteMaker records that a Job or JobSet is gone. A JobSet makes a Job that was deleted anew, as long as the JobSet is there.
 func (l *Ledger) DeleteMaker(uid types.UID) {
 	m := l.makers[uid]
 	if m == nil {
 		return
 	}
-	if set := l.makers[m.Set]; set != nil && !set.Leaves {
+	if set := l.makers[m.Set]; set != nil && !set.Leaves && !set.gone {
 		set.note(m, false)
 		l.expect(set)
 	}
 	if m.gone = true; m.Over {
 		l.forgetMaker(uid)
+		return
 	}
+	for rank := range m.made {
+		m.made[rank] = true
+	}
+	l.expect(m)
 }
 
 // forgetMaker expects nothing of a Job or JobSet any more.

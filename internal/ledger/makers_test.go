@@ -82,6 +82,27 @@ func TestMakers(t *testing.T) {
 	}
 }
 
+// A JobSet that is deleted with its Jobs makes none of them anew, in whatever order that is seen.
+func TestMakersDeletedTogether(t *testing.T) {
+	for name, order := range map[string][]types.UID{"the JobSet first": {"set", "lead"}, "the Job first": {"lead", "set"}} {
+		t.Run(name, func(t *testing.T) {
+			l := clusterOf(fixture.Nodes("a"), nil, nil)
+			l.Expect(true)
+			l.SetMaker(makerOf("set", "", "a"))
+			l.SetMaker(makerOf("lead", "set", "a"))
+			pod := podOfJob(0, "lead", "a")
+			l.SetPod(pod)
+			for _, uid := range order {
+				l.DeleteMaker(uid)
+			}
+			l.Gone(pod)
+			if left := graphOf(t, l).Left("a")["cpu"]; left != 8000 {
+				t.Errorf("%d are left once all are gone", left)
+			}
+		})
+	}
+}
+
 // Pods may be seen before their Job, and end before.
 func TestPodsBeforeTheirJob(t *testing.T) {
 	l := clusterOf(fixture.Nodes("a", "b"), nil, nil)
