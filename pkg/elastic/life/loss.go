@@ -79,7 +79,7 @@ func (o *Observation) isGone(b Broker) bool {
 		return false
 	case b.replaced():
 		return !o.Policy.Malleable
-	case o.Policy.Restarts && b.NodeDown && !lead.NodeReturned && (!lead.Ready || !lead.ReadySince.Equal(o.Admission.ReadySince)):
+	case o.Policy.Restarts && b.NodeDown && !lead.NodeReturned && (!lead.Ready || o.readyAgain()):
 		return true
 	}
 	return b.State == Failed || b.State == Leaving || b.NodeGone

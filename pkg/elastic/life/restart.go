@@ -94,11 +94,28 @@ const (
 	// restartGrace is how long a command may take to run again after its checkpoint. The lead kills a command that
 	// ignores SIGTERM after 15 s.
 	restartGrace = 2 * time.Minute
+	// firstReady is how long after the start of the command its lead may take to be ready. Two probes, 5 s apart, precede the
+	// next time (internal/jobset).
+	firstReady = 5 * time.Second
 	// lossLook is how often the brokers are looked at while the lead is not ready: Flux may know of a loss first.
 	lossLook = 10 * time.Second
 	// joinGrace is how long a broker may take to join a command that runs, before it gives its node back.
 	joinGrace = 5 * time.Minute
 )
+
+// readyAgain reports whether the lead has become ready since the last decision about its command. A start may be decided
+// just before the pod of the lead is ready for the first time.
+func (o *Observation) readyAgain() bool {
+	lead := o.Brokers[0]
+	since := lead.ReadySince
+	switch {
+	case !lead.Ready || since.IsZero():
+		return false
+	case o.Admission.ReadySince.IsZero():
+		return since.After(o.Started.Add(firstReady))
+	}
+	return !since.Equal(o.Admission.ReadySince)
+}
 
 // restarting reports whether the command is being run again.
 func (o *Observation) restarting() bool { return o.Admission.Restart != nil }
@@ -120,7 +137,7 @@ func restartDone(o *Observation, now time.Time) *Plan {
 	}
 	lead, r := o.Brokers[0], o.Admission.Restart
 	switch {
-	case lead.Ready && !lead.ReadySince.IsZero() && !lead.ReadySince.Equal(o.Admission.ReadySince):
+	case o.readyAgain():
 		step := Restarted{ReadySince: lead.ReadySince}
 		if o.LeadDownSince.After(r.At) && o.LeadDownSince.Before(r.At.Add(o.Policy.CheckpointWait)) && o.Policy.AsksForCheckpoint {
 			step.Checkpointed = o.LeadDownSince
@@ -145,10 +162,7 @@ func (o *Observation) restartDeadline() time.Time {
 // moment. A node that was down makes its pods look like that, too.
 func checkpointSeen(o *Observation, _ time.Time) *Plan {
 	lead := o.Brokers[0]
-	if !o.begun() || !o.Policy.TellsCheckpoints || o.restarting() || !lead.Ready || lead.ReadySince.IsZero() || lead.ReadySince.Equal(o.Admission.ReadySince) {
-		return nil
-	}
-	if lead.NodeReturned || o.Admission.ReadySince.IsZero() { // it says nothing about the command
+	if !o.begun() || !o.Policy.TellsCheckpoints || o.restarting() || lead.NodeReturned || !o.readyAgain() {
 		return nil
 	}
 	return &Plan{Step: Checkpointed{At: lead.ReadySince}, State: StateRunning, Message: "the command has written a checkpoint"}

@@ -152,6 +152,17 @@ func TestDecideRestarts(t *testing.T) {
 			runsAgain("ruuu", func(o *Observation) { o.Policy.TellsCheckpoints, o.Brokers[0].ReadySince = true, noon.Add(time.Second) }),
 			Plan{Step: Checkpointed{At: noon.Add(time.Second)}, State: StateRunning},
 		},
+		"it began before its lead was ready": {
+			runsAgain("ruuu", func(o *Observation) {
+				o.Policy.TellsCheckpoints, o.Admission.ReadySince, o.Brokers[0].ReadySince = true, time.Time{}, noon.Add(firstReady)
+			}), waits,
+		},
+		"it began before its lead was ready, and has written a checkpoint since": {
+			runsAgain("ruuu", func(o *Observation) {
+				o.Policy.TellsCheckpoints, o.Admission.ReadySince, o.Brokers[0].ReadySince = true, time.Time{}, noon.Add(firstReady+time.Second)
+			}),
+			Plan{Step: Checkpointed{At: noon.Add(firstReady + time.Second)}, State: StateRunning},
+		},
 		"its node came back, and nobody knows about a checkpoint": {
 			runsAgain("ruuu", func(o *Observation) {
 				o.Policy.TellsCheckpoints, o.Brokers[0].ReadySince, o.Brokers[0].NodeReturned = true, noon.Add(time.Second), true
