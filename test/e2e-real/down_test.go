@@ -19,6 +19,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/flux-elastic/flux-elastic/dev/localcluster"
@@ -219,6 +220,7 @@ func TestDownAfterCrash(t *testing.T) {
 			t.Cleanup(func() { _ = localcluster.Down(context.Background(), tr.dir) })
 			cmd := exec.Command(filepath.Join(env.dir, "bin", "localcluster"), "up", "--mode=real", "--nodes=2", "--port=0", "--dir="+tr.dir)
 			cmd.Dir = env.root
+			cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // with the commands that it runs, and not what it has started
 			if err := cmd.Start(); err != nil {
 				t.Fatal(err)
 			}
@@ -226,7 +228,7 @@ func TestDownAfterCrash(t *testing.T) {
 				_, err := os.Stat(filepath.Join(tr.dir, point))
 				return err
 			})
-			if err := cmd.Process.Kill(); err != nil {
+			if err := syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL); err != nil {
 				t.Fatal(err)
 			}
 			_ = cmd.Wait()
