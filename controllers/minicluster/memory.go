@@ -42,8 +42,8 @@ type memory struct {
 	// kept says since when the evictions of pods, by UID, have been refused. Kubernetes records no time
 	// for that either.
 	kept map[types.UID]time.Time
-	// leadDown is when the lead's pod was last seen to be not ready any more.
-	leadDown time.Time
+	// lead is what was last seen of the lead.
+	lead leadSeen
 	// placed are the pods, by UID, that were placed, with the resource version that the cache had
 	// then.
 	placed map[types.UID]string
@@ -145,11 +145,60 @@ func (m *memory) noteTroubles(pods []protocol.Pod, now time.Time) {
 	m.troubles = since(m.troubles, troubled, now)
 }
 
-// noteDown records since when the lead's pod is not ready.
-func (m *memory) noteDown(lead *protocol.Pod) {
-	if lead != nil && !lead.DownSince.IsZero() {
-		m.leadDown = lead.DownSince
+// leadSeen is what was seen of the readiness of a lead, by which the lead tells that its command runs, has ended, or has
+// written a checkpoint.
+type leadSeen struct {
+	pod   types.UID
+	ready bool
+	// since is when the lead became ready; zero if it is not. down is when it last began not to be ready.
+	since, down time.Time
+	// shared is true once other containers of the pod have made it ready, or not ready.
+	shared bool
+}
+
+// noteLead records when the lead became ready, or not ready. Kubernetes records that for the pod as a whole: if other
+// containers of the pod come and go, what the manager sees counts. A manager that sees such a pod for the first time takes
+// the time that the status has (recorded; zero if it has none).
+func (m *memory) noteLead(lead *protocol.Pod, recorded, now time.Time) {
+	if lead == nil {
+		return
 	}
+	if m.lead.pod != lead.UID {
+		m.lead = leadSeen{}
+	}
+	seen := &m.lead
+	now = now.Truncate(time.Second) // as in the API
+	seen.shared = seen.shared || lead.Shared
+	if lead.Broker.Ready {
+		seen.since = seen.becameReady(lead, recorded, now)
+	} else {
+		seen.since, seen.down = time.Time{}, seen.wentDown(lead, now)
+	}
+	seen.pod, seen.ready, lead.Broker.ReadySince = lead.UID, lead.Broker.Ready, seen.since
+}
+
+// becameReady is when a lead that is ready became so.
+func (l *leadSeen) becameReady(lead *protocol.Pod, recorded, now time.Time) time.Time {
+	switch {
+	case !l.shared:
+		return lead.Broker.ReadySince
+	case l.ready:
+		return l.since
+	case l.pod == "" && !recorded.IsZero():
+		return recorded
+	}
+	return now
+}
+
+// wentDown is when a lead that is not ready began not to be.
+func (l *leadSeen) wentDown(lead *protocol.Pod, now time.Time) time.Time {
+	switch {
+	case l.shared && l.ready:
+		return now
+	case l.shared && l.pod != "", lead.DownSince.IsZero():
+		return l.down
+	}
+	return lead.DownSince
 }
 
 // noteKept records since when the evictions of pods have been refused.

@@ -10,7 +10,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 	kueueapi "sigs.k8s.io/kueue/apis/kueue/v1beta2"
@@ -76,8 +78,8 @@ func (r *Reconciler) observe(ctx context.Context, mc *v1alpha2.MiniCluster, memo
 		return nil, err
 	}
 	memory.noteTroubles(seen.view.Pods, seen.now)
-	memory.noteDown(seen.view.Brokers()[0])
-	seen.view.Troubles, seen.view.Kept, seen.view.LeadDown = memory.troubles, memory.kept, memory.leadDown
+	memory.noteLead(seen.view.Brokers()[0], readySince(mc), seen.now)
+	seen.view.Troubles, seen.view.Kept, seen.view.LeadDown = memory.troubles, memory.kept, memory.lead.down
 	if seen.observation, err = state.Observe(seen.view); err != nil {
 		return nil, err
 	}
@@ -88,6 +90,14 @@ func (r *Reconciler) observe(ctx context.Context, mc *v1alpha2.MiniCluster, memo
 		seen.observation.Workload = life.Stale // the cache does not show the placed pods yet
 	}
 	return seen, nil
+}
+
+// readySince is since when the lead was ready at the last decision about the command; zero if there was none.
+func readySince(mc *v1alpha2.MiniCluster) time.Time {
+	if mc.Status.Admission == nil {
+		return time.Time{}
+	}
+	return ptr.Deref(mc.Status.Admission.ReadySince, metav1.Time{}).Time
 }
 
 func (r *Reconciler) podsOf(ctx context.Context, mc *v1alpha2.MiniCluster) ([]protocol.Pod, error) {

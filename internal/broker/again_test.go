@@ -59,7 +59,7 @@ func (p *pod) probe() {
 			if p.has("ready") {
 				p.touch("ready.seen")
 			} else if p.has("began") {
-				p.touch("ready.missed")
+				p.miss()
 			}
 			<-ticker.C
 		}
@@ -87,19 +87,28 @@ func TestRunManyCheckpoints(t *testing.T) {
 			}
 			pods[0].touch("ready.seen")
 			c.await("the lead not to be ready", func() bool { return !pods[0].has("ready") })
-			pods[0].touch("ready.missed")
+			pods[0].miss()
+			pods[0].miss()
 		}
 		c.release()
 		pods[0].ends(0)
 	})
 }
 
-// touch makes a file of the run directory.
-func (p *pod) touch(name string) {
+// touch makes a file of the run directory, or adds to it.
+func (p *pod) touch(name string, text ...byte) {
 	mc := p.mc.Defaulted()
 	mc.Spec.Flux.Container.MountPath = filepath.Join(p.cluster.dir, p.dir, "v")
-	_ = os.WriteFile(filepath.Join(filepath.Dir(ReadyFile(mc)), name), nil, 0o600) // the directory goes at the end
+	file, err := os.OpenFile(filepath.Join(filepath.Dir(ReadyFile(mc)), name), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return // the directory goes at the end
+	}
+	_, _ = file.Write(text)
+	_ = file.Close()
 }
+
+// miss plays a look of the probe at a pod that is not ready.
+func (p *pod) miss() { p.touch("ready.missed", '.') }
 
 // order tells the lead to run the command again.
 func (p *pod) order(quorum, drain, restart string) {

@@ -231,7 +231,7 @@ func TestReadiness(t *testing.T) {
 		}
 	}
 	flux := pod.Spec.Containers[0]
-	if diff := cmp.Diff([]*corev1.Probe{probe(1, math.MaxInt32), probe(60, 1), nil}, []*corev1.Probe{flux.StartupProbe, flux.ReadinessProbe, flux.LivenessProbe}); diff != "" {
+	if diff := cmp.Diff([]*corev1.Probe{probe(1, math.MaxInt32), probe(60, 2), nil}, []*corev1.Probe{flux.StartupProbe, flux.ReadinessProbe, flux.LivenessProbe}); diff != "" {
 		t.Errorf("its probes are others (-want +got):\n%s", diff)
 	}
 	for _, c := range slices.Concat(pod.Spec.InitContainers, services.Spec.Containers) {
@@ -249,10 +249,10 @@ func TestReadinessPeriod(t *testing.T) {
 		want int32
 	}{
 		"a fixed size":                {fixture.MiniCluster("lmp").Size(4), 60},
-		"may start with fewer":        {fixture.MiniCluster("lmp").Size(4).MinSize(2), 10},
+		"may start with fewer":        {fixture.MiniCluster("lmp").Size(4).MinSize(2), 5},
 		"cannot grow to its maxSize":  {fixture.MiniCluster("lmp").Size(4).MaxSize(8), 60},
-		"may shrink while it runs":    {fixture.MiniCluster("lmp").Size(4).Launcher(), 10},
-		"an instance for interactive": {fixture.MiniCluster("lmp").Size(4).Spec(func(s *v1alpha2.MiniClusterSpec) { s.Interactive = true }), 10},
+		"may shrink while it runs":    {fixture.MiniCluster("lmp").Size(4).Launcher(), 5},
+		"an instance for interactive": {fixture.MiniCluster("lmp").Size(4).Spec(func(s *v1alpha2.MiniClusterSpec) { s.Interactive = true }), 5},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod, err := Pod(tc.mc.Defaulted())

@@ -202,37 +202,36 @@ func fluxContainer(mc *v1alpha2.MiniCluster) corev1.Container {
 // It ends then. Later probes are rare, since each takes CPU time from the command (docs/testing.md).
 const (
 	startupPeriod = 1
-	// leavePeriod is for followers that may have to leave: the controller waits until they are not
-	// ready. pkg/elastic/life knows this period (seenGrace).
-	leavePeriod = 10
+	// watchPeriod is for brokers whose readiness the controller waits for: followers that may have to leave, and a lead that
+	// tells by it that the command runs again, or has written a checkpoint. pkg/elastic/life knows this period (seenGrace).
+	watchPeriod = 5
 	// stayPeriod is for the brokers of a fixed size: readiness changes only if a broker fails, and
 	// then Flux ends the command.
 	stayPeriod = 60
-	// againPeriod is for a lead whose readiness tells that the command runs again, or has written a
-	// checkpoint.
-	againPeriod = 5
 )
 
 func readinessPeriod(s *v1alpha2.MiniClusterSpec) int32 {
 	if s.Malleable() || s.LeastSize() < s.MostSize() {
-		return leavePeriod
+		return watchPeriod
 	}
 	return stayPeriod
 }
 
-// watchLead lets the kubelet look at the lead's broker more often, and leave files that say what was seen. The lead
-// waits until it was seen not to be ready before it is ready again, and the other way round, so that nobody misses it.
+// watchLead lets the kubelet look at the lead's broker often, and leave files that say what was seen: .missed has a dot
+// for each look at a lead that is not ready. The lead waits until it was seen not to be ready before it is ready again, and
+// the other way round, so that nobody misses it.
 func watchLead(mc *v1alpha2.MiniCluster, lead *corev1.PodTemplateSpec) {
 	if !mc.Spec.TellsRuns() {
 		return
 	}
-	probe := readyProbe(mc, againPeriod)
-	probe.Exec.Command[2] = strings.Replace(probe.Exec.Command[2], "{ ", `{ : >"$0.missed"; `, 1) + `; : >"$0.seen" || true`
+	probe := readyProbe(mc, watchPeriod)
+	probe.Exec.Command[2] = strings.Replace(probe.Exec.Command[2], "{ ", `{ printf . >>"$0.missed"; `, 1) + `; : >"$0.seen" || true`
 	lead.Spec.Containers[0].ReadinessProbe = probe
 }
 
 // readyProbe returns a probe that looks for broker.ReadyFile every period seconds. The image has
-// Bash, since Bash runs the scripts. The timeout is long, since a busy node may start Bash slowly.
+// Bash, since Bash runs the scripts. A busy node may start Bash slowly: the timeout is long, and one look that takes longer
+// does not count, since readiness tells the controller what the broker wants to say.
 func readyProbe(mc *v1alpha2.MiniCluster, period int32) *corev1.Probe {
 	const test = "[[ -e $0 ]] || { echo 'the broker has not joined, or the command does not run'; exit 1; }"
 	command := []string{"/bin/bash", "-c", test, broker.ReadyFile(mc)}
@@ -240,7 +239,7 @@ func readyProbe(mc *v1alpha2.MiniCluster, period int32) *corev1.Probe {
 		ProbeHandler:     corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: command}},
 		PeriodSeconds:    period,
 		TimeoutSeconds:   10,
-		FailureThreshold: 1,
+		FailureThreshold: 2, // again.sh waits for as many
 	}
 }
 

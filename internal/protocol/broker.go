@@ -106,7 +106,7 @@ func replaces(pod *corev1.Pod) bool {
 
 // readContainer reads what the broker's container shows.
 func (p *Pod) readContainer() {
-	b, status, podReady := &p.Broker, brokerStatus(p.Pod), condition(p.Pod, corev1.PodReady)
+	b, status, now := &p.Broker, brokerStatus(p.Pod), condition(p.Pod, corev1.PodReady)
 	b.Ready = ready(p.Pod)
 	switch {
 	case status != nil && status.State.Running != nil:
@@ -115,10 +115,10 @@ func (p *Pod) readContainer() {
 		b.Trouble = trouble(p.Pod)
 	}
 	switch {
-	case b.Ready && podReady.Status == corev1.ConditionTrue:
-		b.ReadySince = podReady.LastTransitionTime.Time
-	case !b.Ready && podReady.Status == corev1.ConditionFalse:
-		b.Idle = !b.Since.IsZero() && podReady.LastTransitionTime.After(b.Since)
+	case b.Ready && now.Status == corev1.ConditionTrue:
+		b.ReadySince = now.LastTransitionTime.Time
+	case !b.Ready && now.Status == corev1.ConditionFalse:
+		b.Idle = !b.Since.IsZero() && now.LastTransitionTime.After(b.Since)
 	}
 }
 
@@ -225,6 +225,22 @@ func brokerStatus(pod *corev1.Pod) *corev1.ContainerStatus {
 func ready(pod *corev1.Pod) bool {
 	status := brokerStatus(pod)
 	return status != nil && status.Ready
+}
+
+// podReady reports whether a pod is ready: all of its containers are.
+func podReady(pod *corev1.Pod) bool {
+	return condition(pod, corev1.PodReady).Status == corev1.ConditionTrue
+}
+
+// sharesReadiness reports whether other containers of a pod have made it ready or not ready, or readiness gates have.
+func (p *Pod) sharesReadiness() bool {
+	if p.Broker.Ready && !podReady(p.Pod) {
+		return true
+	}
+	again := func(c corev1.ContainerStatus) bool {
+		return c.RestartCount > 0 && c.Name != p.Labels[v1alpha2.MiniClusterLabel]
+	}
+	return slices.ContainsFunc(p.Status.ContainerStatuses, again) || slices.ContainsFunc(p.Status.InitContainerStatuses, again)
 }
 
 // Began reports whether a container of a pod has begun, so that the pod has its volumes.

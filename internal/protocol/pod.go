@@ -42,6 +42,9 @@ type Pod struct {
 	Ranks       string
 	// DownSince is since when the pod has not been ready; zero if it is ready, or this is not known.
 	DownSince time.Time
+	// Shared is true if the readiness of the pod shows that of other containers, too: they are not ready, or were started
+	// again. The pod's times then say little about its broker.
+	Shared bool
 	// Began is true if the lead's termination message says that the command began, and Asked if the
 	// command ended since it was asked to. Checkpointed is true if it had written a checkpoint then.
 	Began, Asked, Checkpointed bool
@@ -72,6 +75,7 @@ func Read(pod *corev1.Pod) Pod {
 	}
 	p.readEnd()
 	p.readBroker()
+	p.Shared = p.sharesReadiness()
 	return p
 }
 
@@ -79,7 +83,7 @@ func Read(pod *corev1.Pod) Pod {
 func Moved(before, after *corev1.Pod) bool {
 	return before.Status.Phase != after.Status.Phase || IsGated(before) != IsGated(after) ||
 		(before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) || ready(before) != ready(after) || brokerRan(before) != brokerRan(after) ||
-		trouble(before) != trouble(after) || unschedulable(before) != unschedulable(after) ||
+		podReady(before) != podReady(after) || trouble(before) != trouble(after) || unschedulable(before) != unschedulable(after) ||
 		!slices.Equal(before.Status.PodIPs, after.Status.PodIPs)
 }
 

@@ -102,3 +102,31 @@ func TestOutOfMemory(t *testing.T) {
 		}
 	}
 }
+
+// The readiness of a pod is that of its broker, until another container is not ready, or was started again.
+func TestShared(t *testing.T) {
+	status := func(name string, ready bool, restarts int32) corev1.ContainerStatus {
+		return corev1.ContainerStatus{Name: name, Ready: ready, RestartCount: restarts, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}
+	}
+	for name, tc := range map[string]struct {
+		ready   corev1.ConditionStatus
+		broker  bool
+		other   corev1.ContainerStatus
+		sidecar corev1.ContainerStatus
+		want    bool
+	}{
+		"all are ready":              {ready: corev1.ConditionTrue, broker: true, other: status("other", true, 0), sidecar: status("sidecar", true, 0)},
+		"only the broker is not":     {ready: corev1.ConditionFalse, other: status("other", true, 0), sidecar: status("sidecar", true, 0)},
+		"another is not":             {ready: corev1.ConditionFalse, broker: true, other: status("other", false, 0), sidecar: status("sidecar", true, 0), want: true},
+		"another was started again":  {ready: corev1.ConditionTrue, broker: true, other: status("other", true, 1), sidecar: status("sidecar", true, 0), want: true},
+		"a sidecar is started again": {ready: corev1.ConditionFalse, other: status("other", true, 0), sidecar: status("sidecar", false, 2), want: true},
+	} {
+		pod := fixture.BrokerPod("lmp", 0).On("n0").Obj()
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: tc.ready}}
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{tc.other, status("lmp", tc.broker, 0)}
+		pod.Status.InitContainerStatuses = []corev1.ContainerStatus{tc.sidecar}
+		if got := Read(pod).Shared; got != tc.want {
+			t.Errorf("%s: shared is %v", name, got)
+		}
+	}
+}

@@ -19,8 +19,7 @@ func (v View) Brokers() map[int]*protocol.Pod {
 	pods, ranks := map[int]*protocol.Pod{}, Ranks(v.MiniCluster)
 	for i := range v.Pods {
 		pod := &v.Pods[i]
-		counts := v.current(pod) || (v.orphaned(pod) && v.admitted(pod))
-		if pod.Rank < 0 || pod.Rank >= ranks || !counts {
+		if pod.Rank < 0 || pod.Rank >= ranks || !v.current(pod) && !v.bereft(pod) {
 			continue
 		}
 		replaces := newer
@@ -92,10 +91,10 @@ func (v View) Orphaned() []string {
 	return slices.Compact(sets)
 }
 
-// admitted reports whether a pod was placed by the current admission, or made since.
-func (v View) admitted(pod *protocol.Pod) bool {
+// bereft reports whether the JobSet of a pod was deleted during the admission by which the pod was placed or made.
+func (v View) bereft(pod *protocol.Pod) bool {
 	a := v.MiniCluster.Status.Admission
-	return a != nil && (!pod.Broker.Placed.Before(a.Time.Time) || !pod.CreationTimestamp.Time.Before(a.Time.Time))
+	return v.JobSet == nil && v.owns(pod) && a != nil && (!pod.Broker.Placed.Before(a.Time.Time) || !pod.CreationTimestamp.Time.Before(a.Time.Time))
 }
 
 // leadHasEnded reports whether the lead's pod has ended.

@@ -186,6 +186,9 @@ func countPods(o *life.Observation, v View) {
 		if v.occupies(pod) != "" {
 			o.Occupied++
 		}
+		if v.bereft(pod) {
+			o.Bereft++
+		}
 		if v.orphaned(pod) {
 			o.Orphans++
 		}

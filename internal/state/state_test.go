@@ -407,7 +407,7 @@ func TestBrokersHaveRanksBelowTheSize(t *testing.T) {
 }
 
 // The end of a lead counts although somebody deleted its JobSet without the pods. Pods of an earlier admission do not
-// count, and those that somebody deletes are only waited for.
+// count.
 func TestOrphans(t *testing.T) {
 	later, before := fixture.Noon.Add(time.Minute), fixture.Noon.Add(-time.Minute)
 	for name, tc := range map[string]struct {
@@ -420,7 +420,7 @@ func TestOrphans(t *testing.T) {
 		"a lead that runs":        {fixture.BrokerPod("lmp", 0).On("n0").Up(), later, life.Absent, 2, life.Up},
 		"one that succeeded":      {fixture.BrokerPod("lmp", 0).On("n0").Ended(0), later, life.Orphaned, 2, life.Succeeded},
 		"one of before":           {fixture.BrokerPod("lmp", 0).On("n0").Ended(0), before, life.Absent, 2, life.Missing},
-		"one that somebody ended": {fixture.BrokerPod("lmp", 0).On("n0").Ended(0).Leaving(), later, life.Absent, 1, life.Missing},
+		"one that somebody ended": {fixture.BrokerPod("lmp", 0).On("n0").Ended(0).Leaving(), later, life.Orphaned, 1, life.Succeeded},
 	} {
 		mc := fixture.MiniCluster("lmp").Size(2).Admitted(1, 2, "n[0-1]").Defaulted()
 		lead, follower := tc.lead.Created(tc.made).Obj(), fixture.BrokerPod("lmp", 1).On("n1").Up().Created(tc.made).Obj()

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
@@ -63,7 +64,8 @@ func TestDeletedByHand(t *testing.T) {
 	s.awaitSuccess(mc)
 }
 
-// Pods that a deleted JobSet leaves are deleted, and their nodes are free again.
+// Nobody deletes a JobSet by hand whose pods the API server binds. Where somebody can, the pods that it leaves are deleted,
+// and their nodes are free again.
 func TestOrphanedJobSet(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 2)
@@ -71,7 +73,13 @@ func TestOrphanedJobSet(t *testing.T) {
 	s.awaitState(mc, v1alpha2.StateRunning)
 	certificate, files := s.filesOf(mc)
 	set := &jobsetapi.JobSet{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: mc.Name}}
-	s.delete(set, client.PropagationPolicy(metav1.DeletePropagationOrphan))
+	orphan := client.PropagationPolicy(metav1.DeletePropagationOrphan)
+	if err := env.client.Delete(s.ctx, set, orphan); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "is not deleted by hand") {
+		t.Errorf("an administrator deletes a JobSet: %v", err)
+	}
+	if err := s.as(jobSetUser).Delete(s.ctx, set, orphan); err != nil {
+		t.Fatal(err)
+	}
 	s.await(mc, "told that its lead is lost", func(mc *v1alpha2.MiniCluster) bool {
 		return condition(mc, v1alpha2.ConditionFinished).Reason == v1alpha2.ReasonLeadLost && mc.Status.Nodes == 0
 	})

@@ -34,8 +34,6 @@ type Options struct {
 	MiniClusters int
 	// Faults is whether anything goes wrong.
 	Faults bool
-	// Known is whether faults that lead to known defects are not left out.
-	Known bool
 	// Without are the parts that are left out, by their numbers in Result.Parts.
 	Without []int
 }

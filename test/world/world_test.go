@@ -27,7 +27,6 @@ var (
 	first = flag.Uint64("first", 1, "the first seed")
 	lives = flag.Int("lives", 400, "how many MiniClusters live, in all worlds")
 	size  = flag.Int("size", 16, "how many MiniClusters live in one world")
-	knew  = flag.Bool("known", false, "cause the faults, too, that lead to known defects")
 	calm  = flag.Bool("calm", false, "let nothing go wrong")
 	shard = flag.String("shard", "", "the part of the worlds that this process runs, such as 0/2")
 	leave = flag.String("without", "", "the parts that are left out of the world of -seed, such as 3,5")
@@ -80,13 +79,10 @@ func runShard(t *testing.T) {
 	if _, err := fmt.Sscanf(*shard, "%d/%d", &i, &n); err != nil {
 		t.Fatal(err)
 	}
-	if !*knew {
-		listKnown(t)
-	}
 	var born, writes, faults, worlds int
 	var virtual time.Duration
 	for world := i; world**size < *lives; world += n {
-		r := Run(t, Options{Seed: *first + uint64(world), MiniClusters: *size, Faults: !*calm, Known: *knew})
+		r := Run(t, Options{Seed: *first + uint64(world), MiniClusters: *size, Faults: !*calm})
 		if r.Violation != nil {
 			report(t, r)
 			return
@@ -94,14 +90,6 @@ func runShard(t *testing.T) {
 		worlds, born, writes, faults, virtual = worlds+1, born+r.Lives, writes+r.Writes, faults+r.Faults, virtual+r.Virtual
 	}
 	t.Logf("%d worlds, %d lives, %d writes of managers, %d faults of requests, %s", worlds, born, writes, faults, virtual)
-}
-
-// listKnown says what is left out.
-func listKnown(t *testing.T) {
-	t.Helper()
-	for _, d := range known {
-		t.Logf("left out: %s; since %s (-known -size=%d -seed=%d)", d.leftOut, d.what, d.size, d.seed)
-	}
 }
 
 // report fails with the smallest world that has the violation.
@@ -113,8 +101,8 @@ func report(t *testing.T, r *Result) {
 		names = append(names, small.Parts[part])
 	}
 	slices.Reverse(names)
-	t.Errorf("seed %d: %v\n\nreplay: go test ./test/world -run TestLives -size=%d -known=%v -seed=%d -without=%s\n\nwith %d of %d parts: %v\n  %s\n\n%s\n\n%s",
-		r.Seed, r.Violation, r.MiniClusters, r.Known, small.Seed, list(small.Without), len(names), len(r.Parts), small.Violation, strings.Join(names, "\n  "),
+	t.Errorf("seed %d: %v\n\nreplay: go test ./test/world -run TestLives -size=%d -seed=%d -without=%s\n\nwith %d of %d parts: %v\n  %s\n\n%s\n\n%s",
+		r.Seed, r.Violation, r.MiniClusters, small.Seed, list(small.Without), len(names), len(r.Parts), small.Violation, strings.Join(names, "\n  "),
 		strings.Join(small.Trace, "\n"), small.Objects)
 }
 
@@ -126,7 +114,7 @@ func list(numbers []int) string {
 // replay runs one world, and prints what happens.
 func replay(t *testing.T) {
 	t.Helper()
-	o := Options{Seed: *seed, MiniClusters: *size, Faults: !*calm, Known: *knew}
+	o := Options{Seed: *seed, MiniClusters: *size, Faults: !*calm}
 	for text := range strings.SplitSeq(*leave, ",") {
 		var n int
 		if _, err := fmt.Sscan(text, &n); err == nil {

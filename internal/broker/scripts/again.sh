@@ -194,14 +194,17 @@ tell_asked() { tell "the command ended as it was asked to$fe_checkpointed"; }
 stop_reader() { [[ -z $fe_reader ]] || kill "$fe_reader" 2>/dev/null || true; }
 
 # become_ready makes the pod ready, after it was seen not to be: the command runs again, or has
-# written a checkpoint. The probe makes the file with the suffix .missed while the pod is not ready, and .seen
-# while it is: it sees both, however often the program writes checkpoints.
+# written a checkpoint. The probe adds a dot to the file with the suffix .missed while the pod is not ready, and makes
+# .seen while it is. The kubelet has seen both, however often the program writes checkpoints.
 become_ready() {
+  local looks
   stop_reader
   rm -f "$FE_READY" "$FE_READY.missed" "$FE_READY.seen"
   {
     for ((i = 0; i < 120; i++)); do
-      [[ ! -e $FE_READY.missed ]] || break
+      looks=
+      read -r looks 2>/dev/null <"$FE_READY.missed" || true
+      ((${#looks} < 2)) || break # as the probe demands
       fe_pause 0.5
     done
     : >"$FE_READY"

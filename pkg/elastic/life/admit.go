@@ -85,6 +85,8 @@ func releasing(o *Observation, now time.Time) *Plan {
 	switch {
 	case o.Workload == Stale:
 		return &Plan{Step: Release{}, State: StateReleasing, Message: plan.Message}
+	case o.Admission != nil && !o.begun() && (o.Workload == Deleting || o.Bereft > 0):
+		plan.Step, plan.Message = Withdraw{}, "its JobSet was deleted" // no pod of another JobSet may run with the same attempt
 	case o.Orphans > 0:
 		plan.Step, plan.Message = Abandon{}, fmt.Sprintf("deletes %d pods that were left when the JobSet was deleted", o.Orphans)
 	case o.Workload == Deleting && o.Stranded > 0 && o.Stranded == o.Existing && !now.Before(o.StrandedBy):

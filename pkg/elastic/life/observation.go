@@ -66,8 +66,9 @@ type Observation struct {
 	// StrandedBy when all of them should be gone. After that time only their nodes wait for them.
 	Stranded   int
 	StrandedBy time.Time
-	// Orphans is the number of pods whose JobSet was deleted without them. Nobody deletes them.
-	Orphans int
+	// Bereft is the number of pods of the admission whose JobSet is gone. Orphans is the number of pods whose JobSet was
+	// deleted without them: nobody deletes them.
+	Bereft, Orphans int
 	// Done is the number of pods of followers that have ended and still exist.
 	Done int
 	// Jitter, from 0 to 1, lengthens a pause by up to a tenth.

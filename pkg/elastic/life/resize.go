@@ -89,7 +89,7 @@ const (
 	drainGrace = 30 * time.Second
 	// seenGrace is how long after the start the brokers of the command may take to be seen ready.
 	// A drained rank without work may be ready for as long: the lead drains it within 10 s, and
-	// its readiness is probed every 10 s (internal/jobset).
+	// two probes 5 s apart have to see that it is not ready (internal/jobset).
 	seenGrace = 20 * time.Second
 	// keptGrace is for how long the eviction of a pod may be refused before the pod is deleted.
 	keptGrace = 30 * time.Second

@@ -115,7 +115,7 @@ func (o *Observation) wouldEnd(plan Plan) bool {
 // have seen enough brokers. A lead that is there, or has left a termination message, leaves no doubt.
 func (o *Observation) inDoubt(now time.Time) bool {
 	lead := o.Brokers[0]
-	gone := lead.State == Missing && o.Workload == Broken
+	gone := lead.State == Missing && (o.Workload == Broken || o.Workload == Deleting || o.Bereft > 0)
 	unreachable := !lead.Since.IsZero() && lead.NodeDown
 	if !gone && !lead.EndUnknown && !unreachable {
 		return false

@@ -107,9 +107,12 @@ func (c *container) isOver() bool {
 
 // next is when something happens by time alone.
 func (c *container) next() time.Time {
-	next := soonest(c.startAt, c.endAt)
+	next := c.endAt
+	if c.worker.node.runs() { // without a kubelet only the processes go on
+		next = soonest(next, c.startAt)
+	}
 	if c.isRunning() {
-		if c.worker.killBy.IsZero() { // probes end with the pod
+		if c.worker.node.runs() && c.worker.killBy.IsZero() { // probes end with the pod
 			next = soonest(next, c.probeAt)
 		}
 		if c.isSignalled {
@@ -281,7 +284,7 @@ func (c *container) probe(now time.Time) bool {
 	return true
 }
 
-// nextProbe is when a probe looks next.
+// nextProbe is when a probe has looked often enough to find something else.
 func (c *container) nextProbe(now time.Time, probe *corev1.Probe) time.Time {
 	period := time.Duration(max(probe.PeriodSeconds, 1)) * time.Second
 	began := c.state.Running.StartedAt.Add(c.phase)
@@ -289,7 +292,11 @@ func (c *container) nextProbe(now time.Time, probe *corev1.Probe) time.Time {
 	if since < 0 {
 		return began
 	}
-	return now.Add(period - since%period)
+	at := now.Add(period - since%period)
+	if c.ready {
+		at = at.Add(time.Duration(max(probe.FailureThreshold-1, 0)*probe.PeriodSeconds) * time.Second)
+	}
+	return at
 }
 
 // isBroker reports whether a broker runs in the container.
