@@ -109,8 +109,8 @@ func (l *Ledger) OrderOf(uid types.UID) (elastic.Order, time.Time) {
 	return nil, time.Time{}
 }
 
-// Lapse drops the orders that were not carried out in time, and the pods that nobody makes any more. It returns when the next of these will be dropped; zero if
-// there is none.
+// Lapse drops the orders that were not carried out in time, and the pods that nobody makes any more. It returns when the
+// next of these will be dropped; zero if there is none.
 func (l *Ledger) Lapse(now time.Time) (next time.Time) {
 	for uid, a := range l.accounts {
 		if a.order != nil {

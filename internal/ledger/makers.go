@@ -66,7 +66,8 @@ func (l *Ledger) SetMaker(now *state.Maker) {
 	}
 }
 
-// DeleteMaker records that a Job or JobSet is gone. A JobSet makes a Job that was deleted anew, as long as the JobSet is there.
+// DeleteMaker records that a Job or JobSet is gone. A JobSet makes a Job that was deleted anew, as long as the JobSet is
+// there.
 func (l *Ledger) DeleteMaker(uid types.UID) {
 	m := l.makers[uid]
 	if m == nil {
@@ -80,7 +81,7 @@ func (l *Ledger) DeleteMaker(uid types.UID) {
 		l.forgetMaker(uid)
 		return
 	}
-	for rank := range m.made {
+	for rank := range m.made { // a JobSet that is gone makes no Job again; pods of its Jobs are expected by the Jobs
 		m.made[rank] = true
 	}
 	l.expect(m)

@@ -40,13 +40,14 @@ var (
 
 // RoundTrip implements http.RoundTripper.
 func (s scoped) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method != http.MethodGet || strings.Contains(r.URL.Path, "/namespaces/") {
+		return s.next.RoundTrip(r)
+	}
+	r = r.Clone(r.Context())
 	at := strings.LastIndexByte(r.URL.Path, '/') + 1
 	resource, query := r.URL.Path[at:], r.URL.Query()
 	switch {
-	case r.Method != http.MethodGet || strings.Contains(r.URL.Path, "/namespaces/"):
-		return s.next.RoundTrip(r)
 	case slices.Contains(inNamespace, resource):
-		r = r.Clone(r.Context())
 		r.URL.Path = r.URL.Path[:at] + "namespaces/" + s.namespace + "/" + resource
 	case slices.Contains(labelled, resource):
 		selector := SiteLabel + "=" + s.namespace
@@ -54,12 +55,9 @@ func (s scoped) RoundTrip(r *http.Request) (*http.Response, error) {
 			selector += "," + already
 		}
 		query.Set("labelSelector", selector)
-		r = r.Clone(r.Context())
-		r.URL.RawQuery = query.Encode()
 	case resource == "namespaces":
 		query.Set("fieldSelector", metav1.ObjectNameField+"="+s.namespace)
-		r = r.Clone(r.Context())
-		r.URL.RawQuery = query.Encode()
 	}
+	r.URL.RawQuery = query.Encode()
 	return s.next.RoundTrip(r)
 }

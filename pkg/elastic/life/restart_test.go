@@ -185,6 +185,9 @@ func TestDecideRestarts(t *testing.T) {
 			restart(Restart{Quorum: 3, Lost: []int{3}, Avoid: []string{"n3"}, Reason: "1 of 4 brokers were lost while the command ran: rank 3 on n3"}, 0, runs),
 		},
 		"a node is down, and the command goes on": {runsAgain("ruuu", func(o *Observation) { o.Brokers[2].NodeDown = true }), waits},
+		"a node is down, and nobody knows since when the lead is ready": {
+			runsAgain("ruuu", func(o *Observation) { o.Brokers[2].NodeDown, o.Brokers[0].ReadySince = true, time.Time{} }), waits,
+		},
 		"a node is down, and the command was run again": {
 			runsAgain("ruuu", func(o *Observation) { o.Brokers[2].NodeDown, o.Brokers[0].ReadySince = true, noon.Add(time.Second) }),
 			restart(Restart{

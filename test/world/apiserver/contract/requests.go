@@ -132,7 +132,7 @@ var podDeletions = []Request{
 	get("after the dry eviction", "pods/evicted"),
 	post("evict", "pods/evicted/eviction", `{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"evicted"}}`),
 	get("evicted", "pods/evicted"),
-	get("by node, before a controller deletes the pods of a node that does not exist", "pods?fieldSelector=spec.nodeName%3Dcontract-node"),
+	get("by node", "pods?fieldSelector=spec.nodeName%3Dcontract-node"),
 	post("evict a missing pod", "pods/missing/eviction", `{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"missing"}}`),
 	post("evict by another name", "pods/evicted/eviction", `{"apiVersion":"policy/v1","kind":"Eviction","metadata":{"name":"other"}}`),
 	remove1("bad propagation", "pods/p", `{"propagationPolicy":"Sideways"}`),

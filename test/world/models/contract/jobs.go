@@ -25,9 +25,12 @@ func spec(change func(*batchv1.JobSpec)) batchv1.JobSpec {
 	return s
 }
 
-// bound binds the pods to a node that does not exist, so that nobody ends them when they are deleted. The API server
-// removes pods without a node at once. The collector of pods removes pods without their node some time after 40 s.
-func bound(s *batchv1.JobSpec) { s.Template.Spec.NodeName = "nowhere" }
+// IdleNode has no kubelet. The real one is there: the collector of pods removes those whose node does not exist after 40 s.
+const IdleNode = "idle"
+
+// bound binds the pods to a node without a kubelet, so that nobody ends them when they are deleted. The API server removes
+// pods without a node at once.
+func bound(s *batchv1.JobSpec) { s.Template.Spec.NodeName = IdleNode }
 
 func policy(rules ...batchv1.PodFailurePolicyRule) *batchv1.PodFailurePolicy {
 	return &batchv1.PodFailurePolicy{Rules: rules}
