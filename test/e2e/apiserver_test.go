@@ -36,7 +36,6 @@ func TestServerInMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	idleNode(t, "contract-node")
 	name := "contract-" + strings.ToLower(rand.Text())
 	t.Cleanup(func() {
 		for _, namespace := range []string{name, name + "-other", name + "-third"} {
@@ -53,18 +52,4 @@ func TestServerInMemory(t *testing.T) {
 	for _, difference := range differences {
 		t.Error(difference)
 	}
-}
-
-// idleNode makes a node that nobody simulates.
-func idleNode(t *testing.T, name string) {
-	t.Helper()
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	if err := env.client.Create(t.Context(), node); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := env.client.Delete(context.Background(), node); err != nil {
-			t.Error(err)
-		}
-	})
 }

@@ -14,7 +14,6 @@ import (
 // scenarios.
 func TestModels(t *testing.T) {
 	t.Parallel()
-	idleNode(t, contract.IdleNode)
 	t.Run("jobs", func(t *testing.T) {
 		for _, scenario := range contract.Jobs {
 			t.Run(scenario.Name, func(t *testing.T) {

@@ -25,12 +25,13 @@ func spec(change func(*batchv1.JobSpec)) batchv1.JobSpec {
 	return s
 }
 
-// IdleNode has no kubelet. The real one is there: the collector of pods removes those whose node does not exist after 40 s.
-const IdleNode = "idle"
+// noNode is in the name of a node that does not exist. Each scenario has one of its own: the collector of pods removes
+// those on such a node 40 s after it first saw the node's name.
+const noNode = "no-node"
 
-// bound binds the pods to a node without a kubelet, so that nobody ends them when they are deleted. The API server removes
-// pods without a node at once.
-func bound(s *batchv1.JobSpec) { s.Template.Spec.NodeName = IdleNode }
+// bound binds the pods to a node that does not exist, so that nobody ends them when they are deleted. The API server
+// removes pods without a node at once.
+func bound(s *batchv1.JobSpec) { s.Template.Spec.NodeName = noNode }
 
 func policy(rules ...batchv1.PodFailurePolicyRule) *batchv1.PodFailurePolicy {
 	return &batchv1.PodFailurePolicy{Rules: rules}

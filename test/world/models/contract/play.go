@@ -44,7 +44,11 @@ const jobName = "job"
 
 // Begin makes the Job.
 func (p *Play) Begin(ctx context.Context, s Scenario) error {
-	return p.Client.Create(ctx, &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: jobName}, Spec: *s.Job.DeepCopy()})
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: jobName}, Spec: *s.Job.DeepCopy()}
+	if node := &job.Spec.Template.Spec.NodeName; *node == noNode {
+		*node += "-of-" + p.Namespace
+	}
+	return p.Client.Create(ctx, job)
 }
 
 // Steps plays a scenario. `await` repeats an attempt until it succeeds, and returns its error if that takes too long.
