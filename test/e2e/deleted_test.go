@@ -80,8 +80,10 @@ func TestOrphanedJobSet(t *testing.T) {
 	if err := s.as(jobSetUser).Delete(s.ctx, set, orphan); err != nil {
 		t.Fatal(err)
 	}
+	// The lead is lost, or the manager has seen how the lead ended when it was deleted.
 	s.await(mc, "told that its lead is lost", func(mc *v1alpha2.MiniCluster) bool {
-		return condition(mc, v1alpha2.ConditionFinished).Reason == v1alpha2.ReasonLeadLost && mc.Status.Nodes == 0
+		reason := condition(mc, v1alpha2.ConditionFinished).Reason
+		return (reason == v1alpha2.ReasonLeadLost || reason == v1alpha2.ReasonCommandFailed) && mc.Status.Nodes == 0
 	})
 	eventually(t, func() error {
 		if pods := s.pods(mc); len(pods) > 0 {
