@@ -4,6 +4,7 @@
 package world
 
 import (
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/simulator"
+	"github.com/flux-elastic/flux-elastic/internal/protocol"
 	"github.com/flux-elastic/flux-elastic/test/world/models"
 )
 
@@ -152,15 +154,23 @@ func (c *checks) isUnknown(uid types.UID) bool {
 }
 
 // checkRoom checks that the pods that are bound to a node fit on it, except those that its kubelet refused or that have
-// ended.
+// ended. A rank counts once: a JobSet controller that has not heard of its JobSet's end makes the Jobs again, and the
+// pods of a rank that come after each other hold the same room.
 func (c *checks) checkRoom(pod *corev1.Pod) {
 	if pod.Spec.NodeName == "" {
 		return
 	}
-	sum := int64(0)
+	sum, ranks := int64(0), map[string]bool{}
 	for _, object := range c.world.objects(&corev1.PodList{}) {
 		other := object.(*corev1.Pod)
 		if other.Spec.NodeName == pod.Spec.NodeName && other.Status.Phase != corev1.PodSucceeded && other.Status.Phase != corev1.PodFailed {
+			if rank, isBroker := protocol.Rank(other); isBroker {
+				id := fmt.Sprintf("%s/%d", other.Labels[v1alpha2.UIDLabel], rank)
+				if ranks[id] {
+					continue
+				}
+				ranks[id] = true
+			}
 			for i := range other.Spec.Containers {
 				sum += other.Spec.Containers[i].Resources.Requests.Cpu().Value()
 			}
