@@ -137,12 +137,14 @@ build-fluxion: ## Build bin/manager-fluxion, a manager that can use Fluxion's ow
 	go build -tags=fluxion -o bin/manager-fluxion ./cmd/manager
 
 .PHONY: release
-release: ## Make the files of a release in dist: [IMAGE=flux-elastic] [VERSION=v0.1.0]
+release: ## Make the files of a release in dist, of a commit: [IMAGE=flux-elastic] [VERSION=v0.1.0] [SIGN_KEY=]
+	@test -z "$$(git status --porcelain)" || { echo "make release: a release is made of a commit, and files of this checkout differ from it:" >&2; git status --short >&2; exit 1; }
 	rm -rf dist
 	go -C hack/release run . manifests --image=$(IMAGE) --version=$(VERSION)
 	go -C hack/release run . chart --image=$(IMAGE) --version=$(VERSION)
 	@$(MAKE) --no-print-directory release-images
 	go -C hack/release run . sums --version=$(VERSION)
+	$(if $(SIGN_KEY),go -C hack/release tool minisign -S -s $(abspath $(SIGN_KEY)) -m $(abspath dist/SHA256SUMS))
 
 .PHONY: release-images
 release-images: ## Make the manager's image and kubectl-minicluster in dist, with lists of what is in them: [IMAGE=flux-elastic] [VERSION=v0.1.0]

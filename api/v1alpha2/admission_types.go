@@ -111,7 +111,8 @@ type Admission struct {
 	DeadlineSeconds *int64 `json:"deadlineSeconds,omitempty"`
 
 	// queueDeadlines are the deadlines of the queue at the admission; unset if it had none. A
-	// later change of deadlineSeconds in the spec counts at once, up to max.
+	// later change of deadlineSeconds in the spec counts at once, up to max, but only a queue with
+	// extendDeadlines lets it become longer.
 	// +optional
 	QueueDeadlines *Deadlines `json:"queueDeadlines,omitempty"`
 
@@ -142,6 +143,10 @@ type Deadlines struct {
 	// max is the longest deadline; unset: no limit.
 	// +optional
 	Max *metav1.Duration `json:"max,omitempty"`
+
+	// extend is true if a deadline may become longer after the admission.
+	// +optional
+	Extend bool `json:"extend,omitempty"`
 }
 
 // Traits are the fields of the spec that say how the command runs and which changes it bears.
@@ -255,4 +260,8 @@ type Eviction struct {
 	// deadline is when the pods are deleted.
 	// +required
 	Deadline metav1.Time `json:"deadline"`
+
+	// again is true if the command got its time a second time, because the lead had not been told in the first.
+	// +optional
+	Again bool `json:"again,omitempty"`
 }

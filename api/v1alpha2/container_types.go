@@ -43,8 +43,9 @@ type MiniClusterContainer struct {
 
 	// command is the shell command that Flux runs: quotes, $, && and pipes mean what
 	// they mean in a shell. Without a command, Flux starts and waits for users. In a
-	// container beside Flux, command is what that container runs.
-	// +kubebuilder:validation:MaxLength=65536
+	// container beside Flux, command is what that container runs. It may have 208 KiB. A longer
+	// one belongs into a ConfigMap, which the container mounts and the command reads.
+	// +kubebuilder:validation:MaxLength=212992
 	// +optional
 	Command string `json:"command,omitempty"`
 
@@ -166,7 +167,8 @@ type Commands struct {
 
 	// script is a command of several lines, in place of `command`. A backslash before `$`, a
 	// backquote, a backslash or the end of a line is removed first, as in the Flux Operator.
-	// +kubebuilder:validation:MaxLength=65536
+	// It may have 208 KiB.
+	// +kubebuilder:validation:MaxLength=212992
 	// +optional
 	Script string `json:"script,omitempty"`
 

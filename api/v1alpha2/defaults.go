@@ -36,6 +36,7 @@ const (
 	DefaultNodeTimeout   = 10 * time.Minute
 	DefaultNodeCooldown  = 2 * time.Minute
 	DefaultGrace         = 30 * time.Second
+	DefaultMaxGrace      = 10 * time.Minute
 
 	DefaultCheckpointWait = 2 * time.Minute
 
@@ -145,6 +146,7 @@ func (q *MiniClusterQueue) Default() {
 	setDefaultDuration(&q.Spec.Patience, DefaultPatience)
 	setDefault(&q.Spec.Requeue, RequeueOriginal)
 	setDefaultDuration(&q.Spec.Grace, DefaultGrace)
+	setDefaultDuration(&q.Spec.MaxGrace, DefaultMaxGrace)
 	if q.Spec.Users != nil {
 		setDefaultDuration(&q.Spec.Users.HalfLife, DefaultHalfLife)
 	}
@@ -156,6 +158,9 @@ func (q *MiniClusterQueue) Default() {
 		}
 	}
 }
+
+// IsSuspended reports whether a MiniCluster is to hold nothing: it is suspended, or deleted, and something keeps it.
+func (mc *MiniCluster) IsSuspended() bool { return mc.Spec.Suspend || mc.DeletionTimestamp != nil }
 
 // LeastSize returns the smallest size to start at: minSize, unless size was lowered below
 // minSize. The spec must have its defaults.

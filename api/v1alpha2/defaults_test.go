@@ -105,7 +105,7 @@ func TestDefaultQueue(t *testing.T) {
 	queue.Default()
 	s := &queue.Spec
 	if s.Weight != 1 || s.Priority != 0 || !*s.Reclaimable || s.Ordering != OrderPriority || s.Backfill != BackfillEASY ||
-		s.Patience.Duration != 5*time.Minute || s.Grace.Duration != 30*time.Second || s.Requeue != RequeueOriginal || s.Suspended || s.Capacity != nil || s.Guarantee != nil {
+		s.Patience.Duration != 5*time.Minute || s.Grace.Duration != 30*time.Second || s.MaxGrace.Duration != 10*time.Minute || s.Requeue != RequeueOriginal || s.Suspended || s.Capacity != nil || s.Guarantee != nil {
 		t.Errorf("spec %+v", s)
 	}
 	queue.Spec.Users = &QueueUsers{}
@@ -114,7 +114,7 @@ func TestDefaultQueue(t *testing.T) {
 	}
 	queue.Spec = MiniClusterQueueSpec{
 		Users:  &QueueUsers{HalfLife: &metav1.Duration{Duration: time.Hour}},
-		Weight: 3, Reclaimable: new(false), Ordering: OrderFIFO, Backfill: BackfillNone, Patience: &metav1.Duration{}, Grace: &metav1.Duration{}, Requeue: RequeueLast,
+		Weight: 3, Reclaimable: new(false), Ordering: OrderFIFO, Backfill: BackfillNone, Patience: &metav1.Duration{}, Grace: &metav1.Duration{}, MaxGrace: &metav1.Duration{}, Requeue: RequeueLast,
 	}
 	again := queue.DeepCopy()
 	again.Default()

@@ -108,6 +108,13 @@ type FluxSpec struct {
 	// +optional
 	Resources ResourceSource `json:"resources,omitempty"`
 
+	// gpuResources are extended resources of which a unit is a GPU to Flux, beside nvidia.com/gpu, nvidia.com/gpu.shared,
+	// nvidia.com/mig-*, amd.com/gpu, gpu.intel.com/i915, gpu.intel.com/xe and habana.ai/gaudi.
+	// +kubebuilder:validation:MaxItems=16
+	// +listType=set
+	// +optional
+	GPUResources []corev1.ResourceName `json:"gpuResources,omitempty"`
+
 	// bursting joins this MiniCluster with others in one Flux instance.
 	// +optional
 	Bursting Bursting `json:"bursting,omitzero"`
@@ -226,15 +233,15 @@ type Bursting struct {
 	LeadBroker *FluxBroker `json:"leadBroker,omitempty"`
 
 	// hostlist is a list of all hosts (Flux RFC 29), in place of the generated list. It must
-	// have the hosts of this MiniCluster: <name>-0-0-0, and <name>-w-0-<i> for i from 0 to
-	// maxSize-2. Without leadBroker, these hosts must be the first ones, in this order.
+	// have the hosts of this MiniCluster: <name>-<rank> for ranks from 0 to maxSize-1, or those of
+	// its pods: <name>-0-0-0, and <name>-w-0-<i> for i from 0 to maxSize-2. Without leadBroker,
+	// these hosts must be the first ones, in this order.
 	// +kubebuilder:validation:MaxLength=65536
 	// +optional
 	Hostlist string `json:"hostlist,omitempty"`
 
 	// clusters are the MiniClusters that join. Their hosts are named like those of this
-	// MiniCluster: <name>-0-0-0, <name>-w-0-0, <name>-w-0-1, ... Hosts with other names need
-	// hostlist, for example those of a MiniCluster of the Flux Operator.
+	// MiniCluster: <name>-<rank>. Hosts with other names need hostlist.
 	// +kubebuilder:validation:MaxItems=64
 	// +listType=atomic
 	// +optional
@@ -346,7 +353,8 @@ type Network struct {
 	// +optional
 	Port int32 `json:"port,omitempty"`
 
-	// interface is the network interface of a pod on which the broker listens. Default eth0.
+	// interface is the network interface of a pod on which the broker listens, or that of the nodes with
+	// pod.hostNetwork. Default eth0.
 	// +kubebuilder:default=eth0
 	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9_.-]+$`
 	// +kubebuilder:validation:MaxLength=15

@@ -28,13 +28,13 @@ const (
 	// ExclusiveLabel is on every pod of a broker that has its node alone. The value is "true".
 	ExclusiveLabel = Group + "/exclusive"
 
-	// AppLabel is on every pod, with the value AppName.
+	// AppLabel is on every pod, with the value AppName unless spec.pod.labels says otherwise.
 	AppLabel = "app"
 	// AppName is the value of AppLabel.
 	AppName = "flux-operator"
-	// AppInstanceLabel is on every pod. The value is the MiniCluster's name.
+	// AppInstanceLabel is on every pod. The value is the MiniCluster's name unless spec.pod.labels says otherwise.
 	AppInstanceLabel = "app.kubernetes.io/name"
-	// NamespaceLabel is on every pod. The value is the pod's namespace.
+	// NamespaceLabel is on every pod. The value is the pod's namespace unless spec.pod.labels says otherwise.
 	NamespaceLabel = "namespace"
 	// SelectorLabel is on every placed pod. The value is the MiniCluster's name. The label is
 	// set with RankLabel. status.selector selects by this label, so that an HPA does not count

@@ -49,6 +49,7 @@ type MiniClusterList struct {
 
 // MiniClusterSpec is what the user wants.
 //
+// +kubebuilder:validation:XValidation:rule="!has(self.pod) || !has(self.pod.hostNetwork) || !self.pod.hostNetwork || (has(self.placement) && has(self.placement.exclusive) && self.placement.exclusive)",message="pod.hostNetwork needs placement.exclusive: two brokers of one node would need the same port"
 // +kubebuilder:validation:XValidation:rule="!has(self.maxSize) || self.maxSize == 0 || self.maxSize >= self.size",message="maxSize must be at least size"
 // +kubebuilder:validation:XValidation:rule="!has(self.minSize) || self.minSize <= self.size || (oldSelf.hasValue() && oldSelf.value().?minSize == self.?minSize)",message="minSize must be at most size",optionalOldSelf=true
 // +kubebuilder:validation:XValidation:rule="self.containers.size() == 1 || self.containers.filter(c, has(c.runFlux) && c.runFlux).size() == 1",message="exactly one container must have runFlux: true, the one that Flux runs the command in"
@@ -158,8 +159,9 @@ type MiniClusterSpec struct {
 
 	// suspend: true takes the MiniCluster out of the queue. If the MiniCluster has nodes, its
 	// pods end and its nodes become free; a command with elastic.checkpoint may write a checkpoint
-	// first. When suspend is false again, the MiniCluster is queued, and its attempts are counted
-	// from the beginning. Default false.
+	// first. When suspend is false again, the MiniCluster is queued, and has all of its attempts
+	// again; their numbers go on. The command runs again, also if it ended with 0 while its pods
+	// ended. Default false.
 	// +optional
 	Suspend bool `json:"suspend,omitempty"`
 

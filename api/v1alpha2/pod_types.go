@@ -65,10 +65,18 @@ type PodSpec struct {
 	// +optional
 	Tolerations []Toleration `json:"tolerations,omitempty"`
 
-	// dnsPolicy of the pods. Default ClusterFirst.
+	// dnsPolicy of the pods. Default ClusterFirst, which is ClusterFirstWithHostNet
+	// for brokers with hostNetwork.
 	// +kubebuilder:validation:Enum="";ClusterFirst;ClusterFirstWithHostNet;Default;None
 	// +optional
 	DNSPolicy corev1.DNSPolicy `json:"dnsPolicy,omitempty"`
+
+	// hostNetwork: true gives the brokers the network of their nodes, for example for EFA, RDMA or Slingshot. It
+	// needs placement.exclusive, since two brokers of one node would need the same port. network.interface has to be
+	// the interface with the internal IP of the nodes, and not that of the fabric. $HOSTNAME is the node's then.
+	// Default false.
+	// +optional
+	HostNetwork bool `json:"hostNetwork,omitempty"`
 
 	// hostIPC: true shares the node's IPC namespace. Default false.
 	// +optional

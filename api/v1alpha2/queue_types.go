@@ -186,6 +186,18 @@ type MiniClusterQueueSpec struct {
 	// +optional
 	Grace *metav1.Duration `json:"grace,omitempty"`
 
+	// maxGrace is the longest elastic.checkpoint.wait of the queue: so long a MiniCluster may keep nodes that others are
+	// to get, until it has its checkpoint. A MiniCluster with a longer one is not allowed. A change counts for
+	// MiniClusters that are admitted later. Default 10m.
+	// +kubebuilder:default="10m"
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:MinLength=2
+	// +kubebuilder:validation:MaxLength=40
+	// +kubebuilder:validation:Pattern=`^([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}(\.[0-9]{1,3})?s)?([0-9]{1,6}ms)?$`
+	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="maxGrace must be longer than 0s"
+	// +optional
+	MaxGrace *metav1.Duration `json:"maxGrace,omitempty"`
+
 	// defaultDeadline is the deadline of a MiniCluster of the queue that sets no deadlineSeconds,
 	// in whole seconds. It lets the scheduler backfill MiniClusters whose users set nothing. A
 	// change counts for MiniClusters that are admitted later. Default: maxDeadline.
@@ -198,8 +210,8 @@ type MiniClusterQueueSpec struct {
 	DefaultDeadline *metav1.Duration `json:"defaultDeadline,omitempty"`
 
 	// maxDeadline is the longest deadline of the queue, in whole seconds. A MiniCluster with a
-	// larger deadlineSeconds is not allowed. A change counts for MiniClusters that are admitted
-	// later. Default: no limit.
+	// larger deadlineSeconds is not allowed. An elastic.startTimeout above maxDeadline, and above 10m,
+	// counts as so much. A change counts for MiniClusters that are admitted later. Default: no limit.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MinLength=2
 	// +kubebuilder:validation:MaxLength=40
@@ -207,6 +219,13 @@ type MiniClusterQueueSpec struct {
 	// +kubebuilder:validation:XValidation:rule="duration(self) > duration('0s')",message="maxDeadline must be longer than 0s; leave it out for none"
 	// +optional
 	MaxDeadline *metav1.Duration `json:"maxDeadline,omitempty"`
+
+	// extendDeadlines lets users raise deadlineSeconds of a MiniCluster that has nodes. Otherwise a
+	// raise counts from the next admission, as in Slurm: a short deadline may have let the
+	// MiniCluster start ahead of others. A change counts for MiniClusters that are admitted later.
+	// Default false.
+	// +optional
+	ExtendDeadlines bool `json:"extendDeadlines,omitempty"`
 
 	// requeue is the place of a MiniCluster that is queued again, since it did not start or
 	// was evicted. Original: the place by its creation. Last: the place by the time at which

@@ -470,6 +470,11 @@ func (in *FluxSpec) DeepCopyInto(out *FluxSpec) {
 		}
 	}
 	out.Scheduler = in.Scheduler
+	if in.GPUResources != nil {
+		in, out := &in.GPUResources, &out.GPUResources
+		*out = make([]v1.ResourceName, len(*in))
+		copy(*out, *in)
+	}
 	in.Bursting.DeepCopyInto(&out.Bursting)
 }
 
@@ -745,6 +750,11 @@ func (in *MiniClusterQueueSpec) DeepCopyInto(out *MiniClusterQueueSpec) {
 	}
 	if in.Grace != nil {
 		in, out := &in.Grace, &out.Grace
+		*out = new(metav1.Duration)
+		**out = **in
+	}
+	if in.MaxGrace != nil {
+		in, out := &in.MaxGrace, &out.MaxGrace
 		*out = new(metav1.Duration)
 		**out = **in
 	}

@@ -5,7 +5,6 @@ package main
 
 import (
 	"encoding/json"
-	"fmt"
 	"regexp"
 	"strings"
 
@@ -57,10 +56,6 @@ func changesOf(mc *v1alpha2.MiniCluster) (changes []string) {
 	text, err := json.Marshal(mc.Spec)
 	if err == nil && mc.Spec.Network.HeadlessName != oldService && oldServiceHost.Match(text) {
 		changes = append(changes, "set network.headlessName: "+oldService+", as with the Flux Operator since September 2025")
-	}
-	host := regexp.MustCompile(`\b` + regexp.QuoteMeta(mc.Name) + `-(\d+|\[[\d,-]*\])([^\w-]|$)`)
-	if host.MatchString(mc.Spec.Flux.BrokerConfig) {
-		changes = append(changes, fmt.Sprintf("name the hosts %s-0-0-0, %s-w-0-0, %s-w-0-1 ... in flux.brokerConfig", mc.Name, mc.Name, mc.Name))
 	}
 	return append(changes, quotingOf(mc.Spec.FluxContainer())...)
 }

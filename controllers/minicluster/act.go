@@ -44,7 +44,7 @@ func (r *Reconciler) act(ctx context.Context, seen *observed, plan life.Plan) (l
 	if _, waits := plan.Step.(life.Wait); waits {
 		var again time.Time
 		again, err = r.repair(ctx, seen)
-		plan.LookAgain = elastic.Earliest(plan.LookAgain, again)
+		plan.LookAgain = elastic.Earliest(plan.LookAgain, again, seen.lookAgain)
 	}
 	var gone *goneError
 	var clash *nameClashError

@@ -21,6 +21,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/internal/jobset"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
+	"github.com/flux-elastic/flux-elastic/internal/weight"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
 )
 
@@ -89,7 +90,7 @@ func (r *Reconciler) isBound(ctx context.Context, pod *corev1.Pod, node string) 
 // chooseBinder decides how the pods of a new JobSet will be placed. The choice stays with the
 // pods.
 func (r *Reconciler) chooseBinder(ctx context.Context, seen *observed, set *jobsetapi.JobSet) error {
-	if r.Binder == BinderGate || seen.view.MiniCluster.Spec.Pod.SchedulerName != "" {
+	if r.Binder == BinderGate || seen.observation.Trial || seen.view.MiniCluster.Spec.Pod.SchedulerName != "" {
 		return nil
 	}
 	pod, err := checkedPod(seen)
@@ -197,8 +198,8 @@ func (r *Reconciler) bindSetAtAdmission(ctx context.Context, seen *observed, pod
 	}
 	bound := set.DeepCopy()
 	jobset.BindAtAdmission(bound, nodes, quorum, at)
-	if !jobset.AnnotationsFit(bound) {
-		ctrl.LoggerFrom(ctx).Info("The pods are left to a scheduler: the names of their nodes are too long for an annotation", "nodes", len(nodes))
+	if !jobset.AnnotationsFit(bound) || weight.ExcessOfJobSet(mc, bound) != "" {
+		ctrl.LoggerFrom(ctx).Info("The pods are left to a scheduler: the names of their nodes are too long for the JobSet", "nodes", len(nodes))
 		return nil
 	}
 	binds, err := r.bindsAtAdmission(ctx, seen, jobset.FirstPod(mc, bound), nodes[0])

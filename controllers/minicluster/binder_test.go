@@ -240,12 +240,15 @@ func TestChooseBinder(t *testing.T) {
 		"no pods beside it by a webhook": {change: plain, webhook: func(s *corev1.PodSpec) {
 			s.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{}}
 		}},
-		"spread by a webhook":            {change: plain, webhook: func(s *corev1.PodSpec) { s.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{}} }},
+		"spread by a webhook": {change: plain, webhook: func(s *corev1.PodSpec) { s.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{}} }},
+		"a port of the node by a webhook": {change: plain, webhook: func(s *corev1.PodSpec) {
+			s.Containers[0].Ports = append(s.Containers[0].Ports, corev1.ContainerPort{HostPort: 9100})
+		}},
 		"another scheduler by a webhook": {change: plain, webhook: func(s *corev1.PodSpec) { s.SchedulerName = "batch" }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			mc := fixture.MiniCluster("lmp").Size(2).Spec(tc.change).Defaulted()
-			seen := &observed{}
+			seen := &observed{observation: &life.Observation{}}
 			seen.view.MiniCluster = mc
 			if tc.webhook != nil {
 				pod, err := jobset.Pod(mc)
@@ -324,7 +327,7 @@ func TestChooseBinderAtAdmission(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			seen := &observed{now: fixture.Noon}
+			seen := &observed{now: fixture.Noon, observation: &life.Observation{}}
 			seen.view.MiniCluster = mc
 			seen.view.Node = func(string) *corev1.Node { return nil }
 			if seen.observation, err = state.Observe(seen.view); err != nil {
@@ -366,7 +369,7 @@ func TestChooseBinderWithoutAnAnswer(t *testing.T) {
 	mc := fixture.MiniCluster("lmp").Spec(func(s *v1alpha2.MiniClusterSpec) {
 		s.Containers[0].Volumes = map[string]v1alpha2.ContainerVolume{"data": {ClaimName: "x"}}
 	}).Defaulted()
-	seen := &observed{}
+	seen := &observed{observation: &life.Observation{}}
 	seen.view.MiniCluster = mc
 	set, err := jobset.JobSet(mc, 1)
 	if err != nil {

@@ -6,15 +6,11 @@ package minicluster
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -27,6 +23,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/internal/jobset"
 	"github.com/flux-elastic/flux-elastic/internal/state"
 	"github.com/flux-elastic/flux-elastic/internal/status"
+	"github.com/flux-elastic/flux-elastic/internal/weight"
 )
 
 const (
@@ -34,8 +31,9 @@ const (
 	// object, is checked again. It doubles with each failed check, up to recheckMost.
 	recheckInterval = 5 * time.Second
 	recheckMost     = 5 * time.Minute
-	// recheckWebhook is the longest pause while a webhook does not answer.
-	recheckWebhook = 30 * time.Second
+	// recheckSoon is the longest pause while a webhook does not answer, or an object is missing that somebody may be about
+	// to make, such as a ServiceAccount.
+	recheckSoon = 30 * time.Second
 	// shapeInterval is how long a check that passed is valid for all MiniClusters of the same
 	// shape. Users submit hundreds of them at once.
 	shapeInterval = 5 * time.Second
@@ -53,12 +51,14 @@ type check struct {
 	// refused is the API server's refusal by a quota. The scheduler says so, and when there may be
 	// room.
 	refused string
+	// denied is true if a policy or webhook has denied the manager what it may allow to Kubernetes, which makes the pods.
+	denied bool
 	// unchecked says why the API server could not check the pods or objects; "" if it could.
 	unchecked string
 	// at is when the check began, and until when to check again. The latter is zero if only a new
 	// spec changes the result.
 	at, until time.Time
-	// failures is how many checks in a row failed that may pass without a new spec.
+	// failures is how many dry runs of a shape failed in a row that may pass without a new spec.
 	failures int
 	// binding is the API server's last answer whether it would bind these pods when it creates them.
 	// All MiniClusters of the same shape share the answer.
@@ -80,12 +80,21 @@ func (c *check) holds(mc *v1alpha2.MiniCluster, now, changed time.Time) bool {
 	return c != nil && c.generation == mc.Generation && (c.until.IsZero() || (now.Before(c.until) && c.at.After(changed)))
 }
 
+// pause lets a check that failed, and will be made again, be made no sooner than the checks of this spec before: the shape may
+// not know of these any more. It returns the check.
+func (c *check) pause(last *check, mc *v1alpha2.MiniCluster) *check {
+	if c == nil || c.until.IsZero() || last == nil || last.generation != mc.Generation || last.failures < c.failures {
+		return c
+	}
+	return c.again(last.failures)
+}
+
 // again lets a result expire, because it may change without the spec. before is the number of checks
 // that failed before.
 func (c *check) again(before int) *check {
 	most := recheckMost
-	if c.unchecked != "" {
-		most = recheckWebhook
+	if c.unchecked != "" || saysMissing.MatchString(c.Message) {
+		most = recheckSoon
 	}
 	c.failures = before + 1
 	c.until = c.at.Add(min(recheckInterval<<min(before, 10), most))
@@ -97,20 +106,26 @@ func (c *check) again(before int) *check {
 // names are free. The result is kept for the generation.
 func (r *Reconciler) check(ctx context.Context, seen *observed) error {
 	mc, memory := seen.view.MiniCluster, seen.memory
-	if !seen.observation.Unplaced() || mc.Spec.Suspend {
+	if !seen.observation.Unplaced() || mc.IsSuspended() {
+		r.memories.endTrial(mc)
 		return nil
 	}
 	changed := r.changed(mc)
-	if !memory.check.holds(mc, seen.now, changed) {
-		before := 0
-		if memory.check != nil && memory.check.generation == mc.Generation {
-			before = memory.check.failures
+	if excess := weight.Excess(mc); excess != "" { // also by its labels, which leave the generation as it is
+		memory.check = rejection(seen.now, v1alpha2.ReasonUnsupported, excess)
+		memory.check.generation, memory.check.until = mc.Generation, seen.now
+	} else if !memory.check.holds(mc, seen.now, changed) {
+		if memory.check != nil && memory.check.generation != mc.Generation {
+			memory.refusals = 0
 		}
-		result, err := r.newCheck(ctx, seen, before, changed)
+		result, err := r.newCheck(ctx, seen, changed)
 		if err != nil {
 			return err
 		}
 		result.generation, memory.check = mc.Generation, result
+	}
+	if err := r.try(ctx, seen); err != nil {
+		return err
 	}
 	seen.check, seen.observation.Rejected = memory.check, memory.check.Message
 	if memory.check.refused != "" && seen.observation.Admission != nil { // it came after the admission
@@ -129,12 +144,18 @@ func (r *Reconciler) changed(mc *v1alpha2.MiniCluster) time.Time {
 	return namespace
 }
 
-// newCheck makes a check after a number of checks that failed in a row. Dry runs come first: all
-// MiniClusters of the same shape share them.
-func (r *Reconciler) newCheck(ctx context.Context, seen *observed, before int, changed time.Time) (*check, error) {
+// newCheck makes a check. Dry runs come first: all MiniClusters of the same shape share them.
+func (r *Reconciler) newCheck(ctx context.Context, seen *observed, changed time.Time) (*check, error) {
 	mc, at := seen.view.MiniCluster, r.Clock.Now()
 	if missing := cmp.Or(r.tooMany(mc), state.UnknownTopology(mc, r.Topology)); missing != "" {
 		return rejection(at, v1alpha2.ReasonUnsupported, missing), nil
+	}
+	wrong, known := r.DNS.wrongDomain(ctx, mc, at)
+	switch {
+	case !known:
+		return &check{unchecked: "the DNS is being asked for the domains of its namespace", at: at, until: at.Add(time.Second)}, nil
+	case wrong != "":
+		return seen.memory.refuse(mc, rejection(at, v1alpha2.ReasonUnsupported, wrong)), nil
 	}
 	pod, err := jobset.Pod(mc)
 	if err != nil {
@@ -152,22 +173,33 @@ func (r *Reconciler) newCheck(ctx context.Context, seen *observed, before int, c
 	if err := jobset.Remember(mc, set); err != nil {
 		return nil, err
 	}
+	if excess := weight.ExcessOfJobSet(mc, set); excess != "" {
+		return rejection(at, v1alpha2.ReasonUnsupported, excess), nil
+	}
 	files, err := jobset.Files(mc, set, func() (string, error) { return "", nil })
 	if err != nil {
 		return rejection(at, v1alpha2.ReasonPodRejected, err.Error()), nil
 	}
 	result, err := r.shapes.check(seen.stored, r.Clock.Now(), changed, func(before int) (*check, error) {
-		return r.dryRun(ctx, pod, services, slices.Concat(files, objects), before)
+		return r.dryRun(ctx, pod, services, slices.Concat(files, objects, jobs(set)), before)
 	})
 	if err != nil || !result.passed() {
-		return result, err
+		return result.pause(seen.memory.check, mc), err
 	}
-	result.failures = before // the objects may be refused although the check passes
 	clash, err := r.clash(ctx, mc, objects)
 	if clash != nil {
-		return rejection(at, v1alpha2.ReasonNameClash, clash.Error()).again(before), nil
+		return seen.memory.refuse(mc, rejection(at, v1alpha2.ReasonNameClash, clash.Error())), nil
 	}
 	return result, err
+}
+
+// jobs are the Jobs of a JobSet.
+func jobs(set *jobsetapi.JobSet) []client.Object {
+	var objects []client.Object
+	for _, job := range jobset.Jobs(set) {
+		objects = append(objects, job)
+	}
+	return objects
 }
 
 // tooMany says that a MiniCluster may have more brokers than the manager allows; "" if it does not.
@@ -209,51 +241,84 @@ func (c *check) passed() bool { return c.Message == "" && c.refused == "" && c.u
 // dryRun asks the API server whether it would accept a broker's pod, the services pod if there is
 // one, and objects. An object that exists was accepted before.
 func (r *Reconciler) dryRun(ctx context.Context, pod, services *corev1.Pod, objects []client.Object, before int) (*check, error) {
-	at, asked := r.Clock.Now(), pod.DeepCopy()
+	at, asked, askedServices := r.Clock.Now(), pod.DeepCopy(), services.DeepCopy()
+	sort := func(reason, what string, err error) (*check, error) {
+		return sortOut(&check{pod: asked, services: askedServices, at: at}, reason, what, before, err)
+	}
 	if err := r.Client.Create(ctx, pod, client.DryRunAll); err != nil {
-		return sortOut(at, v1alpha2.ReasonPodRejected, "the pods", asked, before, err)
+		return sort(v1alpha2.ReasonPodRejected, "the pods", err)
 	}
-	if excess := state.TooLarge(pod); excess != "" {
-		return rejection(at, v1alpha2.ReasonUnsupported, excess), nil
-	}
+	asked = pod
+	asked.ManagedFields = nil // nobody reads them
 	if services != nil {
 		if err := r.Client.Create(ctx, services, client.DryRunAll); err != nil {
-			return sortOut(at, v1alpha2.ReasonPodRejected, "the services pod", pod, before, err)
+			return sort(v1alpha2.ReasonPodRejected, "the services pod", err)
 		}
+		services.ManagedFields = nil
 	}
-	for _, made := range []*corev1.Pod{pod, services} {
-		if made != nil && made.Spec.SchedulerName == v1alpha2.SchedulerName { // by a webhook, or from before the API refused that
-			return rejection(at, v1alpha2.ReasonPodRejected, otherScheduler).again(before), nil
-		}
+	if fault := faultOf(at, pod, services, before); fault != nil {
+		return fault, nil
 	}
 	for _, object := range objects {
 		kind := object.GetObjectKind().GroupVersionKind().Kind
 		answer := object.DeepCopyObject().(client.Object) // the answer has no kind
 		err := r.Client.Create(ctx, answer, client.DryRunAll, client.FieldOwner(FieldOwner))
 		if err != nil && !apierrors.IsAlreadyExists(err) && !r.isShared(ctx, object) {
-			return sortOut(at, v1alpha2.ReasonObjectRejected, "the "+kind, pod, before, err)
+			return sort(v1alpha2.ReasonObjectRejected, "the "+kind, err)
 		}
 	}
 	return &check{Check: status.Check{Reason: v1alpha2.ReasonValid}, pod: pod, services: services, at: at}, nil
 }
 
+// faultOf is the check for a pod that the API server accepts, with the services pod if there is one, and the project does not;
+// nil if both accept it.
+func faultOf(at time.Time, pod, services *corev1.Pod, before int) *check {
+	if excess := cmp.Or(state.TooLarge(pod), weight.ExcessOfPod(pod)); excess != "" {
+		return rejection(at, v1alpha2.ReasonUnsupported, excess)
+	}
+	for _, made := range []*corev1.Pod{pod, services} {
+		if made != nil && made.Spec.SchedulerName == v1alpha2.SchedulerName { // by a webhook, or from before the API refused that
+			return rejection(at, v1alpha2.ReasonPodRejected, otherScheduler).again(before)
+		}
+	}
+	return nil
+}
+
 // otherScheduler refuses pods that would pass for pods that the manager binds.
 const otherScheduler = "the pods would have the schedulerName " + v1alpha2.SchedulerName + ", which the manager alone gives to pods"
 
-// sortOut returns the check for an error of a dry run.
-func sortOut(at time.Time, reason, what string, pod *corev1.Pod, before int, err error) (*check, error) {
+// sortOut completes a check after an error of a dry run.
+func sortOut(asked *check, reason, what string, before int, err error) (*check, error) {
 	message := fmt.Sprintf("%s would be refused: %s", what, objectName.ReplaceAllString(err.Error(), ""))
 	switch {
 	case apierrors.IsInvalid(err) && !isDenied(err), apierrors.IsRequestEntityTooLargeError(err):
-		return rejection(at, reason, message), nil
+		return rejection(asked.at, reason, message), nil
 	case isQuotaRefusal(err):
-		return (&check{refused: message, pod: pod, at: at}).again(before), nil
+		asked.refused = message
 	case isUnanswered(err):
-		return (&check{unchecked: fmt.Sprintf("%s cannot be checked: %s", what, unanswered(err)), at: at}).again(before), nil
+		asked.unchecked = fmt.Sprintf("%s cannot be checked: %s", what, unanswered(err))
 	case isDenied(err), wouldRefuse(err):
-		return rejection(at, reason, message).again(before), nil
+		asked.Check = status.Check{Reason: reason, Message: message}
+		asked.denied = isDenied(err) && (reason == v1alpha2.ReasonPodRejected || what == "the Job")
+	default:
+		return nil, err
 	}
-	return nil, err
+	return asked.again(before), nil
+}
+
+// overQuota is the check of a MiniCluster whose Jobs or pods a quota refuses, although they were to be made.
+func overQuota(seen *observed, message string) *check {
+	result := &check{refused: message, at: seen.now}
+	if last := seen.memory.check; last != nil {
+		result.pod, result.services, result.binding = last.pod, last.services, last.binding
+	}
+	var err error
+	if result.pod == nil { // after a restart
+		if result.pod, err = jobset.Pod(seen.view.MiniCluster); err != nil {
+			return rejection(seen.now, v1alpha2.ReasonPodRejected, err.Error())
+		}
+	}
+	return result
 }
 
 // objectName is how the API server's messages begin. MiniClusters that differ in their names alone
@@ -262,12 +327,21 @@ var objectName = regexp.MustCompile(`^\S+ "[^"]*" is (forbidden|invalid): `)
 
 // isQuotaRefusal reports whether the API server refuses an object because of a quota.
 func isQuotaRefusal(err error) bool {
-	return apierrors.IsForbidden(err) && (strings.Contains(err.Error(), "exceeded quota: ") || strings.Contains(err.Error(), "failed quota: "))
+	return apierrors.IsForbidden(err) && isQuotaText(err.Error())
 }
 
+func isQuotaText(text string) bool {
+	return strings.Contains(text, "exceeded quota: ") || strings.Contains(text, "failed quota: ")
+}
+
+// saysMissing matches what the API server says of a pod that names an object which does not exist.
+var saysMissing = regexp.MustCompile(`(serviceaccount|RuntimeClass|namespaces?) "[^"]*" not found|no PriorityClass with name \S+ was found`)
+
 // isDenied reports whether a policy or a webhook of others refuses an object, with whatever reason. Both may be changed.
-func isDenied(err error) bool {
-	return strings.Contains(err.Error(), "ValidatingAdmissionPolicy '") || strings.Contains(err.Error(), "admission webhook \"")
+func isDenied(err error) bool { return saysDenied(err.Error()) }
+
+func saysDenied(text string) bool {
+	return strings.Contains(text, "ValidatingAdmissionPolicy '") || strings.Contains(text, "admission webhook \"")
 }
 
 // isUnanswered reports whether a webhook that has to agree does not answer. The spec is not at fault.
@@ -283,93 +357,4 @@ func unanswered(err error) string {
 
 func rejection(at time.Time, reason, message string) *check {
 	return &check{Check: status.Check{Reason: reason, Message: message}, at: at}
-}
-
-// shapes are the checks of MiniClusters that differ in their names alone.
-type shapes struct {
-	mutex  sync.Mutex
-	byHash map[[sha256.Size]byte]*shape
-}
-
-// shape is one such check. Others wait while it is made.
-type shape struct {
-	begun  atomic.Bool
-	done   chan struct{} // closed when it is made
-	at     time.Time
-	before int // failures in a row before this check
-	// binding is that of the checks before, too.
-	binding *atomic.Pointer[binding]
-
-	// The mutex of shapes guards these until done is closed. until is how long the check is valid,
-	// and name the MiniCluster for which it was made.
-	until  time.Time
-	name   string
-	result *check
-	err    error
-}
-
-// check returns the check of a MiniCluster, without its defaults (some contain its name), by its
-// shape. A check is not shared if its message contains the name. Checks from before changed are
-// not used.
-func (s *shapes) check(mc *v1alpha2.MiniCluster, now, changed time.Time, dryRun func(before int) (*check, error)) (*check, error) {
-	text, err := json.Marshal(mc.Spec)
-	if err != nil {
-		return nil, err
-	}
-	one := s.of(sha256.Sum256(fmt.Appendf(nil, "%s %d %s", mc.Namespace, len(mc.Name), text)), now, changed)
-	if one.begun.Swap(true) {
-		<-one.done
-	} else {
-		s.make(one, mc.Name, dryRun)
-	}
-	if one.name != mc.Name && (one.err != nil || strings.Contains(one.result.Message+one.result.refused+one.result.unchecked, one.name)) {
-		return dryRun(one.before)
-	}
-	if one.err != nil {
-		return nil, one.err
-	}
-	result := *one.result // a copy for this MiniCluster
-	result.binding = one.binding
-	return &result, nil
-}
-
-// errNotMade is what those find who waited for a check whose maker panicked.
-var errNotMade = errors.New("the check was not made")
-
-// make makes a check, for which others wait.
-func (s *shapes) make(one *shape, name string, dryRun func(before int) (*check, error)) {
-	defer close(one.done)
-	s.mutex.Lock()
-	one.name, one.err = name, errNotMade
-	s.mutex.Unlock()
-	result, err := dryRun(one.before)
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	one.result, one.err = result, err
-	if err == nil && !result.until.IsZero() {
-		one.until = result.until
-	}
-}
-
-// of returns the shape of a hash, and forgets shapes that expired long ago.
-func (s *shapes) of(hash [sha256.Size]byte, now, changed time.Time) *shape {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	maps.DeleteFunc(s.byHash, func(_ [sha256.Size]byte, s *shape) bool { return now.Sub(s.until) >= recheckMost })
-	if s.byHash == nil {
-		s.byHash = map[[sha256.Size]byte]*shape{}
-	}
-	known := s.byHash[hash]
-	if known != nil && now.Before(known.until) && known.at.After(changed) {
-		return known
-	}
-	fresh := &shape{at: now, until: now.Add(shapeInterval), done: make(chan struct{}), binding: &atomic.Pointer[binding]{}}
-	if known != nil {
-		fresh.binding = known.binding
-	}
-	if known != nil && known.result != nil {
-		fresh.before = known.result.failures
-	}
-	s.byHash[hash] = fresh
-	return fresh
 }

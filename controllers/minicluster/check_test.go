@@ -5,6 +5,7 @@ package minicluster
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/utils/clock"
+	testingclock "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -26,6 +28,47 @@ import (
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
 	"github.com/flux-elastic/flux-elastic/internal/state"
 )
+
+// A user who edits a spec again and again leaves a bounded number of checks, of which those that expired have no pod.
+func TestManyShapes(t *testing.T) {
+	var s shapes
+	runs := 0
+	edit := func(tasks int32, now time.Time) {
+		t.Helper()
+		mc := fixture.MiniCluster("lmp").Spec(func(spec *v1alpha2.MiniClusterSpec) { spec.Tasks = &tasks }).Obj()
+		if _, err := s.check(mc, now, time.Time{}, func(int) (*check, error) {
+			runs++
+			return &check{pod: &corev1.Pod{}, at: now}, nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const edits = mostShapes + 100
+	for i := range edits {
+		edit(int32(i), fixture.Noon.Add(time.Duration(i)*time.Millisecond))
+	}
+	if len(s.byHash) != mostShapes {
+		t.Errorf("%d checks are kept", len(s.byHash))
+	}
+	runs = 0
+	edit(edits-1, fixture.Noon.Add(time.Second))
+	edit(0, fixture.Noon.Add(time.Second))
+	if runs != 1 {
+		t.Errorf("%d of the first and last edit were checked again", runs)
+	}
+	edit(0, fixture.Noon.Add(time.Second+shapeInterval))
+	for _, known := range s.byHash {
+		if known.result != nil && !fixture.Noon.Add(time.Second+shapeInterval).Before(known.until) {
+			t.Fatalf("a check that expired at %s has its pod", known.until)
+		}
+	}
+	late, early := sha256.Sum256([]byte("late")), sha256.Sum256([]byte("early"))
+	s.of(early, fixture.Noon, time.Time{}).result = &check{}
+	s.of(late, fixture.Noon.Add(shapeInterval), time.Time{})
+	if one := s.of(early, fixture.Noon.Add(time.Second), time.Time{}); one.done == nil { // its clock was read before that of the other
+		t.Error("who waits for this check waits for ever")
+	}
+}
 
 // MiniClusters of one shape share a check, whether it passes or fails, for as long as it is valid.
 func TestShapesShareChecks(t *testing.T) {
@@ -42,7 +85,7 @@ func TestShapesShareChecks(t *testing.T) {
 			if answer == nil {
 				return &check{pod: &corev1.Pod{}, at: now}, nil
 			}
-			return sortOut(now, v1alpha2.ReasonPodRejected, "the pods", &corev1.Pod{}, before, answer)
+			return sortOut(&check{pod: &corev1.Pod{}, at: now}, v1alpha2.ReasonPodRejected, "the pods", before, answer)
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -105,7 +148,7 @@ func TestWebhookDoesNotAnswer(t *testing.T) {
 	down := apierrors.NewInternalError(errors.New(`failed calling webhook "mpod.kb.io": connection refused`))
 	at := fixture.Noon
 	for before, pause := range []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second, 30 * time.Second, 30 * time.Second} {
-		got, err := sortOut(at, v1alpha2.ReasonPodRejected, "the pods", nil, before, down)
+		got, err := sortOut(&check{at: at}, v1alpha2.ReasonPodRejected, "the pods", before, down)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -117,12 +160,16 @@ func TestWebhookDoesNotAnswer(t *testing.T) {
 		}
 	}
 	denied := apierrors.NewForbidden(corev1.Resource("pods"), "x", errors.New(`admission webhook "mpod.kb.io" denied the request`))
-	if got, err := sortOut(at, v1alpha2.ReasonPodRejected, "the pods", nil, 0, denied); err != nil || got.Message == "" {
+	if got, err := sortOut(&check{at: at}, v1alpha2.ReasonPodRejected, "the pods", 0, denied); err != nil || got.Message == "" {
 		t.Errorf("a webhook that denies the pods: %+v, %v", got, err)
+	}
+	missing := apierrors.NewForbidden(corev1.Resource("pods"), "x", errors.New(`error looking up service account a/b: serviceaccount "b" not found`))
+	if got, err := sortOut(&check{at: at}, v1alpha2.ReasonPodRejected, "the pods", 9, missing); err != nil || got.until.Sub(at) != 30*time.Second || got.denied {
+		t.Errorf("a ServiceAccount that may be made soon: %+v, %v", got, err)
 	}
 	policy := apierrors.NewForbidden(corev1.Resource("pods"), "x", errors.New(`ValidatingAdmissionPolicy 'small' with binding 'small' denied request`))
 	policy.ErrStatus.Reason, policy.ErrStatus.Code = metav1.StatusReasonInvalid, 422 // as a policy without a reason says
-	if got, err := sortOut(at, v1alpha2.ReasonPodRejected, "the pods", nil, 0, policy); err != nil || got.Message == "" || got.until.IsZero() {
+	if got, err := sortOut(&check{at: at}, v1alpha2.ReasonPodRejected, "the pods", 0, policy); err != nil || got.Message == "" || got.until.IsZero() {
 		t.Errorf("a policy that denies the pods, and may be changed: %+v, %v", got, err)
 	}
 }
@@ -151,6 +198,40 @@ func TestCheckHolds(t *testing.T) {
 		if got := tc.check.holds(mc, tc.now, tc.changed); got != tc.want {
 			t.Errorf("%s: %v", name, got)
 		}
+	}
+}
+
+// The pause after a check that failed doubles, also when the checks of other specs are too many to be kept. No check
+// passes while the DNS is being asked.
+func TestPauseAfterChecks(t *testing.T) {
+	quota := apierrors.NewForbidden(corev1.Resource("pods"), "lmp-0-0-0", errors.New("exceeded quota: small"))
+	api := interceptor.NewClient((&written{}).newClient(), interceptor.Funcs{
+		Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return quota },
+	})
+	now := testingclock.NewFakePassiveClock(fixture.Noon)
+	r := &Reconciler{Client: api, Live: api, Clock: now, DNS: &DNS{Domain: "other", answers: map[string]answer{"cluster.local": {at: fixture.Noon.Add(time.Hour)}}}}
+	seen := &observed{now: fixture.Noon, memory: &memory{}, stored: fixture.MiniCluster("lmp").Size(2).Obj()}
+	seen.view.MiniCluster = fixture.MiniCluster("lmp").Size(2).Defaulted()
+	check := func(want time.Duration) {
+		t.Helper()
+		result, err := r.newCheck(t.Context(), seen, time.Time{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := result.until.Sub(now.Now()); got != want {
+			t.Errorf("it is valid for %s, and not %s", got, want)
+		}
+		result.generation, seen.memory.check = seen.view.MiniCluster.Generation, result
+		now.SetTime(result.until)
+		clear(r.shapes.byHash)
+	}
+	for _, pause := range []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second} {
+		check(pause)
+	}
+	r.DNS.answers, r.DNS.asking = nil, map[string]bool{"default": true}
+	check(time.Second)
+	if why := seen.memory.check.unchecked; why == "" {
+		t.Error("it passes while the DNS is being asked")
 	}
 }
 
@@ -192,7 +273,7 @@ func TestTooManyBrokers(t *testing.T) {
 			if tc.want == "" {
 				return
 			}
-			result, err := r.newCheck(t.Context(), seen, 0, time.Time{}) // without a client
+			result, err := r.newCheck(t.Context(), seen, time.Time{}) // without a client
 			if err != nil || result.Reason != v1alpha2.ReasonUnsupported || !strings.HasPrefix(result.Message, tc.want) || !result.until.IsZero() {
 				t.Errorf("the check is %+v, %v", result, err)
 			}

@@ -243,21 +243,18 @@ func (r *Reconciler) existing(ctx context.Context, mc *v1alpha2.MiniCluster, obj
 func (r *Reconciler) unforeseen(seen *observed, err error) error {
 	var clash *nameClashError
 	var result *check
-	last := cmp.Or(seen.check, &check{generation: seen.view.MiniCluster.Generation})
 	switch {
 	case err == nil:
-		last.failures = 0
 		return nil
 	case errors.As(err, &clash):
 		result = rejection(seen.now, v1alpha2.ReasonNameClash, clash.Error())
 	case isQuotaRefusal(err):
-		result = &check{refused: err.Error(), pod: last.pod, at: seen.now}
+		result = overQuota(seen, err.Error())
 	case refused(err):
 		result = rejection(seen.now, v1alpha2.ReasonObjectRejected, err.Error())
 	default:
 		return err
 	}
-	result.generation = last.generation
-	seen.memory.check = result.again(last.failures)
+	seen.memory.refuse(seen.view.MiniCluster, result)
 	return errStillThere
 }

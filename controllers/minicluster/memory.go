@@ -42,11 +42,17 @@ type memory struct {
 	// kept says since when the evictions of pods, by UID, have been refused. Kubernetes records no time
 	// for that either.
 	kept map[types.UID]time.Time
+	// behind is since when the end of the attempt waits for the cache; zero if it does not.
+	behind time.Time
 	// lead is what was last seen of the lead.
 	lead leadSeen
 	// placed are the pods, by UID, that were placed, with the resource version that the cache had
 	// then.
 	placed map[types.UID]string
+	// missing is what is known of pods that are to be made. refusals is how often objects or pods were refused although the dry
+	// runs of their shape passed, since all pods of an attempt were made.
+	missing  missing
+	refusals int
 	// asked is when a Workload was last created.
 	asked time.Time
 	// growth says when the MiniCluster may ask Kueue for quota to grow, and how often in a row Kueue
@@ -62,12 +68,22 @@ type memory struct {
 	preemptor metav1.ObjectMeta
 }
 
+// refuse lets the check of a MiniCluster fail that passed as a dry run. The pause until the next check doubles.
+func (m *memory) refuse(mc *v1alpha2.MiniCluster, why *check) *check {
+	m.check = why.again(m.refusals)
+	m.check.generation = mc.Generation
+	m.refusals++
+	return m.check
+}
+
 // memories are the memories of all MiniClusters.
 type memories struct {
 	mutex  sync.Mutex
 	byName map[types.NamespacedName]*memory
 	// changes are when the labels of namespaces changed last, for as long as that may matter.
 	changes map[string]time.Time
+	// trials are the MiniClusters, by namespace, that find out whether their pods are refused, and since when they may.
+	trials map[string]trial
 }
 
 // change records that the labels of a namespace have changed, and returns its MiniClusters.
@@ -114,6 +130,9 @@ func (m *memories) of(mc *v1alpha2.MiniCluster) *memory {
 func (m *memories) forget(name types.NamespacedName) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
+	if known := m.byName[name]; known != nil && m.trials[name.Namespace].uid == known.uid {
+		delete(m.trials, name.Namespace)
+	}
 	delete(m.byName, name)
 }
 

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+	"sigs.k8s.io/jobset/pkg/util/placement"
 	kueueapi "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
@@ -31,6 +33,8 @@ import (
 type observed struct {
 	now    time.Time
 	memory *memory
+	// lookAgain is when to look again for what no event of the cache tells; zero if nothing is.
+	lookAgain time.Time
 	// stored is the MiniCluster as the cache has it; patches are made against it.
 	stored *v1alpha2.MiniCluster
 	// view contains the MiniCluster with its defaults.
@@ -77,8 +81,12 @@ func (r *Reconciler) observe(ctx context.Context, mc *v1alpha2.MiniCluster, memo
 	if seen.view.Pods, err = r.podsOf(ctx, mc); err != nil {
 		return nil, err
 	}
+	if err := r.readLeadJob(ctx, seen); err != nil {
+		return nil, err
+	}
 	memory.noteTroubles(seen.view.Pods, seen.now)
-	memory.noteLead(seen.view.Brokers()[0], readySince(mc), seen.now)
+	lead := seen.view.Brokers()[0]
+	memory.noteLead(lead, readySince(mc, lead), seen.now)
 	seen.view.Troubles, seen.view.Kept, seen.view.LeadDown = memory.troubles, memory.kept, memory.lead.down
 	if seen.observation, err = state.Observe(seen.view); err != nil {
 		return nil, err
@@ -92,12 +100,40 @@ func (r *Reconciler) observe(ctx context.Context, mc *v1alpha2.MiniCluster, memo
 	return seen, nil
 }
 
-// readySince is since when the lead was ready at the last decision about the command; zero if there was none.
-func readySince(mc *v1alpha2.MiniCluster) time.Time {
-	if mc.Status.Admission == nil {
-		return time.Time{}
+// readLeadJob reads the Job of a lead whose pod is not there: a pod that has ended may be deleted before anybody has seen
+// its end. Its Job counts it first.
+func (r *Reconciler) readLeadJob(ctx context.Context, seen *observed) error {
+	mc, set := seen.view.MiniCluster, seen.view.JobSet
+	if mc.Status.Admission == nil || set == nil || !metav1.IsControlledBy(set, mc) || seen.view.Brokers()[0] != nil {
+		return nil
 	}
-	return ptr.Deref(mc.Status.Admission.ReadySince, metav1.Time{}).Time
+	var job batchv1.Job
+	err := r.Client.Get(ctx, leadJobOf(set), &job)
+	switch {
+	case err == nil:
+		seen.view.LeadJob = &job
+	case !apierrors.IsNotFound(err):
+		return fmt.Errorf("reading the Job of the lead: %w", err)
+	}
+	return nil
+}
+
+// leadJobOf names the Job of the lead.
+func leadJobOf(set *jobsetapi.JobSet) types.NamespacedName {
+	return types.NamespacedName{Namespace: set.Namespace, Name: placement.GenJobName(set.Name, v1alpha2.LeadJob, 0)}
+}
+
+// readySince is since when the lead was ready at the last decision about the command; zero if there was none. A lead that
+// became ready after it was told to restart the command has run it again.
+func readySince(mc *v1alpha2.MiniCluster, lead *protocol.Pod) time.Time {
+	a := mc.Status.Admission
+	switch {
+	case a == nil:
+		return time.Time{}
+	case a.Restart != nil && lead != nil && lead.Broker.ReadySince.After(a.Restart.Time.Time):
+		return lead.Broker.ReadySince
+	}
+	return ptr.Deref(a.ReadySince, metav1.Time{}).Time
 }
 
 func (r *Reconciler) podsOf(ctx context.Context, mc *v1alpha2.MiniCluster) ([]protocol.Pod, error) {

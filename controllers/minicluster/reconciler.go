@@ -50,6 +50,8 @@ type Reconciler struct {
 
 	// MaxBrokers is the largest number of brokers of a MiniCluster; 0: any.
 	MaxBrokers int
+	// DNS is the cluster's; nil if nothing is known of it.
+	DNS *DNS
 
 	// core evicts pods, by requests to the core API.
 	core rest.Interface
@@ -57,6 +59,7 @@ type Reconciler struct {
 	answers answers
 
 	memories  memories
+	refusals  refusals
 	shapes    shapes
 	announcer *announcer
 	turns     *turns
@@ -123,7 +126,7 @@ type Kueue interface {
 // +kubebuilder:rbac:groups=flux-framework.org,resources=miniclusters/status,verbs=patch
 // +kubebuilder:rbac:groups=flux-framework.org,resources=miniclusters/finalizers,verbs=update
 // +kubebuilder:rbac:groups=jobset.x-k8s.io,resources=jobsets,verbs=get;list;watch;create;delete
-// +kubebuilder:rbac:groups=batch,resources=jobs,verbs=deletecollection
+// +kubebuilder:rbac:groups=batch,resources=jobs,verbs=get;create;deletecollection
 // +kubebuilder:rbac:groups="",resources=secrets,verbs=create
 // +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;create
 // +kubebuilder:rbac:groups="",resources=services,verbs=get;create;patch
@@ -131,11 +134,12 @@ type Kueue interface {
 // +kubebuilder:rbac:groups="",resources=pods/eviction,verbs=create
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
+// +kubebuilder:rbac:groups="",resources=events,verbs=list
 
 // Reconcile is one pass for one MiniCluster.
 func (r *Reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	var mc v1alpha2.MiniCluster
-	if err := r.Client.Get(ctx, req.NamespacedName, &mc); err != nil || mc.DeletionTimestamp != nil || !mc.Spec.IsOurs() {
+	if err := r.Client.Get(ctx, req.NamespacedName, &mc); err != nil || !mc.Spec.IsOurs() {
 		r.Scheduler.Forget(req.NamespacedName)
 		r.memories.forget(req.NamespacedName)
 		list, unlisted := workloadsOf(ctx, r.Kueue.Reader(), req.NamespacedName)
@@ -162,6 +166,7 @@ func (r *Reconciler) pass(ctx context.Context, mc *v1alpha2.MiniCluster, memory 
 		r.Scheduler.Postpone(seen.view.MiniCluster) // others must not wait for the check
 		return ctrl.Result{}, err
 	}
+	r.lookForRefusal(ctx, seen)
 	r.boundPods(seen)
 	if err := r.readQuota(ctx, seen); err != nil {
 		return ctrl.Result{}, err
@@ -169,7 +174,11 @@ func (r *Reconciler) pass(ctx context.Context, mc *v1alpha2.MiniCluster, memory 
 	if decided := r.consult(seen); !decided {
 		return ctrl.Result{}, seen.unreleased
 	}
-	plan, unnamed := r.name(ctx, seen, life.Decide(seen.observation, seen.now))
+	plan := life.Decide(seen.observation, seen.now)
+	if err := r.lookAtLead(ctx, seen, plan); err != nil {
+		return ctrl.Result{}, err
+	}
+	plan, unnamed := r.name(ctx, seen, plan)
 	undone := errors.Join(unnamed, seen.unreleased) // the rest does not wait for that
 	if plan, err = r.tellKueue(ctx, seen, plan); err != nil {
 		return ctrl.Result{}, errors.Join(err, undone)
@@ -195,7 +204,7 @@ func isOver(seen *observed, plan life.Plan) bool {
 // isPassing reports whether an error resolves by itself: a stale cache, a conflicting write, or
 // an object that is being deleted. The pass is repeated soon, or when there is news.
 func isPassing(err error) bool {
-	return apierrors.IsConflict(err) || apierrors.IsNotFound(err) || errors.Is(err, errStillThere) || errors.Is(err, errNotSought)
+	return apierrors.IsConflict(err) || apierrors.IsNotFound(err) || errors.Is(err, errStillThere) || errors.Is(err, errNotSought) || errors.Is(err, errBehind)
 }
 
 // refused reports whether the API server refuses a request for good.

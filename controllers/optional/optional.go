@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/weight"
 )
 
 // syncTimeout is how long a new cache may take.
@@ -48,7 +49,7 @@ func Follow(ctx context.Context, config *rest.Config, scheme *runtime.Scheme, ha
 	}
 	options := cache.Options{Scheme: scheme, DefaultTransform: cache.TransformStripManagedFields(), ByObject: map[client.Object]cache.ByObject{}}
 	for _, object := range ofMiniClusters {
-		options.ByObject[object] = cache.ByObject{Label: labels.NewSelector().Add(*labelled)}
+		options.ByObject[object] = cache.ByObject{Transform: weight.Object, Label: labels.NewSelector().Add(*labelled)}
 	}
 	if c, err = cache.New(config, options); err != nil {
 		return nil, nil, fmt.Errorf("making a cache: %w", err)

@@ -50,7 +50,7 @@ func (s *ScaleUp) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result,
 		return ctrl.Result{}, nil
 	}
 	var mc v1alpha2.MiniCluster
-	if err := s.cluster.Get(ctx, req.NamespacedName, &mc); err != nil || mc.DeletionTimestamp != nil { // its objects go with it
+	if err := s.cluster.Get(ctx, req.NamespacedName, &mc); err != nil { // its objects go with it
 		s.note(req.NamespacedName, "", nil)
 		return ctrl.Result{}, client.IgnoreNotFound(err)
 	}

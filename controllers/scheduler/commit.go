@@ -79,8 +79,8 @@ func isNews(e *entry, d *queue.Decision, now time.Time) bool {
 // admit gives a MiniCluster its nodes. If the quota does not suffice for all that are admitted in
 // this cycle, or the matcher finds no nodes, the MiniCluster waits for the next cycle.
 func (s *Scheduler) admit(d *queue.Decision, e *entry, seen *snapshot, now time.Time) {
-	namespace, unmade := e.Namespace, seen.unmade(e)
-	if why := seen.quotas.Refusal(namespace, e.pod, unmade); why != "" {
+	namespace, demand := e.Namespace, seen.demand(e.miniCluster, e.pod)
+	if why := seen.quotas.Refusal(namespace, demand); why != "" {
 		d.Verdict, d.Message, d.Nodes = elastic.NotAllowed, why, nil
 	} else if d.Nodes = s.ledger.Choose(e.ask.At(now), d.Nodes); d.Nodes == nil {
 		d.Verdict, d.Message = elastic.NoRoom, "there is room, but the matcher chose no nodes"
@@ -89,7 +89,7 @@ func (s *Scheduler) admit(d *queue.Decision, e *entry, seen *snapshot, now time.
 		s.wake() // the next cycle may use the nodes for others
 		return
 	}
-	seen.quotas.Reserve(namespace, e.pod, unmade)
+	seen.quotas.Reserve(namespace, demand)
 	s.starting[e.miniCluster.UID] = now
 	s.ledger.Assume(e.miniCluster.UID, &state.Promise{Nodes: d.Nodes, Requests: state.Requests(e.pod)})
 }

@@ -101,12 +101,30 @@ func (s *Scheduler) cycle(ctx context.Context, seen *clusterState, now time.Time
 	if err != nil {
 		return news{}, err
 	}
-	result := s.commit(queue.Schedule(snapshot.Snapshot, room, now), snapshot, now)
+	scheduled := queue.Schedule(snapshot.Snapshot, room, now)
+	s.logTakers(ctx, &scheduled)
+	result := s.commit(scheduled, snapshot, now)
 	result.decided = append(result.decided, slices.Concat(repaired, snapshot.freed)...)
 	result.reserved = s.updateReservations(reservations, seen)
-	result.lookAgain = elastic.Earliest(result.lookAgain, snapshot.avoidUntil, snapshot.clearsAt, snapshot.quotasAt, s.ledger.Lapse(now), begins)
+	result.lookAgain = elastic.Earliest(result.lookAgain, snapshot.avoidUntil, snapshot.clearsAt, snapshot.leavesAt, snapshot.quotasAt, s.ledger.Lapse(now), begins)
 	s.lookAgain, done = result.lookAgain, true
 	return result, nil
+}
+
+// logTakers tells administrators which MiniClusters get the nodes of others. These are not told the names of other
+// namespaces.
+func (s *Scheduler) logTakers(ctx context.Context, result *queue.Result) {
+	log := func(gang, taker, action string) {
+		if k := s.known[types.UID(gang)]; k != nil && taker != "" {
+			ctrl.LoggerFrom(ctx).Info("Taking nodes of a MiniCluster for another", "MiniCluster", client.ObjectKeyFromObject(k.miniCluster), "for", taker, "action", action)
+		}
+	}
+	for _, eviction := range result.Evictions {
+		log(eviction.Gang, eviction.Taker, eviction.Action)
+	}
+	for _, drain := range result.Drains {
+		log(drain.Gang, drain.Taker, drain.Action)
+	}
 }
 
 // clusterState is what a cycle reads beside the ledger.

@@ -87,7 +87,7 @@ func TestSchedulerOffersDeadlines(t *testing.T) {
 	q.cycle()
 	q.setDeadlines(time.Minute, time.Minute)
 	q.cycle()
-	if got, want := q.offer(first).Deadlines, (elastic.Deadlines{Default: 10 * time.Minute, Max: time.Hour}); got != want {
+	if got, want := q.offer(first).Deadlines, (elastic.Deadlines{Default: 10 * time.Minute, Max: time.Hour, Grace: v1alpha2.DefaultMaxGrace}); got != want {
 		t.Errorf("it is offered %+v, want %+v", got, want)
 	}
 	runs := q.running(q.now)
@@ -99,7 +99,7 @@ func TestSchedulerOffersDeadlines(t *testing.T) {
 	q.Forget(types.NamespacedName{Namespace: fixture.Namespace, Name: "first"})
 	q.offer(first)
 	q.cycle()
-	if got, want := q.offer(first).Deadlines, (elastic.Deadlines{Default: time.Minute, Max: time.Minute}); got != want {
+	if got, want := q.offer(first).Deadlines, (elastic.Deadlines{Default: time.Minute, Max: time.Minute, Grace: v1alpha2.DefaultMaxGrace}); got != want {
 		t.Errorf("later it is offered %+v, want %+v", got, want)
 	}
 }

@@ -59,7 +59,7 @@ func (s *Scheduler) learn(ctx context.Context, seen *clusterState, now time.Time
 		k.entry, seen.known[i] = nil, k
 	}
 	if s.strangers || len(s.known) > len(seen.known) {
-		s.forgetGone(seen)
+		s.forgetGone(seen, now)
 	}
 	s.ledger.Lapse(now)
 	for uid, k := range s.promised() {
@@ -70,8 +70,8 @@ func (s *Scheduler) learn(ctx context.Context, seen *clusterState, now time.Time
 	}
 }
 
-// forgetGone forgets the MiniClusters that the cache does not show, unless their pods hold nodes.
-func (s *Scheduler) forgetGone(seen *clusterState) {
+// forgetGone forgets the MiniClusters that the cache does not show, unless their pods hold nodes, and still may.
+func (s *Scheduler) forgetGone(seen *clusterState, now time.Time) {
 	there := make(map[types.UID]bool, len(seen.miniClusters))
 	for _, mc := range seen.miniClusters {
 		there[mc.UID] = true
@@ -84,7 +84,7 @@ func (s *Scheduler) forgetGone(seen *clusterState) {
 		k.promise, k.outdated = nil, true
 		s.ledger.Confirm(uid, nil)
 		s.ledger.Forget(uid)
-		if len(s.ledger.Holds(uid)) == 0 { // its pods may still exist
+		if len(s.ledger.Holds(uid)) == 0 || !now.Before(s.leavesBy(uid, now)) { // its pods may still exist
 			s.ledger.DeleteMiniCluster(uid)
 			delete(s.known, uid)
 		}
@@ -140,7 +140,7 @@ func (s *Scheduler) translate(ctx context.Context, mc *v1alpha2.MiniCluster) *kn
 
 // mayCome reports whether a MiniCluster may be queued after its check.
 func mayCome(mc *v1alpha2.MiniCluster) bool {
-	return mc.DeletionTimestamp == nil && mc.Spec.IsOurs() && !mc.Spec.Suspend && mc.Status.Admission == nil &&
+	return mc.Spec.IsOurs() && !mc.IsSuspended() && mc.Status.Admission == nil &&
 		!meta.IsStatusConditionTrue(mc.Status.Conditions, v1alpha2.ConditionFinished)
 }
 

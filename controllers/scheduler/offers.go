@@ -185,7 +185,7 @@ type quotaView struct {
 func (s *Scheduler) askQuotas(e *entry, seen *clusterState) (why string, freed bool) {
 	namespace := e.Namespace
 	if seen.quotas.Limit(namespace) {
-		why = seen.quotas.Refusal(namespace, e.pod, seen.unmade(e))
+		why = seen.quotas.Refusal(namespace, seen.demand(e.miniCluster, e.pod))
 	}
 	if e.refused == "" {
 		return why, false
@@ -210,15 +210,15 @@ func (s *Scheduler) QueueOf(mc *v1alpha2.MiniCluster) string {
 }
 
 func (s *Scheduler) queueOf(mc *v1alpha2.MiniCluster) string {
-	if mc.Spec.Queue != "" || s.Cache == nil {
-		return cmp.Or(mc.Spec.Queue, v1alpha2.DefaultQueue)
-	}
-	return cmp.Or(s.labelsOf(mc.Namespace)[v1alpha2.QueueLabel], v1alpha2.DefaultQueue)
+	return cmp.Or(mc.Spec.Queue, s.labelsOf(mc.Namespace)[v1alpha2.QueueLabel], v1alpha2.DefaultQueue)
 }
 
 // labelsOf are the labels of a namespace; none if it is not known.
 func (s *Scheduler) labelsOf(name string) map[string]string {
 	var namespace corev1.Namespace
+	if s.Cache == nil {
+		return nil
+	}
 	if err := s.Cache.Get(context.Background(), types.NamespacedName{Name: name}, &namespace, client.UnsafeDisableDeepCopy); err != nil {
 		return nil
 	}
@@ -278,7 +278,7 @@ func (s *Scheduler) Skip(mc *v1alpha2.MiniCluster) {
 	if meta.IsStatusConditionTrue(mc.Status.Conditions, v1alpha2.ConditionFinished) {
 		now = check{} // it never waits again
 	}
-	if mc.Spec.Suspend {
+	if mc.IsSuspended() {
 		s.endWait(client.ObjectKeyFromObject(mc), metrics.WaitSuspended)
 	}
 	s.remove(mc, now)

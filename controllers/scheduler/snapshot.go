@@ -9,11 +9,14 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/jobset"
+	"github.com/flux-elastic/flux-elastic/internal/ledger"
 	"github.com/flux-elastic/flux-elastic/internal/state"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/queue"
@@ -31,6 +34,8 @@ type snapshot struct {
 	avoidUntil time.Time
 	// clearsAt is when the next running gang has to leave nodes because of a reservation; zero if none has to.
 	clearsAt time.Time
+	// leavesAt is when others stop to wait for the next gang that leaves; zero if none leaves.
+	leavesAt time.Time
 	// filling are the namespaces with a quota in which pods of admitted MiniClusters are being made.
 	filling map[string]bool
 	// quotasAt is when to look again at quotas of namespaces, or at those of Kueue that pods made ahead wait for; zero if
@@ -67,7 +72,7 @@ func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (*snapshot, queu
 	barred := s.barred(queues)
 	s.gangsNow(out, queues, barred, now)
 	out.Running = s.running(now)
-	out.clearsAt = s.noteGoing(out.Running, now)
+	out.clearsAt, out.leavesAt = s.noteGoing(out.Running, now), s.lookAtLeaving(now)
 	s.barGrowth(out.Running, barred)
 	s.wantMore(out.Running)
 	s.scaleUp(out, queues)
@@ -112,7 +117,7 @@ func (s *Scheduler) gangNow(gang *queue.Gang, e *entry, q *v1alpha2.MiniClusterQ
 	if deadlines := state.Deadlines(q); !e.limited || e.deadlines != deadlines {
 		e.limited, e.deadlines = true, deadlines
 		e.gang.Limit = state.Limit(e.miniCluster, deadlines)
-		e.ask.Lasts = state.Lasts(e.miniCluster, e.gang.Limit)
+		e.ask.Lasts = state.Lasts(e.miniCluster, e.gang.Limit, deadlines)
 	}
 	*gang = e.gang
 	gang.Blocked = elastic.Earliest(gang.Blocked, e.decision.Blocked)
@@ -125,12 +130,11 @@ func (s *Scheduler) gangNow(gang *queue.Gang, e *entry, q *v1alpha2.MiniClusterQ
 	if e.quota == nil {
 		gang.Created = state.Age(gang, q)
 	}
-	gang.Class += e.ask.Reach.Key
+	ask := e.ask.At(now)
+	gang.Class += ask.Reach.Key + s.ledger.Class(&ask)
 	if !s.ledger.Reserved() {
 		return
 	}
-	ask := e.ask.At(now)
-	gang.Class += s.barredOf(ask)
 	// It must not wait until it may not start. One whose run time is learned later has no limit: reservations bar it now.
 	if barred := s.ledger.BarredNext(ask); !barred.IsZero() {
 		gang.StartsAtOnce = gang.StartsAtOnce || gang.Expected > 0
@@ -196,12 +200,12 @@ const quotaInterval = time.Second
 // which such pods are being made.
 func (s *Scheduler) reserveQuotas(seen *clusterState, now time.Time) map[string]bool {
 	filling := map[string]bool{}
-	for uid, k := range s.promised() {
+	for _, k := range s.promised() {
 		if namespace := k.miniCluster.Namespace; seen.quotas.Limit(namespace) {
-			unmade := int(state.MaxSize(k.miniCluster)) - seen.made[uid]
-			seen.quotas.Reserve(namespace, k.pod, unmade)
+			demand := seen.demand(k.miniCluster, k.pod)
+			seen.quotas.Reserve(namespace, demand)
 			began := k.miniCluster.Status.StartTime
-			if unmade > 0 && (began == nil || now.Sub(began.Time) < startsWithin) {
+			if demand.Pods > 0 && (began == nil || now.Sub(began.Time) < startsWithin) {
 				filling[namespace] = true
 			}
 		}
@@ -209,9 +213,14 @@ func (s *Scheduler) reserveQuotas(seen *clusterState, now time.Time) map[string]
 	return filling
 }
 
-// unmade is the number of pods that a waiting MiniCluster has not made yet.
-func (c *clusterState) unmade(e *entry) int {
-	return max(int(state.MaxSize(e.miniCluster))-c.made[e.miniCluster.UID], 0)
+// demand is what a MiniCluster has not made yet: pods like one, and Jobs, if there is no pod.
+func (c *clusterState) demand(mc *v1alpha2.MiniCluster, pod *corev1.Pod) ledger.Demand {
+	made := c.made[mc.UID]
+	d := ledger.Demand{Pod: pod, Pods: max(int(state.MaxSize(mc))-made, 0)}
+	if made == 0 {
+		d.Jobs = jobset.CountJobs(mc)
+	}
+	return d
 }
 
 // waiting are the entries to decide on, each with what the cache shows. After a restart, or when many come at
@@ -297,7 +306,7 @@ func (s *Scheduler) running(now time.Time) []queue.Running {
 			}
 			out = append(out, r)
 		case e != nil: // it waits; the pods that it has left behind hold no more than their nodes
-		case len(holds) > 0:
+		case len(holds) > 0 && now.Before(s.leavesBy(uid, now)):
 			r := k.running
 			r.Ranks, r.Ending = holds, true
 			out = append(out, r)
@@ -307,6 +316,33 @@ func (s *Scheduler) running(now time.Time) []queue.Running {
 		out[i].Requests = s.ledger.CountsNow(types.UID(out[i].ID), out[i].Requests)
 	}
 	return out
+}
+
+// leavesWithin is how long pods may hold nodes that were promised to nobody. Until then others wait for these nodes. Pods
+// that stay for longer are like those of others: a controller is away, or somebody kept the pods (--cascade=orphan).
+const leavesWithin = 2 * time.Minute
+
+// leavesBy is until when others wait for the nodes of a MiniCluster that was promised none, and has pods.
+func (s *Scheduler) leavesBy(uid types.UID, now time.Time) time.Time {
+	since, leaves := s.leaving[uid]
+	if !leaves {
+		since = now
+		s.leaving[uid] = now
+	}
+	return since.Add(leavesWithin)
+}
+
+// lookAtLeaving forgets the MiniClusters that have left, and returns when the next one should have; zero if none leaves.
+func (s *Scheduler) lookAtLeaving(now time.Time) (next time.Time) {
+	for uid, since := range s.leaving {
+		by := since.Add(leavesWithin)
+		if k := s.known[uid]; k == nil || k.promise != nil || len(s.ledger.Holds(uid)) == 0 {
+			delete(s.leaving, uid)
+		} else if now.Before(by) {
+			next = elastic.Earliest(next, by)
+		}
+	}
+	return next
 }
 
 // clearNotice is how long before a reservation for nobody gangs leave its nodes, besides the time for their checkpoints.
@@ -334,7 +370,8 @@ func (s *Scheduler) runs(k *known, holds []int, now time.Time) queue.Running {
 		}
 	}
 	slices.Sort(r.Ranks)
-	r.Class += k.ask.Reach.Key + s.barredOf(s.askOf(k, now))
+	ask := s.askOf(k, now)
+	r.Class += ask.Reach.Key + s.ledger.Class(&ask)
 	order, at := s.ledger.OrderOf(k.miniCluster.UID)
 	r.Changing = r.Changing || r.Malleable && order != nil
 	r.Malleable = r.Malleable && order == nil // one order at a time
@@ -345,14 +382,6 @@ func (s *Scheduler) runs(k *known, holds []int, now time.Time) queue.Running {
 		r.Draining, r.DrainBy = append(slices.Clone(r.Draining), o.Ranks...), at
 	}
 	return r
-}
-
-// barredOf is what distinguishes the class of a gang by the reservations that keep nodes from it; "" if none does.
-func (s *Scheduler) barredOf(ask state.Ask) string {
-	if barred := s.ledger.Barred(ask); barred != "" {
-		return " without " + barred
-	}
-	return ""
 }
 
 // room is what is free for the waiting gangs and for those that may grow.

@@ -87,7 +87,7 @@ func (w *edits) look(s *Scheduler, seen *clusterState) (lines []string) {
 func (w *edits) anew() *Scheduler {
 	s := New(nil, clock.RealClock{}, nil, nil)
 	s.ledger, s.checked, s.repairs, s.accounts, s.reservations = w.ledger, w.checked, w.repairs, maps.Clone(w.accounts), w.reservations
-	s.pods, s.limits = maps.Clone(w.pods), maps.Clone(w.limits)
+	s.pods, s.limits, s.leaving = maps.Clone(w.pods), maps.Clone(w.limits), maps.Clone(w.leaving)
 	for uid, k := range w.known {
 		if !slices.ContainsFunc(w.seen.miniClusters, func(mc *v1alpha2.MiniCluster) bool { return mc.UID == uid }) {
 			gone := *k

@@ -209,10 +209,7 @@ func TestSchedulerKeepsRunningGangsToVolumes(t *testing.T) {
 		now := metav1.NewTime(fixture.Noon)
 		s.StartTime, s.MaximumSize, s.Admission.Requests = &now, 5, wholeNode.Spec.Containers[0].Resources.Requests
 	}
-	stripped, err := protocol.Strip(mounts("data"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	stripped := protocol.Strip(mounts("data"))
 	for name, tc := range map[string]struct {
 		nodes     string
 		displaced []int
@@ -226,9 +223,9 @@ func TestSchedulerKeepsRunningGangsToVolumes(t *testing.T) {
 			size := int32(strings.Count(tc.nodes, ",") + 1)
 			mc := fixture.MiniCluster("lmp").Size(size).MaxSize(5).Launcher().Grow().Admitted(1, size, tc.nodes).Status(running)
 			s.seen.miniClusters = append(s.seen.miniClusters, mc.Obj())
-			s.Order(mc.Obj(), stripped.(*corev1.Pod), tc.displaced)
+			s.Order(mc.Obj(), stripped, tc.displaced)
 			s.cycle()
-			if diff := cmp.Diff(tc.want, s.Order(mc.Obj(), stripped.(*corev1.Pod), tc.displaced)); diff != "" {
+			if diff := cmp.Diff(tc.want, s.Order(mc.Obj(), stripped, tc.displaced)); diff != "" {
 				t.Errorf("its order (-want +got):\n%s", diff)
 			}
 		})

@@ -17,9 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// SimulatedNodes are the labels of simulated nodes.
-var SimulatedNodes = map[string]string{simulatedLabel: simulatedValue}
-
 // kwok simulates the nodes with this label.
 const (
 	simulatedLabel = "type"

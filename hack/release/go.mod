@@ -3,6 +3,7 @@ module github.com/flux-elastic/flux-elastic/hack/release
 go 1.26.0
 
 tool (
+	aead.dev/minisign/cmd/minisign
 	github.com/google/go-containerregistry/cmd/crane
 	helm.sh/helm/v4/cmd/helm
 )
@@ -21,6 +22,7 @@ require (
 )
 
 require (
+	aead.dev/minisign v0.3.0 // indirect
 	dario.cat/mergo v1.0.1 // indirect
 	github.com/Azure/go-ansiterm v0.0.0-20250102033503-faa5f7b0171c // indirect
 	github.com/BurntSushi/toml v1.6.0 // indirect

@@ -386,7 +386,8 @@ func TestCommandEndsAmongSignals(t *testing.T) {
 	out := bash(t, files, fmt.Sprintf(`. "$FLUX_OPERATOR_DIR/common.sh"
 . "$FLUX_OPERATOR_DIR/again.sh"
 look() { :; }
-while ((SECONDS < 120)) && kill -USR1 $$; do read -rt 0.002 -u "$fe_still"; done &
+trap 'fe_signalled=true' HUP
+while ((SECONDS < 120)) && kill -HUP $$; do read -rt 0.002 -u "$fe_still"; done &
 signals=$!
 for ((i = 0; i < %d; i++)); do
 	{ read -rt 0.02 -u "$fe_still"; exit 5; } &

@@ -37,34 +37,37 @@ func TestHosts(t *testing.T) {
 		want     string
 		problem  string
 	}{
-		"one broker is the lead":                 {mc: fixture.MiniCluster("lmp"), want: "lmp-0-0-0"},
-		"followers come after it":                {mc: fixture.MiniCluster("lmp").Size(4), want: "lmp-0-0-0,lmp-w-0-[0-2]"},
-		"one follower":                           {mc: fixture.MiniCluster("lmp").Size(2), want: "lmp-0-0-0,lmp-w-0-0"},
-		"all that there can ever be are listed":  {mc: fixture.MiniCluster("lmp").Size(2).MaxSize(12).Launcher(), want: "lmp-0-0-0,lmp-w-0-[0-10]"},
-		"a command that cannot grow has no more": {mc: fixture.MiniCluster("lmp").Size(2).MaxSize(12), want: "lmp-0-0-0,lmp-w-0-0"},
+		"one broker is the lead":                 {mc: fixture.MiniCluster("lmp"), want: "lmp-0"},
+		"followers come after it":                {mc: fixture.MiniCluster("lmp").Size(4), want: "lmp-0,lmp-[1-3]"},
+		"one follower":                           {mc: fixture.MiniCluster("lmp").Size(2), want: "lmp-0,lmp-1"},
+		"all that there can ever be are listed":  {mc: fixture.MiniCluster("lmp").Size(2).MaxSize(12).Launcher(), want: "lmp-0,lmp-[1-11]"},
+		"a command that cannot grow has no more": {mc: fixture.MiniCluster("lmp").Size(2).MaxSize(12), want: "lmp-0,lmp-1"},
 		"with others it has all that they know": {
 			mc: fixture.MiniCluster("lmp").Size(2).MaxSize(3), bursting: v1alpha2.Bursting{Clusters: []v1alpha2.BurstedCluster{{Name: "far", Size: 1}}},
-			want: "lmp-0-0-0,lmp-w-0-[0-1],far-0-0-0",
+			want: "lmp-0,lmp-[1-2],far-0",
 		},
 		"those that join come after": {
 			mc: fixture.MiniCluster("lmp").Size(3), bursting: v1alpha2.Bursting{Clusters: []v1alpha2.BurstedCluster{{}, {Name: "far", Size: 1}}},
-			want: "lmp-0-0-0,lmp-w-0-[0-1],burst-0-0-0-0,burst-0-w-0-[0-1],far-0-0-0",
+			want: "lmp-0,lmp-[1-2],burst-0-0,burst-0-[1-2],far-0",
 		},
 		"one that joins comes after the first": {
-			mc: fixture.MiniCluster("lmp").Size(2), bursting: v1alpha2.Bursting{LeadBroker: lead}, want: "big-0-0-0,big-w-0-[0-1],lmp-0-0-0,lmp-w-0-0",
+			mc: fixture.MiniCluster("lmp").Size(2), bursting: v1alpha2.Bursting{LeadBroker: lead}, want: "big-0,big-[1-2],lmp-0,lmp-1",
 		},
 		"or where it is named": {
 			mc: fixture.MiniCluster("lmp").Size(4), bursting: v1alpha2.Bursting{LeadBroker: lead, Clusters: clusters},
-			want: "big-0-0-0,big-w-0-[0-1],burst-0-0-0-0,burst-0-w-0-[0-2],lmp-0-0-0,lmp-w-0-[0-2]",
+			want: "big-0,big-[1-2],burst-0-0,burst-0-[1-3],lmp-0,lmp-[1-3]",
 		},
 		"a list of the user stays as it is": {
 			mc: fixture.MiniCluster("lmp").Size(2), bursting: v1alpha2.Bursting{Hostlist: "lmp-0-0-0,lmp-w-0-[0],x[8,9]"}, want: "lmp-0-0-0,lmp-w-0-[0],x[8,9]",
 		},
-		"a lead broker without an address is none": {mc: fixture.MiniCluster("lmp"), bursting: v1alpha2.Bursting{LeadBroker: &v1alpha2.FluxBroker{}}, want: "lmp-0-0-0"},
+		"a list of the Flux Operator does, too": {
+			mc: fixture.MiniCluster("lmp").Size(2), bursting: v1alpha2.Bursting{Hostlist: "lmp-[0-1],x[8,9]"}, want: "lmp-[0-1],x[8,9]",
+		},
+		"a lead broker without an address is none": {mc: fixture.MiniCluster("lmp"), bursting: v1alpha2.Bursting{LeadBroker: &v1alpha2.FluxBroker{}}, want: "lmp-0"},
 
 		"no list":                    {mc: fixture.MiniCluster("lmp"), bursting: v1alpha2.Bursting{Hostlist: "a[0"}, problem: "host list"},
 		"a list that asks for a lot": {mc: fixture.MiniCluster("lmp"), bursting: v1alpha2.Bursting{Hostlist: "a[0-999999999]"}, problem: "more than"},
-		"a list without us":          {mc: fixture.MiniCluster("lmp"), bursting: v1alpha2.Bursting{LeadBroker: lead, Hostlist: "a"}, problem: "has no lmp-0-0-0"},
+		"a list without us":          {mc: fixture.MiniCluster("lmp"), bursting: v1alpha2.Bursting{LeadBroker: lead, Hostlist: "a"}, problem: "has no lmp-0"},
 		"a list that begins with others": {
 			mc: fixture.MiniCluster("lmp"), bursting: v1alpha2.Bursting{Hostlist: "a,lmp-0-0-0"}, problem: "has to begin with the hosts of this MiniCluster",
 		},
@@ -163,10 +166,35 @@ func TestTOML(t *testing.T) {
 	want.Bootstrap.DefaultPort = 9000
 	want.Bootstrap.DefaultBind = "tcp://net1:%p"
 	want.Bootstrap.DefaultConnect = "tcp://%h.net.default.svc.k8s.example.org:%p"
-	want.Bootstrap.Hosts = []host{{Host: "lmp-0-0-0"}, {Host: "lmp-w-0-[0-1]"}}
+	want.Bootstrap.Hosts = []host{{Host: "lmp-0"}, {Host: "lmp-[1-2]"}}
 	want.Qmanager.Policy = "easy"
 	if diff := cmp.Diff(want, readTOML(t, mc)); diff != "" {
 		t.Errorf("the configuration is another (-want +got):\n%s", diff)
+	}
+}
+
+// The broker calls its host as the user's own configuration does.
+func TestNamesPods(t *testing.T) {
+	for name, tc := range map[string]struct {
+		name, own string
+		want      bool
+	}{
+		"no configuration":         {"lmp", "", false},
+		"ranks":                    {"lmp", "hosts = [{host = \"lmp-[0-3]\"}]", false},
+		"pods":                     {"lmp", "hosts = [\n  {host=\"lmp-0-0-0\"}, {host='lmp-w-0-[0-2]'}]", true},
+		"pods in one list":         {"lmp", "hosts = [{bind = \"tcp://eth0:1\", host = 'lmp-0-0-0,lmp-w-0-[0-2]'}]", true},
+		"an address of the lead":   {"lmp", "hosts = [{host = \"lmp-0\", connect = \"tcp://lmp-0-0-0.lmp.default.svc.cluster.local:8050\"}]", false},
+		"a comment":                {"lmp", "# host = \"lmp-0-0-0\"\n", false},
+		"pods of others":           {"lmp", "hosts = [{host = \"a-lmp-0-0-0\"}]", false},
+		"like the lead of another": {"lmp-0-0", "", true},
+		"like its follower":        {"lmp-w-0", "", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mc := fixture.MiniCluster(tc.name).Spec(func(s *v1alpha2.MiniClusterSpec) { s.Flux.BrokerConfig = tc.own }).Defaulted()
+			if got := namesPods(mc); got != tc.want {
+				t.Errorf("got %t", got)
+			}
+		})
 	}
 }
 
@@ -175,7 +203,7 @@ func TestTOMLOfOneThatJoins(t *testing.T) {
 		mc := fixture.MiniCluster("lmp").Spec(func(s *v1alpha2.MiniClusterSpec) {
 			s.Flux.Bursting.LeadBroker = &v1alpha2.FluxBroker{Address: address, Name: "big", Size: 1}
 		}).Defaulted()
-		if diff := cmp.Diff([]host{{"big-0-0-0", want}, {Host: "lmp-0-0-0"}}, readTOML(t, mc).Bootstrap.Hosts); diff != "" {
+		if diff := cmp.Diff([]host{{"big-0", want}, {Host: "lmp-0"}}, readTOML(t, mc).Bootstrap.Hosts); diff != "" {
 			t.Errorf("the hosts are others (-want +got):\n%s", diff)
 		}
 		files, err := Files(mc, 1)
@@ -183,8 +211,8 @@ func TestTOMLOfOneThatJoins(t *testing.T) {
 			t.Fatal(err)
 		}
 		// No broker of this MiniCluster is the lead.
-		if got := ParseSettings(files); got["LEAD_HOST"] != "" || got["TOPOLOGY"] != "kary:0" {
-			t.Errorf("lead %q, topology %q", got["LEAD_HOST"], got["TOPOLOGY"])
+		if got := ParseSettings(files); got["LEAD_JOB"] != "none" || got["TOPOLOGY"] != "kary:0" {
+			t.Errorf("lead %q, topology %q", got["LEAD_JOB"], got["TOPOLOGY"])
 		}
 	}
 }
@@ -210,21 +238,21 @@ func TestR(t *testing.T) {
 	}{
 		"cores of the limit": {
 			fixture.MiniCluster("lmp").Size(4).CPU("8").Defaulted(),
-			`{"version":1,"execution":{"R_lite":[{"rank":"0-3","children":{"core":"0-7"}}],"nodelist":["lmp-0-0-0","lmp-w-0-[0-2]"],"starttime":0,"expiration":0}}`,
+			`{"version":1,"execution":{"R_lite":[{"rank":"0-3","children":{"core":"0-7"}}],"nodelist":["lmp-0","lmp-[1-3]"],"starttime":0,"expiration":0}}`,
 		},
 		"GPUs of all kinds, but not their memory": {
 			fixture.MiniCluster("lmp").CPU("4").Limit("nvidia.com/gpu", "2").Limit("gpu.intel.com/i915", "1").Limit("gpu.intel.com/memory.max", "8").Defaulted(),
-			`{"version":1,"execution":{"R_lite":[{"rank":"0","children":{"core":"0-3","gpu":"0-2"}}],"nodelist":["lmp-0-0-0"],"starttime":0,"expiration":0}}`,
+			`{"version":1,"execution":{"R_lite":[{"rank":"0","children":{"core":"0-3","gpu":"0-2"}}],"nodelist":["lmp-0"],"starttime":0,"expiration":0}}`,
 		},
 		"part of a core is one core, parts of several are rounded down": {
 			fixture.MiniCluster("lmp").CPU("500m").Defaulted(),
-			`{"version":1,"execution":{"R_lite":[{"rank":"0","children":{"core":"0"}}],"nodelist":["lmp-0-0-0"],"starttime":0,"expiration":0}}`,
+			`{"version":1,"execution":{"R_lite":[{"rank":"0","children":{"core":"0"}}],"nodelist":["lmp-0"],"starttime":0,"expiration":0}}`,
 		},
 		"brokers of others count": {
 			fixture.MiniCluster("lmp").CPU("2").Spec(func(s *v1alpha2.MiniClusterSpec) {
 				s.Flux.Bursting.Clusters = []v1alpha2.BurstedCluster{{Size: 3}}
 			}).Defaulted(),
-			`{"version":1,"execution":{"R_lite":[{"rank":"0-3","children":{"core":"0-1"}}],"nodelist":["lmp-0-0-0","burst-0-0-0-0","burst-0-w-0-[0-1]"],"starttime":0,"expiration":0}}`,
+			`{"version":1,"execution":{"R_lite":[{"rank":"0-3","children":{"core":"0-1"}}],"nodelist":["lmp-0","burst-0-0","burst-0-[1-2]"],"starttime":0,"expiration":0}}`,
 		},
 		"unknown where brokers are to look": {
 			fixture.MiniCluster("lmp").CPU("2").Spec(func(s *v1alpha2.MiniClusterSpec) { s.Flux.Resources = v1alpha2.ResourcesLocal }).Defaulted(), "",
@@ -311,7 +339,7 @@ func TestSettingsArriveUnchanged(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"OPTION_FLAGS": nasty, "WRAP": "'", "SUBMIT": "flux submit", "SIZE": "4", "MIN_SIZE": "2", "TASKS_AT_SIZE": "0",
-		"QUORUM_TIMEOUT": "90", "CONNECT_TIMEOUT": "", "LEAD_HOST": "lmp-0-0-0", "MODE": "submit",
+		"QUORUM_TIMEOUT": "90", "CONNECT_TIMEOUT": "", "LEAD_JOB": "0", "NAME": "lmp", "NAMES_PODS": "false", "MODE": "submit",
 	} {
 		if got := ParseSettings(files)[name]; got != want {
 			t.Errorf("%s is read back as %q, want %q", name, got, want)
@@ -622,11 +650,11 @@ func TestWait(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			files["curve.cert"] = "a certificate"
+			files["curve.cert"], files[JobFile] = "a certificate", "0"
 			files["flux"] = "#!/bin/bash\n" + `[[ $1 != start ]] || { echo "broker of $X"; exit 4; }` + "\n"
 			dir := writeFiles(t, files)
 			cmd := exec.Command("bash", filepath.Join(dir, WaitScript))
-			cmd.Env = append(os.Environ(), "FLUX_OPERATOR_DIR="+dir, "HOSTNAME="+LeadHost("lmp"), "PATH="+dir+":"+os.Getenv("PATH"),
+			cmd.Env = append(os.Environ(), "FLUX_OPERATOR_DIR="+dir, "PATH="+dir+":"+os.Getenv("PATH"),
 				"FLUX_OUTPUT_DIR="+t.TempDir())
 			out, err := cmd.CombinedOutput()
 			if code := cmd.ProcessState.ExitCode(); code != tc.code {

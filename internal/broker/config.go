@@ -6,9 +6,12 @@ package broker
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"net"
 	"path"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -41,8 +44,7 @@ func brokerConfig(mc *v1alpha2.MiniCluster, hosts instance) string {
 		fmt.Fprintf(&out, "[%s]\n%s\n\n", name, strings.Join(lines, "\n"))
 	}
 	section("access", "allow-guest-user = true", "allow-root-owner = true")
-	// noverify: a container sees all cores of its node, but R has only the cores of the pod.
-	section("resource", "path = "+quote(path.Join(dir, "etc/flux/system/R")), "noverify = true")
+	section("resource", "path = "+quote(path.Join(dir, "etc/flux/system/R")))
 	bootstrap := []string{
 		"curve_cert = " + quote(path.Join(dir, "curve/curve.cert")),
 		fmt.Sprintf("default_port = %d", mc.Spec.Network.Port),
@@ -90,10 +92,6 @@ func resources(mc *v1alpha2.MiniCluster, hosts instance) (string, error) {
 	if perRank == 0 {
 		return "", nil
 	}
-	gpus := int64(0)
-	for _, name := range gpuResources {
-		gpus += amount(&mc.Spec, name)
-	}
 	type execution struct {
 		RLite      []rLite  `json:"R_lite"`
 		Nodelist   []string `json:"nodelist"`
@@ -104,7 +102,7 @@ func resources(mc *v1alpha2.MiniCluster, hosts instance) (string, error) {
 		Version   int       `json:"version"`
 		Execution execution `json:"execution"`
 	}{1, execution{
-		RLite:    rLites([]ranks{{count: hosts.size, cores: int64(perRank), gpus: gpus}}),
+		RLite:    rLites([]ranks{{count: hosts.size, cores: int64(perRank), gpus: gpus(&mc.Spec)}}),
 		Nodelist: hosts.ranges,
 	}})
 	if err != nil {
@@ -163,22 +161,38 @@ func ids(first, n int64) idset.Set {
 	return set
 }
 
-// gpuResources are the extended resources of which one unit is one GPU. Other resources of
-// gpu.intel.com are shares, memory and monitoring.
-var gpuResources = []corev1.ResourceName{"nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe"}
+// gpuResources matches the extended resources of which one unit is one GPU, or a part of one that a program sees as a GPU, as
+// the device plugins of their vendors name them. Other resources of gpu.intel.com are shares, memory and monitoring.
+var gpuResources = regexp.MustCompile(`^(nvidia\.com/(gpu|gpu\.shared|mig-.+)|amd\.com/gpu|gpu\.intel\.com/(i915|xe)|habana\.ai/gaudi[0-9]*)$`)
+
+// gpus returns how many GPUs the Flux container has.
+func gpus(s *v1alpha2.MiniClusterSpec) (n int64) {
+	for name := range requested(s) {
+		if gpuResources.MatchString(string(name)) || slices.Contains(s.Flux.GPUResources, name) {
+			n += amount(s, name)
+		}
+	}
+	return min(n, math.MaxInt32)
+}
+
+// requested returns the resources of the Flux container. A container without any limits and requests has those of spec.pod.
+func requested(s *v1alpha2.MiniClusterSpec) corev1.ResourceList {
+	resources := s.FluxContainer().Resources
+	if len(resources.Limits) == 0 && len(resources.Requests) == 0 {
+		return s.Pod.Resources
+	}
+	all := maps.Clone(resources.Requests)
+	if all == nil {
+		all = corev1.ResourceList{}
+	}
+	maps.Copy(all, resources.Limits)
+	return all
+}
 
 // amount returns how much of a resource the Flux container has, in whole units up to 2^31: its limit, or
-// else its request. A container without any limits and requests has those of spec.pod. Less than
-// one unit counts as one.
+// else its request. Less than one unit counts as one.
 func amount(s *v1alpha2.MiniClusterSpec, name corev1.ResourceName) int64 {
-	resources := s.FluxContainer().Resources
-	quantity, ok := resources.Limits[name]
-	if !ok {
-		quantity = resources.Requests[name]
-	}
-	if len(resources.Limits) == 0 && len(resources.Requests) == 0 {
-		quantity = s.Pod.Resources[name]
-	}
+	quantity := requested(s)[name]
 	switch {
 	case quantity.Sign() <= 0:
 		return 0

@@ -5,6 +5,7 @@ package broker
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -12,18 +13,44 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/hostlist"
 )
 
-// LeadHost returns the host name that JobSet gives to the lead's pod.
+// A broker has two host names: that of its pod, which JobSet gives, and that of the Flux Operator, <name>-<rank>. DNS has
+// both. Flux calls a host as the Flux Operator does, since scripts and hostlists of users do.
+
+// LeadHost returns the host name of the lead's pod.
 func LeadHost(miniCluster string) string {
 	return fmt.Sprintf("%s-%s-0-0", miniCluster, v1alpha2.LeadJob)
 }
 
-// Host returns the host name that JobSet gives to the pod of a rank: LeadHost for rank 0, and
+// PodHost returns the host name that JobSet gives to the pod of a rank: LeadHost for rank 0, and
 // <jobset>-<replicated job>-<job index>-<pod index> for a follower.
-func Host(miniCluster string, rank int) string {
+func PodHost(miniCluster string, rank int) string {
 	if rank == 0 {
 		return LeadHost(miniCluster)
 	}
 	return fmt.Sprintf("%s-%s-0-%d", miniCluster, v1alpha2.WorkersJob, rank-1)
+}
+
+// OperatorHost returns the host name that the Flux Operator gives to a rank.
+func OperatorHost(miniCluster string, rank int) string {
+	return fmt.Sprintf("%s-%d", miniCluster, rank)
+}
+
+// Ambiguous reports whether the Flux Operator's names of hosts could be names of pods of another MiniCluster: rank 0 of
+// "a-0-0" would be called like the lead's pod of "a". All MiniClusters of an instance find the same.
+func Ambiguous(miniCluster string) bool {
+	return strings.HasSuffix(miniCluster, "-"+v1alpha2.LeadJob+"-0") || strings.HasSuffix(miniCluster, "-"+v1alpha2.WorkersJob+"-0")
+}
+
+// namesPods reports whether Flux calls the hosts of a MiniCluster as their pods: the Flux Operator's names are ambiguous, or
+// the user's own hostlist or configuration has the names of the pods.
+func namesPods(mc *v1alpha2.MiniCluster) bool {
+	lead, config := LeadHost(mc.Name), mc.Spec.Flux.BrokerConfig
+	list, err := hostlist.Parse(mc.Spec.Flux.Bursting.Hostlist, maxHosts)
+	hosts := list.Set()
+	if Ambiguous(mc.Name) || err == nil && hosts.Has(lead) {
+		return true
+	}
+	return strings.Contains(config, lead) && regexp.MustCompile(`(?m)^[^#]*\bhost\s*=\s*["']`+regexp.QuoteMeta(lead)+`[,"']`).MatchString(config)
 }
 
 // maxHosts is the largest number of hosts in a hostlist of the user.
@@ -33,18 +60,33 @@ const maxHosts = 1_000_000
 type member struct {
 	name string
 	size int
+	// pods is true if its hosts are called as their pods.
+	pods bool
+}
+
+// memberOf is a MiniCluster as a member.
+func memberOf(mc *v1alpha2.MiniCluster) member {
+	return member{mc.Name, int(mc.Spec.MostSize()), namesPods(mc)}
+}
+
+// host returns what Flux calls the host of a rank.
+func (m member) host(rank int) string {
+	if m.pods {
+		return PodHost(m.name, rank)
+	}
+	return OperatorHost(m.name, rank)
 }
 
 // members returns the MiniClusters of the instance, in the order of their ranks.
 func members(mc *v1alpha2.MiniCluster) []member {
-	own := member{mc.Name, int(mc.Spec.MostSize())}
-	bursting := &mc.Spec.Flux.Bursting
+	own, bursting := memberOf(mc), &mc.Spec.Flux.Bursting
+	other := func(name string, size int32) member { return member{name, int(size), Ambiguous(name)} }
 	out := []member{own}
 	if lead := bursting.LeadBroker; lead != nil {
-		out[0] = member{lead.Name, int(lead.Size)}
+		out[0] = other(lead.Name, lead.Size)
 	}
 	for _, cluster := range bursting.Clusters {
-		out = append(out, member{cluster.Name, int(cluster.Size)})
+		out = append(out, other(cluster.Name, cluster.Size))
 	}
 	if !slices.ContainsFunc(out, func(m member) bool { return m.name == own.name }) {
 		out = append(out, own)
@@ -54,13 +96,15 @@ func members(mc *v1alpha2.MiniCluster) []member {
 
 // ranges returns the member's hosts as hostlists (RFC 29) with at most one bracket each.
 func (m member) ranges() []string {
-	out := []string{LeadHost(m.name)}
-	workers := fmt.Sprintf("%s-%s-0-", m.name, v1alpha2.WorkersJob)
+	out, prefix, first := []string{m.host(0)}, m.name+"-", 1
+	if m.pods {
+		prefix, first = fmt.Sprintf("%s-%s-0-", m.name, v1alpha2.WorkersJob), 0
+	}
 	switch {
 	case m.size == 2:
-		out = append(out, workers+"0")
+		out = append(out, m.host(1))
 	case m.size > 2:
-		out = append(out, fmt.Sprintf("%s[0-%d]", workers, m.size-2))
+		out = append(out, fmt.Sprintf("%s[%d-%d]", prefix, first, first+m.size-2))
 	}
 	return out
 }
@@ -105,9 +149,9 @@ func givenInstance(mc *v1alpha2.MiniCluster) (instance, error) {
 	if host := hosts.Twice(); host != "" {
 		return instance{}, fmt.Errorf("spec.flux.bursting.hostlist has %s twice", host)
 	}
-	own := member{mc.Name, int(mc.Spec.MostSize())}
+	own := memberOf(mc)
 	for rank := range own.size {
-		if host := Host(own.name, rank); !hosts.Has(host) {
+		if host := own.host(rank); !hosts.Has(host) {
 			return instance{}, fmt.Errorf("spec.flux.bursting.hostlist has no %s, which is a host of this MiniCluster", host)
 		}
 	}
@@ -130,7 +174,7 @@ func givenInstance(mc *v1alpha2.MiniCluster) (instance, error) {
 func (m member) leads(list hostlist.List) bool {
 	rank := 0
 	for host := range list.All() {
-		if rank == m.size || host != Host(m.name, rank) {
+		if rank == m.size || host != m.host(rank) {
 			break
 		}
 		rank++

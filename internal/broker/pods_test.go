@@ -25,6 +25,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
 )
 
@@ -127,13 +128,7 @@ func newCluster(t *testing.T, mc *fixture.MiniClusterWrapper, flux string) *clus
 	if c.certificate, err = Certificate("lmp", rand.Reader); err != nil {
 		t.Fatal(err)
 	}
-	// Flux asks the kernel for the host name, which is the same for all of these pods.
-	c.save(filepath.Join("bin", "flux"), fmt.Sprintf(`#!/bin/bash
-case $1 in
-start | broker) exec %[1]s "$1" -Shostname="$HOSTNAME" "${@:2}" ;;
-esac
-exec %[1]s "$@"
-`, shellQuote(flux)))
+	c.save(filepath.Join("bin", "flux"), fmt.Sprintf("#!/bin/bash\nexec %s \"$@\"\n", shellQuote(flux)))
 	return c
 }
 
@@ -198,7 +193,7 @@ func (c *cluster) startAll() []*pod {
 // pod makes a new pod for a rank.
 func (c *cluster) pod(rank int) *pod {
 	c.Helper()
-	host := Host(c.mc.Defaulted().Name, rank)
+	host := PodHost(c.mc.Defaulted().Name, rank)
 	p := &pod{cluster: c, host: host, dir: fmt.Sprintf("%d-%d", rank, pods.Add(1))}
 	mc := c.mc.Defaulted()
 	mc.Spec.Flux.Container.Disable = true
@@ -213,7 +208,10 @@ func (c *cluster) pod(rank int) *pod {
 	}
 	files["broker.toml"] = address.ReplaceAllLiteralString(files["broker.toml"], fmt.Sprintf("%q", "tcp://"+c.address+":%p"))
 	files[CertificateFile] = c.certificate
-	files[QuorumFile], files["termination-log"] = "", ""
+	files[QuorumFile], files["termination-log"], files[JobFile], files[IndexFile] = "", "", v1alpha2.LeadJob, "0"
+	if rank > 0 {
+		files[JobFile], files[IndexFile] = v1alpha2.WorkersJob, strconv.Itoa(rank-1)
+	}
 	for name, text := range files {
 		p.write(name, text)
 	}
@@ -236,13 +234,16 @@ func (p *pod) write(name, text string) {
 
 // environment returns the environment of the containers.
 func (p *pod) environment() []string {
-	operator := filepath.Join(p.cluster.dir, p.dir, "o")
+	operator, host := filepath.Join(p.cluster.dir, p.dir, "o"), p.host
+	if p.mc.Defaulted().Spec.Pod.HostNetwork {
+		host = "node"
+	}
 	environment := os.Environ()
 	for name, value := range p.mc.Defaulted().Spec.FluxContainer().Environment {
 		environment = append(environment, name+"="+value)
 	}
 	// Flux runs its scripts by a shell that reads ~/.bashrc, which is none of a pod.
-	return append(environment, "HOME="+p.cluster.dir, "FLUX_OPERATOR_DIR="+operator, "HOSTNAME="+p.host, "PATH="+p.flux+":"+os.Getenv("PATH"),
+	return append(environment, "HOME="+p.cluster.dir, "FLUX_OPERATOR_DIR="+operator, "HOSTNAME="+host, "PATH="+p.flux+":"+os.Getenv("PATH"),
 		"BEGUN="+filepath.Join(p.cluster.dir, "begun"), "RELEASE="+filepath.Join(p.cluster.dir, "release"), "RUNS="+filepath.Join(p.cluster.dir, "runs"),
 		"FE_TERMINATION_LOG="+filepath.Join(p.cluster.dir, p.dir, "o", "termination-log"), "FAKEFLUX_LOG="+filepath.Join(p.cluster.dir, "log"), "FLUX_URI=")
 }

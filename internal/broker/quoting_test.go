@@ -173,7 +173,7 @@ func TestMeaning(t *testing.T) {
 				c := &s.Containers[0]
 				c.Command, c.Commands, c.Batch, c.Logs = m.container.Command, m.container.Commands, m.container.Batch, t.TempDir()
 			}).Defaulted()
-			dir := filesOf(t, mc, map[string]string{CertificateFile: "a certificate", QuorumFile: "1"})
+			dir := filesOf(t, mc, map[string]string{CertificateFile: "a certificate", QuorumFile: "1", JobFile: "0"})
 			if got := outcome(t, dir, filepath.Join(dir, WaitScript), LeadHost("lmp")); got != m.ours {
 				t.Errorf("%+v: it prints %q, want %q", m, got, m.ours)
 			}

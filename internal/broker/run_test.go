@@ -53,6 +53,16 @@ func TestRunModes(t *testing.T) {
 			want: []string{"task 0 of 3 on 3 nodes", "task 1 of 3 on 3 nodes", "task 2 of 3 on 3 nodes"},
 			args: []string{`"-Sbroker.quorum=2"`, `"submit","-N","3","-n","3","/bin/bash"`, `"job","attach","--read-only",`},
 		},
+		"with the network of the nodes": {
+			mc:   three(`echo "task $FLUX_TASK_RANK on $HOSTNAME"`, func(s *v1alpha2.MiniClusterSpec) { s.Pod.HostNetwork = true }),
+			want: []string{"task 0 on node", "task 1 on node", "task 2 on node"},
+		},
+		"with the names of pods": {
+			mc: three(`echo "task $FLUX_TASK_RANK"`, func(s *v1alpha2.MiniClusterSpec) {
+				s.Pod.HostNetwork, s.Flux.Bursting.Hostlist = true, "lmp-0-0-0,lmp-w-0-[0-1]"
+			}),
+			want: []string{"task 0", "task 1", "task 2"},
+		},
 		"after a hook that waits for its own processes": {
 			mc: three(`echo "task $FLUX_TASK_RANK"`, func(s *v1alpha2.MiniClusterSpec) {
 				s.Containers[0].Commands.Pre = "sleep 0.1 & wait"

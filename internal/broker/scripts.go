@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"regexp"
 	"strings"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
@@ -25,6 +26,10 @@ const (
 	CertificateFile = "curve.cert"
 	// QuorumFile has the value of the pod's QuorumAnnotation.
 	QuorumFile = "quorum"
+	// JobFile has the name of the pod's replicated job.
+	JobFile = "job"
+	// IndexFile has the completion index of the pod.
+	IndexFile = "index"
 	// DrainFile has the value of the pod's DrainAnnotation.
 	DrainFile = "drain"
 	// RestartFile has the value of the pod's RestartAnnotation.
@@ -129,13 +134,18 @@ func addShell(files map[string]string, prefix string, pieces map[string]string) 
 	}
 }
 
+// script is a file of scripts without its comments, since each attempt has all files. No text of a script has lines that
+// look like comments.
 func script(name string) string {
 	data, err := scripts.ReadFile("scripts/" + name)
 	if err != nil { // impossible: the file is embedded
 		panic(err)
 	}
-	return string(data)
+	return "#!/bin/bash\n" + comment.ReplaceAllString(string(data), "")
 }
+
+// comment is a line that is empty or a comment.
+var comment = regexp.MustCompile(`(?m)^[ \t]*(#.*)?\n`)
 
 // Modes of the lead.
 const (

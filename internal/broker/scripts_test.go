@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -367,10 +368,10 @@ func TestScheduler(t *testing.T) {
 				t.Fatal(err)
 			}
 			dir := filesOf(t, mc, map[string]string{
-				"curve.cert": "a certificate",
-				"flux":       "#!/bin/bash\n[[ $1 != start ]] || { touch \"${READY_FILE%/*}/began\"; echo \"$FLUX_MODULE_PATH $FLUX_RC_EXTRA $FLUX_MODPROBE_PATH_APPEND$FLUXION_QMANAGER_RC_NOOP\"; }\n",
+				"curve.cert": "a certificate", JobFile: "0",
+				"flux": "#!/bin/bash\n[[ $1 != start ]] || { touch \"${READY_FILE%/*}/began\"; echo \"$FLUX_MODULE_PATH $FLUX_RC_EXTRA $FLUX_MODPROBE_PATH_APPEND$FLUXION_QMANAGER_RC_NOOP\"; }\n",
 			})
-			out, _ := combined(t, scriptIn(t, dir, WaitScript, "HOSTNAME="+LeadHost("lmp"), "FLUX_OUTPUT_DIR="+t.TempDir(), "READY_FILE="+ReadyFile(mc)))
+			out, _ := combined(t, scriptIn(t, dir, WaitScript, "FLUX_OUTPUT_DIR="+t.TempDir(), "READY_FILE="+ReadyFile(mc)))
 			config := filepath.Join(mc.Spec.Flux.Container.MountPath, "config")
 			if got := strings.NewReplacer(view, "VIEW", config, "CONFIG").Replace(out); got != tc.want+"\n" {
 				t.Errorf("got %q, want %q", got, tc.want)
@@ -388,10 +389,10 @@ func TestAffinity(t *testing.T) {
 		}
 		mc := w.Defaulted()
 		dir := filesOf(t, mc, map[string]string{
-			"curve.cert": "a certificate",
-			"flux":       "#!/bin/bash\n[[ $1 != start ]] || { touch \"${READY_FILE%/*}/began\"; echo \"$FLUX_SHELL_RC_PATH\"; cat \"${FLUX_SHELL_RC_PATH%%:*}/affinity.lua\" 2>/dev/null; }\n",
+			"curve.cert": "a certificate", JobFile: "0",
+			"flux": "#!/bin/bash\n[[ $1 != start ]] || { touch \"${READY_FILE%/*}/began\"; echo \"$FLUX_SHELL_RC_PATH\"; cat \"${FLUX_SHELL_RC_PATH%%:*}/affinity.lua\" 2>/dev/null; }\n",
 		})
-		out, _ := combined(t, scriptIn(t, dir, WaitScript, "HOSTNAME="+LeadHost("lmp"), "FLUX_OUTPUT_DIR="+t.TempDir(), "READY_FILE="+ReadyFile(mc), "FLUX_SHELL_RC_PATH=/mine"))
+		out, _ := combined(t, scriptIn(t, dir, WaitScript, "FLUX_OUTPUT_DIR="+t.TempDir(), "READY_FILE="+ReadyFile(mc), "FLUX_SHELL_RC_PATH=/mine"))
 		config := filepath.Join(mc.Spec.Flux.Container.MountPath, "config")
 		paths, lua, _ := strings.Cut(strings.ReplaceAll(out, config, "CONFIG"), "\n")
 		if paths != want || strings.Contains(lua, `shell.options["cpu-affinity"] = "off"`) != (cpu != "") {
@@ -477,4 +478,27 @@ func FuzzFiles(f *testing.F) {
 			t.Errorf("%q is read back as %q", "/"+policy, got)
 		}
 	})
+}
+
+// Files leaves out the lines of a script that are empty or look like comments: no text in a script has lines like comments.
+// Bash prints a script without its comments, and with such lines of texts.
+func TestScriptsWithoutComments(t *testing.T) {
+	names, err := filepath.Glob("scripts/*.sh")
+	if err != nil || len(names) == 0 {
+		t.Fatal(names, err)
+	}
+	parsed := func(path string) string {
+		t.Helper()
+		out, code := combined(t, exec.CommandContext(t.Context(), "bash", "--pretty-print", path))
+		if code != 0 {
+			t.Fatal(out)
+		}
+		return regexp.MustCompile("(?m)^[ \t]*\n").ReplaceAllString(out, "")
+	}
+	for _, name := range names {
+		without := filepath.Join(writeFiles(t, map[string]string{"script": script(filepath.Base(name))}), "script")
+		if d := cmp.Diff(parsed(name), parsed(without)); d != "" {
+			t.Errorf("%s is another script without its comments (-with +without):\n%s", name, d)
+		}
+	}
 }

@@ -37,17 +37,20 @@ func settings(mc *v1alpha2.MiniCluster, attempt int32) string {
 // which brokers find each other.
 func placeSettings(mc *v1alpha2.MiniCluster) map[string]string {
 	s := &mc.Spec
-	leadHost, ownHosts, topology := LeadHost(mc.Name), "", "kary:256"
+	own := memberOf(mc)
+	leadJob, ownHosts, topology := v1alpha2.LeadJob, "", "kary:256"
 	if s.Flux.Bursting.Used() {
-		ownHosts = strings.Join(member{mc.Name, int(s.MostSize())}.ranges(), ",")
+		ownHosts = strings.Join(own.ranges(), ",")
 		topology = "kary:0" // a broker may be unable to reach the followers of other MiniClusters
 	}
 	if s.Flux.Bursting.LeadBroker != nil { // all brokers of this MiniCluster are followers
-		leadHost = ""
+		leadJob = "none"
 	}
 	return map[string]string{
-		"LEAD_HOST":       leadHost,
+		"LEAD_JOB":        leadJob,
 		"OWN_HOSTS":       ownHosts,
+		"NAME":            own.name,
+		"NAMES_PODS":      strconv.FormatBool(own.pods),
 		"INTERFACE":       s.Network.Interface,
 		"IPV6_MARK":       ipv6Mark,
 		"TOPOLOGY":        cmp.Or(s.Flux.Topology, topology),
@@ -61,7 +64,7 @@ func runSettings(mc *v1alpha2.MiniCluster) map[string]string {
 	return map[string]string{
 		"MODE":         mode(s),
 		"SUBMIT":       cmp.Or(strings.TrimSpace(s.Flux.SubmitCommand), "flux submit"),
-		"OPTION_FLAGS": strings.TrimSpace(s.Flux.OptionFlags),
+		"OPTION_FLAGS": optionFlags(s),
 		"PREFIX":       strings.TrimSpace(container.Commands.Prefix),
 		"BATCH_RAW":    strconv.FormatBool(container.BatchRaw),
 		"WRAP":         s.Flux.Wrap,

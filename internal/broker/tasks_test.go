@@ -23,6 +23,12 @@ func TestTasksThatDoNotFit(t *testing.T) {
 	submit := func(text string) func(*v1alpha2.MiniClusterSpec) {
 		return func(s *v1alpha2.MiniClusterSpec) { s.Flux.SubmitCommand = text }
 	}
+	gpus := func(resourceName corev1.ResourceName, amount, flags string, named ...corev1.ResourceName) func(*v1alpha2.MiniClusterSpec) {
+		return func(s *v1alpha2.MiniClusterSpec) {
+			s.Flux.OptionFlags, s.Flux.GPUResources = flags, named
+			s.Containers[0].Resources.Limits[resourceName] = resource.MustParse(amount)
+		}
+	}
 	for name, tc := range map[string]struct {
 		cpu    string
 		tasks  int32
@@ -50,6 +56,13 @@ func TestTasksThatDoNotFit(t *testing.T) {
 		"a batch":                          {cpu: "1", tasks: 6, change: func(s *v1alpha2.MiniClusterSpec) { s.Containers[0].Batch = true }, want: "spec.tasks is 6", slots: 1},
 		"a launcher":                       {cpu: "4", tasks: 600, change: func(s *v1alpha2.MiniClusterSpec) { s.Containers[0].Launcher = true }, slots: 4},
 		"no command":                       {cpu: "4", tasks: 600, change: func(s *v1alpha2.MiniClusterSpec) { s.Interactive = true }, slots: 4},
+		"a GPU for each task":              {cpu: "4", tasks: 6, change: gpus("nvidia.com/gpu", "2", "--gpus-per-task=1"), slots: 2},
+		"too few GPUs": {cpu: "4", tasks: 9, change: gpus("nvidia.com/mig-1g.10gb", "2", "-g 1"), slots: 2,
+			want: "spec.tasks is 9, more than the 6 for which Flux has GPUs (brokers: 3, GPUs of each: 2, GPUs per task: 1); raise the GPUs in resources"},
+		"a task of more GPUs":       {cpu: "4", tasks: 3, change: gpus("habana.ai/gaudi", "1", "-g2"), want: "a task of 2 GPUs does not fit on a broker with 1"},
+		"GPUs of an unknown kind":   {cpu: "4", tasks: 3, change: gpus("example.com/chip", "1", "-g1"), want: "a task of 1 GPUs does not fit on a broker with 0; raise the GPUs in resources of the Flux container, or name their resource in flux.gpuResources"},
+		"GPUs of a named resource":  {cpu: "4", tasks: 3, change: gpus("example.com/chip", "1", "-g1", "example.com/chip"), slots: 1},
+		"GPUs that nobody asks for": {cpu: "4", tasks: 12, change: gpus("amd.com/gpu", "1", ""), slots: 4},
 		"it joins another": {cpu: "1", tasks: 6, change: func(s *v1alpha2.MiniClusterSpec) {
 			s.Flux.Bursting.LeadBroker = &v1alpha2.FluxBroker{Address: "a", Name: "b", Size: 1}
 		}, slots: 1},
@@ -70,6 +83,23 @@ func TestTasksThatDoNotFit(t *testing.T) {
 				t.Errorf("a broker has cores for %d tasks, want %d", slots, tc.slots)
 			}
 		})
+	}
+}
+
+// Each task sees its own GPUs, unless the user says otherwise.
+func TestOptionFlags(t *testing.T) {
+	for flags, want := range map[string]string{
+		"":                        "",
+		"-c 2":                    "-c 2",
+		" --gpus-per-task=2 ":     "-o gpu-affinity=per-task --gpus-per-task=2",
+		"-g 1 -c 4":               "-o gpu-affinity=per-task -g 1 -c 4",
+		"-g1 -o gpu-affinity=off": "-g1 -o gpu-affinity=off",
+		"-g 0":                    "-g 0",
+	} {
+		mc := fixture.MiniCluster("lmp").Spec(func(s *v1alpha2.MiniClusterSpec) { s.Flux.OptionFlags = flags }).Defaulted()
+		if got := optionFlags(&mc.Spec); got != want {
+			t.Errorf("of %q: %q, want %q", flags, got, want)
+		}
 	}
 }
 

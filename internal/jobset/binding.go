@@ -151,12 +151,9 @@ func ListedNodes(text string) []string {
 // FirstPod returns the first pod that the Job of the lead will make. It is for a dry run: would the
 // API server bind the pod?
 func FirstPod(mc *v1alpha2.MiniCluster, set *jobsetapi.JobSet) *corev1.Pod {
-	pod := podOf(mc, *set.Spec.ReplicatedJobs[0].Template.Spec.Template.DeepCopy(), set.Name)
-	pod.Labels[batchv1.JobCompletionIndexAnnotation] = "0"
-	pod.Labels[jobsetapi.ReplicatedJobNameKey] = set.Spec.ReplicatedJobs[0].Name
-	pod.Annotations[batchv1.JobCompletionIndexAnnotation], pod.Annotations[batchv1.JobIndexFailureCountAnnotation] = "0", "0"
-	pod.OwnerReferences = []metav1.OwnerReference{{
-		APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job", Name: set.Name, UID: mc.UID, Controller: ptr.To(true),
+	pod := podOf(mc, *set.Spec.ReplicatedJobs[0].Template.Spec.Template.DeepCopy(), set.Spec.ReplicatedJobs[0].Name)
+	pod.OwnerReferences = []metav1.OwnerReference{{ // the policy wants a Job
+		APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job", Name: pod.Labels[batchv1.JobNameLabel], UID: mc.UID, Controller: ptr.To(true),
 	}}
 	return pod
 }
@@ -164,7 +161,7 @@ func FirstPod(mc *v1alpha2.MiniCluster, set *jobsetapi.JobSet) *corev1.Pod {
 func isPlacementGate(gate corev1.PodSchedulingGate) bool { return gate.Name == v1alpha2.PlacementGate }
 
 // NeedsScheduler reports whether only a scheduler can bind a pod. This is true for pods with
-// ephemeral or CSI volumes, resource claims, gates of other programs, rules about the pods beside
+// ephemeral or CSI volumes, ports of the node, resource claims, gates of other programs, rules about the pods beside
 // them, or a schedulerName that is not the default. The pod must be as the API server would create it
 // with our gate. The caller checks the VolumeClaims, which may need a scheduler too.
 func NeedsScheduler(pod *corev1.Pod) bool {
@@ -173,7 +170,13 @@ func NeedsScheduler(pod *corev1.Pod) bool {
 		(spec.SchedulerName != "" && spec.SchedulerName != corev1.DefaultSchedulerName) ||
 		(spec.Affinity != nil && (spec.Affinity.PodAffinity != nil || spec.Affinity.PodAntiAffinity != nil)) || len(spec.TopologySpreadConstraints) > 0 ||
 		slices.ContainsFunc(spec.SchedulingGates, func(gate corev1.PodSchedulingGate) bool { return !isPlacementGate(gate) }) ||
+		slices.ContainsFunc(slices.Concat(spec.InitContainers, spec.Containers), func(c corev1.Container) bool { return takesPort(c, spec.HostNetwork) }) ||
 		slices.ContainsFunc(spec.Volumes, func(volume corev1.Volume) bool { return volume.Ephemeral != nil || volume.CSI != nil })
+}
+
+// takesPort reports whether a container takes a port of the node.
+func takesPort(c corev1.Container, hasHostNetwork bool) bool {
+	return slices.ContainsFunc(c.Ports, func(port corev1.ContainerPort) bool { return port.HostPort > 0 || hasHostNetwork })
 }
 
 // VolumeClaims returns the names of the PersistentVolumeClaims that a pod uses.

@@ -206,13 +206,15 @@ var fields = map[string]field{
 	"flux.scheduler.simple":         seen("{flux: {scheduler: {simple: true}}}", "setting.SCHEDULER_SIMPLE: true"),
 	"flux.scheduler.queuePolicy":    seen("{flux: {scheduler: {queuePolicy: easy}}}", `file.broker.toml ~ queue-policy = "easy"`),
 	"flux.bursting.hostlist":        seen("{flux: {bursting: {hostlist: 'lmp-0-0-0,lmp-w-0-[0-2],other'}}}", "file.hostlist: lmp-0-0-0,lmp-w-0-[0-2],other"),
-	"flux.bursting.clusters[].name": seen("{flux: {bursting: {clusters: [{name: two}]}}}", "file.hostlist ~ two-0-0-0"),
-	"flux.bursting.clusters[].size": seen("{flux: {bursting: {clusters: [{name: two, size: 7}]}}}", "file.hostlist ~ two-w-0-[0-5]"),
+	"flux.bursting.clusters[].name": seen("{flux: {bursting: {clusters: [{name: two}]}}}", "file.hostlist ~ two-0"),
+	"flux.bursting.clusters[].size": seen("{flux: {bursting: {clusters: [{name: two, size: 7}]}}}", "file.hostlist ~ two-[1-6]"),
 
 	"flux.bursting.leadBroker.address": seen("{flux: {bursting: {leadBroker: {address: lead.example.com, name: one, size: 3, port: 9}}}}", "file.broker.toml ~ lead.example.com"),
-	"flux.bursting.leadBroker.name":    seen("{flux: {bursting: {leadBroker: {address: lead.example.com, name: one, size: 3, port: 9}}}}", "file.hostlist ~ one-0-0-0"),
-	"flux.bursting.leadBroker.size":    seen("{flux: {bursting: {leadBroker: {address: lead.example.com, name: one, size: 3, port: 9}}}}", "file.hostlist ~ one-w-0-[0-1]"),
+	"flux.bursting.leadBroker.name":    seen("{flux: {bursting: {leadBroker: {address: lead.example.com, name: one, size: 3, port: 9}}}}", "file.hostlist ~ one-0"),
+	"flux.bursting.leadBroker.size":    seen("{flux: {bursting: {leadBroker: {address: lead.example.com, name: one, size: 3, port: 9}}}}", "file.hostlist ~ one-[1-2]"),
 	"flux.bursting.leadBroker.port":    seen("{flux: {bursting: {leadBroker: {address: lead.example.com, name: one, size: 3, port: 9}}}}", "file.broker.toml ~ lead.example.com:9"),
+
+	"flux.gpuResources": seen(`{flux: {gpuResources: [cpu]}}`, `file.R ~ "gpu":"0"`),
 
 	"flux.resources": seen("{flux: {resources: Local}}", "-file.R ~ R_lite"),
 
@@ -256,6 +258,7 @@ var fields = map[string]field{
 	"pod.tolerations[].value":          seen("{pod: {tolerations: [{key: k, value: v}]}}", "lead.spec.tolerations.0.value: v"),
 	"pod.tolerations[].effect":         seen("{pod: {tolerations: [{key: k, effect: NoExecute}]}}", "lead.spec.tolerations.0.effect: NoExecute"),
 	"pod.dnsPolicy":                    seen("{pod: {dnsPolicy: Default}}", "lead.spec.dnsPolicy: Default", "services.spec.dnsPolicy: Default"),
+	"pod.hostNetwork":                  seen("{placement: {exclusive: true}, pod: {hostNetwork: true, dnsPolicy: ClusterFirst}}", "lead.spec.hostNetwork: true", "lead.spec.dnsPolicy: ClusterFirstWithHostNet", "services.spec.dnsPolicy: ClusterFirst"),
 	"pod.hostIPC":                      seen("{pod: {hostIPC: true}}", "lead.spec.hostIPC: true"),
 	"pod.hostPID":                      seen("{pod: {hostPID: true}}", "lead.spec.hostPID: true"),
 	"pod.resources":                    seen("{pod: {resources: {cpu: 2}}, containers: [{resources: null}]}", "lead.spec.containers.0.resources.limits.cpu: 2", "lead.spec.containers.0.resources.requests.cpu: 2"),
@@ -342,13 +345,13 @@ func TestScriptsAreThere(t *testing.T) {
 	}
 }
 
-// Labels and annotations of users cannot replace ours.
+// Labels and annotations of users cannot replace ours, but for labels by which nobody selects.
 func TestLabelsThatAreOurs(t *testing.T) {
 	got := observe(t, fields["pod.labels"].change)
 	maps.Copy(got, observe(t, fields["pod.annotations"].change))
 	maps.Copy(got, observe(t, fields["jobLabels"].change))
 	for line := range got {
-		if strings.HasSuffix(line, ": mine") || (strings.Contains(line, "labels.job-index: ") && line != "services.metadata.labels.job-index: services") || strings.Contains(line, "labels.hpa-selector") ||
+		if strings.HasSuffix(line, ": mine") && !strings.HasSuffix(line, ".labels.app: mine") || (strings.Contains(line, "labels.job-index: ") && line != "services.metadata.labels.job-index: services") || strings.Contains(line, "labels.hpa-selector") ||
 			strings.Contains(line, "annotations.flux-framework.org/quorum") {
 			t.Error(line)
 		}

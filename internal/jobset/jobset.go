@@ -86,6 +86,18 @@ func Size(mc *v1alpha2.MiniCluster) int32 {
 	return most
 }
 
+// CountJobs returns how many Jobs a MiniCluster has: the lead's, that of the workers, and that of the services.
+func CountJobs(mc *v1alpha2.MiniCluster) int {
+	jobs := 1
+	if Size(mc) > 1 {
+		jobs++
+	}
+	if len(mc.Spec.Services) > 0 {
+		jobs++
+	}
+	return jobs
+}
+
 // Brokers returns for how many brokers a JobSet has pods.
 func Brokers(set *jobsetapi.JobSet) int32 {
 	brokers := int32(0)

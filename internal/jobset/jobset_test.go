@@ -156,7 +156,7 @@ func TestPodTemplate(t *testing.T) {
 		"cpu": flux.Resources.Limits.Cpu().String(), "command": flux.Command, "init command": spec.InitContainers[0].Command,
 	}
 	want := map[string]any{
-		"annotations": map[string]string{"a": "1", stayKarpenter: "true", safeToEvict: "false"}, "label l": "1", "label app": "flux-operator",
+		"annotations": map[string]string{"a": "1", stayKarpenter: "true", safeToEvict: "false"}, "label l": "1", "label app": "mine",
 		"label hpa-selector": "", "label namespace": "default",
 		"label of the MiniCluster": "lmp", "label of its UID": "uid-lmp",
 		"priority class": "high", "shared": true, "subdomain": "net",
@@ -227,7 +227,7 @@ func TestReadiness(t *testing.T) {
 	probe := func(period, failures int32) *corev1.Probe {
 		return &corev1.Probe{
 			ProbeHandler:  corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"/bin/bash", "-c", "[[ -e $0 ]] || { echo 'the broker has not joined, or the command does not run'; exit 1; }", "/a b/config/run/flux/ready"}}},
-			PeriodSeconds: period, TimeoutSeconds: 10, FailureThreshold: failures,
+			PeriodSeconds: period, TimeoutSeconds: 60, FailureThreshold: failures,
 		}
 	}
 	flux := pod.Spec.Containers[0]
@@ -491,7 +491,7 @@ func TestPodAnnotations(t *testing.T) {
 		PodAnnotation(v1alpha2.DrainAnnotation, "0").PodAnnotation(v1alpha2.Group+"/placed", "now").
 		PodAnnotation(v1alpha2.NodesAnnotation, "a//").PodAnnotation("kueue.x-k8s.io/podset-required-topology", "rack").
 		PodAnnotation(safeToEvict, "true").Defaulted()
-	pod, err := Pod(mc)
+	pod, err := podTemplate(mc)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,18 +43,10 @@ func (h Host) Names(mc *v1alpha2.MiniCluster) []string {
 	switch {
 	case h.Rank < 0:
 		return []string{servicesHost(mc)}
-	case h.ambiguous(mc):
-		return []string{broker.Host(mc.Name, h.Rank)}
+	case broker.Ambiguous(mc.Name):
+		return []string{broker.PodHost(mc.Name, h.Rank)}
 	}
-	return []string{broker.Host(mc.Name, h.Rank), fmt.Sprintf("%s-%d", mc.Name, h.Rank)}
-}
-
-// ambiguous reports whether the Flux Operator's name of a host could be a name of JobSet's for a
-// host of another MiniCluster with the same Service: rank 0 of "a-0-0" would be called like the
-// lead of "a".
-func (h Host) ambiguous(mc *v1alpha2.MiniCluster) bool {
-	return h.Service != mc.Name &&
-		(strings.HasSuffix(mc.Name, "-"+v1alpha2.LeadJob+"-0") || strings.HasSuffix(mc.Name, "-"+v1alpha2.WorkersJob+"-0"))
+	return []string{broker.PodHost(mc.Name, h.Rank), broker.OperatorHost(mc.Name, h.Rank)}
 }
 
 // Slices returns the EndpointSlices that publish the names of hosts, sorted by name. There is one

@@ -50,9 +50,6 @@ func TestSlices(t *testing.T) {
 		}},
 		"the lead of another could be meant":   {"a-0-0", []Host{host("flux-service", 0, "10.0.0.1")}, []string{"a-0-0.ipv4.0 a-0-0-0-0-0 10.0.0.1"}},
 		"a follower of another could be meant": {"a-w-0", []Host{host("flux-service", 0, "10.0.0.1")}, []string{"a-w-0.ipv4.0 a-w-0-0-0-0 10.0.0.1"}},
-		"no other is meant in a domain of its own": {"a-w-0", []Host{host("a-w-0", 0, "10.0.0.1")}, []string{
-			"a-w-0.ipv4.0 a-w-0-0-0-0 10.0.0.1", "a-w-0.ipv4.0 a-w-0-0 10.0.0.1",
-		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			mc := fixture.MiniCluster(tc.miniCluster).Size(300).Defaulted()

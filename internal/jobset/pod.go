@@ -35,15 +35,7 @@ func Pod(mc *v1alpha2.MiniCluster) (*corev1.Pod, error) {
 	if err != nil {
 		return nil, err
 	}
-	return podOf(mc, template, mc.Name), nil
-}
-
-// podOf returns the pod that the named Job makes from its template.
-func podOf(mc *v1alpha2.MiniCluster, template corev1.PodTemplateSpec, job string) *corev1.Pod {
-	pod := &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}
-	pod.Namespace = mc.Namespace
-	pod.GenerateName = job + "-"
-	return pod
+	return podOf(mc, template, v1alpha2.LeadJob), nil
 }
 
 // podTemplate returns the pod template of every broker: lead and followers differ only in their
@@ -55,7 +47,10 @@ func podTemplate(mc *v1alpha2.MiniCluster) (corev1.PodTemplateSpec, error) {
 		return corev1.PodTemplateSpec{}, err
 	}
 	spec := podSpec(mc, corev1.RestartPolicyNever)
-	spec.HostIPC, spec.HostPID = s.Pod.HostIPC, s.Pod.HostPID
+	spec.HostIPC, spec.HostPID, spec.HostNetwork = s.Pod.HostIPC, s.Pod.HostPID, s.Pod.HostNetwork
+	if s.Pod.HostNetwork && (spec.DNSPolicy == "" || spec.DNSPolicy == corev1.DNSClusterFirst) { // which would be Default
+		spec.DNSPolicy = corev1.DNSClusterFirstWithHostNet
+	}
 	if s.ShareProcessNamespace {
 		spec.ShareProcessNamespace = ptr.To(true)
 	}
@@ -127,16 +122,18 @@ func podSpec(mc *v1alpha2.MiniCluster, restartPolicy corev1.RestartPolicy) corev
 	return spec
 }
 
-// podLabels returns the labels of pods: the user's and ours. Ours win.
+// podLabels returns the labels of pods: the user's and ours. Ours win, but for those by which nobody here selects.
 func podLabels(mc *v1alpha2.MiniCluster) map[string]string {
-	labels := ofUsers(mc.Spec.Pod.Labels)
+	labels := map[string]string{
+		v1alpha2.AppLabel:         v1alpha2.AppName,
+		v1alpha2.AppInstanceLabel: mc.Name,
+		v1alpha2.NamespaceLabel:   mc.Namespace,
+	}
+	maps.Copy(labels, ofUsers(mc.Spec.Pod.Labels))
 	maps.Copy(labels, map[string]string{
 		v1alpha2.MiniClusterLabel: mc.Name,
 		v1alpha2.JobNameLabel:     mc.Name,
 		v1alpha2.UIDLabel:         string(mc.UID),
-		v1alpha2.AppLabel:         v1alpha2.AppName,
-		v1alpha2.AppInstanceLabel: mc.Name,
-		v1alpha2.NamespaceLabel:   mc.Namespace,
 	})
 	// Only this project says which pods are brokers, which ranks they have, and which have their
 	// nodes alone.
@@ -231,14 +228,15 @@ func watchLead(mc *v1alpha2.MiniCluster, lead *corev1.PodTemplateSpec) {
 
 // readyProbe returns a probe that looks for broker.ReadyFile every period seconds. The image has
 // Bash, since Bash runs the scripts. A busy node may start Bash slowly: the timeout is long, and one look that takes longer
-// does not count, since readiness tells the controller what the broker wants to say.
+// does not count, since readiness tells the controller what the broker wants to say. Two would be a checkpoint that nobody
+// has written.
 func readyProbe(mc *v1alpha2.MiniCluster, period int32) *corev1.Probe {
 	const test = "[[ -e $0 ]] || { echo 'the broker has not joined, or the command does not run'; exit 1; }"
 	command := []string{"/bin/bash", "-c", test, broker.ReadyFile(mc)}
 	return &corev1.Probe{
 		ProbeHandler:     corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: command}},
 		PeriodSeconds:    period,
-		TimeoutSeconds:   10,
+		TimeoutSeconds:   60,
 		FailureThreshold: 2, // again.sh waits for as many
 	}
 }

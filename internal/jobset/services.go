@@ -40,7 +40,7 @@ func ServicesPod(mc *v1alpha2.MiniCluster) (*corev1.Pod, error) {
 	if err != nil {
 		return nil, err
 	}
-	return podOf(mc, template, mc.Name+"-"+v1alpha2.ServicesJob), nil
+	return podOf(mc, template, v1alpha2.ServicesJob), nil
 }
 
 // servicesHost returns the host name of the services pod.

@@ -163,7 +163,7 @@ func TestWrappedSidecar(t *testing.T) {
 	}
 }
 
-// The lead's pod reads its annotations as files.
+// A broker's pod reads its labels and annotations as files.
 func TestAnnotationsAsFiles(t *testing.T) {
 	pod, err := Pod(fixture.MiniCluster("lmp").Defaulted())
 	if err != nil {
@@ -178,6 +178,8 @@ func TestAnnotationsAsFiles(t *testing.T) {
 		}
 	}
 	want := map[string]string{
+		"job":    "metadata.labels['jobset.sigs.k8s.io/replicatedjob-name']",
+		"index":  "metadata.annotations['batch.kubernetes.io/job-completion-index']",
 		"quorum": "metadata.annotations['flux-framework.org/quorum']",
 		"drain":  "metadata.annotations['flux-framework.org/drain']",
 		"stop":   "metadata.annotations['flux-framework.org/stop']",

@@ -9,10 +9,12 @@ import (
 	"slices"
 	"strings"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
+	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/internal/broker"
@@ -123,12 +125,15 @@ func volumeMounts(volumes map[string]v1alpha2.ContainerVolume) []corev1.VolumeMo
 func ownVolumes(mc *v1alpha2.MiniCluster) []corev1.Volume {
 	emptyDir := corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}
 	told := []corev1.DownwardAPIVolumeFile{
-		annotation(v1alpha2.QuorumAnnotation, broker.QuorumFile),
-		annotation(v1alpha2.DrainAnnotation, broker.DrainFile),
-		annotation(v1alpha2.StopAnnotation, broker.StopFile),
+		// By these, a broker learns its rank. JobSet and the Job controller write them, also where our label comes too late.
+		file(broker.JobFile, "labels", jobsetapi.ReplicatedJobNameKey),
+		file(broker.IndexFile, "annotations", batchv1.JobCompletionIndexAnnotation),
+		file(broker.QuorumFile, "annotations", v1alpha2.QuorumAnnotation),
+		file(broker.DrainFile, "annotations", v1alpha2.DrainAnnotation),
+		file(broker.StopFile, "annotations", v1alpha2.StopAnnotation),
 	}
 	if mc.Spec.ResizePolicy() == v1alpha2.ResizeRestart {
-		told = append(told, annotation(v1alpha2.RestartAnnotation, broker.RestartFile))
+		told = append(told, file(broker.RestartFile, "annotations", v1alpha2.RestartAnnotation))
 	}
 	return []corev1.Volume{
 		{Name: filesVolume, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
@@ -193,10 +198,10 @@ func files(mc *v1alpha2.MiniCluster) corev1.VolumeProjection {
 	}}
 }
 
-// annotation returns a file that has the value of an annotation of the pod.
-func annotation(key, file string) corev1.DownwardAPIVolumeFile {
+// file returns a file that has a value of the labels or annotations of the pod.
+func file(path, of, key string) corev1.DownwardAPIVolumeFile {
 	return corev1.DownwardAPIVolumeFile{
-		Path:     file,
-		FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.annotations['" + key + "']"},
+		Path:     path,
+		FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata." + of + "['" + key + "']"},
 	}
 }

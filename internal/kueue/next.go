@@ -69,7 +69,7 @@ const (
 func Next(wl *kueueapi.Workload, in Input) (Write, *kueueapi.Workload) {
 	waits := in.MiniCluster.Status.Admission == nil && in.Finished == ""
 	switch {
-	case wl == nil && in.Want != nil && waits && !in.MiniCluster.Spec.Suspend:
+	case wl == nil && in.Want != nil && waits && !in.MiniCluster.IsSuspended():
 		return Create, in.Want
 	case wl == nil:
 		return Nothing, nil
@@ -134,7 +134,7 @@ func endsTooEarly(wl, want *kueueapi.Workload) bool {
 // stays so until its MiniCluster is suspended and resumed.
 func setSpec(wl *kueueapi.Workload, in Input, free bool) bool {
 	_, suspended := wl.Annotations[suspendedAnnotation]
-	switch suspend := in.MiniCluster.Spec.Suspend; {
+	switch suspend := in.MiniCluster.IsSuspended(); {
 	case suspend && !suspended && free:
 		wl.Spec.Active = ptr.To(false)
 		wl.Annotations = maps.Clone(wl.Annotations)

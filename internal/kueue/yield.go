@@ -30,7 +30,7 @@ type Yield struct {
 	// Size is the number of brokers whose quota the preempting Workload does not need; 0 if it
 	// needs all, or if that is not known.
 	Size int
-	// For is the namespace and name of the preempting Workload.
+	// For says which Workload preempts: its namespace and name, if it is in the same namespace.
 	For string
 	// Undecided is true for a moment in which Size is not known yet.
 	Undecided bool
@@ -67,7 +67,10 @@ func Keep(wl, preemptor *kueueapi.Workload, in Cluster, now time.Time) Yield {
 	if preemptor == nil {
 		return Yield{Size: held}
 	}
-	yield := Yield{For: preemptor.Namespace + "/" + preemptor.Name}
+	yield := Yield{For: "a Workload of another namespace"}
+	if preemptor.Namespace == wl.Namespace {
+		yield.For = preemptor.Namespace + "/" + preemptor.Name
+	}
 	switch {
 	case preemptor.DeletionTimestamp != nil, isTrue(preemptor, kueueapi.WorkloadQuotaReserved),
 		isTrue(preemptor, kueueapi.WorkloadFinished), !ptr.Deref(preemptor.Spec.Active, true):

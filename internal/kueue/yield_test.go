@@ -25,7 +25,7 @@ const preemptedFor = "Preempted to accommodate a workload (UID: 7c2f-1, JobUID: 
 
 // preempted is a Workload of 8 brokers of 7 CPUs and 1 GiB that was preempted at noon.
 func preempted() *kueueapi.Workload {
-	wl := &kueueapi.Workload{}
+	wl := &kueueapi.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: "ns"}}
 	usage := func(count int64) corev1.ResourceList {
 		return corev1.ResourceList{
 			corev1.ResourceCPU:    *resource.NewQuantity(7*count, resource.DecimalSI),
@@ -138,6 +138,12 @@ func TestKeep(t *testing.T) {
 			}
 			if got := Keep(wl, c.preemptor, placementCluster, noon.Add(c.after)); got != c.want {
 				t.Errorf("Keep = %+v, want %+v", got, c.want)
+			}
+			if wl.Namespace = "other"; c.want.For != "" {
+				c.want.For = "a Workload of another namespace"
+			}
+			if got := Keep(wl, c.preemptor, placementCluster, noon.Add(c.after)); got != c.want {
+				t.Errorf("in another namespace Keep = %+v, want %+v", got, c.want)
 			}
 		})
 	}

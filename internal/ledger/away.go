@@ -111,7 +111,5 @@ func (l *Ledger) couldHold(ask state.Ask, sizes []int) bool {
 	if err != nil {
 		return false
 	}
-	gang := l.gangOf(graph, ask)
-	gang.Sizes = sizes
-	return graph.CouldHold(gang) == nil
+	return l.couldHoldInOne(graph, l.gangOf(graph, ask), &ask, sizes)
 }

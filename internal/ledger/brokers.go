@@ -152,6 +152,7 @@ func PodOf(made *corev1.Pod, daemonSet bool) *Pod {
 	return &Pod{
 		uid: made.UID, rank: -1, node: node, requests: requests, foreign: foreign,
 		daemon: daemonSet || (foreign && isStatic(made)), expected: made.Spec.NodeName == "",
+		repels: state.Repulsions(made),
 	}
 }
 

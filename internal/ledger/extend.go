@@ -195,7 +195,7 @@ func (r *room) absent(queue string) []fluxion.Exclusion {
 // copyOfNodes is a ledger with the same nodes and reservations, in which nobody holds anything.
 func (l *Ledger) copyOfNodes() *Ledger {
 	c := New(l.levels, nil)
-	c.Nodes, c.could, c.nodes = l.Nodes, l.could, maps.Clone(l.nodes)
+	c.Nodes, c.NamespaceLabels, c.could, c.nodes, c.repels = l.Nodes, l.NamespaceLabels, l.could, maps.Clone(l.nodes), l.repels
 	for _, r := range l.reserved {
 		own := *r
 		own.closed = nil

@@ -29,6 +29,8 @@ import (
 type Ledger struct {
 	// Nodes selects the nodes that brokers may use. It is set before there are nodes.
 	Nodes labels.Selector
+	// NamespaceLabels returns the labels of a namespace; nil if nobody knows them.
+	NamespaceLabels func(namespace string) labels.Set
 	// LeaveCordoned is true if cordoned nodes count as about to go.
 	LeaveCordoned bool
 
@@ -64,6 +66,8 @@ type Ledger struct {
 	// Domains.Key. They are valid for this graph.
 	exclusions map[string][]fluxion.Exclusion
 	domains    map[string]*domains
+	// archs are the architectures of the nodes; nil if they have to be counted again.
+	archs []string
 	// away are the nodes that were deleted or tainted in the last hour, by name. earlier is the cluster with them; nil
 	// if it has to be made again, as after each change of a node that CouldHold depends on.
 	away    map[string]*away
@@ -74,6 +78,8 @@ type Ledger struct {
 	could map[string][]Could
 	// reserved are the reservations that are not over.
 	reserved []*reserved
+	// repels are the terms of the anti-affinity of pods of others.
+	repels *repulsions
 	// requests are what pods request, by a text of it.
 	requests map[string]fluxion.Resources
 }
@@ -103,16 +109,18 @@ type Pod struct {
 	expected bool
 	// foreign is true for a pod without the label of a MiniCluster.
 	foreign bool
+	// repels are the terms of its anti-affinity.
+	repels []*state.Repulsion
 }
 
 // New returns the ledger of a cluster without nodes. The matcher has the last word on the nodes
 // that a gang gets; nil keeps the choice of the queue.
 func New(levels []state.TopologyLevel, matcher Matcher) *Ledger {
 	return &Ledger{
-		Nodes: labels.Everything(), levels: slices.Clone(levels), matcher: matcher, nodes: map[string]*node{}, pods: map[types.UID]*Pod{},
+		Nodes: labels.Everything(), NamespaceLabels: func(string) labels.Set { return nil }, levels: slices.Clone(levels), matcher: matcher, nodes: map[string]*node{}, pods: map[types.UID]*Pod{},
 		accounts: map[types.UID]*account{}, daemons: map[string]map[types.UID]*Pod{},
 		requests: map[string]fluxion.Resources{}, foreignOn: map[string]queue.Resources{},
-		away:   map[string]*away{},
+		away: map[string]*away{}, repels: newRepulsions(),
 		makers: map[types.UID]*maker{}, early: map[types.NamespacedName]map[int]bool{},
 		miniClusters: map[types.UID]miniCluster{}, claims: map[types.UID]map[types.UID]*corev1.Pod{}, claimed: map[types.UID]types.UID{},
 	}
@@ -144,7 +152,7 @@ func (l *Ledger) update(before, now *node) (changed bool) {
 		changed = true
 	}
 	if !now.takesSame(before) {
-		l.exclusions, l.domains, l.earlier, l.most, changed = nil, nil, nil, nil, true
+		l.exclusions, l.domains, l.archs, l.earlier, l.most, changed = nil, nil, nil, nil, nil, true
 	}
 	if before.down != now.down || before.others != now.others {
 		l.total, l.foreign, changed = nil, nil, true
@@ -191,7 +199,7 @@ func (l *Ledger) DeleteNode(name string) {
 
 // rebuild makes the next use build the graph again.
 func (l *Ledger) rebuild() {
-	l.graph, l.total, l.foreign, l.exclusions, l.domains = nil, nil, nil, nil, nil
+	l.graph, l.total, l.foreign, l.exclusions, l.domains, l.archs = nil, nil, nil, nil, nil, nil
 	l.earlier, l.most = nil, nil
 }
 
@@ -235,6 +243,10 @@ func (l *Ledger) Set(uid types.UID, p *Pod) {
 		before = nil
 	}
 	l.pods[p.uid] = p
+	l.repels.add(p) // first: what stays keeps its number
+	if before != nil {
+		l.repels.remove(before)
+	}
 	switch {
 	case p.daemon:
 		l.setDaemon(p.node, p.uid, p)
@@ -304,6 +316,9 @@ func (l *Ledger) DeletePod(uid types.UID) {
 func (l *Ledger) drop(uid types.UID) {
 	p := l.pods[uid]
 	delete(l.pods, uid)
+	if p != nil {
+		l.repels.remove(p)
+	}
 	switch {
 	case p == nil:
 	case p.daemon:
@@ -318,7 +333,7 @@ func (l *Ledger) drop(uid types.UID) {
 
 func (p *Pod) same(other *Pod) bool {
 	return p.owner == other.owner && p.foreign == other.foreign && p.rank == other.rank && p.node == other.node && p.daemon == other.daemon && p.expected == other.expected &&
-		maps.Equal(p.requests, other.requests)
+		len(p.repels) == len(other.repels) && maps.Equal(p.requests, other.requests) // a pod whose terms were too many has fewer
 }
 
 // held is what a pod of others holds; nothing for a nil pod.

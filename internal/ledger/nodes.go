@@ -40,18 +40,22 @@ func excludes(node *node, pod *corev1.Pod, required nodeaffinity.RequiredNodeAff
 			return fmt.Sprintf("tainted %s", taint.Key)
 		}
 	}
-	if !picky {
-		return ""
-	}
-	selected := node.shape != nil && node.shape.Admits(pod)
-	if node.shape == nil {
-		match, err := required.Match(node.Node)
-		selected = err == nil && match
-	}
-	if !selected {
+	if picky && !selects(pod, required, node) {
 		return "not selected by the pod's node labels"
 	}
+	if isForeignOS(node) {
+		return "without Linux"
+	}
 	return ""
+}
+
+// selects reports whether the labels that a pod selects are on a node, or can be on a node that could come.
+func selects(pod *corev1.Pod, required nodeaffinity.RequiredNodeAffinity, node *node) bool {
+	if node.shape != nil {
+		return node.shape.Admits(pod)
+	}
+	match, err := required.Match(node.Node)
+	return err == nil && match
 }
 
 // unreached are the nodes that cannot reach all of some volumes, each with the reason for the first volume.

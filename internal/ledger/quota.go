@@ -18,8 +18,17 @@ import (
 	"github.com/flux-elastic/flux-elastic/internal/state"
 )
 
-// countPods is the quota on the number of pods, ended ones included.
-const countPods = corev1.ResourceName("count/pods")
+// The quotas on the numbers of pods and Jobs, ended ones included.
+const (
+	countPods = corev1.ResourceName("count/pods")
+	countJobs = corev1.ResourceName("count/jobs.batch")
+)
+
+// Demand is what a MiniCluster still makes in its namespace: so many pods like one, and so many Jobs.
+type Demand struct {
+	Pod        *corev1.Pod
+	Pods, Jobs int
+}
 
 // isNative reports whether quotas name a resource also without a prefix.
 func isNative(name corev1.ResourceName) bool {
@@ -71,27 +80,29 @@ func (q *Quotas) Limits(namespace string) string {
 	return q.limits[namespace]
 }
 
-// Reserve reserves what a number of such pods will use.
-func (q *Quotas) Reserve(namespace string, pod *corev1.Pod, pods int) {
-	if q.Limit(namespace) && pods > 0 {
-		q.reserved[namespace] = quotas.Add(q.reserved[namespace], quotaUse(pod, pods))
+// Reserve reserves what will be made.
+func (q *Quotas) Reserve(namespace string, d Demand) {
+	if q.Limit(namespace) && d.Pods > 0 {
+		use := quotaUse(d.Pod, d.Pods)
+		use[countJobs] = *resource.NewQuantity(int64(d.Jobs), resource.DecimalSI)
+		q.reserved[namespace] = quotas.Add(q.reserved[namespace], use)
 	}
 }
 
-// Refusal says which quota of a namespace admits fewer pods like this one than are needed; "" if
-// none does. A quota that would refuse them even if nothing else used it is named first.
-func (q *Quotas) Refusal(namespace string, pod *corev1.Pod, pods int) string {
+// Refusal says which quota of a namespace admits fewer pods or Jobs than will be made; "" if none does. A quota that would
+// refuse them even if nothing else used the quota is named first.
+func (q *Quotas) Refusal(namespace string, d Demand) string {
 	if !q.Limit(namespace) {
 		return ""
 	}
 	var why string
-	use := quotaUse(pod, 1)
+	use := quotaUse(d.Pod, 1)
 	for _, quota := range q.byNamespace[namespace] {
-		if !inScope(quota, pod) {
+		if !inScope(quota, d.Pod) {
 			continue
 		}
 		for _, name := range slices.Sorted(maps.Keys(quota.Spec.Hard)) {
-			text, forGood := refusal(quota, name, pod, use, pods, q.reserved[namespace])
+			text, forGood := refusal(quota, name, d, use, q.reserved[namespace])
 			if forGood {
 				return text
 			}
@@ -104,7 +115,8 @@ func (q *Quotas) Refusal(namespace string, pod *corev1.Pod, pods int) string {
 // quotaUse is what a number of such pods use, under all names that quotas have for a resource:
 // cpu, requests.cpu, limits.cpu, pods and so on.
 func quotaUse(pod *corev1.Pod, pods int) corev1.ResourceList {
-	use := corev1.ResourceList{corev1.ResourcePods: resource.MustParse("1"), countPods: resource.MustParse("1")}
+	one := *resource.NewQuantity(1, resource.DecimalSI)
+	use := corev1.ResourceList{corev1.ResourcePods: one, countPods: one}
 	for name, amount := range state.PodRequests(pod) {
 		use["requests."+name] = amount
 		if isNative(name) {
@@ -123,31 +135,34 @@ func quotaUse(pod *corev1.Pod, pods int) corev1.ResourceList {
 	return use
 }
 
-// refusal says by which resource a quota admits too few pods. never is true if waiting does not
-// help.
-func refusal(quota *corev1.ResourceQuota, name corev1.ResourceName, pod *corev1.Pod, use corev1.ResourceList, pods int, reserved corev1.ResourceList) (why string, never bool) {
-	if missing := unsaid(name, pod); missing != "" {
+// refusal says by which resource a quota admits too few pods or Jobs. use is what a pod uses. never is true if waiting does
+// not help.
+func refusal(quota *corev1.ResourceQuota, name corev1.ResourceName, d Demand, use, reserved corev1.ResourceList) (why string, never bool) {
+	if missing := unsaid(name, d.Pod); missing != "" {
 		return fmt.Sprintf("quota %s wants every container to say its %s, and container %s does not", quota.Name, name, missing), true
 	}
-	each, ok := use[name]
-	if !ok || each.Sign() <= 0 {
+	each, needed, what := use[name], d.Pods, "pod"
+	if name == countJobs {
+		each, needed, what = *resource.NewQuantity(1, resource.DecimalSI), d.Jobs, "Job"
+	}
+	if each.Sign() <= 0 {
 		return "", false
 	}
 	hard, used := quota.Spec.Hard[name], quota.Status.Used[name].DeepCopy()
-	if lets := times(hard, each, pods); lets < pods {
-		return fmt.Sprintf("quota %s lets no more than %d %s be made%s, %d are needed; it is %s in all",
-			quota.Name, lets, noun(lets), by(name), pods, &hard), true
+	if lets := times(hard, each, needed); lets < needed {
+		return fmt.Sprintf("quota %s lets no more than %s be made%s, %d are needed; it is %s in all",
+			quota.Name, many(lets, what), by(name), needed, &hard), true
 	}
 	kept := reserved[name]
 	left := hard.DeepCopy()
 	left.Sub(used)
 	left.Sub(kept)
-	lets := times(left, each, pods)
-	if lets >= pods {
+	lets := times(left, each, needed)
+	if lets >= needed {
 		return "", false
 	}
-	why = fmt.Sprintf("quota %s lets %d more %s be made%s, %d are needed; ", quota.Name, lets, noun(lets), by(name), pods)
-	if isPods(name) {
+	why = fmt.Sprintf("quota %s lets %s be made%s, %d are needed; ", quota.Name, many(lets, "more "+what), by(name), needed)
+	if isCount(name) {
 		why += fmt.Sprintf("%s of %s are there", &used, &hard)
 	} else {
 		why += fmt.Sprintf("%s of %s are used", &used, &hard)
@@ -173,21 +188,24 @@ func times(all, each resource.Quantity, most int) int {
 	return low
 }
 
-func isPods(name corev1.ResourceName) bool { return name == corev1.ResourcePods || name == countPods }
+func isCount(name corev1.ResourceName) bool {
+	return name == corev1.ResourcePods || name == countPods || name == countJobs
+}
 
-// by names a resource, unless it is the number of pods.
+// by names a resource, unless it is a number of objects.
 func by(name corev1.ResourceName) string {
-	if isPods(name) {
+	if isCount(name) {
 		return ""
 	}
 	return fmt.Sprintf(" by %s", name)
 }
 
-func noun(n int) string {
-	if n == 1 {
-		return "pod"
+// many is a number of things: 2 pods.
+func many(n int, what string) string {
+	if n != 1 {
+		what += "s"
 	}
-	return "pods"
+	return fmt.Sprintf("%d %s", n, what)
 }
 
 // unsaid is the first container that does not declare a resource which a quota makes every

@@ -82,7 +82,15 @@ func TestQuotaRefusal(t *testing.T) {
 		},
 		"memory":       {quota: quota(list("requests.memory", "64Gi"), nil, nil)},
 		"extended":     {quota: quota(list("requests.nvidia.com/gpu", "64"), list("requests.nvidia.com/gpu", "1"), nil), want: "quota team-a lets 63 more pods be made by requests.nvidia.com/gpu, 64 are needed; 1 of 64 are used"},
-		"other things": {quota: quota(list("services", "0", "requests.example.com/x", "0", "count/jobs.batch", "0"), nil, nil)},
+		"other things": {quota: quota(list("services", "0", "requests.example.com/x", "0", "count/configmaps", "0"), nil, nil)},
+		"Jobs":         {quota: quota(list("count/jobs.batch", "5"), list("count/jobs.batch", "4"), nil), want: "quota team-a lets 1 more Job be made, 2 are needed; 4 of 5 are there"},
+		"never as many Jobs": {
+			quota: quota(list("count/jobs.batch", "1"), nil, nil), want: "quota team-a lets no more than 1 Job be made, 2 are needed; it is 1 in all",
+		},
+		"Jobs that are to come": {
+			quota: quota(list("count/jobs.batch", "5"), list("count/jobs.batch", "2"), nil), reserved: 1,
+			want: "quota team-a lets 1 more Job be made, 2 are needed; 2 of 5 are there, and 2 are kept for MiniClusters that were admitted",
+		},
 		"limits that are not said": {
 			quota: quota(list("limits.memory", "1Ti"), nil, nil), want: "quota team-a wants every container to say its limits.memory, and container app does not",
 		},
@@ -109,8 +117,8 @@ func TestQuotaRefusal(t *testing.T) {
 				tc.pod = pod
 			}
 			q := NewQuotas([]*corev1.ResourceQuota{tc.quota})
-			q.Reserve("", tc.pod, tc.reserved)
-			if got := q.Refusal("", tc.pod, 64); got != tc.want {
+			q.Reserve("", Demand{Pod: tc.pod, Pods: tc.reserved, Jobs: 2})
+			if got := q.Refusal("", Demand{Pod: tc.pod, Pods: 64, Jobs: 2}); got != tc.want {
 				t.Errorf("got  %q\nwant %q", got, tc.want)
 			}
 		})
@@ -123,7 +131,7 @@ const never1 = "quota team-a lets no more than 1 pod be made, 64 are needed; it 
 func TestNeverComesFirst(t *testing.T) {
 	now, never := quota(list("pods", "100"), list("pods", "90"), nil), quota(list("pods", "10"), nil, nil)
 	now.Name, never.Name = "a", "b"
-	if text := NewQuotas([]*corev1.ResourceQuota{never, now}).Refusal("", fixture.Pod("p").Obj(), 64); !strings.Contains(text, "quota b lets no more than") {
+	if text := NewQuotas([]*corev1.ResourceQuota{never, now}).Refusal("", Demand{Pod: fixture.Pod("p").Obj(), Pods: 64}); !strings.Contains(text, "quota b lets no more than") {
 		t.Errorf("got %q", text)
 	}
 }

@@ -121,9 +121,9 @@ func (l *Ledger) gangOf(graph *fluxion.Graph, ask state.Ask) fluxion.Gang {
 		gang.Pods.Infeasible = append(slices.Clip(gang.Pods.Infeasible), domains.outside)
 	}
 	if len(ask.Avoid) > 0 {
-		gang.Pods.Infeasible = avoiding(graph, gang, ask)
+		gang.Pods.Infeasible = l.avoiding(graph, gang, &ask)
 	}
-	gang.Pods.Closed = l.closed(graph, &ask)
+	gang.Pods.Closed = slices.Concat(l.closed(graph, &ask), l.repelled(graph, &ask))
 	return gang
 }
 
@@ -165,9 +165,8 @@ const avoided = "avoided"
 
 // avoiding are the nodes that a gang cannot use, and the nodes that it avoids if the other nodes
 // could hold it.
-func avoiding(graph *fluxion.Graph, gang fluxion.Gang, ask state.Ask) []fluxion.Exclusion {
+func (l *Ledger) avoiding(graph *fluxion.Graph, gang fluxion.Gang, ask *state.Ask) []fluxion.Exclusion {
 	infeasible := gang.Pods.Infeasible
-	gang.Sizes = []int{ask.Least}
 	gang.Pods.Infeasible = append(slices.Clip(infeasible), graph.Exclusions(func(yield func(node, reason string) bool) {
 		for _, node := range ask.Avoid {
 			if !yield(node, avoided) {
@@ -175,7 +174,7 @@ func avoiding(graph *fluxion.Graph, gang fluxion.Gang, ask state.Ask) []fluxion.
 			}
 		}
 	})...)
-	if graph.CouldHold(gang) != nil {
+	if !l.couldHoldInOne(graph, gang, ask, []int{ask.Least}) {
 		return infeasible
 	}
 	return gang.Pods.Infeasible
@@ -195,8 +194,16 @@ func (r *room) request(id string) *request {
 	return known
 }
 
-// ask is the request of a gang at some sizes.
+// ask is the request of a gang at some sizes, in the architecture that is best now.
 func (r *room) ask(id string, sizes []int) (gang request, ok bool) {
+	if gang, ok = r.askAny(id, sizes); ok {
+		gang.Gang = r.ledger.ofOneArch(r.graph, gang.Gang, &gang.ask)
+	}
+	return gang, ok
+}
+
+// askAny is the request of a gang at some sizes, in any architecture.
+func (r *room) askAny(id string, sizes []int) (gang request, ok bool) {
 	known := r.request(id)
 	if known == nil {
 		return request{}, false
@@ -259,8 +266,8 @@ func (r *room) Fits(id string, limit int) int {
 }
 
 func (r *room) CouldHold(id string, sizes []int) bool {
-	gang, ok := r.ask(id, sizes)
-	return ok && (r.graph.CouldHold(gang.Gang) == nil || r.couldHoldBefore(&gang))
+	gang, ok := r.askAny(id, sizes)
+	return ok && (r.ledger.couldHoldInOne(r.graph, gang.Gang, &gang.ask, sizes) || r.couldHoldBefore(&gang))
 }
 
 // couldHoldBefore reports whether a gang could fit before nodes went away.

@@ -32,7 +32,7 @@ func (p *Pod) readBroker() {
 	b.OutOfMemory = outOfMemory(p.Pod)
 	switch b.State = p.brokerState(); b.State {
 	case life.Failed:
-		b.ExitCode, b.FailedIn = exitCode(p.Pod)
+		b.ExitCode, b.FailedIn = exitCode(p.Pod, b.DeletedAt)
 		b.EndedAt, b.NotStarted, b.Lingers = endedAt(p.Pod), notStarted(p.Pod), !p.Ended
 	case life.Missing:
 		b.EndedAt = endedAt(p.Pod)
@@ -106,7 +106,7 @@ func replaces(pod *corev1.Pod) bool {
 
 // readContainer reads what the broker's container shows.
 func (p *Pod) readContainer() {
-	b, status, now := &p.Broker, brokerStatus(p.Pod), condition(p.Pod, corev1.PodReady)
+	b, status, readiness := &p.Broker, brokerStatus(p.Pod), condition(p.Pod, corev1.PodReady)
 	b.Ready = ready(p.Pod)
 	switch {
 	case status != nil && status.State.Running != nil:
@@ -115,10 +115,10 @@ func (p *Pod) readContainer() {
 		b.Trouble = trouble(p.Pod)
 	}
 	switch {
-	case b.Ready && now.Status == corev1.ConditionTrue:
-		b.ReadySince = now.LastTransitionTime.Time
-	case !b.Ready && now.Status == corev1.ConditionFalse:
-		b.Idle = !b.Since.IsZero() && now.LastTransitionTime.After(b.Since)
+	case b.Ready && readiness.Status == corev1.ConditionTrue:
+		b.ReadySince = readiness.LastTransitionTime.Time
+	case !b.Ready && readiness.Status == corev1.ConditionFalse:
+		b.Idle = !b.Since.IsZero() && readiness.LastTransitionTime.After(b.Since)
 	}
 }
 
@@ -277,24 +277,31 @@ func notStarted(pod *corev1.Pod) string {
 
 // exitCode is the exit code of the broker's container, or of an init container that failed before
 // it, which failedIn names. It is nil if it is not known, if the container was not started, or if the cluster
-// ended the pod: then it says nothing about the command. The cluster reports that by the condition DisruptionTarget
-// (eviction, preemption, a lost node). A kubelet that evicts for a full volume sets no condition.
-func exitCode(pod *corev1.Pod) (code *int, failedIn string) {
-	if condition(pod, corev1.DisruptionTarget).Status == corev1.ConditionTrue || pod.Status.Reason == evicted {
+// ended the pod, or somebody who deleted it: then it says nothing about the command. The cluster reports that by the
+// condition DisruptionTarget (eviction, preemption, a lost node). A kubelet that evicts for a full volume sets no condition.
+func exitCode(pod *corev1.Pod, deletedAt time.Time) (code *int, failedIn string) {
+	if condition(pod, corev1.DisruptionTarget).Status == corev1.ConditionTrue || pod.Status.Reason == evicted || notStarted(pod) != "" {
 		return nil, ""
 	}
-	if notStarted(pod) != "" {
+	ended, failedIn := failure(pod)
+	switch {
+	case ended == nil, endIsUnknown(ended):
+		return nil, ""
+	case !deletedAt.IsZero() && (ended.FinishedAt.IsZero() || !deletedAt.After(ended.FinishedAt.Time)):
 		return nil, ""
 	}
+	return ptr.To(int(ended.ExitCode)), failedIn
+}
+
+// failure is the end of the broker's container, or of an init container that failed before it, which failedIn names; nil if
+// there is none.
+func failure(pod *corev1.Pod) (ended *corev1.ContainerStateTerminated, failedIn string) {
 	if status := brokerStatus(pod); status != nil && status.State.Terminated != nil {
-		if endIsUnknown(status.State.Terminated) {
-			return nil, ""
-		}
-		return ptr.To(int(status.State.Terminated.ExitCode)), ""
+		return status.State.Terminated, ""
 	}
 	for _, status := range pod.Status.InitContainerStatuses {
 		if ended := status.State.Terminated; ended != nil && ended.ExitCode != 0 {
-			return ptr.To(int(ended.ExitCode)), "the lead's init container " + status.Name
+			return ended, "the lead's init container " + status.Name
 		}
 	}
 	return nil, ""

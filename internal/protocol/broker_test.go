@@ -74,6 +74,37 @@ func TestBrokersContainer(t *testing.T) {
 	}
 }
 
+// The exit code of a broker whose pod was deleted before its end says nothing about the command, and 0 does.
+func TestDeletedBroker(t *testing.T) {
+	at := func(seconds int) metav1.Time {
+		return metav1.NewTime(fixture.Noon.Add(time.Duration(seconds) * time.Second))
+	}
+	ended := func(code int32, seconds int) []corev1.ContainerStatus {
+		return []corev1.ContainerStatus{{Name: "lmp", State: corev1.ContainerState{
+			Terminated: &corev1.ContainerStateTerminated{ExitCode: code, FinishedAt: at(seconds)},
+		}}}
+	}
+	for name, tc := range map[string]struct {
+		status corev1.PodStatus
+		state  life.BrokerState
+		code   *int
+	}{
+		"it failed before":           {corev1.PodStatus{ContainerStatuses: ended(3, 9)}, life.Failed, new(3)},
+		"it failed in that second":   {corev1.PodStatus{ContainerStatuses: ended(143, 10)}, life.Failed, nil},
+		"it failed later":            {corev1.PodStatus{ContainerStatuses: ended(143, 40)}, life.Failed, nil},
+		"it succeeded later":         {corev1.PodStatus{ContainerStatuses: ended(0, 40)}, life.Succeeded, nil},
+		"it never ran":               {corev1.PodStatus{Phase: corev1.PodFailed}, life.Failed, nil},
+		"its preparation failed":     {corev1.PodStatus{Phase: corev1.PodFailed, InitContainerStatuses: ended(1, 9)}, life.Failed, new(1)},
+		"its preparation was killed": {corev1.PodStatus{Phase: corev1.PodFailed, InitContainerStatuses: ended(143, 10)}, life.Failed, nil},
+	} {
+		pod := fixture.BrokerPod("lmp", 0).On("n0").Obj()
+		pod.Status, pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = tc.status, new(at(40)), new(int64(30)) // deleted at 10
+		if got := Read(pod).Broker; got.State != tc.state || !cmp.Equal(got.ExitCode, tc.code) {
+			t.Errorf("%s: %v with exit code %v", name, got.State, got.ExitCode)
+		}
+	}
+}
+
 // A Job tells each pod how many pods of its index were there before.
 func TestReplaces(t *testing.T) {
 	for want, annotations := range map[bool]map[string]string{
@@ -82,10 +113,7 @@ func TestReplaces(t *testing.T) {
 	} {
 		pod := fixture.BrokerPod("lmp", 1).Obj()
 		pod.Annotations = annotations
-		if _, err := Strip(pod); err != nil {
-			t.Fatal(err)
-		}
-		if got := Read(pod).Broker.Replaces; got != want {
+		if got := Read(Strip(pod)).Broker.Replaces; got != want {
 			t.Errorf("with %v it replaces another: %t", annotations, got)
 		}
 	}

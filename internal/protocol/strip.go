@@ -10,13 +10,8 @@ import (
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 )
 
-// Strip is a transform of the cache, which has the pods of MiniClusters. It removes from a pod what
-// nobody here reads, because there are many pods.
-func Strip(object any) (any, error) {
-	pod, ok := object.(*corev1.Pod)
-	if !ok {
-		return object, nil
-	}
+// Strip removes from a pod of a MiniCluster what nobody here reads, because there are many pods.
+func Strip(pod *corev1.Pod) *corev1.Pod {
 	pod.ManagedFields = nil
 	pod.Annotations = keep(pod.Annotations, v1alpha2.QuorumAnnotation, v1alpha2.DrainAnnotation, v1alpha2.RestartAnnotation, v1alpha2.StopAnnotation, placedAnnotation, v1alpha2.KueueTopologyAnnotation,
 		batchv1.JobIndexFailureCountAnnotation, batchv1.JobIndexIgnoredFailureCountAnnotation)
@@ -27,11 +22,22 @@ func Strip(object any) (any, error) {
 			*c = corev1.Container{Name: c.Name, Resources: c.Resources, RestartPolicy: c.RestartPolicy}
 		}
 	}
-	return pod, nil
+	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
+		for i := range statuses {
+			s := &statuses[i]
+			*s = corev1.ContainerStatus{
+				Name: s.Name, State: s.State, Ready: s.Ready, RestartCount: s.RestartCount, Started: s.Started,
+				AllocatedResources: s.AllocatedResources, Resources: s.Resources,
+			}
+		}
+	}
+	pod.Status.EphemeralContainerStatuses, pod.Spec.EphemeralContainers = nil, nil
+	pod.Spec.SecurityContext, pod.Spec.DNSConfig, pod.Spec.HostAliases, pod.Spec.ImagePullSecrets = nil, nil, nil, nil
+	return pod
 }
 
-// claims returns the volumes that restrict the nodes of a pod: the claims, and the classes of ephemeral
-// volumes.
+// claims returns the volumes that restrict the nodes of a pod, or need a scheduler: the claims, the classes of ephemeral
+// volumes, and the drivers of others.
 func claims(volumes []corev1.Volume) []corev1.Volume {
 	var kept []corev1.Volume
 	for i := range volumes {
@@ -43,6 +49,8 @@ func claims(volumes []corev1.Volume) []corev1.Volume {
 			to.Ephemeral = &corev1.EphemeralVolumeSource{VolumeClaimTemplate: &corev1.PersistentVolumeClaimTemplate{
 				Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: from.Ephemeral.VolumeClaimTemplate.Spec.StorageClassName},
 			}}
+		case from.CSI != nil:
+			to.CSI = &corev1.CSIVolumeSource{Driver: from.CSI.Driver}
 		default:
 			continue
 		}

@@ -4,12 +4,15 @@
 package state
 
 import (
+	"bytes"
 	"encoding/json"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/hostlist"
 )
@@ -23,6 +26,9 @@ type Ask struct {
 	Places Places
 	// Reach says which nodes can reach the volumes of the pods. Request leaves it empty.
 	Reach Reach
+	// Namespace and Labels are those of the pods, by which pods of others may keep nodes from them.
+	Namespace string
+	Labels    labels.Set
 	// Domains are where Kueue counts the pods; nil if that may be anywhere.
 	Domains *Domains
 	// Avoid are nodes that are avoided until AvoidUntil, as long as the other nodes could hold
@@ -44,6 +50,8 @@ type Places struct {
 	// Pod has just those fields. Key is the same for pods with the same fields.
 	Pod *corev1.Pod
 	Key string
+	// NamesArch is true if the fields name the label of architectures: then nodes of several may be used.
+	NamesArch bool
 }
 
 // endGrace is how long a MiniCluster takes to give its nodes back after its time limit: the lead has
@@ -79,6 +87,8 @@ func Request(mc *v1alpha2.MiniCluster, pod *corev1.Pod, quota *v1alpha2.Quota, l
 		Places: placesOf(pod),
 		Least:  int(mc.Spec.LeastSize()),
 		Queue:  QueueOf(mc),
+
+		Namespace: mc.Namespace, Labels: labelsOf(mc, pod),
 	}
 	ask.Lasts, ask.Ends = stay(mc)
 	if quota != nil && quota.Topology != nil {
@@ -90,11 +100,22 @@ func Request(mc *v1alpha2.MiniCluster, pod *corev1.Pod, quota *v1alpha2.Quota, l
 	return ask
 }
 
+// labelsOf are the labels of the pods of a MiniCluster. The pod may be of another one that is alike.
+func labelsOf(mc *v1alpha2.MiniCluster, pod *corev1.Pod) labels.Set {
+	out := labels.Merge(pod.Labels, labels.Set{
+		v1alpha2.MiniClusterLabel: mc.Name, v1alpha2.JobNameLabel: mc.Name, v1alpha2.SelectorLabel: mc.Name, v1alpha2.UIDLabel: string(mc.UID),
+	})
+	if _, own := mc.Spec.Pod.Labels[v1alpha2.AppInstanceLabel]; !own {
+		out[v1alpha2.AppInstanceLabel] = mc.Name
+	}
+	return out
+}
+
 // stay is how long a MiniCluster without nodes would hold them at most, or until when one with nodes
 // holds them at most. Both are zero without a time limit. The start counts, as long as it takes at most.
 func stay(mc *v1alpha2.MiniCluster) (lasts time.Duration, ends time.Time) {
 	limit := Limit(mc, AdmittedDeadlines(mc))
-	lasts = Lasts(mc, limit)
+	lasts = Lasts(mc, limit, AdmittedDeadlines(mc))
 	switch {
 	case limit == 0:
 		return 0, time.Time{}
@@ -106,12 +127,12 @@ func stay(mc *v1alpha2.MiniCluster) (lasts time.Duration, ends time.Time) {
 	return 0, mc.Status.Admission.Time.Add(lasts)
 }
 
-// Lasts is how long a MiniCluster with a time limit holds nodes at most; 0 without one.
-func Lasts(mc *v1alpha2.MiniCluster, limit time.Duration) time.Duration {
+// Lasts is how long a MiniCluster with a time limit holds nodes at most, in a queue with some deadlines; 0 without a limit.
+func Lasts(mc *v1alpha2.MiniCluster, limit time.Duration, of elastic.Deadlines) time.Duration {
 	if limit == 0 {
 		return 0
 	}
-	return mc.Spec.Elastic.StartTimeout.Duration + limit + endGrace
+	return StartTimeout(mc, of) + limit + endGrace
 }
 
 // avoided are the nodes to avoid; none if the field cannot be read.
@@ -131,7 +152,7 @@ func placesOf(pod *corev1.Pod) Places {
 	}
 	key, err := json.Marshal(&p.Pod.Spec)
 	if err == nil { // it always is
-		p.Key = string(key)
+		p.Key, p.NamesArch = string(key), bytes.Contains(key, []byte(`"`+corev1.LabelArchStable+`"`))
 	}
 	return p
 }

@@ -7,10 +7,13 @@ import (
 	"cmp"
 	"slices"
 
+	batchv1 "k8s.io/api/batch/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
 )
 
 // Brokers are the pods of the JobSet by rank, or those of the admission that a JobSet has left. Of several leads the first
@@ -73,10 +76,12 @@ func (v View) leads() (n int) {
 	return n
 }
 
-// orphaned reports whether nobody deletes a pod of the MiniCluster although its JobSet was deleted: its Job was kept
-// (--cascade=orphan).
+// outlives reports whether a pod of the MiniCluster is there although its JobSet was deleted.
+func (v View) outlives(pod *protocol.Pod) bool { return v.JobSet == nil && v.owns(pod) }
+
+// orphaned reports whether nobody deletes a pod although its JobSet was deleted: its Job was kept (--cascade=orphan).
 func (v View) orphaned(pod *protocol.Pod) bool {
-	return v.JobSet == nil && v.owns(pod) && pod.DeletionTimestamp == nil
+	return v.outlives(pod) && pod.DeletionTimestamp == nil
 }
 
 // Orphaned are the UIDs of JobSets whose pods are orphaned, sorted.
@@ -91,14 +96,60 @@ func (v View) Orphaned() []string {
 	return slices.Compact(sets)
 }
 
+// readRefusal adds that the container runtime of a rank's node could not start the last pod of the rank there: the node
+// will not start the next one either.
+func (v View) readRefusal(b *life.Broker, rank int, node string) {
+	if b.State != life.Missing && b.State != life.Gated && b.State != life.Failed {
+		return
+	}
+	for i := range v.Pods {
+		pod := &v.Pods[i]
+		if why := pod.Broker.NotStarted; why != "" && pod.Rank == rank && pod.Node == node && v.current(pod) {
+			b.NotStarted, b.TroubleSince = why, pod.Broker.EndedAt
+		}
+	}
+}
+
+// readLoss adds why the last pod of a follower was lost, as long as the pod that replaces it has not started.
+func (v View) readLoss(b *life.Broker, rank int) {
+	if rank == 0 || !b.Since.IsZero() || b.State == life.Failed {
+		return
+	}
+	var last *protocol.Pod
+	for i := range v.Pods {
+		if pod := &v.Pods[i]; pod.Rank == rank && pod.Ended && v.current(pod) && (last == nil || older(last, pod)) {
+			last = pod
+		}
+	}
+	if last != nil {
+		b.Evicted, b.OutOfMemory = last.Broker.Evicted, last.Broker.OutOfMemory
+	}
+}
+
 // bereft reports whether the JobSet of a pod was deleted during the admission by which the pod was placed or made.
 func (v View) bereft(pod *protocol.Pod) bool {
 	a := v.MiniCluster.Status.Admission
-	return v.JobSet == nil && v.owns(pod) && a != nil && (!pod.Broker.Placed.Before(a.Time.Time) || !pod.CreationTimestamp.Time.Before(a.Time.Time))
+	return v.outlives(pod) && a != nil && (!pod.Broker.Placed.Before(a.Time.Time) || !pod.CreationTimestamp.Time.Before(a.Time.Time))
 }
 
 // leadHasEnded reports whether the lead's pod has ended.
 func leadHasEnded(v View) bool {
 	lead := v.Brokers()[0]
 	return lead != nil && lead.Ended
+}
+
+// leadSucceeded reports whether the Job of a lead whose pod is not there says that the pod has succeeded.
+func (v View) leadSucceeded() bool {
+	return v.LeadJob != nil && metav1.IsControlledBy(v.LeadJob, v.JobSet) && succeeded(v.LeadJob)
+}
+
+func succeeded(job *batchv1.Job) bool {
+	uncounted := job.Status.UncountedTerminatedPods
+	return job.Status.Succeeded > 0 || uncounted != nil && len(uncounted.Succeeded) > 0
+}
+
+// IsBehind reports whether more will be known of the lead whose pod is not there: its Job, as it is now, says more than
+// LeadJob, or does not know yet that the pod is gone.
+func (v View) IsBehind(now *batchv1.Job) bool {
+	return now.UID != v.LeadJob.UID || succeeded(now) != succeeded(v.LeadJob) || now.Status.Active > 0 && !succeeded(now)
 }

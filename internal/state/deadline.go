@@ -4,6 +4,7 @@
 package state
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"strings"
@@ -23,29 +24,36 @@ const unset = v1alpha2.DefaultDeadlineSeconds * time.Second
 // Deadlines are what a queue says about deadlines; it may be nil.
 func Deadlines(q *v1alpha2.MiniClusterQueue) elastic.Deadlines {
 	if q == nil {
-		return elastic.Deadlines{}
+		return elastic.Deadlines{Grace: v1alpha2.DefaultMaxGrace}
 	}
-	return deadlines(q.Spec.DefaultDeadline, q.Spec.MaxDeadline)
+	out := deadlines(q.Spec.DefaultDeadline, q.Spec.MaxDeadline, q.Spec.ExtendDeadlines)
+	out.Grace = ptr.Deref(q.Spec.MaxGrace, metav1.Duration{Duration: v1alpha2.DefaultMaxGrace}).Duration
+	return out
 }
 
-// AdmittedDeadlines are what the queue of a MiniCluster said at its admission. They are empty if it has
+// AdmittedDeadlines are what the queue of a MiniCluster said at its admission about deadlines. They are empty if it has
 // none.
 func AdmittedDeadlines(mc *v1alpha2.MiniCluster) elastic.Deadlines {
 	if a := mc.Status.Admission; a != nil && a.QueueDeadlines != nil {
-		return deadlines(a.QueueDeadlines.Default, a.QueueDeadlines.Max)
+		return deadlines(a.QueueDeadlines.Default, a.QueueDeadlines.Max, a.QueueDeadlines.Extend)
 	}
 	return elastic.Deadlines{}
 }
 
-func deadlines(byDefault, most *metav1.Duration) elastic.Deadlines {
+func deadlines(byDefault, most *metav1.Duration, extend bool) elastic.Deadlines {
 	none := metav1.Duration{}
-	return elastic.Deadlines{Default: ptr.Deref(byDefault, none).Duration, Max: ptr.Deref(most, none).Duration}
+	return elastic.Deadlines{Default: ptr.Deref(byDefault, none).Duration, Max: ptr.Deref(most, none).Duration, Extend: extend}
 }
 
 // Deadline is how long the command of a MiniCluster may run in a queue with some deadlines; 0 if neither
-// sets a deadline.
+// sets a deadline. While the MiniCluster has nodes, its deadline becomes longer only if the queue lets it.
 func Deadline(mc *v1alpha2.MiniCluster, of elastic.Deadlines) time.Duration {
-	return of.Of(setDeadline(mc))
+	deadline, a := of.Of(setDeadline(mc)), mc.Status.Admission
+	if a == nil || a.DeadlineSeconds == nil || of.Extend {
+		return deadline
+	}
+	recorded := time.Duration(*a.DeadlineSeconds) * time.Second
+	return min(cmp.Or(deadline, recorded), recorded)
 }
 
 // setDeadline is the deadline that a spec sets; 0 if it sets none.
@@ -71,13 +79,24 @@ func Limit(mc *v1alpha2.MiniCluster, of elastic.Deadlines) time.Duration {
 	return 0
 }
 
-// TooLong says that a MiniCluster sets a longer deadline than its queue allows; "" if not.
-func TooLong(mc *v1alpha2.MiniCluster, queue string, of elastic.Deadlines) string {
+// StartTimeout is how long the start of a MiniCluster may take in a queue with some deadlines. A queue of short commands
+// gives them the time for a start that is the default.
+func StartTimeout(mc *v1alpha2.MiniCluster, of elastic.Deadlines) time.Duration {
+	set := mc.Spec.Elastic.StartTimeout.Duration
 	if of.Max == 0 {
-		return ""
+		return set
 	}
-	if set := setDeadline(mc); set > of.Max {
+	return min(set, max(of.Max, v1alpha2.DefaultStartTimeout))
+}
+
+// TooLong says that a MiniCluster sets a longer deadline than its queue allows, or a longer time for checkpoints; "" if
+// not.
+func TooLong(mc *v1alpha2.MiniCluster, queue string, of elastic.Deadlines) string {
+	if set := setDeadline(mc); of.Max > 0 && set > of.Max {
 		return fmt.Sprintf("deadlineSeconds %d is more than queue %s allows (%s)", int64(set.Seconds()), queue, short(of.Max))
+	}
+	if c := mc.Spec.Elastic.Checkpoint; c != nil && of.Grace > 0 && c.Wait.Duration > of.Grace {
+		return fmt.Sprintf("elastic.checkpoint.wait %s is more than queue %s allows (maxGrace: %s)", short(c.Wait.Duration), queue, short(of.Grace))
 	}
 	return ""
 }

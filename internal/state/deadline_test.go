@@ -58,11 +58,70 @@ func TestShort(t *testing.T) {
 
 func TestDeadlinesOfAQueue(t *testing.T) {
 	queue := fixture.Queue("research").Deadlines(time.Hour, 2*time.Hour).Obj()
-	if got := Deadlines(queue); got != (elastic.Deadlines{Default: time.Hour, Max: 2 * time.Hour}) {
+	if got := Deadlines(queue); got != (elastic.Deadlines{Default: time.Hour, Max: 2 * time.Hour, Grace: 10 * time.Minute}) {
 		t.Errorf("got %+v", got)
 	}
-	if got := Deadlines(nil); got != (elastic.Deadlines{}) {
+	queue.Spec.MaxGrace, queue.Spec.ExtendDeadlines = &metav1.Duration{Duration: time.Minute}, true
+	if got := Deadlines(queue); got != (elastic.Deadlines{Default: time.Hour, Max: 2 * time.Hour, Extend: true, Grace: time.Minute}) {
+		t.Errorf("got %+v", got)
+	}
+	if got := Deadlines(nil); got != (elastic.Deadlines{Grace: 10 * time.Minute}) {
 		t.Errorf("a queue that does not exist has %+v", got)
+	}
+}
+
+// A deadline becomes longer with the next admission alone, unless the queue lets it: with a short one, the MiniCluster may
+// have passed others.
+func TestDeadlineMayOnlyFall(t *testing.T) {
+	extends := elastic.Deadlines{Extend: true}
+	for name, tc := range map[string]struct {
+		queue    elastic.Deadlines
+		recorded *int64
+		set      int64
+		want     time.Duration
+	}{
+		"it was raised":                      {recorded: new(int64(60)), set: 3600, want: time.Minute},
+		"it was taken away":                  {recorded: new(int64(60)), want: time.Minute},
+		"it was lowered":                     {recorded: new(int64(60)), set: 30, want: 30 * time.Second},
+		"there was none":                     {set: 30, want: 30 * time.Second},
+		"it was raised, and the queue lets":  {queue: extends, recorded: new(int64(60)), set: 3600, want: time.Hour},
+		"it was taken away, which lets, too": {queue: extends, recorded: new(int64(60)), want: 0},
+	} {
+		mc := fixture.MiniCluster("lmp").Size(2).Deadline(tc.set).Admitted(1, 2, "n[0-1]").Defaulted()
+		mc.Status.Admission.DeadlineSeconds = tc.recorded
+		if got := Deadline(mc, tc.queue); got != tc.want {
+			t.Errorf("%s: %s, want %s", name, got, tc.want)
+		}
+		mc.Status.Admission = nil
+		if got, want := Deadline(mc, tc.queue), time.Duration(tc.set)*time.Second; got != want {
+			t.Errorf("%s: the next admission has %s, want %s", name, got, want)
+		}
+	}
+}
+
+// What a MiniCluster claims for its start and for its checkpoints is bounded by its queue.
+func TestClaimsAreBounded(t *testing.T) {
+	const forever = 999999 * time.Hour
+	mc := fixture.MiniCluster("lmp").Size(2).Admitted(1, 2, "n[0-1]").Spec(func(s *v1alpha2.MiniClusterSpec) {
+		s.Elastic.StartTimeout = &metav1.Duration{Duration: forever}
+		s.Elastic.Checkpoint = &v1alpha2.Checkpoint{Signal: "SIGUSR1", Wait: &metav1.Duration{Duration: forever}}
+	}).Defaulted()
+	if p := policy(mc); p.StartTimeout != forever {
+		t.Errorf("without a bound it may start for %s", p.StartTimeout)
+	}
+	for most, want := range map[time.Duration]time.Duration{time.Hour: time.Hour, time.Second: v1alpha2.DefaultStartTimeout} {
+		mc.Status.Admission.QueueDeadlines = &v1alpha2.Deadlines{Max: &metav1.Duration{Duration: most}}
+		if p := policy(mc); p.StartTimeout != want {
+			t.Errorf("in a queue of commands that run for %s it may start for %s", most, p.StartTimeout)
+		}
+	}
+	const want = "elastic.checkpoint.wait 999999h is more than queue q allows (maxGrace: 10m)"
+	if got := TooLong(mc, "q", Deadlines(nil)); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	mc.Spec.Elastic.Checkpoint.Wait.Duration = 10 * time.Minute
+	if got := TooLong(mc, "q", Deadlines(nil)) + TooLong(mc, "q", elastic.Deadlines{}); got != "" {
+		t.Errorf("what is allowed: %q", got)
 	}
 }
 

@@ -102,7 +102,7 @@ func QueuedSince(mc *v1alpha2.MiniCluster) time.Time {
 // next write.
 func Resume(mc *v1alpha2.MiniCluster, now time.Time) {
 	ready := meta.FindStatusCondition(mc.Status.Conditions, v1alpha2.ConditionReady)
-	if !mc.Spec.Suspend && mc.Status.RequeueState == nil && ready != nil && ready.Reason == v1alpha2.StateSuspended {
+	if !mc.IsSuspended() && mc.Status.RequeueState == nil && ready != nil && ready.Reason == v1alpha2.StateSuspended {
 		mc.Status.RequeueState = &v1alpha2.RequeueState{RequeueAt: new(metav1.NewTime(now))}
 	}
 }

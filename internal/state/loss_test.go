@@ -6,6 +6,7 @@ package state
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -71,7 +72,7 @@ func TestObserveReadiness(t *testing.T) {
 		"a container that is made is no trouble": {waits(follower(), false, "ContainerCreating"), "up false, ready false, idle false, \"\""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o, err := Observe(view(func(v *View) { v.Pods = read(stripped(t, tc.pod)) }))
+			o, err := Observe(view(func(v *View) { v.Pods = read(protocol.Strip(tc.pod)) }))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -88,21 +89,11 @@ func TestObserveReadiness(t *testing.T) {
 	}
 }
 
-// stripped is a pod as the cache has it.
-func stripped(t *testing.T, pod *corev1.Pod) *corev1.Pod {
-	t.Helper()
-	out, err := protocol.Strip(pod)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return out.(*corev1.Pod)
-}
-
 // What the lead's pod was told is seen in the cache.
 func TestObserveWhatWasTold(t *testing.T) {
 	told := fixture.BrokerPod("lmp", 0).On("a").Up().Annotation(v1alpha2.QuorumAnnotation, "2").Annotation(v1alpha2.DrainAnnotation, "1").
 		Annotation(v1alpha2.StopAnnotation, "DeadlineExceeded")
-	o, err := Observe(view(func(v *View) { v.Pods = read(stripped(t, told.Obj())) }))
+	o, err := Observe(view(func(v *View) { v.Pods = read(protocol.Strip(told.Obj())) }))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -119,7 +110,7 @@ func TestObserveWhatTheLeadTold(t *testing.T) {
 		lead := fixture.BrokerPod("lmp", 0).On("a").Ended(1).Obj()
 		lead.Status.ContainerStatuses[0].Name = "lmp"
 		lead.Status.ContainerStatuses[0].State.Terminated.Message = message
-		o, err := Observe(view(func(v *View) { v.Pods = read(stripped(t, lead)) }))
+		o, err := Observe(view(func(v *View) { v.Pods = read(protocol.Strip(lead)) }))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -188,5 +179,31 @@ func TestObserveAnotherSize(t *testing.T) {
 	back.Spec.Elastic.Grow, back.Status.Admission.Resized = true, true
 	if p := policy(back); p.Want != 4 || p.Max != 4 {
 		t.Errorf("with the size that it had at first: want %d, at most %d", p.Want, p.Max)
+	}
+}
+
+// A pod that is made in place of an evicted one does not hide why the rank was lost.
+func TestObserveWhyARankWasLost(t *testing.T) {
+	evicted := fixture.BrokerPod("lmp", 1).On("b").Obj()
+	evicted.Status.Phase, evicted.Status.Reason, evicted.Status.Message = corev1.PodFailed, "Evicted", "the disk is full"
+	again := func(pod *corev1.Pod) *corev1.Pod {
+		pod.Name, pod.UID, pod.CreationTimestamp = "again", "again", metav1.NewTime(fixture.Noon.Add(time.Hour))
+		return pod
+	}
+	follower := fixture.BrokerPod("lmp", 1).On("b")
+	for name, tc := range map[string]struct {
+		after *corev1.Pod
+		want  string
+	}{
+		"a pod that waits": {again(follower.Obj()), "the disk is full"},
+		"a pod that runs":  {again(runs(follower, fixture.Noon, corev1.ConditionTrue, fixture.Noon)), ""},
+	} {
+		o, err := Observe(view(func(v *View) { v.Pods = slices.Concat(read(evicted), read(tc.after)) }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := o.Brokers[1].Evicted; !strings.Contains(got, tc.want) || (got == "") != (tc.want == "") {
+			t.Errorf("%s: evicted for %q, want %q", name, got, tc.want)
+		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,6 +30,8 @@ type View struct {
 	MiniCluster *v1alpha2.MiniCluster
 	// JobSet is the JobSet of its name, whoever owns it; nil if there is none.
 	JobSet *jobsetapi.JobSet
+	// LeadJob is the Job that the JobSet has for the lead, if the pod of the lead is not there; nil if there is none.
+	LeadJob *batchv1.Job
 	// Pods are the pods that belong to a MiniCluster of its name (protocol.MiniClusterOf), also to an
 	// earlier one.
 	Pods []protocol.Pod
@@ -112,7 +115,7 @@ func admissionOf(mc *v1alpha2.MiniCluster) (*life.Admission, error) {
 		out.Restart = &life.Restarting{From: int(a.Restart.From), At: a.Restart.Time.Time, Reason: a.Restart.Reason}
 	}
 	if a.Eviction != nil {
-		out.Eviction = &life.Eviction{Reason: a.Eviction.Reason, Message: a.Eviction.Message, Deadline: a.Eviction.Deadline.Time}
+		out.Eviction = &life.Eviction{Reason: a.Eviction.Reason, Message: a.Eviction.Message, Deadline: a.Eviction.Deadline.Time, Again: a.Eviction.Again}
 	}
 	if a.Drain != nil {
 		out.Draining = &life.Draining{
@@ -142,6 +145,10 @@ func observePods(o *life.Observation, v View) {
 			o.Brokers[rank].TroubleSince, o.Brokers[rank].KeptSince = v.Troubles[pod.UID], v.Kept[pod.UID]
 		}
 		v.readRefusal(&o.Brokers[rank], rank, node)
+		v.readLoss(&o.Brokers[rank], rank)
+	}
+	if v.leadSucceeded() {
+		o.Brokers[0].State = life.Succeeded
 	}
 	o.SecondLead = v.leads() > 1
 	if lead := pods[0]; lead != nil {
@@ -150,20 +157,6 @@ func observePods(o *life.Observation, v View) {
 		o.PublishedRestarts, o.LeadDownSince = lead.Restarts, v.LeadDown
 		o.ToldBegan, o.ToldAsked, o.ToldCheckpointed, o.ToldRetried = lead.Began, lead.Asked, lead.Checkpointed, lead.Retried
 		o.ToldLost, _ = ranks("lost", lead.Lost, len(o.Brokers)) // unreadable: none
-	}
-}
-
-// readRefusal adds that the container runtime of a rank's node could not start the last pod of the rank there: the node
-// will not start the next one either.
-func (v View) readRefusal(b *life.Broker, rank int, node string) {
-	if b.State != life.Missing && b.State != life.Gated && b.State != life.Failed {
-		return
-	}
-	for i := range v.Pods {
-		pod := &v.Pods[i]
-		if why := pod.Broker.NotStarted; why != "" && pod.Rank == rank && pod.Node == node && v.current(pod) {
-			b.NotStarted, b.TroubleSince = why, pod.Broker.EndedAt
-		}
 	}
 }
 

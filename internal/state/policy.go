@@ -22,7 +22,7 @@ func policy(mc *v1alpha2.MiniCluster) life.Policy {
 	return life.Policy{
 		Sizing:        admittedSizing(mc),
 		QuorumTimeout: e.QuorumTimeout.Duration,
-		StartTimeout:  e.StartTimeout.Duration,
+		StartTimeout:  StartTimeout(mc, AdmittedDeadlines(mc)),
 		Deadline:      cmp.Or(Deadline(mc, AdmittedDeadlines(mc)), specDeadline(mc)),
 		Max:           mostBrokers(mc),
 		Want:          wanted(mc),
@@ -39,7 +39,8 @@ func policy(mc *v1alpha2.MiniCluster) life.Policy {
 		Shrink:        e.Recreate.SizePolicy == v1alpha2.SizeShrink,
 		OnLoss:        life.LossPolicy(traits.OnLoss),
 		Retries:       int(traits.BackoffLimit),
-		Suspend:       s.Suspend,
+		Suspend:       mc.IsSuspended(),
+		Deleted:       mc.DeletionTimestamp != nil,
 		TTL:           ttl(s),
 	}
 }

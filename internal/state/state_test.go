@@ -11,9 +11,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
@@ -109,11 +111,7 @@ func TestRequests(t *testing.T) {
 	if diff := cmp.Diff(want, Requests(pod)); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
-	stripped, err := protocol.Strip(pod.DeepCopy())
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := stripped.(*corev1.Pod)
+	got := protocol.Strip(pod.DeepCopy())
 	if diff := cmp.Diff(want, Requests(got)); diff != "" {
 		t.Errorf("requests after stripping (-want +got):\n%s", diff)
 	}
@@ -406,6 +404,37 @@ func TestBrokersHaveRanksBelowTheSize(t *testing.T) {
 	}
 }
 
+// The Job of the lead counts how the lead's pod has ended. So the end is known although somebody deleted the pod.
+func TestLeadDeletedAfterItsEnd(t *testing.T) {
+	for name, tc := range map[string]struct {
+		status   batchv1.JobStatus
+		of       types.UID
+		state    life.BrokerState
+		isBehind bool
+	}{
+		"the Job has counted it":          {status: batchv1.JobStatus{Succeeded: 1}, state: life.Succeeded},
+		"it is about to":                  {status: batchv1.JobStatus{Active: 1, UncountedTerminatedPods: &batchv1.UncountedTerminatedPods{Succeeded: []types.UID{"a"}}}, state: life.Succeeded},
+		"it does not know yet":            {status: batchv1.JobStatus{Active: 1}, state: life.Missing, isBehind: true},
+		"the pod did not end":             {status: batchv1.JobStatus{Failed: 1}, state: life.Missing},
+		"it is the Job of another JobSet": {status: batchv1.JobStatus{Succeeded: 1}, of: "another", state: life.Missing},
+	} {
+		set := fixture.JobSet("lmp", 1).Obj()
+		job := &batchv1.Job{Status: tc.status}
+		job.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, jobsetapi.GroupVersion.WithKind("JobSet"))}
+		if tc.of != "" {
+			job.OwnerReferences[0].UID = tc.of
+		}
+		v := View{MiniCluster: fixture.MiniCluster("lmp").Size(2).Admitted(1, 2, "n[0-1]").Defaulted(), JobSet: set, LeadJob: job, Node: aNode}
+		o, err := Observe(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o.Brokers[0].State != tc.state || v.IsBehind(job) != tc.isBehind {
+			t.Errorf("%s: the lead is %v; the Job is behind: %t", name, o.Brokers[0].State, v.IsBehind(job))
+		}
+	}
+}
+
 // The end of a lead counts although somebody deleted its JobSet without the pods. Pods of an earlier admission do not
 // count.
 func TestOrphans(t *testing.T) {
@@ -417,10 +446,12 @@ func TestOrphans(t *testing.T) {
 		orphans  int
 		state    life.BrokerState
 	}{
-		"a lead that runs":        {fixture.BrokerPod("lmp", 0).On("n0").Up(), later, life.Absent, 2, life.Up},
-		"one that succeeded":      {fixture.BrokerPod("lmp", 0).On("n0").Ended(0), later, life.Orphaned, 2, life.Succeeded},
-		"one of before":           {fixture.BrokerPod("lmp", 0).On("n0").Ended(0), before, life.Absent, 2, life.Missing},
-		"one that somebody ended": {fixture.BrokerPod("lmp", 0).On("n0").Ended(0).Leaving(), later, life.Orphaned, 1, life.Succeeded},
+		"a lead that runs":          {fixture.BrokerPod("lmp", 0).On("n0").Up(), later, life.Absent, 2, life.Up},
+		"one that succeeded":        {fixture.BrokerPod("lmp", 0).On("n0").Ended(0), later, life.Orphaned, 2, life.Succeeded},
+		"one of before":             {fixture.BrokerPod("lmp", 0).On("n0").Ended(0), before, life.Absent, 2, life.Missing},
+		"one that somebody killed":  {fixture.BrokerPod("lmp", 0).On("n0").Ended(143).Leaving(), later, life.Orphaned, 1, life.Failed},
+		"one that failed by itself": {fixture.BrokerPod("lmp", 0).On("n0").Ended(143), later, life.Orphaned, 2, life.Failed},
+		"one that somebody ended":   {fixture.BrokerPod("lmp", 0).On("n0").Ended(0).Leaving(), later, life.Orphaned, 1, life.Succeeded},
 	} {
 		mc := fixture.MiniCluster("lmp").Size(2).Admitted(1, 2, "n[0-1]").Defaulted()
 		lead, follower := tc.lead.Created(tc.made).Obj(), fixture.BrokerPod("lmp", 1).On("n1").Up().Created(tc.made).Obj()

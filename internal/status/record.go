@@ -77,7 +77,7 @@ func writeAdmission(s *v1alpha2.MiniClusterStatus, in Input, a *life.Admission) 
 		out.Restart = &v1alpha2.Restart{Time: metav1.NewTime(r.At), From: int32(r.From), To: out.Quorum, Reason: cut(r.Reason, longestWhy)}
 	}
 	if e := a.Eviction; e != nil {
-		out.Eviction = &v1alpha2.Eviction{Reason: e.Reason, Message: shorten(e.Message), Deadline: metav1.NewTime(e.Deadline)}
+		out.Eviction = &v1alpha2.Eviction{Reason: e.Reason, Message: shorten(e.Message), Deadline: metav1.NewTime(e.Deadline), Again: e.Again}
 	}
 	if a.Loss != nil {
 		out.Loss = &v1alpha2.Loss{Ranks: idset.Encode(a.Loss.Ranks), Time: metav1.NewTime(a.Loss.At)}
@@ -110,10 +110,10 @@ func keepAttempt(s *v1alpha2.MiniClusterStatus, in Input, decision life.Decision
 
 // deadlinesOf converts the deadlines of a queue to the API's type; nil if it has none.
 func deadlinesOf(d elastic.Deadlines) *v1alpha2.Deadlines {
-	if d == (elastic.Deadlines{}) {
+	if d.Grace = 0; d == (elastic.Deadlines{}) { // the traits have it
 		return nil
 	}
-	return &v1alpha2.Deadlines{Default: durationOf(d.Default), Max: durationOf(d.Max)}
+	return &v1alpha2.Deadlines{Default: durationOf(d.Default), Max: durationOf(d.Max), Extend: d.Extend}
 }
 
 // durationOf converts a duration to the API's type; nil if it is 0.

@@ -69,8 +69,8 @@ func Compute(in Input) v1alpha2.MiniClusterStatus {
 	if decision, decides := in.Plan.Step.(life.Decision); decides {
 		writeRecord(s, in, decision)
 	}
-	if in.Plan.State == life.StateSuspended { // it starts from the beginning
-		s.RequeueState, s.Avoid, s.Attempts, s.BlockedSince = nil, nil, nil, nil
+	if in.Plan.State == life.StateSuspended { // it starts from the beginning, and the number of an attempt is never used again
+		s.RequeueState, s.Avoid, s.BlockedSince = nil, nil, nil
 	}
 	if a := s.Admission; a != nil && !in.finished() {
 		a.Resized = a.Resized || a.Wanted > 0 && a.Wanted != in.MiniCluster.Spec.Size

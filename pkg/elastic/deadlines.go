@@ -9,12 +9,16 @@ import (
 )
 
 // Deadlines are what a queue says about how long commands may run, as DefaultTime and MaxTime of a
-// partition of Slurm.
+// partition of Slurm, and how long they may take to end.
 type Deadlines struct {
 	// Default is the deadline of a MiniCluster that sets none; 0: Max.
 	Default time.Duration
 	// Max is the longest deadline; 0: no limit.
 	Max time.Duration
+	// Extend is true if the deadline of a gang that has nodes may become longer.
+	Extend bool
+	// Grace bounds how long a gang may say that its checkpoints take.
+	Grace time.Duration
 }
 
 // Of is the deadline of a MiniCluster that sets one; 0 for none. A MiniCluster with nodes may set a

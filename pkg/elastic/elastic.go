@@ -108,7 +108,7 @@ type Evict struct {
 // Drain orders ranks of a gang to leave.
 type Drain struct {
 	Ranks []int
-	// For is the name of the gang that gets their nodes.
+	// For says who gets their nodes.
 	For string
 }
 

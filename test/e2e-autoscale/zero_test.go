@@ -142,15 +142,15 @@ func TestLimitOfPool(t *testing.T) {
 func TestTwoQueues(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	s.pool(nil)
+	s.pool(func(p *localcluster.NodePool) { p.Limits = map[string]string{"cpu": "40"} }) // no node that nobody asked for any more
 	s.queue("one", 2, nil)
 	s.queue("two", 3, nil)
 	first, third := s.create(s.miniCluster("first", "one").Size(2)), s.create(s.miniCluster("third", "two").Size(3))
 	s.AwaitState(first, v1alpha2.StateRunning)
-	second := s.create(s.miniCluster("second", "one").Size(2))
-	s.awaitVerdict(second, v1alpha2.ReasonNoRoom, "")
 	s.AwaitState(third, v1alpha2.StateRunning)
 	s.awaitNodes(5)
+	second := s.create(s.miniCluster("second", "one").Size(2))
+	s.awaitVerdict(second, v1alpha2.ReasonNoRoom, "")
 	s.succeed(first)
 	s.AwaitState(second, v1alpha2.StateRunning)
 	s.succeed(second, third)

@@ -40,6 +40,24 @@ func TestSuspended(t *testing.T) {
 	s.succeed(mc)
 }
 
+// One that was deleted and is kept by a finalizer of its user has no quota either.
+func TestKeptWhenDeleted(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 2)
+	s.newQueue("team", 16, s.withPlacement())
+	mc := s.create(s.miniCluster("kept").Size(2), "team")
+	s.AwaitState(mc, v1alpha2.StateRunning)
+	workload := s.workloadOf(mc)
+	s.Patch(mc, `{"metadata":{"finalizers":["example.com/keeps"]}}`)
+	s.Delete(mc)
+	s.awaitInactive(workload)
+	next := s.newWorkload("next", "team", podSet("lead", 2, "8"))
+	s.awaitCondition(next, kueueapi.WorkloadQuotaReserved, metav1.ConditionTrue)
+	s.Patch(mc, `{"metadata":{"finalizers":null}}`)
+	s.AwaitGone(mc)
+	s.AwaitGone(workload)
+}
+
 // Kueue deactivates the Workload of a MiniCluster that no node can hold. Once there are nodes, the
 // MiniCluster runs when it has been suspended and resumed.
 func TestReactivated(t *testing.T) {

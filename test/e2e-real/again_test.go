@@ -160,6 +160,7 @@ func (c *cluster) losesNode() *miniCluster {
 	if _, err := m.exec(0, processes("halo", "kill -USR1")); err != nil {
 		c.Fatal(err)
 	}
+	m.says("halo: checkpoint at step ")
 	m.is("has a checkpoint", func(mc *v1alpha2.MiniCluster) bool { return mc.Status.CheckpointTime != nil })
 	node := m.pod(2).Spec.NodeName
 	if err := c.Kill(c.Context(), node); err != nil {

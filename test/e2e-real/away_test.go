@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -128,14 +129,10 @@ func testBack(c *cluster) {
 	address := work.pod(1).Status.PodIP
 	isHeard := func() error { return work.hears(address) }
 
-	// A short cut does nothing.
+	// A short cut does nothing: brokers lose each other after 20 s of silence. On a busy machine it would take longer to look
+	// whether the node is heard.
 	c.disconnect()
-	eventually(c.T, cut+" is not heard", func() error {
-		if isHeard() == nil {
-			return errors.New("it is")
-		}
-		return nil
-	})
+	machineClock.Sleep(2 * time.Second)
 	c.connect()
 	eventually(c.T, cut+" is heard", isHeard)
 	for _, m := range all {

@@ -25,6 +25,10 @@ const ofManager = "--namespace=flux-elastic-system"
 // pod is deleted, the other carries on.
 func testDeployed(c *cluster) {
 	c.deploy()
+	wrong := c.make("domain", double, command("true"), "network: {clusterDomain: example.org}")
+	wrong.is("told the domain", func(mc *v1alpha2.MiniCluster) bool {
+		return strings.Contains(wrong.state(mc), `the domain of this cluster is "cluster.local"`) && mc.Status.Nodes == 0
+	})
 	mc := func(name string) *miniCluster {
 		m := c.make(name, double, command(until("go")), "pod: {nodeSelector: {deployed: 'true'}}")
 		m.awaitRunning()

@@ -41,18 +41,28 @@ func testExample(c *cluster) {
 // between the pods of a real Flux.
 func testModes(c *cluster) {
 	t := c.T
-	hosts := []string{"hosts-0-0-0"} // the double runs all tasks on the lead's
+	hosts, names := []string{"hosts-0-0-0"}, []string{"names-[0-2]\n"} // the double runs all tasks on the lead's
+	gpus := []string{" -o gpu-affinity=per-task --gpus-per-task=1 "}   // and gives them no GPUs
 	if hasFlux() {
-		hosts = append(hosts, "hosts-w-0-0", "hosts-w-0-1")
+		gpus = append(gpus, "task 0 has 0\n", "task 1 has 1\n", "task 2 has 0\n", "task 3 has 1\n")
+		hosts, names = append(hosts, "hosts-w-0-0", "hosts-w-0-1"), append(names, "names-w-0-1 is names-2\n")
 	}
+	for _, node := range []string{"real-0", "real-1", "real-2", "real-3"} { // as a device plugin would; the kubelet keeps them
+		c.must("patch", "node", node, "--subresource=status", "--type=merge", `--patch={"status":{"capacity":{"nvidia.com/gpu":"2"}}}`)
+	}
+	const nodes = "size: 2, tasks: 2, placement: {exclusive: true}, network: {interface: cni0}, pod: {hostNetwork: true}"
 	for name, test := range map[string]struct {
 		image, container string // the image is mpi where it is not said
+		spec             string
 		fails            bool
 		code             int32
 		says             []string
 	}{
 		"submit":   {container: command("echo on $FLUX_MINICLUSTER_NODES nodes, $FLUX_MINICLUSTER_TASKS tasks"), says: []string{"Starting on 3 of 3 nodes: /bin/bash /flux_operator/submit.sh flux submit -N 3 -n 3 ", "on 3 nodes, 3 tasks"}},
 		"hosts":    {container: command("hostname"), says: hosts},
+		"names":    {container: "launcher: true, " + command("flux resource list -s all -no '{nodelist}' && flux run --requires=hosts:names-2 bash -c 'echo $HOSTNAME is $(flux getattr hostname)'"), says: names},
+		"nodes":    {spec: nodes, container: "launcher: true, " + command("echo at $HOSTNAME && flux resource list -s up -no '{nodelist}' && flux run -n2 echo task"), says: []string{"at real-", "nodes-[0-1]\n", "task\ntask\n"}},
+		"gpus":     {spec: "size: 2, tasks: 4, flux: {container: {disable: true, image: " + double + "}, optionFlags: --gpus-per-task=1}", container: "resources: {limits: {cpu: 2, nvidia.com/gpu: 2}}, " + command("echo task $FLUX_TASK_RANK has $CUDA_VISIBLE_DEVICES"), says: gpus},
 		"image":    {image: double, container: command("type -p flux"), says: []string{"/usr/bin/flux\n"}},
 		"view":     {image: app, container: command("type -p flux"), says: []string{"/mnt/flux/view/bin/flux\n"}},
 		"mpi":      {container: command("if flux version | grep -q fakeflux; then mpiexec -n 3 halo 100; else halo 100; fi"), says: []string{": right"}},
@@ -72,7 +82,7 @@ func testModes(c *cluster) {
 			if test.fails {
 				reason = v1alpha2.ReasonCommandFailed
 			}
-			m := c.make(name, image, test.container, "")
+			m := c.make(name, image, test.container, test.spec)
 			mc := m.awaitEnd(reason)
 			if code := mc.Status.ExitCode; code == nil || *code != test.code {
 				t.Errorf("exit code %v, and not %d", code, test.code)

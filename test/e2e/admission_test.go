@@ -267,6 +267,18 @@ func TestBinderAdmissionPolicyGoes(t *testing.T) {
 	s.awaitSuccess(mc)
 }
 
+// The API server takes the policies of clusters in which the manager runs JobSet's controller.
+func TestBinderAdmissionWhereJobSetIsEmbedded(t *testing.T) {
+	t.Parallel()
+	out, err := kubectl(t.Context(), "apply", "--server-side", "--force-conflicts", "--dry-run=server", "-o", "yaml", "-k", filepath.Join(env.Root, "config", "embedded", "admission"))
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if text := string(out); strings.Contains(text, "jobset-system") || !strings.Contains(text, "variables.jobSetAccounts") {
+		t.Errorf("the policies are\n%s", out)
+	}
+}
+
 // removePolicy deletes an object of config/admission, and waits until no pod is bound. The returned
 // function, or the end of the test, makes the object again.
 func (s *site) removePolicy(object client.Object) (back func()) {

@@ -67,11 +67,12 @@ func TestDeadlineOfTheQueue(t *testing.T) {
 	s.patchQueue(`{"spec":{"maxDeadline":"2h"}}`)
 	s.awaitState(longer, v1alpha2.StateRunning)
 	s.patchQueue(`{"spec":{"defaultDeadline":"1s","maxDeadline":"1s"}}`)
-	// A deadline of the spec counts at once, as far as the queue allowed at the admission.
-	s.patch(longer, `{"spec":{"deadlineSeconds":9000}}`)
-	s.await(longer, "with the longest deadline that its queue allowed", func(mc *v1alpha2.MiniCluster) bool {
-		return mc.Status.ObservedGeneration == mc.Generation && ptr.Deref(mc.Status.Admission.DeadlineSeconds, 0) == 7200
-	})
+	for _, seconds := range []int{3600, 7200} { // a shorter deadline counts at once, and a longer one from the next admission
+		s.patch(longer, `{"spec":{"deadlineSeconds":%d}}`, seconds)
+		s.await(longer, "with the shorter deadline", func(mc *v1alpha2.MiniCluster) bool {
+			return mc.Status.ObservedGeneration == mc.Generation && ptr.Deref(mc.Status.Admission.DeadlineSeconds, 0) == 3600
+		})
+	}
 	for _, mc := range []*v1alpha2.MiniCluster{before, longer} {
 		s.endCommand(mc)
 		s.awaitSuccess(mc)

@@ -5,6 +5,8 @@ package e2e
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -155,6 +157,17 @@ func (s *site) awaitSuccess(mc *v1alpha2.MiniCluster) {
 func (s *site) awaitGone(mc *v1alpha2.MiniCluster) {
 	s.t.Helper()
 	s.shared.AwaitGone(mc)
+}
+
+// awaitNodes waits until the manager knows the nodes of the site. A MiniCluster that can shrink would begin with fewer.
+func (s *site) awaitNodes() {
+	s.t.Helper()
+	larger := s.create(s.miniCluster("larger").Size(int32(len(s.nodes) + 1)))
+	s.await(larger, "told how many nodes there are", func(mc *v1alpha2.MiniCluster) bool {
+		return strings.Contains(condition(mc, v1alpha2.ConditionAdmitted).Message, fmt.Sprintf("has room for %d:", len(s.nodes)))
+	})
+	s.delete(larger)
+	s.awaitGone(larger)
 }
 
 // pods are those of a MiniCluster.

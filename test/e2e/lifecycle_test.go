@@ -4,6 +4,7 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
@@ -13,6 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
@@ -180,6 +182,48 @@ func TestNeverFits(t *testing.T) {
 	s.awaitSuccess(small)
 }
 
+// A MiniCluster that weighs too much holds nothing, and is told which part is so large. One that runs goes on.
+func TestWeighsTooMuch(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 2)
+	environment := map[string]string{}
+	for i := range 20 {
+		environment[fmt.Sprint("E", i)] = strings.Repeat("x", 20_000)
+	}
+	text, err := json.Marshal(map[string]any{"spec": map[string]any{"flux": map[string]any{"environment": environment}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "KiB, most of them in spec.flux.environment, and may have 240 KiB"
+	running := s.create(s.miniCluster("running").PodAnnotation(simulator.Runtime, "10s"))
+	s.awaitState(running, v1alpha2.StateRunning)
+	s.patch(running, "%s", text)
+	refused := s.create(s.miniCluster("refused").Spec(func(s *v1alpha2.MiniClusterSpec) { s.Flux.Environment = environment }))
+	s.await(refused, "refused", func(mc *v1alpha2.MiniCluster) bool {
+		accepted := condition(mc, v1alpha2.ConditionAccepted)
+		return accepted.Reason == v1alpha2.ReasonUnsupported && strings.Contains(accepted.Message, want)
+	})
+	if refused.Status.Admission != nil {
+		t.Errorf("it holds %v", refused.Status.Admission)
+	}
+	s.awaitSuccess(running)
+	s.patch(refused, `{"spec":{"flux":{"environment":null}}}`)
+	s.awaitSuccess(refused)
+
+	labelled := s.miniCluster("labelled") // labels leave the generation as it is
+	for i := range 2000 {
+		labelled.Label(fmt.Sprintf("%s.example.com/label-%d", strings.Repeat("x", 60), i), strings.Repeat("x", 63))
+	}
+	mc := s.create(labelled)
+	s.await(mc, "refused", func(mc *v1alpha2.MiniCluster) bool {
+		return strings.Contains(condition(mc, v1alpha2.ConditionAccepted).Message, "KiB, most of them in metadata.labels, and may have")
+	})
+	if err := env.client.Patch(s.ctx, mc, client.RawPatch(types.JSONPatchType, []byte(`[{"op":"remove","path":"/metadata/labels"}]`))); err != nil {
+		t.Fatal(err)
+	}
+	s.awaitSuccess(mc)
+}
+
 // One that does not fit now has no pods until it does, and takes the nodes when they
 // are free.
 func TestWaitsForRoom(t *testing.T) {
@@ -326,7 +370,7 @@ func TestSuspend(t *testing.T) {
 	if settings := broker.ParseSettings(files.Data); settings["SIZE"] != "1" || settings["TASKS_AT_SIZE"] != "3" {
 		t.Errorf("its lead was told %v", settings)
 	}
-	if files.Immutable == nil || !*files.Immutable || secret.Immutable == nil || !*secret.Immutable || !strings.HasPrefix(files.Name, "pauses-entrypoint-1-") {
+	if files.Immutable == nil || !*files.Immutable || secret.Immutable == nil || !*secret.Immutable || !strings.HasPrefix(files.Name, "pauses-entrypoint-2-") {
 		t.Errorf("the files are %+v and %v", files.ObjectMeta, secret.ObjectMeta)
 	}
 }

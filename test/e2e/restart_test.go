@@ -119,6 +119,33 @@ func TestKilledWhileEventsHang(t *testing.T) {
 	record.check(s)
 }
 
+// A lead ends, and somebody deletes its pod, while nobody looks. Its Job knows that the command has succeeded.
+func TestKilledWhileTheLeadEndsAndGoes(t *testing.T) {
+	t.Parallel()
+	s := newOwnSite(t, 2)
+	o := operator.Operate(s.shared)
+	mc := s.create(s.miniCluster("gone").Size(2).PodAnnotation(simulator.Runtime, untilTold).Spec(func(spec *v1alpha2.MiniClusterSpec) {
+		spec.Elastic.OnLoss = v1alpha2.LossRecreate
+	}))
+	s.awaitState(mc, v1alpha2.StateRunning)
+	o.Kill()
+	s.endCommand(mc)
+	eventually(t, func() error {
+		pod := s.podOfRank(mc, 0)
+		if pod.Status.Phase != corev1.PodSucceeded || len(pod.Finalizers) > 0 {
+			return fmt.Errorf("the lead's pod is %s, and has the finalizers %v", pod.Status.Phase, pod.Finalizers)
+		}
+		return env.client.Delete(s.ctx, pod)
+	})
+	if err := o.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s.awaitSuccess(mc)
+	if n := s.leadsOf(mc); n != 1 {
+		t.Errorf("%d leads were made", n)
+	}
+}
+
 // The same while it waits, and its pods are made ahead.
 func TestKilledWhileMakingAhead(t *testing.T) {
 	t.Parallel()

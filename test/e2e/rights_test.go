@@ -152,9 +152,10 @@ func TestBorrowedPods(t *testing.T) {
 		"privileged-service": {func(spec *v1alpha2.MiniClusterSpec) {
 			spec.Services = []v1alpha2.MiniClusterContainer{{Name: "db", Image: "i", SecurityContext: &corev1.SecurityContext{Privileged: new(true)}}}
 		}, "privileged"},
-		"host-pid": {func(spec *v1alpha2.MiniClusterSpec) { spec.Pod.HostPID = true }, "hostPID"},
-		"host-ipc": {func(spec *v1alpha2.MiniClusterSpec) { spec.Pod.HostIPC = true }, "hostIPC"},
-		"root":     {func(spec *v1alpha2.MiniClusterSpec) { spec.Pod.SecurityContext.RunAsUser = new(int64(0)) }, "runAsUser=0"},
+		"host-pid":     {func(spec *v1alpha2.MiniClusterSpec) { spec.Pod.HostPID = true }, "hostPID"},
+		"host-network": {func(spec *v1alpha2.MiniClusterSpec) { spec.Pod.HostNetwork, spec.Placement.Exclusive = true, true }, "hostNetwork"},
+		"host-ipc":     {func(spec *v1alpha2.MiniClusterSpec) { spec.Pod.HostIPC = true }, "hostIPC"},
+		"root":         {func(spec *v1alpha2.MiniClusterSpec) { spec.Pod.SecurityContext.RunAsUser = new(int64(0)) }, "runAsUser=0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -59,9 +59,6 @@ func (d *departures) see(pod *corev1.Pod) {
 			d.told = idset.Union(d.told, drain)
 		}
 	case pod.DeletionTimestamp != nil && running:
-		if !d.told.Has(int64(rank)) {
-			d.wrong = append(d.wrong, fmt.Sprintf("the lead was not told that rank %d leaves", rank))
-		}
 		if d.ready[rank] {
 			d.wrong = append(d.wrong, fmt.Sprintf("rank %d had to leave and was not idle", rank))
 		}
@@ -78,6 +75,11 @@ func (d *departures) check(t *testing.T, want ...int) {
 		defer d.mutex.Unlock()
 		if left := slices.Sorted(slices.Values(d.left)); !slices.Equal(left, want) {
 			return fmt.Errorf("ranks %v have left, want %v", left, want)
+		}
+		for _, rank := range want {
+			if !d.told.Has(int64(rank)) {
+				return fmt.Errorf("the lead was not told that rank %d leaves", rank)
+			}
 		}
 		return nil
 	})

@@ -104,6 +104,8 @@ var refused = []refusal{
 	{"spec: {placement: {topologyKey: 'a rack'}}", "should match"},
 	{"spec: {placement: {policy: Random}}", `supported values: "Pack", "Spread"`},
 	{"spec: {placement: {exclusive: user}}", "must be of type boolean"},
+	{"spec: {pod: {hostNetwork: true}}", "pod.hostNetwork needs placement.exclusive"},
+	{"spec: {pod: {hostNetwork: true}, placement: {exclusive: false}}", "pod.hostNetwork needs placement.exclusive"},
 	{"spec: {queue: Night}", "should match"},
 
 	{"spec: {containers: []}", "should have at least 1 items"},
@@ -143,6 +145,7 @@ func tooManyResources() string {
 var accepted = []string{
 	"spec: {queue: night.science, placement: {}}",
 	"spec: {placement: {policy: Spread, topologyKey: cloud.provider.com/topology-rack, topology: Required, exclusive: true}}",
+	"spec: {placement: {exclusive: true}, pod: {hostNetwork: true}}", "spec: {pod: {hostNetwork: false}}",
 	"metadata: {name: " + strings.Repeat("x", 51) + "}",
 	"metadata: {name: a-0-b}",
 	"spec: {size: 4, minSize: 4, maxSize: 4}",
@@ -182,6 +185,7 @@ var refusedQueues = []refusal{
 	{"spec: {grace: -1s}", "should match"},
 	{"spec: {patience: 5}", "must be of type string"},
 	{"spec: {defaultDeadline: 0s}", "defaultDeadline must be longer than 0s; leave it out for none"},
+	{"spec: {maxGrace: 0s}", "maxGrace must be longer than 0s"},
 	{"spec: {maxDeadline: 0h0m}", "maxDeadline must be longer than 0s; leave it out for none"},
 	{"spec: {maxDeadline: -1h}", "should match"},
 	{"spec: {maxDeadline: 1.5s}", "should match"},

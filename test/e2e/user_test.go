@@ -5,7 +5,8 @@ package e2e
 
 import (
 	"bytes"
-	"fmt"
+	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,7 +29,10 @@ import (
 var provide = map[string]func(*site){
 	"volumes":   func(s *site) { s.provideVolume("volumes-results") },
 	"malleable": func(s *site) { s.provideVolume("malleable-checkpoints") },
-	"gpu":       (*site).provideGPUs,
+	"gpu":       func(s *site) { s.provideResources(map[string]string{"nvidia.com/gpu": "4"}) },
+	"fabric": func(s *site) {
+		s.provideResources(map[string]string{"vpc.amazonaws.com/efa": "1", "hugepages-2Mi": "2Gi"})
+	},
 }
 
 // provideVolume makes a volume for a claim.
@@ -49,20 +53,24 @@ func (s *site) provideVolume(claim string) {
 	s.t.Cleanup(func() { s.delete(volume) })
 }
 
-// provideGPUs gives the nodes of the site GPUs until the test ends.
-func (s *site) provideGPUs() {
+// provideResources gives the nodes of the site more resources until the test ends.
+func (s *site) provideResources(amounts map[string]string) {
 	s.t.Helper()
-	set := func(count string) {
+	set := func(amount func(name string) any) {
+		all := map[string]any{}
+		for name := range amounts {
+			all[name] = amount(name)
+		}
+		status, err := json.Marshal(map[string]any{"status": map[string]any{"capacity": all, "allocatable": all}})
 		for _, name := range s.nodes {
 			node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
-			status := fmt.Appendf(nil, `{"status":{"capacity":{"nvidia.com/gpu":%[1]s},"allocatable":{"nvidia.com/gpu":%[1]s}}}`, count)
-			if err := env.client.Status().Patch(s.ctx, node, client.RawPatch(types.MergePatchType, status)); err != nil {
+			if err := errors.Join(err, env.client.Status().Patch(s.ctx, node, client.RawPatch(types.MergePatchType, status))); err != nil {
 				s.t.Error(err)
 			}
 		}
 	}
-	set(`"4"`)
-	s.t.Cleanup(func() { set("null") })
+	set(func(name string) any { return amounts[name] })
+	s.t.Cleanup(func() { set(func(string) any { return nil }) })
 }
 
 // The examples are applied as they are, by kubectl, into an empty namespace. They may

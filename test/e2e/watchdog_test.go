@@ -200,8 +200,8 @@ func TestBadImage(t *testing.T) {
 	s.awaitDecisions(mc, map[string]int{"Admitted": 2, "GaveUp": 1, v1alpha2.ReasonStartLimit: 1})
 }
 
-// Suspending makes a fresh start: what was counted and kept is forgotten.
-func TestSuspendForgetsAttempts(t *testing.T) {
+// Suspending makes a fresh start: what was counted and avoided is forgotten, and the numbers of the attempts go on.
+func TestSuspendForgetsFailures(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 2)
 	mc := s.create(s.miniCluster("mended").Size(2).PodAnnotation(simulator.CannotStart, s.nodes[1]).Spec(func(spec *v1alpha2.MiniClusterSpec) {
@@ -216,11 +216,11 @@ func TestSuspendForgetsAttempts(t *testing.T) {
 	}
 	s.patch(mc, `{"spec":{"suspend":true}}`)
 	s.await(mc, "suspended, with nothing counted", func(mc *v1alpha2.MiniCluster) bool {
-		return state(mc) == v1alpha2.StateSuspended && mc.Status.RequeueState == nil && mc.Status.Attempts == nil && mc.Status.Avoid == nil
+		return state(mc) == v1alpha2.StateSuspended && mc.Status.RequeueState == nil && mc.Status.Avoid == nil
 	})
 	s.patch(mc, `{"spec":{"suspend":false,"pod":{"annotations":{%q:null}}}}`, simulator.CannotStart)
 	s.awaitSuccess(mc)
-	if a := mc.Status.Admission; a.Attempt != 1 || len(mc.Status.Attempts) != 0 {
+	if a := mc.Status.Admission; a.Attempt != 2 || len(mc.Status.Attempts) != 1 {
 		t.Errorf("it succeeded in attempt %d, after %+v", a.Attempt, mc.Status.Attempts)
 	}
 	s.awaitDecisions(mc, map[string]int{"Admitted": 2, "GaveUp": 1, "Started": 1, "Succeeded": 1})

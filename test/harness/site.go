@@ -23,7 +23,6 @@ import (
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
-	"github.com/flux-elastic/flux-elastic/dev/localcluster"
 	"github.com/flux-elastic/flux-elastic/dev/simulator"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
 )
@@ -79,7 +78,7 @@ func (s *Site) takeNodes(n int) (free time.Time, err error) {
 		sites.free = map[string]time.Time{}
 	}
 	var list corev1.NodeList
-	if err := s.Cluster.Client.List(s.Ctx, &list, client.MatchingLabels(localcluster.SimulatedNodes)); err != nil {
+	if err := s.Cluster.Client.List(s.Ctx, &list); err != nil {
 		return free, Final(err)
 	}
 	if len(list.Items) < n {

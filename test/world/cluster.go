@@ -5,6 +5,7 @@ package world
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -38,6 +39,11 @@ func (w *World) build() {
 	if err := w.server.InstallConfig(folders...); err != nil {
 		panic(err)
 	}
+	for _, who := range slices.Sorted(maps.Keys(injected)) {
+		if err := w.server.Install(fmt.Appendf(nil, injection, who, injectLabel, models.Injected, injected[who])); err != nil {
+			panic(err)
+		}
+	}
 	cluster := &models.Cluster{
 		Client: w.server.Client("system:serviceaccount:kube-system:job-controller"), Random: rand.New(rand.NewPCG(w.Seed, 4)), Changed: w.server.Changed,
 	}
@@ -56,6 +62,9 @@ func (w *World) build() {
 	for i, name := range priorities {
 		objects = append(objects, &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Value: int32(100 - 110*i)})
 	}
+	if w.hasKueue() {
+		objects = append(objects, w.installKueue()...)
+	}
 	objects = append(objects, fixture.Queue("batch").Weight(2).New(), fixture.Queue("urgent").Priority(10).New())
 	for _, object := range objects {
 		if err := w.user.Create(w.ctx, object); err != nil {
@@ -63,6 +72,30 @@ func (w *World) build() {
 		}
 	}
 }
+
+// injection is a policy that adds a container to all pods with a label.
+const injection = `
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicy
+metadata: {name: %[1]s}
+spec:
+  failurePolicy: Fail
+  matchConstraints:
+    objectSelector: {matchLabels: {%[2]s: %[1]s}}
+    resourceRules: [{apiGroups: [""], apiVersions: [v1], resources: [pods], operations: [CREATE]}]
+  reinvocationPolicy: Never
+  mutations:
+  - patchType: JSONPatch
+    jsonPatch:
+      expression: >-
+        [JSONPatch{op: "add", path: "/spec/containers/-", value: Object.spec.containers{
+          name: "%[1]s", image: "others", command: ["%[3]s"], args: %[4]s}}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicyBinding
+metadata: {name: %[1]s}
+spec: {policyName: %[1]s}
+`
 
 func newNode(i int) *corev1.Node { return fixture.Node(nodeName(i)).Obj() }
 

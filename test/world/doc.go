@@ -38,7 +38,7 @@
 // exactly one event; nothing is written while there is nothing to do. Once all MiniClusters are deleted: no object is left.
 //
 // A failure prints the seed, the smallest world that has the violation (shrink.go leaves out parts, and tries again),
-// its trace, and its objects. The table known (known.go) lists what is left out, because the product has a defect there.
+// its trace, and its objects.
 //
 // A MiniCluster takes about 0.09 s of one core, with its faults: 2,000 take some 90 s on two cores.
 //

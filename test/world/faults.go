@@ -186,11 +186,9 @@ func (w *World) remove(list client.ObjectList, n int, how metav1.DeletionPropaga
 	object := objects[n%len(objects)]
 	w.trace("  " + object.GetNamespace() + "/" + object.GetName())
 	options := []client.DeleteOption{client.PropagationPolicy(how)}
-	if pod, ok := object.(*corev1.Pod); ok {
+	if pod, ok := object.(*corev1.Pod); ok && atOnce {
 		w.excuse(pod)
-		if atOnce {
-			options = append(options, client.GracePeriodSeconds(0))
-		}
+		options = append(options, client.GracePeriodSeconds(0))
 	}
 	w.mayRefuse(object.GetName(), w.user.Delete(w.ctx, object, options...))
 }

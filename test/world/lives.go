@@ -5,7 +5,9 @@ package world
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,8 +29,9 @@ type life struct {
 	wrapper   *fixture.MiniClusterWrapper
 	traits    []string
 	// mayStay is true if it may wait for ever: it fits nowhere, or needs what is not there.
-	mayStay bool
-	deeds   []deed
+	mayStay    bool
+	finalizers []string
+	deeds      []deed
 }
 
 // trait is something that a life has with a chance, of a hundred.
@@ -162,7 +165,27 @@ var traits = []trait{
 		at := l.at(r, 0, 200, "delete, to make it again", func() { w.removeLife(l, metav1.DeletePropagationBackground) })
 		l.deeds = append(l.deeds, deed{at.Add(time.Duration(r.IntN(20)) * time.Second), "make again " + l.name, func() { w.makeLife(l) }})
 	}},
+	{"kept when deleted", 5, func(w *World, r *rand.Rand, l *life) {
+		if !slices.Contains(l.traits, "made again") { // nothing else can have its name
+			l.finalizers = []string{keeper}
+		}
+		l.at(r, 0, 300, "delete", func() { w.removeLife(l, metav1.DeletePropagationBackground) })
+	}},
+	{"Kueue", 60, joinKueue},
+	{"injected", 10, func(_ *World, r *rand.Rand, l *life) {
+		who := slices.Sorted(maps.Keys(injected))[r.IntN(len(injected))]
+		l.spec(func(s *v1alpha2.MiniClusterSpec) { s.Pod.Labels = map[string]string{injectLabel: who} })
+	}},
 }
+
+// injected are the arguments of the containers that somebody injects into pods, by the value of the label injectLabel: a mesh
+// that never ends, an agent that fails, and one that ends well.
+var injected = map[string]string{"mesh": `[]`, "broken-agent": `["4s", "1"]`, "agent": `["20s", "0"]`}
+
+const injectLabel = "inject"
+
+// keeper is the finalizer of users who keep the MiniClusters that they delete.
+const keeper = "example.com/keeps"
 
 var (
 	priorities   = []string{"high", "low"}
@@ -221,7 +244,9 @@ func seconds(r *rand.Rand, least, most int) string {
 
 // makeLife creates the MiniCluster of a life, again if one of its name is still there.
 func (w *World) makeLife(l *life) {
-	err := w.user.Create(w.ctx, l.wrapper.New())
+	mc := l.wrapper.New()
+	mc.Finalizers = l.finalizers
+	err := w.user.Create(w.ctx, mc)
 	switch {
 	case apierrors.IsAlreadyExists(err):
 		w.later(5*time.Second, "try again to make "+l.name, func() { w.makeLife(l) })

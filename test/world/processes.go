@@ -25,10 +25,12 @@ type processes struct {
 	running map[types.UID]*models.Process
 	// ended are the last runs that ended and were reported, by MiniCluster.
 	ended map[types.UID][]*models.Process
+	// released are those that ended after their attempt: the command runs again whatever its exit code is.
+	released map[*models.Process]bool
 }
 
 func newProcesses() processes {
-	return processes{running: map[types.UID]*models.Process{}, ended: map[types.UID][]*models.Process{}}
+	return processes{running: map[types.UID]*models.Process{}, ended: map[types.UID][]*models.Process{}, released: map[*models.Process]bool{}}
 }
 
 // checkProcesses checks that one process of a command runs at most, and none after one that has ended with 0.
@@ -41,6 +43,7 @@ func (c *checks) checkProcesses() {
 				delete(p.running, process.MiniCluster)
 			}
 			p.ended[process.MiniCluster] = append(p.ended[process.MiniCluster], process)
+			p.released[process] = c.wasReleased(process)
 			continue
 		}
 		i++
@@ -61,7 +64,7 @@ func (c *checks) began(process *models.Process) {
 			c.nameOf(process.MiniCluster), process.PodName, process.Node, other.PodName, other.Node)
 	}
 	for _, before := range p.ended[process.MiniCluster] {
-		if before.Code == 0 && !c.isExcused(before, process) {
+		if before.Code == 0 && !p.released[before] && !c.isExcused(before, process) {
 			c.violate("the command of %s runs again in pod %s, but it ended with 0 in pod %s", c.nameOf(process.MiniCluster), process.PodName, before.PodName)
 		}
 	}
@@ -70,7 +73,18 @@ func (c *checks) began(process *models.Process) {
 		p.open = append(p.open, process)
 	} else {
 		p.ended[process.MiniCluster] = append(p.ended[process.MiniCluster], process)
+		p.released[process] = c.wasReleased(process)
 	}
+}
+
+// wasReleased reports whether the attempt of a process had to give its nodes back before the process ended.
+func (c *checks) wasReleased(process *models.Process) bool {
+	f := c.facts[process.MiniCluster]
+	if f == nil || f.last == nil {
+		return false
+	}
+	admission := f.last.Status.Admission
+	return admission == nil || process.Since.Before(admission.Time.Time)
 }
 
 // isExcused reports whether the API server could not know of a process when another began: its node was cut off, or
@@ -95,7 +109,9 @@ func (c *checks) checkOutcome(mc *v1alpha2.MiniCluster) {
 	c.checkProcesses()
 	var codes []int32
 	for _, process := range c.processes.ended[mc.UID] {
-		codes = append(codes, process.Code)
+		if !c.processes.released[process] {
+			codes = append(codes, process.Code)
+		}
 	}
 	succeeded := len(codes) > 0 && codes[len(codes)-1] == 0
 	name, outcome := c.nameOf(mc.UID), outcomeOf(mc)
@@ -154,29 +170,41 @@ func (c *checks) isUnknown(uid types.UID) bool {
 }
 
 // checkRoom checks that the pods that are bound to a node fit on it, except those that its kubelet refused or that have
-// ended. A rank counts once: a JobSet controller that has not heard of its JobSet's end makes the Jobs again, and the
-// pods of a rank that come after each other hold the same room.
+// ended. A rank whose pod is being deleted counts once: a JobSet controller that has not heard of its JobSet's end makes the
+// Jobs again, and the next pod of the rank takes the room of the one before.
 func (c *checks) checkRoom(pod *corev1.Pod) {
 	if pod.Spec.NodeName == "" {
 		return
 	}
-	sum, ranks := int64(0), map[string]bool{}
+	sum, leaving, staying := int64(0), map[string]int64{}, map[string]bool{}
 	for _, object := range c.world.objects(&corev1.PodList{}) {
 		other := object.(*corev1.Pod)
-		if other.Spec.NodeName == pod.Spec.NodeName && other.Status.Phase != corev1.PodSucceeded && other.Status.Phase != corev1.PodFailed {
-			if rank, isBroker := protocol.Rank(other); isBroker {
-				id := fmt.Sprintf("%s/%d", other.Labels[v1alpha2.UIDLabel], rank)
-				if ranks[id] {
-					continue
-				}
-				ranks[id] = true
-			}
-			for i := range other.Spec.Containers {
-				sum += other.Spec.Containers[i].Resources.Requests.Cpu().Value()
-			}
+		if other.Spec.NodeName != pod.Spec.NodeName || other.Status.Phase == corev1.PodSucceeded || other.Status.Phase == corev1.PodFailed {
+			continue
+		}
+		rank, isBroker := protocol.Rank(other)
+		id := fmt.Sprintf("%s/%d", other.Labels[v1alpha2.UIDLabel], rank)
+		if isBroker && other.DeletionTimestamp != nil {
+			leaving[id] = max(leaving[id], cpus(other))
+			continue
+		}
+		staying[id] = isBroker
+		sum += cpus(other)
+	}
+	for id, amount := range leaving {
+		if !staying[id] {
+			sum += amount
 		}
 	}
 	if sum > nodeCPUs {
 		c.violate("the pods on %s want %d CPUs since %s is there", pod.Spec.NodeName, sum, pod.Name)
 	}
+}
+
+// cpus is how many CPUs the containers of a pod request.
+func cpus(pod *corev1.Pod) (sum int64) {
+	for i := range pod.Spec.Containers {
+		sum += pod.Spec.Containers[i].Resources.Requests.Cpu().Value()
+	}
+	return sum
 }

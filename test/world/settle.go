@@ -14,8 +14,10 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+	kueueapi "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 )
@@ -73,6 +75,11 @@ func (w *World) settled(l *life) error {
 		return nil
 	case err != nil:
 		return err
+	case isKeptByUser(mc):
+		if mc.Status.Nodes > 0 {
+			return fmt.Errorf("%s was deleted, and has %d nodes", l.name, mc.Status.Nodes)
+		}
+		return w.hasTidied(l)
 	case mc.DeletionTimestamp != nil || outcomeOf(mc) != "" && mc.Spec.TTLSecondsAfterFinished != nil:
 		return fmt.Errorf("%s is to go", l.name)
 	case outcomeOf(mc) != "" && mc.Status.Nodes == 0:
@@ -84,11 +91,17 @@ func (w *World) settled(l *life) error {
 	return fmt.Errorf("%s/%s is %s with %d nodes: %s", l.namespace, l.name, ready.Reason, mc.Status.Nodes, ready.Message)
 }
 
+// isKeptByUser reports whether a MiniCluster that is to go stays because of a finalizer of its user.
+func isKeptByUser(mc *v1alpha2.MiniCluster) bool {
+	return mc.DeletionTimestamp != nil && slices.Equal(mc.Finalizers, []string{keeper})
+}
+
 // isTold reports whether a MiniCluster says why it cannot run, and is right.
 func (w *World) isTold(mc *v1alpha2.MiniCluster) bool {
 	accepted, admitted := conditionOf(mc, v1alpha2.ConditionAccepted), conditionOf(mc, v1alpha2.ConditionAdmitted)
 	rejected := accepted.Status == metav1.ConditionFalse && accepted.Message != ""
-	return rejected || admitted.Reason == v1alpha2.ReasonNeverFits && admitted.Message != "" && !w.fits(mc)
+	fitsNowhere := admitted.Reason == v1alpha2.ReasonNeverFits || admitted.Reason == v1alpha2.ReasonWaitingForQuota // of as many CPUs
+	return rejected || fitsNowhere && admitted.Message != "" && !w.fits(mc)
 }
 
 // fits reports whether the empty cluster has room for a MiniCluster.
@@ -139,9 +152,12 @@ func (w *World) clear() {
 	w.trace("* delete all")
 	for _, object := range w.objects(&v1alpha2.MiniClusterList{}) {
 		must(w.user.Delete(w.ctx, object, client.PropagationPolicy(metav1.DeletePropagationBackground)))
+		if len(object.GetFinalizers()) > 0 {
+			must(client.IgnoreNotFound(w.user.Patch(w.ctx, object, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))))
+		}
 	}
 	w.until(goesWithin, func() error {
-		for _, list := range leftovers() {
+		for _, list := range w.leftovers() {
 			for _, object := range w.objects(list) {
 				if inNamespaces(object) && !isKept(object) {
 					return fmt.Errorf("%T %s/%s is left", object, object.GetNamespace(), object.GetName())
@@ -154,11 +170,15 @@ func (w *World) clear() {
 }
 
 // leftovers are the kinds of which no object may be left.
-func leftovers() []client.ObjectList {
-	return []client.ObjectList{
+func (w *World) leftovers() []client.ObjectList {
+	lists := []client.ObjectList{
 		&v1alpha2.MiniClusterList{}, &jobsetapi.JobSetList{}, &batchv1.JobList{}, &corev1.PodList{}, &corev1.ConfigMapList{}, &corev1.SecretList{},
 		&corev1.ServiceList{}, &discoveryv1.EndpointSliceList{}, &corev1.PodTemplateList{},
 	}
+	if w.hasKueue() {
+		lists = append(lists, &kueueapi.WorkloadList{})
+	}
+	return lists
 }
 
 // isKept reports whether an object is a file of a JobSet that somebody deleted without what it owned. Who deletes it so

@@ -5,6 +5,7 @@ package access
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"strings"
 	"testing"
@@ -53,5 +54,33 @@ func TestPaint(t *testing.T) {
 	t.Setenv("NO_COLOR", "1")
 	if got := New(nil, terminal, nil).Paint(v1alpha2.StateFailed); got != "Failed" {
 		t.Errorf("with NO_COLOR: %q", got)
+	}
+}
+
+// A user's text shows, and does nothing else to the terminal of who reads it.
+func TestPlain(t *testing.T) {
+	for text, want := range map[string]string{
+		"a\tb\nc é 世":                          "a\tb\nc é 世",
+		"\x1b[31mFailed\x1b[m":                 "\x1b[31mFailed\x1b[m",
+		"x\x1b]52;c;cm0gLXJmIH4K\x07\x1b[2J":   "x\ufffd]52;c;cm0gLXJmIH4K\ufffd\ufffd[2J",
+		"\x1b[1;92mok\x1b[0m\x1b[8mno\x1b[40m": "\x1b[1;92mok\x1b[0m\ufffd[8mno\ufffd[40m",
+		"\r\x1b[K fine \x7f\u009b31m":          "\ufffd\ufffd[K fine \ufffd\ufffd31m",
+		"abc\u202edef":                         "abc\ufffddef",
+	} {
+		var out, errs bytes.Buffer
+		s := New(nil, &out, &errs)
+		table := s.NewTable()
+		table.Row("x", text)
+		if err := table.Flush(); err != nil || !strings.Contains(out.String(), strings.Split(want, "\n")[0]) {
+			t.Errorf("%v: a table has %q, want %q", err, out.String(), want)
+		}
+		out.Reset()
+		if n, err := io.WriteString(s.Out, text); err != nil || n != len(text) || out.String() != want {
+			t.Errorf("%v: wrote %d bytes, %q, want %q", err, n, out.String(), want)
+		}
+		Report(errors.New(text), &errs)
+		if !strings.Contains(errs.String(), want) {
+			t.Errorf("an error is %q, want %q", errs.String(), want)
+		}
 	}
 }

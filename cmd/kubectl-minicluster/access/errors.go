@@ -67,7 +67,7 @@ func Report(err error, stderr io.Writer) int {
 	} else if errors.Is(err, context.Canceled) {
 		return CodeInterrupted
 	}
-	fmt.Fprintln(stderr, "kubectl-minicluster:", Explain(err))
+	fmt.Fprintln(Plain{stderr}, "kubectl-minicluster:", Explain(err))
 	return code
 }
 

@@ -34,7 +34,9 @@ import (
 
 // Session is one run of the program.
 type Session struct {
+	// IOStreams are for text (Plain). Raw are the same as they are, for the output of commands, and to draw on a terminal.
 	genericiooptions.IOStreams
+	Raw genericiooptions.IOStreams
 	// Flags are those of kubectl that select a cluster, a user and a namespace.
 	Flags *genericclioptions.ConfigFlags
 	Clock clock.WithTicker
@@ -45,7 +47,11 @@ type Session struct {
 // New returns a session with kubectl's flags.
 func New(in io.Reader, out, errOut io.Writer) *Session {
 	flags := genericclioptions.NewConfigFlags(true)
-	return &Session{IOStreams: genericiooptions.IOStreams{In: in, Out: out, ErrOut: errOut}, Flags: flags, Clock: clock.RealClock{}}
+	return &Session{
+		IOStreams: genericiooptions.IOStreams{In: in, Out: Plain{out}, ErrOut: Plain{errOut}},
+		Raw:       genericiooptions.IOStreams{In: in, Out: out, ErrOut: errOut},
+		Flags:     flags, Clock: clock.RealClock{},
+	}
 }
 
 // Namespace returns the namespace of --namespace, or else of the kubeconfig, or else default.
@@ -113,13 +119,13 @@ func (s *Session) Clientset() (*kubernetes.Clientset, error) {
 
 // IsTerminal reports whether the output is a terminal.
 func (s *Session) IsTerminal() bool {
-	file, ok := s.Out.(*os.File)
+	file, ok := s.Raw.Out.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
 // Width is that of the terminal, in characters; 0 if the output is no terminal.
 func (s *Session) Width() int {
-	file, ok := s.Out.(*os.File)
+	file, ok := s.Raw.Out.(*os.File)
 	if !ok {
 		return 0
 	}

@@ -28,7 +28,7 @@ func (s *Session) NewTable() *Table { return &Table{out: s.Out} }
 func (t *Table) Row(cells ...string) {
 	row := make([]string, len(cells))
 	for i, cell := range cells {
-		row[i] = cmp.Or(cell, "-")
+		row[i] = PlainText(cmp.Or(cell, "-"))
 		if i == len(t.widths) {
 			t.widths = append(t.widths, 0)
 		}

@@ -185,7 +185,7 @@ func resume(ctx context.Context, s *access.Session, dir string) error {
 	if err != nil {
 		return err
 	}
-	show := &display{out: s.Out, width: s.Width}
+	show := &display{out: s.Raw.Out, width: s.Width}
 	runner, err := newRunner(r, c, s.Clock, show)
 	if err != nil {
 		return err

@@ -49,7 +49,7 @@ Keys: q quits, tab changes the list, the arrow keys scroll, / filters, s sorts b
 				return err
 			}
 			p := &program{reader: r, every: every, scene: first, screen: screen{colorless: !s.HasColors()}}
-			_, err = tea.NewProgram(p, tea.WithContext(cmd.Context()), tea.WithInput(s.In), tea.WithOutput(s.Out)).Run()
+			_, err = tea.NewProgram(p, tea.WithContext(cmd.Context()), tea.WithInput(s.In), tea.WithOutput(s.Raw.Out)).Run()
 			if errors.Is(err, tea.ErrProgramKilled) && cmd.Context().Err() != nil {
 				return cmd.Context().Err()
 			}
@@ -168,7 +168,7 @@ func (p *program) View() tea.View {
 	if p.width == 0 {
 		return view
 	}
-	view.Content = p.draw(p.scene)
+	view.Content = access.PlainText(p.draw(p.scene))
 	if p.err != nil { // what was seen last stays
 		lines := strings.Split(view.Content, "\n")
 		lines[len(lines)-1] = bad.Render("The API server did not answer: " + access.Explain(p.err))

@@ -81,7 +81,7 @@ func execute(ctx context.Context, s *access.Session, name string, command []stri
 	if err != nil {
 		return err
 	}
-	options := remotecommand.StreamOptions{Stdin: s.In, Stdout: s.Out, Stderr: s.ErrOut, Tty: tty}
+	options := remotecommand.StreamOptions{Stdin: s.In, Stdout: s.Raw.Out, Stderr: s.Raw.ErrOut, Tty: tty}
 	if tty {
 		restore, sizes, err := raw(ctx, s)
 		if err != nil {

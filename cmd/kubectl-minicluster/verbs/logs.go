@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -23,6 +22,7 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/access"
+	"github.com/flux-elastic/flux-elastic/internal/protocol"
 )
 
 // logger prints the log of a broker's container. That of the lead broker has the output of the command.
@@ -248,7 +248,7 @@ func (l *logger) copy(stream io.Reader) (whole bool, err error) {
 			l.tellRotated(at)
 			l.until = at
 		}
-		if _, err := io.WriteString(l.Out, text); err != nil {
+		if _, err := io.WriteString(l.Raw.Out, text); err != nil {
 			return false, err
 		}
 		if last {
@@ -270,17 +270,21 @@ func (l *logger) tellRotated(first time.Time) {
 	l.began = time.Time{}
 }
 
-// podOf returns the newest pod of a rank; nil if there is none.
+// podOf returns the newest pod of a rank; nil if there is none. Its Job counts as for the manager, since anybody who may
+// create pods may write their labels.
 func podOf(ctx context.Context, c client.Reader, mc *v1alpha2.MiniCluster, rank int) (*corev1.Pod, error) {
 	var pods corev1.PodList
 	if err := c.List(ctx, &pods, client.InNamespace(mc.Namespace), client.MatchingLabels{
-		v1alpha2.UIDLabel: string(mc.UID), v1alpha2.RankLabel: strconv.Itoa(rank),
+		v1alpha2.UIDLabel: string(mc.UID), v1alpha2.MiniClusterLabel: mc.Name,
 	}); err != nil {
 		return nil, err
 	}
 	var newest *corev1.Pod
 	for i := range pods.Items {
-		if pod := &pods.Items[i]; newest == nil || newest.CreationTimestamp.Before(&pod.CreationTimestamp) {
+		pod := &pods.Items[i]
+		its, isBroker := protocol.Rank(pod)
+		isOurs := isBroker && its == rank && protocol.MiniClusterOf(pod) == mc.Name
+		if isOurs && (newest == nil || newest.CreationTimestamp.Before(&pod.CreationTimestamp)) {
 			newest = pod
 		}
 	}

@@ -34,9 +34,9 @@ import (
 	"github.com/flux-elastic/flux-elastic/controllers/metrics"
 	"github.com/flux-elastic/flux-elastic/controllers/minicluster"
 	"github.com/flux-elastic/flux-elastic/internal/jobset"
-	"github.com/flux-elastic/flux-elastic/internal/protocol"
 	"github.com/flux-elastic/flux-elastic/internal/state"
 	"github.com/flux-elastic/flux-elastic/internal/version"
+	"github.com/flux-elastic/flux-elastic/internal/weight"
 )
 
 // leaseDuration is how long the lease of the manager that leads is valid.
@@ -106,22 +106,23 @@ func managerOptions(o *options.Options, endpoint metricsserver.Options, log logr
 	}
 }
 
-// cacheOptions are of the cache of all controllers. Pods, JobSets and Jobs of others are not in it.
-// So the embedded JobSet controller does not know of them, and the ledger alone keeps what their
-// pods hold. Of claims and volumes the cache has what the scheduler reads.
+// cacheOptions are of the cache of all controllers. Pods, JobSets and Jobs without our label are not in the cache. So the
+// embedded JobSet controller does not know of these, and the ledger alone keeps what their pods hold. Of claims and
+// volumes the cache has what the scheduler reads, and of other objects no more than package weight allows.
 func cacheOptions() cache.Options {
 	label, err := labels.NewRequirement(v1alpha2.MiniClusterLabel, selection.Exists, nil)
 	utilruntime.Must(err)
-	ours := cache.ByObject{Label: labels.NewSelector().Add(*label)}
+	ours := cache.ByObject{Transform: weight.Object, Label: labels.NewSelector().Add(*label)}
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
-			&corev1.Pod{}:                   {Transform: protocol.Strip, Label: ours.Label},
+			&v1alpha2.MiniCluster{}:         {Transform: weight.MiniCluster},
+			&corev1.Pod{}:                   {Transform: weight.Pod, Label: ours.Label},
 			&jobsetapi.JobSet{}:             ours,
 			&corev1.PersistentVolumeClaim{}: {Transform: state.StripStorage},
 			&corev1.PersistentVolume{}:      {Transform: state.StripStorage},
 			&batchv1.Job{}:                  ours,
-			&discoveryv1.EndpointSlice{}:    {Label: labels.SelectorFromSet(labels.Set{discoveryv1.LabelManagedBy: jobset.SliceManager})},
+			&discoveryv1.EndpointSlice{}:    {Transform: weight.Object, Label: labels.SelectorFromSet(labels.Set{discoveryv1.LabelManagedBy: jobset.SliceManager})},
 		},
 	}
 }

@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -32,7 +33,9 @@ import (
 	jobsetmetrics "sigs.k8s.io/jobset/pkg/metrics"
 	"sigs.k8s.io/yaml"
 
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/controllers/minicluster"
+	"github.com/flux-elastic/flux-elastic/internal/jobset"
 	"github.com/flux-elastic/flux-elastic/internal/jobset/crd"
 )
 
@@ -58,7 +61,44 @@ func setupJobSet(ctx context.Context, mgr ctrl.Manager) error {
 		For(&jobsetapi.JobSet{}, builder.WithPredicates(moreThanCounts)).
 		Watches(&batchv1.Job{}, minicluster.Batched(jobBatch, jobSetOf), builder.WithPredicates(ended)).
 		Watches(&batchv1.Job{}, minicluster.Batched(countBatch, jobSetOf), builder.WithPredicates(predicate.Not(ended))).
-		Complete(reconciler)
+		Watches(&v1alpha2.MiniCluster{}, handler.EnqueueRequestsFromMapFunc(jobSetOfMiniCluster), builder.WithPredicates(created)).
+		Complete(ownJobSets{reconciler, mgr.GetClient()})
+}
+
+// ownJobSets reconciles the JobSets that MiniClusters have. Whoever may make JobSets may give them our labels and owners,
+// and the Jobs are made with the rights of this manager.
+type ownJobSets struct {
+	reconcile.Reconciler
+	cache client.Reader
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (o ownJobSets) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	var set jobsetapi.JobSet
+	if err := o.cache.Get(ctx, req.NamespacedName, &set, client.UnsafeDisableDeepCopy); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	var mc v1alpha2.MiniCluster
+	if owner := metav1.GetControllerOfNoCopy(&set); owner == nil || owner.Kind != v1alpha2.MiniClusterKind {
+		return ctrl.Result{}, nil
+	} else if err := o.cache.Get(ctx, types.NamespacedName{Namespace: set.Namespace, Name: owner.Name}, &mc, client.UnsafeDisableDeepCopy); err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	several := func(job jobsetapi.ReplicatedJob) bool { return job.Replicas != 1 }
+	if !metav1.IsControlledBy(&set, &mc) || set.Name != jobset.Name(&mc) || set.Spec.SuccessPolicy == nil || slices.ContainsFunc(set.Spec.ReplicatedJobs, several) {
+		return ctrl.Result{}, nil
+	}
+	return o.Reconciler.Reconcile(ctx, req)
+}
+
+// created passes new objects. The cache may show a MiniCluster after its JobSet.
+var created = predicate.Funcs{
+	UpdateFunc: func(event.UpdateEvent) bool { return false },
+	DeleteFunc: func(event.DeleteEvent) bool { return false },
+}
+
+func jobSetOfMiniCluster(_ context.Context, mc client.Object) []reconcile.Request {
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: mc.GetNamespace(), Name: jobset.Name(mc.(*v1alpha2.MiniCluster))}}}
 }
 
 // forgetCounts empties JobSet's counters at each interval: the reconciler counts by the names of JobSets, and forgets

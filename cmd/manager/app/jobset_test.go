@@ -12,9 +12,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	batchv1 "k8s.io/api/batch/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 	jobsetmetrics "sigs.k8s.io/jobset/pkg/metrics"
+
+	"github.com/flux-elastic/flux-elastic/dev/fixture"
+	"github.com/flux-elastic/flux-elastic/internal/jobset"
 )
 
 // A JobSet is reconciled after each change but those of its counts, which its controller writes.
@@ -87,4 +93,42 @@ func TestForgetCounts(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Whoever may make JobSets gets no Jobs from this manager: it reconciles those that MiniClusters have.
+func TestOwnJobSets(t *testing.T) {
+	mc := fixture.MiniCluster("lmp").Size(2).Obj()
+	for name, tc := range map[string]struct {
+		change func(*jobsetapi.JobSet)
+		ours   bool
+	}{
+		"that of a MiniCluster":              {func(*jobsetapi.JobSet) {}, true},
+		"without an owner":                   {func(s *jobsetapi.JobSet) { s.OwnerReferences = nil }, false},
+		"of another kind of owner":           {func(s *jobsetapi.JobSet) { s.OwnerReferences[0].Kind = "ConfigMap" }, false},
+		"of one that is gone":                {func(s *jobsetapi.JobSet) { s.OwnerReferences[0].Name = "gone" }, false},
+		"of an earlier one":                  {func(s *jobsetapi.JobSet) { s.OwnerReferences[0].UID = "earlier" }, false},
+		"a second one":                       {func(s *jobsetapi.JobSet) { s.Name = "second" }, false},
+		"one that has many Jobs of a kind":   {func(s *jobsetapi.JobSet) { s.Spec.ReplicatedJobs[1].Replicas = 2000000000 }, false},
+		"one of which the cache has no more": {func(s *jobsetapi.JobSet) { s.Spec = jobsetapi.JobSetSpec{} }, false},
+		"one that is gone before it is met":  {func(s *jobsetapi.JobSet) { s.Namespace = "elsewhere" }, false},
+	} {
+		set, err := jobset.JobSet(fixture.MiniCluster("lmp").Size(2).Defaulted(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tc.change(set)
+		met := false
+		inner := reconcile.Func(func(context.Context, reconcile.Request) (reconcile.Result, error) {
+			met = true
+			return reconcile.Result{}, nil
+		})
+		request := reconcile.Request{NamespacedName: types.NamespacedName{Namespace: mc.Namespace, Name: set.Name}}
+		c := fake.NewClientBuilder().WithScheme(scheme()).WithObjects(mc, set).Build()
+		if _, err := (ownJobSets{inner, c}).Reconcile(t.Context(), request); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if met != tc.ours {
+			t.Errorf("%s: reconciled: %v", name, met)
+		}
+	}
 }

@@ -7,7 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
+	"os"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -29,6 +31,12 @@ import (
 	"github.com/flux-elastic/flux-elastic/controllers/scheduler"
 	"github.com/flux-elastic/flux-elastic/internal/ledger"
 )
+
+// clusterDNS is the DNS of the cluster in which the manager runs. Without the file, its domain is not known.
+func clusterDNS() *minicluster.DNS {
+	resolvConf, _ := os.ReadFile("/etc/resolv.conf")
+	return &minicluster.DNS{Domain: minicluster.ClusterDomain(string(resolvConf)), LookupHost: net.DefaultResolver.LookupHost}
+}
 
 // setup adds the controllers and the probes to a manager.
 func setup(ctx context.Context, mgr ctrl.Manager, o *options.Options, matcher ledger.Matcher) error {
@@ -53,7 +61,7 @@ func setup(ctx context.Context, mgr ctrl.Manager, o *options.Options, matcher le
 	reconciler := &minicluster.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(minicluster.FieldOwner),
 		Scheduler: queues, Kueue: kueue, Clock: clock.RealClock{}, Topology: o.TopologyLevels, Workers: o.Workers,
-		Binder: o.Binder, DefaultTTL: o.DefaultTTL, MaxBrokers: o.MaxBrokers,
+		Binder: o.Binder, DefaultTTL: o.DefaultTTL, MaxBrokers: o.MaxBrokers, DNS: clusterDNS(),
 	}
 	queues.MayBind = reconciler.MayBind
 	if err := reconciler.SetupWithManager(ctx, mgr); err != nil {

@@ -10,6 +10,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"time"
 
@@ -149,7 +150,17 @@ func (o *Options) check() error {
 	if o.DashboardInsecureViewer && o.DashboardAddress == "" {
 		return errors.New("--dashboard-insecure-viewer needs --dashboard-bind-address")
 	}
+	if o.PprofAddress != "" && !isLoopback(o.PprofAddress) {
+		return fmt.Errorf("--pprof-bind-address=%s has to be a loopback address and a port, such as 127.0.0.1:6060: who reads profiles reads memory",
+			o.PprofAddress)
+	}
 	return nil
+}
+
+// isLoopback reports whether only processes of this machine, or pod, reach an address with a port.
+func isLoopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	return err == nil && (host == "localhost" || net.ParseIP(host).IsLoopback())
 }
 
 // Usage prints all flags, with their defaults.

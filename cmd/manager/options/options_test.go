@@ -58,7 +58,7 @@ func TestPrecedence(t *testing.T) {
 var samples = map[string]string{
 	"default-ttl": "24h", "batch-node-selector": "pool=batch", "topology-labels": "example.com/rack", "kueue-namespaces": "team",
 	"fluxion-library": "/lib.so", "kubeconfig": "/kubeconfig", "leader-election-namespace": "here", "metrics-bind-address": ":8443",
-	"metrics-cert-dir": "/certs", "health-probe-bind-address": ":1", "pprof-bind-address": ":2", "zap-log-level": "4",
+	"metrics-cert-dir": "/certs", "health-probe-bind-address": ":1", "pprof-bind-address": "[::1]:2", "zap-log-level": "4",
 	"dashboard-bind-address": "127.0.0.1:3",
 }
 
@@ -215,6 +215,8 @@ func TestFlags(t *testing.T) {
 		{[]string{"--leader-elect", "false"}, `unexpected argument "false": a flag and its value are one argument, as in --flag=value`},
 		{[]string{"--metrics-cert-dir=/certs"}, "--metrics-cert-dir needs --metrics-secure: without TLS no certificate is used"},
 		{[]string{"--dashboard-insecure-viewer"}, "--dashboard-insecure-viewer needs --dashboard-bind-address"},
+		{[]string{"--pprof-bind-address=:6060"}, "--pprof-bind-address=:6060 has to be a loopback address and a port, such as 127.0.0.1:6060: who reads profiles reads memory"},
+		{[]string{"--pprof-bind-address=10.0.0.1:6060"}, "--pprof-bind-address=10.0.0.1:6060 has to be a loopback address and a port, such as 127.0.0.1:6060: who reads profiles reads memory"},
 		{[]string{"--config=/nowhere"}, "--config: open /nowhere: no such file or directory"},
 		{[]string{"--workerz=1"}, "flag provided but not defined: -workerz"},
 	} {

@@ -126,7 +126,7 @@ func (o *Options) servers() []Setting {
 		{"metrics-secure", toggle(&o.MetricsSecure), "serve the metrics by HTTPS, to those alone whose token has the right to get /metrics"},
 		{"metrics-cert-dir", plain(&o.MetricsCertDir, ""), "directory with the files tls.crt and tls.key for metrics-secure; empty: a self-signed certificate"},
 		{"health-probe-bind-address", plain(&o.HealthAddress, ":8081"), `address of /healthz and /readyz; "0": none`},
-		{"pprof-bind-address", plain(&o.PprofAddress, ""), "address of /debug/pprof/, the profiles of Go, without authentication; empty: none"},
+		{"pprof-bind-address", plain(&o.PprofAddress, ""), "address of /debug/pprof/, the profiles of Go, without authentication, so it has to be a loopback address; empty: none"},
 	}
 }
 

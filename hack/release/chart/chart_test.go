@@ -223,7 +223,7 @@ patches:
       - {op: add, path: /spec/template/spec/containers/0/args/-, value: --default-ttl=24h}
 `,
 		"available": `
-resources: [../config/embedded, ../config/admission]
+resources: [../config/embedded, ../config/embedded/admission]
 components: [../config/availability, ../config/monitoring, ../config/network]
 `,
 	} {
@@ -297,7 +297,7 @@ func TestSite(t *testing.T) {
 		t.Fatal(err)
 	}
 	for file, want := range map[string]string{
-		"policies.yaml":   `["system:serviceaccount:batch:js-jobset-controller"] : [])`,
+		"policies.yaml":   `"system:serviceaccount:batch:js-jobset-controller"`,
 		"monitoring.yaml": "kind: Service\n",
 		"deployment.yaml": "mountPath: /certs",
 	} {

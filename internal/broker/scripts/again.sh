@@ -27,31 +27,26 @@ fi
 
 exec {fe_still}<> <(:) # a pipe on which nothing comes, to wait with `read`
 
-# heed lets members.sh wake this script.
-heed() { trap 'fe_woken=true' USR1; }
-heed
-
 # runs is true while the command runs.
 runs() { kill -0 "$fe_command" 2>/dev/null; }
 
-# attend waits until the command has ended, and sets fe_code. Meanwhile it does what the command needs. Bash may forget a
-# child that ends while a signal ends `wait`, and would then wait for the child forever. So attend calls `wait` only for a
-# command that has ended.
+# attend waits until the command has ended, and sets fe_code. Every second it does what the command needs. No signal tells
+# of that: Bash may run a trap while it reads a command substitution, and then takes the rest for a part of that. And Bash
+# may forget a child that ends while a signal ends `wait`, and would then wait for the child forever. So attend calls `wait`
+# only for a command that has ended.
 attend() {
+  local rounds=0
   while runs; do
-    if [[ $fe_woken == true ]]; then
-      fe_woken=false
+    if ((++rounds % 5 == 0)) && [[ $FE_ATTENDS == true || -s $fe_here/stop ]]; then
       look
     fi
     read -rt 0.2 -u "$fe_still" || true
   done
-  trap '' USR1 # would end `wait` early
   fe_signalled=true
   while [[ $fe_signalled == true ]]; do # SIGHUP ends `wait` early
     fe_signalled=false fe_code=0
     wait "$fe_command" 2>/dev/null || fe_code=$?
   done
-  heed
 }
 
 # runs_for SECONDS waits until the command has ended, and is true if it still runs after that time.

@@ -36,6 +36,9 @@ cp "$fe_here/broker.toml" "$fe_config/etc/flux/config/broker.toml"
 if fe_only_ipv6; then
   sed -i "s/^$FE_IPV6_MARK\$/enable_ipv6 = true/" "$fe_config/etc/flux/config/broker.toml"
 fi
+# Also with a configuration of the user: a container sees all cores of its node, and R has those of the pod. The names of hosts
+# in R are not those of the pods.
+printf '[resource]\nnoverify = true\n' >"$fe_config/etc/flux/config/resource.toml"
 ln -sf "$fe_here/joined.sh" "$fe_config/etc/flux/rc1.d/"
 if [[ -s $fe_here/R ]]; then
   cp "$fe_here/R" "$fe_config/etc/flux/system/R"

@@ -15,7 +15,7 @@ fe_here=${FLUX_OPERATOR_DIR:-/flux_operator}
 
 fe_run=${FE_READY%/*}
 [[ $FLUX_URI == "local://$fe_run/"* ]] || exit 0 # the broker of a Flux instance inside a job
-if [[ $HOSTNAME == "$FE_LEAD_HOST" ]]; then
+if [[ $(<"$fe_here/job") == "$FE_LEAD_JOB" ]]; then
   : >"$fe_run/joined"
 else
   : >"$FE_READY"

@@ -17,6 +17,8 @@ fe_here=${FLUX_OPERATOR_DIR:-/flux_operator}
 # shellcheck source=again.sh
 . "$fe_here/again.sh"
 
+unset FLUX_FAKE_HOSTNAME # wait.sh sets it for the broker
+
 # online prints the number of brokers that are up and may get work. It counts only the brokers
 # of this MiniCluster, if other MiniClusters have joined the instance.
 online() {
@@ -35,8 +37,8 @@ target() {
 }
 
 # When Flux is asked to end, it sends SIGHUP to this script, which passes it on to the command. The
-# command may need some time to end. members.sh sends SIGUSR1 if there may be something to do.
-fe_hung_up=false fe_woken=false fe_signalled=false fe_command=''
+# command may need some time to end.
+fe_hung_up=false fe_signalled=false fe_command=''
 fe_began=${FE_READY%/*}/began
 trap 'fe_hung_up=true fe_signalled=true; [[ -z $fe_command ]] || kill -HUP -- "-$fe_command" 2>/dev/null' HUP
 

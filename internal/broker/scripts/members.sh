@@ -4,8 +4,7 @@
 #
 # Runs on the lead beside the command. It drains the ranks that are to leave, which an annotation
 # of the lead's pod lists, so that they get no new work. It undrains ranks that may stay after
-# all. When a drained rank has no work left, this script makes its pod not ready. It also wakes
-# lead.sh, which has started it, every second if there may be something to do for the command.
+# all. When a drained rank has no work left, this script makes its pod not ready.
 
 fe_here=${FLUX_OPERATOR_DIR:-/flux_operator}
 # shellcheck source=/dev/null
@@ -39,7 +38,6 @@ fe_drained='' # the drained ranks
 fe_busy=''    # the drained ranks that may have work left
 fe_rest=0     # rounds until Flux is asked again: seldom, since this takes CPU time from the command
 while fe_pause 1; do
-  [[ $FE_MODE == interactive || ($FE_ATTENDS != true && ! -s $fe_here/stop) ]] || kill -USR1 "$PPID" 2>/dev/null
   want=
   read -r want 2>/dev/null <"$fe_here/drain" || true
   if [[ $want == "$fe_drained" ]]; then

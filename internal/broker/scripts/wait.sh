@@ -16,6 +16,14 @@ fi
 # shellcheck source=common.sh
 . "$fe_here/common.sh"
 
+# The rank of this pod in its MiniCluster: the lead has a Job of its own.
+fe_job=$(<"$fe_here/job") fe_rank=0
+if [[ $fe_job != 0 ]]; then
+  fe_rank=$(<"$fe_here/index")
+  [[ $fe_job == w && $fe_rank =~ ^[0-9]+$ ]] || { echo "This pod does not know its rank" >&2 && exit 1; }
+  ((fe_rank += 1))
+fi
+
 # fe_affinity lets tasks use all cores of the pod, unless a job has the option cpu-affinity. R counts the cores of a pod,
 # and its ids are not those of the node: Flux would bind the tasks of all pods of a node to the same cores.
 fe_affinity() {
@@ -97,6 +105,17 @@ fe_broker_options() {
   if [[ -n $FE_ARCHIVE && -e $FE_ARCHIVE ]]; then
     fe_options+=(-Scontent.restore="$FE_ARCHIVE")
   fi
+}
+
+# fe_name_host lets Flux call this host as the host list does, and not as the pod or node is called. Flux before 0.82 reads a
+# variable and ignores the attribute. lead.sh removes the variable: brokers inside jobs have hosts of their own.
+fe_name_host() {
+  export FLUX_FAKE_HOSTNAME=$FE_NAME-$fe_rank
+  if [[ $FE_NAMES_PODS == true ]]; then
+    FLUX_FAKE_HOSTNAME=$FE_NAME-0-0-0
+    ((fe_rank == 0)) || FLUX_FAKE_HOSTNAME=$FE_NAME-w-0-$((fe_rank - 1))
+  fi
+  fe_options+=(-Shostname="$FLUX_FAKE_HOSTNAME")
 }
 
 fe_lead() {
@@ -190,7 +209,7 @@ fe_said=${FE_READY%/*}/said
 rm -f "$FE_READY" "$FE_READY.seen" "$fe_leaving" "$fe_began" "$fe_said" "${FE_READY%/*}/joined" # files of an earlier container of this pod
 fe_exit_code='' fe_obeying=''
 trap fe_exit EXIT
-if [[ $HOSTNAME == "$FE_LEAD_HOST" ]]; then
+if [[ $fe_job == "$FE_LEAD_JOB" ]]; then
   fe_obey &
   fe_obeying=$!
   disown "$fe_obeying" # so that a hook may wait for its own processes, or kill them
@@ -205,9 +224,10 @@ fe_describe
 fe_scheduler
 fe_prepare
 fe_broker_options
+fe_name_host
 fe_hook hook-pre
 
-if [[ $HOSTNAME == "$FE_LEAD_HOST" ]]; then
+if [[ $fe_job == "$FE_LEAD_JOB" ]]; then
   fe_hook hook-broker-pre
   if fe_lead; then fe_exit_code=0; else fe_exit_code=$?; fi
 else

@@ -67,15 +67,21 @@ func suspended(o *Observation, now time.Time) *Plan {
 		return nil
 	}
 	plan := &Plan{Step: Wait{}, State: StateSuspended, Message: "it is suspended"}
+	if o.Policy.Deleted {
+		plan.Message = "it is being deleted"
+	}
 	switch {
-	case o.mayWarn() && o.Policy.CheckpointWait > 0:
-		return o.warn(Suspension, plan.Message, 0, now)
+	case o.mayWarn() && o.Policy.CheckpointWait > 0 && !o.Policy.Deleted:
+		return o.warn(Eviction{Reason: Suspension, Message: plan.Message}, 0, now)
 	case o.Admission != nil || o.GivenUp+o.Retried > 0:
 		plan.Step = Withdraw{}
-	case o.Orphans > 0:
-		plan.Step = Abandon{}
-	case o.Workload == Stale, o.Workload == Ahead:
+	case o.Workload == Ahead:
 		plan.Step = Release{}
+	default:
+		if release := releasing(o, now); release != nil {
+			plan = release
+			plan.State = StateSuspended
+		}
 	}
 	return plan
 }
@@ -98,16 +104,21 @@ func releasing(o *Observation, now time.Time) *Plan {
 	return plan
 }
 
-func rejected(o *Observation, _ time.Time) *Plan {
+func rejected(o *Observation, now time.Time) *Plan {
+	plan := &Plan{Step: Wait{}, State: StateRejected, Message: o.Rejected}
 	switch {
-	case o.Rejected == "":
-		return nil
-	case o.Admission == nil:
-		return &Plan{Step: Wait{}, State: StateRejected, Message: o.Rejected}
-	case o.Workload == Absent && !o.begun():
-		return &Plan{Step: Withdraw{}, State: StateRejected, Message: o.Rejected}
+	case o.Refused != "" && !o.mayRun(now):
+		plan.Step, plan.Message = Withdraw{}, o.Refused
+	case o.Rejected == "", o.Admission != nil && (o.Workload != Absent || o.begun()):
+		return nil // a workload that runs is not touched
+	case o.Admission != nil:
+		plan.Step = Withdraw{}
+	case o.Trial && o.Workload == Absent:
+		plan.Step = Make{}
+	case !o.Trial && o.Workload == Ahead:
+		plan.Step = Release{}
 	}
-	return nil // a workload that runs is not touched
+	return plan
 }
 
 func queued(o *Observation, now time.Time) *Plan {

@@ -8,7 +8,8 @@ import "time"
 // Broker is what is observed of the pod of one rank.
 type Broker struct {
 	State BrokerState
-	// ExitCode is the exit code of a broker that ended; nil if the code is not known.
+	// ExitCode is the exit code of a broker that ended by itself; nil if the code is not known, or if the pod was evicted or
+	// deleted before.
 	ExitCode *int
 	// Lingers is true if the broker has ended, and other containers of its pod still run.
 	Lingers bool
@@ -144,6 +145,8 @@ func (b Broker) howLost() string {
 		return "the lead's pod was evicted (" + b.Evicted + ")"
 	case b.NotStarted != "":
 		return "the lead's pod did not start: " + b.NotStarted
+	case !b.DeletedAt.IsZero():
+		return "the lead's pod was evicted or deleted"
 	}
 	return "the lead's pod was lost"
 }

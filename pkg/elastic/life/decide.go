@@ -94,6 +94,17 @@ func (p Plan) Apply(r Record, now time.Time) Record {
 	return r
 }
 
+// EndsUnseen reports whether the plan ends an attempt for another reason than the end of its lead.
+func (p Plan) EndsUnseen() bool {
+	switch step := p.Step.(type) {
+	case GiveUp, Retry, Withdraw, Evict:
+		return true
+	case Finish:
+		return step.ExitCode == nil
+	}
+	return false
+}
+
 // State is where in its life a MiniCluster is, as users see it.
 type State string
 

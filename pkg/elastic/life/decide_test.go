@@ -146,7 +146,7 @@ func TestDecide(t *testing.T) {
 		},
 		"and while it is suspended": {
 			o:    waiting(func(o *Observation) { o.Policy.Suspend, o.Orphans = true, 3 }),
-			want: Plan{Step: Abandon{}, State: StateSuspended},
+			want: Plan{Step: Abandon{}, State: StateSuspended, LookAgain: noon.Add(releaseAgain)},
 		},
 		"without an offer it waits in the queue": {
 			o:    waiting(func(o *Observation) { o.Offer.Verdict, o.Offer.Message = elastic.NoRoom, "3 free" }),
@@ -188,6 +188,28 @@ func TestDecide(t *testing.T) {
 			o:    waiting(func(o *Observation) { o.Rejected, o.Offer.Nodes = "no such thing", []string{"a"} }),
 			want: Plan{Step: Wait{}, State: StateRejected, Message: "no such thing"},
 		},
+		"what may be denied to the manager alone is tried": {
+			o:    waiting(func(o *Observation) { o.Rejected, o.Trial = "denied", true }),
+			want: Plan{Step: Make{}, State: StateRejected, Message: "denied"},
+		},
+		"and the pods wait behind their gates": {
+			o: waiting(func(o *Observation) {
+				o.Rejected, o.Trial, o.Workload, o.Offer.Nodes = "denied", true, Ahead, []string{"a"}
+			}),
+			want: Plan{Step: Wait{}, State: StateRejected, Message: "denied"},
+		},
+		"and go if that was in vain": {
+			o:    waiting(func(o *Observation) { o.Rejected, o.Workload = "refused", Ahead }),
+			want: Plan{Step: Release{}, State: StateRejected, Message: "refused"},
+		},
+		"pods that are refused give the nodes back": {
+			o:    admitted("----", func(o *Observation) { o.Refused = "no more pods" }),
+			want: Plan{Step: Withdraw{}, State: StateRejected, Message: "no more pods"},
+		},
+		"but not if the command may run": {
+			o:    admitted("uu--", func(o *Observation) { o.Refused, o.Admission.Quorum = "no more pods", 2 }),
+			want: Plan{Step: Publish{Quorum: 2}, State: StateStarting, LookAgain: noon.Add(time.Second)},
+		},
 		"suspended it takes nothing": {
 			o:    waiting(func(o *Observation) { o.Policy.Suspend, o.Offer.Nodes = true, []string{"a", "b"} }),
 			want: Plan{Step: Wait{}, State: StateSuspended},
@@ -199,6 +221,26 @@ func TestDecide(t *testing.T) {
 		"suspended its attempts are forgotten": {
 			o:    waiting(func(o *Observation) { o.Policy.Suspend, o.GivenUp = true, 2 }),
 			want: Plan{Step: Withdraw{}, State: StateSuspended},
+		},
+		"deleted it gives back what it has, at once": {
+			o: admitted("uuuu", func(o *Observation) {
+				started(o)
+				o.Policy.Suspend, o.Policy.Deleted, o.Policy.CheckpointWait = true, true, time.Hour
+				o.Admission.Eviction = &Eviction{Reason: Suspension, Deadline: noon.Add(time.Hour)}
+			}),
+			want: Plan{Step: Withdraw{}, State: StateSuspended, Message: "it is being deleted"},
+		},
+		"deleted it waits for its pods": {
+			o: waiting(func(o *Observation) {
+				o.Policy.Suspend, o.Policy.Deleted, o.Workload, o.Occupied = true, true, Deleting, 4
+			}),
+			want: Plan{Step: Wait{}, State: StateSuspended, LookAgain: noon.Add(releaseAgain)},
+		},
+		"deleted it is not deleted again": {
+			o: admitted("suuu", func(o *Observation) {
+				o.Outcome, o.Workload, o.Policy.TTL, o.Policy.Suspend, o.Policy.Deleted = OutcomeSucceeded, Completed, new(time.Duration), true, true
+			}),
+			want: Plan{Step: Wait{}, State: StateSucceeded},
 		},
 		"suspended its pods go": {
 			o:    waiting(func(o *Observation) { o.Policy.Suspend, o.Workload, o.Occupied = true, Stale, 4 }),
@@ -674,6 +716,12 @@ func TestDecide(t *testing.T) {
 				o.Brokers[0].ExitCode, o.Brokers[0].OutOfMemory = new(137), true
 			}), after: time.Second,
 			want: Plan{Step: Finish{Outcome: OutcomeCommandFailed, ExitCode: new(137)}, State: StateFailed, Message: "the command failed with exit code 137 (OOMKilled: the lead's container reached its memory limit)"},
+		},
+		"before the command began the attempt did not start": {
+			o: admitted("fg..", func(o *Observation) {
+				o.Brokers[0].ExitCode, o.Brokers[0].OutOfMemory, o.Policy.RecreateLimit = new(137), true, 0
+			}), after: time.Second,
+			want: Plan{Step: Finish{Outcome: OutcomeStartLimit}, State: StateFailed},
 		},
 		"and so does a loss by it": {
 			o:    admitted("ruuf", func(o *Observation) { started(o); o.Brokers[3].OutOfMemory = true }),

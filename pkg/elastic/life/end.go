@@ -58,6 +58,9 @@ const (
 	lingerGrace = 10 * time.Second
 	// killGrace is how long a command may take to end after SIGTERM.
 	killGrace = 15 * time.Second
+	// killedCode is the exit code of a container that was killed. The lead notes for its termination message that the command
+	// begins, before it does.
+	killedCode = 137
 	// stopGrace is how long a lead may take to end the command after it is told to stop.
 	stopGrace = 2 * killGrace
 )
@@ -78,7 +81,7 @@ func afterTheEnd(o *Observation, now time.Time) *Plan {
 		plan.Step, plan.LookAgain = Abandon{}, now.Add(releaseAgain)
 		return plan
 	}
-	if ttl := o.Policy.TTL; ttl != nil && o.Occupied == 0 {
+	if ttl := o.Policy.TTL; ttl != nil && o.Occupied == 0 && !o.Policy.Deleted {
 		if plan.LookAgain = o.Ended.Add(*ttl); !now.Before(plan.LookAgain) {
 			return &Plan{Step: Remove{}, State: plan.State, Message: "it is done"}
 		}
@@ -124,7 +127,7 @@ func (o Outcome) endsWorkload() bool {
 func (o Outcome) stops() bool { return o == OutcomeDeadlineExceeded || o == OutcomeBrokersLost }
 
 func leadEnded(o *Observation, now time.Time) *Plan {
-	if o.Admission == nil || !slices.Contains([]Workload{Active, Completed, Broken, Orphaned}, o.Workload) {
+	if o.Admission == nil || !slices.Contains([]Workload{Active, Completed, Broken, Orphaned, Deleting}, o.Workload) {
 		return nil
 	}
 	lead := o.Brokers[0]
@@ -132,12 +135,25 @@ func leadEnded(o *Observation, now time.Time) *Plan {
 	case o.Workload == Completed, lead.State == Succeeded:
 		zero := 0
 		return &Plan{Step: Finish{Outcome: OutcomeSucceeded, ExitCode: &zero}, State: StateSucceeded}
-	case lead.State == Failed && lead.ExitCode != nil && !o.begun() && !lead.DeletedAt.IsZero():
-		return o.giveUp("the lead's pod was deleted before the command began", OutcomeStartLimit, now)
+	case o.Workload == Deleting: // the lead was killed with its JobSet
 	case lead.State == Failed && lead.ExitCode != nil:
+		if why := lead.killedBy(); why != "" && !o.begun() {
+			return o.giveUp(why+" before the command began", OutcomeStartLimit, now)
+		}
 		return o.leadFailed(now)
 	}
 	return nil
+}
+
+// killedBy says what killed a lead that has failed; "" if it ended by itself.
+func (b Broker) killedBy() string {
+	switch {
+	case *b.ExitCode != killedCode || b.FailedIn != "":
+		return ""
+	case b.OutOfMemory:
+		return "the lead's container reached its memory limit (OOMKilled)"
+	}
+	return "the lead's container was killed"
 }
 
 // leadFailed ends the MiniCluster with the lead's exit code, or tries again if brokers were lost.

@@ -43,10 +43,10 @@ const Suspension = "Suspended"
 func evicted(o *Observation, now time.Time) *Plan {
 	order, ordered := o.Order.(elastic.Evict)
 	switch {
-	case !ordered:
+	case !ordered, o.restarting() && now.Before(o.restartDeadline()) && len(o.lostRanks()) == 0: // its last checkpoint would be lost
 		return nil
 	case o.mayWarn() && o.Policy.CheckpointWait+order.Grace > 0:
-		return o.warn(order.Reason, order.Message, order.Grace, now)
+		return o.warn(Eviction{Reason: order.Reason, Message: order.Message}, order.Grace, now)
 	}
 	return &Plan{Step: Evict{Reason: order.Reason}, State: StateReleasing, Message: order.Message}
 }
@@ -57,27 +57,28 @@ func (o *Observation) mayWarn() bool {
 }
 
 // warn gives the command some time to end, or to write its checkpoint.
-func (o *Observation) warn(reason, message string, grace time.Duration, now time.Time) *Plan {
+func (o *Observation) warn(e Eviction, grace time.Duration, now time.Time) *Plan {
 	if o.Policy.CheckpointWait > 0 {
 		grace = o.Policy.CheckpointWait + killGrace
 	}
-	step := Warn{Eviction{Reason: reason, Message: message, Deadline: now.Add(grace)}}
-	return &Plan{Step: step, State: StateRunning, Message: fmt.Sprintf("has %s to end: %s", grace, message), LookAgain: step.Deadline}
+	e.Deadline = now.Add(grace)
+	step := Warn{e}
+	return &Plan{Step: step, State: StateRunning, Message: fmt.Sprintf("has %s to end: %s", grace, e.Message), LookAgain: step.Deadline}
 }
 
 // warned evicts a gang whose command was warned, once the command has ended or its time is up. A command that has ended
 // by itself before the lead heard of it is over.
 func warned(o *Observation, now time.Time) *Plan {
-	if o.Admission == nil || o.Admission.Eviction == nil {
+	if o.Admission == nil || o.Admission.Eviction == nil || o.Policy.Deleted || o.overItself() {
 		return nil
 	}
 	e, lead := o.Admission.Eviction, o.Brokers[0]
-	overItself := lead.State == Failed && lead.ExitCode != nil && o.ToldBegan && !o.ToldAsked
+	if late := overtime(o, now); late != nil && lead.State == Up {
+		return late
+	}
 	switch {
-	case o.Workload == Completed, lead.State == Succeeded, overItself:
-		return nil
-	case !o.Stopped && o.mayWarn() && 2*e.Deadline.Sub(now) < o.Policy.CheckpointWait: // the lead was not told in time
-		return o.warn(e.Reason, e.Message, 0, now)
+	case o.untold(now):
+		return o.warn(Eviction{Reason: e.Reason, Message: e.Message, Again: true}, 0, now)
 	case lead.State != Up, o.Workload != Active, !now.Before(e.Deadline):
 		if e.Reason == Suspension {
 			return &Plan{Step: Withdraw{Checkpointed: o.ToldCheckpointed}, State: StateSuspended, Message: e.Message}
@@ -87,4 +88,18 @@ func warned(o *Observation, now time.Time) *Plan {
 		return &Plan{Step: Stop{Reason: e.Reason, Grace: e.Deadline.Sub(now)}, State: StateRunning, Message: "tells the lead to end the command: " + e.Message, LookAgain: now.Add(publishAgain)}
 	}
 	return &Plan{Step: Wait{}, State: StateRunning, Message: "waits for the command to end: " + e.Message, LookAgain: e.Deadline}
+}
+
+// untold reports whether a command gets its time for a checkpoint a second time: the lead was not told in the first half of
+// the first.
+func (o *Observation) untold(now time.Time) bool {
+	e := o.Admission.Eviction
+	return !o.Stopped && !e.Again && o.mayWarn() && o.Policy.CheckpointWait > 0 && 2*e.Deadline.Sub(now) < o.Policy.CheckpointWait
+}
+
+// overItself reports whether the command has ended by itself: it succeeded, or failed before the lead was asked to end it.
+func (o *Observation) overItself() bool {
+	lead := o.Brokers[0]
+	failed := lead.State == Failed && lead.ExitCode != nil && o.ToldBegan && !o.ToldAsked
+	return o.Workload == Completed || lead.State == Succeeded || failed
 }

@@ -43,12 +43,43 @@ func TestWhatTheLeadLeaves(t *testing.T) {
 			admitted("fuuu", func(o *Observation) { o.Workload, o.Brokers[0].ExitCode = Broken, nil }), nextAttempt,
 		},
 		"it was deleted before": {
-			admitted("fuuu", lead(func(b *Broker) { b.ExitCode, b.DeletedAt = new(143), noon })), nextAttempt,
+			admitted("fuuu", func(o *Observation) {
+				o.Workload, o.Brokers[0].ExitCode, o.Brokers[0].DeletedAt = Broken, nil, noon
+			}), nextAttempt,
 		},
 		"and may not try again: there is no exit code": {
 			admitted("fuuu", func(o *Observation) {
-				o.Brokers[0].ExitCode, o.Brokers[0].DeletedAt, o.GivenUp = new(143), noon, 2
+				o.Workload, o.Brokers[0].ExitCode, o.Brokers[0].DeletedAt, o.GivenUp = Broken, nil, noon, 2
 			}), Finish{Outcome: OutcomeStartLimit},
+		},
+		"it was deleted while the command ran": {
+			admitted("fuuu", func(o *Observation) { o.Started, o.Brokers[0].ExitCode, o.Brokers[0].DeletedAt = noon, nil, noon }),
+			Finish{Outcome: OutcomeLeadLost},
+		},
+		"it was deleted after its JobSet": {
+			admitted("fuuu", func(o *Observation) {
+				o.Workload, o.Bereft, o.Brokers[0].ExitCode, o.Brokers[0].DeletedAt = Orphaned, 4, nil, noon
+			}), Withdraw{},
+		},
+		"it was deleted after its JobSet, while the command ran": {
+			admitted("fuuu", func(o *Observation) {
+				o.Workload, o.Bereft, o.Started, o.Brokers[0].ExitCode, o.Brokers[0].DeletedAt = Orphaned, 4, noon, nil, noon
+			}), Finish{Outcome: OutcomeLeadLost},
+		},
+		"it runs, and its JobSet is being deleted": {
+			admitted("luuu", func(o *Observation) { o.Workload, o.Brokers[0].Started = Deleting, true }), Start{Quorum: 4},
+		},
+		"it has succeeded, and its JobSet is being deleted": {
+			admitted("suuu", func(o *Observation) { o.Workload = Deleting }), Start{Quorum: 4},
+		},
+		"it has succeeded, as was recorded, and its JobSet is being deleted": {
+			admitted("suuu", func(o *Observation) { o.Workload, o.Started = Deleting, noon }), Finish{Outcome: OutcomeSucceeded, ExitCode: new(0)},
+		},
+		"it was killed with its JobSet": {
+			admitted("fuuu", func(o *Observation) { o.Workload, o.Started, o.Brokers[0].ExitCode = Deleting, noon, new(143) }), Wait{},
+		},
+		"its JobSet is being deleted, and it had not begun": {
+			admitted("guuu", func(o *Observation) { o.Workload = Deleting }), Withdraw{},
 		},
 		"its Job was made again": {
 			admitted("luuu", func(o *Observation) { o.SecondLead = true }), nextAttempt,

@@ -17,8 +17,11 @@ type Observation struct {
 	Record
 	// Outdated is true if the spec was changed after the admission.
 	Outdated bool
-	// Rejected says why the MiniCluster cannot be carried out; "" if it can.
-	Rejected string
+	// Rejected says why the MiniCluster cannot be carried out; "" if it can. Refused says why pods of the attempt, which was
+	// to be carried out, are not made; "" if they are, or if that is not known.
+	Rejected, Refused string
+	// Trial is true if only the pods themselves can tell whether Rejected is right. They are made, and hold no nodes.
+	Trial bool
 	// Offer is the queue's answer to a waiting MiniCluster.
 	Offer elastic.Offer
 	// Order is what the queue orders of a MiniCluster that has nodes; nil if nothing.
@@ -100,7 +103,8 @@ type Policy struct {
 	OnLoss LossPolicy
 	// Retries is how many attempts may follow in which the command failed.
 	Retries int
-	Suspend bool
+	// Suspend is true if the MiniCluster is to hold nothing, and Deleted if that is so because it is being deleted.
+	Suspend, Deleted bool
 	// TTL is how long a finished MiniCluster stays; nil if it stays for ever.
 	TTL *time.Duration
 }

@@ -81,6 +81,8 @@ type Restarting struct {
 type Eviction struct {
 	Reason, Message string
 	Deadline        time.Time
+	// Again is true if the command got its time a second time, since the lead had not been told in the first.
+	Again bool
 }
 
 // Draining are ranks that are asked to leave.

@@ -28,6 +28,14 @@ func runsAgain(states string, change func(*Observation)) *Observation {
 	})
 }
 
+// restarting is one whose command is being run again since noon.
+func restarting(change func(*Observation)) func(*Observation) {
+	return func(o *Observation) {
+		o.Admission.Restart, o.Admission.Restarts, o.PublishedRestarts = &Restarting{From: 3, At: noon, Reason: "why"}, 1, 1
+		change(o)
+	}
+}
+
 func TestDecideRestarts(t *testing.T) {
 	wants := func(size int) func(*Observation) { return func(o *Observation) { o.Policy.Want = size } }
 	grown := func(change func(*Observation)) func(*Observation) {
@@ -36,12 +44,6 @@ func TestDecideRestarts(t *testing.T) {
 			if change != nil {
 				change(o)
 			}
-		}
-	}
-	restarting := func(change func(*Observation)) func(*Observation) {
-		return func(o *Observation) {
-			o.Admission.Restart, o.Admission.Restarts, o.PublishedRestarts = &Restarting{From: 3, At: noon, Reason: "why"}, 1, 1
-			change(o)
 		}
 	}
 	twice := func(o *Observation) { o.Policy.Sizing.Operator, o.Policy.Sizing.Operand = elastic.Multiply, 2 }
@@ -258,7 +260,13 @@ func TestDecideEvictions(t *testing.T) {
 		},
 		"the manager was away, and the lead was not told": {
 			runsAgain("ruuu", warned(same)), 2 * time.Second,
-			Plan{Step: Warn{Eviction{Reason: "Preempted", Message: "a needs them", Deadline: noon.Add(77 * time.Second)}}, State: StateRunning, LookAgain: noon.Add(77 * time.Second)},
+			Plan{Step: Warn{Eviction{Reason: "Preempted", Message: "a needs them", Deadline: noon.Add(77 * time.Second), Again: true}}, State: StateRunning, LookAgain: noon.Add(77 * time.Second)},
+		},
+		"it was away for the second time, too": {
+			runsAgain("ruuu", warned(func(o *Observation) { o.Admission.Eviction.Again = true })), 32 * time.Second, Plan{Step: Evict{Reason: "Preempted"}, State: StateReleasing},
+		},
+		"a command without checkpoints was not told in its time": {
+			admitted("ruuu", warned(same)), 32 * time.Second, Plan{Step: Evict{Reason: "Preempted"}, State: StateReleasing},
 		},
 		"once": {
 			admitted("ruuu", warned(func(o *Observation) { o.Stopped = true })), 2 * time.Second,
@@ -273,6 +281,19 @@ func TestDecideEvictions(t *testing.T) {
 		},
 		"it was done before it was asked": {
 			admitted("suuu", warned(same)), 2 * time.Second, Plan{Step: Finish{Outcome: OutcomeSucceeded, ExitCode: new(0)}, State: StateSucceeded},
+		},
+		"its deadline comes first": {
+			admitted("ruuu", warned(func(o *Observation) { o.Stopped, o.Policy.Deadline = true, 10*time.Second })), 11 * time.Second,
+			Plan{Step: Finish{Outcome: OutcomeDeadlineExceeded}, State: StateFailed},
+		},
+		"one that is being restarted runs again first": {
+			runsAgain("uuuu", restarting(order(30*time.Second))), time.Second, Plan{Step: Wait{}, State: StateRunning, LookAgain: noon.Add(time.Second + lossLook)},
+		},
+		"but not one that has lost a broker": {
+			runsAgain("uuug", restarting(order(30*time.Second))), time.Second, warn("Preempted", "a needs them", 75*time.Second),
+		},
+		"but not for longer than that may take": {
+			runsAgain("uuuu", restarting(order(30*time.Second))), 2*time.Minute + restartGrace, warn("Preempted", "a needs them", 75*time.Second+time.Minute+59*time.Second+restartGrace),
 		},
 		"the lead is lost": {admitted("guuu", warned(same)), 2 * time.Second, Plan{Step: Evict{Reason: "Preempted"}, State: StateReleasing}},
 		"its time is up":   {admitted("ruuu", warned(func(o *Observation) { o.Stopped = true })), 31 * time.Second, Plan{Step: Evict{Reason: "Preempted"}, State: StateReleasing}},

@@ -89,7 +89,7 @@ func unpublished(o *Observation, now time.Time) *Plan {
 // commandBegan records the start of the command: by what the lead's pod shows while it runs, on a node that is dead, too,
 // or by what the lead has left behind at its end.
 func commandBegan(o *Observation, now time.Time) *Plan {
-	if o.Admission == nil || o.begun() || !slices.Contains([]Workload{Active, Completed, Broken, Orphaned}, o.Workload) {
+	if o.Admission == nil || o.begun() || !slices.Contains([]Workload{Active, Completed, Broken, Orphaned, Deleting}, o.Workload) {
 		return nil
 	}
 	lead := o.Brokers[0]
@@ -101,14 +101,7 @@ func commandBegan(o *Observation, now time.Time) *Plan {
 
 // wouldEnd reports whether a plan ends an attempt whose command is not known to have begun.
 func (o *Observation) wouldEnd(plan Plan) bool {
-	if o.Admission == nil || o.begun() || o.Outcome != "" {
-		return false
-	}
-	switch plan.Step.(type) {
-	case GiveUp, Withdraw, Evict, Finish:
-		return true
-	}
-	return false
+	return o.Admission != nil && !o.begun() && o.Outcome == "" && plan.EndsUnseen()
 }
 
 // inDoubt reports whether the command may have begun without a trace: nobody can ask the lead any more, and the lead may

@@ -29,7 +29,7 @@ func (c *cycle) clear() {
 
 // staysOn are the ranks on nodes that are about to go, of which nobody has decided yet that they leave.
 func (r *run) staysOn() []int {
-	if r.Ending || r.Changing || r.evicted {
+	if r.Ending || r.Changing && !r.Sought || r.evicted {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(r.Going), func(rank int) bool {

@@ -94,8 +94,8 @@ type Running struct {
 	// Malleable is true if ranks may join and leave: the command has not started yet, or it goes
 	// on with other ranks, or is run again.
 	Malleable bool
-	// Changing is true if ranks join or leave just now, so that the gang is not malleable until that is done. Such a gang
-	// is not evicted meanwhile.
+	// Changing is true if ranks join or leave just now, so that the gang is not malleable until that is done. If it is
+	// evicted meanwhile, it goes once that is done.
 	Changing bool
 	// Began is when the command began; zero before. Saved is when it last wrote a checkpoint; zero if it has not.
 	Began, Saved time.Time
@@ -262,17 +262,19 @@ type Decision struct {
 type Drain struct {
 	Gang  string
 	Ranks []int
-	// For is the name of the gang that gets the nodes, or what else they are for. Action is "preempt", "reclaim" or
-	// "clear".
-	For, Action string
+	// Taker is the name of the gang that gets the nodes; "" if none does. For is what the gang is told of that.
+	Taker, For string
+	// Action is "preempt", "reclaim" or "clear".
+	Action string
 }
 
 // Eviction takes all nodes of a gang. The gang is queued again.
 type Eviction struct {
 	Gang string
 	// Action is "preempt", "reclaim" or "clear".
-	Action  string
-	Message string
+	Action string
+	// Taker is the name of the gang that gets the nodes; "" if none does. Message is what the gang is told.
+	Taker, Message string
 	// Grace is how long the command may take to end.
 	Grace time.Duration
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
@@ -36,9 +37,9 @@ func (c *cycle) result() Result {
 	for _, r := range c.runs {
 		switch {
 		case r.evicted:
-			out.Evictions = append(out.Evictions, Eviction{Gang: r.ID, Action: r.action, Message: r.message(), Grace: r.queue.Grace})
+			out.Evictions = append(out.Evictions, Eviction{Gang: r.ID, Action: r.action, Taker: r.takerName(), Message: r.message(), Grace: r.queue.Grace})
 		case len(r.drains) > 0:
-			out.Drains = append(out.Drains, Drain{Gang: r.ID, Ranks: r.drains, For: r.takes(), Action: r.action})
+			out.Drains = append(out.Drains, Drain{Gang: r.ID, Ranks: r.drains, Taker: r.takerName(), For: r.takes(), Action: r.action})
 		}
 	}
 	return out
@@ -59,7 +60,25 @@ func (r *run) takes() string {
 	if r.taker == nil {
 		return "nodes that are about to go away"
 	}
+	return r.taker.toldTo(r.Name)
+}
+
+// takerName is the name of the gang that gets the nodes; "" if none does.
+func (r *run) takerName() string {
+	if r.taker == nil {
+		return ""
+	}
 	return r.taker.Name
+}
+
+// toldTo is how a message to the gang of a name tells of this gang: by its name within the namespace, and otherwise by its
+// queue alone, since tenants do not read what others run.
+func (e *entry) toldTo(name string) string {
+	who, namespace := "a MiniCluster", name[:strings.IndexByte(name, '/')+1]
+	if strings.HasPrefix(e.Name, namespace) {
+		who = e.Name
+	}
+	return who + " of queue " + e.queue.Name
 }
 
 func (r *run) message() string {
@@ -67,9 +86,9 @@ func (r *run) message() string {
 	case "clear":
 		return "moves to other nodes: some of its own are about to go away"
 	case "preempt":
-		return fmt.Sprintf("gave its nodes to %s of priority %d", r.taker.Name, r.taker.Priority)
+		return fmt.Sprintf("gave its nodes to %s with priority %d", r.takes(), r.taker.Priority)
 	}
-	return fmt.Sprintf("gave its nodes to %s of queue %s, which had less than its share", r.taker.Name, r.taker.queue.Name)
+	return fmt.Sprintf("gave its nodes to %s, which had less than its share", r.takes())
 }
 
 // decision is the verdict on a gang; before is the number of gangs ahead of it.
@@ -171,7 +190,7 @@ func (c *cycle) why(e *entry) string {
 	}
 	for _, r := range c.reservations {
 		if r.head != e && r.binds(e) {
-			return fmt.Sprintf("leaves room for %s of queue %s, which waits longer", r.head.Name, r.head.queue.Name)
+			return fmt.Sprintf("leaves room for %s, which waits longer", r.head.toldTo(e.Name))
 		}
 	}
 	return "waits for gangs that go first"

@@ -412,6 +412,10 @@ func TestPreempt(t *testing.T) {
 			cluster: newCluster(6).run(elasticGang("r", 2, 6, 0, 0), 6, 0, changing).wait(with(gang("a", 3, 1), high)), second: 10,
 			want: "a NoRoom",
 		},
+		"all of one that changes since its user wants that: the user could always want it": {
+			cluster: newCluster(6).run(elasticGang("r", 2, 6, 0, 0), 6, 0, changing, func(r *Running) { r.Sought = true }).wait(with(gang("a", 3, 1), high)), second: 10,
+			want: "a NoRoom, r is evicted (preempt)",
+		},
 		"no less than the smallest size that its tasks allow": {
 			cluster: newCluster(4).run(with(elasticGang("r", 1, 4, 0, 0), func(g *Gang) {
 				g.Sizing.Tasks, g.Sizing.SlotsPerNode = elastic.Tasks{AtSize: 17, Fixed: true}, 8 // three or four brokers

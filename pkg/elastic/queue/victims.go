@@ -24,8 +24,8 @@ type victim struct {
 	*run
 	// lost are the node-seconds of work that are lost if the whole gang goes.
 	lost float64
-	// protected is true if the gang has not run for its queue's MinRuntime, or changes its size just now: no more
-	// than its surplus is taken.
+	// protected is true if the gang has not run for its queue's MinRuntime, or changes its size just now, and not because its
+	// user wants that: no more than its surplus is taken.
 	protected bool
 	take      int // how many of its ranks
 	whole     bool
@@ -39,7 +39,7 @@ func (c *cycle) newVictim(r *run) *victim {
 	if r.SaveCost > 0 {
 		unsaved = min(unsaved, r.SaveCost)
 	}
-	return &victim{run: r, lost: float64(len(r.Ranks)) * unsaved.Seconds(), protected: ran < r.queue.MinRuntime || r.Changing}
+	return &victim{run: r, lost: float64(len(r.Ranks)) * unsaved.Seconds(), protected: ran < r.queue.MinRuntime || r.Changing && !r.Sought}
 }
 
 // enough reports whether the taker could start, also if other queues take what they are guaranteed

@@ -4,6 +4,7 @@
 package models
 
 import (
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -181,11 +182,31 @@ func (c *container) start(now time.Time) {
 		c.endAt, c.endCode = now.Add(c.worker.random().between(100*time.Millisecond, 2*time.Second)), c.initCode()
 	case isBroker(c):
 		c.worker.node.all.join(c, now)
+	case len(c.spec.Command) > 0 && c.spec.Command[0] == Injected:
+		if after, code, ends := endOfInjected(c.spec.Args); ends {
+			c.endAt, c.endCode = now.Add(after), code
+		}
 	default:
 		if runtime, code, ends := playOf(c.worker.pod); ends && !c.isSidecar() {
 			c.endAt, c.endCode = now.Add(runtime), code
 		}
 	}
+}
+
+// Injected is the program of containers that others add to pods. It runs for the duration in its first argument, and ends with
+// the exit code in the second one. Without arguments it never ends.
+const Injected = "injected"
+
+func endOfInjected(args []string) (after time.Duration, code int32, ends bool) {
+	if len(args) != 2 {
+		return 0, 0, false
+	}
+	after, unread := time.ParseDuration(args[0])
+	number, unreadToo := strconv.ParseInt(args[1], 10, 32)
+	if unread != nil || unreadToo != nil {
+		return 0, 2, true
+	}
+	return after, int32(number), true
 }
 
 // initCode is the exit code of an init container: 1 if the annotation LeadFails says so.

@@ -25,6 +25,8 @@ import (
 type Kueue struct {
 	cluster   *Cluster
 	workloads reading[*kueueapi.Workload]
+	locals    reading[*kueueapi.LocalQueue]
+	clusters  reading[*kueueapi.ClusterQueue]
 	stopped   map[string]bool      // ClusterQueues that reserve nothing
 	evict     map[types.UID]string // Workloads to evict, and why
 	due       time.Time
@@ -81,15 +83,21 @@ func (k *Kueue) Step(ctx context.Context) bool {
 type clusterQueues map[types.NamespacedName]*kueueapi.ClusterQueue
 
 func (k *Kueue) queues(ctx context.Context) clusterQueues {
-	var locals kueueapi.LocalQueueList
-	var list kueueapi.ClusterQueueList
-	k.cluster.list(ctx, &locals)
-	k.cluster.list(ctx, &list)
+	locals := read(k.cluster, &k.locals, "LocalQueue", func() []*kueueapi.LocalQueue {
+		var list kueueapi.LocalQueueList
+		k.cluster.list(ctx, &list)
+		return pointers(list.Items)
+	})
+	clusters := read(k.cluster, &k.clusters, "ClusterQueue", func() []*kueueapi.ClusterQueue {
+		var list kueueapi.ClusterQueueList
+		k.cluster.list(ctx, &list)
+		return pointers(list.Items)
+	})
 	out := clusterQueues{}
-	for i := range locals.Items {
-		for j := range list.Items {
-			if string(locals.Items[i].Spec.ClusterQueue) == list.Items[j].Name {
-				out[nameOf(&locals.Items[i])] = &list.Items[j]
+	for _, local := range locals {
+		for _, cluster := range clusters {
+			if string(local.Spec.ClusterQueue) == cluster.Name {
+				out[nameOf(local)] = cluster
 			}
 		}
 	}

@@ -88,7 +88,7 @@ func (w *worker) status(pod *corev1.Pod) corev1.PodStatus {
 		return status
 	}
 	now := metav1.NewTime(time.Now())
-	if w.reason != "" && !w.evicted { // refused
+	if w.reason != "" && !w.isKilled() { // refused
 		status.Phase, status.Reason, status.Message = corev1.PodFailed, w.reason, w.message
 		w.setReadiness(&status, now)
 		return status
@@ -107,8 +107,10 @@ func (w *worker) status(pod *corev1.Pod) corev1.PodStatus {
 		status.PodIP, status.PodIPs = w.ip, []corev1.PodIP{{IP: w.ip}}
 	}
 	status.Phase = w.phase(before.Phase)
-	if w.evicted && w.stage == ended {
+	if w.isKilled() && w.stage == ended {
 		status.Reason, status.Message = w.reason, w.message
+	}
+	if w.evicted && w.stage == ended {
 		set(&status, corev1.DisruptionTarget, corev1.ConditionTrue, corev1.PodReasonTerminationByKubelet, w.message, now)
 	}
 	w.setInitialized(&status, now)
@@ -131,10 +133,13 @@ func (w *worker) setInitialized(status *corev1.PodStatus, now metav1.Time) {
 	set(status, corev1.PodInitialized, initialized, why, message, now)
 }
 
+// isKilled reports whether the kubelet ended the pod by itself.
+func (w *worker) isKilled() bool { return w.evicted || w.overdue }
+
 // phase is the phase of the pod. It is final only once no process runs.
 func (w *worker) phase(before corev1.PodPhase) corev1.PodPhase {
 	if w.stage == ended {
-		if w.evicted {
+		if w.isKilled() {
 			return corev1.PodFailed
 		}
 		for _, c := range w.main {

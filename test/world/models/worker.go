@@ -35,6 +35,7 @@ type worker struct {
 	// reason and message are those of a pod that the kubelet refused or evicted.
 	reason, message string
 	evicted         bool
+	overdue         bool // it ran longer than activeDeadlineSeconds
 
 	// files are the annotations as the containers see them. filesAt is when they see others; zero if these are the same.
 	files   map[string]string
@@ -104,6 +105,9 @@ func (w *worker) next() time.Time {
 	}
 	next = soonest(next, w.at)
 	next = soonest(next, w.killBy)
+	if w.killBy.IsZero() {
+		next = soonest(next, w.deadline())
+	}
 	return soonest(next, w.filesAt)
 }
 
@@ -139,6 +143,7 @@ func (w *worker) sync(ctx context.Context, now time.Time) (moved bool) {
 		w.kill(now, w.grace())
 		moved = true
 	}
+	moved = w.expire(now) || moved
 	switch {
 	case !w.killBy.IsZero():
 		moved = w.end(now) || moved
@@ -151,6 +156,24 @@ func (w *worker) sync(ctx context.Context, now time.Time) (moved bool) {
 		moved = w.run(now) || moved
 	}
 	return moved
+}
+
+// expire ends a pod that has run for activeDeadlineSeconds (pkg/kubelet/active_deadline.go).
+func (w *worker) expire(now time.Time) bool {
+	if !w.killBy.IsZero() || !due(w.deadline(), now) {
+		return false
+	}
+	w.overdue, w.reason, w.message = true, "DeadlineExceeded", "Pod was active on the node longer than the specified deadline"
+	w.kill(now, w.grace())
+	return true
+}
+
+// deadline is when the pod has run for activeDeadlineSeconds; zero if there is no such time.
+func (w *worker) deadline() time.Time {
+	if w.began.IsZero() || w.pod.Spec.ActiveDeadlineSeconds == nil {
+		return time.Time{}
+	}
+	return w.began.Add(time.Duration(*w.pod.Spec.ActiveDeadlineSeconds) * time.Second)
 }
 
 // admit accepts the pod, or refuses it (pkg/kubelet/lifecycle/predicate.go).

@@ -25,14 +25,6 @@ func spec(change func(*batchv1.JobSpec)) batchv1.JobSpec {
 	return s
 }
 
-// noNode is in the name of a node that does not exist. Each scenario has one of its own: the collector of pods removes
-// those on such a node 40 s after it first saw the node's name.
-const noNode = "no-node"
-
-// bound binds the pods to a node that does not exist, so that nobody ends them when they are deleted. The API server
-// removes pods without a node at once.
-func bound(s *batchv1.JobSpec) { s.Template.Spec.NodeName = noNode }
-
 func policy(rules ...batchv1.PodFailurePolicyRule) *batchv1.PodFailurePolicy {
 	return &batchv1.PodFailurePolicy{Rules: rules}
 }
@@ -154,28 +146,25 @@ var policies = []Scenario{
 
 // deletions are scenarios with pods that are deleted and still run.
 var deletions = []Scenario{
-	{Name: "a pod is replaced when it is deleted", Job: spec(bound), Steps: []Step{
+	{Name: "a pod is replaced when it is deleted", Bound: true, Job: spec(func(*batchv1.JobSpec) {}), Steps: []Step{
 		do("0 Running, 1 Running; active 2, ready 2, terminating 0, succeeded 0, failed 0", waitFor(2), Run("0"), Run("1")),
 		do("0 Pending, 0 Running deleted released, 1 Running; active 2, ready 1, terminating 1, succeeded 0, failed 1", Delete("0")),
 		do("0 Pending, 1 Running; active 2, ready 1, terminating 0, succeeded 0, failed 1", Gone("0", 143)),
 	}},
-	{Name: "a pod is replaced when it has failed", Job: spec(func(s *batchv1.JobSpec) {
-		bound(s)
+	{Name: "a pod is replaced when it has failed", Bound: true, Job: spec(func(s *batchv1.JobSpec) {
 		s.PodReplacementPolicy = ptr.To(batchv1.Failed)
 	}), Steps: []Step{
 		do("0 Running, 1 Running; active 2, ready 2, terminating 0, succeeded 0, failed 0", waitFor(2), Run("0"), Run("1")),
 		do("0 Running deleted, 1 Running; active 1, ready 1, terminating 1, succeeded 0, failed 0", Delete("0")),
 		do("0 Pending, 1 Running; active 2, ready 1, terminating 0, succeeded 0, failed 1", Gone("0", 143)),
 	}},
-	{Name: "with a failure policy a pod is replaced when it has failed", Job: spec(func(s *batchv1.JobSpec) {
-		bound(s)
+	{Name: "with a failure policy a pod is replaced when it has failed", Bound: true, Job: spec(func(s *batchv1.JobSpec) {
 		s.BackoffLimitPerIndex, s.PodFailurePolicy = ptr.To[int32](5), policy(onDisruption(batchv1.PodFailurePolicyActionIgnore))
 	}), Steps: []Step{
 		do("0/0 Running deleted, 1/0 Pending; active 1, ready 0, terminating 1, succeeded 0, failed 0", waitFor(2), Run("0"), Delete("0")),
 		do("0/1 Pending, 1/0 Pending; active 2, ready 0, terminating 0, succeeded 0, failed 1", Gone("0", 143)),
 	}},
-	{Name: "a Job ends once its deleted pods have ended", Job: spec(func(s *batchv1.JobSpec) {
-		bound(s)
+	{Name: "a Job ends once its deleted pods have ended", Bound: true, Job: spec(func(s *batchv1.JobSpec) {
 		s.BackoffLimit = ptr.To[int32](0)
 	}), Steps: []Step{
 		do("0 Failed released, 1 Running deleted released; active 0, ready 0, terminating 1, succeeded 0, failed 2; FailureTarget=True BackoffLimitExceeded", waitFor(2), Run("1"), End("0", 1)),
@@ -184,7 +173,7 @@ var deletions = []Scenario{
 	{Name: "a Job is deleted with its pods", Job: spec(func(*batchv1.JobSpec) {}), Steps: []Step{
 		do("; no Job", waitFor(2), Run("0"), DeleteJob(metav1.DeletePropagationBackground)),
 	}},
-	{Name: "a Job is deleted after its pods", Job: spec(bound), Steps: []Step{
+	{Name: "a Job is deleted after its pods", Bound: true, Job: spec(func(*batchv1.JobSpec) {}), Steps: []Step{
 		// Its pods count as failed if they are deleted before the Job controller sees the deletion of the Job.
 		do("; no Job", waitFor(2), Run("0"), DeleteJob(metav1.DeletePropagationForeground), Gone("0", 143), Gone("1", 143)),
 	}},

@@ -1,0 +1,36 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package access
+
+import (
+	"io"
+	"regexp"
+	"unicode"
+)
+
+// Plain is a writer for text that others may have written, such as commands and messages: what could do more to a
+// terminal than show characters, and their colors, becomes a replacement character.
+type Plain struct{ To io.Writer }
+
+// Write implements io.Writer.
+func (p Plain) Write(text []byte) (int, error) {
+	if _, err := p.To.Write([]byte(PlainText(string(text)))); err != nil {
+		return 0, err
+	}
+	return len(text), nil
+}
+
+// escapes are the colors that this program shows (SGR of ECMA-48: bold, faint, and a foreground that is not black), and
+// single control characters: those of Unicode, and those that change the direction of text.
+var escapes = regexp.MustCompile(`\x1b\[(?:(?:[0-2]|22|3[1-79]|9[0-7])(?:;(?:[0-2]|22|3[1-79]|9[0-7]))*)?m|[\p{Cc}\x{200e}\x{200f}\x{202a}-\x{202e}\x{2066}-\x{2069}]`)
+
+// PlainText is a text as Plain writes it.
+func PlainText(text string) string {
+	return escapes.ReplaceAllStringFunc(text, func(found string) string {
+		if len(found) > 2 && found[0] == '\x1b' || found == "\n" || found == "\t" {
+			return found
+		}
+		return string(unicode.ReplacementChar)
+	})
+}

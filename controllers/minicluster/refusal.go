@@ -1,0 +1,264 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package minicluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+	"sigs.k8s.io/jobset/pkg/constants"
+	"sigs.k8s.io/jobset/pkg/util/placement"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
+)
+
+// A check asks the API server as the manager, and before the Jobs are there. Policies, webhooks and quotas may refuse the
+// Jobs and pods of Kubernetes after all, which says so in events alone.
+
+const (
+	// refusalGrace is how long no further pod may be made before the events are read that say why. The pause doubles.
+	refusalGrace = 5 * time.Second
+	// What is read of the events of a namespace for a reason: so many, a page at a time, until they have so many bytes. Users
+	// may write events. mostMessage is how much of a message is kept.
+	mostEvents     = 500
+	pageOfEvents   = 10
+	mostEventBytes = 4 << 20
+	mostMessage    = 1 << 10
+)
+
+// missing is what is known of pods that are to be made, and are not there.
+type missing struct {
+	// there is how many pods there are, and since is since when there are as many. look is when the events are read next.
+	there       int
+	since, look time.Time
+}
+
+// lookForRefusal finds out why pods are not made. If the API server refuses them, the check has failed after all. Events
+// that cannot be read keep nothing else from being done.
+func (r *Reconciler) lookForRefusal(ctx context.Context, seen *observed) {
+	memory, o := seen.memory, seen.observation
+	if !lacksPods(seen) {
+		memory.missing = missing{}
+		if o.Workload == life.Active {
+			memory.refusals = 0
+		}
+		return
+	}
+	m := &memory.missing
+	if m.since.IsZero() || len(seen.view.Pods) > m.there {
+		*m = missing{there: len(seen.view.Pods), since: seen.now, look: seen.now.Add(refusalGrace)}
+	}
+	if !seen.now.Before(m.look) {
+		m.look = seen.now.Add(max(seen.now.Sub(m.since), refusalGrace))
+		why, err := r.refusals.of(ctx, r.Live, seen.view.JobSet, seen.now, m.since)
+		switch {
+		case errors.Is(err, errReading):
+			m.look = seen.now.Add(time.Second)
+		case err != nil:
+			ctrl.LoggerFrom(ctx).Error(err, "Reading why pods are not made")
+		case why != "":
+			r.refuse(seen, why)
+			return
+		}
+	}
+	seen.lookAgain = m.look
+}
+
+// lacksPods reports whether pods are to be made, and are not there.
+func lacksPods(seen *observed) bool {
+	o := seen.observation
+	if o.Admission == nil {
+		return o.Trial && o.Workload == life.Ahead
+	}
+	isMissing := func(b life.Broker) bool { return b.State == life.Missing && !b.NodeGone }
+	return o.Workload == life.Active && o.Started.IsZero() && slices.ContainsFunc(o.Brokers, isMissing)
+}
+
+// refuse lets the check fail because Kubernetes cannot make the Jobs or pods. The pause until the next check doubles until
+// all pods of an attempt were made.
+func (r *Reconciler) refuse(seen *observed, why string) {
+	memory, mc := seen.memory, seen.view.MiniCluster
+	result := rejection(seen.now, v1alpha2.ReasonPodRejected, why)
+	if isQuotaText(why) {
+		result = overQuota(seen, why)
+	}
+	memory.refuse(mc, result)
+	if seen.observation.Admission != nil {
+		seen.observation.Refused = why
+		return
+	}
+	seen.check, seen.observation.Rejected, seen.observation.Trial = result, result.Message, false
+	r.memories.endTrial(mc)
+}
+
+// refusals are the events of namespaces that say why Jobs and pods are not made. MiniClusters share them for some time.
+type refusals struct {
+	mutex       sync.Mutex
+	byNamespace map[string]*namespaceEvents
+}
+
+// namespaceEvents are those of a namespace, which one reconciler reads at a time.
+type namespaceEvents struct {
+	reading sync.Mutex
+	last    atomic.Pointer[eventsAt]
+}
+
+// eventsAt are events that were read at a time.
+type eventsAt struct {
+	at     time.Time
+	events []failure
+}
+
+// failure is such an event.
+type failure struct {
+	kind, name string
+	uid        types.UID
+	at         time.Time
+	message    string
+}
+
+// of is what the API server said last to those who make the Jobs of a JobSet, and the brokers' pods of the Jobs, which are
+// missing since some time; "" if that is not known. Events may come late: the Job controller writes them one after the other.
+func (f *refusals) of(ctx context.Context, live client.Reader, set *jobsetapi.JobSet, now, since time.Time) (string, error) {
+	events, err := f.in(set.Namespace, now).read(ctx, live, set.Namespace, now)
+	if err != nil {
+		return "", err
+	}
+	names := map[string]bool{}
+	for i := range set.Spec.ReplicatedJobs {
+		of := set.Spec.ReplicatedJobs[i].Name
+		names[placement.GenJobName(set.Name, of, 0)] = of != v1alpha2.ServicesJob
+	}
+	var last failure
+	for _, e := range events {
+		isOurs := e.kind == "Job" && names[e.name] || e.kind == "JobSet" && e.uid == set.UID
+		isNew := !e.at.Before(set.CreationTimestamp.Time) && since.Sub(e.at) <= refusalGrace // nothing was made after it
+		if isOurs && isNew && e.at.After(last.at) {
+			last = e
+		}
+	}
+	what := "pods"
+	if last.kind == "JobSet" {
+		what = "Jobs"
+	}
+	if text := maker.ReplaceAllString(last.message, ""); isRefusal(text) {
+		return fmt.Sprintf("the %s are refused: %s", what, objectName.ReplaceAllString(text, "")), nil
+	}
+	return "", nil
+}
+
+// maker is how the messages of the Job controller and of JobSet's begin.
+var maker = regexp.MustCompile(`^(\(combined from similar events\): )?(Error creating: |job "[^"]*" creation failed with error: )?`)
+
+// in are the events of a namespace.
+func (f *refusals) in(namespace string, now time.Time) *namespaceEvents {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	if f.byNamespace == nil {
+		f.byNamespace = map[string]*namespaceEvents{}
+	}
+	maps.DeleteFunc(f.byNamespace, func(_ string, n *namespaceEvents) bool { return now.Sub(n.last.Load().at) > time.Minute && n.isIdle() })
+	known := f.byNamespace[namespace]
+	if known == nil {
+		known = &namespaceEvents{}
+		known.last.Store(&eventsAt{at: now.Add(-refusalGrace)})
+		f.byNamespace[namespace] = known
+	}
+	return known
+}
+
+func (n *namespaceEvents) isIdle() bool {
+	if !n.reading.TryLock() {
+		return false
+	}
+	n.reading.Unlock()
+	return true
+}
+
+// errReading is what those find who want to know what is being read.
+var errReading = errors.New("the events are being read")
+
+func (n *namespaceEvents) read(ctx context.Context, live client.Reader, namespace string, now time.Time) ([]failure, error) {
+	isNew := func() bool { return now.Sub(n.last.Load().at) < refusalGrace }
+	if !isNew() {
+		if !n.reading.TryLock() {
+			return nil, errReading
+		}
+		defer n.reading.Unlock()
+	}
+	if isNew() {
+		return n.last.Load().events, nil
+	}
+	var events []failure
+	for _, reason := range []string{"FailedCreate", constants.JobCreationFailedReason} {
+		some, err := failures(ctx, live, namespace, reason)
+		if err != nil {
+			return nil, fmt.Errorf("listing events: %w", err)
+		}
+		events = append(events, some...)
+	}
+	n.last.Store(&eventsAt{now, events})
+	return events, nil
+}
+
+// failures are the events of a namespace that have a reason, and are of Jobs and JobSets.
+func failures(ctx context.Context, live client.Reader, namespace, reason string) ([]failure, error) {
+	var out []failure
+	read, size, next := 0, 0, ""
+	for read < mostEvents && size < mostEventBytes {
+		var list corev1.EventList
+		if err := live.List(ctx, &list, client.InNamespace(namespace), client.MatchingFields{"reason": reason}, client.Limit(pageOfEvents), client.Continue(next)); err != nil {
+			return nil, err
+		}
+		read += len(list.Items)
+		for i := range list.Items {
+			e := &list.Items[i]
+			size += e.Size()
+			if of := e.InvolvedObject; slices.Contains(makers, of.Kind) && len(of.Name)+len(of.UID) <= mostMessage { // the API server bounds neither
+				message := strings.ToValidUTF8(e.Message[:min(len(e.Message), mostMessage)], "")
+				out = append(out, failure{of.Kind, of.Name, of.UID, lastSeen(e), strings.Clone(message)}) // without the rest of the message
+			}
+		}
+		if next = list.Continue; next == "" {
+			break
+		}
+	}
+	return out, nil
+}
+
+// makers are the kinds of those who make Jobs and pods.
+var makers = []string{"Job", "JobSet"}
+
+// lastSeen is when an event was seen last.
+func lastSeen(e *corev1.Event) time.Time {
+	at := e.EventTime.Time
+	if e.LastTimestamp.After(at) {
+		at = e.LastTimestamp.Time
+	}
+	if e.Series != nil && e.Series.LastObservedTime.After(at) {
+		at = e.Series.LastObservedTime.Time
+	}
+	return at
+}
+
+// isRefusal reports whether a message says that the API server refuses an object as things are. Conflicts, timeouts and
+// webhooks that do not answer pass.
+func isRefusal(text string) bool {
+	passes := strings.Contains(text, "failed calling webhook") || strings.Contains(text, "status unknown for quota") || strings.Contains(text, "quota evaluation timed out")
+	return !passes && (strings.Contains(text, " is forbidden: ") || strings.Contains(text, " is invalid: ") || saysDenied(text))
+}

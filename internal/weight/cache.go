@@ -1,0 +1,144 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package weight
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/protocol"
+	"github.com/flux-elastic/flux-elastic/internal/state"
+)
+
+const (
+	// added is how many bytes others may add to an object that the manager has made: the API server's defaults, webhooks,
+	// and who writes the status.
+	added = 32 << 10
+	// addedToPod is how many bytes the status of a checked pod may add. The kubelet keeps 12 KiB of termination messages.
+	addedToPod = 20 << 10
+)
+
+// MiniCluster is a transform of the cache. Of a MiniCluster that weighs more than Most, the transform keeps what a run goes
+// on with. Nothing is made of the rest: the JobSet says what its files are made of.
+func MiniCluster(object any) (any, error) {
+	mc, ok := object.(*v1alpha2.MiniCluster)
+	if !ok {
+		return object, nil
+	}
+	mc.ManagedFields = nil
+	delete(mc.Annotations, corev1.LastAppliedConfigAnnotation)
+	size := sizeOf(measured(mc))
+	if size <= Most {
+		return mc, nil
+	}
+	from := &mc.Spec
+	cut := &v1alpha2.MiniCluster{TypeMeta: mc.TypeMeta, ObjectMeta: identity(&mc.ObjectMeta), Status: mc.Status}
+	cut.Annotations = map[string]string{excessAnnotation: fmt.Sprintf("%d KiB, most of them in %s", size>>10, largest(mc))}
+	cut.Spec = v1alpha2.MiniClusterSpec{
+		Containers: []v1alpha2.MiniClusterContainer{{}}, Size: from.Size, MinSize: from.MinSize, MaxSize: from.MaxSize, Tasks: from.Tasks,
+		Queue: from.Queue, Placement: from.Placement, PriorityClassName: from.PriorityClassName, ManagedBy: from.ManagedBy, Suspend: from.Suspend,
+		Elastic: from.Elastic, DeadlineSeconds: from.DeadlineSeconds, BackoffLimit: from.BackoffLimit, Cleanup: from.Cleanup,
+		TTLSecondsAfterFinished: from.TTLSecondsAfterFinished, Interactive: from.Interactive,
+	}
+	return cut, nil
+}
+
+// Pod is a transform of the cache for pods with our labels. The transform keeps what is read of a pod (package protocol),
+// and if that is too much, what the pod holds.
+func Pod(object any) (any, error) {
+	pod, ok := object.(*corev1.Pod)
+	if !ok {
+		return object, nil
+	}
+	if pod = protocol.Strip(pod); pod.Size() <= MostPod+addedToPod {
+		return pod, nil
+	}
+	requests := state.PodRequests(pod)
+	maps.DeleteFunc(requests, func(_ corev1.ResourceName, amount resource.Quantity) bool { return amount.IsZero() })
+	for _, name := range slices.SortedFunc(maps.Keys(requests), nativeFirst)[min(len(requests), mostNames):] {
+		delete(requests, name)
+	}
+	return &corev1.Pod{
+		TypeMeta: pod.TypeMeta, ObjectMeta: identity(&pod.ObjectMeta),
+		Spec: corev1.PodSpec{
+			NodeName: pod.Spec.NodeName, SchedulingGates: pod.Spec.SchedulingGates[:min(len(pod.Spec.SchedulingGates), 1)],
+			Containers: []corev1.Container{{Name: "all", Resources: corev1.ResourceRequirements{Requests: requests}}},
+		},
+		Status: corev1.PodStatus{Phase: pod.Status.Phase},
+	}, nil
+}
+
+// nativeFirst sorts the resources of Kubernetes, which every node has, before the extended ones.
+func nativeFirst(a, b corev1.ResourceName) int {
+	extended := func(name corev1.ResourceName) int { return strings.Count(string(name), "/") }
+	return cmp.Or(extended(a)-extended(b), strings.Compare(string(a), string(b)))
+}
+
+// Object is a transform of the caches for other objects with our labels. Of an object that weighs more than those that the
+// manager makes, the transform keeps the identity.
+func Object(object any) (any, error) {
+	from, ok := object.(metav1.Object)
+	if !ok {
+		return object, nil
+	}
+	from.SetManagedFields(nil)
+	if sizeOf(object) <= Most+added {
+		return object, nil
+	}
+	cut := reflect.New(reflect.TypeOf(object).Elem()).Interface().(metav1.Object)
+	meta := identity(&metav1.ObjectMeta{
+		Namespace: from.GetNamespace(), Name: from.GetName(), UID: from.GetUID(), ResourceVersion: from.GetResourceVersion(), Generation: from.GetGeneration(),
+		CreationTimestamp: from.GetCreationTimestamp(), DeletionTimestamp: from.GetDeletionTimestamp(), Labels: from.GetLabels(), OwnerReferences: from.GetOwnerReferences(),
+	})
+	reflect.ValueOf(cut).Elem().FieldByName("ObjectMeta").Set(reflect.ValueOf(meta))
+	return cut, nil
+}
+
+// mostNames is how many resources of an object are kept that weighs too much, and mostLabels how many bytes of labels.
+const (
+	mostNames  = 64
+	mostLabels = 4 << 10
+)
+
+// ours are the labels by which objects are found.
+var ours = []string{
+	v1alpha2.MiniClusterLabel, v1alpha2.UIDLabel, v1alpha2.ExclusiveLabel, jobsetapi.ReplicatedJobNameKey, jobsetapi.JobSetUIDKey,
+	jobsetapi.JobSetNameKey, batchv1.JobCompletionIndexAnnotation,
+}
+
+// identity is whose an object is, and whether it is being deleted.
+func identity(from *metav1.ObjectMeta) metav1.ObjectMeta {
+	to := metav1.ObjectMeta{
+		Namespace: from.Namespace, Name: from.Name, UID: from.UID, ResourceVersion: from.ResourceVersion, Generation: from.Generation,
+		CreationTimestamp: from.CreationTimestamp, DeletionTimestamp: from.DeletionTimestamp, DeletionGracePeriodSeconds: from.DeletionGracePeriodSeconds,
+		Labels: from.Labels,
+	}
+	size := 0
+	for name, value := range from.Labels {
+		size += len(name) + len(value)
+	}
+	if size > mostLabels {
+		to.Labels = map[string]string{}
+		for _, name := range ours {
+			if value, ok := from.Labels[name]; ok {
+				to.Labels[name] = value
+			}
+		}
+	}
+	if owner := metav1.GetControllerOfNoCopy(from); owner != nil {
+		to.OwnerReferences = []metav1.OwnerReference{*owner}
+	}
+	return to
+}

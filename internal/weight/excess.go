@@ -1,0 +1,103 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package weight
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/protocol"
+)
+
+const (
+	// Most is how many bytes a MiniCluster may have as JSON, without its status. The JobSet of the MiniCluster may have as
+	// many.
+	Most = 240 << 10
+	// MostPod is how many bytes the cache may keep of a broker's pod, in the API server's own format.
+	MostPod = 8 << 10
+)
+
+// instead says what to do with large inputs.
+const instead = "Large inputs belong into a ConfigMap or a volume, which the pods mount"
+
+// excessAnnotation is on a MiniCluster of the cache that was cut. The value says how much the MiniCluster weighs.
+const excessAnnotation = v1alpha2.Group + "/excess"
+
+// Excess says that a MiniCluster of the cache weighs too much; "" if not.
+func Excess(mc *v1alpha2.MiniCluster) string {
+	if cut := mc.Annotations[excessAnnotation]; cut != "" {
+		return fmt.Sprintf("the MiniCluster has %s, and may have %d KiB. %s", cut, Most>>10, instead)
+	}
+	return ""
+}
+
+// ExcessOfJobSet says that the JobSet of a MiniCluster would weigh too much; "" if not.
+func ExcessOfJobSet(mc *v1alpha2.MiniCluster, set *jobsetapi.JobSet) string {
+	if size := sizeOf(set); size > Most {
+		return fmt.Sprintf("the JobSet, which has the template of the pods twice, would have %d KiB, and may have %d KiB. Most of the MiniCluster is %s. %s",
+			size>>10, Most>>10, largest(mc), instead)
+	}
+	return ""
+}
+
+// ExcessOfPod says that a broker's pod would weigh too much in the cache; "" if not.
+func ExcessOfPod(pod *corev1.Pod) string {
+	if size := protocol.Strip(pod.DeepCopy()).Size(); size > MostPod {
+		return fmt.Sprintf("a pod would have %d KiB of labels, selectors, tolerations, claims and requests, and may have %d KiB", size>>10, MostPod>>10)
+	}
+	return ""
+}
+
+// sizeOf is how many bytes an object has, about: in the API server's own format if there is one for the kind, else as JSON.
+func sizeOf(object any) int {
+	if sized, ok := object.(interface{ Size() int }); ok {
+		return sized.Size()
+	}
+	text, err := json.Marshal(object)
+	if err != nil {
+		return math.MaxInt // no object that came from the API server
+	}
+	return len(text)
+}
+
+// measured is a MiniCluster without what its user does not write.
+func measured(mc *v1alpha2.MiniCluster) *v1alpha2.MiniCluster {
+	return &v1alpha2.MiniCluster{ObjectMeta: mc.ObjectMeta, Spec: mc.Spec}
+}
+
+// largest is the path to the smallest part of a MiniCluster that has more than half of the bytes of the part around it.
+func largest(mc *v1alpha2.MiniCluster) string {
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(measured(mc))
+	if err != nil {
+		return "spec"
+	}
+	return largestOf("", object)[1:]
+}
+
+func largestOf(path string, value any) string {
+	parts := map[string]any{}
+	switch value := value.(type) {
+	case map[string]any:
+		for name, part := range value {
+			parts[path+"."+name] = part
+		}
+	case []any:
+		for i, part := range value {
+			parts[fmt.Sprintf("%s[%d]", path, i)] = part
+		}
+	}
+	whole := sizeOf(value)
+	for name, part := range parts {
+		if 2*sizeOf(part) > whole {
+			return largestOf(name, part)
+		}
+	}
+	return path
+}

@@ -1,0 +1,188 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package abuse
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"runtime"
+	"sort"
+	"strings"
+	"testing"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/dev/fixture"
+	"github.com/flux-elastic/flux-elastic/internal/jobset"
+	"github.com/flux-elastic/flux-elastic/internal/weight"
+)
+
+// A tenant has as many objects as the quota in SECURITY.md allows, and each is as large as the caches keep it. The manager
+// has 512 MiB.
+func TestMemoryOfCaches(t *testing.T) {
+	const miniClusters, pods, budget = 100, 1000, 256 * mebibyte
+	mc, set, checked := largest(t)
+	lead, workers, services, pod := jobOf(set, 0), jobOf(set, 1), jobOf(set, 1), checked.DeepCopy()
+	pad(t, set, weight.Object)
+	pad(t, lead, weight.Object)
+	pad(t, workers, weight.Object)
+	pad(t, services, weight.Object)
+	pad(t, pod, weight.Pod)
+	sum := uint64(0)
+	for name, one := range map[string]struct {
+		object    any
+		transform func(any) (any, error)
+		count     uint64
+	}{
+		"MiniCluster":    {mc, weight.MiniCluster, miniClusters},
+		"JobSet":         {set, weight.Object, miniClusters},
+		"Job of a lead":  {lead, weight.Object, miniClusters},
+		"Job of workers": {workers, weight.Object, miniClusters},
+		"services' Job":  {services, weight.Object, miniClusters},
+		"checked pods":   {checked, func(pod any) (any, error) { return pod, nil }, 2 * miniClusters}, // with that of the services
+		"pod":            {pod, weight.Pod, pods},
+		"pod of others":  {foreign(), weight.Pod, pods},
+	} {
+		each := keeps(t, one.object, one.transform)
+		t.Logf("%s: %d KiB", name, each>>10)
+		if name != "pod of others" { // instead of the tenant's brokers, and less than these
+			sum += each * one.count
+		} else if each > weight.MostPod {
+			t.Errorf("a pod of others has %d bytes", each)
+		}
+	}
+	t.Logf("%d MiniClusters and %d pods take %d MiB", miniClusters, pods, sum/mebibyte)
+	if sum > budget {
+		t.Errorf("they take %d MiB, more than %d", sum/mebibyte, budget/mebibyte)
+	}
+}
+
+// pad makes an object as large as a cache keeps it whole.
+func pad(t *testing.T, object client.Object, transform func(any) (any, error)) {
+	t.Helper()
+	cuts := func(n int) bool {
+		more := object.DeepCopyObject().(client.Object)
+		more.SetAnnotations(map[string]string{v1alpha2.QuorumAnnotation: strings.Repeat("x", n)})
+		kept, err := transform(more)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return kept.(client.Object).GetAnnotations()[v1alpha2.QuorumAnnotation] == ""
+	}
+	n := sort.Search(mebibyte-1, func(n int) bool { return cuts(n + 1) })
+	if n == 0 || n == mebibyte-1 {
+		t.Fatalf("%T has no bound: %d bytes are kept", object, n)
+	}
+	object.SetAnnotations(map[string]string{v1alpha2.QuorumAnnotation: strings.Repeat("x", n)})
+}
+
+// keeps is how many bytes a cache keeps of an object.
+func keeps(t *testing.T, object any, transform func(any) (any, error)) uint64 {
+	t.Helper()
+	const n = 50
+	text, err := json.Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cache := make([]any, n)
+	before := live()
+	for i := range cache {
+		one := reflect.New(reflect.TypeOf(object).Elem()).Interface()
+		if err := json.Unmarshal(text, one); err != nil {
+			t.Fatal(err)
+		}
+		if cache[i], err = transform(one); err != nil {
+			t.Fatal(err)
+		}
+	}
+	after := live()
+	runtime.KeepAlive([]any{cache, object, text})
+	return (after - before) / n
+}
+
+// live is how many bytes are in use.
+func live() uint64 {
+	runtime.GC()
+	runtime.GC() // what has a finalizer is freed by the second
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return stats.HeapAlloc
+}
+
+// largest is a MiniCluster that has no more than may be, with its JobSet and a pod.
+func largest(t *testing.T) (mc *v1alpha2.MiniCluster, set *jobsetapi.JobSet, pod *corev1.Pod) {
+	t.Helper()
+	for variables := 10; ; variables++ {
+		more := fat(variables)
+		kept, err := weight.MiniCluster(more.DeepCopy())
+		if err != nil {
+			t.Fatal(err)
+		}
+		moreSet, morePod := objects(t, more)
+		if excess := weight.Excess(kept.(*v1alpha2.MiniCluster)) + weight.ExcessOfPod(morePod); excess != "" {
+			t.Fatal(excess)
+		}
+		if weight.ExcessOfJobSet(more, moreSet) != "" {
+			return mc, set, pod
+		}
+		mc, set, pod = more, moreSet, morePod
+	}
+}
+
+// fat is a MiniCluster of 234 KiB, of which variables of so many KiB are in the JobSet. Nothing makes its script shorter.
+func fat(variables int) *v1alpha2.MiniCluster {
+	random := rand.New(rand.NewPCG(1, 2))
+	return fixture.MiniCluster("lmp").Size(1).MaxSize(256).Launcher().Spec(func(s *v1alpha2.MiniClusterSpec) {
+		s.Containers[0].Environment, s.Pod.NodeAffinity = map[string]string{}, map[string][]string{}
+		for i := range variables {
+			s.Containers[0].Environment[fmt.Sprintf("E%d", i)] = strings.Repeat("x", 1000)
+		}
+		for i := range 16 {
+			s.Pod.NodeAffinity[fmt.Sprintf("label-%d", i)] = strings.Split(strings.Repeat("some-text,", 40), ",")
+		}
+		script := make([]byte, 60<<10)
+		for i := range script {
+			script[i] = byte('a' + random.IntN(26))
+		}
+		s.Containers[0].Commands.Pre = string(script)
+		s.Flux.BrokerConfig = strings.Repeat("x", 234<<10-len(script)-9000-1010*variables)
+	}).Defaulted()
+}
+
+// objects are the JobSet of a MiniCluster, and a pod.
+func objects(t *testing.T, mc *v1alpha2.MiniCluster) (*jobsetapi.JobSet, *corev1.Pod) {
+	t.Helper()
+	set, err := jobset.JobSet(mc, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := jobset.Remember(mc, set); err != nil {
+		t.Fatal(err)
+	}
+	pod, err := jobset.Pod(mc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set, pod
+}
+
+// jobOf is a Job of a JobSet.
+func jobOf(set *jobsetapi.JobSet, i int) *batchv1.Job {
+	return &batchv1.Job{ObjectMeta: set.Spec.ReplicatedJobs[i].Template.ObjectMeta, Spec: set.Spec.ReplicatedJobs[i].Template.Spec}
+}
+
+// foreign is the largest pod that the API server takes.
+func foreign() *corev1.Pod {
+	pod := fixture.BrokerPod("lmp", 1).Obj()
+	for i := range 10_000 {
+		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: fmt.Sprint("c", i), Image: strings.Repeat("x", 100)})
+	}
+	return pod
+}

@@ -1,0 +1,71 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/dev/fixture"
+	"github.com/flux-elastic/flux-elastic/dev/simulator"
+)
+
+// A gang gets nodes with Linux and of one architecture, and its message names the nodes that it cannot get.
+func TestMixedNodes(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 6)
+	label := func(node, label, value string) {
+		object := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}
+		before := s.kubectl("get", "node", node, "-o", "jsonpath={.metadata.labels."+strings.ReplaceAll(label, ".", `\.`)+"}")
+		s.patch(object, `{"metadata":{"labels":{%q:%q}}}`, label, value)
+		t.Cleanup(func() { s.patch(object, `{"metadata":{"labels":{%q:%q}}}`, label, before) })
+	}
+	windows, arm, usual := s.nodes[:2], s.nodes[2:4], s.nodes[4:]
+	for i := range 2 {
+		label(windows[i], corev1.LabelOSStable, "windows")
+		label(arm[i], corev1.LabelArchStable, "arm64")
+	}
+	large := s.create(s.miniCluster("large").Size(3))
+	s.awaitState(large, v1alpha2.StateQueued)
+	s.await(large, "told", func(mc *v1alpha2.MiniCluster) bool {
+		return strings.Contains(told(mc), "2 of another architecture than amd64") && strings.Contains(told(mc), "2 without Linux")
+	})
+	for _, want := range [][]string{usual, arm} {
+		mc := s.create(s.miniCluster(want[0]).Size(2).PodAnnotation(simulator.Runtime, untilTold))
+		s.awaitState(mc, v1alpha2.StateRunning)
+		if got := s.nodesOf(mc); !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want))) {
+			t.Errorf("%s is on %v", mc.Name, got)
+		}
+	}
+}
+
+// A gang does not take a node that pods of others keep free by their anti-affinity.
+func TestNodesKeptFree(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 2)
+	frontend := fixture.Pod("frontend").In(s.namespace).CPU("1").Label("app", "frontend").On(s.nodes[0]).Spec(func(p *corev1.PodSpec) {
+		p.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
+			TopologyKey: corev1.LabelHostname,
+			LabelSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+				{Key: v1alpha2.AppLabel, Operator: metav1.LabelSelectorOpIn, Values: []string{"frontend", v1alpha2.AppName}},
+			}},
+		}}}}
+		p.Containers[0].Image = "app"
+	}).Obj()
+	frontend.UID = ""
+	if err := env.client.Create(s.ctx, frontend); err != nil {
+		t.Fatal(err)
+	}
+	mc := s.create(s.miniCluster("two").Size(2))
+	s.await(mc, "told", func(mc *v1alpha2.MiniCluster) bool {
+		return strings.Contains(told(mc), "1 kept free by pods with anti-affinity")
+	})
+	s.delete(frontend)
+	s.awaitSuccess(mc)
+}

@@ -1,0 +1,174 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+)
+
+// What a quota or policy refuses of what others make for a MiniCluster, is said in its own words, and nothing is held. Once
+// that may be made, the MiniCluster starts.
+func TestRefusedJobs(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		object func(s *site) client.Object
+		state  string
+		want   string
+		allow  func(s *site)
+	}{
+		"quota": {
+			object: func(s *site) client.Object { return jobsQuota(s, "1") }, state: v1alpha2.StateQueued,
+			want:  "uota jobs lets no more than 1 Job be made, 2 are needed; it is 1 in all",
+			allow: func(s *site) { s.patch(jobsQuota(s, "1"), `{"spec":{"hard":{"count/jobs.batch":"2"}}}`) },
+		},
+		"policy": {
+			object: func(s *site) client.Object {
+				return policyOf(s, "batch", "jobs", "'cost-centre' in object.metadata.?labels.orValue({})", "every Job needs the label cost-centre")
+			}, state: v1alpha2.StateRejected,
+			want:  "every Job needs the label cost-centre",
+			allow: func(s *site) { s.patch(mcOf(s), `{"spec":{"jobLabels":{"cost-centre":"physics"}}}`) },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, 2)
+			s.createObject(tc.object(s))
+			mc := s.create(s.miniCluster("two").Size(2))
+			s.await(mc, "told", func(mc *v1alpha2.MiniCluster) bool {
+				return state(mc) == tc.state && strings.Contains(told(mc), tc.want)
+			})
+			if mc.Status.Admission != nil || mc.Status.Runs > 0 {
+				t.Errorf("it has the admission %+v", mc.Status.Admission)
+			}
+			tc.allow(s)
+			s.awaitSuccess(mc)
+		})
+	}
+}
+
+// Policies and webhooks see a pod as its Job makes it.
+func TestPodsHaveAController(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 2)
+	s.createObject(policyOf(s, "", "pods", "object.metadata.?ownerReferences.orValue([]).exists(o, o.?controller.orValue(false))", "a pod needs a controller"))
+	s.awaitSuccess(s.create(s.miniCluster("two").Size(2)))
+}
+
+// A policy that lets only Kubernetes make pods refuses the check, and not the pods. These are made behind their gates to find
+// out. Others that are alike do not have to.
+func TestPodsOfTheJobController(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 2)
+	s.createObject(policyOf(s, "", "pods", "request.userInfo.username == 'system:serviceaccount:kube-system:job-controller'", "only Jobs make pods"))
+	first, second := s.create(s.miniCluster("one").Size(2)), s.create(s.miniCluster("two").Size(2))
+	s.awaitSuccess(first)
+	s.awaitSuccess(second)
+	for _, mc := range []*v1alpha2.MiniCluster{first, second} {
+		if events := s.events(mc); events["Admitted"] != 1 || events["Released"] > 0 {
+			t.Errorf("MiniCluster %q has the events %v", mc.Name, events)
+		}
+	}
+}
+
+// A policy that refuses the check and the pods refuses the MiniCluster: no pods stay, and no nodes are held.
+func TestPodsOfNobody(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 2)
+	s.createObject(policyOf(s, "", "pods", "request.userInfo.username == 'nobody'", "nobody makes pods"))
+	mc := s.create(s.miniCluster("two").Size(2))
+	s.await(mc, "told", func(mc *v1alpha2.MiniCluster) bool {
+		return state(mc) == v1alpha2.StateRejected && strings.HasPrefix(told(mc), "the pods are refused: ") && strings.Contains(told(mc), "nobody makes pods")
+	})
+	if mc.Status.Admission != nil || len(mc.Status.Attempts) > 0 {
+		t.Errorf("it has the admission %+v", mc.Status.Admission)
+	}
+}
+
+// A policy that the check does not meet is told once the pods are made, and the nodes go back.
+func TestRefusedAfterAll(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 2)
+	s.createObject(policyOf(s, "", "pods", "request.?dryRun.orValue(false)", "no pods today"))
+	mc := s.create(s.miniCluster("two").Size(2))
+	s.await(mc, "told", func(mc *v1alpha2.MiniCluster) bool {
+		return state(mc) == v1alpha2.StateRejected && mc.Status.Admission == nil && strings.Contains(told(mc), "no pods today")
+	})
+}
+
+// told is what a MiniCluster that waits is told.
+func told(mc *v1alpha2.MiniCluster) string {
+	return condition(mc, v1alpha2.ConditionAdmitted).Message + condition(mc, v1alpha2.ConditionAccepted).Message
+}
+
+func mcOf(s *site) *v1alpha2.MiniCluster {
+	return &v1alpha2.MiniCluster{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "two"}}
+}
+
+func jobsQuota(s *site, most string) *corev1.ResourceQuota {
+	return &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "jobs"},
+		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"count/jobs.batch": *quantity(most)}},
+	}
+}
+
+// policyOf is a policy about what is created in the namespace of a site.
+func policyOf(s *site, group, resource, expression, message string) *admissionregistrationv1.ValidatingAdmissionPolicy {
+	return &admissionregistrationv1.ValidatingAdmissionPolicy{
+		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%s", s.namespace, resource)},
+		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+			MatchConstraints: &admissionregistrationv1.MatchResources{
+				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: s.namespace}},
+				ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
+					Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+					Rule:       admissionregistrationv1.Rule{APIGroups: []string{group}, APIVersions: []string{"v1"}, Resources: []string{resource}},
+				}}},
+			},
+			Validations: []admissionregistrationv1.Validation{
+				{Expression: expression, Message: message},
+				{Expression: "object.metadata.?name.orValue('') != 'probe'", Message: "the policy is there"},
+			},
+		},
+	}
+}
+
+// createObject creates an object for as long as the test runs. What breaks a policy is denied from then on.
+func (s *site) createObject(object client.Object) {
+	s.t.Helper()
+	objects := []client.Object{object}
+	if policy, ok := object.(*admissionregistrationv1.ValidatingAdmissionPolicy); ok {
+		objects = append(objects, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: policy.Name},
+			Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
+				PolicyName: policy.Name, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
+			},
+		})
+	}
+	for _, object := range objects {
+		if err := env.client.Create(s.ctx, object); err != nil {
+			s.t.Fatal(err)
+		}
+		s.t.Cleanup(func() { _ = env.client.Delete(s.ctx, object) })
+	}
+	if len(objects) == 1 {
+		return
+	}
+	eventually(s.t, func() error { // the API server learns of policies later
+		for _, probe := range []client.Object{s.jobPod("probe"), s.job("probe", false)} {
+			if err := env.client.Create(s.ctx, probe, client.DryRunAll); err != nil && strings.Contains(err.Error(), objects[0].GetName()) {
+				return nil
+			}
+		}
+		return errors.New("nothing is denied")
+	})
+}
