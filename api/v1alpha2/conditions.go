@@ -102,7 +102,7 @@ const (
 	// MiniCluster now, or ever.
 	ReasonNotAllowed = "NotAllowed"
 	// ReasonNotChecked: the API server cannot check the pods or objects of the MiniCluster, because
-	// a webhook does not answer.
+	// a webhook does not answer; or the manager asks the DNS for other domains first.
 	ReasonNotChecked = "NotChecked"
 	// ReasonPreempted: a MiniCluster of higher priority took the nodes.
 	ReasonPreempted = "Preempted"

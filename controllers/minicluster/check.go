@@ -150,12 +150,8 @@ func (r *Reconciler) newCheck(ctx context.Context, seen *observed, changed time.
 	if missing := cmp.Or(r.tooMany(mc), state.UnknownTopology(mc, r.Topology)); missing != "" {
 		return rejection(at, v1alpha2.ReasonUnsupported, missing), nil
 	}
-	wrong, known := r.DNS.wrongDomain(ctx, mc, at)
-	switch {
-	case !known:
-		return &check{unchecked: "the DNS is being asked for the domains of its namespace", at: at, until: at.Add(time.Second)}, nil
-	case wrong != "":
-		return seen.memory.refuse(mc, rejection(at, v1alpha2.ReasonUnsupported, wrong)), nil
+	if wrong := r.checkDomain(ctx, seen, at); wrong != nil {
+		return wrong, nil
 	}
 	pod, err := jobset.Pod(mc)
 	if err != nil {
@@ -191,6 +187,23 @@ func (r *Reconciler) newCheck(ctx context.Context, seen *observed, changed time.
 		return seen.memory.refuse(mc, rejection(at, v1alpha2.ReasonNameClash, clash.Error())), nil
 	}
 	return result, err
+}
+
+// checkDomain is the check of a MiniCluster whose domain is wrong, or not known yet; nil for others.
+func (r *Reconciler) checkDomain(ctx context.Context, seen *observed, at time.Time) *check {
+	mc, last := seen.view.MiniCluster, seen.memory.check
+	wrong, known := r.DNS.wrongDomain(ctx, mc, at)
+	switch {
+	case known && wrong != "":
+		return seen.memory.refuse(mc, rejection(at, v1alpha2.ReasonUnsupported, wrong))
+	case known:
+		return nil
+	}
+	waits := &check{unchecked: "the DNS is being asked for other domains", at: at, until: at.Add(time.Second)}
+	if last != nil && last.generation == mc.Generation {
+		waits.failures = last.failures // its pause goes on afterwards
+	}
+	return waits
 }
 
 // jobs are the Jobs of a JobSet.

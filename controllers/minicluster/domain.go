@@ -57,11 +57,13 @@ const (
 	// An answer is believed for answerTime, and so many are kept.
 	answerTime  = time.Minute
 	mostAnswers = 64
+	// mostAsking is how many namespaces may ask the DNS at once: each of them occupies a worker of the manager.
+	mostAsking = 4
 )
 
 // wrongDomain says that brokers could not find each other, since the cluster's DNS does not have their domain; "" if it does,
-// or if the DNS does not say. Users name the domains, so the DNS is asked once at a time for a namespace: known is false
-// while it is being asked.
+// or if the DNS does not say. Users name the domains, so the DNS is asked once at a time for a namespace. Meanwhile an old
+// answer counts; known is false if there is none.
 func (d *DNS) wrongDomain(ctx context.Context, mc *v1alpha2.MiniCluster, now time.Time) (wrong string, known bool) {
 	domain := mc.Spec.Network.ClusterDomain
 	if d == nil || d.Domain == "" || domain == d.Domain || mc.Spec.MostSize() == 1 {
@@ -90,11 +92,11 @@ func (d *DNS) ask(ctx context.Context, namespace, domain string, now time.Time) 
 func (d *DNS) begin(namespace, domain string, now time.Time) (last *answer, mayAsk bool) {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
-	if a, is := d.answers[domain]; is && now.Sub(a.at) <= answerTime {
-		return &a, false
+	if a, is := d.answers[domain]; is {
+		last = &a
 	}
-	if d.asking[namespace] {
-		return nil, false
+	if d.asking[namespace] || len(d.asking) >= mostAsking || last != nil && now.Sub(last.at) <= answerTime {
+		return last, false
 	}
 	if d.asking == nil {
 		d.asking = map[string]bool{}

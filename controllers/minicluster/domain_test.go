@@ -67,8 +67,16 @@ func TestWrongDomain(t *testing.T) {
 			if got, known := dns.wrongDomain(t.Context(), mc, fixture.Noon.Add(2*time.Minute)); got != tc.want || !known {
 				t.Errorf("it says %q meanwhile", got)
 			}
+			if got, known := dns.wrongDomain(t.Context(), mc, fixture.Noon.Add(4*time.Minute)); got != tc.want || !known {
+				t.Errorf("it says %q meanwhile, when the answer is old", got)
+			}
+			dns.answers = nil
 			if got, known := dns.wrongDomain(t.Context(), mc, fixture.Noon.Add(4*time.Minute)); got != "" || known != (times == 0) {
 				t.Errorf("it says %q meanwhile, of what it does not know", got)
+			}
+			dns.asking = map[string]bool{"a": true, "b": true, "c": true, "d": true} // as many as may
+			if got, known := dns.wrongDomain(t.Context(), mc, fixture.Noon.Add(4*time.Minute)); got != "" || known != (times == 0) {
+				t.Errorf("it says %q while four other namespaces ask", got)
 			}
 			if tc.want != "" && asked != "kubernetes.default.svc.cluster.local." {
 				t.Errorf("it asked for %q", asked)

@@ -213,13 +213,20 @@ func (s *Scheduler) queueOf(mc *v1alpha2.MiniCluster) string {
 	return cmp.Or(mc.Spec.Queue, s.labelsOf(mc.Namespace)[v1alpha2.QueueLabel], v1alpha2.DefaultQueue)
 }
 
+// atOnce is a context that is over: a read of a cache that is not filled yet does not wait, as the scheduler is locked.
+var atOnce = func() context.Context {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	return ctx
+}()
+
 // labelsOf are the labels of a namespace; none if it is not known.
 func (s *Scheduler) labelsOf(name string) map[string]string {
 	var namespace corev1.Namespace
 	if s.Cache == nil {
 		return nil
 	}
-	if err := s.Cache.Get(context.Background(), types.NamespacedName{Name: name}, &namespace, client.UnsafeDisableDeepCopy); err != nil {
+	if err := s.Cache.Get(atOnce, types.NamespacedName{Name: name}, &namespace, client.UnsafeDisableDeepCopy); err != nil {
 		return nil
 	}
 	return namespace.Labels

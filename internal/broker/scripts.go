@@ -8,9 +8,11 @@ import (
 	"embed"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 )
@@ -134,18 +136,31 @@ func addShell(files map[string]string, prefix string, pieces map[string]string) 
 	}
 }
 
-// script is a file of scripts without its comments, since each attempt has all files. No text of a script has lines that
-// look like comments.
+// script is a file of scripts without its comments, since each attempt has all files.
 func script(name string) string {
-	data, err := scripts.ReadFile("scripts/" + name)
-	if err != nil { // impossible: the file is embedded
-		panic(err)
+	text, exists := withoutComments()[name]
+	if !exists {
+		panic(name)
 	}
-	return "#!/bin/bash\n" + comment.ReplaceAllString(string(data), "")
+	return text
 }
 
-// comment is a line that is empty or a comment.
-var comment = regexp.MustCompile(`(?m)^[ \t]*(#.*)?\n`)
+// withoutComments are all files of scripts without their comments. No text of a script has lines that look like comments.
+var withoutComments = sync.OnceValue(func() map[string]string {
+	comment, out := regexp.MustCompile(`(?m)^[ \t]*(#.*)?\n`), map[string]string{} // or an empty line
+	err := fs.WalkDir(scripts, "scripts", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		data, err := scripts.ReadFile(path)
+		out[entry.Name()] = "#!/bin/bash\n" + comment.ReplaceAllString(string(data), "")
+		return err
+	})
+	if err != nil { // impossible: the files are embedded
+		panic(err)
+	}
+	return out
+})
 
 // Modes of the lead.
 const (

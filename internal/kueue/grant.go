@@ -90,6 +90,10 @@ func missing(wl *kueueapi.Workload, in Input) string {
 		return fmt.Sprintf("Kueue took its Workload %s for finished: %s", wl.Name, message(wl, kueueapi.WorkloadFinished))
 	case isTrue(wl, kueueapi.WorkloadEvicted) && isTrue(wl, kueueapi.WorkloadQuotaReserved):
 		return "Kueue took the quota back: " + message(wl, kueueapi.WorkloadEvicted) + requeued(wl)
+	case !restsUntil(wl).IsZero():
+		return fmt.Sprintf("%s; asks Kueue again at %s", wl.Annotations[neverFitsAnnotation], restsUntil(wl).UTC().Format(time.RFC3339))
+	case !ptr.Deref(wl.Spec.Active, true) && wl.Annotations[neverFitsAnnotation] != "":
+		return wl.Annotations[neverFitsAnnotation]
 	case !ptr.Deref(wl.Spec.Active, true):
 		return fmt.Sprintf("its Workload %s is not active: %s", wl.Name, cmp.Or(message(wl, kueueapi.WorkloadEvicted), "somebody has deactivated it"))
 	case !reserved(wl):

@@ -53,6 +53,7 @@ func withQuota(count int32) change {
 var (
 	admitted = condition(kueueapi.WorkloadAdmitted, "Admitted", "")
 	inactive = func(wl *kueueapi.Workload) { wl.Spec.Active = ptr.To(false) }
+	rests    = func(wl *kueueapi.Workload) { wl.Annotations[neverFitsAnnotation] = "needs more" }
 	deleting = func(wl *kueueapi.Workload) { wl.DeletionTimestamp = &metav1.Time{Time: fixture.Noon} }
 )
 
@@ -136,6 +137,7 @@ func TestRead(t *testing.T) {
 		"preempted":               {workload(withQuota(3), admitted, evicted("Preempted", "by default/b")), running(4), life.QuotaMissing, false, 0, "Kueue took the quota back: by default/b"},
 		"evicted, to come back":   {workload(withQuota(3), evicted("AdmissionCheck", "no room"), requeue), waiting(), life.QuotaMissing, false, 0, "no room; queued again 2 times"},
 		"deactivated":             {workload(withQuota(3), inactive, evicted("Deactivated", "The workload is deactivated")), running(4), life.QuotaMissing, false, 0, "The workload is deactivated"},
+		"never fits":              {workload(inactive, rests, evicted("Deactivated", "")), waiting(), life.QuotaMissing, false, 0, "needs more; asks Kueue again at 2026-11-21T13:00:10Z"},
 		"inactive":                {workload(withQuota(3), admitted, inactive), running(4), life.QuotaMissing, false, 0, "is not active"},
 		"our check":               {workload(withQuota(3), check(placement, kueueapi.CheckStatePending)), waiting(), life.QuotaReserved, true, 4, ""},
 		"no check":                {workload(withQuota(3)), waiting(), life.QuotaReserved, false, 4, "has quota, and waits until Kueue admits it"},

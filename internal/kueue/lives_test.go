@@ -36,11 +36,14 @@ type world struct {
 	wl      *kueueapi.Workload // at the API server
 	view    *kueueapi.Workload // in the controller's cache
 	version int
+	// The version that the controller wrote last, and that of its cache.
+	written, viewed int
 
 	// Kueue and its cluster.
 	ours, others bool // the queue has an admission check of this project, and one of others
 	stopped      bool // the queue is
 	down         bool // Kueue is
+	gone         bool // the nodes are
 
 	// The MiniCluster.
 	mc        *v1alpha2.MiniCluster
@@ -98,7 +101,7 @@ func (w *world) users() {
 	case w.finished != "":
 	case w.quiet:
 		w.rejected = false
-		inactive := w.wl != nil && !ptr.Deref(w.wl.Spec.Active, true) && w.wl.Annotations[suspendedAnnotation] == ""
+		inactive := w.wl != nil && !ptr.Deref(w.wl.Spec.Active, true) && w.wl.Annotations[suspendedAnnotation]+w.wl.Annotations[neverFitsAnnotation] == ""
 		w.mc.Spec.Suspend = inactive // the way to begin anew
 	case w.chance(60):
 		w.mc.Spec.Suspend = !w.mc.Spec.Suspend
@@ -165,8 +168,8 @@ func (w *world) want() *kueueapi.Workload {
 // pass is a pass of the controller, which may be killed between any two writes.
 func (w *world) pass() {
 	w.t.Helper()
-	if !w.fault(3) { // the cache may be late, and never goes back
-		w.view = w.wl.DeepCopy()
+	if !w.fault(3) || w.written > w.viewed { // the cache may be late, and never goes back; a pass waits for its own writes
+		w.view, w.viewed = w.wl.DeepCopy(), w.version
 	}
 	in := w.input()
 	grant := Read(w.view, in)
@@ -176,7 +179,7 @@ func (w *world) pass() {
 	case !waits || !in.Uses: // one that does not use Kueue waits elsewhere
 	case !grant.Placeable:
 		in.Offer = elastic.Offer{Verdict: elastic.WaitingForQuota, Message: grant.Message}
-	case w.fault(8):
+	case w.gone:
 		in.Offer = elastic.Offer{Verdict: elastic.NeverFits, Message: "too large"}
 	case w.fault(2):
 		in.Offer = elastic.Offer{Verdict: elastic.NoRoom, Message: "no room"}
@@ -199,6 +202,9 @@ func (w *world) tell(in Input) (done bool) {
 	w.t.Helper()
 	if !w.chance(10) {
 		write, next := Next(w.view, in)
+		if write == Patch && !restsUntil(w.view).IsZero() && *next.Spec.Active {
+			w.counts["has rested"]++
+		}
 		return write == Nothing || w.write(w.view, write, next)
 	}
 	before := w.view.DeepCopy()
@@ -320,6 +326,12 @@ func (w *world) settles() {
 func (w *world) step() {
 	w.t.Helper()
 	w.now = w.now.Add(time.Duration(1+w.random.IntN(4)) * time.Second)
+	if w.wl != nil && restsUntil(w.wl).After(w.now) && w.chance(10) {
+		w.now = restsUntil(w.wl)
+	}
+	if w.gone = w.gone != w.fault(50); w.quiet {
+		w.gone = false
+	}
 	w.users()
 	for range w.random.IntN(3) {
 		w.kueue()
@@ -369,7 +381,7 @@ func TestLives(t *testing.T) {
 		}
 	}
 	for _, what := range []string{
-		"write 1", "write 2", "write 3", "write 4", "conflict", "admitted", "partial", "rejected", "taken", "deleted", "deadlines",
+		"write 1", "write 2", "write 3", "write 4", "conflict", "admitted", "partial", "has rested", "taken", "deleted", "deadlines",
 		kueueapi.WorkloadEvictedByPreemption, kueueapi.WorkloadEvictedByAdmissionCheck, kueueapi.WorkloadEvictedByLocalQueueStopped, kueueapi.WorkloadDeactivated,
 	} {
 		if counts[what] < 10 {

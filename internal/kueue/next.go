@@ -4,11 +4,12 @@
 package kueue
 
 import (
-	"maps"
 	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	kueueapi "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 
@@ -130,22 +131,58 @@ func endsTooEarly(wl, want *kueueapi.Workload) bool {
 	return now != nil && (wanted == nil || *wanted > *now)
 }
 
-// setSpec makes a Workload follow what can be changed in it. A Workload that Kueue has deactivated
-// stays so until its MiniCluster is suspended and resumed.
-func setSpec(wl *kueueapi.Workload, in Input, free bool) bool {
+// deactivate takes the quota of a Workload, and lets it ask for none.
+func deactivate(wl *kueueapi.Workload, annotation, why string) {
+	wl.Spec.Active = ptr.To(false)
+	metav1.SetMetaDataAnnotation(&wl.ObjectMeta, annotation, why)
+}
+
+// restFor is how long a Workload is inactive whose pods the empty cluster could not hold. Nodes come and go, and each try
+// takes quota, perhaps from others.
+const restFor = time.Hour
+
+// restsUntil is when a Workload is to be active again that was deactivated because the empty cluster could not hold its pods;
+// zero if there is none.
+func restsUntil(wl *kueueapi.Workload) time.Time {
+	evicted := meta.FindStatusCondition(wl.Status.Conditions, kueueapi.WorkloadEvicted)
+	if wl.Annotations[neverFitsAnnotation] == "" || ptr.Deref(wl.Spec.Active, true) || reserved(wl) || evicted == nil {
+		return time.Time{}
+	}
+	return evicted.LastTransitionTime.Add(restFor)
+}
+
+// neverFits reports whether a Workload has had quota for a while that the empty cluster could not use.
+func neverFits(wl *kueueapi.Workload, in Input) bool {
+	return in.Offer.Verdict == elastic.NeverFits && isTrue(wl, kueueapi.WorkloadQuotaReserved) && !in.Now.Before(graceEnd(wl, in))
+}
+
+// setActive deactivates a Workload that is not to ask for quota, and activates it again. A Workload that somebody else has
+// deactivated stays so until its MiniCluster is suspended and resumed.
+func setActive(wl *kueueapi.Workload, in Input, free bool) bool {
 	_, suspended := wl.Annotations[suspendedAnnotation]
+	rests, active := restsUntil(wl), ptr.Deref(wl.Spec.Active, true)
+	rested := !rests.IsZero() && !in.Now.Before(rests)
 	switch suspend := in.MiniCluster.IsSuspended(); {
 	case suspend && !suspended && free:
-		wl.Spec.Active = ptr.To(false)
-		wl.Annotations = maps.Clone(wl.Annotations)
-		if wl.Annotations == nil {
-			wl.Annotations = map[string]string{}
-		}
-		wl.Annotations[suspendedAnnotation] = "true"
-		return true
-	case !suspend && suspended:
+		deactivate(wl, suspendedAnnotation, "true")
+		delete(wl.Annotations, neverFitsAnnotation)
+	case !suspend && (suspended || rested):
 		wl.Spec.Active = ptr.To(true)
 		delete(wl.Annotations, suspendedAnnotation)
+		delete(wl.Annotations, neverFitsAnnotation)
+	case active && wl.Annotations[neverFitsAnnotation] != "": // somebody has activated it
+		delete(wl.Annotations, neverFitsAnnotation)
+	case active && neverFits(wl, in):
+		deactivate(wl, neverFitsAnnotation, in.Offer.Message)
+	default:
+		return false
+	}
+	return true
+}
+
+// setSpec makes a Workload follow what can be changed in it.
+func setSpec(wl *kueueapi.Workload, in Input, free bool) bool {
+	if setActive(wl, in, free) {
 		return true
 	}
 	if in.Want == nil || isTrue(wl, kueueapi.WorkloadQuotaReserved) {

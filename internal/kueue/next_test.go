@@ -89,6 +89,7 @@ func TestNext(t *testing.T) {
 		return running(4, func(in *Input) { in.Finished, in.Message, in.Ranks = reason, "exit code 3", ranks })
 	}
 	suspended := func(wl *kueueapi.Workload) { wl.Annotations[suspendedAnnotation] = "true" }
+	const rested = restFor + 10*time.Second // the eviction's time is ten seconds after noon
 	evicted := func(reason string) change { return condition(kueueapi.WorkloadEvicted, reason, "why") }
 	pendingCheck, readyCheck := check(placement, kueueapi.CheckStatePending), check(placement, kueueapi.CheckStateReady)
 	backsOff := func(wl *kueueapi.Workload) {
@@ -152,7 +153,15 @@ func TestNext(t *testing.T) {
 		"others have not answered": {
 			workload(withQuota(3), pendingCheck, check(provisioning, kueueapi.CheckStatePending)), waiting(offer(elastic.WaitingForQuota), at(time.Hour)), "nothing",
 		},
-		"never fits": {workload(withQuota(3), pendingCheck), waiting(offer(elastic.NeverFits)), "placement Rejected why"},
+		"never fits":                       {workload(withQuota(3), pendingCheck), waiting(offer(elastic.NeverFits), at(roomGrace)), "active false"},
+		"never fits, its nodes may come":   {workload(withQuota(3), admitted), waiting(offer(elastic.NeverFits), at(time.Minute)), "nothing"},
+		"never fits, and has no check":     {workload(withQuota(3), admitted), waiting(offer(elastic.NeverFits), at(time.Hour)), "active false"},
+		"never fits, and has rested":       {workload(inactive, rests, evicted("Deactivated")), waiting(at(rested)), "active true"},
+		"never fits, and rests":            {workload(inactive, rests, evicted("Deactivated")), waiting(at(rested - time.Second)), "nothing"},
+		"never fits, and Kueue knows not":  {workload(inactive, rests, withQuota(3)), waiting(), "nothing"},
+		"never fits, and has been resumed": {workload(inactive, rests, suspended, evicted("Deactivated")), waiting(), "active true"},
+		"never fits, and is active again":  {workload(pending, rests, evicted("Deactivated")), waiting(at(rested)), ""}, // without the annotation
+		"never fits, and is suspended":     {workload(inactive, rests, evicted("Deactivated")), waiting(suspend), ""},   // with the other annotation alone
 		"a flavor that is not there": {
 			workload(withQuota(3), pendingCheck), waiting(func(in *Input) { in.Cluster = flavors(nil) }, at(roomGrace)),
 			`placement Retry has quota of the flavor "flavor", which does not exist`,
@@ -172,7 +181,6 @@ func TestNext(t *testing.T) {
 			workload(withQuota(3), admitted, check(provisioning, kueueapi.CheckStateReady), requeue), waiting(offer(elastic.NoRoom), at(time.Hour)),
 			"Evicted True PodsReadyTimeout; provisioning Pending; count 3, at +1h1m0s",
 		},
-		"without our check, and never fits": {workload(withQuota(3), admitted), waiting(offer(elastic.NeverFits), at(time.Hour)), "Evicted True PodsReadyTimeout; count 1, at +1h0m15s"},
 		// Which have nodes.
 		"has nodes":              {workload(withQuota(3), pendingCheck), running(4), "placement Ready The MiniCluster has nodes"},
 		"has some":               {workload(withQuota(2), pendingCheck), running(2), "placement Ready The MiniCluster has nodes; reclaimable workers 2"},
@@ -238,6 +246,7 @@ func TestLookAgain(t *testing.T) {
 		"too long":       {workload(withQuota(3)), in(grace), 0},
 		"admitted later": {workload(withQuota(3), admitted), in(0), 10*time.Second + grace},
 		"evicted":        {workload(withQuota(3), condition(kueueapi.WorkloadEvicted, "Preempted", "")), in(0), 0},
+		"never fits":     {workload(inactive, rests, condition(kueueapi.WorkloadEvicted, "Deactivated", "")), in(0), restFor + 10*time.Second},
 		"with nodes":     {workload(withQuota(3)), running(4), 0},
 		"that ended":     {workload(withQuota(3)), waiting(func(in *Input) { in.Finished = "Failed" }), 0},
 	} {

@@ -133,6 +133,7 @@ func (w *world) write(seen *kueueapi.Workload, write Write, next *kueueapi.Workl
 	w.says("write %d", write)
 	w.counts[fmt.Sprint("write ", write)]++
 	w.store(stored)
+	w.written = w.version
 	if held && !holdsAny(w.wl) && len(w.placed) > 0 {
 		w.fail("quota was given back with %d pods on nodes", len(w.placed))
 	}
@@ -176,9 +177,6 @@ func (w *world) kueueActs(wl *kueueapi.Workload) bool {
 	case !active && !evicted:
 		w.evict(wl, kueueapi.WorkloadDeactivated)
 		wl.Status.RequeueState = nil
-	case active && inState(kueueapi.CheckStateRejected):
-		wl.Spec.Active = ptr.To(false)
-		w.counts["rejected"]++
 	case isTrue(wl, kueueapi.WorkloadQuotaReserved):
 		w.kueueReserved(wl, inState)
 	case active:

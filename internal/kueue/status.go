@@ -94,8 +94,6 @@ func answer(wl *kueueapi.Workload, in Input) bool {
 	why := unusable(wl, in)
 	ours, _ := ownChecks(wl, in.Cluster)
 	switch {
-	case len(ours) > 0 && in.Offer.Verdict == elastic.NeverFits:
-		return answerChecks(wl, in, kueueapi.CheckStateRejected, in.Offer.Message)
 	case why == "":
 		return false
 	case len(ours) > 0:
@@ -127,7 +125,7 @@ func unusable(wl *kueueapi.Workload, in Input) string {
 		return "" // checks of others take their time
 	}
 	switch in.Offer.Verdict {
-	case elastic.NoRoom, elastic.WaitingForTurn, elastic.NotAllowed, elastic.NotChecked, elastic.NeverFits:
+	case elastic.NoRoom, elastic.WaitingForTurn, elastic.NotAllowed, elastic.NotChecked:
 		return in.Offer.Message
 	}
 	if in.Offer.Verdict.LostNodes() {
@@ -168,7 +166,7 @@ func LookAgain(wl *kueueapi.Workload, in Input) time.Time {
 		if at := ptr.Deref(wl.Status.RequeueState, kueueapi.RequeueState{}).RequeueAt; at != nil && in.Now.Before(at.Time) {
 			return at.Time
 		}
-		return time.Time{}
+		return restsUntil(wl)
 	}
 	if isTrue(wl, kueueapi.WorkloadEvicted) {
 		return time.Time{}

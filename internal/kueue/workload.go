@@ -35,6 +35,9 @@ const (
 	shapeAnnotation = v1alpha2.Group + "/shape"
 	// suspendedAnnotation is on a Workload that was deactivated because its MiniCluster is suspended.
 	suspendedAnnotation = v1alpha2.Group + "/suspended"
+	// neverFitsAnnotation is on a Workload that was deactivated because the empty cluster could not hold the pods. The value
+	// says why.
+	neverFitsAnnotation = v1alpha2.Group + "/never-fits"
 	// longestName is the largest number of bytes of a MiniCluster's name in a Workload's.
 	longestName = 200
 )

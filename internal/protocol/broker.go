@@ -264,12 +264,15 @@ func endIsUnknown(ended *corev1.ContainerStateTerminated) bool {
 var startErrors = []string{"StartError", "ContainerCannotRun"}
 
 // notStarted says why the runtime could not start the broker's container, or an init container before it; "" if it could.
+// Other containers that it could not start say nothing about a broker that has run.
 func notStarted(pod *corev1.Pod) string {
-	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
-		for i := range statuses {
-			if ended := statuses[i].State.Terminated; ended != nil && slices.Contains(startErrors, ended.Reason) {
-				return strings.TrimRight(ended.Reason+": "+strings.TrimSpace(ended.Message), ": ")
-			}
+	statuses := pod.Status.InitContainerStatuses
+	if status := brokerStatus(pod); status != nil && status.State.Terminated != nil {
+		statuses = []corev1.ContainerStatus{*status}
+	}
+	for i := range statuses {
+		if ended := statuses[i].State.Terminated; ended != nil && slices.Contains(startErrors, ended.Reason) {
+			return strings.TrimRight(ended.Reason+": "+strings.TrimSpace(ended.Message), ": ")
 		}
 	}
 	return ""

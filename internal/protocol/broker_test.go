@@ -45,6 +45,10 @@ func TestBrokersContainer(t *testing.T) {
 			corev1.PodFailed, corev1.ContainerStatus{State: ended(128, "StartError")}, ended(0, "Completed"),
 			life.Broker{State: life.Failed, EndedAt: fixture.Noon, NotStarted: "StartError"},
 		},
+		"it has failed, and the runtime could not start that one": {
+			corev1.PodFailed, corev1.ContainerStatus{State: ended(3, "Error")}, ended(128, "StartError"),
+			life.Broker{State: life.Failed, ExitCode: new(3), EndedAt: fixture.Noon},
+		},
 		"nobody saw its end": {
 			corev1.PodFailed, corev1.ContainerStatus{State: ended(137, "ContainerStatusUnknown")}, running,
 			life.Broker{State: life.Failed, EndedAt: fixture.Noon, EndUnknown: true},

@@ -135,7 +135,11 @@ func setReady(s *v1alpha2.MiniClusterStatus, in Input) {
 	message := in.message()
 	if in.finished() {
 		message = meta.FindStatusCondition(s.Conditions, v1alpha2.ConditionFinished).Message
-		if n := in.Observation.Occupied; n > 0 {
+		switch n := in.Observation.Occupied; n {
+		case 0:
+		case 1:
+			message += "; 1 pod is still ending"
+		default:
 			message += fmt.Sprintf("; %d pods are still ending", n)
 		}
 		if isEdited(in, s) {

@@ -78,8 +78,8 @@ func TestCheckRetry(t *testing.T) {
 	s.AwaitState(mc, v1alpha2.StateRunning)
 }
 
-// A MiniCluster that no cluster could hold is rejected; a change of its spec begins anew.
-func TestCheckRejected(t *testing.T) {
+// A MiniCluster that the empty cluster could not hold gives its quota back for an hour; a change of its spec begins anew.
+func TestNeverFits(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 2)
 	s.newQueue("team", 32, s.withPlacement())
@@ -87,7 +87,8 @@ func TestCheckRejected(t *testing.T) {
 	workload := s.workloadOf(mc)
 	s.awaitCondition(workload, kueueapi.WorkloadEvicted, metav1.ConditionTrue)
 	s.awaitWorkload(workload, "inactive", func(workload *kueueapi.Workload) bool { return !*workload.Spec.Active })
-	s.awaitWaiting(mc, "is not active: The workload is deactivated due to")
+	s.awaitCondition(workload, kueueapi.WorkloadQuotaReserved, metav1.ConditionFalse)
+	s.awaitWaiting(mc, "; asks Kueue again at ")
 	s.Patch(mc, `{"spec":{"size":2}}`)
 	s.AwaitState(mc, v1alpha2.StateRunning)
 }

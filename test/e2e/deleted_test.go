@@ -98,11 +98,8 @@ func TestOrphanedJobSet(t *testing.T) {
 	if err := s.as(jobSetUser).Delete(s.ctx, set, orphan); err != nil {
 		t.Fatal(err)
 	}
-	// Of the pods that the manager deletes, the follower's may go first: then the command fails for that.
 	s.await(mc, "told of the loss", func(mc *v1alpha2.MiniCluster) bool {
-		end := condition(mc, v1alpha2.ConditionFinished)
-		follower := end.Reason == v1alpha2.ReasonCommandFailed && strings.Contains(end.Message, "1 of 2 brokers were lost")
-		return (end.Reason == v1alpha2.ReasonLeadLost || follower) && mc.Status.Nodes == 0
+		return condition(mc, v1alpha2.ConditionFinished).Reason == v1alpha2.ReasonLeadLost && mc.Status.Nodes == 0
 	})
 	eventually(t, func() error {
 		if pods := s.pods(mc); len(pods) > 0 {

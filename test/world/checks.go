@@ -143,6 +143,7 @@ func (c *checks) miniCluster(mc *v1alpha2.MiniCluster) {
 	if f.last == nil || len(f.last.Status.Attempts) != len(mc.Status.Attempts) {
 		c.checkAttempts(mc)
 	}
+	c.release(f.last, mc)
 	had := f.last != nil && outcomeOf(f.last) != "" // what runs until it is told of its outcome does not count
 	f.last = mc
 	if outcomeOf(mc) != "" && !had {

@@ -65,7 +65,11 @@ func (w *World) build() {
 	if w.hasKueue() {
 		objects = append(objects, w.installKueue()...)
 	}
-	objects = append(objects, fixture.Queue("batch").Weight(2).New(), fixture.Queue("urgent").Priority(10).New())
+	batch, urgent := fixture.Queue("batch").Weight(2).New(), fixture.Queue("urgent").Priority(10).New()
+	if w.hasAutoscaler() {
+		w.installAutoscaler(batch, urgent)
+	}
+	objects = append(objects, batch, urgent)
 	for _, object := range objects {
 		if err := w.user.Create(w.ctx, object); err != nil {
 			panic(err)

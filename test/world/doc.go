@@ -25,9 +25,10 @@
 // # Lives and faults
 //
 // A world has a few nodes and some MiniClusters with random specs (lives.go), whose users scale, edit, suspend, resume
-// and delete them. faults.go has what goes wrong: a manager is killed before or after a write, a request fails with or
-// without an effect, events are late, watches end, the machine of a manager halts for longer than its lease, objects are
-// deleted by hand, nodes are cut off and come back. Lives and faults are the parts of a world. Each is drawn from
+// and delete them. Others inject containers into some of the pods. A fifth of the worlds has a Kueue, and a fifth an
+// autoscaler. faults.go has what goes wrong: a manager is killed before or after a write, a request fails with or
+// without an effect, events are late, watches end, the machine of a manager halts for longer than its lease, objects
+// are deleted by hand, nodes are cut off and come back. Lives and faults are the parts of a world. Each is drawn from
 // the seed and its own number, so leaving out one does not change the others.
 //
 // # What is checked
@@ -44,6 +45,5 @@
 //
 // # What it is not
 //
-// The clocks of all programs are one, so a clock that steps is not played. Kueue, autoscalers and
-// injected containers are not there.
+// The clocks of all programs are one, so a clock that steps is not played.
 package world

@@ -12,8 +12,6 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/selection"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
@@ -59,6 +57,7 @@ var faults = []fault{
 	{"quota", 5, (*World).planQuota},
 	{"queue", 5, (*World).planQueue},
 	{"model", 5, (*World).planPause},
+	{"absence", 15, (*World).planAbsence},
 }
 
 // planFaults makes up the faults of the world: some for each life.
@@ -165,6 +164,34 @@ func (w *World) planRemoval(r *rand.Rand, at time.Time) part {
 	return part{name: what, deeds: []deed{{at, what, func() { w.remove(kinds[i], n, how, r.IntN(3) == 0) }}}}
 }
 
+// planAbsence leaves the cluster without a manager for a while, in which somebody deletes a lead: its pod, its Job, or its
+// JobSet.
+func (w *World) planAbsence(r *rand.Rand, at time.Time) part {
+	kinds := []client.ObjectList{&corev1.PodList{}, &batchv1.JobList{}, &jobsetapi.JobSetList{}}
+	i, n, how, lasts := r.IntN(len(kinds)), r.IntN(1000), propagations[r.IntN(len(propagations))], time.Duration(1+r.IntN(60))*time.Second
+	if i == 1 && how == metav1.DeletePropagationOrphan {
+		how = metav1.DeletePropagationBackground // its pods would be nobody's
+	}
+	lead := client.MatchingLabels{jobsetapi.ReplicatedJobNameKey: v1alpha2.LeadJob}
+	if i == 2 {
+		lead = nil
+	}
+	what := fmt.Sprintf("without a manager for %s, delete %T %d of a lead with %s", lasts, kinds[i], n, how)
+	return part{name: what, deeds: []deed{
+		{at, what, func() {
+			for _, name := range w.names() {
+				w.managers[name].kill()
+				w.bury(w.managers[name], lasts)
+			}
+		}},
+		{at.Add(time.Duration(r.Int64N(int64(lasts)))), what + ", now", func() {
+			if object := w.remove(kinds[i], n, how, false, lead); object != nil && i > 0 && how != metav1.DeletePropagationOrphan {
+				w.forget(object.GetNamespace(), object.GetLabels()[v1alpha2.MiniClusterLabel])
+			}
+		}},
+	}}
+}
+
 // removals are the kinds of which objects are deleted by hand.
 func removals() []client.ObjectList {
 	return []client.ObjectList{
@@ -173,15 +200,11 @@ func removals() []client.ObjectList {
 	}
 }
 
-// remove deletes the n-th object of a kind that belongs to a MiniCluster.
-func (w *World) remove(list client.ObjectList, n int, how metav1.DeletionPropagation, atOnce bool) {
-	label, err := labels.NewRequirement(v1alpha2.MiniClusterLabel, selection.Exists, nil)
-	if err != nil {
-		panic(err)
-	}
-	objects := w.objects(list, client.MatchingLabelsSelector{Selector: labels.NewSelector().Add(*label)})
+// remove deletes the n-th object of a kind that belongs to a MiniCluster, and returns the object; nil if there is none.
+func (w *World) remove(list client.ObjectList, n int, how metav1.DeletionPropagation, atOnce bool, of ...client.ListOption) client.Object {
+	objects := w.objects(list, append(of, client.HasLabels{v1alpha2.MiniClusterLabel})...)
 	if len(objects) == 0 {
-		return
+		return nil
 	}
 	object := objects[n%len(objects)]
 	w.trace("  " + object.GetNamespace() + "/" + object.GetName())
@@ -191,4 +214,5 @@ func (w *World) remove(list client.ObjectList, n int, how metav1.DeletionPropaga
 		options = append(options, client.GracePeriodSeconds(0))
 	}
 	w.mayRefuse(object.GetName(), w.user.Delete(w.ctx, object, options...))
+	return object
 }

@@ -5,6 +5,7 @@ package world
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,10 +28,15 @@ type processes struct {
 	ended map[types.UID][]*models.Process
 	// released are those that ended after their attempt: the command runs again whatever its exit code is.
 	released map[*models.Process]bool
+	// forgotten are those of which somebody deleted the Job while there was no manager: nobody can know how they ended.
+	forgotten map[*models.Process]bool
 }
 
 func newProcesses() processes {
-	return processes{running: map[types.UID]*models.Process{}, ended: map[types.UID][]*models.Process{}, released: map[*models.Process]bool{}}
+	return processes{
+		running: map[types.UID]*models.Process{}, ended: map[types.UID][]*models.Process{},
+		released: map[*models.Process]bool{}, forgotten: map[*models.Process]bool{},
+	}
 }
 
 // checkProcesses checks that one process of a command runs at most, and none after one that has ended with 0.
@@ -64,7 +70,7 @@ func (c *checks) began(process *models.Process) {
 			c.nameOf(process.MiniCluster), process.PodName, process.Node, other.PodName, other.Node)
 	}
 	for _, before := range p.ended[process.MiniCluster] {
-		if before.Code == 0 && !p.released[before] && !c.isExcused(before, process) {
+		if before.Code == 0 && !p.released[before] && !p.forgotten[before] && !c.isExcused(before, process) {
 			c.violate("the command of %s runs again in pod %s, but it ended with 0 in pod %s", c.nameOf(process.MiniCluster), process.PodName, before.PodName)
 		}
 	}
@@ -85,6 +91,23 @@ func (c *checks) wasReleased(process *models.Process) bool {
 	}
 	admission := f.last.Status.Admission
 	return admission == nil || process.Since.Before(admission.Time.Time)
+}
+
+// release notes an attempt that gave its nodes back: its runs that have ended, and whose end no kubelet has told yet, ended
+// after that for everybody.
+func (c *checks) release(before, mc *v1alpha2.MiniCluster) {
+	if before == nil || before.Status.Admission == nil || mc.Status.Admission != nil {
+		return
+	}
+	c.checkProcesses()
+	for _, process := range c.processes.ended[mc.UID] {
+		pod := &corev1.Pod{}
+		err := c.world.user.Get(c.world.ctx, types.NamespacedName{Namespace: mc.Namespace, Name: process.PodName}, pod)
+		untold := func(s corev1.ContainerStatus) bool { return s.Name == mc.Name && s.State.Terminated == nil }
+		if err == nil && slices.ContainsFunc(pod.Status.ContainerStatuses, untold) {
+			c.processes.released[process] = true
+		}
+	}
 }
 
 // isExcused reports whether the API server could not know of a process when another began: its node was cut off, or
@@ -154,7 +177,7 @@ func (c *checks) checkAttempts(mc *v1alpha2.MiniCluster) {
 			continue
 		}
 		for _, process := range c.processes.ended[mc.UID] {
-			if process.Since.After(attempt.Admitted.Time) && process.Since.Before(attempt.Ended.Add(-unseen)) && !c.world.wasUnknown(process.Node, process.Since) {
+			if process.Since.After(attempt.Admitted.Time) && process.Since.Before(attempt.Ended.Add(-unseen)) && !c.processes.forgotten[process] && !c.world.wasUnknown(process.Node, process.Since) {
 				c.violate("attempt %d of %s says that the command did not run, but it ran since %s in %s: %s",
 					attempt.Attempt, c.nameOf(mc.UID), c.world.at(process.Since), process.PodName, attempt.Message)
 			}
@@ -162,11 +185,21 @@ func (c *checks) checkAttempts(mc *v1alpha2.MiniCluster) {
 	}
 }
 
+// forget notes that nobody can know how the runs of a MiniCluster ended, or will end.
+func (c *checks) forget(namespace, name string) {
+	c.checkProcesses()
+	mc := &v1alpha2.MiniCluster{}
+	must(c.world.user.Get(c.world.ctx, types.NamespacedName{Namespace: namespace, Name: name}, mc))
+	for _, process := range append(c.processes.ended[mc.UID], c.processes.running[mc.UID]) {
+		c.processes.forgotten[process] = true // nil, too
+	}
+}
+
 // isUnknown reports whether nobody could know how the last run ended.
 func (c *checks) isUnknown(uid types.UID) bool {
 	ended := c.processes.ended[uid]
 	last := ended[len(ended)-1]
-	return c.world.wasUnknown(last.Node, last.Ended) || time.Now().Before(c.excused[uid])
+	return c.processes.forgotten[last] || c.world.wasUnknown(last.Node, last.Ended) || time.Now().Before(c.excused[uid])
 }
 
 // checkRoom checks that the pods that are bound to a node fit on it, except those that its kubelet refused or that have

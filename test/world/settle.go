@@ -178,15 +178,20 @@ func (w *World) leftovers() []client.ObjectList {
 	if w.hasKueue() {
 		lists = append(lists, &kueueapi.WorkloadList{})
 	}
+	if w.hasAutoscaler() {
+		lists = append(lists, requests()...)
+	}
 	return lists
 }
 
-// isKept reports whether an object is a file of a JobSet that somebody deleted without what it owned. Who deletes it so
-// keeps its files: the manager has no right to delete Secrets and ConfigMaps.
+// isKept reports whether an object is a file or an ended Job of a JobSet that somebody deleted without what it owned. Who
+// deletes it so keeps its files: the manager has no right to delete Secrets and ConfigMaps.
 func isKept(object client.Object) bool {
-	switch object.(type) {
+	switch o := object.(type) {
 	case *corev1.ConfigMap, *corev1.Secret:
 		return len(object.GetOwnerReferences()) == 0
+	case *batchv1.Job:
+		return len(o.OwnerReferences) == 0 && o.Status.Active == 0
 	}
 	return false
 }
@@ -198,8 +203,11 @@ func inNamespaces(object client.Object) bool {
 
 // quietWrites is how often something may be written within quietFor although there is nothing to do.
 func quietWrites(what string) int {
-	if strings.Contains(what, " MiniClusterQueue ") {
+	switch {
+	case strings.Contains(what, " MiniClusterQueue "):
 		return int(quietFor/time.Minute) + 1
+	case strings.HasPrefix(what, "patch Event "): // client-go ends a series some minutes after its last event
+		return 1
 	}
 	return 0
 }

@@ -174,13 +174,18 @@ func (w *World) kill(m *manager) {
 		return // it is dead
 	}
 	m.kill()
-	w.bury(m)
+	w.bury(m, w.soon())
 }
 
-func (w *World) bury(m *manager) {
+// soon is when a manager that has ended is started again.
+func (w *World) soon() time.Duration {
+	return time.Duration(w.draw.ExpFloat64() * float64(3*time.Second))
+}
+
+func (w *World) bury(m *manager, startsAgain time.Duration) {
 	delete(w.managers, m.manager)
 	w.dying = append(w.dying, m)
-	w.later(time.Duration(w.draw.ExpFloat64()*float64(3*time.Second)), "start a manager", w.start)
+	w.later(startsAgain, "start a manager", w.start)
 }
 
 // names are the names of the managers that live, in order.
@@ -201,7 +206,7 @@ func (w *World) buryDead() {
 		case err := <-m.ended:
 			m.ended <- err
 			w.trace(fmt.Sprintf("%s ended: %v", name, err))
-			w.bury(m)
+			w.bury(m, w.soon())
 		default:
 		}
 	}

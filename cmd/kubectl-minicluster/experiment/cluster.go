@@ -151,18 +151,12 @@ func (c *cluster) log(ctx context.Context, mc *v1alpha2.MiniCluster) ([]byte, er
 func (c *cluster) readLog(ctx context.Context, mc *v1alpha2.MiniCluster) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, logTimeout)
 	defer cancel()
-	var pods corev1.PodList
-	if err := c.client.List(ctx, &pods, client.InNamespace(c.namespace), client.MatchingLabels{v1alpha2.UIDLabel: string(mc.UID), v1alpha2.RankLabel: "0"}); err != nil {
+	lead, err := access.PodOf(ctx, c.client, mc, 0)
+	if err != nil {
 		return nil, err
 	}
-	if len(pods.Items) == 0 {
+	if lead == nil {
 		return nil, errNoLead
-	}
-	lead := &pods.Items[0]
-	for i := range pods.Items { // a lead that was started again has the last log
-		if pods.Items[i].CreationTimestamp.After(lead.CreationTimestamp.Time) {
-			lead = &pods.Items[i]
-		}
 	}
 	stream, err := c.core.CoreV1().Pods(c.namespace).GetLogs(lead.Name, &corev1.PodLogOptions{Container: mc.Name}).Stream(ctx)
 	if err != nil {

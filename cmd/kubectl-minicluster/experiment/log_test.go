@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -22,6 +21,7 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/access"
+	"github.com/flux-elastic/flux-elastic/dev/fixture"
 	core "github.com/flux-elastic/flux-elastic/internal/experiment"
 )
 
@@ -37,9 +37,8 @@ func (hurried) After(time.Duration) <-chan time.Time {
 // A log that the API server does not give at once is asked for again, for longer if the trouble passes. A MiniCluster
 // without a log is kept, unless it would go on holding nodes.
 func TestRecordsLogs(t *testing.T) {
-	lead := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
-		Namespace: "lab", Name: "a-0-0", Labels: map[string]string{v1alpha2.UIDLabel: "u", v1alpha2.RankLabel: "0"},
-	}}
+	lead := fixture.BrokerPod("a", 0).Obj()
+	lead.Namespace, lead.Labels[v1alpha2.UIDLabel] = "lab", "u"
 	mc := &v1alpha2.MiniCluster{ObjectMeta: metav1.ObjectMeta{Namespace: "lab", Name: "a", UID: "u"}}
 	for name, tc := range map[string]struct {
 		codes     []int // of the answers, the last one again and again

@@ -69,7 +69,7 @@ func execute(ctx context.Context, s *access.Session, name string, command []stri
 	if err != nil {
 		return err
 	}
-	pod, err := podOf(ctx, c, mc, 0)
+	pod, err := access.PodOf(ctx, c, mc, 0)
 	if err != nil {
 		return err
 	}

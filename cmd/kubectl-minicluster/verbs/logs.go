@@ -22,7 +22,6 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/access"
-	"github.com/flux-elastic/flux-elastic/internal/protocol"
 )
 
 // logger prints the log of a broker's container. That of the lead broker has the output of the command.
@@ -178,7 +177,7 @@ func (l *logger) look(ctx context.Context) (mc *v1alpha2.MiniCluster, broker con
 		if mc, err = get(ctx, l.client, l.key); err != nil {
 			return err
 		}
-		pod, err := podOf(ctx, l.client, mc, l.rank)
+		pod, err := access.PodOf(ctx, l.client, mc, l.rank)
 		broker = brokerOf(pod, mc.Name)
 		return err
 	})
@@ -268,25 +267,4 @@ func (l *logger) tellRotated(first time.Time) {
 			"(containerLogMaxSize of the kubelet).\n", first.Sub(began).Round(time.Second))
 	}
 	l.began = time.Time{}
-}
-
-// podOf returns the newest pod of a rank; nil if there is none. Its Job counts as for the manager, since anybody who may
-// create pods may write their labels.
-func podOf(ctx context.Context, c client.Reader, mc *v1alpha2.MiniCluster, rank int) (*corev1.Pod, error) {
-	var pods corev1.PodList
-	if err := c.List(ctx, &pods, client.InNamespace(mc.Namespace), client.MatchingLabels{
-		v1alpha2.UIDLabel: string(mc.UID), v1alpha2.MiniClusterLabel: mc.Name,
-	}); err != nil {
-		return nil, err
-	}
-	var newest *corev1.Pod
-	for i := range pods.Items {
-		pod := &pods.Items[i]
-		its, isBroker := protocol.Rank(pod)
-		isOurs := isBroker && its == rank && protocol.MiniClusterOf(pod) == mc.Name
-		if isOurs && (newest == nil || newest.CreationTimestamp.Before(&pod.CreationTimestamp)) {
-			newest = pod
-		}
-	}
-	return newest, nil
 }

@@ -131,6 +131,7 @@ var rules = []rule{
 	warned,         // a command that has to make room ends first
 	leadEnded,      // the lead's end is the end, whatever else happened
 	suspended,      // the user wants the MiniCluster to hold nothing
+	orphaned,       // a command ends with its JobSet
 	releasing,      // pods of an earlier attempt go before a new attempt begins
 	rejected,       // a spec that cannot be carried out waits for a change
 	queued,         // without an admission the MiniCluster waits for nodes

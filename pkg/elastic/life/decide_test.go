@@ -115,11 +115,19 @@ func TestDecide(t *testing.T) {
 		after time.Duration // noon
 		want  Plan          // the message is compared where it is given
 	}{
-		"pods that a deleted JobSet has left are deleted": {
-			o: admitted("----", func(o *Observation) {
+		"a command ends with its JobSet, before the pods that the JobSet has left are deleted": {
+			o: admitted("luuu", func(o *Observation) {
 				started(o)
-				o.Workload, o.Leftover, o.Existing, o.Orphans = Absent, 4, 4, 4
+				o.Workload, o.Leftover, o.Existing, o.Orphans, o.Bereft = Absent, 4, 4, 4, 4
 			}),
+			want: Plan{Step: Finish{Outcome: OutcomeLeadLost}, State: StateFailed, Message: "its JobSet was deleted while the command ran"},
+		},
+		"one that has not begun gets other pods": {
+			o:    admitted("----", func(o *Observation) { o.Workload, o.Leftover, o.Existing, o.Orphans = Absent, 4, 4, 4 }),
+			want: Plan{Step: Abandon{}, State: StateReleasing, LookAgain: soon, Message: "deletes 4 pods that were left when the JobSet was deleted"},
+		},
+		"or its next attempt comes after they are": {
+			o:    waiting(func(o *Observation) { o.Workload, o.Leftover, o.Existing, o.Orphans = Absent, 4, 4, 4 }),
 			want: Plan{Step: Abandon{}, State: StateReleasing, LookAgain: soon, Message: "deletes 4 pods that were left when the JobSet was deleted"},
 		},
 		"unless the lead has ended, whose end counts": {
@@ -770,7 +778,7 @@ func TestDecide(t *testing.T) {
 		},
 		"then it gets another node": {
 			o: admitted("uutu", func(o *Observation) { o.Order = elastic.Move{Pods: []elastic.Pod{{Rank: 2, Node: "n9"}}} }), after: 15 * time.Second,
-			want: Plan{Step: Move{Pods: []elastic.Pod{{Rank: 2, Node: "n9"}}, Avoid: []string{"n2"}}, State: StateStarting, Message: "other nodes for 1 broker: rank 2 on n2 could not start"},
+			want: Plan{Step: Move{Pods: []elastic.Pod{{Rank: 2, Node: "n9"}}, Avoid: []string{"n2"}}, State: StateStarting, Message: "other nodes for 1 broker: rank 2 on n2 (ImagePullBackOff) could not start"},
 		},
 		"if there is one": {
 			o: admitted("uutu", nil), after: 25 * time.Second,

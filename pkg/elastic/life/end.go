@@ -223,6 +223,15 @@ func workloadBroken(o *Observation, now time.Time) *Plan {
 	return o.lose("pods of followers failed too often", OutcomeWorkersFailed, now)
 }
 
+// orphaned ends the attempt of a command whose JobSet was deleted without its pods, before the pods are deleted: their end
+// would look like another.
+func orphaned(o *Observation, now time.Time) *Plan {
+	if o.Admission == nil || !o.begun() || o.Orphans == 0 {
+		return nil
+	}
+	return o.lose("its JobSet was deleted while the command ran", OutcomeLeadLost, now)
+}
+
 // secondLead ends an attempt whose lead's Job was made again: the command must not run twice.
 func secondLead(o *Observation, now time.Time) *Plan {
 	const why = "the lead's Job was deleted and made again"

@@ -4,6 +4,7 @@
 package life
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -114,6 +115,8 @@ func (o *Observation) where(ranks []int) string {
 			place += " (evicted: " + b.Evicted + ")"
 		} else if b.OutOfMemory {
 			place += " (OOMKilled: it reached its memory limit)"
+		} else if why := cmp.Or(b.Trouble, b.NotStarted); why != "" {
+			place += " (" + why + ")"
 		}
 		out = append(out, place)
 	}

@@ -5,8 +5,10 @@ package models
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -47,6 +49,31 @@ const emptyFor = 10 * time.Minute
 // NewAutoscaler makes an autoscaler that has at most some nodes of its own. A node comes within `delay`.
 func NewAutoscaler(c *Cluster, node func(i int) *corev1.Node, most int, delay [2]time.Duration) *Autoscaler {
 	return &Autoscaler{cluster: c, node: node, most: most, delay: delay, asked: map[types.UID]time.Time{}, idle: map[string]time.Time{}}
+}
+
+// ScaleUpDefinitions are the definitions of what autoscalers are asked by, which keep all fields.
+func ScaleUpDefinitions() []byte {
+	var out []byte
+	for _, provider := range []v1alpha2.ScaleUpProvider{v1alpha2.ProvideByRequest, v1alpha2.ProvideByBuffer} {
+		r := scaleup.Resources[provider]
+		out = fmt.Appendf(out, `---
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: %[1]s.%[2]s
+spec:
+  group: %[2]s
+  scope: Namespaced
+  names: {kind: %[3]s, listKind: %[3]sList, plural: %[1]s, singular: %[4]s}
+  versions:
+  - name: %[5]s
+    served: true
+    storage: true
+    subresources: {status: {}}
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+`, r.Name, scaleup.Group, provider, strings.ToLower(string(provider)), r.Versions[0])
+	}
+	return out
 }
 
 // Name is the name of the model.

@@ -20,27 +20,6 @@ import (
 	"github.com/flux-elastic/flux-elastic/internal/scaleup"
 )
 
-// definition is a definition of the objects of a provider, which keeps all fields.
-func definition(provider v1alpha2.ScaleUpProvider, singular string) string {
-	r := scaleup.Resources[provider]
-	return fmt.Sprintf(`
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata:
-  name: %[1]s.%[2]s
-spec:
-  group: %[2]s
-  scope: Namespaced
-  names: {kind: %[3]s, listKind: %[3]sList, plural: %[1]s, singular: %[4]s}
-  versions:
-  - name: %[5]s
-    served: true
-    storage: true
-    subresources: {status: {}}
-    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
-`, r.Name, scaleup.Group, string(provider), singular, r.Versions[0])
-}
-
 // request asks the autoscaler for room for pods of 8 CPUs.
 func (p *play) request(provider v1alpha2.ScaleUpProvider, pods int32) (read func() *scaleup.Request) {
 	p.Helper()
@@ -82,7 +61,7 @@ func TestAutoscaler(t *testing.T) {
 		t.Run(string(provider), func(t *testing.T) {
 			for _, refuses := range []bool{false, true} {
 				inBubble(t, 1, 1, func(p *play) {
-					if err := p.server.Install([]byte(definition(v1alpha2.ProvideByRequest, "provisioningrequest") + "---" + definition(v1alpha2.ProvideByBuffer, "capacitybuffer"))); err != nil {
+					if err := p.server.Install(ScaleUpDefinitions()); err != nil {
 						t.Fatal(err)
 					}
 					scaler := NewAutoscaler(p.cluster, func(i int) *corev1.Node { return fixture.Node(fmt.Sprint("made-", i)).Obj() }, 4, [2]time.Duration{10 * time.Second, time.Minute})

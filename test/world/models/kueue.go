@@ -29,12 +29,14 @@ type Kueue struct {
 	clusters  reading[*kueueapi.ClusterQueue]
 	stopped   map[string]bool      // ClusterQueues that reserve nothing
 	evict     map[types.UID]string // Workloads to evict, and why
-	due       time.Time
+	// preempting are the Workloads that wait for those that are evicted for them.
+	preempting map[types.UID]bool
+	due        time.Time
 }
 
 // NewKueue makes Kueue. The client has to know Kueue's kinds, and the API server has to have them.
 func NewKueue(c *Cluster) *Kueue {
-	return &Kueue{cluster: c, stopped: map[string]bool{}, evict: map[types.UID]string{}}
+	return &Kueue{cluster: c, stopped: map[string]bool{}, evict: map[types.UID]string{}, preempting: map[types.UID]bool{}}
 }
 
 // Name is the name of the model.
@@ -161,6 +163,7 @@ func (k *Kueue) retry(w *kueueapi.Workload) {
 
 // pending reserves quota for a Workload, or says why it has none.
 func (k *Kueue) pending(w *kueueapi.Workload, queue *kueueapi.ClusterQueue, all []*kueueapi.Workload) bool {
+	delete(k.preempting, w.UID)
 	if at := w.Status.RequeueState; at != nil && at.RequeueAt != nil && at.RequeueAt.After(time.Now()) {
 		k.due = soonest(k.due, at.RequeueAt.Time)
 		return false
@@ -175,10 +178,9 @@ func (k *Kueue) pending(w *kueueapi.Workload, queue *kueueapi.ClusterQueue, all 
 	if k.stopped[queue.Name] {
 		return setWorkload(w, kueueapi.WorkloadQuotaReserved, metav1.ConditionFalse, kueueapi.WorkloadInadmissible, fmt.Sprintf("ClusterQueue %s is inactive", queue.Name))
 	}
-	free := freeQuota(queue, all)
-	admission, why := fitWorkload(w, queue, free)
+	admission, why := fitWorkload(w, queue, k.freeFor(w, queue, all))
 	if admission == nil {
-		k.preempt(w, queue, all)
+		k.preempting[w.UID] = k.preempt(w, queue, all)
 		return setWorkload(w, kueueapi.WorkloadQuotaReserved, metav1.ConditionFalse, "Pending", why)
 	}
 	w.Status.Admission = admission
@@ -189,10 +191,27 @@ func (k *Kueue) pending(w *kueueapi.Workload, queue *kueueapi.ClusterQueue, all 
 	return true
 }
 
-// preempt has Workloads of lower priority evicted, if quota that they hold is enough for a Workload.
-func (k *Kueue) preempt(w *kueueapi.Workload, queue *kueueapi.ClusterQueue, all []*kueueapi.Workload) {
+// freeFor is the quota that is free for a Workload. What preempted Workloads leave is for those that wait for it.
+func (k *Kueue) freeFor(w *kueueapi.Workload, queue *kueueapi.ClusterQueue, all []*kueueapi.Workload) corev1.ResourceList {
+	free := freeQuota(queue, all)
+	for _, before := range all {
+		if before.UID == w.UID {
+			break
+		}
+		if k.preempting[before.UID] && !holdsQuota(before) && ptr.Deref(before.Spec.Active, true) {
+			for i := range before.Spec.PodSets {
+				take(free, &before.Spec.PodSets[i], before.Spec.PodSets[i].Count)
+			}
+		}
+	}
+	return free
+}
+
+// preempt has Workloads of lower priority evicted, if quota that they hold is enough for a Workload. It reports whether the
+// Workload waits for them.
+func (k *Kueue) preempt(w *kueueapi.Workload, queue *kueueapi.ClusterQueue, all []*kueueapi.Workload) bool {
 	if queue.Spec.Preemption == nil || queue.Spec.Preemption.WithinClusterQueue != kueueapi.PreemptionPolicyLowerPriority {
-		return
+		return false
 	}
 	var victims []*kueueapi.Workload
 	left := slices.Clone(all)
@@ -210,9 +229,10 @@ func (k *Kueue) preempt(w *kueueapi.Workload, queue *kueueapi.ClusterQueue, all 
 			for _, victim := range victims {
 				k.evict[victim.UID] = kueueapi.WorkloadEvictedByPreemption
 			}
-			return
+			return true
 		}
 	}
+	return false
 }
 
 func evictWorkload(w *kueueapi.Workload, reason, message string) {

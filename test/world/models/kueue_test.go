@@ -4,9 +4,6 @@
 package models
 
 import (
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -23,22 +20,8 @@ import (
 // installKueue adds the definitions of Kueue's objects, from its module, and a queue with a quota of CPUs and a check.
 func (p *play) installKueue(cpus string, checks ...string) *Kueue {
 	p.Helper()
-	dir, err := exec.CommandContext(p.ctx, "go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/kueue").Output()
-	if err != nil {
+	if err := p.server.InstallModule("sigs.k8s.io/kueue", "config/components/crd/bases"); err != nil {
 		p.Fatal(err)
-	}
-	files, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(dir)), "config/components/crd/bases/*.yaml"))
-	if err != nil || len(files) == 0 {
-		p.Fatalf("no definitions: %v", err)
-	}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err == nil {
-			err = p.server.Install(text)
-		}
-		if err != nil {
-			p.Fatal(err)
-		}
 	}
 	queue := &kueueapi.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: "all"}, Spec: kueueapi.ClusterQueueSpec{
 		NamespaceSelector: &metav1.LabelSelector{},

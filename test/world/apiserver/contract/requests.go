@@ -41,6 +41,11 @@ func remove1(name, path, body string) Request {
 
 func get(name, path string) Request { return Request{Name: name, Path: path} }
 
+// watch looks for a second, and again until it has seen the last event: a busy server takes longer.
+func watch(name, path, last string) Request {
+	return Request{Name: name, Path: path + "&watch=1&timeoutSeconds=1", Await: last}
+}
+
 func as(user string, r Request) Request {
 	r.User = user
 	return r

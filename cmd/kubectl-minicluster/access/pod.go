@@ -1,0 +1,35 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package access
+
+import (
+	"context"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/protocol"
+)
+
+// PodOf returns the newest pod of a rank; nil if there is none. Its Job counts as for the manager, since anybody who may
+// create pods may write their labels.
+func PodOf(ctx context.Context, c client.Reader, mc *v1alpha2.MiniCluster, rank int) (*corev1.Pod, error) {
+	var pods corev1.PodList
+	if err := c.List(ctx, &pods, client.InNamespace(mc.Namespace), client.MatchingLabels{
+		v1alpha2.UIDLabel: string(mc.UID), v1alpha2.MiniClusterLabel: mc.Name,
+	}); err != nil {
+		return nil, err
+	}
+	var newest *corev1.Pod
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		its, isBroker := protocol.Rank(pod)
+		isOurs := isBroker && its == rank && protocol.MiniClusterOf(pod) == mc.Name
+		if isOurs && (newest == nil || newest.CreationTimestamp.Before(&pod.CreationTimestamp)) {
+			newest = pod
+		}
+	}
+	return newest, nil
+}
