@@ -58,6 +58,10 @@ func (r *Reconciler) offer(seen *observed) elastic.Offer {
 			MakeAhead: r.Scheduler.AwaitQuota(mc, seen.check.pod, r.madeAhead(seen)),
 		}
 	}
+	if o.Quota != life.QuotaUnneeded && seen.isOutdated() { // the manager may have given the quota back
+		r.Scheduler.Postpone(mc)
+		return elastic.Offer{}
+	}
 	return r.Scheduler.Offer(mc, seen.check.pod, seen.grant.Quota, r.madeAhead(seen))
 }
 

@@ -7,7 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -54,7 +56,7 @@ func ClusterDomain(resolvConf string) string {
 const (
 	// lookupTime bounds how long the DNS is waited for.
 	lookupTime = 2 * time.Second
-	// An answer is believed for answerTime, and so many are kept.
+	// An answer is believed for answerTime, and the newest mostAnswers are kept.
 	answerTime  = time.Minute
 	mostAnswers = 64
 	// mostAsking is how many namespaces may ask the DNS at once: each of them occupies a worker of the manager.
@@ -109,11 +111,14 @@ func (d *DNS) begin(namespace, domain string, now time.Time) (last *answer, mayA
 func (d *DNS) end(namespace, domain string, a answer) {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
-	if d.answers == nil || len(d.answers) >= mostAnswers {
+	if d.answers == nil {
 		d.answers = map[string]answer{}
 	}
 	delete(d.asking, namespace)
 	d.answers[domain] = a
+	if len(d.answers) > mostAnswers {
+		delete(d.answers, slices.MinFunc(slices.Collect(maps.Keys(d.answers)), func(a, b string) int { return d.answers[a].at.Compare(d.answers[b].at) }))
+	}
 }
 
 // lacks reports whether the DNS says that it does not have a domain. A DNS may have several.

@@ -6,6 +6,7 @@ package minicluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"testing"
 	"time"
@@ -82,5 +83,16 @@ func TestWrongDomain(t *testing.T) {
 				t.Errorf("it asked for %q", asked)
 			}
 		})
+	}
+}
+
+// Tenants name as many domains as they like: the oldest answer goes, and all others stay.
+func TestMostAnswers(t *testing.T) {
+	var dns DNS
+	for i := range mostAnswers + 1 {
+		dns.end("tenant", fmt.Sprint("domain-", i), answer{at: fixture.Noon.Add(time.Duration(i) * time.Second)})
+	}
+	if _, is := dns.answers["domain-0"]; is || len(dns.answers) != mostAnswers {
+		t.Errorf("%d answers are kept, and the oldest is among them: %t", len(dns.answers), is)
 	}
 }

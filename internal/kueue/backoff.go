@@ -30,6 +30,20 @@ func pause(wl *kueueapi.Workload, in Input, tries int32) time.Duration {
 	return min(retryAfter<<min(tries, 10), retryMost)
 }
 
+// triesOf is how often a Workload gave quota back for want of room: by this project's admission check if the queue has it, and
+// else by evictions.
+func triesOf(wl *kueueapi.Workload, in Input) int32 {
+	ours, _ := ownChecks(wl, in.Cluster)
+	if len(ours) == 0 {
+		return ptr.Deref(ptr.Deref(wl.Status.RequeueState, kueueapi.RequeueState{}).Count, 0)
+	}
+	tries := int32(0)
+	for _, i := range ours {
+		tries = max(tries, ptr.Deref(wl.Status.AdmissionChecks[i].RetryCount, 0))
+	}
+	return tries
+}
+
 // beginBackoff lets a Workload wait that lost its quota because this project's admission check said
 // Retry. The check itself names no time: Kueue 0.19 would keep the quota until then, and evict the
 // Workload only afterwards.
@@ -38,12 +52,9 @@ func beginBackoff(wl *kueueapi.Workload, in Input) {
 	if state.RequeueAt != nil && in.Now.Before(state.RequeueAt.Time) {
 		return // Kueue waits for a check of others
 	}
-	tries := int32(0)
 	ours, _ := ownChecks(wl, in.Cluster)
-	for _, i := range ours {
-		tries = max(tries, ptr.Deref(wl.Status.AdmissionChecks[i].RetryCount, 0))
-	}
-	if tries == 0 {
+	tries := triesOf(wl, in)
+	if len(ours) == 0 || tries == 0 {
 		return
 	}
 	state.RequeueAt = ptr.To(metav1.NewTime(in.Now.Add(pause(wl, in, tries-1))))

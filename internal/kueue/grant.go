@@ -90,16 +90,24 @@ func missing(wl *kueueapi.Workload, in Input) string {
 		return fmt.Sprintf("Kueue took its Workload %s for finished: %s", wl.Name, message(wl, kueueapi.WorkloadFinished))
 	case isTrue(wl, kueueapi.WorkloadEvicted) && isTrue(wl, kueueapi.WorkloadQuotaReserved):
 		return "Kueue took the quota back: " + message(wl, kueueapi.WorkloadEvicted) + requeued(wl)
-	case !restsUntil(wl).IsZero():
-		return fmt.Sprintf("%s; asks Kueue again at %s", wl.Annotations[neverFitsAnnotation], restsUntil(wl).UTC().Format(time.RFC3339))
-	case !ptr.Deref(wl.Spec.Active, true) && wl.Annotations[neverFitsAnnotation] != "":
-		return wl.Annotations[neverFitsAnnotation]
 	case !ptr.Deref(wl.Spec.Active, true):
-		return fmt.Sprintf("its Workload %s is not active: %s", wl.Name, cmp.Or(message(wl, kueueapi.WorkloadEvicted), "somebody has deactivated it"))
+		return whyInactive(wl)
 	case !reserved(wl):
 		return waits(wl, in)
 	}
 	return unfit(wl, in)
+}
+
+// whyInactive says why a Workload asks for no quota.
+func whyInactive(wl *kueueapi.Workload) string {
+	why, until := wl.Annotations[neverFitsAnnotation], restsUntil(wl)
+	switch {
+	case why == "":
+		return fmt.Sprintf("its Workload %s is not active: %s", wl.Name, cmp.Or(message(wl, kueueapi.WorkloadEvicted), "somebody has deactivated it"))
+	case until.IsZero():
+		return why
+	}
+	return fmt.Sprintf("%s; asks Kueue again at %s", why, until.UTC().Format(time.RFC3339))
 }
 
 // unfit says why the quota of a Workload is not for the MiniCluster as it is; "" if it is.

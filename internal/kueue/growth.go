@@ -166,7 +166,15 @@ func (in Input) nextOf(wl *kueueapi.Workload, used int) (Write, *kueueapi.Worklo
 // isUnneeded reports whether a further Workload is not needed if nobody uses its quota.
 func (in Input) isUnneeded(wl *kueueapi.Workload) bool {
 	return in.MiniCluster.Status.Admission == nil || in.Finished != "" || isLeaving(wl) ||
-		!sameNodes(in.MiniCluster, wl, in.Cluster) || !in.Now.Before(wl.CreationTimestamp.Add(growthWait))
+		!sameNodes(in.MiniCluster, wl, in.Cluster) || !in.Now.Before(growthEnd(wl))
+}
+
+// growthEnd is when a further Workload goes that has no quota, or whose quota nobody has used. A busy Kueue takes its time.
+func growthEnd(wl *kueueapi.Workload) time.Time {
+	if reserved(wl) {
+		return reservedAt(wl).Add(growthWait)
+	}
+	return wl.CreationTimestamp.Add(growthWait)
 }
 
 // setGrowth makes the status of a further Workload with quota follow its MiniCluster. The nodes are
@@ -185,7 +193,7 @@ func setGrowth(wl *kueueapi.Workload, in Input, used int) bool {
 func LookAtGrowth(in Input) time.Time {
 	var next time.Time
 	for _, wl := range in.Growth {
-		if at := wl.CreationTimestamp.Add(growthWait); in.Now.Before(at) {
+		if at := growthEnd(wl); in.Now.Before(at) {
 			next = elastic.Earliest(next, at)
 		}
 	}

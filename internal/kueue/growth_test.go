@@ -71,13 +71,16 @@ func TestNextGrowth(t *testing.T) {
 		change func(*Input)
 		want   string
 	}{
-		"nothing to do":                   {nil, 3, 0, 0, nil, "nothing"},
-		"it asks":                         {nil, 3, 2, 0, nil, "create 1 of 2"},
-		"once":                            {[]state{{1, 2, nil, nil}}, 3, 2, 0, nil, "nothing"},
-		"for the rest":                    {[]state{{1, 2, in(quotaReserved, accepted), used}}, 5, 1, 0, nil, "create 2 of 1"},
-		"the check is ready at once":      {[]state{{1, 2, in(quotaReserved), nil}}, 3, 2, 0, nil, "status 1 Ready"},
-		"a refusal":                       {[]state{{1, 2, nil, nil}}, 3, 2, growthWait, nil, "release 1"},
-		"quota that nobody uses":          {[]state{{1, 2, in(quotaReserved, accepted), nil}}, 3, 0, growthWait, nil, "release 1"},
+		"nothing to do":              {nil, 3, 0, 0, nil, "nothing"},
+		"it asks":                    {nil, 3, 2, 0, nil, "create 1 of 2"},
+		"once":                       {[]state{{1, 2, nil, nil}}, 3, 2, 0, nil, "nothing"},
+		"for the rest":               {[]state{{1, 2, in(quotaReserved, accepted), used}}, 5, 1, 0, nil, "create 2 of 1"},
+		"the check is ready at once": {[]state{{1, 2, in(quotaReserved), nil}}, 3, 2, 0, nil, "status 1 Ready"},
+		"a refusal":                  {[]state{{1, 2, nil, nil}}, 3, 2, growthWait, nil, "release 1"},
+		"quota that nobody uses":     {[]state{{1, 2, in(quotaReserved, accepted), nil}}, 3, 0, growthWait, nil, "release 1"},
+		"quota that a busy Kueue gave late": {[]state{{1, 2, in(quotaReserved, accepted), func(wl *kueueapi.Workload) {
+			wl.CreationTimestamp = metav1.NewTime(noon.Add(-time.Minute))
+		}}}, 3, 0, growthWait - time.Second, nil, "nothing"},
 		"quota that is used":              {[]state{{1, 2, in(quotaReserved, accepted), used}}, 5, 0, time.Hour, nil, "nothing"},
 		"what is not used goes back":      {[]state{{1, 2, in(quotaReserved, accepted), used}}, 4, 0, 0, nil, "status 1 Ready -1"},
 		"the last goes first":             {[]state{{1, 2, in(quotaReserved, accepted), used}, {2, 1, in(quotaReserved, accepted), used}}, 5, 0, time.Hour, nil, "release 2"},

@@ -326,8 +326,8 @@ func (w *world) settles() {
 func (w *world) step() {
 	w.t.Helper()
 	w.now = w.now.Add(time.Duration(1+w.random.IntN(4)) * time.Second)
-	if w.wl != nil && restsUntil(w.wl).After(w.now) && w.chance(10) {
-		w.now = restsUntil(w.wl)
+	if at := LookAgain(w.wl, w.input()); at.After(w.now) && w.chance(5) { // pauses are long
+		w.now = at
 	}
 	if w.gone = w.gone != w.fault(50); w.quiet {
 		w.gone = false

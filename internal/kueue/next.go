@@ -5,6 +5,7 @@ package kueue
 
 import (
 	"slices"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -122,7 +123,8 @@ func outdated(wl *kueueapi.Workload, in Input) bool {
 		return !in.Uses || in.Rejected
 	}
 	other := in.Want.Spec.QueueName != wl.Spec.QueueName || endsTooEarly(wl, in.Want)
-	return in.Want.Annotations[shapeAnnotation] != wl.Annotations[shapeAnnotation] || reserved(wl) && other
+	stays := reserved(wl) || wl.Annotations[neverFitsAnnotation] != "" // it asks anew
+	return in.Want.Annotations[shapeAnnotation] != wl.Annotations[shapeAnnotation] || stays && other
 }
 
 // endsTooEarly reports whether Kueue would end a Workload before its MiniCluster has to end.
@@ -137,42 +139,71 @@ func deactivate(wl *kueueapi.Workload, annotation, why string) {
 	metav1.SetMetaDataAnnotation(&wl.ObjectMeta, annotation, why)
 }
 
-// restFor is how long a Workload is inactive whose pods the empty cluster could not hold. Nodes come and go, and each try
-// takes quota, perhaps from others.
-const restFor = time.Hour
+const (
+	// restAfter is how often in a row a Workload gives quota back that the empty cluster could not use, before it rests: a manager that
+	// has just started does not know the nodes that are away, and Kueue may grant another domain.
+	restAfter = 5
+	// restFor is how long a Workload is inactive whose pods the empty cluster could not hold. Nodes come and go, and each try
+	// takes quota, perhaps from others.
+	restFor = time.Hour
+)
 
 // restsUntil is when a Workload is to be active again that was deactivated because the empty cluster could not hold its pods;
-// zero if there is none.
+// zero if there is none, or if Kueue has not taken the quota back yet.
 func restsUntil(wl *kueueapi.Workload) time.Time {
-	evicted := meta.FindStatusCondition(wl.Status.Conditions, kueueapi.WorkloadEvicted)
-	if wl.Annotations[neverFitsAnnotation] == "" || ptr.Deref(wl.Spec.Active, true) || reserved(wl) || evicted == nil {
+	if wl.Annotations[neverFitsAnnotation] == "" || ptr.Deref(wl.Spec.Active, true) || reserved(wl) || !isTrue(wl, kueueapi.WorkloadEvicted) {
 		return time.Time{}
 	}
-	return evicted.LastTransitionTime.Add(restFor)
+	return meta.FindStatusCondition(wl.Status.Conditions, kueueapi.WorkloadEvicted).LastTransitionTime.Add(restFor)
 }
 
-// neverFits reports whether a Workload has had quota for a while that the empty cluster could not use.
+// countTries remembers from which try on the empty cluster could never use the quota of a Workload.
+func countTries(wl *kueueapi.Workload, in Input) bool {
+	ours, _ := ownChecks(wl, in.Cluster)
+	if len(ours) == 0 || !isTrue(wl, kueueapi.WorkloadQuotaReserved) || in.Offer.Verdict == "" || in.Offer.Verdict == elastic.WaitingForQuota {
+		return false
+	}
+	text, counts := wl.Annotations[triesAnnotation]
+	before, err := strconv.Atoi(text)
+	tries := int(triesOf(wl, in))
+	switch never := in.Offer.Verdict == elastic.NeverFits; {
+	case never && (err != nil || tries < before): // Kueue may begin to count anew
+		metav1.SetMetaDataAnnotation(&wl.ObjectMeta, triesAnnotation, strconv.Itoa(tries))
+	case !never && counts:
+		delete(wl.Annotations, triesAnnotation)
+	default:
+		return false
+	}
+	return true
+}
+
+// neverFits reports whether a Workload is to rest: it has had quota for a while that the empty cluster could not use. Without
+// this project's admission check, the while is the time to start, and no try is cheap; with it, the Workload has tried often.
 func neverFits(wl *kueueapi.Workload, in Input) bool {
-	return in.Offer.Verdict == elastic.NeverFits && isTrue(wl, kueueapi.WorkloadQuotaReserved) && !in.Now.Before(graceEnd(wl, in))
+	if in.Offer.Verdict != elastic.NeverFits || !isTrue(wl, kueueapi.WorkloadQuotaReserved) || in.Now.Before(graceEnd(wl, in)) {
+		return false
+	}
+	ours, _ := ownChecks(wl, in.Cluster)
+	before, err := strconv.Atoi(wl.Annotations[triesAnnotation])
+	return len(ours) == 0 || err == nil && int(triesOf(wl, in)) >= before+restAfter
 }
 
 // setActive deactivates a Workload that is not to ask for quota, and activates it again. A Workload that somebody else has
-// deactivated stays so until its MiniCluster is suspended and resumed.
+// deactivated stays so until its MiniCluster is suspended and resumed. free is true if no pod needs the quota.
 func setActive(wl *kueueapi.Workload, in Input, free bool) bool {
 	_, suspended := wl.Annotations[suspendedAnnotation]
-	rests, active := restsUntil(wl), ptr.Deref(wl.Spec.Active, true)
-	rested := !rests.IsZero() && !in.Now.Before(rests)
+	active, until := ptr.Deref(wl.Spec.Active, true), restsUntil(wl)
 	switch suspend := in.MiniCluster.IsSuspended(); {
 	case suspend && !suspended && free:
 		deactivate(wl, suspendedAnnotation, "true")
 		delete(wl.Annotations, neverFitsAnnotation)
-	case !suspend && (suspended || rested):
+	case !suspend && (suspended || !until.IsZero() && !in.Now.Before(until)):
 		wl.Spec.Active = ptr.To(true)
 		delete(wl.Annotations, suspendedAnnotation)
 		delete(wl.Annotations, neverFitsAnnotation)
 	case active && wl.Annotations[neverFitsAnnotation] != "": // somebody has activated it
 		delete(wl.Annotations, neverFitsAnnotation)
-	case active && neverFits(wl, in):
+	case active && free && neverFits(wl, in):
 		deactivate(wl, neverFitsAnnotation, in.Offer.Message)
 	default:
 		return false
@@ -182,7 +213,7 @@ func setActive(wl *kueueapi.Workload, in Input, free bool) bool {
 
 // setSpec makes a Workload follow what can be changed in it.
 func setSpec(wl *kueueapi.Workload, in Input, free bool) bool {
-	if setActive(wl, in, free) {
+	if setActive(wl, in, free) || countTries(wl, in) {
 		return true
 	}
 	if in.Want == nil || isTrue(wl, kueueapi.WorkloadQuotaReserved) {

@@ -30,6 +30,9 @@ func summary(write Write, before, after *kueueapi.Workload) string {
 		return "delete"
 	}
 	var out []string
+	if a, b := before.Annotations[triesAnnotation], after.Annotations[triesAnnotation]; a != b {
+		out = append(out, "since "+b)
+	}
 	if a, b := ptr.Deref(before.Spec.Active, true), ptr.Deref(after.Spec.Active, true); a != b {
 		out = append(out, fmt.Sprintf("active %t", b))
 	}
@@ -96,7 +99,13 @@ func TestNext(t *testing.T) {
 		wl.Status.RequeueState = &kueueapi.RequeueState{RequeueAt: ptr.To(metav1.NewTime(fixture.Noon.Add(time.Minute)))}
 		meta.SetStatusCondition(&wl.Status.Conditions, metav1.Condition{Type: kueueapi.WorkloadRequeued, Status: metav1.ConditionFalse, Reason: kueueapi.WorkloadEvictedByAdmissionCheck})
 	}
-	retried := func(wl *kueueapi.Workload) { wl.Status.AdmissionChecks[0].RetryCount = ptr.To(int32(3)) }
+	tried := func(times int32) change {
+		return func(wl *kueueapi.Workload) { wl.Status.AdmissionChecks[0].RetryCount = &times }
+	}
+	retried := tried(3)
+	since := func(tries string) change {
+		return func(wl *kueueapi.Workload) { wl.Annotations[triesAnnotation] = tries }
+	}
 	finished, ready := condition(kueueapi.WorkloadFinished, "Succeeded", ""), condition(kueueapi.WorkloadPodsReady, "Started", "The quorum is reached")
 	gone := func(wl *kueueapi.Workload) { wl.Finalizers = nil }
 	ownQueue := func(in *Input) { in.Uses, in.MiniCluster.Status.Admission.Quota = false, nil }
@@ -153,11 +162,19 @@ func TestNext(t *testing.T) {
 		"others have not answered": {
 			workload(withQuota(3), pendingCheck, check(provisioning, kueueapi.CheckStatePending)), waiting(offer(elastic.WaitingForQuota), at(time.Hour)), "nothing",
 		},
-		"never fits":                       {workload(withQuota(3), pendingCheck), waiting(offer(elastic.NeverFits), at(roomGrace)), "active false"},
+		"never fits":                       {workload(withQuota(3), pendingCheck, retried), waiting(offer(elastic.NeverFits)), "since 3"},
+		"never fits, counted anew":         {workload(withQuota(3), pendingCheck, retried, since("8")), waiting(offer(elastic.NeverFits)), "since 3"},
+		"never fits, for a while":          {workload(withQuota(3), pendingCheck, since("0")), waiting(offer(elastic.NeverFits), at(roomGrace)), "placement Retry why"},
+		"never fits, for the fifth time":   {workload(withQuota(3), pendingCheck, tried(6), since("2")), waiting(offer(elastic.NeverFits), at(roomGrace)), "placement Retry why"},
+		"never fits, and has tried often":  {workload(withQuota(3), pendingCheck, tried(7), since("2")), waiting(offer(elastic.NeverFits), at(roomGrace)), "active false"},
+		"never fits, and pods leave":       {workload(withQuota(3), pendingCheck, tried(7), since("2")), waiting(offer(elastic.NeverFits), at(roomGrace), ranks(1)), "nothing"},
+		"would fit now":                    {workload(withQuota(3), pendingCheck, tried(7), since("2")), waiting(offer(elastic.NoRoom)), "since "},
+		"would fit, and has no quota":      {workload(pending, since("2")), waiting(offer(elastic.WaitingForQuota)), "nothing"},
 		"never fits, its nodes may come":   {workload(withQuota(3), admitted), waiting(offer(elastic.NeverFits), at(time.Minute)), "nothing"},
 		"never fits, and has no check":     {workload(withQuota(3), admitted), waiting(offer(elastic.NeverFits), at(time.Hour)), "active false"},
 		"never fits, and has rested":       {workload(inactive, rests, evicted("Deactivated")), waiting(at(rested)), "active true"},
 		"never fits, and rests":            {workload(inactive, rests, evicted("Deactivated")), waiting(at(rested - time.Second)), "nothing"},
+		"never fits, and asks elsewhere":   {workload(inactive, rests, evicted("Deactivated")), waiting(func(in *Input) { in.Want.Spec.QueueName = "b" }), "delete"},
 		"never fits, and Kueue knows not":  {workload(inactive, rests, withQuota(3)), waiting(), "nothing"},
 		"never fits, and has been resumed": {workload(inactive, rests, suspended, evicted("Deactivated")), waiting(), "active true"},
 		"never fits, and is active again":  {workload(pending, rests, evicted("Deactivated")), waiting(at(rested)), ""}, // without the annotation
@@ -247,6 +264,7 @@ func TestLookAgain(t *testing.T) {
 		"admitted later": {workload(withQuota(3), admitted), in(0), 10*time.Second + grace},
 		"evicted":        {workload(withQuota(3), condition(kueueapi.WorkloadEvicted, "Preempted", "")), in(0), 0},
 		"never fits":     {workload(inactive, rests, condition(kueueapi.WorkloadEvicted, "Deactivated", "")), in(0), restFor + 10*time.Second},
+		"has rested":     {workload(inactive, rests, condition(kueueapi.WorkloadEvicted, "Deactivated", "")), in(restFor + 10*time.Second), 0},
 		"with nodes":     {workload(withQuota(3)), running(4), 0},
 		"that ended":     {workload(withQuota(3)), waiting(func(in *Input) { in.Finished = "Failed" }), 0},
 	} {

@@ -99,7 +99,7 @@ func answer(wl *kueueapi.Workload, in Input) bool {
 	case len(ours) > 0:
 		return answerChecks(wl, in, kueueapi.CheckStateRetry, why)
 	}
-	tries := ptr.Deref(ptr.Deref(wl.Status.RequeueState, kueueapi.RequeueState{}).Count, 0)
+	tries := triesOf(wl, in)
 	wl.Status.RequeueState = &kueueapi.RequeueState{Count: ptr.To(tries + 1), RequeueAt: ptr.To(metav1.NewTime(in.Now.Add(pause(wl, in, tries))))}
 	for i := range wl.Status.AdmissionChecks { // as Kueue does: others answer the next time, too
 		check := &wl.Status.AdmissionChecks[i]
@@ -125,7 +125,7 @@ func unusable(wl *kueueapi.Workload, in Input) string {
 		return "" // checks of others take their time
 	}
 	switch in.Offer.Verdict {
-	case elastic.NoRoom, elastic.WaitingForTurn, elastic.NotAllowed, elastic.NotChecked:
+	case elastic.NoRoom, elastic.NeverFits, elastic.WaitingForTurn, elastic.NotAllowed, elastic.NotChecked:
 		return in.Offer.Message
 	}
 	if in.Offer.Verdict.LostNodes() {
@@ -163,15 +163,21 @@ func LookAgain(wl *kueueapi.Workload, in Input) time.Time {
 		return time.Time{}
 	}
 	if !isTrue(wl, kueueapi.WorkloadQuotaReserved) {
-		if at := ptr.Deref(wl.Status.RequeueState, kueueapi.RequeueState{}).RequeueAt; at != nil && in.Now.Before(at.Time) {
-			return at.Time
+		at := restsUntil(wl)
+		if requeue := ptr.Deref(wl.Status.RequeueState, kueueapi.RequeueState{}).RequeueAt; requeue != nil && in.Now.Before(requeue.Time) {
+			at = requeue.Time
 		}
-		return restsUntil(wl)
+		return after(at, in.Now)
 	}
 	if isTrue(wl, kueueapi.WorkloadEvicted) {
 		return time.Time{}
 	}
-	if at := graceEnd(wl, in); in.Now.Before(at) {
+	return after(graceEnd(wl, in), in.Now)
+}
+
+// after is a time that is still to come; zero if it has come.
+func after(at, now time.Time) time.Time {
+	if now.Before(at) {
 		return at
 	}
 	return time.Time{}

@@ -38,6 +38,9 @@ const (
 	// neverFitsAnnotation is on a Workload that was deactivated because the empty cluster could not hold the pods. The value
 	// says why.
 	neverFitsAnnotation = v1alpha2.Group + "/never-fits"
+	// triesAnnotation is on a Workload whose pods the empty cluster could not hold at the last try. The value is how often it
+	// had given quota back before the first try of which that is so.
+	triesAnnotation = v1alpha2.Group + "/never-fits-since"
 	// longestName is the largest number of bytes of a MiniCluster's name in a Workload's.
 	longestName = 200
 )

@@ -10,6 +10,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	kueueapi "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
@@ -78,6 +80,20 @@ func TestCheckRetry(t *testing.T) {
 	s.AwaitState(mc, v1alpha2.StateRunning)
 }
 
+// hasTriedOften makes a Workload one that gave its quota back so often that it rests: pauses between tries take minutes.
+func (s *site) hasTriedOften(workload *kueueapi.Workload) {
+	s.T.Helper()
+	s.awaitCondition(workload, kueueapi.WorkloadEvicted, metav1.ConditionTrue)
+	s.awaitWorkload(workload, "asks for quota again", func(workload *kueueapi.Workload) bool {
+		if len(workload.Status.AdmissionChecks) == 0 || workload.Status.Admission != nil {
+			return false
+		}
+		before := workload.DeepCopy()
+		workload.Status.AdmissionChecks[0].RetryCount = ptr.To(int32(20))
+		return s.Cluster.Client.Status().Patch(s.T.Context(), workload, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})) == nil
+	})
+}
+
 // A MiniCluster that the empty cluster could not hold gives its quota back for an hour; a change of its spec begins anew.
 func TestNeverFits(t *testing.T) {
 	t.Parallel()
@@ -85,7 +101,7 @@ func TestNeverFits(t *testing.T) {
 	s.newQueue("team", 32, s.withPlacement())
 	mc := s.create(s.miniCluster("large").Size(3), "team")
 	workload := s.workloadOf(mc)
-	s.awaitCondition(workload, kueueapi.WorkloadEvicted, metav1.ConditionTrue)
+	s.hasTriedOften(workload)
 	s.awaitWorkload(workload, "inactive", func(workload *kueueapi.Workload) bool { return !*workload.Spec.Active })
 	s.awaitCondition(workload, kueueapi.WorkloadQuotaReserved, metav1.ConditionFalse)
 	s.awaitWaiting(mc, "; asks Kueue again at ")

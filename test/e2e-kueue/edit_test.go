@@ -58,8 +58,8 @@ func TestKeptWhenDeleted(t *testing.T) {
 	s.AwaitGone(workload)
 }
 
-// Kueue deactivates the Workload of a MiniCluster that no node can hold. Once there are nodes, the
-// MiniCluster runs when it has been suspended and resumed.
+// The manager deactivates the Workload of a MiniCluster that no node can hold. Once there are nodes, the MiniCluster runs when
+// it has been suspended and resumed.
 func TestReactivated(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 2)
@@ -68,6 +68,7 @@ func TestReactivated(t *testing.T) {
 		spec.Pod.NodeSelector["example.com/large"] = "true"
 	}), "team")
 	workload := s.workloadOf(mc)
+	s.hasTriedOften(workload)
 	s.awaitWorkload(workload, "deactivated, without quota", func(wl *kueueapi.Workload) bool {
 		return !*wl.Spec.Active && meta.IsStatusConditionFalse(wl.Status.Conditions, kueueapi.WorkloadRequeued)
 	})

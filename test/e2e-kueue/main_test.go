@@ -8,6 +8,7 @@ package e2ekueue
 import (
 	"context"
 	"errors"
+	"flag"
 	"strings"
 	"testing"
 
@@ -35,6 +36,10 @@ func TestMain(m *testing.M) { harness.Main(m, "e2e-kueue", start) }
 
 // start brings up the cluster that tests share.
 func start(ctx context.Context, dir string) (end func() error, err error) {
+	// Fewer at once than in other suites: many tests start a cluster of their own.
+	if err := flag.Set("test.parallel", "12"); err != nil {
+		return nil, err
+	}
 	if env.Suite, err = harness.NewSuite(ctx, dir, "make kueue", localcluster.Kueue); err != nil {
 		return nil, err
 	}
