@@ -6,6 +6,7 @@ package v1alpha2
 import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // Admission says how many brokers the scheduler admitted, and on which nodes.
@@ -47,6 +48,11 @@ type Admission struct {
 	// +kubebuilder:validation:MinLength=1
 	// +required
 	Nodes string `json:"nodes"`
+
+	// lead is the UID of the lead's pod. It is set before the manager places the pod, or at the start of the command if the
+	// API server bound the pod. No other pod of rank 0 is the lead of this attempt.
+	// +optional
+	Lead types.UID `json:"lead,omitempty"`
 
 	// vacated are the ranks that have given their node back since the admission, as an idset
 	// (Flux RFC 22): "5-7". They are still counted in size and listed in nodes, so that the

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
@@ -15,7 +16,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/internal/jobset"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
@@ -28,10 +31,12 @@ const behindFor = 30 * time.Second
 // errBehind says that the cache does not show yet what happened to a lead.
 var errBehind = errors.New("the cache is behind the lead's pod, its Job or its JobSet")
 
-// lookAtLead makes sure that no attempt ends by an old view of its lead, as that of a manager which stood still: the
-// command may have succeeded meanwhile.
+// lookAtLead makes sure that no attempt ends, and no command counts as begun that may have begun, by an old view of the lead,
+// as that of a manager which stood still: the command may have succeeded meanwhile.
 func (r *Reconciler) lookAtLead(ctx context.Context, seen *observed, plan life.Plan) error {
-	if !plan.EndsUnseen() || seen.view.MiniCluster.Status.Admission == nil {
+	_, starts := plan.Step.(life.Start)
+	doubts := plan.EndsUnseen() || starts && !showsStart(seen.view.Brokers()[0])
+	if !doubts || seen.view.MiniCluster.Status.Admission == nil {
 		seen.memory.behind = time.Time{}
 		return nil
 	}
@@ -50,6 +55,11 @@ func (r *Reconciler) lookAtLead(ctx context.Context, seen *observed, plan life.P
 	return errBehind
 }
 
+// showsStart reports whether a lead shows that its command has begun.
+func showsStart(lead *protocol.Pod) bool {
+	return lead != nil && (lead.Broker.Ready || lead.Broker.Started || lead.Began || lead.Broker.State == life.Succeeded)
+}
+
 // isBehind reports whether the API server knows more about the lead than the cache.
 func (r *Reconciler) isBehind(ctx context.Context, seen *observed) (bool, error) {
 	v, lead := seen.view, seen.view.Brokers()[0]
@@ -65,18 +75,31 @@ func (r *Reconciler) isBehind(ctx context.Context, seen *observed) (bool, error)
 			return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 		}
 		return now.UID != lead.UID || protocol.Moved(lead.Pod, protocol.Strip(&now)), nil
-	case v.LeadJob != nil:
-		var now batchv1.Job
-		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(v.LeadJob), &now); err != nil {
-			return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
-		}
-		return v.IsBehind(&now), nil
-	case v.JobSet != nil: // its Job may have been made, and not be in the cache
-		var now batchv1.Job
-		err := r.Live.Get(ctx, leadJobOf(v.JobSet), &now)
-		return err == nil && metav1.IsControlledBy(&now, v.JobSet), client.IgnoreNotFound(err)
+	case v.JobSet == nil, seen.observation.SecondLead: // the cache shows what came after the lead
+		return false, nil
 	}
-	return false, nil
+	if there, err := r.isLeadThere(ctx, seen); there || err != nil {
+		return there, err
+	}
+	var now batchv1.Job
+	err := r.Live.Get(ctx, leadJobOf(v.JobSet), &now)
+	switch {
+	case v.LeadJob == nil: // it may have been made, and not be in the cache
+		return err == nil && metav1.IsControlledBy(&now, v.JobSet), client.IgnoreNotFound(err)
+	case err != nil:
+		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+	}
+	return v.IsBehind(&now), nil
+}
+
+// isLeadThere reports whether there is a pod of the lead that the cache does not show.
+func (r *Reconciler) isLeadThere(ctx context.Context, seen *observed) (bool, error) {
+	var pods corev1.PodList
+	err := r.Live.List(ctx, &pods, client.InNamespace(seen.view.JobSet.Namespace), client.MatchingLabels{
+		jobsetapi.JobSetUIDKey: string(seen.view.JobSet.UID), jobsetapi.ReplicatedJobNameKey: v1alpha2.LeadJob,
+	})
+	recorded := seen.view.MiniCluster.Status.Admission.Lead
+	return slices.ContainsFunc(pods.Items, func(pod corev1.Pod) bool { return recorded == "" || pod.UID == recorded }), err
 }
 
 // isMade reports whether the MiniCluster has a JobSet that the cache does not show.

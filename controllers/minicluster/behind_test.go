@@ -47,6 +47,9 @@ func TestLookAtLead(t *testing.T) {
 		job.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, jobsetapi.SchemeGroupVersion.WithKind("JobSet"))}
 		return job
 	}
+	mc.Status.Admission.Lead = lead(nil).UID
+	again := lead(nil)
+	again.UID = "again"
 	evict := life.Plan{Step: life.Evict{}}
 	for name, tc := range map[string]struct {
 		plan   life.Plan
@@ -62,8 +65,12 @@ func TestLookAtLead(t *testing.T) {
 		"its Job has counted":  {evict, viewOf(mc, set, job(batchv1.JobStatus{})), []client.Object{set, job(batchv1.JobStatus{Succeeded: 1})}, true},
 		"its Job has not":      {evict, viewOf(mc, set, job(batchv1.JobStatus{})), []client.Object{set, job(batchv1.JobStatus{Failed: 1})}, false},
 		"its pod is not seen":  {evict, viewOf(mc, set, job(batchv1.JobStatus{})), []client.Object{set, job(batchv1.JobStatus{Active: 1})}, true},
+		"it was made again":    {evict, viewOf(mc, set, job(batchv1.JobStatus{}), again), []client.Object{set, job(batchv1.JobStatus{Active: 1}), again}, false},
 		"its Job is not seen":  {evict, viewOf(mc, set, nil), []client.Object{set, ofSet(job(batchv1.JobStatus{Succeeded: 1}))}, true},
 		"it has no Job":        {evict, viewOf(mc, set, nil), []client.Object{set}, false},
+		"only its pod is seen": {evict, viewOf(mc, set, job(batchv1.JobStatus{Failed: 1})), []client.Object{set, lead(nil), job(batchv1.JobStatus{Failed: 1})}, true},
+		"it may have begun":    {life.Plan{Step: life.Start{}}, viewOf(mc, set, job(batchv1.JobStatus{Failed: 1})), []client.Object{set, lead(nil), job(batchv1.JobStatus{Failed: 1})}, true},
+		"it has begun":         {life.Plan{Step: life.Start{}}, viewOf(mc, set, nil, lead(nil)), []client.Object{set}, false},
 		"its Job is another's": {evict, viewOf(mc, set, nil), []client.Object{set, job(batchv1.JobStatus{Succeeded: 1})}, false},
 		"its JobSet is not":    {evict, viewOf(mc, nil, nil), []client.Object{set}, true},
 		"there is no JobSet":   {evict, viewOf(mc, nil, nil), nil, false},
@@ -77,6 +84,10 @@ func TestLookAtLead(t *testing.T) {
 			}
 			r := &Reconciler{Live: fake.NewClientBuilder().WithScheme(scheme).WithObjects(tc.there...).Build()}
 			seen := &observed{now: fixture.Noon, memory: &memory{}, view: tc.view}
+			var err error
+			if seen.observation, err = state.Observe(tc.view); err != nil {
+				t.Fatal(err)
+			}
 			if err := r.lookAtLead(t.Context(), seen, tc.plan); errors.Is(err, errBehind) != tc.behind || err != nil && !tc.behind {
 				t.Errorf("got %v", err)
 			}
@@ -93,7 +104,7 @@ func TestLookAtLead(t *testing.T) {
 
 // viewOf is a view of a MiniCluster with these pods.
 func viewOf(mc *v1alpha2.MiniCluster, set *jobsetapi.JobSet, job *batchv1.Job, pods ...*corev1.Pod) state.View {
-	v := state.View{MiniCluster: mc, JobSet: set, LeadJob: job}
+	v := state.View{MiniCluster: mc, JobSet: set, LeadJob: job, Node: func(string) *corev1.Node { return nil }}
 	for _, pod := range pods {
 		v.Pods = append(v.Pods, protocol.Read(pod))
 	}

@@ -5,6 +5,7 @@ package minicluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -29,6 +30,9 @@ const (
 	// ahead of it change often.
 	queuedInterval = 30 * time.Second
 )
+
+// errOldDefinition says that no pod can be placed: the API server drops a field of the status that has to be recorded first.
+var errOldDefinition = errors.New("the cluster has an old definition of MiniClusters, without status.admission.lead: apply that of this version (config/crd)")
 
 // report writes the status if it changed, then has the events sent. It returns when to reconcile
 // again.
@@ -55,6 +59,9 @@ func (r *Reconciler) report(ctx context.Context, seen *observed, plan life.Plan)
 	if err := r.Client.Status().Patch(ctx, updated, patch); err != nil {
 		return ctrl.Result{}, fmt.Errorf("writing the status of MiniCluster %q: %w", seen.stored.Name, err)
 	}
+	if !keepsLead(plan, updated) {
+		return ctrl.Result{}, errOldDefinition
+	}
 	seen.memory.written = seen.now
 	if _, grows := plan.Step.(life.Grow); grows {
 		seen.memory.noteWrite(seen.stored, updated)
@@ -72,6 +79,12 @@ func (r *Reconciler) report(ctx context.Context, seen *observed, plan life.Plan)
 	r.announce(updated, seen.memory)
 	ctrl.LoggerFrom(ctx).V(1).Info("Wrote the status", "step", life.Name(plan.Step), "state", plan.State, "reason", plan.Message)
 	return requeueAt(lookAgain, seen.now), nil
+}
+
+// keepsLead reports whether the lead is recorded in a status that was written, if the plan records it.
+func keepsLead(plan life.Plan, written *v1alpha2.MiniCluster) bool {
+	_, appoints := plan.Step.(life.Appoint)
+	return !appoints || written.Status.Admission != nil && written.Status.Admission.Lead != ""
 }
 
 // withStatus is a MiniCluster without its spec, whose status alone is written: the comparison that makes the patch need not

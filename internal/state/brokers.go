@@ -12,17 +12,21 @@ import (
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/internal/jobset"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
 )
 
-// Brokers are the pods of the JobSet by rank, or those of the admission that a JobSet has left. Of several leads the first
-// counts, and of several pods of another rank the newest that has not ended.
+// Brokers are the pods of the JobSet by rank, or those of the admission that a JobSet has left. Of several leads the one
+// that is recorded counts, or else the first, and of several pods of another rank the newest that has not ended.
 func (v View) Brokers() map[int]*protocol.Pod {
 	pods, ranks := map[int]*protocol.Pod{}, Ranks(v.MiniCluster)
 	for i := range v.Pods {
 		pod := &v.Pods[i]
 		if pod.Rank < 0 || pod.Rank >= ranks || !v.current(pod) && !v.bereft(pod) {
+			continue
+		}
+		if pod.Rank == 0 && v.isOtherLead(pod) {
 			continue
 		}
 		replaces := newer
@@ -66,14 +70,24 @@ func (v View) current(pod *protocol.Pod) bool {
 	return v.JobSet != nil && pod.Labels[jobsetapi.JobSetUIDKey] == string(v.JobSet.UID)
 }
 
-// leads is how many pods of rank 0 the JobSet has.
-func (v View) leads() (n int) {
-	for i := range v.Pods {
-		if v.Pods[i].Rank == 0 && v.current(&v.Pods[i]) {
-			n++
-		}
-	}
-	return n
+// isOtherLead reports whether a pod of rank 0 is not the one that is recorded as the lead of the attempt.
+func (v View) isOtherLead(pod *protocol.Pod) bool {
+	a := v.MiniCluster.Status.Admission
+	return a != nil && a.Lead != "" && a.Lead != pod.UID
+}
+
+// leadIsGone reports whether the lead's pod is gone that may have run: it is recorded, or the API server bound the pod when
+// its Job made it, and its Job counts it as failed.
+func (v View) leadIsGone(lead *protocol.Pod) bool {
+	bound := v.LeadJob != nil && v.JobSet != nil && jobset.Admitted(v.JobSet) != "" && metav1.IsControlledBy(v.LeadJob, v.JobSet)
+	return lead == nil && (v.MiniCluster.Status.Admission.Lead != "" || bound && failed(v.LeadJob))
+}
+
+// hasSecondLead reports whether the JobSet has a pod of rank 0 beside the lead, which may be gone.
+func (v View) hasSecondLead(lead *protocol.Pod) bool {
+	return slices.ContainsFunc(v.Pods, func(pod protocol.Pod) bool {
+		return pod.Rank == 0 && v.current(&pod) && (lead == nil || pod.UID != lead.UID)
+	})
 }
 
 // outlives reports whether a pod of the MiniCluster is there although its JobSet was deleted.
@@ -112,7 +126,7 @@ func (v View) readRefusal(b *life.Broker, rank int, node string) {
 
 // readLoss adds why the last pod of a follower was lost, as long as the pod that replaces it has not started.
 func (v View) readLoss(b *life.Broker, rank int) {
-	if rank == 0 || !b.Since.IsZero() || b.State == life.Failed {
+	if rank == 0 || !b.Since.IsZero() || b.State != life.Missing && b.State != life.Gated && b.State != life.Coming {
 		return
 	}
 	var last *protocol.Pod
@@ -129,7 +143,7 @@ func (v View) readLoss(b *life.Broker, rank int) {
 // bereft reports whether the JobSet of a pod was deleted during the admission by which the pod was placed or made.
 func (v View) bereft(pod *protocol.Pod) bool {
 	a := v.MiniCluster.Status.Admission
-	return v.outlives(pod) && a != nil && (!pod.Broker.Placed.Before(a.Time.Time) || !pod.CreationTimestamp.Time.Before(a.Time.Time))
+	return v.outlives(pod) && a != nil && (pod.UID == a.Lead || !pod.Broker.Placed.Before(a.Time.Time) || !pod.CreationTimestamp.Time.Before(a.Time.Time))
 }
 
 // leadHasEnded reports whether the lead's pod has ended.
@@ -146,6 +160,11 @@ func (v View) leadSucceeded() bool {
 func succeeded(job *batchv1.Job) bool {
 	uncounted := job.Status.UncountedTerminatedPods
 	return job.Status.Succeeded > 0 || uncounted != nil && len(uncounted.Succeeded) > 0
+}
+
+func failed(job *batchv1.Job) bool {
+	uncounted := job.Status.UncountedTerminatedPods
+	return job.Status.Failed > 0 || uncounted != nil && len(uncounted.Failed) > 0
 }
 
 // IsBehind reports whether more will be known of the lead whose pod is not there: its Job, as it is now, says more than

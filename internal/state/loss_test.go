@@ -197,6 +197,8 @@ func TestObserveWhyARankWasLost(t *testing.T) {
 	}{
 		"a pod that waits": {again(follower.Obj()), "the disk is full"},
 		"a pod that runs":  {again(runs(follower, fixture.Noon, corev1.ConditionTrue, fixture.Noon)), ""},
+		"a pod that goes":  {again(fixture.BrokerPod("lmp", 1).On("b").Up().Leaving().Obj()), ""},
+		"a pod that ended": {again(fixture.BrokerPod("lmp", 1).On("b").Up().Ended(0).Obj()), ""},
 	} {
 		o, err := Observe(view(func(v *View) { v.Pods = slices.Concat(read(evicted), read(tc.after)) }))
 		if err != nil {

@@ -101,7 +101,7 @@ func admissionOf(mc *v1alpha2.MiniCluster) (*life.Admission, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &life.Admission{Attempt: int(a.Attempt), Quorum: int(a.Quorum), At: a.Time.Time, Nodes: nodes}
+	out := &life.Admission{Attempt: int(a.Attempt), Quorum: int(a.Quorum), At: a.Time.Time, Nodes: nodes, Lead: string(a.Lead)}
 	read := func(field, text string) []int {
 		var some []int
 		if err == nil {
@@ -150,9 +150,9 @@ func observePods(o *life.Observation, v View) {
 	if v.leadSucceeded() {
 		o.Brokers[0].State = life.Succeeded
 	}
-	o.SecondLead = v.leads() > 1
+	o.LeadGone, o.SecondLead = v.leadIsGone(pods[0]), v.hasSecondLead(pods[0])
 	if lead := pods[0]; lead != nil {
-		o.Published, o.Stopped = lead.Quorum, lead.Stop != ""
+		o.Lead, o.Published, o.Stopped = string(lead.UID), lead.Quorum, lead.Stop != ""
 		o.PublishedDrain, _ = ranks("drain.ranks", lead.Drain, len(o.Brokers)) // unreadable: written again
 		o.PublishedRestarts, o.LeadDownSince = lead.Restarts, v.LeadDown
 		o.ToldBegan, o.ToldAsked, o.ToldCheckpointed, o.ToldRetried = lead.Began, lead.Asked, lead.Checkpointed, lead.Retried

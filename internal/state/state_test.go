@@ -241,6 +241,72 @@ func TestObserveBrokers(t *testing.T) {
 	}
 }
 
+// The lead of an attempt is the pod that is recorded, or else the first of rank 0. All others are second leads, also if the
+// lead is gone.
+func TestObserveLead(t *testing.T) {
+	first, second := fixture.BrokerPod("lmp", 0).Named("first").On("a").Up().Obj(), fixture.BrokerPod("lmp", 0).Named("second").Created(fixture.Noon.Add(time.Minute)).Obj()
+	first.UID, second.UID = "first", "second"
+	for name, tc := range map[string]struct {
+		recorded types.UID
+		pods     []*corev1.Pod
+		lead     string
+		state    life.BrokerState
+		gone     bool
+		second   bool
+	}{
+		"nothing is recorded":     {"", []*corev1.Pod{second, first}, "first", life.Up, false, true},
+		"it is alone":             {"first", []*corev1.Pod{first}, "first", life.Up, false, false},
+		"there is a second one":   {"first", []*corev1.Pod{second, first}, "first", life.Up, false, true},
+		"it is gone":              {"first", nil, "", life.Missing, true, false},
+		"a second one is left":    {"first", []*corev1.Pod{second}, "", life.Missing, true, true},
+		"nobody knows that it is": {"", []*corev1.Pod{second}, "second", life.Gated, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, err := Observe(view(func(v *View) {
+				v.MiniCluster.Status.Admission.Lead = tc.recorded
+				v.Pods = read(tc.pods...)
+			}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if o.Lead != tc.lead || o.Brokers[0].State != tc.state || o.LeadGone != tc.gone || o.SecondLead != tc.second || o.Admission.Lead != string(tc.recorded) {
+				t.Errorf("the lead is %q and %v, and gone: %t; there is a second one: %t, recorded is %q", o.Lead, o.Brokers[0].State, o.LeadGone, o.SecondLead, o.Admission.Lead)
+			}
+		})
+	}
+}
+
+// A lead that the API server bound when its Job made it, and that is gone before the manager saw it, has been on its node.
+func TestLeadIsGone(t *testing.T) {
+	for name, tc := range map[string]struct {
+		bound bool
+		job   batchv1.JobStatus
+		want  bool
+	}{
+		"its Job counts it as failed":   {true, batchv1.JobStatus{Failed: 1}, true},
+		"its Job is about to":           {true, batchv1.JobStatus{UncountedTerminatedPods: &batchv1.UncountedTerminatedPods{Failed: []types.UID{"first"}}}, true},
+		"its Job has not made it yet":   {true, batchv1.JobStatus{}, false},
+		"it waited behind its gate":     {false, batchv1.JobStatus{Failed: 1}, false},
+		"its Job says that it is there": {true, batchv1.JobStatus{Active: 1}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o, err := Observe(view(func(v *View) {
+				if tc.bound {
+					jobset.BindAtAdmission(v.JobSet, []string{"a", "b"}, 2, v.MiniCluster.Status.Admission.Time.Time)
+				}
+				v.LeadJob = &batchv1.Job{Status: tc.job}
+				v.LeadJob.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(v.JobSet, jobsetapi.SchemeGroupVersion.WithKind("JobSet"))}
+			}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if o.LeadGone != tc.want {
+				t.Errorf("it is gone: %t", o.LeadGone)
+			}
+		})
+	}
+}
+
 // A broker that has ended tells its exit code before its pod ends: a sidecar may still run.
 func TestObserveBrokerThatEndedBeforeItsPod(t *testing.T) {
 	o, err := Observe(view(func(v *View) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
@@ -66,7 +67,7 @@ func writeAdmission(s *v1alpha2.MiniClusterStatus, in Input, a *life.Admission) 
 		}
 	}
 	out := s.Admission
-	out.Size, out.Quorum, out.Nodes = int32(len(a.Nodes)), int32(a.Quorum), hostlist.Encode(a.Nodes)
+	out.Size, out.Quorum, out.Nodes, out.Lead = int32(len(a.Nodes)), int32(a.Quorum), hostlist.Encode(a.Nodes), types.UID(a.Lead)
 	out.Vacated, out.Moved, out.Drain, out.Loss = idset.Encode(a.Vacated), idset.Encode(a.Moved), nil, nil
 	if d := a.Draining; d != nil {
 		out.Drain = &v1alpha2.Drain{Ranks: idset.Encode(d.Ranks), Reason: shorten(d.Reason), Deadline: timeOf(d.Deadline)}

@@ -8,6 +8,8 @@ package e2ereal
 import (
 	"cmp"
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,6 +25,7 @@ const (
 	launcher = "launcher: true, "
 	recreate = "elastic: {onLoss: Recreate, recreate: {backoffBase: 1s, limit: 1}}"
 	scratch  = ", volumes: {scratch: {emptyDir: true, path: /scratch, emptyDirSizeLimit: 1Mi}}"
+	noShell  = "flux-elastic/pause:latest"
 	twice    = "echo ran >>/gate/runs; [[ $(wc -l </gate/runs) == 2 ]] || exit 7; until [[ -e /gate/go ]]; do sleep 0.2; done"
 )
 
@@ -59,6 +62,33 @@ var troubles = map[string]struct {
 			m.Errorf("it was told %q", said)
 		}
 	}},
+	// Images without a shell on some nodes: the container runtime cannot start what is in them.
+	"no-shell": {image: noShell, container: command("true"), spec: recreate, then: func(m *miniCluster) {
+		if end := m.state(m.awaitEnd(v1alpha2.ReasonStartLimit)); !strings.Contains(end, "did not start: ") || !strings.Contains(end, `bash: no such file`) {
+			m.Errorf("it is told %q", end)
+		}
+		m.holdsNoNode()
+	}},
+	"no-shell-lead": {image: "flux-elastic/no-shell-0:latest", container: command("true"), spec: recreate, then: func(m *miniCluster) {
+		mc := m.awaitEnd(v1alpha2.ReasonSucceeded)
+		if len(mc.Status.Attempts) != 1 || mc.Status.Attempts[0].Started != nil || !strings.Contains(mc.Status.Attempts[0].Message, "ead's pod did not start: ") {
+			m.Errorf("attempts %+v", mc.Status.Attempts)
+		}
+		m.isNotOn("real-0")
+	}},
+	"no-shell-follower": {image: "flux-elastic/no-shell-1:latest", container: command("true"), spec: recreate, then: func(m *miniCluster) {
+		if mc := m.awaitEnd(v1alpha2.ReasonSucceeded); len(mc.Status.Attempts) != 0 {
+			m.Errorf("attempts %+v", mc.Status.Attempts)
+		}
+		if said := m.told("Moved"); !strings.Contains(said, "on real-1 (StartError") {
+			m.Errorf("it was told %q", said)
+		}
+		m.isNotOn("real-1")
+	}},
+	// Containers that a mesh or an agent adds: the broker's container is the broker.
+	"meshed":        {container: command("true"), spec: "pod: {labels: {injected: proxy}}", then: func(m *miniCluster) { m.awaitEnd(v1alpha2.ReasonSucceeded); m.holdsNoNode() }},
+	"meshed-fails":  {container: command("exit 3"), spec: "pod: {labels: {injected: proxy}}", then: func(m *miniCluster) { m.failsWith(3) }},
+	"agented":       {container: command("sleep 8"), spec: "pod: {labels: {injected: agent}}", then: func(m *miniCluster) { m.awaitEnd(v1alpha2.ReasonSucceeded); m.holdsNoNode() }},
 	"retry":         {container: command(twice), spec: "size: 3, tasks: 1, backoffLimit: 1, elastic: {recreate: {backoffBase: 1s}}", then: (*miniCluster).ranTwice},
 	"lead-fail":     {container: command(until("go")), hurt: killLead, then: (*miniCluster).failedKilled},
 	"lead-recreate": {container: command(until("go")), spec: recreate, hurt: killLead, then: (*miniCluster).failedKilled},
@@ -70,6 +100,20 @@ func testTrouble(c *cluster) {
 			c.Fatal(err)
 		}
 	}
+	nodes := []string{"real-0", "real-1", "real-2", "real-3"}
+	for i, without := range nodes[:2] { // one node has no shell in it
+		for _, node := range nodes {
+			image := "docker.io/" + double
+			if node == without {
+				image = localcluster.PauseImage
+			}
+			if err := c.inNode(node, "ctr", "--namespace=k8s.io", "images", "tag", "--force", image, fmt.Sprintf("docker.io/flux-elastic/no-shell-%d:latest", i)); err != nil {
+				c.Fatal(err)
+			}
+		}
+	}
+	c.inject("proxy", `["sleep", "100000"]`)
+	c.inject("agent", `["sh", "-c", "sleep 4; exit 1"]`)
 	all := map[string]*miniCluster{}
 	for name, test := range troubles {
 		all[name] = c.make(name, cmp.Or(test.image, double), test.container, test.spec)
@@ -85,6 +129,60 @@ func testTrouble(c *cluster) {
 			test.then(&miniCluster{cluster: c.in(t), name: name, gate: all[name].gate})
 		})
 	}
+}
+
+// inject lets the API server add a container to all pods whose label "injected" has its name.
+func (c *cluster) inject(name, command string) {
+	c.Helper()
+	c.apply(fmt.Sprintf(`
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicy
+metadata: {name: %[1]s}
+spec:
+  failurePolicy: Fail
+  matchConstraints:
+    objectSelector: {matchLabels: {injected: %[1]s}}
+    resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]
+  reinvocationPolicy: Never
+  mutations:
+    - patchType: JSONPatch
+      jsonPatch:
+        expression: >-
+          [JSONPatch{op: "add", path: "/spec/containers/-", value: Object.spec.containers{
+            name: "%[1]s", image: "%[2]s", imagePullPolicy: "Never", command: %[3]s}}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingAdmissionPolicyBinding
+metadata: {name: %[1]s}
+spec: {policyName: %[1]s}
+`, name, app, command))
+	eventually(c.T, "the API server adds "+name, func() error {
+		has, err := c.kubectl("run", "probe", "--image="+app, "--labels=injected="+name, "--dry-run=server", "--output=jsonpath={.spec.containers[*].name}")
+		return errorUnless(has == "probe "+name, has, err)
+	})
+}
+
+// isNotOn: it has no pod on a node.
+func (m *miniCluster) isNotOn(node string) {
+	m.Helper()
+	pods, err := m.listPods(m.Context())
+	for i := range pods {
+		if pods[i].Spec.NodeName == node {
+			err = errors.Join(err, fmt.Errorf("%s is on %s", pods[i].Name, node))
+		}
+	}
+	if err != nil {
+		m.Error(err)
+	}
+}
+
+// failsWith: the command failed, and nothing is held.
+func (m *miniCluster) failsWith(code int32) {
+	m.Helper()
+	if got := m.awaitEnd(v1alpha2.ReasonCommandFailed).Status.ExitCode; got == nil || *got != code {
+		m.Errorf("exit code %v", got)
+	}
+	m.holdsNoNode()
 }
 
 // fill makes a volume of a rank fuller than it may be, for which the kubelet evicts the
@@ -121,10 +219,7 @@ func (m *miniCluster) onceMoreForVolume() {
 // failedKilled: a process of the pod was killed while its node was well, which is no loss.
 func (m *miniCluster) failedKilled() {
 	m.Helper()
-	if code := m.awaitEnd(v1alpha2.ReasonCommandFailed).Status.ExitCode; code == nil || *code != 137 {
-		m.Errorf("exit code %v", code)
-	}
-	m.holdsNoNode()
+	m.failsWith(137)
 }
 
 // killLead kills the lead's broker. That ends the container from which it was done.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -91,9 +92,12 @@ func TestOrphanedJobSet(t *testing.T) {
 	s.awaitState(mc, v1alpha2.StateRunning)
 	certificate, files := s.filesOf(mc)
 	set := &jobsetapi.JobSet{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: mc.Name}}
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: metav1.GetControllerOf(s.podOfRank(mc, 0)).Name}}
 	orphan := client.PropagationPolicy(metav1.DeletePropagationOrphan)
-	if err := env.client.Delete(s.ctx, set, orphan); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "is not deleted by hand") {
-		t.Errorf("an administrator deletes a JobSet: %v", err)
+	for _, object := range []client.Object{set, job} {
+		if err := env.client.Delete(s.ctx, object, orphan); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "is not deleted by hand") {
+			t.Errorf("an administrator deletes a %T: %v", object, err)
+		}
 	}
 	if err := s.as(jobSetUser).Delete(s.ctx, set, orphan); err != nil {
 		t.Fatal(err)

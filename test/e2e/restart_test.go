@@ -8,13 +8,17 @@ import (
 	"fmt"
 	"testing"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/simulator"
 	"github.com/flux-elastic/flux-elastic/internal/jobset"
+	"github.com/flux-elastic/flux-elastic/internal/protocol"
 	"github.com/flux-elastic/flux-elastic/test/harness/operator"
 )
 
@@ -143,6 +147,50 @@ func TestKilledWhileTheLeadEndsAndGoes(t *testing.T) {
 	s.awaitSuccess(mc)
 	if n := s.leadsOf(mc); n != 1 {
 		t.Errorf("%d leads were made", n)
+	}
+}
+
+// The command begins, and somebody deletes its lead's Job or its JobSet, while nobody looks: it does not run again.
+func TestKilledWhileTheLeadGoes(t *testing.T) {
+	t.Parallel()
+	for name, gone := range map[string]client.Object{"job": &batchv1.Job{}, "jobset": &jobsetapi.JobSet{}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newOwnSite(t, 2)
+			o := operator.Operate(s.shared, "--binder=gate")
+			mc := s.create(s.miniCluster("gone").Size(2).PodAnnotation(simulator.NeverStart, "1").PodAnnotation(simulator.Runtime, untilTold))
+			s.await(mc, "with a lead", func(mc *v1alpha2.MiniCluster) bool { return mc.Status.Size == 1 })
+			o.Kill()
+			s.letStart(mc, 1)
+			lead := s.podOfRank(mc, 0)
+			eventually(t, func() error {
+				if lead = s.podOfRank(mc, 0); !protocol.Read(lead).Broker.Ready {
+					return errors.New("the command does not run")
+				}
+				return nil
+			})
+			gone.SetNamespace(s.namespace)
+			gone.SetName(mc.Name)
+			if name == "job" {
+				gone.SetName(metav1.GetControllerOf(lead).Name)
+			}
+			s.delete(gone, client.PropagationPolicy(metav1.DeletePropagationBackground)) // as kubectl does
+			eventually(t, func() error {
+				if err := env.client.Get(s.ctx, client.ObjectKeyFromObject(lead), &corev1.Pod{}); !apierrors.IsNotFound(err) {
+					return fmt.Errorf("the lead is there: %w", err)
+				}
+				return nil
+			})
+			if err := o.Start(); err != nil {
+				t.Fatal(err)
+			}
+			s.await(mc, "told of the loss", func(mc *v1alpha2.MiniCluster) bool {
+				return condition(mc, v1alpha2.ConditionFinished).Reason == v1alpha2.ReasonLeadLost && mc.Status.Nodes == 0 && mc.Status.Runs == 1
+			})
+			if n := s.leadsOf(mc); n != 1 {
+				t.Errorf("%d leads had a node", n)
+			}
+		})
 	}
 }
 

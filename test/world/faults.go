@@ -58,6 +58,8 @@ var faults = []fault{
 	{"queue", 5, (*World).planQueue},
 	{"model", 5, (*World).planPause},
 	{"absence", 15, (*World).planAbsence},
+	{"Kueue", 10, (*World).planKueue},
+	{"out of service", 5, (*World).planOutOfService},
 }
 
 // planFaults makes up the faults of the world: some for each life.
@@ -185,8 +187,13 @@ func (w *World) planAbsence(r *rand.Rand, at time.Time) part {
 			}
 		}},
 		{at.Add(time.Duration(r.Int64N(int64(lasts)))), what + ", now", func() {
-			if object := w.remove(kinds[i], n, how, false, lead); object != nil && i > 0 && how != metav1.DeletePropagationOrphan {
-				w.forget(object.GetNamespace(), object.GetLabels()[v1alpha2.MiniClusterLabel])
+			object := w.remove(kinds[i], n, how, false, lead)
+			if object == nil {
+				return
+			}
+			// Its Job does not know how a lead ended beside a container of others that failed.
+			if of := object.GetLabels(); of[injectLabel] != "" || i > 0 && how != metav1.DeletePropagationOrphan {
+				w.forget(object.GetNamespace(), of[v1alpha2.MiniClusterLabel])
 			}
 		}},
 	}}
@@ -200,7 +207,7 @@ func removals() []client.ObjectList {
 	}
 }
 
-// remove deletes the n-th object of a kind that belongs to a MiniCluster, and returns the object; nil if there is none.
+// remove deletes the n-th object of a kind that belongs to a MiniCluster, and returns the object; nil if nothing was deleted.
 func (w *World) remove(list client.ObjectList, n int, how metav1.DeletionPropagation, atOnce bool, of ...client.ListOption) client.Object {
 	objects := w.objects(list, append(of, client.HasLabels{v1alpha2.MiniClusterLabel})...)
 	if len(objects) == 0 {
@@ -213,6 +220,8 @@ func (w *World) remove(list client.ObjectList, n int, how metav1.DeletionPropaga
 		w.excuse(pod)
 		options = append(options, client.GracePeriodSeconds(0))
 	}
-	w.mayRefuse(object.GetName(), w.user.Delete(w.ctx, object, options...))
+	if !w.mayRefuse(object.GetName(), w.user.Delete(w.ctx, object, options...)) {
+		return nil
+	}
 	return object
 }

@@ -4,11 +4,14 @@
 package world
 
 import (
+	"fmt"
 	"math/rand/v2"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	kueueapi "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 
@@ -17,8 +20,11 @@ import (
 	"github.com/flux-elastic/flux-elastic/test/world/models"
 )
 
-// localQueue is the LocalQueue of each namespace.
-const localQueue = "hpc"
+const (
+	// localQueue is the LocalQueue of each namespace, and clusterQueue the ClusterQueue of all.
+	localQueue   = "hpc"
+	clusterQueue = "all"
+)
 
 // hasKueue reports whether there is a Kueue in the world.
 func (w *World) hasKueue() bool { return w.Seed%5 == 2 }
@@ -26,10 +32,11 @@ func (w *World) hasKueue() bool { return w.Seed%5 == 2 }
 // installKueue makes Kueue, with a quota of all CPUs.
 func (w *World) installKueue() []client.Object {
 	must(w.server.InstallModule("sigs.k8s.io/kueue", "config/components/crd/bases"))
-	w.models = append(w.models, models.NewKueue(&models.Cluster{
+	w.kueue = models.NewKueue(&models.Cluster{
 		Client: w.server.Client(apiserver.Admin), Random: rand.New(rand.NewPCG(w.Seed, 5)), Changed: w.server.Changed,
-	}))
-	const all, check = "all", "placement"
+	})
+	w.models = append(w.models, w.kueue)
+	const all, check = clusterQueue, "placement"
 	objects := []client.Object{
 		&kueueapi.ResourceFlavor{ObjectMeta: metav1.ObjectMeta{Name: all}},
 		&kueueapi.AdmissionCheck{ObjectMeta: metav1.ObjectMeta{Name: check}, Spec: kueueapi.AdmissionCheckSpec{ControllerName: v1alpha2.PlacementCheck}},
@@ -51,6 +58,47 @@ func (w *World) installKueue() []client.Object {
 		})
 	}
 	return objects
+}
+
+// planKueue stops the ClusterQueue for a while, takes half of its quota for a while, or has a Workload preempted.
+func (w *World) planKueue(r *rand.Rand, at time.Time) part {
+	if !w.hasKueue() {
+		return part{name: "nothing: there is no Kueue"}
+	}
+	n, how, lasts := r.IntN(1000), r.IntN(4), time.Duration(r.IntN(200))*time.Second
+	forAWhile := func(what, begin, end string) part {
+		return part{name: what, deeds: []deed{
+			{at, what, func() { w.patchClusterQueue(begin) }},
+			{at.Add(lasts), "the ClusterQueue is as before", func() { w.patchClusterQueue(end) }},
+		}}
+	}
+	stop, quota := `{"op":"add","path":"/spec/stopPolicy","value":%q}`, `{"op":"replace","path":"/spec/resourceGroups/0/flavors/0/resources/0/nominalQuota","value":"%d"}`
+	switch how {
+	case 0:
+		return forAWhile(fmt.Sprintf("the ClusterQueue is held for %s", lasts), fmt.Sprintf(stop, kueueapi.Hold), fmt.Sprintf(stop, kueueapi.None))
+	case 1:
+		return forAWhile(fmt.Sprintf("the ClusterQueue is drained for %s", lasts), fmt.Sprintf(stop, kueueapi.HoldAndDrain), fmt.Sprintf(stop, kueueapi.None))
+	case 2:
+		all := w.nodes * nodeCPUs
+		return forAWhile(fmt.Sprintf("the ClusterQueue has half of its quota for %s", lasts), fmt.Sprintf(quota, all/2), fmt.Sprintf(quota, all))
+	}
+	what := fmt.Sprintf("Workload %d is preempted", n)
+	return part{name: what, deeds: []deed{{at, what, func() {
+		var admitted []types.UID
+		for _, object := range w.objects(&kueueapi.WorkloadList{}) {
+			if workload := object.(*kueueapi.Workload); workload.Status.Admission != nil {
+				admitted = append(admitted, workload.UID)
+			}
+		}
+		if len(admitted) > 0 {
+			w.kueue.Evict(admitted[n%len(admitted)], kueueapi.WorkloadEvictedByPreemption)
+		}
+	}}}}
+}
+
+func (w *World) patchClusterQueue(operation string) {
+	queue := &kueueapi.ClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: clusterQueue}}
+	must(w.user.Patch(w.ctx, queue, client.RawPatch(types.JSONPatchType, []byte("["+operation+"]"))))
 }
 
 // joinKueue gives a life its quota from Kueue, where there is one.

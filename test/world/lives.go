@@ -267,11 +267,13 @@ func (w *World) removeLife(l *life, how metav1.DeletionPropagation) {
 	w.mayRefuse(l.name, w.user.Delete(w.ctx, mc, client.PropagationPolicy(how)))
 }
 
-// mayRefuse notes that the API server refused something to a user. What is gone is not refused.
-func (w *World) mayRefuse(what string, err error) {
+// mayRefuse notes that the API server refused something to a user, and reports whether it did not. What is gone is not
+// refused.
+func (w *World) mayRefuse(what string, err error) (done bool) {
 	if client.IgnoreNotFound(err) != nil {
 		w.refused(what, err)
 	}
+	return err == nil
 }
 
 // refused notes what the API server did not let a user do: it validates.

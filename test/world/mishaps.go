@@ -6,12 +6,14 @@ package world
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 )
 
 // brokers are the pods that are on nodes, in the order of their names.
@@ -84,6 +86,38 @@ func (w *World) planNodeDeletion(r *rand.Rand, at time.Time) part {
 			w.giveBack(nodeName(i))
 		}},
 	}}
+}
+
+// planOutOfService takes the power of a node, and says so with the taint by which Kubernetes removes its pods.
+func (w *World) planOutOfService(r *rand.Rand, at time.Time) part {
+	node, lasts := nodeName(r.IntN(w.nodes)), time.Duration(60+r.IntN(120))*time.Second
+	taint := corev1.Taint{Key: corev1.TaintNodeOutOfService, Effect: corev1.TaintEffectNoExecute}
+	what := fmt.Sprintf("%s has no power for %s", node, lasts)
+	return part{name: what + ", and is out of service", deeds: []deed{
+		{at, what, func() {
+			w.loseSight(node)
+			w.kubelets.PowerOff(node)
+		}},
+		{at.Add(lasts / 2), node + " is out of service", func() {
+			w.changeTaints(node, func(taints []corev1.Taint) []corev1.Taint { return append(taints, taint) })
+		}},
+		{at.Add(lasts), node + " is back", func() {
+			w.changeTaints(node, func(taints []corev1.Taint) []corev1.Taint {
+				return slices.DeleteFunc(taints, func(t corev1.Taint) bool { return t.Key == taint.Key })
+			})
+			w.giveBack(node)
+		}},
+	}}
+}
+
+// changeTaints changes the taints of a node, unless the node is not there.
+func (w *World) changeTaints(name string, change func([]corev1.Taint) []corev1.Taint) {
+	node := &corev1.Node{}
+	if w.user.Get(w.ctx, types.NamespacedName{Name: name}, node) != nil {
+		return
+	}
+	node.Spec.Taints = change(node.Spec.Taints)
+	must(w.user.Update(w.ctx, node))
 }
 
 // planQuota limits a namespace for a while.

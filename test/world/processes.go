@@ -70,7 +70,8 @@ func (c *checks) began(process *models.Process) {
 			c.nameOf(process.MiniCluster), process.PodName, process.Node, other.PodName, other.Node)
 	}
 	for _, before := range p.ended[process.MiniCluster] {
-		if before.Code == 0 && !p.released[before] && !p.forgotten[before] && !c.isExcused(before, process) {
+		forgiven := p.forgotten[before] && c.mayRunAgain(process.MiniCluster)
+		if before.Code == 0 && !p.released[before] && !forgiven && !c.isExcused(before, process) {
 			c.violate("the command of %s runs again in pod %s, but it ended with 0 in pod %s", c.nameOf(process.MiniCluster), process.PodName, before.PodName)
 		}
 	}
@@ -81,6 +82,18 @@ func (c *checks) began(process *models.Process) {
 		p.ended[process.MiniCluster] = append(p.ended[process.MiniCluster], process)
 		p.released[process] = c.wasReleased(process)
 	}
+}
+
+// mayRunAgain reports whether the user lets a command run again that was lost.
+func (c *checks) mayRunAgain(uid types.UID) bool {
+	f := c.facts[uid]
+	if f == nil || f.last == nil {
+		return true
+	}
+	mc := f.last.DeepCopy()
+	mc.Default()
+	spec := &mc.Spec
+	return spec.Elastic.OnLoss == v1alpha2.LossRecreate || spec.BackoffLimit > 0
 }
 
 // wasReleased reports whether the attempt of a process had to give its nodes back before the process ended.
@@ -101,13 +114,19 @@ func (c *checks) release(before, mc *v1alpha2.MiniCluster) {
 	}
 	c.checkProcesses()
 	for _, process := range c.processes.ended[mc.UID] {
-		pod := &corev1.Pod{}
-		err := c.world.user.Get(c.world.ctx, types.NamespacedName{Namespace: mc.Namespace, Name: process.PodName}, pod)
-		untold := func(s corev1.ContainerStatus) bool { return s.Name == mc.Name && s.State.Terminated == nil }
-		if err == nil && slices.ContainsFunc(pod.Status.ContainerStatuses, untold) {
+		if c.isUntold(process, mc) {
 			c.processes.released[process] = true
 		}
 	}
+}
+
+// isUntold reports whether no kubelet has told yet that a run has ended.
+func (c *checks) isUntold(process *models.Process, mc *v1alpha2.MiniCluster) bool {
+	pod := &corev1.Pod{}
+	err := c.world.user.Get(c.world.ctx, types.NamespacedName{Namespace: mc.Namespace, Name: process.PodName}, pod)
+	return err == nil && slices.ContainsFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
+		return s.Name == mc.Name && s.State.Terminated == nil
+	})
 }
 
 // isExcused reports whether the API server could not know of a process when another began: its node was cut off, or
@@ -144,7 +163,7 @@ func (c *checks) checkOutcome(mc *v1alpha2.MiniCluster) {
 		}
 		return
 	}
-	if c.processes.running[mc.UID] == nil && succeeded && !c.isUnknown(mc.UID) {
+	if c.processes.running[mc.UID] == nil && succeeded && !c.isUnknown(mc) {
 		c.violate("%s is %s, but its command ended with %v", name, outcome, codes)
 	}
 	if outcome == v1alpha2.ReasonCommandFailed {
@@ -177,7 +196,7 @@ func (c *checks) checkAttempts(mc *v1alpha2.MiniCluster) {
 			continue
 		}
 		for _, process := range c.processes.ended[mc.UID] {
-			if process.Since.After(attempt.Admitted.Time) && process.Since.Before(attempt.Ended.Add(-unseen)) && !c.processes.forgotten[process] && !c.world.wasUnknown(process.Node, process.Since) {
+			if process.Since.After(attempt.Admitted.Time) && process.Since.Before(attempt.Ended.Add(-unseen)) && !c.world.wasUnknown(process.Node, process.Since) {
 				c.violate("attempt %d of %s says that the command did not run, but it ran since %s in %s: %s",
 					attempt.Attempt, c.nameOf(mc.UID), c.world.at(process.Since), process.PodName, attempt.Message)
 			}
@@ -189,17 +208,19 @@ func (c *checks) checkAttempts(mc *v1alpha2.MiniCluster) {
 func (c *checks) forget(namespace, name string) {
 	c.checkProcesses()
 	mc := &v1alpha2.MiniCluster{}
-	must(c.world.user.Get(c.world.ctx, types.NamespacedName{Namespace: namespace, Name: name}, mc))
+	if c.world.user.Get(c.world.ctx, types.NamespacedName{Namespace: namespace, Name: name}, mc) != nil {
+		return
+	}
 	for _, process := range append(c.processes.ended[mc.UID], c.processes.running[mc.UID]) {
 		c.processes.forgotten[process] = true // nil, too
 	}
 }
 
 // isUnknown reports whether nobody could know how the last run ended.
-func (c *checks) isUnknown(uid types.UID) bool {
-	ended := c.processes.ended[uid]
+func (c *checks) isUnknown(mc *v1alpha2.MiniCluster) bool {
+	ended := c.processes.ended[mc.UID]
 	last := ended[len(ended)-1]
-	return c.processes.forgotten[last] || c.world.wasUnknown(last.Node, last.Ended) || time.Now().Before(c.excused[uid])
+	return c.processes.forgotten[last] || c.isUntold(last, mc) || c.world.wasUnknown(last.Node, last.Ended) || time.Now().Before(c.excused[mc.UID])
 }
 
 // checkRoom checks that the pods that are bound to a node fit on it, except those that its kubelet refused or that have

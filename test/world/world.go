@@ -72,6 +72,7 @@ type World struct {
 	models    []models.Model
 	kubelets  *models.Kubelets
 	jobs      *models.JobController
+	kueue     *models.Kueue // nil without Kueue
 	naps      map[string]nap
 	lives     []*life
 	deeds     []deed

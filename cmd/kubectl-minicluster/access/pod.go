@@ -7,14 +7,15 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
 )
 
-// PodOf returns the newest pod of a rank; nil if there is none. Its Job counts as for the manager, since anybody who may
-// create pods may write their labels.
+// PodOf returns the newest pod of a rank, or the lead that the manager has recorded; nil if there is none. Its Job counts as
+// for the manager, since anybody who may create pods may write their labels.
 func PodOf(ctx context.Context, c client.Reader, mc *v1alpha2.MiniCluster, rank int) (*corev1.Pod, error) {
 	var pods corev1.PodList
 	if err := c.List(ctx, &pods, client.InNamespace(mc.Namespace), client.MatchingLabels{
@@ -22,11 +23,15 @@ func PodOf(ctx context.Context, c client.Reader, mc *v1alpha2.MiniCluster, rank 
 	}); err != nil {
 		return nil, err
 	}
+	var lead types.UID
+	if a := mc.Status.Admission; a != nil && rank == 0 {
+		lead = a.Lead
+	}
 	var newest *corev1.Pod
 	for i := range pods.Items {
 		pod := &pods.Items[i]
 		its, isBroker := protocol.Rank(pod)
-		isOurs := isBroker && its == rank && protocol.MiniClusterOf(pod) == mc.Name
+		isOurs := isBroker && its == rank && protocol.MiniClusterOf(pod) == mc.Name && (lead == "" || pod.UID == lead)
 		if isOurs && (newest == nil || newest.CreationTimestamp.Before(&pod.CreationTimestamp)) {
 			newest = pod
 		}

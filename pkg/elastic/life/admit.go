@@ -91,7 +91,7 @@ func releasing(o *Observation, now time.Time) *Plan {
 	switch {
 	case o.Workload == Stale:
 		return &Plan{Step: Release{}, State: StateReleasing, Message: plan.Message}
-	case o.Admission != nil && !o.begun() && (o.Workload == Deleting || o.Bereft > 0):
+	case o.Admission != nil && !o.begun() && o.lostJobSet():
 		plan.Step, plan.Message = Withdraw{}, "its JobSet was deleted" // no pod of another JobSet may run with the same attempt
 	case o.Orphans > 0:
 		plan.Step, plan.Message = Abandon{}, fmt.Sprintf("deletes %d pods that were left when the JobSet was deleted", o.Orphans)
@@ -102,6 +102,11 @@ func releasing(o *Observation, now time.Time) *Plan {
 		return nil
 	}
 	return plan
+}
+
+// lostJobSet reports whether the JobSet of the admission was deleted. One that has never been has no lead.
+func (o *Observation) lostJobSet() bool {
+	return o.Workload == Deleting || o.Bereft > 0 || o.Workload == Absent && o.Admission.Lead != ""
 }
 
 func rejected(o *Observation, now time.Time) *Plan {

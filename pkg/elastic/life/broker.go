@@ -132,6 +132,9 @@ func (b Broker) lost() bool {
 	return b.replaced() || (b.State == Failed && b.ExitCode == nil)
 }
 
+// wasEvicted reports whether its kubelet evicted the broker, and no other has come in its place.
+func (b Broker) wasEvicted() bool { return b.Evicted != "" && (b.State == Failed || b.replaced()) }
+
 // endedWell reports whether the broker ended with exit code 0. A follower does so when the lead
 // shuts the instance down, after the command.
 func (b Broker) endedWell() bool {

@@ -33,7 +33,8 @@ type Decision interface {
 // Properties are what the rest of the program knows about a step.
 type Properties struct {
 	Step Step
-	// Event is the reason of the event that reports a decision; "" for steps without an event.
+	// Event is the reason of the event that reports a decision; "" for steps without an event, and for Appoint, which
+	// changes nothing that users see.
 	// Warning is true if the event is a warning.
 	Event   string
 	Warning bool
@@ -42,6 +43,7 @@ type Properties struct {
 // Steps are all steps that Decide may return, decisions first.
 var Steps = []Properties{
 	{Admit{}, "Admitted", false},
+	{Step: Appoint{}},
 	{Start{}, "Started", false},
 	{LowerQuorum{}, "QuorumLowered", true},
 	{Lose{}, string(OutcomeBrokersLost), true},

@@ -62,6 +62,9 @@ func admitted(states string, change func(*Observation)) *Observation {
 		Brokers:   brokers(states),
 		Published: 4,
 	}
+	if o.Brokers[0].State != Missing {
+		o.Admission.Lead = "first"
+	}
 	for _, b := range o.Brokers {
 		if b.holdsNode() {
 			o.Occupied++
@@ -314,6 +317,14 @@ func TestDecide(t *testing.T) {
 		"no pod is placed before all are there": {
 			o:    admitted("gg-g", nil),
 			want: Plan{Step: Wait{}, State: StateStarting, LookAgain: noon.Add(5 * time.Minute), Message: "3 of 4 pods made"},
+		},
+		"then it is recorded which of them is the lead": {
+			o:    admitted("gggg", func(o *Observation) { o.Admission.Lead, o.Lead, o.Published = "", "first", 0 }),
+			want: Plan{Step: Appoint{Lead: "first"}, State: StateStarting, LookAgain: noon.Add(5 * time.Minute)},
+		},
+		"a lead that the API server has bound is recorded at the start": {
+			o:    admitted("ruuu", func(o *Observation) { o.Admission.Lead, o.Lead = "", "first" }),
+			want: Plan{Step: Start{Quorum: 4, Lead: "first"}, State: StateRunning, Message: "4 of 4 brokers up"},
 		},
 		"then all are placed at once": {
 			o:    admitted("gggg", func(o *Observation) { o.Published = 0 }),
@@ -765,6 +776,21 @@ func TestDecide(t *testing.T) {
 		"not one whose brokers were ended after it": {
 			o:     admitted("fuuf", func(o *Observation) { recreates(o); o.Brokers[3].DeletedAt = noon.Add(10 * time.Second) }),
 			after: 70 * time.Second,
+			want:  Plan{Step: Finish{Outcome: OutcomeCommandFailed, ExitCode: new(3)}, State: StateFailed},
+		},
+		"but one that was evicted was lost before": {
+			o: admitted("fuuf", func(o *Observation) {
+				recreates(o)
+				o.Brokers[3].EndedAt, o.Brokers[3].Evicted = noon.Add(time.Minute), "no memory"
+			}), after: time.Minute,
+			want: Plan{
+				Step: GiveUp{NotBefore: noon.Add(time.Minute + 30*time.Second), Avoid: []string{"n3"}}, State: StateReleasing,
+				Message: "the command failed with exit code 3 after 1 of 4 brokers were lost while the command ran: rank 3 on n3 (evicted: no memory)",
+			},
+		},
+		"nor one whose rank has another broker since": {
+			after: 70 * time.Second,
+			o:     admitted("fuuu", func(o *Observation) { recreates(o); o.Brokers[3].Evicted = "no memory" }),
 			want:  Plan{Step: Finish{Outcome: OutcomeCommandFailed, ExitCode: new(3)}, State: StateFailed},
 		},
 		"or failed after it": {

@@ -87,6 +87,25 @@ func TestWhatTheLeadLeaves(t *testing.T) {
 		"its Job was made again while the command ran": {
 			admitted("luuu", func(o *Observation) { o.SecondLead, o.Started = true, noon }), Finish{Outcome: OutcomeLeadLost},
 		},
+		"it is gone, as JobSet does not know yet": {admitted("guuu", func(o *Observation) { o.Brokers[0], o.LeadGone, o.Policy.StartTimeout = Broker{}, true, time.Second }), Start{Quorum: 4}},
+		"its Job was made again, and it is gone": {
+			admitted("guuu", func(o *Observation) { o.SecondLead, o.LeadGone, o.Brokers[0] = true, true, Broker{} }), Start{Quorum: 4},
+		},
+		"its Job was made again, it is gone, and could not have begun": {
+			admitted("gggg", func(o *Observation) { o.SecondLead, o.LeadGone, o.Brokers[0] = true, true, Broker{} }), GiveUp{NotBefore: nextAttempt.NotBefore},
+		},
+		"it runs, and its JobSet is gone": {
+			admitted("luuu", func(o *Observation) { o.Workload, o.Bereft, o.Brokers[0].Started = Absent, 4, true }), Start{Quorum: 4},
+		},
+		"all is gone": {
+			admitted("----", func(o *Observation) { o.Workload, o.Admission.Lead, o.LeadGone = Absent, "first", true }), Start{Quorum: 4},
+		},
+		"all is gone, as was recorded": {
+			admitted("----", func(o *Observation) { o.Workload, o.Started = Absent, noon }), Finish{Outcome: OutcomeLeadLost},
+		},
+		"all is gone, and no lead was to be placed": {
+			admitted("----", func(o *Observation) { o.Workload = Absent }), Make{},
+		},
 		"its node could not start it": {
 			admitted("fuuu", func(o *Observation) {
 				o.Workload, o.Brokers[0].ExitCode, o.Brokers[0].NotStarted = Broken, nil, "StartError: no bash"

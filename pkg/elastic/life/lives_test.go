@@ -88,9 +88,15 @@ func (w *world) observe() *Observation {
 	switch {
 	case w.Admission != nil:
 		o.Published, o.PublishedDrain, o.PublishedRestarts, o.Stopped = w.published, w.told, w.toldAgain.Number, w.stopped
-		o.ToldBegan, o.ToldAsked, o.LeadDownSince = w.asked, w.asked, w.command.down
+		o.LeadDownSince = w.command.down
 		o.Brokers = make([]Broker, len(w.Admission.Nodes))
 		copy(o.Brokers, w.pods)
+		if w.workload == Active && o.Brokers[0].State != Missing {
+			o.Lead = fmt.Sprint("of attempt ", w.Admission.Attempt)
+		}
+		o.ToldBegan = w.asked && o.Brokers[0].State != Missing
+		o.ToldAsked = o.ToldBegan
+		o.LeadGone = w.Admission.Lead != "" && o.Brokers[0].State == Missing
 		for rank := range o.Brokers {
 			o.Brokers[rank].Misplaced = o.Brokers[rank].holdsNode() && w.at[rank] != w.Admission.Nodes[rank]
 		}
@@ -202,7 +208,7 @@ func (w *world) check(o *Observation, plan Plan) {
 		}
 	case Start:
 		lead := o.Brokers[0]
-		if w.starts > 0 || s.Quorum > o.Admission.Quorum || (!lead.Ready && lead.State != Succeeded && o.Workload != Completed) {
+		if w.starts > 0 || s.Quorum > o.Admission.Quorum || (!lead.Ready && lead.State != Succeeded && o.Workload != Completed && !o.inDoubt(w.now)) {
 			fail("started for the %d. time with %d up, quorum %d, lead %d", w.starts+1, o.Up(), s.Quorum, lead.State)
 		}
 	case LowerQuorum:
@@ -344,6 +350,9 @@ func (w *world) livePod(rank int) {
 		}
 	case Leaving:
 		*pod = Broker{NodeGone: pod.NodeGone}
+		if rank == 0 { // its Job makes no other pod
+			w.workload = Broken
+		}
 	}
 }
 
@@ -477,7 +486,7 @@ func TestLives(t *testing.T) {
 		outcomes[w.Outcome]++
 		kept += w.steps["Keep"]
 	}
-	if kept < 5 {
+	if kept < 3 {
 		t.Errorf("only %d times brokers stayed that the command had begun with", kept)
 	}
 	for _, outcome := range []Outcome{OutcomeSucceeded, OutcomeCommandFailed, OutcomeLeadLost, OutcomeBrokersLost, OutcomeDeadlineExceeded, OutcomeStartLimit} {

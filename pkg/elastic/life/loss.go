@@ -93,10 +93,10 @@ func (o *Observation) wasLost(rank int) bool {
 
 // lostBefore are the followers that were lost before the lead failed, by its termination message,
 // the record, or the state of their pods and nodes. Followers that ended later ended with the
-// lead.
+// lead, unless their kubelet evicted them: such a broker takes its leave first, and its pod may end after the lead.
 func (o *Observation) lostBefore(lead Broker) []int {
 	return o.ranks(func(rank int, b Broker) bool {
-		lost := o.wasLost(rank) || b.NodeGone || b.NodeDown || b.failedBefore(lead)
+		lost := o.wasLost(rank) || b.NodeGone || b.NodeDown || b.wasEvicted() || b.failedBefore(lead)
 		return rank > 0 && (slices.Contains(o.ToldLost, rank) || lost && !o.leaves(rank))
 	})
 }

@@ -33,8 +33,12 @@ type Observation struct {
 	Workload Workload
 	// Brokers are the pods of the admission's ranks, by rank.
 	Brokers []Broker
-	// SecondLead is true if the attempt has several pods of rank 0: somebody has deleted the lead's Job, and JobSet has made
-	// it again. The first of them is in Brokers.
+	// Lead is the UID of the lead's pod; "" if there is none.
+	Lead string
+	// LeadGone is true if the lead's pod has been on its node, or was to be placed there, and is gone.
+	LeadGone bool
+	// SecondLead is true if the attempt has a pod of rank 0 that is not its lead: somebody has deleted the lead's Job, and
+	// JobSet has made it again.
 	SecondLead bool
 	// Published is the quorum that is written on the lead's pod; 0 if none is.
 	Published int

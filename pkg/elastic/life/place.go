@@ -11,6 +11,14 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 )
 
+// Appoint records which pod is the lead of the attempt, before that pod is placed: if somebody deletes its Job or its JobSet
+// while no manager looks, another pod of rank 0 is not taken for the lead.
+type Appoint struct{ Lead string }
+
+func (Appoint) step() {}
+
+func (s Appoint) apply(r *Record, _ string, _ time.Time) { r.Admission.Lead = s.Lead }
+
 // Place pins the pods of ranks to their nodes and removes their scheduling gates.
 type Place struct {
 	Ranks []int
@@ -44,9 +52,18 @@ func unplaced(o *Observation, now time.Time) *Plan {
 		}
 		return plan
 	case len(gated) > 0 && (placed > 0 || missing == 0):
-		return &Plan{Step: Place{Ranks: gated, Quorum: o.Admission.Quorum, Again: o.again()}, State: o.state(), Message: "places its pods"}
+		return o.place(gated, deadline)
 	}
 	return nil
+}
+
+// place places the pods of some ranks. It is recorded first which pod is the lead.
+func (o *Observation) place(ranks []int, deadline time.Time) *Plan {
+	plan := &Plan{Step: Place{Ranks: ranks, Quorum: o.Admission.Quorum, Again: o.again()}, State: o.state(), Message: "places its pods"}
+	if ranks[0] == 0 && o.Admission.Lead == "" {
+		plan.Step, plan.LookAgain = Appoint{Lead: o.Lead}, deadline
+	}
+	return plan
 }
 
 // placement sorts the brokers into ranks to place and counts those without a pod, those placed,

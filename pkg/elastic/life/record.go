@@ -45,6 +45,9 @@ type Record struct {
 type Admission struct {
 	Attempt, Quorum int
 	At              time.Time
+	// Lead is the UID of the pod that is the lead of the attempt. It is recorded before the pod is placed, so that a lead that
+	// is made later is never taken for it; "" before, and until the start if the API server bound the pod.
+	Lead string
 	// Nodes are by rank, and include the nodes of vacated ranks.
 	Nodes []string
 	// Vacated are the ranks that gave their node back, rising.

@@ -4,6 +4,7 @@
 package life
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -27,6 +28,8 @@ type Start struct {
 	// Vacated are ranks that have no part in the command and give their nodes back. Leaving are ranks that are online,
 	// and that a lead which starts alone drains, since the number of all is no allowed size.
 	Vacated, Leaving []int
+	// Lead is the UID of the lead's pod.
+	Lead string
 	// ReadySince is since when the lead has been ready.
 	ReadySince time.Time
 }
@@ -35,6 +38,7 @@ func (Start) step() {}
 
 func (s Start) apply(r *Record, why string, now time.Time) {
 	r.Admission.Quorum, r.Admission.ReadySince, r.Started = s.Quorum, s.ReadySince, now
+	r.Admission.Lead = cmp.Or(r.Admission.Lead, s.Lead)
 	r.Admission.vacate(s.Vacated)
 	if len(s.Leaving) > 0 {
 		r.Admission.drain(s.Leaving, s.Quorum, time.Time{}, why)
@@ -89,7 +93,7 @@ func unpublished(o *Observation, now time.Time) *Plan {
 // commandBegan records the start of the command: by what the lead's pod shows while it runs, on a node that is dead, too,
 // or by what the lead has left behind at its end.
 func commandBegan(o *Observation, now time.Time) *Plan {
-	if o.Admission == nil || o.begun() || !slices.Contains([]Workload{Active, Completed, Broken, Orphaned, Deleting}, o.Workload) {
+	if o.Admission == nil || o.begun() || o.Workload == Stale || o.Workload == Ahead || o.Workload == Absent && o.Bereft == 0 {
 		return nil
 	}
 	lead := o.Brokers[0]
@@ -108,7 +112,7 @@ func (o *Observation) wouldEnd(plan Plan) bool {
 // have seen enough brokers. A lead that is there, or has left a termination message, leaves no doubt.
 func (o *Observation) inDoubt(now time.Time) bool {
 	lead := o.Brokers[0]
-	gone := lead.State == Missing && (o.Workload == Broken || o.Workload == Deleting || o.Bereft > 0)
+	gone := lead.State == Missing && (o.LeadGone || o.Workload == Broken || o.Workload == Deleting || o.Bereft > 0)
 	unreachable := !lead.Since.IsZero() && lead.NodeDown
 	if !gone && !lead.EndUnknown && !unreachable {
 		return false
@@ -122,7 +126,7 @@ func (o *Observation) inDoubt(now time.Time) bool {
 // in the command and give their nodes back.
 func (o *Observation) begin(now time.Time) *Plan {
 	lead := o.Brokers[0]
-	step := Start{Quorum: o.Admission.Quorum, ReadySince: lead.ReadySince}
+	step := Start{Quorum: o.Admission.Quorum, Lead: o.Lead, ReadySince: lead.ReadySince}
 	apart := o.ranks(func(rank int, b Broker) bool { return rank > 0 && !o.leaves(rank) && b.hadNoPart(lead) })
 	part := o.ranks(func(rank int, _ Broker) bool { return !o.leaves(rank) && !slices.Contains(apart, rank) })
 	size := o.Policy.Sizing.LargestWithin(len(part))

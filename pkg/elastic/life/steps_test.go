@@ -32,7 +32,11 @@ func TestEveryStepIsListed(t *testing.T) {
 	}
 	for _, properties := range Steps {
 		listed = append(listed, Name(properties.Step))
-		if _, decides := properties.Step.(Decision); decides != (PropertiesOf(properties.Step).Warning || properties.Event != "") {
+		_, decides := properties.Step.(Decision)
+		if _, quiet := properties.Step.(Appoint); quiet {
+			decides = false
+		}
+		if decides != (PropertiesOf(properties.Step).Warning || properties.Event != "") {
 			t.Errorf("%s decides: %t, and its event is %q", Name(properties.Step), decides, properties.Event)
 		}
 	}
@@ -62,6 +66,15 @@ func TestApply(t *testing.T) {
 			Record{GivenUp: 1, NotBefore: noon, Avoid: []string{"x"}, AvoidUntil: noon, ExitCode: new(1)},
 			Admit{Attempt: 2, Nodes: []string{"a", "b"}},
 			Record{GivenUp: 1, Attempts: 2, NotBefore: noon, Admission: &Admission{Attempt: 2, Quorum: 2, At: later, Nodes: []string{"a", "b"}}},
+		},
+		"the lead is recorded": {has(same), Appoint{Lead: "first"}, has(func(a *Admission) { a.Lead = "first" })},
+		"the lead stays": {
+			has(func(a *Admission) { a.Lead = "first" }), Start{Quorum: 4, Lead: "second"},
+			func() Record {
+				r := has(func(a *Admission) { a.Lead = "first" })
+				r.Started, r.Runs = later, 1
+				return r
+			}(),
 		},
 		"the start takes nodes of ranks that have no part in it": {
 			has(same), Start{Quorum: 3, Vacated: []int{2}},

@@ -20,14 +20,13 @@ import (
 
 // Kueue is Kueue 0.19 as far as the Workloads of MiniClusters see it (pkg/scheduler, pkg/controller/core): it reserves
 // quota of a ClusterQueue without a cohort, also for fewer pods than wanted, follows admission checks, admits, and evicts
-// for a higher priority, a check, a deactivation, or when it is told to. A Workload that is evicted keeps its quota until
+// for a higher priority, a check, a deactivation, a ClusterQueue that is stopped, or when it is told to. A Workload that is evicted keeps its quota until
 // its owner gives it back. Of the flavors of a resource it knows the first.
 type Kueue struct {
 	cluster   *Cluster
 	workloads reading[*kueueapi.Workload]
 	locals    reading[*kueueapi.LocalQueue]
 	clusters  reading[*kueueapi.ClusterQueue]
-	stopped   map[string]bool      // ClusterQueues that reserve nothing
 	evict     map[types.UID]string // Workloads to evict, and why
 	// preempting are the Workloads that wait for those that are evicted for them.
 	preempting map[types.UID]bool
@@ -36,7 +35,7 @@ type Kueue struct {
 
 // NewKueue makes Kueue. The client has to know Kueue's kinds, and the API server has to have them.
 func NewKueue(c *Cluster) *Kueue {
-	return &Kueue{cluster: c, stopped: map[string]bool{}, evict: map[types.UID]string{}, preempting: map[types.UID]bool{}}
+	return &Kueue{cluster: c, evict: map[types.UID]string{}, preempting: map[types.UID]bool{}}
 }
 
 // Name is the name of the model.
@@ -45,11 +44,10 @@ func (k *Kueue) Name() string { return "kueue" }
 // Next is when a Workload may be reserved again.
 func (k *Kueue) Next() time.Time { return k.due }
 
-// Stop lets a ClusterQueue reserve nothing more, or go on.
-func (k *Kueue) Stop(clusterQueue string, stopped bool) { k.stopped[clusterQueue] = stopped }
-
 // Evict evicts a Workload that has quota, for example for kueueapi.WorkloadEvictedByPreemption.
-func (k *Kueue) Evict(workload types.UID, reason string) { k.evict[workload] = reason }
+func (k *Kueue) Evict(workload types.UID, reason string) {
+	k.evict[workload], k.due = reason, time.Now()
+}
 
 // Step writes one Workload.
 func (k *Kueue) Step(ctx context.Context) bool {
@@ -123,14 +121,16 @@ func (k *Kueue) act(w *kueueapi.Workload, queues clusterQueues, all []*kueueapi.
 		w.Spec.Active = ptr.To(false)
 		return true, true
 	case isTrue(w, kueueapi.WorkloadQuotaReserved):
-		return false, !evicted && k.reserved(w) // the owner of one that is evicted has to give the quota back
+		return false, !evicted && k.reserved(w, queue) // the owner of one that is evicted has to give the quota back
 	}
 	return false, k.pending(w, queue, all)
 }
 
 // reserved changes a Workload that has quota.
-func (k *Kueue) reserved(w *kueueapi.Workload) bool {
+func (k *Kueue) reserved(w *kueueapi.Workload, queue *kueueapi.ClusterQueue) bool {
 	switch {
+	case ptr.Deref(queue.Spec.StopPolicy, kueueapi.None) == kueueapi.HoldAndDrain:
+		evictWorkload(w, kueueapi.WorkloadEvictedByClusterQueueStopped, "The ClusterQueue is stopped")
 	case k.evict[w.UID] != "":
 		evictWorkload(w, k.evict[w.UID], "Evicted for another workload")
 		delete(k.evict, w.UID)
@@ -175,7 +175,7 @@ func (k *Kueue) pending(w *kueueapi.Workload, queue *kueueapi.ClusterQueue, all 
 		setWorkload(w, kueueapi.WorkloadRequeued, metav1.ConditionTrue, kueueapi.WorkloadBackoffFinished, "The workload backoff was finished")
 		return true
 	}
-	if k.stopped[queue.Name] {
+	if ptr.Deref(queue.Spec.StopPolicy, kueueapi.None) != kueueapi.None {
 		return setWorkload(w, kueueapi.WorkloadQuotaReserved, metav1.ConditionFalse, kueueapi.WorkloadInadmissible, fmt.Sprintf("ClusterQueue %s is inactive", queue.Name))
 	}
 	admission, why := fitWorkload(w, queue, k.freeFor(w, queue, all))
