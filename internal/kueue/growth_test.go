@@ -80,7 +80,7 @@ func TestNextGrowth(t *testing.T) {
 		"quota that nobody uses":     {[]state{{1, 2, in(quotaReserved, accepted), nil}}, 3, 0, growthWait, nil, "release 1"},
 		"quota that a busy Kueue gave late": {[]state{{1, 2, in(quotaReserved, accepted), func(wl *kueueapi.Workload) {
 			wl.CreationTimestamp = metav1.NewTime(noon.Add(-time.Minute))
-		}}}, 3, 0, growthWait - time.Second, nil, "nothing"},
+		}}}, 3, 0, growthWait - time.Second, nil, "status 1 Ready"},
 		"quota that is used":              {[]state{{1, 2, in(quotaReserved, accepted), used}}, 5, 0, time.Hour, nil, "nothing"},
 		"what is not used goes back":      {[]state{{1, 2, in(quotaReserved, accepted), used}}, 4, 0, 0, nil, "status 1 Ready -1"},
 		"the last goes first":             {[]state{{1, 2, in(quotaReserved, accepted), used}, {2, 1, in(quotaReserved, accepted), used}}, 5, 0, time.Hour, nil, "release 2"},

@@ -33,18 +33,19 @@ runs() { kill -0 "$fe_command" 2>/dev/null; }
 # attend waits until the command has ended, and sets fe_code. Every second it does what the command needs. No signal tells
 # of that: Bash may run a trap while it reads a command substitution, and then takes the rest for a part of that. And Bash
 # may forget a child that ends while a signal ends `wait`, and would then wait for the child forever. So attend calls `wait`
-# only for a command that has ended.
+# only for a command that has ended, and believes `wait` only if no SIGHUP came.
 attend() {
-  local rounds=0
+  local rounds=0 signals=-1
   while runs; do
     if ((++rounds % 5 == 0)) && [[ $FE_ATTENDS == true || -s $fe_here/stop ]]; then
       look
     fi
     read -rt 0.2 -u "$fe_still" || true
   done
-  fe_signalled=true
-  while [[ $fe_signalled == true ]]; do # SIGHUP ends `wait` early
-    fe_signalled=false fe_code=0
+  until ((signals == fe_signals)); do
+    signals=$fe_signals
+    wait "$fe_command" 2>/dev/null || true # a SIGHUP just before `wait` may end it, too
+    fe_code=0
     wait "$fe_command" 2>/dev/null || fe_code=$?
   done
 }

@@ -38,9 +38,9 @@ target() {
 
 # When Flux is asked to end, it sends SIGHUP to this script, which passes it on to the command. The
 # command may need some time to end.
-fe_hung_up=false fe_signalled=false fe_command=''
+fe_hung_up=false fe_signals=0 fe_command=''
 fe_began=${FE_READY%/*}/began
-trap 'fe_hung_up=true fe_signalled=true; [[ -z $fe_command ]] || kill -HUP -- "-$fe_command" 2>/dev/null' HUP
+trap 'fe_hung_up=true; ((fe_signals += 1)); [[ -z $fe_command ]] || kill -HUP -- "-$fe_command" 2>/dev/null' HUP
 
 # The controller lowers the quorum when the quorum timeout is over. If it has not done so some
 # seconds later, it is away, and this script decides alone.
