@@ -132,6 +132,8 @@ func TestBeginAfterAbsence(t *testing.T) {
 		"one failed before":                   {"ruuf", nil, Start{Quorum: 3, Vacated: []int{3}}},
 		"the pod of one was replaced":         {"ruug", func(o *Observation) { o.Brokers[3].Replaces = true }, Start{Quorum: 4}},
 		"the lead has drained one, and began": {"ruui", nil, Start{Quorum: 3, Vacated: []int{3}}},
+		"the command has ended, without one":  {"fuuc", func(o *Observation) { o.ToldBegan = true }, Start{Quorum: 3, Vacated: []int{3}}},
+		"the command and one have ended":      {"fuu-", func(o *Observation) { o.ToldBegan = true }, Start{Quorum: 4}},
 		"three are no allowed size": {"ruuc", func(o *Observation) {
 			o.Policy.Sizing.Operator, o.Policy.Sizing.Operand = elastic.Multiply, 2
 		}, Start{Quorum: 2, Vacated: []int{3}, Leaving: []int{2}}},

@@ -130,7 +130,7 @@ func (o *Observation) begin(now time.Time) *Plan {
 	apart := o.ranks(func(rank int, b Broker) bool { return rank > 0 && !o.leaves(rank) && b.hadNoPart(lead) })
 	part := o.ranks(func(rank int, _ Broker) bool { return !o.leaves(rank) && !slices.Contains(apart, rank) })
 	size := o.Policy.Sizing.LargestWithin(len(part))
-	if lead.State == Up && !now.Before(o.quorumDeadline()) && size > 0 && size < step.Quorum {
+	if !now.Before(o.quorumDeadline()) && size > 0 && size < step.Quorum {
 		step.Quorum, step.Vacated, step.Leaving = size, apart, o.surplus(size, apart...)
 	}
 	return &Plan{Step: step, State: StateRunning, Message: o.progress()}

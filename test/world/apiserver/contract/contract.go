@@ -134,7 +134,7 @@ func Compare(ctx context.Context, original, memory *Server, namespace string, re
 // one do.
 const patience = 5 * time.Minute
 
-// ask sends a request, and again until its answer has what it awaits.
+// ask sends a request, and again until the server has finished and the answer has what the request awaits.
 func (s *Server) ask(ctx context.Context, r *Request, namespace string) (*answer, error) {
 	deadline := time.Now().Add(patience)
 	for {
@@ -142,14 +142,15 @@ func (s *Server) ask(ctx context.Context, r *Request, namespace string) (*answer
 		if err != nil {
 			return nil, err
 		}
-		if r.Await == "" || bytes.Contains(body, []byte(r.Await)) {
+		late := code == http.StatusGatewayTimeout // a busy server did not finish
+		if !late && (r.Await == "" || bytes.Contains(body, []byte(r.Await))) {
 			return s.read(r, code, body)
 		}
 		if s.Step != nil {
 			s.Step()
 		}
 		if time.Now().After(deadline) {
-			return nil, fmt.Errorf("%s never said %s: %s", s.Host, r.Await, body)
+			return nil, fmt.Errorf("%s never said %s: %d: %s", s.Host, r.Await, code, body)
 		}
 		select {
 		case <-ctx.Done():
