@@ -271,3 +271,6 @@ type Eviction struct {
 	// +optional
 	Again bool `json:"again,omitempty"`
 }
+
+// MayBeLead reports whether a pod of rank 0 is the lead of the attempt, or no pod is recorded as the lead yet.
+func (a *Admission) MayBeLead(pod types.UID) bool { return a == nil || a.Lead == "" || a.Lead == pod }

@@ -98,8 +98,8 @@ func (r *Reconciler) isLeadThere(ctx context.Context, seen *observed) (bool, err
 	err := r.Live.List(ctx, &pods, client.InNamespace(seen.view.JobSet.Namespace), client.MatchingLabels{
 		jobsetapi.JobSetUIDKey: string(seen.view.JobSet.UID), jobsetapi.ReplicatedJobNameKey: v1alpha2.LeadJob,
 	})
-	recorded := seen.view.MiniCluster.Status.Admission.Lead
-	return slices.ContainsFunc(pods.Items, func(pod corev1.Pod) bool { return recorded == "" || pod.UID == recorded }), err
+	admission := seen.view.MiniCluster.Status.Admission
+	return slices.ContainsFunc(pods.Items, func(pod corev1.Pod) bool { return admission.MayBeLead(pod.UID) }), err
 }
 
 // isMade reports whether the MiniCluster has a JobSet that the cache does not show.

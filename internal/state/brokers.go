@@ -26,7 +26,7 @@ func (v View) Brokers() map[int]*protocol.Pod {
 		if pod.Rank < 0 || pod.Rank >= ranks || !v.current(pod) && !v.bereft(pod) {
 			continue
 		}
-		if pod.Rank == 0 && v.isOtherLead(pod) {
+		if pod.Rank == 0 && !v.MiniCluster.Status.Admission.MayBeLead(pod.UID) {
 			continue
 		}
 		replaces := newer
@@ -68,12 +68,6 @@ func (v View) owns(pod *protocol.Pod) bool {
 // current reports whether a pod belongs to the JobSet.
 func (v View) current(pod *protocol.Pod) bool {
 	return v.JobSet != nil && pod.Labels[jobsetapi.JobSetUIDKey] == string(v.JobSet.UID)
-}
-
-// isOtherLead reports whether a pod of rank 0 is not the one that is recorded as the lead of the attempt.
-func (v View) isOtherLead(pod *protocol.Pod) bool {
-	a := v.MiniCluster.Status.Admission
-	return a != nil && a.Lead != "" && a.Lead != pod.UID
 }
 
 // leadIsGone reports whether the lead's pod is gone that may have run: it is recorded, or the API server bound the pod when

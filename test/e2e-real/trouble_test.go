@@ -18,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/dev/fixture"
 	"github.com/flux-elastic/flux-elastic/dev/localcluster"
 )
 
@@ -112,8 +113,8 @@ func testTrouble(c *cluster) {
 			}
 		}
 	}
-	c.inject("proxy", `["sleep", "100000"]`)
-	c.inject("agent", `["sh", "-c", "sleep 4; exit 1"]`)
+	c.inject("proxy", "sleep", "100000")
+	c.inject("agent", "sh", "-c", "sleep 4; exit 1")
 	all := map[string]*miniCluster{}
 	for name, test := range troubles {
 		all[name] = c.make(name, cmp.Or(test.image, double), test.container, test.spec)
@@ -131,33 +132,12 @@ func testTrouble(c *cluster) {
 	}
 }
 
-// inject lets the API server add a container to all pods whose label "injected" has its name.
-func (c *cluster) inject(name, command string) {
+// inject lets the API server add a container to all pods whose label fixture.InjectLabel has its name.
+func (c *cluster) inject(name string, command ...string) {
 	c.Helper()
-	c.apply(fmt.Sprintf(`
-apiVersion: admissionregistration.k8s.io/v1
-kind: MutatingAdmissionPolicy
-metadata: {name: %[1]s}
-spec:
-  failurePolicy: Fail
-  matchConstraints:
-    objectSelector: {matchLabels: {injected: %[1]s}}
-    resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]
-  reinvocationPolicy: Never
-  mutations:
-    - patchType: JSONPatch
-      jsonPatch:
-        expression: >-
-          [JSONPatch{op: "add", path: "/spec/containers/-", value: Object.spec.containers{
-            name: "%[1]s", image: "%[2]s", imagePullPolicy: "Never", command: %[3]s}}]
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: MutatingAdmissionPolicyBinding
-metadata: {name: %[1]s}
-spec: {policyName: %[1]s}
-`, name, app, command))
+	c.apply(string(fixture.Injection(name, app, command...)))
 	eventually(c.T, "the API server adds "+name, func() error {
-		has, err := c.kubectl("run", "probe", "--image="+app, "--labels=injected="+name, "--dry-run=server", "--output=jsonpath={.spec.containers[*].name}")
+		has, err := c.kubectl("run", "probe", "--image="+app, "--labels="+fixture.InjectLabel+"="+name, "--dry-run=server", "--output=jsonpath={.spec.containers[*].name}")
 		return errorUnless(has == "probe "+name, has, err)
 	})
 }

@@ -40,7 +40,7 @@ func (w *World) build() {
 		panic(err)
 	}
 	for _, who := range slices.Sorted(maps.Keys(injected)) {
-		if err := w.server.Install(fmt.Appendf(nil, injection, who, injectLabel, models.Injected, injected[who])); err != nil {
+		if err := w.server.Install(fixture.Injection(who, "others", injected[who]...)); err != nil {
 			panic(err)
 		}
 	}
@@ -76,30 +76,6 @@ func (w *World) build() {
 		}
 	}
 }
-
-// injection is a policy that adds a container to all pods with a label.
-const injection = `
-apiVersion: admissionregistration.k8s.io/v1
-kind: MutatingAdmissionPolicy
-metadata: {name: %[1]s}
-spec:
-  failurePolicy: Fail
-  matchConstraints:
-    objectSelector: {matchLabels: {%[2]s: %[1]s}}
-    resourceRules: [{apiGroups: [""], apiVersions: [v1], resources: [pods], operations: [CREATE]}]
-  reinvocationPolicy: Never
-  mutations:
-  - patchType: JSONPatch
-    jsonPatch:
-      expression: >-
-        [JSONPatch{op: "add", path: "/spec/containers/-", value: Object.spec.containers{
-          name: "%[1]s", image: "others", command: ["%[3]s"], args: %[4]s}}]
----
-apiVersion: admissionregistration.k8s.io/v1
-kind: MutatingAdmissionPolicyBinding
-metadata: {name: %[1]s}
-spec: {policyName: %[1]s}
-`
 
 func newNode(i int) *corev1.Node { return fixture.Node(nodeName(i)).Obj() }
 

@@ -16,6 +16,7 @@ import (
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/dev/fixture"
 )
 
 // requestFault befalls one request of a manager.
@@ -192,7 +193,7 @@ func (w *World) planAbsence(r *rand.Rand, at time.Time) part {
 				return
 			}
 			// Its Job does not know how a lead ended beside a container of others that failed.
-			if of := object.GetLabels(); of[injectLabel] != "" || i > 0 && how != metav1.DeletePropagationOrphan {
+			if of := object.GetLabels(); of[fixture.InjectLabel] != "" || i > 0 && how != metav1.DeletePropagationOrphan {
 				w.forget(object.GetNamespace(), of[v1alpha2.MiniClusterLabel])
 			}
 		}},

@@ -20,6 +20,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
 	"github.com/flux-elastic/flux-elastic/dev/simulator"
+	"github.com/flux-elastic/flux-elastic/test/world/models"
 )
 
 // life is a MiniCluster and what its user does to it.
@@ -174,15 +175,15 @@ var traits = []trait{
 	{"Kueue", 60, joinKueue},
 	{"injected", 10, func(_ *World, r *rand.Rand, l *life) {
 		who := slices.Sorted(maps.Keys(injected))[r.IntN(len(injected))]
-		l.spec(func(s *v1alpha2.MiniClusterSpec) { s.Pod.Labels = map[string]string{injectLabel: who} })
+		l.spec(func(s *v1alpha2.MiniClusterSpec) { s.Pod.Labels = map[string]string{fixture.InjectLabel: who} })
 	}},
 }
 
-// injected are the arguments of the containers that somebody injects into pods, by the value of the label injectLabel: a mesh
-// that never ends, an agent that fails, and one that ends well.
-var injected = map[string]string{"mesh": `[]`, "broken-agent": `["4s", "1"]`, "agent": `["20s", "0"]`}
-
-const injectLabel = "inject"
+// injected are the commands of the containers that somebody injects into pods, by their names: a mesh that never ends, an
+// agent that fails, and one that ends well.
+var injected = map[string][]string{
+	"mesh": {models.Injected}, "broken-agent": {models.Injected, "4s", "1"}, "agent": {models.Injected, "20s", "0"},
+}
 
 // keeper is the finalizer of users who keep the MiniClusters that they delete.
 const keeper = "example.com/keeps"

@@ -7,7 +7,6 @@ import (
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
@@ -23,15 +22,11 @@ func PodOf(ctx context.Context, c client.Reader, mc *v1alpha2.MiniCluster, rank 
 	}); err != nil {
 		return nil, err
 	}
-	var lead types.UID
-	if a := mc.Status.Admission; a != nil && rank == 0 {
-		lead = a.Lead
-	}
 	var newest *corev1.Pod
 	for i := range pods.Items {
 		pod := &pods.Items[i]
 		its, isBroker := protocol.Rank(pod)
-		isOurs := isBroker && its == rank && protocol.MiniClusterOf(pod) == mc.Name && (lead == "" || pod.UID == lead)
+		isOurs := isBroker && its == rank && protocol.MiniClusterOf(pod) == mc.Name && (rank > 0 || mc.Status.Admission.MayBeLead(pod.UID))
 		if isOurs && (newest == nil || newest.CreationTimestamp.Before(&pod.CreationTimestamp)) {
 			newest = pod
 		}

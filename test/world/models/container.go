@@ -183,7 +183,7 @@ func (c *container) start(now time.Time) {
 	case isBroker(c):
 		c.worker.node.all.join(c, now)
 	case len(c.spec.Command) > 0 && c.spec.Command[0] == Injected:
-		if after, code, ends := endOfInjected(c.spec.Args); ends {
+		if after, code, ends := endOfInjected(c.spec.Command[1:]); ends {
 			c.endAt, c.endCode = now.Add(after), code
 		}
 	default:
