@@ -3,7 +3,7 @@ module github.com/flux-elastic/flux-elastic/hack/browser
 go 1.26.0
 
 require (
-	github.com/chromedp/cdproto v0.159.3
+	github.com/chromedp/cdproto v0.160.0
 	github.com/chromedp/chromedp v0.23.0
 )
 

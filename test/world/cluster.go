@@ -50,7 +50,7 @@ func (w *World) build() {
 	w.kubelets, w.jobs = models.NewKubelets(cluster), models.NewJobController(cluster)
 	w.models = []models.Model{
 		w.jobs, models.NewScheduler(cluster), w.kubelets, models.NewNodeLifecycle(cluster, w.kubelets),
-		apiserver.NewGarbageCollector(w.server), apiserver.NewQuotaController(w.server),
+		apiserver.NewGarbageCollector(w.server), apiserver.NewQuotaController(w.server), apiserver.NewNamespaceController(w.server),
 	}
 	var objects []client.Object
 	for _, name := range append(slices.Clone(namespaces), managerNamespace) {

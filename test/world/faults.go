@@ -61,6 +61,7 @@ var faults = []fault{
 	{"absence", 15, (*World).planAbsence},
 	{"Kueue", 10, (*World).planKueue},
 	{"out of service", 5, (*World).planOutOfService},
+	{"namespace", 3, (*World).planNamespace},
 }
 
 // planFaults makes up the faults of the world: some for each life.

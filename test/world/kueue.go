@@ -53,11 +53,15 @@ func (w *World) installKueue() []client.Object {
 		}},
 	}
 	for _, namespace := range namespaces {
-		objects = append(objects, &kueueapi.LocalQueue{
-			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: localQueue}, Spec: kueueapi.LocalQueueSpec{ClusterQueue: all},
-		})
+		objects = append(objects, newLocalQueue(namespace))
 	}
 	return objects
+}
+
+func newLocalQueue(namespace string) client.Object {
+	return &kueueapi.LocalQueue{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: localQueue}, Spec: kueueapi.LocalQueueSpec{ClusterQueue: clusterQueue},
+	}
 }
 
 // planKueue stops the ClusterQueue for a while, takes half of its quota for a while, or has a Workload preempted.

@@ -11,9 +11,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 )
 
 // brokers are the pods that are on nodes, in the order of their names.
@@ -129,10 +133,39 @@ func (w *World) planQuota(r *rand.Rand, at time.Time) part {
 	quota.Spec.Hard = corev1.ResourceList{corev1.ResourcePods: *resource.NewQuantity(int64(pods), resource.DecimalSI)}
 	return part{name: what, deeds: []deed{
 		{at, what, func() {
-			must(w.user.Create(w.ctx, quota.DeepCopy()))
+			w.mayRefuse(name, w.user.Create(w.ctx, quota.DeepCopy()))
 		}},
 		{at.Add(lasts), namespace + " may have more pods", func() {
 			must(w.user.Delete(w.ctx, quota.DeepCopy()))
 		}},
 	}}
+}
+
+// planNamespace deletes a namespace with all that is in it. Once the namespace is gone, it is made again.
+func (w *World) planNamespace(r *rand.Rand, at time.Time) part {
+	name := namespaces[r.IntN(len(namespaces))]
+	what := fmt.Sprintf("namespace %s is deleted", name)
+	return part{name: what, deeds: []deed{{at, what, func() {
+		must(w.user.Delete(w.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}))
+		w.makeNamespaceAgain(name)
+	}}}}
+}
+
+// makeNamespaceAgain waits until a namespace is gone. Its users keep nothing in it any more.
+func (w *World) makeNamespaceAgain(name string) {
+	w.later(10*time.Second, "make namespace "+name+" again", func() {
+		for _, object := range w.objects(&v1alpha2.MiniClusterList{}, client.InNamespace(name)) {
+			if isKeptByUser(object.(*v1alpha2.MiniCluster)) {
+				must(w.user.Patch(w.ctx, object, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
+			}
+		}
+		switch err := w.user.Create(w.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); {
+		case apierrors.IsAlreadyExists(err):
+			w.makeNamespaceAgain(name)
+		case err != nil:
+			panic(err)
+		case w.hasKueue():
+			must(w.user.Create(w.ctx, newLocalQueue(name)))
+		}
+	})
 }

@@ -142,17 +142,14 @@ func (i *instance) carryOut(move flux.Move, now time.Time) {
 	}
 }
 
-// account notes the runs of the command.
+// account notes the runs of the command, also one that begins and ends at once.
 func (b *broker) account(now time.Time, end *flux.End) {
 	runs := b.core.Runs()
-	switch {
-	case b.command != nil && end != nil:
-		b.command.end(now, end.Code)
-	case b.command != nil && (runs == nil || b.command.Run != b.core.Run()):
+	if b.command != nil && (runs == nil && end == nil || b.command.Run != b.core.Run()) {
 		b.command.end(now, exitTerminated)
 		b.command = nil
 	}
-	if b.command == nil && runs != nil && end == nil {
+	if b.command == nil && runs != nil {
 		if !b.settings().Users {
 			b.c.termination = protocol.EndMessage("") // it stays if the container is killed
 		}
