@@ -206,6 +206,9 @@ e2e-kueue: kueue ## Run the tests with Kueue and simulated nodes; the first run 
 	@$(call suite,$@,-count=1 -timeout=60m $(or $(TEST_ARGS),-skip='$(FACTS)') ./test/e2e-kueue)
 	$(call passed,$@)
 
+# Beside e2e-real, tests would wait in vain on two cores.
+e2e-kueue: | $(filter e2e-real,$(MAKECMDGOALS))
+
 .PHONY: e2e-kueue-facts
 e2e-kueue-facts: kueue ## Test what flux-elastic relies on in Kueue itself, and that Kueue accepts the objects of the pages: [TEST_ARGS=]
 	$(call begin,$@)
