@@ -252,6 +252,22 @@ func TestRunQuorumTimeout(t *testing.T) {
 	})
 }
 
+// A lead that starts alone, with fewer brokers than are online, drains the ones that have no part.
+func TestRunSurplus(t *testing.T) {
+	pairs := func(s *v1alpha2.MiniClusterSpec) {
+		s.Size, s.Elastic.QuorumTimeout = 4, &metav1.Duration{Duration: time.Second}
+		s.Elastic.Sizes = &v1alpha2.Sizes{Operator: "*", Operand: 2}
+	}
+	withFlux(t, three(loop, pairs), func(c *cluster) {
+		pods := []*pod{c.pod(0), c.pod(1), c.pod(2)}
+		start(pods...)
+		c.awaitBegun()
+		pods[0].awaitDrained("2")
+		c.release()
+		pods[0].ends(0)
+	})
+}
+
 // A launcher goes on without a lost broker, and can use the broker that replaces it.
 func TestRunLostFollowerOfLauncher(t *testing.T) {
 	withFlux(t, three(loop+"\nflux run -N 3 bash -c 'echo \"again $FLUX_TASK_RANK\"'", launcher), func(c *cluster) {
