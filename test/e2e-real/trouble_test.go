@@ -72,7 +72,7 @@ var troubles = map[string]struct {
 	}},
 	"no-shell-lead": {image: "flux-elastic/no-shell-0:latest", container: command("true"), spec: recreate, then: func(m *miniCluster) {
 		mc := m.awaitEnd(v1alpha2.ReasonSucceeded)
-		if len(mc.Status.Attempts) != 1 || mc.Status.Attempts[0].Started != nil || !strings.Contains(mc.Status.Attempts[0].Message, "ead's pod did not start: ") {
+		if len(mc.Status.Attempts) != 1 || mc.Status.Attempts[0].Started != nil || !strings.Contains(mc.Status.Attempts[0].Message, `exec: "/bin/bash"`) {
 			m.Errorf("attempts %+v", mc.Status.Attempts)
 		}
 		m.isNotOn("real-0")
