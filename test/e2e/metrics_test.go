@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	corev1 "k8s.io/api/core/v1"
@@ -35,8 +36,12 @@ func TestMetrics(t *testing.T) {
 		spec.Elastic.Recreate = v1alpha2.Recreate{Limit: new(int32(1)), BackoffBase: duration("1s")}
 		spec.Elastic.QuorumTimeout, spec.Elastic.StartTimeout = duration("1s"), duration("3s")
 	}
-	succeeds := s.create(s.miniCluster("metered-short").Size(1))
+	succeeds := s.create(s.miniCluster("metered-short").Size(1).PodAnnotation(simulator.Runtime, untilTold))
 	loses := s.create(s.miniCluster("metered-loser").Size(2).PodAnnotation(simulator.LoseRanks, "1").PodAnnotation(simulator.Runtime, untilTold))
+	s.await(succeeds, "in use for a second at least", func(mc *v1alpha2.MiniCluster) bool {
+		return mc.Status.StartTime != nil && time.Since(mc.Status.StartTime.Time) >= 2*time.Second
+	})
+	s.endCommand(succeeds)
 	s.awaitSuccess(succeeds)
 	s.awaitState(loses, v1alpha2.StateFailed)
 	never := s.create(s.miniCluster("metered-never").Size(2).PodAnnotation(simulator.NeverStart, "1").Spec(again))
