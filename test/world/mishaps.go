@@ -156,7 +156,7 @@ func (w *World) makeNamespaceAgain(name string) {
 	w.later(10*time.Second, "make namespace "+name+" again", func() {
 		for _, object := range w.objects(&v1alpha2.MiniClusterList{}, client.InNamespace(name)) {
 			if isKeptByUser(object.(*v1alpha2.MiniCluster)) {
-				must(w.user.Patch(w.ctx, object, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
+				w.dropFinalizers(object)
 			}
 		}
 		switch err := w.user.Create(w.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}); {

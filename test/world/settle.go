@@ -153,7 +153,7 @@ func (w *World) clear() {
 	for _, object := range w.objects(&v1alpha2.MiniClusterList{}) {
 		must(w.user.Delete(w.ctx, object, client.PropagationPolicy(metav1.DeletePropagationBackground)))
 		if len(object.GetFinalizers()) > 0 {
-			must(client.IgnoreNotFound(w.user.Patch(w.ctx, object, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`)))))
+			w.dropFinalizers(object)
 		}
 	}
 	w.until(goesWithin, func() error {
@@ -167,6 +167,11 @@ func (w *World) clear() {
 		return nil
 	})
 	w.beQuiet()
+}
+
+// dropFinalizers lets an object go that its user keeps.
+func (w *World) dropFinalizers(object client.Object) {
+	must(w.user.Patch(w.ctx, object, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))))
 }
 
 // leftovers are the kinds of which no object may be left.
