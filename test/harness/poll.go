@@ -15,7 +15,7 @@ import (
 
 // Timeout is how long anything that is waited for may take. The timeout bounds how long a test that
 // fails hangs. It says nothing about speed: a busy machine takes many times what a quiet one does.
-const Timeout = 5 * time.Minute
+const Timeout = 10 * time.Minute
 
 // WallClock is the clock of the machine, on which all programs of a cluster run.
 var WallClock clock.Clock = clock.RealClock{}

@@ -42,7 +42,7 @@ func brokers(states string) []Broker {
 		case 'o':
 			b.State, b.Since = Coming, noon
 		case 'i':
-			b.State, b.Idle = Coming, true
+			b.State, b.Idle, b.Since = Coming, true, noon
 		case 'e':
 			b.State, b.Lingers = Succeeded, true
 		case 't':

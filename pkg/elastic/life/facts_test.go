@@ -127,13 +127,14 @@ func TestBeginAfterAbsence(t *testing.T) {
 		change func(*Observation)
 		want   Start
 	}{
-		"one never ran":                       {"ruuc", nil, Start{Quorum: 3, Vacated: []int{3}}},
-		"one had part, and failed":            {"ruuf", func(o *Observation) { o.Brokers[3].EndedAt = at }, Start{Quorum: 4}},
-		"one failed before":                   {"ruuf", nil, Start{Quorum: 3, Vacated: []int{3}}},
-		"the pod of one was replaced":         {"ruug", func(o *Observation) { o.Brokers[3].Replaces = true }, Start{Quorum: 4}},
-		"the lead has drained one, and began": {"ruui", nil, Start{Quorum: 3, Vacated: []int{3}}},
-		"the command has ended, without one":  {"fuuc", func(o *Observation) { o.ToldBegan = true }, Start{Quorum: 3, Vacated: []int{3}}},
-		"the command and one have ended":      {"fuu-", func(o *Observation) { o.ToldBegan = true }, Start{Quorum: 4}},
+		"one never ran":                                                 {"ruuc", nil, Start{Quorum: 3, Vacated: []int{3}}},
+		"one had part, and failed":                                      {"ruuf", func(o *Observation) { o.Brokers[3].EndedAt = at }, Start{Quorum: 4}},
+		"one failed before":                                             {"ruuf", nil, Start{Quorum: 3, Vacated: []int{3}}},
+		"the pod of one was replaced":                                   {"ruug", func(o *Observation) { o.Brokers[3].Replaces = true }, Start{Quorum: 4}},
+		"the lead has drained one, and began":                           {"ruui", nil, Start{Quorum: 3, Vacated: []int{3}}},
+		"the command has ended, without one":                            {"fuuc", func(o *Observation) { o.ToldBegan = true }, Start{Quorum: 3, Vacated: []int{3}}},
+		"the command and one have ended":                                {"fuu-", func(o *Observation) { o.ToldBegan = true }, Start{Quorum: 4}},
+		"one was drained, or lost with its node; the command has ended": {"fuui", func(o *Observation) { o.ToldBegan = true }, Start{Quorum: 4}},
 		"three are no allowed size": {"ruuc", func(o *Observation) {
 			o.Policy.Sizing.Operator, o.Policy.Sizing.Operand = elastic.Multiply, 2
 		}, Start{Quorum: 2, Vacated: []int{3}, Leaving: []int{2}}},
