@@ -260,22 +260,29 @@ func testInteractive(c *cluster) {
 }
 
 // A user without an entry in /etc/passwd, such as OpenShift gives, can use every mode: all
-// brokers get ready, and the command runs.
+// brokers get ready, and the command runs. The image with Flux may have another user than the application.
 func testUnknownUser(c *cluster) {
-	for name, container := range map[string]string{
-		"user-submit":      command(until("end")),
-		"user-launcher":    "launcher: true, " + command("flux run -N3 -n3 true && "+until("end")),
-		"user-batch":       "batch: true, logs: /tmp, " + command("-n1 bash -c '"+until("end")+"'"),
-		"user-interactive": "",
+	const all = "pod: {securityContext: {runAsUser: 12345}}"
+	viewOf := func(user int) string {
+		return fmt.Sprintf("flux: {container: {image: %s, securityContext: {runAsUser: %d}}}", double, user)
+	}
+	for name, test := range map[string]struct{ image, container, spec string }{
+		"user-submit":      {best(), command(until("end")), all},
+		"user-launcher":    {best(), "launcher: true, " + command("flux run -N3 -n3 true && "+until("end")), all},
+		"user-batch":       {best(), "batch: true, logs: /tmp, " + command("-n1 bash -c '"+until("end")+"'"), all},
+		"user-interactive": {best(), "", all},
+		"user-of-view":     {app, command(until("end")), viewOf(2000)},
+		"user-unlike":      {app, "securityContext: {runAsUser: 12345}, " + command(until("end")), viewOf(2000)},
+		"user-unlike-root": {app, "securityContext: {runAsUser: 12345}, " + command(until("end")), viewOf(0)},
 	} {
 		c.T.Run(name, func(t *testing.T) {
 			t.Parallel()
-			m := c.in(t).make(name, best(), container, "pod: {securityContext: {runAsUser: 12345}}")
+			m := c.in(t).make(name, test.image, test.container, test.spec)
 			m.awaitRunning()
 			for rank := range 3 {
 				m.podIs(rank, "is ready", ready)
 			}
-			if container == "" {
+			if test.container == "" {
 				return
 			}
 			m.open("end")
