@@ -57,6 +57,7 @@ func Observe(v View) (*life.Observation, error) {
 	mc := v.MiniCluster
 	o := &life.Observation{Policy: policy(mc), Record: record, Jitter: jitter(mc)}
 	o.Policy.MaxGrace = Deadlines(v.Queue).Grace
+	o.Policy.CheckpointWait = min(o.Policy.CheckpointWait, o.Policy.MaxGrace)
 	if a := mc.Status.Admission; a != nil {
 		o.Outdated = a.Generation != 0 && a.Generation != mc.Generation
 	}
