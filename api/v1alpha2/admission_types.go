@@ -217,8 +217,13 @@ type Drain struct {
 	// +required
 	Ranks string `json:"ranks"`
 
+	// time is since when ranks are asked to leave.
+	// +optional
+	Time *metav1.Time `json:"time,omitempty"`
+
 	// deadline is when the pods of the ranks are evicted. It is unset before the command
-	// runs: then the ranks leave if the command begins without them, and otherwise stay.
+	// runs: then the ranks leave if the command begins without them, and otherwise stay. If it
+	// does not begin within the maxGrace of the queue, they leave.
 	// +optional
 	Deadline *metav1.Time `json:"deadline,omitempty"`
 

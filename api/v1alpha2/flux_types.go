@@ -111,6 +111,7 @@ type FluxSpec struct {
 	// gpuResources are extended resources of which a unit is a GPU to Flux, beside nvidia.com/gpu, nvidia.com/gpu.shared,
 	// nvidia.com/mig-*, amd.com/gpu, gpu.intel.com/i915, gpu.intel.com/xe and habana.ai/gaudi.
 	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:XValidation:rule="self.all(name, size(name) <= 317)",message="a name of gpuResources may have 317 characters"
 	// +listType=set
 	// +optional
 	GPUResources []corev1.ResourceName `json:"gpuResources,omitempty"`

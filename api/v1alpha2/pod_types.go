@@ -9,6 +9,7 @@ import corev1 "k8s.io/api/core/v1"
 type PodSpec struct {
 	// annotations of the pods.
 	// +kubebuilder:validation:MaxProperties=256
+	// +kubebuilder:validation:XValidation:rule="self.all(name, size(self[name]) <= 262144)",message="a value of annotations may have 262144 characters"
 	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`
 

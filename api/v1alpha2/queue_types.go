@@ -187,8 +187,8 @@ type MiniClusterQueueSpec struct {
 	Grace *metav1.Duration `json:"grace,omitempty"`
 
 	// maxGrace is the longest elastic.checkpoint.wait of the queue: so long a MiniCluster may keep nodes that others are
-	// to get, until it has its checkpoint. A MiniCluster with a longer one is not allowed. A change counts for
-	// MiniClusters that are admitted later. Default 10m.
+	// to get, until it has its checkpoint. A MiniCluster with a longer one is not allowed. One that has nodes gets less
+	// time if maxGrace becomes shorter. Brokers that are to leave before the command has begun have as long. Default 10m.
 	// +kubebuilder:default="10m"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MinLength=2

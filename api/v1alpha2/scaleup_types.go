@@ -95,6 +95,7 @@ type NodeShape struct {
 	// labels that such nodes have. Labels that Kubernetes and clouds set, such as the zone, may be
 	// left out: they may then have any value. Default: none.
 	// +kubebuilder:validation:MaxProperties=32
+	// +kubebuilder:validation:XValidation:rule="self.all(name, size(self[name]) <= 63)",message="a value of labels may have 63 characters"
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
 

@@ -6,6 +6,7 @@ package minicluster
 import (
 	"context"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -127,20 +128,25 @@ func TestKueueIsToldDeadlines(t *testing.T) {
 	}
 }
 
-// A change of the queue of all MiniClusters with quota wakes those that wait.
-func TestQueueOfKueueWakes(t *testing.T) {
+// A change of the queue of all MiniClusters with quota wakes those that wait, and that of any queue those that have nodes
+// by it.
+func TestQueueWakes(t *testing.T) {
 	labelled := func(w *fixture.MiniClusterWrapper) *v1alpha2.MiniCluster {
 		mc := w.Obj()
 		mc.Labels = map[string]string{v1alpha2.KueueQueueLabel: "team"}
 		return mc
 	}
 	waits := labelled(fixture.MiniCluster("waits"))
-	r := &Reconciler{Client: indexed(t, waits, labelled(fixture.MiniCluster("has-nodes").Admitted(1, 1, "a")), fixture.MiniCluster("without").Obj())}
-	got := r.waitForQuota(t.Context(), fixture.Queue(v1alpha2.KueueQueue).Obj())
-	if want := (reconcile.Request{NamespacedName: client.ObjectKeyFromObject(waits)}); len(got) != 1 || got[0] != want {
-		t.Errorf("it wakes %v", got)
-	}
-	if got := r.waitForQuota(t.Context(), fixture.Queue("other").Obj()); len(got) > 0 {
-		t.Errorf("another queue wakes %v", got)
+	has := labelled(fixture.MiniCluster("has-nodes").Admitted(1, 1, "a"))
+	has.Status.Queue = "night"
+	r := &Reconciler{Client: indexed(t, waits, has, fixture.MiniCluster("without").Obj())}
+	for queue, wakes := range map[string][]*v1alpha2.MiniCluster{v1alpha2.KueueQueue: {waits}, "night": {has}, "other": nil} {
+		var want []reconcile.Request
+		for _, mc := range wakes {
+			want = append(want, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(mc)})
+		}
+		if got := r.boundBy(t.Context(), fixture.Queue(queue).Obj()); !slices.Equal(got, want) {
+			t.Errorf("the queue %s wakes %v", queue, got)
+		}
 	}
 }

@@ -84,6 +84,9 @@ func (r *Reconciler) observe(ctx context.Context, mc *v1alpha2.MiniCluster, memo
 	if err := r.readLeadJob(ctx, seen); err != nil {
 		return nil, err
 	}
+	if mc.Status.Admission != nil {
+		seen.view.Queue = named[v1alpha2.MiniClusterQueue](ctx, r.Client, state.QueueOf(mc))
+	}
 	memory.noteTroubles(seen.view.Pods, seen.now)
 	lead := seen.view.Brokers()[0]
 	memory.noteLead(lead, readySince(mc, lead), seen.now)

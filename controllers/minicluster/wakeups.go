@@ -28,6 +28,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/controllers/index"
 	"github.com/flux-elastic/flux-elastic/internal/kueue"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
+	"github.com/flux-elastic/flux-elastic/internal/state"
 )
 
 const (
@@ -69,7 +70,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 			UpdateFunc: predicate.LabelChangedPredicate{}.Update,
 			DeleteFunc: func(event.DeleteEvent) bool { return false },
 		})).
-		Watches(&v1alpha2.MiniClusterQueue{}, handler.EnqueueRequestsFromMapFunc(r.waitForQuota), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&v1alpha2.MiniClusterQueue{}, handler.EnqueueRequestsFromMapFunc(r.boundBy), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(source.Channel(r.Scheduler.Decided(), handler.Funcs{GenericFunc: r.decided})).
 		WatchesRawSource(source.Channel(r.announcer.told, &handler.EnqueueRequestForObject{})).
 		WatchesRawSource(source.Channel(r.Kueue.Changed(), &handler.EnqueueRequestForObject{})).
@@ -122,13 +123,15 @@ func (r *Reconciler) placedOn(ctx context.Context, _ client.Object) []reconcile.
 	return r.live(ctx, func(mc *v1alpha2.MiniCluster) bool { return mc.Status.Admission != nil })
 }
 
-// waitForQuota are the MiniClusters that wait for quota of Kueue, or with quota for nodes, if the queue
-// that has changed is theirs: what Kueue is asked for depends on its deadlines.
-func (r *Reconciler) waitForQuota(ctx context.Context, queue client.Object) []reconcile.Request {
-	if queue.GetName() != v1alpha2.KueueQueue {
-		return nil
-	}
-	return r.live(ctx, func(mc *v1alpha2.MiniCluster) bool { return mc.Status.Admission == nil && kueue.Uses(mc) })
+// boundBy are the MiniClusters that a change of a queue concerns at once: those that have nodes, for its maxGrace, and
+// those that wait for quota of Kueue, or with quota for nodes: what Kueue is asked for depends on its deadlines.
+func (r *Reconciler) boundBy(ctx context.Context, queue client.Object) []reconcile.Request {
+	return r.live(ctx, func(mc *v1alpha2.MiniCluster) bool {
+		if mc.Status.Admission != nil {
+			return state.QueueOf(mc) == queue.GetName()
+		}
+		return queue.GetName() == v1alpha2.KueueQueue && kueue.Uses(mc)
+	})
 }
 
 // live are some of the MiniClusters that have not finished, or still hold nodes.

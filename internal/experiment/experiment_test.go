@@ -5,6 +5,7 @@ package experiment
 
 import (
 	"bytes"
+	"context"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
@@ -282,12 +283,12 @@ func TestExtract(t *testing.T) {
 	log := []byte("Loop time of 3.5 on 4\nLoop time of 1.5 on 4\nLoop time of 4 on 4\nGpus 0x1\n")
 	for take, want := range map[Take]float64{TakeLast: 4, TakeFirst: 3.5, TakeMin: 1.5, TakeMax: 4, TakeSum: 9, TakeMean: 3} {
 		d := &Definition{Figures: []Figure{{Name: "loop", Regexp: `Loop time of (\S+)`, Take: take}, {Name: "none", Regexp: "(nothing)"}}}
-		if got, err := d.Extract(log); err != nil || !maps.Equal(got, map[string]float64{"loop": want}) {
+		if got, err := d.Extract(t.Context(), log); err != nil || !maps.Equal(got, map[string]float64{"loop": want}) {
 			t.Errorf("%s: %v, %v; want %v", take, got, err, want)
 		}
 	}
 	d := &Definition{Figures: []Figure{{Name: "gpus", Regexp: `Loop (\S+)`}}}
-	if _, err := d.Extract(log); err == nil || !strings.Contains(err.Error(), `the figure gpus: "time" is no number`) {
+	if _, err := d.Extract(t.Context(), log); err == nil || !strings.Contains(err.Error(), `the figure gpus: "time" is no number`) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -299,7 +300,7 @@ func TestExtractJSON(t *testing.T) {
 		".time": 1.5, ".all.time": 9, ".[1]": 5, "select(.step == 1).time * 2": 7, `.time // empty | tonumber`: 1.5,
 	} {
 		d := &Definition{Figures: []Figure{{Name: "x", JQ: filter, Take: TakeLast}}}
-		if got, err := d.Extract(log); err != nil || !maps.Equal(got, map[string]float64{"x": want}) {
+		if got, err := d.Extract(t.Context(), log); err != nil || !maps.Equal(got, map[string]float64{"x": want}) {
 			t.Errorf("%s: %v, %v; want %v", filter, got, err, want)
 		}
 	}
@@ -307,9 +308,22 @@ func TestExtractJSON(t *testing.T) {
 		".all": "the figure x: map[time:9] is no number", "tonumber": "the figure x: tonumber cannot be applied to", `"a"`: `the figure x: "a" is no number`, ".none": "",
 	} {
 		d := &Definition{Figures: []Figure{{Name: "x", JQ: filter}}}
-		got, err := d.Extract(log)
+		got, err := d.Extract(t.Context(), log)
 		if len(got) > 0 || (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, %v; want %q", filter, got, err, want)
+		}
+	}
+}
+
+// A filter that does not end is stopped, and named.
+func TestEndlessFilter(t *testing.T) {
+	for _, filter := range []string{"last(repeat(1))", "[range(1e12)] | length", "try last(repeat(1)) catch 1"} {
+		d := &Definition{Figures: []Figure{{Name: "x", JQ: filter}}}
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		got, err := d.Extract(ctx, []byte("{}\n{}\n"))
+		cancel()
+		if want := "the figure x: the filter " + filter + " did not end in time"; len(got) > 0 || err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, %v; want %q", got, err, want)
 		}
 	}
 }

@@ -5,6 +5,7 @@ package experiment
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"iter"
@@ -13,13 +14,14 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/itchyny/gojq"
 )
 
 // Extract reads the figures from a log. A figure that the log does not have is not in the result. It fails if a match
-// is no finite number.
-func (d *Definition) Extract(log []byte) (map[string]float64, error) {
+// is no finite number, or if a filter does not end in time.
+func (d *Definition) Extract(ctx context.Context, log []byte) (map[string]float64, error) {
 	out := map[string]float64{}
 	for i := range d.Figures {
 		f := &d.Figures[i]
@@ -27,7 +29,7 @@ func (d *Definition) Extract(log []byte) (map[string]float64, error) {
 		if f.JQ != "" {
 			find = f.results
 		}
-		values, err := find(log)
+		values, err := find(ctx, log)
 		if err != nil {
 			return out, fmt.Errorf("the figure %s: %w", f.Name, err)
 		}
@@ -39,7 +41,7 @@ func (d *Definition) Extract(log []byte) (map[string]float64, error) {
 }
 
 // matches are the numbers that the regular expression finds.
-func (f *Figure) matches(log []byte) (values []float64, _ error) {
+func (f *Figure) matches(_ context.Context, log []byte) (values []float64, _ error) {
 	pattern, err := regexp.Compile(f.Regexp)
 	if err != nil {
 		return nil, err
@@ -72,17 +74,25 @@ func (f *Figure) filter() (*gojq.Code, error) {
 	return gojq.Compile(query)
 }
 
+// filterTime is how long a filter of jq may take for a log: a filter may never end.
+const filterTime = 10 * time.Second
+
 // results are the numbers that the filter of jq makes of the JSON in a log. As in jq, an input for which the filter
 // fails has no result. If the filter fails for all inputs, so does results.
-func (f *Figure) results(log []byte) (values []float64, _ error) {
+func (f *Figure) results(ctx context.Context, log []byte) (values []float64, _ error) {
 	code, err := f.filter()
 	if err != nil {
 		return nil, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, filterTime)
+	defer cancel()
 	worked := false
 	var failed error
 	for input := range inputs(log) {
-		found, err := run(code, input)
+		found, err := run(ctx, code, input)
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("the filter %s did not end in time: %w", f.JQ, ctx.Err())
+		}
 		if err != nil {
 			failed = err
 			continue
@@ -103,8 +113,8 @@ func (f *Figure) results(log []byte) (values []float64, _ error) {
 }
 
 // run are the results of a filter for one input, without those that are null.
-func run(code *gojq.Code, input any) (found []any, _ error) {
-	for results := code.Run(input); ; {
+func run(ctx context.Context, code *gojq.Code, input any) (found []any, _ error) {
+	for results := code.RunWithContext(ctx, input); ; {
 		result, more := results.Next()
 		if !more {
 			return found, nil

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
@@ -118,6 +119,14 @@ func TestClaimsAreBounded(t *testing.T) {
 	const want = "elastic.checkpoint.wait 999999h is more than queue q allows (maxGrace: 10m)"
 	if got := TooLong(mc, "q", Deadlines(nil)); got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+	short := fixture.Queue("q").Obj()
+	short.Spec.MaxGrace = &metav1.Duration{Duration: time.Minute}
+	for queue, want := range map[*v1alpha2.MiniClusterQueue]time.Duration{nil: 10 * time.Minute, short: time.Minute} { // now
+		o, err := Observe(View{MiniCluster: mc, Queue: queue, Node: func(string) *corev1.Node { return nil }})
+		if err != nil || o.Policy.MaxGrace != want || o.Policy.CheckpointWait != want {
+			t.Errorf("%v: a checkpoint has %s, and who leaves %s, want %s", err, o.Policy.CheckpointWait, o.Policy.MaxGrace, want)
+		}
 	}
 	mc.Spec.Elastic.Checkpoint.Wait.Duration = 10 * time.Minute
 	if got := TooLong(mc, "q", Deadlines(nil)) + TooLong(mc, "q", elastic.Deadlines{}); got != "" {

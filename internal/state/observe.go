@@ -41,6 +41,8 @@ type View struct {
 	Troubles map[types.UID]time.Time
 	// Kept says since when evictions of pods, by UID, have been refused.
 	Kept map[types.UID]time.Time
+	// Queue is the queue of a MiniCluster with nodes; nil if nobody has made it.
+	Queue *v1alpha2.MiniClusterQueue
 	// LeadDown is when the pod of the lead was last seen to be not ready any more; zero if it never was.
 	LeadDown time.Time
 }
@@ -54,6 +56,8 @@ func Observe(v View) (*life.Observation, error) {
 	}
 	mc := v.MiniCluster
 	o := &life.Observation{Policy: policy(mc), Record: record, Jitter: jitter(mc)}
+	o.Policy.MaxGrace = Deadlines(v.Queue).Grace
+	o.Policy.CheckpointWait = min(o.Policy.CheckpointWait, o.Policy.MaxGrace)
 	if a := mc.Status.Admission; a != nil {
 		o.Outdated = a.Generation != 0 && a.Generation != mc.Generation
 	}
@@ -119,7 +123,8 @@ func admissionOf(mc *v1alpha2.MiniCluster) (*life.Admission, error) {
 	}
 	if a.Drain != nil {
 		out.Draining = &life.Draining{
-			Ranks: read("drain.ranks", a.Drain.Ranks), Deadline: ptr.Deref(a.Drain.Deadline, metav1.Time{}).Time, Reason: a.Drain.Reason,
+			Ranks: read("drain.ranks", a.Drain.Ranks), At: ptr.Deref(a.Drain.Time, a.Time).Time, // an earlier manager wrote no time
+			Deadline: ptr.Deref(a.Drain.Deadline, metav1.Time{}).Time, Reason: a.Drain.Reason,
 		}
 	}
 	if a.Loss != nil {

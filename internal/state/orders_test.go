@@ -24,7 +24,7 @@ func TestObserveOrders(t *testing.T) {
 		v.Pods = read(unschedulable, refused)
 		v.MiniCluster.Spec.MaxSize = 2
 		v.MiniCluster.Status.Admission.Vacated = "1"
-		v.MiniCluster.Status.Admission.Drain = &v1alpha2.Drain{Ranks: "1", Deadline: new(metav1.NewTime(fixture.Noon))}
+		v.MiniCluster.Status.Admission.Drain = &v1alpha2.Drain{Ranks: "1", Time: new(metav1.NewTime(fixture.Noon)), Deadline: new(metav1.NewTime(fixture.Noon))}
 	})
 	o, err := Observe(v)
 	if err != nil {
@@ -42,11 +42,11 @@ func TestObserveOrders(t *testing.T) {
 	if o, err = Observe(v); err != nil || !o.Brokers[0].Taken {
 		t.Errorf("lead %+v, %v", o.Brokers[0], err)
 	}
-	if d := o.Admission.Draining; d == nil || !slices.Equal(d.Ranks, []int{1}) || !slices.Equal(o.PublishedDrain, []int{1}) || !d.Deadline.Equal(fixture.Noon) {
+	if d := o.Admission.Draining; d == nil || !slices.Equal(d.Ranks, []int{1}) || !slices.Equal(o.PublishedDrain, []int{1}) || !d.At.Equal(fixture.Noon) || !d.Deadline.Equal(fixture.Noon) {
 		t.Errorf("draining %+v, published %v", d, o.PublishedDrain)
 	}
-	v.MiniCluster.Status.Admission.Drain.Deadline = nil
-	if o, err = Observe(v); err != nil || !o.Admission.Draining.Deadline.IsZero() {
+	v.MiniCluster.Status.Admission.Drain.Time, v.MiniCluster.Status.Admission.Drain.Deadline = nil, nil
+	if o, err = Observe(v); err != nil || !o.Admission.Draining.At.Equal(o.Admission.At) || !o.Admission.Draining.Deadline.IsZero() {
 		t.Errorf("draining %+v, %v", o.Admission.Draining, err)
 	}
 	v.MiniCluster.Status.Admission.Vacated = "2"

@@ -57,6 +57,9 @@ func TestComputeOrders(t *testing.T) {
 			drain := ""
 			if s.Admission.Drain != nil {
 				drain = s.Admission.Drain.Ranks
+				if tc.drain == "" && !s.Admission.Drain.Time.Time.Equal(fixture.Noon) {
+					t.Errorf("they leave since %s", s.Admission.Drain.Time)
+				}
 			}
 			got := fmt.Sprintf("%s, vacated %q, drain %q, quorum %d", s.Admission.Nodes, s.Admission.Vacated, drain, s.Admission.Quorum)
 			if got != tc.want || s.Queue != "q" {

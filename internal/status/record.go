@@ -70,7 +70,7 @@ func writeAdmission(s *v1alpha2.MiniClusterStatus, in Input, a *life.Admission) 
 	out.Size, out.Quorum, out.Nodes, out.Lead = int32(len(a.Nodes)), int32(a.Quorum), hostlist.Encode(a.Nodes), types.UID(a.Lead)
 	out.Vacated, out.Moved, out.Drain, out.Loss = idset.Encode(a.Vacated), idset.Encode(a.Moved), nil, nil
 	if d := a.Draining; d != nil {
-		out.Drain = &v1alpha2.Drain{Ranks: idset.Encode(d.Ranks), Reason: shorten(d.Reason), Deadline: timeOf(d.Deadline)}
+		out.Drain = &v1alpha2.Drain{Ranks: idset.Encode(d.Ranks), Reason: shorten(d.Reason), Time: timeOf(d.At), Deadline: timeOf(d.Deadline)}
 	}
 	out.Joining, out.Restarts, out.Losses, out.ReadySince = idset.Encode(a.Joining), int32(a.Restarts), int32(a.Losses), timeOf(a.ReadySince)
 	out.Restart, out.Eviction = nil, nil

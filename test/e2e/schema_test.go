@@ -70,6 +70,8 @@ var refused = []refusal{
 	{"spec: {pod: {labels: {a: " + strings.Repeat("x", 64) + "}}}", "a value of labels may have 63 characters"},
 	{"spec: {pod: {nodeSelector: {a: " + strings.Repeat("x", 64) + "}}}", "a value of nodeSelector may have 63 characters"},
 	{"spec: {pod: {nodeAffinity: {a: [b" + strings.Repeat(", b", 256) + "]}}}", "a label of nodeAffinity may have 256 values"},
+	{"spec: {pod: {annotations: {a: " + strings.Repeat("x", 262145) + "}}}", "a value of annotations may have 262144 characters"},
+	{"spec: {flux: {gpuResources: [a.example/" + strings.Repeat("x", 308) + "]}}", "a name of gpuResources may have 317 characters"},
 	{"spec: {pod: {resources: {" + tooManyResources() + "}}}", "a container may have 64 resources"},
 	{"spec: {containers: [{resources: {limits: {" + tooManyResources() + "}}}]}", "a container may have 64 resources"},
 	{"spec: {containers: [{resources: {requests: {" + tooManyResources() + "}}}]}", "a container may have 64 resources"},
@@ -208,6 +210,7 @@ var refusedQueues = []refusal{
 	{"spec: {scaleUp: {provider: CapacityBuffer, maxNodes: 4, class: a.example.com}}", "class and parameters are those of a ProvisioningRequest: leave them out with the provider CapacityBuffer"},
 	{"spec: {scaleUp: {provider: CapacityBuffer, maxNodes: 4, parameters: {a: b}}}", "class and parameters are those of a ProvisioningRequest"},
 	{"spec: {scaleUp: {provider: ProvisioningRequest, maxNodes: 4, parameters: {a: " + strings.Repeat("x", 256) + "}}}", "names and values of parameters have at most 255 characters"},
+	{"spec: {scaleUp: {provider: CapacityBuffer, maxNodes: 4, shapes: [{name: a, labels: {b: " + strings.Repeat("x", 64) + "}}]}}", "a value of labels may have 63 characters"},
 	{"spec: {scaleUp: {provider: CapacityBuffer, maxNodes: 4, timeout: 0s}}", "timeout must be longer than 0s"},
 	{"spec: {scaleUp: {provider: CapacityBuffer, maxNodes: 4, shapes: [{name: a}, {name: a}]}}", "Duplicate value"},
 }

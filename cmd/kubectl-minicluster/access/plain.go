@@ -6,6 +6,7 @@ package access
 import (
 	"io"
 	"regexp"
+	"strings"
 	"unicode"
 )
 
@@ -21,9 +22,9 @@ func (p Plain) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// escapes are the colors that this program shows (SGR of ECMA-48: bold, faint, and a foreground that is not black), and
-// single control characters: those of Unicode, and those that change the direction of text.
-var escapes = regexp.MustCompile(`\x1b\[(?:(?:[0-2]|22|3[1-79]|9[0-7])(?:;(?:[0-2]|22|3[1-79]|9[0-7]))*)?m|[\p{Cc}\x{200e}\x{200f}\x{202a}-\x{202e}\x{2066}-\x{2069}]`)
+// escapes are the colors that this program shows (SGR of ECMA-48: bold, faint, underlined, and a foreground that is not
+// black), and single control characters: those of Unicode, and those that change the direction of text.
+var escapes = regexp.MustCompile(`\x1b\[(?:(?:[0-24]|22|3[1-79]|9[0-7])(?:;(?:[0-24]|22|3[1-79]|9[0-7]))*)?m|[\p{Cc}\x{200e}\x{200f}\x{202a}-\x{202e}\x{2066}-\x{2069}]`)
 
 // PlainText is a text as Plain writes it.
 func PlainText(text string) string {
@@ -34,3 +35,8 @@ func PlainText(text string) string {
 		return string(unicode.ReplacementChar)
 	})
 }
+
+// PlainLine is a text as Plain writes it, in one line: no part of it can pass for a line of its own.
+func PlainLine(text string) string { return oneLine.Replace(PlainText(text)) }
+
+var oneLine = strings.NewReplacer("\n", " ", "\t", " ")

@@ -14,7 +14,8 @@ import (
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 )
 
-// Table aligns columns. Empty cells are "-". Rows that follow a Flush have the widths of those before it, or larger ones.
+// Table aligns columns. A row is one line, and empty cells are "-". Rows that follow a Flush have the widths of those
+// before it, or larger ones.
 type Table struct {
 	out    io.Writer
 	rows   [][]string
@@ -28,7 +29,7 @@ func (s *Session) NewTable() *Table { return &Table{out: s.Out} }
 func (t *Table) Row(cells ...string) {
 	row := make([]string, len(cells))
 	for i, cell := range cells {
-		row[i] = PlainText(cmp.Or(cell, "-"))
+		row[i] = PlainLine(cmp.Or(cell, "-"))
 		if i == len(t.widths) {
 			t.widths = append(t.widths, 0)
 		}
@@ -44,12 +45,11 @@ const columnGap = 3
 func (t *Table) Flush() error {
 	var out strings.Builder
 	for _, row := range t.rows {
-		last, indent := len(row)-1, 0
+		last := len(row) - 1
 		for i, cell := range row[:last] {
 			out.WriteString(cell + strings.Repeat(" ", t.widths[i]-lipgloss.Width(cell)+columnGap))
-			indent += t.widths[i] + columnGap
 		}
-		out.WriteString(strings.ReplaceAll(row[last], "\n", "\n"+strings.Repeat(" ", indent)) + "\n")
+		out.WriteString(row[last] + "\n")
 	}
 	t.rows = nil
 	_, err := io.WriteString(t.out, out.String())

@@ -75,7 +75,7 @@ func (d *display) progress(c core.Counts, stopped string, now time.Time) {
 	if stopped != "" && c.Pending > 0 {
 		line += "; no more are submitted: " + stopped
 	}
-	line = access.PlainText(line)
+	line = access.PlainLine(line)
 	width := d.width()
 	if width > 0 { // a line that is continued below cannot be removed
 		line = ansi.Truncate(line, width-1, "…")
@@ -105,13 +105,13 @@ func (d *display) print(line string) {
 		fmt.Fprint(d.out, "\r\x1b[K")
 		defer fmt.Fprint(d.out, d.line)
 	}
-	fmt.Fprintln(d.out, access.PlainText(line))
+	fmt.Fprintln(d.out, access.PlainLine(line))
 }
 
 // end prints the last line.
 func (d *display) end(line string) {
 	d.clear()
-	fmt.Fprintln(d.out, access.PlainText(line))
+	fmt.Fprintln(d.out, access.PlainLine(line))
 }
 
 // clear removes the line that changes.

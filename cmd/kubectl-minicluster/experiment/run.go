@@ -211,8 +211,8 @@ func (r *runner) record(ctx context.Context, ending core.Ending) (*core.Record, 
 	if err := writeFile(filepath.Join(r.dir, record.Log), text); err != nil {
 		return nil, fmt.Errorf("writing a log: %w", err)
 	}
-	if record.Figures, err = r.definition.Extract(text); err != nil {
+	if record.Figures, err = r.definition.Extract(ctx, text); err != nil {
 		record.LogError = err.Error()
 	}
-	return record, nil
+	return record, ctx.Err()
 }

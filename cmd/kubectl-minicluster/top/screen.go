@@ -96,7 +96,7 @@ func (s *screen) draw(c *scene) string {
 	}
 	lines = append(lines, s.foot(c, len(body), len(shown)))
 	for i, line := range lines {
-		lines[i] = lipgloss.NewStyle().MaxWidth(s.width).Render(line)
+		lines[i] = lipgloss.NewStyle().MaxWidth(s.width).Render(access.PlainLine(line))
 	}
 	return strings.Join(lines[:min(len(lines), s.height)], "\n")
 }

@@ -98,10 +98,18 @@ func TestDraw(t *testing.T) {
 	}
 }
 
-// With colors, blocks stand for the nodes in use.
+// With colors, blocks stand for the nodes in use. A text of users has none, and is one line.
 func TestColors(t *testing.T) {
 	s := screen{width: 120, height: 30, tab: tabNodes}
 	text := s.draw(cluster())
+	if strings.Contains(text, "\ufffd") {
+		t.Errorf("its own colors are not shown: %q", text)
+	}
+	c := cluster()
+	c.view.MiniClusters[4].Message = "\x1b[2Jno room\nq 2 b/fake"
+	if lines := shown(&screen{width: 120, height: 30, tab: tabWaiting}, c); !slices.Contains(lines, "q 1 a/first \ufffd[2Jno room q 2 b/fake") {
+		t.Errorf("a message makes a line of its own:\n%s", strings.Join(lines, "\n"))
+	}
 	for _, want := range []string{"\x1b[34m█\x1b[m\x1b[32m▒\x1b[m", "\x1b[32m█\x1b[m b/starts"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is not in %q", want, text)

@@ -168,10 +168,10 @@ func (p *program) View() tea.View {
 	if p.width == 0 {
 		return view
 	}
-	view.Content = access.PlainText(p.draw(p.scene))
+	view.Content = p.draw(p.scene)
 	if p.err != nil { // what was seen last stays
 		lines := strings.Split(view.Content, "\n")
-		lines[len(lines)-1] = bad.Render("The API server did not answer: " + access.Explain(p.err))
+		lines[len(lines)-1] = bad.Render(access.PlainLine("The API server did not answer: " + access.Explain(p.err)))
 		view.Content = strings.Join(lines, "\n")
 	}
 	return view

@@ -40,7 +40,7 @@ func newWhy(s *access.Session) *cobra.Command {
 			}
 		}
 		for _, line := range explain(mc, queue, other, s) {
-			fmt.Fprintln(s.Out, line)
+			fmt.Fprintln(s.Out, access.PlainLine(line))
 		}
 		if client.IgnoreNotFound(denied) != nil && waits(mc) {
 			fmt.Fprintf(s.ErrOut, "Its place in the queue is not known: %s.\n", access.Explain(denied))

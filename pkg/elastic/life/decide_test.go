@@ -22,6 +22,7 @@ var policy4 = Policy{
 	Sizing:        elastic.Sizing{Min: 2, Size: 4, Operator: elastic.Add, Operand: 1, Tasks: elastic.Tasks{AtSize: 8}},
 	QuorumTimeout: time.Minute, StartTimeout: 5 * time.Minute,
 	Deadline:      time.Hour,
+	MaxGrace:      90 * time.Second,
 	OnLoss:        LossFail,
 	RecreateLimit: 2, BackoffBase: 30 * time.Second, BackoffMax: 90 * time.Second,
 }
@@ -416,12 +417,14 @@ func TestDecide(t *testing.T) {
 			want: Plan{Step: LowerQuorum{Quorum: 3, Leaving: []int{2}}, State: StateStarting, Message: "starts with 3 brokers: 3 of 4 came up within 1m0s"},
 		},
 		"the lowered quorum is published": {
-			o: admitted("uucu", func(o *Observation) { o.Admission.Quorum, o.Admission.Draining = 3, &Draining{Ranks: []int{2}} }), after: time.Minute,
+			o: admitted("uucu", func(o *Observation) {
+				o.Admission.Quorum, o.Admission.Draining = 3, &Draining{Ranks: []int{2}, At: noon}
+			}), after: time.Minute,
 			want: Plan{Step: Publish{Quorum: 3, Leaving: []int{2}}, State: StateStarting, LookAgain: noon.Add(time.Minute + time.Second)},
 		},
 		"it is lowered once more": {
 			o: admitted("uluo", func(o *Observation) {
-				o.Admission.Quorum, o.Admission.Draining, o.Published, o.PublishedDrain = 3, &Draining{Ranks: []int{3}}, 3, []int{3}
+				o.Admission.Quorum, o.Admission.Draining, o.Published, o.PublishedDrain = 3, &Draining{Ranks: []int{3}, At: noon}, 3, []int{3}
 			}), after: time.Minute,
 			want: Plan{Step: LowerQuorum{Quorum: 2, Leaving: []int{1, 3}}, State: StateStarting},
 		},

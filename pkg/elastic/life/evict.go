@@ -76,9 +76,10 @@ func warned(o *Observation, now time.Time) *Plan {
 	if late := overtime(o, now); late != nil && lead.State == Up {
 		return late
 	}
+	if again := o.warnAgain(now); again != nil {
+		return again
+	}
 	switch {
-	case o.untold(now):
-		return o.warn(Eviction{Reason: e.Reason, Message: e.Message, Again: true}, 0, now)
 	case lead.State != Up, o.Workload != Active, !now.Before(e.Deadline):
 		if e.Reason == Suspension {
 			return &Plan{Step: Withdraw{Checkpointed: o.ToldCheckpointed}, State: StateSuspended, Message: e.Message}
@@ -90,11 +91,17 @@ func warned(o *Observation, now time.Time) *Plan {
 	return &Plan{Step: Wait{}, State: StateRunning, Message: "waits for the command to end: " + e.Message, LookAgain: e.Deadline}
 }
 
-// untold reports whether a command gets its time for a checkpoint a second time: the lead was not told in the first half of
-// the first.
-func (o *Observation) untold(now time.Time) bool {
-	e := o.Admission.Eviction
-	return !o.Stopped && !e.Again && o.mayWarn() && o.Policy.CheckpointWait > 0 && 2*e.Deadline.Sub(now) < o.Policy.CheckpointWait
+// warnAgain gives a command its time for a checkpoint once more, if the lead was not told in the first half, or less if the
+// wait fell; nil otherwise.
+func (o *Observation) warnAgain(now time.Time) *Plan {
+	e, wait := *o.Admission.Eviction, o.Policy.CheckpointWait
+	left := e.Deadline.Sub(now)
+	untold := !o.Stopped && !e.Again && 2*left < wait
+	if !o.mayWarn() || wait == 0 || !untold && left <= wait+killGrace {
+		return nil
+	}
+	e.Again = e.Again || untold
+	return o.warn(e, 0, now)
 }
 
 // overItself reports whether the command has ended by itself: it succeeded, or failed before the lead was asked to end it.

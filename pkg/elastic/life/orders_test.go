@@ -37,7 +37,7 @@ func TestOrders(t *testing.T) {
 	}
 	spared := func(ranks ...int) func(*Observation) {
 		return func(o *Observation) {
-			o.Admission.Draining, o.PublishedDrain = &Draining{Ranks: ranks}, ranks
+			o.Admission.Draining, o.PublishedDrain = &Draining{Ranks: ranks, At: noon}, ranks
 			o.Admission.Quorum, o.Published = 4-len(ranks), 4-len(ranks)
 		}
 	}
@@ -89,6 +89,7 @@ func TestOrders(t *testing.T) {
 		"and those without work":                    {"uuio", orders(nil, spared(2, 3)), time.Minute, "Vacate ranks [2] quorum 2"},
 		"or without a lead":                         {"cuoo", orders(nil, spared(2, 3)), 0, "Vacate ranks [2 3] quorum 2"},
 		"the command may begin with the others":     {"uuoo", orders(nil, spared(2, 3)), time.Minute, "Wait"},
+		"a lead that never begins is not awaited":   {"uuoo", orders(nil, spared(2, 3)), 2 * time.Minute, "Vacate ranks [2 3] quorum 2"},
 		"or have begun with them":                   {"ruoo", orders(nil, spared(2, 3), started), 20 * time.Second, "Wait"},
 		"after a while it has not":                  {"ruoo", orders(nil, spared(2, 3), started), 21 * time.Second, "Vacate ranks [2 3] quorum 2"},
 		"those stay that it had begun with":         {"ruou", orders(nil, spared(2, 3), started), 21 * time.Second, "Keep ranks [3] quorum 3"},
@@ -201,12 +202,12 @@ func TestShrinkTo(t *testing.T) {
 		}, 1, "[] true"},
 		"drained ranks count": {"uuuu", func(o *Observation) {
 			started(o)
-			o.Admission.Draining = &Draining{Ranks: []int{2}}
+			o.Admission.Draining = &Draining{Ranks: []int{2}, At: noon}
 		}, 2, "[3] true"},
 		"a rigid command does not shrink": {"ruuu", nil, 3, "[3] false"},
 		"before the start it does":        {"uucc", nil, 3, "[3] true"},
 		"and waits for those that leave": {"ruuu", func(o *Observation) {
-			o.Admission.Draining = &Draining{Ranks: []int{3}}
+			o.Admission.Draining = &Draining{Ranks: []int{3}, At: noon}
 		}, 3, "[] true"},
 	}
 	for name, c := range cases {

@@ -92,8 +92,10 @@ type Eviction struct {
 type Draining struct {
 	// Ranks are rising and never include the lead.
 	Ranks []int
+	// At is since when.
+	At time.Time
 	// Deadline is the latest time to leave. Zero: the ranks leave if the command begins without
-	// them, and stay otherwise.
+	// them, and stay otherwise. A command that does not begin in Policy.MaxGrace is not waited for.
 	Deadline time.Time
 	// Reason says why, for users.
 	Reason string
@@ -169,9 +171,12 @@ func (r *Record) forgetAvoided(now time.Time) {
 	}
 }
 
-// drain records ranks as drained.
-func (a *Admission) drain(ranks []int, quorum int, deadline time.Time, why string) {
-	a.Draining, a.Quorum = &Draining{Ranks: ranks, Deadline: deadline, Reason: why}, quorum
+// drain records ranks as drained. Further ranks give the first ones no more time.
+func (a *Admission) drain(ranks []int, quorum int, deadline time.Time, why string, at time.Time) {
+	if a.Draining != nil {
+		at = a.Draining.At
+	}
+	a.Draining, a.Quorum = &Draining{Ranks: ranks, At: at, Deadline: deadline, Reason: why}, quorum
 }
 
 // drained ends the draining of ranks: they have left, or they stay.

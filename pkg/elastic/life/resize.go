@@ -22,8 +22,8 @@ type Drain struct {
 
 func (Drain) step() {}
 
-func (s Drain) apply(r *Record, why string, _ time.Time) {
-	r.Admission.drain(s.Ranks, s.Quorum, s.Deadline, why)
+func (s Drain) apply(r *Record, why string, now time.Time) {
+	r.Admission.drain(s.Ranks, s.Quorum, s.Deadline, why, now)
 }
 
 // Vacate records that ranks gave their nodes back.
@@ -85,7 +85,7 @@ type EvictPods struct {
 func (EvictPods) step() {}
 
 const (
-	// drainGrace is how long drained ranks of a running command have to leave.
+	// drainGrace is how long drained ranks of a running command have to leave, without a checkpoint.
 	drainGrace = 30 * time.Second
 	// seenGrace is how long after the start the brokers of the command may take to be seen ready.
 	// A drained rank without work may be ready for as long: the lead drains it within 10 s, and
@@ -114,7 +114,6 @@ func misplaced(o *Observation, now time.Time) *Plan {
 }
 
 // vacating gives back the nodes of drained ranks that have no work left or whose time is up.
-// Before the start nobody waits for them.
 func vacating(o *Observation, now time.Time) *Plan {
 	d := o.Admission.Draining
 	if d == nil {
@@ -133,7 +132,8 @@ func vacating(o *Observation, now time.Time) *Plan {
 
 // settleStart gives back the nodes of drained ranks that have no part in the command. The lead
 // drains them in Flux, so they do not become ready, or stop being ready. Ranks with which the
-// command had already begun become ready and stay ready: they keep their nodes.
+// command had already begun become ready and stay ready: they keep their nodes. A lead that does
+// not say in time that the command has begun is not waited for.
 func (o *Observation) settleStart(ranks []int, now time.Time) *Plan {
 	var apart, part []int
 	for _, rank := range ranks {
@@ -144,14 +144,14 @@ func (o *Observation) settleStart(ranks []int, now time.Time) *Plan {
 			part = append(part, rank)
 		}
 	}
-	known := o.begun() && !now.Before(o.drainDeadline())
+	over := !now.Before(o.drainDeadline())
 	switch {
 	case len(apart) > 0:
 		return o.vacate(apart, brokersText(len(apart))+" gave nodes back", nil)
-	case known && len(part) > 0:
+	case over && o.begun() && len(part) > 0:
 		quorum := o.Admission.Quorum + len(part)
 		return &Plan{Step: Keep{Ranks: part, Quorum: quorum}, State: o.state(), Message: "the command had begun with " + brokersText(quorum)}
-	case known:
+	case over:
 		return o.vacate(ranks, brokersText(len(ranks))+" gave nodes back", nil)
 	}
 	return nil
@@ -309,14 +309,16 @@ func podsByRank(pods []elastic.Pod) []elastic.Pod {
 }
 
 // drainDeadline is when the drained ranks have to be gone, or when it is known that they stay;
-// zero if there are none, or the time is not known.
+// zero if there are none.
 func (o *Observation) drainDeadline() time.Time {
 	d := o.Admission.Draining
 	switch {
 	case d == nil:
 		return time.Time{}
-	case !d.Deadline.IsZero() || !o.begun():
+	case !d.Deadline.IsZero():
 		return d.Deadline
+	case !o.begun():
+		return d.At.Add(o.Policy.MaxGrace + drainGrace)
 	}
 	last := o.Started
 	for _, rank := range d.Ranks {

@@ -35,7 +35,7 @@ func (s Restart) apply(r *Record, _ string, now time.Time) {
 	a.Restarts, r.Runs = a.Restarts+1, r.Runs+1
 	a.Quorum, a.Joining, a.ReadySince = s.Quorum, nil, s.ReadySince
 	if len(s.Leaving) > 0 {
-		a.drain(s.Leaving, s.Quorum, s.Deadline, s.Reason)
+		a.drain(s.Leaving, s.Quorum, s.Deadline, s.Reason, now)
 	}
 	if len(s.Lost) > 0 {
 		a.vacate(s.Lost)

@@ -268,6 +268,16 @@ func TestDecideEvictions(t *testing.T) {
 		"a command without checkpoints was not told in its time": {
 			admitted("ruuu", warned(same)), 32 * time.Second, Plan{Step: Evict{Reason: "Preempted"}, State: StateReleasing},
 		},
+		"its queue allows it less time than before": {
+			runsAgain("ruuu", warned(func(o *Observation) {
+				o.Stopped, o.Policy.CheckpointWait, o.Admission.Eviction.Again = true, 5*time.Second, true
+			})), time.Second,
+			Plan{Step: Warn{Eviction{Reason: "Preempted", Message: "a needs them", Deadline: noon.Add(21 * time.Second), Again: true}}, State: StateRunning, LookAgain: noon.Add(21 * time.Second)},
+		},
+		"not less than is left": {
+			runsAgain("ruuu", warned(func(o *Observation) { o.Stopped, o.Policy.CheckpointWait = true, 15*time.Second })), time.Second,
+			Plan{Step: Wait{}, State: StateRunning, LookAgain: deadline},
+		},
 		"once": {
 			admitted("ruuu", warned(func(o *Observation) { o.Stopped = true })), 2 * time.Second,
 			Plan{Step: Wait{}, State: StateRunning, LookAgain: deadline, Message: "waits for the command to end: a needs them"},

@@ -41,7 +41,7 @@ func (s Start) apply(r *Record, why string, now time.Time) {
 	r.Admission.Lead = cmp.Or(r.Admission.Lead, s.Lead)
 	r.Admission.vacate(s.Vacated)
 	if len(s.Leaving) > 0 {
-		r.Admission.drain(s.Leaving, s.Quorum, time.Time{}, why)
+		r.Admission.drain(s.Leaving, s.Quorum, time.Time{}, why, now)
 	}
 	r.Runs++
 }
@@ -58,7 +58,7 @@ type LowerQuorum struct {
 func (LowerQuorum) step() {}
 
 func (s LowerQuorum) apply(r *Record, why string, now time.Time) {
-	r.Admission.drain(s.Leaving, s.Quorum, time.Time{}, why)
+	r.Admission.drain(s.Leaving, s.Quorum, time.Time{}, why, now)
 	r.avoid(s.Avoid, now)
 }
 

@@ -87,8 +87,12 @@ func TestApply(t *testing.T) {
 		"ranks that leave are drained": {
 			has(same), Drain{Ranks: []int{1, 3}, Quorum: 2, Deadline: later},
 			has(func(a *Admission) {
-				a.Quorum, a.Draining = 2, &Draining{Ranks: []int{1, 3}, Deadline: later, Reason: "why"}
+				a.Quorum, a.Draining = 2, &Draining{Ranks: []int{1, 3}, At: later, Deadline: later, Reason: "why"}
 			}),
+		},
+		"further ranks give the first ones no more time": {
+			has(func(a *Admission) { a.Draining = &Draining{Ranks: []int{3}, At: noon} }), LowerQuorum{Leaving: []int{1, 3}, Quorum: 2},
+			has(func(a *Admission) { a.Quorum, a.Draining = 2, &Draining{Ranks: []int{1, 3}, At: noon, Reason: "why"} }),
 		},
 		"some have left, the others have not yet": {
 			has(func(a *Admission) { a.Draining = &Draining{Ranks: []int{1, 3}} }), Vacate{Ranks: []int{1}, Quorum: 3},
