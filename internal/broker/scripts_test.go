@@ -447,6 +447,39 @@ func TestIPv6(t *testing.T) {
 	}
 }
 
+// The init container tells of a domain that the DNS does not have, and nothing where nobody can know, or no name is needed.
+func TestLookUp(t *testing.T) {
+	const told = "kubernetes.default.svc.k8s.example.org does not resolve\n"
+	for name, tc := range map[string]struct {
+		getent string
+		size   int32
+		want   string
+	}{
+		"it resolves":           {getent: "[[ $* == 'ahosts kubernetes.default.svc.k8s.example.org.' ]] || exit 2", size: 2},
+		"it does not":           {getent: "exit 2", size: 2, want: told},
+		"nobody answers":        {getent: "exit 124", size: 2, want: told}, // which is the code of timeout, too
+		"the image lacks it":    {getent: "exit 127", size: 2},
+		"a lead needs no names": {getent: "exit 2", size: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			mc := fixture.MiniCluster("lmp").Size(tc.size).Command("x").Spec(func(s *v1alpha2.MiniClusterSpec) {
+				s.Flux.Container.MountPath, s.Flux.Container.Disable, s.Network.ClusterDomain = t.TempDir(), true, "k8s.example.org"
+			}).Defaulted()
+			dir := filesOf(t, mc, map[string]string{"getent": "#!/bin/bash\n" + tc.getent + "\n", "told": ""})
+			if out, code := combined(t, scriptIn(t, dir, InitScript, "FE_TERMINATION_LOG="+filepath.Join(dir, "told"))); code != 0 {
+				t.Fatal(code, out)
+			}
+			got, err := os.ReadFile(filepath.Join(dir, "told"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(got) != tc.want {
+				t.Errorf("it tells %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
 // Any text of users is refused, or gives files that can be parsed.
 func FuzzFiles(f *testing.F) {
 	f.Add("lmp-0-0-0,x[1-3]", "burst", int32(3), "10.0.0.1", "eth0", "fcfs", "echo")

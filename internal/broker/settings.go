@@ -46,7 +46,12 @@ func placeSettings(mc *v1alpha2.MiniCluster) map[string]string {
 	if s.Flux.Bursting.LeadBroker != nil { // all brokers of this MiniCluster are followers
 		leadJob = "none"
 	}
+	lookUp := "kubernetes.default.svc." + s.Network.ClusterDomain
+	if s.MostSize() == 1 { // a lead alone needs no name
+		lookUp = ""
+	}
 	return map[string]string{
+		"LOOK_UP":         lookUp,
 		"LEAD_JOB":        leadJob,
 		"OWN_HOSTS":       ownHosts,
 		"NAME":            own.name,

@@ -28,7 +28,7 @@ func (p *Pod) readBroker() {
 		b.DeletedAt = b.GoneBy.Add(-time.Duration(ptr.Deref(p.DeletionGracePeriodSeconds, 0)) * time.Second)
 	}
 	b.Started, b.EndUnknown = p.whatRan()
-	b.Replaces = replaces(p.Pod)
+	b.Replaces, b.Unresolved = replaces(p.Pod), unresolved(p.Pod)
 	b.OutOfMemory = outOfMemory(p.Pod)
 	switch b.State = p.brokerState(); b.State {
 	case life.Failed:
@@ -51,6 +51,18 @@ func (p *Pod) whatRan() (started, unknown bool) {
 	}
 	runs := status.State.Running != nil
 	return runs && ptr.Deref(status.Started, false), p.Ended && !turnedAway(p.Pod) && (runs || endIsUnknown(status.State.Terminated))
+}
+
+// unresolved is the name that did not resolve for an init container of a pod; "" if none tells of one.
+func unresolved(pod *corev1.Pod) string {
+	for i := range pod.Status.InitContainerStatuses {
+		if ended := pod.Status.InitContainerStatuses[i].State.Terminated; ended != nil {
+			if name, ok := strings.CutSuffix(strings.TrimSpace(ended.Message), doesNotResolve); ok && len(strings.Fields(name)) == 1 {
+				return name
+			}
+		}
+	}
+	return ""
 }
 
 // brokerState is the state of the broker, if its node exists. The broker has ended when its container has, whatever other

@@ -109,6 +109,24 @@ func TestDeletedBroker(t *testing.T) {
 	}
 }
 
+// An init container tells of a name that does not resolve, in a pod that runs, too.
+func TestUnresolved(t *testing.T) {
+	for message, want := range map[string]string{
+		"kubernetes.default.svc.example.org does not resolve\n": "kubernetes.default.svc.example.org",
+		"a name of a user does not resolve":                     "",
+		"done":                                                  "",
+	} {
+		pod := fixture.BrokerPod("lmp", 1).On("n0").Obj()
+		pod.Status = corev1.PodStatus{Phase: corev1.PodRunning, InitContainerStatuses: []corev1.ContainerStatus{
+			{Name: "mesh", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}},
+			{Name: "flux-view", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: message}}},
+		}}
+		if got := Read(Strip(pod)).Broker.Unresolved; got != want {
+			t.Errorf("%q: %q does not resolve, want %q", message, got, want)
+		}
+	}
+}
+
 // A Job tells each pod how many pods of its index were there before.
 func TestReplaces(t *testing.T) {
 	for want, annotations := range map[bool]map[string]string{

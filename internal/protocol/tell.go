@@ -36,6 +36,9 @@ const (
 	withCheckpoint = ", after a checkpoint"
 )
 
+// doesNotResolve follows a name in the termination message of an init container (internal/broker/scripts/flux-init.sh).
+const doesNotResolve = " does not resolve"
+
 // EndMessage is the termination message of a lead whose command lost ranks, an idset; "" if it
 // lost none.
 func EndMessage(ranks string) string {

@@ -27,6 +27,16 @@ fe_only_ipv6() {
   done <"$net/route"
 }
 
+# fe_look_up asks the DNS for a name that every cluster has in its domain. Without that, brokers do not find each other. If the
+# name does not resolve (getent: 2), or nobody answers (timeout: 124), the termination message of this container tells the
+# controller. Other codes are of images that lack these commands. A question that was lost is asked again after 5 s.
+fe_look_up() {
+  local code=0 log=${FE_TERMINATION_LOG:-/dev/termination-log}
+  [[ -n $FE_LOOK_UP && -w $log ]] || return 0
+  timeout 8 getent ahosts "$FE_LOOK_UP." >/dev/null 2>&1 || code=$?
+  [[ $code != 2 && $code != 124 ]] || echo "$FE_LOOK_UP does not resolve" >"$log"
+}
+
 mkdir -p "$FE_VIEW_BASE/view" "$FE_VIEW_BASE/software" "$fe_config/etc/flux/config" "$fe_config/etc/flux/system/cron.d" "$fe_config/etc/flux/rc1.d"
 # Flux may run as another user, and makes files and directories here.
 chmod 0777 "$fe_config" "$fe_config/etc/flux" "$fe_config/etc/flux/system"
@@ -50,4 +60,5 @@ if [[ $FE_VIEW_DISABLED != true ]]; then
   cp -R "$(readlink -f /opt/view)/." "$FE_VIEW_BASE/view/"
   cp -R /opt/software/. "$FE_VIEW_BASE/software/"
 fi
+fe_look_up
 touch "$FE_VIEW_BASE/flux-operator-done.txt"

@@ -21,6 +21,8 @@ type Broker struct {
 	// NotStarted says, in the words of the container runtime, why it could not start a container of the pod; "" if it
 	// could. For a rank whose pod was replaced since, it is that of the pod before on the same node.
 	NotStarted string
+	// Unresolved is a name of the cluster that did not resolve when the pod started; "" if none is known.
+	Unresolved string
 	// Replaces is true if the Job has made another pod of this rank before.
 	Replaces bool
 	// FailedIn names what ended with ExitCode; "" if the command did.

@@ -462,6 +462,18 @@ func TestDecide(t *testing.T) {
 			o: admitted("uccc", nil), after: 5 * time.Minute,
 			want: Plan{Step: GiveUp{NotBefore: noon.Add(5*time.Minute + 30*time.Second)}, State: StateReleasing, Message: "1 of 4 brokers came up within 5m0s, too few to start"},
 		},
+		"and names a domain that the DNS does not have, by a broker that runs and is not up": {
+			o: admitted("uccc", func(o *Observation) {
+				for rank := range o.Brokers {
+					o.Brokers[rank].Unresolved = "kubernetes.default.svc.example.org"
+				}
+				o.Brokers[3].Since = noon
+			}), after: 5 * time.Minute,
+			want: Plan{
+				Step: GiveUp{NotBefore: noon.Add(5*time.Minute + 30*time.Second)}, State: StateReleasing,
+				Message: "1 of 4 brokers came up within 5m0s, too few to start; kubernetes.default.svc.example.org did not resolve when the pod of rank 3 started",
+			},
+		},
 		"pods that are never made count too": {
 			o: admitted("gg--", nil), after: 5 * time.Minute,
 			want: Plan{Step: GiveUp{NotBefore: noon.Add(5*time.Minute + 30*time.Second)}, State: StateReleasing},

@@ -52,7 +52,7 @@ func startTimedOut(o *Observation, now time.Time) *Plan {
 	if o.begun() || now.Before(o.Admission.At.Add(o.Policy.StartTimeout)) {
 		return nil
 	}
-	why := "too few to start"
+	why := "too few to start" + o.unresolved()
 	switch {
 	case o.upToStay() >= o.Admission.Quorum:
 		why = "and the command did not begin"
@@ -60,6 +60,17 @@ func startTimedOut(o *Observation, now time.Time) *Plan {
 		why = fmt.Sprintf("not the lead's on %s, which the others wait for", o.Admission.Nodes[0])
 	}
 	return o.giveUp(fmt.Sprintf("%d of %d brokers came up within %s, %s%s", o.Up(), o.members(), o.Policy.StartTimeout, why, o.trouble()), OutcomeStartLimit, now)
+}
+
+// unresolved says that a broker runs and has not joined the others, and that the DNS did not know the cluster's domain when
+// its pod started.
+func (o *Observation) unresolved() string {
+	for rank, b := range o.Brokers {
+		if b.Unresolved != "" && b.State == Coming && !b.Since.IsZero() && !o.leaves(rank) {
+			return fmt.Sprintf("; %s did not resolve when the pod of rank %d started", b.Unresolved, rank)
+		}
+	}
+	return ""
 }
 
 // unrepaired gives all nodes back if pods cannot be bound and no other nodes are free for them. A race
