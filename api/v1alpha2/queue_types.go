@@ -240,6 +240,14 @@ type MiniClusterQueueSpec struct {
 	// +optional
 	NamespaceSelector *metav1.LabelSelector `json:"namespaceSelector,omitempty"`
 
+	// architecture is that of the nodes for the queue's MiniClusters whose pods name none: a value
+	// of the label kubernetes.io/arch, such as arm64. Nodes without this label may be of any. A
+	// MiniCluster that has nodes keeps its architecture. Default: one with room.
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$`
+	// +optional
+	Architecture string `json:"architecture,omitempty"`
+
 	// users says who the users of the queue are, how long their usage counts, and what each may
 	// have at once. Default: each namespace is a user, without limits.
 	// +optional

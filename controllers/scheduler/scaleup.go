@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -250,6 +251,10 @@ func (s *Scheduler) wishOf(e *entry, ask queue.Ask, seen *snapshot) *scaleup.Wis
 			q := made.DeepCopy()
 			q.Default()
 			from := q.Spec.ScaleUp
+			if e.ask.Arch != "" && !e.ask.Places.NamesArch {
+				arch, _ := labels.SelectorFromSet(labels.Set{corev1.LabelArchStable: e.ask.Arch}).Requirements()
+				w.Batch = w.Batch.Add(arch...)
+			}
 			w.Provider, w.Class, w.Parameters, w.Timeout, w.MaxNodes = from.Provider, from.Class, from.Parameters, from.Timeout.Duration, int(from.MaxNodes)
 		}
 	}

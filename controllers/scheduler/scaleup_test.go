@@ -116,6 +116,24 @@ func TestSchedulerAsksForNodes(t *testing.T) {
 	}
 }
 
+// A queue asks for nodes of its architecture. A change counts for a gang that waits. Pods that name one get that.
+func TestSchedulerAsksForAnArchitecture(t *testing.T) {
+	q, _ := onDemand(t, 4)
+	own := fixture.Pod("x").CPU("8").Spec(func(s *corev1.PodSpec) { s.NodeSelector = map[string]string{corev1.LabelArchStable: "amd64"} }).Obj()
+	for _, tc := range []struct {
+		arch, want string
+		mc         *fixture.MiniClusterWrapper
+		pod        *corev1.Pod
+	}{{"", "", first, wholeNode}, {"arm64", corev1.LabelArchStable + "=arm64", first, wholeNode}, {"arm64", "", second, own}} {
+		q.seen.queues[0].Spec.Architecture = tc.arch
+		q.offerOf(tc.mc, tc.pod)
+		q.cycle()
+		if wish, _, _ := q.wishOf(tc.mc); wish.Batch == nil || wish.Batch.String() != tc.want {
+			t.Errorf("with %q it asks for nodes of %v, want %q", tc.arch, wish.Batch, tc.want)
+		}
+	}
+}
+
 // Nodes with a taint of their start are coming, and no room, also if the queue may have no others.
 func TestSchedulerAwaitsStartupTaints(t *testing.T) {
 	q, a := onDemand(t, 2)

@@ -6,6 +6,7 @@ package jobset
 import (
 	"cmp"
 	"math"
+	"slices"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -52,6 +53,7 @@ func servicesTemplate(mc *v1alpha2.MiniCluster) (corev1.PodTemplateSpec, error) 
 	var own []corev1.Volume
 	spec := podSpec(mc, cmp.Or(mc.Spec.Pod.RestartPolicy, corev1.RestartPolicyOnFailure))
 	spec.Hostname = servicesHost(mc)
+	spec.Affinity = onLinux(spec.Affinity)
 	if spec.SchedulerName == v1alpha2.SchedulerName {
 		spec.SchedulerName = ""
 	}
@@ -73,4 +75,22 @@ func servicesTemplate(mc *v1alpha2.MiniCluster) (corev1.PodTemplateSpec, error) 
 		ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: podAnnotations(mc.Spec.Pod.Annotations)},
 		Spec:       spec,
 	}, err
+}
+
+// onLinux confines a pod to nodes with Linux. Nodes without the label count as such. Terms of an affinity are alternatives,
+// so each has a copy for both.
+func onLinux(of *corev1.Affinity) *corev1.Affinity {
+	term := corev1.NodeSelectorTerm{}
+	if of != nil {
+		term = of.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0]
+	}
+	linux := corev1.NodeSelectorRequirement{Key: corev1.LabelOSStable, Operator: corev1.NodeSelectorOpIn, Values: []string{string(corev1.Linux)}}
+	unlabelled := corev1.NodeSelectorRequirement{Key: corev1.LabelOSStable, Operator: corev1.NodeSelectorOpDoesNotExist}
+	var terms []corev1.NodeSelectorTerm
+	for _, system := range []corev1.NodeSelectorRequirement{linux, unlabelled} {
+		terms = append(terms, corev1.NodeSelectorTerm{MatchExpressions: append(slices.Clip(term.MatchExpressions), system)})
+	}
+	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms},
+	}}
 }

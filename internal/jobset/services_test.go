@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
@@ -113,6 +114,31 @@ func TestServicesPodIsLeftToAScheduler(t *testing.T) {
 		isServices := job.Name == v1alpha2.ServicesJob
 		if protocol.HasGate(pod) != isServices || (pod.Spec.SchedulerName == v1alpha2.SchedulerName) == isServices {
 			t.Errorf("job %s: gates %v, scheduler %q", job.Name, pod.Spec.SchedulingGates, pod.Spec.SchedulerName)
+		}
+	}
+}
+
+// A scheduler of the cluster puts the services pod on nodes with Linux, or without the label, where the user wants it.
+func TestServicesPodNeedsLinux(t *testing.T) {
+	for name, tc := range map[string]struct {
+		wants  map[string][]string
+		labels map[string]string
+		want   bool
+	}{
+		"Linux":                   {nil, map[string]string{corev1.LabelOSStable: "linux"}, true},
+		"Windows":                 {nil, map[string]string{corev1.LabelOSStable: "windows"}, false},
+		"no label":                {nil, nil, true},
+		"where the user wants it": {map[string][]string{"pool": {"a"}}, map[string]string{"pool": "a"}, true},
+		"elsewhere":               {map[string][]string{"pool": {"a"}}, map[string]string{corev1.LabelOSStable: "linux"}, false},
+		"there, but Windows":      {map[string][]string{"pool": {"a"}}, map[string]string{"pool": "a", corev1.LabelOSStable: "windows"}, false},
+	} {
+		pod, err := ServicesPod(fixture.MiniCluster("lmp").Spec(withServices).Spec(func(s *v1alpha2.MiniClusterSpec) { s.Pod.NodeAffinity = tc.wants }).Defaulted())
+		if err != nil {
+			t.Fatal(err)
+		}
+		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: tc.labels}}
+		if got, err := nodeaffinity.GetRequiredNodeAffinity(pod).Match(node); got != tc.want || err != nil {
+			t.Errorf("%s: it may run there: %t, %v", name, got, err)
 		}
 	}
 }

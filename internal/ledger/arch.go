@@ -42,17 +42,20 @@ func (l *Ledger) architectures() []string {
 	return l.archs
 }
 
-// needsOneArch reports whether it matters to a gang that the nodes have several architectures.
+// needsOneArch reports whether it matters to a gang which architectures the nodes have.
 func (l *Ledger) needsOneArch(ask *state.Ask) bool {
-	return len(l.architectures()) > 1 && !ask.Places.NamesArch && ask.Domains == nil
+	return (ask.Arch != "" || len(l.architectures()) > 1) && !ask.Places.NamesArch && ask.Domains == nil
 }
 
 // archsFor are the architectures of which a gang may get one, the best one first; none if that does not matter. A gang that
-// runs keeps its architecture. An architecture is avoided if the gang avoids as many of its nodes as the gang needs: the image
+// runs keeps its architecture, and one that waits gets that of its queue, if the queue has one. An architecture is avoided if the gang avoids as many of its nodes as the gang needs: the image
 // did not start there.
 func (l *Ledger) archsFor(graph *fluxion.Graph, ask *state.Ask) (archs, avoided []string) {
 	if !l.needsOneArch(ask) {
 		return nil, nil
+	}
+	if ask.Arch != "" {
+		return []string{ask.Arch}, nil
 	}
 	for _, pod := range graph.Pods(ask.Job) {
 		if n := l.nodes[pod.Node]; n != nil && n.arch() != "" {
@@ -122,12 +125,12 @@ func couldHold(graph *fluxion.Graph, gang fluxion.Gang, sizes []int) bool {
 	return graph.CouldHold(gang) == nil
 }
 
-// archClass is what distinguishes the class of a gang where nodes have several architectures.
+// archClass is what distinguishes the class of a gang to which the architecture of its nodes matters.
 func (l *Ledger) archClass(ask *state.Ask) string {
 	if !l.needsOneArch(ask) {
 		return ""
 	}
-	arch := ""
+	arch := ask.Arch
 	if a := l.accounts[types.UID(ask.Job)]; a != nil && a.promise != nil {
 		for _, name := range a.promise.Nodes {
 			if n := l.nodes[name]; n != nil {

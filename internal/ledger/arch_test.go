@@ -52,25 +52,32 @@ func TestArchitectures(t *testing.T) {
 		taken int // amd64 nodes in use
 		pod   func(*corev1.PodSpec)
 		avoid string
+		queue string // the architecture that its queue wants
 		size  int32
 		least int32
 		want  string // what the names of its nodes begin with
 		never string // what no name has
 		why   string
 	}{
-		"the most nodes":          {nodes: []string{"linux/arm64/4", "linux/amd64/6"}, size: 2, want: "linux-amd64"},
-		"no Windows":              {nodes: []string{"windows/amd64/9", "linux/amd64/2", "linux/arm64/3"}, size: 2, want: "linux-arm64"},
-		"with room":               {nodes: []string{"linux/arm64/4", "linux/amd64/6"}, taken: 5, size: 2, want: "linux-arm64"},
-		"with room for the least": {nodes: []string{"linux/arm64/4", "linux/amd64/6"}, taken: 5, size: 2, least: 1, want: "linux-amd64"},
-		"large enough":            {nodes: []string{"linux/arm64/4", "linux/amd64/6"}, taken: 1, size: 6, why: "needs room for 6 brokers of 8 cpu each; 5 of 10 nodes have room now for 5: 4 of another architecture than amd64, 1 in use; it fits once 1 job has ended"},
-		"too large for any":       {nodes: []string{"linux/arm64/4", "linux/amd64/6", "windows/amd64/1"}, size: 7, why: "needs room for 7 brokers of 8 cpu each; the whole cluster of 11 nodes has room for 6: 4 of another architecture than amd64, 1 without Linux"},
-		"as the spec says":        {nodes: []string{"linux/arm64/4", "linux/amd64/6"}, pod: arm, size: 2, want: "linux-arm64"},
-		"both, as the spec says":  {nodes: []string{"linux/arm64/4", "linux/amd64/6"}, pod: both, size: 10, want: "linux-"},
-		"nodes without labels":    {nodes: []string{"linux/any/3", "linux/amd64/3", "linux/arm64/2"}, size: 6, want: "linux-a", never: "arm64"},
-		"the image did not start": {nodes: []string{"linux/arm64/4", "linux/amd64/6"}, avoid: "linux-amd64-[0-1]", size: 2, want: "linux-arm64"},
-		"a node did not start":    {nodes: []string{"linux/arm64/4", "linux/amd64/6"}, avoid: "linux-amd64-0", size: 2, want: "linux-amd64"},
-		"it waits for the others": {nodes: []string{"linux/arm64/4", "linux/amd64/6"}, taken: 6, avoid: "linux-arm64-[0-1]", size: 2, why: "needs room for 2 brokers of 8 cpu each; none of 10 nodes has room now: 6 in use, 2 avoided, 2 of another architecture than amd64; it fits once 1 job has ended"},
-		"avoided, and no other":   {nodes: []string{"linux/arm64/1", "linux/amd64/6"}, avoid: "linux-amd64-[0-1]", size: 2, want: "linux-amd64"},
+		"the most nodes":           {nodes: []string{"linux/arm64/4", "linux/amd64/6"}, size: 2, want: "linux-amd64"},
+		"no Windows":               {nodes: []string{"windows/amd64/9", "linux/amd64/2", "linux/arm64/3"}, size: 2, want: "linux-arm64"},
+		"with room":                {nodes: []string{"linux/arm64/4", "linux/amd64/6"}, taken: 5, size: 2, want: "linux-arm64"},
+		"with room for the least":  {nodes: []string{"linux/arm64/4", "linux/amd64/6"}, taken: 5, size: 2, least: 1, want: "linux-amd64"},
+		"large enough":             {nodes: []string{"linux/arm64/4", "linux/amd64/6"}, taken: 1, size: 6, why: "needs room for 6 brokers of 8 cpu each; 5 of 10 nodes have room now for 5: 4 of another architecture than amd64, 1 in use; it fits once 1 job has ended"},
+		"too large for any":        {nodes: []string{"linux/arm64/4", "linux/amd64/6", "windows/amd64/1"}, size: 7, why: "needs room for 7 brokers of 8 cpu each; the whole cluster of 11 nodes has room for 6: 4 of another architecture than amd64, 1 without Linux"},
+		"as the spec says":         {nodes: []string{"linux/arm64/4", "linux/amd64/6"}, pod: arm, size: 2, want: "linux-arm64"},
+		"both, as the spec says":   {nodes: []string{"linux/arm64/4", "linux/amd64/6"}, pod: both, size: 10, want: "linux-"},
+		"nodes without labels":     {nodes: []string{"linux/any/3", "linux/amd64/3", "linux/arm64/2"}, size: 6, want: "linux-a", never: "arm64"},
+		"the image did not start":  {nodes: []string{"linux/arm64/4", "linux/amd64/6"}, avoid: "linux-amd64-[0-1]", size: 2, want: "linux-arm64"},
+		"a node did not start":     {nodes: []string{"linux/arm64/4", "linux/amd64/6"}, avoid: "linux-amd64-0", size: 2, want: "linux-amd64"},
+		"it waits for the others":  {nodes: []string{"linux/arm64/4", "linux/amd64/6"}, taken: 6, avoid: "linux-arm64-[0-1]", size: 2, why: "needs room for 2 brokers of 8 cpu each; none of 10 nodes has room now: 6 in use, 2 avoided, 2 of another architecture than amd64; it fits once 1 job has ended"},
+		"as the queue says":        {nodes: []string{"linux/arm64/4", "linux/amd64/6"}, queue: "arm64", size: 2, want: "linux-arm64"},
+		"not as the queue says":    {nodes: []string{"linux/arm64/4", "linux/amd64/6"}, pod: arm, queue: "amd64", size: 2, want: "linux-arm64"},
+		"it waits for the queue's": {nodes: []string{"linux/arm64/4", "linux/amd64/6"}, taken: 6, queue: "amd64", size: 2, why: "needs room for 2 brokers of 8 cpu each; none of 10 nodes has room now: 6 in use, 4 of another architecture than amd64; it fits once 1 job has ended"},
+		"none that the queue says": {nodes: []string{"linux/amd64/6"}, queue: "arm64", size: 2, why: "needs room for 2 brokers of 8 cpu each; the whole cluster of 6 nodes has room for 0: 6 of another architecture than arm64"},
+		"or without labels":        {nodes: []string{"linux/any/1", "linux/amd64/6"}, queue: "arm64", size: 1, want: "linux-any"},
+		"avoided, but the queue's": {nodes: []string{"linux/arm64/4", "linux/amd64/6"}, avoid: "linux-amd64-[0-1]", queue: "amd64", size: 2, want: "linux-amd64"},
+		"avoided, and no other":    {nodes: []string{"linux/arm64/1", "linux/amd64/6"}, avoid: "linux-amd64-[0-1]", size: 2, want: "linux-amd64"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := mixed(tc.nodes...)
@@ -91,6 +98,7 @@ func TestArchitectures(t *testing.T) {
 					tc.pod(s)
 				}
 			}).Obj())
+			ask.Arch = tc.queue
 			r, err := l.Room(asks{"uid-lmp": ask}.of)
 			if err != nil {
 				t.Fatal(err)

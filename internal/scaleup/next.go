@@ -20,7 +20,7 @@ import (
 // Wish is what is to be asked for a MiniCluster.
 type Wish struct {
 	queue.Ask
-	// Pod is one of its pods after admission by the API server, and Batch selects the nodes that brokers may use.
+	// Pod is one of its pods after admission by the API server, and Batch selects the nodes that they may use.
 	Pod   *corev1.Pod
 	Batch labels.Selector
 	// Provider, Class, Parameters, Timeout and MaxNodes are those of the queue. Version is that of the provider's objects.

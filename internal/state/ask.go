@@ -38,6 +38,8 @@ type Ask struct {
 	Least      int
 	// Queue is the queue of the MiniCluster, whose reservations it may use.
 	Queue string
+	// Arch is the architecture that the queue of a MiniCluster without nodes wants; "" for any. Request leaves it out.
+	Arch string
 	// Lasts is how long a MiniCluster without nodes holds nodes at most after it gets them; 0 if it has
 	// no time limit. Request leaves out the deadlines of its queue.
 	Lasts time.Duration

@@ -16,7 +16,8 @@ import (
 	"github.com/flux-elastic/flux-elastic/dev/simulator"
 )
 
-// A gang gets nodes with Linux and of one architecture, and its message names the nodes that it cannot get.
+// A gang gets nodes with Linux and of one architecture, that of its queue if it has one, and its message names the nodes that
+// it cannot get.
 func TestMixedNodes(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 6)
@@ -32,12 +33,23 @@ func TestMixedNodes(t *testing.T) {
 		label(arm[i], corev1.LabelArchStable, "arm64")
 	}
 	large := s.create(s.miniCluster("large").Size(3))
-	s.awaitState(large, v1alpha2.StateQueued)
-	s.await(large, "told", func(mc *v1alpha2.MiniCluster) bool {
-		return strings.Contains(told(mc), "2 of another architecture than amd64") && strings.Contains(told(mc), "2 without Linux")
-	})
-	for _, want := range [][]string{usual, arm} {
+	awaitTold := func(mc *v1alpha2.MiniCluster, arch string) {
+		s.await(mc, "told", func(mc *v1alpha2.MiniCluster) bool {
+			return strings.Contains(told(mc), "2 of another architecture than "+arch) && strings.Contains(told(mc), "2 without Linux")
+		})
+	}
+	awaitTold(large, "amd64")
+	setArchitecture := func(json string) {
+		s.patch(&v1alpha2.MiniClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}}, `{"spec":{"architecture":%s}}`, json)
+	}
+	setArchitecture(`"arm64"`)
+	awaitTold(large, "arm64")
+	for _, want := range [][]string{arm, usual} {
 		mc := s.create(s.miniCluster(want[0]).Size(2).PodAnnotation(simulator.Runtime, untilTold))
+		if want[0] == usual[0] { // those of the queue are in use
+			awaitTold(mc, "arm64")
+			setArchitecture("null")
+		}
 		s.awaitState(mc, v1alpha2.StateRunning)
 		if got := s.nodesOf(mc); !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want))) {
 			t.Errorf("%s is on %v", mc.Name, got)
