@@ -304,7 +304,7 @@ const otherScheduler = "the pods would have the schedulerName " + v1alpha2.Sched
 func sortOut(asked *check, reason, what string, before int, err error) (*check, error) {
 	message := fmt.Sprintf("%s would be refused: %s", what, objectName.ReplaceAllString(err.Error(), ""))
 	switch {
-	case apierrors.IsInvalid(err) && !isDenied(err), apierrors.IsRequestEntityTooLargeError(err):
+	case apierrors.IsInvalid(err) && !isDenied(err), isTooLarge(err):
 		return rejection(asked.at, reason, message), nil
 	case isQuotaRefusal(err):
 		asked.refused = message

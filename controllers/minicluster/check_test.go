@@ -290,6 +290,14 @@ func TestTooLargeRequests(t *testing.T) {
 	}
 }
 
+// etcd says without a reason that an object is too large.
+func TestTooLargeForEtcd(t *testing.T) {
+	err := &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: 500, Message: "etcdserver: request is too large"}}
+	if !refused(fmt.Errorf("creating: %w", err)) || refused(&apierrors.StatusError{ErrStatus: metav1.Status{Code: 500, Message: "etcdserver: no leader"}}) {
+		t.Error("it is not told from what passes")
+	}
+}
+
 // Pods with the scheduler name of pods that the manager binds are refused, whoever has given them the name.
 func TestDryRunRefusesOurSchedulerName(t *testing.T) {
 	r := &Reconciler{Client: (&written{}).newClient(), Clock: clock.RealClock{}}

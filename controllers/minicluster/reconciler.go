@@ -6,6 +6,7 @@ package minicluster
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -209,7 +210,12 @@ func isPassing(err error) bool {
 
 // refused reports whether the API server refuses a request for good.
 func refused(err error) bool {
-	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || apierrors.IsRequestEntityTooLargeError(err)
+	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || isTooLarge(err)
+}
+
+// isTooLarge reports whether an object is too large for the API server, or for etcd, whose answer has no reason.
+func isTooLarge(err error) bool {
+	return apierrors.IsRequestEntityTooLargeError(err) || err != nil && strings.Contains(err.Error(), "etcdserver: request is too large")
 }
 
 // wouldRefuse reports whether a dry run says that the API server would not make an object as things are:

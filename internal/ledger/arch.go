@@ -48,8 +48,8 @@ func (l *Ledger) needsOneArch(ask *state.Ask) bool {
 }
 
 // archsFor are the architectures of which a gang may get one, the best one first; none if that does not matter. A gang that
-// runs keeps its architecture, and one that waits gets that of its queue, if the queue has one. An architecture is avoided if the gang avoids as many of its nodes as the gang needs: the image
-// did not start there.
+// runs keeps its architecture, and one that waits gets that of its queue, if the queue has one. An architecture is avoided if
+// the gang avoids as many of its nodes as the gang needs: the image did not start there.
 func (l *Ledger) archsFor(graph *fluxion.Graph, ask *state.Ask) (archs, avoided []string) {
 	if !l.needsOneArch(ask) {
 		return nil, nil
