@@ -119,9 +119,7 @@ func (s *Scheduler) gangNow(gang *queue.Gang, e *entry, q *v1alpha2.MiniClusterQ
 		e.gang.Limit = state.Limit(e.miniCluster, deadlines)
 		e.ask.Lasts = state.Lasts(e.miniCluster, e.gang.Limit, deadlines)
 	}
-	if e.ask.Arch = ""; q != nil {
-		e.ask.Arch = q.Spec.Architecture
-	}
+	e.ask.Arch = state.Arch(q)
 	*gang = e.gang
 	gang.Blocked = elastic.Earliest(gang.Blocked, e.decision.Blocked)
 	gang.Held = e.decision.Held

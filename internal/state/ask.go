@@ -74,6 +74,14 @@ func (a Ask) At(now time.Time) Ask {
 	return a
 }
 
+// Arch is the architecture that a queue, which may be nil, wants of the nodes of its MiniClusters; "" for any.
+func Arch(q *v1alpha2.MiniClusterQueue) string {
+	if q == nil {
+		return ""
+	}
+	return q.Spec.Architecture
+}
+
 // Request is what the MiniCluster, with its defaults, requests of a cluster with these topology
 // levels. pod is one of its pods after admission by the API server, and quota is that of Kueue, or nil.
 // Where Kueue has assigned domains, no other topology counts.

@@ -11,10 +11,12 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/dev/simulator"
 )
 
 // What a quota or policy refuses of what others make for a MiniCluster, is said in its own words, and nothing is held. Once
@@ -28,9 +30,9 @@ func TestRefusedJobs(t *testing.T) {
 		allow  func(s *site)
 	}{
 		"quota": {
-			object: func(s *site) client.Object { return jobsQuota(s, "1") }, state: v1alpha2.StateQueued,
+			object: func(s *site) client.Object { return quotaOf(s, "batch", "jobs", "1") }, state: v1alpha2.StateQueued,
 			want:  "uota jobs lets no more than 1 Job be made, 2 are needed; it is 1 in all",
-			allow: func(s *site) { s.patch(jobsQuota(s, "1"), `{"spec":{"hard":{"count/jobs.batch":"2"}}}`) },
+			allow: func(s *site) { s.patch(quotaOf(s, "batch", "jobs", "1"), `{"spec":{"hard":{"count/jobs.batch":"2"}}}`) },
 		},
 		"policy": {
 			object: func(s *site) client.Object {
@@ -54,6 +56,56 @@ func TestRefusedJobs(t *testing.T) {
 			tc.allow(s)
 			s.awaitSuccess(mc)
 		})
+	}
+}
+
+// Of each kind that is made for a MiniCluster, a quota or policy that allows none is told in its own words, and no node is
+// held: when it is there before the MiniCluster, and when it comes while the MiniCluster waits for nodes, after the check. Its
+// end is noticed, and the command runs once.
+func TestRefusedKinds(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []struct{ group, resource string }{
+		{"", "configmaps"}, {"", "secrets"}, {"", "services"}, {"", "pods"}, {"batch", "jobs"}, {"jobset.x-k8s.io", "jobsets"},
+	} {
+		for how, none := range map[string]func(s *site) (client.Object, string){
+			"quota": func(s *site) (client.Object, string) {
+				return quotaOf(s, kind.group, kind.resource, "0"), kind.resource
+			},
+			"policy": func(s *site) (client.Object, string) {
+				words := fmt.Sprintf("no %s today", kind.resource)
+				return policyOf(s, kind.group, kind.resource, "false", words), words
+			},
+		} {
+			t.Run(kind.resource+" "+how, func(t *testing.T) {
+				t.Parallel()
+				s := newSite(t, 1)
+				obstacle, words := none(s)
+				refused := func(mc *v1alpha2.MiniCluster) {
+					s.await(mc, "told, with no node held", func(mc *v1alpha2.MiniCluster) bool {
+						waits := state(mc) == v1alpha2.StateQueued && how == "quota" || state(mc) == v1alpha2.StateRejected && how == "policy"
+						return waits && mc.Status.Nodes == 0 && mc.Status.Admission == nil && strings.Contains(told(mc), words)
+					})
+					s.delete(obstacle)
+					s.awaitSuccess(mc)
+					if mc.Status.Runs != 1 || mc.Status.RequeueState != nil {
+						t.Errorf("the command of %q ran %d times; %+v", mc.Name, mc.Status.Runs, mc.Status.RequeueState)
+					}
+				}
+				s.createObject(obstacle)
+				refused(s.create(s.miniCluster("before")))
+
+				first := s.create(s.miniCluster("first").PodAnnotation(simulator.Runtime, untilTold))
+				s.awaitState(first, v1alpha2.StateRunning)
+				mc := s.create(s.miniCluster("later").MaxSize(300).Launcher()) // no node could ever hold so many pods ahead
+				s.await(mc, "waiting for room", func(mc *v1alpha2.MiniCluster) bool {
+					return condition(mc, v1alpha2.ConditionAdmitted).Reason == v1alpha2.ReasonNoRoom
+				})
+				obstacle, words = none(s)
+				s.createObject(obstacle)
+				s.endCommand(first)
+				refused(mc)
+			})
+		}
 	}
 }
 
@@ -115,10 +167,12 @@ func mcOf(s *site) *v1alpha2.MiniCluster {
 	return &v1alpha2.MiniCluster{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "two"}}
 }
 
-func jobsQuota(s *site, most string) *corev1.ResourceQuota {
+// quotaOf is a quota for how many objects of a kind the namespace of a site may have.
+func quotaOf(s *site, group, resource, most string) *corev1.ResourceQuota {
+	count := strings.TrimSuffix("count/"+resource+"."+group, ".")
 	return &corev1.ResourceQuota{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "jobs"},
-		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"count/jobs.batch": *quantity(most)}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: resource},
+		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourceName(count): *quantity(most)}},
 	}
 }
 
@@ -131,7 +185,7 @@ func policyOf(s *site, group, resource, expression, message string) *admissionre
 				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: s.namespace}},
 				ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
 					Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
-					Rule:       admissionregistrationv1.Rule{APIGroups: []string{group}, APIVersions: []string{"v1"}, Resources: []string{resource}},
+					Rule:       admissionregistrationv1.Rule{APIGroups: []string{group}, APIVersions: []string{"*"}, Resources: []string{resource}},
 				}}},
 			},
 			Validations: []admissionregistrationv1.Validation{
@@ -142,11 +196,12 @@ func policyOf(s *site, group, resource, expression, message string) *admissionre
 	}
 }
 
-// createObject creates an object for as long as the test runs. What breaks a policy is denied from then on.
+// createObject creates a quota or policy for as long as the test runs. What breaks it is denied from then on.
 func (s *site) createObject(object client.Object) {
 	s.t.Helper()
 	objects := []client.Object{object}
-	if policy, ok := object.(*admissionregistrationv1.ValidatingAdmissionPolicy); ok {
+	policy, isPolicy := object.(*admissionregistrationv1.ValidatingAdmissionPolicy)
+	if isPolicy {
 		objects = append(objects, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
 			ObjectMeta: metav1.ObjectMeta{Name: policy.Name},
 			Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
@@ -155,20 +210,41 @@ func (s *site) createObject(object client.Object) {
 		})
 	}
 	for _, object := range objects {
-		if err := env.client.Create(s.ctx, object); err != nil {
+		if err := env.client.Create(s.ctx, object); err != nil && !apierrors.IsAlreadyExists(err) { // the binding of before
 			s.t.Fatal(err)
 		}
 		s.t.Cleanup(func() { _ = env.client.Delete(s.ctx, object) })
 	}
-	if len(objects) == 1 {
-		return
-	}
-	eventually(s.t, func() error { // the API server learns of policies later
-		for _, probe := range []client.Object{s.jobPod("probe"), s.job("probe", false)} {
-			if err := env.client.Create(s.ctx, probe, client.DryRunAll); err != nil && strings.Contains(err.Error(), objects[0].GetName()) {
-				return nil
-			}
+	eventually(s.t, func() error {
+		if isPolicy {
+			return s.isDenied(policy.Name)
 		}
-		return errors.New("nothing is denied")
+		return s.isCounted(object.(*corev1.ResourceQuota))
 	})
+}
+
+// isDenied reports whether the API server has learned of a policy: it learns of policies later.
+func (s *site) isDenied(policy string) error {
+	meta := metav1.ObjectMeta{Namespace: s.namespace, Name: "probe"}
+	port := corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 1}}}
+	for _, probe := range []client.Object{
+		s.jobPod("probe"), s.job("probe", false), s.jobSet("probe"),
+		&corev1.ConfigMap{ObjectMeta: meta}, &corev1.Secret{ObjectMeta: meta}, &corev1.Service{ObjectMeta: meta, Spec: port},
+	} {
+		if err := env.client.Create(s.ctx, probe, client.DryRunAll); err != nil && strings.Contains(err.Error(), policy) {
+			return nil
+		}
+	}
+	return errors.New("nothing is denied")
+}
+
+// isCounted reports whether a quota holds: it does once it has been counted.
+func (s *site) isCounted(quota *corev1.ResourceQuota) error {
+	if err := env.client.Get(s.ctx, client.ObjectKeyFromObject(quota), quota); err != nil {
+		return err
+	}
+	if len(quota.Status.Hard) == 0 {
+		return errors.New("the quota has not been counted")
+	}
+	return nil
 }

@@ -4,7 +4,6 @@
 package e2e
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -265,72 +264,6 @@ func TestPodsThatAreRefused(t *testing.T) {
 			s.awaitGone(mc)
 		})
 	}
-}
-
-// A quota that is in the way is named, and its end is noticed.
-func TestQuota(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, 1)
-	quota := s.noServices()
-	mc := s.create(s.miniCluster("waits"))
-	s.await(mc, "told of the quota", isRefusedBy("exceeded quota: no-services"))
-	if accepted := condition(mc, v1alpha2.ConditionAccepted); accepted.Status != metav1.ConditionUnknown || !strings.Contains(accepted.Message, "the Service would be refused") {
-		t.Errorf("it was told %s: %s", accepted.Reason, accepted.Message)
-	}
-	s.delete(quota)
-	s.awaitSuccess(mc)
-}
-
-// isRefusedBy says whether a MiniCluster waits because of a quota.
-func isRefusedBy(quota string) func(mc *v1alpha2.MiniCluster) bool {
-	return func(mc *v1alpha2.MiniCluster) bool {
-		admitted := condition(mc, v1alpha2.ConditionAdmitted)
-		return state(mc) == v1alpha2.StateQueued && mc.Status.Nodes == 0 && admitted.Reason == v1alpha2.ReasonNotAllowed &&
-			strings.Contains(admitted.Message, quota)
-	}
-}
-
-// So is one that came after the spec was checked.
-func TestQuotaThatComesLater(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, 1)
-	first := s.create(s.miniCluster("first").PodAnnotation(simulator.Runtime, untilTold))
-	s.awaitState(first, v1alpha2.StateRunning)
-	// No node could ever hold so many pods ahead.
-	mc := s.create(s.miniCluster("second").MaxSize(300).Launcher())
-	s.await(mc, "waiting for room", func(mc *v1alpha2.MiniCluster) bool {
-		return condition(mc, v1alpha2.ConditionAdmitted).Reason == v1alpha2.ReasonNoRoom
-	})
-	quota := s.noServices()
-	s.endCommand(first)
-	s.await(mc, "told of the quota, with no node held", isRefusedBy("exceeded quota: no-services"))
-	s.delete(quota)
-	s.awaitSuccess(mc)
-	if n := s.leadsOf(mc); n != 1 || mc.Status.RequeueState != nil {
-		t.Errorf("the command ran %d times; %+v", n, mc.Status.RequeueState)
-	}
-}
-
-// noServices makes a quota that allows no further Service.
-func (s *site) noServices() *corev1.ResourceQuota {
-	s.t.Helper()
-	quota := &corev1.ResourceQuota{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "no-services"},
-		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"count/services": *quantity("0")}},
-	}
-	if err := env.client.Create(s.ctx, quota); err != nil {
-		s.t.Fatal(err)
-	}
-	eventually(s.t, func() error { // it holds once it has been counted
-		if err := env.client.Get(s.ctx, client.ObjectKeyFromObject(quota), quota); err != nil {
-			return err
-		}
-		if len(quota.Status.Hard) == 0 {
-			return errors.New("the quota has not been counted")
-		}
-		return nil
-	})
-	return quota
 }
 
 // priorityClass makes one for as long as the test runs.
