@@ -69,7 +69,7 @@ func (mc *MiniCluster) Default() {
 	setDefault(&s.Flux.Container.Image, DefaultViewImage)
 	setDefault(&s.Flux.Container.MountPath, DefaultViewMountPath)
 	s.Flux.Container.MountPath = path.Clean(s.Flux.Container.MountPath) // paths that are made of it are compared
-	setDefault(&s.Flux.Scheduler.QueuePolicy, "fcfs")
+	setDefault(&s.Flux.Scheduler.QueuePolicy, "easy")
 	s.Flux.Bursting.setDefaults(s.MaxSize)
 
 	if len(s.Containers) == 1 {

@@ -205,7 +205,8 @@ type FluxScheduler struct {
 	Simple bool `json:"simple,omitempty"`
 
 	// queuePolicy is the policy of Fluxion's queue: fcfs, easy, conservative or
-	// hybrid. Default fcfs.
+	// hybrid. With fcfs, Fluxion refuses a job that needs more brokers than are up, where the others
+	// let the job wait. Default easy.
 	// +kubebuilder:validation:MaxLength=64
 	// +optional
 	QueuePolicy string `json:"queuePolicy,omitempty"`

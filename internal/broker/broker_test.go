@@ -157,7 +157,7 @@ func readTOML(t *testing.T, mc *v1alpha2.MiniCluster) config {
 func TestTOML(t *testing.T) {
 	mc := fixture.MiniCluster("lmp").Size(3).Spec(func(s *v1alpha2.MiniClusterSpec) {
 		s.Flux.Container.MountPath = `/mnt/"flux"`
-		s.Flux.Scheduler.QueuePolicy = "easy"
+		s.Flux.Scheduler.QueuePolicy = "hybrid"
 		s.Network = v1alpha2.Network{HeadlessName: "net", Port: 9000, Interface: "net1", ClusterDomain: "k8s.example.org"}
 	}).Defaulted()
 	want := config{}
@@ -167,7 +167,7 @@ func TestTOML(t *testing.T) {
 	want.Bootstrap.DefaultBind = "tcp://net1:%p"
 	want.Bootstrap.DefaultConnect = "tcp://%h.net.default.svc.k8s.example.org:%p"
 	want.Bootstrap.Hosts = []host{{Host: "lmp-0"}, {Host: "lmp-[1-2]"}}
-	want.Qmanager.Policy = "easy"
+	want.Qmanager.Policy = "hybrid"
 	if diff := cmp.Diff(want, readTOML(t, mc)); diff != "" {
 		t.Errorf("the configuration is another (-want +got):\n%s", diff)
 	}

@@ -204,7 +204,7 @@ var fields = map[string]field{
 	"flux.mungeSecret":             seen("{flux: {mungeSecret: m}}", doesNothing),
 
 	"flux.scheduler.simple":         seen("{flux: {scheduler: {simple: true}}}", "setting.SCHEDULER_SIMPLE: true"),
-	"flux.scheduler.queuePolicy":    seen("{flux: {scheduler: {queuePolicy: easy}}}", `file.broker.toml ~ queue-policy = "easy"`),
+	"flux.scheduler.queuePolicy":    seen("{flux: {scheduler: {queuePolicy: hybrid}}}", `file.broker.toml ~ queue-policy = "hybrid"`),
 	"flux.bursting.hostlist":        seen("{flux: {bursting: {hostlist: 'lmp-0-0-0,lmp-w-0-[0-2],other'}}}", "file.hostlist: lmp-0-0-0,lmp-w-0-[0-2],other"),
 	"flux.bursting.clusters[].name": seen("{flux: {bursting: {clusters: [{name: two}]}}}", "file.hostlist ~ two-0"),
 	"flux.bursting.clusters[].size": seen("{flux: {bursting: {clusters: [{name: two, size: 7}]}}}", "file.hostlist ~ two-[1-6]"),

@@ -57,7 +57,6 @@ func Observe(v View) (*life.Observation, error) {
 	mc := v.MiniCluster
 	o := &life.Observation{Policy: policy(mc), Record: record, Jitter: jitter(mc)}
 	o.Policy.MaxGrace = Deadlines(v.Queue).Grace
-	o.Policy.CheckpointWait = min(o.Policy.CheckpointWait, o.Policy.MaxGrace)
 	if a := mc.Status.Admission; a != nil {
 		o.Outdated = a.Generation != 0 && a.Generation != mc.Generation
 	}
@@ -123,7 +122,7 @@ func admissionOf(mc *v1alpha2.MiniCluster) (*life.Admission, error) {
 	}
 	if a.Drain != nil {
 		out.Draining = &life.Draining{
-			Ranks: read("drain.ranks", a.Drain.Ranks), At: ptr.Deref(a.Drain.Time, a.Time).Time, // an earlier manager wrote no time
+			Ranks: read("drain.ranks", a.Drain.Ranks), At: ptr.Deref(a.Drain.Time, metav1.Time{}).Time,
 			Deadline: ptr.Deref(a.Drain.Deadline, metav1.Time{}).Time, Reason: a.Drain.Reason,
 		}
 	}

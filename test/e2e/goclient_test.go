@@ -103,7 +103,7 @@ func TestGoClientOfTheFluxOperator(t *testing.T) {
 		t.Errorf("its largest size is %d", mc.Status.MaximumSize)
 	}
 	mc.Default()
-	if flux := mc.Spec.Flux; flux.Bursting.LeadBroker != nil || flux.Bursting.Clusters[0].Name != "burst-0" || flux.Scheduler.QueuePolicy != "fcfs" {
+	if flux := mc.Spec.Flux; flux.Bursting.LeadBroker != nil || flux.Bursting.Clusters[0].Name != "burst-0" || flux.Scheduler.QueuePolicy != "easy" {
 		t.Errorf("the settings of its Flux are %+v", flux)
 	}
 }

@@ -83,7 +83,7 @@ func TestRefusedKinds(t *testing.T) {
 				refused := func(mc *v1alpha2.MiniCluster) {
 					s.await(mc, "told, with no node held", func(mc *v1alpha2.MiniCluster) bool {
 						waits := state(mc) == v1alpha2.StateQueued && how == "quota" || state(mc) == v1alpha2.StateRejected && how == "policy"
-						return waits && mc.Status.Nodes == 0 && mc.Status.Admission == nil && strings.Contains(told(mc), words)
+						return waits && mc.Status.Nodes == 0 && mc.Status.Admission == nil && strings.Contains(told(mc), words) && strings.Contains(strings.ToLower(told(mc)), how)
 					})
 					s.delete(obstacle)
 					s.awaitSuccess(mc)

@@ -28,13 +28,15 @@ fe_only_ipv6() {
 }
 
 # fe_look_up asks the DNS for a name that every cluster has in its domain. Without that, brokers do not find each other. If the
-# name does not resolve (getent: 2), or nobody answers (timeout: 124), the termination message of this container tells the
+# name does not resolve (getent: 2), or nobody answers (timeout: 124, or 143), the termination message of this container tells the
 # controller. Other codes are of images that lack these commands. A question that was lost is asked again after 5 s.
 fe_look_up() {
   local code=0 log=${FE_TERMINATION_LOG:-/dev/termination-log}
   [[ -n $FE_LOOK_UP && -w $log ]] || return 0
   timeout 8 getent ahosts "$FE_LOOK_UP." >/dev/null 2>&1 || code=$?
-  [[ $code != 2 && $code != 124 ]] || echo "$FE_LOOK_UP does not resolve" >"$log"
+  if [[ $code == 2 || $code == 124 || $code == 143 ]]; then
+    echo "$FE_LOOK_UP does not resolve" >"$log" || true
+  fi
 }
 
 mkdir -p "$FE_VIEW_BASE/view" "$FE_VIEW_BASE/software" "$fe_config/etc/flux/config" "$fe_config/etc/flux/system/cron.d" "$fe_config/etc/flux/rc1.d"

@@ -58,8 +58,8 @@ func (o *Observation) mayWarn() bool {
 
 // warn gives the command some time to end, or to write its checkpoint.
 func (o *Observation) warn(e Eviction, grace time.Duration, now time.Time) *Plan {
-	if o.Policy.CheckpointWait > 0 {
-		grace = o.Policy.CheckpointWait + killGrace
+	if wait := o.shortWait(); wait > 0 {
+		grace = wait + killGrace
 	}
 	e.Deadline = now.Add(grace)
 	step := Warn{e}
@@ -94,7 +94,7 @@ func warned(o *Observation, now time.Time) *Plan {
 // warnAgain gives a command its time for a checkpoint once more, if the lead was not told in the first half, or less if the
 // wait fell; nil otherwise.
 func (o *Observation) warnAgain(now time.Time) *Plan {
-	e, wait := *o.Admission.Eviction, o.Policy.CheckpointWait
+	e, wait := *o.Admission.Eviction, o.shortWait()
 	left := e.Deadline.Sub(now)
 	untold := !o.Stopped && !e.Again && 2*left < wait
 	if !o.mayWarn() || wait == 0 || !untold && left <= wait+killGrace {
@@ -102,6 +102,14 @@ func (o *Observation) warnAgain(now time.Time) *Plan {
 	}
 	e.Again = e.Again || untold
 	return o.warn(e, 0, now)
+}
+
+// shortWait is how long the command has to write a checkpoint where others want the nodes.
+func (o *Observation) shortWait() time.Duration {
+	if o.Policy.MaxGrace == 0 {
+		return o.Policy.CheckpointWait
+	}
+	return min(o.Policy.CheckpointWait, o.Policy.MaxGrace)
 }
 
 // overItself reports whether the command has ended by itself: it succeeded, or failed before the lead was asked to end it.

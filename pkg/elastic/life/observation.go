@@ -93,12 +93,12 @@ type Policy struct {
 	Want int
 	// Malleable is true if the command goes on when ranks join and leave, and Restarts if it is run again then.
 	Malleable, Restarts bool
-	// CheckpointWait is how long the command has to write a checkpoint before it is ended; 0 if it writes none. It may
-	// fall while the command runs.
+	// CheckpointWait is how long the command has to write a checkpoint before it is ended; 0 if it writes none.
 	// AsksForCheckpoint is true if it is asked for one, and TellsCheckpoints if it may tell that it has written one.
 	CheckpointWait                      time.Duration
 	AsksForCheckpoint, TellsCheckpoints bool
-	// MaxGrace is how long ranks that leave wait for a command that has not begun, beside drainGrace.
+	// MaxGrace bounds CheckpointWait where others want the nodes; 0 if nothing does. Ranks that leave wait for so long, and
+	// drainGrace, for a command that has not begun.
 	MaxGrace time.Duration
 	// Deadline is how long the command may run; 0 if there is no limit.
 	Deadline time.Duration

@@ -92,7 +92,7 @@ type Eviction struct {
 type Draining struct {
 	// Ranks are rising and never include the lead.
 	Ranks []int
-	// At is since when.
+	// At is since when; zero if that is not known.
 	At time.Time
 	// Deadline is the latest time to leave. Zero: the ranks leave if the command begins without
 	// them, and stay otherwise. A command that does not begin in Policy.MaxGrace is not waited for.
@@ -171,11 +171,8 @@ func (r *Record) forgetAvoided(now time.Time) {
 	}
 }
 
-// drain records ranks as drained. Further ranks give the first ones no more time.
+// drain records ranks as drained.
 func (a *Admission) drain(ranks []int, quorum int, deadline time.Time, why string, at time.Time) {
-	if a.Draining != nil {
-		at = a.Draining.At
-	}
 	a.Draining, a.Quorum = &Draining{Ranks: ranks, At: at, Deadline: deadline, Reason: why}, quorum
 }
 

@@ -133,7 +133,7 @@ func vacating(o *Observation, now time.Time) *Plan {
 // settleStart gives back the nodes of drained ranks that have no part in the command. The lead
 // drains them in Flux, so they do not become ready, or stop being ready. Ranks with which the
 // command had already begun become ready and stay ready: they keep their nodes. A lead that does
-// not say in time that the command has begun is not waited for.
+// not say in time that the command has begun is not waited for, unless nobody can ask that lead.
 func (o *Observation) settleStart(ranks []int, now time.Time) *Plan {
 	var apart, part []int
 	for _, rank := range ranks {
@@ -144,14 +144,15 @@ func (o *Observation) settleStart(ranks []int, now time.Time) *Plan {
 			part = append(part, rank)
 		}
 	}
-	over := !now.Before(o.drainDeadline())
+	deadline := o.drainDeadline()
+	over := !deadline.IsZero() && !now.Before(deadline)
 	switch {
 	case len(apart) > 0:
 		return o.vacate(apart, brokersText(len(apart))+" gave nodes back", nil)
 	case over && o.begun() && len(part) > 0:
 		quorum := o.Admission.Quorum + len(part)
 		return &Plan{Step: Keep{Ranks: part, Quorum: quorum}, State: o.state(), Message: "the command had begun with " + brokersText(quorum)}
-	case over:
+	case over && (o.begun() || !o.inDoubt(now)):
 		return o.vacate(ranks, brokersText(len(ranks))+" gave nodes back", nil)
 	}
 	return nil
@@ -309,13 +310,13 @@ func podsByRank(pods []elastic.Pod) []elastic.Pod {
 }
 
 // drainDeadline is when the drained ranks have to be gone, or when it is known that they stay;
-// zero if there are none.
+// zero if there are none, or the time is not known.
 func (o *Observation) drainDeadline() time.Time {
 	d := o.Admission.Draining
 	switch {
 	case d == nil:
 		return time.Time{}
-	case !d.Deadline.IsZero():
+	case !d.Deadline.IsZero() || d.At.IsZero() && !o.begun():
 		return d.Deadline
 	case !o.begun():
 		return d.At.Add(o.Policy.MaxGrace + drainGrace)

@@ -270,12 +270,12 @@ func TestDecideEvictions(t *testing.T) {
 		},
 		"its queue allows it less time than before": {
 			runsAgain("ruuu", warned(func(o *Observation) {
-				o.Stopped, o.Policy.CheckpointWait, o.Admission.Eviction.Again = true, 5*time.Second, true
+				o.Stopped, o.Policy.MaxGrace, o.Admission.Eviction.Again = true, 5*time.Second, true
 			})), time.Second,
 			Plan{Step: Warn{Eviction{Reason: "Preempted", Message: "a needs them", Deadline: noon.Add(21 * time.Second), Again: true}}, State: StateRunning, LookAgain: noon.Add(21 * time.Second)},
 		},
 		"not less than is left": {
-			runsAgain("ruuu", warned(func(o *Observation) { o.Stopped, o.Policy.CheckpointWait = true, 15*time.Second })), time.Second,
+			runsAgain("ruuu", warned(func(o *Observation) { o.Stopped, o.Policy.MaxGrace = true, 15*time.Second })), time.Second,
 			Plan{Step: Wait{}, State: StateRunning, LookAgain: deadline},
 		},
 		"once": {

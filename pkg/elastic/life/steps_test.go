@@ -90,9 +90,9 @@ func TestApply(t *testing.T) {
 				a.Quorum, a.Draining = 2, &Draining{Ranks: []int{1, 3}, At: later, Deadline: later, Reason: "why"}
 			}),
 		},
-		"further ranks give the first ones no more time": {
+		"further ranks have their own time": {
 			has(func(a *Admission) { a.Draining = &Draining{Ranks: []int{3}, At: noon} }), LowerQuorum{Leaving: []int{1, 3}, Quorum: 2},
-			has(func(a *Admission) { a.Quorum, a.Draining = 2, &Draining{Ranks: []int{1, 3}, At: noon, Reason: "why"} }),
+			has(func(a *Admission) { a.Quorum, a.Draining = 2, &Draining{Ranks: []int{1, 3}, At: later, Reason: "why"} }),
 		},
 		"some have left, the others have not yet": {
 			has(func(a *Admission) { a.Draining = &Draining{Ranks: []int{1, 3}} }), Vacate{Ranks: []int{1}, Quorum: 3},
