@@ -25,7 +25,6 @@ import (
 	"github.com/flux-elastic/flux-elastic/dev/clog"
 	"github.com/flux-elastic/flux-elastic/dev/simulator"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/idset"
-	"github.com/flux-elastic/flux-elastic/test/harness"
 )
 
 // Lives of all kinds, and what Prometheus scrapes: every metric of docs/metrics.md is there, has what happened, and
@@ -40,7 +39,7 @@ func TestMetrics(t *testing.T) {
 	succeeds := s.create(s.miniCluster("metered-short").Size(1).PodAnnotation(simulator.Runtime, untilTold))
 	loses := s.create(s.miniCluster("metered-loser").Size(2).PodAnnotation(simulator.LoseRanks, "1").PodAnnotation(simulator.Runtime, untilTold))
 	s.await(succeeds, "in use for a second at least", func(mc *v1alpha2.MiniCluster) bool {
-		return mc.Status.StartTime != nil && harness.WallClock.Since(mc.Status.StartTime.Time) >= 2*time.Second
+		return mc.Status.StartTime != nil && wallClock.Since(mc.Status.StartTime.Time) >= 2*time.Second
 	})
 	s.endCommand(succeeds)
 	s.awaitSuccess(succeeds)
