@@ -268,15 +268,24 @@ func testHalted(c *cluster) {
 }
 
 // Brokers find each other by name. Where there are no names for a while, they join when
-// there are; a MiniCluster that waits no longer than that tries again.
+// there are; a MiniCluster that waits no longer than that tries again. A domain that the cluster does not have is named.
 func testDNS(c *cluster) {
-	const dns, unresolved = "coredns", "too few to start; kubernetes.default.svc.cluster.local did not resolve when the pod of rank "
+	const (
+		dns        = "coredns"
+		unresolved = "too few to start; kubernetes.default.svc.%s did not resolve when the pod of rank "
+		quorum     = "minSize: 2, elastic: {quorumTimeout: 5s, startTimeout: 30s, recreate: {backoffBase: 1s}}"
+	)
+	foreign := c.make("foreign", best(), command("true"), quorum+", network: {clusterDomain: example.org}")
+	foreign.givesUp()
+	if mc := foreign.get(); !strings.Contains(mc.Status.Attempts[0].Message, fmt.Sprintf(unresolved, "example.org")) {
+		c.Errorf("attempts of %s: %+v", foreign.name, mc.Status.Attempts)
+	}
 	c.Cleanup(func() { c.startAgain(dns) })
 	if err := c.Stop(c.Context(), dns); err != nil {
 		c.Fatal(err)
 	}
 	patient := c.make("patient", best(), command(until("go")), "")
-	hasty := c.make("hasty", best(), command(until("go")), "minSize: 2, elastic: {quorumTimeout: 5s, startTimeout: 30s, recreate: {backoffBase: 1s}}")
+	hasty := c.make("hasty", best(), command(until("go")), quorum)
 	hasty.givesUp()
 	c.must("patch", "minicluster", hasty.name, "--type=merge", `--patch={"spec":{"elastic":{"startTimeout":"1h"}}}`)
 	c.startAgain(dns)
@@ -289,7 +298,7 @@ func testDNS(c *cluster) {
 		}
 		m.open("go") // the other may have begun with two, and drained the third
 		mc := m.awaitEnd(v1alpha2.ReasonSucceeded)
-		if len(mc.Status.Attempts) != attempts || (attempts > 0 && !strings.Contains(mc.Status.Attempts[0].Message, unresolved)) {
+		if len(mc.Status.Attempts) != attempts || (attempts > 0 && !strings.Contains(mc.Status.Attempts[0].Message, fmt.Sprintf(unresolved, "cluster.local"))) {
 			c.Errorf("attempts of %s: %+v", m.name, mc.Status.Attempts)
 		}
 	}

@@ -120,7 +120,6 @@ func TestEvictedWithCheckpoint(t *testing.T) {
 func TestShrunkByRestart(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 4)
-	s.awaitNodes()
 	record := s.newRecord()
 	s.priorityClass(s.namespace+"-high", 100)
 	low := s.create(s.restarting("low", 4).Spec(twice))

@@ -42,7 +42,11 @@ const siteLabel = harness.SiteLabel
 func newSite(t *testing.T, nodes int) *site {
 	t.Helper()
 	operate(t, false)
-	return takeSite(t, nodes)
+	s := takeSite(t, nodes)
+	if nodes > 0 {
+		s.awaitNodes(nodes)
+	}
+	return s
 }
 
 // newOwnSite is newSite for a test with an operator of its own.
@@ -159,12 +163,13 @@ func (s *site) awaitGone(mc *v1alpha2.MiniCluster) {
 	s.shared.AwaitGone(mc)
 }
 
-// awaitNodes waits until the manager knows the nodes of the site. A MiniCluster that can shrink would begin with fewer.
-func (s *site) awaitNodes() {
+// awaitNodes waits until the manager knows that n nodes of the site are free. A MiniCluster that can shrink would
+// begin with fewer.
+func (s *site) awaitNodes(n int) {
 	s.t.Helper()
-	larger := s.create(s.miniCluster("larger").Size(int32(len(s.nodes) + 1)))
+	larger := s.create(s.miniCluster("larger").Size(int32(n + 1)))
 	s.await(larger, "told how many nodes there are", func(mc *v1alpha2.MiniCluster) bool {
-		return strings.Contains(condition(mc, v1alpha2.ConditionAdmitted).Message, fmt.Sprintf("has room for %d:", len(s.nodes)))
+		return strings.Contains(condition(mc, v1alpha2.ConditionAdmitted).Message, fmt.Sprintf("has room for %d:", n))
 	})
 	s.delete(larger)
 	s.awaitGone(larger)

@@ -33,7 +33,6 @@ func TestImmovable(t *testing.T) {
 			t.Parallel()
 			s := newSite(t, 4)
 			s.priorityClass(s.namespace+"-high", 1000)
-			s.awaitNodes()
 			holds := s.create(s.miniCluster("holds").Size(4).MinSize(2).Launcher().PodAnnotation(simulator.Runtime, untilTold).PodAnnotation(simulator.Busy, tc.busy).Spec(twice))
 			s.awaitBrokers(holds, 4)
 			for i := range tc.budgets {

@@ -13,7 +13,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/simulator"
@@ -106,6 +108,23 @@ func TestRefusedKinds(t *testing.T) {
 				refused(mc)
 			})
 		}
+	}
+}
+
+// What etcd refuses as too large, the API server passes on without a reason: the manager knows the refusal by its words.
+func TestTooLargeForEtcd(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 0)
+	set := &jobsetapi.JobSet{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "large"}}
+	job := jobsetapi.ReplicatedJob{Name: "job", Replicas: 1}
+	job.Template.Spec.Template.Spec = corev1.PodSpec{
+		RestartPolicy: corev1.RestartPolicyNever,
+		Containers:    []corev1.Container{{Name: "x", Image: "x", Env: []corev1.EnvVar{{Name: "X", Value: strings.Repeat("x", 2<<20)}}}},
+	}
+	set.Spec.Suspend, set.Spec.ReplicatedJobs = ptr.To(true), []jobsetapi.ReplicatedJob{job}
+	err := env.client.Create(s.ctx, set)
+	if want := "etcdserver: request is too large"; err == nil || !strings.Contains(err.Error(), want) || apierrors.ReasonForError(err) != metav1.StatusReasonUnknown {
+		t.Errorf("%q was told: %v, want: %s", apierrors.ReasonForError(err), err, want)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -276,9 +277,16 @@ func (k *kind) candidate(t *testing.T, manifest string) *unstructured.Unstructur
 	}}
 }
 
-func dryRun(t *testing.T, object client.Object) error {
+// dryRun is the API server's answer to an object. A busy API server that gives none in time is asked again.
+func dryRun(t *testing.T, object client.Object) (answer error) {
 	t.Helper()
-	return env.client.Create(t.Context(), object, client.DryRunAll)
+	eventually(t, func() error {
+		if answer = env.client.Create(t.Context(), object, client.DryRunAll); apierrors.IsTimeout(answer) {
+			return answer
+		}
+		return nil
+	})
+	return answer
 }
 
 func TestSchemaRefuses(t *testing.T) {
