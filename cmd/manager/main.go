@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 
@@ -42,5 +43,5 @@ func run(o *options.Options) error {
 	if err != nil {
 		return fmt.Errorf("finding the cluster: %w", err)
 	}
-	return app.Run(ctrl.SetupSignalHandler(), config, o)
+	return app.Run(ctrl.SetupSignalHandler(), config, o, clock.RealClock{})
 }

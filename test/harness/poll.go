@@ -18,7 +18,7 @@ import (
 const Timeout = 10 * time.Minute
 
 // WallClock is the clock of the machine, on which all programs of a cluster run.
-var WallClock clock.Clock = clock.RealClock{}
+var WallClock clock.WithTicker = clock.RealClock{}
 
 type final struct{ error }
 

@@ -46,6 +46,8 @@ type facts struct {
 	name types.NamespacedName
 	last *v1alpha2.MiniCluster
 	gone bool
+	// admitted and ended are when an attempt got its nodes, and gave the nodes back.
+	admitted, ended map[int32]time.Time
 	// decisions are those that a status recorded, by the names of their events.
 	decisions map[string]v1alpha2.Decision
 }
@@ -121,7 +123,7 @@ func typed(object client.Object) client.Object {
 func (c *checks) factsOf(mc *v1alpha2.MiniCluster) *facts {
 	f := c.facts[mc.UID]
 	if f == nil {
-		f = &facts{name: types.NamespacedName{Namespace: mc.Namespace, Name: mc.Name}, decisions: map[string]v1alpha2.Decision{}}
+		f = &facts{name: types.NamespacedName{Namespace: mc.Namespace, Name: mc.Name}, decisions: map[string]v1alpha2.Decision{}, admitted: map[int32]time.Time{}, ended: map[int32]time.Time{}}
 		c.facts[mc.UID] = f
 	}
 	return f
@@ -140,6 +142,7 @@ func (c *checks) miniCluster(mc *v1alpha2.MiniCluster) {
 	if f.last != nil && outcomeOf(f.last) != "" && outcomeOf(mc) != outcomeOf(f.last) {
 		c.violate("%s had ended with %s, and now has %q", f.name, outcomeOf(f.last), outcomeOf(mc))
 	}
+	f.note(mc, time.Now())
 	if f.last == nil || len(f.last.Status.Attempts) != len(mc.Status.Attempts) {
 		c.checkAttempts(mc)
 	}
@@ -148,6 +151,18 @@ func (c *checks) miniCluster(mc *v1alpha2.MiniCluster) {
 	f.last = mc
 	if outcomeOf(mc) != "" && !had {
 		c.checkOutcome(mc)
+	}
+}
+
+// note notes when the attempts of a MiniCluster began and ended: the clock of a manager may be wrong.
+func (f *facts) note(mc *v1alpha2.MiniCluster, now time.Time) {
+	if a := mc.Status.Admission; a != nil && f.admitted[a.Attempt].IsZero() {
+		f.admitted[a.Attempt] = now
+	}
+	for _, attempt := range mc.Status.Attempts {
+		if f.ended[attempt.Attempt].IsZero() {
+			f.ended[attempt.Attempt] = now
+		}
 	}
 }
 

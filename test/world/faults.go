@@ -60,6 +60,7 @@ var faults = []fault{
 	{"model", 5, (*World).planPause},
 	{"absence", 15, (*World).planAbsence},
 	{"Kueue", 10, (*World).planKueue},
+	{"clock", 5, (*World).planClock},
 	{"out of service", 5, (*World).planOutOfService},
 	{"namespace", 3, (*World).planNamespace},
 }
@@ -153,6 +154,18 @@ func (w *World) planHalt(r *rand.Rand, at time.Time) part {
 	return part{name: what, deeds: []deed{{at, what, func() {
 		if m := w.leader(); m != nil {
 			w.halt(m, lasts)
+		}
+	}}}}
+}
+
+// planClock lets the clock of a manager that leads be wrong for a while.
+func (w *World) planClock(r *rand.Rand, at time.Time) part {
+	before, lasts := time.Duration(r.IntN(121)-60)*time.Second, time.Duration(1+r.IntN(120))*time.Second
+	what := fmt.Sprintf("the clock of a manager is %s before others for %s", before, lasts)
+	return part{name: what, deeds: []deed{{at, what, func() {
+		if m := w.leader(); m != nil {
+			m.clock.before.Store(int64(before))
+			w.later(lasts, "the clock of "+m.manager+" is right", func() { m.clock.before.Store(0) })
 		}
 	}}}}
 }

@@ -6,9 +6,12 @@ package world
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
+	"time"
 
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/flux-elastic/flux-elastic/cmd/manager/app"
@@ -30,7 +33,20 @@ type manager struct {
 	ended chan error
 	// halted is true while the machine of the manager does nothing.
 	halted bool
+	clock  *wrongClock
 }
+
+// wrongClock is the clock of a manager's machine, which may be before or behind that of the others.
+type wrongClock struct {
+	clock.RealClock
+	before atomic.Int64 // nanoseconds
+}
+
+// Now implements clock.PassiveClock.
+func (c *wrongClock) Now() time.Time { return time.Now().Add(time.Duration(c.before.Load())) }
+
+// Since implements clock.PassiveClock.
+func (c *wrongClock) Since(t time.Time) time.Duration { return c.Now().Sub(t) }
 
 // startManager runs the manager in the bubble of the caller.
 func (w *World) startManager(name string) *manager {
@@ -38,14 +54,14 @@ func (w *World) startManager(name string) *manager {
 	if err != nil {
 		panic(err)
 	}
-	m := &manager{arm: &arm{manager: name, turnstile: w.turnstile, next: w.server.Transport(managerUser), dead: make(chan struct{})}, ended: make(chan error, 1)}
+	m := &manager{arm: &arm{manager: name, turnstile: w.turnstile, next: w.server.Transport(managerUser), dead: make(chan struct{})}, ended: make(chan error, 1), clock: &wrongClock{}}
 	ctx, cancel := context.WithCancel(context.Background())
 	ctx = ctrl.LoggerInto(ctx, logr.New(&sink{arm: m.arm, log: w.note}))
 	m.cancel = cancel
 	config := &rest.Config{Host: apiserver.Host, Transport: m.arm}
 	go func() {
 		defer cancel() // for what a manager that ends by itself leaves behind
-		m.ended <- app.Run(ctx, config, o)
+		m.ended <- app.Run(ctx, config, o, m.clock)
 	}()
 	return m
 }

@@ -103,7 +103,7 @@ func (c *checks) wasReleased(process *models.Process) bool {
 		return false
 	}
 	admission := f.last.Status.Admission
-	return admission == nil || process.Since.Before(admission.Time.Time)
+	return admission == nil || process.Since.Before(f.admitted[admission.Attempt])
 }
 
 // release notes an attempt that gave its nodes back: its runs that have ended, and whose end no kubelet has told yet, ended
@@ -191,12 +191,13 @@ const unseen = 30 * time.Second
 
 // checkAttempts checks that the command did not run in attempts that say so.
 func (c *checks) checkAttempts(mc *v1alpha2.MiniCluster) {
+	f := c.facts[mc.UID]
 	for _, attempt := range mc.Status.Attempts {
 		if attempt.Started != nil {
 			continue
 		}
 		for _, process := range c.processes.ended[mc.UID] {
-			if process.Since.After(attempt.Admitted.Time) && process.Since.Before(attempt.Ended.Add(-unseen)) && !c.world.wasUnknown(process.Node, process.Since) {
+			if process.Since.After(f.admitted[attempt.Attempt]) && process.Since.Before(f.ended[attempt.Attempt].Add(-unseen)) && !c.world.wasUnknown(process.Node, process.Since) {
 				c.violate("attempt %d of %s says that the command did not run, but it ran since %s in %s: %s",
 					attempt.Attempt, c.nameOf(mc.UID), c.world.at(process.Since), process.PodName, attempt.Message)
 			}

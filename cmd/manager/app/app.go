@@ -21,6 +21,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -43,8 +44,8 @@ import (
 const leaseDuration = 20 * time.Second
 
 // Run runs a manager with the options in the cluster of a config until the context ends. A process may run several
-// managers, one after the other. It logs to the logger of the context, if there is one.
-func Run(ctx context.Context, config *rest.Config, o *options.Options) error {
+// managers, one after the other. It reads the time from a clock, and logs to the logger of the context, if there is one.
+func Run(ctx context.Context, config *rest.Config, o *options.Options, clock clock.WithTicker) error {
 	matcher, err := openMatcher(o)
 	if err != nil {
 		return err
@@ -72,7 +73,7 @@ func Run(ctx context.Context, config *rest.Config, o *options.Options) error {
 	if err != nil {
 		return fmt.Errorf("making the manager: %w", err)
 	}
-	if err := setup(ctx, mgr, o, matcher); err != nil {
+	if err := setup(ctx, mgr, o, matcher, clock); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)

@@ -39,17 +39,17 @@ func clusterDNS() *minicluster.DNS {
 }
 
 // setup adds the controllers and the probes to a manager.
-func setup(ctx context.Context, mgr ctrl.Manager, o *options.Options, matcher ledger.Matcher) error {
+func setup(ctx context.Context, mgr ctrl.Manager, o *options.Options, matcher ledger.Matcher, clock clock.WithTicker) error {
 	if err := index.Setup(ctx, mgr.GetFieldIndexer()); err != nil {
 		return fmt.Errorf("setting up indexes: %w", err)
 	}
-	queues := scheduler.New(mgr.GetClient(), clock.RealClock{}, o.TopologyLevels, matcher)
+	queues := scheduler.New(mgr.GetClient(), clock, o.TopologyLevels, matcher)
 	queues.AheadPods, queues.StartingPods = o.AheadPods, o.StartingPods
 	queues.UseNodes(o.BatchNodes, o.Drain)
 	if err := queues.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("setting up the scheduler: %w", err)
 	}
-	autoscaler, err := scaleup.New(mgr, queues, clock.RealClock{})
+	autoscaler, err := scaleup.New(mgr, queues, clock)
 	if err != nil {
 		return fmt.Errorf("setting up nodes on demand: %w", err)
 	}
@@ -60,18 +60,18 @@ func setup(ctx context.Context, mgr ctrl.Manager, o *options.Options, matcher le
 	}
 	reconciler := &minicluster.Reconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Events: mgr.GetEventRecorder(minicluster.FieldOwner),
-		Scheduler: queues, Kueue: kueue, Clock: clock.RealClock{}, Topology: o.TopologyLevels, Workers: o.Workers,
+		Scheduler: queues, Kueue: kueue, Clock: clock, Topology: o.TopologyLevels, Workers: o.Workers,
 		Binder: o.Binder, DefaultTTL: o.DefaultTTL, MaxBrokers: o.MaxBrokers, DNS: clusterDNS(),
 	}
 	queues.MayBind = reconciler.MayBind
 	if err := reconciler.SetupWithManager(ctx, mgr); err != nil {
 		return fmt.Errorf("setting up the MiniCluster controller: %w", err)
 	}
-	reports := &scheduler.QueueReconciler{Client: mgr.GetClient(), Scheduler: queues, Clock: clock.RealClock{}}
+	reports := &scheduler.QueueReconciler{Client: mgr.GetClient(), Scheduler: queues, Clock: clock}
 	if err := reports.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("setting up the queue controller: %w", err)
 	}
-	reservations := &scheduler.ReservationReconciler{Client: mgr.GetClient(), Scheduler: queues, Clock: clock.RealClock{}}
+	reservations := &scheduler.ReservationReconciler{Client: mgr.GetClient(), Scheduler: queues, Clock: clock}
 	if err := reservations.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("setting up the reservation controller: %w", err)
 	}
@@ -80,7 +80,7 @@ func setup(ctx context.Context, mgr ctrl.Manager, o *options.Options, matcher le
 			return fmt.Errorf("setting up JobSet: %w", err)
 		}
 	}
-	if err := setupDashboard(mgr, o); err != nil {
+	if err := setupDashboard(mgr, o, clock); err != nil {
 		return fmt.Errorf("setting up the web page: %w", err)
 	}
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
@@ -93,12 +93,12 @@ func setup(ctx context.Context, mgr ctrl.Manager, o *options.Options, matcher le
 }
 
 // setupDashboard adds the web page to the manager if it has an address.
-func setupDashboard(mgr ctrl.Manager, o *options.Options) error {
+func setupDashboard(mgr ctrl.Manager, o *options.Options, clock clock.WithTicker) error {
 	if o.DashboardAddress == "" {
 		return nil
 	}
 	server, err := dashboard.New(dashboard.Options{
-		Address: o.DashboardAddress, Open: o.DashboardInsecureViewer, Client: mgr.GetClient(), Config: mgr.GetConfig(), Clock: clock.RealClock{},
+		Address: o.DashboardAddress, Open: o.DashboardInsecureViewer, Client: mgr.GetClient(), Config: mgr.GetConfig(), Clock: clock,
 		Topology: o.TopologyLevels, Batch: o.BatchNodes,
 	})
 	if err != nil {

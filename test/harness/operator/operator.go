@@ -81,7 +81,7 @@ func (o *Operator) Start(flags ...string) error {
 	go func() {
 		defer close(ended)
 		for {
-			err := app.Run(ctx, config, settings)
+			err := app.Run(ctx, config, settings, harness.WallClock)
 			if ctx.Err() != nil {
 				return
 			}

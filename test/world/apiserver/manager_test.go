@@ -18,6 +18,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
@@ -53,7 +54,7 @@ func TestManager(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		ended := make(chan error, 1)
 		go func() {
-			ended <- app.Run(ctx, &rest.Config{Host: apiserver.Host, Transport: server.Transport(identity)}, settings)
+			ended <- app.Run(ctx, &rest.Config{Host: apiserver.Host, Transport: server.Transport(identity)}, settings, clock.RealClock{})
 		}()
 		c := server.Client(apiserver.Admin)
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: map[string]string{"kubernetes.io/hostname": "n1"}}}
