@@ -78,7 +78,7 @@ func withoutQuota(seen *observed) elastic.Order {
 		size = yield.Size + seen.growth.size
 	}
 	if ranks, can := seen.observation.ShrinkTo(size, seen.now); can {
-		return elastic.Drain{Ranks: ranks, For: yield.For}
+		return elastic.Drain{Ranks: ranks, Reason: v1alpha2.ReasonQuotaWithdrawn, For: yield.For}
 	}
 	return elastic.Evict{Reason: v1alpha2.ReasonQuotaWithdrawn, Message: message, Grace: v1alpha2.DefaultGrace}
 }

@@ -110,7 +110,7 @@ func (s *Scheduler) order(result queue.Result, now time.Time) []types.Namespaced
 		told = append(told, client.ObjectKeyFromObject(k.miniCluster))
 	}
 	for _, drain := range result.Drains {
-		put(drain.Gang, elastic.Drain{Ranks: drain.Ranks, For: drain.For})
+		put(drain.Gang, elastic.Drain{Ranks: drain.Ranks, Reason: reasons[drain.Action], For: drain.For})
 	}
 	for _, eviction := range result.Evictions {
 		put(eviction.Gang, elastic.Evict{Reason: reasons[eviction.Action], Message: eviction.Message, Grace: eviction.Grace})

@@ -97,7 +97,7 @@ type Order interface{ order() }
 
 // Evict orders a gang to give all its nodes back. The gang is queued again.
 type Evict struct {
-	// Reason is the API's reason: Preempted or Reclaimed.
+	// Reason is the API's reason: Preempted, Reclaimed, NodesGo or QuotaWithdrawn.
 	Reason string
 	// Message says who gets the nodes.
 	Message string
@@ -108,6 +108,8 @@ type Evict struct {
 // Drain orders ranks of a gang to leave.
 type Drain struct {
 	Ranks []int
+	// Reason is the API's reason, as of Evict.
+	Reason string
 	// For says who gets their nodes.
 	For string
 }

@@ -24,7 +24,7 @@ func (p Plain) Write(text []byte) (int, error) {
 
 // escapes are the colors that this program shows (SGR of ECMA-48: bold, faint, underlined, and a foreground that is not
 // black), and single control characters: those of Unicode, and those that change the direction of text.
-var escapes = regexp.MustCompile(`\x1b\[(?:(?:[0-24]|22|3[1-79]|9[0-7])(?:;(?:[0-24]|22|3[1-79]|9[0-7]))*)?m|[\p{Cc}\x{200e}\x{200f}\x{202a}-\x{202e}\x{2066}-\x{2069}]`)
+var escapes = regexp.MustCompile(`\x1b\[(?:(?:[0-24]|22|3[1-79]|9[0-7])(?:;(?:[0-24]|22|3[1-79]|9[0-7]))*)?m|[\p{Cc}\x{061c}\x{200e}\x{200f}\x{202a}-\x{202e}\x{2066}-\x{2069}]`)
 
 // PlainText is a text as Plain writes it.
 func PlainText(text string) string {
@@ -36,7 +36,16 @@ func PlainText(text string) string {
 	})
 }
 
-// PlainLine is a text as Plain writes it, in one line: no part of it can pass for a line of its own.
-func PlainLine(text string) string { return oneLine.Replace(PlainText(text)) }
+// PlainLine is a text as Plain writes it, in one line: no part of it can pass for a line of its own, and its colors end
+// with it.
+func PlainLine(text string) string {
+	line := oneLine.Replace(PlainText(text))
+	if strings.Contains(line, "\x1b[") && !strings.HasSuffix(line, noColor) {
+		line += noColor
+	}
+	return line
+}
+
+const noColor = "\x1b[m"
 
 var oneLine = strings.NewReplacer("\n", " ", "\t", " ")

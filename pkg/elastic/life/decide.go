@@ -145,12 +145,14 @@ var rules = []rule{
 	unmade,         // the objects are made first, in time
 	unadmitted,     // no pod is placed without quota
 	brokersLost,    // a command that loses brokers ends, or is run again
+	overdue,        // drained ranks leave in time, whatever else is to be done
+	drained,        // another gang needs some of the nodes
+	startTimedOut,  // too few brokers for too long: give up
 	unpublished,    // the lead has to know its quorum and the drained ranks
 	restartDone,    // the lead reports that the command runs again
 	checkpointSeen, // and that it has written a checkpoint
 	misplaced,      // pods leave nodes that their ranks gave back
-	vacating,       // drained ranks have left, or their time is up
-	drained,        // another gang needs some of the nodes
+	vacating,       // drained ranks have left
 	shrinking,      // the user wants fewer brokers
 	moved,          // ranks whose pods cannot start get other nodes
 	growing,        // there are nodes for more ranks
@@ -159,7 +161,6 @@ var rules = []rule{
 	goingWithout,   // nobody waits for brokers that cannot start
 	unplaced,       // all pods are placed together
 	quorumTimedOut, // too few brokers are up: enough for a smaller start?
-	startTimedOut,  // too few brokers for too long: give up
 	serving,        // the services pod is placed after the brokers
 	running,        // the command runs until it ends
 }

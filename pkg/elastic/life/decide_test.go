@@ -422,11 +422,11 @@ func TestDecide(t *testing.T) {
 			}), after: time.Minute,
 			want: Plan{Step: Publish{Quorum: 3, Leaving: []int{2}}, State: StateStarting, LookAgain: noon.Add(time.Minute + time.Second)},
 		},
-		"it is lowered once more": {
+		"it is not lowered once more while some leave": {
 			o: admitted("uluo", func(o *Observation) {
 				o.Admission.Quorum, o.Admission.Draining, o.Published, o.PublishedDrain = 3, &Draining{Ranks: []int{3}, At: noon}, 3, []int{3}
 			}), after: time.Minute,
-			want: Plan{Step: LowerQuorum{Quorum: 2, Leaving: []int{1, 3}}, State: StateStarting},
+			want: Plan{Step: Wait{}, State: StateStarting, LookAgain: noon.Add(2 * time.Minute)},
 		},
 		"not while some leave a command that may run": {
 			o: admitted("uuoo", func(o *Observation) {
@@ -594,9 +594,13 @@ func TestDecide(t *testing.T) {
 			o: admitted("gggg", nil), after: 5 * time.Minute,
 			want: Plan{Step: GiveUp{NotBefore: noon.Add(5*time.Minute + 30*time.Second)}, State: StateReleasing},
 		},
-		"but not while enough are up": {
+		"also while enough are up for fewer": {
 			o: admitted("uugg", nil), after: 5 * time.Minute,
-			want: Plan{Step: LowerQuorum{Quorum: 2, Leaving: []int{2, 3}}, State: StateStarting},
+			want: Plan{Step: GiveUp{NotBefore: noon.Add(5*time.Minute + 30*time.Second)}, State: StateReleasing},
+		},
+		"also while the lead is to be told something": {
+			o: admitted("uuuu", func(o *Observation) { o.Published = 0 }), after: 5 * time.Minute,
+			want: Plan{Step: GiveUp{NotBefore: noon.Add(5*time.Minute + 30*time.Second)}, State: StateReleasing},
 		},
 		"its time is up though a pod cannot be placed": {
 			o: admitted("uugu", started), after: 61 * time.Minute,

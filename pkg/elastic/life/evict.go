@@ -42,10 +42,14 @@ const Suspension = "Suspended"
 // evicted evicts a gang by order. A command that runs is warned first.
 func evicted(o *Observation, now time.Time) *Plan {
 	order, ordered := o.Order.(elastic.Evict)
-	switch {
-	case !ordered, o.restarting() && now.Before(o.restartDeadline()) && len(o.lostRanks()) == 0: // its last checkpoint would be lost
-		return nil
-	case o.mayWarn() && o.Policy.CheckpointWait+order.Grace > 0:
+	if !ordered || o.restarting() && now.Before(o.Admission.Restart.At.Add(o.shortWait()+restartGrace)) && len(o.lostRanks()) == 0 {
+		return nil // its last checkpoint would be lost
+	}
+	return o.evict(order, now)
+}
+
+func (o *Observation) evict(order elastic.Evict, now time.Time) *Plan {
+	if o.mayWarn() && o.Policy.CheckpointWait+order.Grace > 0 {
 		return o.warn(Eviction{Reason: order.Reason, Message: order.Message}, order.Grace, now)
 	}
 	return &Plan{Step: Evict{Reason: order.Reason}, State: StateReleasing, Message: order.Message}

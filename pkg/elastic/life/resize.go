@@ -91,6 +91,8 @@ const (
 	// A drained rank without work may be ready for as long: the lead drains it within 10 s, and
 	// two probes 5 s apart have to see that it is not ready (internal/jobset).
 	seenGrace = 20 * time.Second
+	// unreadyGrace is how long a lead may be not ready that has to let ranks leave.
+	unreadyGrace = time.Minute
 	// keptGrace is for how long the eviction of a pod may be refused before the pod is deleted.
 	keptGrace = 30 * time.Second
 )
@@ -111,6 +113,15 @@ func misplaced(o *Observation, now time.Time) *Plan {
 		}
 	}
 	return &Plan{Step: step, State: o.state(), Message: "evicts pods from nodes that were given back"}
+}
+
+// overdue gives back the nodes of drained ranks whose time is up: what else is to be told to the lead, or goes wrong, gives
+// the ranks no more time.
+func overdue(o *Observation, now time.Time) *Plan {
+	if deadline := o.drainDeadline(); deadline.IsZero() || now.Before(deadline) {
+		return nil
+	}
+	return vacating(o, now)
 }
 
 // vacating gives back the nodes of drained ranks that have no work left or whose time is up.
@@ -221,7 +232,24 @@ func drained(o *Observation, now time.Time) *Plan {
 	if len(ranks) == 0 || o.members()-len(ranks) < o.Policy.Sizing.Allowed().Least() {
 		return nil
 	}
-	return o.drain(ranks, "for "+cmp.Or(order.For, "others"), now)
+	why := "for " + cmp.Or(order.For, "others")
+	if plan := o.drain(ranks, why, now); plan != nil || !o.resists(now) {
+		return plan
+	}
+	return o.evict(elastic.Evict{Reason: order.Reason, Message: "all brokers leave " + why + ": the lead is not ready, and lets none leave alone", Grace: drainGrace}, now)
+}
+
+// resists reports whether no ranks can be told to leave, and could not for unreadyGrace, since the lead is not ready. A lead
+// that is not ready cannot run its command again, and nobody knows whether it is about to begin the command with all ranks.
+func (o *Observation) resists(now time.Time) bool {
+	if o.begun() && !o.Policy.Restarts || o.restarting() || len(o.lostRanks()) > 0 {
+		return false
+	}
+	since := o.Brokers[0].Since
+	if o.LeadDownSince.After(since) {
+		since = o.LeadDownSince
+	}
+	return !o.Brokers[0].Ready && !now.Before(since.Add(unreadyGrace))
 }
 
 // shrinking drains the ranks above the size that the user wants. Before the start the minimum

@@ -246,7 +246,11 @@ func (o *Observation) restart(leaving, lost []int, why string, now time.Time) *P
 	}
 	step := Restart{Quorum: size, Leaving: less(union(leaving, o.surplus(size, gone...)), lost), Lost: lost, Reason: why, ReadySince: o.Brokers[0].ReadySince}
 	if len(step.Leaving) > 0 {
-		step.Deadline = now.Add(o.Policy.CheckpointWait + killGrace + drainGrace)
+		wait := o.Policy.CheckpointWait
+		if _, ordered := o.Order.(elastic.Drain); ordered {
+			wait = o.shortWait()
+		}
+		step.Deadline = now.Add(wait + killGrace + drainGrace)
 	}
 	return &Plan{
 		Step: step, State: StateRunning, LookAgain: elastic.Earliest(step.Deadline, now.Add(o.Policy.CheckpointWait+restartGrace)),

@@ -81,6 +81,25 @@ func TestDecideRestarts(t *testing.T) {
 			}),
 			restart(Restart{Quorum: 2, Leaving: []int{1, 3}, Reason: "1 broker leaves for default/urgent"}, leaves, leaves),
 		},
+		"the queue allows less time for a checkpoint than before": {
+			runsAgain("ruuu", func(o *Observation) {
+				o.Order, o.Policy.MaxGrace = elastic.Drain{Ranks: []int{3}}, 10*time.Second
+			}),
+			restart(Restart{Quorum: 3, Leaving: []int{3}, Reason: "1 broker leaves for others"}, 56*time.Second, 56*time.Second),
+		},
+		"the lead is not ready for a moment": {
+			runsAgain("uuuu", func(o *Observation) { o.Order, o.LeadDownSince = elastic.Drain{Ranks: []int{3}}, noon.Add(-58*time.Second) }),
+			Plan{Step: Wait{}, State: StateRunning, LookAgain: noon.Add(time.Second + lossLook)},
+		},
+		"the lead is not ready any more": {
+			runsAgain("uuuu", func(o *Observation) {
+				o.Order, o.LeadDownSince, o.Brokers[0].Since = elastic.Drain{Ranks: []int{3}, Reason: "Preempted", For: "a"}, noon.Add(-time.Minute), noon.Add(-time.Hour)
+			}),
+			Plan{
+				Step: Warn{Eviction{Reason: "Preempted", Message: "all brokers leave for a: the lead is not ready, and lets none leave alone", Deadline: noon.Add(76 * time.Second)}},
+				State: StateRunning, LookAgain: noon.Add(76 * time.Second),
+			},
+		},
 		"the queue wants more than the minimum allows": {
 			runsAgain("ruuu", func(o *Observation) { o.Order = elastic.Drain{Ranks: []int{1, 2, 3}} }), waits,
 		},
@@ -295,6 +314,10 @@ func TestDecideEvictions(t *testing.T) {
 		"its deadline comes first": {
 			admitted("ruuu", warned(func(o *Observation) { o.Stopped, o.Policy.Deadline = true, 10*time.Second })), 11 * time.Second,
 			Plan{Step: Finish{Outcome: OutcomeDeadlineExceeded}, State: StateFailed},
+		},
+		"one that is being restarted has no more time than its queue allows": {
+			runsAgain("uuuu", restarting(func(o *Observation) { order(30 * time.Second)(o); o.Policy.MaxGrace = 10 * time.Second })), 130 * time.Second,
+			warn("Preempted", "a needs them", 154*time.Second),
 		},
 		"one that is being restarted runs again first": {
 			runsAgain("uuuu", restarting(order(30*time.Second))), time.Second, Plan{Step: Wait{}, State: StateRunning, LookAgain: noon.Add(time.Second + lossLook)},

@@ -155,18 +155,14 @@ func quorumTimedOut(o *Observation, now time.Time) *Plan {
 	return o.lowerQuorum(size, fmt.Sprintf("%d of %d came up within %s", o.Up(), o.members(), o.Policy.QuorumTimeout), nil)
 }
 
-// lowerQuorum starts with some of the brokers; nil while ranks leave a command that may run. The
-// lead may begin with drained ranks before it reads that they leave.
+// lowerQuorum starts with some of the brokers; nil while ranks leave: further ranks would give them more time. The lead may
+// begin with drained ranks before it reads that they leave.
 func (o *Observation) lowerQuorum(size int, why string, avoid []string) *Plan {
-	ranks := o.surplus(size)
-	if d := o.Admission.Draining; d != nil {
-		if !d.Deadline.IsZero() {
-			return nil
-		}
-		ranks = union(ranks, d.Ranks)
+	if o.Admission.Draining != nil {
+		return nil
 	}
 	return &Plan{
-		Step: LowerQuorum{Quorum: size, Leaving: ranks, Avoid: avoid}, State: StateStarting,
+		Step: LowerQuorum{Quorum: size, Leaving: o.surplus(size), Avoid: avoid}, State: StateStarting,
 		Message: fmt.Sprintf("starts with %s: %s", brokersText(size), why),
 	}
 }
