@@ -222,7 +222,7 @@ func named[T any, P interface {
 }
 
 // tellKueue makes the Workload of a MiniCluster follow it, by one write in a pass. If Kueue refuses
-// the Workload of a MiniCluster that waits, the plan says so.
+// the Workload of a MiniCluster that waits, the plan says so. An error keeps only steps from being taken that take quota.
 func (r *Reconciler) tellKueue(ctx context.Context, seen *observed, plan life.Plan) (life.Plan, error) {
 	in, problem := seen.kueueInput, seen.unasked
 	if in.MiniCluster == nil || seen.isOutdated() { // Kueue is not there, or the cache is behind
@@ -251,15 +251,21 @@ func (r *Reconciler) tellKueue(ctx context.Context, seen *observed, plan life.Pl
 	if seen.grant.Yield.Undecided {
 		plan.LookAgain = elastic.Earliest(plan.LookAgain, seen.now.Add(preemptorInterval))
 	}
-	if problem == nil || isPassing(problem) {
-		return plan, problem
-	}
-	if _, waits := plan.Step.(life.Wait); !waits {
+	if _, waits := plan.Step.(life.Wait); !waits || problem == nil || isPassing(problem) {
 		return plan, problem
 	}
 	seen.observation.Offer.Message, plan.Message = problem.Error(), problem.Error()
 	plan.LookAgain = elastic.Earliest(plan.LookAgain, seen.now.Add(recheckInterval))
 	return plan, nil
+}
+
+// takesQuota reports whether a step takes what Kueue has to know before.
+func takesQuota(step life.Step) bool {
+	switch step.(type) {
+	case life.Make, life.Admit, life.Appoint, life.Place, life.ReleaseServices, life.Grow, life.Move:
+		return true
+	}
+	return false
 }
 
 // kueueInput is what there is to say to Kueue before the scheduler is asked.

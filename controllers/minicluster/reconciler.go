@@ -180,9 +180,10 @@ func (r *Reconciler) pass(ctx context.Context, mc *v1alpha2.MiniCluster, memory 
 		return ctrl.Result{}, err
 	}
 	plan, unnamed := r.name(ctx, seen, plan)
-	undone := errors.Join(unnamed, seen.unreleased) // the rest does not wait for that
-	if plan, err = r.tellKueue(ctx, seen, plan); err != nil {
-		return ctrl.Result{}, errors.Join(err, undone)
+	plan, untold := r.tellKueue(ctx, seen, plan)
+	undone := errors.Join(unnamed, untold, seen.unreleased) // the rest does not wait for that
+	if isPassing(untold) || untold != nil && takesQuota(plan.Step) {
+		return ctrl.Result{}, undone
 	}
 	if plan, err = r.act(ctx, seen, plan); err != nil {
 		return ctrl.Result{}, errors.Join(err, undone)

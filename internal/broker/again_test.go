@@ -235,6 +235,24 @@ func TestRunAgainTwice(t *testing.T) {
 	})
 }
 
+// A command that is asked to end for good while it ends to be run again is not begun once more.
+func TestRunAgainAndStopped(t *testing.T) {
+	withFlux(t, again("until [[ -e $RUNS.told ]]; do sleep 0.1; done; write; exit 0", rigidStart), func(c *cluster) {
+		pods := c.startAll()
+		pods[0].probe()
+		c.awaitBegun()
+		pods[0].order("2", "2", "1 0-1")
+		pods[0].awaitLine("The command has to end, and will run again on ranks 0-1")
+		pods[0].write(StopFile, "Suspended 45")
+		c.save("runs.told", "")
+		pods[0].ends(terminated)
+		pods[0].hasNot("run 1 on")
+		if told := c.read(filepath.Join(pods[0].dir, "o", "termination-log")); told != "the command ended as it was asked to, after a checkpoint\n" {
+			c.Errorf("the lead tells %q", told)
+		}
+	})
+}
+
 // After the loss of a broker the command runs again with the others at once. What the controller says then changes nothing.
 func TestRunAgainAfterLoss(t *testing.T) {
 	withFlux(t, again("write; exit 0", rigidStart), func(c *cluster) {

@@ -299,6 +299,30 @@ func TestRunLostFollowerOfJob(t *testing.T) {
 	})
 }
 
+// A broker that is lost and could be back within seconds stays away if the MiniCluster is to be run again: the loss has to
+// be seen.
+func TestRunLostBroker(t *testing.T) {
+	for loss, ends := range map[v1alpha2.LossPolicy]bool{v1alpha2.LossRecreate: true, v1alpha2.LossContinue: false} {
+		t.Run(string(loss), func(t *testing.T) {
+			mc := three(loop, launcher, func(s *v1alpha2.MiniClusterSpec) { s.Elastic.OnLoss = loss })
+			withFlux(t, mc, func(c *cluster) {
+				pods := c.startAll()
+				c.awaitBegun()
+				pods[0].awaitOnline("3")
+				pods[2].awaitReady(true)
+				pods[2].killBroker()
+				if ends {
+					pods[2].ends(128 + int(syscall.SIGKILL))
+				} else {
+					pods[2].awaitLine("The broker ended with exit code 137; starting it again in 1 s")
+				}
+				c.release()
+				pods[0].ends(0)
+			})
+		})
+	}
+}
+
 // A follower that starts after the instance has ended waits until its pod is deleted.
 func TestRunFollowerAfterTheEnd(t *testing.T) {
 	withFlux(t, three("true"), func(c *cluster) {

@@ -298,6 +298,8 @@ func workload(v View, attempt int32) life.Workload {
 		return life.Absent
 	case set.DeletionTimestamp != nil:
 		return life.Deleting
+	case admission == nil && jobset.Attempt(set) == attempt-1 && (hasEnded(set, jobsetapi.JobSetCompleted) || leadIsDone(v)):
+		return life.Completed
 	case jobset.Attempt(set) != attempt, jobset.Generation(set) != generation, admission == nil && !untouched(v), hasOtherNodes(set, admission):
 		return life.Stale
 	case admission == nil:

@@ -339,6 +339,18 @@ func TestObserveWorkload(t *testing.T) {
 			v.MiniCluster.Status.Admission = nil
 			v.Pods = read(fixture.BrokerPod("lmp", 0).On("a").Up().Obj(), fixture.BrokerPod("lmp", 1).Obj())
 		}, life.Stale},
+		"of one that was ended, and has succeeded before anybody was told": {func(v *View) {
+			v.MiniCluster.Status.Admission, v.MiniCluster.Status.Attempts = nil, []v1alpha2.Attempt{{Attempt: 1}}
+			v.Pods = read(fixture.BrokerPod("lmp", 0).On("a").Up().Ended(0).Obj())
+		}, life.Completed},
+		"of one that was ended, and whose JobSet says so": {func(v *View) {
+			v.MiniCluster.Status.Admission, v.MiniCluster.Status.Attempts = nil, []v1alpha2.Attempt{{Attempt: 1}}
+			v.JobSet = fixture.JobSet("lmp", 1).Condition(jobsetapi.JobSetCompleted).Obj()
+		}, life.Completed},
+		"of one that was ended, and has failed since": {func(v *View) {
+			v.MiniCluster.Status.Admission, v.MiniCluster.Status.Attempts = nil, []v1alpha2.Attempt{{Attempt: 1}}
+			v.Pods = read(fixture.BrokerPod("lmp", 0).On("a").Up().Ended(1).Obj())
+		}, life.Stale},
 		"of one that ended, whose pods end": {func(v *View) {
 			v.MiniCluster.Status.Admission = nil
 			v.Pods = read(fixture.BrokerPod("lmp", 0).Leaving().Obj())

@@ -24,8 +24,9 @@ func TestKueueAway(t *testing.T) {
 	c := newCluster(t, 4, "")
 	s := c.newSite(t, 4)
 	s.newQueue("team", 32)
-	runs := s.create(s.miniCluster("runs").Size(2), "team")
+	runs, ends := s.create(s.miniCluster("runs").Size(2), "team"), s.create(s.miniCluster("ends").Size(2), "team")
 	s.AwaitState(runs, v1alpha2.StateRunning)
+	s.AwaitState(ends, v1alpha2.StateRunning)
 	if err := c.Kill(t.Context(), "kueue"); err != nil {
 		t.Fatal(err)
 	}
@@ -33,6 +34,8 @@ func TestKueueAway(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), `failed calling webhook "mworkload.kb.io"`) {
 		t.Errorf("a Workload without Kueue: %v", err)
 	}
+	s.endCommand(ends)
+	s.AwaitSuccess(ends) // and its nodes are free, before Kueue hears of that
 	waits := s.create(s.miniCluster("waits").Size(2), "team")
 	s.Await(waits, "waiting for Kueue's webhooks", func(mc *v1alpha2.MiniCluster) bool {
 		c := harness.Condition(mc, v1alpha2.ConditionAdmitted)
@@ -43,6 +46,7 @@ func TestKueueAway(t *testing.T) {
 	c.startKueue(t, "")
 	s.AwaitState(waits, v1alpha2.StateRunning)
 	s.succeed(runs, waits)
+	s.awaitCondition(s.workloadOf(ends), kueueapi.WorkloadFinished, metav1.ConditionTrue)
 	if attempts := runs.Status.Admission.Attempt; attempts != 1 {
 		t.Errorf("%s was admitted %d times", runs.Name, attempts)
 	}

@@ -46,6 +46,7 @@ func testLoss(c *cluster) {
 	}{
 		"broker-fail":        {(*miniCluster).killBroker, "", "", (*miniCluster).fails},
 		"broker-continue":    {(*miniCluster).killBroker, launcher, "", (*miniCluster).goesOnInPod},
+		"broker-recreate":    {(*miniCluster).killBroker, "", "elastic: {onLoss: Recreate, recreate: {backoffBase: 1s}}", (*miniCluster).runsAgain},
 		"container-fail":     {(*miniCluster).killContainer, "", "", (*miniCluster).fails},
 		"container-continue": {(*miniCluster).killContainer, launcher, "", (*miniCluster).goesOn},
 		"container-recreate": {(*miniCluster).killContainer, "", "elastic: {onLoss: Recreate, recreate: {backoffBase: 1s}}", (*miniCluster).runsAgain},

@@ -158,7 +158,9 @@ func (c *checks) checkOutcome(mc *v1alpha2.MiniCluster) {
 	succeeded := len(codes) > 0 && codes[len(codes)-1] == 0
 	name, outcome := c.nameOf(mc.UID), outcomeOf(mc)
 	if outcome == v1alpha2.ReasonSucceeded {
-		if !succeeded && !mc.Spec.Interactive {
+		ended := c.processes.ended[mc.UID]
+		late := len(ended) > 0 && ended[len(ended)-1].Code == 0 // its attempt may have been ended before
+		if !succeeded && !late && !mc.Spec.Interactive {
 			c.violate("%s has Succeeded, but its command ended with %v", name, codes)
 		}
 		return

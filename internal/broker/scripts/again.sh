@@ -136,7 +136,11 @@ look() {
       fe_again=true
       stop_reader
       fe_say "The command has to end, and will run again on ranks $fe_ranks"
-      checkpoint "$FE_CHECKPOINT_WAIT" || echo "It is not known whether the command has written a checkpoint" >&2
+      if checkpoint "$FE_CHECKPOINT_WAIT"; then
+        fe_checkpointed=', after a checkpoint'
+      else
+        echo "It is not known whether the command has written a checkpoint" >&2
+      fi
       rm -f "$FE_READY"
       fe_ended=true
       ! runs || fe_ended=false
@@ -235,6 +239,9 @@ choose_ranks() {
   fi
 }
 
+# is_asked is true if the command was asked to end for good, which may come while it ends to be run again.
+is_asked() { [[ -s $fe_here/stop ]] && fe_asked=true; }
+
 # goes_on decides whether the command is run again after it has ended with fe_code, and sets
 # fe_nodes and fe_ranks for that.
 goes_on() {
@@ -246,9 +253,11 @@ goes_on() {
       echo "The command failed with exit code $fe_code while it wrote a checkpoint, and is run once more" >&2
     fi
     await_ranks
+    ! is_asked || return 1
+    fe_checkpointed=''
     become_ready
   else
-    [[ $fe_code != 0 && $FE_RESIZE == Restart && $FE_ON_LOSS == Recreate ]] && rescue || return 1
+    [[ $fe_code != 0 && $FE_RESIZE == Restart && $FE_ON_LOSS == Recreate ]] && rescue && ! is_asked || return 1
     fe_retried=false
     await_order
   fi
@@ -286,7 +295,8 @@ await_ranks() {
 take_left() {
   local left
   left=$(minus "$fe_ranks" "$(minus "$fe_ranks" "$1")")
-  set_largest "$(ids "$left" | wc -l)"
+  fe_nodes=$(ids "$left" | wc -l)
+  ((fe_nodes > FE_SIZE)) || set_largest "$fe_nodes" # above that size any number is allowed
   ((fe_nodes > 0)) || return 1
   fe_ranks=$(first "$fe_nodes" "$left")
 }

@@ -134,6 +134,7 @@ begin() {
     fe_timed fluxsubmit eval "$fe_submission"
   } {fe_still}<&- &
   fe_command=$!
+  [[ $fe_hung_up == false ]] || kill -HUP -- "-$fe_command" 2>/dev/null # the trap knew no command
   set +m
   fe_next=$((SECONDS + FE_CHECKPOINT_INTERVAL))
   echo "$$ $fe_command" >"$fe_began" # for wait.sh

@@ -170,7 +170,7 @@ fe_say_why() {
 }
 
 # fe_follow runs the broker of a follower. It starts a broker that failed again, since the lead
-# may not be up yet. It returns when the pod is deleted, or when the lead has shut the instance
+# may not be up yet, unless the broker had joined and its loss has to be known. It returns when the pod is deleted, or when the lead has shut the instance
 # down.
 fe_follow() {
   local code pause=1
@@ -178,6 +178,8 @@ fe_follow() {
     code=0
     rm -f "$fe_leaving"
     fe_run flux start "${fe_options[@]}" || code=$?
+    # Flux ends a job that loses a broker. Nobody would hear of the loss if the broker came back within seconds.
+    [[ $code == 0 || $FE_ON_LOSS != Recreate || ! -e $FE_READY ]] || return "$code"
     [[ $code == 0 ]] || rm -f "$FE_READY" # a broker that the lead has shut down is not lost
     fe_ended_itself "$code" || return 143
     if [[ $FE_COMPLETE_WORKERS == true || $fe_ending == true || $code == 0 ]]; then

@@ -582,6 +582,10 @@ func TestDecide(t *testing.T) {
 			o:    admitted("suuu", func(o *Observation) { started(o); o.Policy.Suspend = true }),
 			want: Plan{Step: Finish{Outcome: OutcomeSucceeded, ExitCode: new(0)}, State: StateSucceeded},
 		},
+		"a success counts though its attempt had been ended": {
+			o:    waiting(func(o *Observation) { o.Workload, o.Brokers = Completed, brokers("suuu") }),
+			want: Plan{Step: Finish{Outcome: OutcomeSucceeded, ExitCode: new(0)}, State: StateSucceeded},
+		},
 		"the end of an earlier attempt is none": {
 			o:    admitted("suuu", func(o *Observation) { o.Workload = Stale }),
 			want: Plan{Step: Release{}, State: StateReleasing},

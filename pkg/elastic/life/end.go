@@ -127,7 +127,7 @@ func (o Outcome) endsWorkload() bool {
 func (o Outcome) stops() bool { return o == OutcomeDeadlineExceeded || o == OutcomeBrokersLost }
 
 func leadEnded(o *Observation, now time.Time) *Plan {
-	if o.Admission == nil || !slices.Contains([]Workload{Active, Completed, Broken, Orphaned, Deleting}, o.Workload) {
+	if !slices.Contains([]Workload{Active, Completed, Broken, Orphaned, Deleting}, o.Workload) || o.Admission == nil && o.Workload != Completed {
 		return nil
 	}
 	lead := o.Brokers[0]

@@ -137,7 +137,8 @@ const (
 	Ahead
 	// Active: the JobSet makes and keeps the pods of the admission.
 	Active
-	// Completed: the lead ended with exit code 0.
+	// Completed: the lead ended with exit code 0; without an admission, after its attempt had been ended, and before its
+	// pods were deleted.
 	Completed
 	// Broken: the lead failed for good, or followers failed too often.
 	Broken

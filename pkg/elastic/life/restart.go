@@ -130,16 +130,16 @@ func (o *Observation) mayRestart() bool {
 func (o *Observation) joins(rank int) bool { return slices.Contains(o.Admission.Joining, rank) }
 
 // restartDone records the end of a restart. The lead's pod is not ready from the end of the command until it runs
-// again, so that it has become ready at another time then.
+// again, so that it has become ready at another time then. So it has if its node was down for a moment: then nobody knows.
 func restartDone(o *Observation, now time.Time) *Plan {
 	if !o.begun() || !o.restarting() {
 		return nil
 	}
 	lead, r := o.Brokers[0], o.Admission.Restart
 	switch {
-	case o.readyAgain():
+	case o.readyAgain() && (!lead.NodeReturned || !now.Before(o.restartDeadline())):
 		step := Restarted{ReadySince: lead.ReadySince}
-		if o.LeadDownSince.After(r.At) && o.LeadDownSince.Before(r.At.Add(o.Policy.CheckpointWait)) && o.Policy.AsksForCheckpoint {
+		if !lead.NodeReturned && o.LeadDownSince.After(r.At) && o.LeadDownSince.Before(r.At.Add(o.Policy.CheckpointWait)) && o.Policy.AsksForCheckpoint {
 			step.Checkpointed = o.LeadDownSince
 		}
 		message := fmt.Sprintf("the command runs again, with %s, %s after that was decided", brokersText(o.Admission.Quorum), now.Sub(r.At).Round(time.Second))

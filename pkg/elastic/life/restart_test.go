@@ -165,6 +165,16 @@ func TestDecideRestarts(t *testing.T) {
 			})),
 			Plan{Step: Restarted{ReadySince: noon.Add(time.Second)}, State: StateRunning},
 		},
+		"its node came back, and nobody knows whether it runs again": {
+			runsAgain("ruuu", restarting(func(o *Observation) { o.Brokers[0].ReadySince, o.Brokers[0].NodeReturned = noon.Add(time.Second), true })), waits,
+		},
+		"it had all of its time": {
+			runsAgain("ruuu", restarting(func(o *Observation) {
+				o.Brokers[0].ReadySince, o.Brokers[0].NodeReturned, o.LeadDownSince = noon.Add(time.Second), true, noon
+				o.Admission.Restart.At = noon.Add(-3 * time.Minute)
+			})),
+			Plan{Step: Restarted{ReadySince: noon.Add(time.Second)}, State: StateRunning},
+		},
 		"it never runs again": {
 			runsAgain("uuuu", restarting(func(o *Observation) { o.Admission.Restart.At = noon.Add(-3 * time.Minute) })),
 			Plan{Step: GiveUp{NotBefore: noon.Add(31 * time.Second)}, State: StateReleasing, Message: "the command did not run again within 3m0s"},
