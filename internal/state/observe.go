@@ -60,7 +60,9 @@ func Observe(v View) (*life.Observation, error) {
 	if a := mc.Status.Admission; a != nil {
 		o.Outdated = a.Generation != 0 && a.Generation != mc.Generation
 	}
-	o.Workload = workload(v, int32(o.Attempt()))
+	if o.Workload = workload(v, int32(o.Attempt())); o.Workload == life.Stale && succeededLate(v, int32(o.Attempts)) {
+		o.Workload = life.Completed
+	}
 	o.ServicesGated = v.Services() != nil && o.Workload == life.Active
 	observePods(o, v)
 	return o, nil
@@ -298,8 +300,6 @@ func workload(v View, attempt int32) life.Workload {
 		return life.Absent
 	case set.DeletionTimestamp != nil:
 		return life.Deleting
-	case admission == nil && jobset.Attempt(set) == attempt-1 && (hasEnded(set, jobsetapi.JobSetCompleted) || leadIsDone(v)):
-		return life.Completed
 	case jobset.Attempt(set) != attempt, jobset.Generation(set) != generation, admission == nil && !untouched(v), hasOtherNodes(set, admission):
 		return life.Stale
 	case admission == nil:
@@ -310,6 +310,11 @@ func workload(v View, attempt int32) life.Workload {
 		return life.Broken
 	}
 	return life.Active
+}
+
+// succeededLate reports whether the lead of the last attempt ended with exit code 0, although the attempt had been ended.
+func succeededLate(v View, last int32) bool {
+	return v.MiniCluster.Status.Admission == nil && jobset.Attempt(v.JobSet) == last && (hasEnded(v.JobSet, jobsetapi.JobSetCompleted) || leadIsDone(v))
 }
 
 // hasOtherNodes reports whether the pods of a JobSet get the nodes of another admission when they

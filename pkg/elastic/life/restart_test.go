@@ -88,7 +88,9 @@ func TestDecideRestarts(t *testing.T) {
 			restart(Restart{Quorum: 3, Leaving: []int{3}, Reason: "1 broker leaves for others"}, 56*time.Second, 56*time.Second),
 		},
 		"the lead is not ready for a moment": {
-			runsAgain("uuuu", func(o *Observation) { o.Order, o.LeadDownSince = elastic.Drain{Ranks: []int{3}}, noon.Add(-58*time.Second) }),
+			runsAgain("uuuu", func(o *Observation) {
+				o.Order, o.LeadDownSince = elastic.Drain{Ranks: []int{3}}, noon.Add(-58*time.Second)
+			}),
 			Plan{Step: Wait{}, State: StateRunning, LookAgain: noon.Add(time.Second + lossLook)},
 		},
 		"the lead is not ready any more": {
@@ -96,7 +98,7 @@ func TestDecideRestarts(t *testing.T) {
 				o.Order, o.LeadDownSince, o.Brokers[0].Since = elastic.Drain{Ranks: []int{3}, Reason: "Preempted", For: "a"}, noon.Add(-time.Minute), noon.Add(-time.Hour)
 			}),
 			Plan{
-				Step: Warn{Eviction{Reason: "Preempted", Message: "all brokers leave for a: the lead is not ready, and lets none leave alone", Deadline: noon.Add(76 * time.Second)}},
+				Step:  Warn{Eviction{Reason: "Preempted", Message: "all brokers leave for a: the lead is not ready, and lets none leave alone", Deadline: noon.Add(76 * time.Second)}},
 				State: StateRunning, LookAgain: noon.Add(76 * time.Second),
 			},
 		},
