@@ -323,6 +323,20 @@ func TestObserveBrokerThatEndedBeforeItsPod(t *testing.T) {
 	}
 }
 
+// A command that succeeded although its attempt had been ended is not run again.
+func TestObserveLateSuccess(t *testing.T) {
+	o, err := Observe(view(func(v *View) {
+		v.MiniCluster.Status.Admission, v.MiniCluster.Status.Attempts = nil, []v1alpha2.Attempt{{Attempt: 1}}
+		v.Pods = read(fixture.BrokerPod("lmp", 0).On("a").Up().Ended(0).Obj())
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if plan := life.Decide(o, fixture.Noon); plan.State != life.StateSucceeded {
+		t.Errorf("it decides %+v", plan)
+	}
+}
+
 func TestObserveWorkload(t *testing.T) {
 	cases := map[string]struct {
 		change func(*View)

@@ -249,7 +249,7 @@ goes_on() {
   if [[ $fe_again == true ]]; then
     fe_again=false fe_retried=false
     if [[ $fe_ended == true ]] && ((fe_code != 0 && fe_code < 128)); then # not by a signal
-      fe_retried=true
+      fe_retried=true fe_checkpointed=''
       echo "The command failed with exit code $fe_code while it wrote a checkpoint, and is run once more" >&2
     fi
     await_ranks

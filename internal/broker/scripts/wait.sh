@@ -169,20 +169,26 @@ fe_say_why() {
   touch "$fe_said"
 }
 
-# fe_follow runs the broker of a follower. It starts a broker that failed again, since the lead
-# may not be up yet, unless the broker had joined and its loss has to be known. It returns when the pod is deleted, or when the lead has shut the instance
-# down.
+# fe_follow runs the broker of a follower. It starts a broker that failed again, since the lead may not be up yet. It
+# returns when the pod is deleted, when the lead has shut the instance down, or when the loss of a broker has to be known.
 fe_follow() {
-  local code pause=1
+  local code joined pause=1
   while true; do
     code=0
     rm -f "$fe_leaving"
     fe_run flux start "${fe_options[@]}" || code=$?
-    # Flux ends a job that loses a broker. Nobody would hear of the loss if the broker came back within seconds.
-    [[ $code == 0 || $FE_ON_LOSS != Recreate || ! -e $FE_READY ]] || return "$code"
+    joined=false
+    [[ ! -e $FE_READY || $FE_LEAD_JOB == none ]] || joined=true
     [[ $code == 0 ]] || rm -f "$FE_READY" # a broker that the lead has shut down is not lost
     fe_ended_itself "$code" || return 143
     if [[ $FE_COMPLETE_WORKERS == true || $fe_ending == true || $code == 0 ]]; then
+      return "$code"
+    fi
+    if [[ $joined == true && $FE_ON_LOSS == Recreate ]]; then
+      # Flux ends a job that loses a broker. Nobody would hear of the loss if the broker came back within seconds, nor of
+      # the end of the lead if this pod ended first while Flux is shut down.
+      fe_say "The broker ended with exit code $code"
+      fe_run sleep 30 || true
       return "$code"
     fi
     fe_say "The broker ended with exit code $code; starting it again in $pause s"

@@ -146,11 +146,11 @@ var rules = []rule{
 	unadmitted,     // no pod is placed without quota
 	brokersLost,    // a command that loses brokers ends, or is run again
 	overdue,        // drained ranks leave in time, whatever else is to be done
+	checkpointSeen, // the lead reports that the command has written a checkpoint
 	drained,        // another gang needs some of the nodes
 	startTimedOut,  // too few brokers for too long: give up
 	unpublished,    // the lead has to know its quorum and the drained ranks
 	restartDone,    // the lead reports that the command runs again
-	checkpointSeen, // and that it has written a checkpoint
 	misplaced,      // pods leave nodes that their ranks gave back
 	vacating,       // drained ranks have left
 	shrinking,      // the user wants fewer brokers

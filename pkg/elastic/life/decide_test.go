@@ -583,7 +583,7 @@ func TestDecide(t *testing.T) {
 			want: Plan{Step: Finish{Outcome: OutcomeSucceeded, ExitCode: new(0)}, State: StateSucceeded},
 		},
 		"a success counts though its attempt had been ended": {
-			o:    waiting(func(o *Observation) { o.Workload, o.Brokers = Completed, brokers("suuu") }),
+			o:    waiting(func(o *Observation) { o.Workload = Completed }),
 			want: Plan{Step: Finish{Outcome: OutcomeSucceeded, ExitCode: new(0)}, State: StateSucceeded},
 		},
 		"the end of an earlier attempt is none": {

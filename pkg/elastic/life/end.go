@@ -130,11 +130,10 @@ func leadEnded(o *Observation, now time.Time) *Plan {
 	if !slices.Contains([]Workload{Active, Completed, Broken, Orphaned, Deleting}, o.Workload) || o.Admission == nil && o.Workload != Completed {
 		return nil
 	}
-	lead := o.Brokers[0]
-	switch {
-	case o.Workload == Completed, lead.State == Succeeded:
-		zero := 0
-		return &Plan{Step: Finish{Outcome: OutcomeSucceeded, ExitCode: &zero}, State: StateSucceeded}
+	if o.Workload == Completed || o.Brokers[0].State == Succeeded {
+		return &Plan{Step: Finish{Outcome: OutcomeSucceeded, ExitCode: new(0)}, State: StateSucceeded}
+	}
+	switch lead := o.Brokers[0]; {
 	case o.Workload == Deleting: // the lead was killed with its JobSet
 	case lead.State == Failed && lead.ExitCode != nil:
 		if why := lead.killedBy(); why != "" && !o.begun() {

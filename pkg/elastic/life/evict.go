@@ -42,10 +42,30 @@ const Suspension = "Suspended"
 // evicted evicts a gang by order. A command that runs is warned first.
 func evicted(o *Observation, now time.Time) *Plan {
 	order, ordered := o.Order.(elastic.Evict)
-	if !ordered || o.restarting() && now.Before(o.Admission.Restart.At.Add(o.shortWait()+restartGrace)) && len(o.lostRanks()) == 0 {
-		return nil // its last checkpoint would be lost
+	if !ordered || now.Before(o.busyUntil()) {
+		return nil
 	}
 	return o.evict(order, now)
+}
+
+// busyUntil is until when an eviction waits for a restart, since the last checkpoint would be lost; zero if it does not wait.
+func (o *Observation) busyUntil() time.Time {
+	if !o.restarting() || len(o.lostRanks()) > 0 {
+		return time.Time{}
+	}
+	return o.Admission.Restart.At.Add(o.shortWait() + restartGrace)
+}
+
+// nextOrder is when an order that has to wait is carried out; zero if none waits.
+func (o *Observation) nextOrder(now time.Time) time.Time {
+	next := o.unableAt()
+	if _, ordered := o.Order.(elastic.Evict); ordered {
+		next = o.busyUntil()
+	}
+	if !now.Before(next) {
+		return time.Time{}
+	}
+	return next
 }
 
 func (o *Observation) evict(order elastic.Evict, now time.Time) *Plan {

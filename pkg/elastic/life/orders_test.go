@@ -24,7 +24,6 @@ func TestOrders(t *testing.T) {
 		}
 	}
 	rigid := func(o *Observation) { o.Policy.Malleable = false }
-	up := func(o *Observation) { o.Brokers[0].Since = noon }
 	untold := func(o *Observation) { o.Published, o.PublishedDrain = 0, nil }
 	vacated := func(ranks ...int) func(*Observation) {
 		return func(o *Observation) {
@@ -85,8 +84,8 @@ func TestOrders(t *testing.T) {
 		"then they give their nodes back":       {"uuuu", orders(nil, started, leaving(3)), 30 * time.Second, "Vacate ranks [3] quorum 4"},
 		"also if the lead was not told":         {"uuuu", orders(nil, started, leaving(3), untold), 30 * time.Second, "Vacate ranks [3] quorum 4"},
 		"an order is written before that":       {"uuuu", orders(elastic.Drain{Ranks: []int{3}}, started, untold), 10 * time.Second, "Drain ranks [3] quorum 4 until 12:00:40"},
-		"a lead may never say what it does":     {"uuuu", orders(elastic.Drain{Ranks: []int{3}}, rigid, up), 59 * time.Second, "Wait"},
-		"then all leave":                        {"uuuu", orders(elastic.Drain{Ranks: []int{3}}, rigid, up), time.Minute, "Evict"},
+		"a lead may never say what it does":     {"uuuu", orders(elastic.Drain{Ranks: []int{3}}, rigid), 119 * time.Second, "Wait"},
+		"then all leave":                        {"uuuu", orders(elastic.Drain{Ranks: []int{3}}, rigid), 2 * time.Minute, "Evict"},
 		"or when nothing of them is left":       {"uuug", orders(nil, started, leaving(3)), time.Second, "Vacate ranks [3] quorum 4"},
 		"before the start they are not awaited": {"uucc", orders(nil, leaving(2, 3)), time.Minute, "Vacate ranks [2 3] quorum 2"},
 		"the quorum is one that is allowed": {"uucc", orders(elastic.Drain{Ranks: []int{3}}, func(o *Observation) { o.Policy.Sizing.Operand = 2 }), 0,

@@ -119,7 +119,7 @@ func waitingForBrokers(o *Observation, now time.Time) *Plan {
 	if quorum := o.quorumDeadline(); now.Before(quorum) {
 		plan.LookAgain = elastic.Earliest(plan.LookAgain, quorum)
 	}
-	plan.LookAgain = elastic.Earliest(plan.LookAgain, o.drainDeadline(), o.nextRepair(now), o.lookForServices(now))
+	plan.LookAgain = elastic.Earliest(plan.LookAgain, o.drainDeadline(), o.nextRepair(now), o.nextOrder(now), o.lookForServices(now))
 	return plan
 }
 

@@ -233,23 +233,25 @@ func drained(o *Observation, now time.Time) *Plan {
 		return nil
 	}
 	why := "for " + cmp.Or(order.For, "others")
-	if plan := o.drain(ranks, why, now); plan != nil || !o.resists(now) {
+	plan, at := o.drain(ranks, why, now), o.unableAt()
+	if plan != nil || at.IsZero() || now.Before(at) {
 		return plan
 	}
 	return o.evict(elastic.Evict{Reason: order.Reason, Message: "all brokers leave " + why + ": the lead is not ready, and lets none leave alone", Grace: drainGrace}, now)
 }
 
-// resists reports whether no ranks can be told to leave, and could not for unreadyGrace, since the lead is not ready. A lead
-// that is not ready cannot run its command again, and nobody knows whether it is about to begin the command with all ranks.
-func (o *Observation) resists(now time.Time) bool {
-	if o.begun() && !o.Policy.Restarts || o.restarting() || len(o.lostRanks()) > 0 {
-		return false
+// unableAt is when all ranks leave in place of those that are ordered to leave, since the lead is not ready; zero if none is
+// ordered to leave, or the lead is able to let them. A lead that is not ready cannot run its command again. Before the
+// start, nobody knows whether the lead is about to begin the command with all ranks.
+func (o *Observation) unableAt() time.Time {
+	_, ordered := o.Order.(elastic.Drain)
+	switch lead := o.Brokers[0]; {
+	case !ordered, lead.Ready, o.restarting(), len(o.lostRanks()) > 0, o.begun() && !o.Policy.Restarts:
+		return time.Time{}
+	case o.begun():
+		return slices.MaxFunc([]time.Time{o.Started, lead.Since, o.LeadDownSince}, time.Time.Compare).Add(unreadyGrace)
 	}
-	since := o.Brokers[0].Since
-	if o.LeadDownSince.After(since) {
-		since = o.LeadDownSince
-	}
-	return !o.Brokers[0].Ready && !now.Before(since.Add(unreadyGrace))
+	return o.Admission.At.Add(o.Policy.MaxGrace + drainGrace)
 }
 
 // shrinking drains the ranks above the size that the user wants. Before the start the minimum

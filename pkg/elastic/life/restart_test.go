@@ -46,6 +46,12 @@ func TestDecideRestarts(t *testing.T) {
 			}
 		}
 	}
+	unready := func(lasts time.Duration, order elastic.Order) func(*Observation) {
+		return func(o *Observation) {
+			o.Order, o.Started, o.LeadDownSince = order, noon.Add(-time.Hour), noon.Add(time.Second-lasts)
+			o.Brokers[0].Since, o.Policy.Deadline = o.Started, 0
+		}
+	}
 	twice := func(o *Observation) { o.Policy.Sizing.Operator, o.Policy.Sizing.Operand = elastic.Multiply, 2 }
 	restart := func(s Restart, deadline, again time.Duration) Plan {
 		if s.ReadySince.IsZero() {
@@ -88,15 +94,10 @@ func TestDecideRestarts(t *testing.T) {
 			restart(Restart{Quorum: 3, Leaving: []int{3}, Reason: "1 broker leaves for others"}, 56*time.Second, 56*time.Second),
 		},
 		"the lead is not ready for a moment": {
-			runsAgain("uuuu", func(o *Observation) {
-				o.Order, o.LeadDownSince = elastic.Drain{Ranks: []int{3}}, noon.Add(-58*time.Second)
-			}),
-			Plan{Step: Wait{}, State: StateRunning, LookAgain: noon.Add(time.Second + lossLook)},
+			runsAgain("uuuu", unready(59*time.Second, elastic.Drain{Ranks: []int{3}})), waits,
 		},
 		"the lead is not ready any more": {
-			runsAgain("uuuu", func(o *Observation) {
-				o.Order, o.LeadDownSince, o.Brokers[0].Since = elastic.Drain{Ranks: []int{3}, Reason: "Preempted", For: "a"}, noon.Add(-time.Minute), noon.Add(-time.Hour)
-			}),
+			runsAgain("uuuu", unready(time.Minute, elastic.Drain{Ranks: []int{3}, Reason: "Preempted", For: "a"})),
 			Plan{
 				Step:  Warn{Eviction{Reason: "Preempted", Message: "all brokers leave for a: the lead is not ready, and lets none leave alone", Deadline: noon.Add(76 * time.Second)}},
 				State: StateRunning, LookAgain: noon.Add(76 * time.Second),

@@ -209,7 +209,7 @@ func running(o *Observation, now time.Time) *Plan {
 	if o.Policy.Restarts && !o.Brokers[0].Ready { // brokers may be lost on a node that is not known to be down yet
 		plan.LookAgain = elastic.Earliest(plan.LookAgain, now.Add(lossLook))
 	}
-	plan.LookAgain = elastic.Earliest(plan.LookAgain, o.Brokers[0].overdueAt(), o.drainDeadline(), o.restartDeadline(), o.joinDeadline(), o.nextRepair(now))
+	plan.LookAgain = elastic.Earliest(plan.LookAgain, o.Brokers[0].overdueAt(), o.drainDeadline(), o.restartDeadline(), o.joinDeadline(), o.nextRepair(now), o.nextOrder(now))
 	if loss := o.Admission.Loss; loss != nil && o.Policy.OnLoss != LossContinue && now.Before(loss.At.Add(lossGrace)) {
 		plan.Message = o.lossOf(loss.Ranks) + "; waits for the command to end by itself"
 		plan.LookAgain = elastic.Earliest(plan.LookAgain, loss.At.Add(lossGrace))
