@@ -6,7 +6,7 @@ package minicluster
 import (
 	"context"
 	"errors"
-	"strings"
+	"regexp"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -214,10 +214,13 @@ func refused(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || isTooLarge(err)
 }
 
-// isTooLarge reports whether an object is too large for the API server, or for etcd, whose answer has no reason.
+// isTooLarge reports whether an object is too large for the API server, or for etcd, of which the answers have no reason.
 func isTooLarge(err error) bool {
-	return apierrors.IsRequestEntityTooLargeError(err) || err != nil && strings.Contains(err.Error(), "etcdserver: request is too large")
+	return apierrors.IsRequestEntityTooLargeError(err) || err != nil && tooLarge.MatchString(err.Error())
 }
+
+// tooLarge are the words of etcd, and of its client.
+var tooLarge = regexp.MustCompile("etcdserver: request is too large|trying to send message larger than max")
 
 // wouldRefuse reports whether a dry run says that the API server would not make an object as things are:
 // for example a policy, a webhook, or a terminating namespace would not let it.

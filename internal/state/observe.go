@@ -202,7 +202,7 @@ func brokerOf(pod *protocol.Pod, node *corev1.Node, name string) life.Broker {
 		b.Misplaced = pod.Node != "" && pod.Node != name
 	}
 	b.NodeGone, b.NodeDown = node == nil, node != nil && !Ready(node)
-	b.NodeReturned = node != nil && !b.ReadySince.IsZero() && b.ReadySince.Before(readySince(node).Add(returnGrace))
+	b.NodeReturned = node != nil && returned(&b, readySince(node))
 	if b.NodeGone && (b.State == life.Coming || b.State == life.Up) {
 		b.EndUnknown = !b.Since.IsZero()
 		b.State, b.Ready, b.ReadySince, b.Idle, b.Since, b.Trouble = life.Leaving, false, time.Time{}, false, time.Time{}, ""
@@ -361,6 +361,11 @@ func Ready(node *corev1.Node) bool {
 
 // returnGrace is how long after its node the pods of a node may become ready again.
 const returnGrace = 30 * time.Second
+
+// returned reports whether a broker that had run before its node was ready became ready again with the node.
+func returned(b *life.Broker, node time.Time) bool {
+	return b.Since.Before(node) && !b.ReadySince.IsZero() && b.ReadySince.Before(node.Add(returnGrace))
+}
 
 // readySince is since when a node has been ready, or has not been.
 func readySince(node *corev1.Node) time.Time {

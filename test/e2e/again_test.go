@@ -82,9 +82,10 @@ func TestRestartsAfterLoss(t *testing.T) {
 	s := newSite(t, 4)
 	record := s.newRecord()
 	give := s.withhold(s.nodes[3])
+	s.awaitNodes(3)
 	mc := s.create(s.restarting("loses", 3).PodAnnotation(simulator.LoseRanks, "2").PodAnnotation(simulator.LoseAfter, untilTold))
 	s.awaitRuns(mc, 1, 3)
-	s.tell(mc, 0, simulator.LoseAfter, "0s")
+	s.tell(mc, 0, simulator.LoseAfter, "6s") // sooner, no probe has seen the command run, and none would see that it runs again
 	s.awaitRuns(mc, 2, 2)
 	give()
 	s.awaitRuns(mc, 3, 3)

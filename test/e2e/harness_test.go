@@ -169,7 +169,7 @@ func (s *site) awaitNodes(n int) {
 	s.t.Helper()
 	larger := s.create(s.miniCluster("larger").Size(int32(n + 1)))
 	s.await(larger, "told how many nodes there are", func(mc *v1alpha2.MiniCluster) bool {
-		return strings.Contains(condition(mc, v1alpha2.ConditionAdmitted).Message, fmt.Sprintf("has room for %d:", n))
+		return strings.Contains(condition(mc, v1alpha2.ConditionAdmitted).Message, fmt.Sprintf("for %d:", n))
 	})
 	s.delete(larger)
 	s.awaitGone(larger)

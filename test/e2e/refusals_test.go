@@ -111,20 +111,28 @@ func TestRefusedKinds(t *testing.T) {
 	}
 }
 
-// What etcd refuses as too large, the API server passes on without a reason: the manager knows the refusal by its words.
+// What is too large for etcd, the API server refuses without a reason: the manager knows the refusal by these words.
 func TestTooLargeForEtcd(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 0)
-	set := &jobsetapi.JobSet{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "large"}}
-	job := jobsetapi.ReplicatedJob{Name: "job", Replicas: 1}
-	job.Template.Spec.Template.Spec = corev1.PodSpec{
-		RestartPolicy: corev1.RestartPolicyNever,
-		Containers:    []corev1.Container{{Name: "x", Image: "x", Env: []corev1.EnvVar{{Name: "X", Value: strings.Repeat("x", 2<<20)}}}},
-	}
-	set.Spec.Suspend, set.Spec.ReplicatedJobs = ptr.To(true), []jobsetapi.ReplicatedJob{job}
-	err := env.client.Create(s.ctx, set)
-	if want := "etcdserver: request is too large"; err == nil || !strings.Contains(err.Error(), want) || apierrors.ReasonForError(err) != metav1.StatusReasonUnknown {
-		t.Errorf("%q was told: %v, want: %s", apierrors.ReasonForError(err), err, want)
+	for _, tc := range []struct {
+		bytes int
+		want  string
+	}{
+		{1700 << 10, "etcdserver: request is too large"},
+		{2500 << 10, "trying to send message larger than max"},
+	} {
+		set := &jobsetapi.JobSet{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "large"}}
+		job := jobsetapi.ReplicatedJob{Name: "job", Replicas: 1}
+		job.Template.Spec.Template.Spec = corev1.PodSpec{
+			RestartPolicy: corev1.RestartPolicyNever,
+			Containers:    []corev1.Container{{Name: "x", Image: "x", Env: []corev1.EnvVar{{Name: "X", Value: strings.Repeat("x", tc.bytes)}}}},
+		}
+		set.Spec.Suspend, set.Spec.ReplicatedJobs = ptr.To(true), []jobsetapi.ReplicatedJob{job}
+		err := env.client.Create(s.ctx, set)
+		if err == nil || !strings.Contains(err.Error(), tc.want) || apierrors.ReasonForError(err) != metav1.StatusReasonUnknown {
+			t.Errorf("%q was told: %v, want: %s", apierrors.ReasonForError(err), err, tc.want)
+		}
 	}
 }
 

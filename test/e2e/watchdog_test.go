@@ -93,7 +93,6 @@ func (s *site) withhold(nodes ...string) (give func()) {
 	for _, node := range nodes {
 		cordon(s, node, true)
 	}
-	s.awaitNodes(len(s.nodes) - len(nodes))
 	give = func() {
 		for _, node := range nodes {
 			cordon(s, node, false)

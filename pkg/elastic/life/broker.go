@@ -57,7 +57,7 @@ type Broker struct {
 	NodeGone bool
 	// NodeDown is true if the node of the rank exists and is not ready.
 	NodeDown bool
-	// NodeReturned is true if the pod became ready since its node did.
+	// NodeReturned is true if the broker had run before its node was away, and its pod became ready again since the node did.
 	NodeReturned bool
 	// Since is when the broker's container began to run; zero if it does not run.
 	Since time.Time
