@@ -14,6 +14,7 @@ import (
 	kueueapi "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/dev/simulator"
 	"github.com/flux-elastic/flux-elastic/test/harness"
 )
 
@@ -24,8 +25,10 @@ func TestKueueAway(t *testing.T) {
 	c := newCluster(t, 4, "")
 	s := c.newSite(t, 4)
 	s.newQueue("team", 32)
-	runs, ends := s.create(s.miniCluster("runs").Size(2), "team"), s.create(s.miniCluster("ends").Size(2), "team")
+	runs := s.create(s.miniCluster("runs").Size(2), "team")
 	s.AwaitState(runs, v1alpha2.StateRunning)
+	// Without Kueue's webhooks nobody can tell a pod that its command ends.
+	ends := s.create(s.miniCluster("ends").Size(2).PodAnnotation(simulator.Runtime, "20s"), "team")
 	s.AwaitState(ends, v1alpha2.StateRunning)
 	if err := c.Kill(t.Context(), "kueue"); err != nil {
 		t.Fatal(err)
@@ -34,7 +37,6 @@ func TestKueueAway(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), `failed calling webhook "mworkload.kb.io"`) {
 		t.Errorf("a Workload without Kueue: %v", err)
 	}
-	s.endCommand(ends)
 	s.AwaitSuccess(ends) // and its nodes are free, before Kueue hears of that
 	waits := s.create(s.miniCluster("waits").Size(2), "team")
 	s.Await(waits, "waiting for Kueue's webhooks", func(mc *v1alpha2.MiniCluster) bool {
@@ -68,6 +70,9 @@ func TestWithoutAPI(t *testing.T) {
 	s.newQueue("team", 16, s.withPlacement())
 	runs := s.create(s.miniCluster("runs").Size(2), "team")
 	s.AwaitState(runs, v1alpha2.StateRunning)
+	// Without Kueue's webhooks nobody can tell a pod that its command ends.
+	ends := s.create(s.miniCluster("ends").Size(2).PodAnnotation(simulator.Runtime, "20s"), "team")
+	s.AwaitState(ends, v1alpha2.StateRunning)
 	waits := s.create(s.miniCluster("waits").Size(2), "team")
 	s.awaitWaiting(waits, "insufficient unused quota")
 	c.removeKueueAPI(t)

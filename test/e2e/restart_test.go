@@ -235,7 +235,7 @@ func live(t *testing.T, at operator.Write, ahead bool, flags ...string) *operato
 		})
 	}
 	var others []*corev1.Pod
-	life := s.miniCluster("life").Size(2).PodAnnotation(simulator.Runtime, "100ms")
+	life := s.miniCluster("life").Size(2).PodAnnotation(simulator.Runtime, untilTold)
 	if ahead {
 		others = append(others, s.occupy(s.nodes[0]), s.occupy(s.nodes[1]))
 		life.Spec(needsScheduler)
@@ -247,8 +247,17 @@ func live(t *testing.T, at operator.Write, ahead bool, flags ...string) *operato
 			s.delete(other, client.GracePeriodSeconds(0))
 		}
 	}
+	named := func() int {
+		names, err := s.names(mc.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(names)
+	}
+	reach("named", func() bool { return named() == 2*2 }) // a busy manager could first look when all is over
+	s.endCommand(mc)
 	reach("done", func() bool {
-		return state(s.get(mc)) == v1alpha2.StateSucceeded && mc.Status.Nodes == 0 && len(s.pods(mc)) == 1
+		return state(s.get(mc)) == v1alpha2.StateSucceeded && mc.Status.Nodes == 0 && len(s.pods(mc)) == 1 && named() == 0
 	})
 	checkLife(s, mc)
 	return o

@@ -48,7 +48,7 @@ func (s *Site) Steps(ctx context.Context, p Placement, await func(attempt func()
 				return fmt.Errorf("step %d: %w", i+1, err)
 			}
 		}
-		err := await(arrives(ctx, step.Want, s.State))
+		err := await(arrives(ctx, s.State, step.Want))
 		if err != nil {
 			return fmt.Errorf("step %d: %w", i+1, err)
 		}

@@ -34,10 +34,10 @@ type Scenario struct {
 	Steps []Step
 }
 
-// Step is what is done, and the state (Play.State) in which the cluster comes to rest then.
+// Step is what is done, and the states (Play.State) in one of which the cluster comes to rest then.
 type Step struct {
 	Do   []Act
-	Want string
+	Want []string
 }
 
 // Act is one thing that is done.
@@ -62,7 +62,7 @@ func (p *Play) Steps(ctx context.Context, s Scenario, await func(attempt func() 
 				return fmt.Errorf("step %d: %w", i+1, err)
 			}
 		}
-		err := await(arrives(ctx, step.Want, p.State))
+		err := await(arrives(ctx, p.State, step.Want...))
 		if err != nil {
 			return fmt.Errorf("step %d: %w", i+1, err)
 		}
@@ -70,18 +70,18 @@ func (p *Play) Steps(ctx context.Context, s Scenario, await func(attempt func() 
 	return nil
 }
 
-// arrives returns an attempt that succeeds in a state. Its error has the states before.
-func arrives(ctx context.Context, want string, look func(context.Context) (string, error)) func() error {
+// arrives returns an attempt that succeeds in one of some states. Its error has the states before.
+func arrives(ctx context.Context, look func(context.Context) (string, error), want ...string) func() error {
 	var states []string
 	return func() error {
 		state, err := look(ctx)
-		if err != nil || state == want {
+		if err != nil || slices.Contains(want, state) {
 			return err
 		}
 		if len(states) == 0 || states[len(states)-1] != state {
 			states = append(states, state)
 		}
-		return fmt.Errorf("the states were\n\t%s\nand never\n\t%s", strings.Join(states, "\n\t"), want)
+		return fmt.Errorf("the states were\n\t%s\nand never\n\t%s", strings.Join(states, "\n\t"), strings.Join(want, "\nor\n\t"))
 	}
 }
 
