@@ -70,9 +70,6 @@ func TestWithoutAPI(t *testing.T) {
 	s.newQueue("team", 16, s.withPlacement())
 	runs := s.create(s.miniCluster("runs").Size(2), "team")
 	s.AwaitState(runs, v1alpha2.StateRunning)
-	// Without Kueue's webhooks nobody can tell a pod that its command ends.
-	ends := s.create(s.miniCluster("ends").Size(2).PodAnnotation(simulator.Runtime, "20s"), "team")
-	s.AwaitState(ends, v1alpha2.StateRunning)
 	waits := s.create(s.miniCluster("waits").Size(2), "team")
 	s.awaitWaiting(waits, "insufficient unused quota")
 	c.removeKueueAPI(t)
