@@ -60,7 +60,7 @@ var Jobs = slices.Concat([]Scenario{
 		do("0 Running, 1 Pending; active 2, ready 1, terminating 0, succeeded 0, failed 0", Run("0")),
 		do(`0 Succeeded released, 1 Pending, 2 Pending; active 2, ready 0, terminating 0, succeeded 1, failed 0; done "0", broken ""`, End("0", 0)),
 		do(`0 Succeeded released, 1 Succeeded released, 2 Succeeded released; active 0, ready 0, terminating 0, succeeded 3, failed 0; done "0-2", broken ""`+complete, End("2", 0), End("1", 0)),
-		do(`0 Succeeded released alone, 1 Succeeded released alone, 2 Succeeded released alone; no Job`, DeleteJob(metav1.DeletePropagationOrphan)),
+		do(`0 Succeeded released alone, 1 Succeeded released alone, 2 Succeeded released alone; no Job`, seenByCollector, DeleteJob(metav1.DeletePropagationOrphan)),
 	}},
 	{Name: "a Job without indexes replaces a pod that failed, and fails after its limit", Job: spec(func(s *batchv1.JobSpec) {
 		s.CompletionMode, s.BackoffLimit = nil, ptr.To[int32](1)
@@ -184,6 +184,6 @@ var deletions = []Scenario{
 		do("; no Job", waitFor(2), Run("0"), DeleteJob(metav1.DeletePropagationForeground), Gone("0", 143), Gone("1", 143)),
 	}},
 	{Name: "a Job is deleted without its pods", Job: spec(func(*batchv1.JobSpec) {}), Steps: []Step{
-		do("0 Running released alone, 1 Pending released alone; no Job", waitFor(2), Run("0"), DeleteJob(metav1.DeletePropagationOrphan)),
+		do("0 Running released alone, 1 Pending released alone; no Job", waitFor(2), Run("0"), seenByCollector, DeleteJob(metav1.DeletePropagationOrphan)),
 	}},
 }

@@ -6,6 +6,7 @@ package contract
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,6 +23,8 @@ import (
 type Play struct {
 	Client    client.Client
 	Namespace string
+
+	hasProbe bool // see seenByCollector
 }
 
 // Scenario is a Job, and what befalls it.
@@ -268,6 +271,27 @@ func DeleteJob(policy metav1.DeletionPropagation) Act {
 	return func(ctx context.Context, p *Play) error {
 		return p.Client.Delete(ctx, &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: jobName}}, client.PropagationPolicy(policy))
 	}
+}
+
+// seenByCollector fails until the garbage collector knows all pods that there are: it has deleted a later one, which has no
+// owner. It would delete those of which it hears only after their Job has gone.
+func seenByCollector(ctx context.Context, p *Play) error {
+	probe := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Namespace: p.Namespace, Name: "probe",
+		OwnerReferences: []metav1.OwnerReference{{APIVersion: batchv1.SchemeGroupVersion.String(), Kind: "Job", Name: "none", UID: "none"}},
+	}}
+	probe.Spec = spec(func(*batchv1.JobSpec) {}).Template.Spec
+	if !p.hasProbe {
+		if err := p.Client.Create(ctx, probe); err != nil {
+			return err
+		}
+		p.hasProbe = true
+	}
+	err := p.Client.Get(ctx, client.ObjectKeyFromObject(probe), probe)
+	if err == nil {
+		return errors.New("a pod without an owner is still there")
+	}
+	return client.IgnoreNotFound(err)
 }
 
 // waitFor fails unless the Job has so many active pods, as its status says.
