@@ -123,6 +123,7 @@ type MiniClusterContainer struct {
 
 	// resources are the container's requests and limits. They decide which nodes have room.
 	// +kubebuilder:validation:XValidation:rule="(!has(self.requests) || size(self.requests) <= 64) && (!has(self.limits) || size(self.limits) <= 64)",message="a container may have 64 resources"
+	// +kubebuilder:validation:XValidation:rule="!has(self.claims) || size(self.claims) == 0",message="resource claims (DRA) cannot be used yet"
 	// +optional
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
 

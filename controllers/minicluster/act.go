@@ -51,7 +51,11 @@ func (r *Reconciler) act(ctx context.Context, seen *observed, plan life.Plan) (l
 	_, evicts := plan.Step.(life.EvictPods)
 	if refused(err) || isUnanswered(err) || errors.Is(err, errNotDirect) || errors.As(err, &gone) || errors.As(err, &clash) || (evicts && isKept(err)) {
 		// The refusal is shown, and the step is tried again until its time is up.
-		return life.Plan{Step: life.Wait{}, State: plan.State, Message: err.Error(), LookAgain: seen.now.Add(recheckInterval)}, nil
+		again := seen.now.Add(recheckInterval)
+		if _, places := plan.Step.(life.Place); places && isDenied(err) {
+			again = noteRefusal(seen, "the placement of the pods is", err)
+		}
+		return life.Plan{Step: life.Wait{}, State: plan.State, Message: err.Error(), LookAgain: again}, nil
 	}
 	return plan, err
 }

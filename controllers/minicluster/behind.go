@@ -24,8 +24,8 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
 )
 
-// behindFor bounds how long the end of an attempt waits for the cache. Who changes the lead's pod or its labels all the time
-// delays an eviction by no more.
+// behindFor bounds how long the end of an attempt waits for the cache to show a JobSet, a Job or a lead that it does not show:
+// who makes these all the time delays an eviction by no more.
 const behindFor = 30 * time.Second
 
 // errBehind says that the cache does not show yet what happened to a lead.
@@ -49,7 +49,7 @@ func (r *Reconciler) lookAtLead(ctx context.Context, seen *observed, plan life.P
 		return nil
 	case seen.memory.behind.IsZero():
 		seen.memory.behind = seen.now
-	case !seen.now.Before(seen.memory.behind.Add(behindFor)):
+	case seen.view.Brokers()[0] == nil && !seen.now.Before(seen.memory.behind.Add(behindFor)):
 		return nil
 	}
 	return errBehind
@@ -58,6 +58,14 @@ func (r *Reconciler) lookAtLead(ctx context.Context, seen *observed, plan life.P
 // showsStart reports whether a lead shows that its command has begun.
 func showsStart(lead *protocol.Pod) bool {
 	return lead != nil && (lead.Broker.Ready || lead.Broker.Started || lead.Began || lead.Broker.State == life.Succeeded)
+}
+
+// endOf says how a lead has ended: its state, or nothing.
+func endOf(lead *protocol.Pod) life.BrokerState {
+	if !lead.Ended && lead.Broker.State != life.Succeeded {
+		return life.Missing
+	}
+	return lead.Broker.State
 }
 
 // isBehind reports whether the API server knows more about the lead than the cache.
@@ -70,11 +78,7 @@ func (r *Reconciler) isBehind(ctx context.Context, seen *observed) (bool, error)
 	}
 	switch {
 	case lead != nil:
-		var now corev1.Pod
-		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(lead.Pod), &now); err != nil {
-			return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
-		}
-		return now.UID != lead.UID || protocol.Moved(lead.Pod, protocol.Strip(&now)), nil
+		return r.showsMore(ctx, lead)
 	case v.JobSet == nil, seen.observation.SecondLead: // the cache shows what came after the lead
 		return false, nil
 	}
@@ -90,6 +94,16 @@ func (r *Reconciler) isBehind(ctx context.Context, seen *observed) (bool, error)
 		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 	}
 	return v.IsBehind(&now), nil
+}
+
+// showsMore reports whether the pod of a lead shows more than the cache does, of what nobody takes back.
+func (r *Reconciler) showsMore(ctx context.Context, lead *protocol.Pod) (bool, error) {
+	var now corev1.Pod
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(lead.Pod), &now); err != nil {
+		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+	}
+	live := protocol.Read(protocol.Strip(&now))
+	return now.UID != lead.UID || showsStart(&live) != showsStart(lead) || endOf(&live) != endOf(lead), nil
 }
 
 // isLeadThere reports whether there is a pod of the lead that the cache does not show.

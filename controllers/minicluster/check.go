@@ -177,7 +177,7 @@ func (r *Reconciler) newCheck(ctx context.Context, seen *observed, changed time.
 		return rejection(at, v1alpha2.ReasonPodRejected, err.Error()), nil
 	}
 	result, err := r.shapes.check(seen.stored, r.Clock.Now(), changed, func(before int) (*check, error) {
-		return r.dryRun(ctx, pod, services, slices.Concat(files, objects, jobs(set)), before)
+		return r.dryRun(ctx, pod, services, slices.Concat(files, objects, jobs(set), []client.Object{jobset.SliceAsMade(mc, pod)}), before)
 	})
 	if err != nil || !result.passed() {
 		return result.pause(seen.memory.check, mc), err

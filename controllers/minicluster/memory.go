@@ -50,9 +50,11 @@ type memory struct {
 	// then.
 	placed map[types.UID]string
 	// missing is what is known of pods that are to be made. refusals is how often objects or pods were refused although the dry
-	// runs of their shape passed, since all pods of an attempt were made.
+	// runs of their shape passed, since a command last began.
 	missing  missing
 	refusals int
+	// refused is why the last pass could not do what brokers need to start; "" if it could.
+	refused string
 	// asked is when a Workload was last created.
 	asked time.Time
 	// growth says when the MiniCluster may ask Kueue for quota to grow, and how often in a row Kueue

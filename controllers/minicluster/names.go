@@ -27,11 +27,11 @@ import (
 // again, and shows why the API server refuses the names.
 func (r *Reconciler) name(ctx context.Context, seen *observed, plan life.Plan) (life.Plan, error) {
 	again, err := r.publishNames(ctx, seen)
-	if refused(err) { // for example by a quota: tried again
+	if refused(err) || isUnanswered(err) { // for example by a quota: tried again
 		if _, waits := plan.Step.(life.Wait); waits {
 			plan.Message = err.Error()
 		}
-		again, err = seen.now.Add(recheckInterval), nil
+		again, err = noteRefusal(seen, "the names of the pods are", err), nil
 	}
 	plan.LookAgain = elastic.Earliest(plan.LookAgain, again)
 	return plan, err

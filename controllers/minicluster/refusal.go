@@ -48,15 +48,20 @@ type missing struct {
 	since, look time.Time
 }
 
-// lookForRefusal finds out why pods are not made. If the API server refuses them, the check has failed after all. Events
-// that cannot be read keep nothing else from being done.
+// lookForRefusal finds out why pods are not made. If the API server refuses them, or what they need to start, the check has
+// failed after all. Events that cannot be read keep nothing else from being done.
 func (r *Reconciler) lookForRefusal(ctx context.Context, seen *observed) {
-	memory, o := seen.memory, seen.observation
+	memory := seen.memory
+	if !seen.observation.Started.IsZero() {
+		memory.refusals = 0
+	}
+	if why := memory.refused; why != "" && seen.observation.Admission != nil {
+		memory.refused = ""
+		r.refuse(seen, why)
+		return
+	}
 	if !lacksPods(seen) {
 		memory.missing = missing{}
-		if o.Workload == life.Active {
-			memory.refusals = 0
-		}
 		return
 	}
 	m := &memory.missing
@@ -89,8 +94,17 @@ func lacksPods(seen *observed) bool {
 	return o.Workload == life.Active && o.Started.IsZero() && slices.ContainsFunc(o.Brokers, isMissing)
 }
 
-// refuse lets the check fail because Kubernetes cannot make the Jobs or pods. The pause until the next check doubles until
-// all pods of an attempt were made.
+// noteRefusal lets the next pass give the nodes back of brokers that wait in vain: the API server refuses what they need to
+// start. It returns when the next pass is due.
+func noteRefusal(seen *observed, what string, err error) time.Time {
+	if seen.observation.Started.IsZero() {
+		seen.memory.refused = fmt.Sprintf("%s refused: %s", what, err)
+	}
+	return seen.now.Add(time.Second)
+}
+
+// refuse lets the check fail because Kubernetes cannot make the Jobs or pods. The pause until the next check doubles until a
+// command begins.
 func (r *Reconciler) refuse(seen *observed, why string) {
 	memory, mc := seen.memory, seen.view.MiniCluster
 	result := rejection(seen.now, v1alpha2.ReasonPodRejected, why)

@@ -144,7 +144,7 @@ func (p *eventPages) List(_ context.Context, list client.ObjectList, opts ...cli
 	return nil
 }
 
-// The pause after a refusal doubles, whatever succeeds in between, until all pods were made.
+// The pause after a refusal doubles, whatever succeeds in between, until a command begins.
 func TestPauseAfterRefusals(t *testing.T) {
 	r, m := &Reconciler{}, &memory{}
 	seen := func() *observed {
@@ -168,7 +168,7 @@ func TestPauseAfterRefusals(t *testing.T) {
 		t.Errorf("the queue does not learn of %+v", s.check)
 	}
 	s = seen()
-	s.observation.Workload = life.Active
+	s.observation.Workload, s.observation.Started = life.Active, fixture.Noon
 	r.lookForRefusal(t.Context(), s)
 	if m.refusals != 0 {
 		t.Errorf("%d refusals are remembered", m.refusals)

@@ -380,9 +380,11 @@ func TestScheduler(t *testing.T) {
 	}
 }
 
-// Flux binds no tasks to cores if R has the cores of the pod. What a user has for the shell stays.
+// Flux binds no tasks to cores if R has the cores of the pod, and each task to GPUs of its own. What a user has for the shell
+// stays.
 func TestAffinity(t *testing.T) {
-	for cpu, want := range map[string]string{"2": "CONFIG/etc/flux/shell:/mine", "": "/mine"} {
+	const want = "CONFIG/etc/flux/shell:/mine"
+	for _, cpu := range []string{"2", ""} {
 		w := fixture.MiniCluster("lmp").Command("x").Spec(func(s *v1alpha2.MiniClusterSpec) { s.Flux.Container.MountPath = t.TempDir() })
 		if cpu != "" {
 			w.CPU(cpu)
@@ -395,7 +397,7 @@ func TestAffinity(t *testing.T) {
 		out, _ := combined(t, scriptIn(t, dir, WaitScript, "FLUX_OUTPUT_DIR="+t.TempDir(), "READY_FILE="+ReadyFile(mc), "FLUX_SHELL_RC_PATH=/mine"))
 		config := filepath.Join(mc.Spec.Flux.Container.MountPath, "config")
 		paths, lua, _ := strings.Cut(strings.ReplaceAll(out, config, "CONFIG"), "\n")
-		if paths != want || strings.Contains(lua, `shell.options["cpu-affinity"] = "off"`) != (cpu != "") {
+		if paths != want || !strings.Contains(lua, `default("gpu-affinity", "per-task")`) || strings.Contains(lua, `default("cpu-affinity", "off")`) != (cpu != "") {
 			t.Errorf("CPU %q: got %q, %q, want %q", cpu, paths, lua, want)
 		}
 	}

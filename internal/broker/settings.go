@@ -69,7 +69,7 @@ func runSettings(mc *v1alpha2.MiniCluster) map[string]string {
 	return map[string]string{
 		"MODE":         mode(s),
 		"SUBMIT":       cmp.Or(strings.TrimSpace(s.Flux.SubmitCommand), "flux submit"),
-		"OPTION_FLAGS": optionFlags(s),
+		"OPTION_FLAGS": strings.TrimSpace(s.Flux.OptionFlags),
 		"PREFIX":       strings.TrimSpace(container.Commands.Prefix),
 		"BATCH_RAW":    strconv.FormatBool(container.BatchRaw),
 		"WRAP":         s.Flux.Wrap,

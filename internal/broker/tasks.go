@@ -139,16 +139,3 @@ func optionValue(names []string, word string, next []string) (value string, is b
 	}
 	return "", false
 }
-
-// bindsGPUs is the option of the submit command by which each task sees its own GPUs alone. By default all tasks of a node
-// see all GPUs that the command has there.
-const bindsGPUs = "-o gpu-affinity=per-task"
-
-// optionFlags returns the options of the submit command.
-func optionFlags(s *v1alpha2.MiniClusterSpec) string {
-	flags := strings.TrimSpace(s.Flux.OptionFlags)
-	if task, known := needs(s); known && task.gpus > 0 && mode(s) == modeSubmit && !strings.Contains(s.Flux.SubmitCommand+flags, "gpu-affinity") {
-		flags = strings.TrimSpace(bindsGPUs + " " + flags)
-	}
-	return flags
-}

@@ -86,23 +86,6 @@ func TestTasksThatDoNotFit(t *testing.T) {
 	}
 }
 
-// Each task sees its own GPUs, unless the user says otherwise.
-func TestOptionFlags(t *testing.T) {
-	for flags, want := range map[string]string{
-		"":                        "",
-		"-c 2":                    "-c 2",
-		" --gpus-per-task=2 ":     "-o gpu-affinity=per-task --gpus-per-task=2",
-		"-g 1 -c 4":               "-o gpu-affinity=per-task -g 1 -c 4",
-		"-g1 -o gpu-affinity=off": "-g1 -o gpu-affinity=off",
-		"-g 0":                    "-g 0",
-	} {
-		mc := fixture.MiniCluster("lmp").Spec(func(s *v1alpha2.MiniClusterSpec) { s.Flux.OptionFlags = flags }).Defaulted()
-		if got := optionFlags(&mc.Spec); got != want {
-			t.Errorf("of %q: %q, want %q", flags, got, want)
-		}
-	}
-}
-
 // R has the request if there is no limit, and one core for a part of one.
 func TestCoresOfPartsOfOne(t *testing.T) {
 	for cpu, want := range map[string]int{"100m": 1, "1": 1, "1999m": 1, "2": 2, "0": 0} {

@@ -8,6 +8,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 	"sigs.k8s.io/jobset/pkg/util/placement"
@@ -37,6 +38,11 @@ func Jobs(set *jobsetapi.JobSet) []*batchv1.Job {
 		jobs[i] = job
 	}
 	return jobs
+}
+
+// SliceAsMade returns an EndpointSlice like those that publish the names of such pods. Its address is nobody's (RFC 5737).
+func SliceAsMade(mc *v1alpha2.MiniCluster, pod *corev1.Pod) *discoveryv1.EndpointSlice {
+	return Slices(mc, []Host{{Pod: pod.GenerateName + "x", Service: pod.Spec.Subdomain, IPs: []string{"192.0.2.1"}}})[0]
 }
 
 // podOf returns the first pod that the Job controller makes of the template of a replicated Job.

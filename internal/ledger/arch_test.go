@@ -47,6 +47,9 @@ func TestArchitectures(t *testing.T) {
 			}}},
 		}}}
 	}
+	tolerates := func(p *corev1.PodSpec) {
+		p.Tolerations = []corev1.Toleration{{Key: corev1.LabelArchStable, Operator: corev1.TolerationOpEqual, Value: "arm64"}}
+	}
 	for name, tc := range map[string]struct {
 		nodes []string
 		taken int // amd64 nodes in use
@@ -66,6 +69,7 @@ func TestArchitectures(t *testing.T) {
 		"large enough":             {nodes: []string{"linux/arm64/4", "linux/amd64/6"}, taken: 1, size: 6, why: "needs room for 6 brokers of 8 cpu each; 5 of 10 nodes have room now for 5: 4 of another architecture than amd64, 1 in use; it fits once 1 job has ended"},
 		"too large for any":        {nodes: []string{"linux/arm64/4", "linux/amd64/6", "windows/amd64/1"}, size: 7, why: "needs room for 7 brokers of 8 cpu each; the whole cluster of 11 nodes has room for 6: 4 of another architecture than amd64, 1 without Linux"},
 		"as the spec says":         {nodes: []string{"linux/arm64/4", "linux/amd64/6"}, pod: arm, size: 2, want: "linux-arm64"},
+		"a toleration says none":   {nodes: []string{"linux/arm64/4", "linux/amd64/6"}, taken: 5, pod: tolerates, size: 2, want: "linux-arm64"},
 		"both, as the spec says":   {nodes: []string{"linux/arm64/4", "linux/amd64/6"}, pod: both, size: 10, want: "linux-"},
 		"nodes without labels":     {nodes: []string{"linux/any/3", "linux/amd64/3", "linux/arm64/2"}, size: 6, want: "linux-a", never: "arm64"},
 		"the image did not start":  {nodes: []string{"linux/arm64/4", "linux/amd64/6"}, avoid: "linux-amd64-[0-1]", size: 2, want: "linux-arm64"},

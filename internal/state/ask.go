@@ -4,8 +4,8 @@
 package state
 
 import (
-	"bytes"
 	"encoding/json"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -52,7 +52,7 @@ type Places struct {
 	// Pod has just those fields. Key is the same for pods with the same fields.
 	Pod *corev1.Pod
 	Key string
-	// NamesArch is true if the fields name the label of architectures: then nodes of several may be used.
+	// NamesArch is true if a selector names the label of architectures: then nodes of several may be used.
 	NamesArch bool
 }
 
@@ -162,9 +162,21 @@ func placesOf(pod *corev1.Pod) Places {
 	}
 	key, err := json.Marshal(&p.Pod.Spec)
 	if err == nil { // it always is
-		p.Key, p.NamesArch = string(key), bytes.Contains(key, []byte(`"`+corev1.LabelArchStable+`"`))
+		p.Key = string(key)
 	}
+	p.NamesArch = namesArch(&p.Pod.Spec)
 	return p
+}
+
+// namesArch reports whether a pod says on which architectures it may run. A toleration allows nodes, and chooses none.
+func namesArch(spec *corev1.PodSpec) bool {
+	if _, names := spec.NodeSelector[corev1.LabelArchStable]; names || spec.Affinity == nil || spec.Affinity.NodeAffinity == nil {
+		return names
+	}
+	required := spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	return required != nil && slices.ContainsFunc(required.NodeSelectorTerms, func(term corev1.NodeSelectorTerm) bool {
+		return slices.ContainsFunc(term.MatchExpressions, func(r corev1.NodeSelectorRequirement) bool { return r.Key == corev1.LabelArchStable })
+	})
 }
 
 func placementPolicy(mc *v1alpha2.MiniCluster) fluxion.Policy {

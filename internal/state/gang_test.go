@@ -259,6 +259,19 @@ func TestGangDetails(t *testing.T) {
 	}
 }
 
+// A size that is wanted since the admission changes nothing of how small the gang may be.
+func TestSizingOfARunningGang(t *testing.T) {
+	mc := fixture.MiniCluster("lmp").Size(8).MinSize(8).Admitted(1, 8, "n[0-7]").Status(func(s *v1alpha2.MiniClusterStatus) { s.Admission.Wanted = 8 }).Defaulted()
+	mc.Spec.Size = 1
+	promise, err := PromiseOf(mc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if least := Running(mc, fixture.Pod("x").Obj(), promise).Sizing.Allowed().Least(); least != 8 {
+		t.Errorf("it may shrink to %d", least)
+	}
+}
+
 func TestRunning(t *testing.T) {
 	started := metav1.NewTime(fixture.Noon)
 	by := metav1.NewTime(fixture.Noon.Add(time.Minute))

@@ -56,7 +56,9 @@ func Observe(v View) (*life.Observation, error) {
 	}
 	mc := v.MiniCluster
 	o := &life.Observation{Policy: policy(mc), Record: record, Jitter: jitter(mc)}
-	o.Policy.MaxGrace = Deadlines(v.Queue).Grace
+	if o.Policy.MaxGrace = Deadlines(v.Queue).Grace; v.Queue == nil && record.Admission != nil && record.Admission.Eviction != nil {
+		o.Policy.MaxGrace = 0 // its queue may be gone for a moment: the command keeps the time that it was given
+	}
 	if a := mc.Status.Admission; a != nil {
 		o.Outdated = a.Generation != 0 && a.Generation != mc.Generation
 	}
@@ -124,7 +126,7 @@ func admissionOf(mc *v1alpha2.MiniCluster) (*life.Admission, error) {
 	}
 	if a.Drain != nil {
 		out.Draining = &life.Draining{
-			Ranks: read("drain.ranks", a.Drain.Ranks), At: ptr.Deref(a.Drain.Time, metav1.Time{}).Time,
+			Ranks: read("drain.ranks", a.Drain.Ranks), At: ptr.Deref(a.Drain.Time, a.Time).Time,
 			Deadline: ptr.Deref(a.Drain.Deadline, metav1.Time{}).Time, Reason: a.Drain.Reason,
 		}
 	}

@@ -46,7 +46,7 @@ func TestObserveOrders(t *testing.T) {
 		t.Errorf("draining %+v, published %v", d, o.PublishedDrain)
 	}
 	v.MiniCluster.Status.Admission.Drain.Time, v.MiniCluster.Status.Admission.Drain.Deadline = nil, nil
-	if o, err = Observe(v); err != nil || !o.Admission.Draining.At.IsZero() || !o.Admission.Draining.Deadline.IsZero() {
+	if o, err = Observe(v); err != nil || !o.Admission.Draining.At.Equal(o.Admission.At) || !o.Admission.Draining.Deadline.IsZero() {
 		t.Errorf("draining %+v, %v", o.Admission.Draining, err)
 	}
 	v.MiniCluster.Status.Admission.Vacated = "2"

@@ -44,6 +44,7 @@ func TestMixedNodes(t *testing.T) {
 	}
 	setArchitecture(`"arm64"`)
 	awaitTold(large, "arm64")
+	var running []*v1alpha2.MiniCluster
 	for _, want := range [][]string{arm, usual} {
 		mc := s.create(s.miniCluster(want[0]).Size(2).PodAnnotation(simulator.Runtime, untilTold))
 		if want[0] == usual[0] { // those of the queue are in use
@@ -54,6 +55,19 @@ func TestMixedNodes(t *testing.T) {
 		if got := s.nodesOf(mc); !slices.Equal(slices.Sorted(slices.Values(got)), slices.Sorted(slices.Values(want))) {
 			t.Errorf("%s is on %v", mc.Name, got)
 		}
+		running = append(running, mc)
+	}
+	for _, mc := range running {
+		s.endCommand(mc)
+		s.awaitSuccess(mc)
+	}
+	// The image is for arm64 alone.
+	image := s.create(s.miniCluster("image").Size(2).PodAnnotation(simulator.CannotStart, strings.Join(usual, ",")).Spec(func(spec *v1alpha2.MiniClusterSpec) {
+		spec.Elastic.Recreate.BackoffBase = duration("1s")
+	}))
+	s.awaitSuccess(image)
+	if mc := s.get(image); len(mc.Status.Attempts) != 1 || mc.Status.Attempts[0].Reason != "GaveUp" {
+		t.Errorf("its attempts are %+v", mc.Status.Attempts)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -69,24 +70,13 @@ func TestRefusedKinds(t *testing.T) {
 	for _, kind := range []struct{ group, resource string }{
 		{"", "configmaps"}, {"", "secrets"}, {"", "services"}, {"", "pods"}, {"batch", "jobs"}, {"jobset.x-k8s.io", "jobsets"},
 	} {
-		for how, none := range map[string]func(s *site) (client.Object, string){
-			"quota": func(s *site) (client.Object, string) {
-				return quotaOf(s, kind.group, kind.resource, "0"), kind.resource
-			},
-			"policy": func(s *site) (client.Object, string) {
-				words := fmt.Sprintf("no %s today", kind.resource)
-				return policyOf(s, kind.group, kind.resource, "false", words), words
-			},
-		} {
+		for how, none := range noneOf(kind.group, kind.resource) {
 			t.Run(kind.resource+" "+how, func(t *testing.T) {
 				t.Parallel()
 				s := newSite(t, 1)
 				obstacle, words := none(s)
 				refused := func(mc *v1alpha2.MiniCluster) {
-					s.await(mc, "told, with no node held", func(mc *v1alpha2.MiniCluster) bool {
-						waits := state(mc) == v1alpha2.StateQueued && how == "quota" || state(mc) == v1alpha2.StateRejected && how == "policy"
-						return waits && mc.Status.Nodes == 0 && mc.Status.Admission == nil && strings.Contains(told(mc), words) && strings.Contains(strings.ToLower(told(mc)), how)
-					})
+					s.awaitRefused(mc, how, words)
 					s.delete(obstacle)
 					s.awaitSuccess(mc)
 					if mc.Status.Runs != 1 || mc.Status.RequeueState != nil {
@@ -108,6 +98,79 @@ func TestRefusedKinds(t *testing.T) {
 				refused(mc)
 			})
 		}
+	}
+}
+
+// noneOf are a quota and a policy that let nobody make objects of a kind, each with words that are told.
+func noneOf(group, resource string) map[string]func(s *site) (none client.Object, words string) {
+	return map[string]func(s *site) (client.Object, string){
+		"quota": func(s *site) (client.Object, string) { return quotaOf(s, group, resource, "0"), resource },
+		"policy": func(s *site) (client.Object, string) {
+			words := fmt.Sprintf("no %s today", resource)
+			return policyOf(s, group, resource, "false", words), words
+		},
+	}
+}
+
+// awaitRefused waits until a MiniCluster without nodes tells which quota or policy keeps it from starting.
+func (s *site) awaitRefused(mc *v1alpha2.MiniCluster, how, words string) {
+	s.t.Helper()
+	s.await(mc, "told, with no node held", func(mc *v1alpha2.MiniCluster) bool {
+		waits := state(mc) == v1alpha2.StateQueued && how == "quota" || state(mc) == v1alpha2.StateRejected && how == "policy"
+		return waits && mc.Status.Nodes == 0 && mc.Status.Admission == nil && strings.Contains(told(mc), words) && strings.Contains(strings.ToLower(told(mc)), how)
+	})
+}
+
+// The names of pods are made last, when the pods have addresses. Whether they would be refused is known before there are nodes.
+// If it becomes so later, brokers that wait for each other give their nodes back.
+func TestRefusedNames(t *testing.T) {
+	t.Parallel()
+	for how, none := range noneOf("discovery.k8s.io", "endpointslices") {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, 2)
+			obstacle, words := none(s)
+			s.createObject(obstacle)
+			mc := s.create(s.miniCluster("two").Size(2).PodAnnotation(simulator.NeverStart, "1").Spec(func(spec *v1alpha2.MiniClusterSpec) {
+				spec.Elastic.QuorumTimeout, spec.Elastic.StartTimeout = duration("1h"), duration("2h")
+			}))
+			s.awaitRefused(mc, how, words)
+			s.delete(obstacle)
+			s.await(mc, "with a lead", func(mc *v1alpha2.MiniCluster) bool { return mc.Status.Size == 1 })
+			obstacle, _ = none(s)
+			s.createObject(obstacle)
+			if err := env.client.DeleteAllOf(s.ctx, &discoveryv1.EndpointSlice{}, client.InNamespace(s.namespace)); err != nil {
+				t.Fatal(err)
+			}
+			s.awaitRefused(mc, how, words)
+			s.delete(obstacle)
+			s.await(mc, "with a lead again", func(mc *v1alpha2.MiniCluster) bool { return mc.Status.Size == 1 })
+			s.letStart(mc, 1)
+			s.awaitSuccess(mc)
+			if mc.Status.Runs != 1 || mc.Status.RequeueState != nil {
+				t.Errorf("the command ran %d times; %+v", mc.Status.Runs, mc.Status.RequeueState)
+			}
+		})
+	}
+}
+
+// A policy that refuses the placement of pods is told in its own words, and no node is held meanwhile.
+func TestRefusedPlacement(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 1)
+	const words = "no pod leaves its gate today"
+	policy := policyOf(s, "", "pods", "request.operation == 'CREATE' || !oldObject.spec.?schedulingGates.hasValue() || object.spec.?schedulingGates.hasValue()", words)
+	rules := &policy.Spec.MatchConstraints.ResourceRules[0]
+	rules.Operations = append(rules.Operations, admissionregistrationv1.Update)
+	s.createObject(policy)
+	mc := s.create(s.miniCluster("gated").Spec(needsScheduler))
+	s.await(mc, "told, with no node held", func(mc *v1alpha2.MiniCluster) bool {
+		return state(mc) == v1alpha2.StateRejected && mc.Status.Nodes == 0 && mc.Status.Admission == nil && strings.Contains(told(mc), words)
+	})
+	s.delete(policy)
+	s.awaitSuccess(mc)
+	if mc.Status.Runs != 1 || mc.Status.RequeueState != nil {
+		t.Errorf("the command ran %d times; %+v", mc.Status.Runs, mc.Status.RequeueState)
 	}
 }
 
@@ -257,6 +320,7 @@ func (s *site) isDenied(policy string) error {
 	for _, probe := range []client.Object{
 		s.jobPod("probe"), s.job("probe", false), s.jobSet("probe"),
 		&corev1.ConfigMap{ObjectMeta: meta}, &corev1.Secret{ObjectMeta: meta}, &corev1.Service{ObjectMeta: meta, Spec: port},
+		&discoveryv1.EndpointSlice{ObjectMeta: meta, AddressType: discoveryv1.AddressTypeIPv4},
 	} {
 		if err := env.client.Create(s.ctx, probe, client.DryRunAll); err != nil && strings.Contains(err.Error(), policy) {
 			return nil

@@ -120,6 +120,7 @@ var refused = []refusal{
 	{"spec: {containers: [{image: a, batchRaw: true}]}", "batchRaw needs batch: true"},
 	{"spec: {containers: [{image: a, command: b, commands: {script: c}}]}", "command and commands.script exclude each other"},
 	{"spec: {containers: [{image: a, volumes: {data: {claimName: data}}}]}", "a volume with claimName or hostPath needs path"},
+	{"spec: {containers: [{image: a, resources: {claims: [{name: gpu}]}}]}", "resource claims (DRA) cannot be used yet"},
 	{"spec: {services: [{image: a}]}", "every service needs a name"},
 	{"spec: {services: [{image: a, name: b, commands: {pre: c}}]}", "services run beside Flux"},
 	{"spec: {flux: {environment: {a-b: c}}}", "names of environment variables hold letters, digits and _"},

@@ -178,7 +178,7 @@ func TestBadNodeAndNoOther(t *testing.T) {
 }
 
 // Where no pod starts, anywhere, an attempt is given up long before startTimeout, and the
-// status tells of each. No node is blamed.
+// status tells of each. The next attempt would rather have other nodes.
 func TestBadImage(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 4)
@@ -187,7 +187,7 @@ func TestBadImage(t *testing.T) {
 		spec.Elastic.Recreate = v1alpha2.Recreate{Limit: new(int32(1)), BackoffBase: duration("1s")}
 	}))
 	s.awaitEnd(mc, v1alpha2.ReasonStartLimit)
-	if len(mc.Status.Attempts) != 2 || mc.Status.Avoid != nil {
+	if len(mc.Status.Attempts) != 2 || mc.Status.Avoid == nil {
 		t.Fatalf("its attempts are %+v, and it avoids %+v", mc.Status.Attempts, mc.Status.Avoid)
 	}
 	for i, reason := range []string{"GaveUp", v1alpha2.ReasonStartLimit} {

@@ -253,7 +253,7 @@ goes_on() {
       echo "The command failed with exit code $fe_code while it wrote a checkpoint, and is run once more" >&2
     fi
     await_ranks
-    ! is_asked || return 1
+    ! is_asked && [[ $fe_hung_up == false ]] || return 1
     fe_checkpointed=''
     become_ready
   else

@@ -134,8 +134,11 @@ begin() {
     fe_timed fluxsubmit eval "$fe_submission"
   } {fe_still}<&- &
   fe_command=$!
-  [[ $fe_hung_up == false ]] || kill -HUP -- "-$fe_command" 2>/dev/null # the trap knew no command
   set +m
+  if [[ $fe_hung_up == true ]]; then # the trap knew no command, and the new shell has no trap at once
+    sleep 0.5
+    kill -HUP -- "-$fe_command" 2>/dev/null
+  fi
   fe_next=$((SECONDS + FE_CHECKPOINT_INTERVAL))
   echo "$$ $fe_command" >"$fe_began" # for wait.sh
 }

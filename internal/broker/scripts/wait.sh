@@ -25,12 +25,22 @@ if [[ $fe_job != 0 ]]; then
 fi
 
 # fe_affinity lets tasks use all cores of the pod, unless a job has the option cpu-affinity. R counts the cores of a pod,
-# and its ids are not those of the node: Flux would bind the tasks of all pods of a node to the same cores.
+# and its ids are not those of the node: Flux would bind the tasks of all pods of a node to the same cores. A broker without
+# cores in R takes all of its node. Each task sees GPUs of its own, unless there are too few, or a job has the option
+# gpu-affinity: Flux would show each task all GPUs that the job has there.
 fe_affinity() {
-  ((FE_CORES > 0)) || return 0 # each broker takes all cores of its node
-  local dir=$fe_config/etc/flux/shell lua='if shell.options["cpu-affinity"] == nil then shell.options["cpu-affinity"] = "off" end'
+  local dir=$fe_config/etc/flux/shell lua='
+    local function default(option, value)
+      if shell.options[option] == nil then shell.options[option] = value end
+    end
+    local here, gpus = shell.rankinfo, 0
+    for from, to in string.gmatch(here.resources.gpus or "", "(%d+)%-?(%d*)") do
+      gpus = gpus + (tonumber(to) or from) - from + 1
+    end
+    if gpus >= here.ntasks then default("gpu-affinity", "per-task") end'
+  ((FE_CORES == 0)) || lua+=$'\n    default("cpu-affinity", "off")'
   if ! { mkdir -p "$dir" && echo "$lua" >"$dir/affinity.lua"; }; then
-    echo "Cannot write to $dir; without that, the pods of a node would share cores" >&2
+    echo "Cannot write to $dir; without that, tasks would share cores and GPUs" >&2
     exit 1
   fi
   export FLUX_SHELL_RC_PATH=$dir${FLUX_SHELL_RC_PATH:+:$FLUX_SHELL_RC_PATH}

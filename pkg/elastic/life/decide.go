@@ -146,12 +146,14 @@ var rules = []rule{
 	unadmitted,     // no pod is placed without quota
 	brokersLost,    // a command that loses brokers ends, or is run again
 	overdue,        // drained ranks leave in time, whatever else is to be done
+	restartFailed,  // so does a command that does not run again
+	left,           // and the pods of ranks that a running command goes on without
 	checkpointSeen, // the lead reports that the command has written a checkpoint
 	drained,        // another gang needs some of the nodes
 	startTimedOut,  // too few brokers for too long: give up
 	unpublished,    // the lead has to know its quorum and the drained ranks
 	restartDone,    // the lead reports that the command runs again
-	misplaced,      // pods leave nodes that their ranks gave back
+	misplaced,      // pods leave nodes that their ranks gave back, once the lead knows its quorum
 	vacating,       // drained ranks have left
 	shrinking,      // the user wants fewer brokers
 	moved,          // ranks whose pods cannot start get other nodes

@@ -845,6 +845,10 @@ func TestDecide(t *testing.T) {
 			o: admitted("uttt", nil), after: 25 * time.Second,
 			want: Plan{Step: GiveUp{NotBefore: noon.Add(55 * time.Second)}, State: StateReleasing, Message: "3 of 4 brokers cannot start; rank 1 on n1: ImagePullBackOff"},
 		},
+		"where none can it avoids the nodes": {
+			o: admitted("tttt", nil), after: 25 * time.Second,
+			want: Plan{Step: GiveUp{NotBefore: noon.Add(55 * time.Second), Avoid: []string{"n0", "n1", "n2", "n3"}}, State: StateReleasing},
+		},
 		"and where the lead cannot": {
 			o: admitted("tuuu", nil), after: 25 * time.Second,
 			want: Plan{Step: GiveUp{NotBefore: noon.Add(55 * time.Second), Avoid: []string{"n0"}}, State: StateReleasing},

@@ -138,14 +138,15 @@ func (o *Observation) pause(earlier int) time.Duration {
 	return pause + time.Duration(o.Jitter*float64(pause)/10)
 }
 
-// badNodes are the nodes on which brokers did not come up or were lost. If most brokers failed,
-// their nodes are not the cause.
+// badNodes are the nodes on which brokers did not come up or were lost. If most brokers failed, their nodes are not the
+// cause. But if none can start there, others may be better: the image may be for another architecture.
 func (o *Observation) badNodes() []string {
 	ranks := o.ranksNotUp()
 	if o.begun() {
 		ranks = o.Lost()
 	}
-	if !o.few(len(ranks)) {
+	cannot := o.ranks(func(rank int, b Broker) bool { return (b.Trouble != "" || b.NotStarted != "") && !o.leaves(rank) })
+	if !o.few(len(ranks)) && len(cannot) < o.members() {
 		return nil
 	}
 	return o.nodesOf(ranks)
@@ -154,9 +155,10 @@ func (o *Observation) badNodes() []string {
 // ranksNotUp are the ranks that may be down because of their node. Followers come up only after
 // the lead.
 func (o *Observation) ranksNotUp() []int {
+	lead := o.Brokers[0]
 	return o.ranks(func(rank int, b Broker) bool {
-		failed := b.stuck() || b.Trouble != "" || b.NotStarted != "" || (b.State == Failed && rank > 0)
-		late := b.State == Coming && (rank == 0 || o.Brokers[0].State == Up)
+		failed := b.stuck() || b.Trouble != "" || b.NotStarted != "" || b.NodeDown || (b.State == Failed && rank > 0 && !lead.NodeDown)
+		late := b.State == Coming && (rank == 0 || lead.State == Up && !lead.NodeDown)
 		return (failed || late) && !o.leaves(rank)
 	})
 }

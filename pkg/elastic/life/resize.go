@@ -115,6 +115,14 @@ func misplaced(o *Observation, now time.Time) *Plan {
 	return &Plan{Step: step, State: o.state(), Message: "evicts pods from nodes that were given back"}
 }
 
+// left is misplaced for a command that runs: what the lead is to be told keeps no pod on its node.
+func left(o *Observation, now time.Time) *Plan {
+	if !o.begun() {
+		return nil
+	}
+	return misplaced(o, now)
+}
+
 // overdue gives back the nodes of drained ranks whose time is up: what else is to be told to the lead, or goes wrong, gives
 // the ranks no more time.
 func overdue(o *Observation, now time.Time) *Plan {
@@ -237,7 +245,7 @@ func drained(o *Observation, now time.Time) *Plan {
 	if plan != nil || at.IsZero() || now.Before(at) {
 		return plan
 	}
-	return o.evict(elastic.Evict{Reason: order.Reason, Message: "all brokers leave " + why + ": the lead is not ready, and lets none leave alone", Grace: drainGrace}, now)
+	return o.evict(elastic.Evict{Reason: order.Reason, Message: "all brokers leave " + why + ": the lead lets none leave alone", Grace: drainGrace}, now)
 }
 
 // unableAt is when all ranks leave in place of those that are ordered to leave, since the lead is not ready; zero if none is
@@ -246,12 +254,25 @@ func drained(o *Observation, now time.Time) *Plan {
 func (o *Observation) unableAt() time.Time {
 	_, ordered := o.Order.(elastic.Drain)
 	switch lead := o.Brokers[0]; {
-	case !ordered, lead.Ready, o.restarting(), len(o.lostRanks()) > 0, o.begun() && !o.Policy.Restarts:
+	case !ordered, o.restarting(), o.begun() && !o.Policy.Restarts:
+		return time.Time{}
+	case len(o.lostRanks()) > 0: // the attempt ends soon, or never runs again
+		if o.Policy.OnLoss == LossContinue {
+			return o.Started.Add(unreadyGrace)
+		}
+		return time.Time{}
+	case lead.Ready:
 		return time.Time{}
 	case o.begun():
 		return slices.MaxFunc([]time.Time{o.Started, lead.Since, o.LeadDownSince}, time.Time.Compare).Add(unreadyGrace)
 	}
-	return o.Admission.At.Add(o.Policy.MaxGrace + drainGrace)
+	last := o.Admission.At
+	for _, b := range o.Brokers { // a lead whose brokers have just come up is about to begin
+		if b.Since.After(last) {
+			last = b.Since
+		}
+	}
+	return last.Add(o.Policy.MaxGrace + drainGrace)
 }
 
 // shrinking drains the ranks above the size that the user wants. Before the start the minimum
@@ -346,7 +367,7 @@ func (o *Observation) drainDeadline() time.Time {
 	switch {
 	case d == nil:
 		return time.Time{}
-	case !d.Deadline.IsZero() || d.At.IsZero() && !o.begun():
+	case !d.Deadline.IsZero():
 		return d.Deadline
 	case !o.begun():
 		return d.At.Add(o.Policy.MaxGrace + drainGrace)

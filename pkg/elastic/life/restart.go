@@ -132,22 +132,25 @@ func (o *Observation) joins(rank int) bool { return slices.Contains(o.Admission.
 // restartDone records the end of a restart. The lead's pod is not ready from the end of the command until it runs
 // again, so that it has become ready at another time then. So it has if its node was down for a moment: then nobody knows.
 func restartDone(o *Observation, now time.Time) *Plan {
-	if !o.begun() || !o.restarting() {
+	if !o.begun() || !o.restarting() || !o.readyAgain() || o.Brokers[0].NodeReturned && now.Before(o.restartDeadline()) {
 		return nil
 	}
 	lead, r := o.Brokers[0], o.Admission.Restart
-	switch {
-	case o.readyAgain() && (!lead.NodeReturned || !now.Before(o.restartDeadline())):
-		step := Restarted{ReadySince: lead.ReadySince}
-		if !lead.NodeReturned && o.LeadDownSince.After(r.At) && o.LeadDownSince.Before(r.At.Add(o.Policy.CheckpointWait)) && o.Policy.AsksForCheckpoint {
-			step.Checkpointed = o.LeadDownSince
-		}
-		message := fmt.Sprintf("the command runs again, with %s, %s after that was decided", brokersText(o.Admission.Quorum), now.Sub(r.At).Round(time.Second))
-		return &Plan{Step: step, State: StateRunning, Message: message}
-	case !now.Before(o.restartDeadline()):
-		return o.lose(fmt.Sprintf("the command did not run again within %s", o.restartDeadline().Sub(r.At)), OutcomeBrokersLost, now)
+	step := Restarted{ReadySince: lead.ReadySince}
+	if !lead.NodeReturned && o.LeadDownSince.After(r.At) && o.LeadDownSince.Before(r.At.Add(o.Policy.CheckpointWait)) && o.Policy.AsksForCheckpoint {
+		step.Checkpointed = o.LeadDownSince
 	}
-	return nil
+	message := fmt.Sprintf("the command runs again, with %s, %s after that was decided", brokersText(o.Admission.Quorum), now.Sub(r.At).Round(time.Second))
+	return &Plan{Step: step, State: StateRunning, Message: message}
+}
+
+// restartFailed ends an attempt whose command does not run again in time, whatever else the lead has to be told.
+func restartFailed(o *Observation, now time.Time) *Plan {
+	if !o.begun() || !o.restarting() || o.readyAgain() || now.Before(o.restartDeadline()) {
+		return nil
+	}
+	took := o.restartDeadline().Sub(o.Admission.Restart.At)
+	return o.lose(fmt.Sprintf("the command did not run again within %s", took), OutcomeBrokersLost, now)
 }
 
 // restartDeadline is when the command has to run again; zero if it is not being restarted.
@@ -251,6 +254,9 @@ func (o *Observation) restart(leaving, lost []int, why string, now time.Time) *P
 			wait = o.shortWait()
 		}
 		step.Deadline = now.Add(wait + killGrace + drainGrace)
+		if d := o.Admission.Draining; d != nil { // a loss gives them no more time
+			step.Deadline = elastic.Earliest(step.Deadline, d.Deadline)
+		}
 	}
 	return &Plan{
 		Step: step, State: StateRunning, LookAgain: elastic.Earliest(step.Deadline, now.Add(o.Policy.CheckpointWait+restartGrace)),
@@ -261,7 +267,7 @@ func (o *Observation) restart(leaving, lost []int, why string, now time.Time) *P
 // restartAfterLoss runs the command again with the brokers that are left; nil if they are too few, or too many restarts
 // did not help.
 func (o *Observation) restartAfterLoss(lost []int, now time.Time) *Plan {
-	if !o.Policy.Restarts || o.Brokers[0].State != Up || o.Admission.Losses >= o.Policy.RecreateLimit {
+	if lead := o.Brokers[0]; !o.Policy.Restarts || lead.State != Up || lead.NodeDown || o.Admission.Losses >= o.Policy.RecreateLimit {
 		return nil
 	}
 	plan := o.restart(nil, lost, o.lossOf(lost), now)

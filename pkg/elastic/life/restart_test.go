@@ -99,7 +99,7 @@ func TestDecideRestarts(t *testing.T) {
 		"the lead is not ready any more": {
 			runsAgain("uuuu", unready(time.Minute, elastic.Drain{Ranks: []int{3}, Reason: "Preempted", For: "a"})),
 			Plan{
-				Step:  Warn{Eviction{Reason: "Preempted", Message: "all brokers leave for a: the lead is not ready, and lets none leave alone", Deadline: noon.Add(76 * time.Second)}},
+				Step:  Warn{Eviction{Reason: "Preempted", Message: "all brokers leave for a: the lead lets none leave alone", Deadline: noon.Add(76 * time.Second)}},
 				State: StateRunning, LookAgain: noon.Add(76 * time.Second),
 			},
 		},
@@ -181,6 +181,34 @@ func TestDecideRestarts(t *testing.T) {
 		"it never runs again": {
 			runsAgain("uuuu", restarting(func(o *Observation) { o.Admission.Restart.At = noon.Add(-3 * time.Minute) })),
 			Plan{Step: GiveUp{NotBefore: noon.Add(31 * time.Second)}, State: StateReleasing, Message: "the command did not run again within 3m0s"},
+		},
+		"it never runs again, and somebody changes what the lead was told": {
+			runsAgain("uuuu", restarting(func(o *Observation) { o.Admission.Restart.At, o.PublishedRestarts = noon.Add(-3*time.Minute), 0 })),
+			Plan{Step: GiveUp{NotBefore: noon.Add(31 * time.Second)}, State: StateReleasing},
+		},
+		"a broker has to leave its node, and somebody changes what the lead was told": {
+			runsAgain("ruuu", func(o *Observation) { o.Admission.Vacated, o.Published = []int{3}, 7 }),
+			Plan{Step: EvictPods{Ranks: []int{3}}, State: StateRunning},
+		},
+		"the queue wants a broker back while another one is lost that may come back": {
+			runsAgain("ruuf", func(o *Observation) {
+				o.Policy.OnLoss, o.Started = LossContinue, noon.Add(-time.Hour)
+				o.Order, o.Policy.Deadline = elastic.Drain{Ranks: []int{2}, Reason: "Preempted", For: "a"}, 0
+			}),
+			Plan{
+				Step:  Warn{Eviction{Reason: "Preempted", Message: "all brokers leave for a: the lead lets none leave alone", Deadline: noon.Add(76 * time.Second)}},
+				State: StateRunning, LookAgain: noon.Add(76 * time.Second),
+			},
+		},
+		"a broker is lost while another one leaves, which has no more time for that": {
+			runsAgain("uufu", restarting(func(o *Observation) {
+				o.Admission.Quorum, o.Admission.Draining, o.PublishedDrain = 3, &Draining{Ranks: []int{3}, Deadline: noon.Add(10 * time.Second)}, []int{3}
+			})),
+			restart(Restart{Quorum: 2, Leaving: []int{3}, Lost: []int{2}, Avoid: []string{"n2"}, Reason: "1 of 4 brokers were lost while the command ran: rank 2 on n2"}, 10*time.Second, 10*time.Second),
+		},
+		"a broker is lost with the node of the lead": {
+			runsAgain("ruuf", func(o *Observation) { o.Brokers[0].NodeDown = true }),
+			Plan{Step: Lose{Ranks: []int{3}}, State: StateRunning, LookAgain: noon.Add(31 * time.Second)},
 		},
 		"it has written a checkpoint": {
 			runsAgain("ruuu", func(o *Observation) { o.Policy.TellsCheckpoints, o.Brokers[0].ReadySince = true, noon.Add(time.Second) }),
