@@ -152,7 +152,7 @@ func class(mc *v1alpha2.MiniCluster, pod *corev1.Pod, quota *v1alpha2.Quota, req
 // by the API server. A MiniCluster without a promise is ending.
 func Running(mc *v1alpha2.MiniCluster, pod *corev1.Pod, promise *Promise) queue.Running {
 	r := queue.Running{Gang: Gang(mc, pod, nil), End: end(mc), Malleable: mayShrink(mc)}
-	r.Sizing = admittedSizing(mc)
+	r.Sizing, r.Least = sizing(traitsOf(mc), mc.Spec.Size), admittedSizing(mc).Allowed().Least()
 	r.Ending = promise == nil || mc.DeletionTimestamp != nil
 	addCheckpoints(&r, mc)
 	if admission := mc.Status.Admission; admission != nil {

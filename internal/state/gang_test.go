@@ -267,8 +267,8 @@ func TestSizingOfARunningGang(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if least := Running(mc, fixture.Pod("x").Obj(), promise).Sizing.Allowed().Least(); least != 8 {
-		t.Errorf("it may shrink to %d", least)
+	if r := Running(mc, fixture.Pod("x").Obj(), promise); r.Least != 8 || r.Sizing.Size != 1 {
+		t.Errorf("it may shrink to %d, and has the sizes %+v", r.Least, r.Sizing)
 	}
 }
 

@@ -11,7 +11,7 @@ import "slices"
 func (c *cycle) clear() {
 	for _, r := range c.runs {
 		going := r.staysOn()
-		switch stays := r.Malleable && !slices.Contains(going, 0) && r.kept()-len(going) >= r.Sizing.Allowed().Least(); {
+		switch stays := r.Malleable && !slices.Contains(going, 0) && r.kept()-len(going) >= r.least(); {
 		case len(going) == 0:
 			continue
 		case stays && len(r.draining) == 0:

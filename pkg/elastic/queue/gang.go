@@ -102,6 +102,9 @@ type Running struct {
 	// RestartCost is how long the command stands still when ranks join or leave; 0 if it does not. SaveCost is
 	// how long it takes to write a checkpoint before it is evicted; 0 if it does not, and loses its work.
 	RestartCost, SaveCost time.Duration
+	// Least is how many ranks stay at least as long as the gang stays, as its pods were told; 0 if that is the smallest size of
+	// Sizing, which has the size that the user wants now.
+	Least int
 	// Sought is true if the user has set another size since the gang got its nodes.
 	Sought bool
 	// Going are ranks whose nodes are about to go away.

@@ -416,6 +416,10 @@ func TestPreempt(t *testing.T) {
 			cluster: newCluster(6).run(elasticGang("r", 2, 6, 0, 0), 6, 0, changing, func(r *Running) { r.Sought = true }).wait(with(gang("a", 3, 1), high)), second: 10,
 			want: "a NoRoom, r is evicted (preempt)",
 		},
+		"all of one whose user wants fewer than its pods may go on with": {
+			cluster: newCluster(6).run(elasticGang("r", 1, 1, 0, 0), 6, 0, malleable, func(r *Running) { r.Least = 6 }).wait(with(gang("a", 3, 1), high)), second: 10,
+			want: "a NoRoom, r is evicted (preempt)",
+		},
 		"no less than the smallest size that its tasks allow": {
 			cluster: newCluster(4).run(with(elasticGang("r", 1, 4, 0, 0), func(g *Gang) {
 				g.Sizing.Tasks, g.Sizing.SlotsPerNode = elastic.Tasks{AtSize: 17, Fixed: true}, 8 // three or four brokers

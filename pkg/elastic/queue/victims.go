@@ -65,12 +65,15 @@ func (t *taking) apply() *clusterState {
 // kept is how many ranks of a gang nobody has asked to leave.
 func (r *run) kept() int { return len(r.Ranks) - len(r.draining) - len(r.drains) }
 
+// least is how many ranks have to stay if the gang is to go on.
+func (r *run) least() int { return cmp.Or(r.Least, r.Sizing.Allowed().Least()) }
+
 // surplus is how many ranks a gang can lose and go on.
 func (r *run) surplus() int {
 	if !r.Malleable {
 		return 0
 	}
-	return max(r.kept()-r.Sizing.Allowed().Least(), 0)
+	return max(r.kept()-r.least(), 0)
 }
 
 // find chooses victims: surplus ranks alone, one whole gang, or several.
