@@ -189,6 +189,7 @@ type FluxContainer struct {
 
 	// resources are the init container's requests and limits.
 	// +kubebuilder:validation:XValidation:rule="(!has(self.requests) || size(self.requests) <= 64) && (!has(self.limits) || size(self.limits) <= 64)",message="a container may have 64 resources"
+	// +kubebuilder:validation:XValidation:rule="!has(self.claims) || size(self.claims) == 0",message="resource claims (DRA) cannot be used yet"
 	// +optional
 	Resources corev1.ResourceRequirements `json:"resources,omitzero"`
 

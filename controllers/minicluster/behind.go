@@ -24,9 +24,22 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
 )
 
-// behindFor bounds how long the end of an attempt waits for the cache to show a JobSet, a Job or a lead that it does not show:
-// who makes these all the time delays an eviction by no more.
-const behindFor = 30 * time.Second
+// behindFor bounds how long the end of an attempt waits for the cache. Who changes the lead's pod or its labels all the time
+// delays an eviction by no more.
+const behindFor = time.Minute
+
+// lookedAt is a look at a lead of which the API server knows more than the cache. since is the first of several looks, and
+// last the last one. While the API server does not answer, the cache cannot catch up.
+type lookedAt struct{ since, last time.Time }
+
+// isOver reports whether the cache had all of its time, and notes another look.
+func (l *lookedAt) isOver(now time.Time) bool {
+	if now.Sub(l.last) > behindFor/4 {
+		l.since = now
+	}
+	l.last = now
+	return !now.Before(l.since.Add(behindFor))
+}
 
 // errBehind says that the cache does not show yet what happened to a lead.
 var errBehind = errors.New("the cache is behind the lead's pod, its Job or its JobSet")
@@ -37,7 +50,7 @@ func (r *Reconciler) lookAtLead(ctx context.Context, seen *observed, plan life.P
 	_, starts := plan.Step.(life.Start)
 	doubts := plan.EndsUnseen() || starts && !showsStart(seen.view.Brokers()[0])
 	if !doubts || seen.view.MiniCluster.Status.Admission == nil {
-		seen.memory.behind = time.Time{}
+		seen.memory.behind = lookedAt{}
 		return nil
 	}
 	behind, err := r.isBehind(ctx, seen)
@@ -45,11 +58,9 @@ func (r *Reconciler) lookAtLead(ctx context.Context, seen *observed, plan life.P
 	case err != nil:
 		return fmt.Errorf("looking at the lead before its attempt ends: %w", err)
 	case !behind:
-		seen.memory.behind = time.Time{}
+		seen.memory.behind = lookedAt{}
 		return nil
-	case seen.memory.behind.IsZero():
-		seen.memory.behind = seen.now
-	case seen.view.Brokers()[0] == nil && !seen.now.Before(seen.memory.behind.Add(behindFor)):
+	case seen.memory.behind.isOver(seen.now):
 		return nil
 	}
 	return errBehind
@@ -58,14 +69,6 @@ func (r *Reconciler) lookAtLead(ctx context.Context, seen *observed, plan life.P
 // showsStart reports whether a lead shows that its command has begun.
 func showsStart(lead *protocol.Pod) bool {
 	return lead != nil && (lead.Broker.Ready || lead.Broker.Started || lead.Began || lead.Broker.State == life.Succeeded)
-}
-
-// endOf says how a lead has ended: its state, or nothing.
-func endOf(lead *protocol.Pod) life.BrokerState {
-	if !lead.Ended && lead.Broker.State != life.Succeeded {
-		return life.Missing
-	}
-	return lead.Broker.State
 }
 
 // isBehind reports whether the API server knows more about the lead than the cache.
@@ -78,7 +81,11 @@ func (r *Reconciler) isBehind(ctx context.Context, seen *observed) (bool, error)
 	}
 	switch {
 	case lead != nil:
-		return r.showsMore(ctx, lead)
+		var now corev1.Pod
+		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(lead.Pod), &now); err != nil {
+			return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+		}
+		return now.UID != lead.UID || protocol.Moved(lead.Pod, protocol.Strip(&now)), nil
 	case v.JobSet == nil, seen.observation.SecondLead: // the cache shows what came after the lead
 		return false, nil
 	}
@@ -94,16 +101,6 @@ func (r *Reconciler) isBehind(ctx context.Context, seen *observed) (bool, error)
 		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 	}
 	return v.IsBehind(&now), nil
-}
-
-// showsMore reports whether the pod of a lead shows more than the cache does, of what nobody takes back.
-func (r *Reconciler) showsMore(ctx context.Context, lead *protocol.Pod) (bool, error) {
-	var now corev1.Pod
-	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(lead.Pod), &now); err != nil {
-		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
-	}
-	live := protocol.Read(protocol.Strip(&now))
-	return now.UID != lead.UID || showsStart(&live) != showsStart(lead) || endOf(&live) != endOf(lead), nil
 }
 
 // isLeadThere reports whether there is a pod of the lead that the cache does not show.

@@ -6,6 +6,7 @@ package minicluster
 import (
 	"errors"
 	"testing"
+	"time"
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -94,10 +95,19 @@ func TestLookAtLead(t *testing.T) {
 			if tc.behind && !isPassing(errBehind) {
 				t.Error("the pass is not repeated")
 			}
-			seen.now = seen.now.Add(behindFor)
-			isSure := tc.view.Brokers()[0] != nil // nobody takes back what the pod shows
-			if err := r.lookAtLead(t.Context(), seen, tc.plan); (err != nil) != (isSure && tc.behind) {
-				t.Errorf("half a minute later: %v", err)
+			seen.now = seen.now.Add(time.Hour) // in which nobody could look
+			if err := r.lookAtLead(t.Context(), seen, tc.plan); (err != nil) != tc.behind {
+				t.Errorf("an hour later: %v", err)
+			}
+			for range 3 {
+				seen.now = seen.now.Add(behindFor / 4)
+				if err := r.lookAtLead(t.Context(), seen, tc.plan); (err != nil) != tc.behind {
+					t.Errorf("before the time is up: %v", err)
+				}
+			}
+			seen.now = seen.now.Add(behindFor / 4)
+			if err := r.lookAtLead(t.Context(), seen, tc.plan); err != nil {
+				t.Errorf("once the time is up: %v", err)
 			}
 		})
 	}

@@ -28,6 +28,7 @@ func (r *Reconciler) consult(seen *observed) (decided bool) {
 			o.Order = withoutQuota(seen)
 		}
 	}
+	o.OrderedSince = seen.memory.orderedSince(o, seen.now)
 	switch {
 	case !o.Wants(seen.now):
 		r.Scheduler.Skip(mc)

@@ -15,6 +15,8 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
 )
 
 // memory is what the reconciler remembers of one MiniCluster. It is empty after a restart. Only
@@ -42,8 +44,8 @@ type memory struct {
 	// kept says since when the evictions of pods, by UID, have been refused. Kubernetes records no time
 	// for that either.
 	kept map[types.UID]time.Time
-	// behind is since when the end of the attempt waits for the cache; zero if it does not.
-	behind time.Time
+	// behind says for how long the end of the attempt has waited for the cache.
+	behind lookedAt
 	// lead is what was last seen of the lead.
 	lead leadSeen
 	// placed are the pods, by UID, that were placed, with the resource version that the cache had
@@ -53,8 +55,13 @@ type memory struct {
 	// runs of their shape passed, since a command last began.
 	missing  missing
 	refusals int
-	// refused is why the last pass could not do what brokers need to start; "" if it could.
-	refused string
+	// refused is why the last pass could not do what the brokers of an attempt need to start; "" if it could.
+	refused struct {
+		attempt int
+		why     string
+	}
+	// ordered is the order to leave that stands.
+	ordered standing
 	// asked is when a Workload was last created.
 	asked time.Time
 	// growth says when the MiniCluster may ask Kueue for quota to grow, and how often in a row Kueue
@@ -76,6 +83,33 @@ func (m *memory) refuse(mc *v1alpha2.MiniCluster, why *check) *check {
 	m.check.generation = mc.Generation
 	m.refusals++
 	return m.check
+}
+
+// orderedGap is for how long an order may be missing that is repeated: orders lapse after a minute.
+const orderedGap = 2 * time.Minute
+
+// standing is an order to leave that is repeated: since when, when it was last seen, and whether all brokers are to leave.
+type standing struct {
+	since, last time.Time
+	all         bool
+}
+
+// orderedSince is since when some brokers, or all, are ordered to leave that have not. An order to some begins anew once
+// brokers leave, or the command is run again.
+func (m *memory) orderedSince(o *life.Observation, now time.Time) time.Time {
+	_, some := o.Order.(elastic.Drain)
+	_, all := o.Order.(elastic.Evict)
+	s, a := &m.ordered, o.Admission
+	if a == nil || !s.all && (a.Draining != nil || a.Restart != nil) || now.Sub(s.last) > orderedGap {
+		*s = standing{}
+	}
+	if some || all {
+		s.last, s.all = now, all
+		if s.since.IsZero() {
+			s.since = now
+		}
+	}
+	return s.since
 }
 
 // memories are the memories of all MiniClusters.

@@ -55,9 +55,9 @@ func (r *Reconciler) lookForRefusal(ctx context.Context, seen *observed) {
 	if !seen.observation.Started.IsZero() {
 		memory.refusals = 0
 	}
-	if why := memory.refused; why != "" && seen.observation.Admission != nil {
-		memory.refused = ""
-		r.refuse(seen, why)
+	refused, a := memory.refused, seen.observation.Admission
+	if memory.refused.why = ""; refused.why != "" && a != nil && refused.attempt == a.Attempt {
+		r.refuse(seen, refused.why)
 		return
 	}
 	if !lacksPods(seen) {
@@ -94,12 +94,14 @@ func lacksPods(seen *observed) bool {
 	return o.Workload == life.Active && o.Started.IsZero() && slices.ContainsFunc(o.Brokers, isMissing)
 }
 
-// noteRefusal lets the next pass give the nodes back of brokers that wait in vain: the API server refuses what they need to
-// start. It returns when the next pass is due.
+// noteRefusal lets the next pass give the nodes back of brokers that wait in vain: a quota, a policy or a webhook refuses what
+// they need to start. It returns when the next pass is due.
 func noteRefusal(seen *observed, what string, err error) time.Time {
-	if seen.observation.Started.IsZero() {
-		seen.memory.refused = fmt.Sprintf("%s refused: %s", what, err)
+	o := seen.observation
+	if o.Admission == nil || !o.Started.IsZero() || o.Outcome != "" || isUnanswered(err) || !isRefusal(err.Error()) {
+		return seen.now.Add(recheckInterval)
 	}
+	seen.memory.refused.attempt, seen.memory.refused.why = o.Admission.Attempt, fmt.Sprintf("%s refused: %s", what, err)
 	return seen.now.Add(time.Second)
 }
 

@@ -84,7 +84,7 @@ func (s *Scheduler) forgetGone(seen *clusterState, now time.Time) {
 		k.promise, k.outdated = nil, true
 		s.ledger.Confirm(uid, nil)
 		s.ledger.Forget(uid)
-		if len(s.ledger.Holds(uid)) == 0 || !now.Before(s.leavesBy(uid, now)) { // its pods may still exist
+		if len(s.awaited(uid, s.ledger.Holds(uid), now)) == 0 { // its pods may still exist
 			s.ledger.DeleteMiniCluster(uid)
 			delete(s.known, uid)
 		}

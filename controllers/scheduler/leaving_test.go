@@ -18,11 +18,15 @@ import (
 // Others wait for the nodes of a gang that leaves, but not for ever: whoever keeps its pods does not keep what a queue was
 // guaranteed.
 func TestOthersWaitForThoseThatLeave(t *testing.T) {
-	for name, leave := range map[string]func(q *toy, x *v1alpha2.MiniCluster){
-		"it gave its nodes back, and its pods stay": func(_ *toy, x *v1alpha2.MiniCluster) { x.Status.Admission = nil },
-		"it was deleted, and its pods stay": func(q *toy, x *v1alpha2.MiniCluster) {
+	for name, tc := range map[string]struct {
+		leave func(q *toy, x *v1alpha2.MiniCluster)
+		nodes int32 // that others wait for
+	}{
+		"it gave its nodes back, and its pods stay": {func(_ *toy, x *v1alpha2.MiniCluster) { x.Status.Admission = nil }, 2},
+		"it gave one back, and the pod there stays": {func(_ *toy, x *v1alpha2.MiniCluster) { x.Status.Admission.Vacated = "1" }, 1},
+		"it was deleted, and its pods stay": {func(q *toy, x *v1alpha2.MiniCluster) {
 			q.seen.miniClusters = slices.DeleteFunc(q.seen.miniClusters, func(mc *v1alpha2.MiniCluster) bool { return mc.Name == x.Name })
-		},
+		}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			q := newQueue(t, "a", "b", "c", "d")
@@ -41,8 +45,8 @@ func TestOthersWaitForThoseThatLeave(t *testing.T) {
 			}
 			q.cycle()
 			i := slices.IndexFunc(q.seen.miniClusters, func(mc *v1alpha2.MiniCluster) bool { return mc.Name == "x" })
-			leave(q, q.seen.miniClusters[i])
-			q.offer(fixture.MiniCluster("head").Size(2).CPU("8").Queue("gold").Created(fixture.Noon.Add(2 * time.Minute)))
+			tc.leave(q, q.seen.miniClusters[i])
+			q.offer(fixture.MiniCluster("head").Size(tc.nodes).CPU("8").Queue("gold").Created(fixture.Noon.Add(2 * time.Minute)))
 			q.cycle()
 			if order, _ := q.ledger.OrderOf(y.UID); order != nil {
 				t.Errorf("at once another is to %v", order)
@@ -53,7 +57,8 @@ func TestOthersWaitForThoseThatLeave(t *testing.T) {
 			q.now = q.now.Add(leavesWithin)
 			q.cycle()
 			q.cycle()
-			if order, _ := q.ledger.OrderOf(y.UID); order == nil {
+			ofX, _ := q.ledger.OrderOf(x.UID) // what is left of it
+			if ofY, _ := q.ledger.OrderOf(y.UID); ofX == nil && ofY == nil {
 				t.Errorf("%s later no other gang is to leave; %s left", leavesWithin, x.Name)
 			}
 		})

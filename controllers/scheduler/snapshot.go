@@ -298,7 +298,7 @@ func (s *Scheduler) running(now time.Time) []queue.Running {
 		e, holds := s.entries[client.ObjectKeyFromObject(k.miniCluster)], s.ledger.Holds(uid)
 		switch {
 		case k.promise != nil:
-			out = append(out, s.runs(k, holds, now))
+			out = append(out, s.runs(k, now))
 		case e != nil && s.ledger.Assumed(uid):
 			promise := s.ledger.Promised(uid)
 			r := queue.Running{Gang: e.gang, Ranks: promise.Ranks(), Max: len(promise.Nodes), Admitted: now}
@@ -307,10 +307,11 @@ func (s *Scheduler) running(now time.Time) []queue.Running {
 			}
 			out = append(out, r)
 		case e != nil: // it waits; the pods that it has left behind hold no more than their nodes
-		case len(holds) > 0 && now.Before(s.leavesBy(uid, now)):
+		default:
 			r := k.running
-			r.Ranks, r.Ending = holds, true
-			out = append(out, r)
+			if r.Ranks, r.Ending = s.awaited(uid, holds, now), true; len(r.Ranks) > 0 {
+				out = append(out, r)
+			}
 		}
 	}
 	for i := range out {
@@ -319,31 +320,50 @@ func (s *Scheduler) running(now time.Time) []queue.Running {
 	return out
 }
 
-// leavesWithin is how long pods may hold nodes that were promised to nobody. Until then others wait for these nodes. Pods
-// that stay for longer are like those of others: a controller is away, or somebody kept the pods (--cascade=orphan).
-const leavesWithin = 2 * time.Minute
-
-// leavesBy is until when others wait for the nodes of a MiniCluster that was promised none, and has pods.
-func (s *Scheduler) leavesBy(uid types.UID, now time.Time) time.Time {
-	since, leaves := s.leaving[uid]
-	if !leaves {
-		since = now
-		s.leaving[uid] = now
-	}
-	return since.Add(leavesWithin)
+// seat is a rank of a MiniCluster.
+type seat struct {
+	uid  types.UID
+	rank int
 }
 
-// lookAtLeaving forgets the MiniClusters that have left, and returns when the next one should have; zero if none leaves.
+// leavesWithin is how long pods may hold nodes that were not promised to them. Until then others wait for these nodes. Pods
+// that stay for longer are like those of others: a controller is away, or somebody keeps the pods (--cascade=orphan, a long
+// grace).
+const leavesWithin = 2 * time.Minute
+
+// awaited are those of some ranks without a promise for whose nodes others wait.
+func (s *Scheduler) awaited(uid types.UID, ranks []int, now time.Time) []int {
+	var out []int
+	for _, rank := range ranks {
+		since, leaves := s.leaving[seat{uid, rank}]
+		if !leaves {
+			since = now
+			s.leaving[seat{uid, rank}] = now
+		}
+		if now.Before(since.Add(leavesWithin)) {
+			out = append(out, rank)
+		}
+	}
+	return out
+}
+
+// lookAtLeaving forgets the ranks that have left, and returns when the next one should have; zero if none leaves.
 func (s *Scheduler) lookAtLeaving(now time.Time) (next time.Time) {
-	for uid, since := range s.leaving {
+	for of, since := range s.leaving {
 		by := since.Add(leavesWithin)
-		if k := s.known[uid]; k == nil || k.promise != nil || len(s.ledger.Holds(uid)) == 0 {
-			delete(s.leaving, uid)
+		if s.known[of.uid] == nil || !slices.Contains(s.unpromised(of.uid), of.rank) {
+			delete(s.leaving, of)
 		} else if now.Before(by) {
 			next = elastic.Earliest(next, by)
 		}
 	}
 	return next
+}
+
+// unpromised are the ranks of a MiniCluster that hold a node without a promise: their old pods still exist.
+func (s *Scheduler) unpromised(uid types.UID) []int {
+	promise := s.ledger.Promised(uid)
+	return slices.DeleteFunc(s.ledger.Holds(uid), func(rank int) bool { return promise != nil && slices.Contains(promise.Ranks(), rank) })
 }
 
 // clearNotice is how long before a reservation for nobody gangs leave its nodes, besides the time for their checkpoints.
@@ -362,14 +382,11 @@ func (s *Scheduler) noteGoing(running []queue.Running, now time.Time) (next time
 }
 
 // runs is a gang with nodes, as it will be after its order.
-func (s *Scheduler) runs(k *known, holds []int, now time.Time) queue.Running {
+func (s *Scheduler) runs(k *known, now time.Time) queue.Running {
 	r := k.running
 	r.Ranks = s.ledger.Promised(k.miniCluster.UID).Ranks()
-	for _, rank := range holds {
-		if !slices.Contains(r.Ranks, rank) { // its old pod still exists
-			r.Ranks, r.Draining = append(r.Ranks, rank), append(slices.Clone(r.Draining), rank)
-		}
-	}
+	leave := s.awaited(k.miniCluster.UID, s.unpromised(k.miniCluster.UID), now)
+	r.Ranks, r.Draining = slices.Concat(r.Ranks, leave), slices.Concat(r.Draining, leave)
 	slices.Sort(r.Ranks)
 	ask := s.askOf(k, now)
 	r.Class += ask.Reach.Key + s.ledger.Class(&ask)

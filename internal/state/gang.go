@@ -197,7 +197,7 @@ func addCheckpoints(r *queue.Running, mc *v1alpha2.MiniCluster) {
 	}
 	if a := s.Admission; a != nil {
 		r.Sought = a.Resized
-		r.Changing = r.Malleable && a.Restart != nil
+		r.Changing = r.Malleable && a.Restart != nil && a.Losses == 0 // after a loss, restarts may follow each other
 		r.Malleable = r.Malleable && a.Restart == nil && a.Eviction == nil
 		if a.Eviction != nil {
 			r.Ending, r.EndBy = true, a.Eviction.Deadline.Time

@@ -56,9 +56,7 @@ func Observe(v View) (*life.Observation, error) {
 	}
 	mc := v.MiniCluster
 	o := &life.Observation{Policy: policy(mc), Record: record, Jitter: jitter(mc)}
-	if o.Policy.MaxGrace = Deadlines(v.Queue).Grace; v.Queue == nil && record.Admission != nil && record.Admission.Eviction != nil {
-		o.Policy.MaxGrace = 0 // its queue may be gone for a moment: the command keeps the time that it was given
-	}
+	o.Policy.MaxGrace = Deadlines(v.Queue).Grace
 	if a := mc.Status.Admission; a != nil {
 		o.Outdated = a.Generation != 0 && a.Generation != mc.Generation
 	}

@@ -26,7 +26,7 @@ fi
 
 # fe_affinity lets tasks use all cores of the pod, unless a job has the option cpu-affinity. R counts the cores of a pod,
 # and its ids are not those of the node: Flux would bind the tasks of all pods of a node to the same cores. A broker without
-# cores in R takes all of its node. Each task sees GPUs of its own, unless there are too few, or a job has the option
+# cores in R takes all of its node. Each task sees GPUs of its own if there are as many for each, unless a job has the option
 # gpu-affinity: Flux would show each task all GPUs that the job has there.
 fe_affinity() {
   local dir=$fe_config/etc/flux/shell lua='
@@ -37,7 +37,7 @@ fe_affinity() {
     for from, to in string.gmatch(here.resources.gpus or "", "(%d+)%-?(%d*)") do
       gpus = gpus + (tonumber(to) or from) - from + 1
     end
-    if gpus >= here.ntasks then default("gpu-affinity", "per-task") end'
+    if gpus > 0 and gpus % here.ntasks == 0 then default("gpu-affinity", "per-task") end'
   ((FE_CORES == 0)) || lua+=$'\n    default("cpu-affinity", "off")'
   if ! { mkdir -p "$dir" && echo "$lua" >"$dir/affinity.lua"; }; then
     echo "Cannot write to $dir; without that, tasks would share cores and GPUs" >&2

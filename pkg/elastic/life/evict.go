@@ -49,11 +49,13 @@ func evicted(o *Observation, now time.Time) *Plan {
 }
 
 // busyUntil is until when an eviction waits for a restart, since the last checkpoint would be lost; zero if it does not wait.
+// Further restarts, after losses, give no more time.
 func (o *Observation) busyUntil() time.Time {
 	if !o.restarting() || len(o.lostRanks()) > 0 {
 		return time.Time{}
 	}
-	return o.Admission.Restart.At.Add(o.shortWait() + restartGrace)
+	since := elastic.Earliest(o.Admission.Restart.At, o.OrderedSince)
+	return since.Add(o.shortWait() + restartGrace)
 }
 
 // nextOrder is when an order that has to wait is carried out; zero if none waits.

@@ -6,6 +6,7 @@ package life
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -145,8 +146,10 @@ func (o *Observation) badNodes() []string {
 	if o.begun() {
 		ranks = o.Lost()
 	}
-	cannot := o.ranks(func(rank int, b Broker) bool { return (b.Trouble != "" || b.NotStarted != "") && !o.leaves(rank) })
-	if !o.few(len(ranks)) && len(cannot) < o.members() {
+	starts := func(rank int, b Broker) bool {
+		return !o.leaves(rank) && b.NotStarted == "" && !strings.Contains(b.Trouble, "ImagePull")
+	}
+	if !o.few(len(ranks)) && len(o.ranks(starts)) > 0 {
 		return nil
 	}
 	return o.nodesOf(ranks)

@@ -73,6 +73,8 @@ type Observation struct {
 	// StrandedBy when all of them should be gone. After that time only their nodes wait for them.
 	Stranded   int
 	StrandedBy time.Time
+	// OrderedSince is since when some brokers, or all, are ordered to leave that have not; zero if none are.
+	OrderedSince time.Time
 	// Bereft is the number of pods of the admission whose JobSet is gone. Orphans is the number of pods whose JobSet was
 	// deleted without them: nobody deletes them.
 	Bereft, Orphans int

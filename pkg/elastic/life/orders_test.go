@@ -14,6 +14,7 @@ import (
 
 func TestOrders(t *testing.T) {
 	started := func(o *Observation) { o.Started = noon.Add(time.Second) }
+	sinceNoon := func(o *Observation) { o.OrderedSince = noon }
 	orders := func(order elastic.Order, more ...func(*Observation)) func(*Observation) {
 		return func(o *Observation) {
 			o.Order, o.Policy.Max, o.Policy.Malleable = order, 6, true
@@ -84,8 +85,9 @@ func TestOrders(t *testing.T) {
 		"then they give their nodes back":       {"uuuu", orders(nil, started, leaving(3)), 30 * time.Second, "Vacate ranks [3] quorum 4"},
 		"also if the lead was not told":         {"uuuu", orders(nil, started, leaving(3), untold), 30 * time.Second, "Vacate ranks [3] quorum 4"},
 		"an order is written before that":       {"uuuu", orders(elastic.Drain{Ranks: []int{3}}, started, untold), 10 * time.Second, "Drain ranks [3] quorum 4 until 12:00:40"},
-		"a lead may never say what it does":     {"uuuu", orders(elastic.Drain{Ranks: []int{3}}, rigid), 119 * time.Second, "Wait"},
-		"then all leave":                        {"uuuu", orders(elastic.Drain{Ranks: []int{3}}, rigid), 2 * time.Minute, "Evict"},
+		"a lead may never say what it does":     {"uuuu", orders(elastic.Drain{Ranks: []int{3}}, rigid, sinceNoon), 59 * time.Second, "Wait"},
+		"then all leave":                        {"uuuu", orders(elastic.Drain{Ranks: []int{3}}, rigid, sinceNoon), time.Minute, "Evict"},
+		"also if too few would stay":            {"uucc", orders(elastic.Drain{Ranks: []int{1, 2, 3}}, sinceNoon), time.Minute, "Evict"},
 		"or when nothing of them is left":       {"uuug", orders(nil, started, leaving(3)), time.Second, "Vacate ranks [3] quorum 4"},
 		"before the start they are not awaited": {"uucc", orders(nil, leaving(2, 3)), time.Minute, "Vacate ranks [2 3] quorum 2"},
 		"the quorum is one that is allowed": {"uucc", orders(elastic.Drain{Ranks: []int{3}}, func(o *Observation) { o.Policy.Sizing.Operand = 2 }), 0,

@@ -115,9 +115,11 @@ func misplaced(o *Observation, now time.Time) *Plan {
 	return &Plan{Step: step, State: o.state(), Message: "evicts pods from nodes that were given back"}
 }
 
-// left is misplaced for a command that runs: what the lead is to be told keeps no pod on its node.
+// left is misplaced for a command that runs: what the lead is to be told keeps no pod on its node. A pod of which the eviction
+// was refused waits until the lead has been told, or the pod is deleted.
 func left(o *Observation, now time.Time) *Plan {
-	if !o.begun() {
+	kept := func(b Broker) bool { return !b.KeptSince.IsZero() && now.Before(b.KeptSince.Add(keptGrace)) }
+	if !o.begun() || slices.ContainsFunc(o.Brokers, kept) {
 		return nil
 	}
 	return misplaced(o, now)
@@ -221,7 +223,8 @@ func (o *Observation) surplus(size int, left ...int) []int {
 }
 
 // drained drains the ranks that the queue ordered to leave. The lead stays, only one drain runs
-// at a time, and the smallest size remains that is allowed: a command runs at no other.
+// at a time, and the smallest size remains that is allowed: a command runs at no other. If the lead lets
+// none leave for a minute, all leave.
 func drained(o *Observation, now time.Time) *Plan {
 	order, ordered := o.Order.(elastic.Drain)
 	if !ordered || o.Admission.Draining != nil {
@@ -237,42 +240,28 @@ func drained(o *Observation, now time.Time) *Plan {
 		}
 	}
 	ranks = union(ranks, nil)
-	if len(ranks) == 0 || o.members()-len(ranks) < o.Policy.Sizing.Allowed().Least() {
+	if len(ranks) == 0 {
 		return nil
 	}
 	why := "for " + cmp.Or(order.For, "others")
-	plan, at := o.drain(ranks, why, now), o.unableAt()
-	if plan != nil || at.IsZero() || now.Before(at) {
-		return plan
+	if o.members()-len(ranks) >= o.Policy.Sizing.Allowed().Least() {
+		if plan := o.drain(ranks, why, now); plan != nil {
+			return plan
+		}
+	}
+	if at := o.unableAt(); at.IsZero() || now.Before(at) {
+		return nil
 	}
 	return o.evict(elastic.Evict{Reason: order.Reason, Message: "all brokers leave " + why + ": the lead lets none leave alone", Grace: drainGrace}, now)
 }
 
-// unableAt is when all ranks leave in place of those that are ordered to leave, since the lead is not ready; zero if none is
-// ordered to leave, or the lead is able to let them. A lead that is not ready cannot run its command again. Before the
-// start, nobody knows whether the lead is about to begin the command with all ranks.
+// unableAt is when all ranks leave in place of those that are ordered to leave; zero if none is, or the command is run again
+// first. The scheduler repeats an order that was not carried out, and takes no nodes of others meanwhile.
 func (o *Observation) unableAt() time.Time {
-	_, ordered := o.Order.(elastic.Drain)
-	switch lead := o.Brokers[0]; {
-	case !ordered, o.restarting(), o.begun() && !o.Policy.Restarts:
+	if _, ordered := o.Order.(elastic.Drain); !ordered || o.restarting() || o.OrderedSince.IsZero() {
 		return time.Time{}
-	case len(o.lostRanks()) > 0: // the attempt ends soon, or never runs again
-		if o.Policy.OnLoss == LossContinue {
-			return o.Started.Add(unreadyGrace)
-		}
-		return time.Time{}
-	case lead.Ready:
-		return time.Time{}
-	case o.begun():
-		return slices.MaxFunc([]time.Time{o.Started, lead.Since, o.LeadDownSince}, time.Time.Compare).Add(unreadyGrace)
 	}
-	last := o.Admission.At
-	for _, b := range o.Brokers { // a lead whose brokers have just come up is about to begin
-		if b.Since.After(last) {
-			last = b.Since
-		}
-	}
-	return last.Add(o.Policy.MaxGrace + drainGrace)
+	return o.OrderedSince.Add(unreadyGrace)
 }
 
 // shrinking drains the ranks above the size that the user wants. Before the start the minimum

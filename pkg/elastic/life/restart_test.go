@@ -46,10 +46,9 @@ func TestDecideRestarts(t *testing.T) {
 			}
 		}
 	}
-	unready := func(lasts time.Duration, order elastic.Order) func(*Observation) {
+	ordered := func(lasts time.Duration, order elastic.Order) func(*Observation) {
 		return func(o *Observation) {
-			o.Order, o.Started, o.LeadDownSince = order, noon.Add(-time.Hour), noon.Add(time.Second-lasts)
-			o.Brokers[0].Since, o.Policy.Deadline = o.Started, 0
+			o.Order, o.Policy.Deadline, o.OrderedSince = order, 0, noon.Add(time.Second-lasts)
 		}
 	}
 	twice := func(o *Observation) { o.Policy.Sizing.Operator, o.Policy.Sizing.Operand = elastic.Multiply, 2 }
@@ -94,10 +93,10 @@ func TestDecideRestarts(t *testing.T) {
 			restart(Restart{Quorum: 3, Leaving: []int{3}, Reason: "1 broker leaves for others"}, 56*time.Second, 56*time.Second),
 		},
 		"the lead is not ready for a moment": {
-			runsAgain("uuuu", unready(59*time.Second, elastic.Drain{Ranks: []int{3}})), waits,
+			runsAgain("uuuu", ordered(59*time.Second, elastic.Drain{Ranks: []int{3}})), waits,
 		},
 		"the lead is not ready any more": {
-			runsAgain("uuuu", unready(time.Minute, elastic.Drain{Ranks: []int{3}, Reason: "Preempted", For: "a"})),
+			runsAgain("uuuu", ordered(time.Minute, elastic.Drain{Ranks: []int{3}, Reason: "Preempted", For: "a"})),
 			Plan{
 				Step:  Warn{Eviction{Reason: "Preempted", Message: "all brokers leave for a: the lead lets none leave alone", Deadline: noon.Add(76 * time.Second)}},
 				State: StateRunning, LookAgain: noon.Add(76 * time.Second),
@@ -192,8 +191,8 @@ func TestDecideRestarts(t *testing.T) {
 		},
 		"the queue wants a broker back while another one is lost that may come back": {
 			runsAgain("ruuf", func(o *Observation) {
-				o.Policy.OnLoss, o.Started = LossContinue, noon.Add(-time.Hour)
-				o.Order, o.Policy.Deadline = elastic.Drain{Ranks: []int{2}, Reason: "Preempted", For: "a"}, 0
+				ordered(time.Minute, elastic.Drain{Ranks: []int{2}, Reason: "Preempted", For: "a"})(o)
+				o.Policy.OnLoss = LossContinue
 			}),
 			Plan{
 				Step:  Warn{Eviction{Reason: "Preempted", Message: "all brokers leave for a: the lead lets none leave alone", Deadline: noon.Add(76 * time.Second)}},

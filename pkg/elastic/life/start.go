@@ -132,7 +132,7 @@ func (o *Observation) begin(now time.Time) *Plan {
 	size := o.Policy.Sizing.LargestWithin(len(part))
 	if !now.Before(o.quorumDeadline()) && size > 0 && size < step.Quorum {
 		step.Quorum, step.Vacated, step.Leaving = size, apart, o.surplus(size, apart...)
-		if d := o.Admission.Draining; d != nil && len(step.Leaving) > 0 {
+		if d := o.Admission.Draining; d != nil && d.Deadline.IsZero() && len(step.Leaving) > 0 {
 			step.Leaving = union(d.Ranks, step.Leaving)
 		}
 	}
