@@ -176,7 +176,7 @@ func Running(mc *v1alpha2.MiniCluster, pod *corev1.Pod, promise *Promise) queue.
 	return r
 }
 
-// addCheckpoints adds what restarts and evictions cost, and whether one is under way.
+// addCheckpoints adds what restarts and evictions cost, and what is under way.
 func addCheckpoints(r *queue.Running, mc *v1alpha2.MiniCluster) {
 	s, traits := &mc.Status, traitsOf(mc)
 	if s.StartTime != nil {
@@ -195,7 +195,12 @@ func addCheckpoints(r *queue.Running, mc *v1alpha2.MiniCluster) {
 			r.RestartCost = max(time.Duration(*s.Restarts[n-1].Seconds)*time.Second, time.Second)
 		}
 	}
-	if a := s.Admission; a != nil {
+	addChanges(r, s.Admission)
+}
+
+// addChanges adds whether a restart or an eviction is under way.
+func addChanges(r *queue.Running, a *v1alpha2.Admission) {
+	if a != nil {
 		r.Sought = a.Resized
 		r.Changing = r.Malleable && a.Restart != nil && a.Losses == 0 // after a loss, restarts may follow each other
 		r.Malleable = r.Malleable && a.Restart == nil && a.Eviction == nil
