@@ -146,14 +146,12 @@ func leadHasEnded(v View) bool {
 	return lead != nil && lead.Ended
 }
 
-// leadIsDone reports whether the lead's pod shows that its broker ended with exit code 0.
-func leadIsDone(v View) bool {
-	lead := v.Brokers()[0]
-	return lead != nil && lead.Broker.State == life.Succeeded
-}
-
-// leadSucceeded reports whether the Job of a lead whose pod is not there says that the pod has succeeded.
+// leadSucceeded reports whether the lead's pod shows that its broker ended with exit code 0, or, if the pod is not there, the
+// lead's Job says so.
 func (v View) leadSucceeded() bool {
+	if lead := v.Brokers()[0]; lead != nil {
+		return lead.Broker.State == life.Succeeded
+	}
 	return v.LeadJob != nil && metav1.IsControlledBy(v.LeadJob, v.JobSet) && succeeded(v.LeadJob)
 }
 

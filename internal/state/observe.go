@@ -172,9 +172,9 @@ func countPods(o *life.Observation, v View) {
 	for i := range v.Pods {
 		pod := &v.Pods[i]
 		switch {
-		case v.stranded(pod):
+		case !v.strandedBy(pod).IsZero():
 			o.Stranded++
-			if by := pod.DeletionTimestamp.Time; by.After(o.StrandedBy) { // includes the grace period
+			if by := v.strandedBy(pod); by.After(o.StrandedBy) {
 				o.StrandedBy = by
 			}
 		case !v.current(pod): // also without a JobSet
@@ -218,14 +218,19 @@ func (v View) occupies(pod *protocol.Pod) string {
 	return pod.Node
 }
 
-// stranded reports whether a pod is being deleted on a node that is down or gone, where no kubelet
-// ends it.
-func (v View) stranded(pod *protocol.Pod) bool {
-	if pod.DeletionTimestamp == nil || pod.Spec.NodeName == "" {
-		return false
+// collectedWithin is how long the garbage collector may take to delete the pods of a JobSet that is being deleted.
+const collectedWithin = 30 * time.Second
+
+// strandedBy is when a pod should be gone that nobody ends: the pod is being deleted on a node that is down or gone, or the
+// pod's JobSet is being deleted without its pods, since a finalizer keeps the JobSet. Zero for all others.
+func (v View) strandedBy(pod *protocol.Pod) time.Time {
+	switch node := v.Node(pod.Spec.NodeName); {
+	case pod.DeletionTimestamp != nil && pod.Spec.NodeName != "" && (node == nil || !Ready(node)):
+		return pod.DeletionTimestamp.Time // includes the grace period
+	case pod.DeletionTimestamp == nil && v.current(pod) && v.JobSet.DeletionTimestamp != nil:
+		return v.JobSet.DeletionTimestamp.Add(collectedWithin)
 	}
-	node := v.Node(pod.Spec.NodeName)
-	return node == nil || !Ready(node)
+	return time.Time{}
 }
 
 // OccupiedNodes are the nodes that pods of the MiniCluster hold, without duplicates.
@@ -314,7 +319,7 @@ func workload(v View, attempt int32) life.Workload {
 
 // succeededLate reports whether the lead of the last attempt ended with exit code 0, although the attempt had been ended.
 func succeededLate(v View, last int32) bool {
-	return v.MiniCluster.Status.Admission == nil && jobset.Attempt(v.JobSet) == last && (hasEnded(v.JobSet, jobsetapi.JobSetCompleted) || leadIsDone(v))
+	return v.MiniCluster.Status.Admission == nil && jobset.Attempt(v.JobSet) == last && (hasEnded(v.JobSet, jobsetapi.JobSetCompleted) || v.leadSucceeded())
 }
 
 // hasOtherNodes reports whether the pods of a JobSet get the nodes of another admission when they

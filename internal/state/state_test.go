@@ -472,6 +472,20 @@ func TestObserveStrandedPods(t *testing.T) {
 	}
 }
 
+// Pods are stranded that the garbage collector should have deleted by now with their JobSet.
+func TestObservePodsOfAKeptJobSet(t *testing.T) {
+	o, err := Observe(view(func(v *View) {
+		v.JobSet.DeletionTimestamp = &metav1.Time{Time: fixture.Noon}
+		v.Pods = read(fixture.BrokerPod("lmp", 0).On("a").Up().Obj(), fixture.BrokerPod("lmp", 1).On("a").Up().Leaving().Obj())
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if by := fixture.Noon.Add(collectedWithin); o.Workload != life.Deleting || o.Stranded != 1 || !o.StrandedBy.Equal(by) {
+		t.Errorf("workload %v, %d stranded until %s", o.Workload, o.Stranded, o.StrandedBy)
+	}
+}
+
 func TestObserveRefusesAStatusThatIsNoStatus(t *testing.T) {
 	for name, nodes := range map[string]string{"too few nodes": "a", "too many": "a,b,c", "no list": "a["} {
 		t.Run(name, func(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
@@ -115,4 +116,29 @@ func TestOrphanedJobSet(t *testing.T) {
 	for _, kept := range []client.Object{&certificate, &files} { // the manager may not delete these
 		s.delete(kept)
 	}
+}
+
+// A finalizer that keeps a JobSet keeps no command running, and no nodes.
+func TestKeptJobSet(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 2)
+	mc := s.create(s.miniCluster("kept").Size(2).PodAnnotation(simulator.Runtime, untilTold))
+	s.awaitState(mc, v1alpha2.StateRunning)
+	set := &jobsetapi.JobSet{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: mc.Name}}
+	who := s.as(jobSetUser)
+	keep := func(finalizers string) {
+		patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"finalizers":%s}}`, finalizers))
+		if err := who.Patch(s.ctx, set, patch); err != nil {
+			t.Fatal(err)
+		}
+	}
+	keep(`["example.com/keeps"]`)
+	if err := who.Delete(s.ctx, set, client.PropagationPolicy(metav1.DeletePropagationBackground)); err != nil {
+		t.Fatal(err)
+	}
+	s.await(mc, "told of the loss, without nodes", func(mc *v1alpha2.MiniCluster) bool {
+		return condition(mc, v1alpha2.ConditionFinished).Reason == v1alpha2.ReasonLeadLost && mc.Status.Nodes == 0
+	})
+	s.awaitSuccess(s.create(s.miniCluster("next").Size(2)))
+	keep("null")
 }

@@ -53,8 +53,8 @@ type Release struct{}
 func (Release) step() {}
 
 // Abandon deletes the Jobs of a JobSet that is being deleted, without waiting for their pods. The
-// JobSet goes with its Jobs. The pods are on nodes that are down, and may never end. It also deletes the Jobs of a
-// JobSet that was deleted without them.
+// JobSet goes with its Jobs. The pods are on nodes that are down, and may never end. Abandon also deletes the Jobs of a
+// JobSet that was deleted without them, or that a finalizer keeps.
 type Abandon struct{}
 
 func (Abandon) step() {}
@@ -95,13 +95,18 @@ func releasing(o *Observation, now time.Time) *Plan {
 		plan.Step, plan.Message = Withdraw{}, "its JobSet was deleted" // no pod of another JobSet may run with the same attempt
 	case o.Orphans > 0:
 		plan.Step, plan.Message = Abandon{}, fmt.Sprintf("deletes %d pods that were left when the JobSet was deleted", o.Orphans)
-	case o.Workload == Deleting && o.Stranded > 0 && o.Stranded == o.Existing && !now.Before(o.StrandedBy):
-		plan.Step, plan.Message = Abandon{}, fmt.Sprintf("goes on without %d pods of the last attempt, on nodes that are down", o.Stranded)
+	case o.nobodyEnds(now):
+		plan.Step, plan.Message = Abandon{}, fmt.Sprintf("goes on without %d pods of the last attempt: their nodes are down, or a finalizer keeps their JobSet", o.Stranded)
 	case o.Workload == Deleting, o.Workload == Absent && o.leftBehind(now):
 	default:
 		return nil
 	}
 	return plan
+}
+
+// nobodyEnds reports whether the pods of a JobSet that is being deleted stay.
+func (o *Observation) nobodyEnds(now time.Time) bool {
+	return o.Workload == Deleting && o.Stranded > 0 && o.Stranded == o.Existing && !now.Before(o.StrandedBy)
 }
 
 // lostJobSet reports whether the JobSet of the admission was deleted. One that has never been has no lead.

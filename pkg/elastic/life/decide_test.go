@@ -156,6 +156,14 @@ func TestDecide(t *testing.T) {
 			o:    waiting(func(o *Observation) { o.Outcome, o.Orphans = OutcomeSucceeded, 3 }),
 			want: Plan{Step: Abandon{}, State: StateSucceeded, LookAgain: soon},
 		},
+		"a finalizer keeps a JobSet no longer than the end": {
+			o:    waiting(func(o *Observation) { stranded(Deleting, 2, 2, noon)(o); o.Outcome = OutcomeLeadLost }),
+			want: Plan{Step: Abandon{}, State: StateFailed, LookAgain: soon},
+		},
+		"though the garbage collector has its time": {
+			o:    waiting(func(o *Observation) { stranded(Deleting, 2, 2, soon)(o); o.Outcome = OutcomeLeadLost }),
+			want: Plan{Step: Wait{}, State: StateFailed, LookAgain: soon},
+		},
 		"and while it is suspended": {
 			o:    waiting(func(o *Observation) { o.Policy.Suspend, o.Orphans = true, 3 }),
 			want: Plan{Step: Abandon{}, State: StateSuspended, LookAgain: noon.Add(releaseAgain)},
@@ -278,7 +286,7 @@ func TestDecide(t *testing.T) {
 			o: waiting(stranded(Deleting, 2, 2, noon)),
 			want: Plan{
 				Step: Abandon{}, State: StateReleasing, LookAgain: soon,
-				Message: "goes on without 2 pods of the last attempt, on nodes that are down",
+				Message: "goes on without 2 pods of the last attempt: their nodes are down, or a finalizer keeps their JobSet",
 			},
 		},
 		"pods on nodes that are ready end first": {

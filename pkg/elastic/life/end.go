@@ -77,8 +77,11 @@ func afterTheEnd(o *Observation, now time.Time) *Plan {
 	case o.Workload == Active:
 		o.end(plan, now)
 		return plan
-	case o.Orphans > 0:
+	case o.Orphans > 0, o.nobodyEnds(now):
 		plan.Step, plan.LookAgain = Abandon{}, now.Add(releaseAgain)
+		return plan
+	case o.Workload == Deleting && o.Stranded > 0:
+		plan.LookAgain = now.Add(releaseAgain)
 		return plan
 	}
 	if ttl := o.Policy.TTL; ttl != nil && o.Occupied == 0 && !o.Policy.Deleted {
@@ -222,10 +225,10 @@ func workloadBroken(o *Observation, now time.Time) *Plan {
 	return o.lose("pods of followers failed too often", OutcomeWorkersFailed, now)
 }
 
-// orphaned ends the attempt of a command whose JobSet was deleted without its pods, before the pods are deleted: their end
-// would look like another.
+// orphaned ends the attempt of a command whose JobSet was deleted, before the pods are: their end would look like another. A
+// finalizer of somebody that keeps the JobSet gives the command no more time.
 func orphaned(o *Observation, now time.Time) *Plan {
-	if o.Admission == nil || !o.begun() || o.Orphans == 0 {
+	if o.Admission == nil || !o.begun() || o.Orphans == 0 && o.Workload != Deleting {
 		return nil
 	}
 	return o.lose("its JobSet was deleted while the command ran", OutcomeLeadLost, now)

@@ -76,7 +76,10 @@ func TestWhatTheLeadLeaves(t *testing.T) {
 			admitted("suuu", func(o *Observation) { o.Workload, o.Started = Deleting, noon }), Finish{Outcome: OutcomeSucceeded, ExitCode: new(0)},
 		},
 		"it was killed with its JobSet": {
-			admitted("fuuu", func(o *Observation) { o.Workload, o.Started, o.Brokers[0].ExitCode = Deleting, noon, new(143) }), Wait{},
+			admitted("fuuu", func(o *Observation) { o.Workload, o.Started, o.Brokers[0].ExitCode = Deleting, noon, new(143) }), Finish{Outcome: OutcomeLeadLost},
+		},
+		"it runs, as was recorded, and its JobSet is being deleted": {
+			admitted("luuu", func(o *Observation) { o.Workload, o.Started = Deleting, noon }), Finish{Outcome: OutcomeLeadLost},
 		},
 		"its JobSet is being deleted, and it had not begun": {
 			admitted("guuu", func(o *Observation) { o.Workload = Deleting }), Withdraw{},

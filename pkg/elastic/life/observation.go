@@ -69,8 +69,8 @@ type Observation struct {
 	Existing int
 	// Leftover is the number of pods of earlier owners that still exist and are not stranded.
 	Leftover int
-	// Stranded is the number of pods that are being deleted on nodes that are down or gone, and
-	// StrandedBy when all of them should be gone. After that time only their nodes wait for them.
+	// Stranded is the number of pods that nobody ends: they are being deleted on nodes that are down or gone, or a finalizer
+	// keeps their JobSet that is being deleted. StrandedBy is when all of them should be gone.
 	Stranded   int
 	StrandedBy time.Time
 	// OrderedSince is since when some brokers, or all, are ordered to leave that have not; zero if none are.
