@@ -44,6 +44,7 @@ func (r *Reconciler) act(ctx context.Context, seen *observed, plan life.Plan) (l
 	if _, waits := plan.Step.(life.Wait); waits {
 		var again time.Time
 		again, err = r.repair(ctx, seen)
+		err = needed(err)
 		plan.LookAgain = elastic.Earliest(plan.LookAgain, again, seen.lookAgain)
 	}
 	var gone *goneError
@@ -51,11 +52,7 @@ func (r *Reconciler) act(ctx context.Context, seen *observed, plan life.Plan) (l
 	_, evicts := plan.Step.(life.EvictPods)
 	if refused(err) || isUnanswered(err) || errors.Is(err, errNotDirect) || errors.As(err, &gone) || errors.As(err, &clash) || (evicts && isKept(err)) {
 		// The refusal is shown, and the step is tried again until its time is up.
-		again := seen.now.Add(recheckInterval)
-		if _, places := plan.Step.(life.Place); places && isDenied(err) { // and not by an old view of the pods
-			again = noteRefusal(seen, "the placement of the pods is", err)
-		}
-		return life.Plan{Step: life.Wait{}, State: plan.State, Message: err.Error(), LookAgain: again}, nil
+		return life.Plan{Step: life.Wait{}, State: plan.State, Message: err.Error(), LookAgain: noteRefusal(seen, err)}, nil
 	}
 	return plan, err
 }

@@ -310,7 +310,7 @@ func sortOut(asked *check, reason, what string, before int, err error) (*check, 
 		asked.refused = message
 	case isUnanswered(err):
 		asked.unchecked = fmt.Sprintf("%s cannot be checked: %s", what, unanswered(err))
-	case isDenied(err), wouldRefuse(err):
+	case wouldRefuse(err):
 		asked.Check = status.Check{Reason: reason, Message: message}
 		asked.denied = isDenied(err) && (reason == v1alpha2.ReasonPodRejected || what == "the Job")
 	default:

@@ -85,8 +85,9 @@ func (m *memory) refuse(mc *v1alpha2.MiniCluster, why *check) *check {
 	return m.check
 }
 
-// orderedGap is for how long an order may be missing that is repeated: orders lapse after a minute.
-const orderedGap = 2 * time.Minute
+// orderedGap is the longest time between two looks at an order that stands (life looks each 10 s). Nobody knows what the lead
+// would have done in a longer one.
+const orderedGap = 30 * time.Second
 
 // standing is an order to leave that is repeated: since when, when it was last seen, and whether all brokers are to leave.
 type standing struct {
@@ -97,10 +98,11 @@ type standing struct {
 // orderedSince is since when some brokers, or all, are ordered to leave that have not. An order to some begins anew once
 // brokers leave, or the command is run again.
 func (m *memory) orderedSince(o *life.Observation, now time.Time) time.Time {
-	_, some := o.Order.(elastic.Drain)
-	_, all := o.Order.(elastic.Evict)
 	s, a := &m.ordered, o.Admission
-	if a == nil || !s.all && (a.Draining != nil || a.Restart != nil) || now.Sub(s.last) > orderedGap {
+	drain, _ := o.Order.(elastic.Drain)
+	some := slices.ContainsFunc(drain.Ranks, func(rank int) bool { return rank > 0 && a.Has(rank) })
+	_, all := o.Order.(elastic.Evict)
+	if a == nil || now.Sub(s.last) > orderedGap || (some || all) && s.all != all || !s.all && (a.Draining != nil || a.Restart != nil) {
 		*s = standing{}
 	}
 	if some || all {
@@ -110,6 +112,16 @@ func (m *memory) orderedSince(o *life.Observation, now time.Time) time.Time {
 		}
 	}
 	return s.since
+}
+
+// noteAble notes that a plan lets the brokers leave that are ordered to, also if the plan cannot be recorded now.
+func (m *memory) noteAble(plan life.Plan) {
+	switch plan.Step.(type) {
+	case life.Drain, life.Restart:
+		if !m.ordered.all {
+			m.ordered = standing{}
+		}
+	}
 }
 
 // memories are the memories of all MiniClusters.

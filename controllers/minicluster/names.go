@@ -31,7 +31,7 @@ func (r *Reconciler) name(ctx context.Context, seen *observed, plan life.Plan) (
 		if _, waits := plan.Step.(life.Wait); waits {
 			plan.Message = err.Error()
 		}
-		again, err = noteRefusal(seen, "the names of the pods are", err), nil
+		again, err = noteRefusal(seen, err), nil
 	}
 	plan.LookAgain = elastic.Earliest(plan.LookAgain, again)
 	return plan, err
@@ -58,7 +58,7 @@ func (r *Reconciler) publishNames(ctx context.Context, seen *observed) (time.Tim
 	seen.memory.named = seen.now
 	for _, slice := range write {
 		if err := r.writeSlice(ctx, slice); err != nil {
-			return time.Time{}, fmt.Errorf("writing EndpointSlice %q: %w", slice.Name, err)
+			return time.Time{}, needed(fmt.Errorf("writing EndpointSlice %q: %w", slice.Name, err))
 		}
 	}
 	for _, slice := range remove {

@@ -24,16 +24,20 @@ const patchesAtOnce = 16
 // place pins pods to their nodes and removes their gates, the lead's first.
 func (r *Reconciler) place(ctx context.Context, seen *observed, step life.Place) error {
 	if err := r.makeFiles(ctx, seen, seen.view.JobSet); err != nil {
-		return err
+		return needed(err)
 	}
 	nodes, pods := seen.observation.Admission.Nodes, seen.view.Brokers()
 	ranks := slices.DeleteFunc(slices.Clone(step.Ranks), func(rank int) bool { return seen.memory.hasPlaced(pods[rank]) })
 	var mutex sync.Mutex
 	placeRank := func(ctx context.Context, rank int, orders protocol.Orders) error {
-		if err := r.applyQuota(ctx, pods[rank].Pod, seen.view.MiniCluster.Status.Admission.Quota); err != nil {
-			return err
+		err := r.applyQuota(ctx, pods[rank].Pod, seen.view.MiniCluster.Status.Admission.Quota)
+		if err == nil {
+			err = r.bind(ctx, seen.view.JobSet, pods[rank].Pod, nodes[rank], rank, orders)
 		}
-		if err := r.bind(ctx, seen.view.JobSet, pods[rank].Pod, nodes[rank], rank, orders); err != nil {
+		switch {
+		case err != nil && isDenied(err): // and not because of an old view of the pod
+			return needed(err)
+		case err != nil:
 			return err
 		}
 		mutex.Lock()

@@ -176,6 +176,7 @@ func (r *Reconciler) pass(ctx context.Context, mc *v1alpha2.MiniCluster, memory 
 		return ctrl.Result{}, seen.unreleased
 	}
 	plan := life.Decide(seen.observation, seen.now)
+	seen.memory.noteAble(plan)
 	if err := r.lookAtLead(ctx, seen, plan); err != nil {
 		return ctrl.Result{}, err
 	}
@@ -209,9 +210,9 @@ func isPassing(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsNotFound(err) || errors.Is(err, errStillThere) || errors.Is(err, errNotSought) || errors.Is(err, errBehind)
 }
 
-// refused reports whether the API server refuses a request for good.
+// refused reports whether the API server refuses a request for good, or a policy or a webhook of others does.
 func refused(err error) bool {
-	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || isTooLarge(err)
+	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || isTooLarge(err) || err != nil && isDenied(err)
 }
 
 // isTooLarge reports whether an object is too large for the API server, or for etcd, of which the answers have no reason.

@@ -94,14 +94,26 @@ func lacksPods(seen *observed) bool {
 	return o.Workload == life.Active && o.Started.IsZero() && slices.ContainsFunc(o.Brokers, isMissing)
 }
 
+// neededError is about something without which brokers cannot start: names, files, Services, a placement.
+type neededError struct{ error }
+
+func (e *neededError) Unwrap() error { return e.error }
+
+func needed(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &neededError{err}
+}
+
 // noteRefusal lets the next pass give the nodes back of brokers that wait in vain: a quota, a policy or a webhook refuses what
 // they need to start. It returns when the next pass is due.
-func noteRefusal(seen *observed, what string, err error) time.Time {
-	o := seen.observation
-	if o.Admission == nil || !o.Started.IsZero() || o.Outcome != "" || isUnanswered(err) || !isRefusal(err.Error()) {
+func noteRefusal(seen *observed, err error) time.Time {
+	o, need := seen.observation, (*neededError)(nil)
+	if !errors.As(err, &need) || o.Admission == nil || o.MayRun(seen.now) || o.Outcome != "" || !isRefusal(err.Error()) {
 		return seen.now.Add(recheckInterval)
 	}
-	seen.memory.refused.attempt, seen.memory.refused.why = o.Admission.Attempt, fmt.Sprintf("%s refused: %s", what, err)
+	seen.memory.refused.attempt, seen.memory.refused.why = o.Admission.Attempt, fmt.Sprintf("brokers cannot start: %s", err)
 	return seen.now.Add(time.Second)
 }
 

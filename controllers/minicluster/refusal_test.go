@@ -174,3 +174,32 @@ func TestPauseAfterRefusals(t *testing.T) {
 		t.Errorf("%d refusals are remembered", m.refusals)
 	}
 }
+
+// Only a refusal of what brokers need gives nodes back, and only as long as the command cannot have begun.
+func TestNoteRefusal(t *testing.T) {
+	policy := errors.New("ValidatingAdmissionPolicy 'p' with binding 'p' denied request: not today")
+	for name, tc := range map[string]struct {
+		err    error
+		change func(*life.Observation)
+		noted  bool
+	}{
+		"a policy":                       {err: needed(policy), noted: true},
+		"something else":                 {err: policy},
+		"a conflict":                     {err: needed(errors.New("the object has been modified"))},
+		"a webhook that does not answer": {err: needed(errors.New("failed calling webhook \"w\""))},
+		"the command may run":            {err: needed(policy), change: func(o *life.Observation) { o.Started = fixture.Noon }},
+		"all is over":                    {err: needed(policy), change: func(o *life.Observation) { o.Outcome = life.OutcomeSucceeded }},
+		"no nodes":                       {err: needed(policy), change: func(o *life.Observation) { o.Admission = nil }},
+	} {
+		o := &life.Observation{Brokers: make([]life.Broker, 2)}
+		o.Admission = &life.Admission{Attempt: 3, At: fixture.Noon, Quorum: 2, Nodes: []string{"a", "b"}}
+		if tc.change != nil {
+			tc.change(o)
+		}
+		s := &observed{now: fixture.Noon, memory: &memory{}, observation: o}
+		again := noteRefusal(s, tc.err)
+		if noted := s.memory.refused.why != ""; noted != tc.noted || noted != again.Before(fixture.Noon.Add(recheckInterval)) {
+			t.Errorf("%s: noted %t, again at %s", name, noted, again)
+		}
+	}
+}

@@ -59,7 +59,7 @@ func (s *Scheduler) learn(ctx context.Context, seen *clusterState, now time.Time
 		k.entry, seen.known[i] = nil, k
 	}
 	if s.strangers || len(s.known) > len(seen.known) {
-		s.forgetGone(seen, now)
+		s.forgetGone(seen)
 	}
 	s.ledger.Lapse(now)
 	for uid, k := range s.promised() {
@@ -71,7 +71,7 @@ func (s *Scheduler) learn(ctx context.Context, seen *clusterState, now time.Time
 }
 
 // forgetGone forgets the MiniClusters that the cache does not show, unless their pods hold nodes, and still may.
-func (s *Scheduler) forgetGone(seen *clusterState, now time.Time) {
+func (s *Scheduler) forgetGone(seen *clusterState) {
 	there := make(map[types.UID]bool, len(seen.miniClusters))
 	for _, mc := range seen.miniClusters {
 		there[mc.UID] = true
@@ -84,7 +84,7 @@ func (s *Scheduler) forgetGone(seen *clusterState, now time.Time) {
 		k.promise, k.outdated = nil, true
 		s.ledger.Confirm(uid, nil)
 		s.ledger.Forget(uid)
-		if len(s.awaited(uid, s.ledger.Holds(uid), now)) == 0 { // its pods may still exist
+		if len(s.ledger.Holds(uid)) == 0 { // its pods may still exist
 			s.ledger.DeleteMiniCluster(uid)
 			delete(s.known, uid)
 		}

@@ -4,6 +4,7 @@
 package scheduler
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -12,48 +13,43 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 )
 
-// seat is a rank of a MiniCluster.
-type seat struct {
-	uid  types.UID
-	rank int
-}
-
 // leavesWithin is how long pods may hold nodes that were not promised to them. Until then others wait for these nodes. Pods
 // that stay for longer are like those of others: a controller is away, or somebody keeps the pods (--cascade=orphan, a long
 // grace).
 const leavesWithin = 2 * time.Minute
 
-// awaited are those of some ranks without a promise for whose nodes others wait.
-func (s *Scheduler) awaited(uid types.UID, ranks []int, now time.Time) []int {
-	var out []int
-	for _, rank := range ranks {
-		since, leaves := s.leaving[seat{uid, rank}]
-		if !leaves {
-			since = now
-			s.leaving[seat{uid, rank}] = now
-		}
-		if now.Before(since.Add(leavesWithin)) {
-			out = append(out, rank)
-		}
-	}
-	return out
-}
-
-// lookAtLeaving forgets the ranks that have left, and returns when the next one should have; zero if none leaves.
+// lookAtLeaving notes since when ranks hold nodes that were not promised to them, and disowns those that stay. It returns
+// when others stop to wait for the next one; zero if they wait for none.
 func (s *Scheduler) lookAtLeaving(now time.Time) (next time.Time) {
-	for of, since := range s.leaving {
-		by := since.Add(leavesWithin)
-		if s.known[of.uid] == nil || !slices.Contains(s.unpromised(of.uid), of.rank) {
-			delete(s.leaving, of)
-		} else if now.Before(by) {
-			next = elastic.Earliest(next, by)
+	leaving := map[types.UID]map[int]time.Time{}
+	for _, uid := range s.ledger.Holders() {
+		var stay []int
+		for _, rank := range s.unpromised(uid) {
+			since, noted := s.leaving[uid][rank]
+			if !noted {
+				since = now
+			}
+			by := since.Add(leavesWithin)
+			if !now.Before(by) {
+				stay = append(stay, rank)
+				continue
+			}
+			if leaving[uid] == nil {
+				leaving[uid] = map[int]time.Time{}
+			}
+			leaving[uid][rank], next = since, elastic.Earliest(next, by)
 		}
+		s.ledger.Disown(uid, stay)
 	}
+	s.leaving = leaving
 	return next
 }
+
+// leavers are the ranks of a MiniCluster for whose nodes others wait, rising.
+func (s *Scheduler) leavers(uid types.UID) []int { return slices.Sorted(maps.Keys(s.leaving[uid])) }
 
 // unpromised are the ranks of a MiniCluster that hold a node without a promise: their old pods still exist.
 func (s *Scheduler) unpromised(uid types.UID) []int {
 	promise := s.ledger.Promised(uid)
-	return slices.DeleteFunc(s.ledger.Holds(uid), func(rank int) bool { return promise != nil && slices.Contains(promise.Ranks(), rank) })
+	return slices.DeleteFunc(s.ledger.Holds(uid), func(rank int) bool { return promise != nil && promise.Holds(rank) })
 }

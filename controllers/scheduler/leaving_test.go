@@ -4,6 +4,7 @@
 package scheduler
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 )
 
 // Others wait for the nodes of a gang that leaves, but not for ever: whoever keeps its pods does not keep what a queue was
@@ -63,4 +65,56 @@ func TestOthersWaitForThoseThatLeave(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Pods that stay on nodes that they gave back are no victims: whoever is to leave has to hold what a head needs.
+func TestPodsThatStayAreNoVictims(t *testing.T) {
+	urgent := wholeNode.DeepCopy()
+	urgent.Spec.Priority = new(int32(10))
+	for name, tc := range map[string]struct {
+		nodes int32  // of the head
+		order string // to x, and to y
+	}{
+		"another rank leaves":    {1, "elastic.Drain [1], <nil>"},
+		"a whole gang leaves":    {2, "elastic.Evict, <nil>"},
+		"two give what is there": {3, "elastic.Drain [1], elastic.Evict"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := newQueue(t, "a", "b", "c", "d", "e")
+			theirs := strict("theirs")
+			theirs.Spec.Ordering = v1alpha2.OrderPriority
+			q.seen.queues = append(q.seen.queues, theirs)
+			runs := func(name, nodes, vacated string, size int) *v1alpha2.MiniCluster {
+				mc := fixture.MiniCluster(name).Size(int32(size)).MinSize(1).Launcher().Queue("theirs").Created(fixture.Noon).Admitted(1, int32(size), nodes).Status(func(s *v1alpha2.MiniClusterStatus) {
+					s.StartTime, s.Queue, s.Admission.Vacated = &metav1.Time{Time: fixture.Noon}, "theirs", vacated
+					s.Admission.Requests = wholeNode.Spec.Containers[0].Resources.Requests
+				})
+				if name == "y" {
+					mc = mc.MinSize(int32(size))
+				}
+				q.seen.miniClusters = append(q.seen.miniClusters, mc.Obj())
+				return mc.Obj()
+			}
+			x, y := runs("x", "a,b,c", "2", 3), runs("y", "d,e", "", 2)
+			for rank, node := range []string{"a", "b", "c"} {
+				q.ledger.SetPod(fixture.BrokerPod("x", rank).CPU("8").On(node).Obj())
+			}
+			q.cycle()
+			q.now = q.now.Add(leavesWithin)
+			q.offerOf(fixture.MiniCluster("head").Size(tc.nodes).Queue("theirs"), urgent)
+			q.cycle()
+			ofX, _ := q.ledger.OrderOf(x.UID)
+			ofY, _ := q.ledger.OrderOf(y.UID)
+			if got := fmt.Sprintf("%s, %s", orderText(ofX), orderText(ofY)); got != tc.order {
+				t.Errorf("%s, want %s", got, tc.order)
+			}
+		})
+	}
+}
+
+func orderText(order elastic.Order) string {
+	if drain, ok := order.(elastic.Drain); ok {
+		return fmt.Sprintf("%T %v", order, drain.Ranks)
+	}
+	return fmt.Sprintf("%T", order)
 }

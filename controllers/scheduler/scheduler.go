@@ -84,8 +84,8 @@ type Scheduler struct {
 	pods map[types.UID]*corev1.Pod
 	// limits are the largest sizes of MiniClusters with quota from Kueue.
 	limits map[types.UID]int
-	// leaving says since when ranks hold nodes that were not promised to them.
-	leaving map[seat]time.Time
+	// leaving says since when ranks, by MiniCluster, hold nodes that were not promised to them.
+	leaving map[types.UID]map[int]time.Time
 	// repairs are the displaced ranks for which other nodes are looked for.
 	repairs map[types.UID][]int
 	// owed is true if an order waits until an earlier one is recorded.
@@ -138,7 +138,7 @@ func New(cache client.Reader, clock clock.PassiveClock, topology []state.Topolog
 	s := &Scheduler{
 		Cache: cache, Clock: clock, topology: topology, ledger: ledger.New(topology, matcher),
 		entries: map[types.NamespacedName]*entry{}, checked: map[types.NamespacedName]check{},
-		known: map[types.UID]*known{}, pods: map[types.UID]*corev1.Pod{}, limits: map[types.UID]int{}, leaving: map[seat]time.Time{}, repairs: map[types.UID][]int{},
+		known: map[types.UID]*known{}, pods: map[types.UID]*corev1.Pod{}, limits: map[types.UID]int{}, repairs: map[types.UID][]int{},
 		storage: storage{changes: 1, read: map[types.NamespacedName]bool{}}, scaling: newScaling(),
 		accounts: map[string]*account{}, books: map[string]*books{}, runtimes: queue.NewRuntimes(mostLearned), reports: map[string]status.QueueReport{}, starting: map[types.UID]time.Time{},
 		kick:    make(chan event.GenericEvent, 1),

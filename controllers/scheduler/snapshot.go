@@ -71,8 +71,9 @@ func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (*snapshot, queu
 	s.wanted = map[string]state.Ask{}
 	barred := s.barred(queues)
 	s.gangsNow(out, queues, barred, now)
+	out.leavesAt = s.lookAtLeaving(now)
 	out.Running = s.running(now)
-	out.clearsAt, out.leavesAt = s.noteGoing(out.Running, now), s.lookAtLeaving(now)
+	out.clearsAt = s.noteGoing(out.Running, now)
 	s.barGrowth(out.Running, barred)
 	s.wantMore(out.Running)
 	s.scaleUp(out, queues)
@@ -295,8 +296,7 @@ func (s *Scheduler) running(now time.Time) []queue.Running {
 		if k == nil {
 			continue
 		}
-		e, holds := s.entries[client.ObjectKeyFromObject(k.miniCluster)], s.ledger.Holds(uid)
-		switch {
+		switch e := s.entries[client.ObjectKeyFromObject(k.miniCluster)]; {
 		case k.promise != nil:
 			out = append(out, s.runs(k, now))
 		case e != nil && s.ledger.Assumed(uid):
@@ -309,7 +309,7 @@ func (s *Scheduler) running(now time.Time) []queue.Running {
 		case e != nil: // it waits; the pods that it has left behind hold no more than their nodes
 		default:
 			r := k.running
-			if r.Ranks, r.Ending = s.awaited(uid, holds, now), true; len(r.Ranks) > 0 {
+			if r.Ranks, r.Ending = s.leavers(uid), true; len(r.Ranks) > 0 {
 				out = append(out, r)
 			}
 		}
@@ -339,7 +339,7 @@ func (s *Scheduler) noteGoing(running []queue.Running, now time.Time) (next time
 func (s *Scheduler) runs(k *known, now time.Time) queue.Running {
 	r := k.running
 	r.Ranks = s.ledger.Promised(k.miniCluster.UID).Ranks()
-	leave := s.awaited(k.miniCluster.UID, s.unpromised(k.miniCluster.UID), now)
+	leave := s.leavers(k.miniCluster.UID)
 	r.Ranks, r.Draining = slices.Concat(r.Ranks, leave), slices.Concat(r.Draining, leave)
 	slices.Sort(r.Ranks)
 	ask := s.askOf(k, now)

@@ -4,6 +4,8 @@
 package ledger
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -35,6 +37,19 @@ func (l *Ledger) SetMiniCluster(mc *v1alpha2.MiniCluster) {
 func (l *Ledger) DeleteMiniCluster(uid types.UID) {
 	delete(l.miniClusters, uid)
 	l.judge(uid)
+}
+
+// Disown lets the pods of some ranks of a MiniCluster be ordinary ones from now on.
+func (l *Ledger) Disown(uid types.UID, ranks []int) {
+	if len(ranks) == 0 {
+		return
+	}
+	for _, made := range l.claims[uid] {
+		if rank, ok := protocol.Rank(made); ok && slices.Contains(ranks, rank) {
+			l.disowned[made.UID] = true
+			l.set(made)
+		}
+	}
 }
 
 // judge decides anew about the pods that say that they belong to a MiniCluster.
@@ -71,6 +86,7 @@ func (l *Ledger) unclaim(pod types.UID) {
 		return
 	}
 	delete(l.claimed, pod)
+	delete(l.disowned, pod)
 	if delete(l.claims[uid], pod); len(l.claims[uid]) == 0 {
 		delete(l.claims, uid)
 	}
@@ -81,7 +97,7 @@ func (l *Ledger) unclaim(pod types.UID) {
 func (l *Ledger) ownerOf(made *corev1.Pod) (owner types.UID, rank int, ok bool) {
 	owner = types.UID(made.Labels[v1alpha2.UIDLabel])
 	mc, known := l.miniClusters[owner]
-	if !known || mc.namespace != made.Namespace || mc.name != protocol.MiniClusterOf(made) {
+	if !known || l.disowned[made.UID] || mc.namespace != made.Namespace || mc.name != protocol.MiniClusterOf(made) {
 		return "", -1, false
 	}
 	if made.Labels[jobsetapi.ReplicatedJobNameKey] == v1alpha2.ServicesJob {

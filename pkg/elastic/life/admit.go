@@ -104,9 +104,9 @@ func releasing(o *Observation, now time.Time) *Plan {
 	return plan
 }
 
-// nobodyEnds reports whether the pods of a JobSet that is being deleted stay.
+// nobodyEnds reports whether pods stay whose JobSet is being deleted, or was deleted without them.
 func (o *Observation) nobodyEnds(now time.Time) bool {
-	return o.Workload == Deleting && o.Stranded > 0 && o.Stranded == o.Existing && !now.Before(o.StrandedBy)
+	return o.Orphans > 0 || o.Workload == Deleting && o.Stranded > 0 && o.Stranded == o.Existing && !now.Before(o.StrandedBy)
 }
 
 // lostJobSet reports whether the JobSet of the admission was deleted. One that has never been has no lead.
@@ -117,7 +117,7 @@ func (o *Observation) lostJobSet() bool {
 func rejected(o *Observation, now time.Time) *Plan {
 	plan := &Plan{Step: Wait{}, State: StateRejected, Message: o.Rejected}
 	switch {
-	case o.Refused != "" && !o.mayRun(now):
+	case o.Refused != "" && !o.MayRun(now):
 		plan.Step, plan.Message = Withdraw{}, o.Refused
 	case o.Rejected == "", o.Admission != nil && (o.Workload != Absent || o.begun()):
 		return nil // a workload that runs is not touched

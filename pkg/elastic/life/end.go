@@ -77,11 +77,11 @@ func afterTheEnd(o *Observation, now time.Time) *Plan {
 	case o.Workload == Active:
 		o.end(plan, now)
 		return plan
-	case o.Orphans > 0, o.nobodyEnds(now):
-		plan.Step, plan.LookAgain = Abandon{}, now.Add(releaseAgain)
-		return plan
-	case o.Workload == Deleting && o.Stranded > 0:
+	case o.Orphans > 0, o.Workload == Deleting && o.Stranded > 0:
 		plan.LookAgain = now.Add(releaseAgain)
+		if o.nobodyEnds(now) {
+			plan.Step = Abandon{}
+		}
 		return plan
 	}
 	if ttl := o.Policy.TTL; ttl != nil && o.Occupied == 0 && !o.Policy.Deleted {

@@ -58,7 +58,10 @@ func (o *Observation) busyUntil() time.Time {
 	return since.Add(o.shortWait() + restartGrace)
 }
 
-// nextOrder is when an order that has to wait is carried out; zero if none waits.
+// orderLook is how often to look at an order that has to wait: without a look nobody knows whether it could be carried out.
+const orderLook = 10 * time.Second
+
+// nextOrder is when to look again at an order that has to wait; zero if none waits.
 func (o *Observation) nextOrder(now time.Time) time.Time {
 	next := o.unableAt()
 	if _, ordered := o.Order.(elastic.Evict); ordered {
@@ -67,7 +70,7 @@ func (o *Observation) nextOrder(now time.Time) time.Time {
 	if !now.Before(next) {
 		return time.Time{}
 	}
-	return next
+	return elastic.Earliest(next, now.Add(orderLook))
 }
 
 func (o *Observation) evict(order elastic.Evict, now time.Time) *Plan {

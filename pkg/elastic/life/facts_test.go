@@ -4,6 +4,7 @@
 package life
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -163,6 +164,70 @@ func TestToldLost(t *testing.T) {
 	})
 	if plan := Decide(o, noon.Add(time.Minute)); Name(plan.Step) != "GiveUp" {
 		t.Errorf("it decides %s: %s", Name(plan.Step), plan.Message)
+	}
+}
+
+// If no broker has run, and some cannot, the next attempt avoids all of their nodes, also those that are late.
+func TestAvoidsAllNodes(t *testing.T) {
+	all := []string{"n0", "n1", "n2", "n3"}
+	for name, tc := range map[string]struct {
+		states string
+		cannot []int // ranks
+		avoid  []string
+	}{
+		"none can start":      {"cccc", []int{0, 1, 2, 3}, all},
+		"others are late":     {"cccc", []int{0, 1, 2}, all},
+		"one has run":         {"uccc", []int{1, 2, 3}, nil},
+		"a single one cannot": {"uucu", []int{2}, []string{"n2"}},
+		"nobody knows why":    {"cccc", nil, []string{"n0"}},
+	} {
+		o := admitted(tc.states, func(o *Observation) {
+			for _, rank := range tc.cannot {
+				o.Brokers[rank].NotStarted = "StartError: exec format error"
+			}
+		})
+		if got := o.badNodes(); !slices.Equal(got, tc.avoid) {
+			t.Errorf("%s: avoids %v", name, got)
+		}
+	}
+}
+
+// Brokers that are to join the command have their time before all leave in place of some.
+func TestUnableAt(t *testing.T) {
+	o := admitted("uuuc", func(o *Observation) {
+		o.Started, o.Policy.Restarts, o.Admission.Joining = noon, true, []int{3}
+		o.Order, o.OrderedSince, o.Brokers[3].Placed = elastic.Drain{Ranks: []int{1}}, noon, noon.Add(time.Minute)
+	})
+	if at := o.unableAt(); !at.Equal(o.joinDeadline()) || !at.After(noon.Add(unreadyGrace)) {
+		t.Errorf("beside a broker that joins: %s", at)
+	}
+	o.Admission.Joining = nil
+	if at := o.unableAt(); !at.Equal(noon.Add(unreadyGrace)) {
+		t.Errorf("without one: %s", at)
+	}
+}
+
+// Ranks that were ordered to leave keep their deadline when a lead that starts alone drains further ranks.
+func TestStartBesideDraining(t *testing.T) {
+	by := noon.Add(10 * time.Minute)
+	o := admitted("uuuuuuuc", func(o *Observation) {
+		o.Policy.Sizing.Min, o.Policy.Sizing.Size, o.Policy.Sizing.Operator, o.Policy.Sizing.Operand = 1, 8, elastic.Multiply, 2
+		o.Admission.Nodes, o.Admission.Quorum, o.Admission.At = []string{"0", "1", "2", "3", "4", "5", "6", "7"}, 8, noon.Add(-time.Hour)
+		o.Admission.Draining, o.Brokers[0].Ready = &Draining{Ranks: []int{1}, Deadline: by}, true
+	})
+	plan := Decide(o, noon)
+	if d := plan.Apply(o.Record, noon).Admission.Draining; d == nil || !slices.Equal(d.Ranks, []int{1, 5, 6}) || !d.Deadline.Equal(by) {
+		t.Errorf("%+v, then %+v leave", plan, d)
+	}
+}
+
+// A lead without enough brokers for any size cannot have begun the command, however late it is.
+func TestMayRun(t *testing.T) {
+	for states, want := range map[string]bool{"uccc": false, "uuuc": true} {
+		o := admitted(states, func(o *Observation) { o.Policy.Sizing.Min = 3 })
+		if got := o.MayRun(noon.Add(time.Hour)); got != want {
+			t.Errorf("%s: %t", states, got)
+		}
 	}
 }
 

@@ -140,19 +140,21 @@ func (o *Observation) pause(earlier int) time.Duration {
 }
 
 // badNodes are the nodes on which brokers did not come up or were lost. If most brokers failed, their nodes are not the
-// cause. But if none can start there, others may be better: the image may be for another architecture.
+// cause. But if none has run, and some cannot start, other nodes may be better: the image may be for another architecture.
 func (o *Observation) badNodes() []string {
 	ranks := o.ranksNotUp()
 	if o.begun() {
 		ranks = o.Lost()
 	}
-	starts := func(rank int, b Broker) bool {
-		return !o.leaves(rank) && b.NotStarted == "" && !strings.Contains(b.Trouble, "ImagePull")
+	if o.few(len(ranks)) {
+		return o.nodesOf(ranks)
 	}
-	if !o.few(len(ranks)) && len(o.ranks(starts)) > 0 {
+	ran := o.ranks(func(_ int, b Broker) bool { return b.State == Up || !b.Since.IsZero() })
+	cannot := o.ranks(func(_ int, b Broker) bool { return b.NotStarted != "" || strings.Contains(b.Trouble, "ImagePull") })
+	if len(ran) > 0 || len(cannot) == 0 {
 		return nil
 	}
-	return o.nodesOf(ranks)
+	return o.nodesOf(o.ranks(func(rank int, _ Broker) bool { return !o.leaves(rank) }))
 }
 
 // ranksNotUp are the ranks that may be down because of their node. Followers come up only after

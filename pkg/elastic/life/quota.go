@@ -30,7 +30,7 @@ func (o *Observation) ShrinkTo(size int, now time.Time) (ranks []int, can bool) 
 	if len(ranks) == 0 {
 		return nil, true // the others leave or have left
 	}
-	return ranks, size >= o.Policy.Sizing.Allowed().Least() && (o.Policy.Malleable || o.Policy.Restarts || !o.mayRun(now))
+	return ranks, size >= o.Policy.Sizing.Allowed().Least() && (o.Policy.Malleable || o.Policy.Restarts || !o.MayRun(now))
 }
 
 // unadmitted holds the nodes of a MiniCluster until the quota system admits its pods. Checks of

@@ -256,12 +256,17 @@ func drained(o *Observation, now time.Time) *Plan {
 }
 
 // unableAt is when all ranks leave in place of those that are ordered to leave; zero if none is, or the command is run again
-// first. The scheduler repeats an order that was not carried out, and takes no nodes of others meanwhile.
+// first. Ranks that are to join the command have their time. The scheduler repeats an order that was not carried out, and
+// takes no nodes of others meanwhile.
 func (o *Observation) unableAt() time.Time {
 	if _, ordered := o.Order.(elastic.Drain); !ordered || o.restarting() || o.OrderedSince.IsZero() {
 		return time.Time{}
 	}
-	return o.OrderedSince.Add(unreadyGrace)
+	at := o.OrderedSince.Add(unreadyGrace)
+	if join := o.joinDeadline(); join.After(at) {
+		return join
+	}
+	return at
 }
 
 // shrinking drains the ranks above the size that the user wants. Before the start the minimum
@@ -282,7 +287,7 @@ func shrinking(o *Observation, now time.Time) *Plan {
 // follows at once: the lead must not wait for ranks that it drains. A command that is run again without
 // the ranks is told both at once.
 func (o *Observation) drain(ranks []int, why string, now time.Time) *Plan {
-	runs := o.mayRun(now)
+	runs := o.MayRun(now)
 	if len(ranks) == 0 || (runs && !o.Policy.Malleable && !o.Policy.Restarts) {
 		return nil
 	}

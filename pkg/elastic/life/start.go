@@ -28,6 +28,8 @@ type Start struct {
 	// Vacated are ranks that have no part in the command and give their nodes back. Leaving are ranks that are online,
 	// and that a lead which starts alone drains, since the number of all is no allowed size.
 	Vacated, Leaving []int
+	// Deadline is the latest time to leave; zero as in Draining.
+	Deadline time.Time
 	// Lead is the UID of the lead's pod.
 	Lead string
 	// ReadySince is since when the lead has been ready.
@@ -41,7 +43,7 @@ func (s Start) apply(r *Record, why string, now time.Time) {
 	r.Admission.Lead = cmp.Or(r.Admission.Lead, s.Lead)
 	r.Admission.vacate(s.Vacated)
 	if len(s.Leaving) > 0 {
-		r.Admission.drain(s.Leaving, s.Quorum, time.Time{}, why, now)
+		r.Admission.drain(s.Leaving, s.Quorum, s.Deadline, why, now)
 	}
 	r.Runs++
 }
@@ -132,8 +134,8 @@ func (o *Observation) begin(now time.Time) *Plan {
 	size := o.Policy.Sizing.LargestWithin(len(part))
 	if !now.Before(o.quorumDeadline()) && size > 0 && size < step.Quorum {
 		step.Quorum, step.Vacated, step.Leaving = size, apart, o.surplus(size, apart...)
-		if d := o.Admission.Draining; d != nil && d.Deadline.IsZero() && len(step.Leaving) > 0 {
-			step.Leaving = union(d.Ranks, step.Leaving)
+		if d := o.Admission.Draining; d != nil && len(step.Leaving) > 0 {
+			step.Leaving, step.Deadline = union(d.Ranks, step.Leaving), d.Deadline
 		}
 	}
 	return &Plan{Step: step, State: StateRunning, Message: o.progress()}
@@ -220,12 +222,13 @@ func running(o *Observation, now time.Time) *Plan {
 	return plan
 }
 
-// mayRun reports whether the lead may have begun the command, recorded or not.
-func (o *Observation) mayRun(now time.Time) bool {
+// MayRun reports whether the lead may have begun the command, recorded or not.
+func (o *Observation) MayRun(now time.Time) bool {
 	lead := o.Brokers[0]
 	if o.begun() || lead.Ready {
 		return true
 	}
 	online := o.ranks(func(rank int, b Broker) bool { return o.Admission.Has(rank) && b.mayBeOnline() })
-	return lead.State == Up && (len(online) >= o.Admission.Quorum || !now.Before(o.quorumDeadline()))
+	late := !now.Before(o.quorumDeadline()) && o.Policy.Sizing.LargestWithin(len(online)) > 0
+	return lead.State == Up && (len(online) >= o.Admission.Quorum || late)
 }
