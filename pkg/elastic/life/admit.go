@@ -104,9 +104,14 @@ func releasing(o *Observation, now time.Time) *Plan {
 	return plan
 }
 
-// nobodyEnds reports whether pods stay whose JobSet is being deleted, or was deleted without them.
+// strands reports whether the JobSet was deleted without pods of its own, or may be.
+func (o *Observation) strands() bool {
+	return o.Orphans > 0 || o.Workload == Deleting && o.Stranded > 0
+}
+
+// nobodyEnds reports whether nobody but the manager ends the pods of a JobSet that was deleted, or is being deleted.
 func (o *Observation) nobodyEnds(now time.Time) bool {
-	return o.Orphans > 0 || o.Workload == Deleting && o.Stranded > 0 && o.Stranded == o.Existing && !now.Before(o.StrandedBy)
+	return o.Orphans > 0 || o.strands() && o.Stranded == o.Existing && !now.Before(o.StrandedBy)
 }
 
 // lostJobSet reports whether the JobSet of the admission was deleted. One that has never been has no lead.

@@ -77,7 +77,7 @@ func afterTheEnd(o *Observation, now time.Time) *Plan {
 	case o.Workload == Active:
 		o.end(plan, now)
 		return plan
-	case o.Orphans > 0, o.Workload == Deleting && o.Stranded > 0:
+	case o.strands():
 		plan.LookAgain = now.Add(releaseAgain)
 		if o.nobodyEnds(now) {
 			plan.Step = Abandon{}
@@ -90,12 +90,18 @@ func afterTheEnd(o *Observation, now time.Time) *Plan {
 		}
 	}
 	if (o.Workload == Completed || o.Workload == Broken) && o.Done > 0 {
-		tidy := o.Ended.Add(tidyDelay)
-		if !now.Before(tidy) {
-			return &Plan{Step: Tidy{}, State: plan.State}
-		}
-		plan.LookAgain = elastic.Earliest(plan.LookAgain, tidy)
+		return o.tidy(plan, now)
 	}
+	return plan
+}
+
+// tidy deletes the pods of followers that have ended some time ago.
+func (o *Observation) tidy(plan *Plan, now time.Time) *Plan {
+	at := o.Ended.Add(tidyDelay)
+	if !now.Before(at) {
+		return &Plan{Step: Tidy{}, State: plan.State}
+	}
+	plan.LookAgain = elastic.Earliest(plan.LookAgain, at)
 	return plan
 }
 
