@@ -13,7 +13,8 @@ type PodSpec struct {
 	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`
 
-	// labels of the pods.
+	// labels of the pods. Labels by which the manager, Kubernetes or Kueue know a pod have no effect here: those of
+	// flux-framework.org, batch.kubernetes.io and kueue.x-k8s.io, job-index, hpa-selector, job-name and controller-uid.
 	// +kubebuilder:validation:MaxProperties=256
 	// +kubebuilder:validation:XValidation:rule="self.all(name, size(self[name]) <= 63)",message="a value of labels may have 63 characters"
 	// +optional

@@ -62,6 +62,7 @@ func (r *Reconciler) lookForRefusal(ctx context.Context, seen *observed) {
 	}
 	if !lacksPods(seen) {
 		memory.missing = missing{}
+		r.lookForMounts(ctx, seen)
 		return
 	}
 	m := &memory.missing
@@ -233,7 +234,7 @@ func (n *namespaceEvents) read(ctx context.Context, live client.Reader, namespac
 		return n.last.Load().events, nil
 	}
 	var events []failure
-	for _, reason := range []string{"FailedCreate", constants.JobCreationFailedReason} {
+	for _, reason := range []string{"FailedCreate", constants.JobCreationFailedReason, failedMount} {
 		some, err := failures(ctx, live, namespace, reason)
 		if err != nil {
 			return nil, fmt.Errorf("listing events: %w", err)
@@ -244,7 +245,7 @@ func (n *namespaceEvents) read(ctx context.Context, live client.Reader, namespac
 	return events, nil
 }
 
-// failures are the events of a namespace that have a reason, and are of Jobs and JobSets.
+// failures are the events of a namespace that have a reason, and are of Jobs, JobSets and pods.
 func failures(ctx context.Context, live client.Reader, namespace, reason string) ([]failure, error) {
 	var out []failure
 	read, size, next := 0, 0, ""
@@ -257,7 +258,7 @@ func failures(ctx context.Context, live client.Reader, namespace, reason string)
 		for i := range list.Items {
 			e := &list.Items[i]
 			size += e.Size()
-			if of := e.InvolvedObject; slices.Contains(makers, of.Kind) && len(of.Name)+len(of.UID) <= mostMessage { // the API server bounds neither
+			if of := e.InvolvedObject; slices.Contains(told, of.Kind) && len(of.Name)+len(of.UID) <= mostMessage { // the API server bounds neither
 				message := strings.ToValidUTF8(e.Message[:min(len(e.Message), mostMessage)], "")
 				out = append(out, failure{of.Kind, of.Name, of.UID, lastSeen(e), strings.Clone(message)}) // without the rest of the message
 			}
@@ -269,8 +270,8 @@ func failures(ctx context.Context, live client.Reader, namespace, reason string)
 	return out, nil
 }
 
-// makers are the kinds of those who make Jobs and pods.
-var makers = []string{"Job", "JobSet"}
+// told are the kinds of which events say why pods are not made, or do not start.
+var told = []string{"Job", "JobSet", "Pod"}
 
 // lastSeen is when an event was seen last.
 func lastSeen(e *corev1.Event) time.Time {

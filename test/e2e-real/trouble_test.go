@@ -54,6 +54,17 @@ var troubles = map[string]struct {
 		}
 		m.holdsNoNode()
 	}},
+	"no-secret": {container: command("true") + ", volumes: {keys: {secretName: no-such, path: /keys}}", then: func(m *miniCluster) {
+		m.is("told, without nodes", func(mc *v1alpha2.MiniCluster) bool {
+			return mc.Status.Admission == nil && strings.Contains(m.state(mc), `brokers cannot start: secret "no-such" not found`)
+		})
+		if out, err := m.kubectl("create", "secret", "generic", "no-such"); err != nil {
+			m.Fatal(out, err)
+		}
+		if mc := m.awaitEnd(v1alpha2.ReasonSucceeded); mc.Status.Runs != 1 || mc.Status.RequeueState != nil {
+			m.Errorf("the command ran %d times, %+v", mc.Status.Runs, mc.Status.RequeueState)
+		}
+	}},
 	// Only the others have it.
 	"image-lead": {image: "flux-elastic/rest:latest", container: command("true"), then: func(m *miniCluster) {
 		if mc := m.awaitEnd(v1alpha2.ReasonSucceeded); mc.Status.RequeueState != nil && mc.Status.RequeueState.Count != 0 || m.pod(0).Spec.NodeName == "real-0" {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -177,7 +178,15 @@ func TestNeverFits(t *testing.T) {
 	if pods := s.pods(mc); len(pods) > 0 {
 		t.Errorf("it has %d pods", len(pods))
 	}
-	// It holds up nobody.
+	// Drivers offer devices by DeviceClasses, too. Nodes do not have these.
+	device := s.create(s.miniCluster("device").Spec(func(spec *v1alpha2.MiniClusterSpec) {
+		spec.Containers[0].Resources.Limits["example.com/accel"] = resource.MustParse("1")
+	}))
+	s.await(device, "told which resource no node has", func(mc *v1alpha2.MiniCluster) bool {
+		admitted := condition(mc, v1alpha2.ConditionAdmitted)
+		return admitted.Reason == v1alpha2.ReasonNeverFits && strings.Contains(admitted.Message, "3 too little example.com/accel")
+	})
+	// They hold up nobody.
 	small := s.create(s.miniCluster("small").Size(3))
 	s.awaitSuccess(small)
 }
@@ -221,6 +230,23 @@ func TestWeighsTooMuch(t *testing.T) {
 	if err := env.client.Patch(s.ctx, mc, client.RawPatch(types.JSONPatchType, []byte(`[{"op":"remove","path":"/metadata/labels"}]`))); err != nil {
 		t.Fatal(err)
 	}
+	s.awaitSuccess(mc)
+}
+
+// Scripts of 198 KB and labels that charts write are as users have them.
+func TestOfUsers(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 2)
+	mc := s.create(s.miniCluster("batch").Size(2).PodAnnotation(simulator.Runtime, untilTold).Spec(func(spec *v1alpha2.MiniClusterSpec) {
+		spec.Containers[0].Batch, spec.Containers[0].Command = true, strings.Repeat("flux submit -n 1 "+strings.Repeat("x", 80)+"\n", 2000)
+		spec.Pod.Labels = map[string]string{v1alpha2.AppInstanceLabel: "mine", "app": "lammps", "job-index": "7"}
+	}))
+	s.awaitState(mc, v1alpha2.StateRunning)
+	lead := s.podOfRank(mc, 0)
+	if got := [3]string{lead.Labels[v1alpha2.AppInstanceLabel], lead.Labels["app"], lead.Labels[v1alpha2.RankLabel]}; got != [3]string{"mine", "lammps", "0"} {
+		t.Errorf("labels %v", got)
+	}
+	s.endCommand(mc)
 	s.awaitSuccess(mc)
 }
 
