@@ -95,12 +95,18 @@ func (r *Reconciler) isBehind(ctx context.Context, seen *observed) (bool, error)
 	var now batchv1.Job
 	err := r.Live.Get(ctx, leadJobOf(v.JobSet), &now)
 	switch {
-	case v.LeadJob == nil: // it may have been made, and not be in the cache
-		return err == nil && metav1.IsControlledBy(&now, v.JobSet), client.IgnoreNotFound(err)
+	case v.LeadJob == nil: // it may have been made, also by a later JobSet of the name, and not be in the cache
+		return err == nil && isOf(&now, v.JobSet.Name), client.IgnoreNotFound(err)
 	case err != nil:
 		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 	}
 	return v.IsBehind(&now), nil
+}
+
+// isOf reports whether a JobSet of some name has a Job.
+func isOf(job *batchv1.Job, set string) bool {
+	owner := metav1.GetControllerOf(job)
+	return owner != nil && owner.Kind == jobset.Kind.Kind && owner.Name == set
 }
 
 // isLeadThere reports whether there is a pod of the lead that the cache does not show.

@@ -48,6 +48,10 @@ func TestLookAtLead(t *testing.T) {
 		job.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(set, jobsetapi.SchemeGroupVersion.WithKind("JobSet"))}
 		return job
 	}
+	ofLater := func(job *batchv1.Job) *batchv1.Job {
+		ofSet(job).OwnerReferences[0].UID = "later"
+		return job
+	}
 	mc.Status.Admission.Lead = lead(nil).UID
 	again := lead(nil)
 	again.UID = "again"
@@ -58,23 +62,24 @@ func TestLookAtLead(t *testing.T) {
 		there  []client.Object
 		behind bool
 	}{
-		"the lead runs":        {evict, viewOf(mc, set, nil, lead(nil)), []client.Object{set, lead(nil)}, false},
-		"it has ended":         {evict, viewOf(mc, set, nil, lead(nil)), []client.Object{set, lead(func(w *fixture.PodWrapper) { w.Ended(0) })}, true},
-		"it was annotated":     {evict, viewOf(mc, set, nil, lead(nil)), []client.Object{set, lead(func(w *fixture.PodWrapper) { w.Annotation("a", "b") })}, false},
-		"it is gone":           {evict, viewOf(mc, set, nil, lead(nil)), []client.Object{set}, true},
-		"nothing ends":         {life.Plan{Step: life.Wait{}}, viewOf(mc, set, nil, lead(nil)), []client.Object{set}, false},
-		"its Job has counted":  {evict, viewOf(mc, set, job(batchv1.JobStatus{})), []client.Object{set, job(batchv1.JobStatus{Succeeded: 1})}, true},
-		"its Job has not":      {evict, viewOf(mc, set, job(batchv1.JobStatus{})), []client.Object{set, job(batchv1.JobStatus{Failed: 1})}, false},
-		"its pod is not seen":  {evict, viewOf(mc, set, job(batchv1.JobStatus{})), []client.Object{set, job(batchv1.JobStatus{Active: 1})}, true},
-		"it was made again":    {evict, viewOf(mc, set, job(batchv1.JobStatus{}), again), []client.Object{set, job(batchv1.JobStatus{Active: 1}), again}, false},
-		"its Job is not seen":  {evict, viewOf(mc, set, nil), []client.Object{set, ofSet(job(batchv1.JobStatus{Succeeded: 1}))}, true},
-		"it has no Job":        {evict, viewOf(mc, set, nil), []client.Object{set}, false},
-		"only its pod is seen": {evict, viewOf(mc, set, job(batchv1.JobStatus{Failed: 1})), []client.Object{set, lead(nil), job(batchv1.JobStatus{Failed: 1})}, true},
-		"it may have begun":    {life.Plan{Step: life.Start{}}, viewOf(mc, set, job(batchv1.JobStatus{Failed: 1})), []client.Object{set, lead(nil), job(batchv1.JobStatus{Failed: 1})}, true},
-		"it has begun":         {life.Plan{Step: life.Start{}}, viewOf(mc, set, nil, lead(nil)), []client.Object{set}, false},
-		"its Job is another's": {evict, viewOf(mc, set, nil), []client.Object{set, job(batchv1.JobStatus{Succeeded: 1})}, false},
-		"its JobSet is not":    {evict, viewOf(mc, nil, nil), []client.Object{set}, true},
-		"there is no JobSet":   {evict, viewOf(mc, nil, nil), nil, false},
+		"the lead runs":         {evict, viewOf(mc, set, nil, lead(nil)), []client.Object{set, lead(nil)}, false},
+		"it has ended":          {evict, viewOf(mc, set, nil, lead(nil)), []client.Object{set, lead(func(w *fixture.PodWrapper) { w.Ended(0) })}, true},
+		"it was annotated":      {evict, viewOf(mc, set, nil, lead(nil)), []client.Object{set, lead(func(w *fixture.PodWrapper) { w.Annotation("a", "b") })}, false},
+		"it is gone":            {evict, viewOf(mc, set, nil, lead(nil)), []client.Object{set}, true},
+		"nothing ends":          {life.Plan{Step: life.Wait{}}, viewOf(mc, set, nil, lead(nil)), []client.Object{set}, false},
+		"its Job has counted":   {evict, viewOf(mc, set, job(batchv1.JobStatus{})), []client.Object{set, job(batchv1.JobStatus{Succeeded: 1})}, true},
+		"its Job has not":       {evict, viewOf(mc, set, job(batchv1.JobStatus{})), []client.Object{set, job(batchv1.JobStatus{Failed: 1})}, false},
+		"its pod is not seen":   {evict, viewOf(mc, set, job(batchv1.JobStatus{})), []client.Object{set, job(batchv1.JobStatus{Active: 1})}, true},
+		"it was made again":     {evict, viewOf(mc, set, job(batchv1.JobStatus{}), again), []client.Object{set, job(batchv1.JobStatus{Active: 1}), again}, false},
+		"its Job is not seen":   {evict, viewOf(mc, set, nil), []client.Object{set, ofSet(job(batchv1.JobStatus{Succeeded: 1}))}, true},
+		"a later JobSet has it": {evict, viewOf(mc, set, nil), []client.Object{set, ofLater(job(batchv1.JobStatus{Active: 1}))}, true},
+		"it has no Job":         {evict, viewOf(mc, set, nil), []client.Object{set}, false},
+		"only its pod is seen":  {evict, viewOf(mc, set, job(batchv1.JobStatus{Failed: 1})), []client.Object{set, lead(nil), job(batchv1.JobStatus{Failed: 1})}, true},
+		"it may have begun":     {life.Plan{Step: life.Start{}}, viewOf(mc, set, job(batchv1.JobStatus{Failed: 1})), []client.Object{set, lead(nil), job(batchv1.JobStatus{Failed: 1})}, true},
+		"it has begun":          {life.Plan{Step: life.Start{}}, viewOf(mc, set, nil, lead(nil)), []client.Object{set}, false},
+		"its Job is another's":  {evict, viewOf(mc, set, nil), []client.Object{set, job(batchv1.JobStatus{Succeeded: 1})}, false},
+		"its JobSet is not":     {evict, viewOf(mc, nil, nil), []client.Object{set}, true},
+		"there is no JobSet":    {evict, viewOf(mc, nil, nil), nil, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			scheme := runtime.NewScheme()

@@ -351,7 +351,7 @@ func isQuotaText(text string) bool {
 var saysMissing = regexp.MustCompile(`(serviceaccount|RuntimeClass|namespaces?) "[^"]*" not found|no PriorityClass with name \S+ was found`)
 
 // isDenied reports whether a policy or a webhook of others refuses an object, with whatever reason. Both may be changed.
-func isDenied(err error) bool { return saysDenied(err.Error()) }
+func isDenied(err error) bool { return err != nil && saysDenied(err.Error()) }
 
 func saysDenied(text string) bool {
 	return strings.Contains(text, "ValidatingAdmissionPolicy '") || strings.Contains(text, "admission webhook \"")

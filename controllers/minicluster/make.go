@@ -205,9 +205,9 @@ func (r *Reconciler) isMounted(ctx context.Context, seen *observed, set *jobseta
 	return seen.view.Mounted() && (seen.memory.files == set.UID || !seen.observation.Started.IsZero() || r.hasFiles(ctx, set))
 }
 
-// hasFiles reports whether the ConfigMap of a JobSet exists.
+// hasFiles reports whether the ConfigMap of a JobSet may exist.
 func (r *Reconciler) hasFiles(ctx context.Context, set *jobsetapi.JobSet) bool {
-	return r.Live.Get(ctx, client.ObjectKey{Namespace: set.Namespace, Name: jobset.FilesName(set)}, &corev1.ConfigMap{}) == nil
+	return !apierrors.IsNotFound(r.Live.Get(ctx, client.ObjectKey{Namespace: set.Namespace, Name: jobset.FilesName(set)}, &corev1.ConfigMap{}))
 }
 
 // existing reads the object that has the name of one to be made from the API server, not from the
@@ -250,7 +250,7 @@ func (r *Reconciler) unforeseen(seen *observed, err error) error {
 		result = rejection(seen.now, v1alpha2.ReasonNameClash, clash.Error())
 	case isQuotaRefusal(err):
 		result = overQuota(seen, err.Error())
-	case refused(err):
+	case turnedDown(err):
 		result = rejection(seen.now, v1alpha2.ReasonObjectRejected, err.Error())
 	default:
 		return err

@@ -78,7 +78,7 @@ func unmounted(events []failure, waits map[types.UID]time.Duration, now time.Tim
 		if !ours || e.kind != "Pod" || waited < mountGrace || now.Sub(e.at) > waited/2+2*time.Second {
 			continue
 		}
-		if found := saysUnmounted.FindStringSubmatch(e.message); found != nil && found[1] != files {
+		if found := saysUnmounted.FindStringSubmatch(e.message); len(found) == 2 && found[1] != files {
 			return found[0]
 		}
 	}

@@ -35,7 +35,7 @@ func (r *Reconciler) place(ctx context.Context, seen *observed, step life.Place)
 			err = r.bind(ctx, seen.view.JobSet, pods[rank].Pod, nodes[rank], rank, orders)
 		}
 		switch {
-		case err != nil && isDenied(err): // and not because of an old view of the pod
+		case isDenied(err): // and not because of an old view of the pod
 			return needed(err)
 		case err != nil:
 			return err

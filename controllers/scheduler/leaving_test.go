@@ -118,3 +118,30 @@ func orderText(order elastic.Order) string {
 	}
 	return fmt.Sprintf("%T", order)
 }
+
+// A gang grows by a rank again once the pod that stays there has gone.
+func TestNoGrowthWhereAPodStays(t *testing.T) {
+	q := newQueue(t, "a", "b", "c")
+	x := fixture.MiniCluster("x").Size(2).MinSize(1).Launcher().Created(fixture.Noon).Admitted(1, 2, "a,b").Status(func(s *v1alpha2.MiniClusterStatus) {
+		s.StartTime, s.Queue, s.Admission.Vacated = &metav1.Time{Time: fixture.Noon}, v1alpha2.DefaultQueue, "1"
+		s.Admission.Requests = wholeNode.Spec.Containers[0].Resources.Requests
+	}).Obj()
+	q.seen.miniClusters = append(q.seen.miniClusters, x)
+	stays := fixture.BrokerPod("x", 1).CPU("8").On("b").Obj()
+	q.ledger.SetPod(fixture.BrokerPod("x", 0).CPU("8").On("a").Obj())
+	q.ledger.SetPod(stays)
+	q.Order(x, wholeNode, nil)
+	q.cycle()
+	q.now = q.now.Add(leavesWithin)
+	for range 2 {
+		q.cycle()
+		if order, _ := q.ledger.OrderOf(x.UID); order != nil {
+			t.Fatalf("it is to %+v", order)
+		}
+	}
+	q.ledger.Gone(stays)
+	q.cycle()
+	if order, _ := q.ledger.OrderOf(x.UID); orderText(order) != "elastic.Grow" {
+		t.Errorf("it is to %+v", order)
+	}
+}

@@ -48,7 +48,7 @@ func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (*snapshot, queu
 	if !now.Before(s.settles) {
 		s.freedSince = time.Time{}
 	}
-	out := &snapshot{clusterState: seen, waiting: s.waiting(seen)}
+	out := &snapshot{clusterState: seen, waiting: s.waiting(seen), leavesAt: s.lookAtLeaving(now)}
 	out.decided = make([]*entry, 0, len(out.waiting))
 	out.Total, out.Foreign = s.ledger.Total(), s.ledger.Foreign()
 	out.Settles, out.Amount = s.settles, state.AmountText
@@ -71,7 +71,6 @@ func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (*snapshot, queu
 	s.wanted = map[string]state.Ask{}
 	barred := s.barred(queues)
 	s.gangsNow(out, queues, barred, now)
-	out.leavesAt = s.lookAtLeaving(now)
 	out.Running = s.running(now)
 	out.clearsAt = s.noteGoing(out.Running, now)
 	s.barGrowth(out.Running, barred)

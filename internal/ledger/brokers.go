@@ -39,7 +39,8 @@ func (l *Ledger) DeleteMiniCluster(uid types.UID) {
 	l.judge(uid)
 }
 
-// Disown lets the pods of some ranks of a MiniCluster be ordinary ones from now on.
+// Disown lets the pods of some ranks of a MiniCluster be ordinary ones from now on. Those that are still to be made hold
+// nothing until they are there.
 func (l *Ledger) Disown(uid types.UID, ranks []int) {
 	if len(ranks) == 0 {
 		return
@@ -50,6 +51,24 @@ func (l *Ledger) Disown(uid types.UID, ranks []int) {
 			l.set(made)
 		}
 	}
+	for _, m := range l.makers {
+		if m.MiniCluster == uid {
+			for _, rank := range ranks {
+				m.made[rank] = true
+			}
+			l.expect(m)
+		}
+	}
+}
+
+// Disowned reports whether a rank of a MiniCluster has a pod that is disowned. The rank gets no other before that is gone.
+func (l *Ledger) Disowned(uid types.UID, rank int) bool {
+	for _, made := range l.claims[uid] {
+		if of, ok := protocol.Rank(made); ok && of == rank && l.disowned[made.UID] {
+			return true
+		}
+	}
+	return false
 }
 
 // judge decides anew about the pods that say that they belong to a MiniCluster.

@@ -84,6 +84,11 @@ func (v View) hasSecondLead(lead *protocol.Pod) bool {
 	})
 }
 
+// kept reports whether a pod is not being deleted although its JobSet is: a finalizer may keep the JobSet.
+func (v View) kept(pod *protocol.Pod) bool {
+	return v.current(pod) && v.JobSet.DeletionTimestamp != nil && pod.DeletionTimestamp == nil
+}
+
 // outlives reports whether a pod of the MiniCluster is there although its JobSet was deleted.
 func (v View) outlives(pod *protocol.Pod) bool { return v.JobSet == nil && v.owns(pod) }
 

@@ -172,11 +172,14 @@ func countPods(o *life.Observation, v View) {
 	for i := range v.Pods {
 		pod := &v.Pods[i]
 		switch {
-		case !v.strandedBy(pod).IsZero():
+		case v.stranded(pod):
 			o.Stranded++
-			if by := v.strandedBy(pod); by.After(o.StrandedBy) {
+			if by := pod.DeletionTimestamp.Time; by.After(o.StrandedBy) { // includes the grace period
 				o.StrandedBy = by
 			}
+		case v.kept(pod):
+			o.Kept++
+			o.KeptBy = v.JobSet.DeletionTimestamp.Add(collectedWithin)
 		case !v.current(pod): // also without a JobSet
 			o.Leftover++
 		case pod.Rank > 0 && pod.Ended:
@@ -221,16 +224,14 @@ func (v View) occupies(pod *protocol.Pod) string {
 // collectedWithin is how long the garbage collector may take to delete the pods of a JobSet that is being deleted.
 const collectedWithin = 30 * time.Second
 
-// strandedBy is when a pod should be gone that nobody ends: the pod is being deleted on a node that is down or gone, or the
-// pod's JobSet is being deleted without its pods, since a finalizer keeps the JobSet. Zero for all others.
-func (v View) strandedBy(pod *protocol.Pod) time.Time {
-	switch node := v.Node(pod.Spec.NodeName); {
-	case pod.DeletionTimestamp != nil && pod.Spec.NodeName != "" && (node == nil || !Ready(node)):
-		return pod.DeletionTimestamp.Time // includes the grace period
-	case pod.DeletionTimestamp == nil && v.current(pod) && v.JobSet.DeletionTimestamp != nil:
-		return v.JobSet.DeletionTimestamp.Add(collectedWithin)
+// stranded reports whether a pod is being deleted on a node that is down or gone, where no kubelet
+// ends it.
+func (v View) stranded(pod *protocol.Pod) bool {
+	if pod.DeletionTimestamp == nil || pod.Spec.NodeName == "" {
+		return false
 	}
-	return time.Time{}
+	node := v.Node(pod.Spec.NodeName)
+	return node == nil || !Ready(node)
 }
 
 // OccupiedNodes are the nodes that pods of the MiniCluster hold, without duplicates.

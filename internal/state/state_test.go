@@ -472,7 +472,7 @@ func TestObserveStrandedPods(t *testing.T) {
 	}
 }
 
-// Pods are stranded that the garbage collector should have deleted by now with their JobSet.
+// Pods are kept that the garbage collector has to delete with their JobSet. A pod of others that it deletes does not matter.
 func TestObservePodsOfAKeptJobSet(t *testing.T) {
 	o, err := Observe(view(func(v *View) {
 		v.JobSet.DeletionTimestamp = &metav1.Time{Time: fixture.Noon}
@@ -481,8 +481,8 @@ func TestObservePodsOfAKeptJobSet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if by := fixture.Noon.Add(collectedWithin); o.Workload != life.Deleting || o.Stranded != 1 || !o.StrandedBy.Equal(by) {
-		t.Errorf("workload %v, %d stranded until %s", o.Workload, o.Stranded, o.StrandedBy)
+	if by := fixture.Noon.Add(collectedWithin); o.Workload != life.Deleting || o.Kept != 1 || !o.KeptBy.Equal(by) || o.Stranded != 0 {
+		t.Errorf("workload %v, %d kept until %s, %d stranded", o.Workload, o.Kept, o.KeptBy, o.Stranded)
 	}
 }
 

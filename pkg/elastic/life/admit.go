@@ -96,7 +96,7 @@ func releasing(o *Observation, now time.Time) *Plan {
 	case o.Orphans > 0:
 		plan.Step, plan.Message = Abandon{}, fmt.Sprintf("deletes %d pods that were left when the JobSet was deleted", o.Orphans)
 	case o.nobodyEnds(now):
-		plan.Step, plan.Message = Abandon{}, fmt.Sprintf("goes on without %d pods of the last attempt: their nodes are down, or a finalizer keeps their JobSet", o.Stranded)
+		plan.Step, plan.Message = Abandon{}, "ends the last attempt without its JobSet: nodes of its pods are down, or a finalizer keeps the JobSet"
 	case o.Workload == Deleting, o.Workload == Absent && o.leftBehind(now):
 	default:
 		return nil
@@ -104,14 +104,11 @@ func releasing(o *Observation, now time.Time) *Plan {
 	return plan
 }
 
-// strands reports whether the JobSet was deleted without pods of its own, or may be.
-func (o *Observation) strands() bool {
-	return o.Orphans > 0 || o.Workload == Deleting && o.Stranded > 0
-}
-
 // nobodyEnds reports whether nobody but the manager ends the pods of a JobSet that was deleted, or is being deleted.
 func (o *Observation) nobodyEnds(now time.Time) bool {
-	return o.Orphans > 0 || o.strands() && o.Stranded == o.Existing && !now.Before(o.StrandedBy)
+	stranded := o.Stranded > 0 && o.Stranded == o.Existing && !now.Before(o.StrandedBy)
+	kept := o.Kept > 0 && !now.Before(o.KeptBy)
+	return o.Orphans > 0 || o.Workload == Deleting && (stranded || kept)
 }
 
 // lostJobSet reports whether the JobSet of the admission was deleted. One that has never been has no lead.

@@ -157,11 +157,15 @@ func TestDecide(t *testing.T) {
 			want: Plan{Step: Abandon{}, State: StateSucceeded, LookAgain: soon},
 		},
 		"a finalizer keeps a JobSet no longer than the end": {
-			o:    waiting(func(o *Observation) { stranded(Deleting, 2, 2, noon)(o); o.Outcome = OutcomeLeadLost }),
+			o: waiting(func(o *Observation) {
+				o.Outcome, o.Workload, o.Kept, o.Existing, o.KeptBy = OutcomeLeadLost, Deleting, 2, 4, noon
+			}),
 			want: Plan{Step: Abandon{}, State: StateFailed, LookAgain: soon},
 		},
 		"though the garbage collector has its time": {
-			o:    waiting(func(o *Observation) { stranded(Deleting, 2, 2, soon)(o); o.Outcome = OutcomeLeadLost }),
+			o: waiting(func(o *Observation) {
+				o.Outcome, o.Workload, o.Kept, o.Existing, o.KeptBy = OutcomeLeadLost, Deleting, 2, 2, soon
+			}),
 			want: Plan{Step: Wait{}, State: StateFailed, LookAgain: soon},
 		},
 		"and while it is suspended": {
@@ -286,7 +290,7 @@ func TestDecide(t *testing.T) {
 			o: waiting(stranded(Deleting, 2, 2, noon)),
 			want: Plan{
 				Step: Abandon{}, State: StateReleasing, LookAgain: soon,
-				Message: "goes on without 2 pods of the last attempt: their nodes are down, or a finalizer keeps their JobSet",
+				Message: "ends the last attempt without its JobSet: nodes of its pods are down, or a finalizer keeps the JobSet",
 			},
 		},
 		"pods on nodes that are ready end first": {

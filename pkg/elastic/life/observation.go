@@ -69,10 +69,14 @@ type Observation struct {
 	Existing int
 	// Leftover is the number of pods of earlier owners that still exist and are not stranded.
 	Leftover int
-	// Stranded is the number of pods that nobody ends: they are being deleted on nodes that are down or gone, or a finalizer
-	// keeps their JobSet that is being deleted. StrandedBy is when all of them should be gone.
+	// Stranded is the number of pods that are being deleted on nodes that are down or gone, and
+	// StrandedBy when all of them should be gone. After that time only their nodes wait for them.
 	Stranded   int
 	StrandedBy time.Time
+	// Kept is the number of pods that are not being deleted although their JobSet is, and KeptBy when the garbage collector
+	// should have deleted them. After that time nobody but the manager does: a finalizer keeps the JobSet.
+	Kept   int
+	KeptBy time.Time
 	// OrderedSince is since when some brokers, or all, are ordered to leave that have not; zero if none are.
 	OrderedSince time.Time
 	// Bereft is the number of pods of the admission whose JobSet is gone. Orphans is the number of pods whose JobSet was

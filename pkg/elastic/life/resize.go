@@ -262,11 +262,10 @@ func (o *Observation) unableAt() time.Time {
 	if _, ordered := o.Order.(elastic.Drain); !ordered || o.restarting() || o.OrderedSince.IsZero() {
 		return time.Time{}
 	}
-	at := o.OrderedSince.Add(unreadyGrace)
-	if join := o.joinDeadline(); join.After(at) {
-		return join
+	if len(o.joining(func(b Broker) bool { return b.State != Up })) > 0 {
+		return o.OrderedSince.Add(joinGrace)
 	}
-	return at
+	return o.OrderedSince.Add(unreadyGrace)
 }
 
 // shrinking drains the ranks above the size that the user wants. Before the start the minimum
