@@ -42,7 +42,7 @@ func testExample(c *cluster) {
 func testModes(c *cluster) {
 	t := c.T
 	hosts, names := []string{"hosts-0-0-0"}, []string{"names-[0-2]\n"} // the double runs all tasks on the lead's
-	gpus := []string{" -o gpu-affinity=per-task --gpus-per-task=1 "}   // and gives them no GPUs
+	gpus := []string{" --gpus-per-task=1 "}                            // and gives them no GPUs
 	if hasFlux() {
 		gpus = append(gpus, "task 0 has 0\n", "task 1 has 1\n", "task 2 has 0\n", "task 3 has 1\n")
 		hosts, names = append(hosts, "hosts-w-0-0", "hosts-w-0-1"), append(names, "names-w-0-1 is names-2\n")

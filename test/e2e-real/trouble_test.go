@@ -181,8 +181,8 @@ func (m *miniCluster) failsWith(code int32) {
 func fill(rank int) func(m *miniCluster) {
 	return func(m *miniCluster) {
 		pod := m.podIs(rank, "is ready", ready)
-		if _, err := m.exec(rank, "head -c 20M /dev/zero >/scratch/full"); err != nil {
-			m.Fatal(err)
+		if out, err := m.exec(rank, "head -c 20M /dev/zero >/scratch/full"); err != nil {
+			m.Logf("the kubelet may be faster: %s, %v", out, err)
 		}
 		eventually(m.T, "the kubelet evicts "+pod.Name, func() error {
 			out, err := m.kubectl("get", "events", "--field-selector=reason=Evicted,involvedObject.name="+pod.Name, "--output=jsonpath={.items[*].message}")
