@@ -3,7 +3,12 @@
 
 package queue
 
-import "slices"
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+)
 
 // mostReservations is the largest number of gangs behind the head that get a reservation.
 const mostReservations = 100
@@ -22,11 +27,38 @@ func (c *cycle) backfill() {
 		case q.Backfill == Conservative:
 			c.backfillLine(q)
 		default:
-			for _, e := range q.waiting[q.next:] {
+			for _, e := range q.candidates() {
 				c.admit(e, "backfill")
 			}
 		}
 	}
+}
+
+// candidates are the gangs behind the head in the order in which they may pass the head: of the same priority, the one first
+// that ends first. (Shortest job backfilled first: Tsafrir, Etsion and Feitelson 2007.) Users of a FairShare queue keep their
+// turns.
+func (q *jobQueue) candidates() []*entry {
+	behind := q.waiting[q.next:]
+	if q.Ordering == ByUser {
+		return behind
+	}
+	behind = slices.Clone(behind)
+	slices.SortStableFunc(behind, func(a, b *entry) int {
+		return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.lasts(), b.lasts()))
+	})
+	return behind
+}
+
+// lasts is how long a gang runs by its limit or by what was learned. An estimate of the user counts for nothing here: whoever
+// estimates less would go first.
+func (e *entry) lasts() time.Duration {
+	switch {
+	case e.Limit > 0:
+		return e.Limit
+	case e.Learned:
+		return e.Expected
+	}
+	return math.MaxInt64
 }
 
 // backfillLine gives each gang of a conservative queue a reservation, and starts those whose

@@ -331,6 +331,21 @@ func TestBackfill(t *testing.T) {
 				wait(with(gang("a", 10, 1), ofPriority(9)), with(gang("b", 2, 3), ofPriority(5), limited(time.Minute)), with(gang("c", 4, 2), limited(time.Minute))), second: 40,
 			want: "a NoRoom, b Admitted 2 by backfill, c WaitingForTurn",
 		},
+		"of the same priority the shortest passes first": {
+			cluster: newCluster(10).run(gang("r", 6, 0), 6, 0, endsAt(100)).
+				wait(gang("a", 10, 1), with(gang("b", 4, 2), limited(time.Minute)), with(gang("c", 4, 3), limited(30*time.Second))), second: 40,
+			want: "a NoRoom, b WaitingForTurn, c Admitted 4 by backfill",
+		},
+		"by what was learned, too, and not by an estimate": {
+			cluster: newCluster(10).run(gang("r", 6, 0), 6, 0, endsAt(100)).
+				wait(gang("a", 8, 1), with(gang("b", 2, 2), expected(10)), with(gang("c", 2, 3), expected(200), func(g *Gang) { g.Learned = true })), second: 40,
+			want: "a NoRoom, b WaitingForTurn, c Admitted 2 by backfill",
+		},
+		"users that take turns keep them": {
+			cluster: newCluster(10, fair(nil)).run(gang("r", 6, 0), 6, 0, endsAt(100)).
+				wait(gang("a", 10, 1), with(gang("b", 4, 2), limited(time.Minute)), with(gang("c", 4, 3), limited(30*time.Second))), second: 40,
+			want: "a NoRoom, b Admitted 4 by backfill, c WaitingForTurn",
+		},
 		"the queue of a higher priority passes first": {
 			cluster: newCluster(10, queue("a", func(q *Queue) { q.Priority = 1 }), easy("b")).run(with(gang("r", 6, 0), inQueue("a")), 6, 0, endsAt(100)).
 				wait(with(gang("a1", 10, 1), inQueue("a")), with(gang("a2", 2, 2), inQueue("a"), limited(time.Minute)),
