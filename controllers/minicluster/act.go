@@ -50,7 +50,7 @@ func (r *Reconciler) act(ctx context.Context, seen *observed, plan life.Plan) (l
 	var gone *goneError
 	var clash *nameClashError
 	_, evicts := plan.Step.(life.EvictPods)
-	if turnedDown(err) || isUnanswered(err) || errors.Is(err, errNotDirect) || errors.As(err, &gone) || errors.As(err, &clash) || (evicts && isKept(err)) {
+	if refused(err) || isUnanswered(err) || errors.Is(err, errNotDirect) || errors.As(err, &gone) || errors.As(err, &clash) || (evicts && isKept(err)) {
 		// The refusal is shown, and the step is tried again until its time is up.
 		return life.Plan{Step: life.Wait{}, State: plan.State, Message: err.Error(), LookAgain: noteRefusal(seen, err)}, nil
 	}

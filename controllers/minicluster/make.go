@@ -250,7 +250,7 @@ func (r *Reconciler) unforeseen(seen *observed, err error) error {
 		result = rejection(seen.now, v1alpha2.ReasonNameClash, clash.Error())
 	case isQuotaRefusal(err):
 		result = overQuota(seen, err.Error())
-	case turnedDown(err):
+	case refused(err):
 		result = rejection(seen.now, v1alpha2.ReasonObjectRejected, err.Error())
 	default:
 		return err

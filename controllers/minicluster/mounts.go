@@ -30,7 +30,7 @@ const (
 )
 
 // saysUnmounted matches what a kubelet says of an object that a volume needs, and that does not exist.
-var saysUnmounted = regexp.MustCompile(`(?:secret|configmap) "([^"]*)" not found`)
+var saysUnmounted = regexp.MustCompile(`(?:secrets?|configmaps?) "([^"]*)" not found`)
 
 // lookForMounts finds out why the pods of an attempt do not start that could not have begun: their nodes go back if what they
 // mount does not exist.
@@ -41,9 +41,14 @@ func (r *Reconciler) lookForMounts(ctx context.Context, seen *observed) {
 	}
 	waits := map[types.UID]time.Duration{}
 	for _, pod := range seen.view.Brokers() {
-		if placed := pod.Broker.Placed; !placed.IsZero() && awaitsVolumes(pod.Pod) {
-			waits[pod.UID] = seen.now.Sub(placed)
-			seen.lookAgain = elastic.Earliest(seen.lookAgain, seen.now.Add(max(mountGrace-waits[pod.UID], waits[pod.UID], time.Second)))
+		placed := pod.Broker.Placed
+		if placed.IsZero() || !awaitsVolumes(pod.Pod) {
+			continue
+		}
+		waited := seen.now.Sub(placed)
+		seen.lookAgain = elastic.Earliest(seen.lookAgain, seen.now.Add(max(mountGrace-waited, waited, time.Second)))
+		if waited >= mountGrace {
+			waits[pod.UID] = waited
 		}
 	}
 	if len(waits) == 0 {
@@ -56,7 +61,7 @@ func (r *Reconciler) lookForMounts(ctx context.Context, seen *observed) {
 	case err != nil:
 		ctrl.LoggerFrom(ctx).Error(err, "Reading why pods do not start")
 	}
-	if why := unmounted(events, waits, seen.now, jobset.FilesName(seen.view.JobSet)); why != "" {
+	if why := unmounted(events, waits, seen.now, jobset.FileNames(seen.view.MiniCluster, seen.view.JobSet)); why != "" {
 		r.refuse(seen, "brokers cannot start: "+why)
 	}
 }
@@ -70,16 +75,20 @@ func awaitsVolumes(pod *corev1.Pod) bool {
 }
 
 // unmounted is what a volume of one of some pods needs, and what does not exist; "" if that is not known. waits says how long
-// the pods have waited. A kubelet tries again after pauses that double, so that an event which is older than half of the time
-// is out of date. The manager makes the files of the JobSet by itself, maybe after the pods.
-func unmounted(events []failure, waits map[types.UID]time.Duration, now time.Time, files string) string {
+// the pods have waited. A kubelet tries again after pauses that double: an event that is older than half of the time is out
+// of date, and so is one of the first seconds. The manager makes the files of the JobSet by itself, maybe after the pods.
+func unmounted(events []failure, waits map[types.UID]time.Duration, now time.Time, files []string) string {
+	const slack = 2 * time.Second // of clocks
 	for _, e := range events {
 		waited, ours := waits[e.uid]
-		if !ours || e.kind != "Pod" || waited < mountGrace || now.Sub(e.at) > waited/2+2*time.Second {
+		age := now.Sub(e.at)
+		if !ours || e.kind != "Pod" || age < -slack || age > min(waited/2+slack, waited-mountGrace/2) {
 			continue
 		}
-		if found := saysUnmounted.FindStringSubmatch(e.message); len(found) == 2 && found[1] != files {
-			return found[0]
+		for _, found := range saysUnmounted.FindAllStringSubmatch(e.message, -1) {
+			if !slices.Contains(files, found[1]) {
+				return found[0]
+			}
 		}
 	}
 	return ""

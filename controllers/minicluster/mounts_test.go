@@ -23,14 +23,16 @@ func TestUnmounted(t *testing.T) {
 	}{
 		"a Secret":                        {"lead", secret, 16 * time.Second, 8 * time.Second, `secret "no-such" not found`},
 		"a ConfigMap":                     {"lead", `MountVolume.SetUp failed for volume "in" : configmap "in" not found`, time.Minute, 0, `configmap "in" not found`},
-		"too early":                       {"lead", secret, 9 * time.Second, 0, ""},
+		"of the first seconds":            {"lead", secret, 10 * time.Second, 6 * time.Second, ""},
+		"of a clock that is ahead":        {"lead", secret, 10 * time.Second, -3 * time.Second, ""},
+		"beside the manager's own":        {"lead", `[configmap "flux" not found, secrets "no-such" not found]`, 16 * time.Second, 0, `secrets "no-such" not found`},
 		"the kubelet tried again since":   {"lead", secret, 16 * time.Second, 11 * time.Second, ""},
 		"another pod":                     {"other", secret, 16 * time.Second, 0, ""},
 		"the manager's own files":         {"lead", `configmap "flux" not found`, 16 * time.Second, 0, ""},
 		"something that may soon be well": {"lead", "timed out waiting for the condition", 16 * time.Second, 0, ""},
 	} {
 		events := []failure{{kind: "Pod", name: "lmp-0-0-0-x", uid: types.UID(tc.uid), at: fixture.Noon.Add(-tc.age), message: tc.message}}
-		if got := unmounted(events, map[types.UID]time.Duration{"lead": tc.waited}, fixture.Noon, "flux"); got != tc.want {
+		if got := unmounted(events, map[types.UID]time.Duration{"lead": tc.waited}, fixture.Noon, []string{"flux"}); got != tc.want {
 			t.Errorf("%s: %q", name, got)
 		}
 	}

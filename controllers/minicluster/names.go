@@ -27,7 +27,7 @@ import (
 // again, and shows why the API server refuses the names.
 func (r *Reconciler) name(ctx context.Context, seen *observed, plan life.Plan) (life.Plan, error) {
 	again, err := r.publishNames(ctx, seen)
-	if turnedDown(err) || isUnanswered(err) { // for example by a quota: tried again
+	if refused(err) || isUnanswered(err) { // for example by a quota: tried again
 		if _, waits := plan.Step.(life.Wait); waits {
 			plan.Message = err.Error()
 		}

@@ -210,13 +210,10 @@ func isPassing(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsNotFound(err) || errors.Is(err, errStillThere) || errors.Is(err, errNotSought) || errors.Is(err, errBehind)
 }
 
-// refused reports whether the API server refuses a request for good.
+// refused reports whether the API server refuses a request for good, or a policy or a webhook does, with whatever reason.
 func refused(err error) bool {
-	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || isTooLarge(err)
+	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) || isTooLarge(err) || isDenied(err)
 }
-
-// turnedDown reports whether the API server refuses a request for good, or a policy or a webhook does, with whatever reason.
-func turnedDown(err error) bool { return refused(err) || isDenied(err) }
 
 // isTooLarge reports whether an object is too large for the API server, or for etcd, of which the answers have no reason.
 func isTooLarge(err error) bool {
@@ -229,7 +226,7 @@ var tooLarge = regexp.MustCompile("etcdserver: request is too large|trying to se
 // wouldRefuse reports whether a dry run says that the API server would not make an object as things are:
 // for example a policy, a webhook, or a terminating namespace would not let it.
 func wouldRefuse(err error) bool {
-	return turnedDown(err) || apierrors.IsNotFound(err) || apierrors.IsInternalError(err)
+	return refused(err) || apierrors.IsNotFound(err) || apierrors.IsInternalError(err)
 }
 
 // requeueAt requeues at a time; zero means never.

@@ -233,10 +233,13 @@ func (n *namespaceEvents) read(ctx context.Context, live client.Reader, namespac
 	if isNew() {
 		return n.last.Load().events, nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, refusalGrace)
+	defer cancel()
 	var events []failure
 	for _, reason := range []string{"FailedCreate", constants.JobCreationFailedReason, failedMount} {
 		some, err := failures(ctx, live, namespace, reason)
 		if err != nil {
+			n.last.Store(&eventsAt{now, n.last.Load().events}) // nobody tries again at once
 			return nil, fmt.Errorf("listing events: %w", err)
 		}
 		events = append(events, some...)

@@ -116,10 +116,9 @@ func (s *Scheduler) order(result queue.Result, now time.Time) []types.Namespaced
 		put(eviction.Gang, elastic.Evict{Reason: reasons[eviction.Action], Message: eviction.Message, Grace: eviction.Grace})
 	}
 	for _, growth := range result.Growths {
-		uid := types.UID(growth.Gang)
-		k := s.known[uid]
-		if k != nil && k.promise != nil && slices.ContainsFunc(growth.Pods, func(pod elastic.Pod) bool { return k.promise.Holds(pod.Rank) || s.ledger.Disowned(uid, pod.Rank) }) {
-			continue // ranks whose nodes are gone come first, and pods that stay have to go
+		k := s.known[types.UID(growth.Gang)]
+		if k != nil && k.promise != nil && slices.ContainsFunc(growth.Pods, func(pod elastic.Pod) bool { return k.promise.Holds(pod.Rank) }) {
+			continue // ranks whose nodes are gone come first
 		}
 		put(growth.Gang, elastic.Grow{Pods: growth.Pods})
 	}

@@ -341,6 +341,9 @@ func (s *Scheduler) runs(k *known, now time.Time) queue.Running {
 	leave := s.leavers(k.miniCluster.UID)
 	r.Ranks, r.Draining = slices.Concat(r.Ranks, leave), slices.Concat(r.Draining, leave)
 	slices.Sort(r.Ranks)
+	if s.ledger.HasDisowned(k.miniCluster.UID) { // no rank grows where a pod stays
+		r.Max = min(r.Max, len(r.Ranks))
+	}
 	ask := s.askOf(k, now)
 	r.Class += ask.Reach.Key + s.ledger.Class(&ask)
 	order, at := s.ledger.OrderOf(k.miniCluster.UID)

@@ -54,6 +54,12 @@ func FilesName(set *jobsetapi.JobSet) (name string) {
 	return name
 }
 
+// FileNames are the names of the ConfigMap and the Secret that the manager makes for the pods of a JobSet.
+func FileNames(mc *v1alpha2.MiniCluster, set *jobsetapi.JobSet) []string {
+	files := FilesName(set)
+	return []string{files, certificateName(mc) + strings.TrimPrefix(files, filesName(mc))}
+}
+
 // Files returns the Secret, unless the pods of a JobSet mount one of the user, and the ConfigMap that they mount. The
 // JobSet decides, since the spec may have been edited after it was made. The JobSet owns the files, so that they go with
 // it. They are immutable, so that kubelets do not watch them. Files calls certificate for the text of a new
@@ -83,7 +89,7 @@ func Files(mc *v1alpha2.MiniCluster, set *jobsetapi.JobSet, certificate func() (
 			secretName = source.Secret.Name
 		}
 	}
-	if secretName != certificateName(mc)+strings.TrimPrefix(files.Name, filesName(mc)) {
+	if !slices.Contains(FileNames(mc, set), secretName) {
 		return []client.Object{files}, nil // the Secret is the user's
 	}
 	text := mc.Spec.Flux.CurveCert

@@ -46,25 +46,28 @@ func (l *Ledger) Disown(uid types.UID, ranks []int) {
 		return
 	}
 	for _, made := range l.claims[uid] {
-		if rank, ok := protocol.Rank(made); ok && slices.Contains(ranks, rank) {
+		if owner, rank, ok := l.ownerByLabels(made); ok && owner == uid && slices.Contains(ranks, rank) {
 			l.disowned[made.UID] = true
 			l.set(made)
 		}
 	}
 	for _, m := range l.makers {
 		if m.MiniCluster == uid {
-			for _, rank := range ranks {
-				m.made[rank] = true
-			}
+			m.disown(ranks)
 			l.expect(m)
 		}
 	}
 }
 
-// Disowned reports whether a rank of a MiniCluster has a pod that is disowned. The rank gets no other before that is gone.
-func (l *Ledger) Disowned(uid types.UID, rank int) bool {
+// HasDisowned reports whether pods of a MiniCluster are disowned. Their ranks get no others before they are gone.
+func (l *Ledger) HasDisowned(uid types.UID) bool {
 	for _, made := range l.claims[uid] {
-		if of, ok := protocol.Rank(made); ok && of == rank && l.disowned[made.UID] {
+		if l.disowned[made.UID] {
+			return true
+		}
+	}
+	for _, m := range l.makers {
+		if m.MiniCluster == uid && !m.Over && len(m.disowned) > 0 {
 			return true
 		}
 	}
@@ -112,11 +115,19 @@ func (l *Ledger) unclaim(pod types.UID) {
 }
 
 // ownerOf is the recorded MiniCluster of a pod, and the pod's rank, which is negative for the services
-// pod. ok is false for a pod of others, whatever its labels say.
+// pod. ok is false for a pod of others, whatever its labels say, and for one that is disowned.
 func (l *Ledger) ownerOf(made *corev1.Pod) (owner types.UID, rank int, ok bool) {
+	if l.disowned[made.UID] {
+		return "", -1, false
+	}
+	return l.ownerByLabels(made)
+}
+
+// ownerByLabels is ownerOf for a pod that may be disowned.
+func (l *Ledger) ownerByLabels(made *corev1.Pod) (owner types.UID, rank int, ok bool) {
 	owner = types.UID(made.Labels[v1alpha2.UIDLabel])
 	mc, known := l.miniClusters[owner]
-	if !known || l.disowned[made.UID] || mc.namespace != made.Namespace || mc.name != protocol.MiniClusterOf(made) {
+	if !known || mc.namespace != made.Namespace || mc.name != protocol.MiniClusterOf(made) {
 		return "", -1, false
 	}
 	if made.Labels[jobsetapi.ReplicatedJobNameKey] == v1alpha2.ServicesJob {

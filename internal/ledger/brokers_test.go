@@ -205,18 +205,18 @@ func TestDisown(t *testing.T) {
 	pod := fixture.BrokerPod("lmp", 1).CPU("8").On("a").Obj()
 	l.SetPod(pod)
 	l.Disown(mc.UID, []int{0})
-	if l.Disowned(mc.UID, 1) || len(l.Holds(mc.UID)) != 1 {
+	if l.HasDisowned(mc.UID) || len(l.Holds(mc.UID)) != 1 {
 		t.Errorf("another rank: it holds %v", l.Holds(mc.UID))
 	}
 	l.Disown(mc.UID, []int{1})
 	mc.Spec.MaxSize = 4
 	l.SetMiniCluster(mc)
 	l.SetPod(pod)
-	if !l.Disowned(mc.UID, 1) || len(l.Holds(mc.UID)) != 0 || l.pods[pod.UID] == nil {
+	if !l.HasDisowned(mc.UID) || len(l.Holds(mc.UID)) != 0 || l.pods[pod.UID] == nil {
 		t.Errorf("it holds %v, and the pod is %+v", l.Holds(mc.UID), l.pods[pod.UID])
 	}
 	l.Gone(pod)
-	if l.Disowned(mc.UID, 1) || len(l.disowned) > 0 || l.pods[pod.UID] != nil {
+	if l.HasDisowned(mc.UID) || len(l.disowned) > 0 || l.pods[pod.UID] != nil {
 		t.Errorf("gone, and %v are disowned", l.disowned)
 	}
 }

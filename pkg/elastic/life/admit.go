@@ -104,6 +104,11 @@ func releasing(o *Observation, now time.Time) *Plan {
 	return plan
 }
 
+// awaitsAbandon reports whether pods of a JobSet that was deleted, or is being deleted, may stay: time alone tells.
+func (o *Observation) awaitsAbandon() bool {
+	return o.Orphans+o.Kept > 0 || o.Workload == Deleting && o.Stranded > 0
+}
+
 // nobodyEnds reports whether nobody but the manager ends the pods of a JobSet that was deleted, or is being deleted.
 func (o *Observation) nobodyEnds(now time.Time) bool {
 	stranded := o.Stranded > 0 && o.Stranded == o.Existing && !now.Before(o.StrandedBy)

@@ -162,6 +162,10 @@ func TestDecide(t *testing.T) {
 			}),
 			want: Plan{Step: Abandon{}, State: StateFailed, LookAgain: soon},
 		},
+		"nobody tells when the time of pods on nodes that are down is over": {
+			o:    waiting(func(o *Observation) { stranded(Deleting, 2, 2, soon)(o); o.Outcome = OutcomeLeadLost }),
+			want: Plan{Step: Wait{}, State: StateFailed, LookAgain: soon},
+		},
 		"though the garbage collector has its time": {
 			o: waiting(func(o *Observation) {
 				o.Outcome, o.Workload, o.Kept, o.Existing, o.KeptBy = OutcomeLeadLost, Deleting, 2, 2, soon

@@ -77,7 +77,7 @@ func afterTheEnd(o *Observation, now time.Time) *Plan {
 	case o.Workload == Active:
 		o.end(plan, now)
 		return plan
-	case o.Orphans+o.Kept > 0, o.nobodyEnds(now):
+	case o.awaitsAbandon():
 		plan.LookAgain = now.Add(releaseAgain)
 		if o.nobodyEnds(now) {
 			plan.Step = Abandon{}
