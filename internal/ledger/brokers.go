@@ -47,27 +47,27 @@ func (l *Ledger) Disown(uid types.UID, ranks []int) {
 	}
 	for _, made := range l.claims[uid] {
 		if owner, rank, ok := l.ownerByLabels(made); ok && owner == uid && slices.Contains(ranks, rank) {
-			l.disowned[made.UID] = true
+			l.disowned[made.UID] = uid
 			l.set(made)
 		}
 	}
 	for _, m := range l.makers {
-		if m.MiniCluster == uid {
-			m.disown(ranks)
-			l.expect(m)
+		if m.MiniCluster != uid {
+			continue
 		}
+		for _, pod := range m.Pods {
+			if slices.Contains(ranks, pod.Rank) && !m.made[pod.Rank] {
+				l.disowned[m.pod(pod.Rank)] = uid
+			}
+		}
+		l.expect(m)
 	}
 }
 
 // HasDisowned reports whether pods of a MiniCluster are disowned. Their ranks get no others before they are gone.
 func (l *Ledger) HasDisowned(uid types.UID) bool {
-	for _, made := range l.claims[uid] {
-		if l.disowned[made.UID] {
-			return true
-		}
-	}
-	for _, m := range l.makers {
-		if m.MiniCluster == uid && !m.Over && len(m.disowned) > 0 {
+	for _, owner := range l.disowned {
+		if owner == uid {
 			return true
 		}
 	}
@@ -117,7 +117,7 @@ func (l *Ledger) unclaim(pod types.UID) {
 // ownerOf is the recorded MiniCluster of a pod, and the pod's rank, which is negative for the services
 // pod. ok is false for a pod of others, whatever its labels say, and for one that is disowned.
 func (l *Ledger) ownerOf(made *corev1.Pod) (owner types.UID, rank int, ok bool) {
-	if l.disowned[made.UID] {
+	if l.disowned[made.UID] != "" {
 		return "", -1, false
 	}
 	return l.ownerByLabels(made)

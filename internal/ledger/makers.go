@@ -6,7 +6,6 @@ package ledger
 import (
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -35,8 +34,6 @@ type maker struct {
 	*state.Maker
 	// made are the ranks whose pods were seen that a Job has made, or those whose Job a JobSet has made.
 	made map[int]bool
-	// disowned are the ranks whose pods hold nothing before they are there.
-	disowned map[int]bool
 	// gone is true for one that does not exist, or was not seen yet. until is when nothing is expected of it any more;
 	// zero before Lapse has set that.
 	gone  bool
@@ -98,6 +95,7 @@ func (l *Ledger) forgetMaker(uid types.UID) {
 	}
 	delete(l.makers, uid)
 	for _, pod := range m.Pods {
+		delete(l.disowned, m.pod(pod.Rank))
 		l.drop(m.pod(pod.Rank))
 	}
 }
@@ -167,18 +165,6 @@ func (l *Ledger) Expect(may bool) {
 	}
 }
 
-// disown lets the pods of some ranks that are still to be made hold nothing before they are there.
-func (m *maker) disown(ranks []int) {
-	for _, pod := range m.Pods {
-		if slices.Contains(ranks, pod.Rank) && !m.made[pod.Rank] {
-			if m.disowned == nil {
-				m.disowned = map[int]bool{}
-			}
-			m.disowned[pod.Rank] = true
-		}
-	}
-}
-
 // expect records the pods that are still to be made. As with pods that are there, one that is no broker of a recorded
 // MiniCluster is an ordinary one.
 func (l *Ledger) expect(m *maker) {
@@ -186,8 +172,11 @@ func (l *Ledger) expect(m *maker) {
 	isOurs := known && mc.namespace == m.Namespace && mc.name == m.Name
 	for _, pod := range m.Pods {
 		p := &Pod{uid: m.pod(pod.Rank), rank: -1, node: pod.Node, requests: maps.Clone(m.Requests)}
+		if m.Over || m.made[pod.Rank] {
+			delete(l.disowned, p.uid)
+		}
 		switch {
-		case !l.expects || m.Over || m.made[pod.Rank] || m.disowned[pod.Rank]:
+		case !l.expects || m.Over || m.made[pod.Rank] || l.disowned[p.uid] != "":
 			p = nil
 		case isOurs && pod.Rank < mc.ranks:
 			p.owner, p.rank = m.MiniCluster, pod.Rank
@@ -209,7 +198,7 @@ func (l *Ledger) arrive(made *corev1.Pod) {
 	switch {
 	case m != nil && m.Namespace == made.Namespace && !m.made[rank]:
 		m.made[rank] = true
-		delete(m.disowned, rank)
+		delete(l.disowned, m.pod(rank))
 		l.drop(m.pod(rank))
 	case m == nil && l.early[id] == nil:
 		l.early[id] = map[int]bool{rank: true}

@@ -4,6 +4,7 @@
 package ledger
 
 import (
+	"slices"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -173,4 +174,33 @@ func TestUnseenMakers(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A pod that is still to be made, and is disowned, holds nothing until it is there. Nothing is remembered of it once its Job
+// is over.
+func TestDisownsWhatIsToBeMade(t *testing.T) {
+	l := clusterOf(fixture.Nodes("a", "b"), nil, nil)
+	l.SetMiniCluster(fixture.MiniCluster("x").Size(2).Defaulted())
+	l.Expect(true)
+	job := makerOf("job", "", "a", "b")
+	l.SetMaker(job)
+	l.SetPod(podOfJob(0, "job", "a"))
+	holds := func(what string, disowned bool, want ...int) {
+		t.Helper()
+		if got := l.Holds("uid-x"); !slices.Equal(got, want) || l.HasDisowned("uid-x") != disowned {
+			t.Errorf("%s: %v hold nodes; disowned: %t", what, got, l.HasDisowned("uid-x"))
+		}
+	}
+	holds("one is there", false, 0, 1)
+	l.Disown("uid-x", []int{1})
+	holds("the other is disowned", true, 0)
+	l.SetPod(podOfJob(1, "job", "b"))
+	holds("it is there after all", false, 0, 1)
+	l.SetMaker(makerOf("more", "", "", "", "b"))
+	l.Disown("uid-x", []int{2})
+	holds("another is disowned", true, 0, 1)
+	over := *makerOf("more", "", "", "", "b")
+	over.Over = true
+	l.SetMaker(&over)
+	holds("its Job is over", false, 0, 1)
 }

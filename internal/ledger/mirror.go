@@ -40,11 +40,12 @@ type Ledger struct {
 	// pods are the pods that hold something.
 	pods map[types.UID]*Pod
 	// claims are the placed pods that say that they belong to a MiniCluster, by its UID and theirs, and claimed
-	// says to which one. disowned are those of them that count as pods of others.
+	// says to which one. disowned are pods that count as pods of others, also some that are still to be made, with
+	// their MiniCluster.
 	miniClusters map[types.UID]miniCluster
 	claims       map[types.UID]map[types.UID]*corev1.Pod
 	claimed      map[types.UID]types.UID
-	disowned     map[types.UID]bool
+	disowned     map[types.UID]types.UID
 	accounts     map[types.UID]*account
 	// makers are the Jobs and JobSets, and early the ranks of pods whose Jobs were not seen yet, by Job.
 	// expects is whether the pods count that these Jobs are still to make.
@@ -123,7 +124,7 @@ func New(levels []state.TopologyLevel, matcher Matcher) *Ledger {
 		requests: map[string]fluxion.Resources{}, foreignOn: map[string]queue.Resources{},
 		away: map[string]*away{}, repels: newRepulsions(),
 		makers: map[types.UID]*maker{}, early: map[types.NamespacedName]map[int]bool{},
-		miniClusters: map[types.UID]miniCluster{}, claims: map[types.UID]map[types.UID]*corev1.Pod{}, claimed: map[types.UID]types.UID{}, disowned: map[types.UID]bool{},
+		miniClusters: map[types.UID]miniCluster{}, claims: map[types.UID]map[types.UID]*corev1.Pod{}, claimed: map[types.UID]types.UID{}, disowned: map[types.UID]types.UID{},
 	}
 }
 
