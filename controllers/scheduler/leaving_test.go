@@ -14,6 +14,7 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
+	"github.com/flux-elastic/flux-elastic/internal/state"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 )
 
@@ -119,7 +120,8 @@ func orderText(order elastic.Order) string {
 	return fmt.Sprintf("%T", order)
 }
 
-// A gang grows by a rank again once the pod that stays there has gone.
+// A gang grows by a rank again once the pod that stays there has gone, or its Job: a pod of an earlier attempt is in nobody's
+// way.
 func TestNoGrowthWhereAPodStays(t *testing.T) {
 	q := newQueue(t, "a", "b", "c")
 	x := fixture.MiniCluster("x").Size(2).MinSize(1).Launcher().Created(fixture.Noon).Admitted(1, 2, "a,b").Status(func(s *v1alpha2.MiniClusterStatus) {
@@ -130,6 +132,8 @@ func TestNoGrowthWhereAPodStays(t *testing.T) {
 	stays := fixture.BrokerPod("x", 1).CPU("8").On("b").Obj()
 	q.ledger.SetPod(fixture.BrokerPod("x", 0).CPU("8").On("a").Obj())
 	q.ledger.SetPod(stays)
+	job := &state.Maker{UID: stays.OwnerReferences[0].UID, MiniCluster: x.UID, Namespace: x.Namespace, Name: x.Name}
+	q.ledger.SetMaker(job)
 	q.Order(x, wholeNode, nil)
 	q.cycle()
 	q.now = q.now.Add(leavesWithin)
@@ -139,7 +143,7 @@ func TestNoGrowthWhereAPodStays(t *testing.T) {
 			t.Fatalf("it is to %+v", order)
 		}
 	}
-	q.ledger.Gone(stays)
+	q.ledger.DeleteMaker(job.UID) // as with the attempt of the pod
 	q.cycle()
 	if order, _ := q.ledger.OrderOf(x.UID); orderText(order) != "elastic.Grow" {
 		t.Errorf("it is to %+v", order)

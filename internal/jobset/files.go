@@ -89,7 +89,7 @@ func Files(mc *v1alpha2.MiniCluster, set *jobsetapi.JobSet, certificate func() (
 			secretName = source.Secret.Name
 		}
 	}
-	if !slices.Contains(FileNames(mc, set), secretName) {
+	if secretName != FileNames(mc, set)[1] {
 		return []client.Object{files}, nil // the Secret is the user's
 	}
 	text := mc.Spec.Flux.CurveCert

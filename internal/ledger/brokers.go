@@ -64,14 +64,25 @@ func (l *Ledger) Disown(uid types.UID, ranks []int) {
 	}
 }
 
-// HasDisowned reports whether pods of a MiniCluster are disowned. Their ranks get no others before they are gone.
+// HasDisowned reports whether pods of a MiniCluster are disowned whose Jobs exist. Their ranks get no others before the pods
+// are gone.
 func (l *Ledger) HasDisowned(uid types.UID) bool {
-	for _, owner := range l.disowned {
-		if owner == uid {
+	for pod, owner := range l.disowned {
+		if made := l.claims[owner][pod]; owner == uid && (made == nil || l.hasMaker(made)) {
 			return true
 		}
 	}
 	return false
+}
+
+// hasMaker reports whether the Job of a pod exists.
+func (l *Ledger) hasMaker(made *corev1.Pod) bool {
+	job := metav1.GetControllerOfNoCopy(made)
+	if job == nil {
+		return false
+	}
+	m := l.makers[job.UID]
+	return m != nil && !m.gone
 }
 
 // judge decides anew about the pods that say that they belong to a MiniCluster.

@@ -204,6 +204,7 @@ func TestDisown(t *testing.T) {
 	l.SetMiniCluster(mc)
 	pod := fixture.BrokerPod("lmp", 1).CPU("8").On("a").Obj()
 	l.SetPod(pod)
+	l.SetMaker(&state.Maker{UID: pod.OwnerReferences[0].UID, MiniCluster: mc.UID, Namespace: mc.Namespace, Name: mc.Name})
 	l.Disown(mc.UID, []int{0})
 	if l.HasDisowned(mc.UID) || len(l.Holds(mc.UID)) != 1 {
 		t.Errorf("another rank: it holds %v", l.Holds(mc.UID))

@@ -98,6 +98,9 @@ func models(nodes, jobs int) []workload {
 		add("rigid", load, func(_ *rand.Rand, jobs []*job) []*job { return jobs })
 		add("priorities", load, prioritized)
 		add("queues", load, queued)
+		add("unlimited", load, func(random *rand.Rand, jobs []*job) []*job { return withoutLimits(random, jobs, 1, false) })
+		add("unlimited, half", load, func(random *rand.Rand, jobs []*job) []*job { return withoutLimits(random, jobs, 0.5, false) })
+		add("unlimited, learned", load, func(random *rand.Rand, jobs []*job) []*job { return withoutLimits(random, jobs, 1, true) })
 		for _, part := range []float64{0.25, 0.5} {
 			add(fmt.Sprintf("moldable %.0f %%", 100*part), load, func(random *rand.Rand, jobs []*job) []*job { return flexible(random, jobs, part, false) })
 			add(fmt.Sprintf("malleable %.0f %%", 100*part), load, func(random *rand.Rand, jobs []*job) []*job { return flexible(random, jobs, part, true) })

@@ -42,10 +42,14 @@ func (o *ours) decide(now time.Duration, waiting []*job, runs []*running, _ int)
 	}
 	for _, r := range runs {
 		room.take(strconv.Itoa(r.number), r.nodes)
-		snapshot.Running = append(snapshot.Running, queue.Running{
-			Gang: o.gang(r.job), Ranks: ranks[:r.nodes], Max: r.size, Malleable: r.malleable, Admitted: epoch.Add(r.began), End: epoch.Add(r.limit),
+		run := queue.Running{
+			Gang: o.gang(r.job), Ranks: ranks[:r.nodes], Max: r.size, Malleable: r.malleable, Admitted: epoch.Add(r.began),
 			Began: epoch.Add(r.began), Saved: epoch.Add(r.changed), RestartCost: r.standstill(), SaveCost: r.checkpoint,
-		})
+		}
+		if !r.unlimited {
+			run.End = epoch.Add(r.limit)
+		}
+		snapshot.Running = append(snapshot.Running, run)
 	}
 	result := queue.Schedule(snapshot, room, epoch.Add(now))
 	for i := range result.Decisions {
@@ -91,12 +95,19 @@ func (o *ours) gang(j *job) queue.Gang {
 	id := strconv.Itoa(j.number)
 	o.jobs[id] = j
 	created := epoch.Add(j.arrival)
-	o.gangs[j] = queue.Gang{
+	gang := queue.Gang{
 		ID: id, Name: id, Queue: j.queue, Priority: j.priority, Created: created, Since: created, Limit: j.limit(), Expected: j.estimate, Class: "node", StartsAtOnce: j.malleable,
 		Sizing:   elastic.Sizing{Min: j.least, Size: j.size, Operator: elastic.Multiply, Operand: 2},
 		Requests: queue.Resources{"nodes": 1},
 	}
-	return o.gangs[j]
+	if j.unlimited {
+		gang.Limit, gang.Learned = 0, j.known
+		if !j.known {
+			gang.Expected = 0
+		}
+	}
+	o.gangs[j] = gang
+	return gang
 }
 
 // mostNodes is the size of the largest machine.

@@ -26,6 +26,9 @@ type job struct {
 	checkpoint time.Duration
 	// run is how long the job runs on size nodes, and estimate is what its user says.
 	run, estimate time.Duration
+	// unlimited is true if the queue knows no time limit of the job, and known if it knows the estimate all the same, as if
+	// that was learned. The textbook schedulers always know the estimate.
+	unlimited, known bool
 	priority      int32
 	queue         string
 	// variance is that of the parallelism in Downey's model.
@@ -233,6 +236,14 @@ func prioritized(random *rand.Rand, jobs []*job) []*job {
 		if random.Float64() < 0.1 {
 			j.priority = 1
 		}
+	}
+	return jobs
+}
+
+// withoutLimits takes the time limits from a part of the jobs.
+func withoutLimits(random *rand.Rand, jobs []*job, part float64, known bool) []*job {
+	for _, j := range jobs {
+		j.unlimited, j.known = random.Float64() < part, known
 	}
 	return jobs
 }

@@ -34,12 +34,12 @@ func (c *cycle) backfill() {
 	}
 }
 
-// candidates are the gangs behind the head in the order in which they may pass the head: of the same priority, the one first
-// that ends first. (Shortest job backfilled first: Tsafrir, Etsion and Feitelson 2007.) Users of a FairShare queue keep their
-// turns.
+// candidates are the gangs behind the head in the order in which they may pass the head: of the same priority, first those whose
+// nodes come for them, and then the one that ends first. (Shortest job backfilled first: Tsafrir, Etsion and Feitelson 2007.)
+// The gangs of a FIFO queue keep their order, and the users of a FairShare queue their turns.
 func (q *jobQueue) candidates() []*entry {
 	behind := q.waiting[q.next:]
-	if q.Ordering == ByUser {
+	if q.Ordering == ByUser || q.Ordering == ByAge {
 		return behind
 	}
 	behind = slices.Clone(behind)
@@ -49,14 +49,16 @@ func (q *jobQueue) candidates() []*entry {
 	return behind
 }
 
-// lasts is how long a gang runs by its limit or by what was learned. An estimate of the user counts for nothing here: whoever
-// estimates less would go first.
+// lasts is how long a gang runs by its limit or by what was learned, and nothing if nodes come for the gang. An estimate of
+// the user counts for nothing: whoever estimates less would go first.
 func (e *entry) lasts() time.Duration {
 	switch {
+	case e.awaits:
+		return 0
 	case e.Limit > 0:
 		return e.Limit
 	case e.Learned:
-		return e.Expected
+		return e.runs(e.least())
 	}
 	return math.MaxInt64
 }

@@ -341,6 +341,11 @@ func TestBackfill(t *testing.T) {
 				wait(gang("a", 8, 1), with(gang("b", 2, 2), expected(10)), with(gang("c", 2, 3), expected(200), func(g *Gang) { g.Learned = true })), second: 40,
 			want: "a NoRoom, b WaitingForTurn, c Admitted 2 by backfill",
 		},
+		"by age in a FIFO queue": {
+			cluster: newCluster(10, queue("default", func(q *Queue) { q.Ordering = ByAge })).run(gang("r", 6, 0), 6, 0, endsAt(100)).
+				wait(gang("a", 10, 1), with(gang("b", 4, 2), limited(time.Minute)), with(gang("c", 4, 3), limited(30*time.Second))), second: 40,
+			want: "a NoRoom, b Admitted 4 by backfill, c WaitingForTurn",
+		},
 		"users that take turns keep them": {
 			cluster: newCluster(10, fair(nil)).run(gang("r", 6, 0), 6, 0, endsAt(100)).
 				wait(gang("a", 10, 1), with(gang("b", 4, 2), limited(time.Minute)), with(gang("c", 4, 3), limited(30*time.Second))), second: 40,
