@@ -29,8 +29,8 @@ type job struct {
 	// unlimited is true if the queue knows no time limit of the job, and known if it knows the estimate all the same, as if
 	// that was learned. The textbook schedulers always know the estimate.
 	unlimited, known bool
-	priority      int32
-	queue         string
+	priority         int32
+	queue            string
 	// variance is that of the parallelism in Downey's model.
 	variance float64
 }
