@@ -172,11 +172,12 @@ func (l *Ledger) expect(m *maker) {
 	isOurs := known && mc.namespace == m.Namespace && mc.name == m.Name
 	for _, pod := range m.Pods {
 		p := &Pod{uid: m.pod(pod.Rank), rank: -1, node: pod.Node, requests: maps.Clone(m.Requests)}
-		if m.Over || m.made[pod.Rank] {
+		over := m.Over || m.made[pod.Rank]
+		if over {
 			delete(l.disowned, p.uid)
 		}
 		switch {
-		case !l.expects || m.Over || m.made[pod.Rank] || l.disowned[p.uid] != "":
+		case !l.expects || over || l.disowned[p.uid] != "":
 			p = nil
 		case isOurs && pod.Rank < mc.ranks:
 			p.owner, p.rank = m.MiniCluster, pod.Rank

@@ -273,8 +273,9 @@ func DeleteJob(policy metav1.DeletionPropagation) Act {
 	}
 }
 
-// seenByCollector fails until the garbage collector knows all pods that there are: it has deleted a later one, which has no
-// owner. It would delete those of which it hears only after their Job has gone.
+// seenByCollector fails until the garbage collector knows all pods that there are: it has deleted a later one, whose owner
+// does not exist. It would delete those of which it hears only after their Job has gone. A play has one such pod, so that a
+// second step with seenByCollector would wait for nothing.
 func seenByCollector(ctx context.Context, p *Play) error {
 	probe := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
 		Namespace: p.Namespace, Name: "probe",
@@ -289,7 +290,7 @@ func seenByCollector(ctx context.Context, p *Play) error {
 	}
 	err := p.Client.Get(ctx, client.ObjectKeyFromObject(probe), probe)
 	if err == nil {
-		return errors.New("a pod without an owner is still there")
+		return errors.New("a pod whose owner does not exist is still there")
 	}
 	return client.IgnoreNotFound(err)
 }
