@@ -192,10 +192,15 @@ func (s *site) succeed(mcs ...*v1alpha2.MiniCluster) {
 func (s *site) checkAttempts(mc *v1alpha2.MiniCluster) {
 	s.T.Helper()
 	for _, a := range mc.Status.Attempts {
-		if (a.Reason != v1alpha2.ReasonNodesGo && a.Reason != v1alpha2.ReasonReleased) || a.Started != nil {
+		if !nodesWent(a) || a.Started != nil {
 			s.T.Errorf("%s has failed before: %+v", mc.Name, a)
 		}
 	}
+}
+
+// nodesWent reports whether an attempt ended because its nodes went away.
+func nodesWent(a v1alpha2.Attempt) bool {
+	return a.Reason == v1alpha2.ReasonNodesGo || a.Reason == v1alpha2.ReasonReleased
 }
 
 // awaitVerdict waits until a MiniCluster waits for a reason, or for any with "", with words.
