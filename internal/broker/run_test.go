@@ -255,7 +255,8 @@ func TestRunQuorumTimeout(t *testing.T) {
 // A lead that starts alone, with fewer brokers than are online, drains the ones that have no part.
 func TestRunSurplus(t *testing.T) {
 	pairs := func(s *v1alpha2.MiniClusterSpec) {
-		s.Size, s.Elastic.QuorumTimeout = 4, &metav1.Duration{Duration: time.Second}
+		// Longer than three brokers take to come on a busy machine: one that comes later is not drained.
+		s.Size, s.Elastic.QuorumTimeout = 4, &metav1.Duration{Duration: 15 * time.Second}
 		s.Elastic.Sizes = &v1alpha2.Sizes{Operator: "*", Operand: 2}
 	}
 	withFlux(t, three(loop, pairs), func(c *cluster) {
