@@ -19,10 +19,13 @@ type ours struct {
 	nodes  int
 	jobs   map[string]*job
 	gangs  map[*job]queue.Gang
+	// runtimes are what the queue learns of its gangs, and ran are those that ran at the last decision.
+	runtimes *queue.Runtimes
+	ran      map[string]queue.Running
 }
 
 func newOurs(nodes int, backfill queue.Backfill, queues ...string) *ours {
-	o := &ours{nodes: nodes, jobs: map[string]*job{}, gangs: map[*job]queue.Gang{}}
+	o := &ours{nodes: nodes, jobs: map[string]*job{}, gangs: map[*job]queue.Gang{}, runtimes: queue.NewRuntimes(1)}
 	for _, name := range queues {
 		o.queues = append(o.queues, queue.Queue{
 			Name: name, Weight: 1, Reclaimable: true, Ordering: queue.ByPriority, Backfill: backfill, Patience: 5 * time.Minute,
@@ -37,6 +40,7 @@ var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 func (o *ours) decide(now time.Duration, waiting []*job, runs []*running, _ int) (d decision) {
 	snapshot := queue.Snapshot{Queues: o.queues, Total: queue.Resources{"nodes": int64(o.nodes)}}
 	room := &room{free: o.nodes, nodes: o.nodes, held: map[string]int{}}
+	o.learn(now, waiting, runs)
 	for _, j := range waiting {
 		snapshot.Waiting = append(snapshot.Waiting, o.gang(j))
 	}
@@ -50,6 +54,7 @@ func (o *ours) decide(now time.Duration, waiting []*job, runs []*running, _ int)
 			run.End = epoch.Add(r.limit)
 		}
 		snapshot.Running = append(snapshot.Running, run)
+		o.ran[run.ID] = run
 	}
 	result := queue.Schedule(snapshot, room, epoch.Add(now))
 	for i := range result.Decisions {
@@ -68,6 +73,21 @@ func (o *ours) decide(now time.Duration, waiting []*job, runs []*running, _ int)
 	return d
 }
 
+// learn records which gangs have ended since the last decision. Those that wait again were evicted.
+func (o *ours) learn(now time.Duration, waiting []*job, runs []*running) {
+	for _, r := range runs {
+		delete(o.ran, strconv.Itoa(r.number))
+	}
+	for _, j := range waiting {
+		delete(o.ran, strconv.Itoa(j.number))
+	}
+	for _, id := range slices.Sorted(maps.Keys(o.ran)) {
+		run := o.ran[id]
+		o.runtimes.Learn(&run, epoch.Add(now))
+	}
+	o.ran = map[string]queue.Running{}
+}
+
 // lookAt asks for a decision at a time, if that is in the future.
 func (d *decision) lookAt(t time.Time, now time.Duration) {
 	if at := t.Sub(epoch); !t.IsZero() && at > now && (d.lookAgain == 0 || at < d.lookAgain) {
@@ -83,20 +103,22 @@ func (o *ours) keep(made *queue.Decision, now time.Duration, d *decision) {
 		return
 	}
 	g := o.gangs[j]
-	g.Blocked, g.Held = made.Blocked, made.Held
+	g.Blocked, g.Delay, g.Held = made.Blocked, made.Delay, made.Held
 	o.gangs[j] = g
 	d.lookAt(made.LookAgain, now)
 }
 
 func (o *ours) gang(j *job) queue.Gang {
 	if g, ok := o.gangs[j]; ok {
+		o.runtimes.Expect(&g)
 		return g
 	}
 	id := strconv.Itoa(j.number)
 	o.jobs[id] = j
 	created := epoch.Add(j.arrival)
 	gang := queue.Gang{
-		ID: id, Name: id, Queue: j.queue, Priority: j.priority, Created: created, Since: created, Limit: j.limit(), Expected: j.estimate, Class: "node", StartsAtOnce: j.malleable,
+		ID: id, Name: id, Queue: j.queue, User: id, // each job has a user, so that only what the queue tells is learned
+		Priority: j.priority, Created: created, Since: created, Limit: j.limit(), Expected: j.estimate, Class: "node", StartsAtOnce: j.malleable,
 		Sizing:   elastic.Sizing{Min: j.least, Size: j.size, Operator: elastic.Multiply, Operand: 2},
 		Requests: queue.Resources{"nodes": 1},
 	}
@@ -107,6 +129,7 @@ func (o *ours) gang(j *job) queue.Gang {
 		}
 	}
 	o.gangs[j] = gang
+	o.runtimes.Expect(&gang)
 	return gang
 }
 

@@ -64,6 +64,7 @@ func (c *cycle) block(e *entry) {
 	if e.Blocked.IsZero() {
 		e.Blocked = c.now
 	}
+	c.noteDelay(e)
 	c.reservations = append(c.reservations, c.reserve(e))
 	c.reserveComing(e.queue)
 }
@@ -106,11 +107,10 @@ func (c *cycle) start(e *entry, size int) bool {
 	if !ok {
 		return false
 	}
-	afters := make([]*clusterState, len(c.reservations))
+	afters := map[*reservation]*clusterState{}
 	var broken []*reservation
-	for i, r := range c.reservations {
-		var ok bool
-		if afters[i], ok = r.allows(e, size, trial, c.now); !ok {
+	for _, r := range c.reservations {
+		if !r.allows(e, size, trial, c.now, afters) {
 			if r.binds(e) {
 				return false
 			}
@@ -118,8 +118,8 @@ func (c *cycle) start(e *entry, size int) bool {
 		}
 	}
 	c.accept(e, nodes, trial)
-	for i, r := range c.reservations {
-		r.accept(e, afters[i])
+	for _, r := range c.reservations {
+		r.accept(e, afters)
 	}
 	for i, q := range c.queues {
 		q.profile = profiles[i]

@@ -80,8 +80,9 @@ func (c *cycle) backfillLine(q *jobQueue) {
 			q.profile.remove(e)
 			first = q.profile.reserve(e, 1)
 		}
-		if first > 0 && !slices.ContainsFunc(q.profile.steps[:first+1], func(s profileStep) bool { return !s.known() }) {
+		if first > 0 && !slices.ContainsFunc(q.profile.steps[:first+1], func(s profileStep) bool { return !s.sure }) {
 			e.reserved = q.profile.steps[first].at
+			q.profile.promise(e.reserved)
 		}
 	}
 }

@@ -16,34 +16,63 @@ type expectedEnd struct {
 	requests Resources
 	ranks    []int // nil for all ranks
 	pods     int
-	kind     endKind
-	// began is when the gang got its nodes, and guess when it ends, as far as one can tell.
-	began, guess time.Time
-	// at is the latest time of the end; zero if it is not known.
-	at time.Time
-	// vague is true if nothing is known: the guess says only who ends first.
-	vague bool
+	// began is when the gang got its nodes.
+	began time.Time
+	// at is when it ends, as far as one can tell, and not before now. If sure is true, it ends then at the latest.
+	at   time.Time
+	sure bool
+	// leaving is true if the ranks were already asked to leave, late if the gang has outlived an estimate, and vague if
+	// nothing tells how long it runs.
+	leaving, late, vague bool
 }
 
-// endKind is how certain an end is.
-type endKind int
+// unknownRun is how long a gang is expected to run of which nothing is known.
+const unknownRun = time.Hour
 
-const (
-	// leaving: the ranks were already asked to leave.
-	leaving endKind = iota
-	// limitKnown: the gang has a time limit.
-	limitKnown
-	// limitUnknown: the gang has no time limit.
-	limitUnknown
-)
+// leavesLate is how long after its time nodes are expected of a gang that leaves. Then something is wrong with the
+// gang's nodes, and nothing counts on them.
+const leavesLate = 2 * time.Minute
 
-// expectedEnds are the ends in the order in which they are expected: first those of ranks that
-// leave.
+// lateness is the part of its run time by which a gang may be late, and is still expected to end soon.
+const lateness = 0.05
+
+// late is how long gangs run at most that are only a little late.
+func late(expected time.Duration) time.Duration {
+	return expected + time.Duration(lateness*float64(expected))
+}
+
+// estimate is the best estimate of how long a gang runs at a size: its limit, what its user expects or such gangs of
+// its user have taken, or what half of the gangs of its queue take at most. vague is true if there is none of these.
+func (g *Gang) estimate(size int) (runs time.Duration, vague bool) {
+	switch {
+	case g.Limit > 0:
+		return g.Limit, false
+	case g.Expected > 0:
+		return g.runs(size), false
+	case g.Usual > 0:
+		return g.scaled(g.Usual, size), false
+	}
+	return unknownRun, true
+}
+
+// corrected is how long a gang of an age is expected to run in all, by an estimate. One that is a little late ends soon. One
+// that has run for longer goes on for as long again, as processes do on average (Harchol-Balter and Downey 1997; on the
+// correction of predictions: Tsafrir, Etsion and Feitelson 2007).
+func corrected(age, estimate time.Duration) time.Duration {
+	switch {
+	case age < estimate:
+		return estimate
+	case age < late(estimate):
+		return late(estimate)
+	}
+	return 2 * age
+}
+
+// expectedEnds are the ends in the order in which they are expected.
 func (c *cycle) expectedEnds() []expectedEnd {
 	if c.ends != nil {
 		return c.ends
 	}
-	c.typical = c.medianAge()
 	ends := make([]expectedEnd, 0, len(c.runs)+len(c.admitted))
 	for _, r := range c.runs {
 		ends = append(ends, c.endsOf(r)...)
@@ -56,106 +85,66 @@ func (c *cycle) expectedEnds() []expectedEnd {
 	return ends
 }
 
+// byTime orders ends. Of those at the same time the ends that are sure come first.
 func byTime(a, b expectedEnd) int {
-	return cmp.Or(cmp.Compare(min(a.kind, limitKnown), min(b.kind, limitKnown)), a.guess.Compare(b.guess), a.began.Compare(b.began))
-}
-
-// by is when a gang has ended, as far as one can tell; zero if it is leaving for longer than it should.
-func (e *expectedEnd) by() time.Time {
-	if e.kind == leaving {
-		return e.at
+	sure := func(e *expectedEnd) int {
+		if e.sure {
+			return 0
+		}
+		return 1
 	}
-	return e.guess
+	return cmp.Or(a.at.Compare(b.at), cmp.Compare(sure(&a), sure(&b)), a.began.Compare(b.began))
 }
 
 // endOf is the end of a gang that starts now at a size.
 func (c *cycle) endOf(e *entry, size int) expectedEnd {
-	end := expectedEnd{id: e.ID, user: e.user, requests: e.Requests, pods: size, kind: limitUnknown, began: c.now}
-	if e.Limit > 0 {
-		end.kind, end.at = limitKnown, c.now.Add(e.Limit)
+	runs, vague := e.estimate(size)
+	return expectedEnd{
+		id: e.ID, user: e.user, requests: e.Requests, pods: size, began: c.now,
+		at: c.now.Add(runs), sure: e.Limit > 0, vague: vague,
 	}
-	end.guess, end.vague = c.guess(end, e.runs(size)), end.at.IsZero() && e.Expected == 0
-	return end
-}
-
-// lateness is the part of its run time by which a gang may be late, and is still expected to end soon.
-const lateness = 0.05
-
-// late is how long gangs run at most that are only a little late.
-func late(expected time.Duration) time.Duration {
-	return expected + time.Duration(lateness*float64(expected))
-}
-
-// guess is when a gang ends, as far as one can tell: at its limit, or once it has run for as long
-// as expected. One that is a little late ends soon. One that has run for longer goes on for as long
-// again, as processes do on average (Harchol-Balter and Downey 1997). One of which nothing is known takes as long as half of those
-// that run have taken so far; of these the oldest ends first.
-func (c *cycle) guess(end expectedEnd, expected time.Duration) time.Time {
-	age := c.now.Sub(end.began)
-	switch {
-	case !end.at.IsZero():
-		return end.at
-	case expected == 0:
-		return c.now.Add(c.typical)
-	case age < expected:
-		return end.began.Add(expected)
-	case age < late(expected):
-		return end.began.Add(late(expected))
-	default:
-		return c.now.Add(age)
-	}
-}
-
-// medianAge is how long half of the gangs without a limit have run at least.
-func (c *cycle) medianAge() time.Duration {
-	var ages []time.Duration
-	for _, r := range c.runs {
-		if r.End.IsZero() && !r.Ending && !r.evicted {
-			ages = append(ages, c.now.Sub(r.Admitted))
-		}
-	}
-	if len(ages) == 0 {
-		return 0
-	}
-	slices.Sort(ages)
-	return ages[len(ages)/2]
 }
 
 // endsOf are the ends of one gang: of its ranks that leave, and of the rest.
 func (c *cycle) endsOf(r *run) []expectedEnd {
-	known := func(at time.Time) time.Time {
-		if at.After(c.now) {
-			return at
+	rest := expectedEnd{id: r.ID, user: r.user, requests: r.Requests, pods: len(r.Ranks), began: r.Admitted}
+	leaves := func(end expectedEnd, by time.Time) []expectedEnd {
+		end.leaving = true
+		if end.at, end.sure = c.due(by); !by.IsZero() && c.now.Sub(by) > leavesLate {
+			return nil
 		}
-		return time.Time{} // overdue: the time is not known any more
+		return []expectedEnd{end}
 	}
-	rest := expectedEnd{id: r.ID, user: r.user, requests: r.Requests, pods: len(r.Ranks), kind: limitUnknown, began: r.Admitted, at: known(r.End)}
-	switch {
-	case r.Ending || r.evicted:
-		rest.kind, rest.at = leaving, known(r.EndBy)
-		return []expectedEnd{rest}
-	case !r.End.IsZero():
-		rest.kind, rest.guess = limitKnown, r.End
-	default:
-		rest.guess, rest.vague = c.guess(rest, r.runs(len(r.Ranks))), r.Expected == 0
+	if r.Ending || r.evicted {
+		return leaves(rest, r.EndBy)
+	}
+	if r.End.IsZero() {
+		age := c.now.Sub(r.Admitted)
+		runs, vague := r.estimate(len(r.Ranks))
+		rest.at, rest.vague, rest.late = r.Admitted.Add(corrected(age, runs)), vague, age >= runs
+	} else {
+		rest.at, rest.sure = c.due(r.End)
 	}
 	ranks := slices.Concat(r.draining, r.drains)
 	if len(ranks) == 0 {
 		return []expectedEnd{rest}
 	}
 	rest.pods -= len(ranks)
-	first := expectedEnd{id: r.ID, user: r.user, requests: r.Requests, pods: len(ranks), ranks: ranks, began: r.Admitted, at: known(r.DrainBy)}
-	return []expectedEnd{first, rest}
+	first := rest
+	first.ranks, first.pods = ranks, len(ranks)
+	return append(leaves(first, r.DrainBy), rest)
 }
 
-// endsFor are the ends for which a gang can wait. Ends without a time of gangs that began after
-// it was blocked do not count: there would always be new ones.
-func (c *cycle) endsFor(e *entry) []expectedEnd {
-	ends := c.expectedEnds()
-	if e.Blocked.IsZero() {
-		return ends
+// due is when something happens that should have happened by a time, as far as one can tell: as much later as it is
+// late already. It is sure only before that time, which is zero if it is not known.
+func (c *cycle) due(by time.Time) (at time.Time, sure bool) {
+	switch {
+	case by.IsZero():
+		return c.now, false
+	case by.After(c.now):
+		return by, true
 	}
-	return slices.DeleteFunc(slices.Clone(ends), func(end expectedEnd) bool { return end.kind == limitUnknown && end.began.After(e.Blocked) })
+	return c.now.Add(c.now.Sub(by)), false
 }
 
 // after is the cluster after some ends.
@@ -201,14 +190,11 @@ func (s *clusterState) fitsAfter(e *entry, ends []expectedEnd) (n int, after *cl
 	return high, after, true
 }
 
-// withTies adds to the ends for which a gang waits those that may come before them: ends at the same time, ends without
-// a time of gangs that began at almost the same time, and those that are expected while the gang has patience.
-func withTies(ends []expectedEnd, n int, after *clusterState, slack time.Duration, patient time.Time) (int, *clusterState) {
+// withTies adds to the ends for which a gang waits those at the same time, and ends that are not sure, of gangs that began
+// at almost the same time and are expected to end so: they may come first.
+func withTies(ends []expectedEnd, n int, after *clusterState, slack time.Duration) (int, *clusterState) {
 	last, tie := n, func(a, b expectedEnd) bool {
-		if a.kind != limitUnknown || b.kind != limitUnknown {
-			return a.kind == b.kind && !a.at.IsZero() && a.at.Equal(b.at)
-		}
-		return !b.guess.After(patient) || b.guess.Sub(a.guess) <= slack && b.began.Sub(a.began).Abs() <= slack
+		return a.at.Equal(b.at) || !a.sure && !b.sure && b.at.Sub(a.at) <= slack && b.began.Sub(a.began).Abs() <= slack
 	}
 	for last < len(ends) && tie(ends[n-1], ends[last]) {
 		last++

@@ -55,6 +55,8 @@ type Gang struct {
 	Expected time.Duration
 	// Learned is true if Expected is how long such gangs have run (Runtimes), and not an estimate of the user.
 	Learned bool
+	// Usual is how long half of the last gangs of the queue have run at most, at their full size; 0 if none has ended.
+	Usual time.Duration
 	// NotAllowed says why the gang cannot be admitted whatever is free, for example a quota or a
 	// missing queue; "" if it can.
 	NotAllowed string
@@ -74,6 +76,16 @@ type Gang struct {
 	// Blocked is since when the gang has waited after it was the head of its queue first; zero if
 	// it never was. It comes from the Decision of the cycle before.
 	Blocked time.Time
+	// Delay is how others put the gang off. It comes from the Decision of the cycle before.
+	Delay Delay
+}
+
+// Delay is how a gang with a reservation was put off by gangs that passed it and took longer than expected.
+type Delay struct {
+	// Since is when the gang was put off first; zero if it never was.
+	Since time.Time
+	// Again is true if that was over once. Then Since is when the gang was put off for the second time.
+	Again bool
 }
 
 // Running is a gang that has nodes.
@@ -149,8 +161,8 @@ type Queue struct {
 	Reclaimable bool
 	Ordering    Ordering
 	Backfill    Backfill
-	// Patience is how long others may use free nodes while its first gang waits for jobs
-	// without a time limit.
+	// Patience is how long gangs without a time limit may pass its first gang while others that passed it take longer than
+	// expected, once that has happened before (Delay).
 	Patience time.Duration
 	// Grace is how long a command may take to end when its gang is evicted.
 	Grace time.Duration
@@ -254,8 +266,9 @@ type Decision struct {
 	Head bool
 	// PutOff is true if the gang has room, and waits until fewer pods are to be made.
 	PutOff bool
-	// Blocked and Held are for the next cycle's Gang.
+	// Blocked, Delay and Held are for the next cycle's Gang.
 	Blocked time.Time
+	Delay   Delay
 	Held    Hold
 	// LookAgain is when time alone may change the verdict; zero if it never does.
 	LookAgain time.Time

@@ -143,11 +143,8 @@ func (c *cycle) worthRestart(r *run, more int) bool {
 	if r.RestartCost == 0 || r.Sought && has+more >= r.Sizing.Size {
 		return true
 	}
-	end := expectedEnd{began: r.Began}
-	if r.Expected == 0 {
-		end.at = c.now.Add(c.now.Sub(r.Began))
-	}
-	left := c.guess(end, r.runs(has)).Sub(c.now)
+	age := c.now.Sub(r.Began)
+	left := corrected(age, r.runs(has)) - age
 	if !r.End.IsZero() {
 		left = min(left, r.End.Sub(c.now))
 	}

@@ -94,14 +94,14 @@ func (c *cycle) better(e *entry, latest time.Time, first []*entry) (better int, 
 	after := c.state.snapshot()
 	after.unplace(e, len(e.nodes))
 	for _, end := range c.expectedEnds() {
-		if end.guess.After(latest) {
+		if end.at.After(latest) {
 			break
 		}
 		if end.id == e.ID || end.vague {
 			continue
 		}
 		after = after.after([]expectedEnd{end})
-		if end.guess.Before(c.now) || after.fits(e, e.Sizing.Size) <= len(e.nodes) {
+		if after.fits(e, e.Sizing.Size) <= len(e.nodes) {
 			continue
 		}
 		then := after.snapshot()
@@ -110,8 +110,8 @@ func (c *cycle) better(e *entry, latest time.Time, first []*entry) (better int, 
 		}
 		most := then.fits(e, e.Sizing.Size)
 		for _, size := range e.sizes.Between(len(e.nodes)+1, most) {
-			if ends := end.guess.Add(e.runs(size)); ends.Before(soonest) {
-				better, when, soonest = size, end.guess, ends
+			if ends := end.at.Add(e.runs(size)); ends.Before(soonest) {
+				better, when, soonest = size, end.at, ends
 			}
 		}
 	}
@@ -123,5 +123,10 @@ const longestRun = 100 * 365 * 24 * time.Hour
 
 // runs is how long a gang is expected to run at a size; 0 if this is not known.
 func (g *Gang) runs(size int) time.Duration {
-	return time.Duration(min(float64(g.Expected)*g.stretch(size), float64(longestRun)))
+	return g.scaled(g.Expected, size)
+}
+
+// scaled is how long a gang runs at a size that runs for some time at its full size.
+func (g *Gang) scaled(runs time.Duration, size int) time.Duration {
+	return time.Duration(min(float64(runs)*g.stretch(size), float64(longestRun)))
 }

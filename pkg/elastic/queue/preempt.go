@@ -30,12 +30,7 @@ func (c *cycle) needsNothing(head *entry) bool {
 		return true
 	}
 	if c.afterLeaving == nil {
-		ends := c.expectedEnds()
-		n := slices.IndexFunc(ends, func(end expectedEnd) bool { return end.kind > leaving })
-		if n < 0 {
-			n = len(ends)
-		}
-		c.afterLeaving = c.state.after(ends[:n])
+		c.afterLeaving = c.state.after(slices.DeleteFunc(slices.Clone(c.expectedEnds()), func(end expectedEnd) bool { return !end.leaving }))
 	}
 	if head.provided {
 		return true

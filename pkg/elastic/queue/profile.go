@@ -4,7 +4,6 @@
 package queue
 
 import (
-	"cmp"
 	"maps"
 	"math"
 	"slices"
@@ -20,16 +19,15 @@ const mostSteps = 100
 // the earliest start that delays none ahead of it: conservative backfilling (Feitelson and Weil 1998).
 type profile struct {
 	steps []profileStep // rising by time; the first is now
-	// typical is how long a gang runs of which nothing is known.
-	typical time.Duration
+	// promised is the latest start that was promised. Until then, a gang whose end is not sure counts as if it had none.
+	promised time.Time
 }
 
 // profileStep is the cluster from one time until the next step.
 type profileStep struct {
-	// at is when the step comes at the latest. If that is not known, at is a guess, and soonest is earlier.
-	at, soonest time.Time
-	// awaited is true if a gang starts with this step, whenever the step comes.
-	awaited bool
+	// at is when the step comes, as far as one can tell. If sure is true, it comes then at the latest.
+	at   time.Time
+	sure bool
 	// state is the cluster. Its room is without the gangs in held.
 	state *clusterState
 	// sizes are those of the gangs that were placed here, by ID.
@@ -40,8 +38,6 @@ type profileStep struct {
 	class string // "" if room is not known
 	room  int
 }
-
-func (s *profileStep) known() bool { return s.soonest.Equal(s.at) }
 
 // own copies what the step shares with another.
 func (s *profileStep) own() {
@@ -114,27 +110,20 @@ func (s *profileStep) unplace(e *entry) {
 
 // newProfile is the profile without reservations.
 func (c *cycle) newProfile() *profile {
-	ends, sizes := slices.Clone(c.expectedEnds()), map[string]int{}
-	slices.SortStableFunc(ends, func(a, b expectedEnd) int { return a.by().Compare(b.by()) })
+	ends, sizes := c.expectedEnds(), map[string]int{}
 	for _, e := range c.admitted {
 		sizes[e.ID] = len(e.nodes)
 	}
-	p := &profile{steps: []profileStep{{at: c.now, soonest: c.now, state: c.state.snapshot(), sizes: sizes}}, typical: max(c.typical, time.Second)}
+	p := &profile{steps: []profileStep{{at: c.now, sure: true, state: c.state.snapshot(), sizes: sizes}}}
 	stride := 1 + len(ends)/mostSteps
 	for len(ends) > 0 {
 		last := p.steps[len(p.steps)-1]
-		next := profileStep{at: last.at, sizes: maps.Clone(last.sizes)}
-		n, known := 0, true
-		for n < len(ends) && (n < stride || ends[n].by().Equal(next.at)) {
-			if by := ends[n].by(); by.After(next.at) {
-				next.at = by
-			}
-			known = known && !ends[n].at.IsZero()
+		next := profileStep{at: last.at, sure: true, sizes: maps.Clone(last.sizes)}
+		n := 0
+		for n < len(ends) && (n < stride || ends[n].at.Equal(next.at)) {
+			next.at, next.sure = ends[n].at, next.sure && ends[n].sure
 			delete(next.sizes, ends[n].id)
 			n++
-		}
-		if known {
-			next.soonest = next.at
 		}
 		next.state = last.state.after(ends[:n])
 		p.steps, ends = append(p.steps, next), ends[n:]
@@ -142,31 +131,24 @@ func (c *cycle) newProfile() *profile {
 	return p
 }
 
-// end is when a gang ends that starts with a step: at the latest, or as far as one can tell.
-func (p *profile) end(e *entry, first int) (at time.Time, known bool) {
+// end is when a gang ends that starts with a step at a size, as far as one can tell.
+func (p *profile) end(e *entry, size, first int) (at time.Time, sure, vague bool) {
 	step := &p.steps[first]
-	if e.Limit > 0 {
-		return step.at.Add(e.Limit), step.known()
-	}
-	return step.at.Add(cmp.Or(e.Expected, p.typical)), false
+	runs, vague := e.estimate(size)
+	return step.at.Add(runs), step.sure && e.Limit > 0, vague
 }
 
-// split makes a step begin at a time, and returns its index.
-func (p *profile) split(at, soonest time.Time) int {
+// split makes a step begin at a time at which a gang ends.
+func (p *profile) split(at time.Time, sure bool) {
 	i, found := slices.BinarySearchFunc(p.steps, at, func(s profileStep, at time.Time) int { return s.at.Compare(at) })
-	if !found && i > 0 {
-		before := p.steps[i-1]
-		before.at, before.soonest, before.awaited = at, soonest, false
-		before.own()
-		p.steps = slices.Insert(p.steps, i, before)
+	if found {
+		p.steps[i].sure = p.steps[i].sure && sure
+		return
 	}
-	return i
-}
-
-// takes reports whether a gang with an end has its nodes during a step. A step that others await may come
-// before that end.
-func (s *profileStep) takes(end time.Time) bool {
-	return s.at.Before(end) || s.awaited && s.soonest.Before(end)
+	before := p.steps[i-1]
+	before.at, before.sure = at, sure
+	before.own()
+	p.steps = slices.Insert(p.steps, i, before)
 }
 
 // earliest is the first step, from a given one on, with which a gang may start; -1 if there is none.
@@ -182,11 +164,12 @@ func (p *profile) earliest(e *entry, first int) int {
 }
 
 // blocked is the first step without room for a gang that starts with a given one; -1 if there is none. A gang
-// of which the end is not known must fit for ever.
+// of which nothing is known must fit for ever.
 func (p *profile) blocked(e *entry, size, first int) int {
-	end, known := p.end(e, first)
+	end, sure, vague := p.end(e, size, first)
 	for i := first; i < len(p.steps); i++ {
-		if s := &p.steps[i]; (!known || s.takes(end)) && s.fits(e, size) < size {
+		s := &p.steps[i]
+		if (vague || s.at.Before(end) || !sure && !s.at.After(p.promised)) && s.fits(e, size) < size {
 			return i
 		}
 	}
@@ -204,7 +187,7 @@ func (p *profile) reserve(e *entry, first int) int {
 
 // with is a copy of the profile in which a gang starts now at a size; nil if there is no room.
 func (p *profile) with(e *entry, size int) *profile {
-	p = &profile{steps: slices.Clone(p.steps), typical: p.typical}
+	p = &profile{steps: slices.Clone(p.steps), promised: p.promised}
 	for i := range p.steps {
 		p.steps[i].own()
 	}
@@ -217,15 +200,10 @@ func (p *profile) with(e *entry, size int) *profile {
 
 // place gives a gang that starts with a step its nodes. If place reports false, the gang has only some of them.
 func (p *profile) place(e *entry, size, first int) bool {
-	end, known := p.end(e, first)
-	start, soonest := &p.steps[first], end
-	if !known {
-		soonest = start.soonest
-	}
-	start.awaited = start.awaited || !start.known()
-	p.split(end, soonest)
+	end, sure, _ := p.end(e, size, first)
+	p.split(end, sure)
 	for i := first; i < len(p.steps); i++ {
-		if s := &p.steps[i]; s.takes(end) && !s.place(e, size) {
+		if s := &p.steps[i]; s.at.Before(end) && !s.place(e, size) {
 			return false
 		}
 	}
@@ -236,5 +214,12 @@ func (p *profile) place(e *entry, size, first int) bool {
 func (p *profile) remove(e *entry) {
 	for i := range p.steps {
 		p.steps[i].unplace(e)
+	}
+}
+
+// promise notes a start that was promised.
+func (p *profile) promise(start time.Time) {
+	if start.After(p.promised) {
+		p.promised = start
 	}
 }

@@ -3,7 +3,12 @@
 
 package queue
 
-import "time"
+import (
+	"slices"
+	"time"
+
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+)
 
 // reservation keeps room for a gang that does not fit now, at the time at which it is expected to
 // fit. Gangs that start meanwhile must not delay it.
@@ -16,10 +21,17 @@ type reservation struct {
 	// atShadow is the cluster at the shadow time, when the gang is expected to fit. The nodes
 	// that the gang does not need then are the spare nodes.
 	atShadow *clusterState
-	// shadow is the shadow time; zero if it is not known.
+	// shadow is the shadow time, as far as one can tell. If sure is true, the gang fits then at the latest, and only gangs
+	// with a limit pass because they end by then.
 	shadow time.Time
-	// keepsIdle is true if the gang has waited for unknown ends for long enough. Then the free
-	// room for idle of its pods is kept for it.
+	sure   bool
+	// promise is the reservation by the ends alone that are sure, if the gang fits after these and the shadow time is not
+	// sure; nil otherwise.
+	promise *reservation
+	// impatient is true if the gang has been put off for longer than its queue's patience by gangs that passed it and took
+	// longer than expected. Then only gangs with a limit pass because they end in time.
+	impatient bool
+	// keepsIdle is true if the free room for idle of its pods is kept for the gang, whatever ends.
 	keepsIdle bool
 	idle      int
 	// ended are the gangs that have ended by the shadow time, by ID.
@@ -37,35 +49,68 @@ func (c *cycle) reserve(e *entry) *reservation {
 		r.fits, r.keepsIdle, r.idle = true, true, c.state.fits(e, e.least())
 		return r
 	}
-	ends := c.endsFor(e)
-	var n int
-	n, r.atShadow, r.fits = c.state.fitsAfter(e, ends)
-	if !r.fits {
-		ends = c.expectedEnds()
-		n, r.atShadow, r.fits = c.state.fitsAfter(e, ends)
-	}
-	if !r.fits {
+	if !c.reserveAt(r, c.expectedEnds()) {
 		return r
 	}
-	patient := e.Blocked.Add(e.queue.Patience)
-	if !e.fullUntil.IsZero() { // it holds out in vain if its nodes come later
-		patient = time.Time{}
+	if !r.sure {
+		sure := slices.DeleteFunc(slices.Clone(c.expectedEnds()), func(end expectedEnd) bool { return !end.sure })
+		promise := &reservation{head: e, ended: map[string]bool{}, delays: map[string]int{}}
+		if c.reserveAt(promise, sure) {
+			r.promise = promise
+		}
+		r.keepsIdle = e.holdsOutNow(c.now)
+		r.idle = c.state.fits(e, e.least())
+		r.impatient = e.impatient
 	}
-	n, r.atShadow = withTies(ends, n, r.atShadow, e.queue.Patience/20, patient)
-	unknown := false
+	return r
+}
+
+// reserveAt reserves for a gang at the time at which some ends have left enough for it, and reports whether they do.
+func (c *cycle) reserveAt(r *reservation, ends []expectedEnd) bool {
+	var n int
+	if n, r.atShadow, r.fits = c.state.fitsAfter(r.head, ends); !r.fits {
+		return false
+	}
+	n, r.atShadow = withTies(ends, n, r.atShadow, r.head.queue.Patience/20)
+	r.sure, r.shadow = true, c.now
 	for _, end := range ends[:n] {
 		r.ended[end.id] = r.ended[end.id] || end.ranks == nil
-		unknown = unknown || end.at.IsZero()
+		r.sure = r.sure && end.sure
 		if end.at.After(r.shadow) {
 			r.shadow = end.at
 		}
 	}
-	if unknown {
-		r.shadow = time.Time{}
-		r.keepsIdle = e.holdsOutNow(c.now) || !e.Blocked.IsZero() && c.now.Sub(e.Blocked) >= e.queue.Patience
-		r.idle = c.state.fits(e, e.least())
+	return true
+}
+
+// noteDelay finds out whether a head has been put off for longer than its queue's patience by others that took longer than
+// expected. The patience begins when that happens for the second time: of many estimates, some are always wrong.
+func (c *cycle) noteDelay(e *entry) {
+	waits, late := c.waitsForPassed(e)
+	switch d := &e.Delay; {
+	case late && d.Since.IsZero():
+		d.Since = c.now
+	case !late && !d.Again && !d.Since.IsZero():
+		*d = Delay{Again: true}
 	}
-	return r
+	e.impatient = waits && e.Delay.Again && !e.Delay.Since.IsZero() && !c.now.Before(e.Delay.Since.Add(e.queue.Patience))
+}
+
+// waitsForPassed reports whether a gang would start if those were gone that passed it, and whether it would not if
+// those stayed of them that have outlived their estimates.
+func (c *cycle) waitsForPassed(e *entry) (waits, late bool) {
+	var those, passed []expectedEnd
+	for _, end := range c.expectedEnds() {
+		switch {
+		case end.late && end.began.After(e.Blocked):
+			those = append(those, end)
+		case end.leaving || end.began.After(e.Blocked):
+			passed = append(passed, end)
+		}
+	}
+	least, without := e.least(), c.state.after(passed)
+	late = without.fits(e, least) < least
+	return without.after(those).fits(e, least) >= least, late && len(those) > 0
 }
 
 // binds reports whether a gang has to respect the reservation.
@@ -88,51 +133,90 @@ func (e *entry) kind() string {
 // isDelayedBy reports whether another gang of this kind and size was found to delay the head.
 func (r *reservation) isDelayedBy(e *entry, size int, now time.Time) bool {
 	delays, known := r.delays[e.kind()]
-	return known && size >= delays && len(e.nodes) == 0 && (r.keepsIdle || !r.endsInTime(e, now))
+	if known && size >= delays && len(e.nodes) == 0 && (r.keepsIdle || !r.endsInTime(e, size, now)) {
+		return true
+	}
+	return r.promise != nil && r.promise.isDelayedBy(e, size, now)
 }
 
-// endsInTime reports whether a gang will have ended by the shadow time.
-func (r *reservation) endsInTime(e *entry, now time.Time) bool {
+// endsInTime reports whether a gang will have ended by the shadow time, as far as one can tell. One of which nothing is known
+// never counts as if it had.
+func (r *reservation) endsInTime(e *entry, size int, now time.Time) bool {
 	if len(e.nodes) > 0 {
 		return r.ended[e.ID]
 	}
-	return e.Limit > 0 && !now.Add(e.Limit).After(r.shadow)
+	runs, vague := e.estimate(size)
+	if vague || e.Limit == 0 && (r.sure || r.impatient) {
+		return false
+	}
+	return !now.Add(runs).After(r.shadow)
 }
 
-// allows reports whether a gang may start as in the trial without delaying the head. It returns
-// the cluster at the shadow time if the gang still runs then.
-func (r *reservation) allows(e *entry, size int, trial *clusterState, now time.Time) (atShadow *clusterState, ok bool) {
+// allows reports whether a gang may start as in the trial without delaying the head. It adds to afters the cluster at the
+// shadow time if the gang still runs then.
+func (r *reservation) allows(e *entry, size int, trial *clusterState, now time.Time, afters map[*reservation]*clusterState) bool {
 	least := r.head.least()
+	ok := true
 	switch {
 	case !r.fits:
-		return nil, true
-	case r.keepsIdle:
-		if ok = trial.fits(r.head, least) >= r.idle; !ok {
-			r.delays[e.kind()] = size
+	case !r.keepsIdle && r.endsInTime(e, size, now):
+	case r.keepsIdle || r.impatient:
+		ok = trial.fits(r.head, least) >= r.idle
+	default:
+		atShadow := r.atShadow.snapshot()
+		if n := max(len(e.nodes), r.ahead[e.ID]); n > 0 {
+			atShadow.unplace(e, n)
 		}
-		return nil, ok
-	case r.endsInTime(e, now):
-		return nil, true
+		ok = atShadow.place(e, size) != nil && atShadow.fits(r.head, least) >= least
+		afters[r] = atShadow
 	}
-	atShadow = r.atShadow.snapshot()
-	if n := max(len(e.nodes), r.ahead[e.ID]); n > 0 {
-		atShadow.unplace(e, n)
-	}
-	if atShadow.place(e, size) == nil || atShadow.fits(r.head, least) < least {
+	if !ok {
 		r.delays[e.kind()] = size
-		return nil, false
+		return false
 	}
-	return atShadow, true
+	return r.promise == nil || r.promise.allows(e, size, trial, now, afters)
 }
 
-// accept records that a gang has started.
-func (r *reservation) accept(e *entry, atShadow *clusterState) {
-	switch {
-	case !r.fits || r.keepsIdle:
+// accept records that a gang has started, with what allows has added.
+func (r *reservation) accept(e *entry, afters map[*reservation]*clusterState) {
+	switch atShadow := afters[r]; {
+	case !r.fits:
 	case atShadow != nil:
 		r.atShadow = atShadow
 		delete(r.ahead, e.ID)
-	default:
+	case !r.keepsIdle && !r.impatient:
 		r.ended[e.ID] = true
 	}
+	if r.promise != nil {
+		r.promise.accept(e, afters)
+	}
+}
+
+// promised is when the head starts at the latest; zero if this is not known.
+func (r *reservation) promised() time.Time {
+	switch {
+	case r.sure:
+		return r.shadow
+	case r.promise != nil:
+		return r.promise.shadow
+	}
+	return time.Time{}
+}
+
+// guessLook is how often a cycle looks at most whether ends that are not sure are late.
+const guessLook = 10 * time.Second
+
+// looksAt is when time alone may change who passes the head.
+func (r *reservation) looksAt(now time.Time) time.Time {
+	if r.sure || r.shadow.IsZero() {
+		return r.shadow
+	}
+	at := r.shadow
+	if soonest := now.Add(guessLook); at.Before(soonest) {
+		at = soonest
+	}
+	if patient := r.head.Delay.Since.Add(r.head.queue.Patience); r.head.Delay.Again && patient.After(now) {
+		at = elastic.Earliest(at, patient)
+	}
+	return at
 }

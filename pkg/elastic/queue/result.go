@@ -93,7 +93,7 @@ func (r *run) message() string {
 
 // decision is the verdict on a gang; before is the number of gangs ahead of it.
 func (c *cycle) decision(e *entry, before int) Decision {
-	d := Decision{Gang: e.ID, Verdict: e.verdict, Message: e.message, Blocked: e.Blocked, Held: e.Held}
+	d := Decision{Gang: e.ID, Verdict: e.verdict, Message: e.message, Blocked: e.Blocked, Delay: e.Delay, Held: e.Held}
 	switch {
 	case e.verdict != "":
 		return d
@@ -101,7 +101,7 @@ func (c *cycle) decision(e *entry, before int) Decision {
 		d.Verdict, d.Message, d.PutOff = elastic.WaitingForTurn, "waits until the pods of those that start are made", true
 		return d
 	case len(e.nodes) > 0:
-		d.Verdict, d.Action, d.Nodes, d.Blocked = elastic.Admitted, e.action, e.nodes, time.Time{}
+		d.Verdict, d.Action, d.Nodes, d.Blocked, d.Delay = elastic.Admitted, e.action, e.nodes, time.Time{}, Delay{}
 		return d
 	case e.ask != nil && c.decideAsk(e, &d):
 	case e.queue.head == e:
@@ -151,13 +151,8 @@ func (c *cycle) decideHead(e *entry, d *Decision) {
 		if r.head != e || !r.fits {
 			continue
 		}
-		patient := e.Blocked.Add(e.queue.Patience)
-		d.Message += expectedBy(r.shadow)
-		if !r.shadow.IsZero() {
-			d.LookAgain = elastic.Earliest(d.LookAgain, r.shadow)
-		} else if patient.After(c.now) {
-			d.LookAgain = elastic.Earliest(d.LookAgain, patient)
-		}
+		d.Message += expectedBy(r.promised())
+		d.LookAgain = elastic.Earliest(d.LookAgain, r.looksAt(c.now))
 	}
 }
 

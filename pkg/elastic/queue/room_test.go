@@ -272,6 +272,19 @@ func expected(seconds int) func(*Gang) {
 	return func(g *Gang) { g.Expected = time.Duration(seconds) * time.Second }
 }
 
+// usual is expected for the median of the queue.
+func usual(seconds int) func(*Gang) {
+	return func(g *Gang) { g.Usual = time.Duration(seconds) * time.Second }
+}
+
+// putOff is for a gang that was the first of its queue from a second on, and was put off then.
+func putOff(second int, again bool) func(*Gang) {
+	return func(g *Gang) {
+		g.Blocked = noon.Add(time.Duration(second) * time.Second)
+		g.Delay = Delay{Since: g.Blocked, Again: again}
+	}
+}
+
 // cluster is a toy cluster and what runs on it.
 type cluster struct {
 	room *toyRoom

@@ -5,6 +5,7 @@ package queue
 
 import (
 	"math/bits"
+	"slices"
 	"time"
 )
 
@@ -13,7 +14,30 @@ import (
 type Runtimes struct {
 	most    int // users
 	users   map[string]*history
+	queues  map[string]*recent
 	learned int // how often Learn has recorded something
+}
+
+// recent are the run times at the full size of the last gangs of a queue.
+type recent struct {
+	runs []time.Duration // at most mostRecent
+	next int             // the oldest, if there are as many
+	half time.Duration   // how long half of them took at most
+}
+
+// mostRecent is how many gangs of a queue tell how long the next ones run.
+const mostRecent = 100
+
+func (q *recent) add(runs time.Duration) {
+	if len(q.runs) < mostRecent {
+		q.runs = append(q.runs, runs)
+	} else {
+		q.runs[q.next] = runs
+		q.next = (q.next + 1) % mostRecent
+	}
+	sorted := slices.Clone(q.runs)
+	slices.Sort(sorted)
+	q.half = sorted[(len(sorted)-1)/2]
 }
 
 // history is how long the gangs of one user have taken.
@@ -37,7 +61,7 @@ const steadiness = 0.25
 // NewRuntimes makes Runtimes that know nothing yet. They remember as many users as given, at least one: those whose
 // gangs ended last.
 func NewRuntimes(most int) *Runtimes {
-	return &Runtimes{most: max(most, 1), users: map[string]*history{}}
+	return &Runtimes{most: max(most, 1), users: map[string]*history{}, queues: map[string]*recent{}}
 }
 
 // kindOf is the index of a gang in the kinds of its user.
@@ -60,7 +84,12 @@ func (r *Runtimes) Learn(gang *Running, ended time.Time) {
 	if kind >= len(h.kinds) {
 		h.kinds = append(h.kinds, make([]average, kind+1-len(h.kinds))...)
 	}
-	h.kinds[kind].add(time.Duration(float64(ran) * float64(len(gang.Ranks)) / float64(gang.Sizing.Size)))
+	runs := time.Duration(float64(ran) * float64(len(gang.Ranks)) / float64(gang.Sizing.Size))
+	h.kinds[kind].add(runs)
+	if r.queues[gang.Queue] == nil {
+		r.queues[gang.Queue] = &recent{}
+	}
+	r.queues[gang.Queue].add(runs)
 }
 
 // makePlace forgets the user whose last gang ended first, if there are as many as may be.
@@ -95,8 +124,11 @@ func (a *average) steady() bool {
 }
 
 // Expect sets how long a gang is expected to run, if neither a limit nor its user says that: as long as the user's
-// gangs of the nearest size of which the run times are steady.
+// gangs of the nearest size of which the run times are steady. It also sets how long gangs of the queue usually run.
 func (r *Runtimes) Expect(g *Gang) {
+	if q := r.queues[g.Queue]; q != nil {
+		g.Usual = q.half
+	}
 	h := r.users[g.User]
 	if h == nil || g.Expected > 0 || g.Limit > 0 {
 		return

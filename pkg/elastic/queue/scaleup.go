@@ -224,11 +224,11 @@ func (c *cycle) atStart() *clusterState {
 	return &s
 }
 
-// soon are the known ends before nodes would come that a queue asks for now.
+// soon are the ends that are sure, and those of ranks that leave, before nodes would come that a queue asks for now.
 func (c *cycle) soon(q *jobQueue) []expectedEnd {
 	until := c.now.Add(q.ScaleUp.Arrival)
 	return slices.DeleteFunc(slices.Clone(c.expectedEnds()), func(end expectedEnd) bool {
-		return end.kind == limitUnknown || end.at.After(until)
+		return !end.sure && !end.leaving || end.at.After(until)
 	})
 }
 
@@ -290,7 +290,7 @@ func (c *cycle) putReservation(r *reservation) {
 	switch {
 	case i < 0:
 		c.reservations = append(c.reservations, r)
-	case r.head.queue.head != r.head || !c.reservations[i].fits || c.reservations[i].shadow.IsZero() || r.shadow.Before(c.reservations[i].shadow):
+	case r.head.queue.head != r.head || !c.reservations[i].fits || !c.reservations[i].sure || r.shadow.Before(c.reservations[i].shadow):
 		*c.reservations[i] = *r
 	}
 }

@@ -58,10 +58,8 @@ type cycle struct {
 	// reservations are those of the heads, in the order in which the heads were found.
 	reservations []*reservation
 	// atMost bounds the number of pods that fit, by class: room only shrinks.
-	atMost map[string]int
-	ends   []expectedEnd // nil until needed
-	// typical is how long half of the gangs of which nothing is known have run.
-	typical time.Duration
+	atMost  map[string]int
+	ends    []expectedEnd // nil until needed
 	growths []Growth
 	// coming are the nodes that are not ready yet, and not counted for a gang; the last node came at cameLast.
 	coming   int
@@ -106,6 +104,8 @@ type entry struct {
 	fullUntil time.Time
 	// reserved is when the gang starts at the latest, by the profile; zero if this is not known.
 	reserved time.Time
+	// impatient is true if the gang has been put off for longer than its queue's patience.
+	impatient bool
 	// takesAt is when a gang may be evicted for it that is protected now; zero if there is none.
 	takesAt time.Time
 	class   string

@@ -138,14 +138,14 @@ func TestAllocate(t *testing.T) {
 			want: "a1 NotAllowed, a2 Admitted 3 by backfill, b1 Admitted 13",
 		},
 		"but only so long": {
-			cluster: newCluster(20, queue("a", capacity(8))).run(with(gang("r", 4, 0), inQueue("a")), 4, 0).
-				wait(with(gang("a1", 5, 1), func(g *Gang) { g.Queue, g.Blocked = "a", noon }), with(gang("a2", 3, 2), inQueue("a"))), second: 60,
+			cluster: newCluster(20, queue("a", capacity(8))).run(with(gang("r", 4, 0), inQueue("a"), expected(10)), 4, 30).
+				wait(with(gang("a1", 5, 1), inQueue("a"), putOff(20, true)), with(gang("a2", 3, 2), inQueue("a"))), second: 100,
 			want: "a1 NotAllowed, a2 WaitingForTurn",
 		},
 		"also best effort": {
-			cluster: newCluster(20, queue("a", func(q *Queue) { q.Capacity = Resources{"pods": 8} })).run(with(gang("r", 4, 0), inQueue("a")), 4, 0).
-				wait(with(gang("a1", 5, 1), func(g *Gang) { g.Queue, g.Blocked = "a", noon }),
-					with(gang("a2", 3, 2), inQueue("a"), func(g *Gang) { g.BestEffort, g.Requests, g.Class = true, nil, "none" })), second: 60,
+			cluster: newCluster(20, queue("a", func(q *Queue) { q.Capacity = Resources{"pods": 8} })).run(with(gang("r", 4, 0), inQueue("a"), expected(10)), 4, 30).
+				wait(with(gang("a1", 5, 1), inQueue("a"), putOff(20, true)),
+					with(gang("a2", 3, 2), inQueue("a"), func(g *Gang) { g.BestEffort, g.Requests, g.Class = true, nil, "none" })), second: 100,
 			want: "a1 NotAllowed, a2 NoRoom",
 		},
 		"an elastic gang takes what there is": {
@@ -316,12 +316,7 @@ func TestBackfill(t *testing.T) {
 				wait(gang("a", 6, 101), gang("b", 2, 102)), second: 110,
 			want: "a NoRoom, b WaitingForTurn",
 		},
-		"one that is expected to end while the first has patience counts": {
-			cluster: newCluster(12).run(with(gang("l", 7, 0), expected(130)), 7, 0).run(with(gang("s", 3, 0), expected(60)), 3, 100).
-				wait(gang("a", 8, 101), gang("b", 2, 102)), second: 110,
-			want: "a NoRoom, b Admitted 2 by backfill",
-		},
-		"one that is expected to end later does not": {
+		"one that is expected to end later does not either": {
 			cluster: newCluster(12).run(with(gang("l", 7, 0), expected(130)), 7, 0).run(with(gang("s", 3, 0), expected(90)), 3, 100).
 				wait(gang("a", 8, 101), gang("b", 2, 102)), second: 110,
 			want: "a NoRoom, b WaitingForTurn",
@@ -357,9 +352,53 @@ func TestBackfill(t *testing.T) {
 					with(gang("b1", 10, 1), inQueue("b")), with(gang("b2", 4, 2), inQueue("b"), limited(time.Minute))), second: 40,
 			want: "a1 NoRoom, a2 Admitted 2 by backfill, b1 NoRoom, b2 WaitingForTurn",
 		},
-		"not once the first has waited for long": {
-			cluster: newCluster(10).run(gang("r", 6, 0), 6, 0).wait(with(gang("a", 8, 1), func(g *Gang) { g.Blocked = noon }), gang("b", 2, 2)), second: 60,
+		"one that is expected to end in time may pass": {
+			cluster: newCluster(10).run(gang("r", 6, 0), 6, 0).wait(gang("a", 10, 1), with(gang("b", 4, 2), expected(60)), with(gang("c", 4, 2), usual(60))), second: 40,
+			want: "a NoRoom, b Admitted 4 by backfill, c WaitingForTurn",
+		},
+		"also by the queue's median": {
+			cluster: newCluster(10).run(gang("r", 6, 0), 6, 0).wait(gang("a", 10, 1), with(gang("b", 4, 2), usual(60))), second: 40,
+			want: "a NoRoom, b Admitted 4 by backfill",
+		},
+		"one of which nothing is known may not": {
+			cluster: newCluster(10).run(with(gang("r", 6, 0), expected(7200)), 6, 0).wait(gang("a", 10, 1), gang("b", 4, 2)), second: 40,
 			want: "a NoRoom, b WaitingForTurn",
+		},
+		"a running one that is late is expected to go on for as long again": {
+			cluster: newCluster(10).run(with(gang("r", 6, 0), expected(10)), 6, 0).
+				wait(gang("a", 10, 1), with(gang("b", 2, 2), expected(100)), with(gang("c", 2, 3), expected(101))), second: 100,
+			want: "a NoRoom, b Admitted 2 by backfill, c WaitingForTurn",
+		},
+		"a promised start is not put off by estimates": {
+			cluster: newCluster(10).run(gang("r", 6, 0), 6, 0, endsAt(100)).wait(gang("a", 10, 1), with(gang("b", 4, 2), expected(60)), with(gang("c", 4, 3), limited(time.Minute))), second: 40,
+			want: "a NoRoom, b WaitingForTurn, c Admitted 4 by backfill",
+		},
+		"nor if others are expected to end before it": {
+			cluster: newCluster(10).run(gang("r", 4, 0), 4, 0, endsAt(1000)).run(with(gang("s", 4, 0), expected(100)), 4, 0).
+				wait(gang("a", 6, 1), with(gang("b", 2, 2), expected(60)), with(gang("c", 2, 3), limited(time.Minute))), second: 40,
+			want: "a NoRoom, b WaitingForTurn, c Admitted 2 by backfill",
+		},
+		"once gangs that passed it were late twice, those without a limit may not": {
+			cluster: newCluster(10).run(with(gang("r", 6, 0), expected(10)), 6, 30).
+				wait(with(gang("a", 8, 1), putOff(20, true)), gang("b", 2, 2), with(gang("c", 2, 3), expected(1)), with(gang("d", 2, 4), limited(time.Minute))), second: 100,
+			want: "a NoRoom, b WaitingForTurn, c WaitingForTurn, d Admitted 2 by backfill",
+		},
+		"but not before its patience is over": {
+			cluster: newCluster(10).run(with(gang("r", 6, 0), expected(10)), 6, 30).wait(with(gang("a", 8, 1), putOff(50, true)), gang("b", 2, 2)), second: 100,
+			want: "a NoRoom, b Admitted 2 by backfill",
+		},
+		"nor after the first time": {
+			cluster: newCluster(10).run(with(gang("r", 6, 0), expected(10)), 6, 30).wait(with(gang("a", 8, 1), putOff(20, false)), gang("b", 2, 2)), second: 100,
+			want: "a NoRoom, b Admitted 2 by backfill",
+		},
+		"nor for one that did not pass it": {
+			cluster: newCluster(10).run(with(gang("r", 6, 0), expected(10)), 6, 0).wait(with(gang("a", 8, 1), putOff(20, true)), gang("b", 2, 2)), second: 100,
+			want: "a NoRoom, b Admitted 2 by backfill",
+		},
+		"one that should be gone does not hinder others": {
+			cluster: newCluster(10).run(gang("r", 4, 0), 4, 0, ending, func(r *Running) { r.EndBy = noon.Add(30 * time.Second) }).run(gang("s", 4, 0), 4, 0, endsAt(300)).
+				wait(gang("a", 6, 1), with(gang("b", 2, 2), limited(time.Minute)), with(gang("c", 2, 2), expected(60))), second: 200,
+			want: "a NoRoom, b Admitted 2 by backfill, c WaitingForTurn",
 		},
 		"the first of another queue is not delayed either": {
 			cluster: newCluster(10, easy("a"), easy("b")).run(with(gang("r", 6, 0), inQueue("b")), 6, 0).
@@ -407,7 +446,7 @@ func TestBackfill(t *testing.T) {
 		},
 		"conservative starts one if a reservation of another queue is not in the way": {
 			cluster: newCluster(10, queue("a", func(q *Queue) { q.Backfill = Conservative }), easy("b")).run(with(gang("r", 6, 0), inQueue("b")), 6, 0, endsAt(100)).
-				wait(with(gang("a1", 8, 1), inQueue("a"), limited(time.Minute)), with(gang("b1", 9, 2), inQueue("b"), limited(time.Minute)),
+				wait(with(gang("a1", 7, 1), inQueue("a"), limited(time.Minute)), with(gang("b1", 9, 2), inQueue("b"), limited(time.Minute)),
 					with(gang("a2", 2, 3), inQueue("a")), with(gang("a3", 1, 4), inQueue("a"))), second: 10,
 			want: "a1 NoRoom, a2 WaitingForTurn, a3 Admitted 1 by backfill, b1 NoRoom",
 		},

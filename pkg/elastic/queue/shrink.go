@@ -65,7 +65,7 @@ func (c *cycle) endsSooner(e *entry, others []*entry, small, large []int) bool {
 	if !fits {
 		return true
 	}
-	wait := max(ends[n-1].guess.Sub(c.now), 0)
+	wait := max(ends[n-1].at.Sub(c.now), 0)
 	size := e.Sizing.LargestWithin(later.fits(e, e.Sizing.Size))
 	return float64(wait)/float64(e.Expected)+e.stretch(size)-e.stretch(e.least()) >= cost
 }

@@ -71,7 +71,7 @@ func (s *simulation) leave() {
 			s.room.Release(r.ID)
 			s.say("%s is gone", r.Name)
 			g := r.Gang
-			g.Since, g.Blocked = s.now, time.Time{}
+			g.Since, g.Blocked, g.Delay = s.now, time.Time{}, Delay{}
 			s.wait(g)
 		case !s.ends[r.ID].After(s.now):
 			s.room.Release(r.ID)
@@ -153,7 +153,7 @@ func (s *simulation) start(cycle Result) {
 		if d.Verdict == elastic.NoRoom && g.Blocked.IsZero() {
 			s.say("%s waits: %s", g.Name, d.Message)
 		}
-		g.Blocked, g.Held = d.Blocked, d.Held
+		g.Blocked, g.Delay, g.Held = d.Blocked, d.Delay, d.Held
 		s.lookAgain = elastic.Earliest(s.lookAgain, d.LookAgain)
 	}
 }
@@ -362,9 +362,9 @@ func TestPatienceBoundsTheWait(t *testing.T) {
 					return day * time.Second
 				}
 				return 30*time.Second + time.Duration(random.IntN(60000))*time.Millisecond
-			})
+			}).learns()
 			n := 0
-			for second := range 360 {
+			for second := range 480 {
 				s.now = noon.Add(time.Duration(second) * time.Second)
 				if second == 120 {
 					s.wait(gang("head", 64, second))
@@ -382,7 +382,7 @@ func TestPatienceBoundsTheWait(t *testing.T) {
 					return
 				}
 			}
-			t.Error("it has not started after 4 minutes, and the patience is a minute")
+			t.Error("it has not started after 6 minutes, and the patience is a minute")
 		})
 	}
 }
@@ -411,6 +411,9 @@ func randomCluster(random *rand.Rand) *cluster {
 			g.Limit = time.Duration(1+pick(100)) * time.Second
 		}
 		if pick(3) == 0 {
+			g.Usual = time.Duration(pick(100)) * time.Second
+		}
+		if pick(3) == 0 {
 			g.Expected, g.StartsAtOnce = time.Duration(1+pick(100))*time.Second, pick(2) == 0
 		}
 		if pick(9) == 0 {
@@ -418,7 +421,7 @@ func randomCluster(random *rand.Rand) *cluster {
 			g.Held = Hold{For: 1 + pick(size), Until: noon.Add(spent), Spent: spent}
 		}
 		if pick(3) == 0 {
-			g.Blocked = noon.Add(time.Duration(pick(60)) * time.Second)
+			putOff(pick(60), pick(2) == 0)(&g)
 		}
 		if half := 12 * pick(4); half <= 12 { // the first or the last nodes
 			c.room.only[g.ID], g.Class = [2]int{half, half + 12}, fmt.Sprint("from ", half)
