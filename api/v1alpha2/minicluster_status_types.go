@@ -45,7 +45,7 @@ type MiniClusterStatus struct {
 	Queue string `json:"queue,omitempty"`
 
 	// blockedSince is when the MiniCluster was the first of its queue and found no room, for the
-	// first time since it was queued. The patience of its queue counts from then.
+	// first time since it was queued. What puts it off counts from then.
 	// +optional
 	BlockedSince *metav1.Time `json:"blockedSince,omitempty"`
 

@@ -153,9 +153,9 @@ type MiniClusterQueueSpec struct {
 	// +optional
 	Backfill Backfill `json:"backfill,omitempty"`
 
-	// patience is how long other MiniClusters may use free nodes while the head of the queue
-	// waits for MiniClusters without a time limit. After that, free nodes are kept for the
-	// head. 0s: free nodes are kept at once. Default 5m.
+	// patience is how long MiniClusters without a time limit may pass the head of the queue while
+	// others that passed it take longer than expected, once that has happened before. After that,
+	// free nodes are kept for the head. Default 5m.
 	// +kubebuilder:default="5m"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MinLength=2

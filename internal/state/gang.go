@@ -153,7 +153,11 @@ func class(mc *v1alpha2.MiniCluster, pod *corev1.Pod, quota *v1alpha2.Quota, req
 func Running(mc *v1alpha2.MiniCluster, pod *corev1.Pod, promise *Promise) queue.Running {
 	r := queue.Running{Gang: Gang(mc, pod, nil), End: end(mc), Malleable: mayShrink(mc)}
 	r.Sizing, r.Least = sizing(traitsOf(mc), mc.Spec.Size), admittedSizing(mc).Allowed().Least()
-	r.Ending = promise == nil || mc.DeletionTimestamp != nil
+	r.Ending = promise == nil
+	if at := mc.DeletionTimestamp; at != nil {
+		grace := time.Duration(ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds))
+		r.Ending, r.EndBy = true, at.Add(grace*time.Second)
+	}
 	addCheckpoints(&r, mc)
 	if admission := mc.Status.Admission; admission != nil {
 		r.Admitted, r.Priority = admission.Time.Time, admission.Priority

@@ -326,6 +326,24 @@ func TestRunning(t *testing.T) {
 	}
 }
 
+// A MiniCluster that is being deleted gives its nodes back once the grace of its pods is over, unless it was evicted to an
+// earlier or a later time.
+func TestRunningDeleted(t *testing.T) {
+	deleted, by := metav1.Time{Time: fixture.Noon}, metav1.Time{Time: fixture.Noon.Add(10 * time.Minute)}
+	mc := fixture.MiniCluster("lmp").Size(2).Admitted(0, 1, "a,b").Defaulted()
+	mc.DeletionTimestamp = &deleted
+	for want, eviction := range map[time.Duration]*v1alpha2.Eviction{30 * time.Second: nil, 10 * time.Minute: {Deadline: by}} {
+		mc.Status.Admission.Eviction = eviction
+		promise, err := PromiseOf(mc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := Running(mc, fixture.Pod("x").CPU("4").Obj(), promise); !r.Ending || !r.EndBy.Equal(fixture.Noon.Add(want)) {
+			t.Errorf("it ends by %s, want %s later than %s", r.EndBy, want, fixture.Noon)
+		}
+	}
+}
+
 // edited changes every field that says how the command runs.
 func edited(mc *v1alpha2.MiniCluster) *v1alpha2.MiniCluster {
 	s := &mc.Spec
