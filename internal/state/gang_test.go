@@ -330,7 +330,7 @@ func TestRunning(t *testing.T) {
 // earlier or a later time.
 func TestRunningDeleted(t *testing.T) {
 	deleted, by := metav1.Time{Time: fixture.Noon}, metav1.Time{Time: fixture.Noon.Add(10 * time.Minute)}
-	mc := fixture.MiniCluster("lmp").Size(2).Admitted(0, 1, "a,b").Defaulted()
+	mc := fixture.MiniCluster("lmp").Size(2).Admitted(1, 2, "a,b").Defaulted()
 	mc.DeletionTimestamp = &deleted
 	for want, eviction := range map[time.Duration]*v1alpha2.Eviction{30 * time.Second: nil, 10 * time.Minute: {Deadline: by}} {
 		mc.Status.Admission.Eviction = eviction
