@@ -38,7 +38,7 @@ func (s *Scheduler) measureQueues(result *queue.Result, seen *snapshot) {
 		}
 		q.Waiting[d.Verdict]++
 		if d.Head && d.Verdict != elastic.Admitted {
-			q.Blocked = d.Blocked
+			q.Blocked = elastic.Earliest(q.Blocked, d.Blocked)
 		}
 		s.measured[name] = q
 	}

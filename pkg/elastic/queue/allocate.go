@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// allocate serves the queues in turn, each in its order, until its first gang does not fit. Every
+// allocate serves the queues in turn, each in its order, until a gang does not fit now and waits for others to end. Every
 // gang gets its smallest size, unless no gang behind it would use the rest better. resize hands
 // out the rest.
 func (c *cycle) allocate() {
@@ -56,17 +56,25 @@ func (c *cycle) alike(e *entry) []*entry {
 	return alike
 }
 
-// block makes a gang the head of its queue: gangs behind it must not delay it.
+// mostUnfit is how many gangs of a queue at most are passed over because no end lets them start.
+const mostUnfit = 100
+
+// block makes a gang the head of its queue: gangs behind it must not delay it. If it does not even fit once all gangs have
+// ended, its nodes are down or held by others. Then waiting for it would not help, and the next gang is served as if it were
+// the first, unless the queue has no backfill, or nodes may come.
 func (c *cycle) block(e *entry) {
-	e.queue.head = e
+	q := e.queue
+	q.heads, e.isHead = append(q.heads, e), true
 	least := e.allowed.Least()
 	e.overCapacity = c.state.withinCapacity(e.queue, e.Requests, least) < least
 	if e.Blocked.IsZero() {
 		e.Blocked = c.now
 	}
 	c.noteDelay(e)
-	c.reservations = append(c.reservations, c.reserve(e))
-	c.reserveComing(e.queue)
+	r := c.reserve(e)
+	c.reservations = append(c.reservations, r)
+	c.reserveComing(q)
+	q.served = r.fits || q.Backfill == NoBackfill || e.mayAsk() || c.settles.After(c.now) || len(q.heads) > mostUnfit
 }
 
 // admit starts a gang at its smallest size if it fits and delays no gang with a reservation.
@@ -153,7 +161,7 @@ func (c *cycle) accept(e *entry, nodes []string, trial *clusterState) {
 // renew makes reservations again, after the room has changed.
 func (c *cycle) renew(reservations []*reservation) {
 	for _, r := range reservations {
-		if r.head.queue.head == r.head {
+		if r.head.isHead {
 			*r = *c.reserve(r.head)
 		}
 	}

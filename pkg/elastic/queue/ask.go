@@ -19,7 +19,7 @@ func (c *cycle) askForNodes() {
 	slices.SortFunc(queues, c.goesBefore)
 	then := c.state
 	for _, q := range queues {
-		if q.ScaleUp != nil && q.head != nil {
+		if q.ScaleUp != nil && len(q.heads) > 0 {
 			then = c.askIn(q, then.after(c.soon(q)))
 		}
 	}
@@ -127,7 +127,7 @@ func (c *cycle) decideAsk(e *entry, d *Decision) bool {
 			d.Verdict = e.Asked.Verdict
 		}
 	}
-	d.Head = e.queue.head == e
+	d.Head = e.isHead
 	return true
 }
 

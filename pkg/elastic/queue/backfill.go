@@ -23,7 +23,7 @@ func (c *cycle) backfill() {
 	slices.SortFunc(queues, c.goesBefore)
 	for _, q := range queues {
 		switch {
-		case q.head == nil || q.Backfill == NoBackfill:
+		case len(q.heads) == 0 || q.Backfill == NoBackfill:
 		case q.Backfill == Conservative:
 			c.backfillLine(q)
 		default:
@@ -68,7 +68,7 @@ func (e *entry) lasts() time.Duration {
 func (c *cycle) backfillLine(q *jobQueue) {
 	q.profile = c.newProfile()
 	n := 0
-	for _, e := range q.waiting[q.next-1:] { // from the head on
+	for _, e := range q.waiting[q.heads[len(q.heads)-1].place:] {
 		if c.waitsForUser(e) != noLimit {
 			continue
 		}
@@ -76,7 +76,7 @@ func (c *cycle) backfillLine(q *jobQueue) {
 			return
 		}
 		first := q.profile.reserve(e, 0)
-		if first == 0 && (e == q.head || !c.admit(e, "backfill")) { // a reservation of others is in the way
+		if first == 0 && (e.isHead || !c.admit(e, "backfill")) { // a reservation of others is in the way
 			q.profile.remove(e)
 			first = q.profile.reserve(e, 1)
 		}

@@ -262,7 +262,7 @@ type Decision struct {
 	Position int
 	// Message says why the gang is not admitted.
 	Message string
-	// Head is true if the gang is the first of its queue that does not fit.
+	// Head is true if the gang is a head of its queue: it does not fit now, and goes before those behind it.
 	Head bool
 	// PutOff is true if the gang has room, and waits until fewer pods are to be made.
 	PutOff bool

@@ -127,12 +127,12 @@ func (q *jobQueue) guarantees(requests Resources) bool {
 func (r *run) mayGrow() bool {
 	leaves := r.Ending || r.evicted || len(r.Draining) > 0 || len(r.drains) > 0
 	return r.Malleable && r.Max > len(r.Ranks) && !leaves && !r.queue.Suspended &&
-		!r.usesUp(r.queue.head) && !slices.ContainsFunc(r.queue.holding, r.usesUp)
+		!slices.ContainsFunc(r.queue.heads, r.usesUp) && !slices.ContainsFunc(r.queue.holding, r.usesUp)
 }
 
-// usesUp reports whether more ranks may use up what a waiting gang of the queue, if there is one, may have.
+// usesUp reports whether more ranks may use up what a waiting gang of the queue may have.
 func (r *run) usesUp(e *entry) bool {
-	return e != nil && (len(r.queue.Capacity) > 0 || r.queue.Users.MaxNodes > 0 && e.user == r.user)
+	return len(r.queue.Capacity) > 0 || r.queue.Users.MaxNodes > 0 && e.user == r.user
 }
 
 // worthRestart reports whether a gang ends sooner with more ranks, although its command stands still while it is run

@@ -73,7 +73,7 @@ func (c *cycle) before() (first []*entry, others bool) {
 				continue
 			}
 			others = true
-			if e == q.head || e.holdsOut {
+			if e.isHead || e.holdsOut {
 				first = append(first, e)
 			}
 		}

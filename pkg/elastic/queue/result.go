@@ -104,7 +104,7 @@ func (c *cycle) decision(e *entry, before int) Decision {
 		d.Verdict, d.Action, d.Nodes, d.Blocked, d.Delay = elastic.Admitted, e.action, e.nodes, time.Time{}, Delay{}
 		return d
 	case e.ask != nil && c.decideAsk(e, &d):
-	case e.queue.head == e:
+	case e.isHead:
 		c.decideHead(e, &d)
 	case c.limitOf(e) != noLimit:
 		d.Verdict, d.Message = elastic.NotAllowed, e.userMessage(c.limitOf(e))

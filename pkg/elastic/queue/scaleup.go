@@ -254,7 +254,7 @@ func (c *cycle) arrival(e *entry) time.Time {
 // gangs behind them do not take the nodes one by one as they come.
 func (c *cycle) reserveComing(q *jobQueue) {
 	var awaiting []*entry
-	for _, e := range q.waiting[q.next-1:] { // from the head on
+	for _, e := range q.waiting[q.heads[0].place:] {
 		if e.awaits && len(e.nodes) == 0 && c.limitOf(e) == noLimit && c.overdue(e).After(c.now) {
 			awaiting = append(awaiting, e)
 		}
@@ -290,7 +290,7 @@ func (c *cycle) putReservation(r *reservation) {
 	switch {
 	case i < 0:
 		c.reservations = append(c.reservations, r)
-	case r.head.queue.head != r.head || !c.reservations[i].fits || !c.reservations[i].sure || r.shadow.Before(c.reservations[i].shadow):
+	case !r.head.isHead || !c.reservations[i].fits || !c.reservations[i].sure || r.shadow.Before(c.reservations[i].shadow):
 		*c.reservations[i] = *r
 	}
 }

@@ -83,7 +83,8 @@ type jobQueue struct {
 	all      []*entry // in the order of the queue
 	waiting  []*entry // those that can be admitted and request something
 	next     int      // index into waiting
-	head     *entry   // the first that was not admitted
+	heads    []*entry // those that do not fit now: of the last one it is known that it will, of the others that it will not
+	served   bool     // there is nothing more to allocate
 	holding  []*entry // those that hold out since this cycle
 	// profile has the reservations of a conservative queue; nil before backfill.
 	profile *profile
@@ -119,6 +120,8 @@ type entry struct {
 	deferred bool
 	// place is the index in the waiting gangs of the queue.
 	place int
+	// isHead is true if the gang is one of the heads of its queue.
+	isHead bool
 	// awaits is true if the gang waits for nodes that an autoscaler was asked for, apart if each of its pods waits
 	// for a node of its own. ask is what is to be asked; nil if nothing.
 	awaits, apart bool
@@ -265,12 +268,11 @@ func (q *jobQueue) sort() {
 	})
 }
 
-// heads are the gangs that are first in their queue and do not fit, in the order in which they
-// were found.
+// heads are the heads of all queues, in the order in which they were found.
 func (c *cycle) heads() []*entry {
 	var heads []*entry
 	for _, r := range c.reservations {
-		if r.head.queue.head == r.head {
+		if r.head.isHead {
 			heads = append(heads, r.head)
 		}
 	}

@@ -291,6 +291,7 @@ func TestSettles(t *testing.T) {
 
 func TestBackfill(t *testing.T) {
 	conservative := queue("default", func(q *Queue) { q.Backfill = Conservative })
+	none := func(q *Queue) { q.Backfill = NoBackfill }
 	testSchedule(t, map[string]scheduleCase{
 		"one that ends in time may pass": {
 			cluster: newCluster(10).run(gang("r", 6, 0), 6, 0, endsAt(100)).
@@ -394,6 +395,24 @@ func TestBackfill(t *testing.T) {
 		"nor for one that did not pass it": {
 			cluster: newCluster(10).run(with(gang("r", 6, 0), expected(10)), 6, 0).wait(with(gang("a", 8, 1), putOff(20, true)), gang("b", 2, 2)), second: 100,
 			want: "a NoRoom, b Admitted 2 by backfill",
+		},
+		"one that nothing lets start keeps nobody waiting, and the next has a reservation": {
+			cluster: newCluster(10).others(1).run(gang("r", 6, 0), 6, 0, endsAt(100)).
+				wait(gang("a", 10, 1), gang("b", 8, 2), with(gang("c", 3, 3), limited(time.Hour)), with(gang("d", 3, 4), limited(time.Minute))), second: 40,
+			want: "a NoRoom, b NoRoom, c WaitingForTurn, d Admitted 3 by backfill",
+		},
+		"the next starts if it fits": {
+			cluster: newCluster(10).others(1).run(gang("r", 6, 0), 6, 0).wait(gang("a", 10, 1), gang("b", 3, 2)), second: 40,
+			want: "a NoRoom, b Admitted 3",
+		},
+		"without backfill it waits": {
+			cluster: newCluster(10, queue("default", none)).others(1).run(gang("r", 6, 0), 6, 0).wait(gang("a", 10, 1), gang("b", 3, 2)), second: 40,
+			want: "a NoRoom, b WaitingForTurn",
+		},
+		"conservative also passes one that nothing lets start": {
+			cluster: newCluster(10, conservative).others(1).run(gang("r", 6, 0), 6, 0, endsAt(100)).
+				wait(gang("a", 10, 1), gang("b", 8, 2), with(gang("c", 3, 3), limited(time.Hour)), with(gang("d", 3, 4), limited(time.Minute))), second: 40,
+			want: "a NoRoom, b NoRoom, c WaitingForTurn, d Admitted 3 by backfill",
 		},
 		"one that should be gone does not hinder others": {
 			cluster: newCluster(10).run(gang("r", 4, 0), 4, 0, ending, func(r *Running) { r.EndBy = noon.Add(30 * time.Second) }).run(gang("s", 4, 0), 4, 0, endsAt(300)).

@@ -76,7 +76,7 @@ func (c *cycle) level(least, most []float64) float64 {
 func (c *cycle) nextQueue() *jobQueue {
 	var best *jobQueue
 	for _, q := range c.queues {
-		if q.head != nil {
+		if q.served {
 			continue
 		}
 		for q.next < len(q.waiting) && c.waitsForUser(q.waiting[q.next]) != noLimit {
