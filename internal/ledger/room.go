@@ -270,6 +270,20 @@ func (r *room) CouldHold(id string, sizes []int) bool {
 	return ok && (r.ledger.couldHoldInOne(r.graph, gang.Gang, &gang.ask, sizes) || r.couldHoldBefore(&gang))
 }
 
+func (r *room) CouldHoldBeside(id string, sizes []int, others []string) bool {
+	gang, ok := r.askAny(id, sizes)
+	if !ok {
+		return false
+	}
+	gang.Pods.Infeasible = slices.Clip(gang.Pods.Infeasible)
+	for _, other := range others {
+		if nodes := r.usable(other); nodes != nil {
+			gang.Pods.Infeasible = append(gang.Pods.Infeasible, fluxion.Exclusion{Reason: "kept for others", Nodes: nodes})
+		}
+	}
+	return r.ledger.couldHoldInOne(r.graph, gang.Gang, &gang.ask, sizes)
+}
+
 // couldHoldBefore reports whether a gang could fit before nodes went away.
 func (r *room) couldHoldBefore(gang *request) bool {
 	return r.earlier != nil && r.ledger.mayReturn(gang.ask.Queue) && r.earlier.couldHold(gang.ask, gang.Sizes)
@@ -330,12 +344,19 @@ func (r *room) complete(id string) (request, bool) {
 
 // Keep also keeps the nodes that a gang avoids: it may use them later.
 func (r *room) Keep(id string) {
+	if nodes := r.usable(id); nodes != nil {
+		r.kept = append(slices.Clip(r.kept), fluxion.Exclusion{Reason: "kept for others", Nodes: nodes})
+	}
+}
+
+// usable are the nodes that a waiting gang could use, also those that it avoids now; nil if there is none.
+func (r *room) usable(id string) fluxion.Bitmap {
 	gang, ok := r.ask(id, nil)
 	if !ok {
-		return
+		return nil
 	}
 	gang.Pods.Infeasible = slices.DeleteFunc(slices.Clone(gang.Pods.Infeasible), func(e fluxion.Exclusion) bool { return e.Reason == avoided })
-	r.kept = append(slices.Clip(r.kept), fluxion.Exclusion{Reason: "kept for others", Nodes: r.graph.Usable(gang.Gang)})
+	return r.graph.Usable(gang.Gang)
 }
 
 func (r *room) Victims(id string, n int) []int { return r.graph.Victims(id, n) }

@@ -58,6 +58,32 @@ func roomOf(t *testing.T, c *Ledger, miniClusters ...*fixture.MiniClusterWrapper
 	return r
 }
 
+// What one gang could use does not hold another, also if it is in use.
+func TestRoomBesideOthers(t *testing.T) {
+	of := func(kind string) *fixture.MiniClusterWrapper {
+		w := fixture.MiniCluster("kind" + kind)
+		if kind != "" {
+			w.Spec(func(s *v1alpha2.MiniClusterSpec) { s.Pod.NodeSelector = map[string]string{"kind": kind} })
+		}
+		return w
+	}
+	r := roomOf(t, fourNodes(t), of(""), of("0"), of("1"))
+	for _, tc := range []struct {
+		id     string
+		others []string
+		most   int
+	}{
+		{"uid-kind", nil, 4}, {"uid-kind", []string{"uid-kind0"}, 2}, {"uid-kind", []string{"uid-kind0", "uid-kind1"}, 0},
+		{"uid-kind0", []string{"uid-kind1", "unknown"}, 2}, {"uid-kind0", []string{"uid-kind"}, 0}, {"unknown", nil, 0},
+	} {
+		for size := range 5 {
+			if got := r.CouldHoldBeside(tc.id, []int{size + 1}, tc.others); got != (size < tc.most) {
+				t.Errorf("%d of %s beside %v: %v", size+1, tc.id, tc.others, got)
+			}
+		}
+	}
+}
+
 func TestRoomPlaces(t *testing.T) {
 	r := roomOf(t, fourNodes(t), fixture.MiniCluster("next"))
 	if fits := r.Fits("uid-next", 10); fits != 2 {

@@ -27,10 +27,13 @@ func (plenty) Place(_ string, sizes []int) []string {
 	}
 	return nodes
 }
-func (plenty) Fits(_ string, limit int) int    { return limit }
-func (plenty) FitsApart(_ string, l int) int   { return l }
-func (plenty) With(string, []int) queue.Room   { return plenty{} }
-func (plenty) CouldHold(string, []int) bool    { return true }
+func (plenty) Fits(_ string, limit int) int  { return limit }
+func (plenty) FitsApart(_ string, l int) int { return l }
+func (plenty) With(string, []int) queue.Room { return plenty{} }
+func (plenty) CouldHold(string, []int) bool  { return true }
+
+func (plenty) CouldHoldBeside(string, []int, []string) bool { return false }
+
 func (plenty) Why(string, []int) string        { return "" }
 func (plenty) Grow(string, int) []elastic.Pod  { return nil }
 func (plenty) Keep(string)                     {}

@@ -183,6 +183,9 @@ func (r *room) With(string, []int) queue.Room { return r.Snapshot() }
 
 func (r *room) CouldHold(_ string, sizes []int) bool { return slices.Min(sizes) <= r.nodes }
 
+// CouldHoldBeside: every gang can use every node.
+func (r *room) CouldHoldBeside(string, []int, []string) bool { return false }
+
 func (r *room) Why(_ string, sizes []int) string {
 	if slices.Min(sizes) <= r.free {
 		return ""

@@ -6,6 +6,7 @@ package queue
 import (
 	"cmp"
 	"slices"
+	"time"
 )
 
 // allocate serves the queues in turn, each in its order, until a gang does not fit now and waits for others to end. Every
@@ -56,15 +57,20 @@ func (c *cycle) alike(e *entry) []*entry {
 	return alike
 }
 
+// mostHeads is how many gangs of a queue have a reservation at most, each for nodes that those before it cannot use.
+const mostHeads = 16
+
 // mostUnfit is how many gangs of a queue at most are passed over because no end lets them start.
 const mostUnfit = 100
 
 // block makes a gang the head of its queue: gangs behind it must not delay it. If it does not even fit once all gangs have
 // ended, its nodes are down or held by others. Then waiting for it would not help, and the next gang is served as if it were
-// the first, unless the queue has no backfill, or nodes may come.
+// the first, unless nodes may come. With EASY, those behind a head that could start on nodes which the head cannot use are
+// served, too, and may be further heads. Without backfill, the next one is served after the patience, and only if nothing
+// lets the head start.
 func (c *cycle) block(e *entry) {
 	q := e.queue
-	q.heads, e.isHead = append(q.heads, e), true
+	q.heads, e.isHead, e.beside = append(q.heads, e), true, len(q.reserved) > 0
 	least := e.allowed.Least()
 	e.overCapacity = c.state.withinCapacity(e.queue, e.Requests, least) < least
 	if e.Blocked.IsZero() {
@@ -74,7 +80,26 @@ func (c *cycle) block(e *entry) {
 	r := c.reserve(e)
 	c.reservations = append(c.reservations, r)
 	c.reserveComing(q)
-	q.served = r.fits || q.Backfill == NoBackfill || e.mayAsk() || c.settles.After(c.now) || len(q.heads) > mostUnfit
+	switch {
+	case e.mayAsk() || c.settles.After(c.now) || q.Backfill == NoBackfill && (r.fits || e.patient().After(c.now)):
+		q.served = true
+	case r.fits:
+		q.reserved, q.beside = append(q.reserved, e.ID), map[string][2]int{}
+		q.served = q.Backfill == Conservative || e.overCapacity || len(q.reserved) == mostHeads
+	default:
+		q.served = len(q.heads)-len(q.reserved) > mostUnfit
+	}
+}
+
+// patient is when the patience of a queue with a head is over, if it counts from when the head found no room.
+func (e *entry) patient() time.Time { return e.Blocked.Add(e.queue.Patience) }
+
+// isNext reports whether a gang is served in its turn: no gang before it waits for nodes that it needs.
+func (c *cycle) isNext(e *entry) bool {
+	q := e.queue
+	return len(q.reserved) == 0 || remembered(q.beside, e.class, e.allowed.Least(), func(least int) bool {
+		return c.base.CouldHoldBeside(e.ID, []int{least}, q.reserved)
+	})
 }
 
 // admit starts a gang at its smallest size if it fits and delays no gang with a reservation.

@@ -38,11 +38,10 @@ func (c *cycle) backfill() {
 // nodes come for them, and then the one that ends first. (Shortest job backfilled first: Tsafrir, Etsion and Feitelson 2007.)
 // The gangs of a FIFO queue keep their order, and the users of a FairShare queue their turns.
 func (q *jobQueue) candidates() []*entry {
-	behind := q.waiting[q.next:]
+	behind := slices.DeleteFunc(slices.Clone(q.waiting[q.heads[0].place:]), func(e *entry) bool { return e.isHead || len(e.nodes) > 0 })
 	if q.Ordering == ByUser || q.Ordering == ByAge {
 		return behind
 	}
-	behind = slices.Clone(behind)
 	slices.SortStableFunc(behind, func(a, b *entry) int {
 		return cmp.Or(cmp.Compare(b.Priority, a.Priority), cmp.Compare(a.lasts(), b.lasts()))
 	})

@@ -87,21 +87,26 @@ func (c *cycle) couldHold(e *entry, holds map[string][2]int) bool {
 	if e.mayAsk() {
 		class = e.queue.Name + "/" + class
 	}
-	least, seen := e.allowed.Least(), holds[class]
-	switch {
-	case seen[0] >= least:
+	return remembered(holds, class, e.allowed.Least(), func(least int) bool {
+		return c.base.CouldHold(e.ID, []int{least}) || c.couldCome(e, least)
+	})
+}
+
+// remembered is whether a size of a class is possible. It asks only if neither a larger size was found to be possible nor a
+// smaller one not to be. seen has both, by class.
+func remembered(seen map[string][2]int, class string, size int, ask func(size int) bool) bool {
+	switch known := seen[class]; {
+	case known[0] >= size:
 		return true
-	case seen[1] > 0 && least >= seen[1]:
+	case known[1] > 0 && size >= known[1]:
+		return false
+	case ask(size):
+		seen[class] = [2]int{size, known[1]}
+		return true
+	default:
+		seen[class] = [2]int{known[0], size}
 		return false
 	}
-	could := c.base.CouldHold(e.ID, []int{least}) || c.couldCome(e, least)
-	if could {
-		seen[0] = least
-	} else {
-		seen[1] = least
-	}
-	holds[class] = seen
-	return could
 }
 
 // sorted are the names of resources in order.

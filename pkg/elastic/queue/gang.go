@@ -225,6 +225,8 @@ type Room interface {
 	// CouldHold reports whether the gang would fit at one of the sizes if the cluster were empty, every
 	// node were up, and those were back that went away in the last hour.
 	CouldHold(id string, sizes []int) bool
+	// CouldHoldBeside is CouldHold without the nodes that some other waiting gangs could use, and those that went away.
+	CouldHoldBeside(id string, sizes []int, others []string) bool
 	// FitsApart is Fits with no more than one pod of the gang on each node.
 	FitsApart(id string, limit int) int
 	// With is a copy that also has nodes that could come for the gangs of a queue, up and empty: so many

@@ -192,9 +192,11 @@ func (r *reservation) accept(e *entry, afters map[*reservation]*clusterState) {
 	}
 }
 
-// promised is when the head starts at the latest; zero if this is not known.
+// promised is when the head starts at the latest, as far as its user is told; zero if this is not known.
 func (r *reservation) promised() time.Time {
 	switch {
+	case r.head.beside:
+		return time.Time{}
 	case r.sure:
 		return r.shadow
 	case r.promise != nil:

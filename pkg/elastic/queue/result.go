@@ -147,6 +147,9 @@ func (c *cycle) decideHead(e *entry, d *Decision) {
 	if c.settles.After(c.now) && e.queue.next < len(e.queue.waiting) {
 		d.LookAgain = c.settles
 	}
+	if patient := e.patient(); e.queue.Backfill == NoBackfill && patient.After(c.now) {
+		d.LookAgain = elastic.Earliest(d.LookAgain, patient)
+	}
 	for _, r := range c.reservations {
 		if r.head != e || !r.fits {
 			continue

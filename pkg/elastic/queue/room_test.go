@@ -152,6 +152,16 @@ func (r *toyRoom) CouldHold(id string, sizes []int) bool {
 	return slices.Min(sizes) <= r.most(id)
 }
 
+func (r *toyRoom) CouldHoldBeside(id string, sizes []int, others []string) bool {
+	most := 0
+	for node, slots := range r.all {
+		if r.canUse(id, node) && !slices.ContainsFunc(others, func(other string) bool { return r.canUse(other, node) }) {
+			most += slots
+		}
+	}
+	return slices.Min(sizes) <= most
+}
+
 // most is how many pods of a gang the empty cluster could hold.
 func (r *toyRoom) most(id string) int {
 	most := 0
@@ -277,10 +287,15 @@ func usual(seconds int) func(*Gang) {
 	return func(g *Gang) { g.Usual = time.Duration(seconds) * time.Second }
 }
 
+// blocked is for a gang that was the first of its queue from a second on.
+func blocked(second int) func(*Gang) {
+	return func(g *Gang) { g.Blocked = noon.Add(time.Duration(second) * time.Second) }
+}
+
 // putOff is for a gang that was the first of its queue from a second on, and was put off then.
 func putOff(second int, again bool) func(*Gang) {
 	return func(g *Gang) {
-		g.Blocked = noon.Add(time.Duration(second) * time.Second)
+		blocked(second)(g)
 		g.Delay = Delay{Since: g.Blocked, Again: again}
 	}
 }

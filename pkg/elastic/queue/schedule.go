@@ -83,8 +83,12 @@ type jobQueue struct {
 	all      []*entry // in the order of the queue
 	waiting  []*entry // those that can be admitted and request something
 	next     int      // index into waiting
-	heads    []*entry // those that do not fit now: of the last one it is known that it will, of the others that it will not
+	heads    []*entry // those that do not fit now and are not passed over
 	served   bool     // there is nothing more to allocate
+	// reserved are the IDs of the heads that have a reservation, and beside is what was found out of gangs that could start on
+	// nodes that these cannot use.
+	reserved []string
+	beside   map[string][2]int
 	holding  []*entry // those that hold out since this cycle
 	// profile has the reservations of a conservative queue; nil before backfill.
 	profile *profile
@@ -122,6 +126,8 @@ type entry struct {
 	place int
 	// isHead is true if the gang is one of the heads of its queue.
 	isHead bool
+	// beside is true if heads before it have reservations. Then nothing is promised to it: they may use the same nodes, too.
+	beside bool
 	// awaits is true if the gang waits for nodes that an autoscaler was asked for, apart if each of its pods waits
 	// for a node of its own. ask is what is to be asked; nil if nothing.
 	awaits, apart bool

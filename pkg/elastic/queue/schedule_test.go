@@ -405,9 +405,23 @@ func TestBackfill(t *testing.T) {
 			cluster: newCluster(10).others(1).run(gang("r", 6, 0), 6, 0).wait(gang("a", 10, 1), gang("b", 3, 2)), second: 40,
 			want: "a NoRoom, b Admitted 3",
 		},
-		"without backfill it waits": {
-			cluster: newCluster(10, queue("default", none)).others(1).run(gang("r", 6, 0), 6, 0).wait(gang("a", 10, 1), gang("b", 3, 2)), second: 40,
+		"without backfill it waits until the patience is over": {
+			cluster: newCluster(10, queue("default", none)).others(1).run(gang("r", 6, 0), 6, 0).wait(with(gang("a", 10, 1), blocked(10)), gang("b", 3, 2)), second: 69,
 			want: "a NoRoom, b WaitingForTurn",
+		},
+		"and starts then": {
+			cluster: newCluster(10, queue("default", none)).others(1).run(gang("r", 6, 0), 6, 0).wait(with(gang("a", 10, 1), blocked(10)), gang("b", 3, 2)), second: 70,
+			want: "a NoRoom, b Admitted 3",
+		},
+		"one that could use other nodes than the first is next on these": {
+			cluster: newCluster(10).run(gang("r", 2, 0), 2, 0, endsAt(1000)).run(gang("s", 6, 0), 6, 0, endsAt(100)).
+				wait(gang("a", 2, 1), gang("b", 8, 2), with(gang("c", 2, 3), limited(time.Hour)), with(gang("d", 2, 4), limited(time.Minute))).
+				on(0, 2, "a"), second: 40,
+			want: "a NoRoom, b NoRoom, c WaitingForTurn, d Admitted 2 by backfill",
+		},
+		"and starts there in its turn": {
+			cluster: newCluster(10).run(gang("r", 2, 0), 2, 0, endsAt(1000)).wait(gang("a", 2, 1), with(gang("b", 8, 2), limited(time.Minute))).on(0, 2, "a"), second: 40,
+			want: "a NoRoom, b Admitted 8",
 		},
 		"conservative also passes one that nothing lets start": {
 			cluster: newCluster(10, conservative).others(1).run(gang("r", 6, 0), 6, 0, endsAt(100)).
@@ -482,6 +496,11 @@ func TestPreempt(t *testing.T) {
 	politely := func(g *Gang) { g.NeverPreempts = true }
 	minRuntime := queue("default", func(q *Queue) { q.MinRuntime = time.Minute })
 	testSchedule(t, map[string]scheduleCase{
+		"also for one that waits for other nodes than those before it": {
+			cluster: newCluster(10).run(with(gang("r", 2, 0), high), 2, 0, endsAt(1000)).run(gang("s", 8, 0), 8, 0).
+				wait(with(gang("a", 2, 1), high), with(gang("b", 8, 2), high)).on(0, 2, "a").on(2, 10, "b"), second: 10,
+			want: "a NoRoom, b NoRoom, s is evicted (preempt)",
+		},
 		"surplus goes first": {
 			cluster: newCluster(10).run(elasticGang("r", 2, 6, 0, 0), 6, 0, malleable).run(gang("s", 4, 0), 4, 0).wait(with(gang("a", 3, 1), high)), second: 10,
 			want: "a NoRoom, r drains [3 4 5] (preempt)",

@@ -79,7 +79,7 @@ func (c *cycle) nextQueue() *jobQueue {
 		if q.served {
 			continue
 		}
-		for q.next < len(q.waiting) && c.waitsForUser(q.waiting[q.next]) != noLimit {
+		for q.next < len(q.waiting) && (c.waitsForUser(q.waiting[q.next]) != noLimit || !c.isNext(q.waiting[q.next])) {
 			q.next++
 		}
 		if q.next == len(q.waiting) {

@@ -340,6 +340,60 @@ func TestNobodyStarves(t *testing.T) {
 	}
 }
 
+// A wide gang starts although the gang before it never does, or waits for other nodes for very long, and smaller ones come
+// all the time.
+func TestNobodyStarvesBehindHeads(t *testing.T) {
+	const day = 24 * 60 * 60
+	for _, backfill := range []Backfill{EASY, Conservative, NoBackfill} {
+		for name, c := range map[string]*cluster{
+			"others hold a node":        newCluster(32, queue("default", func(q *Queue) { q.Backfill = backfill })).others(1),
+			"its nodes are others' too": newCluster(36, queue("default", func(q *Queue) { q.Backfill = backfill })).run(gang("r", 4, 0), 4, 0, endsAt(day)),
+		} {
+			if backfill == NoBackfill && len(c.snap.Running) > 0 { // the head is waited for
+				continue
+			}
+			t.Run(fmt.Sprint(backfill, ", ", name), func(t *testing.T) {
+				s := simulate(c, func(g Gang, _ int) time.Duration { return g.Limit })
+				s.works = func(g Gang, _ int) time.Duration {
+					if g.ID == "r" {
+						return day * time.Second
+					}
+					return g.Limit * 2 / 3
+				}
+				s.ends["r"] = noon.Add(day * time.Second)
+				s.limits = true
+				head := gang("head", 32, 60)
+				if len(c.snap.Running) > 0 {
+					head = gang("head", 4, 60)
+				}
+				n := 0
+				for second := range 1000 {
+					s.now = noon.Add(time.Duration(second) * time.Second)
+					switch second {
+					case 60:
+						s.wait(with(head, limited(time.Minute)))
+						if head.Sizing.Size == 4 {
+							s.on(0, 4, "head", "r")
+						}
+					case 70:
+						s.wait(with(gang("wide", 24, 70), limited(time.Minute)))
+					}
+					for len(s.snap.Waiting) < 20 {
+						s.wait(with(gang(fmt.Sprintf("s%04d", n), 1+n%4, second), limited(time.Duration(30+n%60)*time.Second)))
+						n++
+					}
+					s.step()
+					if at, began := s.began["wide"]; began {
+						t.Logf("it waited %s", at.Sub(noon)-70*time.Second)
+						return
+					}
+				}
+				t.Error("it has not started after 1,000 s")
+			})
+		}
+	}
+}
+
 // A gang that waits for jobs without limits starts soon after its queue's patience is over, also
 // if older ones are queued again and are first in between, and if other nodes are held for long by
 // jobs with a limit.
