@@ -155,8 +155,8 @@ func Running(mc *v1alpha2.MiniCluster, pod *corev1.Pod, promise *Promise) queue.
 	r.Sizing, r.Least = sizing(traitsOf(mc), mc.Spec.Size), admittedSizing(mc).Allowed().Least()
 	r.Ending = promise == nil
 	if at := mc.DeletionTimestamp; at != nil {
-		grace := time.Duration(ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds))
-		r.Ending, r.EndBy = true, at.Add(grace*time.Second)
+		grace := ptr.Deref(pod.Spec.TerminationGracePeriodSeconds, corev1.DefaultTerminationGracePeriodSeconds)
+		r.Ending, r.EndBy = true, at.Add(time.Duration(grace)*time.Second)
 	}
 	addCheckpoints(&r, mc)
 	if admission := mc.Status.Admission; admission != nil {
