@@ -21,8 +21,8 @@ type reservation struct {
 	// atShadow is the cluster at the shadow time, when the gang is expected to fit. The nodes
 	// that the gang does not need then are the spare nodes.
 	atShadow *clusterState
-	// shadow is the shadow time, as far as one can tell. If sure is true, the gang fits then at the latest, and only gangs
-	// with a limit pass because they end by then.
+	// shadow is the shadow time, as far as one can tell; zero if the gang waits for no end. If sure is true, the gang fits
+	// then at the latest, and only gangs with a limit pass because they end by then.
 	shadow time.Time
 	sure   bool
 	// promise is the reservation by the ends alone that are sure, if the gang fits after these and the shadow time is not
@@ -72,7 +72,7 @@ func (c *cycle) reserveAt(r *reservation, ends []expectedEnd) bool {
 		return false
 	}
 	n, r.atShadow = withTies(ends, n, r.atShadow, r.head.queue.Patience/20)
-	r.sure, r.shadow = true, c.now
+	r.sure = n > 0
 	for _, end := range ends[:n] {
 		r.ended[end.id] = r.ended[end.id] || end.ranks == nil
 		r.sure = r.sure && end.sure
