@@ -305,8 +305,8 @@ bench-autoscale: karpenter ## Measure gangs on nodes that Karpenter makes, besid
 	go test -run='^$$' -bench='Scaling/.*/seed=$(SEED)' -benchtime=1x -timeout=1h ./test/e2e-autoscale
 
 .PHONY: bench-queue
-bench-queue: ## Measure the queue against textbook schedulers, in virtual time: [BENCH_ARGS='-nodes=128 -jobs=2000 -seeds=10 -workloads=rigid -trace=FILE.swf']
-	go run ./test/bench-queue $(BENCH_ARGS)
+bench-queue: ## Compare the queue with textbook schedulers, in virtual time, and with docs/benchmarks.md: [BENCH_ARGS='-workloads=rigid -write']
+	go run ./test/bench-queue -record=docs/benchmarks.md $(BENCH_ARGS)
 
 .PHONY: conformance
 conformance: ## Run the test scripts of a flux-sched checkout against resource-query: FLUX_SCHED_SRC=

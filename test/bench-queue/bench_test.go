@@ -4,7 +4,10 @@
 package main
 
 import (
+	"io"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -230,13 +233,49 @@ func TestReadSWF(t *testing.T) {
 
 func TestTable(t *testing.T) {
 	var out strings.Builder
-	if err := bench(&out, 16, 40, 2, "rigid 0.7", ""); err != nil {
+	s := setting{nodes: 16, jobs: 40, seeds: 2, only: "rigid 0.7"}
+	if err := bench(&out, s); err != nil {
 		t.Fatal(err)
 	}
 	if lines := strings.Count(out.String(), "\n"); lines != 1+len(contestants) {
 		t.Errorf("the table has %d lines:\n%s", lines, out.String())
 	}
-	if err := bench(&out, 0, 1, 1, "", ""); err == nil {
+	s.nodes = 0
+	if err := bench(&out, s); err == nil {
 		t.Error("a machine without nodes is accepted")
+	}
+}
+
+// The figures are compared with those of a page, of which only the row changes.
+func TestRecord(t *testing.T) {
+	const before, after = "# Page\n\n| workload | load |\n| rigid | 0.9 | 1 |\n", "\ntext\n"
+	page := filepath.Join(t.TempDir(), "page.md")
+	run := func(row string, write bool) (string, error) {
+		if row != "" {
+			if err := os.WriteFile(page, []byte(before+row+after), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := bench(io.Discard, setting{nodes: 16, jobs: 40, seeds: 2, only: "rigid 0.7", page: page, write: write})
+		text, _ := os.ReadFile(page)
+		return strings.TrimSuffix(strings.TrimPrefix(string(text), before), after), err
+	}
+	row, err := run("| rigid | 0.7 | 1 | 1 | 1 | 0.01 | 0.01 | 1, 1 | 1, 1 | 1 | 0.01, 9.99 |", true)
+	if err != nil || strings.Count(row, "|") != 12 || !strings.HasPrefix(row, "| rigid | 0.7 | ") {
+		t.Fatalf("%s: %v", row, err)
+	}
+	if same, err := run("", false); err != nil || same != row {
+		t.Errorf("the same figures: %s: %v", same, err)
+	}
+	if _, err := run("| rigid | 0.7 | 1 | 1 | 1 | 0.01 | 9.99 | 1, 1 | 1, 1 | 1 | 9.99, 0.01 |", false); err == nil ||
+		!strings.Contains(err.Error(), "rigid, load 0.7: slowdown with EASY is") || !strings.Contains(err.Error(), "longest wide wait is") || strings.Count(err.Error(), "\n") != 2 {
+		t.Errorf("two of four figures are worse: %v", err)
+	}
+	for wrong, want := range map[string]string{
+		"| rigid | 0.8 | 1 |": "has no row | rigid | 0.7", "| rigid | 0.7 | 1 |": "has no column", "| rigid | 0.7 | 1 | 1 | 1 | x | x | 1 | 1 | 1 | x |": "invalid syntax",
+	} {
+		if text, err := run(wrong, true); err == nil || !strings.Contains(err.Error(), want) || text != wrong {
+			t.Errorf("%s became %s: %v", wrong, text, err)
+		}
 	}
 }

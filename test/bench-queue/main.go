@@ -31,10 +31,13 @@ type contestant struct {
 	make func(nodes int) scheduler
 }
 
-// The contestants to which the others are compared, by index.
+// Contestants by index. Others are compared to the textbook's EASY and Conservative.
 const (
-	theEASY         = 2
-	theConservative = 3
+	theFirstFit = 1 + iota
+	theEASY
+	theConservative
+	oursEASY
+	oursConservative
 )
 
 var contestants = []contestant{
@@ -52,35 +55,73 @@ func main() {
 	seeds := flag.Uint64("seeds", 10, "how many seeds")
 	only := flag.String("workloads", "", "only workloads whose name contains this")
 	trace := flag.String("trace", "", "a trace in the Standard Workload Format, instead of the workloads")
+	page := flag.String("record", "", "a page with a table of the workloads: fail if a figure of ours is worse than there")
+	write := flag.Bool("write", false, "write the figures to the page, also worse ones")
 	flag.Parse()
-	if err := bench(os.Stdout, *nodes, *jobs, *seeds, *only, *trace); err != nil {
+	err := bench(os.Stdout, setting{nodes: *nodes, jobs: *jobs, seeds: *seeds, only: *only, trace: *trace, page: *page, write: *write})
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench-queue:", err)
 		os.Exit(1)
 	}
 }
 
-func bench(out io.Writer, nodes, jobs int, seeds uint64, only, trace string) error {
-	if nodes < 1 || nodes > mostNodes || jobs < 1 || seeds < 1 {
+// setting is what is measured, and with which page it is compared ("" for none).
+type setting struct {
+	nodes, jobs       int
+	seeds             uint64
+	only, trace, page string
+	write             bool
+}
+
+func bench(out io.Writer, s setting) error {
+	if s.nodes < 1 || s.nodes > mostNodes || s.jobs < 1 || s.seeds < 1 {
 		return fmt.Errorf("there have to be 1 to %d nodes, and at least one job and one seed", mostNodes)
 	}
-	workloads := models(nodes, jobs)
-	if trace != "" {
-		file, err := os.Open(trace)
+	workloads := models(s.nodes, s.jobs)
+	if s.trace != "" {
+		file, err := os.Open(s.trace)
 		if err != nil {
 			return err
 		}
 		defer file.Close()
-		w, err := readSWF(file, trace)
+		w, err := readSWF(file, s.trace)
 		if err != nil {
 			return err
 		}
-		workloads, seeds = []workload{w}, 1
+		workloads, s.seeds, s.page = []workload{w}, 1, ""
 	}
+	workloads = slices.DeleteFunc(workloads, func(w workload) bool { return !strings.Contains(w.name, s.only) })
 	writeHeader(out)
+	results := map[string][][]figures{}
 	for _, w := range workloads {
-		if strings.Contains(w.name, only) {
-			writeResults(out, w.name, measure(w, seeds))
+		results[w.name] = measure(w, s.seeds)
+		writeResults(out, w.name, results[w.name])
+	}
+	if s.page == "" {
+		return nil
+	}
+	return compare(s, workloads, results)
+}
+
+// compare compares the figures with those of a page, or writes them there.
+func compare(s setting, workloads []workload, results map[string][][]figures) error {
+	r, err := readRecord(s.page)
+	if err != nil {
+		return err
+	}
+	var worse []string
+	for _, w := range workloads {
+		more, err := r.put(row(w.name, results[w.name]))
+		if err != nil {
+			return err
 		}
+		worse = append(worse, more...)
+	}
+	if s.write {
+		return r.write()
+	}
+	if len(worse) > 0 {
+		return fmt.Errorf("worse than in %s (-write records it):\n%s", s.page, strings.Join(worse, "\n"))
 	}
 	return nil
 }
