@@ -142,6 +142,7 @@ func (s *Scheduler) enter(e *entry) *entry {
 		s.ledger.Forget(before.miniCluster.UID)
 		if before.miniCluster.UID == mc.UID && before.queue == e.queue {
 			e.decision.Held.Spent = before.decision.Held.Spent // it does not hold out anew
+			e.decision.Delay = before.decision.Delay
 		}
 	}
 	pod := kueue.Confine(e.pod, e.quota)

@@ -152,7 +152,7 @@ func (c *cycle) start(e *entry, size int) bool {
 	}
 	c.accept(e, nodes, trial)
 	for _, r := range c.reservations {
-		r.accept(e, afters)
+		r.accept(e, afters, trial)
 	}
 	for i, q := range c.queues {
 		q.profile = profiles[i]

@@ -66,7 +66,7 @@ func (e *entry) lasts() time.Duration {
 // reservation is now.
 func (c *cycle) backfillLine(q *jobQueue) {
 	q.profile = c.newProfile()
-	n := 0
+	n, sure := 0, true
 	for _, e := range q.waiting[q.heads[len(q.heads)-1].place:] {
 		if c.waitsForUser(e) != noLimit {
 			continue
@@ -79,7 +79,12 @@ func (c *cycle) backfillLine(q *jobQueue) {
 			q.profile.remove(e)
 			first = q.profile.reserve(e, 1)
 		}
-		if first > 0 && !slices.ContainsFunc(q.profile.steps[:first+1], func(s profileStep) bool { return !s.sure }) {
+		if first == 0 { // it has started
+			continue
+		}
+		// One that may start earlier than reserved may put off those behind it.
+		sure = sure && first > 0 && !slices.ContainsFunc(q.profile.steps[:first+1], func(s profileStep) bool { return !s.sure })
+		if sure {
 			e.reserved = q.profile.steps[first].at
 			q.profile.promise(e.reserved)
 		}

@@ -108,15 +108,12 @@ func (c *cycle) endOf(e *entry, size int) expectedEnd {
 // endsOf are the ends of one gang: of its ranks that leave, and of the rest.
 func (c *cycle) endsOf(r *run) []expectedEnd {
 	rest := expectedEnd{id: r.ID, user: r.user, requests: r.Requests, pods: len(r.Ranks), began: r.Admitted}
-	leaves := func(end expectedEnd, by time.Time) []expectedEnd {
-		end.leaving = true
-		if end.at, end.sure = c.due(by); !by.IsZero() && c.now.Sub(by) > leavesLate {
+	if r.Ending || r.evicted {
+		if rest.leaving = true; c.isStuck(r.EndBy) {
 			return nil
 		}
-		return []expectedEnd{end}
-	}
-	if r.Ending || r.evicted {
-		return leaves(rest, r.EndBy)
+		rest.at, rest.sure = c.due(r.EndBy)
+		return []expectedEnd{rest}
 	}
 	if r.End.IsZero() {
 		age := c.now.Sub(r.Admitted)
@@ -126,14 +123,20 @@ func (c *cycle) endsOf(r *run) []expectedEnd {
 		rest.at, rest.sure = c.due(r.End)
 	}
 	ranks := slices.Concat(r.draining, r.drains)
-	if len(ranks) == 0 {
+	if len(ranks) == 0 || c.isStuck(r.DrainBy) {
 		return []expectedEnd{rest}
 	}
-	rest.pods -= len(ranks)
 	first := rest
-	first.ranks, first.pods = ranks, len(ranks)
-	return append(leaves(first, r.DrainBy), rest)
+	first.ranks, first.pods, first.leaving, first.vague, first.late = ranks, len(ranks), true, false, false
+	if at, sure := c.due(r.DrainBy); at.Before(rest.at) { // otherwise they leave with the rest, before it
+		first.at, first.sure = at, sure
+	}
+	rest.pods -= len(ranks)
+	return []expectedEnd{first, rest}
 }
+
+// isStuck reports whether nodes do not come back that should have by a time, which is zero if it is not known.
+func (c *cycle) isStuck(by time.Time) bool { return !by.IsZero() && c.now.Sub(by) > leavesLate }
 
 // due is when something happens that should have happened by a time, as far as one can tell: as much later as it is
 // late already. It is sure only before that time, which is zero if it is not known.

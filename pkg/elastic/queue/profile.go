@@ -151,6 +151,11 @@ func (p *profile) split(at time.Time, sure bool) {
 	p.steps = slices.Insert(p.steps, i, before)
 }
 
+// holds reports whether a gang with an end holds its nodes during a step.
+func (p *profile) holds(s *profileStep, end time.Time, sure bool) bool {
+	return s.at.Before(end) || !sure && !s.at.After(p.promised)
+}
+
 // earliest is the first step, from a given one on, with which a gang may start; -1 if there is none.
 func (p *profile) earliest(e *entry, first int) int {
 	for ; first < len(p.steps); first++ {
@@ -168,8 +173,7 @@ func (p *profile) earliest(e *entry, first int) int {
 func (p *profile) blocked(e *entry, size, first int) int {
 	end, sure, vague := p.end(e, size, first)
 	for i := first; i < len(p.steps); i++ {
-		s := &p.steps[i]
-		if (vague || s.at.Before(end) || !sure && !s.at.After(p.promised)) && s.fits(e, size) < size {
+		if s := &p.steps[i]; (vague || p.holds(s, end, sure)) && s.fits(e, size) < size {
 			return i
 		}
 	}
@@ -203,7 +207,7 @@ func (p *profile) place(e *entry, size, first int) bool {
 	end, sure, _ := p.end(e, size, first)
 	p.split(end, sure)
 	for i := first; i < len(p.steps); i++ {
-		if s := &p.steps[i]; s.at.Before(end) && !s.place(e, size) {
+		if s := &p.steps[i]; p.holds(s, end, sure) && !s.place(e, size) {
 			return false
 		}
 	}

@@ -83,13 +83,19 @@ func (c *cycle) reserveAt(r *reservation, ends []expectedEnd) bool {
 	return true
 }
 
+// endlessly is for how many times as long as a head had waited before it may be put off for the first time.
+const endlessly = 4
+
 // noteDelay finds out whether a head has been put off for longer than its queue's patience by others that took longer than
-// expected. The patience begins when that happens for the second time: of many estimates, some are always wrong.
+// expected. The patience begins when that happens for the second time: of many estimates, some are always wrong. It also
+// begins if the first time does not end, because new ones are late before those before them have ended.
 func (c *cycle) noteDelay(e *entry) {
 	waits, late := c.waitsForPassed(e)
 	switch d := &e.Delay; {
 	case late && d.Since.IsZero():
 		d.Since = c.now
+	case late && !d.Again && c.now.Sub(d.Since) >= max(endlessly*d.Since.Sub(e.Blocked), e.queue.Patience):
+		*d = Delay{Since: c.now, Again: true}
 	case !late && !d.Again && !d.Since.IsZero():
 		*d = Delay{Again: true}
 	}
@@ -177,18 +183,20 @@ func (r *reservation) allows(e *entry, size int, trial *clusterState, now time.T
 	return r.promise == nil || r.promise.allows(e, size, trial, now, afters)
 }
 
-// accept records that a gang has started, with what allows has added.
-func (r *reservation) accept(e *entry, afters map[*reservation]*clusterState) {
+// accept records that a gang has started, with what allows has added, and the cluster now.
+func (r *reservation) accept(e *entry, afters map[*reservation]*clusterState, now *clusterState) {
 	switch atShadow := afters[r]; {
 	case !r.fits:
 	case atShadow != nil:
 		r.atShadow = atShadow
 		delete(r.ahead, e.ID)
-	case !r.keepsIdle && !r.impatient:
+	case r.impatient: // it may have passed onto free nodes of the head
+		r.idle = now.fits(r.head, r.idle)
+	case !r.keepsIdle:
 		r.ended[e.ID] = true
 	}
 	if r.promise != nil {
-		r.promise.accept(e, afters)
+		r.promise.accept(e, afters, now)
 	}
 }
 
