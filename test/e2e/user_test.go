@@ -93,7 +93,7 @@ func TestExamples(t *testing.T) {
 			mc.Name, mc.Namespace = name, s.namespace
 			switch {
 			case s.get(mc).Spec.Interactive:
-				s.awaitState(mc, v1alpha2.StateRunning)
+				s.await(mc, "started", func(mc *v1alpha2.MiniCluster) bool { return mc.Status.StartTime != nil }) // it ends by itself
 			case mc.Labels[v1alpha2.KueueQueueLabel] != "":
 				s.await(mc, "waiting for Kueue, which this cluster does not have", func(mc *v1alpha2.MiniCluster) bool {
 					admitted := condition(mc, v1alpha2.ConditionAdmitted)

@@ -84,7 +84,7 @@ func (c *cycle) reserveAt(r *reservation, ends []expectedEnd) bool {
 }
 
 // endlessly is for how many times as long as a head had waited before it may be put off for the first time.
-const endlessly = 4
+const endlessly = 10
 
 // noteDelay finds out whether a head has been put off for longer than its queue's patience by others that took longer than
 // expected. The patience begins when that happens for the second time: of many estimates, some are always wrong. It also

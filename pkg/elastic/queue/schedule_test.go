@@ -428,6 +428,23 @@ func TestBackfill(t *testing.T) {
 				wait(gang("a", 10, 1), gang("b", 8, 2), with(gang("c", 3, 3), limited(time.Hour)), with(gang("d", 3, 4), limited(time.Minute))), second: 40,
 			want: "a NoRoom, b NoRoom, c WaitingForTurn, d Admitted 3 by backfill",
 		},
+		"a capacity that a late drain holds is waited for": {
+			cluster: newCluster(20, queue("a", func(q *Queue) { q.Capacity = Resources{"cpu": 10} })).run(with(elasticGang("r", 2, 9, 0, 0), inQueue("a")), 9, 0, endsAt(1000), func(r *Running) {
+				r.Draining, r.DrainBy = []int{6, 7, 8}, noon.Add(60*time.Second)
+			}).wait(with(gang("a1", 10, 1), inQueue("a")), with(gang("b1", 1, 2), inQueue("a"))), second: 300,
+			want: "a1 NotAllowed, b1 WaitingForTurn",
+		},
+		"ranks leave no later than their gang ends": {
+			cluster: newCluster(12).others(1).run(elasticGang("r", 2, 6, 0, 0), 6, 0, endsAt(45), func(r *Running) {
+				r.Draining, r.DrainBy = []int{4, 5}, noon.Add(60*time.Second)
+			}).wait(gang("a", 12, 1), gang("b", 5, 2)), second: 30,
+			want: "a NoRoom, b Admitted 5",
+		},
+		"conservative: two that are late together do not delay a promised start": {
+			cluster: newCluster(10, conservative).run(gang("r", 6, 0), 6, 0, endsAt(100)).
+				wait(with(gang("a", 5, 1), limited(50*time.Second)), with(gang("b", 8, 2), limited(50*time.Second)), with(gang("c", 2, 3), expected(10)), with(gang("d", 2, 4), expected(10))), second: 5,
+			want: "a NoRoom, b WaitingForTurn, c Admitted 2 by backfill, d WaitingForTurn",
+		},
 		"one that should be gone does not hinder others": {
 			cluster: newCluster(10).run(gang("r", 4, 0), 4, 0, ending, func(r *Running) { r.EndBy = noon.Add(30 * time.Second) }).run(gang("s", 4, 0), 4, 0, endsAt(300)).
 				wait(gang("a", 6, 1), with(gang("b", 2, 2), limited(time.Minute)), with(gang("c", 2, 2), expected(60))), second: 200,

@@ -441,6 +441,29 @@ func TestPatienceBoundsTheWait(t *testing.T) {
 	}
 }
 
+// A head starts although those that pass it always take twice as long as they say, and new ones are late before those
+// before them have ended.
+func TestHeadsOutlastEstimates(t *testing.T) {
+	for _, real := range []int{90, 125, 600} {
+		s := simulate(newCluster(10), func(Gang, int) time.Duration { return time.Duration(real) * time.Second })
+		for second := range 3600 {
+			s.now = noon.Add(time.Duration(second) * time.Second)
+			if second == 30 {
+				s.wait(with(gang("head", 10, second), expected(60)))
+			}
+			if second%13 == 0 && len(s.snap.Waiting) < 6 {
+				s.wait(with(gang(fmt.Sprintf("s%04d", second), 1, second), expected(60)))
+			}
+			s.step()
+		}
+		at, began := s.began["head"]
+		if !began {
+			t.Errorf("it has not started in an hour, if others take %d s", real)
+		}
+		t.Logf("it waited %s, and others take %d s", at.Sub(noon)-30*time.Second, real)
+	}
+}
+
 func randomCluster(random *rand.Rand) *cluster {
 	pick := func(n int) int { return random.IntN(n) }
 	queues := []Queue{}

@@ -132,7 +132,7 @@ func Compare(ctx context.Context, original, memory *Server, namespace string, re
 
 // patience bounds how long a failed comparison hangs: controllers of a busy machine take many times what those of a quiet
 // one do.
-const patience = 5 * time.Minute
+const patience = 20 * time.Minute
 
 // ask sends a request, and again until the server has finished and the answer has what the request awaits.
 func (s *Server) ask(ctx context.Context, r *Request, namespace string) (*answer, error) {
