@@ -86,7 +86,7 @@ VULNDB ?= https://vuln.go.dev
 # $(call suite,NAME,ARGS) runs go test with ARGS, and writes its results.
 define suite
 mkdir -p $(RESULTS)
-code=0; $(TOOL) gotestsum --hide-summary=skipped --format=$(if $(findstring e2e,$1),testname,pkgname) --jsonfile=$(RESULTS)/$1.json --junitfile=$(RESULTS)/$1.xml -- $2 || code=$$?; \
+code=0; $(if $(filter unit,$1),nice $(TOOL),$(TOOL)) gotestsum --hide-summary=skipped --format=$(if $(findstring e2e,$1),testname,pkgname) --jsonfile=$(RESULTS)/$1.json --junitfile=$(RESULTS)/$1.xml -- $2 || code=$$?; \
 $(TOOL) tparse -all -format=markdown -file=$(RESULTS)/$1.json >$(RESULTS)/$1.md; exit $$code
 endef
 
@@ -157,7 +157,7 @@ ifneq ($(TEST),./...)
 	@$(MAKE) --no-print-directory unit
 else ifneq ($(TEST_ARGS),)
 	@$(MAKE) --no-print-directory unit e2e-sim
-else # the unit tests compute while the others wait
+else # the unit tests compute while the others wait, and give way to these
 	@$(MAKE) --no-print-directory -j4 e2e-sim-killed e2e-sim-lives e2e-sim-faults unit
 endif
 
