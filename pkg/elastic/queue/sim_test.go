@@ -353,14 +353,12 @@ func TestNobodyStarvesBehindHeads(t *testing.T) {
 				continue
 			}
 			t.Run(fmt.Sprint(backfill, ", ", name), func(t *testing.T) {
-				s := simulate(c, func(g Gang, _ int) time.Duration { return g.Limit })
-				s.works = func(g Gang, _ int) time.Duration {
+				s := simulate(c, func(g Gang, _ int) time.Duration {
 					if g.ID == "r" {
 						return day * time.Second
 					}
 					return g.Limit * 2 / 3
-				}
-				s.ends["r"] = noon.Add(day * time.Second)
+				})
 				s.limits = true
 				head := gang("head", 32, 60)
 				if len(c.snap.Running) > 0 {
