@@ -144,11 +144,13 @@ func (c *cycle) decideHead(e *entry, d *Decision) {
 	case e.holdsOut:
 		d.Verdict, d.Message = elastic.WaitingForSize, "holds out for its full size: "+d.Message
 	}
-	if c.settles.After(c.now) && e.queue.next < len(e.queue.waiting) {
-		d.LookAgain = c.settles
-	}
-	if patient := e.patient(); e.queue.Backfill == NoBackfill && patient.After(c.now) {
-		d.LookAgain = elastic.Earliest(d.LookAgain, patient)
+	if e.queue.next < len(e.queue.waiting) { // others wait behind it
+		if c.settles.After(c.now) {
+			d.LookAgain = c.settles
+		}
+		if patient := e.patient(); e.queue.Backfill == NoBackfill && patient.After(c.now) {
+			d.LookAgain = elastic.Earliest(d.LookAgain, patient)
+		}
 	}
 	for _, r := range c.reservations {
 		if r.head != e || !r.fits {
