@@ -12,8 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
-	"github.com/flux-elastic/flux-elastic/dev/simulator"
-	"github.com/flux-elastic/flux-elastic/internal/protocol"
 	"github.com/flux-elastic/flux-elastic/test/harness"
 	"github.com/flux-elastic/flux-elastic/test/harness/operator"
 )
@@ -54,24 +52,8 @@ func (m *mortal) reachEnd(mc *v1alpha2.MiniCluster) {
 		m.endCommand(mc)
 		return harness.State(mc) == v1alpha2.StateSucceeded && mc.Status.Nodes == 0
 	})
-	for _, a := range mc.Status.Attempts {
-		if !nodesWent(a) {
-			m.T.Errorf("%s has failed before: %+v", mc.Name, a)
-		}
-	}
+	m.checkAttempts(mc)
 	m.eventually(m.nothingAsked)
-}
-
-// endCommand has the lead that is there end its command.
-func (m *mortal) endCommand(mc *v1alpha2.MiniCluster) {
-	m.T.Helper()
-	for _, pod := range m.Pods(mc) {
-		if rank, ok := protocol.Rank(&pod); ok && rank == 0 {
-			if err := simulator.Tell(m.Ctx, m.Cluster.Client, &pod, simulator.Runtime, "0s"); err != nil {
-				m.T.Logf("ending the command of %s: %v", pod.Name, err)
-			}
-		}
-	}
 }
 
 // liveByBuffer gets its nodes by a CapacityBuffer, and runs.
