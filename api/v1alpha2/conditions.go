@@ -106,7 +106,7 @@ const (
 	ReasonNotChecked = "NotChecked"
 	// ReasonPreempted: a MiniCluster of higher priority took the nodes.
 	ReasonPreempted = "Preempted"
-	// ReasonReclaimed: another queue took the nodes back, since it had less than its share.
+	// ReasonReclaimed: others took nodes back that the MiniCluster had above its size, or its queue above its share.
 	ReasonReclaimed = "Reclaimed"
 	// ReasonNodesGo: nodes of the MiniCluster were about to go away, and its command had not begun, or has checkpoints.
 	ReasonNodesGo = "NodesGo"

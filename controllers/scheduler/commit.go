@@ -86,6 +86,7 @@ func (s *Scheduler) admit(d *queue.Decision, e *entry, seen *snapshot, now time.
 		d.Verdict, d.Message = elastic.NoRoom, "there is room, but the matcher chose no nodes"
 	}
 	if d.Nodes == nil {
+		d.Memory = e.decision.Memory
 		s.wake() // the next cycle may use the nodes for others
 		return
 	}

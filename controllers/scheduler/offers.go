@@ -141,8 +141,9 @@ func (s *Scheduler) enter(e *entry) *entry {
 		}
 		s.ledger.Forget(before.miniCluster.UID)
 		if before.miniCluster.UID == mc.UID && before.queue == e.queue {
-			e.decision.Held.Spent = before.decision.Held.Spent // it does not hold out anew
-			e.decision.Delay = before.decision.Delay
+			last := &before.decision.Memory
+			e.decision.Delay, e.decision.Taken = last.Delay, last.Taken
+			e.decision.Held.Spent = last.Held.Spent // it does not hold out anew
 		}
 	}
 	pod := kueue.Confine(e.pod, e.quota)

@@ -121,8 +121,8 @@ func (s *Scheduler) gangNow(gang *queue.Gang, e *entry, q *v1alpha2.MiniClusterQ
 	}
 	e.ask.Arch = state.Arch(q)
 	*gang = e.gang
-	gang.Blocked = elastic.Earliest(gang.Blocked, e.decision.Blocked)
-	gang.Delay, gang.Held = e.decision.Delay, e.decision.Held
+	gang.Memory = e.decision.Memory
+	gang.Blocked = elastic.Earliest(e.gang.Blocked, e.decision.Blocked)
 	if s.Autoscaler != nil && q != nil && q.Spec.ScaleUp != nil {
 		gang.Asked, gang.AskProblem = s.Autoscaler.Asked(e.NamespacedName, e.miniCluster.UID)
 	}

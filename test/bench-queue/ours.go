@@ -103,7 +103,7 @@ func (o *ours) keep(made *queue.Decision, now time.Duration, d *decision) {
 		return
 	}
 	g := o.gangs[j]
-	g.Blocked, g.Delay, g.Held = made.Blocked, made.Delay, made.Held
+	g.Memory = made.Memory
 	o.gangs[j] = g
 	d.lookAt(made.LookAgain, now)
 }

@@ -70,7 +70,7 @@ const mostUnfit = 100
 // lets the head start.
 func (c *cycle) block(e *entry) {
 	q := e.queue
-	q.heads, e.isHead, e.beside = append(q.heads, e), true, len(q.reserved) > 0
+	q.heads, e.isHead = append(q.heads, e), true
 	least := e.allowed.Least()
 	e.overCapacity = c.state.withinCapacity(e.queue, e.Requests, least) < least
 	if e.Blocked.IsZero() {

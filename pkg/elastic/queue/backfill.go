@@ -66,7 +66,7 @@ func (e *entry) lasts() time.Duration {
 // reservation is now.
 func (c *cycle) backfillLine(q *jobQueue) {
 	q.profile = c.newProfile()
-	n, sure := 0, true
+	n, sure := 0, len(c.headsBefore(q.heads[0])) == 0 // the profile has no heads of other queues
 	for _, e := range q.waiting[q.heads[len(q.heads)-1].place:] {
 		if c.waitsForUser(e) != noLimit {
 			continue

@@ -65,19 +65,24 @@ type Gang struct {
 	StartsAtOnce bool
 	// Urgent is true if the gang must not be put off: quota or nodes are kept for it, or it may not start later.
 	Urgent bool
-	// Held is how the gang holds out, or held out last. It comes from the Decision of the cycle before.
-	Held Hold
 	// Distinct is true if each pod gets a node of its own while there are nodes with room.
 	Distinct bool
 	// Asked is what an autoscaler was asked for the gang; nil if nothing.
 	Asked *Asked
 	// AskProblem says why the autoscaler cannot be asked for it; "" if it can.
 	AskProblem string
+	Memory
+}
+
+// Memory is what cycles find out about a gang that waits. It goes from the gang's Decision to the next cycle's Gang.
+type Memory struct {
 	// Blocked is since when the gang has waited after it was the head of its queue first; zero if
-	// it never was. It comes from the Decision of the cycle before.
+	// it never was.
 	Blocked time.Time
-	// Delay is how others put the gang off. It comes from the Decision of the cycle before.
+	// Delay is how others put the gang off, Held how it holds out, or held out last, and Taken what others gave up for it.
 	Delay Delay
+	Held  Hold
+	Taken Taken
 }
 
 // Delay is how a gang with a reservation was put off by gangs that passed it and took longer than expected.
@@ -268,10 +273,7 @@ type Decision struct {
 	Head bool
 	// PutOff is true if the gang has room, and waits until fewer pods are to be made.
 	PutOff bool
-	// Blocked, Delay and Held are for the next cycle's Gang.
-	Blocked time.Time
-	Delay   Delay
-	Held    Hold
+	Memory
 	// LookAgain is when time alone may change the verdict; zero if it never does.
 	LookAgain time.Time
 }

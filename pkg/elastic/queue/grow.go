@@ -97,7 +97,7 @@ func (c *cycle) keep() bool {
 	kept := map[string]bool{} // by class
 	for _, q := range c.queues {
 		for _, e := range q.all {
-			if e.verdict != "" || len(e.nodes) > 0 || e.overCapacity || c.limitOf(e) != noLimit {
+			if e.verdict != "" || len(e.nodes) > 0 || e.overCapacity && !e.Taken.waits() || c.limitOf(e) != noLimit {
 				continue
 			}
 			if slices.ContainsFunc(c.queues, func(other *jobQueue) bool { return other != q && other.guarantees(e.Requests) }) {

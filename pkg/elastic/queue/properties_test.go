@@ -153,7 +153,7 @@ func TestEqualsGoByAge(t *testing.T) {
 			if n := len(l.snap.Waiting); n > 0 && n < 20 { // a twin
 				twin := l.comes()
 				twin = with(l.snap.Waiting[l.random.IntN(n)], func(g *Gang) {
-					g.ID, g.Name, g.Created, g.Since, g.Blocked, g.Delay = twin.ID, twin.Name, twin.Created, twin.Since, time.Time{}, Delay{}
+					g.ID, g.Name, g.Created, g.Since, g.Memory = twin.ID, twin.Name, twin.Created, twin.Since, Memory{Held: g.Held}
 				})
 				l.wait(twin)
 			}

@@ -13,7 +13,7 @@ const rounding = 1e-9
 // with more than their guarantee have to do. What they are guaranteed is kept free for them.
 func (c *cycle) reclaim() {
 	for _, head := range c.heads() {
-		if c.needsNothing(head) {
+		if !c.mayTake(head) {
 			continue
 		}
 		other := func(r *run) bool { return r.queue != head.queue && r.queue.Reclaimable }

@@ -93,7 +93,7 @@ func (r *run) message() string {
 
 // decision is the verdict on a gang; before is the number of gangs ahead of it.
 func (c *cycle) decision(e *entry, before int) Decision {
-	d := Decision{Gang: e.ID, Verdict: e.verdict, Message: e.message, Blocked: e.Blocked, Delay: e.Delay, Held: e.Held}
+	d := Decision{Gang: e.ID, Verdict: e.verdict, Message: e.message, Memory: e.Memory}
 	switch {
 	case e.verdict != "":
 		return d
@@ -101,7 +101,7 @@ func (c *cycle) decision(e *entry, before int) Decision {
 		d.Verdict, d.Message, d.PutOff = elastic.WaitingForTurn, "waits until the pods of those that start are made", true
 		return d
 	case len(e.nodes) > 0:
-		d.Verdict, d.Action, d.Nodes, d.Blocked, d.Delay = elastic.Admitted, e.action, e.nodes, time.Time{}, Delay{}
+		d.Verdict, d.Action, d.Nodes, d.Memory = elastic.Admitted, e.action, e.nodes, Memory{Held: e.Held}
 		return d
 	case e.ask != nil && c.decideAsk(e, &d):
 	case e.isHead:
@@ -115,7 +115,7 @@ func (c *cycle) decision(e *entry, before int) Decision {
 	default:
 		d.Verdict, d.Message = elastic.WaitingForTurn, e.turnMessage(before)+expectedBy(e.reserved)
 	}
-	times := []time.Time{d.LookAgain, e.fullUntil, e.takesAt, e.reserved, c.asksUntil(e)}
+	times := []time.Time{d.LookAgain, e.fullUntil, e.takesAt, e.Taken.Pause, e.reserved, c.asksUntil(e)}
 	d.LookAgain = elastic.Earliest(slices.DeleteFunc(times, func(at time.Time) bool { return !at.After(c.now) })...)
 	return d
 }
@@ -158,6 +158,9 @@ func (c *cycle) decideHead(e *entry, d *Decision) {
 		}
 		d.Message += expectedBy(r.promised())
 		d.LookAgain = elastic.Earliest(d.LookAgain, r.looksAt(c.now))
+	}
+	if pause := e.Taken.Pause; pause.After(c.now) {
+		d.Message += fmt.Sprintf("; others got the nodes that were freed for it, %d times: no more are taken before %s", e.Taken.Lost, pause.UTC().Format("15:04:05 UTC"))
 	}
 }
 

@@ -348,6 +348,20 @@ func (c *cluster) wait(gangs ...Gang) *cluster {
 	return c
 }
 
+// keep keeps what a cycle found out about the gangs that wait.
+func (c *cluster) keep(got Result) {
+	for i := range c.snap.Waiting {
+		g := &c.snap.Waiting[i]
+		g.Memory = got.Decisions[slices.IndexFunc(got.Decisions, func(d Decision) bool { return d.Gang == g.ID })].Memory
+	}
+}
+
+// leave takes a gang off its nodes.
+func (c *cluster) leave(id string) {
+	c.room.Release(id)
+	c.snap.Running = slices.DeleteFunc(c.snap.Running, func(r Running) bool { return r.ID == id })
+}
+
 // on lets gangs use some nodes only. Their class is another for that.
 func (c *cluster) on(first, end int, ids ...string) *cluster {
 	for _, id := range ids {

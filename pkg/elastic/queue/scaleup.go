@@ -68,7 +68,7 @@ type Ask struct {
 	Message string
 }
 
-// longestPause bounds the time in which a gang asks for nothing.
+// longestPause bounds the time in which a gang asks for nothing, or takes nothing from others.
 const longestPause = time.Hour
 
 // mayAsk reports whether nodes may be asked for that a gang lacks. Pods without requests need none.

@@ -126,8 +126,6 @@ type entry struct {
 	place int
 	// isHead is true if the gang is one of the heads of its queue.
 	isHead bool
-	// beside is true if heads before it have reservations. Then nothing is promised to it: they may use the same nodes, too.
-	beside bool
 	// awaits is true if the gang waits for nodes that an autoscaler was asked for, apart if each of its pods waits
 	// for a node of its own. ask is what is to be asked; nil if nothing.
 	awaits, apart bool
@@ -274,13 +272,7 @@ func (q *jobQueue) sort() {
 	})
 }
 
-// heads are the heads of all queues, in the order in which they were found.
+// heads are the heads of all queues that start once enough gangs have ended, in the order in which they were found.
 func (c *cycle) heads() []*entry {
-	var heads []*entry
-	for _, r := range c.reservations {
-		if r.head.isHead {
-			heads = append(heads, r.head)
-		}
-	}
-	return heads
+	return c.headsBefore(nil)
 }

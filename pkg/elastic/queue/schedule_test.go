@@ -6,6 +6,7 @@ package queue
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -630,6 +631,133 @@ func TestPreempt(t *testing.T) {
 	})
 }
 
+// What a gang has above its size goes to a head before anything else does.
+func TestTakeLent(t *testing.T) {
+	in := func(name string, q Queue, head ...func(*Gang)) *cluster {
+		q.Name = name
+		return newCluster(6, q).run(with(elasticGang("r", 1, 2, 0, 0), inQueue(name)), 6, 0, malleable).wait(with(gang("a", 3, 1), head...))
+	}
+	other := func(q Queue) *cluster {
+		c := in("b", q)
+		c.snap.Queues = append(c.snap.Queues, easy("default"))
+		return c
+	}
+	taken := "a NoRoom, r drains [3 4 5] (reclaim)"
+	testSchedule(t, map[string]scheduleCase{
+		"of the same priority":                 {cluster: in("default", easy("")), second: 10, want: taken},
+		"in a queue that goes by age":          {cluster: in("default", Queue{Ordering: ByAge}), second: 10, want: taken},
+		"before it has run for long":           {cluster: in("default", Queue{MinRuntime: time.Minute}), second: 10, want: taken},
+		"for a head that preempts none":        {cluster: in("default", easy(""), func(g *Gang) { g.NeverPreempts = true }), second: 10, want: taken},
+		"of a queue from which others reclaim": {cluster: other(Queue{Reclaimable: true, Weight: 100}), second: 10, want: taken},
+		"not of a queue from which none may":   {cluster: other(easy("")), second: 10, want: "a NoRoom"},
+		"no more than that": {
+			cluster: newCluster(6).run(elasticGang("r", 1, 4, 0, 0), 6, 0, malleable).wait(gang("a", 3, 1)), second: 10,
+			want: "a NoRoom",
+		},
+		"before the size of a gang of lower priority": {
+			cluster: newCluster(10).run(elasticGang("r", 1, 4, 0, 0), 4, 1, malleable).run(with(elasticGang("s", 1, 2, 0, 0), ofPriority(9)), 6, 0, malleable).
+				wait(with(gang("a", 3, 1), ofPriority(9))), second: 10,
+			want: "a NoRoom, s drains [3 4 5] (reclaim)",
+		},
+		"with what gangs of lower priority have": {
+			cluster: newCluster(10).run(gang("r", 4, 0), 4, 0).run(with(elasticGang("s", 1, 2, 0, 0), ofPriority(9)), 6, 0, malleable).
+				wait(with(gang("a", 6, 1), ofPriority(9))), second: 10,
+			want: "a NoRoom, s drains [4 5] (reclaim), r is evicted (preempt)",
+		},
+	})
+}
+
+// A head gets what it has preempted before a gang of another queue that has less.
+func TestPreemptedNodesGoToTheHead(t *testing.T) {
+	c := newCluster(10, easy("default"), easy("b")).run(gang("r", 5, 0), 5, 0).run(gang("s", 5, 0), 5, 1).
+		wait(with(gang("x", 5, 1), inQueue("b")), with(gang("a", 5, 2), ofPriority(9)))
+	got := Schedule(c.snap, c.room, noon.Add(10*time.Second))
+	if text := say(got); text != "x NoRoom, a NoRoom, s is evicted (preempt)" {
+		t.Fatal(text)
+	}
+	c.keep(got)
+	c.snap.Running[1].Ending = true
+	got = Schedule(c.snap, c.room, noon.Add(11*time.Second))
+	if text := say(got); text != "x NoRoom, a NoRoom" {
+		t.Fatal(text)
+	}
+	c.keep(got)
+	c.leave("s")
+	if text := say(Schedule(c.snap, c.room, noon.Add(12*time.Second))); text != "x NoRoom, a Admitted 5" {
+		t.Error(text)
+	}
+}
+
+// It does not if the other has waited for longer than its patience, and then nothing is preempted for it.
+func TestNothingIsPreemptedForOthers(t *testing.T) {
+	c := newCluster(10, easy("default"), easy("b")).run(gang("r", 5, 0), 5, 0).run(gang("s", 5, 0), 5, 1).
+		wait(with(gang("x", 5, 1), inQueue("b"), blocked(2)), with(gang("a", 5, 2), ofPriority(9)))
+	if text := say(Schedule(c.snap, c.room, noon.Add(100*time.Second))); text != "x NoRoom, a NoRoom" {
+		t.Error(text)
+	}
+}
+
+// Nodes are lost to others only if they became free, and were enough.
+func TestTakenButNotLost(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(c *cluster)
+		lost   int
+	}{
+		"the order could not be recorded": {func(*cluster) {}, 0},
+		"others got them":                 {func(c *cluster) { c.leave("s"); c.room.take("others", 0, 2, 1) }, 1},
+		"it needs more now": {func(c *cluster) {
+			c.leave("s")
+			c.room.take("others", 0, 2, 1)
+			c.snap.Waiting[0].Sizing = gang("h", 3, 2).Sizing
+		}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newCluster(4).run(gang("r", 2, 0), 2, 0).run(gang("s", 2, 0), 2, 1).wait(with(gang("h", 2, 2), ofPriority(9)))
+			c.others(0)
+			got := Schedule(c.snap, c.room, noon.Add(10*time.Second))
+			if text := say(got); text != "h NoRoom, s is evicted (preempt)" {
+				t.Fatal(text)
+			}
+			c.keep(got)
+			tc.change(c)
+			if d := Schedule(c.snap, c.room, noon.Add(11*time.Second)).Decisions[0]; d.Taken.Lost != tc.lost {
+				t.Errorf("%d were lost: %+v", d.Taken.Lost, d.Taken)
+			}
+		})
+	}
+}
+
+// A head whose freed nodes others get again and again pauses, for longer each time, and says so.
+func TestTakesAgain(t *testing.T) {
+	c := newCluster(30).wait(with(gang("h", 2, 100), ofPriority(9)))
+	for i := range 30 {
+		c.run(gang(fmt.Sprintf("r%02d", i), 1, i), 1, i)
+	}
+	c.others(0)
+	var evicted []int // when, in seconds
+	for second := 100; second < 1000; second++ {
+		now := noon.Add(time.Duration(second) * time.Second)
+		got := Schedule(c.snap, c.room, now)
+		if at := got.Decisions[0].LookAgain; got.Decisions[0].Taken.Pause.After(now) && at.After(got.Decisions[0].Taken.Pause) {
+			t.Fatalf("after %d s it is looked at again at %s, after the pause", second, at)
+		}
+		c.keep(got)
+		for _, e := range got.Evictions {
+			evicted = append(evicted, second)
+			node := c.room.held[e.Gang][0]
+			c.leave(e.Gang)
+			c.room.take("others", len(evicted), node, 1)
+			c.snap.Foreign.Add(Resources{"cpu": 1, "pods": 1}, 1)
+		}
+		if len(evicted) == 6 && len(got.Evictions) == 0 {
+			checkMessages(t, got, "h 1 needs 2, 0 free; others got the nodes that were freed for it, 3 times: no more are taken before 12:04:43 UTC")
+		}
+	}
+	if want := []int{100, 100, 101, 101, 162, 162, 283, 283, 524, 524}; !slices.Equal(evicted, want) {
+		t.Errorf("gangs were evicted after %v s, want %v", evicted, want)
+	}
+}
+
 // A restart is worth more nodes once the command has run for long enough, and then the gang is looked at again.
 func TestRestartIsWorthIt(t *testing.T) {
 	c := newCluster(8).run(elasticGang("r", 2, 4, 0, 0), 4, 0, malleable, func(r *Running) { r.Max = 8 }, restarts)
@@ -704,6 +832,11 @@ func TestReclaim(t *testing.T) {
 		"surplus first": {
 			cluster: newCluster(10, easy("default"), lent).run(with(elasticGang("r", 2, 8, 0, 0), inQueue("b")), 8, 0, malleable).run(with(gang("s", 2, 0), inQueue("b")), 2, 1).wait(gang("a", 2, 1)), second: 10,
 			want: "a NoRoom, r drains [6 7] (reclaim)",
+		},
+		"what one has above its size goes, and another": {
+			cluster: newCluster(9, weighs("default", 2), lent).run(with(gang("r", 4, 0), inQueue("b")), 4, 0).run(with(elasticGang("s", 1, 3, 0, 0), inQueue("b")), 5, 1, malleable).
+				wait(gang("a", 6, 1)), second: 10,
+			want: "a NoRoom, s drains [3 4] (reclaim), r is evicted (reclaim)",
 		},
 		"one that can shrink stays when another has to go": {
 			cluster: newCluster(8, weighs("default", 3), lent).run(with(elasticGang("r", 2, 4, 0, 0), inQueue("b")), 4, 2, malleable).run(with(gang("s", 4, 0), inQueue("b")), 4, 1).wait(gang("a", 6, 1)), second: 10,
@@ -827,6 +960,13 @@ func TestGrow(t *testing.T) {
 		"not while somebody waits for them": {
 			cluster: newCluster(10).run(elasticGang("r", 2, 4, 0, 0), 4, 0, malleable, upTo(8)).wait(gang("a", 10, 1)), second: 10,
 			want: "a NoRoom",
+		},
+		"not onto what is freed for one that waits for capacity, too": {
+			cluster: newCluster(8, queue("default", func(q *Queue) { q.Capacity = Resources{"cpu": 4} }), easy("b")).
+				run(elasticGang("r", 1, 2, 0, 0), 3, 0, malleable, func(r *Running) { r.Draining = []int{2} }).
+				run(with(elasticGang("s", 1, 8, 0, 0), inQueue("b")), 4, 0, malleable, upTo(8)).
+				wait(with(gang("a", 2, 1), func(g *Gang) { g.Taken = Taken{At: noon, Size: 2, From: map[string]int{"r": 2}} })), second: 10,
+			want: "a NotAllowed",
 		},
 		"onto nodes that nobody who waits could use, also of the same queue": {
 			cluster: newCluster(10).on(0, 7, "r").on(8, 10, "s").run(elasticGang("r", 2, 4, 0, 0), 4, 0, malleable, upTo(8)).run(gang("s", 2, 0), 2, 0).
@@ -964,6 +1104,40 @@ func TestMessagesOfWholeNodes(t *testing.T) {
 		"a 1 needs 40 cpu in whole nodes, of 100 cpu in all 70 cpu are guaranteed to other queues",
 		"b 2 needs 20 cpu in whole nodes: 80 cpu free, of which 70 cpu are guaranteed to other queues; it is expected to start by 12:00:30 UTC",
 	)
+}
+
+// Heads of several queues are not promised the same nodes.
+func TestPromisesOfHeads(t *testing.T) {
+	heads := func(c *cluster) *cluster { return c.wait(gang("x", 10, 1), with(gang("y", 10, 2), inQueue("b"))) }
+	queues := func(backfill Backfill) []Queue {
+		with := func(q *Queue) { q.Backfill = backfill }
+		return []Queue{queue("default", with), queue("b", with)}
+	}
+	for name, tc := range map[string]struct {
+		cluster *cluster
+		y, x    string
+	}{
+		"the same nodes":         {heads(newCluster(10, queues(EASY)...).run(gang("r", 10, 0), 10, 0, endsAt(60))), "12:01:00", ""},
+		"with Conservative, too": {heads(newCluster(10, queues(Conservative)...).run(gang("r", 10, 0), 10, 0, endsAt(60))), "12:01:00", ""},
+		"one after the other":    {heads(newCluster(20, queues(EASY)...).run(gang("r", 10, 0), 10, 0, endsAt(60)).run(gang("s", 10, 0), 10, 0, endsAt(90))), "12:01:00", "12:01:30"},
+		"nothing is sure for the first": {
+			heads(newCluster(10, queues(EASY)...).run(gang("r", 5, 0), 5, 0, endsAt(60)).run(gang("s", 5, 0), 5, 0)), "", "",
+		},
+		"other nodes, of which nothing is sure": {
+			heads(newCluster(20, queues(EASY)...).on(0, 10, "r", "x").on(10, 20, "s", "y").run(gang("r", 10, 0), 10, 0, endsAt(60)).run(gang("s", 10, 0), 10, 0)).on(0, 10, "x").on(10, 20, "y"),
+			"", "12:01:00",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := Schedule(tc.cluster.snap, tc.cluster.room, noon.Add(10*time.Second))
+			for i, want := range []string{tc.y, tc.x} {
+				_, by, _ := strings.Cut(got.Decisions[i].Message, "; it is expected to start by ")
+				if by = strings.TrimSuffix(by, " UTC"); by != want {
+					t.Errorf("%s is promised a start by %q, want %q", got.Decisions[i].Gang, by, want)
+				}
+			}
+		})
+	}
 }
 
 func checkMessages(t *testing.T, got Result, want ...string) {

@@ -94,8 +94,8 @@ func (c *cycle) nextQueue() *jobQueue {
 
 // goesBefore orders the queues: by priority, then by their use relative to their weight. Of the
 // queues of a priority, one whose next gang has waited longer than its patience goes first, the
-// longest wait before others. Otherwise another queue would take the kept room the moment it
-// becomes free.
+// longest wait before others, and then one for whose next gang others gave up nodes. Otherwise another queue would take
+// the kept room the moment it becomes free.
 func (c *cycle) goesBefore(a, b *jobQueue) int {
 	if byPriority := cmp.Compare(b.Priority, a.Priority); byPriority != 0 {
 		return byPriority
@@ -112,11 +112,22 @@ func (c *cycle) goesBefore(a, b *jobQueue) int {
 			return cmp.Compare(waitsB, waitsA)
 		}
 	}
+	if taken := b.awaitsTaken(); a.awaitsTaken() != taken {
+		if taken {
+			return 1
+		}
+		return -1
+	}
 	return cmp.Or(
 		cmp.Compare(c.state.share(c.state.used[a.index])/a.weight(), c.state.share(c.state.used[b.index])/b.weight()),
 		cmp.Compare(waitsB, waitsA),
 		cmp.Compare(a.Name, b.Name),
 	)
+}
+
+// awaitsTaken reports whether others gave up nodes for the next gang of a queue.
+func (q *jobQueue) awaitsTaken() bool {
+	return q.next < len(q.waiting) && q.waiting[q.next].Taken.waits()
 }
 
 // blockedFor is how long the next gang of a queue has been blocked.

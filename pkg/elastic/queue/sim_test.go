@@ -71,7 +71,7 @@ func (s *simulation) leave() {
 			s.room.Release(r.ID)
 			s.say("%s is gone", r.Name)
 			g := r.Gang
-			g.Since, g.Blocked, g.Delay = s.now, time.Time{}, Delay{}
+			g.Since, g.Memory = s.now, Memory{Held: g.Held}
 			s.wait(g)
 		case !s.ends[r.ID].After(s.now):
 			s.room.Release(r.ID)
@@ -153,7 +153,7 @@ func (s *simulation) start(cycle Result) {
 		if d.Verdict == elastic.NoRoom && g.Blocked.IsZero() {
 			s.say("%s waits: %s", g.Name, d.Message)
 		}
-		g.Blocked, g.Delay, g.Held = d.Blocked, d.Delay, d.Held
+		g.Memory = d.Memory
 		s.lookAgain = elastic.Earliest(s.lookAgain, d.LookAgain)
 	}
 }

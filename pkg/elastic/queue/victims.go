@@ -27,11 +27,16 @@ type victim struct {
 	// protected is true if the gang has not run for its queue's MinRuntime, or changes its size just now, and not because its
 	// user wants that: no more than its surplus is taken.
 	protected bool
-	take      int // how many of its ranks
-	whole     bool
+	// surplus is how many ranks the gang can lose and go on, and lent is how many of them it has above its size. It got those
+	// since nobody else could use their nodes. onlyLends is true if no others may be taken.
+	surplus, lent int
+	onlyLends     bool
+	take          int // how many of its ranks
+	whole         bool
 }
 
-func (c *cycle) newVictim(r *run) *victim {
+// newVictim is a gang that may lose what it has above its size, and if may is true, more than that.
+func (c *cycle) newVictim(r *run, may bool) *victim {
 	ran, unsaved := c.now.Sub(r.Admitted), c.now.Sub(r.Admitted)
 	if r.Saved.After(r.Admitted) {
 		unsaved = c.now.Sub(r.Saved)
@@ -39,7 +44,20 @@ func (c *cycle) newVictim(r *run) *victim {
 	if r.SaveCost > 0 {
 		unsaved = min(unsaved, r.SaveCost)
 	}
-	return &victim{run: r, lost: float64(len(r.Ranks)) * unsaved.Seconds(), protected: ran < r.queue.MinRuntime || r.Changing && !r.Sought}
+	v := &victim{run: r, lost: float64(len(r.Ranks)) * unsaved.Seconds(), protected: ran < r.queue.MinRuntime || r.Changing && !r.Sought, onlyLends: !may}
+	v.lent = r.lent()
+	if v.surplus = v.lent; may && r.Malleable {
+		v.surplus = max(r.kept()-r.least(), 0)
+	}
+	return v
+}
+
+// lent is how many ranks a gang has above its size, and can lose and go on.
+func (r *run) lent() int {
+	if !r.Malleable || len(r.Ranks) <= r.Sizing.Size {
+		return 0
+	}
+	return max(r.kept()-max(r.Sizing.Size, r.least()), 0)
 }
 
 // enough reports whether the taker could start, also if other queues take what they are guaranteed
@@ -68,35 +86,31 @@ func (r *run) kept() int { return len(r.Ranks) - len(r.draining) - len(r.drains)
 // least is how many ranks have to stay if the gang is to go on.
 func (r *run) least() int { return cmp.Or(r.Least, r.Sizing.Allowed().Least()) }
 
-// surplus is how many ranks a gang can lose and go on.
-func (r *run) surplus() int {
-	if !r.Malleable {
-		return 0
-	}
-	return max(r.kept()-r.least(), 0)
-}
-
 // find chooses victims: surplus ranks alone, one whole gang, or several.
 func (t *taking) find() bool {
-	shrunk := t.base.snapshot()
-	if t.shrinkAll(shrunk) {
-		return true
-	}
 	all := t.base.snapshot()
 	for _, v := range t.victims {
-		if !v.protected {
+		if !v.protected && !v.onlyLends {
 			all.end(v.run, v.kept())
-		} else if surplus := v.surplus(); surplus > 0 {
-			all.shrink(v.run, all.room.Victims(v.ID, surplus))
+		} else if v.surplus > 0 {
+			all.shrink(v.run, all.room.Victims(v.ID, v.surplus))
 		}
 	}
 	if !t.enough(all) {
 		return false
 	}
-	if t.evict(shrunk) {
+	if shrunk := t.base.snapshot(); t.shrinkAll(shrunk) || t.evict(shrunk) {
 		return true
 	}
 	// A queue that lost surplus ranks may be unable to lose a whole gang.
+	lent := t.base.snapshot()
+	for _, v := range t.victims {
+		v.take = 0
+		t.shrink(lent, v, v.lent)
+	}
+	if t.evict(lent) {
+		return true
+	}
 	for _, v := range t.victims {
 		v.take = 0
 	}
@@ -114,23 +128,34 @@ func youngest(a, b *victim) int {
 	return cmp.Or(cmp.Compare(a.Priority, b.Priority), cmp.Compare(a.RestartCost, b.RestartCost), b.Admitted.Compare(a.Admitted), cmp.Compare(a.ID, b.ID))
 }
 
-// shrinkAll takes the surplus of one gang after the other until the taker fits.
+// shrinkAll takes the surplus of one gang after the other until the taker fits: first what all have above their sizes.
 func (t *taking) shrinkAll(trial *clusterState) bool {
 	slices.SortFunc(t.victims, youngest)
 	for _, v := range t.victims {
-		v.take = v.surplus()
-		for v.take > 0 && !t.mayLose(trial, v.run, v.take) {
-			v.take--
+		if t.shrink(trial, v, v.lent) {
+			return true
 		}
-		if v.take == 0 {
-			continue
+	}
+	for _, v := range t.victims {
+		more := v.surplus - v.lent
+		for more > 0 && !t.mayLose(trial, v.run, more) {
+			more--
 		}
-		trial.shrink(v.run, trial.room.Victims(v.ID, v.take))
-		if t.enough(trial) {
+		if t.shrink(trial, v, more) {
 			return true
 		}
 	}
 	return false
+}
+
+// shrink takes more ranks of a gang, and reports whether the taker fits then.
+func (t *taking) shrink(trial *clusterState, v *victim, more int) bool {
+	if more <= 0 {
+		return false
+	}
+	v.take += more
+	trial.shrink(v.run, trial.room.Victims(v.ID, more))
+	return t.enough(trial)
 }
 
 // evict takes whole gangs until the taker fits: of the lowest priorities, with the least lost work,
@@ -186,7 +211,7 @@ func (t *taking) one(trial *clusterState) []*victim {
 
 // ends reports whether a whole gang may be taken.
 func (t *taking) ends(trial *clusterState, v *victim) bool {
-	return !v.protected && t.mayLose(trial, v.run, v.kept()-v.take)
+	return !v.protected && !v.onlyLends && t.mayLose(trial, v.run, v.kept()-v.take)
 }
 
 // several are gangs that are enough together, in an order, without those that are not needed; nil
@@ -226,17 +251,25 @@ func (t *taking) needed(trial *clusterState, set []*victim) []*victim {
 	return set
 }
 
-// prune gives back ranks that are not needed, to the gangs that would lose the most first. All gangs
-// that go as a whole are needed.
+// prune gives back ranks that are not needed, to the gangs that would lose the most first: of their sizes, and then of what
+// they have above. All gangs that go as a whole are needed.
 func (t *taking) prune() {
 	slices.SortFunc(t.victims, func(a, b *victim) int { return cheapest(b, a) })
 	for _, v := range t.victims {
-		if v.whole || v.take == 0 {
-			continue
-		}
-		v.take = sort.Search(v.take, func(n int) bool {
-			v.take = n
-			return t.enough(t.apply())
-		})
+		t.giveBack(v, v.lent)
 	}
+	for _, v := range t.victims {
+		t.giveBack(v, 0)
+	}
+}
+
+// giveBack gives a gang ranks back that are not needed, so that it loses no less than some.
+func (t *taking) giveBack(v *victim, some int) {
+	if v.whole || v.take <= some {
+		return
+	}
+	v.take = some + sort.Search(v.take-some, func(n int) bool {
+		v.take = some + n
+		return t.enough(t.apply())
+	})
 }
