@@ -33,9 +33,11 @@ const (
 	Busy = prefix + "busy"
 )
 
-// Annotations of pods that cause faults. The stages of package localcluster play NeverStart,
+// Annotations of pods that cause faults. The stages of package localcluster play NoKubelet, NeverStart,
 // StartLate, CannotStart, and PhaseInit of LeadFails. This package plays the others.
 const (
+	// NoKubelet is "true" if nobody starts the pod, and nobody ends it once it is deleted.
+	NoKubelet = prefix + "no-kubelet"
 	// NeverStart are the ranks ("3,5", or "*") whose pods never start.
 	NeverStart = prefix + "never-start"
 	// StartLate are the ranks whose pods start after StartDelay.

@@ -4,6 +4,7 @@
 package e2e
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/flux-elastic/flux-elastic/test/harness"
@@ -18,9 +19,18 @@ func TestModels(t *testing.T) {
 		for _, scenario := range contract.Jobs {
 			t.Run(scenario.Name, func(t *testing.T) {
 				t.Parallel()
-				s := env.cluster.NewSite(t, 0)
+				nodes := 0
+				if scenario.Bound {
+					nodes = 1
+				}
+				s := env.cluster.NewSite(t, nodes)
 				t.Cleanup(s.Close)
-				play := &contract.Play{Client: env.client, Namespace: s.Namespace}
+				play := &contract.Play{Client: env.client, Namespace: s.Namespace, Node: strings.Join(s.Nodes, "")}
+				s.AtClose(func() {
+					if err := play.End(s.Ctx); err != nil {
+						t.Error(err)
+					}
+				})
 				if err := play.Begin(s.Ctx, scenario); err != nil {
 					t.Fatal(err)
 				}

@@ -20,7 +20,7 @@ func TestJobContract(t *testing.T) {
 		t.Run(scenario.Name, func(t *testing.T) {
 			for seed := range uint64(3) {
 				inBubble(t, seed, 0, func(p *play) {
-					c := &contract.Play{Client: p.Client, Namespace: fixture.Namespace}
+					c := &contract.Play{Client: p.Client, Namespace: fixture.Namespace, Node: "no-node"}
 					if err := c.Begin(p.ctx, scenario); err != nil {
 						t.Fatal(err)
 					}

@@ -17,12 +17,16 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/flux-elastic/flux-elastic/dev/simulator"
 )
 
 // Play is a scenario in a namespace of a cluster.
 type Play struct {
 	Client    client.Client
 	Namespace string
+	// Node is the node of the pods that are bound.
+	Node string
 
 	hasProbe bool // see seenByCollector
 }
@@ -31,8 +35,8 @@ type Play struct {
 type Scenario struct {
 	Name string
 	Job  batchv1.JobSpec
-	// Bound is true if the pods are bound to a node that does not exist, so that nobody ends them when they are deleted.
-	// The API server removes pods without a node at once.
+	// Bound is true if the pods are bound to a node, and no kubelet ends them when they are deleted. The API server removes
+	// pods without a node at once.
 	Bound bool
 	Steps []Step
 }
@@ -51,10 +55,27 @@ const jobName = "job"
 // Begin makes the Job.
 func (p *Play) Begin(ctx context.Context, s Scenario) error {
 	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: jobName}, Spec: *s.Job.DeepCopy()}
-	if s.Bound { // a node of its own: the collector of pods removes those on such a node 40 s after it first saw the name
-		job.Spec.Template.Spec.NodeName = "no-node-of-" + p.Namespace
+	if s.Bound {
+		job.Spec.Template.Annotations = map[string]string{simulator.NoKubelet: "true"}
+		job.Spec.Template.Spec.NodeName = p.Node
 	}
 	return p.Client.Create(ctx, job)
+}
+
+// End deletes the Job, and leaves its pods to their kubelets.
+func (p *Play) End(ctx context.Context) error {
+	job := &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: p.Namespace, Name: jobName}}
+	err := p.Client.Delete(ctx, job, client.PropagationPolicy(metav1.DeletePropagationBackground))
+	if client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	pods, err := p.pods(ctx)
+	for i := range pods {
+		patch := client.MergeFrom(pods[i].DeepCopy())
+		delete(pods[i].Annotations, simulator.NoKubelet)
+		err = errors.Join(err, client.IgnoreNotFound(p.Client.Patch(ctx, &pods[i], patch)))
+	}
+	return err
 }
 
 // Steps plays a scenario. `await` repeats an attempt until it succeeds, and returns its error if that takes too long.
