@@ -5,7 +5,6 @@ package fluxion
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -43,7 +42,7 @@ func (g *Graph) blocking(gang *Gang) ([]string, time.Time) {
 // endingJobs are the jobs whose end is known, the earliest end first.
 func (g *Graph) endingJobs() []*gangJob {
 	var jobs []*gangJob
-	for _, job := range g.jobs.byID {
+	for job := range g.jobs.all() {
 		if !job.gang.End.IsZero() {
 			jobs = append(jobs, job)
 		}
@@ -56,7 +55,7 @@ func (g *Graph) endingJobs() []*gangJob {
 
 // largestJobs are all jobs, the job with the most pods first.
 func (g *Graph) largestJobs() []*gangJob {
-	return slices.SortedFunc(maps.Values(g.jobs.byID), func(a, b *gangJob) int {
+	return slices.SortedFunc(g.jobs.all(), func(a, b *gangJob) int {
 		return cmp.Or(cmp.Compare(b.pods, a.pods), strings.Compare(a.gang.Job, b.gang.Job))
 	})
 }

@@ -33,7 +33,7 @@ func (g *Graph) Extend(more []Node) (*Graph, error) {
 		}
 		extended.nodes.take(moved[i:i+1], taken)
 	}
-	for id, job := range g.jobs.byID {
+	for job := range g.jobs.all() {
 		own := &gangJob{owner: extended.jobs.owner, gang: job.gang, nodes: make([]int32, len(job.nodes)), pods: job.pods}
 		own.gang.Pods.Infeasible, own.gang.Pods.Closed = nil, nil
 		for rank, node := range job.nodes {
@@ -41,7 +41,7 @@ func (g *Graph) Extend(more []Node) (*Graph, error) {
 				own.nodes[rank] = moved[node]
 			}
 		}
-		extended.jobs.byID[id] = own
+		extended.jobs.put(job.gang.Job, own)
 	}
 	return extended, nil
 }

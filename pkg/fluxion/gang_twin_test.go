@@ -116,8 +116,8 @@ func (l *life) conserves(g *Graph, w *world) {
 			l.failf("job %s has %v, want %v", id, got, want)
 		}
 	}
-	if len(g.jobs.byID) != len(w.jobs) {
-		l.failf("%d jobs, want %d", len(g.jobs.byID), len(w.jobs))
+	if jobs := slices.Collect(g.jobs.all()); len(jobs) != len(w.jobs) {
+		l.failf("%d jobs, want %d", len(jobs), len(w.jobs))
 	}
 	for i, page := range g.nodes.pages {
 		all := uint64(0)

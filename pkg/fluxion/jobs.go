@@ -6,6 +6,7 @@ package fluxion
 import (
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 )
@@ -17,8 +18,9 @@ const none int32 = -1
 // that neither has changed since.
 type jobs struct {
 	owner *owner
-	byID  map[string]*gangJob
-	// shared is true while a copy uses the same map.
+	// base are jobs of many graphs, which none changes. changed are those that are others here; nil if they are gone.
+	base, changed map[string]*gangJob
+	// shared is true while a copy uses changed, too.
 	shared bool
 }
 
@@ -32,23 +34,59 @@ type gangJob struct {
 	pods int
 }
 
-func newJobs() jobs { return jobs{owner: &owner{}, byID: map[string]*gangJob{}} }
+func newJobs() jobs { return jobs{owner: &owner{}, changed: map[string]*gangJob{}} }
 
 func (j *jobs) copy() jobs {
 	j.owner, j.shared = &owner{}, true
-	return jobs{owner: &owner{}, byID: j.byID, shared: true}
+	return jobs{owner: &owner{}, base: j.base, changed: j.changed, shared: true}
 }
 
-// own replaces a shared map by one that no copy uses.
-func (j *jobs) own() {
-	if j.shared {
-		j.byID, j.shared = maps.Clone(j.byID), false
+// get is the job of an id; nil if there is none.
+func (j *jobs) get(id string) *gangJob {
+	if job, changed := j.changed[id]; changed {
+		return job
 	}
+	return j.base[id]
+}
+
+// all are the jobs in any order.
+func (j *jobs) all() iter.Seq[*gangJob] {
+	return func(yield func(*gangJob) bool) {
+		for id, job := range j.base {
+			if _, changed := j.changed[id]; !changed && !yield(job) {
+				return
+			}
+		}
+		for _, job := range j.changed {
+			if job != nil && !yield(job) {
+				return
+			}
+		}
+	}
+}
+
+// manyChanged is the part of the jobs from which on changed becomes a part of base: to copy it costs as much for each copy.
+const manyChanged = 16
+
+// own replaces shared changes by some that no copy uses.
+func (j *jobs) own() {
+	if !j.shared {
+		return
+	}
+	if j.shared = false; len(j.changed) <= len(j.base)/manyChanged {
+		j.changed = maps.Clone(j.changed)
+		return
+	}
+	base := make(map[string]*gangJob, len(j.base)+len(j.changed))
+	for job := range j.all() {
+		base[job.gang.Job] = job
+	}
+	j.base, j.changed = base, map[string]*gangJob{}
 }
 
 // writable is a job that may be changed; nil if there is none of the id.
 func (j *jobs) writable(id string) *gangJob {
-	job := j.byID[id]
+	job := j.get(id)
 	if job != nil && job.owner != j.owner {
 		own := *job
 		own.owner, own.nodes = j.owner, slices.Clone(job.nodes)
@@ -60,12 +98,15 @@ func (j *jobs) writable(id string) *gangJob {
 
 func (j *jobs) put(id string, job *gangJob) {
 	j.own()
-	j.byID[id] = job
+	j.changed[id] = job
 }
 
 func (j *jobs) remove(id string) {
-	j.own()
-	delete(j.byID, id)
+	if j.own(); j.base[id] == nil {
+		delete(j.changed, id)
+	} else {
+		j.changed[id] = nil
+	}
 }
 
 // Pod is one pod of a gang.
@@ -76,7 +117,7 @@ type Pod struct {
 
 // Pods are the pods of a job, by rank.
 func (g *Graph) Pods(job string) []Pod {
-	j := g.jobs.byID[job]
+	j := g.jobs.get(job)
 	if j == nil {
 		return nil
 	}
@@ -100,7 +141,7 @@ func (g *Graph) Take(gang Gang, placement Placement) error {
 }
 
 func (g *Graph) take(gang *Gang, placement Placement) error {
-	if g.jobs.byID[gang.Job] != nil {
+	if g.jobs.get(gang.Job) != nil {
 		return ErrExists
 	}
 	if len(placement.Nodes) == 0 {
@@ -160,7 +201,7 @@ func (g *Graph) lacks(node int32) string {
 // Adopt records that a job holds a placement already. It is never refused for lack of
 // room. Ranks on nodes that are not in the graph hold nothing.
 func (g *Graph) Adopt(gang Gang, placement Placement) error {
-	if g.jobs.byID[gang.Job] != nil {
+	if g.jobs.get(gang.Job) != nil {
 		return fmt.Errorf("adopting job %q: %w", gang.Job, ErrExists)
 	}
 	if job := g.newJob(&gang, placement); job.pods > 0 {
@@ -196,7 +237,7 @@ func (g *Graph) Free(job string, rank int) error {
 
 // Release gives back all that a job holds.
 func (g *Graph) Release(job string) error {
-	j := g.jobs.byID[job]
+	j := g.jobs.get(job)
 	if j == nil {
 		return fmt.Errorf("releasing job %q: %w", job, ErrNotFound)
 	}

@@ -93,7 +93,7 @@ func (j *gangJob) seat(node int32) int {
 // equal ranks, those farthest along the topology come first. There are fewer victims if
 // the job has fewer pods.
 func (g *Graph) Victims(job string, n int) []int {
-	j := g.jobs.byID[job]
+	j := g.jobs.get(job)
 	if j == nil {
 		return nil
 	}

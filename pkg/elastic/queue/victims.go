@@ -235,17 +235,19 @@ func (t *taking) several(trial *clusterState, order func(a, b *victim) int) []*v
 // needed are the victims without those that can stay: the dearest stay first.
 func (t *taking) needed(trial *clusterState, set []*victim) []*victim {
 	slices.SortFunc(set, func(a, b *victim) int { return cheapest(b, a) })
-	for i := 0; i < len(set); {
-		after := trial.snapshot()
-		for j, v := range set {
-			if j != i {
-				after.end(v.run, v.kept()-v.take)
-			}
+	losses := make([]*loss, len(set))
+	for i, v := range set {
+		losses[i] = &loss{victim: v, now: 1}
+	}
+	t.reduce(trial, losses, func(s *clusterState, v *victim, n int) {
+		if n > 0 {
+			s.end(v.run, v.kept()-v.take)
 		}
-		if t.enough(after) {
-			set = slices.Delete(set, i, i+1)
-		} else {
-			i++
+	})
+	set = set[:0]
+	for _, l := range losses {
+		if l.now > 0 {
+			set = append(set, l.victim)
 		}
 	}
 	return set
@@ -255,21 +257,72 @@ func (t *taking) needed(trial *clusterState, set []*victim) []*victim {
 // they have above. All gangs that go as a whole are needed.
 func (t *taking) prune() {
 	slices.SortFunc(t.victims, func(a, b *victim) int { return cheapest(b, a) })
-	for _, v := range t.victims {
-		t.giveBack(v, v.lent)
+	t.giveBack(func(v *victim) (floor int, may bool) { return v.lent, v.take > v.lent })
+	t.giveBack(func(v *victim) (floor int, may bool) { return 0, v.lent > 0 })
+}
+
+// giveBack gives ranks back that are not needed, to gangs that may get some, down to a floor of what they lose.
+func (t *taking) giveBack(least func(*victim) (floor int, may bool)) {
+	shrink := func(s *clusterState, v *victim, n int) {
+		if n > 0 {
+			s.shrink(v.run, s.room.Victims(v.ID, n))
+		}
 	}
+	base := t.base.snapshot()
+	var losses []*loss
 	for _, v := range t.victims {
-		t.giveBack(v, 0)
+		if v.whole {
+			base.end(v.run, v.kept())
+		} else if floor, may := least(v); may && v.take > 0 {
+			losses = append(losses, &loss{v, floor, v.take})
+		} else {
+			shrink(base, v, v.take)
+		}
+	}
+	t.reduce(base, losses, shrink)
+	for _, l := range losses {
+		l.take = l.now
 	}
 }
 
-// giveBack gives a gang ranks back that are not needed, so that it loses no less than some.
-func (t *taking) giveBack(v *victim, some int) {
-	if v.whole || v.take <= some {
+// loss is how much a gang loses: at least the floor.
+type loss struct {
+	*victim
+	floor, now int
+}
+
+// reduce lets each gang lose as little as it has to so that the taker fits. The first get something back before the others.
+// base is the cluster without these losses, and lose lets a gang lose something. It needs few checks if few gangs have to
+// lose something, and otherwise n log n changes of the cluster for n gangs (QuickXplain, Junker 2004).
+func (t *taking) reduce(base *clusterState, losses []*loss, lose func(s *clusterState, v *victim, n int)) {
+	trial := base.snapshot()
+	for _, l := range losses {
+		lose(trial, l.victim, l.floor)
+	}
+	if t.enough(trial) {
+		for _, l := range losses {
+			l.now = l.floor
+		}
 		return
 	}
-	v.take = some + sort.Search(v.take-some, func(n int) bool {
-		v.take = some + n
-		return t.enough(t.apply())
-	})
+	if len(losses) <= 1 {
+		for _, l := range losses {
+			l.now = l.floor + 1 + sort.Search(l.now-l.floor-1, func(n int) bool {
+				trial := base.snapshot()
+				lose(trial, l.victim, l.floor+1+n)
+				return t.enough(trial)
+			})
+		}
+		return
+	}
+	first, second := losses[:len(losses)/2], losses[len(losses)/2:]
+	after := func(losses []*loss) *clusterState {
+		s := base.snapshot()
+		for _, l := range losses {
+			lose(s, l.victim, l.now)
+		}
+		return s
+	}
+	t.reduce(after(second), first, lose)
+	t.reduce(after(first), second, lose)
 }
