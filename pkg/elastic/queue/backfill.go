@@ -66,7 +66,8 @@ func (e *entry) lasts() time.Duration {
 // reservation is now.
 func (c *cycle) backfillLine(q *jobQueue) {
 	q.profile = c.newProfile()
-	n, sure := 0, len(c.headsBefore(q.heads[0])) == 0 // the profile has no heads of other queues
+	// The profile has no heads of other queues, which may go before those behind the head.
+	n, sure := 0, !slices.ContainsFunc(c.heads(), func(head *entry) bool { return head.queue != q })
 	for _, e := range q.waiting[q.heads[len(q.heads)-1].place:] {
 		if c.waitsForUser(e) != noLimit {
 			continue

@@ -165,32 +165,16 @@ func (s *clusterState) after(ends []expectedEnd) *clusterState {
 	return s
 }
 
-// giveWay places a gang at the smallest size at which it starts, or as many of its pods as there is room for, and returns
-// their number.
-func (s *clusterState) giveWay(e *entry) int {
-	return len(s.place(e, s.fits(e, e.least())))
-}
-
-// fitsBehind reports whether a gang fits if others are placed before it, as far as there is room for them.
-func (s *clusterState) fitsBehind(e *entry, ahead []*entry) bool {
-	if len(ahead) > 0 {
-		s = s.snapshot()
-	}
-	for _, other := range ahead {
-		s.giveWay(other)
-	}
-	return s.fits(e, e.least()) >= e.least()
-}
-
-// fitsAfter returns how many of the ends a gang needs until it fits behind some others, and the cluster after these ends.
+// fitsAfter returns how many of the ends a gang needs until it fits, and the cluster after them.
 // fits is false if the gang does not even fit after all of them.
-func (s *clusterState) fitsAfter(e *entry, ends []expectedEnd, ahead []*entry) (n int, after *clusterState, fits bool) {
+func (s *clusterState) fitsAfter(e *entry, ends []expectedEnd) (n int, after *clusterState, fits bool) {
+	least := e.least()
 	var low, high int
 	base := s
 	for stride := 1; ; stride *= 2 {
 		high = min(low+stride, len(ends))
 		after = base.after(ends[low:high])
-		if after.fitsBehind(e, ahead) {
+		if after.fits(e, least) >= least {
 			break
 		}
 		if high == len(ends) {
@@ -200,7 +184,7 @@ func (s *clusterState) fitsAfter(e *entry, ends []expectedEnd, ahead []*entry) (
 	}
 	for high-low > 1 {
 		middle := (low + high) / 2
-		if trial := base.after(ends[low:middle]); trial.fitsBehind(e, ahead) {
+		if trial := base.after(ends[low:middle]); trial.fits(e, least) >= least {
 			high, after = middle, trial
 		} else {
 			low, base = middle, trial

@@ -79,6 +79,8 @@ type Memory struct {
 	// Blocked is since when the gang has waited after it was the head of its queue first; zero if
 	// it never was.
 	Blocked time.Time
+	// Promised is when the gang starts at the latest, as the cycle before told its user; zero if it told nothing.
+	Promised time.Time
 	// Delay is how others put the gang off, Held how it holds out, or held out last, and Taken what others gave up for it.
 	Delay Delay
 	Held  Hold

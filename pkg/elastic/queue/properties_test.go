@@ -174,3 +174,44 @@ func (l *life) gang(id string) *Gang {
 func alike(g *Gang) string {
 	return fmt.Sprint(g.Queue, g.User, g.Priority, g.Sizing, g.Limit)
 }
+
+// A head gets enough, and nothing is taken for it that it does not need.
+func TestTakesNoMoreThanNeeded(t *testing.T) {
+	taken := 0
+	for seed := range uint64(300) {
+		random := rand.New(rand.NewPCG(seed, 7))
+		c, free, sizes := newCluster(200), 200, map[string]int{}
+		for i := 0; free > 5; i++ {
+			id, size := fmt.Sprintf("r%03d", i), 1+random.IntN(min(free, 12))
+			wants := 1 + random.IntN(size)
+			c.run(elasticGang(id, 1+random.IntN(wants), wants, i, 0), size, i, func(r *Running) {
+				r.Priority, r.Malleable = int32(random.IntN(3)), random.IntN(3) > 0
+			})
+			free, sizes[id] = free-size, size
+		}
+		least := 20 + random.IntN(150)
+		got := Schedule(c.wait(with(gang("h", least, 1000), ofPriority(2))).snap, c.room, noon.Add(time.Hour))
+		has := free
+		for _, e := range got.Evictions {
+			has += sizes[e.Gang]
+		}
+		for _, d := range got.Drains {
+			has += len(d.Ranks)
+		}
+		switch {
+		case has == free:
+			continue
+		case has < least, has > least && len(got.Drains) > 0:
+			t.Fatalf("seed %d: the head has %d and needs %d: %s", seed, has, least, say(got))
+		}
+		for _, e := range got.Evictions {
+			if has-sizes[e.Gang] >= least {
+				t.Fatalf("seed %d: %s is not needed: the head has %d and needs %d: %s", seed, e.Gang, has, least, say(got))
+			}
+		}
+		taken++
+	}
+	if taken < 150 {
+		t.Errorf("something was taken in %d cases alone", taken)
+	}
+}

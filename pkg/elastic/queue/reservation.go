@@ -25,10 +25,12 @@ type reservation struct {
 	// then at the latest, and only gangs with a limit pass because they end by then.
 	shadow time.Time
 	sure   bool
-	// promise is the reservation at the time at which the gang starts at the latest: it fits after the ends alone that are
-	// sure, beside the heads before it. It is nil if it does not, and if isPromise is true: then that is the shadow time.
-	promise   *reservation
-	isPromise bool
+	// promise is the reservation by the ends alone that are sure, if the gang fits after these and the shadow time is not
+	// sure; nil otherwise.
+	promise *reservation
+	// isFirst is true if no head was found before it, of any queue. Only such a head is promised a start: others may get the
+	// same nodes.
+	isFirst bool
 	// impatient is true if the gang has been put off for longer than its queue's patience by gangs that passed it and took
 	// longer than expected. Then only gangs with a limit pass because they end in time.
 	impatient bool
@@ -37,8 +39,7 @@ type reservation struct {
 	idle      int
 	// ended are the gangs that have ended by the shadow time, by ID.
 	ended map[string]bool
-	// ahead are gangs that get nodes before it, with their sizes: those that wait for nodes and are before it in its queue,
-	// or for a promise, the heads before it. atShadow has them.
+	// ahead are the gangs that wait for nodes and are before it in its queue, with their sizes. atShadow has them.
 	ahead map[string]int
 	// delays is the smallest size that is known to delay the gang, by kind.
 	delays map[string]int
@@ -47,31 +48,27 @@ type reservation struct {
 // reserve makes the reservation of a gang that does not fit now.
 func (c *cycle) reserve(e *entry) *reservation {
 	r := &reservation{head: e, ended: map[string]bool{}, delays: map[string]int{}}
+	r.isFirst = len(c.headsBefore(e)) == 0
 	if c.settles.After(c.now) && !e.fullUntil.IsZero() { // further nodes may become free in a moment
 		r.fits, r.keepsIdle, r.idle = true, true, c.state.fits(e, e.least())
+		r.sure, r.shadow = !e.Promised.IsZero(), e.Promised
 		return r
 	}
-	if !c.reserveAt(r, c.expectedEnds(), nil) {
+	if !c.reserveAt(r, c.expectedEnds()) {
 		return r
-	}
-	ahead := c.headsBefore(e)
-	if r.isPromise = r.sure && len(ahead) == 0; !r.isPromise && len(ahead) <= mostAhead {
-		sure := slices.DeleteFunc(slices.Clone(c.expectedEnds()), func(end expectedEnd) bool { return !end.sure })
-		promise := &reservation{head: e, ended: map[string]bool{}, ahead: map[string]int{}, delays: map[string]int{}}
-		if c.reserveAt(promise, sure, ahead) {
-			r.promise = promise
-		}
 	}
 	if !r.sure {
+		sure := slices.DeleteFunc(slices.Clone(c.expectedEnds()), func(end expectedEnd) bool { return !end.sure })
+		promise := &reservation{head: e, ended: map[string]bool{}, delays: map[string]int{}}
+		if c.reserveAt(promise, sure) {
+			r.promise = promise
+		}
 		r.keepsIdle = e.holdsOutNow(c.now)
 		r.idle = c.state.fits(e, e.least())
 		r.impatient = e.impatient
 	}
 	return r
 }
-
-// mostAhead is how many heads there may be before one to which a start is promised. More would cost too much.
-const mostAhead = 3
 
 // headsBefore are the heads, of all queues, that were found before a gang and have a reservation.
 func (c *cycle) headsBefore(e *entry) []*entry {
@@ -87,11 +84,10 @@ func (c *cycle) headsBefore(e *entry) []*entry {
 	return before
 }
 
-// reserveAt reserves for a gang at the time at which some ends have left enough for it beside others, and reports whether
-// they do.
-func (c *cycle) reserveAt(r *reservation, ends []expectedEnd, ahead []*entry) bool {
+// reserveAt reserves for a gang at the time at which some ends have left enough for it, and reports whether they do.
+func (c *cycle) reserveAt(r *reservation, ends []expectedEnd) bool {
 	var n int
-	if n, r.atShadow, r.fits = c.state.fitsAfter(r.head, ends, ahead); !r.fits {
+	if n, r.atShadow, r.fits = c.state.fitsAfter(r.head, ends); !r.fits {
 		return false
 	}
 	n, r.atShadow = withTies(ends, n, r.atShadow, r.head.queue.Patience/20)
@@ -102,9 +98,6 @@ func (c *cycle) reserveAt(r *reservation, ends []expectedEnd, ahead []*entry) bo
 		if end.at.After(r.shadow) {
 			r.shadow = end.at
 		}
-	}
-	for _, other := range ahead {
-		r.ahead[other.ID] = r.atShadow.giveWay(other)
 	}
 	return true
 }
@@ -229,7 +222,9 @@ func (r *reservation) accept(e *entry, afters map[*reservation]*clusterState, no
 // promised is when the head starts at the latest, as far as its user is told; zero if this is not known.
 func (r *reservation) promised() time.Time {
 	switch {
-	case r.isPromise:
+	case !r.isFirst:
+		return time.Time{}
+	case r.sure:
 		return r.shadow
 	case r.promise != nil:
 		return r.promise.shadow

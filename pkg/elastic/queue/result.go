@@ -94,6 +94,7 @@ func (r *run) message() string {
 // decision is the verdict on a gang; before is the number of gangs ahead of it.
 func (c *cycle) decision(e *entry, before int) Decision {
 	d := Decision{Gang: e.ID, Verdict: e.verdict, Message: e.message, Memory: e.Memory}
+	d.Promised = time.Time{}
 	switch {
 	case e.verdict != "":
 		return d
@@ -156,7 +157,8 @@ func (c *cycle) decideHead(e *entry, d *Decision) {
 		if r.head != e || !r.fits {
 			continue
 		}
-		d.Message += expectedBy(r.promised())
+		d.Promised = r.promised()
+		d.Message += expectedBy(d.Promised)
 		d.LookAgain = elastic.Earliest(d.LookAgain, r.looksAt(c.now))
 	}
 	if pause := e.Taken.Pause; pause.After(c.now) {

@@ -93,12 +93,15 @@ func (c *cycle) nextQueue() *jobQueue {
 }
 
 // goesBefore orders the queues: by priority, then by their use relative to their weight. Of the
-// queues of a priority, one whose next gang has waited longer than its patience goes first, the
-// longest wait before others, and then one for whose next gang others gave up nodes. Otherwise another queue would take
-// the kept room the moment it becomes free.
+// queues of a priority, one whose next gang was promised a start goes first. Then comes one whose next gang has waited
+// longer than its patience, the longest wait before others, and then one for whose next gang others gave up nodes.
+// Otherwise another queue would take the kept room the moment it becomes free.
 func (c *cycle) goesBefore(a, b *jobQueue) int {
 	if byPriority := cmp.Compare(b.Priority, a.Priority); byPriority != 0 {
 		return byPriority
+	}
+	if byPromise := compare(b.isPromised(), a.isPromised()); byPromise != 0 {
+		return byPromise
 	}
 	waitsA, waitsB := c.blockedFor(a), c.blockedFor(b)
 	if lateA, lateB := waitsA > a.Patience, waitsB > b.Patience; lateA || lateB {
@@ -112,17 +115,28 @@ func (c *cycle) goesBefore(a, b *jobQueue) int {
 			return cmp.Compare(waitsB, waitsA)
 		}
 	}
-	if taken := b.awaitsTaken(); a.awaitsTaken() != taken {
-		if taken {
-			return 1
-		}
-		return -1
-	}
 	return cmp.Or(
+		compare(b.awaitsTaken(), a.awaitsTaken()),
 		cmp.Compare(c.state.share(c.state.used[a.index])/a.weight(), c.state.share(c.state.used[b.index])/b.weight()),
 		cmp.Compare(waitsB, waitsA),
 		cmp.Compare(a.Name, b.Name),
 	)
+}
+
+// compare orders false before true.
+func compare(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
+// isPromised reports whether the next gang of a queue was promised a start.
+func (q *jobQueue) isPromised() bool {
+	return q.next < len(q.waiting) && !q.waiting[q.next].Promised.IsZero()
 }
 
 // awaitsTaken reports whether others gave up nodes for the next gang of a queue.

@@ -61,7 +61,7 @@ func (c *cycle) endsSooner(e *entry, others []*entry, small, large []int) bool {
 		ends = append(ends, c.endOf(other, large[i]))
 	}
 	slices.SortStableFunc(ends, byTime)
-	n, later, fits := later.fitsAfter(e, ends, nil)
+	n, later, fits := later.fitsAfter(e, ends)
 	if !fits {
 		return true
 	}
