@@ -1067,7 +1067,7 @@ func TestMessages(t *testing.T) {
 		wait(with(gang("a", 64, 1), research), with(gang("b", 10, 2), research), with(gang("c", 10, 3), research), gang("d", 50, 4), with(gang("e", 1, 5), inQueue("lost")))
 	got := Schedule(c.snap, c.room, noon.Add(10*time.Second))
 	want := []string{
-		"d 1 needs 50, 0 free; it is expected to start by 12:00:20 UTC",
+		"d 1 needs 50, 0 free",
 		"e 1 there is no queue lost",
 		"a 1 needs 64 cpu, queue research may have 48 cpu",
 		"b 2 queue research has 40 cpu of 48 cpu in use, needs 10 cpu more; it is expected to start by 12:00:30 UTC",
