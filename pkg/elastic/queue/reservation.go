@@ -28,9 +28,6 @@ type reservation struct {
 	// promise is the reservation by the ends alone that are sure, if the gang fits after these and the shadow time is not
 	// sure; nil otherwise.
 	promise *reservation
-	// isFirst is true if no head was found before it, of any queue. Only such a head is promised a start: others may get the
-	// same nodes.
-	isFirst bool
 	// impatient is true if the gang has been put off for longer than its queue's patience by gangs that passed it and took
 	// longer than expected. Then only gangs with a limit pass because they end in time.
 	impatient bool
@@ -48,7 +45,6 @@ type reservation struct {
 // reserve makes the reservation of a gang that does not fit now.
 func (c *cycle) reserve(e *entry) *reservation {
 	r := &reservation{head: e, ended: map[string]bool{}, delays: map[string]int{}}
-	r.isFirst = len(c.headsBefore(e)) == 0
 	if c.settles.After(c.now) && !e.fullUntil.IsZero() { // further nodes may become free in a moment
 		r.fits, r.keepsIdle, r.idle = true, true, c.state.fits(e, e.least())
 		r.sure, r.shadow = !e.Promised.IsZero(), e.Promised
@@ -68,20 +64,6 @@ func (c *cycle) reserve(e *entry) *reservation {
 		r.impatient = e.impatient
 	}
 	return r
-}
-
-// headsBefore are the heads, of all queues, that were found before a gang and have a reservation.
-func (c *cycle) headsBefore(e *entry) []*entry {
-	var before []*entry
-	for _, r := range c.reservations {
-		if r.head == e {
-			break
-		}
-		if r.fits && r.head.isHead {
-			before = append(before, r.head)
-		}
-	}
-	return before
 }
 
 // reserveAt reserves for a gang at the time at which some ends have left enough for it, and reports whether they do.
@@ -222,8 +204,6 @@ func (r *reservation) accept(e *entry, afters map[*reservation]*clusterState, no
 // promised is when the head starts at the latest, as far as its user is told; zero if this is not known.
 func (r *reservation) promised() time.Time {
 	switch {
-	case !r.isFirst:
-		return time.Time{}
 	case r.sure:
 		return r.shadow
 	case r.promise != nil:

@@ -157,7 +157,9 @@ func (c *cycle) decideHead(e *entry, d *Decision) {
 		if r.head != e || !r.fits {
 			continue
 		}
-		d.Promised = r.promised()
+		if c.heads()[0] == e { // others may get the same nodes as the first
+			d.Promised = r.promised()
+		}
 		d.Message += expectedBy(d.Promised)
 		d.LookAgain = elastic.Earliest(d.LookAgain, r.looksAt(c.now))
 	}

@@ -274,5 +274,11 @@ func (q *jobQueue) sort() {
 
 // heads are the heads of all queues that start once enough gangs have ended, in the order in which they were found.
 func (c *cycle) heads() []*entry {
-	return c.headsBefore(nil)
+	var heads []*entry
+	for _, r := range c.reservations {
+		if r.fits && r.head.isHead {
+			heads = append(heads, r.head)
+		}
+	}
+	return heads
 }

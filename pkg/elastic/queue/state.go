@@ -114,6 +114,13 @@ func (s *clusterState) shrink(r *run, ranks []int) {
 	s.add(r.user, r.Requests, 0, -len(ranks))
 }
 
+// lose frees the n ranks of a running gang that are best to leave.
+func (s *clusterState) lose(r *run, n int) {
+	if n > 0 {
+		s.shrink(r, s.room.Victims(r.ID, n))
+	}
+}
+
 // fits is the number of pods of a gang that may run here, at most limit. Nodes do not count for a
 // gang that its queue has no capacity for.
 func (s *clusterState) fits(e *entry, limit int) int {

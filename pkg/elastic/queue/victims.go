@@ -52,6 +52,9 @@ func (c *cycle) newVictim(r *run, may bool) *victim {
 	return v
 }
 
+// stays reports whether the gang may not go as a whole.
+func (v *victim) stays() bool { return v.protected || v.onlyLends }
+
 // lent is how many ranks a gang has above its size, and can lose and go on.
 func (r *run) lent() int {
 	if !r.Malleable || len(r.Ranks) <= r.Sizing.Size {
@@ -73,8 +76,8 @@ func (t *taking) apply() *clusterState {
 	for _, v := range t.victims {
 		if v.whole {
 			after.end(v.run, v.kept())
-		} else if v.take > 0 {
-			after.shrink(v.run, after.room.Victims(v.ID, v.take))
+		} else {
+			after.lose(v.run, v.take)
 		}
 	}
 	return after
@@ -90,10 +93,10 @@ func (r *run) least() int { return cmp.Or(r.Least, r.Sizing.Allowed().Least()) }
 func (t *taking) find() bool {
 	all := t.base.snapshot()
 	for _, v := range t.victims {
-		if !v.protected && !v.onlyLends {
+		if v.stays() {
+			all.lose(v.run, v.surplus)
+		} else {
 			all.end(v.run, v.kept())
-		} else if v.surplus > 0 {
-			all.shrink(v.run, all.room.Victims(v.ID, v.surplus))
 		}
 	}
 	if !t.enough(all) {
@@ -154,7 +157,7 @@ func (t *taking) shrink(trial *clusterState, v *victim, more int) bool {
 		return false
 	}
 	v.take += more
-	trial.shrink(v.run, trial.room.Victims(v.ID, more))
+	trial.lose(v.run, more)
 	return t.enough(trial)
 }
 
@@ -211,7 +214,7 @@ func (t *taking) one(trial *clusterState) []*victim {
 
 // ends reports whether a whole gang may be taken.
 func (t *taking) ends(trial *clusterState, v *victim) bool {
-	return !v.protected && !v.onlyLends && t.mayLose(trial, v.run, v.kept()-v.take)
+	return !v.stays() && t.mayLose(trial, v.run, v.kept()-v.take)
 }
 
 // several are gangs that are enough together, in an order, without those that are not needed; nil
@@ -263,11 +266,6 @@ func (t *taking) prune() {
 
 // giveBack gives ranks back that are not needed, to gangs that may get some, down to a floor of what they lose.
 func (t *taking) giveBack(least func(*victim) (floor int, may bool)) {
-	shrink := func(s *clusterState, v *victim, n int) {
-		if n > 0 {
-			s.shrink(v.run, s.room.Victims(v.ID, n))
-		}
-	}
 	base := t.base.snapshot()
 	var losses []*loss
 	for _, v := range t.victims {
@@ -276,10 +274,10 @@ func (t *taking) giveBack(least func(*victim) (floor int, may bool)) {
 		} else if floor, may := least(v); may && v.take > 0 {
 			losses = append(losses, &loss{v, floor, v.take})
 		} else {
-			shrink(base, v, v.take)
+			base.lose(v.run, v.take)
 		}
 	}
-	t.reduce(base, losses, shrink)
+	t.reduce(base, losses, func(s *clusterState, v *victim, n int) { s.lose(v.run, n) })
 	for _, l := range losses {
 		l.take = l.now
 	}
