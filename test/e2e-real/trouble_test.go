@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -38,7 +39,7 @@ var troubles = map[string]struct {
 }{
 	"disk-lead-fail":     {container: command(until("go")) + scratch, hurt: fill(0), then: func(m *miniCluster) { m.tellsOfVolume(m.state(m.awaitEnd(v1alpha2.ReasonLeadLost))) }},
 	"disk-lead-recreate": {container: command(until("go")) + scratch, spec: recreate, hurt: fill(0), then: (*miniCluster).onceMoreForVolume},
-	"disk-fail":          {container: command("trap 'sleep 3; exit 1' TERM; "+until("go")) + scratch, hurt: fill(2), then: func(m *miniCluster) { m.tellsOfVolume(m.state(m.awaitEnd(v1alpha2.ReasonCommandFailed))) }},
+	"disk-fail":          {container: command(until("go")) + scratch + ", commands: {post: " + strconv.Quote(until("evicted")) + "}", hurt: fill(2), then: func(m *miniCluster) { m.tellsOfVolume(m.state(m.awaitEnd(v1alpha2.ReasonCommandFailed))) }},
 	"disk-continue":      {container: launcher + command(until("go")) + scratch, hurt: fill(2), then: func(m *miniCluster) { m.goesOnWith(ready) }},
 	"disk-recreate":      {container: command(until("go")) + scratch, spec: recreate, hurt: fill(2), then: (*miniCluster).onceMoreForVolume},
 	"memory": {container: command("head -c 20M /dev/zero >/dev/shm/full || exit 28") + ", volumes: {memory: {emptyDir: true, emptyDirMedium: Memory, emptyDirSizeLimit: 1Mi}}", then: func(m *miniCluster) {
@@ -188,6 +189,8 @@ func fill(rank int) func(m *miniCluster) {
 			out, err := m.kubectl("get", "events", "--field-selector=reason=Evicted,involvedObject.name="+pod.Name, "--output=jsonpath={.items[*].message}")
 			return errorUnless(strings.Contains(out, `EmptyDir volume "scratch" exceeds the limit`), out, err)
 		})
+		m.podIs(rank, "has failed", func(now *corev1.Pod) bool { return now.UID != pod.UID || now.Status.Phase == corev1.PodFailed })
+		m.open("evicted")
 	}
 }
 
