@@ -291,6 +291,9 @@ func lastSeen(e *corev1.Event) time.Time {
 // isRefusal reports whether a message says that the API server refuses an object as things are. Conflicts, timeouts and
 // webhooks that do not answer pass.
 func isRefusal(text string) bool {
-	passes := strings.Contains(text, "failed calling webhook") || strings.Contains(text, "status unknown for quota") || strings.Contains(text, "quota evaluation timed out")
-	return !passes && (strings.Contains(text, " is forbidden: ") || strings.Contains(text, " is invalid: ") || saysDenied(text))
+	return !passes.MatchString(text) && (strings.Contains(text, " is forbidden: ") || strings.Contains(text, " is invalid: ") || saysDenied(text))
 }
+
+// passes are the words of what passes. An API server that has just started may not know the roles yet: then it says that a
+// user, for example a controller, cannot do what the user may.
+var passes = regexp.MustCompile(`failed calling webhook|status unknown for quota|quota evaluation timed out| is forbidden: User "[^"]*" cannot \S+ resource "`)

@@ -43,6 +43,7 @@ func TestRefusals(t *testing.T) {
 		"a webhook that is away":    {kind: "Job", name: "lmp-w-0", message: `Error creating: Internal error occurred: failed calling webhook "away.example.com": denied`},
 		"a conflict":                {kind: "Job", name: "lmp-w-0", message: `Error creating: Operation cannot be fulfilled on resourcequotas "q": the object has been modified`},
 		"a quota without a status":  {kind: "Job", name: "lmp-w-0", message: `Error creating: pods "x" is forbidden: status unknown for quota: q, resources: pods`},
+		"roles that are not known":  {kind: "Job", name: "lmp-w-0", message: `Error creating: pods is forbidden: User "system:serviceaccount:kube-system:job-controller" cannot create resource "pods" in API group "" in the namespace "default"`},
 		"an API server that is not": {kind: "Job", name: "lmp-w-0", message: "Error creating: etcdserver: request timed out"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -186,6 +187,7 @@ func TestNoteRefusal(t *testing.T) {
 		"a policy":                       {err: needed(policy), noted: true},
 		"something else":                 {err: policy},
 		"a conflict":                     {err: needed(errors.New("the object has been modified"))},
+		"roles that are not known":       {err: needed(errors.New(`services "lmp" is forbidden: User "u" cannot get resource "services" in API group "" in the namespace "default"`))},
 		"a webhook that does not answer": {err: needed(errors.New("failed calling webhook \"w\""))},
 		"the command may run":            {err: needed(policy), change: func(o *life.Observation) { o.Started = fixture.Noon }},
 		"all is over":                    {err: needed(policy), change: func(o *life.Observation) { o.Outcome = life.OutcomeSucceeded }},
