@@ -230,6 +230,10 @@ type Drain struct {
 	// reason says why the ranks are to leave, for example which MiniCluster gets their nodes.
 	// +optional
 	Reason string `json:"reason,omitempty"`
+
+	// again is true if the ranks got their time a second time, because the lead had not been told in the first.
+	// +optional
+	Again bool `json:"again,omitempty"`
 }
 
 // Restart is a restart of the command with other brokers.
@@ -255,6 +259,10 @@ type Restart struct {
 	Seconds *int64 `json:"seconds,omitempty"`
 	// +optional
 	CheckpointSeconds *int64 `json:"checkpointSeconds,omitempty"`
+
+	// again is true if the restart got its time a second time, because the lead had not been told in the first.
+	// +optional
+	Again bool `json:"again,omitempty"`
 }
 
 // Eviction is why a MiniCluster has to give all of its nodes back, and until when its command has time

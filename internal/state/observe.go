@@ -117,7 +117,7 @@ func admissionOf(mc *v1alpha2.MiniCluster) (*life.Admission, error) {
 	out.Vacated, out.Moved, out.Joining = read("vacated", a.Vacated), read("moved", a.Moved), read("joining", a.Joining)
 	out.Restarts, out.Losses, out.ReadySince = int(a.Restarts), int(a.Losses), ptr.Deref(a.ReadySince, metav1.Time{}).Time
 	if a.Restart != nil {
-		out.Restart = &life.Restarting{From: int(a.Restart.From), At: a.Restart.Time.Time, Reason: a.Restart.Reason}
+		out.Restart = &life.Restarting{From: int(a.Restart.From), At: a.Restart.Time.Time, Reason: a.Restart.Reason, Again: a.Restart.Again}
 	}
 	if a.Eviction != nil {
 		out.Eviction = &life.Eviction{Reason: a.Eviction.Reason, Message: a.Eviction.Message, Deadline: a.Eviction.Deadline.Time, Again: a.Eviction.Again}
@@ -125,7 +125,7 @@ func admissionOf(mc *v1alpha2.MiniCluster) (*life.Admission, error) {
 	if a.Drain != nil {
 		out.Draining = &life.Draining{
 			Ranks: read("drain.ranks", a.Drain.Ranks), At: ptr.Deref(a.Drain.Time, a.Time).Time,
-			Deadline: ptr.Deref(a.Drain.Deadline, metav1.Time{}).Time, Reason: a.Drain.Reason,
+			Deadline: ptr.Deref(a.Drain.Deadline, metav1.Time{}).Time, Reason: a.Drain.Reason, Again: a.Drain.Again,
 		}
 	}
 	if a.Loss != nil {

@@ -70,12 +70,12 @@ func writeAdmission(s *v1alpha2.MiniClusterStatus, in Input, a *life.Admission) 
 	out.Size, out.Quorum, out.Nodes, out.Lead = int32(len(a.Nodes)), int32(a.Quorum), hostlist.Encode(a.Nodes), types.UID(a.Lead)
 	out.Vacated, out.Moved, out.Drain, out.Loss = idset.Encode(a.Vacated), idset.Encode(a.Moved), nil, nil
 	if d := a.Draining; d != nil {
-		out.Drain = &v1alpha2.Drain{Ranks: idset.Encode(d.Ranks), Reason: shorten(d.Reason), Time: timeOf(d.At), Deadline: timeOf(d.Deadline)}
+		out.Drain = &v1alpha2.Drain{Ranks: idset.Encode(d.Ranks), Reason: shorten(d.Reason), Time: timeOf(d.At), Deadline: timeOf(d.Deadline), Again: d.Again}
 	}
 	out.Joining, out.Restarts, out.Losses, out.ReadySince = idset.Encode(a.Joining), int32(a.Restarts), int32(a.Losses), timeOf(a.ReadySince)
 	out.Restart, out.Eviction = nil, nil
 	if r := a.Restart; r != nil {
-		out.Restart = &v1alpha2.Restart{Time: metav1.NewTime(r.At), From: int32(r.From), To: out.Quorum, Reason: cut(r.Reason, longestWhy)}
+		out.Restart = &v1alpha2.Restart{Time: metav1.NewTime(r.At), From: int32(r.From), To: out.Quorum, Reason: cut(r.Reason, longestWhy), Again: r.Again}
 	}
 	if e := a.Eviction; e != nil {
 		out.Eviction = &v1alpha2.Eviction{Reason: e.Reason, Message: shorten(e.Message), Deadline: metav1.NewTime(e.Deadline), Again: e.Again}

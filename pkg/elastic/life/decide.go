@@ -59,6 +59,7 @@ var Steps = []Properties{
 	{Drain{}, "Draining", false},
 	{Vacate{}, "Vacated", false},
 	{Keep{}, "Kept", false},
+	{Prolong{}, "Prolonged", false},
 	{Grow{}, "Grew", false},
 	{Move{}, "Moved", false},
 	{Step: Wait{}}, {Step: Make{}}, {Step: Place{}}, {Step: Publish{}}, {Step: ReleaseServices{}}, {Step: Stop{}}, {Step: EndLead{}},
@@ -145,6 +146,7 @@ var rules = []rule{
 	unmade,         // the objects are made first, in time
 	unadmitted,     // no pod is placed without quota
 	brokersLost,    // a command that loses brokers ends, or is run again
+	prolonged,      // what the lead was not told in time gets its time once more
 	overdue,        // drained ranks leave in time, whatever else is to be done
 	restartFailed,  // so does a command that does not run again
 	left,           // and the pods of ranks that a running command goes on without

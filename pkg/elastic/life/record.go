@@ -78,6 +78,8 @@ type Restarting struct {
 	From   int
 	At     time.Time
 	Reason string
+	// Again is true if the restart got its time a second time, since the lead had not been told in the first.
+	Again bool
 }
 
 // Eviction is why all nodes have to be given back, and until when the command has time to end.
@@ -99,6 +101,8 @@ type Draining struct {
 	Deadline time.Time
 	// Reason says why, for users.
 	Reason string
+	// Again is true if the ranks got their time a second time, since the lead had not been told in the first.
+	Again bool
 }
 
 // Loss are brokers that were lost, and when the loss was seen.

@@ -76,6 +76,23 @@ func (r *Record) checkpointed(at time.Time) {
 	}
 }
 
+// Prolong lets the time begin anew of a restart, or of ranks that leave, or of both: the lead was not told in the first half.
+type Prolong struct{ Restart, Drain bool }
+
+func (Prolong) step() {}
+
+func (s Prolong) apply(r *Record, _ string, now time.Time) {
+	a := r.Admission
+	if s.Restart {
+		restart := *a.Restart
+		restart.At, restart.Again, a.Restart = now, true, &restart
+	}
+	if s.Drain {
+		d := *a.Draining
+		d.At, d.Deadline, d.Again, a.Draining = now, d.Deadline.Add(now.Sub(d.At)), true, &d
+	}
+}
+
 // Again is the last restart of the command in an admission.
 type Again struct {
 	// Number counts the restarts; 0 if there was none. Ranks are those of the command, rising.
@@ -142,6 +159,24 @@ func restartDone(o *Observation, now time.Time) *Plan {
 	}
 	message := fmt.Sprintf("the command runs again, with %s, %s after that was decided", brokersText(o.Admission.Quorum), now.Sub(r.At).Round(time.Second))
 	return &Plan{Step: step, State: StateRunning, Message: message}
+}
+
+// prolonged gives a command once more the time for a restart, or for ranks that leave, of which its lead was not told in the
+// first half of the time: the manager was away.
+func prolonged(o *Observation, now time.Time) *Plan {
+	if !o.begun() || o.Workload != Active || o.Brokers[0].State != Up {
+		return nil
+	}
+	late := func(at, deadline time.Time) bool { return 2*deadline.Sub(now) < deadline.Sub(at) }
+	r, d := o.Admission.Restart, o.Admission.Draining
+	step := Prolong{
+		Restart: r != nil && !r.Again && o.PublishedRestarts != o.Admission.Restarts,
+		Drain:   d != nil && !d.Again && !d.At.IsZero() && !d.Deadline.IsZero() && len(less(d.Ranks, o.PublishedDrain)) > 0,
+	}
+	if !(step.Restart && late(r.At, o.restartDeadline())) && !(step.Drain && late(d.At, d.Deadline)) {
+		return nil
+	}
+	return &Plan{Step: step, State: StateRunning, Message: "the lead was not told in time what to do: the command gets the time once more"}
 }
 
 // restartFailed ends an attempt whose command does not run again in time, whatever else the lead has to be told.

@@ -182,8 +182,39 @@ func TestDecideRestarts(t *testing.T) {
 			Plan{Step: GiveUp{NotBefore: noon.Add(31 * time.Second)}, State: StateReleasing, Message: "the command did not run again within 3m0s"},
 		},
 		"it never runs again, and somebody changes what the lead was told": {
-			runsAgain("uuuu", restarting(func(o *Observation) { o.Admission.Restart.At, o.PublishedRestarts = noon.Add(-3*time.Minute), 0 })),
+			runsAgain("uuuu", restarting(func(o *Observation) {
+				o.Admission.Restart.At, o.Admission.Restart.Again, o.PublishedRestarts = noon.Add(-3*time.Minute), true, 0
+			})),
 			Plan{Step: GiveUp{NotBefore: noon.Add(31 * time.Second)}, State: StateReleasing},
+		},
+		"the manager was away, and the lead was not told": {
+			runsAgain("ruuu", restarting(func(o *Observation) { o.Admission.Restart.At, o.PublishedRestarts = noon.Add(-time.Hour), 0 })),
+			Plan{Step: Prolong{Restart: true}, State: StateRunning},
+		},
+		"the manager was away, and the lead was told of neither the restart nor who leaves": {
+			runsAgain("ruuu", restarting(func(o *Observation) {
+				o.Admission.Restart.At, o.PublishedRestarts = noon.Add(-time.Minute), 0
+				o.Admission.Draining = &Draining{Ranks: []int{3}, At: noon.Add(-time.Minute), Deadline: noon.Add(45 * time.Second)}
+			})),
+			Plan{Step: Prolong{Restart: true, Drain: true}, State: StateRunning},
+		},
+		"the manager was away, and comes back in time": {
+			runsAgain("ruuu", restarting(func(o *Observation) { o.Admission.Restart.At, o.PublishedRestarts = noon.Add(-time.Minute), 0 })),
+			Plan{Step: Publish{Quorum: 4, Again: Again{Number: 1, Ranks: []int{0, 1, 2, 3}}}, State: StateRunning, LookAgain: noon.Add(2 * time.Second)},
+		},
+		"the manager was away, and the lead of a batch was not told who leaves": {
+			admitted("ruuu", func(o *Observation) {
+				o.Policy.Malleable, o.Started, o.Published = true, noon.Add(-2*time.Minute), 4
+				o.Admission.Draining = &Draining{Ranks: []int{3}, At: noon.Add(-time.Minute), Deadline: noon.Add(-30 * time.Second)}
+			}),
+			Plan{Step: Prolong{Drain: true}, State: StateRunning},
+		},
+		"it was away for the second time, too": {
+			admitted("ruuu", func(o *Observation) {
+				o.Policy.Malleable, o.Started, o.Published = true, noon.Add(-2*time.Minute), 4
+				o.Admission.Draining = &Draining{Ranks: []int{3}, At: noon.Add(-time.Minute), Deadline: noon.Add(-30 * time.Second), Again: true}
+			}),
+			Plan{Step: Vacate{Ranks: []int{3}, Quorum: 4}, State: StateRunning},
 		},
 		"a broker has to leave its node, and somebody changes what the lead was told": {
 			runsAgain("ruuu", func(o *Observation) { o.Admission.Vacated, o.Published = []int{3}, 7 }),
