@@ -84,8 +84,9 @@ func (c *cycle) reserveAt(r *reservation, ends []expectedEnd) bool {
 	return true
 }
 
-// endlessly is for how many times as long as a head had waited before it may be put off for the first time.
-const endlessly = 10
+// endlessly is for how many times as long as a head had waited before it may be put off for the first time. The number has
+// to be large: one estimate that was wrong may be wrong for long, and patience with it lets many small gangs run.
+const endlessly = 30
 
 // noteDelay finds out whether a head has been put off for longer than its queue's patience by others that took longer than
 // expected. The patience begins when that happens for the second time: of many estimates, some are always wrong. It also
