@@ -168,16 +168,21 @@ func prolonged(o *Observation, now time.Time) *Plan {
 		return nil
 	}
 	late := func(at, deadline time.Time) bool { return 2*deadline.Sub(now) < deadline.Sub(at) }
-	r, d := o.Admission.Restart, o.Admission.Draining
-	step := Prolong{
-		Restart: r != nil && !r.Again && o.PublishedRestarts != o.Admission.Restarts,
-		Drain:   d != nil && !d.Again && !d.At.IsZero() && !d.Deadline.IsZero() && len(less(d.Ranks, o.PublishedDrain)) > 0,
+	step, isLate := Prolong{}, false
+	if r := o.Admission.Restart; r != nil && !r.Again && o.PublishedRestarts != o.Admission.Restarts {
+		step.Restart, isLate = true, late(r.At, o.restartDeadline())
 	}
-	if !(step.Restart && late(r.At, o.restartDeadline())) && !(step.Drain && late(d.At, d.Deadline)) {
+	if d := o.Admission.Draining; d != nil && d.mayProlong() && len(less(d.Ranks, o.PublishedDrain)) > 0 {
+		step.Drain, isLate = true, isLate || late(d.At, d.Deadline)
+	}
+	if !isLate {
 		return nil
 	}
 	return &Plan{Step: step, State: StateRunning, Message: "the lead was not told in time what to do: the command gets the time once more"}
 }
+
+// mayProlong reports whether ranks that leave by a deadline may get their time once more.
+func (d *Draining) mayProlong() bool { return !d.Again && !d.At.IsZero() && !d.Deadline.IsZero() }
 
 // restartFailed ends an attempt whose command does not run again in time, whatever else the lead has to be told.
 func restartFailed(o *Observation, now time.Time) *Plan {
