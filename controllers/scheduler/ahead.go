@@ -24,7 +24,7 @@ const (
 // again. They make their objects one after the other, in the order of their queues. MiniClusters
 // that start go first for a while.
 func (s *Scheduler) lookAhead(now time.Time) (told []types.NamespacedName, lookAgain time.Time) {
-	s.forgetStarts(now)
+	s.starts.pass(s.ledger.Unmade, now)
 	next, busyUntil := s.nextAhead(now)
 	if next == nil {
 		s.aheadSince = time.Time{}
@@ -33,7 +33,7 @@ func (s *Scheduler) lookAhead(now time.Time) (told []types.NamespacedName, lookA
 	if s.aheadSince.IsZero() {
 		s.aheadSince = now
 	}
-	if patient := s.aheadSince.Add(aheadPatience); len(s.starting) > 0 && now.Before(patient) {
+	if patient := s.aheadSince.Add(aheadPatience); len(s.starts.all) > 0 && now.Before(patient) {
 		return nil, patient
 	}
 	next.ahead, next.aheadAt, s.aheadSince = elastic.AheadMaking, now, time.Time{}

@@ -44,19 +44,19 @@ func TestLookAhead(t *testing.T) {
 		"in the order of the queue":      {pods: 10, change: ready(second), want: "third"},
 		"not too many":                   {pods: 2, change: ready(second), want: ""},
 		"none, where that is not wanted": {pods: 0, want: ""},
-		"nobody while one starts":        {pods: 10, change: func(q *toy) { q.starting["uid-first"] = q.now.Add(-time.Second) }, want: ""},
+		"nobody while one starts":        {pods: 10, change: func(q *toy) { q.starts.add("uid-first", 0, q.now.Add(-time.Second)) }, want: ""},
 		"but not for long": {pods: 10, change: func(q *toy) {
-			q.starting["uid-first"] = q.now
+			q.starts.add("uid-first", 0, q.now)
 			q.next()
 			q.now = q.now.Add(aheadPatience)
 		}, want: "second"},
-		"one that takes long to start is no reason": {pods: 10, change: func(q *toy) { q.starting["uid-first"] = q.now.Add(-time.Minute) }, want: "second"},
+		"one that takes long to start is no reason": {pods: 10, change: func(q *toy) { q.starts.add("uid-first", 0, q.now.Add(-time.Minute)) }, want: "second"},
 		"nor one that takes long to make them": {pods: 10, change: func(q *toy) {
 			q.next()
 			q.now = q.now.Add(startsWithin)
 		}, want: "third"},
 		"nor is one that has started": {pods: 10, change: func(q *toy) {
-			q.starting["uid-first"] = q.now
+			q.starts.add("uid-first", 0, q.now)
 			q.started("uid-first")
 		}, want: "second"},
 		"nobody where a quota counts the pods": {pods: 10, change: func(q *toy) {

@@ -20,7 +20,6 @@ import (
 // commit assumes the decisions in the ledger and returns the news.
 func (s *Scheduler) commit(result queue.Result, seen *snapshot, now time.Time) news {
 	var out news
-	putOff := false
 	for i := range result.Decisions {
 		d := &result.Decisions[i]
 		e := seen.waiting[i]
@@ -42,7 +41,6 @@ func (s *Scheduler) commit(result queue.Result, seen *snapshot, now time.Time) n
 		} else if e.told != d.Message && !d.PutOff {
 			out.lookAgain = elastic.Earliest(out.lookAgain, e.toldAt.Add(newsInterval))
 		}
-		putOff = putOff || d.PutOff
 		e.decision, e.place = *d, i+1
 		e.mayMakeAhead = startsInTime(d.Verdict) && !seen.quotas.Limit(e.Namespace)
 		out.lookAgain = elastic.Earliest(out.lookAgain, d.LookAgain)
@@ -50,7 +48,7 @@ func (s *Scheduler) commit(result queue.Result, seen *snapshot, now time.Time) n
 			out.lookAgain = elastic.Earliest(out.lookAgain, s.ledger.BarredNext(e.ask.At(now)))
 		}
 	}
-	out.lookAgain = elastic.Earliest(out.lookAgain, s.resume(putOff, now))
+	out.lookAgain = elastic.Earliest(out.lookAgain, s.resume(seen.decided))
 	out.asked = s.wish(&result, seen)
 	out.decided = append(out.decided, s.order(result, now)...)
 	out.lookAgain = elastic.Earliest(out.lookAgain, result.LookAgain, s.settleUsers(result, seen, now))
@@ -91,7 +89,7 @@ func (s *Scheduler) admit(d *queue.Decision, e *entry, seen *snapshot, now time.
 		return
 	}
 	seen.quotas.Reserve(namespace, demand)
-	s.starting[e.miniCluster.UID] = now
+	s.starts.add(e.miniCluster.UID, e.gang.Priority, now)
 	s.ledger.Assume(e.miniCluster.UID, &state.Promise{Nodes: d.Nodes, Requests: state.Requests(e.pod)})
 }
 

@@ -119,9 +119,7 @@ type Scheduler struct {
 	gangs []queue.Gang
 	// wanted are what the gangs of the last cycle ask for that wait or may grow, one for each class.
 	wanted map[string]state.Ask
-	// starting are the admitted MiniClusters that do not run yet, with the times of their
-	// admissions.
-	starting map[types.UID]time.Time
+	starts starts
 	// resumeAt is the count of brokers that have come at which MiniClusters get nodes that were put off; 0 if none was.
 	resumeAt int
 	// aheadSince is since when a MiniCluster has been waiting to make its objects ahead.
@@ -140,7 +138,7 @@ func New(cache client.Reader, clock clock.PassiveClock, topology []state.Topolog
 		entries: map[types.NamespacedName]*entry{}, checked: map[types.NamespacedName]check{},
 		known: map[types.UID]*known{}, pods: map[types.UID]*corev1.Pod{}, limits: map[types.UID]int{}, repairs: map[types.UID][]int{},
 		storage: storage{changes: 1, read: map[types.NamespacedName]bool{}}, scaling: newScaling(),
-		accounts: map[string]*account{}, books: map[string]*books{}, runtimes: queue.NewRuntimes(mostLearned), reports: map[string]status.QueueReport{}, starting: map[types.UID]time.Time{},
+		accounts: map[string]*account{}, books: map[string]*books{}, runtimes: queue.NewRuntimes(mostLearned), reports: map[string]status.QueueReport{}, starts: starts{all: map[types.UID]*start{}},
 		kick:    make(chan event.GenericEvent, 1),
 		decided: make(chan event.GenericEvent, 1024), reported: make(chan event.GenericEvent, 1024), reserved: make(chan event.GenericEvent, 1024),
 	}
@@ -245,9 +243,14 @@ func (s *Scheduler) tell(q requests, otherwise time.Duration, change func()) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	before := s.ledger.Freed()
+	cameBefore, _ := s.ledger.Came()
 	s.ledger.TakeFreed()
 	change()
-	if s.resumeAt > 0 && s.ledger.Came() >= s.resumeAt {
+	came, of := s.ledger.Came()
+	if came > cameBefore {
+		s.starts.came(of, s.Clock.Now())
+	}
+	if s.resumeAt > 0 && came >= s.resumeAt {
 		s.changed, s.resumeAt = true, 0
 		q.AddAfter(reconcile.Request{}, freedBatch)
 	}

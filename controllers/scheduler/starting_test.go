@@ -4,9 +4,13 @@
 package scheduler
 
 import (
+	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -97,7 +101,7 @@ func TestStartsAreNoNews(t *testing.T) {
 			t.Errorf("after %s told: %q", test.at, told)
 		}
 		q.expect(second, elastic.WaitingForTurn)
-		if at := q.now.Add(aheadPatience); !q.news.lookAgain.Equal(at) {
+		if at := q.now.Add(q.starts.patience()); !q.news.lookAgain.Equal(at) {
 			t.Errorf("after %s it looks again at %s, want %s", test.at, q.news.lookAgain, at)
 		}
 	}
@@ -106,6 +110,83 @@ func TestStartsAreNoNews(t *testing.T) {
 		t.Errorf("told: %q", told)
 	}
 	q.expect(second, elastic.Admitted, "f", "g")
+}
+
+// Those of which no pod comes keep the next from starting for a few seconds in all, however many they are.
+func TestBrokenStartsHoldUpNobody(t *testing.T) {
+	q := newQueue(t)
+	q.StartingPods = 1
+	last := fixture.MiniCluster("last").Size(1).Created(fixture.Noon.Add(time.Hour))
+	q.offer(last)
+	for i := range 20 {
+		name := fmt.Sprintf("broken-%d", i)
+		q.ledger.SetNode(fixture.Nodes(name)[0])
+		q.offer(fixture.MiniCluster(name).Size(1))
+	}
+	q.ledger.SetNode(fixture.Nodes("last")[0])
+	for began := q.now; !q.now.Before(began) && q.now.Sub(began) < 12*time.Second; q.now = q.news.lookAgain {
+		q.cycle()
+		if offer := q.offer(last); offer.Verdict == elastic.Admitted {
+			return
+		}
+	}
+	t.Error("it still waits after 12 s")
+}
+
+// Nobody waits for the pods of a slow one that come after others would have come.
+func TestStarts(t *testing.T) {
+	const slow, quick = types.UID("slow"), types.UID("quick")
+	s := starts{all: map[types.UID]*start{}}
+	lacks := map[types.UID]int{slow: 10, quick: 10}
+	began := fixture.Noon
+	come := func(uid types.UID, now time.Time) {
+		lacks[uid]--
+		s.came(uid, now)
+	}
+	for _, step := range []struct {
+		at   time.Duration
+		do   func(now time.Time)
+		want queue.Unmade
+		next time.Duration
+	}{
+		{0, func(now time.Time) { s.add(slow, 1, now); s.add(quick, 2, now) }, queue.Unmade{1: 10, 2: 10}, 3 * time.Second},
+		{500 * time.Millisecond, func(now time.Time) { come(quick, now) }, queue.Unmade{1: 10, 2: 9}, 2 * time.Second},
+		{2 * time.Second, func(now time.Time) { come(quick, now) }, queue.Unmade{2: 8}, 4 * time.Second},
+		{3 * time.Second, func(now time.Time) { come(slow, now) }, queue.Unmade{2: 8}, 4 * time.Second},
+		{4 * time.Second, func(time.Time) {}, queue.Unmade{}, 0},
+		{5 * time.Second, func(now time.Time) { s.add("next", 0, now); lacks["next"] = 1 }, queue.Unmade{0: 1}, 6 * time.Second},
+		{12 * time.Second, func(now time.Time) { come(quick, now) }, queue.Unmade{}, 0},
+	} {
+		now := began.Add(step.at)
+		s.pass(func(uid types.UID) int { return lacks[uid] }, now)
+		step.do(now)
+		got, next := s.unmade(func(uid types.UID) int { return lacks[uid] })
+		if diff := cmp.Diff(step.want, got); diff != "" || step.next > 0 && !next.Equal(began.Add(step.next)) || (step.next == 0) != next.IsZero() {
+			t.Errorf("after %s, next %s, want %s (-want +got):\n%s", step.at, next.Sub(began), step.next, diff)
+		}
+	}
+}
+
+// Where the control plane makes all pods late, the next wait for longer.
+func TestStartsWhileAllAreSlow(t *testing.T) {
+	s := starts{all: map[types.UID]*start{}}
+	now := fixture.Noon
+	for i := range lastStarts + 1 {
+		uid := types.UID(strconv.Itoa(i))
+		s.add(uid, 0, now)
+		now = now.Add(2 * time.Second)
+		if i == 0 {
+			now = now.Add(-1900 * time.Millisecond)
+		}
+		s.came(uid, now)
+		want := 4 * 100 * time.Millisecond
+		if want = max(want, quickly); i == lastStarts {
+			want = 8 * time.Second
+		}
+		if got := s.patience(); got != want {
+			t.Errorf("after %d starts: %s, want %s", i+1, got, want)
+		}
+	}
 }
 
 // One for which an autoscaler made nodes starts at once: others could take the nodes, and what was asked for it would end.

@@ -60,24 +60,23 @@ func (l *Ledger) Confirm(uid types.UID, written *state.Promise) {
 	})
 }
 
-// Unmade is how many ranks of a MiniCluster have a node, and no pod was seen since the admission. None has if that is so
-// for all.
-func (l *Ledger) Unmade(uid types.UID) (unmade int, none bool) {
+// Unmade is how many ranks of a MiniCluster have a node, and no pod was seen since the admission.
+func (l *Ledger) Unmade(uid types.UID) int {
 	a := l.accounts[uid]
 	if a == nil || a.written == nil && a.assumed == nil {
-		return 0, false
+		return 0
 	}
-	ranks := a.promise.Ranks()
-	for _, rank := range ranks {
+	unmade := 0
+	for _, rank := range a.promise.Ranks() {
 		if !a.came[rank] {
 			unmade++
 		}
 	}
-	return unmade, unmade == len(ranks)
+	return unmade
 }
 
-// Came counts the ranks with a node whose pods were seen since their admission.
-func (l *Ledger) Came() int { return l.came }
+// Came counts the ranks with a node whose pods were seen since their admission. of is the MiniCluster of the last.
+func (l *Ledger) Came() (count int, of types.UID) { return l.came, l.cameOf }
 
 // Forget drops what was assumed of a MiniCluster that rejects it.
 func (l *Ledger) Forget(uid types.UID) {

@@ -164,7 +164,7 @@ func (l *Ledger) set(made *corev1.Pod) {
 	if a := l.accounts[owner]; a != nil && rank >= 0 && !a.came[rank] {
 		a.came[rank] = true
 		if a.promise != nil && a.promise.Holds(rank) {
-			l.came++
+			l.came, l.cameOf = l.came+1, owner
 		}
 	}
 }

@@ -59,8 +59,9 @@ type Ledger struct {
 	// freed counts changes after which more may fit, and freedNodes are the nodes of those since they were read.
 	freed      uint64
 	freedNodes []string
-	// came counts ranks with a node whose pods were seen.
-	came int
+	// came counts ranks with a node whose pods were seen, and cameOf is the MiniCluster of the last.
+	came   int
+	cameOf types.UID
 	// total and foreign are computed again if they are nil. foreignOn is by node.
 	total, foreign queue.Resources
 	foreignOn      map[string]queue.Resources

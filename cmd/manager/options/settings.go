@@ -73,7 +73,8 @@ func (o *Options) miniClusters() []Setting {
 		{"ahead-pods", count(&o.AheadPods, 256, 0), "largest number of pods that are made before there is room for them; such pods hold nothing"},
 		{
 			"starting-pods", count(&o.StartingPods, 100, 0),
-			"number of pods of admitted MiniClusters that are still to be made, from which on no further one is admitted; 0: any number",
+			"number of pods of admitted MiniClusters that are still to be made, from which on no further one of their priority is " +
+				"admitted; 0: any number",
 		},
 	}
 }

@@ -198,9 +198,10 @@ type Snapshot struct {
 	// node was made.
 	Coming   int
 	CameLast time.Time
-	// Unmade is how many pods of gangs with nodes do not exist yet. From MostUnmade on no further gang starts: the pods
-	// of all would come later, and nodes be held for longer. 0 is no limit.
-	Unmade, MostUnmade int
+	// Unmade are the pods that the control plane has to make. A gang starts only while they are less than MostUnmade from its
+	// priority on: the pods of all would come later, and nodes be held for longer. 0 is no limit.
+	Unmade     Unmade
+	MostUnmade int
 	// Amount formats an amount of a resource for users; nil formats a plain number.
 	Amount func(name string, amount int64) string
 }

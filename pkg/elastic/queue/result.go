@@ -5,6 +5,7 @@ package queue
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -45,12 +46,28 @@ func (c *cycle) result() Result {
 	return out
 }
 
+// Unmade is how many pods of gangs with nodes do not exist yet, by the priority of the gang.
+type Unmade map[int32]int
+
+// From is the sum from a priority on.
+func (u Unmade) From(priority int32) int {
+	sum := 0
+	for p, pods := range u {
+		if p >= priority {
+			sum += pods
+		}
+	}
+	return sum
+}
+
 // putOff puts the last gangs off that would start in this cycle, if too many pods are to be made. Nobody else gets their
 // nodes in this cycle.
-func (c *cycle) putOff(unmade, most int) {
+func (c *cycle) putOff(before Unmade, most int) {
+	unmade := Unmade{}
+	maps.Copy(unmade, before)
 	for _, e := range c.admitted {
-		if e.isPutOff = most > 0 && unmade >= most && !e.Urgent; !e.isPutOff {
-			unmade += len(e.nodes)
+		if e.isPutOff = most > 0 && unmade.From(e.Priority) >= most && !e.Urgent; !e.isPutOff {
+			unmade[e.Priority] += len(e.nodes)
 		}
 	}
 }

@@ -49,7 +49,7 @@ func queue(name string, change func(*Queue)) Queue {
 // their nodes.
 func TestPutOff(t *testing.T) {
 	starting := func(c *cluster, unmade, most int) *cluster {
-		c.snap.Unmade, c.snap.MostUnmade = unmade, most
+		c.snap.Unmade, c.snap.MostUnmade = Unmade{0: unmade}, most
 		return c
 	}
 	urgent := func(g *Gang) { g.Urgent = true }
@@ -73,6 +73,10 @@ func TestPutOff(t *testing.T) {
 		"a running one does not grow into them": {
 			cluster: starting(newCluster(10).run(elasticGang("r", 2, 10, 0, 0), 2, 0).wait(gang("a", 8, 1)), 5, 5), second: 100,
 			want: "a WaitingForTurn",
+		},
+		"one of a higher priority does not wait for the others, but they for it": {
+			cluster: starting(newCluster(15).wait(with(gang("a", 5, 1), ofPriority(1)), with(gang("b", 4, 2), ofPriority(1)), with(gang("c", 4, 3), ofPriority(2)), gang("d", 1, 4)), 9, 5), second: 100,
+			want: "c Admitted 4, a Admitted 5, b WaitingForTurn, d WaitingForTurn",
 		},
 		"an urgent one starts": {
 			cluster: starting(newCluster(10).wait(gang("a", 4, 1), with(gang("b", 4, 2), urgent)), 5, 5), second: 100,
