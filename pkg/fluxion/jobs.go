@@ -7,21 +7,18 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"maps"
 	"slices"
+
+	"github.com/tidwall/btree"
 )
 
 // none is the node of a rank that has no pod.
 const none int32 = -1
 
-// jobs are the jobs that hold something, by id. A copy and its original share the jobs
-// that neither has changed since.
+// jobs are the jobs that hold something, by id. A copy and its original share what neither has changed since.
 type jobs struct {
 	owner *owner
-	// base are jobs of many graphs, which none changes. changed are those that are others here; nil if they are gone.
-	base, changed map[string]*gangJob
-	// shared is true while a copy uses changed, too.
-	shared bool
+	byID  *btree.Map[string, *gangJob]
 }
 
 // gangJob is a job, and the nodes of its pods.
@@ -34,54 +31,24 @@ type gangJob struct {
 	pods int
 }
 
-func newJobs() jobs { return jobs{owner: &owner{}, changed: map[string]*gangJob{}} }
+func newJobs() jobs { return jobs{&owner{}, &btree.Map[string, *gangJob]{}} }
 
 func (j *jobs) copy() jobs {
-	j.owner, j.shared = &owner{}, true
-	return jobs{owner: &owner{}, base: j.base, changed: j.changed, shared: true}
+	j.owner = &owner{}
+	return jobs{&owner{}, j.byID.Copy()}
 }
 
 // get is the job of an id; nil if there is none.
 func (j *jobs) get(id string) *gangJob {
-	if job, changed := j.changed[id]; changed {
-		return job
-	}
-	return j.base[id]
+	job, _ := j.byID.Get(id)
+	return job
 }
 
-// all are the jobs in any order.
+// all are the jobs by id.
 func (j *jobs) all() iter.Seq[*gangJob] {
 	return func(yield func(*gangJob) bool) {
-		for id, job := range j.base {
-			if _, changed := j.changed[id]; !changed && !yield(job) {
-				return
-			}
-		}
-		for _, job := range j.changed {
-			if job != nil && !yield(job) {
-				return
-			}
-		}
+		j.byID.Scan(func(_ string, job *gangJob) bool { return yield(job) })
 	}
-}
-
-// manyChanged is the part of the jobs from which on changed becomes a part of base: to copy it costs as much for each copy.
-const manyChanged = 16
-
-// own replaces shared changes by some that no copy uses.
-func (j *jobs) own() {
-	if !j.shared {
-		return
-	}
-	if j.shared = false; len(j.changed) <= len(j.base)/manyChanged {
-		j.changed = maps.Clone(j.changed)
-		return
-	}
-	base := make(map[string]*gangJob, len(j.base)+len(j.changed))
-	for job := range j.all() {
-		base[job.gang.Job] = job
-	}
-	j.base, j.changed = base, map[string]*gangJob{}
 }
 
 // writable is a job that may be changed; nil if there is none of the id.
@@ -96,18 +63,9 @@ func (j *jobs) writable(id string) *gangJob {
 	return job
 }
 
-func (j *jobs) put(id string, job *gangJob) {
-	j.own()
-	j.changed[id] = job
-}
+func (j *jobs) put(id string, job *gangJob) { j.byID.Set(id, job) }
 
-func (j *jobs) remove(id string) {
-	if j.own(); j.base[id] == nil {
-		delete(j.changed, id)
-	} else {
-		j.changed[id] = nil
-	}
-}
+func (j *jobs) remove(id string) { j.byID.Delete(id) }
 
 // Pod is one pod of a gang.
 type Pod struct {
