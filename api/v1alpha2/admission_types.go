@@ -217,7 +217,7 @@ type Drain struct {
 	// +required
 	Ranks string `json:"ranks"`
 
-	// time is since when ranks are asked to leave.
+	// time is since when ranks are asked to leave, or when they got their time again.
 	// +optional
 	Time *metav1.Time `json:"time,omitempty"`
 
@@ -238,7 +238,7 @@ type Drain struct {
 
 // Restart is a restart of the command with other brokers.
 type Restart struct {
-	// time is when the restart was decided.
+	// time is when the restart was decided, or when it got its time again.
 	// +required
 	Time metav1.Time `json:"time"`
 

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -44,11 +45,12 @@ func (l *lookedAt) isOver(now time.Time) bool {
 // errBehind says that the cache does not show yet what happened to a lead.
 var errBehind = errors.New("the cache is behind the lead's pod, its Job or its JobSet")
 
-// lookAtLead makes sure that no attempt ends, and no command counts as begun that may have begun, by an old view of the lead,
-// as that of a manager which stood still: the command may have succeeded meanwhile.
+// lookAtLead makes sure that no attempt ends, no command counts as begun that may have begun, and no time is given again, by an
+// old view of the lead, as that of a manager which stood still: the command may have succeeded meanwhile.
 func (r *Reconciler) lookAtLead(ctx context.Context, seen *observed, plan life.Plan) error {
 	_, starts := plan.Step.(life.Start)
-	doubts := plan.EndsUnseen() || starts && !showsStart(seen.view.Brokers()[0])
+	_, prolongs := plan.Step.(life.Prolong)
+	doubts := plan.EndsUnseen() || prolongs || starts && !showsStart(seen.view.Brokers()[0])
 	if !doubts || seen.view.MiniCluster.Status.Admission == nil {
 		seen.memory.behind = lookedAt{}
 		return nil
@@ -85,7 +87,7 @@ func (r *Reconciler) isBehind(ctx context.Context, seen *observed) (bool, error)
 		if err := r.Live.Get(ctx, client.ObjectKeyFromObject(lead.Pod), &now); err != nil {
 			return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 		}
-		return now.UID != lead.UID || protocol.Moved(lead.Pod, protocol.Strip(&now)), nil
+		return isNewer(lead.Pod, protocol.Strip(&now)), nil
 	case v.JobSet == nil, seen.observation.SecondLead: // the cache shows what came after the lead
 		return false, nil
 	}
@@ -101,6 +103,11 @@ func (r *Reconciler) isBehind(ctx context.Context, seen *observed) (bool, error)
 		return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 	}
 	return v.IsBehind(&now), nil
+}
+
+// isNewer reports whether a pod is another than in the cache, in another state of its life, or was told something else.
+func isNewer(cached, now *corev1.Pod) bool {
+	return now.UID != cached.UID || protocol.Moved(cached, now) || !maps.Equal(cached.Annotations, now.Annotations)
 }
 
 // isOf reports whether a JobSet of some name has a Job.

@@ -65,6 +65,8 @@ func TestLookAtLead(t *testing.T) {
 		"the lead runs":         {evict, viewOf(mc, set, nil, lead(nil)), []client.Object{set, lead(nil)}, false},
 		"it has ended":          {evict, viewOf(mc, set, nil, lead(nil)), []client.Object{set, lead(func(w *fixture.PodWrapper) { w.Ended(0) })}, true},
 		"it was annotated":      {evict, viewOf(mc, set, nil, lead(nil)), []client.Object{set, lead(func(w *fixture.PodWrapper) { w.Annotation("a", "b") })}, false},
+		"it was told":           {life.Plan{Step: life.Prolong{}}, viewOf(mc, set, nil, lead(nil)), []client.Object{set, lead(func(w *fixture.PodWrapper) { w.Annotation(v1alpha2.RestartAnnotation, "1 0") })}, true},
+		"it was not told":       {life.Plan{Step: life.Prolong{}}, viewOf(mc, set, nil, lead(nil)), []client.Object{set, lead(nil)}, false},
 		"it is gone":            {evict, viewOf(mc, set, nil, lead(nil)), []client.Object{set}, true},
 		"nothing ends":          {life.Plan{Step: life.Wait{}}, viewOf(mc, set, nil, lead(nil)), []client.Object{set}, false},
 		"its Job has counted":   {evict, viewOf(mc, set, job(batchv1.JobStatus{})), []client.Object{set, job(batchv1.JobStatus{Succeeded: 1})}, true},

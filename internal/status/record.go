@@ -91,7 +91,7 @@ func keepRestart(s *v1alpha2.MiniClusterStatus, in Input) {
 	at := before.Restart.At
 	restart := v1alpha2.Restart{
 		Time: metav1.NewTime(at), From: int32(before.Restart.From), To: int32(before.Quorum), Reason: cut(before.Restart.Reason, longestWhy),
-		Seconds: ptr.To(int64(in.Now.Sub(at) / time.Second)),
+		Seconds: ptr.To(int64(in.Now.Sub(at) / time.Second)), Again: before.Restart.Again,
 	}
 	if down := in.Observation.LeadDownSince; down.After(at) {
 		restart.CheckpointSeconds = ptr.To(int64(down.Sub(at) / time.Second))

@@ -69,7 +69,7 @@ type world struct {
 
 // faults are what goes wrong, as chances of one in so many; 0 is never.
 type faults struct {
-	neverStarts, nodeGoes, evicted, fails, stuckPods, unbindable, crashes, hangs, resizes, ignores int
+	neverStarts, nodeGoes, evicted, fails, stuckPods, unbindable, crashes, hangs, resizes, ignores, away int
 
 	taken bool // pods are unbindable because others took their nodes
 }
@@ -434,6 +434,11 @@ func (w *world) run() {
 		w.carryOut(o, plan)
 		if w.random.IntN(3) > 0 {
 			w.live()
+		}
+		if a := w.Admission; a != nil && (a.Restart != nil || a.Draining != nil) && w.chance(w.faults.away) {
+			for until := w.now.Add(time.Duration(w.random.IntN(300)) * time.Second); w.now.Before(until); {
+				w.live()
+			}
 		}
 		if w.removed || (w.Outcome != "" && w.policy.TTL == nil && plan.Step == Wait{} && o.Occupied == 0) {
 			return

@@ -76,8 +76,12 @@ func (r *Record) checkpointed(at time.Time) {
 	}
 }
 
-// Prolong lets the time begin anew of a restart, or of ranks that leave, or of both: the lead was not told in the first half.
-type Prolong struct{ Restart, Drain bool }
+// Prolong lets the time begin anew of a restart, or of ranks that leave, or of both: the lead was not told.
+type Prolong struct {
+	Restart bool
+	// Deadline is the latest time to leave; zero if no ranks get more time.
+	Deadline time.Time
+}
 
 func (Prolong) step() {}
 
@@ -87,9 +91,9 @@ func (s Prolong) apply(r *Record, _ string, now time.Time) {
 		restart := *a.Restart
 		restart.At, restart.Again, a.Restart = now, true, &restart
 	}
-	if s.Drain {
+	if !s.Deadline.IsZero() {
 		d := *a.Draining
-		d.At, d.Deadline, d.Again, a.Draining = now, d.Deadline.Add(now.Sub(d.At)), true, &d
+		d.At, d.Deadline, d.Again, a.Draining = now, s.Deadline, true, &d
 	}
 }
 
@@ -111,6 +115,9 @@ const (
 	// restartGrace is how long a command may take to run again after its checkpoint. The lead kills a command that
 	// ignores SIGTERM after 15 s.
 	restartGrace = 2 * time.Minute
+	// tellGrace is how long it may take until the lead is told what to do, without more time for it. What it has beyond the
+	// time for a checkpoint and for SIGTERM (drainGrace, restartGrace) is longer.
+	tellGrace = 15 * time.Second
 	// firstReady is how long after the start of the command its lead may take to be ready. Two probes, 5 s apart, precede the
 	// next time (internal/jobset).
 	firstReady = 5 * time.Second
@@ -134,8 +141,10 @@ func (o *Observation) readyAgain() bool {
 	return !since.Equal(o.Admission.ReadySince)
 }
 
-// restarting reports whether the command is being run again.
+// restarting reports whether the command is being run again, and toldRestart whether the lead knows that.
 func (o *Observation) restarting() bool { return o.Admission.Restart != nil }
+
+func (o *Observation) toldRestart() bool { return o.PublishedRestarts == o.Admission.Restarts }
 
 // mayRestart reports whether the command can be told to run again: it runs, and has lost no broker. The lead is ready, so
 // that the restart shows in its readiness.
@@ -161,28 +170,25 @@ func restartDone(o *Observation, now time.Time) *Plan {
 	return &Plan{Step: step, State: StateRunning, Message: message}
 }
 
-// prolonged gives a command once more the time for a restart, or for ranks that leave, of which its lead was not told in the
-// first half of the time: the manager was away.
+// prolonged gives a command once more the time for a restart, or for ranks that leave, of which its lead was not told soon: the
+// manager was away. The lead takes its time from when it is told.
 func prolonged(o *Observation, now time.Time) *Plan {
 	if !o.begun() || o.Workload != Active || o.Brokers[0].State != Up {
 		return nil
 	}
-	late := func(at, deadline time.Time) bool { return 2*deadline.Sub(now) < deadline.Sub(at) }
-	step, isLate := Prolong{}, false
-	if r := o.Admission.Restart; r != nil && !r.Again && o.PublishedRestarts != o.Admission.Restarts {
-		step.Restart, isLate = true, late(r.At, o.restartDeadline())
+	step, since := Prolong{}, now
+	if r := o.Admission.Restart; r != nil && !r.Again && !o.toldRestart() {
+		step.Restart, since = true, r.At
 	}
-	if d := o.Admission.Draining; d != nil && d.mayProlong() && len(less(d.Ranks, o.PublishedDrain)) > 0 {
-		step.Drain, isLate = true, isLate || late(d.At, d.Deadline)
+	if d := o.Admission.Draining; d != nil && !d.Again && !d.Deadline.IsZero() && len(less(d.Ranks, o.PublishedDrain)) > 0 {
+		took := min(d.Deadline.Sub(d.At), o.Policy.CheckpointWait+killGrace+drainGrace)
+		step.Deadline, since = now.Add(took), elastic.Earliest(since, d.At)
 	}
-	if !isLate {
+	if now.Sub(since) <= tellGrace {
 		return nil
 	}
 	return &Plan{Step: step, State: StateRunning, Message: "the lead was not told in time what to do: the command gets the time once more"}
 }
-
-// mayProlong reports whether ranks that leave by a deadline may get their time once more.
-func (d *Draining) mayProlong() bool { return !d.Again && !d.At.IsZero() && !d.Deadline.IsZero() }
 
 // restartFailed ends an attempt whose command does not run again in time, whatever else the lead has to be told.
 func restartFailed(o *Observation, now time.Time) *Plan {
@@ -201,11 +207,11 @@ func (o *Observation) restartDeadline() time.Time {
 	return o.Admission.Restart.At.Add(o.Policy.CheckpointWait + restartGrace)
 }
 
-// checkpointSeen records a checkpoint that the command has written while it ran: the lead's pod is then not ready for a
-// moment. A node that was down makes its pods look like that, too.
+// checkpointSeen records a checkpoint that the command has written while it ran, or before its lead was told to run it again: the
+// lead's pod is then not ready for a moment. A node that was down makes its pods look like that, too.
 func checkpointSeen(o *Observation, _ time.Time) *Plan {
 	lead := o.Brokers[0]
-	if !o.begun() || !o.Policy.TellsCheckpoints || o.restarting() || lead.NodeReturned || !o.readyAgain() {
+	if !o.begun() || !o.Policy.TellsCheckpoints || o.restarting() && o.toldRestart() || lead.NodeReturned || !o.readyAgain() {
 		return nil
 	}
 	return &Plan{Step: Checkpointed{At: lead.ReadySince}, State: StateRunning, Message: "the command has written a checkpoint"}
@@ -294,7 +300,7 @@ func (o *Observation) restart(leaving, lost []int, why string, now time.Time) *P
 			wait = o.shortWait()
 		}
 		step.Deadline = now.Add(wait + killGrace + drainGrace)
-		if d := o.Admission.Draining; d != nil { // a loss gives them no more time
+		if d := o.Admission.Draining; d != nil && len(less(d.Ranks, o.PublishedDrain)) == 0 { // a loss gives them no more time
 			step.Deadline = elastic.Earliest(step.Deadline, d.Deadline)
 		}
 	}

@@ -196,10 +196,10 @@ func TestDecideRestarts(t *testing.T) {
 				o.Admission.Restart.At, o.PublishedRestarts = noon.Add(-time.Minute), 0
 				o.Admission.Draining = &Draining{Ranks: []int{3}, At: noon.Add(-time.Minute), Deadline: noon.Add(45 * time.Second)}
 			})),
-			Plan{Step: Prolong{Restart: true, Drain: true}, State: StateRunning},
+			Plan{Step: Prolong{Restart: true, Deadline: noon.Add(106 * time.Second)}, State: StateRunning},
 		},
 		"the manager was away, and comes back in time": {
-			runsAgain("ruuu", restarting(func(o *Observation) { o.Admission.Restart.At, o.PublishedRestarts = noon.Add(-time.Minute), 0 })),
+			runsAgain("ruuu", restarting(func(o *Observation) { o.Admission.Restart.At, o.PublishedRestarts = noon.Add(-10*time.Second), 0 })),
 			Plan{Step: Publish{Quorum: 4, Again: Again{Number: 1, Ranks: []int{0, 1, 2, 3}}}, State: StateRunning, LookAgain: noon.Add(2 * time.Second)},
 		},
 		"the manager was away, and the lead of a batch was not told who leaves": {
@@ -207,7 +207,14 @@ func TestDecideRestarts(t *testing.T) {
 				o.Policy.Malleable, o.Started, o.Published = true, noon.Add(-2*time.Minute), 4
 				o.Admission.Draining = &Draining{Ranks: []int{3}, At: noon.Add(-time.Minute), Deadline: noon.Add(-30 * time.Second)}
 			}),
-			Plan{Step: Prolong{Drain: true}, State: StateRunning},
+			Plan{Step: Prolong{Deadline: noon.Add(31 * time.Second)}, State: StateRunning},
+		},
+		"the manager was away, and nobody knows since when a rank is to leave": {
+			admitted("ruuu", func(o *Observation) {
+				o.Policy.Malleable, o.Started, o.Published = true, noon.Add(-50*time.Minute), 4
+				o.Admission.Draining = &Draining{Ranks: []int{3}, At: noon.Add(-50 * time.Minute), Deadline: noon.Add(20 * time.Second)}
+			}),
+			Plan{Step: Prolong{Deadline: noon.Add(time.Second + 45*time.Second)}, State: StateRunning},
 		},
 		"it was away for the second time, too": {
 			admitted("ruuu", func(o *Observation) {

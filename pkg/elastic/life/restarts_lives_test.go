@@ -105,12 +105,15 @@ func (w *world) checkRestart(o *Observation, plan Plan, fail func(string, ...any
 		if w.command.isDown {
 			fail("the command does not run again")
 		}
+		if o.Admission.Restart.Again && o.Admission.Losses == 0 && !w.policy.TellsCheckpoints && w.command.runs < o.Admission.Restarts {
+			fail("the command has not ended since the lead was told")
+		}
 	case Checkpointed:
 		if !w.policy.TellsCheckpoints {
 			fail("the command cannot tell about checkpoints")
 		}
 	case Warn:
-		if o.Admission.Eviction != nil || !s.Deadline.After(w.now) {
+		if e := o.Admission.Eviction; e != nil && (!s.Again || e.Again) || !s.Deadline.After(w.now) {
 			fail("warned twice, or too late")
 		}
 	}
@@ -134,7 +137,7 @@ func TestLivesWithRestarts(t *testing.T) {
 		}
 		w.faults = faults{
 			neverStarts: w.random.IntN(20), nodeGoes: w.random.IntN(2) * 3000, evicted: w.random.IntN(2) * 3000,
-			fails: w.random.IntN(4), resizes: w.random.IntN(60), crashes: w.random.IntN(500), ignores: w.random.IntN(4),
+			fails: w.random.IntN(4), resizes: w.random.IntN(60), crashes: w.random.IntN(500), ignores: w.random.IntN(4), away: w.random.IntN(2) * 8,
 		}
 		w.orders = w.anyOrder
 		w.run()
@@ -148,7 +151,7 @@ func TestLivesWithRestarts(t *testing.T) {
 			steps[step] += n
 		}
 	}
-	for _, step := range []string{"Restart", "Restarted", "Checkpointed", "Warn", "Evict", "Grow", "Vacate"} {
+	for _, step := range []string{"Restart", "Restarted", "Prolong", "Checkpointed", "Warn", "Evict", "Grow", "Vacate"} {
 		if steps[step] < 40 {
 			t.Errorf("only %d times %s in 800 lives (%v)", steps[step], step, steps)
 		}

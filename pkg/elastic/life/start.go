@@ -81,7 +81,7 @@ func unpublished(o *Observation, now time.Time) *Plan {
 	}
 	message := "tells the lead its quorum"
 	switch {
-	case o.PublishedRestarts != o.Admission.Restarts:
+	case !o.toldRestart():
 		message = "tells the lead to run the command again"
 	case o.Published == o.Admission.Quorum && slices.Equal(o.PublishedDrain, leaving):
 		return nil

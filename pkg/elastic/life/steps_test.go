@@ -98,6 +98,16 @@ func TestApply(t *testing.T) {
 			has(func(a *Admission) { a.Draining = &Draining{Ranks: []int{1, 3}} }), Vacate{Ranks: []int{1}, Quorum: 3},
 			has(func(a *Admission) { a.Quorum, a.Vacated, a.Draining = 3, []int{1}, &Draining{Ranks: []int{3}} }),
 		},
+		"ranks that leave, and a restart, get their time once more": {
+			has(func(a *Admission) {
+				a.Restart, a.Draining = &Restarting{From: 4, At: noon, Reason: "y"}, &Draining{Ranks: []int{3}, At: noon, Deadline: noon, Reason: "x"}
+			}),
+			Prolong{Restart: true, Deadline: later.Add(time.Minute)},
+			has(func(a *Admission) {
+				a.Restart = &Restarting{From: 4, At: later, Reason: "y", Again: true}
+				a.Draining = &Draining{Ranks: []int{3}, At: later, Deadline: later.Add(time.Minute), Reason: "x", Again: true}
+			}),
+		},
 		"or they stay": {
 			has(func(a *Admission) { a.Quorum, a.Draining = 3, &Draining{Ranks: []int{3}} }), Keep{Ranks: []int{3}, Quorum: 4},
 			has(same),
