@@ -114,6 +114,8 @@ const (
 	ReasonWaitingForQuota = "WaitingForQuota"
 	// ReasonQuotaWithdrawn: Kueue took the quota back.
 	ReasonQuotaWithdrawn = "QuotaWithdrawn"
+	// ReasonRequeued: the deadline is over, and the command goes on in a further attempt (elastic.onDeadline).
+	ReasonRequeued = "Requeued"
 	// ReasonReleased: the MiniCluster gave its nodes back.
 	ReasonReleased = "Released"
 	// ReasonFinished: the MiniCluster has finished, and needs no nodes any more.

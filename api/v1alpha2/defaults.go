@@ -29,6 +29,7 @@ const (
 	DefaultQuorumTimeout = 2 * time.Minute
 	DefaultStartTimeout  = 10 * time.Minute
 	DefaultRecreateLimit = 5
+	DefaultRequeueLimit  = 10
 	DefaultBackoffBase   = 30 * time.Second
 	DefaultBackoffMax    = 30 * time.Minute
 	DefaultPatience      = 5 * time.Minute
@@ -124,6 +125,7 @@ func (e *ElasticSpec) setDefaults() {
 	setDefault(&e.Tasks.Scaling, TasksPerNode)
 	setDefault(&e.Tasks.Constraint, TasksAny)
 	setDefaultPointer(&e.Recreate.Limit, DefaultRecreateLimit)
+	setDefaultPointer(&e.RequeueLimit, DefaultRequeueLimit)
 	setDefaultDuration(&e.Recreate.BackoffBase, DefaultBackoffBase)
 	setDefaultDuration(&e.Recreate.BackoffMax, DefaultBackoffMax)
 	setDefault(&e.Recreate.SizePolicy, SizeSame)

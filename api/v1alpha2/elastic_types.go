@@ -11,6 +11,7 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 // +kubebuilder:validation:XValidation:rule="!has(self.expectedRuntime) || duration(self.expectedRuntime) > duration('0s')",message="expectedRuntime must be longer than 0s"
 // +kubebuilder:validation:XValidation:rule="!has(self.quorumTimeout) || duration(self.quorumTimeout) >= duration('1s')",message="quorumTimeout must be at least 1s"
 // +kubebuilder:validation:XValidation:rule="!has(self.startTimeout) || duration(self.startTimeout) >= duration('1s')",message="startTimeout must be at least 1s"
+// +kubebuilder:validation:XValidation:rule="!has(self.onDeadline) || self.onDeadline != 'Requeue' || has(self.checkpoint)",message="onDeadline: Requeue needs checkpoint: without one the command would begin anew each time"
 // +kubebuilder:validation:XValidation:rule="!has(self.quorumTimeout) || !has(self.startTimeout) || duration(self.quorumTimeout) <= duration(self.startTimeout)",message="quorumTimeout must not be longer than startTimeout (default 10m)"
 type ElasticSpec struct {
 	// waitForSize is how long the MiniCluster waits in the queue for `size`, before it
@@ -102,7 +103,35 @@ type ElasticSpec struct {
 	// interactive MiniClusters, else Fail.
 	// +optional
 	OnLoss LossPolicy `json:"onLoss,omitempty"`
+
+	// onDeadline says what happens at the deadline of the command (deadlineSeconds, or that of the
+	// queue). Fail: the MiniCluster fails. Requeue: the command is asked for a checkpoint so long
+	// before the deadline as writing it may take (checkpoint.wait, and 15 s), at most half of the
+	// deadline. Then the MiniCluster waits in its old place of the queue, and the command goes on in a
+	// further attempt, with the whole deadline again. Requeue needs checkpoint. A change counts at
+	// once. Default Fail.
+	// +optional
+	OnDeadline DeadlinePolicy `json:"onDeadline,omitempty"`
+
+	// requeueLimit is how often onDeadline: Requeue does that before the MiniCluster fails.
+	// Default 10.
+	// +kubebuilder:default=10
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	// +optional
+	RequeueLimit *int32 `json:"requeueLimit,omitempty"`
 }
+
+// DeadlinePolicy says what happens at the deadline of a command.
+// +kubebuilder:validation:Enum=Fail;Requeue
+type DeadlinePolicy string
+
+const (
+	// DeadlineFail fails the MiniCluster.
+	DeadlineFail DeadlinePolicy = "Fail"
+	// DeadlineRequeue ends the attempt after a checkpoint, and queues the MiniCluster again.
+	DeadlineRequeue DeadlinePolicy = "Requeue"
+)
 
 // ResizePolicy says how the command follows when brokers join or leave while it runs.
 // +kubebuilder:validation:Enum=None;Flux;Restart

@@ -138,6 +138,11 @@ type RequeueState struct {
 	// +optional
 	Retries int32 `json:"retries,omitempty"`
 
+	// deadlines is the number of attempts that ended at their deadline and go on in a further attempt
+	// (elastic.onDeadline); 0 after a suspension. They are not in count.
+	// +optional
+	Deadlines int32 `json:"deadlines,omitempty"`
+
 	// size is the largest size that elastic.recreate.sizePolicy allows for the next attempt;
 	// 0: any allowed size.
 	// +optional

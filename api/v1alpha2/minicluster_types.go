@@ -172,7 +172,7 @@ type MiniClusterSpec struct {
 
 	// deadlineSeconds is how long the command may run, in seconds from the moment the quorum
 	// is reached. Time in the queue and during the start does not count. After the deadline
-	// the MiniCluster fails. 0 and the default set no deadline: that of the queue counts
+	// the MiniCluster fails, or goes on later (elastic.onDeadline). 0 and the default set no deadline: that of the queue counts
 	// (defaultDeadline, or else maxDeadline). If the queue has none either, 0 means no limit.
 	// status.admission.deadlineSeconds has the deadline that counts. Default 31500000 (about a
 	// year).

@@ -99,6 +99,8 @@ var fields = map[string]field{
 	"elastic.checkpoint.path":           seen("{elastic: {checkpoint: {path: /ckpt}}}", "setting.CHECKPOINT_PATH: /ckpt"),
 	"elastic.checkpoint.restartCommand": seen("{elastic: {checkpoint: {restartCommand: again}}}", "file.restart-command.sh: again\n"),
 	"elastic.onLoss":                    seen("{elastic: {onLoss: Recreate}}", "policy.OnLoss: Recreate"),
+	"elastic.onDeadline":                seen("{elastic: {onDeadline: Requeue, checkpoint: {}}}", "policy.Requeues: 10"),
+	"elastic.requeueLimit":              seen("{elastic: {onDeadline: Requeue, requeueLimit: 3, checkpoint: {}}}", "policy.Requeues: 3"),
 	"elastic.recreate.backoffMax":       seen("{elastic: {recreate: {backoffMax: 5m}}}", "policy.BackoffMax: 300000000000"),
 
 	"containers[].name":                          seen("{containers: [{}, {name: web}]}", "lead.spec.initContainers.1.name: web"),

@@ -81,7 +81,7 @@ func recordOf(mc *v1alpha2.MiniCluster) (life.Record, error) {
 	}
 	if requeue := s.RequeueState; requeue != nil {
 		r.GivenUp, r.Most = int(requeue.Count), int(requeue.Size)
-		r.Retried, r.NotBefore = int(requeue.Retries), ptr.Deref(requeue.RequeueAt, metav1.Time{}).Time
+		r.Retried, r.Requeued, r.NotBefore = int(requeue.Retries), int(requeue.Deadlines), ptr.Deref(requeue.RequeueAt, metav1.Time{}).Time
 	}
 	if s.Avoid != nil {
 		r.Avoid, r.AvoidUntil = avoided(s.Avoid), s.Avoid.Until.Time

@@ -39,10 +39,19 @@ func policy(mc *v1alpha2.MiniCluster) life.Policy {
 		Shrink:        e.Recreate.SizePolicy == v1alpha2.SizeShrink,
 		OnLoss:        life.LossPolicy(traits.OnLoss),
 		Retries:       int(traits.BackoffLimit),
+		Requeues:      requeues(e),
 		Suspend:       mc.IsSuspended(),
 		Deleted:       mc.DeletionTimestamp != nil,
 		TTL:           ttl(s),
 	}
+}
+
+// requeues is how often a command goes on in another attempt after its deadline.
+func requeues(e *v1alpha2.ElasticSpec) int {
+	if e.OnDeadline != v1alpha2.DeadlineRequeue {
+		return 0
+	}
+	return int(*e.RequeueLimit)
 }
 
 // ttl is how long a finished MiniCluster stays; nil if it stays for ever.

@@ -117,6 +117,25 @@ func TestEvictedWithCheckpoint(t *testing.T) {
 	record.check(s)
 }
 
+// A command whose deadline comes writes its checkpoint first, waits behind those before it, and goes on from there. After the
+// last time it fails at its deadline.
+func TestGoesOnAfterItsDeadline(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 2)
+	record := s.newRecord()
+	first := s.create(s.saving("first", 2).PodAnnotation(simulator.Checkpoint, "1s").Spec(func(spec *v1alpha2.MiniClusterSpec) {
+		spec.Elastic.OnDeadline, spec.Elastic.RequeueLimit, spec.DeadlineSeconds = v1alpha2.DeadlineRequeue, new(int32(2)), new(int64(8))
+	}))
+	s.awaitState(first, v1alpha2.StateRunning)
+	s.await(first, "running for the third time", func(mc *v1alpha2.MiniCluster) bool { return state(mc) == v1alpha2.StateRunning && mc.Status.Runs == 3 })
+	if r := first.Status.RequeueState; r == nil || r.Deadlines != 2 || r.Count+r.Retries != 0 || first.Status.CheckpointTime == nil {
+		t.Errorf("it was queued again as %+v, with a checkpoint of %s", r, first.Status.CheckpointTime)
+	}
+	s.awaitState(first, v1alpha2.StateFailed)
+	s.awaitDecisions(first, map[string]int{"Admitted": 3, "Started": 3, "Warned": 2, "Requeued": 2, "DeadlineExceeded": 1})
+	record.check(s)
+}
+
 // Of a command that can be run again, only the surplus is taken, and its brokers come back when it is worth that.
 func TestShrunkByRestart(t *testing.T) {
 	t.Parallel()

@@ -101,6 +101,8 @@ var refused = []refusal{
 	{"spec: {elastic: {checkpoint: {interval: 5m}}}", "interval needs signal or command: without them nobody can ask for a checkpoint"},
 	{"spec: {elastic: {checkpoint: {signal: SIGUSR1, interval: 59s}}}", "interval must be at least 1m"},
 	{"spec: {elastic: {checkpoint: {command: save, wait: 999ms}}}", "wait must be at least 1s"},
+	{"spec: {elastic: {onDeadline: Requeue}}", "onDeadline: Requeue needs checkpoint"},
+	{"spec: {elastic: {onDeadline: Wait}}", `supported values: "Fail", "Requeue"`},
 
 	{"spec: {placement: {topology: Required}}", "topology needs topologyKey"},
 	{"spec: {placement: {topology: Preferred, policy: Spread}}", "topology needs topologyKey"},
@@ -163,6 +165,8 @@ var accepted = []string{
 	"spec: {elastic: {tasks: {constraint: MultipleOf, multipleOf: 4}}}",
 	"spec: {elastic: {resize: Restart, checkpoint: {signal: SIGUSR1, interval: 1m, wait: 1s, path: /data, restartCommand: again}}}",
 	"spec: {elastic: {resize: None, checkpoint: {command: save}}}",
+	"spec: {deadlineSeconds: 60, elastic: {onDeadline: Requeue, requeueLimit: 0, checkpoint: {command: save}}}",
+	"spec: {elastic: {onDeadline: Fail}}",
 	"spec: {tasks: 0}",
 	// what the Flux Operator's clients in Python and Go send for fields that nobody has set
 	"spec: {size: 1, minSize: 0, maxSize: 0, tasks: 1, backoffLimit: 0, deadlineSeconds: 0, cleanup: false, logging: {strict: true}}",

@@ -65,12 +65,23 @@ var kinds = []trait{
 			if r.IntN(3) > 0 {
 				s.Elastic.Checkpoint.Signal = "SIGUSR1"
 			}
+			goesOn(r, s)
 		})
 	}},
 	{"checkpoints", 10, func(_ *World, r *rand.Rand, l *life) {
 		l.wrapper.PodAnnotation(simulator.Checkpoint, seconds(r, 0, 30))
-		l.spec(func(s *v1alpha2.MiniClusterSpec) { s.Elastic.Checkpoint = &v1alpha2.Checkpoint{Signal: "SIGUSR1"} })
+		l.spec(func(s *v1alpha2.MiniClusterSpec) {
+			s.Elastic.Checkpoint = &v1alpha2.Checkpoint{Signal: "SIGUSR1"}
+			goesOn(r, s)
+		})
 	}},
+}
+
+// goesOn lets the command go on in a further attempt after its deadline, or not.
+func goesOn(r *rand.Rand, s *v1alpha2.MiniClusterSpec) {
+	if r.IntN(2) == 0 {
+		s.Elastic.OnDeadline, s.Elastic.RequeueLimit = v1alpha2.DeadlineRequeue, new(r.Int32N(3))
+	}
 }
 
 // traits are what any life may have.

@@ -265,12 +265,41 @@ func leadLost(o *Observation, now time.Time) *Plan {
 	return o.lose(lead.howLost()+" while the command ran", OutcomeLeadLost, now)
 }
 
+// overtime ends a command at its deadline. One that goes on in another attempt ends before, after its checkpoint.
 func overtime(o *Observation, now time.Time) *Plan {
-	if !o.begun() || o.Policy.Deadline == 0 || now.Before(o.Started.Add(o.Policy.Deadline)) {
+	if !o.begun() || o.Policy.Deadline == 0 || now.Before(o.timeUp()) {
 		return nil
 	}
-	return &Plan{
-		Step: Finish{Outcome: OutcomeDeadlineExceeded}, State: StateFailed,
-		Message: fmt.Sprintf("the command ran longer than %s", o.Policy.Deadline),
+	switch {
+	case !o.mayRequeue():
+		message := fmt.Sprintf("the command ran longer than %s", o.Policy.Deadline)
+		if o.Requeued > 0 {
+			message += fmt.Sprintf(", in attempt %d of %d", o.Requeued+1, o.Policy.Requeues+1)
+		}
+		return &Plan{Step: Finish{Outcome: OutcomeDeadlineExceeded}, State: StateFailed, Message: message}
+	case o.Admission.Eviction != nil: // it is ending already, to go on later
+		return nil
 	}
+	e := Eviction{Reason: Requeued, Message: fmt.Sprintf("its time of %s is over, and it goes on in a further attempt", o.Policy.Deadline)}
+	if o.mayWarn() {
+		return o.warn(e, o.requeueGrace(), now)
+	}
+	return &Plan{Step: Evict{Reason: Requeued}, State: StateReleasing, Message: e.Message}
+}
+
+// mayRequeue reports whether the command goes on in another attempt after its deadline.
+func (o *Observation) mayRequeue() bool { return o.Requeued < o.Policy.Requeues }
+
+// timeUp is when a command with a deadline is told to end.
+func (o *Observation) timeUp() time.Time {
+	end := o.Started.Add(o.Policy.Deadline)
+	if o.mayRequeue() {
+		end = end.Add(-o.requeueGrace())
+	}
+	return end
+}
+
+// requeueGrace is how long before its deadline a command is told to end that goes on later: its checkpoint takes time.
+func (o *Observation) requeueGrace() time.Duration {
+	return min(o.Policy.CheckpointWait+killGrace, o.Policy.Deadline/2)
 }

@@ -17,10 +17,10 @@ func (Warn) step() {}
 
 func (s Warn) apply(r *Record, _ string, _ time.Time) { r.Admission.Eviction = &s.Eviction }
 
-// Evict ends the admission because another gang needs the nodes, or they are about to go. The MiniCluster is queued again
-// and keeps its age.
+// Evict ends the admission because another gang needs the nodes, they are about to go, or the deadline of the attempt is over.
+// The MiniCluster is queued again and keeps its age.
 type Evict struct {
-	// Reason is Preempted, Reclaimed, NodesGo or QuotaWithdrawn.
+	// Reason is Preempted, Reclaimed, NodesGo, QuotaWithdrawn or Requeued.
 	Reason string
 	// Checkpointed is true if the command has written a checkpoint at its end.
 	Checkpointed bool
@@ -31,13 +31,20 @@ func (Evict) step() {}
 func (s Evict) apply(r *Record, _ string, now time.Time) {
 	r.end()
 	r.NotBefore = now
+	if s.Reason == Requeued {
+		r.Requeued++
+	}
 	if s.Checkpointed {
 		r.Checkpointed = now
 	}
 }
 
-// Suspension is the reason of an eviction by the user.
-const Suspension = "Suspended"
+const (
+	// Suspension is the reason of an eviction by the user.
+	Suspension = "Suspended"
+	// Requeued is the reason of an eviction at the deadline. The command goes on in another attempt.
+	Requeued = "Requeued"
+)
 
 // evicted evicts a gang by order. A command that runs is warned first.
 func evicted(o *Observation, now time.Time) *Plan {
@@ -75,7 +82,11 @@ func (o *Observation) nextOrder(now time.Time) time.Time {
 
 func (o *Observation) evict(order elastic.Evict, now time.Time) *Plan {
 	if o.mayWarn() && o.Policy.CheckpointWait+order.Grace > 0 {
-		return o.warn(Eviction{Reason: order.Reason, Message: order.Message}, order.Grace, now)
+		grace := order.Grace
+		if wait := o.shortWait(); wait > 0 {
+			grace = wait + killGrace
+		}
+		return o.warn(Eviction{Reason: order.Reason, Message: order.Message}, grace, now)
 	}
 	return &Plan{Step: Evict{Reason: order.Reason}, State: StateReleasing, Message: order.Message}
 }
@@ -87,9 +98,6 @@ func (o *Observation) mayWarn() bool {
 
 // warn gives the command some time to end, or to write its checkpoint.
 func (o *Observation) warn(e Eviction, grace time.Duration, now time.Time) *Plan {
-	if wait := o.shortWait(); wait > 0 {
-		grace = wait + killGrace
-	}
 	e.Deadline = now.Add(grace)
 	step := Warn{e}
 	return &Plan{Step: step, State: StateRunning, Message: fmt.Sprintf("has %s to end: %s", grace, e.Message), LookAgain: step.Deadline}
@@ -124,13 +132,16 @@ func warned(o *Observation, now time.Time) *Plan {
 // wait fell; nil otherwise.
 func (o *Observation) warnAgain(now time.Time) *Plan {
 	e, wait := *o.Admission.Eviction, o.shortWait()
+	if e.Reason == Requeued {
+		wait = o.requeueGrace() - killGrace
+	}
 	left := e.Deadline.Sub(now)
 	untold := !o.Stopped && !e.Again && 2*left < wait
-	if !o.mayWarn() || wait == 0 || !untold && left <= wait+killGrace {
+	if !o.mayWarn() || wait <= 0 || !untold && left <= wait+killGrace {
 		return nil
 	}
 	e.Again = e.Again || untold
-	return o.warn(e, 0, now)
+	return o.warn(e, wait+killGrace, now)
 }
 
 // shortWait is how long the command has to write a checkpoint where others want the nodes.

@@ -114,8 +114,8 @@ type Policy struct {
 	// Shrink is true if the next attempt is smaller than the one that did not start.
 	Shrink bool
 	OnLoss LossPolicy
-	// Retries is how many attempts may follow in which the command failed.
-	Retries int
+	// Retries is how many attempts may follow in which the command failed, and Requeues how many of which the deadline is over.
+	Retries, Requeues int
 	// Suspend is true if the MiniCluster is to hold nothing, and Deleted if that is so because it is being deleted.
 	Suspend, Deleted bool
 	// TTL is how long a finished MiniCluster stays; nil if it stays for ever.

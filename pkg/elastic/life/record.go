@@ -22,6 +22,8 @@ type Record struct {
 	Most      int
 	// Retried counts the attempts whose command failed and is run again by the next attempt. They are not in GivenUp.
 	Retried int
+	// Requeued counts the attempts that ended at their deadline and go on in the next attempt. They are not in GivenUp.
+	Requeued int
 	// Attempts is the number of the last attempt. It never falls: a program with the number of an earlier attempt is
 	// one that must not write any more.
 	Attempts int

@@ -334,6 +334,11 @@ func TestDecideEvictions(t *testing.T) {
 		})
 	}
 	same := func(*Observation) {}
+	endsIn := func(time time.Duration, requeued int) func(*Observation) {
+		return func(o *Observation) {
+			o.Started, o.Policy.Deadline, o.Policy.Requeues, o.Requeued = noon, time, 1, requeued
+		}
+	}
 	asked := func(o *Observation) { o.ToldBegan, o.ToldAsked, o.ToldCheckpointed = true, true, true }
 	warn := func(reason, message string, after time.Duration) Plan {
 		by := noon.Add(time.Second + after)
@@ -408,6 +413,37 @@ func TestDecideEvictions(t *testing.T) {
 		},
 		"the lead is lost": {admitted("guuu", warned(same)), 2 * time.Second, Plan{Step: Evict{Reason: "Preempted"}, State: StateReleasing}},
 		"its time is up":   {admitted("ruuu", warned(func(o *Observation) { o.Stopped = true })), 31 * time.Second, Plan{Step: Evict{Reason: "Preempted"}, State: StateReleasing}},
+		"before its deadline, one that goes on later is warned": {
+			runsAgain("ruuu", endsIn(5*time.Minute, 0)), 5*time.Minute - 75*time.Second,
+			Plan{Step: Warn{Eviction{Reason: Requeued, Message: "its time of 5m0s is over, and it goes on in a further attempt", Deadline: noon.Add(5 * time.Minute)}}, State: StateRunning, LookAgain: noon.Add(5 * time.Minute)},
+		},
+		"not sooner": {
+			runsAgain("ruuu", endsIn(5*time.Minute, 0)), 5*time.Minute - 76*time.Second,
+			Plan{Step: Wait{}, State: StateRunning, LookAgain: noon.Add(5*time.Minute - 75*time.Second)},
+		},
+		"within the whole time for its checkpoint, whatever its queue allows": {
+			runsAgain("ruuu", func(o *Observation) { endsIn(5*time.Minute, 0)(o); o.Policy.MaxGrace = time.Second }), 5*time.Minute - 75*time.Second,
+			Plan{Step: Warn{Eviction{Reason: Requeued, Message: "its time of 5m0s is over, and it goes on in a further attempt", Deadline: noon.Add(5 * time.Minute)}}, State: StateRunning, LookAgain: noon.Add(5 * time.Minute)},
+		},
+		"and not before it has had half of its time": {
+			runsAgain("ruuu", endsIn(80*time.Second, 0)), 40 * time.Second,
+			Plan{Step: Warn{Eviction{Reason: Requeued, Message: "its time of 1m20s is over, and it goes on in a further attempt", Deadline: noon.Add(80 * time.Second)}}, State: StateRunning, LookAgain: noon.Add(80 * time.Second)},
+		},
+		"one that makes room goes on with that at its deadline": {
+			runsAgain("ruuu", warned(func(o *Observation) { endsIn(10*time.Second, 0)(o); o.Stopped = true })), 11 * time.Second,
+			Plan{Step: Wait{}, State: StateRunning, LookAgain: deadline},
+		},
+		"it goes on later, from its checkpoint": {
+			runsAgain("fuuu", warned(func(o *Observation) { endsIn(31*time.Second, 0)(o); asked(o); o.Admission.Eviction.Reason = Requeued })), 20 * time.Second,
+			Plan{Step: Evict{Reason: Requeued, Checkpointed: true}, State: StateReleasing},
+		},
+		"one whose lead is not up goes on later, too": {
+			runsAgain("cuuu", endsIn(5*time.Minute, 0)), 5 * time.Minute, Plan{Step: Evict{Reason: Requeued}, State: StateReleasing},
+		},
+		"one that has had all of its attempts fails": {
+			runsAgain("ruuu", endsIn(5*time.Minute, 1)), 5 * time.Minute,
+			Plan{Step: Finish{Outcome: OutcomeDeadlineExceeded}, State: StateFailed, Message: "the command ran longer than 5m0s, in attempt 2 of 2"},
+		},
 		"and of one that is suspended": {
 			admitted("fuuu", warned(func(o *Observation) { asked(o); o.Admission.Eviction.Reason = Suspension })), 2 * time.Second,
 			Plan{Step: Withdraw{Checkpointed: true}, State: StateSuspended},

@@ -130,6 +130,9 @@ func TestLivesWithRestarts(t *testing.T) {
 		w.policy.CheckpointWait = time.Duration(1+seed%5*20) * time.Second
 		w.policy.AsksForCheckpoint, w.policy.TellsCheckpoints = seed%2 == 0, seed%4 < 2
 		w.policy.Deadline, w.atLeast = 20*time.Minute, time.Duration(seed%7)*time.Minute
+		if seed%4 == 1 {
+			w.policy.Deadline, w.policy.Requeues = 5*time.Minute, 3
+		}
 		w.policy.Sizing.Size = 2 + int(seed%5)
 		w.policy.Max = w.policy.Sizing.Size + int(seed%3)
 		if seed%5 == 0 {

@@ -209,7 +209,7 @@ func running(o *Observation, now time.Time) *Plan {
 		plan.Message = fmt.Sprintf("runs the command again with %s: %s", brokersText(o.Admission.Quorum), o.Admission.Restart.Reason)
 	}
 	if o.Policy.Deadline > 0 {
-		plan.LookAgain = o.Started.Add(o.Policy.Deadline)
+		plan.LookAgain = o.timeUp()
 	}
 	if o.Policy.Restarts && !o.Brokers[0].Ready { // brokers may be lost on a node that is not known to be down yet
 		plan.LookAgain = elastic.Earliest(plan.LookAgain, now.Add(lossLook))

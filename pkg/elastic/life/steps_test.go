@@ -129,7 +129,8 @@ func TestApply(t *testing.T) {
 		"an attempt that is given up counts": {
 			has(same), GiveUp{NotBefore: later.Add(time.Minute), Most: 3}, Record{GivenUp: 2, NotBefore: later.Add(time.Minute), Most: 3},
 		},
-		"one that is evicted does not": {has(same), Evict{Reason: "Preempted"}, Record{GivenUp: 1, NotBefore: later}},
+		"one that is evicted does not":        {has(same), Evict{Reason: "Preempted"}, Record{GivenUp: 1, NotBefore: later}},
+		"one whose time is over counts apart": {has(same), Evict{Reason: Requeued, Checkpointed: true}, Record{GivenUp: 1, Requeued: 1, NotBefore: later, Checkpointed: later}},
 	}
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
