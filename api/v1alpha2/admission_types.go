@@ -272,7 +272,7 @@ type Eviction struct {
 	// +required
 	Reason string `json:"reason"`
 
-	// message says who gets the nodes.
+	// message says who gets the nodes, or why they are given back.
 	// +optional
 	Message string `json:"message,omitempty"`
 

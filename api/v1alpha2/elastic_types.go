@@ -107,9 +107,9 @@ type ElasticSpec struct {
 	// onDeadline says what happens at the deadline of the command (deadlineSeconds, or that of the
 	// queue). Fail: the MiniCluster fails. Requeue: the command is asked for a checkpoint so long
 	// before the deadline as writing it may take (checkpoint.wait, and 15 s), at most half of the
-	// deadline. Then the MiniCluster waits in its old place of the queue, and the command goes on in a
-	// further attempt, with the whole deadline again. Requeue needs checkpoint. A change counts at
-	// once. Default Fail.
+	// deadline. Then the MiniCluster is queued again, and the command goes on in a further attempt,
+	// with the whole deadline again. Requeue needs checkpoint, and a deadline above 30 s. Interactive
+	// MiniClusters fail. A change counts until the command is asked. Default Fail.
 	// +optional
 	OnDeadline DeadlinePolicy `json:"onDeadline,omitempty"`
 

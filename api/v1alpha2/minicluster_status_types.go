@@ -123,7 +123,7 @@ type MiniClusterStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// RequeueState says how many attempts were given up, and when the next one may begin.
+// RequeueState says how many attempts were given up or go on in a further one, and when the next one may begin.
 type RequeueState struct {
 	// count is the number of attempts that were given up in a row; 0 after a suspension.
 	// +optional

@@ -134,9 +134,9 @@ func counted(containers []corev1.Container) []corev1.Container {
 
 // longestExecution is how long Kueue lets a Workload with a time limit run; nil without a limit. Kueue
 // counts from the admission, and the time limit counts from the start of the command, so there is time to
-// start.
+// start. A MiniCluster that goes on after its deadline keeps its Workload for all attempts together.
 func longestExecution(mc *v1alpha2.MiniCluster, limit time.Duration) *int32 {
-	if limit == 0 {
+	if limit == 0 || mc.Spec.Elastic.OnDeadline == v1alpha2.DeadlineRequeue {
 		return nil
 	}
 	seconds := int64(limit.Seconds()) + int64(mc.Spec.Elastic.StartTimeout.Seconds()) + 60

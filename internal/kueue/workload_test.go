@@ -143,20 +143,22 @@ func TestLongestExecution(t *testing.T) {
 	for name, tc := range map[string]struct {
 		seconds *int64
 		queue   elastic.Deadlines
+		goesOn  v1alpha2.DeadlinePolicy
 		want    *int32
 	}{
-		"the default":             {nil, elastic.Deadlines{}, nil},
-		"none":                    {ptr.To(int64(0)), elastic.Deadlines{}, nil},
-		"endless":                 {ptr.To(int64(31500000)), elastic.Deadlines{}, nil},
-		"more than fits":          {ptr.To(int64(1) << 33), elastic.Deadlines{}, nil},
-		"an hour, and the start":  {ptr.To(int64(3600)), elastic.Deadlines{}, ptr.To(int32(3600 + 120 + 60))},
-		"the default of a queue":  {nil, hour, ptr.To(int32(3600 + 120 + 60))},
-		"its own, not a default":  {ptr.To(int64(60)), hour, ptr.To(int32(60 + 120 + 60))},
-		"a queue with only a max": {nil, elastic.Deadlines{Max: time.Minute}, ptr.To(int32(60 + 120 + 60))},
+		"the default":             {nil, elastic.Deadlines{}, "", nil},
+		"none":                    {ptr.To(int64(0)), elastic.Deadlines{}, "", nil},
+		"endless":                 {ptr.To(int64(31500000)), elastic.Deadlines{}, "", nil},
+		"more than fits":          {ptr.To(int64(1) << 33), elastic.Deadlines{}, "", nil},
+		"an hour, and the start":  {ptr.To(int64(3600)), elastic.Deadlines{}, v1alpha2.DeadlineFail, ptr.To(int32(3600 + 120 + 60))},
+		"the default of a queue":  {nil, hour, "", ptr.To(int32(3600 + 120 + 60))},
+		"its own, not a default":  {ptr.To(int64(60)), hour, "", ptr.To(int32(60 + 120 + 60))},
+		"a queue with only a max": {nil, elastic.Deadlines{Max: time.Minute}, "", ptr.To(int32(60 + 120 + 60))},
+		"it goes on after it":     {ptr.To(int64(3600)), elastic.Deadlines{}, v1alpha2.DeadlineRequeue, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			mc := queued("a").Spec(func(s *v1alpha2.MiniClusterSpec) {
-				s.DeadlineSeconds, s.Elastic.StartTimeout = tc.seconds, &metav1.Duration{Duration: 2 * time.Minute}
+				s.DeadlineSeconds, s.Elastic.OnDeadline, s.Elastic.StartTimeout = tc.seconds, tc.goesOn, &metav1.Duration{Duration: 2 * time.Minute}
 			}).Defaulted()
 			if got := Workload(mc, fixture.Pod("x").Obj(), nil, nil, tc.queue).Spec.MaximumExecutionTimeSeconds; !ptr.Equal(got, tc.want) {
 				t.Errorf("got %v", ptr.Deref(got, -1))

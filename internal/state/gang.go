@@ -59,6 +59,7 @@ func Gang(mc *v1alpha2.MiniCluster, pod *corev1.Pod, quota *v1alpha2.Quota) queu
 		BestEffort:  asksForNothing(requests),
 		Class:       class(mc, pod, quota, requests),
 		Limit:       Limit(mc, AdmittedDeadlines(mc)),
+		Returns:     returns(mc),
 		Expected:    ptr.Deref(mc.Spec.Elastic.ExpectedRuntime, metav1.Duration{}).Duration,
 
 		NeverPreempts: ptr.Deref(pod.Spec.PreemptionPolicy, corev1.PreemptLowerPriority) == corev1.PreemptNever,
@@ -73,6 +74,11 @@ func Gang(mc *v1alpha2.MiniCluster, pod *corev1.Pod, quota *v1alpha2.Quota) queu
 		}
 	}
 	return gang
+}
+
+// returns reports whether a MiniCluster waits again after its deadline.
+func returns(mc *v1alpha2.MiniCluster) bool {
+	return mc.Spec.Elastic.Checkpoint != nil && int(ptr.Deref(mc.Status.RequeueState, v1alpha2.RequeueState{}).Deadlines) < requeues(mc)
 }
 
 // QueueOf is the queue of a MiniCluster, as far as the MiniCluster says.
@@ -269,7 +275,10 @@ func Queue(made *v1alpha2.MiniClusterQueue) queue.Queue {
 		Grace:       s.Grace.Duration,
 		MinRuntime:  ptr.Deref(s.MinRuntime, metav1.Duration{}).Duration,
 		Suspended:   s.Suspended,
-		ScaleUp:     scaleUp(s.ScaleUp),
+
+		RequeuesLast: s.Requeue == v1alpha2.RequeueLast,
+
+		ScaleUp: scaleUp(s.ScaleUp),
 	}
 }
 

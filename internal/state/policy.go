@@ -39,7 +39,7 @@ func policy(mc *v1alpha2.MiniCluster) life.Policy {
 		Shrink:        e.Recreate.SizePolicy == v1alpha2.SizeShrink,
 		OnLoss:        life.LossPolicy(traits.OnLoss),
 		Retries:       int(traits.BackoffLimit),
-		Requeues:      requeues(e),
+		Requeues:      requeues(mc),
 		Suspend:       mc.IsSuspended(),
 		Deleted:       mc.DeletionTimestamp != nil,
 		TTL:           ttl(s),
@@ -47,11 +47,11 @@ func policy(mc *v1alpha2.MiniCluster) life.Policy {
 }
 
 // requeues is how often a command goes on in another attempt after its deadline.
-func requeues(e *v1alpha2.ElasticSpec) int {
-	if e.OnDeadline != v1alpha2.DeadlineRequeue {
-		return 0
+func requeues(mc *v1alpha2.MiniCluster) int {
+	if e := &mc.Spec.Elastic; e.OnDeadline == v1alpha2.DeadlineRequeue && !mc.Spec.ForUsers() {
+		return int(*e.RequeueLimit)
 	}
-	return int(*e.RequeueLimit)
+	return 0
 }
 
 // ttl is how long a finished MiniCluster stays; nil if it stays for ever.

@@ -69,9 +69,11 @@ func Finished(mc *v1alpha2.MiniCluster, q *v1alpha2.MiniClusterQueue) (queue.Run
 }
 
 // Lasted is what a MiniCluster held in a queue whose command succeeded, and when it ended; false for others. It is
-// false for malleable ones, too: at which sizes these ran is not recorded.
+// false for malleable ones, too: at which sizes these ran is not recorded. It is false for those that went on after a
+// deadline: the last attempt is a part.
 func Lasted(mc *v1alpha2.MiniCluster, q *v1alpha2.MiniClusterQueue) (r queue.Running, ended time.Time, ok bool) {
-	if r, ok = Finished(mc, q); !ok || malleable(mc) {
+	goesOn := mc.Status.RequeueState != nil && mc.Status.RequeueState.Deadlines > 0
+	if r, ok = Finished(mc, q); !ok || malleable(mc) || goesOn {
 		return r, ended, false
 	}
 	finished := meta.FindStatusCondition(mc.Status.Conditions, v1alpha2.ConditionFinished)

@@ -41,7 +41,7 @@ func writeRecord(s *v1alpha2.MiniClusterStatus, in Input, decision life.Decision
 	if _, again := decision.(life.Restarted); again {
 		keepRestart(s, in)
 	}
-	if record.GivenUp+record.Retried > 0 || !record.NotBefore.IsZero() {
+	if record.GivenUp+record.Retried+record.Requeued > 0 || !record.NotBefore.IsZero() {
 		s.RequeueState = &v1alpha2.RequeueState{
 			Count: int32(record.GivenUp), Retries: int32(record.Retried), Deadlines: int32(record.Requeued),
 			RequeueAt: timeOf(record.NotBefore), Size: int32(record.Most),

@@ -190,7 +190,7 @@ var changes = []struct {
 	{"an attempt was accounted", func(before, after *v1alpha2.MiniClusterStatus) bool {
 		return after.Usage != nil && (before.Usage == nil || *before.Usage != *after.Usage)
 	}, []string{
-		"GaveUp", "Retrying", "Released", v1alpha2.ReasonPreempted, v1alpha2.ReasonReclaimed, v1alpha2.ReasonNodesGo, v1alpha2.ReasonSucceeded, v1alpha2.ReasonCommandFailed, v1alpha2.ReasonLeadLost,
+		"GaveUp", "Retrying", "Released", v1alpha2.ReasonPreempted, v1alpha2.ReasonReclaimed, v1alpha2.ReasonNodesGo, v1alpha2.ReasonRequeued, v1alpha2.ReasonSucceeded, v1alpha2.ReasonCommandFailed, v1alpha2.ReasonLeadLost,
 		v1alpha2.ReasonWorkersFailed, v1alpha2.ReasonBrokersLost, v1alpha2.ReasonDeadlineExceeded, v1alpha2.ReasonStartLimit,
 	}},
 	{"it started", func(before, after *v1alpha2.MiniClusterStatus) bool {
@@ -198,10 +198,10 @@ var changes = []struct {
 	}, []string{"Started"}},
 	{"its admission was taken back", func(before, after *v1alpha2.MiniClusterStatus) bool {
 		return before.Admission != nil && after.Admission == nil
-	}, []string{"GaveUp", "Retrying", "Released", v1alpha2.ReasonPreempted, v1alpha2.ReasonReclaimed, v1alpha2.ReasonNodesGo}},
+	}, []string{"GaveUp", "Retrying", "Released", v1alpha2.ReasonPreempted, v1alpha2.ReasonReclaimed, v1alpha2.ReasonNodesGo, v1alpha2.ReasonRequeued}},
 	{"an attempt was given up", func(before, after *v1alpha2.MiniClusterStatus) bool {
 		return after.RequeueState != nil && after.RequeueState.Count > ptr.Deref(before.RequeueState, v1alpha2.RequeueState{}).Count
-	}, []string{"GaveUp", "Retrying", v1alpha2.ReasonPreempted, v1alpha2.ReasonReclaimed, v1alpha2.ReasonNodesGo}},
+	}, []string{"GaveUp", "Retrying", v1alpha2.ReasonPreempted, v1alpha2.ReasonReclaimed, v1alpha2.ReasonNodesGo, v1alpha2.ReasonRequeued}},
 	{"it finished", func(before, after *v1alpha2.MiniClusterStatus) bool {
 		return outcome(before) == "" && outcome(after) != ""
 	}, []string{

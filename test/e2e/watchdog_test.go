@@ -23,8 +23,8 @@ import (
 // decisions are the reasons of events that tell of one, or of a size that was asked for.
 var decisions = []string{
 	"Admitted", "Started", "QuorumLowered", "GaveUp", "Retrying", "Released", "Draining", "Vacated", "Kept", "Grew", "Moved", "SizeIgnored", "BelowMinimum",
-	"Restarting", "Restarted", "Checkpointed", "Warned",
-	v1alpha2.ReasonPreempted, v1alpha2.ReasonReclaimed, v1alpha2.ReasonNodesGo,
+	"Restarting", "Restarted", "Prolonged", "Checkpointed", "Warned",
+	v1alpha2.ReasonPreempted, v1alpha2.ReasonReclaimed, v1alpha2.ReasonNodesGo, v1alpha2.ReasonRequeued,
 	v1alpha2.StateSucceeded, v1alpha2.ReasonCommandFailed, v1alpha2.ReasonLeadLost, v1alpha2.ReasonWorkersFailed, v1alpha2.ReasonBrokersLost,
 	v1alpha2.ReasonDeadlineExceeded, v1alpha2.ReasonStartLimit,
 }

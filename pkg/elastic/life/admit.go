@@ -73,7 +73,7 @@ func suspended(o *Observation, now time.Time) *Plan {
 	switch {
 	case o.mayWarn() && o.Policy.CheckpointWait > 0 && !o.Policy.Deleted:
 		return o.warn(Eviction{Reason: Suspension, Message: plan.Message}, o.shortWait()+killGrace, now)
-	case o.Admission != nil || o.GivenUp+o.Retried > 0:
+	case o.Admission != nil || o.GivenUp+o.Retried+o.Requeued > 0:
 		plan.Step = Withdraw{}
 	case o.Workload == Ahead:
 		plan.Step = Release{}

@@ -274,29 +274,35 @@ func overtime(o *Observation, now time.Time) *Plan {
 	case !o.mayRequeue():
 		message := fmt.Sprintf("the command ran longer than %s", o.Policy.Deadline)
 		if o.Requeued > 0 {
-			message += fmt.Sprintf(", in attempt %d of %d", o.Requeued+1, o.Policy.Requeues+1)
+			message += fmt.Sprintf(", for the %d. time", o.Requeued+1)
 		}
 		return &Plan{Step: Finish{Outcome: OutcomeDeadlineExceeded}, State: StateFailed, Message: message}
 	case o.Admission.Eviction != nil: // it is ending already, to go on later
 		return nil
 	}
-	e := Eviction{Reason: Requeued, Message: fmt.Sprintf("its time of %s is over, and it goes on in a further attempt", o.Policy.Deadline)}
+	e := Eviction{Reason: Requeued, Message: fmt.Sprintf("its time of %s ends, and it goes on in a further attempt", o.Policy.Deadline)}
 	if o.mayWarn() {
 		return o.warn(e, o.requeueGrace(), now)
 	}
 	return &Plan{Step: Evict{Reason: Requeued}, State: StateReleasing, Message: e.Message}
 }
 
-// mayRequeue reports whether the command goes on in another attempt after its deadline.
-func (o *Observation) mayRequeue() bool { return o.Requeued < o.Policy.Requeues }
+// mayRequeue reports whether the command goes on in another attempt after its deadline: there is time to ask for a checkpoint.
+func (o *Observation) mayRequeue() bool {
+	return o.Requeued < o.Policy.Requeues && o.Policy.CheckpointWait > 0 && o.requeueGrace() > killGrace
+}
 
-// timeUp is when a command with a deadline is told to end.
+// timeUp is when a command with a deadline is told to end. One that goes on later, and is being run again, runs first.
 func (o *Observation) timeUp() time.Time {
 	end := o.Started.Add(o.Policy.Deadline)
-	if o.mayRequeue() {
-		end = end.Add(-o.requeueGrace())
+	if !o.mayRequeue() {
+		return end
 	}
-	return end
+	at := end.Add(-o.requeueGrace())
+	if busy := o.busyUntil(); busy.After(at) {
+		at = elastic.Earliest(busy, end)
+	}
+	return at
 }
 
 // requeueGrace is how long before its deadline a command is told to end that goes on later: its checkpoint takes time.

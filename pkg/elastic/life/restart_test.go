@@ -415,7 +415,7 @@ func TestDecideEvictions(t *testing.T) {
 		"its time is up":   {admitted("ruuu", warned(func(o *Observation) { o.Stopped = true })), 31 * time.Second, Plan{Step: Evict{Reason: "Preempted"}, State: StateReleasing}},
 		"before its deadline, one that goes on later is warned": {
 			runsAgain("ruuu", endsIn(5*time.Minute, 0)), 5*time.Minute - 75*time.Second,
-			Plan{Step: Warn{Eviction{Reason: Requeued, Message: "its time of 5m0s is over, and it goes on in a further attempt", Deadline: noon.Add(5 * time.Minute)}}, State: StateRunning, LookAgain: noon.Add(5 * time.Minute)},
+			Plan{Step: Warn{Eviction{Reason: Requeued, Message: "its time of 5m0s ends, and it goes on in a further attempt", Deadline: noon.Add(5 * time.Minute)}}, State: StateRunning, LookAgain: noon.Add(5 * time.Minute)},
 		},
 		"not sooner": {
 			runsAgain("ruuu", endsIn(5*time.Minute, 0)), 5*time.Minute - 76*time.Second,
@@ -423,26 +423,38 @@ func TestDecideEvictions(t *testing.T) {
 		},
 		"within the whole time for its checkpoint, whatever its queue allows": {
 			runsAgain("ruuu", func(o *Observation) { endsIn(5*time.Minute, 0)(o); o.Policy.MaxGrace = time.Second }), 5*time.Minute - 75*time.Second,
-			Plan{Step: Warn{Eviction{Reason: Requeued, Message: "its time of 5m0s is over, and it goes on in a further attempt", Deadline: noon.Add(5 * time.Minute)}}, State: StateRunning, LookAgain: noon.Add(5 * time.Minute)},
+			Plan{Step: Warn{Eviction{Reason: Requeued, Message: "its time of 5m0s ends, and it goes on in a further attempt", Deadline: noon.Add(5 * time.Minute)}}, State: StateRunning, LookAgain: noon.Add(5 * time.Minute)},
 		},
 		"and not before it has had half of its time": {
 			runsAgain("ruuu", endsIn(80*time.Second, 0)), 40 * time.Second,
-			Plan{Step: Warn{Eviction{Reason: Requeued, Message: "its time of 1m20s is over, and it goes on in a further attempt", Deadline: noon.Add(80 * time.Second)}}, State: StateRunning, LookAgain: noon.Add(80 * time.Second)},
+			Plan{Step: Warn{Eviction{Reason: Requeued, Message: "its time of 1m20s ends, and it goes on in a further attempt", Deadline: noon.Add(80 * time.Second)}}, State: StateRunning, LookAgain: noon.Add(80 * time.Second)},
 		},
 		"one that makes room goes on with that at its deadline": {
-			runsAgain("ruuu", warned(func(o *Observation) { endsIn(10*time.Second, 0)(o); o.Stopped = true })), 11 * time.Second,
+			runsAgain("ruuu", warned(func(o *Observation) { endsIn(32*time.Second, 0)(o); o.Stopped = true })), 17 * time.Second,
 			Plan{Step: Wait{}, State: StateRunning, LookAgain: deadline},
 		},
 		"it goes on later, from its checkpoint": {
-			runsAgain("fuuu", warned(func(o *Observation) { endsIn(31*time.Second, 0)(o); asked(o); o.Admission.Eviction.Reason = Requeued })), 20 * time.Second,
+			runsAgain("fuuu", warned(func(o *Observation) { endsIn(32*time.Second, 0)(o); asked(o); o.Admission.Eviction.Reason = Requeued })), 20 * time.Second,
 			Plan{Step: Evict{Reason: Requeued, Checkpointed: true}, State: StateReleasing},
 		},
 		"one whose lead is not up goes on later, too": {
 			runsAgain("cuuu", endsIn(5*time.Minute, 0)), 5 * time.Minute, Plan{Step: Evict{Reason: Requeued}, State: StateReleasing},
 		},
+		"one that is being run again runs first": {
+			runsAgain("uuuu", restarting(func(o *Observation) { endsIn(5*time.Minute, 0)(o); o.Admission.Restart.At = noon.Add(3 * time.Minute) })), 4 * time.Minute,
+			Plan{Step: Wait{}, State: StateRunning, LookAgain: noon.Add(4*time.Minute + lossLook)},
+		},
+		"one without time for a checkpoint fails": {
+			runsAgain("ruuu", endsIn(30*time.Second, 0)), 30 * time.Second,
+			Plan{Step: Finish{Outcome: OutcomeDeadlineExceeded}, State: StateFailed, Message: "the command ran longer than 30s"},
+		},
+		"and so does one that was admitted without checkpoints": {
+			admitted("ruuu", endsIn(5*time.Minute, 0)), 5 * time.Minute,
+			Plan{Step: Finish{Outcome: OutcomeDeadlineExceeded}, State: StateFailed},
+		},
 		"one that has had all of its attempts fails": {
 			runsAgain("ruuu", endsIn(5*time.Minute, 1)), 5 * time.Minute,
-			Plan{Step: Finish{Outcome: OutcomeDeadlineExceeded}, State: StateFailed, Message: "the command ran longer than 5m0s, in attempt 2 of 2"},
+			Plan{Step: Finish{Outcome: OutcomeDeadlineExceeded}, State: StateFailed, Message: "the command ran longer than 5m0s, for the 2. time"},
 		},
 		"and of one that is suspended": {
 			admitted("fuuu", warned(func(o *Observation) { asked(o); o.Admission.Eviction.Reason = Suspension })), 2 * time.Second,

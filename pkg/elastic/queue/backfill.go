@@ -65,10 +65,11 @@ func (e *entry) lasts() time.Duration {
 // backfillLine gives each gang of a conservative queue a reservation, and starts those whose
 // reservation is now.
 func (c *cycle) backfillLine(q *jobQueue) {
-	q.profile = c.newProfile()
+	line := q.waiting[q.heads[len(q.heads)-1].place:]
+	q.profile = c.newProfile(line[len(line)-1])
 	// The profile has no heads of other queues, which may go before those behind the head.
 	n, sure := 0, !slices.ContainsFunc(c.heads(), func(head *entry) bool { return head.queue != q })
-	for _, e := range q.waiting[q.heads[len(q.heads)-1].place:] {
+	for _, e := range line {
 		if c.waitsForUser(e) != noLimit {
 			continue
 		}

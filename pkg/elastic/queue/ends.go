@@ -21,6 +21,8 @@ type expectedEnd struct {
 	// at is when it ends, as far as one can tell, and not before now. If sure is true, it ends then at the latest.
 	at   time.Time
 	sure bool
+	// again is the gang if it then waits again, in its old place of its queue; nil otherwise.
+	again *Gang
 	// leaving is true if the ranks were already asked to leave, late if the gang has outlived an estimate, and vague if
 	// nothing tells how long it runs.
 	leaving, late, vague bool
@@ -101,7 +103,32 @@ func (c *cycle) endOf(e *entry, size int) expectedEnd {
 	runs, vague := e.estimate(size)
 	return expectedEnd{
 		id: e.ID, user: e.user, requests: e.Requests, pods: size, began: c.now,
-		at: c.now.Add(runs), sure: e.Limit > 0, vague: vague,
+		at: c.now.Add(runs), sure: e.Limit > 0, vague: vague, again: e.returns(e.queue),
+	}
+}
+
+// returns is the gang if it waits again after its limit, in its old place of its queue; nil otherwise.
+func (g *Gang) returns(q *jobQueue) *Gang {
+	if !g.Returns || q.RequeuesLast {
+		return nil
+	}
+	return g
+}
+
+// isSureFor reports whether the gang of an end ends then at the latest, and does not take its nodes again before another gang
+// gets them.
+func (end *expectedEnd) isSureFor(e *entry) bool {
+	g := end.again
+	if g == nil || end.user.queue != e.queue {
+		return end.sure
+	}
+	switch first := e.Created.Before(g.Created); e.queue.Ordering {
+	case ByUser:
+		return false
+	case ByAge:
+		return end.sure && first
+	default:
+		return end.sure && (e.Priority > g.Priority || e.Priority == g.Priority && first)
 	}
 }
 
@@ -121,6 +148,7 @@ func (c *cycle) endsOf(r *run) []expectedEnd {
 		rest.at, rest.vague, rest.late = r.Admitted.Add(corrected(age, runs)), vague, age >= runs
 	} else {
 		rest.at, rest.sure = c.due(r.End)
+		rest.again = r.returns(r.queue)
 	}
 	ranks := slices.Concat(r.draining, r.drains)
 	if len(ranks) == 0 || c.isStuck(r.DrainBy) {

@@ -57,6 +57,8 @@ type Gang struct {
 	Learned bool
 	// Usual is how long half of the last gangs of the queue have run at most, at their full size; 0 if none has ended.
 	Usual time.Duration
+	// Returns is true if the gang waits again, to go on, once its Limit is over.
+	Returns bool
 	// NotAllowed says why the gang cannot be admitted whatever is free, for example a quota or a
 	// missing queue; "" if it can.
 	NotAllowed string
@@ -177,7 +179,9 @@ type Queue struct {
 	// another gang.
 	MinRuntime time.Duration
 	Suspended  bool
-	Users      Users
+	// RequeuesLast is true if gangs that wait again do so behind the others.
+	RequeuesLast bool
+	Users        Users
 	// ScaleUp says how the queue asks for nodes that do not exist; nil if it does not.
 	ScaleUp *ScaleUp
 }

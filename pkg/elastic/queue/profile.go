@@ -108,8 +108,8 @@ func (s *profileStep) unplace(e *entry) {
 	delete(s.sizes, e.ID)
 }
 
-// newProfile is the profile without reservations.
-func (c *cycle) newProfile() *profile {
+// newProfile is the profile without reservations, for the gangs of a queue from one on.
+func (c *cycle) newProfile(from *entry) *profile {
 	ends, sizes := c.expectedEnds(), map[string]int{}
 	for _, e := range c.admitted {
 		sizes[e.ID] = len(e.nodes)
@@ -121,7 +121,7 @@ func (c *cycle) newProfile() *profile {
 		next := profileStep{at: last.at, sure: true, sizes: maps.Clone(last.sizes)}
 		n := 0
 		for n < len(ends) && (n < stride || ends[n].at.Equal(next.at)) {
-			next.at, next.sure = ends[n].at, next.sure && ends[n].sure
+			next.at, next.sure = ends[n].at, next.sure && ends[n].isSureFor(from)
 			delete(next.sizes, ends[n].id)
 			n++
 		}

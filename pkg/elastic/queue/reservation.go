@@ -54,7 +54,7 @@ func (c *cycle) reserve(e *entry) *reservation {
 		return r
 	}
 	if !r.sure {
-		sure := slices.DeleteFunc(slices.Clone(c.expectedEnds()), func(end expectedEnd) bool { return !end.sure })
+		sure := slices.DeleteFunc(slices.Clone(c.expectedEnds()), func(end expectedEnd) bool { return !end.isSureFor(e) })
 		promise := &reservation{head: e, ended: map[string]bool{}, delays: map[string]int{}}
 		if c.reserveAt(promise, sure) {
 			r.promise = promise
@@ -76,7 +76,7 @@ func (c *cycle) reserveAt(r *reservation, ends []expectedEnd) bool {
 	r.sure = n > 0
 	for _, end := range ends[:n] {
 		r.ended[end.id] = r.ended[end.id] || end.ranks == nil
-		r.sure = r.sure && end.sure
+		r.sure = r.sure && end.isSureFor(r.head)
 		if end.at.After(r.shadow) {
 			r.shadow = end.at
 		}

@@ -1169,6 +1169,33 @@ func checkMessages(t *testing.T, got Result, want ...string) {
 	}
 }
 
+// A start is promised by the deadline of a gang that then goes on in another attempt only to those that go before it.
+func TestPromiseByAGangThatReturns(t *testing.T) {
+	returns := func(g *Gang) { g.Returns = true }
+	for name, tc := range map[string]struct {
+		queue   Queue
+		running Gang
+		is      bool
+	}{
+		"one that ends for good":                   {easy("default"), gang("r", 6, 0), true},
+		"one that is before the others again":      {easy("default"), with(gang("r", 6, 0), returns), false},
+		"one that is behind the others then":       {easy("default"), with(gang("r", 6, 5), returns), true},
+		"one of higher priority":                   {easy("default"), with(gang("r", 6, 5), returns, ofPriority(1)), false},
+		"one whose queue sends it to the end":      {queue("default", func(q *Queue) { q.RequeuesLast = true }), with(gang("r", 6, 0), returns), true},
+		"one in a queue in which users take turns": {queue("default", func(q *Queue) { q.Ordering = ByUser }), with(gang("r", 6, 5), returns), false},
+		"one in a queue in which age alone counts": {queue("default", func(q *Queue) { q.Ordering = ByAge }), with(gang("r", 6, 5), returns, ofPriority(1)), true},
+	} {
+		for _, backfill := range []Backfill{EASY, Conservative} {
+			tc.queue.Backfill = backfill
+			c := newCluster(10, tc.queue).run(tc.running, 6, 0, endsAt(100)).wait(gang("h", 10, 1))
+			got := Schedule(c.snap, c.room, noon.Add(10*time.Second))
+			if promised := strings.Contains(got.Decisions[0].Message, "expected to start by"); promised != tc.is {
+				t.Errorf("%s, %s: %s", name, backfill, got.Decisions[0].Message)
+			}
+		}
+	}
+}
+
 // A gang that is put off uses nothing yet.
 func TestPutOffUsesNothing(t *testing.T) {
 	c := newCluster(10, queue("default", func(q *Queue) { q.Users.HalfLife = time.Hour })).wait(gang("a", 4, 1), gang("b", 4, 2))
