@@ -118,13 +118,14 @@ func TestEvictedWithCheckpoint(t *testing.T) {
 }
 
 // A command whose deadline comes writes its checkpoint first, and goes on from there in another attempt. After the last time it
-// fails at its deadline.
+// fails at its deadline. Half of the deadline has much more than the 15s that the lead needs to end the command: a slow machine
+// tells the lead late.
 func TestGoesOnAfterItsDeadline(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 2)
 	record := s.newRecord()
 	first := s.create(s.saving("first", 2).PodAnnotation(simulator.Checkpoint, "1s").Spec(func(spec *v1alpha2.MiniClusterSpec) {
-		spec.Elastic.OnDeadline, spec.Elastic.RequeueLimit, spec.DeadlineSeconds = v1alpha2.DeadlineRequeue, new(int32(1)), new(int64(36))
+		spec.Elastic.OnDeadline, spec.Elastic.RequeueLimit, spec.DeadlineSeconds = v1alpha2.DeadlineRequeue, new(int32(1)), new(int64(80))
 	}))
 	s.awaitState(first, v1alpha2.StateRunning)
 	s.await(first, "running again", func(mc *v1alpha2.MiniCluster) bool { return state(mc) == v1alpha2.StateRunning && mc.Status.Runs == 2 })
