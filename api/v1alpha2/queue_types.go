@@ -26,7 +26,7 @@ import (
 // +kubebuilder:printcolumn:name="Lost",type=integer,JSONPath=`.status.accounting.lostNodeSeconds`,priority=1,description="Other node-seconds of attempts that ended"
 // +kubebuilder:printcolumn:name="Suspended",type=boolean,JSONPath=`.spec.suspended`,priority=1
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
-// +kubebuilder:validation:XValidation:rule="self.metadata.name != 'kueue' || !has(self.spec) || (!has(self.spec.users) && (!has(self.spec.ordering) || self.spec.ordering != 'FairShare'))",message="the queue kueue has no users and no ordering FairShare: Kueue orders its MiniClusters"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name != 'kueue' || !has(self.spec) || (!has(self.spec.users) && (!has(self.spec.ordering) || self.spec.ordering in ['Priority', 'FIFO']))",message="the queue kueue has no users and no ordering FairShare or Slowdown: Kueue orders its MiniClusters"
 type MiniClusterQueue struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
@@ -50,7 +50,7 @@ type MiniClusterQueueList struct {
 }
 
 // QueueOrdering is the order in which a queue is served.
-// +kubebuilder:validation:Enum=Priority;FIFO;FairShare
+// +kubebuilder:validation:Enum=Priority;FIFO;FairShare;Slowdown
 type QueueOrdering string
 
 const (
@@ -62,6 +62,10 @@ const (
 	// OrderFairShare serves MiniClusters by priority, the highest first, then those of the user
 	// with the least usage, and then by age.
 	OrderFairShare QueueOrdering = "FairShare"
+	// OrderSlowdown serves MiniClusters by priority, the highest first, and then by a score: how long they
+	// are in the queue until they would end, relative to how long they run. With users in the spec, the
+	// usage of a user lowers the score.
+	OrderSlowdown QueueOrdering = "Slowdown"
 )
 
 // Backfill says which MiniClusters may start before one that does not fit now.
@@ -135,11 +139,14 @@ type MiniClusterQueueSpec struct {
 	// +optional
 	Reclaimable *bool `json:"reclaimable,omitempty"`
 
-	// ordering is Priority (by the PriorityClass of the pods, then age), FIFO (by age alone) or
-	// FairShare (by the PriorityClass, then users take turns, then age). With FairShare the
-	// user with the least usage is next. The usage of a user is the average part of the cluster
-	// that the user has had, and the part that the user has now. Age counts from the
-	// MiniCluster's creation. Default Priority.
+	// ordering is Priority (by the PriorityClass of the pods, then age), FIFO (by age alone),
+	// FairShare (by the PriorityClass, then users take turns, then age) or Slowdown (by the
+	// PriorityClass, then a score). With FairShare the user with the least usage is next. The usage
+	// of a user is the average part of the cluster that the user has had, and the part that the user
+	// has now. With Slowdown the score is 1 + wait / run time, by the time limit or what was learned,
+	// so short MiniClusters go first, and long ones once they have waited for long. If the queue has
+	// users, the score is halved for each even share of the cluster in the user's usage. Age counts
+	// from the MiniCluster's creation. Default Priority.
 	// +kubebuilder:default=Priority
 	// +optional
 	Ordering QueueOrdering `json:"ordering,omitempty"`

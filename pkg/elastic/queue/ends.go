@@ -123,7 +123,7 @@ func (end *expectedEnd) isSureFor(e *entry) bool {
 		return end.sure
 	}
 	switch first := e.Created.Before(g.Created); e.queue.Ordering {
-	case ByUser:
+	case ByUser, BySlowdown:
 		return false
 	case ByAge:
 		return end.sure && first

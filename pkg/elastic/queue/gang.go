@@ -143,6 +143,7 @@ const (
 	ByPriority Ordering = "Priority" // then age
 	ByAge      Ordering = "FIFO"
 	ByUser     Ordering = "FairShare" // by priority, then in turn by the usage of users, then age
+	BySlowdown Ordering = "Slowdown"  // by priority, then by score
 )
 
 // Backfill says which gangs may pass a gang that does not fit now.

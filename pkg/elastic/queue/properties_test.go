@@ -29,7 +29,7 @@ func newLife(seed uint64) *life {
 	for _, name := range []string{"a", "b", "c"} {
 		queues = append(queues, Queue{
 			Name: name, Weight: 1 + pick(3), Priority: int32(pick(2)), Reclaimable: true, Patience: time.Duration(pick(30)) * time.Second,
-			Backfill: []Backfill{NoBackfill, EASY, Conservative}[pick(3)], Ordering: []Ordering{ByPriority, ByAge, ByUser}[pick(3)],
+			Backfill: []Backfill{NoBackfill, EASY, Conservative}[pick(3)], Ordering: []Ordering{ByPriority, ByAge, ByUser, BySlowdown}[pick(4)],
 			Users: Users{HalfLife: time.Hour},
 		})
 	}

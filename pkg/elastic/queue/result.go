@@ -139,10 +139,14 @@ func (c *cycle) decision(e *entry, before int) Decision {
 }
 
 func (e *entry) turnMessage(before int) string {
+	message := "waits for its turn: " + strconv.Itoa(before) + " are before it in queue " + e.queue.Name
 	if before == 1 {
-		return "waits for its turn: 1 is before it in queue " + e.queue.Name
+		message = "waits for its turn: 1 is before it in queue " + e.queue.Name
 	}
-	return "waits for its turn: " + strconv.Itoa(before) + " are before it in queue " + e.queue.Name
+	if e.score != nil {
+		message += fmt.Sprintf(" (%s)", e.score)
+	}
+	return message
 }
 
 // expectedBy is the end of a message that says when a gang starts at the latest; "" if this is not known.

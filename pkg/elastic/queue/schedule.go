@@ -117,6 +117,7 @@ type entry struct {
 	// turn is the usage of its user when it is served, as a part of the cluster. beyond is a limit that
 	// its user would exceed with the gangs before it.
 	turn   float64
+	score  *score // nil unless the queue goes by scores
 	beyond userLimit
 	// overCapacity is true if the queue has no capacity left for the gang.
 	overCapacity bool

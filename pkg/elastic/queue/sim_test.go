@@ -468,7 +468,7 @@ func randomCluster(random *rand.Rand) *cluster {
 	for _, name := range []string{"a", "b", "c"} {
 		q := Queue{Name: name, Weight: 1 + pick(3), Priority: int32(pick(2)), Reclaimable: pick(2) == 0, Patience: time.Duration(pick(60)) * time.Second}
 		q.Backfill = []Backfill{NoBackfill, EASY, Conservative}[pick(3)]
-		q.Ordering = []Ordering{ByPriority, ByAge}[pick(2)]
+		q.Ordering = []Ordering{ByPriority, ByAge, BySlowdown}[pick(3)]
 		if pick(3) == 0 {
 			q.Capacity = Resources{"cpu": int64(6 + pick(20))}
 		}

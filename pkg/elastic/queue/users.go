@@ -66,8 +66,11 @@ func (c *cycle) userOf(gang *Gang, q *jobQueue) *user {
 // their smallest sizes. (This is start-time fair queueing, Goyal et al. 1996, by dominant resource.)
 func (c *cycle) takeTurns(q *jobQueue) {
 	var has map[string]Resources
-	if q.Ordering == ByUser {
+	switch q.Ordering {
+	case ByUser:
 		has = c.holdings(q)
+	case BySlowdown:
+		c.rank(q)
 	}
 	tallies := slices.Clone(c.state.users)
 	for _, e := range q.all {

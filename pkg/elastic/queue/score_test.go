@@ -1,0 +1,86 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// bySlowdown is a queue that goes by scores. If users are given, their average part of the cluster in the past counts.
+func bySlowdown(past map[string]float64) Queue {
+	return queue("default", func(q *Queue) {
+		if q.Ordering = BySlowdown; past == nil {
+			return
+		}
+		q.Users = fair(past).Users
+	})
+}
+
+func learned(seconds int) func(*Gang) {
+	return func(g *Gang) { g.Expected, g.Learned = time.Duration(seconds)*time.Second, true }
+}
+
+// In a queue that goes by slowdown, short gangs go first, and long ones once they have waited for long.
+func TestSlowdown(t *testing.T) {
+	hour := limited(time.Hour)
+	testSchedule(t, map[string]scheduleCase{
+		"a short one goes before a long one that is older": {
+			cluster: newCluster(4, bySlowdown(nil)).wait(with(gang("long", 4, 0), hour), with(gang("short", 4, 5), limited(time.Minute))), second: 100,
+			want: "short Admitted 4, long NoRoom",
+		},
+		"not before one that has waited for long": {
+			cluster: newCluster(4, bySlowdown(nil)).wait(with(gang("long", 4, 0), hour), with(gang("short", 4, 710), limited(time.Minute*20))), second: 7200,
+			want: "long Admitted 4, short NoRoom",
+		},
+		"of two that are as long, the older one goes first": {
+			cluster: newCluster(4, bySlowdown(nil)).wait(with(gang("a", 4, 5), hour), with(gang("b", 4, 0), hour)), second: 100,
+			want: "b Admitted 4, a NoRoom",
+		},
+		"priority goes before slowdown": {
+			cluster: newCluster(4, bySlowdown(nil)).wait(with(gang("long", 4, 9), hour, ofPriority(1)), with(gang("short", 4, 0), limited(time.Minute))), second: 100,
+			want: "long Admitted 4, short NoRoom",
+		},
+		"what was learned counts as a limit": {
+			cluster: newCluster(4, bySlowdown(nil)).wait(with(gang("long", 4, 0), hour), with(gang("short", 4, 5), learned(60))), second: 100,
+			want: "short Admitted 4, long NoRoom",
+		},
+		"an estimate of the user does not": {
+			cluster: newCluster(4, bySlowdown(nil)).wait(with(gang("long", 4, 0), hour), with(gang("short", 4, 5), expected(60))), second: 100,
+			want: "long Admitted 4, short NoRoom",
+		},
+		"nothing is shorter than ten seconds": {
+			cluster: newCluster(4, bySlowdown(nil)).wait(with(gang("a", 4, 5), limited(10*time.Second)), with(gang("b", 4, 6), limited(time.Second))), second: 100,
+			want: "a Admitted 4, b NoRoom",
+		},
+		"usage lowers the score": {
+			cluster: newCluster(4, bySlowdown(map[string]float64{"alice": 0.5})).
+				wait(with(gang("a", 4, 0), limited(100*time.Second), of("alice")), with(gang("b", 4, 5), limited(100*time.Second), of("bob"))), second: 100,
+			want: "b Admitted 4, a NoRoom",
+		},
+		"and does not count without users": {
+			cluster: newCluster(4, bySlowdown(nil)).
+				wait(with(gang("a", 4, 0), limited(100*time.Second), of("alice")), with(gang("b", 4, 5), limited(100*time.Second), of("bob"))), second: 100,
+			want: "a Admitted 4, b NoRoom",
+		},
+	})
+}
+
+// The message of a gang that waits says what its score is made of.
+func TestScoreIsTold(t *testing.T) {
+	for name, tc := range map[string]struct {
+		past map[string]float64
+		want string
+	}{
+		"without users": {nil, "waits for its turn: 1 is before it in queue default (score 1.5: its slowdown)"},
+		"with users":    {map[string]float64{"alice": 0.25, "bob": 0}, "waits for its turn: 1 is before it in queue default (score 0.89: slowdown 1.5 × fair share 0.59)"},
+	} {
+		c := newCluster(4, bySlowdown(tc.past)).run(with(gang("r", 4, 0), of("carol")), 4, 0, endsAt(1000)).
+			wait(with(gang("a", 4, 0), limited(100*time.Second), of("bob")), with(gang("b", 4, 5), limited(100*time.Second), of("alice")))
+		if got := Schedule(c.snap, c.room, noon.Add(100*time.Second)).Decisions[1]; got.Gang != "b" || !strings.HasPrefix(got.Message, tc.want) {
+			t.Errorf("%s: %s: %s", name, got.Gang, got.Message)
+		}
+	}
+}
