@@ -375,10 +375,14 @@ const MostUsers = 200
 type QueueUser struct {
 	// name is the value of the label of spec.users, or a namespace.
 	Name string `json:"name"`
-	// usage is the part of the cluster that the user had, of its dominant resource, times
-	// seconds, until usageTime. It decays with spec.users.halfLife. An hour on the whole cluster
-	// is "3600.000".
+	// usage is resourceSeconds as a part of what the cluster holds now, by the dominant resource. An
+	// hour on the whole cluster is "3600.000".
 	Usage string `json:"usage"`
+	// resourceSeconds is what the user had until usageTime: amounts times seconds, by resource, such as
+	// cores times seconds of cpu, and bytes times seconds of memory. It decays with
+	// spec.users.halfLife. Unset: nothing.
+	// +optional
+	ResourceSeconds map[string]string `json:"resourceSeconds,omitempty"`
 	// running is the number of the user's MiniClusters that have nodes.
 	Running int32 `json:"running"`
 	// nodes is the number of the user's brokers that have nodes.

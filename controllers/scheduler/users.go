@@ -81,7 +81,7 @@ func (s *Scheduler) reckon(out *snapshot, queues map[string]*v1alpha2.MiniCluste
 
 // recoverAccount is the account of a queue after a restart.
 func recoverAccount(seen *snapshot, q *v1alpha2.MiniClusterQueue, halfLife time.Duration, now time.Time) *account {
-	recorded := state.Account(q)
+	recorded := state.Account(q, seen.Shared())
 	if recorded.At.IsZero() {
 		return &account{Account: queue.Account{At: now}}
 	}
@@ -89,12 +89,12 @@ func recoverAccount(seen *snapshot, q *v1alpha2.MiniClusterQueue, halfLife time.
 	holds := map[string]bool{}
 	for i := range seen.Running {
 		if r := &seen.Running[i]; r.Queue == q.Name {
-			stays, holds[r.ID] = append(stays, seen.Stay(r, now)), true
+			stays, holds[r.ID] = append(stays, r.Stay(now)), true
 		}
 	}
 	for _, mc := range seen.finished {
 		if r, ok := state.Finished(mc, q); ok && !holds[r.ID] {
-			stays = append(stays, seen.Stay(&r, mc.Status.CompletionTime.Time))
+			stays = append(stays, r.Stay(mc.Status.CompletionTime.Time))
 		}
 	}
 	return &account{Account: recorded.Recover(stays, now, halfLife), recorded: recorded}
@@ -107,17 +107,18 @@ func (s *Scheduler) settleUsers(result queue.Result, seen *snapshot, now time.Ti
 	for _, use := range result.Uses {
 		uses[use.Queue] = use
 	}
+	total := seen.Shared()
 	for i := range seen.Queues {
 		q := &seen.Queues[i]
 		a := s.accounts[q.Name]
 		if a == nil {
 			continue
 		}
-		a.Settle(now, q.Users.HalfLife, uses[q.Name].Users, v1alpha2.MostUsers)
+		a.Settle(now, q.Users.HalfLife, uses[q.Name].Users, total, v1alpha2.MostUsers)
 		if a.recorded.At.IsZero() || now.Sub(a.recorded.At) >= recordInterval {
 			a.recorded = queue.Account{At: now.Truncate(time.Microsecond), Usage: maps.Clone(a.Usage)}
 		}
-		if slices.ContainsFunc(uses[q.Name].Users, func(use queue.UserUse) bool { return use.Share > 0 }) {
+		if slices.ContainsFunc(uses[q.Name].Users, func(use queue.UserUse) bool { return use.Pods > 0 }) {
 			recordAt = elastic.Earliest(recordAt, a.recorded.At.Add(recordInterval))
 		}
 	}
@@ -125,8 +126,8 @@ func (s *Scheduler) settleUsers(result queue.Result, seen *snapshot, now time.Ti
 }
 
 // reportUsage adds the recorded usage to a report on a queue.
-func (s *Scheduler) reportUsage(report *status.QueueReport) {
+func (s *Scheduler) reportUsage(report *status.QueueReport, shared queue.Resources) {
 	if a := s.accounts[report.Use.Queue]; a != nil {
-		report.Usage, report.UsageTime = a.recorded.Usage, a.recorded.At
+		report.Usage, report.UsageTime, report.Shared = a.recorded.Usage, a.recorded.At, shared
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
 	"github.com/flux-elastic/flux-elastic/internal/status"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic/queue"
 )
 
 // newFairQueue is a scheduler with one queue, whose users are labelled.
@@ -120,7 +121,7 @@ func TestUsageIsRecordedSeldom(t *testing.T) {
 	q.now = begin.Add(recordInterval)
 	q.cycle()
 	next, _ := q.report("default")
-	if got := next.Usage["alice"]; !next.UsageTime.Equal(q.now) || math.Abs(got-30) > 0.01 {
+	if got := next.Usage["alice"].Share(next.Shared); !next.UsageTime.Equal(q.now) || math.Abs(got-30) > 0.01 {
 		t.Errorf("half of the cluster for a minute is %g at %s", got, next.UsageTime)
 	}
 	q.seen.miniClusters = nil
@@ -168,8 +169,10 @@ func TestUsageSurvivesARestart(t *testing.T) {
 		t.Errorf("the usage is %v, and after the restart %v", want, got)
 	}
 	for user, used := range want {
-		if math.Abs(got[user]-used) > 0.001 {
-			t.Errorf("the usage of %s is %g, and after the restart %g", user, used, got[user])
+		for name, spent := range used {
+			if math.Abs(got[user][name]-spent) > 0.001*queue.Unit(name) {
+				t.Errorf("the usage of %s by %s is %g, and after the restart %g", name, user, spent, got[user][name])
+			}
 		}
 	}
 	if report, _ := restarted.report("default"); !report.UsageTime.Equal(at(130)) {

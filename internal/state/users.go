@@ -36,19 +36,37 @@ func users(s *v1alpha2.MiniClusterQueueSpec) queue.Users {
 }
 
 // Account is what the status of a queue records of the usage of its users. Without a record its time is
-// zero.
-func Account(q *v1alpha2.MiniClusterQueue) queue.Account {
-	account := queue.Account{Usage: map[string]float64{}}
+// zero. A record by an earlier manager has the usage as seconds of a whole cluster: of one as large as the total.
+func Account(q *v1alpha2.MiniClusterQueue, total queue.Resources) queue.Account {
+	account := queue.Account{Usage: map[string]queue.Spent{}}
 	if q.Status.UsageTime == nil {
 		return account
 	}
 	account.At = q.Status.UsageTime.Time
 	for _, user := range q.Status.Users {
-		if used, err := strconv.ParseFloat(user.Usage, 64); err == nil && used > 0 {
-			account.Usage[user.Name] = used
+		if spent := spentOf(&user, total); len(spent) > 0 {
+			account.Usage[user.Name] = spent
 		}
 	}
 	return account
+}
+
+func spentOf(user *v1alpha2.QueueUser, total queue.Resources) queue.Spent {
+	spent := queue.Spent{}
+	add := func(name, text string, unit float64) {
+		if used, err := strconv.ParseFloat(text, 64); err == nil && used > 0 {
+			spent[name] = used * unit
+		}
+	}
+	for name, text := range user.ResourceSeconds {
+		add(name, text, queue.Unit(name))
+	}
+	if len(user.ResourceSeconds) == 0 {
+		for name, amount := range total {
+			add(name, user.Usage, float64(amount))
+		}
+	}
+	return spent
 }
 
 // Finished is what a MiniCluster held in a queue until it finished; false if it has not finished, or

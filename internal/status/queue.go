@@ -23,9 +23,10 @@ import (
 type QueueReport struct {
 	Use               queue.Use
 	Admitted, Pending int
-	// Usage is the usage of users until UsageTime, in seconds of the whole cluster.
-	Usage     map[string]float64
+	// Usage is the usage of users until UsageTime, and Shared is what all queues share.
+	Usage     map[string]queue.Spent
 	UsageTime time.Time
+	Shared    queue.Resources
 	// Accounting is what the attempts used that have ended; nil if nothing.
 	Accounting *v1alpha2.Accounting
 	// Waiting are the first waiting MiniClusters in the order of the queue, at most
@@ -74,12 +75,20 @@ func users(report *QueueReport) []v1alpha2.QueueUser {
 	for _, use := range report.Use.Users {
 		byName[use.User] = v1alpha2.QueueUser{Name: use.User, Running: int32(use.Gangs), Nodes: int32(use.Pods), Pending: int32(use.Pending)}
 	}
+	part := func(user string) float64 { return report.Usage[user].Share(report.Shared) }
 	list := slices.SortedFunc(maps.Values(byName), func(a, b v1alpha2.QueueUser) int {
-		return cmp.Or(cmp.Compare(report.Usage[b.Name], report.Usage[a.Name]), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(part(b.Name), part(a.Name)), cmp.Compare(a.Name, b.Name))
 	})
 	list = list[:min(len(list), v1alpha2.MostUsers)]
 	for i := range list {
-		list[i].Usage = fraction(report.Usage[list[i].Name])
+		u := &list[i]
+		u.Usage = fraction(part(u.Name))
+		for name, spent := range report.Usage[u.Name] {
+			if u.ResourceSeconds == nil {
+				u.ResourceSeconds = map[string]string{}
+			}
+			u.ResourceSeconds[name] = fraction(spent / queue.Unit(name))
+		}
 	}
 	return list
 }

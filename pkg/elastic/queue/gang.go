@@ -211,8 +211,8 @@ type Snapshot struct {
 	Amount func(name string, amount int64) string
 }
 
-// shared is what the queues share.
-func (s *Snapshot) shared() Resources {
+// Shared is what the queues share.
+func (s *Snapshot) Shared() Resources {
 	shared := maps.Clone(s.Total)
 	for name := range shared {
 		shared[name] = max(shared[name]-s.Foreign[name], 0)
@@ -221,10 +221,10 @@ func (s *Snapshot) shared() Resources {
 }
 
 // Stay is the time in which a gang has had nodes, until a time.
-func (s *Snapshot) Stay(r *Running, until time.Time) Stay {
+func (r *Running) Stay(until time.Time) Stay {
 	held := Resources{}
 	held.Add(withPod(r.Requests), len(r.Ranks))
-	return Stay{User: r.User, Share: share(held, s.shared()), From: r.Admitted, To: until}
+	return Stay{User: r.User, Holds: held, From: r.Admitted, To: until}
 }
 
 // Room is what is free at one moment, and who holds the rest. It knows running and waiting gangs

@@ -310,6 +310,11 @@ func newCluster(nodes int, queues ...Queue) *cluster {
 	if len(queues) == 0 {
 		queues = []Queue{easy("default")}
 	}
+	for i := range queues {
+		for user, spent := range queues[i].Users.Usage { // of each node
+			queues[i].Users.Usage[user] = spent.times(float64(nodes))
+		}
+	}
 	return &cluster{room: newToyRoom(nodes, 1), snap: Snapshot{Queues: queues, Total: Resources{"cpu": int64(nodes), "pods": int64(nodes * 10)}}}
 }
 

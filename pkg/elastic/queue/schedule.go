@@ -174,7 +174,7 @@ func newCycle(s Snapshot, room Room, now time.Time) *cycle {
 	}
 	byName := c.makeQueues(s)
 	c.total = s.Total
-	c.state = newClusterState(room.Snapshot(), c.queues, s.shared())
+	c.state = newClusterState(room.Snapshot(), c.queues, s.Shared())
 	for _, running := range s.Running {
 		r := &run{Running: running, queue: byName[running.Queue]}
 		r.Requests = withPod(r.Requests)

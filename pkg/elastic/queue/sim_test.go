@@ -535,7 +535,7 @@ func randomUsers(c *cluster, pick func(int) int) {
 	}
 	for i := range c.snap.Queues {
 		q := &c.snap.Queues[i]
-		q.Users = Users{HalfLife: time.Hour, Usage: map[string]float64{"u0": float64(pick(4000)), "u1": float64(pick(4000))}}
+		q.Users = Users{HalfLife: time.Hour, Usage: map[string]Spent{"u0": {"cpu": float64(pick(4000)) * 32}, "u1": {"cpu": float64(pick(4000)) * 32}}}
 		if pick(2) == 0 {
 			q.Ordering = ByUser
 		}
@@ -800,7 +800,7 @@ func (s *simulation) reckons() map[string]*Account {
 	}
 	s.check = func(c Result) {
 		for _, use := range c.Uses {
-			accounts[use.Queue].Settle(s.now, s.snap.Queues[0].Users.HalfLife, use.Users, 10)
+			accounts[use.Queue].Settle(s.now, s.snap.Queues[0].Users.HalfLife, use.Users, s.snap.Total, 10)
 		}
 	}
 	return accounts

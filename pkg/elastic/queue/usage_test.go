@@ -23,10 +23,10 @@ func TestDecayed(t *testing.T) {
 		halfLife, elapsed time.Duration
 		want              float64
 	}{
-		{week, 0, 80}, {week, week, 40}, {week, 3 * week, 10}, {week, -time.Hour, 80}, {0, time.Hour, 80},
+		{week, 0, 1}, {week, week, 0.5}, {week, 3 * week, 0.125}, {week, -time.Hour, 1}, {0, time.Hour, 1},
 	} {
-		if got := Decayed(80, tc.halfLife, tc.elapsed); !near(got, tc.want) {
-			t.Errorf("after %s with half-life %s there are %g, want %g", tc.elapsed, tc.halfLife, got, tc.want)
+		if got := Decayed(tc.halfLife, tc.elapsed); !near(got, tc.want) {
+			t.Errorf("after %s with half-life %s there is %g, want %g", tc.elapsed, tc.halfLife, got, tc.want)
 		}
 	}
 }
@@ -37,24 +37,41 @@ func TestAccrued(t *testing.T) {
 		halfLife, held time.Duration
 		want           float64
 	}{
-		{week, 0, 0}, {week, -time.Hour, 0}, {0, time.Hour, 0.5 * 3600}, {week, 1000 * week, 0.5 * ever}, {week, week, 0.25 * ever},
+		{week, 0, 0}, {week, -time.Hour, 0}, {0, time.Hour, 3600}, {week, 1000 * week, ever}, {week, week, ever / 2},
 	} {
-		if got := Accrued(0.5, tc.halfLife, tc.held); !near(got, tc.want) {
+		if got := Accrued(tc.halfLife, tc.held); !near(got, tc.want) {
 			t.Errorf("%s with half-life %s are %g, want %g", tc.held, tc.halfLife, got, tc.want)
 		}
 	}
 	// A short time does not decay much, and many short times add up to a long one.
-	if got := Accrued(0.5, week, time.Minute); got > 30 || got < 29.99 {
+	if got := Accrued(week, time.Minute); got > 60 || got < 59.98 {
 		t.Errorf("a minute is %g", got)
 	}
-	a := Account{At: noon, Shares: map[string]float64{"a": 0.5}}
+	a := Account{At: noon, Holds: map[string]Resources{"a": {"cpu": 8}}}
 	now := noon
 	for range 1000 {
 		now = now.Add(week / 1000)
-		a.Settle(now, week, []UserUse{{User: "a", Share: 0.5}}, 1)
+		a.Settle(now, week, []UserUse{{User: "a", Holds: Resources{"cpu": 8}}}, Resources{"cpu": 16}, 1)
 	}
-	if !near(a.Usage["a"], 0.25*ever) || !a.At.Equal(noon.Add(week)) {
-		t.Errorf("in small steps it is %g at %s, want %g", a.Usage["a"], a.At, 0.25*ever)
+	if got := a.Usage["a"]["cpu"]; !near(got, 4*ever) || !a.At.Equal(noon.Add(week)) {
+		t.Errorf("in small steps it is %g at %s, want %g", got, a.At, 4*ever)
+	}
+}
+
+// Usage does not depend on how large the cluster was, and counts by the resource of which the cluster has the least now.
+func TestShareOfUsage(t *testing.T) {
+	spent := Spent{}
+	spent.add(Resources{"cpu": 8, "gpu": 1, "none": 0}, 100)
+	for _, tc := range []struct {
+		total Resources
+		want  float64
+	}{
+		{Resources{"cpu": 80, "gpu": 100}, 10}, {Resources{"cpu": 8, "gpu": 100}, 100}, {Resources{"cpu": 8, "gpu": 1}, 100},
+		{Resources{"cpu": 80, "gpu": 2}, 50}, {Resources{"cpu": 0}, 0}, {nil, 0},
+	} {
+		if got := spent.Share(tc.total); !near(got, tc.want) {
+			t.Errorf("of %v it is %g s, want %g", tc.total, got, tc.want)
+		}
 	}
 }
 
@@ -66,22 +83,25 @@ func TestRecover(t *testing.T) {
 		var stays []Stay
 		for i := range 20 {
 			from := random.IntN(1000)
-			stays = append(stays, Stay{User: fmt.Sprint("u", i%3), Share: random.Float64(), From: at(from), To: at(from + random.IntN(1000))})
+			stays = append(stays, Stay{User: fmt.Sprint("u", i%3), Holds: Resources{"cpu": 1 + random.Int64N(9)}, From: at(from), To: at(from + random.IntN(1000))})
 		}
 		whole, record := Account{At: noon}, Account{}
 		recordAt, end := random.IntN(1500), 1500+random.IntN(500)
 		for second := range end + 1 {
-			shares := map[string]float64{}
+			holds := map[string]Resources{}
 			for _, stay := range stays {
 				if !at(second).Before(stay.From) && at(second).Before(stay.To) {
-					shares[stay.User] += stay.Share
+					if holds[stay.User] == nil {
+						holds[stay.User] = Resources{}
+					}
+					holds[stay.User].Add(stay.Holds, 1)
 				}
 			}
 			var uses []UserUse
-			for user, share := range shares {
-				uses = append(uses, UserUse{User: user, Share: share})
+			for user, has := range holds {
+				uses = append(uses, UserUse{User: user, Holds: has})
 			}
-			if whole.Settle(at(second), time.Hour, uses, 3); second == recordAt {
+			if whole.Settle(at(second), time.Hour, uses, Resources{"cpu": 100}, 3); second == recordAt {
 				record = Account{At: whole.At, Usage: maps.Clone(whole.Usage)}
 			}
 		}
@@ -93,8 +113,8 @@ func TestRecover(t *testing.T) {
 		}
 		recovered := record.Recover(seen, at(end), time.Hour)
 		for user, want := range whole.Usage {
-			if got := recovered.Usage[user]; math.Abs(got-want) > 1e-6 {
-				t.Fatalf("seed %d: the usage of %s is %g, and after a restart %g", seed, user, want, got)
+			if got := recovered.Usage[user]["cpu"]; math.Abs(got-want["cpu"]) > 1e-6 {
+				t.Fatalf("seed %d: the usage of %s is %g, and after a restart %g", seed, user, want["cpu"], got)
 			}
 		}
 	}
@@ -102,25 +122,28 @@ func TestRecover(t *testing.T) {
 
 // A clock that goes back counts nothing twice.
 func TestClockGoesBack(t *testing.T) {
-	uses := []UserUse{{User: "a", Share: 1}}
+	one := Resources{"cpu": 1}
+	uses := []UserUse{{User: "a", Holds: one}}
 	a := Account{At: noon}
 	for _, second := range []int{0, 100, 50, 100, 200} {
-		a.Settle(noon.Add(time.Duration(second)*time.Second), 1000*week, uses, 1)
+		a.Settle(noon.Add(time.Duration(second)*time.Second), 1000*week, uses, one, 1)
 	}
-	if got := math.Round(a.Usage["a"]); got != 200 {
+	if got := math.Round(a.Usage["a"]["cpu"]); got != 200 {
 		t.Errorf("200 seconds count as %g", got)
 	}
-	record := Account{At: noon.Add(time.Minute), Usage: map[string]float64{"a": 60}}
-	early := record.Recover([]Stay{{User: "a", Share: 1, From: noon, To: noon}}, noon, 1000*week)
-	if early.Shares = map[string]float64{"a": 1}; math.Round(early.Until(noon.Add(2*time.Minute), 1000*week)["a"]) != 120 {
+	record := Account{At: noon.Add(time.Minute), Usage: map[string]Spent{"a": {"cpu": 60}}}
+	early := record.Recover([]Stay{{User: "a", Holds: one, From: noon, To: noon}}, noon, 1000*week)
+	if early.Holds = map[string]Resources{"a": one}; math.Round(early.Until(noon.Add(2*time.Minute), 1000*week)["a"]["cpu"]) != 120 {
 		t.Errorf("recovered %+v", early)
 	}
 }
 
 // Users without gangs are forgotten once their usage does not count any more, or if too many have more.
 func TestAccountForgets(t *testing.T) {
-	a := Account{At: noon, Usage: map[string]float64{"tiny": 0.0004, "much": 7, "more": 8, "less": 6, "runs": 1, "waits": 0}}
-	a.Settle(noon, week, []UserUse{{User: "runs", Share: 1}, {User: "waits"}}, 2)
+	a := Account{At: noon, Usage: map[string]Spent{
+		"tiny": {"cpu": 0.004}, "much": {"cpu": 70}, "more": {"cpu": 80}, "less": {"cpu": 60}, "runs": {"cpu": 10}, "waits": {},
+	}}
+	a.Settle(noon, week, []UserUse{{User: "runs", Holds: Resources{"cpu": 10}}, {User: "waits"}}, Resources{"cpu": 10}, 2)
 	if got := strings.Join(slices.Sorted(maps.Keys(a.Usage)), " "); got != "more much runs waits" {
 		t.Errorf("%s are left", got)
 	}

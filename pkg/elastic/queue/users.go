@@ -19,7 +19,7 @@ type Users struct {
 	// HalfLife is the time after which usage counts half. 0: usage does not count.
 	HalfLife time.Duration
 	// Usage is the usage by user until now (Account.Until). It matters for the ordering FairShare.
-	Usage map[string]float64
+	Usage map[string]Spent
 }
 
 // UserUse is what a user of a queue has, for the queue's status.
@@ -27,8 +27,8 @@ type UserUse struct {
 	User string
 	// Gangs and Pods are those with nodes, and Pending is how many gangs wait.
 	Gangs, Pods, Pending int
-	// Share is the part of the cluster that they hold, by the dominant resource.
-	Share float64
+	// Holds is what they hold.
+	Holds Resources
 }
 
 // user is a user of a queue.
@@ -53,7 +53,7 @@ func (c *cycle) userOf(gang *Gang, q *jobQueue) *user {
 		q.users = map[string]*user{}
 	}
 	if q.Users.HalfLife > 0 {
-		u.past = q.Users.Usage[u.name] / lifetime(q.Users.HalfLife)
+		u.past = q.Users.Usage[u.name].Share(c.state.total) / lifetime(q.Users.HalfLife)
 	}
 	q.users[u.name] = u
 	c.state.users = append(c.state.users, tally{})
@@ -178,7 +178,7 @@ func (c *cycle) userUses(q *jobQueue, after *clusterState) []UserUse {
 	uses := make([]UserUse, 0, len(has))
 	for _, name := range slices.Sorted(maps.Keys(has)) {
 		t := after.users[q.users[name].index]
-		uses = append(uses, UserUse{User: name, Gangs: t.gangs, Pods: t.pods, Pending: pending[name], Share: after.share(has[name])})
+		uses = append(uses, UserUse{User: name, Gangs: t.gangs, Pods: t.pods, Pending: pending[name], Holds: has[name]})
 	}
 	return uses
 }

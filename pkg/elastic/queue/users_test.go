@@ -9,17 +9,19 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 )
 
 func of(user string) func(*Gang) { return func(g *Gang) { g.User = user } }
 
-// fair is a queue whose users had so much of the cluster on average.
+// fair is a queue whose users had so much of each node of the cluster on average (newCluster).
 func fair(past map[string]float64, changes ...func(*Queue)) Queue {
 	return queue("default", func(q *Queue) {
-		q.Ordering, q.Users.HalfLife, q.Users.Usage = ByUser, time.Hour, map[string]float64{}
+		q.Ordering, q.Users.HalfLife, q.Users.Usage = ByUser, time.Hour, map[string]Spent{}
 		for user, share := range past {
-			q.Users.Usage[user] = share * lifetime(time.Hour)
+			q.Users.Usage[user] = Spent{"cpu": share * lifetime(time.Hour)}
 		}
 		for _, change := range changes {
 			change(q)
@@ -241,14 +243,13 @@ func TestUserUses(t *testing.T) {
 		run(with(gang("s", 1, 0), of("bob")), 1, 0, ending).wait(with(gang("a", 3, 1), of("alice")), with(gang("b", 11, 2), of("carol")))
 	got := Schedule(c.snap, c.room, noon.Add(10*time.Second)).Uses
 	want := []UserUse{
-		{User: "alice", Gangs: 2, Pods: 7, Share: 0.7}, {User: "bob", Gangs: 1, Pods: 1, Share: 0.1}, {User: "carol", Pending: 1},
+		{User: "alice", Gangs: 2, Pods: 7, Holds: Resources{"cpu": 7, "pods": 7}},
+		{User: "bob", Gangs: 1, Pods: 1, Holds: Resources{"cpu": 1, "pods": 1}}, {User: "carol", Pending: 1, Holds: Resources{}},
 	}
 	if len(got[1].Users) != len(want) || got[0].Users != nil {
 		t.Fatalf("got %+v", got)
 	}
-	for i, use := range got[1].Users {
-		if use != want[i] {
-			t.Errorf("got %+v, want %+v", use, want[i])
-		}
+	if diff := cmp.Diff(want, got[1].Users); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
