@@ -16,6 +16,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -217,11 +218,12 @@ func playUsers(s *stage) {
 	s.awaitQueue("turns", "telling what its users have", func(q *v1alpha2.MiniClusterQueueStatus) bool {
 		users := map[string]v1alpha2.QueueUser{}
 		for _, user := range q.Users {
-			user.Usage = ""
+			user.Usage, user.ResourceSeconds = "", nil
 			users[user.Name] = user
 		}
-		return q.UsageTime != nil && len(users) == 2 && users["alice"] == v1alpha2.QueueUser{Name: "alice", Running: 2, Nodes: 6, Pending: 1} &&
-			users["bob"] == v1alpha2.QueueUser{Name: "bob", Pending: 1}
+		return q.UsageTime != nil && cmp.Equal(users, map[string]v1alpha2.QueueUser{
+			"alice": {Name: "alice", Running: 2, Nodes: 6, Pending: 1}, "bob": {Name: "bob", Pending: 1},
+		})
 	})
 	s.endCommand("alice-2")
 	bob, alice := s.awaitSuccess("bob-1"), s.awaitSuccess("alice-3")

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -46,7 +47,7 @@ func TestUpgrade(t *testing.T) {
 		there, back := makeLives(newSite(t, 7)), makeLives(newSite(t, 7))
 		replace := func(root string) {
 			t.Helper()
-			before := []map[string]kept{there.kept(), back.kept()}
+			before, used := []map[string]kept{there.kept(), back.kept()}, []v1alpha2.MiniClusterQueueStatus{there.used(), back.used()}
 			install(root)
 			m.Stop()
 			m = startOf(t, root)
@@ -55,6 +56,7 @@ func TestUpgrade(t *testing.T) {
 				if diff := cmp.Diff(before[i], l.kept()); diff != "" {
 					t.Errorf("another version changed (-before +after):\n%s", diff)
 				}
+				l.awaitUsage(used[i])
 			}
 		}
 		replace(env.Root)
@@ -122,6 +124,7 @@ type upgraded struct {
 func makeLives(s *site) *upgraded {
 	s.t.Helper()
 	l := &upgraded{site: s, record: s.newRecord(), all: map[string]*v1alpha2.MiniCluster{}}
+	s.patchQueue(`{"spec":{"ordering":"FairShare"}}`)
 	for _, name := range []string{"finished", "paused", "backing-off", "suspended", "rejected", "running", "starting", "shrinking", "gated", "waiting"} {
 		w := s.miniCluster(name).Size(2)
 		switch name {
@@ -220,6 +223,34 @@ func (l *upgraded) kept() map[string]kept {
 		out[name] = k
 	}
 	return out
+}
+
+// used is the status of the queue once it records usage.
+func (l *upgraded) used() (used v1alpha2.MiniClusterQueueStatus) {
+	l.t.Helper()
+	l.awaitQueue("recording usage", func(q *v1alpha2.MiniClusterQueueStatus) bool {
+		used = *q
+		return q.UsageTime != nil && usageOf(q) > 0
+	})
+	return used
+}
+
+// usageOf is the usage of the one user of a queue.
+func usageOf(q *v1alpha2.MiniClusterQueueStatus) float64 {
+	if len(q.Users) != 1 {
+		return 0
+	}
+	usage, _ := strconv.ParseFloat(q.Users[0].Usage, 64)
+	return usage
+}
+
+// awaitUsage waits until the queue shows the usage that another version recorded, or a later record with as much.
+func (l *upgraded) awaitUsage(before v1alpha2.MiniClusterQueueStatus) {
+	l.t.Helper()
+	l.awaitQueue("keeping its usage", func(q *v1alpha2.MiniClusterQueueStatus) bool {
+		part := usageOf(q) / usageOf(&before)
+		return part > 0.99 && (part < 1.01 || q.UsageTime.After(before.UsageTime.Time))
+	})
 }
 
 // awaitPass waits until the manager has gone through the namespace: what is new there comes last. The record has seen
