@@ -8,6 +8,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 )
 
 // mostReservations is the largest number of gangs behind the head that get a reservation.
@@ -62,11 +64,48 @@ func (e *entry) lasts() time.Duration {
 	return math.MaxInt64
 }
 
+// carry gives the gangs of a line the starts that they had in the last cycle, the earliest first, as far as heads leave room. So
+// what ends earlier than expected serves the gangs in their order, and none loses its start to those that are planned
+// before it now. Of gangs that are alike, the first has the earliest start. (Mu'alem and Feitelson 2001: compression.)
+func (c *cycle) carry(p *profile, line []*entry) {
+	type kind struct {
+		class  string
+		user   *user
+		sizing elastic.Sizing
+		limit  time.Duration
+	}
+	var had []*entry
+	last := map[kind]time.Time{}
+	for _, e := range line {
+		if e.isHead { // its reservation comes first
+			p.reserve(e, 0)
+			continue
+		}
+		k := kind{e.class, e.user, e.Sizing, e.Limit}
+		before, there := last[k]
+		if last[k] = e.Reserved; there && (before.IsZero() || e.Reserved.Before(before)) {
+			last[k] = before
+			continue
+		}
+		if !e.Reserved.IsZero() && c.waitsForUser(e) == noLimit {
+			had = append(had, e)
+		}
+	}
+	slices.SortStableFunc(had, func(a, b *entry) int { return a.Reserved.Compare(b.Reserved) })
+	for _, e := range had {
+		p.reserveBy(e, e.Reserved)
+	}
+	for _, e := range line {
+		e.Reserved = time.Time{}
+	}
+}
+
 // backfillLine gives each gang of a conservative queue a reservation, and starts those whose
 // reservation is now.
 func (c *cycle) backfillLine(q *jobQueue) {
 	line := q.waiting[q.heads[len(q.heads)-1].place:]
 	q.profile = c.newProfile(line[len(line)-1])
+	c.carry(q.profile, line)
 	// The profile has no heads of other queues, which may go before those behind the head.
 	n, sure := 0, !slices.ContainsFunc(c.heads(), func(head *entry) bool { return head.queue != q })
 	for _, e := range line {
@@ -76,6 +115,7 @@ func (c *cycle) backfillLine(q *jobQueue) {
 		if n++; n > 1+mostReservations {
 			return
 		}
+		q.profile.remove(e)
 		first := q.profile.reserve(e, 0)
 		if first == 0 && (e.isHead || !c.admit(e, "backfill")) { // a reservation of others is in the way
 			q.profile.remove(e)
@@ -83,6 +123,9 @@ func (c *cycle) backfillLine(q *jobQueue) {
 		}
 		if first == 0 { // it has started
 			continue
+		}
+		if first > 0 {
+			e.Reserved = q.profile.steps[first].at
 		}
 		// One that may start earlier than reserved may put off those behind it.
 		sure = sure && first > 0 && !slices.ContainsFunc(q.profile.steps[:first+1], func(s profileStep) bool { return !s.sure })

@@ -83,6 +83,8 @@ type Memory struct {
 	Blocked time.Time
 	// Promised is when the gang starts at the latest, as the cycle before told its user; zero if it told nothing.
 	Promised time.Time
+	// Reserved is when the gang was to start by the last cycle, in a Conservative queue; zero if it was not known.
+	Reserved time.Time
 	// Delay is how others put the gang off, Held how it holds out, or held out last, and Taken what others gave up for it.
 	Delay Delay
 	Held  Hold

@@ -189,6 +189,21 @@ func (p *profile) reserve(e *entry, first int) int {
 	return first
 }
 
+// reserveBy gives a gang a start at a time, if there is room then.
+func (p *profile) reserveBy(e *entry, at time.Time) {
+	first := 0
+	if at.After(p.steps[0].at) {
+		p.split(at, true)
+		first, _ = slices.BinarySearchFunc(p.steps, at, func(s profileStep, at time.Time) int { return s.at.Compare(at) })
+	}
+	if p.blocked(e, e.least(), first) >= 0 {
+		return
+	}
+	if !p.place(e, e.least(), first) {
+		p.remove(e)
+	}
+}
+
 // with is a copy of the profile in which a gang starts now at a size; nil if there is no room.
 func (p *profile) with(e *entry, size int) *profile {
 	p = &profile{steps: slices.Clone(p.steps), promised: p.promised}

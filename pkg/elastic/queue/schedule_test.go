@@ -1196,6 +1196,32 @@ func TestPromiseByAGangThatReturns(t *testing.T) {
 	}
 }
 
+// In a Conservative queue a gang keeps the start that it had, also if one before it could have that now.
+func TestConservativeKeepsStarts(t *testing.T) {
+	at := func(seconds int) time.Time { return noon.Add(time.Duration(seconds) * time.Second) }
+	for name, tc := range map[string]struct {
+		reserved time.Time // of b
+		want     string    // of a and b
+	}{
+		"one without a start is planned in its place": {time.Time{}, "a 100, b 300"},
+		"it keeps its start":                          {at(100), "a 300, b 100"},
+		"it gets an earlier one":                      {at(150), "a 300, b 100"},
+		"a start for which there is no room is lost":  {at(210), "a 100, b 300"},
+	} {
+		c := newCluster(10, queue("default", func(q *Queue) { q.Backfill = Conservative })).
+			run(gang("r", 6, 0), 6, 0, endsAt(100)).run(gang("s", 4, 0), 4, 0, endsAt(200)).
+			wait(with(gang("h", 10, 1), limited(100*time.Second)), with(gang("a", 6, 2), limited(100*time.Second)),
+				with(gang("b", 4, 3), limited(100*time.Second), func(g *Gang) { g.Reserved = tc.reserved }))
+		var starts []string
+		for _, d := range Schedule(c.snap, c.room, at(10)).Decisions[1:] {
+			starts = append(starts, fmt.Sprintf("%s %.0f", d.Gang, d.Reserved.Sub(noon).Seconds()))
+		}
+		if got := strings.Join(starts, ", "); got != tc.want {
+			t.Errorf("%s: %s, want %s", name, got, tc.want)
+		}
+	}
+}
+
 // A gang that is put off uses nothing yet.
 func TestPutOffUsesNothing(t *testing.T) {
 	c := newCluster(10, queue("default", func(q *Queue) { q.Users.HalfLife = time.Hour })).wait(gang("a", 4, 1), gang("b", 4, 2))
