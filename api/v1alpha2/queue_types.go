@@ -145,8 +145,8 @@ type MiniClusterQueueSpec struct {
 	// of a user is the average part of the cluster that the user has had, and the part that the user
 	// has now. With Slowdown the score is 1 + wait / run time, by the time limit or what was learned,
 	// so short MiniClusters go first, and long ones once they have waited for long. If the queue has
-	// users, the score is halved for each even share of the cluster in the user's usage. Age counts
-	// from the MiniCluster's creation. Default Priority.
+	// users, the score is halved for each even share of the usage of all users. Age counts from the
+	// MiniCluster's creation, and with Slowdown from when it was queued last. Default Priority.
 	// +kubebuilder:default=Priority
 	// +optional
 	Ordering QueueOrdering `json:"ordering,omitempty"`

@@ -91,10 +91,10 @@ func (s *Scheduler) report(name string) (status.QueueReport, bool) {
 
 // updateReports keeps the reports of a cycle and returns the queues whose report changed.
 func (s *Scheduler) updateReports(result queue.Result, seen *snapshot) []types.NamespacedName {
-	reports, shared := map[string]*status.QueueReport{}, seen.Shared()
+	reports := map[string]*status.QueueReport{}
 	for _, use := range result.Uses {
 		reports[use.Queue] = &status.QueueReport{Use: use}
-		s.reportUsage(reports[use.Queue], shared)
+		s.reportUsage(reports[use.Queue])
 		if b := s.books[use.Queue]; b != nil {
 			reports[use.Queue].Accounting = b.shown
 		}

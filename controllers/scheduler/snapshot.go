@@ -268,8 +268,8 @@ func (s *Scheduler) waits(e *entry) bool {
 	return e.known != nil && !e.awaitsQuota && !e.known.leaves && !has
 }
 
-// inLine puts entries in the order in which the last cycle decided on them, and new ones behind. The queue sorts
-// such a line in linear time.
+// inLine puts entries in the order in which the last cycle decided on them, and new ones behind. Where
+// time alone does not change the order, the queue sorts such a line in linear time.
 func inLine(waits []*entry) []*entry {
 	places := 1
 	for _, e := range waits {

@@ -31,6 +31,8 @@ type account struct {
 	// from the record, and from what MiniClusters have held since then. MiniClusters that were deleted or
 	// lost their nodes after the record are missing then.
 	recorded queue.Account
+	// total is what the queues shared when that was recorded.
+	total queue.Resources
 }
 
 // findFinished reads the finished MiniClusters that are needed to recover the usage of a queue.
@@ -81,7 +83,7 @@ func (s *Scheduler) reckon(out *snapshot, queues map[string]*v1alpha2.MiniCluste
 
 // recoverAccount is the account of a queue after a restart.
 func recoverAccount(seen *snapshot, q *v1alpha2.MiniClusterQueue, halfLife time.Duration, now time.Time) *account {
-	recorded := state.Account(q, seen.Shared())
+	recorded := state.Account(q)
 	if recorded.At.IsZero() {
 		return &account{Account: queue.Account{At: now}}
 	}
@@ -97,7 +99,7 @@ func recoverAccount(seen *snapshot, q *v1alpha2.MiniClusterQueue, halfLife time.
 			stays = append(stays, r.Stay(mc.Status.CompletionTime.Time))
 		}
 	}
-	return &account{Account: recorded.Recover(stays, now, halfLife), recorded: recorded}
+	return &account{Account: recorded.Recover(stays, now, halfLife), recorded: recorded, total: seen.Shared()}
 }
 
 // settleUsers reckons the usage until now, from when on the users have what the cycle gave them. It returns
@@ -116,7 +118,7 @@ func (s *Scheduler) settleUsers(result queue.Result, seen *snapshot, now time.Ti
 		}
 		a.Settle(now, q.Users.HalfLife, uses[q.Name].Users, total, v1alpha2.MostUsers)
 		if a.recorded.At.IsZero() || now.Sub(a.recorded.At) >= recordInterval {
-			a.recorded = queue.Account{At: now.Truncate(time.Microsecond), Usage: maps.Clone(a.Usage)}
+			a.recorded, a.total = queue.Account{At: now.Truncate(time.Microsecond), Usage: maps.Clone(a.Usage)}, total
 		}
 		if slices.ContainsFunc(uses[q.Name].Users, func(use queue.UserUse) bool { return use.Pods > 0 }) {
 			recordAt = elastic.Earliest(recordAt, a.recorded.At.Add(recordInterval))
@@ -126,8 +128,8 @@ func (s *Scheduler) settleUsers(result queue.Result, seen *snapshot, now time.Ti
 }
 
 // reportUsage adds the recorded usage to a report on a queue.
-func (s *Scheduler) reportUsage(report *status.QueueReport, shared queue.Resources) {
+func (s *Scheduler) reportUsage(report *status.QueueReport) {
 	if a := s.accounts[report.Use.Queue]; a != nil {
-		report.Usage, report.UsageTime, report.Shared = a.recorded.Usage, a.recorded.At, shared
+		report.Usage, report.UsageTime, report.Shared = a.recorded.Usage, a.recorded.At, a.total
 	}
 }

@@ -86,9 +86,10 @@ func QueueOf(mc *v1alpha2.MiniCluster) string {
 	return cmp.Or(mc.Status.Queue, mc.Spec.Queue, v1alpha2.DefaultQueue)
 }
 
-// Age is since when a gang counts as waiting in its queue; made may be nil.
+// Age is since when a gang counts as waiting in its queue; made may be nil. For a slowdown, the time in which it had nodes is no
+// wait.
 func Age(gang *queue.Gang, made *v1alpha2.MiniClusterQueue) time.Time {
-	if made != nil && made.Spec.Requeue == v1alpha2.RequeueLast {
+	if made != nil && (made.Spec.Requeue == v1alpha2.RequeueLast || made.Spec.Ordering == v1alpha2.OrderSlowdown) {
 		return gang.Since
 	}
 	return gang.Created

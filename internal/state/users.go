@@ -36,22 +36,23 @@ func users(s *v1alpha2.MiniClusterQueueSpec) queue.Users {
 }
 
 // Account is what the status of a queue records of the usage of its users. Without a record its time is
-// zero. A record by an earlier manager has the usage as seconds of a whole cluster: of one as large as the total.
-func Account(q *v1alpha2.MiniClusterQueue, total queue.Resources) queue.Account {
+// zero.
+func Account(q *v1alpha2.MiniClusterQueue) queue.Account {
 	account := queue.Account{Usage: map[string]queue.Spent{}}
 	if q.Status.UsageTime == nil {
 		return account
 	}
 	account.At = q.Status.UsageTime.Time
 	for _, user := range q.Status.Users {
-		if spent := spentOf(&user, total); len(spent) > 0 {
+		if spent := spentOf(&user); len(spent) > 0 {
 			account.Usage[user.Name] = spent
 		}
 	}
 	return account
 }
 
-func spentOf(user *v1alpha2.QueueUser, total queue.Resources) queue.Spent {
+// spentOf reads what a user has used. An earlier manager recorded that in seconds of a whole cluster.
+func spentOf(user *v1alpha2.QueueUser) queue.Spent {
 	spent := queue.Spent{}
 	add := func(name, text string, unit float64) {
 		if used, err := strconv.ParseFloat(text, 64); err == nil && used > 0 {
@@ -62,9 +63,7 @@ func spentOf(user *v1alpha2.QueueUser, total queue.Resources) queue.Spent {
 		add(name, text, queue.Unit(name))
 	}
 	if len(user.ResourceSeconds) == 0 {
-		for name, amount := range total {
-			add(name, user.Usage, float64(amount))
-		}
+		add(queue.WholeCluster, user.Usage, 1)
 	}
 	return spent
 }

@@ -64,14 +64,13 @@ func TestAccountOfAQueue(t *testing.T) {
 		{Name: "alice", Usage: "99.000", ResourceSeconds: map[string]string{"cpu": "12.500", "pods": "3.000", "memory": "wrong"}},
 		{Name: "earlier", Usage: "12.500"}, {Name: "bob", Usage: "0.000"}, {Name: "carol", Usage: "wrong"},
 	}
-	total := queue.Resources{"cpu": 16000, "pods": 220}
-	if got := Account(q, total); !got.At.IsZero() || len(got.Usage) != 0 {
+	if got := Account(q); !got.At.IsZero() || len(got.Usage) != 0 {
 		t.Errorf("without a time the record is %+v", got)
 	}
 	at := metav1.NewMicroTime(fixture.Noon)
 	q.Status.UsageTime = &at
-	want := map[string]queue.Spent{"alice": {"cpu": 12500, "pods": 3}, "earlier": {"cpu": 200000, "pods": 2750}}
-	if diff := cmp.Diff(queue.Account{At: fixture.Noon, Usage: want}, Account(q, total)); diff != "" {
+	want := map[string]queue.Spent{"alice": {"cpu": 12500, "pods": 3}, "earlier": {queue.WholeCluster: 12.5}}
+	if diff := cmp.Diff(queue.Account{At: fixture.Noon, Usage: want}, Account(q)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

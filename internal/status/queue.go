@@ -23,7 +23,7 @@ import (
 type QueueReport struct {
 	Use               queue.Use
 	Admitted, Pending int
-	// Usage is the usage of users until UsageTime, and Shared is what all queues share.
+	// Usage is the usage of users until UsageTime, and Shared is what all queues shared then.
 	Usage     map[string]queue.Spent
 	UsageTime time.Time
 	Shared    queue.Resources
@@ -75,19 +75,24 @@ func users(report *QueueReport) []v1alpha2.QueueUser {
 	for _, use := range report.Use.Users {
 		byName[use.User] = v1alpha2.QueueUser{Name: use.User, Running: int32(use.Gangs), Nodes: int32(use.Pods), Pending: int32(use.Pending)}
 	}
-	part := func(user string) float64 { return report.Usage[user].Share(report.Shared) }
+	part := map[string]float64{}
+	for name, spent := range report.Usage {
+		part[name] = spent.Share(report.Shared)
+	}
 	list := slices.SortedFunc(maps.Values(byName), func(a, b v1alpha2.QueueUser) int {
-		return cmp.Or(cmp.Compare(part(b.Name), part(a.Name)), cmp.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(part[b.Name], part[a.Name]), cmp.Compare(a.Name, b.Name))
 	})
 	list = list[:min(len(list), v1alpha2.MostUsers)]
 	for i := range list {
 		u := &list[i]
-		u.Usage = fraction(part(u.Name))
+		u.Usage = fraction(part[u.Name])
 		for name, spent := range report.Usage[u.Name] {
-			if u.ResourceSeconds == nil {
-				u.ResourceSeconds = map[string]string{}
+			if text := fraction(spent / queue.Unit(name)); text != fraction(0) {
+				if u.ResourceSeconds == nil {
+					u.ResourceSeconds = map[string]string{}
+				}
+				u.ResourceSeconds[name] = text
 			}
-			u.ResourceSeconds[name] = fraction(spent / queue.Unit(name))
 		}
 	}
 	return list

@@ -249,7 +249,10 @@ func (l *upgraded) awaitUsage(before v1alpha2.MiniClusterQueueStatus) {
 	l.t.Helper()
 	l.awaitQueue("keeping its usage", func(q *v1alpha2.MiniClusterQueueStatus) bool {
 		part := usageOf(q) / usageOf(&before)
-		return part > 0.99 && (part < 1.01 || q.UsageTime.After(before.UsageTime.Time))
+		if part < 0.99 {
+			l.t.Errorf("the usage was %s, and is %s", before.Users[0].Usage, q.Users[0].Usage)
+		}
+		return part < 1.01 || q.UsageTime.After(before.UsageTime.Time)
 	})
 }
 

@@ -38,10 +38,10 @@ func (c *cycle) backfill() {
 
 // candidates are the gangs behind the head in the order in which they may pass the head: of the same priority, first those whose
 // nodes come for them, and then the one that ends first. (Shortest job backfilled first: Tsafrir, Etsion and Feitelson 2007.)
-// The gangs of a FIFO queue keep their order, and the users of a FairShare queue their turns.
+// The gangs of a FIFO queue keep their order, and where the usage of users decides who is next, it does so here, too.
 func (q *jobQueue) candidates() []*entry {
 	behind := slices.DeleteFunc(slices.Clone(q.waiting[q.heads[0].place:]), func(e *entry) bool { return e.isHead || len(e.nodes) > 0 })
-	if q.Ordering == ByUser || q.Ordering == ByAge {
+	if q.Ordering == ByUser || q.Ordering == ByAge || q.Ordering == BySlowdown && q.Users.HalfLife > 0 {
 		return behind
 	}
 	slices.SortStableFunc(behind, func(a, b *entry) int {

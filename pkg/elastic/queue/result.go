@@ -170,6 +170,9 @@ func (c *cycle) decideHead(e *entry, d *Decision) {
 		if c.settles.After(c.now) {
 			d.LookAgain = c.settles
 		}
+		if e.score != nil {
+			d.LookAgain = elastic.Earliest(d.LookAgain, c.now.Add(scoreLook))
+		}
 		if patient := e.patient(); e.queue.Backfill == NoBackfill && patient.After(c.now) {
 			d.LookAgain = elastic.Earliest(d.LookAgain, patient)
 		}

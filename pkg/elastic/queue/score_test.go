@@ -47,9 +47,13 @@ func TestSlowdown(t *testing.T) {
 			cluster: newCluster(4, bySlowdown(nil)).wait(with(gang("long", 4, 0), hour), with(gang("short", 4, 5), learned(60))), second: 100,
 			want: "short Admitted 4, long NoRoom",
 		},
-		"an estimate of the user does not": {
+		"a shorter estimate of the user does not": {
 			cluster: newCluster(4, bySlowdown(nil)).wait(with(gang("long", 4, 0), hour), with(gang("short", 4, 5), expected(60))), second: 100,
 			want: "long Admitted 4, short NoRoom",
+		},
+		"a longer one does": {
+			cluster: newCluster(4, bySlowdown(nil)).wait(with(gang("long", 4, 0), expected(7200)), with(gang("short", 4, 2))), second: 100,
+			want: "short Admitted 4, long NoRoom",
 		},
 		"nothing is shorter than ten seconds": {
 			cluster: newCluster(4, bySlowdown(nil)).wait(with(gang("a", 4, 5), limited(10*time.Second)), with(gang("b", 4, 6), limited(time.Second))), second: 100,
@@ -60,12 +64,40 @@ func TestSlowdown(t *testing.T) {
 				wait(with(gang("a", 4, 0), limited(100*time.Second), of("alice")), with(gang("b", 4, 5), limited(100*time.Second), of("bob"))), second: 100,
 			want: "b Admitted 4, a NoRoom",
 		},
+		"by its part of what all have": {
+			cluster: newCluster(4, bySlowdown(map[string]float64{"alice": 0.5, "bob": 0.4})).
+				wait(with(gang("a", 4, 0), limited(50*time.Second), of("alice")), with(gang("b", 4, 5), limited(50*time.Second), of("bob"))), second: 100,
+			want: "a Admitted 4, b NoRoom",
+		},
 		"and does not count without users": {
 			cluster: newCluster(4, bySlowdown(nil)).
 				wait(with(gang("a", 4, 0), limited(100*time.Second), of("alice")), with(gang("b", 4, 5), limited(100*time.Second), of("bob"))), second: 100,
 			want: "a Admitted 4, b NoRoom",
 		},
+		"one that was promised a start stays first": {
+			cluster: newCluster(4, bySlowdown(nil)).run(gang("r", 2, 0), 2, 0, endsAt(200)).
+				wait(with(gang("long", 4, 0), hour, func(g *Gang) { g.Promised, g.Blocked = noon.Add(200*time.Second), noon }), with(gang("short", 4, 5), limited(time.Minute))), second: 100,
+			want: "long NoRoom, short WaitingForTurn",
+		},
 	})
+}
+
+// A head is looked at again although nothing changes but the scores.
+func TestScoresChangeWithTime(t *testing.T) {
+	c := newCluster(4, bySlowdown(nil)).run(gang("r", 2, 0), 2, 0).wait(with(gang("a", 4, 0), limited(time.Hour)), with(gang("b", 4, 1), limited(time.Hour)))
+	now := noon.Add(100 * time.Second)
+	if got := Schedule(c.snap, c.room, now).Decisions[0].LookAgain; !got.Equal(now.Add(scoreLook)) {
+		t.Errorf("it is looked at again at %s", got)
+	}
+}
+
+// Numbers rarely change, and are short.
+func TestAbout(t *testing.T) {
+	for x, want := range map[float64]string{0: "0", 1e-9: "0", 0.3: "0.35", 0.7: "0.71", 1: "1", 1.5: "1.4", 1.7: "2", 100: "91", 5000: "5793"} {
+		if got := about(x); got != want {
+			t.Errorf("%g is about %s, want %s", x, got, want)
+		}
+	}
 }
 
 // The message of a gang that waits says what its score is made of.
@@ -74,8 +106,8 @@ func TestScoreIsTold(t *testing.T) {
 		past map[string]float64
 		want string
 	}{
-		"without users": {nil, "waits for its turn: 1 is before it in queue default (score 1.5: its slowdown)"},
-		"with users":    {map[string]float64{"alice": 0.25, "bob": 0}, "waits for its turn: 1 is before it in queue default (score 0.89: slowdown 1.5 × fair share 0.59)"},
+		"without users": {nil, "waits for its turn: 1 is before it in queue default (slowdown about 1.4)"},
+		"with users":    {map[string]float64{"alice": 0.25, "bob": 0}, "waits for its turn: 1 is before it in queue default (score about 0.35: slowdown about 1.4 × fair share about 0.25)"},
 	} {
 		c := newCluster(4, bySlowdown(tc.past)).run(with(gang("r", 4, 0), of("carol")), 4, 0, endsAt(1000)).
 			wait(with(gang("a", 4, 0), limited(100*time.Second), of("bob")), with(gang("b", 4, 5), limited(100*time.Second), of("alice")))

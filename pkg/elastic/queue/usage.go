@@ -15,6 +15,9 @@ import (
 // exponentially, as in Slurm's multifactor priority.
 type Spent map[string]float64
 
+// WholeCluster is a resource of which each cluster is one. Earlier managers recorded usage in it.
+const WholeCluster = "cluster"
+
 // add adds amounts that were held for some seconds.
 func (s Spent) add(amounts Resources, seconds float64) {
 	for name, amount := range amounts {
@@ -41,7 +44,7 @@ func (s Spent) Share(total Resources) float64 {
 			share = max(share, s[name]/float64(total))
 		}
 	}
-	return share
+	return s[WholeCluster] + share
 }
 
 // Unit is how much of a resource is one for users: amounts of cpu are millicores.
@@ -133,7 +136,8 @@ func (a *Account) Recover(stays []Stay, now time.Time, halfLife time.Duration) A
 const least = 0.0005
 
 // Settle reckons the usage until now. The users of a queue have what a cycle found; the others have nothing any more. Of
-// these, as many are kept as have the most usage, by what the cluster holds in total.
+// these, as many are kept as have the most usage, by what the cluster holds in total. While it holds nothing, nobody knows who
+// that is, and all are kept.
 func (a *Account) Settle(now time.Time, halfLife time.Duration, uses []UserUse, total Resources, most int) {
 	a.Usage, a.Holds = a.Until(now, halfLife), make(map[string]Resources, len(uses))
 	if now.After(a.At) {
@@ -141,6 +145,9 @@ func (a *Account) Settle(now time.Time, halfLife time.Duration, uses []UserUse, 
 	}
 	for _, use := range uses {
 		a.Holds[use.User] = use.Holds
+	}
+	if !slices.ContainsFunc(slices.Collect(maps.Values(total)), func(amount int64) bool { return amount > 0 }) {
+		return
 	}
 	shares := map[string]float64{} // of the others
 	for user, used := range a.Usage {

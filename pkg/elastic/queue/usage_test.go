@@ -147,4 +147,9 @@ func TestAccountForgets(t *testing.T) {
 	if got := strings.Join(slices.Sorted(maps.Keys(a.Usage)), " "); got != "more much runs waits" {
 		t.Errorf("%s are left", got)
 	}
+	for _, total := range []Resources{nil, {"cpu": 0}} { // no node is up
+		if a.Settle(noon, week, nil, total, 1); len(a.Usage) != 4 {
+			t.Errorf("with %v in all, %v are left", total, a.Usage)
+		}
+	}
 }

@@ -18,7 +18,7 @@ type Users struct {
 	MaxRunning, MaxNodes int
 	// HalfLife is the time after which usage counts half. 0: usage does not count.
 	HalfLife time.Duration
-	// Usage is the usage by user until now (Account.Until). It matters for the ordering FairShare.
+	// Usage is the usage by user until now (Account.Until). It matters for the orderings FairShare and Slowdown.
 	Usage map[string]Spent
 }
 
