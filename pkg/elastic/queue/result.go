@@ -166,12 +166,12 @@ func (c *cycle) decideHead(e *entry, d *Decision) {
 	case e.holdsOut:
 		d.Verdict, d.Message = elastic.WaitingForSize, "holds out for its full size: "+d.Message
 	}
+	if e.score != nil && len(e.queue.waiting) > 1 {
+		d.LookAgain = c.now.Add(scoreLook)
+	}
 	if e.queue.next < len(e.queue.waiting) { // others wait behind it
 		if c.settles.After(c.now) {
-			d.LookAgain = c.settles
-		}
-		if e.score != nil {
-			d.LookAgain = elastic.Earliest(d.LookAgain, c.now.Add(scoreLook))
+			d.LookAgain = elastic.Earliest(d.LookAgain, c.settles)
 		}
 		if patient := e.patient(); e.queue.Backfill == NoBackfill && patient.After(c.now) {
 			d.LookAgain = elastic.Earliest(d.LookAgain, patient)

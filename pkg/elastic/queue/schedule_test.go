@@ -1205,7 +1205,6 @@ func TestConservativeKeepsStarts(t *testing.T) {
 	}{
 		"one without a start is planned in its place": {time.Time{}, "a 100, b 300"},
 		"it keeps its start":                          {at(100), "a 300, b 100"},
-		"it gets an earlier one":                      {at(150), "a 300, b 100"},
 		"a start for which there is no room is lost":  {at(210), "a 100, b 300"},
 	} {
 		c := newCluster(10, queue("default", func(q *Queue) { q.Backfill = Conservative })).

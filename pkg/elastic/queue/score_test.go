@@ -107,7 +107,7 @@ func TestScoreIsTold(t *testing.T) {
 		want string
 	}{
 		"without users": {nil, "waits for its turn: 1 is before it in queue default (slowdown about 1.4)"},
-		"with users":    {map[string]float64{"alice": 0.25, "bob": 0}, "waits for its turn: 1 is before it in queue default (score about 0.35: slowdown about 1.4 × fair share about 0.25)"},
+		"with users":    {map[string]float64{"alice": 0.25, "bob": 0}, "waits for its turn: 1 is before it in queue default (score about 1: slowdown 1.4 × fair share 0.71)"},
 	} {
 		c := newCluster(4, bySlowdown(tc.past)).run(with(gang("r", 4, 0), of("carol")), 4, 0, endsAt(1000)).
 			wait(with(gang("a", 4, 0), limited(100*time.Second), of("bob")), with(gang("b", 4, 5), limited(100*time.Second), of("alice")))
