@@ -157,6 +157,23 @@ func expectedBy(start time.Time) string {
 	return "; it is expected to start by " + start.UTC().Format("15:04:05 UTC")
 }
 
+// headLooksAt is when time alone may change what becomes of those behind a head; zero if it does not.
+func (c *cycle) headLooksAt(e *entry) (at time.Time) {
+	if e.score != nil && len(e.queue.waiting) > 1 {
+		at = c.now.Add(scoreLook)
+	}
+	if e.queue.next == len(e.queue.waiting) {
+		return at
+	}
+	if c.settles.After(c.now) {
+		at = elastic.Earliest(at, c.settles)
+	}
+	if patient := e.patient(); e.queue.Backfill == NoBackfill && patient.After(c.now) {
+		at = elastic.Earliest(at, patient)
+	}
+	return at
+}
+
 // decideHead is the verdict on the head of a queue.
 func (c *cycle) decideHead(e *entry, d *Decision) {
 	d.Head, d.Verdict, d.Message = true, elastic.NoRoom, c.why(e)
@@ -166,17 +183,7 @@ func (c *cycle) decideHead(e *entry, d *Decision) {
 	case e.holdsOut:
 		d.Verdict, d.Message = elastic.WaitingForSize, "holds out for its full size: "+d.Message
 	}
-	if e.score != nil && len(e.queue.waiting) > 1 {
-		d.LookAgain = c.now.Add(scoreLook)
-	}
-	if e.queue.next < len(e.queue.waiting) { // others wait behind it
-		if c.settles.After(c.now) {
-			d.LookAgain = elastic.Earliest(d.LookAgain, c.settles)
-		}
-		if patient := e.patient(); e.queue.Backfill == NoBackfill && patient.After(c.now) {
-			d.LookAgain = elastic.Earliest(d.LookAgain, patient)
-		}
-	}
+	d.LookAgain = c.headLooksAt(e)
 	for _, r := range c.reservations {
 		if r.head != e || !r.fits {
 			continue
