@@ -125,7 +125,7 @@ func (p *namesPage) addEvents(steps map[string]string) {
 		case step.Event != "":
 			event(step.Event, step.Warning, steps[name])
 		case name == life.Name(life.Evict{}):
-			for _, reason := range []string{v1alpha2.ReasonPreempted, v1alpha2.ReasonReclaimed, v1alpha2.ReasonNodesGo, v1alpha2.ReasonQuotaWithdrawn, v1alpha2.ReasonRequeued} {
+			for _, reason := range status.Evictions {
 				event(reason, step.Warning, p.about("Reason", reason))
 			}
 		case name == life.Name(life.Finish{}):

@@ -54,10 +54,15 @@ func setAdmitted(s *v1alpha2.MiniClusterStatus, in Input) {
 	set(s, in, v1alpha2.ConditionAdmitted, value, reason, message)
 }
 
+// Evictions are the reasons for which a MiniCluster loses its nodes and is queued again, in the order of the names page.
+var Evictions = []string{
+	v1alpha2.ReasonPreempted, v1alpha2.ReasonReclaimed, v1alpha2.ReasonNodesGo, v1alpha2.ReasonQuotaWithdrawn, v1alpha2.ReasonRequeued,
+}
+
 // givenToOthers reports whether the MiniCluster lost its nodes and is queued again.
 func givenToOthers(s *v1alpha2.MiniClusterStatus) bool {
 	admitted := meta.FindStatusCondition(s.Conditions, v1alpha2.ConditionAdmitted)
-	return admitted != nil && slices.Contains([]string{v1alpha2.ReasonPreempted, v1alpha2.ReasonReclaimed, v1alpha2.ReasonNodesGo, v1alpha2.ReasonQuotaWithdrawn, v1alpha2.ReasonRequeued}, admitted.Reason)
+	return admitted != nil && slices.Contains(Evictions, admitted.Reason)
 }
 
 // admittedReasons are the API's reasons for the scheduler's verdicts.

@@ -72,7 +72,7 @@ func suspended(o *Observation, now time.Time) *Plan {
 	}
 	switch {
 	case o.mayWarn() && o.Policy.CheckpointWait > 0 && !o.Policy.Deleted:
-		return o.warn(Eviction{Reason: Suspension, Message: plan.Message}, o.shortWait()+killGrace, now)
+		return o.warn(Eviction{Reason: Suspension, Message: plan.Message}, 0, now)
 	case o.Admission != nil || o.GivenUp+o.Retried+o.Requeued > 0:
 		plan.Step = Withdraw{}
 	case o.Workload == Ahead:

@@ -282,7 +282,7 @@ func overtime(o *Observation, now time.Time) *Plan {
 	}
 	e := Eviction{Reason: Requeued, Message: fmt.Sprintf("its time of %s ends, and it goes on in a further attempt", o.Policy.Deadline)}
 	if o.mayWarn() {
-		return o.warn(e, o.requeueGrace(), now)
+		return o.warn(e, 0, now)
 	}
 	return &Plan{Step: Evict{Reason: Requeued}, State: StateReleasing, Message: e.Message}
 }

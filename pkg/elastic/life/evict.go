@@ -4,6 +4,7 @@
 package life
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -82,11 +83,7 @@ func (o *Observation) nextOrder(now time.Time) time.Time {
 
 func (o *Observation) evict(order elastic.Evict, now time.Time) *Plan {
 	if o.mayWarn() && o.Policy.CheckpointWait+order.Grace > 0 {
-		grace := order.Grace
-		if wait := o.shortWait(); wait > 0 {
-			grace = wait + killGrace
-		}
-		return o.warn(Eviction{Reason: order.Reason, Message: order.Message}, grace, now)
+		return o.warn(Eviction{Reason: order.Reason, Message: order.Message}, order.Grace, now)
 	}
 	return &Plan{Step: Evict{Reason: order.Reason}, State: StateReleasing, Message: order.Message}
 }
@@ -96,8 +93,9 @@ func (o *Observation) mayWarn() bool {
 	return o.Admission != nil && o.begun() && o.Workload == Active && o.Brokers[0].State == Up
 }
 
-// warn gives the command some time to end, or to write its checkpoint.
+// warn gives the command its time to write a checkpoint, or else a grace, to end.
 func (o *Observation) warn(e Eviction, grace time.Duration, now time.Time) *Plan {
+	grace = cmp.Or(o.checkpointGrace(e.Reason), grace)
 	e.Deadline = now.Add(grace)
 	step := Warn{e}
 	return &Plan{Step: step, State: StateRunning, Message: fmt.Sprintf("has %s to end: %s", grace, e.Message), LookAgain: step.Deadline}
@@ -131,17 +129,25 @@ func warned(o *Observation, now time.Time) *Plan {
 // warnAgain gives a command its time for a checkpoint once more, if the lead was not told in the first half, or less if the
 // wait fell; nil otherwise.
 func (o *Observation) warnAgain(now time.Time) *Plan {
-	e, wait := *o.Admission.Eviction, o.shortWait()
-	if e.Reason == Requeued {
-		wait = o.requeueGrace() - killGrace
-	}
-	left := e.Deadline.Sub(now)
+	e := *o.Admission.Eviction
+	wait, left := o.checkpointGrace(e.Reason)-killGrace, e.Deadline.Sub(now)
 	untold := !o.Stopped && !e.Again && 2*left < wait
 	if !o.mayWarn() || wait <= 0 || !untold && left <= wait+killGrace {
 		return nil
 	}
 	e.Again = e.Again || untold
-	return o.warn(e, wait+killGrace, now)
+	return o.warn(e, 0, now)
+}
+
+// checkpointGrace is how long a command may take to write a checkpoint and to end; 0 if it writes none.
+func (o *Observation) checkpointGrace(reason string) time.Duration {
+	switch wait := o.shortWait(); {
+	case reason == Requeued: // nobody waits for the nodes
+		return o.requeueGrace()
+	case wait > 0:
+		return wait + killGrace
+	}
+	return 0
 }
 
 // shortWait is how long the command has to write a checkpoint where others want the nodes.
