@@ -122,14 +122,10 @@ func (end *expectedEnd) isSureFor(e *entry) bool {
 	if g == nil || end.user.queue != e.queue {
 		return end.sure
 	}
-	switch first := e.Created.Before(g.Created); e.queue.Ordering {
-	case ByUser, BySlowdown:
+	if e.queue.Ordering == ByUser || e.queue.Ordering == BySlowdown { // time changes the order
 		return false
-	case ByAge:
-		return end.sure && first
-	default:
-		return end.sure && (e.Priority > g.Priority || e.Priority == g.Priority && first)
 	}
+	return end.sure && e.queue.compare(&e.Gang, g) < 0
 }
 
 // endsOf are the ends of one gang: of its ranks that leave, and of the rest.

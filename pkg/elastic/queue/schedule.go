@@ -97,10 +97,8 @@ type jobQueue struct {
 // entry is a waiting gang.
 type entry struct {
 	Gang
-	queue *jobQueue
-	user  *user
-	// window is the time window in which the gang was made (atOnce).
-	window   time.Time
+	queue    *jobQueue
+	user     *user
 	allowed  elastic.Ladder // all sizes
 	sizes    elastic.Ladder // the sizes that are allowed now
 	holdsOut bool
@@ -235,7 +233,7 @@ func (c *cycle) prepare(e *entry) {
 		e.Sizing.Most = most
 	}
 	e.allowed = e.Sizing.Allowed()
-	e.user, e.class, e.window = c.userOf(&e.Gang, e.queue), e.Class, e.Created.Truncate(atOnce)
+	e.user, e.class = c.userOf(&e.Gang, e.queue), e.Class
 	e.Requests = withPod(e.Requests)
 	if e.class == "" {
 		e.class = "gang " + e.ID
@@ -261,16 +259,19 @@ func (c *cycle) prepare(e *entry) {
 // windows do not depend on the gangs, so the order is the same for all comparisons.
 const atOnce = 5 * time.Second
 
-// sort orders the waiting gangs. Of gangs made at the same time the largest goes first, because
-// small gangs fill the gaps that large ones leave.
+// sort orders the waiting gangs.
 func (q *jobQueue) sort() {
-	slices.SortFunc(q.all, func(a, b *entry) int {
-		if q.Ordering == ByAge {
-			return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(b.Sizing.Size, a.Sizing.Size), cmp.Compare(a.ID, b.ID))
-		}
-		return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.window.Compare(b.window),
-			cmp.Compare(b.Sizing.Size, a.Sizing.Size), a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
-	})
+	slices.SortFunc(q.all, func(a, b *entry) int { return q.compare(&a.Gang, &b.Gang) })
+}
+
+// compare orders two gangs of the queue, without usage and scores. Of gangs made at the same time the largest goes first,
+// because small gangs fill the gaps that large ones leave.
+func (q *jobQueue) compare(a, b *Gang) int {
+	if q.Ordering == ByAge {
+		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(b.Sizing.Size, a.Sizing.Size), cmp.Compare(a.ID, b.ID))
+	}
+	return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.Created.Truncate(atOnce).Compare(b.Created.Truncate(atOnce)),
+		cmp.Compare(b.Sizing.Size, a.Sizing.Size), a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
 }
 
 // heads are the heads of all queues that start once enough gangs have ended, in the order in which they were found.
