@@ -24,7 +24,6 @@ const (
 // again. They make their objects one after the other, in the order of their queues. MiniClusters
 // that start go first for a while.
 func (s *Scheduler) lookAhead(now time.Time) (told []types.NamespacedName, lookAgain time.Time) {
-	s.starts.pass(s.ledger.Unmade, now)
 	next, busyUntil := s.nextAhead(now)
 	if next == nil {
 		s.aheadSince = time.Time{}

@@ -18,6 +18,7 @@ import (
 // next lets the scheduler choose whose pods are made ahead, and says whose; "" for nobody.
 func (q *toy) next() string {
 	q.t.Helper()
+	q.starts.pass(q.ledger.Unmade, q.now)
 	told, _ := q.lookAhead(q.now)
 	switch len(told) {
 	case 0:

@@ -63,6 +63,7 @@ func (s *Scheduler) Reconcile(ctx context.Context, _ ctrl.Request) (ctrl.Result,
 func (s *Scheduler) decide(ctx context.Context, now time.Time) (news, error) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
+	s.starts.pass(s.ledger.Unmade, now)
 	timeIsUp := !s.lookAgain.IsZero() && !now.Before(s.lookAgain)
 	result := news{lookAgain: s.lookAgain}
 	if s.changed || s.ledger.Freed() != s.freed || timeIsUp { // something has changed that may matter

@@ -77,6 +77,7 @@ func (q *toy) cycle() string {
 		q.seen.miniClusters[i].ResourceVersion = strconv.Itoa(q.version)
 	}
 	q.seen.quotas = ledger.NewQuotas(q.quotas)
+	q.starts.pass(q.ledger.Unmade, q.now)
 	news, err := q.Scheduler.cycle(q.t.Context(), &q.seen, q.now)
 	if err != nil {
 		q.t.Fatal(err)

@@ -53,7 +53,6 @@ func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (*snapshot, queu
 	out.Total, out.Foreign = s.ledger.Total(), s.ledger.Foreign()
 	out.Settles, out.Amount = s.settles, state.AmountText
 	out.MostUnmade = s.StartingPods
-	s.starts.pass(s.ledger.Unmade, now)
 	out.Unmade, _ = s.starts.unmade(s.ledger.Unmade)
 	queues := queuesByName(seen.queues)
 	for _, name := range slices.Sorted(maps.Keys(queues)) {

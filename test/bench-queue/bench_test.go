@@ -129,7 +129,7 @@ func TestMachine(t *testing.T) {
 func TestResizes(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 5))
 	jobs := flexible(random, loaded(lublin(random, 300, 32), 32, 1.1), 1, true)
-	resized := &resizes{scheduler: newOurs(32, queue.EASY, "default")}
+	resized := &resizes{scheduler: newOurs(32, queue.ByPriority, queue.EASY, "default")}
 	m := simulate(resized, 32, jobs)
 	for _, j := range jobs {
 		o := m.outcomes[j]

@@ -38,6 +38,7 @@ const (
 	theConservative
 	oursEASY
 	oursConservative
+	oursSlowdown
 )
 
 var contestants = []contestant{
@@ -45,8 +46,9 @@ var contestants = []contestant{
 	{"first fit", func(int) scheduler { return firstFit{} }},
 	{"EASY", func(int) scheduler { return easy{} }},
 	{"Conservative", func(int) scheduler { return &conservative{} }},
-	{"ours, EASY", func(nodes int) scheduler { return newOurs(nodes, queue.EASY, "default", "second") }},
-	{"ours, Conservative", func(nodes int) scheduler { return newOurs(nodes, queue.Conservative, "default", "second") }},
+	{"ours, EASY", func(nodes int) scheduler { return newOurs(nodes, queue.ByPriority, queue.EASY, "default", "second") }},
+	{"ours, Conservative", func(nodes int) scheduler { return newOurs(nodes, queue.ByPriority, queue.Conservative, "default", "second") }},
+	{"ours, Slowdown", func(nodes int) scheduler { return newOurs(nodes, queue.BySlowdown, queue.EASY, "default", "second") }},
 }
 
 func main() {

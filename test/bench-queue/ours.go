@@ -24,11 +24,11 @@ type ours struct {
 	ran      map[string]queue.Running
 }
 
-func newOurs(nodes int, backfill queue.Backfill, queues ...string) *ours {
+func newOurs(nodes int, ordering queue.Ordering, backfill queue.Backfill, queues ...string) *ours {
 	o := &ours{nodes: nodes, jobs: map[string]*job{}, gangs: map[*job]queue.Gang{}, runtimes: queue.NewRuntimes(1)}
 	for _, name := range queues {
 		o.queues = append(o.queues, queue.Queue{
-			Name: name, Weight: 1, Reclaimable: true, Ordering: queue.ByPriority, Backfill: backfill, Patience: 5 * time.Minute,
+			Name: name, Weight: 1, Reclaimable: true, Ordering: ordering, Backfill: backfill, Patience: 5 * time.Minute,
 		})
 	}
 	return o
