@@ -12,7 +12,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 )
 
-// mostReservations is the largest number of gangs behind the head that get a reservation.
+// mostReservations is the largest number of gangs behind the head that get a reservation in a conservative queue.
 const mostReservations = 100
 
 // backfill lets gangs pass the head of their queue if they delay nobody, in the order of the queues
@@ -100,6 +100,27 @@ func (c *cycle) carry(p *profile, line []*entry) {
 	}
 }
 
+// planned are the gangs of a line that get a reservation: the first of each user, then the second of each, and so on. So no
+// user has all reservations. They are in the order of the line.
+func (c *cycle) planned(line []*entry) []*entry {
+	nth := map[*user]int{}
+	rounds := [][]*entry{}
+	for _, e := range line {
+		if c.waitsForUser(e) != noLimit {
+			continue
+		}
+		n := nth[e.user]
+		if nth[e.user]++; n == len(rounds) {
+			rounds = append(rounds, nil)
+		}
+		rounds[n] = append(rounds[n], e)
+	}
+	all := slices.Concat(rounds...)
+	all = all[:min(len(all), 1+mostReservations)]
+	slices.SortFunc(all, func(a, b *entry) int { return cmp.Compare(a.place, b.place) })
+	return all
+}
+
 // backfillLine gives each gang of a conservative queue a reservation, and starts those whose
 // reservation is now.
 func (c *cycle) backfillLine(q *jobQueue) {
@@ -107,13 +128,10 @@ func (c *cycle) backfillLine(q *jobQueue) {
 	q.profile = c.newProfile(line[len(line)-1])
 	c.carry(q.profile, line)
 	// The profile has no heads of other queues, which may go before those behind the head.
-	n, sure := 0, !slices.ContainsFunc(c.heads(), func(head *entry) bool { return head.queue != q })
-	for _, e := range line {
-		if c.waitsForUser(e) != noLimit {
+	sure := !slices.ContainsFunc(c.heads(), func(head *entry) bool { return head.queue != q })
+	for _, e := range c.planned(line) {
+		if c.waitsForUser(e) != noLimit { // since others of its user start
 			continue
-		}
-		if n++; n > 1+mostReservations {
-			return
 		}
 		q.profile.remove(e)
 		first := q.profile.reserve(e, 0)

@@ -1221,6 +1221,26 @@ func TestConservativeKeepsStarts(t *testing.T) {
 	}
 }
 
+// Behind more gangs of one user than are planned, the first of others are planned, too.
+func TestConservativePlansForAllUsers(t *testing.T) {
+	c := newCluster(10, queue("default", func(q *Queue) { q.Backfill = Conservative })).run(gang("r", 6, 0), 6, 0, endsAt(100))
+	for i := range 2 * mostReservations {
+		c.wait(with(gang(fmt.Sprintf("a%03d", i), 10, 1+i), limited(time.Hour), of("alice")))
+	}
+	c.wait(with(gang("b", 4, 1000), limited(time.Minute), of("bob")))
+	planned, admitted := map[string]int{}, ""
+	for _, d := range Schedule(c.snap, c.room, noon.Add(10*time.Second)).Decisions {
+		if d.Verdict == elastic.Admitted {
+			admitted += d.Gang
+		} else if !d.Reserved.IsZero() {
+			planned[d.Gang[:1]]++
+		}
+	}
+	if admitted != "b" || planned["a"] != mostReservations {
+		t.Errorf("started: %s, planned: %v", admitted, planned)
+	}
+}
+
 // A gang that is put off uses nothing yet.
 func TestPutOffUsesNothing(t *testing.T) {
 	c := newCluster(10, queue("default", func(q *Queue) { q.Users.HalfLife = time.Hour })).wait(gang("a", 4, 1), gang("b", 4, 2))
