@@ -47,7 +47,9 @@ var contestants = []contestant{
 	{"EASY", func(int) scheduler { return easy{} }},
 	{"Conservative", func(int) scheduler { return &conservative{} }},
 	{"ours, EASY", func(nodes int) scheduler { return newOurs(nodes, queue.ByPriority, queue.EASY, "default", "second") }},
-	{"ours, Conservative", func(nodes int) scheduler { return newOurs(nodes, queue.ByPriority, queue.Conservative, "default", "second") }},
+	{"ours, Conservative", func(nodes int) scheduler {
+		return newOurs(nodes, queue.ByPriority, queue.Conservative, "default", "second")
+	}},
 	{"ours, Slowdown", func(nodes int) scheduler { return newOurs(nodes, queue.BySlowdown, queue.EASY, "default", "second") }},
 }
 

@@ -35,7 +35,9 @@ func row(w string, all [][]figures) string {
 	ratio := func(i int) string { return fmt.Sprintf("%.2f", medianRatio(all[i], all[theEASY], slowdown)) }
 	wide := func(i int) string { return fmt.Sprintf("%.2f", medianRatio(all[i], all[theConservative], wideMax)) }
 	used := func(i int) string { return fmt.Sprintf("%.0f", medianOf(all[i], columns[0].figure)) }
-	each := func(f func(int) string) string { return f(oursEASY) + ", " + f(oursConservative) + ", " + f(oursSlowdown) }
+	each := func(f func(int) string) string {
+		return f(oursEASY) + ", " + f(oursConservative) + ", " + f(oursSlowdown)
+	}
 	cells := []string{
 		w[:cut], w[cut+1:], fmt.Sprintf("%.1f", medianOf(all[theEASY], slowdown)), ratio(theFirstFit), ratio(theConservative),
 		ratio(oursEASY), ratio(oursConservative), ratio(oursSlowdown), used(theEASY) + ", " + used(theConservative),
