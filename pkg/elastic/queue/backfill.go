@@ -64,39 +64,37 @@ func (e *entry) lasts() time.Duration {
 	return math.MaxInt64
 }
 
-// carry gives the gangs of a line the starts that they had in the last cycle, the earliest first, as far as heads leave room. So
+// carry gives the gangs of a line the starts that they had in the last cycle, or the next ones after these, the earliest first. So
 // what ends earlier than expected serves the gangs in their order, and none loses its start to those that are planned
-// before it now. Of gangs that are alike, the first has the earliest start. (Mu'alem and Feitelson 2001: compression.)
-func (c *cycle) carry(p *profile, line []*entry) {
+// before it now. Of gangs that are alike, the first has the earliest start. (Mu'alem and Feitelson 2001: compression.) The head
+// goes before all of them, and those of a higher priority before others.
+func (q *jobQueue) carry(p *profile, line []*entry) {
 	type kind struct {
 		class  string
 		user   *user
 		sizing elastic.Sizing
 		limit  time.Duration
 	}
-	var had []*entry
-	last := map[kind]time.Time{}
+	alike := map[kind]time.Time{}
 	for _, e := range line {
-		if e.isHead { // its reservation comes first
-			p.reserve(e, 0)
-			continue
-		}
 		k := kind{e.class, e.user, e.Sizing, e.Limit}
-		before, there := last[k]
-		if last[k] = e.Reserved; there && (before.IsZero() || e.Reserved.Before(before)) {
-			last[k] = before
-			continue
-		}
-		if !e.Reserved.IsZero() && c.waitsForUser(e) == noLimit {
-			had = append(had, e)
+		before, there := alike[k]
+		if there && (before.IsZero() || e.Reserved.Before(before)) {
+			e.Reserved = time.Time{}
+		} else {
+			alike[k] = e.Reserved
 		}
 	}
-	slices.SortStableFunc(had, func(a, b *entry) int { return a.Reserved.Compare(b.Reserved) })
-	for _, e := range had {
-		p.reserveBy(e, e.Reserved)
+	had := slices.Clone(line)
+	slices.SortStableFunc(had, func(a, b *entry) int {
+		return cmp.Or(compare(b.isHead, a.isHead), q.byPriority(&a.Gang, &b.Gang), compare(a.Reserved.IsZero(), b.Reserved.IsZero()), a.Reserved.Compare(b.Reserved))
+	})
+	last := len(had)
+	for last > 0 && had[last-1].Reserved.IsZero() { // the line plans these
+		last--
 	}
-	for _, e := range line {
-		e.Reserved = time.Time{}
+	for _, e := range had[:last] {
+		p.reserve(e, p.stepAt(e.Reserved))
 	}
 }
 
@@ -124,32 +122,44 @@ func (c *cycle) planned(line []*entry) []*entry {
 // backfillLine gives each gang of a conservative queue a reservation, and starts those whose
 // reservation is now.
 func (c *cycle) backfillLine(q *jobQueue) {
-	line := q.waiting[q.heads[len(q.heads)-1].place:]
+	line := c.planned(q.waiting[q.heads[len(q.heads)-1].place:])
+	if len(line) == 0 {
+		return
+	}
 	q.profile = c.newProfile(line[len(line)-1])
-	c.carry(q.profile, line)
 	// The profile has no heads of other queues, which may go before those behind the head.
 	sure := !slices.ContainsFunc(c.heads(), func(head *entry) bool { return head.queue != q })
-	for _, e := range c.planned(line) {
+	if q.isSteady() && sure {
+		q.carry(q.profile, line)
+	}
+	for _, e := range line {
 		if c.waitsForUser(e) != noLimit { // since others of its user start
 			continue
 		}
-		q.profile.remove(e)
-		first := q.profile.reserve(e, 0)
-		if first == 0 && (e.isHead || !c.admit(e, "backfill")) { // a reservation of others is in the way
-			q.profile.remove(e)
-			first = q.profile.reserve(e, 1)
-		}
+		first := c.plan(e)
 		if first == 0 { // it has started
 			continue
 		}
-		if first > 0 {
-			e.Reserved = q.profile.steps[first].at
-		}
 		// One that may start earlier than reserved may put off those behind it.
-		sure = sure && first > 0 && !slices.ContainsFunc(q.profile.steps[:first+1], func(s profileStep) bool { return !s.sure })
-		if sure {
-			e.reserved = q.profile.steps[first].at
+		sure = sure && first > 0 && q.profile.isSure(first)
+		if e.isSure = sure && (e.isHead || q.isSteady()); e.isSure {
 			q.profile.promise(e.reserved)
 		}
 	}
+}
+
+// plan starts a gang of a conservative queue, or gives it a reservation. It returns the step with which the gang starts; 0 if it
+// has started, -1 if there is none.
+func (c *cycle) plan(e *entry) int {
+	p := e.queue.profile
+	p.remove(e)
+	first := p.reserve(e, 0)
+	if first == 0 && (e.isHead || !c.admit(e, "backfill")) { // a reservation of others is in the way
+		p.remove(e)
+		first = p.reserve(e, 1)
+	}
+	if first > 0 {
+		e.reserved = p.steps[first].at
+	}
+	return first
 }

@@ -119,13 +119,13 @@ func (g *Gang) returns(q *jobQueue) *Gang {
 // gets them.
 func (end *expectedEnd) isSureFor(e *entry) bool {
 	g := end.again
-	if g == nil || end.user.queue != e.queue {
+	switch {
+	case g == nil:
 		return end.sure
+	case end.user.queue != e.queue:
+		return end.sure && end.user.queue.Priority < e.queue.Priority
 	}
-	if e.queue.Ordering == ByUser || e.queue.Ordering == BySlowdown { // time changes the order
-		return false
-	}
-	return end.sure && e.queue.compare(&e.Gang, g) < 0
+	return end.sure && e.queue.isSteady() && e.queue.compare(&e.Gang, g) < 0
 }
 
 // endsOf are the ends of one gang: of its ranks that leave, and of the rest.

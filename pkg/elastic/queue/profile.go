@@ -21,13 +21,17 @@ type profile struct {
 	steps []profileStep // rising by time; the first is now
 	// promised is the latest start that was promised. Until then, a gang whose end is not sure counts as if it had none.
 	promised time.Time
+	// unsure are the ends of the gangs with reservations whose ends are not sure.
+	unsure map[*entry]time.Time
 }
 
 // profileStep is the cluster from one time until the next step.
 type profileStep struct {
-	// at is when the step comes, as far as one can tell. If sure is true, it comes then at the latest.
-	at   time.Time
-	sure bool
+	// at is when the step comes, as far as one can tell. If sure is true, it comes then at the latest, but for unsure
+	// gangs with reservations that end then.
+	at     time.Time
+	sure   bool
+	unsure int
 	// state is the cluster. Its room is without the gangs in held.
 	state *clusterState
 	// sizes are those of the gangs that were placed here, by ID.
@@ -114,7 +118,10 @@ func (c *cycle) newProfile(from *entry) *profile {
 	for _, e := range c.admitted {
 		sizes[e.ID] = len(e.nodes)
 	}
-	p := &profile{steps: []profileStep{{at: c.now, sure: true, state: c.state.snapshot(), sizes: sizes}}}
+	p := &profile{
+		steps:  []profileStep{{at: c.now, sure: true, state: c.state.snapshot(), sizes: sizes}},
+		unsure: map[*entry]time.Time{},
+	}
 	stride := 1 + len(ends)/mostSteps
 	for len(ends) > 0 {
 		last := p.steps[len(p.steps)-1]
@@ -135,20 +142,29 @@ func (c *cycle) newProfile(from *entry) *profile {
 func (p *profile) end(e *entry, size, first int) (at time.Time, sure, vague bool) {
 	step := &p.steps[first]
 	runs, vague := e.estimate(size)
-	return step.at.Add(runs), step.sure && e.Limit > 0, vague
+	return step.at.Add(runs), step.isSure() && e.Limit > 0, vague
 }
 
-// split makes a step begin at a time at which a gang ends.
-func (p *profile) split(at time.Time, sure bool) {
-	i, found := slices.BinarySearchFunc(p.steps, at, func(s profileStep, at time.Time) int { return s.at.Compare(at) })
-	if found {
-		p.steps[i].sure = p.steps[i].sure && sure
-		return
+func (s *profileStep) isSure() bool { return s.sure && s.unsure == 0 }
+
+// isSure reports whether all that happens until a step happens then at the latest.
+func (p *profile) isSure(first int) bool {
+	return !slices.ContainsFunc(p.steps[:first+1], func(s profileStep) bool { return !s.isSure() })
+}
+
+// stepAt is the step that begins at a time, which is made; the first if the time is over.
+func (p *profile) stepAt(at time.Time) int {
+	if !at.After(p.steps[0].at) {
+		return 0
 	}
-	before := p.steps[i-1]
-	before.at, before.sure = at, sure
-	before.own()
-	p.steps = slices.Insert(p.steps, i, before)
+	i, found := slices.BinarySearchFunc(p.steps, at, func(s profileStep, at time.Time) int { return s.at.Compare(at) })
+	if !found {
+		before := p.steps[i-1]
+		before.at, before.sure, before.unsure = at, true, 0
+		before.own()
+		p.steps = slices.Insert(p.steps, i, before)
+	}
+	return i
 }
 
 // holds reports whether a gang with an end holds its nodes during a step.
@@ -189,24 +205,9 @@ func (p *profile) reserve(e *entry, first int) int {
 	return first
 }
 
-// reserveBy gives a gang a start at a time, if there is room then.
-func (p *profile) reserveBy(e *entry, at time.Time) {
-	first := 0
-	if at.After(p.steps[0].at) {
-		p.split(at, true)
-		first, _ = slices.BinarySearchFunc(p.steps, at, func(s profileStep, at time.Time) int { return s.at.Compare(at) })
-	}
-	if p.blocked(e, e.least(), first) >= 0 {
-		return
-	}
-	if !p.place(e, e.least(), first) {
-		p.remove(e)
-	}
-}
-
 // with is a copy of the profile in which a gang starts now at a size; nil if there is no room.
 func (p *profile) with(e *entry, size int) *profile {
-	p = &profile{steps: slices.Clone(p.steps), promised: p.promised}
+	p = &profile{steps: slices.Clone(p.steps), promised: p.promised, unsure: maps.Clone(p.unsure)}
 	for i := range p.steps {
 		p.steps[i].own()
 	}
@@ -220,7 +221,10 @@ func (p *profile) with(e *entry, size int) *profile {
 // place gives a gang that starts with a step its nodes. If place reports false, the gang has only some of them.
 func (p *profile) place(e *entry, size, first int) bool {
 	end, sure, _ := p.end(e, size, first)
-	p.split(end, sure)
+	if last := p.stepAt(end); !sure {
+		p.steps[last].unsure++
+		p.unsure[e] = end
+	}
 	for i := first; i < len(p.steps); i++ {
 		if s := &p.steps[i]; p.holds(s, end, sure) && !s.place(e, size) {
 			return false
@@ -233,6 +237,10 @@ func (p *profile) place(e *entry, size, first int) bool {
 func (p *profile) remove(e *entry) {
 	for i := range p.steps {
 		p.steps[i].unplace(e)
+	}
+	if end, ok := p.unsure[e]; ok {
+		p.steps[p.stepAt(end)].unsure--
+		delete(p.unsure, e)
 	}
 }
 

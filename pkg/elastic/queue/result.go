@@ -108,10 +108,21 @@ func (r *run) message() string {
 	return fmt.Sprintf("gave its nodes to %s, which had less than its share", r.takes())
 }
 
+// promised is when a gang behind the heads starts at the latest; zero if this is not known.
+func (e *entry) promised() time.Time {
+	if !e.isSure {
+		return time.Time{}
+	}
+	return e.reserved
+}
+
 // decision is the verdict on a gang; before is the number of gangs ahead of it.
 func (c *cycle) decision(e *entry, before int) Decision {
 	d := Decision{Gang: e.ID, Verdict: e.verdict, Message: e.message, Memory: e.Memory}
 	d.Promised = time.Time{}
+	if !c.settles.After(c.now) { // otherwise this cycle has planned nothing
+		d.Reserved = e.reserved
+	}
 	switch {
 	case e.verdict != "":
 		return d
@@ -131,9 +142,9 @@ func (c *cycle) decision(e *entry, before int) Decision {
 	case e.BestEffort:
 		d.Verdict, d.Message = elastic.NoRoom, c.why(e)
 	default:
-		d.Verdict, d.Message = elastic.WaitingForTurn, e.turnMessage(before)+expectedBy(e.reserved)
+		d.Verdict, d.Message = elastic.WaitingForTurn, e.turnMessage(before)+expectedBy(e.promised())
 	}
-	times := []time.Time{d.LookAgain, e.fullUntil, e.takesAt, e.Taken.Pause, e.reserved, c.asksUntil(e)}
+	times := []time.Time{d.LookAgain, e.fullUntil, e.takesAt, e.Taken.Pause, e.promised(), c.asksUntil(e)}
 	d.LookAgain = elastic.Earliest(slices.DeleteFunc(times, func(at time.Time) bool { return !at.After(c.now) })...)
 	return d
 }

@@ -105,8 +105,10 @@ type entry struct {
 	// fullUntil is until when the gang starts at its full size, or a size for which it holds out, or not at
 	// all; zero if at any size.
 	fullUntil time.Time
-	// reserved is when the gang starts at the latest, by the profile; zero if this is not known.
+	// reserved is when the gang starts by the profile; zero if this is not known. If isSure is true, it starts then at the
+	// latest.
 	reserved time.Time
+	isSure   bool
 	// impatient is true if the gang has been put off for longer than its queue's patience.
 	impatient bool
 	// takesAt is when a gang may be evicted for it that is protected now; zero if there is none.
@@ -270,9 +272,20 @@ func (q *jobQueue) compare(a, b *Gang) int {
 	if q.Ordering == ByAge {
 		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(b.Sizing.Size, a.Sizing.Size), cmp.Compare(a.ID, b.ID))
 	}
-	return cmp.Or(cmp.Compare(b.Priority, a.Priority), a.Created.Truncate(atOnce).Compare(b.Created.Truncate(atOnce)),
+	return cmp.Or(q.byPriority(a, b), a.Created.Truncate(atOnce).Compare(b.Created.Truncate(atOnce)),
 		cmp.Compare(b.Sizing.Size, a.Sizing.Size), a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
 }
+
+// byPriority orders two gangs of the queue by priority, if the queue does.
+func (q *jobQueue) byPriority(a, b *Gang) int {
+	if q.Ordering == ByAge {
+		return 0
+	}
+	return cmp.Compare(b.Priority, a.Priority)
+}
+
+// isSteady reports whether the order of the gangs of the queue stays: neither time nor usage changes it.
+func (q *jobQueue) isSteady() bool { return q.Ordering != ByUser && q.Ordering != BySlowdown }
 
 // heads are the heads of all queues that start once enough gangs have ended, in the order in which they were found.
 func (c *cycle) heads() []*entry {

@@ -1184,10 +1184,12 @@ func TestPromiseByAGangThatReturns(t *testing.T) {
 		"one whose queue sends it to the end":      {queue("default", func(q *Queue) { q.RequeuesLast = true }), with(gang("r", 6, 0), returns), true},
 		"one in a queue in which users take turns": {queue("default", func(q *Queue) { q.Ordering = ByUser }), with(gang("r", 6, 5), returns), false},
 		"one in a queue in which age alone counts": {queue("default", func(q *Queue) { q.Ordering = ByAge }), with(gang("r", 6, 5), returns, ofPriority(1)), true},
+		"one of another queue":                     {easy("default"), with(gang("r", 6, 5), returns, inQueue("other")), false},
+		"one of a queue of lower priority":         {queue("default", func(q *Queue) { q.Priority = 1 }), with(gang("r", 6, 0), returns, inQueue("other")), true},
 	} {
 		for _, backfill := range []Backfill{EASY, Conservative} {
 			tc.queue.Backfill = backfill
-			c := newCluster(10, tc.queue).run(tc.running, 6, 0, endsAt(100)).wait(gang("h", 10, 1))
+			c := newCluster(10, tc.queue, easy("other")).run(tc.running, 6, 0, endsAt(100)).wait(gang("h", 10, 1))
 			got := Schedule(c.snap, c.room, noon.Add(10*time.Second))
 			if promised := strings.Contains(got.Decisions[0].Message, "expected to start by"); promised != tc.is {
 				t.Errorf("%s, %s: %s", name, backfill, got.Decisions[0].Message)
@@ -1198,24 +1200,39 @@ func TestPromiseByAGangThatReturns(t *testing.T) {
 
 // In a Conservative queue a gang keeps the start that it had, also if one before it could have that now.
 func TestConservativeKeepsStarts(t *testing.T) {
-	at := func(seconds int) time.Time { return noon.Add(time.Duration(seconds) * time.Second) }
+	at := func(seconds float64) time.Time { return noon.Add(time.Duration(seconds * float64(time.Second))) }
 	for name, tc := range map[string]struct {
-		reserved time.Time // of b
-		want     string    // of a and b
+		change func(a, b *Gang)
+		queue  func(*Queue)
+		want   string // of a and b
 	}{
-		"one without a start is planned in its place": {time.Time{}, "a 100, b 300"},
-		"it keeps its start":                          {at(100), "a 300, b 100"},
-		"a start for which there is no room is lost":  {at(210), "a 100, b 300"},
+		"one without a start is planned in its place":     {want: "a 100, b 300"},
+		"it keeps its start":                              {change: func(_, b *Gang) { b.Reserved = at(100) }, want: "a 300, b 100"},
+		"a start for which there is no room is late":      {change: func(_, b *Gang) { b.Reserved = at(210) }, want: "a 100, b 300"},
+		"one that is late goes before later ones":         {change: func(a, b *Gang) { a.Reserved, b.Reserved = at(99.8), at(199.8) }, want: "a 100, b 300"},
+		"one of a higher priority goes first":             {change: func(a, b *Gang) { a.Priority, b.Reserved = 1, at(100) }, want: "a 100, b 300"},
+		"a start of a gang that waits apart is forgotten": {change: func(_, b *Gang) { b.Reserved, b.NotAllowed = at(100), "quota" }, want: "a 100, b -"},
+		"usage changes the order": {
+			change: func(_, b *Gang) { b.Reserved = at(100) }, queue: func(q *Queue) { q.Ordering = ByUser }, want: "a 100, b 300",
+		},
 	} {
-		c := newCluster(10, queue("default", func(q *Queue) { q.Backfill = Conservative })).
-			run(gang("r", 6, 0), 6, 0, endsAt(100)).run(gang("s", 4, 0), 4, 0, endsAt(200)).
-			wait(with(gang("h", 10, 1), limited(100*time.Second)), with(gang("a", 6, 2), limited(100*time.Second)),
-				with(gang("b", 4, 3), limited(100*time.Second), func(g *Gang) { g.Reserved = tc.reserved }))
-		var starts []string
-		for _, d := range Schedule(c.snap, c.room, at(10)).Decisions[1:] {
-			starts = append(starts, fmt.Sprintf("%s %.0f", d.Gang, d.Reserved.Sub(noon).Seconds()))
+		c := newCluster(10, queue("default", func(q *Queue) {
+			if q.Backfill = Conservative; tc.queue != nil {
+				tc.queue(q)
+			}
+		})).run(with(gang("r", 6, 0), ofPriority(2)), 6, 0, endsAt(100)).run(with(gang("s", 4, 0), ofPriority(2)), 4, 0, endsAt(200))
+		a, b := with(gang("a", 6, 2), limited(100*time.Second)), with(gang("b", 4, 3), limited(100*time.Second))
+		if tc.change != nil {
+			tc.change(&a, &b)
 		}
-		if got := strings.Join(starts, ", "); got != tc.want {
+		c.wait(with(gang("h", 10, 1), limited(100*time.Second), ofPriority(2)), a, b)
+		starts := map[string]string{}
+		for _, d := range Schedule(c.snap, c.room, at(10)).Decisions {
+			if starts[d.Gang] = d.Gang + " -"; !d.Reserved.IsZero() {
+				starts[d.Gang] = fmt.Sprintf("%s %.0f", d.Gang, d.Reserved.Sub(noon).Seconds())
+			}
+		}
+		if got := starts["a"] + ", " + starts["b"]; got != tc.want {
 			t.Errorf("%s: %s, want %s", name, got, tc.want)
 		}
 	}
