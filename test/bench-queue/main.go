@@ -38,7 +38,6 @@ const (
 	theConservative
 	oursEASY
 	oursConservative
-	oursSlowdown
 )
 
 var contestants = []contestant{
