@@ -5,6 +5,7 @@ package scheduler
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -39,39 +40,110 @@ func BenchmarkTaking(b *testing.B) {
 	}
 }
 
+// BenchmarkBackfilling measures a cycle in which 20 gangs of one node pass the head of each of some queues. From 10 to 40 queues,
+// it may take six times as long at most.
+func BenchmarkBackfilling(b *testing.B) {
+	for _, backfill := range []queue.Backfill{queue.EASY, queue.Conservative} {
+		for _, queues := range []int{10, 40} {
+			b.Run(fmt.Sprintf("%s/%d", backfill, queues), func(b *testing.B) {
+				room, snapshot := backfilling(b, queues, backfill)
+				for b.Loop() {
+					got := queue.Schedule(snapshot, room, fixture.Noon.Add(time.Hour))
+					if starts := slices.ContainsFunc(got.Decisions, func(d queue.Decision) bool { return len(d.Nodes) > 0 }); !starts {
+						b.Fatal("nobody passes a head")
+					}
+				}
+			})
+		}
+	}
+}
+
+// backfilling is a cluster with a head and small gangs in each queue, of which 500 nodes are free.
+func backfilling(b *testing.B, queues int, backfill queue.Backfill) (queue.Room, queue.Snapshot) {
+	b.Helper()
+	const nodes, each = 2000, 15
+	s := newScene(b, nodes)
+	for i := range queues {
+		name := fmt.Sprintf("queue-%02d", i)
+		s.Queues = append(s.Queues, queue.Queue{Name: name, Weight: 1, Ordering: queue.ByPriority, Backfill: backfill, Patience: time.Hour})
+		for j := range 21 {
+			g := s.gang(fmt.Sprintf("%s-%02d", name, j), name, 1, 1)
+			if g.Limit = 10 * time.Minute; j == 0 {
+				g.Sizing.Min, g.Sizing.Size = 600, 600
+			}
+			s.Waiting = append(s.Waiting, g)
+		}
+	}
+	for first := 0; first < 100*each; first += each {
+		r := s.run(first, s.Queues[first/each%queues].Name, each, each)
+		r.End = fixture.Noon.Add(2*time.Hour + time.Duration(first)*time.Minute)
+	}
+	return s.room(), s.Snapshot
+}
+
 // taking is a cluster in which gangs have all nodes, and a gang of higher priority waits for some.
 func taking(b *testing.B, nodes, each, least, wants int) (queue.Room, queue.Snapshot) {
 	b.Helper()
-	l, asks := ledger.New(nil, nil), map[string]state.Ask{}
-	requests := fluxion.Resources{"cpu": 8000, fluxion.Pods: 1}
-	names := make([]string, nodes)
-	for i := range names {
-		names[i] = fmt.Sprintf("node-%05d", i)
-		l.SetNode(fixture.Node(names[i]).Obj())
-	}
-	gang := func(id string, least, size int, priority int32) queue.Gang {
-		asks[id] = state.Ask{Gang: fluxion.Gang{Job: id, Pods: fluxion.Shape{Requests: requests}, Distinct: true}, Least: least, Queue: "default"}
-		g := queue.Gang{ID: id, Name: id, Queue: "default", Priority: priority, Requests: queue.Resources(requests), Class: "one", Created: fixture.Noon}
-		g.Sizing.Min, g.Sizing.Size, g.Sizing.Operand = least, size, 1
-		return g
-	}
-	s := queue.Snapshot{
-		Queues: []queue.Queue{{Name: "default", Weight: 1, Ordering: queue.ByPriority, Backfill: queue.EASY, Patience: time.Minute}},
-		Total:  l.Total(), Waiting: []queue.Gang{gang("head", wants, wants, 10)},
-	}
+	s := newScene(b, nodes)
+	s.Queues = []queue.Queue{{Name: "default", Weight: 1, Ordering: queue.ByPriority, Backfill: queue.EASY, Patience: time.Minute}}
+	head := s.gang("head", "default", wants, wants)
+	head.Priority = 10
+	s.Waiting = []queue.Gang{head}
 	for first := 0; first < nodes; first += each {
-		r := queue.Running{
-			Gang: gang(names[first], least, each, 0), Max: each, Malleable: least < each, Admitted: fixture.Noon.Add(time.Duration(first) * time.Second),
-		}
-		for rank := range each {
-			r.Ranks = append(r.Ranks, rank)
-		}
-		s.Running = append(s.Running, r)
-		l.Confirm(types.UID(r.ID), &state.Promise{Nodes: names[first : first+each], Requests: requests})
+		s.run(first, "default", least, each)
 	}
-	room, err := l.Room(func(id string) (state.Ask, bool) { ask, known := asks[id]; return ask, known })
+	return s.room(), s.Snapshot
+}
+
+// scene is a cluster of nodes with 8 cores for gangs of one pod for each node.
+type scene struct {
+	queue.Snapshot
+	b      *testing.B
+	ledger *ledger.Ledger
+	nodes  []string
+	asks   map[string]state.Ask
+}
+
+func newScene(b *testing.B, nodes int) *scene {
+	b.Helper()
+	s := &scene{b: b, ledger: ledger.New(nil, nil), asks: map[string]state.Ask{}}
+	for i := range nodes {
+		s.nodes = append(s.nodes, fmt.Sprintf("node-%05d", i))
+		s.ledger.SetNode(fixture.Node(s.nodes[i]).Obj())
+	}
+	s.Total = s.ledger.Total()
+	return s
+}
+
+var sceneRequests = fluxion.Resources{"cpu": 8000, fluxion.Pods: 1}
+
+// gang is a gang of a queue.
+func (s *scene) gang(id, in string, least, size int) queue.Gang {
+	s.asks[id] = state.Ask{Gang: fluxion.Gang{Job: id, Pods: fluxion.Shape{Requests: sceneRequests}, Distinct: true}, Least: least, Queue: in}
+	g := queue.Gang{ID: id, Name: id, Queue: in, Requests: queue.Resources(sceneRequests), Class: "one", Created: fixture.Noon}
+	g.Sizing.Min, g.Sizing.Size, g.Sizing.Operand = least, size, 1
+	return g
+}
+
+// run lets a gang of a queue run on nodes from a first one on.
+func (s *scene) run(first int, in string, least, size int) *queue.Running {
+	r := queue.Running{
+		Gang: s.gang(s.nodes[first], in, least, size), Max: size, Malleable: least < size,
+		Admitted: fixture.Noon.Add(time.Duration(first) * time.Second),
+	}
+	for rank := range size {
+		r.Ranks = append(r.Ranks, rank)
+	}
+	s.Running = append(s.Running, r)
+	s.ledger.Confirm(types.UID(r.ID), &state.Promise{Nodes: s.nodes[first : first+size], Requests: sceneRequests})
+	return &s.Running[len(s.Running)-1]
+}
+
+func (s *scene) room() queue.Room {
+	s.b.Helper()
+	room, err := s.ledger.Room(func(id string) (state.Ask, bool) { ask, known := s.asks[id]; return ask, known })
 	if err != nil {
-		b.Fatal(err)
+		s.b.Fatal(err)
 	}
-	return room, s
+	return room
 }

@@ -4,7 +4,6 @@
 package queue
 
 import (
-	"cmp"
 	"slices"
 	"time"
 )
@@ -136,7 +135,7 @@ func (c *cycle) start(e *entry, size int) bool {
 	if nodes == nil {
 		return false
 	}
-	profiles, ok := c.profilesWith(e, size)
+	profile, ok := e.queue.profileWith(e, size)
 	if !ok {
 		return false
 	}
@@ -154,26 +153,24 @@ func (c *cycle) start(e *entry, size int) bool {
 	for _, r := range c.reservations {
 		r.accept(e, afters, trial)
 	}
-	for i, q := range c.queues {
-		q.profile = profiles[i]
+	e.queue.profile = profile
+	for _, q := range c.queues {
+		if q != e.queue && q.profile != nil {
+			q.profile.missing = append(q.profile.missing, e)
+		}
 	}
 	c.renew(broken)
 	return true
 }
 
-// profilesWith are the profiles of the queues with a gang at a size. It reports false if that delays a gang of
-// the same queue.
-func (c *cycle) profilesWith(e *entry, size int) (profiles []*profile, ok bool) {
-	for _, q := range c.queues {
-		p := q.profile
-		if p != nil && p.steps[0].sizes[e.ID] != size {
-			if p = p.with(e, size); p == nil && q == e.queue {
-				return nil, false
-			}
-		}
-		profiles = append(profiles, cmp.Or(p, q.profile))
+// profileWith is the profile of a conservative queue with a gang of the queue at a size. It reports false if that delays a
+// gang of the queue.
+func (q *jobQueue) profileWith(e *entry, size int) (p *profile, ok bool) {
+	if q.profile == nil || q.profile.steps[0].sizes[e.ID] == size {
+		return q.profile, true
 	}
-	return profiles, true
+	p = q.profile.with(e, size)
+	return p, p != nil
 }
 
 func (c *cycle) accept(e *entry, nodes []string, trial *clusterState) {

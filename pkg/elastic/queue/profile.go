@@ -21,6 +21,8 @@ type profile struct {
 	steps []profileStep // rising by time; the first is now
 	// promised is the latest start that was promised. Until then, a gang whose end is not sure counts as if it had none.
 	promised time.Time
+	// missing are gangs of other queues that have started since. They get their place when the profile is used again.
+	missing []*entry
 	// unsure are the ends of the gangs with reservations whose ends are not sure.
 	unsure map[*entry]time.Time
 }
@@ -207,6 +209,7 @@ func (p *profile) reserve(e *entry, first int) int {
 
 // with is a copy of the profile in which a gang starts now at a size; nil if there is no room.
 func (p *profile) with(e *entry, size int) *profile {
+	p.catchUp()
 	p = &profile{steps: slices.Clone(p.steps), promised: p.promised, unsure: maps.Clone(p.unsure)}
 	for i := range p.steps {
 		p.steps[i].own()
@@ -216,6 +219,17 @@ func (p *profile) with(e *entry, size int) *profile {
 		return nil
 	}
 	return p
+}
+
+// catchUp gives the missing gangs their nodes, if there is room.
+func (p *profile) catchUp() {
+	for _, e := range p.missing {
+		p.remove(e)
+		if p.blocked(e, len(e.nodes), 0) < 0 && !p.place(e, len(e.nodes), 0) {
+			p.remove(e)
+		}
+	}
+	p.missing = nil
 }
 
 // place gives a gang that starts with a step its nodes. If place reports false, the gang has only some of them.
