@@ -269,10 +269,11 @@ func (q *jobQueue) sort() {
 // compare orders two gangs of the queue, without usage and scores. Of gangs made at the same time the largest goes first,
 // because small gangs fill the gaps that large ones leave.
 func (q *jobQueue) compare(a, b *Gang) int {
+	window := atOnce
 	if q.Ordering == ByAge {
-		return cmp.Or(a.Created.Compare(b.Created), cmp.Compare(b.Sizing.Size, a.Sizing.Size), cmp.Compare(a.ID, b.ID))
+		window = 0
 	}
-	return cmp.Or(q.byPriority(a, b), a.Created.Truncate(atOnce).Compare(b.Created.Truncate(atOnce)),
+	return cmp.Or(q.byPriority(a, b), a.Created.Truncate(window).Compare(b.Created.Truncate(window)),
 		cmp.Compare(b.Sizing.Size, a.Sizing.Size), a.Created.Compare(b.Created), cmp.Compare(a.ID, b.ID))
 }
 

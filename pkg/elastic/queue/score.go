@@ -69,20 +69,15 @@ func (c *cycle) fairness(q *jobQueue) func(user string) float64 {
 	if q.Users.HalfLife == 0 {
 		return func(string) float64 { return 1 }
 	}
-	usage, sum := map[string]float64{}, 0.0
-	for user, has := range c.holdings(q) {
-		usage[user] = q.users[user].past + c.state.share(has)
-	}
-	counts := map[string]bool{}
-	for _, r := range c.runs {
-		counts[r.User] = counts[r.User] || r.queue == q
-	}
+	may := map[string]bool{} // have some
 	for _, e := range q.all {
-		counts[e.User] = counts[e.User] || e.verdict == ""
+		may[e.User] = may[e.User] || e.verdict == ""
 	}
-	users := 0.0
-	for _, user := range slices.Sorted(maps.Keys(counts)) {
-		if counts[user] {
+	holds, usage := c.holdings(q), map[string]float64{}
+	users, sum := 0.0, 0.0
+	for _, user := range slices.Sorted(maps.Keys(holds)) {
+		usage[user] = q.users[user].past + c.state.share(holds[user])
+		if may[user] || len(holds[user]) > 0 {
 			users, sum = users+1, sum+usage[user]
 		}
 	}
