@@ -6,7 +6,6 @@ package fluxion
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -17,13 +16,13 @@ const maxPruned = 100
 // which they will have ended. If enough ends are known, those that end first are taken,
 // and else the largest jobs.
 func (g *Graph) blocking(gang *Gang) ([]string, time.Time) {
-	jobs := g.endingJobs()
+	jobs := g.jobs.ending()
 	after, count := g.whenEnded(gang, jobs)
 	var until time.Time
 	if after != nil {
 		until = jobs[count-1].gang.End
 	} else {
-		jobs = g.largestJobs()
+		jobs = g.jobs.largest()
 		if after, count = g.whenEnded(gang, jobs); after == nil {
 			return nil, until
 		}
@@ -37,27 +36,6 @@ func (g *Graph) blocking(gang *Gang) ([]string, time.Time) {
 		ids[i] = job.gang.Job
 	}
 	return ids, until
-}
-
-// endingJobs are the jobs whose end is known, the earliest end first.
-func (g *Graph) endingJobs() []*gangJob {
-	var jobs []*gangJob
-	for job := range g.jobs.all() {
-		if !job.gang.End.IsZero() {
-			jobs = append(jobs, job)
-		}
-	}
-	slices.SortFunc(jobs, func(a, b *gangJob) int {
-		return cmp.Or(a.gang.End.Compare(b.gang.End), strings.Compare(a.gang.Job, b.gang.Job))
-	})
-	return jobs
-}
-
-// largestJobs are all jobs, the job with the most pods first.
-func (g *Graph) largestJobs() []*gangJob {
-	return slices.SortedFunc(g.jobs.all(), func(a, b *gangJob) int {
-		return cmp.Or(cmp.Compare(b.pods, a.pods), strings.Compare(a.gang.Job, b.gang.Job))
-	})
 }
 
 // whenEnded finds how many of the jobs, in their order, have to end before the gang fits.

@@ -4,10 +4,12 @@
 package fluxion
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 
 	"github.com/tidwall/btree"
 )
@@ -19,6 +21,8 @@ const none int32 = -1
 type jobs struct {
 	owner *owner
 	byID  *btree.Map[string, *gangJob]
+	// byEnd and bySize are made again if they are nil.
+	byEnd, bySize []*gangJob
 }
 
 // gangJob is a job, and the nodes of its pods.
@@ -31,11 +35,11 @@ type gangJob struct {
 	pods int
 }
 
-func newJobs() jobs { return jobs{&owner{}, &btree.Map[string, *gangJob]{}} }
+func newJobs() jobs { return jobs{owner: &owner{}, byID: &btree.Map[string, *gangJob]{}} }
 
 func (j *jobs) copy() jobs {
 	j.owner = &owner{}
-	return jobs{&owner{}, j.byID.Copy()}
+	return jobs{&owner{}, j.byID.Copy(), j.byEnd, j.bySize}
 }
 
 // get is the job of an id; nil if there is none.
@@ -53,6 +57,7 @@ func (j *jobs) all() iter.Seq[*gangJob] {
 
 // writable is a job that may be changed; nil if there is none of the id.
 func (j *jobs) writable(id string) *gangJob {
+	j.byEnd, j.bySize = nil, nil
 	job := j.get(id)
 	if job != nil && job.owner != j.owner {
 		own := *job
@@ -63,9 +68,40 @@ func (j *jobs) writable(id string) *gangJob {
 	return job
 }
 
-func (j *jobs) put(id string, job *gangJob) { j.byID.Set(id, job) }
+func (j *jobs) put(id string, job *gangJob) {
+	j.byEnd, j.bySize = nil, nil
+	j.byID.Set(id, job)
+}
 
-func (j *jobs) remove(id string) { j.byID.Delete(id) }
+func (j *jobs) remove(id string) {
+	j.byEnd, j.bySize = nil, nil
+	j.byID.Delete(id)
+}
+
+// ending are the jobs whose end is known, the earliest end first.
+func (j *jobs) ending() []*gangJob {
+	if j.byEnd == nil {
+		for job := range j.all() {
+			if !job.gang.End.IsZero() {
+				j.byEnd = append(j.byEnd, job)
+			}
+		}
+		slices.SortFunc(j.byEnd, func(a, b *gangJob) int {
+			return cmp.Or(a.gang.End.Compare(b.gang.End), strings.Compare(a.gang.Job, b.gang.Job))
+		})
+	}
+	return j.byEnd
+}
+
+// largest are all jobs, the job with the most pods first.
+func (j *jobs) largest() []*gangJob {
+	if j.bySize == nil {
+		j.bySize = slices.SortedFunc(j.all(), func(a, b *gangJob) int {
+			return cmp.Or(cmp.Compare(b.pods, a.pods), strings.Compare(a.gang.Job, b.gang.Job))
+		})
+	}
+	return j.bySize
+}
 
 // Pod is one pod of a gang.
 type Pod struct {
