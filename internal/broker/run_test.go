@@ -57,6 +57,12 @@ func TestRunModes(t *testing.T) {
 			mc:   three(`echo "task $FLUX_TASK_RANK"`, func(s *v1alpha2.MiniClusterSpec) { s.Pod.HostNetwork = true }),
 			want: []string{"task 0", "task 1", "task 2"},
 		},
+		"with the network of the nodes, and a Flux before 0.82": {
+			mc: three(`echo "task $FLUX_TASK_RANK ${FLUX_FAKE_HOSTNAME-has no host}"`, func(s *v1alpha2.MiniClusterSpec) {
+				s.Pod.HostNetwork, s.Containers[0].Environment = true, map[string]string{"FAKEFLUX_OLD": "1"}
+			}),
+			want: []string{"task 0 has no host", "task 1 has no host", "task 2 has no host"},
+		},
 		"with the names of pods": {
 			mc: three(`echo "task $FLUX_TASK_RANK"`, func(s *v1alpha2.MiniClusterSpec) {
 				s.Pod.HostNetwork, s.Flux.Bursting.Hostlist = true, "lmp-0-0-0,lmp-w-0-[0-1]"

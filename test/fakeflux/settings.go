@@ -4,6 +4,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -77,6 +78,9 @@ func readSettings(args []string) (settings, error) {
 			return s, fmt.Errorf("flux-broker: %s: unknown attribute", name)
 		}
 		s.attributes[name] = value
+	}
+	if os.Getenv("FAKEFLUX_OLD") != "" { // before 0.82 a variable names the host, and the attribute counts for nothing
+		s.attributes["hostname"] = cmp.Or(os.Getenv("FLUX_FAKE_HOSTNAME"), hostname())
 	}
 	host := s.attributes["hostname"]
 	if err := s.readConfig(given.last("config-path")); err != nil {
