@@ -9,6 +9,7 @@
 // a batch job is no instance of its own.
 //
 //	FAKEFLUX_LEAD  address of the lead, instead of what broker.toml says
+//	FAKEFLUX_OLD   if not empty, the names of hosts are those of a Flux before 0.82
 //	FAKEFLUX_LOG   file that every invocation is written to, as a line of JSON
 package main
 
