@@ -156,7 +156,7 @@ func (c *cycle) start(e *entry, size int) bool {
 	e.queue.profile = profile
 	for _, q := range c.queues {
 		if q != e.queue && q.profile != nil {
-			q.profile.missing = append(q.profile.missing, e)
+			q.profile.missing = append(q.profile.missing, started{e, size})
 		}
 	}
 	c.renew(broken)

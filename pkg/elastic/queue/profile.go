@@ -21,8 +21,9 @@ type profile struct {
 	steps []profileStep // rising by time; the first is now
 	// promised is the latest start that was promised. Until then, a gang whose end is not sure counts as if it had none.
 	promised time.Time
-	// missing are gangs of other queues that have started since. They get their place when the profile is used again.
-	missing []*entry
+	// missing are gangs of other queues that have started since, or got another size. They get their places when the profile is
+	// used again.
+	missing []started
 	// unsure are the ends of the gangs with reservations whose ends are not sure.
 	unsure map[*entry]time.Time
 }
@@ -214,22 +215,40 @@ func (p *profile) with(e *entry, size int) *profile {
 	for i := range p.steps {
 		p.steps[i].own()
 	}
-	p.remove(e)
-	if p.blocked(e, size, 0) >= 0 || !p.place(e, size, 0) {
+	if !p.start(e, size) {
 		return nil
 	}
 	return p
 }
 
-// catchUp gives the missing gangs their nodes, if there is room.
+// started is a gang that has started at a size.
+type started struct {
+	*entry
+	size int
+}
+
+// catchUp gives the missing gangs their nodes. A gang for which there is no room keeps what it had.
 func (p *profile) catchUp() {
-	for _, e := range p.missing {
-		p.remove(e)
-		if p.blocked(e, len(e.nodes), 0) < 0 && !p.place(e, len(e.nodes), 0) {
-			p.remove(e)
+	for _, m := range p.missing {
+		had := p.steps[0].sizes[m.ID]
+		if had != m.size && !p.start(m.entry, m.size) && had > 0 && !p.place(m.entry, had, 0) {
+			p.remove(m.entry)
 		}
 	}
 	p.missing = nil
+}
+
+// start gives a gang that starts now its nodes, and none in place of what it had if there is no room.
+func (p *profile) start(e *entry, size int) bool {
+	p.remove(e)
+	if p.blocked(e, size, 0) >= 0 {
+		return false
+	}
+	if !p.place(e, size, 0) {
+		p.remove(e)
+		return false
+	}
+	return true
 }
 
 // place gives a gang that starts with a step its nodes. If place reports false, the gang has only some of them.

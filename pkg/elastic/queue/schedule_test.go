@@ -1238,6 +1238,24 @@ func TestConservativeKeepsStarts(t *testing.T) {
 	}
 }
 
+// A gang of another queue that gets a size for which a profile has no room does not leave the profile: y would grow in its place,
+// and b start late.
+func TestConservativeSeesAllThatStarts(t *testing.T) {
+	of := func(g Gang, queue string, limit time.Duration) Gang { return with(g, inQueue(queue), limited(limit)) }
+	conservative := func(q *Queue) { q.Backfill = Conservative }
+	c := newCluster(15, queue("1", conservative), queue("2", conservative)).
+		run(with(gang("r", 10, 0), inQueue("2")), 10, 0, endsAt(600)).run(with(gang("s", 1, 0), inQueue("2")), 1, 0, endsAt(1200)).
+		wait(of(gang("head1", 8, 1), "1", 2*time.Hour), of(elasticGang("x", 1, 2, 2, 0), "1", time.Hour), of(gang("head2", 8, 1), "2", 2*time.Hour),
+			of(gang("b", 4, 2), "2", 5*time.Minute), of(elasticGang("y", 1, 2, 3, 0), "2", time.Hour))
+	sizes := map[string]int{}
+	for _, d := range Schedule(c.snap, c.room, noon.Add(30*time.Second)).Decisions {
+		sizes[d.Gang] = len(d.Nodes)
+	}
+	if sizes["x"] != 2 || sizes["y"] != 1 {
+		t.Errorf("x starts with %d, y with %d", sizes["x"], sizes["y"])
+	}
+}
+
 // Behind more gangs of one user than are planned, the first of others are planned, too.
 func TestConservativePlansForAllUsers(t *testing.T) {
 	c := newCluster(10, queue("default", func(q *Queue) { q.Backfill = Conservative })).run(gang("r", 6, 0), 6, 0, endsAt(100))
