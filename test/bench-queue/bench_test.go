@@ -260,19 +260,19 @@ func TestRecord(t *testing.T) {
 		text, _ := os.ReadFile(page)
 		return strings.TrimSuffix(strings.TrimPrefix(string(text), before), after), err
 	}
-	row, err := run("| rigid | 0.7 | 1 | 1 | 1 | 0.01 | 0.01 | 1, 1 | 1, 1 | 1 | 0.01, 9.99 |", true)
-	if err != nil || strings.Count(row, "|") != 12 || !strings.HasPrefix(row, "| rigid | 0.7 | ") {
+	row, err := run("| rigid | 0.7 | 1 | 1 | 1 | 0.01 | 0.01 | 9.99 | 1, 1 | 1, 1, 1 | 1 | 0.01, 9.99, 9.99 |", true)
+	if err != nil || strings.Count(row, "|") != 13 || !strings.HasPrefix(row, "| rigid | 0.7 | ") {
 		t.Fatalf("%s: %v", row, err)
 	}
 	if same, err := run("", false); err != nil || same != row {
 		t.Errorf("the same figures: %s: %v", same, err)
 	}
-	if _, err := run("| rigid | 0.7 | 1 | 1 | 1 | 0.01 | 9.99 | 1, 1 | 1, 1 | 1 | 9.99, 0.01 |", false); err == nil ||
+	if _, err := run("| rigid | 0.7 | 1 | 1 | 1 | 0.01 | 9.99 | 9.99 | 1, 1 | 1, 1, 1 | 1 | 9.99, 0.01, 9.99 |", false); err == nil ||
 		!strings.Contains(err.Error(), "rigid, load 0.7: slowdown with EASY is") || !strings.Contains(err.Error(), "longest wide wait is") || strings.Count(err.Error(), "\n") != 2 {
-		t.Errorf("two of four figures are worse: %v", err)
+		t.Errorf("two of six figures are worse: %v", err)
 	}
 	for wrong, want := range map[string]string{
-		"| rigid | 0.8 | 1 |": "has no row | rigid | 0.7", "| rigid | 0.7 | 1 |": "has no column", "| rigid | 0.7 | 1 | 1 | 1 | x | x | 1 | 1 | 1 | x |": "invalid syntax",
+		"| rigid | 0.8 | 1 |": "has no row | rigid | 0.7", "| rigid | 0.7 | 1 |": "has no column", "| rigid | 0.7 | 1 | 1 | 1 | x | x | x | 1 | 1 | 1 | x |": "invalid syntax",
 	} {
 		if text, err := run(wrong, true); err == nil || !strings.Contains(err.Error(), want) || text != wrong {
 			t.Errorf("%s became %s: %v", wrong, text, err)

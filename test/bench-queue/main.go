@@ -38,6 +38,7 @@ const (
 	theConservative
 	oursEASY
 	oursConservative
+	oursSlowdown
 )
 
 var contestants = []contestant{

@@ -35,16 +35,19 @@ func row(w string, all [][]figures) string {
 	ratio := func(i int) string { return fmt.Sprintf("%.2f", medianRatio(all[i], all[theEASY], slowdown)) }
 	wide := func(i int) string { return fmt.Sprintf("%.2f", medianRatio(all[i], all[theConservative], wideMax)) }
 	used := func(i int) string { return fmt.Sprintf("%.0f", medianOf(all[i], columns[0].figure)) }
+	each := func(f func(int) string) string {
+		return f(oursEASY) + ", " + f(oursConservative) + ", " + f(oursSlowdown)
+	}
 	cells := []string{
 		w[:cut], w[cut+1:], fmt.Sprintf("%.1f", medianOf(all[theEASY], slowdown)), ratio(theFirstFit), ratio(theConservative),
-		ratio(oursEASY), ratio(oursConservative), used(theEASY) + ", " + used(theConservative),
-		used(oursEASY) + ", " + used(oursConservative), wide(theEASY), wide(oursEASY) + ", " + wide(oursConservative),
+		ratio(oursEASY), ratio(oursConservative), ratio(oursSlowdown), used(theEASY) + ", " + used(theConservative),
+		each(used), wide(theEASY), each(wide),
 	}
 	return "| " + strings.Join(cells, " | ") + " |"
 }
 
 // compared are the cells of a row, from 1, of which smaller figures are better and that must not get worse.
-var compared = map[int]string{6: "slowdown with EASY", 7: "slowdown with Conservative", 11: "longest wide wait"}
+var compared = map[int]string{6: "slowdown with EASY", 7: "slowdown with Conservative", 8: "slowdown with Slowdown", 12: "longest wide wait"}
 
 // put replaces the row of a workload, and returns what is worse in the new one.
 func (r *record) put(row string) (worse []string, err error) {
