@@ -177,12 +177,12 @@ func (r *Reconciler) newCheck(ctx context.Context, seen *observed, changed time.
 		return rejection(at, v1alpha2.ReasonPodRejected, err.Error()), nil
 	}
 	result, err := r.shapes.check(seen.stored, r.Clock.Now(), changed, func(before int) (*check, error) {
-		return r.dryRun(ctx, pod, services, slices.Concat(files, objects, jobs(set), []client.Object{jobset.SliceAsMade(mc, pod)}), before)
+		return r.dryRun(ctx, pod, services, slices.Concat([]client.Object{jobset.Scripts(set)}, files, objects, jobs(set), []client.Object{jobset.SliceAsMade(mc, pod)}), before)
 	})
 	if err != nil || !result.passed() {
 		return result.pause(seen.memory.check, mc), err
 	}
-	clash, err := r.clash(ctx, mc, objects)
+	clash, err := r.clash(ctx, mc, set, objects)
 	if clash != nil {
 		return seen.memory.refuse(mc, rejection(at, v1alpha2.ReasonNameClash, clash.Error())), nil
 	}
@@ -228,7 +228,10 @@ func (r *Reconciler) tooMany(mc *v1alpha2.MiniCluster) string {
 }
 
 // clash says which of the names of objects belongs to another owner; nil if none does.
-func (r *Reconciler) clash(ctx context.Context, mc *v1alpha2.MiniCluster, objects []client.Object) (clash *nameClashError, err error) {
+func (r *Reconciler) clash(ctx context.Context, mc *v1alpha2.MiniCluster, set *jobsetapi.JobSet, objects []client.Object) (clash *nameClashError, err error) {
+	if err := r.createScripts(ctx, set, client.DryRunAll); errors.As(err, &clash) {
+		return clash, nil
+	}
 	for _, object := range append(objects, jobset.OperatorFiles(mc)) {
 		var err error
 		if service, ok := object.(*corev1.Service); ok {

@@ -38,18 +38,16 @@ type nameClashError struct{ kind, name, owner, why string }
 // repairInterval is how often the objects that brokers need are made again while brokers come up.
 const repairInterval = 5 * time.Second
 
-// goneError says that the certificate of the brokers is gone, and that nobody else has it.
-type goneError struct {
-	secret string
-	why    error
-}
+// goneError says that files of the brokers are gone, and that nobody else has them.
+type goneError struct{ what, other string }
 
 func (g *goneError) Error() string {
-	what := fmt.Sprintf("Secret %q was deleted, which had the certificate of the brokers", g.secret)
-	if g.why != nil {
-		what = "the certificate of the brokers is gone: " + g.why.Error()
-	}
-	return what + "; brokers that start now cannot join; to begin with another certificate, suspend the MiniCluster and resume it"
+	return g.what + "; brokers that start now cannot join; to begin with " + g.other + ", suspend the MiniCluster and resume it"
+}
+
+// noInput is the error about an attempt whose spec is not known any more, since its certificate is not.
+func noInput(err error) error {
+	return &goneError{what: "the certificate of the brokers is gone: " + err.Error(), other: "another certificate"}
 }
 
 // fluxOperator is the owner of an object that the Flux Operator made for the MiniCluster.
@@ -150,7 +148,7 @@ func (r *Reconciler) repair(ctx context.Context, seen *observed) (again time.Tim
 	}
 	was, err := jobset.Remembered(seen.view.MiniCluster, set)
 	if err != nil {
-		return time.Time{}, &goneError{why: err}
+		return time.Time{}, noInput(err)
 	}
 	services, err := jobset.Services(was)
 	if err != nil {
@@ -165,14 +163,17 @@ func (r *Reconciler) repair(ctx context.Context, seen *observed) (again time.Tim
 	return seen.now.Add(repairInterval), r.createFiles(ctx, seen.view.MiniCluster, set, r.isMounted(ctx, seen, set))
 }
 
-// createFiles creates the files of a JobSet, the ConfigMap last. Their names are the JobSet's own: files that exist are
+// createFiles creates the files of a JobSet, its own ConfigMap last. Their names are the JobSet's own: files that exist are
 // the right ones. A full quota refuses a file that exists, too. So a refusal counts only without the ConfigMap. mounted
 // says that brokers have the certificate already. If its Secret is gone then, no other certificate is made: brokers with
 // different certificates do not find each other.
 func (r *Reconciler) createFiles(ctx context.Context, mc *v1alpha2.MiniCluster, set *jobsetapi.JobSet, mounted bool, options ...client.CreateOption) error {
 	was, err := jobset.Remembered(mc, set)
 	if err != nil {
-		return &goneError{why: err}
+		return noInput(err)
+	}
+	if err := r.createScripts(ctx, set, options...); err != nil {
+		return err
 	}
 	files, err := jobset.Files(was, set, func() (string, error) { return broker.Certificate(mc.Name, rand.Reader) })
 	if err != nil {
@@ -188,7 +189,7 @@ func (r *Reconciler) createFiles(ctx context.Context, mc *v1alpha2.MiniCluster, 
 		}
 		switch err := r.Client.Create(ctx, file, how...); {
 		case err == nil && onlyAsks:
-			gone = &goneError{secret: name}
+			gone = &goneError{what: fmt.Sprintf("Secret %q was deleted, which had the certificate of the brokers", name), other: "another certificate"}
 		case err == nil, apierrors.IsAlreadyExists(err):
 		case refused(err) && r.hasFiles(ctx, set):
 			return gone
@@ -197,6 +198,34 @@ func (r *Reconciler) createFiles(ctx context.Context, mc *v1alpha2.MiniCluster, 
 		}
 	}
 	return gone
+}
+
+// createScripts creates the ConfigMap with the scripts that the pods of a JobSet mount, unless the namespace has it. Its name
+// says which scripts it has: nobody else can put others there.
+func (r *Reconciler) createScripts(ctx context.Context, set *jobsetapi.JobSet, options ...client.CreateOption) error {
+	scripts, found := jobset.Scripts(set), &corev1.ConfigMap{}
+	if scripts == nil {
+		return nil
+	}
+	switch err := r.Live.Get(ctx, client.ObjectKeyFromObject(scripts), found); {
+	case err == nil && jobset.IsTrue(found):
+		return nil
+	case err == nil:
+		return &nameClashError{kind: "ConfigMap", name: found.Name, why: "has not the scripts of brokers that its name promises"}
+	case !apierrors.IsNotFound(err):
+		return fmt.Errorf("reading ConfigMap %q: %w", scripts.Name, err)
+	case !jobset.IsTrue(scripts):
+		what := fmt.Sprintf("ConfigMap %q was deleted, which had the scripts of brokers of another version of the manager", scripts.Name)
+		return &goneError{what: what, other: "the scripts of this version"}
+	}
+	err := r.Client.Create(ctx, scripts, append(slices.Clone(options), client.FieldOwner(FieldOwner))...)
+	if apierrors.IsAlreadyExists(err) { // another MiniCluster starts as well, or somebody else took the name
+		return r.createScripts(ctx, set, options...)
+	}
+	if err != nil {
+		return fmt.Errorf("creating ConfigMap %q: %w", scripts.Name, err)
+	}
+	return nil
 }
 
 // isMounted reports whether brokers have the files of a JobSet: containers have begun, and the files are known to have been

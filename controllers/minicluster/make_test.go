@@ -52,7 +52,7 @@ func TestMakeFiles(t *testing.T) {
 		"none were made":                       {},
 		"the Secret was made":                  {made: files[:1]},
 		"all were made":                        {made: files},
-		"all were made, and fill a quota":      {made: files, full: true},
+		"all were made, and fill a quota":      {made: append(slices.Clone(files), jobset.Scripts(set)), full: true},
 		"all were made, the spec was edited":   {made: files, edit: true},
 		"none were made, the spec was edited":  {edit: true},
 		"the Secret was made, a quota is full": {made: files[:1], full: true, fails: true},
@@ -187,6 +187,80 @@ func TestRepair(t *testing.T) {
 				}
 				if made, ok := found.(*corev1.ConfigMap); ok && !maps.Equal(made.Data, object.(*corev1.ConfigMap).Data) {
 					t.Error("the ConfigMap has another content")
+				}
+			}
+		})
+	}
+}
+
+// A namespace has the scripts of each version once. Nobody puts other scripts in their place.
+func TestCreateScripts(t *testing.T) {
+	mc := fixture.MiniCluster("lmp").Size(2).Defaulted()
+	set, err := jobset.JobSet(mc, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ours := jobset.Scripts(set)
+	faulty := ours.DeepCopy()
+	faulty.Data["lead.sh"] = "of somebody else"
+	for name, tc := range map[string]struct {
+		there   *corev1.ConfigMap
+		late    bool // somebody else makes it at the same time
+		full    bool // the quota
+		another bool // version made the JobSet
+		want    string
+	}{
+		"there are none":                     {},
+		"they are there":                     {there: ours},
+		"they are there, and fill a quota":   {there: ours, full: true},
+		"a quota is full":                    {full: true, want: "forbidden"},
+		"another MiniCluster makes them":     {there: ours, late: true},
+		"others are there":                   {there: faulty, want: "has not the scripts"},
+		"somebody makes others":              {there: faulty, late: true, want: "has not the scripts"},
+		"of another version":                 {there: ours, another: true, want: "of another version of the manager"},
+		"of another version, with that name": {there: faulty, another: true, want: "of another version of the manager"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			reads := 0
+			hides := func() bool { return tc.late && reads < 2 }
+			c := fake.NewClientBuilder().WithInterceptorFuncs(interceptor.Funcs{
+				Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+					if reads++; hides() {
+						return apierrors.NewNotFound(corev1.Resource("configmaps"), key.Name)
+					}
+					return c.Get(ctx, key, object, options...)
+				},
+				Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
+					if tc.full {
+						return apierrors.NewForbidden(corev1.Resource("configmaps"), object.GetName(), nil)
+					}
+					return c.Create(ctx, object, options...)
+				},
+			})
+			if tc.there != nil {
+				c = c.WithObjects(tc.there.DeepCopy())
+			}
+			set := set.DeepCopy()
+			if tc.another {
+				for i := range set.Spec.ReplicatedJobs {
+					for _, volume := range set.Spec.ReplicatedJobs[i].Template.Spec.Template.Spec.Volumes {
+						if volume.Projected != nil {
+							volume.Projected.Sources[0].ConfigMap.Name = "flux-elastic-scripts-0"
+						}
+					}
+				}
+			}
+			built := c.Build()
+			r := &Reconciler{Client: built, Live: built}
+			for range 2 {
+				if err := r.createScripts(t.Context(), set); (err == nil) != (tc.want == "") || (err != nil && !strings.Contains(err.Error(), tc.want)) {
+					t.Fatalf("got %v, want %q", err, tc.want)
+				}
+			}
+			if tc.want == "" {
+				reads = 2
+				if err := built.Get(t.Context(), client.ObjectKeyFromObject(ours), &corev1.ConfigMap{}); err != nil {
+					t.Error(err)
 				}
 			}
 		})

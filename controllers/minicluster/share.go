@@ -73,14 +73,17 @@ func (r *Reconciler) existingService(ctx context.Context, service *corev1.Servic
 	return found, nil
 }
 
-// isShared reports whether an object to be made is a Service that exists. A quota may allow no more.
+// isShared reports whether an object to be made exists, and several MiniClusters use it: a Service, or the scripts. A quota may
+// allow no more.
 func (r *Reconciler) isShared(ctx context.Context, object client.Object) bool {
-	service, ok := object.(*corev1.Service)
-	if !ok {
-		return false
+	switch object := object.(type) {
+	case *corev1.Service:
+		found, err := r.existingService(ctx, object)
+		return err == nil && found != nil
+	case *corev1.ConfigMap:
+		return jobset.IsTrue(object) && r.Live.Get(ctx, client.ObjectKeyFromObject(object), &corev1.ConfigMap{}) == nil
 	}
-	found, err := r.existingService(ctx, service)
-	return err == nil && found != nil
+	return false
 }
 
 // leaveServices gives up the ownership of Services that other MiniClusters own too. A MiniCluster

@@ -100,19 +100,20 @@ func (s *simulator) settings(ctx context.Context, lead *corev1.Pod) (*flux.Setti
 	return flux.ReadSettings(files.Data)
 }
 
-// FilesOf is the name of the ConfigMap with the files of a pod of a MiniCluster; "" if it has none.
-func FilesOf(pod *corev1.Pod) string {
+// FilesOf is the name of the ConfigMap with the files that are a MiniCluster's own, the last that its pod mounts; "" if it has
+// none.
+func FilesOf(pod *corev1.Pod) (name string) {
 	for _, volume := range pod.Spec.Volumes {
 		if volume.Projected == nil {
 			continue
 		}
 		for _, source := range volume.Projected.Sources {
 			if source.ConfigMap != nil {
-				return source.ConfigMap.Name
+				name = source.ConfigMap.Name
 			}
 		}
 	}
-	return ""
+	return name
 }
 
 // save keeps a part of the work of a command as its last checkpoint.

@@ -14,6 +14,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -368,10 +369,12 @@ func bash(t *testing.T, files map[string]string, script string) string {
 	return string(out)
 }
 
+// writeFiles writes files, and the scripts that are not among them, into a directory.
 func writeFiles(t *testing.T, files map[string]string) string {
 	t.Helper()
-	dir := t.TempDir()
-	for name, text := range files {
+	all, dir := Scripts(), t.TempDir()
+	maps.Copy(all, files)
+	for name, text := range all {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -667,7 +670,7 @@ func TestWait(t *testing.T) {
 	}
 }
 
-// The files have no secret, and no file that the scripts do not expect.
+// The files have no secret, and no file that the scripts do not expect. No file hides a script.
 func TestFiles(t *testing.T) {
 	mc := fixture.MiniCluster("lmp").CPU("8").Spec(func(s *v1alpha2.MiniClusterSpec) {
 		s.Containers[0].Commands = v1alpha2.Commands{Init: "a", Pre: "b", BrokerPre: "c", WorkerPre: "d", Post: "e"}
@@ -678,16 +681,13 @@ func TestFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{
-		"R", "again.sh", "batch-job.sh", "broker.toml", "command.sh", "common.sh", "flux-init.sh", "hook-broker-pre.sh", "hook-init.sh", "hook-post.sh", "hook-pre.sh",
-		"hook-worker-pre.sh", "hostlist", "joined.sh", "lead.sh", "members.sh", "settings.sh", "sizes.sh", "submit.sh", "task.sh", "view-environment.sh", "wait-0.sh",
+	for names, got := range map[string]map[string]string{
+		"R broker.toml command.sh hook-broker-pre.sh hook-init.sh hook-post.sh hook-pre.sh hook-worker-pre.sh hostlist settings.sh view-environment.sh": files,
+		"again.sh batch-job.sh common.sh flux-init.sh joined.sh lead.sh members.sh sizes.sh start.sh submit.sh task.sh wait-0.sh":                       Scripts(),
 	} {
-		if _, ok := files[name]; !ok {
-			t.Errorf("%s is missing", name)
+		if diff := cmp.Diff(strings.Fields(names), slices.Sorted(maps.Keys(got))); diff != "" {
+			t.Errorf("the files are others (-want +got):\n%s", diff)
 		}
-	}
-	if len(files) != 22 {
-		t.Errorf("there are %d files, want 22", len(files))
 	}
 	if files["view-environment.sh"] != `export X='it'\''s'`+"\n" {
 		t.Errorf("view-environment.sh is %q", files["view-environment.sh"])

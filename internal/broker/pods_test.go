@@ -11,6 +11,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -212,7 +213,9 @@ func (c *cluster) pod(rank int) *pod {
 	if rank > 0 {
 		files[JobFile], files[IndexFile] = v1alpha2.WorkersJob, strconv.Itoa(rank-1)
 	}
-	for name, text := range files {
+	all := Scripts()
+	maps.Copy(all, files)
+	for name, text := range all {
 		p.write(name, text)
 	}
 	return p

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"regexp"
 	"strings"
@@ -68,8 +69,8 @@ func WrappedService(c *v1alpha2.MiniClusterContainer) bool { return Wrapped(c) &
 //go:embed scripts/*.sh
 var scripts embed.FS
 
-// Files returns the files of Dir by name, without the certificate and without the files that
-// have the values of annotations.
+// Files returns the files of Dir by name that are a MiniCluster's own, without the certificate and without the files
+// that have the values of annotations.
 func Files(mc *v1alpha2.MiniCluster, attempt int32) (map[string]string, error) {
 	hosts, err := instanceOf(mc)
 	if err != nil {
@@ -91,12 +92,6 @@ func Files(mc *v1alpha2.MiniCluster, attempt int32) (map[string]string, error) {
 	}
 	if r != "" {
 		files["R"] = r
-	}
-	for name, file := range map[string]string{InitScript: "flux-init.sh", WaitScript: "wait.sh"} {
-		files[name] = script(file)
-	}
-	for _, name := range []string{"common.sh", "joined.sh", "lead.sh", "sizes.sh", "members.sh", "again.sh", "task.sh", "submit.sh", "batch-job.sh"} {
-		files[name] = script(name)
 	}
 	commands := mc.Spec.FluxContainer().Commands
 	addShell(files, "hook", map[string]string{
@@ -120,7 +115,7 @@ func addWrapped(files map[string]string, containers []v1alpha2.MiniClusterContai
 		if !wrapped(c) {
 			continue
 		}
-		files[entry(i)] = script("start.sh")
+		files[entry(i)] = "#!/bin/bash\n. \"${FLUX_OPERATOR_DIR:-" + Dir + "}/start.sh\"\n"
 		addShell(files, strings.TrimSuffix(entry(i), ".sh"), map[string]string{
 			"init": c.Commands.Init, "pre": c.Commands.ServicePre, "command": command(c), "post": c.Commands.Post,
 		})
@@ -136,16 +131,10 @@ func addShell(files map[string]string, prefix string, pieces map[string]string) 
 	}
 }
 
-// script is a file of scripts without its comments, since each attempt has all files.
-func script(name string) string {
-	text, exists := withoutComments()[name]
-	if !exists {
-		panic(name)
-	}
-	return text
-}
+// Scripts returns the files of Dir by name that are the same for every MiniCluster: the scripts, without their comments.
+// No text of a script has lines that look like comments.
+func Scripts() map[string]string { return maps.Clone(withoutComments()) }
 
-// withoutComments are all files of scripts without their comments. No text of a script has lines that look like comments.
 var withoutComments = sync.OnceValue(func() map[string]string {
 	comment, out := regexp.MustCompile(`(?m)^[ \t]*(#.*)?\n`), map[string]string{} // or an empty line
 	err := fs.WalkDir(scripts, "scripts", func(path string, entry fs.DirEntry, err error) error {
@@ -153,7 +142,11 @@ var withoutComments = sync.OnceValue(func() map[string]string {
 			return err
 		}
 		data, err := scripts.ReadFile(path)
-		out[entry.Name()] = "#!/bin/bash\n" + comment.ReplaceAllString(string(data), "")
+		name := entry.Name()
+		if name == "wait.sh" {
+			name = WaitScript
+		}
+		out[name] = "#!/bin/bash\n" + comment.ReplaceAllString(string(data), "")
 		return err
 	})
 	if err != nil { // impossible: the files are embedded

@@ -4,6 +4,7 @@
 package jobset
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -32,10 +33,11 @@ func OperatorFiles(mc *v1alpha2.MiniCluster) *corev1.ConfigMap {
 func certificateName(mc *v1alpha2.MiniCluster) string { return mc.Name + "-curve" }
 
 // NameFiles appends a suffix to the names of the Secret and the ConfigMap that the pods of a JobSet
-// mount. With a suffix of its own, each JobSet has files of its own. A Secret of the user keeps its name.
+// mount. With a suffix of its own, each JobSet has files of its own. A Secret of the user keeps its name, and so do the
+// scripts.
 func NameFiles(mc *v1alpha2.MiniCluster, set *jobsetapi.JobSet, suffix string) {
 	for _, source := range fileSources(set) {
-		if source.ConfigMap != nil {
+		if source.ConfigMap != nil && source.ConfigMap.Name == filesName(mc) {
 			source.ConfigMap.Name += "-" + suffix
 		}
 		if source.Secret != nil && mc.Spec.Flux.CurveCertSecretRef == nil {
@@ -44,23 +46,33 @@ func NameFiles(mc *v1alpha2.MiniCluster, set *jobsetapi.JobSet, suffix string) {
 	}
 }
 
-// FilesName is the name of the ConfigMap that the pods of a JobSet mount.
-func FilesName(set *jobsetapi.JobSet) (name string) {
+// configMaps returns the names of the ConfigMaps that the pods of a JobSet mount: with the JobSet's own files, and with the
+// scripts; "" for a JobSet of an older version, whose own files have them.
+func configMaps(set *jobsetapi.JobSet) (own, scripts string) {
 	for _, source := range fileSources(set) {
-		if source.ConfigMap != nil {
-			name = source.ConfigMap.Name
+		if source.ConfigMap != nil && source.ConfigMap.Name != own {
+			own, scripts = source.ConfigMap.Name, own
+		}
+		if own != "" && scripts != "" {
+			break
 		}
 	}
-	return name
+	return own, scripts
 }
 
-// FileNames are the names of the ConfigMap and the Secret that the manager makes for the pods of a JobSet.
+// FilesName is the name of the ConfigMap with the files that are a JobSet's own.
+func FilesName(set *jobsetapi.JobSet) string {
+	own, _ := configMaps(set)
+	return own
+}
+
+// FileNames are the names of the ConfigMaps and the Secret that the manager makes for the pods of a JobSet.
 func FileNames(mc *v1alpha2.MiniCluster, set *jobsetapi.JobSet) []string {
-	files := FilesName(set)
-	return []string{files, certificateName(mc) + strings.TrimPrefix(files, filesName(mc))}
+	own, scripts := configMaps(set)
+	return []string{scripts, own, certificateName(mc) + strings.TrimPrefix(own, filesName(mc))}
 }
 
-// Files returns the Secret, unless the pods of a JobSet mount one of the user, and the ConfigMap that they mount. The
+// Files returns the files that are a JobSet's own: the Secret, unless the pods mount one of the user, and the ConfigMap. The
 // JobSet decides, since the spec may have been edited after it was made. The JobSet owns the files, so that they go with
 // it. They are immutable, so that kubelets do not watch them. Files calls certificate for the text of a new
 // certificate, unless the user gives one.
@@ -68,6 +80,10 @@ func Files(mc *v1alpha2.MiniCluster, set *jobsetapi.JobSet, certificate func() (
 	texts, err := broker.Files(mc, Attempt(set))
 	if err != nil {
 		return nil, err
+	}
+	own, shared := configMaps(set)
+	if shared == "" {
+		maps.Copy(texts, broker.Scripts())
 	}
 	files := &corev1.ConfigMap{
 		TypeMeta:  metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
@@ -82,14 +98,14 @@ func Files(mc *v1alpha2.MiniCluster, set *jobsetapi.JobSet, certificate func() (
 		}}
 	}
 	meta.DeepCopyInto(&files.ObjectMeta)
-	files.Name = FilesName(set)
+	files.Name = own
 	secretName := ""
 	for _, source := range fileSources(set) {
 		if source.Secret != nil {
 			secretName = source.Secret.Name
 		}
 	}
-	if secretName != FileNames(mc, set)[1] {
+	if !slices.Contains(FileNames(mc, set), secretName) {
 		return []client.Object{files}, nil // the Secret is the user's
 	}
 	text := mc.Spec.Flux.CurveCert
@@ -118,7 +134,7 @@ func AllObjects(mc *v1alpha2.MiniCluster, suffix, certificate string) ([]client.
 	set := objects[len(objects)-1].(*jobsetapi.JobSet)
 	NameFiles(mc, set, suffix)
 	files, err := Files(mc, set, func() (string, error) { return certificate, nil })
-	return slices.Concat(files, objects), err
+	return slices.Concat([]client.Object{Scripts(set)}, files, objects), err
 }
 
 // fileSources returns the sources of the volumes with the files of package broker, of all Jobs.

@@ -52,7 +52,7 @@ func TestServicesPod(t *testing.T) {
 		t.Errorf("the containers are %+v", pod.Spec.Containers)
 	}
 	// Only brokers get the certificate.
-	if volume := pod.Spec.Volumes[0].Projected; len(pod.Spec.Volumes) != 1 || len(volume.Sources) != 1 || volume.Sources[0].ConfigMap == nil {
+	if volume := pod.Spec.Volumes[0].Projected; len(pod.Spec.Volumes) != 1 || len(volume.Sources) != 2 || volume.Sources[0].ConfigMap == nil || volume.Sources[1].ConfigMap == nil {
 		t.Errorf("its volumes are %+v", pod.Spec.Volumes)
 	}
 	without, err := ServicesPod(fixture.MiniCluster("lmp").Defaulted())

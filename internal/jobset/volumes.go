@@ -139,7 +139,8 @@ func ownVolumes(mc *v1alpha2.MiniCluster) []corev1.Volume {
 		{Name: filesVolume, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
 			DefaultMode: ptr.To[int32](0o755),
 			Sources: []corev1.VolumeProjection{
-				files(mc),
+				configMap(scriptsName()),
+				configMap(filesName(mc)),
 				certificate(mc),
 				{DownwardAPI: &corev1.DownwardAPIProjection{Items: told}},
 			},
@@ -154,7 +155,7 @@ func ownVolumes(mc *v1alpha2.MiniCluster) []corev1.Volume {
 // lacks the certificate.
 func filesBeside(mc *v1alpha2.MiniCluster, name string) corev1.Volume {
 	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
-		DefaultMode: ptr.To[int32](0o755), Sources: []corev1.VolumeProjection{files(mc)},
+		DefaultMode: ptr.To[int32](0o755), Sources: []corev1.VolumeProjection{configMap(scriptsName()), configMap(filesName(mc))},
 	}}}
 }
 
@@ -191,11 +192,9 @@ func certificateMode(mc *v1alpha2.MiniCluster) int32 {
 	return 0o444
 }
 
-// files returns the files of package broker, without the certificate.
-func files(mc *v1alpha2.MiniCluster) corev1.VolumeProjection {
-	return corev1.VolumeProjection{ConfigMap: &corev1.ConfigMapProjection{
-		LocalObjectReference: corev1.LocalObjectReference{Name: filesName(mc)},
-	}}
+// configMap returns the files of a ConfigMap.
+func configMap(name string) corev1.VolumeProjection {
+	return corev1.VolumeProjection{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: corev1.LocalObjectReference{Name: name}}}
 }
 
 // file returns a file that has a value of the labels or annotations of the pod.

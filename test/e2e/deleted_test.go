@@ -18,7 +18,9 @@ import (
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/dev/fixture"
 	"github.com/flux-elastic/flux-elastic/dev/simulator"
+	"github.com/flux-elastic/flux-elastic/internal/jobset"
 )
 
 // What somebody deletes while brokers come up is made again, with the content that it had, also after the spec was
@@ -36,13 +38,21 @@ func TestDeletedByHand(t *testing.T) {
 	s.patch(mc, `{"spec":{"containers":[{"image":"other","command":"other"}]}}`)
 	s.delete(files.DeepCopy())
 	s.delete(service)
+	shared := scripts(t)
+	shared.Namespace = s.namespace
+	if err := env.client.Get(s.ctx, client.ObjectKeyFromObject(shared), shared); err != nil {
+		t.Fatal(err)
+	}
+	s.delete(shared.DeepCopy())
 	eventually(t, func() error {
-		var again corev1.ConfigMap
-		if err := env.client.Get(s.ctx, client.ObjectKeyFromObject(&files), &again); err != nil {
-			return err
-		}
-		if again.UID == files.UID || !maps.Equal(again.Data, files.Data) {
-			return fmt.Errorf("the ConfigMap is %v", again.Data)
+		for _, was := range []*corev1.ConfigMap{&files, shared} {
+			var again corev1.ConfigMap
+			if err := env.client.Get(s.ctx, client.ObjectKeyFromObject(was), &again); err != nil {
+				return err
+			}
+			if again.UID == was.UID || !maps.Equal(again.Data, was.Data) {
+				return fmt.Errorf("ConfigMap %s is %v", was.Name, again.Data)
+			}
 		}
 		return env.client.Get(s.ctx, client.ObjectKeyFromObject(service), &corev1.Service{})
 	})
@@ -64,6 +74,16 @@ func TestDeletedByHand(t *testing.T) {
 	s.awaitState(mc, v1alpha2.StateRunning)
 	s.endCommand(mc)
 	s.awaitSuccess(mc)
+}
+
+// scripts is the ConfigMap with the scripts of this version.
+func scripts(t *testing.T) *corev1.ConfigMap {
+	t.Helper()
+	set, err := jobset.JobSet(fixture.MiniCluster("any").Size(1).Defaulted(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return jobset.Scripts(set)
 }
 
 // A MiniCluster that was deleted holds nothing, although a finalizer of its user keeps it.

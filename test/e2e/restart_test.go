@@ -198,7 +198,7 @@ func TestKilledWhileTheLeadGoes(t *testing.T) {
 func TestKilledWhileMakingAhead(t *testing.T) {
 	t.Parallel()
 	killedAt(t, []operator.Write{
-		{Kind: "POST secrets", N: 1}, {Kind: "POST configmaps", N: 1}, {Kind: "POST services", N: 1}, {Kind: "POST jobsets", N: 1},
+		{Kind: "POST secrets", N: 1}, {Kind: "POST configmaps", N: 1}, {Kind: "POST configmaps", N: 2}, {Kind: "POST services", N: 1}, {Kind: "POST jobsets", N: 1},
 		{Kind: "POST jobs", N: 1}, {Kind: "PATCH miniclusters/status", N: 1}, {Kind: "PATCH miniclusters/status", N: 2}, {Kind: "PATCH pods", N: 1},
 	}, true)
 }

@@ -95,7 +95,8 @@ func TestNameClash(t *testing.T) {
 		"Service": &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "clash"}, Spec: corev1.ServiceSpec{
 			ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{"theirs": "1"},
 		}},
-		"JobSet": &jobsetapi.JobSet{ObjectMeta: metav1.ObjectMeta{Name: "clash"}, Spec: jobsetapi.JobSetSpec{Suspend: new(true)}},
+		"JobSet":    &jobsetapi.JobSet{ObjectMeta: metav1.ObjectMeta{Name: "clash"}, Spec: jobsetapi.JobSetSpec{Suspend: new(true)}},
+		"ConfigMap": &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: scripts(t).Name}, Data: map[string]string{"wait-0.sh": "theirs"}},
 	}
 	for kind, object := range foreign {
 		t.Run(kind, func(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -148,7 +149,14 @@ func (s *Site) Close() {
 	for _, do := range s.closes {
 		do()
 	}
-	if err := s.Cluster.Client.Delete(s.Ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}}); err != nil {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.Namespace}}
+	if err := Poll(func() error {
+		err := s.Cluster.Client.Delete(s.Ctx, namespace)
+		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) { // a request before, whose answer was lost, has deleted it
+			return nil
+		}
+		return err
+	}); err != nil {
 		s.T.Error(err)
 	}
 	free := WallClock.Now().Add(lingers)

@@ -2,9 +2,9 @@
 # Copyright The flux-elastic Authors
 # SPDX-License-Identifier: Apache-2.0
 #
-# The entry point of a container beside Flux (start-<i>.sh), and of a service (service-<i>.sh).
-# The names of the files with the user's shell begin with the name of this script. Its exit code
-# is that of the command.
+# The entry point of a container beside Flux (start-<i>.sh), and that of a service (service-<i>.sh),
+# read this script. The names of the files with the user's shell begin with the name of the entry
+# point. The exit code is that of the command.
 
 fe_here=${FLUX_OPERATOR_DIR:-/flux_operator}
 fe_name=${0##*/}
