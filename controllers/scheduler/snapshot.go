@@ -314,7 +314,9 @@ func (s *Scheduler) running(now time.Time) []queue.Running {
 		}
 	}
 	for i := range out {
-		out[i].Requests = s.ledger.CountsNow(types.UID(out[i].ID), out[i].Requests)
+		r, uid := &out[i], types.UID(out[i].ID)
+		r.Requests = s.ledger.CountsNow(uid, r.Requests)
+		r.Outside = slices.DeleteFunc(s.ledger.Outside(uid), func(rank int) bool { return !slices.Contains(r.Ranks, rank) })
 	}
 	return out
 }

@@ -166,6 +166,31 @@ func (l *Ledger) Holds(uid types.UID) []int {
 	return slices.Compact(out)
 }
 
+// Outside are the ranks of a MiniCluster that hold a node which Total leaves out, or that does not exist any more, rising.
+func (l *Ledger) Outside(uid types.UID) (ranks []int) {
+	a := l.accounts[uid]
+	if a == nil {
+		return nil
+	}
+	add := func(rank int, node string) {
+		if n := l.nodes[node]; n == nil || !n.counts() {
+			ranks = append(ranks, rank)
+		}
+	}
+	if a.promise != nil {
+		for _, rank := range a.promise.Ranks() {
+			add(rank, a.promise.Nodes[rank])
+		}
+	}
+	for _, pod := range a.pods {
+		if pod.rank >= 0 && (a.promise == nil || !a.promise.Holds(pod.rank)) {
+			add(pod.rank, pod.node)
+		}
+	}
+	slices.Sort(ranks)
+	return slices.Compact(ranks)
+}
+
 // Going are the ranks of a MiniCluster whose nodes are about to go, rising: they will be removed, or are reserved for
 // nobody from a time that is no later than notice from now. next is when a reservation counts that does not yet; zero if
 // none will.

@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
@@ -490,6 +491,35 @@ func TestTotal(t *testing.T) {
 	want := map[string]int64{"cpu": 15000, "memory": 64 << 30, "pods": 219}
 	if got := c.Total(); !maps.Equal(got, want) {
 		t.Errorf("got %v", got)
+	}
+}
+
+// Ranks are outside on nodes that the total leaves out, and on nodes that are gone, also those whose old pods leave.
+func TestOutside(t *testing.T) {
+	c := New(nil, nil)
+	c.Nodes = labels.SelectorFromSet(labels.Set{"for": "gangs"})
+	for _, n := range []*corev1.Node{
+		fixture.Node("a").Label("for", "gangs").Obj(), fixture.Node("b").Label("for", "gangs").Cordoned().Obj(), fixture.Node("c").Obj(),
+		fixture.Node("d").Label("for", "gangs").Obj(), fixture.Node("e").Label("for", "gangs").Cordoned().Obj(),
+	} {
+		c.SetNode(n)
+	}
+	know(c, "lmp")
+	c.Confirm("uid-lmp", onNodes("a", "b", "", "c", "gone", "d"))
+	for _, rank := range []int{5, 7} { // rank 5 has another node now
+		pod := fixture.BrokerPod("lmp", rank).On("e").Obj()
+		pod.UID = types.UID(pod.Name)
+		tell(c, pod)
+	}
+	if got, want := c.Outside("uid-lmp"), []int{1, 3, 4, 7}; !slices.Equal(got, want) {
+		t.Errorf("outside are %v, want %v", got, want)
+	}
+	c.SetNode(fixture.Node("b").Label("for", "gangs").Obj())
+	if got, want := c.Outside("uid-lmp"), []int{3, 4, 7}; !slices.Equal(got, want) {
+		t.Errorf("with b again, outside are %v, want %v", got, want)
+	}
+	if got := c.Outside("nobody"); got != nil {
+		t.Errorf("nobody has %v", got)
 	}
 }
 

@@ -201,16 +201,7 @@ func (w *World) planAbsence(r *rand.Rand, at time.Time) part {
 				w.bury(w.managers[name], lasts)
 			}
 		}},
-		{at.Add(time.Duration(r.Int64N(int64(lasts)))), what + ", now", func() {
-			object := w.remove(kinds[i], n, how, false, lead)
-			if object == nil {
-				return
-			}
-			// Its Job does not know how a lead ended beside a container of others that failed.
-			if of := object.GetLabels(); of[fixture.InjectLabel] != "" || i > 0 && how != metav1.DeletePropagationOrphan {
-				w.forget(object.GetNamespace(), of[v1alpha2.MiniClusterLabel])
-			}
-		}},
+		{at.Add(time.Duration(r.Int64N(int64(lasts)))), what + ", now", func() { w.remove(kinds[i], n, how, false, lead) }},
 	}}
 }
 
@@ -222,11 +213,14 @@ func removals() []client.ObjectList {
 	}
 }
 
-// remove deletes the n-th object of a kind that belongs to a MiniCluster, and returns the object; nil if nothing was deleted.
-func (w *World) remove(list client.ObjectList, n int, how metav1.DeletionPropagation, atOnce bool, of ...client.ListOption) client.Object {
-	objects := w.objects(list, append(of, client.HasLabels{v1alpha2.MiniClusterLabel})...)
+// remove deletes the n-th object of a kind that belongs to a MiniCluster, or to all of a namespace.
+func (w *World) remove(list client.ObjectList, n int, how metav1.DeletionPropagation, atOnce bool, of ...client.ListOption) {
+	if _, all := list.(*corev1.ConfigMapList); !all {
+		of = append(of, client.HasLabels{v1alpha2.MiniClusterLabel})
+	}
+	objects := w.objects(list, of...)
 	if len(objects) == 0 {
-		return nil
+		return
 	}
 	object := objects[n%len(objects)]
 	w.trace("  " + object.GetNamespace() + "/" + object.GetName())
@@ -235,8 +229,16 @@ func (w *World) remove(list client.ObjectList, n int, how metav1.DeletionPropaga
 		w.excuse(pod)
 		options = append(options, client.GracePeriodSeconds(0))
 	}
-	if !w.mayRefuse(object.GetName(), w.user.Delete(w.ctx, object, options...)) {
-		return nil
+	if w.mayRefuse(object.GetName(), w.user.Delete(w.ctx, object, options...)) && len(w.names()) == 0 && hidesEnd(object, how) {
+		w.forget(object.GetNamespace(), object.GetLabels()[v1alpha2.MiniClusterLabel])
 	}
-	return object
+}
+
+// hidesEnd reports whether nobody can learn any more how a lead ended when an object is deleted before a manager has seen that:
+// the pod of a lead beside a container of others, which may have failed, so that the Job does not know it, or the Job.
+func hidesEnd(object client.Object, how metav1.DeletionPropagation) bool {
+	if pod, ok := object.(*corev1.Pod); ok {
+		return pod.Labels[jobsetapi.ReplicatedJobNameKey] == v1alpha2.LeadJob && pod.Labels[fixture.InjectLabel] != ""
+	}
+	return how != metav1.DeletePropagationOrphan
 }

@@ -185,6 +185,7 @@ func (s *clusterState) after(ends []expectedEnd) *clusterState {
 			s.room.Shrink(end.id, end.ranks)
 			s.add(end.user, end.requests, 0, -end.pods)
 		}
+		s.leave(end.id, end.requests, end.ranks)
 	}
 	return s
 }

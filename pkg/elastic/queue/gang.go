@@ -104,6 +104,8 @@ type Running struct {
 	Gang
 	// Ranks are the ranks that hold a node, rising. Rank 0 is the lead.
 	Ranks []int
+	// Outside are those of the ranks whose nodes Total leaves out.
+	Outside []int
 	// Max is the largest size to which the gang may grow.
 	Max int
 	// Admitted is when the gang got its nodes.
@@ -194,7 +196,7 @@ type Snapshot struct {
 	Queues  []Queue
 	Waiting []Gang
 	Running []Running
-	// Total is what all nodes that are up hold together, and Foreign is how much of that others
+	// Total is what all nodes hold together that are up and that gangs may use, and Foreign is how much of that others
 	// than gangs use. Foreign is not shared among the queues.
 	Total, Foreign Resources
 	// Settles is until when further nodes may become free, because the pods of a gang end one
@@ -213,7 +215,7 @@ type Snapshot struct {
 	Amount func(name string, amount int64) string
 }
 
-// Shared is what the queues share.
+// Shared is what the queues share, but for the nodes of ranks outside.
 func (s *Snapshot) Shared() Resources {
 	shared := maps.Clone(s.Total)
 	for name := range shared {

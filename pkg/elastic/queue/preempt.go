@@ -173,7 +173,9 @@ func (c *cycle) goesTo(head *entry, victims []*victim) bool {
 		}
 		left := r.Running
 		left.Draining = nil
-		left.Ranks = slices.DeleteFunc(slices.Clone(r.Ranks), func(rank int) bool { return slices.Contains(gone, rank) })
+		isGone := func(rank int) bool { return slices.Contains(gone, rank) }
+		left.Ranks = slices.DeleteFunc(slices.Clone(r.Ranks), isGone)
+		left.Outside = slices.DeleteFunc(slices.Clone(r.Outside), isGone)
 		s.Running = append(s.Running, left)
 	}
 	then := newCycle(s, room, c.now)
@@ -185,7 +187,7 @@ func (c *cycle) goesTo(head *entry, victims []*victim) bool {
 
 // soFar is the snapshot after this cycle's admissions, without the gangs that ran before.
 func (c *cycle) soFar() Snapshot {
-	s := Snapshot{Total: c.state.total} // without what others use
+	s := Snapshot{Total: c.shared} // without what others use
 	for _, q := range c.queues {
 		if q.known {
 			s.Queues = append(s.Queues, q.Queue)

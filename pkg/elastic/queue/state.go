@@ -15,16 +15,19 @@ const pods = "pods"
 type clusterState struct {
 	room   Room
 	queues []*jobQueue
-	total  Resources
-	used   []Resources // by queue
-	users  []tally
-	sum    Resources
+	// total is what the queues share: the nodes that count, and what ranks have outside of these until they leave. So sum is
+	// a part of it, and the rest is free on nodes that count.
+	total   Resources
+	outside map[string][]int // by gang, not changed in place, as total
+	used    []Resources      // by queue
+	users   []tally
+	sum     Resources
 	// came are the nodes that do not exist and count as there, by queue and shape; nil if there are none.
 	came map[*jobQueue][]int
 }
 
 func newClusterState(room Room, queues []*jobQueue, total Resources) *clusterState {
-	s := &clusterState{room: room, queues: queues, total: total, used: make([]Resources, len(queues)), sum: Resources{}}
+	s := &clusterState{room: room, queues: queues, total: total, outside: map[string][]int{}, used: make([]Resources, len(queues)), sum: Resources{}}
 	for i := range s.used {
 		s.used[i] = Resources{}
 	}
@@ -88,6 +91,27 @@ func (s *clusterState) add(u *user, requests Resources, gangs, pods int) {
 	s.users[u.index].pods += pods
 }
 
+// run counts a gang that has nodes.
+func (s *clusterState) run(r *run) {
+	s.add(r.user, r.Requests, 1, len(r.Ranks))
+	if len(r.Outside) > 0 {
+		s.outside[r.ID] = r.Outside
+		s.total.Add(r.Requests, len(r.Outside))
+	}
+}
+
+// leave takes from the total what some ranks of a gang, or all if ranks is nil, have outside.
+func (s *clusterState) leave(id string, requests Resources, ranks []int) {
+	outside := s.outside[id]
+	if len(outside) == 0 {
+		return
+	}
+	stay := slices.DeleteFunc(slices.Clone(outside), func(rank int) bool { return ranks == nil || slices.Contains(ranks, rank) })
+	s.total, s.outside = maps.Clone(s.total), maps.Clone(s.outside)
+	s.total.Add(requests, len(stay)-len(outside))
+	s.outside[id] = stay
+}
+
 // place gives a gang nodes at exactly one size; nil if it does not fit.
 func (s *clusterState) place(e *entry, size int) []string {
 	nodes := s.room.Place(e.ID, []int{size})
@@ -107,11 +131,13 @@ func (s *clusterState) unplace(e *entry, size int) {
 func (s *clusterState) end(r *run, left int) {
 	s.room.Release(r.ID)
 	s.add(r.user, r.Requests, -1, -left)
+	s.leave(r.ID, r.Requests, nil)
 }
 
 func (s *clusterState) shrink(r *run, ranks []int) {
 	s.room.Shrink(r.ID, ranks)
 	s.add(r.user, r.Requests, 0, -len(ranks))
+	s.leave(r.ID, r.Requests, ranks)
 }
 
 // lose frees the n ranks of a running gang that are best to leave.
