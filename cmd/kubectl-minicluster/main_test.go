@@ -106,7 +106,7 @@ func TestRender(t *testing.T) {
 	}
 	names, sets := parse(t, out)
 	for i := range names { // the digest of the scripts
-		names[i] = regexp.MustCompile(`[0-9a-f]{16}$`).ReplaceAllString(names[i], "x")
+		names[i] = regexp.MustCompile(`[0-9a-f]{32}$`).ReplaceAllString(names[i], "x")
 	}
 	want := []string{
 		"ConfigMap there/flux-elastic-scripts-x", "Secret there/lmp-curve-1-xxxxx", "ConfigMap there/lmp-entrypoint-1-xxxxx", "Service there/lmp", "JobSet there/lmp",

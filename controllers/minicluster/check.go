@@ -229,7 +229,7 @@ func (r *Reconciler) tooMany(mc *v1alpha2.MiniCluster) string {
 
 // clash says which of the names of objects belongs to another owner; nil if none does.
 func (r *Reconciler) clash(ctx context.Context, mc *v1alpha2.MiniCluster, set *jobsetapi.JobSet, objects []client.Object) (clash *nameClashError, err error) {
-	if err := r.createScripts(ctx, set, client.DryRunAll); errors.As(err, &clash) {
+	if errors.As(r.findScripts(ctx, jobset.Scripts(set)), &clash) {
 		return clash, nil
 	}
 	for _, object := range append(objects, jobset.OperatorFiles(mc)) {

@@ -172,7 +172,7 @@ func (r *Reconciler) createFiles(ctx context.Context, mc *v1alpha2.MiniCluster, 
 	if err != nil {
 		return noInput(err)
 	}
-	if err := r.createScripts(ctx, set, options...); err != nil {
+	if err := r.createScripts(ctx, set); err != nil { // nobody owns them: before the JobSet, too
 		return err
 	}
 	files, err := jobset.Files(was, set, func() (string, error) { return broker.Certificate(mc.Name, rand.Reader) })
@@ -202,28 +202,38 @@ func (r *Reconciler) createFiles(ctx context.Context, mc *v1alpha2.MiniCluster, 
 
 // createScripts creates the ConfigMap with the scripts that the pods of a JobSet mount, unless the namespace has it. Its name
 // says which scripts it has: nobody else can put others there.
-func (r *Reconciler) createScripts(ctx context.Context, set *jobsetapi.JobSet, options ...client.CreateOption) error {
-	scripts, found := jobset.Scripts(set), &corev1.ConfigMap{}
+func (r *Reconciler) createScripts(ctx context.Context, set *jobsetapi.JobSet) error {
+	scripts := jobset.Scripts(set)
 	if scripts == nil {
 		return nil
 	}
-	switch err := r.Live.Get(ctx, client.ObjectKeyFromObject(scripts), found); {
-	case err == nil && jobset.IsTrue(found):
-		return nil
-	case err == nil:
-		return &nameClashError{kind: "ConfigMap", name: found.Name, why: "has not the scripts of brokers that its name promises"}
-	case !apierrors.IsNotFound(err):
-		return fmt.Errorf("reading ConfigMap %q: %w", scripts.Name, err)
-	case !jobset.IsTrue(scripts):
+	err := r.findScripts(ctx, scripts)
+	if !apierrors.IsNotFound(err) {
+		return err
+	}
+	if !jobset.IsTrue(scripts) {
 		what := fmt.Sprintf("ConfigMap %q was deleted, which had the scripts of brokers of another version of the manager", scripts.Name)
 		return &goneError{what: what, other: "the scripts of this version"}
 	}
-	err := r.Client.Create(ctx, scripts, append(slices.Clone(options), client.FieldOwner(FieldOwner))...)
+	err = r.Client.Create(ctx, scripts.DeepCopy(), client.FieldOwner(FieldOwner))
 	if apierrors.IsAlreadyExists(err) { // another MiniCluster starts as well, or somebody else took the name
-		return r.createScripts(ctx, set, options...)
+		err = r.findScripts(ctx, scripts)
 	}
 	if err != nil {
 		return fmt.Errorf("creating ConfigMap %q: %w", scripts.Name, err)
+	}
+	return nil
+}
+
+// findScripts returns the API server's error unless a namespace has the ConfigMap of some scripts, and a clash unless its name
+// says what it has.
+func (r *Reconciler) findScripts(ctx context.Context, scripts *corev1.ConfigMap) error {
+	found := &corev1.ConfigMap{}
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(scripts), found); err != nil {
+		return fmt.Errorf("reading ConfigMap %q: %w", scripts.Name, err)
+	}
+	if !jobset.IsTrue(found) {
+		return &nameClashError{kind: "ConfigMap", name: found.Name, why: "has not the scripts of brokers that its name promises"}
 	}
 	return nil
 }

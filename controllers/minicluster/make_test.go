@@ -55,7 +55,7 @@ func TestMakeFiles(t *testing.T) {
 		"all were made, and fill a quota":      {made: append(slices.Clone(files), jobset.Scripts(set)), full: true},
 		"all were made, the spec was edited":   {made: files, edit: true},
 		"none were made, the spec was edited":  {edit: true},
-		"the Secret was made, a quota is full": {made: files[:1], full: true, fails: true},
+		"the Secret was made, a quota is full": {made: slices.Concat(files[:1], []client.Object{jobset.Scripts(set)}), full: true, fails: true},
 		"none were made, a quota is full":      {full: true, fails: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -217,8 +217,8 @@ func TestCreateScripts(t *testing.T) {
 		"another MiniCluster makes them":     {there: ours, late: true},
 		"others are there":                   {there: faulty, want: "has not the scripts"},
 		"somebody makes others":              {there: faulty, late: true, want: "has not the scripts"},
-		"of another version":                 {there: ours, another: true, want: "of another version of the manager"},
-		"of another version, with that name": {there: faulty, another: true, want: "of another version of the manager"},
+		"of another version, which are gone": {there: ours, another: true, want: "of another version of the manager"},
+		"of another version, and not these":  {there: renamed(ours, "flux-elastic-scripts-0"), another: true, want: "has not the scripts"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			reads := 0
@@ -265,6 +265,12 @@ func TestCreateScripts(t *testing.T) {
 			}
 		})
 	}
+}
+
+func renamed(scripts *corev1.ConfigMap, name string) *corev1.ConfigMap {
+	scripts = scripts.DeepCopy()
+	scripts.Name = name
+	return scripts
 }
 
 func copies(objects []client.Object) []client.Object {

@@ -108,10 +108,11 @@ func needed(err error) error {
 }
 
 // noteRefusal lets the next pass give the nodes back of brokers that wait in vain: a quota, a policy or a webhook refuses what
-// they need to start. It returns when the next pass is due.
+// they need to start, or it is gone for good or somebody else has its name and no broker has begun. It returns when the next pass is due.
 func noteRefusal(seen *observed, err error) time.Time {
-	o, need := seen.observation, (*neededError)(nil)
-	if !errors.As(err, &need) || o.Admission == nil || o.MayRun(seen.now) || o.Outcome != "" || !isRefusal(err.Error()) {
+	o, need, gone, clash := seen.observation, (*neededError)(nil), (*goneError)(nil), (*nameClashError)(nil)
+	inVain := (errors.As(err, &gone) || errors.As(err, &clash)) && !seen.view.Mounted() || errors.As(err, &need) && isRefusal(err.Error())
+	if !inVain || o.Admission == nil || o.MayRun(seen.now) || o.Outcome != "" {
 		return seen.now.Add(recheckInterval)
 	}
 	seen.memory.refused.attempt, seen.memory.refused.why = o.Admission.Attempt, fmt.Sprintf("brokers cannot start: %s", err)

@@ -185,6 +185,9 @@ func TestNoteRefusal(t *testing.T) {
 		noted  bool
 	}{
 		"a policy":                       {err: needed(policy), noted: true},
+		"scripts that are gone":          {err: needed(&goneError{what: "gone", other: "others"}), noted: true},
+		"a name that others have":        {err: &nameClashError{kind: "ConfigMap", name: "scripts"}, noted: true},
+		"they are gone, and it may run":  {err: &goneError{what: "gone"}, change: func(o *life.Observation) { o.Started = fixture.Noon }},
 		"something else":                 {err: policy},
 		"a conflict":                     {err: needed(errors.New("the object has been modified"))},
 		"roles that are not known":       {err: needed(errors.New(`services "lmp" is forbidden: User "u" cannot get resource "services" in API group "" in the namespace "default"`))},

@@ -124,21 +124,21 @@ func bareJob(cpu resource.Quantity) *batchv1.Job {
 }
 
 // sameObjects returns the Service, the ConfigMap and the Secret of a MiniCluster, and a Job with the
-// pods of its followers.
-func sameObjects(gang clog.Gang, cpu resource.Quantity) ([]client.Object, *batchv1.Job, error) {
+// pods of its followers. They also mount the scripts, which stand once in the namespace.
+func sameObjects(gang clog.Gang, cpu resource.Quantity) (objects []client.Object, job *batchv1.Job, err error) {
 	mc := MiniCluster(gang, cpu)
 	mc.Default()
-	objects, err := jobset.AllObjects(mc, "bench", certificate)
+	all, err := jobset.AllObjects(mc, "bench", certificate)
 	if err != nil {
 		return nil, nil, err
 	}
-	set := objects[len(objects)-1].(*jobsetapi.JobSet)
-	objects = objects[:len(objects)-1]
+	set := all[len(all)-1].(*jobsetapi.JobSet)
+	objects = all[1 : len(all)-1]
 	for _, object := range objects {
 		object.SetOwnerReferences(nil)
 	}
 	jobs := set.Spec.ReplicatedJobs
-	job := &batchv1.Job{Spec: jobs[len(jobs)-1].Template.Spec}
+	job = &batchv1.Job{Spec: jobs[len(jobs)-1].Template.Spec}
 	job.Spec.Template.Spec.SchedulingGates = nil
 	return objects, job, nil
 }
@@ -177,7 +177,17 @@ func (r *Run) Prepare(cpu resource.Quantity) ([]*unstructured.Unstructured, erro
 		}
 		objects = append(objects, more...)
 	}
-	return objects, nil
+	if r.Pods != Same {
+		return objects, nil
+	}
+	mc := MiniCluster(clog.Gang{Name: "any", Size: 1}, cpu)
+	mc.Default()
+	all, err := jobset.AllObjects(mc, "bench", certificate)
+	if err != nil {
+		return nil, err
+	}
+	scripts, err := runtime.DefaultUnstructuredConverter.ToUnstructured(all[0])
+	return append(objects, &unstructured.Unstructured{Object: scripts}), err
 }
 
 // objects reads the YAML documents of a text.

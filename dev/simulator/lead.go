@@ -100,8 +100,8 @@ func (s *simulator) settings(ctx context.Context, lead *corev1.Pod) (*flux.Setti
 	return flux.ReadSettings(files.Data)
 }
 
-// FilesOf is the name of the ConfigMap with the files that are a MiniCluster's own, the last that its pod mounts; "" if it has
-// none.
+// FilesOf is the name of the ConfigMap with the files that are a MiniCluster's own; "" if its pod has none. It comes last in the
+// first volume that has ConfigMaps.
 func FilesOf(pod *corev1.Pod) (name string) {
 	for _, volume := range pod.Spec.Volumes {
 		if volume.Projected == nil {
@@ -111,6 +111,9 @@ func FilesOf(pod *corev1.Pod) (name string) {
 			if source.ConfigMap != nil {
 				name = source.ConfigMap.Name
 			}
+		}
+		if name != "" {
+			break
 		}
 	}
 	return name

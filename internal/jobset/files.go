@@ -66,10 +66,15 @@ func FilesName(set *jobsetapi.JobSet) string {
 	return own
 }
 
-// FileNames are the names of the ConfigMaps and the Secret that the manager makes for the pods of a JobSet.
+// FileNames are the names of what the manager makes for the pods of a JobSet: the Secret, the ConfigMap, and the scripts, unless
+// they are of another version.
 func FileNames(mc *v1alpha2.MiniCluster, set *jobsetapi.JobSet) []string {
 	own, scripts := configMaps(set)
-	return []string{scripts, own, certificateName(mc) + strings.TrimPrefix(own, filesName(mc))}
+	names := []string{certificateName(mc) + strings.TrimPrefix(own, filesName(mc)), own}
+	if scripts == scriptsName() {
+		names = append(names, scripts)
+	}
+	return names
 }
 
 // Files returns the files that are a JobSet's own: the Secret, unless the pods mount one of the user, and the ConfigMap. The
@@ -105,7 +110,7 @@ func Files(mc *v1alpha2.MiniCluster, set *jobsetapi.JobSet, certificate func() (
 			secretName = source.Secret.Name
 		}
 	}
-	if !slices.Contains(FileNames(mc, set), secretName) {
+	if secretName != FileNames(mc, set)[0] {
 		return []client.Object{files}, nil // the Secret is the user's
 	}
 	text := mc.Spec.Flux.CurveCert

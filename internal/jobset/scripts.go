@@ -30,13 +30,13 @@ const scriptsPrefix = "flux-elastic-scripts-"
 // scriptsName is the name of the ConfigMap with the scripts of this version.
 var scriptsName = sync.OnceValue(func() string { return nameOf(broker.Scripts()) })
 
-// nameOf is the name of a ConfigMap with some scripts: 64 bits of a digest of their names and texts, in hexadecimal.
+// nameOf is the name of a ConfigMap with some scripts: 128 bits of a digest of their names and texts, in hexadecimal.
 func nameOf(scripts map[string]string) string {
 	digest := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(scripts)) {
 		fmt.Fprintf(digest, "%q %q\n", name, scripts[name])
 	}
-	return scriptsPrefix + hex.EncodeToString(digest.Sum(nil)[:8])
+	return scriptsPrefix + hex.EncodeToString(digest.Sum(nil)[:16])
 }
 
 // Scripts returns the ConfigMap with the scripts that the pods of a JobSet mount; nil for a JobSet of an older version, whose

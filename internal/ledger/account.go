@@ -166,16 +166,16 @@ func (l *Ledger) Holds(uid types.UID) []int {
 	return slices.Compact(out)
 }
 
-// Outside are the ranks of a MiniCluster that hold a node which Total leaves out, or that does not exist any more, rising.
-func (l *Ledger) Outside(uid types.UID) (ranks []int) {
+// Outside are the ranks of a MiniCluster that hold only nodes which Total leaves out, or which do not exist any more, rising.
+func (l *Ledger) Outside(uid types.UID) []int {
 	a := l.accounts[uid]
 	if a == nil {
 		return nil
 	}
+	counts := map[int]bool{}
 	add := func(rank int, node string) {
-		if n := l.nodes[node]; n == nil || !n.counts() {
-			ranks = append(ranks, rank)
-		}
+		n := l.nodes[node]
+		counts[rank] = counts[rank] || n != nil && n.counts()
 	}
 	if a.promise != nil {
 		for _, rank := range a.promise.Ranks() {
@@ -183,12 +183,12 @@ func (l *Ledger) Outside(uid types.UID) (ranks []int) {
 		}
 	}
 	for _, pod := range a.pods {
-		if pod.rank >= 0 && (a.promise == nil || !a.promise.Holds(pod.rank)) {
+		if pod.rank >= 0 {
 			add(pod.rank, pod.node)
 		}
 	}
-	slices.Sort(ranks)
-	return slices.Compact(ranks)
+	maps.DeleteFunc(counts, func(_ int, counts bool) bool { return counts })
+	return slices.Sorted(maps.Keys(counts))
 }
 
 // Going are the ranks of a MiniCluster whose nodes are about to go, rising: they will be removed, or are reserved for

@@ -506,9 +506,12 @@ func TestOutside(t *testing.T) {
 	}
 	know(c, "lmp")
 	c.Confirm("uid-lmp", onNodes("a", "b", "", "c", "gone", "d"))
-	for _, rank := range []int{5, 7} { // rank 5 has another node now
-		pod := fixture.BrokerPod("lmp", rank).On("e").Obj()
-		pod.UID = types.UID(pod.Name)
+	for i, at := range []struct {
+		rank int
+		node string
+	}{{5, "e"}, {7, "e"}, {8, "e"}, {8, "d"}} { // rank 5 has another node now
+		pod := fixture.BrokerPod("lmp", at.rank).On(at.node).Obj()
+		pod.UID = types.UID(strconv.Itoa(i))
 		tell(c, pod)
 	}
 	if got, want := c.Outside("uid-lmp"), []int{1, 3, 4, 7}; !slices.Equal(got, want) {

@@ -205,6 +205,7 @@ func TestBinderAdmissionKilled(t *testing.T) {
 	for _, kind := range []string{"PATCH miniclusters/status", "POST jobsets", "POST secrets", "POST configmaps", "POST jobs"} {
 		first = append(first, operator.Write{Kind: kind, N: 1})
 	}
+	first = append(first, operator.Write{Kind: "POST configmaps", N: 2}) // the first has the scripts
 	killedAt(t, first, false, bindAtAdmission)
 }
 

@@ -55,6 +55,9 @@ func (s *site) takeInventory() (inventory, error) {
 			}
 			for j := range items.Items {
 				object := &items.Items[j]
+				if object.GetName() == scripts(s.t).Name { // they stay, for all of the namespace
+					continue
+				}
 				all[fmt.Sprintf("%s %s/%s %v", resource.Name, object.Namespace, object.Name, object.Finalizers)] = true
 			}
 		}

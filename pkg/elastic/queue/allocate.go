@@ -26,7 +26,7 @@ func (c *cycle) allocate() {
 	}
 }
 
-// wantMore reports whether some of the waiting gangs together want more than the nodes hold that gangs may get.
+// wantMore reports whether some of the waiting gangs together want more than the cluster holds.
 func (c *cycle) wantMore(some func(*entry) bool) bool {
 	wanted := Resources{}
 	for _, q := range c.queues {
@@ -36,7 +36,7 @@ func (c *cycle) wantMore(some func(*entry) bool) bool {
 			}
 			wanted.Add(e.Requests, e.wants())
 			for name := range e.Requests {
-				if total := c.shared[name]; total > 0 && wanted[name] > total {
+				if total := c.state.total[name]; total > 0 && wanted[name] > total {
 					return true
 				}
 			}

@@ -178,6 +178,7 @@ func (c *cycle) due(by time.Time) (at time.Time, sure bool) {
 func (s *clusterState) after(ends []expectedEnd) *clusterState {
 	s = s.snapshot()
 	for _, end := range ends {
+		s.leave(end.id, end.user, end.requests, func(rank int) bool { return end.ranks == nil || slices.Contains(end.ranks, rank) })
 		if end.ranks == nil {
 			s.room.Release(end.id)
 			s.add(end.user, end.requests, -1, -end.pods)
@@ -185,7 +186,6 @@ func (s *clusterState) after(ends []expectedEnd) *clusterState {
 			s.room.Shrink(end.id, end.ranks)
 			s.add(end.user, end.requests, 0, -end.pods)
 		}
-		s.leave(end.id, end.requests, end.ranks)
 	}
 	return s
 }

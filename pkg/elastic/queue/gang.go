@@ -104,7 +104,8 @@ type Running struct {
 	Gang
 	// Ranks are the ranks that hold a node, rising. Rank 0 is the lead.
 	Ranks []int
-	// Outside are those of the ranks whose nodes Total leaves out.
+	// Outside are those of the ranks whose nodes Total leaves out. They count for the queue's capacity and the limits of its
+	// users, and for nothing else: what is free of the total, shares and guarantees are of the other nodes.
 	Outside []int
 	// Max is the largest size to which the gang may grow.
 	Max int
@@ -215,7 +216,7 @@ type Snapshot struct {
 	Amount func(name string, amount int64) string
 }
 
-// Shared is what the queues share, but for the nodes of ranks outside.
+// Shared is what the queues share.
 func (s *Snapshot) Shared() Resources {
 	shared := maps.Clone(s.Total)
 	for name := range shared {

@@ -49,20 +49,32 @@ func TestOutside(t *testing.T) {
 		},
 		"a guarantee is kept of the rest": {
 			cluster: newCluster(10, easy("a"), guaranteed("b", 2)).run(with(gang("r", 5, 0), a), 5, 0).cordon(0, 5).wait(with(gang("a1", 4, 1), a), with(gang("a2", 3, 1), a)),
-			want:    "a1 NoRoom, a2 Admitted 3",
+			want:    "a1 NotAllowed, a2 Admitted 3",
 		},
 		"a guarantee that is had there": {
-			cluster: newCluster(10, easy("a"), guaranteed("b", 5)).run(with(gang("r", 5, 0), b), 5, 0).cordon(0, 5).wait(with(gang("a1", 5, 1), a)),
-			want:    "a1 Admitted 5",
+			cluster: newCluster(10, easy("a"), guaranteed("b", 3)).run(with(gang("r", 5, 0), b), 5, 0).cordon(0, 5).wait(with(gang("a1", 3, 1), a), with(gang("a2", 2, 1), a)),
+			want:    "a1 NotAllowed, a2 Admitted 2",
+		},
+		"a capacity": {
+			cluster: newCluster(10, queue("a", func(q *Queue) { q.Capacity = Resources{"cpu": 8} })).run(with(gang("r", 5, 0), a), 5, 0).cordon(0, 5).wait(with(gang("a1", 4, 1), a), with(gang("a2", 3, 1), a)),
+			want:    "a1 NotAllowed, a2 Admitted 3 by backfill",
 		},
 		"nothing is free when it ends": { // so the head does not wait for that
 			cluster: newCluster(10, easy("a"), guaranteed("b", 3)).run(with(gang("r", 5, 0), a), 5, 0, endsAt(1000)).run(with(gang("s", 3, 0), a), 3, 0, endsAt(5000)).cordon(0, 5).
 				wait(with(gang("a1", 2, 1), a), with(gang("a2", 1, 2), b)),
 			want: "a1 NoRoom, a2 Admitted 1",
 		},
-		"a share is of the rest, and of that": {
-			cluster: newCluster(10, easy("a"), lent).run(with(gang("r", 5, 0), b), 5, 0).run(with(elasticGang("s", 1, 5, 0, 0), b), 5, 1, malleable).cordon(0, 5).wait(with(gang("a1", 3, 1), a)),
-			want:    "a1 NoRoom, s drains [2 3 4] (reclaim)",
+		"a share is of the rest": {
+			cluster: newCluster(9, easy("a"), lent).run(with(gang("r", 5, 0), b), 5, 0).run(with(elasticGang("s", 1, 4, 0, 0), b), 4, 1, malleable).cordon(0, 5).wait(with(gang("a1", 2, 1), a)),
+			want:    "a1 NoRoom, s drains [2 3] (reclaim)",
+		},
+		"and no more than the share": {
+			cluster: newCluster(9, easy("a"), lent).run(with(gang("r", 5, 0), b), 5, 0).run(with(elasticGang("s", 1, 4, 0, 0), b), 4, 1, malleable).cordon(0, 5).wait(with(gang("a1", 3, 1), a)),
+			want:    "a1 NoRoom",
+		},
+		"while it leaves": {
+			cluster: newCluster(9, easy("a"), lent).run(with(gang("r", 5, 0), b), 5, 0, ending).run(with(elasticGang("s", 1, 4, 0, 0), b), 4, 1, malleable).cordon(0, 5).wait(with(gang("a1", 2, 1), a)),
+			want:    "a1 NoRoom, s drains [2 3] (reclaim)",
 		},
 		"ranks that leave": {
 			cluster: newCluster(10, easy("a"), guaranteed("b", 2)).run(with(gang("r", 5, 0), a), 5, 0, func(r *Running) { r.Draining = []int{3, 4} }).
@@ -127,15 +139,20 @@ func TestFreeIsOnNodesThatCount(t *testing.T) {
 					free += int64(slots)
 				}
 			}
-			if got := state.total["cpu"] - state.sum["cpu"]; got != free {
+			sum := Resources{}
+			for _, used := range state.used {
+				sum.Add(used, 1)
+			}
+			if got := state.total["cpu"] - state.sum["cpu"]; got != free || sum["cpu"] != state.sum["cpu"] {
 				t.Fatalf("seed %d: %d of the total are free, want %d: %v of %v", seed, got, free, state.sum, state.total)
 			}
 			if len(left) == 0 {
 				break
 			}
 		}
-		if fmt.Sprint(c.state.total) != fmt.Sprint(newCycle(cluster.snap, cluster.room, noon).state.total) {
-			t.Fatalf("seed %d: the state before has changed", seed)
+		sums := func(s *clusterState) string { return fmt.Sprint(s.sum, s.used, s.beside, s.outside, s.users) }
+		if got, want := sums(c.state), sums(newCycle(cluster.snap, cluster.room, noon).state); got != want {
+			t.Fatalf("seed %d: the state before has changed: %s, was %s", seed, got, want)
 		}
 	}
 }

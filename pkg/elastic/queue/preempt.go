@@ -187,7 +187,7 @@ func (c *cycle) goesTo(head *entry, victims []*victim) bool {
 
 // soFar is the snapshot after this cycle's admissions, without the gangs that ran before.
 func (c *cycle) soFar() Snapshot {
-	s := Snapshot{Total: c.shared} // without what others use
+	s := Snapshot{Total: c.state.total} // without what others use
 	for _, q := range c.queues {
 		if q.known {
 			s.Queues = append(s.Queues, q.Queue)

@@ -222,7 +222,7 @@ func (e *entry) wholly(name string) string {
 // gang with a reservation.
 func (c *cycle) why(e *entry) string {
 	q, least := e.queue, e.least()
-	used := c.state.used[q.index]
+	used := c.state.all(q)
 	for _, name := range sorted(q.Capacity) {
 		if need := times(e.Requests[name], least); need > 0 && used[name]+need > q.Capacity[name] {
 			return fmt.Sprintf("queue %s has %s of %s in use, needs %s more%s", q.Name, c.amount(name, used[name]), c.amount(name, q.Capacity[name]), c.amount(name, need), e.wholly(name))

@@ -6,7 +6,6 @@ package queue
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -43,10 +42,9 @@ func Schedule(s Snapshot, room Room, now time.Time) Result {
 // cycle is one call of Schedule.
 type cycle struct {
 	now, settles time.Time
-	// base is the room before the cycle. total is what the nodes that count hold, and what gangs have outside. shared is what
-	// gangs may get of the nodes that count.
-	base          Room
-	total, shared Resources
+	// base is the room before the cycle, and total what the cluster holds, also for others.
+	base  Room
+	total Resources
 	// guarantees is true if a queue has a guarantee.
 	guarantees bool
 	// oversubscribed is true if the waiting gangs want more than the cluster holds.
@@ -175,8 +173,8 @@ func newCycle(s Snapshot, room Room, now time.Time) *cycle {
 		c.amount = func(name string, amount int64) string { return fmt.Sprintf("%d %s", amount, name) }
 	}
 	byName := c.makeQueues(s)
-	c.total, c.shared = maps.Clone(s.Total), s.Shared()
-	c.state = newClusterState(room.Snapshot(), c.queues, maps.Clone(c.shared))
+	c.total = s.Total
+	c.state = newClusterState(room.Snapshot(), c.queues, s.Shared())
 	for _, running := range s.Running {
 		r := &run{Running: running, queue: byName[running.Queue]}
 		r.Requests = withPod(r.Requests)
@@ -187,7 +185,6 @@ func newCycle(s Snapshot, room Room, now time.Time) *cycle {
 		}
 		r.user = c.userOf(&r.Gang, r.queue)
 		c.state.run(r)
-		c.total.Add(r.Requests, len(r.Outside))
 		c.runs = append(c.runs, r)
 	}
 	slices.SortFunc(c.runs, func(a, b *run) int { return cmp.Compare(a.ID, b.ID) })

@@ -40,7 +40,7 @@ func (c *cycle) demand(q *jobQueue) float64 {
 	part := 1.0
 	for name, may := range q.Capacity {
 		if want[name] > 0 {
-			part = min(part, float64(may)/float64(want[name]))
+			part = min(part, float64(max(may-c.state.beside[q.index][name], 0))/float64(want[name]))
 		}
 	}
 	return min(c.state.share(want)*part, 1)
@@ -163,8 +163,7 @@ func (c *cycle) uses() []Use {
 	var uses []Use
 	for _, q := range c.queues {
 		if q.known {
-			used := after.used[q.index]
-			use := Use{Queue: q.Name, Used: used, Share: after.share(used), Deserved: q.deserved}
+			use := Use{Queue: q.Name, Used: after.all(q), Share: after.share(after.used[q.index]), Deserved: q.deserved}
 			if q.Users.HalfLife > 0 {
 				use.Users = c.userUses(q, after)
 			}

@@ -15,21 +15,23 @@ const pods = "pods"
 type clusterState struct {
 	room   Room
 	queues []*jobQueue
-	// total is what the queues share: the nodes that count, and what ranks have outside of these until they leave. So sum is
-	// a part of it, and the rest is free on nodes that count.
-	total   Resources
-	outside map[string][]int // by gang, not changed in place, as total
-	used    []Resources      // by queue
-	users   []tally
-	sum     Resources
+	total  Resources
+	// used is what each queue has of the total, sum what all have of it, and beside what each queue has outside.
+	used, beside []Resources
+	sum          Resources
+	users        []tally
+	// outside are the ranks outside by gang, and owns is true if no snapshot has the same map.
+	outside map[string][]int
+	owns    bool
 	// came are the nodes that do not exist and count as there, by queue and shape; nil if there are none.
 	came map[*jobQueue][]int
 }
 
 func newClusterState(room Room, queues []*jobQueue, total Resources) *clusterState {
-	s := &clusterState{room: room, queues: queues, total: total, outside: map[string][]int{}, used: make([]Resources, len(queues)), sum: Resources{}}
+	s := &clusterState{room: room, queues: queues, total: total, sum: Resources{}, outside: map[string][]int{}, owns: true}
+	s.used, s.beside = make([]Resources, len(queues)), make([]Resources, len(queues))
 	for i := range s.used {
-		s.used[i] = Resources{}
+		s.used[i], s.beside[i] = Resources{}, Resources{}
 	}
 	return s
 }
@@ -73,6 +75,7 @@ func withPod(requests Resources) Resources {
 }
 
 func (s *clusterState) snapshot() *clusterState {
+	s.owns = false
 	c := *s
 	c.room = s.room.Snapshot()
 	c.sum, c.users = maps.Clone(s.sum), slices.Clone(s.users)
@@ -83,33 +86,54 @@ func (s *clusterState) snapshot() *clusterState {
 	return &c
 }
 
+// run counts a gang that has nodes.
+func (s *clusterState) run(r *run) {
+	s.add(r.user, r.Requests, 1, len(r.Ranks))
+	if len(r.Outside) > 0 {
+		s.outside[r.ID] = r.Outside
+		s.move(r.user, r.Requests, len(r.Outside))
+	}
+}
+
+// leave counts ranks of a gang that leave no longer as outside.
+func (s *clusterState) leave(id string, u *user, requests Resources, leaves func(rank int) bool) {
+	had := s.outside[id]
+	if !slices.ContainsFunc(had, leaves) {
+		return
+	}
+	if !s.owns {
+		s.outside, s.owns = maps.Clone(s.outside), true
+	}
+	stay := slices.DeleteFunc(slices.Clone(had), leaves)
+	if s.outside[id] = stay; len(stay) == 0 {
+		delete(s.outside, id)
+	}
+	s.move(u, requests, len(stay)-len(had))
+}
+
+// all is what a queue has, also outside.
+func (s *clusterState) all(q *jobQueue) Resources {
+	all := maps.Clone(s.used[q.index])
+	all.Add(s.beside[q.index], 1)
+	return all
+}
+
+// move counts what some pods have as outside, or no longer if the number is negative.
+func (s *clusterState) move(u *user, requests Resources, pods int) {
+	i := u.queue.index
+	s.beside = slices.Clone(s.beside)
+	s.beside[i] = maps.Clone(s.beside[i])
+	s.beside[i].Add(requests, pods)
+	s.used[i].Add(requests, -pods)
+	s.sum.Add(requests, -pods)
+}
+
 // add counts more gangs and pods of a user, or fewer if the numbers are negative.
 func (s *clusterState) add(u *user, requests Resources, gangs, pods int) {
 	s.used[u.queue.index].Add(requests, pods)
 	s.sum.Add(requests, pods)
 	s.users[u.index].gangs += gangs
 	s.users[u.index].pods += pods
-}
-
-// run counts a gang that has nodes.
-func (s *clusterState) run(r *run) {
-	s.add(r.user, r.Requests, 1, len(r.Ranks))
-	if len(r.Outside) > 0 {
-		s.outside[r.ID] = r.Outside
-		s.total.Add(r.Requests, len(r.Outside))
-	}
-}
-
-// leave takes from the total what some ranks of a gang, or all if ranks is nil, have outside.
-func (s *clusterState) leave(id string, requests Resources, ranks []int) {
-	outside := s.outside[id]
-	if len(outside) == 0 {
-		return
-	}
-	stay := slices.DeleteFunc(slices.Clone(outside), func(rank int) bool { return ranks == nil || slices.Contains(ranks, rank) })
-	s.total, s.outside = maps.Clone(s.total), maps.Clone(s.outside)
-	s.total.Add(requests, len(stay)-len(outside))
-	s.outside[id] = stay
 }
 
 // place gives a gang nodes at exactly one size; nil if it does not fit.
@@ -130,14 +154,14 @@ func (s *clusterState) unplace(e *entry, size int) {
 // end removes a running gang, of which left pods are still counted.
 func (s *clusterState) end(r *run, left int) {
 	s.room.Release(r.ID)
+	s.leave(r.ID, r.user, r.Requests, func(rank int) bool { return !slices.Contains(r.draining, rank) && !slices.Contains(r.drains, rank) })
 	s.add(r.user, r.Requests, -1, -left)
-	s.leave(r.ID, r.Requests, nil)
 }
 
 func (s *clusterState) shrink(r *run, ranks []int) {
 	s.room.Shrink(r.ID, ranks)
+	s.leave(r.ID, r.user, r.Requests, func(rank int) bool { return slices.Contains(ranks, rank) })
 	s.add(r.user, r.Requests, 0, -len(ranks))
-	s.leave(r.ID, r.Requests, ranks)
 }
 
 // lose frees the n ranks of a running gang that are best to leave.
@@ -177,7 +201,7 @@ func (s *clusterState) withinUser(u *user, gangs, limit int) int {
 func (s *clusterState) withinCapacity(q *jobQueue, requests Resources, limit int) int {
 	for name, most := range q.Capacity {
 		if amount := requests[name]; amount > 0 {
-			limit = min(limit, int(max(most-s.used[q.index][name], 0)/amount))
+			limit = min(limit, int(max(most-s.used[q.index][name]-s.beside[q.index][name], 0)/amount))
 		}
 	}
 	return limit
