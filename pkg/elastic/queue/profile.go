@@ -105,8 +105,8 @@ func (s *profileStep) unplace(e *entry) {
 	if size == 0 {
 		return
 	}
-	if last := len(s.held) - 1; last >= 0 && s.held[last] == e {
-		s.held, s.room = s.held[:last], s.room+size
+	if i := slices.Index(s.held, e); i >= 0 {
+		s.held, s.room = slices.Delete(s.held, i, i+1), s.room+size
 		s.state.add(e.user, e.Requests, -1, -size)
 	} else {
 		s.settle()
