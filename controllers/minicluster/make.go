@@ -65,7 +65,8 @@ func (c *nameClashError) Error() string {
 }
 
 // makeObjects makes what the attempt needs. The JobSet owns the files that its pods mount, so they
-// come last; a dry run says before whether they would be refused. Foreign objects are left alone.
+// come last; a dry run says before whether they would be refused. The scripts, which no JobSet owns, come first: another
+// version could not make them. Foreign objects are left alone.
 func (r *Reconciler) makeObjects(ctx context.Context, seen *observed) error {
 	mc, attempt := seen.view.MiniCluster, int32(seen.observation.Attempt())
 	objects, err := jobset.Objects(mc, attempt)
@@ -87,6 +88,7 @@ func (r *Reconciler) makeObjects(ctx context.Context, seen *observed) error {
 	for _, object := range objects[:last] {
 		group.Go(func() error { return r.makeService(groupCtx, mc, object.(*corev1.Service)) })
 	}
+	group.Go(func() error { return r.createScripts(groupCtx, set) })
 	group.Go(func() error { return r.createFiles(groupCtx, mc, set, false, client.DryRunAll) })
 	if err := group.Wait(); err != nil {
 		return err
@@ -115,16 +117,24 @@ func (r *Reconciler) makeJobSet(ctx context.Context, mc *v1alpha2.MiniCluster, s
 }
 
 // makeFiles makes the files that the pods of a JobSet mount, once. It is called before any pod may
-// start: a manager may have ended before it had made them.
+// start: a manager may have ended before it had made them, and the scripts may be gone, or those of somebody else.
 func (r *Reconciler) makeFiles(ctx context.Context, seen *observed, set *jobsetapi.JobSet) error {
 	if seen.memory.files == set.UID {
-		return nil
+		return r.createScripts(ctx, set)
 	}
-	if err := r.createFiles(ctx, seen.view.MiniCluster, set, r.isMounted(ctx, seen, set)); err != nil {
+	if err := r.createMounted(ctx, seen, set); err != nil {
 		return err
 	}
 	seen.memory.files, seen.memory.repaired = set.UID, seen.now
 	return nil
+}
+
+// createMounted creates all that the pods of a JobSet mount, and that is not there.
+func (r *Reconciler) createMounted(ctx context.Context, seen *observed, set *jobsetapi.JobSet) error {
+	if err := r.createScripts(ctx, set); err != nil {
+		return err
+	}
+	return r.createFiles(ctx, seen.view.MiniCluster, set, r.isMounted(ctx, seen, set))
 }
 
 // repair makes again what somebody has deleted of an attempt whose brokers still come up: they need the files and the
@@ -160,7 +170,7 @@ func (r *Reconciler) repair(ctx context.Context, seen *observed) (again time.Tim
 		}
 	}
 	seen.memory.repaired = seen.now
-	return seen.now.Add(repairInterval), r.createFiles(ctx, seen.view.MiniCluster, set, r.isMounted(ctx, seen, set))
+	return seen.now.Add(repairInterval), r.createMounted(ctx, seen, set)
 }
 
 // createFiles creates the files of a JobSet, its own ConfigMap last. Their names are the JobSet's own: files that exist are
@@ -171,9 +181,6 @@ func (r *Reconciler) createFiles(ctx context.Context, mc *v1alpha2.MiniCluster, 
 	was, err := jobset.Remembered(mc, set)
 	if err != nil {
 		return noInput(err)
-	}
-	if err := r.createScripts(ctx, set); err != nil { // nobody owns them: before the JobSet, too
-		return err
 	}
 	files, err := jobset.Files(was, set, func() (string, error) { return broker.Certificate(mc.Name, rand.Reader) })
 	if err != nil {

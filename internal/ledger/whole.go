@@ -37,18 +37,26 @@ func (l *Ledger) Counts(ask state.Ask) queue.Resources {
 }
 
 // CountsNow is what one pod of a MiniCluster counts for that has nodes: what it requests, or an average
-// one of the nodes that an exclusive MiniCluster has.
+// one of the nodes that an exclusive MiniCluster has, of those that Total counts if there are some.
 func (l *Ledger) CountsNow(uid types.UID, requests queue.Resources) queue.Resources {
 	if requests[fluxion.WholeNode] == 0 {
 		return requests
 	}
-	var has []fluxion.Resources
+	var has, counts []fluxion.Resources
 	if a := l.accounts[uid]; a != nil {
 		for _, name := range a.nodes {
-			if n := l.nodes[name]; n != nil {
-				has = append(has, l.capacity(n))
+			n := l.nodes[name]
+			if n == nil {
+				continue
+			}
+			has = append(has, l.capacity(n))
+			if n.counts() {
+				counts = append(counts, l.capacity(n))
 			}
 		}
+	}
+	if len(counts) > 0 {
+		has = counts
 	}
 	return average(fluxion.Resources(requests), has)
 }

@@ -240,5 +240,9 @@ func hidesEnd(object client.Object, how metav1.DeletionPropagation) bool {
 	if pod, ok := object.(*corev1.Pod); ok {
 		return pod.Labels[jobsetapi.ReplicatedJobNameKey] == v1alpha2.LeadJob && pod.Labels[fixture.InjectLabel] != ""
 	}
-	return how != metav1.DeletePropagationOrphan
+	switch object.(type) {
+	case *batchv1.Job, *jobsetapi.JobSet:
+		return how != metav1.DeletePropagationOrphan
+	}
+	return false
 }

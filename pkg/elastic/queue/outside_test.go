@@ -72,6 +72,10 @@ func TestOutside(t *testing.T) {
 			cluster: newCluster(9, easy("a"), lent).run(with(gang("r", 5, 0), b), 5, 0).run(with(elasticGang("s", 1, 4, 0, 0), b), 4, 1, malleable).cordon(0, 5).wait(with(gang("a1", 3, 1), a)),
 			want:    "a1 NoRoom",
 		},
+		"from gangs that are in part outside": {
+			cluster: newCluster(16, easy("a"), lent).run(with(gang("r", 8, 0), b), 8, 1).run(with(gang("s", 8, 0), b), 8, 0).cordon(0, 3).cordon(13, 16).wait(with(gang("a1", 5, 1), a)),
+			want:    "a1 NoRoom, r is evicted (reclaim)",
+		},
 		"while it leaves": {
 			cluster: newCluster(9, easy("a"), lent).run(with(gang("r", 5, 0), b), 5, 0, ending).run(with(elasticGang("s", 1, 4, 0, 0), b), 4, 1, malleable).cordon(0, 5).wait(with(gang("a1", 2, 1), a)),
 			want:    "a1 NoRoom, s drains [2 3] (reclaim)",

@@ -44,7 +44,7 @@ func (q *jobQueue) covers(used, requests Resources) bool {
 // keepsShare reports whether a queue keeps its deserved share without n pods of a gang.
 func keepsShare(s *clusterState, r *run, n int) bool {
 	left := maps.Clone(s.used[r.queue.index])
-	left.Add(r.Requests, -n)
+	left.Add(r.Requests, -s.inside(r, n))
 	return s.share(left) >= r.queue.deserved-rounding
 }
 

@@ -118,6 +118,22 @@ func (s *clusterState) all(q *jobQueue) Resources {
 	return all
 }
 
+// inside is how many of n ranks of a gang that leave are not outside: the best to leave, or with the lead, all.
+func (s *clusterState) inside(r *run, n int) int {
+	outside := s.outside[r.ID]
+	if len(outside) == 0 {
+		return n
+	}
+	leave := s.room.Victims(r.ID, n)
+	all := len(leave) < n
+	for _, rank := range outside {
+		if slices.Contains(leave, rank) || all && r.stays(rank) {
+			n--
+		}
+	}
+	return n
+}
+
 // move counts what some pods have as outside, or no longer if the number is negative.
 func (s *clusterState) move(u *user, requests Resources, pods int) {
 	i := u.queue.index
@@ -154,7 +170,7 @@ func (s *clusterState) unplace(e *entry, size int) {
 // end removes a running gang, of which left pods are still counted.
 func (s *clusterState) end(r *run, left int) {
 	s.room.Release(r.ID)
-	s.leave(r.ID, r.user, r.Requests, func(rank int) bool { return !slices.Contains(r.draining, rank) && !slices.Contains(r.drains, rank) })
+	s.leave(r.ID, r.user, r.Requests, r.stays)
 	s.add(r.user, r.Requests, -1, -left)
 }
 

@@ -86,6 +86,11 @@ func (t *taking) apply() *clusterState {
 // kept is how many ranks of a gang nobody has asked to leave.
 func (r *run) kept() int { return len(r.Ranks) - len(r.draining) - len(r.drains) }
 
+// stays reports whether nobody has asked a rank to leave.
+func (r *run) stays(rank int) bool {
+	return !slices.Contains(r.draining, rank) && !slices.Contains(r.drains, rank)
+}
+
 // least is how many ranks have to stay if the gang is to go on.
 func (r *run) least() int { return cmp.Or(r.Least, r.Sizing.Allowed().Least()) }
 
