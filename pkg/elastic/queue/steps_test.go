@@ -1,0 +1,147 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package queue
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+)
+
+// counted counts the steps of a room: one for each question or copy, and one for each pod that gets or loses a node.
+type counted struct {
+	Room
+	steps *int
+}
+
+func (r counted) count(n int) { *r.steps += n }
+
+func (r counted) Place(id string, sizes []int) []string {
+	nodes := r.Room.Place(id, sizes)
+	r.count(1 + len(nodes))
+	return nodes
+}
+
+func (r counted) Fits(id string, limit int) int {
+	r.count(1)
+	return r.Room.Fits(id, limit)
+}
+
+func (r counted) FitsApart(id string, limit int) int {
+	r.count(1)
+	return r.Room.FitsApart(id, limit)
+}
+
+func (r counted) CouldHold(id string, sizes []int) bool {
+	r.count(1)
+	return r.Room.CouldHold(id, sizes)
+}
+
+func (r counted) CouldHoldBeside(id string, sizes []int, others []string) bool {
+	r.count(1 + len(others))
+	return r.Room.CouldHoldBeside(id, sizes, others)
+}
+
+func (r counted) Why(id string, sizes []int) string {
+	r.count(1)
+	return r.Room.Why(id, sizes)
+}
+
+func (r counted) Grow(id string, n int) []elastic.Pod {
+	pods := r.Room.Grow(id, n)
+	r.count(1 + len(pods))
+	return pods
+}
+
+func (r counted) Victims(id string, n int) []int {
+	ranks := r.Room.Victims(id, n)
+	r.count(1 + len(ranks))
+	return ranks
+}
+
+func (r counted) Shrink(id string, ranks []int) {
+	r.count(1 + len(ranks))
+	r.Room.Shrink(id, ranks)
+}
+
+func (r counted) Release(id string) {
+	r.count(1 + len(r.Room.(*toyRoom).held[id]))
+	r.Room.Release(id)
+}
+
+func (r counted) Snapshot() Room {
+	r.count(1)
+	return counted{r.Room.Snapshot(), r.steps}
+}
+
+func (r counted) With(queue string, nodes []int) Room {
+	r.count(1)
+	return counted{r.Room.With(queue, nodes), r.steps}
+}
+
+// clusterOf is a cluster with n gangs that run and n that wait. The same seed gives the same kind of cluster for each n.
+func clusterOf(seed uint64, n int) *cluster {
+	kind := rand.New(rand.NewPCG(seed, 1))
+	var queues []Queue
+	for i := range 1 + kind.IntN(8) {
+		q := Queue{
+			Name: fmt.Sprint("q", i), Weight: 1 + kind.IntN(3), Priority: int32(kind.IntN(2)), Reclaimable: kind.IntN(2) > 0, Patience: time.Minute,
+			Ordering: []Ordering{ByPriority, ByAge, ByUser, BySlowdown}[kind.IntN(4)], Backfill: []Backfill{EASY, Conservative}[kind.IntN(2)],
+		}
+		if kind.IntN(4) == 0 {
+			q.Users.HalfLife = time.Hour
+		}
+		queues = append(queues, q)
+	}
+	free, wide, malleables, limits, classes := kind.IntN(3)*n/10, 1+kind.IntN(3), kind.IntN(4), kind.IntN(3), 1+kind.IntN(3)
+	c, random, left := newCluster(2*n+free, queues...), rand.New(rand.NewPCG(seed, 2)), 2*n
+	some := func(g *Gang) {
+		g.Queue, g.User, g.Priority, g.Class = queues[random.IntN(len(queues))].Name, fmt.Sprint("u", random.IntN(3)), int32(random.IntN(3)), fmt.Sprint(random.IntN(classes))
+		if random.IntN(3) < limits {
+			g.Limit = time.Duration(1+random.IntN(48)) * time.Hour
+		}
+	}
+	for i := 0; i < n && left > 0; i++ {
+		size := 1 + random.IntN(min(3, left))
+		c.run(with(elasticGang(fmt.Sprintf("r%04d", i), 1, size, 0, 0), some), size, random.IntN(3000), func(r *Running) {
+			if r.Malleable = random.IntN(4) < malleables; r.Limit > 0 {
+				r.End = r.Admitted.Add(r.Limit)
+			}
+		})
+		left -= size
+	}
+	for i := range n {
+		least := 1 + random.IntN(4)
+		if i < wide*len(queues) {
+			least = 1 + random.IntN(n)
+		}
+		c.wait(with(elasticGang(fmt.Sprintf("w%04d", i), least, least*(1+random.IntN(2)), i, 0), some))
+	}
+	return c
+}
+
+// A cycle for four times as many gangs takes at most six times as many steps, in all these clusters together, and at most 300
+// for each gang in any of them.
+func TestSteps(t *testing.T) {
+	const most = 300
+	steps := func(seed uint64, n int) int {
+		c, taken := clusterOf(seed, n), 0
+		Schedule(c.snap, counted{c.room, &taken}, noon.Add(time.Hour))
+		if taken > most*2*n {
+			t.Errorf("seed %d: %d steps for %d gangs", seed, taken, 2*n)
+		}
+		return taken
+	}
+	var few, many int
+	for seed := range uint64(50) {
+		few, many = few+steps(seed, 100), many+steps(seed, 400)
+	}
+	if many > 6*few {
+		t.Errorf("%d steps become %d", few, many)
+	}
+	t.Logf("%d steps become %d, %.1f times as many", few, many, float64(many)/float64(few))
+}
