@@ -191,19 +191,17 @@ func (p *play) start(mc *v1alpha2.MiniCluster) {
 		template.Spec.SchedulingGates = nil
 		p.create(job)
 	}
-	var name string
 	for _, volume := range set.Spec.ReplicatedJobs[0].Template.Spec.Template.Spec.Volumes {
 		if volume.Projected == nil {
 			continue
 		}
 		for _, source := range volume.Projected.Sources {
 			switch {
-			case source.ConfigMap != nil && name == "":
-				name = source.ConfigMap.Name
-				p.create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: mc.Namespace, Name: name}, Data: files})
+			// Another volume may have the same.
+			case source.ConfigMap != nil: // the scripts, and the files
+				_ = p.Create(p.ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: mc.Namespace, Name: source.ConfigMap.Name}, Data: files})
 			case source.Secret != nil:
-				secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: mc.Namespace, Name: source.Secret.Name}}
-				_ = p.Create(p.ctx, secret) // another volume may have it, too
+				_ = p.Create(p.ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: mc.Namespace, Name: source.Secret.Name}})
 			}
 		}
 	}
