@@ -191,6 +191,33 @@ func TestNeverFits(t *testing.T) {
 	s.awaitSuccess(small)
 }
 
+// Devices that are GPUs are in R, also by the names of parts of them, and by names that the user says. Too many tasks for them
+// hold nothing.
+func TestGPUsByAnyName(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 1)
+	s.provideResources(map[string]string{"nvidia.com/mig-1g.10gb": "2", "example.com/accel": "2"})
+	for _, device := range []corev1.ResourceName{"nvidia.com/mig-1g.10gb", "example.com/accel"} {
+		mc := s.create(s.miniCluster("gpus").Tasks(3).PodAnnotation(simulator.Runtime, untilTold).Spec(func(spec *v1alpha2.MiniClusterSpec) {
+			spec.Containers[0].Resources.Limits[device] = resource.MustParse("2")
+			spec.Flux.OptionFlags, spec.Flux.GPUResources = "--gpus-per-task=1", []corev1.ResourceName{"example.com/accel"}
+		}))
+		s.awaitState(mc, v1alpha2.StateRejected)
+		if accepted := condition(mc, v1alpha2.ConditionAccepted); !strings.Contains(accepted.Message, "spec.tasks is 3, more than the 2 for which Flux has GPUs") {
+			t.Errorf("it was told %s: %s", accepted.Reason, accepted.Message)
+		}
+		s.patch(mc, `{"spec":{"tasks":2}}`)
+		s.awaitState(mc, v1alpha2.StateRunning)
+		if _, files := s.filesOf(mc); !strings.Contains(files.Data["R"], `"gpu":"0-1"`) {
+			t.Errorf("with %s, R is %s", device, files.Data["R"])
+		}
+		s.endCommand(mc)
+		s.awaitSuccess(mc)
+		s.delete(mc)
+		s.awaitGone(mc)
+	}
+}
+
 // A MiniCluster that weighs too much holds nothing, and is told which part is so large. One that runs goes on.
 func TestWeighsTooMuch(t *testing.T) {
 	t.Parallel()

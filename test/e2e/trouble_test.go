@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	nodev1 "k8s.io/api/node/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -209,12 +210,20 @@ func TestNamesThatBeginAlike(t *testing.T) {
 func TestPodsThatAreRefused(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 1)
+	later := &nodev1.RuntimeClass{ObjectMeta: metav1.ObjectMeta{Name: s.namespace}, Handler: "runc"}
+	comes := func(object client.Object) {
+		t.Helper()
+		if err := env.client.Create(s.ctx, object); err != nil {
+			t.Fatal(err)
+		}
+	}
 	cases := map[string]struct {
 		change func(*v1alpha2.MiniClusterSpec)
 		want   string
 	}{
 		"a priority class that is not there":  {func(spec *v1alpha2.MiniClusterSpec) { spec.PriorityClassName = "e2e-later" }, "no PriorityClass with name e2e-later"},
 		"a service account that is not there": {func(spec *v1alpha2.MiniClusterSpec) { spec.Pod.ServiceAccountName = "nobody" }, `serviceaccount "nobody" not found`},
+		"a runtime class that is not there":   {func(spec *v1alpha2.MiniClusterSpec) { spec.Pod.RuntimeClassName = later.Name }, fmt.Sprintf("RuntimeClass %q not found", later.Name)},
 		"a mount that is taken": {func(spec *v1alpha2.MiniClusterSpec) {
 			spec.Containers[0].Volumes = map[string]v1alpha2.ContainerVolume{"x": {Path: "/mnt/flux"}}
 		}, "must be unique"},
@@ -256,6 +265,13 @@ func TestPodsThatAreRefused(t *testing.T) {
 			switch name {
 			case "a priority class that is not there":
 				s.priorityClass("e2e-later", 7)
+				s.awaitSuccess(mc)
+			case "a service account that is not there":
+				comes(&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "nobody"}})
+				s.awaitSuccess(mc)
+			case "a runtime class that is not there":
+				comes(later)
+				defer s.delete(later)
 				s.awaitSuccess(mc)
 			case "more tasks than cores":
 				s.patch(mc, `{"spec":{"flux":{"resources":"Local"}}}`)
