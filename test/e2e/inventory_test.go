@@ -38,7 +38,7 @@ func (s *site) takeInventory() (inventory, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := inventory{}
+	all, stays := inventory{}, scripts(s.t).Name // these are for all of the namespace
 	for _, list := range lists {
 		group, err := schema.ParseGroupVersion(list.GroupVersion)
 		if err != nil {
@@ -55,7 +55,7 @@ func (s *site) takeInventory() (inventory, error) {
 			}
 			for j := range items.Items {
 				object := &items.Items[j]
-				if object.GetName() == scripts(s.t).Name { // they stay, for all of the namespace
+				if object.GetName() == stays {
 					continue
 				}
 				all[fmt.Sprintf("%s %s/%s %v", resource.Name, object.Namespace, object.Name, object.Finalizers)] = true
