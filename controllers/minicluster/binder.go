@@ -97,14 +97,20 @@ func (r *Reconciler) chooseBinder(ctx context.Context, seen *observed, set *jobs
 	if err != nil {
 		return err
 	}
-	if jobset.NeedsScheduler(pod) {
+	switch {
+	case r.needsScheduler(pod):
 		ctrl.LoggerFrom(ctx).Info("The pods are left to a scheduler: only a scheduler can bind them")
 		return nil
-	}
-	if r.Binder == BinderDirect {
-		return r.bindSetDirectly(ctx, seen, pod, set)
+	case r.Binder == BinderDirect:
+		jobset.BindDirectly(set)
+		return nil
 	}
 	return r.bindSetAtAdmission(ctx, seen, pod, set)
+}
+
+// needsScheduler reports whether only kube-scheduler can check all that keeps a pod from nodes.
+func (r *Reconciler) needsScheduler(pod *corev1.Pod) bool {
+	return jobset.NeedsScheduler(pod) || r.Scheduler.Overlooks(pod.Namespace)
 }
 
 // checkedPod is a pod of the gang as the API server would create it, with changes by webhooks. It
@@ -114,20 +120,6 @@ func checkedPod(seen *observed) (*corev1.Pod, error) {
 		return seen.check.pod, nil
 	}
 	return jobset.Pod(seen.view.MiniCluster)
-}
-
-// bindSetDirectly lets this manager bind the pods of a new JobSet, unless a volume is not bound.
-func (r *Reconciler) bindSetDirectly(ctx context.Context, seen *observed, pod *corev1.Pod, set *jobsetapi.JobSet) error {
-	unbound, err := r.unboundClaim(ctx, seen.view.MiniCluster.Namespace, jobset.VolumeClaims(pod))
-	if err != nil {
-		return err
-	}
-	if unbound != "" {
-		ctrl.LoggerFrom(ctx).Info("The pods are left to a scheduler: a volume of theirs is not bound", "PersistentVolumeClaim", unbound)
-		return nil
-	}
-	jobset.BindDirectly(set)
-	return nil
 }
 
 const (
@@ -165,7 +157,7 @@ func (r *Reconciler) mayBindAtAdmission(seen *observed, pod *corev1.Pod) bool {
 	if last := seen.check.answer().Load(); last != nil {
 		binds = last.binds
 	}
-	return r.Binder == BinderAuto && binds && canBindAtAdmission(seen, pod)
+	return r.Binder == BinderAuto && binds && r.canBindAtAdmission(seen, pod)
 }
 
 // MayBind reports whether the API server may bind pods when they are created.
@@ -174,19 +166,16 @@ func (r *Reconciler) MayBind() bool {
 }
 
 // canBindAtAdmission reports whether the pods of a gang can be bound when they are created. Quota of
-// Kueue may be admitted after the pods are made. kube-scheduler binds claims that are not bound, and
-// counts the volumes of a node. Only a Job whose pods are never restarted counts how often it has replaced
-// each of them.
-func canBindAtAdmission(seen *observed, pod *corev1.Pod) bool {
-	return seen.observation.Quota == life.QuotaUnneeded && seen.view.MiniCluster.Spec.Pod.SchedulerName == "" &&
-		!jobset.NeedsScheduler(pod) && len(jobset.VolumeClaims(pod)) == 0
+// Kueue may be admitted after the pods are made.
+func (r *Reconciler) canBindAtAdmission(seen *observed, pod *corev1.Pod) bool {
+	return seen.observation.Quota == life.QuotaUnneeded && seen.view.MiniCluster.Spec.Pod.SchedulerName == "" && !r.needsScheduler(pod)
 }
 
 // bindSetAtAdmission lets the API server bind the pods of a new JobSet when they are created, if it
 // would. Pods that are made ahead have no nodes yet: the answer is for the gangs after them.
 func (r *Reconciler) bindSetAtAdmission(ctx context.Context, seen *observed, pod *corev1.Pod, set *jobsetapi.JobSet) error {
 	mc, admission := seen.view.MiniCluster, seen.observation.Admission
-	if !canBindAtAdmission(seen, pod) || (admission != nil && mc.Status.Admission.Quota != nil) {
+	if !r.canBindAtAdmission(seen, pod) || (admission != nil && mc.Status.Admission.Quota != nil) {
 		return nil
 	}
 	nodes, quorum, at := []string{"none"}, 1, seen.now
@@ -234,22 +223,4 @@ func (r *Reconciler) bindsAtAdmission(ctx context.Context, seen *observed, pod *
 	shared.Store(answer)
 	r.answers.add(answer.binds)
 	return answer.binds, nil
-}
-
-// unboundClaim is the first claim without a volume, or whose volume will not last; "" if there is
-// none.
-func (r *Reconciler) unboundClaim(ctx context.Context, namespace string, names []string) (string, error) {
-	for _, name := range names {
-		var claim corev1.PersistentVolumeClaim
-		err := r.Live.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, &claim)
-		switch {
-		case apierrors.IsNotFound(err):
-			return name, nil
-		case err != nil:
-			return "", fmt.Errorf("reading PersistentVolumeClaim %q: %w", name, err)
-		case claim.Status.Phase != corev1.ClaimBound || claim.DeletionTimestamp != nil:
-			return name, nil
-		}
-	}
-	return "", nil
 }

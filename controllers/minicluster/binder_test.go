@@ -17,7 +17,6 @@ import (
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -179,15 +178,6 @@ func TestBindersSayWhatFailed(t *testing.T) {
 }
 
 func TestChooseBinder(t *testing.T) {
-	claim := func(name string, phase corev1.PersistentVolumeClaimPhase) *corev1.PersistentVolumeClaim {
-		return &corev1.PersistentVolumeClaim{
-			ObjectMeta: metav1.ObjectMeta{Namespace: fixture.Namespace, Name: name},
-			Status:     corev1.PersistentVolumeClaimStatus{Phase: phase},
-		}
-	}
-	leaving := claim("leaving", corev1.ClaimBound)
-	leaving.DeletionTimestamp, leaving.Finalizers = &metav1.Time{Time: fixture.Noon}, []string{"kubernetes.io/pvc-protection"}
-	live := (&written{}).newClient(claim("bound", corev1.ClaimBound), claim("pending", corev1.ClaimPending), claim("lost", corev1.ClaimLost), leaving)
 	volumes := func(volumes ...v1alpha2.ContainerVolume) func(*v1alpha2.MiniClusterSpec) {
 		return func(s *v1alpha2.MiniClusterSpec) {
 			s.Containers[0].Volumes = map[string]v1alpha2.ContainerVolume{}
@@ -195,13 +185,6 @@ func TestChooseBinder(t *testing.T) {
 				s.Containers[0].Volumes["v"+string(rune('0'+i))] = volume
 			}
 		}
-	}
-	claims := func(names ...string) func(*v1alpha2.MiniClusterSpec) {
-		var list []v1alpha2.ContainerVolume
-		for _, name := range names {
-			list = append(list, v1alpha2.ContainerVolume{ClaimName: name})
-		}
-		return volumes(list...)
 	}
 	scheduler := func(name string) func(*v1alpha2.MiniClusterSpec) {
 		return func(s *v1alpha2.MiniClusterSpec) { s.Pod.SchedulerName = name }
@@ -212,15 +195,14 @@ func TestChooseBinder(t *testing.T) {
 		change  func(*v1alpha2.MiniClusterSpec)
 		webhook func(*corev1.PodSpec) // what the API server's pod has besides
 		direct  bool
+		// overlooks is true if pods of others may keep nodes free, and the scheduler does not know which.
+		overlooks bool
 	}{
+		"nodes that others may keep free":  {change: plain, overlooks: true},
 		"--binder=gate":                    {gate: true, change: plain},
 		"--binder=direct":                  {change: plain, direct: true},
 		"volumes that are always there":    {change: volumes(v1alpha2.ContainerVolume{EmptyDir: true}, v1alpha2.ContainerVolume{HostPath: "/x"}, v1alpha2.ContainerVolume{ConfigMapName: "c"}), direct: true},
-		"a claim that is bound":            {change: claims("bound"), direct: true},
-		"one of two is not":                {change: claims("bound", "pending")},
-		"one that lost its volume":         {change: claims("lost")},
-		"one that is being deleted":        {change: claims("leaving")},
-		"one that does not exist":          {change: claims("nowhere")},
+		"a claim":                          {change: volumes(v1alpha2.ContainerVolume{ClaimName: "data"})},
 		"an inline CSI volume":             {change: volumes(v1alpha2.ContainerVolume{CSIDriver: "d"})},
 		"a scheduler of its own":           {change: scheduler("mine")},
 		"the default one, but by its name": {change: scheduler(corev1.DefaultSchedulerName)},
@@ -229,9 +211,6 @@ func TestChooseBinder(t *testing.T) {
 		"a resource claim by a webhook":    {change: plain, webhook: func(s *corev1.PodSpec) { s.ResourceClaims = []corev1.PodResourceClaim{{Name: "gpu"}} }},
 		"an ephemeral volume by a webhook": {change: plain, webhook: func(s *corev1.PodSpec) {
 			s.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{Ephemeral: &corev1.EphemeralVolumeSource{}}}}
-		}},
-		"an unbound volume by a webhook": {change: plain, webhook: func(s *corev1.PodSpec) {
-			s.Volumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "pending"}}}}
 		}},
 		"a gate of its own by a webhook": {change: plain, webhook: func(s *corev1.PodSpec) {
 			s.SchedulingGates = append(s.SchedulingGates, corev1.PodSchedulingGate{Name: "quota"})
@@ -262,7 +241,7 @@ func TestChooseBinder(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := &Reconciler{Live: live, Binder: BinderDirect}
+			r := &Reconciler{Scheduler: &waitingRoom{overlooks: tc.overlooks}, Binder: BinderDirect}
 			if tc.gate {
 				r.Binder = BinderGate
 			}
@@ -344,7 +323,7 @@ func TestChooseBinderAtAdmission(t *testing.T) {
 				},
 			}).Build()
 			before := set.DeepCopy()
-			if err := (&Reconciler{Client: c, Binder: BinderAuto}).chooseBinder(t.Context(), seen, set); err != nil {
+			if err := (&Reconciler{Client: c, Scheduler: &waitingRoom{}, Binder: BinderAuto}).chooseBinder(t.Context(), seen, set); err != nil {
 				t.Fatal(err)
 			}
 			want := before
@@ -355,29 +334,6 @@ func TestChooseBinderAtAdmission(t *testing.T) {
 				t.Errorf("asked: %v (-want +got):\n%s", asked, diff)
 			}
 		})
-	}
-}
-
-// Not to know is no reason to bind.
-func TestChooseBinderWithoutAnAnswer(t *testing.T) {
-	broken := errors.New("no answer")
-	live := fake.NewClientBuilder().WithScheme(clientgoscheme.Scheme).WithInterceptorFuncs(interceptor.Funcs{
-		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
-			return broken
-		},
-	}).Build()
-	mc := fixture.MiniCluster("lmp").Spec(func(s *v1alpha2.MiniClusterSpec) {
-		s.Containers[0].Volumes = map[string]v1alpha2.ContainerVolume{"data": {ClaimName: "x"}}
-	}).Defaulted()
-	seen := &observed{observation: &life.Observation{}}
-	seen.view.MiniCluster = mc
-	set, err := jobset.JobSet(mc, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := &Reconciler{Live: live, Binder: BinderDirect}
-	if err := r.chooseBinder(t.Context(), seen, set); !errors.Is(err, broken) {
-		t.Errorf("got %v", err)
 	}
 }
 
@@ -435,7 +391,7 @@ func TestMadeAheadUntilAsked(t *testing.T) {
 		"gate":                  {BinderGate, nil, nil, elastic.AheadNothing, false},
 		"direct, yes by others": {BinderDirect, yes, yes, elastic.AheadNothing, false},
 	} {
-		r, seen := &Reconciler{Binder: tc.binder}, &observed{
+		r, seen := &Reconciler{Scheduler: &waitingRoom{}, Binder: tc.binder}, &observed{
 			now: fixture.Noon, observation: &life.Observation{Workload: life.Absent}, check: &check{binding: &atomic.Pointer[binding]{}},
 		}
 		seen.view.MiniCluster = fixture.MiniCluster("lmp").Defaulted()

@@ -45,9 +45,11 @@ func (k aKueue) Manages(context.Context, string) (bool, error) { return true, ni
 // waitingRoom is a scheduler that gives nothing.
 type waitingRoom struct {
 	Scheduler
-	skipped bool
-	most    int
+	skipped, overlooks bool
+	most               int
 }
+
+func (s *waitingRoom) Overlooks(string) bool { return s.overlooks }
 
 func (s *waitingRoom) MostPods(*corev1.Pod) int { return s.most }
 

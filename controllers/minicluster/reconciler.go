@@ -102,6 +102,9 @@ type Scheduler interface {
 	QueueOf(mc *v1alpha2.MiniCluster) string
 	// MostPods is how many such pods all nodes could hold if they were empty.
 	MostPods(pod *corev1.Pod) int
+	// Overlooks reports whether pods of others may keep nodes free from the pods of a namespace, and the scheduler does not
+	// know which.
+	Overlooks(namespace string) bool
 	// Waits reports whether a MiniCluster waits, and has no offer of nodes.
 	Waits(name types.NamespacedName) bool
 	// Decided sends the MiniClusters with new decisions or orders.

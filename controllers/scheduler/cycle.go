@@ -139,8 +139,9 @@ type clusterState struct {
 	quotas       *ledger.Quotas
 	// finished are MiniClusters that have finished, if the usage of the users of a queue is to be recovered.
 	finished []*v1alpha2.MiniCluster
-	// made counts the existing pods of live MiniClusters in namespaces with a quota.
-	made map[types.UID]int
+	// made counts the existing brokers' pods of live MiniClusters in namespaces with a quota, and served are those with a services pod.
+	made   map[types.UID]int
+	served map[types.UID]bool
 }
 
 func (s *Scheduler) observe(ctx context.Context) (*clusterState, error) {
@@ -158,26 +159,37 @@ func (s *Scheduler) observe(ctx context.Context) (*clusterState, error) {
 	}
 	seen := &clusterState{
 		miniClusters: pointers(miniClusters.Items), queues: pointers(queues.Items), reservations: pointers(reservations.Items),
-		quotas: ledger.NewQuotas(pointers(quotas.Items)), made: map[types.UID]int{},
+		quotas: ledger.NewQuotas(pointers(quotas.Items)), made: map[types.UID]int{}, served: map[types.UID]bool{},
 	}
 	if err := s.findFinished(ctx, seen); err != nil {
 		return nil, err
 	}
+	return seen, s.countPods(ctx, seen)
+}
+
+// countPods counts the pods of MiniClusters in namespaces with a quota.
+func (s *Scheduler) countPods(ctx context.Context, seen *clusterState) error {
 	for _, mc := range seen.miniClusters {
 		if !seen.quotas.Limit(mc.Namespace) {
 			continue
 		}
 		var pods corev1.PodList
 		if err := s.Cache.List(ctx, &pods, client.InNamespace(mc.Namespace), index.PodsOf(mc.Name), client.UnsafeDisableDeepCopy); err != nil {
-			return nil, fmt.Errorf("listing pods of MiniCluster %q: %w", mc.Name, err)
+			return fmt.Errorf("listing pods of MiniCluster %q: %w", mc.Name, err)
 		}
 		for i := range pods.Items {
-			if _, ok := protocol.Rank(&pods.Items[i]); ok && pods.Items[i].Labels[v1alpha2.UIDLabel] == string(mc.UID) {
+			pod := &pods.Items[i]
+			if pod.Labels[v1alpha2.UIDLabel] != string(mc.UID) {
+				continue
+			}
+			if _, ok := protocol.Rank(pod); ok {
 				seen.made[mc.UID]++
+			} else if pod.Labels[v1alpha2.RankLabel] == v1alpha2.ServicesJob {
+				seen.served[mc.UID] = true
 			}
 		}
 	}
-	return seen, nil
+	return nil
 }
 
 // pointers are pointers to the elements of a list that is only read.

@@ -16,3 +16,10 @@ func (s *Scheduler) MostPods(pod *corev1.Pod) int {
 	defer s.mutex.Unlock()
 	return s.ledger.MostPods(requests)
 }
+
+// Overlooks implements minicluster.Scheduler.
+func (s *Scheduler) Overlooks(namespace string) bool {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.ledger.Overlooks(namespace)
+}

@@ -206,7 +206,7 @@ func (s *Scheduler) reserveQuotas(seen *clusterState, now time.Time) map[string]
 			demand := seen.demand(k.miniCluster, k.pod)
 			seen.quotas.Reserve(namespace, demand)
 			began := k.miniCluster.Status.StartTime
-			if demand.Pods > 0 && (began == nil || now.Sub(began.Time) < startsWithin) {
+			if (demand.Pods > 0 || demand.Services != nil) && (began == nil || now.Sub(began.Time) < startsWithin) {
 				filling[namespace] = true
 			}
 		}
@@ -214,12 +214,15 @@ func (s *Scheduler) reserveQuotas(seen *clusterState, now time.Time) map[string]
 	return filling
 }
 
-// demand is what a MiniCluster has not made yet: pods like one, and Jobs, if there is no pod.
+// demand is what a MiniCluster has not made yet: pods like one, the services pod, and Jobs, if there is no pod.
 func (c *clusterState) demand(mc *v1alpha2.MiniCluster, pod *corev1.Pod) ledger.Demand {
 	made := c.made[mc.UID]
 	d := ledger.Demand{Pod: pod, Pods: max(int(state.MaxSize(mc))-made, 0)}
 	if made == 0 {
 		d.Jobs = jobset.CountJobs(mc)
+	}
+	if c.quotas.Limit(mc.Namespace) && !c.served[mc.UID] {
+		d.Services, _ = jobset.ServicesPod(mc) // the check found errors
 	}
 	return d
 }

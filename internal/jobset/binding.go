@@ -161,9 +161,9 @@ func FirstPod(mc *v1alpha2.MiniCluster, set *jobsetapi.JobSet) *corev1.Pod {
 func isPlacementGate(gate corev1.PodSchedulingGate) bool { return gate.Name == v1alpha2.PlacementGate }
 
 // NeedsScheduler reports whether only a scheduler can bind a pod. This is true for pods with
-// ephemeral or CSI volumes, ports of the node, resource claims, gates of other programs, rules about the pods beside
-// them, or a schedulerName that is not the default. The pod must be as the API server would create it
-// with our gate. The caller checks the VolumeClaims, which may need a scheduler too.
+// volumes of claims, which kube-scheduler binds and counts for each node, ephemeral or CSI volumes, ports of the node, resource
+// claims, gates of other programs, rules about the pods beside them, or a schedulerName that is not the default. The pod must be
+// as the API server would create it with our gate.
 func NeedsScheduler(pod *corev1.Pod) bool {
 	spec := &pod.Spec
 	return len(spec.ResourceClaims) > 0 ||
@@ -171,21 +171,12 @@ func NeedsScheduler(pod *corev1.Pod) bool {
 		(spec.Affinity != nil && (spec.Affinity.PodAffinity != nil || spec.Affinity.PodAntiAffinity != nil)) || len(spec.TopologySpreadConstraints) > 0 ||
 		slices.ContainsFunc(spec.SchedulingGates, func(gate corev1.PodSchedulingGate) bool { return !isPlacementGate(gate) }) ||
 		slices.ContainsFunc(slices.Concat(spec.InitContainers, spec.Containers), func(c corev1.Container) bool { return takesPort(c, spec.HostNetwork) }) ||
-		slices.ContainsFunc(spec.Volumes, func(volume corev1.Volume) bool { return volume.Ephemeral != nil || volume.CSI != nil })
+		slices.ContainsFunc(spec.Volumes, func(volume corev1.Volume) bool {
+			return volume.PersistentVolumeClaim != nil || volume.Ephemeral != nil || volume.CSI != nil
+		})
 }
 
 // takesPort reports whether a container takes a port of the node.
 func takesPort(c corev1.Container, hasHostNetwork bool) bool {
 	return slices.ContainsFunc(c.Ports, func(port corev1.ContainerPort) bool { return port.HostPort > 0 || hasHostNetwork })
-}
-
-// VolumeClaims returns the names of the PersistentVolumeClaims that a pod uses.
-func VolumeClaims(pod *corev1.Pod) []string {
-	var names []string
-	for i := range pod.Spec.Volumes {
-		if claim := pod.Spec.Volumes[i].PersistentVolumeClaim; claim != nil {
-			names = append(names, claim.ClaimName)
-		}
-	}
-	return names
 }

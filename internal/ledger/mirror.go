@@ -336,7 +336,7 @@ func (l *Ledger) drop(uid types.UID) {
 
 func (p *Pod) same(other *Pod) bool {
 	return p.owner == other.owner && p.foreign == other.foreign && p.rank == other.rank && p.node == other.node && p.daemon == other.daemon && p.expected == other.expected &&
-		len(p.repels) == len(other.repels) && maps.Equal(p.requests, other.requests) // a pod whose terms were too many has fewer
+		slices.EqualFunc(p.repels, other.repels, isSameTerm) && maps.Equal(p.requests, other.requests)
 }
 
 // held is what a pod of others holds; nothing for a nil pod.

@@ -24,10 +24,11 @@ const (
 	countJobs = corev1.ResourceName("count/jobs.batch")
 )
 
-// Demand is what a MiniCluster still makes in its namespace: so many pods like one, and so many Jobs.
+// Demand is what a MiniCluster still makes in its namespace: so many pods like one, the services pod (nil for none), and so
+// many Jobs.
 type Demand struct {
-	Pod        *corev1.Pod
-	Pods, Jobs int
+	Pod, Services *corev1.Pod
+	Pods, Jobs    int
 }
 
 // isNative reports whether quotas name a resource also without a prefix.
@@ -82,11 +83,20 @@ func (q *Quotas) Limits(namespace string) string {
 
 // Reserve reserves what will be made.
 func (q *Quotas) Reserve(namespace string, d Demand) {
-	if q.Limit(namespace) && d.Pods > 0 {
-		use := quotaUse(d.Pod, d.Pods)
-		use[countJobs] = *resource.NewQuantity(int64(d.Jobs), resource.DecimalSI)
-		q.reserved[namespace] = quotas.Add(q.reserved[namespace], use)
+	if !q.Limit(namespace) || d.Pods == 0 && d.Services == nil {
+		return
 	}
+	use := quotaUse(d.Pod, d.Pods)
+	use[countJobs] = *resource.NewQuantity(int64(d.Jobs), resource.DecimalSI)
+	q.reserved[namespace] = quotas.Add(q.reserved[namespace], quotas.Add(use, servicesUse(d)))
+}
+
+// servicesUse is what the services pod will use.
+func servicesUse(d Demand) corev1.ResourceList {
+	if d.Services == nil {
+		return nil
+	}
+	return quotaUse(d.Services, 1)
 }
 
 // Refusal says which quota of a namespace admits fewer pods or Jobs than will be made; "" if none does. A quota that would
@@ -96,13 +106,17 @@ func (q *Quotas) Refusal(namespace string, d Demand) string {
 		return ""
 	}
 	var why string
-	use := quotaUse(d.Pod, 1)
+	use, services := quotaUse(d.Pod, 1), servicesUse(d)
 	for _, quota := range q.byNamespace[namespace] {
 		if !inScope(quota, d.Pod) {
 			continue
 		}
+		counted := services
+		if d.Services != nil && !inScope(quota, d.Services) {
+			counted = nil
+		}
 		for _, name := range slices.Sorted(maps.Keys(quota.Spec.Hard)) {
-			text, forGood := refusal(quota, name, d, use, q.reserved[namespace])
+			text, forGood := refusal(quota, name, d, use, counted, q.reserved[namespace])
 			if forGood {
 				return text
 			}
@@ -135,9 +149,9 @@ func quotaUse(pod *corev1.Pod, pods int) corev1.ResourceList {
 	return use
 }
 
-// refusal says by which resource a quota admits too few pods or Jobs. use is what a pod uses. never is true if waiting does
-// not help.
-func refusal(quota *corev1.ResourceQuota, name corev1.ResourceName, d Demand, use, reserved corev1.ResourceList) (why string, never bool) {
+// refusal says by which resource a quota admits too few pods or Jobs. use is what a pod uses, and services what the services
+// pod does. never is true if waiting does not help.
+func refusal(quota *corev1.ResourceQuota, name corev1.ResourceName, d Demand, use, services, reserved corev1.ResourceList) (why string, never bool) {
 	if missing := unsaid(name, d.Pod); missing != "" {
 		return fmt.Sprintf("quota %s wants every container to say its %s, and container %s does not", quota.Name, name, missing), true
 	}
@@ -149,19 +163,23 @@ func refusal(quota *corev1.ResourceQuota, name corev1.ResourceName, d Demand, us
 		return "", false
 	}
 	hard, used := quota.Spec.Hard[name], quota.Status.Used[name].DeepCopy()
-	if lets := times(hard, each, needed); lets < needed {
-		return fmt.Sprintf("quota %s lets no more than %s be made%s, %d are needed; it is %s in all",
-			quota.Name, many(lets, what), by(name), needed, &hard), true
+	left, beside := hard.DeepCopy(), ""
+	if takes := services[name]; takes.Sign() > 0 {
+		left.Sub(takes)
+		beside = fmt.Sprintf(" beside %s of the services pod", &takes)
+	}
+	if lets := times(left, each, needed); lets < needed {
+		return fmt.Sprintf("quota %s lets no more than %s be made%s%s, %d are needed; it is %s in all",
+			quota.Name, many(lets, what), by(name), beside, needed, &hard), true
 	}
 	kept := reserved[name]
-	left := hard.DeepCopy()
 	left.Sub(used)
 	left.Sub(kept)
 	lets := times(left, each, needed)
 	if lets >= needed {
 		return "", false
 	}
-	why = fmt.Sprintf("quota %s lets %s be made%s, %d are needed; ", quota.Name, many(lets, "more "+what), by(name), needed)
+	why = fmt.Sprintf("quota %s lets %s be made%s%s, %d are needed; ", quota.Name, many(lets, "more "+what), by(name), beside, needed)
 	if isCount(name) {
 		why += fmt.Sprintf("%s of %s are there", &used, &hard)
 	} else {

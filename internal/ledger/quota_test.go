@@ -127,6 +127,42 @@ func TestQuotaRefusal(t *testing.T) {
 
 const never1 = "quota team-a lets no more than 1 pod be made, 64 are needed; it is 1 in all"
 
+// The services pod counts beside the brokers' pods, in the quotas in whose scope it is.
+func TestQuotaOfServices(t *testing.T) {
+	one := func(class string) *corev1.Pod {
+		return fixture.Pod("p").Spec(func(s *corev1.PodSpec) {
+			s.PriorityClassName = class
+			s.Containers[0].Resources.Requests = list("cpu", "1")
+		}).Obj()
+	}
+	brokers := Demand{Pod: one(""), Pods: 3}
+	for name, tc := range map[string]struct {
+		quota    *corev1.ResourceQuota
+		services *corev1.Pod
+		reserved Demand
+		want     string
+	}{
+		"room for all":       {quota: quota(list("pods", "4", "requests.cpu", "4"), nil, nil), services: one("")},
+		"room for brokers":   {quota: quota(list("pods", "4"), list("pods", "1"), nil), services: one(""), want: "quota team-a lets 2 more pods be made beside 1 of the services pod, 3 are needed; 1 of 4 are there"},
+		"never room for all": {quota: quota(list("requests.cpu", "3"), nil, nil), services: one(""), want: "quota team-a lets no more than 2 pods be made by requests.cpu beside 1 of the services pod, 3 are needed; it is 3 in all"},
+		"another scope":      {quota: quota(list("pods", "3"), nil, priority(corev1.ScopeSelectorOpDoesNotExist)), services: one("high")},
+		"services alone are to come": {
+			quota: quota(list("pods", "4"), nil, nil), services: one(""), reserved: Demand{Pod: one(""), Services: one("")},
+			want: "quota team-a lets 2 more pods be made beside 1 of the services pod, 3 are needed; 0 of 4 are there, and 1 are kept for MiniClusters that were admitted",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			q := NewQuotas([]*corev1.ResourceQuota{tc.quota})
+			q.Reserve("", tc.reserved)
+			demand := brokers
+			demand.Services = tc.services
+			if got := q.Refusal("", demand); got != tc.want {
+				t.Errorf("got  %q\nwant %q", got, tc.want)
+			}
+		})
+	}
+}
+
 // What is never let comes before what is not let now, whichever is first by name.
 func TestNeverComesFirst(t *testing.T) {
 	now, never := quota(list("pods", "100"), list("pods", "90"), nil), quota(list("pods", "10"), nil, nil)

@@ -32,7 +32,7 @@ type repulsions struct {
 }
 
 // These bound the terms that are kept: those of the pods of a namespace, and those that may select pods of other namespaces.
-// Further ones keep no nodes.
+// state.Overlooked stands for further terms.
 const (
 	maxRepelling            = 1024
 	maxRepellingOfNamespace = 64
@@ -42,36 +42,43 @@ func newRepulsions() *repulsions {
 	return &repulsions{terms: map[string]map[string]*repelling{}, from: map[string]int{}}
 }
 
-// add counts the terms of a pod, and leaves the pod with those that are kept.
+// add counts the terms of a pod, and leaves the pod with the terms that are counted.
 func (s *repulsions) add(p *Pod) {
-	kept := p.repels[:0]
-	for _, term := range p.repels {
-		if r := s.of(term); r != nil {
-			r.on[p.node]++
-			kept = append(kept, r.Repulsion) // many pods share one
-		}
+	for i, term := range p.repels {
+		r := s.of(term)
+		r.on[p.node]++
+		p.repels[i] = r.Repulsion // many pods share one
 	}
-	p.repels = kept
 }
 
-// of is the count of a term; nil if there are too many.
+// of is the count of a term, or of those that are overlooked if there are too many.
 func (s *repulsions) of(term *state.Repulsion) *repelling {
 	among := s.terms[term.Within()]
 	if r := among[term.Key]; r != nil {
 		return r
 	}
-	if s.from[term.From] >= maxRepellingOfNamespace || term.Within() == "" && len(among) >= maxRepelling {
-		return nil
+	if term.Key != "" {
+		if s.from[term.From] >= maxRepellingOfNamespace || term.Within() == "" && len(among) >= maxRepelling {
+			return s.of(state.Overlooked(term.Within()))
+		}
+		s.from[term.From]++
 	}
 	if among == nil {
 		among = map[string]*repelling{}
 		s.terms[term.Within()] = among
 	}
 	s.last++
-	s.from[term.From]++
 	among[term.Key] = &repelling{Repulsion: term, id: s.last, on: map[string]int{}}
 	return among[term.Key]
 }
+
+// overlooks reports whether terms do not count that may select pods of a namespace.
+func (s *repulsions) overlooks(namespace string) bool {
+	return s.terms[""][""] != nil || s.terms[namespace][""] != nil
+}
+
+// isSameTerm reports whether a term counts as before. There may be room now for a term that was overlooked.
+func isSameTerm(a, b *state.Repulsion) bool { return a.Key == b.Key }
 
 // remove no longer counts the terms of a pod that was added.
 func (s *repulsions) remove(p *Pod) {
@@ -87,11 +94,17 @@ func (s *repulsions) remove(p *Pod) {
 		if delete(among, term.Key); len(among) == 0 {
 			delete(s.terms, term.Within())
 		}
+		if term.Key == "" {
+			continue
+		}
 		if s.from[term.From]--; s.from[term.From] == 0 {
 			delete(s.from, term.From)
 		}
 	}
 }
+
+// Overlooks reports whether only kube-scheduler knows all nodes that pods of others keep free from the pods of a namespace.
+func (l *Ledger) Overlooks(namespace string) bool { return l.repels.overlooks(namespace) }
 
 // repellingOf are the terms that select the pods of a gang.
 func (l *Ledger) repellingOf(ask *state.Ask) []*repelling {

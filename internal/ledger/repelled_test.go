@@ -5,6 +5,7 @@ package ledger
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -96,26 +97,38 @@ func TestMostRepelling(t *testing.T) {
 		}
 		return made
 	}
-	want := func(within, n int) {
+	want := func(within, n int, overlooked ...string) {
 		t.Helper()
-		sum := 0
+		sum := map[bool]int{}
 		for namespace, terms := range l.repels.terms {
-			if namespace != "" {
-				sum += len(terms)
+			for key := range terms {
+				if key != "" {
+					sum[namespace == ""]++
+				} else if namespace != "" && !slices.Contains(overlooked, namespace) {
+					t.Errorf("terms of %s are overlooked", namespace)
+				}
 			}
 		}
-		if sum != within || len(l.repels.terms[""]) != n {
-			t.Errorf("there are %d terms within namespaces, and %d others, not %d and %d", sum, len(l.repels.terms[""]), within, n)
+		if sum[false] != within || sum[true] != n {
+			t.Errorf("there are %d terms within namespaces, and %d others, not %d and %d", sum[false], sum[true], within, n)
+		}
+		for _, namespace := range overlooked {
+			if !l.Overlooks(namespace) {
+				t.Errorf("it knows all terms for %q", namespace)
+			}
+		}
+		if l.Overlooks("modest") != slices.Contains(overlooked, "") {
+			t.Errorf("it knows all terms for a namespace of which it has few: %v", !l.Overlooks("modest"))
 		}
 	}
 	greedy := pods("greedy", maxRepelling+10)
-	want(maxRepellingOfNamespace, 0)
+	want(maxRepellingOfNamespace, 0, "greedy")
 	pods("modest", 1)
-	want(maxRepellingOfNamespace+1, 0)
+	want(maxRepellingOfNamespace+1, 0, "greedy")
 	l.Set(greedy[0].UID, nil)
 	last := greedy[len(greedy)-1]
 	l.Set(last.UID, PodOf(last, false)) // it is seen again, now that there is room
-	want(maxRepellingOfNamespace+1, 0)
+	want(maxRepellingOfNamespace+1, 0, "greedy")
 	if among := l.repels.terms["greedy"]; among[state.Repulsions(last)[0].Key] == nil {
 		t.Error("a term for which there is room now does not count")
 	}
@@ -123,9 +136,9 @@ func TestMostRepelling(t *testing.T) {
 	for i := range more {
 		pods(fmt.Sprint("greedy", i), maxRepellingOfNamespace, "other")
 	}
-	want(maxRepellingOfNamespace+1, maxRepelling)
+	want(maxRepellingOfNamespace+1, maxRepelling, "greedy", "")
 	pods("late", maxRepellingOfNamespace)
-	want(2*maxRepellingOfNamespace+1, maxRepelling)
+	want(2*maxRepellingOfNamespace+1, maxRepelling, "greedy", "")
 	for uid := range l.pods {
 		l.DeletePod(uid)
 	}
@@ -139,11 +152,23 @@ func TestMostTerms(t *testing.T) {
 	many := repels("many", "n0", corev1.PodAffinityTerm{})
 	term := &many.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
 	*term = append(*term, make([]corev1.PodAffinityTerm, 1000)...)
-	if got := len(state.Repulsions(many)); got > 16 {
-		t.Errorf("%d terms of a pod count", got)
+	want := func(counted int, overlooked ...string) {
+		t.Helper()
+		var within []string
+		for _, r := range state.Repulsions(many) {
+			if r.Key == "" {
+				within = append(within, r.Within())
+			} else {
+				counted--
+			}
+		}
+		if counted != 0 || !slices.Equal(within, overlooked) {
+			t.Errorf("%d terms too few count, and some of %q are overlooked, not %q", counted, within, overlooked)
+		}
 	}
+	want(16, "web")
 	(*term)[1].Namespaces = []string{strings.Repeat("x", 1<<20)}
-	if got := len(state.Repulsions(many)); got != 15 {
-		t.Errorf("%d terms of a pod count beside a large one", got)
-	}
+	want(15, "", "web")
+	*term = (*term)[:1]
+	want(1)
 }

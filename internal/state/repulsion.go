@@ -31,35 +31,64 @@ const (
 	mostTermBytes = 2 << 10
 )
 
-// Repulsions are the terms of a pod, without those that are too many or too large. Terms that cannot be read select nothing;
-// the API server accepts none of them.
+// Repulsions are the terms of a pod. Overlooked stands for those that are too many or too large. Terms that cannot be read
+// select nothing; the API server accepts none of them.
 func Repulsions(pod *corev1.Pod) []*Repulsion {
 	if pod.Spec.Affinity == nil || pod.Spec.Affinity.PodAntiAffinity == nil {
 		return nil
 	}
 	var out []*Repulsion
+	overlooked := map[string]bool{}
 	size := 0
 	terms := pod.Spec.Affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
-	for i := range terms[:min(len(terms), mostTerms)] {
-		term := &terms[i]
-		if size+term.Size() > mostTermBytes {
+	for i := range terms {
+		if i < mostTerms && size+terms[i].Size() <= mostTermBytes {
+			if r := repulsion(&terms[i], pod.Namespace); r != nil {
+				out = append(out, r)
+				size += terms[i].Size()
+			}
 			continue
 		}
-		size += term.Size()
-		r := &Repulsion{TopologyKey: term.TopologyKey, From: pod.Namespace, Namespaces: term.Namespaces}
-		if len(term.Namespaces) == 0 && term.NamespaceSelector == nil {
-			r.Namespaces = []string{pod.Namespace}
+		within := ""
+		if isLocal(&terms[i]) {
+			within = pod.Namespace
 		}
-		var unread, unreadToo error
-		r.Pods, unread = metav1.LabelSelectorAsSelector(term.LabelSelector)
-		r.NamespacesBy, unreadToo = metav1.LabelSelectorAsSelector(term.NamespaceSelector)
-		key, unwritten := json.Marshal([]any{term, pod.Namespace})
-		if unread == nil && unreadToo == nil && unwritten == nil {
-			r.Key = string(key)
-			out = append(out, r)
+		if !overlooked[within] {
+			overlooked[within] = true
+			out = append(out, Overlooked(within))
 		}
 	}
 	return out
+}
+
+// isLocal reports whether a term selects pods of the pod's own namespace alone.
+func isLocal(term *corev1.PodAffinityTerm) bool {
+	return len(term.Namespaces) == 0 && term.NamespaceSelector == nil
+}
+
+// repulsion is a term of a pod of a namespace; nil if the term cannot be read.
+func repulsion(term *corev1.PodAffinityTerm, namespace string) *Repulsion {
+	pods, unread := metav1.LabelSelectorAsSelector(term.LabelSelector)
+	namespaces, unreadToo := metav1.LabelSelectorAsSelector(term.NamespaceSelector)
+	key, unwritten := json.Marshal([]any{term, namespace})
+	if unread != nil || unreadToo != nil || unwritten != nil {
+		return nil
+	}
+	r := &Repulsion{Key: string(key), TopologyKey: term.TopologyKey, From: namespace, Namespaces: term.Namespaces, Pods: pods, NamespacesBy: namespaces}
+	if isLocal(term) {
+		r.Namespaces = []string{namespace}
+	}
+	return r
+}
+
+// Overlooked stands for terms that do not count, of the pods of a namespace for pods of this namespace, or with "" for pods
+// of any. Its key is "", and it selects no pods: kube-scheduler alone knows which ones the terms select.
+func Overlooked(within string) *Repulsion {
+	r := &Repulsion{From: within, Pods: labels.Nothing(), NamespacesBy: labels.Nothing()}
+	if within != "" {
+		r.Namespaces = []string{within}
+	}
+	return r
 }
 
 // Within is the namespace of the pods that a term selects, if they are of the pod's own namespace alone; "" otherwise.
