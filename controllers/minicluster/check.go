@@ -31,9 +31,10 @@ const (
 	// object, is checked again. It doubles with each failed check, up to recheckMost.
 	recheckInterval = 5 * time.Second
 	recheckMost     = 5 * time.Minute
-	// recheckSoon is the longest pause while a webhook does not answer, or an object is missing that somebody may be about
-	// to make, such as a ServiceAccount.
+	// recheckSoon is the longest pause after a dry run that failed: somebody may be about to make a ServiceAccount that is
+	// missing, or to change a policy. The pause is longer if many fail, so that their dry runs are recheckEach apart.
 	recheckSoon = 30 * time.Second
+	recheckEach = 3 * time.Second
 	// shapeInterval is how long a check that passed is valid for all MiniClusters of the same
 	// shape. Users submit hundreds of them at once.
 	shapeInterval = 5 * time.Second
@@ -60,6 +61,8 @@ type check struct {
 	at, until time.Time
 	// failures is how many dry runs of a shape failed in a row that may pass without a new spec.
 	failures int
+	// failing is how many shapes there were whose dry runs had failed, with this one; 0 if the check failed by something else.
+	failing int
 	// binding is the API server's last answer whether it would bind these pods when it creates them.
 	// All MiniClusters of the same shape share the answer.
 	binding *atomic.Pointer[binding]
@@ -93,8 +96,8 @@ func (c *check) pause(last *check, mc *v1alpha2.MiniCluster) *check {
 // that failed before.
 func (c *check) again(before int) *check {
 	most := recheckMost
-	if c.unchecked != "" || saysMissing.MatchString(c.Message) {
-		most = recheckSoon
+	if c.failing > 0 {
+		most = min(max(recheckSoon, time.Duration(c.failing)*recheckEach), recheckMost)
 	}
 	c.failures = before + 1
 	c.until = c.at.Add(min(recheckInterval<<min(before, 10), most))
@@ -122,6 +125,9 @@ func (r *Reconciler) check(ctx context.Context, seen *observed) error {
 		if err != nil {
 			return err
 		}
+		if result.passed() && memory.check.wasRefused(mc) {
+			r.relaxed.note(mc.Namespace)
+		}
 		result.generation, memory.check = mc.Generation, result
 	}
 	if err := r.try(ctx, seen); err != nil {
@@ -132,6 +138,12 @@ func (r *Reconciler) check(ctx context.Context, seen *observed) error {
 		seen.observation.Rejected = memory.check.refused
 	}
 	return nil
+}
+
+// wasRefused reports whether the API server refused this spec by something other than a quota, which has changed if the spec
+// passes now.
+func (c *check) wasRefused(mc *v1alpha2.MiniCluster) bool {
+	return c != nil && c.generation == mc.Generation && c.failing > 0 && c.refused == ""
 }
 
 // changed is when something may have changed the result of a failed check: the labels of the
@@ -259,7 +271,7 @@ func (c *check) passed() bool { return c.Message == "" && c.refused == "" && c.u
 func (r *Reconciler) dryRun(ctx context.Context, pod, services *corev1.Pod, objects []client.Object, before int) (*check, error) {
 	at, asked, askedServices := r.Clock.Now(), pod.DeepCopy(), services.DeepCopy()
 	sort := func(reason, what string, err error) (*check, error) {
-		return sortOut(&check{pod: asked, services: askedServices, at: at}, reason, what, before, err)
+		return sortOut(&check{pod: asked, services: askedServices, at: at, failing: r.shapes.failing() + 1}, reason, what, before, err)
 	}
 	if err := r.Client.Create(ctx, pod, client.DryRunAll); err != nil {
 		return sort(v1alpha2.ReasonPodRejected, "the pods", err)
@@ -349,9 +361,6 @@ func isQuotaRefusal(err error) bool {
 func isQuotaText(text string) bool {
 	return strings.Contains(text, "exceeded quota: ") || strings.Contains(text, "failed quota: ")
 }
-
-// saysMissing matches what the API server says of a pod that names an object which does not exist.
-var saysMissing = regexp.MustCompile(`(serviceaccount|RuntimeClass|namespaces?) "[^"]*" not found|no PriorityClass with name \S+ was found`)
 
 // isDenied reports whether a policy or a webhook of others refuses an object, with whatever reason. Both may be changed.
 func isDenied(err error) bool { return err != nil && saysDenied(err.Error()) }

@@ -27,6 +27,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
 	"github.com/flux-elastic/flux-elastic/internal/state"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
 )
 
 // A user who edits a spec again and again leaves a bounded number of checks, of which those that expired have no pod.
@@ -143,34 +144,48 @@ func TestShapesShareChecks(t *testing.T) {
 	want("a message that contains the name", 2)
 }
 
-// A webhook that does not answer is not the user's mistake: the check is repeated after short pauses.
-func TestWebhookDoesNotAnswer(t *testing.T) {
-	down := apierrors.NewInternalError(errors.New(`failed calling webhook "mpod.kb.io": connection refused`))
+// A dry run that failed is repeated soon if few fail, and the more seldom, the more fail. A webhook that does not answer is
+// not the user's mistake.
+func TestPauseAfterDryRuns(t *testing.T) {
 	at := fixture.Noon
-	for before, pause := range []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second, 30 * time.Second, 30 * time.Second} {
-		got, err := sortOut(&check{at: at}, v1alpha2.ReasonPodRejected, "the pods", before, down)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got.unchecked != `the pods cannot be checked: failed calling webhook "mpod.kb.io": connection refused` || got.Message+got.refused != "" || got.passed() {
-			t.Errorf("the check says %+v", got)
-		}
-		if got.until.Sub(at) != pause || got.failures != before+1 {
-			t.Errorf("failure %d: the next check is %s later, want %s", got.failures, got.until.Sub(at), pause)
-		}
+	forbidden := func(why string) *apierrors.StatusError {
+		return apierrors.NewForbidden(corev1.Resource("pods"), "x", errors.New(why))
 	}
-	denied := apierrors.NewForbidden(corev1.Resource("pods"), "x", errors.New(`admission webhook "mpod.kb.io" denied the request`))
-	if got, err := sortOut(&check{at: at}, v1alpha2.ReasonPodRejected, "the pods", 0, denied); err != nil || got.Message == "" {
-		t.Errorf("a webhook that denies the pods: %+v, %v", got, err)
-	}
-	missing := apierrors.NewForbidden(corev1.Resource("pods"), "x", errors.New(`error looking up service account a/b: serviceaccount "b" not found`))
-	if got, err := sortOut(&check{at: at}, v1alpha2.ReasonPodRejected, "the pods", 9, missing); err != nil || got.until.Sub(at) != 30*time.Second || got.denied {
-		t.Errorf("a ServiceAccount that may be made soon: %+v, %v", got, err)
-	}
-	policy := apierrors.NewForbidden(corev1.Resource("pods"), "x", errors.New(`ValidatingAdmissionPolicy 'small' with binding 'small' denied request`))
+	policy := forbidden(`ValidatingAdmissionPolicy 'small' with binding 'small' denied request`)
 	policy.ErrStatus.Reason, policy.ErrStatus.Code = metav1.StatusReasonInvalid, 422 // as a policy without a reason says
-	if got, err := sortOut(&check{at: at}, v1alpha2.ReasonPodRejected, "the pods", 0, policy); err != nil || got.Message == "" || got.until.IsZero() {
-		t.Errorf("a policy that denies the pods, and may be changed: %+v, %v", got, err)
+	for name, tc := range map[string]struct {
+		err               error
+		denied, unchecked bool
+	}{
+		"no answer":         {err: apierrors.NewInternalError(errors.New(`failed calling webhook "mpod.kb.io": connection refused`)), unchecked: true},
+		"a webhook":         {err: forbidden(`admission webhook "mpod.kb.io" denied the request`), denied: true},
+		"a policy":          {err: policy, denied: true},
+		"no ServiceAccount": {err: forbidden(`error looking up service account a/b: serviceaccount "b" not found`)},
+	} {
+		for _, pause := range []struct {
+			before, failing int
+			want            time.Duration
+		}{
+			{0, 1, 5 * time.Second},
+			{1, 1, 10 * time.Second},
+			{2, 1, 20 * time.Second},
+			{3, 1, 30 * time.Second},
+			{9, 10, 30 * time.Second},
+			{9, 20, time.Minute},
+			{9, 500, 5 * time.Minute},
+			{9, 0, 5 * time.Minute},
+		} {
+			got, err := sortOut(&check{at: at, failing: pause.failing}, v1alpha2.ReasonPodRejected, "the pods", pause.before, tc.err)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.passed() || (got.unchecked != "") != tc.unchecked || got.denied != tc.denied || got.failures != pause.before+1 {
+				t.Errorf("%s: the check says %+v", name, got)
+			}
+			if got.until.Sub(at) != pause.want {
+				t.Errorf("%s, failure %d of %d shapes: the next check is %s later, want %s", name, got.failures, pause.failing, got.until.Sub(at), pause.want)
+			}
+		}
 	}
 }
 
@@ -232,6 +247,60 @@ func TestPauseAfterChecks(t *testing.T) {
 	check(time.Second)
 	if why := seen.memory.check.unchecked; why == "" {
 		t.Error("it passes while the DNS is being asked")
+	}
+}
+
+// Once the API server accepts a spec that it refused, the other MiniClusters of the namespace are checked at once: a policy or
+// a webhook may have changed, or an object is there that was missing. Quotas are watched, and a new spec says nothing of others.
+func TestRelaxed(t *testing.T) {
+	forbidden := func(why string) error {
+		return apierrors.NewForbidden(corev1.Resource("pods"), "lmp-0-0-0", errors.New(why))
+	}
+	for name, tc := range map[string]struct {
+		refusal error
+		edit    bool
+		relaxed bool
+	}{
+		"a policy":                      {refusal: forbidden("ValidatingAdmissionPolicy 'small' with binding 'small' denied request"), relaxed: true},
+		"a ServiceAccount that is made": {refusal: forbidden(`error looking up service account a/b: serviceaccount "b" not found`), relaxed: true},
+		"another spec":                  {refusal: forbidden("ValidatingAdmissionPolicy 'small' with binding 'small' denied request"), edit: true},
+		"a quota":                       {refusal: forbidden("exceeded quota: small")},
+		"accepted at once":              {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			answer := tc.refusal
+			api := interceptor.NewClient((&written{}).newClient(), interceptor.Funcs{
+				Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error { return answer },
+			})
+			now := testingclock.NewFakePassiveClock(fixture.Noon)
+			r := &Reconciler{Client: api, Live: api, Clock: now, Scheduler: &waitingRoom{}, relaxed: make(relaxed, 1)}
+			memory := &memory{}
+			check := func(generation int64) *check {
+				mc := fixture.MiniCluster("lmp").Size(2).Defaulted()
+				mc.Generation = generation
+				seen := &observed{now: now.Now(), memory: memory, stored: fixture.MiniCluster("lmp").Size(2).Obj(), observation: &life.Observation{Workload: life.Absent}}
+				seen.view.MiniCluster = mc
+				if err := r.check(t.Context(), seen); err != nil {
+					t.Fatal(err)
+				}
+				return seen.check
+			}
+			if got := check(1); got.passed() != (tc.refusal == nil) {
+				t.Fatalf("the check is %+v", got)
+			}
+			answer = nil
+			now.SetTime(now.Now().Add(time.Minute))
+			generation := int64(1)
+			if tc.edit {
+				generation++
+			}
+			if got := check(generation); !got.passed() {
+				t.Fatalf("the check is %+v", got)
+			}
+			if relaxed := len(r.relaxed) > 0; relaxed != tc.relaxed {
+				t.Errorf("others are checked: %v", relaxed)
+			}
+		})
 	}
 }
 

@@ -49,6 +49,8 @@ type waitingRoom struct {
 	most               int
 }
 
+func (s *waitingRoom) Freed(*v1alpha2.MiniCluster) time.Time { return time.Time{} }
+
 func (s *waitingRoom) Overlooks(string) bool { return s.overlooks }
 
 func (s *waitingRoom) MostPods(*corev1.Pod) int { return s.most }

@@ -128,13 +128,13 @@ func (m *memory) noteAble(plan life.Plan) {
 type memories struct {
 	mutex  sync.Mutex
 	byName map[types.NamespacedName]*memory
-	// changes are when the labels of namespaces changed last, for as long as that may matter.
+	// changes are when the labels or policies of namespaces changed last, for as long as that may matter.
 	changes map[string]time.Time
 	// trials are the MiniClusters, by namespace, that find out whether their pods are refused, and since when they may.
 	trials map[string]trial
 }
 
-// change records that the labels of a namespace have changed, and returns its MiniClusters.
+// change records that the labels or policies of a namespace have changed, and returns its MiniClusters.
 func (m *memories) change(namespace string, now time.Time) []types.NamespacedName {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
@@ -152,7 +152,7 @@ func (m *memories) change(namespace string, now time.Time) []types.NamespacedNam
 	return names
 }
 
-// changed is when the labels of a namespace changed last.
+// changed is when the labels or policies of a namespace changed last.
 func (m *memories) changed(namespace string) time.Time {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()

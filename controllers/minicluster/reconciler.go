@@ -64,6 +64,7 @@ type Reconciler struct {
 	shapes    shapes
 	announcer *announcer
 	turns     *turns
+	relaxed   relaxed
 }
 
 // Scheduler decides which MiniCluster gets which nodes. MiniClusters are passed with their

@@ -85,6 +85,19 @@ func (s *shapes) settle(mc *v1alpha2.MiniCluster, result check) error {
 	return nil
 }
 
+// failing is how many shapes there are whose last dry runs failed.
+func (s *shapes) failing() int {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	n := 0
+	for _, known := range s.byHash {
+		if known.failures > 0 {
+			n++
+		}
+	}
+	return n
+}
+
 // hashOf is the shape of a MiniCluster.
 func hashOf(mc *v1alpha2.MiniCluster) ([sha256.Size]byte, error) {
 	text, err := json.Marshal(mc.Spec)

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/util/workqueue"
@@ -42,7 +43,7 @@ const (
 
 // SetupWithManager registers the reconciler and its watches.
 func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) error {
-	r.announcer, r.turns = newAnnouncer(mgr.GetClient(), r.Clock), newTurns()
+	r.announcer, r.turns, r.relaxed = newAnnouncer(mgr.GetClient(), r.Clock), newTurns(), make(relaxed, mostRelaxed)
 	context.AfterFunc(ctx, r.announcer.queue.ShutDown) // a manager that never leads does not start the announcer
 	if err := mgr.Add(r.announcer); err != nil {
 		return err
@@ -72,6 +73,7 @@ func (r *Reconciler) SetupWithManager(ctx context.Context, mgr ctrl.Manager) err
 		})).
 		Watches(&v1alpha2.MiniClusterQueue{}, handler.EnqueueRequestsFromMapFunc(r.boundBy), builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(source.Channel(r.Scheduler.Decided(), handler.Funcs{GenericFunc: r.decided})).
+		WatchesRawSource(source.Channel(r.relaxed, handler.EnqueueRequestsFromMapFunc(r.labelled))).
 		WatchesRawSource(source.Channel(r.announcer.told, &handler.EnqueueRequestForObject{})).
 		WatchesRawSource(source.Channel(r.Kueue.Changed(), &handler.EnqueueRequestForObject{})).
 		WithOptions(controller.Options{MaxConcurrentReconciles: r.Workers, NewQueue: r.turns.newQueue}).
@@ -150,7 +152,20 @@ func (r *Reconciler) live(ctx context.Context, wanted func(*v1alpha2.MiniCluster
 	return requests
 }
 
-// labelled are the MiniClusters of a namespace whose labels have changed. For example, other
+// relaxed sends the namespaces in which the API server accepts a MiniCluster that it refused before.
+type relaxed chan event.GenericEvent
+
+// mostRelaxed is how many of these may be untold. MiniClusters of further namespaces are checked later, in their time.
+const mostRelaxed = 64
+
+func (r relaxed) note(namespace string) {
+	select {
+	case r <- event.GenericEvent{Object: &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}}:
+	default:
+	}
+}
+
+// labelled are the MiniClusters of a namespace whose labels, or policies, have changed. For example, other
 // security standards may allow their pods.
 func (r *Reconciler) labelled(_ context.Context, namespace client.Object) []reconcile.Request {
 	var requests []reconcile.Request
