@@ -122,10 +122,12 @@ func (e *explanation) count(text string, nodes uint64) {
 // lasting is the reason why nodes of a class can never take a broker; "" if there is
 // none.
 func (e *explanation) lasting(page int32, class *class) string {
-	lacking := e.demand.lacking(e.resources, e.model(class.model))
+	lacking, none := e.demand.lacking(e.resources, e.model(class.model))
 	switch {
 	case e.domains != "" && (e.level < 0 || !e.levels[e.level].placed[page]):
 		return "in no " + e.domains
+	case lacking != "" && none:
+		return "without " + lacking
 	case lacking != "":
 		return "too little " + lacking
 	case e.isSmall(page, e.empty):
@@ -143,7 +145,7 @@ func (e *explanation) isSmall(page int32, rooms []int64) bool {
 // passing is the reason why nodes of a class cannot take a broker now; "" if there is
 // none.
 func (e *explanation) passing(page int32, class *class, left []int64) string {
-	lacking := e.demand.lacking(e.resources, left)
+	lacking, _ := e.demand.lacking(e.resources, left)
 	switch {
 	case class.down != "":
 		return class.down

@@ -74,7 +74,7 @@ func TestExplain(t *testing.T) {
 		"never: a resource that no node has": {
 			nodes: line(2), gang: Gang{Pods: Shape{Requests: Resources{CPU: 1, "example.com/x": 1}}, Sizes: []int{1}}, never: true,
 			light: "needs room for 1 broker of 1m cpu, 1 example.com/x each; the whole cluster of 2 nodes has room for 0",
-			want:  "needs room for 1 broker of 1m cpu, 1 example.com/x each; the whole cluster of 2 nodes has room for 0: 2 too little example.com/x",
+			want:  "needs room for 1 broker of 1m cpu, 1 example.com/x each; the whole cluster of 2 nodes has room for 0: 2 without example.com/x",
 		},
 		"a gang larger than what is up may still fit": {
 			nodes: []Node{{Name: "a", Capacity: eightCores()}, {Name: "b", Capacity: eightCores(), Down: "not ready"}},

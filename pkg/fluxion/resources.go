@@ -107,18 +107,15 @@ func (d *demand) fits(free []int64) int32 {
 	return int32(count)
 }
 
-// lacking is the first resource, by name, of which this much is too little for one pod;
-// "" if there is none.
-func (d *demand) lacking(resources []string, free []int64) string {
+// lacking is the first resource, by name, of which this much is too little for one pod; "" if there is none. none is true if
+// there is nothing of it.
+func (d *demand) lacking(resources []string, free []int64) (name string, none bool) {
 	for _, r := range d.asked {
-		if free[r] < d.amounts[r] {
-			if d.unknown != "" && d.unknown < resources[r] {
-				return d.unknown
-			}
-			return resources[r]
+		if free[r] < d.amounts[r] && (d.unknown == "" || resources[r] < d.unknown) {
+			return resources[r], free[r] <= 0
 		}
 	}
-	return d.unknown
+	return d.unknown, true
 }
 
 // String writes the amounts for people: "8 cpu, 32Gi memory". The pods are left out,

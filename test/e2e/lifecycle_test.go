@@ -184,7 +184,7 @@ func TestNeverFits(t *testing.T) {
 	}))
 	s.await(device, "told which resource no node has", func(mc *v1alpha2.MiniCluster) bool {
 		admitted := condition(mc, v1alpha2.ConditionAdmitted)
-		return admitted.Reason == v1alpha2.ReasonNeverFits && strings.Contains(admitted.Message, "3 too little example.com/accel")
+		return admitted.Reason == v1alpha2.ReasonNeverFits && strings.Contains(admitted.Message, "3 without example.com/accel")
 	})
 	// They hold up nobody.
 	small := s.create(s.miniCluster("small").Size(3))
