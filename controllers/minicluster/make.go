@@ -218,7 +218,7 @@ func (r *Reconciler) createScripts(ctx context.Context, set *jobsetapi.JobSet) e
 	if !apierrors.IsNotFound(err) {
 		return err
 	}
-	if !jobset.IsTrue(scripts) {
+	if !jobset.IsIntact(scripts) {
 		what := fmt.Sprintf("ConfigMap %q was deleted, which had the scripts of brokers of another version of the manager", scripts.Name)
 		return &goneError{what: what, other: "the scripts of this version"}
 	}
@@ -239,7 +239,7 @@ func (r *Reconciler) findScripts(ctx context.Context, scripts *corev1.ConfigMap)
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(scripts), found); err != nil {
 		return fmt.Errorf("reading ConfigMap %q: %w", scripts.Name, err)
 	}
-	if !jobset.IsTrue(found) {
+	if !jobset.IsIntact(found) {
 		return &nameClashError{kind: "ConfigMap", name: found.Name, why: "has not the scripts of brokers that its name promises"}
 	}
 	return nil

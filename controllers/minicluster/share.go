@@ -81,7 +81,7 @@ func (r *Reconciler) isShared(ctx context.Context, object client.Object) bool {
 		found, err := r.existingService(ctx, object)
 		return err == nil && found != nil
 	case *corev1.ConfigMap:
-		return jobset.IsTrue(object) && r.Live.Get(ctx, client.ObjectKeyFromObject(object), &corev1.ConfigMap{}) == nil
+		return jobset.IsIntact(object) && r.findScripts(ctx, object) == nil
 	}
 	return false
 }

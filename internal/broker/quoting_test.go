@@ -226,7 +226,7 @@ func operatorScript(t *testing.T, templates *template.Template, m *meaning, dir 
 	type values = map[string]any
 	commands := m.container.Commands
 	var text bytes.Buffer
-	err := templates.ExecuteTemplate(&text, "wait.sh", values{
+	err := templates.ExecuteTemplate(&text, "wait-0.sh", values{
 		"ViewBase": dir + "/view", "MainHost": "lmp-0", "RequiredRanks": "", "Batch": strings.Split(m.container.Command, "\n"),
 		"Container": values{
 			"Command": m.container.Command, "Batch": m.container.Batch, "BatchRaw": false, "Launcher": false, "Logs": dir,
@@ -250,7 +250,7 @@ func operatorScript(t *testing.T, templates *template.Template, m *meaning, dir 
 	}
 	paths := strings.NewReplacer("/tmp/", dir+"/", "/opt/software", dir+"/software", "/flux_operator/", dir+"/")
 	for name, data := range map[string]string{
-		"wait.sh": paths.Replace(text.String()), CertificateFile: "a certificate", "view/config/etc/flux/system/hostlist": "lmp-0",
+		"wait-0.sh": paths.Replace(text.String()), CertificateFile: "a certificate", "view/config/etc/flux/system/hostlist": "lmp-0",
 	} {
 		path := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -260,5 +260,5 @@ func operatorScript(t *testing.T, templates *template.Template, m *meaning, dir 
 			t.Fatal(err)
 		}
 	}
-	return filepath.Join(dir, "wait.sh")
+	return filepath.Join(dir, "wait-0.sh")
 }

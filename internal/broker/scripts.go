@@ -142,11 +142,7 @@ var withoutComments = sync.OnceValue(func() map[string]string {
 			return err
 		}
 		data, err := scripts.ReadFile(path)
-		name := entry.Name()
-		if name == "wait.sh" {
-			name = WaitScript
-		}
-		out[name] = "#!/bin/bash\n" + comment.ReplaceAllString(string(data), "")
+		out[entry.Name()] = "#!/bin/bash\n" + comment.ReplaceAllString(string(data), "")
 		return err
 	})
 	if err != nil { // impossible: the files are embedded

@@ -40,7 +40,7 @@ func nameOf(scripts map[string]string) string {
 }
 
 // Scripts returns the ConfigMap with the scripts that the pods of a JobSet mount; nil for a JobSet of an older version, whose
-// own files have the scripts. The texts are those of this version: see IsTrue.
+// own files have the scripts. The texts are those of this version: see IsIntact.
 func Scripts(set *jobsetapi.JobSet) *corev1.ConfigMap {
 	_, name := configMaps(set)
 	if name == "" {
@@ -54,7 +54,7 @@ func Scripts(set *jobsetapi.JobSet) *corev1.ConfigMap {
 	}
 }
 
-// IsTrue reports whether a ConfigMap has the scripts that its name promises, and will always have them.
-func IsTrue(scripts *corev1.ConfigMap) bool {
+// IsIntact reports whether a ConfigMap has the scripts that its name promises, and will always have them.
+func IsIntact(scripts *corev1.ConfigMap) bool {
 	return ptr.Deref(scripts.Immutable, false) && len(scripts.BinaryData) == 0 && scripts.Name == nameOf(scripts.Data)
 }

@@ -55,7 +55,7 @@ func TestScripts(t *testing.T) {
 			if slices.ContainsFunc(names, has) || slices.Contains(FileNames(mc, set), scripts.Name) != isOurs || len(scripts.OwnerReferences) > 0 {
 				t.Errorf("the scripts are %s, and the files %v", scripts.Name, slices.Sorted(maps.Keys(files.Data)))
 			}
-			if IsTrue(scripts) != isOurs {
+			if IsIntact(scripts) != isOurs {
 				t.Errorf("they are true: %t", !isOurs)
 			}
 		})
@@ -63,7 +63,7 @@ func TestScripts(t *testing.T) {
 }
 
 // Only the scripts that a name promises are true, and only if nobody can change them.
-func TestIsTrue(t *testing.T) {
+func TestIsIntact(t *testing.T) {
 	set, err := JobSet(fixture.MiniCluster("lmp").Size(2).Defaulted(), 1)
 	if err != nil {
 		t.Fatal(err)
@@ -82,10 +82,10 @@ func TestIsTrue(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			scripts := Scripts(set)
-			if !IsTrue(scripts) {
+			if !IsIntact(scripts) {
 				t.Fatal("they are not true before")
 			}
-			if change(scripts); IsTrue(scripts) {
+			if change(scripts); IsIntact(scripts) {
 				t.Error("they are true")
 			}
 		})

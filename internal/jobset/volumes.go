@@ -138,12 +138,7 @@ func ownVolumes(mc *v1alpha2.MiniCluster) []corev1.Volume {
 	return []corev1.Volume{
 		{Name: filesVolume, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
 			DefaultMode: ptr.To[int32](0o755),
-			Sources: []corev1.VolumeProjection{
-				configMap(scriptsName()),
-				configMap(filesName(mc)),
-				certificate(mc),
-				{DownwardAPI: &corev1.DownwardAPIProjection{Items: told}},
-			},
+			Sources: append(configMapsOf(mc), certificate(mc), corev1.VolumeProjection{DownwardAPI: &corev1.DownwardAPIProjection{Items: told}}),
 		}}},
 		{Name: homeVolume, VolumeSource: emptyDir},
 		{Name: mc.Spec.Flux.Container.Name, VolumeSource: emptyDir},
@@ -155,8 +150,13 @@ func ownVolumes(mc *v1alpha2.MiniCluster) []corev1.Volume {
 // lacks the certificate.
 func filesBeside(mc *v1alpha2.MiniCluster, name string) corev1.Volume {
 	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
-		DefaultMode: ptr.To[int32](0o755), Sources: []corev1.VolumeProjection{configMap(scriptsName()), configMap(filesName(mc))},
+		DefaultMode: ptr.To[int32](0o755), Sources: configMapsOf(mc),
 	}}}
+}
+
+// configMapsOf are the ConfigMaps that the pods of a MiniCluster mount: the scripts of this version, and its own files.
+func configMapsOf(mc *v1alpha2.MiniCluster) []corev1.VolumeProjection {
+	return []corev1.VolumeProjection{configMap(scriptsName()), configMap(filesName(mc))}
 }
 
 // certificate returns the file of the certificate. The broker makes a copy that only its user can read.

@@ -17,7 +17,7 @@ fe_here=${FLUX_OPERATOR_DIR:-/flux_operator}
 # shellcheck source=again.sh
 . "$fe_here/again.sh"
 
-unset FLUX_FAKE_HOSTNAME # wait.sh sets it for the broker
+unset FLUX_FAKE_HOSTNAME # wait-0.sh sets it for the broker
 
 # online prints the number of brokers that are up and may get work. It counts only the brokers
 # of this MiniCluster, if other MiniClusters have joined the instance.
@@ -140,7 +140,7 @@ begin() {
     kill -HUP -- "-$fe_command" 2>/dev/null
   fi
   fe_next=$((SECONDS + FE_CHECKPOINT_INTERVAL))
-  echo "$$ $fe_command" >"$fe_began" # for wait.sh
+  echo "$$ $fe_command" >"$fe_began" # for wait-0.sh
 }
 
 # command_file prints the name of the file with the command: the one that goes on from a checkpoint, if there may be one.

@@ -26,7 +26,7 @@ type instance struct {
 }
 
 // broker is a broker in a container. On the lead it is also the command, and on a follower it is started again when it
-// has lost its lead (internal/broker/scripts/wait.sh).
+// has lost its lead (internal/broker/scripts/wait-0.sh).
 type broker struct {
 	instance *instance
 	c        *container
