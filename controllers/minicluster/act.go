@@ -63,7 +63,7 @@ func (r *Reconciler) carryOut(ctx context.Context, seen *observed, plan life.Pla
 	log := ctrl.LoggerFrom(ctx).WithValues("step", life.Name(plan.Step))
 	switch step := plan.Step.(type) {
 	case life.Make:
-		log.Info("Making the objects of an attempt", "attempt", seen.observation.Attempt(), "ahead", seen.observation.Admission == nil)
+		log.Info("Making the objects of an attempt", "attempt", seen.observation.Attempt(), "trial", seen.observation.Trial)
 		return r.unforeseen(seen, r.makeObjects(ctx, seen))
 	case life.Place:
 		log.Info("Placing pods", "ranks", len(step.Ranks))

@@ -149,17 +149,6 @@ func (a *answers) add(binds bool) {
 	}
 }
 
-// mayBindAtAdmission reports whether the API server will bind the pods of a gang when they are created,
-// as far as is known: by the last answer about such pods, or else about any. It is assumed to until it
-// was asked.
-func (r *Reconciler) mayBindAtAdmission(seen *observed, pod *corev1.Pod) bool {
-	binds := !r.answers.leavesGates.Load()
-	if last := seen.check.answer().Load(); last != nil {
-		binds = last.binds
-	}
-	return r.Binder == BinderAuto && binds && r.canBindAtAdmission(seen, pod)
-}
-
 // MayBind reports whether the API server may bind pods when they are created.
 func (r *Reconciler) MayBind() bool {
 	return r.Binder == BinderAuto && (r.answers.hasBound.Load() || !r.answers.leavesGates.Load())
@@ -172,27 +161,24 @@ func (r *Reconciler) canBindAtAdmission(seen *observed, pod *corev1.Pod) bool {
 }
 
 // bindSetAtAdmission lets the API server bind the pods of a new JobSet when they are created, if it
-// would. Pods that are made ahead have no nodes yet: the answer is for the gangs after them.
+// would.
 func (r *Reconciler) bindSetAtAdmission(ctx context.Context, seen *observed, pod *corev1.Pod, set *jobsetapi.JobSet) error {
 	mc, admission := seen.view.MiniCluster, seen.observation.Admission
-	if !r.canBindAtAdmission(seen, pod) || (admission != nil && mc.Status.Admission.Quota != nil) {
+	if !r.canBindAtAdmission(seen, pod) || mc.Status.Admission.Quota != nil {
 		return nil
 	}
-	nodes, quorum, at := []string{"none"}, 1, seen.now
-	if admission != nil {
-		nodes, quorum, at = slices.Clone(admission.Nodes), admission.Quorum, admission.At
-		for _, rank := range admission.Vacated {
-			nodes[rank] = ""
-		}
+	nodes := slices.Clone(admission.Nodes)
+	for _, rank := range admission.Vacated {
+		nodes[rank] = ""
 	}
 	bound := set.DeepCopy()
-	jobset.BindAtAdmission(bound, nodes, quorum, at)
+	jobset.BindAtAdmission(bound, nodes, admission.Quorum, admission.At)
 	if !jobset.AnnotationsFit(bound) || weight.ExcessOfJobSet(mc, bound) != "" {
 		ctrl.LoggerFrom(ctx).Info("The pods are left to a scheduler: the names of their nodes are too long for the JobSet", "nodes", len(nodes))
 		return nil
 	}
 	binds, err := r.bindsAtAdmission(ctx, seen, jobset.FirstPod(mc, bound), nodes[0])
-	if binds && admission != nil {
+	if binds {
 		bound.DeepCopyInto(set)
 	}
 	return err

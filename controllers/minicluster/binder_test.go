@@ -31,7 +31,6 @@ import (
 	"github.com/flux-elastic/flux-elastic/internal/jobset"
 	"github.com/flux-elastic/flux-elastic/internal/protocol"
 	"github.com/flux-elastic/flux-elastic/internal/state"
-	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
 )
 
@@ -284,8 +283,6 @@ func TestChooseBinderAtAdmission(t *testing.T) {
 			return apierrors.NewNotFound(schema.GroupResource{Group: batchv1.GroupName, Resource: "jobs"}, "lmp")
 		}, false},
 		"a webhook that does not answer": {plain, func(*corev1.Pod) error { return apierrors.NewInternalError(errors.New("no endpoints")) }, false},
-		"made ahead": {func(mc *v1alpha2.MiniCluster) { mc.Status.Admission = nil },
-			func(pod *corev1.Pod) error { pod.Spec.NodeName, pod.Spec.SchedulingGates = "none", nil; return nil }, false},
 		"thousands of nodes whose names have little in common": {func(mc *v1alpha2.MiniCluster) {
 			names := make([]string, 9000)
 			for i := range names {
@@ -372,39 +369,11 @@ func TestBindsAtAdmissionOnceAsked(t *testing.T) {
 	}
 }
 
-// Until the API server was asked, it is assumed to bind pods when it creates them: no pods are made
-// ahead, and nodes are kept for pods that may come late. Then the last answer about such pods counts.
-func TestMadeAheadUntilAsked(t *testing.T) {
-	yes, no := &binding{binds: true}, &binding{}
-	for name, tc := range map[string]struct {
-		binder  Binder
-		any     *binding // the last answer about any pods
-		such    *binding
-		want    elastic.Ahead
-		mayBind bool
-	}{
-		"not asked":             {BinderAuto, nil, nil, elastic.AheadUnwanted, true},
-		"no":                    {BinderAuto, no, nil, elastic.AheadNothing, false},
-		"yes":                   {BinderAuto, yes, nil, elastic.AheadUnwanted, true},
-		"no to such pods":       {BinderAuto, yes, no, elastic.AheadNothing, true},
-		"yes to such pods":      {BinderAuto, no, yes, elastic.AheadUnwanted, false},
-		"gate":                  {BinderGate, nil, nil, elastic.AheadNothing, false},
-		"direct, yes by others": {BinderDirect, yes, yes, elastic.AheadNothing, false},
-	} {
-		r, seen := &Reconciler{Scheduler: &waitingRoom{}, Binder: tc.binder}, &observed{
-			now: fixture.Noon, observation: &life.Observation{Workload: life.Absent}, check: &check{binding: &atomic.Pointer[binding]{}},
-		}
-		seen.view.MiniCluster = fixture.MiniCluster("lmp").Defaulted()
-		var err error
-		if seen.check.pod, err = jobset.Pod(seen.view.MiniCluster); err != nil {
-			t.Fatal(err)
-		}
-		seen.check.binding.Store(tc.such)
-		if tc.any != nil {
-			r.answers.add(tc.any.binds)
-		}
-		if got := r.madeAhead(seen); got != tc.want || r.MayBind() != tc.mayBind {
-			t.Errorf("%s: got %v and %v, want %v and %v", name, got, r.MayBind(), tc.want, tc.mayBind)
+// Before the API server was asked, it may bind pods, unless a flag says who does.
+func TestMayBindBeforeAsked(t *testing.T) {
+	for _, binder := range Binders {
+		if got := (&Reconciler{Binder: binder}).MayBind(); got != (binder == BinderAuto) {
+			t.Errorf("--binder=%s: %v", binder, got)
 		}
 	}
 }

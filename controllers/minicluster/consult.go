@@ -54,16 +54,14 @@ func (r *Reconciler) offer(seen *observed) elastic.Offer {
 		r.Scheduler.Skip(mc)
 		return elastic.Offer{Verdict: elastic.NotAllowed, Message: seen.tooLong()}
 	case o.Quota != life.QuotaUnneeded && !seen.grant.Placeable:
-		return elastic.Offer{
-			Verdict: elastic.WaitingForQuota, Message: seen.grant.Message,
-			MakeAhead: r.Scheduler.AwaitQuota(mc, seen.check.pod, r.madeAhead(seen)),
-		}
+		r.Scheduler.AwaitQuota(mc, seen.check.pod)
+		return elastic.Offer{Verdict: elastic.WaitingForQuota, Message: seen.grant.Message}
 	}
 	if o.Quota != life.QuotaUnneeded && seen.isOutdated() { // the manager may have given the quota back
 		r.Scheduler.Postpone(mc)
 		return elastic.Offer{}
 	}
-	return r.Scheduler.Offer(mc, seen.check.pod, seen.grant.Quota, r.madeAhead(seen))
+	return r.Scheduler.Offer(mc, seen.check.pod, seen.grant.Quota)
 }
 
 // withoutQuota is the order for a MiniCluster that is to give quota back: its surplus, if that is
@@ -91,18 +89,4 @@ func admittedPod(seen *observed) *corev1.Pod {
 		return pod
 	}
 	return seen.check.pod
-}
-
-// madeAhead says how far the objects of a waiting MiniCluster are made. Pods that the API server
-// would bind are cheaper than pods made ahead, which are bound later.
-func (r *Reconciler) madeAhead(seen *observed) elastic.Ahead {
-	switch {
-	case seen.observation.Workload == life.Absent && r.mayBindAtAdmission(seen, seen.check.pod):
-		return elastic.AheadUnwanted
-	case seen.observation.Workload != life.Ahead:
-		return elastic.AheadNothing
-	case seen.view.Made():
-		return elastic.AheadMade
-	}
-	return elastic.AheadMaking
 }

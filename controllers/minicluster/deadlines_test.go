@@ -57,7 +57,7 @@ func (s *waitingRoom) MostPods(*corev1.Pod) int { return s.most }
 
 func (s *waitingRoom) Skip(*v1alpha2.MiniCluster) { s.skipped = true }
 
-func (s *waitingRoom) AwaitQuota(*v1alpha2.MiniCluster, *corev1.Pod, elastic.Ahead) bool { return true }
+func (s *waitingRoom) AwaitQuota(*v1alpha2.MiniCluster, *corev1.Pod) {}
 
 // indexes are the indexes of a client that is built.
 type indexes struct{ *fake.ClientBuilder }
@@ -121,7 +121,7 @@ func TestKueueIsToldDeadlines(t *testing.T) {
 			if in.Want != nil && ptr.Deref(in.Want.Spec.MaximumExecutionTimeSeconds, 0) != tc.asked {
 				t.Errorf("it asks for %d s, want %d", ptr.Deref(in.Want.Spec.MaximumExecutionTimeSeconds, 0), tc.asked)
 			}
-			want := elastic.Offer{Verdict: elastic.WaitingForQuota, Message: "asks Kueue for quota", MakeAhead: true}
+			want := elastic.Offer{Verdict: elastic.WaitingForQuota, Message: "asks Kueue for quota"}
 			if tc.rejected {
 				want = elastic.Offer{Verdict: elastic.NotAllowed, Message: "deadlineSeconds 3601 is more than queue kueue allows (1h)"}
 			}

@@ -72,12 +72,10 @@ type Reconciler struct {
 type Scheduler interface {
 	// Offer enters a MiniCluster in its queue, unless it is there, and returns the queue's last
 	// decision. pod is one of its pods after admission by the API server, and quota what Kueue
-	// granted (nil if it needs none); ahead says how far its objects are made. The offer is zero
-	// before the first decision.
-	Offer(mc *v1alpha2.MiniCluster, pod *corev1.Pod, quota *v1alpha2.Quota, ahead elastic.Ahead) elastic.Offer
-	// AwaitQuota is Offer for a MiniCluster that gets no nodes before Kueue grants quota. It reports
-	// whether its pods are worth making now.
-	AwaitQuota(mc *v1alpha2.MiniCluster, pod *corev1.Pod, ahead elastic.Ahead) (makeAhead bool)
+	// granted (nil if it needs none). The offer is zero before the first decision.
+	Offer(mc *v1alpha2.MiniCluster, pod *corev1.Pod, quota *v1alpha2.Quota) elastic.Offer
+	// AwaitQuota is Offer for a MiniCluster that gets no nodes before Kueue grants quota.
+	AwaitQuota(mc *v1alpha2.MiniCluster, pod *corev1.Pod)
 	// Refused is Offer for a MiniCluster whose pods or objects a quota refused, with the refusal.
 	// It is offered no nodes. pod is one of its pods before admission by the API server.
 	Refused(mc *v1alpha2.MiniCluster, pod *corev1.Pod, why string) elastic.Offer

@@ -42,7 +42,6 @@ func (s *Scheduler) commit(result queue.Result, seen *snapshot, now time.Time) n
 			out.lookAgain = elastic.Earliest(out.lookAgain, e.toldAt.Add(newsInterval))
 		}
 		e.decision, e.place = *d, i+1
-		e.mayMakeAhead = startsInTime(d.Verdict) && !seen.quotas.Limit(e.Namespace)
 		out.lookAgain = elastic.Earliest(out.lookAgain, d.LookAgain)
 		if d.Head { // others may use the nodes that it loses to a reservation
 			out.lookAgain = elastic.Earliest(out.lookAgain, s.ledger.BarredNext(e.ask.At(now)))

@@ -75,8 +75,6 @@ func (s *Scheduler) decide(ctx context.Context, now time.Time) (news, error) {
 			return news{}, err
 		}
 	}
-	told, lookAgain := s.lookAhead(now)
-	result.decided, result.lookAgain = append(result.decided, told...), elastic.Earliest(result.lookAgain, lookAgain)
 	return result, nil
 }
 

@@ -26,7 +26,6 @@ import (
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
 	"github.com/flux-elastic/flux-elastic/internal/state"
-	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 )
 
 // foreignOf is the source of foreign pods of a queue.
@@ -196,7 +195,7 @@ func TestOnlyUsefulNodesSettle(t *testing.T) {
 			if tc.waits != "" {
 				mc := fixture.MiniCluster("x").Size(2).MinSize(1)
 				q.seen.miniClusters = append(q.seen.miniClusters, mc.Obj())
-				q.Offer(mc.Defaulted(), fixture.Pod("x").CPU(tc.waits).Obj(), nil, elastic.AheadNothing)
+				q.Offer(mc.Defaulted(), fixture.Pod("x").CPU(tc.waits).Obj(), nil)
 			}
 			q.cycle()
 			freed := q.ledger.Freed()

@@ -57,10 +57,6 @@ type entry struct {
 	toldAt time.Time
 	// putOffAt is since when it waits until the pods of those that start are made; zero if it does not.
 	putOffAt time.Time
-	// ahead is how far its objects are made.
-	ahead        elastic.Ahead
-	aheadAt      time.Time // when it was told to make them
-	mayMakeAhead bool
 }
 
 // check is what was last told of a MiniCluster.
@@ -68,8 +64,6 @@ type check struct {
 	uid types.UID
 	// waits is true if it waits for nodes, or will once it can be decided on.
 	waits bool
-	// aheadAt is the entry's, while the MiniCluster is postponed.
-	aheadAt time.Time
 }
 
 // moveTo enters it in another queue. What the earlier queue decided does not count any more.
@@ -78,7 +72,7 @@ func (e *entry) moveTo(name string) {
 }
 
 // Offer implements minicluster.Scheduler.
-func (s *Scheduler) Offer(mc *v1alpha2.MiniCluster, pod *corev1.Pod, quota *v1alpha2.Quota, ahead elastic.Ahead) elastic.Offer {
+func (s *Scheduler) Offer(mc *v1alpha2.MiniCluster, pod *corev1.Pod, quota *v1alpha2.Quota) elastic.Offer {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	e := s.enter(&entry{miniCluster: mc, pod: pod, quota: quota})
@@ -86,32 +80,15 @@ func (s *Scheduler) Offer(mc *v1alpha2.MiniCluster, pod *corev1.Pod, quota *v1al
 		s.pods[mc.UID] = pod
 		s.outdate(mc.UID)
 	}
-	s.noteAhead(e, ahead)
 	d := &e.decision
-	return elastic.Offer{
-		Nodes: d.Nodes, Verdict: d.Verdict, Message: d.Message, Blocked: d.Blocked, Deadlines: e.deadlines,
-		MakeAhead: e.ahead > elastic.AheadNothing && (e.mayMakeAhead || d.Verdict == ""),
-	}
+	return elastic.Offer{Nodes: d.Nodes, Verdict: d.Verdict, Message: d.Message, Blocked: d.Blocked, Deadlines: e.deadlines}
 }
 
 // AwaitQuota implements minicluster.Scheduler.
-func (s *Scheduler) AwaitQuota(mc *v1alpha2.MiniCluster, pod *corev1.Pod, ahead elastic.Ahead) (makeAhead bool) {
+func (s *Scheduler) AwaitQuota(mc *v1alpha2.MiniCluster, pod *corev1.Pod) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	e := s.enter(&entry{miniCluster: mc, pod: pod, awaitsQuota: true})
-	s.noteAhead(e, ahead)
-	return e.ahead > elastic.AheadNothing && e.mayMakeAhead
-}
-
-// noteAhead notes how far the objects of a waiting MiniCluster are made.
-func (s *Scheduler) noteAhead(e *entry, ahead elastic.Ahead) {
-	if ahead == elastic.AheadUnwanted && e.ahead == elastic.AheadNothing {
-		e.ahead = ahead
-	}
-	if ahead > e.ahead { // it has made its objects, or had begun before a restart
-		e.ahead, e.aheadAt = ahead, s.Clock.Now()
-		s.ask() // the next may make its objects
-	}
+	s.enter(&entry{miniCluster: mc, pod: pod, awaitsQuota: true})
 }
 
 // Refused implements minicluster.Scheduler.
@@ -128,9 +105,6 @@ func (s *Scheduler) Refused(mc *v1alpha2.MiniCluster, pod *corev1.Pod, why strin
 func (s *Scheduler) enter(e *entry) *entry {
 	name, mc := client.ObjectKeyFromObject(e.miniCluster), e.miniCluster
 	e.NamespacedName = name
-	if last := s.checked[name]; last.uid == mc.UID {
-		e.aheadAt = last.aheadAt
-	}
 	s.checked[name] = check{uid: mc.UID, waits: true}
 	if e.queue = s.queueOf(mc); e.quota != nil {
 		e.queue = v1alpha2.KueueQueue
@@ -239,7 +213,7 @@ func (s *Scheduler) Waits(name types.NamespacedName) bool {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	e := s.entries[name]
-	return e != nil && e.ahead != elastic.AheadMaking && e.decision.Verdict != "" && e.decision.Verdict != elastic.Admitted
+	return e != nil && e.decision.Verdict != "" && e.decision.Verdict != elastic.Admitted
 }
 
 // Order implements minicluster.Scheduler.
@@ -297,15 +271,7 @@ func (s *Scheduler) Skip(mc *v1alpha2.MiniCluster) {
 func (s *Scheduler) Postpone(mc *v1alpha2.MiniCluster) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	name := client.ObjectKeyFromObject(mc)
-	now := check{uid: mc.UID, waits: true}
-	if last := s.checked[name]; last.uid == mc.UID {
-		now.aheadAt = last.aheadAt
-	}
-	if e := s.entries[name]; e != nil && e.miniCluster.UID == mc.UID {
-		now.aheadAt = e.aheadAt
-	}
-	s.remove(mc, now)
+	s.remove(mc, check{uid: mc.UID, waits: true})
 }
 
 // remove removes a MiniCluster from its queue. Others may have waited for it.

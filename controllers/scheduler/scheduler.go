@@ -57,8 +57,6 @@ type Scheduler struct {
 	// Cache is only read.
 	Cache client.Reader
 	Clock clock.PassiveClock
-	// AheadPods is how many pods may be made ahead in all.
-	AheadPods int
 	// StartingPods is from how many pods on, of MiniClusters with nodes, that are still to be made no further MiniCluster
 	// gets nodes; 0 if there is no limit.
 	StartingPods int
@@ -122,8 +120,6 @@ type Scheduler struct {
 	starts starts
 	// resumeAt is the count of brokers that have come at which MiniClusters get nodes that were put off; 0 if none was.
 	resumeAt int
-	// aheadSince is since when a MiniCluster has been waiting to make its objects ahead.
-	aheadSince time.Time
 
 	// kick asks for a cycle, decided sends MiniClusters with news, reported queues and reserved
 	// reservations with news.

@@ -59,15 +59,6 @@ func (s *Scheduler) snapshot(seen *clusterState, now time.Time) (*snapshot, queu
 		out.Queues = append(out.Queues, state.Queue(queues[name]))
 	}
 	out.filling = s.reserveQuotas(seen, now)
-	for _, e := range s.entries {
-		if e.awaitsQuota {
-			until := e.aheadAt.Add(quotaPatience)
-			e.mayMakeAhead = (e.aheadAt.IsZero() || now.Before(until)) && !seen.quotas.Limit(e.Namespace)
-			if e.mayMakeAhead && !e.aheadAt.IsZero() {
-				out.quotasAt = elastic.Earliest(out.quotasAt, until)
-			}
-		}
-	}
 	s.wanted = map[string]state.Ask{}
 	barred := s.barred(queues)
 	s.gangsNow(out, queues, barred, now)

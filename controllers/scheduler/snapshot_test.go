@@ -22,7 +22,6 @@ import (
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
 	"github.com/flux-elastic/flux-elastic/internal/ledger"
-	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/hostlist"
 )
 
@@ -185,13 +184,13 @@ func (w *edits) offerNow(mc *v1alpha2.MiniCluster) {
 	mc.Default()
 	switch pod := []*corev1.Pod{wholeNode, anywhere, alone, wholeNode.DeepCopy()}[w.random.IntN(4)]; w.random.IntN(6) {
 	case 0:
-		w.AwaitQuota(mc, pod, elastic.AheadNothing)
+		w.AwaitQuota(mc, pod)
 	case 1:
-		w.Offer(mc, pod, &v1alpha2.Quota{Size: int32(1 + w.random.IntN(5)), Time: metav1.NewTime(fixture.Noon)}, elastic.AheadNothing)
+		w.Offer(mc, pod, &v1alpha2.Quota{Size: int32(1 + w.random.IntN(5)), Time: metav1.NewTime(fixture.Noon)})
 	case 2:
 		w.Refused(mc, pod, "a quota")
 	default:
-		w.Offer(mc, pod, nil, elastic.AheadNothing)
+		w.Offer(mc, pod, nil)
 	}
 }
 

@@ -18,6 +18,8 @@ import (
 const (
 	// startsWithin is how long after its admission, or its last pod, a MiniCluster counts as starting at most.
 	startsWithin = 10 * time.Second
+	// firstPatience is how long the next wait for a pod of one that starts, before the control plane has made any.
+	firstPatience = 3 * time.Second
 	// quickly is the shortest time for which the next wait for a pod of one that starts.
 	quickly = time.Second
 	// lastStarts is how many starts show how soon the control plane makes pods.
@@ -64,7 +66,7 @@ func (s *starts) came(uid types.UID, now time.Time) {
 // a quarter of that. It is halved for each one that makes no pods while nobody does: then the control plane does nothing
 // from which they would keep it.
 func (s *starts) patience() time.Duration {
-	patience := aheadPatience
+	patience := firstPatience
 	if len(s.firstAfter) > 0 {
 		patience = min(max(4*slices.Min(s.firstAfter), quickly), startsWithin)
 	}

@@ -31,7 +31,7 @@ func TestStartsOneAfterTheOther(t *testing.T) {
 		"a pod comes": {func(q *toy, requests requests) {
 			q.tell(requests, freedBatch, func() { q.ledger.SetPod(fixture.BrokerPod("first", 0).CPU("8").On("a").Obj()) })
 		}, true, elastic.Admitted},
-		"time passes":    {func(q *toy, _ requests) { q.now = q.now.Add(aheadPatience) }, false, elastic.Admitted},
+		"time passes":    {func(q *toy, _ requests) { q.now = q.now.Add(firstPatience) }, false, elastic.Admitted},
 		"the first runs": {func(q *toy, _ requests) { q.started("uid-first") }, false, elastic.Admitted},
 		"the first goes": {func(q *toy, _ requests) {
 			q.seen.miniClusters = q.seen.miniClusters[1:]
@@ -49,7 +49,7 @@ func TestStartsOneAfterTheOther(t *testing.T) {
 			q.expect(first, elastic.Admitted, "a", "b")
 			q.expect(second, elastic.WaitingForTurn)
 			q.expect(third, elastic.NoRoom)
-			if at := q.now.Add(aheadPatience); !q.news.lookAgain.Equal(at) {
+			if at := q.now.Add(firstPatience); !q.news.lookAgain.Equal(at) {
 				t.Errorf("it looks again at %s, want %s", q.news.lookAgain, at)
 			}
 			requests := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
@@ -92,7 +92,7 @@ func TestStartsAreNoNews(t *testing.T) {
 		told string
 	}{
 		{"one", 0, "one"},
-		{"two", aheadPatience, "two"},
+		{"two", firstPatience, "two"},
 		{"three", startsWithin, "second three"},
 	} {
 		q.now = began.Add(test.at)
@@ -105,7 +105,7 @@ func TestStartsAreNoNews(t *testing.T) {
 			t.Errorf("after %s it looks again at %s, want %s", test.at, q.news.lookAgain, at)
 		}
 	}
-	q.now = q.now.Add(aheadPatience)
+	q.now = q.now.Add(firstPatience)
 	if told := q.cycle(); told != "second" {
 		t.Errorf("told: %q", told)
 	}

@@ -24,25 +24,7 @@ type Offer struct {
 	Blocked time.Time
 	// Deadlines are what the queue said about deadlines when it gave the nodes.
 	Deadlines Deadlines
-	// MakeAhead is true if the MiniCluster is one of the next to start, so that its pods are
-	// worth making now.
-	MakeAhead bool
 }
-
-// Ahead says how far the objects of a waiting MiniCluster are made ahead of its admission.
-type Ahead int
-
-// States of objects that are made ahead.
-const (
-	// AheadUnwanted: there are no objects, and its pods are better made once it has nodes.
-	AheadUnwanted Ahead = iota - 1
-	// AheadNothing: there are no objects.
-	AheadNothing
-	// AheadMaking: the MiniCluster was told to make its objects.
-	AheadMaking
-	// AheadMade: its pods exist and wait behind their scheduling gates.
-	AheadMade
-)
 
 // Verdict is the result of one cycle of the queue for a waiting gang.
 type Verdict string

@@ -44,7 +44,7 @@ const (
 	completionKey = batchv1.JobCompletionIndexAnnotation
 )
 
-// needsScheduler leaves the pods of a MiniCluster to kube-scheduler, so that they are made ahead.
+// needsScheduler leaves the pods of a MiniCluster to kube-scheduler.
 func needsScheduler(spec *v1alpha2.MiniClusterSpec) {
 	spec.Pod.SchedulerName = corev1.DefaultSchedulerName
 }
@@ -112,8 +112,7 @@ func TestBinderAdmissionOfALeadAlone(t *testing.T) {
 	s.awaitSuccess(mc)
 }
 
-// While there is no room, no pods are made that the API server would bind later. Those of a MiniCluster
-// that needs a scheduler are made ahead, although it comes later.
+// While there is no room, no pods are made, whoever will bind them.
 func TestBinderAdmissionMakesNothingAhead(t *testing.T) {
 	s, _ := binding(t, 2)
 	pods := s.follow()
@@ -124,10 +123,8 @@ func TestBinderAdmissionMakesNothingAhead(t *testing.T) {
 		return condition(mc, v1alpha2.ConditionAdmitted).Reason == v1alpha2.ReasonNoRoom
 	})
 	gated := s.create(s.miniCluster("gated").Size(2).Spec(needsScheduler))
-	s.awaitAhead(gated, 2)
-	if n := len(s.pods(bound)); n > 0 {
-		t.Errorf("%d pods were made ahead", n)
-	}
+	s.await(gated, "waiting", func(mc *v1alpha2.MiniCluster) bool { return state(mc) == v1alpha2.StateQueued && told(mc) != "" })
+	pods.expect(t, 2, 0)
 	s.endCommand(runs)
 	for _, mc := range []*v1alpha2.MiniCluster{runs, bound, gated} {
 		s.awaitSuccess(mc)
@@ -244,7 +241,7 @@ func TestBinderAdmissionMakesFiles(t *testing.T) {
 // The policy goes away: before the pods of a JobSet are made that was made for it, and while another
 // MiniCluster runs. The pods have the gate then, and are placed as without the policy.
 func TestBinderAdmissionPolicyGoes(t *testing.T) {
-	s := newOwnSite(t, 6) // nobody waits, so no pods are made ahead
+	s := newOwnSite(t, 6)
 	operator.Operate(s.shared, "--jobset="+jobSetExternal, bindAtAdmission)
 	pods := s.follow()
 	mc := s.create(s.miniCluster("first").Size(2).PodAnnotation(simulator.Runtime, untilTold))

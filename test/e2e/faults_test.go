@@ -205,7 +205,7 @@ func (s *site) awaitTold(mc *v1alpha2.MiniCluster, want ...string) {
 // waits behind its gate: that delays them, and does no other harm.
 func TestConflictingWrites(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, 8) // some wait, with pods made ahead
+	s := newSite(t, 8) // some wait
 	record := s.newRecord()
 	var all []*v1alpha2.MiniCluster
 	for i := range 12 {

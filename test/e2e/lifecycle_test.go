@@ -448,37 +448,6 @@ func (s *site) filesOf(mc *v1alpha2.MiniCluster) (secret corev1.Secret, files co
 	return secret, files
 }
 
-// The pods of the next MiniCluster are made while it waits: behind their gates, for the spec
-// as it is, and not while it is suspended.
-func TestMadeAhead(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, 3)
-	other := s.occupy(s.nodes[0])
-	mc := s.create(s.miniCluster("next").Size(3).Launcher().Spec(needsScheduler))
-	pods := func(n int) {
-		t.Helper()
-		eventually(t, func() error {
-			if made := s.pods(mc); len(made) != n || occupied(made) > 0 {
-				return fmt.Errorf("there are %d pods, of which %d hold a node; want %d", len(made), occupied(made), n)
-			}
-			return nil
-		})
-	}
-	pods(3)
-	if got := state(s.get(mc)); got != v1alpha2.StateQueued {
-		t.Errorf("it is %s", got)
-	}
-	s.patch(mc, `{"spec":{"suspend":true}}`)
-	pods(0)
-	s.patch(mc, `{"spec":{"suspend":false,"maxSize":4}}`)
-	pods(4)
-	s.delete(other, client.GracePeriodSeconds(0))
-	s.awaitSuccess(mc)
-	if n, r := s.leadsOf(mc), mc.Status.RequeueState; n != 1 || r != nil && r.Count > 0 {
-		t.Errorf("the command ran %d times; %+v", n, r)
-	}
-}
-
 // occupied counts the pods that hold a node.
 func occupied(pods []corev1.Pod) int {
 	n := 0

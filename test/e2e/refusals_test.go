@@ -207,12 +207,15 @@ func TestPodsHaveAController(t *testing.T) {
 	s.awaitSuccess(s.create(s.miniCluster("two").Size(2)))
 }
 
+// onlyJobsMakePods is a rule that only the Job controller meets.
+const onlyJobsMakePods = "request.userInfo.username == 'system:serviceaccount:kube-system:job-controller'"
+
 // A policy that lets only Kubernetes make pods refuses the check, and not the pods. These are made behind their gates to find
 // out. Others that are alike do not have to.
 func TestPodsOfTheJobController(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 2)
-	s.createObject(policyOf(s, "", "pods", "request.userInfo.username == 'system:serviceaccount:kube-system:job-controller'", "only Jobs make pods"))
+	s.createObject(policyOf(s, "", "pods", onlyJobsMakePods, "only Jobs make pods"))
 	first, second := s.create(s.miniCluster("one").Size(2)), s.create(s.miniCluster("two").Size(2))
 	s.awaitSuccess(first)
 	s.awaitSuccess(second)

@@ -194,8 +194,8 @@ func TestKilledWhileTheLeadGoes(t *testing.T) {
 	}
 }
 
-// The same while it waits, and its pods are made ahead.
-func TestKilledWhileMakingAhead(t *testing.T) {
+// The same while its pods are made without nodes, to find out whether a policy refuses them.
+func TestKilledDuringATrial(t *testing.T) {
 	t.Parallel()
 	killedAt(t, []operator.Write{
 		{Kind: "POST secrets", N: 1}, {Kind: "POST configmaps", N: 1}, {Kind: "POST configmaps", N: 2}, {Kind: "POST services", N: 1}, {Kind: "POST jobsets", N: 1},
@@ -204,13 +204,13 @@ func TestKilledWhileMakingAhead(t *testing.T) {
 }
 
 // killedAt lives a life for each of some writes, and for before and after the write. The operator has flags until it is killed.
-func killedAt(t *testing.T, writes []operator.Write, ahead bool, flags ...string) {
+func killedAt(t *testing.T, writes []operator.Write, trial bool, flags ...string) {
 	t.Helper()
 	for _, at := range writes {
 		for _, at.Before = range []bool{true, false} {
 			t.Run(at.String(), func(t *testing.T) {
 				t.Parallel()
-				if o := live(t, at, ahead, flags...); !o.Killed() {
+				if o := live(t, at, trial, flags...); !o.Killed() {
 					t.Error("nobody was killed")
 				}
 			})
@@ -218,9 +218,9 @@ func killedAt(t *testing.T, writes []operator.Write, ahead bool, flags ...string
 	}
 }
 
-// live lives a life of which the operator is killed at a write. With `ahead`, others use the nodes until the pods are there. The
-// operator has flags until it is killed.
-func live(t *testing.T, at operator.Write, ahead bool, flags ...string) *operator.Operator {
+// live lives a life of which the operator is killed at a write, with a trial or without one. The operator has flags until it is
+// killed.
+func live(t *testing.T, at operator.Write, trial bool, flags ...string) *operator.Operator {
 	t.Helper()
 	s := newOwnSite(t, 3)
 	o := operator.Operate(s.shared, flags...)
@@ -234,19 +234,10 @@ func live(t *testing.T, at operator.Write, ahead bool, flags ...string) *operato
 			return nil
 		})
 	}
-	var others []*corev1.Pod
-	life := s.miniCluster("life").Size(2).PodAnnotation(simulator.Runtime, untilTold)
-	if ahead {
-		others = append(others, s.occupy(s.nodes[0]), s.occupy(s.nodes[1]))
-		life.Spec(needsScheduler)
+	if trial {
+		s.createObject(policyOf(s, "", "pods", onlyJobsMakePods, "only Jobs make pods"))
 	}
-	mc := s.create(life)
-	if ahead {
-		reach("made ahead", func() bool { return len(s.pods(mc)) == 2 })
-		for _, other := range others {
-			s.delete(other, client.GracePeriodSeconds(0))
-		}
-	}
+	mc := s.create(s.miniCluster("life").Size(2).PodAnnotation(simulator.Runtime, untilTold))
 	named := func() int {
 		names, err := s.names(mc.Name)
 		if err != nil {

@@ -254,39 +254,21 @@ func TestMaxSizeOfARigidCommand(t *testing.T) {
 	first := s.create(s.miniCluster("first").PodAnnotation(simulator.Runtime, untilTold))
 	s.awaitState(first, v1alpha2.StateRunning)
 	mc := s.create(s.miniCluster("rigid").Size(3).MinSize(3).MaxSize(9).PodAnnotation(simulator.Runtime, untilTold).Spec(needsScheduler))
-	s.awaitAhead(mc, 3)
+	s.awaitState(mc, v1alpha2.StateQueued)
 	s.patch(mc, `{"spec":{"size":2,"minSize":2}}`)
 	s.awaitState(mc, v1alpha2.StateRunning)
 	if n := len(s.pods(mc)); n != 2 || mc.Status.MaximumSize != 2 {
 		t.Errorf("for two brokers it has %d pods, and a largest size of %d", n, mc.Status.MaximumSize)
 	}
 	waits := s.create(s.miniCluster("waits").Size(1).MaxSize(9).PodAnnotation(simulator.Runtime, untilTold).Spec(needsScheduler))
-	s.awaitAhead(waits, 1)
+	s.awaitState(waits, v1alpha2.StateQueued)
 	s.scale(waits, 3)
-	s.awaitAhead(waits, 3)
 	s.endCommand(first)
 	s.endCommand(mc)
 	s.awaitBrokers(waits, 3)
 	if n := len(s.pods(waits)); n != 3 || waits.Status.MaximumSize != 3 {
 		t.Errorf("for three brokers it has %d pods, and a largest size of %d", n, waits.Status.MaximumSize)
 	}
-}
-
-// awaitAhead waits until a MiniCluster that waits has so many pods, all gated.
-func (s *site) awaitAhead(mc *v1alpha2.MiniCluster, n int) {
-	s.t.Helper()
-	eventually(s.t, func() error {
-		pods := s.pods(mc)
-		for i := range pods {
-			if pods[i].DeletionTimestamp != nil || !protocol.IsGated(&pods[i]) {
-				return fmt.Errorf("pod %s is not ahead", pods[i].Name)
-			}
-		}
-		if len(pods) != n {
-			return fmt.Errorf("%s has %d pods ahead, want %d", mc.Name, len(pods), n)
-		}
-		return nil
-	})
 }
 
 // A command that does not bear it goes on as it was started.

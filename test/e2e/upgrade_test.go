@@ -163,7 +163,7 @@ func (l *upgraded) reach(name string, mc *v1alpha2.MiniCluster) {
 	l.t.Helper()
 	states := map[string]string{
 		"backing-off": v1alpha2.StateBackingOff, "suspended": v1alpha2.StateSuspended, "rejected": v1alpha2.StateRejected,
-		"running": v1alpha2.StateRunning, "waiting": v1alpha2.StateQueued,
+		"running": v1alpha2.StateRunning, "gated": v1alpha2.StateQueued, "waiting": v1alpha2.StateQueued,
 	}
 	switch name {
 	case "finished":
@@ -183,8 +183,6 @@ func (l *upgraded) reach(name string, mc *v1alpha2.MiniCluster) {
 		l.record.await(l.site, mc, "asking one to leave", func(mc *v1alpha2.MiniCluster) bool {
 			return mc.Status.Admission != nil && mc.Status.Admission.Drain != nil
 		})
-	case "gated":
-		l.awaitAhead(mc, 4)
 	default:
 		l.awaitState(mc, states[name])
 	}
@@ -202,7 +200,8 @@ type kept struct {
 	Pods       map[types.UID]string // their nodes
 }
 
-// kept describes the MiniClusters, but for the pod that leaves one that shrinks.
+// kept describes the MiniClusters, but for the pod that leaves one that shrinks, and for pods that an older version made ahead
+// of their nodes.
 func (l *upgraded) kept() map[string]kept {
 	l.t.Helper()
 	out := map[string]kept{}
@@ -216,7 +215,7 @@ func (l *upgraded) kept() map[string]kept {
 			k.Attempt, k.Nodes = a.Attempt, a.Nodes
 		}
 		for _, pod := range l.pods(mc) {
-			if rank, _ := protocol.Rank(&pod); name != "shrinking" || rank < 2 {
+			if rank, _ := protocol.Rank(&pod); (name != "shrinking" || rank < 2) && name != "gated" {
 				k.Pods[pod.UID] = pod.Spec.NodeName
 			}
 		}

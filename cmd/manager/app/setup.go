@@ -40,11 +40,14 @@ func clusterDNS() *minicluster.DNS {
 
 // setup adds the controllers and the probes to a manager.
 func setup(ctx context.Context, mgr ctrl.Manager, o *options.Options, matcher ledger.Matcher, clock clock.WithTicker) error {
+	if o.AheadPods > 0 {
+		mgr.GetLogger().Info("--ahead-pods is deprecated and does nothing: no pods are made before there is room for them")
+	}
 	if err := index.Setup(ctx, mgr.GetFieldIndexer()); err != nil {
 		return fmt.Errorf("setting up indexes: %w", err)
 	}
 	queues := scheduler.New(mgr.GetClient(), clock, o.TopologyLevels, matcher)
-	queues.AheadPods, queues.StartingPods = o.AheadPods, o.StartingPods
+	queues.StartingPods = o.StartingPods
 	queues.UseNodes(o.BatchNodes, o.Drain)
 	if err := queues.SetupWithManager(mgr); err != nil {
 		return fmt.Errorf("setting up the scheduler: %w", err)

@@ -45,7 +45,7 @@ func TestPrecedence(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if o.Workers != 5 || o.MaxBrokers != 7 || o.LeaderElect || o.Binder != "gate" || o.AheadPods != 256 {
+		if o.Workers != 5 || o.MaxBrokers != 7 || o.LeaderElect || o.Binder != "gate" {
 			t.Errorf("%v: got %+v", args, o)
 		}
 	}

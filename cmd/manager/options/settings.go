@@ -70,7 +70,7 @@ func (o *Options) miniClusters() []Setting {
 			"who binds pods to their nodes: auto (the API server if it has the policies of config/admission, else as gate), " +
 				"gate (kube-scheduler), or direct (the manager)",
 		},
-		{"ahead-pods", count(&o.AheadPods, 256, 0), "largest number of pods that are made before there is room for them; such pods hold nothing"},
+		{"ahead-pods", count(&o.AheadPods, 0, 0), "Deprecated: no pods are made before there is room for them"},
 		{
 			"starting-pods", count(&o.StartingPods, 100, 0),
 			"number of pods of admitted MiniClusters that are still to be made, from which on no further one of their priority is " +

@@ -218,9 +218,9 @@ components: [../config/direct]
 patches:
   - target: {kind: Deployment}
     patch: |
-      - {op: add, path: /spec/template/spec/containers/0/args/-, value: --ahead-pods=1000000}
       - {op: add, path: /spec/template/spec/containers/0/args/-, value: --beside-flux-operator=false}
       - {op: add, path: /spec/template/spec/containers/0/args/-, value: --default-ttl=24h}
+      - {op: add, path: /spec/template/spec/containers/0/args/-, value: --starting-pods=1000000}
 `,
 		"available": `
 resources: [../config/embedded, ../config/embedded/admission]

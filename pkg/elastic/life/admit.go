@@ -42,7 +42,7 @@ func (s Withdraw) apply(r *Record, _ string, now time.Time) {
 	r.avoid(s.Avoid, now)
 }
 
-// Make makes the objects of the admission, or those that are made ahead of it.
+// Make makes the objects of the admission, or those of a trial.
 type Make struct{}
 
 func (Make) step() {}
@@ -150,9 +150,7 @@ func queued(o *Observation, now time.Time) *Plan {
 		return &Plan{Step: Wait{}, State: StateBackingOff, LookAgain: o.NotBefore, Message: message}
 	case len(o.Offer.Nodes) > 0:
 		return &Plan{Step: Admit{Attempt: o.Attempt(), Nodes: o.Offer.Nodes}, State: StateStarting, Message: "makes its pods"}
-	case o.Offer.MakeAhead && o.Workload == Absent:
-		return &Plan{Step: Make{}, State: StateQueued, Message: o.Offer.Message}
-	case !o.Offer.MakeAhead && o.Workload == Ahead:
+	case o.Workload == Ahead:
 		return &Plan{Step: Release{}, State: StateQueued, Message: o.Offer.Message}
 	}
 	return &Plan{Step: Wait{}, State: StateQueued, Message: o.Offer.Message}

@@ -184,25 +184,13 @@ func TestDecide(t *testing.T) {
 			o:    waiting(func(o *Observation) { o.Offer.Nodes = []string{"a", "b", "c"} }),
 			want: Plan{Step: Admit{Attempt: 1, Nodes: []string{"a", "b", "c"}}, State: StateStarting},
 		},
-		"one of the next makes its pods while it waits": {
-			o:    waiting(func(o *Observation) { o.Offer.MakeAhead, o.Offer.Message = true, "3 free" }),
-			want: Plan{Step: Make{}, State: StateQueued, Message: "3 free"},
-		},
-		"once": {
-			o:    waiting(func(o *Observation) { o.Offer.MakeAhead, o.Workload, o.Offer.Message = true, Ahead, "3 free" }),
-			want: Plan{Step: Wait{}, State: StateQueued, Message: "3 free"},
-		},
-		"and takes an offer with them": {
-			o: waiting(func(o *Observation) {
-				o.Offer.MakeAhead, o.Workload, o.Offer.Nodes = true, Ahead, []string{"a", "b", "c"}
-			}),
+		"and the pods of a trial are taken along": {
+			o:    waiting(func(o *Observation) { o.Workload, o.Offer.Nodes = Ahead, []string{"a", "b", "c"} }),
 			want: Plan{Step: Admit{Attempt: 1, Nodes: []string{"a", "b", "c"}}, State: StateStarting},
 		},
-		"one that may not start now has none": {
-			o: waiting(func(o *Observation) {
-				o.Workload, o.Offer.Verdict, o.Offer.Message = Ahead, elastic.NotAllowed, "its queue is suspended"
-			}),
-			want: Plan{Step: Release{}, State: StateQueued, Message: "its queue is suspended"},
+		"they do not wait for nodes": {
+			o:    waiting(func(o *Observation) { o.Workload, o.Offer.Message = Ahead, "3 free" }),
+			want: Plan{Step: Release{}, State: StateQueued, Message: "3 free"},
 		},
 		"what was admitted for another spec is given back before it is made": {
 			o:    admitted("----", func(o *Observation) { o.Workload, o.Outdated = Absent, true }),

@@ -139,7 +139,7 @@ type Workload int
 const (
 	// Absent: there is no JobSet.
 	Absent Workload = iota
-	// Ahead: the JobSet was made ahead of the admission, and its pods wait behind their gates.
+	// Ahead: the JobSet was made without an admission, for a trial, and its pods wait behind their gates.
 	Ahead
 	// Active: the JobSet makes and keeps the pods of the admission.
 	Active
@@ -156,7 +156,7 @@ const (
 	Orphaned
 )
 
-// Unplaced reports whether the MiniCluster has no pods, or only pods made ahead.
+// Unplaced reports whether the MiniCluster has no pods, or only pods without an admission.
 func (o *Observation) Unplaced() bool {
 	return o.Outcome == "" && o.Started.IsZero() && (o.Workload == Absent || o.Workload == Ahead)
 }
