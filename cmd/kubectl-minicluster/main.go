@@ -72,7 +72,7 @@ func newRoot(s *access.Session) *cobra.Command {
 	root.SetErr(s.ErrOut)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return access.Usagef("%w", err) })
 	s.Flags.AddFlags(root.PersistentFlags())
-	root.AddCommand(verbs.New(s)...)
+	root.AddCommand(verbs.New(s, check)...)
 	root.AddCommand(experiment.New(s), timeline.New(s), top.New(s), newRender(s), newMigrate(s))
 	s.CompleteFlags(root)
 	shareNamespace(s, root)

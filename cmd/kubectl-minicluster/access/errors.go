@@ -82,7 +82,7 @@ func Explain(err error) string {
 	case apierrors.IsUnauthorized(err):
 		return "the cluster does not know you: renew the credentials of your kubeconfig"
 	}
-	return err.Error()
+	return strings.ReplaceAll(err.Error(), "<nil>: ", "") // the path of what is wrong, if that is the whole object
 }
 
 // forbidden says which right is missing.

@@ -71,14 +71,19 @@ func attach(ctx context.Context, s *access.Session, c client.WithWatch, key clie
 	if err := l.begin(ctx); err != nil {
 		return err
 	}
+	t := &teller{Session: s}
+	defer t.leave(ctx, key)
 	over := ""
 	for {
 		mc, lead, err := l.look(ctx)
 		if err != nil {
 			return err
 		}
+		t.state = stateOf(mc)
 		if done, err := reached(mc, "finished"); err != nil && !done {
 			return err
+		} else if !done {
+			t.tell(mc)
 		}
 		if lead.begun() && lead.status.ContainerID != over {
 			ended, err := l.print(ctx, mc, lead)

@@ -26,8 +26,9 @@ import (
 // submitter is the verb submit.
 type submitter struct {
 	*access.Session
+	check                                                func(*v1alpha2.MiniCluster) error
 	file, name, nodes, queue, image, view, priority, dir string
-	tasks                                                int32
+	tasks, perNode                                       int32
 	limit                                                limit
 	cpu, memory, gpu                                     string
 	env, labels                                          map[string]string
@@ -35,12 +36,19 @@ type submitter struct {
 	dryRun, format                                       string
 }
 
-func newSubmit(s *access.Session) *cobra.Command {
-	m := &submitter{Session: s}
+// newSubmit returns the verb. check says what the API server or the manager would refuse of a MiniCluster.
+func newSubmit(s *access.Session, check func(*v1alpha2.MiniCluster) error) *cobra.Command {
+	m := &submitter{Session: s, check: check}
 	cmd := &cobra.Command{
 		Use: "submit [-f FILE] [FLAGS] [-- COMMAND [ARGUMENT...]]", Short: "Make a MiniCluster that runs a command, as sbatch or flux submit",
 		Long: `Make a MiniCluster that runs a command. The flags are those of sbatch and flux submit, where these have such. With -f, the
 MiniCluster in a file is changed by the flags and the command.
+
+Without -n and --ntasks-per-node, each node runs one task, as with srun and flux run. With -f, the tasks of the file
+count; if -N changes the size, the tasks of each node stay.
+
+Submit checks the MiniCluster before it sends anything. Then it says what the MiniCluster asks for, and waits up to 3 s
+to say whether the MiniCluster starts, or why it waits. With --output it does not wait.
 
 The words of the command are joined. Words with blanks or other special characters are quoted, unless there is only one
 word, which is taken as it is.`,
@@ -61,7 +69,8 @@ func (m *submitter) flags(cmd *cobra.Command) {
 	f.StringVarP(&m.file, "filename", "f", "", "file with the MiniCluster that is changed by the other flags; -: the standard input")
 	f.StringVar(&m.name, "name", "", "name; by default that of the program, with a suffix that makes it unique")
 	f.StringVarP(&m.nodes, "nodes", "N", "", "number of brokers, each of which usually has a node: N, or MIN-N to begin also with fewer")
-	f.Int32VarP(&m.tasks, "ntasks", "n", 0, "number of tasks at the full size, 1 by default; 0: one for each node")
+	f.Int32VarP(&m.tasks, "ntasks", "n", 0, "number of tasks at the full size; by default one for each node; 0: Flux starts one for each node that the MiniCluster gets")
+	f.Int32Var(&m.perNode, "ntasks-per-node", 0, "number of tasks on each node, in place of --ntasks")
 	f.VarP(&m.limit, "time-limit", "t", "how long the command may run: 90s, 20m, 1h30m, 2d, 20 (minutes) or 1:30:00; by default the limit of the queue")
 	f.StringVarP(&m.queue, "queue", "q", "", "queue; by default that of the namespace")
 	f.StringVar(&m.priority, "priority-class", "", "PriorityClass of the pods")
@@ -93,6 +102,12 @@ func (m *submitter) run(cmd *cobra.Command, command []string) error {
 		return access.Usagef("--namespace=%s: the namespace in %s is %s", namespace, m.file, mc.Namespace)
 	}
 	mc.Namespace = cmp.Or(mc.Namespace, namespace)
+	if err := m.check(mc); err != nil {
+		return fmt.Errorf("nothing was sent: %w", err)
+	}
+	for _, line := range costOf(mc) {
+		fmt.Fprintln(m.ErrOut, access.PlainLine(line))
+	}
 	switch m.dryRun {
 	case "client":
 		return printObject(m.Out, cmp.Or(m.format, "yaml"), mc)
@@ -131,6 +146,8 @@ func (m *submitter) create(ctx context.Context, mc *v1alpha2.MiniCluster) error 
 		return attach(ctx, m.Session, c, key)
 	case m.wait:
 		return await(ctx, m.Session, c, key, "finished", 0)
+	case m.format == "":
+		return tellFirst(ctx, m.Session, c, mc)
 	}
 	return nil
 }
@@ -147,7 +164,7 @@ func (m *submitter) miniCluster(cmd *cobra.Command, command []string) (*v1alpha2
 	if len(mc.Spec.Containers) == 0 {
 		mc.Spec.Containers = []v1alpha2.MiniClusterContainer{{}}
 	}
-	container := mc.Spec.FluxContainer()
+	container, size := mc.Spec.FluxContainer(), max(mc.Spec.Size, 1)
 	if err := m.set(mc, container); err != nil {
 		return nil, err
 	}
@@ -157,8 +174,8 @@ func (m *submitter) miniCluster(cmd *cobra.Command, command []string) (*v1alpha2
 	if container.Image == "" {
 		return nil, access.Usagef("name an image by --image")
 	}
-	if cmd.Flags().Changed("ntasks") {
-		mc.Spec.Tasks = &m.tasks
+	if err := m.setTasks(cmd, &mc.Spec, size); err != nil {
+		return nil, err
 	}
 	if m.name != "" {
 		mc.Name, mc.GenerateName = m.name, ""
@@ -203,7 +220,7 @@ func (m *submitter) set(mc *v1alpha2.MiniCluster, container *v1alpha2.MiniCluste
 	for flag, set := range map[string]struct {
 		name  corev1.ResourceName
 		value string
-	}{"cpu": {corev1.ResourceCPU, m.cpu}, "memory": {corev1.ResourceMemory, m.memory}, "gpus": {"nvidia.com/gpu", m.gpu}} {
+	}{"cpu": {corev1.ResourceCPU, m.cpu}, "memory": {corev1.ResourceMemory, m.memory}, "gpus": {gpus, m.gpu}} {
 		if set.value == "" {
 			continue
 		}
@@ -215,6 +232,9 @@ func (m *submitter) set(mc *v1alpha2.MiniCluster, container *v1alpha2.MiniCluste
 	}
 	return nil
 }
+
+// gpus is the resource of NVIDIA's GPUs.
+const gpus = corev1.ResourceName("nvidia.com/gpu")
 
 // setResource sets a limit, and a request that differs from it.
 func setResource(r *corev1.ResourceRequirements, name corev1.ResourceName, quantity resource.Quantity) {

@@ -17,10 +17,10 @@ import (
 	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/access"
 )
 
-// New returns the commands.
-func New(s *access.Session) []*cobra.Command {
+// New returns the commands. check says what the API server or the manager would refuse of a MiniCluster.
+func New(s *access.Session, check func(*v1alpha2.MiniCluster) error) []*cobra.Command {
 	return []*cobra.Command{
-		newSubmit(s), newList(s), newStatus(s), newWhy(s), newQueue(s), newNodes(s),
+		newSubmit(s, check), newList(s), newStatus(s), newWhy(s), newQueue(s), newNodes(s),
 		newLogs(s), newAttach(s), newExec(s), newShell(s),
 		newWait(s), newResize(s), newSuspend(s), newResume(s), newDelete(s), newVersion(s),
 	}

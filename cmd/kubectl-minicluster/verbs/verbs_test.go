@@ -44,8 +44,9 @@ func session(stdin string) (*access.Session, *bytes.Buffer) {
 // submitted runs submit without a cluster, and returns the MiniCluster or the error.
 func submitted(stdin string, args ...string) (*v1alpha2.MiniCluster, error) {
 	s, out := session(stdin)
+	s.ErrOut = io.Discard
 	*s.Flags.Namespace = "here"
-	cmd := newSubmit(s)
+	cmd := newSubmit(s, func(*v1alpha2.MiniCluster) error { return nil })
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.SetArgs(append([]string{"--dry-run=client"}, args...))
 	mc := &v1alpha2.MiniCluster{}
@@ -190,27 +191,33 @@ func TestReached(t *testing.T) {
 	rejected := life("Accepted=!Unsupported")
 	edited := rejected.DeepCopy()
 	edited.Generation = 2
+	large := life("JobMiniClusterReady=!Queued", "Admitted=!NeverFits")
+	resized := large.DeepCopy()
+	resized.Generation = 2
 	for name, tc := range map[string]struct {
 		mc   *v1alpha2.MiniCluster
 		goal string
 		done bool
 		code int
 	}{
-		"not yet":              {life(), "admitted", false, 0},
-		"admitted":             {life("Admitted=Admitted"), "admitted", true, 0},
-		"not running yet":      {life("Admitted=Admitted"), "running", false, 0},
-		"running":              {life("JobMiniClusterReady=Running"), "running", true, 0},
-		"ran":                  {finished, "running", true, 0},
-		"never ran":            {never, "running", false, 1},
-		"finished":             {finished, "finished", true, 0},
-		"failed":               {exited, "finished", true, 9},
-		"never began":          {never, "finished", true, 1},
-		"rejected":             {rejected, "finished", false, 1},
-		"mended":               {edited, "finished", false, 0},
-		"deleted meanwhile":    {deleted, "finished", false, 1},
-		"deleted":              {deleted, "deleted", true, 0},
-		"finished, not gone":   {finished, "deleted", false, 0},
-		"finished, not placed": {never, "admitted", false, 1},
+		"not yet":                   {life(), "admitted", false, 0},
+		"admitted":                  {life("Admitted=Admitted"), "admitted", true, 0},
+		"not running yet":           {life("Admitted=Admitted"), "running", false, 0},
+		"running":                   {life("JobMiniClusterReady=Running"), "running", true, 0},
+		"ran":                       {finished, "running", true, 0},
+		"never ran":                 {never, "running", false, 1},
+		"finished":                  {finished, "finished", true, 0},
+		"failed":                    {exited, "finished", true, 9},
+		"never began":               {never, "finished", true, 1},
+		"rejected":                  {rejected, "finished", false, 1},
+		"mended":                    {edited, "finished", false, 0},
+		"never fits":                {large, "running", false, 1},
+		"resized":                   {resized, "running", false, 0},
+		"never fits, to be deleted": {large, "deleted", false, 0},
+		"deleted meanwhile":         {deleted, "finished", false, 1},
+		"deleted":                   {deleted, "deleted", true, 0},
+		"finished, not gone":        {finished, "deleted", false, 0},
+		"finished, not placed":      {never, "admitted", false, 1},
 	} {
 		done, err := reached(tc.mc, tc.goal)
 		code := 0

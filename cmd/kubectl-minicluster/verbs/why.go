@@ -73,11 +73,16 @@ func ignoreForbidden(err error) error {
 // waits reports whether a MiniCluster waits for nodes.
 func waits(mc *v1alpha2.MiniCluster) bool { return stateOf(mc) == v1alpha2.StateQueued }
 
+// headline is the sentence that says in which state a MiniCluster is, and why.
+func headline(mc *v1alpha2.MiniCluster, state string) string {
+	return fmt.Sprintf("%s is %s%s.", mc.Name, state, strings.TrimSuffix(reasonOf(mc), "."))
+}
+
 // explain are the sentences about a MiniCluster. queue is nil if it cannot be read, and other is a queue that would be
 // better, or "".
 func explain(mc *v1alpha2.MiniCluster, queue *v1alpha2.MiniClusterQueue, other string, s *access.Session) []string {
 	state, now := stateOf(mc), s.Clock.Now()
-	first := fmt.Sprintf("%s is %s%s.", mc.Name, state, strings.TrimSuffix(reasonOf(mc), "."))
+	first := headline(mc, state)
 	switch state {
 	case v1alpha2.StateQueued:
 		return append([]string{first}, explainWaiting(mc, queue, other, s)...)
