@@ -6,6 +6,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -137,7 +139,13 @@ func TestErrors(t *testing.T) {
 		want  string
 	}{
 		"no command":             {"", nil, 2, "name a verb"},
-		"another command":        {"", []string{"draw"}, 2, `unknown verb "draw"`},
+		"another command":        {"", []string{"draw"}, 2, `unknown verb "draw"; try`},
+		"a verb with a typo":     {"", []string{"stauts"}, 2, `unknown verb "stauts", did you mean status; try kubectl minicluster --help`},
+		"a verb of Slurm":        {"", []string{"sbatch"}, 2, `did you mean submit`},
+		"a verb below":           {"", []string{"experiment", "rum"}, 2, `unknown verb "rum", did you mean run; try`},
+		"no verb below":          {"", []string{"experiment"}, 2, "name a verb: compare, report, resume, run, schema, status"},
+		"nobody to release":      {"", []string{"release"}, 2, "name a MiniCluster; try"},
+		"two to hold":            {"", []string{"hold", "a", "b"}, 2, "name one MiniCluster, and not 2"},
 		"an argument too many":   {"", []string{"list", "all"}, 2, `list has no arguments, and not ["all"]`},
 		"no command to run":      {"", []string{"exec", "lmp", "flux", "resource", "list"}, 2, "a command after --"},
 		"no file":                {"", []string{"render"}, 2, "render needs a file"},
@@ -182,6 +190,36 @@ func TestErrors(t *testing.T) {
 	}
 	if code, out, _ := invoke("", "--help"); code != 0 || !strings.Contains(out, "kubectl minicluster [command]") {
 		t.Errorf("help: exit code %d, %q", code, out)
+	}
+}
+
+// Each help page has examples, which the program understands, and does not repeat the flags that all verbs have.
+func TestHelp(t *testing.T) {
+	var check func(cmd *cobra.Command)
+	check = func(cmd *cobra.Command) {
+		path := strings.Fields(cmd.CommandPath())[2:]
+		lines := strings.Split(cmd.Example, "\n")
+		for _, line := range lines {
+			line, _, _ = strings.Cut(line, " > ")
+			words := strings.Fields(strings.TrimPrefix(line, "  kubectl minicluster "))
+			found, rest, err := newRoot(access.New(strings.NewReader(""), io.Discard, io.Discard)).Find(words)
+			if err != nil || len(words) == 0 || !strings.HasPrefix(found.CommandPath(), cmd.CommandPath()) {
+				t.Errorf("%v: an example is %q: %v", path, line, err)
+			} else if err := found.ParseFlags(rest); err != nil {
+				t.Errorf("%v: an example is %q: %v", path, line, err)
+			}
+		}
+		code, out, _ := invoke("", append(path, "--help")...)
+		if code != 0 || !strings.Contains(out, "Examples:\n"+lines[0]) || strings.Contains(out, "--kubeconfig") || !strings.Contains(out, "--namespace") || !strings.Contains(out, "kubectl minicluster options") {
+			t.Errorf("%v --help: exit code %d, %s", path, code, out)
+		}
+		for _, below := range cmd.Commands() {
+			check(below)
+		}
+	}
+	check(newRoot(access.New(strings.NewReader(""), io.Discard, io.Discard)))
+	if code, out, _ := invoke("", "options"); code != 0 || !strings.Contains(out, "--kubeconfig") || !strings.Contains(out, "--namespace") {
+		t.Errorf("options: exit code %d, %s", code, out)
 	}
 }
 

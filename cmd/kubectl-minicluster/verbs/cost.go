@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/access"
@@ -18,12 +19,8 @@ import (
 // or else one for each node, as srun and flux run.
 func (m *submitter) setTasks(cmd *cobra.Command, spec *v1alpha2.MiniClusterSpec, size int32) error {
 	total, perNode := cmd.Flags().Changed("ntasks"), cmd.Flags().Changed("ntasks-per-node")
-	before := int32(1) // the default of the API
-	if spec.Tasks != nil {
-		before = *spec.Tasks
-	}
-	most := max(spec.Size, 1)
-	tasks := int64(0)
+	most := int64(max(spec.Size, 1))
+	var tasks int64
 	switch {
 	case total && perNode:
 		return access.Usagef("name --ntasks or --ntasks-per-node, and not both")
@@ -32,13 +29,17 @@ func (m *submitter) setTasks(cmd *cobra.Command, spec *v1alpha2.MiniClusterSpec,
 	case total:
 		tasks = int64(m.tasks)
 	case perNode:
-		tasks = int64(m.perNode) * int64(most)
-	case startsTasks(spec), m.file != "" && (most == size || before%size != 0 || spec.Elastic.Tasks.Scaling == v1alpha2.TasksFixed):
+		tasks = int64(m.perNode) * most
+	case startsTasks(spec):
 		return nil
 	case m.file != "":
-		tasks = int64(before/size) * int64(most)
+		before := int64(ptr.Deref(spec.Tasks, defaultTasks))
+		if most == int64(size) || before%int64(size) != 0 || spec.Elastic.Tasks.Scaling == v1alpha2.TasksFixed {
+			return nil
+		}
+		tasks = before / int64(size) * most
 	default:
-		tasks = int64(most)
+		tasks = most
 	}
 	if tasks > mostTasks {
 		return access.Usagef("%d tasks are more than %d", tasks, mostTasks)
@@ -46,6 +47,9 @@ func (m *submitter) setTasks(cmd *cobra.Command, spec *v1alpha2.MiniClusterSpec,
 	spec.Tasks = new(int32(tasks))
 	return nil
 }
+
+// defaultTasks is the API's number of tasks of a MiniCluster that names none.
+const defaultTasks = int32(1)
 
 // mostTasks is the limit of the API.
 const mostTasks = 100_000_000
@@ -59,10 +63,7 @@ func startsTasks(spec *v1alpha2.MiniClusterSpec) bool {
 // costOf says what a MiniCluster asks for, and what a user of other batch systems would not expect.
 func costOf(mc *v1alpha2.MiniCluster) []string {
 	spec, c := &mc.Spec, mc.Spec.FluxContainer()
-	size, tasks := max(spec.Size, 1), int32(1)
-	if spec.Tasks != nil {
-		tasks = *spec.Tasks
-	}
+	size, tasks := max(spec.Size, 1), ptr.Deref(spec.Tasks, defaultTasks)
 	text := "The MiniCluster asks for " + counted(size, "node")
 	if least := spec.MinSize; least > 0 && least < size {
 		text += fmt.Sprintf(", or as few as %d,", least)

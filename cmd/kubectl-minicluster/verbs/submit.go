@@ -41,6 +41,7 @@ func newSubmit(s *access.Session, check func(*v1alpha2.MiniCluster) error) *cobr
 	m := &submitter{Session: s, check: check}
 	cmd := &cobra.Command{
 		Use: "submit [-f FILE] [FLAGS] [-- COMMAND [ARGUMENT...]]", Short: "Make a MiniCluster that runs a command, as sbatch or flux submit",
+		SuggestFor: []string{"sbatch", "srun", "run", "create"},
 		Long: `Make a MiniCluster that runs a command. The flags are those of sbatch and flux submit, where these have such. With -f, the
 MiniCluster in a file is changed by the flags and the command.
 

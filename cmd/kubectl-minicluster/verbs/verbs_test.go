@@ -481,7 +481,7 @@ func TestExplain(t *testing.T) {
 		"another queue":    {queued, queue, "short, in which 0 wait", []string{"; queue short, in which 0 wait."}},
 		"waits for a size": {life("JobMiniClusterReady=!Queued", "Admitted=!WaitingForSize"), nil, "", []string{"elastic.waitForSize"}},
 	} {
-		got := strings.Join(explain(tc.mc, tc.queue, tc.other, s), "\n")
+		got := strings.Join(explain(tc.mc, tc.queue, choice{better: tc.other}, s), "\n")
 		for _, want := range tc.want {
 			if !strings.Contains(got, want) {
 				t.Errorf("%s: %q is not in:\n%s", name, want, got)

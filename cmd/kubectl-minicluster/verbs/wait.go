@@ -25,12 +25,13 @@ var goals = []string{"admitted", "running", "finished", "deleted"}
 func newWait(s *access.Session) *cobra.Command {
 	var goal string
 	var timeout time.Duration
-	cmd := named(s, "wait NAME --for=finished", "Wait until a MiniCluster has nodes, runs, has finished or is deleted", func(ctx context.Context, c client.WithWatch, key client.ObjectKey) error {
-		if !slices.Contains(goals, goal) {
-			return access.Usagef("--for=%s: it has to be one of %s", goal, strings.Join(goals, ", "))
-		}
-		return await(ctx, s, c, key, goal, timeout)
-	})
+	cmd := named(s, "wait NAME --for=finished", "Wait until a MiniCluster has nodes, runs, has finished or is deleted",
+		"  kubectl minicluster wait lammps\n  kubectl minicluster wait lammps --for=running --timeout=10m", func(ctx context.Context, c client.WithWatch, key client.ObjectKey) error {
+			if !slices.Contains(goals, goal) {
+				return access.Usagef("--for=%s: it has to be one of %s", goal, strings.Join(goals, ", "))
+			}
+			return await(ctx, s, c, key, goal, timeout)
+		})
 	cmd.Long = `Wait until a MiniCluster has nodes (admitted), its command runs (running) or has ended (finished), or the MiniCluster
 is gone (deleted). The state and the reason are printed whenever they change.
 
@@ -63,13 +64,8 @@ func await(ctx context.Context, s *access.Session, c client.WithWatch, key clien
 		return nil
 	}
 	t := &teller{Session: s}
-	err = follow(ctx, s, c, mc, func(mc *v1alpha2.MiniCluster) (bool, error) {
-		done, err := reached(mc, goal)
-		if t.state = stateOf(mc); !done && err == nil && goal != "deleted" {
-			t.tell(mc)
-		}
-		return done, err
-	}, client.InNamespace(key.Namespace), client.MatchingFields{"metadata.name": key.Name})
+	err = follow(ctx, s, c, mc, func(mc *v1alpha2.MiniCluster) (bool, error) { return t.look(mc, goal) },
+		client.InNamespace(key.Namespace), client.MatchingFields{"metadata.name": key.Name})
 	if err != nil && errors.Is(context.Cause(ctx), errTimeout) {
 		return &access.ExitError{Code: access.CodeTimeout, Err: fmt.Errorf("%s is %s after %s", key.Name, t.state, timeout)}
 	}
@@ -103,6 +99,15 @@ func tellFirst(ctx context.Context, s *access.Session, c client.WithWatch, mc *v
 type teller struct {
 	*access.Session
 	state, told string
+}
+
+// look reports whether the MiniCluster has reached a goal, and tells what happens before that.
+func (t *teller) look(mc *v1alpha2.MiniCluster, goal string) (done bool, err error) {
+	t.state = stateOf(mc)
+	if done, err = reached(mc, goal); !done && err == nil && goal != "deleted" {
+		t.tell(mc)
+	}
+	return done, err
 }
 
 // tell prints the state with its reason, if either has changed. It reports whether there is something to tell: no
