@@ -15,6 +15,17 @@ import (
 	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/access"
 )
 
+// checkTasks checks the flags for tasks. A script may have both, as for sbatch.
+func (m *submitter) checkTasks(cmd *cobra.Command, _ []string) error {
+	switch perNode := cmd.Flags().Changed("ntasks-per-node"); {
+	case perNode && cmd.Flags().Changed("ntasks"):
+		return access.Usagef("name --ntasks or --ntasks-per-node, and not both")
+	case perNode && m.perNode < 1:
+		return access.Usagef("--ntasks-per-node=%d: it has to be at least 1", m.perNode)
+	}
+	return nil
+}
+
 // setTasks sets the number of tasks: that of the flags; or else that of the file, scaled from the size that the file has;
 // or else one for each node, as srun and flux run.
 func (m *submitter) setTasks(cmd *cobra.Command, spec *v1alpha2.MiniClusterSpec, size int32) error {
@@ -22,10 +33,6 @@ func (m *submitter) setTasks(cmd *cobra.Command, spec *v1alpha2.MiniClusterSpec,
 	most := int64(max(spec.Size, 1))
 	var tasks int64
 	switch {
-	case total && perNode:
-		return access.Usagef("name --ntasks or --ntasks-per-node, and not both")
-	case perNode && m.perNode < 1:
-		return access.Usagef("--ntasks-per-node=%d: it has to be at least 1", m.perNode)
 	case total:
 		tasks = int64(m.tasks)
 	case perNode:

@@ -29,6 +29,7 @@ type submitter struct {
 	check                                                func(*v1alpha2.MiniCluster) error
 	file, name, nodes, queue, image, view, priority, dir string
 	tasks, perNode                                       int32
+	script                                               *script // that of the file; nil if the file is a MiniCluster
 	limit                                                limit
 	cpu, memory, gpu                                     string
 	env, labels                                          map[string]string
@@ -48,6 +49,10 @@ MiniCluster in a file is changed by the flags and the command.
 Without -n and --ntasks-per-node, each node runs one task, as with srun and flux run. With -f, the tasks of the file
 count; if -N changes the size, the tasks of each node stay.
 
+With -f, a file that begins with #! is a script, as for sbatch and flux batch. The lead broker runs the script, and the
+script starts tasks by flux run. Lines with #SBATCH or #FLUX: set the flags that the command line does not set. Options
+that have no meaning here are named.
+
 Submit checks the MiniCluster before it sends anything. Then it says what the MiniCluster asks for, and waits up to 3 s
 to say whether the MiniCluster starts, or why it waits. With --output it does not wait.
 
@@ -55,8 +60,10 @@ The words of the command are joined. Words with blanks or other special characte
 word, which is taken as it is.`,
 		Example: `  kubectl minicluster submit -N 4 -n 32 -t 20m --image=lammps --cpu=8 -- lmp -in in.reaxc
   kubectl minicluster submit -N 8-16 -q research -f minicluster.yaml --wait
+  kubectl minicluster submit -f job.sh --image=lammps
   kubectl minicluster submit -N 4 --image=lammps --dry-run=client -- lmp -in in.reaxc > minicluster.yaml`,
-		RunE: func(cmd *cobra.Command, args []string) error { return m.run(cmd, args) },
+		PreRunE: m.checkTasks,
+		RunE:    func(cmd *cobra.Command, args []string) error { return m.run(cmd, args) },
 	}
 	m.flags(cmd)
 	access.Complete(cmd, "queue", completeQueues(s))
@@ -67,7 +74,7 @@ word, which is taken as it is.`,
 
 func (m *submitter) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVarP(&m.file, "filename", "f", "", "file with the MiniCluster that is changed by the other flags; -: the standard input")
+	f.StringVarP(&m.file, "filename", "f", "", "file with a MiniCluster that is changed by the other flags, or with a script; -: the standard input")
 	f.StringVar(&m.name, "name", "", "name; by default that of the program, with a suffix that makes it unique")
 	f.StringVarP(&m.nodes, "nodes", "N", "", "number of brokers, each of which usually has a node: N, or MIN-N to begin also with fewer")
 	f.Int32VarP(&m.tasks, "ntasks", "n", 0, "number of tasks at the full size; by default one for each node; 0: Flux starts one for each node that the MiniCluster gets")
@@ -157,7 +164,7 @@ func (m *submitter) create(ctx context.Context, mc *v1alpha2.MiniCluster) error 
 func (m *submitter) miniCluster(cmd *cobra.Command, command []string) (*v1alpha2.MiniCluster, error) {
 	mc := &v1alpha2.MiniCluster{}
 	if m.file != "" {
-		if err := m.read(mc); err != nil {
+		if err := m.read(cmd, mc); err != nil {
 			return nil, err
 		}
 	}
@@ -178,6 +185,7 @@ func (m *submitter) miniCluster(cmd *cobra.Command, command []string) (*v1alpha2
 	if err := m.setTasks(cmd, &mc.Spec, size); err != nil {
 		return nil, err
 	}
+	m.setCores(&mc.Spec)
 	if m.name != "" {
 		mc.Name, mc.GenerateName = m.name, ""
 	} else if mc.Name == "" && mc.GenerateName == "" {
@@ -186,9 +194,15 @@ func (m *submitter) miniCluster(cmd *cobra.Command, command []string) (*v1alpha2
 	return mc, nil
 }
 
-func (m *submitter) read(mc *v1alpha2.MiniCluster) error {
-	text, err := access.ReadObject(m.file, m.In)
+func (m *submitter) read(cmd *cobra.Command, mc *v1alpha2.MiniCluster) error {
+	text, err := access.ReadFile(m.file, m.In)
 	if err != nil {
+		return err
+	}
+	if isScript(text) {
+		return m.useScript(cmd, mc, string(text))
+	}
+	if text, err = access.OnlyObject(m.file, text); err != nil {
 		return err
 	}
 	if err := yaml.UnmarshalStrict(text, mc); err != nil {
