@@ -25,7 +25,7 @@ func newResize(s *access.Session) *cobra.Command {
 		Example: "  kubectl minicluster resize lammps 12", ValidArgsFunction: completeNames(s, 1),
 		Long: `Change the number of brokers that a MiniCluster wants, as kubectl scale does. A MiniCluster that waits is placed at the
 new size. A launcher or an interactive one that runs grows when there is room, and shrinks by draining its last ranks.
-For other commands that run, the size counts from the next start.`,
+For a command that runs and cannot follow, the size counts from the next start, and resize says so (SizeIgnored).`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 {
 				return access.Usagef("name one MiniCluster and its size")

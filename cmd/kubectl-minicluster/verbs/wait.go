@@ -81,11 +81,15 @@ const firstLook = 3 * time.Second
 func tellFirst(ctx context.Context, s *access.Session, c client.WithWatch, mc *v1alpha2.MiniCluster) error {
 	soon, cancel := context.WithTimeoutCause(ctx, firstLook, errTimeout)
 	defer cancel()
-	t := &teller{Session: s}
-	err := follow(soon, s, c, mc, func(mc *v1alpha2.MiniCluster) (bool, error) { return t.tell(mc), nil },
+	t := &teller{Session: s, state: stateNew}
+	err := follow(soon, s, c, mc, func(mc *v1alpha2.MiniCluster) (bool, error) {
+		t.state = stateOf(mc)
+		return t.tell(mc), nil
+	},
 		client.InNamespace(mc.Namespace), client.MatchingFields{"metadata.name": mc.Name})
 	switch {
 	case ctx.Err() != nil:
+		t.leave(ctx, client.ObjectKeyFromObject(mc))
 		return context.Cause(ctx)
 	case errors.Is(context.Cause(soon), errTimeout):
 		fmt.Fprintf(s.ErrOut, "No manager has said within %s what becomes of %s. Ask later: kubectl minicluster why %s\n", firstLook, mc.Name, mc.Name)

@@ -97,7 +97,7 @@ func TestTellFirst(t *testing.T) {
 		t.Errorf("%v, %q", err, out)
 	}
 	ctx, interrupt := context.WithCancel(t.Context())
-	if err := tellFirst(ctx, s, seen(interrupt, silent()), made); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
+	if err := tellFirst(ctx, s, seen(interrupt, silent()), made); !errors.Is(err, context.Canceled) || !strings.Contains(out.String(), "lmp is Queued, and goes on without this program") {
+		t.Errorf("got %v, %q", err, out)
 	}
 }
