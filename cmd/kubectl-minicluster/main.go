@@ -10,6 +10,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -17,6 +18,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/klog/v2"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -60,23 +62,44 @@ func newRoot(s *access.Session) *cobra.Command {
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl minicluster"},
 		SilenceErrors: true, SilenceUsage: true, // access.Report prints the error
 		Args: cobra.ArbitraryArgs,
-		RunE: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return access.Usagef("name a verb")
-			}
-			return access.Usagef("unknown verb %q", args[0])
-		},
+		RunE: access.NoVerb,
+		Example: `  kubectl minicluster submit -N 8-16 --ntasks-per-node=7 --cpu=7 -t 20m --image=lammps -- lmp -in in.lj
+  kubectl minicluster list
+  kubectl minicluster why lmp-x7k2p`,
 	}
 	root.SetIn(s.In)
 	root.SetOut(s.Out)
 	root.SetErr(s.ErrOut)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return access.Usagef("%w", err) })
 	s.Flags.AddFlags(root.PersistentFlags())
-	root.AddCommand(verbs.New(s)...)
-	root.AddCommand(experiment.New(s), timeline.New(s), top.New(s), newRender(s), newMigrate(s))
+	root.AddCommand(verbs.New(s, check)...)
+	root.AddCommand(experiment.New(s), timeline.New(s), top.New(s), newRender(s), newMigrate(s), newOptions())
 	s.CompleteFlags(root)
 	shareNamespace(s, root)
+	hideOptions(root)
 	return root
+}
+
+// newOptions is the verb that lists the flags that all verbs have.
+func newOptions() *cobra.Command {
+	return &cobra.Command{
+		Use: "options", Short: "List the flags that all verbs have", Args: access.NoArgs,
+		Example: "  kubectl minicluster options",
+		Run: func(cmd *cobra.Command, _ []string) {
+			fmt.Fprint(cmd.OutOrStdout(), "These flags select a cluster, a user and a namespace. All verbs have them:\n\n"+cmd.Root().PersistentFlags().FlagUsages())
+		},
+	}
+}
+
+// hideOptions leaves the flags that all verbs have out of the help of each, except for the namespace. The shell completes
+// them nevertheless.
+func hideOptions(root *cobra.Command) {
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(cmd *cobra.Command, args []string) {
+		root.PersistentFlags().VisitAll(func(f *pflag.Flag) { f.Hidden = f.Name != "namespace" })
+		help(cmd, args)
+		fmt.Fprintln(cmd.OutOrStdout(), "\nThe flags that all verbs have: kubectl minicluster options")
+	})
 }
 
 // shareNamespace gives the flag --namespace of a command and of those below it the letter n, as in kubectl, unless the
@@ -100,6 +123,7 @@ const defaultNamespace = "default"
 func newRender(s *access.Session) *cobra.Command {
 	return &cobra.Command{
 		Use: "render FILE...", Short: "Print the objects that the manager makes of MiniClusters in files",
+		Example: "  kubectl minicluster render minicluster.yaml",
 		Long: `Print the objects that the manager would make for the MiniClusters in the files (- is the standard input), as
 YAML, in the order in which it makes them. Render rejects what the API server would reject, and skips documents of
 other kinds. It needs no cluster: MiniClusters have no UID, and the CURVE certificate is a placeholder, unless
@@ -117,6 +141,7 @@ func newMigrate(s *access.Session) *cobra.Command {
 	check := false
 	cmd := &cobra.Command{
 		Use: "migrate --check [FILE...]", Short: "Check MiniClusters of the Flux Operator",
+		Example: "  kubectl minicluster migrate --check\n  kubectl minicluster migrate --check minicluster.yaml",
 		Long: `Say how the MiniClusters of a cluster that has the Flux Operator work with flux-elastic, and what there is of the
 Flux Operator. It changes nothing. With files it says so for the MiniClusters in them, without a cluster. Without
 --namespace it reads all namespaces.

@@ -6,6 +6,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,6 +15,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -136,31 +138,40 @@ func TestErrors(t *testing.T) {
 		code  int
 		want  string
 	}{
-		"no command":           {"", nil, 2, "name a verb"},
-		"another command":      {"", []string{"draw"}, 2, `unknown verb "draw"`},
-		"an argument too many": {"", []string{"list", "all"}, 2, `list has no arguments, and not ["all"]`},
-		"no command to run":    {"", []string{"exec", "lmp", "flux", "resource", "list"}, 2, "a command after --"},
-		"no file":              {"", []string{"render"}, 2, "render needs a file"},
-		"no check":             {"", []string{"migrate", "-"}, 2, "add --check"},
-		"nothing to check":     {"", []string{"migrate", "--check", "-"}, 2, "there is no MiniCluster"},
-		"no YAML to check":     {"{", []string{"migrate", "--check", "-"}, 2, "-, document 1: "},
-		"no cluster to check":  {"", []string{"migrate", "--check", "--kubeconfig=nowhere"}, 2, "finding the cluster: "},
-		"an unknown option":    {"", []string{"render", "-x"}, 2, "-x"},
-		"a file that is none":  {"", []string{"render", "nowhere.yaml"}, 1, "nowhere.yaml: no such file"},
-		"nothing":              {"", []string{"render", "-"}, 1, "there is no MiniCluster"},
-		"other kinds alone":    {"kind: Namespace", []string{"render", "-"}, 1, "there is no MiniCluster"},
-		"no YAML":              {"{", []string{"render", "-"}, 1, "-, document 1: "},
-		"no object":            {"- 1", []string{"render", "-"}, 1, "document 1: it is not a Kubernetes object"},
-		"the second document":  {plain + "---\n" + with("size: 0"), []string{"render", "-"}, 1, "-, document 2: spec.size: Invalid value: 0"},
-		"a field twice":        {with("size: 1\n  size: 2"), []string{"render", "-"}, 1, `key "size" already set`},
-		"an unknown field":     {with("sizes: 2"), []string{"render", "-"}, 1, "unknown field spec.sizes"},
-		"another type":         {with("size: big"), []string{"render", "-"}, 1, "spec.size"},
-		"another version":      {strings.Replace(plain, "v1alpha2", "v1alpha1", 1), []string{"render", "-"}, 1, "and not flux-framework.org/v1alpha1"},
-		"a rule":               {with("size: 4\n  maxSize: 3"), []string{"render", "-"}, 1, "maxSize must be at least size"},
-		"no name":              {strings.Replace(plain, "name: lmp", "", 1), []string{"render", "-"}, 1, "metadata.name"},
-		"too long with a pod":  {strings.Replace(with("services: [{name: db}]"), "name: lmp", "name: "+strings.Repeat("x", 47), 1), []string{"render", "-"}, 1, "with services it may have 46"},
-		"volumes that differ":  {with("services: [{name: a, volumes: {v: {hostPath: /x, path: /p}}}, {name: b, volumes: {v: {hostPath: /y, path: /p}}}]"), []string{"render", "-"}, 1, `volume "v" differs between containers`},
-		"both files are named": {with("size: 0"), []string{"render", "nowhere.yaml", "-"}, 1, "-, document 1: spec.size"},
+		"no command":             {"", nil, 2, "name a verb"},
+		"another command":        {"", []string{"draw"}, 2, `unknown verb "draw"; try`},
+		"a verb with a typo":     {"", []string{"stauts"}, 2, `unknown verb "stauts", did you mean status; try kubectl minicluster --help`},
+		"a verb of Slurm":        {"", []string{"sbatch"}, 2, `did you mean submit`},
+		"a verb below":           {"", []string{"experiment", "rum"}, 2, `unknown verb "rum", did you mean run; try`},
+		"no verb below":          {"", []string{"experiment"}, 2, "name a verb: compare, report, resume, run, schema, status"},
+		"nobody to release":      {"", []string{"release"}, 2, "name a MiniCluster; try"},
+		"two to hold":            {"", []string{"hold", "a", "b"}, 2, "name one MiniCluster, and not 2"},
+		"an argument too many":   {"", []string{"list", "all"}, 2, `list has no arguments, and not ["all"]`},
+		"no command to run":      {"", []string{"exec", "lmp", "flux", "resource", "list"}, 2, "a command after --"},
+		"no file":                {"", []string{"render"}, 2, "render needs a file"},
+		"no check":               {"", []string{"migrate", "-"}, 2, "add --check"},
+		"nothing to check":       {"", []string{"migrate", "--check", "-"}, 2, "there is no MiniCluster"},
+		"no YAML to check":       {"{", []string{"migrate", "--check", "-"}, 2, "-, document 1: "},
+		"no cluster to check":    {"", []string{"migrate", "--check", "--kubeconfig=nowhere"}, 2, "finding the cluster: "},
+		"an unknown option":      {"", []string{"render", "-x"}, 2, "-x"},
+		"a file that is none":    {"", []string{"render", "nowhere.yaml"}, 1, "nowhere.yaml: no such file"},
+		"nothing":                {"", []string{"render", "-"}, 1, "there is no MiniCluster"},
+		"other kinds alone":      {"kind: Namespace", []string{"render", "-"}, 1, "there is no MiniCluster"},
+		"no YAML":                {"{", []string{"render", "-"}, 1, "-, document 1: "},
+		"no object":              {"- 1", []string{"render", "-"}, 1, "document 1: it is not a Kubernetes object"},
+		"the second document":    {plain + "---\n" + with("size: 0"), []string{"render", "-"}, 1, "-, document 2: spec.size: Invalid value: 0"},
+		"a field twice":          {with("size: 1\n  size: 2"), []string{"render", "-"}, 1, `key "size" already set`},
+		"an unknown field":       {with("sizes: 2"), []string{"render", "-"}, 1, "unknown field spec.sizes"},
+		"another type":           {with("size: big"), []string{"render", "-"}, 1, "spec.size"},
+		"another version":        {strings.Replace(plain, "v1alpha2", "v1alpha1", 1), []string{"render", "-"}, 1, "and not flux-framework.org/v1alpha1"},
+		"a rule":                 {with("size: 4\n  maxSize: 3"), []string{"render", "-"}, 1, "maxSize must be at least size"},
+		"no name":                {strings.Replace(plain, "name: lmp", "", 1), []string{"render", "-"}, 1, "metadata.name"},
+		"too long with a pod":    {strings.Replace(with("services: [{name: db}]"), "name: lmp", "name: "+strings.Repeat("x", 47), 1), []string{"render", "-"}, 1, "with services it may have 46"},
+		"volumes that differ":    {with("services: [{name: a, volumes: {v: {hostPath: /x, path: /p}}}, {name: b, volumes: {v: {hostPath: /y, path: /p}}}]"), []string{"render", "-"}, 1, `volume "v" differs between containers`},
+		"a name that is refused": {"", []string{"submit", "--image=x", "--name=Upper", "--dry-run=client"}, 1, "nothing was sent: metadata.name: Invalid value"},
+		"a name that is long":    {"", []string{"submit", "--image=x", "--name=" + strings.Repeat("x", 52), "--dry-run=client"}, 1, "nothing was sent: Invalid value: metadata.name is too long"},
+		"a size beyond the most": {plain + "  maxSize: 4\n", []string{"submit", "-f", "-", "-N8"}, 1, "nothing was sent: spec: Invalid value: maxSize must be at least size"},
+		"both files are named":   {with("size: 0"), []string{"render", "nowhere.yaml", "-"}, 1, "-, document 1: spec.size"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			code, out, stderr := invoke(tc.stdin, tc.args...)
@@ -179,6 +190,36 @@ func TestErrors(t *testing.T) {
 	}
 	if code, out, _ := invoke("", "--help"); code != 0 || !strings.Contains(out, "kubectl minicluster [command]") {
 		t.Errorf("help: exit code %d, %q", code, out)
+	}
+}
+
+// Each help page has examples, which the program understands, and does not repeat the flags that all verbs have.
+func TestHelp(t *testing.T) {
+	var check func(cmd *cobra.Command)
+	check = func(cmd *cobra.Command) {
+		path := strings.Fields(cmd.CommandPath())[2:]
+		lines := strings.Split(cmd.Example, "\n")
+		for _, line := range lines {
+			line, _, _ = strings.Cut(line, " > ")
+			words := strings.Fields(strings.TrimPrefix(line, "  kubectl minicluster "))
+			found, rest, err := newRoot(access.New(strings.NewReader(""), io.Discard, io.Discard)).Find(words)
+			if err != nil || len(words) == 0 || !strings.HasPrefix(found.CommandPath(), cmd.CommandPath()) {
+				t.Errorf("%v: an example is %q: %v", path, line, err)
+			} else if err := found.ParseFlags(rest); err != nil {
+				t.Errorf("%v: an example is %q: %v", path, line, err)
+			}
+		}
+		code, out, _ := invoke("", append(path, "--help")...)
+		if code != 0 || !strings.Contains(out, "Examples:\n"+lines[0]) || strings.Contains(out, "--kubeconfig") || !strings.Contains(out, "--namespace") || !strings.Contains(out, "kubectl minicluster options") {
+			t.Errorf("%v --help: exit code %d, %s", path, code, out)
+		}
+		for _, below := range cmd.Commands() {
+			check(below)
+		}
+	}
+	check(newRoot(access.New(strings.NewReader(""), io.Discard, io.Discard)))
+	if code, out, _ := invoke("", "options"); code != 0 || !strings.Contains(out, "--kubeconfig") || !strings.Contains(out, "--namespace") {
+		t.Errorf("options: exit code %d, %s", code, out)
 	}
 }
 

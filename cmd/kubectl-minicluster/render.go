@@ -118,6 +118,28 @@ func (r *renderer) miniCluster(object map[string]any) (*v1alpha2.MiniCluster, er
 	return mc, nil
 }
 
+// check returns what the API server or the manager would refuse of a MiniCluster that has a name, or the beginning of one.
+func check(mc *v1alpha2.MiniCluster) error {
+	r, err := newRenderer(mc.Namespace)
+	if err != nil {
+		return err
+	}
+	named := mc.DeepCopy()
+	if named.Name == "" {
+		named.Name = named.GenerateName + "xxxxx"
+	}
+	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(named)
+	if err != nil {
+		return err
+	}
+	delete(object, "status")
+	if named, err = r.miniCluster(object); err != nil {
+		return err
+	}
+	_, err = jobset.AllObjects(named, placeholderSuffix, placeholderCertificate)
+	return err
+}
+
 // write writes the objects of a MiniCluster.
 func (r *renderer) write(mc *v1alpha2.MiniCluster, out io.Writer) error {
 	objects, err := jobset.AllObjects(mc, placeholderSuffix, placeholderCertificate)

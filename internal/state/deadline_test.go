@@ -107,12 +107,12 @@ func TestClaimsAreBounded(t *testing.T) {
 		s.Elastic.StartTimeout = &metav1.Duration{Duration: forever}
 		s.Elastic.Checkpoint = &v1alpha2.Checkpoint{Signal: "SIGUSR1", Wait: &metav1.Duration{Duration: forever}}
 	}).Defaulted()
-	if p := policy(mc); p.StartTimeout != forever {
+	if p := Policy(mc); p.StartTimeout != forever {
 		t.Errorf("without a bound it may start for %s", p.StartTimeout)
 	}
 	for most, want := range map[time.Duration]time.Duration{time.Hour: time.Hour, time.Second: v1alpha2.DefaultStartTimeout} {
 		mc.Status.Admission.QueueDeadlines = &v1alpha2.Deadlines{Max: &metav1.Duration{Duration: most}}
-		if p := policy(mc); p.StartTimeout != want {
+		if p := Policy(mc); p.StartTimeout != want {
 			t.Errorf("in a queue of commands that run for %s it may start for %s", most, p.StartTimeout)
 		}
 	}

@@ -365,7 +365,7 @@ func TestTraitsAreThoseOfTheAdmission(t *testing.T) {
 	recorded := runs.DeepCopy()
 	recorded.Status.Admission.Traits = Traits(&runs.Spec)
 	recorded = edited(recorded)
-	if diff := cmp.Diff(policy(runs), policy(recorded)); diff != "" {
+	if diff := cmp.Diff(Policy(runs), Policy(recorded)); diff != "" {
 		t.Errorf("the policy of an edited spec differs: %s", diff)
 	}
 	promise, err := PromiseOf(recorded)
@@ -380,13 +380,13 @@ func TestTraitsAreThoseOfTheAdmission(t *testing.T) {
 		t.Error("it is malleable")
 	}
 	recorded.Spec.Size = 3
-	if got := policy(recorded).Want; got != 3 {
+	if got := Policy(recorded).Want; got != 3 {
 		t.Errorf("the size that the user wants is %d", got)
 	}
 
 	// The next admission is for the spec as it is then.
 	recorded.Status.Admission, recorded.Status.StartTime = nil, nil
-	if p := policy(recorded); !p.Malleable || p.OnLoss != "Recreate" || p.Retries != 7 || p.Sizing.Tasks.AtSize != 99 {
+	if p := Policy(recorded); !p.Malleable || p.OnLoss != "Recreate" || p.Retries != 7 || p.Sizing.Tasks.AtSize != 99 {
 		t.Errorf("after its admission the policy is %+v", p)
 	}
 }
@@ -394,7 +394,7 @@ func TestTraitsAreThoseOfTheAdmission(t *testing.T) {
 // An admission that an earlier manager wrote has no traits: the spec counts.
 func TestAdmissionWithoutTraits(t *testing.T) {
 	mc := edited(fixture.MiniCluster("lmp").Size(4).Admitted(1, 4, "a,b,c,d").Defaulted())
-	p := policy(mc)
+	p := Policy(mc)
 	if !p.Malleable || p.OnLoss != "Recreate" || p.Retries != 7 || p.Sizing.Tasks.AtSize != 99 || p.Sizing.SlotsPerNode != 31 {
 		t.Errorf("its policy is %+v", p)
 	}

@@ -177,7 +177,7 @@ func TestObserveAnotherSize(t *testing.T) {
 	}
 	back := running(4)
 	back.Spec.Elastic.Grow, back.Status.Admission.Resized = true, true
-	if p := policy(back); p.Want != 4 || p.Max != 4 {
+	if p := Policy(back); p.Want != 4 || p.Max != 4 {
 		t.Errorf("with the size that it had at first: want %d, at most %d", p.Want, p.Max)
 	}
 }

@@ -55,7 +55,7 @@ func Observe(v View) (*life.Observation, error) {
 		return nil, err
 	}
 	mc := v.MiniCluster
-	o := &life.Observation{Policy: policy(mc), Record: record, Jitter: jitter(mc)}
+	o := &life.Observation{Policy: Policy(mc), Record: record, Jitter: jitter(mc)}
 	o.Policy.MaxGrace = Deadlines(v.Queue).Grace
 	if a := mc.Status.Admission; a != nil {
 		o.Outdated = a.Generation != 0 && a.Generation != mc.Generation

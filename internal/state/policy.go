@@ -17,7 +17,8 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/elastic/life"
 )
 
-func policy(mc *v1alpha2.MiniCluster) life.Policy {
+// Policy is what the spec of a MiniCluster says about its life, as far as it counts for the current admission.
+func Policy(mc *v1alpha2.MiniCluster) life.Policy {
 	s, e, traits := &mc.Spec, &mc.Spec.Elastic, traitsOf(mc)
 	return life.Policy{
 		Sizing:        admittedSizing(mc),

@@ -148,7 +148,7 @@ func setReady(s *v1alpha2.MiniClusterStatus, in Input) {
 			message += fmt.Sprintf("; %d pods are still ending", n)
 		}
 		if isEdited(in, s) {
-			message += "; " + ignored
+			message += "; " + Ignored
 		}
 	}
 	set(s, in, v1alpha2.ConditionRunning, running, string(in.Plan.State), "")

@@ -37,16 +37,16 @@ func Events(in Input, s *v1alpha2.MiniClusterStatus) []Event {
 		events = append(events, queued(in, s)...)
 	}
 	if old.ObservedGeneration != s.ObservedGeneration && s.StartTime != nil && !in.finished() {
-		events = append(events, otherSize(in, s)...)
+		events = append(events, OtherSize(in.MiniCluster.Spec.Size, s, in.Observation.Policy)...)
 	}
 	if old.ObservedGeneration != s.ObservedGeneration && isEdited(in, s) {
-		events = append(events, Event{corev1.EventTypeWarning, v1alpha2.EventSpecIgnored, "It has finished: " + ignored})
+		events = append(events, Event{corev1.EventTypeWarning, v1alpha2.EventSpecIgnored, "It has finished: " + Ignored})
 	}
 	return events
 }
 
-// ignored says what a changed spec means to a MiniCluster that has finished.
-const ignored = "of the changed spec, only ttlSecondsAfterFinished counts; to run it again, delete it and create it again"
+// Ignored says what a changed spec means to a MiniCluster that has finished.
+const Ignored = "of the changed spec, only ttlSecondsAfterFinished counts; to run it again, delete it and create it again"
 
 // isEdited reports whether the spec was changed after the end.
 func isEdited(in Input, s *v1alpha2.MiniClusterStatus) bool {
@@ -54,10 +54,9 @@ func isEdited(in Input, s *v1alpha2.MiniClusterStatus) bool {
 	return in.Observation.Outcome != "" && finished != nil && finished.ObservedGeneration < s.ObservedGeneration
 }
 
-// otherSize warns users who change the size of a running MiniCluster that cannot change it.
-func otherSize(in Input, s *v1alpha2.MiniClusterStatus) []Event {
-	size, asked := in.MiniCluster.Spec.Size, s.Admission.Wanted
-	policy := in.Observation.Policy
+// OtherSize warns users who give a running MiniCluster a size that it cannot take.
+func OtherSize(size int32, s *v1alpha2.MiniClusterStatus, policy life.Policy) []Event {
+	asked := s.Admission.Wanted
 	switch {
 	case asked == 0 || size == asked:
 	case !policy.Malleable && !policy.Restarts:

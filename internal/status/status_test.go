@@ -263,7 +263,7 @@ func TestEditedAfterTheEnd(t *testing.T) {
 	ended, _ := look()
 	in.MiniCluster.Generation = 2
 	edited, told := look()
-	if edited != ended+"; "+ignored || len(told) != 1 || !strings.HasPrefix(told[0], "Warning SpecIgnored: It has finished") {
+	if edited != ended+"; "+Ignored || len(told) != 1 || !strings.HasPrefix(told[0], "Warning SpecIgnored: It has finished") {
 		t.Errorf("the status says %q, and people are told %q", edited, told)
 	}
 	if again, told := look(); again != edited || len(told) > 0 {

@@ -106,7 +106,8 @@ func TestPlugin(t *testing.T) {
 	}
 	endless := template(s.miniCluster("any").PodAnnotation(simulator.Runtime, untilTold))
 
-	p.expectWith(endless, 0, []string{"submit", "-f", "-", "--name=first", "-N3", "-n12", "-t1h", "-lsweep=a", "--", "lmp", "-in", "in file"}, "minicluster.flux-framework.org/first created")
+	p.expectWith(endless, 0, []string{"submit", "-f", "-", "--name=first", "-N3", "-n12", "-t1h", "-lsweep=a", "--", "lmp", "-in", "in file"}, "minicluster.flux-framework.org/first created",
+		"asks for 3 nodes with 12 tasks")
 	p.expect(0, []string{"wait", "first", "--for=running", "--timeout=5m"})
 	p.expect(0, []string{"list"}, "NAME STATE BROKERS TASKS", "first Running 3/3 12 3")
 	p.expect(0, []string{"list", "-l", "sweep=b"}, "There is no MiniCluster.")
@@ -129,7 +130,7 @@ func TestPlugin(t *testing.T) {
 	p.expectWith(endless, 0, []string{"submit", "-f", "-", "--name=second", "-N2"})
 	p.await(v1alpha2.ReasonNoRoom, "why", "second")
 	p.expect(0, []string{"why", "second"}, "second is Queued", "Needs room for 2 brokers", "What would help: a minSize of 1, for which there is room now", "a right is missing: User", "get resource \"miniclusterqueues\"")
-	p.expect(124, []string{"wait", "second", "--for=admitted", "--timeout=3s"}, "second is Queued after 3s")
+	p.expect(124, []string{"wait", "second", "--for=admitted", "--timeout=3s"}, "second is Queued (NoRoom): Needs room for 2 brokers", "second is Queued after 3s")
 	p.expect(1, []string{"queue"}, "a right is missing", "list resource \"miniclusterqueues\"")
 	p.expect(1, []string{"nodes"}, "a right is missing", "list resource \"nodes\"")
 	p.expect(1, []string{"list", "-A"}, "a right is missing")
@@ -139,12 +140,18 @@ func TestPlugin(t *testing.T) {
 	p.expect(1, []string{"status", "third"}, `"third" not found`)
 	p.expect(1, []string{"logs", "second"}, "there is no log of rank 0: second is Queued")
 	p.expect(1, []string{"exec", "second", "--", "flux", "resource", "list"}, "its lead broker does not run")
+	p.expect(1, []string{"logs", "first"}, "which is simulated: no command runs there")
+	p.expect(1, []string{"exec", "first", "--", "flux", "resource", "list"}, "which is simulated")
+	p.expectWith(endless, 0, []string{"submit", "-f", "-", "--name=lost", "-q", "nosuch"})
+	p.await("What would help: a queue that exists, by submit -q; an administrator knows which", "why", "lost")
 
 	admin := &program{s, "", env.cluster.Kubeconfig()}
 	admin.await(s.namespace+"/second", "queue", s.namespace) // the status of a queue is written every few seconds
 	admin.expect(0, []string{"queue", s.namespace}, "1 "+s.namespace+"/second NoRoom", s.namespace+"/first Running 3")
 	admin.expect(0, []string{"queue"}, s.namespace+" 1 1")
 	admin.expect(0, []string{"why", "second"}, "It is number 1 of 1 in queue "+s.namespace)
+	admin.expect(0, []string{"why", "lost"}, "queues here: ", s.namespace)
+	admin.expect(0, []string{"queue", "default"}, "default open")
 	admin.expect(0, []string{"nodes"}, s.namespace+"/first")
 	admin.expect(0, []string{"nodes", "-owide"}, s.namespace+"/first")
 	admin.expect(0, []string{"nodes", "-oname"}, "node/"+s.nodes[0])
@@ -170,7 +177,8 @@ func TestPlugin(t *testing.T) {
 	p.expect(0, []string{"suspend", "second"}, "second suspended")
 	p.await("kubectl minicluster resume second", "why", "second")
 	p.expect(0, []string{"resume", "second"}, "second resumed")
-	p.expect(0, []string{"delete", "first", "mc/second"}, "first deleted", "second deleted")
+	p.expect(0, []string{"resize", "first", "2"}, "first resized to 2", "SizeIgnored: The size of 2 counts from the next start")
+	p.expect(0, []string{"cancel", "first", "mc/second", "lost"}, "first deleted", "second deleted")
 	p.expect(0, []string{"wait", "first", "--for=deleted"})
 }
 
@@ -186,10 +194,11 @@ func TestPluginExitCodes(t *testing.T) {
 	}
 	p.expectWith(string(text), 7, []string{"submit", "-f", "-", "--wait"}, "fails created", "exit code 7")
 	p.expect(7, []string{"wait", "fails"})
+	p.expectWith(string(text), 1, []string{"submit", "-f", "-", "--name=large", "-N3", "--wait"}, "large created", "large never fits: Needs room for 3 brokers")
 	p.expect(2, []string{"wait", "fails", "--timeout=no"}, "invalid argument")
 	p.expectWith(string(text), 1, []string{"submit", "-f", "-"}, "already exists")
 	p.expect(0, []string{"submit", "--image=app", "-N1-2", "--dry-run=server", "--", "hostname"}, "created (server dry run)")
-	p.expect(1, []string{"submit", "--image=app", "-N2", "--name=Upper", "--dry-run=server"}, "metadata.name")
+	p.expect(1, []string{"submit", "--image=app", "-N2", "--name=Upper", "--dry-run=server"}, "nothing was sent: metadata.name")
 	if _, out, _ := p.run("", "__complete", "status", ""); !slices.Contains(strings.Fields(out), "fails") {
 		t.Errorf("the shell completes %q", out)
 	}

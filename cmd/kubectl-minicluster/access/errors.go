@@ -53,6 +53,25 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
+// NoVerb is what a command does that has verbs, and was given none of them.
+func NoVerb(cmd *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0 && cmd.HasParent():
+		var verbs []string
+		for _, verb := range cmd.Commands() {
+			verbs = append(verbs, verb.Name())
+		}
+		return Usagef("name a verb: %s", strings.Join(verbs, ", "))
+	case len(args) == 0:
+		return Usagef("name a verb")
+	}
+	cmd.SuggestionsMinimumDistance = 2
+	if like := cmd.SuggestionsFor(args[0]); len(like) > 0 {
+		return Usagef("unknown verb %q, did you mean %s", args[0], strings.Join(like, " or "))
+	}
+	return Usagef("unknown verb %q", args[0])
+}
+
 // Report prints an error, and returns the exit code of the program.
 func Report(err error, stderr io.Writer) int {
 	if err == nil {
@@ -82,7 +101,7 @@ func Explain(err error) string {
 	case apierrors.IsUnauthorized(err):
 		return "the cluster does not know you: renew the credentials of your kubeconfig"
 	}
-	return err.Error()
+	return strings.ReplaceAll(err.Error(), "<nil>: ", "") // the path of what is wrong, if that is the whole object
 }
 
 // forbidden says which right is missing.

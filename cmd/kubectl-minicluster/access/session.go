@@ -136,12 +136,17 @@ func (s *Session) Width() int {
 	return width
 }
 
-// ReadObject reads a file that has one YAML document. Others would be lost, so they are an error.
+// ReadObject reads a file that has one YAML document.
 func ReadObject(name string, stdin io.Reader) ([]byte, error) {
 	text, err := ReadFile(name, stdin)
 	if err != nil {
 		return nil, err
 	}
+	return OnlyObject(name, text)
+}
+
+// OnlyObject returns the one YAML document of a file. Others would be lost, so they are an error.
+func OnlyObject(name string, text []byte) ([]byte, error) {
 	var object []byte
 	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
 	for {

@@ -24,13 +24,9 @@ import (
 func New(s *access.Session) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "experiment", Short: "Run a MiniCluster many times with different parameters, and compare the runs",
-		Args: cobra.ArbitraryArgs,
-		RunE: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return access.Usagef("name a verb: run, status, resume, report, compare or schema")
-			}
-			return access.Usagef("unknown verb %q", args[0])
-		},
+		Example: "  kubectl minicluster experiment run scaling.yaml\n  kubectl minicluster experiment report scaling",
+		Args:    cobra.ArbitraryArgs,
+		RunE:    access.NoVerb,
 	}
 	cmd.AddCommand(newRun(s), newResume(s), newStatus(s), newReport(s), newCompare(s), newSchema(s))
 	return cmd
@@ -39,7 +35,7 @@ func New(s *access.Session) *cobra.Command {
 func newRun(s *access.Session) *cobra.Command {
 	out, dry := "", false
 	cmd := &cobra.Command{
-		Use: "run FILE", Short: "Run an experiment, and record its runs",
+		Use: "run FILE", Short: "Run an experiment, and record its runs", Example: "  kubectl minicluster experiment run scaling.yaml",
 		Long: `Submit a MiniCluster for each run of the experiment in the file (- is the standard input). When a run has ended, its
 log and its record are written, and its MiniCluster is deleted.
 
@@ -70,7 +66,7 @@ run did not succeed, or was not submitted.`,
 
 func newResume(s *access.Session) *cobra.Command {
 	return &cobra.Command{
-		Use: "resume DIR", Short: "Go on with an experiment that was interrupted", ValidArgsFunction: directories,
+		Use: "resume DIR", Short: "Go on with an experiment that was interrupted", Example: "  kubectl minicluster experiment resume scaling", ValidArgsFunction: directories,
 		Long: `Go on with the experiment whose results are in the directory. Runs that have a record are not repeated. Those whose
 MiniCluster is in the cluster are taken up, and all others are submitted.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -84,7 +80,7 @@ MiniCluster is in the cluster are taken up, and all others are submitted.`,
 
 func newStatus(s *access.Session) *cobra.Command {
 	return &cobra.Command{
-		Use: "status DIR", Short: "Count the runs of an experiment by their state", ValidArgsFunction: directories,
+		Use: "status DIR", Short: "Count the runs of an experiment by their state", Example: "  kubectl minicluster experiment status scaling", ValidArgsFunction: directories,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return access.Usagef("status needs one directory of results")

@@ -22,7 +22,7 @@ const pageFile = "report.html"
 func newReport(s *access.Session) *cobra.Command {
 	out := ""
 	cmd := &cobra.Command{
-		Use: "report DIR", Short: "Write a page with drawings and tables of an experiment", ValidArgsFunction: directories,
+		Use: "report DIR", Short: "Write a page with drawings and tables of an experiment", Example: "  kubectl minicluster experiment report scaling", ValidArgsFunction: directories,
 		Long: `Write report.html, a page that needs no other file, and each of its drawings as an SVG file. It needs no cluster, and
 can be used while the experiment runs.`,
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -47,7 +47,7 @@ can be used while the experiment runs.`,
 func newCompare(s *access.Session) *cobra.Command {
 	out := ""
 	cmd := &cobra.Command{
-		Use: "compare A B", Short: "Compare the runs of two experiments with the same parameters", ValidArgsFunction: directories,
+		Use: "compare A B", Short: "Compare the runs of two experiments with the same parameters", Example: "  kubectl minicluster experiment compare before after", ValidArgsFunction: directories,
 		Long: `Print a table of the cases that both experiments have: the median and the range of each measure, the median ratio of
 B to A over all pairs of runs, and the ratios between which nine tenths of the pairs are. With --out, the table and
 drawings are also written as a page.`,

@@ -35,6 +35,7 @@ func New(s *access.Session) *cobra.Command {
 	o := &options{Session: s}
 	cmd := &cobra.Command{
 		Use: "timeline [FILE]", Short: "Draw which node ran what, and what waited",
+		Example: "  kubectl minicluster timeline nodes.svg\n  kubectl minicluster timeline -l experiment=many --since 3h -o html nodes.html",
 		Long: `Draw which node ran what, and what waited, into a file or to the standard output. The drawing comes from the
 statuses and the events of MiniClusters that exist. Events tell the nodes of attempts that ended, and of brokers that
 came or left while the command ran. API servers delete events after an hour by default.

@@ -29,6 +29,7 @@ func New(s *access.Session) *cobra.Command {
 	all, every := false, 2*time.Second
 	cmd := &cobra.Command{
 		Use: "top", Short: "Watch MiniClusters, queues and nodes live, on the whole screen", Args: access.NoArgs,
+		Example: "  kubectl minicluster top\n  kubectl minicluster top -A --interval=5s",
 		Long: `Watch MiniClusters, queues and nodes live, on the whole screen of a terminal. Without the right to list queues, nodes or
 reservations, the rest is shown.
 

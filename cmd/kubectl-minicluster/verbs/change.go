@@ -15,13 +15,17 @@ import (
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/access"
+	"github.com/flux-elastic/flux-elastic/internal/state"
+	"github.com/flux-elastic/flux-elastic/internal/status"
 )
 
 func newResize(s *access.Session) *cobra.Command {
 	cmd := &cobra.Command{
-		Use: "resize NAME SIZE", Short: "Change the number of brokers that a MiniCluster wants", ValidArgsFunction: completeNames(s, 1),
+		Use: "resize NAME SIZE", Short: "Change the number of brokers that a MiniCluster wants",
+		Example: "  kubectl minicluster resize lammps 12", ValidArgsFunction: completeNames(s, 1),
 		Long: `Change the number of brokers that a MiniCluster wants, as kubectl scale does. A MiniCluster that waits is placed at the
-new size. A launcher or an interactive one that runs grows when there is room, and shrinks by draining its last ranks.`,
+new size. A launcher or an interactive one that runs grows when there is room, and shrinks by draining its last ranks.
+For a command that runs and cannot follow, the size counts from the next start, and resize says so (SizeIgnored).`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 {
 				return access.Usagef("name one MiniCluster and its size")
@@ -44,23 +48,52 @@ new size. A launcher or an interactive one that runs grows when there is room, a
 			client.WithSubResourceBody(&autoscalingv1.Scale{})); err != nil {
 			return err
 		}
-		return say(s, key, fmt.Sprintf("resized to %d", size))
+		if err := say(s, key, fmt.Sprintf("resized to %d", size)); err != nil {
+			return err
+		}
+		if mc, err = get(cmd.Context(), c, key); err != nil {
+			return err
+		}
+		for _, line := range meaningOf(mc) {
+			fmt.Fprintln(s.ErrOut, access.PlainLine(line))
+		}
+		return nil
 	}
 	return cmd
 }
 
+// meaningOf says what a new size does not do to a MiniCluster that runs or has finished: what the manager's events will
+// say.
+func meaningOf(mc *v1alpha2.MiniCluster) (lines []string) {
+	switch {
+	case is(mc, v1alpha2.ConditionFinished):
+		return []string{mc.Name + " has finished: " + status.Ignored + "."}
+	case mc.Status.StartTime == nil || mc.Status.Admission == nil:
+		return nil
+	}
+	for _, event := range status.OtherSize(mc.Spec.Size, &mc.Status, state.Policy(mc)) {
+		lines = append(lines, event.Reason+": "+event.Note+".")
+	}
+	return lines
+}
+
 func newSuspend(s *access.Session) *cobra.Command {
-	cmd := named(s, "suspend NAME", "Give the nodes of a MiniCluster back, and let it wait until it is resumed", func(ctx context.Context, c client.WithWatch, key client.ObjectKey) error {
-		return patch(ctx, s, c, key, `{"spec":{"suspend":true}}`, "suspended")
-	})
+	cmd := named(s, "suspend NAME", "Give the nodes of a MiniCluster back, and let it wait until it is resumed",
+		"  kubectl minicluster suspend lammps", func(ctx context.Context, c client.WithWatch, key client.ObjectKey) error {
+			return patch(ctx, s, c, key, `{"spec":{"suspend":true}}`, "suspended")
+		})
+	cmd.Aliases = []string{"hold"}
 	cmd.Long = cmd.Short + ". A command that runs is ended. It begins anew after a resume."
 	return cmd
 }
 
 func newResume(s *access.Session) *cobra.Command {
-	return named(s, "resume NAME", "Let a suspended MiniCluster go on", func(ctx context.Context, c client.WithWatch, key client.ObjectKey) error {
-		return patch(ctx, s, c, key, `{"spec":{"suspend":false}}`, "resumed")
-	})
+	cmd := named(s, "resume NAME", "Let a suspended MiniCluster go on",
+		"  kubectl minicluster resume lammps", func(ctx context.Context, c client.WithWatch, key client.ObjectKey) error {
+			return patch(ctx, s, c, key, `{"spec":{"suspend":false}}`, "resumed")
+		})
+	cmd.Aliases = []string{"release"}
+	return cmd
 }
 
 // patch changes the spec of a MiniCluster, and says so.
@@ -75,7 +108,8 @@ func patch(ctx context.Context, s *access.Session, c client.Client, key client.O
 func newDelete(s *access.Session) *cobra.Command {
 	wait := true
 	cmd := &cobra.Command{
-		Use: "delete NAME...", Short: "Delete MiniClusters, their pods and their logs", ValidArgsFunction: completeNames(s, 100),
+		Use: "delete NAME...", Aliases: []string{"cancel"}, SuggestFor: []string{"scancel"}, Short: "Delete MiniClusters, their pods and their logs",
+		Example: "  kubectl minicluster delete lammps sweep-1 sweep-2", ValidArgsFunction: completeNames(s, 100),
 		RunE: func(cmd *cobra.Command, names []string) error {
 			if len(names) == 0 {
 				return access.Usagef("name a MiniCluster")

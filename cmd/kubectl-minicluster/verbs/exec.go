@@ -52,7 +52,8 @@ func newExec(s *access.Session) *cobra.Command {
 
 func newShell(s *access.Session) *cobra.Command {
 	return &cobra.Command{
-		Use: "shell NAME", Short: "Open a shell in the Flux instance of a MiniCluster that runs", Args: one, ValidArgsFunction: completeNames(s, 1),
+		Use: "shell NAME", Short: "Open a shell in the Flux instance of a MiniCluster that runs", Args: one,
+		Example: "  kubectl minicluster shell lammps", ValidArgsFunction: completeNames(s, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return execute(cmd.Context(), s, args[0], []string{"bash"}, isTerminal(s.In))
 		},
@@ -73,7 +74,11 @@ func execute(ctx context.Context, s *access.Session, name string, command []stri
 	if err != nil {
 		return err
 	}
-	if !brokerOf(pod, mc.Name).begun() {
+	lead := brokerOf(pod, mc.Name)
+	if lead.simulated() {
+		return lead.errSimulated()
+	}
+	if !lead.begun() {
 		return fmt.Errorf("%s is %s: its lead broker does not run", mc.Name, stateOf(mc))
 	}
 	script := fmt.Sprintf(inInstance, mc.Spec.Flux.Container.MountPath)

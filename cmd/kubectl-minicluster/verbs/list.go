@@ -34,8 +34,9 @@ type lister struct {
 func newList(s *access.Session) *cobra.Command {
 	l := &lister{Session: s}
 	cmd := &cobra.Command{
-		Use: "list", Aliases: []string{"ls"}, Short: "List MiniClusters, the oldest first", Args: access.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return l.run(cmd.Context()) },
+		Use: "list", Aliases: []string{"ls"}, Short: "List MiniClusters, the oldest first", SuggestFor: []string{"squeue"}, Args: access.NoArgs,
+		Example: "  kubectl minicluster list\n  kubectl minicluster list -A --watch\n  kubectl minicluster list -l sweep=a -o wide",
+		RunE:    func(cmd *cobra.Command, _ []string) error { return l.run(cmd.Context()) },
 	}
 	output(cmd, &l.format, formats...)
 	cmd.Flags().BoolVarP(&l.all, "all-namespaces", "A", false, "those of all namespaces")
@@ -65,9 +66,7 @@ func (l *lister) run(ctx context.Context) error {
 	if err := l.client.List(ctx, &list, options...); err != nil {
 		return err
 	}
-	slices.SortStableFunc(list.Items, func(a, b v1alpha2.MiniCluster) int {
-		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
+	sortByAge(list.Items)
 	switch {
 	case l.format == "json" || l.format == "yaml":
 		return printObject(l.Out, l.format, &list)
@@ -76,6 +75,13 @@ func (l *lister) run(ctx context.Context) error {
 		return nil
 	}
 	return l.print(list.Items)
+}
+
+// sortByAge sorts MiniClusters, the oldest first.
+func sortByAge(items []v1alpha2.MiniCluster) {
+	slices.SortStableFunc(items, func(a, b v1alpha2.MiniCluster) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
 }
 
 func (l *lister) options() ([]client.ListOption, error) {

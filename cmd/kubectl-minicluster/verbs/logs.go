@@ -44,10 +44,11 @@ type logger struct {
 
 func newLogs(s *access.Session) *cobra.Command {
 	l := &logger{Session: s}
-	cmd := named(s, "logs NAME", "Print the output of the command: the log of the lead broker", func(ctx context.Context, c client.WithWatch, key client.ObjectKey) error {
-		l.client, l.key = c, key
-		return l.run(ctx)
-	})
+	cmd := named(s, "logs NAME", "Print the output of the command: the log of the lead broker",
+		"  kubectl minicluster logs lammps -f\n  kubectl minicluster logs lammps --rank=3 --tail=20", func(ctx context.Context, c client.WithWatch, key client.ObjectKey) error {
+			l.client, l.key = c, key
+			return l.run(ctx)
+		})
 	cmd.Flags().BoolVarP(&l.follow, "follow", "f", false, "wait for the log to begin, and go on until the pod ends")
 	cmd.Flags().IntVar(&l.rank, "rank", 0, "rank of the broker")
 	cmd.Flags().Int64Var(&l.tail, "tail", -1, "number of last lines; -1: all")
@@ -55,9 +56,10 @@ func newLogs(s *access.Session) *cobra.Command {
 }
 
 func newAttach(s *access.Session) *cobra.Command {
-	cmd := named(s, "attach NAME", "Print the output of the command until it has ended, and end with its exit code", func(ctx context.Context, c client.WithWatch, key client.ObjectKey) error {
-		return attach(ctx, s, c, key)
-	})
+	cmd := named(s, "attach NAME", "Print the output of the command until it has ended, and end with its exit code",
+		"  kubectl minicluster attach lammps", func(ctx context.Context, c client.WithWatch, key client.ObjectKey) error {
+			return attach(ctx, s, c, key)
+		})
 	cmd.Long = `Print the output of the command, also of the attempts that follow, until the MiniCluster has finished. Ctrl-C ends this
 program, and not the MiniCluster.
 
@@ -71,15 +73,18 @@ func attach(ctx context.Context, s *access.Session, c client.WithWatch, key clie
 	if err := l.begin(ctx); err != nil {
 		return err
 	}
+	t := &teller{Session: s}
+	defer t.leave(ctx, key)
 	over := ""
 	for {
 		mc, lead, err := l.look(ctx)
 		if err != nil {
 			return err
 		}
-		if done, err := reached(mc, "finished"); err != nil && !done {
+		if done, err := t.look(mc, "finished"); err != nil && !done {
 			return err
 		}
+		l.tellSimulated(lead)
 		if lead.begun() && lead.status.ContainerID != over {
 			ended, err := l.print(ctx, mc, lead)
 			if err != nil && !is(mc, v1alpha2.ConditionFinished) {
@@ -96,6 +101,14 @@ func attach(ctx context.Context, s *access.Session, c client.WithWatch, key clie
 		if err := l.Sleep(ctx, pollPause); err != nil {
 			return err
 		}
+	}
+}
+
+// tellSimulated says once that there will be no output.
+func (l *logger) tellSimulated(c container) {
+	if c.simulated() && !l.told {
+		fmt.Fprintln(l.ErrOut, access.PlainLine(c.errSimulated().Error()))
+		l.told = true
 	}
 }
 
@@ -118,6 +131,8 @@ func (l *logger) run(ctx context.Context) error {
 		switch {
 		case err != nil:
 			return err
+		case broker.simulated():
+			return broker.errSimulated()
 		case began != "" && broker.status.ContainerID != began:
 			return nil
 		case broker.begun():
@@ -158,6 +173,18 @@ func brokerOf(pod *corev1.Pod, name string) container {
 // begun reports whether the container has begun to run.
 func (c container) begun() bool {
 	return c.status.State.Running != nil || c.status.State.Terminated != nil
+}
+
+// errSimulated says why there is no output.
+func (c container) errSimulated() error {
+	return fmt.Errorf("pod %s is on node %s, which is simulated: no command runs there, and there is no output", c.pod.Name, c.pod.Spec.NodeName)
+}
+
+// simulated reports whether the container has begun on a node without a kubelet: a kubelet gives an ID to each container
+// that it has started.
+func (c container) simulated() bool {
+	ended := c.status.State.Terminated
+	return c.status.ContainerID == "" && (c.status.State.Running != nil || ended != nil && (ended.Reason == "Completed" || ended.Reason == "Error"))
 }
 
 // since is when the container began to run; zero if that is not known.

@@ -25,7 +25,8 @@ import (
 func newNodes(s *access.Session) *cobra.Command {
 	format, levels := "", ""
 	cmd := &cobra.Command{
-		Use: "nodes", Short: "Show the nodes by zone and rack: who runs where, free, reserved, cordoned", Args: access.NoArgs,
+		Use: "nodes", Short: "Show the nodes by zone and rack: who runs where, free, reserved, cordoned", SuggestFor: []string{"sinfo"}, Args: access.NoArgs,
+		Example: "  kubectl minicluster nodes\n  kubectl minicluster nodes -o wide",
 		Long: `Show the nodes by zone and rack: who runs where, free, reserved, cordoned. With -o wide, every node has a line. It needs
 the right to list nodes, and pods, miniclusters and miniclusterreservations of all namespaces. "Free" means without
 MiniClusters: pods of others do not count.`,

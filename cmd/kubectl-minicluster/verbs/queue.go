@@ -9,8 +9,10 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/duration"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -22,7 +24,8 @@ import (
 func newQueue(s *access.Session) *cobra.Command {
 	format := ""
 	cmd := &cobra.Command{
-		Use: "queue [NAME]", Aliases: []string{"queues"}, Short: "List queues, or show who waits in one", ValidArgsFunction: completeQueues(s),
+		Use: "queue [NAME]", Aliases: []string{"queues"}, Short: "List queues, or show who waits in one",
+		Example: "  kubectl minicluster queue\n  kubectl minicluster queue research", ValidArgsFunction: completeQueues(s),
 		Long: `List queues with their shares of the cluster, or show one queue: who waits, in the order in which they are served, and
 who has nodes. It needs the right to list miniclusterqueues, which the roles view, edit and admin have for the whole
 cluster, and not for a namespace.`,
@@ -55,9 +58,17 @@ func listQueues(ctx context.Context, s *access.Session, c client.Reader, format 
 	if format != "table" && format != "wide" {
 		return printObject(s.Out, format, &list)
 	}
-	if len(list.Items) == 0 {
-		fmt.Fprintln(s.ErrOut, "There is no queue: all MiniClusters wait in the queue default.")
-		return nil
+	for _, name := range withoutObject {
+		if i := slices.IndexFunc(list.Items, func(q v1alpha2.MiniClusterQueue) bool { return q.Name == name }); i >= 0 {
+			continue
+		}
+		q, err := queueOf(ctx, c, name)
+		if ignoreForbidden(err) != nil {
+			return err
+		}
+		if q != nil && (name == v1alpha2.DefaultQueue || q.Status.Pending+q.Status.Admitted > 0) {
+			list.Items = append(list.Items, *q)
+		}
 	}
 	slices.SortFunc(list.Items, func(a, b v1alpha2.MiniClusterQueue) int {
 		return cmp.Or(cmp.Compare(b.Spec.Priority, a.Spec.Priority), cmp.Compare(a.Name, b.Name))
@@ -80,6 +91,51 @@ func listQueues(ctx context.Context, s *access.Session, c client.Reader, format 
 	return t.Flush()
 }
 
+// withoutObject are the queues that exist even if nobody has made them.
+var withoutObject = []string{v1alpha2.DefaultQueue, v1alpha2.KueueQueue}
+
+// names are those of queues, with that of the queue default.
+func names(queues []v1alpha2.MiniClusterQueue) []string {
+	out := []string{v1alpha2.DefaultQueue}
+	for i := range queues {
+		out = append(out, queues[i].Name)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// queueOf reads a queue. One that exists although nobody has made it has no UID. Who waits there is known from the
+// MiniClusters, and the places are not: the scheduler writes them into the object alone.
+func queueOf(ctx context.Context, c client.Reader, name string) (*v1alpha2.MiniClusterQueue, error) {
+	q := &v1alpha2.MiniClusterQueue{}
+	err := c.Get(ctx, client.ObjectKey{Name: name}, q)
+	if err == nil {
+		return q, nil
+	}
+	if !apierrors.IsNotFound(err) || !slices.Contains(withoutObject, name) {
+		return nil, err
+	}
+	var all v1alpha2.MiniClusterList
+	if err := c.List(ctx, &all); err != nil {
+		return nil, err
+	}
+	sortByAge(all.Items)
+	q.Name = name
+	for i := range all.Items {
+		mc := &all.Items[i]
+		switch {
+		case state.QueueOf(mc) != name || is(mc, v1alpha2.ConditionFinished):
+		case mc.Status.Admission != nil:
+			q.Status.Admitted++
+		case waits(mc):
+			q.Status.Pending++
+			why := condition(mc, v1alpha2.ConditionAdmitted)
+			q.Status.Waiting = append(q.Status.Waiting, v1alpha2.WaitingMiniCluster{Namespace: mc.Namespace, Name: mc.Name, Reason: why.Reason, Message: why.Message})
+		}
+	}
+	return q, nil
+}
+
 // count is a number, also 0.
 func count[N int | int32](n N) string { return strconv.Itoa(int(n)) }
 
@@ -100,16 +156,26 @@ func openOf(q *v1alpha2.MiniClusterQueue) string {
 }
 
 func showQueue(ctx context.Context, s *access.Session, c client.Reader, name, format string) error {
-	q := &v1alpha2.MiniClusterQueue{}
-	if err := c.Get(ctx, client.ObjectKey{Name: name}, q); err != nil {
+	q, err := queueOf(ctx, c, name)
+	if apierrors.IsNotFound(err) {
+		var list v1alpha2.MiniClusterQueueList
+		if err := c.List(ctx, &list); err != nil {
+			return err
+		}
+		return fmt.Errorf("there is no queue %s; queues: %s", name, strings.Join(names(list.Items), ", "))
+	} else if err != nil {
 		return err
 	}
 	if format != "table" && format != "wide" {
 		return printObject(s.Out, format, q)
 	}
 	q.Default()
-	fmt.Fprintf(s.Out, "%s   %s   priority %d   weight %d   has %s of the cluster, deserves %s\n\n", q.Name, openOf(q), q.Spec.Priority, q.Spec.Weight,
-		cmp.Or(percent(q.Status.Share), "0%"), cmp.Or(percent(q.Status.Deserved), "0%"))
+	if q.UID == "" {
+		fmt.Fprintf(s.Out, "%s   open   Nobody has made this queue: it has the default settings, and tells neither shares nor places.\n\n", q.Name)
+	} else {
+		fmt.Fprintf(s.Out, "%s   %s   priority %d   weight %d   has %s of the cluster, deserves %s\n\n", q.Name, openOf(q), q.Spec.Priority, q.Spec.Weight,
+			cmp.Or(percent(q.Status.Share), "0%"), cmp.Or(percent(q.Status.Deserved), "0%"))
+	}
 	if err := showWaiting(s, q); err != nil {
 		return err
 	}
@@ -130,7 +196,7 @@ func showWaiting(s *access.Session, q *v1alpha2.MiniClusterQueue) error {
 	t := s.NewTable()
 	t.Row("PLACE", "WAITS", "REASON", "WHY")
 	for _, w := range q.Status.Waiting {
-		t.Row(count(w.Position), w.Namespace+"/"+w.Name, w.Reason, w.Message)
+		t.Row(number(w.Position), w.Namespace+"/"+w.Name, w.Reason, w.Message)
 	}
 	if more := int(q.Status.Pending) - len(q.Status.Waiting); more > 0 {
 		t.Row("...", fmt.Sprintf("%d more", more), "", "")

@@ -16,15 +16,21 @@ import (
 	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/access"
 )
 
-// stateOf is the state that users see. It is New if no controller has looked at the MiniCluster yet.
+// States that no controller writes.
+const (
+	stateNew      = "New" // no controller has looked at the MiniCluster yet
+	stateDeleting = "Deleting"
+)
+
+// stateOf is the state that users see.
 func stateOf(mc *v1alpha2.MiniCluster) string {
 	switch {
 	case isGone(mc):
 		return "Deleted"
 	case mc.DeletionTimestamp != nil:
-		return "Deleting"
+		return stateDeleting
 	}
-	return cmp.Or(condition(mc, v1alpha2.ConditionReady).Reason, "New")
+	return cmp.Or(condition(mc, v1alpha2.ConditionReady).Reason, stateNew)
 }
 
 // condition returns a condition; an empty one if it is not set.

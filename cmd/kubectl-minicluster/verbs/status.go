@@ -27,16 +27,17 @@ import (
 
 func newStatus(s *access.Session) *cobra.Command {
 	format := ""
-	cmd := named(s, "status NAME", "Show one MiniCluster: its nodes and brokers, its attempts, the last decisions", func(ctx context.Context, c client.WithWatch, key client.ObjectKey) error {
-		mc, err := get(ctx, c, key)
-		if err != nil {
-			return err
-		}
-		if format != "table" && format != "wide" {
-			return printObject(s.Out, format, mc)
-		}
-		return show(ctx, s, c, mc, format == "wide")
-	})
+	cmd := named(s, "status NAME", "Show one MiniCluster: its nodes and brokers, its attempts, the last decisions",
+		"  kubectl minicluster status lammps\n  kubectl minicluster status lammps -o wide", func(ctx context.Context, c client.WithWatch, key client.ObjectKey) error {
+			mc, err := get(ctx, c, key)
+			if err != nil {
+				return err
+			}
+			if format != "table" && format != "wide" {
+				return printObject(s.Out, format, mc)
+			}
+			return show(ctx, s, c, mc, format == "wide")
+		})
 	cmd.Long = cmd.Short + ". With -o wide, every broker has a line."
 	output(cmd, &format, formats...)
 	return cmd

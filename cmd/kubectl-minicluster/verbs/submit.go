@@ -26,8 +26,10 @@ import (
 // submitter is the verb submit.
 type submitter struct {
 	*access.Session
+	check                                                func(*v1alpha2.MiniCluster) error
 	file, name, nodes, queue, image, view, priority, dir string
-	tasks                                                int32
+	tasks, perNode                                       int32
+	script                                               *script // that of the file; nil if the file is a MiniCluster
 	limit                                                limit
 	cpu, memory, gpu                                     string
 	env, labels                                          map[string]string
@@ -35,19 +37,33 @@ type submitter struct {
 	dryRun, format                                       string
 }
 
-func newSubmit(s *access.Session) *cobra.Command {
-	m := &submitter{Session: s}
+// newSubmit returns the verb. check says what the API server or the manager would refuse of a MiniCluster.
+func newSubmit(s *access.Session, check func(*v1alpha2.MiniCluster) error) *cobra.Command {
+	m := &submitter{Session: s, check: check}
 	cmd := &cobra.Command{
 		Use: "submit [-f FILE] [FLAGS] [-- COMMAND [ARGUMENT...]]", Short: "Make a MiniCluster that runs a command, as sbatch or flux submit",
+		SuggestFor: []string{"sbatch", "srun", "run", "create"},
 		Long: `Make a MiniCluster that runs a command. The flags are those of sbatch and flux submit, where these have such. With -f, the
 MiniCluster in a file is changed by the flags and the command.
+
+Without -n and --ntasks-per-node, each node runs one task, as with srun and flux run. With -f, the tasks of the file
+count; if -N changes the size, the tasks of each node stay.
+
+With -f, a file that begins with #! is a script, as for sbatch and flux batch. The lead broker runs the script, and the
+script starts tasks by flux run. Lines with #SBATCH or #FLUX: set the flags that the command line does not set. Options
+that have no meaning here are named.
+
+Submit checks the MiniCluster before it sends anything. Then it says what the MiniCluster asks for, and waits up to 3 s
+to say whether the MiniCluster starts, or why it waits. With --output it does not wait.
 
 The words of the command are joined. Words with blanks or other special characters are quoted, unless there is only one
 word, which is taken as it is.`,
 		Example: `  kubectl minicluster submit -N 4 -n 32 -t 20m --image=lammps --cpu=8 -- lmp -in in.reaxc
   kubectl minicluster submit -N 8-16 -q research -f minicluster.yaml --wait
+  kubectl minicluster submit -f job.sh --image=lammps
   kubectl minicluster submit -N 4 --image=lammps --dry-run=client -- lmp -in in.reaxc > minicluster.yaml`,
-		RunE: func(cmd *cobra.Command, args []string) error { return m.run(cmd, args) },
+		PreRunE: m.checkTasks,
+		RunE:    func(cmd *cobra.Command, args []string) error { return m.run(cmd, args) },
 	}
 	m.flags(cmd)
 	access.Complete(cmd, "queue", completeQueues(s))
@@ -58,10 +74,11 @@ word, which is taken as it is.`,
 
 func (m *submitter) flags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVarP(&m.file, "filename", "f", "", "file with the MiniCluster that is changed by the other flags; -: the standard input")
+	f.StringVarP(&m.file, "filename", "f", "", "file with a MiniCluster that is changed by the other flags, or with a script; -: the standard input")
 	f.StringVar(&m.name, "name", "", "name; by default that of the program, with a suffix that makes it unique")
 	f.StringVarP(&m.nodes, "nodes", "N", "", "number of brokers, each of which usually has a node: N, or MIN-N to begin also with fewer")
-	f.Int32VarP(&m.tasks, "ntasks", "n", 0, "number of tasks at the full size, 1 by default; 0: one for each node")
+	f.Int32VarP(&m.tasks, "ntasks", "n", 0, "number of tasks at the full size; by default one for each node; 0: Flux starts one for each node that the MiniCluster gets")
+	f.Int32Var(&m.perNode, "ntasks-per-node", 0, "number of tasks on each node, in place of --ntasks")
 	f.VarP(&m.limit, "time-limit", "t", "how long the command may run: 90s, 20m, 1h30m, 2d, 20 (minutes) or 1:30:00; by default the limit of the queue")
 	f.StringVarP(&m.queue, "queue", "q", "", "queue; by default that of the namespace")
 	f.StringVar(&m.priority, "priority-class", "", "PriorityClass of the pods")
@@ -93,6 +110,12 @@ func (m *submitter) run(cmd *cobra.Command, command []string) error {
 		return access.Usagef("--namespace=%s: the namespace in %s is %s", namespace, m.file, mc.Namespace)
 	}
 	mc.Namespace = cmp.Or(mc.Namespace, namespace)
+	if err := m.check(mc); err != nil {
+		return fmt.Errorf("nothing was sent: %w", err)
+	}
+	for _, line := range costOf(mc) {
+		fmt.Fprintln(m.ErrOut, access.PlainLine(line))
+	}
 	switch m.dryRun {
 	case "client":
 		return printObject(m.Out, cmp.Or(m.format, "yaml"), mc)
@@ -131,6 +154,8 @@ func (m *submitter) create(ctx context.Context, mc *v1alpha2.MiniCluster) error 
 		return attach(ctx, m.Session, c, key)
 	case m.wait:
 		return await(ctx, m.Session, c, key, "finished", 0)
+	case m.format == "":
+		return tellFirst(ctx, m.Session, c, mc)
 	}
 	return nil
 }
@@ -139,7 +164,7 @@ func (m *submitter) create(ctx context.Context, mc *v1alpha2.MiniCluster) error 
 func (m *submitter) miniCluster(cmd *cobra.Command, command []string) (*v1alpha2.MiniCluster, error) {
 	mc := &v1alpha2.MiniCluster{}
 	if m.file != "" {
-		if err := m.read(mc); err != nil {
+		if err := m.read(cmd, mc); err != nil {
 			return nil, err
 		}
 	}
@@ -147,7 +172,7 @@ func (m *submitter) miniCluster(cmd *cobra.Command, command []string) (*v1alpha2
 	if len(mc.Spec.Containers) == 0 {
 		mc.Spec.Containers = []v1alpha2.MiniClusterContainer{{}}
 	}
-	container := mc.Spec.FluxContainer()
+	container, size := mc.Spec.FluxContainer(), max(mc.Spec.Size, 1)
 	if err := m.set(mc, container); err != nil {
 		return nil, err
 	}
@@ -157,9 +182,10 @@ func (m *submitter) miniCluster(cmd *cobra.Command, command []string) (*v1alpha2
 	if container.Image == "" {
 		return nil, access.Usagef("name an image by --image")
 	}
-	if cmd.Flags().Changed("ntasks") {
-		mc.Spec.Tasks = &m.tasks
+	if err := m.setTasks(cmd, &mc.Spec, size); err != nil {
+		return nil, err
 	}
+	m.setCores(&mc.Spec)
 	if m.name != "" {
 		mc.Name, mc.GenerateName = m.name, ""
 	} else if mc.Name == "" && mc.GenerateName == "" {
@@ -168,9 +194,15 @@ func (m *submitter) miniCluster(cmd *cobra.Command, command []string) (*v1alpha2
 	return mc, nil
 }
 
-func (m *submitter) read(mc *v1alpha2.MiniCluster) error {
-	text, err := access.ReadObject(m.file, m.In)
+func (m *submitter) read(cmd *cobra.Command, mc *v1alpha2.MiniCluster) error {
+	text, err := access.ReadFile(m.file, m.In)
 	if err != nil {
+		return err
+	}
+	if isScript(text) {
+		return m.useScript(cmd, mc, string(text))
+	}
+	if text, err = access.OnlyObject(m.file, text); err != nil {
 		return err
 	}
 	if err := yaml.UnmarshalStrict(text, mc); err != nil {
@@ -203,7 +235,7 @@ func (m *submitter) set(mc *v1alpha2.MiniCluster, container *v1alpha2.MiniCluste
 	for flag, set := range map[string]struct {
 		name  corev1.ResourceName
 		value string
-	}{"cpu": {corev1.ResourceCPU, m.cpu}, "memory": {corev1.ResourceMemory, m.memory}, "gpus": {"nvidia.com/gpu", m.gpu}} {
+	}{"cpu": {corev1.ResourceCPU, m.cpu}, "memory": {corev1.ResourceMemory, m.memory}, "gpus": {gpus, m.gpu}} {
 		if set.value == "" {
 			continue
 		}
@@ -215,6 +247,9 @@ func (m *submitter) set(mc *v1alpha2.MiniCluster, container *v1alpha2.MiniCluste
 	}
 	return nil
 }
+
+// gpus is the resource of NVIDIA's GPUs.
+const gpus = corev1.ResourceName("nvidia.com/gpu")
 
 // setResource sets a limit, and a request that differs from it.
 func setResource(r *corev1.ResourceRequirements, name corev1.ResourceName, quantity resource.Quantity) {

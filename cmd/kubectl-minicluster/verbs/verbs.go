@@ -17,19 +17,19 @@ import (
 	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/access"
 )
 
-// New returns the commands.
-func New(s *access.Session) []*cobra.Command {
+// New returns the commands. check says what the API server or the manager would refuse of a MiniCluster.
+func New(s *access.Session, check func(*v1alpha2.MiniCluster) error) []*cobra.Command {
 	return []*cobra.Command{
-		newSubmit(s), newList(s), newStatus(s), newWhy(s), newQueue(s), newNodes(s),
+		newSubmit(s, check), newList(s), newStatus(s), newWhy(s), newQueue(s), newNodes(s),
 		newLogs(s), newAttach(s), newExec(s), newShell(s),
 		newWait(s), newResize(s), newSuspend(s), newResume(s), newDelete(s), newVersion(s),
 	}
 }
 
 // named returns a command with one MiniCluster as its argument, whose name the shell completes.
-func named(s *access.Session, use, short string, run func(ctx context.Context, c client.WithWatch, key client.ObjectKey) error) *cobra.Command {
+func named(s *access.Session, use, short, example string, run func(ctx context.Context, c client.WithWatch, key client.ObjectKey) error) *cobra.Command {
 	return &cobra.Command{
-		Use: use, Short: short, Args: one, ValidArgsFunction: completeNames(s, 1),
+		Use: use, Short: short, Example: example, Args: one, ValidArgsFunction: completeNames(s, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, key, err := find(s, args[0])
 			if err != nil {
@@ -42,10 +42,13 @@ func named(s *access.Session, use, short string, run func(ctx context.Context, c
 
 // one is the check of a command with one name.
 func one(_ *cobra.Command, args []string) error {
-	if len(args) != 1 {
-		return access.Usagef("name one MiniCluster, and not %d", len(args))
+	switch len(args) {
+	case 0:
+		return access.Usagef("name a MiniCluster")
+	case 1:
+		return nil
 	}
-	return nil
+	return access.Usagef("name one MiniCluster, and not %d", len(args))
 }
 
 // find returns a client, and the key of a MiniCluster.

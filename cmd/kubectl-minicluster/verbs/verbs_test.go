@@ -44,8 +44,9 @@ func session(stdin string) (*access.Session, *bytes.Buffer) {
 // submitted runs submit without a cluster, and returns the MiniCluster or the error.
 func submitted(stdin string, args ...string) (*v1alpha2.MiniCluster, error) {
 	s, out := session(stdin)
+	s.ErrOut = io.Discard
 	*s.Flags.Namespace = "here"
-	cmd := newSubmit(s)
+	cmd := newSubmit(s, func(*v1alpha2.MiniCluster) error { return nil })
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	cmd.SetArgs(append([]string{"--dry-run=client"}, args...))
 	mc := &v1alpha2.MiniCluster{}
@@ -149,6 +150,9 @@ func TestSubmitErrors(t *testing.T) {
 		"name an image":               {"--", "lmp"},
 		"--nodes=0: it has":           {"--image=x", "-N0"},
 		"--nodes=8-4: it has":         {"--image=x", "-N8-4"},
+		"and not both":                {"--image=x", "-n4", "--ntasks-per-node=2"},
+		"--ntasks-per-node=0: it has": {"--image=x", "--ntasks-per-node=0"},
+		"are more than 100000000":     {"--image=x", "-N100000", "--ntasks-per-node=10000"},
 		"--nodes=many: it has":        {"--image=x", "-Nmany"},
 		"--cpu=x: quantities":         {"--image=x", "--cpu=x"},
 		"it has to be at least 1s":    {"--image=x", "-t5ms"},
@@ -190,27 +194,33 @@ func TestReached(t *testing.T) {
 	rejected := life("Accepted=!Unsupported")
 	edited := rejected.DeepCopy()
 	edited.Generation = 2
+	large := life("JobMiniClusterReady=!Queued", "Admitted=!NeverFits")
+	resized := large.DeepCopy()
+	resized.Generation = 2
 	for name, tc := range map[string]struct {
 		mc   *v1alpha2.MiniCluster
 		goal string
 		done bool
 		code int
 	}{
-		"not yet":              {life(), "admitted", false, 0},
-		"admitted":             {life("Admitted=Admitted"), "admitted", true, 0},
-		"not running yet":      {life("Admitted=Admitted"), "running", false, 0},
-		"running":              {life("JobMiniClusterReady=Running"), "running", true, 0},
-		"ran":                  {finished, "running", true, 0},
-		"never ran":            {never, "running", false, 1},
-		"finished":             {finished, "finished", true, 0},
-		"failed":               {exited, "finished", true, 9},
-		"never began":          {never, "finished", true, 1},
-		"rejected":             {rejected, "finished", false, 1},
-		"mended":               {edited, "finished", false, 0},
-		"deleted meanwhile":    {deleted, "finished", false, 1},
-		"deleted":              {deleted, "deleted", true, 0},
-		"finished, not gone":   {finished, "deleted", false, 0},
-		"finished, not placed": {never, "admitted", false, 1},
+		"not yet":                   {life(), "admitted", false, 0},
+		"admitted":                  {life("Admitted=Admitted"), "admitted", true, 0},
+		"not running yet":           {life("Admitted=Admitted"), "running", false, 0},
+		"running":                   {life("JobMiniClusterReady=Running"), "running", true, 0},
+		"ran":                       {finished, "running", true, 0},
+		"never ran":                 {never, "running", false, 1},
+		"finished":                  {finished, "finished", true, 0},
+		"failed":                    {exited, "finished", true, 9},
+		"never began":               {never, "finished", true, 1},
+		"rejected":                  {rejected, "finished", false, 1},
+		"mended":                    {edited, "finished", false, 0},
+		"never fits":                {large, "running", false, 1},
+		"resized":                   {resized, "running", false, 0},
+		"never fits, to be deleted": {large, "deleted", false, 0},
+		"deleted meanwhile":         {deleted, "finished", false, 1},
+		"deleted":                   {deleted, "deleted", true, 0},
+		"finished, not gone":        {finished, "deleted", false, 0},
+		"finished, not placed":      {never, "admitted", false, 1},
 	} {
 		done, err := reached(tc.mc, tc.goal)
 		code := 0
@@ -474,7 +484,7 @@ func TestExplain(t *testing.T) {
 		"another queue":    {queued, queue, "short, in which 0 wait", []string{"; queue short, in which 0 wait."}},
 		"waits for a size": {life("JobMiniClusterReady=!Queued", "Admitted=!WaitingForSize"), nil, "", []string{"elastic.waitForSize"}},
 	} {
-		got := strings.Join(explain(tc.mc, tc.queue, tc.other, s), "\n")
+		got := strings.Join(explain(tc.mc, tc.queue, choice{better: tc.other}, s), "\n")
 		for _, want := range tc.want {
 			if !strings.Contains(got, want) {
 				t.Errorf("%s: %q is not in:\n%s", name, want, got)

@@ -44,6 +44,7 @@ func newVersion(s *access.Session) *cobra.Command {
 	format, namespace, alone := "", "", false
 	cmd := &cobra.Command{
 		Use: "version", Short: "Print the versions of this program, of the manager and of Kubernetes", Args: access.NoArgs,
+		Example: "  kubectl minicluster version\n  kubectl minicluster version --client",
 		Long: `Print the versions of this program, of the manager and of Kubernetes. The version of the manager is a label of its Lease,
 which all users may get. A manager without --leader-elect has no Lease.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -25,17 +25,19 @@ var goals = []string{"admitted", "running", "finished", "deleted"}
 func newWait(s *access.Session) *cobra.Command {
 	var goal string
 	var timeout time.Duration
-	cmd := named(s, "wait NAME --for=finished", "Wait until a MiniCluster has nodes, runs, has finished or is deleted", func(ctx context.Context, c client.WithWatch, key client.ObjectKey) error {
-		if !slices.Contains(goals, goal) {
-			return access.Usagef("--for=%s: it has to be one of %s", goal, strings.Join(goals, ", "))
-		}
-		return await(ctx, s, c, key, goal, timeout)
-	})
+	cmd := named(s, "wait NAME --for=finished", "Wait until a MiniCluster has nodes, runs, has finished or is deleted",
+		"  kubectl minicluster wait lammps\n  kubectl minicluster wait lammps --for=running --timeout=10m", func(ctx context.Context, c client.WithWatch, key client.ObjectKey) error {
+			if !slices.Contains(goals, goal) {
+				return access.Usagef("--for=%s: it has to be one of %s", goal, strings.Join(goals, ", "))
+			}
+			return await(ctx, s, c, key, goal, timeout)
+		})
 	cmd.Long = `Wait until a MiniCluster has nodes (admitted), its command runs (running) or has ended (finished), or the MiniCluster
-is gone (deleted).
+is gone (deleted). The state and the reason are printed whenever they change.
 
 The exit code of --for=finished is that of the command. It is 1 if the command never ran or its exit code is not known,
-and 124 after --timeout. A MiniCluster that is rejected, or that ends before it reaches the state, ends the wait.`
+and 124 after --timeout. A MiniCluster that is rejected, that never fits the cluster (NeverFits), or that ends before it
+reaches the state, ends the wait. Ctrl-C ends the wait, and not the MiniCluster.`
 	cmd.Flags().StringVar(&goal, "for", "finished", strings.Join(goals, ", "))
 	cmd.Flags().DurationVar(&timeout, "timeout", 0, "longest wait; 0: no limit")
 	access.Complete(cmd, "for", access.Choices(goals...))
@@ -61,15 +63,84 @@ func await(ctx context.Context, s *access.Session, c client.WithWatch, key clien
 	} else if err != nil {
 		return nil
 	}
-	last := stateOf(mc)
-	err = follow(ctx, s, c, mc, func(mc *v1alpha2.MiniCluster) (bool, error) {
-		last = stateOf(mc)
-		return reached(mc, goal)
-	}, client.InNamespace(key.Namespace), client.MatchingFields{"metadata.name": key.Name})
+	t := &teller{Session: s}
+	err = follow(ctx, s, c, mc, func(mc *v1alpha2.MiniCluster) (bool, error) { return t.look(mc, goal) },
+		client.InNamespace(key.Namespace), client.MatchingFields{"metadata.name": key.Name})
 	if err != nil && errors.Is(context.Cause(ctx), errTimeout) {
-		return &access.ExitError{Code: access.CodeTimeout, Err: fmt.Errorf("%s is %s after %s", key.Name, last, timeout)}
+		return &access.ExitError{Code: access.CodeTimeout, Err: fmt.Errorf("%s is %s after %s", key.Name, t.state, timeout)}
 	}
+	t.leave(ctx, key)
 	return err
+}
+
+// firstLook is how long submit waits for the first state of a MiniCluster.
+const firstLook = 3 * time.Second
+
+// tellFirst prints the first state of a new MiniCluster, and why it waits. What cannot be read is not worth an error:
+// the MiniCluster is submitted.
+func tellFirst(ctx context.Context, s *access.Session, c client.WithWatch, mc *v1alpha2.MiniCluster) error {
+	soon, cancel := context.WithTimeoutCause(ctx, firstLook, errTimeout)
+	defer cancel()
+	t := &teller{Session: s, state: stateNew}
+	err := follow(soon, s, c, mc, func(mc *v1alpha2.MiniCluster) (bool, error) {
+		t.state = stateOf(mc)
+		return t.tell(mc), nil
+	},
+		client.InNamespace(mc.Namespace), client.MatchingFields{"metadata.name": mc.Name})
+	switch {
+	case ctx.Err() != nil:
+		t.leave(ctx, client.ObjectKeyFromObject(mc))
+		return context.Cause(ctx)
+	case errors.Is(context.Cause(soon), errTimeout):
+		fmt.Fprintf(s.ErrOut, "No manager has said within %s what becomes of %s. Ask later: kubectl minicluster why %s\n", firstLook, mc.Name, mc.Name)
+	case err != nil:
+		fmt.Fprintf(s.ErrOut, "What becomes of %s is not known: %s\n", mc.Name, access.Explain(err))
+	}
+	return nil
+}
+
+// teller tells a user who waits for a MiniCluster what happens to the MiniCluster.
+type teller struct {
+	*access.Session
+	state, told string
+}
+
+// look reports whether the MiniCluster has reached a goal, and tells what happens before that.
+func (t *teller) look(mc *v1alpha2.MiniCluster, goal string) (done bool, err error) {
+	t.state = stateOf(mc)
+	if done, err = reached(mc, goal); !done && err == nil && goal != "deleted" {
+		t.tell(mc)
+	}
+	return done, err
+}
+
+// tell prints the state with its reason, if either has changed. It reports whether there is something to tell: no
+// controller has looked at a new MiniCluster, and no scheduler at one that waits without a reason.
+func (t *teller) tell(mc *v1alpha2.MiniCluster) bool {
+	now := stateOf(mc)
+	if reasonOf(mc) == "" && (now == stateNew || now == v1alpha2.StateQueued) {
+		return false
+	}
+	if reason := whyOf(mc); reason != "" {
+		now += " (" + reason + ")"
+	}
+	if now != t.told {
+		fmt.Fprintln(t.ErrOut, access.PlainLine(headline(mc, now)))
+	}
+	t.told = now
+	return true
+}
+
+// leave says what becomes of the MiniCluster, if Ctrl-C has ended the program.
+func (t *teller) leave(ctx context.Context, key client.ObjectKey) {
+	switch {
+	case ctx.Err() == nil:
+	case t.state == stateDeleting:
+		fmt.Fprintf(t.ErrOut, "%s is %s, and goes away without this program.\n", key.Name, t.state)
+	default:
+		fmt.Fprintf(t.ErrOut, "%s is %s, and goes on without this program. To see its output: kubectl minicluster attach %s. To end it: kubectl minicluster delete %s\n",
+			key.Name, t.state, key.Name, key.Name)
+	}
 }
 
 // reached reports whether a MiniCluster has reached a goal. It returns an error if the goal will not be reached, and for
@@ -91,13 +162,16 @@ func reached(mc *v1alpha2.MiniCluster, goal string) (bool, error) {
 	return false, missed(mc)
 }
 
-// missed is the error of a MiniCluster that has finished, or that is rejected, before it reached a goal.
+// missed is the error of a MiniCluster that has finished before it reached a goal, or that will not start as it is.
 func missed(mc *v1alpha2.MiniCluster) error {
-	switch accepted := condition(mc, v1alpha2.ConditionAccepted); {
+	accepted, admitted := condition(mc, v1alpha2.ConditionAccepted), condition(mc, v1alpha2.ConditionAdmitted)
+	switch {
 	case is(mc, v1alpha2.ConditionFinished):
 		return fmt.Errorf("%s has finished: %s", mc.Name, condition(mc, v1alpha2.ConditionFinished).Message)
 	case current(mc) && accepted.Status == metav1.ConditionFalse:
 		return fmt.Errorf("%s is rejected: %s", mc.Name, accepted.Message)
+	case current(mc) && waits(mc) && admitted.Reason == v1alpha2.ReasonNeverFits:
+		return fmt.Errorf("%s never fits: %s; it stays in its queue: kubectl minicluster why %s says what would help", mc.Name, admitted.Message, mc.Name)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ package verbs
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,44 +24,53 @@ import (
 )
 
 func newWhy(s *access.Session) *cobra.Command {
-	return named(s, "why NAME", "Say why a MiniCluster waits, who is ahead of it, and what would help", func(ctx context.Context, c client.WithWatch, key client.ObjectKey) error {
-		mc, err := get(ctx, c, key)
-		if err != nil {
-			return err
-		}
-		queue := &v1alpha2.MiniClusterQueue{}
-		denied := c.Get(ctx, client.ObjectKey{Name: state.QueueOf(mc)}, queue)
-		if denied != nil {
-			queue = nil
-		}
-		other := ""
-		if waits(mc) && client.IgnoreNotFound(denied) == nil {
-			if other, err = otherQueue(ctx, c, mc, queue); err != nil {
+	return named(s, "why NAME", "Say why a MiniCluster waits, who is ahead of it, and what would help",
+		"  kubectl minicluster why lammps", func(ctx context.Context, c client.WithWatch, key client.ObjectKey) error {
+			mc, err := get(ctx, c, key)
+			if err != nil {
 				return err
 			}
-		}
-		for _, line := range explain(mc, queue, other, s) {
-			fmt.Fprintln(s.Out, access.PlainLine(line))
-		}
-		if client.IgnoreNotFound(denied) != nil && waits(mc) {
-			fmt.Fprintf(s.ErrOut, "Its place in the queue is not known: %s.\n", access.Explain(denied))
-		}
-		return nil
-	})
+			queue, denied := queueOf(ctx, c, state.QueueOf(mc))
+			others := choice{}
+			if waits(mc) && client.IgnoreNotFound(denied) == nil {
+				if others, err = otherQueues(ctx, c, mc, queue); err != nil {
+					return err
+				}
+			}
+			for _, line := range explain(mc, queue, others, s) {
+				fmt.Fprintln(s.Out, access.PlainLine(line))
+			}
+			if client.IgnoreNotFound(denied) != nil && waits(mc) {
+				fmt.Fprintf(s.ErrOut, "The place of %s in queue %s is not known: %s.\n", mc.Name, state.QueueOf(mc), access.Explain(denied))
+			}
+			return nil
+		})
 }
 
-// otherQueue looks for a queue in which a MiniCluster may start sooner. It is "" if there is none, or if the user may not
-// list queues.
-func otherQueue(ctx context.Context, c client.Reader, mc *v1alpha2.MiniCluster, own *v1alpha2.MiniClusterQueue) (string, error) {
+// choice are the queues that a user may choose in place of the queue of a MiniCluster.
+type choice struct {
+	better string   // the queue in which the MiniCluster may start sooner, and who waits there; "" if there is none
+	open   []string // all queues that serve the namespace of the MiniCluster
+}
+
+// otherQueues are the queues that a user may choose. There is none if the user may not list queues.
+func otherQueues(ctx context.Context, c client.Reader, mc *v1alpha2.MiniCluster, own *v1alpha2.MiniClusterQueue) (choice, error) {
 	var queues v1alpha2.MiniClusterQueueList
 	namespace := &corev1.Namespace{}
 	if err := c.List(ctx, &queues); err != nil {
-		return "", ignoreForbidden(err)
+		return choice{}, ignoreForbidden(err)
 	}
 	if err := c.Get(ctx, client.ObjectKey{Name: mc.Namespace}, namespace); err != nil && !apierrors.IsForbidden(err) {
-		return "", err
+		return choice{}, err
 	}
-	return better(mc, own, queues.Items, namespace.Labels), nil
+	open := slices.DeleteFunc(names(queues.Items), func(name string) bool {
+		i := slices.IndexFunc(queues.Items, func(q v1alpha2.MiniClusterQueue) bool { return q.Name == name })
+		return i >= 0 && (queues.Items[i].Spec.Suspended || state.Barred(&queues.Items[i], mc.Namespace, namespace.Labels) != "")
+	})
+	if own == nil { // its queue does not exist
+		return choice{open: open}, nil
+	}
+	return choice{better(mc, own, queues.Items, namespace.Labels), open}, nil
 }
 
 func ignoreForbidden(err error) error {
@@ -73,14 +83,18 @@ func ignoreForbidden(err error) error {
 // waits reports whether a MiniCluster waits for nodes.
 func waits(mc *v1alpha2.MiniCluster) bool { return stateOf(mc) == v1alpha2.StateQueued }
 
-// explain are the sentences about a MiniCluster. queue is nil if it cannot be read, and other is a queue that would be
-// better, or "".
-func explain(mc *v1alpha2.MiniCluster, queue *v1alpha2.MiniClusterQueue, other string, s *access.Session) []string {
+// headline is the sentence that says in which state a MiniCluster is, and why.
+func headline(mc *v1alpha2.MiniCluster, state string) string {
+	return fmt.Sprintf("%s is %s%s.", mc.Name, state, strings.TrimSuffix(reasonOf(mc), "."))
+}
+
+// explain are the sentences about a MiniCluster. queue is nil if it cannot be read.
+func explain(mc *v1alpha2.MiniCluster, queue *v1alpha2.MiniClusterQueue, others choice, s *access.Session) []string {
 	state, now := stateOf(mc), s.Clock.Now()
-	first := fmt.Sprintf("%s is %s%s.", mc.Name, state, strings.TrimSuffix(reasonOf(mc), "."))
+	first := headline(mc, state)
 	switch state {
 	case v1alpha2.StateQueued:
-		return append([]string{first}, explainWaiting(mc, queue, other, s)...)
+		return append([]string{first}, explainWaiting(mc, queue, others, s)...)
 	case v1alpha2.StateSuspended:
 		return []string{first, "What helps: kubectl minicluster resume " + mc.Name}
 	case v1alpha2.StateRejected:
@@ -99,7 +113,7 @@ func explain(mc *v1alpha2.MiniCluster, queue *v1alpha2.MiniClusterQueue, other s
 }
 
 // explainWaiting says who is ahead of a MiniCluster that waits for nodes, and what would help.
-func explainWaiting(mc *v1alpha2.MiniCluster, queue *v1alpha2.MiniClusterQueue, other string, s *access.Session) []string {
+func explainWaiting(mc *v1alpha2.MiniCluster, queue *v1alpha2.MiniClusterQueue, others choice, s *access.Session) []string {
 	reason := condition(mc, v1alpha2.ConditionAdmitted).Reason
 	lines := []string{fmt.Sprintf("Reason: %s. It has waited for %s.", reason, duration.HumanDuration(s.Clock.Now().Sub(mc.CreationTimestamp.Time)))}
 	if queue != nil {
@@ -121,15 +135,48 @@ func explainWaiting(mc *v1alpha2.MiniCluster, queue *v1alpha2.MiniClusterQueue, 
 	case v1alpha2.ReasonNodesTimedOut, v1alpha2.ReasonNodesFailed, v1alpha2.ReasonNodesExpired, v1alpha2.ReasonNodesRevoked:
 		help = append(help, "what the autoscaler says about its node groups and limits")
 	case v1alpha2.ReasonNotAllowed:
-		help = append(help, "the administrator of queue "+state.QueueOf(mc))
+		help = append(help, allowed(mc, others.open))
 	}
-	if other != "" {
-		help = append(help, "queue "+other)
+	if others.better != "" {
+		help = append(help, "queue "+others.better)
 	}
 	if len(help) > 0 {
 		lines = append(lines, "What would help: "+strings.Join(help, "; ")+".")
 	}
 	return lines
+}
+
+// missingQueue is the message of a MiniCluster whose queue nobody has made.
+var missingQueue = regexp.MustCompile(`(?i)there is no queue `)
+
+// refusals are other messages with the reason NotAllowed, and what helps.
+var refusals = []struct {
+	message *regexp.Regexp
+	help    string
+}{
+	{regexp.MustCompile(`(?i)deadlineSeconds \d+ is more than queue \S+ allows \((\S+)\)`), "submit with -t $1 or less (deadlineSeconds)"},
+	{regexp.MustCompile(`(?i)elastic\.checkpoint\.wait \S+ is more than queue \S+ allows \(maxGrace: (\S+)\)`), "an elastic.checkpoint.wait of at most $1"},
+	{regexp.MustCompile(`(?i)queue (\S+) has .* in use, needs .* more`), "time: it starts when enough MiniClusters of queue $1 have ended"},
+	{regexp.MustCompile(`(?i)queue (\S+) (?:runs at most|allows) .* (?:run or go first|what runs or goes first)`), "time: it starts when enough MiniClusters of its user in queue $1 have ended"},
+	{regexp.MustCompile(`(?i)needs .*, queue \S+ (?:may have|allows)`), "fewer or smaller brokers"},
+}
+
+// allowed says what helps a MiniCluster that is not allowed to start, as its message tells. open are the queues that its
+// namespace may use.
+func allowed(mc *v1alpha2.MiniCluster, open []string) string {
+	message := condition(mc, v1alpha2.ConditionAdmitted).Message
+	switch exists := !missingQueue.MatchString(message); {
+	case !exists && len(open) > 0:
+		return "a queue that exists, by submit -q (queues here: " + strings.Join(open, ", ") + ")"
+	case !exists:
+		return "a queue that exists, by submit -q; an administrator knows which"
+	}
+	for _, r := range refusals {
+		if match := r.message.FindStringSubmatchIndex(message); match != nil {
+			return string(r.message.ExpandString(nil, r.help, message, match))
+		}
+	}
+	return "the administrator of queue " + state.QueueOf(mc)
 }
 
 // tooLarge are the reasons of MiniClusters that need fewer nodes to start.
@@ -158,8 +205,7 @@ func smaller(mc *v1alpha2.MiniCluster, reason string) string {
 	return fmt.Sprintf("a minSize of %d, for which there is room now, if the command can run with fewer brokers", room)
 }
 
-// better names a queue in which fewer wait than in the MiniCluster's own; "" if there is none. own is nil if nobody has
-// made it. Without room, only a queue helps that may take nodes back, since it has less than it deserves.
+// better names a queue in which fewer wait than in the MiniCluster's own; "" if there is none. Without room, only a queue helps that may take nodes back, since it has less than it deserves.
 func better(mc *v1alpha2.MiniCluster, own *v1alpha2.MiniClusterQueue, queues []v1alpha2.MiniClusterQueue, namespace map[string]string) string {
 	reason := condition(mc, v1alpha2.ConditionAdmitted).Reason
 	if !slices.Contains([]string{v1alpha2.ReasonNoRoom, v1alpha2.ReasonWaitingForTurn, v1alpha2.ReasonNotAllowed}, reason) {
@@ -172,7 +218,7 @@ func better(mc *v1alpha2.MiniCluster, own *v1alpha2.MiniClusterQueue, queues []v
 		switch {
 		case q.Name == state.QueueOf(mc), q.Spec.Suspended, state.Barred(q, mc.Namespace, namespace) != "",
 			longest != nil && access.Limit(mc) > longest.Duration,
-			own != nil && !own.Spec.Suspended && reason != v1alpha2.ReasonNotAllowed && q.Status.Pending >= own.Status.Pending,
+			!own.Spec.Suspended && reason != v1alpha2.ReasonNotAllowed && q.Status.Pending >= own.Status.Pending,
 			reason == v1alpha2.ReasonNoRoom && access.Part(q.Status.Share) >= access.Part(q.Status.Deserved),
 			found != nil && found.Status.Pending <= q.Status.Pending:
 		default:
@@ -196,6 +242,9 @@ func place(mc *v1alpha2.MiniCluster, queue *v1alpha2.MiniClusterQueue) string {
 	var ahead []string
 	for _, w := range queue.Status.Waiting {
 		if w.Namespace == mc.Namespace && w.Name == mc.Name {
+			if w.Position == 0 {
+				return fmt.Sprintf("It is one of %d that wait in queue %s.", queue.Status.Pending, queue.Name)
+			}
 			text := fmt.Sprintf("It is number %d of %d in queue %s", w.Position, queue.Status.Pending, queue.Name)
 			if len(ahead) > mostAhead {
 				ahead = append(ahead[:mostAhead], fmt.Sprintf("and %d more", len(ahead)-mostAhead))

@@ -1,0 +1,144 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/access"
+	"github.com/flux-elastic/flux-elastic/internal/state"
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
+)
+
+// cluster returns a client of a cluster with the queue research, and with MiniClusters in the queue default, which nobody
+// has made: two that wait, one that runs, and one that has finished.
+func cluster() client.Client {
+	research := &v1alpha2.MiniClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: "research", UID: "q"}}
+	closed := &v1alpha2.MiniClusterQueue{ObjectMeta: metav1.ObjectMeta{Name: "closed", UID: "c"}, Spec: v1alpha2.MiniClusterQueueSpec{Suspended: true}}
+	objects := []client.Object{research, closed, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "here"}}}
+	runs := life("JobMiniClusterReady=Running")
+	runs.Status.Admission, runs.Status.Nodes = &v1alpha2.Admission{}, 2
+	for i, mc := range []*v1alpha2.MiniCluster{waitsFor("NoRoom", "Needs 4"), waitsFor("WaitingForTurn", "Waits"), runs, life("JobMiniClusterReady=Succeeded", "Finished=Succeeded")} {
+		mc.Namespace, mc.Name = "here", string(rune('d'-i))
+		mc.UID, mc.CreationTimestamp = types.UID(mc.Name), metav1.NewTime(time.Date(2026, 3, 1, 11, 30, i, 0, time.UTC))
+		objects = append(objects, mc)
+	}
+	return fake.NewClientBuilder().WithScheme(access.Scheme).WithObjects(objects...).Build()
+}
+
+// The queue default exists although nobody has made it.
+func TestQueueDefault(t *testing.T) {
+	s, out := session("")
+	if err := listQueues(t.Context(), s, cluster(), "table"); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(strings.Fields(out.String()), " "); !strings.HasSuffix(got, "STATE closed 0 0 - - 0 suspended default 2 1 - - 0 open research 0 0 - - 0 open") {
+		t.Errorf("got %s", got)
+	}
+	out.Reset()
+	if err := showQueue(t.Context(), s, cluster(), "default", "table"); err != nil {
+		t.Fatal(err)
+	}
+	got := strings.Join(strings.Fields(out.String()), " ")
+	for _, want := range []string{"Nobody has made this queue", "- here/d NoRoom Because - here/c WaitingForTurn Because", "here/b Running 2"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is not in %s", want, got)
+		}
+	}
+	if err := showQueue(t.Context(), s, cluster(), "nosuch", "table"); err == nil || err.Error() != "there is no queue nosuch; queues: closed, default, research" {
+		t.Errorf("got %v", err)
+	}
+}
+
+// What helps one that is not allowed to start depends on why.
+func TestAllowed(t *testing.T) {
+	long := life()
+	long.Spec.DeadlineSeconds, long.Spec.Elastic.Checkpoint = new(int64(7200)), &v1alpha2.Checkpoint{Wait: &metav1.Duration{Duration: time.Hour}}
+	brief := func(of elastic.Deadlines) string { return state.TooLong(long, "short", of) }
+	for message, want := range map[string]string{
+		brief(elastic.Deadlines{Max: time.Hour}):                                                            "submit with -t 1h or less (deadlineSeconds)",
+		brief(elastic.Deadlines{Grace: 2 * time.Minute}):                                                    "an elastic.checkpoint.wait of at most 2m",
+		"There is no queue nosuch":                                                                          "a queue that exists, by submit -q (queues here: default, research)",
+		"Queue small has 16 cpu of 16 cpu in use, needs 8 cpu more":                                         "time: it starts when enough MiniClusters of queue small have ended",
+		"Queue small runs at most 1 of user ada's MiniClusters at once, and as many run or go first":        "time: it starts when enough MiniClusters of its user in queue small have ended",
+		"Needs 4 brokers, queue small allows user ada 4 at once, with what runs or goes first of this user": "time: it starts when enough MiniClusters of its user in queue small have ended",
+		"Needs 4 brokers, queue small allows user ada 2 at once":                                            "fewer or smaller brokers",
+		"Needs 64 cpu, queue small may have 16 cpu":                                                         "fewer or smaller brokers",
+		"Queue small is suspended":                                                                          "the administrator of queue default",
+	} {
+		mc := waitsFor("NotAllowed", "")
+		mc.Status.Conditions[1].Message = message
+		if got := allowed(mc, []string{"default", "research"}); got != want {
+			t.Errorf("%s: got %q, want %q", message, got, want)
+		}
+	}
+	mc := waitsFor("NotAllowed", "")
+	mc.Namespace, mc.Status.Conditions[1].Message = "here", "There is no queue nosuch"
+	others, err := otherQueues(t.Context(), cluster(), mc, nil)
+	if got := strings.Join(others.open, " "); err != nil || got != "default research" {
+		t.Errorf("queues here: %s, %v", got, err)
+	}
+	if got := allowed(mc, nil); got != "a queue that exists, by submit -q; an administrator knows which" {
+		t.Errorf("without the right to list queues: %q", got)
+	}
+}
+
+// A new size that a MiniCluster cannot take is told.
+func TestResizeTells(t *testing.T) {
+	rigid := life("JobMiniClusterReady=Running")
+	rigid.Spec.Containers, rigid.Spec.Size = []v1alpha2.MiniClusterContainer{{Command: "lmp"}}, 2
+	rigid.Status.StartTime, rigid.Status.Admission = &metav1.Time{}, &v1alpha2.Admission{Size: 4, Wanted: 4, Quorum: 4}
+	launcher := rigid.DeepCopy()
+	launcher.Spec.Containers[0].Launcher, launcher.Status.MaximumSize = true, 4
+	larger := launcher.DeepCopy()
+	larger.Spec.Size = 9
+	for name, tc := range map[string]struct {
+		mc   *v1alpha2.MiniCluster
+		want string
+	}{
+		"rigid":    {rigid, "SizeIgnored: The size of 2 counts from the next start: the command runs with 4 brokers, and cannot gain or lose any."},
+		"launcher": {launcher, ""},
+		"too many": {larger, "SizeIgnored: It grows up to 4 brokers, not 9: no more pods were made when it was admitted."},
+		"waits":    {waitsFor("NoRoom", "Needs 4"), ""},
+		"finished": {life("JobMiniClusterReady=Succeeded", "Finished=Succeeded"), "lmp has finished: of the changed spec, only ttlSecondsAfterFinished counts; to run it again, delete it and create it again."},
+	} {
+		tc.mc.Spec.MinSize = 0
+		if len(tc.mc.Spec.Containers) == 0 {
+			tc.mc.Spec.Containers = []v1alpha2.MiniClusterContainer{{}}
+		}
+		tc.mc.Default()
+		if got := strings.Join(meaningOf(tc.mc), "\n"); got != tc.want {
+			t.Errorf("%s: got %q, want %q", name, got, tc.want)
+		}
+	}
+}
+
+// A kubelet gives an ID to each container that it has started. One that it has lost may have none.
+func TestSimulated(t *testing.T) {
+	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+	ended := func(reason string) corev1.ContainerState {
+		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: reason}}
+	}
+	for name, tc := range map[string]struct {
+		id    string
+		state corev1.ContainerState
+		want  bool
+	}{
+		"simulated, running": {"", running, true}, "simulated, failed": {"", ended("Error"), true}, "real, running": {"containerd://1", running, false},
+		"lost": {"", ended("ContainerStatusUnknown"), false}, "not begun": {"", corev1.ContainerState{}, false},
+	} {
+		if got := (container{status: corev1.ContainerStatus{ContainerID: tc.id, State: tc.state}}).simulated(); got != tc.want {
+			t.Errorf("%s: got %t", name, got)
+		}
+	}
+}

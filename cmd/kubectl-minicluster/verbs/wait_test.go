@@ -1,0 +1,103 @@
+// Copyright The flux-elastic Authors
+// SPDX-License-Identifier: Apache-2.0
+
+package verbs
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+)
+
+// seen returns a client that sees a MiniCluster change: each list has the next one. After the last one it watches until
+// the context is done, which end does if it is not nil.
+func seen(end context.CancelFunc, lives ...*v1alpha2.MiniCluster) client.WithWatch {
+	for i, mc := range lives {
+		mc.UID, mc.ResourceVersion, mc.Spec.Containers = "u", strconv.Itoa(i+1), []v1alpha2.MiniClusterContainer{{}}
+	}
+	next := 0
+	return interceptor.NewClient(fake.NewFakeClient(), interceptor.Funcs{
+		Get: func(_ context.Context, _ client.WithWatch, _ client.ObjectKey, mc client.Object, _ ...client.GetOption) error {
+			lives[0].DeepCopyInto(mc.(*v1alpha2.MiniCluster))
+			return nil
+		},
+		List: func(_ context.Context, _ client.WithWatch, list client.ObjectList, _ ...client.ListOption) error {
+			list.(*v1alpha2.MiniClusterList).Items = []v1alpha2.MiniCluster{*lives[next]}
+			next++
+			return nil
+		},
+		Watch: func(ctx context.Context, c client.WithWatch, list client.ObjectList, o ...client.ListOption) (watch.Interface, error) {
+			if next < len(lives) {
+				return endedWatch(ctx, c, list, o...)
+			}
+			if end != nil {
+				end()
+			}
+			return watch.NewFake(), nil
+		},
+	})
+}
+
+// silent is a MiniCluster that waits, before the scheduler has looked at it.
+func silent() *v1alpha2.MiniCluster { return waitsFor("WaitingForTurn", "") }
+
+// A wait prints the state and its reason when either changes, and not when the message alone does.
+func TestWaitTells(t *testing.T) {
+	running := life("JobMiniClusterReady=Running")
+	finished := life("JobMiniClusterReady=Succeeded", "Finished=Succeeded")
+	for goal, want := range map[string]string{
+		"finished": "lmp is Queued (NoRoom): Needs 4.\nlmp is Queued (WaitingForTurn): Waits.\nlmp is Running: Because.\n",
+		"running":  "lmp is Queued (NoRoom): Needs 4.\nlmp is Queued (WaitingForTurn): Waits.\n",
+	} {
+		s, out := session("")
+		c := seen(nil, life(), silent(), waitsFor("NoRoom", "Needs 4"), waitsFor("NoRoom", "Needs 4, soon"), waitsFor("WaitingForTurn", "Waits"), running, finished)
+		if err := await(t.Context(), s, c, client.ObjectKey{Name: "lmp"}, goal, 0); err != nil || out.String() != want {
+			t.Errorf("%s: %v, %q, want %q", goal, err, out, want)
+		}
+	}
+}
+
+// Ctrl-C says what it leaves behind.
+func TestWaitInterrupted(t *testing.T) {
+	ending := life("JobMiniClusterReady=Running")
+	ending.DeletionTimestamp, ending.Finalizers = &ending.CreationTimestamp, []string{"x"}
+	for goal, tc := range map[string]struct {
+		mc   *v1alpha2.MiniCluster
+		want string
+	}{
+		"finished": {waitsFor("NoRoom", "Needs 4"), "lmp is Queued, and goes on without this program. To see its output: kubectl minicluster attach lmp. To end it: kubectl minicluster delete lmp"},
+		"deleted":  {ending, "lmp is Deleting, and goes away without this program."},
+	} {
+		ctx, interrupt := context.WithCancel(t.Context())
+		s, out := session("")
+		err := await(ctx, s, seen(interrupt, tc.mc), client.ObjectKey{Name: "lmp"}, goal, time.Hour)
+		if !errors.Is(err, context.Canceled) || !strings.Contains(out.String(), tc.want) {
+			t.Errorf("%s: %v, %q", goal, err, out)
+		}
+	}
+}
+
+// Submit says the first reason that there is, and waits for no other.
+func TestTellFirst(t *testing.T) {
+	s, out := session("")
+	made := life()
+	made.UID = "u"
+	never := waitsFor("NeverFits", "Needs 4")
+	if err := tellFirst(t.Context(), s, seen(nil, life(), silent(), never, life("JobMiniClusterReady=Running")), made); err != nil || out.String() != "lmp is Queued (NeverFits): Needs 4.\n" {
+		t.Errorf("%v, %q", err, out)
+	}
+	ctx, interrupt := context.WithCancel(t.Context())
+	if err := tellFirst(ctx, s, seen(interrupt, silent()), made); !errors.Is(err, context.Canceled) || !strings.Contains(out.String(), "lmp is Queued, and goes on without this program") {
+		t.Errorf("got %v, %q", err, out)
+	}
+}
