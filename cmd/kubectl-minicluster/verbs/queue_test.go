@@ -74,6 +74,10 @@ func TestAllowed(t *testing.T) {
 		"Needs 4 brokers, queue small allows user ada 4 at once, with what runs or goes first of this user": "time: it starts when enough MiniClusters of its user in queue small have ended",
 		"Needs 4 brokers, queue small allows user ada 2 at once":                                            "fewer or smaller brokers",
 		"Needs 64 cpu, queue small may have 16 cpu":                                                         "fewer or smaller brokers",
+		"Quota team lets no more than 1 pod be made, 2 are needed; it is 1 in all":                          "fewer or smaller brokers, or a larger ResourceQuota team",
+		"Quota team lets 1 more pod be made by cpu, 2 are needed; 3 of 4 are used":                          "time, until others in the namespace have ended, or a larger ResourceQuota team",
+		"The pods would be refused: exceeded quota: team, requested: pods=1, used: pods=1, limited: pods=1": "time, until others in the namespace have ended, or a larger ResourceQuota team",
+		"Quota team wants every container to say its memory, and container app does not":                    "memory in the resources of every container, for ResourceQuota team",
 		"Queue small is suspended":                                                                          "the administrator of queue default",
 	} {
 		mc := waitsFor("NotAllowed", "")
@@ -90,6 +94,22 @@ func TestAllowed(t *testing.T) {
 	}
 	if got := allowed(mc, nil); got != "a queue that exists, by submit -q; an administrator knows which" {
 		t.Errorf("without the right to list queues: %q", got)
+	}
+}
+
+// A policy or a webhook that rejects a MiniCluster is named: others may change it.
+func TestAccepted(t *testing.T) {
+	const edit = "What helps: a change of the spec, by kubectl edit minicluster "
+	for message, want := range map[string]string{
+		"spec.tasks is 32, more than the 16 for which Flux has cores":                                                 "",
+		"the Job would be refused: ValidatingAdmissionPolicy 'labels' with binding 'labels' denied request: no label": "; or a change of the policy or webhook labels, by an administrator: then it starts by itself",
+		`the pods would be refused: admission webhook "pods.example.com" denied the request: no`:                      "; or a change of the policy or webhook pods.example.com, by an administrator: then it starts by itself",
+	} {
+		mc := life()
+		mc.Status.Conditions = []metav1.Condition{{Type: v1alpha2.ConditionAccepted, Status: metav1.ConditionFalse, Message: message}}
+		if got := accepted(mc); got != edit+mc.Name+want {
+			t.Errorf("%s: got %q", message, got)
+		}
 	}
 }
 

@@ -98,7 +98,7 @@ func explain(mc *v1alpha2.MiniCluster, queue *v1alpha2.MiniClusterQueue, others 
 	case v1alpha2.StateSuspended:
 		return []string{first, "What helps: kubectl minicluster resume " + mc.Name}
 	case v1alpha2.StateRejected:
-		return []string{first, "What helps: a change of the spec, by kubectl edit minicluster " + mc.Name}
+		return []string{first, accepted(mc)}
 	case v1alpha2.StateBackingOff:
 		if r := mc.Status.RequeueState; r != nil && r.RequeueAt != nil {
 			first += fmt.Sprintf(" The next attempt begins in %s.", duration.HumanDuration(max(0, r.RequeueAt.Sub(now))))
@@ -159,6 +159,21 @@ var refusals = []struct {
 	{regexp.MustCompile(`(?i)queue (\S+) has .* in use, needs .* more`), "time: it starts when enough MiniClusters of queue $1 have ended"},
 	{regexp.MustCompile(`(?i)queue (\S+) (?:runs at most|allows) .* (?:run or go first|what runs or goes first)`), "time: it starts when enough MiniClusters of its user in queue $1 have ended"},
 	{regexp.MustCompile(`(?i)needs .*, queue \S+ (?:may have|allows)`), "fewer or smaller brokers"},
+	{regexp.MustCompile(`(?i)quota (\S+) lets no more than`), "fewer or smaller brokers, or a larger ResourceQuota $1"},
+	{regexp.MustCompile(`(?i)quota (\S+) wants every container to say its (\S+),`), "$2 in the resources of every container, for ResourceQuota $1"},
+	{regexp.MustCompile(`(?i)quota:? ([^\s,]+)(?: lets \d+ more|, requested:)`), "time, until others in the namespace have ended, or a larger ResourceQuota $1"},
+}
+
+// denial matches the words of a policy or a webhook that refuses what is made for a MiniCluster.
+var denial = regexp.MustCompile(`ValidatingAdmissionPolicy '([^']+)'|admission webhook "([^"]+)"`)
+
+// accepted says what helps a MiniCluster that is rejected.
+func accepted(mc *v1alpha2.MiniCluster) string {
+	help := "What helps: a change of the spec, by kubectl edit minicluster " + mc.Name
+	if by := denial.FindStringSubmatch(condition(mc, v1alpha2.ConditionAccepted).Message); by != nil {
+		help += "; or a change of the policy or webhook " + by[1] + by[2] + ", by an administrator: then it starts by itself"
+	}
+	return help
 }
 
 // allowed says what helps a MiniCluster that is not allowed to start, as its message tells. open are the queues that its
