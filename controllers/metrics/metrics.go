@@ -1,7 +1,7 @@
 // Copyright The flux-elastic Authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package metrics has the metrics of the manager. docs/metrics.md describes them, and a test compares it with the code.
+// Package metrics has the metrics of the manager. docs/monitoring.md describes them, and a test compares it with the code.
 //
 // No label names a MiniCluster, a namespace or a user. A queue is named only while it exists, so users cannot make
 // series. Counters begin at 0 when the manager starts, and count only what this manager has decided and written.

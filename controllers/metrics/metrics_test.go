@@ -27,10 +27,10 @@ import (
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-// documented are the types and the labels of the metrics in docs/metrics.md, by name.
+// documented are the types and the labels of the metrics in docs/monitoring.md, by name.
 func documented(t *testing.T) (types, labels map[string]string) {
 	t.Helper()
-	page, err := os.ReadFile("../../docs/metrics.md")
+	page, err := os.ReadFile("../../docs/monitoring.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +42,7 @@ func documented(t *testing.T) (types, labels map[string]string) {
 	return types, labels
 }
 
-// The names and labels of all metrics in the registry are those in docs/metrics.md.
+// The names and labels of all metrics in the registry are those in docs/monitoring.md.
 func TestDocs(t *testing.T) {
 	_, documented := documented(t)
 	descriptions := make(chan *prometheus.Desc)
@@ -57,7 +57,7 @@ func TestDocs(t *testing.T) {
 		}
 	}
 	if len(made) == 0 || !maps.Equal(made, documented) {
-		t.Errorf("the registry has %v,\ndocs/metrics.md has %v", made, documented)
+		t.Errorf("the registry has %v,\ndocs/monitoring.md has %v", made, documented)
 	}
 }
 
@@ -173,7 +173,7 @@ func TestCounts(t *testing.T) {
 	}
 }
 
-// lint checks every metric by the conventions of Prometheus, and its type by docs/metrics.md.
+// lint checks every metric by the conventions of Prometheus, and its type by docs/monitoring.md.
 func lint(t *testing.T) {
 	t.Helper()
 	families, err := ctrlmetrics.Registry.Gather()
@@ -190,7 +190,7 @@ func lint(t *testing.T) {
 		types[family.GetName()] = strings.ToLower(family.GetType().String())
 	}
 	if documented, _ := documented(t); !maps.Equal(types, documented) {
-		t.Errorf("the types are %v,\nin docs/metrics.md %v", types, documented)
+		t.Errorf("the types are %v,\nin docs/monitoring.md %v", types, documented)
 	}
 }
 

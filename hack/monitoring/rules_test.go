@@ -189,15 +189,15 @@ func stateAfterAnHour(t *testing.T, path, alert string, series map[string]string
 	return state
 }
 
-// Each alert names its section in docs/runbooks.md, and each section there is for an alert.
+// Each alert names its section in docs/monitoring.md, and each section there is for an alert.
 func TestRunbooks(t *testing.T) {
-	const page = "https://github.com/flux-elastic/flux-elastic/blob/main/docs/runbooks.md#"
-	text, err := os.ReadFile(filepath.Join(root, "docs/runbooks.md"))
+	const page = "https://github.com/flux-elastic/flux-elastic/blob/main/docs/monitoring.md#"
+	text, err := os.ReadFile(filepath.Join(root, "docs/monitoring.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var sections, alerts []string
-	for _, match := range regexp.MustCompile(`(?m)^## (.*)$`).FindAllStringSubmatch(string(text), -1) {
+	for _, match := range regexp.MustCompile(`(?m)^### (.*)$`).FindAllStringSubmatch(string(text), -1) {
 		sections = append(sections, match[1])
 	}
 	_, all := ruleFile(t)
@@ -213,7 +213,7 @@ func TestRunbooks(t *testing.T) {
 	slices.Sort(sections)
 	slices.Sort(alerts)
 	if !slices.Equal(sections, alerts) {
-		t.Errorf("docs/runbooks.md has %v, the alerts are %v", sections, alerts)
+		t.Errorf("docs/monitoring.md has %v, the alerts are %v", sections, alerts)
 	}
 }
 
@@ -221,9 +221,9 @@ func TestRunbooks(t *testing.T) {
 // those of controller-runtime.
 var others = []string{"up", "leader_election_master_status", "controller_runtime_reconcile_errors_total"}
 
-// Every metric in an alert or a panel is in docs/metrics.md, which another test compares with the code.
+// Every metric in an alert or a panel is in docs/monitoring.md, which another test compares with the code.
 func TestQueries(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(root, "docs/metrics.md"))
+	text, err := os.ReadFile(filepath.Join(root, "docs/monitoring.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -27,7 +27,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/pkg/fluxion/idset"
 )
 
-// Lives of all kinds, and what Prometheus scrapes: every metric of docs/metrics.md is there, has what happened, and
+// Lives of all kinds, and what Prometheus scrapes: every metric of docs/monitoring.md is there, has what happened, and
 // follows the conventions. What the queue counts is what its MiniClusters used.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
@@ -152,10 +152,10 @@ func (s *site) awaitQueue(what string, holds func(*v1alpha2.MiniClusterQueueStat
 }
 
 // lintMetrics checks the metrics by the conventions of Prometheus, and that those with their types are in
-// docs/metrics.md that are there.
+// docs/monitoring.md that are there.
 func lintMetrics(t *testing.T, text []byte) {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join(env.Root, "docs", "metrics.md"))
+	page, err := os.ReadFile(filepath.Join(env.Root, "docs", "monitoring.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -168,7 +168,7 @@ func lintMetrics(t *testing.T, text []byte) {
 		types[string(match[1])] = string(match[2])
 	}
 	if len(types) == 0 || fmt.Sprint(types) != fmt.Sprint(documented) { // maps are printed in order
-		t.Errorf("scraped are %v,\nin docs/metrics.md are %v", types, documented)
+		t.Errorf("scraped are %v,\nin docs/monitoring.md are %v", types, documented)
 	}
 	problems, err := promlint.New(bytes.NewReader(text)).Lint()
 	if err != nil {
