@@ -123,7 +123,7 @@ images: build ## Make the images for real nodes, in LOCAL_DIR (needs root and mm
 .PHONY: run
 run: build ## Install the API in the local cluster of LOCAL_DIR, and run the manager in the foreground
 	bin/localcluster install --dir=$(LOCAL_DIR)
-	bin/manager --kubeconfig=$(LOCAL_DIR)/kubeconfig --jobset=embedded --leader-elect --leader-election-namespace=flux-elastic-system --metrics-bind-address=127.0.0.1:$$(($(PORT)+6)) --health-probe-bind-address=127.0.0.1:$$(($(PORT)+7)) --zap-encoder=console --zap-time-encoding=iso8601
+	bin/manager --kubeconfig=$(LOCAL_DIR)/manager.kubeconfig --jobset=embedded --leader-elect --leader-election-namespace=flux-elastic-system --metrics-bind-address=127.0.0.1:$$(($(PORT)+6)) --health-probe-bind-address=127.0.0.1:$$(($(PORT)+7)) --zap-encoder=console --zap-time-encoding=iso8601
 
 ##@ Build and test
 

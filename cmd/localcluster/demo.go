@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/clientcmd"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
@@ -116,7 +117,7 @@ func startDemo(ctx context.Context, cluster *localcluster.Cluster, root, manager
 		return nil, err
 	}
 	health := cluster.Address(localcluster.PortHealth)
-	err = cluster.Run("manager", manager, append([]string{"--kubeconfig=" + cluster.Kubeconfig(), "--jobset=embedded",
+	err = cluster.Run("manager", manager, append([]string{"--kubeconfig=" + managerKubeconfig(cluster.Dir), "--jobset=embedded",
 		"--metrics-bind-address=" + cluster.Address(localcluster.PortMetrics), "--health-probe-bind-address=" + health}, options...)...)
 	if err != nil {
 		return nil, err
@@ -124,11 +125,27 @@ func startDemo(ctx context.Context, cluster *localcluster.Cluster, root, manager
 	return c, poll(ctx, func() (bool, error) { return answers("http://" + health + "/readyz"), nil })
 }
 
+// managerKubeconfig is the path of the kubeconfig with which a manager runs beside the cluster of a directory.
+func managerKubeconfig(dir string) string { return filepath.Join(dir, "manager.kubeconfig") }
+
+// writeManagerKubeconfig writes that kubeconfig. It has the name of the manager's service account, which the policies of
+// config/admission look at, and the rights of an administrator.
+func writeManagerKubeconfig(dir string) error {
+	config, err := clientcmd.LoadFromFile(filepath.Join(dir, "kubeconfig"))
+	if err != nil {
+		return fmt.Errorf("reading the kubeconfig: %w", err)
+	}
+	for _, info := range config.AuthInfos {
+		info.Impersonate, info.ImpersonateGroups = "system:serviceaccount:flux-elastic-system:flux-elastic", []string{"system:masters"}
+	}
+	return clientcmd.WriteToFile(*config, managerKubeconfig(dir))
+}
+
 // installAPI applies the CRDs, the namespace of the manager, and the policy that binds pods, to the cluster of a
 // directory, and waits until the API is served.
 func installAPI(ctx context.Context, dir, root string) (client.Client, error) {
 	config, err := localcluster.RESTConfig(dir)
-	if err != nil {
+	if err := errors.Join(err, writeManagerKubeconfig(dir)); err != nil {
 		return nil, err
 	}
 	c, err := client.New(config, client.Options{Scheme: newScheme()})

@@ -73,7 +73,7 @@ func costOf(mc *v1alpha2.MiniCluster) []string {
 	size, tasks := max(spec.Size, 1), ptr.Deref(spec.Tasks, defaultTasks)
 	text := "The MiniCluster asks for " + counted(size, "node")
 	if least := spec.MinSize; least > 0 && least < size {
-		text += fmt.Sprintf(", or as few as %d,", least)
+		text += fmt.Sprintf(" (or as few as %d)", least)
 	}
 	switch {
 	case startsTasks(spec):

@@ -57,7 +57,7 @@ func TestCost(t *testing.T) {
 		idle, shared bool
 	}{
 		"asks for 1 node with 1 task.": {nil, false, true},
-		"asks for 16 nodes, or as few as 8, with 112 tasks, and on each node for cpu 7, memory 16Gi.": {[]string{"-N8-16", "-n112", "--cpu=7", "--memory=16Gi"}, false, false},
+		"asks for 16 nodes (or as few as 8) with 112 tasks, and on each node for cpu 7, memory 16Gi.": {[]string{"-N8-16", "-n112", "--cpu=7", "--memory=16Gi"}, false, false},
 		"asks for 4 nodes with 2 tasks, and on each node for nvidia.com/gpu 2.":                       {[]string{"-N4", "-n2", "--gpus=2"}, true, true},
 		"asks for 4 nodes with one task on each node.":                                                {[]string{"-N4", "-n0", "--exclusive"}, false, false},
 		"asks for 4 nodes, and on each node for cpu 8.":                                               {[]string{"-N4", "--launcher", "--cpu=8"}, false, false},

@@ -258,7 +258,7 @@ func place(mc *v1alpha2.MiniCluster, queue *v1alpha2.MiniClusterQueue) string {
 	for _, w := range queue.Status.Waiting {
 		if w.Namespace == mc.Namespace && w.Name == mc.Name {
 			if w.Position == 0 {
-				return fmt.Sprintf("It is one of %d that wait in queue %s.", queue.Status.Pending, queue.Name)
+				return fmt.Sprintf("In queue %s, %d wait.", queue.Name, queue.Status.Pending)
 			}
 			text := fmt.Sprintf("It is number %d of %d in queue %s", w.Position, queue.Status.Pending, queue.Name)
 			if len(ahead) > mostAhead {
