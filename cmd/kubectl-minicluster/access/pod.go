@@ -5,6 +5,9 @@ package access
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,4 +35,21 @@ func PodOf(ctx context.Context, c client.Reader, mc *v1alpha2.MiniCluster, rank 
 		}
 	}
 	return newest, nil
+}
+
+// ErrSimulated says why a container on a node without a kubelet has no output.
+var ErrSimulated = errors.New("which is simulated: no command runs there, and there is no output")
+
+// CheckSimulated returns ErrSimulated if a container of a pod has begun on a node without a kubelet: a kubelet gives an ID to
+// each container that it has started.
+func CheckSimulated(pod *corev1.Pod, name string) error {
+	i := slices.IndexFunc(pod.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == name })
+	if i < 0 || pod.Status.ContainerStatuses[i].ContainerID != "" {
+		return nil
+	}
+	state := &pod.Status.ContainerStatuses[i].State
+	if ended := state.Terminated; state.Running == nil && (ended == nil || ended.Reason != "Completed" && ended.Reason != "Error") {
+		return nil
+	}
+	return fmt.Errorf("pod %s is on node %s, %w", pod.Name, pod.Spec.NodeName, ErrSimulated)
 }

@@ -132,12 +132,17 @@ func (c *cluster) delete(ctx context.Context, name string) error {
 // errNoLead says that a MiniCluster has no lead, and so no log.
 var errNoLead = errors.New("the lead has no pod")
 
-// log returns the log of the lead. It fails with errNoLead if no try can succeed.
+// hasNoLog reports whether no try to read a log can succeed.
+func hasNoLog(err error) bool {
+	return errors.Is(err, errNoLead) || errors.Is(err, access.ErrSimulated)
+}
+
+// log returns the log of the lead.
 func (c *cluster) log(ctx context.Context, mc *v1alpha2.MiniCluster) ([]byte, error) {
 	pause, waited := time.Second, time.Duration(0)
 	for try := 1; ; try++ {
 		text, err := c.readLog(ctx, mc)
-		if err == nil || errors.Is(err, errNoLead) || try >= logTries && (!access.Passes(err) || waited >= logPatience) {
+		if err == nil || hasNoLog(err) || try >= logTries && (!access.Passes(err) || waited >= logPatience) {
 			return text, err
 		}
 		pause = min(2*pause, logPause)
@@ -157,6 +162,9 @@ func (c *cluster) readLog(ctx context.Context, mc *v1alpha2.MiniCluster) ([]byte
 	}
 	if lead == nil {
 		return nil, errNoLead
+	}
+	if err := access.CheckSimulated(lead, mc.Name); err != nil {
+		return nil, err
 	}
 	stream, err := c.core.CoreV1().Pods(c.namespace).GetLogs(lead.Name, &corev1.PodLogOptions{Container: mc.Name}).Stream(ctx)
 	if err != nil {

@@ -5,7 +5,6 @@ package experiment
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"sync"
@@ -204,7 +203,7 @@ func (r *runner) record(ctx context.Context, ending core.Ending) (*core.Record, 
 	}
 	if err != nil {
 		record.LogError = err.Error()
-		record.Kept = ending.End == "" && !errors.Is(err, errNoLead) // one that has not ended by itself holds nodes
+		record.Kept = ending.End == "" && !hasNoLog(err) // one that has not ended by itself holds nodes
 		return record, nil
 	}
 	record.Log = filepath.Join(logsDir, record.Name+".log")

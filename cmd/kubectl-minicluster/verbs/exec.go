@@ -75,8 +75,8 @@ func execute(ctx context.Context, s *access.Session, name string, command []stri
 		return err
 	}
 	lead := brokerOf(pod, mc.Name)
-	if lead.simulated() {
-		return lead.errSimulated()
+	if err := lead.checkSimulated(); err != nil {
+		return err
 	}
 	if !lead.begun() {
 		return fmt.Errorf("%s is %s: its lead broker does not run", mc.Name, stateOf(mc))

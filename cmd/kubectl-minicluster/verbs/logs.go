@@ -106,8 +106,8 @@ func attach(ctx context.Context, s *access.Session, c client.WithWatch, key clie
 
 // tellSimulated says once that there will be no output.
 func (l *logger) tellSimulated(c container) {
-	if c.simulated() && !l.told {
-		fmt.Fprintln(l.ErrOut, access.PlainLine(c.errSimulated().Error()))
+	if err := c.checkSimulated(); err != nil && !l.told {
+		fmt.Fprintln(l.ErrOut, access.PlainLine(err.Error()))
 		l.told = true
 	}
 }
@@ -131,8 +131,8 @@ func (l *logger) run(ctx context.Context) error {
 		switch {
 		case err != nil:
 			return err
-		case broker.simulated():
-			return broker.errSimulated()
+		case broker.checkSimulated() != nil:
+			return broker.checkSimulated()
 		case began != "" && broker.status.ContainerID != began:
 			return nil
 		case broker.begun():
@@ -175,16 +175,12 @@ func (c container) begun() bool {
 	return c.status.State.Running != nil || c.status.State.Terminated != nil
 }
 
-// errSimulated says why there is no output.
-func (c container) errSimulated() error {
-	return fmt.Errorf("pod %s is on node %s, which is simulated: no command runs there, and there is no output", c.pod.Name, c.pod.Spec.NodeName)
-}
-
-// simulated reports whether the container has begun on a node without a kubelet: a kubelet gives an ID to each container
-// that it has started.
-func (c container) simulated() bool {
-	ended := c.status.State.Terminated
-	return c.status.ContainerID == "" && (c.status.State.Running != nil || ended != nil && (ended.Reason == "Completed" || ended.Reason == "Error"))
+// checkSimulated returns access.ErrSimulated if the container has begun on a simulated node.
+func (c container) checkSimulated() error {
+	if c.pod == nil {
+		return nil
+	}
+	return access.CheckSimulated(c.pod, c.status.Name)
 }
 
 // since is when the container began to run; zero if that is not known.

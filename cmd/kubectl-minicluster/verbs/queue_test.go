@@ -4,6 +4,7 @@
 package verbs
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -157,7 +158,8 @@ func TestSimulated(t *testing.T) {
 		"simulated, running": {"", running, true}, "simulated, failed": {"", ended("Error"), true}, "real, running": {"containerd://1", running, false},
 		"lost": {"", ended("ContainerStatusUnknown"), false}, "not begun": {"", corev1.ContainerState{}, false},
 	} {
-		if got := (container{status: corev1.ContainerStatus{ContainerID: tc.id, State: tc.state}}).simulated(); got != tc.want {
+		pod := &corev1.Pod{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "lmp", ContainerID: tc.id, State: tc.state}}}}
+		if got := errors.Is(brokerOf(pod, "lmp").checkSimulated(), access.ErrSimulated); got != tc.want {
 			t.Errorf("%s: got %t", name, got)
 		}
 	}
