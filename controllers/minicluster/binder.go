@@ -105,7 +105,7 @@ func (r *Reconciler) chooseBinder(ctx context.Context, seen *observed, set *jobs
 		jobset.BindDirectly(set)
 		return nil
 	}
-	return r.bindSetAtAdmission(ctx, seen, pod, set)
+	return r.bindSetAtAdmission(ctx, seen, set)
 }
 
 // needsScheduler reports whether only kube-scheduler can check all that keeps a pod from nodes.
@@ -154,17 +154,11 @@ func (r *Reconciler) MayBind() bool {
 	return r.Binder == BinderAuto && (r.answers.hasBound.Load() || !r.answers.leavesGates.Load())
 }
 
-// canBindAtAdmission reports whether the pods of a gang can be bound when they are created. Quota of
-// Kueue may be admitted after the pods are made.
-func (r *Reconciler) canBindAtAdmission(seen *observed, pod *corev1.Pod) bool {
-	return seen.observation.Quota == life.QuotaUnneeded && seen.view.MiniCluster.Spec.Pod.SchedulerName == "" && !r.needsScheduler(pod)
-}
-
 // bindSetAtAdmission lets the API server bind the pods of a new JobSet when they are created, if it
-// would.
-func (r *Reconciler) bindSetAtAdmission(ctx context.Context, seen *observed, pod *corev1.Pod, set *jobsetapi.JobSet) error {
+// would. Quota of Kueue may be admitted after the pods are made.
+func (r *Reconciler) bindSetAtAdmission(ctx context.Context, seen *observed, set *jobsetapi.JobSet) error {
 	mc, admission := seen.view.MiniCluster, seen.observation.Admission
-	if !r.canBindAtAdmission(seen, pod) || mc.Status.Admission.Quota != nil {
+	if seen.observation.Quota != life.QuotaUnneeded || mc.Status.Admission.Quota != nil {
 		return nil
 	}
 	nodes := slices.Clone(admission.Nodes)

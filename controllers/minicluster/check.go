@@ -54,6 +54,8 @@ type check struct {
 	refused string
 	// denied is true if a policy or webhook has denied the manager what it may allow to Kubernetes, which makes the pods.
 	denied bool
+	// tried is true if a trial passed, and not a dry run.
+	tried bool
 	// unchecked says why the API server could not check the pods or objects; "" if it could.
 	unchecked string
 	// at is when the check began, and until when to check again. The latter is zero if only a new
@@ -61,7 +63,8 @@ type check struct {
 	at, until time.Time
 	// failures is how many dry runs of a shape failed in a row that may pass without a new spec.
 	failures int
-	// failing is how many shapes there were whose dry runs had failed, with this one; 0 if the check failed by something else.
+	// failing is how many shapes of the namespace there were whose dry runs had failed, with this one; 0 if the check failed by
+	// something else.
 	failing int
 	// binding is the API server's last answer whether it would bind these pods when it creates them.
 	// All MiniClusters of the same shape share the answer.
@@ -125,7 +128,7 @@ func (r *Reconciler) check(ctx context.Context, seen *observed) error {
 		if err != nil {
 			return err
 		}
-		if result.passed() && memory.check.wasRefused(mc) {
+		if result.passed() && !result.tried && memory.check.wasRefused(mc) && memory.check.at.After(r.memories.changed(mc.Namespace)) {
 			r.relaxed.note(mc.Namespace)
 		}
 		result.generation, memory.check = mc.Generation, result
@@ -146,7 +149,7 @@ func (c *check) wasRefused(mc *v1alpha2.MiniCluster) bool {
 	return c != nil && c.generation == mc.Generation && c.failing > 0 && c.refused == ""
 }
 
-// changed is when something may have changed the result of a failed check: the labels of the
+// changed is when something may have changed the result of a failed check: the labels or policies of the
 // namespace, or its quotas.
 func (r *Reconciler) changed(mc *v1alpha2.MiniCluster) time.Time {
 	namespace, quotas := r.memories.changed(mc.Namespace), r.Scheduler.Freed(mc)
@@ -271,7 +274,7 @@ func (c *check) passed() bool { return c.Message == "" && c.refused == "" && c.u
 func (r *Reconciler) dryRun(ctx context.Context, pod, services *corev1.Pod, objects []client.Object, before int) (*check, error) {
 	at, asked, askedServices := r.Clock.Now(), pod.DeepCopy(), services.DeepCopy()
 	sort := func(reason, what string, err error) (*check, error) {
-		return sortOut(&check{pod: asked, services: askedServices, at: at, failing: r.shapes.failing() + 1}, reason, what, before, err)
+		return sortOut(&check{pod: asked, services: askedServices, at: at, failing: r.shapes.failing(pod.Namespace) + 1}, reason, what, before, err)
 	}
 	if err := r.Client.Create(ctx, pod, client.DryRunAll); err != nil {
 		return sort(v1alpha2.ReasonPodRejected, "the pods", err)

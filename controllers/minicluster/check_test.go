@@ -5,7 +5,6 @@ package minicluster
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"strings"
@@ -48,8 +47,8 @@ func TestManyShapes(t *testing.T) {
 	for i := range edits {
 		edit(int32(i), fixture.Noon.Add(time.Duration(i)*time.Millisecond))
 	}
-	if len(s.byHash) != mostShapes {
-		t.Errorf("%d checks are kept", len(s.byHash))
+	if len(s.byKey) != mostShapes {
+		t.Errorf("%d checks are kept", len(s.byKey))
 	}
 	runs = 0
 	edit(edits-1, fixture.Noon.Add(time.Second))
@@ -58,12 +57,12 @@ func TestManyShapes(t *testing.T) {
 		t.Errorf("%d of the first and last edit were checked again", runs)
 	}
 	edit(0, fixture.Noon.Add(time.Second+shapeInterval))
-	for _, known := range s.byHash {
+	for _, known := range s.byKey {
 		if known.result != nil && !fixture.Noon.Add(time.Second+shapeInterval).Before(known.until) {
 			t.Fatalf("a check that expired at %s has its pod", known.until)
 		}
 	}
-	late, early := sha256.Sum256([]byte("late")), sha256.Sum256([]byte("early"))
+	late, early := shapeKey{namespace: "late"}, shapeKey{namespace: "early"}
 	s.of(early, fixture.Noon, time.Time{}).result = &check{}
 	s.of(late, fixture.Noon.Add(shapeInterval), time.Time{})
 	if one := s.of(early, fixture.Noon.Add(time.Second), time.Time{}); one.done == nil { // its clock was read before that of the other
@@ -238,7 +237,7 @@ func TestPauseAfterChecks(t *testing.T) {
 		}
 		result.generation, seen.memory.check = seen.view.MiniCluster.Generation, result
 		now.SetTime(result.until)
-		clear(r.shapes.byHash)
+		clear(r.shapes.byKey)
 	}
 	for _, pause := range []time.Duration{5 * time.Second, 10 * time.Second, 20 * time.Second} {
 		check(pause)
@@ -259,6 +258,7 @@ func TestRelaxed(t *testing.T) {
 	for name, tc := range map[string]struct {
 		refusal error
 		edit    bool
+		between func(r *Reconciler)
 		relaxed bool
 	}{
 		"a policy":                      {refusal: forbidden("ValidatingAdmissionPolicy 'small' with binding 'small' denied request"), relaxed: true},
@@ -266,6 +266,15 @@ func TestRelaxed(t *testing.T) {
 		"another spec":                  {refusal: forbidden("ValidatingAdmissionPolicy 'small' with binding 'small' denied request"), edit: true},
 		"a quota":                       {refusal: forbidden("exceeded quota: small")},
 		"accepted at once":              {},
+		"a trial of one that is alike": {refusal: forbidden("ValidatingAdmissionPolicy 'small' with binding 'small' denied request"), between: func(r *Reconciler) {
+			passed := check{Check: status.Check{Reason: v1alpha2.ReasonValid}, pod: &corev1.Pod{}, tried: true, at: r.Clock.Now()}
+			if err := r.shapes.settle(fixture.MiniCluster("lmp").Size(2).Obj(), passed); err != nil {
+				t.Error(err)
+			}
+		}},
+		"others that were woken": {refusal: forbidden("ValidatingAdmissionPolicy 'small' with binding 'small' denied request"), between: func(r *Reconciler) {
+			r.memories.change("default", r.Clock.Now())
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			answer := tc.refusal
@@ -289,6 +298,9 @@ func TestRelaxed(t *testing.T) {
 				t.Fatalf("the check is %+v", got)
 			}
 			answer = nil
+			if tc.between != nil {
+				tc.between(r)
+			}
 			now.SetTime(now.Now().Add(time.Minute))
 			generation := int64(1)
 			if tc.edit {

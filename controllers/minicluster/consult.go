@@ -49,19 +49,19 @@ func (r *Reconciler) offer(seen *observed) elastic.Offer {
 		r.Scheduler.Postpone(mc)
 		return elastic.Offer{Verdict: elastic.NotChecked, Message: seen.check.unchecked}
 	case seen.check.refused != "":
-		return r.Scheduler.Refused(mc, seen.check.pod, seen.check.refused)
+		return r.Scheduler.Refused(mc, seen.check.pod, seen.check.services, seen.check.refused)
 	case seen.tooLong() != "":
 		r.Scheduler.Skip(mc)
 		return elastic.Offer{Verdict: elastic.NotAllowed, Message: seen.tooLong()}
 	case o.Quota != life.QuotaUnneeded && !seen.grant.Placeable:
-		r.Scheduler.AwaitQuota(mc, seen.check.pod)
+		r.Scheduler.Skip(mc)
 		return elastic.Offer{Verdict: elastic.WaitingForQuota, Message: seen.grant.Message}
 	}
 	if o.Quota != life.QuotaUnneeded && seen.isOutdated() { // the manager may have given the quota back
 		r.Scheduler.Postpone(mc)
 		return elastic.Offer{}
 	}
-	return r.Scheduler.Offer(mc, seen.check.pod, seen.grant.Quota)
+	return r.Scheduler.Offer(mc, seen.check.pod, seen.check.services, seen.grant.Quota)
 }
 
 // withoutQuota is the order for a MiniCluster that is to give quota back: its surplus, if that is

@@ -12,7 +12,7 @@ import (
 const anyPods = 256
 
 // boundPods sets the number of pods of a MiniCluster without nodes: no more than the nodes could hold. Pods without a
-// node hold nothing, but all parts of the cluster keep them in memory. Pods that were made ahead define the number, and
+// node hold nothing, but all parts of the cluster keep them in memory. The pods of a trial define the number, and
 // so does an admission.
 func (r *Reconciler) boundPods(seen *observed) {
 	mc := seen.view.MiniCluster

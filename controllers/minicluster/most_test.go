@@ -19,7 +19,7 @@ func TestPodsAreBounded(t *testing.T) {
 	for name, tc := range map[string]struct {
 		mc       *fixture.MiniClusterWrapper
 		holds    int   // by the cluster
-		ahead    int32 // the brokers of a JobSet that was made ahead
+		trial    int32 // the brokers of the JobSet of a trial
 		admitted int32 // the largest size that was recorded
 		want     int32
 	}{
@@ -29,8 +29,8 @@ func TestPodsAreBounded(t *testing.T) {
 		"few pods":                            {mc: launcher().MaxSize(200), holds: 3, want: 200},
 		"as many as are wanted":               {mc: launcher().Size(400), holds: 3, want: 400},
 		"one that cannot grow":                {mc: fixture.MiniCluster("lmp").Size(300).MaxSize(100_000), holds: 3, want: 300},
-		"pods that were made ahead stay":      {mc: launcher(), holds: 9000, ahead: 300, want: 300},
-		"and so do those of an admission":     {mc: launcher(), holds: 9000, ahead: 300, admitted: 300, want: 300},
+		"pods of a trial stay":                {mc: launcher(), holds: 9000, trial: 300, want: 300},
+		"and so do those of an admission":     {mc: launcher(), holds: 9000, trial: 300, admitted: 300, want: 300},
 		"before its pods are made, too":       {mc: launcher(), holds: 9000, admitted: 400, want: 400},
 		"one whose hosts others know":         {mc: launcher().Spec(burstsTo("far")), holds: 3, want: 256},
 		"a maxSize that is lower than it was": {mc: launcher().MaxSize(300), admitted: 400, want: 300},
@@ -42,8 +42,8 @@ func TestPodsAreBounded(t *testing.T) {
 				mc = mc.Admitted(1, 1, "a").Status(func(s *v1alpha2.MiniClusterStatus) { s.MaximumSize = tc.admitted })
 			}
 			seen.view = state.View{MiniCluster: mc.Defaulted()}
-			if tc.ahead > 0 {
-				made, err := jobset.JobSet(launcher().MaxSize(tc.ahead).Defaulted(), 1)
+			if tc.trial > 0 {
+				made, err := jobset.JobSet(launcher().MaxSize(tc.trial).Defaulted(), 1)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -71,14 +71,12 @@ type Reconciler struct {
 // defaults.
 type Scheduler interface {
 	// Offer enters a MiniCluster in its queue, unless it is there, and returns the queue's last
-	// decision. pod is one of its pods after admission by the API server, and quota what Kueue
-	// granted (nil if it needs none). The offer is zero before the first decision.
-	Offer(mc *v1alpha2.MiniCluster, pod *corev1.Pod, quota *v1alpha2.Quota) elastic.Offer
-	// AwaitQuota is Offer for a MiniCluster that gets no nodes before Kueue grants quota.
-	AwaitQuota(mc *v1alpha2.MiniCluster, pod *corev1.Pod)
+	// decision. pod is one of its pods after admission by the API server, services its services pod (nil if it has none), and
+	// quota what Kueue granted (nil if it needs none). The offer is zero before the first decision.
+	Offer(mc *v1alpha2.MiniCluster, pod, services *corev1.Pod, quota *v1alpha2.Quota) elastic.Offer
 	// Refused is Offer for a MiniCluster whose pods or objects a quota refused, with the refusal.
-	// It is offered no nodes. pod is one of its pods before admission by the API server.
-	Refused(mc *v1alpha2.MiniCluster, pod *corev1.Pod, why string) elastic.Offer
+	// It is offered no nodes. Its pods are as before admission by the API server, if a quota refused them.
+	Refused(mc *v1alpha2.MiniCluster, pod, services *corev1.Pod, why string) elastic.Offer
 	// Freed is when the quotas that refused a MiniCluster were last seen to have room; zero if
 	// never.
 	Freed(mc *v1alpha2.MiniCluster) time.Time

@@ -19,8 +19,14 @@ import (
 
 // shapes are the checks of MiniClusters that differ in their names alone.
 type shapes struct {
-	mutex  sync.Mutex
-	byHash map[[sha256.Size]byte]*shape
+	mutex sync.Mutex
+	byKey map[shapeKey]*shape
+}
+
+// shapeKey is a shape in a namespace.
+type shapeKey struct {
+	namespace string
+	hash      [sha256.Size]byte
 }
 
 // shape is one such check. Others wait while it is made.
@@ -46,11 +52,11 @@ type shape struct {
 // shape. A check is not shared if its message contains the name. Checks from before changed are
 // not used. dryRun is told how many checks have failed in a row.
 func (s *shapes) check(mc *v1alpha2.MiniCluster, now, changed time.Time, dryRun func(before int) (*check, error)) (*check, error) {
-	hash, err := hashOf(mc)
+	key, err := keyOf(mc)
 	if err != nil {
 		return nil, err
 	}
-	one := s.of(hash, now, changed)
+	one := s.of(key, now, changed)
 	if one.begun.Swap(true) {
 		<-one.done
 	} else {
@@ -69,7 +75,7 @@ func (s *shapes) check(mc *v1alpha2.MiniCluster, now, changed time.Time, dryRun 
 
 // settle lets a check stand for a MiniCluster and those of the same shape, as long as a failed check may.
 func (s *shapes) settle(mc *v1alpha2.MiniCluster, result check) error {
-	hash, err := hashOf(mc)
+	key, err := keyOf(mc)
 	if err != nil {
 		return err
 	}
@@ -81,27 +87,27 @@ func (s *shapes) settle(mc *v1alpha2.MiniCluster, result check) error {
 	settled.begun.Store(true)
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	s.keep(hash, settled, result.at)
+	s.keep(key, settled, result.at)
 	return nil
 }
 
-// failing is how many shapes there are whose last dry runs failed.
-func (s *shapes) failing() int {
+// failing is how many shapes of a namespace there are whose last dry runs failed.
+func (s *shapes) failing(namespace string) int {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	n := 0
-	for _, known := range s.byHash {
-		if known.failures > 0 {
+	for key, known := range s.byKey {
+		if key.namespace == namespace && known.failures > 0 {
 			n++
 		}
 	}
 	return n
 }
 
-// hashOf is the shape of a MiniCluster.
-func hashOf(mc *v1alpha2.MiniCluster) ([sha256.Size]byte, error) {
+// keyOf is the shape of a MiniCluster.
+func keyOf(mc *v1alpha2.MiniCluster) (shapeKey, error) {
 	text, err := json.Marshal(mc.Spec)
-	return sha256.Sum256(fmt.Appendf(nil, "%s %d %s", mc.Namespace, len(mc.Name), text)), err
+	return shapeKey{mc.Namespace, sha256.Sum256(fmt.Appendf(nil, "%d %s", len(mc.Name), text))}, err
 }
 
 // errNotMade is what those find who waited for a check whose maker panicked.
@@ -128,14 +134,14 @@ func (s *shapes) make(one *shape, name string, dryRun func(before int) (*check, 
 // mostShapes is how many shapes are kept. A user makes another one by each edit.
 const mostShapes = 512
 
-// of returns the shape of a hash.
-func (s *shapes) of(hash [sha256.Size]byte, now, changed time.Time) *shape {
+// of returns the shape of a key.
+func (s *shapes) of(key shapeKey, now, changed time.Time) *shape {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	if s.byHash == nil {
-		s.byHash = map[[sha256.Size]byte]*shape{}
+	if s.byKey == nil {
+		s.byKey = map[shapeKey]*shape{}
 	}
-	known := s.byHash[hash]
+	known := s.byKey[key]
 	if known != nil && known.done != nil && now.Before(known.until) && known.at.After(changed) {
 		return known
 	}
@@ -143,25 +149,25 @@ func (s *shapes) of(hash [sha256.Size]byte, now, changed time.Time) *shape {
 	if known != nil {
 		fresh.binding, fresh.before = known.binding, known.failures
 	}
-	s.keep(hash, fresh, now)
+	s.keep(key, fresh, now)
 	return fresh
 }
 
 // keep keeps a shape. It forgets shapes that expired long ago, and the results of those that expired. If there are too many,
 // it forgets the oldest: its MiniClusters know how often they failed.
-func (s *shapes) keep(hash [sha256.Size]byte, one *shape, now time.Time) {
-	maps.DeleteFunc(s.byHash, func(_ [sha256.Size]byte, known *shape) bool { return now.Sub(known.until) >= recheckMost })
-	s.byHash[hash] = one
-	oldest := hash
-	for other, known := range s.byHash {
+func (s *shapes) keep(key shapeKey, one *shape, now time.Time) {
+	maps.DeleteFunc(s.byKey, func(_ shapeKey, known *shape) bool { return now.Sub(known.until) >= recheckMost })
+	s.byKey[key] = one
+	oldest := key
+	for other, known := range s.byKey {
 		if known.result != nil && !now.Before(known.until) { // who waited for the result has the shape
-			s.byHash[other] = &shape{at: known.at, until: known.until, failures: known.failures, binding: known.binding}
+			s.byKey[other] = &shape{at: known.at, until: known.until, failures: known.failures, binding: known.binding}
 		}
-		if known.at.Before(s.byHash[oldest].at) {
+		if known.at.Before(s.byKey[oldest].at) {
 			oldest = other
 		}
 	}
-	if len(s.byHash) > mostShapes {
-		delete(s.byHash, oldest)
+	if len(s.byKey) > mostShapes {
+		delete(s.byKey, oldest)
 	}
 }

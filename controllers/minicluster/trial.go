@@ -49,7 +49,7 @@ func (r *Reconciler) try(ctx context.Context, seen *observed) error {
 	}
 	passed := faultOf(seen.now, made, denied.services, denied.failures)
 	if passed == nil {
-		passed = &check{Check: status.Check{Reason: v1alpha2.ReasonValid}, pod: made, services: denied.services, at: seen.now}
+		passed = &check{Check: status.Check{Reason: v1alpha2.ReasonValid}, pod: made, services: denied.services, at: seen.now, tried: true}
 	}
 	passed.generation, passed.binding = mc.Generation, denied.binding
 	memory.check = passed

@@ -76,7 +76,7 @@ func isNews(e *entry, d *queue.Decision, now time.Time) bool {
 // admit gives a MiniCluster its nodes. If the quota does not suffice for all that are admitted in
 // this cycle, or the matcher finds no nodes, the MiniCluster waits for the next cycle.
 func (s *Scheduler) admit(d *queue.Decision, e *entry, seen *snapshot, now time.Time) {
-	namespace, demand := e.Namespace, seen.demand(e.miniCluster, e.pod)
+	namespace, demand := e.Namespace, s.demand(seen.clusterState, e.miniCluster, e.pod)
 	if why := seen.quotas.Refusal(namespace, demand); why != "" {
 		d.Verdict, d.Message, d.Nodes = elastic.NotAllowed, why, nil
 	} else if d.Nodes = s.ledger.Choose(e.ask.At(now), d.Nodes); d.Nodes == nil {

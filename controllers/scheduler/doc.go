@@ -12,8 +12,6 @@
 //   - schedule: package queue decides,
 //   - commit: assume the decisions in the ledger (commit.go).
 //
-// After a cycle it may let the next MiniCluster make its pods ahead (ahead.go).
-//
 // The package never writes to a MiniCluster: the controller of a MiniCluster asks for its offer
 // and orders (offers.go) and records them. It writes the status of queues (queues.go).
 package scheduler

@@ -115,7 +115,7 @@ func benchmarkFinished(b *testing.B, n int) {
 		"/apis/flux-framework.org/v1alpha2/miniclusterreservations": &v1alpha2.MiniClusterReservationList{},
 		"/api/v1/namespaces": &corev1.NamespaceList{}, "/apis/discovery.k8s.io/v1/endpointslices": &discoveryv1.EndpointSliceList{},
 	}), clock.RealClock{}, nil, nil)
-	s.Offer(waits.Defaulted(), wholeNode, nil)
+	s.Offer(waits.Defaulted(), wholeNode, nil, nil)
 	cycle := func() {
 		s.changed = true
 		if _, err := s.decide(b.Context(), s.Clock.Now()); err != nil {

@@ -60,11 +60,11 @@ func TestSchedulerKeepsNothingOfTheFinished(t *testing.T) {
 	again.UID = "uid-again"
 	q.seen.miniClusters = append(q.seen.miniClusters, again)
 	q.Forget(client.ObjectKeyFromObject(again))
-	if offer := q.Offer(again, wholeNode, nil); offer.Verdict != "" {
+	if offer := q.Offer(again, wholeNode, nil, nil); offer.Verdict != "" {
 		t.Errorf("the new one is offered %+v before a cycle", offer)
 	}
 	q.cycle()
-	if offer := q.Offer(again, wholeNode, nil); offer.Verdict != elastic.Admitted {
+	if offer := q.Offer(again, wholeNode, nil, nil); offer.Verdict != elastic.Admitted {
 		t.Errorf("the new one is offered %+v", offer)
 	}
 }

@@ -195,7 +195,7 @@ func TestOnlyUsefulNodesSettle(t *testing.T) {
 			if tc.waits != "" {
 				mc := fixture.MiniCluster("x").Size(2).MinSize(1)
 				q.seen.miniClusters = append(q.seen.miniClusters, mc.Obj())
-				q.Offer(mc.Defaulted(), fixture.Pod("x").CPU(tc.waits).Obj(), nil)
+				q.Offer(mc.Defaulted(), fixture.Pod("x").CPU(tc.waits).Obj(), nil, nil)
 			}
 			q.cycle()
 			freed := q.ledger.Freed()

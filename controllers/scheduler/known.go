@@ -90,6 +90,7 @@ func (s *Scheduler) forgetGone(seen *clusterState) {
 		}
 	}
 	maps.DeleteFunc(s.pods, func(uid types.UID, _ *corev1.Pod) bool { return !there[uid] })
+	maps.DeleteFunc(s.services, func(uid types.UID, _ *corev1.Pod) bool { return !there[uid] })
 	maps.DeleteFunc(s.limits, func(uid types.UID, _ int) bool { return !there[uid] })
 	s.strangers = false
 }

@@ -30,8 +30,6 @@ type entry struct {
 	miniCluster          *v1alpha2.MiniCluster // with defaults
 	pod                  *corev1.Pod           // after admission by the API server, unless refused
 	quota                *v1alpha2.Quota       // of Kueue; nil if it needs none
-	// awaitsQuota is true if it gets no nodes before another system grants quota.
-	awaitsQuota bool
 	// refused is the API server's refusal of its pods or objects by a quota; "" if they were
 	// accepted. freed is when the quotas were last seen to have room, and before is how the last
 	// cycle saw them.
@@ -72,7 +70,7 @@ func (e *entry) moveTo(name string) {
 }
 
 // Offer implements minicluster.Scheduler.
-func (s *Scheduler) Offer(mc *v1alpha2.MiniCluster, pod *corev1.Pod, quota *v1alpha2.Quota) elastic.Offer {
+func (s *Scheduler) Offer(mc *v1alpha2.MiniCluster, pod, services *corev1.Pod, quota *v1alpha2.Quota) elastic.Offer {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	e := s.enter(&entry{miniCluster: mc, pod: pod, quota: quota})
@@ -80,22 +78,24 @@ func (s *Scheduler) Offer(mc *v1alpha2.MiniCluster, pod *corev1.Pod, quota *v1al
 		s.pods[mc.UID] = pod
 		s.outdate(mc.UID)
 	}
+	s.noteServices(mc, services)
 	d := &e.decision
 	return elastic.Offer{Nodes: d.Nodes, Verdict: d.Verdict, Message: d.Message, Blocked: d.Blocked, Deadlines: e.deadlines}
 }
 
-// AwaitQuota implements minicluster.Scheduler.
-func (s *Scheduler) AwaitQuota(mc *v1alpha2.MiniCluster, pod *corev1.Pod) {
-	s.mutex.Lock()
-	defer s.mutex.Unlock()
-	s.enter(&entry{miniCluster: mc, pod: pod, awaitsQuota: true})
+// noteServices notes the services pod of a MiniCluster; nil if it has none.
+func (s *Scheduler) noteServices(mc *v1alpha2.MiniCluster, services *corev1.Pod) {
+	if delete(s.services, mc.UID); services != nil {
+		s.services[mc.UID] = services
+	}
 }
 
 // Refused implements minicluster.Scheduler.
-func (s *Scheduler) Refused(mc *v1alpha2.MiniCluster, pod *corev1.Pod, why string) elastic.Offer {
+func (s *Scheduler) Refused(mc *v1alpha2.MiniCluster, pod, services *corev1.Pod, why string) elastic.Offer {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	e := s.enter(&entry{miniCluster: mc, pod: pod, refused: why})
+	s.noteServices(mc, services)
 	e.refused = why
 	return elastic.Offer{Verdict: e.decision.Verdict, Message: e.decision.Message, Blocked: e.decision.Blocked}
 }
@@ -135,7 +135,7 @@ func (s *Scheduler) enter(e *entry) *entry {
 // its queue.
 func (e *entry) stands(before *entry, assumed bool) bool {
 	return before.miniCluster.UID == e.miniCluster.UID && before.miniCluster.Generation == e.miniCluster.Generation &&
-		equality.Semantic.DeepEqual(before.quota, e.quota) && before.awaitsQuota == e.awaitsQuota &&
+		equality.Semantic.DeepEqual(before.quota, e.quota) &&
 		(assumed || before.queue == e.queue) && (before.refused == "") == (e.refused == "")
 }
 
@@ -161,7 +161,7 @@ type quotaView struct {
 func (s *Scheduler) askQuotas(e *entry, seen *clusterState) (why string, freed bool) {
 	namespace := e.Namespace
 	if seen.quotas.Limit(namespace) {
-		why = seen.quotas.Refusal(namespace, seen.demand(e.miniCluster, e.pod))
+		why = seen.quotas.Refusal(namespace, s.demand(seen, e.miniCluster, e.pod))
 	}
 	if e.refused == "" {
 		return why, false

@@ -169,7 +169,7 @@ func TestSchedulerAwaitsPodsThatLeave(t *testing.T) {
 	head := fixture.MiniCluster("head").Size(2)
 	q.seen.miniClusters = append(q.seen.miniClusters, sweep.Obj(), head.Obj())
 	q.ledger.SetPod(leaves)
-	q.Offer(head.Defaulted(), urgent, nil)
+	q.Offer(head.Defaulted(), urgent, nil, nil)
 	q.cycle()
 	if order := q.Order(sweep.Obj(), wholeNode, nil); order != nil {
 		t.Errorf("sweep is ordered %+v", order)
@@ -299,7 +299,7 @@ func TestSchedulerKnowsThePodsOfTheDeleted(t *testing.T) {
 	q.seen.miniClusters = q.seen.miniClusters[:1]
 	head := fixture.MiniCluster("head").Size(2)
 	q.seen.miniClusters = append(q.seen.miniClusters, head.Obj())
-	q.Offer(head.Defaulted(), urgent, nil)
+	q.Offer(head.Defaulted(), urgent, nil, nil)
 	q.cycle()
 	if order := q.Order(other, wholeNode, nil); order != nil {
 		t.Errorf("other is ordered %+v", order)
@@ -414,9 +414,9 @@ func TestSchedulerKeepsWhatAdmissionAdded(t *testing.T) {
 			pod := special()
 			if offered {
 				q.seen.miniClusters = append(q.seen.miniClusters, waits.Obj())
-				q.Offer(waits.Defaulted(), pod, nil)
+				q.Offer(waits.Defaulted(), pod, nil, nil)
 				q.cycle()
-				if got := q.Offer(waits.Defaulted(), pod, nil).Nodes; !slices.Equal(got, []string{"b", "c"}) {
+				if got := q.Offer(waits.Defaulted(), pod, nil, nil).Nodes; !slices.Equal(got, []string{"b", "c"}) {
 					t.Fatalf("it is offered %v", got)
 				}
 				q.Skip(runsOn(4).Obj()) // it took them, and its entry is gone before a cycle
@@ -493,7 +493,7 @@ func TestSchedulerChecksRefusedAgain(t *testing.T) {
 			q.seen.miniClusters = append(q.seen.miniClusters, first.Obj())
 			refused := func(verdict elastic.Verdict) {
 				t.Helper()
-				if got := q.Refused(mc, wholeNode, why); got.Verdict != verdict || len(got.Nodes) > 0 || (verdict != "" && got.Message == "") {
+				if got := q.Refused(mc, wholeNode, nil, why); got.Verdict != verdict || len(got.Nodes) > 0 || (verdict != "" && got.Message == "") {
 					t.Errorf("the offer is %+v", got)
 				}
 			}

@@ -29,7 +29,7 @@ func (q *toy) offerQuota(w *fixture.MiniClusterWrapper, pod *corev1.Pod, quota *
 	if q.entries[client.ObjectKeyFromObject(mc)] == nil {
 		q.seen.miniClusters = append(q.seen.miniClusters, w.Obj())
 	}
-	return q.Offer(mc, pod, quota)
+	return q.Offer(mc, pod, nil, quota)
 }
 
 // A MiniCluster with quota of Kueue waits in the queue of that name, at most at the size of the quota,
@@ -114,7 +114,7 @@ func TestSchedulerDecidesAnewAboutOtherQuota(t *testing.T) {
 	if got := q.offerQuota(mc, wholeNode, quotaFor(2, time.Minute)); len(got.Nodes) != 2 {
 		t.Errorf("it is offered %+v", got)
 	}
-	if got := q.Offer(mc.Defaulted(), wholeNode, nil); got.Verdict != "" {
+	if got := q.Offer(mc.Defaulted(), wholeNode, nil, nil); got.Verdict != "" {
 		t.Errorf("without the label it is offered %+v", got)
 	}
 	if queue := q.entries[client.ObjectKeyFromObject(mc.Obj())].queue; queue != v1alpha2.DefaultQueue {
@@ -163,7 +163,7 @@ func TestSchedulerLeavesQuotaToKueue(t *testing.T) {
 				q.offerQuota(head, urgent, quotaFor(2, time.Minute))
 			} else {
 				q.seen.miniClusters = append(q.seen.miniClusters, head.Obj())
-				q.Offer(head.Defaulted(), urgent, nil)
+				q.Offer(head.Defaulted(), urgent, nil, nil)
 			}
 			q.cycle()
 			if order := q.Order(runs.Obj(), wholeNode, nil); order != nil {

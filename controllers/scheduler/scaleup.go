@@ -90,8 +90,6 @@ func (s *Scheduler) Wish(name types.NamespacedName, uid types.UID) (wish *scaleu
 	case e == nil || e.miniCluster.UID != uid:
 		last := s.checked[name]
 		return nil, false, last.uid == uid && !last.waits
-	case e.awaitsQuota:
-		return nil, false, true
 	case e.decision.Verdict == elastic.Admitted:
 		return nil, true, true
 	}

@@ -78,8 +78,9 @@ type Scheduler struct {
 	known map[types.UID]*known
 	// strangers is true if pods or limits are kept of a MiniCluster that was not known.
 	strangers bool
-	// pods are pods of MiniClusters after admission by the API server, one of each MiniCluster.
-	pods map[types.UID]*corev1.Pod
+	// pods are pods of MiniClusters after admission by the API server, one of each MiniCluster, and services the services pods
+	// of those that have been offered nodes.
+	pods, services map[types.UID]*corev1.Pod
 	// limits are the largest sizes of MiniClusters with quota from Kueue.
 	limits map[types.UID]int
 	// leaving says since when ranks, by MiniCluster, hold nodes that were not promised to them.
@@ -132,7 +133,7 @@ func New(cache client.Reader, clock clock.PassiveClock, topology []state.Topolog
 	s := &Scheduler{
 		Cache: cache, Clock: clock, topology: topology, ledger: ledger.New(topology, matcher),
 		entries: map[types.NamespacedName]*entry{}, checked: map[types.NamespacedName]check{},
-		known: map[types.UID]*known{}, pods: map[types.UID]*corev1.Pod{}, limits: map[types.UID]int{}, repairs: map[types.UID][]int{},
+		known: map[types.UID]*known{}, pods: map[types.UID]*corev1.Pod{}, services: map[types.UID]*corev1.Pod{}, limits: map[types.UID]int{}, repairs: map[types.UID][]int{},
 		storage: storage{changes: 1, read: map[types.NamespacedName]bool{}}, scaling: newScaling(),
 		accounts: map[string]*account{}, books: map[string]*books{}, runtimes: queue.NewRuntimes(mostLearned), reports: map[string]status.QueueReport{}, starts: starts{all: map[types.UID]*start{}},
 		kick:    make(chan event.GenericEvent, 1),

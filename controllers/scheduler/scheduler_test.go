@@ -65,7 +65,7 @@ func (q *toy) offerOf(w *fixture.MiniClusterWrapper, pod *corev1.Pod) elastic.Of
 	if !known {
 		q.seen.miniClusters = append(q.seen.miniClusters, w.Obj())
 	}
-	return q.Offer(mc, pod, nil)
+	return q.Offer(mc, pod, nil, nil)
 }
 
 // cycle runs one, and says which MiniClusters have a new decision.
@@ -171,11 +171,11 @@ func TestSchedulerDecidesAnewAboutAnotherSpec(t *testing.T) {
 	larger := fixture.MiniCluster("first").Size(3).Obj()
 	larger.Generation = 2
 	larger.Default()
-	if got := q.Offer(larger, wholeNode, nil); got.Verdict != "" {
+	if got := q.Offer(larger, wholeNode, nil, nil); got.Verdict != "" {
 		t.Errorf("the decision about the old spec is taken for the new one: %+v", got)
 	}
 	q.cycle()
-	if got := q.Offer(larger, wholeNode, nil); !slices.Equal(got.Nodes, []string{"a", "b", "c"}) {
+	if got := q.Offer(larger, wholeNode, nil, nil); !slices.Equal(got.Nodes, []string{"a", "b", "c"}) {
 		t.Errorf("got %+v", got)
 	}
 }

@@ -38,8 +38,7 @@ type snapshot struct {
 	leavesAt time.Time
 	// filling are the namespaces with a quota in which pods of admitted MiniClusters are being made.
 	filling map[string]bool
-	// quotasAt is when to look again at quotas of namespaces, or at those of Kueue that pods made ahead wait for; zero if
-	// that is not needed.
+	// quotasAt is when to look again at quotas of namespaces; zero if that is not needed.
 	quotasAt time.Time
 }
 
@@ -194,7 +193,7 @@ func (s *Scheduler) reserveQuotas(seen *clusterState, now time.Time) map[string]
 	filling := map[string]bool{}
 	for _, k := range s.promised() {
 		if namespace := k.miniCluster.Namespace; seen.quotas.Limit(namespace) {
-			demand := seen.demand(k.miniCluster, k.pod)
+			demand := s.demand(seen, k.miniCluster, k.pod)
 			seen.quotas.Reserve(namespace, demand)
 			began := k.miniCluster.Status.StartTime
 			if (demand.Pods > 0 || demand.Services != nil) && (began == nil || now.Sub(began.Time) < startsWithin) {
@@ -206,14 +205,14 @@ func (s *Scheduler) reserveQuotas(seen *clusterState, now time.Time) map[string]
 }
 
 // demand is what a MiniCluster has not made yet: pods like one, the services pod, and Jobs, if there is no pod.
-func (c *clusterState) demand(mc *v1alpha2.MiniCluster, pod *corev1.Pod) ledger.Demand {
-	made := c.made[mc.UID]
+func (s *Scheduler) demand(seen *clusterState, mc *v1alpha2.MiniCluster, pod *corev1.Pod) ledger.Demand {
+	made := seen.made[mc.UID]
 	d := ledger.Demand{Pod: pod, Pods: max(int(state.MaxSize(mc))-made, 0)}
 	if made == 0 {
 		d.Jobs = jobset.CountJobs(mc)
 	}
-	if c.quotas.Limit(mc.Namespace) && !c.served[mc.UID] {
-		d.Services, _ = jobset.ServicesPod(mc) // the check found errors
+	if !seen.served[mc.UID] {
+		d.Services = s.services[mc.UID]
 	}
 	return d
 }
@@ -258,7 +257,7 @@ func (s *Scheduler) unchecked(seen *clusterState) map[string]metav1.Time {
 // waits reports whether an entry waits for nodes: it was not deleted, and has none. Only a decision gives it some.
 func (s *Scheduler) waits(e *entry) bool {
 	has := e.decision.Verdict == elastic.Admitted && s.ledger.Assumed(e.miniCluster.UID)
-	return e.known != nil && !e.awaitsQuota && !e.known.leaves && !has
+	return e.known != nil && !e.known.leaves && !has
 }
 
 // inLine puts entries in the order in which the last cycle decided on them, and new ones behind. Where

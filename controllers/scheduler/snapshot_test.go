@@ -94,7 +94,7 @@ func (w *edits) anew() *Scheduler {
 		}
 	}
 	for name, e := range w.entries {
-		told := &entry{miniCluster: e.miniCluster, pod: e.pod, quota: e.quota, awaitsQuota: e.awaitsQuota, refused: e.refused}
+		told := &entry{miniCluster: e.miniCluster, pod: e.pod, quota: e.quota, refused: e.refused}
 		s.enter(told)
 		told = s.entries[name]
 		told.moveTo(e.queue)
@@ -184,13 +184,13 @@ func (w *edits) offerNow(mc *v1alpha2.MiniCluster) {
 	mc.Default()
 	switch pod := []*corev1.Pod{wholeNode, anywhere, alone, wholeNode.DeepCopy()}[w.random.IntN(4)]; w.random.IntN(6) {
 	case 0:
-		w.AwaitQuota(mc, pod)
+		w.Skip(mc)
 	case 1:
-		w.Offer(mc, pod, &v1alpha2.Quota{Size: int32(1 + w.random.IntN(5)), Time: metav1.NewTime(fixture.Noon)})
+		w.Offer(mc, pod, nil, &v1alpha2.Quota{Size: int32(1 + w.random.IntN(5)), Time: metav1.NewTime(fixture.Noon)})
 	case 2:
-		w.Refused(mc, pod, "a quota")
+		w.Refused(mc, pod, nil, "a quota")
 	default:
-		w.Offer(mc, pod, nil)
+		w.Offer(mc, pod, nil, nil)
 	}
 }
 

@@ -89,7 +89,7 @@ func (s *store) offerWith(w *fixture.MiniClusterWrapper, pod *corev1.Pod) elasti
 	if s.entries[client.ObjectKeyFromObject(mc)] == nil {
 		s.seen.miniClusters = append(s.seen.miniClusters, w.Obj())
 	}
-	return s.Offer(mc, pod, nil)
+	return s.Offer(mc, pod, nil, nil)
 }
 
 // tells expects the decision about a MiniCluster: its verdict, and its nodes or a part of its message.

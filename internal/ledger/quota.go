@@ -105,6 +105,16 @@ func (q *Quotas) Refusal(namespace string, d Demand) string {
 	if !q.Limit(namespace) {
 		return ""
 	}
+	services := ""
+	if d.Services != nil { // also by what brokers do not use
+		if services = q.refusal(namespace, Demand{Pod: d.Services, Pods: 1}); services != "" {
+			services = "services pod: " + services
+		}
+	}
+	return cmp.Or(q.refusal(namespace, d), services)
+}
+
+func (q *Quotas) refusal(namespace string, d Demand) string {
 	var why string
 	use, services := quotaUse(d.Pod, 1), servicesUse(d)
 	for _, quota := range q.byNamespace[namespace] {

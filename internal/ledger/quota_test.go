@@ -135,7 +135,8 @@ func TestQuotaOfServices(t *testing.T) {
 			s.Containers[0].Resources.Requests = list("cpu", "1")
 		}).Obj()
 	}
-	brokers := Demand{Pod: one(""), Pods: 3}
+	brokers, gpu := Demand{Pod: one(""), Pods: 3}, one("")
+	gpu.Spec.Containers[0].Resources.Requests = list("cpu", "1", "nvidia.com/gpu", "1")
 	for name, tc := range map[string]struct {
 		quota    *corev1.ResourceQuota
 		services *corev1.Pod
@@ -146,6 +147,14 @@ func TestQuotaOfServices(t *testing.T) {
 		"room for brokers":   {quota: quota(list("pods", "4"), list("pods", "1"), nil), services: one(""), want: "quota team-a lets 2 more pods be made beside 1 of the services pod, 3 are needed; 1 of 4 are there"},
 		"never room for all": {quota: quota(list("requests.cpu", "3"), nil, nil), services: one(""), want: "quota team-a lets no more than 2 pods be made by requests.cpu beside 1 of the services pod, 3 are needed; it is 3 in all"},
 		"another scope":      {quota: quota(list("pods", "3"), nil, priority(corev1.ScopeSelectorOpDoesNotExist)), services: one("high")},
+		"what services alone use": {
+			quota: quota(list("requests.nvidia.com/gpu", "1"), list("requests.nvidia.com/gpu", "1"), nil), services: gpu,
+			want: "services pod: quota team-a lets 0 more pods be made by requests.nvidia.com/gpu, 1 are needed; 1 of 1 are used",
+		},
+		"a scope of services alone": {
+			quota: quota(list("pods", "0"), nil, priority(corev1.ScopeSelectorOpIn, "high")), services: one("high"),
+			want: "services pod: quota team-a lets no more than 0 pods be made, 1 are needed; it is 0 in all",
+		},
 		"services alone are to come": {
 			quota: quota(list("pods", "4"), nil, nil), services: one(""), reserved: Demand{Pod: one(""), Services: one("")},
 			want: "quota team-a lets 2 more pods be made beside 1 of the services pod, 3 are needed; 0 of 4 are there, and 1 are kept for MiniClusters that were admitted",

@@ -290,9 +290,6 @@ func (v View) Services() *protocol.Pod {
 	return nil
 }
 
-// Made reports whether a pod exists for every rank that may get a node.
-func (v View) Made() bool { return len(v.Brokers()) >= int(MaxSize(v.MiniCluster)) }
-
 // workload is the state of the JobSet. A JobSet of another owner counts as absent.
 func workload(v View, attempt int32) life.Workload {
 	set, admission, generation := v.JobSet, v.MiniCluster.Status.Admission, v.MiniCluster.Generation

@@ -50,7 +50,7 @@ func Repulsions(pod *corev1.Pod) []*Repulsion {
 			continue
 		}
 		within := ""
-		if isLocal(&terms[i]) {
+		if isLocal(&terms[i], pod.Namespace) {
 			within = pod.Namespace
 		}
 		if !overlooked[within] {
@@ -61,9 +61,9 @@ func Repulsions(pod *corev1.Pod) []*Repulsion {
 	return out
 }
 
-// isLocal reports whether a term selects pods of the pod's own namespace alone.
-func isLocal(term *corev1.PodAffinityTerm) bool {
-	return len(term.Namespaces) == 0 && term.NamespaceSelector == nil
+// isLocal reports whether a term selects pods of the namespace of its pod alone.
+func isLocal(term *corev1.PodAffinityTerm, namespace string) bool {
+	return term.NamespaceSelector == nil && (len(term.Namespaces) == 0 || len(term.Namespaces) == 1 && term.Namespaces[0] == namespace)
 }
 
 // repulsion is a term of a pod of a namespace; nil if the term cannot be read.
@@ -75,7 +75,7 @@ func repulsion(term *corev1.PodAffinityTerm, namespace string) *Repulsion {
 		return nil
 	}
 	r := &Repulsion{Key: string(key), TopologyKey: term.TopologyKey, From: namespace, Namespaces: term.Namespaces, Pods: pods, NamespacesBy: namespaces}
-	if isLocal(term) {
+	if isLocal(term, namespace) {
 		r.Namespaces = []string{namespace}
 	}
 	return r

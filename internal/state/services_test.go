@@ -37,7 +37,7 @@ func TestObserveServices(t *testing.T) {
 		"one is missing":                {[]*corev1.Pod{lead, services.Obj()}, nil, true, 1, 1},
 		"one cannot be there":           {[]*corev1.Pod{lead, unschedulable, services.Obj()}, nil, true, 2, 2},
 		"it runs, and one is made anew": {[]*corev1.Pod{lead, fixture.BrokerPod("lmp", 1).Obj(), services.Obj()}, func(v *View) { v.MiniCluster.Status.StartTime = ptr.To(metav1.NewTime(fixture.Noon)) }, true, 1, 1},
-		"it is made ahead":              {[]*corev1.Pod{services.Obj()}, func(v *View) { v.MiniCluster.Status.Admission = nil }, false, 0, 0},
+		"it is made for a trial":        {[]*corev1.Pod{services.Obj()}, func(v *View) { v.MiniCluster.Status.Admission = nil }, false, 0, 0},
 		"it has ended":                  {[]*corev1.Pod{lead, follower, services.Obj()}, func(v *View) { v.JobSet = fixture.JobSet("lmp", 1).Condition(jobsetapi.JobSetCompleted).Obj() }, false, 2, 2},
 		"it runs already":               {[]*corev1.Pod{lead, follower, fixture.ServicesPod("lmp").On("c").Obj()}, nil, false, 2, 3},
 		"it leaves":                     {[]*corev1.Pod{lead, follower, fixture.ServicesPod("lmp").Leaving().Obj()}, nil, false, 2, 2},

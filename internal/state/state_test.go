@@ -369,7 +369,7 @@ func TestObserveWorkload(t *testing.T) {
 			v.MiniCluster.Status.Admission = nil
 			v.Pods = read(fixture.BrokerPod("lmp", 0).Leaving().Obj())
 		}, life.Stale},
-		"made ahead": {func(v *View) {
+		"made for a trial": {func(v *View) {
 			v.MiniCluster.Status.Admission = nil
 			v.Pods = read(fixture.BrokerPod("lmp", 0).Obj())
 		}, life.Ahead},
@@ -383,14 +383,14 @@ func TestObserveWorkload(t *testing.T) {
 			v.MiniCluster.Status.Admission, v.Pods = nil, nil
 			v.JobSet = fixture.JobSet("lmp", 1).Annotation(v1alpha2.AdmittedAnnotation, jobset.AdmittedAt(fixture.Noon)).Obj()
 		}, life.Stale},
-		"made ahead, and ended by somebody": {func(v *View) {
+		"made for a trial, and ended by somebody": {func(v *View) {
 			v.MiniCluster.Status.Admission = nil
 			v.JobSet = fixture.JobSet("lmp", 1).Condition(jobsetapi.JobSetFailed).Obj()
 		}, life.Stale},
-		"made ahead for a spec that was changed": {func(v *View) {
+		"made for a trial of a spec that was changed": {func(v *View) {
 			v.MiniCluster.Status.Admission, v.MiniCluster.Generation = nil, 2
 		}, life.Stale},
-		"made ahead for an attempt before": {func(v *View) {
+		"made for a trial of an attempt before": {func(v *View) {
 			v.MiniCluster.Status.Admission, v.MiniCluster.Status.Attempts = nil, []v1alpha2.Attempt{{Attempt: 1}}
 		}, life.Stale},
 		"of nobody": {func(v *View) { v.JobSet = fixture.JobSet("lmp", 1).OwnedBy("", "").Obj() }, life.Absent},
@@ -501,8 +501,8 @@ func TestObserveRefusesAStatusThatIsNoStatus(t *testing.T) {
 func TestBrokersHaveRanksBelowTheSize(t *testing.T) {
 	v := View{MiniCluster: fixture.MiniCluster("lmp").Size(2).Defaulted(), JobSet: fixture.JobSet("lmp", 1).Obj()}
 	v.Pods = read(fixture.BrokerPod("lmp", 0).Obj(), fixture.BrokerPod("lmp", 2).Obj(), fixture.BrokerPod("lmp", 131071).Obj())
-	if brokers := v.Brokers(); len(brokers) != 1 || brokers[0] == nil || v.Made() {
-		t.Errorf("brokers are %v, and all are made: %t", brokers, v.Made())
+	if brokers := v.Brokers(); len(brokers) != 1 || brokers[0] == nil {
+		t.Errorf("brokers are %v", brokers)
 	}
 	v.MiniCluster.Status.Admission = &v1alpha2.Admission{Size: 3}
 	if brokers := v.Brokers(); len(brokers) != 2 || brokers[2] == nil {

@@ -187,7 +187,7 @@ func (g *Graph) lacks(node int32) string {
 		}
 	}
 	if demand.unknown != "" {
-		return "too little " + demand.unknown
+		return "without " + demand.unknown
 	}
 	return ""
 }

@@ -88,7 +88,7 @@ func TestRefusedKinds(t *testing.T) {
 
 				first := s.create(s.miniCluster("first").PodAnnotation(simulator.Runtime, untilTold))
 				s.awaitState(first, v1alpha2.StateRunning)
-				mc := s.create(s.miniCluster("later").MaxSize(300).Launcher()) // no node could ever hold so many pods ahead
+				mc := s.create(s.miniCluster("later").MaxSize(300).Launcher()) // so many pods are not made of a MiniCluster that waits
 				s.await(mc, "waiting for room", func(mc *v1alpha2.MiniCluster) bool {
 					return condition(mc, v1alpha2.ConditionAdmitted).Reason == v1alpha2.ReasonNoRoom
 				})

@@ -42,9 +42,11 @@ func TestUpgrade(t *testing.T) {
 			}
 		}()
 		install(old)
+		_, err := os.Stat(filepath.Join(old, "controllers", "scheduler", "ahead.go"))
+		ahead := err == nil
 		m := startOf(t, old)
 		defer func() { m.Stop() }()
-		there, back := makeLives(newSite(t, 7)), makeLives(newSite(t, 7))
+		there, back := makeLives(newSite(t, 7), ahead), makeLives(newSite(t, 7), ahead)
 		replace := func(root string) {
 			t.Helper()
 			before, used := []map[string]kept{there.kept(), back.kept()}, []v1alpha2.MiniClusterQueueStatus{there.used(), back.used()}
@@ -60,6 +62,9 @@ func TestUpgrade(t *testing.T) {
 			}
 		}
 		replace(env.Root)
+		for _, l := range []*upgraded{there, back} {
+			l.awaitPods("gated", 0)
+		}
 		there.end()
 		replace(old)
 		back.end()
@@ -118,12 +123,14 @@ type upgraded struct {
 	*site
 	record *record
 	all    map[string]*v1alpha2.MiniCluster
+	// ahead is true if the older version makes pods before there are nodes for them.
+	ahead bool
 }
 
 // makeLives makes them on seven nodes.
-func makeLives(s *site) *upgraded {
+func makeLives(s *site, ahead bool) *upgraded {
 	s.t.Helper()
-	l := &upgraded{site: s, record: s.newRecord(), all: map[string]*v1alpha2.MiniCluster{}}
+	l := &upgraded{site: s, record: s.newRecord(), all: map[string]*v1alpha2.MiniCluster{}, ahead: ahead}
 	s.patchQueue(`{"spec":{"ordering":"FairShare"}}`)
 	for _, name := range []string{"finished", "paused", "backing-off", "suspended", "rejected", "running", "starting", "shrinking", "gated", "waiting"} {
 		w := s.miniCluster(name).Size(2)
@@ -186,6 +193,20 @@ func (l *upgraded) reach(name string, mc *v1alpha2.MiniCluster) {
 	default:
 		l.awaitState(mc, states[name])
 	}
+	if name == "gated" && l.ahead {
+		l.awaitPods(name, 4)
+	}
+}
+
+// awaitPods waits until a MiniCluster has so many pods.
+func (l *upgraded) awaitPods(name string, n int) {
+	l.t.Helper()
+	eventually(l.t, func() error {
+		if pods := l.pods(l.all[name]); len(pods) != n {
+			return fmt.Errorf("%s has %d pods, want %d", name, len(pods), n)
+		}
+		return nil
+	})
 }
 
 // kept is what stays of a MiniCluster whatever manager runs.
