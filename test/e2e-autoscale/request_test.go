@@ -95,6 +95,35 @@ func TestProvisioningRequestIsLost(t *testing.T) {
 	}
 }
 
+// A quota that allows none of the objects by which the autoscaler is asked is told in its own words. Nothing is asked meanwhile,
+// and once the quota is gone, the nodes come.
+func TestRefusedRequests(t *testing.T) {
+	t.Parallel()
+	for kind, change := range map[string]func(*v1alpha2.ScaleUp){
+		"podtemplates": byRequest, "provisioningrequests.autoscaling.x-k8s.io": byRequest, "capacitybuffers.autoscaling.x-k8s.io": nil,
+	} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t)
+			if change == nil {
+				s.pool(nil)
+			} else {
+				s.newDouble(2, nil)
+			}
+			s.queue("batch", 2, change)
+			quota := s.Quota(kind, "0")
+			s.Create(quota)
+			s.AwaitCounted(quota)
+			mc := s.create(s.miniCluster("gang", "batch").Size(2))
+			s.awaitVerdict(mc, v1alpha2.ReasonNoRoom, "for which the autoscaler cannot be asked: creating ")
+			s.awaitVerdict(mc, v1alpha2.ReasonNoRoom, "exceeded quota: "+kind)
+			s.Delete(quota)
+			s.AwaitState(mc, v1alpha2.StateRunning)
+			s.succeed(mc)
+		})
+	}
+}
+
 // Nodes that come without the shape asked for are no room. The gang gives up, and says so; the next one uses them.
 func TestOtherNodesCome(t *testing.T) {
 	t.Parallel()

@@ -94,8 +94,8 @@ func (s *site) hasNames(mc *v1alpha2.MiniCluster) error {
 	return nil
 }
 
-// MiniClusters that name the same Service share it, and change who owns the Service. One that may not join the owners is told
-// so, and holds no nodes. One that may not leave them keeps neither its nodes nor its result to itself.
+// MiniClusters that name the same Service share it, and change who owns the Service. A MiniCluster that may not join the owners
+// is told so, and holds no nodes. The end of a MiniCluster that may not leave the owners is told nevertheless.
 func TestRefusedChangeOfServices(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 2)
@@ -104,18 +104,28 @@ func TestRefusedChangeOfServices(t *testing.T) {
 			spec.Network.HeadlessName = "shared"
 		}))
 	}
+	end := func(mc *v1alpha2.MiniCluster) {
+		s.endCommand(mc)
+		s.awaitSuccess(mc)
+	}
 	const words = "no Service is changed today"
 	first := shared("first")
 	s.awaitState(first, v1alpha2.StateRunning)
-	policy := changesOf(s, "", "services", "false", words)
-	s.createObject(policy)
+	denies := changesOf(s, "", "services", "false", words)
+	s.createObject(denies)
 	second := shared("second")
 	s.awaitRefused(second, "policy", words)
-	s.endCommand(first)
-	s.await(first, "done, with no node held", func(mc *v1alpha2.MiniCluster) bool { return mc.Status.Nodes == 0 })
-	s.delete(policy)
+	s.delete(denies)
 	s.awaitState(second, v1alpha2.StateRunning)
-	s.endCommand(second)
-	s.awaitSuccess(second)
-	s.awaitSuccess(first)
+	denies = changesOf(s, "", "services", "false", words)
+	s.createObject(denies)
+	end(second)
+	s.delete(denies)
+	third := shared("third")
+	s.awaitState(third, v1alpha2.StateRunning)
+	away := webhookOf(s, "", "services", func() string { return hangsUp })
+	away.Webhooks[0].Rules[0].Operations = append(away.Webhooks[0].Rules[0].Operations, admissionregistrationv1.Update)
+	s.createObject(away)
+	end(third)
+	end(first)
 }

@@ -304,11 +304,7 @@ func mcOf(s *site) *v1alpha2.MiniCluster {
 
 // quotaOf is a quota for how many objects of a kind the namespace of a site may have.
 func quotaOf(s *site, group, resource, most string) *corev1.ResourceQuota {
-	count := strings.TrimSuffix("count/"+resource+"."+group, ".")
-	return &corev1.ResourceQuota{
-		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: resource},
-		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourceName(count): *quantity(most)}},
-	}
+	return s.shared.Quota(strings.TrimSuffix(resource+"."+group, "."), most)
 }
 
 // policyOf is a policy about what is created in the namespace of a site.
@@ -349,12 +345,11 @@ func (s *site) createObject(object client.Object) {
 		}
 		s.t.Cleanup(func() { _ = env.client.Delete(s.ctx, object) })
 	}
-	eventually(s.t, func() error {
-		if quota, isQuota := object.(*corev1.ResourceQuota); isQuota {
-			return s.isCounted(quota)
-		}
-		return s.isDenied(object.GetName())
-	})
+	if quota, isQuota := object.(*corev1.ResourceQuota); isQuota {
+		s.shared.AwaitCounted(quota)
+		return
+	}
+	eventually(s.t, func() error { return s.isDenied(object.GetName()) })
 }
 
 // isDenied reports whether the API server has learned of a policy or webhook of a name: it learns of them later.
@@ -371,15 +366,4 @@ func (s *site) isDenied(name string) error {
 		}
 	}
 	return errors.New("nothing is denied")
-}
-
-// isCounted reports whether a quota holds: it does once it has been counted.
-func (s *site) isCounted(quota *corev1.ResourceQuota) error {
-	if err := env.client.Get(s.ctx, client.ObjectKeyFromObject(quota), quota); err != nil {
-		return err
-	}
-	if len(quota.Status.Hard) == 0 {
-		return errors.New("the quota has not been counted")
-	}
-	return nil
 }
