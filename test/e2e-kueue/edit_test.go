@@ -85,21 +85,20 @@ func TestReactivated(t *testing.T) {
 	s.AwaitState(mc, v1alpha2.StateRunning)
 }
 
-// A quota of the namespace that allows no Workload is told in its own words, and no node is held. Once the quota is gone, the
-// MiniCluster asks Kueue.
+// A policy that allows no Workload is told in its own words, and no node is held. Once the policy is gone, the MiniCluster asks
+// Kueue.
 func TestRefusedWorkloads(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 2)
 	s.newQueue("team", 16, s.withPlacement())
-	none := s.Quota("workloads.kueue.x-k8s.io", "0")
-	s.Create(none)
-	s.AwaitCounted(none)
+	const words = "no Workloads today"
+	allow := s.Deny("kueue.x-k8s.io", "workloads", words, s.workload("probe", "team", podSet("lead", 1, "8")))
 	mc := s.create(s.miniCluster("told").Size(2), "team")
 	s.Await(mc, "told", func(mc *v1alpha2.MiniCluster) bool {
 		message := harness.Condition(mc, v1alpha2.ConditionAdmitted).Message
-		return mc.Status.Admission == nil && strings.Contains(message, "telling Kueue by Workload ") && strings.Contains(message, "exceeded quota: "+none.Name)
+		return mc.Status.Admission == nil && strings.Contains(message, "elling Kueue by Workload ") && strings.Contains(message, words)
 	})
-	s.Delete(none)
+	allow()
 	s.AwaitState(mc, v1alpha2.StateRunning)
 	if attempt := mc.Status.Admission.Attempt; attempt != 1 {
 		t.Errorf("it has the attempt %d", attempt)

@@ -21,6 +21,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
 	"github.com/flux-elastic/flux-elastic/dev/simulator"
+	"github.com/flux-elastic/flux-elastic/test/harness"
 	"github.com/flux-elastic/flux-elastic/test/harness/operator"
 )
 
@@ -35,6 +36,7 @@ func TestRefusedJobs(t *testing.T) {
 func TestRefusedJobsOfExternalJobSet(t *testing.T) {
 	t.Parallel()
 	refusedJobs(t, func(t *testing.T, nodes int) *site {
+		t.Helper()
 		s := newOwnSite(t, nodes)
 		operator.Operate(s.shared, "--jobset="+jobSetExternal)
 		t.Cleanup(s.shared.RunJobSet())
@@ -43,6 +45,7 @@ func TestRefusedJobsOfExternalJobSet(t *testing.T) {
 }
 
 func refusedJobs(t *testing.T, take func(t *testing.T, nodes int) *site) {
+	t.Helper()
 	quota := func(s *site, most string) client.Object { return quotaOf(s, "batch", "jobs", most) }
 	policy := func(expression, words string) func(s *site) client.Object {
 		return func(s *site) client.Object { return policyOf(s, "batch", "jobs", expression, words) }
@@ -130,6 +133,7 @@ func TestRefusedKinds(t *testing.T) {
 				s.createObject(obstacle)
 				s.endCommand(first)
 				refused(mc)
+				record.hadNodes(s, mc, 1, 2)
 			})
 		}
 	}
@@ -304,27 +308,16 @@ func mcOf(s *site) *v1alpha2.MiniCluster {
 
 // quotaOf is a quota for how many objects of a kind the namespace of a site may have.
 func quotaOf(s *site, group, resource, most string) *corev1.ResourceQuota {
-	return s.shared.Quota(strings.TrimSuffix(resource+"."+group, "."), most)
+	count := strings.TrimSuffix("count/"+resource+"."+group, ".")
+	return &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: resource},
+		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{corev1.ResourceName(count): *quantity(most)}},
+	}
 }
 
 // policyOf is a policy about what is created in the namespace of a site.
 func policyOf(s *site, group, resource, expression, message string) *admissionregistrationv1.ValidatingAdmissionPolicy {
-	return &admissionregistrationv1.ValidatingAdmissionPolicy{
-		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%s", s.namespace, resource)},
-		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
-			MatchConstraints: &admissionregistrationv1.MatchResources{
-				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: s.namespace}},
-				ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
-					Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
-					Rule:       admissionregistrationv1.Rule{APIGroups: []string{group}, APIVersions: []string{"*"}, Resources: []string{resource}},
-				}}},
-			},
-			Validations: []admissionregistrationv1.Validation{
-				{Expression: expression, Message: message},
-				{Expression: "object.metadata.?name.orValue('') != 'probe'", Message: "the policy is there"},
-			},
-		},
-	}
+	return s.shared.Policy(group, resource, expression, message)
 }
 
 // createObject creates a quota, policy or webhook for as long as the test runs. What breaks it is denied from then on.
@@ -332,12 +325,7 @@ func (s *site) createObject(object client.Object) {
 	s.t.Helper()
 	objects := []client.Object{object}
 	if policy, isPolicy := object.(*admissionregistrationv1.ValidatingAdmissionPolicy); isPolicy {
-		objects = append(objects, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: policy.Name},
-			Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
-				PolicyName: policy.Name, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
-			},
-		})
+		objects = append(objects, harness.BindingOf(policy))
 	}
 	for _, object := range objects {
 		if err := env.client.Create(s.ctx, object); err != nil && !apierrors.IsAlreadyExists(err) { // the binding of before
@@ -345,11 +333,12 @@ func (s *site) createObject(object client.Object) {
 		}
 		s.t.Cleanup(func() { _ = env.client.Delete(s.ctx, object) })
 	}
-	if quota, isQuota := object.(*corev1.ResourceQuota); isQuota {
-		s.shared.AwaitCounted(quota)
-		return
-	}
-	eventually(s.t, func() error { return s.isDenied(object.GetName()) })
+	eventually(s.t, func() error {
+		if quota, isQuota := object.(*corev1.ResourceQuota); isQuota {
+			return s.isCounted(quota)
+		}
+		return s.isDenied(object.GetName())
+	})
 }
 
 // isDenied reports whether the API server has learned of a policy or webhook of a name: it learns of them later.
@@ -366,4 +355,15 @@ func (s *site) isDenied(name string) error {
 		}
 	}
 	return errors.New("nothing is denied")
+}
+
+// isCounted reports whether a quota holds: it does once it has been counted.
+func (s *site) isCounted(quota *corev1.ResourceQuota) error {
+	if err := env.client.Get(s.ctx, client.ObjectKeyFromObject(quota), quota); err != nil {
+		return err
+	}
+	if len(quota.Status.Hard) == 0 {
+		return errors.New("the quota has not been counted")
+	}
+	return nil
 }
