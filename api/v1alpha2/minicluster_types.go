@@ -226,10 +226,12 @@ type MiniClusterSpec struct {
 	// +optional
 	Network Network `json:"network,omitzero"`
 
-	// jobLabels are labels of the JobSet and its Jobs. Labels of Kueue have no effect here: they belong to the metadata
-	// of the MiniCluster.
+	// jobLabels are labels of the JobSet and its Jobs. The API server refuses labels that the manager, Kubernetes or
+	// JobSet set there, and those of Kueue, which belong to the metadata of the MiniCluster.
 	// +kubebuilder:validation:MaxProperties=256
 	// +kubebuilder:validation:XValidation:rule="self.all(name, size(self[name]) <= 63)",message="a value of jobLabels may have 63 characters"
+	// +kubebuilder:validation:XValidation:rule="self.all(name, !(name in ['job-name', 'controller-uid']) && !name.startsWith('flux-framework.org/') && !name.startsWith('batch.kubernetes.io/') && !name.startsWith('jobset.sigs.k8s.io/'))",message="jobLabels must not be job-name or controller-uid, or begin with flux-framework.org/, batch.kubernetes.io/ or jobset.sigs.k8s.io/: the manager and Kubernetes set these"
+	// +kubebuilder:validation:XValidation:rule="self.all(name, !name.startsWith('kueue.x-k8s.io/'))",message="jobLabels must not begin with kueue.x-k8s.io/: labels of Kueue belong to the metadata of the MiniCluster"
 	// +optional
 	JobLabels map[string]string `json:"jobLabels,omitempty"`
 

@@ -13,10 +13,13 @@ type PodSpec struct {
 	// +optional
 	Annotations map[string]string `json:"annotations,omitempty"`
 
-	// labels of the pods. Labels by which the manager, Kubernetes or Kueue know a pod have no effect here: those of
-	// flux-framework.org, batch.kubernetes.io and kueue.x-k8s.io, job-index, hpa-selector, job-name and controller-uid.
+	// labels of the pods. The API server refuses labels that the manager, Kubernetes or JobSet set on pods, and those of
+	// Kueue, which belong to the metadata of the MiniCluster. Labels app, app.kubernetes.io/name and namespace stay as
+	// they are here.
 	// +kubebuilder:validation:MaxProperties=256
 	// +kubebuilder:validation:XValidation:rule="self.all(name, size(self[name]) <= 63)",message="a value of labels may have 63 characters"
+	// +kubebuilder:validation:XValidation:rule="self.all(name, !(name in ['job-index', 'job-name', 'hpa-selector', 'controller-uid']) && !name.startsWith('flux-framework.org/') && !name.startsWith('sidecar.flux-framework.org/') && !name.startsWith('batch.kubernetes.io/') && !name.startsWith('jobset.sigs.k8s.io/'))",message="labels of pods must not be job-index, job-name, hpa-selector or controller-uid, or begin with flux-framework.org/, sidecar.flux-framework.org/, batch.kubernetes.io/ or jobset.sigs.k8s.io/: the manager and Kubernetes set these"
+	// +kubebuilder:validation:XValidation:rule="self.all(name, !name.startsWith('kueue.x-k8s.io/'))",message="labels of pods must not begin with kueue.x-k8s.io/: labels of Kueue belong to the metadata of the MiniCluster"
 	// +optional
 	Labels map[string]string `json:"labels,omitempty"`
 

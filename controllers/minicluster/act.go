@@ -117,10 +117,15 @@ func (r *Reconciler) tell(ctx context.Context, seen *observed, step life.Step) e
 	if err != nil {
 		return err
 	}
-	if err := r.patch(ctx, lead, types.MergePatchType, what); err != nil {
-		return fmt.Errorf("telling pod %q what to do: %w", lead.Name, err)
+	err = r.patch(ctx, lead, types.MergePatchType, what)
+	if err == nil {
+		return nil
 	}
-	return nil
+	err = fmt.Errorf("telling pod %q what to do: %w", lead.Name, err)
+	if isDenied(err) { // a lead that is not told its quorum waits for brokers that do not come
+		err = needed(err)
+	}
+	return err
 }
 
 // patch patches a pod without changing the cache.

@@ -99,7 +99,7 @@ func (r *Reconciler) leaveServices(ctx context.Context, mc *v1alpha2.MiniCluster
 				"ownerReferences": []any{map[string]any{"$patch": "delete", "uid": mc.UID}},
 			}})
 		}
-		if refused(err) {
+		if refused(err) || isUnanswered(err) { // the end is told nevertheless
 			ctrl.LoggerFrom(ctx).Info("A shared Service keeps an owner that has ended", "Service", service.Name, "error", err.Error())
 			continue
 		}

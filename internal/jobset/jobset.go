@@ -145,8 +145,9 @@ func jobLabels(mc *v1alpha2.MiniCluster) map[string]string {
 	return labels
 }
 
-// ofUsers copies labels that users may set in templates of Jobs. By Kueue's, Kueue would suspend the JobSet of a
-// MiniCluster that has nodes. The Job controller refuses other values of its own.
+// ofUsers copies labels that users may set in templates of Jobs. The API server refuses the others, but a MiniCluster from
+// before may have them. By Kueue's, Kueue would suspend the JobSet of a MiniCluster that has nodes. The Job controller
+// refuses other values of its own.
 func ofUsers(labels map[string]string) map[string]string {
 	out := map[string]string{}
 	for name, value := range labels {

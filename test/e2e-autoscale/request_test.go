@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/internal/scaleup"
@@ -91,6 +92,40 @@ func TestProvisioningRequestIsLost(t *testing.T) {
 				}
 				return err
 			})
+		})
+	}
+}
+
+// A policy that allows none of the objects by which the autoscaler is asked is told in its own words. Once the policy is gone, the
+// nodes come.
+func TestRefusedRequests(t *testing.T) {
+	t.Parallel()
+	request := objectOf(requestKind)
+	request.Object["spec"] = map[string]any{
+		"provisioningClassName": "a", "podSets": []any{map[string]any{"count": int64(1), "podTemplateRef": map[string]any{"name": "a"}}},
+	}
+	for _, tc := range []struct {
+		group, resource string
+		probe           client.Object
+	}{
+		{"", "podtemplates", &corev1.PodTemplate{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Image: "a"}}}}}},
+		{requestKind.Group, "provisioningrequests", request},
+	} {
+		t.Run(tc.resource, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t)
+			s.newDouble(2, nil)
+			s.queue("batch", 2, byRequest)
+			words := fmt.Sprintf("no %s today", tc.resource)
+			tc.probe.SetNamespace(s.Namespace)
+			tc.probe.SetName("probe")
+			allow := s.Deny(tc.group, tc.resource, words, tc.probe)
+			mc := s.create(s.miniCluster("gang", "batch").Size(2))
+			s.awaitVerdict(mc, "", "for which the autoscaler cannot be asked: creating ")
+			s.awaitVerdict(mc, "", words)
+			allow()
+			s.AwaitState(mc, v1alpha2.StateRunning)
+			s.succeed(mc)
 		})
 	}
 }

@@ -4,6 +4,7 @@
 package e2ekueue
 
 import (
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +13,7 @@ import (
 	kueueapi "sigs.k8s.io/kueue/apis/kueue/v1beta2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/test/harness"
 )
 
 // setLabel sets a label of a MiniCluster.
@@ -81,6 +83,27 @@ func TestReactivated(t *testing.T) {
 	s.AwaitState(mc, v1alpha2.StateSuspended)
 	s.Patch(mc, `{"spec":{"suspend":false}}`)
 	s.AwaitState(mc, v1alpha2.StateRunning)
+}
+
+// A policy that allows no Workload is told in its own words, and no node is held. Once the policy is gone, the MiniCluster asks
+// Kueue.
+func TestRefusedWorkloads(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, 2)
+	s.newQueue("team", 16, s.withPlacement())
+	const words = "no Workloads today"
+	allow := s.Deny("kueue.x-k8s.io", "workloads", words, s.workload("probe", "team", podSet("lead", 1, "8")))
+	mc := s.create(s.miniCluster("told").Size(2), "team")
+	s.Await(mc, "told", func(mc *v1alpha2.MiniCluster) bool {
+		message := harness.Condition(mc, v1alpha2.ConditionAdmitted).Message
+		return mc.Status.Admission == nil && strings.Contains(message, "elling Kueue by Workload ") && strings.Contains(message, words)
+	})
+	allow()
+	s.AwaitState(mc, v1alpha2.StateRunning)
+	if attempt := mc.Status.Admission.Attempt; attempt != 1 {
+		t.Errorf("it has the attempt %d", attempt)
+	}
+	s.succeed(mc)
 }
 
 // The label of a MiniCluster that waits can be changed, removed and added.

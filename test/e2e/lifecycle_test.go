@@ -266,7 +266,7 @@ func TestOfUsers(t *testing.T) {
 	s := newSite(t, 2)
 	mc := s.create(s.miniCluster("batch").Size(2).PodAnnotation(simulator.Runtime, untilTold).Spec(func(spec *v1alpha2.MiniClusterSpec) {
 		spec.Containers[0].Batch, spec.Containers[0].Command = true, strings.Repeat("flux submit -n 1 "+strings.Repeat("x", 80)+"\n", 2000)
-		spec.Pod.Labels = map[string]string{v1alpha2.AppInstanceLabel: "mine", "app": "lammps", "job-index": "7"}
+		spec.Pod.Labels = map[string]string{v1alpha2.AppInstanceLabel: "mine", "app": "lammps"}
 	}))
 	s.awaitState(mc, v1alpha2.StateRunning)
 	lead := s.podOfRank(mc, 0)

@@ -19,52 +19,86 @@ import (
 	jobsetapi "sigs.k8s.io/jobset/api/jobset/v1alpha2"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/dev/fixture"
 	"github.com/flux-elastic/flux-elastic/dev/simulator"
+	"github.com/flux-elastic/flux-elastic/test/harness"
+	"github.com/flux-elastic/flux-elastic/test/harness/operator"
 )
 
 // What a quota or policy refuses of what others make for a MiniCluster, is said in its own words, and nothing is held. Once
 // that may be made, the MiniCluster starts.
 func TestRefusedJobs(t *testing.T) {
 	t.Parallel()
+	refusedJobs(t, newSite)
+}
+
+// The same holds where the cluster has JobSet's controller.
+func TestRefusedJobsOfExternalJobSet(t *testing.T) {
+	t.Parallel()
+	refusedJobs(t, func(t *testing.T, nodes int) *site {
+		t.Helper()
+		s := newOwnSite(t, nodes)
+		operator.Operate(s.shared, "--jobset="+jobSetExternal)
+		t.Cleanup(s.shared.RunJobSet())
+		return s
+	})
+}
+
+func refusedJobs(t *testing.T, take func(t *testing.T, nodes int) *site) {
+	t.Helper()
+	quota := func(s *site, most string) client.Object { return quotaOf(s, "batch", "jobs", most) }
+	policy := func(expression, words string) func(s *site) client.Object {
+		return func(s *site) client.Object { return policyOf(s, "batch", "jobs", expression, words) }
+	}
 	for name, tc := range map[string]struct {
-		object func(s *site) client.Object
-		state  string
-		want   string
-		allow  func(s *site)
+		object      func(s *site) client.Object
+		state, want string
+		allow       func(s *site)
+		// stays is how often it has nodes.
+		stays int
 	}{
 		"quota": {
-			object: func(s *site) client.Object { return quotaOf(s, "batch", "jobs", "1") }, state: v1alpha2.StateQueued,
+			object: func(s *site) client.Object { return quota(s, "1") }, state: v1alpha2.StateQueued,
 			want:  "uota jobs lets no more than 1 Job be made, 2 are needed; it is 1 in all",
-			allow: func(s *site) { s.patch(quotaOf(s, "batch", "jobs", "1"), `{"spec":{"hard":{"count/jobs.batch":"2"}}}`) },
+			allow: func(s *site) { s.patch(quota(s, "1"), `{"spec":{"hard":{"count/jobs.batch":"2"}}}`) },
+			stays: 1,
 		},
 		"policy": {
-			object: func(s *site) client.Object {
-				return policyOf(s, "batch", "jobs", "'cost-centre' in object.metadata.?labels.orValue({})", "every Job needs the label cost-centre")
-			}, state: v1alpha2.StateRejected,
-			want:  "every Job needs the label cost-centre",
-			allow: func(s *site) { s.patch(mcOf(s), `{"spec":{"jobLabels":{"cost-centre":"physics"}}}`) },
+			object: policy("'cost-centre' in object.metadata.?labels.orValue({})", "every Job needs the label cost-centre"),
+			state:  v1alpha2.StateRejected,
+			want:   "every Job needs the label cost-centre",
+			allow:  func(s *site) { s.patch(mcOf(s), `{"spec":{"jobLabels":{"cost-centre":"physics"}}}`) },
+			stays:  1,
+		},
+		"policy that the check does not meet": {
+			object: policy("request.?dryRun.orValue(false)", "no Jobs today"), state: v1alpha2.StateRejected,
+			want:  "the Jobs are refused: ",
+			allow: func(s *site) { s.delete(policy("", "")(s)) },
+			stays: 2,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newSite(t, 2)
+			s := take(t, 2)
+			record := s.newRecord()
 			s.createObject(tc.object(s))
 			mc := s.create(s.miniCluster("two").Size(2))
-			s.await(mc, "told", func(mc *v1alpha2.MiniCluster) bool {
-				return state(mc) == tc.state && strings.Contains(told(mc), tc.want)
+			s.await(mc, "told, with no node held", func(mc *v1alpha2.MiniCluster) bool {
+				return state(mc) == tc.state && strings.Contains(told(mc), tc.want) && mc.Status.Admission == nil
 			})
-			if mc.Status.Admission != nil || mc.Status.Runs > 0 {
-				t.Errorf("it has the admission %+v", mc.Status.Admission)
-			}
 			tc.allow(s)
 			s.awaitSuccess(mc)
+			if mc.Status.Runs != 1 || mc.Status.RequeueState != nil {
+				t.Errorf("the command ran %d times; %+v", mc.Status.Runs, mc.Status.RequeueState)
+			}
+			record.hadNodes(s, mc, tc.stays)
 		})
 	}
 }
 
-// Of each kind that is made for a MiniCluster, a quota or policy that allows none is told in its own words, and no node is
-// held: when it is there before the MiniCluster, and when it comes while the MiniCluster waits for nodes, after the check. Its
-// end is noticed, and the command runs once.
+// Of each kind that is made for a MiniCluster, a quota, policy or webhook that allows none is told in its own words, and no node
+// is held: never, when it is there before the MiniCluster, and not from then on, when it comes while the MiniCluster waits for
+// nodes, after the check. Its end is noticed, and the command runs once.
 func TestRefusedKinds(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []struct{ group, resource string }{
@@ -74,6 +108,7 @@ func TestRefusedKinds(t *testing.T) {
 			t.Run(kind.resource+" "+how, func(t *testing.T) {
 				t.Parallel()
 				s := newSite(t, 1)
+				record := s.newRecord()
 				obstacle, words := none(s)
 				refused := func(mc *v1alpha2.MiniCluster) {
 					s.awaitRefused(mc, how, words)
@@ -84,7 +119,9 @@ func TestRefusedKinds(t *testing.T) {
 					}
 				}
 				s.createObject(obstacle)
-				refused(s.create(s.miniCluster("before")))
+				before := s.create(s.miniCluster("before"))
+				refused(before)
+				record.hadNodes(s, before, 1)
 
 				first := s.create(s.miniCluster("first").PodAnnotation(simulator.Runtime, untilTold))
 				s.awaitState(first, v1alpha2.StateRunning)
@@ -96,12 +133,13 @@ func TestRefusedKinds(t *testing.T) {
 				s.createObject(obstacle)
 				s.endCommand(first)
 				refused(mc)
+				record.hadNodes(s, mc, 1, 2)
 			})
 		}
 	}
 }
 
-// noneOf are a quota and a policy that let nobody make objects of a kind, each with words that are told.
+// noneOf are a quota, a policy and a webhook that let nobody make objects of a kind, each with words that are told.
 func noneOf(group, resource string) map[string]func(s *site) (none client.Object, words string) {
 	return map[string]func(s *site) (client.Object, string){
 		"quota": func(s *site) (client.Object, string) { return quotaOf(s, group, resource, "0"), resource },
@@ -109,14 +147,18 @@ func noneOf(group, resource string) map[string]func(s *site) (none client.Object
 			words := fmt.Sprintf("no %s today", resource)
 			return policyOf(s, group, resource, "false", words), words
 		},
+		"webhook": func(s *site) (client.Object, string) {
+			words := fmt.Sprintf("no %s today", resource)
+			return webhookOf(s, group, resource, func() string { return words }), words
+		},
 	}
 }
 
-// awaitRefused waits until a MiniCluster without nodes tells which quota or policy keeps it from starting.
+// awaitRefused waits until a MiniCluster without nodes tells which quota, policy or webhook keeps it from starting.
 func (s *site) awaitRefused(mc *v1alpha2.MiniCluster, how, words string) {
 	s.t.Helper()
 	s.await(mc, "told, with no node held", func(mc *v1alpha2.MiniCluster) bool {
-		waits := state(mc) == v1alpha2.StateQueued && how == "quota" || state(mc) == v1alpha2.StateRejected && how == "policy"
+		waits := state(mc) == v1alpha2.StateQueued && how == "quota" || state(mc) == v1alpha2.StateRejected && how != "quota"
 		return waits && mc.Status.Nodes == 0 && mc.Status.Admission == nil && strings.Contains(told(mc), words) && strings.Contains(strings.ToLower(told(mc)), how)
 	})
 }
@@ -129,11 +171,10 @@ func TestRefusedNames(t *testing.T) {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
 			s := newSite(t, 2)
+			record := s.newRecord()
 			obstacle, words := none(s)
 			s.createObject(obstacle)
-			mc := s.create(s.miniCluster("two").Size(2).PodAnnotation(simulator.NeverStart, "1").Spec(func(spec *v1alpha2.MiniClusterSpec) {
-				spec.Elastic.QuorumTimeout, spec.Elastic.StartTimeout = duration("1h"), duration("2h")
-			}))
+			mc := s.create(s.waiting("two", 2, "1"))
 			s.awaitRefused(mc, how, words)
 			s.delete(obstacle)
 			s.await(mc, "with a lead", func(mc *v1alpha2.MiniCluster) bool { return mc.Status.Size == 1 })
@@ -150,8 +191,16 @@ func TestRefusedNames(t *testing.T) {
 			if mc.Status.Runs != 1 || mc.Status.RequeueState != nil {
 				t.Errorf("the command ran %d times; %+v", mc.Status.Runs, mc.Status.RequeueState)
 			}
+			record.hadNodes(s, mc, 2)
 		})
 	}
+}
+
+// waiting begins a MiniCluster of which some ranks do not start until they are told, and the others wait for these.
+func (s *site) waiting(name string, size int32, ranks string) *fixture.MiniClusterWrapper {
+	return s.miniCluster(name).Size(size).PodAnnotation(simulator.NeverStart, ranks).Spec(func(spec *v1alpha2.MiniClusterSpec) {
+		spec.Elastic.QuorumTimeout, spec.Elastic.StartTimeout = duration("1h"), duration("2h")
+	})
 }
 
 // A policy that refuses the placement of pods is told in its own words, and no node is held meanwhile.
@@ -271,36 +320,15 @@ func quotaOf(s *site, group, resource, most string) *corev1.ResourceQuota {
 
 // policyOf is a policy about what is created in the namespace of a site.
 func policyOf(s *site, group, resource, expression, message string) *admissionregistrationv1.ValidatingAdmissionPolicy {
-	return &admissionregistrationv1.ValidatingAdmissionPolicy{
-		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%s", s.namespace, resource)},
-		Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
-			MatchConstraints: &admissionregistrationv1.MatchResources{
-				NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: s.namespace}},
-				ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: admissionregistrationv1.RuleWithOperations{
-					Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
-					Rule:       admissionregistrationv1.Rule{APIGroups: []string{group}, APIVersions: []string{"*"}, Resources: []string{resource}},
-				}}},
-			},
-			Validations: []admissionregistrationv1.Validation{
-				{Expression: expression, Message: message},
-				{Expression: "object.metadata.?name.orValue('') != 'probe'", Message: "the policy is there"},
-			},
-		},
-	}
+	return s.shared.Policy(group, resource, expression, message)
 }
 
-// createObject creates a quota or policy for as long as the test runs. What breaks it is denied from then on.
+// createObject creates a quota, policy or webhook for as long as the test runs. What breaks it is denied from then on.
 func (s *site) createObject(object client.Object) {
 	s.t.Helper()
 	objects := []client.Object{object}
-	policy, isPolicy := object.(*admissionregistrationv1.ValidatingAdmissionPolicy)
-	if isPolicy {
-		objects = append(objects, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{
-			ObjectMeta: metav1.ObjectMeta{Name: policy.Name},
-			Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
-				PolicyName: policy.Name, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
-			},
-		})
+	if policy, isPolicy := object.(*admissionregistrationv1.ValidatingAdmissionPolicy); isPolicy {
+		objects = append(objects, harness.BindingOf(policy))
 	}
 	for _, object := range objects {
 		if err := env.client.Create(s.ctx, object); err != nil && !apierrors.IsAlreadyExists(err) { // the binding of before
@@ -309,15 +337,15 @@ func (s *site) createObject(object client.Object) {
 		s.t.Cleanup(func() { _ = env.client.Delete(s.ctx, object) })
 	}
 	eventually(s.t, func() error {
-		if isPolicy {
-			return s.isDenied(policy.Name)
+		if quota, isQuota := object.(*corev1.ResourceQuota); isQuota {
+			return s.isCounted(quota)
 		}
-		return s.isCounted(object.(*corev1.ResourceQuota))
+		return s.isDenied(object.GetName())
 	})
 }
 
-// isDenied reports whether the API server has learned of a policy: it learns of policies later.
-func (s *site) isDenied(policy string) error {
+// isDenied reports whether the API server has learned of a policy or webhook of a name: it learns of them later.
+func (s *site) isDenied(name string) error {
 	meta := metav1.ObjectMeta{Namespace: s.namespace, Name: "probe"}
 	port := corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 1}}}
 	for _, probe := range []client.Object{
@@ -325,7 +353,7 @@ func (s *site) isDenied(policy string) error {
 		&corev1.ConfigMap{ObjectMeta: meta}, &corev1.Secret{ObjectMeta: meta}, &corev1.Service{ObjectMeta: meta, Spec: port},
 		&discoveryv1.EndpointSlice{ObjectMeta: meta, AddressType: discoveryv1.AddressTypeIPv4},
 	} {
-		if err := env.client.Create(s.ctx, probe, client.DryRunAll); err != nil && strings.Contains(err.Error(), policy) {
+		if err := env.client.Create(s.ctx, probe, client.DryRunAll); err != nil && strings.Contains(err.Error(), name) {
 			return nil
 		}
 	}
