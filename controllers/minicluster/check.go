@@ -121,17 +121,9 @@ func (r *Reconciler) check(ctx context.Context, seen *observed) error {
 		memory.check = rejection(seen.now, v1alpha2.ReasonUnsupported, excess)
 		memory.check.generation, memory.check.until = mc.Generation, seen.now
 	} else if !memory.check.holds(mc, seen.now, changed) {
-		if memory.check != nil && memory.check.generation != mc.Generation {
-			memory.refusals = 0
-		}
-		result, err := r.newCheck(ctx, seen, changed)
-		if err != nil {
+		if err := r.checkAgain(ctx, seen, changed); err != nil {
 			return err
 		}
-		if result.passed() && !result.tried && memory.check.wasRefused(mc) && memory.check.at.After(r.memories.changed(mc.Namespace)) {
-			r.relaxed.note(mc.Namespace)
-		}
-		result.generation, memory.check = mc.Generation, result
 	}
 	if err := r.try(ctx, seen); err != nil {
 		return err
@@ -140,6 +132,23 @@ func (r *Reconciler) check(ctx context.Context, seen *observed) error {
 	if memory.check.refused != "" && seen.observation.Admission != nil { // it came after the admission
 		seen.observation.Rejected = memory.check.refused
 	}
+	return nil
+}
+
+// checkAgain replaces the last check. If the API server accepts what it refused before, others are checked, too.
+func (r *Reconciler) checkAgain(ctx context.Context, seen *observed, changed time.Time) error {
+	mc, memory := seen.view.MiniCluster, seen.memory
+	if memory.check != nil && memory.check.generation != mc.Generation {
+		memory.refusals = 0
+	}
+	result, err := r.newCheck(ctx, seen, changed)
+	if err != nil {
+		return err
+	}
+	if result.passed() && !result.tried && memory.check.wasRefused(mc) && memory.check.at.After(r.memories.changed(mc.Namespace)) {
+		r.relaxed.note(mc.Namespace)
+	}
+	result.generation, memory.check = mc.Generation, result
 	return nil
 }
 

@@ -138,7 +138,7 @@ func ownVolumes(mc *v1alpha2.MiniCluster) []corev1.Volume {
 	return []corev1.Volume{
 		{Name: filesVolume, VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
 			DefaultMode: ptr.To[int32](0o755),
-			Sources: append(configMapsOf(mc), certificate(mc), corev1.VolumeProjection{DownwardAPI: &corev1.DownwardAPIProjection{Items: told}}),
+			Sources:     append(configMapsOf(mc), certificate(mc), corev1.VolumeProjection{DownwardAPI: &corev1.DownwardAPIProjection{Items: told}}),
 		}}},
 		{Name: homeVolume, VolumeSource: emptyDir},
 		{Name: mc.Spec.Flux.Container.Name, VolumeSource: emptyDir},

@@ -46,6 +46,7 @@ const leaseDuration = 20 * time.Second
 // Run runs a manager with the options in the cluster of a config until the context ends. A process may run several
 // managers, one after the other. It reads the time from a clock, and logs to the logger of the context, if there is one.
 func Run(ctx context.Context, config *rest.Config, o *options.Options, clock clock.WithTicker) error {
+	warn(ctrl.LoggerFrom(ctx), o)
 	matcher, err := openMatcher(o)
 	if err != nil {
 		return err

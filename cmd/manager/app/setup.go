@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"os"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -38,11 +39,15 @@ func clusterDNS() *minicluster.DNS {
 	return &minicluster.DNS{Domain: minicluster.ClusterDomain(string(resolvConf)), LookupHost: net.DefaultResolver.LookupHost}
 }
 
+// warn says which options are deprecated.
+func warn(log logr.Logger, o *options.Options) {
+	if o.AheadPods > 0 {
+		log.Info("--ahead-pods is deprecated and does nothing: no pods are made before there is room for them")
+	}
+}
+
 // setup adds the controllers and the probes to a manager.
 func setup(ctx context.Context, mgr ctrl.Manager, o *options.Options, matcher ledger.Matcher, clock clock.WithTicker) error {
-	if o.AheadPods > 0 {
-		mgr.GetLogger().Info("--ahead-pods is deprecated and does nothing: no pods are made before there is room for them")
-	}
 	if err := index.Setup(ctx, mgr.GetFieldIndexer()); err != nil {
 		return fmt.Errorf("setting up indexes: %w", err)
 	}
