@@ -103,8 +103,10 @@ func (r *Reconciler) tell(ctx context.Context, seen *observed, step life.Step) e
 	log, lead := ctrl.LoggerFrom(ctx).WithValues("step", life.Name(step)), seen.view.Brokers()[0].Pod
 	var what []byte
 	var err error
+	waits := false // for brokers that do not come, unless it is told
 	switch step := step.(type) {
 	case life.Publish:
+		waits = step.Quorum <= seen.observation.Published
 		log.Info("Publishing the quorum, who leaves, and restarts", "quorum", step.Quorum, "leaving", step.Leaving, "restarts", step.Again.Number)
 		what, err = protocol.PublishPatch(lead, protocol.Orders{Quorum: step.Quorum, Drain: step.Leaving, Again: step.Again})
 	case life.Stop:
@@ -122,7 +124,7 @@ func (r *Reconciler) tell(ctx context.Context, seen *observed, step life.Step) e
 		return nil
 	}
 	err = fmt.Errorf("telling pod %q what to do: %w", lead.Name, err)
-	if isDenied(err) { // a lead that is not told its quorum waits for brokers that do not come
+	if waits && isDenied(err) {
 		err = needed(err)
 	}
 	return err

@@ -294,6 +294,7 @@ func (r *Reconciler) dryRun(ctx context.Context, pod, services *corev1.Pod, obje
 		if err := r.Client.Create(ctx, services, client.DryRunAll); err != nil {
 			return sort(v1alpha2.ReasonPodRejected, "the services pod", err)
 		}
+		askedServices = services
 		services.ManagedFields = nil
 	}
 	if fault := faultOf(at, pod, services, before); fault != nil {

@@ -213,6 +213,9 @@ func (s *Scheduler) demand(seen *clusterState, mc *v1alpha2.MiniCluster, pod *co
 	}
 	if !seen.served[mc.UID] {
 		d.Services = s.services[mc.UID]
+		if a := mc.Status.Admission; d.Services == nil && a != nil && a.Generation == mc.Generation { // after a restart
+			d.Services, _ = jobset.ServicesPod(mc)
+		}
 	}
 	return d
 }

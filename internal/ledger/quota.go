@@ -99,22 +99,24 @@ func servicesUse(d Demand) corev1.ResourceList {
 	return quotaUse(d.Services, 1)
 }
 
-// Refusal says which quota of a namespace admits fewer pods or Jobs than will be made; "" if none does. A quota that would
-// refuse them even if nothing else used the quota is named first.
+// Refusal says which quota of a namespace admits fewer pods or Jobs than will be made; "" if none does. The brokers' pods come
+// first, and of their quotas one that would refuse them even if nothing else used the quota. The services pod may lack the
+// defaults of the namespace.
 func (q *Quotas) Refusal(namespace string, d Demand) string {
 	if !q.Limit(namespace) {
 		return ""
 	}
-	services := ""
-	if d.Services != nil { // also by what brokers do not use
-		if services = q.refusal(namespace, Demand{Pod: d.Services, Pods: 1}); services != "" {
-			services = "services pod: " + services
-		}
+	if why := q.refusal(namespace, d, true); why != "" || d.Services == nil {
+		return why
 	}
-	return cmp.Or(q.refusal(namespace, d), services)
+	if why := q.refusal(namespace, Demand{Pod: d.Services, Pods: 1}, false); why != "" { // by what brokers do not use
+		return "services pod: " + why
+	}
+	return ""
 }
 
-func (q *Quotas) refusal(namespace string, d Demand) string {
+// refusal says which quota refuses pods and Jobs. Those that are whole have the defaults of the namespace.
+func (q *Quotas) refusal(namespace string, d Demand, whole bool) string {
 	var why string
 	use, services := quotaUse(d.Pod, 1), servicesUse(d)
 	for _, quota := range q.byNamespace[namespace] {
@@ -126,6 +128,9 @@ func (q *Quotas) refusal(namespace string, d Demand) string {
 			counted = nil
 		}
 		for _, name := range slices.Sorted(maps.Keys(quota.Spec.Hard)) {
+			if missing := unsaid(name, d.Pod); missing != "" && whole {
+				return fmt.Sprintf("quota %s wants every container to say its %s, and container %s does not", quota.Name, name, missing)
+			}
 			text, forGood := refusal(quota, name, d, use, counted, q.reserved[namespace])
 			if forGood {
 				return text
@@ -162,9 +167,6 @@ func quotaUse(pod *corev1.Pod, pods int) corev1.ResourceList {
 // refusal says by which resource a quota admits too few pods or Jobs. use is what a pod uses, and services what the services
 // pod does. never is true if waiting does not help.
 func refusal(quota *corev1.ResourceQuota, name corev1.ResourceName, d Demand, use, services, reserved corev1.ResourceList) (why string, never bool) {
-	if missing := unsaid(name, d.Pod); missing != "" {
-		return fmt.Sprintf("quota %s wants every container to say its %s, and container %s does not", quota.Name, name, missing), true
-	}
 	each, needed, what := use[name], d.Pods, "pod"
 	if name == countJobs {
 		each, needed, what = *resource.NewQuantity(1, resource.DecimalSI), d.Jobs, "Job"

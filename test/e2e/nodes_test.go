@@ -4,6 +4,7 @@
 package e2e
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -75,23 +76,50 @@ func TestMixedNodes(t *testing.T) {
 func TestNodesKeptFree(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, 2)
-	frontend := fixture.Pod("frontend").In(s.namespace).CPU("1").Label("app", "frontend").On(s.nodes[0]).Spec(func(p *corev1.PodSpec) {
-		p.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{RequiredDuringSchedulingIgnoredDuringExecution: []corev1.PodAffinityTerm{{
-			TopologyKey: corev1.LabelHostname,
-			LabelSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
-				{Key: v1alpha2.AppLabel, Operator: metav1.LabelSelectorOpIn, Values: []string{"frontend", v1alpha2.AppName}},
-			}},
-		}}}}
-		p.Containers[0].Image = "app"
-	}).Obj()
-	frontend.UID = ""
-	if err := env.client.Create(s.ctx, frontend); err != nil {
-		t.Fatal(err)
-	}
+	frontend := s.keepFree(s.nodes[0], v1alpha2.AppName)
 	mc := s.create(s.miniCluster("two").Size(2))
 	s.await(mc, "told", func(mc *v1alpha2.MiniCluster) bool {
 		return strings.Contains(told(mc), "1 kept free by pods with anti-affinity")
 	})
 	s.delete(frontend)
 	s.awaitSuccess(mc)
+}
+
+// Where the scheduler does not count all terms of pods of others, the API server binds no pods: kube-scheduler refuses the node
+// that such a term keeps free, and the broker gets another one.
+func TestNodesKeptFreeByManyTerms(t *testing.T) {
+	s, _ := binding(t, 3)
+	var apps []string
+	for i := range 20 {
+		apps = append(apps, fmt.Sprint("app-", i))
+	}
+	s.keepFree(s.nodes[0], append(apps, v1alpha2.AppName)...)
+	mc := s.create(s.miniCluster("two").Size(2).PodAnnotation(simulator.Runtime, untilTold))
+	s.awaitState(mc, v1alpha2.StateRunning)
+	for _, pod := range s.pods(mc) {
+		if pod.Spec.NodeName == s.nodes[0] {
+			t.Errorf("pod %s is on the node that is kept free", pod.Name)
+		}
+	}
+	s.endCommand(mc)
+	s.awaitSuccess(mc)
+}
+
+// keepFree makes a pod on a node that keeps the pods of some applications off the node, by a term for each of them.
+func (s *site) keepFree(node string, apps ...string) *corev1.Pod {
+	s.t.Helper()
+	frontend := fixture.Pod("frontend").In(s.namespace).CPU("1").Label("app", "frontend").On(node).Spec(func(p *corev1.PodSpec) {
+		against := &corev1.PodAntiAffinity{}
+		for _, app := range apps {
+			against.RequiredDuringSchedulingIgnoredDuringExecution = append(against.RequiredDuringSchedulingIgnoredDuringExecution, corev1.PodAffinityTerm{
+				TopologyKey:   corev1.LabelHostname,
+				LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{v1alpha2.AppLabel: app}},
+			})
+		}
+		p.Affinity = &corev1.Affinity{PodAntiAffinity: against}
+		p.Containers[0].Image = "app"
+	}).Obj()
+	frontend.UID = ""
+	s.createObject(frontend)
+	return frontend
 }

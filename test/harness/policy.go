@@ -50,12 +50,15 @@ func BindingOf(policy *admissionregistrationv1.ValidatingAdmissionPolicy) *admis
 func (s *Site) Deny(group, resource, message string, probe client.Object) (allow func()) {
 	s.T.Helper()
 	policy := s.Policy(group, resource, "false", message)
+	objects := []client.Object{policy, BindingOf(policy)}
 	allow = func() {
-		if err := s.Cluster.Client.Delete(s.Ctx, policy); err != nil && !apierrors.IsNotFound(err) {
-			s.T.Error(err)
+		for _, object := range objects {
+			if err := s.Cluster.Client.Delete(s.Ctx, object); err != nil && !apierrors.IsNotFound(err) {
+				s.T.Error(err)
+			}
 		}
 	}
-	for _, object := range []client.Object{policy, BindingOf(policy)} {
+	for _, object := range objects {
 		s.Create(object)
 		s.T.Cleanup(func() { _ = s.Cluster.Client.Delete(s.Ctx, object) })
 	}

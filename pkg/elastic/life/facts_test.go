@@ -223,6 +223,10 @@ func TestStartBesideDraining(t *testing.T) {
 
 // A lead without enough brokers for any size cannot have begun the command, however late it is.
 func TestMayRun(t *testing.T) {
+	told := admitted("uuc", func(o *Observation) { o.Admission.Quorum, o.Published = 3, 2 }) // it grows, and the lead does not know
+	if !told.MayRun(noon) {
+		t.Error("the lead has as many brokers as it was told")
+	}
 	for states, want := range map[string]bool{"uccc": false, "uuuc": true} {
 		o := admitted(states, func(o *Observation) { o.Policy.Sizing.Min = 3 })
 		if got := o.MayRun(noon.Add(time.Hour)); got != want {

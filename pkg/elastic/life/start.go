@@ -120,7 +120,7 @@ func (o *Observation) inDoubt(now time.Time) bool {
 		return false
 	}
 	online := o.ranks(func(rank int, b Broker) bool { return rank == 0 || (o.Admission.Has(rank) && !b.neverRan()) })
-	return len(online) >= o.Admission.Quorum || !now.Before(o.quorumDeadline())
+	return len(online) >= o.leastQuorum() || !now.Before(o.quorumDeadline())
 }
 
 // begin records the start. If nobody wrote a lower quorum, the lead starts with the brokers that
@@ -230,5 +230,13 @@ func (o *Observation) MayRun(now time.Time) bool {
 	}
 	online := o.ranks(func(rank int, b Broker) bool { return o.Admission.Has(rank) && b.mayBeOnline() })
 	late := !now.Before(o.quorumDeadline()) && o.Policy.Sizing.LargestWithin(len(online)) > 0
-	return lead.State == Up && (len(online) >= o.Admission.Quorum || late)
+	return lead.State == Up && (len(online) >= o.leastQuorum() || late)
+}
+
+// leastQuorum is the smaller one of the quorum and of that which the lead was told last: the lead may begin with either.
+func (o *Observation) leastQuorum() int {
+	if o.Published > 0 {
+		return min(o.Admission.Quorum, o.Published)
+	}
+	return o.Admission.Quorum
 }
