@@ -179,7 +179,7 @@ func TestQueueWithoutRights(t *testing.T) {
 		t.Errorf("%v, %s", err, out)
 	}
 	out.Reset()
-	if err := why(t.Context(), s, c, client.ObjectKey{Namespace: "here", Name: "d"}); err != nil || strings.Contains(out.String(), "in queue") || !strings.Contains(out.String(), "Reason: NoRoom") {
+	if err := why(t.Context(), s, c, client.ObjectKey{Namespace: "here", Name: "d"}); err != nil || strings.Contains(out.String(), "default") || !strings.Contains(out.String(), "Reason: NoRoom") {
 		t.Errorf("%v, %s", err, out)
 	}
 	if err := showQueue(t.Context(), s, without(&v1alpha2.MiniClusterQueueList{}), "nosuch", "table"); err == nil || err.Error() != "there is no queue nosuch" {
