@@ -41,8 +41,8 @@ func (s *Session) Insist(ctx context.Context, tell func(error), request func() e
 		if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
 			pause = max(pause, time.Duration(seconds)*time.Second)
 		}
-		if err := s.Sleep(ctx, pause); err != nil {
-			return err
+		if over := s.Sleep(ctx, pause); over != nil {
+			return fmt.Errorf("%w: %w", over, err) // a caller may say what the trouble was
 		}
 	}
 }

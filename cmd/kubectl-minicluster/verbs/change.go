@@ -51,15 +51,25 @@ For a command that runs and cannot follow, the size counts from the next start, 
 		if err := say(s, key, fmt.Sprintf("resized to %d", size)); err != nil {
 			return err
 		}
-		if mc, err = get(cmd.Context(), c, key); err != nil {
-			return err
-		}
-		for _, line := range meaningOf(mc) {
-			fmt.Fprintln(s.ErrOut, access.PlainLine(line))
-		}
-		return nil
+		return tellSize(cmd.Context(), s, c, key)
 	}
 	return cmd
+}
+
+// tellSize says what the new size does not do. What cannot be read is not worth an error: the size is changed.
+func tellSize(ctx context.Context, s *access.Session, c client.Reader, key client.ObjectKey) error {
+	mc, err := get(ctx, c, key)
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil:
+		fmt.Fprintf(s.ErrOut, "What the new size does to %s is not known: %s\n", key.Name, access.Explain(err))
+		return nil
+	}
+	for _, line := range meaningOf(mc) {
+		fmt.Fprintln(s.ErrOut, access.PlainLine(line))
+	}
+	return nil
 }
 
 // meaningOf says what a new size does not do to a MiniCluster that runs or has finished: what the manager's events will

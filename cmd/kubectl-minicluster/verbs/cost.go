@@ -69,27 +69,38 @@ func startsTasks(spec *v1alpha2.MiniClusterSpec) bool {
 
 // costOf says what a MiniCluster asks for, and what a user of other batch systems would not expect.
 func costOf(mc *v1alpha2.MiniCluster) []string {
-	spec, c := &mc.Spec, mc.Spec.FluxContainer()
+	spec, resources := &mc.Spec, resourcesOf(&mc.Spec)
+	// options of Flux may say the tasks
+	unknown := startsTasks(spec) || spec.Flux.OptionFlags != "" || spec.Flux.SubmitCommand != ""
 	size, tasks := max(spec.Size, 1), ptr.Deref(spec.Tasks, defaultTasks)
 	text := "The MiniCluster asks for " + counted(size, "node")
 	if least := spec.MinSize; least > 0 && least < size {
 		text += fmt.Sprintf(" (or as few as %d)", least)
 	}
 	switch {
-	case startsTasks(spec):
+	case unknown:
 	case tasks == 0:
 		text += " with one task on each node"
 	default:
 		text += " with " + counted(tasks, "task")
 	}
-	lines := []string{text + amounts(&c.Resources) + "."}
-	if idle := size - tasks; idle > 0 && tasks > 0 && !startsTasks(spec) {
+	lines := []string{text + amounts(resources) + "."}
+	if idle := size - tasks; idle > 0 && tasks > 0 && !unknown {
 		lines = append(lines, counted(idle, "node")+" will run no task. To change the tasks: --ntasks or --ntasks-per-node. To change the nodes: --nodes.")
 	}
-	if !asks(&c.Resources, corev1.ResourceCPU) && !spec.Placement.Exclusive {
+	if !asks(resources, corev1.ResourceCPU) && !spec.Placement.Exclusive {
 		lines = append(lines, "The MiniCluster asks for no CPUs, so other pods may use the same ones. To get CPUs of its own: --cpu. To get whole nodes: --exclusive.")
 	}
 	return lines
+}
+
+// resourcesOf are those of the Flux container, or else those of the pod.
+func resourcesOf(spec *v1alpha2.MiniClusterSpec) *corev1.ResourceRequirements {
+	own := &spec.FluxContainer().Resources
+	if len(own.Limits) == 0 && len(own.Requests) == 0 {
+		return &corev1.ResourceRequirements{Limits: spec.Pod.Resources}
+	}
+	return own
 }
 
 func counted(n int32, noun string) string {

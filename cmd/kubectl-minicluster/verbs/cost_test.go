@@ -72,3 +72,28 @@ func TestCost(t *testing.T) {
 		}
 	}
 }
+
+// Options of Flux may say the tasks. A Flux container without resources has those of the pod.
+func TestCostOfFile(t *testing.T) {
+	for lines, want := range map[string]string{
+		"  flux: {optionFlags: -N4 --tasks-per-node=2}": "The MiniCluster asks for 4 nodes (or as few as 2), and on each node for cpu 1, memory 1Gi.",
+		"  flux: {submitCommand: flux submit -n8}":      "The MiniCluster asks for 4 nodes (or as few as 2), and on each node for cpu 1, memory 1Gi.",
+		"  pod: {resources: {cpu: 3}}":                  "The MiniCluster asks for 4 nodes (or as few as 2) with 4 tasks, and on each node for cpu 1, memory 1Gi.",
+		"  pod: {resources: {cpu: 2}}":                  "The MiniCluster asks for 4 nodes (or as few as 2) with 4 tasks, and on each node for cpu 2.",
+	} {
+		text := strings.Replace(template, "  queue:", lines+"\n  tasks: 4\n  queue:", 1)
+		if strings.Contains(lines, "cpu: 2") {
+			text = strings.Replace(text, `, resources: {requests: {cpu: "1"}, limits: {cpu: "1", memory: 1Gi}}`, "", 1)
+		}
+		mc, err := submitted(text, "-f", "-")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(lines, "flux") {
+			mc.Spec.Tasks = new(int32(1)) // that nodes run no task is not known
+		}
+		if got := strings.Join(costOf(mc), "\n"); got != want {
+			t.Errorf("%s: got %s\nwant %s", lines, got, want)
+		}
+	}
+}

@@ -70,10 +70,11 @@ The exit code is that of the command. It is 1 if the command never ran or its ex
 // attach prints the output of all attempts that come, until the MiniCluster has finished.
 func attach(ctx context.Context, s *access.Session, c client.WithWatch, key client.ObjectKey) error {
 	l := &logger{Session: s, client: c, key: key, follow: true, tail: -1}
-	if err := l.begin(ctx); err != nil {
+	mc, err := l.begin(ctx)
+	if err != nil {
 		return err
 	}
-	t := &teller{Session: s}
+	t := &teller{Session: s, state: stateOf(mc)}
 	defer t.leave(ctx, key)
 	over := ""
 	for {
@@ -113,16 +114,16 @@ func (l *logger) tellSimulated(c container) {
 }
 
 // begin looks for the MiniCluster. An API server that cannot be reached is an error here, and later it is waited for.
-func (l *logger) begin(ctx context.Context) error {
-	_, err := get(ctx, l.client, l.key)
+func (l *logger) begin(ctx context.Context) (*v1alpha2.MiniCluster, error) {
+	mc, err := get(ctx, l.client, l.key)
 	if err == nil {
 		l.pods, err = l.Clientset()
 	}
-	return err
+	return mc, err
 }
 
 func (l *logger) run(ctx context.Context) error {
-	if err := l.begin(ctx); err != nil {
+	if _, err := l.begin(ctx); err != nil {
 		return err
 	}
 	began := ""

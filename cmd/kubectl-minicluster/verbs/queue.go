@@ -58,17 +58,9 @@ func listQueues(ctx context.Context, s *access.Session, c client.Reader, format 
 	if format != "table" && format != "wide" {
 		return printObject(s.Out, format, &list)
 	}
-	for _, name := range withoutObject {
-		if i := slices.IndexFunc(list.Items, func(q v1alpha2.MiniClusterQueue) bool { return q.Name == name }); i >= 0 {
-			continue
-		}
-		q, err := queueOf(ctx, c, name)
-		if ignoreForbidden(err) != nil {
-			return err
-		}
-		if q != nil && (name == v1alpha2.DefaultQueue || q.Status.Pending+q.Status.Admitted > 0) {
-			list.Items = append(list.Items, *q)
-		}
+	counted, err := addUnmade(ctx, c, &list)
+	if err != nil {
+		return err
 	}
 	slices.SortFunc(list.Items, func(a, b v1alpha2.MiniClusterQueue) int {
 		return cmp.Or(cmp.Compare(b.Spec.Priority, a.Spec.Priority), cmp.Compare(a.Name, b.Name))
@@ -82,7 +74,11 @@ func listQueues(ctx context.Context, s *access.Session, c client.Reader, format 
 	for i := range list.Items {
 		q := &list.Items[i]
 		q.Default()
-		cells := []string{q.Name, count(q.Status.Pending), count(q.Status.Admitted), percent(q.Status.Share), percent(q.Status.Deserved), count(q.Spec.Priority), openOf(q)}
+		waiting, admitted := count(q.Status.Pending), count(q.Status.Admitted)
+		if q.UID == "" && !counted {
+			waiting, admitted = "", ""
+		}
+		cells := []string{q.Name, waiting, admitted, percent(q.Status.Share), percent(q.Status.Deserved), count(q.Spec.Priority), openOf(q)}
 		if format == "wide" {
 			cells = append(cells, count(q.Spec.Weight), string(q.Spec.Ordering), string(q.Spec.Backfill))
 		}
@@ -94,6 +90,21 @@ func listQueues(ctx context.Context, s *access.Session, c client.Reader, format 
 // withoutObject are the queues that exist even if nobody has made them.
 var withoutObject = []string{v1alpha2.DefaultQueue, v1alpha2.KueueQueue}
 
+// addUnmade adds the queue default, and the queue kueue if it is used, to a list of queues in which nobody has made them.
+// counted is false if the user may not list MiniClusters.
+func addUnmade(ctx context.Context, c client.Reader, list *v1alpha2.MiniClusterQueueList) (counted bool, err error) {
+	missing := slices.DeleteFunc(slices.Clone(withoutObject), func(name string) bool {
+		return slices.ContainsFunc(list.Items, func(q v1alpha2.MiniClusterQueue) bool { return q.Name == name })
+	})
+	unmade, counted, err := countQueues(ctx, c, missing...)
+	for i := range unmade {
+		if q := &unmade[i]; q.Name == v1alpha2.DefaultQueue || q.Status.Pending+q.Status.Admitted > 0 {
+			list.Items = append(list.Items, *q)
+		}
+	}
+	return counted, err
+}
+
 // names are those of queues, with that of the queue default.
 func names(queues []v1alpha2.MiniClusterQueue) []string {
 	out := []string{v1alpha2.DefaultQueue}
@@ -104,27 +115,49 @@ func names(queues []v1alpha2.MiniClusterQueue) []string {
 	return slices.Compact(out)
 }
 
-// queueOf reads a queue. One that exists although nobody has made it has no UID. Who waits there is known from the
-// MiniClusters, and the places are not: the scheduler writes them into the object alone.
-func queueOf(ctx context.Context, c client.Reader, name string) (*v1alpha2.MiniClusterQueue, error) {
-	q := &v1alpha2.MiniClusterQueue{}
-	err := c.Get(ctx, client.ObjectKey{Name: name}, q)
-	if err == nil {
-		return q, nil
+// queueOf reads a queue. counted is false if it is not known who waits there.
+func queueOf(ctx context.Context, c client.Reader, name string) (q *v1alpha2.MiniClusterQueue, counted bool, err error) {
+	q = &v1alpha2.MiniClusterQueue{}
+	if err = c.Get(ctx, client.ObjectKey{Name: name}, q); err == nil {
+		return q, true, nil
 	}
 	if !apierrors.IsNotFound(err) || !slices.Contains(withoutObject, name) {
-		return nil, err
+		return nil, false, err
+	}
+	unmade, counted, err := countQueues(ctx, c, name)
+	if err != nil {
+		return nil, false, err
+	}
+	return &unmade[0], counted, nil
+}
+
+// countQueues returns queues that exist although nobody has made them. They have no UID. Who waits there is known from the
+// MiniClusters, and the places are not: the scheduler writes them into the object alone. counted is false, and nobody is
+// counted, if the user may not list MiniClusters.
+func countQueues(ctx context.Context, c client.Reader, names ...string) (queues []v1alpha2.MiniClusterQueue, counted bool, err error) {
+	if len(names) == 0 {
+		return nil, true, nil
 	}
 	var all v1alpha2.MiniClusterList
-	if err := c.List(ctx, &all); err != nil {
-		return nil, err
+	err = c.List(ctx, &all)
+	if ignoreForbidden(err) != nil {
+		return nil, false, err
 	}
 	sortByAge(all.Items)
-	q.Name = name
-	for i := range all.Items {
-		mc := &all.Items[i]
+	queues = make([]v1alpha2.MiniClusterQueue, len(names))
+	for i, name := range names {
+		queues[i].Name = name
+		countInto(&queues[i], all.Items)
+	}
+	return queues, err == nil, nil
+}
+
+// countInto counts which MiniClusters wait in a queue, and which have nodes.
+func countInto(q *v1alpha2.MiniClusterQueue, all []v1alpha2.MiniCluster) {
+	for i := range all {
+		mc := &all[i]
 		switch {
-		case state.QueueOf(mc) != name || is(mc, v1alpha2.ConditionFinished):
+		case state.QueueOf(mc) != q.Name || is(mc, v1alpha2.ConditionFinished):
 		case mc.Status.Admission != nil:
 			q.Status.Admitted++
 		case waits(mc):
@@ -133,7 +166,6 @@ func queueOf(ctx context.Context, c client.Reader, name string) (*v1alpha2.MiniC
 			q.Status.Waiting = append(q.Status.Waiting, v1alpha2.WaitingMiniCluster{Namespace: mc.Namespace, Name: mc.Name, Reason: why.Reason, Message: why.Message})
 		}
 	}
-	return q, nil
 }
 
 // count is a number, also 0.
@@ -156,13 +188,9 @@ func openOf(q *v1alpha2.MiniClusterQueue) string {
 }
 
 func showQueue(ctx context.Context, s *access.Session, c client.Reader, name, format string) error {
-	q, err := queueOf(ctx, c, name)
+	q, counted, err := queueOf(ctx, c, name)
 	if apierrors.IsNotFound(err) {
-		var list v1alpha2.MiniClusterQueueList
-		if err := c.List(ctx, &list); err != nil {
-			return err
-		}
-		return fmt.Errorf("there is no queue %s; queues: %s", name, strings.Join(names(list.Items), ", "))
+		return noQueue(ctx, c, name)
 	} else if err != nil {
 		return err
 	}
@@ -176,6 +204,10 @@ func showQueue(ctx context.Context, s *access.Session, c client.Reader, name, fo
 		fmt.Fprintf(s.Out, "%s   %s   priority %d   weight %d   has %s of the cluster, deserves %s\n\n", q.Name, openOf(q), q.Spec.Priority, q.Spec.Weight,
 			cmp.Or(percent(q.Status.Share), "0%"), cmp.Or(percent(q.Status.Deserved), "0%"))
 	}
+	if !counted {
+		fmt.Fprintln(s.Out, "Who waits and who has nodes is not known. To see them, you need the right to list miniclusters in all namespaces.")
+		return nil
+	}
 	if err := showWaiting(s, q); err != nil {
 		return err
 	}
@@ -185,6 +217,18 @@ func showQueue(ctx context.Context, s *access.Session, c client.Reader, name, fo
 		return nil //nolint:nilerr // the rest is shown
 	}
 	return showAdmitted(s, name, list.Items)
+}
+
+// noQueue is the error of a queue that does not exist. It names the queues that do, if the user may list them.
+func noQueue(ctx context.Context, c client.Reader, name string) error {
+	var list v1alpha2.MiniClusterQueueList
+	switch err := c.List(ctx, &list); {
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("there is no queue %s", name)
+	case err != nil:
+		return err
+	}
+	return fmt.Errorf("there is no queue %s; queues: %s", name, strings.Join(names(list.Items), ", "))
 }
 
 // showWaiting prints who waits in a queue.

@@ -5,6 +5,7 @@ package verbs
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"regexp"
@@ -56,28 +57,22 @@ type script struct {
 // useScript makes the text of a script the command of a launcher, and sets the flags that its directives name. Flags of the
 // command line go first.
 func (m *submitter) useScript(cmd *cobra.Command, mc *v1alpha2.MiniCluster, text string) error {
+	if err := checkBash(text); err != nil {
+		return access.Usagef("%s: %w", m.file, err)
+	}
 	given := map[string]bool{}
 	cmd.Flags().Visit(func(f *pflag.Flag) { given[f.Name] = true })
+	if given["ntasks"] || given["ntasks-per-node"] { // each stands in place of the other
+		given["ntasks"], given["ntasks-per-node"] = true, true
+	}
 	m.script = &script{name: filepath.Base(m.file)}
 	for line := range strings.Lines(text) {
 		line = strings.TrimSpace(line)
 		if line != "" && !strings.HasPrefix(line, "#") {
 			break // as sbatch: directives come before the first command
 		}
-		match := directive.FindStringSubmatch(line)
-		if match == nil {
-			continue
-		}
-		flags := fluxFlags
-		if strings.HasPrefix(match[1], "SBATCH") {
-			flags = slurmFlags
-		}
-		for _, o := range optionsOf(match[2]) {
-			if flag := flags[o.name]; given[flag] {
-				continue
-			} else if err := m.obey(cmd, flag, o); err != nil {
-				return access.Usagef("%s: %s: %w", m.file, o.text, err)
-			}
+		if err := m.useLine(cmd, line, given); err != nil {
+			return err
 		}
 	}
 	if len(m.script.ignored) > 0 {
@@ -92,12 +87,56 @@ func (m *submitter) useScript(cmd *cobra.Command, mc *v1alpha2.MiniCluster, text
 	return nil
 }
 
+// checkBash returns an error if a script is not one for bash, with which the lead broker runs all scripts.
+func checkBash(text string) error {
+	if strings.Contains(text, "\r\n") {
+		return errors.New(`its lines end with \r\n, and bash needs \n: dos2unix changes the ends`)
+	}
+	first, _, _ := strings.Cut(text, "\n")
+	if !bashLine.MatchString(first) {
+		return fmt.Errorf("its first line is %q, and a script is run with bash: the interpreter has to be sh or bash", first)
+	}
+	return nil
+}
+
+// bashLine is a first line that names sh or bash, also by env with its options and variables.
+var bashLine = regexp.MustCompile(`^#!\s*(?:\S*/)?(?:env\s+(?:(?:-\S+|\w+=\S*)\s+)*(?:\S*/)?)?(?:ba)?sh(?:\s|$)`)
+
+// useLine sets the flags that a line names, if the line is a directive. Flags that are given stay.
+func (m *submitter) useLine(cmd *cobra.Command, line string, given map[string]bool) error {
+	match := directive.FindStringSubmatch(line)
+	if match == nil {
+		return nil
+	}
+	flags := fluxFlags
+	if strings.HasPrefix(match[1], "SBATCH") {
+		flags = slurmFlags
+	}
+	options, err := optionsOf(match[2])
+	if err != nil {
+		return access.Usagef("%s: %s: %w", m.file, line, err)
+	}
+	for _, o := range options {
+		if flag := flags[o.name]; given[flag] {
+			continue
+		} else if err := m.obey(cmd, flag, o); err != nil {
+			return access.Usagef("%s: %s: %w", m.file, o.text, err)
+		}
+	}
+	return nil
+}
+
 // obey does what an option of a directive says. flag is that of submit; "" if there is none.
 func (m *submitter) obey(cmd *cobra.Command, flag string, o option) (err error) {
-	value := valueOf(o)
+	value, ignored := "", o.text
+	if flag != "" {
+		value, ignored = valueOf(o)
+	}
+	if ignored != "" {
+		m.script.ignored = append(m.script.ignored, ignored)
+	}
 	switch {
-	case flag == "" || flag == "gpus" && value == "":
-		m.script.ignored = append(m.script.ignored, o.text)
+	case value == "" && ignored != "":
 	case flag == jobName:
 		m.script.name = value
 	case flag == perTask:
@@ -121,48 +160,94 @@ func (m *submitter) setCores(spec *v1alpha2.MiniClusterSpec) {
 
 var usesSrun = regexp.MustCompile(`(?m)^[^#\n]*\bsrun\b`)
 
-// option is one of a directive: -N4, -N 4, --nodes=4 or --nodes 4.
+// option is one of a directive: -N4, -N 4, --nodes=4 or --nodes 4. A word that belongs to no option has no name.
 type option struct{ text, name, value string }
 
-// optionsOf are the options of a directive. A comment ends them.
-func optionsOf(line string) (out []option) {
-	for word := range strings.FieldsSeq(line) {
+// optionsOf are the options of a directive.
+func optionsOf(line string) (out []option, err error) {
+	words, err := split(line)
+	open := false // the last option may have its value in the next word
+	for _, word := range words {
+		name, value, closed := strings.Cut(strings.TrimPrefix(word, "--"), "=")
 		switch {
-		case strings.HasPrefix(word, "#"):
-			return out
-		case strings.HasPrefix(word, "--"):
-			name, value, _ := strings.Cut(word[2:], "=")
+		case strings.HasPrefix(word, "--") && name != "":
 			out = append(out, option{word, name, value})
-		case strings.HasPrefix(word, "-") && len(word) > 1:
+			open = !closed && name != "exclusive"
+		case strings.HasPrefix(word, "-") && name != "" && len(word) > 1:
 			out = append(out, option{word, word[1:2], word[2:]})
-		case len(out) > 0 && out[len(out)-1].value == "":
+			open = len(word) == 2
+		case open:
 			last := &out[len(out)-1]
-			last.text, last.value = last.text+" "+word, word
+			last.text, last.value, open = last.text+" "+word, word, false
+		default:
+			out = append(out, option{text: word})
 		}
 	}
-	return out
+	return out, err
 }
 
-// slurmMemory is a size of memory for sbatch, which counts in MiB.
-var slurmMemory = regexp.MustCompile(`^(\d+)([KMGT]?)B?$`)
+// A word ends at a blank or at a comment, unless these are in quotes.
+var (
+	wordStart = regexp.MustCompile(`^(?:[^\s'"#]|'[^']*'|"[^"]*")+`)
+	quotes    = regexp.MustCompile(`'[^']*'|"[^"]*"`)
+)
 
-// valueOf is the value of an option as submit takes it.
-func valueOf(o option) string {
-	value := strings.Trim(o.value, `"'`)
+// split takes a line apart into words, as sbatch and flux batch do: without quotes, and up to a comment.
+func split(line string) (words []string, err error) {
+	for line = strings.TrimSpace(line); line != "" && line[0] != '#'; line = strings.TrimSpace(line) {
+		word := wordStart.FindString(line)
+		if line = line[len(word):]; line != "" && (line[0] == '\'' || line[0] == '"') {
+			return nil, fmt.Errorf("a quote has no end: %s", line)
+		}
+		words = append(words, quotes.ReplaceAllStringFunc(word, func(text string) string { return text[1 : len(text)-1] }))
+	}
+	return words, nil
+}
+
+// slurmMemory is a size of memory for sbatch, which counts in MiB. For sbatch, 0 is all memory of a node.
+var slurmMemory = regexp.MustCompile(`(?i)^(0*)(\d*)([KMGT]?)B?$`)
+
+// valueOf is the value of an option as submit takes it, and the part of the option that has no meaning here.
+func valueOf(o option) (value, ignored string) {
 	switch o.name {
 	case "exclusive", "x":
-		return "true"
+		return "true", ""
 	case "mem":
-		if match := slurmMemory.FindStringSubmatch(value); match != nil {
-			return match[1] + cmp.Or(match[2], "M") + "i"
+		if match := slurmMemory.FindStringSubmatch(o.value); match != nil {
+			if match[2] == "" {
+				return "", o.text
+			}
+			return match[2] + cmp.Or(strings.ToUpper(match[3]), "M") + "i", ""
 		}
-	case "gres":
-		if !strings.HasPrefix(value, "gpu:") {
-			return ""
+	case "env":
+		if !strings.Contains(o.value, "=") { // a rule for the variables of the user's shell
+			return "", o.text
 		}
-		return value[strings.LastIndex(value, ":")+1:]
-	case "gpus-per-node":
-		return value[strings.LastIndex(value, ":")+1:]
+	case "gres", "gpus-per-node":
+		return gpusOf(o)
 	}
-	return value
+	return o.value, ""
+}
+
+// gpuPart is the GPUs in a list of resources: gpu, gpu:2, gpu:a100 or gpu:a100:2.
+var gpuPart = regexp.MustCompile(`^gpu(?::[^:]*[^:\d][^:]*)?(?::(\d+))?$`)
+
+// gpusOf is the number of GPUs in a list of resources, and the option with the other resources.
+func gpusOf(o option) (value, ignored string) {
+	var others []string
+	for part := range strings.SplitSeq(o.value, ",") {
+		text := part
+		if o.name == "gpus-per-node" {
+			text = "gpu:" + part
+		}
+		if match := gpuPart.FindStringSubmatch(text); match != nil && value == "" {
+			value = cmp.Or(match[1], "1")
+		} else {
+			others = append(others, part)
+		}
+	}
+	if others != nil {
+		ignored = "--" + o.name + "=" + strings.Join(others, ",")
+	}
+	return value, ignored
 }

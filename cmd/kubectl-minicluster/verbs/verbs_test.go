@@ -441,7 +441,14 @@ func TestBetter(t *testing.T) {
 		"suspended":          {waitsFor("NoRoom", ""), queue("short", 2, func(q *v1alpha2.MiniClusterQueue) { q.Spec.Suspended = true }), ""},
 		"has its share":      {waitsFor("NoRoom", ""), queue("short", 2, func(q *v1alpha2.MiniClusterQueue) { q.Status.Share = "0.5" }), ""},
 		"only a turn":        {waitsFor("WaitingForTurn", ""), queue("short", 2, func(q *v1alpha2.MiniClusterQueue) { q.Status.Share = "0.5" }), "short, in which 2 wait"},
-		"not allowed here":   {waitsFor("NotAllowed", ""), queue("long", 9), "long, in which 9 wait"},
+		"suspended itself":   {notAllowed("Queue default is suspended"), queue("long", 9), "long, in which 9 wait"},
+		"another namespace":  {notAllowed("Queue default is not for namespace here: team=a"), queue("long", 9), "long, in which 9 wait"},
+		"too long here":      {notAllowed("DeadlineSeconds 7200 is more than queue default allows (1h)"), queue("long", 9), "long, in which 9 wait"},
+		"too large here":     {notAllowed("Needs 64 cpu, queue default may have 16 cpu"), queue("long", 9), "long, in which 9 wait"},
+		"a user's limit":     {notAllowed("Needs 4 brokers, queue default allows user ada 2 at once"), queue("long", 9), "long, in which 9 wait"},
+		"a quota":            {notAllowed("Quota team lets no more than 1 pod be made, 2 are needed; it is 1 in all"), queue("long", 9), ""},
+		"a missing volume":   {notAllowed("There is no PersistentVolumeClaim data"), queue("long", 9), ""},
+		"not known":          {notAllowed("Something new"), queue("long", 9), ""},
 		"its own team":       {waitsFor("NoRoom", ""), queue("short", 2, team), "short, in which 2 wait"},
 		"another team":       {waitsFor("NoRoom", ""), queue("short", 2, func(q *v1alpha2.MiniClusterQueue) { team(q); q.Spec.NamespaceSelector.MatchLabels["team"] = "b" }), ""},
 		"runs for too long":  {limited, queue("short", 2, func(q *v1alpha2.MiniClusterQueue) { q.Spec.MaxDeadline = &metav1.Duration{Duration: time.Minute} }), ""},
@@ -461,6 +468,10 @@ func TestExplain(t *testing.T) {
 	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g", "lmp"} {
 		queue.Status.Waiting = append(queue.Status.Waiting, v1alpha2.WaitingMiniCluster{Name: name, Namespace: "", Position: int32(len(queue.Status.Waiting) + 1)})
 	}
+	alone := &v1alpha2.MiniClusterQueue{}
+	alone.Name, alone.Status.Pending, alone.Status.Waiting = "default", 1, []v1alpha2.WaitingMiniCluster{{Name: "lmp"}}
+	two := alone.DeepCopy()
+	two.Status.Pending = 2
 	closed := queue.DeepCopy()
 	closed.Spec.Suspended = true
 	queued := life("JobMiniClusterReady=!Queued", "Admitted=!NoRoom")
@@ -472,6 +483,8 @@ func TestExplain(t *testing.T) {
 	}{
 		"waits":            {queued, nil, "", []string{"lmp is Queued: Because.", "Reason: NoRoom.", "a minSize below 4", "a deadlineSeconds"}},
 		"its place":        {queued, queue, "", []string{"It is number 8 of 9 in queue research, after /a, /b, /c, /d, /e, and 2 more."}},
+		"no place":         {queued, two, "", []string{"\n2 MiniClusters wait in queue default.\n"}},
+		"alone":            {queued, alone, "", []string{"\nOnly it waits in queue default.\n"}},
 		"a closed queue":   {queued, closed, "", []string{"Queue research is suspended: it starts nothing."}},
 		"far behind":       {life("JobMiniClusterReady=!Queued"), &v1alpha2.MiniClusterQueue{}, "", []string{"lists the first 0"}},
 		"suspended":        {life("JobMiniClusterReady=!Suspended"), nil, "", []string{"kubectl minicluster resume lmp"}},

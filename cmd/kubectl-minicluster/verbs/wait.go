@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -63,7 +64,7 @@ func await(ctx context.Context, s *access.Session, c client.WithWatch, key clien
 	} else if err != nil {
 		return nil
 	}
-	t := &teller{Session: s}
+	t := &teller{Session: s, state: stateOf(mc)}
 	err = follow(ctx, s, c, mc, func(mc *v1alpha2.MiniCluster) (bool, error) { return t.look(mc, goal) },
 		client.InNamespace(key.Namespace), client.MatchingFields{"metadata.name": key.Name})
 	if err != nil && errors.Is(context.Cause(ctx), errTimeout) {
@@ -91,7 +92,7 @@ func tellFirst(ctx context.Context, s *access.Session, c client.WithWatch, mc *v
 	case ctx.Err() != nil:
 		t.leave(ctx, client.ObjectKeyFromObject(mc))
 		return context.Cause(ctx)
-	case errors.Is(context.Cause(soon), errTimeout):
+	case errors.Is(context.Cause(soon), errTimeout) && !apierrors.IsForbidden(err):
 		fmt.Fprintf(s.ErrOut, "No manager has said within %s what becomes of %s. Ask later: kubectl minicluster why %s\n", firstLook, mc.Name, mc.Name)
 	case err != nil:
 		fmt.Fprintf(s.ErrOut, "What becomes of %s is not known: %s\n", mc.Name, access.Explain(err))
@@ -134,7 +135,7 @@ func (t *teller) tell(mc *v1alpha2.MiniCluster) bool {
 // leave says what becomes of the MiniCluster, if Ctrl-C has ended the program.
 func (t *teller) leave(ctx context.Context, key client.ObjectKey) {
 	switch {
-	case ctx.Err() == nil:
+	case ctx.Err() == nil, t.state == v1alpha2.StateSucceeded, t.state == v1alpha2.StateFailed:
 	case t.state == stateDeleting:
 		fmt.Fprintf(t.ErrOut, "%s is %s, and goes away without this program.\n", key.Name, t.state)
 	default:

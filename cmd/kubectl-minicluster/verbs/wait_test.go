@@ -11,12 +11,15 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
+	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/access"
 )
 
 // seen returns a client that sees a MiniCluster change: each list has the next one. After the last one it watches until
@@ -99,5 +102,57 @@ func TestTellFirst(t *testing.T) {
 	ctx, interrupt := context.WithCancel(t.Context())
 	if err := tellFirst(ctx, s, seen(interrupt, silent()), made); !errors.Is(err, context.Canceled) || !strings.Contains(out.String(), "lmp is Queued, and goes on without this program") {
 		t.Errorf("got %v, %q", err, out)
+	}
+}
+
+// A missing right to watch is told, and not that no manager has said anything.
+func TestTellFirstForbidden(t *testing.T) {
+	made := life()
+	made.UID = "u"
+	c := interceptor.NewClient(seen(nil, silent(), silent()), interceptor.Funcs{
+		Watch: func(context.Context, client.WithWatch, client.ObjectList, ...client.ListOption) (watch.Interface, error) {
+			return nil, apierrors.NewForbidden(schema.GroupResource{Resource: "miniclusters"}, "", errors.New("no right"))
+		},
+	})
+	s, out := session("") // its clock stands still, so that the first look ends before the right is asked for again
+	if err := tellFirst(t.Context(), s, c, made); err != nil || !strings.Contains(out.String(), "What becomes of lmp is not known: a right is missing: ") ||
+		strings.Contains(out.String(), "No manager") {
+		t.Errorf("%v, %q", err, out)
+	}
+}
+
+// A wait that ends before it has seen a change knows the state from its beginning, and says nothing of what has ended.
+func TestWaitEndsAtOnce(t *testing.T) {
+	away := func(end func(), mc *v1alpha2.MiniCluster) client.WithWatch {
+		return interceptor.NewClient(seen(nil, mc), interceptor.Funcs{
+			List: func(ctx context.Context, _ client.WithWatch, _ client.ObjectList, _ ...client.ListOption) error {
+				end()
+				<-ctx.Done()
+				return ctx.Err()
+			},
+		})
+	}
+	key := client.ObjectKey{Name: "lmp"}
+	s, _ := session("")
+	if err := await(t.Context(), s, away(func() {}, silent()), key, "finished", time.Millisecond); err == nil || err.Error() != "lmp is Queued after 1ms" {
+		t.Errorf("got %v", err)
+	}
+	for name, run := range map[string]func(context.Context, *access.Session, client.WithWatch) error{
+		"wait": func(ctx context.Context, s *access.Session, c client.WithWatch) error {
+			return await(ctx, s, c, key, "finished", 0)
+		},
+		"attach": func(ctx context.Context, s *access.Session, c client.WithWatch) error { return attach(ctx, s, c, key) },
+	} {
+		for want, mc := range map[string]*v1alpha2.MiniCluster{
+			"lmp is New, and goes on": life(), "lmp is Queued, and goes on": silent(), "": life("JobMiniClusterReady=Succeeded"), " ": life("JobMiniClusterReady=Failed"),
+		} {
+			ctx, interrupt := context.WithCancel(t.Context())
+			s, out := session("")
+			*s.Flags.APIServer = "http://127.0.0.1:1" // nobody asks it
+			err := run(ctx, s, away(interrupt, mc))
+			if !errors.Is(err, context.Canceled) || !strings.Contains(out.String(), strings.TrimSpace(want)) || strings.TrimSpace(want) == "" && out.Len() > 0 {
+				t.Errorf("%s: %v, %q, want %q", name, err, out, want)
+			}
+		}
 	}
 }

@@ -26,25 +26,38 @@ import (
 func newWhy(s *access.Session) *cobra.Command {
 	return named(s, "why NAME", "Say why a MiniCluster waits, who is ahead of it, and what would help",
 		"  kubectl minicluster why lammps", func(ctx context.Context, c client.WithWatch, key client.ObjectKey) error {
-			mc, err := get(ctx, c, key)
-			if err != nil {
+			return why(ctx, s, c, key)
+		})
+}
+
+func why(ctx context.Context, s *access.Session, c client.Reader, key client.ObjectKey) error {
+	mc, err := get(ctx, c, key)
+	if err != nil {
+		return err
+	}
+	var queue *v1alpha2.MiniClusterQueue
+	var others choice
+	var denied error
+	if waits(mc) {
+		var counted bool
+		queue, counted, denied = queueOf(ctx, c, state.QueueOf(mc))
+		denied = client.IgnoreNotFound(denied)
+		if denied == nil {
+			if others, err = otherQueues(ctx, c, mc, queue); err != nil {
 				return err
 			}
-			queue, denied := queueOf(ctx, c, state.QueueOf(mc))
-			others := choice{}
-			if waits(mc) && client.IgnoreNotFound(denied) == nil {
-				if others, err = otherQueues(ctx, c, mc, queue); err != nil {
-					return err
-				}
-			}
-			for _, line := range explain(mc, queue, others, s) {
-				fmt.Fprintln(s.Out, access.PlainLine(line))
-			}
-			if client.IgnoreNotFound(denied) != nil && waits(mc) {
-				fmt.Fprintf(s.ErrOut, "The place of %s in queue %s is not known: %s.\n", mc.Name, state.QueueOf(mc), access.Explain(denied))
-			}
-			return nil
-		})
+		}
+		if !counted {
+			queue = nil
+		}
+	}
+	for _, line := range explain(mc, queue, others, s) {
+		fmt.Fprintln(s.Out, access.PlainLine(line))
+	}
+	if denied != nil {
+		fmt.Fprintf(s.ErrOut, "The place of %s in queue %s is not known: %s.\n", mc.Name, state.QueueOf(mc), access.Explain(denied))
+	}
+	return nil
 }
 
 // choice are the queues that a user may choose in place of the queue of a MiniCluster.
@@ -135,7 +148,8 @@ func explainWaiting(mc *v1alpha2.MiniCluster, queue *v1alpha2.MiniClusterQueue, 
 	case v1alpha2.ReasonNodesTimedOut, v1alpha2.ReasonNodesFailed, v1alpha2.ReasonNodesExpired, v1alpha2.ReasonNodesRevoked:
 		help = append(help, "what the autoscaler says about its node groups and limits")
 	case v1alpha2.ReasonNotAllowed:
-		help = append(help, allowed(mc, others.open))
+		what, _ := refusalOf(mc, others.open)
+		help = append(help, what)
 	}
 	if others.better != "" {
 		help = append(help, "queue "+others.better)
@@ -146,22 +160,53 @@ func explainWaiting(mc *v1alpha2.MiniCluster, queue *v1alpha2.MiniClusterQueue, 
 	return lines
 }
 
-// missingQueue is the message of a MiniCluster whose queue nobody has made.
-var missingQueue = regexp.MustCompile(`(?i)there is no queue `)
-
-// refusals are other messages with the reason NotAllowed, and what helps.
+// refusals are messages with the reason NotAllowed, and what helps.
 var refusals = []struct {
-	message *regexp.Regexp
-	help    string
+	message   *regexp.Regexp
+	help      string
+	elsewhere bool // another queue may help
+	named     bool // the queues that serve the namespace are named
 }{
-	{regexp.MustCompile(`(?i)deadlineSeconds \d+ is more than queue \S+ allows \((\S+)\)`), "submit with -t $1 or less (deadlineSeconds)"},
-	{regexp.MustCompile(`(?i)elastic\.checkpoint\.wait \S+ is more than queue \S+ allows \(maxGrace: (\S+)\)`), "an elastic.checkpoint.wait of at most $1"},
-	{regexp.MustCompile(`(?i)queue (\S+) has .* in use, needs .* more`), "time: it starts when enough MiniClusters of queue $1 have ended"},
-	{regexp.MustCompile(`(?i)queue (\S+) (?:runs at most|allows) .* (?:run or go first|what runs or goes first)`), "time: it starts when enough MiniClusters of its user in queue $1 have ended"},
-	{regexp.MustCompile(`(?i)needs .*, queue \S+ (?:may have|allows)`), "fewer or smaller brokers"},
-	{regexp.MustCompile(`(?i)quota (\S+) lets no more than`), "fewer or smaller brokers, or a larger ResourceQuota $1"},
-	{regexp.MustCompile(`(?i)quota (\S+) wants every container to say its (\S+),`), "$2 in the resources of every container, for ResourceQuota $1"},
-	{regexp.MustCompile(`(?i)quota:? ([^\s,]+)(?: lets \d+ more|, requested:)`), "time, until others in the namespace have ended, or a larger ResourceQuota $1"},
+	{message: regexp.MustCompile(`(?i)there is no queue `), help: "a queue that exists, by submit -q", named: true},
+	{message: regexp.MustCompile(`(?i)queue \S+ is not for namespace `), help: "a queue for the namespace, by submit -q", elsewhere: true, named: true},
+	{message: regexp.MustCompile(`(?i)the namespaceSelector of queue (\S+) is wrong`), help: "the administrator of queue $1", elsewhere: true},
+	{message: regexp.MustCompile(`(?i)queue (\S+) is suspended`), help: "the administrator of queue $1", elsewhere: true},
+	{message: regexp.MustCompile(`(?i)deadlineSeconds \d+ is more than queue \S+ allows \((\S+)\)`), help: "submit with -t $1 or less (deadlineSeconds)", elsewhere: true},
+	{message: regexp.MustCompile(`(?i)elastic\.checkpoint\.wait \S+ is more than queue \S+ allows \(maxGrace: (\S+)\)`), help: "an elastic.checkpoint.wait of at most $1"},
+	{message: regexp.MustCompile(`(?i)queue (\S+) has .* in use, needs .* more`), help: "time: it starts when enough MiniClusters of queue $1 have ended", elsewhere: true},
+	{message: regexp.MustCompile(`(?i)queue (\S+) (?:runs at most|allows) .* (?:run or go first|what runs or goes first)`), help: "time: it starts when enough MiniClusters of its user in queue $1 have ended", elsewhere: true},
+	{message: regexp.MustCompile(`(?i)needs .*, queue \S+ (?:may have|allows)`), help: "fewer or smaller brokers", elsewhere: true},
+	{message: regexp.MustCompile(`(?i)needs .* are guaranteed to other queues`), help: "fewer or smaller brokers, or smaller guarantees of other queues"},
+	{message: regexp.MustCompile(`(?i)quota (\S+) lets no more than`), help: "fewer or smaller brokers, or a larger ResourceQuota $1"},
+	{message: regexp.MustCompile(`(?i)quota:? ([^\s:]+):? (?:wants every container to say its|must specify) ([^\s,;]+)`), help: "$2 in the resources of every container, for ResourceQuota $1"},
+	{message: regexp.MustCompile(`(?i)quota:? ([^\s,]+)(?: lets \d+ more|, requested:)`), help: "time, until others in the namespace have ended, or a larger ResourceQuota $1"},
+	{message: regexp.MustCompile(`(?i)there is no PersistentVolumeClaim (\S+)`), help: "a PersistentVolumeClaim $1 in the namespace"},
+	{message: regexp.MustCompile(`(?i)PersistentVolumeClaim (\S+) has the access mode ReadWriteOncePod`), help: "a claim with the access mode ReadWriteMany in place of $1, or a minSize of 1"},
+	{message: regexp.MustCompile(`(?i)PersistentVolumeClaim (\S+) (?:has lost its volume|is being deleted|is bound)`), help: "a new PersistentVolumeClaim $1"},
+	{message: regexp.MustCompile(`(?i)PersistentVolumeClaim (\S+) is not bound to a volume yet, and there is no (StorageClass \S+)`), help: "a $2, or a PersistentVolumeClaim $1 with another class"},
+	{message: regexp.MustCompile(`(?i)PersistentVolumeClaim (\S+) is not bound to a volume yet`), help: "a volume for claim $1: kubectl describe pvc $1"},
+	{message: regexp.MustCompile(`(?i)there is no (StorageClass [^\s,]+), which the ephemeral volume (\S+) needs`), help: "a $1, or another class in volume $2"},
+}
+
+// refusalOf says what helps a MiniCluster that is not allowed to start, as its message tells, and whether another queue may
+// help. open are the queues that its namespace may use.
+func refusalOf(mc *v1alpha2.MiniCluster, open []string) (help string, elsewhere bool) {
+	message := condition(mc, v1alpha2.ConditionAdmitted).Message
+	for _, r := range refusals {
+		match := r.message.FindStringSubmatchIndex(message)
+		if match == nil {
+			continue
+		}
+		help = string(r.message.ExpandString(nil, r.help, message, match))
+		switch {
+		case r.named && len(open) > 0:
+			help += " (queues here: " + strings.Join(open, ", ") + ")"
+		case r.named:
+			help += "; an administrator knows which"
+		}
+		return help, r.elsewhere
+	}
+	return "the administrator of queue " + state.QueueOf(mc), false
 }
 
 // denial matches the words of a policy or a webhook that refuses what is made for a MiniCluster.
@@ -174,24 +219,6 @@ func accepted(mc *v1alpha2.MiniCluster) string {
 		help += "; or a change of the policy or webhook " + by[1] + by[2] + ", by an administrator: then it starts by itself"
 	}
 	return help
-}
-
-// allowed says what helps a MiniCluster that is not allowed to start, as its message tells. open are the queues that its
-// namespace may use.
-func allowed(mc *v1alpha2.MiniCluster, open []string) string {
-	message := condition(mc, v1alpha2.ConditionAdmitted).Message
-	switch exists := !missingQueue.MatchString(message); {
-	case !exists && len(open) > 0:
-		return "a queue that exists, by submit -q (queues here: " + strings.Join(open, ", ") + ")"
-	case !exists:
-		return "a queue that exists, by submit -q; an administrator knows which"
-	}
-	for _, r := range refusals {
-		if match := r.message.FindStringSubmatchIndex(message); match != nil {
-			return string(r.message.ExpandString(nil, r.help, message, match))
-		}
-	}
-	return "the administrator of queue " + state.QueueOf(mc)
 }
 
 // tooLarge are the reasons of MiniClusters that need fewer nodes to start.
@@ -220,10 +247,17 @@ func smaller(mc *v1alpha2.MiniCluster, reason string) string {
 	return fmt.Sprintf("a minSize of %d, for which there is room now, if the command can run with fewer brokers", room)
 }
 
-// better names a queue in which fewer wait than in the MiniCluster's own; "" if there is none. Without room, only a queue helps that may take nodes back, since it has less than it deserves.
+// better names a queue in which fewer wait than in the MiniCluster's own; "" if there is none. Without room, only a queue
+// helps that may take nodes back, since it has less than it deserves.
 func better(mc *v1alpha2.MiniCluster, own *v1alpha2.MiniClusterQueue, queues []v1alpha2.MiniClusterQueue, namespace map[string]string) string {
 	reason := condition(mc, v1alpha2.ConditionAdmitted).Reason
-	if !slices.Contains([]string{v1alpha2.ReasonNoRoom, v1alpha2.ReasonWaitingForTurn, v1alpha2.ReasonNotAllowed}, reason) {
+	switch reason {
+	case v1alpha2.ReasonNoRoom, v1alpha2.ReasonWaitingForTurn:
+	case v1alpha2.ReasonNotAllowed:
+		if _, elsewhere := refusalOf(mc, nil); !elsewhere {
+			return ""
+		}
+	default:
 		return ""
 	}
 	var found *v1alpha2.MiniClusterQueue
@@ -257,8 +291,11 @@ func place(mc *v1alpha2.MiniCluster, queue *v1alpha2.MiniClusterQueue) string {
 	var ahead []string
 	for _, w := range queue.Status.Waiting {
 		if w.Namespace == mc.Namespace && w.Name == mc.Name {
-			if w.Position == 0 {
-				return fmt.Sprintf("In queue %s, %d wait.", queue.Name, queue.Status.Pending)
+			switch {
+			case w.Position == 0 && queue.Status.Pending == 1:
+				return fmt.Sprintf("Only it waits in queue %s.", queue.Name)
+			case w.Position == 0:
+				return fmt.Sprintf("%d MiniClusters wait in queue %s.", queue.Status.Pending, queue.Name)
 			}
 			text := fmt.Sprintf("It is number %d of %d in queue %s", w.Position, queue.Status.Pending, queue.Name)
 			if len(ahead) > mostAhead {
