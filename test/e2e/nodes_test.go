@@ -120,6 +120,8 @@ func (s *site) keepFree(node string, apps ...string) *corev1.Pod {
 		p.Containers[0].Image = "app"
 	}).Obj()
 	frontend.UID = ""
-	s.createObject(frontend)
+	if err := env.client.Create(s.ctx, frontend); err != nil {
+		s.t.Fatal(err)
+	}
 	return frontend
 }
