@@ -332,7 +332,7 @@ func (s *site) createObject(object client.Object) {
 	}
 	for _, object := range objects {
 		_, isBinding := object.(*admissionregistrationv1.ValidatingAdmissionPolicyBinding) // it may be that of before
-		if err := env.client.Create(s.ctx, object); err != nil && !(isBinding && apierrors.IsAlreadyExists(err)) {
+		if err := env.client.Create(s.ctx, object); err != nil && (!isBinding || !apierrors.IsAlreadyExists(err)) {
 			s.t.Fatal(err)
 		}
 		s.t.Cleanup(func() { _ = env.client.Delete(s.ctx, object) })
