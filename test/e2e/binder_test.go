@@ -211,8 +211,7 @@ func killedAtEveryBinding(t *testing.T) {
 	killedAt(t, []operator.Write{{Kind: "POST pods/binding", N: 1}, {Kind: "POST pods/binding", N: 2}}, false, bindDirectly)
 }
 
-// Pods whose volume is bound no sooner than they are have the gate, and a scheduler
-// binds both. With the volume there, pods are bound directly.
+// Pods with the volume of a claim have the gate, and a scheduler binds them, also if the volume is bound already.
 func bindsWithAVolume(t *testing.T) {
 	t.Parallel()
 	s := newOwnSite(t, 2)
@@ -222,20 +221,15 @@ func bindsWithAVolume(t *testing.T) {
 	withVolume := func(s *v1alpha2.MiniClusterSpec) {
 		s.Containers[0].Volumes = map[string]v1alpha2.ContainerVolume{"data": {ClaimName: "data", Path: "/data"}}
 	}
-	first := s.create(s.miniCluster("unbound").Size(2).Spec(withVolume))
-	s.awaitSuccess(first)
-	pods.expect(t, 2, 2)
-	eventually(t, func() error {
-		if n := s.scheduled(); n != 2 {
-			return fmt.Errorf("the scheduler says that it has bound %d pods", n)
-		}
-		return nil
-	})
-	second := s.create(s.miniCluster("bound").Size(2).Spec(withVolume))
-	s.awaitSuccess(second)
-	pods.expect(t, 4, 2)
-	if n := s.scheduled(); n != 2 {
-		t.Errorf("a scheduler bound %d pods", n)
+	for i, name := range []string{"unbound", "bound"} {
+		s.awaitSuccess(s.create(s.miniCluster(name).Size(2).Spec(withVolume)))
+		pods.expect(t, 2*i+2, 2*i+2)
+		eventually(t, func() error {
+			if n := s.scheduled(); n != 2*i+2 {
+				return fmt.Errorf("the scheduler says that it has bound %d pods", n)
+			}
+			return nil
+		})
 	}
 }
 
