@@ -85,6 +85,7 @@ type cluster struct {
 	dir         string
 	flux        string // the directory with the command flux
 	double      bool   // whether flux is the test double
+	kills       bool   // whether a lead that was asked to end, and does not, is killed
 	address     string
 	certificate string
 	user        uint32  // who runs the containers; 0 is the user of the test
@@ -191,6 +192,9 @@ func (c *cluster) startAll() []*pod {
 	return pods
 }
 
+// beforeKill waits for a lead that was asked to end, before it is killed. On a busy machine it may not be long enough.
+const beforeKill = "fe_pause 15"
+
 // pod makes a new pod for a rank.
 func (c *cluster) pod(rank int) *pod {
 	c.Helper()
@@ -215,6 +219,11 @@ func (c *cluster) pod(rank int) *pod {
 	}
 	all := Scripts()
 	maps.Copy(all, files)
+	if before, after, ok := strings.Cut(all[WaitScript], beforeKill); !ok {
+		c.Fatalf("%s has no %q", WaitScript, beforeKill)
+	} else if !c.kills {
+		all[WaitScript] = before + "fe_pause 1000" + after
+	}
 	for name, text := range all {
 		p.write(name, text)
 	}

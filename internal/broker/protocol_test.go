@@ -7,6 +7,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -301,6 +302,7 @@ func TestRunStopped(t *testing.T) {
 	for name, tc := range cases {
 		t.Run(name, func(t *testing.T) {
 			withFlux(t, tc.mc, func(c *cluster) {
+				c.kills = slices.Contains(tc.codes, 128+int(syscall.SIGKILL))
 				lead, first, second := c.pod(0), c.pod(1), c.pod(2)
 				tc.phase(lead, first, second)
 				lead.write(StopFile, "evicted 15") // without a line end, as the kubelet writes it

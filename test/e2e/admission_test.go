@@ -143,6 +143,7 @@ func TestBinderAdmissionMoves(t *testing.T) {
 	}))
 	s.awaitPlaced(mc)
 	give()
+	s.awaitNodes(1)
 	s.cannotStart(mc, 1)
 	s.awaitPod(mc, 1, "on the other node", func(pod *corev1.Pod) bool { return pod.Spec.NodeName == s.nodes[2] })
 	s.letStart(mc, 1)

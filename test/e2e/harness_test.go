@@ -6,6 +6,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
 	"github.com/flux-elastic/flux-elastic/dev/fixture"
 	"github.com/flux-elastic/flux-elastic/dev/simulator"
+	"github.com/flux-elastic/flux-elastic/internal/protocol"
 	"github.com/flux-elastic/flux-elastic/test/harness"
 )
 
@@ -202,6 +204,29 @@ func (s *site) endCommand(mc *v1alpha2.MiniCluster) {
 func (s *site) letStart(mc *v1alpha2.MiniCluster, rank int) {
 	s.t.Helper()
 	s.tell(mc, rank, simulator.NeverStart, "")
+}
+
+// awaitSuccessOf starts the pods of some ranks, which never start by themselves, in each attempt until one succeeds: a test
+// cannot know which attempt meets the last refusal.
+func (s *site) awaitSuccessOf(mc *v1alpha2.MiniCluster, ranks ...int) {
+	s.t.Helper()
+	eventually(s.t, func() error {
+		pods := s.pods(mc)
+		for i := range pods {
+			if rank, ok := protocol.Rank(&pods[i]); !ok || !slices.Contains(ranks, rank) || pods[i].Annotations[simulator.NeverStart] == "" {
+				continue
+			}
+			err := simulator.Tell(s.ctx, env.client, &pods[i], simulator.NeverStart, "")
+			if client.IgnoreNotFound(err) != nil {
+				return err
+			}
+		}
+		if s.get(mc); state(mc) != v1alpha2.StateSucceeded {
+			return fmt.Errorf("%s is %s", mc.Name, state(mc))
+		}
+		return nil
+	})
+	s.awaitSuccess(mc)
 }
 
 // events are the reasons of a MiniCluster's events, each as often as it was said.

@@ -39,9 +39,7 @@ func TestRefusedOrders(t *testing.T) {
 	s.createObject(changesOf(s, "", "pods", leavesDrain, words))
 	s.patch(mc, `{"spec":{"size":2}}`)
 	s.awaitReleased(mc, words)
-	s.await(mc, "with a lead again", func(mc *v1alpha2.MiniCluster) bool { return mc.Status.Size == 1 && mc.Status.Nodes == 2 })
-	s.letStart(mc, 1)
-	s.awaitSuccess(mc)
+	s.awaitSuccessOf(mc, 1)
 	record.hadNodes(s, mc, 2)
 	if mc.Status.Runs != 1 || mc.Status.RequeueState != nil {
 		t.Errorf("the command ran %d times; %+v", mc.Status.Runs, mc.Status.RequeueState)
@@ -105,10 +103,7 @@ func TestRefusedChangeOfNames(t *testing.T) {
 	s.letStart(mc, 1)
 	s.awaitReleased(mc, words)
 	s.delete(policy)
-	s.await(mc, "with a lead again", func(mc *v1alpha2.MiniCluster) bool { return mc.Status.Size == 1 })
-	s.letStart(mc, 1)
-	s.letStart(mc, 2)
-	s.awaitSuccess(mc)
+	s.awaitSuccessOf(mc, 1, 2)
 	record.hadNodes(s, mc, twiceOrMore...)
 	if mc.Status.Runs != 1 || mc.Status.RequeueState != nil {
 		t.Errorf("the command ran %d times; %+v", mc.Status.Runs, mc.Status.RequeueState)

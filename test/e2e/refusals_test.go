@@ -185,9 +185,7 @@ func TestRefusedNames(t *testing.T) {
 			}
 			s.awaitRefused(mc, how, words)
 			s.delete(obstacle)
-			s.await(mc, "with a lead again", func(mc *v1alpha2.MiniCluster) bool { return mc.Status.Size == 1 })
-			s.letStart(mc, 1)
-			s.awaitSuccess(mc)
+			s.awaitSuccessOf(mc, 1)
 			if mc.Status.Runs != 1 || mc.Status.RequeueState != nil {
 				t.Errorf("the command ran %d times; %+v", mc.Status.Runs, mc.Status.RequeueState)
 			}

@@ -127,6 +127,7 @@ func TestBadNodeAndASpare(t *testing.T) {
 			}))
 			s.awaitPlaced(mc)
 			give()
+			s.awaitNodes(1)
 			bad := s.cannotStart(mc, rank)
 			s.awaitPod(mc, rank, "on another node", func(pod *corev1.Pod) bool { return pod.Spec.NodeName != "" && pod.Spec.NodeName != bad })
 			s.letStart(mc, rank)
