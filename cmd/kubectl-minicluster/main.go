@@ -73,7 +73,7 @@ func newRoot(s *access.Session) *cobra.Command {
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return access.Usagef("%w", err) })
 	s.Flags.AddFlags(root.PersistentFlags())
 	root.AddCommand(verbs.New(s, check)...)
-	root.AddCommand(experiment.New(s), timeline.New(s), top.New(s), newRender(s), newMigrate(s), newOptions())
+	root.AddCommand(experiment.New(s), timeline.New(s), top.New(s, run), newRender(s), newMigrate(s), newOptions())
 	s.CompleteFlags(root)
 	shareNamespace(s, root)
 	hideOptions(root)

@@ -117,7 +117,7 @@ func noteOf(in Input, s *v1alpha2.MiniClusterStatus) string {
 		if in.Observation.Admission == nil {
 			return ""
 		}
-		return fmt.Sprintf("Gave back nodes for %d brokers: %s", len(in.Observation.Admission.Members()), in.Plan.Message)
+		return fmt.Sprintf("Gave back nodes for %s: %s", elastic.Several(len(in.Observation.Admission.Members()), "broker"), in.Plan.Message)
 	case life.Finish:
 		return meta.FindStatusCondition(s.Conditions, v1alpha2.ConditionFinished).Message
 	case life.Drain:

@@ -3,7 +3,10 @@
 
 package elastic
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Pod is the pod of one rank and the node that is chosen for that rank.
 type Pod struct {
@@ -116,4 +119,12 @@ func Earliest(times ...time.Time) time.Time {
 		}
 	}
 	return first
+}
+
+// Several is a number of things, for users: "1 broker", "2 brokers".
+func Several(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }

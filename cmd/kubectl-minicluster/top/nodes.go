@@ -45,9 +45,9 @@ func (k ink) part() string {
 }
 
 // nodes is a map: a character for each node, in lines of their domains.
-func (s *screen) nodes(c *scene) []string {
+func (s *screen) nodes(c *scene) (heading string, lines []string) {
 	if len(c.view.Nodes) == 0 {
-		return []string{"The nodes are not known."}
+		return "", []string{"The nodes are not known."}
 	}
 	var domains []string
 	byDomain := map[string][]*dashboard.Node{}
@@ -65,11 +65,10 @@ func (s *screen) nodes(c *scene) []string {
 			}
 		}
 	}
-	used := "█ in use   ▒ partly"
+	used := "█ in use   ▒ half or less"
 	if s.colorless {
-		used = "A in use   a partly"
+		used = "A in use   a half or less"
 	}
-	lines := []string{dim.Render(used + "   · free   r reserved   t taint   x down")}
 	width := max(10, s.width-22)
 	for _, domain := range domains {
 		name := domain
@@ -82,14 +81,14 @@ func (s *screen) nodes(c *scene) []string {
 			name = ""
 		}
 	}
-	return append(lines, s.legend(c, inks)...)
+	return used + "   · free   r reserved   t taint   x down", append(lines, s.legend(c, inks)...)
 }
 
 func symbol(n *dashboard.Node, inks map[string]ink) string {
 	switch {
 	case n.Down != "":
 		return bad.Render("x")
-	case len(n.Holders) > 0 && n.Part < 100:
+	case len(n.Holders) > 0 && n.Part <= 50: // one of 7 of 8 CPUs has no room for a second broker
 		return inks[n.Holders[0].Of].part()
 	case len(n.Holders) > 0:
 		return inks[n.Holders[0].Of].whole()

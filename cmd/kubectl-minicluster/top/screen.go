@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"charm.land/lipgloss/v2"
+	"github.com/charmbracelet/x/ansi"
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/flux-elastic/flux-elastic/api/v1alpha2"
@@ -67,10 +68,15 @@ type screen struct {
 	width, height int
 	tab           tab
 	order         int // in orders
-	offset        int // of the list
+	offset        int // of the list, or of the page
+	cursor        cursor
 	filter        string
-	typing        bool // the filter
-	colorless     bool // the terminal has no colors, or the user wants none
+	typing        bool   // the filter
+	colorless     bool   // the terminal has no colors, or the user wants none
+	page          page   // in place of the list
+	text          string // of that page
+	doomed        string // the MiniCluster of which is asked whether it is to be deleted
+	note          string // what the last deletion said
 }
 
 // Colors of the terminal's palette.
@@ -84,10 +90,12 @@ var (
 
 // draw returns the lines of the screen, as many as it is high at most.
 func (s *screen) draw(c *scene) string {
-	head := append([]string{s.title(c), summary(c)}, s.queues(c)...)
-	head = append(head, "", s.bar())
-	body := s.body(c)
+	head, body := s.parts(c)
 	room := max(1, s.height-len(head)-1)
+	if s.page.verb == "" && len(s.cursor.ids) > 0 {
+		s.offset = max(s.cursor.at-room+1, min(s.offset, s.cursor.at)) // the cursor is in sight
+		body = s.marked(body)
+	}
 	s.offset = max(0, min(s.offset, len(body)-room))
 	shown := body[s.offset:min(len(body), s.offset+room)]
 	lines := slices.Concat(head, shown)
@@ -99,6 +107,28 @@ func (s *screen) draw(c *scene) string {
 		lines[i] = lipgloss.NewStyle().MaxWidth(s.width).Render(access.PlainLine(line))
 	}
 	return strings.Join(lines[:min(len(lines), s.height)], "\n")
+}
+
+// parts are the lines that stay, and those that scroll.
+func (s *screen) parts(c *scene) (head, body []string) {
+	if s.page.verb != "" {
+		return []string{bold.Render(s.page.verb + " " + c.label(s.page.id)), ""}, strings.Split(ansi.Wrap(s.text, max(1, s.width), ""), "\n")
+	}
+	heading, body, ids := s.list(c)
+	s.cursor.follow(ids)
+	head = append([]string{s.title(c), summary(c)}, s.queues(c)...)
+	return append(head, "", s.bar(), dim.Render(heading)), body
+}
+
+// marked has a mark at the line of the cursor.
+func (s *screen) marked(body []string) []string {
+	out := make([]string, len(body))
+	for i, line := range body {
+		if out[i] = "  " + line; i == s.cursor.at {
+			out[i] = accent.Render("> ") + line
+		}
+	}
+	return out
 }
 
 func (s *screen) title(c *scene) string {
@@ -202,32 +232,40 @@ func (s *screen) foot(c *scene, all, shown int) string {
 	switch {
 	case s.typing:
 		return "/" + s.filter + "▏"
-	case len(c.missing) > 0 && s.offset == 0 && s.filter == "":
+	case s.doomed != "":
+		return bad.Render("Delete " + c.label(s.doomed) + ", its pods and its log? y: yes, any other key: no")
+	case s.note != "":
+		return s.note
+	case s.page.verb == "" && len(c.missing) > 0 && s.offset == 0 && s.filter == "":
 		return waits.Render("Without the right to list " + strings.Join(c.missing, ", ") + ", a part is not shown.")
 	}
-	text := fmt.Sprintf("q quit  tab list  / filter  s sort: %s", orders[s.order])
-	if s.filter != "" {
-		text += "  filter: " + s.filter
-	}
+	text := "" // what is cut off at its end, matters least
 	if all > shown {
-		text += fmt.Sprintf("  %d to %d of %d", s.offset+1, s.offset+shown, all)
+		text = fmt.Sprintf("%d to %d of %d  ", s.offset+1, s.offset+shown, all)
 	}
-	return dim.Render(text)
+	if s.page.verb != "" {
+		return dim.Render(text + "esc back  enter status  w why  l log")
+	}
+	if s.filter != "" {
+		text += "filter: " + s.filter + "  "
+	}
+	return dim.Render(text + fmt.Sprintf("q quit  enter status  w why  l log  d delete  tab list  / filter  s sort: %s", orders[s.order]))
 }
 
-// body are the lines of the list.
-func (s *screen) body(c *scene) []string {
+// list are the heading and the lines of the list, and the MiniCluster of each line, if the lines are MiniClusters.
+func (s *screen) list(c *scene) (heading string, lines, ids []string) {
 	switch s.tab {
 	case tabWaiting:
 		return s.waiting(c)
 	case tabNodes:
-		return s.nodes(c)
+		heading, lines = s.nodes(c)
+		return heading, lines, nil
 	}
 	return s.miniClusters(c)
 }
 
-// chosen are the MiniClusters that the filter lets through.
-func (s *screen) chosen(c *scene) []*dashboard.MiniCluster {
+// filtered are the MiniClusters that the filter lets through.
+func (s *screen) filtered(c *scene) []*dashboard.MiniCluster {
 	var out []*dashboard.MiniCluster
 	for i := range c.view.MiniClusters {
 		mc := &c.view.MiniClusters[i]
@@ -246,8 +284,8 @@ func rank(mc *dashboard.MiniCluster) int {
 	}, mc.State)
 }
 
-func (s *screen) miniClusters(c *scene) []string {
-	all := s.chosen(c)
+func (s *screen) miniClusters(c *scene) (heading string, lines, ids []string) {
+	all := s.filtered(c)
 	slices.SortStableFunc(all, func(a, b *dashboard.MiniCluster) int {
 		name := cmp.Compare(a.ID, b.ID)
 		switch orders[s.order] {
@@ -261,12 +299,12 @@ func (s *screen) miniClusters(c *scene) []string {
 		return cmp.Or(cmp.Compare(rank(b), rank(a)), comparePlaces(a, b), cmp.Compare(a.Created, b.Created), name)
 	})
 	name := c.longest(all, max(12, min(40, s.width-62)))
-	lines := []string{dim.Render(pad("NAME", name) + pad("STATE", 12) + pad("BROKERS", 10) + pad("QUEUE", 14) + "PROGRESS")}
 	for _, mc := range all {
+		ids = append(ids, mc.ID)
 		brokers := fmt.Sprintf("%d/%d", mc.Up, cmp.Or(mc.Has, mc.Wanted))
 		lines = append(lines, pad(c.label(mc.ID), name)+access.StateStyle(mc.State).Render(pad(cmp.Or(mc.State, "New"), 12))+pad(brokers, 10)+pad(mc.Queue, 14)+progress(mc, c))
 	}
-	return lines
+	return "  " + pad("NAME", name) + pad("STATE", 12) + pad("BROKERS", 10) + pad("QUEUE", 14) + "PROGRESS", lines, ids
 }
 
 // comparePlaces compares places in a queue. A queue lists the first ones, and the others are after them.
@@ -297,26 +335,26 @@ func progress(mc *dashboard.MiniCluster, c *scene) string {
 }
 
 // waiting are the MiniClusters that wait, by queue and place, with the reasons.
-func (s *screen) waiting(c *scene) []string {
-	all := slices.DeleteFunc(s.chosen(c), func(mc *dashboard.MiniCluster) bool {
+func (s *screen) waiting(c *scene) (heading string, lines, ids []string) {
+	all := slices.DeleteFunc(s.filtered(c), func(mc *dashboard.MiniCluster) bool {
 		return mc.State != v1alpha2.StateQueued && mc.State != v1alpha2.StateBackingOff
 	})
 	if len(all) == 0 {
-		return []string{"Nobody waits."}
+		return "", []string{"Nobody waits."}, nil
 	}
 	slices.SortStableFunc(all, func(a, b *dashboard.MiniCluster) int {
 		return cmp.Or(cmp.Compare(a.Queue, b.Queue), comparePlaces(a, b), cmp.Compare(a.ID, b.ID))
 	})
 	name := c.longest(all, max(12, min(36, s.width-52)))
-	lines := []string{dim.Render(pad("QUEUE", 14) + pad("PLACE", 7) + pad("NAME", name) + "WHY")}
 	for _, mc := range all {
+		ids = append(ids, mc.ID)
 		place := "-"
 		if mc.Position > 0 {
 			place = strconv.Itoa(int(mc.Position))
 		}
 		lines = append(lines, pad(mc.Queue, 14)+pad(place, 7)+pad(c.label(mc.ID), name)+mc.Message)
 	}
-	return lines
+	return "  " + pad("QUEUE", 14) + pad("PLACE", 7) + pad("NAME", name) + "WHY", lines, ids
 }
 
 // pad cuts or fills a text to a width, and leaves a blank at its end.

@@ -4,6 +4,8 @@
 package top
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,6 +15,7 @@ import (
 	"charm.land/lipgloss/v2"
 	"github.com/charmbracelet/x/ansi"
 
+	"github.com/flux-elastic/flux-elastic/cmd/kubectl-minicluster/access"
 	"github.com/flux-elastic/flux-elastic/internal/dashboard"
 )
 
@@ -37,7 +40,7 @@ func cluster() *scene {
 				{Name: "r", Pending: 0, Admitted: 1, Suspended: true},
 			},
 			Nodes: []dashboard.Node{
-				{Name: "n1", In: []string{"east", "r1"}, Holders: []dashboard.Holder{{Of: "a/runs"}}, Part: 100},
+				{Name: "n1", In: []string{"east", "r1"}, Holders: []dashboard.Holder{{Of: "a/runs"}}, Part: 88},
 				{Name: "n2", In: []string{"east", "r1"}, Holders: []dashboard.Holder{{Of: "b/starts"}}, Part: 50},
 				{Name: "n3", In: []string{"east", "r2"}, Down: "NotReady"},
 				{Name: "n4", In: []string{"east", "r2"}, Reserved: true},
@@ -64,13 +67,13 @@ func TestDraw(t *testing.T) {
 	}{
 		"MiniClusters": {screen{}, []string{
 			"MiniClusters of all namespaces 12:00:00", "1 Running 1 Starting 3 Queued 1 Succeeded 2 of 6 nodes in use",
-			"a/runs Running 3/4 q ██████······ 10m of 20m", "b/starts Starting 0/2 r has nodes for 30s", "a/first Queued 0/8 q place 1, waits for 3m: NoRoom",
+			"> a/runs Running 3/4 q ██████······ 10m of 20m", "b/starts Starting 0/2 r has nodes for 30s", "a/first Queued 0/8 q place 1, waits for 3m: NoRoom",
 			"b/second Queued 0/8 q place 2, waits for 2m: WaitingForTurn", "a/far Queued 0/8 q made 4m ago: WaitingForTurn", "a/done Succeeded 0/9 q Succeeded, 60s ago",
 		}},
-		"by name":      {screen{order: 1}, []string{"a/done Succeeded 0/9 q Succeeded, 60s ago", "a/first Queued 0/8 q place 1, waits for 3m: NoRoom"}},
-		"the filter":   {screen{filter: "NoRoom"}, []string{"a/first Queued 0/8 q place 1, waits for 3m: NoRoom", "q quit tab list / filter s sort: state filter: NoRoom"}},
-		"who waits":    {screen{tab: tabWaiting}, []string{"q 1 a/first Needs room for 8 brokers", "q 2 b/second leaves room for a/first", "q - a/far waits for its turn"}},
-		"the nodes":    {screen{tab: tabNodes}, []string{"MiniClusters Waiting [Nodes]", "A in use a partly · free r reserved t taint x down", "east/r1 Ab", "east/r2 xr", "nodes t·", "A a/runs 1 node", "B b/starts 1 node"}},
+		"by name":      {screen{order: 1}, []string{"> a/done Succeeded 0/9 q Succeeded, 60s ago", "a/first Queued 0/8 q place 1, waits for 3m: NoRoom"}},
+		"the filter":   {screen{filter: "NoRoom"}, []string{"> a/first Queued 0/8 q place 1, waits for 3m: NoRoom", "filter: NoRoom q quit enter status w why l log d delete tab list / filter s sort: state"}},
+		"who waits":    {screen{tab: tabWaiting}, []string{"> q 1 a/first Needs room for 8 brokers", "q 2 b/second leaves room for a/first", "q - a/far waits for its turn"}},
+		"the nodes":    {screen{tab: tabNodes}, []string{"MiniClusters Waiting [Nodes]", "A in use a half or less · free r reserved t taint x down", "east/r1 Ab", "east/r2 xr", "nodes t·", "A a/runs 1 node", "B b/starts 1 node"}},
 		"a typed text": {screen{typing: true, filter: "ab"}, []string{"/ab▏"}},
 		"the queues":   {screen{}, []string{"q ████████████████████··········|········· 50.0% 1 have nodes, 2 wait", "r 1 have nodes, 0 wait suspended"}},
 	} {
@@ -89,7 +92,7 @@ func TestDraw(t *testing.T) {
 	c := cluster()
 	c.namespace = "a"
 	s := screen{width: 120, height: 30, filter: "runs"}
-	if lines := shown(&s, c); lines[0] != "MiniClusters of namespace a 12:00:00" || !slices.Contains(lines, "runs Running 3/4 q ██████······ 10m of 20m") {
+	if lines := shown(&s, c); lines[0] != "MiniClusters of namespace a 12:00:00" || !slices.Contains(lines, "> runs Running 3/4 q ██████······ 10m of 20m") {
 		t.Errorf("in one namespace:\n%s", strings.Join(lines, "\n"))
 	}
 	s = screen{width: 120, height: 30, filter: "NoRoom"}
@@ -107,7 +110,7 @@ func TestColors(t *testing.T) {
 	}
 	c := cluster()
 	c.view.MiniClusters[4].Message = "\x1b[2Jno room\nq 2 b/fake"
-	if lines := shown(&screen{width: 120, height: 30, tab: tabWaiting}, c); !slices.Contains(lines, "q 1 a/first \ufffd[2Jno room q 2 b/fake") {
+	if lines := shown(&screen{width: 120, height: 30, tab: tabWaiting}, c); !slices.Contains(lines, "> q 1 a/first \ufffd[2Jno room q 2 b/fake") {
 		t.Errorf("a message makes a line of its own:\n%s", strings.Join(lines, "\n"))
 	}
 	for _, want := range []string{"\x1b[34m█\x1b[m\x1b[32m▒\x1b[m", "\x1b[32m█\x1b[m b/starts"} {
@@ -145,8 +148,9 @@ func TestSizes(t *testing.T) {
 		}
 	}
 	s := &screen{width: 80, height: 24, order: 1}
+	s.draw(c)
 	s.key("end")
-	if text := s.draw(c); !strings.Contains(text, " of 207") {
+	if text := s.draw(c); !strings.Contains(text, " of 206") {
 		t.Errorf("the end is not there:\n%s", text)
 	}
 	s.key("home")
@@ -158,17 +162,119 @@ func TestSizes(t *testing.T) {
 func TestKeys(t *testing.T) {
 	s := &screen{width: 80, height: 24}
 	for _, name := range []string{"tab", "tab", "tab", "shift+tab", "s", "/", "a", "q", "x", "backspace", "enter", "down"} {
-		if s.key(name) {
-			t.Fatalf("%s quits", name)
+		if do := s.key(name); do != (page{}) {
+			t.Fatalf("%s runs %+v", name, do)
 		}
 	}
-	if want := (screen{width: 80, height: 24, tab: tabNodes, order: 1, filter: "aq", offset: 1}); *s != want {
-		t.Errorf("got %+v, want %+v", *s, want)
+	if s.tab != tabNodes || s.order != 1 || s.filter != "aq" || s.offset != 1 {
+		t.Errorf("got %+v", *s)
 	}
 	for _, name := range []string{"/", "esc"} {
 		s.key(name)
 	}
-	if s.filter != "" || s.typing || !s.key("q") || !s.key("ctrl+c") {
+	if s.filter != "" || s.typing || s.key("q").verb != quit || s.key("ctrl+c").verb != quit {
 		t.Errorf("%+v", s)
+	}
+}
+
+// The cursor stays at the MiniCluster that was chosen, and the list scrolls with the cursor.
+func TestCursor(t *testing.T) {
+	s, c := &screen{width: 120, height: 30, colorless: true}, cluster()
+	at := func(want string) {
+		t.Helper()
+		if !slices.ContainsFunc(shown(s, c), func(line string) bool { return strings.HasPrefix(line, "> "+want+" ") }) || s.cursor.chosen() != want {
+			t.Errorf("the cursor is at %s, want %s:\n%s", s.cursor.chosen(), want, s.draw(c))
+		}
+	}
+	at("a/runs")
+	for _, name := range []string{"up", "down", "j"} {
+		s.key(name)
+	}
+	at("a/first")
+	s.key("s") // by name
+	at("a/first")
+	c.view.MiniClusters[4].ID = "a/other" // the MiniCluster is gone
+	at("a/other")
+	s.key("end")
+	at("b/starts")
+	s.height = 12
+	at("b/starts")
+	s.key("home")
+	at("a/done")
+	s.key("tab")
+	s.draw(c)
+	s.key("tab")
+	s.draw(c)
+	if do := s.key("enter"); do != (page{}) || s.cursor.chosen() != "" {
+		t.Errorf("on the map enter runs %+v", do)
+	}
+}
+
+// Pages are opened for the MiniCluster at the cursor, and closed again. A page that was closed meanwhile is not shown.
+func TestPages(t *testing.T) {
+	s, c := &screen{width: 60, height: 30, colorless: true}, cluster()
+	s.draw(c)
+	s.key("down")
+	if do := s.key("enter"); do != (page{"status", "b/starts"}) || s.page != do {
+		t.Fatalf("enter runs %+v", do)
+	}
+	s.show(page{"why", "b/starts"}, "late")
+	if lines := shown(s, c); lines[0] != "status b/starts" || lines[2] != "..." {
+		t.Errorf("before the answer:\n%s", strings.Join(lines, "\n"))
+	}
+	s.show(s.page, "state Starting\x1b[2J\n"+strings.Repeat("word ", 20)+"\n")
+	if lines := shown(s, c); lines[2] != "state Starting\ufffd[2J" || !strings.HasPrefix(lines[3], "word") || !strings.HasPrefix(lines[4], "word") ||
+		lines[29] != "esc back enter status w why l log" {
+		t.Errorf("the answer:\n%s", strings.Join(lines, "\n"))
+	}
+	if do := s.key("l"); do != (page{"logs", "b/starts"}) {
+		t.Errorf("l runs %+v", do)
+	}
+	s.show(s.page, strings.Repeat("line\n", 100))
+	s.key("end")
+	if text := ansi.Strip(s.draw(c)); !strings.Contains(text, "74 to 100 of 100") {
+		t.Errorf("the end:\n%s", text)
+	}
+	s.key("esc")
+	if lines := shown(s, c); !slices.ContainsFunc(lines, func(line string) bool { return strings.HasPrefix(line, "> b/starts") }) {
+		t.Errorf("back:\n%s", strings.Join(lines, "\n"))
+	}
+}
+
+// Only a y deletes.
+func TestDelete(t *testing.T) {
+	s, c := &screen{width: 120, height: 30, colorless: true}, cluster()
+	s.draw(c)
+	last := func() string { return shown(s, c)[29] }
+	s.key("d")
+	if got := last(); got != "Delete a/runs, its pods and its log? y: yes, any other key: no" {
+		t.Errorf("it asks %q", got)
+	}
+	if do := s.key("enter"); do != (page{}) || s.doomed != "" {
+		t.Errorf("enter runs %+v", do)
+	}
+	s.key("d")
+	do := s.key("y")
+	if do != (page{"delete", "a/runs"}) || last() != "Deletes a/runs" {
+		t.Errorf("y runs %+v, and %q is shown", do, last())
+	}
+	s.show(do, "minicluster runs deleted\n")
+	if got := last(); got != "minicluster runs deleted" {
+		t.Errorf("it says %q", got)
+	}
+	if s.key("down"); strings.Contains(last(), "deleted") {
+		t.Errorf("it still says %q", last())
+	}
+}
+
+// Verbs get the flags of the program, and the namespace and name of the MiniCluster.
+func TestTell(t *testing.T) {
+	p := &program{flags: []string{"--context=big"}, run: func(_ context.Context, args []string, s *access.Session) error {
+		fmt.Fprintln(s.Out, strings.Join(args, " "))
+		return errors.New("no such thing")
+	}}
+	want := told{page{"logs", "a/runs"}, "logs runs --tail=500 --context=big --namespace=a\nkubectl-minicluster: no such thing\n"}
+	if got := p.tell(want.of)(); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
 	}
 }

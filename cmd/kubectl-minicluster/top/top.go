@@ -8,11 +8,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/labels"
@@ -24,8 +26,8 @@ import (
 	"github.com/flux-elastic/flux-elastic/internal/state"
 )
 
-// New returns the command.
-func New(s *access.Session) *cobra.Command {
+// New returns the command. run runs the program with other arguments.
+func New(s *access.Session, run func(ctx context.Context, args []string, s *access.Session) error) *cobra.Command {
 	all, every := false, 2*time.Second
 	cmd := &cobra.Command{
 		Use: "top", Short: "Watch MiniClusters, queues and nodes live, on the whole screen", Args: access.NoArgs,
@@ -33,7 +35,8 @@ func New(s *access.Session) *cobra.Command {
 		Long: `Watch MiniClusters, queues and nodes live, on the whole screen of a terminal. Without the right to list queues, nodes or
 reservations, the rest is shown.
 
-Keys: q quits, tab changes the list, the arrow keys scroll, / filters, s sorts by another column.`,
+Keys: q quits, tab changes the list, the arrow keys choose a MiniCluster, / filters, s sorts by another column. For the chosen
+MiniCluster: enter shows its status, w why it waits, l the end of its log, d deletes it after a question. esc goes back.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			switch {
 			case !s.IsTerminal():
@@ -49,7 +52,8 @@ Keys: q quits, tab changes the list, the arrow keys scroll, / filters, s sorts b
 			if err != nil {
 				return err
 			}
-			p := &program{reader: r, every: every, scene: first, screen: screen{colorless: !s.HasColors()}}
+			p := &program{reader: r, every: every, scene: first, screen: screen{colorless: !s.HasColors()}, run: run}
+			cmd.InheritedFlags().Visit(func(f *pflag.Flag) { p.flags = append(p.flags, "--"+f.Name+"="+f.Value.String()) })
 			_, err = tea.NewProgram(p, tea.WithContext(cmd.Context()), tea.WithInput(s.In), tea.WithOutput(s.Raw.Out)).Run()
 			if errors.Is(err, tea.ErrProgramKilled) && cmd.Context().Err() != nil {
 				return cmd.Context().Err()
@@ -124,12 +128,37 @@ type program struct {
 	screen
 	scene *scene
 	err   error
+	// run runs a verb, with flags that select the cluster and user of this one.
+	run   func(ctx context.Context, args []string, s *access.Session) error
+	flags []string
 }
 
 // looked is what a look at the API server found.
 type looked struct {
 	scene *scene
 	err   error
+}
+
+// told is what a verb printed.
+type told struct {
+	of   page
+	text string
+}
+
+// arguments of verbs, after the name of the MiniCluster.
+var arguments = map[string][]string{"logs": {"--tail=500"}}
+
+// tell runs the verb of a page.
+func (p *program) tell(of page) tea.Cmd {
+	namespace, name, _ := strings.Cut(of.id, "/")
+	args := slices.Concat([]string{of.verb, name}, arguments[of.verb], p.flags, []string{"--namespace=" + namespace})
+	return func() tea.Msg {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		var out strings.Builder
+		access.Report(p.run(ctx, args, access.New(strings.NewReader(""), &out, &out)), &out)
+		return told{of, out.String()}
+	}
 }
 
 // Init begins to look.
@@ -153,10 +182,20 @@ func (p *program) Update(message tea.Msg) (tea.Model, tea.Cmd) {
 		if p.err = message.err; p.err == nil {
 			p.scene = message.scene
 		}
+		if p.page.verb != "" {
+			return p, tea.Batch(p.look, p.tell(p.page))
+		}
 		return p, p.look
+	case told:
+		p.show(message.of, message.text)
 	case tea.KeyPressMsg:
-		if p.key(message.String()) {
+		switch do := p.key(message.String()); do.verb {
+		case "":
+		case quit:
 			return p, tea.Quit
+		default:
+			tell := p.tell(do)
+			return p, tell
 		}
 	}
 	return p, nil
@@ -176,67 +215,4 @@ func (p *program) View() tea.View {
 		view.Content = strings.Join(lines, "\n")
 	}
 	return view
-}
-
-// key carries out a key. It reports whether the program ends.
-func (s *screen) key(name string) (quit bool) {
-	if s.typing {
-		s.typeFilter(name)
-		return name == "ctrl+c"
-	}
-	switch name {
-	case "q", "ctrl+c":
-		return true
-	case "tab":
-		s.tab, s.offset = (s.tab+1)%tabs, 0
-	case "shift+tab":
-		s.tab, s.offset = (s.tab+tabs-1)%tabs, 0
-	case "s":
-		s.order = (s.order + 1) % len(orders)
-	case "/":
-		s.typing = true
-	case "esc":
-		s.filter = ""
-	default:
-		s.scroll(name)
-	}
-	return false
-}
-
-func (s *screen) scroll(name string) {
-	page := max(1, s.height-10)
-	switch name {
-	case "up", "k":
-		s.offset--
-	case "down", "j":
-		s.offset++
-	case "pgup":
-		s.offset -= page
-	case "pgdown", "space":
-		s.offset += page
-	case "home", "g":
-		s.offset = 0
-	case "end", "G":
-		s.offset = 1 << 30
-	}
-}
-
-func (s *screen) typeFilter(name string) {
-	switch name {
-	case "enter":
-		s.typing = false
-	case "esc":
-		s.typing, s.filter = false, ""
-	case "backspace":
-		if runes := []rune(s.filter); len(runes) > 0 {
-			s.filter = string(runes[:len(runes)-1])
-		}
-	case "space":
-		s.filter += " "
-	default:
-		if len([]rune(name)) == 1 {
-			s.filter += name
-			s.offset = 0
-		}
-	}
 }

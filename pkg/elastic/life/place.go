@@ -146,9 +146,4 @@ func leaveText(n int) string {
 }
 
 // brokersText counts brokers, for users.
-func brokersText(n int) string {
-	if n == 1 {
-		return "1 broker"
-	}
-	return fmt.Sprintf("%d brokers", n)
-}
+func brokersText(n int) string { return elastic.Several(n, "broker") }

@@ -133,10 +133,7 @@ func (c *cycle) decideAsk(e *entry, d *Decision) bool {
 
 // askMessage says for how many nodes a gang waits.
 func (c *cycle) askMessage(e *entry) string {
-	message := fmt.Sprintf("waits for %d more nodes", e.ask.Nodes)
-	if e.ask.Nodes == 1 {
-		message = "waits for 1 more node"
-	}
+	message := "waits for " + elastic.Several(e.ask.Nodes, "more node")
 	if e.ask.Size < e.Sizing.Size {
 		message += fmt.Sprintf(", to start with %d of %d brokers", e.ask.Size, e.Sizing.Size)
 	}
@@ -188,15 +185,15 @@ func (c *cycle) nextAge(e *entry) time.Time {
 
 // lostMessages say why nodes did not come.
 var lostMessages = map[elastic.Verdict]string{
-	elastic.NodesTimedOut: "nodes for %d brokers did not come in time",
-	elastic.NodesFailed:   "the autoscaler cannot provide nodes for %d brokers",
-	elastic.NodesExpired:  "the autoscaler holds nodes for %d brokers no longer",
-	elastic.NodesRevoked:  "the autoscaler took the nodes for %d brokers back",
+	elastic.NodesTimedOut: "nodes for %s did not come in time",
+	elastic.NodesFailed:   "the autoscaler cannot provide nodes for %s",
+	elastic.NodesExpired:  "the autoscaler holds nodes for %s no longer",
+	elastic.NodesRevoked:  "the autoscaler took the nodes for %s back",
 }
 
 // lostMessage says why a gang asks for no nodes, and until when.
 func (c *cycle) lostMessage(e *entry) string {
-	message := fmt.Sprintf(lostMessages[e.ask.Verdict], e.ask.Size)
+	message := fmt.Sprintf(lostMessages[e.ask.Verdict], elastic.Several(e.ask.Size, "broker"))
 	if e.ask.Message != "" {
 		message += ": " + e.ask.Message
 	}

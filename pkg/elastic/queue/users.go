@@ -9,6 +9,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/flux-elastic/flux-elastic/pkg/elastic"
 )
 
 // Users are the limits and the usage of the users of a queue.
@@ -150,11 +152,7 @@ func (e *entry) userMessage(limit userLimit) string {
 }
 
 func (e *entry) tooManyNodes() string {
-	brokers := "1 broker"
-	if n := e.least(); n > 1 {
-		brokers = fmt.Sprintf("%d brokers", n)
-	}
-	return fmt.Sprintf("needs %s, queue %s allows user %s %d at once", brokers, e.queue.Name, e.user.name, e.queue.Users.MaxNodes)
+	return fmt.Sprintf("needs %s, queue %s allows user %s %d at once", elastic.Several(e.least(), "broker"), e.queue.Name, e.user.name, e.queue.Users.MaxNodes)
 }
 
 // tooManyForUser says that a gang exceeds the limit of its user by itself; "" if it does not.
