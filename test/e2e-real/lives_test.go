@@ -26,21 +26,31 @@ func testLives(c *cluster) {
 		c.Fatal(err)
 	}
 	third := *resource.NewMilliQuantity(node.Status.Allocatable.Cpu().MilliValue()*3/10, resource.DecimalSI)
-	var all sync.WaitGroup
-	for _, life := range lives.All() {
+	play := func(life lives.Life) {
 		mc := life.MiniCluster.Spec(func(spec *v1alpha2.MiniClusterSpec) {
 			spec.Containers[0].Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: third}
 		}).New()
-		all.Go(func() {
-			c.T.Run(mc.Name, func(t *testing.T) {
-				m := &miniCluster{cluster: c.in(t), name: mc.Name}
-				t.Cleanup(m.remove)
-				err := life.Play(t.Context(), c.client, mc, func(is func() error) error { return poll(t.Context(), is) })
-				if err != nil {
-					t.Error(err)
-				}
-			})
+		c.T.Run(mc.Name, func(t *testing.T) {
+			m := &miniCluster{cluster: c.in(t), name: mc.Name}
+			t.Cleanup(m.remove)
+			err := life.Play(t.Context(), c.client, mc, func(is func() error) error { return poll(t.Context(), is) })
+			if err != nil {
+				t.Error(err)
+			}
 		})
+	}
+	// A MiniCluster gives what it has above its size to those that wait, so those that grow live before the others.
+	grow := func(life lives.Life) bool { return life.MiniCluster.New().Spec.MaxSize > 0 }
+	var all sync.WaitGroup
+	for _, life := range lives.All() {
+		if grow(life) {
+			play(life)
+		}
+	}
+	for _, life := range lives.All() {
+		if !grow(life) {
+			all.Go(func() { play(life) })
+		}
 	}
 	all.Wait()
 }
